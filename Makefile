@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+# kvd's build. `make help` lists the targets.
+#
+# Knobs: V=1       show the commands
+#        WERROR=1  warnings are errors
+#        DEBUG=1   -O0 and KVD_DEBUG, in build/debug
+#        SAN=address,undefined | SAN=thread   sanitizers, in build/asan, build/tsan
+#        CC=clang  CFLAGS= CPPFLAGS= LDFLAGS= LDLIBS= (yours; never overwritten)
+#        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= ... for install
+#        JOBS=2    what check and demo build and test at once
+#        T=pattern only the tests whose name matches, in check
+
+VERSION = $(shell awk '/^.define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } \
+	END { print v }' client/kvd.h)
+SOMAJOR := 0
+
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+SYSCONFDIR ?= $(PREFIX)/etc
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+PKGCONFIG  ?= pkg-config
+INSTALL    ?= install
+OBJCOPY    ?= objcopy
+JOBS       ?= $(shell nproc)
+
+# One folder per flavour, so that objects of two flavours never meet.
+ifdef SAN
+comma   := ,
+SANNAME := $(subst $(comma),-,$(SAN))
+FLAVOUR := /$(if $(filter address address-undefined,$(SANNAME)),asan,$(if $(filter \
+	thread,$(SANNAME)),tsan,san-$(SANNAME)))
+else ifdef DEBUG
+FLAVOUR := /debug
+else
+FLAVOUR :=
+endif
+B ?= build$(FLAVOUR)
+O := $(B)/obj
+
+CFLAGS ?= -O2 -g
+WARN   := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition \
+	-Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith
+# libxxhash is used by its header alone, so no library of it is linked.
+K_CPPFLAGS := -I. -D_GNU_SOURCE $(if $(DEBUG),-DKVD_DEBUG=1)
+K_CFLAGS   := -std=gnu11 -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -pthread $(WARN) \
+	$(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
+K_CFLAGS_LAST := $(if $(DEBUG),-O0)
+K_LDFLAGS  := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
+# clang leaves its sanitizer runtime undefined in a shared object, so -z,defs is for plain builds.
+SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=client/kvd.map \
+	$(if $(SAN),,-Wl,-z,defs)
+
+# Asked for when first used: `make deps` has to run on a machine that has no pkg-config yet.
+libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
+RDMA_LIBS   = $(call libs,RDMA_LIBS,libibverbs librdmacm)
+STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc)
+CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
+
+ifneq ($(findstring s,$(firstword -$(MAKEFLAGS))),s)
+ifndef V
+Q  = @
+QC = @printf '  %-7s %s\n' CC $@;
+QL = @printf '  %-7s %s\n' LINK $@;
+QA = @printf '  %-7s %s\n' AR $@;
+endif
+endif
+
+# Sources are found by their place; the file with a program's main is no part of its library.
+COMMON_SRC := $(sort $(wildcard common/*.c common/softnic/*.c))
+CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
+SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c)))
+BENCH_SRC  := $(filter-out bench/main.c,$(sort $(wildcard bench/*.c)))
+MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c)
+# tests/test_*, race_* and conf_* are programs; the other files in tests/ help all of them.
+TEST_SRC   := $(sort $(wildcard tests/test_*.c tests/race_*.c tests/conf_*.c))
+HELPER_SRC := $(filter-out $(TEST_SRC),$(sort $(wildcard tests/*.c)))
+FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
+ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) $(TEST_SRC) \
+	$(HELPER_SRC) $(FUZZ_SRC)
+HDRS       := $(sort $(wildcard common/*.h common/softnic/*.h client/*.h server/*.h bench/*.h \
+	tests/*.h tests/fuzz/*.h))
+SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/vm-suite tests/*.sh tests/sys/*.sh \
+	tests/vm/run tests/vm/selftest tests/vm/*.sh bench/*.sh .ci/run)
+
+obj    = $(patsubst %.c,$(O)/%.o,$(1))
+TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
+# In link order: each may use what stands to the right of it.
+TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
+
+# Passed on to a make that check or demo starts; under `make -j` it shares our jobs instead.
+SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+.PHONY: all tests fuzzers fuzz check demo demo-rdma deps deps-test lint headers layers format fmt \
+	cppcheck scripts install uninstall clean help FORCE
+
+all: $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a  ## the programs and the library (default)
+	@:
+
+tests: $(TESTS)  ## the test programs, not run
+	@:
+
+# Flags live in a file that changes only when they do: editing CFLAGS rebuilds, nothing else does.
+$(O)/flags: FORCE
+	@mkdir -p $(@D); f='$(CC) $(K_CPPFLAGS) $(CPPFLAGS) $(K_CFLAGS) $(CFLAGS) $(K_CFLAGS_LAST)'; \
+	f="$$f "'$(K_LDFLAGS) $(LDFLAGS) $(LDLIBS)'; \
+	[ "$$f" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$f" >$@
+
+$(O)/%.o: %.c $(O)/flags
+	@mkdir -p $(@D)
+	$(QC)$(CC) $(K_CPPFLAGS) $(CPPFLAGS) $(K_CFLAGS) $(CFLAGS) $(K_CFLAGS_LAST) -fPIC -MMD -MP -c -o $@ $<
+
+$(O)/libcommon.a: $(call obj,$(COMMON_SRC))
+$(O)/libclient.a: $(call obj,$(CLIENT_SRC))
+$(O)/libserver.a: $(call obj,$(SERVER_SRC))
+$(O)/libbench.a: $(call obj,$(BENCH_SRC))
+$(O)/libtests.a: $(call obj,$(HELPER_SRC))
+$(O)/lib%.a: $(O)/flags
+	$(QA)rm -f $@; $(AR) rcs $@ $(filter %.o,$^)
+
+# One object in which only kvd_* is global: an archive has no symbol map, and a program that links
+# libkvd.a may have its own log_error().
+$(B)/libkvd.a: $(call obj,$(CLIENT_SRC) $(COMMON_SRC))
+	$(QA)$(LD) -r -o $(O)/libkvd.o $(filter %.o,$^) && \
+	$(OBJCOPY) --wildcard --keep-global-symbol='kvd_*' $(O)/libkvd.o && \
+	rm -f $@ && $(AR) rcs $@ $(O)/libkvd.o
+$(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/kvd.map
+	$(QL)$(CC) $(SO_LDFLAGS) $(K_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(RDMA_LIBS) $(LDLIBS)
+	@ln -sf $(@F) $(B)/libkvd.so
+
+$(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(LDLIBS)
+$(B)/kvctl: $(O)/client/kvctl.o $(O)/libclient.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
+$(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+$(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
+	@mkdir -p $(@D)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
+$(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
+	@mkdir -p $(@D)
+	$(QL)$(CC) -fsanitize=fuzzer $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) -lm $(LDLIBS)
+
+# libFuzzer is clang's. The folder is its own: the instrumentation is in every object.
+fuzz_make = $(MAKE) --no-print-directory $(SUBJOBS) CC=clang SAN=fuzzer-no-link,address,undefined B=build/fuzz
+fuzzers:  ## the fuzz targets in build/fuzz/, by clang
+	@+$(fuzz_make) fuzz-programs
+.PHONY: fuzz-programs
+fuzz-programs: $(FUZZERS)
+
+deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
+	@conf/install-deps build
+deps-test:  ## the same for lint, check and the Soft-RoCE VM
+	@conf/install-deps build test
+
+check: deps-test  ## builds release, ASan+UBSan and TSan flavours, runs every test
+	@+$(MAKE) --no-print-directory $(SUBJOBS) all tests
+	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=address,undefined all tests
+	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=thread all tests
+	@+$(if $(FUZZ_SRC),$(fuzz_make) fuzz-programs)
+	@JOBS=$(JOBS) T='$(T)' MAKEFLAGS= tests/run-all
+
+demo: deps  ## a server and YCSB A and C on the software device
+	@+$(MAKE) --no-print-directory $(SUBJOBS) all
+	@bench/demo.sh
+demo-rdma: deps-test  ## the same over libibverbs and librdmacm, in a VM if there is no device
+	@+$(MAKE) --no-print-directory $(SUBJOBS) all
+	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
+	else tests/vm/run -- bench/demo.sh --rdma; fi
+
+lint: headers layers format scripts cppcheck  ## headers, layers, clang-format, scripts, cppcheck
+
+# Every header compiles on its own; kvd.h does so in C++ too.
+headers:
+	@printf '%s\n' $(HDRS) | xargs -P $(JOBS) -I {} sh -c 'echo "#include \"{}\"" | \
+		$(CC) $(K_CPPFLAGS) $(CPPFLAGS) -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c - || exit 255'
+	@echo '#include "client/kvd.h"' | $(CXX) -I. -Wall -Wextra -Werror -fsyntax-only -x c++ -
+	@echo '  headers ok'
+
+# client -> common <- server, bench -> client, tests -> anything; softnic is reached through the
+# seam in common/device.h and by no other way.
+not_in = ! grep -nE '^[[:space:]]*\#[[:space:]]*include[[:space:]]*"($(2))/' $(or $(wildcard $(1)),/dev/null)
+layers:
+	@$(call not_in,common/*.[ch] common/softnic/*.[ch],client|server|bench|tests)
+	@$(call not_in,common/*.[ch] client/*.[ch] server/*.[ch] bench/*.[ch],common/softnic)
+	@$(call not_in,client/*.[ch],server|bench|tests)
+	@$(call not_in,server/*.[ch],client|bench|tests)
+	@$(call not_in,bench/*.[ch],server|tests)
+	@! grep -nE '#[[:space:]]*include[[:space:]]*"[^/"]*"' $(ALL_SRC) $(HDRS)
+	@echo '  layers ok'
+
+format:
+	@printf '%s\n' $(ALL_SRC) $(HDRS) | xargs -P $(JOBS) -n 16 clang-format --dry-run -Werror
+	@echo '  format ok'
+
+fmt:  ## formats all C sources as lint wants them
+	@clang-format -i $(ALL_SRC) $(HDRS)
+
+scripts:
+	@for s in $(SCRIPTS); do \
+		[ -x $$s ] || ! head -c 2 $$s | grep -q '#!' || { echo "$$s: chmod +x it"; exit 1; }; \
+		bash -n $$s || exit 1; done
+	@echo '  scripts ok'
+
+# warning, performance, portability: what cppcheck is rather sure of. Not style and not
+# unusedFunction: matters of taste, and libraries have functions that only their users call.
+# missingIncludeSystem: it looks into no system header, which keeps it quick and quiet.
+CPPCHECK_FLAGS := --enable=warning,performance,portability --inline-suppr --std=c11 --quiet \
+	--error-exitcode=1 --suppress=missingIncludeSystem -I. -D_GNU_SOURCE -D__x86_64__ -D__LP64__
+cppcheck:
+	@cppcheck -j $(JOBS) $(CPPCHECK_FLAGS) $(filter-out tests/%,$(ALL_SRC))
+	@echo '  cppcheck ok'
+
+D = $(DESTDIR)
+install: all  ## honours DESTDIR and PREFIX; keeps a kvd.ini that is there
+	$(Q)$(INSTALL) -Dm755 $(B)/kvd $(D)$(BINDIR)/kvd
+	$(Q)$(INSTALL) -Dm755 $(B)/kvctl $(D)$(BINDIR)/kvctl
+	$(Q)$(INSTALL) -Dm755 $(B)/kvbench $(D)$(BINDIR)/kvbench
+	$(Q)$(INSTALL) -Dm644 client/kvd.h $(D)$(INCLUDEDIR)/kvd.h
+	$(Q)$(INSTALL) -Dm644 $(B)/libkvd.a $(D)$(LIBDIR)/libkvd.a
+	$(Q)$(INSTALL) -Dm755 $(B)/libkvd.so.$(SOMAJOR) $(D)$(LIBDIR)/libkvd.so.$(VERSION)
+	$(Q)ln -sf libkvd.so.$(VERSION) $(D)$(LIBDIR)/libkvd.so.$(SOMAJOR)
+	$(Q)ln -sf libkvd.so.$(SOMAJOR) $(D)$(LIBDIR)/libkvd.so
+	$(Q)mkdir -p $(D)$(LIBDIR)/pkgconfig $(D)$(UNITDIR)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' client/kvd.pc.in >$(D)$(LIBDIR)/pkgconfig/kvd.pc
+	$(Q)sed -e 's|@BINDIR@|$(BINDIR)|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' conf/kvd.service \
+		>$(D)$(UNITDIR)/kvd.service
+	$(Q)[ -e $(D)$(SYSCONFDIR)/kvd/kvd.ini ] || \
+		$(INSTALL) -Dm644 conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini
+
+uninstall:  ## removes what install put there; keeps a kvd.ini that was changed
+	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
+		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
+		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service
+	$(Q)! cmp -s conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini || rm -f $(D)$(SYSCONFDIR)/kvd/kvd.ini
+	$(Q)rmdir $(D)$(SYSCONFDIR)/kvd 2>/dev/null || true
+
+clean:  ## removes build/
+	$(Q)rm -rf build
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t14
+
+-include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log: one line an event, `2026-11-21T00:18:00.123Z level message`, to stderr or a file.
+ *
+ * Threads: any thread may log at any time, log_set_level() and log_reopen() included. A line is
+ * one write(2) on an O_APPEND descriptor, so lines never mix and no lock is taken.
+ *
+ * Silent until told otherwise (LOG_OFF): libkvd carries this code and must not write to the
+ * stderr of the program it is linked into.
+ */
+#ifndef KVD_COMMON_LOG_H
+#define KVD_COMMON_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The longest line, its newline included; what is longer is cut and ends in "...". */
+#define LOG_LINE_MAX 1024
+
+enum log_level {
+	LOG_OFF,
+	LOG_ERROR,
+	LOG_WARN,
+	LOG_NOTICE,
+	LOG_INFO,
+	LOG_DEBUG,
+};
+
+#define LOG_LEVEL_COUNT (LOG_DEBUG + 1)
+
+/* "off", "error", "warn", "notice", "info", "debug". */
+const char *log_level_name(enum log_level level);
+
+/*
+ * Starts logging to the file at path, created 0640 if need be; NULL or "" is stderr.
+ * Returns 0 or a negative errno; after a failure the log is as it was before.
+ */
+int log_init(enum log_level level, const char *path);
+
+/*
+ * Opens the file again by its name, for after it was renamed. Lines of other threads go to the
+ * old file or the new one, none is lost. Returns 0 or a negative errno (the old file stays open).
+ */
+int log_reopen(void);
+
+/* Closes the file and goes silent. No other thread may be logging. */
+void log_release(void);
+
+void log_set_level(enum log_level level);
+
+extern _Atomic int log_threshold;
+
+static inline bool log_enabled(enum log_level level)
+{
+	return level != LOG_OFF &&
+	       (int)level <= atomic_load_explicit(&log_threshold, memory_order_relaxed);
+}
+
+/* Writes one line. Control characters become '?', errno is kept, and %m may be used. */
+void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_at(level, ...)                                                                         \
+	do {                                                                                       \
+		if (log_enabled(level))                                                            \
+			log_write((level), __VA_ARGS__);                                           \
+	} while (0)
+
+#define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
+#define log_notice(...) log_at(LOG_NOTICE, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+
+/* The second and the number of events in it, in one word so that threads need no lock. */
+struct log_limit {
+	_Atomic uint64_t state;
+};
+
+/*
+ * Counts one event at second now_s. True if it is among the first per_second of its second;
+ * *suppressed then says how many were refused in the last second that had events, if this event
+ * opens a new one.
+ */
+bool log_limit_pass(struct log_limit *limit, uint32_t per_second, uint32_t now_s,
+		    uint32_t *suppressed);
+
+/* log_limit_pass() by the monotonic clock; a new second first logs what the last one refused. */
+bool log_limit_check(struct log_limit *limit, enum log_level level, uint32_t per_second);
+
+/* For what a peer can cause: at most per_second lines a second from this very line of code. */
+#define log_ratelimited(level, per_second, ...)                                                    \
+	do {                                                                                       \
+		static struct log_limit log_limit_here_;                                           \
+		if (log_enabled(level) &&                                                          \
+		    log_limit_check(&log_limit_here_, (level), (per_second)))                      \
+			log_write((level), __VA_ARGS__);                                           \
+	} while (0)
+
+#endif

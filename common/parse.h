@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Numbers with units as people write them: sizes `64m`, times `500ms`, plain integers, octal
+ * modes, yes/no. The whole text must fit the form: no sign, no space, no fraction, nothing after.
+ *
+ * Each function returns 0 and sets the value; or -EINVAL (wrong form) or -ERANGE (outside min to
+ * max, or too large to tell), leaves the value as it was, and says in `why`, if that is not NULL,
+ * what is wrong with the text and what would do.
+ */
+#ifndef KVD_COMMON_PARSE_H
+#define KVD_COMMON_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PARSE_WHY_MAX 192
+#define PARSE_FORMAT_MAX 32
+
+struct parse_why {
+	char text[PARSE_WHY_MAX];
+};
+
+int parse_uint(const char *text, uint64_t min, uint64_t max, uint64_t *value,
+	       struct parse_why *why);
+
+/* Bytes: `4096`, `64k`, `64m`, `2g`, `1t`; units are powers of 1,024, in either case. */
+int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes,
+	       struct parse_why *why);
+
+/* `50us`, `500ms`, `5s`, `2m`, `1h`, `100ns`, `0`. The value and the limits are nanoseconds. */
+int parse_time(const char *text, uint64_t min, uint64_t max, uint64_t *ns, struct parse_why *why);
+
+/* File permissions in octal: `0660`, `660`; at most 0777. */
+int parse_mode(const char *text, uint32_t *mode, struct parse_why *why);
+
+/* `yes` `true` `on` `1`, `no` `false` `off` `0`, in either case. */
+int parse_bool(const char *text, bool *value, struct parse_why *why);
+
+/*
+ * The shortest exact form of a value, which the parser above reads back to the same value.
+ * The result stands in buffer, which must hold PARSE_FORMAT_MAX bytes.
+ */
+const char *format_size(uint64_t bytes, char *buffer);
+const char *format_time(uint64_t ns, char *buffer);
+
+#endif

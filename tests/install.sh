@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs what is built into temporary folders, checks what is there and what it exports, compiles
+# and runs a program against it with pkg-config, shared and static, uninstalls, and looks that
+# nothing is left. KVD_BUILD is the build folder (default build).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${KVD_BUILD:-build}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/kvd-install.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+
+die() {
+	echo "install.sh: $*" >&2
+	exit 1
+}
+
+[ -x "$build/kvd" ] || die "$build/kvd is not built: run make"
+
+# `-o all`: what is built is installed as it is, whatever flags it was built with.
+make_install() {
+	MAKEFLAGS='' make --no-print-directory -s -o all B="$build" "$@"
+}
+
+version=$(awk '/define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $3; s = "." } END { print v }' \
+	client/kvd.h)
+
+expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
+lib/libkvd.so.0 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service"
+
+list_files() {
+	(cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort)
+}
+
+echo "DESTDIR: the tree that a package would hold"
+root=$tmp/root
+make_install DESTDIR="$root" PREFIX=/opt/kvd install
+diff <(tr ' ' '\n' <<<"$expected") <(list_files "$root/opt/kvd") || die "other files than expected"
+[ "$(list_files "$root" | grep -cv '^opt/kvd/')" = 0 ] || die "files outside of PREFIX"
+! grep -rlF "$tmp" "$root" --include=*.pc --include=*.service || die "DESTDIR is in a file"
+! grep -rn '@[A-Z]*@' "$root" --include=*.pc --include=*.service || die "a placeholder is left"
+grep -qx 'prefix=/opt/kvd' "$root/opt/kvd/lib/pkgconfig/kvd.pc" || die "kvd.pc has another prefix"
+grep -q '^ExecStart=/opt/kvd/bin/kvd -c /opt/kvd/etc/kvd/kvd.ini' \
+	"$root/opt/kvd/lib/systemd/system/kvd.service" || die "kvd.service has other paths"
+
+echo "DESTDIR: a changed kvd.ini survives install and uninstall"
+echo "; changed" >>"$root/opt/kvd/etc/kvd/kvd.ini"
+make_install DESTDIR="$root" PREFIX=/opt/kvd install
+make_install DESTDIR="$root" PREFIX=/opt/kvd uninstall
+[ "$(list_files "$root")" = opt/kvd/etc/kvd/kvd.ini ] || die "left: $(list_files "$root")"
+grep -qx '; changed' "$root/opt/kvd/etc/kvd/kvd.ini" || die "kvd.ini was written over"
+
+echo "PREFIX: programs and libraries"
+prefix=$tmp/prefix
+make_install PREFIX="$prefix" install
+"$prefix/bin/kvd" -V | grep -qF "$version" || die "kvd -V does not say $version"
+"$prefix/bin/kvd" -c "$prefix/etc/kvd/kvd.ini" --check-config || die "kvd.ini is refused"
+readelf -d "$prefix/lib/libkvd.so" | grep -q 'SONAME.*\[libkvd\.so\.0\]' || die "wrong soname"
+nm -D --defined-only "$prefix/lib/libkvd.so" >"$tmp/shared"
+nm -g --defined-only "$prefix/lib/libkvd.a" >"$tmp/static"
+for list in shared static; do
+	awk 'NF == 3 && $3 !~ /^kvd_/ && $3 !~ /^KVD_0$/ { print; bad = 1 } END { exit bad }' "$tmp/$list" ||
+		die "the $list library exports what is not in kvd.h"
+done
+for name in $(grep -o '\bkvd_[a-z_]*(' client/kvd.h | tr -d '(' | sort -u); do
+	grep -qE " T $name(@|\$)" "$tmp/shared" || die "libkvd.so does not export $name of kvd.h"
+	grep -q " T $name\$" "$tmp/static" || die "libkvd.a does not have $name of kvd.h"
+done
+
+# Names that libkvd uses inside are the program's to use.
+cat >"$tmp/program.c" <<'PROGRAM'
+#include <kvd.h>
+#include <stdio.h>
+int log_write(void);
+int log_write(void) { return 7; }
+int main(void)
+{
+	printf("%s %s %d\n", kvd_version(), kvd_status_text(KVD_NOT_FOUND), log_write());
+	return 0;
+}
+PROGRAM
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+[ "$(pkg-config --modversion kvd)" = "$version" ] || die "kvd.pc does not say $version"
+read -ra cflags <<<"$(pkg-config --cflags kvd)"
+read -ra shared_libs <<<"$(pkg-config --libs kvd)"
+read -ra static_libs <<<"$(pkg-config --static --libs kvd)"
+warnings=(-Wall -Wextra -Wstrict-prototypes -Werror)
+
+run_program() {
+	local said
+	said=$("$@")
+	[ "$said" = "$version not found 7" ] || die "the program said: $said"
+}
+
+echo "shared: $(pkg-config --libs kvd)"
+"${CC:-cc}" "${warnings[@]}" "${cflags[@]}" -o "$tmp/shared-program" "$tmp/program.c" "${shared_libs[@]}"
+readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\]' || die "not linked to the library"
+run_program env LD_LIBRARY_PATH="$prefix/lib" "$tmp/shared-program"
+
+# Wholly static: the proof that kvd.pc names all that libkvd.a needs.
+echo "static: ${#static_libs[@]} flags"
+"${CC:-cc}" -static "${cflags[@]}" -o "$tmp/static-program" "$tmp/program.c" "${static_libs[@]}" \
+	2>"$tmp/static-warnings" || die "static link: $(cat "$tmp/static-warnings")"
+! readelf -d "$tmp/static-program" | grep -q NEEDED || die "the static program needs libraries"
+run_program env -i "$tmp/static-program"
+
+echo "uninstall"
+make_install PREFIX="$prefix" uninstall
+[ -z "$(list_files "$prefix")" ] || die "left: $(list_files "$prefix")"
+[ ! -e "$prefix/etc/kvd" ] || die "left: etc/kvd"
+echo "ok"

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A histogram of latencies in nanoseconds, log-linear, in a fixed 30 KiB.
+ *
+ * Every power of two is cut into 64 buckets of equal width, so a value is known to within 1/64
+ * (1.6 %) over the whole range of 64 bits; below 128 ns it is known exactly. Recording is a count
+ * of leading zeros, a shift and an increment.
+ *
+ * Threads: none of it locks. One thread records; who merges or reads must know that it has stopped.
+ */
+#ifndef KVD_COMMON_HIST_H
+#define KVD_COMMON_HIST_H
+
+#include <stdint.h>
+
+#define HIST_SUB_BITS 6
+#define HIST_SUB_BUCKETS (1u << HIST_SUB_BITS)
+/* The first 128 values have a bucket each; each of the 57 higher powers of two adds 64. */
+#define HIST_BUCKETS ((64u - HIST_SUB_BITS + 1) * HIST_SUB_BUCKETS)
+
+struct hist {
+	uint64_t count;
+	uint64_t sum_ns; /* wraps after 584 years */
+	uint64_t min_ns; /* UINT64_MAX while empty */
+	uint64_t max_ns;
+	uint64_t buckets[HIST_BUCKETS];
+};
+
+/* Makes @hist empty. */
+void hist_init(struct hist *hist);
+
+/* Adds everything in @from to @into. */
+void hist_merge(struct hist *into, const struct hist *from);
+
+/*
+ * Returns the smallest value, rounded up to the end of its bucket, that at least the share
+ * @quantile (0 to 1; values outside are taken as these) of all recorded values do not exceed. Never
+ * less than the true value, never more than 1.6 % above it, never above the maximum. 0 if empty.
+ */
+uint64_t hist_quantile(const struct hist *hist, double quantile);
+
+/* Returns the exact mean in nanoseconds, 0 if empty. */
+double hist_mean(const struct hist *hist);
+
+static inline uint64_t hist_count(const struct hist *hist)
+{
+	return hist->count;
+}
+
+/* Exact; 0 if empty. */
+static inline uint64_t hist_min(const struct hist *hist)
+{
+	return hist->count ? hist->min_ns : 0;
+}
+
+/* Exact; 0 if empty. */
+static inline uint64_t hist_max(const struct hist *hist)
+{
+	return hist->max_ns;
+}
+
+static inline unsigned int hist_bucket(uint64_t ns)
+{
+	unsigned int shift;
+
+	if (ns < 2 * HIST_SUB_BUCKETS)
+		return (unsigned int)ns;
+	shift = 63 - (unsigned int)__builtin_clzll(ns) - HIST_SUB_BITS;
+	return (shift << HIST_SUB_BITS) + (unsigned int)(ns >> shift);
+}
+
+static inline void hist_record(struct hist *hist, uint64_t ns)
+{
+	hist->count++;
+	hist->sum_ns += ns;
+	if (ns < hist->min_ns)
+		hist->min_ns = ns;
+	if (ns > hist->max_ns)
+		hist->max_ns = ns;
+	hist->buckets[hist_bucket(ns)]++;
+}
+
+#endif /* KVD_COMMON_HIST_H */

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The region: what the server's one remotely readable memory region holds, byte for byte. Server
+ * and clients share this file; common/PROTOCOL.md says the same in prose.
+ *
+ *	+------------+----------------------+-----------------------------------------+-----+
+ *	| superblock | index: 128 B buckets | items and overflow buckets, by jemalloc | pad |
+ *	+------------+----------------------+-----------------------------------------+-----+
+ *
+ * All integers are little-endian. An offset counts bytes from the region's first byte. Any change
+ * here that an older client would misread raises LAYOUT_ABI.
+ */
+#ifndef KVD_COMMON_LAYOUT_H
+#define KVD_COMMON_LAYOUT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "kvd's region and messages are little-endian; a big-endian port has to swap them"
+#endif
+
+#define LAYOUT_ABI 1
+#define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
+
+#define KEY_MAX 1024u
+#define VALUE_MAX (1u << 30) /* what max_value can be configured to */
+
+#define REGION_BYTES_MAX (512ull << 30) /* what a 32-bit overflow reference can reach */
+#define REGION_PAD 4096u /* readable tail, so that a READ rounded up to a slot's unit stays inside */
+
+/* The index: where the buckets are. */
+#define SEGMENTS_MAX 32u
+
+struct geometry {
+	uint64_t incarnation;  /* random per server start, seeds every sum */
+	uint64_t region_bytes; /* superblock to pad */
+	uint64_t hash_seed;
+	uint64_t value_max;
+	uint32_t level_base; /* segment 0 holds 2^level_base buckets */
+	uint32_t level;	     /* 2^level buckets, and split more that are one level deeper */
+	uint64_t split;
+	uint64_t segments[SEGMENTS_MAX]; /* offsets; segment k > 0 holds 2^(level_base+k-1) buckets */
+	uint64_t sum;			 /* XXH3-64 of all before it */
+};
+static_assert(sizeof(struct geometry) == 312, "ABI");
+static_assert(offsetof(struct geometry, level_base) == 32, "ABI");
+static_assert(offsetof(struct geometry, split) == 40, "ABI");
+static_assert(offsetof(struct geometry, segments) == 48, "ABI");
+static_assert(offsetof(struct geometry, sum) == 304, "ABI");
+
+struct superblock {
+	uint64_t magic;
+	uint32_t abi;
+	uint32_t reserved;
+	struct geometry geometry;
+	uint64_t clock_s; /* the server's CLOCK_REALTIME, written once a second */
+	uint64_t items;	  /* items in the store, written once a second */
+	uint8_t zero[4096 - 344];
+};
+static_assert(sizeof(struct superblock) == 4096, "ABI");
+static_assert(offsetof(struct superblock, geometry) == 16, "ABI");
+static_assert(offsetof(struct superblock, clock_s) == 328, "ABI");
+static_assert(offsetof(struct superblock, items) == 336, "ABI");
+
+/*
+ * A bucket: 14 slots in one READ.
+ *
+ * A key has one home bucket; the keys that do not fit there are in its chain of overflow buckets.
+ * The wider the bucket, the fewer keys overflow. Share of the keys in overflow buckets (Poisson) at
+ * a fill of
+ *				50 %	60 %	65 %	75 %
+ *	 6 slots (64 B)		1.7	3.4	4.5	7.2	%
+ *	14 slots (128 B)	0.14	0.57	1.0	2.5	%
+ *
+ * tests/test_table.c measures the lower line. A slot never moves while its key lives, so a reader
+ * can't miss a key that is being displaced, as it could with cuckoo or hopscotch hashing.
+ */
+#define BUCKET_BYTES 128u
+#define BUCKET_SLOTS 14u
+
+struct bucket {
+	uint64_t sum;	   /* bucket_sum() of all but the sum and the lock */
+	uint32_t overflow; /* offset / 128 of the next bucket of the chain; 0: none */
+	uint8_t level;	   /* of the home bucket this one belongs to */
+	uint8_t reserved;
+	uint16_t lock; /* the server's; means nothing to readers */
+	uint64_t slots[BUCKET_SLOTS];
+};
+static_assert(sizeof(struct bucket) == BUCKET_BYTES, "ABI");
+static_assert(offsetof(struct bucket, overflow) == 8, "ABI");
+static_assert(offsetof(struct bucket, level) == 12, "ABI");
+static_assert(offsetof(struct bucket, lock) == 14, "ABI");
+static_assert(offsetof(struct bucket, slots) == 16, "ABI");
+
+/*
+ * A slot: one aligned word, 0 = empty.
+ *
+ *	63      48 47            36 35                     0
+ *	+---------+----------------+------------------------+
+ *	|   tag   | length / 64 B  |     offset / 16 B      |
+ *	+---------+----------------+------------------------+
+ *
+ * The tag is the hash's top 16 bits. The length is the item's, header included, rounded up;
+ * SLOT_UNITS_MAX says "this or longer": such an item is read in two steps.
+ */
+#define SLOT_UNIT 64u
+#define SLOT_UNITS_MAX 4095u
+#define ITEM_ALIGN 16u
+
+static inline uint16_t hash_tag(uint64_t hash)
+{
+	return (uint16_t)(hash >> 48);
+}
+
+static inline uint64_t slot_make(uint16_t tag, uint64_t offset, uint64_t item_bytes)
+{
+	uint64_t units = (item_bytes + SLOT_UNIT - 1) / SLOT_UNIT;
+
+	if (units > SLOT_UNITS_MAX)
+		units = SLOT_UNITS_MAX;
+	return (uint64_t)tag << 48 | units << 36 | offset / ITEM_ALIGN;
+}
+
+static inline uint16_t slot_tag(uint64_t slot)
+{
+	return (uint16_t)(slot >> 48);
+}
+
+static inline uint64_t slot_offset(uint64_t slot)
+{
+	return (slot & ((1ull << 36) - 1)) * ITEM_ALIGN;
+}
+
+/* Bytes to read for the item, or for the first step of a long one. */
+static inline uint32_t slot_bytes(uint64_t slot)
+{
+	return (uint32_t)(slot >> 36 & 0xfff) * SLOT_UNIT;
+}
+
+static inline bool slot_is_long(uint64_t slot)
+{
+	return (slot >> 36 & 0xfff) == SLOT_UNITS_MAX;
+}
+
+/* An item: header, key, value. Aligned to ITEM_ALIGN. */
+#define ITEM_SUM_INVALID 0ull
+
+struct item {
+	uint64_t sum;	  /* item_sum(); ITEM_SUM_INVALID: not to be used */
+	uint64_t version; /* unique in the store, increasing for a key while it lives */
+	uint32_t expires; /* 0: never. This version of kvd writes nothing else */
+	uint32_t value_len;
+	uint32_t flags; /* the client's */
+	uint16_t key_len;
+	uint16_t access; /* for eviction; not in the sum; 0 in this version */
+	uint8_t data[];	 /* key, then value */
+};
+static_assert(sizeof(struct item) == 32, "ABI");
+static_assert(offsetof(struct item, version) == 8, "ABI");
+static_assert(offsetof(struct item, expires) == 16, "ABI");
+static_assert(offsetof(struct item, value_len) == 20, "ABI");
+static_assert(offsetof(struct item, flags) == 24, "ABI");
+static_assert(offsetof(struct item, key_len) == 28, "ABI");
+static_assert(offsetof(struct item, access) == 30, "ABI");
+static_assert(offsetof(struct item, data) == 32, "ABI");
+
+#define ITEM_BYTES_MAX (sizeof(struct item) + KEY_MAX + VALUE_MAX)
+
+static inline uint64_t item_bytes(size_t key_len, size_t value_len)
+{
+	return sizeof(struct item) + key_len + value_len;
+}
+
+/* The home bucket of @hash: linear hashing (Litwin, VLDB 1980). */
+static inline uint64_t geometry_home(const struct geometry *g, uint64_t hash)
+{
+	uint64_t bucket = hash & ((1ull << g->level) - 1);
+
+	return bucket < g->split ? hash & ((2ull << g->level) - 1) : bucket;
+}
+
+static inline uint64_t geometry_buckets(const struct geometry *g)
+{
+	return (1ull << g->level) + g->split;
+}
+
+/* The offset of bucket number @bucket, which is less than geometry_buckets(). */
+static inline uint64_t geometry_bucket_offset(const struct geometry *g, uint64_t bucket)
+{
+	unsigned int top, segment;
+
+	if (bucket < 1ull << g->level_base)
+		return g->segments[0] + bucket * BUCKET_BYTES;
+	top = 63 - (unsigned int)__builtin_clzll(bucket);
+	segment = top - g->level_base + 1;
+	return g->segments[segment] + (bucket - (1ull << top)) * BUCKET_BYTES;
+}
+
+#endif /* KVD_COMMON_LAYOUT_H */

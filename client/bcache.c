@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/bcache.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Buckets of a chain that are looked at; longer chains are followed by READs. */
+#define HOPS_MAX 4
+
+int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets)
+{
+	uint64_t entries = bytes / sizeof(struct bcache_entry);
+	void *p;
+
+	*cache = (struct bcache){ 0 };
+	if (entries > buckets)
+		entries = buckets;
+	if (!entries)
+		return 0;
+	entries = 1ull << (63 - __builtin_clzll(entries));
+	if (entries > 1ull << 31)
+		entries = 1ull << 31;
+	/* Pages come when they are first used. */
+	p = mmap(NULL, entries * sizeof(struct bcache_entry), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	cache->entries = p;
+	cache->mask = (uint32_t)(entries - 1);
+	return 0;
+}
+
+size_t bcache_bytes(const struct bcache *cache)
+{
+	return cache->entries ? ((size_t)cache->mask + 1) * sizeof(struct bcache_entry) : 0;
+}
+
+void bcache_release(struct bcache *cache)
+{
+	if (cache->entries)
+		munmap(cache->entries, bcache_bytes(cache));
+	cache->entries = NULL;
+}
+
+static struct bcache_entry *entry_at(const struct bcache *cache, uint32_t unit)
+{
+	return &cache->entries[unit & cache->mask];
+}
+
+/* The entry of this bucket, or NULL. */
+static struct bcache_entry *entry_find(const struct bcache *cache, uint32_t unit)
+{
+	struct bcache_entry *entry;
+
+	if (!cache->entries || !unit)
+		return NULL;
+	entry = entry_at(cache, unit);
+	return entry->unit == unit ? entry : NULL;
+}
+
+unsigned int bcache_find(const struct bcache *cache, uint64_t home, uint16_t tag,
+			 uint64_t slots[BCACHE_FOUND_MAX])
+{
+	const struct bcache_entry *entry = entry_find(cache, (uint32_t)(home / BUCKET_BYTES));
+	unsigned int i, hops, found = 0;
+
+	for (hops = 0; entry && hops < HOPS_MAX; hops++) {
+		for (i = 0; i < BUCKET_SLOTS; i++)
+			if (entry->slots[i] && slot_tag(entry->slots[i]) == tag &&
+			    found < BCACHE_FOUND_MAX)
+				slots[found++] = entry->slots[i];
+		entry = entry_find(cache, entry->overflow);
+	}
+	return found;
+}
+
+void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bucket)
+{
+	uint32_t unit = (uint32_t)(offset / BUCKET_BYTES);
+	struct bcache_entry *entry;
+
+	if (!cache->entries)
+		return;
+	entry = entry_at(cache, unit);
+	entry->unit = unit;
+	entry->overflow = bucket->overflow;
+	memcpy(entry->slots, bucket->slots, sizeof(entry->slots));
+}
+
+/* A slot of the chain that satisfies the search: equal to @slot, or just of its tag. */
+static uint64_t *slot_find(const struct bcache *cache, uint64_t home, uint64_t slot, bool equal)
+{
+	struct bcache_entry *entry = entry_find(cache, (uint32_t)(home / BUCKET_BYTES));
+	unsigned int i, hops;
+
+	for (hops = 0; entry && hops < HOPS_MAX; hops++) {
+		for (i = 0; i < BUCKET_SLOTS; i++)
+			if (equal ? entry->slots[i] == slot :
+				    entry->slots[i] && slot_tag(entry->slots[i]) == slot_tag(slot))
+				return &entry->slots[i];
+		entry = entry_find(cache, entry->overflow);
+	}
+	return NULL;
+}
+
+void bcache_learn(struct bcache *cache, uint64_t home, uint64_t slot)
+{
+	uint32_t unit = (uint32_t)(home / BUCKET_BYTES);
+	struct bcache_entry *entry;
+	uint64_t *known;
+
+	if (!cache->entries)
+		return;
+	known = slot_find(cache, home, slot, false);
+	if (known) {
+		*known = slot;
+		return;
+	}
+	entry = entry_at(cache, unit);
+	if (entry->unit != unit) {
+		memset(entry, 0, sizeof(*entry));
+		entry->unit = unit;
+	}
+	known = slot_find(cache, home, 0, true);
+	if (known)
+		*known = slot;
+}
+
+void bcache_drop(struct bcache *cache, uint64_t home, uint64_t slot)
+{
+	uint64_t *known = cache->entries ? slot_find(cache, home, slot, true) : NULL;
+
+	if (known)
+		*known = 0;
+}

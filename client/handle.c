@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/handle.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define STRING(x) #x
+#define VERSION_TEXT(major, minor, patch) STRING(major) "." STRING(minor) "." STRING(patch)
+
+const char *kvd_version(void)
+{
+	return VERSION_TEXT(KVD_VERSION_MAJOR, KVD_VERSION_MINOR, KVD_VERSION_PATCH);
+}
+
+const char *kvd_status_text(enum kvd_status status)
+{
+	switch (status) {
+#define X(name, number, text)                                                                     \
+	case KVD_##name:                                                                          \
+		return text;
+		KVD_STATUS_MAP(X)
+#undef X
+	}
+	return "unknown status";
+}
+
+/* After these the connection is in a state nobody can know. */
+static bool status_breaks(enum kvd_status status)
+{
+	return status == KVD_ERR_TIMEOUT || status == KVD_ERR_DISCONNECTED ||
+	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
+}
+
+enum kvd_status kvd_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(handle->error, sizeof(handle->error), format, args);
+	va_end(args);
+	if (status_breaks(status) && !handle->broken) {
+		handle->broken = true;
+		if (handle->id)
+			handle->dev->ops->disconnect(handle->id);
+	}
+	return status;
+}
+
+enum kvd_status call_begin(struct kvd *handle)
+{
+	handle->deadline_ns = 0;
+	return handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;
+}
+
+enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
+{
+	if (key && key_len >= 1 && key_len <= KVD_KEY_MAX)
+		return KVD_OK;
+	return kvd_fail(handle, KVD_ERR_INVALID, "a key of %zu bytes: 1 to %d are allowed", key_len,
+			KVD_KEY_MAX);
+}
+
+static enum kvd_status memory_fail(struct kvd *handle, size_t bytes, int err)
+{
+	return kvd_fail(handle, KVD_ERR_NO_MEMORY,
+			"can't allocate and register %zu bytes for RDMA: %s%s", bytes,
+			strerror(-err),
+			handle->dev->kind == DEVICE_VERBS && err == -ENOMEM ?
+				" (is RLIMIT_MEMLOCK too low? see ulimit -l)" :
+				"");
+}
+
+/* Twice as large as what it replaces, so that growing is rare. */
+enum kvd_status memory_resize(struct kvd *handle, struct memory *memory, size_t bytes, int access)
+{
+	struct device_mem mem = { .fd = -1 };
+	struct ibv_mr *mr;
+	int err;
+
+	if (bytes <= memory->bytes)
+		return KVD_OK;
+	mem.length = ((bytes > 2 * memory->bytes ? bytes : 2 * memory->bytes) + 4095) &
+		     ~(size_t)4095;
+	mem.addr = mmap(NULL, mem.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
+	if (mem.addr == MAP_FAILED)
+		return memory_fail(handle, mem.length, -errno);
+	err = handle->dev->ops->reg_mr(handle->pd, &mem, access, &mr);
+	if (err) {
+		munmap(mem.addr, mem.length);
+		return memory_fail(handle, mem.length, err);
+	}
+	if (memory->bytes)
+		memcpy(mem.addr, memory->base, memory->bytes);
+	memory_release(handle, memory);
+	*memory = (struct memory){ .base = mem.addr, .bytes = mem.length, .mr = mr };
+	return KVD_OK;
+}
+
+void memory_release(struct kvd *handle, struct memory *memory)
+{
+	if (!memory->base)
+		return;
+	handle->dev->ops->dereg_mr(memory->mr);
+	munmap(memory->base, memory->bytes);
+	*memory = (struct memory){ 0 };
+}
+
+void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
+{
+	*stats = handle->stats;
+}
+
+uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_op op, double quantile)
+{
+	if ((unsigned int)op > KVD_OP_DELETE)
+		return 0;
+	return hist_quantile(&handle->latency[op], quantile);
+}
+
+void kvd_info(const struct kvd *handle, struct kvd_info *info)
+{
+	*info = (struct kvd_info){
+		.device_kind = device_kind_name(handle->dev->kind),
+		.device_name = handle->dev->name,
+		.device_why = handle->why,
+		.incarnation = handle->geometry.incarnation,
+		.region_bytes = handle->geometry.region_bytes,
+		.value_max = handle->geometry.value_max,
+		.window = handle->window,
+		.request_bytes = handle->request_bytes,
+		.cache_bytes = bcache_bytes(&handle->cache),
+	};
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connecting: device, queue pair, rdma_cm, HELLO. The server tells where its memory is, and lets us
+ * read it, only in its answer to HELLO.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/handle.h"
+#include "common/clock.h"
+#include "common/sum.h"
+
+#define INLINE_WANTED 220
+/* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
+#define MIN_RNR_TIMER 12
+#define CQ_SIZE (SENDS_MAX + RECVS)
+
+static _Thread_local char open_error[256];
+
+const char *kvd_error(const struct kvd *handle)
+{
+	return handle ? handle->error : open_error;
+}
+
+void kvd_options_init(struct kvd_options *options)
+{
+	*options = (struct kvd_options){
+		.timeout_ms = 2000,
+		.connect_timeout_ms = 5000,
+		.cache_bytes = 16u << 20,
+		.spin_us = 200,
+		.get_tries = 16,
+	};
+}
+
+static enum kvd_status options_check(struct kvd *handle)
+{
+	const struct kvd_options *o = &handle->options;
+
+	if (o->timeout_ms < 1 || o->timeout_ms > 3600000)
+		return kvd_fail(handle, KVD_ERR_INVALID, "timeout_ms is %u: 1 to 3600000",
+				o->timeout_ms);
+	if (o->connect_timeout_ms < 1 || o->connect_timeout_ms > 3600000)
+		return kvd_fail(handle, KVD_ERR_INVALID, "connect_timeout_ms is %u: 1 to 3600000",
+				o->connect_timeout_ms);
+	if (o->spin_us > 1000000)
+		return kvd_fail(handle, KVD_ERR_INVALID, "spin_us is %u: at most 1000000",
+				o->spin_us);
+	if (o->get_tries < 1 || o->get_tries > 1000)
+		return kvd_fail(handle, KVD_ERR_INVALID, "get_tries is %u: 1 to 1000",
+				o->get_tries);
+	return KVD_OK;
+}
+
+static enum kvd_status open_status(int err)
+{
+	switch (err) {
+	case -ENODEV:
+	case -ENOSYS:
+		return KVD_ERR_DEVICE;
+	case -ENOMEM:
+		return KVD_ERR_NO_MEMORY;
+	case -ETIMEDOUT:
+		return KVD_ERR_TIMEOUT;
+	case -EACCES:
+	case -EPERM:
+		return KVD_ERR_REFUSED;
+	default:
+		return KVD_ERR_UNREACHABLE;
+	}
+}
+
+static enum kvd_status open_failed(struct kvd *handle, const char *url, const char *what, int err)
+{
+	enum kvd_status status = open_status(err);
+
+	return kvd_fail(handle, status, "%s: %s: %s", url, what, strerror(-err));
+}
+
+static enum kvd_status open_device(struct kvd *handle, const char *url)
+{
+	struct device_addr addr;
+	char why[160];
+	int err;
+
+	if (device_addr_parse(&addr, url ? url : "", why, sizeof(why)))
+		return kvd_fail(handle, KVD_ERR_INVALID, "%s: %s", url ? url : "(null)", why);
+	err = device_open(&handle->dev, &addr, DEVICE_CONNECT,
+			  (int)handle->options.connect_timeout_ms);
+	if (err) {
+		handle->dev = NULL;
+		return open_failed(handle, url, "no way there", err);
+	}
+	err = handle->dev->ops->query(handle->dev, &handle->attr, &handle->port);
+	if (err)
+		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: can't be queried: %s",
+				handle->dev->name, strerror(-err));
+	snprintf(handle->why, sizeof(handle->why), "the address %s asks for it", url);
+	return KVD_OK;
+}
+
+static int open_queues(struct kvd *handle)
+{
+	const struct device_ops *ops = handle->dev->ops;
+	int err;
+
+	err = ops->alloc_pd(handle->dev, &handle->pd);
+	if (!err)
+		err = ops->create_comp_channel(handle->dev, &handle->comp_channel);
+	if (!err)
+		err = ops->create_cq(handle->dev, CQ_SIZE, handle, handle->comp_channel,
+				     &handle->cq);
+	if (!err)
+		err = ops->create_cm_channel(handle->dev, &handle->cm_channel);
+	if (!err)
+		err = ops->create_id(handle->cm_channel, &handle->id);
+	return err;
+}
+
+/* The server may read what we give it an rkey for: the values that it pulls. */
+static int open_qp(struct kvd *handle)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = handle->cq,
+		.recv_cq = handle->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = SENDS_MAX,
+			.max_recv_wr = RECVS,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = INLINE_WANTED,
+		},
+	};
+	int err = handle->dev->ops->create_qp(handle->id, handle->pd, &attr,
+					      IBV_ACCESS_REMOTE_READ);
+
+	if (err)
+		return err;
+	handle->qp = handle->id->qp;
+	handle->inline_max = attr.cap.max_inline_data;
+	return 0;
+}
+
+static enum kvd_status open_memory(struct kvd *handle)
+{
+	enum kvd_status status;
+	uint32_t i;
+
+	status = memory_resize(handle, &handle->messages,
+			       RECVS * RESPONSE_BYTES + WIRE_RESPONSE_MAX, IBV_ACCESS_LOCAL_WRITE);
+	if (!status)
+		status = memory_resize(handle, &handle->buckets, GETS_MAX * BUCKET_BYTES,
+				       IBV_ACCESS_LOCAL_WRITE);
+	if (!status)
+		status = memory_resize(handle, &handle->scratch, SCRATCH_BYTES_MIN,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	for (i = 0; !status && i < RECVS; i++)
+		status = post_recv(handle, i);
+	return status;
+}
+
+static enum kvd_status open_resources(struct kvd *handle)
+{
+	int err = open_queues(handle);
+
+	if (!err)
+		err = open_qp(handle);
+	if (err)
+		return kvd_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
+				"device %s: can't set up a queue pair: %s", handle->dev->name,
+				strerror(-err));
+	return open_memory(handle);
+}
+
+static enum kvd_status rejected(struct kvd *handle, const struct cm_event *event)
+{
+	struct wire_reject reject;
+
+	memcpy(&reject, event->private_data, sizeof(reject));
+	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
+		return kvd_fail(handle, KVD_ERR_REFUSED, "%s refuses the connection (is it kvd?)",
+				handle->dev->address);
+	reject.text[sizeof(reject.text) - 1] = '\0';
+	return kvd_fail(handle,
+			reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,
+			"%s refuses the connection: %s", handle->dev->address, reject.text);
+}
+
+static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *event, bool *done)
+{
+	*done = true;
+	switch (event->type) {
+	case CM_ESTABLISHED:
+		return KVD_OK;
+	case CM_REJECTED:
+		return rejected(handle, event);
+	case CM_UNREACHABLE:
+		return kvd_fail(handle,
+				event->status == -ETIMEDOUT ? KVD_ERR_TIMEOUT : KVD_ERR_UNREACHABLE,
+				"nobody answers at %s: %s", handle->dev->address,
+				strerror(-event->status));
+	case CM_DISCONNECTED:
+		return kvd_fail(handle, KVD_ERR_DISCONNECTED, "%s closed the connection at once",
+				handle->dev->address);
+	case CM_DEVICE_REMOVED:
+		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s was removed", handle->dev->name);
+	case CM_CONNECT_REQUEST:
+		break;
+	}
+	*done = false;
+	return KVD_OK;
+}
+
+static enum kvd_status wait_connected(struct kvd *handle)
+{
+	struct pollfd fd = { handle->cm_channel->fd, POLLIN, 0 };
+	enum kvd_status status = KVD_OK;
+	struct cm_event event;
+	bool done = false;
+	uint64_t now;
+	int err;
+
+	for (;;) {
+		err = handle->dev->ops->cm_get_event(handle->cm_channel, &event);
+		if (!err)
+			status = connect_event(handle, &event, &done);
+		else if (err != -EAGAIN)
+			return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: no events: %s",
+					handle->dev->name, strerror(-err));
+		if (status || done)
+			return status;
+		now = clock_ns();
+		if (now >= handle->deadline_ns)
+			return kvd_fail(handle, KVD_ERR_TIMEOUT,
+					"%s did not answer within connect_timeout_ms",
+					handle->dev->address);
+		if (err)
+			poll(&fd, 1, (int)((handle->deadline_ns - now) / 1000000 + 1));
+	}
+}
+
+static enum kvd_status open_connect(struct kvd *handle)
+{
+	const struct wire_connect hello = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.bytes = sizeof(hello),
+	};
+	const struct cm_param param = {
+		.private_data = &hello,
+		.private_len = sizeof(hello),
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+		.min_rnr_timer = MIN_RNR_TIMER,
+	};
+	int err = handle->dev->ops->connect(handle->id, &param);
+
+	if (err)
+		return open_failed(handle, handle->dev->address, "can't connect", err);
+	return wait_connected(handle);
+}
+
+static enum kvd_status welcome_take(struct kvd *handle, const struct response *response)
+{
+	struct wire_welcome welcome;
+	const char *error = NULL;
+
+	if (response->value_len != sizeof(welcome))
+		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
+				handle->dev->address, response->value_len);
+	memcpy(&welcome, response->value, sizeof(welcome));
+	if (welcome.magic != WIRE_MAGIC || welcome.abi != WIRE_ABI)
+		error = "not this version of kvd's protocol";
+	else if (!welcome.window || welcome.window > WIRE_WINDOW_MAX)
+		error = "window out of range";
+	else if (welcome.request_bytes < WIRE_REQUEST_MIN ||
+		 welcome.request_bytes > WIRE_RESPONSE_MAX)
+		error = "request size out of range";
+	else
+		error = geometry_check(&welcome.geometry);
+	if (error)
+		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
+				handle->dev->address, error);
+	handle->geometry = welcome.geometry;
+	handle->region_addr = welcome.region_addr;
+	handle->rkey = welcome.rkey;
+	handle->window = welcome.window;
+	handle->request_bytes = welcome.request_bytes;
+	return KVD_OK;
+}
+
+static enum kvd_status open_hello(struct kvd *handle)
+{
+	const struct wire_hello hello = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.response_bytes = RESPONSE_BYTES,
+	};
+	struct rpc rpc = {
+		.head = { .op = WIRE_HELLO, .value_len = sizeof(hello) },
+		.value = &hello,
+	};
+	struct response response;
+	enum kvd_status status = rpc_call(handle, &rpc, &response);
+
+	if (!status)
+		status = rpc_status(handle, &response);
+	if (!status)
+		status = welcome_take(handle, &response);
+	if (!status && bcache_init(&handle->cache, handle->options.cache_bytes,
+				   geometry_buckets(&handle->geometry)))
+		status = kvd_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
+				  handle->options.cache_bytes);
+	return status;
+}
+
+static enum kvd_status open_all(struct kvd *handle, const char *url)
+{
+	enum kvd_status status = options_check(handle);
+
+	handle->deadline_ns = clock_ns() + handle->options.connect_timeout_ms * 1000000ull;
+	if (!status)
+		status = open_device(handle, url);
+	if (!status)
+		status = open_resources(handle);
+	if (!status)
+		status = open_connect(handle);
+	if (!status)
+		status = open_hello(handle);
+	return status;
+}
+
+enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_options *options)
+{
+	struct kvd *handle = calloc(1, sizeof(*handle));
+	enum kvd_status status;
+	unsigned int i;
+
+	*out = NULL;
+	if (!handle) {
+		snprintf(open_error, sizeof(open_error), "out of memory");
+		return KVD_ERR_NO_MEMORY;
+	}
+	if (options)
+		handle->options = *options;
+	else
+		kvd_options_init(&handle->options);
+	for (i = 0; i <= KVD_OP_DELETE; i++)
+		hist_init(&handle->latency[i]);
+	status = open_all(handle, url);
+	if (status) {
+		memcpy(open_error, handle->error, sizeof(open_error));
+		kvd_close(handle);
+		return status;
+	}
+	memset(&handle->stats, 0, sizeof(handle->stats));
+	*out = handle;
+	return KVD_OK;
+}
+
+void kvd_close(struct kvd *handle)
+{
+	const struct device_ops *ops;
+
+	if (!handle)
+		return;
+	bcache_release(&handle->cache);
+	if (handle->dev) {
+		ops = handle->dev->ops;
+		if (handle->id) {
+			ops->disconnect(handle->id);
+			ops->destroy_qp(handle->id);
+		}
+		ops->destroy_id(handle->id);
+		ops->destroy_cm_channel(handle->cm_channel);
+		ops->destroy_cq(handle->cq);
+		ops->destroy_comp_channel(handle->comp_channel);
+		memory_release(handle, &handle->messages);
+		memory_release(handle, &handle->buckets);
+		memory_release(handle, &handle->scratch);
+		ops->dealloc_pd(handle->pd);
+		device_close(handle->dev);
+	}
+	free(handle);
+}

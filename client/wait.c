@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for completions: first by polling, which is all it takes when they come within
+ * microseconds, then asleep on the completion channel and the connection's events.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "client/handle.h"
+#include "common/barrier.h"
+#include "common/clock.h"
+
+#define POLL_MAX 16
+/* Longest sleep in one piece: a second look at what no event may ever tell (a lost peer). */
+#define SLEEP_MS_MAX 100
+
+/* What the completions taken so far have brought. */
+struct progress {
+	bool read;
+};
+
+static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc *wc)
+{
+	switch (wc->status) {
+	case IBV_WC_WR_FLUSH_ERR:
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return kvd_fail(handle, KVD_ERR_DISCONNECTED,
+				"the connection to %s is lost: the server closed it, stopped or "
+				"crashed (%s)",
+				handle->dev->address, ibv_wc_status_str(wc->status));
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return kvd_fail(handle, KVD_ERR_DISCONNECTED,
+				"the server at %s no longer takes part in the connection (%s)",
+				handle->dev->address, ibv_wc_status_str(wc->status));
+	default:
+		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: %s", handle->dev->name,
+				ibv_wc_status_str(wc->status));
+	}
+}
+
+static enum kvd_status take_completions(struct kvd *handle, struct progress *progress)
+{
+	struct ibv_wc wcs[POLL_MAX];
+	int i, n = ibv_poll_cq(handle->cq, POLL_MAX, wcs);
+
+	if (n < 0)
+		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_poll_cq failed",
+				handle->dev->name);
+	for (i = 0; i < n; i++) {
+		if (wcs[i].status)
+			return completion_failed(handle, &wcs[i]);
+		switch ((enum wr_kind)(wcs[i].wr_id >> 32)) {
+		case WR_RECV:
+			if (handle->recv_ready)
+				return kvd_fail(handle, KVD_ERR_PROTOCOL,
+						"the server answered twice");
+			handle->recv_ready = true;
+			handle->recv_index = (uint32_t)wcs[i].wr_id;
+			handle->recv_len = wcs[i].byte_len;
+			break;
+		case WR_READ:
+			progress->read = true;
+			break;
+		case WR_SEND:
+			break;
+		}
+	}
+	return KVD_OK;
+}
+
+static enum kvd_status take_cm_events(struct kvd *handle)
+{
+	struct cm_event event;
+
+	while (!handle->dev->ops->cm_get_event(handle->cm_channel, &event))
+		if (event.type == CM_DISCONNECTED || event.type == CM_DEVICE_REMOVED)
+			return kvd_fail(handle, KVD_ERR_DISCONNECTED,
+					"the connection to %s is lost: the server closed it, "
+					"stopped or crashed",
+					handle->dev->address);
+	return KVD_OK;
+}
+
+static void sleep_on_fds(struct kvd *handle, uint64_t left_ns)
+{
+	struct pollfd fds[] = {
+		{ handle->comp_channel->fd, POLLIN, 0 },
+		{ handle->cm_channel->fd, POLLIN, 0 },
+	};
+	uint64_t ms = left_ns / 1000000 + 1;
+	struct ibv_cq *cq;
+
+	handle->stats.sleeps++;
+	poll(fds, 2, ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX);
+	while (!handle->dev->ops->get_cq_event(handle->comp_channel, &cq))
+		;
+}
+
+static bool arrived(const struct kvd *handle, const struct progress *progress, enum wr_kind kind)
+{
+	return kind == WR_READ ? progress->read : handle->recv_ready;
+}
+
+/* The slow half: armed, looked again, slept, until it is there or the time is over. */
+static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress,
+				   enum wr_kind kind)
+{
+	enum kvd_status status;
+	uint64_t now;
+
+	for (;;) {
+		if (ibv_req_notify_cq(handle->cq, 0))
+			return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
+					handle->dev->name);
+		status = take_completions(handle, progress);
+		if (status || arrived(handle, progress, kind))
+			return status;
+		status = take_cm_events(handle);
+		if (status)
+			return status;
+		now = clock_ns();
+		if (now >= handle->deadline_ns)
+			return kvd_fail(handle, KVD_ERR_TIMEOUT,
+					"no answer from %s within the timeout; the connection is "
+					"closed",
+					handle->dev->address);
+		sleep_on_fds(handle, handle->deadline_ns - now);
+	}
+}
+
+static enum kvd_status wait_for(struct kvd *handle, enum wr_kind kind)
+{
+	struct progress progress = { false };
+	uint64_t now, start = 0;
+	enum kvd_status status;
+
+	for (;;) {
+		status = take_completions(handle, &progress);
+		if (status || arrived(handle, &progress, kind))
+			return status;
+		now = clock_ns();
+		if (!start) {
+			start = now;
+			if (!handle->deadline_ns)
+				handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
+		}
+		if (now - start >= handle->options.spin_us * 1000ull)
+			return wait_asleep(handle, &progress, kind);
+		cpu_relax();
+	}
+}
+
+enum kvd_status wait_read(struct kvd *handle)
+{
+	return wait_for(handle, WR_READ);
+}
+
+enum kvd_status wait_response(struct kvd *handle)
+{
+	return wait_for(handle, WR_RECV);
+}
+
+enum kvd_status post_recv(struct kvd *handle, uint32_t index)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)(handle->messages.base + (size_t)index * RESPONSE_BYTES),
+		.length = RESPONSE_BYTES,
+		.lkey = handle->messages.mr->lkey,
+	};
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = wr_id_make(WR_RECV, index),
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+	int err = ibv_post_recv(handle->qp, &wr, &bad);
+
+	if (err)
+		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_recv: %s",
+				handle->dev->name, strerror(err));
+	return KVD_OK;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kvd: the server's command line. Stays in the foreground; what supervises it (systemd, a container,
+ * a shell) sends SIGTERM to stop it and SIGHUP after it moved the log.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+#include "common/log.h"
+#include "server/config.h"
+#include "server/server.h"
+#include "server/stats.h"
+#include "server/version.h"
+
+enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT };
+
+enum { OPTION_CHECK = 256, OPTION_PRINT };
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "option", required_argument, NULL, 'o' },
+	{ "check-config", no_argument, NULL, OPTION_CHECK },
+	{ "print-config", no_argument, NULL, OPTION_PRINT },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(FILE *out)
+{
+	fputs("Usage: kvd [-c FILE] [-o section.key=value]...\n"
+	      "\n"
+	      "  -c, --config FILE   read the configuration from FILE; without, the defaults hold\n"
+	      "  -o section.key=value\n"
+	      "                      set one option; stands above the file\n"
+	      "      --check-config  check the configuration and exit: status 0, or 78 if it is bad\n"
+	      "      --print-config  print the configuration in force and exit\n"
+	      "  -V, --version       print the version and exit\n"
+	      "  -h, --help          print this and exit\n"
+	      "\n"
+	      "Signals: TERM and INT finish the requests under way and stop; HUP reopens the log.\n"
+	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 78 bad configuration.\n"
+	      "\n"
+	      "Options of the configuration:\n",
+	      out);
+	config_help(out);
+	fputs("\nStatistics (kvctl stats):\n", out);
+	stats_help(out);
+}
+
+struct arguments {
+	enum mode mode;
+	const char *file;
+	const char **assignments; /* of -o, in order */
+	unsigned int count;
+};
+
+static void arguments_parse(struct arguments *arguments, int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, "c:o:Vh", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			arguments->file = optarg;
+			break;
+		case 'o':
+			arguments->assignments[arguments->count++] = optarg;
+			break;
+		case OPTION_CHECK:
+			arguments->mode = MODE_CHECK;
+			break;
+		case OPTION_PRINT:
+			arguments->mode = MODE_PRINT;
+			break;
+		case 'V':
+			printf("kvd %s\n", KVD_SERVER_VERSION);
+			exit(EX_OK);
+		case 'h':
+			usage(stdout);
+			exit(EX_OK);
+		default:
+			fputs("Try kvd --help.\n", stderr);
+			exit(EX_USAGE);
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "kvd: %s: unexpected argument. Try kvd --help.\n", argv[optind]);
+		exit(EX_USAGE);
+	}
+}
+
+static int configure(struct config *config, const struct arguments *arguments)
+{
+	unsigned int i;
+
+	config_init(config);
+	if (arguments->file && config_load(config, arguments->file))
+		return -1;
+	for (i = 0; i < arguments->count; i++)
+		if (config_set(config, arguments->assignments[i]))
+			return -1;
+	return config_check(config);
+}
+
+/* Signals are taken by the control thread (server/run.c): all threads inherit this mask. */
+static void signals_block(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static int serve(const struct config *config)
+{
+	static struct server server;
+	int err;
+
+	server.config = *config;
+	if (log_init((enum log_level)config->log.level, config->log.file)) {
+		fprintf(stderr, "kvd: can't log to %s: %m\n", config->log.file);
+		return EXIT_FAILURE;
+	}
+	signals_block();
+	log_notice("kvd %s starts", KVD_SERVER_VERSION);
+	err = server_init(&server);
+	if (!err) {
+		err = server_run(&server);
+		server_release(&server);
+	}
+	log_notice("kvd stopped%s", err ? " because of an error" : "");
+	log_release();
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments arguments = { 0 };
+	struct config config;
+	int status;
+
+	arguments.assignments = calloc((size_t)argc, sizeof(*arguments.assignments));
+	if (!arguments.assignments)
+		return EX_OSERR;
+	arguments_parse(&arguments, argc, argv);
+	status = configure(&config, &arguments) ? EX_CONFIG : EX_OK;
+	free(arguments.assignments);
+	if (status)
+		return status;
+	switch (arguments.mode) {
+	case MODE_CHECK:
+		return EX_OK;
+	case MODE_PRINT:
+		config_print(&config, stdout);
+		return EX_OK;
+	case MODE_SERVE:
+		break;
+	}
+	return serve(&config);
+}

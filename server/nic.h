@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A device the server serves on: what all workers share of it. Set up and torn down by the control
+ * thread while no worker runs; read by all in between.
+ */
+#ifndef KVD_SERVER_NIC_H
+#define KVD_SERVER_NIC_H
+
+#include "common/device.h"
+#include "server/config.h"
+#include "server/region.h"
+
+#define NIC_MAX 2 /* verbs and softnic */
+
+struct nic {
+	struct device *dev;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr; /* the region: LOCAL_WRITE | REMOTE_READ, never more (guarantee D) */
+	struct cm_channel *channel;
+	struct cm_id *listener;
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	const char *why; /* this device was chosen */
+};
+
+/* Which devices to serve on: DEVICE_* bits for `device = auto` on this host, with the reason. */
+uint32_t nic_choose(uint32_t configured, const char **why);
+
+/* Opens the device, registers the region, makes the listener's channel. Logs what fails. */
+int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
+	     const struct region *region, const char *why);
+void nic_release(struct nic *nic);
+
+/* Starts to take connections. */
+int nic_listen(struct nic *nic);
+
+#endif /* KVD_SERVER_NIC_H */

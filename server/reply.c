@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/reply.h"
+
+#include <string.h>
+
+#include "server/stat.h"
+
+struct reply *reply_start(struct replies *replies, struct conn *conn, enum wire_op op, uint32_t id)
+{
+	struct reply *reply = &replies->list[replies->count++];
+
+	reply->head = (struct wire_response){ .op = (uint8_t)op, .id = id };
+	reply->conn = conn;
+	reply->buffer = BUFFER_NONE;
+	reply->value_len = 0;
+	return reply;
+}
+
+void *reply_buffer(struct replies *replies, struct reply *reply, uint32_t *size)
+{
+	struct endpoint *endpoint = replies->endpoint;
+	uint32_t buffer = buffer_take(endpoint);
+
+	if (buffer == BUFFER_NONE) {
+		conn_fail(reply->conn, "too many responses not taken");
+		return NULL;
+	}
+	reply->buffer = buffer;
+	*size = reply->conn->response_bytes - (uint32_t)sizeof(reply->head);
+	return endpoint_buffer(endpoint, buffer) + sizeof(reply->head);
+}
+
+static void sent_push(struct endpoint *endpoint, struct conn *conn, uint32_t buffer)
+{
+	endpoint->buffers[buffer].next = BUFFER_NONE;
+	if (conn->sent_first == BUFFER_NONE)
+		conn->sent_first = buffer;
+	else
+		endpoint->buffers[conn->sent_last].next = buffer;
+	conn->sent_last = buffer;
+}
+
+static void sent_pop(struct endpoint *endpoint, struct conn *conn)
+{
+	uint32_t buffer = conn->sent_first;
+
+	conn->sent_first = endpoint->buffers[buffer].next;
+	buffer_put(endpoint, buffer);
+}
+
+/* Where the message lies, and whether it goes inside the work request. */
+static void reply_fill(struct endpoint *endpoint, struct reply *reply)
+{
+	bool bare = reply->buffer == BUFFER_NONE;
+	void *message = bare ? (void *)&reply->head : endpoint_buffer(endpoint, reply->buffer);
+
+	reply->head.value_len = reply->head.value_len ? reply->head.value_len : reply->value_len;
+	if (!bare)
+		memcpy(message, &reply->head, sizeof(reply->head));
+	reply->sge = (struct ibv_sge){
+		.addr = (uintptr_t)message,
+		.length = (uint32_t)sizeof(reply->head) + reply->value_len,
+		.lkey = endpoint->mr->lkey,
+	};
+	reply->wr = (struct ibv_send_wr){
+		.opcode = IBV_WR_SEND,
+		.sg_list = &reply->sge,
+		.num_sge = 1,
+	};
+	if (reply->sge.length <= endpoint->inline_max)
+		reply->wr.send_flags = IBV_SEND_INLINE;
+}
+
+/* A response in a buffer is signaled, to get the buffer back; of the others every N-th. */
+static void reply_sign(struct endpoint *endpoint, struct reply *reply)
+{
+	struct worker *worker = endpoint->worker;
+	struct conn *conn = reply->conn;
+	bool buffered = !(reply->wr.send_flags & IBV_SEND_INLINE);
+
+	conn->sq_used++;
+	conn->sq_unsignaled++;
+	stat_add(&worker->stats.responses, 1);
+	if (!buffered && conn->sq_unsignaled < worker->limits.signal_every)
+		return;
+	reply->wr.send_flags |= IBV_SEND_SIGNALED;
+	reply->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
+				     buffered ? reply->buffer : BUFFER_NONE);
+	conn->sq_unsignaled = 0;
+	stat_add(&worker->stats.responses_signaled, 1);
+}
+
+/* Appends the reply to its connection's chain; false if the queue pair has no room. */
+static bool reply_chain(struct endpoint *endpoint, struct reply *reply)
+{
+	const struct worker_limits *limits = &endpoint->worker->limits;
+	struct conn *conn = reply->conn;
+
+	if (conn->sq_used >= conn_sq_depth(conn->window, limits->signal_every) - PULL_DEPTH) {
+		conn_fail(conn, "responses not taken while more is requested");
+		return false;
+	}
+	reply_fill(endpoint, reply);
+	reply_sign(endpoint, reply);
+	if (!(reply->wr.send_flags & IBV_SEND_INLINE))
+		sent_push(endpoint, conn, reply->buffer);
+	if (conn->chain_first)
+		conn->chain_last->next = &reply->wr;
+	else
+		conn->chain_first = &reply->wr;
+	conn->chain_last = &reply->wr;
+	return true;
+}
+
+static void conn_post_chain(struct conn *conn)
+{
+	struct ibv_send_wr *bad;
+
+	if (!conn->chain_first)
+		return;
+	if (ibv_post_send(conn->qp, conn->chain_first, &bad))
+		conn_fail(conn, "ibv_post_send failed");
+	conn->chain_first = NULL;
+}
+
+void replies_send(struct replies *replies)
+{
+	struct endpoint *endpoint = replies->endpoint;
+	struct reply *reply;
+	unsigned int i;
+
+	for (i = 0; i < replies->count; i++) {
+		reply = &replies->list[i];
+		if (reply->conn->stopped || !reply_chain(endpoint, reply)) {
+			if (reply->buffer != BUFFER_NONE)
+				buffer_put(endpoint, reply->buffer);
+			reply->buffer = BUFFER_NONE;
+			reply->conn = NULL;
+		}
+	}
+	for (i = 0; i < replies->count; i++) {
+		reply = &replies->list[i];
+		if (!reply->conn)
+			continue;
+		conn_post_chain(reply->conn);
+		if (reply->buffer != BUFFER_NONE && reply->wr.send_flags & IBV_SEND_INLINE)
+			buffer_put(endpoint, reply->buffer);
+	}
+	replies->count = 0;
+}
+
+void reply_done(struct endpoint *endpoint, struct conn *conn, uint64_t wr_id)
+{
+	conn->sq_used -= wr_id_covers(wr_id);
+	if (wr_id_buffer(wr_id) != BUFFER_NONE && conn->sent_first != BUFFER_NONE)
+		sent_pop(endpoint, conn);
+}
+
+void reply_release_all(struct endpoint *endpoint, struct conn *conn)
+{
+	while (conn->sent_first != BUFFER_NONE)
+		sent_pop(endpoint, conn);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The control thread's loop: it waits for connection events, asynchronous events, signals and the
+ * workers' notes, and wakes once a second for the clock and the deadlines.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/control.h"
+
+#define TICK_MS 1000
+#define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
+#define EVENTS_MAX 16
+
+/* How long closing all connections may take at the end. */
+#define FORCE_NS 5000000000ull
+
+/* What an epoll event is of: a kind, and which device. */
+enum source { SOURCE_CM, SOURCE_ASYNC, SOURCE_MAILBOX, SOURCE_SIGNAL };
+
+struct loop {
+	struct server *server;
+	int epoll_fd;
+	int signal_fd;
+};
+
+static int loop_add(struct loop *loop, int fd, enum source source, unsigned int index)
+{
+	struct epoll_event event = {
+		.events = EPOLLIN,
+		.data.u64 = (uint64_t)source << 32 | index,
+	};
+
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int loop_add_all(struct loop *loop)
+{
+	struct server *server = loop->server;
+	unsigned int i;
+	int err;
+
+	err = loop_add(loop, loop->signal_fd, SOURCE_SIGNAL, 0);
+	if (!err)
+		err = loop_add(loop, server->mailbox.event_fd, SOURCE_MAILBOX, 0);
+	for (i = 0; !err && i < server->nic_count; i++) {
+		err = loop_add(loop, server->nics[i].channel->fd, SOURCE_CM, i);
+		if (!err)
+			err = loop_add(loop, server->nics[i].dev->verbs->async_fd, SOURCE_ASYNC, i);
+	}
+	return err;
+}
+
+static int loop_init(struct loop *loop, struct server *server)
+{
+	sigset_t signals;
+	int err;
+
+	loop->server = server;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	err = loop->epoll_fd < 0 || loop->signal_fd < 0 ? -errno : loop_add_all(loop);
+	if (err)
+		log_error("control: can't wait for events: %s", strerror(-err));
+	return err;
+}
+
+static void loop_release(struct loop *loop)
+{
+	if (loop->signal_fd >= 0)
+		close(loop->signal_fd);
+	if (loop->epoll_fd >= 0)
+		close(loop->epoll_fd);
+}
+
+static void take_signals(struct loop *loop)
+{
+	struct server *server = loop->server;
+	struct signalfd_siginfo info;
+
+	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP) {
+			if (!log_reopen())
+				log_notice("SIGHUP: log reopened");
+			continue;
+		}
+		log_notice("signal %u: stopping", info.ssi_signo);
+		/* The second one does not wait for requests under way. */
+		server->drain_until_ns = server->drain_until_ns ?
+						 1 :
+						 clock_ns() + server->config.server.drain_timeout;
+	}
+}
+
+static void dispatch(struct loop *loop, uint64_t data)
+{
+	struct server *server = loop->server;
+	struct nic *nic = &server->nics[(uint32_t)data];
+
+	switch ((enum source)(data >> 32)) {
+	case SOURCE_CM:
+		control_cm_events(server, nic);
+		break;
+	case SOURCE_ASYNC:
+		control_async_events(server, nic);
+		break;
+	case SOURCE_MAILBOX:
+		control_read_mail(server);
+		break;
+	case SOURCE_SIGNAL:
+		take_signals(loop);
+		break;
+	}
+}
+
+/* Waits for the next events or the next tick. */
+static int loop_wait(struct loop *loop)
+{
+	struct server *server = loop->server;
+	bool hurry = server->drain_until_ns || control_flushing(server);
+	struct epoll_event events[EVENTS_MAX];
+	int i, n;
+
+	rcu_thread_offline();
+	n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, hurry ? TICK_FLUSHING_MS : TICK_MS);
+	rcu_thread_online();
+	if (n < 0 && errno != EINTR) {
+		log_error("control: epoll_wait: %m");
+		return -errno;
+	}
+	for (i = 0; i < n; i++)
+		dispatch(loop, events[i].data.u64);
+	return 0;
+}
+
+/* Whether all is done and the server can go. */
+static bool stopping_done(struct server *server, uint64_t now)
+{
+	if (!server->drain_until_ns)
+		return false;
+	if (!server->force_until_ns) {
+		if (control_pulling(server) && now < server->drain_until_ns)
+			return false;
+		server->force_until_ns = now + FORCE_NS;
+		control_close_all(server);
+	}
+	if (server->conns && now > server->force_until_ns)
+		log_error("control: %llu connections did not close in time",
+			  (unsigned long long)server->stats.connections);
+	return !server->conns || now > server->force_until_ns;
+}
+
+static int loop_run(struct loop *loop)
+{
+	struct server *server = loop->server;
+	uint64_t now = clock_ns(), tick = 0;
+	int err = 0;
+
+	while (!err && !stopping_done(server, now)) {
+		err = loop_wait(loop);
+		now = clock_ns();
+		control_expire(server, now);
+		if (now - tick >= TICK_MS * 1000000ull) {
+			tick = now;
+			region_tick(&server->region, (uint64_t)time(NULL), server_items(server));
+		}
+	}
+	return err;
+}
+
+static int start_all(struct server *server)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < server->worker_count; i++) {
+		err = worker_start(&server->workers[i]);
+		if (err)
+			return err;
+	}
+	for (i = 0; i < server->nic_count; i++) {
+		err = nic_listen(&server->nics[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int server_run(struct server *server)
+{
+	struct loop loop;
+	unsigned int i;
+	int err;
+
+	rcu_register_thread();
+	err = loop_init(&loop, server);
+	if (!err)
+		err = start_all(server);
+	if (!err) {
+		log_notice("ready: %u workers", server->worker_count);
+		err = loop_run(&loop);
+	}
+	rcu_thread_offline();
+	for (i = 0; i < server->worker_count; i++)
+		worker_stop(&server->workers[i]);
+	rcu_thread_online();
+	control_free_all(server);
+	rcu_unregister_thread();
+	loop_release(&loop);
+	if (!err && server->failed)
+		err = -EIO;
+	return err;
+}

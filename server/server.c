@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/server.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/stat.h"
+
+/*
+ * Bytes a key is taken to need when the index is to be sized and index.keys is 0: item header, key,
+ * a value of about 200 bytes, and the index itself.
+ */
+#define BYTES_PER_KEY_GUESS 256
+
+static uint64_t index_keys(const struct config *config)
+{
+	return config->index.keys ? config->index.keys : config->memory.size / BYTES_PER_KEY_GUESS;
+}
+
+static int server_init_store(struct server *server)
+{
+	const struct config *config = &server->config;
+	int err;
+
+	err = region_create(&server->region, config->memory.size,
+			    (enum hugepages_mode)config->memory.hugepages,
+			    index_level(index_keys(config)), config->limits.max_value);
+	if (err)
+		return err;
+	server->table.region = &server->region;
+	err = memory_create(&server->memory, &server->region);
+	if (err)
+		return err;
+	log_notice("region: %llu bytes in pages of %llu: %llu for the index (%llu buckets), %llu "
+		   "for items",
+		   (unsigned long long)server->region.bytes,
+		   (unsigned long long)server->region.page_bytes,
+		   (unsigned long long)(geometry_buckets(&server->region.geometry) * BUCKET_BYTES),
+		   (unsigned long long)geometry_buckets(&server->region.geometry),
+		   (unsigned long long)memory_bytes(server->memory));
+	return 0;
+}
+
+static int server_init_nics(struct server *server)
+{
+	static const enum device_kind kinds[NIC_MAX] = { DEVICE_VERBS, DEVICE_SOFTNIC };
+	const char *why;
+	uint32_t chosen = nic_choose(server->config.server.device, &why);
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < NIC_MAX; i++) {
+		if (!(chosen & kinds[i]))
+			continue;
+		err = nic_init(&server->nics[server->nic_count], kinds[i], &server->config,
+			       &server->region, why);
+		if (err)
+			return err;
+		server->nic_count++;
+	}
+	return 0;
+}
+
+/* The @n-th CPU this process may run on, or -1 if there are not that many. */
+static int allowed_cpu(const cpu_set_t *set, unsigned int n)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, set) && !n--)
+			return cpu;
+	return -1;
+}
+
+static int server_init_workers(struct server *server)
+{
+	cpu_set_t set;
+	unsigned int i, n = server->config.server.workers;
+	int err;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set))
+		CPU_SET(0, &set);
+	if (!n)
+		n = (unsigned int)CPU_COUNT(&set);
+	if (n > WORKERS_MAX)
+		n = WORKERS_MAX;
+	server->workers = calloc(n, sizeof(*server->workers));
+	if (!server->workers)
+		return -ENOMEM;
+	server->worker_count = n;
+	for (i = 0; i < n; i++) {
+		err = worker_init(&server->workers[i], server, i,
+				  server->config.server.pin ? allowed_cpu(&set, i) : -1);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int server_init(struct server *server)
+{
+	int err;
+
+	server->started_ns = clock_ns();
+	err = mailbox_init(&server->mailbox);
+	if (err)
+		return err;
+	err = server_init_store(server);
+	if (!err)
+		err = server_init_nics(server);
+	if (!err)
+		err = server_init_workers(server);
+	if (err)
+		server_release(server);
+	return err;
+}
+
+void server_release(struct server *server)
+{
+	unsigned int i;
+
+	for (i = 0; i < server->worker_count; i++)
+		worker_release(&server->workers[i]);
+	free(server->workers);
+	server->workers = NULL;
+	server->worker_count = 0;
+	while (server->nic_count)
+		nic_release(&server->nics[--server->nic_count]);
+	memory_destroy(server->memory);
+	server->memory = NULL;
+	region_destroy(&server->region);
+	mailbox_release(&server->mailbox);
+}
+
+uint64_t server_items(const struct server *server)
+{
+	uint64_t items = 0;
+	unsigned int i;
+
+	/* Deletes first: an item is never counted out before it was counted in. */
+	for (i = 0; i < server->worker_count; i++)
+		items -= stat_read(&server->workers[i].writer.stats.removes);
+	for (i = 0; i < server->worker_count; i++)
+		items += stat_read(&server->workers[i].writer.stats.inserts);
+	return items;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counters that one thread writes and others read while it does: plain additions, without a lock
+ * prefix, that no reader sees half done.
+ */
+#ifndef KVD_SERVER_STAT_H
+#define KVD_SERVER_STAT_H
+
+#include <stdint.h>
+
+static inline void stat_add(uint64_t *counter, uint64_t n)
+{
+	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t stat_read(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+#endif /* KVD_SERVER_STAT_H */

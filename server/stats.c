@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/stats.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "server/server.h"
+#include "server/stat.h"
+#include "server/version.h"
+
+#define LINE_MAX_BYTES 512
+
+/* Lines are numbered from 0; those from `first` on are written while they fit. */
+struct lines {
+	char *text;
+	uint32_t size, used;
+	uint32_t first, number, next;
+};
+
+static void __attribute__((format(printf, 2, 3))) line(struct lines *l, const char *format, ...)
+{
+	char text[LINE_MAX_BYTES];
+	uint32_t number = l->number++;
+	va_list args;
+	int n;
+
+	if (number < l->first || l->next)
+		return;
+	va_start(args, format);
+	n = vsnprintf(text, sizeof(text) - 1, format, args);
+	va_end(args);
+	if (n > (int)sizeof(text) - 2)
+		n = sizeof(text) - 2;
+	text[n++] = '\n';
+	if ((uint32_t)n > l->size - l->used) {
+		l->next = number;
+		return;
+	}
+	memcpy(l->text + l->used, text, (size_t)n);
+	l->used += (uint32_t)n;
+}
+
+static void number(struct lines *l, const char *name, uint64_t value)
+{
+	line(l, "%s %llu", name, (unsigned long long)value);
+}
+
+static uint64_t micros(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000u + (uint64_t)t->tv_usec;
+}
+
+static void process_lines(struct lines *l, const struct server *server)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	line(l, "version %s", KVD_SERVER_VERSION);
+	number(l, "pid", (uint64_t)getpid());
+	number(l, "uptime_s", (clock_ns() - server->started_ns) / 1000000000u);
+	number(l, "cpu_user_us", micros(&usage.ru_utime));
+	number(l, "cpu_system_us", micros(&usage.ru_stime));
+	number(l, "workers", server->worker_count);
+}
+
+static void device_lines(struct lines *l, const struct server *server)
+{
+	unsigned int i;
+
+	for (i = 0; i < server->nic_count; i++) {
+		const struct nic *nic = &server->nics[i];
+
+		line(l, "device.%u.kind %s", i, device_kind_name(nic->dev->kind));
+		line(l, "device.%u.name %s", i, nic->dev->name);
+		line(l, "device.%u.address %s", i, nic->dev->address);
+		line(l, "device.%u.why %s", i, nic->why);
+	}
+}
+
+static uint64_t sum_table(const struct server *server, size_t offset)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < server->worker_count; i++)
+		sum += stat_read((const uint64_t *)((const char *)&server->workers[i].writer.stats +
+						    offset));
+	return sum;
+}
+
+static void store_lines(struct lines *l, const struct server *server)
+{
+	uint64_t allocated = 0, freed = 0, failures = 0;
+	unsigned int i;
+
+	for (i = 0; i < server->worker_count; i++) {
+		const struct mem_cache *cache = &server->workers[i].writer.cache;
+
+		freed += stat_read(&cache->freed_bytes);
+		allocated += stat_read(&cache->allocated_bytes);
+		failures += stat_read(&cache->failures);
+	}
+	number(l, "items", server_items(server));
+	number(l, "region_bytes", server->region.bytes);
+	number(l, "region_page_bytes", server->region.page_bytes);
+	number(l, "index_buckets", geometry_buckets(&server->region.geometry));
+	number(l, "index_bytes", geometry_buckets(&server->region.geometry) * BUCKET_BYTES);
+	number(l, "item_memory_bytes", memory_bytes(server->memory));
+	number(l, "item_memory_used_bytes", allocated - freed);
+	number(l, "item_memory_failures", failures);
+#define X(name, help) number(l, #name, sum_table(server, offsetof(struct table_stats, name)));
+	TABLE_STATS(X)
+#undef X
+}
+
+static uint64_t sum_workers(const struct server *server, size_t offset)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < server->worker_count; i++)
+		sum += stat_read((const uint64_t *)((const char *)&server->workers[i].stats + offset));
+	return sum;
+}
+
+static void traffic_lines(struct lines *l, const struct server *server)
+{
+#define X(name, help) number(l, #name, stat_read(&server->stats.name));
+	CONTROL_STATS(X)
+#undef X
+#define X(name, help) number(l, #name, sum_workers(server, offsetof(struct worker_stats, name)));
+	WORKER_STATS(X)
+#undef X
+}
+
+uint32_t stats_print(const struct server *server, uint32_t first, char *text, uint32_t size,
+		     uint32_t *next)
+{
+	struct lines l = { .text = text, .size = size, .first = first };
+
+	process_lines(&l, server);
+	device_lines(&l, server);
+	store_lines(&l, server);
+	traffic_lines(&l, server);
+	*next = l.next;
+	return l.used;
+}
+
+void stats_help(FILE *out)
+{
+#define X(name, help) fprintf(out, "  %-24s %s\n", #name, help);
+	PROCESS_STATS(X)
+	TABLE_STATS(X)
+	CONTROL_STATS(X)
+	WORKER_STATS(X)
+#undef X
+}

@@ -63,6 +63,7 @@ struct conn {
 	uint32_t sq_unsignaled;	 /* of those, posted since the last signaled one */
 	uint32_t batch_requests; /* in the batch being worked on */
 	uint32_t sent_first, sent_last; /* response buffers under way, oldest first */
+	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* of the batch being worked on */
 	struct pull pull;
 	struct item *copy; /* of the last GET whose value did not fit a response */

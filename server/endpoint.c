@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a worker has on one device. There are as many buffers for responses as for receives: the sum
- * of the windows granted never exceeds srq_depth, and a connection holds at most its window of
- * responses, so neither kind can run out (guarantees F and G).
+ * What a worker has on one device. There are as many buffers for responses as for receives, and a
+ * quarter more: the sum of the windows granted never exceeds srq_depth, and a connection holds at
+ * most its window of responses beside that quarter, so neither kind runs out (guarantees F and G).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static uint32_t min32(uint32_t a, uint32_t b)
 static int endpoint_init_buffers(struct endpoint *endpoint)
 {
 	const struct worker_limits *limits = &endpoint->worker->limits;
-	uint32_t i, count = 2 * limits->srq_depth;
+	uint32_t i, count = 2 * limits->srq_depth + limits->srq_depth / 4;
 	struct device_mem mem = { .fd = -1 };
 
 	endpoint->buffers = calloc(count, sizeof(*endpoint->buffers));
@@ -45,6 +45,7 @@ static int endpoint_init_buffers(struct endpoint *endpoint)
 	endpoint->memory_bytes = mem.length;
 	for (i = count; i > limits->srq_depth; i--)
 		buffer_put(endpoint, i - 1);
+	endpoint->extra = limits->srq_depth / 4;
 	return endpoint->nic->dev->ops->reg_mr(endpoint->nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE,
 					       &endpoint->mr);
 }

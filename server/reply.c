@@ -16,10 +16,34 @@ struct reply *reply_start(struct replies *replies, struct conn *conn, enum wire_
 	return reply;
 }
 
+/*
+ * A connection has as many buffers as its window. A completion may come in later than the request
+ * that the client sent when it had the response, so there are some more; they are shared, and who
+ * finds none left did not take its responses.
+ */
+static uint32_t conn_take_buffer(struct endpoint *endpoint, struct conn *conn)
+{
+	if (conn->buffers >= conn->window) {
+		if (!endpoint->extra)
+			return BUFFER_NONE;
+		endpoint->extra--;
+	}
+	conn->buffers++;
+	return buffer_take(endpoint);
+}
+
+static void conn_put_buffer(struct endpoint *endpoint, struct conn *conn, uint32_t buffer)
+{
+	if (conn->buffers > conn->window)
+		endpoint->extra++;
+	conn->buffers--;
+	buffer_put(endpoint, buffer);
+}
+
 void *reply_buffer(struct replies *replies, struct reply *reply, uint32_t *size)
 {
 	struct endpoint *endpoint = replies->endpoint;
-	uint32_t buffer = buffer_take(endpoint);
+	uint32_t buffer = conn_take_buffer(endpoint, reply->conn);
 
 	if (buffer == BUFFER_NONE) {
 		conn_fail(reply->conn, "too many responses not taken");
@@ -45,7 +69,14 @@ static void sent_pop(struct endpoint *endpoint, struct conn *conn)
 	uint32_t buffer = conn->sent_first;
 
 	conn->sent_first = endpoint->buffers[buffer].next;
-	buffer_put(endpoint, buffer);
+	conn_put_buffer(endpoint, conn, buffer);
+}
+
+void reply_drop_buffer(struct replies *replies, struct reply *reply)
+{
+	if (reply->buffer != BUFFER_NONE)
+		conn_put_buffer(replies->endpoint, reply->conn, reply->buffer);
+	reply->buffer = BUFFER_NONE;
 }
 
 /* Where the message lies, and whether it goes inside the work request. */
@@ -54,7 +85,9 @@ static void reply_fill(struct endpoint *endpoint, struct reply *reply)
 	bool bare = reply->buffer == BUFFER_NONE;
 	void *message = bare ? (void *)&reply->head : endpoint_buffer(endpoint, reply->buffer);
 
-	reply->head.value_len = reply->head.value_len ? reply->head.value_len : reply->value_len;
+	/* A GET whose value is in a copy tells its length, though none of it follows. */
+	if (reply->value_len)
+		reply->head.value_len = reply->value_len;
 	if (!bare)
 		memcpy(message, &reply->head, sizeof(reply->head));
 	reply->sge = (struct ibv_sge){
@@ -132,9 +165,7 @@ void replies_send(struct replies *replies)
 	for (i = 0; i < replies->count; i++) {
 		reply = &replies->list[i];
 		if (reply->conn->stopped || !reply_chain(endpoint, reply)) {
-			if (reply->buffer != BUFFER_NONE)
-				buffer_put(endpoint, reply->buffer);
-			reply->buffer = BUFFER_NONE;
+			reply_drop_buffer(replies, reply);
 			reply->conn = NULL;
 		}
 	}
@@ -143,8 +174,8 @@ void replies_send(struct replies *replies)
 		if (!reply->conn)
 			continue;
 		conn_post_chain(reply->conn);
-		if (reply->buffer != BUFFER_NONE && reply->wr.send_flags & IBV_SEND_INLINE)
-			buffer_put(endpoint, reply->buffer);
+		if (reply->wr.send_flags & IBV_SEND_INLINE)
+			reply_drop_buffer(replies, reply);
 	}
 	replies->count = 0;
 }

@@ -34,6 +34,9 @@ struct reply *reply_start(struct replies *replies, struct conn *conn, enum wire_
  */
 void *reply_buffer(struct replies *replies, struct reply *reply, uint32_t *size);
 
+/* The reply needs no buffer after all. */
+void reply_drop_buffer(struct replies *replies, struct reply *reply);
+
 /* Sends all; connections whose queue pair takes no more are failed. */
 void replies_send(struct replies *replies);
 

@@ -84,8 +84,7 @@ static void reply_with_copy(struct replies *replies, struct reply *reply,
 	uint64_t seed = worker->copy_seed++;
 	enum wire_status status;
 
-	buffer_put(replies->endpoint, reply->buffer);
-	reply->buffer = BUFFER_NONE;
+	reply_drop_buffer(replies, reply);
 	status = table_copy(&worker->writer, hash, request->key, request->key_len, seed,
 			    &conn->copy);
 	reply->head.status = (uint8_t)status;

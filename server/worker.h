@@ -45,6 +45,7 @@ struct endpoint {
 	struct buffer *buffers;
 	uint32_t *free; /* stack of buffers that are free for responses */
 	uint32_t free_count;
+	uint32_t extra; /* free buffers that connections may have beyond their windows */
 	uint32_t inline_max;
 	struct cds_lfht *conns; /* by qp_num */
 

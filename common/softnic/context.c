@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/softnic/cm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/log.h"
+
+static void context_init_verbs(struct sn_context *ctx)
+{
+	struct ibv_context *verbs = &ctx->verbs;
+
+	snprintf(ctx->device.name, sizeof(ctx->device.name), "softnic");
+	snprintf(ctx->device.dev_name, sizeof(ctx->device.dev_name), "softnic");
+	ctx->device.node_type = IBV_NODE_UNSPECIFIED;
+	ctx->device.transport_type = IBV_TRANSPORT_UNSPECIFIED;
+	verbs->device = &ctx->device;
+	verbs->cmd_fd = -1;
+	verbs->num_comp_vectors = 1;
+	verbs->ops.poll_cq = sn_poll_cq;
+	verbs->ops.req_notify_cq = sn_req_notify_cq;
+	verbs->ops.post_srq_recv = sn_post_srq_recv;
+	verbs->ops.post_send = sn_post_send;
+	verbs->ops.post_recv = sn_post_recv;
+	pthread_mutex_init(&verbs->mutex, NULL);
+}
+
+static void context_init(struct sn_context *ctx, const struct device_addr *addr,
+			 enum device_role role)
+{
+	uint32_t random = 0;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = (uint32_t)getpid();
+	ctx->dev.kind = DEVICE_SOFTNIC;
+	ctx->dev.ops = &softnic_ops;
+	ctx->dev.verbs = &ctx->verbs;
+	snprintf(ctx->dev.name, sizeof(ctx->dev.name), "softnic");
+	snprintf(ctx->dev.address, sizeof(ctx->dev.address), "%s", addr->path);
+	ctx->addr = *addr;
+	ctx->role = role;
+	ctx->listen_fd = -1;
+	atomic_store(&ctx->qp_num_next, (random & 0x7fffff) | 0x100);
+	ctx->mr_tag = random >> 13;
+	ctx->mr_next = random % SN_MR_MAX;
+	TAILQ_INIT(&ctx->qps);
+	TAILQ_INIT(&ctx->cm_channels);
+	TAILQ_INIT(&ctx->channels);
+	pthread_mutex_init(&ctx->lock, NULL);
+	pthread_mutex_init(&ctx->mr_lock, NULL);
+	pthread_mutex_init(&ctx->async_lock, NULL);
+	context_init_verbs(ctx);
+}
+
+static void context_free(struct sn_context *ctx)
+{
+	sn_address_release(ctx);
+	if (ctx->verbs.async_fd >= 0)
+		close(ctx->verbs.async_fd);
+	pthread_mutex_destroy(&ctx->verbs.mutex);
+	pthread_mutex_destroy(&ctx->async_lock);
+	pthread_mutex_destroy(&ctx->mr_lock);
+	pthread_mutex_destroy(&ctx->lock);
+	free(ctx);
+}
+
+static int sn_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+		   int timeout_ms)
+{
+	struct sn_context *ctx;
+	int ret;
+
+	(void)timeout_ms; /* nothing here waits for anyone */
+	ret = fault_init();
+	if (!ret)
+		ret = fault_check(FAULT_open, NULL);
+	if (ret)
+		return ret;
+	if (addr->kind != DEVICE_SOFTNIC || !addr->path[0] ||
+	    !memchr(addr->path, 0, sizeof(addr->path)))
+		return -EINVAL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return -ENOMEM;
+	context_init(ctx, addr, role);
+	ctx->verbs.async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->verbs.async_fd < 0) {
+		ret = -errno;
+		log_error("softnic: can't open the device: eventfd: %m");
+		goto free_ctx;
+	}
+	ret = role == DEVICE_LISTEN ? sn_address_bind(ctx) : sn_address_find(addr);
+	if (ret)
+		goto free_ctx;
+	*dev = &ctx->dev;
+	return 0;
+
+free_ctx:
+	context_free(ctx);
+	return ret;
+}
+
+static void sn_close(struct device *dev)
+{
+	struct sn_context *ctx = dev ? dev_to_sn_context(dev) : NULL;
+	int left;
+
+	if (!ctx)
+		return;
+	left = atomic_load(&ctx->objects);
+	if (left) {
+		/* Freeing it would pull the ground from under them. */
+		log_error("softnic: %s closed with %d objects not destroyed: its memory is lost",
+			  dev->address, left);
+		return;
+	}
+	context_free(ctx);
+}
+
+static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
+{
+	int ret = fault_check(FAULT_query, dev_to_sn_context(dev));
+
+	if (ret)
+		return ret;
+	*attr = (struct ibv_device_attr){
+		.fw_ver = "softnic 1",
+		.max_mr_size = SIZE_MAX,
+		.page_size_cap = 4096,
+		.max_qp = SN_QP_MAX,
+		.max_qp_wr = SN_WR_MAX,
+		.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN,
+		.max_sge = SN_SGE_MAX,
+		.max_sge_rd = SN_SGE_MAX,
+		.max_cq = SN_CQ_MAX,
+		.max_cqe = SN_CQE_MAX,
+		.max_mr = SN_MR_MAX,
+		.max_pd = SN_PD_MAX,
+		.max_qp_rd_atom = SN_READS_MAX,
+		.max_res_rd_atom = SN_READS_MAX * SN_QP_MAX,
+		.max_qp_init_rd_atom = SN_READS_MAX,
+		.atomic_cap = IBV_ATOMIC_NONE,
+		.max_srq = SN_SRQ_MAX,
+		.max_srq_wr = SN_SRQ_WR_MAX,
+		.max_srq_sge = SN_SGE_MAX,
+		.phys_port_cnt = 1,
+	};
+	*port = (struct ibv_port_attr){
+		.state = IBV_PORT_ACTIVE,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_4096,
+		.max_msg_sz = SN_MESSAGE_MAX,
+		.phys_state = 5, /* LinkUp */
+	};
+	return 0;
+}
+
+void sn_async_push(struct sn_context *ctx, const struct device_async_event *event)
+{
+	static const uint64_t one = 1;
+
+	pthread_mutex_lock(&ctx->async_lock);
+	if (ctx->async_head - ctx->async_tail < SN_ASYNC_MAX)
+		ctx->async[ctx->async_head++ % SN_ASYNC_MAX] = *event;
+	else if (!ctx->async_lost++)
+		log_error("softnic: asynchronous events are lost: %d wait and nobody takes them",
+			  SN_ASYNC_MAX);
+	(void)!write(ctx->verbs.async_fd, &one, sizeof(one));
+	pthread_mutex_unlock(&ctx->async_lock);
+}
+
+void sn_async_forget(struct sn_context *ctx, const void *object)
+{
+	uint32_t from, to;
+
+	pthread_mutex_lock(&ctx->async_lock);
+	for (from = to = ctx->async_tail; from != ctx->async_head; from++) {
+		const struct device_async_event *event = &ctx->async[from % SN_ASYNC_MAX];
+
+		if (event->qp != object && event->srq != object && event->cq != object)
+			ctx->async[to++ % SN_ASYNC_MAX] = *event;
+	}
+	ctx->async_head = to;
+	pthread_mutex_unlock(&ctx->async_lock);
+}
+
+static int sn_get_async_event(struct device *dev, struct device_async_event *event)
+{
+	struct sn_context *ctx = dev_to_sn_context(dev);
+	int ret = fault_check(FAULT_get_async_event, ctx);
+	uint64_t count;
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&ctx->async_lock);
+	if (ctx->async_tail == ctx->async_head)
+		ret = -EAGAIN;
+	else
+		*event = ctx->async[ctx->async_tail++ % SN_ASYNC_MAX];
+	if (ctx->async_tail == ctx->async_head)
+		(void)!read(ctx->verbs.async_fd, &count, sizeof(count));
+	pthread_mutex_unlock(&ctx->async_lock);
+	return ret;
+}
+
+void sn_context_kill(struct sn_context *ctx)
+{
+	struct sn_cm_channel *cm;
+	struct sn_channel *channel;
+	struct sn_qp *qp;
+
+	if (atomic_exchange(&ctx->dead, true))
+		return;
+	sn_async_push(ctx, &(struct device_async_event){ .type = IBV_EVENT_DEVICE_FATAL });
+	pthread_mutex_lock(&ctx->lock);
+	TAILQ_FOREACH(qp, &ctx->qps, in_context)
+		atomic_store_explicit(&qp->attention, true, memory_order_relaxed);
+	TAILQ_FOREACH(channel, &ctx->channels, in_context)
+		sn_channel_timer(channel, 1);
+	TAILQ_FOREACH(cm, &ctx->cm_channels, in_context)
+		sn_cm_channel_kick(cm);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+static int sn_alloc_pd(struct device *dev, struct ibv_pd **pd)
+{
+	struct sn_context *ctx = dev_to_sn_context(dev);
+	int ret = fault_check(FAULT_alloc_pd, ctx);
+
+	if (ret)
+		return ret;
+	*pd = calloc(1, sizeof(**pd));
+	if (!*pd)
+		return -ENOMEM;
+	(*pd)->context = &ctx->verbs;
+	atomic_fetch_add(&ctx->objects, 1);
+	return 0;
+}
+
+static void sn_dealloc_pd(struct ibv_pd *pd)
+{
+	if (!pd)
+		return;
+	atomic_fetch_sub(&to_sn_context(pd->context)->objects, 1);
+	free(pd);
+}
+
+const struct device_ops softnic_ops = {
+	.name = "softnic",
+	.open = sn_open,
+	.close = sn_close,
+	.query = sn_query,
+	.get_async_event = sn_get_async_event,
+	.alloc_pd = sn_alloc_pd,
+	.dealloc_pd = sn_dealloc_pd,
+	.reg_mr = sn_reg_mr,
+	.dereg_mr = sn_dereg_mr,
+	.create_comp_channel = sn_create_comp_channel,
+	.destroy_comp_channel = sn_destroy_comp_channel,
+	.create_cq = sn_create_cq,
+	.destroy_cq = sn_destroy_cq,
+	.get_cq_event = sn_get_cq_event,
+	.create_srq = sn_create_srq,
+	.modify_srq = sn_modify_srq,
+	.destroy_srq = sn_destroy_srq,
+	.create_qp = sn_create_qp,
+	.modify_qp = sn_modify_qp,
+	.query_qp = sn_query_qp,
+	.destroy_qp = sn_destroy_qp,
+	.create_cm_channel = sn_create_cm_channel,
+	.destroy_cm_channel = sn_destroy_cm_channel,
+	.cm_get_event = sn_cm_get_event,
+	.listen = sn_listen,
+	.create_id = sn_create_id,
+	.connect = sn_connect,
+	.accept = sn_accept,
+	.reject = sn_reject,
+	.disconnect = sn_disconnect,
+	.destroy_id = sn_destroy_id,
+};

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fault plan of the software device: what is to go wrong, and when. For tests, which set it
+ * through this header or, for whole programs, by the environment:
+ *
+ *	KVD_SOFTNIC_FAULTS="seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=1000"
+ *
+ *	seed=N		of the choices left to chance (delay, what happens between torn pieces)
+ *	fail=CALL:N	the N-th CALL fails with ENOMEM; may be given once
+ *	tear=BYTES	a READ of mapped memory copies so many bytes at a time
+ *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
+ *	delay=TIME	what comes over a connection waits up to TIME before it is seen
+ *	kill=N		the N-th call of any kind finds the device dead
+ *
+ * The environment is read when the first device is opened; a plan that does not parse fails the
+ * open. There is one plan for the process. While there is none, all it costs is one predictable
+ * branch a call.
+ */
+#ifndef KVD_COMMON_SOFTNIC_FAULT_H
+#define KVD_COMMON_SOFTNIC_FAULT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAULT_ENV "KVD_SOFTNIC_FAULTS"
+
+/* clang-format off */
+#define FAULT_CALLS(X)		\
+	X(open)			\
+	X(query)		\
+	X(get_async_event)	\
+	X(alloc_pd)		\
+	X(reg_mr)		\
+	X(create_comp_channel)	\
+	X(create_cq)		\
+	X(get_cq_event)		\
+	X(create_srq)		\
+	X(modify_srq)		\
+	X(create_qp)		\
+	X(modify_qp)		\
+	X(query_qp)		\
+	X(create_cm_channel)	\
+	X(cm_get_event)		\
+	X(listen)		\
+	X(create_id)		\
+	X(connect)		\
+	X(accept)		\
+	X(reject)		\
+	X(disconnect)		\
+	X(post_send)		\
+	X(post_recv)		\
+	X(post_srq_recv)	\
+	X(poll_cq)		\
+	X(req_notify_cq)
+/* clang-format on */
+
+enum fault_call {
+#define FAULT_ENUM(name) FAULT_##name,
+	FAULT_CALLS(FAULT_ENUM)
+#undef FAULT_ENUM
+	FAULT_CALL_COUNT,
+};
+
+struct fault_plan {
+	uint64_t seed;
+	enum fault_call fail_call;
+	uint64_t fail_at;  /* the how many-th fail_call; 0 = none */
+	int fail_errno;	   /* positive; 0 = ENOMEM */
+	uint32_t tear;	   /* bytes; 0 = READs are whole */
+	uint64_t drop_at;  /* the how many-th post_send; 0 = none */
+	uint64_t delay_ns; /* at most; 0 = none */
+	uint64_t kill_at;  /* the how many-th call of any kind; 0 = none */
+	/*
+	 * Called between the pieces of a torn READ, with locks of the reader's queue pair held: it
+	 * may write the memory that is being read, but call nothing of this device. NULL: the thread
+	 * yields there now and then.
+	 */
+	void (*tear_hook)(void *arg);
+	void *tear_arg;
+};
+
+/* "create_qp" and so on. */
+const char *fault_call_name(enum fault_call call);
+
+/* Puts a plan in force, with all counts at 0. No other thread may be inside the device. */
+void fault_set(const struct fault_plan *plan);
+
+/* Ends the plan; the counts stay readable. */
+void fault_reset(void);
+
+/* Reads the form above. -EINVAL with a whole sentence in @why (@why_size bytes). */
+int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why_size);
+
+/* How often @call was called under the plan. */
+uint64_t fault_count(enum fault_call call);
+
+/* Takes the plan of the environment, the first time it is called. 0 or -EINVAL. */
+int fault_init(void);
+
+/* What follows is for the device itself. */
+
+extern _Atomic bool fault_active;
+
+struct sn_context;
+
+/* Counts the call; the negative errno it has to fail with, or 0. @ctx may be NULL (open). */
+int fault_hit(enum fault_call call, struct sn_context *ctx);
+
+static inline bool fault_on(void)
+{
+	return __builtin_expect(atomic_load_explicit(&fault_active, memory_order_relaxed), 0);
+}
+
+static inline int fault_check(enum fault_call call, struct sn_context *ctx)
+{
+	return fault_on() ? fault_hit(call, ctx) : 0;
+}
+
+/* Whether the post_send() that is being made loses its connection. */
+bool fault_drops(void);
+
+/* How long what was just seen has to wait, in nanoseconds. */
+uint64_t fault_delay_ns(void);
+
+/* Copies as one READ does under the plan. */
+void fault_copy(void *to, const void *from, size_t length);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the worker threads and the main thread wait for each other between the parts of a run. A
+ * worker arrives and sleeps until the main thread opens the gate; the main thread waits for all of
+ * them and meanwhile takes signals and prints progress.
+ *
+ * Threads: meeting_arrive() is for workers, the others for the main thread. What one side did before
+ * it came to the meeting is seen by the other after it.
+ */
+#ifndef KVD_BENCH_MEETING_H
+#define KVD_BENCH_MEETING_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct meeting {
+	int arrivals; /* eventfd, plus 1 for each worker that arrives */
+	int signals;  /* signalfd for SIGINT and SIGTERM */
+	pthread_mutex_t lock;
+	pthread_cond_t opened;
+	unsigned int gates_open; /* under lock: how many gates have been opened */
+	bool interrupted;	 /* a signal came; of the main thread */
+};
+
+/* What the main thread does while it waits. */
+struct meeting_watch {
+	void *context;
+	void (*interrupted)(void *context); /* a signal came; called once */
+	void (*tick)(void *context);	    /* every tick_ns; may be NULL */
+	uint64_t tick_ns;
+};
+
+/* Blocks SIGINT and SIGTERM for the process's threads yet to start. Returns 0 or -errno. */
+int meeting_init(struct meeting *meeting);
+void meeting_release(struct meeting *meeting);
+
+/* Arrives at gate @gate, the first being 0, and waits until it is open. */
+void meeting_arrive(struct meeting *meeting, unsigned int gate);
+
+/*
+ * Waits until @count workers have arrived. The first signal calls watch->interrupted and unblocks
+ * signals, so that the second one ends the process.
+ */
+void meeting_wait(struct meeting *meeting, unsigned int count, const struct meeting_watch *watch);
+
+/* Opens the next gate. */
+void meeting_open(struct meeting *meeting);
+
+#endif /* KVD_BENCH_MEETING_H */

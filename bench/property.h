@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The properties kvbench takes, one table each for those it acts on and for those of YCSB that it
+ * knows and does not act on. The parser and --help are both made from these.
+ */
+#ifndef KVD_BENCH_PROPERTY_H
+#define KVD_BENCH_PROPERTY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum property_type {
+	PROPERTY_UINT,
+	PROPERTY_FRACTION, /* of floating point */
+	PROPERTY_BOOL,
+	PROPERTY_CHOICE,
+	PROPERTY_TEXT,
+	PROPERTY_SIZE, /* bytes, with unit */
+	PROPERTY_TIME, /* nanoseconds, with unit; a bare number is seconds */
+};
+
+/* A property that kvbench acts on: where its value goes in struct workload, and what it may be. */
+struct property {
+	const char *name;
+	enum property_type type;
+	size_t offset;
+	const char *preset;	    /* the default, as it would be written; NULL: not set */
+	double min, max;	    /* of numbers; every limit is exact as a double */
+	const char *const *choices; /* of PROPERTY_CHOICE, ends with NULL */
+	const char *help;
+};
+
+/* A property of YCSB that changes no result here, or not with these values. */
+struct property_idle {
+	const char *name;   /* ends with '.': all that begin so */
+	const char *values; /* those accepted, each between '|'; NULL: any */
+	const char *why;
+};
+
+extern const struct property properties[];
+extern const size_t property_count;
+extern const struct property_idle properties_idle[];
+extern const size_t property_idle_count;
+extern const char *const distribution_names[];
+
+const struct property *property_find(const char *name);
+const struct property_idle *property_idle_find(const char *name);
+
+#endif /* KVD_BENCH_PROPERTY_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Prints what a run brought: a table for people, or one JSON object for scripts.
+ */
+#ifndef KVD_BENCH_REPORT_H
+#define KVD_BENCH_REPORT_H
+
+#include <stdio.h>
+
+#include "bench/runner.h"
+#include "bench/workload.h"
+
+/* A run and what came out of it. */
+struct report {
+	const struct workload *workload;
+	const struct run_options *options;
+	const struct result *result;
+	const char *name; /* of the workload: the last -P's file name */
+};
+
+void report_text(const struct report *report, FILE *out);
+
+/*
+ * One flat object, one "name": value a line, so that sed and awk can read it as well as jq. Times
+ * are microseconds. Names of operations that did not happen are left out; so are figures of the
+ * server if it did not tell them.
+ */
+void report_json(const struct report *report, FILE *out);
+
+#endif /* KVD_BENCH_REPORT_H */

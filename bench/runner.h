@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs a workload: connects every thread, warms up, measures, and adds up what came out.
+ */
+#ifndef KVD_BENCH_RUNNER_H
+#define KVD_BENCH_RUNNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/server_stats.h"
+#include "bench/worker.h"
+#include "bench/workload.h"
+#include "client/kvd.h"
+
+struct run_options {
+	const char *url;
+	enum phase phase;
+	unsigned int batch;
+};
+
+/* Everything that is told of a run. All of it is of the measured part, after the warm-up. */
+struct result {
+	char device_kind[16], device_name[64], device_why[256];
+	uint64_t seed;
+	uint64_t elapsed_ns;
+	uint64_t operations; /* a read-modify-write is one */
+	uint64_t not_found, failed;
+	uint64_t wrong; /* the warm-up included */
+	struct operation_stats stats[OPERATION_COUNT];
+	struct kvd_stats client; /* of all handles together */
+	uint64_t client_cpu_us;	 /* of this process */
+	bool server_known;
+	uint64_t server_cpu_us; /* of the kvd process */
+	bool interrupted;
+	enum kvd_status ended; /* what made a thread stop early, else KVD_OK */
+};
+
+/*
+ * Runs @workload. Returns 0 with *@result filled, whatever the operations met; -ENOTCONN if the
+ * server could not be connected to, -EINVAL if that is because the URL is wrong, -ENOMEM, or what
+ * kept threads from starting; the reason has then been printed.
+ *
+ * SIGINT and SIGTERM end the run early, and a second one the process. To be called once, from the
+ * only thread.
+ */
+int runner_run(const struct workload *workload, const struct run_options *options,
+	       struct result *result);
+
+#endif /* KVD_BENCH_RUNNER_H */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One thread of the load: its own kvd handle, its own random numbers, its own histograms.
+ *
+ * Threads: a struct worker belongs to its thread while worker_run() is on, but for the atomic
+ * members, which anyone may read. struct load is shared: what is not atomic in it does not change
+ * while workers run.
+ */
+#ifndef KVD_BENCH_WORKER_H
+#define KVD_BENCH_WORKER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/keys.h"
+#include "bench/random.h"
+#include "bench/workload.h"
+#include "client/kvd.h"
+#include "common/hist.h"
+
+#define WORKER_BATCH_MAX 1024
+/* Lines printed about wrong values and about failed operations, each, in one run of kvbench. */
+#define WORKER_COMPLAINTS_MAX 10
+/* How long a thread that waits for its next turn sleeps before it looks whether to stop. */
+#define WORKER_NAP_NS UINT64_C(100000000)
+
+/* What all workers share. */
+struct load {
+	const struct workload *workload;
+	enum phase phase;
+	const char *url;
+	unsigned int batch; /* GETs posted together, 1 to WORKER_BATCH_MAX */
+	struct keys keys;
+	_Atomic uint64_t next_record; /* of the load phase */
+	_Atomic bool stop;
+	_Atomic int wrong_shown, failures_shown;
+};
+
+struct operation_stats {
+	struct hist latency; /* of those that succeeded, "not found" included */
+	uint64_t not_found;
+	uint64_t failed;
+};
+
+/* One GET that is under way. */
+struct read_slot {
+	char key[WORKLOAD_KEY_MAX];
+};
+
+struct worker {
+	struct load *load;
+	struct kvd *handle;
+	enum kvd_status status; /* of kvd_open(), or what ended the connection */
+	char error[512];	/* in words */
+	struct random random;
+	struct key_chooser chooser;
+	struct zipfian lengths;	  /* for fieldlengthdistribution=zipfian */
+	uint64_t writer, counter; /* generation of the last record built */
+	uint64_t now_ns;	  /* the last look at the clock */
+
+	struct kvd_get_request *requests; /* load->batch, with their keys and values */
+	struct read_slot *slots;
+	unsigned int queued;
+	uint8_t *values; /* load->batch times value_size, then the record to PUT */
+	size_t value_size;
+	uint32_t *field_lengths; /* of the record being built; NULL if constant */
+
+	struct operation_stats stats[OPERATION_COUNT];
+	uint64_t wrong;
+	uint64_t quota;		       /* operations to do in the measured part; 0: no limit */
+	_Atomic uint64_t done, failed; /* since the start of the part, for progress lines */
+};
+
+/* The monotonic clock in nanoseconds. */
+uint64_t clock_ns(void);
+
+/*
+ * Makes the worker ready to run but for its connection. @id tells it from the others. Returns 0 or
+ * -ENOMEM.
+ */
+int worker_init(struct worker *worker, struct load *load, unsigned int id, uint64_t seed);
+void worker_release(struct worker *worker);
+
+/* Connects. Returns whether that worked; else status and error say why not. */
+bool worker_connect(struct worker *worker);
+
+/*
+ * Works until @quota operations are done (0: no limit), @deadline_ns is over (0: none), load->stop
+ * is set, or the connection is lost, which sets load->stop and worker->status.
+ */
+void worker_run(struct worker *worker, uint64_t quota, uint64_t deadline_ns);
+
+/* Forgets all that was measured. */
+void worker_reset(struct worker *worker);
+
+#endif /* KVD_BENCH_WORKER_H */

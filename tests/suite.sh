@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What tests/run-all and tests/vm-suite share: running cases with a time limit, two or more at
+# once, one line each. Sourced.
+#
+# A case is a program or script. It ends with 0 = ok, 77 = skipped, its last line says why, and
+# anything else = failed. It runs in the tree's root and finds in its environment:
+#
+#   KVD_BUILD        folder with kvd, kvctl, kvbench and tests/ of the flavour under test
+#   KVD_FLAVOUR      release, asan or tsan
+#   KVD_TEST_DEVICE  softnic or verbs
+#   KVD_RDMA_ADDR    with verbs: the IP address of the RDMA device
+#   TMPDIR           a folder of its own, removed afterwards; short enough for Unix sockets
+#
+# suite_results holds one line a case: `status seconds flavour name`.
+
+suite_jobs=${KVD_JOBS:-$(nproc)}
+suite_pattern=${KVD_TESTS:-}
+suite_tmp=$(mktemp -d /tmp/kvd-check.XXXXXX) || exit 1
+suite_results=$suite_tmp/results
+: >"$suite_results"
+suite_logs=
+suite_cases=0
+
+# Lines of a failed case's log that are shown; the whole log stays in suite_logs.
+SUITE_LOG_LINES_MAX=60
+
+suite_cleanup() {
+	local pids
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086 # a list
+	[ -z "$pids" ] || kill $pids 2>/dev/null
+	wait
+	rm -rf "$suite_tmp"
+}
+trap suite_cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+suite_logs_in() {
+	suite_logs=$1
+	mkdir -p "$suite_logs"
+	rm -f "$suite_logs"/*.log
+}
+
+# status, seconds, flavour, name, log
+suite_report() {
+	local status=$1 seconds=$2 flavour=$3 name=$4 log=$5 note=
+	[ "$status" != skip ] || note=": $(tail -n 1 "$log")"
+	printf '%s %s %s %s\n' "$status" "$seconds" "$flavour" "$name" >>"$suite_results"
+	if [ "$status" = FAIL ]; then
+		# One write, so that the lines of two failures do not mix.
+		printf '  %-5s %-8s %-34s %6ss  %s\n%s\n' "$status" "$flavour" "$name" "$seconds" "$log" \
+			"$(tail -n "$SUITE_LOG_LINES_MAX" "$log" | sed 's/^/      | /')"
+	else
+		printf '  %-5s %-8s %-34s %6ss%s\n' "$status" "$flavour" "$name" "$seconds" "$note"
+	fi
+}
+
+# start in microseconds; prints like 1.23
+suite_seconds_since() {
+	local hundredths=$(((${EPOCHREALTIME/./} - $1) / 10000))
+	printf '%d.%02d' $((hundredths / 100)) $((hundredths % 100))
+}
+
+# flavour, name, seconds allowed, command... (with VAR=value before it if need be)
+suite_run() {
+	local flavour=$1 name=$2 limit=$3 status=FAIL start result log dir pid
+	shift 3
+	log=$suite_logs/$flavour-${name//\//-}.log
+	dir=$(mktemp -d "$suite_tmp/XXXX")
+	start=${EPOCHREALTIME/./}
+	env TMPDIR="$dir" KVD_FLAVOUR="$flavour" timeout -k 10 "$limit" env "$@" \
+		</dev/null >"$log" 2>&1 &
+	pid=$!
+	# shellcheck disable=SC2064 # this case's pid
+	trap "kill $pid 2>/dev/null; wait $pid; exit 1" TERM
+	wait "$pid"
+	result=$?
+	trap - TERM
+	case $result in
+	0) status=ok ;;
+	77) status=skip ;;
+	124 | 137) echo "timeout: not done after $limit s" >>"$log" ;;
+	*) echo "exit status $result" >>"$log" ;;
+	esac
+	rm -rf "$dir"
+	suite_report "$status" "$(suite_seconds_since "$start")" "$flavour" "$name" "$log"
+}
+
+# Whether the case's `flavour/name` is among those asked for.
+suite_wants() {
+	# shellcheck disable=SC2053 # a pattern is meant
+	[ -z "$suite_pattern" ] || [[ $1/$2 == *$suite_pattern* ]]
+}
+
+# Like suite_run, beside at most suite_jobs - 1 others.
+suite_start() {
+	suite_wants "$1" "$2" || return 0
+	suite_cases=$((suite_cases + 1))
+	while [ "$(jobs -pr | wc -l)" -ge "$suite_jobs" ]; do
+		wait -n
+	done
+	(trap - EXIT && suite_run "$@") &
+}
+
+suite_wait() {
+	wait
+}
+
+# The test programs by prefix, from their sources: one that was not built fails when it is run.
+suite_programs() {
+	local source
+	for source in tests/"$1"_*.c; do
+		[ ! -f "$source" ] || basename "$source" .c
+	done
+}
+
+# The system tests: what is executable in tests/sys; the rest there is theirs to share.
+suite_scripts() {
+	local script
+	for script in tests/sys/*.sh tests/sys/*.py; do
+		if [ -f "$script" ] && [ -x "$script" ]; then
+			echo "$script"
+		fi
+	done
+}

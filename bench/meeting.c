@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "bench/worker.h"
+#include "common/clock.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 

@@ -20,17 +20,10 @@
 #include <time.h>
 
 #include "bench/record.h"
+#include "common/clock.h"
 
 static const char *const operation_names[OPERATION_COUNT] = { "READ", "UPDATE", "INSERT",
 							      "READ-MODIFY-WRITE" };
-
-uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* After these the handle is good for nothing but to be closed: see kvd.h. */
 static bool status_is_fatal(enum kvd_status status)

@@ -72,9 +72,6 @@ struct worker {
 	_Atomic uint64_t done, failed; /* since the start of the part, for progress lines */
 };
 
-/* The monotonic clock in nanoseconds. */
-uint64_t clock_ns(void);
-
 /*
  * Makes the worker ready to run but for its connection. @id tells it from the others. Returns 0 or
  * -ENOMEM.

@@ -90,24 +90,25 @@ struct cm_param {
 	uint8_t private_len;
 	uint8_t responder_resources; /* READs the peer may have under way with us; 0 = most possible */
 	uint8_t initiator_depth;     /* READs we may have under way; 0 = most possible */
-	uint8_t retry_count;	     /* transport retries, 0 to 7 */
-	uint8_t rnr_retry_count;     /* 0 to 7; 7 = for ever */
-	uint8_t min_rnr_timer;	     /* what we ask peers to wait before they retry; IBTA code 1 to 31 */
+	uint8_t retry_count;	     /* transport retries of what we send, 0 to 7 */
+	uint8_t rnr_retry_count;     /* of our sends, for a receive; 0 to 7; 7 = for ever */
+	uint8_t min_rnr_timer; /* what we ask peers to wait before they retry; IBTA code 1 to 31 */
 };
 
 enum cm_event_type {
 	CM_CONNECT_REQUEST, /* listener: id is new, to be accepted or rejected, then destroyed */
 	CM_ESTABLISHED,	    /* both ends: the queue pair is in RTS */
 	CM_REJECTED,	    /* connecting end: private_data is the reason, as the peer gave it */
-	CM_UNREACHABLE,	    /* connecting end: no such peer, or it did not answer; status says why */
-	CM_DISCONNECTED,    /* both ends: the peer disconnected, exited or died */
-	CM_DEVICE_REMOVED,  /* the device is gone; everything on it has to be destroyed */
+	CM_UNREACHABLE,	   /* connecting end: no such peer, or it did not answer; status says why */
+	CM_DISCONNECTED,   /* both ends: the peer disconnected, exited or died; the queue pair is in
+			     * error. Not told to the end that called disconnect(). */
+	CM_DEVICE_REMOVED, /* the device is gone; everything on it has to be destroyed */
 };
 
 struct cm_event {
 	enum cm_event_type type;
 	struct cm_id *id;
-	int status;		 /* negative errno, or 0 */
+	int status;		   /* negative errno, or 0 */
 	uint8_t private_data[256]; /* zero-padded: carry your own length in it */
 	uint8_t private_len;
 	uint8_t responder_resources; /* CONNECT_REQUEST, ESTABLISHED: what was negotiated for us */
@@ -143,7 +144,11 @@ struct device_ops {
 		      struct ibv_mr **mr);
 	void (*dereg_mr)(struct ibv_mr *mr);
 
-	/* The channel's fd is non-blocking and readable when get_cq_event has something to do. */
+	/*
+	 * The channel's fd is non-blocking and readable when get_cq_event has something to do. That
+	 * need not be a notification (softnic's peers ring to be served), so -EAGAIN then means no
+	 * more than: poll the CQs and sleep again.
+	 */
 	int (*create_comp_channel)(struct device *dev, struct ibv_comp_channel **channel);
 	void (*destroy_comp_channel)(struct ibv_comp_channel *channel);
 	int (*create_cq)(struct device *dev, int cqe, void *cq_context,
@@ -176,7 +181,10 @@ struct device_ops {
 	int (*listen)(struct cm_channel *channel, int backlog, struct cm_id **id);
 	/* Makes the id that connect() takes, for the address the device was opened with. */
 	int (*create_id)(struct cm_channel *channel, struct cm_id **id);
-	/* The answer comes as ESTABLISHED, REJECTED, UNREACHABLE. */
+	/*
+	 * The answer comes as ESTABLISHED, REJECTED, UNREACHABLE, and only to one who takes events:
+	 * steps of the connection are done in cm_get_event.
+	 */
 	int (*connect)(struct cm_id *id, const struct cm_param *param);
 	int (*accept)(struct cm_id *id, const struct cm_param *param);
 	int (*reject)(struct cm_id *id, const void *private_data, uint8_t private_len);

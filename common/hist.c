@@ -4,7 +4,6 @@
  */
 #include "common/hist.h"
 
-#include <math.h>
 #include <string.h>
 
 void hist_init(struct hist *hist)
@@ -42,6 +41,7 @@ static uint64_t bucket_end(unsigned int bucket)
 uint64_t hist_quantile(const struct hist *hist, double quantile)
 {
 	uint64_t rank, seen = 0;
+	double share;
 	unsigned int i;
 
 	if (!hist->count)
@@ -50,7 +50,9 @@ uint64_t hist_quantile(const struct hist *hist, double quantile)
 		return hist->min_ns;
 	if (quantile >= 1)
 		return hist->max_ns;
-	rank = (uint64_t)ceil(quantile * (double)hist->count);
+	share = quantile * (double)hist->count;
+	rank = (uint64_t)share;
+	rank += share > (double)rank; /* up, without need for libm in libkvd */
 	for (i = 0; i < HIST_BUCKETS; i++) {
 		seen += hist->buckets[i];
 		if (seen >= rank)

@@ -262,8 +262,8 @@ static void param_keep(struct verbs_id *vid, const struct cm_param *param)
 	vid->param.private_data = vid->private_data;
 	if (param->private_len)
 		memcpy(vid->private_data, param->private_data, param->private_len);
-	vid->responder_resources =
-		reads_limit(param->responder_resources, vd->responder_resources_max);
+	vid->responder_resources = reads_limit(param->responder_resources,
+					       vd->responder_resources_max);
 	vid->initiator_depth = reads_limit(param->initiator_depth, vd->initiator_depth_max);
 }
 
@@ -310,8 +310,8 @@ static int do_accept(struct verbs_id *vid, const struct cm_param *param)
 		return -ENOTCONN;
 	vid->param = *param;
 	/* So far they were the most that the peer and our device can do. */
-	vid->responder_resources =
-		reads_limit(param->responder_resources, vid->responder_resources);
+	vid->responder_resources = reads_limit(param->responder_resources,
+					       vid->responder_resources);
 	vid->initiator_depth = reads_limit(param->initiator_depth, vid->initiator_depth);
 	err = verbs_qp_connect(vid);
 	if (err)

@@ -133,8 +133,8 @@ static bool on_response(struct verbs_id *vid, struct cm_event *event,
 		rdma_reject(vid->rdma, NULL, 0);
 		return false;
 	}
-	vid->responder_resources =
-		verbs_min_u8(vid->responder_resources, conn->responder_resources);
+	vid->responder_resources = verbs_min_u8(vid->responder_resources,
+						conn->responder_resources);
 	vid->initiator_depth = verbs_min_u8(vid->initiator_depth, conn->initiator_depth);
 	err = verbs_qp_connect(vid);
 	if (err) {
@@ -240,8 +240,8 @@ static bool request_event(struct cm_channel *channel, const struct rdma_cm_event
 	verbs_id_attach(vid, rdma);
 	vid->passive = true;
 	vid->state = VERBS_ID_READY;
-	vid->responder_resources =
-		verbs_min_u8(vd->responder_resources_max, conn->responder_resources);
+	vid->responder_resources = verbs_min_u8(vd->responder_resources_max,
+						conn->responder_resources);
 	vid->initiator_depth = verbs_min_u8(vd->initiator_depth_max, conn->initiator_depth);
 	private_data_copy(event, conn);
 	return deliver(event, vid, CM_CONNECT_REQUEST, 0);

@@ -141,13 +141,22 @@ int verbs_qp_error(struct verbs_id *vid)
 	return vid->id.qp ? verbs_error(ibv_modify_qp(vid->id.qp, &attr, IBV_QP_STATE)) : 0;
 }
 
+/* EINVAL: the connection is not being made any more, since the peer gave up or died. */
+static int attr_proposed(struct verbs_id *vid, struct ibv_qp_attr *attr, int *mask)
+{
+	int err = verbs_error(rdma_init_qp_attr(vid->rdma, attr, mask));
+
+	return err == -EINVAL ? -ECONNABORTED : err;
+}
+
 static int enter_rtr(struct verbs_id *vid)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
 	int mask;
+	int err = attr_proposed(vid, &attr, &mask);
 
-	if (rdma_init_qp_attr(vid->rdma, &attr, &mask))
-		return verbs_errno();
+	if (err)
+		return err;
 	mask &= ~IBV_QP_ACCESS_FLAGS; /* they are as create_qp() or modify_qp() set them */
 	if (verbs_device_of(vid->id.dev)->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		mask &= ~ATTR_MASK_ETHERNET_ONLY;
@@ -162,9 +171,10 @@ static int enter_rts(struct verbs_id *vid)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 	int mask;
+	int err = attr_proposed(vid, &attr, &mask);
 
-	if (rdma_init_qp_attr(vid->rdma, &attr, &mask))
-		return verbs_errno();
+	if (err)
+		return err;
 	mask &= ~IBV_QP_ACCESS_FLAGS;
 	attr.max_rd_atomic = vid->initiator_depth;
 	/* Our own patience, not what the peer would have us use. */
@@ -188,8 +198,9 @@ int verbs_qp_connect(struct verbs_id *vid)
 		err = enter_rts(vid);
 	if (err) {
 		errno = -err;
-		log_error("%s: queue pair 0x%x can't be connected: %m", vid->id.dev->name,
-			  vid->id.qp->qp_num);
+		/* Mostly since the peer has gone, so it is up to peers how often this comes. */
+		log_ratelimited(LOG_WARN, 1, "%s: queue pair 0x%x can't be connected: %m",
+				vid->id.dev->name, vid->id.qp->qp_num);
 	}
 	return err;
 }

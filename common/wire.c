@@ -70,7 +70,7 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 		.id = r.id,
 		.key = r.key_len ? body : NULL,
 		.key_len = r.key_len,
-		.value = pull ? NULL : body + r.key_len,
+		.value = pull || !r.value_len ? NULL : body + r.key_len,
 		.value_len = r.value_len,
 		.item_flags = r.item_flags,
 		.pull = pull,

@@ -27,6 +27,7 @@
 #define CONFIG_SECTION_MAX 49
 
 #define UTF8_BOM "\xef\xbb\xbf"
+#define UTF8_BOM_BYTES 3
 
 /* clang-format off */
 static const char *const section_names[] = {
@@ -206,9 +207,10 @@ static int fetch_line(struct config_file *file, char *line, int size)
 		file_error(file, file->line, "a zero byte is in the line: remove it");
 		return -2;
 	}
-	if (file->line == 1 && strncmp(line, UTF8_BOM, strlen(UTF8_BOM)) == 0) {
-		length -= (int)strlen(UTF8_BOM);
-		memmove(line, line + strlen(UTF8_BOM), (size_t)length + 1);
+	if (file->line == 1 && length >= UTF8_BOM_BYTES &&
+	    memcmp(line, UTF8_BOM, UTF8_BOM_BYTES) == 0) {
+		length -= UTF8_BOM_BYTES;
+		memmove(line, line + UTF8_BOM_BYTES, (size_t)length + 1);
 	}
 	while (length && isspace((unsigned char)line[length - 1]))
 		line[--length] = '\0';

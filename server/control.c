@@ -151,11 +151,15 @@ static void connect_request(struct server *server, struct nic *nic, const struct
 		refuse(server, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
 		return;
 	}
+	/* Before the endpoints are asked, whose share of this limit may be used up too. */
+	if (server->stats.connections >= server->config.server.max_connections) {
+		refuse(server, event->id, WIRE_REJECT_FULL, "server.max_connections is reached");
+		return;
+	}
 	endpoint = choose_endpoint(server, nic);
-	if (!endpoint || server->stats.connections >= server->config.server.max_connections) {
+	if (!endpoint) {
 		refuse(server, event->id, WIRE_REJECT_FULL,
-		       endpoint ? "server.max_connections is reached" :
-				  "no window left to grant (request.srq_depth)");
+		       "no window left to grant (request.srq_depth)");
 		return;
 	}
 	err = accept_on(server, endpoint, event->id);

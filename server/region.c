@@ -131,7 +131,7 @@ static int region_format(struct region *region, uint32_t level, uint64_t value_m
 	g->segments[0] = sizeof(struct superblock);
 	g->sum = geometry_sum(g);
 
-	region->heap = round_up(g->segments[0] + (BUCKET_BYTES << level), 4096);
+	region->heap = round_up(g->segments[0] + index_bytes(level), 4096);
 	index_format(region);
 	super->abi = LAYOUT_ABI;
 	super->geometry = *g;
@@ -143,14 +143,13 @@ static int region_format(struct region *region, uint32_t level, uint64_t value_m
 int region_create(struct region *region, uint64_t bytes, enum hugepages_mode hugepages,
 		  uint32_t level, uint64_t value_max)
 {
-	uint64_t index_bytes = (uint64_t)BUCKET_BYTES << level;
 	int err;
 
 	*region = (struct region){ .fd = -1 };
-	if (index_bytes > bytes / 2) {
+	if (index_bytes(level) > bytes / 2) {
 		log_error("region: an index of %llu bytes leaves too little of memory.size (%llu) "
 			  "for items; lower index.keys or raise memory.size",
-			  (unsigned long long)index_bytes, (unsigned long long)bytes);
+			  (unsigned long long)index_bytes(level), (unsigned long long)bytes);
 		return -EINVAL;
 	}
 	err = region_map_pages(region, bytes, hugepages);

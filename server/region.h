@@ -25,6 +25,12 @@ struct region {
 /* log2 of the buckets that hold @keys keys at the fill the index is sized for, 65 %. */
 uint32_t index_level(uint64_t keys);
 
+/* What an index of 2^@level buckets takes. */
+static inline uint64_t index_bytes(uint32_t level)
+{
+	return (uint64_t)BUCKET_BYTES << level;
+}
+
 /*
  * Maps @bytes of memory and writes superblock and empty index with 2^@level buckets. Returns 0 or a
  * negative errno after logging: ENOMEM when memory, or hugepages that are required, are not there;

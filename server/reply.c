@@ -104,7 +104,10 @@ static void reply_fill(struct endpoint *endpoint, struct reply *reply)
 		reply->wr.send_flags = IBV_SEND_INLINE;
 }
 
-/* A response in a buffer is signaled, to get the buffer back; of the others every N-th. */
+/*
+ * A response in a buffer is signaled, to get the buffer back; of the others every N-th. All have a
+ * wr_id: a queue pair that fails completes the unsignaled ones too, and 0 would say a receive.
+ */
 static void reply_sign(struct endpoint *endpoint, struct reply *reply)
 {
 	struct worker *worker = endpoint->worker;
@@ -114,11 +117,11 @@ static void reply_sign(struct endpoint *endpoint, struct reply *reply)
 	conn->sq_used++;
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
+	reply->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
+				     buffered ? reply->buffer : BUFFER_NONE);
 	if (!buffered && conn->sq_unsignaled < worker->limits.signal_every)
 		return;
 	reply->wr.send_flags |= IBV_SEND_SIGNALED;
-	reply->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
-				     buffered ? reply->buffer : BUFFER_NONE);
 	conn->sq_unsignaled = 0;
 	stat_add(&worker->stats.responses_signaled, 1);
 }

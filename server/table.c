@@ -362,54 +362,42 @@ enum wire_status table_get(struct table_writer *writer, uint64_t hash, const voi
 		value->version = place.item->version;
 		value->value_len = place.item->value_len;
 		value->flags = place.item->flags;
-		if (value->value_len <= size)
+		if (value->value_len && value->value_len <= size)
 			memcpy(buffer, place.item->data + key_len, value->value_len);
 	}
 	bucket_unlock(home);
 	return place.slot ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
-/* Copies the item, its sum excepted, if it still has the length the copy was allocated for. */
-static bool do_copy(const struct place *place, struct item *copy, size_t bytes)
+/* A copy of the item, its sum excepted. */
+static struct item *do_copy(struct table_writer *writer, const struct item *item)
 {
-	if (item_bytes(place->item->key_len, place->item->value_len) != bytes)
-		return false;
-	memcpy((uint8_t *)copy + sizeof(copy->sum), (const uint8_t *)place->item + sizeof(copy->sum),
+	size_t bytes = item_bytes(item->key_len, item->value_len);
+	struct item *copy = mem_alloc(&writer->cache, bytes);
+
+	if (!copy)
+		return NULL;
+	item_invalidate(copy);
+	memcpy((uint8_t *)copy + sizeof(copy->sum), (const uint8_t *)item + sizeof(copy->sum),
 	       bytes - sizeof(copy->sum));
-	return true;
+	return copy;
 }
 
-/*
- * Memory is taken before the lock, for the length the item had then; should it change meanwhile, the
- * caller's client asks again.
- */
 enum wire_status table_copy(struct table_writer *writer, uint64_t hash, const void *key,
 			    uint32_t key_len, uint64_t seed, struct item **out)
 {
 	struct bucket *home = home_bucket(writer->table, hash);
-	enum wire_status status = WIRE_NOT_FOUND;
-	struct table_value value;
-	struct item *copy;
 	struct place place;
-	size_t bytes;
 
 	*out = NULL;
-	if (table_get(writer, hash, key, key_len, NULL, 0, &value))
-		return WIRE_NOT_FOUND;
-	bytes = item_bytes(key_len, value.value_len);
-	copy = mem_alloc(&writer->cache, bytes);
-	if (!copy)
-		return WIRE_BUSY;
-	item_invalidate(copy);
 	bucket_lock(home);
 	if (do_search(writer->table, &place, home, hash, key, key_len))
-		status = do_copy(&place, copy, bytes) ? WIRE_OK : WIRE_BUSY;
+		*out = do_copy(writer, place.item);
 	bucket_unlock(home);
-	if (status) {
-		mem_free(&writer->cache, copy, bytes);
-		return status;
-	}
-	item_publish(copy, item_sum(copy, seed, region_offset(writer->table->region, copy)));
-	*out = copy;
+	if (!place.slot)
+		return WIRE_NOT_FOUND;
+	if (!*out)
+		return WIRE_BUSY;
+	item_publish(*out, item_sum(*out, seed, region_offset(writer->table->region, *out)));
 	return WIRE_OK;
 }

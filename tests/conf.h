@@ -47,7 +47,7 @@ struct conf_case {
 #define CONF_BOTH (DEVICE_VERBS | DEVICE_SOFTNIC)
 
 extern const struct conf_case data_cases[], order_cases[], access_cases[], rnr_cases[], cq_cases[],
-	cm_cases[], state_cases[], peer_cases[];
+	cm_cases[], state_cases[], load_cases[], peer_cases[];
 
 /* Ends the case. */
 void conf_fail(const char *file, int line, const char *format, ...)
@@ -164,6 +164,9 @@ int read_post(struct side *side, uint64_t wr_id, size_t offset, uint32_t len,
 int read_post_raw(struct side *side, uint64_t wr_id, size_t offset, uint32_t len, uint64_t addr,
 		  uint32_t rkey);
 
+/* Both ends are opened and the server listens; then they connect; pair_open() does both. */
+void pair_listen(struct pair *pair, const struct pair_options *options);
+void pair_connect(struct pair *pair, const struct pair_options *options);
 void pair_open(struct pair *pair, const struct pair_options *options);
 void pair_close(struct pair *pair);
 /* A message each way, to show that the connection works. */

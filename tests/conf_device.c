@@ -23,14 +23,14 @@
 #include "tests/conf.h"
 
 /* The longest case takes a few seconds; emulated and with a sanitizer many times that. */
-#define CASE_SECONDS_MAX 120
+#define CASE_SECONDS_MAX 180
 #define EXIT_SKIP 77
 #define DIR_TEMPLATE "/kvd-conf-XXXXXX"
 #define COPY_BYTES 4096
 
 static const struct conf_case *const groups[] = {
-	data_cases, order_cases, access_cases, rnr_cases,
-	cq_cases,   cm_cases,	 state_cases,  peer_cases,
+	data_cases, order_cases, access_cases, rnr_cases,  cq_cases,
+	cm_cases,   state_cases, load_cases,   peer_cases,
 };
 
 struct totals {

@@ -3,30 +3,11 @@
 #include "tests/conf.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MANY 100
-#define AT_ONCE 48
-#define THREADS 16
-#define PER_THREAD 4
 #define NOBODY_HOST "203.0.113.1" /* of the range that documents use and nobody has */
-
-/* Both ends are opened, and the server listens. */
-static void ends_open(struct pair *pair, const struct pair_options *options)
-{
-	struct device_addr addr = conf_listen_addr();
-
-	side_open(&pair->server, "server", &addr, DEVICE_LISTEN, options);
-	side_listen(&pair->server);
-	addr = conf_connect_addr(pair->server.dev);
-	side_open(&pair->client, "client", &addr, DEVICE_CONNECT, options);
-	pair->server.other = &pair->client;
-	pair->client.other = &pair->server;
-}
 
 static void bytes_check(const struct cm_event *event, const uint8_t *bytes, size_t len)
 {
@@ -46,7 +27,7 @@ static void private_data_max(void)
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 7 + 1);
-	ends_open(&pair, &PAIR_DEFAULTS);
+	pair_listen(&pair, &PAIR_DEFAULTS);
 	CHECK_OK(conf.ops->create_id(pair.client.cm, &pair.client.id));
 	side_create_qp(&pair.client, pair.client.id, 0, &PAIR_DEFAULTS);
 	param.private_data = bytes;
@@ -81,7 +62,7 @@ static void reads_negotiated(void)
 	struct cm_event event;
 	struct pair pair;
 
-	ends_open(&pair, &options);
+	pair_listen(&pair, &options);
 	options.param.responder_resources = 2;
 	options.param.initiator_depth = 5;
 	side_connect(&pair.client, &options);
@@ -116,7 +97,7 @@ static void reads_most_possible(void)
 	struct cm_event event;
 	struct pair pair;
 
-	ends_open(&pair, &PAIR_DEFAULTS);
+	pair_listen(&pair, &PAIR_DEFAULTS);
 	CHECK_OK(conf.ops->query(pair.client.dev, &attr, &port));
 	CHECK(attr.max_qp_rd_atom > 1);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
@@ -136,7 +117,7 @@ static void reject_with_reason(void)
 
 	for (size_t i = 0; i < sizeof(reason); i++)
 		reason[i] = (uint8_t)(255 - i);
-	ends_open(&pair, &PAIR_DEFAULTS);
+	pair_listen(&pair, &PAIR_DEFAULTS);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	event = side_event(&pair.server, CM_CONNECT_REQUEST);
 	CHECK(conf.ops->reject(event.id, reason, CM_PRIVATE_MAX_REJECT + 1) < 0);
@@ -158,7 +139,7 @@ static void request_destroyed(void)
 	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
 	int err;
 
-	ends_open(&pair, &PAIR_DEFAULTS);
+	pair_listen(&pair, &PAIR_DEFAULTS);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	event = side_event(&pair.server, CM_CONNECT_REQUEST);
 	conf.ops->destroy_id(event.id);
@@ -343,145 +324,6 @@ static void nothing_blocks(void)
 	pair_close(&pair);
 }
 
-static void connection_roundtrip(struct pair *pair)
-{
-	struct cm_event event;
-
-	side_connect(&pair->client, &PAIR_DEFAULTS);
-	side_accept(&pair->server, &PAIR_DEFAULTS);
-	event = side_event(&pair->client, CM_ESTABLISHED);
-	side_hello_read(&pair->client, &event);
-	side_event(&pair->server, CM_ESTABLISHED);
-	pair_ping(pair);
-}
-
-/* One after another on the same devices: nothing is used up. */
-static void connect_many(void)
-{
-	struct pair pair;
-
-	ends_open(&pair, &PAIR_DEFAULTS);
-	for (unsigned int i = 0; i < MANY; i++) {
-		connection_roundtrip(&pair);
-		if (i % 2)
-			CHECK_OK(conf.ops->disconnect(pair.client.id));
-		side_destroy_id(&pair.client);
-		CHECK(side_event(&pair.server, CM_DISCONNECTED).id == pair.server.id);
-		side_destroy_id(&pair.server);
-	}
-	pair_close(&pair);
-}
-
-/* Many at the same time, on one client device and one server device. */
-static void connect_many_at_once(void)
-{
-	struct cm_id *clients[AT_ONCE], *servers[AT_ONCE];
-	struct pair pair;
-
-	ends_open(&pair, &PAIR_DEFAULTS);
-	for (unsigned int i = 0; i < AT_ONCE; i++) {
-		connection_roundtrip(&pair);
-		clients[i] = pair.client.id;
-		servers[i] = pair.server.id;
-	}
-	for (unsigned int i = 0; i < AT_ONCE; i++) {
-		pair.client.id = clients[i];
-		pair.server.id = servers[i];
-		pair_ping(&pair);
-	}
-	for (unsigned int i = 0; i < AT_ONCE; i++) {
-		conf.ops->destroy_id(clients[i]);
-		conf.ops->destroy_id(servers[i]);
-	}
-	pair.client.id = NULL;
-	pair.server.id = NULL;
-	pair_close(&pair);
-}
-
-struct crowd {
-	struct device_addr addr;
-	_Atomic unsigned int done;
-};
-
-/* A client as libkvd is one: its own device, one connection, some work, and away. */
-static void *crowd_client(void *arg)
-{
-	struct crowd *crowd = arg;
-
-	for (unsigned int i = 0; i < PER_THREAD; i++) {
-		struct side client;
-		struct cm_event event;
-
-		side_open(&client, "client", &crowd->addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
-		side_connect(&client, &PAIR_DEFAULTS);
-		event = side_event(&client, CM_ESTABLISHED);
-		side_hello_read(&client, &event);
-		CHECK_OK(read_post(&client, 1, 0, 4096, 0, IBV_SEND_SIGNALED));
-		side_wc_is(&client, 1, IBV_WC_SUCCESS);
-		mem_check(&client, 0, 4096, 77);
-		side_close(&client);
-	}
-	atomic_fetch_add(&crowd->done, 1);
-	return NULL;
-}
-
-static void crowd_accept(struct side *server, const struct cm_event *event)
-{
-	struct hello hello = { (uintptr_t)server->mem, server->mr->rkey,
-			       (uint32_t)server->mem_bytes };
-	struct cm_param param = PAIR_DEFAULTS.param;
-
-	param.private_data = &hello;
-	param.private_len = sizeof(hello);
-	side_create_qp(server, event->id, IBV_ACCESS_REMOTE_READ, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->accept(event->id, &param));
-}
-
-/* The number of connections that ended. */
-static unsigned int crowd_serve_one(struct side *server)
-{
-	struct cm_event event;
-	int err = conf.ops->cm_get_event(server->cm, &event);
-
-	side_poll(server);
-	sched_yield();
-	if (err) {
-		CHECK_INT(err, -EAGAIN);
-		return 0;
-	}
-	if (event.type == CM_CONNECT_REQUEST)
-		crowd_accept(server, &event);
-	if (event.type != CM_DISCONNECTED)
-		return 0;
-	conf.ops->destroy_id(event.id);
-	return 1;
-}
-
-static void connect_by_threads(void)
-{
-	struct pair_options options = PAIR_DEFAULTS;
-	struct device_addr addr = conf_listen_addr();
-	struct crowd crowd = { .done = 0 };
-	pthread_t threads[THREADS];
-	struct side server;
-	unsigned int ended = 0;
-
-	options.server_fd = true;
-	side_open(&server, "server", &addr, DEVICE_LISTEN, &options);
-	mem_fill(&server, 0, 4096, 77);
-	side_listen(&server);
-	crowd.addr = conf_connect_addr(server.dev);
-	for (unsigned int i = 0; i < THREADS; i++)
-		CHECK_INT(pthread_create(&threads[i], NULL, crowd_client, &crowd), 0);
-	while (ended < THREADS * PER_THREAD)
-		ended += crowd_serve_one(&server);
-	for (unsigned int i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
-	CHECK_INT(atomic_load(&crowd.done), THREADS);
-	side_event_none(&server);
-	side_close(&server);
-}
-
 const struct conf_case cm_cases[] = {
 	{ "private_data_max", private_data_max, CONF_BOTH },
 	{ "reads_negotiated", reads_negotiated, CONF_BOTH },
@@ -498,8 +340,5 @@ const struct conf_case cm_cases[] = {
 	{ "disconnect_by_server", disconnect_by_server, CONF_BOTH },
 	{ "disconnect_not_echoed", disconnect_not_echoed, CONF_BOTH },
 	{ "nothing_blocks", nothing_blocks, CONF_BOTH },
-	{ "connect_many", connect_many, CONF_BOTH },
-	{ "connect_many_at_once", connect_many_at_once, CONF_BOTH },
-	{ "connect_by_threads", connect_by_threads, CONF_BOTH },
 	{ NULL, NULL, 0 },
 };

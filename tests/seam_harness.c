@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,9 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_BATCH 16
-#define LOOKS_PER_SLEEP 50
-#define LOOK_SLEEP_US 50
 #define BACKLOG 128
 #define URL_MAX 512
 #define WHY_MAX 256
@@ -226,179 +221,6 @@ void side_accept(struct side *side, const struct pair_options *options)
 	CHECK_OK(conf.ops->accept(side->id, &param));
 }
 
-/* Waits between two looks; others need the CPU. */
-static bool wait_more(int64_t deadline_us)
-{
-	static _Thread_local unsigned int looks;
-
-	if (++looks % LOOKS_PER_SLEEP)
-		sched_yield();
-	else
-		conf_sleep_us(LOOK_SLEEP_US);
-	return conf_now_us() < deadline_us;
-}
-
-/*
- * While a request is on its way, its sender has to take events too: on verbs an id after a device's
- * first resolves its address first. There must be none for him to see.
- */
-static void other_takes_none(struct side *side)
-{
-	struct cm_event event;
-
-	if (side->other)
-		CHECK_INT(conf.ops->cm_get_event(side->other->cm, &event), -EAGAIN);
-}
-
-struct cm_event side_event(struct side *side, enum cm_event_type type)
-{
-	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
-	struct cm_event event;
-	int err;
-
-	do {
-		err = conf.ops->cm_get_event(side->cm, &event);
-		if (err == -EAGAIN && type == CM_CONNECT_REQUEST)
-			other_takes_none(side);
-		if (err == -EAGAIN)
-			side_poll(side);
-	} while (err == -EAGAIN && wait_more(deadline_us));
-	if (err)
-		conf_fail(__FILE__, __LINE__, "%s: no event of type %d: %s", side->name, type,
-			  strerror(-err));
-	if (event.type != type)
-		conf_fail(__FILE__, __LINE__, "%s: event %d (status %d) instead of %d", side->name,
-			  event.type, event.status, type);
-	return event;
-}
-
-void side_event_none(struct side *side)
-{
-	int64_t deadline_us = conf_now_us() + CONF_QUIET_MS * 1000LL;
-	struct cm_event event;
-	int err;
-
-	do {
-		err = conf.ops->cm_get_event(side->cm, &event);
-		if (!err)
-			conf_fail(__FILE__, __LINE__, "%s: an event %d that nobody expected",
-				  side->name, event.type);
-		CHECK_INT(err, -EAGAIN);
-	} while (wait_more(deadline_us));
-}
-
-static bool async_take(struct side *side, enum ibv_event_type type,
-		       struct device_async_event *event, int wait_ms)
-{
-	int64_t deadline_us = conf_now_us() + wait_ms * 1000LL;
-	int err;
-
-	do {
-		err = conf.ops->get_async_event(side->dev, event);
-		if (!err && event->type == type)
-			return true;
-		if (err)
-			CHECK_INT(err, -EAGAIN);
-		side_poll(side);
-	} while (wait_more(deadline_us));
-	return false;
-}
-
-struct device_async_event side_async(struct side *side, enum ibv_event_type type)
-{
-	struct device_async_event event;
-
-	if (!async_take(side, type, &event, CONF_WAIT_MS))
-		conf_fail(__FILE__, __LINE__, "%s: no async event '%s'", side->name,
-			  ibv_event_type_str(type));
-	return event;
-}
-
-bool side_async_seen(struct side *side, enum ibv_event_type type, int wait_ms)
-{
-	struct device_async_event event;
-
-	return async_take(side, type, &event, wait_ms);
-}
-
-static void poll_one_side(struct side *side)
-{
-	struct ibv_wc wc[POLL_BATCH];
-	int count = ibv_poll_cq(side->cq, POLL_BATCH, wc);
-
-	CHECK(count >= 0);
-	for (int i = 0; i < count; i++) {
-		CHECK(side->stash_tail - side->stash_head < SIDE_STASH_MAX);
-		side->stash[side->stash_tail++ % SIDE_STASH_MAX] = wc[i];
-	}
-}
-
-void side_poll(struct side *side)
-{
-	poll_one_side(side);
-	if (side->other)
-		poll_one_side(side->other);
-}
-
-bool side_wc_within(struct side *side, struct ibv_wc *wc, int wait_ms)
-{
-	int64_t deadline_us = conf_now_us() + wait_ms * 1000LL;
-
-	do {
-		side_poll(side);
-		if (side->stash_head != side->stash_tail) {
-			*wc = side->stash[side->stash_head++ % SIDE_STASH_MAX];
-			return true;
-		}
-	} while (wait_more(deadline_us));
-	return false;
-}
-
-struct ibv_wc side_wc(struct side *side)
-{
-	struct ibv_wc wc;
-
-	if (!side_wc_within(side, &wc, CONF_WAIT_MS))
-		conf_fail(__FILE__, __LINE__, "%s: no completion", side->name);
-	return wc;
-}
-
-struct ibv_wc side_wc_is(struct side *side, uint64_t wr_id, enum ibv_wc_status status)
-{
-	struct ibv_wc wc = side_wc(side);
-
-	if (wc.wr_id != wr_id || wc.status != status)
-		conf_fail(__FILE__, __LINE__, "%s: completion %llu '%s' instead of %llu '%s'",
-			  side->name, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status),
-			  (unsigned long long)wr_id, ibv_wc_status_str(status));
-	CHECK_INT(wc.qp_num, side->id->qp->qp_num);
-	return wc;
-}
-
-void side_wc_none(struct side *side)
-{
-	struct ibv_wc wc;
-
-	if (side_wc_within(side, &wc, CONF_QUIET_MS))
-		conf_fail(__FILE__, __LINE__, "%s: a completion %llu '%s' that nobody expected",
-			  side->name, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
-}
-
-void side_qp_in_error(struct side *side)
-{
-	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
-	struct ibv_qp_attr attr;
-
-	do {
-		CHECK_OK(conf.ops->query_qp(side->id->qp, &attr, IBV_QP_STATE));
-		if (attr.qp_state == IBV_QPS_ERR)
-			return;
-		side_poll(side);
-	} while (wait_more(deadline_us));
-	conf_fail(__FILE__, __LINE__, "%s: the queue pair is in state %d, not in error", side->name,
-		  attr.qp_state);
-}
-
 static struct ibv_sge sge_of(const struct side *side, size_t offset, uint32_t len)
 {
 	return (struct ibv_sge){ (uintptr_t)side->mem + offset, len, side->mr->lkey };
@@ -457,10 +279,9 @@ int read_post_raw(struct side *side, uint64_t wr_id, size_t offset, uint32_t len
 	return read_post_any(side, wr_id, sge_of(side, offset, len), addr, rkey, IBV_SEND_SIGNALED);
 }
 
-void pair_open(struct pair *pair, const struct pair_options *options)
+void pair_listen(struct pair *pair, const struct pair_options *options)
 {
 	struct device_addr addr = conf_listen_addr();
-	struct cm_event event;
 
 	side_open(&pair->server, "server", &addr, DEVICE_LISTEN, options);
 	side_listen(&pair->server);
@@ -468,6 +289,12 @@ void pair_open(struct pair *pair, const struct pair_options *options)
 	side_open(&pair->client, "client", &addr, DEVICE_CONNECT, options);
 	pair->server.other = &pair->client;
 	pair->client.other = &pair->server;
+}
+
+void pair_connect(struct pair *pair, const struct pair_options *options)
+{
+	struct cm_event event;
+
 	side_connect(&pair->client, options);
 	side_accept(&pair->server, options);
 	event = side_event(&pair->client, CM_ESTABLISHED);
@@ -475,6 +302,12 @@ void pair_open(struct pair *pair, const struct pair_options *options)
 	side_hello_read(&pair->client, &event);
 	event = side_event(&pair->server, CM_ESTABLISHED);
 	CHECK(event.id == pair->server.id);
+}
+
+void pair_open(struct pair *pair, const struct pair_options *options)
+{
+	pair_listen(pair, options);
+	pair_connect(pair, options);
 }
 
 void pair_close(struct pair *pair)

@@ -70,8 +70,9 @@ suite_run() {
 	log=$suite_logs/$flavour-${name//\//-}.log
 	dir=$(mktemp -d "$suite_tmp/XXXX")
 	start=${EPOCHREALTIME/./}
-	env TMPDIR="$dir" KVD_FLAVOUR="$flavour" timeout -k 10 "$limit" env "$@" \
-		</dev/null >"$log" 2>&1 &
+	# A shell's background jobs ignore SIGINT, and so would what they start.
+	env --default-signal=INT,QUIT TMPDIR="$dir" KVD_FLAVOUR="$flavour" \
+		timeout -k 10 "$limit" env "$@" </dev/null >"$log" 2>&1 &
 	pid=$!
 	# shellcheck disable=SC2064 # this case's pid
 	trap "kill $pid 2>/dev/null; wait $pid; exit 1" TERM

@@ -390,8 +390,8 @@ static int command_loop(char **words)
 	struct loop l = { .db = must_connect(words[0]), .key = words[2],
 			  .bytes = (size_t)atol(words[3]) };
 	useconds_t pause_us = (useconds_t)atoi(words[4]);
+	uint64_t start = clock_ns();
 	enum kvd_status status;
-	uint64_t start;
 
 	l.value = malloc(l.bytes);
 	l.got = malloc(l.bytes);

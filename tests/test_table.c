@@ -19,7 +19,7 @@
 #define VALUE_BYTES (64u << 10)
 
 static struct store store;
-static uint8_t value[VALUE_BYTES], found[VALUE_BYTES];
+static uint8_t value[VALUE_BYTES], found[VALUE_BYTES + 1];
 
 static uint64_t random_next(void)
 {
@@ -69,6 +69,11 @@ static void assert_store(struct store_census *census)
 static void put(const char *key, const void *v, uint32_t len, struct table_put *out)
 {
 	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), v, len, out), WIRE_OK);
+}
+
+static void put_and_check(const char *key, const void *v, uint32_t len, struct table_put *out)
+{
+	put(key, v, len, out);
 	assert_store(NULL);
 }
 
@@ -106,7 +111,7 @@ static void insert_get_delete(void **state)
 	(void)state;
 	assert_missing("k", 1);
 	assert_int_equal(store_delete(&store, "k", 1), WIRE_NOT_FOUND);
-	put("k", "first", 5, &out);
+	put_and_check("k", "first", 5, &out);
 	assert_value("k", 1, "first", 5);
 	assert_true(out.version > 0);
 	assert_int_equal(slot_bytes(out.slot), 64);
@@ -127,8 +132,8 @@ static void replace_in_place_keeps_the_slot(void **state)
 	struct table_put a, b;
 
 	(void)state;
-	put("key", value, 100, &a);
-	put("key", value + 1, 99, &b);
+	put_and_check("key", value, 100, &a);
+	put_and_check("key", value + 1, 99, &b);
 	assert_true(a.slot == b.slot);
 	assert_true(b.version > a.version);
 	assert_value("key", 3, value + 1, 99);
@@ -142,9 +147,9 @@ static void replace_in_place_tells_the_new_length(void **state)
 	struct table_put a, b;
 
 	(void)state;
-	/* 273 to 320 bytes are one class of jemalloc's; a slot unit begins at 320 - 63. */
-	put("key", value, 1100 - 35, &a);
-	put("key", value + 1, 1200 - 35, &b);
+	/* 1,025 to 1,280 bytes are one class of jemalloc's, and more than one count of slot units. */
+	put_and_check("key", value, 1100 - 35, &a);
+	put_and_check("key", value + 1, 1200 - 35, &b);
 	assert_int_equal(slot_offset(a.slot), slot_offset(b.slot));
 	assert_int_equal(slot_bytes(a.slot), 1152);
 	assert_int_equal(slot_bytes(b.slot), 1216);
@@ -157,8 +162,8 @@ static void replace_elsewhere_frees_the_old(void **state)
 	struct table_put a, b;
 
 	(void)state;
-	put("key", value, 100, &a);
-	put("key", value + 1, 1000, &b);
+	put_and_check("key", value, 100, &a);
+	put_and_check("key", value + 1, 1000, &b);
 	assert_true(slot_offset(a.slot) != slot_offset(b.slot));
 	assert_true(b.version > a.version);
 	assert_value("key", 3, value + 1, 1000);
@@ -173,7 +178,7 @@ static void delete_leaves_nothing_valid(void **state)
 	struct table_put out;
 
 	(void)state;
-	put("key", value, 100, &out);
+	put_and_check("key", value, 100, &out);
 	assert_int_equal(store_delete(&store, "key", 3), WIRE_OK);
 	assert_int_equal(((struct item *)region_at(&store.region, slot_offset(out.slot)))->sum,
 			 ITEM_SUM_INVALID);
@@ -432,34 +437,44 @@ static void out_of_memory(void **state)
 			assert_value(&key, 8, value, 5000);
 }
 
-/* No memory for an overflow bucket: the insert fails, and the item taken for it is given back. */
+/* Takes blocks of @bytes until there are none; returns what they take. */
+static uint64_t exhaust(struct table_writer *writer, size_t bytes)
+{
+	uint64_t taken = 0;
+
+	while (mem_alloc(&writer->cache, bytes))
+		taken += mem_class(bytes);
+	return taken;
+}
+
+/* Memory for the item, but none for the overflow bucket it needs: the item's is given back. */
 static void out_of_memory_for_a_bucket(void **state)
 {
-	uint64_t key = 0, n = 0;
+	struct table_put p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
+	struct table_writer *writer = &store.writers[1];
+	size_t bytes = item_bytes(p.key_len, p.value_len);
 	struct store_census before, after;
+	uint64_t key, taken;
+	void *room;
 
 	(void)state;
-	/* Fill all, then make room for items of one class only, in slabs no bucket can use. */
-	while (store_put(&store, &key, 8, value, 1200, NULL) == WIRE_OK && key < 14 * 16)
-		key++;
-	assert_int_equal(key, 14 * 16);
-	while (mem_alloc(&store.writers[1].cache, 64 << 10))
-		n += mem_class(64 << 10);
-	while (mem_alloc(&store.writers[1].cache, BUCKET_BYTES))
-		n += mem_class(BUCKET_BYTES);
-	store.writers[1].cache.allocated_bytes -= n;
-	/* One item goes, the chain stays full by another way: its slot is taken by a small one. */
-	key = 5;
-	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
-	assert_int_equal(store_delete(&store, (uint64_t[]){ 6 }, 8), WIRE_OK);
-	for (n = 0, key = 1000; store_put(&store, &key, 8, value, 1200, NULL) == WIRE_OK; key++)
-		n++;
-	assert_int_equal(n, 2);
+	for (key = 0; key < BUCKET_SLOTS; key++)
+		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
 	assert_store(&before);
-	assert_int_equal(store_put(&store, &key, 8, value, 1200, NULL), WIRE_NO_SPACE);
+	room = mem_alloc(&writer->cache, bytes);
+	taken = exhaust(writer, 64 << 10) + exhaust(writer, 4096) + exhaust(writer, BUCKET_BYTES) +
+		exhaust(writer, bytes);
+	mem_free(&writer->cache, room, bytes);
+	assert_int_equal(table_put(writer, table_hash(&store.table, "x", 1), &p), WIRE_NO_SPACE);
+	/* It was the bucket that failed: the item's memory is there still. */
+	room = mem_alloc(&writer->cache, bytes);
+	assert_non_null(room);
+	mem_free(&writer->cache, room, bytes);
+	writer->cache.allocated_bytes -= taken;
 	assert_store(&after);
 	assert_true(before.digest == after.digest);
-	assert_int_equal(STAT(chain_full), 0);
+	assert_missing("x", 1);
+	assert_int_equal(writer->stats.chain_full, 0);
 }
 
 static void reserve_commit_abandon(void **state)
@@ -542,14 +557,14 @@ static void get_into_a_small_buffer(void **state)
 	struct table_value out;
 
 	(void)state;
-	put("k", value, 100, NULL);
+	put_and_check("k", value, 100, NULL);
 	memset(found, 0xee, 100);
 	assert_int_equal(store_get(&store, "k", 1, found, 99, &out), WIRE_OK);
 	assert_int_equal(out.value_len, 100);
 	assert_int_equal(found[0], 0xee);
 	assert_int_equal(store_get(&store, "k", 1, found, 100, &out), WIRE_OK);
 	assert_memory_equal(found, value, 100);
-	put("k", value, 0, NULL);
+	put_and_check("k", value, 0, NULL);
 	assert_int_equal(store_get(&store, "k", 1, NULL, 0, &out), WIRE_OK);
 	assert_int_equal(out.value_len, 0);
 }
@@ -576,7 +591,7 @@ static void prefetching_finds_nothing_amiss(void **state)
 	uint64_t key, hash;
 
 	(void)state;
-	put("k", value, 10, NULL);
+	put_and_check("k", value, 10, NULL);
 	for (key = 0; key < 1000; key++) {
 		hash = table_hash(&store.table, &key, 8);
 		table_prefetch_bucket(&store.table, hash);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -33,9 +34,14 @@ int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
 	ret = fault_check(FAULT_create_comp_channel, ctx);
 	if (ret)
 		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_COMP_CHANNEL);
+	if (ret)
+		return ret;
 	channel = calloc(1, sizeof(*channel));
-	if (!channel)
+	if (!channel) {
+		sn_object_remove(ctx, SN_OBJECT_COMP_CHANNEL);
 		return -ENOMEM;
+	}
 	channel->ctx = ctx;
 	channel->verbs.context = &ctx->verbs;
 	channel->verbs.fd = epoll_create1(EPOLL_CLOEXEC);
@@ -58,12 +64,11 @@ int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_INSERT_TAIL(&ctx->channels, channel, in_context);
 	pthread_mutex_unlock(&ctx->lock);
-	atomic_fetch_add(&ctx->objects, 1);
 	*out = &channel->verbs;
 	return 0;
 
 close_fds:
-	log_error("softnic: can't make a completion channel: %s", strerrorname_np(-ret));
+	log_error("softnic: can't make a completion channel: %s", strerrordesc_np(-ret));
 	if (channel->timer_fd >= 0)
 		close(channel->timer_fd);
 	if (channel->kick_fd >= 0)
@@ -71,6 +76,7 @@ close_fds:
 	if (channel->verbs.fd >= 0)
 		close(channel->verbs.fd);
 	free(channel);
+	sn_object_remove(ctx, SN_OBJECT_COMP_CHANNEL);
 	return ret;
 }
 
@@ -83,7 +89,7 @@ void sn_destroy_comp_channel(struct ibv_comp_channel *verbs)
 	pthread_mutex_lock(&channel->ctx->lock);
 	TAILQ_REMOVE(&channel->ctx->channels, channel, in_context);
 	pthread_mutex_unlock(&channel->ctx->lock);
-	atomic_fetch_sub(&channel->ctx->objects, 1);
+	sn_object_remove(channel->ctx, SN_OBJECT_COMP_CHANNEL);
 	pthread_mutex_destroy(&channel->event_lock);
 	pthread_mutex_destroy(&channel->lock);
 	close(channel->timer_fd);

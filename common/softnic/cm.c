@@ -60,9 +60,14 @@ int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
 	ret = fault_check(FAULT_create_cm_channel, ctx);
 	if (ret)
 		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_CM_CHANNEL);
+	if (ret)
+		return ret;
 	channel = calloc(1, sizeof(*channel));
-	if (!channel)
+	if (!channel) {
+		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
 		return -ENOMEM;
+	}
 	channel->cm = (struct cm_channel){ .dev = dev, .fd = -1 };
 	channel->kick_fd = channel->timer_fd = -1;
 	channel->ctx = ctx;
@@ -73,12 +78,12 @@ int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
 	if (ret) {
 		log_error("softnic: can't make a channel for connections: %s", strerrordesc_np(-ret));
 		cm_channel_free(channel);
+		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
 		return ret;
 	}
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_INSERT_TAIL(&ctx->cm_channels, channel, in_context);
 	pthread_mutex_unlock(&ctx->lock);
-	atomic_fetch_add(&ctx->objects, 1);
 	*out = &channel->cm;
 	return 0;
 }
@@ -104,7 +109,7 @@ void sn_destroy_cm_channel(struct cm_channel *cm)
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_REMOVE(&ctx->cm_channels, channel, in_context);
 	pthread_mutex_unlock(&ctx->lock);
-	atomic_fetch_sub(&ctx->objects, 1);
+	sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
 	cm_channel_free(channel);
 }
 
@@ -117,20 +122,26 @@ void sn_cm_channel_kick(struct sn_cm_channel *channel)
 
 struct sn_id *do_sn_id_create(struct sn_cm_channel *channel, enum sn_id_state state)
 {
-	struct sn_id *id = calloc(1, sizeof(*id));
+	struct sn_id *id;
 
-	if (!id)
+	if (sn_object_add(channel->ctx, SN_OBJECT_ID))
 		return NULL;
+	id = calloc(1, sizeof(*id));
+	if (!id) {
+		sn_object_remove(channel->ctx, SN_OBJECT_ID);
+		return NULL;
+	}
 	id->cm.dev = &channel->ctx->dev;
 	id->cm.channel = &channel->cm;
 	id->ctx = channel->ctx;
 	id->state = state;
 	id->sock = -1;
 	id->known = state != SN_ID_HALF_OPEN;
-	if (state == SN_ID_HALF_OPEN)
+	if (state == SN_ID_HALF_OPEN) {
 		channel->half_open++;
+		channel->unknown++;
+	}
 	TAILQ_INSERT_TAIL(&channel->ids, id, in_channel);
-	atomic_fetch_add(&channel->ctx->objects, 1);
 	return id;
 }
 
@@ -140,6 +151,8 @@ void do_sn_id_free(struct sn_id *id)
 
 	if (id->state == SN_ID_HALF_OPEN)
 		channel->half_open--;
+	if (!id->known)
+		channel->unknown--;
 	if (id->cm.qp) {
 		sn_qp_disconnect(to_sn_qp(id->cm.qp));
 		sn_qp_destroy(to_sn_qp(id->cm.qp));
@@ -150,7 +163,7 @@ void do_sn_id_free(struct sn_id *id)
 	if (id->pending)
 		TAILQ_REMOVE(&channel->ready, id, in_ready);
 	TAILQ_REMOVE(&channel->ids, id, in_channel);
-	atomic_fetch_sub(&channel->ctx->objects, 1);
+	sn_object_remove(channel->ctx, SN_OBJECT_ID);
 	free(id);
 }
 
@@ -312,6 +325,8 @@ static bool do_channel_take(struct sn_cm_channel *channel, struct cm_event *even
 			.type = (enum cm_event_type)__builtin_ctz(id->pending),
 			.id = &id->cm,
 		};
+		if (!id->known)
+			channel->unknown--;
 		id->known = true;
 		id->pending &= id->pending - 1;
 		if (!id->pending)

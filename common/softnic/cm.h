@@ -49,6 +49,7 @@ struct sn_cm_channel {
 	struct sn_id_list ids;
 	struct sn_id_list ready;
 	unsigned int half_open;
+	unsigned int unknown; /* ids that nobody was told of, the half-open ones included */
 	uint64_t timer_ns; /* when the timer fires; 0: not set */
 	bool removed_told; /* DEVICE_REMOVED was delivered to all ids */
 };

@@ -1,4 +1,48 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * softnic: an RDMA device in software, for processes on one host.
+ *
+ * It implements struct device_ops and the five verbs of the data path as a reliable-connected device
+ * would: whoever holds to the manual pages of libibverbs and librdmacm can't tell it from one, but for
+ * one thing. There is no NIC and there is no thread: a device works in the calls made to it. Posting,
+ * polling and taking an event of a channel move on the connections concerned (progress.c); a peer
+ * that does none of these neither takes messages nor answers READs of memory it did not share, and
+ * the SENDs made to it stay incomplete. READs of shared memory need nobody's help.
+ *
+ * How a connection is made of parts:
+ *
+ *	socket		SOCK_SEQPACKET: the handshake (handshake.c); then wake-ups, a byte each,
+ *			and files for the peer to map. Its end is the end of the connection.
+ *	memfd		made by the side that accepts, sealed against shrinking: a line of words from
+ *			each side to the other, and two rings a side, of requests and of responses (link.h).
+ *	region		the memfd behind memory registered for remote reading, sealed and passed to
+ *			peers, which map it read-only and copy from it (read.c, grant.c).
+ *
+ * A wake-up is a byte on the socket and not an eventfd: a flag such as O_NONBLOCK belongs to an eventfd
+ * that both sides hold, so a peer could make our write to it block, while a socket has an end a side and
+ * MSG_DONTWAIT; and one descriptor a connection is a third of three.
+ *
+ * Guarantees, which tests cite by letter:
+ *
+ *  a. Order. Requests of a queue pair are begun, and complete, in the order in which they were posted; a
+ *     READ sees what the SENDs before it did to the peer's memory.
+ *  b. Once. A posted request completes once or, if it is unsignaled and succeeds, silently; in the error
+ *     state every request that is not complete is flushed.
+ *  c. No wake-up is lost. A completion that can be polled after ibv_req_notify_cq() returned either was
+ *     there before, so that the poll after it finds it, or makes the channel's fd readable. (The
+ *     fd may be readable for nothing.)
+ *  d. The peer is not trusted. Whatever it writes to the shared memory or the socket, and whenever, can
+ *     put its own connection in error, and nothing else: no crash, no endless loop, no blocking
+ *     call, no access outside the rings and the registrations it may read.
+ *  e. No remote write. There is no code that writes a peer's memory; what peers map can't be mapped
+ *     for writing (F_SEAL_FUTURE_WRITE). Access rights to write are refused, not ignored.
+ *  f. The past is not served. A READ fails once the peer has disconnected, is in error or took the right
+ *     back; after a SIGKILL, at the latest one tick of the coarse clock later.
+ *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting a deadline, and one
+ *     call does a bounded amount of work. The data path allocates nothing; it makes no system call
+ *     but to wake a peer that sleeps and, once per clock tick, to ask whether one still lives.
+ *  h. Idle connections cost a poll nothing (cq.c).
+ */
 #include "common/softnic/cm.h"
 
 #include <errno.h>
@@ -10,6 +54,55 @@
 #include <unistd.h>
 
 #include "common/log.h"
+
+/* clang-format off */
+static const struct {
+	const char *name;
+	int max;
+} objects[SN_OBJECT_COUNT] = {
+	[SN_OBJECT_PD]		 = { "protection domains", SN_PD_MAX },
+	[SN_OBJECT_MR]		 = { "memory registrations", SN_MR_MAX },
+	[SN_OBJECT_COMP_CHANNEL] = { "completion channels", SN_CHANNEL_MAX },
+	[SN_OBJECT_CQ]		 = { "completion queues", SN_CQ_MAX },
+	[SN_OBJECT_SRQ]		 = { "shared receive queues", SN_SRQ_MAX },
+	[SN_OBJECT_QP]		 = { "queue pairs", SN_QP_MAX },
+	[SN_OBJECT_CM_CHANNEL]	 = { "connection channels", SN_CHANNEL_MAX },
+	[SN_OBJECT_ID]		 = { "connections", SN_ID_MAX },
+};
+/* clang-format on */
+
+int sn_object_add(struct sn_context *ctx, enum sn_object object)
+{
+	if (atomic_fetch_add(&ctx->objects[object], 1) < objects[object].max)
+		return 0;
+	atomic_fetch_sub(&ctx->objects[object], 1);
+	log_ratelimited(LOG_ERROR, 1, "softnic: there can't be more than %d %s",
+			objects[object].max, objects[object].name);
+	return -ENOMEM;
+}
+
+void sn_object_remove(struct sn_context *ctx, enum sn_object object)
+{
+	atomic_fetch_sub(&ctx->objects[object], 1);
+}
+
+/* Freeing a context would pull the ground from under them. */
+static bool context_used(struct sn_context *ctx)
+{
+	bool used = false;
+	unsigned int i;
+
+	for (i = 0; i < SN_OBJECT_COUNT; i++) {
+		int count = atomic_load(&ctx->objects[i]);
+
+		if (!count)
+			continue;
+		log_error("softnic: %s closed with %d %s not destroyed: their memory is lost",
+			  ctx->dev.address, count, objects[i].name);
+		used = true;
+	}
+	return used;
+}
 
 static void context_init_verbs(struct sn_context *ctx)
 {
@@ -45,7 +138,7 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	ctx->addr = *addr;
 	ctx->role = role;
 	ctx->listen_fd = -1;
-	atomic_store(&ctx->qp_num_next, (random & 0x7fffff) | 0x100);
+	ctx->qp_num_next = (random & 0x7fffff) | 0x100;
 	ctx->mr_tag = random >> 13;
 	ctx->mr_next = random % SN_MR_MAX;
 	TAILQ_INIT(&ctx->qps);
@@ -108,18 +201,13 @@ free_ctx:
 static void sn_close(struct device *dev)
 {
 	struct sn_context *ctx = dev ? dev_to_sn_context(dev) : NULL;
-	int left;
 
 	if (!ctx)
 		return;
-	left = atomic_load(&ctx->objects);
-	if (left) {
-		/* Freeing it would pull the ground from under them. */
-		log_error("softnic: %s closed with %d objects not destroyed: its memory is lost",
-			  dev->address, left);
-		return;
-	}
-	context_free(ctx);
+	if (context_used(ctx))
+		sn_address_release(ctx);
+	else
+		context_free(ctx);
 }
 
 static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
@@ -234,11 +322,15 @@ static int sn_alloc_pd(struct device *dev, struct ibv_pd **pd)
 
 	if (ret)
 		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_PD);
+	if (ret)
+		return ret;
 	*pd = calloc(1, sizeof(**pd));
-	if (!*pd)
+	if (!*pd) {
+		sn_object_remove(ctx, SN_OBJECT_PD);
 		return -ENOMEM;
+	}
 	(*pd)->context = &ctx->verbs;
-	atomic_fetch_add(&ctx->objects, 1);
 	return 0;
 }
 
@@ -246,7 +338,7 @@ static void sn_dealloc_pd(struct ibv_pd *pd)
 {
 	if (!pd)
 		return;
-	atomic_fetch_sub(&to_sn_context(pd->context)->objects, 1);
+	sn_object_remove(to_sn_context(pd->context), SN_OBJECT_PD);
 	free(pd);
 }
 

@@ -34,15 +34,16 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 			  cqe, SN_CQE_MAX);
 		return -EINVAL;
 	}
+	ret = sn_object_add(ctx, SN_OBJECT_CQ);
+	if (ret)
+		return ret;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
-		return -ENOMEM;
+		goto no_memory;
 	cq->mask = sn_round_up((uint32_t)cqe) - 1;
 	cq->cqes = calloc((size_t)cq->mask + 1, sizeof(*cq->cqes));
-	if (!cq->cqes) {
-		free(cq);
-		return -ENOMEM;
-	}
+	if (!cq->cqes)
+		goto no_memory;
 	cq->ctx = ctx;
 	cq->verbs.context = &ctx->verbs;
 	cq->verbs.channel = channel;
@@ -56,9 +57,13 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 		cq->channel = sn_container(channel, struct sn_channel, verbs);
 		sn_channel_add(cq->channel, cq);
 	}
-	atomic_fetch_add(&ctx->objects, 1);
 	*out = &cq->verbs;
 	return 0;
+
+no_memory:
+	free(cq);
+	sn_object_remove(ctx, SN_OBJECT_CQ);
+	return -ENOMEM;
 }
 
 void sn_destroy_cq(struct ibv_cq *verbs)
@@ -70,7 +75,7 @@ void sn_destroy_cq(struct ibv_cq *verbs)
 	if (cq->channel)
 		sn_channel_remove(cq->channel, cq);
 	sn_async_forget(cq->ctx, verbs);
-	atomic_fetch_sub(&cq->ctx->objects, 1);
+	sn_object_remove(cq->ctx, SN_OBJECT_CQ);
 	pthread_mutex_destroy(&cq->list_lock);
 	pthread_mutex_destroy(&cq->lock);
 	free(cq->cqes);
@@ -254,8 +259,10 @@ static bool do_cq_look_hot(struct sn_cq *cq, int wanted)
 		if (sn_qp_has_work(member->qp)) {
 			do_member_serve(cq, member, false);
 			found = true;
-			if (cq_has(cq, wanted))
+			if (cq_has(cq, wanted)) {
+				member = next;
 				break;
+			}
 		} else if (++member->idle >= SN_COLD_AFTER) {
 			do_member_cool(cq, member);
 		}

@@ -80,27 +80,35 @@ static void id_log_peer(const struct sn_id *id)
 			  cred.uid, cred.gid);
 }
 
+/* What keeps us from taking connections does so for a while: not to be woken for it meanwhile. */
+static bool do_accept_pause(struct sn_id *listener)
+{
+	do_sn_id_unwatch(listener);
+	do_sn_id_set_timer(listener, &listener->retry_ns, ACCEPT_PAUSE_MS);
+	return false;
+}
+
 /* False when there is nobody left to take. */
 static bool do_accept_one(struct sn_id *listener)
 {
 	struct sn_cm_channel *channel = sn_id_channel(listener);
 	struct sn_id *id;
-	int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int sock;
 
+	if (channel->unknown >= SN_UNKNOWN_MAX)
+		return do_accept_pause(listener);
+	sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0) {
 		if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
 			return false;
 		log_ratelimited(LOG_ERROR, 1, "softnic: can't take a connection: %m; if there are too "
 					      "many open files, raise that limit");
-		/* Or we would be woken for it again and again. */
-		do_sn_id_unwatch(listener);
-		do_sn_id_set_timer(listener, &listener->retry_ns, ACCEPT_PAUSE_MS);
-		return false;
+		return do_accept_pause(listener);
 	}
 	id = do_sn_id_create(channel, SN_ID_HALF_OPEN);
 	if (!id) {
 		close(sock);
-		return false;
+		return do_accept_pause(listener);
 	}
 	id->sock = sock;
 	id_log_peer(id);

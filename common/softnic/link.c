@@ -77,6 +77,12 @@ void link_unmap(struct link_shared *shared)
 		munmap(shared, LINK_BYTES);
 }
 
+bool link_file_safe(int seals)
+{
+	return seals >= 0 && (seals & F_SEAL_SHRINK) &&
+	       (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
+}
+
 int link_send(int sock, const struct link_message *message, int fd)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message) };

@@ -163,6 +163,9 @@ int link_map(struct link_shared **shared, int fd);
 
 void link_unmap(struct link_shared *shared);
 
+/* Whether a file with these seals can be mapped from someone else: never written, never shorter. */
+bool link_file_safe(int seals);
+
 /* Sends one message, with the file @fd if that is not -1. Never blocks. */
 int link_send(int sock, const struct link_message *message, int fd);
 

@@ -47,7 +47,7 @@ static int mr_seal(int fd, const struct device_mem *mem)
 
 	if (seals < 0)
 		goto fail;
-	if ((seals & MR_SEALS) != MR_SEALS && fcntl(fd, F_ADD_SEALS, MR_SEALS))
+	if (!link_file_safe(seals) && fcntl(fd, F_ADD_SEALS, MR_SEALS))
 		goto fail;
 	if (fstat(fd, &st))
 		goto fail;
@@ -108,7 +108,6 @@ static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 		pthread_mutex_unlock(&ctx->mr_lock);
 		return 0;
 	}
-	log_error("softnic: can't register memory: %d registrations are the most", SN_MR_MAX);
 	return -ENOMEM;
 }
 
@@ -134,9 +133,14 @@ int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struc
 	ret = mr_check(mem, access);
 	if (ret)
 		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_MR);
+	if (ret)
+		return ret;
 	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return -ENOMEM;
+	if (!mr) {
+		ret = -ENOMEM;
+		goto remove_object;
+	}
 	mr->verbs.context = pd->context;
 	mr->verbs.pd = pd;
 	mr->verbs.addr = mem->addr;
@@ -152,7 +156,6 @@ int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struc
 	pthread_mutex_unlock(&ctx->lock);
 	if (ret)
 		goto close_fd;
-	atomic_fetch_add(&ctx->objects, 1);
 	*out = &mr->verbs;
 	return 0;
 
@@ -161,6 +164,8 @@ close_fd:
 		close(mr->fd);
 free_mr:
 	free(mr);
+remove_object:
+	sn_object_remove(ctx, SN_OBJECT_MR);
 	return ret;
 }
 
@@ -179,7 +184,7 @@ void sn_dereg_mr(struct ibv_mr *verbs)
 	if (mr->access & IBV_ACCESS_REMOTE_READ)
 		do_mr_announce(ctx, verbs->pd);
 	pthread_mutex_unlock(&ctx->lock);
-	atomic_fetch_sub(&ctx->objects, 1);
+	sn_object_remove(ctx, SN_OBJECT_MR);
 	if (mr->fd >= 0)
 		close(mr->fd);
 	free(mr);

@@ -171,12 +171,15 @@ bool do_sn_qp_arm(struct sn_qp *qp)
 		return true;
 	if (qp->wake_due)
 		do_sn_qp_drain(qp);
+	qp->rearm = false;
 	for (round = 0; round < SN_ARM_ROUNDS; round++) {
 		qp->armed = do_sn_qp_wanted(qp);
 		side_arm(qp->mine, qp->armed);
 		if (side_bell(theirs) == atomic_load_explicit(&qp->seen_bell, memory_order_relaxed))
 			return true;
 		do_sn_qp_progress(qp);
+		if (qp->hold_until_ns)
+			return true; /* the fault plan's clock will wake us */
 	}
 	if (qp->send_cq->channel)
 		sn_channel_timer(qp->send_cq->channel, 1);

@@ -9,6 +9,7 @@
 #include "common/log.h"
 
 #define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+#define QP_NUM_MASK 0xffffffu
 #define QP_MASK	  (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 static int qp_check(const struct ibv_qp_init_attr *attr, int access)
@@ -87,12 +88,45 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 		.send_cq = attr->send_cq,
 		.recv_cq = attr->recv_cq,
 		.srq = attr->srq,
-		.qp_num = atomic_fetch_add(&ctx->qp_num_next, 1) & 0xffffff,
 		.state = IBV_QPS_INIT,
 		.qp_type = IBV_QPT_RC,
 	};
 	if (qp->srq)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+}
+
+/* Numbers have 24 bits: one that has come round may be in use. ctx->lock is held. */
+static uint32_t do_qp_number(struct sn_context *ctx)
+{
+	const struct sn_qp *qp;
+	uint32_t number;
+
+	do {
+		number = ctx->qp_num_next++ & QP_NUM_MASK;
+		if (ctx->qp_num_next <= QP_NUM_MASK)
+			return number;
+		TAILQ_FOREACH(qp, &ctx->qps, in_context)
+			if (qp->verbs.qp_num == number)
+				break;
+	} while (qp || number < 2); /* 0 and 1 are special on InfiniBand */
+	return number;
+}
+
+static void qp_enlist(struct sn_qp *qp)
+{
+	struct sn_context *ctx = qp->ctx;
+
+	pthread_mutex_lock(&ctx->lock);
+	qp->verbs.qp_num = do_qp_number(ctx);
+	TAILQ_INSERT_TAIL(&ctx->qps, qp, in_context);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+static void qp_delist(struct sn_qp *qp)
+{
+	pthread_mutex_lock(&qp->ctx->lock);
+	TAILQ_REMOVE(&qp->ctx->qps, qp, in_context);
+	pthread_mutex_unlock(&qp->ctx->lock);
 }
 
 int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
@@ -107,23 +141,32 @@ int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *a
 	ret = qp_check(attr, access);
 	if (ret)
 		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_QP);
+	if (ret)
+		return ret;
 	qp = calloc(1, sizeof(*qp));
-	if (!qp)
-		return -ENOMEM;
+	if (!qp) {
+		ret = -ENOMEM;
+		goto remove_object;
+	}
 	qp_init(qp, ctx, pd, attr, access);
 	ret = qp_alloc_queues(qp);
-	if (!ret)
-		ret = sn_id_set_qp(id, qp);
-	if (ret) {
-		qp_free(qp);
-		return ret;
-	}
-	pthread_mutex_lock(&ctx->lock);
-	TAILQ_INSERT_TAIL(&ctx->qps, qp, in_context);
-	pthread_mutex_unlock(&ctx->lock);
-	atomic_fetch_add(&ctx->objects, 1);
+	if (ret)
+		goto free_qp;
+	qp_enlist(qp);
+	ret = sn_id_set_qp(id, qp);
+	if (ret)
+		goto delist_qp;
 	attr->cap = qp->cap;
 	return 0;
+
+delist_qp:
+	qp_delist(qp);
+free_qp:
+	qp_free(qp);
+remove_object:
+	sn_object_remove(ctx, SN_OBJECT_QP);
+	return ret;
 }
 
 static void qp_leave_cqs(struct sn_qp *qp)
@@ -143,9 +186,7 @@ void sn_qp_destroy(struct sn_qp *qp)
 {
 	struct sn_context *ctx = qp->ctx;
 
-	pthread_mutex_lock(&ctx->lock);
-	TAILQ_REMOVE(&ctx->qps, qp, in_context);
-	pthread_mutex_unlock(&ctx->lock);
+	qp_delist(qp);
 	qp_leave_cqs(qp);
 	pthread_mutex_lock(&qp->lock);
 	if (qp->mine && qp->verbs.state != IBV_QPS_ERR) {
@@ -160,7 +201,7 @@ void sn_qp_destroy(struct sn_qp *qp)
 	sn_cq_forget(qp->recv_cq, qp);
 	sn_async_forget(ctx, &qp->verbs);
 	link_unmap(qp->shared);
-	atomic_fetch_sub(&ctx->objects, 1);
+	sn_object_remove(ctx, SN_OBJECT_QP);
 	qp_free(qp);
 }
 
@@ -180,6 +221,9 @@ static void do_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 	qp->response_out.data = shared->response[me];
 	qp->request_in.data = shared->request[!me];
 	qp->response_in.data = shared->response[!me];
+	/* Until it is known which files can be passed, what is asked for is answered. */
+	if (qp->access & IBV_ACCESS_REMOTE_READ)
+		side_store(&qp->mine->serves, 1);
 	qp->verbs.state = IBV_QPS_RTS;
 	atomic_store_explicit(&qp->theirs, &shared->side[!me], memory_order_release);
 }

@@ -19,8 +19,6 @@
 
 #include "common/log.h"
 
-#define GRANT_SEALS (F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE)
-
 /* What one READ of a chain is about to copy. */
 struct read_step {
 	const uint8_t *from;
@@ -56,7 +54,7 @@ static int grant_check(const struct link_message *message, int fd, uint64_t *uni
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (seals < 0 || (seals & GRANT_SEALS) != GRANT_SEALS || fstat(fd, &st))
+	if (!link_file_safe(seals) || fstat(fd, &st))
 		return -EPROTO;
 	if (message->grant_slot >= LINK_GRANTS_MAX || !message->grant_rkey ||
 	    !message->grant_length || message->grant_offset > (uint64_t)st.st_size ||
@@ -160,17 +158,21 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 {
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
 	struct sn_grant *grant;
+	bool serves;
 
 	/* A READ of nothing tells whether the peer is there: it goes there. */
 	if (!length || side_gone(theirs))
 		return SN_READ_SERVED;
+	/* First: when the peer says that all it has is passed, it has passed it. */
+	serves = side_load(&theirs->serves);
 	grant = do_grant_find(qp, theirs, rkey);
 	if (!grant && qp->is_active) {
 		do_sn_qp_drain(qp);
+		qp->rearm = true;
 		grant = do_grant_find(qp, theirs, rkey);
 	}
 	if (!grant)
-		return side_load(&theirs->serves) ? SN_READ_SERVED : SN_READ_REFUSED;
+		return serves ? SN_READ_SERVED : SN_READ_REFUSED;
 	*from = grant_at(grant, addr, length);
 	return *from ? SN_READ_MAPPED : SN_READ_REFUSED;
 }

@@ -377,7 +377,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 		do_post_chain(qp, &wr, &ret);
 	if (qp->sq.pushed != qp->sq.posted)
 		do_sn_qp_progress(qp);
-	if (qp->armed && (do_sn_qp_wanted(qp) & ~qp->armed))
+	if (qp->armed && (qp->rearm || (do_sn_qp_wanted(qp) & ~qp->armed)))
 		do_sn_qp_arm(qp);
 	pthread_mutex_unlock(&qp->lock);
 	if (ret)

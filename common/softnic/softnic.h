@@ -42,6 +42,9 @@
 #define SN_SRQ_MAX	  1024
 #define SN_SRQ_WR_MAX	  65536
 #define SN_PD_MAX	  256
+#define SN_CHANNEL_MAX	  1024 /* of either kind */
+#define SN_ID_MAX	  (SN_QP_MAX + SN_UNKNOWN_MAX)
+#define SN_UNKNOWN_MAX	  1024 /* peers that nobody has been told of yet */
 #define SN_MR_MAX	  4096
 #define SN_READS_MAX	  128 /* READs of memory that is not mapped, under way in one direction */
 #define SN_MESSAGE_MAX	  (1u << 30)
@@ -55,7 +58,7 @@
 #define SN_SKIP_MAX	  8    /* polls in a row that may return completions without looking further */
 #define SN_TICK_SCAN	  4    /* queue pairs whose peer's life is checked per clock tick */
 #define SN_ARM_ROUNDS	  4    /* attempts to go to sleep while the peer keeps sending */
-#define SN_DRAIN_MAX	  64   /* messages taken off a socket at once */
+#define SN_DRAIN_MAX	  1024 /* messages taken off a socket at once; more than fit into one */
 #define SN_WAKE_MAX	  64   /* sockets served by one ibv_get_cq_event() */
 #define SN_RNR_SLEEP_NS	  1000000ull /* least pause between looks for a receive while asleep */
 #define SN_PREFETCH_CHAIN 32   /* READs whose memory is prefetched ahead */
@@ -74,6 +77,19 @@ TAILQ_HEAD(sn_cm_channel_list, sn_cm_channel);
 TAILQ_HEAD(sn_channel_list, sn_channel);
 TAILQ_HEAD(sn_cq_list, sn_cq);
 
+/* What a context counts, to bound it and to tell at close what was forgotten. */
+enum sn_object {
+	SN_OBJECT_PD,
+	SN_OBJECT_MR,
+	SN_OBJECT_COMP_CHANNEL,
+	SN_OBJECT_CQ,
+	SN_OBJECT_SRQ,
+	SN_OBJECT_QP,
+	SN_OBJECT_CM_CHANNEL,
+	SN_OBJECT_ID,
+	SN_OBJECT_COUNT,
+};
+
 struct sn_mr {
 	struct ibv_mr verbs;
 	int access;
@@ -88,8 +104,7 @@ struct sn_context {
 	struct device_addr addr;
 	enum device_role role;
 	_Atomic bool dead;
-	_Atomic uint32_t qp_num_next;
-	_Atomic int objects; /* alive, to tell at close what was forgotten */
+	_Atomic int objects[SN_OBJECT_COUNT]; /* alive */
 	int listen_fd;	     /* -1 unless the address is ours */
 	dev_t listen_dev;    /* which file that is, so that we remove no other */
 	ino_t listen_ino;
@@ -98,6 +113,7 @@ struct sn_context {
 	struct sn_qp_list qps;
 	struct sn_cm_channel_list cm_channels;
 	struct sn_channel_list channels;
+	uint32_t qp_num_next;
 	uint32_t mr_next;
 	uint32_t mr_tag;
 
@@ -296,6 +312,7 @@ struct sn_qp {
 	uint32_t bell;
 	uint32_t changed; /* enum link_wake: published since the peer was last told */
 	uint32_t armed;	  /* enum link_wake: what the peer wakes us for */
+	bool rearm;	  /* a wake-up was taken off the socket in passing */
 	bool wake_due;	  /* the peer has sent or will send a wake-up nobody took */
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
@@ -356,6 +373,9 @@ static inline uint32_t sn_round_up(uint32_t count)
 }
 
 /* context.c */
+/* 0, or -ENOMEM when there are as many as there may be. */
+int sn_object_add(struct sn_context *ctx, enum sn_object object);
+void sn_object_remove(struct sn_context *ctx, enum sn_object object);
 void sn_async_push(struct sn_context *ctx, const struct device_async_event *event);
 void sn_async_forget(struct sn_context *ctx, const void *object);
 void sn_context_kill(struct sn_context *ctx);

@@ -79,23 +79,31 @@ int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_
 			  attr->attr.max_wr, attr->attr.max_sge, SN_SRQ_WR_MAX, SN_SGE_MAX);
 		return -EINVAL;
 	}
-	srq = calloc(1, sizeof(*srq));
-	if (!srq)
-		return -ENOMEM;
-	ret = sn_recv_queue_init(&srq->queue, attr->attr.max_wr, attr->attr.max_sge);
-	if (ret) {
-		free(srq);
+	ret = sn_object_add(ctx, SN_OBJECT_SRQ);
+	if (ret)
 		return ret;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq) {
+		ret = -ENOMEM;
+		goto remove_object;
 	}
+	ret = sn_recv_queue_init(&srq->queue, attr->attr.max_wr, attr->attr.max_sge);
+	if (ret)
+		goto free_srq;
 	srq->ctx = ctx;
 	srq->verbs.context = &ctx->verbs;
 	srq->verbs.srq_context = attr->srq_context;
 	srq->verbs.pd = pd;
 	pthread_mutex_init(&srq->lock, NULL);
-	atomic_fetch_add(&ctx->objects, 1);
 	attr->attr.max_sge = srq->queue.max_sge;
 	*out = &srq->verbs;
 	return 0;
+
+free_srq:
+	free(srq);
+remove_object:
+	sn_object_remove(ctx, SN_OBJECT_SRQ);
+	return ret;
 }
 
 int sn_modify_srq(struct ibv_srq *verbs, struct ibv_srq_attr *attr, int mask)
@@ -122,7 +130,7 @@ void sn_destroy_srq(struct ibv_srq *verbs)
 	if (!srq)
 		return;
 	sn_async_forget(srq->ctx, verbs);
-	atomic_fetch_sub(&srq->ctx->objects, 1);
+	sn_object_remove(srq->ctx, SN_OBJECT_SRQ);
 	pthread_mutex_destroy(&srq->lock);
 	sn_recv_queue_release(&srq->queue);
 	free(srq);

@@ -75,6 +75,22 @@ check() {
 	return 1
 }
 
+# command...: a program that does many checks and prints their lines itself
+checks_of() {
+	local status good bad
+	"$@" | tee "$tmp/checks.out"
+	status=${PIPESTATUS[0]}
+	good=$(grep -c '^ok ' "$tmp/checks.out")
+	bad=$(grep -c '^FAIL ' "$tmp/checks.out")
+	checks=$((checks + good + bad))
+	failures=$((failures + bad))
+	if [ "$status" != 0 ] && [ "$bad" = 0 ] || [ $((good + bad)) = 0 ]; then
+		checks=$((checks + 1))
+		failures=$((failures + 1))
+		printf 'FAIL  status %d of: %s\n' "$status" "$*"
+	fi
+}
+
 # seconds, command...: until it succeeds
 wait_until() {
 	local end=$((SECONDS + $1))
@@ -124,8 +140,10 @@ config_write() {
 		socket = $tmp/s
 		socket_mode = 0600
 		[memory]
-		size = 64m
+		size = 32m
 		hugepages = off
+		[request]
+		srq_depth = 512
 		[log]
 		level = debug
 		file = $log
@@ -182,17 +200,16 @@ client() {
 	"$build/tests/sys_client" "$@"
 }
 
+rogue() {
+	"$build/tests/sys_rogue" "$url" "$log" "$@"
+}
+
 # pattern: in a line that the server logged since it started
 logged() {
 	tail -n "+$log_start" "$log" | grep -Eq -- "$1" && return 0
 	echo "not in the log: $1"
 	tail -n "$CHECK_LINES_SHOWN" "$log"
 	return 1
-}
-
-# first line, pattern
-logged_since() {
-	tail -n "+$1" "$log" | grep -Eq -- "$2"
 }
 
 # status, pattern, kvctl's arguments...: how it ends and what it says, in whole

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# kvd over RDMA beside perftest's bare READs and SENDs of the same sizes, and beside memcached over
+# TCP, all on the device at KVD_RDMA_ADDR in one run. With Soft-RoCE in the test VM:
+#
+#   tests/vm/run -- bench/compare-rdma.sh [-n ROUNDS]
+#
+# Each figure is the median of ROUNDS runs; the programs take turns, so that all meet the same
+# disturbances. perftest polls without a pause: kvd gets a spin time that comes to the same.
+#
+# KVD_GID_INDEX is perftest's -x: 1 unless set, the one for IPv4 on Soft-RoCE.
+#
+# Prints a table with ratios and targets, fails if a value was wrong or a call failed. Does not fail
+# on a missed target: a busy host moves every ratio.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+rounds=3
+while getopts n: option; do
+	case $option in
+	n) rounds=$OPTARG ;;
+	*) die "usage: compare-rdma.sh [-n ROUNDS]" ;;
+	esac
+done
+[ -n "${KVD_RDMA_ADDR:-}" ] || die "KVD_RDMA_ADDR is not set; try tests/vm/run -- $0"
+need_hint="apt-get install perftest" need ib_read_lat ib_send_lat ib_read_bw
+need_hint="apt-get install memcached" need memcached
+need "$build/mcbench"
+
+records=200
+samples=2000
+perftest_port=$((18000 + $$ % 1000))
+mc_port=$((20000 + $$ % 20000))
+mc_url=memcached://$KVD_RDMA_ADDR:$mc_port
+failures=0
+
+# Values of these sizes make items, and so READs, of those: 32 bytes of header, 23 or 24 of key, in
+# units of 64 bytes.
+field_lengths=(32 1000)
+item_bytes=(128 1088)
+
+# port: whether anyone listens there on TCP
+# shellcheck disable=SC2317 # called by wait_until
+listening() {
+	local hex
+	hex=$(printf ':%04X' "$1")
+	awk -v port="$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { found = 1 }
+		END { exit !found }' /proc/net/tcp /proc/net/tcp6
+}
+
+# program, bytes, column, options...: one run of perftest; prints the column of its result
+perftest() {
+	local program=$1 bytes=$2 column=$3 server
+	shift 3
+	perftest_port=$((perftest_port + 1))
+	"$program" -F -x "${KVD_GID_INDEX:-1}" -p "$perftest_port" -s "$bytes" "$@" >"$tmp/perftest-server" 2>&1 &
+	server=$!
+	if ! wait_until "$READY_S" listening "$perftest_port"; then
+		kill -KILL "$server"
+		cat "$tmp/perftest-server" >&2
+		return 1
+	fi
+	"$program" -F -x "${KVD_GID_INDEX:-1}" -p "$perftest_port" -s "$bytes" "$@" "$KVD_RDMA_ADDR" \
+		>"$tmp/perftest-client" 2>&1 || cat "$tmp/perftest-client" >&2
+	wait "$server"
+	awk -v column="$column" '$1 ~ /^[0-9]+$/ && NF >= 5 { print $column }' "$tmp/perftest-client"
+}
+
+# program, url, field length, figure, options...: one run of kvbench; prints the figure
+bench() {
+	local program=$1 url=$2 length=$3 name=$4
+	shift 4
+	if ! "$build/$program" run -a "$url" -P "$bench_dir/workloads/workloadc" --json \
+		-p recordcount=$records -p requestdistribution=uniform -p fieldcount=1 \
+		-p fieldlength="$length" -p operationcount=$samples -p kvd.timeout_ms=20000 \
+		-p kvd.warmup_operations=$samples "$@" >"$tmp/bench"; then
+		say "$program run at $url, $*: failed" >&2
+		touch "$tmp/failed"
+	fi
+	figure "$tmp/bench" "$name"
+}
+
+load() {
+	"$build/$1" load -a "$2" -P "$bench_dir/workloads/workloadc" -p recordcount=$records \
+		-p fieldcount=1 -p fieldlength="$3" -p kvd.timeout_ms=20000 >"$tmp/load" ||
+		die "$1 can't load at $2"
+}
+
+# name, value: keeps one more value of a figure
+note() {
+	[ -n "$2" ] || die "no figure for $1"
+	echo "$2" >>"$tmp/figure-$1"
+}
+
+# name: the median of its values
+median() {
+	sort -g "$tmp/figure-$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+
+# item bytes, field length: every program once
+round() {
+	local bytes=$1 length=$2 puts=(-p readproportion=0 -p updateproportion=1)
+	note "read-lat-$bytes" "$(perftest ib_read_lat "$bytes" 5 -n $samples)"
+	note "warm-$bytes" "$(bench kvbench "$kvd_url" "$length" read_p50_us)"
+	note "cold-$bytes" "$(bench kvbench "$kvd_url" "$length" read_p50_us -p kvd.cache_bytes=0)"
+	note "send-lat-$bytes" "$(perftest ib_send_lat "$bytes" 5 -n $samples)"
+	note "put-$bytes" "$(bench kvbench "$kvd_url" "$length" update_p50_us "${puts[@]}")"
+	note "read-bw-1-$bytes" "$(perftest ib_read_bw "$bytes" 5 -n $samples -t 1)"
+	note "rate-1-$bytes" "$(bench kvbench "$kvd_url" "$length" read_per_second)"
+	note "read-bw-16-$bytes" "$(perftest ib_read_bw "$bytes" 5 -n $samples -t 16)"
+	note "rate-16-$bytes" "$(bench kvbench "$kvd_url" "$length" read_per_second -b 16)"
+	note "tcp-$bytes" "$(bench mcbench "$mc_url" "$length" read_p50_us)"
+}
+
+# title, a's name, a, b's name, b, target
+row() {
+	printf '  %-18s %10.1f   %-26s %10.1f   %6s   %s\n' "$1" "$2" "$3" "$4" "$(ratio "$2" "$4")" "$5"
+}
+
+# item bytes: rates of perftest are in millions
+table() {
+	local bytes=$1 m=1000000
+	printf '  %-18s %10s   %-26s %10s   %6s   %s\n' "READs of $bytes B" kvd beside '' ratio target
+	row 'warm GET, p50 us' "$(median "warm-$bytes")" 'ib_read_lat' \
+		"$(median "read-lat-$bytes")" '<= 1.15'
+	row 'cold GET, p50 us' "$(median "cold-$bytes")" 'ib_read_lat' \
+		"$(median "read-lat-$bytes")" '<= 2.2'
+	row 'PUT, p50 us' "$(median "put-$bytes")" '2 x ib_send_lat' \
+		"$(awk -v l="$(median "send-lat-$bytes")" 'BEGIN { print 2 * l }')" '<= 1.5'
+	row 'GETs/s, 1' "$(median "rate-1-$bytes")" 'ib_read_bw, depth 1' \
+		"$(awk -v r="$(median "read-bw-1-$bytes")" -v m=$m 'BEGIN { print m * r }')" ''
+	row 'GETs/s, batch 16' "$(median "rate-16-$bytes")" 'ib_read_bw, depth 16' \
+		"$(awk -v r="$(median "read-bw-16-$bytes")" -v m=$m 'BEGIN { print m * r }')" '>= 0.9'
+	row 'warm GET, p50 us' "$(median "warm-$bytes")" 'memcached GET over TCP' \
+		"$(median "tcp-$bytes")" '<= 0.2'
+	say
+}
+
+kvd_start verbs -o server.workers=1 -o server.spin_time=2ms -o memory.size=64m \
+	-o index.keys=$records
+memcached -u "$(id -un)" -l "$KVD_RDMA_ADDR" -p "$mc_port" -U 0 -t 1 >"$tmp/memcached.log" 2>&1 &
+pids+=($!)
+wait_until "$READY_S" listening "$mc_port" || die "memcached did not start"
+
+say "kvd $(kvd_stat version) on $(kvd_stat device.0.name) ($KVD_RDMA_ADDR), medians of $rounds rounds of" \
+	"$samples; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say
+for i in "${!item_bytes[@]}"; do
+	load kvbench "$kvd_url" "${field_lengths[i]}"
+	load mcbench "$mc_url" "${field_lengths[i]}"
+	for ((n = 0; n < rounds; n++)); do
+		round "${item_bytes[i]}" "${field_lengths[i]}"
+	done
+	table "${item_bytes[i]}"
+done
+[ ! -e "$tmp/failed" ] || failures=1
+kvd_stop || failures=1
+exit $failures

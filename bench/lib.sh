@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What the demo and the comparisons share: a folder of their own, servers that are started, waited
+# for and stopped by their pid, and figures out of kvbench's JSON. Sourced.
+#
+#   KVD_BUILD      folder with kvd, kvctl and kvbench; build/ unless set
+#   KVD_RDMA_ADDR  IP address of the RDMA device; the first one found unless set
+
+set -u
+bench_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
+build=$(realpath "${KVD_BUILD:-$bench_dir/../build}") || exit 1
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/kvd-bench.XXXXXX") || exit 1
+
+READY_S=60 # until a server answers, an emulated machine included
+STOP_S=30  # until it has ended
+
+pids=()
+kvd_pid=
+kvd_url=
+
+say() {
+	printf '%s\n' "$*"
+}
+
+die() {
+	printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+	exit 1
+}
+
+# Runs on every way out.
+# shellcheck disable=SC2317 # called by trap
+cleanup() {
+	local pid
+	for pid in ${pids[@]+"${pids[@]}"}; do
+		kill -KILL "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+	done
+	rm -rf "$tmp"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# program...: dies unless each is there
+need() {
+	local program
+	for program in "$@"; do
+		command -v "$program" >/dev/null || die "$program is missing: ${need_hint:-run make}"
+	done
+}
+
+# A child that has ended is a zombie until it is waited for.
+ended() {
+	local stat
+	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+	[[ ${stat##*) } == Z* ]]
+}
+
+# seconds, command...: until it succeeds
+wait_until() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ $SECONDS -lt "$end" ] || return 1
+		sleep 0.05
+	done
+}
+
+# shellcheck disable=SC2317 # called by wait_until
+kvd_answers() {
+	ended "$kvd_pid" && return 0
+	kvd_url=$(sed -n 's/.* listening on //p' "$tmp/kvd.log" | head -n 1)
+	[ -n "$kvd_url" ] && "$build/kvctl" -a "$kvd_url" ping >/dev/null 2>&1
+}
+
+# softnic|verbs [-o section.key=value]...: starts kvd; its address is then in $kvd_url
+kvd_start() {
+	local device=$1
+	shift
+	need "$build/kvd" "$build/kvctl" "$build/kvbench"
+	"$build/kvd" -o server.device="$device" -o softnic.socket="$tmp/kvd.sock" \
+		-o rdma.address="${KVD_RDMA_ADDR:-auto}" -o rdma.port=$((20000 + $$ % 20000)) \
+		"$@" >"$tmp/kvd.log" 2>&1 &
+	kvd_pid=$!
+	pids+=("$kvd_pid")
+	if ! wait_until "$READY_S" kvd_answers || ended "$kvd_pid"; then
+		cat "$tmp/kvd.log" >&2
+		die "kvd did not start"
+	fi
+}
+
+# Stops kvd and returns its exit status.
+kvd_stop() {
+	kill -TERM "$kvd_pid"
+	if ! wait_until "$STOP_S" ended "$kvd_pid"; then
+		cat "$tmp/kvd.log" >&2
+		die "kvd did not stop"
+	fi
+	wait "$kvd_pid"
+}
+
+# name: a line of kvd's statistics
+kvd_stat() {
+	"$build/kvctl" -a "$kvd_url" stats | sed -n "s/^$1 //p"
+}
+
+# file, name: a figure out of kvbench's JSON
+figure() {
+	sed -n "s/^  \"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"
+}
+
+# a, b: a / b with two digits
+ratio() {
+	awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "-" }'
+}
+
+# number: with a comma between thousands
+commas() {
+	awk -v n="$1" 'BEGIN {
+		n = sprintf("%.0f", n)
+		while (match(n, /^[0-9]+[0-9][0-9][0-9]($|,)/)) {
+			rest = ""
+			if (i = index(n, ",")) { rest = substr(n, i); n = substr(n, 1, i - 1) }
+			n = substr(n, 1, length(n) - 3) "," substr(n, length(n) - 2) rest
+		}
+		print n
+	}'
+}

@@ -13,12 +13,12 @@ static const struct {
 	bool value;	/* may have one */
 	bool line;	/* item_flags is used */
 } ops[WIRE_OP_MAX + 1] = {
-	[WIRE_HELLO] = { "HELLO", .value = true },
-	[WIRE_PING] = { "PING" },
-	[WIRE_GET] = { "GET", .key = true },
-	[WIRE_PUT] = { "PUT", .key = true, .value = true, .line = true },
-	[WIRE_DELETE] = { "DELETE", .key = true },
-	[WIRE_STATS] = { "STATS", .line = true },
+	[WIRE_HELLO] = { .name = "HELLO", .value = true },
+	[WIRE_PING] = { .name = "PING" },
+	[WIRE_GET] = { .name = "GET", .key = true },
+	[WIRE_PUT] = { .name = "PUT", .key = true, .value = true, .line = true },
+	[WIRE_DELETE] = { .name = "DELETE", .key = true },
+	[WIRE_STATS] = { .name = "STATS", .line = true },
 };
 
 const char *wire_op_name(enum wire_op op)

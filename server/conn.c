@@ -30,10 +30,14 @@ struct conn *conn_lookup(struct endpoint *endpoint, uint32_t qp_num)
 {
 	struct cds_lfht_iter iter;
 	struct cds_lfht_node *node;
+	struct conn *conn;
 
 	cds_lfht_lookup(endpoint->conns, qp_num_hash(qp_num), conn_match, &qp_num, &iter);
 	node = cds_lfht_iter_get_node(&iter);
-	return node ? caa_container_of(node, struct conn, node) : NULL;
+	if (!node)
+		return NULL;
+	conn = caa_container_of(node, struct conn, node);
+	return atomic_load_explicit(&conn->published, memory_order_acquire) ? conn : NULL;
 }
 
 void conn_remove(struct conn *conn)
@@ -91,6 +95,7 @@ int conn_create(struct conn **out, struct endpoint *endpoint, struct cm_id *id, 
 		return err;
 	}
 	id->context = conn;
+	atomic_store_explicit(&conn->published, true, memory_order_release);
 	rcu_read_lock();
 	cds_lfht_add(endpoint->conns, qp_num_hash(conn->qp_num), &conn->node);
 	rcu_read_unlock();

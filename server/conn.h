@@ -54,6 +54,7 @@ struct conn {
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct endpoint *endpoint;
+	_Atomic bool published; /* set last: orders all above before what conn_lookup() returns */
 
 	/* The worker's. */
 	bool open;    /* HELLO was answered */

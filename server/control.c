@@ -103,6 +103,16 @@ static bool connect_is_ours(const struct cm_event *event)
 	return hello.magic == WIRE_MAGIC && hello.abi == WIRE_ABI && hello.bytes == sizeof(hello);
 }
 
+/* Credits are shared out so that some are left for each connection that may still come. */
+static uint32_t window_for(const struct server *server, const struct endpoint *endpoint)
+{
+	uint32_t share = endpoint->credits / (endpoint->conns_max - endpoint->conns_count);
+
+	if (!share)
+		return 1;
+	return share < server->config.request.window ? share : server->config.request.window;
+}
+
 static int accept_on(struct server *server, struct endpoint *endpoint, struct cm_id *id)
 {
 	const struct cm_param param = {
@@ -110,12 +120,10 @@ static int accept_on(struct server *server, struct endpoint *endpoint, struct cm
 		.rnr_retry_count = RNR_RETRY_COUNT,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
-	uint32_t window = server->config.request.window;
+	uint32_t window = window_for(server, endpoint);
 	struct conn *conn;
 	int err;
 
-	if (window > endpoint->credits)
-		window = endpoint->credits;
 	err = conn_create(&conn, endpoint, id, ++server->serial, window);
 	if (err)
 		return err;

@@ -480,23 +480,40 @@ static void fill_delete(struct fill *f, unsigned int first, unsigned int count)
 	check(good == count, "%u of %u deleted", good, count);
 }
 
-static void fill_work(struct fill *f)
+/* What is pulled needs memory of its own before the old value's is free. */
+static void fill_over_full(struct fill *f, bool pulled)
 {
 	enum kvd_status status = KVD_OK;
-	unsigned int n, all;
+	unsigned int n;
+
+	if (pulled) {
+		status = fill_put(f, 0, 7);
+		check(status == KVD_ERR_NO_SPACE && fill_intact(f, 0) == f->count,
+		      "a long value over another is refused, and the old one stands: %s",
+		      kvd_status_text(status));
+		return;
+	}
+	for (n = 0; !status && n < f->count; n++)
+		status = fill_put(f, n, n + 7);
+	check(!status && fill_intact(f, 7) == f->count,
+	      "every value can be written over in place: %s", kvd_status_text(status));
+}
+
+static void fill_work(struct fill *f, bool pulled)
+{
+	unsigned int n, all, seed = pulled ? 0 : 7;
+	enum kvd_status status = KVD_OK;
 
 	fill_up(f);
 	check(f->count > 100 && fill_intact(f, 0) == f->count, "every old value is readable");
-	for (n = 0; !status && n < f->count; n++)
-		status = fill_put(f, n, n + 7);
-	check(!status && fill_intact(f, 7) == f->count, "every value can be written over in place");
+	fill_over_full(f, pulled);
 	check(fill_put(f, f->count, 0) == KVD_ERR_NO_SPACE, "a new key is still refused");
 	all = f->count;
 	fill_delete(f, all - all / 4, all / 4);
-	for (n = all - all / 4, status = KVD_OK; !status && n < all; n++)
-		status = fill_put(f, n, n + 7);
-	check(!status && fill_intact(f, 7) == all, "after deletes as many PUTs work again: %s",
-	      kvd_status_text(status));
+	for (n = all - all / 4; !status && n < all; n++)
+		status = fill_put(f, n, n + seed);
+	check(!status && fill_intact(f, seed) == all,
+	      "after deletes as many PUTs work again: %s", kvd_status_text(status));
 	fill_delete(f, 0, all);
 }
 
@@ -504,11 +521,13 @@ static void fill_work(struct fill *f)
 static int command_fill(char **words)
 {
 	struct fill f = { .db = must_connect(words[0]), .bytes = (size_t)atol(words[1]) };
+	struct kvd_info info;
 	unsigned int first;
 
+	kvd_info(f.db, &info);
 	f.value = malloc(f.bytes);
 	f.got = malloc(f.bytes);
-	fill_work(&f);
+	fill_work(&f, f.bytes + KVD_KEY_MAX > info.request_bytes);
 	first = f.count;
 	fill_up(&f);
 	check(f.count >= first - first / 50, "as many keys fit the second time: %u, then %u", first,

@@ -24,8 +24,8 @@ large_is_intact() {
 }
 
 case ${KVD_FLAVOUR:-release}-$device in
-release-softnic) sizes="100 2000 30000" ;;
-*) sizes="2000 30000" ;;
+release-softnic) sizes="100 1000 30000" ;;
+*) sizes="1000 30000" ;;
 esac
 
 check "the server starts" server_start -o memory.size=16m -o index.keys=20000 || finish

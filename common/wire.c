@@ -9,9 +9,9 @@
 
 static const struct {
 	const char *name;
-	bool key;	/* has one, and must */
-	bool value;	/* may have one */
-	bool line;	/* item_flags is used */
+	bool key;   /* has one, and must */
+	bool value; /* may have one */
+	bool line;  /* item_flags is used */
 } ops[WIRE_OP_MAX + 1] = {
 	[WIRE_HELLO] = { .name = "HELLO", .value = true },
 	[WIRE_PING] = { .name = "PING" },

@@ -101,7 +101,7 @@ static bool case_run(const struct conf_case *c)
 	       WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (hung)" :
 	       WIFSIGNALED(status)				  ? " (crashed)" :
 								    "");
-	if (!passed || verbose)
+	if (!passed || (verbose && *verbose))
 		output_show(output);
 	fflush(stdout);
 	close(output);

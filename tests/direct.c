@@ -74,8 +74,8 @@ static void direct_copy(struct direct *direct, const struct request *request, ui
 {
 	uint64_t seed = direct->copy_seed++;
 
-	response->status = (uint8_t)table_copy(direct->writer, hash, request->key,
-					       request->key_len, seed, &direct->copy);
+	response->status = (uint8_t)table_copy(direct->writer, hash, request->key, request->key_len,
+					       seed, &direct->copy);
 	if (response->status)
 		return;
 	response->flags = WIRE_R_COPY;

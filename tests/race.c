@@ -104,9 +104,9 @@ static void raise(_Atomic uint64_t *to, uint64_t value)
 
 /* Sizes of items at jemalloc's class borders, small ones first: what follows is ever rarer. */
 static const uint32_t classes[] = {
-	64,   80,   96,	  112,	128,  160,  192,  224,	 256,	320,	384,	448,	512,
-	640,  768,  896,  1024, 1280, 1536, 1792, 2048,	 2560,	3072,	4096,	5120,	8192,
-	10240, 14336, 16384, 20480, 65536, 262080, 300000,
+	64,   80,   96,	  112,	128,   160,   192,   224,   256,   320,	   384,
+	448,  512,  640,  768,	896,   1024,  1280,  1536,  1792,  2048,   2560,
+	3072, 4096, 5120, 8192, 10240, 14336, 16384, 20480, 65536, 262080, 300000,
 };
 
 #define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
@@ -445,8 +445,7 @@ static void wait_until_over(struct race *race, uint64_t start)
 	}
 }
 
-static bool report(const char *name, const struct race *race, const struct counts *all,
-		   uint64_t ns)
+static bool report(const char *name, const struct race *race, const struct counts *all, uint64_t ns)
 {
 	uint64_t met = all->stats.retries + all->stats.cache_stale;
 
@@ -536,8 +535,9 @@ void race_options_parse(struct race_options *options, int argc, char **argv)
 			options->url = optarg;
 			break;
 		default:
-			fprintf(stderr, "Usage: %s [-n READS] [-t SECONDS] [-s SEED] [-w WRITERS] "
-					"[-r READERS] [-u URL]\n",
+			fprintf(stderr,
+				"Usage: %s [-n READS] [-t SECONDS] [-s SEED] [-w WRITERS] "
+				"[-r READERS] [-u URL]\n",
 				argv[0]);
 			exit(EXIT_FAILURE);
 		}

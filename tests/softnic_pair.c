@@ -116,9 +116,8 @@ int end_init(struct end *end, enum device_role role, const char *path,
 
 void end_release(struct end *end)
 {
-	struct ibv_comp_channel *send_comp = end->cq && end->cq != end->recv_cq ?
-						     end->cq->channel :
-						     NULL;
+	struct ibv_comp_channel *send_comp = end->cq && end->cq != end->recv_cq ? end->cq->channel :
+										  NULL;
 	unsigned int i;
 
 	OPS->destroy_id(end->id);

@@ -13,10 +13,10 @@
 
 #include "common/device.h"
 
-#define PAIR_WAIT_MS  20000
-#define PAIR_RECVS    64
+#define PAIR_WAIT_MS 20000
+#define PAIR_RECVS 64
 #define PAIR_MEM_BYTES (256 * 1024)
-#define PAIR_SEND_WR  64
+#define PAIR_SEND_WR 64
 
 /* What the server tells the client in its private data. */
 struct pair_hello {
@@ -44,9 +44,9 @@ struct end {
 
 /* How an end is made. */
 struct end_options {
-	bool share;    /* its memory is a memfd */
-	bool two_cqs;  /* each with a channel of its own: end.comp is the receiving one's */
-	int access;    /* of the queue pairs, for the peer */
+	bool share;   /* its memory is a memfd */
+	bool two_cqs; /* each with a channel of its own: end.comp is the receiving one's */
+	int access;   /* of the queue pairs, for the peer */
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
 };

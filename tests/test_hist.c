@@ -115,6 +115,28 @@ static void quantiles_match_sorted_values(void **state)
 	assert_int_equal(hist_max(&a), values[SAMPLES - 1]);
 }
 
+/* Ranks are rounded up and buckets end where the next begins. */
+static void small_sets_are_exact(void **state)
+{
+	uint64_t value;
+
+	(void)state;
+	hist_init(&a);
+	for (value = 1; value <= 10; value++)
+		hist_record(&a, value);
+	assert_int_equal(hist_quantile(&a, 0.05), 1);
+	assert_int_equal(hist_quantile(&a, 0.5), 5);
+	assert_int_equal(hist_quantile(&a, 0.51), 6);
+	assert_int_equal(hist_quantile(&a, 0.99), 10);
+	for (value = 128; value < UINT64_C(1) << 62; value *= 2) {
+		hist_init(&a);
+		hist_record(&a, value);
+		hist_record(&a, UINT64_MAX);
+		assert_int_equal(hist_quantile(&a, 0.5), value + value / 64 - 1);
+	}
+	assert_int_equal(hist_quantile(&a, 0.9), UINT64_MAX);
+}
+
 static void mean_is_exact(void **state)
 {
 	(void)state;
@@ -154,6 +176,7 @@ int main(void)
 		cmocka_unit_test(buckets_are_contiguous),
 		cmocka_unit_test(one_value_is_within_the_error),
 		cmocka_unit_test(quantiles_match_sorted_values),
+		cmocka_unit_test(small_sets_are_exact),
 		cmocka_unit_test(mean_is_exact),
 		cmocka_unit_test(merge_adds_up),
 	};

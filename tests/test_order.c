@@ -111,8 +111,7 @@ static uint64_t find_slot(bool *sealed)
 	*sealed = true;
 	for (;;) {
 		offset = region_offset(&store.region, bucket);
-		if (bucket->sum !=
-		    bucket_sum(bucket, store.region.geometry.incarnation, offset))
+		if (bucket->sum != bucket_sum(bucket, store.region.geometry.incarnation, offset))
 			*sealed = false;
 		for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
 			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == tag)
@@ -284,7 +283,7 @@ static void commit(void **state)
 	assert_order(old, p.version);
 }
 
-static void delete(void **state)
+static void delete (void **state)
 {
 	uint64_t old = put("key", 100);
 

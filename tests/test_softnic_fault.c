@@ -15,11 +15,11 @@
 
 #include "tests/softnic_pair.h"
 
-#define OPS	     (&softnic_ops)
-#define CALLS_MAX    400 /* calls of one kind a session makes at most, but for polling ones */
-#define POLLED_STEP  7	 /* of those that poll, only every so many-th fails, and no more than */
-#define POLLED_MAX   100
-#define LARGE	     20000
+#define OPS (&softnic_ops)
+#define CALLS_MAX 400 /* calls of one kind a session makes at most, but for polling ones */
+#define POLLED_STEP 7 /* of those that poll, only every so many-th fails, and no more than */
+#define POLLED_MAX 100
+#define LARGE 20000
 
 static const char *path;
 
@@ -273,8 +273,8 @@ static void test_delayed(void **state)
 static void test_parse(void **state)
 {
 	static const char *const wrong[] = {
-		"",	     "seed",	    "seed=",	     "seed=x",	  "fail=create_qp",
-		"fail=x:1",  "fail=open:0", "tear=0",	     "tear=1,",	  "delay=5",
+		"",	     "seed",	    "seed=",	       "seed=x",	"fail=create_qp",
+		"fail=x:1",  "fail=open:0", "tear=0",	       "tear=1,",	"delay=5",
 		"delay=20s", "boom=1",	    "tear=5000000000", "seed=1;kill=2", " seed=1",
 	};
 	struct fault_plan plan;

@@ -20,11 +20,11 @@
 #include "common/softnic/softnic.h"
 #include "tests/softnic_pair.h"
 
-#define OPS	     (&softnic_ops)
-#define ATTACKS	     400
-#define STROKES	     60 /* writes of one attack */
+#define OPS (&softnic_ops)
+#define ATTACKS 400
+#define STROKES 60 /* writes of one attack */
 #define SILENT_PEERS 300
-#define NOISE_PEERS  100
+#define NOISE_PEERS 100
 
 static struct end server, client;
 static const char *path;
@@ -212,6 +212,98 @@ static void test_silent_peers(void **state)
 	for (i = 0; i < SILENT_PEERS; i++)
 		close(socks[i]);
 	serve();
+}
+
+/* What is in the request ring of one connection, and how much of it is published. */
+struct malformed {
+	const char *what;
+	struct link_request first, second; /* the second starts where the first ends */
+	uint32_t published;
+};
+
+static const struct malformed malformed[] = {
+	{ "no opcode", { .opcode = 0 }, { .opcode = 0 }, 64 },
+	{ "unknown opcode", { .opcode = 9 }, { .opcode = 0 }, 64 },
+	{ "more than is published",
+	  { .opcode = LINK_SEND, .length = 200, .total = 200 },
+	  { 0 },
+	  64 },
+	{ "more than a piece", { .opcode = LINK_SEND, .length = 5000, .total = 5000 }, { 0 }, 8192 },
+	{ "a length that wraps",
+	  { .opcode = LINK_SEND, .length = ~0u - 7, .total = ~0u },
+	  { 0 },
+	  64 },
+	{ "more than the message", { .opcode = LINK_SEND, .length = 20, .total = 10 }, { 0 }, 64 },
+	{ "too large a message",
+	  { .opcode = LINK_SEND, .length = 8, .total = 1u << 31 },
+	  { 0 },
+	  64 },
+	{ "a piece of nothing", { .opcode = LINK_SEND, .total = 10 }, { 0 }, 64 },
+	{ "a second piece of nothing",
+	  { .opcode = LINK_SEND, .length = 8, .total = 16 },
+	  { .opcode = LINK_SEND },
+	  128 },
+	{ "a second piece too long",
+	  { .opcode = LINK_SEND, .length = 8, .total = 16 },
+	  { .opcode = LINK_SEND, .length = 9 },
+	  128 },
+	{ "a READ inside a SEND",
+	  { .opcode = LINK_SEND, .length = 8, .total = 16 },
+	  { .opcode = LINK_READ, .length = sizeof(struct link_read) },
+	  128 },
+	{ "a READ without its range", { .opcode = LINK_READ, .length = 8 }, { 0 }, 64 },
+	{ "half a unit", { .opcode = LINK_SEND, .length = 8, .total = 8 }, { 0 }, 32 },
+	{ "more than a ring", { .opcode = LINK_SEND, .length = 8, .total = 8 }, { 0 }, 8256 },
+};
+
+static void test_malformed(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+		const struct malformed *m = &malformed[i];
+		struct raw raw;
+
+		raw_connect(&raw);
+		memcpy(raw.shared->request[LINK_ACTIVE], &m->first, sizeof(m->first));
+		memcpy(raw.shared->request[LINK_ACTIVE] + RING_UNIT, &m->second, sizeof(m->second));
+		atomic_store(&raw.side->request_head, m->published);
+		atomic_store(&raw.side->bell, 1);
+		serve();
+		if (!atomic_load(&raw.shared->side[LINK_PASSIVE].closed))
+			fail_msg("%s was taken", m->what);
+		raw_close(&raw);
+		check_good();
+	}
+}
+
+/* Answers to READs nobody made, and acknowledgements of SENDs nobody sent. */
+static void test_forged_answers(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		struct raw raw;
+
+		raw_connect(&raw);
+		if (i == 0)
+			atomic_store(&raw.side->response_head, RING_UNIT);
+		if (i == 1)
+			atomic_store(&raw.side->acked, 1);
+		if (i == 2)
+			atomic_store(&raw.side->request_tail, RING_UNIT);
+		if (i == 3)
+			atomic_store(&raw.side->response_tail, ~0u);
+		if (i == 4)
+			atomic_store(&raw.side->acked, ~0u);
+		atomic_store(&raw.side->bell, 1);
+		serve();
+		assert_int_equal(atomic_load(&raw.shared->side[LINK_PASSIVE].closed), 1);
+		raw_close(&raw);
+		check_good();
+	}
 }
 
 static _Atomic uint32_t *raw_word(struct raw *raw)
@@ -441,12 +533,10 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_noise_at_the_door),
-		cmocka_unit_test(test_silent_peers),
-		cmocka_unit_test(test_scribbler),
-		cmocka_unit_test(test_memory_is_sealed),
-		cmocka_unit_test(test_wake_flood),
-		cmocka_unit_test(test_files_from_clients),
+		cmocka_unit_test(test_noise_at_the_door), cmocka_unit_test(test_silent_peers),
+		cmocka_unit_test(test_malformed),	  cmocka_unit_test(test_forged_answers),
+		cmocka_unit_test(test_scribbler),	  cmocka_unit_test(test_memory_is_sealed),
+		cmocka_unit_test(test_wake_flood),	  cmocka_unit_test(test_files_from_clients),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

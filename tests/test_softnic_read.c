@@ -17,7 +17,7 @@
 #include "common/softnic/softnic.h"
 #include "tests/softnic_pair.h"
 
-#define OPS	   (&softnic_ops)
+#define OPS (&softnic_ops)
 #define TORN_BYTES 1024
 #define REG_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -179,7 +179,10 @@ static void test_more_files_than_places(void **state)
 static void test_part_of_a_file(void **state)
 {
 	struct device_mem mem = {
-		.addr = server.mem + 5000, .length = 10000, .fd = server.fd, .fd_offset = 5000,
+		.addr = server.mem + 5000,
+		.length = 10000,
+		.fd = server.fd,
+		.fd_offset = 5000,
 	};
 	struct ibv_mr *mr;
 

@@ -104,7 +104,8 @@ static void test_any_position(void **state)
 		assert_true(ring_in_ready(&in) <= RING_BYTES);
 		if (ring_in_ready(&in) && next_random(&seed) % 2)
 			ring_in_consume(&in, RING_UNIT);
-		ring_out_update(&out, next_random(&seed) % 4 ? out.tail + near : next_random(&seed));
+		ring_out_update(&out,
+				next_random(&seed) % 4 ? out.tail + near : next_random(&seed));
 		assert_true(ring_out_room(&out) <= RING_BYTES);
 		if (ring_out_room(&out) && next_random(&seed) % 2)
 			ring_out_commit(&out, RING_UNIT);

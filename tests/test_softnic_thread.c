@@ -19,12 +19,12 @@
 #include "common/softnic/softnic.h"
 #include "tests/softnic_pair.h"
 
-#define OPS	 (&softnic_ops)
-#define CLIENTS	 3
+#define OPS (&softnic_ops)
+#define CLIENTS 3
 #define SESSIONS 25
 #define MESSAGES 40
-#define CONNS	 64
-#define WR_SEND	 4096 /* an offset in the memory, and so the work request's number */
+#define CONNS 64
+#define WR_SEND 4096 /* an offset in the memory, and so the work request's number */
 
 #define MUST(condition)                                                                            \
 	do {                                                                                       \

@@ -17,9 +17,9 @@
 #include "common/softnic/softnic.h"
 #include "tests/softnic_pair.h"
 
-#define OPS	   (&softnic_ops)
-#define MANY	   150
-#define ROUNDS	   3000
+#define OPS (&softnic_ops)
+#define MANY 150
+#define ROUNDS 3000
 #define LONG_BYTES 100000
 
 static struct end server, client;
@@ -356,6 +356,27 @@ static void test_two_cqs(void **state)
 	ends_release();
 }
 
+/* What was published after the last look and before the wake-up was asked for is seen by asking. */
+static void test_asking_looks_again(void **state)
+{
+	struct sn_cq *cq;
+	struct sn_qp *qp;
+
+	(void)state;
+	assert_int_equal(ends_init(&END_DEFAULTS), 0);
+	connect_many(1);
+	cq = to_sn_cq(server.cq);
+	qp = to_sn_qp(server.id->qp);
+	assert_int_equal(end_post_send(&client, ids[0]->qp, 0, 8, 0), 0);
+	assert_int_equal(cq->head, cq->tail);
+	pthread_mutex_lock(&qp->lock);
+	assert_true(do_sn_qp_arm(qp));
+	pthread_mutex_unlock(&qp->lock);
+	assert_int_equal(cq->head, cq->tail + 1);
+	disconnect_many(1);
+	ends_release();
+}
+
 /* Connections without traffic leave the list that every poll goes through, and come back (guarantee h). */
 static void test_cold(void **state)
 {
@@ -392,13 +413,10 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_many_that_rest),
-		cmocka_unit_test(test_streams_asleep),
-		cmocka_unit_test(test_served_asleep),
-		cmocka_unit_test(test_late_receive),
-		cmocka_unit_test(test_never_ready_asleep),
-		cmocka_unit_test(test_two_cqs),
-		cmocka_unit_test(test_cold),
+		cmocka_unit_test(test_many_that_rest),	   cmocka_unit_test(test_streams_asleep),
+		cmocka_unit_test(test_served_asleep),	   cmocka_unit_test(test_late_receive),
+		cmocka_unit_test(test_never_ready_asleep), cmocka_unit_test(test_two_cqs),
+		cmocka_unit_test(test_asking_looks_again), cmocka_unit_test(test_cold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

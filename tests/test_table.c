@@ -479,7 +479,9 @@ static void out_of_memory_for_a_bucket(void **state)
 
 static void reserve_commit_abandon(void **state)
 {
-	struct table_put p = { .key = "pulled", .key_len = 6, .value_len = 3000, .flags = 3000 ^ 0xf1a95 };
+	struct table_put p = {
+		.key = "pulled", .key_len = 6, .value_len = 3000, .flags = 3000 ^ 0xf1a95
+	};
 	uint64_t hash = table_hash(&store.table, "pulled", 6);
 	struct table_writer *w = &store.writers[0];
 	struct item *item;

@@ -62,8 +62,9 @@ static int address_clear(const struct device_addr *addr)
 	if (lstat(addr->path, &st))
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode)) {
-		log_error("softnic: can't listen on %s: there is a file of that name that is not a socket",
-			  addr->path);
+		log_error(
+			"softnic: can't listen on %s: there is a file of that name that is not a socket",
+			addr->path);
 		return -EADDRINUSE;
 	}
 	ret = sn_address_connect(addr, &sock);
@@ -131,8 +132,9 @@ int sn_address_bind(struct sn_context *ctx)
 	}
 	ret = address_listen(ctx, sock);
 	if (ret) {
-		log_error("softnic: can't listen on %s: %s; its directory has to exist and be writable",
-			  ctx->addr.path, strerrordesc_np(-ret));
+		log_error(
+			"softnic: can't listen on %s: %s; its directory has to exist and be writable",
+			ctx->addr.path, strerrordesc_np(-ret));
 		close(sock);
 		goto unlock;
 	}

@@ -217,6 +217,14 @@ static void do_channel_serve(struct sn_channel *channel)
 	}
 }
 
+void sn_channel_listen(struct sn_channel *channel)
+{
+	if (pthread_mutex_trylock(&channel->lock))
+		return;
+	do_channel_serve(channel);
+	pthread_mutex_unlock(&channel->lock);
+}
+
 int sn_get_cq_event(struct ibv_comp_channel *verbs, struct ibv_cq **cq)
 {
 	struct sn_channel *channel = sn_container(verbs, struct sn_channel, verbs);

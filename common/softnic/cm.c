@@ -76,7 +76,8 @@ int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
 	pthread_mutex_init(&channel->lock, NULL);
 	ret = cm_channel_open_fds(channel);
 	if (ret) {
-		log_error("softnic: can't make a channel for connections: %s", strerrordesc_np(-ret));
+		log_error("softnic: can't make a channel for connections: %s",
+			  strerrordesc_np(-ret));
 		cm_channel_free(channel);
 		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
 		return ret;
@@ -261,14 +262,16 @@ static void do_channel_bound(struct sn_cm_channel *channel)
 {
 	struct sn_id *id, *next;
 
-	for (id = TAILQ_FIRST(&channel->ids); id && channel->half_open > SN_HALF_OPEN_MAX; id = next) {
+	for (id = TAILQ_FIRST(&channel->ids); id && channel->half_open > SN_HALF_OPEN_MAX;
+	     id = next) {
 		next = TAILQ_NEXT(id, in_channel);
 		if (id->state != SN_ID_HALF_OPEN)
 			continue;
-		log_ratelimited(LOG_WARN, 1,
-				"softnic: more than %d peers connected and said nothing; dropping the "
-				"oldest",
-				SN_HALF_OPEN_MAX);
+		log_ratelimited(
+			LOG_WARN, 1,
+			"softnic: more than %d peers connected and said nothing; dropping the "
+			"oldest",
+			SN_HALF_OPEN_MAX);
 		do_sn_id_free(id);
 	}
 }

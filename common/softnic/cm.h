@@ -6,15 +6,15 @@
 #include "common/softnic/softnic.h"
 
 enum sn_id_state {
-	SN_ID_NEW,	   /* ours, to be connected */
+	SN_ID_NEW, /* ours, to be connected */
 	SN_ID_LISTENING,
-	SN_ID_HALF_OPEN,   /* a peer is there and has not said what it wants; nobody knows of it */
-	SN_ID_REQUESTED,   /* the owner is to accept or reject */
-	SN_ID_ACCEPTED,	   /* the peer is to say that it is ready */
-	SN_ID_CALLING,	   /* the listener's queue is full; to be tried again */
-	SN_ID_WAITING,	   /* the peer is to accept or reject */
+	SN_ID_HALF_OPEN, /* a peer is there and has not said what it wants; nobody knows of it */
+	SN_ID_REQUESTED, /* the owner is to accept or reject */
+	SN_ID_ACCEPTED,	 /* the peer is to say that it is ready */
+	SN_ID_CALLING,	 /* the listener's queue is full; to be tried again */
+	SN_ID_WAITING,	 /* the peer is to accept or reject */
 	SN_ID_ESTABLISHED,
-	SN_ID_DONE,	   /* over, whatever the reason */
+	SN_ID_DONE, /* over, whatever the reason */
 };
 
 struct sn_id {
@@ -24,16 +24,16 @@ struct sn_id {
 	TAILQ_ENTRY(sn_id) in_ready;
 	enum sn_id_state state;
 	int sock;
-	bool known;		/* its owner has been told of it, or made it */
-	bool watched;		/* in the channel's epoll */
-	uint32_t pending;	/* events to deliver: 1 << enum cm_event_type, lowest first */
-	int status;		/* of UNREACHABLE */
-	uint64_t deadline_ns;	/* CLOCK_MONOTONIC; 0: none */
-	uint64_t retry_ns;	/* CALLING: when to try again; LISTENING: when to accept again */
+	bool known;	      /* its owner has been told of it, or made it */
+	bool watched;	      /* in the channel's epoll */
+	uint32_t pending;     /* events to deliver: 1 << enum cm_event_type, lowest first */
+	int status;	      /* of UNREACHABLE */
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+	uint64_t retry_ns;    /* CALLING: when to try again; LISTENING: when to accept again */
 	struct link_message message; /* what was last received in the handshake, or is to be sent */
 	uint8_t responder_resources; /* as reported by events */
 	uint8_t initiator_depth;
-	uint8_t rnr_retry;	     /* CALLING, WAITING: what connect() was told */
+	uint8_t rnr_retry; /* CALLING, WAITING: what connect() was told */
 	uint8_t min_rnr_timer;
 };
 
@@ -50,8 +50,8 @@ struct sn_cm_channel {
 	struct sn_id_list ready;
 	unsigned int half_open;
 	unsigned int unknown; /* ids that nobody was told of, the half-open ones included */
-	uint64_t timer_ns; /* when the timer fires; 0: not set */
-	bool removed_told; /* DEVICE_REMOVED was delivered to all ids */
+	uint64_t timer_ns;    /* when the timer fires; 0: not set */
+	bool removed_told;    /* DEVICE_REMOVED was delivered to all ids */
 };
 
 static inline struct sn_id *to_sn_id(struct cm_id *id)

@@ -40,7 +40,8 @@
  *     back; after a SIGKILL, at the latest one tick of the coarse clock later.
  *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting a deadline, and one
  *     call does a bounded amount of work. The data path allocates nothing; it makes no system call
- *     but to wake a peer that sleeps and, once per clock tick, to ask whether one still lives.
+ *     but to wake a peer that sleeps, once per clock tick to ask whether one still lives, and in
+ *     every 16th poll in vain to ask who of those at rest rang.
  *  h. Idle connections cost a poll nothing (cq.c).
  */
 #include "common/softnic/cm.h"

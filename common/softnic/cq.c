@@ -6,7 +6,7 @@
  * in the cold list, of which a poll looks at a few, in turn. A queue pair that goes cold asks its peer to
  * be woken (if the CQ has a completion channel), and stays so for as long as it is cold; so arming a CQ
  * costs only as much as there are hot ones, and a thousand idle connections cost a poll nothing but
- * those few looks. A queue pair with two CQs is hot in both always: two pollers can't agree when it is idle.
+ * those few looks and, if it finds nothing, now and then a question to the channel who rang. A queue pair with two CQs is hot in both always: two pollers can't agree when it is idle.
  *
  * No lost wake-up: ibv_req_notify_cq() sets notify first and then arms every hot queue pair; arming
  * looks at the peer's words once more after it asked for the wake-up (link.h). What came before is
@@ -87,9 +87,10 @@ static void do_cq_overrun(struct sn_cq *cq)
 	if (cq->dead)
 		return;
 	cq->dead = true;
-	log_error("softnic: a completion queue of %d entries overran and is dead: it has to hold the "
-		  "completions of all requests that may be under way",
-		  cq->verbs.cqe);
+	log_error(
+		"softnic: a completion queue of %d entries overran and is dead: it has to hold the "
+		"completions of all requests that may be under way",
+		cq->verbs.cqe);
 	sn_async_push(cq->ctx, &(struct device_async_event){
 				       .type = IBV_EVENT_CQ_ERR,
 				       .cq = &cq->verbs,
@@ -162,7 +163,7 @@ void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp)
 
 static void do_member_place(struct sn_cq *cq, struct sn_member *member, bool hot)
 {
-	member->idle = 0;
+	member->active = cq->looks;
 	if (member->hot == hot)
 		return;
 	TAILQ_REMOVE(member->hot ? &cq->hot : &cq->cold, member, entry);
@@ -224,7 +225,7 @@ static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
 	struct sn_qp *qp = member->qp;
 	bool resting = true;
 
-	member->idle = 0;
+	member->active = cq->looks;
 	if (qp->member_count > 1)
 		return;
 	pthread_mutex_lock(&qp->lock);
@@ -263,7 +264,7 @@ static bool do_cq_look_hot(struct sn_cq *cq, int wanted)
 				member = next;
 				break;
 			}
-		} else if (++member->idle >= SN_COLD_AFTER) {
+		} else if (cq->looks - member->active >= SN_COLD_AFTER) {
 			do_member_cool(cq, member);
 		}
 		member = next;
@@ -338,18 +339,30 @@ static void do_cq_check_lives(struct sn_cq *cq)
 		member_check_life(member);
 }
 
+/* True if it is time to ask whether one of the connections at rest rang. */
+static bool do_cq_listens(struct sn_cq *cq)
+{
+	return cq->channel && !TAILQ_EMPTY(&cq->cold) && ++cq->vain % SN_COLD_LISTEN == 0;
+}
+
 static void cq_look(struct sn_cq *cq, int wanted)
 {
+	bool listen = false;
 	bool found;
 
 	/* Someone else is looking already: its finds are ours too. */
 	if (pthread_mutex_trylock(&cq->list_lock))
 		return;
+	cq->looks++;
 	found = do_cq_look_hot(cq, wanted);
 	found |= do_cq_look_cold(cq);
-	if (!found)
+	if (!found) {
 		do_cq_check_lives(cq);
+		listen = do_cq_listens(cq);
+	}
 	pthread_mutex_unlock(&cq->list_lock);
+	if (listen)
+		sn_channel_listen(cq->channel);
 }
 
 int sn_poll_cq(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
@@ -417,9 +430,18 @@ void sn_cq_add(struct sn_cq *cq, struct sn_member *member)
 {
 	pthread_mutex_lock(&cq->list_lock);
 	member->hot = true;
-	member->idle = 0;
+	member->active = cq->looks;
 	TAILQ_INSERT_TAIL(&cq->hot, member, entry);
 	do_member_serve(cq, member, false);
+	pthread_mutex_unlock(&cq->list_lock);
+}
+
+void sn_cq_warm(struct sn_cq *cq, struct sn_member *member)
+{
+	pthread_mutex_lock(&cq->list_lock);
+	pthread_mutex_lock(&member->qp->lock);
+	do_member_settle(cq, member);
+	pthread_mutex_unlock(&member->qp->lock);
 	pthread_mutex_unlock(&cq->list_lock);
 }
 

@@ -13,9 +13,9 @@
 #include "common/parse.h"
 #include "common/softnic/softnic.h"
 
-#define FAULT_TEXT_MAX	256
+#define FAULT_TEXT_MAX 256
 #define FAULT_DELAY_MAX 10000000000ull /* ns */
-#define FAULT_YIELD	4	       /* one in so many gaps between torn pieces gives the CPU away */
+#define FAULT_YIELD 4 /* one in so many gaps between torn pieces gives the CPU away */
 
 _Atomic bool fault_active;
 

@@ -60,7 +60,7 @@ enum fault_call {
 #define FAULT_ENUM(name) FAULT_##name,
 	FAULT_CALLS(FAULT_ENUM)
 #undef FAULT_ENUM
-	FAULT_CALL_COUNT,
+		FAULT_CALL_COUNT,
 };
 
 struct fault_plan {

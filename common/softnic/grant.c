@@ -11,7 +11,8 @@
 
 static bool do_qp_may_read(const struct sn_qp *qp)
 {
-	return qp->announced && qp->verbs.state == IBV_QPS_RTS && (qp->access & IBV_ACCESS_REMOTE_READ);
+	return qp->announced && qp->verbs.state == IBV_QPS_RTS &&
+	       (qp->access & IBV_ACCESS_REMOTE_READ);
 }
 
 static bool mr_readable(const struct sn_qp *qp, const struct sn_mr *mr)
@@ -34,9 +35,10 @@ static bool do_grant_send(struct sn_qp *qp, const struct sn_mr *mr, uint32_t slo
 	int ret = link_send(qp->sock, &message, mr->fd);
 
 	if (ret) {
-		log_warn("softnic: queue pair %#x: can't pass %zu bytes of memory to the peer (error %d): "
-			 "READs of it will cost this process CPU time",
-			 qp->verbs.qp_num, mr->verbs.length, -ret);
+		log_warn(
+			"softnic: queue pair %#x: can't pass %zu bytes of memory to the peer (error %d): "
+			"READs of it will cost this process CPU time",
+			qp->verbs.qp_num, mr->verbs.length, -ret);
 		return false;
 	}
 	qp->granted[slot] = mr->verbs.rkey;

@@ -22,7 +22,7 @@
 
 #include "common/log.h"
 
-#define ACCEPT_MAX	64  /* connections taken by one look at the listener */
+#define ACCEPT_MAX 64	    /* connections taken by one look at the listener */
 #define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
 
 static uint8_t reads_or_most(uint8_t reads)
@@ -101,8 +101,9 @@ static bool do_accept_one(struct sn_id *listener)
 	if (sock < 0) {
 		if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
 			return false;
-		log_ratelimited(LOG_ERROR, 1, "softnic: can't take a connection: %m; if there are too "
-					      "many open files, raise that limit");
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: can't take a connection: %m; if there are too "
+				"many open files, raise that limit");
 		return do_accept_pause(listener);
 	}
 	id = do_sn_id_create(channel, SN_ID_HALF_OPEN);
@@ -143,7 +144,8 @@ static void do_take_connect(struct sn_id *id)
 
 	if (length == -EAGAIN)
 		return;
-	ret = length > 0 ? message_check(&id->message, length, CM_PRIVATE_MAX_CONNECT) : -ECONNRESET;
+	ret = length > 0 ? message_check(&id->message, length, CM_PRIVATE_MAX_CONNECT) :
+			   -ECONNRESET;
 	if (!ret && id->message.type != LINK_MESSAGE_CONNECT)
 		ret = -EPROTO;
 	do_sn_id_unwatch(id);

@@ -64,8 +64,9 @@ int link_map(struct link_shared **shared, int fd)
 
 	if (seals < 0 || (seals & LINK_SEALS) != LINK_SEALS || fstat(fd, &st) ||
 	    st.st_size != (off_t)LINK_BYTES) {
-		log_error("softnic: the server passed memory that is not a connection's (seals %#x)",
-			  (unsigned int)seals);
+		log_error(
+			"softnic: the server passed memory that is not a connection's (seals %#x)",
+			(unsigned int)seals);
 		return -EPROTO;
 	}
 	return link_map_fd(shared, fd);

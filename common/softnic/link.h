@@ -23,7 +23,7 @@
 
 #include "common/softnic/ring.h"
 
-#define LINK_MAGIC   0x6b76646eu /* "kvdn" */
+#define LINK_MAGIC 0x6b76646eu /* "kvdn" */
 #define LINK_VERSION 1
 
 #define LINK_GRANTS_MAX 16 /* files that a peer can map over one connection */
@@ -56,11 +56,11 @@ struct link_side {
 	_Atomic uint32_t response_head; /* of the responses I produce */
 	_Atomic uint32_t response_tail; /* of the responses you produce */
 	_Atomic uint32_t acked;		/* your SENDs that are in a receive buffer */
-	_Atomic uint32_t rnr_count;	/* how often your next SEND found no receive; under rnr_send */
-	_Atomic uint32_t rnr_send;	/* which one that is: the value of acked when it waited */
-	_Atomic uint32_t error;		/* enum link_error */
-	_Atomic uint32_t closed;	/* 1: disconnected in good order */
-	_Atomic uint32_t serves;	/* 1: I have memory you may read that is not in granted[] */
+	_Atomic uint32_t rnr_count; /* how often your next SEND found no receive; under rnr_send */
+	_Atomic uint32_t rnr_send;  /* which one that is: the value of acked when it waited */
+	_Atomic uint32_t error;	    /* enum link_error */
+	_Atomic uint32_t closed;    /* 1: disconnected in good order */
+	_Atomic uint32_t serves;    /* 1: I have memory you may read that is not in granted[] */
 	uint32_t pad0[5];
 
 	_Atomic uint32_t wake; /* enum link_wake */
@@ -74,7 +74,7 @@ _Static_assert(offsetof(struct link_side, granted) == 128, "a line of its own");
 _Static_assert(sizeof(struct link_side) == 192, "layout is shared");
 
 #define LINK_PASSIVE 0 /* the side that accepted */
-#define LINK_ACTIVE  1 /* the side that connected */
+#define LINK_ACTIVE 1  /* the side that connected */
 
 struct link_shared {
 	struct link_side side[2];
@@ -90,9 +90,9 @@ _Static_assert(sizeof(struct link_shared) == 4096 + 4 * RING_BYTES, "layout is s
 
 /* A record of a request ring. */
 enum link_opcode {
-	LINK_SEND = 1,	   /* a piece of a SEND */
+	LINK_SEND = 1, /* a piece of a SEND */
 	LINK_SEND_SOLICITED,
-	LINK_READ,	   /* followed by struct link_read */
+	LINK_READ, /* followed by struct link_read */
 };
 
 struct link_request {
@@ -121,7 +121,7 @@ _Static_assert(sizeof(struct link_read) == 16, "layout is shared");
 _Static_assert(sizeof(struct link_response) == 16, "layout is shared");
 
 #define LINK_PIECE_MAX (4096u - 16u) /* bytes of a message in one record: two of them fill a ring */
-#define LINK_PIECE_MIN 1024u	     /* a message that does not fit waits for so much room at least */
+#define LINK_PIECE_MIN 1024u /* a message that does not fit waits for so much room at least */
 
 /* A message on the socket; one byte alone is a wake-up. */
 enum link_message_type {

@@ -19,9 +19,9 @@
 
 #include "common/log.h"
 
-#define MR_SEALS     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+#define MR_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define MR_SLOT_BITS 12
-#define MR_ALLOWED   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE)
+#define MR_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE)
 
 _Static_assert(SN_MR_MAX == 1 << MR_SLOT_BITS, "the slot is part of the key");
 
@@ -61,9 +61,10 @@ static int mr_seal(int fd, const struct device_mem *mem)
 
 fail:
 	ret = -errno;
-	log_error("softnic: can't seal the file behind %zu bytes of memory: %m; it has to be a memfd "
-		  "made with MFD_ALLOW_SEALING",
-		  mem->length);
+	log_error(
+		"softnic: can't seal the file behind %zu bytes of memory: %m; it has to be a memfd "
+		"made with MFD_ALLOW_SEALING",
+		mem->length);
 	return ret;
 }
 
@@ -210,8 +211,8 @@ bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count,
 	uint32_t i;
 
 	for (i = 0; i < count; i++)
-		if (sges[i].length && !sn_mr_find(qp->ctx, qp->verbs.pd, sges[i].lkey,
-						  sges[i].addr, sges[i].length, access))
+		if (sges[i].length && !sn_mr_find(qp->ctx, qp->verbs.pd, sges[i].lkey, sges[i].addr,
+						  sges[i].length, access))
 			return false;
 	return true;
 }

@@ -10,7 +10,7 @@
 
 #define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 #define QP_NUM_MASK 0xffffffu
-#define QP_MASK	  (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
+#define QP_MASK (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 static int qp_check(const struct ibv_qp_init_attr *attr, int access)
 {
@@ -19,18 +19,20 @@ static int qp_check(const struct ibv_qp_init_attr *attr, int access)
 	if (attr->qp_type != IBV_QPT_RC)
 		return -EOPNOTSUPP;
 	if (access & ~QP_ACCESS) {
-		log_error("softnic: can't make a queue pair with access %#x: softnic never writes a "
-			  "peer's memory; use LOCAL_WRITE and REMOTE_READ only",
-			  (unsigned int)access);
+		log_error(
+			"softnic: can't make a queue pair with access %#x: softnic never writes a "
+			"peer's memory; use LOCAL_WRITE and REMOTE_READ only",
+			(unsigned int)access);
 		return -EINVAL;
 	}
 	if (!attr->send_cq || !attr->recv_cq || cap->max_send_wr > SN_WR_MAX ||
 	    cap->max_recv_wr > SN_WR_MAX || cap->max_send_sge > SN_SGE_MAX ||
 	    cap->max_recv_sge > SN_SGE_MAX || cap->max_inline_data > SN_INLINE_MAX) {
-		log_error("softnic: can't make a queue pair of %u+%u requests, %u+%u pieces, %u bytes "
-			  "inline: %d, %d and %d are the most",
-			  cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
-			  cap->max_inline_data, SN_WR_MAX, SN_SGE_MAX, SN_INLINE_MAX);
+		log_error(
+			"softnic: can't make a queue pair of %u+%u requests, %u+%u pieces, %u bytes "
+			"inline: %d, %d and %d are the most",
+			cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
+			cap->max_inline_data, SN_WR_MAX, SN_SGE_MAX, SN_INLINE_MAX);
 		return -EINVAL;
 	}
 	return 0;
@@ -240,10 +242,12 @@ int sn_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 	pthread_mutex_unlock(&qp->lock);
 	if (ret)
 		return ret;
-	qp->attached = true;
 	sn_cq_add(qp->send_cq, &qp->members[0]);
 	if (qp->member_count > 1)
 		sn_cq_add(qp->recv_cq, &qp->members[1]);
+	pthread_mutex_lock(&qp->lock);
+	qp->attached = true;
+	pthread_mutex_unlock(&qp->lock);
 	return 0;
 }
 

@@ -76,8 +76,9 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 
 	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
 	    grant_check(message, fd, &unit)) {
-		log_error("softnic: queue pair %#x: the server passed a file that can't be mapped safely",
-			  qp->verbs.qp_num);
+		log_error(
+			"softnic: queue pair %#x: the server passed a file that can't be mapped safely",
+			qp->verbs.qp_num);
 		return -EPROTO;
 	}
 	start = message->grant_offset & ~(unit - 1);
@@ -87,9 +88,10 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 	if (map == MAP_FAILED) {
 		int err = errno;
 
-		log_error("softnic: can't map %zu bytes of the server's memory: %m; READs of it will be "
-			  "served by the server instead",
-			  length);
+		log_error(
+			"softnic: can't map %zu bytes of the server's memory: %m; READs of it will be "
+			"served by the server instead",
+			length);
 		return -err;
 	}
 	grant = &qp->grants[message->grant_slot];
@@ -196,8 +198,8 @@ static bool do_read_simple(struct sn_qp *qp, const struct link_side *theirs,
 		return false;
 	step->from = grant_at(grant, wr->wr.rdma.remote_addr, length);
 	step->length = (uint32_t)length;
-	return step->from && sn_sges_valid(qp, wr->sg_list, (uint32_t)wr->num_sge,
-					   IBV_ACCESS_LOCAL_WRITE);
+	return step->from &&
+	       sn_sges_valid(qp, wr->sg_list, (uint32_t)wr->num_sge, IBV_ACCESS_LOCAL_WRITE);
 }
 
 static void read_prefetch(const struct read_step *step)

@@ -147,11 +147,12 @@ static void do_serve_refuse(struct sn_qp *qp)
 {
 	struct link_response response = { .status = 1 };
 
-	log_ratelimited(LOG_WARN, 10,
-			"softnic: queue pair %#x: the peer's READ of %u bytes at %#llx with key %#x is not "
-			"allowed",
-			qp->verbs.qp_num, qp->serving.left, (unsigned long long)qp->serving.addr,
-			qp->serving.rkey);
+	log_ratelimited(
+		LOG_WARN, 10,
+		"softnic: queue pair %#x: the peer's READ of %u bytes at %#llx with key %#x is not "
+		"allowed",
+		qp->verbs.qp_num, qp->serving.left, (unsigned long long)qp->serving.addr,
+		qp->serving.rkey);
 	qp->serving.active = false;
 	ring_out_write(&qp->response_out, 0, &response, sizeof(response));
 	ring_out_commit(&qp->response_out, sizeof(response));

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define RING_BYTES 8192u
-#define RING_UNIT  64u
+#define RING_UNIT 64u
 
 _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "positions wrap by mask");
 

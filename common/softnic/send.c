@@ -283,8 +283,7 @@ static int do_send_check(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_
 
 static void do_send_copy_inline(struct sn_qp *qp, uint32_t index, const struct ibv_send_wr *wr)
 {
-	uint8_t *to = qp->sq.inline_data +
-		      (size_t)(index & qp->sq.mask) * qp->cap.max_inline_data;
+	uint8_t *to = qp->sq.inline_data + (size_t)(index & qp->sq.mask) * qp->cap.max_inline_data;
 	int i;
 
 	for (i = 0; i < wr->num_sge; i++) {
@@ -362,6 +361,7 @@ static void do_post_chain(struct sn_qp *qp, struct ibv_send_wr **wr, int *ret)
 int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct sn_qp *qp = to_sn_qp(verbs);
+	bool warm;
 	int ret = fault_check(FAULT_post_send, qp->ctx);
 
 	if (ret) {
@@ -379,7 +379,11 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 		do_sn_qp_progress(qp);
 	if (qp->armed && (qp->rearm || (do_sn_qp_wanted(qp) & ~qp->armed)))
 		do_sn_qp_arm(qp);
+	warm = qp->attached && qp->sq.done != qp->sq.posted;
 	pthread_mutex_unlock(&qp->lock);
+	/* The answer should find us polling, not have to wake us. */
+	if (warm && !atomic_load_explicit(&qp->members[0].hot, memory_order_relaxed))
+		sn_cq_warm(qp->send_cq, &qp->members[0]);
 	if (ret)
 		*bad_wr = wr;
 	return -ret;

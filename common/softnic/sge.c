@@ -17,8 +17,8 @@ static void *sge_at(const struct ibv_sge *sge, uint32_t offset)
 	return (uint8_t *)(uintptr_t)sge->addr + offset;
 }
 
-void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges,
-		     uint32_t count, uint32_t offset, uint32_t length)
+void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges, uint32_t count,
+		     uint32_t offset, uint32_t length)
 {
 	uint32_t i;
 
@@ -57,8 +57,7 @@ void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv
 	}
 }
 
-void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from,
-		  uint32_t length)
+void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length)
 {
 	uint32_t i;
 

@@ -33,37 +33,38 @@
 #include "common/softnic/fault.h"
 #include "common/softnic/link.h"
 
-#define SN_QP_MAX	  65536
-#define SN_WR_MAX	  16384 /* of a send or receive queue */
-#define SN_SGE_MAX	  16
-#define SN_INLINE_MAX	  512
-#define SN_CQ_MAX	  1024
-#define SN_CQE_MAX	  65536
-#define SN_SRQ_MAX	  1024
-#define SN_SRQ_WR_MAX	  65536
-#define SN_PD_MAX	  256
-#define SN_CHANNEL_MAX	  1024 /* of either kind */
-#define SN_ID_MAX	  (SN_QP_MAX + SN_UNKNOWN_MAX)
-#define SN_UNKNOWN_MAX	  1024 /* peers that nobody has been told of yet */
-#define SN_MR_MAX	  4096
-#define SN_READS_MAX	  128 /* READs of memory that is not mapped, under way in one direction */
-#define SN_MESSAGE_MAX	  (1u << 30)
-#define SN_ASYNC_MAX	  1024 /* asynchronous events nobody has taken yet */
-#define SN_HALF_OPEN_MAX  64   /* peers that connected and have not said what they want */
-#define SN_HANDSHAKE_MS	  5000 /* for each step of connecting that waits for the peer */
-#define SN_RETRY_MS	  10   /* between attempts at a listener whose queue is full */
-#define SN_HOT_SCAN	  64   /* busy queue pairs looked at by one poll */
-#define SN_COLD_SCAN	  4    /* idle ones */
-#define SN_COLD_AFTER	  4096 /* looks in vain after which a queue pair counts as idle */
-#define SN_SKIP_MAX	  8    /* polls in a row that may return completions without looking further */
-#define SN_TICK_SCAN	  4    /* queue pairs whose peer's life is checked per clock tick */
-#define SN_ARM_ROUNDS	  4    /* attempts to go to sleep while the peer keeps sending */
-#define SN_DRAIN_MAX	  1024 /* messages taken off a socket at once; more than fit into one */
-#define SN_WAKE_MAX	  64   /* sockets served by one ibv_get_cq_event() */
-#define SN_RNR_SLEEP_NS	  1000000ull /* least pause between looks for a receive while asleep */
-#define SN_PREFETCH_CHAIN 32   /* READs whose memory is prefetched ahead */
-#define SN_PREFETCH_LINES 32   /* lines of each: 2 KiB, then the hardware sees the stream */
-#define SN_LINE		  64
+#define SN_QP_MAX 65536
+#define SN_WR_MAX 16384 /* of a send or receive queue */
+#define SN_SGE_MAX 16
+#define SN_INLINE_MAX 512
+#define SN_CQ_MAX 1024
+#define SN_CQE_MAX 65536
+#define SN_SRQ_MAX 1024
+#define SN_SRQ_WR_MAX 65536
+#define SN_PD_MAX 256
+#define SN_CHANNEL_MAX 1024 /* of either kind */
+#define SN_ID_MAX (SN_QP_MAX + SN_UNKNOWN_MAX)
+#define SN_UNKNOWN_MAX 1024 /* peers that nobody has been told of yet */
+#define SN_MR_MAX 4096
+#define SN_READS_MAX 128 /* READs of memory that is not mapped, under way in one direction */
+#define SN_MESSAGE_MAX (1u << 30)
+#define SN_ASYNC_MAX 1024    /* asynchronous events nobody has taken yet */
+#define SN_HALF_OPEN_MAX 64  /* peers that connected and have not said what they want */
+#define SN_HANDSHAKE_MS 5000 /* for each step of connecting that waits for the peer */
+#define SN_RETRY_MS 10	     /* between attempts at a listener whose queue is full */
+#define SN_HOT_SCAN 64	     /* busy queue pairs looked at by one poll */
+#define SN_COLD_SCAN 4	     /* idle ones */
+#define SN_COLD_LISTEN 16    /* polls in vain after which it is asked whether an idle one rang */
+#define SN_COLD_AFTER 2048   /* polls without traffic after which a queue pair counts as idle */
+#define SN_SKIP_MAX 8	  /* polls in a row that may return completions without looking further */
+#define SN_TICK_SCAN 4	  /* queue pairs whose peer's life is checked per clock tick */
+#define SN_ARM_ROUNDS 4	  /* attempts to go to sleep while the peer keeps sending */
+#define SN_DRAIN_MAX 1024 /* messages taken off a socket at once; more than fit into one */
+#define SN_WAKE_MAX 64	  /* sockets served by one ibv_get_cq_event() */
+#define SN_RNR_SLEEP_NS 1000000ull /* least pause between looks for a receive while asleep */
+#define SN_PREFETCH_CHAIN 32	   /* READs whose memory is prefetched ahead */
+#define SN_PREFETCH_LINES 32	   /* lines of each: 2 KiB, then the hardware sees the stream */
+#define SN_LINE 64
 
 #define sn_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
@@ -105,8 +106,8 @@ struct sn_context {
 	enum device_role role;
 	_Atomic bool dead;
 	_Atomic int objects[SN_OBJECT_COUNT]; /* alive */
-	int listen_fd;	     /* -1 unless the address is ours */
-	dev_t listen_dev;    /* which file that is, so that we remove no other */
+	int listen_fd;			      /* -1 unless the address is ours */
+	dev_t listen_dev;		      /* which file that is, so that we remove no other */
 	ino_t listen_ino;
 
 	pthread_mutex_t lock;
@@ -140,8 +141,8 @@ struct sn_cqe {
 struct sn_member {
 	TAILQ_ENTRY(sn_member) entry;
 	struct sn_qp *qp;
-	uint32_t idle; /* looks in vain since there was traffic */
-	bool hot;
+	uint32_t active;  /* the CQ's count of polls when there was traffic */
+	_Atomic bool hot; /* changed under the CQ's list_lock */
 };
 
 TAILQ_HEAD(sn_member_list, sn_member);
@@ -158,7 +159,7 @@ struct sn_cq {
 	uint32_t mask;
 	uint32_t head;
 	uint32_t tail;
-	uint32_t skipped; /* polls since the queue pairs were looked at */
+	uint32_t skipped;   /* polls since the queue pairs were looked at */
 	_Atomic int notify; /* enum sn_notify; written under lock */
 	bool dead;	    /* it overran */
 
@@ -167,6 +168,8 @@ struct sn_cq {
 	struct sn_member_list cold; /* armed, if there is a channel: their peers wake us */
 	uint32_t hot_count;
 	uint64_t tick;
+	uint32_t looks; /* polls that looked at queue pairs */
+	uint32_t vain;	/* of them, those that found nothing */
 
 	TAILQ_ENTRY(sn_cq) in_channel; /* under the channel's lock */
 	TAILQ_ENTRY(sn_cq) in_ready;   /* under the channel's event_lock, like the next */
@@ -244,13 +247,13 @@ struct sn_send_queue {
 	uint32_t stride; /* sges of one work request */
 	uint32_t mask;
 	uint32_t posted;
-	uint32_t pushed; /* in the ring, or read */
-	uint32_t done;	 /* complete */
+	uint32_t pushed;	/* in the ring, or read */
+	uint32_t done;		/* complete */
 	_Atomic uint32_t freed; /* a completion of it or of a later one was polled */
-	uint32_t sends;	 /* SENDs that are in the ring as a whole */
-	uint32_t acked;	 /* SENDs that the peer acknowledged */
-	uint32_t reads;	 /* READs that the peer has to answer */
-	uint32_t first_read; /* where to look for the oldest of them */
+	uint32_t sends;		/* SENDs that are in the ring as a whole */
+	uint32_t acked;		/* SENDs that the peer acknowledged */
+	uint32_t reads;		/* READs that the peer has to answer */
+	uint32_t first_read;	/* where to look for the oldest of them */
 };
 
 /* The receive that an incoming message is being written to. */
@@ -391,13 +394,12 @@ bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count,
 /* sge.c */
 uint64_t sn_sges_length(const struct ibv_sge *sges, uint32_t count);
 /* Copies between a ring and the bytes from @offset on of what the list names. */
-void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges,
-		     uint32_t count, uint32_t offset, uint32_t length);
+void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges, uint32_t count,
+		     uint32_t offset, uint32_t length);
 void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv_sge *sges,
 		       uint32_t count, uint32_t offset, uint32_t length);
 /* Copies @length bytes of memory that others change meanwhile to what the list names. */
-void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from,
-		  uint32_t length);
+void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length);
 
 /* channel.c */
 int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **channel);
@@ -408,6 +410,8 @@ void sn_channel_add(struct sn_channel *channel, struct sn_cq *cq);
 void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq);
 /* Has the channel woken no later than after @delay_ns, to look at all its CQs' queue pairs. */
 void sn_channel_timer(struct sn_channel *channel, uint64_t delay_ns);
+/* Serves whoever rang, unless someone else is at it. */
+void sn_channel_listen(struct sn_channel *channel);
 int sn_channel_watch(struct sn_channel *channel, struct sn_qp *qp, int sock);
 void sn_channel_unwatch(struct sn_channel *channel, int sock);
 
@@ -421,6 +425,8 @@ int sn_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
 bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
 void sn_cq_add(struct sn_cq *cq, struct sn_member *member);
+/* A queue pair that is at rest has work under way again. */
+void sn_cq_warm(struct sn_cq *cq, struct sn_member *member);
 void sn_cq_remove(struct sn_cq *cq, struct sn_member *member);
 /* Drops the completions of a queue pair that were not polled. */
 void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp);
@@ -490,9 +496,9 @@ static inline bool sn_qp_has_work(struct sn_qp *qp)
 {
 	struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_acquire);
 
-	return theirs && (side_bell(theirs) !=
-				  atomic_load_explicit(&qp->seen_bell, memory_order_relaxed) ||
-			  atomic_load_explicit(&qp->attention, memory_order_relaxed));
+	return theirs &&
+	       (side_bell(theirs) != atomic_load_explicit(&qp->seen_bell, memory_order_relaxed) ||
+		atomic_load_explicit(&qp->attention, memory_order_relaxed));
 }
 
 /* send.c */

@@ -74,9 +74,10 @@ int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_
 		return ret;
 	if (!attr->attr.max_wr || attr->attr.max_wr > SN_SRQ_WR_MAX ||
 	    attr->attr.max_sge > SN_SGE_MAX) {
-		log_error("softnic: can't make a shared receive queue of %u requests with %u pieces: "
-			  "%d and %d are the most",
-			  attr->attr.max_wr, attr->attr.max_sge, SN_SRQ_WR_MAX, SN_SGE_MAX);
+		log_error(
+			"softnic: can't make a shared receive queue of %u requests with %u pieces: "
+			"%d and %d are the most",
+			attr->attr.max_wr, attr->attr.max_sge, SN_SRQ_WR_MAX, SN_SGE_MAX);
 		return -EINVAL;
 	}
 	ret = sn_object_add(ctx, SN_OBJECT_SRQ);

@@ -242,20 +242,9 @@ server_is_killed() {
 }
 
 check "starts" server_start -o limits.max_value=4m
-check "help and version" help_and_version
-check "refusals by name" refusals
 check "nobody listens" nobody_listens
 check "the project's own workloads" all_workloads $own
-if [ -r ../shared/ycsb/workloada ]; then
-	check "YCSB's own files" files_of_ycsb
-else
-	echo "      YCSB's own files are not beside the tree: not tried"
-fi
 check "batches" batches
-check "every request distribution" distributions
-check "field lengths that vary" lengths_that_vary
-check "keys in order" keys_in_order
-check "a part of a load" parts_of_a_load
 check "the address from the environment" url_from_environment
 check "records that are missing" records_that_are_missing
 check "one byte changed" one_byte_changed
@@ -263,6 +252,20 @@ check "another key's record" another_keys_record
 check "not a record" not_a_record
 check "target and maxexecutiontime" target_is_kept
 check "SIGINT ends a run" interrupted
+# What the device has no part in.
+if [ "$device" = softnic ]; then
+	check "help and version" help_and_version
+	check "refusals by name" refusals
+	check "every request distribution" distributions
+	check "field lengths that vary" lengths_that_vary
+	check "keys in order" keys_in_order
+	check "a part of a load" parts_of_a_load
+	if [ -r ../shared/ycsb/workloada ]; then
+		check "YCSB's own files" files_of_ycsb
+	else
+		echo "      YCSB's own files are not beside the tree: not tried"
+	fi
+fi
 check "the server is full" server_is_full
 check "stops" server_stop
 check "starts again" server_start

@@ -15,7 +15,7 @@ if [ "${KVD_FLAVOUR:-}" = tsan ]; then
 	permille=30
 fi
 
-check "the server starts" server_start -o memory.size=32m || finish
+check "the server starts" server_start || finish
 checks_of client gets "$url" "$seconds" "$permille"
 check "the server stops" server_stop
 finish

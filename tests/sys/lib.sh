@@ -133,6 +133,7 @@ config_write() {
 		[server]
 		device = ${1:-$device}
 		workers = 2
+		max_connections = 64
 		[rdma]
 		address = ${KVD_RDMA_ADDR:-auto}
 		port = ${port:-7471}

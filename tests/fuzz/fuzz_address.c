@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* The addresses that users give: what is let through is whole, the rest has a reason. */
+#include "common/device.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *url = exact_copy(data, size), *text = malloc(size + 1), why[80];
+	struct device_addr addr;
+
+	must(text);
+	memcpy(text, url, size);
+	text[size] = '\0';
+	memset(why, 'x', sizeof(why));
+	memset(&addr, 0xee, sizeof(addr));
+	if (device_addr_parse(&addr, text, why, sizeof(why))) {
+		must(memchr(why, '\0', sizeof(why)) && why[0]);
+	} else if (addr.kind == DEVICE_SOFTNIC) {
+		must(memchr(addr.path, '\0', sizeof(addr.path)) && addr.path[0] == '/');
+		must(!strncmp(text, "softnic://", 10));
+	} else {
+		must(addr.kind == DEVICE_VERBS && addr.port);
+		must(memchr(addr.host, '\0', sizeof(addr.host)) && addr.host[0]);
+		must(!strncmp(text, "rdma://", 7));
+	}
+	free(text);
+	free(url);
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What a client may send to the server: what is let through is complete and in bounds. */
+#include "common/wire.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *msg = exact_copy(data, size);
+	struct request request;
+
+	if (!wire_request_parse(&request, msg, size)) {
+		must(request.op >= 1 && request.op <= WIRE_OP_MAX);
+		must(!request.key == !request.key_len && request.key_len <= KEY_MAX);
+		if (request.key)
+			touch(request.key, request.key_len);
+		if (request.value) {
+			must(!request.pull && request.value_len);
+			must(request.value + request.value_len == msg + size);
+			touch(request.value, request.value_len);
+		}
+		must(!request.pull || (request.op == WIRE_PUT && request.value_len));
+		must(request.op != WIRE_HELLO || request.value_len == sizeof(struct wire_hello));
+	}
+	free(msg);
+	return 0;
+}

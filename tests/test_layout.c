@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What server and clients compute from the region's layout: slots at all their borders, and where
+ * buckets are, for indexes that grew by splitting as well.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/sum.h"
+#include "common/wire.h"
+
+static void assert_slot(uint16_t tag, uint64_t offset, uint64_t bytes)
+{
+	uint64_t slot = slot_make(tag, offset, bytes);
+	uint64_t units = (bytes + SLOT_UNIT - 1) / SLOT_UNIT;
+
+	assert_true(slot != 0);
+	assert_int_equal(slot_tag(slot), tag);
+	assert_true(slot_offset(slot) == offset);
+	assert_int_equal(slot_is_long(slot), units >= SLOT_UNITS_MAX);
+	if (slot_is_long(slot))
+		assert_int_equal(slot_bytes(slot), SLOT_UNITS_MAX * SLOT_UNIT);
+	else
+		assert_true(slot_bytes(slot) == units * SLOT_UNIT && slot_bytes(slot) >= bytes);
+}
+
+static void slots_keep_what_they_are_given(void **state)
+{
+	const uint64_t offsets[] = { 16,
+				     4096,
+				     1ull << 20,
+				     (1ull << 32) - 16,
+				     1ull << 32,
+				     REGION_BYTES_MAX - 16,
+				     (1ull << 40) - 16 };
+	const uint16_t tags[] = { 0, 1, 0x7fff, 0x8000, 0xffff };
+	const uint64_t bytes[] = { 33,	   63,	   64,	   65,	   128,	    262015,
+				   262016, 262017, 262080, 262081, 1 << 20, ITEM_BYTES_MAX };
+	unsigned int t, o, b;
+
+	(void)state;
+	for (t = 0; t < 5; t++)
+		for (o = 0; o < 7; o++)
+			for (b = 0; b < 12; b++)
+				assert_slot(tags[t], offsets[o], bytes[b]);
+	/* The last that a slot can tell, and the first that it can't. */
+	assert_false(slot_is_long(slot_make(0, 16, 4094 * 64)));
+	assert_true(slot_is_long(slot_make(0, 16, 4094 * 64 + 1)));
+	for (b = 1; b <= 262100; b++)
+		assert_slot((uint16_t)b, (uint64_t)b * ITEM_ALIGN, b);
+}
+
+static void fields_do_not_touch(void **state)
+{
+	(void)state;
+	assert_true((slot_make(0xffff, 0, 0) ^ slot_make(0, 0xffffffff0, 0) ^
+		     slot_make(0, 0, 1ull << 30)) == slot_make(0xffff, 0xffffffff0, 1ull << 30));
+	assert_true(slot_make(0xffff, (1ull << 40) - 16, 1ull << 30) == ~0ull);
+}
+
+static void lengths(void **state)
+{
+	(void)state;
+	assert_true(item_bytes(1, 0) == 33);
+	assert_true(item_bytes(KEY_MAX, VALUE_MAX) == ITEM_BYTES_MAX);
+	assert_int_equal(hash_tag(0x1234ffffffffffff), 0x1234);
+}
+
+/* Segment k > 0 holds as many buckets as all before it. Each placed apart, out of order. */
+static void geometry_make(struct geometry *g, uint32_t base, uint32_t level, uint64_t split)
+{
+	uint64_t at = 1ull << 20;
+
+	memset(g, 0, sizeof(*g));
+	g->level_base = base;
+	g->level = level;
+	g->split = split;
+	for (int k = (int)(level - base) + 1; k >= 0; k--) {
+		g->segments[k] = at;
+		at += (BUCKET_BYTES << (k ? base + (unsigned int)k - 1 : base)) + 4096;
+	}
+}
+
+#define MOST 4096
+
+/* Every bucket has a place of its own, inside its segment. */
+static void assert_apart(const struct geometry *g)
+{
+	static uint64_t seen[MOST];
+	uint64_t i, j, n = geometry_buckets(g);
+
+	assert_true(n <= MOST);
+	for (i = 0; i < n; i++) {
+		seen[i] = geometry_bucket_offset(g, i);
+		assert_true(seen[i] >= 1 << 20 && seen[i] % BUCKET_BYTES == 0);
+		for (j = 0; j < i; j++)
+			assert_true(seen[i] != seen[j]);
+	}
+}
+
+static void buckets_have_places_of_their_own(void **state)
+{
+	struct geometry g;
+	uint32_t level;
+
+	(void)state;
+	for (level = 3; level < 8; level++) {
+		geometry_make(&g, 3, level, 0);
+		assert_apart(&g);
+		geometry_make(&g, 3, level, 5);
+		assert_apart(&g);
+		geometry_make(&g, 3, level, (1ull << level) - 1);
+		assert_apart(&g);
+	}
+	geometry_make(&g, 0, 0, 0);
+	assert_apart(&g);
+	assert_true(geometry_bucket_offset(&g, 0) == g.segments[0]);
+	geometry_make(&g, 2, 4, 3);
+	assert_true(geometry_bucket_offset(&g, 3) == g.segments[0] + 3 * BUCKET_BYTES);
+	assert_true(geometry_bucket_offset(&g, 4) == g.segments[1]);
+	assert_true(geometry_bucket_offset(&g, 7) == g.segments[1] + 3 * BUCKET_BYTES);
+	assert_true(geometry_bucket_offset(&g, 8) == g.segments[2]);
+	assert_true(geometry_bucket_offset(&g, 18) == g.segments[3] + 2 * BUCKET_BYTES);
+}
+
+/* Splitting bucket s sends its keys to s and s + 2^level, and moves no others. */
+static void a_split_moves_one_buckets_keys(void **state)
+{
+	struct geometry before, after;
+	uint64_t hash, split, old, new;
+
+	(void)state;
+	for (split = 0; split < 31; split++) {
+		geometry_make(&before, 2, 5, split);
+		geometry_make(&after, 2, 5, split + 1);
+		for (hash = 0; hash < 1000; hash++) {
+			old = geometry_home(&before, hash * 0x9e3779b97f4a7c15);
+			new = geometry_home(&after, hash * 0x9e3779b97f4a7c15);
+			assert_true(old < geometry_buckets(&before));
+			assert_true(old == new || (old == split && new == split + 32));
+		}
+	}
+	/* The last split is the next level. */
+	geometry_make(&before, 2, 5, 32);
+	geometry_make(&after, 2, 6, 0);
+	for (hash = 0; hash < 1000; hash++)
+		assert_true(geometry_home(&before, hash * 31) == geometry_home(&after, hash * 31));
+}
+
+static void large_indexes_do_not_overflow(void **state)
+{
+	struct geometry g;
+
+	(void)state;
+	memset(&g, 0, sizeof(g));
+	g.level = g.level_base = 32;
+	g.segments[0] = 4096;
+	assert_true(geometry_buckets(&g) == 1ull << 32);
+	assert_true(geometry_home(&g, ~0ull) == 0xffffffff);
+	assert_true(geometry_bucket_offset(&g, 0xffffffff) == 4096 + 0xffffffffull * 128);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slots_keep_what_they_are_given),
+		cmocka_unit_test(fields_do_not_touch),
+		cmocka_unit_test(lengths),
+		cmocka_unit_test(buckets_have_places_of_their_own),
+		cmocka_unit_test(a_split_moves_one_buckets_keys),
+		cmocka_unit_test(large_indexes_do_not_overflow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* The mailbox: notes come in the order in which they were sent, all of them, and wake who sleeps. */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "server/mailbox.h"
+
+#define NOTES 50000
+#define SENDERS 3
+#define WAIT_MS 20000
+
+static struct mailbox mailbox;
+
+static int setup(void **state)
+{
+	(void)state;
+	return mailbox_init(&mailbox);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mailbox_release(&mailbox);
+	return 0;
+}
+
+static bool readable(int timeout_ms)
+{
+	struct pollfd fd = { mailbox.event_fd, POLLIN, 0 };
+
+	return poll(&fd, 1, timeout_ms) == 1;
+}
+
+static void empty(void **state)
+{
+	(void)state;
+	assert_false(mailbox_pending(&mailbox));
+	assert_false(readable(0));
+	assert_null(mailbox_take(&mailbox));
+}
+
+static void in_order(void **state)
+{
+	struct note notes[3], *note;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		mailbox_send(&mailbox, &notes[i]);
+	assert_true(mailbox_pending(&mailbox));
+	assert_true(readable(0));
+	note = mailbox_take(&mailbox);
+	for (unsigned int i = 0; i < 3; i++, note = note->next)
+		assert_ptr_equal(note, &notes[i]);
+	assert_null(note);
+	assert_false(mailbox_pending(&mailbox));
+	assert_false(readable(0));
+	assert_null(mailbox_take(&mailbox));
+	/* And used again. */
+	mailbox_send(&mailbox, &notes[1]);
+	note = mailbox_take(&mailbox);
+	assert_ptr_equal(note, &notes[1]);
+	assert_null(note->next);
+}
+
+static void a_wake_without_a_note(void **state)
+{
+	(void)state;
+	mailbox_wake(&mailbox);
+	mailbox_wake(&mailbox);
+	assert_true(mailbox_pending(&mailbox));
+	assert_true(readable(0));
+	assert_null(mailbox_take(&mailbox));
+	assert_false(readable(0));
+}
+
+struct sender {
+	pthread_t thread;
+	struct note *notes; /* conn says which it is */
+};
+
+static void *send_all(void *arg)
+{
+	struct sender *sender = arg;
+
+	for (unsigned int i = 0; i < NOTES; i++)
+		mailbox_send(&mailbox, &sender->notes[i]);
+	return NULL;
+}
+
+/* The owner sleeps whenever it finds nothing: one lost wake-up and it sleeps to the deadline. */
+static void no_note_and_no_wake_up_is_lost(void **state)
+{
+	struct sender senders[SENDERS];
+	unsigned int next[SENDERS] = { 0 }, got = 0, i;
+	struct note *note, *following;
+
+	(void)state;
+	for (i = 0; i < SENDERS; i++) {
+		senders[i].notes = calloc(NOTES, sizeof(struct note));
+		assert_non_null(senders[i].notes);
+		for (unsigned int j = 0; j < NOTES; j++)
+			senders[i].notes[j].type = (enum note_type)i;
+		assert_int_equal(pthread_create(&senders[i].thread, NULL, send_all, &senders[i]),
+				 0);
+	}
+	while (got < SENDERS * NOTES) {
+		if (!mailbox_pending(&mailbox))
+			assert_true(readable(WAIT_MS));
+		for (note = mailbox_take(&mailbox); note; note = following) {
+			following = note->next;
+			assert_ptr_equal(note, &senders[note->type].notes[next[note->type]]);
+			next[note->type]++;
+			got++;
+		}
+	}
+	for (i = 0; i < SENDERS; i++) {
+		pthread_join(senders[i].thread, NULL);
+		free(senders[i].notes);
+	}
+	assert_null(mailbox_take(&mailbox));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(empty),
+		CASE(in_order),
+		CASE(a_wake_without_a_note),
+		CASE(no_note_and_no_wake_up_is_lost),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

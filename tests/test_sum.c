@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* The sums: any single wrong bit of what they cover changes them, and nothing else does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/sum.h"
+
+#define INCARNATION 0x0123456789abcdefull
+#define OFFSET 0x7654320ull
+
+static union {
+	struct item item;
+	uint8_t bytes[32 + 40 + 200];
+} u;
+
+static void item_make(uint16_t key_len, uint32_t value_len)
+{
+	for (size_t i = 0; i < sizeof(u); i++)
+		u.bytes[i] = (uint8_t)(i * 37 + 11);
+	u.item.key_len = key_len;
+	u.item.value_len = value_len;
+}
+
+/* Bits of the lengths are flipped only where what they then claim is still there to be read. */
+static bool in_bounds(void)
+{
+	return item_bytes(u.item.key_len, u.item.value_len) <= sizeof(u);
+}
+
+static void assert_bits_count(uint16_t key_len, uint32_t value_len)
+{
+	size_t bit, access = offsetof(struct item, access), bytes = item_bytes(key_len, value_len);
+	uint64_t sum;
+
+	item_make(key_len, value_len);
+	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	assert_true(sum != ITEM_SUM_INVALID);
+	for (bit = 64; bit < bytes * 8; bit++) {
+		bool counts = bit / 8 < access || bit / 8 >= access + 2;
+
+		u.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (in_bounds())
+			assert_int_equal(item_sum(&u.item, INCARNATION, OFFSET) != sum, counts);
+		u.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
+	/* The field itself is no part of it, nor is what lies behind. */
+	u.item.sum = ~u.item.sum;
+	memset(u.bytes + bytes, 0, sizeof(u) - bytes);
+	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
+}
+
+static void every_bit_of_an_item_counts(void **state)
+{
+	(void)state;
+	assert_bits_count(1, 0);
+	assert_bits_count(8, 8);
+	assert_bits_count(40, 200);
+	assert_bits_count(17, 100);
+}
+
+static void place_and_incarnation_count(void **state)
+{
+	uint64_t sum;
+	unsigned int bit;
+
+	(void)state;
+	item_make(8, 100);
+	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	for (bit = 0; bit < 64; bit++) {
+		assert_true(item_sum(&u.item, INCARNATION ^ 1ull << bit, OFFSET) != sum);
+		assert_true(item_sum(&u.item, INCARNATION, OFFSET ^ 1ull << bit) != sum);
+	}
+	assert_true(item_sum(&u.item, OFFSET, INCARNATION) != sum);
+}
+
+/* The same bytes, cut differently into key and value. */
+static void the_cut_between_key_and_value_counts(void **state)
+{
+	uint64_t sum;
+
+	(void)state;
+	item_make(8, 100);
+	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	u.item.key_len = 9;
+	u.item.value_len = 99;
+	assert_true(item_sum(&u.item, INCARNATION, OFFSET) != sum);
+}
+
+static void the_body_can_be_summed_before(void **state)
+{
+	uint64_t body;
+
+	(void)state;
+	item_make(8, 100);
+	body = item_body_sum(&u.item);
+	u.item.version = 77;
+	assert_true(item_sum_of(&u.item, body, INCARNATION, OFFSET) ==
+		    item_sum(&u.item, INCARNATION, OFFSET));
+}
+
+static void every_bit_of_a_bucket_counts(void **state)
+{
+	union {
+		struct bucket bucket;
+		uint8_t bytes[BUCKET_BYTES];
+	} b;
+	unsigned int bit, byte;
+	uint64_t sum;
+
+	(void)state;
+	for (byte = 0; byte < BUCKET_BYTES; byte++)
+		b.bytes[byte] = (uint8_t)(byte * 31 + 7);
+	sum = bucket_sum(&b.bucket, INCARNATION, OFFSET);
+	for (bit = 0; bit < BUCKET_BYTES * 8; bit++) {
+		byte = bit / 8;
+		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
+		/* Its own field and the lock do not. */
+		assert_int_equal(bucket_sum(&b.bucket, INCARNATION, OFFSET) != sum,
+				 byte >= 8 && byte != 14 && byte != 15);
+		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
+	}
+	for (bit = 0; bit < 64; bit++) {
+		assert_true(bucket_sum(&b.bucket, INCARNATION ^ 1ull << bit, OFFSET) != sum);
+		assert_true(bucket_sum(&b.bucket, INCARNATION, OFFSET ^ 1ull << bit) != sum);
+	}
+}
+
+static void every_bit_of_a_geometry_counts(void **state)
+{
+	union {
+		struct geometry geometry;
+		uint8_t bytes[sizeof(struct geometry)];
+	} g;
+	unsigned int bit;
+	uint64_t sum;
+
+	(void)state;
+	memset(&g, 0x5a, sizeof(g));
+	sum = geometry_sum(&g.geometry);
+	for (bit = 0; bit < sizeof(g) * 8; bit++) {
+		g.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(geometry_sum(&g.geometry) != sum,
+				 bit / 8 < offsetof(struct geometry, sum));
+		g.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+}
+
+/* What clients and servers of other builds must agree on: fixed answers of XXH3-64. */
+static void the_algorithm_is_the_one_of_the_abi(void **state)
+{
+	struct bucket empty;
+
+	(void)state;
+	assert_true(key_hash("", 0, 0) == 0x2d06800538d394c2);
+	assert_true(XXH3_64bits("kvd", 3) == key_hash("kvd", 3, 0));
+	assert_true(key_hash("kvd", 3, 1) != key_hash("kvd", 3, 0));
+	memset(&empty, 0, sizeof(empty));
+	assert_true(bucket_sum(&empty, 0, 0) != 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_bit_of_an_item_counts),
+		cmocka_unit_test(place_and_incarnation_count),
+		cmocka_unit_test(the_cut_between_key_and_value_counts),
+		cmocka_unit_test(the_body_can_be_summed_before),
+		cmocka_unit_test(every_bit_of_a_bucket_counts),
+		cmocka_unit_test(every_bit_of_a_geometry_counts),
+		cmocka_unit_test(the_algorithm_is_the_one_of_the_abi),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -22,8 +22,7 @@ case ${1:-} in
 --rdma)
 	device=verbs
 	# Soft-RoCE in an emulated machine is slow.
-	records=2000
-	run_s=5
+	records=500
 	;;
 *) die "usage: demo.sh [--rdma]" ;;
 esac

@@ -99,9 +99,9 @@ const struct property properties[] = {
 	UINT("kvd.get_tries", get_tries, "16", 1, 1000,
 	     "reads of a changing item before the server is asked"),
 	{ "kvd.warmup", PROPERTY_TIME, AT(warmup_ns), "0", 0, 86400e9, NULL,
-	  "time that every thread works before anything is measured: 5s, or 5 for seconds" },
+	  "run: time that every thread works before anything is measured: 5s, or 5 for seconds" },
 	UINT("kvd.warmup_operations", warmup_operations, "0", 0, WORKLOAD_RECORDS_MAX,
-	     "the same in operations, all threads together; with both, whichever is over first" ),
+	     "run: the same in operations, all threads together; or whichever is over first" ),
 	UINT("kvd.seed", seed, "0", 0, UINT64_C(1) << 53,
 	     "start of the random numbers; 0: another one each time"),
 };

@@ -59,7 +59,7 @@ static enum kvd_status connect_with(struct kvd **db, const char *url, size_t cac
 
 	kvd_options_init(&options);
 	options.timeout_ms = timeout_ms();
-	options.connect_timeout_ms = timeout_ms();
+	options.connect_timeout_ms = TIMEOUT_MS;
 	options.cache_bytes = cache_bytes;
 	return kvd_open(db, url, &options);
 }

@@ -72,7 +72,7 @@ COMMON_SRC := $(sort $(wildcard common/*.c common/softnic/*.c))
 CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
 SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c)))
 BENCH_SRC  := $(filter-out bench/main.c,$(sort $(wildcard bench/*.c)))
-MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c)
+MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/memcached/mcbench.c)
 # tests/test_*, race_*, conf_* and sys_* are programs; the other files in tests/ help all of them.
 TEST_SRC   := $(sort $(wildcard tests/test_*.c tests/race_*.c tests/conf_*.c tests/sys_*.c))
 HELPER_SRC := $(filter-out $(TEST_SRC),$(sort $(wildcard tests/*.c)))
@@ -99,7 +99,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .PHONY: all tests fuzzers fuzz check demo demo-rdma deps deps-test lint headers layers format fmt \
 	cppcheck scripts install uninstall clean help FORCE
 
-all: $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a  ## the programs and the library (default)
+all: $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/mcbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a  ## the programs and the library (default)
 	@:
 
 tests: $(TESTS)  ## the test programs, not run
@@ -139,6 +139,9 @@ $(B)/kvctl: $(O)/client/kvctl.o $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+# The same load generator on memcached instead of kvd, for bench/compare-memcached.sh.
+$(B)/mcbench: $(O)/bench/main.o $(O)/bench/memcached/mcbench.o $(O)/libbench.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm $(LDLIBS)
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)

@@ -100,7 +100,7 @@ cpu() {
 memcached_start "$mc_tcp" -l 127.0.0.1 -p "$mc_port" -U 0
 memcached_start "$mc_unix" -s "$tmp/memcached.sock"
 kvd_start softnic -o server.workers="$workers" -o memory.size=1g -o index.keys="$records"
-# With the control connection's only reader idle, kvd's workers sleep while memcached is measured.
+# Idle workers of kvd sleep, so they take nothing from memcached while that is measured.
 measure kvbench load load "$kvd_url" 1
 measure mcbench load load "$mc_tcp" 1
 measure mcbench load load "$mc_unix" 1

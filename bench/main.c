@@ -11,7 +11,7 @@
 #include "bench/props.h"
 #include "bench/report.h"
 #include "bench/runner.h"
-#include "bench/worker.h"
+#include "bench/client.h"
 #include "bench/workload.h"
 #include "client/kvd.h"
 #include "common/parse.h"
@@ -51,7 +51,7 @@ static void help(FILE *out)
 		"69 the server can't be reached, or the connection was lost.\n"
 		"\n"
 		"Properties, with their defaults:\n",
-		WORKER_BATCH_MAX);
+		CLIENT_BATCH_MAX);
 	workload_help(out);
 }
 
@@ -92,7 +92,7 @@ static int take_batch(struct arguments *arguments, const char *text)
 	struct parse_why why;
 	uint64_t batch;
 
-	if (parse_uint(text, 1, WORKER_BATCH_MAX, &batch, &why))
+	if (parse_uint(text, 1, CLIENT_BATCH_MAX, &batch, &why))
 		return usage_error("-b: ", why.text);
 	arguments->run.batch = (unsigned int)batch;
 	return 0;

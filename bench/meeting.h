@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the worker threads and the main thread wait for each other between the parts of a run. A
- * worker arrives and sleeps until the main thread opens the gate; the main thread waits for all of
+ * Where the client threads and the main thread wait for each other between the parts of a run. A
+ * client arrives and sleeps until the main thread opens the gate; the main thread waits for all of
  * them and meanwhile takes signals and prints progress.
  *
- * Threads: meeting_arrive() is for workers, the others for the main thread. What one side did before
+ * Threads: meeting_arrive() is for clients, the others for the main thread. What one side did before
  * it came to the meeting is seen by the other after it.
  */
 #ifndef KVD_BENCH_MEETING_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct meeting {
-	int arrivals; /* eventfd, plus 1 for each worker that arrives */
+	int arrivals; /* eventfd, plus 1 for each client that arrives */
 	int signals;  /* signalfd for SIGINT and SIGTERM */
 	pthread_mutex_t lock;
 	pthread_cond_t opened;
@@ -39,7 +39,7 @@ void meeting_release(struct meeting *meeting);
 void meeting_arrive(struct meeting *meeting, unsigned int gate);
 
 /*
- * Waits until @count workers have arrived. The first signal calls watch->interrupted and unblocks
+ * Waits until @count clients have arrived. The first signal calls watch->interrupted and unblocks
  * signals, so that the second one ends the process.
  */
 void meeting_wait(struct meeting *meeting, unsigned int count, const struct meeting_watch *watch);

@@ -2,7 +2,7 @@
 /*
  * The course of a run. Workers and the main thread meet three times:
  *
- *	worker			main
+ *	client			main
  *	connect
  *	gate 0			are all connected? if not, stop
  *	warm up
@@ -34,8 +34,8 @@ struct runner;
 struct seat {
 	pthread_t thread;
 	struct runner *runner;
-	struct worker *worker;
-	struct kvd_stats before; /* of the worker's handle when the measured part began */
+	struct client *client;
+	struct kvd_stats before; /* of the client's handle when the measured part began */
 };
 
 struct runner {
@@ -66,7 +66,7 @@ static void warm_up(struct seat *seat)
 	if (seat->runner->load->phase == PHASE_LOAD ||
 	    (!workload->warmup_ns && !workload->warmup_operations))
 		return;
-	worker_run(seat->worker, share(seat, workload->warmup_operations),
+	client_run(seat->client, share(seat, workload->warmup_operations),
 		   workload->warmup_ns ? clock_ns() + workload->warmup_ns : 0);
 }
 
@@ -75,7 +75,7 @@ static void measured_part(struct seat *seat)
 	const struct runner *runner = seat->runner;
 	const uint64_t limit_s = runner->workload->max_execution_s;
 
-	worker_run(seat->worker, share(seat, runner->quota),
+	client_run(seat->client, share(seat, runner->quota),
 		   limit_s ? runner->start_ns + limit_s * SECOND_NS : 0);
 }
 
@@ -84,12 +84,12 @@ static void *seat_main(void *argument)
 	struct seat *seat = argument;
 	struct meeting *meeting = &seat->runner->meeting;
 
-	worker_connect(seat->worker);
+	client_connect(seat->client);
 	meeting_arrive(meeting, GATE_CONNECTED);
-	if (!seat->worker->status)
+	if (!seat->client->status)
 		warm_up(seat);
 	meeting_arrive(meeting, GATE_WARM);
-	if (!seat->worker->status)
+	if (!seat->client->status)
 		measured_part(seat);
 	meeting_arrive(meeting, GATE_MEASURED);
 	return NULL;
@@ -101,13 +101,13 @@ static void progress_print(void *context)
 	const char *label = runner->workload->label;
 	const uint64_t now_ns = clock_ns();
 	uint64_t done = 0, failed = 0;
-	struct worker *worker;
+	struct client *client;
 	unsigned int i;
 
 	for (i = 0; i < runner->seat_count; i++) {
-		worker = runner->seats[i].worker;
-		done += atomic_load_explicit(&worker->done, memory_order_relaxed);
-		failed += atomic_load_explicit(&worker->failed, memory_order_relaxed);
+		client = runner->seats[i].client;
+		done += atomic_load_explicit(&client->done, memory_order_relaxed);
+		failed += atomic_load_explicit(&client->failed, memory_order_relaxed);
 	}
 	fprintf(stderr, "%s%s%4.0f s  %" PRIu64 " operations  %.0f/s  %" PRIu64 " failed\n", label,
 		*label ? " " : "", (double)(now_ns - runner->start_ns) / 1e9, done,
@@ -124,7 +124,7 @@ static void interrupted(void *context)
 	atomic_store(&runner->load->stop, true);
 }
 
-static void workers_wait(struct runner *runner, bool progress)
+static void clients_wait(struct runner *runner, bool progress)
 {
 	const struct meeting_watch watch = {
 		.context = runner,
@@ -155,36 +155,36 @@ static void stats_add_since(struct kvd_stats *sum, const struct kvd_stats *after
 
 static void result_add(struct result *result, const struct seat *seat)
 {
-	const struct worker *worker = seat->worker;
+	const struct client *client = seat->client;
 	struct kvd_stats after;
 	int i;
 
 	for (i = 0; i < OPERATION_COUNT; i++) {
-		hist_merge(&result->stats[i].latency, &worker->stats[i].latency);
-		result->stats[i].not_found += worker->stats[i].not_found;
-		result->stats[i].failed += worker->stats[i].failed;
-		result->not_found += worker->stats[i].not_found;
-		result->failed += worker->stats[i].failed;
+		hist_merge(&result->stats[i].latency, &client->stats[i].latency);
+		result->stats[i].not_found += client->stats[i].not_found;
+		result->stats[i].failed += client->stats[i].failed;
+		result->not_found += client->stats[i].not_found;
+		result->failed += client->stats[i].failed;
 	}
-	result->operations += atomic_load(&worker->done);
-	result->wrong += worker->wrong;
-	if (worker->status)
-		result->ended = worker->status;
-	kvd_stats(worker->handle, &after);
+	result->operations += atomic_load(&client->done);
+	result->wrong += client->wrong;
+	if (client->status)
+		result->ended = client->status;
+	kvd_stats(client->handle, &after);
 	stats_add_since(&result->client, &after, &seat->before);
 }
 
-/* Everything is quiet: all workers wait to begin the measured part. */
+/* Everything is quiet: all clients wait to begin the measured part. */
 static void measure_begin(struct runner *runner, struct result *result)
 {
-	struct worker *worker;
+	struct client *client;
 	unsigned int i;
 
 	for (i = 0; i < runner->seat_count; i++) {
-		worker = runner->seats[i].worker;
-		result->failed += atomic_load(&worker->failed);
-		worker_reset(worker);
-		kvd_stats(worker->handle, &runner->seats[i].before);
+		client = runner->seats[i].client;
+		result->failed += atomic_load(&client->failed);
+		client_reset(client);
+		kvd_stats(client->handle, &runner->seats[i].before);
 	}
 	server_stats_sample(&runner->server_before, runner->control);
 	result->client_cpu_us = own_cpu_us();
@@ -223,36 +223,36 @@ static int connect_error(enum kvd_status status, const char *url, const char *er
 	}
 }
 
-/* Returns 0 if every worker is connected. */
+/* Returns 0 if every client is connected. */
 static int connections_check(const struct runner *runner)
 {
-	const struct worker *worker;
+	const struct client *client;
 	unsigned int i;
 
 	for (i = 0; i < runner->seat_count; i++) {
-		worker = runner->seats[i].worker;
-		if (worker->status)
-			return connect_error(worker->status, runner->load->url, worker->error);
+		client = runner->seats[i].client;
+		if (client->status)
+			return connect_error(client->status, runner->load->url, client->error);
 	}
 	return 0;
 }
 
-/* Goes through the three gates, the workers with it; with an @error from before, at once. */
+/* Goes through the three gates, the clients with it; with an @error from before, at once. */
 static int course_run(struct runner *runner, struct result *result, int error)
 {
 	if (error)
 		atomic_store(&runner->load->stop, true);
-	workers_wait(runner, false);
+	clients_wait(runner, false);
 	if (!error)
 		error = connections_check(runner);
 	if (error)
 		atomic_store(&runner->load->stop, true);
 	meeting_open(&runner->meeting);
-	workers_wait(runner, false);
+	clients_wait(runner, false);
 	if (!error)
 		measure_begin(runner, result);
 	meeting_open(&runner->meeting);
-	workers_wait(runner, runner->workload->status && !error);
+	clients_wait(runner, runner->workload->status && !error);
 	if (!error)
 		measure_end(runner, result);
 	meeting_open(&runner->meeting);
@@ -264,8 +264,8 @@ static void seats_destroy(struct runner *runner, unsigned int count)
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
-		worker_release(runner->seats[i].worker);
-		free(runner->seats[i].worker);
+		client_release(runner->seats[i].client);
+		free(runner->seats[i].client);
 	}
 	free(runner->seats);
 	runner->seats = NULL;
@@ -274,7 +274,7 @@ static void seats_destroy(struct runner *runner, unsigned int count)
 static int seats_create(struct runner *runner, unsigned int count, uint64_t seed)
 {
 	/* Whole cache lines, so that threads do not share any. */
-	const size_t size = (sizeof(struct worker) + 127) & ~(size_t)127;
+	const size_t size = (sizeof(struct client) + 127) & ~(size_t)127;
 	struct seat *seat;
 	unsigned int i;
 
@@ -284,10 +284,10 @@ static int seats_create(struct runner *runner, unsigned int count, uint64_t seed
 	for (i = 0; i < count; i++) {
 		seat = &runner->seats[i];
 		seat->runner = runner;
-		seat->worker = aligned_alloc(128, size);
-		if (seat->worker && !worker_init(seat->worker, runner->load, i, seed))
+		seat->client = aligned_alloc(128, size);
+		if (seat->client && !client_init(seat->client, runner->load, i, seed))
 			continue;
-		free(seat->worker);
+		free(seat->client);
 		seats_destroy(runner, i);
 		fprintf(stderr, "kvbench: no memory for %u threads\n", count);
 		return -ENOMEM;

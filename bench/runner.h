@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "bench/server_stats.h"
-#include "bench/worker.h"
+#include "bench/client.h"
 #include "bench/workload.h"
 #include "client/kvd.h"
 

@@ -155,7 +155,8 @@ static void bucket_arrived(struct kvd *handle, struct look_up *l)
 static bool item_verifies(const struct item *item, uint64_t bytes, uint64_t seed, uint64_t offset)
 {
 	return item->sum != ITEM_SUM_INVALID && item->key_len && item->key_len <= KEY_MAX &&
-	       item->value_len <= VALUE_MAX && item_bytes(item->key_len, item->value_len) <= bytes &&
+	       item->value_len <= VALUE_MAX &&
+	       item_bytes(item->key_len, item->value_len) <= bytes &&
 	       item_sum(item, seed, offset) == item->sum;
 }
 
@@ -165,8 +166,8 @@ static bool item_is_for(const struct item *item, const struct kvd_get_request *r
 	       !memcmp(item->data, request->key, request->key_len);
 }
 
-static enum kvd_status deliver(struct kvd_get_request *request, const void *value,
-			       size_t value_len, uint64_t version, uint32_t flags)
+static enum kvd_status deliver(struct kvd_get_request *request, const void *value, size_t value_len,
+			       uint64_t version, uint32_t flags)
 {
 	request->item = (struct kvd_item){
 		.value_len = value_len,
@@ -260,7 +261,8 @@ static enum kvd_status read_copy(struct kvd *handle, struct look_up *l,
 		return status;
 	item = (const struct item *)handle->scratch.base;
 	if (!item_verifies(item, bytes, response->seed, offset) || !item_is_for(item, l->request))
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server's copy of a value is damaged");
+		return kvd_fail(handle, KVD_ERR_PROTOCOL,
+				"the server's copy of a value is damaged");
 	finish(l, deliver(l->request, item->data + item->key_len, item->value_len, item->version,
 			  item->flags));
 	return KVD_OK;

@@ -19,8 +19,8 @@ const char *kvd_version(void)
 const char *kvd_status_text(enum kvd_status status)
 {
 	switch (status) {
-#define X(name, number, text)                                                                     \
-	case KVD_##name:                                                                          \
+#define X(name, number, text)                                                                      \
+	case KVD_##name:                                                                           \
 		return text;
 		KVD_STATUS_MAP(X)
 #undef X

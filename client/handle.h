@@ -35,8 +35,8 @@ struct kvd {
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	uint32_t inline_max;
-	bool broken;	  /* the connection is gone for good */
-	bool recv_ready;  /* a response is in the buffer recv_index, recv_len bytes */
+	bool broken;	 /* the connection is gone for good */
+	bool recv_ready; /* a response is in the buffer recv_index, recv_len bytes */
 	uint32_t recv_index;
 	uint32_t recv_len;
 	uint32_t unsignaled;

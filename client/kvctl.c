@@ -271,9 +271,9 @@ static const struct {
 	int words_min, words_max; /* the command itself included */
 	int (*run)(struct kvd *db, const struct arguments *arguments);
 } commands[] = {
-	{ "get", 2, 2, command_get },	  { "put", 2, 3, command_put },
-	{ "del", 2, 2, command_del },	  { "stats", 1, 1, command_stats },
-	{ "info", 1, 1, command_info },	  { "ping", 1, 1, command_ping },
+	{ "get", 2, 2, command_get },	{ "put", 2, 3, command_put },
+	{ "del", 2, 2, command_del },	{ "stats", 1, 1, command_stats },
+	{ "info", 1, 1, command_info }, { "ping", 1, 1, command_ping },
 };
 
 static void parse_arguments(struct arguments *arguments, int argc, char **argv)

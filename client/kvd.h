@@ -57,34 +57,34 @@ extern "C" {
 /*
  * What a call can answer: X(name, number, text). The numbers are stable; new ones are only added.
  */
-#define KVD_STATUS_MAP(X)                                                                         \
-	/* Done. */                                                                               \
-	X(OK, 0, "ok")                                                                            \
-	/* The key is not in the store: a verified fact, not a guess. */                          \
-	X(NOT_FOUND, 1, "not found")                                                              \
-	/* An argument is out of its documented range; nothing was done. */                       \
-	X(ERR_INVALID, 2, "invalid argument")                                                     \
-	/* The value is longer than the server's max_value; nothing was done. */                  \
-	X(ERR_TOO_LARGE, 3, "value too large for this server")                                    \
-	/* The caller's buffer is too small; the length needed was returned. */                   \
-	X(ERR_BUFFER, 4, "buffer too small for the value")                                        \
-	/* The server's item memory is used up; the old value, if any, still stands. */           \
-	X(ERR_NO_SPACE, 5, "the server's memory is full")                                         \
-	/* The client could not allocate or register memory. */                                   \
-	X(ERR_NO_MEMORY, 6, "out of memory in the client")                                        \
-	/* The call took longer than timeout_ms. */                                               \
-	X(ERR_TIMEOUT, 7, "timed out")                                                            \
-	/* The connection is lost: the server stopped, crashed or closed it. */                   \
-	X(ERR_DISCONNECTED, 8, "connection lost")                                                 \
-	/* Nobody listens at the address, or the network does not lead there. */                  \
-	X(ERR_UNREACHABLE, 9, "server unreachable")                                               \
-	/* The server answered and refused the connection; kvd_error() has its reason. */         \
-	X(ERR_REFUSED, 10, "connection refused by the server")                                    \
-	/* The RDMA device failed, or none that fits the address exists. */                       \
-	X(ERR_DEVICE, 11, "RDMA device error")                                                    \
-	/* The server speaks another version, or sent what the protocol does not allow. */        \
-	X(ERR_PROTOCOL, 12, "protocol error")                                                     \
-	/* The server can't do this now (a bounded resource is in use); try again later. */       \
+#define KVD_STATUS_MAP(X)                                                                          \
+	/* Done. */                                                                                \
+	X(OK, 0, "ok")                                                                             \
+	/* The key is not in the store: a verified fact, not a guess. */                           \
+	X(NOT_FOUND, 1, "not found")                                                               \
+	/* An argument is out of its documented range; nothing was done. */                        \
+	X(ERR_INVALID, 2, "invalid argument")                                                      \
+	/* The value is longer than the server's max_value; nothing was done. */                   \
+	X(ERR_TOO_LARGE, 3, "value too large for this server")                                     \
+	/* The caller's buffer is too small; the length needed was returned. */                    \
+	X(ERR_BUFFER, 4, "buffer too small for the value")                                         \
+	/* The server's item memory is used up; the old value, if any, still stands. */            \
+	X(ERR_NO_SPACE, 5, "the server's memory is full")                                          \
+	/* The client could not allocate or register memory. */                                    \
+	X(ERR_NO_MEMORY, 6, "out of memory in the client")                                         \
+	/* The call took longer than timeout_ms. */                                                \
+	X(ERR_TIMEOUT, 7, "timed out")                                                             \
+	/* The connection is lost: the server stopped, crashed or closed it. */                    \
+	X(ERR_DISCONNECTED, 8, "connection lost")                                                  \
+	/* Nobody listens at the address, or the network does not lead there. */                   \
+	X(ERR_UNREACHABLE, 9, "server unreachable")                                                \
+	/* The server answered and refused the connection; kvd_error() has its reason. */          \
+	X(ERR_REFUSED, 10, "connection refused by the server")                                     \
+	/* The RDMA device failed, or none that fits the address exists. */                        \
+	X(ERR_DEVICE, 11, "RDMA device error")                                                     \
+	/* The server speaks another version, or sent what the protocol does not allow. */         \
+	X(ERR_PROTOCOL, 12, "protocol error")                                                      \
+	/* The server can't do this now (a bounded resource is in use); try again later. */        \
 	X(ERR_BUSY, 13, "server busy")
 
 enum kvd_status {
@@ -114,7 +114,8 @@ struct kvd_options {
 	/*
 	 * Size of the bucket cache in bytes; 0 turns it off, and then every GET takes two READs. A
 	 * cache of 15 bytes per key in the store remembers where every key is. Rounded down to a
-	 * power of two and never larger than the server's index. Default 16 MiB.
+	 * power of two and never larger than the server's index. Its pages are taken when first
+	 * used. Default 32 MiB.
 	 */
 	size_t cache_bytes;
 	/*
@@ -278,23 +279,23 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info);
 /*
  * What a handle has done: X(name, help). All count from kvd_open() and never go down.
  */
-#define KVD_STATS_MAP(X)                                                                          \
-	X(gets, "GETs answered, with any status")                                                 \
-	X(hits, "GETs that found their key")                                                      \
-	X(misses, "GETs that did not")                                                            \
-	X(puts, "PUTs answered, with any status")                                                 \
-	X(deletes, "DELETEs answered, with any status")                                           \
-	X(reads, "RDMA READs posted")                                                             \
-	X(read_bytes, "bytes asked for by RDMA READs")                                            \
-	X(bucket_reads, "RDMA READs of index buckets, of those in reads")                         \
-	X(round_trips, "times the client waited for the network: chains of READs and requests")   \
-	X(cache_hits, "GETs whose key the bucket cache led to")                                   \
-	X(cache_stale, "cached slots that no longer led to their key and were dropped")           \
-	X(retries, "times a GET read again because what it read was being changed")               \
-	X(fallbacks, "GETs that asked the server after get_tries reads or a colliding tag")       \
-	X(requests, "messages sent to the server")                                                \
-	X(sent_bytes, "bytes in them, pulled values not included")                                \
-	X(pulled_bytes, "bytes of values that the server fetched with RDMA READs")                \
+#define KVD_STATS_MAP(X)                                                                           \
+	X(gets, "GETs answered, with any status")                                                  \
+	X(hits, "GETs that found their key")                                                       \
+	X(misses, "GETs that did not")                                                             \
+	X(puts, "PUTs answered, with any status")                                                  \
+	X(deletes, "DELETEs answered, with any status")                                            \
+	X(reads, "RDMA READs posted")                                                              \
+	X(read_bytes, "bytes asked for by RDMA READs")                                             \
+	X(bucket_reads, "RDMA READs of index buckets, of those in reads")                          \
+	X(round_trips, "times the client waited for the network: chains of READs and requests")    \
+	X(cache_hits, "GETs whose key the bucket cache led to")                                    \
+	X(cache_stale, "cached slots that no longer led to their key and were dropped")            \
+	X(retries, "times a GET read again because what it read was being changed")                \
+	X(fallbacks, "GETs that asked the server after get_tries reads or a colliding tag")        \
+	X(requests, "messages sent to the server")                                                 \
+	X(sent_bytes, "bytes in them, pulled values not included")                                 \
+	X(pulled_bytes, "bytes of values that the server fetched with RDMA READs")                 \
 	X(sleeps, "times a call slept in the kernel for its completion")
 
 struct kvd_stats {

@@ -31,7 +31,7 @@ void kvd_options_init(struct kvd_options *options)
 	*options = (struct kvd_options){
 		.timeout_ms = 2000,
 		.connect_timeout_ms = 5000,
-		.cache_bytes = 16u << 20,
+		.cache_bytes = 32u << 20,
 		.spin_us = 200,
 		.get_tries = 16,
 	};

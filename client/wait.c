@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "common/barrier.h"
 #include "common/clock.h"
+#include "common/spin.h"
 
 #define POLL_MAX 16
 /* Longest sleep in one piece: a second look at what no event may ever tell (a lost peer). */
@@ -106,8 +106,7 @@ static bool arrived(const struct kvd *handle, const struct progress *progress, e
 }
 
 /* The slow half: armed, looked again, slept, until it is there or the time is over. */
-static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress,
-				   enum wr_kind kind)
+static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress, enum wr_kind kind)
 {
 	enum kvd_status status;
 	uint64_t now;
@@ -150,7 +149,7 @@ static enum kvd_status wait_for(struct kvd *handle, enum wr_kind kind)
 		}
 		if (now - start >= handle->options.spin_us * 1000ull)
 			return wait_asleep(handle, &progress, kind);
-		cpu_relax();
+		spin_pause(now - start);
 	}
 }
 

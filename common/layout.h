@@ -29,7 +29,8 @@
 #define VALUE_MAX (1u << 30) /* what max_value can be configured to */
 
 #define REGION_BYTES_MAX (512ull << 30) /* what a 32-bit overflow reference can reach */
-#define REGION_PAD 4096u /* readable tail, so that a READ rounded up to a slot's unit stays inside */
+#define REGION_PAD                                                                                 \
+	4096u /* readable tail, so that a READ rounded up to a slot's unit stays inside */
 
 /* The index: where the buckets are. */
 #define SEGMENTS_MAX 32u

@@ -68,8 +68,8 @@ struct wire_request {
 	uint8_t op;
 	uint8_t flags;
 	uint16_t key_len;
-	uint32_t value_len; /* bytes of value; behind the key unless WIRE_F_PULL */
-	uint32_t id;	    /* comes back in the response */
+	uint32_t value_len;  /* bytes of value; behind the key unless WIRE_F_PULL */
+	uint32_t id;	     /* comes back in the response */
 	uint32_t item_flags; /* PUT: stored with the value; STATS: number of the first line wanted */
 	uint64_t pull_addr;
 	uint32_t pull_rkey;
@@ -93,8 +93,8 @@ struct wire_response {
 	uint32_t value_len;  /* GET: of the value, even if it does not follow; else what follows */
 	uint32_t item_flags; /* GET: the item's; STATS: the next line's number, 0 = that was all */
 	uint64_t version;    /* GET, PUT: the item's */
-	uint64_t slot;	     /* PUT: what now leads to the item; GET with WIRE_R_COPY: to the copy */
-	uint64_t seed;	     /* GET with WIRE_R_COPY */
+	uint64_t slot; /* PUT: what now leads to the item; GET with WIRE_R_COPY: to the copy */
+	uint64_t seed; /* GET with WIRE_R_COPY */
 };
 static_assert(sizeof(struct wire_response) == 40, "ABI");
 static_assert(offsetof(struct wire_response, version) == 16, "ABI");

@@ -37,12 +37,12 @@ struct item;
 struct pull {
 	struct item *item; /* NULL: none under way */
 	uint64_t hash;
-	uint64_t addr;	   /* next byte of the client's to ask for */
-	uint8_t *to;	   /* where it goes */
-	uint32_t left;	   /* bytes not asked for yet */
+	uint64_t addr; /* next byte of the client's to ask for */
+	uint8_t *to;   /* where it goes */
+	uint32_t left; /* bytes not asked for yet */
 	uint32_t rkey;
-	uint32_t id;	   /* of the request */
-	unsigned int out;  /* READs under way */
+	uint32_t id;	  /* of the request */
+	unsigned int out; /* READs under way */
 };
 
 struct conn {
@@ -57,12 +57,12 @@ struct conn {
 	_Atomic bool published; /* set last: orders all above before what conn_lookup() returns */
 
 	/* The worker's. */
-	bool open;    /* HELLO was answered */
-	bool stopped; /* failed or quiesced: nothing is to be posted */
-	uint32_t response_bytes; /* longest message the client takes */
-	uint32_t sq_used;	 /* work requests posted and not known to be done */
-	uint32_t sq_unsignaled;	 /* of those, posted since the last signaled one */
-	uint32_t batch_requests; /* in the batch being worked on */
+	bool open;			/* HELLO was answered */
+	bool stopped;			/* failed or quiesced: nothing is to be posted */
+	uint32_t response_bytes;	/* longest message the client takes */
+	uint32_t sq_used;		/* work requests posted and not known to be done */
+	uint32_t sq_unsignaled;		/* of those, posted since the last signaled one */
+	uint32_t batch_requests;	/* in the batch being worked on */
 	uint32_t sent_first, sent_last; /* response buffers under way, oldest first */
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* of the batch being worked on */

@@ -21,7 +21,8 @@
  * IBTA code 12 is 0.64 ms; code 0, rdma_cm's default, would be 655 ms.
  */
 #define RETRY_COUNT 7
-#define RNR_RETRY_COUNT 6 /* our responses to a client that posts no receives: it broke its promise */
+#define RNR_RETRY_COUNT                                                                            \
+	6 /* our responses to a client that posts no receives: it broke its promise */
 #define MIN_RNR_TIMER 12
 
 static const struct device_ops *conn_ops(const struct conn *conn)

@@ -17,11 +17,11 @@ struct conn;
 
 /* The end of a connection, in the order of the notes. See server/conn.h for the whole life. */
 enum note_type {
-	NOTE_FAILED,	/* worker -> control: the client broke the rules, or its queue pair failed */
-	NOTE_QUIESCE,	/* control -> worker: queue pair is in error; post nothing any more */
-	NOTE_QUIESCED,	/* worker -> control: the queue pair may be destroyed */
-	NOTE_RELEASE,	/* control -> worker: it is; release what the connection holds */
-	NOTE_RELEASED,	/* worker -> control: done, free it */
+	NOTE_FAILED,   /* worker -> control: the client broke the rules, or its queue pair failed */
+	NOTE_QUIESCE,  /* control -> worker: queue pair is in error; post nothing any more */
+	NOTE_QUIESCED, /* worker -> control: the queue pair may be destroyed */
+	NOTE_RELEASE,  /* control -> worker: it is; release what the connection holds */
+	NOTE_RELEASED, /* worker -> control: done, free it */
 	NOTE_TYPES,
 };
 

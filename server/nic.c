@@ -87,8 +87,8 @@ int nic_listen(struct nic *nic)
 	if (err)
 		log_error("can't listen on %s: %s", nic->dev->address, strerror(-err));
 	else
-		log_notice("listening on %s://%s", nic->dev->kind == DEVICE_VERBS ? "rdma" : "softnic",
-			   nic->dev->address);
+		log_notice("listening on %s://%s",
+			   nic->dev->kind == DEVICE_VERBS ? "rdma" : "softnic", nic->dev->address);
 	return err;
 }
 

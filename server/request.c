@@ -41,8 +41,7 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 	};
 }
 
-static void request_hello(struct replies *replies, struct conn *conn,
-			  const struct request *request)
+static void request_hello(struct replies *replies, struct conn *conn, const struct request *request)
 {
 	uint32_t most = replies->endpoint->worker->limits.buffer_bytes;
 	struct wire_welcome welcome;
@@ -96,9 +95,9 @@ static void reply_with_copy(struct replies *replies, struct reply *reply,
 	reply->head.version = conn->copy->version;
 	reply->head.item_flags = conn->copy->flags;
 	reply->head.value_len = conn->copy->value_len;
-	reply->head.slot =
-		slot_make(hash_tag(hash), region_offset(worker->writer.table->region, conn->copy),
-			  item_bytes(conn->copy->key_len, conn->copy->value_len));
+	reply->head.slot = slot_make(hash_tag(hash),
+				     region_offset(worker->writer.table->region, conn->copy),
+				     item_bytes(conn->copy->key_len, conn->copy->value_len));
 }
 
 static void request_get(struct replies *replies, struct conn *conn, const struct request *request,
@@ -174,8 +173,7 @@ static void request_delete(struct replies *replies, struct conn *conn,
 		stat_add(&worker->stats.delete_misses, 1);
 }
 
-static void request_stats(struct replies *replies, struct conn *conn,
-			  const struct request *request)
+static void request_stats(struct replies *replies, struct conn *conn, const struct request *request)
 {
 	struct reply *reply = reply_start(replies, conn, WIRE_STATS, request->id);
 	uint32_t size;

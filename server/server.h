@@ -12,12 +12,12 @@
 #include "server/worker.h"
 
 /* X(name, help): counted by the control thread. */
-#define CONTROL_STATS(X)                                                                          \
-	X(connections, "connections open")                                                        \
-	X(connections_total, "connections accepted since the start")                              \
-	X(connections_rejected, "connections refused")                                            \
-	X(connections_expired, "connections closed at a deadline")                                \
-	X(srq_limits, "times receives ran low on a shared receive queue")                         \
+#define CONTROL_STATS(X)                                                                           \
+	X(connections, "connections open")                                                         \
+	X(connections_total, "connections accepted since the start")                               \
+	X(connections_rejected, "connections refused")                                             \
+	X(connections_expired, "connections closed at a deadline")                                 \
+	X(srq_limits, "times receives ran low on a shared receive queue")                          \
 	X(async_errors, "asynchronous errors reported by a device")
 
 struct control_stats {

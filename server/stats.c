@@ -122,7 +122,8 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 	unsigned int i;
 
 	for (i = 0; i < server->worker_count; i++)
-		sum += stat_read((const uint64_t *)((const char *)&server->workers[i].stats + offset));
+		sum += stat_read(
+			(const uint64_t *)((const char *)&server->workers[i].stats + offset));
 	return sum;
 }
 

@@ -12,24 +12,24 @@
 struct server;
 
 /* X(name, help): what belongs to no module with counters of its own. */
-#define PROCESS_STATS(X)                                                                          \
-	X(version, "of the server")                                                               \
-	X(pid, "its process")                                                                     \
-	X(uptime_s, "seconds since it started")                                                   \
-	X(cpu_user_us, "CPU time of the process in user mode, microseconds")                      \
-	X(cpu_system_us, "CPU time of the process in the kernel, microseconds")                   \
-	X(workers, "worker threads")                                                              \
-	X(device.N.kind, "verbs or softnic, for each device")                                     \
-	X(device.N.name, "its name")                                                              \
-	X(device.N.address, "where it listens")                                                   \
-	X(device.N.why, "why it was chosen")                                                      \
-	X(items, "keys in the store")                                                             \
-	X(region_bytes, "size of the region")                                                     \
-	X(region_page_bytes, "size of its pages")                                                 \
-	X(index_buckets, "home buckets")                                                          \
-	X(index_bytes, "bytes in them")                                                           \
-	X(item_memory_bytes, "bytes for items and overflow buckets")                              \
-	X(item_memory_used_bytes, "of those, in use")                                             \
+#define PROCESS_STATS(X)                                                                           \
+	X(version, "of the server")                                                                \
+	X(pid, "its process")                                                                      \
+	X(uptime_s, "seconds since it started")                                                    \
+	X(cpu_user_us, "CPU time of the process in user mode, microseconds")                       \
+	X(cpu_system_us, "CPU time of the process in the kernel, microseconds")                    \
+	X(workers, "worker threads")                                                               \
+	X(device.N.kind, "verbs or softnic, for each device")                                      \
+	X(device.N.name, "its name")                                                               \
+	X(device.N.address, "where it listens")                                                    \
+	X(device.N.why, "why it was chosen")                                                       \
+	X(items, "keys in the store")                                                              \
+	X(region_bytes, "size of the region")                                                      \
+	X(region_page_bytes, "size of its pages")                                                  \
+	X(index_buckets, "home buckets")                                                           \
+	X(index_bytes, "bytes in them")                                                            \
+	X(item_memory_bytes, "bytes for items and overflow buckets")                               \
+	X(item_memory_used_bytes, "of those, in use")                                              \
 	X(item_memory_failures, "times there was no memory for an item")
 
 /*

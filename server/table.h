@@ -39,12 +39,12 @@ struct table {
 };
 
 /* X(name, help) */
-#define TABLE_STATS(X)                                                                            \
-	X(inserts, "keys added")                                                                  \
-	X(replaces_in_place, "values rewritten where they were")                                  \
-	X(replaces_elsewhere, "values written to other memory")                                   \
-	X(removes, "keys removed")                                                                \
-	X(overflow_buckets, "overflow buckets in use")                                            \
+#define TABLE_STATS(X)                                                                             \
+	X(inserts, "keys added")                                                                   \
+	X(replaces_in_place, "values rewritten where they were")                                   \
+	X(replaces_elsewhere, "values written to other memory")                                    \
+	X(removes, "keys removed")                                                                 \
+	X(overflow_buckets, "overflow buckets in use")                                             \
 	X(chain_full, "PUTs that failed because the chain of their bucket is full")
 
 struct table_stats {

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "common/barrier.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/spin.h"
 #include "server/pull.h"
 #include "server/request.h"
 #include "server/server.h"
@@ -268,7 +268,7 @@ static void *worker_run(void *arg)
 			worker_sleep(worker);
 			idle_since = 0;
 		} else {
-			cpu_relax();
+			spin_pause(now - idle_since);
 		}
 	}
 	rcu_unregister_thread();

@@ -50,7 +50,7 @@ struct endpoint {
 	struct cds_lfht *conns; /* by qp_num */
 
 	/* The control thread's. */
-	uint32_t credits;    /* windows not granted yet, in requests */
+	uint32_t credits; /* windows not granted yet, in requests */
 	uint32_t conns_count;
 	uint32_t conns_max;
 };
@@ -67,23 +67,23 @@ struct worker_limits {
 };
 
 /* X(name, help); sums over all workers are in the server's statistics. */
-#define WORKER_STATS(X)                                                                           \
-	X(requests, "requests taken")                                                             \
-	X(gets, "GETs by request")                                                                \
-	X(get_misses, "of those, not found")                                                      \
-	X(get_copies, "of those, answered with a copy for the client to read")                    \
-	X(puts, "PUTs")                                                                           \
-	X(put_no_space, "of those, failed because the memory is full")                            \
-	X(put_too_large, "of those, failed because the value is larger than max_value")           \
-	X(deletes, "DELETEs")                                                                     \
-	X(delete_misses, "of those, not found")                                                   \
-	X(pulls, "large values read from clients")                                                \
-	X(pull_bytes, "bytes in them")                                                            \
-	X(batches, "batches of completions")                                                      \
-	X(responses, "responses sent")                                                            \
-	X(responses_signaled, "of those, signaled")                                               \
-	X(sleeps, "times a worker went to sleep")                                                 \
-	X(connections_failed, "connections closed for a broken rule or a failed queue pair")      \
+#define WORKER_STATS(X)                                                                            \
+	X(requests, "requests taken")                                                              \
+	X(gets, "GETs by request")                                                                 \
+	X(get_misses, "of those, not found")                                                       \
+	X(get_copies, "of those, answered with a copy for the client to read")                     \
+	X(puts, "PUTs")                                                                            \
+	X(put_no_space, "of those, failed because the memory is full")                             \
+	X(put_too_large, "of those, failed because the value is larger than max_value")            \
+	X(deletes, "DELETEs")                                                                      \
+	X(delete_misses, "of those, not found")                                                    \
+	X(pulls, "large values read from clients")                                                 \
+	X(pull_bytes, "bytes in them")                                                             \
+	X(batches, "batches of completions")                                                       \
+	X(responses, "responses sent")                                                             \
+	X(responses_signaled, "of those, signaled")                                                \
+	X(sleeps, "times a worker went to sleep")                                                  \
+	X(connections_failed, "connections closed for a broken rule or a failed queue pair")       \
 	X(protocol_errors, "messages that break the protocol")
 
 struct worker_stats {

@@ -513,7 +513,7 @@ void race_options_parse(struct race_options *options, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:t:s:w:r:u:")) != -1) {
+	while ((c = getopt(argc, argv, "n:t:s:w:r:T:u:")) != -1) {
 		switch (c) {
 		case 'n':
 			options->reads = strtoull(optarg, NULL, 0);
@@ -531,13 +531,16 @@ void race_options_parse(struct race_options *options, int argc, char **argv)
 		case 'r':
 			options->readers = threads(optarg);
 			break;
+		case 'T':
+			options->tear = (unsigned int)strtoul(optarg, NULL, 0);
+			break;
 		case 'u':
 			options->url = optarg;
 			break;
 		default:
 			fprintf(stderr,
 				"Usage: %s [-n READS] [-t SECONDS] [-s SEED] [-w WRITERS] "
-				"[-r READERS] [-u URL]\n",
+				"[-r READERS] [-T BYTES] [-u URL]\n",
 				argv[0]);
 			exit(EXIT_FAILURE);
 		}

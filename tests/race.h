@@ -28,7 +28,8 @@ struct race_options {
 	uint64_t reads;	      /* to stop after, all readers together; 0: never */
 	unsigned int seconds; /* to stop after; 0: never */
 	unsigned int writers, readers;
-	const char *url; /* of a server that runs already, or NULL */
+	unsigned int tear; /* softnic: bytes a READ copies at a time; 0: all */
+	const char *url;   /* of a server that runs already, or NULL */
 };
 
 /* Where handles come from: thread 0 to writers - 1 write, those after them read. */
@@ -37,7 +38,7 @@ struct race_side {
 	void *arg;
 };
 
-/* Reads the command line: -n READS, -t SECONDS, -s SEED, -w WRITERS, -r READERS, -u URL. */
+/* Reads the command line: -n READS, -t SECONDS, -s SEED, -w WRITERS, -r READERS, -T BYTES, -u URL. */
 void race_options_parse(struct race_options *options, int argc, char **argv);
 
 /*

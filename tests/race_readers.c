@@ -2,11 +2,14 @@
 /*
  * Races through everything: a whole server in this process, handles that connect to it over softnic,
  * writers with values from none to some that are pulled and some longer than a slot can tell, warm
- * and cold readers. Every answer is checked (tests/race.h). `race_readers -n 10000000` is the long
- * form. With -u URL it races on a server that runs already, which must be its own.
+ * and cold readers. READs copy a few bytes at a time and yield the CPU in between now and then (the
+ * device's fault plan): a whole copy is over too soon for a writer to meet it often. Every answer is
+ * checked (tests/race.h). `race_readers -n 10000000` is the long form. With -u URL it races on a
+ * server that runs already and that nobody else uses.
  */
 #include <signal.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +17,29 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/softnic/fault.h"
 #include "server/server.h"
 #include "tests/race.h"
 
 #define START_NS 20000000000ull
+/* Pieces of READs for each chance that others get to write in the middle of one. */
+#define PIECES_PER_YIELD 509
 
 static struct server server;
 static pthread_t server_thread;
 static char dir[] = "/tmp/kvd-race-XXXXXX";
 static char path[64], url[80];
 static int server_status;
+
+/* Few of the READs, or there would be few READs. */
+static void between_pieces(void *arg)
+{
+	static _Thread_local unsigned int pieces;
+
+	(void)arg;
+	if (++pieces % PIECES_PER_YIELD == 0)
+		sched_yield();
+}
 
 static void *serve(void *arg)
 {
@@ -104,11 +120,16 @@ static struct kvd *open_handle(void *arg, unsigned int thread, const struct kvd_
 
 int main(int argc, char **argv)
 {
-	struct race_options options = { .seed = 1, .seconds = 5, .writers = 2, .readers = 3 };
+	struct race_options options = {
+		.seed = 1, .seconds = 5, .writers = 2, .readers = 3, .tear = 48
+	};
 	struct race_side side = { .open = open_handle, .arg = url };
 	bool ok;
 
 	race_options_parse(&options, argc, argv);
+	if (options.tear)
+		fault_set(
+			&(struct fault_plan){ .tear = options.tear, .tear_hook = between_pieces });
 	if (options.url)
 		snprintf(url, sizeof(url), "%s", options.url);
 	else

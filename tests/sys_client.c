@@ -234,8 +234,7 @@ static int command_values(char **words)
 		      strstr(kvd_error(v.writer), "limits.max_value"),
 	      "one byte more than max_value: %s", kvd_error(v.writer));
 	check(kvd_put(v.writer, v.key, KVD_KEY_MAX + 1, "", 0, NULL, NULL) == KVD_ERR_INVALID &&
-		      kvd_get(v.writer, v.key, KVD_KEY_MAX + 1, NULL, 0, NULL) ==
-			      KVD_ERR_INVALID &&
+		      kvd_get(v.writer, v.key, KVD_KEY_MAX + 1, NULL, 0, NULL) == KVD_ERR_INVALID &&
 		      kvd_delete(v.writer, v.key, 0) == KVD_ERR_INVALID,
 	      "keys of 0 and 1025 bytes: %s", kvd_error(v.writer));
 	check(!kvd_ping(v.writer) && !kvd_ping(v.reader), "both connections are as good as before");
@@ -358,8 +357,7 @@ static enum kvd_status loop_get(struct loop *l, bool exact)
 {
 	struct kvd_item item;
 	uint64_t round;
-	enum kvd_status status =
-		kvd_get(l->db, l->key, strlen(l->key), l->got, l->bytes, &item);
+	enum kvd_status status = kvd_get(l->db, l->key, strlen(l->key), l->got, l->bytes, &item);
 
 	if (status)
 		return status;
@@ -386,7 +384,8 @@ static enum kvd_status loop_round(struct loop *l, const char *mode)
 /* URL, put|get|mix, KEY, BYTES, PAUSE_US: until SIGTERM or the connection is lost. */
 static int command_loop(char **words)
 {
-	struct loop l = { .db = must_connect(words[0]), .key = words[2],
+	struct loop l = { .db = must_connect(words[0]),
+			  .key = words[2],
 			  .bytes = (size_t)atol(words[3]) };
 	useconds_t pause_us = (useconds_t)atoi(words[4]);
 	uint64_t start = clock_ns();
@@ -511,8 +510,8 @@ static void fill_work(struct fill *f, bool pulled)
 	fill_delete(f, all - all / 4, all / 4);
 	for (n = all - all / 4; !status && n < all; n++)
 		status = fill_put(f, n, n + seed);
-	check(!status && fill_intact(f, seed) == all,
-	      "after deletes as many PUTs work again: %s", kvd_status_text(status));
+	check(!status && fill_intact(f, seed) == all, "after deletes as many PUTs work again: %s",
+	      kvd_status_text(status));
 	fill_delete(f, 0, all);
 }
 

@@ -173,8 +173,7 @@ static void take_response(struct peer *p, const struct ibv_wc *wc)
 
 	if (wc->byte_len >= sizeof(p->response)) {
 		memcpy(&p->response, message, sizeof(p->response));
-		memcpy(p->value, message + sizeof(p->response),
-		       wc->byte_len - sizeof(p->response));
+		memcpy(p->value, message + sizeof(p->response), wc->byte_len - sizeof(p->response));
 		p->responses++;
 	}
 	peer_post_recv(p, n);
@@ -612,12 +611,12 @@ static const char *malformed(const struct wire_request *head, size_t key_len, si
 	return send_and_expect_closed(&p, peer_fill(&p, head, key_len, value_len));
 }
 
-#define MALFORMED(name, key_bytes, value_bytes, ...)                                              \
-	static const char *case_##name(void)                                                      \
-	{                                                                                         \
-		const struct wire_request head = { __VA_ARGS__ };                                 \
-                                                                                                  \
-		return malformed(&head, key_bytes, value_bytes);                                  \
+#define MALFORMED(name, key_bytes, value_bytes, ...)                                               \
+	static const char *case_##name(void)                                                       \
+	{                                                                                          \
+		const struct wire_request head = { __VA_ARGS__ };                                  \
+                                                                                                   \
+		return malformed(&head, key_bytes, value_bytes);                                   \
 	}
 
 MALFORMED(op_0, 0, 0, .op = 0)
@@ -770,9 +769,9 @@ static const char *case_pull_half(void)
 	struct peer p;
 
 	peer_greet(&p);
-	return send_and_expect_closed(&p, fill_pull(&p, (uintptr_t)peer_data(&p) + DATA_BYTES / 2 +
-							    200000,
-						    p.mr->rkey, DATA_BYTES / 2));
+	return send_and_expect_closed(
+		&p, fill_pull(&p, (uintptr_t)peer_data(&p) + DATA_BYTES / 2 + 200000, p.mr->rkey,
+			      DATA_BYTES / 2));
 }
 
 static const char *case_pull_too_large(void)
@@ -913,15 +912,15 @@ static const char *case_read_early(void)
 	return error;
 }
 
-#define READ_FAILS(name, addr, rkey, bytes)                                                       \
-	static const char *case_##name(void)                                                      \
-	{                                                                                         \
-		struct wire_welcome *w;                                                           \
-		struct peer p;                                                                    \
-                                                                                                  \
-		peer_greet(&p);                                                                   \
-		w = &p.welcome;                                                                   \
-		return rdma_fails(&p, IBV_WR_RDMA_READ, addr, rkey, bytes);                       \
+#define READ_FAILS(name, addr, rkey, bytes)                                                        \
+	static const char *case_##name(void)                                                       \
+	{                                                                                          \
+		struct wire_welcome *w;                                                            \
+		struct peer p;                                                                     \
+                                                                                                   \
+		peer_greet(&p);                                                                    \
+		w = &p.welcome;                                                                    \
+		return rdma_fails(&p, IBV_WR_RDMA_READ, addr, rkey, bytes);                        \
 	}
 
 READ_FAILS(read_before, w->region_addr - 64, w->rkey, 64)
@@ -1147,8 +1146,8 @@ static unsigned int count_lines_at(const char *text, const char *second)
 	unsigned int lines = 0;
 
 	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
-		lines += !strncmp(text, second, strlen(second)) && strstr(text, "Z warn ") ==
-								       text + 23;
+		lines += !strncmp(text, second, strlen(second)) &&
+			 strstr(text, "Z warn ") == text + 23;
 	return lines;
 }
 

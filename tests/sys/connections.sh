@@ -15,7 +15,8 @@ ulimit -Sn "$(ulimit -Hn)"
 # file, number: holds connections until release, in the background
 hold() {
 	mkfifo "$tmp/hold.in"
-	"$build/tests/sys_client" hold "$url" "$2" <"$tmp/hold.in" >"$1" 2>&1 &
+	: >"$1"
+	"$build/tests/sys_client" hold "$url" "$2" <"$tmp/hold.in" >>"$1" 2>&1 &
 	holder=$!
 	pids+=("$holder")
 	exec 9>"$tmp/hold.in"

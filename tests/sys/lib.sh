@@ -239,14 +239,16 @@ client_start() {
 	local -n started=$1
 	local out=$2
 	shift 2
-	"$build/tests/sys_client" "$@" >"$out" 2>&1 &
+	# The child would empty it too, but later: await_line must not find what another one said.
+	: >"$out"
+	"$build/tests/sys_client" "$@" >>"$out" 2>&1 &
 	started=$!
 	pids+=("$started")
 }
 
 # file, pattern, pid: until the program says so; fails at once if it ends instead
 await_line() {
-	says() { grep -q -- "$2" "$1" || ended "$3"; }
+	says() { grep -qs -- "$2" "$1" || ended "$3"; }
 	wait_until "$DEADLINE_S" says "$1" "$2" "$3" && grep -q -- "$2" "$1" && return 0
 	echo "said instead of '$2':" && tail -n 5 "$1"
 	return 1

@@ -2,12 +2,12 @@
 /*
  * One thread of the load: its own kvd handle, its own random numbers, its own histograms.
  *
- * Threads: a struct worker belongs to its thread while worker_run() is on, but for the atomic
+ * Threads: a struct client belongs to its thread while client_run() is on, but for the atomic
  * members, which anyone may read. struct load is shared: what is not atomic in it does not change
- * while workers run.
+ * while clients run.
  */
-#ifndef KVD_BENCH_WORKER_H
-#define KVD_BENCH_WORKER_H
+#ifndef KVD_BENCH_CLIENT_H
+#define KVD_BENCH_CLIENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,18 +19,18 @@
 #include "client/kvd.h"
 #include "common/hist.h"
 
-#define WORKER_BATCH_MAX 1024
+#define CLIENT_BATCH_MAX 1024
 /* Lines printed about wrong values and about failed operations, each, in one run of kvbench. */
-#define WORKER_COMPLAINTS_MAX 10
+#define CLIENT_COMPLAINTS_MAX 10
 /* How long a thread that waits for its next turn sleeps before it looks whether to stop. */
-#define WORKER_NAP_NS UINT64_C(100000000)
+#define CLIENT_NAP_NS UINT64_C(100000000)
 
-/* What all workers share. */
+/* What all clients share. */
 struct load {
 	const struct workload *workload;
 	enum phase phase;
 	const char *url;
-	unsigned int batch; /* GETs posted together, 1 to WORKER_BATCH_MAX */
+	unsigned int batch; /* GETs posted together, 1 to CLIENT_BATCH_MAX */
 	struct keys keys;
 	_Atomic uint64_t next_record; /* of the load phase */
 	_Atomic bool stop;
@@ -48,7 +48,7 @@ struct read_slot {
 	char key[WORKLOAD_KEY_MAX];
 };
 
-struct worker {
+struct client {
 	struct load *load;
 	struct kvd *handle;
 	enum kvd_status status; /* of kvd_open(), or what ended the connection */
@@ -73,22 +73,22 @@ struct worker {
 };
 
 /*
- * Makes the worker ready to run but for its connection. @id tells it from the others. Returns 0 or
+ * Makes the client ready to run but for its connection. @id tells it from the others. Returns 0 or
  * -ENOMEM.
  */
-int worker_init(struct worker *worker, struct load *load, unsigned int id, uint64_t seed);
-void worker_release(struct worker *worker);
+int client_init(struct client *client, struct load *load, unsigned int id, uint64_t seed);
+void client_release(struct client *client);
 
 /* Connects. Returns whether that worked; else status and error say why not. */
-bool worker_connect(struct worker *worker);
+bool client_connect(struct client *client);
 
 /*
  * Works until @quota operations are done (0: no limit), @deadline_ns is over (0: none), load->stop
- * is set, or the connection is lost, which sets load->stop and worker->status.
+ * is set, or the connection is lost, which sets load->stop and client->status.
  */
-void worker_run(struct worker *worker, uint64_t quota, uint64_t deadline_ns);
+void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns);
 
 /* Forgets all that was measured. */
-void worker_reset(struct worker *worker);
+void client_reset(struct client *client);
 
-#endif /* KVD_BENCH_WORKER_H */
+#endif /* KVD_BENCH_CLIENT_H */

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operations of one thread, in YCSB's sense (CoreWorkload.java, doTransaction...()):
+ *
+ *	READ			GET, every byte checked
+ *	UPDATE			PUT of a new record, without reading the old one
+ *	INSERT			PUT of the next record
+ *	READ-MODIFY-WRITE	GET, then PUT; timed as a whole and also as READ and UPDATE
+ *
+ * With a batch size above 1 the GETs of READs wait until that many have come together and then go
+ * out as one chain; the latency of each is that of the chain.
+ */
+#include "bench/client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/record.h"
+#include "common/clock.h"
+
+static const char *const operation_names[OPERATION_COUNT] = { "READ", "UPDATE", "INSERT",
+							      "READ-MODIFY-WRITE" };
+
+/* After these the handle is good for nothing but to be closed: see kvd.h. */
+static bool status_is_fatal(enum kvd_status status)
+{
+	return status == KVD_ERR_TIMEOUT || status == KVD_ERR_DISCONNECTED ||
+	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
+}
+
+static bool may_complain(_Atomic int *shown)
+{
+	return atomic_fetch_add(shown, 1) < CLIENT_COMPLAINTS_MAX;
+}
+
+/* Counts an operation that ended with an error. */
+static void operation_failed(struct client *client, enum operation operation, const char *key,
+			     size_t key_len, enum kvd_status status)
+{
+	struct load *load = client->load;
+	const char *more = kvd_error(client->handle);
+
+	client->stats[operation].failed++;
+	atomic_fetch_add_explicit(&client->failed, 1, memory_order_relaxed);
+	if (status == KVD_ERR_BUFFER)
+		more = "the stored record is longer than fieldcount and fieldlength tell";
+	if (may_complain(&load->failures_shown))
+		fprintf(stderr, "kvbench: %s of %.*s failed: %s%s%s\n", operation_names[operation],
+			(int)key_len, key, kvd_status_text(status), *more ? ": " : "", more);
+	/* As in YCSB, a thread that loads gives up at its first failure. */
+	if (!status_is_fatal(status) && load->phase == PHASE_RUN)
+		return;
+	client->status = status;
+	snprintf(client->error, sizeof(client->error), "%s", more);
+	if (status_is_fatal(status))
+		atomic_store(&load->stop, true);
+}
+
+static void value_check(struct client *client, const struct kvd_get_request *request)
+{
+	struct record_fault fault;
+
+	if (!client->load->workload->check || !record_check(request->value, request->item.value_len,
+							    request->key, request->key_len, &fault))
+		return;
+	client->wrong++;
+	if (!may_complain(&client->load->wrong_shown))
+		return;
+	fprintf(stderr,
+		"kvbench: WRONG VALUE of %.*s (%zu bytes, version %" PRIu64 ", generation %" PRIx64
+		".%" PRIu64 "): %s: at byte %zu",
+		(int)request->key_len, (const char *)request->key, request->item.value_len,
+		request->item.version, fault.generation.writer, fault.generation.counter,
+		fault.what, fault.offset);
+	if (fault.field >= 0)
+		fprintf(stderr, " in field %d: expected 0x%02x, got 0x%02x", fault.field,
+			fault.expected, fault.got);
+	fputc('\n', stderr);
+}
+
+/* Accounts for one GET that took @ns. */
+static void read_done(struct client *client, const struct kvd_get_request *request, uint64_t ns)
+{
+	struct operation_stats *stats = &client->stats[OPERATION_READ];
+
+	if (request->status != KVD_OK && request->status != KVD_NOT_FOUND) {
+		operation_failed(client, OPERATION_READ, request->key, request->key_len,
+				 request->status);
+		return;
+	}
+	hist_record(&stats->latency, ns);
+	if (request->status == KVD_NOT_FOUND)
+		stats->not_found++;
+	else
+		value_check(client, request);
+}
+
+static void count_done(struct client *client, uint64_t operations)
+{
+	const uint64_t done = atomic_load_explicit(&client->done, memory_order_relaxed);
+
+	atomic_store_explicit(&client->done, done + operations, memory_order_relaxed);
+}
+
+/* Sends the GETs that wait, as one chain if they are several. */
+static void reads_flush(struct client *client)
+{
+	struct kvd_get_request *request = client->requests;
+	const uint64_t start = clock_ns();
+	unsigned int i;
+
+	if (!client->queued)
+		return;
+	if (client->queued > 1)
+		kvd_get_many(client->handle, client->requests, client->queued);
+	else
+		request->status = kvd_get(client->handle, request->key, request->key_len,
+					  request->value, request->value_size, &request->item);
+	client->now_ns = clock_ns();
+	for (i = 0; i < client->queued; i++)
+		read_done(client, &client->requests[i], client->now_ns - start);
+	client->queued = 0;
+}
+
+static void read_queue(struct client *client, uint64_t number)
+{
+	struct kvd_get_request *request = &client->requests[client->queued++];
+
+	request->key_len = workload_key(client->load->workload, number, (char *)request->key);
+	/* The last record here must not pass for an answer. */
+	memset(request->value, 0, RECORD_HEADER_SIZE);
+}
+
+static uint32_t field_length(struct client *client)
+{
+	const struct workload *workload = client->load->workload;
+	const uint64_t min = workload->field_length_min;
+	const uint64_t range = workload->field_length - min + 1;
+
+	if (workload->field_lengths == LENGTH_ZIPFIAN)
+		return (uint32_t)(min + zipfian_next(&client->lengths, &client->random, range));
+	return (uint32_t)(min + random_below(&client->random, range));
+}
+
+/* Builds a new record for @key where PUTs take it from. Returns its length. */
+static size_t build_next(struct client *client, const char *key, size_t key_len)
+{
+	const struct workload *workload = client->load->workload;
+	const struct record_shape shape = {
+		.field_count = (uint32_t)workload->field_count,
+		.length = (uint32_t)workload->field_length,
+		.lengths = client->field_lengths,
+	};
+	const struct record_generation generation = { client->writer, ++client->counter };
+	uint32_t i;
+
+	for (i = 0; client->field_lengths && i < shape.field_count; i++)
+		client->field_lengths[i] = field_length(client);
+	record_build(client->values + client->load->batch * client->value_size, &shape, &generation,
+		     key, key_len);
+	return record_size(&shape);
+}
+
+/* PUTs a new record under the key of @number. */
+static void write_one(struct client *client, enum operation operation, uint64_t number)
+{
+	const uint8_t *record = client->values + client->load->batch * client->value_size;
+	char key[WORKLOAD_KEY_MAX];
+	const size_t key_len = workload_key(client->load->workload, number, key);
+	const size_t len = build_next(client, key, key_len);
+	const uint64_t start = clock_ns();
+	enum kvd_status status;
+
+	status = kvd_put(client->handle, key, key_len, record, len, NULL, NULL);
+	client->now_ns = clock_ns();
+	if (status == KVD_OK)
+		hist_record(&client->stats[operation].latency, client->now_ns - start);
+	else
+		operation_failed(client, operation, key, key_len, status);
+}
+
+/* Inserts the next record of the run phase. */
+static void insert_next(struct client *client)
+{
+	struct counter *inserted = &client->load->keys.inserted;
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	uint64_t number;
+
+	/* Waits for another thread's insert, which its timeout bounds. */
+	while (!counter_take(inserted, &number)) {
+		if (atomic_load(&client->load->stop))
+			return;
+		nanosleep(&nap, NULL);
+	}
+	write_one(client, OPERATION_INSERT, number);
+	/* Failed or not, as in YCSB: else no later one could ever be read. */
+	counter_acknowledge(inserted, number);
+}
+
+static void read_modify_write(struct client *client, uint64_t number)
+{
+	struct operation_stats *stats = client->stats;
+	const uint64_t failed = stats[OPERATION_READ].failed + stats[OPERATION_UPDATE].failed;
+	uint64_t start;
+
+	reads_flush(client);
+	if (client->status)
+		return;
+	start = clock_ns();
+	read_queue(client, number);
+	reads_flush(client);
+	if (client->status)
+		return;
+	write_one(client, OPERATION_UPDATE, number);
+	if (stats[OPERATION_READ].failed + stats[OPERATION_UPDATE].failed == failed)
+		hist_record(&stats[OPERATION_RMW].latency, client->now_ns - start);
+}
+
+static enum operation operation_choose(struct client *client)
+{
+	const double *weights = client->load->workload->proportions;
+	double sum = 0, at;
+	int i, last = 0;
+
+	for (i = 0; i < OPERATION_COUNT; i++)
+		sum += weights[i];
+	at = random_double(&client->random) * sum;
+	for (i = 0; i < OPERATION_COUNT; i++) {
+		if (weights[i] <= 0)
+			continue;
+		if (at < weights[i])
+			return (enum operation)i;
+		at -= weights[i];
+		last = i;
+	}
+	return (enum operation)last; /* rounding */
+}
+
+static void transaction(struct client *client)
+{
+	const enum operation operation = operation_choose(client);
+	uint64_t number;
+
+	if (operation == OPERATION_INSERT) {
+		insert_next(client);
+		return;
+	}
+	number = key_chooser_next(&client->chooser, &client->random);
+	if (operation == OPERATION_UPDATE) {
+		write_one(client, OPERATION_UPDATE, number);
+	} else if (operation == OPERATION_RMW) {
+		read_modify_write(client, number);
+	} else {
+		read_queue(client, number);
+		if (client->queued == client->load->batch)
+			reads_flush(client);
+	}
+}
+
+static void load_next(struct client *client)
+{
+	write_one(client, OPERATION_INSERT, atomic_fetch_add(&client->load->next_record, 1));
+}
+
+/* Waits for this thread's turn under `target`, if there is one. */
+static void throttle(struct client *client, uint64_t start_ns, uint64_t done)
+{
+	const struct workload *workload = client->load->workload;
+	struct timespec until;
+	uint64_t turn, wake;
+
+	if (!workload->target)
+		return;
+	turn = start_ns + (uint64_t)((double)done * 1e9 * (double)workload->threads /
+				     (double)workload->target);
+	while (client->now_ns < turn && !atomic_load(&client->load->stop)) {
+		wake = client->now_ns + CLIENT_NAP_NS < turn ? client->now_ns + CLIENT_NAP_NS :
+							       turn;
+		until.tv_sec = (time_t)(wake / UINT64_C(1000000000));
+		until.tv_nsec = (long)(wake % UINT64_C(1000000000));
+		if (!workload->spin_sleep)
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		client->now_ns = clock_ns();
+	}
+}
+
+void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns)
+{
+	const bool load = client->load->phase == PHASE_LOAD;
+	const uint64_t start = clock_ns();
+	uint64_t done = 0;
+
+	client->now_ns = start;
+	while (!client->status && (!quota || done < quota) &&
+	       (!deadline_ns || client->now_ns < deadline_ns) &&
+	       !atomic_load_explicit(&client->load->stop, memory_order_relaxed)) {
+		if (load)
+			load_next(client);
+		else
+			transaction(client);
+		count_done(client, 1);
+		done++;
+		throttle(client, start, done);
+	}
+	if (!client->status)
+		reads_flush(client);
+	/* What was chosen but never sent was not done. */
+	count_done(client, (uint64_t)0 - client->queued);
+	client->queued = 0;
+}
+
+void client_reset(struct client *client)
+{
+	int i;
+
+	for (i = 0; i < OPERATION_COUNT; i++) {
+		hist_init(&client->stats[i].latency);
+		client->stats[i].not_found = 0;
+		client->stats[i].failed = 0;
+	}
+	atomic_store(&client->done, 0);
+	atomic_store(&client->failed, 0);
+}
+
+bool client_connect(struct client *client)
+{
+	const struct workload *workload = client->load->workload;
+	struct kvd_options options;
+
+	kvd_options_init(&options);
+	options.timeout_ms = (uint32_t)workload->timeout_ms;
+	options.connect_timeout_ms = (uint32_t)workload->connect_timeout_ms;
+	options.cache_bytes = workload->cache_bytes;
+	options.spin_us = (uint32_t)workload->spin_us;
+	options.get_tries = (uint32_t)workload->get_tries;
+	client->status = kvd_open(&client->handle, client->load->url, &options);
+	if (client->status)
+		snprintf(client->error, sizeof(client->error), "%s", kvd_error(NULL));
+	return client->status == KVD_OK;
+}
+
+static void requests_init(struct client *client)
+{
+	unsigned int i;
+
+	for (i = 0; i < client->load->batch; i++) {
+		client->requests[i].key = client->slots[i].key;
+		client->requests[i].value = client->values + i * client->value_size;
+		client->requests[i].value_size = client->value_size;
+	}
+}
+
+int client_init(struct client *client, struct load *load, unsigned int id, uint64_t seed)
+{
+	const struct workload *workload = load->workload;
+	const uint64_t lengths = workload->field_length - workload->field_length_min + 1;
+
+	memset(client, 0, sizeof(*client));
+	client->load = load;
+	random_init(&client->random, seed + id);
+	client->writer = random_next(&client->random);
+	client->value_size = workload_record_max(workload);
+	client->requests = calloc(load->batch, sizeof(*client->requests));
+	client->slots = calloc(load->batch, sizeof(*client->slots));
+	client->values = calloc(load->batch + 1, client->value_size);
+	if (workload->field_lengths != LENGTH_CONSTANT)
+		client->field_lengths = calloc(workload->field_count, sizeof(uint32_t));
+	if (!client->requests || !client->slots || !client->values ||
+	    (workload->field_lengths != LENGTH_CONSTANT && !client->field_lengths)) {
+		client_release(client);
+		return -ENOMEM;
+	}
+	if (workload->field_lengths == LENGTH_ZIPFIAN)
+		zipfian_init(&client->lengths, lengths);
+	key_chooser_init(&client->chooser, &load->keys);
+	requests_init(client);
+	client_reset(client);
+	return 0;
+}
+
+void client_release(struct client *client)
+{
+	kvd_close(client->handle);
+	free(client->requests);
+	free(client->slots);
+	free(client->values);
+	free(client->field_lengths);
+	memset(client, 0, sizeof(*client));
+}

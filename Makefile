@@ -9,6 +9,7 @@
 #        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= ... for install
 #        JOBS=2    what check and demo build and test at once
 #        T=pattern only the tests whose name matches, in check
+#        FUZZ_SECONDS=20 for each target, in fuzz
 
 VERSION = $(shell awk '/^.define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } \
 	END { print v }' client/kvd.h)
@@ -154,6 +155,12 @@ fuzz_make = $(MAKE) --no-print-directory $(SUBJOBS) CC=clang SAN=fuzzer-no-link,
 fuzzers:  ## the fuzz targets in build/fuzz/, by clang
 	@+$(fuzz_make) fuzz-programs
 .PHONY: fuzz-programs
+
+FUZZ_SECONDS ?= 20
+fuzz: fuzzers  ## runs each fuzz target for FUZZ_SECONDS; findings and new inputs in build/fuzz/
+	@for f in $(notdir $(FUZZ_SRC:.c=)); do mkdir -p build/fuzz/new/$$f && \
+		build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ \
+		-verbosity=0 -print_final_stats=1 build/fuzz/new/$$f tests/fuzz/corpus/$$f || exit 1; done
 fuzz-programs: $(FUZZERS)
 
 deps:  ## installs what the build needs and is missing (Debian, Ubuntu)

@@ -5,6 +5,7 @@
 # as well as a new client at once after each, notices nothing (guarantees D and F).
 # shellcheck source=tests/sys/lib.sh
 . "$(dirname "$0")/lib.sh"
+neighbour= # set by client_start
 
 neighbour_ends_well() {
 	kill -TERM "$neighbour" && await_end "$neighbour" && forget "$neighbour"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# GETs cost the server no CPU time and no request (guarantee E): nothing but GETs for a while.
+# GETs cost the server no CPU time and no request (guarantee E): nothing but GETs for a while,
+# against as long a time of nothing.
 # KVD_TEST_LONG=1 does it for ten seconds.
 # shellcheck source=tests/sys/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # What the system tests share: a folder, a server on the device under test, clients, checks.
-# Sourced; tests/suite.sh says what is in the environment, and tests/sys/README.md the rest.
+# Sourced; tests/suite.sh says what is in the environment, and what is here says the rest.
 #
 # Nothing here waits for a time to pass: wait_until looks for a state, with a deadline that is far
 # away, because the same tests run under sanitizers and in an emulated machine.
@@ -127,7 +127,8 @@ forget() {
 	pids=(${kept[@]+"${kept[@]}"})
 }
 
-# device...: the configuration, in $tmp/kvd.ini
+# [devices]: the configuration, in $tmp/kvd.ini
+# shellcheck disable=SC2120 # the scripts give them
 config_write() {
 	cat >"$tmp/kvd.ini" <<-END
 		[server]

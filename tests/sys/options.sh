@@ -3,6 +3,7 @@
 # kvd's command line, its signals, and what it says of the device it uses (guarantee H).
 # shellcheck source=tests/sys/lib.sh
 . "$(dirname "$0")/lib.sh"
+get100000= put100= put1000000= # set by looping
 
 # status, pattern, kvd's arguments...: without a server that stays
 kvd_says() {
@@ -74,7 +75,6 @@ address_in_use() {
 	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" && grep -q ' error ' "$tmp/log2"
 }
 
-# The first server goes on serving, and its socket is still its own.
 check "-h names every option" kvd_says 0 'max_connections' -h
 check "-V" kvd_says 0 '^kvd [0-9]+\.[0-9]+\.[0-9]+$' -V
 check "--check-config of a good file" kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config

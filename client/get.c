@@ -166,8 +166,9 @@ static bool item_is_for(const struct item *item, const struct kvd_get_request *r
 	       !memcmp(item->data, request->key, request->key_len);
 }
 
-static enum kvd_status deliver(struct kvd_get_request *request, const void *value, size_t value_len,
-			       uint64_t version, uint32_t flags)
+static enum kvd_status deliver(struct kvd *handle, struct kvd_get_request *request,
+			       const void *value, size_t value_len, uint64_t version,
+			       uint32_t flags)
 {
 	request->item = (struct kvd_item){
 		.value_len = value_len,
@@ -175,7 +176,8 @@ static enum kvd_status deliver(struct kvd_get_request *request, const void *valu
 		.flags = flags,
 	};
 	if (value_len > request->value_size)
-		return KVD_ERR_BUFFER;
+		return kvd_fail(handle, KVD_ERR_BUFFER, "a value of %zu bytes: the buffer has %zu",
+				value_len, request->value_size);
 	if (value_len)
 		memcpy(request->value, value, value_len);
 	return KVD_OK;
@@ -185,8 +187,8 @@ static void deliver_item(struct kvd *handle, struct look_up *l, const struct ite
 {
 	if (l->cached)
 		handle->stats.cache_hits++;
-	finish(l, deliver(l->request, item->data + item->key_len, item->value_len, item->version,
-			  item->flags));
+	finish(l, deliver(handle, l->request, item->data + item->key_len, item->value_len,
+			  item->version, item->flags));
 }
 
 /* A slot led to something that is not valid there (any more). */
@@ -216,6 +218,16 @@ static void item_arrived(struct kvd *handle, struct look_up *l, const struct ite
 	}
 }
 
+/*
+ * A header that nothing has verified yet: what is clearly no item's must not make us allocate and
+ * read what its length says.
+ */
+static bool head_is_likely(const struct kvd *handle, const struct item *head)
+{
+	return head->sum != ITEM_SUM_INVALID && head->key_len && head->key_len <= KEY_MAX &&
+	       head->value_len <= handle->geometry.value_max;
+}
+
 /* Items too long for a slot to tell: first the header, for the length, then all of it. */
 static enum kvd_status read_long_item(struct kvd *handle, struct look_up *l)
 {
@@ -228,8 +240,7 @@ static enum kvd_status read_long_item(struct kvd *handle, struct look_up *l)
 		return status;
 	memcpy(&head, handle->scratch.base, sizeof(head));
 	bytes = item_bytes(head.key_len, head.value_len);
-	if (head.key_len > KEY_MAX || head.value_len > VALUE_MAX ||
-	    !region_holds(handle, offset, bytes)) {
+	if (!head_is_likely(handle, &head) || !region_holds(handle, offset, bytes)) {
 		item_stale(handle, l);
 		return KVD_OK;
 	}
@@ -260,11 +271,14 @@ static enum kvd_status read_copy(struct kvd *handle, struct look_up *l,
 	if (status)
 		return status;
 	item = (const struct item *)handle->scratch.base;
-	if (!item_verifies(item, bytes, response->seed, offset) || !item_is_for(item, l->request))
-		return kvd_fail(handle, KVD_ERR_PROTOCOL,
-				"the server's copy of a value is damaged");
-	finish(l, deliver(l->request, item->data + item->key_len, item->value_len, item->version,
-			  item->flags));
+	if (!item_verifies(item, bytes, response->seed, offset) || !item_is_for(item, l->request)) {
+		finish(l,
+		       kvd_fail(handle, KVD_ERR_BUSY,
+				"the server took its copy of the value back before it was read"));
+		return KVD_OK;
+	}
+	finish(l, deliver(handle, l->request, item->data + item->key_len, item->value_len,
+			  item->version, item->flags));
 	return KVD_OK;
 }
 
@@ -287,8 +301,8 @@ static enum kvd_status ask_server(struct kvd *handle, struct look_up *l)
 	if (!status && response.flags & WIRE_R_COPY)
 		return read_copy(handle, l, &response);
 	if (!status)
-		status = deliver(l->request, response.value, response.value_len, response.version,
-				 response.item_flags);
+		status = deliver(handle, l->request, response.value, response.value_len,
+				 response.version, response.item_flags);
 	finish(l, status);
 	return handle->broken ? status : KVD_OK;
 }

@@ -155,6 +155,7 @@ struct kvd;
  * KVD_ERR_DEVICE: there is no RDMA device here, or it failed.
  * KVD_ERR_NO_MEMORY: memory could not be allocated or registered (see RLIMIT_MEMLOCK).
  * KVD_ERR_TIMEOUT: it took longer than connect_timeout_ms.
+ * KVD_ERR_DISCONNECTED: the server closed the connection while it was being set up.
  */
 enum kvd_status kvd_open(struct kvd **handle, const char *url, const struct kvd_options *options);
 

@@ -342,6 +342,7 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 	unsigned int i;
 
 	*out = NULL;
+	open_error[0] = '\0';
 	if (!handle) {
 		snprintf(open_error, sizeof(open_error), "out of memory");
 		return KVD_ERR_NO_MEMORY;

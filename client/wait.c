@@ -147,7 +147,7 @@ static enum kvd_status wait_for(struct kvd *handle, enum wr_kind kind)
 			if (!handle->deadline_ns)
 				handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
 		}
-		if (now - start >= handle->options.spin_us * 1000ull)
+		if (now - start >= handle->options.spin_us * 1000ull || now >= handle->deadline_ns)
 			return wait_asleep(handle, &progress, kind);
 		spin_pause(now - start);
 	}

@@ -65,6 +65,11 @@ static int conn_create_qp(struct conn *conn)
 	};
 	int err = ops->create_qp(conn->id, endpoint->nic->pd, &attr, 0);
 
+	if (err == -EINVAL && endpoint->inline_max > sizeof(struct wire_response)) {
+		/* A device with less room in its work requests: bare responses have to fit. */
+		endpoint->inline_max = attr.cap.max_inline_data = sizeof(struct wire_response);
+		err = ops->create_qp(conn->id, endpoint->nic->pd, &attr, 0);
+	}
 	if (err)
 		return err;
 	conn->qp = conn->id->qp;

@@ -19,6 +19,7 @@
 #define KVD_SERVER_CONN_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <urcu-qsbr.h>
 #include <urcu/rculfhash.h>
@@ -67,7 +68,8 @@ struct conn {
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* of the batch being worked on */
 	struct pull pull;
-	struct item *copy; /* of the last GET whose value did not fit a response */
+	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is one */
+	struct item *copy;	      /* of the last GET whose value did not fit a response */
 
 	/* Written by the worker, read by the control thread. */
 	_Atomic bool greeted;

@@ -25,6 +25,9 @@
 	6 /* our responses to a client that posts no receives: it broke its promise */
 #define MIN_RNR_TIMER 12
 
+/* Events of one kind taken before notes, deadlines and signals have their turn. */
+#define EVENTS_AT_ONCE 64
+
 static const struct device_ops *conn_ops(const struct conn *conn)
 {
 	return conn->id->dev->ops;
@@ -209,9 +212,12 @@ static void device_failed(struct server *server, const struct nic *nic, const ch
 
 void control_cm_events(struct server *server, struct nic *nic)
 {
+	unsigned int count = 0;
 	struct cm_event event;
 
 	while (!nic->dev->ops->cm_get_event(nic->channel, &event)) {
+		if (++count == EVENTS_AT_ONCE)
+			server->events_left = true;
 		switch (event.type) {
 		case CM_CONNECT_REQUEST:
 			connect_request(server, nic, &event);
@@ -228,37 +234,90 @@ void control_cm_events(struct server *server, struct nic *nic)
 				conn_close(event.id->context);
 			break;
 		}
+		if (count >= EVENTS_AT_ONCE)
+			return;
 	}
+}
+
+/* The connection whose queue pair this is and still exists, or NULL. */
+static struct conn *conn_of_qp(const struct server *server, const struct ibv_qp *qp)
+{
+	struct conn *conn;
+
+	for (conn = server->conns; conn; conn = conn->next)
+		if (conn->qp == qp && conn->stage <= CONN_FLUSHING)
+			return conn;
+	return NULL;
 }
 
 static void last_wqe_reached(struct server *server, const struct ibv_qp *qp)
 {
-	struct conn *conn;
+	struct conn *conn = conn_of_qp(server, qp);
 
-	for (conn = server->conns; conn; conn = conn->next) {
-		if (conn->qp != qp || conn->stage > CONN_FLUSHING)
-			continue;
-		conn_close(conn);
-		conn_quiesce(conn);
+	if (!conn)
 		return;
-	}
+	conn_close(conn);
+	conn_quiesce(conn);
 }
 
-static void srq_limit_reached(struct server *server, struct nic *nic, struct ibv_srq *srq)
+static struct endpoint *next_endpoint(struct server *server, unsigned int *at)
 {
-	struct ibv_srq_attr attr = { .srq_limit = server->config.request.srq_depth / 8 };
+	unsigned int worker = *at / NIC_MAX, nic = *at % NIC_MAX;
+
+	if (worker >= server->worker_count)
+		return NULL;
+	*at += nic + 1 < server->nic_count ? 1 : NIC_MAX - nic;
+	return &server->workers[worker].endpoints[nic];
+}
+
+/* The event is one-shot and armed again by the next tick: a flood makes one a second, not more. */
+static void srq_limit_reached(struct server *server, struct nic *nic, const struct ibv_srq *srq)
+{
+	struct endpoint *endpoint;
+	unsigned int at = 0;
 
 	stat_add(&server->stats.srq_limits, 1);
 	log_ratelimited(LOG_WARN, 1, "device %s: receives run low: clients exceed their windows",
 			nic->dev->name);
-	nic->dev->ops->modify_srq(srq, &attr, IBV_SRQ_LIMIT);
+	while ((endpoint = next_endpoint(server, &at)))
+		if (endpoint->srq == srq)
+			endpoint->limit_reached = true;
+}
+
+void control_rearm(struct server *server)
+{
+	struct endpoint *endpoint;
+	unsigned int at = 0;
+
+	while ((endpoint = next_endpoint(server, &at)))
+		if (endpoint->limit_reached) {
+			endpoint->limit_reached = false;
+			endpoint_arm_srq_limit(endpoint);
+		}
+}
+
+/* Its client lost the right to it: not every device flushes a queue pair that such an event is of. */
+static void qp_failed(struct server *server, struct nic *nic,
+		      const struct device_async_event *event)
+{
+	struct conn *conn = conn_of_qp(server, event->qp);
+
+	stat_add(&server->stats.async_errors, 1);
+	if (!conn)
+		return;
+	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: %s on device %s", CONN_ARG(conn),
+			ibv_event_type_str(event->type), nic->dev->name);
+	conn_close(conn);
 }
 
 void control_async_events(struct server *server, struct nic *nic)
 {
 	struct device_async_event event;
+	unsigned int count = 0;
 
 	while (!nic->dev->ops->get_async_event(nic->dev, &event)) {
+		if (++count == EVENTS_AT_ONCE)
+			server->events_left = true;
 		switch (event.type) {
 		case IBV_EVENT_QP_LAST_WQE_REACHED:
 			last_wqe_reached(server, event.qp);
@@ -275,15 +334,14 @@ void control_async_events(struct server *server, struct nic *nic)
 		case IBV_EVENT_QP_FATAL:
 		case IBV_EVENT_QP_REQ_ERR:
 		case IBV_EVENT_QP_ACCESS_ERR:
-			stat_add(&server->stats.async_errors, 1);
-			log_ratelimited(LOG_WARN, 10, "device %s: queue pair 0x%06x: %s",
-					nic->dev->name, event.qp->qp_num,
-					ibv_event_type_str(event.type));
+			qp_failed(server, nic, &event);
 			break;
 		default:
 			log_info("device %s: %s", nic->dev->name, ibv_event_type_str(event.type));
 			break;
 		}
+		if (count >= EVENTS_AT_ONCE)
+			return;
 	}
 }
 

@@ -8,12 +8,17 @@
 
 #include "server/server.h"
 
-/* Takes the events of the device's connections. */
+/*
+ * Takes the events of the device's connections, up to a bound: server->events_left says that there
+ * may be more.
+ */
 void control_cm_events(struct server *server, struct nic *nic);
-/* Takes the device's asynchronous events. */
+/* Takes the device's asynchronous events, likewise. */
 void control_async_events(struct server *server, struct nic *nic);
 /* Takes the workers' notes. */
 void control_read_mail(struct server *server);
+/* Arms the limits of shared receive queues again that were reached. */
+void control_rearm(struct server *server);
 /* Closes the connections whose time is over. */
 void control_expire(struct server *server, uint64_t now_ns);
 /* Begins to close all. */

@@ -103,8 +103,8 @@ static void endpoint_fill_srq(struct endpoint *endpoint)
 	}
 }
 
-/* The second net under the credits: told when an eighth of the receives is left. */
-static int endpoint_arm_srq_limit(struct endpoint *endpoint)
+/* The second net under the credits. */
+int endpoint_arm_srq_limit(struct endpoint *endpoint)
 {
 	struct ibv_srq_attr attr = { .srq_limit = endpoint->worker->limits.srq_depth / 8 };
 
@@ -126,6 +126,10 @@ int endpoint_init(struct endpoint *endpoint, struct worker *worker, struct nic *
 	err = endpoint->conns ? endpoint_init_buffers(endpoint) : -ENOMEM;
 	if (!err)
 		err = endpoint_init_queues(endpoint);
+	if (!err) {
+		endpoint_fill_srq(endpoint);
+		err = endpoint_arm_srq_limit(endpoint);
+	}
 	if (err) {
 		log_error("worker %u on device %s: can't set up queues and buffers (%u receives of "
 			  "%u bytes): %s",
@@ -134,8 +138,7 @@ int endpoint_init(struct endpoint *endpoint, struct worker *worker, struct nic *
 		endpoint_release(endpoint);
 		return err;
 	}
-	endpoint_fill_srq(endpoint);
-	return endpoint_arm_srq_limit(endpoint);
+	return 0;
 }
 
 void endpoint_release(struct endpoint *endpoint)

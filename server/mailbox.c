@@ -32,10 +32,14 @@ void mailbox_wake(struct mailbox *mailbox)
 {
 	uint64_t one = 1;
 
-	atomic_store_explicit(&mailbox->pending, true, memory_order_release);
-	/* Fails only when the counter is full, and then the owner is being woken already. */
+	/*
+	 * First the fd: were it made readable after the owner had taken the note, nothing would tell
+	 * the owner to read it, and its sleep would end at once each time. It fails only when the
+	 * counter is full, and then the fd is readable.
+	 */
 	if (write(mailbox->event_fd, &one, sizeof(one)) < 0)
-		return;
+		log_debug("mailbox: %m");
+	atomic_store_explicit(&mailbox->pending, true, memory_order_release);
 }
 
 void mailbox_send(struct mailbox *mailbox, struct note *note)

@@ -41,7 +41,7 @@ static void usage(FILE *out)
 	      "  -V, --version       print the version and exit\n"
 	      "  -h, --help          print this and exit\n"
 	      "\n"
-	      "Signals: TERM and INT finish the requests under way and stop; HUP reopens the log.\n"
+	      "Signals: TERM and INT answer what has arrived and stop; HUP reopens the log.\n"
 	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 78 bad configuration.\n"
 	      "\n"
 	      "Options of the configuration:\n",

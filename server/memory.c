@@ -142,7 +142,7 @@ int mem_cache_init(struct mem_cache *cache, struct memory *memory)
 	size_t size = sizeof(cache->tcache);
 	int err;
 
-	*cache = (struct mem_cache){ .memory = memory };
+	*cache = (struct mem_cache){ .memory = memory, .flushed_at = UINT64_MAX };
 	err = -mallctl("tcache.create", &cache->tcache, &size, NULL, 0);
 	if (err)
 		log_error("memory: jemalloc refuses a thread cache: %s", strerror(-err));
@@ -164,11 +164,21 @@ static int mem_flags(const struct mem_cache *cache, size_t bytes)
 	return bytes == BUCKET_BYTES ? flags | MALLOCX_ALIGN(BUCKET_BYTES) : flags;
 }
 
-/* Blocks this thread has set aside can serve other sizes once they are back in the arena. */
+/*
+ * Blocks this thread has set aside can serve other sizes once they are back in the arena. Not tried
+ * again before something was freed: a full store must not cost every PUT a flush.
+ */
 static void *mem_alloc_flushed(struct mem_cache *cache, size_t bytes)
 {
+	void *p;
+
+	if (cache->flushed_at == cache->freed_bytes)
+		return NULL;
 	mallctl("tcache.flush", NULL, NULL, &cache->tcache, sizeof(cache->tcache));
-	return mallocx(bytes, mem_flags(cache, bytes));
+	p = mallocx(bytes, mem_flags(cache, bytes));
+	if (!p)
+		cache->flushed_at = cache->freed_bytes;
+	return p;
 }
 
 void *mem_alloc(struct mem_cache *cache, size_t bytes)

@@ -24,6 +24,7 @@ struct mem_cache {
 	uint64_t allocated_bytes; /* by this cache; stats add up all caches */
 	uint64_t freed_bytes;
 	uint64_t failures;
+	uint64_t flushed_at; /* freed_bytes when it was last flushed in vain */
 };
 
 /* At most one struct memory at a time exists in a process for a region. */

@@ -63,7 +63,7 @@ enum hugepages_mode {
 	X(server, max_connections, UINT, "1024", 1, 65536,                                         \
 	  "connections at a time; the next one is refused")                                        \
 	X(server, drain_timeout, TIME, "5s", 0, OPTION_S(600),                                     \
-	  "how long a stopping server waits for requests under way")                               \
+	  "how long a stopping server waits for large values on their way")                               \
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \
 	  "a connection that has not said HELLO by then is closed")                                \
 	X(server, pull_timeout, TIME, "30s", OPTION_MS(10), OPTION_S(600),                         \
@@ -96,7 +96,7 @@ enum hugepages_mode {
 	  "largest value a client may store")
 
 #define OPTIONS_request(X)                                                                         \
-	X(request, window, UINT, "8", 1, WIRE_WINDOW_MAX,                                          \
+	X(request, window, UINT, "8", 1, 31,                                          \
 	  "requests a connection may have outstanding")                                            \
 	X(request, buffer, SIZE, "2k", WIRE_REQUEST_MIN, WIRE_RESPONSE_MAX,                        \
 	  "receive buffer; a request that does not fit it is pulled from the client")              \

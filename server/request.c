@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "server/copy.h"
 #include "server/pull.h"
 #include "server/stat.h"
 #include "server/stats.h"
@@ -82,22 +83,23 @@ static void reply_with_copy(struct replies *replies, struct reply *reply,
 	struct conn *conn = reply->conn;
 	uint64_t seed = worker->copy_seed++;
 	enum wire_status status;
+	struct item *copy;
 
 	reply_drop_buffer(replies, reply);
-	status = table_copy(&worker->writer, hash, request->key, request->key_len, seed,
-			    &conn->copy);
+	status = table_copy(&worker->writer, hash, request->key, request->key_len, seed, &copy);
 	reply->head.status = (uint8_t)status;
 	if (status)
 		return;
+	copy_keep(worker, conn, copy);
 	stat_add(&worker->stats.get_copies, 1);
 	reply->head.flags = WIRE_R_COPY;
 	reply->head.seed = seed;
-	reply->head.version = conn->copy->version;
-	reply->head.item_flags = conn->copy->flags;
-	reply->head.value_len = conn->copy->value_len;
+	reply->head.version = copy->version;
+	reply->head.item_flags = copy->flags;
+	reply->head.value_len = copy->value_len;
 	reply->head.slot = slot_make(hash_tag(hash),
-				     region_offset(worker->writer.table->region, conn->copy),
-				     item_bytes(conn->copy->key_len, conn->copy->value_len));
+				     region_offset(worker->writer.table->region, copy),
+				     item_bytes(copy->key_len, copy->value_len));
 }
 
 static void request_get(struct replies *replies, struct conn *conn, const struct request *request,
@@ -185,14 +187,6 @@ static void request_stats(struct replies *replies, struct conn *conn, const stru
 					       &reply->head.item_flags);
 }
 
-/* A copy stands until the connection's next request. */
-static void drop_copy(struct replies *replies, struct conn *conn)
-{
-	if (conn->copy)
-		table_abandon(&replies->endpoint->worker->writer, conn->copy);
-	conn->copy = NULL;
-}
-
 void request_execute(struct replies *replies, struct conn *conn, const struct request *request,
 		     uint64_t hash)
 {
@@ -200,7 +194,7 @@ void request_execute(struct replies *replies, struct conn *conn, const struct re
 		conn_fail(conn, "a request before HELLO");
 		return;
 	}
-	drop_copy(replies, conn);
+	copy_drop(replies->endpoint->worker, conn);
 	switch (request->op) {
 	case WIRE_HELLO:
 		request_hello(replies, conn, request);

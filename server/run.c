@@ -19,6 +19,9 @@
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
 #define EVENTS_MAX 16
 
+/* How long a stopping server still answers: what had arrived by then gets there. */
+#define ANSWER_NS 100000000ull
+
 /* How long closing all connections may take at the end. */
 #define FORCE_NS 5000000000ull
 
@@ -84,6 +87,19 @@ static void loop_release(struct loop *loop)
 		close(loop->epoll_fd);
 }
 
+/* The second call does not wait for anything. */
+static void stop(struct server *server)
+{
+	uint64_t now = clock_ns();
+
+	if (server->drain_until_ns) {
+		server->drain_until_ns = 1;
+		return;
+	}
+	server->answer_until_ns = now + ANSWER_NS;
+	server->drain_until_ns = now + server->config.server.drain_timeout;
+}
+
 static void take_signals(struct loop *loop)
 {
 	struct server *server = loop->server;
@@ -96,10 +112,7 @@ static void take_signals(struct loop *loop)
 			continue;
 		}
 		log_notice("signal %u: stopping", info.ssi_signo);
-		/* The second one does not wait for requests under way. */
-		server->drain_until_ns = server->drain_until_ns ?
-						 1 :
-						 clock_ns() + server->config.server.drain_timeout;
+		stop(server);
 	}
 }
 
@@ -124,21 +137,39 @@ static void dispatch(struct loop *loop, uint64_t data)
 	}
 }
 
+/* What was left because of a bound, whether its fd is readable or not. */
+static void take_events_left(struct server *server)
+{
+	unsigned int i;
+
+	server->events_left = false;
+	for (i = 0; i < server->nic_count; i++) {
+		control_cm_events(server, &server->nics[i]);
+		control_async_events(server, &server->nics[i]);
+	}
+}
+
 /* Waits for the next events or the next tick. */
 static int loop_wait(struct loop *loop)
 {
 	struct server *server = loop->server;
-	bool hurry = server->drain_until_ns || control_flushing(server);
 	struct epoll_event events[EVENTS_MAX];
-	int i, n;
+	int i, n, timeout_ms = TICK_MS;
+
+	if (server->drain_until_ns || control_flushing(server))
+		timeout_ms = TICK_FLUSHING_MS;
+	if (server->events_left)
+		timeout_ms = 0;
 
 	rcu_thread_offline();
-	n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, hurry ? TICK_FLUSHING_MS : TICK_MS);
+	n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout_ms);
 	rcu_thread_online();
 	if (n < 0 && errno != EINTR) {
 		log_error("control: epoll_wait: %m");
 		return -errno;
 	}
+	if (server->events_left)
+		take_events_left(server);
 	for (i = 0; i < n; i++)
 		dispatch(loop, events[i].data.u64);
 	return 0;
@@ -150,7 +181,8 @@ static bool stopping_done(struct server *server, uint64_t now)
 	if (!server->drain_until_ns)
 		return false;
 	if (!server->force_until_ns) {
-		if (control_pulling(server) && now < server->drain_until_ns)
+		if (now < server->drain_until_ns &&
+		    (control_pulling(server) || now < server->answer_until_ns))
 			return false;
 		server->force_until_ns = now + FORCE_NS;
 		control_close_all(server);
@@ -173,6 +205,7 @@ static int loop_run(struct loop *loop)
 		control_expire(server, now);
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
+			control_rearm(server);
 			region_tick(&server->region, (uint64_t)time(NULL), server_items(server));
 		}
 	}

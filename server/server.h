@@ -43,7 +43,9 @@ struct server {
 	struct conn *conns;	    /* all, by next and prev */
 	uint32_t serial;	    /* of the next connection */
 	uint64_t drain_until_ns;    /* 0: not stopping */
+	uint64_t answer_until_ns;   /* stopping: requests are answered until then */
 	uint64_t force_until_ns;    /* 0: connections are not being closed yet */
+	bool events_left;	    /* a device may have more events than were taken at once */
 	bool failed;		    /* stopping because a device failed */
 };
 

@@ -96,12 +96,12 @@ static void store_lines(struct lines *l, const struct server *server)
 	uint64_t allocated = 0, freed = 0, failures = 0;
 	unsigned int i;
 
+	/* All that was freed first: what is freed was allocated before, by whomever. */
+	for (i = 0; i < server->worker_count; i++)
+		freed += stat_read(&server->workers[i].writer.cache.freed_bytes);
 	for (i = 0; i < server->worker_count; i++) {
-		const struct mem_cache *cache = &server->workers[i].writer.cache;
-
-		freed += stat_read(&cache->freed_bytes);
-		allocated += stat_read(&cache->allocated_bytes);
-		failures += stat_read(&cache->failures);
+		allocated += stat_read(&server->workers[i].writer.cache.allocated_bytes);
+		failures += stat_read(&server->workers[i].writer.cache.failures);
 	}
 	number(l, "items", server_items(server));
 	number(l, "region_bytes", server->region.bytes);

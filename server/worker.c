@@ -9,10 +9,14 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/spin.h"
+#include "server/copy.h"
 #include "server/pull.h"
 #include "server/request.h"
 #include "server/server.h"
 #include "server/stat.h"
+
+/* server/options.h: a window that a batch can't hold could not be seen to be exceeded. */
+static_assert(BATCH_MAX > 31, "request.window");
 
 /* A request of the batch being worked on. */
 struct work {
@@ -168,9 +172,7 @@ static void conn_release(struct conn *conn)
 	struct worker *worker = endpoint->worker;
 
 	pull_release(endpoint, conn);
-	if (conn->copy)
-		table_abandon(&worker->writer, conn->copy);
-	conn->copy = NULL;
+	copy_drop(worker, conn);
 	reply_release_all(endpoint, conn);
 	rcu_read_lock();
 	conn_remove(conn);
@@ -293,7 +295,7 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 {
 	int err;
 
-	worker->server = server;
+	TAILQ_INIT(&worker->copies);
 	worker->control = &server->mailbox;
 	worker->number = number;
 	worker->cpu = cpu;
@@ -317,6 +319,7 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 			goto release_endpoints;
 		worker->endpoint_count++;
 	}
+	worker->server = server; /* and now there is something to release */
 	return 0;
 
 release_endpoints:
@@ -325,7 +328,6 @@ release_endpoints:
 	table_writer_release(&worker->writer);
 release_mailbox:
 	mailbox_release(&worker->mailbox);
-	worker->server = NULL;
 	return err;
 }
 

@@ -53,6 +53,7 @@ struct endpoint {
 	uint32_t credits; /* windows not granted yet, in requests */
 	uint32_t conns_count;
 	uint32_t conns_max;
+	bool limit_reached; /* of the SRQ; to be armed again */
 };
 
 /* What each worker needs of the configuration. */
@@ -103,6 +104,8 @@ struct worker {
 	struct table_writer writer;
 	struct worker_limits limits;
 	struct worker_stats stats;
+	TAILQ_HEAD(, conn) copies; /* connections that have one, oldest first; server/copy.h */
+	uint64_t copies_bytes;
 	uint64_t copy_seed; /* the next copy's; random to begin with */
 	unsigned int number;
 	int cpu; /* to be pinned to, or -1 */
@@ -121,6 +124,8 @@ void worker_release(struct worker *worker);
 /* server/endpoint.c */
 int endpoint_init(struct endpoint *endpoint, struct worker *worker, struct nic *nic);
 void endpoint_release(struct endpoint *endpoint);
+/* Asks to be told when an eighth of the receives is left. 0 or a negative errno. */
+int endpoint_arm_srq_limit(struct endpoint *endpoint);
 /* Posts @count receive buffers in one chain. A failure ends the process: no request could come. */
 void endpoint_post_recvs(struct endpoint *endpoint, const uint32_t *buffers, unsigned int count);
 

@@ -59,14 +59,17 @@ static void damage_copy(struct direct *d, uint64_t offset, uint8_t *to, uint32_t
 		to[bytes - 1] ^= 1;
 }
 
-static void a_damaged_copy_breaks_the_connection(void **state)
+/* As if the server had needed the room: the handle is as good as before. */
+static void a_copy_taken_back(void **state)
 {
 	(void)state;
 	other_put("key", value, 60000);
 	direct->before_read = rewrite_at_item;
 	direct->after_read = damage_copy;
-	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_PROTOCOL);
-	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_BUSY);
+	direct->before_read = NULL;
+	direct->after_read = NULL;
+	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_OK);
 }
 
 static void lead_astray(struct direct *d, struct wire_response *response)
@@ -355,7 +358,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_large_value_rewritten_all_the_time),
-		CASE(a_damaged_copy_breaks_the_connection),
+		CASE(a_copy_taken_back),
 		CASE(a_copy_out_of_bounds),
 		CASE(no_memory_for_a_copy),
 		CASE(long_items),

@@ -95,6 +95,12 @@ void do_sn_grants_update(struct sn_qp *qp)
 		if (mr_readable(qp, mr) && !do_grant(qp, mr))
 			serves = 1;
 	}
+	/*
+	 * The right may be given before accept() has announced the queue pair: the peer has its answer,
+	 * sends, and is served already. Its READs are not to be refused for want of a file then.
+	 */
+	if (!qp->announced && qp->verbs.state == IBV_QPS_RTS)
+		serves = !!(qp->access & IBV_ACCESS_REMOTE_READ);
 	if (qp->mine)
 		side_store(&qp->mine->serves, serves);
 	pthread_mutex_unlock(&qp->lock);

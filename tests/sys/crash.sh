@@ -4,12 +4,12 @@
 # what the dead held comes back, and nobody hangs.
 # shellcheck source=tests/sys/lib.sh
 . "$(dirname "$0")/lib.sh"
-neighbour= getter= putter= large= # set by looping
+neighbour='' getter='' putter='' large='' # set by looping
 
-# Clients killed in each way.
+# How many clients are killed, and in the midst of what: operation and bytes.
 case $device in
-softnic) kills=4 ;;
-*) kills=2 ;;
+softnic) kills=4 specs="put:1000000 put:100 mix:300000 get:100" ;;
+*) kills=2 specs="put:1000000 put:100 get:100" ;;
 esac
 
 looping() { # variable, name, mode, bytes, pause
@@ -84,7 +84,7 @@ restarted_server_works() {
 check "the server starts" server_start || finish
 check "a neighbour works" looping neighbour neighbour mix 3000 1000 || finish
 # A first one leaves its key, which then stays at one length.
-for spec in put:1000000 put:100 mix:300000 get:100; do
+for spec in $specs; do
 	check "a first client, ${spec%:*} of ${spec#*:} bytes" kill_clients 1 "${spec%:*}" "${spec#*:}"
 	wait_until "$DEADLINE_S" stat_is connections 2
 	used_before=$(stat_of item_memory_used_bytes)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Full memory: a PUT fails with the reason, all that is there stays readable and can be written
-# over, and after deletes there is room again. KVD_TEST_LONG=1 does it with more lengths of values.
+# over, and after deletes there is room again.
 # shellcheck source=tests/sys/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -23,12 +23,15 @@ large_is_intact() {
 	kvctl get large1 | cmp - "$tmp/large"
 }
 
-sizes="1000 30000"
-if [ "${KVD_TEST_LONG:-}" = 1 ]; then
-	sizes="0 100 $sizes 200000"
-fi
+# With receive buffers of 16 KiB the value of 12,000 bytes still goes inside the request, and the one
+# of 30,000 is pulled. On verbs the machine is emulated: no small ones, which are many.
+case $device in
+softnic) sizes="1000 12000 30000" ;;
+*) sizes="12000 30000" ;;
+esac
 
-check "the server starts" server_start -o memory.size=16m -o index.keys=20000 || finish
+check "the server starts" server_start -o memory.size=16m -o index.keys=20000 \
+	-o request.buffer=16k || finish
 for size in $sizes; do
 	checks_of client fill "$url" "$size"
 done

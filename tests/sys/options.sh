@@ -3,7 +3,7 @@
 # kvd's command line, its signals, and what it says of the device it uses (guarantee H).
 # shellcheck source=tests/sys/lib.sh
 . "$(dirname "$0")/lib.sh"
-get100000= put100= put1000000= # set by looping
+get100000='' put100='' put1000000='' # set by looping
 
 # status, pattern, kvd's arguments...: without a server that stays
 kvd_says() {

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies of items set aside for one reader each: what a GET by request answers with when the value
+ * fits no response (server/table.h, table_copy()). A connection has one at a time, until its next
+ * request; a worker's copies together take at most one part in COPIES_SHARE of the item memory, and
+ * the oldest go first (guarantee G). Whose copy was taken back finds it invalid and asks again.
+ */
+#ifndef KVD_SERVER_COPY_H
+#define KVD_SERVER_COPY_H
+
+#include "server/worker.h"
+
+#define COPIES_SHARE 32
+
+/* Makes @item, a copy, that of @conn, which has none. */
+void copy_keep(struct worker *worker, struct conn *conn, struct item *item);
+/* Frees the connection's copy, if it has one. */
+void copy_drop(struct worker *worker, struct conn *conn);
+
+#endif /* KVD_SERVER_COPY_H */

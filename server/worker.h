@@ -104,7 +104,8 @@ struct worker {
 	struct table_writer writer;
 	struct worker_limits limits;
 	struct worker_stats stats;
-	TAILQ_HEAD(, conn) copies; /* connections that have one, oldest first; server/copy.h */
+	TAILQ_HEAD(copy_list, conn)
+	copies; /* connections that have one, oldest first; server/copy.h */
 	uint64_t copies_bytes;
 	uint64_t copy_seed; /* the next copy's; random to begin with */
 	unsigned int number;

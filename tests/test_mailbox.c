@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The mailbox: notes come in the order in which they were sent, all of them, and wake who sleeps. */
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,6 +127,40 @@ static void no_note_and_no_wake_up_is_lost(void **state)
 	assert_null(mailbox_take(&mailbox));
 }
 
+static struct note again;
+static _Atomic unsigned int sent;
+
+static void *send_one_by_one(void *arg)
+{
+	(void)arg;
+	for (unsigned int i = 1; i <= NOTES; i++) {
+		mailbox_send(&mailbox, &again);
+		atomic_store(&sent, i);
+		while (atomic_load(&sent))
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* An owner that takes a note while it is being sent must not find the fd readable for ever after. */
+static void what_was_taken_wakes_nobody(void **state)
+{
+	unsigned int i, got;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, send_one_by_one, NULL), 0);
+	for (i = 1; i <= NOTES; i++) {
+		for (got = 0; !got || mailbox_pending(&mailbox) || atomic_load(&sent) != i;)
+			if (mailbox_pending(&mailbox))
+				got += mailbox_take(&mailbox) != NULL;
+		assert_int_equal(got, 1);
+		assert_false(readable(0));
+		atomic_store(&sent, 0);
+	}
+	pthread_join(thread, NULL);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -135,6 +170,7 @@ int main(void)
 		CASE(in_order),
 		CASE(a_wake_without_a_note),
 		CASE(no_note_and_no_wake_up_is_lost),
+		CASE(what_was_taken_wakes_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

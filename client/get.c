@@ -333,7 +333,8 @@ static void round_add_item(struct kvd *handle, struct round *round, struct look_
 	uint64_t slot = l->slots[l->slot];
 	uint32_t bytes = slot_bytes(slot);
 
-	if (!region_holds(handle, slot_offset(slot), bytes)) {
+	/* No server makes a slot without a length or beyond the region; no READ is made of one. */
+	if (!bytes || !region_holds(handle, slot_offset(slot), bytes)) {
 		item_stale(handle, l);
 		return;
 	}

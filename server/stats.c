@@ -80,29 +80,24 @@ static void device_lines(struct lines *l, const struct server *server)
 	}
 }
 
-static uint64_t sum_table(const struct server *server, size_t offset)
+/* The sum over all workers of the counter at @offset of struct worker. */
+static uint64_t sum_workers(const struct server *server, size_t offset)
 {
 	uint64_t sum = 0;
 	unsigned int i;
 
 	for (i = 0; i < server->worker_count; i++)
-		sum += stat_read((const uint64_t *)((const char *)&server->workers[i].writer.stats +
-						    offset));
+		sum += stat_read((const uint64_t *)((const char *)&server->workers[i] + offset));
 	return sum;
 }
 
 static void store_lines(struct lines *l, const struct server *server)
 {
-	uint64_t allocated = 0, freed = 0, failures = 0;
-	unsigned int i;
+	/* What was freed is read first: it was allocated before, by whomever. */
+	uint64_t freed = sum_workers(server, offsetof(struct worker, writer.cache.freed_bytes));
+	uint64_t allocated = sum_workers(server,
+					 offsetof(struct worker, writer.cache.allocated_bytes));
 
-	/* All that was freed first: what is freed was allocated before, by whomever. */
-	for (i = 0; i < server->worker_count; i++)
-		freed += stat_read(&server->workers[i].writer.cache.freed_bytes);
-	for (i = 0; i < server->worker_count; i++) {
-		allocated += stat_read(&server->workers[i].writer.cache.allocated_bytes);
-		failures += stat_read(&server->workers[i].writer.cache.failures);
-	}
 	number(l, "items", server_items(server));
 	number(l, "region_bytes", server->region.bytes);
 	number(l, "region_page_bytes", server->region.page_bytes);
@@ -110,21 +105,12 @@ static void store_lines(struct lines *l, const struct server *server)
 	number(l, "index_bytes", geometry_buckets(&server->region.geometry) * BUCKET_BYTES);
 	number(l, "item_memory_bytes", memory_bytes(server->memory));
 	number(l, "item_memory_used_bytes", allocated - freed);
-	number(l, "item_memory_failures", failures);
-#define X(name, help) number(l, #name, sum_table(server, offsetof(struct table_stats, name)));
+	number(l, "item_memory_failures",
+	       sum_workers(server, offsetof(struct worker, writer.cache.failures)));
+#define X(name, help)                                                                              \
+	number(l, #name, sum_workers(server, offsetof(struct worker, writer.stats.name)));
 	TABLE_STATS(X)
 #undef X
-}
-
-static uint64_t sum_workers(const struct server *server, size_t offset)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < server->worker_count; i++)
-		sum += stat_read(
-			(const uint64_t *)((const char *)&server->workers[i].stats + offset));
-	return sum;
 }
 
 static void traffic_lines(struct lines *l, const struct server *server)
@@ -132,7 +118,7 @@ static void traffic_lines(struct lines *l, const struct server *server)
 #define X(name, help) number(l, #name, stat_read(&server->stats.name));
 	CONTROL_STATS(X)
 #undef X
-#define X(name, help) number(l, #name, sum_workers(server, offsetof(struct worker_stats, name)));
+#define X(name, help) number(l, #name, sum_workers(server, offsetof(struct worker, stats.name)));
 	WORKER_STATS(X)
 #undef X
 }

@@ -13,7 +13,8 @@
 
 VERSION = $(shell awk '/^.define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } \
 	END { print v }' client/kvd.h)
-SOMAJOR := 0
+# While the major version is 0 every minor one has an ABI of its own.
+SOMAJOR := 0.2
 
 PREFIX     ?= /usr/local
 BINDIR     ?= $(PREFIX)/bin
@@ -56,7 +57,7 @@ SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=clie
 # Asked for when first used: `make deps` has to run on a machine that has no pkg-config yet.
 libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 RDMA_LIBS   = $(call libs,RDMA_LIBS,libibverbs librdmacm)
-STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc)
+STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
 
 ifneq ($(findstring s,$(firstword -$(MAKEFLAGS))),s)

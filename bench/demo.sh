@@ -68,7 +68,7 @@ sum() {
 	echo $(($(figure "$tmp/run-a" "$1") + $(figure "$tmp/run-c" "$1")))
 }
 
-kvd_start "$device" -o memory.size=256m -o index.keys=100000
+kvd_start "$device" -o memory.size=256m -o memory.eviction=none
 say "kvd $(kvd_stat version) at $kvd_url"
 say "  device   $(kvd_stat device.0.kind) $(kvd_stat device.0.name): $(kvd_stat device.0.why)"
 say "  server   $(kvd_stat workers) workers, $(commas "$(kvd_stat region_bytes)") bytes of memory"

@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* What changes the store, or only talks to the server: one request, one response. */
+/* What changes one key: one request, one response. */
 #include <string.h>
 
 #include "client/handle.h"
 #include "common/clock.h"
 #include "common/sum.h"
 
-static uint64_t hash_of(const struct kvd *handle, const void *key, size_t key_len)
+static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT &&
+		      (int)WIRE_REPLACE == KVD_PUT_IF_PRESENT &&
+		      (int)WIRE_CAS == KVD_PUT_IF_VERSION && (int)WIRE_APPEND == KVD_PUT_APPEND &&
+		      (int)WIRE_PREPEND == KVD_PUT_PREPEND,
+	      "wire modes are those of the API");
+
+/* Where the key is now, so that a GET needs one READ. */
+static void learn_place(struct kvd *handle, const struct rpc *rpc, const struct response *response)
 {
-	return key_hash(key, key_len, handle->geometry.hash_seed);
+	uint64_t hash = key_hash(rpc->key, rpc->key_len, handle->geometry.hash_seed);
+
+	bcache_learn(&handle->cache, home_offset(handle, hash), response->slot);
+}
+
+/* Every change but DELETE is a PUT to the statistics. */
+static void count_put(struct kvd *handle, uint64_t start_ns)
+{
+	handle->stats.puts++;
+	hist_record(&handle->latency[KVD_OP_PUT], clock_ns() - start_ns);
 }
 
 /* A value too long for a message is laid out where the server can READ it. */
@@ -22,20 +38,15 @@ static enum kvd_status put_stage(struct kvd *handle, struct rpc *rpc)
 	if (status)
 		return status;
 	memcpy(handle->scratch.base, rpc->value, bytes);
-	rpc->head.flags = WIRE_F_PULL;
+	rpc->head.flags |= WIRE_F_PULL;
 	rpc->head.pull_addr = (uintptr_t)handle->scratch.base;
 	rpc->head.pull_rkey = handle->scratch.mr->rkey;
 	handle->stats.pulled_bytes += bytes;
 	return KVD_OK;
 }
 
-static enum kvd_status put_check(struct kvd *handle, const void *key, size_t key_len,
-				 const void *value, size_t value_len)
+static enum kvd_status put_check_value(struct kvd *handle, const void *value, size_t value_len)
 {
-	enum kvd_status status = key_check(handle, key, key_len);
-
-	if (status)
-		return status;
 	if (value_len && !value)
 		return kvd_fail(handle, KVD_ERR_INVALID, "the value is NULL but not empty");
 	if (value_len > handle->geometry.value_max)
@@ -46,6 +57,21 @@ static enum kvd_status put_check(struct kvd *handle, const void *key, size_t key
 	return KVD_OK;
 }
 
+static enum kvd_status put_check_args(struct kvd *handle, const struct kvd_put_args *args)
+{
+	if ((unsigned int)args->mode > KVD_PUT_PREPEND)
+		return kvd_fail(handle, KVD_ERR_INVALID, "no PUT has mode %u",
+				(unsigned int)args->mode);
+	if (args->if_version && args->mode != KVD_PUT_IF_VERSION)
+		return kvd_fail(handle, KVD_ERR_INVALID,
+				"if_version is for KVD_PUT_IF_VERSION only");
+	if ((args->mode == KVD_PUT_APPEND || args->mode == KVD_PUT_PREPEND) &&
+	    (args->flags || args->ttl_s))
+		return kvd_fail(handle, KVD_ERR_INVALID,
+				"what is appended to keeps its flags and expiry time");
+	return ttl_check(handle, args->ttl_s);
+}
+
 static enum kvd_status put_call(struct kvd *handle, struct rpc *rpc, uint64_t *version)
 {
 	struct response response;
@@ -54,13 +80,10 @@ static enum kvd_status put_call(struct kvd *handle, struct rpc *rpc, uint64_t *v
 	if (sizeof(rpc->head) + rpc->key_len + rpc->head.value_len > handle->request_bytes)
 		status = put_stage(handle, rpc);
 	if (!status)
-		status = rpc_call(handle, rpc, &response);
-	if (!status)
-		status = rpc_status(handle, &response);
+		status = rpc_do(handle, rpc, &response);
 	if (status)
 		return status;
-	bcache_learn(&handle->cache, home_offset(handle, hash_of(handle, rpc->key, rpc->key_len)),
-		     response.slot);
+	learn_place(handle, rpc, &response);
 	if (version)
 		*version = response.version;
 	return KVD_OK;
@@ -79,23 +102,32 @@ enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, con
 	};
 
 	if (!status)
-		status = put_check(handle, key, key_len, value, value_len);
+		status = key_check(handle, key, key_len);
+	if (!status)
+		status = put_check_value(handle, value, value_len);
+	if (!status && args)
+		status = put_check_args(handle, args);
 	if (status)
 		return status;
 	rpc.head.value_len = (uint32_t)value_len;
-	rpc.head.item_flags = args ? args->flags : 0;
+	if (args) {
+		rpc.head.item_flags = args->flags;
+		rpc.head.ttl = args->ttl_s;
+		rpc.head.mode = (uint8_t)args->mode;
+		rpc.head.number = args->if_version;
+	}
 	status = put_call(handle, &rpc, version);
-	handle->stats.puts++;
-	hist_record(&handle->latency[KVD_OP_PUT], clock_ns() - start);
+	count_put(handle, start);
 	return status;
 }
 
-enum kvd_status kvd_delete(struct kvd *handle, const void *key, size_t key_len)
+static enum kvd_status delete_call(struct kvd *handle, const void *key, size_t key_len,
+				   uint16_t flags, uint64_t version)
 {
 	enum kvd_status status = call_begin(handle);
 	uint64_t start = clock_ns();
 	struct rpc rpc = {
-		.head.op = WIRE_DELETE,
+		.head = { .op = WIRE_DELETE, .flags = flags, .number = version },
 		.key = key,
 		.key_len = key_len,
 	};
@@ -105,54 +137,101 @@ enum kvd_status kvd_delete(struct kvd *handle, const void *key, size_t key_len)
 		status = key_check(handle, key, key_len);
 	if (status)
 		return status;
-	status = rpc_call(handle, &rpc, &response);
-	if (!status)
-		status = rpc_status(handle, &response);
+	status = rpc_do(handle, &rpc, &response);
 	handle->stats.deletes++;
 	hist_record(&handle->latency[KVD_OP_DELETE], clock_ns() - start);
 	return status;
 }
 
-enum kvd_status kvd_ping(struct kvd *handle)
+enum kvd_status kvd_delete(struct kvd *handle, const void *key, size_t key_len)
+{
+	return delete_call(handle, key, key_len, 0, 0);
+}
+
+enum kvd_status kvd_delete_if(struct kvd *handle, const void *key, size_t key_len,
+			      uint64_t if_version)
+{
+	return delete_call(handle, key, key_len, WIRE_F_IF_VERSION, if_version);
+}
+
+static enum kvd_status arith_check(struct kvd *handle, const struct kvd_arith_args *args)
+{
+	if (args && !args->create && (args->initial || args->ttl_s || args->flags))
+		return kvd_fail(handle, KVD_ERR_INVALID,
+				"initial, ttl_s and flags are for what is created only");
+	return ttl_check(handle, args ? args->ttl_s : 0);
+}
+
+static enum kvd_status arith(struct kvd *handle, enum wire_arith mode, struct rpc *rpc,
+			     const struct kvd_arith_args *args, uint64_t *number, uint64_t *version)
 {
 	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .head.op = WIRE_PING };
+	uint64_t start = clock_ns();
 	struct response response;
 
 	if (!status)
-		status = rpc_call(handle, &rpc, &response);
-	return status ? status : rpc_status(handle, &response);
+		status = key_check(handle, rpc->key, rpc->key_len);
+	if (!status)
+		status = arith_check(handle, args);
+	if (status)
+		return status;
+	rpc->head.op = WIRE_ARITH;
+	rpc->head.mode = (uint8_t)mode;
+	if (args && args->create) {
+		rpc->head.flags = WIRE_F_CREATE;
+		rpc->head.pull_addr = args->initial;
+		rpc->head.ttl = args->ttl_s;
+		rpc->head.item_flags = args->flags;
+	}
+	status = rpc_do(handle, rpc, &response);
+	count_put(handle, start);
+	if (status)
+		return status;
+	learn_place(handle, rpc, &response);
+	if (number)
+		*number = response.number;
+	if (version)
+		*version = response.version;
+	return KVD_OK;
 }
 
-/* The server gives as many lines at a time as fit a response, and the number of the next. */
-enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
+enum kvd_status kvd_incr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
+			 const struct kvd_arith_args *args, uint64_t *number, uint64_t *version)
+{
+	struct rpc rpc = { .head.number = delta, .key = key, .key_len = key_len };
+
+	return arith(handle, WIRE_INCR, &rpc, args, number, version);
+}
+
+enum kvd_status kvd_decr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
+			 const struct kvd_arith_args *args, uint64_t *number, uint64_t *version)
+{
+	struct rpc rpc = { .head.number = delta, .key = key, .key_len = key_len };
+
+	return arith(handle, WIRE_DECR, &rpc, args, number, version);
+}
+
+enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, uint32_t ttl_s,
+			  uint64_t *version)
 {
 	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .head.op = WIRE_STATS };
+	uint64_t start = clock_ns();
+	struct rpc rpc = {
+		.head = { .op = WIRE_TOUCH, .ttl = ttl_s },
+		.key = key,
+		.key_len = key_len,
+	};
 	struct response response;
-	size_t used = 0;
 
-	if (!status && (!text || !size))
-		status = kvd_fail(handle, KVD_ERR_INVALID, "no room for the statistics");
-	do {
-		if (!status)
-			status = rpc_call(handle, &rpc, &response);
-		if (!status)
-			status = rpc_status(handle, &response);
-		if (status)
-			return status;
-		if (response.value_len >= size - used)
-			return kvd_fail(handle, KVD_ERR_BUFFER,
-					"the statistics need more than %zu bytes", size);
-		memcpy(text + used, response.value, response.value_len);
-		used += response.value_len;
-		/* A server that does not go forward would keep us here. */
-		if (response.item_flags && response.item_flags <= rpc.head.item_flags)
-			return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server repeats itself");
-		rpc.head.item_flags = response.item_flags;
-	} while (response.item_flags);
-	text[used] = '\0';
-	if (len)
-		*len = used;
-	return KVD_OK;
+	if (!status)
+		status = key_check(handle, key, key_len);
+	if (!status)
+		status = ttl_check(handle, ttl_s);
+	if (status)
+		return status;
+	status = rpc_do(handle, &rpc, &response);
+	count_put(handle, start);
+	if (!status && version)
+		*version = response.version;
+	return status;
 }

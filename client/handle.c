@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/clock.h"
+
 #define STRING(x) #x
 #define VERSION_TEXT(major, minor, patch) STRING(major) "." STRING(minor) "." STRING(patch)
 
@@ -26,6 +28,19 @@ const char *kvd_status_text(enum kvd_status status)
 #undef X
 	}
 	return "unknown status";
+}
+
+void handle_init(struct kvd *handle, const struct kvd_options *options)
+{
+	unsigned int i;
+
+	if (options)
+		handle->options = *options;
+	else
+		kvd_options_init(&handle->options);
+	for (i = 0; i < LATENCIES; i++)
+		hist_init(&handle->latency[i]);
+	access_init(&handle->access, 0, 0, 0);
 }
 
 /* After these the connection is in a state nobody can know. */
@@ -50,6 +65,16 @@ enum kvd_status kvd_fail(struct kvd *handle, enum kvd_status status, const char 
 	return status;
 }
 
+enum kvd_status kvd_note(struct kvd *handle, enum kvd_status status, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(handle->error, sizeof(handle->error), format, args);
+	va_end(args);
+	return status;
+}
+
 enum kvd_status call_begin(struct kvd *handle)
 {
 	handle->deadline_ns = 0;
@@ -62,6 +87,16 @@ enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
 		return KVD_OK;
 	return kvd_fail(handle, KVD_ERR_INVALID, "a key of %zu bytes: 1 to %d are allowed", key_len,
 			KVD_KEY_MAX);
+}
+
+enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
+{
+	static_assert(KVD_TTL_MAX == WIRE_TTL_MAX, "the API's limit is the protocol's");
+
+	if (ttl_s <= KVD_TTL_MAX)
+		return KVD_OK;
+	return kvd_fail(handle, KVD_ERR_INVALID, "%u seconds: at most %u are allowed", ttl_s,
+			KVD_TTL_MAX);
 }
 
 static enum kvd_status memory_fail(struct kvd *handle, size_t bytes, int err)
@@ -117,7 +152,7 @@ void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
 
 uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_op op, double quantile)
 {
-	if ((unsigned int)op > KVD_OP_DELETE)
+	if ((unsigned int)op >= LATENCIES)
 		return 0;
 	return hist_quantile(&handle->latency[op], quantile);
 }
@@ -134,5 +169,8 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.window = handle->window,
 		.request_bytes = handle->request_bytes,
 		.cache_bytes = bcache_bytes(&handle->cache),
+		.buckets = geometry_buckets(&handle->geometry),
+		.clock_error_ns = server_clock_width(&handle->clock, clock_ns()),
+		.access_rate = (uint32_t)handle->access.rate,
 	};
 }

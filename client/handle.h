@@ -3,18 +3,28 @@
 #ifndef KVD_CLIENT_HANDLE_H
 #define KVD_CLIENT_HANDLE_H
 
+#include "client/access.h"
 #include "client/bcache.h"
+#include "client/clock.h"
 #include "client/kvd.h"
 #include "common/device.h"
 #include "common/hist.h"
 #include "common/wire.h"
 
 #define GETS_MAX 32 /* GETs worked on together: READs in one chain */
-#define RECVS 4	    /* receives posted: one request is outstanding at a time, the rest is margin */
+/*
+ * Receives posted. Two requests may be outstanding, a call's and one with access records, and a
+ * third buffer is the caller's to look at; the rest is margin.
+ */
+#define RECVS 4
 #define RESPONSE_BYTES 4096u
 #define SENDS_MAX (2 * GETS_MAX) /* work requests in the send queue */
 #define SIGNAL_EVERY 16		 /* requests for each signaled one */
 #define SCRATCH_BYTES_MIN (64u << 10)
+#define LATENCIES (KVD_OP_SCAN + 1)
+/* One GET in this many is timed, the first included. */
+#define TIMED_EVERY 16
+static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
 
 /* Memory the device can write to, and the server read from. */
 struct memory {
@@ -43,24 +53,40 @@ struct kvd {
 	uint32_t request_id;
 	uint64_t deadline_ns; /* of the call under way; 0: not needed yet, see client/wait.c */
 
-	/* As the server said in its welcome. */
+	/* As the server said in its welcome; the geometry as last read. */
 	struct geometry geometry;
+	uint64_t geometry_ns; /* when that was: local time; 0: in the welcome */
 	uint64_t region_addr;
 	uint32_t rkey;
 	uint32_t window;
 	uint32_t request_bytes;
 
-	struct memory messages; /* RECVS response buffers, then one request */
-	struct memory buckets;	/* GETS_MAX buckets */
-	struct memory scratch;	/* items that are read; a value that is pulled */
+	struct memory messages;	       /* RECVS response buffers, then one request */
+	struct memory access_messages; /* one, of access records alone */
+	struct memory buckets;	       /* GETS_MAX buckets, or a geometry */
+	struct memory scratch;	       /* items that are read; a value that is pulled */
 	struct bcache cache;
+	struct server_clock clock;
+	struct access access;
+	uint32_t access_id; /* of the ACCESS message that is not answered yet; 0: none */
 
 	struct kvd_stats stats;
 	uint64_t timed_gets;
-	struct hist latency[KVD_OP_DELETE + 1];
+	struct hist latency[LATENCIES];
 	char why[160];
 	char error[256];
 };
+
+/* Sets up what needs no connection. @options may be NULL: the defaults. */
+void handle_init(struct kvd *handle, const struct kvd_options *options);
+/* Allocates what messages and READs need and posts the receives: the queue pair is there. */
+enum kvd_status handle_memory(struct kvd *handle);
+/* Checks the server's welcome, and takes from it what it says. */
+enum kvd_status handle_welcome(struct kvd *handle, const struct wire_welcome *welcome);
+
+/* Notes what went wrong, for kvd_error(), and returns @status. */
+enum kvd_status kvd_note(struct kvd *handle, enum kvd_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Notes what went wrong, breaks the connection where @status says so, and returns @status. */
 enum kvd_status kvd_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
@@ -71,6 +97,9 @@ enum kvd_status call_begin(struct kvd *handle);
 
 /* KVD_ERR_INVALID if it can't be a key. */
 enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len);
+
+/* KVD_ERR_INVALID if it is longer than KVD_TTL_MAX. */
+enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
 
 /* Registered memory. The old content is kept. */
 enum kvd_status memory_resize(struct kvd *handle, struct memory *memory, size_t bytes, int access);
@@ -92,25 +121,37 @@ static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t index)
  */
 enum kvd_status wait_read(struct kvd *handle);
 enum kvd_status wait_response(struct kvd *handle);
+/* Until no ACCESS message is outstanding. */
+enum kvd_status wait_access(struct kvd *handle);
 /* Posts receive buffer @index. */
 enum kvd_status post_recv(struct kvd *handle, uint32_t index);
 
 /* client/rpc.c */
 
 struct rpc {
-	struct wire_request head; /* id and key_len are filled in */
+	struct wire_request head; /* id, key_len and access_count are filled in */
 	const void *key;
 	size_t key_len;
 	const void *value; /* value_len bytes of it go with the message, unless it is to be pulled */
 };
 
 /*
- * Sends the request and waits for the response, which stands until the next rpc_call() on the
- * handle.
+ * Sends the request, with what access records wait, and waits for the response, which stands until
+ * the next rpc_call() on the handle. Learns the server's clock.
  */
 enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response);
 /* The status of a response as the API has it. */
 enum kvd_status rpc_status(struct kvd *handle, const struct response *response);
+/* rpc_call(), then rpc_status(). */
+enum kvd_status rpc_do(struct kvd *handle, struct rpc *rpc, struct response *response);
+
+/*
+ * Sends access records in a message of their own. Does not wait for its answer, but for that to the
+ * one before.
+ */
+enum kvd_status access_send(struct kvd *handle);
+/* Sends all that wait, and waits for the answers, for at most @wait_ms. */
+void access_finish(struct kvd *handle, unsigned int wait_ms);
 
 /* client/read.c */
 
@@ -129,12 +170,36 @@ enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes);
 /* Whether @bytes at @offset lie inside the region. */
 bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes);
 
-/* client/get.c */
+/* client/geometry.c: where buckets are, by a geometry that may be older than the index */
+
+/* The level that bucket @number has at least. */
+uint8_t bucket_level(const struct geometry *g, uint64_t number);
+/* The place of bucket @number, which the geometry need not reach yet. False: it is not known. */
+bool bucket_place(const struct kvd *handle, uint64_t number, uint64_t *offset);
+/*
+ * READs the geometry anew, to the buckets' buffer, unless that was done in the last millisecond or
+ * what is read is being changed each time. Fails if the connection does.
+ */
+enum kvd_status geometry_refresh(struct kvd *handle);
 
 /* The place of a key's home bucket. */
 static inline uint64_t home_offset(const struct kvd *handle, uint64_t hash)
 {
 	return geometry_bucket_offset(&handle->geometry, geometry_home(&handle->geometry, hash));
 }
+
+/* client/ask.c */
+
+/*
+ * Does the GET by request, with @flags and @ttl_s as in struct wire_request, and fills in its
+ * status and item. Fails if the connection does.
+ */
+enum kvd_status ask_get(struct kvd *handle, struct kvd_get_request *request, uint16_t flags,
+			uint32_t ttl_s);
+
+/* client/admin.c */
+
+/* PING. */
+enum kvd_status ask_ping(struct kvd *handle);
 
 #endif /* KVD_CLIENT_HANDLE_H */

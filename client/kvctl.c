@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl: get, put and delete keys by hand, and look at a server. */
+/* kvctl: read and change keys by hand, and look at a server. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -14,13 +14,20 @@
 
 #define STATS_BYTES (64u << 10)
 #define EXIT_NOT_FOUND 1
+#define EXIT_EXISTS 2
+#define EXIT_NOT_A_NUMBER 3
 #define READ_BYTES_FIRST 65536u
 
 struct arguments {
 	const char *url;
 	struct kvd_options options;
-	bool hex; /* the key is given in hexadecimal */
+	bool hex; /* keys are given, and printed, in hexadecimal */
+	bool request;
+	bool verbose;
+	bool create; /* what incr and decr do not find */
+	uint64_t initial;
 	uint32_t flags;
+	uint32_t ttl_s;
 	unsigned long count; /* of pings */
 	char **words;	     /* the command's */
 	int word_count;
@@ -35,23 +42,41 @@ static void usage(FILE *out)
 {
 	fputs("Usage: kvctl [-a URL] [options] COMMAND\n"
 	      "\n"
-	      "  get KEY        write the value of KEY to the standard output\n"
-	      "  put KEY VALUE  store VALUE; without VALUE, or with -, the standard input\n"
-	      "  del KEY        remove KEY\n"
-	      "  stats          print the server's statistics\n"
-	      "  info           print what the connection is made of\n"
-	      "  ping           ask the server for a sign of life\n"
+	      "  get KEY                 write the value of KEY to the standard output\n"
+	      "  gat KEY TTL             the same, and have it live for TTL seconds\n"
+	      "  put KEY [VALUE]         store VALUE; without it, or with -, the standard input\n"
+	      "  add KEY [VALUE]         the same, if KEY is not there\n"
+	      "  replace KEY [VALUE]     the same, if KEY is there\n"
+	      "  cas KEY VERSION [VALUE] the same, if KEY has this version (-v get prints it)\n"
+	      "  append, prepend KEY [VALUE]\n"
+	      "                          add VALUE behind or before what is there\n"
+	      "  incr, decr KEY [N]      add N (default 1) to the number under KEY, or subtract\n"
+	      "                          it; prints the result\n"
+	      "  touch KEY TTL           have KEY live for TTL seconds, 0: for ever\n"
+	      "  del KEY                 remove KEY\n"
+	      "  scan [PREFIX]           print all keys, or those that begin with PREFIX\n"
+	      "  flush [DELAY]           remove everything; with DELAY, in so many seconds\n"
+	      "                          (and do not wait for it)\n"
+	      "  stats                   print the server's statistics\n"
+	      "  info                    print what the connection is made of\n"
+	      "  ping                    ask the server for a sign of life\n"
 	      "\n"
 	      "  -a URL   rdma://HOST:PORT or softnic:///PATH (default: $KVD_URL, else\n"
 	      "           softnic:///run/kvd/kvd.sock)\n"
-	      "  -x       KEY is given in hexadecimal\n"
-	      "  -f N     put: store the flags N with the value\n"
+	      "  -x       keys are given and printed in hexadecimal\n"
+	      "  -e TTL   put, add, replace, cas, incr and decr with -i: seconds to live\n"
+	      "  -f N     the same: store the flags N with the value\n"
+	      "  -i N     incr, decr: store N if KEY is not there\n"
+	      "  -r       get: ask the server instead of reading its memory\n"
+	      "  -v       get, gat: print length, version, flags and expiry time on the standard\n"
+	      "           error; scan: print values, too, behind a tab\n"
 	      "  -c N     ping: N times (default 1)\n"
 	      "  -t MS    longest time for a call in milliseconds (default 2000)\n"
 	      "  -V, -h   print the version, this\n"
 	      "\n"
-	      "Exit status: 0 done, 1 no such key, 64 bad usage, 69 server unavailable,\n"
-	      "70 the call failed.\n",
+	      "Exit status: 0 done, 1 no such key, 2 the key exists or has another version, 3 the\n"
+	      "value is not a number, 64 bad usage, 69 server unavailable, 70 the call failed,\n"
+	      "71 out of memory, 74 the output can't be written.\n",
 	      out);
 }
 
@@ -68,7 +93,7 @@ static unsigned long parse_number(const char *text, unsigned long min, unsigned 
 
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || n < min || n > max)
+	if (errno || *text < '0' || *text > '9' || *end || n < min || n > max)
 		usage_error("not a number in range", text);
 	return n;
 }
@@ -122,7 +147,9 @@ static int report(const struct kvd *db, enum kvd_status status)
 		return EXIT_NOT_FOUND;
 	}
 	fprintf(stderr, "kvctl: %s%s%s\n", kvd_status_text(status), *more ? ": " : "", more);
-	return EX_SOFTWARE;
+	if (status == KVD_ERR_EXISTS)
+		return EXIT_EXISTS;
+	return status == KVD_ERR_NOT_A_NUMBER ? EXIT_NOT_A_NUMBER : EX_SOFTWARE;
 }
 
 static int write_all(const uint8_t *p, size_t bytes)
@@ -134,8 +161,26 @@ static int write_all(const uint8_t *p, size_t bytes)
 	return EX_OK;
 }
 
+static void print_item(const struct kvd_item *item)
+{
+	fprintf(stderr, "length %zu version %llu flags %u expires %u\n", item->value_len,
+		(unsigned long long)item->version, item->flags, item->expires_s);
+}
+
+static enum kvd_status get_once(struct kvd *db, const struct arguments *arguments,
+				const struct key *key, uint8_t *value, size_t size,
+				struct kvd_item *item)
+{
+	if (arguments->word_count > 2)
+		return kvd_get_and_touch(db, key->bytes, key->len, arguments->ttl_s, value, size,
+					 item);
+	if (arguments->request)
+		return kvd_get_by_request(db, key->bytes, key->len, value, size, item);
+	return kvd_get(db, key->bytes, key->len, value, size, item);
+}
+
 /* The first call tells how much room the value needs, if what there is does not do. */
-static int command_get(struct kvd *db, const struct arguments *arguments)
+static int get(struct kvd *db, const struct arguments *arguments)
 {
 	size_t size = READ_BYTES_FIRST;
 	enum kvd_status status;
@@ -153,7 +198,7 @@ static int command_get(struct kvd *db, const struct arguments *arguments)
 			return EX_OSERR;
 		}
 		value = grown;
-		status = kvd_get(db, key.bytes, key.len, value, size, &item);
+		status = get_once(db, arguments, &key, value, size, &item);
 		if (status != KVD_ERR_BUFFER)
 			break;
 		size = item.value_len;
@@ -163,8 +208,28 @@ static int command_get(struct kvd *db, const struct arguments *arguments)
 		code = write_all(value, item.value_len);
 	if (!code && isatty(STDOUT_FILENO))
 		putchar('\n');
+	if (!code && arguments->verbose)
+		print_item(&item);
 	free(value);
 	return code;
+}
+
+static int command_get(struct kvd *db, const struct arguments *arguments)
+{
+	return get(db, arguments);
+}
+
+static uint32_t parse_ttl(const char *text)
+{
+	return (uint32_t)parse_number(text, 0, KVD_TTL_MAX);
+}
+
+static int command_gat(struct kvd *db, const struct arguments *arguments)
+{
+	struct arguments with = *arguments;
+
+	with.ttl_s = parse_ttl(arguments->words[2]);
+	return get(db, &with);
 }
 
 /* Reads the standard input to its end. */
@@ -189,10 +254,11 @@ static uint8_t *read_input(size_t *len)
 	return bytes;
 }
 
-static int command_put(struct kvd *db, const struct arguments *arguments)
+/* Stores the @at-th word, or the standard input, as @args says. */
+static int put(struct kvd *db, const struct arguments *arguments, int at,
+	       const struct kvd_put_args *args)
 {
-	struct kvd_put_args args = { .flags = arguments->flags };
-	const char *word = arguments->word_count > 2 ? arguments->words[2] : "-";
+	const char *word = arguments->word_count > at ? arguments->words[at] : "-";
 	bool input = !strcmp(word, "-");
 	uint8_t *read = NULL;
 	struct key key;
@@ -210,9 +276,98 @@ static int command_put(struct kvd *db, const struct arguments *arguments)
 		len = strlen(word);
 	}
 	code = report(db, kvd_put(db, key.bytes, key.len, input ? (const void *)read : word, len,
-				  &args, NULL));
+				  args, NULL));
 	free(read);
 	return code;
+}
+
+static int put_mode(struct kvd *db, const struct arguments *arguments, enum kvd_put_mode mode)
+{
+	struct kvd_put_args args = {
+		.flags = arguments->flags,
+		.ttl_s = arguments->ttl_s,
+		.mode = mode,
+	};
+
+	return put(db, arguments, 2, &args);
+}
+
+static int command_put(struct kvd *db, const struct arguments *arguments)
+{
+	return put_mode(db, arguments, KVD_PUT_SET);
+}
+
+static int command_add(struct kvd *db, const struct arguments *arguments)
+{
+	return put_mode(db, arguments, KVD_PUT_IF_ABSENT);
+}
+
+static int command_replace(struct kvd *db, const struct arguments *arguments)
+{
+	return put_mode(db, arguments, KVD_PUT_IF_PRESENT);
+}
+
+static int command_append(struct kvd *db, const struct arguments *arguments)
+{
+	return put_mode(db, arguments, KVD_PUT_APPEND);
+}
+
+static int command_prepend(struct kvd *db, const struct arguments *arguments)
+{
+	return put_mode(db, arguments, KVD_PUT_PREPEND);
+}
+
+static int command_cas(struct kvd *db, const struct arguments *arguments)
+{
+	struct kvd_put_args args = {
+		.flags = arguments->flags,
+		.ttl_s = arguments->ttl_s,
+		.mode = KVD_PUT_IF_VERSION,
+		.if_version = parse_number(arguments->words[2], 0, UINT64_MAX),
+	};
+
+	return put(db, arguments, 3, &args);
+}
+
+static int arith(struct kvd *db, const struct arguments *arguments,
+		 enum kvd_status (*change)(struct kvd *, const void *, size_t, uint64_t,
+					   const struct kvd_arith_args *, uint64_t *, uint64_t *))
+{
+	struct kvd_arith_args args = {
+		.create = arguments->create,
+		.initial = arguments->initial,
+		.ttl_s = arguments->ttl_s,
+		.flags = arguments->flags,
+	};
+	uint64_t delta = 1, number;
+	enum kvd_status status;
+	struct key key;
+
+	parse_key(&key, arguments);
+	if (arguments->word_count > 2)
+		delta = parse_number(arguments->words[2], 0, UINT64_MAX);
+	status = change(db, key.bytes, key.len, delta, &args, &number, NULL);
+	if (!status)
+		printf("%llu\n", (unsigned long long)number);
+	return report(db, status);
+}
+
+static int command_incr(struct kvd *db, const struct arguments *arguments)
+{
+	return arith(db, arguments, kvd_incr);
+}
+
+static int command_decr(struct kvd *db, const struct arguments *arguments)
+{
+	return arith(db, arguments, kvd_decr);
+}
+
+static int command_touch(struct kvd *db, const struct arguments *arguments)
+{
+	struct key key;
+
+	parse_key(&key, arguments);
+	return report(db, kvd_touch(db, key.bytes, key.len, parse_ttl(arguments->words[2]), NULL));
 }
 
 static int command_del(struct kvd *db, const struct arguments *arguments)
@@ -221,6 +376,58 @@ static int command_del(struct kvd *db, const struct arguments *arguments)
 
 	parse_key(&key, arguments);
 	return report(db, kvd_delete(db, key.bytes, key.len));
+}
+
+/* Writes a line; returns whether it could not. */
+static int print_entry(void *arg, const struct kvd_entry *entry)
+{
+	const struct arguments *arguments = arg;
+	const uint8_t *key = entry->key;
+
+	if (arguments->hex)
+		for (size_t i = 0; i < entry->key_len; i++)
+			printf("%02x", key[i]);
+	else
+		fwrite(key, 1, entry->key_len, stdout);
+	if (arguments->verbose) {
+		putchar('\t');
+		if (entry->value)
+			fwrite(entry->value, 1, entry->item.value_len, stdout);
+		else
+			printf("(%zu bytes)", entry->item.value_len);
+	}
+	putchar('\n');
+	return ferror(stdout);
+}
+
+static int command_scan(struct kvd *db, const struct arguments *arguments)
+{
+	struct kvd_scan_args args = { .values = arguments->verbose };
+	struct arguments copy = *arguments;
+	enum kvd_status status;
+	struct key prefix;
+	uint64_t cursor = 0;
+
+	if (arguments->word_count > 1) {
+		parse_key(&prefix, arguments);
+		args.prefix = prefix.bytes;
+		args.prefix_len = prefix.len;
+	}
+	do {
+		status = kvd_scan(db, &cursor, &args, print_entry, &copy);
+	} while (!status && cursor && !ferror(stdout));
+	if (fflush(stdout) || ferror(stdout)) {
+		fprintf(stderr, "kvctl: standard output: %s\n", strerror(errno));
+		return EX_IOERR;
+	}
+	return report(db, status);
+}
+
+static int command_flush(struct kvd *db, const struct arguments *arguments)
+{
+	if (arguments->word_count > 1)
+		return report(db, kvd_flush_start(db, parse_ttl(arguments->words[1]), NULL));
+	return report(db, kvd_flush_all(db));
 }
 
 static int command_stats(struct kvd *db, const struct arguments *arguments)
@@ -247,6 +454,9 @@ static int command_info(struct kvd *db, const struct arguments *arguments)
 	       (unsigned long long)info.value_max);
 	printf("window %u\nrequest_bytes %u\ncache_bytes %zu\n", info.window, info.request_bytes,
 	       info.cache_bytes);
+	printf("buckets %llu\nclock_error_ns %llu\naccess_rate %u\n",
+	       (unsigned long long)info.buckets, (unsigned long long)info.clock_error_ns,
+	       info.access_rate);
 	return EX_OK;
 }
 
@@ -271,9 +481,15 @@ static const struct {
 	int words_min, words_max; /* the command itself included */
 	int (*run)(struct kvd *db, const struct arguments *arguments);
 } commands[] = {
-	{ "get", 2, 2, command_get },	{ "put", 2, 3, command_put },
-	{ "del", 2, 2, command_del },	{ "stats", 1, 1, command_stats },
-	{ "info", 1, 1, command_info }, { "ping", 1, 1, command_ping },
+	{ "get", 2, 2, command_get },	      { "gat", 3, 3, command_gat },
+	{ "put", 2, 3, command_put },	      { "add", 2, 3, command_add },
+	{ "replace", 2, 3, command_replace }, { "cas", 3, 4, command_cas },
+	{ "append", 2, 3, command_append },   { "prepend", 2, 3, command_prepend },
+	{ "incr", 2, 3, command_incr },	      { "decr", 2, 3, command_decr },
+	{ "touch", 3, 3, command_touch },     { "del", 2, 2, command_del },
+	{ "scan", 1, 2, command_scan },	      { "flush", 1, 2, command_flush },
+	{ "stats", 1, 1, command_stats },     { "info", 1, 1, command_info },
+	{ "ping", 1, 1, command_ping },
 };
 
 static void parse_arguments(struct arguments *arguments, int argc, char **argv)
@@ -285,7 +501,7 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 	arguments->url = getenv("KVD_URL");
 	if (!arguments->url)
 		arguments->url = "softnic:///run/kvd/kvd.sock";
-	while ((option = getopt(argc, argv, "+a:xf:c:t:Vh")) != -1) {
+	while ((option = getopt(argc, argv, "+a:xe:f:i:rvc:t:Vh")) != -1) {
 		switch (option) {
 		case 'a':
 			arguments->url = optarg;
@@ -295,6 +511,19 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 			break;
 		case 'f':
 			arguments->flags = (uint32_t)parse_number(optarg, 0, UINT32_MAX);
+			break;
+		case 'e':
+			arguments->ttl_s = parse_ttl(optarg);
+			break;
+		case 'i':
+			arguments->create = true;
+			arguments->initial = parse_number(optarg, 0, UINT64_MAX);
+			break;
+		case 'r':
+			arguments->request = true;
+			break;
+		case 'v':
+			arguments->verbose = true;
 			break;
 		case 'c':
 			arguments->count = parse_number(optarg, 1, 1000000000);

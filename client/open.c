@@ -17,6 +17,13 @@
 #define INLINE_WANTED 220
 /* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
 #define MIN_RNR_TIMER 12
+/*
+ * The index grows, so the cache is not bounded by what it is now, but by an eighth of the region: an
+ * index that is larger than that is one of items so small that there is no use in caching all of it.
+ */
+#define REGION_BYTES_PER_BUCKET (8 * BUCKET_BYTES)
+/* How long closing may wait for the server to take the last access records. */
+#define CLOSE_WAIT_MS 50
 #define CQ_SIZE (SENDS_MAX + RECVS)
 
 static _Thread_local char open_error[256];
@@ -146,7 +153,7 @@ static int open_qp(struct kvd *handle)
 	return 0;
 }
 
-static enum kvd_status open_memory(struct kvd *handle)
+enum kvd_status handle_memory(struct kvd *handle)
 {
 	enum kvd_status status;
 	uint32_t i;
@@ -174,7 +181,7 @@ static enum kvd_status open_resources(struct kvd *handle)
 		return kvd_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
 				"device %s: can't set up a queue pair: %s", handle->dev->name,
 				strerror(-err));
-	return open_memory(handle);
+	return handle_memory(handle);
 }
 
 static enum kvd_status rejected(struct kvd *handle, const struct cm_event *event)
@@ -265,32 +272,35 @@ static enum kvd_status open_connect(struct kvd *handle)
 	return wait_connected(handle);
 }
 
-static enum kvd_status welcome_take(struct kvd *handle, const struct response *response)
+static const char *welcome_check(const struct wire_welcome *welcome)
 {
-	struct wire_welcome welcome;
-	const char *error = NULL;
+	if (welcome->magic != WIRE_MAGIC || welcome->abi != WIRE_ABI || welcome->features)
+		return "not this version of kvd's protocol";
+	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
+		return "window out of range";
+	if (welcome->request_bytes < WIRE_REQUEST_MIN || welcome->request_bytes > WIRE_RESPONSE_MAX)
+		return "request size out of range";
+	return geometry_check(&welcome->geometry);
+}
 
-	if (response->value_len != sizeof(welcome))
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
-				handle->dev->address, response->value_len);
-	memcpy(&welcome, response->value, sizeof(welcome));
-	if (welcome.magic != WIRE_MAGIC || welcome.abi != WIRE_ABI)
-		error = "not this version of kvd's protocol";
-	else if (!welcome.window || welcome.window > WIRE_WINDOW_MAX)
-		error = "window out of range";
-	else if (welcome.request_bytes < WIRE_REQUEST_MIN ||
-		 welcome.request_bytes > WIRE_RESPONSE_MAX)
-		error = "request size out of range";
-	else
-		error = geometry_check(&welcome.geometry);
+enum kvd_status handle_welcome(struct kvd *handle, const struct wire_welcome *welcome)
+{
+	const char *error = welcome_check(welcome);
+
 	if (error)
 		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				handle->dev->address, error);
-	handle->geometry = welcome.geometry;
-	handle->region_addr = welcome.region_addr;
-	handle->rkey = welcome.rkey;
-	handle->window = welcome.window;
-	handle->request_bytes = welcome.request_bytes;
+	handle->geometry = welcome->geometry;
+	handle->region_addr = welcome->region_addr;
+	handle->rkey = welcome->rkey;
+	handle->window = welcome->window;
+	handle->request_bytes = welcome->request_bytes;
+	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
+		    clock_ns() ^ (uintptr_t)handle);
+	if (bcache_init(&handle->cache, handle->options.cache_bytes,
+			welcome->geometry.region_bytes / REGION_BYTES_PER_BUCKET))
+		return kvd_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
+				handle->options.cache_bytes);
 	return KVD_OK;
 }
 
@@ -305,18 +315,17 @@ static enum kvd_status open_hello(struct kvd *handle)
 		.head = { .op = WIRE_HELLO, .value_len = sizeof(hello) },
 		.value = &hello,
 	};
+	struct wire_welcome welcome;
 	struct response response;
-	enum kvd_status status = rpc_call(handle, &rpc, &response);
+	enum kvd_status status = rpc_do(handle, &rpc, &response);
 
-	if (!status)
-		status = rpc_status(handle, &response);
-	if (!status)
-		status = welcome_take(handle, &response);
-	if (!status && bcache_init(&handle->cache, handle->options.cache_bytes,
-				   geometry_buckets(&handle->geometry)))
-		status = kvd_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
-				  handle->options.cache_bytes);
-	return status;
+	if (status)
+		return status;
+	if (response.value_len != sizeof(welcome))
+		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
+				handle->dev->address, response.value_len);
+	memcpy(&welcome, response.value, sizeof(welcome));
+	return handle_welcome(handle, &welcome);
 }
 
 static enum kvd_status open_all(struct kvd *handle, const char *url)
@@ -339,7 +348,6 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 {
 	struct kvd *handle = calloc(1, sizeof(*handle));
 	enum kvd_status status;
-	unsigned int i;
 
 	*out = NULL;
 	open_error[0] = '\0';
@@ -347,12 +355,7 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 		snprintf(open_error, sizeof(open_error), "out of memory");
 		return KVD_ERR_NO_MEMORY;
 	}
-	if (options)
-		handle->options = *options;
-	else
-		kvd_options_init(&handle->options);
-	for (i = 0; i <= KVD_OP_DELETE; i++)
-		hist_init(&handle->latency[i]);
+	handle_init(handle, options);
 	status = open_all(handle, url);
 	if (status) {
 		memcpy(open_error, handle->error, sizeof(open_error));
@@ -370,6 +373,7 @@ void kvd_close(struct kvd *handle)
 
 	if (!handle)
 		return;
+	access_finish(handle, CLOSE_WAIT_MS);
 	bcache_release(&handle->cache);
 	if (handle->dev) {
 		ops = handle->dev->ops;
@@ -382,6 +386,7 @@ void kvd_close(struct kvd *handle)
 		ops->destroy_cq(handle->cq);
 		ops->destroy_comp_channel(handle->comp_channel);
 		memory_release(handle, &handle->messages);
+		memory_release(handle, &handle->access_messages);
 		memory_release(handle, &handle->buckets);
 		memory_release(handle, &handle->scratch);
 		ops->dealloc_pd(handle->pd);

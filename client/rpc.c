@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to a worker of the server and its responses. One is outstanding at a time. The SEND is
- * unsignaled but every SIGNAL_EVERY-th: the response says that it arrived, and a failed one
- * completes in any case.
+ * Requests to a worker of the server and its responses. One is outstanding at a time, and beside it
+ * at most one message of access records, whose response nobody waits for (client/wait.c takes it).
+ * The SEND is unsignaled but every SIGNAL_EVERY-th: the response says that it arrived, and a failed
+ * one completes in any case.
  */
 #include <string.h>
 
 #include "client/handle.h"
+#include "common/clock.h"
 
 static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_TOO_LARGE == KVD_ERR_TOO_LARGE &&
 		      (int)WIRE_NO_SPACE == KVD_ERR_NO_SPACE &&
-		      (int)WIRE_PROTOCOL == KVD_ERR_PROTOCOL && (int)WIRE_BUSY == KVD_ERR_BUSY,
+		      (int)WIRE_PROTOCOL == KVD_ERR_PROTOCOL && (int)WIRE_BUSY == KVD_ERR_BUSY &&
+		      (int)WIRE_EXISTS == KVD_ERR_EXISTS &&
+		      (int)WIRE_NOT_A_NUMBER == KVD_ERR_NOT_A_NUMBER,
 	      "wire statuses are those of the API");
 
 static uint8_t *request_buffer(const struct kvd *handle)
@@ -19,30 +23,53 @@ static uint8_t *request_buffer(const struct kvd *handle)
 	return handle->messages.base + RECVS * RESPONSE_BYTES;
 }
 
-/* Lays out header, key and value; returns the message's length. */
+/* Never 0. */
+static uint32_t id_next(struct kvd *handle)
+{
+	if (!++handle->request_id)
+		handle->request_id = 1;
+	return handle->request_id;
+}
+
+/* Moves the access records that fit behind what is in the message to it; returns how many. */
+static uint16_t records_add(struct kvd *handle, uint8_t *message, size_t used)
+{
+	uint32_t n;
+
+	if (!handle->access.count || used > handle->request_bytes)
+		return 0;
+	n = access_take(&handle->access, message + used, handle->request_bytes - used);
+	handle->stats.access_records += n;
+	return (uint16_t)n;
+}
+
+/* Lays out header, key, value and access records; returns the message's length. */
 static uint32_t request_fill(struct kvd *handle, struct rpc *rpc)
 {
 	uint32_t value_len = rpc->head.flags & WIRE_F_PULL ? 0 : rpc->head.value_len;
-	uint8_t *p = request_buffer(handle);
+	uint8_t *message = request_buffer(handle);
+	size_t used = sizeof(rpc->head);
 
-	rpc->head.id = ++handle->request_id;
-	rpc->head.key_len = (uint16_t)rpc->key_len;
-	memcpy(p, &rpc->head, sizeof(rpc->head));
-	p += sizeof(rpc->head);
 	if (rpc->key_len)
-		memcpy(p, rpc->key, rpc->key_len);
-	p += rpc->key_len;
+		memcpy(message + used, rpc->key, rpc->key_len);
+	used += rpc->key_len;
 	if (value_len)
-		memcpy(p, rpc->value, value_len);
-	return (uint32_t)(sizeof(rpc->head) + rpc->key_len + value_len);
+		memcpy(message + used, rpc->value, value_len);
+	used += value_len;
+	rpc->head.id = id_next(handle);
+	rpc->head.key_len = (uint16_t)rpc->key_len;
+	rpc->head.access_count = records_add(handle, message, used);
+	memcpy(message, &rpc->head, sizeof(rpc->head));
+	return (uint32_t)(used + (size_t)rpc->head.access_count * WIRE_ACCESS_BYTES);
 }
 
-static enum kvd_status request_post(struct kvd *handle, uint32_t bytes)
+static enum kvd_status request_post(struct kvd *handle, const struct memory *memory,
+				    const uint8_t *message, uint32_t bytes)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)request_buffer(handle),
+		.addr = (uintptr_t)message,
 		.length = bytes,
-		.lkey = handle->messages.mr->lkey,
+		.lkey = memory->mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = wr_id_make(WR_SEND, 0),
@@ -58,7 +85,6 @@ static enum kvd_status request_post(struct kvd *handle, uint32_t bytes)
 		handle->unsignaled = 0;
 	}
 	handle->stats.requests++;
-	handle->stats.round_trips++;
 	handle->stats.sent_bytes += bytes;
 	err = ibv_post_send(handle->qp, &wr, &bad);
 	if (err)
@@ -92,18 +118,75 @@ static enum kvd_status response_take(struct kvd *handle, const struct rpc *rpc,
 	return KVD_OK;
 }
 
+/* Room in the window for one more request. */
+static enum kvd_status window_wait(struct kvd *handle)
+{
+	return handle->access_id && handle->window < 2 ? wait_access(handle) : KVD_OK;
+}
+
 enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response)
 {
 	enum kvd_status status;
+	uint64_t sent_ns = 0;
+	uint32_t bytes;
 
 	status = recv_recycle(handle);
 	if (!status)
-		status = request_post(handle, request_fill(handle, rpc));
+		status = window_wait(handle);
+	if (!status) {
+		bytes = request_fill(handle, rpc);
+		sent_ns = clock_ns();
+		handle->stats.round_trips++;
+		status = request_post(handle, &handle->messages, request_buffer(handle), bytes);
+	}
 	if (!status)
 		status = wait_response(handle);
 	if (!status)
 		status = response_take(handle, rpc, response);
+	if (!status)
+		server_clock_learn(&handle->clock, response->clock_ns, sent_ns, clock_ns());
 	return status;
+}
+
+enum kvd_status rpc_do(struct kvd *handle, struct rpc *rpc, struct response *response)
+{
+	enum kvd_status status = rpc_call(handle, rpc, response);
+
+	return status ? status : rpc_status(handle, response);
+}
+
+/* Only when the message before was answered is its buffer ours again. */
+enum kvd_status access_send(struct kvd *handle)
+{
+	struct wire_request head = { .op = WIRE_ACCESS };
+	size_t bytes = sizeof(head) + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES;
+	enum kvd_status status = KVD_OK;
+
+	if (handle->access_id)
+		status = wait_access(handle);
+	if (!status)
+		status = memory_resize(handle, &handle->access_messages, bytes,
+				       IBV_ACCESS_LOCAL_WRITE);
+	if (status)
+		return status;
+	head.id = id_next(handle);
+	head.access_count = records_add(handle, handle->access_messages.base, sizeof(head));
+	memcpy(handle->access_messages.base, &head, sizeof(head));
+	handle->access_id = head.id;
+	handle->stats.access_messages++;
+	return request_post(handle, &handle->access_messages, handle->access_messages.base,
+			    (uint32_t)sizeof(head) + head.access_count * WIRE_ACCESS_BYTES);
+}
+
+void access_finish(struct kvd *handle, unsigned int wait_ms)
+{
+	enum kvd_status status = handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;
+
+	handle->deadline_ns = clock_ns() + wait_ms * 1000000ull;
+	while (!status && handle->access.count)
+		status = access_send(handle);
+	if (!status && handle->access_id)
+		wait_access(handle);
 }
 
 enum kvd_status rpc_status(struct kvd *handle, const struct response *response)
@@ -121,7 +204,12 @@ enum kvd_status rpc_status(struct kvd *handle, const struct response *response)
 		return kvd_fail(handle, KVD_ERR_NO_SPACE,
 				"the server's memory is full: raise memory.size or delete keys");
 	case WIRE_BUSY:
-		return kvd_fail(handle, KVD_ERR_BUSY, "the server is busy with this key");
+		return kvd_fail(handle, KVD_ERR_BUSY, "the server can't do this now");
+	case WIRE_EXISTS:
+		return kvd_fail(handle, KVD_ERR_EXISTS, "nothing was changed");
+	case WIRE_NOT_A_NUMBER:
+		return kvd_fail(handle, KVD_ERR_NOT_A_NUMBER,
+				"a number has 1 to 20 digits and is less than 2^64");
 	case WIRE_PROTOCOL:
 		break;
 	}

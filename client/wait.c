@@ -15,6 +15,9 @@
 /* Longest sleep in one piece: a second look at what no event may ever tell (a lost peer). */
 #define SLEEP_MS_MAX 100
 
+/* What is waited for. */
+enum awaited { AWAIT_READ, AWAIT_RESPONSE, AWAIT_ACCESS };
+
 /* What the completions taken so far have brought. */
 struct progress {
 	bool read;
@@ -42,8 +45,34 @@ static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc
 	}
 }
 
+/* The answer to an ACCESS message is taken by whoever polls next, and tells nothing. */
+static bool is_access_answer(const struct kvd *handle, const struct ibv_wc *wc)
+{
+	const uint8_t *p = handle->messages.base + (wc->wr_id & UINT32_MAX) * RESPONSE_BYTES;
+	struct response response;
+
+	return handle->access_id && !wire_response_parse(&response, p, wc->byte_len) &&
+	       response.op == WIRE_ACCESS && response.id == handle->access_id &&
+	       response.status == WIRE_OK;
+}
+
+static enum kvd_status response_arrived(struct kvd *handle, const struct ibv_wc *wc)
+{
+	if (is_access_answer(handle, wc)) {
+		handle->access_id = 0;
+		return post_recv(handle, (uint32_t)wc->wr_id);
+	}
+	if (handle->recv_ready)
+		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server answered twice");
+	handle->recv_ready = true;
+	handle->recv_index = (uint32_t)wc->wr_id;
+	handle->recv_len = wc->byte_len;
+	return KVD_OK;
+}
+
 static enum kvd_status take_completions(struct kvd *handle, struct progress *progress)
 {
+	enum kvd_status status = KVD_OK;
 	struct ibv_wc wcs[POLL_MAX];
 	int i, n = ibv_poll_cq(handle->cq, POLL_MAX, wcs);
 
@@ -55,12 +84,9 @@ static enum kvd_status take_completions(struct kvd *handle, struct progress *pro
 			return completion_failed(handle, &wcs[i]);
 		switch ((enum wr_kind)(wcs[i].wr_id >> 32)) {
 		case WR_RECV:
-			if (handle->recv_ready)
-				return kvd_fail(handle, KVD_ERR_PROTOCOL,
-						"the server answered twice");
-			handle->recv_ready = true;
-			handle->recv_index = (uint32_t)wcs[i].wr_id;
-			handle->recv_len = wcs[i].byte_len;
+			status = response_arrived(handle, &wcs[i]);
+			if (status)
+				return status;
 			break;
 		case WR_READ:
 			progress->read = true;
@@ -100,13 +126,22 @@ static void sleep_on_fds(struct kvd *handle, uint64_t left_ns)
 		;
 }
 
-static bool arrived(const struct kvd *handle, const struct progress *progress, enum wr_kind kind)
+static bool arrived(const struct kvd *handle, const struct progress *progress, enum awaited awaited)
 {
-	return kind == WR_READ ? progress->read : handle->recv_ready;
+	switch (awaited) {
+	case AWAIT_READ:
+		return progress->read;
+	case AWAIT_RESPONSE:
+		return handle->recv_ready;
+	case AWAIT_ACCESS:
+		break;
+	}
+	return !handle->access_id;
 }
 
 /* The slow half: armed, looked again, slept, until it is there or the time is over. */
-static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress, enum wr_kind kind)
+static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress,
+				   enum awaited awaited)
 {
 	enum kvd_status status;
 	uint64_t now;
@@ -116,7 +151,7 @@ static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress
 			return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
 					handle->dev->name);
 		status = take_completions(handle, progress);
-		if (status || arrived(handle, progress, kind))
+		if (status || arrived(handle, progress, awaited))
 			return status;
 		status = take_cm_events(handle);
 		if (status)
@@ -131,7 +166,7 @@ static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress
 	}
 }
 
-static enum kvd_status wait_for(struct kvd *handle, enum wr_kind kind)
+static enum kvd_status wait_for(struct kvd *handle, enum awaited awaited)
 {
 	struct progress progress = { false };
 	uint64_t now, start = 0;
@@ -139,7 +174,7 @@ static enum kvd_status wait_for(struct kvd *handle, enum wr_kind kind)
 
 	for (;;) {
 		status = take_completions(handle, &progress);
-		if (status || arrived(handle, &progress, kind))
+		if (status || arrived(handle, &progress, awaited))
 			return status;
 		now = clock_ns();
 		if (!start) {
@@ -148,19 +183,24 @@ static enum kvd_status wait_for(struct kvd *handle, enum wr_kind kind)
 				handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
 		}
 		if (now - start >= handle->options.spin_us * 1000ull || now >= handle->deadline_ns)
-			return wait_asleep(handle, &progress, kind);
+			return wait_asleep(handle, &progress, awaited);
 		spin_pause(now - start);
 	}
 }
 
 enum kvd_status wait_read(struct kvd *handle)
 {
-	return wait_for(handle, WR_READ);
+	return wait_for(handle, AWAIT_READ);
 }
 
 enum kvd_status wait_response(struct kvd *handle)
 {
-	return wait_for(handle, WR_RECV);
+	return wait_for(handle, AWAIT_RESPONSE);
+}
+
+enum kvd_status wait_access(struct kvd *handle)
+{
+	return wait_for(handle, AWAIT_ACCESS);
 }
 
 enum kvd_status post_recv(struct kvd *handle, uint32_t index)

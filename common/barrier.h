@@ -12,7 +12,9 @@
 #ifndef KVD_COMMON_BARRIER_H
 #define KVD_COMMON_BARRIER_H
 
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/layout.h"
@@ -26,6 +28,21 @@ static inline void dma_wmb(void)
 #elif defined(__aarch64__)
 	/* Outer shareable: the domain that holds DMA-coherent devices. */
 	__asm__ __volatile__("dmb oshst" ::: "memory");
+#else
+	__sync_synchronize();
+#endif
+}
+
+/*
+ * Orders earlier loads before later ones: the reader's side of a sequence that is looked at again. Not
+ * an atomic fence, which ThreadSanitizer does not know.
+ */
+static inline void load_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__asm__ __volatile__("" ::: "memory");
+#elif defined(__aarch64__)
+	__asm__ __volatile__("dmb ishld" ::: "memory");
 #else
 	__sync_synchronize();
 #endif
@@ -107,18 +124,124 @@ static inline void bucket_seal(struct bucket *bucket, uint64_t sum)
 
 /*
  * The lock of a home bucket covers its slots, its chain and the items they lead to. Held for one
- * item change, never across a wait. Spinning: the holder is a worker that runs on a core of its own.
+ * item change, never across a wait. Spinning: the holder is a worker that runs on a core of its own;
+ * where it does not (more threads than cores), it gets this one after LOCK_SPINS looks.
  */
+#define LOCK_SPINS 1000
+
 static inline void bucket_lock(struct bucket *bucket)
 {
+	unsigned int spins;
+
 	while (__atomic_exchange_n(&bucket->lock, 1, __ATOMIC_ACQUIRE))
-		while (__atomic_load_n(&bucket->lock, __ATOMIC_RELAXED))
-			cpu_relax();
+		for (spins = 0; __atomic_load_n(&bucket->lock, __ATOMIC_RELAXED); spins++)
+			if (spins < LOCK_SPINS)
+				cpu_relax();
+			else
+				sched_yield();
+}
+
+static inline bool bucket_trylock(struct bucket *bucket)
+{
+	return !__atomic_exchange_n(&bucket->lock, 1, __ATOMIC_ACQUIRE);
 }
 
 static inline void bucket_unlock(struct bucket *bucket)
 {
 	__atomic_store_n(&bucket->lock, 0, __ATOMIC_RELEASE);
+}
+
+/*
+ * Slots of a chain are about to be moved: from here to chain_move_end() the home bucket's epoch is
+ * odd, and its sum is wrong to readers of the region.
+ */
+static inline void chain_move_begin(struct bucket *home)
+{
+	__atomic_store_n(&home->epoch, (uint16_t)(home->epoch + 1), __ATOMIC_RELAXED);
+	/* Not one moved slot is seen by who has not seen the odd epoch. */
+	dma_wmb();
+}
+
+/* All buckets have the next epoch and their slots; the home bucket, the last one, is to be sealed. */
+static inline void chain_move_end(struct bucket *home)
+{
+	dma_wmb();
+	__atomic_store_n(&home->epoch, (uint16_t)(home->epoch + 1), __ATOMIC_RELEASE);
+}
+
+/* What a reader in this process sees first of a chain, and again when it has followed it. */
+static inline uint16_t chain_epoch_first(const struct bucket *home)
+{
+	return __atomic_load_n(&home->epoch, __ATOMIC_ACQUIRE);
+}
+
+static inline uint16_t chain_epoch_again(const struct bucket *home)
+{
+	load_barrier();
+	return __atomic_load_n(&home->epoch, __ATOMIC_RELAXED);
+}
+
+static inline uint8_t bucket_level_peek(const struct bucket *bucket)
+{
+	return __atomic_load_n(&bucket->level, __ATOMIC_ACQUIRE);
+}
+
+static inline void bucket_level_store(struct bucket *bucket, uint8_t level)
+{
+	__atomic_store_n(&bucket->level, level, __ATOMIC_RELEASE);
+}
+
+/* A slot as a reader in this process follows it, to an item whose header was stored before. */
+static inline uint64_t slot_follow(const uint64_t *slot)
+{
+	return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+}
+
+/* Of functions that look at what may be anything by now, and is verified afterwards. */
+#define RACY __attribute__((no_sanitize("thread")))
+
+/*
+ * Readers in this process copy items while they may be changed, and believe the copy only if the sum
+ * was the same, and valid, before and after: item_sum_first(), racy_copy(), item_sum_again(). The sum
+ * says version and place, so it does not come back for anything else.
+ */
+RACY static inline uint64_t item_sum_first(const struct item *item)
+{
+	return __atomic_load_n(&item->sum, __ATOMIC_ACQUIRE);
+}
+
+RACY static inline uint64_t item_sum_again(const struct item *item)
+{
+	load_barrier();
+	return __atomic_load_n(&item->sum, __ATOMIC_RELAXED);
+}
+
+/* Copies what another thread may be writing. What comes out is to be verified before it is used. */
+RACY static inline void racy_copy(void *to, const void *from, size_t bytes)
+{
+#if defined(__x86_64__) && defined(__SANITIZE_THREAD__)
+	/* In assembler, since ThreadSanitizer would see memcpy() and call it what it is. */
+	__asm__ __volatile__("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+	__builtin_memcpy(to, from, bytes);
+	__asm__ __volatile__("" ::: "memory");
+#endif
+}
+
+/* The coarse time of an item's last use. Stored under the bucket's lock, read without it. */
+RACY static inline uint16_t item_access_peek(const struct item *item)
+{
+	return __atomic_load_n(&item->access, __ATOMIC_RELAXED);
+}
+
+static inline void item_access_store(struct item *item, uint16_t access)
+{
+	__atomic_store_n(&item->access, access, __ATOMIC_RELAXED);
+}
+
+RACY static inline uint32_t item_expires_peek(const struct item *item)
+{
+	return __atomic_load_n(&item->expires, __ATOMIC_RELAXED);
 }
 
 #endif /* KVD_COMMON_BARRIER_H */

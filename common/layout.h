@@ -3,9 +3,9 @@
  * The region: what the server's one remotely readable memory region holds, byte for byte. Server
  * and clients share this file; common/PROTOCOL.md says the same in prose.
  *
- *	+------------+----------------------+-----------------------------------------+-----+
- *	| superblock | index: 128 B buckets | items and overflow buckets, by jemalloc | pad |
- *	+------------+----------------------+-----------------------------------------+-----+
+ *	+------------+--------------------------------+-------------------------------+-----+
+ *	| superblock | index: 128 B buckets, grows -> | items and overflow buckets    | pad |
+ *	+------------+--------------------------------+-------------------------------+-----+
  *
  * All integers are little-endian. An offset counts bytes from the region's first byte. Any change
  * here that an older client would misread raises LAYOUT_ABI.
@@ -22,7 +22,7 @@
 #error "kvd's region and messages are little-endian; a big-endian port has to swap them"
 #endif
 
-#define LAYOUT_ABI 1
+#define LAYOUT_ABI 2
 #define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
 
 #define KEY_MAX 1024u
@@ -43,8 +43,12 @@ struct geometry {
 	uint32_t level_base; /* segment 0 holds 2^level_base buckets */
 	uint32_t level;	     /* 2^level buckets, and split more that are one level deeper */
 	uint64_t split;
-	uint64_t segments[SEGMENTS_MAX]; /* offsets; segment k > 0 holds 2^(level_base+k-1) buckets */
-	uint64_t sum;			 /* XXH3-64 of all before it */
+	/*
+	 * Offsets; segment k > 0 holds 2^(level_base+k-1) buckets. 0: the region has no room for
+	 * it. This server puts them one behind the other.
+	 */
+	uint64_t segments[SEGMENTS_MAX];
+	uint64_t sum; /* XXH3-64 of all before it */
 };
 static_assert(sizeof(struct geometry) == 312, "ABI");
 static_assert(offsetof(struct geometry, level_base) == 32, "ABI");
@@ -57,7 +61,7 @@ struct superblock {
 	uint32_t abi;
 	uint32_t reserved;
 	struct geometry geometry;
-	uint64_t clock_s; /* the server's CLOCK_REALTIME, written once a second */
+	uint64_t clock_s; /* the server's clock, seconds since 1970, written once a second */
 	uint64_t items;	  /* items in the store, written once a second */
 	uint8_t zero[4096 - 344];
 };
@@ -75,25 +79,34 @@ static_assert(offsetof(struct superblock, items) == 336, "ABI");
  *				50 %	60 %	65 %	75 %
  *	 6 slots (64 B)		1.7	3.4	4.5	7.2	%
  *	14 slots (128 B)	0.14	0.57	1.0	2.5	%
+ *	  half-way to a doubling 1.3	3.4	4.8	8.3	%
  *
- * tests/test_table.c measures the lower line. A slot never moves while its key lives, so a reader
- * can't miss a key that is being displaced, as it could with cuckoo or hopscotch hashing.
+ * The first two lines are for buckets of one level. While the index doubles those that were not split yet
+ * hold twice what the others do, which the last line shows. tests/test_index.c measures the lower two. A PUT never moves another key's slot, as it could with
+ * cuckoo or hopscotch hashing; what does move slots, the growth of the index, says so in the epoch.
  */
 #define BUCKET_BYTES 128u
 #define BUCKET_SLOTS 14u
 
+/*
+ * All buckets of a chain have the same level and epoch, and the place of the home bucket is part of
+ * each one's sum. Whatever moves slots inside a chain or out of it (a split, a chain that gets
+ * shorter) changes both or the epoch, in every bucket. So buckets that were read one after the other
+ * and agree had, between them, all slots of the chain.
+ */
 struct bucket {
 	uint64_t sum;	   /* bucket_sum() of all but the sum and the lock */
 	uint32_t overflow; /* offset / 128 of the next bucket of the chain; 0: none */
-	uint8_t level;	   /* of the home bucket this one belongs to */
-	uint8_t reserved;
-	uint16_t lock; /* the server's; means nothing to readers */
+	uint8_t level;	/* the home bucket's number is the low `level` bits of its keys' hashes */
+	uint8_t lock;	/* the server's; means nothing to readers */
+	uint16_t epoch; /* even, and odd while slots are being moved */
 	uint64_t slots[BUCKET_SLOTS];
 };
 static_assert(sizeof(struct bucket) == BUCKET_BYTES, "ABI");
 static_assert(offsetof(struct bucket, overflow) == 8, "ABI");
 static_assert(offsetof(struct bucket, level) == 12, "ABI");
-static_assert(offsetof(struct bucket, lock) == 14, "ABI");
+static_assert(offsetof(struct bucket, lock) == 13, "ABI");
+static_assert(offsetof(struct bucket, epoch) == 14, "ABI");
 static_assert(offsetof(struct bucket, slots) == 16, "ABI");
 
 /*
@@ -152,11 +165,11 @@ static inline bool slot_is_long(uint64_t slot)
 struct item {
 	uint64_t sum;	  /* item_sum(); ITEM_SUM_INVALID: not to be used */
 	uint64_t version; /* unique in the store, increasing for a key while it lives */
-	uint32_t expires; /* 0: never. This version of kvd writes nothing else */
+	uint32_t expires; /* the server's clock, in seconds since 1970, from which it is gone; 0: never */
 	uint32_t value_len;
 	uint32_t flags; /* the client's */
 	uint16_t key_len;
-	uint16_t access; /* for eviction; not in the sum; 0 in this version */
+	uint16_t access; /* for eviction, see server/evict.h; not in the sum */
 	uint8_t data[];	 /* key, then value */
 };
 static_assert(sizeof(struct item) == 32, "ABI");

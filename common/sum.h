@@ -56,17 +56,17 @@ static inline uint64_t item_sum(const struct item *item, uint64_t incarnation, u
 }
 
 /*
- * The sum of a bucket at @offset: all of it but the sum and the lock, which other threads of the
- * server may be taking.
+ * The sum of a bucket at @offset in the chain of the home bucket at @home: all of it but the sum and
+ * the lock, which other threads of the server may be taking. With @home in it, a bucket that was given
+ * to another chain between two READs of a reader is not taken for one of the old.
  */
 static inline uint64_t bucket_sum(const struct bucket *bucket, uint64_t incarnation,
-				  uint64_t offset)
+				  uint64_t offset, uint64_t home)
 {
 	uint64_t words[2 + BUCKET_SLOTS];
 
-	words[0] = incarnation ^ offset;
-	words[1] = (uint64_t)bucket->reserved << 40 | (uint64_t)bucket->level << 32 |
-		   bucket->overflow;
+	words[0] = incarnation ^ (offset / BUCKET_BYTES | home / BUCKET_BYTES << 32);
+	words[1] = (uint64_t)bucket->epoch << 48 | (uint64_t)bucket->level << 32 | bucket->overflow;
 	memcpy(&words[2], bucket->slots, sizeof(bucket->slots));
 	return XXH3_64bits(words, sizeof(words));
 }

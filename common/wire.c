@@ -1,24 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages are checked here, at the edge, and nowhere else: what these functions let through is
- * complete, in bounds and of a known kind. They read every byte of the message at most once.
+ * complete, in bounds, of a known kind, and uses no field that its kind does not have. They read
+ * every byte of the message at most once.
  */
 #include "common/wire.h"
 
 #include "common/sum.h"
 
+enum key_use { KEY_NONE, KEY_MUST, KEY_MAY };
+
 static const struct {
 	const char *name;
-	bool key;   /* has one, and must */
-	bool value; /* may have one */
-	bool line;  /* item_flags is used */
+	enum key_use key;
+	bool value;	/* may have one */
+	uint16_t flags; /* that it knows */
+	uint8_t modes;	/* 0 to this */
 } ops[WIRE_OP_MAX + 1] = {
 	[WIRE_HELLO] = { .name = "HELLO", .value = true },
 	[WIRE_PING] = { .name = "PING" },
-	[WIRE_GET] = { .name = "GET", .key = true },
-	[WIRE_PUT] = { .name = "PUT", .key = true, .value = true, .line = true },
-	[WIRE_DELETE] = { .name = "DELETE", .key = true },
-	[WIRE_STATS] = { .name = "STATS", .line = true },
+	[WIRE_GET] = { .name = "GET", .key = KEY_MUST, .flags = WIRE_F_TOUCH },
+	[WIRE_PUT] = { .name = "PUT",
+		       .key = KEY_MUST,
+		       .value = true,
+		       .flags = WIRE_F_PULL,
+		       .modes = WIRE_PUT_MAX },
+	[WIRE_DELETE] = { .name = "DELETE", .key = KEY_MUST, .flags = WIRE_F_IF_VERSION },
+	[WIRE_STATS] = { .name = "STATS" },
+	[WIRE_ARITH] = { .name = "ARITH",
+			 .key = KEY_MUST,
+			 .flags = WIRE_F_CREATE,
+			 .modes = WIRE_DECR },
+	[WIRE_TOUCH] = { .name = "TOUCH", .key = KEY_MUST },
+	[WIRE_SCAN] = { .name = "SCAN", .key = KEY_MAY, .flags = WIRE_F_VALUES },
+	[WIRE_FLUSH] = { .name = "FLUSH" },
+	[WIRE_ACCESS] = { .name = "ACCESS" },
 };
 
 const char *wire_op_name(enum wire_op op)
@@ -26,24 +42,80 @@ const char *wire_op_name(enum wire_op op)
 	return op >= 1 && op <= WIRE_OP_MAX ? ops[op].name : "unknown";
 }
 
-static const char *request_check_kind(const struct wire_request *r)
+/* Whether a new item, with flags and a time to live, may come of it. */
+static bool makes_item(const struct wire_request *r)
+{
+	if (r->op == WIRE_PUT)
+		return r->mode != WIRE_APPEND && r->mode != WIRE_PREPEND;
+	return r->op == WIRE_ARITH && r->flags & WIRE_F_CREATE;
+}
+
+static bool has_number(const struct wire_request *r)
+{
+	switch ((enum wire_op)r->op) {
+	case WIRE_PUT:
+		return r->mode == WIRE_CAS;
+	case WIRE_DELETE:
+		return r->flags & WIRE_F_IF_VERSION;
+	case WIRE_ARITH:
+	case WIRE_SCAN:
+	case WIRE_FLUSH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool has_ttl(const struct wire_request *r)
+{
+	return makes_item(r) || r->op == WIRE_TOUCH || (r->op == WIRE_GET && r->flags) ||
+	       (r->op == WIRE_FLUSH && !r->number);
+}
+
+static const char *check_kind(const struct wire_request *r)
 {
 	if (r->op < 1 || r->op > WIRE_OP_MAX)
 		return "unknown operation";
-	if (r->flags & ~WIRE_F_ALL || r->reserved)
+	if (r->flags & ~ops[r->op].flags || r->reserved)
 		return "unknown flag or reserved field in use";
-	if (r->flags & WIRE_F_PULL && r->op != WIRE_PUT)
-		return "pull flag on something other than PUT";
-	if (!(r->flags & WIRE_F_PULL) && (r->pull_addr || r->pull_rkey))
-		return "pull address without pull flag";
-	if (ops[r->op].key ? r->key_len < 1 || r->key_len > KEY_MAX : r->key_len)
+	if (r->mode > ops[r->op].modes)
+		return "mode out of range";
+	return NULL;
+}
+
+static const char *check_fields(const struct wire_request *r)
+{
+	if (r->number && !has_number(r))
+		return "number where none belongs";
+	if (r->pull_rkey && !(r->flags & WIRE_F_PULL))
+		return "pull key where none belongs";
+	if (r->pull_addr && !(r->flags & (WIRE_F_PULL | WIRE_F_CREATE)))
+		return "pull address where none belongs";
+	if (r->ttl && !has_ttl(r))
+		return "time to live where none belongs";
+	if (r->ttl > WIRE_TTL_MAX)
+		return "time to live out of range";
+	if (r->item_flags && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN)
+		return "flags where none belong";
+	return NULL;
+}
+
+static const char *check_lengths(const struct wire_request *r)
+{
+	enum key_use key = ops[r->op].key;
+
+	if (key == KEY_NONE ? r->key_len : r->key_len > KEY_MAX || (key == KEY_MUST && !r->key_len))
 		return "key length out of range";
 	if (r->value_len && !ops[r->op].value)
 		return "value where none belongs";
+	if (r->op == WIRE_HELLO && r->value_len != sizeof(struct wire_hello))
+		return "HELLO of another length";
 	if (r->flags & WIRE_F_PULL && !r->value_len)
 		return "pull of an empty value";
-	if (r->item_flags && !ops[r->op].line)
-		return "flags where none belong";
+	if (r->access_count > (r->op == WIRE_HELLO ? 0 : WIRE_ACCESS_MAX))
+		return "too many access records";
+	if (r->op == WIRE_ACCESS && !r->access_count)
+		return "no access records";
 	return NULL;
 }
 
@@ -51,31 +123,39 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 {
 	const uint8_t *body = (const uint8_t *)msg + sizeof(struct wire_request);
 	struct wire_request r;
+	uint32_t sent_len;
 	const char *error;
-	bool pull;
 
 	if (len < sizeof(r))
 		return "message shorter than its header";
 	memcpy(&r, msg, sizeof(r));
-	error = request_check_kind(&r);
+	error = check_kind(&r);
+	if (!error)
+		error = check_fields(&r);
+	if (!error)
+		error = check_lengths(&r);
 	if (error)
 		return error;
-	pull = r.flags & WIRE_F_PULL;
-	if (len - sizeof(r) != (uint64_t)r.key_len + (pull ? 0 : r.value_len))
-		return "message length does not fit key and value";
-	if (r.op == WIRE_HELLO && r.value_len != sizeof(struct wire_hello))
-		return "HELLO of another length";
+	sent_len = r.flags & WIRE_F_PULL ? 0 : r.value_len;
+	if (len - sizeof(r) !=
+	    (uint64_t)r.key_len + sent_len + (uint64_t)r.access_count * WIRE_ACCESS_BYTES)
+		return "message length does not fit its parts";
 	*out = (struct request){
 		.op = r.op,
 		.id = r.id,
 		.key = r.key_len ? body : NULL,
 		.key_len = r.key_len,
-		.value = pull || !r.value_len ? NULL : body + r.key_len,
+		.value = sent_len ? body + r.key_len : NULL,
 		.value_len = r.value_len,
 		.item_flags = r.item_flags,
-		.pull = pull,
+		.flags = r.flags,
+		.mode = r.mode,
+		.number = r.number,
 		.pull_addr = r.pull_addr,
 		.pull_rkey = r.pull_rkey,
+		.ttl = r.ttl,
+		.access = r.access_count ? body + r.key_len + sent_len : NULL,
+		.access_count = r.access_count,
 	};
 	return NULL;
 }
@@ -89,6 +169,8 @@ static bool status_known(uint8_t status)
 	case WIRE_NO_SPACE:
 	case WIRE_PROTOCOL:
 	case WIRE_BUSY:
+	case WIRE_EXISTS:
+	case WIRE_NOT_A_NUMBER:
 		return true;
 	}
 	return false;
@@ -105,7 +187,7 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 	if (r.op < 1 || r.op > WIRE_OP_MAX || !status_known(r.status))
 		return "response of an unknown kind";
 	copy = r.flags & WIRE_R_COPY;
-	if (r.flags & ~WIRE_R_COPY || (copy && r.op != WIRE_GET))
+	if (r.flags & ~WIRE_R_COPY || (copy && r.op != WIRE_GET) || r.reserved)
 		return "response with unknown flags";
 	if (r.value_len > VALUE_MAX || len - sizeof(r) != (copy ? 0 : r.value_len))
 		return "response length does not fit its value";
@@ -117,10 +199,42 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 		.item_flags = r.item_flags,
 		.version = r.version,
 		.slot = r.slot,
-		.seed = r.seed,
+		.number = r.number,
+		.clock_ns = r.clock_ns,
+		.expires = r.expires,
 		.value = (const uint8_t *)msg + sizeof(r),
 		.value_len = r.value_len,
 	};
+	return NULL;
+}
+
+const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t len, size_t *at)
+{
+	const uint8_t *body;
+	struct wire_entry e;
+
+	if (*at > len || len - *at < sizeof(e))
+		return "entry shorter than its header";
+	memcpy(&e, (const uint8_t *)entries + *at, sizeof(e));
+	if (e.reserved || e.reserved2)
+		return "entry with a reserved field in use";
+	if (e.key_len < 1 || e.key_len > KEY_MAX)
+		return "entry whose key length is out of range";
+	if (e.value_len > VALUE_MAX || (e.value_sent && e.value_sent != e.value_len))
+		return "entry whose value length is out of range";
+	if (len - *at - sizeof(e) < (uint64_t)e.key_len + e.value_sent)
+		return "entry longer than the message";
+	body = (const uint8_t *)entries + *at + sizeof(e);
+	*out = (struct scan_entry){
+		.key = body,
+		.key_len = e.key_len,
+		.value = e.value_sent == e.value_len ? body + e.key_len : NULL,
+		.value_len = e.value_len,
+		.item_flags = e.item_flags,
+		.expires = e.expires,
+		.version = e.version,
+	};
+	*at += sizeof(e) + e.key_len + e.value_sent;
 	return NULL;
 }
 

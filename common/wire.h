@@ -4,7 +4,8 @@
  *
  *	connect request	 struct wire_connect in the private data of rdma_cm
  *	reject		 struct wire_reject in the private data
- *	request		 struct wire_request, key, value		client -> server, one SEND
+ *	request		 struct wire_request, key, value, access records
+ *							client -> server, one SEND
  *	response	 struct wire_response, value			server -> client, one SEND
  *
  * The first request is HELLO. Any other before it, and anything that wire_request_parse() refuses,
@@ -15,7 +16,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 1
+#define WIRE_ABI 2
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 struct wire_connect {
@@ -47,8 +48,26 @@ enum wire_op {
 	WIRE_PUT = 4,
 	WIRE_DELETE = 5,
 	WIRE_STATS = 6,
-	WIRE_OP_MAX = WIRE_STATS,
+	WIRE_ARITH = 7,	  /* increment or decrement a decimal number */
+	WIRE_TOUCH = 8,	  /* set the expiry time */
+	WIRE_SCAN = 9,	  /* some keys, by cursor */
+	WIRE_FLUSH = 10,  /* remove all items; start, or ask whether done */
+	WIRE_ACCESS = 11, /* nothing but access records */
+	WIRE_OP_MAX = WIRE_ACCESS,
 };
+
+/* What a PUT does; the numbers are those of enum kvd_put_mode. */
+enum wire_put {
+	WIRE_SET = 0,
+	WIRE_ADD = 1,	  /* if absent, else EXISTS */
+	WIRE_REPLACE = 2, /* if present, else NOT_FOUND */
+	WIRE_CAS = 3,	  /* if the version is `number`, else EXISTS or NOT_FOUND */
+	WIRE_APPEND = 4,  /* behind the value that is there; its flags and expiry stay */
+	WIRE_PREPEND = 5,
+	WIRE_PUT_MAX = WIRE_PREPEND,
+};
+
+enum wire_arith { WIRE_INCR = 0, WIRE_DECR = 1 };
 
 /* The numbers are those of the same names in client/kvd.h. */
 enum wire_status {
@@ -58,26 +77,47 @@ enum wire_status {
 	WIRE_NO_SPACE = 5,
 	WIRE_PROTOCOL = 12,
 	WIRE_BUSY = 13,
+	WIRE_EXISTS = 14,	/* add: the key is there; cas: with another version */
+	WIRE_NOT_A_NUMBER = 15, /* arith: the value is no 64-bit decimal */
 };
 
-/* PUT: the value is not in the message; the server READs it from pull_addr with pull_rkey. */
-#define WIRE_F_PULL 0x01u
-#define WIRE_F_ALL WIRE_F_PULL
+#define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
+#define WIRE_F_IF_VERSION 0x02u /* DELETE: only if the version is `number` */
+#define WIRE_F_TOUCH 0x04u	/* GET: sets the expiry time, too */
+#define WIRE_F_CREATE 0x08u	/* ARITH: a number that is not there is made of pull_addr */
+#define WIRE_F_VALUES 0x10u	/* SCAN: values, too */
+#define WIRE_F_ALL 0x1fu
 
 struct wire_request {
 	uint8_t op;
-	uint8_t flags;
-	uint16_t key_len;
+	uint8_t mode;	     /* PUT: enum wire_put; ARITH: enum wire_arith; else 0 */
+	uint16_t key_len;    /* SCAN: of the prefix, may be 0 */
 	uint32_t value_len;  /* bytes of value; behind the key unless WIRE_F_PULL */
 	uint32_t id;	     /* comes back in the response */
-	uint32_t item_flags; /* PUT: stored with the value; STATS: number of the first line wanted */
-	uint64_t pull_addr;
+	uint32_t item_flags; /* PUT, ARITH that creates: stored with the value; STATS: first line
+				wanted; SCAN: most keys wanted, 0: as many as fit */
+	uint64_t number;     /* cas, IF_VERSION: version; ARITH: delta; SCAN: cursor, 0 to begin;
+				FLUSH: ticket, 0 to start one */
+	uint64_t pull_addr;  /* with PULL; ARITH with CREATE: the first number */
 	uint32_t pull_rkey;
-	uint32_t reserved; /* 0 */
+	uint32_t ttl; /* seconds to live, 0: for ever (PUT but append and prepend, TOUCH,
+			 GET with TOUCH, ARITH with CREATE); FLUSH: seconds until then */
+	uint16_t flags;
+	uint16_t access_count; /* access records behind the value, of 8 bytes: hashes of keys */
+	uint32_t reserved;     /* 0 */
 };
-static_assert(sizeof(struct wire_request) == 32, "ABI");
+static_assert(sizeof(struct wire_request) == 48, "ABI");
 static_assert(offsetof(struct wire_request, value_len) == 4, "ABI");
-static_assert(offsetof(struct wire_request, pull_addr) == 16, "ABI");
+static_assert(offsetof(struct wire_request, number) == 16, "ABI");
+static_assert(offsetof(struct wire_request, pull_addr) == 24, "ABI");
+static_assert(offsetof(struct wire_request, ttl) == 36, "ABI");
+static_assert(offsetof(struct wire_request, flags) == 40, "ABI");
+
+#define WIRE_ACCESS_BYTES 8u
+#define WIRE_ACCESS_MAX 32u /* records in a message */
+
+/* Most seconds of a time to live and of a delay: 34 years, so that expiry times fit 32 bits. */
+#define WIRE_TTL_MAX (1u << 30)
 
 /*
  * GET whose value does not fit in a response: the item was copied, and the copy is at `slot`, to be
@@ -91,14 +131,33 @@ struct wire_response {
 	uint16_t flags;
 	uint32_t id;	     /* the request's */
 	uint32_t value_len;  /* GET: of the value, even if it does not follow; else what follows */
-	uint32_t item_flags; /* GET: the item's; STATS: the next line's number, 0 = that was all */
-	uint64_t version;    /* GET, PUT: the item's */
-	uint64_t slot; /* PUT: what now leads to the item; GET with WIRE_R_COPY: to the copy */
-	uint64_t seed; /* GET with WIRE_R_COPY */
+	uint32_t item_flags; /* GET: the item's; STATS: the next line's number, 0 = that was all;
+				SCAN: entries that follow */
+	uint64_t version;    /* GET, PUT, ARITH, TOUCH: the item's; FLUSH: ticket */
+	uint64_t slot;	   /* PUT, ARITH: what now leads to the item; GET with COPY: to the copy */
+	uint64_t number;   /* GET with COPY: seed; ARITH: the result; SCAN: next cursor, 0: done */
+	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
+	uint32_t expires;  /* GET, TOUCH: the item's */
+	uint32_t reserved; /* 0 */
 };
-static_assert(sizeof(struct wire_response) == 40, "ABI");
+static_assert(sizeof(struct wire_response) == 56, "ABI");
 static_assert(offsetof(struct wire_response, version) == 16, "ABI");
 static_assert(offsetof(struct wire_response, slot) == 24, "ABI");
+static_assert(offsetof(struct wire_response, number) == 32, "ABI");
+static_assert(offsetof(struct wire_response, clock_ns) == 40, "ABI");
+
+/* SCAN's response: entries, one behind the other without padding: this, key, value. */
+struct wire_entry {
+	uint64_t version;
+	uint32_t value_len;  /* of the item's value */
+	uint32_t value_sent; /* of it that follow the key: all or, if it does not fit, none */
+	uint32_t item_flags;
+	uint32_t expires;
+	uint16_t key_len;
+	uint16_t reserved;  /* 0 */
+	uint32_t reserved2; /* 0 */
+};
+static_assert(sizeof(struct wire_entry) == 32, "ABI");
 
 /* HELLO's value in the request. */
 struct wire_hello {
@@ -118,30 +177,49 @@ struct wire_welcome {
 	uint32_t rkey;
 	uint64_t region_addr;
 	uint64_t features;
+	uint32_t access_rate;	  /* tell of one GET in so many; 0: of none, nothing is evicted */
+	uint32_t access_delay_ms; /* at the latest after this time */
 	struct geometry geometry;
 };
-static_assert(sizeof(struct wire_welcome) == 352, "ABI");
+static_assert(sizeof(struct wire_welcome) == 360, "ABI");
 static_assert(offsetof(struct wire_welcome, region_addr) == 24, "ABI");
-static_assert(offsetof(struct wire_welcome, geometry) == 40, "ABI");
+static_assert(offsetof(struct wire_welcome, access_rate) == 40, "ABI");
+static_assert(offsetof(struct wire_welcome, geometry) == 48, "ABI");
 
-#define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_welcome))
+/* HELLO's response, and an entry of a scan with the longest key. */
+#define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)
+static_assert(sizeof(struct wire_welcome) <= sizeof(struct wire_entry) + KEY_MAX, "fits");
 #define WIRE_RESPONSE_MAX (64u << 10) /* what either side may configure for a buffer */
-#define WIRE_REQUEST_MIN (sizeof(struct wire_request) + KEY_MAX)
+#define WIRE_REQUEST_MIN                                                                           \
+	(sizeof(struct wire_request) + KEY_MAX + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES)
 #define WIRE_WINDOW_MAX 256u
 
 /* A request as the server uses it: checked, and pointing into the message. */
 struct request {
 	enum wire_op op;
 	uint32_t id;
-	const uint8_t *key; /* NULL if the op has none */
+	const uint8_t *key; /* NULL if there is none; SCAN: the prefix */
 	uint32_t key_len;
 	const uint8_t *value; /* NULL with pull, or if there is none */
 	uint32_t value_len;
 	uint32_t item_flags;
-	bool pull;
+	uint32_t flags; /* WIRE_F_* */
+	uint8_t mode;
+	uint64_t number;
 	uint64_t pull_addr;
 	uint32_t pull_rkey;
+	uint32_t ttl;
+	const uint8_t *access; /* records, not aligned */
+	uint32_t access_count;
 };
+
+static inline uint64_t request_access(const struct request *request, uint32_t i)
+{
+	uint64_t hash;
+
+	__builtin_memcpy(&hash, request->access + (size_t)i * WIRE_ACCESS_BYTES, sizeof(hash));
+	return hash;
+}
 
 /*
  * Checks the message of @len bytes at @msg and decodes it to @out. Returns NULL, or what is wrong
@@ -158,12 +236,31 @@ struct response {
 	uint32_t item_flags;
 	uint64_t version;
 	uint64_t slot;
-	uint64_t seed;
+	uint64_t number;
+	uint64_t clock_ns;
+	uint32_t expires;
 	const uint8_t *value;
 	uint32_t value_len; /* bytes at value; with WIRE_R_COPY of the value in the copy */
 };
 
 const char *wire_response_parse(struct response *out, const void *msg, size_t len);
+
+/* An entry of a SCAN's response. */
+struct scan_entry {
+	const uint8_t *key;
+	uint32_t key_len;
+	const uint8_t *value; /* NULL: it did not fit, or was not asked for, and is not empty */
+	uint32_t value_len;   /* of the item's value */
+	uint32_t item_flags;
+	uint32_t expires;
+	uint64_t version;
+};
+
+/*
+ * Decodes the entry at *@at of the @len bytes at @entries and advances *@at behind it. Returns NULL or
+ * what is wrong with it.
+ */
+const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t len, size_t *at);
 
 /*
  * Checks what a server says of its geometry, so that nothing computed from it leaves the region.

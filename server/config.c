@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "server/option.h"
+#include "server/region.h"
 
 /* After this many errors or lines it is not a configuration file. */
 #define CONFIG_ERRORS_MAX 20
@@ -400,6 +401,8 @@ void config_print(const struct config *config, FILE *out)
 		option_format(option, option_field_const(config, option), text);
 		fprintf(out, "%s =%s%s\n", option->key, *text ? " " : "", text);
 	}
+	region_describe(config->memory.size, index_level(config->index.keys), text, sizeof(text));
+	fprintf(out, "\n# How memory is divided with these options:\n# %s\n", text);
 }
 
 void config_help(FILE *out)

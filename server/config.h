@@ -29,8 +29,10 @@
 #define OPTION_TYPE_DEVICES(name) uint32_t name
 #define OPTION_TYPE_POLL(name) uint32_t name
 #define OPTION_TYPE_HUGEPAGES(name) uint32_t name
+#define OPTION_TYPE_EVICTION(name) uint32_t name
 #define OPTION_TYPE_LEVEL(name) uint32_t name
 #define OPTION_TYPE_ADDRESS(name) char name[DEVICE_HOST_MAX]
+#define OPTION_TYPE_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_TYPE_SOCKET(name) char name[DEVICE_PATH_MAX]
 #define OPTION_TYPE_FILE(name) char name[OPTION_FILE_MAX]
 
@@ -61,7 +63,10 @@ int config_set(struct config *config, const char *assignment);
 /* Whether the options fit each other. Returns 0 or -EINVAL after reporting all that do not. */
 int config_check(const struct config *config);
 
-/* Writes a file that config_load() reads back to the same configuration. */
+/*
+ * Writes a file that config_load() reads back to the same configuration, and at its end a comment:
+ * how the region will be divided.
+ */
 void config_print(const struct config *config, FILE *out);
 
 /* Writes the list of options for --help: name, default, meaning, what it may be. */

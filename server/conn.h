@@ -42,7 +42,10 @@ struct pull {
 	uint8_t *to;   /* where it goes */
 	uint32_t left; /* bytes not asked for yet */
 	uint32_t rkey;
-	uint32_t id;	  /* of the request */
+	uint32_t id; /* of the request, as what follows */
+	uint32_t ttl;
+	uint64_t version;
+	uint8_t mode;
 	unsigned int out; /* READs under way */
 };
 

@@ -6,6 +6,9 @@
 #ifndef KVD_SERVER_NIC_H
 #define KVD_SERVER_NIC_H
 
+#include <stdbool.h>
+#include <sys/resource.h>
+
 #include "common/device.h"
 #include "server/config.h"
 #include "server/region.h"
@@ -30,6 +33,24 @@ uint32_t nic_choose(uint32_t configured, const char **why);
 int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
 	     const struct region *region, const char *why);
 void nic_release(struct nic *nic);
+
+/*
+ * Registered memory is locked memory: what a process may lock (RLIMIT_MEMLOCK) bounds it, unless the
+ * process has CAP_IPC_LOCK.
+ */
+enum memlock_verdict {
+	MEMLOCK_ENOUGH,
+	MEMLOCK_RAISE, /* the hard limit is enough: raise the soft limit to it */
+	MEMLOCK_SHORT,
+};
+
+enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes);
+
+/*
+ * Sees to it that this process may register the region and the workers' buffers with a verbs device;
+ * raises the soft limit if that suffices. 0, or -ENOMEM after logging what is needed and what to do.
+ */
+int nic_check_memlock(const struct config *config, uint64_t region_bytes);
 
 /* Starts to take connections. */
 int nic_listen(struct nic *nic);

@@ -3,9 +3,11 @@
 #include "server/option.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
@@ -197,7 +199,7 @@ static int parse_kind_file(const struct config_option *option, const char *text,
 	if (ret)
 		return ret;
 	if (strlen(text) >= option->size) {
-		snprintf(why->text, sizeof(why->text), "longer than %zu bytes: give a shorter path",
+		snprintf(why->text, sizeof(why->text), "longer than %zu bytes: give a shorter text",
 			 option->size - 1);
 		return -ERANGE;
 	}
@@ -254,6 +256,53 @@ static void domain_kind_address(const struct config_option *option, char *buffer
 	strcpy(buffer, "auto | an IPv4 or IPv6 address");
 }
 
+/* Reads "N" or "N-M", M not less. Returns what follows it, or NULL. */
+static const char *skip_nodes(const char *text)
+{
+	unsigned long first, last;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	first = strtoul(text, &end, 10);
+	if (*end != '-')
+		return end;
+	text = end + 1;
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	last = strtoul(text, &end, 10);
+	return last < first ? NULL : end;
+}
+
+/* Only the form: which nodes there are is seen when the region is made. */
+static int parse_kind_numa(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	static const char *const words[] = { "default", "local", "interleave" };
+	const char *at = text;
+	bool known = false;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		known |= strcmp(text, words[i]) == 0;
+	while (!known && (at = skip_nodes(at)) && *at == ',')
+		at++;
+	if (!known && (!at || *at)) {
+		snprintf(
+			why->text, sizeof(why->text),
+			"'%.40s' names no nodes: give default, local, interleave, or nodes like 0, "
+			"0-1 or 0,2",
+			text);
+		return -EINVAL;
+	}
+	return parse_kind_file(option, text, field, why);
+}
+
+static void domain_kind_numa(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "default | local | interleave | nodes like 0, 0-1 or 0,2");
+}
+
 /* clang-format off */
 static const struct choice devices_choices[] = {
 	{ "auto", 0 },
@@ -272,7 +321,16 @@ static const struct choice poll_choices[] = {
 static const struct choice hugepages_choices[] = {
 	{ "auto", HUGEPAGES_AUTO },
 	{ "off", HUGEPAGES_OFF },
+	{ "2m", HUGEPAGES_2M },
+	{ "1g", HUGEPAGES_1G },
 	{ "require", HUGEPAGES_REQUIRE },
+	{ NULL, 0 },
+};
+
+static const struct choice eviction_choices[] = {
+	{ "none", EVICTION_NONE },
+	{ "lru", EVICTION_LRU },
+	{ "lfu", EVICTION_LFU },
 	{ NULL, 0 },
 };
 
@@ -297,8 +355,10 @@ static const struct option_kind
 	kind_DEVICES = CHOICE_KIND(devices_choices),
 	kind_POLL = CHOICE_KIND(poll_choices),
 	kind_HUGEPAGES = CHOICE_KIND(hugepages_choices),
+	kind_EVICTION = CHOICE_KIND(eviction_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),
 	kind_ADDRESS = { parse_kind_address, format_kind_string, domain_kind_address, NULL },
+	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
 	kind_SOCKET = { parse_kind_socket, format_kind_string, domain_kind_socket, NULL },
 	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL };
 

@@ -16,8 +16,10 @@
  *	DEVICES	  uint32_t, DEVICE_* bits of common/device.h; 0 = auto
  *	POLL	  uint32_t, enum poll_mode
  *	HUGEPAGES uint32_t, enum hugepages_mode
+ *	EVICTION  uint32_t, enum eviction_policy
  *	LEVEL	  uint32_t, enum log_level
  *	ADDRESS	  char[DEVICE_HOST_MAX], an IP address or "auto"
+ *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	SOCKET	  char[DEVICE_PATH_MAX], a path, not empty
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
  */
@@ -34,13 +36,24 @@ enum poll_mode {
 };
 
 enum hugepages_mode {
-	HUGEPAGES_AUTO, /* where there are enough, else normal pages, and say so */
+	HUGEPAGES_AUTO, /* the largest that fit and are there, else normal pages, and say so */
 	HUGEPAGES_OFF,
-	HUGEPAGES_REQUIRE, /* or do not start */
+	HUGEPAGES_2M,	   /* or normal ones, and say so */
+	HUGEPAGES_1G,	   /* or 2 MiB ones, or normal ones, and say so */
+	HUGEPAGES_REQUIRE, /* as auto, or do not start */
+};
+
+enum eviction_policy {
+	EVICTION_NONE, /* a PUT that finds no room fails */
+	EVICTION_LRU,  /* what was not used for longest goes */
+	EVICTION_LFU,  /* what was used least often goes */
 };
 
 /* Bytes of a path, its zero included: a line of the file has to hold it (see server/config.c). */
 #define OPTION_FILE_MAX 160
+
+/* Bytes of a list of NUMA nodes, its zero included. */
+#define OPTION_NUMA_MAX 64
 
 #define OPTION_KIB(n) ((uint64_t)(n) << 10)
 #define OPTION_MIB(n) ((uint64_t)(n) << 20)
@@ -85,11 +98,28 @@ enum hugepages_mode {
 	X(memory, size, SIZE, "1g", OPTION_MIB(16), OPTION_GIB(512),                               \
 	  "the region: index and items; it never grows")                                           \
 	X(memory, hugepages, HUGEPAGES, "auto", 0, 0,                                              \
-	  "2 MiB pages for the region; require refuses to start without them")
+	  "pages of the region: auto takes the largest that fit and are there, require no "       \
+	  "normal ones")                                                                           \
+	X(memory, numa, NUMA, "default", 0, 0,                                                     \
+	  "nodes that hold the region; default leaves it to the kernel, local is the node of the " \
+	  "RDMA device")                                                                           \
+	X(memory, eviction, EVICTION, "lru", 0, 0,                                                 \
+	  "what happens when memory is full: none fails PUTs, lru and lfu evict")                  \
+	X(memory, access_rate, UINT, "4", 1, 1024,                                                 \
+	  "with eviction: one in so many GETs is told to the server")                              \
+	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \
+	  "with eviction: a client tells of its GETs at the latest after this time, when it does "  \
+	  "something")
 
 #define OPTIONS_index(X)                                                                           \
 	X(index, keys, COUNT, "0", 0, UINT64_C(1) << 36,                                           \
-	  "keys expected, to size the index; 0 derives it from memory.size")
+	  "keys to have room for at the start; the index grows by itself")                         \
+	X(index, fill, UINT, "65", 30, 90,                                                         \
+	  "percent of the slots in use at which the index grows")
+
+#define OPTIONS_expiry(X)                                                                          \
+	X(expiry, sweep_share, UINT, "5", 1, 50,                                                   \
+	  "percent of one CPU that looking for expired items may take")
 
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, SIZE, "1m", 0, OPTION_GIB(1),                                         \
@@ -113,11 +143,11 @@ enum hugepages_mode {
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S) \
-	S(server) S(rdma) S(softnic) S(memory) S(index) S(limits) S(request) S(log)
+	S(server) S(rdma) S(softnic) S(memory) S(index) S(expiry) S(limits) S(request) S(log)
 /* clang-format on */
 
 #define OPTIONS(X)                                                                                 \
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_softnic(X) OPTIONS_memory(X) OPTIONS_index(X)    \
-		OPTIONS_limits(X) OPTIONS_request(X) OPTIONS_log(X)
+		OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X) OPTIONS_log(X)
 
 #endif

@@ -2,6 +2,7 @@
 #include "server/pull.h"
 
 #include "common/clock.h"
+#include "server/operate.h"
 #include "server/stat.h"
 
 static uint32_t piece_bytes(const struct endpoint *endpoint, uint32_t left)
@@ -71,15 +72,13 @@ void pull_start(struct replies *replies, struct conn *conn, const struct request
 {
 	struct endpoint *endpoint = replies->endpoint;
 	struct table_writer *writer = &endpoint->worker->writer;
-	struct table_put put = {
-		.key = request->key,
-		.key_len = request->key_len,
-		.value_len = request->value_len,
-		.flags = request->item_flags,
-	};
 	enum wire_status status = pull_admit(endpoint, conn, request);
-	struct item *item = status ? NULL : table_reserve(writer, &put);
+	struct table_change change;
+	struct item *item;
 
+	stat_add(&endpoint->worker->stats.puts, 1);
+	operate_put_change(request, &change);
+	item = status ? NULL : table_reserve(writer, &change);
 	if (!status && !item) {
 		stat_add(&endpoint->worker->stats.put_no_space, 1);
 		status = WIRE_NO_SPACE;
@@ -96,6 +95,9 @@ void pull_start(struct replies *replies, struct conn *conn, const struct request
 		.left = request->value_len,
 		.rkey = request->pull_rkey,
 		.id = request->id,
+		.mode = request->mode,
+		.ttl = request->ttl,
+		.version = request->number,
 	};
 	atomic_store_explicit(&conn->pull_since_ns, clock_ns(), memory_order_relaxed);
 	stat_add(&endpoint->worker->stats.pulls, 1);
@@ -107,19 +109,20 @@ static void pull_finish(struct replies *replies, struct conn *conn)
 {
 	struct worker *worker = replies->endpoint->worker;
 	struct reply *reply = reply_start(replies, conn, WIRE_PUT, conn->pull.id);
-	struct table_put put;
+	struct table_change change = {
+		.mode = (enum wire_put)conn->pull.mode,
+		.ttl = conn->pull.ttl,
+		.version = conn->pull.version,
+		.flags = conn->pull.item->flags,
+	};
 	enum wire_status status;
 
-	status = table_commit(&worker->writer, conn->pull.hash, conn->pull.item, &put);
+	status = table_commit(&worker->writer, conn->pull.hash, conn->pull.item, &change);
 	conn->pull.item = NULL;
 	atomic_store_explicit(&conn->pull_since_ns, 0, memory_order_relaxed);
-	reply->head.status = (uint8_t)status;
-	if (status) {
-		stat_add(&worker->stats.put_no_space, 1);
-		return;
-	}
-	reply->head.slot = put.slot;
-	reply->head.version = put.version;
+	operate_changed(&change, status, &reply->head);
+	stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
+	stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
 }
 
 void pull_done(struct replies *replies, struct conn *conn, uint64_t wr_id)

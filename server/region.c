@@ -2,93 +2,35 @@
 #include "server/region.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "common/barrier.h"
 #include "common/log.h"
 #include "common/sum.h"
-
-#define HUGEPAGE_BYTES (2ull << 20)
+#include "server/pages.h"
 
 /* Fill of the index when it holds the keys it was sized for, in percent; see common/layout.h. */
 #define INDEX_FILL 65
 
-static uint64_t round_up(uint64_t n, uint64_t unit)
-{
-	return (n + unit - 1) / unit * unit;
-}
+/* What a geometry can have; see geometry_check(). */
+#define INDEX_LEVEL_MAX 32u
 
 uint32_t index_level(uint64_t keys)
 {
 	uint64_t buckets = keys * 100 / (INDEX_FILL * BUCKET_SLOTS) + 1;
 
-	return buckets <= 1 ? 0 : 64 - (uint32_t)__builtin_clzll(buckets - 1);
+	return buckets <= 1u << INDEX_LEVEL_MIN ? INDEX_LEVEL_MIN :
+						  64 - (uint32_t)__builtin_clzll(buckets - 1);
 }
 
-/* Makes a file of memory and maps it. Pages are reserved (huge) or touched on first use (normal). */
-static int region_map(struct region *region, uint64_t bytes, unsigned int memfd_flags)
+/* Whether 2^@level buckets and nothing else fit a region of @bytes. */
+static bool index_fits(uint64_t bytes, uint32_t level)
 {
-	int err;
-
-	region->fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
-	if (region->fd < 0)
-		return -errno;
-	if (ftruncate(region->fd, (off_t)bytes)) {
-		err = -errno;
-		goto close_fd;
-	}
-	region->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
-	if (region->base == MAP_FAILED) {
-		err = -errno;
-		goto close_fd;
-	}
-	region->bytes = bytes;
-	if (fcntl(region->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)) {
-		err = -errno;
-		goto unmap;
-	}
-	return 0;
-
-unmap:
-	munmap(region->base, bytes);
-close_fd:
-	close(region->fd);
-	region->fd = -1;
-	region->base = NULL;
-	return err;
-}
-
-static int region_map_pages(struct region *region, uint64_t bytes, enum hugepages_mode hugepages)
-{
-	int err;
-
-	if (hugepages != HUGEPAGES_OFF) {
-		err = region_map(region, round_up(bytes, HUGEPAGE_BYTES), MFD_HUGETLB);
-		if (!err) {
-			region->page_bytes = HUGEPAGE_BYTES;
-			return 0;
-		}
-		log_at(hugepages == HUGEPAGES_REQUIRE ? LOG_ERROR : LOG_WARN,
-		       "region: no %llu hugepages of 2 MiB (%s); to have them: sysctl "
-		       "vm.nr_hugepages=%llu%s",
-		       (unsigned long long)(round_up(bytes, HUGEPAGE_BYTES) / HUGEPAGE_BYTES),
-		       strerror(-err),
-		       (unsigned long long)(round_up(bytes, HUGEPAGE_BYTES) / HUGEPAGE_BYTES),
-		       hugepages == HUGEPAGES_REQUIRE ? "" : "; using normal pages");
-		if (hugepages == HUGEPAGES_REQUIRE)
-			return err;
-	}
-	region->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	err = region_map(region, round_up(bytes, region->page_bytes), 0);
-	if (err)
-		log_error("region: can't map %llu bytes: %s; lower memory.size",
-			  (unsigned long long)bytes, strerror(-err));
-	return err;
+	return level <= INDEX_LEVEL_MAX &&
+	       sizeof(struct superblock) + index_bytes(level) + REGION_PAD <= bytes;
 }
 
 static int random_fill(void *p, size_t bytes)
@@ -96,21 +38,17 @@ static int random_fill(void *p, size_t bytes)
 	return getrandom(p, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
 }
 
-static void index_format(struct region *region)
+/* The segments lie one behind the other: the index grows upward from the superblock. */
+static void geometry_place_segments(struct geometry *g)
 {
-	struct geometry *g = &region->geometry;
-	uint64_t i, n = geometry_buckets(g);
+	uint32_t k;
 
-	for (i = 0; i < n; i++) {
-		uint64_t offset = geometry_bucket_offset(g, i);
-		struct bucket *bucket = region_at(region, offset);
-
-		bucket->level = (uint8_t)g->level;
-		bucket->sum = bucket_sum(bucket, g->incarnation, offset);
-	}
+	g->segments[0] = sizeof(struct superblock);
+	for (k = 1; k < SEGMENTS_MAX && index_fits(g->region_bytes, g->level_base + k); k++)
+		g->segments[k] = g->segments[0] + index_bytes(g->level_base + k - 1);
 }
 
-static int region_format(struct region *region, uint32_t level, uint64_t value_max)
+static int region_format(struct region *region, const struct region_options *options)
 {
 	struct superblock *super = region_superblock(region);
 	struct geometry *g = &region->geometry;
@@ -125,37 +63,37 @@ static int region_format(struct region *region, uint32_t level, uint64_t value_m
 		return err;
 	}
 	g->region_bytes = region->bytes;
-	g->value_max = value_max;
-	g->level_base = level;
-	g->level = level;
-	g->segments[0] = sizeof(struct superblock);
-	g->sum = geometry_sum(g);
-
-	region->heap = round_up(g->segments[0] + index_bytes(level), 4096);
-	index_format(region);
+	g->value_max = options->value_max;
+	g->level_base = options->level;
+	g->level = options->level;
+	geometry_place_segments(g);
 	super->abi = LAYOUT_ABI;
-	super->geometry = *g;
-	dma_wmb();
+	region_publish_geometry(region);
 	store_relaxed64(&super->magic, LAYOUT_MAGIC);
 	return 0;
 }
 
-int region_create(struct region *region, uint64_t bytes, enum hugepages_mode hugepages,
-		  uint32_t level, uint64_t value_max)
+int region_create(struct region *region, const struct region_options *options)
 {
+	struct placement placement;
 	int err;
 
 	*region = (struct region){ .fd = -1 };
-	if (index_bytes(level) > bytes / 2) {
-		log_error("region: an index of %llu bytes leaves too little of memory.size (%llu) "
-			  "for items; lower index.keys or raise memory.size",
-			  (unsigned long long)index_bytes(level), (unsigned long long)bytes);
+	if (options->level > INDEX_LEVEL_MAX || index_bytes(options->level) > options->bytes / 2) {
+		log_error("region: an index of 2^%" PRIu32 " buckets of %u bytes leaves too little "
+			  "of memory.size (%" PRIu64 ") for items; lower index.keys or raise "
+			  "memory.size",
+			  options->level, BUCKET_BYTES, options->bytes);
 		return -EINVAL;
 	}
-	err = region_map_pages(region, bytes, hugepages);
+	err = placement_init(&placement, options->numa);
 	if (err)
 		return err;
-	err = region_format(region, level, value_max);
+	err = pages_map(region, options->bytes, options->hugepages, &placement);
+	strcpy(region->numa, placement.text);
+	placement_release(&placement);
+	if (!err)
+		err = region_format(region, options);
 	if (err)
 		region_destroy(region);
 	return err;
@@ -163,12 +101,35 @@ int region_create(struct region *region, uint64_t bytes, enum hugepages_mode hug
 
 void region_destroy(struct region *region)
 {
-	if (!region->base)
-		return;
-	munmap(region->base, region->bytes);
-	close(region->fd);
-	region->base = NULL;
-	region->fd = -1;
+	if (region->base)
+		pages_unmap(region);
+}
+
+void region_publish_geometry(struct region *region)
+{
+	uint64_t *to = (uint64_t *)&region_superblock(region)->geometry;
+	const uint64_t *from = (const uint64_t *)&region->geometry;
+	const size_t words = offsetof(struct geometry, sum) / sizeof(*to);
+
+	region->geometry.sum = geometry_sum(&region->geometry);
+	for (size_t i = 0; i < words; i++)
+		store_relaxed64(&to[i], from[i]);
+	dma_wmb();
+	store_relaxed64(&to[words], from[words]);
+	dma_wmb();
+}
+
+void region_describe(uint64_t bytes, uint32_t level, char *text, size_t size)
+{
+	uint32_t top = level;
+
+	while (index_fits(bytes, top + 1))
+		top++;
+	snprintf(text, size,
+		 "region %" PRIu64 " bytes = superblock %zu + index (grows from %" PRIu64
+		 " to at most %" PRIu64 ") + items + pad %u",
+		 bytes, sizeof(struct superblock), index_bytes(level), index_bytes(top),
+		 REGION_PAD);
 }
 
 void region_tick(struct region *region, uint64_t clock_s, uint64_t items)

@@ -12,17 +12,32 @@
 #include "common/device.h"
 #include "common/layout.h"
 #include "server/options.h"
+#include "server/placement.h"
+
+/* log2 of the buckets of the smallest index: 64 of them. */
+#define INDEX_LEVEL_MIN 6u
 
 struct region {
 	uint8_t *base;
 	uint64_t bytes;
-	uint64_t page_bytes; /* of the pages it got: 4 KiB or 2 MiB */
+	uint64_t page_bytes; /* of the pages it got: 4 KiB, 2 MiB or 1 GiB */
 	int fd;
-	uint64_t heap; /* offset where items begin; they end REGION_PAD before the region does */
-	struct geometry geometry;
+	char numa[PLACEMENT_TEXT_MAX]; /* "default", "nodes 0-1", ... */
+	struct geometry geometry;      /* to be changed by one thread, which then publishes it */
 };
 
-/* log2 of the buckets that hold @keys keys at the fill the index is sized for, 65 %. */
+struct region_options {
+	uint64_t bytes; /* rounded up to whole pages */
+	enum hugepages_mode hugepages;
+	const char *numa; /* as in memory.numa; NULL: default */
+	uint32_t level;	  /* 2^level buckets to begin with */
+	uint64_t value_max;
+};
+
+/*
+ * log2 of the buckets that hold @keys keys at the fill the index is sized for, 65 %; at least
+ * INDEX_LEVEL_MIN.
+ */
 uint32_t index_level(uint64_t keys);
 
 /* What an index of 2^@level buckets takes. */
@@ -32,13 +47,22 @@ static inline uint64_t index_bytes(uint32_t level)
 }
 
 /*
- * Maps @bytes of memory and writes superblock and empty index with 2^@level buckets. Returns 0 or a
- * negative errno after logging: ENOMEM when memory, or hugepages that are required, are not there;
- * EINVAL when the index leaves no room for items.
+ * Maps the memory and writes the superblock and the geometry, with a place for every segment that the
+ * index can grow to; the buckets are the caller's to format. Returns 0 or a negative errno after
+ * logging: ENOMEM when memory, or hugepages that are required, are not there; EINVAL when the index
+ * leaves no room for items or there is no such NUMA node; EOPNOTSUPP without NUMA in the kernel.
  */
-int region_create(struct region *region, uint64_t bytes, enum hugepages_mode hugepages,
-		  uint32_t level, uint64_t value_max);
+int region_create(struct region *region, const struct region_options *options);
 void region_destroy(struct region *region);
+
+/*
+ * Seals region->geometry with its sum and writes it to the superblock. A reader that meets it half
+ * written finds that the sum does not match. One thread at a time.
+ */
+void region_publish_geometry(struct region *region);
+
+/* How @bytes of region with 2^@level buckets at the start are divided, in one line without an end. */
+void region_describe(uint64_t bytes, uint32_t level, char *text, size_t size);
 
 /* Writes what a reader may want to know of the time and the store. One thread only. */
 void region_tick(struct region *region, uint64_t clock_s, uint64_t items);

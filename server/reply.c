@@ -9,7 +9,11 @@ struct reply *reply_start(struct replies *replies, struct conn *conn, enum wire_
 {
 	struct reply *reply = &replies->list[replies->count++];
 
-	reply->head = (struct wire_response){ .op = (uint8_t)op, .id = id };
+	reply->head = (struct wire_response){
+		.op = (uint8_t)op,
+		.id = id,
+		.clock_ns = replies->endpoint->worker->writer.now_ns,
+	};
 	reply->conn = conn;
 	reply->buffer = BUFFER_NONE;
 	reply->value_len = 0;

@@ -6,7 +6,11 @@
 
 #include "common/log.h"
 #include "server/copy.h"
+#include "server/evict.h"
+#include "server/index.h"
+#include "server/operate.h"
 #include "server/pull.h"
+#include "server/server.h"
 #include "server/stat.h"
 #include "server/stats.h"
 
@@ -30,6 +34,8 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 {
 	const struct endpoint *endpoint = conn->endpoint;
 	const struct table *table = endpoint->worker->writer.table;
+	const struct config *config = &endpoint->worker->server->config;
+	bool evicts = config->memory.eviction != EVICTION_NONE;
 
 	*welcome = (struct wire_welcome){
 		.magic = WIRE_MAGIC,
@@ -38,8 +44,10 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 		.request_bytes = endpoint->worker->limits.buffer_bytes,
 		.rkey = endpoint->nic->mr->rkey,
 		.region_addr = (uintptr_t)table->region->base,
-		.geometry = table->region->geometry,
+		.access_rate = evicts ? config->memory.access_rate : 0,
+		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
 	};
+	index_geometry(table, &welcome->geometry);
 }
 
 static void request_hello(struct replies *replies, struct conn *conn, const struct request *request)
@@ -75,104 +83,81 @@ static void request_hello(struct replies *replies, struct conn *conn, const stru
 	atomic_store_explicit(&conn->greeted, true, memory_order_relaxed);
 }
 
-/* The value fits no response: the client reads a copy. See server/table.h, table_copy(). */
+/* The value fits no response: the client reads a copy. */
 static void reply_with_copy(struct replies *replies, struct reply *reply,
 			    const struct request *request, uint64_t hash)
 {
 	struct worker *worker = replies->endpoint->worker;
-	struct conn *conn = reply->conn;
-	uint64_t seed = worker->copy_seed++;
-	enum wire_status status;
 	struct item *copy;
 
 	reply_drop_buffer(replies, reply);
-	status = table_copy(&worker->writer, hash, request->key, request->key_len, seed, &copy);
-	reply->head.status = (uint8_t)status;
-	if (status)
+	copy = operate_copy(&worker->writer, request, hash, worker->copy_seed++, &reply->head);
+	if (!copy)
 		return;
-	copy_keep(worker, conn, copy);
+	copy_keep(worker, reply->conn, copy);
 	stat_add(&worker->stats.get_copies, 1);
-	reply->head.flags = WIRE_R_COPY;
-	reply->head.seed = seed;
-	reply->head.version = copy->version;
-	reply->head.item_flags = copy->flags;
-	reply->head.value_len = copy->value_len;
-	reply->head.slot = slot_make(hash_tag(hash),
-				     region_offset(worker->writer.table->region, copy),
-				     item_bytes(copy->key_len, copy->value_len));
 }
 
-static void request_get(struct replies *replies, struct conn *conn, const struct request *request,
-			uint64_t hash)
+static void count_operation(struct worker_stats *stats, enum wire_op op, enum wire_status status)
+{
+	switch (op) {
+	case WIRE_GET:
+		stat_add(&stats->gets, 1);
+		stat_add(&stats->get_misses, status == WIRE_NOT_FOUND);
+		break;
+	case WIRE_PUT:
+	case WIRE_ARITH:
+		stat_add(&stats->puts, 1);
+		stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
+		stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);
+		break;
+	case WIRE_DELETE:
+		stat_add(&stats->deletes, 1);
+		stat_add(&stats->delete_misses, status == WIRE_NOT_FOUND);
+		break;
+	case WIRE_TOUCH:
+		stat_add(&stats->touches, 1);
+		break;
+	case WIRE_SCAN:
+		stat_add(&stats->scans, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void request_operate(struct replies *replies, struct conn *conn,
+			    const struct request *request, uint64_t hash)
 {
 	struct worker *worker = replies->endpoint->worker;
-	struct reply *reply = reply_start(replies, conn, WIRE_GET, request->id);
-	struct table_value value;
-	enum wire_status status;
-	uint32_t size;
-	void *buffer = reply_buffer(replies, reply, &size);
+	struct reply *reply = reply_start(replies, conn, request->op, request->id);
+	struct answer answer = { 0 };
 
-	if (!buffer)
-		return;
-	stat_add(&worker->stats.gets, 1);
-	status = table_get(&worker->writer, hash, request->key, request->key_len, buffer, size,
-			   &value);
-	reply->head.status = (uint8_t)status;
-	if (status) {
-		stat_add(&worker->stats.get_misses, 1);
-	} else if (value.value_len > size) {
+	if (operate_answers(request->op)) {
+		answer.value = reply_buffer(replies, reply, &answer.size);
+		if (!answer.value)
+			return;
+	}
+	operate(&worker->writer, request, hash, &reply->head, &answer);
+	count_operation(&worker->stats, request->op, reply->head.status);
+	reply->value_len = answer.len;
+	if (request->op == WIRE_GET && !reply->head.status && reply->head.value_len > answer.size)
 		reply_with_copy(replies, reply, request, hash);
-	} else {
-		reply->value_len = value.value_len;
-		reply->head.version = value.version;
-		reply->head.item_flags = value.flags;
-	}
 }
 
-static void request_put(struct replies *replies, struct conn *conn, const struct request *request,
-			uint64_t hash)
+static void request_flush(struct replies *replies, struct conn *conn, const struct request *request)
 {
 	struct worker *worker = replies->endpoint->worker;
-	struct table_put put = {
-		.key = request->key,
-		.key_len = request->key_len,
-		.value = request->value,
-		.value_len = request->value_len,
-		.flags = request->item_flags,
-	};
-	struct reply *reply;
+	struct reply *reply = reply_start(replies, conn, WIRE_FLUSH, request->id);
+	struct keeper *keeper = &worker->server->keeper;
 
-	stat_add(&worker->stats.puts, 1);
-	if (request->pull) {
-		pull_start(replies, conn, request, hash);
+	reply->head.version = request->number;
+	if (request->number) {
+		reply->head.status = keeper_flushed(keeper, request->number) ? WIRE_OK : WIRE_BUSY;
 		return;
 	}
-	reply = reply_start(replies, conn, WIRE_PUT, request->id);
-	if (put.value_len > worker->writer.table->region->geometry.value_max) {
-		stat_add(&worker->stats.put_too_large, 1);
-		reply->head.status = WIRE_TOO_LARGE;
-		return;
-	}
-	reply->head.status = (uint8_t)table_put(&worker->writer, hash, &put);
-	if (reply->head.status) {
-		stat_add(&worker->stats.put_no_space, 1);
-		return;
-	}
-	reply->head.slot = put.slot;
-	reply->head.version = put.version;
-}
-
-static void request_delete(struct replies *replies, struct conn *conn,
-			   const struct request *request, uint64_t hash)
-{
-	struct worker *worker = replies->endpoint->worker;
-	struct reply *reply = reply_start(replies, conn, WIRE_DELETE, request->id);
-
-	stat_add(&worker->stats.deletes, 1);
-	reply->head.status = (uint8_t)table_delete(&worker->writer, hash, request->key,
-						   request->key_len);
-	if (reply->head.status)
-		stat_add(&worker->stats.delete_misses, 1);
+	reply->head.version = keeper_flush(keeper, worker->writer.now_ns, request->ttl);
+	reply->head.status = reply->head.version ? WIRE_OK : WIRE_BUSY;
 }
 
 static void request_stats(struct replies *replies, struct conn *conn, const struct request *request)
@@ -199,20 +184,27 @@ void request_execute(struct replies *replies, struct conn *conn, const struct re
 	case WIRE_HELLO:
 		request_hello(replies, conn, request);
 		break;
-	case WIRE_PING:
-		reply_start(replies, conn, WIRE_PING, request->id);
-		break;
-	case WIRE_GET:
-		request_get(replies, conn, request, hash);
-		break;
-	case WIRE_PUT:
-		request_put(replies, conn, request, hash);
-		break;
-	case WIRE_DELETE:
-		request_delete(replies, conn, request, hash);
-		break;
 	case WIRE_STATS:
 		request_stats(replies, conn, request);
 		break;
+	case WIRE_FLUSH:
+		request_flush(replies, conn, request);
+		break;
+	case WIRE_PUT:
+		if (request->flags & WIRE_F_PULL)
+			pull_start(replies, conn, request, hash);
+		else
+			request_operate(replies, conn, request, hash);
+		break;
+	case WIRE_PING:
+	case WIRE_ACCESS:
+	case WIRE_GET:
+	case WIRE_DELETE:
+	case WIRE_ARITH:
+	case WIRE_TOUCH:
+	case WIRE_SCAN:
+		request_operate(replies, conn, request, hash);
+		break;
 	}
+	operate_access(&replies->endpoint->worker->writer, request);
 }

@@ -206,7 +206,8 @@ static int loop_run(struct loop *loop)
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
 			control_rearm(server);
-			region_tick(&server->region, (uint64_t)time(NULL), server_items(server));
+			region_tick(&server->region, (now + server->table.clock_base) / 1000000000u,
+				    server_items(server));
 		}
 	}
 	return err;
@@ -217,6 +218,9 @@ static int start_all(struct server *server)
 	unsigned int i;
 	int err;
 
+	err = keeper_start(&server->keeper);
+	if (err)
+		return err;
 	for (i = 0; i < server->worker_count; i++) {
 		err = worker_start(&server->workers[i]);
 		if (err)
@@ -247,6 +251,7 @@ int server_run(struct server *server)
 	rcu_thread_offline();
 	for (i = 0; i < server->worker_count; i++)
 		worker_stop(&server->workers[i]);
+	keeper_stop(&server->keeper);
 	rcu_thread_online();
 	control_free_all(server);
 	rcu_unregister_thread();

@@ -10,39 +10,33 @@
 #include "common/log.h"
 #include "server/stat.h"
 
-/*
- * Bytes a key is taken to need, all in all, when the index is to be sized and index.keys is 0: then
- * the index is about a thirty-second of the region. With smaller items chains get longer, with
- * larger ones clients' caches hold emptier buckets.
- */
-#define BYTES_PER_KEY_GUESS 512
-
-static uint64_t index_keys(const struct config *config)
-{
-	return config->index.keys ? config->index.keys : config->memory.size / BYTES_PER_KEY_GUESS;
-}
-
 static int server_init_store(struct server *server)
 {
 	const struct config *config = &server->config;
+	const struct region_options options = {
+		.bytes = config->memory.size,
+		.hugepages = (enum hugepages_mode)config->memory.hugepages,
+		.numa = config->memory.numa,
+		.level = index_level(config->index.keys),
+		.value_max = config->limits.max_value,
+	};
+	const struct table_options table_options = {
+		.fill = config->index.fill,
+		.eviction = config->memory.eviction,
+	};
+	char text[256];
 	int err;
 
-	err = region_create(&server->region, config->memory.size,
-			    (enum hugepages_mode)config->memory.hugepages,
-			    index_level(index_keys(config)), config->limits.max_value);
+	err = region_create(&server->region, &options);
 	if (err)
 		return err;
-	server->table.region = &server->region;
-	err = memory_create(&server->memory, &server->region);
+	err = memory_create(&server->memory, &server->region, index_bytes(options.level));
 	if (err)
 		return err;
-	log_notice("region: %llu bytes in pages of %llu: %llu for the index (%llu buckets), %llu "
-		   "for items",
-		   (unsigned long long)server->region.bytes,
-		   (unsigned long long)server->region.page_bytes,
-		   (unsigned long long)(geometry_buckets(&server->region.geometry) * BUCKET_BYTES),
-		   (unsigned long long)geometry_buckets(&server->region.geometry),
-		   (unsigned long long)memory_bytes(server->memory));
+	table_init(&server->table, &server->region, server->memory, &table_options);
+	region_describe(server->region.bytes, options.level, text, sizeof(text));
+	log_notice("region: %s; pages of %llu bytes, NUMA %s", text,
+		   (unsigned long long)server->region.page_bytes, server->region.numa);
 	return 0;
 }
 
@@ -116,6 +110,9 @@ int server_init(struct server *server)
 		err = server_init_nics(server);
 	if (!err)
 		err = server_init_workers(server);
+	if (!err)
+		err = keeper_init(&server->keeper, &server->table, WORKERS_MAX,
+				  server->config.expiry.sweep_share);
 	if (err)
 		server_release(server);
 	return err;
@@ -127,6 +124,7 @@ void server_release(struct server *server)
 
 	for (i = 0; i < server->worker_count; i++)
 		worker_release(&server->workers[i]);
+	keeper_release(&server->keeper);
 	free(server->workers);
 	server->workers = NULL;
 	server->worker_count = 0;
@@ -140,13 +138,14 @@ void server_release(struct server *server)
 
 uint64_t server_items(const struct server *server)
 {
+	const struct table *table = &server->table;
 	uint64_t items = 0;
 	unsigned int i;
 
 	/* Deletes first: an item is never counted out before it was counted in. */
-	for (i = 0; i < server->worker_count; i++)
-		items -= stat_read(&server->workers[i].writer.stats.removes);
-	for (i = 0; i < server->worker_count; i++)
-		items += stat_read(&server->workers[i].writer.stats.inserts);
+	for (i = 0; i < table->writer_count; i++)
+		items -= stat_read(&table->writers[i]->stats.removes);
+	for (i = 0; i < table->writer_count; i++)
+		items += stat_read(&table->writers[i]->stats.inserts);
 	return items;
 }

@@ -4,6 +4,7 @@
 #define KVD_SERVER_SERVER_H
 
 #include "server/config.h"
+#include "server/keeper.h"
 #include "server/mailbox.h"
 #include "server/memory.h"
 #include "server/nic.h"
@@ -31,6 +32,7 @@ struct server {
 	struct region region;
 	struct memory *memory;
 	struct table table;
+	struct keeper keeper;
 	struct nic nics[NIC_MAX];
 	unsigned int nic_count;
 	struct worker *workers;

@@ -13,6 +13,12 @@ static inline void stat_add(uint64_t *counter, uint64_t n)
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
+/* For a sum over threads: one adds what another takes away, and the sum is right modulo 2^64. */
+static inline void stat_sub(uint64_t *counter, uint64_t n)
+{
+	stat_add(counter, -n);
+}
+
 static inline uint64_t stat_read(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "server/evict.h"
+#include "server/index.h"
 #include "server/server.h"
 #include "server/stat.h"
 #include "server/version.h"
@@ -91,25 +93,53 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 	return sum;
 }
 
-static void store_lines(struct lines *l, const struct server *server)
+/* The sum over all writers of the table, the keeper's included, of the counter at @offset. */
+static uint64_t sum_writers(const struct server *server, size_t offset)
 {
-	/* What was freed is read first: it was allocated before, by whomever. */
-	uint64_t freed = sum_workers(server, offsetof(struct worker, writer.cache.freed_bytes));
-	uint64_t allocated = sum_workers(server,
-					 offsetof(struct worker, writer.cache.allocated_bytes));
+	const struct table *table = &server->table;
+	uint64_t sum = 0;
+	unsigned int i;
 
-	number(l, "items", server_items(server));
+	for (i = 0; i < table->writer_count; i++)
+		sum += stat_read((const uint64_t *)((const char *)table->writers[i] + offset));
+	return sum;
+}
+
+#define WRITERS(field) sum_writers(server, offsetof(struct table_writer, field))
+
+/* How the region is divided: the parts add up to region_bytes when nobody is at work. */
+static void memory_lines(struct lines *l, const struct server *server)
+{
+	struct memory_stats stats;
+
+	memory_stats(server->memory, &stats);
 	number(l, "region_bytes", server->region.bytes);
 	number(l, "region_page_bytes", server->region.page_bytes);
-	number(l, "index_buckets", geometry_buckets(&server->region.geometry));
-	number(l, "index_bytes", geometry_buckets(&server->region.geometry) * BUCKET_BYTES);
+	line(l, "region_numa %s", server->region.numa);
+	number(l, "memory.superblock", sizeof(struct superblock));
+#define X(name, help) number(l, "memory." #name, stats.name);
+	MEMORY_STATS(X)
+#undef X
+	number(l, "memory.pad", REGION_PAD);
 	number(l, "item_memory_bytes", memory_bytes(server->memory));
-	number(l, "item_memory_used_bytes", allocated - freed);
-	number(l, "item_memory_failures",
-	       sum_workers(server, offsetof(struct worker, writer.cache.failures)));
-#define X(name, help)                                                                              \
-	number(l, #name, sum_workers(server, offsetof(struct worker, writer.stats.name)));
+	number(l, "item_memory_live_bytes", WRITERS(stats.live_bytes));
+	number(l, "item_memory_failures", WRITERS(cache.failures));
+}
+
+static void store_lines(struct lines *l, const struct server *server)
+{
+	uint64_t buckets = index_buckets(&server->table);
+
+	memory_lines(l, server);
+	number(l, "items", server_items(server));
+	number(l, "index_buckets", buckets);
+	number(l, "index_bytes", buckets * BUCKET_BYTES);
+	line(l, "eviction %s", evict_policy_name(server->config.memory.eviction));
+#define X(name, help) number(l, #name, WRITERS(stats.name));
 	TABLE_STATS(X)
+#undef X
+#define X(name, help) number(l, #name, stat_read(&server->keeper.stats.name));
+	KEEPER_STATS(X)
 #undef X
 }
 
@@ -141,7 +171,11 @@ void stats_help(FILE *out)
 #define X(name, help) fprintf(out, "  %-24s %s\n", #name, help);
 	PROCESS_STATS(X)
 	TABLE_STATS(X)
+	KEEPER_STATS(X)
 	CONTROL_STATS(X)
 	WORKER_STATS(X)
+#undef X
+#define X(name, help) fprintf(out, "  memory.%-17s %s\n", #name, help);
+	MEMORY_STATS(X)
 #undef X
 }

@@ -24,13 +24,17 @@ struct server;
 	X(device.N.address, "where it listens")                                                    \
 	X(device.N.why, "why it was chosen")                                                       \
 	X(items, "keys in the store")                                                              \
-	X(region_bytes, "size of the region")                                                      \
-	X(region_page_bytes, "size of its pages")                                                  \
 	X(index_buckets, "home buckets")                                                           \
 	X(index_bytes, "bytes in them")                                                            \
-	X(item_memory_bytes, "bytes for items and overflow buckets")                               \
-	X(item_memory_used_bytes, "of those, in use")                                              \
-	X(item_memory_failures, "times there was no memory for an item")
+	X(eviction, "none, lru or lfu")                                                            \
+	X(region_bytes, "size of the region; the memory.* are its parts")                          \
+	X(region_page_bytes, "size of its pages")                                                  \
+	X(region_numa, "NUMA placement of it")                                                     \
+	X(memory.superblock, "bytes of the superblock")                                            \
+	X(memory.pad, "bytes at the end that are not used")                                        \
+	X(item_memory_bytes, "bytes for items and overflow buckets now")                           \
+	X(item_memory_live_bytes, "bytes of all items: header, key and value")                     \
+	X(item_memory_failures, "times no block was free at once")
 
 /*
  * Writes lines from number @first on to @text, as many as fit @size bytes whole; no zero at the end.

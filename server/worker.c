@@ -72,7 +72,7 @@ static void batch_add(struct batch *batch, struct endpoint *endpoint, const stru
 		return;
 	}
 	work->conn = conn;
-	if (work->request.key) {
+	if (work->request.key && work->request.op != WIRE_SCAN) {
 		work->hash = table_hash(worker->writer.table, work->request.key,
 					work->request.key_len);
 		table_prefetch_bucket(worker->writer.table, work->hash);
@@ -108,7 +108,7 @@ static void batch_execute(struct batch *batch, struct endpoint *endpoint)
 	unsigned int i;
 
 	for (i = 0; i < batch->count; i++)
-		if (batch->works[i].request.key)
+		if (batch->works[i].request.key && batch->works[i].request.op != WIRE_SCAN)
 			table_prefetch_item(worker->writer.table, batch->works[i].hash);
 	for (i = 0; i < batch->count; i++) {
 		work = &batch->works[i];
@@ -130,6 +130,8 @@ static bool endpoint_poll(struct endpoint *endpoint)
 	n = ibv_poll_cq(endpoint->cq, BATCH_MAX, wcs);
 	if (n <= 0)
 		return false;
+	/* After the requests have come, before any is executed: client/clock.c relies on it. */
+	table_clock(&endpoint->worker->writer);
 	batch.count = 0;
 	batch.recv_count = 0;
 	batch.replies.endpoint = endpoint;
@@ -229,6 +231,14 @@ static void worker_sleep(struct worker *worker)
 	worker_wait(worker);
 }
 
+/* There was nothing to do for a while. What others wait for must not lie here meanwhile. */
+static void worker_rest(struct worker *worker)
+{
+	table_writer_idle(&worker->writer);
+	if (!worker->limits.busy)
+		worker_sleep(worker);
+}
+
 static void worker_pin(const struct worker *worker)
 {
 	cpu_set_t set;
@@ -259,7 +269,7 @@ static void *worker_run(void *arg)
 			busy = true;
 		}
 		rcu_quiescent_state();
-		if (busy || worker->limits.busy) {
+		if (busy) {
 			idle_since = 0;
 			continue;
 		}
@@ -267,10 +277,10 @@ static void *worker_run(void *arg)
 		if (!idle_since)
 			idle_since = now;
 		if (now - idle_since >= worker->limits.spin_ns) {
-			worker_sleep(worker);
+			worker_rest(worker);
 			idle_since = 0;
 		} else {
-			spin_pause(now - idle_since);
+			spin_pause(worker->limits.busy ? 0 : now - idle_since);
 		}
 	}
 	rcu_unregister_thread();
@@ -308,7 +318,7 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 	err = mailbox_init(&worker->mailbox);
 	if (err)
 		return err;
-	err = table_writer_init(&worker->writer, &server->table, server->memory, (uint8_t)number);
+	err = table_writer_init(&worker->writer, &server->table, (uint8_t)number);
 	if (err)
 		goto release_mailbox;
 	while (worker->endpoint_count < server->nic_count) {

@@ -73,11 +73,13 @@ struct worker_limits {
 	X(gets, "GETs by request")                                                                 \
 	X(get_misses, "of those, not found")                                                       \
 	X(get_copies, "of those, answered with a copy for the client to read")                     \
-	X(puts, "PUTs")                                                                            \
+	X(puts, "PUTs, increments and decrements")                                                 \
 	X(put_no_space, "of those, failed because the memory is full")                             \
 	X(put_too_large, "of those, failed because the value is larger than max_value")            \
 	X(deletes, "DELETEs")                                                                      \
 	X(delete_misses, "of those, not found")                                                    \
+	X(touches, "expiry times set")                                                             \
+	X(scans, "parts of scans")                                                                 \
 	X(pulls, "large values read from clients")                                                 \
 	X(pull_bytes, "bytes in them")                                                             \
 	X(batches, "batches of completions")                                                       \

@@ -10,6 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <urcu-qsbr.h>
+
+#include "common/clock.h"
+#include "server/operate.h"
+
 #define ODD_PIECE_MAX 96
 /* One piece in this many is followed by a chance for others to run. */
 #define ODD_YIELD 24
@@ -69,77 +74,27 @@ static enum ibv_wc_status direct_read(struct direct *direct, const struct ibv_se
 	return IBV_WC_SUCCESS;
 }
 
-static void direct_copy(struct direct *direct, const struct request *request, uint64_t hash,
-			struct wire_response *response)
-{
-	uint64_t seed = direct->copy_seed++;
-
-	response->status = (uint8_t)table_copy(direct->writer, hash, request->key, request->key_len,
-					       seed, &direct->copy);
-	if (response->status)
-		return;
-	response->flags = WIRE_R_COPY;
-	response->seed = seed;
-	response->version = direct->copy->version;
-	response->item_flags = direct->copy->flags;
-	response->value_len = direct->copy->value_len;
-	response->slot = slot_make(hash_tag(hash),
-				   region_offset(&direct->store->region, direct->copy),
-				   item_bytes(direct->copy->key_len, direct->copy->value_len));
-}
-
-static void direct_get(struct direct *direct, const struct request *request, uint64_t hash,
-		       struct wire_response *response, uint8_t *value)
-{
-	uint32_t size = DIRECT_BUFFER_BYTES - (uint32_t)sizeof(*response);
-	struct table_value out;
-
-	response->status = (uint8_t)table_get(direct->writer, hash, request->key, request->key_len,
-					      value, size, &out);
-	if (response->status)
-		return;
-	if (out.value_len > size) {
-		direct_copy(direct, request, hash, response);
-		return;
-	}
-	response->value_len = out.value_len;
-	response->version = out.version;
-	response->item_flags = out.flags;
-}
-
 static void direct_put(struct direct *direct, const struct request *request, uint64_t hash,
 		       struct wire_response *response)
 {
-	struct table_put put = {
-		.key = request->key,
-		.key_len = request->key_len,
-		.value = request->value,
-		.value_len = request->value_len,
-		.flags = request->item_flags,
-	};
 	enum wire_status status = WIRE_NO_SPACE;
+	struct table_change change;
 	struct item *item;
 
-	if (request->pull) {
-		item = table_reserve(direct->writer, &put);
-		if (item) {
-			memcpy(table_reserved_value(item),
-			       (const void *)(uintptr_t)request->pull_addr, request->value_len);
-			status = table_commit(direct->writer, hash, item, &put);
-		}
-	} else {
-		status = table_put(direct->writer, hash, &put);
+	operate_put_change(request, &change);
+	item = table_reserve(direct->writer, &change);
+	if (item) {
+		memcpy(table_reserved_value(item), (const void *)(uintptr_t)request->pull_addr,
+		       request->value_len);
+		status = table_commit(direct->writer, hash, item, &change);
 	}
-	response->status = (uint8_t)status;
-	if (status)
-		return;
-	response->slot = put.slot;
-	response->version = put.version;
+	operate_changed(&change, status, response);
 }
 
 static void direct_execute(struct direct *direct, const struct request *request,
 			   struct wire_response *response, uint8_t *value)
 {
+	struct answer answer = { value, DIRECT_BUFFER_BYTES - (uint32_t)sizeof(*response), 0 };
 	uint64_t hash = 0;
 
 	if (request->key)
@@ -147,25 +102,23 @@ static void direct_execute(struct direct *direct, const struct request *request,
 	if (direct->copy)
 		table_abandon(direct->writer, direct->copy);
 	direct->copy = NULL;
-	*response = (struct wire_response){ .op = (uint8_t)request->op, .id = request->id };
-	switch (request->op) {
-	case WIRE_GET:
-		direct_get(direct, request, hash, response, value);
-		break;
-	case WIRE_PUT:
+	/* Whatever thread it is: what it does to the table it does as an RCU reader. */
+	rcu_register_thread();
+	table_clock(direct->writer);
+	*response = (struct wire_response){
+		.op = (uint8_t)request->op,
+		.id = request->id,
+		.clock_ns = direct->writer->now_ns,
+	};
+	if (request->flags & WIRE_F_PULL)
 		direct_put(direct, request, hash, response);
-		break;
-	case WIRE_DELETE:
-		response->status = (uint8_t)table_delete(direct->writer, hash, request->key,
-							 request->key_len);
-		break;
-	case WIRE_PING:
-		break;
-	case WIRE_HELLO:
-	case WIRE_STATS:
-		response->status = WIRE_PROTOCOL;
-		break;
-	}
+	else
+		operate(direct->writer, request, hash, response, &answer);
+	if (request->op == WIRE_GET && !response->status && response->value_len > answer.size)
+		direct->copy = operate_copy(direct->writer, request, hash, direct->copy_seed++,
+					    response);
+	operate_access(direct->writer, request);
+	rcu_unregister_thread();
 }
 
 static void complete(struct direct *direct, uint64_t wr_id, enum ibv_wc_status status,

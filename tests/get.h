@@ -32,8 +32,12 @@ static uint32_t rewrite_len;			   /* of what rewrite() wrote last */
 
 static inline void setup_level(uint32_t level, const struct kvd_options *options)
 {
+	struct kvd_options small;
 	uint64_t x = 88172645463325252;
 
+	/* One entry for each home bucket. */
+	kvd_options_init(&small);
+	small.cache_bytes = sizeof(struct bcache_entry) << level;
 	for (size_t i = 0; i < VALUE_BYTES; i += 8) {
 		x ^= x << 13;
 		x ^= x >> 7;
@@ -41,7 +45,7 @@ static inline void setup_level(uint32_t level, const struct kvd_options *options
 		memcpy(value + i, &x, 8);
 	}
 	store_create(&store, REGION_BYTES, level, 2);
-	direct = direct_open(&store, 1, options);
+	direct = direct_open(&store, 1, options ? options : &small);
 	kvd = &direct->kvd;
 	reads = requests = bucket_reads = 0;
 	rewrite_len = 60000;
@@ -115,7 +119,8 @@ static inline struct item *item_of(const char *key)
 
 static inline bool in_index(uint64_t offset)
 {
-	return offset < store.region.heap;
+	return offset <
+	       sizeof(struct superblock) + geometry_buckets(&store.region.geometry) * BUCKET_BYTES;
 }
 
 static inline void reset_stats(void)

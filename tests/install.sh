@@ -25,7 +25,7 @@ version=$(awk '/define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $3; s = "." } 
 	client/kvd.h)
 
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
-lib/libkvd.so.0 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service"
+lib/libkvd.so.0.2 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service"
 
 list_files() {
 	(cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort)
@@ -54,7 +54,7 @@ prefix=$tmp/prefix
 make_install PREFIX="$prefix" install
 "$prefix/bin/kvd" -V | grep -qF "$version" || die "kvd -V does not say $version"
 "$prefix/bin/kvd" -c "$prefix/etc/kvd/kvd.ini" --check-config || die "kvd.ini is refused"
-readelf -d "$prefix/lib/libkvd.so" | grep -q 'SONAME.*\[libkvd\.so\.0\]' || die "wrong soname"
+readelf -d "$prefix/lib/libkvd.so" | grep -q 'SONAME.*\[libkvd\.so\.0\.2\]' || die "wrong soname"
 nm -D --defined-only "$prefix/lib/libkvd.so" >"$tmp/shared"
 nm -g --defined-only "$prefix/lib/libkvd.a" >"$tmp/static"
 for list in shared static; do
@@ -93,7 +93,7 @@ run_program() {
 
 echo "shared: $(pkg-config --libs kvd)"
 "${CC:-cc}" "${warnings[@]}" "${cflags[@]}" -o "$tmp/shared-program" "$tmp/program.c" "${shared_libs[@]}"
-readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\]' || die "not linked to the library"
+readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\.2\]' || die "not linked to the library"
 run_program env LD_LIBRARY_PATH="$prefix/lib" "$tmp/shared-program"
 
 # Wholly static: the proof that kvd.pc names all that libkvd.a needs.

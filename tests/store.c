@@ -29,19 +29,33 @@ static void *must(void *p, const char *what)
 	return p;
 }
 
-void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers)
+void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers,
+		       const struct table_options *options)
 {
+	const struct region_options region = {
+		.bytes = bytes,
+		.hugepages = HUGEPAGES_OFF,
+		.level = level,
+		.value_max = VALUE_MAX,
+	};
 	bool ok;
 
-	*store = (struct store){ .writer_count = writers };
-	ok = writers <= STORE_WRITERS_MAX &&
-	     !region_create(&store->region, bytes, HUGEPAGES_OFF, level, VALUE_MAX) &&
-	     !memory_create(&store->memory, &store->region);
-	store->table.region = &store->region;
+	memset(store, 0, sizeof(*store));
+	store->writer_count = writers;
+	ok = writers <= STORE_WRITERS_MAX && !region_create(&store->region, &region) &&
+	     !memory_create(&store->memory, &store->region, index_bytes(level));
+	if (ok)
+		table_init(&store->table, &store->region, store->memory, options);
 	for (unsigned int i = 0; ok && i < writers; i++)
-		ok = !table_writer_init(&store->writers[i], &store->table, store->memory,
-					(uint8_t)i);
+		ok = !table_writer_init(&store->writers[i], &store->table, (uint8_t)i);
 	must(ok ? store : NULL, "region, memory or writer");
+}
+
+void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers)
+{
+	const struct table_options options = { .fill = STORE_NO_GROWTH };
+
+	store_create_with(store, bytes, level, writers, &options);
 }
 
 void store_destroy(struct store *store)
@@ -65,7 +79,7 @@ static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t v
 	}
 	walk->extents[walk->extent_count] = (struct extent){ at, bytes };
 	walk->versions[walk->extent_count++] = version;
-	walk->census.class_bytes += mem_class(bytes);
+	walk->census.class_bytes += version ? mem_class_bytes(bytes) : BUCKET_BYTES;
 }
 
 /* Order does not matter to it, so that items may be met in any. */
@@ -74,11 +88,13 @@ static void walk_digest(struct walk *walk, const void *p, size_t bytes, uint64_t
 	walk->census.digest += XXH3_64bits_withSeed(p, bytes, offset);
 }
 
+/* Behind the index as it is now, and before the pad. */
 static bool in_heap(const struct store *store, uint64_t offset, uint64_t bytes)
 {
 	const struct region *r = &store->region;
+	uint64_t heap = sizeof(struct superblock) + index_buckets(&store->table) * BUCKET_BYTES;
 
-	return offset >= r->heap && bytes <= r->bytes - REGION_PAD - r->heap &&
+	return offset >= heap && bytes <= r->bytes - REGION_PAD - heap &&
 	       offset <= r->bytes - REGION_PAD - bytes;
 }
 
@@ -102,8 +118,6 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 		return "a slot has not the tag or the length of its item";
 	if (offset + slot_bytes(slot) > walk->store->region.bytes)
 		return "a slot's READ leaves the region";
-	if (item->expires || item->access)
-		return "an item has an expiry or an access time";
 	walk_note(walk, offset, bytes, item->version);
 	walk_digest(walk, item, bytes, offset);
 	walk->census.items++;
@@ -118,15 +132,21 @@ static bool same_key(const struct store *store, uint64_t a, uint64_t b)
 	return x->key_len == y->key_len && !memcmp(x->data, y->data, x->key_len);
 }
 
-static const char *check_bucket(struct walk *walk, const struct bucket *bucket, uint64_t offset)
+static const char *check_bucket(struct walk *walk, const struct bucket *bucket, uint64_t offset,
+				uint64_t home)
 {
 	const struct geometry *g = &walk->store->region.geometry;
+	const struct bucket *first = index_bucket(&walk->store->table, home);
+	bool split = home < g->split || home >= 1ull << g->level;
 	struct bucket copy = *bucket;
 
-	if (bucket->sum != bucket_sum(bucket, g->incarnation, offset))
+	if (bucket->sum !=
+	    bucket_sum(bucket, g->incarnation, offset, geometry_bucket_offset(g, home)))
 		return "a bucket does not verify";
-	if (bucket->level != g->level)
+	if (bucket->level != g->level + split)
 		return "a bucket has another level";
+	if (bucket->epoch != first->epoch || bucket->epoch & 1)
+		return "a bucket has another epoch than its chain, or an odd one";
 	if (bucket->lock)
 		return "a bucket is locked";
 	copy.lock = 0;
@@ -146,7 +166,7 @@ static const char *check_chain(struct walk *walk, uint64_t home)
 
 	for (hops = 0; hops <= CHAIN_MAX; hops++) {
 		bucket = region_at(region, offset);
-		error = check_bucket(walk, bucket, offset);
+		error = check_bucket(walk, bucket, offset, home);
 		for (i = 0; !error && i < BUCKET_SLOTS; i++) {
 			if (!bucket->slots[i])
 				continue;
@@ -209,8 +229,9 @@ static const char *check_counts(const struct walk *walk)
 {
 	uint64_t items = 0, overflow = 0, bytes = 0;
 
-	for (unsigned int i = 0; i < walk->store->writer_count; i++) {
-		const struct table_writer *w = &walk->store->writers[i];
+	/* A keeper's is one of them. */
+	for (unsigned int i = 0; i < walk->store->table.writer_count; i++) {
+		const struct table_writer *w = walk->store->table.writers[i];
 
 		items += stat_read(&w->stats.inserts) - stat_read(&w->stats.removes);
 		overflow += stat_read(&w->stats.overflow_buckets);
@@ -225,12 +246,25 @@ static const char *check_counts(const struct walk *walk)
 	return NULL;
 }
 
-const char *store_check(const struct store *store, struct store_census *census)
+static const char *check_geometry(const struct store *store)
+{
+	const struct geometry *told = &region_superblock(&store->region)->geometry;
+	struct geometry now;
+
+	index_geometry(&store->table, &now);
+	if (memcmp(told, &now, sizeof(now)))
+		return "the superblock's geometry is not that of the index";
+	return geometry_check(told);
+}
+
+const char *store_check(struct store *store, struct store_census *census)
 {
 	uint64_t i, n = geometry_buckets(&store->region.geometry);
 	struct walk walk = { .store = store };
-	const char *error = NULL;
+	const char *error = check_geometry(store);
 
+	for (i = 0; i < store->writer_count; i++)
+		table_writer_idle(&store->writers[i]);
 	for (i = 0; !error && i < n; i++)
 		error = check_chain(&walk, i);
 	if (!error)
@@ -253,9 +287,9 @@ struct bucket *store_home(const struct store *store, const void *key, uint32_t k
 }
 
 enum wire_status store_put(struct store *store, const void *key, uint32_t key_len,
-			   const void *value, uint32_t value_len, struct table_put *out)
+			   const void *value, uint32_t value_len, struct table_change *out)
 {
-	struct table_put put = {
+	struct table_change put = {
 		.key = key,
 		.key_len = key_len,
 		.value = value,
@@ -272,15 +306,28 @@ enum wire_status store_put(struct store *store, const void *key, uint32_t key_le
 
 enum wire_status store_delete(struct store *store, const void *key, uint32_t key_len)
 {
-	return table_delete(&store->writers[0], table_hash(&store->table, key, key_len), key,
-			    key_len);
+	const struct table_change change = { .key = key, .key_len = key_len };
+
+	return table_delete(&store->writers[0], table_hash(&store->table, key, key_len), &change);
 }
 
 enum wire_status store_get(struct store *store, const void *key, uint32_t key_len, void *buffer,
-			   size_t size, struct table_value *value)
+			   size_t size, struct store_value *value)
 {
-	return table_get(&store->writers[0], table_hash(&store->table, key, key_len), key, key_len,
-			 buffer, size, value);
+	struct looked looked;
+	enum wire_status status;
+
+	status = look_get(&store->writers[0], table_hash(&store->table, key, key_len), key, key_len,
+			  buffer, size, &looked);
+	if (status)
+		return status;
+	*value = (struct store_value){
+		.version = looked.head.version,
+		.value_len = looked.head.value_len,
+		.flags = looked.head.flags,
+		.expires = looked.head.expires,
+	};
+	return WIRE_OK;
 }
 
 uint64_t store_collide(const struct store *store, uint64_t key, bool tag, uint64_t *from)

@@ -627,6 +627,18 @@ MALFORMED(reserved, 5, 0, .op = WIRE_GET, .key_len = 5, .reserved = 1)
 MALFORMED(pull_get, 5, 0, .op = WIRE_GET, .flags = WIRE_F_PULL, .key_len = 5)
 MALFORMED(pull_addr, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_addr = 4096)
 MALFORMED(pull_rkey, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_rkey = 1)
+MALFORMED(mode_of_put, 5, 5, .op = WIRE_PUT, .mode = WIRE_PUT_MAX + 1, .key_len = 5, .value_len = 5)
+MALFORMED(mode_of_get, 5, 0, .op = WIRE_GET, .mode = 1, .key_len = 5)
+MALFORMED(number_of_set, 5, 5, .op = WIRE_PUT, .number = 7, .key_len = 5, .value_len = 5)
+MALFORMED(ttl_of_delete, 5, 0, .op = WIRE_DELETE, .ttl = 1, .key_len = 5)
+MALFORMED(ttl_of_append, 5, 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .ttl = 1, .key_len = 5,
+	  .value_len = 5)
+MALFORMED(prefix_1025, 1025, 0, .op = WIRE_SCAN, .key_len = 1025)
+MALFORMED(access_none, 0, 0, .op = WIRE_ACCESS)
+MALFORMED(access_many, 0, 8 * (WIRE_ACCESS_MAX + 1), .op = WIRE_ACCESS,
+	  .access_count = WIRE_ACCESS_MAX + 1)
+MALFORMED(access_65535, 5, 8, .op = WIRE_GET, .key_len = 5, .access_count = UINT16_MAX)
+MALFORMED(access_cut, 5, 15, .op = WIRE_GET, .key_len = 5, .access_count = 2)
 MALFORMED(pull_empty, 5, 0, .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 5)
 MALFORMED(key_none, 0, 0, .op = WIRE_GET)
 MALFORMED(key_1025, 1025, 0, .op = WIRE_GET, .key_len = 1025)
@@ -1060,9 +1072,19 @@ static const struct {
 	{ "op_255", "any", "closed: unknown operation", case_op_255 },
 	{ "flags", "any", "closed: unknown flag", case_flags },
 	{ "reserved", "any", "closed: unknown flag", case_reserved },
-	{ "pull_get", "any", "closed: pull flag on something other", case_pull_get },
-	{ "pull_addr", "any", "closed: pull address without", case_pull_addr },
-	{ "pull_rkey", "any", "closed: pull address without", case_pull_rkey },
+	{ "pull_get", "any", "closed: unknown flag", case_pull_get },
+	{ "pull_addr", "any", "closed: pull address where", case_pull_addr },
+	{ "pull_rkey", "any", "closed: pull key where", case_pull_rkey },
+	{ "mode_of_put", "any", "closed: mode out of range", case_mode_of_put },
+	{ "mode_of_get", "any", "closed: mode out of range", case_mode_of_get },
+	{ "number_of_set", "any", "closed: number where none", case_number_of_set },
+	{ "ttl_of_delete", "any", "closed: time to live where none", case_ttl_of_delete },
+	{ "ttl_of_append", "any", "closed: time to live where none", case_ttl_of_append },
+	{ "prefix_1025", "any", "closed: key length", case_prefix_1025 },
+	{ "access_none", "any", "closed: no access records", case_access_none },
+	{ "access_many", "any", "closed: too many access records", case_access_many },
+	{ "access_65535", "any", "closed: too many access records", case_access_65535 },
+	{ "access_cut", "any", "closed: message length does not fit", case_access_cut },
 	{ "pull_empty", "any", "closed: pull of an empty value", case_pull_empty },
 	{ "key_none", "any", "closed: key length", case_key_none },
 	{ "key_1025", "any", "closed: key length", case_key_1025 },

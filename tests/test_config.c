@@ -155,7 +155,13 @@ static void test_defaults(void **state)
 	assert_int_equal(config.softnic.socket_mode, 0660);
 	assert_int_equal(config.memory.size, 1 << 30);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_AUTO);
+	assert_string_equal(config.memory.numa, "default");
+	assert_int_equal(config.memory.eviction, EVICTION_LRU);
+	assert_int_equal(config.memory.access_rate, 4);
+	assert_int_equal(config.memory.access_delay, 100000000);
 	assert_int_equal(config.index.keys, 0);
+	assert_int_equal(config.index.fill, 65);
+	assert_int_equal(config.expiry.sweep_share, 5);
 	assert_int_equal(config.limits.max_value, 1 << 20);
 	assert_int_equal(config.request.window, 8);
 	assert_int_equal(config.request.buffer, 2048);
@@ -183,6 +189,14 @@ static void test_load(void **state)
 			      "[memory]\n"
 			      "size = 64m   \n"
 			      "hugepages = require\n"
+			      "numa = 0-1,3\n"
+			      "eviction = lfu\n"
+			      "access_rate = 1\n"
+			      "access_delay = 10s\n"
+			      "[expiry]\n"
+			      "sweep_share = 50\n"
+			      "[index]\n"
+			      "fill = 30\n"
 			      "[rdma]\n"
 			      "address = fe80::1\n"
 			      "[softnic]\n"
@@ -200,6 +214,12 @@ static void test_load(void **state)
 	assert_int_equal(config.server.spin_time, 0);
 	assert_int_equal(config.memory.size, 64 << 20);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_REQUIRE);
+	assert_string_equal(config.memory.numa, "0-1,3");
+	assert_int_equal(config.memory.eviction, EVICTION_LFU);
+	assert_int_equal(config.memory.access_rate, 1);
+	assert_int_equal(config.memory.access_delay, 10000000000);
+	assert_int_equal(config.expiry.sweep_share, 50);
+	assert_int_equal(config.index.fill, 30);
 	assert_string_equal(config.rdma.address, "fe80::1");
 	assert_string_equal(config.softnic.socket, "/tmp/a b;c=d[e]:f");
 	assert_int_equal(config.softnic.socket_mode, 0600);
@@ -272,6 +292,17 @@ static void test_values(void **state)
 	refuse("[memory]\nsize = 15m\n", 2,
 	       "memory.size: '15m' is out of range: give 16m to 512g\n");
 	refuse("[memory]\nsize = 1.5g\n", 2, "memory.size: '1.5g' is not a size: ");
+	refuse("[memory]\nhugepages = 4m\n", 2,
+	       "memory.hugepages: '4m' is none of: auto | off | 2m | 1g | require\n");
+	refuse("[memory]\neviction = random\n", 2,
+	       "memory.eviction: 'random' is none of: none | lru | lfu\n");
+	refuse("[memory]\naccess_rate = 0\n", 2,
+	       "memory.access_rate: '0' is out of range: give 1 to 1024\n");
+	refuse("[memory]\naccess_delay = 11s\n", 2,
+	       "memory.access_delay: '11s' is out of range: give 1ms to 10s\n");
+	refuse("[expiry]\nsweep_share = 51\n", 2,
+	       "expiry.sweep_share: '51' is out of range: give 1 to 50\n");
+	refuse("[index]\nfill = 29\n", 2, "index.fill: '29' is out of range: give 30 to 90\n");
 	refuse("[softnic]\nsocket_mode = 0990\n", 2, "softnic.socket_mode: '0990' is not a mode: ");
 	refuse("[softnic]\nsocket =\n", 2, "softnic.socket: empty: ");
 	refuse("[softnic]\nsocket = /a #b\n", 2, "softnic.socket: a space begins or ends ");
@@ -279,6 +310,33 @@ static void test_values(void **state)
 	       "rdma.address: 'localhost' is not an IP address: ");
 	refuse("[rdma]\nport = 0\n", 2, "rdma.port: '0' is out of range: give 1 to 65535\n");
 	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
+}
+
+/* Lists of NUMA nodes are checked for their form; what the host has is not known here. */
+static void test_numa(void **state)
+{
+	static const char *const good[] = { "default", "local", "interleave", "0",
+					    "7",       "0-3",	"0,2",	      "0-1,3,5-5" };
+	static const char *const bad[] = { "",	 "none", "all",	  "Local", "-1",     "0-",
+					   "0,", ",0",	 "0,,1",  "3-1",   "0 1",    "!0",
+					   "+0", "0x1",	 "0-1-2", "0;",	   "local,0" };
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		snprintf(text, sizeof(text), "memory.numa=%s", good[i]);
+		assert_int_equal(set(text), 0);
+		assert_string_equal(config.memory.numa, good[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "memory.numa=%s", bad[i]);
+		if (set(text) != -EINVAL)
+			fail_msg("not refused: %s", text);
+		assert_non_null(strstr(errors, "names no nodes: give default, local, "));
+	}
+	snprintf(text, sizeof(text), "memory.numa=%0*d", OPTION_NUMA_MAX, 0);
+	assert_int_equal(set(text), -EINVAL);
+	assert_non_null(strstr(errors, "memory.numa: longer than 63 bytes: "));
 }
 
 /* A line that inih would cut is refused, and the longest that it does not cut is taken whole. */
@@ -446,6 +504,7 @@ static void test_print(void **state)
 {
 	static const char *const assignments[] = {
 		"server.device=softnic", "server.pin=no",	  "server.spin_time=1ms",
+		"memory.numa=0,2",	 "memory.eviction=lru",	  "memory.hugepages=1g",
 		"memory.size=48m",	 "softnic.socket=/a b;c", "softnic.socket_mode=07",
 		"rdma.address=10.9.0.1", "log.level=error",	  "log.file=/var/log/kvd.log",
 	};
@@ -459,9 +518,30 @@ static void test_print(void **state)
 	print(text);
 	assert_non_null(strstr(text, "\nspin_time = 1ms\n"));
 	assert_non_null(strstr(text, "\nsocket_mode = 0007\n"));
+	assert_non_null(strstr(text, "\nnuma = 0,2\n"));
+	assert_non_null(strstr(text,
+			       "\n# region 50331648 bytes = superblock 4096 + index (grows from "
+			       "8192 to at most 33554432) + items + pad 4096\n"));
 	config_init(&config);
 	assert_int_equal(load(text), 0);
 	assert_memory_equal(&config, &wanted, sizeof(config));
+}
+
+/* The comment at the end is one for any size, also where its line is longest. */
+static void test_print_division(void **state)
+{
+	static char text[TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(set("memory.size=512g"), 0);
+	assert_int_equal(set("index.keys=10000000000"), 0);
+	print(text);
+	assert_non_null(strstr(text,
+			       "\n# region 549755813888 bytes = superblock 4096 + index (grows "
+			       "from 274877906944 to at most 274877906944) + items + pad "
+			       "4096\n"));
+	assert_int_equal(load(text), 0);
+	assert_string_equal(errors, "");
 }
 
 /* conf/kvd.ini, below its opening comment, is what --print-config says of the defaults. */
@@ -509,14 +589,15 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),   CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),      CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),	      CONFIG_TEST(test_values),
-		CONFIG_TEST(test_long_line),  CONFIG_TEST(test_bytes),
-		CONFIG_TEST(test_all_errors), CONFIG_TEST(test_bounds),
-		CONFIG_TEST(test_unreadable), CONFIG_TEST(test_set),
-		CONFIG_TEST(test_check),      CONFIG_TEST(test_print),
-		CONFIG_TEST(test_example),    CONFIG_TEST(test_table),
+		CONFIG_TEST(test_defaults), CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),    CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),	    CONFIG_TEST(test_values),
+		CONFIG_TEST(test_numa),	    CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_bytes),    CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),   CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_set),	    CONFIG_TEST(test_check),
+		CONFIG_TEST(test_print),    CONFIG_TEST(test_print_division),
+		CONFIG_TEST(test_example),  CONFIG_TEST(test_table),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

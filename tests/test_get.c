@@ -3,6 +3,7 @@
  * The client's GET: what it costs, warm and cold, and that neither torn buckets and items, nor
  * recycled memory, nor colliding tags, nor chains that grow lead it to a wrong answer.
  */
+#include "common/clock.h"
 #include "tests/get.h"
 
 static void cold_is_two_reads_and_warm_one(void **state)
@@ -27,8 +28,8 @@ static void cold_is_two_reads_and_warm_one(void **state)
 static void without_a_cache_all_are_cold(void **state)
 {
 	(void)state;
-	assert_int_equal(kvd_put(kvd, "key", 3, value, 100, &(struct kvd_put_args){ 100 ^ 0xf1a95 },
-				 NULL),
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 100,
+				 &(struct kvd_put_args){ .flags = 100 ^ 0xf1a95 }, NULL),
 			 KVD_OK);
 	assert_get("key", value, 100);
 	assert_get("key", value, 100);
@@ -37,7 +38,7 @@ static void without_a_cache_all_are_cold(void **state)
 
 static void a_put_teaches_the_place(void **state)
 {
-	struct kvd_put_args args = { 100 ^ 0xf1a95 };
+	struct kvd_put_args args = { .flags = 100 ^ 0xf1a95 };
 	uint64_t version = 0;
 	struct kvd_item item;
 
@@ -74,7 +75,7 @@ static void a_miss_is_one_read(void **state)
 static void keys_and_values_of_all_lengths(void **state)
 {
 	uint8_t key[KEY_MAX] = { 0 };
-	struct kvd_put_args args;
+	struct kvd_put_args args = { 0 };
 	uint32_t len;
 
 	(void)state;
@@ -142,26 +143,26 @@ static void an_emptied_bucket_is_no_miss(void **state)
 	assert_cost(3, 1, 0);
 }
 
-/* A bucket that verifies but is of another level is no snapshot of this index. */
-static void change_level(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+/* A bucket that verifies but is of a lower level than the index had at first can't be. */
+static void lower_level(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
 
 	if (bytes != BUCKET_BYTES || !in_index(offset) || !*(unsigned int *)d->arg)
 		return;
 	--*(unsigned int *)d->arg;
-	bucket->level++;
+	bucket->level--;
 	memset(bucket->slots, 0, sizeof(bucket->slots));
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset);
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
 }
 
-static void a_bucket_of_another_level(void **state)
+static void a_bucket_of_a_lower_level(void **state)
 {
 	unsigned int left = 2;
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->after_read = change_level;
+	direct->after_read = lower_level;
 	direct->arg = &left;
 	assert_get("key", value, 100);
 	assert_cost(4, 2, 0);
@@ -179,7 +180,7 @@ static void mislead_slots(struct direct *d, uint64_t offset, uint8_t *to, uint32
 		if (bucket->slots[i])
 			bucket->slots[i] = slot_make(slot_tag(bucket->slots[i]),
 						     store.region.bytes - 16, 64);
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset);
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
 }
 
 static void mislead_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
@@ -191,7 +192,7 @@ static void mislead_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32
 		return;
 	memset(bucket->slots, 0, sizeof(bucket->slots));
 	bucket->overflow = (uint32_t)(store.region.bytes / BUCKET_BYTES);
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset);
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
 }
 
 /* A chain without an end, every bucket of which verifies. */
@@ -203,7 +204,7 @@ static void loop_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t 
 	if (bytes != BUCKET_BYTES || !in_index(offset))
 		return;
 	bucket->overflow = (uint32_t)(offset / BUCKET_BYTES);
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset);
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
 }
 
 static void buckets_that_lead_astray(void **state)
@@ -271,8 +272,8 @@ static void any_wrong_bit_is_seen(void **state)
 }
 
 /*
- * A slot cached from before leads to memory that is another's now. jemalloc gives back what was
- * freed last, so the next item of the class takes its place.
+ * A slot cached from before leads to memory that is another's now: what was freed last is given out
+ * first, so the next item of the class takes its place.
  */
 static void a_recycled_slot_in_the_cache(void **state)
 {
@@ -393,8 +394,8 @@ static void colliding_tags(void **state)
 	/* Four cached ones, the bucket, all seven. */
 	assert_cost(4 + 1 + 7, 0, 1);
 	/* What the handle PUT, it finds although others of the tag are cached. */
-	assert_int_equal(kvd_put(kvd, &keys[7], 8, value, 9, &(struct kvd_put_args){ 9 ^ 0xf1a95 },
-				 NULL),
+	assert_int_equal(kvd_put(kvd, &keys[7], 8, value, 9,
+				 &(struct kvd_put_args){ .flags = 9 ^ 0xf1a95 }, NULL),
 			 KVD_OK);
 	assert_get_bytes(&keys[7], 8, value, 9);
 	for (i = 0; i < 7; i++)
@@ -481,6 +482,32 @@ static void a_chain_that_grows(void **state)
 	assert_int_equal(kvd->stats.retries, 0);
 }
 
+/* Items that expire, by the clock that the responses carry. */
+static void items_that_expire(void **state)
+{
+	struct kvd_put_args args = { .flags = 100 ^ 0xf1a95, .ttl_s = 1000 };
+	struct kvd_item item;
+
+	(void)state;
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 100, &args, NULL), KVD_OK);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
+	assert_true(item.expires_s > 0);
+	assert_true(item.expires_s * 1000000000ull >= server_clock_low(&kvd->clock, clock_ns()));
+	assert_int_equal(kvd->stats.clock_asks, 0);
+	assert_cost(1, 0, 0);
+	/* For ever again. */
+	assert_int_equal(kvd_touch(kvd, "key", 3, 0, NULL), KVD_OK);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
+	assert_int_equal(item.expires_s, 0);
+	/* As if its time had come for this client: gone, without a request. */
+	assert_int_equal(kvd_get_and_touch(kvd, "key", 3, 1000, found, 100, &item), KVD_OK);
+	reset_stats();
+	kvd->clock.low_ns = kvd->clock.high_ns = (item.expires_s + 1) * 1000000000ull;
+	assert_not_found("key");
+	assert_int_equal(kvd->stats.expired, 1);
+	assert_int_equal(kvd->stats.requests, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,7 +520,7 @@ int main(void)
 		CASE(a_torn_bucket_is_read_again),
 		CASE(a_bucket_that_never_verifies),
 		CASE(an_emptied_bucket_is_no_miss),
-		CASE(a_bucket_of_another_level),
+		CASE(a_bucket_of_a_lower_level),
 		CASE(buckets_that_lead_astray),
 		CASE(an_item_being_changed_is_read_again),
 		CASE(any_wrong_bit_is_seen),
@@ -502,6 +529,7 @@ int main(void)
 		CASE(moved_between_two_reads),
 		CASE(recycled_between_two_reads),
 		CASE(deleted_between_two_reads),
+		CASE(items_that_expire),
 		CASE(colliding_tags),
 		CASE_ONE_BUCKET(chains),
 		CASE_ONE_BUCKET(a_torn_overflow_bucket),

@@ -152,6 +152,36 @@ static void a_split_moves_one_buckets_keys(void **state)
 		assert_true(geometry_home(&before, hash * 31) == geometry_home(&after, hash * 31));
 }
 
+/*
+ * Why a reader can correct itself: whatever bucket it starts from, the key is in the bucket of the
+ * lowest bits that differ, or was moved on from there, and these buckets exist.
+ */
+static void a_key_is_followed_from_any_older_index(void **state)
+{
+	struct geometry old, new;
+	uint64_t hash, number, home, n;
+	uint32_t level;
+
+	(void)state;
+	for (n = 4; n < 64; n++) {
+		geometry_make(&new, 2, (uint32_t)(63 - __builtin_clzll(n)), 0);
+		new.split = n - (1ull << new.level);
+		geometry_make(&old, 2, 2, n % 4);
+		for (hash = 0; hash < 4096; hash++) {
+			home = geometry_home(&new, hash);
+			number = geometry_home(&old, hash);
+			for (;;) {
+				assert_true(number < n);
+				level = new.level + (number < new.split || number >> new.level);
+				if ((hash & ((1ull << level) - 1)) == number)
+					break;
+				number = hash & ((2ull << __builtin_ctzll(hash ^ number)) - 1);
+			}
+			assert_true(number == home);
+		}
+	}
+}
+
 static void large_indexes_do_not_overflow(void **state)
 {
 	struct geometry g;
@@ -173,6 +203,7 @@ int main(void)
 		cmocka_unit_test(lengths),
 		cmocka_unit_test(buckets_have_places_of_their_own),
 		cmocka_unit_test(a_split_moves_one_buckets_keys),
+		cmocka_unit_test(a_key_is_followed_from_any_older_index),
 		cmocka_unit_test(large_indexes_do_not_overflow),
 	};
 

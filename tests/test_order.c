@@ -13,52 +13,8 @@
 
 #include <cmocka.h>
 
-#include "common/barrier.h"
+#include "tests/steps.h"
 #include "tests/store.h"
-
-static void look(const char *after);
-
-static void looked_item_invalidate(struct item *item)
-{
-	item_invalidate(item);
-	look("item_invalidate");
-}
-
-static void looked_item_publish(struct item *item, uint64_t sum)
-{
-	item_publish(item, sum);
-	look("item_publish");
-}
-
-static void looked_slot_store(uint64_t *slot, uint64_t value)
-{
-	slot_store(slot, value);
-	look("slot_store");
-}
-
-static void looked_bucket_link(struct bucket *bucket, uint32_t overflow)
-{
-	bucket_link(bucket, overflow);
-	look("bucket_link");
-}
-
-static void looked_bucket_seal(struct bucket *bucket, uint64_t sum)
-{
-	bucket_seal(bucket, sum);
-	look("bucket_seal");
-}
-
-#define item_invalidate looked_item_invalidate
-#define item_publish looked_item_publish
-#define slot_store looked_slot_store
-#define bucket_link looked_bucket_link
-#define bucket_seal looked_bucket_seal
-#include "server/table.c"
-#undef item_invalidate
-#undef item_publish
-#undef slot_store
-#undef bucket_link
-#undef bucket_seal
 
 #define REGION_BYTES (8u << 20)
 #define PLACES_MAX 64
@@ -106,12 +62,13 @@ static uint64_t find_slot(bool *sealed)
 {
 	uint16_t tag = hash_tag(table_hash(&store.table, watched, watched_len));
 	const struct bucket *bucket = store_home(&store, watched, watched_len);
-	uint64_t slot = 0, offset;
+	uint64_t home = region_offset(&store.region, bucket), slot = 0, offset;
 
 	*sealed = true;
 	for (;;) {
 		offset = region_offset(&store.region, bucket);
-		if (bucket->sum != bucket_sum(bucket, store.region.geometry.incarnation, offset))
+		if (bucket->sum !=
+		    bucket_sum(bucket, store.region.geometry.incarnation, offset, home))
 			*sealed = false;
 		for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
 			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == tag)
@@ -122,7 +79,7 @@ static uint64_t find_slot(bool *sealed)
 	}
 }
 
-static void look(const char *after)
+void step(const char *after)
 {
 	unsigned int i;
 
@@ -192,7 +149,7 @@ static void assert_never_without_slot(void)
 
 static uint64_t put(const char *key, uint32_t len)
 {
-	struct table_put out;
+	struct table_change out;
 
 	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), value, len, &out), WIRE_OK);
 	return out.version;
@@ -268,7 +225,7 @@ static void replace_elsewhere(void **state)
 
 static void commit(void **state)
 {
-	struct table_put p = { .key = "key", .key_len = 3, .value_len = 3000 };
+	struct table_change p = { .key = "key", .key_len = 3, .value_len = 3000 };
 	uint64_t hash = table_hash(&store.table, "key", 3), old = put("key", 2900);
 	struct table_writer *writer = &store.writers[0];
 	struct item *item;
@@ -289,7 +246,7 @@ static void delete (void **state)
 
 	(void)state;
 	watch("key");
-	look("before");
+	step("before");
 	assert_int_equal(store_delete(&store, "key", 3), WIRE_OK);
 	assert_order(old, 0);
 	/* And back where it was. */
@@ -319,9 +276,9 @@ static void no_space(void **state)
 	while (store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
 		key++;
 	watch("key");
-	look("before");
+	step("before");
 	assert_int_equal(store_put(&store, "key", 3, value, 6000, NULL), WIRE_NO_SPACE);
-	look("after");
+	step("after");
 	for (i = 0; i < look_count; i++)
 		assert_true(looks[i].valid == old);
 	watched = NULL;

@@ -12,6 +12,8 @@
 
 #define INCARNATION 0x0123456789abcdefull
 #define OFFSET 0x7654320ull
+#define BUCKET 0x7654300ull
+#define HOME 0x12380ull
 
 static union {
 	struct item item;
@@ -116,19 +118,23 @@ static void every_bit_of_a_bucket_counts(void **state)
 	(void)state;
 	for (byte = 0; byte < BUCKET_BYTES; byte++)
 		b.bytes[byte] = (uint8_t)(byte * 31 + 7);
-	sum = bucket_sum(&b.bucket, INCARNATION, OFFSET);
+	sum = bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME);
 	for (bit = 0; bit < BUCKET_BYTES * 8; bit++) {
 		byte = bit / 8;
 		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
 		/* Its own field and the lock do not. */
-		assert_int_equal(bucket_sum(&b.bucket, INCARNATION, OFFSET) != sum,
-				 byte >= 8 && byte != 14 && byte != 15);
+		assert_int_equal(bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME) != sum,
+				 byte >= 8 && byte != offsetof(struct bucket, lock));
 		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
 	}
-	for (bit = 0; bit < 64; bit++) {
-		assert_true(bucket_sum(&b.bucket, INCARNATION ^ 1ull << bit, OFFSET) != sum);
-		assert_true(bucket_sum(&b.bucket, INCARNATION, OFFSET ^ 1ull << bit) != sum);
+	for (bit = 0; bit < 64; bit++)
+		assert_true(bucket_sum(&b.bucket, INCARNATION ^ 1ull << bit, BUCKET, HOME) != sum);
+	/* Every place that a bucket of the largest region may have, and be at home in. */
+	for (bit = 7; 1ull << bit < REGION_BYTES_MAX; bit++) {
+		assert_true(bucket_sum(&b.bucket, INCARNATION, BUCKET ^ 1ull << bit, HOME) != sum);
+		assert_true(bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME ^ 1ull << bit) != sum);
 	}
+	assert_true(bucket_sum(&b.bucket, INCARNATION, HOME, BUCKET) != sum);
 }
 
 static void every_bit_of_a_geometry_counts(void **state)
@@ -161,7 +167,7 @@ static void the_algorithm_is_the_one_of_the_abi(void **state)
 	assert_true(XXH3_64bits("kvd", 3) == key_hash("kvd", 3, 0));
 	assert_true(key_hash("kvd", 3, 1) != key_hash("kvd", 3, 0));
 	memset(&empty, 0, sizeof(empty));
-	assert_true(bucket_sum(&empty, 0, 0) != 0);
+	assert_true(bucket_sum(&empty, 0, 0, 0) != 0);
 }
 
 int main(void)

@@ -43,6 +43,8 @@ static const struct {
 	{ KVD_ERR_DEVICE, 11, "RDMA device error" },
 	{ KVD_ERR_PROTOCOL, 12, "protocol error" },
 	{ KVD_ERR_BUSY, 13, "server busy" },
+	{ KVD_ERR_EXISTS, 14, "the key exists or has another version" },
+	{ KVD_ERR_NOT_A_NUMBER, 15, "the value is not a number" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

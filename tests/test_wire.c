@@ -34,9 +34,13 @@ static const char *parse(struct wire_request head, size_t body)
 		assert_ptr_equal(parsed.key, msg + sizeof(head));
 	if (!error && parsed.value)
 		assert_ptr_equal(parsed.value, msg + sizeof(head) + parsed.key_len);
+	if (!error && parsed.access)
+		assert_ptr_equal(parsed.access, msg + len - parsed.access_count * 8);
 	free(msg);
 	return error;
 }
+
+static const char *const bad_length = "message length does not fit its parts";
 
 static void assert_good(struct wire_request head, size_t body)
 {
@@ -52,14 +56,18 @@ static void assert_good(struct wire_request head, size_t body)
 	assert_int_equal(parsed.value_len, head.value_len);
 	assert_int_equal(parsed.value != NULL, head.value_len && !pull);
 	assert_int_equal(parsed.item_flags, head.item_flags);
-	assert_int_equal(parsed.pull, pull);
+	assert_int_equal(parsed.flags, head.flags);
+	assert_int_equal(parsed.mode, head.mode);
+	assert_true(parsed.number == head.number);
 	assert_true(parsed.pull_addr == head.pull_addr);
 	assert_int_equal(parsed.pull_rkey, head.pull_rkey);
+	assert_int_equal(parsed.ttl, head.ttl);
+	assert_int_equal(parsed.access_count, head.access_count);
+	assert_int_equal(parsed.access != NULL, head.access_count != 0);
 	/* Not one byte more or less. */
-	assert_string_equal(parse(head, body + 1), "message length does not fit key and value");
+	assert_string_equal(parse(head, body + 1), bad_length);
 	if (body)
-		assert_string_equal(parse(head, body - 1),
-				    "message length does not fit key and value");
+		assert_string_equal(parse(head, body - 1), bad_length);
 }
 
 static void assert_bad(struct wire_request head, size_t body, const char *why)
@@ -70,38 +78,193 @@ static void assert_bad(struct wire_request head, size_t body, const char *why)
 	assert_string_equal(error, why);
 }
 
+/* One of each kind that there is, every field that it has in use at its limit. */
+static const struct {
+	struct wire_request head;
+	size_t body;
+} kinds[] = {
+	{ { .op = WIRE_HELLO, .id = 1, .value_len = sizeof(struct wire_hello) },
+	  sizeof(struct wire_hello) },
+	{ { .op = WIRE_PING, .id = 7 }, 0 },
+	{ { .op = WIRE_GET, .key_len = KEY_MAX }, KEY_MAX },
+	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_TOUCH, .ttl = WIRE_TTL_MAX }, 1 },
+	{ { .op = WIRE_PUT, .key_len = 3, .value_len = 9, .item_flags = ~0u, .ttl = WIRE_TTL_MAX },
+	  12 },
+	{ { .op = WIRE_PUT, .mode = WIRE_ADD, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
+	{ { .op = WIRE_PUT, .mode = WIRE_REPLACE, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
+	{ { .op = WIRE_PUT,
+	    .mode = WIRE_CAS,
+	    .key_len = 3,
+	    .value_len = 4,
+	    .number = ~0ull,
+	    .item_flags = 1,
+	    .ttl = 1 },
+	  7 },
+	{ { .op = WIRE_PUT, .mode = WIRE_APPEND, .key_len = 3, .value_len = 4 }, 7 },
+	{ { .op = WIRE_PUT, .mode = WIRE_PREPEND, .key_len = 3, .value_len = 4 }, 7 },
+	{ { .op = WIRE_PUT,
+	    .flags = WIRE_F_PULL,
+	    .key_len = 5,
+	    .value_len = ~0u,
+	    .item_flags = 1,
+	    .ttl = 1,
+	    .pull_addr = ~0ull,
+	    .pull_rkey = ~0u },
+	  5 },
+	{ { .op = WIRE_PUT,
+	    .mode = WIRE_APPEND,
+	    .flags = WIRE_F_PULL,
+	    .key_len = 5,
+	    .value_len = 6,
+	    .pull_addr = 1,
+	    .pull_rkey = 1 },
+	  5 },
+	{ { .op = WIRE_DELETE, .key_len = 9 }, 9 },
+	{ { .op = WIRE_DELETE, .key_len = 9, .flags = WIRE_F_IF_VERSION, .number = ~0ull }, 9 },
+	{ { .op = WIRE_STATS, .item_flags = 99 }, 0 },
+	{ { .op = WIRE_ARITH, .key_len = 2, .number = ~0ull }, 2 },
+	{ { .op = WIRE_ARITH,
+	    .mode = WIRE_DECR,
+	    .flags = WIRE_F_CREATE,
+	    .key_len = 2,
+	    .number = 1,
+	    .pull_addr = ~0ull,
+	    .item_flags = ~0u,
+	    .ttl = WIRE_TTL_MAX },
+	  2 },
+	{ { .op = WIRE_TOUCH, .key_len = 2, .ttl = WIRE_TTL_MAX }, 2 },
+	{ { .op = WIRE_SCAN }, 0 },
+	{ { .op = WIRE_SCAN,
+	    .key_len = KEY_MAX,
+	    .flags = WIRE_F_VALUES,
+	    .number = ~0ull,
+	    .item_flags = ~0u },
+	  KEY_MAX },
+	{ { .op = WIRE_FLUSH, .ttl = WIRE_TTL_MAX }, 0 },
+	{ { .op = WIRE_FLUSH, .number = ~0ull }, 0 },
+	{ { .op = WIRE_ACCESS, .access_count = 1 }, 8 },
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
 static void every_operation_as_it_should_be(void **state)
 {
-	struct wire_request hello = { .op = WIRE_HELLO,
-				      .id = 1,
-				      .value_len = sizeof(struct wire_hello) };
-	struct wire_request put = { .op = WIRE_PUT, .id = ~0u, .item_flags = ~0u };
-	struct wire_request pull = {
-		.op = WIRE_PUT,
-		.flags = WIRE_F_PULL,
-		.key_len = 5,
-		.value_len = ~0u,
-		.pull_addr = ~0ull,
-		.pull_rkey = ~0u,
+	(void)state;
+	for (size_t i = 0; i < KINDS; i++)
+		assert_good(kinds[i].head, kinds[i].body);
+	/* Nowhere is as good an address as any: the READ will tell. */
+	assert_good(
+		(struct wire_request){
+			.op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 5, .value_len = 1 },
+		5);
+}
+
+static void access_records(void **state)
+{
+	struct wire_request head;
+	uint16_t n;
+
+	(void)state;
+	for (size_t i = 0; i < KINDS; i++) {
+		head = kinds[i].head;
+		if (head.op == WIRE_HELLO || head.op == WIRE_ACCESS)
+			continue;
+		for (n = 1; n <= WIRE_ACCESS_MAX; n = (uint16_t)(n + 31)) {
+			head.access_count = n;
+			assert_good(head, kinds[i].body + n * 8u);
+		}
+		head.access_count = WIRE_ACCESS_MAX + 1;
+		assert_bad(head, kinds[i].body + (WIRE_ACCESS_MAX + 1) * 8,
+			   "too many access records");
+	}
+	head = kinds[0].head;
+	head.access_count = 1;
+	assert_bad(head, kinds[0].body + 8, "too many access records");
+	assert_bad((struct wire_request){ .op = WIRE_ACCESS }, 0, "no access records");
+	assert_good((struct wire_request){ .op = WIRE_ACCESS, .access_count = WIRE_ACCESS_MAX },
+		    WIRE_ACCESS_MAX * 8);
+	assert_bad((struct wire_request){ .op = WIRE_PING, .access_count = 0xffff }, 0,
+		   "too many access records");
+}
+
+/* They lie behind the value, at any alignment. */
+static void access_records_are_found(void **state)
+{
+	static const uint64_t hashes[2] = { 0x0123456789abcdefull, ~0ull };
+	uint8_t msg[sizeof(struct wire_request) + 3 + 4 + sizeof(hashes)] = { 0 };
+	const struct wire_request head = {
+		.op = WIRE_PUT, .key_len = 3, .value_len = 4, .access_count = 2
 	};
 
 	(void)state;
-	assert_good(hello, sizeof(struct wire_hello));
-	assert_good((struct wire_request){ .op = WIRE_PING, .id = 7 }, 0);
-	assert_good((struct wire_request){ .op = WIRE_STATS, .item_flags = 99 }, 0);
-	for (uint16_t len = 1; len <= KEY_MAX; len = (uint16_t)(len + (len < 3 ? 1 : 1021 / 2))) {
-		assert_good((struct wire_request){ .op = WIRE_GET, .key_len = len }, len);
-		assert_good((struct wire_request){ .op = WIRE_DELETE, .key_len = len }, len);
-		put.key_len = len;
-		put.value_len = 0;
-		assert_good(put, len);
-		put.value_len = 1000;
-		assert_good(put, len + 1000u);
+	memcpy(msg, &head, sizeof(head));
+	memcpy(msg + sizeof(head) + 7, hashes, sizeof(hashes));
+	assert_null(wire_request_parse(&parsed, msg, sizeof(msg)));
+	assert_true(request_access(&parsed, 0) == hashes[0]);
+	assert_true(request_access(&parsed, 1) == hashes[1]);
+}
+
+/* Whether @head has the field that begins at @offset: the others must be 0. */
+static bool has_field(const struct wire_request *head, size_t offset)
+{
+	static const struct wire_request zero;
+	size_t bytes = offset == 16 || offset == 24 ? 8 : 4;
+
+	return memcmp((const uint8_t *)head + offset, (const uint8_t *)&zero + offset, bytes);
+}
+
+/* What a kind does not use must be 0: tried one by one, for each of them. */
+static void fields_where_none_belong(void **state)
+{
+	static const struct {
+		size_t offset;
+		const char *why;
+	} fields[] = {
+		{ offsetof(struct wire_request, item_flags), "flags where none belong" },
+		{ offsetof(struct wire_request, number), "number where none belongs" },
+		{ offsetof(struct wire_request, pull_addr), "pull address where none belongs" },
+		{ offsetof(struct wire_request, pull_rkey), "pull key where none belongs" },
+		{ offsetof(struct wire_request, ttl), "time to live where none belongs" },
+		{ offsetof(struct wire_request, value_len), "value where none belongs" },
+	};
+	struct wire_request head;
+
+	(void)state;
+	for (size_t i = 0; i < KINDS; i++)
+		for (size_t f = 0; f < 6; f++) {
+			head = kinds[i].head;
+			/* An empty value is one; a scan has number and count in any case, a flush
+			 * is another with a number. */
+			if (has_field(&head, fields[f].offset) || (f == 5 && head.op == WIRE_PUT) ||
+			    (f < 2 && head.op == WIRE_SCAN) || (f == 1 && head.op == WIRE_FLUSH))
+				continue;
+			memset((uint8_t *)&head + fields[f].offset, 1, 1);
+			assert_bad(head, kinds[i].body + (f == 5), fields[f].why);
+		}
+	/* Either a delay or a ticket. */
+	assert_bad((struct wire_request){ .op = WIRE_FLUSH, .ttl = 1, .number = 1 }, 0,
+		   "time to live where none belongs");
+}
+
+static void modes_and_times_out_of_range(void **state)
+{
+	struct wire_request head;
+
+	(void)state;
+	for (size_t i = 0; i < KINDS; i++) {
+		head = kinds[i].head;
+		head.mode = head.op == WIRE_PUT ? 6 : head.op == WIRE_ARITH ? 2 : 1;
+		assert_bad(head, kinds[i].body, "mode out of range");
+		head.mode = 255;
+		assert_bad(head, kinds[i].body, "mode out of range");
+		head = kinds[i].head;
+		if (!head.ttl)
+			continue;
+		head.ttl = WIRE_TTL_MAX + 1;
+		assert_bad(head, kinds[i].body, "time to live out of range");
+		head.ttl = ~0u;
+		assert_bad(head, kinds[i].body, "time to live out of range");
 	}
-	assert_good(pull, 5);
-	/* Nowhere is as good an address as any: the READ will tell. */
-	pull.pull_addr = pull.pull_rkey = 0;
-	assert_good(pull, 5);
 }
 
 static void too_short_for_a_header(void **state)
@@ -127,67 +290,59 @@ static void unknown_operations(void **state)
 				   "unknown operation");
 }
 
+/* Every flag that is not the kind's own, and each bit of what is reserved. */
 static void flags_and_reserved_fields(void **state)
 {
+	static const uint16_t known[WIRE_OP_MAX + 1] = {
+		[WIRE_GET] = WIRE_F_TOUCH,	   [WIRE_PUT] = WIRE_F_PULL,
+		[WIRE_DELETE] = WIRE_F_IF_VERSION, [WIRE_ARITH] = WIRE_F_CREATE,
+		[WIRE_SCAN] = WIRE_F_VALUES,
+	};
 	const char *why = "unknown flag or reserved field in use";
-	struct wire_request r = { .op = WIRE_PING };
-	uint8_t op;
+	struct wire_request head;
+	unsigned int bit;
 
 	(void)state;
-	for (unsigned int bit = 1; bit < 8; bit++) {
-		r.flags = (uint8_t)(1u << bit);
-		assert_bad(r, 0, why);
+	for (size_t i = 0; i < KINDS; i++) {
+		for (bit = 0; bit < 16; bit++) {
+			head = kinds[i].head;
+			if (known[head.op] & 1u << bit)
+				continue;
+			head.flags |= (uint16_t)(1u << bit);
+			assert_bad(head, kinds[i].body, why);
+		}
+		for (bit = 0; bit < 32; bit++) {
+			head = kinds[i].head;
+			head.reserved = 1u << bit;
+			assert_bad(head, kinds[i].body, why);
+		}
 	}
-	for (unsigned int bit = 0; bit < 32; bit++)
-		assert_bad((struct wire_request){ .op = WIRE_PING, .reserved = 1u << bit }, 0, why);
-	for (op = 1; op <= WIRE_OP_MAX; op++)
-		if (op != WIRE_PUT)
-			assert_bad((struct wire_request){ .op = op, .flags = WIRE_F_PULL }, 0,
-				   "pull flag on something other than PUT");
-	assert_bad((struct wire_request){ .op = WIRE_PUT, .key_len = 1, .pull_addr = 1 }, 1,
-		   "pull address without pull flag");
-	assert_bad((struct wire_request){ .op = WIRE_GET, .key_len = 1, .pull_rkey = 1 }, 1,
-		   "pull address without pull flag");
 	assert_bad((struct wire_request){ .op = WIRE_PUT, .key_len = 1, .flags = WIRE_F_PULL }, 1,
 		   "pull of an empty value");
 }
 
 static void keys_out_of_range(void **state)
 {
-	static const uint8_t with[] = { WIRE_GET, WIRE_PUT, WIRE_DELETE };
-	static const uint8_t without[] = { WIRE_HELLO, WIRE_PING, WIRE_STATS };
 	const char *why = "key length out of range";
+	struct wire_request head;
 
 	(void)state;
-	for (unsigned int i = 0; i < 3; i++) {
-		assert_bad((struct wire_request){ .op = with[i] }, 0, why);
-		assert_bad((struct wire_request){ .op = with[i], .key_len = KEY_MAX + 1 },
-			   KEY_MAX + 1, why);
-		assert_bad((struct wire_request){ .op = with[i], .key_len = 0xffff }, 0xffff, why);
-		assert_bad((struct wire_request){ .op = without[i], .key_len = 1 }, 1, why);
-	}
-}
+	for (size_t i = 0; i < KINDS; i++) {
+		size_t rest = kinds[i].body - kinds[i].head.key_len;
 
-static void values_and_flags_where_none_belong(void **state)
-{
-	static const uint8_t no_value[] = { WIRE_PING, WIRE_GET, WIRE_DELETE, WIRE_STATS };
-	static const uint8_t no_flags[] = { WIRE_HELLO, WIRE_PING, WIRE_GET, WIRE_DELETE };
-	unsigned int i;
-
-	(void)state;
-	for (i = 0; i < 4; i++) {
-		uint16_t key = no_value[i] == WIRE_GET || no_value[i] == WIRE_DELETE;
-
-		assert_bad(
-			(struct wire_request){ .op = no_value[i], .key_len = key, .value_len = 1 },
-			key + 1u, "value where none belongs");
-	}
-	for (i = 0; i < 4; i++) {
-		uint16_t key = no_flags[i] == WIRE_GET || no_flags[i] == WIRE_DELETE;
-
-		assert_bad(
-			(struct wire_request){ .op = no_flags[i], .key_len = key, .item_flags = 1 },
-			key, "flags where none belong");
+		head = kinds[i].head;
+		if (head.key_len) {
+			head.key_len = KEY_MAX + 1;
+			assert_bad(head, rest + KEY_MAX + 1, why);
+			head.key_len = 0xffff;
+			assert_bad(head, rest + 0xffff, why);
+			head.key_len = 0;
+			if (head.op != WIRE_SCAN)
+				assert_bad(head, rest, why);
+		} else if (head.op != WIRE_SCAN) {
+			head.key_len = 1;
+			assert_bad(head, rest + 1, why);
+		}
 	}
 }
 
@@ -196,11 +351,15 @@ static void lengths_that_overflow(void **state)
 {
 	(void)state;
 	assert_bad((struct wire_request){ .op = WIRE_PUT, .key_len = 5, .value_len = 0xffffffff },
-		   4, "message length does not fit key and value");
+		   4, bad_length);
+	assert_bad(
+		(struct wire_request){
+			.op = WIRE_PUT, .key_len = 5, .value_len = 0xfffffff8, .access_count = 1 },
+		5, bad_length);
 	assert_bad((struct wire_request){ .op = WIRE_PUT,
 					  .key_len = 5,
-					  .value_len = 0xffffffff - 31 - 5 + 1 },
-		   0, "message length does not fit key and value");
+					  .value_len = 0xffffffff - 47 - 5 + 1 },
+		   0, bad_length);
 }
 
 static void hello_of_another_length(void **state)
@@ -231,17 +390,20 @@ static const char *answer(struct wire_response head, size_t body)
 
 static void responses(void **state)
 {
-	static const uint8_t statuses[] = { WIRE_OK,	   WIRE_NOT_FOUND, WIRE_TOO_LARGE,
-					    WIRE_NO_SPACE, WIRE_PROTOCOL,  WIRE_BUSY };
+	static const uint8_t statuses[] = { WIRE_OK,	   WIRE_NOT_FOUND,   WIRE_TOO_LARGE,
+					    WIRE_NO_SPACE, WIRE_PROTOCOL,    WIRE_BUSY,
+					    WIRE_EXISTS,   WIRE_NOT_A_NUMBER };
 	struct wire_response r = { .version = 1ull << 60,
 				   .slot = 1ull << 61,
-				   .seed = 1ull << 62,
+				   .number = 1ull << 62,
+				   .clock_ns = 1ull << 63,
+				   .expires = ~0u,
 				   .id = ~0u,
 				   .item_flags = 12 };
 
 	(void)state;
 	for (unsigned int op = 1; op <= WIRE_OP_MAX; op++)
-		for (unsigned int i = 0; i < 6; i++)
+		for (unsigned int i = 0; i < sizeof(statuses); i++)
 			for (unsigned int len = 0; len < 3; len++) {
 				r.op = (uint8_t)op;
 				r.status = statuses[i];
@@ -253,7 +415,9 @@ static void responses(void **state)
 				assert_int_equal(answered.id, ~0u);
 				assert_int_equal(answered.item_flags, 12);
 				assert_true(answered.version == r.version &&
-					    answered.slot == r.slot && answered.seed == r.seed);
+					    answered.slot == r.slot && answered.number == r.number);
+				assert_true(answered.clock_ns == r.clock_ns);
+				assert_int_equal(answered.expires, ~0u);
 				assert_string_equal(answer(r, len + 1),
 						    "response length does not fit its value");
 			}
@@ -276,7 +440,7 @@ static void responses_that_are_refused(void **state)
 		if (v < 1 || v > WIRE_OP_MAX)
 			assert_string_equal(answer((struct wire_response){ .op = (uint8_t)v }, 0),
 					    "response of an unknown kind");
-		if (v > WIRE_BUSY || v == 2 || v == 4 || (v > 5 && v < 12))
+		if (v > WIRE_NOT_A_NUMBER || v == 2 || v == 4 || (v > 5 && v < 12))
 			assert_string_equal(answer((struct wire_response){ .op = WIRE_GET,
 									   .status = (uint8_t)v },
 						   0),
@@ -286,6 +450,10 @@ static void responses_that_are_refused(void **state)
 		r.flags = (uint16_t)(1u << bit);
 		assert_string_equal(answer(r, 0), "response with unknown flags");
 	}
+	for (unsigned int bit = 0; bit < 32; bit++)
+		assert_string_equal(
+			answer((struct wire_response){ .op = WIRE_GET, .reserved = 1u << bit }, 0),
+			"response with unknown flags");
 	r.flags = WIRE_R_COPY;
 	r.op = WIRE_PUT;
 	assert_string_equal(answer(r, 0), "response with unknown flags");
@@ -303,6 +471,92 @@ static void a_response_with_a_copy(void **state)
 	assert_string_equal(answer(r, 1), "response length does not fit its value");
 	r.value_len++;
 	assert_string_equal(answer(r, 0), "response length does not fit its value");
+}
+
+/* Parses the one entry of @body bytes behind its header, in a block of exactly its size. */
+static const char *entry_of(struct wire_entry head, size_t body, size_t at_first)
+{
+	size_t len = at_first + sizeof(head) + body, at = at_first;
+	struct scan_entry entry;
+	uint8_t *msg = malloc(len);
+	const char *error;
+
+	assert_non_null(msg);
+	memset(msg, 'x', len);
+	memcpy(msg + at_first, &head, sizeof(head));
+	error = wire_entry_parse(&entry, msg, len, &at);
+	if (!error) {
+		assert_int_equal(at, at_first + sizeof(head) + head.key_len + head.value_sent);
+		assert_ptr_equal(entry.key, msg + at_first + sizeof(head));
+		assert_int_equal(entry.key_len, head.key_len);
+		assert_int_equal(entry.value_len, head.value_len);
+		assert_int_equal(entry.value != NULL, head.value_sent == head.value_len);
+		if (entry.value)
+			assert_ptr_equal(entry.value, entry.key + head.key_len);
+		assert_int_equal(entry.item_flags, head.item_flags);
+		assert_int_equal(entry.expires, head.expires);
+		assert_true(entry.version == head.version);
+	}
+	free(msg);
+	return error;
+}
+
+static void entries(void **state)
+{
+	const char *longer = "entry longer than the message";
+	const char *value = "entry whose value length is out of range";
+	const char *key = "entry whose key length is out of range";
+	struct wire_entry e = { .version = ~0ull, .item_flags = 5, .expires = 6, .key_len = 3 };
+
+	(void)state;
+	for (size_t first = 0; first < 70; first += 23) {
+		assert_null(entry_of((struct wire_entry){ .key_len = KEY_MAX }, KEY_MAX, first));
+		assert_null(entry_of(e, 3, first));
+		assert_null(entry_of(e, 10, first));
+		assert_string_equal(entry_of(e, 2, first), longer);
+		e.value_len = e.value_sent = 4;
+		assert_null(entry_of(e, 7, first));
+		assert_string_equal(entry_of(e, 6, first), longer);
+		e.value_sent = 3;
+		assert_string_equal(entry_of(e, 7, first), value);
+		e.value_sent = 5;
+		assert_string_equal(entry_of(e, 8, first), value);
+		e.value_sent = 0;
+		e.value_len = VALUE_MAX;
+		assert_null(entry_of(e, 3, first));
+		e.value_sent = VALUE_MAX;
+		assert_string_equal(entry_of(e, 7, first), longer);
+		e.value_sent = e.value_len = VALUE_MAX + 1;
+		assert_string_equal(entry_of(e, 7, first), value);
+		e.value_sent = e.value_len = 0;
+	}
+	assert_string_equal(entry_of((struct wire_entry){ .key_len = 0 }, 0, 0), key);
+	assert_string_equal(entry_of((struct wire_entry){ .key_len = KEY_MAX + 1 }, 2000, 0), key);
+	e.reserved = 1;
+	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field in use");
+	e.reserved = 0;
+	e.reserved2 = 1u << 31;
+	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field in use");
+}
+
+static void entries_too_short_for_a_header(void **state)
+{
+	uint8_t *msg = calloc(1, sizeof(struct wire_entry));
+	struct scan_entry entry;
+	size_t len, at;
+
+	(void)state;
+	for (len = 0; len < sizeof(struct wire_entry); len++) {
+		at = 0;
+		assert_string_equal(wire_entry_parse(&entry, msg + sizeof(struct wire_entry) - len,
+						     len, &at),
+				    "entry shorter than its header");
+		assert_int_equal(at, 0);
+	}
+	at = 99;
+	assert_string_equal(wire_entry_parse(&entry, msg, sizeof(struct wire_entry), &at),
+			    "entry shorter than its header");
+	free(msg);
 }
 
 static struct geometry good_geometry(void)
@@ -379,6 +633,7 @@ static void names(void **state)
 	(void)state;
 	assert_string_equal(wire_op_name(WIRE_HELLO), "HELLO");
 	assert_string_equal(wire_op_name(WIRE_STATS), "STATS");
+	assert_string_equal(wire_op_name(WIRE_ACCESS), "ACCESS");
 	assert_string_equal(wire_op_name((enum wire_op)0), "unknown");
 	assert_string_equal(wire_op_name((enum wire_op)(WIRE_OP_MAX + 1)), "unknown");
 }
@@ -391,12 +646,17 @@ int main(void)
 		cmocka_unit_test(unknown_operations),
 		cmocka_unit_test(flags_and_reserved_fields),
 		cmocka_unit_test(keys_out_of_range),
-		cmocka_unit_test(values_and_flags_where_none_belong),
+		cmocka_unit_test(access_records),
+		cmocka_unit_test(access_records_are_found),
+		cmocka_unit_test(fields_where_none_belong),
+		cmocka_unit_test(modes_and_times_out_of_range),
 		cmocka_unit_test(lengths_that_overflow),
 		cmocka_unit_test(hello_of_another_length),
 		cmocka_unit_test(responses),
 		cmocka_unit_test(responses_that_are_refused),
 		cmocka_unit_test(a_response_with_a_copy),
+		cmocka_unit_test(entries),
+		cmocka_unit_test(entries_too_short_for_a_header),
 		cmocka_unit_test(geometries),
 		cmocka_unit_test(names),
 	};

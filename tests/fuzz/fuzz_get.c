@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A region full of anything: what READs and responses bring is changed as the input says, with sums
- * made right where it asks for it, and GETs must end in bounds. What they may not do is crash, read
- * outside the region, or go on for ever.
+ * made right where it asks for it, and GETs and scans must end in bounds. What they may not do is
+ * crash, read outside the region, or go on for ever. The server is a puppet: its index is larger than
+ * the client believes, and some of its items expire.
  *
  * The input is a list of changes, 16 bytes each: when, what, where, to what.
  */
-#include "tests/direct.h"
+#include "common/sum.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/puppet.h"
 
-#define REGION_BYTES (1u << 20)
-#define VALUE_BYTES 3000u
+#define VALUE_BYTES 2000u
 #define KEYS 40
 
 struct change {
@@ -21,25 +22,11 @@ struct change {
 	uint64_t to;
 };
 
-static struct store store;
-static struct direct *direct;
+static struct puppet *puppet;
 static const uint8_t *changes;
 static size_t change_count;
 static unsigned int events;
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-	static uint8_t value[VALUE_BYTES];
-	uint64_t key;
-
-	(void)argc, (void)argv;
-	store_create(&store, REGION_BYTES, 1, 1);
-	/* The same at every start, so that an input that failed fails again. */
-	store.region.geometry.hash_seed = 1;
-	for (key = 0; key < KEYS; key++)
-		must(!store_put(&store, &key, 8, value, (uint32_t)key * 60, NULL));
-	return 0;
-}
+static uint64_t home; /* where the client takes overflow buckets to be at home: as read last */
 
 static void apply(const struct change *change, uint8_t *bytes, uint32_t len)
 {
@@ -55,12 +42,15 @@ static void apply(const struct change *change, uint8_t *bytes, uint32_t len)
 
 static void seal(uint64_t offset, uint8_t *to, uint32_t bytes)
 {
-	uint64_t incarnation = store.region.geometry.incarnation;
+	struct geometry *geometry = (struct geometry *)to;
+	uint64_t incarnation = puppet->geometry.incarnation;
 	struct bucket *bucket = (struct bucket *)to;
 	struct item *item = (struct item *)to;
 
 	if (bytes == BUCKET_BYTES)
-		bucket->sum = bucket_sum(bucket, incarnation, offset);
+		bucket->sum = bucket_sum(bucket, incarnation, offset, home);
+	else if (bytes == sizeof(*geometry) && offset == offsetof(struct superblock, geometry))
+		geometry->sum = geometry_sum(geometry);
 	else if (bytes >= sizeof(*item) && item_bytes(item->key_len, item->value_len) <= bytes)
 		item->sum = item_sum(item, incarnation, offset);
 }
@@ -82,41 +72,78 @@ static void change_bytes(uint64_t offset, uint8_t *to, uint32_t bytes, bool seal
 	must(++events < 100000);
 }
 
-static void after_read(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void after_read(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
-	(void)d;
+	(void)p;
+	if (bytes == BUCKET_BYTES && offset < PUPPET_REGION_BYTES / 4)
+		home = offset;
 	change_bytes(offset, to, bytes, true);
 }
 
-static void before_response(struct direct *d, struct wire_response *response)
+static void before_response(struct puppet *p, struct wire_response *response)
 {
-	(void)d;
+	(void)p;
 	change_bytes(0, (uint8_t *)response, sizeof(*response), false);
 	/* The rest of the message is not there to be sent. */
-	if (response->value_len > DIRECT_BUFFER_BYTES - sizeof(*response) &&
+	if (response->value_len > PUPPET_BUFFER_BYTES - sizeof(*response) &&
 	    !(response->flags & WIRE_R_COPY))
 		response->value_len = 0;
+}
+
+/* One entry, and what the input makes of its length. */
+static void answer(struct puppet *p, const struct request *request, struct wire_response *response,
+		   uint8_t *value)
+{
+	const struct wire_entry entry = { .key_len = 8, .value_len = 5, .value_sent = 5 };
+
+	(void)p, (void)request;
+	memset(value, 0, PUPPET_BUFFER_BYTES);
+	memcpy(value, &entry, sizeof(entry));
+	response->value_len = sizeof(entry) + 13;
+	response->item_flags = 1;
+}
+
+static int visit(void *arg, const struct kvd_entry *entry)
+{
+	(void)arg;
+	touch(entry->key, entry->key_len);
+	if (entry->value)
+		touch(entry->value, entry->item.value_len);
+	return 0;
+}
+
+static void puppet_make(void)
+{
+	struct kvd_options options;
+	uint64_t key;
+
+	kvd_options_init(&options);
+	options.get_tries = 3;
+	options.cache_bytes = 4096;
+	puppet = puppet_open(1, 1, 3, 1000, &options);
+	for (key = 0; key < KEYS; key++)
+		puppet_put(puppet, key, (uint32_t)key * 40,
+			   key % 8 ? 0 : PUPPET_CLOCK_S - 20 + (uint32_t)key);
+	puppet_split(puppet, 1);
+	puppet->after_read = after_read;
+	puppet->before_response = before_response;
+	puppet->answer = answer;
 }
 
 /* A handle that no input before has left a trace in. */
 static void handle_renew(void)
 {
-	struct kvd_options options;
-
-	if (direct && direct->kvd.broken) {
-		kvd_close(&direct->kvd);
-		direct = NULL;
+	if (puppet && puppet->kvd.broken) {
+		kvd_close(&puppet->kvd);
+		puppet = NULL;
 	}
-	if (!direct) {
-		kvd_options_init(&options);
-		options.get_tries = 3;
-		options.cache_bytes = 4096;
-		direct = direct_open(&store, 0, &options);
-		direct->after_read = after_read;
-		direct->before_response = before_response;
-	}
-	memset(direct->kvd.cache.entries, 0, bcache_bytes(&direct->kvd.cache));
-	memset(direct->kvd.scratch.base, 0, direct->kvd.scratch.bytes);
+	if (!puppet)
+		puppet_make();
+	puppet->kvd.geometry = ((struct superblock *)(void *)puppet->region)->geometry;
+	puppet->kvd.geometry_ns = 0;
+	memset(&puppet->kvd.clock, 0, sizeof(puppet->kvd.clock));
+	memset(puppet->kvd.cache.entries, 0, bcache_bytes(&puppet->kvd.cache));
+	memset(puppet->kvd.scratch.base, 0, puppet->kvd.scratch.bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -124,6 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kvd_get_request requests[KEYS + 4];
 	static uint8_t values[KEYS + 4][VALUE_BYTES];
 	static uint64_t keys[KEYS + 4];
+	uint64_t cursor = 0;
 	unsigned int i;
 
 	changes = data;
@@ -139,8 +167,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			.value_size = VALUE_BYTES,
 		};
 		if (i % 4 == 0)
-			kvd_get(&direct->kvd, &keys[i], 8, values[i], VALUE_BYTES, NULL);
+			kvd_get(&puppet->kvd, &keys[i], 8, values[i], VALUE_BYTES, NULL);
 	}
-	kvd_get_many(&direct->kvd, requests, KEYS + 4);
+	kvd_get_many(&puppet->kvd, requests, KEYS + 4);
+	kvd_scan(&puppet->kvd, &cursor, NULL, visit, NULL);
 	return 0;
 }

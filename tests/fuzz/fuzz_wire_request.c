@@ -11,15 +11,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!wire_request_parse(&request, msg, size)) {
 		must(request.op >= 1 && request.op <= WIRE_OP_MAX);
 		must(!request.key == !request.key_len && request.key_len <= KEY_MAX);
+		must(!request.access == !request.access_count);
+		must(request.access_count <= WIRE_ACCESS_MAX && request.ttl <= WIRE_TTL_MAX);
 		if (request.key)
 			touch(request.key, request.key_len);
 		if (request.value) {
-			must(!request.pull && request.value_len);
-			must(request.value + request.value_len == msg + size);
+			must(!(request.flags & WIRE_F_PULL) && request.value_len);
+			must(request.value + request.value_len + request.access_count * 8 ==
+			     msg + size);
 			touch(request.value, request.value_len);
 		}
-		must(!request.pull || (request.op == WIRE_PUT && request.value_len));
+		if (request.access)
+			touch(request.access, request.access_count * WIRE_ACCESS_BYTES);
+		must(!(request.flags & WIRE_F_PULL) ||
+		     (request.op == WIRE_PUT && request.value_len));
 		must(request.op != WIRE_HELLO || request.value_len == sizeof(struct wire_hello));
+		must(request.op != WIRE_ACCESS || request.access_count);
 	}
 	free(msg);
 	return 0;

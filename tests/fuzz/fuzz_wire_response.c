@@ -1,7 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server may send to a client. */
+/* What a server may send to a client, entries of a SCAN included. */
 #include "common/wire.h"
 #include "tests/fuzz/fuzz.h"
+
+static void read_entries(const struct response *response)
+{
+	struct scan_entry entry;
+	size_t at = 0, before = 0;
+
+	while (!wire_entry_parse(&entry, response->value, response->value_len, &at)) {
+		must(at > before && at <= response->value_len);
+		must(entry.key_len >= 1 && entry.key_len <= KEY_MAX);
+		must(entry.key + entry.key_len <= response->value + at);
+		touch(entry.key, entry.key_len);
+		if (entry.value) {
+			must(entry.value + entry.value_len == response->value + at);
+			touch(entry.value, entry.value_len);
+		}
+		before = at;
+	}
+	must(at == before);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -15,6 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!(response.flags & WIRE_R_COPY)) {
 			must(response.value + response.value_len == msg + size);
 			touch(response.value, response.value_len);
+			if (response.op == WIRE_SCAN)
+				read_entries(&response);
 		}
 	}
 	free(msg);

@@ -241,7 +241,7 @@ server_is_killed() {
 		[ "$status" = 69 ] && figure_is wrong 'v == 0'
 }
 
-check "starts" server_start -o limits.max_value=4m
+check "starts" server_start -o limits.max_value=4m -o memory.eviction=none
 check "nobody listens" nobody_listens
 check "the project's own workloads" all_workloads $own
 check "batches" batches

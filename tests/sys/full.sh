@@ -30,7 +30,7 @@ softnic) sizes="1000 12000 30000" ;;
 *) sizes="12000 30000" ;;
 esac
 
-check "the server starts" server_start -o memory.size=16m -o index.keys=20000 \
+check "the server starts" server_start -o memory.size=16m -o memory.eviction=none \
 	-o request.buffer=16k || finish
 for size in $sizes; do
 	checks_of client fill "$url" "$size"

@@ -16,7 +16,7 @@ if [ "${KVD_FLAVOUR:-}" = tsan ]; then
 	permille=30
 fi
 
-check "the server starts" server_start || finish
+check "the server starts" server_start -o memory.eviction=none || finish
 checks_of client gets "$url" "$seconds" "$permille"
 check "the server stops" server_stop
 finish

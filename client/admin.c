@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* What concerns the server as a whole: signs of life, statistics, flushing. */
+#include <string.h>
+#include <time.h>
+
+#include "client/handle.h"
+#include "common/clock.h"
+
+/* Pauses between two questions whether a flush is done. */
+#define FLUSH_PAUSE_MS_MIN 1
+#define FLUSH_PAUSE_MS_MAX 20
+
+enum kvd_status ask_ping(struct kvd *handle)
+{
+	struct rpc rpc = { .head.op = WIRE_PING };
+	struct response response;
+
+	return rpc_do(handle, &rpc, &response);
+}
+
+enum kvd_status kvd_ping(struct kvd *handle)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : ask_ping(handle);
+}
+
+/* The server gives as many lines at a time as fit a response, and the number of the next. */
+enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = { .head.op = WIRE_STATS };
+	struct response response;
+	size_t used = 0;
+
+	if (!status && (!text || !size))
+		status = kvd_fail(handle, KVD_ERR_INVALID, "no room for the statistics");
+	do {
+		if (!status)
+			status = rpc_do(handle, &rpc, &response);
+		if (status)
+			return status;
+		if (response.value_len >= size - used)
+			return kvd_fail(handle, KVD_ERR_BUFFER,
+					"the statistics need more than %zu bytes", size);
+		memcpy(text + used, response.value, response.value_len);
+		used += response.value_len;
+		/* A server that does not go forward would keep us here. */
+		if (response.item_flags && response.item_flags <= rpc.head.item_flags)
+			return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server repeats itself");
+		rpc.head.item_flags = response.item_flags;
+	} while (response.item_flags);
+	text[used] = '\0';
+	if (len)
+		*len = used;
+	return KVD_OK;
+}
+
+enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .ttl = delay_s } };
+	struct response response;
+
+	if (!status)
+		status = ttl_check(handle, delay_s);
+	if (!status)
+		status = rpc_do(handle, &rpc, &response);
+	if (status)
+		return status;
+	if (!response.version)
+		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server gave no ticket for a flush");
+	if (ticket)
+		*ticket = response.version;
+	return KVD_OK;
+}
+
+enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .number = ticket } };
+	struct response response;
+
+	if (!status && !ticket)
+		status = kvd_fail(handle, KVD_ERR_INVALID, "0 is no ticket of a flush");
+	return status ? status : rpc_do(handle, &rpc, &response);
+}
+
+enum kvd_status kvd_flush_all(struct kvd *handle)
+{
+	uint64_t ticket, until = clock_ns() + handle->options.timeout_ms * 1000000ull;
+	enum kvd_status status = kvd_flush_start(handle, 0, &ticket);
+	struct timespec pause = { 0 };
+	unsigned int ms = FLUSH_PAUSE_MS_MIN;
+
+	while (!status) {
+		status = kvd_flush_done(handle, ticket);
+		if (status != KVD_ERR_BUSY)
+			return status;
+		if (clock_ns() >= until)
+			return kvd_note(handle, KVD_ERR_TIMEOUT,
+					"the flush goes on; it was not done within the timeout");
+		pause.tv_nsec = ms * 1000000l;
+		nanosleep(&pause, NULL);
+		ms = 2 * ms < FLUSH_PAUSE_MS_MAX ? 2 * ms : FLUSH_PAUSE_MS_MAX;
+		status = KVD_OK;
+	}
+	return status;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* The two-sided GET: the server looks the key up under the bucket's lock. */
+#include "client/look_up.h"
+
+#define SCRATCH_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+
+/* Reads the copy that the server set aside, to be verified with its own seed. */
+static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *request,
+				 const struct response *response)
+{
+	uint64_t bytes = item_bytes(request->key_len, response->value_len);
+	uint64_t offset = slot_offset(response->slot);
+	const struct item *item;
+	struct kvd_item about;
+	enum kvd_status status;
+
+	if (!region_holds(handle, offset, bytes))
+		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server names a place out of bounds");
+	status = memory_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	if (!status)
+		status = read_long(handle, offset, bytes);
+	if (status)
+		return status;
+	item = (const struct item *)handle->scratch.base;
+	if (!item_verifies(item, bytes, response->number, offset) || !item_is_for(item, request))
+		return kvd_fail(handle, KVD_ERR_BUSY,
+				"the server took its copy of the value back before it was read");
+	about = item_about(item);
+	return look_up_deliver(handle, request, item->data + item->key_len, &about);
+}
+
+enum kvd_status ask_get(struct kvd *handle, struct kvd_get_request *request, uint16_t flags,
+			uint32_t ttl_s)
+{
+	struct rpc rpc = {
+		.head = { .op = WIRE_GET, .flags = flags, .ttl = ttl_s },
+		.key = request->key,
+		.key_len = request->key_len,
+	};
+	struct response response;
+	struct kvd_item about;
+	enum kvd_status status = rpc_do(handle, &rpc, &response);
+
+	if (!status && response.flags & WIRE_R_COPY) {
+		status = read_copy(handle, request, &response);
+	} else if (!status) {
+		about = (struct kvd_item){
+			.value_len = response.value_len,
+			.version = response.version,
+			.flags = response.item_flags,
+			.expires_s = response.expires,
+		};
+		status = look_up_deliver(handle, request, response.value, &about);
+	}
+	request->status = status;
+	return handle->broken ? status : KVD_OK;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/clock.h"
+
+/* A server may say anything: sums stay inside 64 bits. */
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t sub(uint64_t a, uint64_t b)
+{
+	return a < b ? 0 : a - b;
+}
+
+/* Rounded up: how much the clocks' rates may make of @ns. */
+static uint64_t drift(uint64_t ns)
+{
+	return ns / (1000000 / DRIFT_PPM) + 1;
+}
+
+uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns)
+{
+	uint64_t age;
+
+	if (!clock->known)
+		return 0;
+	if (now_ns < clock->at_ns) {
+		age = clock->at_ns - now_ns;
+		return sub(clock->low_ns, add(age, drift(age)));
+	}
+	age = now_ns - clock->at_ns;
+	return add(clock->low_ns, sub(age, drift(age)));
+}
+
+uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns)
+{
+	uint64_t age;
+
+	if (!clock->known)
+		return UINT64_MAX;
+	if (now_ns < clock->at_ns) {
+		age = clock->at_ns - now_ns;
+		return sub(clock->high_ns, sub(age, drift(age)));
+	}
+	age = now_ns - clock->at_ns;
+	return add(clock->high_ns, add(age, drift(age)));
+}
+
+uint64_t server_clock_width(const struct server_clock *clock, uint64_t now_ns)
+{
+	if (!clock->known)
+		return UINT64_MAX;
+	return server_clock_high(clock, now_ns) - server_clock_low(clock, now_ns);
+}
+
+void server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t sent_ns,
+			uint64_t received_ns)
+{
+	uint64_t low = clock_ns, high, old_low, old_high, took = received_ns - sent_ns;
+
+	high = add(clock_ns, add(took, drift(took)));
+	old_low = server_clock_low(clock, received_ns);
+	old_high = server_clock_high(clock, received_ns);
+	if (old_low <= high && low <= old_high) {
+		low = low > old_low ? low : old_low;
+		high = high < old_high ? high : old_high;
+	}
+	*clock = (struct server_clock){
+		.low_ns = low,
+		.high_ns = high,
+		.at_ns = received_ns,
+		.known = true,
+	};
+}
+
+enum expiry server_clock_judge(const struct server_clock *clock, uint32_t expires_s,
+			       uint64_t since_ns, uint64_t now_ns)
+{
+	uint64_t expires_ns = expires_s * 1000000000ull;
+
+	if (server_clock_high(clock, now_ns) < expires_ns)
+		return EXPIRY_LIVES;
+	if (since_ns && server_clock_low(clock, since_ns) >= expires_ns)
+		return EXPIRY_PAST;
+	if (server_clock_low(clock, now_ns) >= expires_ns)
+		return EXPIRY_AGAIN;
+	return EXPIRY_ASK;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where buckets are. The index grows while clients read, so what a client knows of it may be old,
+ * but never newer than the memory: the server splits a bucket first and says so in the superblock
+ * afterwards. Buckets tell by their level that their keys have moved on (client/look_up.c).
+ */
+#include <string.h>
+
+#include "client/handle.h"
+#include "common/clock.h"
+#include "common/sum.h"
+
+/* How often a geometry that is being changed is read again. */
+#define REFRESH_TRIES 4
+/* At most this often: many keys may be found moved while the index grows. */
+#define REFRESH_NS_MIN 1000000u
+
+#define GEOMETRY_OFFSET offsetof(struct superblock, geometry)
+static_assert(sizeof(struct geometry) <= GETS_MAX * BUCKET_BYTES, "READ to the buckets' buffer");
+
+uint8_t bucket_level(const struct geometry *g, uint64_t number)
+{
+	bool deeper = number < g->split || number >> g->level;
+
+	return (uint8_t)(g->level + deeper);
+}
+
+bool bucket_place(const struct kvd *handle, uint64_t number, uint64_t *offset)
+{
+	const struct geometry *g = &handle->geometry;
+	unsigned int segment = 0;
+
+	if (number >> g->level_base)
+		segment = 64 - (unsigned int)__builtin_clzll(number) - g->level_base;
+	/* Those beyond the index were not checked before. */
+	if (segment >= SEGMENTS_MAX || g->segments[segment] < sizeof(struct superblock) ||
+	    g->segments[segment] % BUCKET_BYTES)
+		return false;
+	*offset = geometry_bucket_offset(g, number);
+	return region_holds(handle, *offset, BUCKET_BYTES);
+}
+
+/* The same region, and no smaller an index. */
+static bool geometry_follows(const struct geometry *old, const struct geometry *new)
+{
+	return new->incarnation == old->incarnation &&new->region_bytes ==
+	       old->region_bytes &&new->hash_seed == old->hash_seed &&new->value_max ==
+	       old->value_max &&new->level_base ==
+	       old->level_base &&geometry_buckets(new) >= geometry_buckets(old);
+}
+
+enum kvd_status geometry_refresh(struct kvd *handle)
+{
+	const struct read read = {
+		.offset = GEOMETRY_OFFSET,
+		.to = handle->buckets.base,
+		.memory = &handle->buckets,
+		.bytes = sizeof(struct geometry),
+	};
+	uint64_t now = clock_ns();
+	enum kvd_status status;
+	struct geometry g;
+	unsigned int i;
+
+	if (now - handle->geometry_ns < REFRESH_NS_MIN)
+		return KVD_OK;
+	handle->geometry_ns = now;
+	for (i = 0; i < REFRESH_TRIES; i++) {
+		handle->stats.geometry_reads++;
+		status = read_chain(handle, &read, 1);
+		if (status)
+			return status;
+		memcpy(&g, handle->buckets.base, sizeof(g));
+		if (!geometry_check(&g) && geometry_follows(&handle->geometry, &g)) {
+			handle->geometry = g;
+			break;
+		}
+	}
+	return KVD_OK;
+}

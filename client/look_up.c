@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a GET makes of what it reads.
+ *
+ *   G1. An item counts only if its sum, made for this incarnation and this place, is right and its
+ *	 key is the one looked for, byte for byte: then it was valid at some instant of the READ, and
+ *	 by the server's rule T1 (server/table.h) it was the key's only valid copy. (Guarantees A, B)
+ *	 One that expires counts as client/clock.h says.
+ *   G2. A miss is reported only when every bucket of the chain verified (its sum is made for its
+ *	 place and for its home bucket's), the home bucket is the key's by its own level, all have
+ *	 its level and epoch, and none had a slot with the key's tag. Where a tag matched but the item
+ *	 was another key's, the memory may have been recycled between the two READs: the server is
+ *	 asked. (Guarantee C)
+ *   G3. What does not verify is read again from the home bucket on, after a pause that doubles; after
+ *	 get_tries reads the server is asked. (Guarantee G)
+ *   G4. What the client believes of the index's size is a place to begin. A bucket of level l holds
+ *	 the keys whose hash's low l bits are its number. If the key is not one of them, let bit i be
+ *	 the lowest in which its hash and that number differ. The split that took the bucket to level
+ *	 i + 1 <= l moved the key to the bucket of the hash's low i + 1 bits, which therefore exists
+ *	 and has level i + 1 at least. (That of the hash's low l bits need not exist yet: the bucket
+ *	 that the key was moved to is split at other times.) i rises with each step, so following it
+ *	 ends.
+ *
+ * Why G2 suffices while the server moves slots (splits, chains that get shorter: server/index.h, I3).
+ * From the first slot that moves to the last the home bucket does not verify, and what is rewritten of
+ * the other buckets gets the next even epoch at once. So buckets of one epoch held, from the first's
+ * READ to the last's, every slot that was there at the first and was not deleted since. A key that was
+ * inserted since may be missed: then the miss was at the first READ. Epochs have 16 bits; that of a
+ * chain rises by less than 2^16 a second (I4), so it does not come round within CHAIN_NS_MAX.
+ */
+#include "client/look_up.h"
+
+#include "common/clock.h"
+
+/* Overflow buckets that are followed; the server makes fewer (CHAIN_MAX in server/table.h). */
+#define HOPS_MAX 64
+/* Splits that are followed: more than there are levels. */
+#define MOVES_MAX 64
+/* No bucket has a deeper one: there are at most 2^32, and some are being split. */
+#define LEVEL_MAX 33
+#define CHAIN_NS_MAX 1000000000u
+
+void look_up_finish(struct look_up *l, enum kvd_status status)
+{
+	l->request->status = status;
+	l->step = STEP_DONE;
+}
+
+/* Reads the chain from its beginning. */
+static void chain_begin(struct look_up *l)
+{
+	l->step = STEP_BUCKET;
+	l->bucket_offset = l->home;
+	l->hops = 0;
+	l->cached = false;
+	l->foreign = false;
+}
+
+/* The same, from where the geometry says that the chain is. */
+static void go_home(const struct kvd *handle, struct look_up *l)
+{
+	l->number = geometry_home(&handle->geometry, l->hash);
+	l->home = geometry_bucket_offset(&handle->geometry, l->number);
+	l->level_min = 0;
+	chain_begin(l);
+}
+
+static void try_again(struct kvd *handle, struct look_up *l)
+{
+	handle->stats.retries++;
+	l->again = true;
+	go_home(handle, l);
+	if (++l->tries >= handle->options.get_tries)
+		l->step = STEP_ASK;
+}
+
+void look_up_start(struct kvd *handle, struct look_up *l)
+{
+	chain_begin(l);
+	l->level_min = 0;
+	l->tries = 0;
+	l->moves = 0;
+	l->again = false;
+	l->clock_asked = false;
+	l->since_ns = 0;
+	l->slot = 0;
+	l->slot_count = bcache_find(&handle->cache, l->home, hash_tag(l->hash), l->slots);
+	if (l->slot_count) {
+		l->step = STEP_ITEM;
+		l->cached = true;
+	}
+}
+
+/* After the last slot of a bucket: the next bucket of the chain, or the verdict. */
+static void chain_next(struct kvd *handle, struct look_up *l)
+{
+	if (l->overflow && l->hops < HOPS_MAX) {
+		l->step = STEP_BUCKET;
+		l->bucket_offset = (uint64_t)l->overflow * BUCKET_BYTES;
+		l->hops++;
+	} else if (l->overflow || l->foreign) {
+		l->step = STEP_ASK;
+	} else if (l->hops && clock_ns() - l->chain_ns > CHAIN_NS_MAX) {
+		try_again(handle, l);
+	} else {
+		look_up_finish(l, KVD_NOT_FOUND);
+	}
+}
+
+/* This slot did not lead to the key: the next one, or on along the chain. */
+static void slot_next(struct kvd *handle, struct look_up *l)
+{
+	if (++l->slot < l->slot_count)
+		l->step = STEP_ITEM;
+	else if (l->cached)
+		go_home(handle, l);
+	else
+		chain_next(handle, l);
+}
+
+static bool bucket_verifies(const struct kvd *handle, const struct look_up *l,
+			    const struct bucket *bucket)
+{
+	if (bucket_sum(bucket, handle->geometry.incarnation, l->bucket_offset, l->home) !=
+		    bucket->sum ||
+	    bucket->epoch & 1)
+		return false;
+	if (l->hops)
+		return bucket->level == l->level && bucket->epoch == l->epoch;
+	return bucket->level >= l->level_min && bucket->level <= LEVEL_MAX &&
+	       bucket->level >= bucket_level(&handle->geometry, l->number);
+}
+
+static uint64_t number_at(uint64_t hash, uint8_t level)
+{
+	return hash & ((1ull << level) - 1);
+}
+
+void look_up_bucket(struct kvd *handle, struct look_up *l)
+{
+	const struct bucket *bucket = (const struct bucket *)l->buffer;
+	unsigned int i;
+
+	if (!bucket_verifies(handle, l, bucket)) {
+		try_again(handle, l);
+		return;
+	}
+	bcache_store(&handle->cache, l->bucket_offset, bucket);
+	if (!l->hops && number_at(l->hash, bucket->level) != l->number) {
+		l->level = (uint8_t)(__builtin_ctzll(l->hash ^ l->number) + 1);
+		l->step = STEP_MOVED;
+		return;
+	}
+	l->level = bucket->level;
+	l->epoch = bucket->epoch;
+	l->overflow = bucket->overflow;
+	l->slot = 0;
+	l->slot_count = 0;
+	for (i = 0; i < BUCKET_SLOTS; i++)
+		if (bucket->slots[i] && slot_tag(bucket->slots[i]) == hash_tag(l->hash))
+			l->slots[l->slot_count++] = bucket->slots[i];
+	if (l->slot_count)
+		l->step = STEP_ITEM;
+	else
+		chain_next(handle, l);
+}
+
+/*
+ * To the bucket that the key was moved to: as the geometry has it, which is read anew at most once a
+ * millisecond, or, if it knows nothing of that split yet, as G4 says.
+ */
+enum kvd_status look_up_moved(struct kvd *handle, struct look_up *l)
+{
+	enum kvd_status status = geometry_refresh(handle);
+	uint64_t number;
+
+	if (status)
+		return status;
+	number = geometry_home(&handle->geometry, l->hash);
+	if (++l->moves > MOVES_MAX) {
+		l->step = STEP_ASK;
+	} else if (bucket_level(&handle->geometry, number) >= l->level) {
+		go_home(handle, l);
+	} else {
+		l->number = number_at(l->hash, l->level);
+		l->level_min = l->level;
+		if (bucket_place(handle, l->number, &l->home))
+			chain_begin(l);
+		else
+			l->step = STEP_ASK;
+	}
+	return KVD_OK;
+}
+
+enum kvd_status look_up_deliver(struct kvd *handle, struct kvd_get_request *request,
+				const void *value, const struct kvd_item *item)
+{
+	request->item = *item;
+	if (item->value_len > request->value_size)
+		return kvd_fail(handle, KVD_ERR_BUFFER, "a value of %zu bytes: the buffer has %zu",
+				item->value_len, request->value_size);
+	if (item->value_len)
+		memcpy(request->value, value, item->value_len);
+	return KVD_OK;
+}
+
+static void deliver_item(struct kvd *handle, struct look_up *l, const struct item *item)
+{
+	struct kvd_item about = item_about(item);
+
+	if (l->cached)
+		handle->stats.cache_hits++;
+	look_up_finish(l, look_up_deliver(handle, l->request, item->data + item->key_len, &about));
+	if (access_hit(&handle->access))
+		access_add(&handle->access, l->hash, clock_ns());
+}
+
+/* An item with an expiry time: not a hit before client/clock.h says so. */
+static void judge_item(struct kvd *handle, struct look_up *l, const struct item *item)
+{
+	uint64_t now = clock_ns();
+
+	if (!l->clock_asked && server_clock_width(&handle->clock, now) > CLOCK_WIDTH_NS_MAX) {
+		l->clock_asked = true;
+		l->step = STEP_CLOCK;
+		return;
+	}
+	switch (server_clock_judge(&handle->clock, item->expires, l->since_ns, now)) {
+	case EXPIRY_LIVES:
+		deliver_item(handle, l, item);
+		break;
+	case EXPIRY_PAST:
+		handle->stats.expired++;
+		look_up_finish(l, KVD_NOT_FOUND);
+		break;
+	case EXPIRY_AGAIN:
+		l->since_ns = now;
+		l->step = ++l->tries < handle->options.get_tries ? STEP_ITEM : STEP_ASK;
+		break;
+	case EXPIRY_ASK:
+		l->step = STEP_ASK;
+		break;
+	}
+}
+
+void look_up_stale(struct kvd *handle, struct look_up *l)
+{
+	bcache_drop(&handle->cache, l->home, l->slots[l->slot]);
+	if (l->cached) {
+		handle->stats.cache_stale++;
+		go_home(handle, l);
+	} else {
+		try_again(handle, l);
+	}
+}
+
+void look_up_item(struct kvd *handle, struct look_up *l, const struct item *item, uint64_t bytes)
+{
+	uint64_t offset = slot_offset(l->slots[l->slot]);
+
+	if (!item_verifies(item, bytes, handle->geometry.incarnation, offset)) {
+		look_up_stale(handle, l);
+	} else if (!item_is_for(item, l->request)) {
+		l->foreign = true;
+		slot_next(handle, l);
+	} else if (item->expires) {
+		judge_item(handle, l, item);
+	} else {
+		deliver_item(handle, l, item);
+	}
+}

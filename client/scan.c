@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* SCAN: some keys at a time, in the order of the index, by a cursor that only the server reads. */
+#include <string.h>
+
+#include "client/handle.h"
+#include "common/clock.h"
+
+static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
+				  const struct kvd_scan_args *args, kvd_entry_fn each)
+{
+	if (!cursor || !each)
+		return kvd_fail(handle, KVD_ERR_INVALID, "a scan needs a cursor and a function");
+	if (args && (args->prefix_len > KVD_KEY_MAX || (args->prefix_len && !args->prefix)))
+		return kvd_fail(handle, KVD_ERR_INVALID,
+				"a prefix of %zu bytes: 0 to %d are allowed", args->prefix_len,
+				KVD_KEY_MAX);
+	return KVD_OK;
+}
+
+/* All of the message is checked before any of it is delivered. */
+static enum kvd_status entries_check(struct kvd *handle, const struct response *response)
+{
+	struct scan_entry entry;
+	const char *error = NULL;
+	uint32_t n = 0;
+	size_t at = 0;
+
+	while (!error && at < response->value_len) {
+		error = wire_entry_parse(&entry, response->value, response->value_len, &at);
+		n++;
+	}
+	if (!error && n != response->item_flags)
+		error = "another number of entries than it says";
+	if (error)
+		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
+				handle->dev->address, error);
+	return KVD_OK;
+}
+
+/* Returns whether the caller wants no more. */
+static int entries_deliver(const struct response *response, bool values, kvd_entry_fn each,
+			   void *arg)
+{
+	struct scan_entry from;
+	struct kvd_entry entry;
+	size_t at = 0;
+	int stop = 0;
+
+	while (!stop && at < response->value_len) {
+		if (wire_entry_parse(&from, response->value, response->value_len, &at))
+			break;
+		entry = (struct kvd_entry){
+			.key = from.key,
+			.key_len = from.key_len,
+			.value = values ? from.value : NULL,
+			.item = {
+				.value_len = from.value_len,
+				.version = from.version,
+				.flags = from.item_flags,
+				.expires_s = from.expires,
+			},
+		};
+		stop = each(arg, &entry);
+	}
+	return stop;
+}
+
+enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
+			 kvd_entry_fn each, void *arg)
+{
+	enum kvd_status status = call_begin(handle);
+	bool values = args && args->values;
+	uint64_t start = clock_ns();
+	struct rpc rpc = { .head.op = WIRE_SCAN };
+	struct response response;
+
+	if (!status)
+		status = scan_check(handle, cursor, args, each);
+	if (status)
+		return status;
+	rpc.head.number = *cursor;
+	rpc.head.flags = values ? WIRE_F_VALUES : 0;
+	if (args) {
+		rpc.key = args->prefix;
+		rpc.key_len = args->prefix_len;
+		rpc.head.item_flags = args->count;
+	}
+	status = rpc_do(handle, &rpc, &response);
+	if (!status)
+		status = entries_check(handle, &response);
+	hist_record(&handle->latency[KVD_OP_SCAN], clock_ns() - start);
+	if (!status && !entries_deliver(&response, values, each, arg))
+		*cursor = response.number;
+	return status;
+}

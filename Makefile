@@ -261,4 +261,31 @@ clean:  ## removes build/
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t14
 
+# What measures the caches and the engine, for the scripts in bench/; `make benchmarks` builds it.
+# Programs in bench/engine link the server library: there, and only there, bench/ knows server/.
+PROBE_SRC := $(sort $(wildcard bench/kvtrace/*.c bench/kvload/*.c bench/kvshift/*.c bench/rcu/*.c \
+	bench/engine/*.c))
+PROBES    := kvtrace mctrace kvload kvshift rcu-flavours table-bench index-reads
+ALL_SRC   += $(PROBE_SRC)
+HDRS      += $(sort $(wildcard bench/kvtrace/*.h bench/kvload/*.h bench/engine/*.h))
+RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
+.PHONY: benchmarks
+benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh beside kvbench
+	@:
+probe = $(call obj,$(filter bench/$(1)/%,$(PROBE_SRC)))
+$(B)/kvtrace: $(call probe,kvtrace) $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+# The same trace player on memcached.
+$(B)/mctrace: $(call probe,kvtrace) $(O)/bench/memcached/mcbench.o $(O)/libbench.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm $(LDLIBS)
+$(B)/kvload: $(call probe,kvload) $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+$(B)/kvshift: $(call probe,kvshift) $(O)/libclient.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
+$(B)/rcu-flavours: $(call probe,rcu)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
+$(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/store.o \
+		$(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) -lm $(LDLIBS)
+
 -include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What a key costs in memory beside its own bytes and its value's: kvd, memcached and Redis.
+#
+#   bench/bytes-per-key.sh [quick|RECORDS]
+#
+# RECORDS records (10 million; quick: 1 million), 16 bytes of key and 32 of value, are put into
+# each server, all of them are read back, and the process's memory (PSS, with kvd's region, which
+# is a memory file) is compared with what it was when the server was empty but had been used, so
+# that buffers for messages are no part of the difference. kvd has its defaults and grows its
+# index itself; memcached has its defaults and -m 8192; Redis has no persistence.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=bench/rivals.sh
+. "$bench_dir/rivals.sh"
+
+case ${1:-} in
+quick) records=1000000 ;;
+'') records=10000000 ;;
+*[!0-9]*) die "usage: bytes-per-key.sh [quick|RECORDS]" ;;
+*) records=$1 ;;
+esac
+need_hint="run make benchmarks" need "$build/kvload"
+need_hint="apt-get install memcached redis-server" need memcached redis-server
+payload=48
+warm=10000
+
+# name, pid, url
+measure() {
+	local empty full count rate op
+	for op in set get delete; do
+		"$build/kvload" $op "$3" $warm >/dev/null || die "kvload $op failed"
+	done
+	empty=$(pss_settled_kib "$2")
+	rate=$("$build/kvload" set "$3" "$records" | sed -n 's/^per_second //p')
+	full=$(pss_settled_kib "$2")
+	count=$("$build/kvload" count "$3")
+	[ "$count" = "$records" ] || die "$1 holds $count records, not $records"
+	"$build/kvload" get "$3" "$records" >/dev/null || die "$1 has lost records"
+	awk -v name="$1" -v empty="$empty" -v full="$full" -v n="$records" -v payload=$payload \
+		-v rate="$(commas "$rate")" 'BEGIN {
+		each = (full - empty) * 1024 / n
+		printf "%-18s %10.1f %10.1f %12.1f %14.1f %14s\n", name, empty / 1024, full / 1024,
+			each, each - payload, rate
+	}'
+}
+
+say "$(commas "$records") records of 16 + 32 bytes; $(nproc) cores," \
+	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+printf '%-18s %10s %10s %12s %14s %14s\n' '' 'empty MiB' 'full MiB' 'bytes a key' \
+	'of it overhead' 'loaded per s'
+
+# 256 bytes a key is about twice what it takes; pages are taken when touched.
+kvd_start softnic -o server.workers=1 -o memory.hugepages=off \
+	-o memory.size=$((records * 256 + (64 << 20)))
+measure "kvd $(kvd_stat version)" "$kvd_pid" "$kvd_url"
+buckets=$(kvd_stat index_bytes)
+overflow=$(kvd_stat overflow_buckets)
+kvd_end
+memcached_start 8192 1
+measure "memcached $(memcached -V | awk '{ print $2 }')" "$memcached_pid" "$memcached_url"
+rival_stop memcached "$memcached_pid"
+redis_start
+measure "Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')" "$redis_pid" "$redis_url"
+rival_stop Redis "$redis_pid"
+say
+say "kvd's index: $(ratio "$buckets" "$records") bytes a key, and $(commas "$overflow") overflow" \
+	"buckets of 128 bytes."

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A trace played against a server as an application with a cache beside its database would: GET;
+ * after a miss, PUT of what the database holds, a value of the trace's size.
+ *
+ * With a batch size above 1 so many GETs go out together and the PUTs after them, as those of many
+ * clients of one cache would. A batch never has a key twice, so an access finds what earlier ones of
+ * its key left; and a cache holds so many more items than a batch that its choices are the same.
+ *
+ * A key is KEY_BYTES long. Its value's bytes follow from the key, so that every hit is checked.
+ */
+#ifndef KVD_BENCH_KVTRACE_REPLAY_H
+#define KVD_BENCH_KVTRACE_REPLAY_H
+
+#include "bench/trace.h"
+#include "client/kvd.h"
+
+#define REPLAY_KEY_BYTES 16u
+#define REPLAY_BATCH_MAX 32u
+
+struct replay_options {
+	const char *url;
+	uint64_t cache_bytes; /* of libkvd's bucket cache */
+	unsigned int batch;   /* 1 to REPLAY_BATCH_MAX */
+	uint64_t warmup;      /* accesses that are not counted */
+	uint64_t rate;	      /* accesses a second at most; 0: no limit */
+};
+
+struct replay_result {
+	uint64_t accesses; /* counted ones */
+	uint64_t hits;
+	uint64_t not_stored; /* PUTs refused: no space, or too large */
+	uint64_t resized;    /* hits of another size than the trace has for them now */
+	uint64_t wrong;	     /* hits with bytes that were never PUT under their key */
+	uint64_t elapsed_ns; /* all accesses */
+};
+
+/* Returns 0, or -EINVAL or -EIO after it has said why on standard error. */
+int replay_run(struct trace *trace, const struct replay_options *options,
+	       struct replay_result *result);
+
+#endif /* KVD_BENCH_KVTRACE_REPLAY_H */

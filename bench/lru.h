@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exact LRU in memory, what real caches are compared with: counts hits, holds no values.
+ *
+ * A key that is not there is added, and the least recently used ones leave until the limits hold.
+ * An item takes key + value + overhead bytes; one that is larger than the limit is not added.
+ */
+#ifndef KVD_BENCH_LRU_H
+#define KVD_BENCH_LRU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lru_limits {
+	uint64_t items;		/* 0: no limit; at most LRU_ITEMS_MAX are held in any case */
+	uint64_t bytes;		/* 0: no limit */
+	uint64_t item_overhead; /* bytes of an item beside its value: key and what a cache adds */
+};
+
+#define LRU_ITEMS_MAX (UINT32_MAX - 1)
+
+/* Items are numbered; LRU_NONE is none. In chain order the next, and in order of use both ways. */
+struct lru_item;
+
+struct lru {
+	struct lru_limits limits;
+	struct lru_item *items;
+	uint32_t *heads; /* of the hash table's chains */
+	uint32_t item_size, head_size;
+	uint32_t item_next; /* numbers below were in use */
+	uint32_t free;	    /* items that left, chained */
+	uint32_t newest, oldest;
+	uint64_t count, bytes; /* what is held */
+};
+
+void lru_init(struct lru *lru, const struct lru_limits *limits);
+void lru_release(struct lru *lru);
+
+/* One access. Returns 1 for a hit, 0 for a miss, -ENOMEM. */
+int lru_access(struct lru *lru, uint64_t key, uint32_t size);
+
+#endif /* KVD_BENCH_LRU_H */

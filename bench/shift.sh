@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What a change of value sizes does to a full store: how much of the item memory holds live items when it
+# is full again, whether a PUT fails, and whether the rate of PUTs falls while slabs are emptied.
+#
+#   bench/shift.sh [-m MEGABYTES] [-e lru|lfu] [SIZE|SIZE-SIZE...]
+#
+# One client, one worker, kvd on softnic. See bench/kvshift/main.c for the columns.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+megabytes=256
+policy=lru
+while getopts m:e: option; do
+	case $option in
+	m) megabytes=$OPTARG ;;
+	e) policy=$OPTARG ;;
+	*) die "usage: shift.sh [-m MEGABYTES] [-e lru|lfu] [SIZE|SIZE-SIZE...]" ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ $# != 0 ] || set -- 100 4096 100 64-8192
+need_hint="run make benchmarks" need "$build/kvshift"
+
+kvd_start softnic -o memory.size="${megabytes}m" -o memory.hugepages=off -o server.workers=1 \
+	-o memory.eviction="$policy"
+say "kvd, $megabytes MiB, eviction $policy; $(nproc) cores, load now: $(cut -d' ' -f1 /proc/loadavg)"
+say
+"$build/kvshift" -a "$kvd_url" "$@"
+status=$?
+say
+"$build/kvctl" -a "$kvd_url" stats |
+	grep -E '^(memory\.|items |evictions |moves |windows|index_buckets |put_no_space )'
+kvd_stop || status=$?
+exit $status

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Traces of a cache's accesses: a text file, one access a line, in the order in which they happened.
+ *
+ *	KEY [SIZE]
+ *
+ * Fields are separated by one comma or by blanks. KEY is a decimal number below 2^64, SIZE the bytes
+ * of its value, 0 to TRACE_SIZE_MAX. Empty lines and those that begin with # are skipped. Traces with
+ * other columns are read by saying which: of Twitter's cache traces (time, key, key size, value size,
+ * client, operation, TTL), for one, key_column is 2, size_column 4 and the keys are texts. Every
+ * line is an access, whatever operation it was.
+ */
+#ifndef KVD_BENCH_TRACE_H
+#define KVD_BENCH_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Just below what kvd and memcached take unless configured otherwise, 1 MiB with the header. */
+#define TRACE_SIZE_MAX 1000000u
+#define TRACE_COLUMN_MAX 64u
+#define TRACE_LINE_MAX 4096u
+#define TRACE_ERROR_MAX 256
+
+struct trace_format {
+	uint32_t key_column;   /* from 1 */
+	uint32_t size_column;  /* from 1; a line may end before it */
+	bool text_keys;	       /* a key is any text, and its number a hash of it */
+	uint32_t size_default; /* bytes, where a line has no size */
+};
+
+#define TRACE_FORMAT_DEFAULT                                                                       \
+	(struct trace_format)                                                                      \
+	{                                                                                          \
+		.key_column = 1, .size_column = 2, .size_default = 100                             \
+	}
+
+struct trace_access {
+	uint64_t key;
+	uint32_t size;
+};
+
+struct trace {
+	struct trace_format format;
+	const char *name; /* as in messages; the caller's */
+	FILE *file;
+	uint64_t line;
+	uint64_t cut; /* sizes above TRACE_SIZE_MAX, taken for that */
+	char text[TRACE_LINE_MAX];
+	char error[TRACE_ERROR_MAX]; /* what the last failed call met, with file and line */
+};
+
+/* @path may be "-": standard input. Returns 0 or what open(2) says, negative, with trace->error. */
+int trace_open(struct trace *trace, const char *path, const struct trace_format *format);
+void trace_close(struct trace *trace);
+
+/*
+ * Returns 1 with the next access; 0 at the end; -EINVAL for a line that is none, -EIO if reading
+ * failed, both with trace->error.
+ */
+int trace_next(struct trace *trace, struct trace_access *access);
+
+#endif /* KVD_BENCH_TRACE_H */

@@ -76,38 +76,39 @@ extern "C" {
 /*
  * What a call can answer: X(name, number, text). The numbers are stable; new ones are only added.
  */
-#define KVD_STATUS_MAP(X)                                                                          \
-	/* Done. */                                                                                \
-	X(OK, 0, "ok")                                                                             \
-	/* The key is not in the store: a verified fact, not a guess. */                           \
-	X(NOT_FOUND, 1, "not found")                                                               \
-	/* An argument is out of its documented range; nothing was done. */                        \
-	X(ERR_INVALID, 2, "invalid argument")                                                      \
-	/* The value is longer than the server's max_value; nothing was done. */                   \
-	X(ERR_TOO_LARGE, 3, "value too large for this server")                                     \
-	/* The caller's buffer is too small; the length needed was returned. */                    \
-	X(ERR_BUFFER, 4, "buffer too small for the value")                                         \
-	/* The server's item memory is used up; the old value, if any, still stands. */            \
-	X(ERR_NO_SPACE, 5, "the server's memory is full")                                          \
-	/* The client could not allocate or register memory. */                                    \
-	X(ERR_NO_MEMORY, 6, "out of memory in the client")                                         \
-	/* The call took longer than timeout_ms. */                                                \
-	X(ERR_TIMEOUT, 7, "timed out")                                                             \
-	/* The connection is lost: the server stopped, crashed or closed it. */                    \
-	X(ERR_DISCONNECTED, 8, "connection lost")                                                  \
-	/* Nobody listens at the address, or the network does not lead there. */                   \
-	X(ERR_UNREACHABLE, 9, "server unreachable")                                                \
-	/* The server answered and refused the connection; kvd_error() has its reason. */          \
-	X(ERR_REFUSED, 10, "connection refused by the server")                                     \
-	/* The RDMA device failed, or none that fits the address exists. */                        \
-	X(ERR_DEVICE, 11, "RDMA device error")                                                     \
-	/* The server speaks another version, or sent what the protocol does not allow. */         \
-	X(ERR_PROTOCOL, 12, "protocol error")                                                      \
-	/* The server can't do this now (a bounded resource is in use); try again later. */        \
-	X(ERR_BUSY, 13, "server busy")                                                             \
-	/* A condition on the key does not hold: nothing was changed. */                           \
-	X(ERR_EXISTS, 14, "the key exists or has another version")                                 \
-	/* The value is no decimal number of 64 bits without a sign: nothing was changed. */       \
+#define KVD_STATUS_MAP(X)                                                                             \
+	/* Done. */                                                                                   \
+	X(OK, 0, "ok")                                                                                \
+	/* The key is not in the store: a verified fact, not a guess. */                              \
+	X(NOT_FOUND, 1, "not found")                                                                  \
+	/* An argument is out of its documented range; nothing was done. */                           \
+	X(ERR_INVALID, 2, "invalid argument")                                                         \
+	/* The value is longer than the server's max_value; nothing was done. */                      \
+	X(ERR_TOO_LARGE, 3, "value too large for this server")                                        \
+	/* The caller's buffer is too small; the length needed was returned. */                       \
+	X(ERR_BUFFER, 4, "buffer too small for the value")                                            \
+	/* The server's item memory is used up, or the chain of the key's bucket is full; the old   \
+	 * value, if any, still stands. */ \
+	X(ERR_NO_SPACE, 5, "the server's memory is full")                                             \
+	/* The client could not allocate or register memory. */                                       \
+	X(ERR_NO_MEMORY, 6, "out of memory in the client")                                            \
+	/* The call took longer than timeout_ms. */                                                   \
+	X(ERR_TIMEOUT, 7, "timed out")                                                                \
+	/* The connection is lost: the server stopped, crashed or closed it. */                       \
+	X(ERR_DISCONNECTED, 8, "connection lost")                                                     \
+	/* Nobody listens at the address, or the network does not lead there. */                      \
+	X(ERR_UNREACHABLE, 9, "server unreachable")                                                   \
+	/* The server answered and refused the connection; kvd_error() has its reason. */             \
+	X(ERR_REFUSED, 10, "connection refused by the server")                                        \
+	/* The RDMA device failed, or none that fits the address exists. */                           \
+	X(ERR_DEVICE, 11, "RDMA device error")                                                        \
+	/* The server speaks another version, or sent what the protocol does not allow. */            \
+	X(ERR_PROTOCOL, 12, "protocol error")                                                         \
+	/* The server can't do this now (a bounded resource is in use); try again later. */           \
+	X(ERR_BUSY, 13, "server busy")                                                                \
+	/* A condition on the key does not hold: nothing was changed. */                              \
+	X(ERR_EXISTS, 14, "the key exists or has another version")                                    \
+	/* The value is no decimal number of 64 bits without a sign: nothing was changed. */          \
 	X(ERR_NOT_A_NUMBER, 15, "the value is not a number")
 
 enum kvd_status {
@@ -332,6 +333,7 @@ struct kvd_arith_args {
  * KVD_OK: done; every GET that starts from now on, anywhere, sees it or a later change.
  * KVD_NOT_FOUND: the key is not there, and was not to be created.
  * KVD_ERR_NOT_A_NUMBER: the value is no such number, and stays.
+ * KVD_ERR_TOO_LARGE: the number has more digits than the server's max_value.
  * KVD_ERR_NO_SPACE: the server's item memory is full; the old value, if any, still stands.
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX; or @args->ttl_s is too long, or
  * something is set there although create is not.
@@ -415,6 +417,7 @@ typedef int (*kvd_entry_fn)(void *arg, const struct kvd_entry *entry);
  *
  * KVD_OK: if @each returned not 0, the rest of what this call brought was not delivered, and *@cursor
  * is as it was: the next call delivers all of it again, as it is then.
+ * KVD_ERR_BUSY: what is there kept changing for a second; *@cursor is as it was, nothing was delivered.
  * KVD_ERR_INVALID: the prefix is too long, or a pointer is missing.
  * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
  */
@@ -422,8 +425,9 @@ enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_
 			 kvd_entry_fn each, void *arg);
 
 /*
- * Sends an empty request to the server's worker and waits for its answer. Errors as for
- * kvd_delete().
+ * Sends an empty request to the server's worker and waits for its answer.
+ *
+ * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
  */
 enum kvd_status kvd_ping(struct kvd *handle);
 
@@ -432,7 +436,8 @@ enum kvd_status kvd_ping(struct kvd *handle);
  * (`kvd --help` lists them). Writes at most @size bytes into @text, a terminating zero included, and
  * the length without it to *@len (may be NULL).
  *
- * KVD_ERR_BUFFER: @size is too small (64 KiB always suffices). Else as for kvd_ping().
+ * KVD_ERR_BUFFER: @size is too small (64 KiB always suffices). KVD_ERR_INVALID: @text is NULL or
+ * @size is 0. Else as for kvd_ping().
  */
 enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len);
 

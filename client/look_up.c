@@ -32,7 +32,7 @@
 
 #include "common/clock.h"
 
-/* Overflow buckets that are followed; the server makes fewer (CHAIN_MAX in server/table.h). */
+/* Overflow buckets that are followed; the server makes fewer (CHAIN_MAX in server/index.h). */
 #define HOPS_MAX 64
 /* Splits that are followed: more than there are levels. */
 #define MOVES_MAX 64

@@ -81,9 +81,11 @@ static_assert(offsetof(struct superblock, items) == 336, "ABI");
  *	14 slots (128 B)	0.14	0.57	1.0	2.5	%
  *	  half-way to a doubling 1.3	3.4	4.8	8.3	%
  *
- * The first two lines are for buckets of one level. While the index doubles those that were not split yet
- * hold twice what the others do, which the last line shows. tests/test_index.c measures the lower two. A PUT never moves another key's slot, as it could with
- * cuckoo or hopscotch hashing; what does move slots, the growth of the index, says so in the epoch.
+ * The first two lines are for buckets of one level. While the index doubles, those that were not
+ * split yet hold twice what the others do: the last line. tests/test_index.c measures the lower two.
+ *
+ * A PUT never moves another key's slot, as it could with cuckoo or hopscotch hashing; what does
+ * move slots (growth, a chain that gets shorter) says so in the epoch.
  */
 #define BUCKET_BYTES 128u
 #define BUCKET_SLOTS 14u

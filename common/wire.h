@@ -137,7 +137,7 @@ struct wire_response {
 	uint64_t slot;	   /* PUT, ARITH: what now leads to the item; GET with COPY: to the copy */
 	uint64_t number;   /* GET with COPY: seed; ARITH: the result; SCAN: next cursor, 0: done */
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
-	uint32_t expires;  /* GET, TOUCH: the item's */
+	uint32_t expires;  /* GET, PUT, ARITH, TOUCH: the item's */
 	uint32_t reserved; /* 0 */
 };
 static_assert(sizeof(struct wire_response) == 56, "ABI");

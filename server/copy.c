@@ -3,7 +3,7 @@
 
 static uint64_t copy_bytes(const struct item *item)
 {
-	return mem_class(item_bytes(item->key_len, item->value_len));
+	return mem_class_bytes(item_bytes(item->key_len, item->value_len));
 }
 
 void copy_drop(struct worker *worker, struct conn *conn)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Copies of items set aside for one reader each: what a GET by request answers with when the value
- * fits no response (server/table.h, table_copy()). A connection has one at a time, until its next
+ * fits no response (server/look.h, look_copy()). A connection has one at a time, until its next
  * request; a worker's copies together take at most one part in COPIES_SHARE of the item memory, and
  * the oldest go first (guarantee G). Whose copy was taken back finds it invalid and asks again.
  */

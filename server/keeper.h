@@ -29,8 +29,8 @@ struct flush {
 	X(sweeps, "passes over the whole index in search of expired items")                        \
 	X(sweep_cpu_us, "CPU time they took")                                                      \
 	X(flushes, "flushes done")                                                                 \
-	X(index_steps, "times the index was given more memory by the keeper")                      \
-	X(compactions, "slabs that were emptied by moving what was left in them")
+	X(index_steps, "times memory was emptied by the keeper and given to the index")            \
+	X(compactions, "slabs that the keeper emptied by moving what was left in them")
 
 struct keeper_stats {
 #define X(name, help) uint64_t name;
@@ -61,8 +61,11 @@ struct keeper {
 
 /* @id: of its writer. 0 or a negative errno, logged. */
 int keeper_init(struct keeper *keeper, struct table *table, uint8_t id, uint32_t sweep_share);
+/* 0 or a negative errno, logged. */
 int keeper_start(struct keeper *keeper);
+/* Waits for the thread to end. */
 void keeper_stop(struct keeper *keeper);
+/* After keeper_stop(). */
 void keeper_release(struct keeper *keeper);
 
 /*

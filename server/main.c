@@ -34,7 +34,7 @@ static void usage(FILE *out)
 	fputs("Usage: kvd [-c FILE] [-o section.key=value]...\n"
 	      "\n"
 	      "  -c, --config FILE   read the configuration from FILE; without, the defaults hold\n"
-	      "  -o section.key=value\n"
+	      "  -o, --option section.key=value\n"
 	      "                      set one option; stands above the file\n"
 	      "      --check-config  check the configuration and exit: status 0, or 78 if it is bad\n"
 	      "      --print-config  print the configuration in force and exit\n"

@@ -56,7 +56,10 @@ struct memory_stats {
 
 struct mem_cache;
 
-/* At most one struct memory at a time exists for a region. @index_bytes of index come first. */
+/*
+ * At most one struct memory at a time exists for a region, which stays the caller's and outlives it.
+ * @index_bytes of index come first. 0, or -EINVAL or -ENOMEM after logging and *@memory NULL.
+ */
 int memory_create(struct memory **memory, struct region *region, uint64_t index_bytes);
 void memory_destroy(struct memory *memory);
 
@@ -66,7 +69,9 @@ uint64_t memory_bytes(const struct memory *memory);
 uint64_t memory_free_bytes(const struct memory *memory);
 void memory_stats(const struct memory *memory, struct memory_stats *stats);
 
+/* 0 or a negative errno. */
 int mem_cache_init(struct mem_cache *cache, struct memory *memory);
+/* Puts its stock back. */
 void mem_cache_release(struct mem_cache *cache);
 
 /*

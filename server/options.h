@@ -113,7 +113,7 @@ enum eviction_policy {
 
 #define OPTIONS_index(X)                                                                           \
 	X(index, keys, COUNT, "0", 0, UINT64_C(1) << 36,                                           \
-	  "keys to have room for at the start; the index grows by itself")                         \
+	  "keys to have room for at the start, at a fill of 65 %; the index grows by itself")                         \
 	X(index, fill, UINT, "65", 30, 90,                                                         \
 	  "percent of the slots in use at which the index grows")
 

@@ -79,10 +79,10 @@ struct table {
 	X(evictions, "of those, to make room")                                                     \
 	X(flushed, "of those, by a flush")                                                         \
 	X(moves, "items moved to empty what they were in")                                         \
-	X(windows, "slabs and places for large items that were to be emptied to make room")        \
-	X(windows_failed, "of those, not emptied")                                                 \
+	X(windows, "spans that were to be emptied: to make room, to compact, for the index")       \
+	X(windows_failed, "of those, not emptied; the index's not counted")                        \
 	X(expiring, "items that have an expiry time")                                              \
-	X(live_bytes, "bytes of all items: header, key, value")                                    \
+	X(live_bytes, "the same as item_memory_live_bytes")                                        \
 	X(accesses, "GETs that clients told of")                                                   \
 	X(splits, "buckets split")                                                                 \
 	X(overflow_buckets, "overflow buckets in use")                                             \
@@ -129,9 +129,13 @@ struct table_change {
 	uint32_t expires; /* out */
 };
 
+/*
+ * Formats the index. Region and memory stay the caller's and outlive the table. Before threads start.
+ */
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		const struct table_options *options);
 
+/* @id: unique, less than WRITERS_MAX. Before threads start. 0 or a negative errno, logged. */
 int table_writer_init(struct table_writer *writer, struct table *table, uint8_t id);
 /* The thread is an RCU reader still, or never was one and nobody else is at work. */
 void table_writer_release(struct table_writer *writer);

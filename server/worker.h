@@ -5,7 +5,9 @@
  * thread cache of item memory, and its statistics.
  *
  *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
- *	 (HELLO, STATS, failures and going to sleep are not on it.)
+ *	 (HELLO, STATS, FLUSH, failures and going to sleep are not on it. Seldom, a change wakes the
+ *	 keeper, which is a write(2), or waits for a grace period: when it makes room, or when a
+ *	 limbo of large items and overflow buckets is full.)
  *   W2. At most BATCH_MAX completions are taken at a time from one endpoint, so a flood on one
  *	 device does not starve the other, nor the mailbox.
  *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
@@ -74,7 +76,8 @@ struct worker_limits {
 	X(get_misses, "of those, not found")                                                       \
 	X(get_copies, "of those, answered with a copy for the client to read")                     \
 	X(puts, "PUTs, increments and decrements")                                                 \
-	X(put_no_space, "of those, failed because the memory is full")                             \
+	X(put_no_space,                                                                            \
+	  "of those, failed because the memory, or the chain of the bucket, is full")              \
 	X(put_too_large, "of those, failed because the value is larger than max_value")            \
 	X(deletes, "DELETEs")                                                                      \
 	X(delete_misses, "of those, not found")                                                    \

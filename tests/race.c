@@ -102,7 +102,7 @@ static void raise(_Atomic uint64_t *to, uint64_t value)
 		;
 }
 
-/* Sizes of items at jemalloc's class borders, small ones first: what follows is ever rarer. */
+/* Sizes of items of many classes, small ones first: what follows is ever rarer. */
 static const uint32_t classes[] = {
 	64,   80,   96,	  112,	128,   160,   192,   224,   256,   320,	   384,
 	448,  512,  640,  768,	896,   1024,  1280,  1536,  1792,  2048,   2560,

@@ -114,7 +114,7 @@ static_assert(offsetof(struct wire_request, ttl) == 36, "ABI");
 static_assert(offsetof(struct wire_request, flags) == 40, "ABI");
 
 #define WIRE_ACCESS_BYTES 8u
-#define WIRE_ACCESS_MAX 32u /* records in a message */
+#define WIRE_ACCESS_MAX 96u /* records in a message */
 
 /* Most seconds of a time to live and of a delay: 34 years, so that expiry times fit 32 bits. */
 #define WIRE_TTL_MAX (1u << 30)

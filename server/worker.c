@@ -30,7 +30,15 @@ struct batch {
 	unsigned int count;
 	uint32_t recvs[BATCH_MAX]; /* buffers whose requests are done with */
 	unsigned int recv_count;
+	bool work; /* something that somebody waits for */
 	struct replies replies;
+};
+
+/* What a look at the completion queues found. */
+enum found {
+	FOUND_NOTHING,
+	FOUND_RECORDS, /* access records, and what is left of responses: nobody waits for them */
+	FOUND_WORK,
 };
 
 static struct conn *completion_conn(struct endpoint *endpoint, const struct ibv_wc *wc)
@@ -72,6 +80,7 @@ static void batch_add(struct batch *batch, struct endpoint *endpoint, const stru
 		return;
 	}
 	work->conn = conn;
+	batch->work |= work->request.op != WIRE_ACCESS;
 	if (work->request.key && work->request.op != WIRE_SCAN) {
 		work->hash = table_hash(worker->writer.table, work->request.key,
 					work->request.key_len);
@@ -95,10 +104,12 @@ static void batch_complete(struct batch *batch, struct endpoint *endpoint, const
 		completion_failed(conn, wc);
 		return;
 	}
-	if (wr_id_kind(wc->wr_id) == WR_PULL)
+	if (wr_id_kind(wc->wr_id) == WR_PULL) {
+		batch->work = true;
 		pull_done(&batch->replies, conn, wc->wr_id);
-	else
+	} else {
 		reply_done(endpoint, conn, wc->wr_id);
+	}
 }
 
 static void batch_execute(struct batch *batch, struct endpoint *endpoint)
@@ -120,8 +131,8 @@ static void batch_execute(struct batch *batch, struct endpoint *endpoint)
 	stat_add(&worker->stats.batches, 1);
 }
 
-/* Takes what has completed, up to BATCH_MAX. Returns whether there was anything. */
-static bool endpoint_poll(struct endpoint *endpoint)
+/* Takes what has completed, up to BATCH_MAX. */
+static enum found endpoint_poll(struct endpoint *endpoint)
 {
 	struct ibv_wc wcs[BATCH_MAX];
 	struct batch batch;
@@ -129,11 +140,12 @@ static bool endpoint_poll(struct endpoint *endpoint)
 
 	n = ibv_poll_cq(endpoint->cq, BATCH_MAX, wcs);
 	if (n <= 0)
-		return false;
+		return FOUND_NOTHING;
 	/* After the requests have come, before any is executed: client/clock.c relies on it. */
 	table_clock(&endpoint->worker->writer);
 	batch.count = 0;
 	batch.recv_count = 0;
+	batch.work = false;
 	batch.replies.endpoint = endpoint;
 	batch.replies.count = 0;
 	rcu_read_lock();
@@ -143,17 +155,19 @@ static bool endpoint_poll(struct endpoint *endpoint)
 	endpoint_post_recvs(endpoint, batch.recvs, batch.recv_count);
 	replies_send(&batch.replies);
 	rcu_read_unlock();
-	return true;
+	return batch.work ? FOUND_WORK : FOUND_RECORDS;
 }
 
-static bool worker_poll(struct worker *worker)
+static enum found worker_poll(struct worker *worker)
 {
-	bool busy = false;
+	enum found found = FOUND_NOTHING, here;
 	unsigned int i;
 
-	for (i = 0; i < worker->endpoint_count; i++)
-		busy |= endpoint_poll(&worker->endpoints[i]);
-	return busy;
+	for (i = 0; i < worker->endpoint_count; i++) {
+		here = endpoint_poll(&worker->endpoints[i]);
+		found = here > found ? here : found;
+	}
+	return found;
 }
 
 /*
@@ -254,34 +268,40 @@ static void worker_pin(const struct worker *worker)
 			 strerror(err));
 }
 
+/* After access records alone there is no more to expect soon than before them. */
+static void worker_idle(struct worker *worker, enum found found, uint64_t *idle_since)
+{
+	uint64_t now = clock_ns();
+
+	if (!*idle_since)
+		*idle_since = found == FOUND_RECORDS ? now - worker->limits.spin_ns : now;
+	if (now - *idle_since >= worker->limits.spin_ns) {
+		worker_rest(worker);
+		*idle_since = 0;
+	} else {
+		spin_pause(worker->limits.busy ? 0 : now - *idle_since);
+	}
+}
+
 static void *worker_run(void *arg)
 {
 	struct worker *worker = arg;
-	uint64_t idle_since = 0, now;
+	uint64_t idle_since = 0;
+	enum found found;
 
 	worker_pin(worker);
 	rcu_register_thread();
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool busy = worker_poll(worker);
-
+		found = worker_poll(worker);
 		if (mailbox_pending(&worker->mailbox)) {
 			worker_read_mail(worker);
-			busy = true;
+			found = FOUND_WORK;
 		}
 		rcu_quiescent_state();
-		if (busy) {
+		if (found == FOUND_WORK)
 			idle_since = 0;
-			continue;
-		}
-		now = clock_ns();
-		if (!idle_since)
-			idle_since = now;
-		if (now - idle_since >= worker->limits.spin_ns) {
-			worker_rest(worker);
-			idle_since = 0;
-		} else {
-			spin_pause(worker->limits.busy ? 0 : now - idle_since);
-		}
+		else
+			worker_idle(worker, found, &idle_since);
 	}
 	rcu_unregister_thread();
 	return NULL;

@@ -101,7 +101,7 @@ static void a_message_is_due(void **state)
 	assert_int_equal(access_take(&access, message, sizeof(message)), WIRE_ACCESS_MAX);
 	memcpy(&hash, message, 8);
 	assert_int_equal(hash, 101);
-	assert_true(access.due);
+	assert_false(access.due);
 	assert_int_equal(access_take(&access, message, 23), 2);
 	memcpy(&hash, message + 8, 8);
 	assert_int_equal(hash, 101 + WIRE_ACCESS_MAX + 1);
@@ -236,7 +236,7 @@ static void batches_lose_none(void **state)
 
 	(void)state;
 	open_with(2, 1, 60000);
-	for (i = 0; i < 31; i++)
+	for (i = 0; i < WIRE_ACCESS_MAX - 1; i++)
 		get(i % 10, KVD_OK);
 	for (i = 0; i < 100; i++) {
 		keys[i] = i % 10;
@@ -244,8 +244,9 @@ static void batches_lose_none(void **state)
 			(struct kvd_get_request){ &keys[i], 8, values[i], 32, KVD_ERR_BUSY, { 0 } };
 	}
 	assert_int_equal(kvd_get_many(kvd, list, 100), KVD_OK);
-	assert_int_equal(puppet->access_records + kvd->access.count, 131);
-	assert_true(puppet->access_messages >= 3);
+	assert_int_equal(puppet->access_records + kvd->access.count, WIRE_ACCESS_MAX - 1 + 100);
+	assert_true(puppet->access_messages >= 1);
+	assert_true(puppet->access_records >= WIRE_ACCESS_MAX);
 	kvd_close(kvd);
 }
 

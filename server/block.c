@@ -117,10 +117,13 @@ void table_sweep_bucket(struct table_writer *writer, uint64_t number, uint64_t v
 void table_access(struct table_writer *writer, uint64_t hash)
 {
 	const struct table *table = writer->table;
-	struct bucket *home = index_lock_home(table, hash), *bucket;
+	struct bucket *home = index_home(table, hash), *bucket;
 	uint16_t tag = hash_tag(hash);
 	unsigned int i;
 
+	/* What is being changed just now is in use anyway: nobody waits to note that. */
+	if (!bucket_trylock(home))
+		return;
 	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			struct item *item;

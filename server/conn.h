@@ -73,6 +73,7 @@ struct conn {
 	struct pull pull;
 	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is one */
 	struct item *copy;	      /* of the last GET whose value did not fit a response */
+	uint64_t copy_ns;	      /* when it was made, by the server's clock */
 
 	/* Written by the worker, read by the control thread. */
 	_Atomic bool greeted;

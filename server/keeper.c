@@ -18,8 +18,8 @@
 
 #define TICK_NS 1000000000ull
 
-/* Of versions, whose counters have 56 bits: room for 2^28 flushes. */
-#define FLOOR_MARGIN (1ull << 28)
+/* Of versions, whose counters have 56 bits: room for 2^36 flushes. */
+#define FLOOR_MARGIN (1ull << 20)
 
 /* Buckets swept between two looks at the clock: some 50 us. */
 #define SLICE_BUCKETS 64
@@ -135,14 +135,23 @@ static bool index_make_room(struct keeper *keeper)
 	return true;
 }
 
+/* In long work, with nothing of the table in hand: nobody has to wait for it, and time goes on. */
+static void keeper_breathe(struct keeper *keeper)
+{
+	rcu_quiescent_state();
+	table_clock(&keeper->writer);
+}
+
 static void do_index_room(struct keeper *keeper)
 {
 	struct table *table = keeper->table;
 	uint64_t buckets = index_buckets(table);
 
-	while (atomic_load(&table->room) < buckets + INDEX_STEP + buckets / ROOM_AHEAD)
+	while (atomic_load(&table->room) < buckets + INDEX_STEP + buckets / ROOM_AHEAD) {
+		keeper_breathe(keeper);
 		if (!index_make_room(keeper))
 			break;
+	}
 	if (atomic_load(&table->room) > buckets) {
 		keeper->retry_ns = 0;
 		atomic_store(&table->room_wanted, false);
@@ -202,7 +211,7 @@ uint64_t keeper_flush(struct keeper *keeper, uint64_t now_ns, uint32_t delay_s)
 	unsigned int i;
 
 	pthread_mutex_lock(&keeper->lock);
-	for (i = 0; !ticket && i < FLUSHES_MAX; i++) {
+	for (i = 0; !ticket && i < (delay_s ? FLUSHES_LATER_MAX : FLUSHES_MAX); i++) {
 		if (keeper->waiting[i].ticket)
 			continue;
 		ticket = ++keeper->ticket;
@@ -256,8 +265,11 @@ static void flush_all(struct keeper *keeper)
 	struct table *table = keeper->table;
 	uint64_t version = flush_version(table), number = 0;
 
-	for (; number < index_buckets(table); number++)
+	for (; number < index_buckets(table); number++) {
+		if (number % SLICE_BUCKETS == 0)
+			keeper_breathe(keeper);
 		table_sweep_bucket(&keeper->writer, number, version);
+	}
 	/* Who splits may be waiting for a grace period. */
 	while (atomic_exchange(&table->growing, 1))
 		rcu_quiescent_state();

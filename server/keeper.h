@@ -18,6 +18,8 @@
 
 /* Flushes that may be waiting for their time. */
 #define FLUSHES_MAX 64
+/* Of those, with a delay: so that one without finds a place. */
+#define FLUSHES_LATER_MAX 56
 
 struct flush {
 	uint64_t ticket; /* 0: unused */
@@ -70,7 +72,7 @@ void keeper_release(struct keeper *keeper);
 
 /*
  * Asks for a flush in @delay_s seconds: of every item that is stored before. Returns its ticket; 0:
- * FLUSHES_MAX are waiting. Any thread, as the next.
+ * FLUSHES_MAX, or with a delay FLUSHES_LATER_MAX, are waiting. Any thread, as the next.
  */
 uint64_t keeper_flush(struct keeper *keeper, uint64_t now_ns, uint32_t delay_s);
 /* Whether no reader can see anything of what the flush was to remove. False also for unknown tickets. */

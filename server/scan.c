@@ -38,8 +38,8 @@ static bool found_add(const struct table *table, struct bucket_scan *b, const ui
 
 	found->item = slot_item(table, slot);
 	found->sum = item_sum_first(found->item);
-	if (!look_block_hash(table, found->item, &hash) || slot_follow(slot_at) != slot ||
-	    item_sum_again(found->item) != found->sum)
+	if (found->sum == ITEM_SUM_INVALID || !look_block_hash(table, found->item, &hash) ||
+	    slot_follow(slot_at) != slot || item_sum_again(found->item) != found->sum)
 		return false;
 	found->order = bits_reversed(hash);
 	if (found->order >= from)
@@ -155,7 +155,7 @@ static uint64_t bucket_behind(uint64_t cursor, uint8_t level)
 
 enum wire_status look_scan(struct table_writer *writer, struct scan *scan)
 {
-	uint64_t since = 0, now;
+	uint64_t since = 0, now, start = scan->cursor;
 	unsigned int buckets = 0;
 	struct bucket_scan b;
 	enum emit emit;
@@ -167,8 +167,11 @@ enum wire_status look_scan(struct table_writer *writer, struct scan *scan)
 			bucket_sort(&b);
 			emit = bucket_emit(writer, scan, &b);
 		}
-		if (emit == EMIT_FULL)
+		if (emit == EMIT_FULL) {
+			/* Keys of one and the same hash do not fit: the scan goes on behind them. */
+			scan->cursor += scan->entries && scan->cursor == start;
 			return WIRE_OK;
+		}
 		if (emit == EMIT_DONE) {
 			scan->cursor = bucket_behind(scan->cursor, b.level);
 			if (!scan->cursor)

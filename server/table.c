@@ -37,6 +37,7 @@ struct attempt {
 	struct place place;
 	struct item *item; /* to be placed; NULL: to be allocated */
 	size_t item_bytes;
+	uint64_t body;	       /* of a pulled item: its item_body_sum(), made without the lock */
 	struct bucket *bucket; /* to extend the chain with, if need be */
 	size_t wanted;	       /* out: bytes there were not; BUCKET_WANTED: an overflow bucket */
 	struct item *old;      /* out: what is not in the table any more */
@@ -470,6 +471,17 @@ static bool attempt_make_room(struct attempt *a)
 	return a->item;
 }
 
+/* What an attempt took out of the table whether it came to its end or not. */
+static void attempt_clear(struct attempt *a)
+{
+	if (a->flushed) {
+		count_removal(a->writer, REMOVE_FLUSHED);
+		item_free(a->writer, a->flushed);
+		a->flushed = NULL;
+	}
+	retired_free(a->writer, &a->retired);
+}
+
 static void attempt_end(struct attempt *a)
 {
 	struct table_writer *writer = a->writer;
@@ -480,15 +492,10 @@ static void attempt_end(struct attempt *a)
 		mem_free_bucket(&writer->cache, a->bucket);
 	if (a->old)
 		item_free(writer, a->old);
-	if (a->flushed) {
-		count_removal(writer, REMOVE_FLUSHED);
-		item_free(writer, a->flushed);
-	}
 	if (a->victim) {
 		count_removal(writer, REMOVE_EVICTED);
 		item_free(writer, a->victim);
 	}
-	retired_free(writer, &a->retired);
 	if (a->inserted) {
 		count_keys(writer, 1);
 		evict_tick(writer->table);
@@ -551,6 +558,7 @@ static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(s
 		status = act(a);
 		do_show_mortal(a, status);
 		bucket_unlock(home);
+		attempt_clear(a);
 	} while (status == WIRE_NO_SPACE && ++tries < ROOM_TRIES_MAX && attempt_make_room(a));
 	attempt_end(a);
 	return status;
@@ -610,7 +618,7 @@ static enum wire_status do_commit(struct attempt *a)
 	enum wire_status status = put_check(a);
 
 	a->item->expires = expires_after(a->writer->now_ns, a->change->ttl);
-	return status ? status : do_place(a, item_body_sum(a->item));
+	return status ? status : do_place(a, a->body);
 }
 
 enum wire_status table_commit(struct table_writer *writer, uint64_t hash, struct item *item,
@@ -622,6 +630,7 @@ enum wire_status table_commit(struct table_writer *writer, uint64_t hash, struct
 		.change = change,
 		.item = item,
 		.item_bytes = item_bytes(item->key_len, item->value_len),
+		.body = item_body_sum(item),
 	};
 	enum wire_status status;
 

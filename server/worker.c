@@ -15,6 +15,9 @@
 #include "server/server.h"
 #include "server/stat.h"
 
+/* While there are copies a sleeping worker looks so often whether one is too old. */
+#define COPIES_LOOK_MS 1000
+
 /* server/options.h: a window that a batch can't hold could not be seen to be exceeded. */
 static_assert(BATCH_MAX > 31, "request.window");
 
@@ -214,6 +217,7 @@ static void worker_read_mail(struct worker *worker)
 
 static void worker_wait(struct worker *worker)
 {
+	bool copies = !TAILQ_EMPTY(&worker->copies);
 	struct pollfd fds[NIC_MAX + 1];
 	struct ibv_cq *cq;
 	unsigned int i;
@@ -223,7 +227,8 @@ static void worker_wait(struct worker *worker)
 	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
 	stat_add(&worker->stats.sleeps, 1);
 	rcu_thread_offline();
-	if (poll(fds, worker->endpoint_count + 1, -1) < 0 && errno != EINTR)
+	if (poll(fds, worker->endpoint_count + 1, copies ? COPIES_LOOK_MS : -1) < 0 &&
+	    errno != EINTR)
 		log_error("worker %u: poll: %m", worker->number);
 	rcu_thread_online();
 	for (i = 0; i < worker->endpoint_count; i++)
@@ -248,6 +253,7 @@ static void worker_sleep(struct worker *worker)
 /* There was nothing to do for a while. What others wait for must not lie here meanwhile. */
 static void worker_rest(struct worker *worker)
 {
+	copy_expire(worker);
 	table_writer_idle(&worker->writer);
 	if (!worker->limits.busy)
 		worker_sleep(worker);
@@ -318,6 +324,7 @@ static void worker_limits_init(struct worker_limits *limits, const struct config
 		.signal_every = config->request.signal_every,
 		.window = config->request.window,
 		.conns_max = (config->server.max_connections + workers - 1) / workers,
+		.workers = workers,
 	};
 }
 

@@ -67,6 +67,7 @@ struct worker_limits {
 	uint32_t signal_every;
 	uint32_t window;
 	uint32_t conns_max; /* of one endpoint */
+	uint32_t workers;
 };
 
 /* X(name, help); sums over all workers are in the server's statistics. */

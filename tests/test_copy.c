@@ -26,6 +26,7 @@ static int setup(void **state)
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.copies);
+	worker.limits.workers = 1;
 	return table_writer_init(&worker.writer, &store.table, 1);
 }
 
@@ -92,6 +93,32 @@ static void large_copies(void **state)
 	share_of_the_memory(70000);
 }
 
+/* The share is that of all workers. */
+static void a_share_for_each_worker(void **state)
+{
+	(void)state;
+	worker.limits.workers = 4;
+	for (unsigned int i = 0; i < CONNS; i++)
+		keep(i, "k", 8000);
+	assert_int_equal(kept(), memory_bytes(store.memory) / COPIES_SHARE / 4 /
+					 mem_class_bytes(item_bytes(1, 8000)));
+}
+
+/* Who idles does not keep one for ever. */
+static void old_copies(void **state)
+{
+	(void)state;
+	keep(0, "k", 8000);
+	worker.writer.now_ns += COPY_NS_MAX - 1;
+	keep(1, "l", 8000);
+	copy_expire(&worker);
+	assert_int_equal(kept(), 2);
+	worker.writer.now_ns += 1;
+	copy_expire(&worker);
+	assert_int_equal(kept(), 1);
+	assert_non_null(conns[1].copy);
+}
+
 /* One that is larger than the share alone is kept, as the only one. */
 static void a_copy_above_the_share(void **state)
 {
@@ -108,9 +135,8 @@ static void a_copy_above_the_share(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(small_copies),
-		CASE(large_copies),
-		CASE(a_copy_above_the_share),
+		CASE(small_copies), CASE(large_copies),		  CASE(a_share_for_each_worker),
+		CASE(old_copies),   CASE(a_copy_above_the_share),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,16 +52,6 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t sum_writers(const struct table *table, size_t offset)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < table->writer_count; i++)
-		sum += stat_read((const uint64_t *)((const char *)table->writers[i] + offset));
-	return sum;
-}
-
 /* Whether the chain holds something that is over. Without its lock: a hint. */
 static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t now_ns)
 {
@@ -110,7 +100,7 @@ static void sweep_slice(struct keeper *keeper)
 /* When the sweep goes on; 0: there is nothing to sweep. */
 static uint64_t sweep(struct keeper *keeper)
 {
-	if (!sum_writers(keeper->table, offsetof(struct table_writer, stats.expiring)))
+	if (!table_sum(keeper->table, offsetof(struct table_writer, stats.expiring)))
 		return 0;
 	if (clock_ns() >= keeper->sweep_rest_ns)
 		sweep_slice(keeper);
@@ -184,8 +174,7 @@ static uint64_t index_room(struct keeper *keeper)
 static bool compact(struct keeper *keeper)
 {
 	struct table *table = keeper->table;
-	uint64_t allocated = sum_writers(table,
-					 offsetof(struct table_writer, cache.allocated_bytes));
+	uint64_t allocated = table_sum(table, offsetof(struct table_writer, cache.allocated_bytes));
 	struct memory_stats stats;
 	unsigned int i;
 

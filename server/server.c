@@ -138,14 +138,8 @@ void server_release(struct server *server)
 
 uint64_t server_items(const struct server *server)
 {
-	const struct table *table = &server->table;
-	uint64_t items = 0;
-	unsigned int i;
+	/* Removes first: an item is never counted out before it was counted in. */
+	uint64_t removes = table_sum(&server->table, offsetof(struct table_writer, stats.removes));
 
-	/* Deletes first: an item is never counted out before it was counted in. */
-	for (i = 0; i < table->writer_count; i++)
-		items -= stat_read(&table->writers[i]->stats.removes);
-	for (i = 0; i < table->writer_count; i++)
-		items += stat_read(&table->writers[i]->stats.inserts);
-	return items;
+	return table_sum(&server->table, offsetof(struct table_writer, stats.inserts)) - removes;
 }

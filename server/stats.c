@@ -93,19 +93,8 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 	return sum;
 }
 
-/* The sum over all writers of the table, the keeper's included, of the counter at @offset. */
-static uint64_t sum_writers(const struct server *server, size_t offset)
-{
-	const struct table *table = &server->table;
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < table->writer_count; i++)
-		sum += stat_read((const uint64_t *)((const char *)table->writers[i] + offset));
-	return sum;
-}
-
-#define WRITERS(field) sum_writers(server, offsetof(struct table_writer, field))
+/* The sum over all writers of the table, the keeper's included. */
+#define WRITERS(field) table_sum(&server->table, offsetof(struct table_writer, field))
 
 /* How the region is divided: the parts add up to region_bytes when nobody is at work. */
 static void memory_lines(struct lines *l, const struct server *server)

@@ -89,6 +89,16 @@ void table_clock(struct table_writer *writer)
 		writer->now_ns = now_ns;
 }
 
+uint64_t table_sum(const struct table *table, size_t offset)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < table->writer_count; i++)
+		sum += stat_read((const uint64_t *)((const char *)table->writers[i] + offset));
+	return sum;
+}
+
 void table_writer_idle(struct table_writer *writer)
 {
 	limbo_empty(&writer->limbo, &writer->cache);

@@ -141,6 +141,8 @@ int table_writer_init(struct table_writer *writer, struct table *table, uint8_t 
 void table_writer_release(struct table_writer *writer);
 /* Takes the time. For each batch of requests, when they have come and before any is executed. */
 void table_clock(struct table_writer *writer);
+/* The sum over all writers of the counter at @offset of struct table_writer. Any thread. */
+uint64_t table_sum(const struct table *table, size_t offset);
 /* Gives back what waits for a grace period; may wait for one. Holding nothing of the table. */
 void table_writer_idle(struct table_writer *writer);
 

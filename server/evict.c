@@ -180,9 +180,8 @@ static bool block_hash(const struct table *table, const void *block, uint64_t *h
 
 /* Moves the item; if there is no block for it, a colder one of its class goes, or it goes itself. */
 static void item_move_or_evict(struct table_writer *writer, const struct mem_block *block,
-			       uint64_t hash)
+			       uint64_t hash, uint32_t cold)
 {
-	uint32_t cold = coldness(writer, block->p);
 	struct candidate other;
 
 	if (table_move_block(writer, hash, block->p) != WIRE_NO_SPACE)
@@ -207,7 +206,7 @@ static void bucket_replace(struct table_writer *writer, const struct mem_block *
 	if (!spare)
 		return;
 	home = index_lock_number(table, block->home);
-	for (bucket = home->overflow ? bucket_next(table, home) : NULL; bucket && !done;
+	for (bucket = bucket_next(table, home); bucket && !done;
 	     bucket = bucket_next(table, bucket))
 		if (bucket == block->p)
 			done = do_shorten(writer, home, bucket, spare, &retired);
@@ -223,19 +222,23 @@ static void window_empty(struct table_writer *writer, struct mem_window *window,
 {
 	struct mem_block block;
 	uint64_t hash;
+	uint32_t cold;
 
 	stat_add(&writer->stats.windows, 1);
 	while (mem_window_next(window, &block)) {
-		if (block.kind == MEM_BUCKET)
+		if (block.kind == MEM_BUCKET) {
 			bucket_replace(writer, &block);
-		else if (!block_hash(writer->table, block.p, &hash))
 			continue;
-		else if (!evict)
+		}
+		if (!block_hash(writer->table, block.p, &hash))
+			continue;
+		cold = coldness(writer, block.p);
+		if (!evict)
 			table_move_block(writer, hash, block.p);
-		else if (coldness(writer, block.p) >= warm)
+		else if (cold >= warm)
 			table_remove_block(writer, hash, block.p, REMOVE_EVICTED);
 		else
-			item_move_or_evict(writer, &block, hash);
+			item_move_or_evict(writer, &block, hash, cold);
 	}
 	/* What waits for a grace period keeps the window from being empty. */
 	limbo_empty(&writer->limbo, &writer->cache);

@@ -12,7 +12,7 @@
 #ifndef KVD_TESTS_DIRECT_H
 #define KVD_TESTS_DIRECT_H
 
-#include "client/handle.h"
+#include "tests/fake.h"
 #include "tests/store.h"
 
 /* What the server would grant by default; request and response buffers are of one size. */
@@ -20,22 +20,11 @@
 
 struct direct {
 	struct kvd kvd; /* first: kvd_close() frees it */
-	struct device device;
-	struct ibv_context context;
-	struct ibv_qp qp;
-	struct ibv_cq cq;
-	struct ibv_comp_channel comp_channel;
-	struct cm_channel cm_channel;
-	struct cm_id id;
+	struct fake fake;
 	struct store *store;
 	struct table_writer *writer;
 	const uint8_t *region; /* PROT_READ */
-	struct ibv_recv_wr recvs[RECVS];
-	struct ibv_sge recv_sges[RECVS];
-	unsigned int recv_first, recv_count;
-	struct ibv_wc wcs[SENDS_MAX];
-	unsigned int wc_count;
-	struct item *copy; /* of the last GET that needed one */
+	struct item *copy;     /* of the last GET that needed one */
 	uint64_t copy_seed;
 	uint64_t random;
 	bool odd;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/puppet.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "common/sum.h"
 
@@ -21,9 +18,9 @@ static void must(bool ok, const char *what)
 	}
 }
 
-static struct puppet *puppet_of(const struct ibv_context *context)
+static struct puppet *puppet_of(const struct fake *fake)
 {
-	return (struct puppet *)((char *)(uintptr_t)context - offsetof(struct puppet, context));
+	return (struct puppet *)((char *)(uintptr_t)fake - offsetof(struct puppet, fake));
 }
 
 static struct bucket *bucket_at(struct puppet *puppet, uint64_t offset)
@@ -170,8 +167,9 @@ void puppet_publish(struct puppet *puppet)
 	super->geometry = puppet->geometry;
 }
 
-static enum ibv_wc_status puppet_read(struct puppet *puppet, const struct ibv_send_wr *wr)
+static enum ibv_wc_status puppet_read(struct fake *fake, const struct ibv_send_wr *wr)
 {
+	struct puppet *puppet = puppet_of(fake);
 	uint64_t offset = wr->wr.rdma.remote_addr - (uintptr_t)puppet->region;
 	uint8_t *to = (uint8_t *)(uintptr_t)wr->sg_list->addr;
 	uint32_t bytes = wr->sg_list->length;
@@ -184,33 +182,6 @@ static enum ibv_wc_status puppet_read(struct puppet *puppet, const struct ibv_se
 	if (puppet->after_read)
 		puppet->after_read(puppet, offset, to, bytes);
 	return IBV_WC_SUCCESS;
-}
-
-static void complete(struct puppet *puppet, uint64_t wr_id, enum ibv_wc_status status,
-		     uint32_t bytes)
-{
-	must(puppet->wc_count < SENDS_MAX, "completion queue overrun");
-	puppet->wcs[puppet->wc_count++] = (struct ibv_wc){
-		.wr_id = wr_id,
-		.status = status,
-		.byte_len = bytes,
-	};
-}
-
-static void respond(struct puppet *puppet, const struct wire_response *response,
-		    const uint8_t *value)
-{
-	const struct ibv_recv_wr *recv = &puppet->recvs[puppet->recv_first % RECVS];
-	uint8_t *to = (uint8_t *)(uintptr_t)recv->sg_list->addr;
-	uint32_t len = response->flags & WIRE_R_COPY ? 0 : response->value_len;
-
-	must(puppet->recv_count, "no receive is posted");
-	memcpy(to, response, sizeof(*response));
-	if (len)
-		memcpy(to + sizeof(*response), value, len);
-	complete(puppet, recv->wr_id, IBV_WC_SUCCESS, (uint32_t)sizeof(*response) + len);
-	puppet->recv_first++;
-	puppet->recv_count--;
 }
 
 /* As the server: an item whose time has come is not there. */
@@ -254,8 +225,9 @@ static void execute(struct puppet *puppet, const struct request *request,
 		response->status = WIRE_PROTOCOL;
 }
 
-static enum ibv_wc_status puppet_send(struct puppet *puppet, const struct ibv_send_wr *wr)
+static enum ibv_wc_status puppet_send(struct fake *fake, const struct ibv_send_wr *wr)
 {
+	struct puppet *puppet = puppet_of(fake);
 	uint8_t value[PUPPET_BUFFER_BYTES];
 	struct wire_response response;
 	struct request request;
@@ -279,7 +251,7 @@ static enum ibv_wc_status puppet_send(struct puppet *puppet, const struct ibv_se
 		puppet->held = response;
 		puppet->holding = true;
 	} else {
-		respond(puppet, &response, value);
+		fake_respond(fake, &response, value);
 	}
 	return IBV_WC_SUCCESS;
 }
@@ -287,165 +259,19 @@ static enum ibv_wc_status puppet_send(struct puppet *puppet, const struct ibv_se
 void puppet_release(struct puppet *puppet)
 {
 	if (puppet->holding)
-		respond(puppet, &puppet->held, NULL);
+		fake_respond(&puppet->fake, &puppet->held, NULL);
 	puppet->holding = false;
 }
 
-static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct puppet *puppet = puppet_of(qp->context);
-	enum ibv_wc_status status;
-
-	(void)bad;
-	for (; wr; wr = wr->next) {
-		status = wr->opcode == IBV_WR_RDMA_READ ? puppet_read(puppet, wr) :
-							  puppet_send(puppet, wr);
-		if (status || wr->send_flags & IBV_SEND_SIGNALED)
-			complete(puppet, wr->wr_id, status, wr->sg_list->length);
-	}
-	return 0;
-}
-
-static int post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct puppet *puppet = puppet_of(qp->context);
-	unsigned int at = (puppet->recv_first + puppet->recv_count) % RECVS;
-
-	(void)bad;
-	must(puppet->recv_count < RECVS, "too many receives");
-	puppet->recvs[at] = *wr;
-	puppet->recv_sges[at] = *wr->sg_list;
-	puppet->recvs[at].sg_list = &puppet->recv_sges[at];
-	puppet->recv_count++;
-	return 0;
-}
-
 /* Nothing came: what is held back comes now. */
-static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+static void puppet_idle(struct fake *fake)
 {
-	struct puppet *puppet = puppet_of(cq->context);
-	unsigned int n;
-
-	if (!puppet->wc_count)
-		puppet_release(puppet);
-	n = puppet->wc_count < (unsigned int)count ? puppet->wc_count : (unsigned int)count;
-	memcpy(wcs, puppet->wcs, n * sizeof(*wcs));
-	memmove(puppet->wcs, puppet->wcs + n, (puppet->wc_count - n) * sizeof(*wcs));
-	puppet->wc_count -= n;
-	return (int)n;
+	puppet_release(puppet_of(fake));
 }
 
-static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+static void puppet_close(struct fake *fake)
 {
-	(void)cq, (void)solicited_only;
-	return 0;
-}
-
-static int reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr)
-{
-	(void)pd, (void)access;
-	*mr = calloc(1, sizeof(**mr));
-	if (!*mr)
-		return -ENOMEM;
-	(*mr)->addr = mem->addr;
-	(*mr)->length = mem->length;
-	return 0;
-}
-
-static void dereg_mr(struct ibv_mr *mr)
-{
-	free(mr);
-}
-
-static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq)
-{
-	(void)channel, (void)cq;
-	return -EAGAIN;
-}
-
-static int cm_get_event(struct cm_channel *channel, struct cm_event *event)
-{
-	(void)channel, (void)event;
-	return -EAGAIN;
-}
-
-static int disconnect(struct cm_id *id)
-{
-	(void)id;
-	return 0;
-}
-
-static void destroy_id(struct cm_id *id)
-{
-	(void)id;
-}
-
-static void destroy_cm_channel(struct cm_channel *channel)
-{
-	close(channel->fd);
-}
-
-static void destroy_cq(struct ibv_cq *cq)
-{
-	(void)cq;
-}
-
-static void destroy_comp_channel(struct ibv_comp_channel *channel)
-{
-	close(channel->fd);
-}
-
-static void dealloc_pd(struct ibv_pd *pd)
-{
-	(void)pd;
-}
-
-static void puppet_close(struct device *dev)
-{
-	free(puppet_of(dev->verbs)->region);
-}
-
-static const struct device_ops puppet_ops = {
-	.name = "puppet",
-	.close = puppet_close,
-	.dealloc_pd = dealloc_pd,
-	.reg_mr = reg_mr,
-	.dereg_mr = dereg_mr,
-	.destroy_comp_channel = destroy_comp_channel,
-	.destroy_cq = destroy_cq,
-	.get_cq_event = get_cq_event,
-	.destroy_qp = destroy_id,
-	.destroy_cm_channel = destroy_cm_channel,
-	.cm_get_event = cm_get_event,
-	.disconnect = disconnect,
-	.destroy_id = destroy_id,
-};
-
-static void puppet_init_device(struct puppet *puppet)
-{
-	struct kvd *kvd = &puppet->kvd;
-
-	puppet->context.ops.post_send = post_send;
-	puppet->context.ops.post_recv = post_receive;
-	puppet->context.ops.poll_cq = poll_cq;
-	puppet->context.ops.req_notify_cq = req_notify_cq;
-	puppet->qp.context = puppet->cq.context = &puppet->context;
-	puppet->comp_channel.fd = eventfd(0, EFD_CLOEXEC);
-	puppet->cm_channel.fd = eventfd(0, EFD_CLOEXEC);
-	puppet->device = (struct device){
-		.kind = DEVICE_SOFTNIC,
-		.ops = &puppet_ops,
-		.verbs = &puppet->context,
-		.name = "puppet",
-		.address = "puppet",
-	};
-	kvd->dev = &puppet->device;
-	kvd->qp = &puppet->qp;
-	kvd->cq = &puppet->cq;
-	kvd->comp_channel = &puppet->comp_channel;
-	kvd->cm_channel = &puppet->cm_channel;
-	kvd->id = &puppet->id;
-	kvd->port.max_msg_sz = 1u << 30;
+	free(puppet_of(fake)->region);
 }
 
 static void puppet_init_region(struct puppet *puppet, uint32_t level)
@@ -488,7 +314,11 @@ struct puppet *puppet_open(uint32_t level, uint32_t window, uint32_t access_rate
 	};
 
 	must(puppet, "no memory");
-	puppet_init_device(puppet);
+	puppet->fake.read = puppet_read;
+	puppet->fake.send = puppet_send;
+	puppet->fake.idle = puppet_idle;
+	puppet->fake.close = puppet_close;
+	fake_init(&puppet->fake, &puppet->kvd, "puppet");
 	puppet_init_region(puppet, level);
 	welcome.region_addr = (uintptr_t)puppet->region;
 	welcome.geometry = puppet->geometry;

@@ -10,7 +10,7 @@
 #ifndef KVD_TESTS_PUPPET_H
 #define KVD_TESTS_PUPPET_H
 
-#include "client/handle.h"
+#include "tests/fake.h"
 
 #define PUPPET_REGION_BYTES (1u << 20)
 #define PUPPET_KEYS_MAX 512u
@@ -25,18 +25,7 @@ struct puppet_key {
 
 struct puppet {
 	struct kvd kvd; /* first: kvd_close() frees it */
-	struct device device;
-	struct ibv_context context;
-	struct ibv_qp qp;
-	struct ibv_cq cq;
-	struct ibv_comp_channel comp_channel;
-	struct cm_channel cm_channel;
-	struct cm_id id;
-	struct ibv_recv_wr recvs[RECVS];
-	struct ibv_sge recv_sges[RECVS];
-	unsigned int recv_first, recv_count;
-	struct ibv_wc wcs[SENDS_MAX];
-	unsigned int wc_count;
+	struct fake fake;
 
 	uint8_t *region;
 	struct geometry geometry; /* of the index; the superblock has what was published */

@@ -273,10 +273,10 @@ static void closing_tells_the_rest(void **state)
 	(void)state;
 	open_with(2, 1, 60000);
 	puppet->answer = note_close;
-	ops = *puppet->device.ops;
+	ops = *puppet->fake.device.ops;
 	destroyed_before = ops.disconnect;
 	ops.disconnect = count_at_disconnect;
-	puppet->device.ops = &ops;
+	puppet->fake.device.ops = &ops;
 	puppet->hold_access = true;
 	for (unsigned int i = 0; i < 5; i++)
 		get(i, KVD_OK);

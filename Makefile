@@ -70,21 +70,21 @@ endif
 endif
 
 # Sources are found by their place; the file with a program's main is no part of its library.
-COMMON_SRC := $(sort $(wildcard common/*.c common/softnic/*.c))
+COMMON_SRC := $(sort $(wildcard common/*.c common/*/*.c common/*/*/*.c))
 CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
-SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c)))
+SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c server/*/*.c)))
 BENCH_SRC  := $(filter-out bench/main.c,$(sort $(wildcard bench/*.c)))
 MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/memcached/mcbench.c)
-# tests/test_*, race_*, conf_* and sys_* are programs; the other files in tests/ help all of them.
-TEST_SRC   := $(sort $(wildcard tests/test_*.c tests/race_*.c tests/conf_*.c tests/sys_*.c))
-HELPER_SRC := $(filter-out $(TEST_SRC),$(sort $(wildcard tests/*.c)))
+# test_*, race_*, conf_* and sys_* are programs; the other files in tests/ help all of them.
+TEST_SRC   := $(sort $(wildcard $(foreach p,test race conf sys,tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
+HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
 ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) $(TEST_SRC) \
 	$(HELPER_SRC) $(FUZZ_SRC)
-HDRS       := $(sort $(wildcard common/*.h common/softnic/*.h client/*.h server/*.h bench/*.h \
-	tests/*.h tests/fuzz/*.h))
-SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/vm-suite tests/*.sh tests/sys/*.sh \
-	tests/vm/run tests/vm/selftest tests/vm/*.sh bench/*.sh .ci/run)
+HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h server/*.h \
+	server/*/*.h bench/*.h tests/*/*.h))
+SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system/*.sh tests/vm/run \
+	tests/vm/suite tests/vm/selftest tests/vm/*.sh bench/*.sh .ci/run)
 
 obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
@@ -122,8 +122,9 @@ $(O)/libclient.a: $(call obj,$(CLIENT_SRC))
 $(O)/libserver.a: $(call obj,$(SERVER_SRC))
 $(O)/libbench.a: $(call obj,$(BENCH_SRC))
 $(O)/libtests.a: $(call obj,$(HELPER_SRC))
+# q, not r: two folders may have files of one name.
 $(O)/lib%.a: $(O)/flags
-	$(QA)rm -f $@; $(AR) rcs $@ $(filter %.o,$^)
+	$(QA)rm -f $@; $(AR) qcs $@ $(filter %.o,$^)
 
 # One object in which only kvd_* is global: an archive has no symbol map, and a program that links
 # libkvd.a may have its own log_error().
@@ -194,13 +195,14 @@ headers:
 	@echo '  headers ok'
 
 # client -> common <- server, bench -> client, tests -> anything; softnic is reached through the
-# seam in common/device.h and by no other way.
+# seam in common/rdma/device.h and by no other way.
 not_in = ! grep -nE '^[[:space:]]*\#[[:space:]]*include[[:space:]]*"($(2))/' $(or $(wildcard $(1)),/dev/null)
 layers:
-	@$(call not_in,common/*.[ch] common/softnic/*.[ch],client|server|bench|tests)
-	@$(call not_in,common/*.[ch] client/*.[ch] server/*.[ch] bench/*.[ch],common/softnic)
+	@$(call not_in,common/*.[ch] common/*/*.[ch] common/*/*/*.[ch],client|server|bench|tests)
+	@$(call not_in,common/*.[ch] common/rdma/*.[ch] client/*.[ch] server/*.[ch] server/*/*.[ch] \
+		bench/*.[ch],common/rdma/softnic)
 	@$(call not_in,client/*.[ch],server|bench|tests)
-	@$(call not_in,server/*.[ch],client|bench|tests)
+	@$(call not_in,server/*.[ch] server/*/*.[ch],client|bench|tests)
 	@$(call not_in,bench/*.[ch],server|tests)
 	@! grep -nE '#[[:space:]]*include[[:space:]]*"[^/"]*"' $(ALL_SRC) $(HDRS)
 	@echo '  layers ok'

@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "bench/record.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 static const char *const operation_names[OPERATION_COUNT] = { "READ", "UPDATE", "INSERT",
 							      "READ-MODIFY-WRITE" };

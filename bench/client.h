@@ -17,7 +17,7 @@
 #include "bench/random.h"
 #include "bench/workload.h"
 #include "client/kvd.h"
-#include "common/hist.h"
+#include "common/util/hist.h"
 
 #define CLIENT_BATCH_MAX 1024
 /* Lines printed about wrong values and about failed operations, each, in one run of kvbench. */

@@ -14,7 +14,7 @@
 #include "bench/client.h"
 #include "bench/workload.h"
 #include "client/kvd.h"
-#include "common/parse.h"
+#include "common/util/parse.h"
 
 enum exit_status {
 	EXIT_FINE = 0,

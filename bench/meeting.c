@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 

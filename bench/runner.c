@@ -23,7 +23,7 @@
 #include <sys/resource.h>
 
 #include "bench/meeting.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 

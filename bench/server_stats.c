@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/parse.h"
+#include "common/util/parse.h"
 
 bool server_stats_find(const char *text, const char *name, char *value, size_t size)
 {

@@ -16,7 +16,7 @@
 #include "bench/record.h"
 #include "bench/zipfian.h"
 #include "client/kvd.h"
-#include "common/parse.h"
+#include "common/util/parse.h"
 
 #define WHERE_MAX 256
 

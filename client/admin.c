@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "client/handle.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 /* Pauses between two questions whether a flush is done. */
 #define FLUSH_PAUSE_MS_MIN 1

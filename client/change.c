@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 #include "common/sum.h"
 
 static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT &&

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 #include "common/sum.h"
 
 /* How often a geometry that is being changed is read again. */

@@ -10,7 +10,7 @@
  */
 #include "client/look_up.h"
 #include "common/barrier.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 /* The pause before another try: doubles from the first to the last. */
 #define PAUSE_NS_MIN 250

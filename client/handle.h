@@ -7,8 +7,8 @@
 #include "client/bcache.h"
 #include "client/clock.h"
 #include "client/kvd.h"
-#include "common/device.h"
-#include "common/hist.h"
+#include "common/rdma/device.h"
+#include "common/util/hist.h"
 #include "common/wire.h"
 
 #define GETS_MAX 32 /* GETs worked on together: READs in one chain */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "client/kvd.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 #define STATS_BYTES (64u << 10)
 #define EXIT_NOT_FOUND 1

@@ -4,7 +4,7 @@
  *
  *   G1. An item counts only if its sum, made for this incarnation and this place, is right and its
  *	 key is the one looked for, byte for byte: then it was valid at some instant of the READ, and
- *	 by the server's rule T1 (server/table.h) it was the key's only valid copy. (Guarantees A, B)
+ *	 by the server's rule T1 (server/store/table.h) it was the key's only valid copy. (Guarantees A, B)
  *	 One that expires counts as client/clock.h says.
  *   G2. A miss is reported only when every bucket of the chain verified (its sum is made for its
  *	 place and for its home bucket's), the home bucket is the key's by its own level, all have
@@ -21,7 +21,7 @@
  *	 that the key was moved to is split at other times.) i rises with each step, so following it
  *	 ends.
  *
- * Why G2 suffices while the server moves slots (splits, chains that get shorter: server/index.h, I3).
+ * Why G2 suffices while the server moves slots (splits, chains that get shorter: server/store/index.h, I3).
  * From the first slot that moves to the last the home bucket does not verify, and what is rewritten of
  * the other buckets gets the next even epoch at once. So buckets of one epoch held, from the first's
  * READ to the last's, every slot that was there at the first and was not deleted since. A key that was
@@ -30,9 +30,9 @@
  */
 #include "client/look_up.h"
 
-#include "common/clock.h"
+#include "common/util/clock.h"
 
-/* Overflow buckets that are followed; the server makes fewer (CHAIN_MAX in server/index.h). */
+/* Overflow buckets that are followed; the server makes fewer (CHAIN_MAX in server/store/index.h). */
 #define HOPS_MAX 64
 /* Splits that are followed: more than there are levels. */
 #define MOVES_MAX 64

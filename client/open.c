@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 #include "common/sum.h"
 
 #define INLINE_WANTED 220

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_TOO_LARGE == KVD_ERR_TOO_LARGE &&

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
 				  const struct kvd_scan_args *args, kvd_entry_fn each)

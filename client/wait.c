@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "common/clock.h"
-#include "common/spin.h"
+#include "common/util/clock.h"
+#include "common/util/spin.h"
 
 #define POLL_MAX 16
 /* Longest sleep in one piece: a second look at what no event may ever tell (a lost peer). */

@@ -82,7 +82,7 @@ static_assert(offsetof(struct superblock, items) == 336, "ABI");
  *	  half-way to a doubling 1.3	3.4	4.8	8.3	%
  *
  * The first two lines are for buckets of one level. While the index doubles, those that were not
- * split yet hold twice what the others do: the last line. tests/test_index.c measures the lower two.
+ * split yet hold twice what the others do: the last line. tests/unit/server/test_index.c measures the lower two.
  *
  * A PUT never moves another key's slot, as it could with cuckoo or hopscotch hashing; what does
  * move slots (growth, a chain that gets shorter) says so in the epoch.
@@ -171,7 +171,7 @@ struct item {
 	uint32_t value_len;
 	uint32_t flags; /* the client's */
 	uint16_t key_len;
-	uint16_t access; /* for eviction, see server/evict.h; not in the sum */
+	uint16_t access; /* for eviction, see server/store/evict.h; not in the sum */
 	uint8_t data[];	 /* key, then value */
 };
 static_assert(sizeof(struct item) == 32, "ABI");

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
-#include "common/log.h"
-#include "server/config.h"
+#include "common/util/log.h"
+#include "server/config/config.h"
 #include "server/server.h"
 #include "server/stats.h"
 #include "server/version.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "server/stat.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "common/util/stat.h"
 
 static int server_init_store(struct server *server)
 {

@@ -3,14 +3,14 @@
 #ifndef KVD_SERVER_SERVER_H
 #define KVD_SERVER_SERVER_H
 
-#include "server/config.h"
-#include "server/keeper.h"
-#include "server/mailbox.h"
-#include "server/memory.h"
-#include "server/nic.h"
-#include "server/region.h"
-#include "server/table.h"
-#include "server/worker.h"
+#include "server/config/config.h"
+#include "server/store/keeper.h"
+#include "server/net/mailbox.h"
+#include "server/store/memory.h"
+#include "server/net/nic.h"
+#include "server/store/region.h"
+#include "server/store/table.h"
+#include "server/net/worker.h"
 
 /* X(name, help): counted by the control thread. */
 #define CONTROL_STATS(X)                                                                           \

@@ -6,11 +6,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "server/evict.h"
-#include "server/index.h"
+#include "common/util/clock.h"
+#include "server/store/evict.h"
+#include "server/store/index.h"
 #include "server/server.h"
-#include "server/stat.h"
+#include "common/util/stat.h"
 #include "server/version.h"
 
 #define LINE_MAX_BYTES 512

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What tests/run-all and tests/vm-suite share: running cases with a time limit, two or more at
+# What tests/run-all and tests/vm/suite share: running cases with a time limit, two or more at
 # once, one line each. Sourced.
 #
 # A case is a program or script. It ends with 0 = ok, 77 = skipped, its last line says why, and
@@ -109,18 +109,19 @@ suite_wait() {
 	wait
 }
 
-# The test programs by prefix, from their sources: one that was not built fails when it is run.
+# The test programs by prefix, as paths below the build's tests/, from their sources: one that was not
+# built fails when it is run.
 suite_programs() {
 	local source
-	for source in tests/"$1"_*.c; do
-		[ ! -f "$source" ] || basename "$source" .c
+	for source in tests/*/"$1"_*.c tests/*/*/"$1"_*.c; do
+		[ ! -f "$source" ] || echo "${source:6:-2}"
 	done
 }
 
-# The system tests: what is executable in tests/sys; the rest there is theirs to share.
+# The system tests: what is executable in tests/system; the rest there is theirs to share.
 suite_scripts() {
 	local script
-	for script in tests/sys/*.sh tests/sys/*.py; do
+	for script in tests/system/*.sh tests/system/*.py; do
 		if [ -f "$script" ] && [ -x "$script" ]; then
 			echo "$script"
 		fi

@@ -8,9 +8,9 @@
 
 #include <urcu-qsbr.h>
 
-#include "server/index.h"
-#include "server/look.h"
-#include "server/table.h"
+#include "server/store/index.h"
+#include "server/store/look.h"
+#include "server/store/table.h"
 
 /* A fill in percent that no index reaches: its chains are full before. */
 #define STORE_FILL_NEVER 100000u

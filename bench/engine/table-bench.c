@@ -27,8 +27,8 @@
 
 #include "bench/engine/store.h"
 #include "bench/random.h"
-#include "common/clock.h"
-#include "common/parse.h"
+#include "common/util/clock.h"
+#include "common/util/parse.h"
 
 #define BATCH 32u
 #define KEY_BYTES 16u

@@ -14,8 +14,8 @@
 #include "bench/random.h"
 #include "bench/server_stats.h"
 #include "client/kvd.h"
-#include "common/clock.h"
-#include "common/parse.h"
+#include "common/util/clock.h"
+#include "common/util/parse.h"
 
 enum exit_status { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_UNAVAILABLE = 69 };
 

@@ -20,8 +20,8 @@
 #include <sysexits.h>
 
 #include "client/kvd.h"
-#include "common/clock.h"
-#include "common/parse.h"
+#include "common/util/clock.h"
+#include "common/util/parse.h"
 
 #define WINDOW_NS 100000000ull
 #define WINDOWS_MAX 36000

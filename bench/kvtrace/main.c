@@ -13,7 +13,7 @@
 #include "bench/kvtrace/replay.h"
 #include "bench/lru.h"
 #include "bench/synth.h"
-#include "common/parse.h"
+#include "common/util/parse.h"
 
 enum exit_status { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 

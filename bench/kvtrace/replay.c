@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "bench/random.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 struct replay {
 	const struct replay_options *options;

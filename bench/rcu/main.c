@@ -29,7 +29,7 @@
 #include <urcu/rculfhash.h>
 
 #include "bench/random.h"
-#include "common/clock.h"
+#include "common/util/clock.h"
 
 #define CONNECTIONS 1024u
 #define BATCH 32u

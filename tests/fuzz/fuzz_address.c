@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The addresses that users give: what is let through is whole, the rest has a reason. */
-#include "common/device.h"
+#include "common/rdma/device.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "server/config.h"
+#include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 #define FILE_MAX 16384

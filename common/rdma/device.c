@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is common to all devices: addresses as people write them, and whether there is an RDMA
+ * device at all.
+ */
+#include "common/rdma/device.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RDMA_SCHEME "rdma://"
+#define SOFTNIC_SCHEME "softnic://"
+
+/* Who may connect when nobody says otherwise: the server's own user. */
+#define SOFTNIC_MODE_DEFAULT 0600
+
+#define PORT_DIGITS_MAX 5
+#define PORT_MAX 65535
+
+/* What a host name, an IPv4 address or an IPv6 address with its %interface is made of. */
+#define NAME_BYTES                                                                                 \
+	"abcdefghijklmnopqrstuvwxyz"                                                               \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZ"                                                               \
+	"0123456789.-_"
+#define IPV6_BYTES NAME_BYTES ":%"
+
+struct why {
+	char *text;
+	size_t size;
+};
+
+static int refuse(struct why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int refuse(struct why *why, const char *format, ...)
+{
+	va_list args;
+
+	if (why->size) {
+		va_start(args, format);
+		vsnprintf(why->text, why->size, format, args);
+		va_end(args);
+	}
+	return -EINVAL;
+}
+
+static int port_parse(uint16_t *port, const char *text, struct why *why)
+{
+	size_t digits = strspn(text, "0123456789");
+	unsigned int value = 0;
+
+	if (digits == 0 || digits > PORT_DIGITS_MAX || text[digits] != '\0')
+		return refuse(why, "'%s' is no port: write a number from 1 to %d after the ':'.",
+			      text, PORT_MAX);
+	for (size_t i = 0; i < digits; i++)
+		value = value * 10 + (unsigned int)(text[i] - '0');
+	if (value == 0 || value > PORT_MAX)
+		return refuse(why, "The port %s is out of range: use 1 to %d.", text, PORT_MAX);
+	*port = (uint16_t)value;
+	return 0;
+}
+
+static int host_parse(struct device_addr *addr, const char *host, size_t len, const char *allowed,
+		      struct why *why)
+{
+	if (len == 0)
+		return refuse(why, "The host is missing: write rdma://HOST:PORT.");
+	if (len >= sizeof(addr->host))
+		return refuse(why, "The host is %zu bytes long; at most %zu are possible.", len,
+			      sizeof(addr->host) - 1);
+	if (strspn(host, allowed) < len)
+		return refuse(why, "'%.*s' is no host: write a name, an IPv4 address or [IPv6].",
+			      (int)len, host);
+	memcpy(addr->host, host, len);
+	addr->host[len] = '\0';
+	return 0;
+}
+
+static int rdma_parse(struct device_addr *addr, const char *rest, struct why *why)
+{
+	bool bracket = rest[0] == '[';
+	const char *host = rest + bracket;
+	const char *end = bracket ? strchr(host, ']') : strrchr(host, ':');
+	const char *port;
+	int err;
+
+	if (!end)
+		return bracket ? refuse(why, "The ']' after the IPv6 address is missing.") :
+				 refuse(why, "The port is missing: write rdma://HOST:PORT.");
+	if (!bracket && strchr(host, ':') != end)
+		return refuse(why, "An IPv6 address stands in brackets: rdma://[ADDRESS]:PORT.");
+	port = end + bracket;
+	if (*port != ':')
+		return refuse(why, "The port is missing: write rdma://[ADDRESS]:PORT.");
+	err = host_parse(addr, host, (size_t)(end - host), bracket ? IPV6_BYTES : NAME_BYTES, why);
+	if (err)
+		return err;
+	addr->kind = DEVICE_VERBS;
+	return port_parse(&addr->port, port + 1, why);
+}
+
+static int softnic_parse(struct device_addr *addr, const char *path, struct why *why)
+{
+	size_t len = strlen(path);
+
+	if (path[0] != '/')
+		return refuse(why, "The path has to be absolute, with three slashes: "
+				   "softnic:///run/kvd/kvd.sock.");
+	if (path[len - 1] == '/')
+		return refuse(why, "'%s' is a directory: name the socket in it.", path);
+	if (len >= sizeof(addr->path))
+		return refuse(why, "The path is %zu bytes long; a Unix socket's may have %zu.", len,
+			      sizeof(addr->path) - 1);
+	memcpy(addr->path, path, len + 1);
+	addr->kind = DEVICE_SOFTNIC;
+	addr->mode = SOFTNIC_MODE_DEFAULT;
+	return 0;
+}
+
+int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size)
+{
+	struct device_addr parsed = { 0 };
+	struct why reason = { why, why_size };
+	int err;
+
+	if (strncmp(url, RDMA_SCHEME, strlen(RDMA_SCHEME)) == 0)
+		err = rdma_parse(&parsed, url + strlen(RDMA_SCHEME), &reason);
+	else if (strncmp(url, SOFTNIC_SCHEME, strlen(SOFTNIC_SCHEME)) == 0)
+		err = softnic_parse(&parsed, url + strlen(SOFTNIC_SCHEME), &reason);
+	else
+		err = refuse(&reason,
+			     "'%s' is no kvd address: write rdma://HOST:PORT or "
+			     "softnic:///PATH.",
+			     url);
+	if (!err)
+		*addr = parsed;
+	return err;
+}
+
+bool device_verbs_present(char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool found = false;
+
+	for (int i = 0; list && list[i] && !found; i++) {
+		struct ibv_context *context = ibv_open_device(list[i]);
+
+		if (!context)
+			continue;
+		snprintf(name, IBV_SYSFS_NAME_MAX, "%s", ibv_get_device_name(list[i]));
+		ibv_close_device(context);
+		found = true;
+	}
+	if (list)
+		ibv_free_device_list(list);
+	return found;
+}

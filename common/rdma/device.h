@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The seam between kvd and the RDMA devices below it.
+ *
+ * All code above common/ uses libibverbs' own types. The data path needs no seam: ibv_post_send(),
+ * ibv_post_recv(), ibv_post_srq_recv(), ibv_poll_cq() and ibv_req_notify_cq() are inline functions
+ * of <infiniband/verbs.h> that call through ibv_context.ops, which either device fills in. The
+ * control path is struct device_ops, with two implementations:
+ *
+ *	verbs	(common/rdma/verbs/verbs.c)	the machine's RDMA devices: libibverbs and librdmacm
+ *	softnic	(common/rdma/softnic/)	a software device for processes on the same host
+ *
+ * Conventions of the seam. Functions return 0 or a negative errno, whatever libibverbs or librdmacm
+ * return inside. Nothing here blocks but device_open(). Events are copied out and acknowledged
+ * inside the seam, so no destroy call ever waits for one. Every destroy function takes NULL.
+ *
+ * Threads: as in libibverbs, every call may be made on any thread, and an object may not be used
+ * while it is being destroyed. Events of one channel are to be taken by one thread at a time.
+ */
+#ifndef KVD_COMMON_DEVICE_H
+#define KVD_COMMON_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+enum device_kind {
+	DEVICE_VERBS = 1 << 0,
+	DEVICE_SOFTNIC = 1 << 1,
+};
+
+enum device_role {
+	DEVICE_LISTEN,	/* the address is our own: a server */
+	DEVICE_CONNECT, /* the address is the server's */
+};
+
+#define DEVICE_HOST_MAX 256 /* bytes of a host name or address, its zero included */
+#define DEVICE_PATH_MAX 108 /* bytes of a Unix socket's path, its zero included (sun_path) */
+
+struct device_addr {
+	enum device_kind kind;
+	char host[DEVICE_HOST_MAX]; /* verbs; "auto" when listening: the first usable address */
+	uint16_t port;		    /* verbs */
+	char path[DEVICE_PATH_MAX]; /* softnic */
+	unsigned int mode;	    /* softnic, listening: permissions of the socket */
+};
+
+/* An RDMA device in use. Made by device_open(), freed by device_close(). */
+struct device {
+	enum device_kind kind;
+	const struct device_ops *ops;
+	struct ibv_context *verbs; /* what the inline verbs and the queries work on */
+	char name[IBV_SYSFS_NAME_MAX];
+	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd/kvd.sock", for messages */
+};
+
+/*
+ * Memory to register. Where @fd is not -1 the memory is a shared mapping of that file (at @fd_offset)
+ * and softnic hands the file to peers that hold remote read access, which map it read-only; else a
+ * peer's READ is served by the owner while it polls. Verbs ignores @fd.
+ */
+struct device_mem {
+	void *addr;
+	size_t length;
+	int fd;
+	uint64_t fd_offset;
+};
+
+struct cm_channel {
+	struct device *dev;
+	int fd; /* readable when cm_get_event() has something to do */
+};
+
+/* One end of a connection, or a listener. */
+struct cm_id {
+	struct device *dev;
+	struct cm_channel *channel;
+	struct ibv_qp *qp; /* set by create_qp */
+	void *context;	   /* the owner's */
+};
+
+#define CM_PRIVATE_MAX_CONNECT 56 /* bytes of private data: the least of what RDMA_PS_TCP allows */
+#define CM_PRIVATE_MAX_ACCEPT 196
+#define CM_PRIVATE_MAX_REJECT 148
+
+struct cm_param {
+	const void *private_data;
+	uint8_t private_len;
+	uint8_t responder_resources; /* READs the peer may have under way with us; 0 = most possible */
+	uint8_t initiator_depth;     /* READs we may have under way; 0 = most possible */
+	uint8_t retry_count;	     /* transport retries of what we send, 0 to 7 */
+	uint8_t rnr_retry_count;     /* of our sends, for a receive; 0 to 7; 7 = for ever */
+	uint8_t min_rnr_timer; /* what we ask peers to wait before they retry; IBTA code 1 to 31 */
+};
+
+enum cm_event_type {
+	CM_CONNECT_REQUEST, /* listener: id is new, to be accepted or rejected, then destroyed */
+	CM_ESTABLISHED,	    /* both ends: the queue pair is in RTS */
+	CM_REJECTED,	    /* connecting end: private_data is the reason, as the peer gave it */
+	CM_UNREACHABLE,	   /* connecting end: no such peer, or it did not answer; status says why */
+	CM_DISCONNECTED,   /* both ends: the peer disconnected, exited or died; the queue pair is in
+			     * error. Not told to the end that called disconnect(). */
+	CM_DEVICE_REMOVED, /* the device is gone; everything on it has to be destroyed */
+};
+
+struct cm_event {
+	enum cm_event_type type;
+	struct cm_id *id;
+	int status;		   /* negative errno, or 0 */
+	uint8_t private_data[256]; /* zero-padded: carry your own length in it */
+	uint8_t private_len;
+	uint8_t responder_resources; /* CONNECT_REQUEST, ESTABLISHED: what was negotiated for us */
+	uint8_t initiator_depth;
+};
+
+struct device_async_event {
+	enum ibv_event_type type;
+	struct ibv_qp *qp;   /* for events of a QP, else NULL */
+	struct ibv_srq *srq; /* for events of an SRQ, else NULL */
+	struct ibv_cq *cq;   /* for events of a CQ, else NULL */
+};
+
+struct device_ops {
+	const char *name;
+
+	/*
+	 * Opens the device that @addr leads to. LISTEN: binds the address (EADDRINUSE, EADDRNOTAVAIL,
+	 * ENODEV: no RDMA device has it) without accepting anyone yet. CONNECT: resolves address and
+	 * route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV, ECONNREFUSED, EACCES).
+	 */
+	int (*open)(struct device **dev, const struct device_addr *addr, enum device_role role,
+		    int timeout_ms);
+	void (*close)(struct device *dev);
+	int (*query)(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port);
+	/* Takes the next asynchronous event off dev->verbs->async_fd; -EAGAIN if there is none. */
+	int (*get_async_event)(struct device *dev, struct device_async_event *event);
+
+	int (*alloc_pd)(struct device *dev, struct ibv_pd **pd);
+	void (*dealloc_pd)(struct ibv_pd *pd);
+	/* @access: IBV_ACCESS_*. ENOMEM when RLIMIT_MEMLOCK forbids it (verbs). */
+	int (*reg_mr)(struct ibv_pd *pd, const struct device_mem *mem, int access,
+		      struct ibv_mr **mr);
+	void (*dereg_mr)(struct ibv_mr *mr);
+
+	/*
+	 * The channel's fd is non-blocking and readable when get_cq_event has something to do. That
+	 * need not be a notification (softnic's peers ring to be served), so -EAGAIN then means no
+	 * more than: poll the CQs and sleep again.
+	 */
+	int (*create_comp_channel)(struct device *dev, struct ibv_comp_channel **channel);
+	void (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+	int (*create_cq)(struct device *dev, int cqe, void *cq_context,
+			 struct ibv_comp_channel *channel, struct ibv_cq **cq);
+	void (*destroy_cq)(struct ibv_cq *cq);
+	/* Takes the next notification off @channel and acknowledges it; -EAGAIN if there is none. */
+	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq);
+
+	int (*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_srq **srq);
+	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+	void (*destroy_srq)(struct ibv_srq *srq);
+
+	/*
+	 * Makes the queue pair of @id, in INIT with exactly @access (IBV_ACCESS_*) for the peer. The
+	 * connection management moves it on to RTS. @attr is updated with the sizes granted.
+	 */
+	int (*create_qp)(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+			 int access);
+	/* For IBV_QP_STATE to IBV_QPS_ERR, and IBV_QP_ACCESS_FLAGS in RTS. */
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+	/* Destroys id->qp and sets it to NULL. Its completions that were not polled are lost. */
+	void (*destroy_qp)(struct cm_id *id);
+
+	int (*create_cm_channel)(struct device *dev, struct cm_channel **channel);
+	void (*destroy_cm_channel)(struct cm_channel *channel);
+	/* Takes the next event off @channel; -EAGAIN if there is none. */
+	int (*cm_get_event)(struct cm_channel *channel, struct cm_event *event);
+	/* Starts to take connections at the address the device was opened with. */
+	int (*listen)(struct cm_channel *channel, int backlog, struct cm_id **id);
+	/* Makes the id that connect() takes, for the address the device was opened with. */
+	int (*create_id)(struct cm_channel *channel, struct cm_id **id);
+	/*
+	 * The answer comes as ESTABLISHED, REJECTED, UNREACHABLE, and only to one who takes events:
+	 * steps of the connection are done in cm_get_event.
+	 */
+	int (*connect)(struct cm_id *id, const struct cm_param *param);
+	int (*accept)(struct cm_id *id, const struct cm_param *param);
+	int (*reject)(struct cm_id *id, const void *private_data, uint8_t private_len);
+	/*
+	 * Moves the queue pair to the error state, so that all its work requests are flushed, and
+	 * tells the peer. May be called more than once and in any state.
+	 */
+	int (*disconnect)(struct cm_id *id);
+	/* Destroys the queue pair too, if there is still one. */
+	void (*destroy_id)(struct cm_id *id);
+};
+
+extern const struct device_ops verbs_ops;
+extern const struct device_ops softnic_ops;
+
+/*
+ * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6) or "softnic:///PATH". -EINVAL if it is neither,
+ * with the reason in @why (@why_size bytes, a whole sentence that says how to fix it).
+ */
+int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
+
+/*
+ * Says whether this host has an RDMA device that libibverbs can use; its name goes to @name
+ * (IBV_SYSFS_NAME_MAX bytes).
+ */
+bool device_verbs_present(char *name);
+
+static inline int device_open(struct device **dev, const struct device_addr *addr,
+			      enum device_role role, int timeout_ms)
+{
+	const struct device_ops *ops = addr->kind == DEVICE_VERBS ? &verbs_ops : &softnic_ops;
+
+	return ops->open(dev, addr, role, timeout_ms);
+}
+
+static inline void device_close(struct device *dev)
+{
+	if (dev)
+		dev->ops->close(dev);
+}
+
+static inline const char *device_kind_name(enum device_kind kind)
+{
+	return kind == DEVICE_VERBS ? "verbs" : "softnic";
+}
+
+#endif /* KVD_COMMON_DEVICE_H */

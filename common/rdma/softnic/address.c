@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The listening socket's file. One left behind by a server that died is replaced, one somebody listens on
+ * is not, and ours is removed when the device is closed, unless someone put theirs in its place.
+ *
+ * It listens from the time the device is opened, so that a second server sees that the address is
+ * taken; nobody is accepted before listen().
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+#define ADDRESS_LOCK_TRIES 100 /* times 10 ms: another server is starting in the same directory */
+
+int sn_address_connect(const struct device_addr *addr, int *out)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int sock, ret;
+
+	memcpy(un.sun_path, addr->path, sizeof(un.sun_path));
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (sock < 0)
+		return -errno;
+	if (connect(sock, (struct sockaddr *)&un, sizeof(un))) {
+		ret = -errno;
+		close(sock);
+		return ret;
+	}
+	*out = sock;
+	return 0;
+}
+
+int sn_address_find(const struct device_addr *addr)
+{
+	struct stat st;
+
+	errno = 0;
+	if (!stat(addr->path, &st) && S_ISSOCK(st.st_mode))
+		return 0;
+	/* No server, or something that is none: for the caller the same. */
+	return errno == EACCES ? -EACCES : -ECONNREFUSED;
+}
+
+/* Removes a socket nobody listens on. */
+static int address_clear(const struct device_addr *addr)
+{
+	struct stat st;
+	int sock;
+	int ret;
+
+	if (lstat(addr->path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode)) {
+		log_error(
+			"softnic: can't listen on %s: there is a file of that name that is not a socket",
+			addr->path);
+		return -EADDRINUSE;
+	}
+	ret = sn_address_connect(addr, &sock);
+	if (!ret)
+		close(sock);
+	if (ret != -ECONNREFUSED && ret != -ENOENT) {
+		log_error("softnic: can't listen on %s: another process listens there", addr->path);
+		return -EADDRINUSE;
+	}
+	log_notice("softnic: replacing %s, which a server that died left behind", addr->path);
+	return unlink(addr->path) && errno != ENOENT ? -errno : 0;
+}
+
+static int address_listen(struct sn_context *ctx, int sock)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct stat st;
+
+	memcpy(un.sun_path, ctx->addr.path, sizeof(un.sun_path));
+	if (bind(sock, (struct sockaddr *)&un, sizeof(un)))
+		return -errno;
+	/* Nobody can connect before listen(), so the file's first mode does not matter. */
+	if (chmod(ctx->addr.path, ctx->addr.mode) || lstat(ctx->addr.path, &st) ||
+	    listen(sock, SOMAXCONN)) {
+		int err = errno;
+
+		unlink(ctx->addr.path);
+		return -err;
+	}
+	ctx->listen_dev = st.st_dev;
+	ctx->listen_ino = st.st_ino;
+	return 0;
+}
+
+/* Two servers that start at once must not both find the same stale socket. */
+static int address_lock_dir(const struct device_addr *addr)
+{
+	char path[DEVICE_PATH_MAX];
+	unsigned int tries;
+	int fd;
+
+	memcpy(path, addr->path, sizeof(path));
+	fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (tries = 0; fd >= 0 && tries < ADDRESS_LOCK_TRIES; tries++) {
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			break;
+		usleep(10000);
+	}
+	return fd; /* not having the lock is no reason not to start */
+}
+
+int sn_address_bind(struct sn_context *ctx)
+{
+	int dir = address_lock_dir(&ctx->addr);
+	int sock = -1;
+	int ret = address_clear(&ctx->addr);
+
+	if (ret)
+		goto unlock;
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (sock < 0) {
+		ret = -errno;
+		log_error("softnic: can't listen on %s: socket: %m", ctx->addr.path);
+		goto unlock;
+	}
+	ret = address_listen(ctx, sock);
+	if (ret) {
+		log_error(
+			"softnic: can't listen on %s: %s; its directory has to exist and be writable",
+			ctx->addr.path, strerrordesc_np(-ret));
+		close(sock);
+		goto unlock;
+	}
+	ctx->listen_fd = sock;
+unlock:
+	if (dir >= 0)
+		close(dir);
+	return ret;
+}
+
+void sn_address_release(struct sn_context *ctx)
+{
+	struct stat st;
+
+	if (ctx->listen_fd < 0)
+		return;
+	if (!lstat(ctx->addr.path, &st) && st.st_dev == ctx->listen_dev &&
+	    st.st_ino == ctx->listen_ino)
+		unlink(ctx->addr.path);
+	close(ctx->listen_fd);
+	ctx->listen_fd = -1;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Completion channels. The fd of one is an epoll of the sockets of all queue pairs whose CQs use it
+ * (a byte there is a wake-up, its end the peer's death), of an eventfd that says that there are
+ * notifications to take, and of a timer for queue pairs that wait for a moment rather than for their
+ * peer. Nobody waits here: ibv_get_cq_event() of the seam looks at what woke its caller and
+ * returns a notification or -EAGAIN.
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+static int channel_add_fd(int epoll_fd, int fd, uint32_t events, void *ptr)
+{
+	struct epoll_event event = { .events = events, .data.ptr = ptr };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
+{
+	struct sn_context *ctx = dev_to_sn_context(dev);
+	struct sn_channel *channel;
+	int ret;
+
+	ret = fault_check(FAULT_create_comp_channel, ctx);
+	if (ret)
+		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_COMP_CHANNEL);
+	if (ret)
+		return ret;
+	channel = calloc(1, sizeof(*channel));
+	if (!channel) {
+		sn_object_remove(ctx, SN_OBJECT_COMP_CHANNEL);
+		return -ENOMEM;
+	}
+	channel->ctx = ctx;
+	channel->verbs.context = &ctx->verbs;
+	channel->verbs.fd = epoll_create1(EPOLL_CLOEXEC);
+	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (channel->verbs.fd < 0 || channel->kick_fd < 0 || channel->timer_fd < 0) {
+		ret = -errno;
+		goto close_fds;
+	}
+	ret = channel_add_fd(channel->verbs.fd, channel->kick_fd, EPOLLIN, &channel->kick_fd);
+	if (!ret)
+		ret = channel_add_fd(channel->verbs.fd, channel->timer_fd, EPOLLIN,
+				     &channel->timer_fd);
+	if (ret)
+		goto close_fds;
+	TAILQ_INIT(&channel->ready);
+	TAILQ_INIT(&channel->cqs);
+	pthread_mutex_init(&channel->lock, NULL);
+	pthread_mutex_init(&channel->event_lock, NULL);
+	pthread_mutex_lock(&ctx->lock);
+	TAILQ_INSERT_TAIL(&ctx->channels, channel, in_context);
+	pthread_mutex_unlock(&ctx->lock);
+	*out = &channel->verbs;
+	return 0;
+
+close_fds:
+	log_error("softnic: can't make a completion channel: %s", strerrordesc_np(-ret));
+	if (channel->timer_fd >= 0)
+		close(channel->timer_fd);
+	if (channel->kick_fd >= 0)
+		close(channel->kick_fd);
+	if (channel->verbs.fd >= 0)
+		close(channel->verbs.fd);
+	free(channel);
+	sn_object_remove(ctx, SN_OBJECT_COMP_CHANNEL);
+	return ret;
+}
+
+void sn_destroy_comp_channel(struct ibv_comp_channel *verbs)
+{
+	struct sn_channel *channel = verbs ? sn_container(verbs, struct sn_channel, verbs) : NULL;
+
+	if (!channel)
+		return;
+	pthread_mutex_lock(&channel->ctx->lock);
+	TAILQ_REMOVE(&channel->ctx->channels, channel, in_context);
+	pthread_mutex_unlock(&channel->ctx->lock);
+	sn_object_remove(channel->ctx, SN_OBJECT_COMP_CHANNEL);
+	pthread_mutex_destroy(&channel->event_lock);
+	pthread_mutex_destroy(&channel->lock);
+	close(channel->timer_fd);
+	close(channel->kick_fd);
+	close(verbs->fd);
+	free(channel);
+}
+
+void sn_channel_add(struct sn_channel *channel, struct sn_cq *cq)
+{
+	pthread_mutex_lock(&channel->lock);
+	TAILQ_INSERT_TAIL(&channel->cqs, cq, in_channel);
+	channel->verbs.refcnt++;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq)
+{
+	pthread_mutex_lock(&channel->lock);
+	TAILQ_REMOVE(&channel->cqs, cq, in_channel);
+	channel->verbs.refcnt--;
+	pthread_mutex_lock(&channel->event_lock);
+	if (cq->events)
+		TAILQ_REMOVE(&channel->ready, cq, in_ready);
+	cq->events = 0;
+	pthread_mutex_unlock(&channel->event_lock);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+static void channel_kick(struct sn_channel *channel)
+{
+	static const uint64_t one = 1;
+
+	/* Can only fail when it is readable 2^64 times over. */
+	(void)!write(channel->kick_fd, &one, sizeof(one));
+}
+
+void sn_channel_event(struct sn_channel *channel, struct sn_cq *cq)
+{
+	pthread_mutex_lock(&channel->event_lock);
+	if (!cq->events++)
+		TAILQ_INSERT_TAIL(&channel->ready, cq, in_ready);
+	channel_kick(channel);
+	pthread_mutex_unlock(&channel->event_lock);
+}
+
+void sn_channel_timer(struct sn_channel *channel, uint64_t delay_ns)
+{
+	struct itimerspec now, next = { .it_value = { .tv_sec = (time_t)(delay_ns / 1000000000u),
+						      .tv_nsec = (long)(delay_ns % 1000000000u) } };
+
+	pthread_mutex_lock(&channel->event_lock);
+	if (timerfd_gettime(channel->timer_fd, &now) ||
+	    (!now.it_value.tv_sec && !now.it_value.tv_nsec) ||
+	    (uint64_t)now.it_value.tv_sec * 1000000000u + (uint64_t)now.it_value.tv_nsec > delay_ns)
+		timerfd_settime(channel->timer_fd, 0, &next, NULL);
+	pthread_mutex_unlock(&channel->event_lock);
+}
+
+int sn_channel_watch(struct sn_channel *channel, struct sn_qp *qp, int sock)
+{
+	return channel_add_fd(channel->verbs.fd, sock, EPOLLIN | EPOLLRDHUP, qp);
+}
+
+void sn_channel_unwatch(struct sn_channel *channel, int sock)
+{
+	/* The lock: ibv_get_cq_event() may have the queue pair in hand that is about to go. */
+	pthread_mutex_lock(&channel->lock);
+	epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, sock, NULL);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+static bool channel_take(struct sn_channel *channel, struct ibv_cq **out)
+{
+	struct sn_cq *cq;
+	uint64_t count;
+
+	pthread_mutex_lock(&channel->event_lock);
+	cq = TAILQ_FIRST(&channel->ready);
+	if (cq && !--cq->events)
+		TAILQ_REMOVE(&channel->ready, cq, in_ready);
+	if (TAILQ_EMPTY(&channel->ready))
+		(void)!read(channel->kick_fd, &count, sizeof(count));
+	pthread_mutex_unlock(&channel->event_lock);
+	if (!cq)
+		return false;
+	*out = &cq->verbs;
+	return true;
+}
+
+static void do_channel_serve_timed(struct sn_channel *channel)
+{
+	struct sn_cq *cq;
+	uint64_t count;
+
+	(void)!read(channel->timer_fd, &count, sizeof(count));
+	TAILQ_FOREACH(cq, &channel->cqs, in_channel)
+		sn_cq_serve_timed(cq);
+}
+
+static void do_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, uint32_t events)
+{
+	struct sn_cq *cq = qp->recv_cq->channel == channel ? qp->recv_cq : qp->send_cq;
+
+	sn_cq_serve(cq, qp);
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+		sn_qp_lost(qp);
+		epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, qp->sock, NULL);
+	}
+}
+
+static void do_channel_serve(struct sn_channel *channel)
+{
+	struct epoll_event events[SN_WAKE_MAX];
+	int count = epoll_wait(channel->verbs.fd, events, SN_WAKE_MAX, 0);
+	int i;
+
+	for (i = 0; i < count; i++) {
+		void *ptr = events[i].data.ptr;
+
+		if (ptr == &channel->timer_fd)
+			do_channel_serve_timed(channel);
+		else if (ptr != &channel->kick_fd)
+			do_channel_serve_qp(channel, ptr, events[i].events);
+	}
+}
+
+void sn_channel_listen(struct sn_channel *channel)
+{
+	if (pthread_mutex_trylock(&channel->lock))
+		return;
+	do_channel_serve(channel);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+int sn_get_cq_event(struct ibv_comp_channel *verbs, struct ibv_cq **cq)
+{
+	struct sn_channel *channel = sn_container(verbs, struct sn_channel, verbs);
+	int ret = fault_check(FAULT_get_cq_event, channel->ctx);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&channel->lock);
+	if (!channel_take(channel, cq)) {
+		do_channel_serve(channel);
+		if (!channel_take(channel, cq))
+			ret = -EAGAIN;
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
+}

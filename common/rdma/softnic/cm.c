@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connection management: channels, ids and their events.
+ *
+ * Everything of a channel is under its lock, including the queue pair pointer of its ids. Nothing waits
+ * under it: sockets are non-blocking and every step that waits for a peer has a deadline. An event is
+ * a bit in its id, so delivering one needs no memory and an id has each event once.
+ */
+#include "common/rdma/softnic/cm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+#define CM_SERVE_MAX 64 /* sockets looked at by one cm_get_event() */
+
+static int cm_channel_open_fds(struct sn_cm_channel *channel)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	channel->cm.fd = epoll_create1(EPOLL_CLOEXEC);
+	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (channel->cm.fd < 0 || channel->kick_fd < 0 || channel->timer_fd < 0)
+		return -errno;
+	event.data.ptr = &channel->kick_fd;
+	if (epoll_ctl(channel->cm.fd, EPOLL_CTL_ADD, channel->kick_fd, &event))
+		return -errno;
+	event.data.ptr = &channel->timer_fd;
+	if (epoll_ctl(channel->cm.fd, EPOLL_CTL_ADD, channel->timer_fd, &event))
+		return -errno;
+	return 0;
+}
+
+static void cm_channel_free(struct sn_cm_channel *channel)
+{
+	if (channel->timer_fd >= 0)
+		close(channel->timer_fd);
+	if (channel->kick_fd >= 0)
+		close(channel->kick_fd);
+	if (channel->cm.fd >= 0)
+		close(channel->cm.fd);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
+int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
+{
+	struct sn_context *ctx = dev_to_sn_context(dev);
+	struct sn_cm_channel *channel;
+	int ret;
+
+	ret = fault_check(FAULT_create_cm_channel, ctx);
+	if (ret)
+		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_CM_CHANNEL);
+	if (ret)
+		return ret;
+	channel = calloc(1, sizeof(*channel));
+	if (!channel) {
+		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
+		return -ENOMEM;
+	}
+	channel->cm = (struct cm_channel){ .dev = dev, .fd = -1 };
+	channel->kick_fd = channel->timer_fd = -1;
+	channel->ctx = ctx;
+	TAILQ_INIT(&channel->ids);
+	TAILQ_INIT(&channel->ready);
+	pthread_mutex_init(&channel->lock, NULL);
+	ret = cm_channel_open_fds(channel);
+	if (ret) {
+		log_error("softnic: can't make a channel for connections: %s",
+			  strerrordesc_np(-ret));
+		cm_channel_free(channel);
+		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
+		return ret;
+	}
+	pthread_mutex_lock(&ctx->lock);
+	TAILQ_INSERT_TAIL(&ctx->cm_channels, channel, in_context);
+	pthread_mutex_unlock(&ctx->lock);
+	*out = &channel->cm;
+	return 0;
+}
+
+void sn_destroy_cm_channel(struct cm_channel *cm)
+{
+	struct sn_cm_channel *channel = cm ? to_sn_cm_channel(cm) : NULL;
+	struct sn_context *ctx;
+	struct sn_id *id, *next;
+
+	if (!channel)
+		return;
+	ctx = channel->ctx;
+	pthread_mutex_lock(&channel->lock);
+	for (id = TAILQ_FIRST(&channel->ids); id; id = next) {
+		next = TAILQ_NEXT(id, in_channel);
+		if (!id->known)
+			do_sn_id_free(id);
+		else
+			log_error("softnic: a channel is destroyed before its connections");
+	}
+	pthread_mutex_unlock(&channel->lock);
+	pthread_mutex_lock(&ctx->lock);
+	TAILQ_REMOVE(&ctx->cm_channels, channel, in_context);
+	pthread_mutex_unlock(&ctx->lock);
+	sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
+	cm_channel_free(channel);
+}
+
+void sn_cm_channel_kick(struct sn_cm_channel *channel)
+{
+	static const uint64_t one = 1;
+
+	(void)!write(channel->kick_fd, &one, sizeof(one));
+}
+
+struct sn_id *do_sn_id_create(struct sn_cm_channel *channel, enum sn_id_state state)
+{
+	struct sn_id *id;
+
+	if (sn_object_add(channel->ctx, SN_OBJECT_ID))
+		return NULL;
+	id = calloc(1, sizeof(*id));
+	if (!id) {
+		sn_object_remove(channel->ctx, SN_OBJECT_ID);
+		return NULL;
+	}
+	id->cm.dev = &channel->ctx->dev;
+	id->cm.channel = &channel->cm;
+	id->ctx = channel->ctx;
+	id->state = state;
+	id->sock = -1;
+	id->known = state != SN_ID_HALF_OPEN;
+	if (state == SN_ID_HALF_OPEN) {
+		channel->half_open++;
+		channel->unknown++;
+	}
+	TAILQ_INSERT_TAIL(&channel->ids, id, in_channel);
+	return id;
+}
+
+void do_sn_id_free(struct sn_id *id)
+{
+	struct sn_cm_channel *channel = sn_id_channel(id);
+
+	if (id->state == SN_ID_HALF_OPEN)
+		channel->half_open--;
+	if (!id->known)
+		channel->unknown--;
+	if (id->cm.qp) {
+		sn_qp_disconnect(to_sn_qp(id->cm.qp));
+		sn_qp_destroy(to_sn_qp(id->cm.qp));
+	}
+	do_sn_id_unwatch(id);
+	if (id->sock >= 0 && id->state != SN_ID_LISTENING)
+		close(id->sock);
+	if (id->pending)
+		TAILQ_REMOVE(&channel->ready, id, in_ready);
+	TAILQ_REMOVE(&channel->ids, id, in_channel);
+	sn_object_remove(channel->ctx, SN_OBJECT_ID);
+	free(id);
+}
+
+void do_sn_id_event(struct sn_id *id, enum cm_event_type type)
+{
+	struct sn_cm_channel *channel = sn_id_channel(id);
+
+	if (!id->pending)
+		TAILQ_INSERT_TAIL(&channel->ready, id, in_ready);
+	id->pending |= 1u << type;
+	sn_cm_channel_kick(channel);
+}
+
+/* An event that would say what is no longer so. */
+static void do_id_withdraw(struct sn_id *id, enum cm_event_type type)
+{
+	if (id->pending == 1u << type)
+		TAILQ_REMOVE(&sn_id_channel(id)->ready, id, in_ready);
+	id->pending &= ~(1u << type);
+}
+
+/* From now on the id's socket is looked at for @events. */
+int do_sn_id_watch(struct sn_id *id, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = id };
+	int op = id->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	if (epoll_ctl(id->cm.channel->fd, op, id->sock, &event)) {
+		int err = errno;
+
+		log_error("softnic: can't watch a connection: %m");
+		return -err;
+	}
+	id->watched = true;
+	return 0;
+}
+
+void do_sn_id_unwatch(struct sn_id *id)
+{
+	if (id->watched)
+		epoll_ctl(id->cm.channel->fd, EPOLL_CTL_DEL, id->sock, NULL);
+	id->watched = false;
+}
+
+static void do_channel_set_timer(struct sn_cm_channel *channel)
+{
+	struct itimerspec next = { .it_value = { 0 } };
+	uint64_t first = 0;
+	struct sn_id *id;
+
+	TAILQ_FOREACH(id, &channel->ids, in_channel) {
+		if (id->deadline_ns && (!first || id->deadline_ns < first))
+			first = id->deadline_ns;
+		if (id->retry_ns && (!first || id->retry_ns < first))
+			first = id->retry_ns;
+	}
+	channel->timer_ns = first;
+	next.it_value.tv_sec = (time_t)(first / 1000000000u);
+	next.it_value.tv_nsec = (long)(first % 1000000000u);
+	timerfd_settime(channel->timer_fd, TFD_TIMER_ABSTIME, &next, NULL);
+}
+
+void do_sn_id_set_timer(struct sn_id *id, uint64_t *when, uint64_t delay_ms)
+{
+	struct sn_cm_channel *channel = sn_id_channel(id);
+
+	*when = sn_now_ns(CLOCK_MONOTONIC) + delay_ms * 1000000u;
+	if (!channel->timer_ns || *when < channel->timer_ns)
+		do_channel_set_timer(channel);
+}
+
+/* Nothing more is to be heard from the peer. */
+static void do_id_stop(struct sn_id *id)
+{
+	do_sn_id_unwatch(id);
+	id->deadline_ns = id->retry_ns = 0;
+	id->state = SN_ID_DONE;
+	if (id->sock >= 0)
+		shutdown(id->sock, SHUT_RDWR);
+}
+
+void do_sn_id_end(struct sn_id *id, enum cm_event_type type, int status)
+{
+	if (id->state == SN_ID_DONE)
+		return;
+	if (id->cm.qp)
+		sn_qp_lost(to_sn_qp(id->cm.qp));
+	do_id_stop(id);
+	id->status = status;
+	do_sn_id_event(id, type);
+}
+
+/* Drops the oldest of those that connected and say nothing, if they are too many. */
+static void do_channel_bound(struct sn_cm_channel *channel)
+{
+	struct sn_id *id, *next;
+
+	for (id = TAILQ_FIRST(&channel->ids); id && channel->half_open > SN_HALF_OPEN_MAX;
+	     id = next) {
+		next = TAILQ_NEXT(id, in_channel);
+		if (id->state != SN_ID_HALF_OPEN)
+			continue;
+		log_ratelimited(
+			LOG_WARN, 1,
+			"softnic: more than %d peers connected and said nothing; dropping the "
+			"oldest",
+			SN_HALF_OPEN_MAX);
+		do_sn_id_free(id);
+	}
+}
+
+static void do_channel_serve_timer(struct sn_cm_channel *channel)
+{
+	uint64_t now = sn_now_ns(CLOCK_MONOTONIC);
+	struct sn_id *id, *next;
+	uint64_t count;
+
+	(void)!read(channel->timer_fd, &count, sizeof(count));
+	for (id = TAILQ_FIRST(&channel->ids); id; id = next) {
+		next = TAILQ_NEXT(id, in_channel);
+		if ((id->deadline_ns && id->deadline_ns <= now) ||
+		    (id->retry_ns && id->retry_ns <= now))
+			do_sn_handshake_due(id, now);
+	}
+	do_channel_bound(channel);
+	do_channel_set_timer(channel);
+}
+
+static void do_channel_serve(struct sn_cm_channel *channel)
+{
+	struct epoll_event events[CM_SERVE_MAX];
+	int count = epoll_wait(channel->cm.fd, events, CM_SERVE_MAX, 0);
+	bool timer = false;
+	struct sn_id *id;
+	int i;
+
+	if (atomic_load(&channel->ctx->dead) && !channel->removed_told) {
+		channel->removed_told = true;
+		TAILQ_FOREACH(id, &channel->ids, in_channel)
+			if (id->known)
+				do_sn_id_event(id, CM_DEVICE_REMOVED);
+	}
+	/* The timer last: it frees ids that others of these events may name. */
+	for (i = 0; i < count; i++) {
+		if (events[i].data.ptr == &channel->timer_fd)
+			timer = true;
+		else if (events[i].data.ptr != &channel->kick_fd)
+			do_sn_handshake(events[i].data.ptr, events[i].events);
+	}
+	if (timer)
+		do_channel_serve_timer(channel);
+}
+
+static bool do_channel_take(struct sn_cm_channel *channel, struct cm_event *event)
+{
+	struct sn_id *id = TAILQ_FIRST(&channel->ready);
+	uint64_t count;
+
+	if (id) {
+		*event = (struct cm_event){
+			.type = (enum cm_event_type)__builtin_ctz(id->pending),
+			.id = &id->cm,
+		};
+		if (!id->known)
+			channel->unknown--;
+		id->known = true;
+		id->pending &= id->pending - 1;
+		if (!id->pending)
+			TAILQ_REMOVE(&channel->ready, id, in_ready);
+		if (event->type == CM_UNREACHABLE)
+			event->status = id->status;
+		if (event->type <= CM_REJECTED) {
+			event->private_len = id->message.private_len;
+			memcpy(event->private_data, id->message.private_data,
+			       id->message.private_len);
+		}
+		if (event->type <= CM_ESTABLISHED) {
+			event->responder_resources = id->responder_resources;
+			event->initiator_depth = id->initiator_depth;
+		}
+	}
+	if (TAILQ_EMPTY(&channel->ready))
+		(void)!read(channel->kick_fd, &count, sizeof(count));
+	return id;
+}
+
+int sn_cm_get_event(struct cm_channel *cm, struct cm_event *event)
+{
+	struct sn_cm_channel *channel = to_sn_cm_channel(cm);
+	int ret = fault_check(FAULT_cm_get_event, channel->ctx);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&channel->lock);
+	if (!do_channel_take(channel, event)) {
+		do_channel_serve(channel);
+		if (!do_channel_take(channel, event))
+			ret = -EAGAIN;
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
+}
+
+int sn_listen(struct cm_channel *cm, int backlog, struct cm_id **out)
+{
+	struct sn_cm_channel *channel = to_sn_cm_channel(cm);
+	struct sn_context *ctx = channel->ctx;
+	struct sn_id *id;
+	int ret = fault_check(FAULT_listen, ctx);
+
+	if (ret)
+		return ret;
+	if (ctx->listen_fd < 0)
+		return -EINVAL;
+	if (listen(ctx->listen_fd, backlog > 0 ? backlog : SOMAXCONN))
+		return -errno;
+	pthread_mutex_lock(&channel->lock);
+	id = do_sn_id_create(channel, SN_ID_LISTENING);
+	if (!id) {
+		ret = -ENOMEM;
+		goto unlock;
+	}
+	id->sock = ctx->listen_fd;
+	ret = do_sn_id_watch(id, EPOLLIN);
+	if (ret)
+		do_sn_id_free(id);
+	else
+		*out = &id->cm;
+unlock:
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
+}
+
+int sn_create_id(struct cm_channel *cm, struct cm_id **out)
+{
+	struct sn_cm_channel *channel = to_sn_cm_channel(cm);
+	struct sn_id *id;
+	int ret = fault_check(FAULT_create_id, channel->ctx);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&channel->lock);
+	id = do_sn_id_create(channel, SN_ID_NEW);
+	pthread_mutex_unlock(&channel->lock);
+	if (!id)
+		return -ENOMEM;
+	*out = &id->cm;
+	return 0;
+}
+
+/* With a listener go those whom nobody was told of, and those who were not even accepted. */
+static void do_listener_drain(struct sn_id *listener)
+{
+	struct sn_cm_channel *channel = sn_id_channel(listener);
+	struct sn_id *id, *next;
+	unsigned int count;
+	int sock;
+
+	for (id = TAILQ_FIRST(&channel->ids); id; id = next) {
+		next = TAILQ_NEXT(id, in_channel);
+		if (!id->known)
+			do_sn_id_free(id);
+	}
+	for (count = 0; count < SOMAXCONN; count++) {
+		sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
+		if (sock < 0)
+			break;
+		close(sock);
+	}
+}
+
+void sn_destroy_id(struct cm_id *cm)
+{
+	static const struct link_message reject = {
+		.magic = LINK_MAGIC,
+		.version = LINK_VERSION,
+		.type = LINK_MESSAGE_REJECT,
+	};
+	struct sn_id *id = cm ? to_sn_id(cm) : NULL;
+	struct sn_cm_channel *channel;
+
+	if (!id)
+		return;
+	channel = sn_id_channel(id);
+	pthread_mutex_lock(&channel->lock);
+	if (id->state == SN_ID_REQUESTED)
+		link_send(id->sock, &reject, -1);
+	if (id->state == SN_ID_LISTENING)
+		do_listener_drain(id);
+	do_sn_id_free(id);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+int sn_id_set_qp(struct cm_id *cm, struct sn_qp *qp)
+{
+	struct sn_cm_channel *channel = sn_id_channel(to_sn_id(cm));
+	int ret = 0;
+
+	pthread_mutex_lock(&channel->lock);
+	if (cm->qp)
+		ret = -EINVAL;
+	else
+		cm->qp = &qp->verbs;
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
+}
+
+void sn_destroy_qp(struct cm_id *cm)
+{
+	struct sn_cm_channel *channel;
+
+	if (!cm)
+		return;
+	channel = sn_id_channel(to_sn_id(cm));
+	pthread_mutex_lock(&channel->lock);
+	if (cm->qp)
+		sn_qp_destroy(to_sn_qp(cm->qp));
+	cm->qp = NULL;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+int sn_disconnect(struct cm_id *cm)
+{
+	struct sn_id *id = to_sn_id(cm);
+	struct sn_cm_channel *channel = sn_id_channel(id);
+	int ret = fault_check(FAULT_disconnect, id->ctx);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&channel->lock);
+	if (cm->qp)
+		sn_qp_disconnect(to_sn_qp(cm->qp));
+	switch (id->state) {
+	case SN_ID_ESTABLISHED:
+	case SN_ID_ACCEPTED:
+	case SN_ID_CALLING:
+	case SN_ID_WAITING:
+		do_id_stop(id);
+		do_id_withdraw(id, CM_ESTABLISHED);
+		break;
+	default:
+		break;
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return 0;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * softnic: an RDMA device in software, for processes on one host.
+ *
+ * It implements struct device_ops and the five verbs of the data path as a reliable-connected device
+ * would: whoever holds to the manual pages of libibverbs and librdmacm can't tell it from one, but for
+ * one thing. There is no NIC and there is no thread: a device works in the calls made to it. Posting,
+ * polling and taking an event of a channel move on the connections concerned (progress.c); a peer
+ * that does none of these neither takes messages nor answers READs of memory it did not share, and
+ * the SENDs made to it stay incomplete. READs of shared memory need nobody's help.
+ *
+ * How a connection is made of parts:
+ *
+ *	socket		SOCK_SEQPACKET: the handshake (handshake.c); then wake-ups, a byte each,
+ *			and files for the peer to map. Its end is the end of the connection.
+ *	memfd		made by the side that accepts, sealed against shrinking: a line of words from
+ *			each side to the other, and two rings a side, of requests and of responses (link.h).
+ *	region		the memfd behind memory registered for remote reading, sealed and passed to
+ *			peers, which map it read-only and copy from it (read.c, grant.c).
+ *
+ * A wake-up is a byte on the socket and not an eventfd: a flag such as O_NONBLOCK belongs to an eventfd
+ * that both sides hold, so a peer could make our write to it block, while a socket has an end a side and
+ * MSG_DONTWAIT; and one descriptor a connection is a third of three.
+ *
+ * Guarantees, which tests cite by letter:
+ *
+ *  a. Order. Requests of a queue pair are begun, and complete, in the order in which they were posted; a
+ *     READ sees what the SENDs before it did to the peer's memory.
+ *  b. Once. A posted request completes once or, if it is unsignaled and succeeds, silently; in the error
+ *     state every request that is not complete is flushed.
+ *  c. No wake-up is lost. A completion that can be polled after ibv_req_notify_cq() returned either was
+ *     there before, so that the poll after it finds it, or makes the channel's fd readable. (The
+ *     fd may be readable for nothing.)
+ *  d. The peer is not trusted. Whatever it writes to the shared memory or the socket, and whenever, can
+ *     put its own connection in error, and nothing else: no crash, no endless loop, no blocking
+ *     call, no access outside the rings and the registrations it may read.
+ *  e. No remote write. There is no code that writes a peer's memory; what peers map can't be mapped
+ *     for writing (F_SEAL_FUTURE_WRITE). Access rights to write are refused, not ignored.
+ *  f. The past is not served. A READ fails once the peer has disconnected, is in error or took the right
+ *     back; after a SIGKILL, at the latest one tick of the coarse clock later.
+ *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting a deadline, and one
+ *     call does a bounded amount of work. The data path allocates nothing; it makes no system call
+ *     but to wake a peer that sleeps, once per clock tick to ask whether one still lives, and in
+ *     every 16th poll in vain to ask who of those at rest rang.
+ *  h. Idle connections cost a poll nothing (cq.c).
+ */
+#include "common/rdma/softnic/cm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+/* clang-format off */
+static const struct {
+	const char *name;
+	int max;
+} objects[SN_OBJECT_COUNT] = {
+	[SN_OBJECT_PD]		 = { "protection domains", SN_PD_MAX },
+	[SN_OBJECT_MR]		 = { "memory registrations", SN_MR_MAX },
+	[SN_OBJECT_COMP_CHANNEL] = { "completion channels", SN_CHANNEL_MAX },
+	[SN_OBJECT_CQ]		 = { "completion queues", SN_CQ_MAX },
+	[SN_OBJECT_SRQ]		 = { "shared receive queues", SN_SRQ_MAX },
+	[SN_OBJECT_QP]		 = { "queue pairs", SN_QP_MAX },
+	[SN_OBJECT_CM_CHANNEL]	 = { "connection channels", SN_CHANNEL_MAX },
+	[SN_OBJECT_ID]		 = { "connections", SN_ID_MAX },
+};
+/* clang-format on */
+
+int sn_object_add(struct sn_context *ctx, enum sn_object object)
+{
+	if (atomic_fetch_add(&ctx->objects[object], 1) < objects[object].max)
+		return 0;
+	atomic_fetch_sub(&ctx->objects[object], 1);
+	log_ratelimited(LOG_ERROR, 1, "softnic: there can't be more than %d %s",
+			objects[object].max, objects[object].name);
+	return -ENOMEM;
+}
+
+void sn_object_remove(struct sn_context *ctx, enum sn_object object)
+{
+	atomic_fetch_sub(&ctx->objects[object], 1);
+}
+
+/* Freeing a context would pull the ground from under them. */
+static bool context_used(struct sn_context *ctx)
+{
+	bool used = false;
+	unsigned int i;
+
+	for (i = 0; i < SN_OBJECT_COUNT; i++) {
+		int count = atomic_load(&ctx->objects[i]);
+
+		if (!count)
+			continue;
+		log_error("softnic: %s closed with %d %s not destroyed: their memory is lost",
+			  ctx->dev.address, count, objects[i].name);
+		used = true;
+	}
+	return used;
+}
+
+static void context_init_verbs(struct sn_context *ctx)
+{
+	struct ibv_context *verbs = &ctx->verbs;
+
+	snprintf(ctx->device.name, sizeof(ctx->device.name), "softnic");
+	snprintf(ctx->device.dev_name, sizeof(ctx->device.dev_name), "softnic");
+	ctx->device.node_type = IBV_NODE_UNSPECIFIED;
+	ctx->device.transport_type = IBV_TRANSPORT_UNSPECIFIED;
+	verbs->device = &ctx->device;
+	verbs->cmd_fd = -1;
+	verbs->num_comp_vectors = 1;
+	verbs->ops.poll_cq = sn_poll_cq;
+	verbs->ops.req_notify_cq = sn_req_notify_cq;
+	verbs->ops.post_srq_recv = sn_post_srq_recv;
+	verbs->ops.post_send = sn_post_send;
+	verbs->ops.post_recv = sn_post_recv;
+	pthread_mutex_init(&verbs->mutex, NULL);
+}
+
+static void context_init(struct sn_context *ctx, const struct device_addr *addr,
+			 enum device_role role)
+{
+	uint32_t random = 0;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = (uint32_t)getpid();
+	ctx->dev.kind = DEVICE_SOFTNIC;
+	ctx->dev.ops = &softnic_ops;
+	ctx->dev.verbs = &ctx->verbs;
+	snprintf(ctx->dev.name, sizeof(ctx->dev.name), "softnic");
+	snprintf(ctx->dev.address, sizeof(ctx->dev.address), "%s", addr->path);
+	ctx->addr = *addr;
+	ctx->role = role;
+	ctx->listen_fd = -1;
+	ctx->qp_num_next = (random & 0x7fffff) | 0x100;
+	ctx->mr_tag = random >> 13;
+	ctx->mr_next = random % SN_MR_MAX;
+	TAILQ_INIT(&ctx->qps);
+	TAILQ_INIT(&ctx->cm_channels);
+	TAILQ_INIT(&ctx->channels);
+	pthread_mutex_init(&ctx->lock, NULL);
+	pthread_mutex_init(&ctx->mr_lock, NULL);
+	pthread_mutex_init(&ctx->async_lock, NULL);
+	context_init_verbs(ctx);
+}
+
+static void context_free(struct sn_context *ctx)
+{
+	sn_address_release(ctx);
+	if (ctx->verbs.async_fd >= 0)
+		close(ctx->verbs.async_fd);
+	pthread_mutex_destroy(&ctx->verbs.mutex);
+	pthread_mutex_destroy(&ctx->async_lock);
+	pthread_mutex_destroy(&ctx->mr_lock);
+	pthread_mutex_destroy(&ctx->lock);
+	free(ctx);
+}
+
+static int sn_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+		   int timeout_ms)
+{
+	struct sn_context *ctx;
+	int ret;
+
+	(void)timeout_ms; /* nothing here waits for anyone */
+	ret = fault_init();
+	if (!ret)
+		ret = fault_check(FAULT_open, NULL);
+	if (ret)
+		return ret;
+	if (addr->kind != DEVICE_SOFTNIC || !addr->path[0] ||
+	    !memchr(addr->path, 0, sizeof(addr->path)))
+		return -EINVAL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return -ENOMEM;
+	context_init(ctx, addr, role);
+	ctx->verbs.async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->verbs.async_fd < 0) {
+		ret = -errno;
+		log_error("softnic: can't open the device: eventfd: %m");
+		goto free_ctx;
+	}
+	ret = role == DEVICE_LISTEN ? sn_address_bind(ctx) : sn_address_find(addr);
+	if (ret)
+		goto free_ctx;
+	*dev = &ctx->dev;
+	return 0;
+
+free_ctx:
+	context_free(ctx);
+	return ret;
+}
+
+static void sn_close(struct device *dev)
+{
+	struct sn_context *ctx = dev ? dev_to_sn_context(dev) : NULL;
+
+	if (!ctx)
+		return;
+	if (context_used(ctx))
+		sn_address_release(ctx);
+	else
+		context_free(ctx);
+}
+
+static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
+{
+	int ret = fault_check(FAULT_query, dev_to_sn_context(dev));
+
+	if (ret)
+		return ret;
+	*attr = (struct ibv_device_attr){
+		.fw_ver = "softnic 1",
+		.max_mr_size = SIZE_MAX,
+		.page_size_cap = 4096,
+		.max_qp = SN_QP_MAX,
+		.max_qp_wr = SN_WR_MAX,
+		.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN,
+		.max_sge = SN_SGE_MAX,
+		.max_sge_rd = SN_SGE_MAX,
+		.max_cq = SN_CQ_MAX,
+		.max_cqe = SN_CQE_MAX,
+		.max_mr = SN_MR_MAX,
+		.max_pd = SN_PD_MAX,
+		.max_qp_rd_atom = SN_READS_MAX,
+		.max_res_rd_atom = SN_READS_MAX * SN_QP_MAX,
+		.max_qp_init_rd_atom = SN_READS_MAX,
+		.atomic_cap = IBV_ATOMIC_NONE,
+		.max_srq = SN_SRQ_MAX,
+		.max_srq_wr = SN_SRQ_WR_MAX,
+		.max_srq_sge = SN_SGE_MAX,
+		.phys_port_cnt = 1,
+	};
+	*port = (struct ibv_port_attr){
+		.state = IBV_PORT_ACTIVE,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_4096,
+		.max_msg_sz = SN_MESSAGE_MAX,
+		.phys_state = 5, /* LinkUp */
+	};
+	return 0;
+}
+
+void sn_async_push(struct sn_context *ctx, const struct device_async_event *event)
+{
+	static const uint64_t one = 1;
+
+	pthread_mutex_lock(&ctx->async_lock);
+	if (ctx->async_head - ctx->async_tail < SN_ASYNC_MAX)
+		ctx->async[ctx->async_head++ % SN_ASYNC_MAX] = *event;
+	else if (!ctx->async_lost++)
+		log_error("softnic: asynchronous events are lost: %d wait and nobody takes them",
+			  SN_ASYNC_MAX);
+	(void)!write(ctx->verbs.async_fd, &one, sizeof(one));
+	pthread_mutex_unlock(&ctx->async_lock);
+}
+
+void sn_async_forget(struct sn_context *ctx, const void *object)
+{
+	uint32_t from, to;
+
+	pthread_mutex_lock(&ctx->async_lock);
+	for (from = to = ctx->async_tail; from != ctx->async_head; from++) {
+		const struct device_async_event *event = &ctx->async[from % SN_ASYNC_MAX];
+
+		if (event->qp != object && event->srq != object && event->cq != object)
+			ctx->async[to++ % SN_ASYNC_MAX] = *event;
+	}
+	ctx->async_head = to;
+	pthread_mutex_unlock(&ctx->async_lock);
+}
+
+static int sn_get_async_event(struct device *dev, struct device_async_event *event)
+{
+	struct sn_context *ctx = dev_to_sn_context(dev);
+	int ret = fault_check(FAULT_get_async_event, ctx);
+	uint64_t count;
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&ctx->async_lock);
+	if (ctx->async_tail == ctx->async_head)
+		ret = -EAGAIN;
+	else
+		*event = ctx->async[ctx->async_tail++ % SN_ASYNC_MAX];
+	if (ctx->async_tail == ctx->async_head)
+		(void)!read(ctx->verbs.async_fd, &count, sizeof(count));
+	pthread_mutex_unlock(&ctx->async_lock);
+	return ret;
+}
+
+void sn_context_kill(struct sn_context *ctx)
+{
+	struct sn_cm_channel *cm;
+	struct sn_channel *channel;
+	struct sn_qp *qp;
+
+	if (atomic_exchange(&ctx->dead, true))
+		return;
+	sn_async_push(ctx, &(struct device_async_event){ .type = IBV_EVENT_DEVICE_FATAL });
+	pthread_mutex_lock(&ctx->lock);
+	TAILQ_FOREACH(qp, &ctx->qps, in_context)
+		atomic_store_explicit(&qp->attention, true, memory_order_relaxed);
+	TAILQ_FOREACH(channel, &ctx->channels, in_context)
+		sn_channel_timer(channel, 1);
+	TAILQ_FOREACH(cm, &ctx->cm_channels, in_context)
+		sn_cm_channel_kick(cm);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+static int sn_alloc_pd(struct device *dev, struct ibv_pd **pd)
+{
+	struct sn_context *ctx = dev_to_sn_context(dev);
+	int ret = fault_check(FAULT_alloc_pd, ctx);
+
+	if (ret)
+		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_PD);
+	if (ret)
+		return ret;
+	*pd = calloc(1, sizeof(**pd));
+	if (!*pd) {
+		sn_object_remove(ctx, SN_OBJECT_PD);
+		return -ENOMEM;
+	}
+	(*pd)->context = &ctx->verbs;
+	return 0;
+}
+
+static void sn_dealloc_pd(struct ibv_pd *pd)
+{
+	if (!pd)
+		return;
+	sn_object_remove(to_sn_context(pd->context), SN_OBJECT_PD);
+	free(pd);
+}
+
+const struct device_ops softnic_ops = {
+	.name = "softnic",
+	.open = sn_open,
+	.close = sn_close,
+	.query = sn_query,
+	.get_async_event = sn_get_async_event,
+	.alloc_pd = sn_alloc_pd,
+	.dealloc_pd = sn_dealloc_pd,
+	.reg_mr = sn_reg_mr,
+	.dereg_mr = sn_dereg_mr,
+	.create_comp_channel = sn_create_comp_channel,
+	.destroy_comp_channel = sn_destroy_comp_channel,
+	.create_cq = sn_create_cq,
+	.destroy_cq = sn_destroy_cq,
+	.get_cq_event = sn_get_cq_event,
+	.create_srq = sn_create_srq,
+	.modify_srq = sn_modify_srq,
+	.destroy_srq = sn_destroy_srq,
+	.create_qp = sn_create_qp,
+	.modify_qp = sn_modify_qp,
+	.query_qp = sn_query_qp,
+	.destroy_qp = sn_destroy_qp,
+	.create_cm_channel = sn_create_cm_channel,
+	.destroy_cm_channel = sn_destroy_cm_channel,
+	.cm_get_event = sn_cm_get_event,
+	.listen = sn_listen,
+	.create_id = sn_create_id,
+	.connect = sn_connect,
+	.accept = sn_accept,
+	.reject = sn_reject,
+	.disconnect = sn_disconnect,
+	.destroy_id = sn_destroy_id,
+};

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* The fault plan in force: fault.h says what one can hold. */
+#include "common/rdma/softnic/fault.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "common/util/parse.h"
+#include "common/rdma/softnic/softnic.h"
+
+#define FAULT_TEXT_MAX 256
+#define FAULT_DELAY_MAX 10000000000ull /* ns */
+#define FAULT_YIELD 4 /* one in so many gaps between torn pieces gives the CPU away */
+
+_Atomic bool fault_active;
+
+static struct fault_plan fault_plan;
+static _Atomic uint64_t fault_counts[FAULT_CALL_COUNT];
+static _Atomic uint64_t fault_total;
+static _Atomic uint64_t fault_random;
+
+static const char *const fault_names[FAULT_CALL_COUNT] = {
+#define FAULT_NAME(name) #name,
+	FAULT_CALLS(FAULT_NAME)
+#undef FAULT_NAME
+};
+
+const char *fault_call_name(enum fault_call call)
+{
+	return fault_names[call];
+}
+
+void fault_set(const struct fault_plan *plan)
+{
+	unsigned int i;
+
+	fault_plan = *plan;
+	for (i = 0; i < FAULT_CALL_COUNT; i++)
+		atomic_store(&fault_counts[i], 0);
+	atomic_store(&fault_total, 0);
+	atomic_store(&fault_random, plan->seed);
+	atomic_store(&fault_active, true);
+}
+
+void fault_reset(void)
+{
+	atomic_store(&fault_active, false);
+}
+
+uint64_t fault_count(enum fault_call call)
+{
+	return atomic_load(&fault_counts[call]);
+}
+
+/* The next number of a sequence that depends on the seed alone (splitmix64). */
+static uint64_t fault_next(void)
+{
+	uint64_t x = atomic_fetch_add(&fault_random, 0x9e3779b97f4a7c15u) + 0x9e3779b97f4a7c15u;
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+/* Calls that a dead device still answers: what is left to take or to end. */
+static bool fault_survives(enum fault_call call)
+{
+	switch (call) {
+	case FAULT_get_async_event:
+	case FAULT_get_cq_event:
+	case FAULT_cm_get_event:
+	case FAULT_query_qp:
+	case FAULT_disconnect:
+	case FAULT_post_send:
+	case FAULT_post_recv:
+	case FAULT_post_srq_recv:
+	case FAULT_poll_cq:
+	case FAULT_req_notify_cq:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int fault_hit(enum fault_call call, struct sn_context *ctx)
+{
+	uint64_t count = atomic_fetch_add(&fault_counts[call], 1) + 1;
+	uint64_t total = atomic_fetch_add(&fault_total, 1) + 1;
+
+	if (fault_plan.kill_at && total >= fault_plan.kill_at && ctx) {
+		if (total == fault_plan.kill_at)
+			log_warn("softnic: fault plan: the device dies at call %llu, %s",
+				 (unsigned long long)total, fault_names[call]);
+		sn_context_kill(ctx);
+		if (!fault_survives(call))
+			return -EIO;
+	}
+	if (fault_plan.fail_at != count || fault_plan.fail_call != call)
+		return 0;
+	log_warn("softnic: fault plan: %s number %llu fails", fault_names[call],
+		 (unsigned long long)count);
+	return fault_plan.fail_errno ? -fault_plan.fail_errno : -ENOMEM;
+}
+
+bool fault_drops(void)
+{
+	return fault_plan.drop_at && fault_count(FAULT_post_send) == fault_plan.drop_at;
+}
+
+uint64_t fault_delay_ns(void)
+{
+	return fault_plan.delay_ns ? fault_next() % fault_plan.delay_ns : 0;
+}
+
+void fault_copy(void *to, const void *from, size_t length)
+{
+	size_t done, part;
+
+	if (!fault_plan.tear) {
+		memcpy(to, from, length);
+		return;
+	}
+	for (done = 0; done < length; done += part) {
+		part = length - done < fault_plan.tear ? length - done : fault_plan.tear;
+		if (done && fault_plan.tear_hook)
+			fault_plan.tear_hook(fault_plan.tear_arg);
+		else if (done && fault_next() % FAULT_YIELD == 0)
+			sched_yield();
+		memcpy((uint8_t *)to + done, (const uint8_t *)from + done, part);
+	}
+}
+
+static int parse_fail(struct fault_plan *plan, char *value, struct parse_why *why)
+{
+	char *colon = strchr(value, ':');
+	unsigned int call;
+
+	if (!colon) {
+		snprintf(why->text, sizeof(why->text), "'%s' is not CALL:N", value);
+		return -EINVAL;
+	}
+	*colon = 0;
+	for (call = 0; call < FAULT_CALL_COUNT && strcmp(value, fault_names[call]); call++)
+		;
+	if (call == FAULT_CALL_COUNT) {
+		snprintf(why->text, sizeof(why->text), "'%s' is not a call of the device", value);
+		return -EINVAL;
+	}
+	plan->fail_call = (enum fault_call)call;
+	return parse_uint(colon + 1, 1, UINT64_MAX, &plan->fail_at, why);
+}
+
+static int parse_item(struct fault_plan *plan, const char *key, char *value, struct parse_why *why)
+{
+	uint64_t number;
+	int ret;
+
+	if (!strcmp(key, "seed"))
+		return parse_uint(value, 0, UINT64_MAX, &plan->seed, why);
+	if (!strcmp(key, "fail"))
+		return parse_fail(plan, value, why);
+	if (!strcmp(key, "drop"))
+		return parse_uint(value, 1, UINT64_MAX, &plan->drop_at, why);
+	if (!strcmp(key, "kill"))
+		return parse_uint(value, 1, UINT64_MAX, &plan->kill_at, why);
+	if (!strcmp(key, "delay"))
+		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->delay_ns, why);
+	if (strcmp(key, "tear")) {
+		snprintf(why->text, sizeof(why->text),
+			 "'%s' is none of seed, fail, tear, drop, delay, kill", key);
+		return -EINVAL;
+	}
+	ret = parse_uint(value, 1, UINT32_MAX, &number, why);
+	if (!ret)
+		plan->tear = (uint32_t)number;
+	return ret;
+}
+
+int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why_size)
+{
+	char copy[FAULT_TEXT_MAX];
+	struct parse_why item_why = { "is not KEY=VALUE" };
+	char *rest = copy;
+	char *item;
+
+	*plan = (struct fault_plan){ .seed = 0 };
+	if (!*text || strlen(text) >= sizeof(copy)) {
+		snprintf(why, why_size, "A fault plan has 1 to %d characters.", FAULT_TEXT_MAX - 1);
+		return -EINVAL;
+	}
+	memcpy(copy, text, strlen(text) + 1);
+	while ((item = strsep(&rest, ","))) {
+		char *equals = strchr(item, '=');
+
+		if (equals)
+			*equals = 0;
+		if (!equals || parse_item(plan, item, equals + 1, &item_why)) {
+			snprintf(why, why_size, "In the fault plan, %s: %s.", item, item_why.text);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static int fault_init_result;
+
+static void fault_init_once(void)
+{
+	const char *text = getenv(FAULT_ENV);
+	struct fault_plan plan;
+	char why[FAULT_TEXT_MAX + PARSE_WHY_MAX];
+
+	if (!text)
+		return;
+	fault_init_result = fault_parse(&plan, text, why, sizeof(why));
+	if (fault_init_result) {
+		log_error("softnic: " FAULT_ENV ": %s", why);
+		return;
+	}
+	log_warn("softnic: THINGS WILL GO WRONG ON PURPOSE: " FAULT_ENV "=%s", text);
+	fault_set(&plan);
+}
+
+int fault_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fault_init_once);
+	return fault_init_result;
+}

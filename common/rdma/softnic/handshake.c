@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How two ends become a connection:
+ *
+ *	connecting end			listening end
+ *	connect()  -- CONNECT --------> CONNECT_REQUEST
+ *					accept(): makes the shared memory
+ *	ESTABLISHED <- ACCEPT, memfd --
+ *		   -- READY ----------> ESTABLISHED
+ *
+ * or REJECT instead of ACCEPT. Then the socket carries wake-ups and files (link.h), and its end is the
+ * end of the connection. A peer that says nothing, or nonsense, keeps one of a few places for half-open
+ * connections until its time is up or a newcomer needs the place.
+ */
+#include "common/rdma/softnic/cm.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+#define ACCEPT_MAX 64	    /* connections taken by one look at the listener */
+#define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
+
+static uint8_t reads_or_most(uint8_t reads)
+{
+	return reads && reads < SN_READS_MAX ? reads : SN_READS_MAX;
+}
+
+static uint8_t reads_least(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+static int param_check(const struct cm_param *param, unsigned int private_max)
+{
+	if (param->private_len > private_max || (param->private_len && !param->private_data) ||
+	    param->retry_count > 7 || param->rnr_retry_count > 7 || param->min_rnr_timer < 1 ||
+	    param->min_rnr_timer > 31)
+		return -EINVAL;
+	return 0;
+}
+
+static void message_fill(struct link_message *message, enum link_message_type type,
+			 const void *private_data, uint8_t private_len)
+{
+	*message = (struct link_message){
+		.magic = LINK_MAGIC,
+		.version = LINK_VERSION,
+		.type = (uint8_t)type,
+		.private_len = private_len,
+	};
+	if (private_len)
+		memcpy(message->private_data, private_data, private_len);
+}
+
+/* A message of the handshake as a peer sent it: 0, or -EPROTO, -EPROTONOSUPPORT. */
+static int message_check(const struct link_message *message, int length, unsigned int private_max)
+{
+	if (length != (int)sizeof(*message) || message->magic != LINK_MAGIC)
+		return -EPROTO;
+	if (message->version != LINK_VERSION)
+		return -EPROTONOSUPPORT;
+	if (message->private_len > private_max)
+		return -EPROTO;
+	return 0;
+}
+
+static void id_log_peer(const struct sn_id *id)
+{
+	struct ucred cred;
+	socklen_t length = sizeof(cred);
+
+	if (log_enabled(LOG_DEBUG) &&
+	    !getsockopt(id->sock, SOL_SOCKET, SO_PEERCRED, &cred, &length))
+		log_debug("softnic: connection from process %d, user %u, group %u", cred.pid,
+			  cred.uid, cred.gid);
+}
+
+/* What keeps us from taking connections does so for a while: not to be woken for it meanwhile. */
+static bool do_accept_pause(struct sn_id *listener)
+{
+	do_sn_id_unwatch(listener);
+	do_sn_id_set_timer(listener, &listener->retry_ns, ACCEPT_PAUSE_MS);
+	return false;
+}
+
+/* False when there is nobody left to take. */
+static bool do_accept_one(struct sn_id *listener)
+{
+	struct sn_cm_channel *channel = sn_id_channel(listener);
+	struct sn_id *id;
+	int sock;
+
+	if (channel->unknown >= SN_UNKNOWN_MAX)
+		return do_accept_pause(listener);
+	sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (sock < 0) {
+		if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
+			return false;
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: can't take a connection: %m; if there are too "
+				"many open files, raise that limit");
+		return do_accept_pause(listener);
+	}
+	id = do_sn_id_create(channel, SN_ID_HALF_OPEN);
+	if (!id) {
+		close(sock);
+		return do_accept_pause(listener);
+	}
+	id->sock = sock;
+	id_log_peer(id);
+	if (do_sn_id_watch(id, EPOLLIN | EPOLLRDHUP)) {
+		do_sn_id_free(id);
+		return false;
+	}
+	do_sn_id_set_timer(id, &id->deadline_ns, SN_HANDSHAKE_MS);
+	return true;
+}
+
+/*
+ * Called from among events that may name ids of this channel, so none is freed here but the one that
+ * was not watched; places are made by the timer, which runs last.
+ */
+static void do_accept(struct sn_id *listener)
+{
+	struct sn_cm_channel *channel = sn_id_channel(listener);
+	unsigned int count;
+
+	for (count = 0; count < ACCEPT_MAX && do_accept_one(listener); count++)
+		;
+	if (channel->half_open > SN_HALF_OPEN_MAX)
+		do_sn_id_set_timer(listener, &listener->retry_ns, 1);
+}
+
+/* A half-open peer says what it wants. */
+static void do_take_connect(struct sn_id *id)
+{
+	int length = link_receive(id->sock, &id->message, NULL);
+	int ret;
+
+	if (length == -EAGAIN)
+		return;
+	ret = length > 0 ? message_check(&id->message, length, CM_PRIVATE_MAX_CONNECT) :
+			   -ECONNRESET;
+	if (!ret && id->message.type != LINK_MESSAGE_CONNECT)
+		ret = -EPROTO;
+	do_sn_id_unwatch(id);
+	if (ret) {
+		struct link_message reject;
+
+		if (ret == -EPROTONOSUPPORT) {
+			message_fill(&reject, LINK_MESSAGE_REJECT, NULL, 0);
+			link_send(id->sock, &reject, -1);
+		}
+		if (ret != -ECONNRESET)
+			log_ratelimited(LOG_WARN, 10, "softnic: a peer connected and sent %s",
+					ret == -EPROTO ? "nonsense" : "another version's message");
+		shutdown(id->sock, SHUT_RDWR);
+		do_sn_id_set_timer(id, &id->deadline_ns, 1); /* freed by the timer */
+		return;
+	}
+	sn_id_channel(id)->half_open--;
+	id->state = SN_ID_REQUESTED;
+	id->deadline_ns = 0;
+	id->responder_resources = reads_or_most(id->message.initiator_depth);
+	id->initiator_depth = reads_or_most(id->message.responder_resources);
+	do_sn_id_event(id, CM_CONNECT_REQUEST);
+}
+
+/* The peer mapped the memory. */
+static void do_take_ready(struct sn_id *id)
+{
+	struct link_message message;
+	int length = link_receive(id->sock, &message, NULL);
+	int ret;
+
+	if (length == -EAGAIN)
+		return;
+	ret = length > 0 ? message_check(&message, length, 0) : -ECONNRESET;
+	if (!ret && message.type != LINK_MESSAGE_READY)
+		ret = -EPROTO;
+	if (!ret)
+		ret = do_sn_id_watch(id, EPOLLRDHUP);
+	if (!ret && id->cm.qp)
+		ret = sn_qp_establish(to_sn_qp(id->cm.qp));
+	if (ret) {
+		do_sn_id_end(id, CM_DISCONNECTED, ret);
+		return;
+	}
+	id->deadline_ns = 0;
+	id->state = SN_ID_ESTABLISHED;
+	id->message.private_len = 0;
+	do_sn_id_event(id, CM_ESTABLISHED);
+}
+
+static int do_join(struct sn_id *id, int fd)
+{
+	struct sn_qp *qp = id->cm.qp ? to_sn_qp(id->cm.qp) : NULL;
+	struct link_message ready;
+	struct sn_attach attach = {
+		.sock = id->sock,
+		.is_active = true,
+		.rnr_retry = id->rnr_retry,
+		.min_rnr_timer = id->min_rnr_timer,
+	};
+	int ret;
+
+	if (!qp)
+		return -EINVAL;
+	id->responder_resources = reads_or_most(id->message.initiator_depth);
+	id->initiator_depth = reads_or_most(id->message.responder_resources);
+	attach.reads_max = id->initiator_depth;
+	ret = link_map(&attach.shared, fd);
+	if (ret)
+		return ret;
+	ret = sn_qp_attach(qp, &attach);
+	if (ret) {
+		link_unmap(attach.shared);
+		return ret;
+	}
+	sn_qp_announce(qp);
+	message_fill(&ready, LINK_MESSAGE_READY, NULL, 0);
+	ret = link_send(id->sock, &ready, -1);
+	if (!ret)
+		ret = do_sn_id_watch(id, EPOLLRDHUP);
+	if (!ret)
+		ret = sn_qp_establish(qp);
+	return ret;
+}
+
+/* The listening end answers. */
+static void do_take_answer(struct sn_id *id)
+{
+	int fd = -1;
+	int length = link_receive(id->sock, &id->message, &fd);
+	int ret;
+
+	if (length == -EAGAIN)
+		return;
+	ret = length > 0 ? message_check(&id->message, length, LINK_PRIVATE_MAX) : -ECONNRESET;
+	if (!ret && id->message.type == LINK_MESSAGE_REJECT) {
+		do_sn_id_end(id, CM_REJECTED, 0);
+	} else if (!ret && id->message.type == LINK_MESSAGE_ACCEPT && fd >= 0) {
+		ret = do_join(id, fd);
+		if (!ret) {
+			id->deadline_ns = 0;
+			id->state = SN_ID_ESTABLISHED;
+			do_sn_id_event(id, CM_ESTABLISHED);
+		}
+	} else if (!ret) {
+		ret = -EPROTO;
+	}
+	if (ret) {
+		do_sn_id_end(id, CM_UNREACHABLE, ret);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+void do_sn_handshake(struct sn_id *id, uint32_t events)
+{
+	(void)events;
+	switch (id->state) {
+	case SN_ID_LISTENING:
+		do_accept(id);
+		break;
+	case SN_ID_HALF_OPEN:
+		do_take_connect(id);
+		break;
+	case SN_ID_ACCEPTED:
+		do_take_ready(id);
+		break;
+	case SN_ID_WAITING:
+		do_take_answer(id);
+		break;
+	case SN_ID_ESTABLISHED:
+		do_sn_id_end(id, CM_DISCONNECTED, 0);
+		break;
+	default:
+		do_sn_id_unwatch(id);
+	}
+}
+
+void do_sn_handshake_due(struct sn_id *id, uint64_t now)
+{
+	switch (id->state) {
+	case SN_ID_LISTENING:
+		id->retry_ns = 0;
+		if (!id->watched)
+			do_sn_id_watch(id, EPOLLIN);
+		break;
+	case SN_ID_HALF_OPEN:
+		do_sn_id_free(id);
+		break;
+	case SN_ID_ACCEPTED:
+		do_sn_id_end(id, CM_DISCONNECTED, -ETIMEDOUT);
+		break;
+	case SN_ID_CALLING:
+		if (now < id->deadline_ns) {
+			do_sn_handshake_call(id);
+			break;
+		}
+		/* fall through */
+	case SN_ID_WAITING:
+		do_sn_id_end(id, CM_UNREACHABLE, -ETIMEDOUT);
+		break;
+	default:
+		id->deadline_ns = id->retry_ns = 0;
+	}
+}
+
+/* Calls the listener; the message to send it is in the id. */
+void do_sn_handshake_call(struct sn_id *id)
+{
+	int ret = sn_address_connect(&id->ctx->addr, &id->sock);
+
+	if (ret == -EAGAIN) {
+		id->state = SN_ID_CALLING;
+		do_sn_id_set_timer(id, &id->retry_ns, SN_RETRY_MS);
+		return;
+	}
+	id->retry_ns = 0;
+	if (!ret)
+		ret = link_send(id->sock, &id->message, -1);
+	if (!ret) {
+		id->state = SN_ID_WAITING;
+		ret = do_sn_id_watch(id, EPOLLIN | EPOLLRDHUP);
+	}
+	if (ret) {
+		log_debug("softnic: can't connect to %s: %s", id->ctx->addr.path,
+			  strerrordesc_np(-ret));
+		/* No file is what a server leaves that was stopped; nobody listens, either way. */
+		do_sn_id_end(id, CM_UNREACHABLE, ret == -ENOENT ? -ECONNREFUSED : ret);
+	}
+}
+
+int sn_connect(struct cm_id *cm, const struct cm_param *param)
+{
+	struct sn_id *id = to_sn_id(cm);
+	struct sn_cm_channel *channel = sn_id_channel(id);
+	int ret = fault_check(FAULT_connect, id->ctx);
+
+	if (!ret)
+		ret = param_check(param, CM_PRIVATE_MAX_CONNECT);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&channel->lock);
+	if (id->state != SN_ID_NEW || !cm->qp) {
+		ret = -EINVAL;
+		goto unlock;
+	}
+	message_fill(&id->message, LINK_MESSAGE_CONNECT, param->private_data, param->private_len);
+	id->message.qp_num = cm->qp->qp_num;
+	id->message.responder_resources = reads_or_most(param->responder_resources);
+	id->message.initiator_depth = reads_or_most(param->initiator_depth);
+	id->rnr_retry = param->rnr_retry_count;
+	id->min_rnr_timer = param->min_rnr_timer;
+	do_sn_id_set_timer(id, &id->deadline_ns, SN_HANDSHAKE_MS);
+	do_sn_handshake_call(id);
+unlock:
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
+}
+
+static int do_accept_join(struct sn_id *id, const struct cm_param *param)
+{
+	struct sn_qp *qp = to_sn_qp(id->cm.qp);
+	uint8_t responder = reads_least(reads_or_most(param->responder_resources),
+					id->responder_resources);
+	uint8_t initiator = reads_least(reads_or_most(param->initiator_depth), id->initiator_depth);
+	struct sn_attach attach = {
+		.sock = id->sock,
+		.rnr_retry = param->rnr_retry_count,
+		.min_rnr_timer = param->min_rnr_timer,
+		.reads_max = initiator,
+	};
+	struct link_message message;
+	int fd;
+	int ret;
+
+	ret = link_create(&attach.shared, &fd);
+	if (ret)
+		return ret;
+	ret = sn_qp_attach(qp, &attach);
+	if (ret) {
+		link_unmap(attach.shared);
+		goto close_fd;
+	}
+	id->responder_resources = responder;
+	id->initiator_depth = initiator;
+	message_fill(&message, LINK_MESSAGE_ACCEPT, param->private_data, param->private_len);
+	message.qp_num = qp->verbs.qp_num;
+	message.responder_resources = responder;
+	message.initiator_depth = initiator;
+	/* If the peer is gone, watching its socket tells in a moment. */
+	link_send(id->sock, &message, fd);
+	sn_qp_announce(qp);
+close_fd:
+	close(fd);
+	return ret;
+}
+
+int sn_accept(struct cm_id *cm, const struct cm_param *param)
+{
+	struct sn_id *id = to_sn_id(cm);
+	struct sn_cm_channel *channel = sn_id_channel(id);
+	int ret = fault_check(FAULT_accept, id->ctx);
+
+	if (!ret)
+		ret = param_check(param, CM_PRIVATE_MAX_ACCEPT);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&channel->lock);
+	if (id->state != SN_ID_REQUESTED || !cm->qp)
+		ret = -EINVAL;
+	if (!ret)
+		ret = do_accept_join(id, param);
+	if (!ret) {
+		id->state = SN_ID_ACCEPTED;
+		do_sn_id_set_timer(id, &id->deadline_ns, SN_HANDSHAKE_MS);
+		ret = do_sn_id_watch(id, EPOLLIN | EPOLLRDHUP);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
+}
+
+int sn_reject(struct cm_id *cm, const void *private_data, uint8_t private_len)
+{
+	struct sn_id *id = to_sn_id(cm);
+	struct sn_cm_channel *channel = sn_id_channel(id);
+	struct link_message message;
+	int ret = fault_check(FAULT_reject, id->ctx);
+
+	if (ret)
+		return ret;
+	if (private_len > CM_PRIVATE_MAX_REJECT || (private_len && !private_data))
+		return -EINVAL;
+	pthread_mutex_lock(&channel->lock);
+	if (id->state != SN_ID_REQUESTED) {
+		ret = -EINVAL;
+	} else {
+		message_fill(&message, LINK_MESSAGE_REJECT, private_data, private_len);
+		link_send(id->sock, &message, -1); /* a peer that is gone needs no answer */
+		id->state = SN_ID_DONE;
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
+}

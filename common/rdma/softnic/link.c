@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* The shared memory and the socket of a connection: link.h says who may trust what. */
+#include "common/rdma/softnic/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+#define LINK_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int link_map_fd(struct link_shared **shared, int fd)
+{
+	void *addr = mmap(NULL, LINK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (addr == MAP_FAILED) {
+		int err = errno;
+
+		log_error("softnic: can't map the memory of a connection (%zu bytes): %m",
+			  LINK_BYTES);
+		return -err;
+	}
+	*shared = addr;
+	return 0;
+}
+
+int link_create(struct link_shared **shared, int *fd)
+{
+	int ret;
+
+	*fd = memfd_create("softnic", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0) {
+		ret = -errno;
+		log_error("softnic: can't make the memory of a connection: %m%s",
+			  ret == -EMFILE ? "; raise the limit of open files" : "");
+		return ret;
+	}
+	if (ftruncate(*fd, LINK_BYTES) || fcntl(*fd, F_ADD_SEALS, LINK_SEALS)) {
+		ret = -errno;
+		log_error("softnic: can't size and seal the memory of a connection: %m");
+		goto close_fd;
+	}
+	ret = link_map_fd(shared, *fd);
+	if (ret)
+		goto close_fd;
+	return 0;
+
+close_fd:
+	close(*fd);
+	*fd = -1;
+	return ret;
+}
+
+int link_map(struct link_shared **shared, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || (seals & LINK_SEALS) != LINK_SEALS || fstat(fd, &st) ||
+	    st.st_size != (off_t)LINK_BYTES) {
+		log_error(
+			"softnic: the server passed memory that is not a connection's (seals %#x)",
+			(unsigned int)seals);
+		return -EPROTO;
+	}
+	return link_map_fd(shared, fd);
+}
+
+void link_unmap(struct link_shared *shared)
+{
+	if (shared)
+		munmap(shared, LINK_BYTES);
+}
+
+bool link_file_safe(int seals)
+{
+	return seals >= 0 && (seals & F_SEAL_SHRINK) &&
+	       (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
+}
+
+int link_send(int sock, const struct link_message *message, int fd)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	if (sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Keeps the one file that may come with a message and closes what else the kernel let through. */
+static int link_take_fd(struct msghdr *msg)
+{
+	struct cmsghdr *c;
+	int kept = -1;
+
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t count, i;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (kept < 0)
+				kept = fd;
+			else
+				close(fd);
+		}
+	}
+	return kept;
+}
+
+int link_receive(int sock, struct link_message *message, int *fd)
+{
+	struct iovec iov = { .iov_base = message, .iov_len = sizeof(*message) };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t got;
+
+	if (fd) {
+		*fd = -1;
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+	}
+	memset(message, 0, sizeof(*message));
+	got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (got < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	if (fd)
+		*fd = link_take_fd(&msg);
+	return (int)got;
+}
+
+void link_wake(int sock)
+{
+	static const char byte = 1;
+
+	/* EAGAIN: the peer has that many wake-ups waiting already. EPIPE: it is gone. */
+	(void)!send(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool link_hung_up(int sock)
+{
+	struct pollfd pfd = { .fd = sock, .events = POLLRDHUP };
+
+	return poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}

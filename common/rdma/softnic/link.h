@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the two ends of a softnic connection share: one memfd of a header page and four rings, and
+ * the messages on their socket. The ends may be of different builds, so the layout has a version,
+ * checked when they connect.
+ *
+ * Each end writes its own struct link_side and reads the other's; each end produces a ring of
+ * requests (SENDs and READ requests) and a ring of responses (what its peer's READs asked for).
+ * Responses have a ring of their own because a request may have to wait for a receive, and a READ
+ * must not wait behind it.
+ *
+ * THE PEER IS NOT TRUSTED. It can write all of this at any time, our side included. So what we own
+ * is kept privately and only ever stored here, what the peer owns is read once and then checked, and
+ * a word that is lost or forged can cost nobody but the two ends of this connection.
+ */
+#ifndef KVD_COMMON_SOFTNIC_LINK_H
+#define KVD_COMMON_SOFTNIC_LINK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/rdma/softnic/ring.h"
+
+#define LINK_MAGIC 0x6b76646eu /* "kvdn" */
+#define LINK_VERSION 1
+
+#define LINK_GRANTS_MAX 16 /* files that a peer can map over one connection */
+
+/* What made a side fail, for the peer's oldest work request that this side has not acknowledged. */
+enum link_error {
+	LINK_ERROR_NONE,
+	LINK_ERROR_GONE,      /* the queue pair is in error or destroyed: no answer will come */
+	LINK_ERROR_TOO_LONG,  /* your SEND was longer than the receive it met */
+	LINK_ERROR_OPERATION, /* your SEND met a receive that could not be written */
+	LINK_ERROR_ACCESS,    /* I asked for memory that you don't let me read */
+};
+
+/* What the owner of a side wants to be woken for, with a byte on the socket. */
+enum link_wake {
+	LINK_WAKE_EVENT = 1 << 0, /* a request, a response, an error */
+	LINK_WAKE_ACK = 1 << 1,	  /* a SEND of mine was acknowledged */
+	LINK_WAKE_ROOM = 1 << 2,  /* a ring of mine has more room */
+};
+
+/*
+ * One end's words. Every change of the first line is followed by a change of @bell, so that the peer
+ * has one word to watch. Each end's lines are written by that end alone, except @wake, which the
+ * peer sets to 0 when it wakes us.
+ */
+struct link_side {
+	_Atomic uint32_t bell;
+	_Atomic uint32_t request_head;	/* of the requests I produce */
+	_Atomic uint32_t request_tail;	/* of the requests you produce */
+	_Atomic uint32_t response_head; /* of the responses I produce */
+	_Atomic uint32_t response_tail; /* of the responses you produce */
+	_Atomic uint32_t acked;		/* your SENDs that are in a receive buffer */
+	_Atomic uint32_t rnr_count; /* how often your next SEND found no receive; under rnr_send */
+	_Atomic uint32_t rnr_send;  /* which one that is: the value of acked when it waited */
+	_Atomic uint32_t error;	    /* enum link_error */
+	_Atomic uint32_t closed;    /* 1: disconnected in good order */
+	_Atomic uint32_t serves;    /* 1: I have memory you may read that is not in granted[] */
+	uint32_t pad0[5];
+
+	_Atomic uint32_t wake; /* enum link_wake */
+	uint32_t pad1[15];
+
+	_Atomic uint32_t granted[LINK_GRANTS_MAX]; /* rkeys of the files I passed; 0 = taken back */
+};
+
+_Static_assert(offsetof(struct link_side, wake) == 64, "a line of its own");
+_Static_assert(offsetof(struct link_side, granted) == 128, "a line of its own");
+_Static_assert(sizeof(struct link_side) == 192, "layout is shared");
+
+#define LINK_PASSIVE 0 /* the side that accepted */
+#define LINK_ACTIVE 1  /* the side that connected */
+
+struct link_shared {
+	struct link_side side[2];
+	uint8_t pad[4096 - 2 * sizeof(struct link_side)];
+	uint8_t request[2][RING_BYTES];
+	uint8_t response[2][RING_BYTES];
+};
+
+#define LINK_BYTES sizeof(struct link_shared)
+
+_Static_assert(offsetof(struct link_shared, request) == 4096, "layout is shared");
+_Static_assert(sizeof(struct link_shared) == 4096 + 4 * RING_BYTES, "layout is shared");
+
+/* A record of a request ring. */
+enum link_opcode {
+	LINK_SEND = 1, /* a piece of a SEND */
+	LINK_SEND_SOLICITED,
+	LINK_READ, /* followed by struct link_read */
+};
+
+struct link_request {
+	uint8_t opcode;
+	uint8_t reserved[3];
+	uint32_t length; /* bytes that follow in this record */
+	uint32_t total;	 /* SEND: bytes of the whole message */
+	uint32_t reserved2;
+};
+
+struct link_read {
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t length;
+};
+
+/* A record of a response ring: the next piece of the oldest READ that is not finished. */
+struct link_response {
+	uint32_t status; /* 0, or 1: access refused */
+	uint32_t length; /* bytes that follow */
+	uint32_t reserved[2];
+};
+
+_Static_assert(sizeof(struct link_request) == 16, "layout is shared");
+_Static_assert(sizeof(struct link_read) == 16, "layout is shared");
+_Static_assert(sizeof(struct link_response) == 16, "layout is shared");
+
+#define LINK_PIECE_MAX (4096u - 16u) /* bytes of a message in one record: two of them fill a ring */
+#define LINK_PIECE_MIN 1024u /* a message that does not fit waits for so much room at least */
+
+/* A message on the socket; one byte alone is a wake-up. */
+enum link_message_type {
+	LINK_MESSAGE_CONNECT = 1,
+	LINK_MESSAGE_ACCEPT, /* carries the memfd */
+	LINK_MESSAGE_REJECT,
+	LINK_MESSAGE_READY, /* the connecting side mapped the memfd */
+	LINK_MESSAGE_GRANT, /* carries the file */
+};
+
+#define LINK_PRIVATE_MAX 196
+
+struct link_message {
+	uint32_t magic;
+	uint16_t version;
+	uint8_t type;
+	uint8_t private_len;
+	uint32_t qp_num;
+	uint8_t responder_resources;
+	uint8_t initiator_depth;
+	uint8_t grant_slot;
+	uint8_t reserved8;
+	uint32_t grant_rkey;
+	uint32_t reserved;
+	uint64_t grant_addr;
+	uint64_t grant_length;
+	uint64_t grant_offset;
+	uint8_t private_data[LINK_PRIVATE_MAX];
+	uint8_t pad[4];
+};
+
+_Static_assert(sizeof(struct link_message) == 248, "layout is shared");
+
+/* Makes the memory of a connection; @fd is to be passed to the peer and closed. */
+int link_create(struct link_shared **shared, int *fd);
+
+/* Maps what the peer passed, after checking that it can't shrink. */
+int link_map(struct link_shared **shared, int fd);
+
+void link_unmap(struct link_shared *shared);
+
+/* Whether a file with these seals can be mapped from someone else: never written, never shorter. */
+bool link_file_safe(int seals);
+
+/* Sends one message, with the file @fd if that is not -1. Never blocks. */
+int link_send(int sock, const struct link_message *message, int fd);
+
+/*
+ * Takes the next message: its length, 0 at the end of the connection, or a negative errno (-EAGAIN:
+ * nothing there). *@fd is the file that came with it or -1; files are refused where @fd is NULL.
+ */
+int link_receive(int sock, struct link_message *message, int *fd);
+
+/* Wakes the peer, which waits on its end of the socket. Never blocks. */
+void link_wake(int sock);
+
+/* True once the peer has closed its end or died. */
+bool link_hung_up(int sock);
+
+/*
+ * Publishing and watching. The two pairs that must not pass each other: we store bell, then load the
+ * peer's wake; the peer stores wake, then loads our bell. All four are sequentially consistent, so
+ * either we see that it wants to be woken or it sees what we published.
+ */
+static inline void side_publish(struct link_side *mine, uint32_t bell)
+{
+	atomic_store_explicit(&mine->bell, bell, memory_order_seq_cst);
+}
+
+/* Whether the peer wants to be woken for any of @events; it then is told only once. */
+static inline bool side_take_wake(struct link_side *theirs, uint32_t events)
+{
+	if (!(atomic_load_explicit(&theirs->wake, memory_order_seq_cst) & events))
+		return false;
+	return atomic_exchange_explicit(&theirs->wake, 0, memory_order_seq_cst) & events;
+}
+
+static inline void side_arm(struct link_side *mine, uint32_t events)
+{
+	atomic_store_explicit(&mine->wake, events, memory_order_seq_cst);
+}
+
+/* Stops wake-ups; true if one is on its way already. */
+static inline bool side_disarm(struct link_side *mine)
+{
+	return atomic_exchange_explicit(&mine->wake, 0, memory_order_seq_cst) == 0;
+}
+
+static inline uint32_t side_bell(const struct link_side *theirs)
+{
+	return atomic_load_explicit(&theirs->bell, memory_order_seq_cst);
+}
+
+/* A word of the first line: everything that was written before it is there too. */
+static inline uint32_t side_load(const _Atomic uint32_t *word)
+{
+	return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static inline void side_store(_Atomic uint32_t *word, uint32_t value)
+{
+	atomic_store_explicit(word, value, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory registrations: the table that checks every key, and the seals on files that peers map.
+ *
+ * A key is the slot in the table and, above it, a tag that grows with each registration, so a key
+ * comes back after a million registrations at the earliest. lkey and rkey are the same number.
+ *
+ * The table is read without a lock for local keys: a registration must not go away while requests
+ * that name it are under way, as with any device. For keys that come from a peer, which keeps to no
+ * rule, it is read under mr_lock.
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+#define MR_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+#define MR_SLOT_BITS 12
+#define MR_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE)
+
+_Static_assert(SN_MR_MAX == 1 << MR_SLOT_BITS, "the slot is part of the key");
+
+static int mr_check(const struct device_mem *mem, int access)
+{
+	if (access & ~MR_ALLOWED) {
+		log_error("softnic: can't register memory with access %#x: softnic never writes a "
+			  "peer's memory; use LOCAL_WRITE and REMOTE_READ only",
+			  (unsigned int)access);
+		return -EINVAL;
+	}
+	if (!mem->addr || !mem->length || (uintptr_t)mem->addr + mem->length < mem->length)
+		return -EINVAL;
+	return 0;
+}
+
+/* Makes sure that peers can neither write the file nor see it shrink under their mapping. */
+static int mr_seal(int fd, const struct device_mem *mem)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	int ret;
+
+	if (seals < 0)
+		goto fail;
+	if (!link_file_safe(seals) && fcntl(fd, F_ADD_SEALS, MR_SEALS))
+		goto fail;
+	if (fstat(fd, &st))
+		goto fail;
+	if (mem->fd_offset > (uint64_t)st.st_size ||
+	    mem->length > (uint64_t)st.st_size - mem->fd_offset) {
+		log_error("softnic: can't register %zu bytes at %llu of a file of %lld bytes",
+			  mem->length, (unsigned long long)mem->fd_offset, (long long)st.st_size);
+		return -EINVAL;
+	}
+	return 0;
+
+fail:
+	ret = -errno;
+	log_error(
+		"softnic: can't seal the file behind %zu bytes of memory: %m; it has to be a memfd "
+		"made with MFD_ALLOW_SEALING",
+		mem->length);
+	return ret;
+}
+
+static int mr_take_file(struct sn_mr *mr, const struct device_mem *mem)
+{
+	int ret;
+
+	mr->fd = -1;
+	if (mem->fd < 0 || !(mr->access & IBV_ACCESS_REMOTE_READ))
+		return 0;
+	ret = mr_seal(mem->fd, mem);
+	if (ret)
+		return ret;
+	mr->fd = fcntl(mem->fd, F_DUPFD_CLOEXEC, 0);
+	if (mr->fd < 0) {
+		ret = -errno;
+		log_error("softnic: can't keep the file behind registered memory: %m");
+		return ret;
+	}
+	mr->fd_offset = mem->fd_offset;
+	return 0;
+}
+
+/* Finds a free slot, starting behind the last one given out. ctx->lock is held. */
+static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
+{
+	uint32_t i;
+
+	for (i = 0; i < SN_MR_MAX; i++) {
+		uint32_t slot = (ctx->mr_next + i) % SN_MR_MAX;
+
+		if (atomic_load_explicit(&ctx->mrs[slot], memory_order_relaxed))
+			continue;
+		ctx->mr_next = slot + 1;
+		if (++ctx->mr_tag >= 1u << (32 - MR_SLOT_BITS))
+			ctx->mr_tag = 1;
+		mr->verbs.lkey = ctx->mr_tag << MR_SLOT_BITS | slot;
+		mr->verbs.rkey = mr->verbs.lkey;
+		mr->verbs.handle = slot;
+		pthread_mutex_lock(&ctx->mr_lock);
+		atomic_store_explicit(&ctx->mrs[slot], mr, memory_order_release);
+		pthread_mutex_unlock(&ctx->mr_lock);
+		return 0;
+	}
+	return -ENOMEM;
+}
+
+/* Tells the peers of a PD what changed. ctx->lock is held. */
+static void do_mr_announce(struct sn_context *ctx, const struct ibv_pd *pd)
+{
+	struct sn_qp *qp;
+
+	TAILQ_FOREACH(qp, &ctx->qps, in_context)
+		if (qp->verbs.pd == pd)
+			do_sn_grants_update(qp);
+}
+
+int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **out)
+{
+	struct sn_context *ctx = to_sn_context(pd->context);
+	struct sn_mr *mr;
+	int ret;
+
+	ret = fault_check(FAULT_reg_mr, ctx);
+	if (ret)
+		return ret;
+	ret = mr_check(mem, access);
+	if (ret)
+		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_MR);
+	if (ret)
+		return ret;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr) {
+		ret = -ENOMEM;
+		goto remove_object;
+	}
+	mr->verbs.context = pd->context;
+	mr->verbs.pd = pd;
+	mr->verbs.addr = mem->addr;
+	mr->verbs.length = mem->length;
+	mr->access = access;
+	ret = mr_take_file(mr, mem);
+	if (ret)
+		goto free_mr;
+	pthread_mutex_lock(&ctx->lock);
+	ret = do_mr_publish(ctx, mr);
+	if (!ret && (access & IBV_ACCESS_REMOTE_READ))
+		do_mr_announce(ctx, pd);
+	pthread_mutex_unlock(&ctx->lock);
+	if (ret)
+		goto close_fd;
+	*out = &mr->verbs;
+	return 0;
+
+close_fd:
+	if (mr->fd >= 0)
+		close(mr->fd);
+free_mr:
+	free(mr);
+remove_object:
+	sn_object_remove(ctx, SN_OBJECT_MR);
+	return ret;
+}
+
+void sn_dereg_mr(struct ibv_mr *verbs)
+{
+	struct sn_mr *mr = verbs ? sn_container(verbs, struct sn_mr, verbs) : NULL;
+	struct sn_context *ctx;
+
+	if (!mr)
+		return;
+	ctx = to_sn_context(verbs->context);
+	pthread_mutex_lock(&ctx->lock);
+	pthread_mutex_lock(&ctx->mr_lock);
+	atomic_store_explicit(&ctx->mrs[verbs->handle], NULL, memory_order_release);
+	pthread_mutex_unlock(&ctx->mr_lock);
+	if (mr->access & IBV_ACCESS_REMOTE_READ)
+		do_mr_announce(ctx, verbs->pd);
+	pthread_mutex_unlock(&ctx->lock);
+	sn_object_remove(ctx, SN_OBJECT_MR);
+	if (mr->fd >= 0)
+		close(mr->fd);
+	free(mr);
+}
+
+struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd, uint32_t key,
+			 uint64_t addr, uint64_t length, int access)
+{
+	struct sn_mr *mr = atomic_load_explicit(&ctx->mrs[key % SN_MR_MAX], memory_order_acquire);
+	uint64_t start;
+
+	if (!mr || mr->verbs.lkey != key || mr->verbs.pd != pd || (mr->access & access) != access)
+		return NULL;
+	start = (uintptr_t)mr->verbs.addr;
+	if (addr < start || addr - start > mr->verbs.length ||
+	    length > mr->verbs.length - (addr - start))
+		return NULL;
+	return mr;
+}
+
+bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		if (sges[i].length && !sn_mr_find(qp->ctx, qp->verbs.pd, sges[i].lkey, sges[i].addr,
+						  sges[i].length, access))
+			return false;
+	return true;
+}

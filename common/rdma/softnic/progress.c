@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one function that moves a connection on: it takes what the peer published, does what can be
+ * done, and publishes the outcome; and going to sleep and being woken.
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+/* IBTA's codes for the RNR NAK timer, in units of 10 us. */
+static const uint32_t rnr_timer_10us[32] = {
+	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+uint64_t sn_rnr_timer_ns(uint8_t code)
+{
+	return rnr_timer_10us[code & 31] * 10000ull;
+}
+
+/* Where the peer stands; -EPROTO if it can't stand there. */
+static int do_qp_take_positions(struct sn_qp *qp, struct link_side *theirs)
+{
+	uint32_t acked = side_load(&theirs->acked);
+
+	if (ring_in_update(&qp->request_in, side_load(&theirs->request_head)) ||
+	    ring_in_update(&qp->response_in, side_load(&theirs->response_head)) ||
+	    ring_out_update(&qp->request_out, side_load(&theirs->request_tail)) ||
+	    ring_out_update(&qp->response_out, side_load(&theirs->response_tail)))
+		return -EPROTO;
+	return do_sn_send_acked(qp, acked);
+}
+
+/* The message at the head of our ring waits for a receive at the peer: for too long? */
+static bool do_qp_rnr_exceeded(struct sn_qp *qp, struct link_side *theirs)
+{
+	return qp->rnr_retry < 7 && qp->sq.done != qp->sq.posted &&
+	       side_load(&theirs->rnr_send) == qp->sq.acked &&
+	       side_load(&theirs->rnr_count) > qp->rnr_retry;
+}
+
+/* What the peer says of its own end. Its messages from before were taken. */
+static void do_qp_take_verdict(struct sn_qp *qp, struct link_side *theirs)
+{
+	switch (side_load(&theirs->error)) {
+	case LINK_ERROR_NONE:
+		break;
+	case LINK_ERROR_TOO_LONG:
+		do_sn_qp_error(qp, IBV_WC_REM_INV_REQ_ERR, LINK_ERROR_GONE);
+		return;
+	case LINK_ERROR_OPERATION:
+		do_sn_qp_error(qp, IBV_WC_REM_OP_ERR, LINK_ERROR_GONE);
+		return;
+	case LINK_ERROR_ACCESS:
+		sn_async_push(qp->ctx, &(struct device_async_event){
+					       .type = IBV_EVENT_QP_ACCESS_ERR,
+					       .qp = &qp->verbs,
+				       });
+		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+		return;
+	default:
+		/* As on a wire: who does not ask does not learn that nobody answers. */
+		if (qp->sq.done != qp->sq.posted) {
+			do_sn_qp_error(qp, IBV_WC_RETRY_EXC_ERR, LINK_ERROR_GONE);
+			return;
+		}
+	}
+	if (side_load(&theirs->closed))
+		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+	else if (do_qp_rnr_exceeded(qp, theirs))
+		do_sn_qp_error(qp, IBV_WC_RNR_RETRY_EXC_ERR, LINK_ERROR_GONE);
+}
+
+/* Fault plan: what is new has to wait. True if it still does. */
+static bool do_qp_held(struct sn_qp *qp)
+{
+	uint64_t now = sn_now_ns(CLOCK_MONOTONIC);
+
+	if (!qp->hold_until_ns)
+		qp->hold_until_ns = now + fault_delay_ns();
+	if (now < qp->hold_until_ns)
+		return true;
+	qp->hold_until_ns = 0;
+	return false;
+}
+
+void do_sn_qp_progress(struct sn_qp *qp)
+{
+	struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	uint32_t bell;
+
+	if (!theirs)
+		return;
+	bell = side_bell(theirs);
+	if (fault_on() && qp->verbs.state == IBV_QPS_RTS && do_qp_held(qp)) {
+		atomic_store_explicit(&qp->attention, true, memory_order_relaxed);
+		return;
+	}
+	atomic_store_explicit(&qp->seen_bell, bell, memory_order_relaxed);
+	if (qp->verbs.state != IBV_QPS_RTS)
+		return;
+	if (atomic_load_explicit(&qp->ctx->dead, memory_order_relaxed)) {
+		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+		return;
+	}
+	if (do_qp_take_positions(qp, theirs)) {
+		do_sn_qp_broken(qp, "moved a ring or a counter to where it can't be");
+		return;
+	}
+	if (do_sn_send_responses(qp)) {
+		do_sn_qp_broken(qp, "answered a READ that nobody asked for");
+		return;
+	}
+	do_sn_send_complete(qp);
+	do_sn_send_push(qp);
+	do_sn_send_complete(qp);
+	/* A peer in error gave up on its requests; one that disconnected in good order did not. */
+	if (!side_load(&theirs->error) && do_sn_recv_requests(qp)) {
+		do_sn_qp_broken(qp, "sent a malformed request");
+		return;
+	}
+	if (qp->verbs.state == IBV_QPS_RTS)
+		do_qp_take_verdict(qp, theirs);
+	atomic_store_explicit(&qp->attention,
+			      qp->verbs.state == IBV_QPS_RTS && qp->incoming.waiting,
+			      memory_order_relaxed);
+	do_sn_qp_publish(qp);
+}
+
+void do_sn_qp_publish(struct sn_qp *qp)
+{
+	struct link_side *mine = qp->mine;
+
+	if (!qp->changed || !mine)
+		return;
+	side_store(&mine->request_head, qp->request_out.head);
+	side_store(&mine->request_tail, qp->request_in.tail);
+	side_store(&mine->response_head, qp->response_out.head);
+	side_store(&mine->response_tail, qp->response_in.tail);
+	side_store(&mine->acked, qp->acked);
+	side_publish(mine, ++qp->bell);
+	if (side_take_wake(atomic_load_explicit(&qp->theirs, memory_order_relaxed), qp->changed))
+		link_wake(qp->sock);
+	qp->changed = 0;
+}
+
+uint32_t do_sn_qp_wanted(const struct sn_qp *qp)
+{
+	uint32_t wanted = LINK_WAKE_EVENT;
+	uint32_t i;
+
+	if (qp->sq.pushed != qp->sq.posted)
+		wanted |= LINK_WAKE_ROOM | LINK_WAKE_ACK;
+	if (qp->serving.active)
+		wanted |= LINK_WAKE_ROOM;
+	for (i = qp->sq.done; i != qp->sq.pushed && !(wanted & LINK_WAKE_ACK); i++)
+		if (qp->sq.wrs[i & qp->sq.mask].signaled)
+			wanted |= LINK_WAKE_ACK;
+	return wanted;
+}
+
+bool do_sn_qp_arm(struct sn_qp *qp)
+{
+	struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	unsigned int round;
+
+	if (!theirs)
+		return true;
+	if (qp->wake_due)
+		do_sn_qp_drain(qp);
+	qp->rearm = false;
+	for (round = 0; round < SN_ARM_ROUNDS; round++) {
+		qp->armed = do_sn_qp_wanted(qp);
+		side_arm(qp->mine, qp->armed);
+		if (side_bell(theirs) == atomic_load_explicit(&qp->seen_bell, memory_order_relaxed))
+			return true;
+		do_sn_qp_progress(qp);
+		if (qp->hold_until_ns)
+			return true; /* the fault plan's clock will wake us */
+	}
+	if (qp->send_cq->channel)
+		sn_channel_timer(qp->send_cq->channel, 1);
+	if (qp->recv_cq->channel)
+		sn_channel_timer(qp->recv_cq->channel, 1);
+	return false;
+}
+
+void do_sn_qp_disarm(struct sn_qp *qp)
+{
+	if (!qp->armed)
+		return;
+	qp->armed = 0;
+	if (side_disarm(qp->mine))
+		qp->wake_due = true;
+}
+
+/* Takes the wake-ups, and what else came, off the socket. */
+void do_sn_qp_drain(struct sn_qp *qp)
+{
+	struct link_message message;
+	unsigned int count;
+	int fd = -1;
+	int got;
+
+	qp->wake_due = false;
+	if (!qp->established)
+		return;
+	for (count = 0; count < SN_DRAIN_MAX; count++) {
+		got = link_receive(qp->sock, &message, qp->is_active ? &fd : NULL);
+		if (got <= 0)
+			return;
+		if (qp->is_active && got == sizeof(message) && fd >= 0)
+			do_sn_grant_take(qp, &message, fd);
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+}
+
+uint64_t do_sn_qp_timer_ns(const struct sn_qp *qp)
+{
+	uint64_t rnr_ns;
+
+	if (qp->hold_until_ns)
+		return SN_RNR_SLEEP_NS;
+	if (!qp->incoming.waiting)
+		return 0;
+	rnr_ns = sn_rnr_timer_ns(qp->min_rnr_timer);
+	return rnr_ns > SN_RNR_SLEEP_NS ? rnr_ns : SN_RNR_SLEEP_NS;
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/* Queue pairs: made, joined to a peer, moved to the error state, destroyed. */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "common/util/log.h"
+
+#define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+#define QP_NUM_MASK 0xffffffu
+#define QP_MASK (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
+
+static int qp_check(const struct ibv_qp_init_attr *attr, int access)
+{
+	const struct ibv_qp_cap *cap = &attr->cap;
+
+	if (attr->qp_type != IBV_QPT_RC)
+		return -EOPNOTSUPP;
+	if (access & ~QP_ACCESS) {
+		log_error(
+			"softnic: can't make a queue pair with access %#x: softnic never writes a "
+			"peer's memory; use LOCAL_WRITE and REMOTE_READ only",
+			(unsigned int)access);
+		return -EINVAL;
+	}
+	if (!attr->send_cq || !attr->recv_cq || cap->max_send_wr > SN_WR_MAX ||
+	    cap->max_recv_wr > SN_WR_MAX || cap->max_send_sge > SN_SGE_MAX ||
+	    cap->max_recv_sge > SN_SGE_MAX || cap->max_inline_data > SN_INLINE_MAX) {
+		log_error(
+			"softnic: can't make a queue pair of %u+%u requests, %u+%u pieces, %u bytes "
+			"inline: %d, %d and %d are the most",
+			cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
+			cap->max_inline_data, SN_WR_MAX, SN_SGE_MAX, SN_INLINE_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int qp_alloc_queues(struct sn_qp *qp)
+{
+	struct sn_send_queue *sq = &qp->sq;
+	uint32_t slots = sn_round_up(qp->cap.max_send_wr);
+
+	sq->mask = slots - 1;
+	sq->stride = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
+	sq->wrs = calloc(slots, sizeof(*sq->wrs));
+	sq->sges = calloc((size_t)slots * sq->stride, sizeof(*sq->sges));
+	sq->inline_data = calloc(slots, qp->cap.max_inline_data ? qp->cap.max_inline_data : 1);
+	if (!sq->wrs || !sq->sges || !sq->inline_data)
+		return -ENOMEM;
+	if (qp->srq)
+		return 0;
+	return sn_recv_queue_init(&qp->rq, qp->cap.max_recv_wr, qp->cap.max_recv_sge);
+}
+
+static void qp_free(struct sn_qp *qp)
+{
+	sn_recv_queue_release(&qp->rq);
+	free(qp->sq.inline_data);
+	free(qp->sq.sges);
+	free(qp->sq.wrs);
+	pthread_mutex_destroy(&qp->lock);
+	free(qp);
+}
+
+static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
+		    const struct ibv_qp_init_attr *attr, int access)
+{
+	unsigned int i;
+
+	pthread_mutex_init(&qp->lock, NULL);
+	qp->ctx = ctx;
+	qp->send_cq = to_sn_cq(attr->send_cq);
+	qp->recv_cq = to_sn_cq(attr->recv_cq);
+	qp->srq = attr->srq ? to_sn_srq(attr->srq) : NULL;
+	qp->cap = attr->cap;
+	qp->signal_all = attr->sq_sig_all;
+	qp->access = access;
+	qp->sock = -1;
+	qp->reads_max = SN_READS_MAX;
+	qp->member_count = qp->send_cq == qp->recv_cq ? 1 : 2;
+	for (i = 0; i < qp->member_count; i++)
+		qp->members[i].qp = qp;
+	qp->verbs = (struct ibv_qp){
+		.context = &ctx->verbs,
+		.qp_context = attr->qp_context,
+		.pd = pd,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.state = IBV_QPS_INIT,
+		.qp_type = IBV_QPT_RC,
+	};
+	if (qp->srq)
+		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+}
+
+/* Numbers have 24 bits: one that has come round may be in use. ctx->lock is held. */
+static uint32_t do_qp_number(struct sn_context *ctx)
+{
+	const struct sn_qp *qp;
+	uint32_t number;
+
+	do {
+		number = ctx->qp_num_next++ & QP_NUM_MASK;
+		if (ctx->qp_num_next <= QP_NUM_MASK)
+			return number;
+		TAILQ_FOREACH(qp, &ctx->qps, in_context)
+			if (qp->verbs.qp_num == number)
+				break;
+	} while (qp || number < 2); /* 0 and 1 are special on InfiniBand */
+	return number;
+}
+
+static void qp_enlist(struct sn_qp *qp)
+{
+	struct sn_context *ctx = qp->ctx;
+
+	pthread_mutex_lock(&ctx->lock);
+	qp->verbs.qp_num = do_qp_number(ctx);
+	TAILQ_INSERT_TAIL(&ctx->qps, qp, in_context);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+static void qp_delist(struct sn_qp *qp)
+{
+	pthread_mutex_lock(&qp->ctx->lock);
+	TAILQ_REMOVE(&qp->ctx->qps, qp, in_context);
+	pthread_mutex_unlock(&qp->ctx->lock);
+}
+
+int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
+{
+	struct sn_context *ctx = to_sn_context(pd->context);
+	struct sn_qp *qp;
+	int ret;
+
+	ret = fault_check(FAULT_create_qp, ctx);
+	if (ret)
+		return ret;
+	ret = qp_check(attr, access);
+	if (ret)
+		return ret;
+	ret = sn_object_add(ctx, SN_OBJECT_QP);
+	if (ret)
+		return ret;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp) {
+		ret = -ENOMEM;
+		goto remove_object;
+	}
+	qp_init(qp, ctx, pd, attr, access);
+	ret = qp_alloc_queues(qp);
+	if (ret)
+		goto free_qp;
+	qp_enlist(qp);
+	ret = sn_id_set_qp(id, qp);
+	if (ret)
+		goto delist_qp;
+	attr->cap = qp->cap;
+	return 0;
+
+delist_qp:
+	qp_delist(qp);
+free_qp:
+	qp_free(qp);
+remove_object:
+	sn_object_remove(ctx, SN_OBJECT_QP);
+	return ret;
+}
+
+static void qp_leave_cqs(struct sn_qp *qp)
+{
+	if (!qp->attached)
+		return;
+	if (qp->send_cq->channel)
+		sn_channel_unwatch(qp->send_cq->channel, qp->sock);
+	if (qp->recv_cq->channel && qp->recv_cq->channel != qp->send_cq->channel)
+		sn_channel_unwatch(qp->recv_cq->channel, qp->sock);
+	sn_cq_remove(qp->send_cq, &qp->members[0]);
+	if (qp->member_count > 1)
+		sn_cq_remove(qp->recv_cq, &qp->members[1]);
+}
+
+void sn_qp_destroy(struct sn_qp *qp)
+{
+	struct sn_context *ctx = qp->ctx;
+
+	qp_delist(qp);
+	qp_leave_cqs(qp);
+	pthread_mutex_lock(&qp->lock);
+	if (qp->mine && qp->verbs.state != IBV_QPS_ERR) {
+		side_store(&qp->mine->error, LINK_ERROR_GONE);
+		qp->changed |= LINK_WAKE_EVENT;
+		do_sn_qp_publish(qp);
+	}
+	qp->verbs.state = IBV_QPS_ERR;
+	do_sn_grants_release(qp);
+	pthread_mutex_unlock(&qp->lock);
+	sn_cq_forget(qp->send_cq, qp);
+	sn_cq_forget(qp->recv_cq, qp);
+	sn_async_forget(ctx, &qp->verbs);
+	link_unmap(qp->shared);
+	sn_object_remove(ctx, SN_OBJECT_QP);
+	qp_free(qp);
+}
+
+static void do_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
+{
+	struct link_shared *shared = attach->shared;
+	unsigned int me = attach->is_active ? LINK_ACTIVE : LINK_PASSIVE;
+
+	qp->shared = shared;
+	qp->mine = &shared->side[me];
+	qp->sock = attach->sock;
+	qp->is_active = attach->is_active;
+	qp->rnr_retry = attach->rnr_retry;
+	qp->min_rnr_timer = attach->min_rnr_timer;
+	qp->reads_max = attach->reads_max;
+	qp->request_out.data = shared->request[me];
+	qp->response_out.data = shared->response[me];
+	qp->request_in.data = shared->request[!me];
+	qp->response_in.data = shared->response[!me];
+	/* Until it is known which files can be passed, what is asked for is answered. */
+	if (qp->access & IBV_ACCESS_REMOTE_READ)
+		side_store(&qp->mine->serves, 1);
+	qp->verbs.state = IBV_QPS_RTS;
+	atomic_store_explicit(&qp->theirs, &shared->side[!me], memory_order_release);
+}
+
+int sn_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&qp->lock);
+	if (qp->verbs.state != IBV_QPS_INIT || qp->shared)
+		ret = -EINVAL;
+	else
+		do_qp_attach(qp, attach);
+	pthread_mutex_unlock(&qp->lock);
+	if (ret)
+		return ret;
+	sn_cq_add(qp->send_cq, &qp->members[0]);
+	if (qp->member_count > 1)
+		sn_cq_add(qp->recv_cq, &qp->members[1]);
+	pthread_mutex_lock(&qp->lock);
+	qp->attached = true;
+	pthread_mutex_unlock(&qp->lock);
+	return 0;
+}
+
+void sn_qp_announce(struct sn_qp *qp)
+{
+	pthread_mutex_lock(&qp->lock);
+	qp->announced = true;
+	pthread_mutex_unlock(&qp->lock);
+	sn_grants_update(qp);
+}
+
+int sn_qp_establish(struct sn_qp *qp)
+{
+	struct sn_channel *send = qp->send_cq->channel;
+	struct sn_channel *recv = qp->recv_cq->channel;
+	int ret = 0;
+
+	pthread_mutex_lock(&qp->lock);
+	qp->established = true;
+	pthread_mutex_unlock(&qp->lock);
+	if (send)
+		ret = sn_channel_watch(send, qp, qp->sock);
+	if (!ret && recv && recv != send)
+		ret = sn_channel_watch(recv, qp, qp->sock);
+	if (ret)
+		log_error("softnic: queue pair %#x: can't watch its connection: %s",
+			  qp->verbs.qp_num, strerrordesc_np(-ret));
+	return ret;
+}
+
+void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error why)
+{
+	if (qp->verbs.state == IBV_QPS_ERR)
+		return;
+	qp->verbs.state = IBV_QPS_ERR;
+	do_sn_send_complete(qp);
+	do_sn_send_flush(qp, status);
+	do_sn_recv_flush(qp);
+	atomic_store_explicit(&qp->attention, false, memory_order_relaxed);
+	if (qp->mine) {
+		side_store(&qp->mine->error, (uint32_t)why);
+		qp->changed |= LINK_WAKE_EVENT;
+		do_sn_qp_publish(qp);
+	}
+	if (qp->srq)
+		sn_async_push(qp->ctx, &(struct device_async_event){
+					       .type = IBV_EVENT_QP_LAST_WQE_REACHED,
+					       .qp = &qp->verbs,
+				       });
+}
+
+void do_sn_qp_broken(struct sn_qp *qp, const char *what)
+{
+	log_ratelimited(LOG_WARN, 10, "softnic: queue pair %#x: the peer %s; disconnecting it",
+			qp->verbs.qp_num, what);
+	side_store(&qp->mine->closed, 1);
+	do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+	shutdown(qp->sock, SHUT_RDWR);
+}
+
+void sn_qp_disconnect(struct sn_qp *qp)
+{
+	pthread_mutex_lock(&qp->lock);
+	if (qp->mine) {
+		side_store(&qp->mine->closed, 1);
+		qp->changed |= LINK_WAKE_EVENT;
+	}
+	do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_NONE);
+	do_sn_qp_publish(qp);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void do_sn_qp_lost(struct sn_qp *qp)
+{
+	do_sn_qp_progress(qp);
+	do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+}
+
+void sn_qp_lost(struct sn_qp *qp)
+{
+	pthread_mutex_lock(&qp->lock);
+	do_sn_qp_lost(qp);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void sn_qp_drop(struct sn_qp *qp)
+{
+	pthread_mutex_lock(&qp->lock);
+	if (qp->sock >= 0) {
+		shutdown(qp->sock, SHUT_RDWR);
+		do_sn_qp_lost(qp);
+	}
+	pthread_mutex_unlock(&qp->lock);
+}
+
+static int do_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	if (!mask || (mask & ~QP_MASK))
+		return -EINVAL;
+	if ((mask & IBV_QP_STATE) && attr->qp_state != IBV_QPS_ERR &&
+	    attr->qp_state != qp->verbs.state)
+		return -EINVAL; /* the connection management does the rest */
+	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~(unsigned int)QP_ACCESS))
+		return -EINVAL;
+	if ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
+		return -EINVAL;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		qp->access = (int)attr->qp_access_flags;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		qp->min_rnr_timer = attr->min_rnr_timer;
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
+		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+	return 0;
+}
+
+int sn_modify_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int mask)
+{
+	struct sn_qp *qp = to_sn_qp(verbs);
+	int ret = fault_check(FAULT_modify_qp, qp->ctx);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&qp->lock);
+	ret = do_qp_modify(qp, attr, mask);
+	pthread_mutex_unlock(&qp->lock);
+	if (!ret)
+		sn_grants_update(qp);
+	return ret;
+}
+
+int sn_query_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int mask)
+{
+	struct sn_qp *qp = to_sn_qp(verbs);
+	int ret = fault_check(FAULT_query_qp, qp->ctx);
+
+	(void)mask; /* all there is, as libibverbs allows */
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&qp->lock);
+	*attr = (struct ibv_qp_attr){
+		.qp_state = verbs->state,
+		.cur_qp_state = verbs->state,
+		.path_mtu = IBV_MTU_4096,
+		.qp_access_flags = (unsigned int)qp->access,
+		.cap = qp->cap,
+		.max_rd_atomic = qp->reads_max,
+		.max_dest_rd_atomic = SN_READS_MAX,
+		.min_rnr_timer = qp->min_rnr_timer,
+		.port_num = 1,
+		.rnr_retry = qp->rnr_retry,
+	};
+	pthread_mutex_unlock(&qp->lock);
+	return 0;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * READs of files that the peer let us map: a check of key, range and right, and a copy. This is the
+ * path that GETs take, so nothing on it makes a system call but a look at the peer's socket once per
+ * tick of the coarse clock (a peer that was killed leaves its memory behind, and reading on would
+ * return the past).
+ *
+ * Only the side that connected maps files: a server that mapped what clients pass it could be made
+ * to fault on it. What the peer takes back it takes out of granted[], which every READ looks at.
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+/* What one READ of a chain is about to copy. */
+struct read_step {
+	const uint8_t *from;
+	uint32_t length;
+};
+
+void sn_read_copy(void *to, const uint8_t *from, size_t length)
+{
+	if (fault_on())
+		fault_copy(to, from, length);
+	else
+		memcpy(to, from, length);
+}
+
+static void grant_release(struct sn_grant *grant)
+{
+	if (grant->map)
+		munmap(grant->map, grant->map_length);
+	*grant = (struct sn_grant){ .rkey = 0 };
+}
+
+void do_sn_grants_release(struct sn_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 0; i < LINK_GRANTS_MAX; i++)
+		grant_release(&qp->grants[i]);
+}
+
+/* Whether a file can be mapped without fear, and as what. */
+static int grant_check(const struct link_message *message, int fd, uint64_t *unit)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (!link_file_safe(seals) || fstat(fd, &st))
+		return -EPROTO;
+	if (message->grant_slot >= LINK_GRANTS_MAX || !message->grant_rkey ||
+	    !message->grant_length || message->grant_offset > (uint64_t)st.st_size ||
+	    message->grant_length > (uint64_t)st.st_size - message->grant_offset ||
+	    message->grant_addr + message->grant_length < message->grant_addr)
+		return -EPROTO;
+	*unit = (uint64_t)st.st_blksize; /* a page, be it a huge one */
+	if (*unit < 4096 || (*unit & (*unit - 1)))
+		return -EPROTO;
+	return 0;
+}
+
+int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd)
+{
+	struct sn_grant *grant;
+	uint64_t unit, start;
+	size_t length;
+	void *map;
+
+	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
+	    grant_check(message, fd, &unit)) {
+		log_error(
+			"softnic: queue pair %#x: the server passed a file that can't be mapped safely",
+			qp->verbs.qp_num);
+		return -EPROTO;
+	}
+	start = message->grant_offset & ~(unit - 1);
+	length = (size_t)((message->grant_offset - start + message->grant_length + unit - 1) &
+			  ~(unit - 1));
+	map = mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, (off_t)start);
+	if (map == MAP_FAILED) {
+		int err = errno;
+
+		log_error(
+			"softnic: can't map %zu bytes of the server's memory: %m; READs of it will be "
+			"served by the server instead",
+			length);
+		return -err;
+	}
+	grant = &qp->grants[message->grant_slot];
+	grant_release(grant);
+	*grant = (struct sn_grant){
+		.rkey = message->grant_rkey,
+		.addr = message->grant_addr,
+		.length = message->grant_length,
+		.memory = (const uint8_t *)map + (message->grant_offset - start),
+		.map = map,
+		.map_length = length,
+	};
+	return 0;
+}
+
+/* The grant with this key, if it still holds. */
+static struct sn_grant *do_grant_find(struct sn_qp *qp, const struct link_side *theirs,
+				      uint32_t rkey)
+{
+	uint32_t slot = qp->grant_last;
+
+	if (!rkey)
+		return NULL;
+	if (qp->grants[slot].rkey != rkey)
+		for (slot = 0; slot < LINK_GRANTS_MAX && qp->grants[slot].rkey != rkey; slot++)
+			;
+	if (slot == LINK_GRANTS_MAX || side_load(&theirs->granted[slot]) != rkey)
+		return NULL;
+	qp->grant_last = slot;
+	return &qp->grants[slot];
+}
+
+static const uint8_t *grant_at(const struct sn_grant *grant, uint64_t addr, uint64_t length)
+{
+	uint64_t offset = addr - grant->addr;
+
+	if (addr < grant->addr || offset > grant->length || length > grant->length - offset)
+		return NULL;
+	return grant->memory + offset;
+}
+
+static bool side_gone(const struct link_side *theirs)
+{
+	return side_load(&theirs->closed) || side_load(&theirs->error);
+}
+
+/* Whether the peer is alive as far as can be told; asks its socket once per tick. */
+static bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
+{
+	uint64_t tick = sn_now_ns(CLOCK_MONOTONIC_COARSE);
+
+	if (side_gone(theirs))
+		return false;
+	if (tick != qp->tick) {
+		qp->tick = tick;
+		if (link_hung_up(qp->sock)) {
+			do_sn_qp_lost(qp);
+			return false;
+		}
+	}
+	return true;
+}
+
+enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t addr,
+				     uint32_t length, const uint8_t **from)
+{
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	struct sn_grant *grant;
+	bool serves;
+
+	/* A READ of nothing tells whether the peer is there: it goes there. */
+	if (!length || side_gone(theirs))
+		return SN_READ_SERVED;
+	/* First: when the peer says that all it has is passed, it has passed it. */
+	serves = side_load(&theirs->serves);
+	grant = do_grant_find(qp, theirs, rkey);
+	if (!grant && qp->is_active) {
+		do_sn_qp_drain(qp);
+		qp->rearm = true;
+		grant = do_grant_find(qp, theirs, rkey);
+	}
+	if (!grant)
+		return serves ? SN_READ_SERVED : SN_READ_REFUSED;
+	*from = grant_at(grant, addr, length);
+	return *from ? SN_READ_MAPPED : SN_READ_REFUSED;
+}
+
+/* Whether a READ needs nothing but copying. */
+static bool do_read_simple(struct sn_qp *qp, const struct link_side *theirs,
+			   const struct ibv_send_wr *wr, struct read_step *step)
+{
+	struct sn_grant *grant;
+	uint64_t length;
+
+	if (wr->opcode != IBV_WR_RDMA_READ || wr->num_sge < 1 ||
+	    (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
+	    (wr->send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE)))
+		return false;
+	length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
+	if (!length || length > SN_MESSAGE_MAX)
+		return false;
+	grant = do_grant_find(qp, theirs, wr->wr.rdma.rkey);
+	if (!grant)
+		return false;
+	step->from = grant_at(grant, wr->wr.rdma.remote_addr, length);
+	step->length = (uint32_t)length;
+	return step->from &&
+	       sn_sges_valid(qp, wr->sg_list, (uint32_t)wr->num_sge, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void read_prefetch(const struct read_step *step)
+{
+	const uint8_t *line = step->from;
+	const uint8_t *end = line + step->length;
+
+	if (step->length > SN_PREFETCH_LINES * SN_LINE)
+		end = line + SN_PREFETCH_LINES * SN_LINE;
+	line = (const uint8_t *)((uintptr_t)line & ~(uintptr_t)(SN_LINE - 1));
+	for (; line < end; line += SN_LINE)
+		__builtin_prefetch(line);
+}
+
+/* Checks and prefetches up to SN_PREFETCH_CHAIN READs. */
+static unsigned int do_read_plan(struct sn_qp *qp, const struct ibv_send_wr *wr,
+				 struct read_step *steps)
+{
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	uint32_t used = qp->sq.posted - atomic_load_explicit(&qp->sq.freed, memory_order_acquire);
+	unsigned int room = qp->cap.max_send_wr - used;
+	unsigned int count = 0;
+
+	if (room > SN_PREFETCH_CHAIN)
+		room = SN_PREFETCH_CHAIN;
+	for (; wr && count < room; wr = wr->next) {
+		if (!do_read_simple(qp, theirs, wr, &steps[count]))
+			break;
+		if (wr->next || count)
+			read_prefetch(&steps[count]);
+		count++;
+	}
+	return count;
+}
+
+/* One READ; false if its completion killed the CQ. */
+static bool do_read_step(struct sn_qp *qp, const struct ibv_send_wr *wr,
+			 const struct read_step *step)
+{
+	struct sn_cqe cqe;
+
+	if (wr->num_sge == 1)
+		sn_read_copy((void *)(uintptr_t)wr->sg_list[0].addr, step->from, step->length);
+	else
+		sn_sges_read(wr->sg_list, (uint32_t)wr->num_sge, step->from, step->length);
+	qp->sq.posted++;
+	if (!qp->signal_all && !(wr->send_flags & IBV_SEND_SIGNALED))
+		return true;
+	cqe = (struct sn_cqe){
+		.qp = qp,
+		.sq_end = qp->sq.posted,
+		.is_send = true,
+		.wc = {
+			.wr_id = wr->wr_id,
+			.status = IBV_WC_SUCCESS,
+			.opcode = IBV_WC_RDMA_READ,
+			.byte_len = step->length,
+			.qp_num = qp->verbs.qp_num,
+		},
+	};
+	return do_sn_cq_push(qp->send_cq, &cqe);
+}
+
+unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr)
+{
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	struct read_step steps[SN_PREFETCH_CHAIN];
+	unsigned int count, i;
+	bool alive = true;
+
+	if ((*wr)->opcode != IBV_WR_RDMA_READ || !do_read_peer_alive(qp, theirs))
+		return 0;
+	count = do_read_plan(qp, *wr, steps);
+	if (!count)
+		return 0;
+	pthread_mutex_lock(&qp->send_cq->lock);
+	for (i = 0; i < count && alive; i++) {
+		alive = do_read_step(qp, *wr, &steps[i]);
+		*wr = (*wr)->next;
+	}
+	pthread_mutex_unlock(&qp->send_cq->lock);
+	qp->sq.pushed = qp->sq.done = qp->sq.posted;
+	if (!alive)
+		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+	return i;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The send queue. Work requests are begun in the order in which they were posted and complete in that
+ * order:
+ *
+ *	SEND		copied to the request ring, in pieces if it is long, now if there is room; complete
+ *			when the peer has counted it as put into a receive
+ *	READ, mapped	once every SEND before it is complete, as a READ on a wire would see what they did
+ *	READ, served	a request in the ring, complete when the last piece of the answer is here
+ *
+ * What is posted without IBV_SEND_SIGNALED keeps its place in the queue until a later completion was
+ * polled; a chain that does not fit is refused from there on with ENOMEM.
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/util/log.h"
+
+#define SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
+
+/* False if that killed the CQ, and with it the queue pair. */
+static bool do_send_report(struct sn_qp *qp, uint32_t index, enum ibv_wc_status status)
+{
+	struct sn_send *send = sn_send_at(qp, index);
+	struct sn_cqe cqe = {
+		.qp = qp,
+		.sq_end = index + 1,
+		.is_send = true,
+		.solicited = status != IBV_WC_SUCCESS,
+		.wc = {
+			.wr_id = send->wr_id,
+			.status = status,
+			.opcode = send->opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_READ,
+			.byte_len = send->length,
+			.qp_num = qp->verbs.qp_num,
+		},
+	};
+
+	return sn_cq_push(qp->send_cq, &cqe);
+}
+
+void do_sn_send_complete(struct sn_qp *qp)
+{
+	struct sn_send_queue *sq = &qp->sq;
+
+	while (sq->done != sq->pushed) {
+		struct sn_send *send = sn_send_at(qp, sq->done);
+
+		if (send->opcode == IBV_WR_SEND ? (int32_t)(sq->acked - send->number) < 0 :
+						  send->state != SN_SEND_DONE)
+			return;
+		sq->done++;
+		if (send->signaled && !do_send_report(qp, sq->done - 1, IBV_WC_SUCCESS)) {
+			do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+			return;
+		}
+	}
+}
+
+void do_sn_send_flush(struct sn_qp *qp, enum ibv_wc_status first)
+{
+	struct sn_send_queue *sq = &qp->sq;
+
+	while (sq->done != sq->posted) {
+		do_send_report(qp, sq->done++, first);
+		first = IBV_WC_WR_FLUSH_ERR;
+	}
+	sq->pushed = sq->posted;
+	sq->reads = 0;
+}
+
+int do_sn_send_acked(struct sn_qp *qp, uint32_t acked)
+{
+	struct sn_send_queue *sq = &qp->sq;
+
+	if (acked - sq->acked > sq->sends - sq->acked)
+		return -EPROTO;
+	sq->acked = acked;
+	return 0;
+}
+
+static void do_send_copy(struct sn_qp *qp, uint32_t index, const struct sn_send *send,
+			 uint32_t length)
+{
+	struct sn_send_queue *sq = &qp->sq;
+	uint32_t at = sizeof(struct link_request);
+
+	if (send->is_inline)
+		ring_out_write(&qp->request_out, at,
+			       sq->inline_data +
+				       (size_t)(index & sq->mask) * qp->cap.max_inline_data +
+				       send->moved,
+			       length);
+	else
+		sn_sges_to_ring(&qp->request_out, at, sn_send_sges(qp, index), send->num_sge,
+				send->moved, length);
+}
+
+/* Copies as much of a SEND as there is room for; true if that was the rest. */
+static bool do_push_send(struct sn_qp *qp, uint32_t index)
+{
+	struct sn_send *send = sn_send_at(qp, index);
+	struct ring_out *ring = &qp->request_out;
+
+	do {
+		uint32_t left = send->length - send->moved;
+		uint32_t length = left < LINK_PIECE_MAX ? left : LINK_PIECE_MAX;
+		uint32_t room = ring_out_room(ring);
+		struct link_request request;
+
+		if (room < ring_span((uint32_t)sizeof(request) + length)) {
+			if (room < LINK_PIECE_MIN)
+				return false;
+			length = room - (uint32_t)sizeof(request);
+		}
+		request = (struct link_request){
+			.opcode = send->solicited ? LINK_SEND_SOLICITED : LINK_SEND,
+			.length = length,
+			.total = send->length,
+		};
+		ring_out_write(ring, 0, &request, sizeof(request));
+		do_send_copy(qp, index, send, length);
+		ring_out_commit(ring, (uint32_t)sizeof(request) + length);
+		qp->changed |= LINK_WAKE_EVENT;
+		send->moved += length;
+	} while (send->moved < send->length);
+	send->number = ++qp->sq.sends;
+	send->state = SN_SEND_WAITING;
+	return true;
+}
+
+static bool do_push_read_request(struct sn_qp *qp, struct sn_send *send)
+{
+	struct {
+		struct link_request request;
+		struct link_read read;
+	} record = {
+		.request = { .opcode = LINK_READ, .length = sizeof(record.read) },
+		.read = { .addr = send->remote_addr, .rkey = send->rkey, .length = send->length },
+	};
+
+	if (qp->sq.reads >= qp->reads_max ||
+	    ring_out_room(&qp->request_out) < ring_span(sizeof(record)))
+		return false;
+	ring_out_write(&qp->request_out, 0, &record, sizeof(record));
+	ring_out_commit(&qp->request_out, sizeof(record));
+	qp->changed |= LINK_WAKE_EVENT;
+	qp->sq.reads++;
+	send->state = SN_SEND_WAITING;
+	return true;
+}
+
+/* A request that can't be done fails once all before it are complete. */
+static void do_push_fail(struct sn_qp *qp, uint32_t index, enum ibv_wc_status status,
+			 enum link_error why)
+{
+	do_sn_send_complete(qp);
+	if (qp->sq.done == index)
+		do_sn_qp_error(qp, status, why);
+}
+
+static bool do_push_read(struct sn_qp *qp, uint32_t index)
+{
+	struct sn_send *send = sn_send_at(qp, index);
+	const uint8_t *from;
+
+	if (qp->sq.acked != qp->sq.sends)
+		return false;
+	switch (do_sn_read_resolve(qp, send->rkey, send->remote_addr, send->length, &from)) {
+	case SN_READ_MAPPED:
+		sn_sges_read(sn_send_sges(qp, index), send->num_sge, from, send->length);
+		send->state = SN_SEND_DONE;
+		return true;
+	case SN_READ_SERVED:
+		return do_push_read_request(qp, send);
+	default:
+		do_push_fail(qp, index, IBV_WC_REM_ACCESS_ERR, LINK_ERROR_ACCESS);
+		return false;
+	}
+}
+
+void do_sn_send_push(struct sn_qp *qp)
+{
+	struct sn_send_queue *sq = &qp->sq;
+
+	while (qp->verbs.state == IBV_QPS_RTS && sq->pushed != sq->posted) {
+		struct sn_send *send = sn_send_at(qp, sq->pushed);
+		bool begun;
+
+		if (send->fence && sq->reads)
+			return;
+		if (send->state == SN_SEND_FAULTY) {
+			do_push_fail(qp, sq->pushed, IBV_WC_LOC_PROT_ERR, LINK_ERROR_GONE);
+			return;
+		}
+		begun = send->opcode == IBV_WR_SEND ? do_push_send(qp, sq->pushed) :
+						      do_push_read(qp, sq->pushed);
+		if (!begun)
+			return;
+		sq->pushed++;
+	}
+}
+
+/* The oldest READ that the peer has not answered; there is one. */
+static uint32_t do_send_oldest_read(struct sn_qp *qp)
+{
+	uint32_t index = qp->sq.done;
+
+	for (; index != qp->sq.pushed; index++) {
+		struct sn_send *send = sn_send_at(qp, index);
+
+		if (send->opcode == IBV_WR_RDMA_READ && send->state == SN_SEND_WAITING)
+			break;
+	}
+	return index;
+}
+
+/* One piece of an answer: 0, or -EPROTO. */
+static int do_response_take(struct sn_qp *qp, const struct link_response *response)
+{
+	uint32_t index = do_send_oldest_read(qp);
+	struct sn_send *send = sn_send_at(qp, index);
+	uint32_t left = send->length - send->moved;
+
+	if (response->status) {
+		do_sn_send_complete(qp);
+		do_sn_qp_error(qp, IBV_WC_REM_ACCESS_ERR, LINK_ERROR_GONE);
+		return 0;
+	}
+	if (response->length > left || (!response->length && left))
+		return -EPROTO;
+	sn_sges_from_ring(&qp->response_in, sizeof(*response), sn_send_sges(qp, index),
+			  send->num_sge, send->moved, response->length);
+	send->moved += response->length;
+	if (send->moved == send->length) {
+		send->state = SN_SEND_DONE;
+		qp->sq.reads--;
+	}
+	return 0;
+}
+
+int do_sn_send_responses(struct sn_qp *qp)
+{
+	struct ring_in *ring = &qp->response_in;
+
+	/* At most RING_BYTES / RING_UNIT records: the head is not looked at again. */
+	while (qp->verbs.state == IBV_QPS_RTS && ring_in_ready(ring)) {
+		struct link_response response;
+		uint32_t span;
+
+		ring_in_read(ring, 0, &response, sizeof(response));
+		if (response.length > LINK_PIECE_MAX || !qp->sq.reads)
+			return -EPROTO;
+		span = ring_span((uint32_t)sizeof(response) + response.length);
+		if (span > ring_in_ready(ring))
+			return -EPROTO;
+		if (do_response_take(qp, &response))
+			return -EPROTO;
+		ring_in_consume(ring, span);
+		qp->changed |= LINK_WAKE_ROOM;
+	}
+	return 0;
+}
+
+static int do_send_check(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_t length)
+{
+	struct sn_send_queue *sq = &qp->sq;
+
+	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_READ)
+		return -EINVAL;
+	if ((wr->send_flags & ~(unsigned int)SEND_FLAGS) || length > SN_MESSAGE_MAX)
+		return -EINVAL;
+	if (wr->send_flags & IBV_SEND_INLINE &&
+	    (wr->opcode != IBV_WR_SEND || length > qp->cap.max_inline_data))
+		return -EINVAL;
+	if (sq->posted - atomic_load_explicit(&sq->freed, memory_order_acquire) >=
+	    qp->cap.max_send_wr)
+		return -ENOMEM;
+	return 0;
+}
+
+static void do_send_copy_inline(struct sn_qp *qp, uint32_t index, const struct ibv_send_wr *wr)
+{
+	uint8_t *to = qp->sq.inline_data + (size_t)(index & qp->sq.mask) * qp->cap.max_inline_data;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		to += wr->sg_list[i].length;
+	}
+}
+
+/* Puts one request into the queue. */
+static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct sn_send_queue *sq = &qp->sq;
+	uint32_t index = sq->posted;
+	struct sn_send *send = sn_send_at(qp, index);
+	uint64_t length;
+	int ret;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+		return -EINVAL;
+	length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
+	ret = do_send_check(qp, wr, length);
+	if (ret)
+		return ret;
+	*send = (struct sn_send){
+		.wr_id = wr->wr_id,
+		.length = (uint32_t)length,
+		.opcode = (uint8_t)wr->opcode,
+		.num_sge = (uint8_t)wr->num_sge,
+		.signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED,
+		.fence = wr->send_flags & IBV_SEND_FENCE,
+		.solicited = wr->send_flags & IBV_SEND_SOLICITED,
+		.is_inline = wr->send_flags & IBV_SEND_INLINE,
+	};
+	if (wr->opcode == IBV_WR_RDMA_READ) {
+		send->remote_addr = wr->wr.rdma.remote_addr;
+		send->rkey = wr->wr.rdma.rkey;
+	}
+	if (send->is_inline)
+		do_send_copy_inline(qp, index, wr);
+	else if (wr->num_sge)
+		memcpy(sn_send_sges(qp, index), wr->sg_list,
+		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	sq->posted++;
+	return 0;
+}
+
+/* After one request was queued: its local memory is checked and it is begun, or it is flushed. */
+static void do_send_begin(struct sn_qp *qp)
+{
+	uint32_t index = qp->sq.posted - 1;
+	struct sn_send *send = sn_send_at(qp, index);
+	int access = send->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	if (qp->verbs.state != IBV_QPS_RTS)
+		do_sn_send_flush(qp, IBV_WC_WR_FLUSH_ERR);
+	else if (!send->is_inline &&
+		 !sn_sges_valid(qp, sn_send_sges(qp, index), send->num_sge, access))
+		send->state = SN_SEND_FAULTY;
+}
+
+static void do_post_chain(struct sn_qp *qp, struct ibv_send_wr **wr, int *ret)
+{
+	while (*wr) {
+		if (qp->verbs.state == IBV_QPS_RTS && qp->sq.done == qp->sq.posted &&
+		    do_sn_read_chain(qp, wr))
+			continue;
+		*ret = do_send_post(qp, *wr);
+		if (*ret)
+			break;
+		do_send_begin(qp);
+		*wr = (*wr)->next;
+	}
+}
+
+int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct sn_qp *qp = to_sn_qp(verbs);
+	bool warm;
+	int ret = fault_check(FAULT_post_send, qp->ctx);
+
+	if (ret) {
+		*bad_wr = wr;
+		return -ret;
+	}
+	if (fault_on() && fault_drops())
+		sn_qp_drop(qp);
+	pthread_mutex_lock(&qp->lock);
+	if (verbs->state != IBV_QPS_RTS && verbs->state != IBV_QPS_ERR)
+		ret = -EINVAL;
+	else
+		do_post_chain(qp, &wr, &ret);
+	if (qp->sq.pushed != qp->sq.posted)
+		do_sn_qp_progress(qp);
+	if (qp->armed && (qp->rearm || (do_sn_qp_wanted(qp) & ~qp->armed)))
+		do_sn_qp_arm(qp);
+	warm = qp->attached && qp->sq.done != qp->sq.posted;
+	pthread_mutex_unlock(&qp->lock);
+	/* The answer should find us polling, not have to wake us. */
+	if (warm && !atomic_load_explicit(&qp->members[0].hot, memory_order_relaxed))
+		sn_cq_warm(qp->send_cq, &qp->members[0]);
+	if (ret)
+		*bad_wr = wr;
+	return -ret;
+}

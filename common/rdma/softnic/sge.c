@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Walking a scatter/gather list: to a ring, from a ring, from mapped memory. */
+#include "common/rdma/softnic/softnic.h"
+
+uint64_t sn_sges_length(const struct ibv_sge *sges, uint32_t count)
+{
+	uint64_t length = 0;
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		length += sges[i].length;
+	return length;
+}
+
+static void *sge_at(const struct ibv_sge *sge, uint32_t offset)
+{
+	return (uint8_t *)(uintptr_t)sge->addr + offset;
+}
+
+void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges, uint32_t count,
+		     uint32_t offset, uint32_t length)
+{
+	uint32_t i;
+
+	for (i = 0; i < count && length; i++) {
+		uint32_t part = sges[i].length;
+
+		if (offset >= part) {
+			offset -= part;
+			continue;
+		}
+		part = part - offset < length ? part - offset : length;
+		ring_out_write(ring, at, sge_at(&sges[i], offset), part);
+		offset = 0;
+		at += part;
+		length -= part;
+	}
+}
+
+void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv_sge *sges,
+		       uint32_t count, uint32_t offset, uint32_t length)
+{
+	uint32_t i;
+
+	for (i = 0; i < count && length; i++) {
+		uint32_t part = sges[i].length;
+
+		if (offset >= part) {
+			offset -= part;
+			continue;
+		}
+		part = part - offset < length ? part - offset : length;
+		ring_in_read(ring, at, sge_at(&sges[i], offset), part);
+		offset = 0;
+		at += part;
+		length -= part;
+	}
+}
+
+void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length)
+{
+	uint32_t i;
+
+	for (i = 0; i < count && length; i++) {
+		uint32_t part = sges[i].length < length ? sges[i].length : length;
+
+		sn_read_copy(sge_at(&sges[i], 0), from, part);
+		from += part;
+		length -= part;
+	}
+}

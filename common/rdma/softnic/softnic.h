@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The objects of the software device and what its files call of each other. context.c says what the
+ * whole guarantees; link.h what is shared with the peer.
+ *
+ * Locks, in the order in which they are taken:
+ *
+ *	sn_cm_channel.lock	ids and events of connection management
+ *	sn_context.lock		lists of the device, registrations, grants
+ *	sn_channel.lock		who may sleep and be woken on a completion channel
+ *	sn_cq.list_lock		which queue pairs a CQ looks at
+ *	sn_qp.lock		everything of a queue pair
+ *	sn_srq.lock, sn_context.mr_lock
+ *	sn_cq.lock		completions
+ *	sn_channel.event_lock
+ *	sn_context.async_lock
+ *
+ * A function called do_x() expects the lock of its object to be held.
+ */
+#ifndef KVD_COMMON_SOFTNIC_SOFTNIC_H
+#define KVD_COMMON_SOFTNIC_SOFTNIC_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "common/rdma/device.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
+
+#define SN_QP_MAX 65536
+#define SN_WR_MAX 16384 /* of a send or receive queue */
+#define SN_SGE_MAX 16
+#define SN_INLINE_MAX 512
+#define SN_CQ_MAX 1024
+#define SN_CQE_MAX 65536
+#define SN_SRQ_MAX 1024
+#define SN_SRQ_WR_MAX 65536
+#define SN_PD_MAX 256
+#define SN_CHANNEL_MAX 1024 /* of either kind */
+#define SN_ID_MAX (SN_QP_MAX + SN_UNKNOWN_MAX)
+#define SN_UNKNOWN_MAX 1024 /* peers that nobody has been told of yet */
+#define SN_MR_MAX 4096
+#define SN_READS_MAX 128 /* READs of memory that is not mapped, under way in one direction */
+#define SN_MESSAGE_MAX (1u << 30)
+#define SN_ASYNC_MAX 1024    /* asynchronous events nobody has taken yet */
+#define SN_HALF_OPEN_MAX 64  /* peers that connected and have not said what they want */
+#define SN_HANDSHAKE_MS 5000 /* for each step of connecting that waits for the peer */
+#define SN_RETRY_MS 10	     /* between attempts at a listener whose queue is full */
+#define SN_HOT_SCAN 64	     /* busy queue pairs looked at by one poll */
+#define SN_COLD_SCAN 4	     /* idle ones */
+#define SN_COLD_LISTEN 16    /* polls in vain after which it is asked whether an idle one rang */
+#define SN_COLD_AFTER 2048   /* polls without traffic after which a queue pair counts as idle */
+#define SN_SKIP_MAX 8	  /* polls in a row that may return completions without looking further */
+#define SN_TICK_SCAN 4	  /* queue pairs whose peer's life is checked per clock tick */
+#define SN_ARM_ROUNDS 4	  /* attempts to go to sleep while the peer keeps sending */
+#define SN_DRAIN_MAX 1024 /* messages taken off a socket at once; more than fit into one */
+#define SN_WAKE_MAX 64	  /* sockets served by one ibv_get_cq_event() */
+#define SN_RNR_SLEEP_NS 1000000ull /* least pause between looks for a receive while asleep */
+#define SN_PREFETCH_CHAIN 32	   /* READs whose memory is prefetched ahead */
+#define SN_PREFETCH_LINES 32	   /* lines of each: 2 KiB, then the hardware sees the stream */
+#define SN_LINE 64
+
+#define sn_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+struct sn_qp;
+struct sn_cm_channel;
+struct sn_channel;
+struct sn_cq;
+
+TAILQ_HEAD(sn_qp_list, sn_qp);
+TAILQ_HEAD(sn_cm_channel_list, sn_cm_channel);
+TAILQ_HEAD(sn_channel_list, sn_channel);
+TAILQ_HEAD(sn_cq_list, sn_cq);
+
+/* What a context counts, to bound it and to tell at close what was forgotten. */
+enum sn_object {
+	SN_OBJECT_PD,
+	SN_OBJECT_MR,
+	SN_OBJECT_COMP_CHANNEL,
+	SN_OBJECT_CQ,
+	SN_OBJECT_SRQ,
+	SN_OBJECT_QP,
+	SN_OBJECT_CM_CHANNEL,
+	SN_OBJECT_ID,
+	SN_OBJECT_COUNT,
+};
+
+struct sn_mr {
+	struct ibv_mr verbs;
+	int access;
+	int fd; /* the file behind it, ours, if peers may map it; else -1 */
+	uint64_t fd_offset;
+};
+
+struct sn_context {
+	struct device dev;
+	struct ibv_context verbs;
+	struct ibv_device device;
+	struct device_addr addr;
+	enum device_role role;
+	_Atomic bool dead;
+	_Atomic int objects[SN_OBJECT_COUNT]; /* alive */
+	int listen_fd;			      /* -1 unless the address is ours */
+	dev_t listen_dev;		      /* which file that is, so that we remove no other */
+	ino_t listen_ino;
+
+	pthread_mutex_t lock;
+	struct sn_qp_list qps;
+	struct sn_cm_channel_list cm_channels;
+	struct sn_channel_list channels;
+	uint32_t qp_num_next;
+	uint32_t mr_next;
+	uint32_t mr_tag;
+
+	pthread_mutex_t mr_lock; /* held while a peer is served, so that no registration goes away */
+	_Atomic(struct sn_mr *) mrs[SN_MR_MAX];
+
+	pthread_mutex_t async_lock;
+	uint32_t async_head;
+	uint32_t async_tail;
+	uint32_t async_lost;
+	struct device_async_event async[SN_ASYNC_MAX];
+};
+
+/* A completion, and what polling it frees in the send queue. */
+struct sn_cqe {
+	struct ibv_wc wc;
+	struct sn_qp *qp;
+	uint32_t sq_end;
+	bool is_send;
+	bool solicited;
+};
+
+/* A queue pair's place in one of the lists of a CQ. */
+struct sn_member {
+	TAILQ_ENTRY(sn_member) entry;
+	struct sn_qp *qp;
+	uint32_t active;  /* the CQ's count of polls when there was traffic */
+	_Atomic bool hot; /* changed under the CQ's list_lock */
+};
+
+TAILQ_HEAD(sn_member_list, sn_member);
+
+enum sn_notify { SN_NOTIFY_NONE, SN_NOTIFY_SOLICITED, SN_NOTIFY_ANY };
+
+struct sn_cq {
+	struct ibv_cq verbs;
+	struct sn_context *ctx;
+	struct sn_channel *channel; /* or NULL */
+
+	pthread_mutex_t lock;
+	struct sn_cqe *cqes;
+	uint32_t mask;
+	uint32_t head;
+	uint32_t tail;
+	uint32_t skipped;   /* polls since the queue pairs were looked at */
+	_Atomic int notify; /* enum sn_notify; written under lock */
+	bool dead;	    /* it overran */
+
+	pthread_mutex_t list_lock;
+	struct sn_member_list hot;
+	struct sn_member_list cold; /* armed, if there is a channel: their peers wake us */
+	uint32_t hot_count;
+	uint64_t tick;
+	uint32_t looks; /* polls that looked at queue pairs */
+	uint32_t vain;	/* of them, those that found nothing */
+
+	TAILQ_ENTRY(sn_cq) in_channel; /* under the channel's lock */
+	TAILQ_ENTRY(sn_cq) in_ready;   /* under the channel's event_lock, like the next */
+	uint32_t events;
+};
+
+struct sn_channel {
+	struct ibv_comp_channel verbs; /* its fd: an epoll of all that follows */
+	struct sn_context *ctx;
+	TAILQ_ENTRY(sn_channel) in_context;
+	int kick_fd;  /* eventfd: there are events, or something to look at */
+	int timer_fd; /* a queue pair waits for a moment, not for its peer */
+	pthread_mutex_t lock;
+	struct sn_cq_list cqs;
+
+	pthread_mutex_t event_lock;
+	struct sn_cq_list ready;
+};
+
+/* Receives, posted and not yet taken: of an SRQ or of one queue pair. */
+struct sn_recv {
+	uint64_t wr_id;
+	uint32_t num_sge;
+};
+
+struct sn_recv_queue {
+	struct sn_recv *wrs;
+	struct ibv_sge *sges;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t mask;
+	uint32_t head;
+	uint32_t tail;
+};
+
+struct sn_srq {
+	struct ibv_srq verbs;
+	struct sn_context *ctx;
+	pthread_mutex_t lock;
+	struct sn_recv_queue queue;
+	uint32_t limit; /* 0: not armed */
+};
+
+enum sn_send_state {
+	SN_SEND_QUEUED,
+	SN_SEND_FAULTY,	 /* names local memory it may not: fails when it is its turn */
+	SN_SEND_WAITING, /* in the ring: the peer's answer is awaited */
+	SN_SEND_DONE,
+};
+
+struct sn_send {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint32_t length;
+	uint32_t moved;	 /* bytes that are in the ring (SEND) or have come back (READ) */
+	uint32_t number; /* SEND: acknowledged when so many are */
+	uint8_t opcode;	 /* enum ibv_wr_opcode */
+	uint8_t state;
+	uint8_t num_sge;
+	bool signaled;
+	bool fence;
+	bool solicited;
+	bool is_inline;
+};
+
+/*
+ * The send queue. Counts of work requests, in the order
+ * freed <= done <= pushed <= posted <= freed + max_wr.
+ */
+struct sn_send_queue {
+	struct sn_send *wrs;
+	struct ibv_sge *sges;
+	uint8_t *inline_data;
+	uint32_t stride; /* sges of one work request */
+	uint32_t mask;
+	uint32_t posted;
+	uint32_t pushed;	/* in the ring, or read */
+	uint32_t done;		/* complete */
+	_Atomic uint32_t freed; /* a completion of it or of a later one was polled */
+	uint32_t sends;		/* SENDs that are in the ring as a whole */
+	uint32_t acked;		/* SENDs that the peer acknowledged */
+	uint32_t reads;		/* READs that the peer has to answer */
+	uint32_t first_read;	/* where to look for the oldest of them */
+};
+
+/* The receive that an incoming message is being written to. */
+struct sn_incoming {
+	bool active;
+	bool waiting; /* there is a message and no receive */
+	uint64_t waiting_since_ns;
+	uint64_t wr_id;
+	uint32_t num_sge;
+	uint32_t total;
+	uint32_t moved;
+	struct ibv_sge sges[SN_SGE_MAX];
+};
+
+/* The peer's READ that is being answered; its request stays in the ring until it is. */
+struct sn_serving {
+	bool active;
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t left;
+};
+
+/* A file of the peer's that we may read. */
+struct sn_grant {
+	uint32_t rkey; /* 0: none */
+	uint64_t addr;
+	uint64_t length;
+	const uint8_t *memory; /* what stands at addr */
+	void *map;
+	size_t map_length;
+};
+
+struct sn_qp {
+	struct ibv_qp verbs;
+	struct sn_context *ctx;
+	struct sn_cq *send_cq;
+	struct sn_cq *recv_cq;
+	struct sn_srq *srq;
+	TAILQ_ENTRY(sn_qp) in_context;
+	struct sn_member members[2];
+	unsigned int member_count; /* 2 if there are two CQs */
+	struct ibv_qp_cap cap;
+	bool signal_all;
+
+	/* What is looked at without the lock. */
+	struct link_side *_Atomic theirs;
+	_Atomic uint32_t seen_bell;
+	_Atomic bool attention; /* has something to do that no word of the peer's will tell */
+
+	pthread_mutex_t lock;
+	int access;
+	struct link_shared *shared;
+	struct link_side *mine;
+	int sock; /* the id's; -1 before there is a connection */
+	bool is_active;
+	bool attached;	  /* in the lists of its CQs */
+	bool announced;	  /* the peer knows of the connection: files may be passed */
+	bool established; /* the socket carries wake-ups and grants now */
+	uint32_t bell;
+	uint32_t changed; /* enum link_wake: published since the peer was last told */
+	uint32_t armed;	  /* enum link_wake: what the peer wakes us for */
+	bool rearm;	  /* a wake-up was taken off the socket in passing */
+	bool wake_due;	  /* the peer has sent or will send a wake-up nobody took */
+	uint8_t rnr_retry;
+	uint8_t min_rnr_timer;
+	uint8_t reads_max;
+	uint64_t hold_until_ns; /* fault plan */
+	uint64_t tick;		/* when the peer's life was checked last */
+	struct ring_out request_out;
+	struct ring_in request_in;
+	struct ring_out response_out;
+	struct ring_in response_in;
+	uint32_t acked; /* the peer's SENDs that we took */
+	struct sn_send_queue sq;
+	struct sn_recv_queue rq;
+	struct sn_incoming incoming;
+	struct sn_serving serving;
+	uint32_t granted[LINK_GRANTS_MAX]; /* what the peer may map */
+	struct sn_grant grants[LINK_GRANTS_MAX];
+	uint32_t grant_last;
+};
+
+static inline struct sn_context *to_sn_context(struct ibv_context *verbs)
+{
+	return sn_container(verbs, struct sn_context, verbs);
+}
+
+static inline struct sn_context *dev_to_sn_context(struct device *dev)
+{
+	return sn_container(dev, struct sn_context, dev);
+}
+
+static inline struct sn_qp *to_sn_qp(struct ibv_qp *qp)
+{
+	return sn_container(qp, struct sn_qp, verbs);
+}
+
+static inline struct sn_cq *to_sn_cq(struct ibv_cq *cq)
+{
+	return sn_container(cq, struct sn_cq, verbs);
+}
+
+static inline struct sn_srq *to_sn_srq(struct ibv_srq *srq)
+{
+	return sn_container(srq, struct sn_srq, verbs);
+}
+
+static inline uint64_t sn_now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* The least power of two that is not less than @count. */
+static inline uint32_t sn_round_up(uint32_t count)
+{
+	return count <= 1 ? 1 : 1u << (32 - __builtin_clz(count - 1));
+}
+
+/* context.c */
+/* 0, or -ENOMEM when there are as many as there may be. */
+int sn_object_add(struct sn_context *ctx, enum sn_object object);
+void sn_object_remove(struct sn_context *ctx, enum sn_object object);
+void sn_async_push(struct sn_context *ctx, const struct device_async_event *event);
+void sn_async_forget(struct sn_context *ctx, const void *object);
+void sn_context_kill(struct sn_context *ctx);
+
+/* mr.c */
+int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr);
+void sn_dereg_mr(struct ibv_mr *mr);
+/* The registration with this key if it covers the range, is of this PD and allows @access. */
+struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd, uint32_t key,
+			 uint64_t addr, uint64_t length, int access);
+bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access);
+
+/* sge.c */
+uint64_t sn_sges_length(const struct ibv_sge *sges, uint32_t count);
+/* Copies between a ring and the bytes from @offset on of what the list names. */
+void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges, uint32_t count,
+		     uint32_t offset, uint32_t length);
+void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv_sge *sges,
+		       uint32_t count, uint32_t offset, uint32_t length);
+/* Copies @length bytes of memory that others change meanwhile to what the list names. */
+void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length);
+
+/* channel.c */
+int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **channel);
+void sn_destroy_comp_channel(struct ibv_comp_channel *channel);
+int sn_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq);
+void sn_channel_event(struct sn_channel *channel, struct sn_cq *cq);
+void sn_channel_add(struct sn_channel *channel, struct sn_cq *cq);
+void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq);
+/* Has the channel woken no later than after @delay_ns, to look at all its CQs' queue pairs. */
+void sn_channel_timer(struct sn_channel *channel, uint64_t delay_ns);
+/* Serves whoever rang, unless someone else is at it. */
+void sn_channel_listen(struct sn_channel *channel);
+int sn_channel_watch(struct sn_channel *channel, struct sn_qp *qp, int sock);
+void sn_channel_unwatch(struct sn_channel *channel, int sock);
+
+/* cq.c */
+int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+		 struct ibv_cq **cq);
+void sn_destroy_cq(struct ibv_cq *cq);
+int sn_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int sn_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/* False if the CQ is full; it then is dead. */
+bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
+bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
+void sn_cq_add(struct sn_cq *cq, struct sn_member *member);
+/* A queue pair that is at rest has work under way again. */
+void sn_cq_warm(struct sn_cq *cq, struct sn_member *member);
+void sn_cq_remove(struct sn_cq *cq, struct sn_member *member);
+/* Drops the completions of a queue pair that were not polled. */
+void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp);
+/* Looks at one queue pair after its peer woke us. */
+void sn_cq_serve(struct sn_cq *cq, struct sn_qp *qp);
+/* Looks at all queue pairs that wait for a moment. */
+void sn_cq_serve_timed(struct sn_cq *cq);
+
+/* srq.c */
+int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_srq **srq);
+int sn_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+void sn_destroy_srq(struct ibv_srq *srq);
+int sn_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+bool sn_srq_take(struct sn_srq *srq, struct sn_incoming *in);
+int sn_recv_queue_init(struct sn_recv_queue *queue, uint32_t max_wr, uint32_t max_sge);
+void sn_recv_queue_release(struct sn_recv_queue *queue);
+int sn_recv_queue_post(struct sn_recv_queue *queue, const struct ibv_recv_wr *wr);
+bool sn_recv_queue_take(struct sn_recv_queue *queue, struct sn_incoming *in);
+
+/* qp.c */
+int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);
+int sn_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int sn_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+void sn_qp_destroy(struct sn_qp *qp);
+
+struct sn_attach {
+	struct link_shared *shared;
+	int sock;
+	bool is_active;
+	uint8_t rnr_retry;
+	uint8_t min_rnr_timer;
+	uint8_t reads_max;
+};
+
+/* Joins the queue pair to its peer: RTS. The queue pair owns the memory from then on. */
+int sn_qp_attach(struct sn_qp *qp, const struct sn_attach *attach);
+/* The peer knows of the connection: what it may map can be passed to it. */
+void sn_qp_announce(struct sn_qp *qp);
+/* The socket carries wake-ups and grants from now on. */
+int sn_qp_establish(struct sn_qp *qp);
+/* The peer is told that we are gone, and all is flushed. */
+void sn_qp_disconnect(struct sn_qp *qp);
+/* As when the peer has died. */
+void sn_qp_lost(struct sn_qp *qp);
+void do_sn_qp_lost(struct sn_qp *qp);
+/* Fault plan: loses the connection. */
+void sn_qp_drop(struct sn_qp *qp);
+/* To the error state: the oldest request gets @status, the others are flushed. */
+void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error why);
+/* The peer broke the rules: @what it did. */
+void do_sn_qp_broken(struct sn_qp *qp, const char *what);
+
+/* progress.c */
+/* Does all there is to do with what the peer published; tells the peer. */
+void do_sn_qp_progress(struct sn_qp *qp);
+void do_sn_qp_publish(struct sn_qp *qp);
+/* Asks the peer for wake-ups, having seen all it did before. False: it keeps us busy. */
+bool do_sn_qp_arm(struct sn_qp *qp);
+void do_sn_qp_disarm(struct sn_qp *qp);
+/* enum link_wake: what the peer's progress would be good for now. */
+uint32_t do_sn_qp_wanted(const struct sn_qp *qp);
+void do_sn_qp_drain(struct sn_qp *qp);
+uint64_t sn_rnr_timer_ns(uint8_t code);
+uint64_t do_sn_qp_timer_ns(const struct sn_qp *qp);
+
+static inline bool sn_qp_has_work(struct sn_qp *qp)
+{
+	struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_acquire);
+
+	return theirs &&
+	       (side_bell(theirs) != atomic_load_explicit(&qp->seen_bell, memory_order_relaxed) ||
+		atomic_load_explicit(&qp->attention, memory_order_relaxed));
+}
+
+/* send.c */
+int sn_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+void do_sn_send_push(struct sn_qp *qp);
+void do_sn_send_complete(struct sn_qp *qp);
+void do_sn_send_flush(struct sn_qp *qp, enum ibv_wc_status first);
+int do_sn_send_acked(struct sn_qp *qp, uint32_t acked);
+int do_sn_send_responses(struct sn_qp *qp);
+
+static inline struct sn_send *sn_send_at(struct sn_qp *qp, uint32_t index)
+{
+	return &qp->sq.wrs[index & qp->sq.mask];
+}
+
+static inline struct ibv_sge *sn_send_sges(struct sn_qp *qp, uint32_t index)
+{
+	return &qp->sq.sges[(size_t)(index & qp->sq.mask) * qp->sq.stride];
+}
+
+/* recv.c */
+int sn_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+/* Takes what has come in; -EPROTO if it makes no sense. May put the queue pair in error. */
+int do_sn_recv_requests(struct sn_qp *qp);
+void do_sn_recv_flush(struct sn_qp *qp);
+
+/* read.c */
+enum sn_read_path {
+	SN_READ_MAPPED,	 /* *from is the memory */
+	SN_READ_SERVED,	 /* the peer has to answer */
+	SN_READ_REFUSED, /* not covered by what the peer allows */
+};
+
+enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t addr,
+				     uint32_t length, const uint8_t **from);
+/*
+ * Does the READs at the head of a chain that need nothing but copying; *@wr is left at the first
+ * one that was not done. Returns how many were.
+ */
+unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr);
+int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd);
+void do_sn_grants_release(struct sn_qp *qp);
+void sn_read_copy(void *to, const uint8_t *from, size_t length);
+
+/* grant.c */
+/* Gives the peer what it may map, and takes back what it may not any more. ctx->lock is held. */
+void do_sn_grants_update(struct sn_qp *qp);
+void sn_grants_update(struct sn_qp *qp);
+
+/* address.c */
+int sn_address_bind(struct sn_context *ctx);
+/* 0 if there is a socket, -ECONNREFUSED, -EACCES. */
+int sn_address_find(const struct device_addr *addr);
+void sn_address_release(struct sn_context *ctx);
+/* -EAGAIN: the listener's queue is full; try again. */
+int sn_address_connect(const struct device_addr *addr, int *sock);
+
+/* cm.c */
+void sn_destroy_qp(struct cm_id *id);
+int sn_id_set_qp(struct cm_id *id, struct sn_qp *qp);
+int sn_create_cm_channel(struct device *dev, struct cm_channel **channel);
+void sn_destroy_cm_channel(struct cm_channel *channel);
+int sn_cm_get_event(struct cm_channel *channel, struct cm_event *event);
+int sn_listen(struct cm_channel *channel, int backlog, struct cm_id **id);
+int sn_create_id(struct cm_channel *channel, struct cm_id **id);
+int sn_connect(struct cm_id *id, const struct cm_param *param);
+int sn_accept(struct cm_id *id, const struct cm_param *param);
+int sn_reject(struct cm_id *id, const void *private_data, uint8_t private_len);
+int sn_disconnect(struct cm_id *id);
+void sn_destroy_id(struct cm_id *id);
+void sn_cm_channel_kick(struct sn_cm_channel *channel);
+
+#endif

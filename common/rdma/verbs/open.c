@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening a verbs device: from a host name or address to the RDMA device that has it (a server) or
+ * leads to it (a client).
+ */
+#include "common/rdma/verbs/verbs.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/util/log.h"
+
+/* Addresses of one host, or of this one, that are tried. */
+#define CANDIDATES_MAX 64
+
+#define HOST_AUTO "auto"
+#define PORT_TEXT_MAX 6
+
+struct candidates {
+	struct sockaddr_storage addr[CANDIDATES_MAX];
+	int count;
+};
+
+static int64_t clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int ms_left(int64_t deadline_ms)
+{
+	int64_t left = deadline_ms - clock_ms();
+
+	return left > 0 ? (int)left : 0;
+}
+
+/* The address of @addr itself, without family and port. */
+static const void *addr_bytes(const struct sockaddr_storage *addr, size_t *len)
+{
+	if (addr->ss_family == AF_INET) {
+		*len = sizeof(struct in_addr);
+		return &((const struct sockaddr_in *)addr)->sin_addr;
+	}
+	*len = sizeof(struct in6_addr);
+	return &((const struct sockaddr_in6 *)addr)->sin6_addr;
+}
+
+static bool addr_is_any(const struct sockaddr_storage *addr)
+{
+	static const struct in6_addr any; /* all zero, for either family */
+	size_t len;
+	const void *bytes = addr_bytes(addr, &len);
+
+	return memcmp(bytes, &any, len) == 0;
+}
+
+static socklen_t addr_len(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
+					    sizeof(struct sockaddr_in6);
+}
+
+static void addr_set_port(struct sockaddr_storage *addr, uint16_t port)
+{
+	if (addr->ss_family == AF_INET)
+		((struct sockaddr_in *)addr)->sin_port = htons(port);
+	else
+		((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
+}
+
+static void addr_text(const struct sockaddr_storage *addr, char *text, size_t size)
+{
+	char host[DEVICE_HOST_MAX], port[PORT_TEXT_MAX];
+
+	if (getnameinfo((const struct sockaddr *)addr, addr_len(addr), host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(text, size, "(unknown)");
+	else
+		snprintf(text, size, addr->ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
+}
+
+static void candidate_add(struct candidates *list, const struct sockaddr *addr, uint16_t port)
+{
+	struct sockaddr_storage *new = &list->addr[list->count];
+
+	if (list->count == CANDIDATES_MAX)
+		return;
+	memset(new, 0, sizeof(*new));
+	memcpy(new, addr,
+	       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+					    sizeof(struct sockaddr_in6));
+	addr_set_port(new, port);
+	list->count++;
+}
+
+static bool interface_usable(const struct ifaddrs *entry, sa_family_t family)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)entry->ifa_addr;
+
+	if (!entry->ifa_addr || entry->ifa_addr->sa_family != family ||
+	    (entry->ifa_flags & IFF_LOOPBACK) || !(entry->ifa_flags & IFF_UP))
+		return false;
+	return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+}
+
+/* All addresses of this host a peer may know it by, IPv4 first. */
+static int candidates_local(struct candidates *list, uint16_t port)
+{
+	static const sa_family_t families[] = { AF_INET, AF_INET6 };
+	struct ifaddrs *all;
+
+	if (getifaddrs(&all)) {
+		log_error("this host's addresses can't be listed: %m");
+		return verbs_errno();
+	}
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
+			if (interface_usable(entry, families[i]))
+				candidate_add(list, entry->ifa_addr, port);
+	freeifaddrs(all);
+	return 0;
+}
+
+static int candidates_named(struct candidates *list, const char *host, uint16_t port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo *all;
+	int gai = getaddrinfo(host, NULL, &hints, &all);
+
+	if (gai) {
+		log_error("host '%s' is not known: %s", host,
+			  gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
+		return -EHOSTUNREACH;
+	}
+	for (const struct addrinfo *entry = all; entry; entry = entry->ai_next)
+		if (entry->ai_family == AF_INET || entry->ai_family == AF_INET6)
+			candidate_add(list, entry->ai_addr, port);
+	freeaddrinfo(all);
+	return list->count ? 0 : -EHOSTUNREACH;
+}
+
+/* -ENODEV if the address is this host's but no RDMA device has it. */
+static int bind_try(struct verbs_device *vd, const struct sockaddr_storage *addr,
+		    struct rdma_cm_id **id)
+{
+	int err;
+
+	if (rdma_create_id(vd->open_channel, id, NULL, RDMA_PS_TCP))
+		return verbs_errno();
+	err = verbs_error(rdma_bind_addr(*id, (struct sockaddr *)(uintptr_t)addr));
+	if (!err && !(*id)->verbs)
+		err = -ENODEV;
+	if (err) {
+		rdma_destroy_id(*id);
+		return err;
+	}
+	vd->addr = *addr;
+	addr_set_port(&vd->addr, ntohs(rdma_get_src_port(*id))); /* the kernel's choice, if 0 */
+	return 0;
+}
+
+/* Waits on a channel that has one event to come, for it to be @wanted. */
+static int event_wait(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted,
+		      int64_t deadline_ms)
+{
+	struct pollfd pfd = { .fd = channel->fd, .events = POLLIN };
+	struct rdma_cm_event *event;
+	int err = 0;
+	int ready;
+
+	do
+		ready = poll(&pfd, 1, ms_left(deadline_ms));
+	while (ready < 0 && errno == EINTR);
+	if (ready == 0)
+		return -ETIMEDOUT;
+	if (ready < 0 || rdma_get_cm_event(channel, &event))
+		return verbs_errno();
+	if (event->event != wanted)
+		err = event->status < 0 ? event->status : -EHOSTUNREACH;
+	rdma_ack_cm_event(event);
+	return err;
+}
+
+static int resolve_try(struct verbs_device *vd, const struct sockaddr_storage *addr,
+		       int64_t deadline_ms, struct rdma_cm_id **id)
+{
+	int err;
+
+	if (rdma_create_id(vd->open_channel, id, NULL, RDMA_PS_TCP))
+		return verbs_errno();
+	err = verbs_error(rdma_resolve_addr(*id, NULL, (struct sockaddr *)(uintptr_t)addr,
+					    ms_left(deadline_ms)));
+	if (!err)
+		err = event_wait(vd->open_channel, RDMA_CM_EVENT_ADDR_RESOLVED, deadline_ms);
+	if (!err)
+		err = verbs_error(rdma_resolve_route(*id, ms_left(deadline_ms)));
+	if (!err)
+		err = event_wait(vd->open_channel, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline_ms);
+	if (err) {
+		rdma_destroy_id(*id);
+		return err;
+	}
+	vd->addr = *addr;
+	return 0;
+}
+
+static void listen_error_log(const struct device_addr *addr, int err)
+{
+	errno = -err;
+	switch (err) {
+	case -ENODEV:
+		log_error(
+			"no RDMA device has the address %s: name the address of an interface that "
+			"`rdma link` or `ibv_devices` shows, or use the softnic device",
+			addr->host);
+		break;
+	case -EADDRINUSE:
+		log_error("port %u of %s is in use: stop the other server or choose another port",
+			  addr->port, addr->host);
+		break;
+	case -EADDRNOTAVAIL:
+		log_error("%s is not an address of this host: name one that `ip addr` shows",
+			  addr->host);
+		break;
+	default:
+		log_error("%s:%u can't be bound for RDMA: %m", addr->host, addr->port);
+	}
+}
+
+static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
+		       struct rdma_cm_id **id)
+{
+	struct candidates list = { .count = 0 };
+	bool any = strcmp(addr->host, HOST_AUTO) == 0;
+	int err = any ? candidates_local(&list, addr->port) :
+			candidates_named(&list, addr->host, addr->port);
+
+	if (err)
+		return err;
+	if (list.count && addr_is_any(&list.addr[0])) {
+		log_error("%s would mean every RDMA device, but one is served: name the address of "
+			  "its interface, or 'auto'",
+			  addr->host);
+		return -EINVAL;
+	}
+	err = -ENODEV;
+	for (int i = 0; i < list.count; i++) {
+		err = bind_try(vd, &list.addr[i], id);
+		/* A device's address in use is not passed over in silence for the next device. */
+		if (!err || err == -EADDRINUSE)
+			break;
+	}
+	if (err)
+		listen_error_log(addr, any && err != -EADDRINUSE ? -ENODEV : err);
+	return any && err && err != -EADDRINUSE ? -ENODEV : err;
+}
+
+static void connect_error_log(const struct device_addr *addr, int err)
+{
+	errno = -err;
+	if (err == -ENODEV)
+		log_error("no RDMA device leads to %s: is the interface that routes there one that "
+			  "`rdma link` shows?",
+			  addr->host);
+	else if (err == -ETIMEDOUT)
+		log_error("%s did not answer in time to the question for its address", addr->host);
+	else
+		log_error("%s can't be reached by RDMA: %m", addr->host);
+}
+
+static int open_connect(struct verbs_device *vd, const struct device_addr *addr,
+			struct rdma_cm_id **id)
+{
+	struct candidates list = { .count = 0 };
+	int err = candidates_named(&list, addr->host, addr->port);
+	int64_t deadline_ms = clock_ms() + vd->timeout_ms; /* looking up the name is not counted */
+
+	if (err)
+		return err;
+	for (int i = 0; i < list.count; i++) {
+		err = resolve_try(vd, &list.addr[i], deadline_ms, id);
+		if (!err)
+			return 0;
+	}
+	connect_error_log(addr, err);
+	return err;
+}
+
+static int context_open(struct verbs_device *vd, struct rdma_cm_id *id)
+{
+	struct ibv_device *device = id->verbs->device;
+	struct device *dev = &vd->dev;
+	int err;
+
+	dev->verbs = ibv_open_device(device);
+	if (!dev->verbs) {
+		err = verbs_errno();
+		log_error("RDMA device %s can't be opened: %m; see the permissions of "
+			  "/dev/infiniband/uverbs*",
+			  ibv_get_device_name(device));
+		return err;
+	}
+	err = verbs_fd_nonblocking(dev->verbs->async_fd);
+	if (err)
+		ibv_close_device(dev->verbs);
+	return err;
+}
+
+static int context_query(struct verbs_device *vd, struct rdma_cm_id *id)
+{
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	int err;
+
+	vd->port_num = id->port_num;
+	err = vd->dev.ops->query(&vd->dev, &attr, &port);
+	if (err)
+		return err;
+	vd->link_layer = port.link_layer;
+	vd->iwarp = id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	vd->vector_count = vd->dev.verbs->num_comp_vectors;
+	vd->responder_resources_max = (uint8_t)(attr.max_qp_rd_atom < VERBS_READS_MAX ?
+							attr.max_qp_rd_atom :
+							VERBS_READS_MAX);
+	vd->initiator_depth_max = (uint8_t)(attr.max_qp_init_rd_atom < VERBS_READS_MAX ?
+						    attr.max_qp_init_rd_atom :
+						    VERBS_READS_MAX);
+	if (vd->role != DEVICE_CONNECT)
+		return 0;
+	vd->init_attr.qp_state = IBV_QPS_INIT;
+	return verbs_error(rdma_init_qp_attr(id, &vd->init_attr, &vd->init_mask));
+}
+
+static int context_setup(struct verbs_device *vd, struct rdma_cm_id *id)
+{
+	int err = context_open(vd, id);
+
+	if (err)
+		return err;
+	err = context_query(vd, id);
+	if (err) {
+		errno = -err;
+		log_error("RDMA device %s can't be queried: %m",
+			  ibv_get_device_name(id->verbs->device));
+		ibv_close_device(vd->dev.verbs);
+		return err;
+	}
+	snprintf(vd->dev.name, sizeof(vd->dev.name), "%s", ibv_get_device_name(id->verbs->device));
+	addr_text(&vd->addr, vd->dev.address, sizeof(vd->dev.address));
+	return 0;
+}
+
+static int open_channel_create(struct verbs_device *vd)
+{
+	int err;
+
+	vd->open_channel = rdma_create_event_channel();
+	if (!vd->open_channel) {
+		err = verbs_errno();
+		if (err == -ENODEV)
+			log_error("this host has no RDMA device: load its driver (for Soft-RoCE "
+				  "`rdma link add rxe0 type rxe netdev eth0`), or use softnic");
+		else
+			log_error("no RDMA connections: %m; is rdma_ucm loaded, and "
+				  "/dev/infiniband/rdma_cm accessible?");
+		return err;
+	}
+	err = verbs_fd_nonblocking(vd->open_channel->fd);
+	if (err)
+		rdma_destroy_event_channel(vd->open_channel);
+	return err;
+}
+
+int verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+	       int timeout_ms)
+{
+	struct verbs_device *vd = calloc(1, sizeof(*vd));
+	struct rdma_cm_id *id;
+	int err;
+
+	if (!vd)
+		return -ENOMEM;
+	vd->dev.kind = DEVICE_VERBS;
+	vd->dev.ops = &verbs_ops;
+	vd->role = role;
+	vd->timeout_ms = timeout_ms;
+	err = open_channel_create(vd);
+	if (err)
+		goto err_free;
+	err = role == DEVICE_LISTEN ? open_listen(vd, addr, &id) : open_connect(vd, addr, &id);
+	if (err)
+		goto err_channel;
+	err = context_setup(vd, id);
+	if (err)
+		goto err_id;
+	atomic_init(&vd->open_id, id);
+	*dev = &vd->dev;
+	return 0;
+
+err_id:
+	rdma_destroy_id(id);
+err_channel:
+	rdma_destroy_event_channel(vd->open_channel);
+err_free:
+	free(vd);
+	return err;
+}
+
+void verbs_close(struct device *dev)
+{
+	struct verbs_device *vd = verbs_device_of(dev);
+	struct rdma_cm_id *id = atomic_exchange(&vd->open_id, NULL);
+
+	if (id)
+		rdma_destroy_id(id);
+	rdma_destroy_event_channel(vd->open_channel);
+	if (ibv_close_device(dev->verbs))
+		log_error("RDMA device %s can't be closed: %m", dev->name);
+	free(vd);
+}

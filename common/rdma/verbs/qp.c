@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queue pairs on verbs. rdma_create_qp() is not used: it would put the queue pair into INIT with the
+ * access flags the kernel proposes, remote write among them, so for an instant guarantee D would not
+ * hold. Here the kernel's connection manager gives all attributes but the access flags, which are
+ * the caller's from the first instant on.
+ *
+ * iWARP: the kernel moves the queue pair on from INIT by itself. That path has not been tested, for
+ * want of a device.
+ */
+#include "common/rdma/verbs/verbs.h"
+
+#include "common/util/log.h"
+
+/*
+ * Bits of the attribute mask that old kernels return for RoCE (source MAC and VLAN) and that
+ * their InfiniBand drivers refuse.
+ */
+#define ATTR_MASK_ETHERNET_ONLY 0xe00000
+
+static int access_check(int access)
+{
+	if ((access & ~VERBS_ACCESS_ALLOWED) == 0)
+		return 0;
+	log_error("queue pair with access 0x%x refused: peers may read at most (0x%x)", access,
+		  VERBS_ACCESS_ALLOWED);
+	return -EINVAL;
+}
+
+static int attr_init(struct verbs_id *vid, struct ibv_qp_attr *attr, int *mask)
+{
+	struct verbs_device *vd = verbs_device_of(vid->id.dev);
+
+	if (vid->state == VERBS_ID_RESOLVING) {
+		*attr = vd->init_attr;
+		*mask = vd->init_mask;
+		return 0;
+	}
+	attr->qp_state = IBV_QPS_INIT;
+	return verbs_error(rdma_init_qp_attr(vid->rdma, attr, mask));
+}
+
+static int enter_init(struct verbs_id *vid, struct ibv_qp *qp, int access)
+{
+	struct ibv_qp_attr attr = { 0 };
+	int mask = 0;
+	int err = attr_init(vid, &attr, &mask);
+
+	if (!err) {
+		attr.qp_access_flags = (unsigned int)access;
+		err = verbs_error(ibv_modify_qp(qp, &attr, mask | IBV_QP_ACCESS_FLAGS));
+	}
+	if (err) {
+		errno = -err;
+		log_error("%s: queue pair 0x%x can't enter INIT: %m", vid->id.dev->name,
+			  qp->qp_num);
+	}
+	return err;
+}
+
+int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
+{
+	struct verbs_id *vid = verbs_id_of(id);
+	struct ibv_qp *qp;
+	int err = access_check(access);
+
+	if (err)
+		return err;
+	if (id->qp)
+		return -EBUSY;
+	qp = ibv_create_qp(pd, attr);
+	if (!qp) {
+		err = verbs_errno();
+		log_error("%s: no queue pair with %u sends, %u receives, %u+%u pieces, %u inline "
+			  "bytes: %m",
+			  id->dev->name, attr->cap.max_send_wr, attr->cap.max_recv_wr,
+			  attr->cap.max_send_sge, attr->cap.max_recv_sge,
+			  attr->cap.max_inline_data);
+		return err;
+	}
+	pthread_mutex_lock(&vid->lock);
+	err = enter_init(vid, qp, access);
+	if (!err)
+		id->qp = qp;
+	pthread_mutex_unlock(&vid->lock);
+	if (err)
+		ibv_destroy_qp(qp);
+	return err;
+}
+
+int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = 0;
+
+	if (mask & ~(IBV_QP_STATE | IBV_QP_ACCESS_FLAGS))
+		return -EINVAL;
+	if ((mask & IBV_QP_STATE) && attr->qp_state != IBV_QPS_ERR)
+		return -EINVAL;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		err = access_check((int)attr->qp_access_flags);
+	if (err)
+		return err;
+	err = verbs_error(ibv_modify_qp(qp, attr, mask));
+	if (err) {
+		errno = -err;
+		log_error("queue pair 0x%x can't be changed (mask 0x%x): %m", qp->qp_num, mask);
+	}
+	return err;
+}
+
+int verbs_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_init_attr init;
+
+	return verbs_error(ibv_query_qp(qp, attr, mask, &init));
+}
+
+void verbs_destroy_qp(struct cm_id *id)
+{
+	struct verbs_id *vid = verbs_id_of(id);
+	int err = 0;
+
+	if (!id)
+		return;
+	pthread_mutex_lock(&vid->lock);
+	if (id->qp)
+		err = verbs_error(ibv_destroy_qp(id->qp));
+	id->qp = NULL;
+	pthread_mutex_unlock(&vid->lock);
+	if (err) {
+		errno = -err;
+		log_error("%s: a queue pair can't be destroyed and is left behind: %m",
+			  id->dev->name);
+	}
+}
+
+int verbs_qp_error(struct verbs_id *vid)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	return vid->id.qp ? verbs_error(ibv_modify_qp(vid->id.qp, &attr, IBV_QP_STATE)) : 0;
+}
+
+/* EINVAL: the connection is not being made any more, since the peer gave up or died. */
+static int attr_proposed(struct verbs_id *vid, struct ibv_qp_attr *attr, int *mask)
+{
+	int err = verbs_error(rdma_init_qp_attr(vid->rdma, attr, mask));
+
+	return err == -EINVAL ? -ECONNABORTED : err;
+}
+
+static int enter_rtr(struct verbs_id *vid)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	int mask;
+	int err = attr_proposed(vid, &attr, &mask);
+
+	if (err)
+		return err;
+	mask &= ~IBV_QP_ACCESS_FLAGS; /* they are as create_qp() or modify_qp() set them */
+	if (verbs_device_of(vid->id.dev)->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		mask &= ~ATTR_MASK_ETHERNET_ONLY;
+	attr.max_dest_rd_atomic = vid->responder_resources;
+	/* The connection manager leaves 0, which means 655 ms. */
+	attr.min_rnr_timer = vid->param.min_rnr_timer;
+	return verbs_error(ibv_modify_qp(vid->id.qp, &attr,
+					 mask | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+}
+
+static int enter_rts(struct verbs_id *vid)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	int mask;
+	int err = attr_proposed(vid, &attr, &mask);
+
+	if (err)
+		return err;
+	mask &= ~IBV_QP_ACCESS_FLAGS;
+	attr.max_rd_atomic = vid->initiator_depth;
+	/* Our own patience, not what the peer would have us use. */
+	attr.retry_cnt = vid->param.retry_count;
+	attr.rnr_retry = vid->param.rnr_retry_count;
+	return verbs_error(ibv_modify_qp(vid->id.qp, &attr,
+					 mask | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT |
+						 IBV_QP_RNR_RETRY));
+}
+
+int verbs_qp_connect(struct verbs_id *vid)
+{
+	int err;
+
+	if (!vid->id.qp)
+		return -EINVAL;
+	if (verbs_device_of(vid->id.dev)->iwarp)
+		return 0;
+	err = enter_rtr(vid);
+	if (!err)
+		err = enter_rts(vid);
+	if (err) {
+		errno = -err;
+		/* Mostly since the peer has gone, so it is up to peers how often this comes. */
+		log_ratelimited(LOG_WARN, 1, "%s: queue pair 0x%x can't be connected: %m",
+				vid->id.dev->name, vid->id.qp->qp_num);
+	}
+	return err;
+}

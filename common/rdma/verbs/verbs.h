@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the verbs implementation of common/rdma/device.h share: verbs.c (the table and the
+ * objects of libibverbs), verbs_open.c (addresses) and verbs_cm.c (connections, by librdmacm).
+ *
+ * Each struct device has an ibv_context of its own and not the one librdmacm opens once for all, or
+ * two devices in one process, such as two client handles, would take each other's async events.
+ */
+#ifndef KVD_COMMON_VERBS_INTERNAL_H
+#define KVD_COMMON_VERBS_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include <rdma/rdma_cma.h>
+
+#include "common/rdma/device.h"
+
+/*
+ * All that a peer may ever be given (guarantee D): to read. Whatever else is asked for is refused
+ * here, so that no mistake above can make memory remotely writable.
+ */
+#define VERBS_ACCESS_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+
+/* READs under way per queue pair: the most that 8 bits tell; librdmacm gives 255 a meaning. */
+#define VERBS_READS_MAX 254
+
+struct verbs_device {
+	struct device dev;
+	enum device_role role;
+	struct sockaddr_storage addr; /* bound (LISTEN) or resolved (CONNECT) */
+	int timeout_ms;		      /* to resolve the address once more */
+	uint8_t port_num;
+	uint8_t link_layer;
+	uint8_t responder_resources_max;
+	uint8_t initiator_depth_max;
+	bool iwarp;
+	_Atomic unsigned int vector_next; /* completion vectors are dealt out in turn */
+	int vector_count;
+
+	/* Bound or resolved by open() on a channel nobody reads; for the first listen() or create_id(). */
+	struct rdma_event_channel *open_channel;
+	_Atomic(struct rdma_cm_id *) open_id;
+	/* CONNECT: how a queue pair enters INIT, for ids that are not resolved yet. */
+	struct ibv_qp_attr init_attr;
+	int init_mask;
+};
+
+enum verbs_id_state {
+	VERBS_ID_RESOLVING,  /* address or route; connect() waits for it */
+	VERBS_ID_READY,	     /* resolved, or a request that waits for accept() or reject() */
+	VERBS_ID_CONNECTING, /* connect() or accept() was called, the answer is not there */
+	VERBS_ID_CONNECTED,
+	VERBS_ID_CLOSED, /* not resolved, refused, or disconnected by either end */
+};
+
+/*
+ * The lock is held for the few control calls of one connection that may meet: a worker disconnects
+ * or destroys while the control thread takes an event. It is never held in rdma_destroy_id(), which
+ * waits until events are acknowledged.
+ */
+struct verbs_id {
+	struct cm_id id; /* id.qp changes under the lock */
+	struct rdma_cm_id *rdma;
+	bool passive;
+
+	pthread_mutex_t lock; /* guards what follows */
+	enum verbs_id_state state;
+	bool connect_wanted; /* connect() was called while RESOLVING */
+	int resolve_error;
+	struct cm_param param; /* its private_data is the array below */
+	uint8_t private_data[CM_PRIVATE_MAX_CONNECT];
+	uint8_t responder_resources; /* negotiated */
+	uint8_t initiator_depth;
+};
+
+struct verbs_channel {
+	struct cm_channel channel;
+	struct rdma_event_channel *rdma;
+};
+
+static inline struct verbs_id *verbs_id_of(struct cm_id *id)
+{
+	return (struct verbs_id *)id;
+}
+
+static inline struct verbs_channel *verbs_channel_of(struct cm_channel *channel)
+{
+	return (struct verbs_channel *)channel;
+}
+
+static inline struct verbs_device *verbs_device_of(struct device *dev)
+{
+	return (struct verbs_device *)dev;
+}
+
+/* libibverbs returns an errno, or -1 and sets errno; librdmacm returns -1 and sets errno. */
+static inline int verbs_error(int ret)
+{
+	if (ret == 0)
+		return 0;
+	if (ret > 0)
+		return -ret;
+	return errno ? -errno : -EIO;
+}
+
+/* For functions that return NULL and set errno. */
+static inline int verbs_errno(void)
+{
+	return verbs_error(-1);
+}
+
+static inline uint8_t verbs_min_u8(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+int verbs_fd_nonblocking(int fd);
+
+/* verbs_open.c */
+int verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+	       int timeout_ms);
+void verbs_close(struct device *dev);
+
+/* verbs_qp.c */
+int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);
+int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int verbs_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+void verbs_destroy_qp(struct cm_id *id);
+/* INIT to RTR to RTS, with the negotiated values of @vid. Its lock is held. */
+int verbs_qp_connect(struct verbs_id *vid);
+/* To the error state, if there is a queue pair. The lock is held. */
+int verbs_qp_error(struct verbs_id *vid);
+
+/* verbs_cm.c */
+int verbs_create_cm_channel(struct device *dev, struct cm_channel **channel);
+void verbs_destroy_cm_channel(struct cm_channel *channel);
+int verbs_listen(struct cm_channel *channel, int backlog, struct cm_id **id);
+int verbs_create_id(struct cm_channel *channel, struct cm_id **id);
+int verbs_connect(struct cm_id *id, const struct cm_param *param);
+int verbs_accept(struct cm_id *id, const struct cm_param *param);
+int verbs_reject(struct cm_id *id, const void *private_data, uint8_t private_len);
+int verbs_disconnect(struct cm_id *id);
+void verbs_destroy_id(struct cm_id *id);
+/* The seam's end of a connection, and its joining to librdmacm's. -ENOMEM. */
+int verbs_id_alloc(struct cm_channel *channel, struct verbs_id **vid);
+void verbs_id_attach(struct verbs_id *vid, struct rdma_cm_id *rdma);
+/* Starts what connect() asked for. The id is READY and its lock held. */
+int verbs_id_connect(struct verbs_id *vid);
+
+/* verbs_event.c */
+int verbs_cm_get_event(struct cm_channel *channel, struct cm_event *event);
+
+#endif /* KVD_COMMON_VERBS_INTERNAL_H */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of the latency histogram that are off the hot path: see hist.h.
+ */
+#include "common/util/hist.h"
+
+#include <string.h>
+
+void hist_init(struct hist *hist)
+{
+	memset(hist, 0, sizeof(*hist));
+	hist->min_ns = UINT64_MAX;
+}
+
+void hist_merge(struct hist *into, const struct hist *from)
+{
+	unsigned int i;
+
+	for (i = 0; i < HIST_BUCKETS; i++)
+		into->buckets[i] += from->buckets[i];
+	into->count += from->count;
+	into->sum_ns += from->sum_ns;
+	if (from->min_ns < into->min_ns)
+		into->min_ns = from->min_ns;
+	if (from->max_ns > into->max_ns)
+		into->max_ns = from->max_ns;
+}
+
+/* The largest value that falls into @bucket. */
+static uint64_t bucket_end(unsigned int bucket)
+{
+	unsigned int shift;
+
+	if (bucket < 2 * HIST_SUB_BUCKETS)
+		return bucket;
+	shift = (bucket >> HIST_SUB_BITS) - 1;
+	/* The addition wraps to 0 for the very last bucket, which makes its end UINT64_MAX. */
+	return ((uint64_t)(bucket - (shift << HIST_SUB_BITS) + 1) << shift) - 1;
+}
+
+uint64_t hist_quantile(const struct hist *hist, double quantile)
+{
+	uint64_t rank, seen = 0;
+	double share;
+	unsigned int i;
+
+	if (!hist->count)
+		return 0;
+	if (!(quantile > 0))
+		return hist->min_ns;
+	if (quantile >= 1)
+		return hist->max_ns;
+	share = quantile * (double)hist->count;
+	rank = (uint64_t)share;
+	rank += share > (double)rank; /* up, without need for libm in libkvd */
+	for (i = 0; i < HIST_BUCKETS; i++) {
+		seen += hist->buckets[i];
+		if (seen >= rank)
+			break;
+	}
+	if (i == HIST_BUCKETS || bucket_end(i) > hist->max_ns)
+		return hist->max_ns;
+	return bucket_end(i);
+}
+
+double hist_mean(const struct hist *hist)
+{
+	return hist->count ? (double)hist->sum_ns / (double)hist->count : 0;
+}

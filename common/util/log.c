@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log. The descriptor's number never changes while the log is open: log_reopen() puts the
+ * new file under it with dup3(2), which is atomic to a thread that is writing.
+ */
+#include "common/util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A write interrupted this often by signals is given up. */
+#define LOG_WRITE_TRIES_MAX 8
+
+_Atomic int log_threshold = LOG_OFF;
+
+static _Atomic int log_fd = STDERR_FILENO;
+static char log_path[PATH_MAX];
+
+const char *log_level_name(enum log_level level)
+{
+	static const char *const names[LOG_LEVEL_COUNT] = {
+		[LOG_OFF] = "off",	 [LOG_ERROR] = "error", [LOG_WARN] = "warn",
+		[LOG_NOTICE] = "notice", [LOG_INFO] = "info",	[LOG_DEBUG] = "debug",
+	};
+
+	return (unsigned int)level < LOG_LEVEL_COUNT ? names[level] : "?";
+}
+
+static int log_open(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void log_close(void)
+{
+	int fd = atomic_exchange(&log_fd, STDERR_FILENO);
+
+	if (fd != STDERR_FILENO)
+		close(fd);
+	log_path[0] = '\0';
+}
+
+int log_init(enum log_level level, const char *path)
+{
+	int fd = STDERR_FILENO;
+
+	if (!path)
+		path = "";
+	if (strlen(path) >= sizeof(log_path))
+		return -ENAMETOOLONG;
+	if (*path) {
+		fd = log_open(path);
+		if (fd < 0)
+			return fd;
+	}
+	log_close();
+	strcpy(log_path, path);
+	atomic_store(&log_fd, fd);
+	log_set_level(level);
+	return 0;
+}
+
+int log_reopen(void)
+{
+	int fd, ret = 0;
+
+	if (!log_path[0])
+		return 0;
+	fd = log_open(log_path);
+	if (fd < 0)
+		return fd;
+	if (dup3(fd, atomic_load(&log_fd), O_CLOEXEC) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+void log_release(void)
+{
+	log_set_level(LOG_OFF);
+	log_close();
+}
+
+void log_set_level(enum log_level level)
+{
+	atomic_store_explicit(&log_threshold, (int)level, memory_order_relaxed);
+}
+
+/* Returns the length of `time level `, which is far below LOG_LINE_MAX. */
+static size_t format_head(char *line, enum log_level level)
+{
+	struct timespec now;
+	struct tm utc;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	return (size_t)snprintf(line, LOG_LINE_MAX, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s ",
+				utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
+				utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000,
+				log_level_name(level));
+}
+
+/* A peer's bytes in a message must not forge a line or drive a terminal. */
+static void mask_controls(char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			text[i] = '?';
+}
+
+static void write_line(const char *line, size_t length)
+{
+	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
+
+	for (int tries = 0; tries < LOG_WRITE_TRIES_MAX; tries++)
+		if (write(fd, line, length) >= 0 || errno != EINTR)
+			return;
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+	int saved_errno = errno;
+	char line[LOG_LINE_MAX];
+	size_t head = format_head(line, level);
+	size_t room = sizeof(line) - head;
+	size_t length;
+	va_list args;
+	int wanted;
+
+	errno = saved_errno;
+	va_start(args, format);
+	wanted = vsnprintf(line + head, room, format, args);
+	va_end(args);
+
+	length = wanted < 0 ? 0 : (size_t)wanted;
+	if (length >= room) {
+		length = room - 1;
+		memcpy(line + head + length - 3, "...", 3);
+	}
+	mask_controls(line + head, length);
+	line[head + length] = '\n';
+	write_line(line, head + length + 1);
+	errno = saved_errno;
+}
+
+bool log_limit_pass(struct log_limit *limit, uint32_t per_second, uint32_t now_s,
+		    uint32_t *suppressed)
+{
+	uint64_t old = atomic_load_explicit(&limit->state, memory_order_relaxed);
+
+	*suppressed = 0;
+	while ((uint32_t)(old >> 32) != now_s) {
+		uint64_t fresh = (uint64_t)now_s << 32 | 1;
+		uint32_t count = (uint32_t)old;
+
+		if (!atomic_compare_exchange_weak_explicit(
+			    &limit->state, &old, fresh, memory_order_relaxed, memory_order_relaxed))
+			continue;
+		*suppressed = count > per_second ? count - per_second : 0;
+		return per_second > 0;
+	}
+	old = atomic_fetch_add_explicit(&limit->state, 1, memory_order_relaxed);
+	return (uint32_t)old < per_second;
+}
+
+bool log_limit_check(struct log_limit *limit, enum log_level level, uint32_t per_second)
+{
+	struct timespec now;
+	uint32_t suppressed;
+	bool pass;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	/* + 1: a fresh limit holds second 0. */
+	pass = log_limit_pass(limit, per_second, (uint32_t)now.tv_sec + 1, &suppressed);
+	if (suppressed)
+		log_write(level, "%u lines like the next one were suppressed in one second",
+			  suppressed);
+	return pass;
+}

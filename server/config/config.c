@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads the configuration file through inih, whose traps are closed here. inih (version 55, as
+ * Debian builds it) cuts long lines and values without a word, takes a line that begins with a
+ * space for more of the value before it, tells its handler no line number, takes repeated keys
+ * and sections, and skips lines that it does not understand. So it reads through read_line(),
+ * which knows the line's number and lets through only lines that mean one thing.
+ *
+ * A file is read into a copy of the configuration, so that errors leave no half of it behind.
+ */
+#include "server/config/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/config/option.h"
+#include "server/store/region.h"
+
+/* After this many errors or lines it is not a configuration file. */
+#define CONFIG_ERRORS_MAX 20
+#define CONFIG_LINES_MAX 10000
+
+/* inih cuts longer section names. */
+#define CONFIG_SECTION_MAX 49
+
+#define UTF8_BOM "\xef\xbb\xbf"
+#define UTF8_BOM_BYTES 3
+
+/* clang-format off */
+static const char *const section_names[] = {
+#define S(section) #section,
+	OPTION_SECTIONS(S)
+#undef S
+};
+/* clang-format on */
+
+#define SECTION_COUNT (sizeof(section_names) / sizeof(section_names[0]))
+
+enum section_state {
+	SECTION_NONE, /* before the first one */
+	SECTION_KNOWN,
+	SECTION_REFUSED, /* told; what stands in it is passed over */
+};
+
+struct config_file {
+	struct config config; /* the copy */
+	FILE *in;
+	const char *path;
+	unsigned int line;
+	unsigned int errors;
+	unsigned int unread_line; /* given to inih as an option, not yet come back; 0 none */
+	enum section_state section;
+	bool ended;				  /* inih has been told so */
+	unsigned int option_line[OPTION_COUNT];	  /* where it was set; 0 not yet */
+	unsigned int section_line[SECTION_COUNT]; /* where it began; 0 not yet */
+};
+
+/* The one place where a configuration error is told. line 0: the place has no lines. */
+static void complain(const char *place, unsigned int line, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void complain(const char *place, unsigned int line, const char *format, ...)
+{
+	va_list args;
+
+	flockfile(stderr);
+	if (line)
+		fprintf(stderr, "%s:%u: ", place, line);
+	else
+		fprintf(stderr, "%s: ", place);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	funlockfile(stderr);
+}
+
+#define file_error(file, at_line, ...)                                                             \
+	do {                                                                                       \
+		(file)->errors++;                                                                  \
+		complain((file)->path, (at_line), __VA_ARGS__);                                    \
+	} while (0)
+
+static const struct config_option *option_find(const char *section, const char *key)
+{
+	for (size_t i = 0; i < OPTION_COUNT; i++)
+		if (strcmp(option_table[i].section, section) == 0 &&
+		    strcmp(option_table[i].key, key) == 0)
+			return &option_table[i];
+	return NULL;
+}
+
+static void *option_field(struct config *config, const struct config_option *option)
+{
+	return (char *)config + option->offset;
+}
+
+static const void *option_field_const(const struct config *config,
+				      const struct config_option *option)
+{
+	return (const char *)config + option->offset;
+}
+
+void config_init(struct config *config)
+{
+	struct parse_why why;
+
+	memset(config, 0, sizeof(*config));
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct config_option *option = &option_table[i];
+
+		if (option_parse(option, option->text, option_field(config, option), &why)) {
+			complain(option->key, 0, "bad default: %s", why.text);
+			abort();
+		}
+	}
+}
+
+/* Reads a section's line. Returns whether inih, which checks nothing, may see it too. */
+static bool begin_section(struct config_file *file, const char *text)
+{
+	size_t length = strcspn(text + 1, "]");
+	const char *name = text + 1;
+	const char *after = name + length;
+
+	file->section = SECTION_REFUSED;
+	if (*after++ != ']') {
+		file_error(file, file->line, "'[' without ']': write [section]");
+		return false;
+	}
+	after += strspn(after, " \t");
+	if (*after && !strchr(";#", *after)) {
+		file_error(file, file->line, "text after ']': put it on a line of its own");
+		return false;
+	}
+	for (size_t i = 0; i < SECTION_COUNT; i++) {
+		if (strlen(section_names[i]) != length ||
+		    memcmp(section_names[i], name, length) != 0)
+			continue;
+		if (file->section_line[i]) {
+			file_error(file, file->line,
+				   "section [%s] is repeated: it began on line %u, merge the two",
+				   section_names[i], file->section_line[i]);
+			return false;
+		}
+		file->section_line[i] = file->line;
+		file->section = SECTION_KNOWN;
+		return true;
+	}
+	file_error(file, file->line, "unknown section [%.*s]: kvd --help lists them",
+		   (int)(length < CONFIG_SECTION_MAX ? length : CONFIG_SECTION_MAX), name);
+	return false;
+}
+
+/*
+ * Checks a line that has lost its newline and the space at its end. Returns whether inih may see
+ * it; what it must not see is a comment or is told.
+ */
+static bool check_line(struct config_file *file, const char *line)
+{
+	const char *start = line + strspn(line, " \t\v\f\r");
+
+	if (!*start || strchr(";#", *start))
+		return false;
+	if (start > line) {
+		file_error(file, file->line,
+			   "the line begins with a space: start it in the first column");
+		return false;
+	}
+	if (*line == '[')
+		return begin_section(file, line);
+	if (!strpbrk(line, "=:")) {
+		file_error(file, file->line, "not an option: write key = value");
+		return false;
+	}
+	file->unread_line = file->line;
+	return true;
+}
+
+/*
+ * Reads one line of at most size - 1 bytes. Returns its length without the newline; -1 at the end
+ * of the file; -2 after a line that is too long or has a zero byte, which is told.
+ */
+static int fetch_line(struct config_file *file, char *line, int size)
+{
+	int length = 0, c = getc(file->in);
+	bool zero = false;
+
+	if (c == EOF)
+		return -1;
+	file->line++;
+	for (; c != EOF && c != '\n'; c = getc(file->in)) {
+		zero |= c == '\0';
+		if (length < size)
+			line[length++] = (char)c;
+	}
+	if (length == size) {
+		file_error(file, file->line, "the line is longer than %d bytes: shorten it",
+			   size - 1);
+		return -2;
+	}
+	line[length] = '\0';
+	if (zero) {
+		file_error(file, file->line, "a zero byte is in the line: remove it");
+		return -2;
+	}
+	if (file->line == 1 && length >= UTF8_BOM_BYTES &&
+	    memcmp(line, UTF8_BOM, UTF8_BOM_BYTES) == 0) {
+		length -= UTF8_BOM_BYTES;
+		memmove(line, line + UTF8_BOM_BYTES, (size_t)length + 1);
+	}
+	while (length && isspace((unsigned char)line[length - 1]))
+		line[--length] = '\0';
+	return length;
+}
+
+/* An option's line must have come to handle_option() before the next line is read. */
+static void check_unread(struct config_file *file)
+{
+	if (file->unread_line)
+		file_error(file, file->unread_line, "not an option: write key = value");
+	file->unread_line = 0;
+}
+
+/* The ini_reader: gives inih the next line, or an empty one in place of what it must not see. */
+static char *read_line(char *line, int size, void *stream)
+{
+	struct config_file *file = stream;
+	int length;
+
+	check_unread(file);
+	if (file->ended || file->errors >= CONFIG_ERRORS_MAX)
+		return NULL;
+	/* - 1: the newline that inih looks for. */
+	length = fetch_line(file, line, size - 1);
+	if (length == -1) {
+		file->ended = true;
+		return NULL;
+	}
+	if (file->line > CONFIG_LINES_MAX) {
+		file_error(file, file->line, "more lines than %d: is this the right file?",
+			   CONFIG_LINES_MAX);
+		file->ended = true;
+		return NULL;
+	}
+	if (length == -2 || !check_line(file, line))
+		line[0] = '\0';
+	strcat(line, "\n");
+	return line;
+}
+
+/* The ini_handler. Returns 1, since errors are counted here and not by inih. */
+static int handle_option(void *user, const char *section, const char *key, const char *value)
+{
+	struct config_file *file = user;
+	const struct config_option *option;
+	struct parse_why why;
+	unsigned int *set_line;
+
+	file->unread_line = 0;
+	if (file->section == SECTION_NONE)
+		file_error(file, file->line, "'%s' is in no section: write [section] above it",
+			   key);
+	if (file->section != SECTION_KNOWN)
+		return 1;
+	option = option_find(section, key);
+	if (!option) {
+		file_error(file, file->line, "unknown option '%s' in [%s]: kvd --help lists them",
+			   key, section);
+		return 1;
+	}
+	set_line = &file->option_line[option - option_table];
+	if (*set_line) {
+		file_error(file, file->line, "%s.%s is repeated: line %u sets it, remove one",
+			   section, key, *set_line);
+		return 1;
+	}
+	*set_line = file->line;
+	if (option_parse(option, value, option_field(&file->config, option), &why))
+		file_error(file, file->line, "%s.%s: %s", section, key, why.text);
+	return 1;
+}
+
+/* Returns 0 if the whole file was read without error, else a negative errno. */
+static int parse_file(struct config_file *file)
+{
+	int ret = ini_parse_stream(read_line, file, handle_option, file);
+
+	check_unread(file);
+	if (ferror(file->in)) {
+		ret = -errno;
+		complain(file->path, 0, "cannot read: %s", strerror(-ret));
+		return ret;
+	}
+	/* Every line that inih may not understand was kept from it, so this is no error of the file. */
+	if (ret && !file->errors) {
+		complain(file->path, 0, "inih failed with %d", ret);
+		return -EIO;
+	}
+	return file->errors ? -EINVAL : 0;
+}
+
+int config_load(struct config *config, const char *path)
+{
+	struct config_file *file = calloc(1, sizeof(*file));
+	int ret;
+
+	if (!file)
+		return -ENOMEM;
+	file->config = *config;
+	file->path = path;
+	file->in = fopen(path, "re");
+	if (!file->in) {
+		ret = -errno;
+		complain(path, 0, "cannot open: %s", strerror(-ret));
+		goto free_file;
+	}
+	ret = parse_file(file);
+	if (!ret)
+		*config = file->config;
+	fclose(file->in);
+free_file:
+	free(file);
+	return ret;
+}
+
+int config_set(struct config *config, const char *assignment)
+{
+	const char *dot = strchr(assignment, '.');
+	const char *equals = strchr(assignment, '=');
+	char section[CONFIG_SECTION_MAX], key[CONFIG_SECTION_MAX];
+	const struct config_option *option = NULL;
+	struct parse_why why;
+
+	if (!dot || !equals || dot > equals) {
+		complain("-o", 0, "'%s' is not section.key=value", assignment);
+		return -EINVAL;
+	}
+	snprintf(section, sizeof(section), "%.*s", (int)(dot - assignment), assignment);
+	snprintf(key, sizeof(key), "%.*s", (int)(equals - dot - 1), dot + 1);
+	option = option_find(section, key);
+	if (!option) {
+		complain("-o", 0, "unknown option '%.*s': kvd --help lists them",
+			 (int)(equals - assignment), assignment);
+		return -EINVAL;
+	}
+	if (option_parse(option, equals + 1, option_field(config, option), &why)) {
+		complain("-o", 0, "%s.%s: %s", section, key, why.text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int config_check(const struct config *config)
+{
+	int ret = 0;
+
+	if (config->request.window > config->request.srq_depth) {
+		complain("config", 0,
+			 "request.window (%u) is more than request.srq_depth (%u): no connection "
+			 "could be granted its window; lower the first or raise the second",
+			 config->request.window, config->request.srq_depth);
+		ret = -EINVAL;
+	}
+	/* A value that is replaced elsewhere stands twice for a moment, and the index needs room. */
+	if (config->limits.max_value > config->memory.size / 4) {
+		complain("config", 0,
+			 "limits.max_value is more than a quarter of memory.size: such a value "
+			 "could hardly be stored; lower the first or raise the second");
+		ret = -EINVAL;
+	}
+	/* An index slot takes 8 bytes, and half of the region is left to the items. */
+	if (config->index.keys > config->memory.size / 16) {
+		complain("config", 0,
+			 "index.keys needs an index of more than half of memory.size: lower the "
+			 "first or raise the second");
+		ret = -EINVAL;
+	}
+	return ret;
+}
+
+void config_print(const struct config *config, FILE *out)
+{
+	char text[OPTION_TEXT_MAX];
+	const char *section = "";
+
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct config_option *option = &option_table[i];
+
+		if (strcmp(option->section, section) != 0) {
+			section = option->section;
+			fprintf(out, "%s[%s]\n", i ? "\n" : "", section);
+		} else {
+			fputc('\n', out);
+		}
+		fprintf(out, "; %s\n; (%s)\n", option->help, option_domain(option, text));
+		option_format(option, option_field_const(config, option), text);
+		fprintf(out, "%s =%s%s\n", option->key, *text ? " " : "", text);
+	}
+	region_describe(config->memory.size, index_level(config->index.keys), text, sizeof(text));
+	fprintf(out, "\n# How memory is divided with these options:\n# %s\n", text);
+}
+
+void config_help(FILE *out)
+{
+	char domain[OPTION_TEXT_MAX];
+
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct config_option *option = &option_table[i];
+
+		fprintf(out, "  %s.%s=%s\n", option->section, option->key, option->text);
+		fprintf(out, "      %s (%s)\n", option->help, option_domain(option, domain));
+	}
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* The kinds of options: for each, text to field, field to text, and what is allowed. */
+#include "server/config/option.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "server/config/config.h"
+
+struct choice {
+	const char *name;
+	uint32_t value;
+};
+
+struct option_kind {
+	int (*parse)(const struct config_option *option, const char *text, void *field,
+		     struct parse_why *why);
+	void (*format)(const struct config_option *option, const void *field, char *buffer);
+	void (*domain)(const struct config_option *option, char *buffer);
+	const struct choice *choices; /* for kinds that are one word out of a list */
+};
+
+static int parse_kind_uint(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	uint64_t value;
+	int ret = parse_uint(text, option->min, option->max, &value, why);
+
+	if (ret)
+		return ret;
+	if (option->size == sizeof(uint32_t))
+		*(uint32_t *)field = (uint32_t)value;
+	else
+		*(uint64_t *)field = value;
+	return 0;
+}
+
+static void format_kind_uint(const struct config_option *option, const void *field, char *buffer)
+{
+	uint64_t value = option->size == sizeof(uint32_t) ? *(const uint32_t *)field :
+							    *(const uint64_t *)field;
+
+	snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64, value);
+}
+
+static void domain_kind_uint(const struct config_option *option, char *buffer)
+{
+	snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64 " to %" PRIu64, option->min, option->max);
+}
+
+static int parse_kind_size(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	return parse_size(text, option->min, option->max, field, why);
+}
+
+static void format_kind_size(const struct config_option *option, const void *field, char *buffer)
+{
+	(void)option;
+	format_size(*(const uint64_t *)field, buffer);
+}
+
+static void domain_kind_size(const struct config_option *option, char *buffer)
+{
+	char low[PARSE_FORMAT_MAX], high[PARSE_FORMAT_MAX];
+
+	snprintf(buffer, OPTION_TEXT_MAX, "%s to %s", format_size(option->min, low),
+		 format_size(option->max, high));
+}
+
+static int parse_kind_time(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	return parse_time(text, option->min, option->max, field, why);
+}
+
+static void format_kind_time(const struct config_option *option, const void *field, char *buffer)
+{
+	(void)option;
+	format_time(*(const uint64_t *)field, buffer);
+}
+
+static void domain_kind_time(const struct config_option *option, char *buffer)
+{
+	char low[PARSE_FORMAT_MAX], high[PARSE_FORMAT_MAX];
+
+	snprintf(buffer, OPTION_TEXT_MAX, "%s to %s", format_time(option->min, low),
+		 format_time(option->max, high));
+}
+
+static int parse_kind_bool(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	(void)option;
+	return parse_bool(text, field, why);
+}
+
+static void format_kind_bool(const struct config_option *option, const void *field, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, *(const bool *)field ? "yes" : "no");
+}
+
+static void domain_kind_bool(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "yes | no");
+}
+
+static int parse_kind_mode(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	(void)option;
+	return parse_mode(text, field, why);
+}
+
+static void format_kind_mode(const struct config_option *option, const void *field, char *buffer)
+{
+	(void)option;
+	snprintf(buffer, OPTION_TEXT_MAX, "%04o", *(const uint32_t *)field);
+}
+
+static void domain_kind_mode(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "0 to 0777, octal");
+}
+
+static void domain_kind_choice(const struct config_option *option, char *buffer)
+{
+	size_t at = 0;
+
+	for (const struct choice *choice = option->kind->choices; choice->name; choice++)
+		at += (size_t)snprintf(buffer + at, OPTION_TEXT_MAX - at, "%s%s", at ? " | " : "",
+				       choice->name);
+}
+
+static int parse_kind_choice(const struct config_option *option, const char *text, void *field,
+			     struct parse_why *why)
+{
+	char domain[OPTION_TEXT_MAX];
+
+	for (const struct choice *choice = option->kind->choices; choice->name; choice++) {
+		if (strcmp(choice->name, text) == 0) {
+			*(uint32_t *)field = choice->value;
+			return 0;
+		}
+	}
+	domain_kind_choice(option, domain);
+	snprintf(why->text, sizeof(why->text), "'%.40s' is none of: %.120s", text, domain);
+	return -EINVAL;
+}
+
+static void format_kind_choice(const struct config_option *option, const void *field, char *buffer)
+{
+	const struct choice *choice = option->kind->choices;
+
+	while (choice->name && choice->value != *(const uint32_t *)field)
+		choice++;
+	strcpy(buffer, choice->name ? choice->name : "?");
+}
+
+/* What inih would take for a comment or strip would not come back from --print-config. */
+static int check_plain_text(const char *text, struct parse_why *why)
+{
+	size_t length = strlen(text);
+
+	for (size_t i = 0; i < length; i++) {
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
+			strcpy(why->text, "a control character is in the value: remove it");
+			return -EINVAL;
+		}
+		if (text[i] == ' ' && (i == 0 || i == length - 1 || strchr(";#", text[i + 1]))) {
+			strcpy(why->text,
+			       "a space begins or ends the value or stands before ';' or "
+			       "'#': comments go on a line of their own");
+			return -EINVAL;
+		}
+	}
+	if (length && strchr(";#", text[0])) {
+		strcpy(why->text, "the value begins with ';' or '#': comments go on a line of "
+				  "their own");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int parse_kind_file(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	int ret = check_plain_text(text, why);
+
+	if (ret)
+		return ret;
+	if (strlen(text) >= option->size) {
+		snprintf(why->text, sizeof(why->text), "longer than %zu bytes: give a shorter text",
+			 option->size - 1);
+		return -ERANGE;
+	}
+	strcpy(field, text);
+	return 0;
+}
+
+static void format_kind_string(const struct config_option *option, const void *field, char *buffer)
+{
+	(void)option;
+	snprintf(buffer, OPTION_TEXT_MAX, "%s", (const char *)field);
+}
+
+static void domain_kind_file(const struct config_option *option, char *buffer)
+{
+	snprintf(buffer, OPTION_TEXT_MAX, "a path of at most %zu bytes, or nothing",
+		 option->size - 1);
+}
+
+static int parse_kind_socket(const struct config_option *option, const char *text, void *field,
+			     struct parse_why *why)
+{
+	if (!*text) {
+		strcpy(why->text, "empty: give the path of a Unix socket");
+		return -EINVAL;
+	}
+	return parse_kind_file(option, text, field, why);
+}
+
+static void domain_kind_socket(const struct config_option *option, char *buffer)
+{
+	snprintf(buffer, OPTION_TEXT_MAX, "a path of 1 to %zu bytes", option->size - 1);
+}
+
+static int parse_kind_address(const struct config_option *option, const char *text, void *field,
+			      struct parse_why *why)
+{
+	unsigned char binary[sizeof(struct in6_addr)];
+
+	(void)option;
+	if (strcmp(text, "auto") != 0 && inet_pton(AF_INET, text, binary) != 1 &&
+	    inet_pton(AF_INET6, text, binary) != 1) {
+		snprintf(why->text, sizeof(why->text),
+			 "'%.46s' is not an IP address: give one, like 10.9.0.1, or auto", text);
+		return -EINVAL;
+	}
+	strcpy(field, text);
+	return 0;
+}
+
+static void domain_kind_address(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "auto | an IPv4 or IPv6 address");
+}
+
+/* Reads "N" or "N-M", M not less. Returns what follows it, or NULL. */
+static const char *skip_nodes(const char *text)
+{
+	unsigned long first, last;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	first = strtoul(text, &end, 10);
+	if (*end != '-')
+		return end;
+	text = end + 1;
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	last = strtoul(text, &end, 10);
+	return last < first ? NULL : end;
+}
+
+/* Only the form: which nodes there are is seen when the region is made. */
+static int parse_kind_numa(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	static const char *const words[] = { "default", "local", "interleave" };
+	const char *at = text;
+	bool known = false;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		known |= strcmp(text, words[i]) == 0;
+	while (!known && (at = skip_nodes(at)) && *at == ',')
+		at++;
+	if (!known && (!at || *at)) {
+		snprintf(
+			why->text, sizeof(why->text),
+			"'%.40s' names no nodes: give default, local, interleave, or nodes like 0, "
+			"0-1 or 0,2",
+			text);
+		return -EINVAL;
+	}
+	return parse_kind_file(option, text, field, why);
+}
+
+static void domain_kind_numa(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "default | local | interleave | nodes like 0, 0-1 or 0,2");
+}
+
+/* clang-format off */
+static const struct choice devices_choices[] = {
+	{ "auto", 0 },
+	{ "verbs", DEVICE_VERBS },
+	{ "softnic", DEVICE_SOFTNIC },
+	{ "verbs,softnic", DEVICE_VERBS | DEVICE_SOFTNIC },
+	{ NULL, 0 },
+};
+
+static const struct choice poll_choices[] = {
+	{ "adaptive", POLL_ADAPTIVE },
+	{ "busy", POLL_BUSY },
+	{ NULL, 0 },
+};
+
+static const struct choice hugepages_choices[] = {
+	{ "auto", HUGEPAGES_AUTO },
+	{ "off", HUGEPAGES_OFF },
+	{ "2m", HUGEPAGES_2M },
+	{ "1g", HUGEPAGES_1G },
+	{ "require", HUGEPAGES_REQUIRE },
+	{ NULL, 0 },
+};
+
+static const struct choice eviction_choices[] = {
+	{ "none", EVICTION_NONE },
+	{ "lru", EVICTION_LRU },
+	{ "lfu", EVICTION_LFU },
+	{ NULL, 0 },
+};
+
+static const struct choice level_choices[] = {
+	{ "error", LOG_ERROR },
+	{ "warn", LOG_WARN },
+	{ "notice", LOG_NOTICE },
+	{ "info", LOG_INFO },
+	{ "debug", LOG_DEBUG },
+	{ NULL, 0 },
+};
+
+#define CHOICE_KIND(list) { parse_kind_choice, format_kind_choice, domain_kind_choice, (list) }
+
+static const struct option_kind
+	kind_UINT = { parse_kind_uint, format_kind_uint, domain_kind_uint, NULL },
+	kind_COUNT = { parse_kind_uint, format_kind_uint, domain_kind_uint, NULL },
+	kind_SIZE = { parse_kind_size, format_kind_size, domain_kind_size, NULL },
+	kind_TIME = { parse_kind_time, format_kind_time, domain_kind_time, NULL },
+	kind_BOOL = { parse_kind_bool, format_kind_bool, domain_kind_bool, NULL },
+	kind_MODE = { parse_kind_mode, format_kind_mode, domain_kind_mode, NULL },
+	kind_DEVICES = CHOICE_KIND(devices_choices),
+	kind_POLL = CHOICE_KIND(poll_choices),
+	kind_HUGEPAGES = CHOICE_KIND(hugepages_choices),
+	kind_EVICTION = CHOICE_KIND(eviction_choices),
+	kind_LEVEL = CHOICE_KIND(level_choices),
+	kind_ADDRESS = { parse_kind_address, format_kind_string, domain_kind_address, NULL },
+	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
+	kind_SOCKET = { parse_kind_socket, format_kind_string, domain_kind_socket, NULL },
+	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL };
+
+const struct config_option option_table[OPTION_COUNT] = {
+#define X(section, key, kind, text, min, max, help)                                                \
+	{ #section, #key, &kind_##kind, offsetof(struct config, section.key),                      \
+	  sizeof(((struct config *)0)->section.key), (text), (min), (max), (help) },
+	OPTIONS(X)
+#undef X
+};
+/* clang-format on */
+
+int option_parse(const struct config_option *option, const char *text, void *field,
+		 struct parse_why *why)
+{
+	return option->kind->parse(option, text, field, why);
+}
+
+const char *option_format(const struct config_option *option, const void *field, char *buffer)
+{
+	option->kind->format(option, field, buffer);
+	return buffer;
+}
+
+const char *option_domain(const struct config_option *option, char *buffer)
+{
+	option->kind->domain(option, buffer);
+	return buffer;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One option at run time: how text becomes the field of struct config and back. Below
+ * server/config/config.c, which knows files and sections; nothing else needs this.
+ */
+#ifndef KVD_SERVER_OPTION_H
+#define KVD_SERVER_OPTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/parse.h"
+#include "server/config/options.h"
+
+/* Bytes of any option's value or domain as text, its zero included. */
+#define OPTION_TEXT_MAX 320
+
+struct option_kind;
+
+struct config_option {
+	const char *section;
+	const char *key;
+	const struct option_kind *kind;
+	size_t offset;	  /* of the field in struct config */
+	size_t size;	  /* of the field */
+	const char *text; /* the default */
+	uint64_t min;
+	uint64_t max;
+	const char *help;
+};
+
+#define X(section, key, kind, text, min, max, help) +1
+enum { OPTION_COUNT = 0 OPTIONS(X) };
+#undef X
+
+extern const struct config_option option_table[OPTION_COUNT];
+
+/* Parses text into the field. Returns 0, or -EINVAL or -ERANGE and fills why. */
+int option_parse(const struct config_option *option, const char *text, void *field,
+		 struct parse_why *why);
+
+/* The field's value as text that option_parse() takes. buffer holds OPTION_TEXT_MAX bytes. */
+const char *option_format(const struct config_option *option, const void *field, char *buffer);
+
+/* What the option may be: "0 to 64", "yes | no". buffer holds OPTION_TEXT_MAX bytes. */
+const char *option_domain(const struct config_option *option, char *buffer);
+
+#endif

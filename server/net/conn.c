@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/net/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "common/util/stat.h"
+#include "server/net/worker.h"
+
+const char *conn_device_name(const struct conn *conn)
+{
+	return conn->endpoint->nic->dev->name;
+}
+
+static unsigned long qp_num_hash(uint32_t qp_num)
+{
+	return qp_num * 0x9e3779b1ul; /* 2^32 / golden ratio: Knuth's multiplicative hashing */
+}
+
+static int conn_match(struct cds_lfht_node *node, const void *key)
+{
+	const struct conn *conn = caa_container_of(node, struct conn, node);
+
+	return conn->qp_num == *(const uint32_t *)key;
+}
+
+struct conn *conn_lookup(struct endpoint *endpoint, uint32_t qp_num)
+{
+	struct cds_lfht_iter iter;
+	struct cds_lfht_node *node;
+	struct conn *conn;
+
+	cds_lfht_lookup(endpoint->conns, qp_num_hash(qp_num), conn_match, &qp_num, &iter);
+	node = cds_lfht_iter_get_node(&iter);
+	if (!node)
+		return NULL;
+	conn = caa_container_of(node, struct conn, node);
+	return atomic_load_explicit(&conn->published, memory_order_acquire) ? conn : NULL;
+}
+
+void conn_remove(struct conn *conn)
+{
+	cds_lfht_del(conn->endpoint->conns, &conn->node);
+}
+
+/* The queue pair can do nothing for the peer yet: access is 0 until HELLO (guarantee D). */
+static int conn_create_qp(struct conn *conn)
+{
+	struct endpoint *endpoint = conn->endpoint;
+	const struct worker_limits *limits = &endpoint->worker->limits;
+	const struct device_ops *ops = endpoint->nic->dev->ops;
+	struct ibv_qp_init_attr attr = {
+		.qp_context = conn,
+		.send_cq = endpoint->cq,
+		.recv_cq = endpoint->cq,
+		.srq = endpoint->srq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = conn_sq_depth(conn->window, limits->signal_every),
+			.max_send_sge = 1,
+			.max_inline_data = endpoint->inline_max,
+		},
+	};
+	int err = ops->create_qp(conn->id, endpoint->nic->pd, &attr, 0);
+
+	if (err == -EINVAL && endpoint->inline_max > sizeof(struct wire_response)) {
+		/* A device with less room in its work requests: bare responses have to fit. */
+		endpoint->inline_max = attr.cap.max_inline_data = sizeof(struct wire_response);
+		err = ops->create_qp(conn->id, endpoint->nic->pd, &attr, 0);
+	}
+	if (err)
+		return err;
+	conn->qp = conn->id->qp;
+	conn->qp_num = conn->qp->qp_num;
+	return 0;
+}
+
+int conn_create(struct conn **out, struct endpoint *endpoint, struct cm_id *id, uint32_t serial,
+		uint32_t window)
+{
+	struct conn *conn = calloc(1, sizeof(*conn));
+	unsigned int i;
+	int err;
+
+	*out = NULL;
+	if (!conn)
+		return -ENOMEM;
+	conn->id = id;
+	conn->endpoint = endpoint;
+	conn->serial = serial;
+	conn->window = window;
+	conn->sent_first = conn->sent_last = BUFFER_NONE;
+	for (i = 0; i < NOTE_TYPES; i++)
+		conn->notes[i] = (struct note){ .conn = conn, .type = (enum note_type)i };
+	err = conn_create_qp(conn);
+	if (err) {
+		free(conn);
+		return err;
+	}
+	id->context = conn;
+	atomic_store_explicit(&conn->published, true, memory_order_release);
+	rcu_read_lock();
+	cds_lfht_add(endpoint->conns, qp_num_hash(conn->qp_num), &conn->node);
+	rcu_read_unlock();
+	*out = conn;
+	return 0;
+}
+
+void conn_destroy(struct conn *conn)
+{
+	conn->id->dev->ops->destroy_id(conn->id);
+	free(conn);
+}
+
+void conn_fail(struct conn *conn, const char *why)
+{
+	struct worker *worker = conn->endpoint->worker;
+
+	if (conn->stopped)
+		return;
+	conn->stopped = true;
+	stat_add(&worker->stats.connections_failed, 1);
+	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: %s", CONN_ARG(conn), why);
+	mailbox_send(worker->control, &conn->notes[NOTE_FAILED]);
+}

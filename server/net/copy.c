@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/net/copy.h"
+
+static uint64_t copy_bytes(const struct item *item)
+{
+	return mem_class_bytes(item_bytes(item->key_len, item->value_len));
+}
+
+void copy_drop(struct worker *worker, struct conn *conn)
+{
+	if (!conn->copy)
+		return;
+	TAILQ_REMOVE(&worker->copies, conn, copy_entry);
+	worker->copies_bytes -= copy_bytes(conn->copy);
+	table_abandon(&worker->writer, conn->copy);
+	conn->copy = NULL;
+}
+
+void copy_expire(struct worker *worker)
+{
+	struct conn *conn;
+
+	if (TAILQ_EMPTY(&worker->copies))
+		return;
+	table_clock(&worker->writer);
+	while ((conn = TAILQ_FIRST(&worker->copies)) &&
+	       worker->writer.now_ns - conn->copy_ns >= COPY_NS_MAX)
+		copy_drop(worker, conn);
+}
+
+void copy_keep(struct worker *worker, struct conn *conn, struct item *item)
+{
+	uint64_t most = memory_bytes(worker->writer.cache.memory) / COPIES_SHARE /
+			worker->limits.workers;
+
+	conn->copy = item;
+	conn->copy_ns = worker->writer.now_ns;
+	worker->copies_bytes += copy_bytes(item);
+	TAILQ_INSERT_TAIL(&worker->copies, conn, copy_entry);
+	while (worker->copies_bytes > most && TAILQ_FIRST(&worker->copies) != conn)
+		copy_drop(worker, TAILQ_FIRST(&worker->copies));
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/net/nic.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "server/net/worker.h"
+
+/* Connection requests that wait to be looked at; more are refused by the device. */
+#define LISTEN_BACKLOG 128
+
+/*
+ * What the device's queues hold for each message buffer: a work request and a completion, of 64 bytes
+ * each with mlx5.
+ */
+#define QUEUE_BYTES_PER_BUFFER 128u
+
+uint32_t nic_choose(uint32_t configured, const char **why)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+
+	if (configured) {
+		*why = "the configuration asks for it";
+		return configured;
+	}
+	if (device_verbs_present(name)) {
+		*why = "device = auto, and this host has an RDMA device";
+		return DEVICE_VERBS;
+	}
+	*why = "device = auto, and this host has no RDMA device";
+	return DEVICE_SOFTNIC;
+}
+
+static void nic_address(struct device_addr *addr, enum device_kind kind,
+			const struct config *config)
+{
+	*addr = (struct device_addr){ .kind = kind };
+	memcpy(addr->host, config->rdma.address, sizeof(addr->host));
+	addr->port = (uint16_t)config->rdma.port;
+	memcpy(addr->path, config->softnic.socket, sizeof(addr->path));
+	addr->mode = config->softnic.socket_mode;
+}
+
+static int nic_open(struct nic *nic, enum device_kind kind, const struct config *config)
+{
+	struct device_addr addr;
+	int err;
+
+	nic_address(&addr, kind, config);
+	err = device_open(&nic->dev, &addr, DEVICE_LISTEN, 0);
+	if (err)
+		return err;
+	return nic->dev->ops->query(nic->dev, &nic->attr, &nic->port);
+}
+
+/* CAP_IPC_LOCK in the effective set. The libc has no function for it. */
+static bool may_lock_all(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	return !syscall(SYS_capget, &header, data) &&
+	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
+}
+
+static uint32_t worker_count(const struct config *config)
+{
+	cpu_set_t set;
+	uint32_t count = config->server.workers;
+
+	if (!count)
+		count = sched_getaffinity(0, sizeof(set), &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+	return count < WORKERS_MAX ? count : WORKERS_MAX;
+}
+
+/* An estimate: as many buffers as an endpoint makes, and what its queues hold for them. */
+static uint64_t workers_bytes(const struct config *config)
+{
+	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;
+
+	return worker_count(config) * buffers * (config->request.buffer + QUEUE_BYTES_PER_BUFFER);
+}
+
+enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes)
+{
+	if (capable || limit->rlim_cur == RLIM_INFINITY || limit->rlim_cur >= bytes)
+		return MEMLOCK_ENOUGH;
+	if (limit->rlim_max == RLIM_INFINITY || limit->rlim_max >= bytes)
+		return MEMLOCK_RAISE;
+	return MEMLOCK_SHORT;
+}
+
+static uint64_t kib(uint64_t bytes)
+{
+	return bytes / 1024 + (bytes % 1024 != 0);
+}
+
+int nic_check_memlock(const struct config *config, uint64_t region_bytes)
+{
+	uint64_t workers = workers_bytes(config), bytes = region_bytes + workers;
+	struct rlimit limit, raised;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit))
+		return 0;
+	switch (memlock_decide(&limit, may_lock_all(), bytes)) {
+	case MEMLOCK_ENOUGH:
+		return 0;
+	case MEMLOCK_RAISE:
+		raised = (struct rlimit){ limit.rlim_max, limit.rlim_max };
+		if (!setrlimit(RLIMIT_MEMLOCK, &raised))
+			return 0;
+		break;
+	case MEMLOCK_SHORT:
+		break;
+	}
+	log_error("this process may lock %" PRIu64 " KiB of memory (RLIMIT_MEMLOCK), at most "
+		  "%" PRIu64 " KiB by its hard limit, and has to lock about %" PRIu64 " KiB to "
+		  "serve on an RDMA device: %" PRIu64 " KiB of region, %" PRIu64 " KiB of buffers "
+		  "and queues of %" PRIu32 " workers; allow it with `ulimit -l %" PRIu64 "` in the "
+		  "shell that starts kvd, LimitMEMLOCK=%" PRIu64 "K in its systemd unit, or the "
+		  "capability CAP_IPC_LOCK, or lower memory.size",
+		  (uint64_t)limit.rlim_cur / 1024, (uint64_t)limit.rlim_max / 1024, kib(bytes),
+		  kib(region_bytes), kib(workers), worker_count(config), kib(bytes), kib(bytes));
+	return -ENOMEM;
+}
+
+static int nic_register(struct nic *nic, const struct region *region)
+{
+	const struct device_ops *ops = nic->dev->ops;
+	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
+	int err;
+
+	err = ops->alloc_pd(nic->dev, &nic->pd);
+	if (err)
+		return err;
+	return ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+			   &nic->mr);
+}
+
+int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
+	     const struct region *region, const char *why)
+{
+	int err;
+
+	*nic = (struct nic){ .why = why };
+	err = nic_open(nic, kind, config);
+	if (!err && kind == DEVICE_VERBS)
+		err = nic_check_memlock(config, region->bytes);
+	if (!err)
+		err = nic_register(nic, region);
+	if (!err)
+		err = nic->dev->ops->create_cm_channel(nic->dev, &nic->channel);
+	if (err) {
+		log_error("device %s can't be used: %s", device_kind_name(kind), strerror(-err));
+		nic_release(nic);
+		return err;
+	}
+	log_notice("device %s %s: %s", device_kind_name(kind), nic->dev->name, why);
+	return 0;
+}
+
+int nic_listen(struct nic *nic)
+{
+	int err = nic->dev->ops->listen(nic->channel, LISTEN_BACKLOG, &nic->listener);
+
+	if (err)
+		log_error("can't listen on %s: %s", nic->dev->address, strerror(-err));
+	else
+		log_notice("listening on %s://%s",
+			   nic->dev->kind == DEVICE_VERBS ? "rdma" : "softnic", nic->dev->address);
+	return err;
+}
+
+void nic_release(struct nic *nic)
+{
+	const struct device_ops *ops;
+
+	if (!nic->dev)
+		return;
+	ops = nic->dev->ops;
+	ops->destroy_id(nic->listener);
+	ops->destroy_cm_channel(nic->channel);
+	ops->dereg_mr(nic->mr);
+	ops->dealloc_pd(nic->pd);
+	device_close(nic->dev);
+	nic->dev = NULL;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/net/operate.h"
+
+#include "server/store/evict.h"
+#include "server/store/look.h"
+#include "common/util/stat.h"
+
+/* How often a get-and-touch begins anew because the value was replaced in between. */
+#define TOUCH_TRIES_MAX 64
+
+void operate_put_change(const struct request *request, struct table_change *change)
+{
+	*change = (struct table_change){
+		.key = request->key,
+		.key_len = request->key_len,
+		.mode = (enum wire_put)request->mode,
+		.value = request->value,
+		.value_len = request->value_len,
+		.flags = request->item_flags,
+		.ttl = request->ttl,
+		.version = request->number,
+	};
+}
+
+void operate_changed(const struct table_change *change, enum wire_status status,
+		     struct wire_response *head)
+{
+	head->status = (uint8_t)status;
+	if (status)
+		return;
+	head->slot = change->slot;
+	head->version = change->version;
+	head->expires = change->expires;
+}
+
+static void item_told(const struct item *item, struct wire_response *head)
+{
+	head->version = item->version;
+	head->item_flags = item->flags;
+	head->expires = item->expires;
+	head->value_len = item->value_len;
+}
+
+static enum wire_status touch(struct table_writer *writer, const struct request *request,
+			      uint64_t hash, struct table_change *change)
+{
+	*change = (struct table_change){
+		.key = request->key,
+		.key_len = request->key_len,
+		.ttl = request->ttl,
+	};
+	return table_touch(writer, hash, change);
+}
+
+/*
+ * A GET that touches is two steps: a touch leaves the version as it is, so if the value that is read
+ * then has it still, both were one.
+ */
+static void operate_get(struct table_writer *writer, const struct request *request, uint64_t hash,
+			struct wire_response *head, struct answer *answer)
+{
+	bool touches = request->flags & WIRE_F_TOUCH;
+	enum wire_status status = WIRE_OK;
+	struct table_change change = { 0 };
+	unsigned int tries = 0;
+	struct looked looked;
+
+	do {
+		if (touches)
+			status = touch(writer, request, hash, &change);
+		if (!status)
+			status = look_get(writer, hash, request->key, request->key_len,
+					  answer->value, answer->size, &looked);
+		if (!status && touches && looked.head.version != change.version)
+			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
+	} while (status == WIRE_EXISTS);
+	head->status = (uint8_t)status;
+	if (status)
+		return;
+	item_told(&looked.head, head);
+	if (head->value_len <= answer->size)
+		answer->len = head->value_len;
+	if (!touches && writer->table->options.eviction != EVICTION_NONE)
+		table_access(writer, hash);
+}
+
+/* Frees memory where items are evicted: not in the middle of a look, since it may have to wait. */
+static bool make_room_for_copy(struct table_writer *writer, const struct request *request,
+			       const struct wire_response *head)
+{
+	size_t bytes = item_bytes(request->key_len, head->value_len);
+	void *room = NULL;
+
+	if (writer->table->options.eviction != EVICTION_NONE)
+		room = evict_make_room(writer, bytes);
+	if (room)
+		mem_free(&writer->cache, room, bytes);
+	return room;
+}
+
+struct item *operate_copy(struct table_writer *writer, const struct request *request, uint64_t hash,
+			  uint64_t seed, struct wire_response *head)
+{
+	enum wire_status status;
+	struct item *copy;
+
+	status = look_copy(writer, hash, request->key, request->key_len, seed, &copy);
+	if (status == WIRE_BUSY && make_room_for_copy(writer, request, head))
+		status = look_copy(writer, hash, request->key, request->key_len, seed, &copy);
+	/* The touch was that of another value. */
+	if (!status && request->flags & WIRE_F_TOUCH && copy->version != head->version) {
+		table_abandon(writer, copy);
+		status = WIRE_BUSY;
+	}
+	if (status) {
+		*head = (struct wire_response){
+			.op = head->op,
+			.id = head->id,
+			.status = (uint8_t)status,
+			.clock_ns = head->clock_ns,
+		};
+		return NULL;
+	}
+	head->status = WIRE_OK;
+	item_told(copy, head);
+	head->flags = WIRE_R_COPY;
+	head->number = seed;
+	head->slot = slot_make(hash_tag(hash), region_offset(writer->table->region, copy),
+			       item_bytes(copy->key_len, copy->value_len));
+	return copy;
+}
+
+static void operate_put(struct table_writer *writer, const struct request *request, uint64_t hash,
+			struct wire_response *head)
+{
+	struct table_change change;
+
+	operate_put_change(request, &change);
+	operate_changed(&change, table_put(writer, hash, &change), head);
+}
+
+static void operate_arith(struct table_writer *writer, const struct request *request, uint64_t hash,
+			  struct wire_response *head)
+{
+	struct table_change change = {
+		.key = request->key,
+		.key_len = request->key_len,
+		.delta = request->number,
+		.decrement = request->mode == WIRE_DECR,
+		.create = request->flags & WIRE_F_CREATE,
+		.number = request->pull_addr,
+		.flags = request->item_flags,
+		.ttl = request->ttl,
+	};
+
+	operate_changed(&change, table_arith(writer, hash, &change), head);
+	if (!head->status)
+		head->number = change.number;
+}
+
+static void operate_touch(struct table_writer *writer, const struct request *request, uint64_t hash,
+			  struct wire_response *head)
+{
+	struct table_change change = { 0 };
+	enum wire_status status = touch(writer, request, hash, &change);
+
+	operate_changed(&change, status, head);
+	head->slot = 0;
+}
+
+static void operate_delete(struct table_writer *writer, const struct request *request,
+			   uint64_t hash, struct wire_response *head)
+{
+	const struct table_change change = {
+		.key = request->key,
+		.key_len = request->key_len,
+		.if_version = request->flags & WIRE_F_IF_VERSION,
+		.version = request->number,
+	};
+
+	head->status = (uint8_t)table_delete(writer, hash, &change);
+}
+
+static void operate_scan(struct table_writer *writer, const struct request *request,
+			 struct wire_response *head, struct answer *answer)
+{
+	struct scan scan = {
+		.prefix = request->key,
+		.prefix_len = request->key_len,
+		.most = request->item_flags,
+		.values = request->flags & WIRE_F_VALUES,
+		.cursor = request->number,
+		.buffer = answer->value,
+		.size = answer->size,
+	};
+
+	head->status = (uint8_t)look_scan(writer, &scan);
+	if (head->status)
+		return;
+	head->number = scan.cursor;
+	head->item_flags = scan.entries;
+	head->value_len = answer->len = scan.used;
+}
+
+void operate(struct table_writer *writer, const struct request *request, uint64_t hash,
+	     struct wire_response *head, struct answer *answer)
+{
+	switch (request->op) {
+	case WIRE_GET:
+		operate_get(writer, request, hash, head, answer);
+		break;
+	case WIRE_PUT:
+		operate_put(writer, request, hash, head);
+		break;
+	case WIRE_DELETE:
+		operate_delete(writer, request, hash, head);
+		break;
+	case WIRE_ARITH:
+		operate_arith(writer, request, hash, head);
+		break;
+	case WIRE_TOUCH:
+		operate_touch(writer, request, hash, head);
+		break;
+	case WIRE_SCAN:
+		operate_scan(writer, request, head, answer);
+		break;
+	case WIRE_PING:
+	case WIRE_ACCESS:
+		break;
+	case WIRE_HELLO:
+	case WIRE_STATS:
+	case WIRE_FLUSH:
+		head->status = WIRE_PROTOCOL;
+		break;
+	}
+}
+
+void operate_access(struct table_writer *writer, const struct request *request)
+{
+	uint32_t i;
+
+	if (writer->table->options.eviction == EVICTION_NONE)
+		return;
+	for (i = 0; i < request->access_count; i++)
+		table_prefetch_bucket(writer->table, request_access(request, i));
+	for (i = 0; i < request->access_count; i++)
+		table_access(writer, request_access(request, i));
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker: a thread that serves its connections' requests and owns all it needs to do so: for each
+ * device an endpoint (completion queue, shared receive queue, buffers, table of connections), a
+ * thread cache of item memory, and its statistics.
+ *
+ *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
+ *	 (HELLO, STATS, FLUSH, failures and going to sleep are not on it. Seldom, a change wakes the
+ *	 keeper, which is a write(2), or waits for a grace period: when it makes room, or when a
+ *	 limbo of large items and overflow buckets is full.)
+ *   W2. At most BATCH_MAX completions are taken at a time from one endpoint, so a flood on one
+ *	 device does not starve the other, nor the mailbox.
+ *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
+ *	 no wake-up is lost.
+ *   W4. Receives are posted again before the responses that let clients send more: a client that
+ *	 keeps to its window always meets a posted receive.
+ */
+#ifndef KVD_SERVER_WORKER_H
+#define KVD_SERVER_WORKER_H
+
+#include <pthread.h>
+
+#include "server/net/conn.h"
+#include "server/net/nic.h"
+#include "server/store/table.h"
+
+#define WORKERS_MAX 64
+#define BATCH_MAX 32 /* completions */
+
+#define BUFFER_NONE UINT32_MAX
+
+/* A message buffer: posted to the SRQ, holding a request, free, or holding a response on its way. */
+struct buffer {
+	uint32_t next; /* of the connection's responses under way */
+};
+
+/* What one worker has on one device. */
+struct endpoint {
+	struct worker *worker;
+	struct nic *nic;
+	struct ibv_comp_channel *comp_channel;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	uint8_t *memory; /* of all buffers */
+	size_t memory_bytes;
+	struct ibv_mr *mr;
+	struct buffer *buffers;
+	uint32_t *free; /* stack of buffers that are free for responses */
+	uint32_t free_count;
+	uint32_t extra; /* free buffers that connections may have beyond their windows */
+	uint32_t inline_max;
+	struct cds_lfht *conns; /* by qp_num */
+
+	/* The control thread's. */
+	uint32_t credits; /* windows not granted yet, in requests */
+	uint32_t conns_count;
+	uint32_t conns_max;
+	bool limit_reached; /* of the SRQ; to be armed again */
+};
+
+/* What each worker needs of the configuration. */
+struct worker_limits {
+	uint64_t spin_ns;
+	bool busy;
+	uint32_t srq_depth;
+	uint32_t buffer_bytes;
+	uint32_t signal_every;
+	uint32_t window;
+	uint32_t conns_max; /* of one endpoint */
+	uint32_t workers;
+};
+
+/* X(name, help); sums over all workers are in the server's statistics. */
+#define WORKER_STATS(X)                                                                            \
+	X(requests, "requests taken")                                                              \
+	X(gets, "GETs by request")                                                                 \
+	X(get_misses, "of those, not found")                                                       \
+	X(get_copies, "of those, answered with a copy for the client to read")                     \
+	X(puts, "PUTs, increments and decrements")                                                 \
+	X(put_no_space,                                                                            \
+	  "of those, failed because the memory, or the chain of the bucket, is full")              \
+	X(put_too_large, "of those, failed because the value is larger than max_value")            \
+	X(deletes, "DELETEs")                                                                      \
+	X(delete_misses, "of those, not found")                                                    \
+	X(touches, "expiry times set")                                                             \
+	X(scans, "parts of scans")                                                                 \
+	X(pulls, "large values read from clients")                                                 \
+	X(pull_bytes, "bytes in them")                                                             \
+	X(batches, "batches of completions")                                                       \
+	X(responses, "responses sent")                                                             \
+	X(responses_signaled, "of those, signaled")                                                \
+	X(sleeps, "times a worker went to sleep")                                                  \
+	X(connections_failed, "connections closed for a broken rule or a failed queue pair")       \
+	X(protocol_errors, "messages that break the protocol")
+
+struct worker_stats {
+#define X(name, help) uint64_t name;
+	WORKER_STATS(X)
+#undef X
+};
+
+struct server;
+
+struct worker {
+	struct server *server;
+	struct mailbox *control; /* notes to the control thread */
+	struct mailbox mailbox;	 /* notes to this worker */
+	struct endpoint endpoints[NIC_MAX];
+	unsigned int endpoint_count;
+	struct table_writer writer;
+	struct worker_limits limits;
+	struct worker_stats stats;
+	TAILQ_HEAD(copy_list, conn)
+	copies; /* connections that have one, oldest first; server/net/copy.h */
+	uint64_t copies_bytes;
+	uint64_t copy_seed; /* the next copy's; random to begin with */
+	unsigned int number;
+	int cpu; /* to be pinned to, or -1 */
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+};
+
+/* Sets up all but the thread. Logs what fails. */
+int worker_init(struct worker *worker, struct server *server, unsigned int number, int cpu);
+int worker_start(struct worker *worker);
+/* Ends the thread; every connection must have been released before. */
+void worker_stop(struct worker *worker);
+void worker_release(struct worker *worker);
+
+/* server/net/endpoint.c */
+int endpoint_init(struct endpoint *endpoint, struct worker *worker, struct nic *nic);
+void endpoint_release(struct endpoint *endpoint);
+/* Asks to be told when an eighth of the receives is left. 0 or a negative errno. */
+int endpoint_arm_srq_limit(struct endpoint *endpoint);
+/* Posts @count receive buffers in one chain. A failure ends the process: no request could come. */
+void endpoint_post_recvs(struct endpoint *endpoint, const uint32_t *buffers, unsigned int count);
+
+static inline uint8_t *endpoint_buffer(const struct endpoint *endpoint, uint32_t buffer)
+{
+	return endpoint->memory + (size_t)buffer * endpoint->worker->limits.buffer_bytes;
+}
+
+static inline uint32_t buffer_take(struct endpoint *endpoint)
+{
+	return endpoint->free_count ? endpoint->free[--endpoint->free_count] : BUFFER_NONE;
+}
+
+static inline void buffer_put(struct endpoint *endpoint, uint32_t buffer)
+{
+	endpoint->free[endpoint->free_count++] = buffer;
+}
+
+/*
+ * What a completion is of. Errors leave only the wr_id valid, so it says everything:
+ *
+ *	63    60 59        52 51           32 31        0
+ *	+-------+------------+---------------+-----------+
+ *	| kind  |   covers   | serial, 20 b  |  buffer   |
+ *	+-------+------------+---------------+-----------+
+ *
+ * covers: work requests of this queue pair that are done when this one is, itself included.
+ */
+enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL };
+
+#define WR_SERIAL_MASK 0xfffffu
+#define WR_COVERS_MAX 255u
+
+static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t covers, uint32_t serial,
+				  uint32_t buffer)
+{
+	return (uint64_t)kind << 60 | (uint64_t)covers << 52 |
+	       (uint64_t)(serial & WR_SERIAL_MASK) << 32 | buffer;
+}
+
+static inline enum wr_kind wr_id_kind(uint64_t wr_id)
+{
+	return (enum wr_kind)(wr_id >> 60);
+}
+
+static inline uint32_t wr_id_covers(uint64_t wr_id)
+{
+	return wr_id >> 52 & 0xff;
+}
+
+static inline uint32_t wr_id_serial(uint64_t wr_id)
+{
+	return wr_id >> 32 & WR_SERIAL_MASK;
+}
+
+static inline uint32_t wr_id_buffer(uint64_t wr_id)
+{
+	return (uint32_t)wr_id;
+}
+
+#endif /* KVD_SERVER_WORKER_H */

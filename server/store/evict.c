@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/store/evict.h"
+
+#include "common/util/spin.h"
+#include "server/store/index.h"
+#include "server/store/look.h"
+#include "common/util/stat.h"
+
+/* Candidates looked at; 5 is what Redis samples by default, 10 is close to exact LRU there. */
+#define SAMPLES 16
+/* The same for each item that would rather be moved than evicted. */
+#define SAMPLES_MOVE 4
+
+/* A slab of another class is emptied if it is this many times colder. */
+#define COLDER_TIMES 2
+
+/* What one PUT may do to find room: slabs, samples, waits. */
+#define ROOM_STEPS_MAX 64
+/* How many large items are evicted at once: each time a grace period is waited for. */
+#define LARGE_AT_ONCE 4
+#define LARGE_AT_ONCE_BYTES (256u << 10)
+/* Places looked at for a large item. */
+#define PLACES 8
+/* A slab may find no place though spans enough were emptied: every so many steps one is made. */
+#define STEPS_PER_PLACE 4
+/* Items up to this size fit the smallest slab without much waste. */
+#define SLAB_SMALL_ITEM_BYTES 8192u
+
+/* Looks at a block whose item is not valid: its owner may be about to make it so. */
+#define PEEKS_MAX 64
+
+/* A PUT that found no room in vain does not look for it again that soon, unless something was freed. */
+#define VAIN_NS 10000000ull
+
+/*
+ * LFU: a logarithmic counter in the low byte, as Redis has it (Morris, CACM 1978): one more use counts
+ * with a probability of 1 / (FACTOR * (counter - FIRST) + 1). It falls by one for each unit of time
+ * since it was last looked at; the high byte is the time, in units of 2^UNIT_SHIFT ticks.
+ */
+#define LFU_FIRST 5u
+#define LFU_FACTOR 2u
+#define LFU_UNIT_SHIFT 9
+
+const char *evict_policy_name(uint32_t policy)
+{
+	return policy == EVICTION_LRU ? "lru" : policy == EVICTION_LFU ? "lfu" : "none";
+}
+
+static uint32_t tick_now(const struct table *table)
+{
+	return atomic_load_explicit(&table->tick, memory_order_relaxed);
+}
+
+static uint64_t random_next(struct table_writer *writer)
+{
+	writer->random ^= writer->random << 13;
+	writer->random ^= writer->random >> 7;
+	writer->random ^= writer->random << 17;
+	return writer->random;
+}
+
+static uint16_t lfu_make(uint32_t tick, uint32_t counter)
+{
+	return (uint16_t)((tick >> LFU_UNIT_SHIFT & 0xff) << 8 | counter);
+}
+
+static uint32_t lfu_counter(uint32_t tick, uint16_t access)
+{
+	uint32_t units = ((tick >> LFU_UNIT_SHIFT) - (access >> 8)) & 0xff;
+	uint32_t counter = access & 0xff;
+
+	return counter > units ? counter - units : 0;
+}
+
+uint16_t evict_fresh(const struct table_writer *writer)
+{
+	uint32_t tick = tick_now(writer->table);
+
+	return writer->table->options.eviction == EVICTION_LFU ? lfu_make(tick, LFU_FIRST) :
+								 (uint16_t)tick;
+}
+
+uint16_t evict_touched(struct table_writer *writer, uint16_t access)
+{
+	uint32_t tick = tick_now(writer->table), counter, odds;
+
+	if (writer->table->options.eviction != EVICTION_LFU)
+		return (uint16_t)tick;
+	counter = lfu_counter(tick, access);
+	odds = counter > LFU_FIRST ? LFU_FACTOR * (counter - LFU_FIRST) + 1 : 1;
+	if (counter < 255 && random_next(writer) % odds == 0)
+		counter++;
+	return lfu_make(tick, counter);
+}
+
+/* The larger, the sooner it goes; first of all what is over anyway. */
+static uint32_t coldness(const struct table_writer *writer, const struct item *item)
+{
+	const struct table *table = writer->table;
+	uint16_t access = item_access_peek(item);
+	uint32_t tick = tick_now(table);
+
+	if (expires_is_over(item_expires_peek(item), writer->now_ns))
+		return UINT32_MAX;
+	if (table->options.eviction == EVICTION_LFU)
+		return 256 - lfu_counter(tick, access);
+	return (uint16_t)(tick - access) + 1u;
+}
+
+void evict_tick(struct table *table)
+{
+	int64_t items = atomic_load_explicit(&table->items, memory_order_relaxed);
+	uint32_t each = items >> 10 > 1 ? (uint32_t)(items >> 10) : 1;
+
+	if (table->options.eviction == EVICTION_NONE ||
+	    atomic_fetch_add_explicit(&table->tick_inserts, 1, memory_order_relaxed) + 1 < each)
+		return;
+	atomic_store_explicit(&table->tick_inserts, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&table->tick, 1, memory_order_relaxed);
+}
+
+/* The coldest of some items, of one class or of all. */
+struct candidate {
+	void *block;
+	uint64_t hash;
+	uint32_t coldness; /* 0: there is none */
+};
+
+static void candidate_choose(const struct table_writer *writer, struct candidate *best,
+			     void **blocks, unsigned int count)
+{
+	unsigned int i;
+
+	best->coldness = 0;
+	for (i = 0; i < count; i++)
+		__builtin_prefetch(blocks[i]);
+	for (i = 0; i < count; i++) {
+		uint32_t cold = coldness(writer, blocks[i]);
+
+		/* Only the winner's key is read. */
+		if (cold > best->coldness && item_sum_first(blocks[i]) != ITEM_SUM_INVALID) {
+			best->coldness = cold;
+			best->block = blocks[i];
+		}
+	}
+	if (best->coldness && !look_block_hash(writer->table, best->block, &best->hash))
+		best->coldness = 0;
+}
+
+static void candidate_of_class(struct table_writer *writer, struct candidate *best,
+			       unsigned int class, unsigned int samples)
+{
+	void *blocks[SAMPLES];
+
+	candidate_choose(writer, best, blocks,
+			 mem_sample(writer->table->memory, class, &writer->random, blocks,
+				    samples));
+}
+
+static void candidate_of_any(struct table_writer *writer, struct candidate *best)
+{
+	void *blocks[SAMPLES];
+
+	candidate_choose(writer, best, blocks,
+			 mem_sample_any(writer->table->memory, &writer->random, blocks, SAMPLES));
+}
+
+/* The hash of an item whose owner may be at work on it: waits for that, but not long. */
+static bool block_hash(const struct table *table, const void *block, uint64_t *hash)
+{
+	unsigned int peeks;
+
+	for (peeks = 0; peeks < PEEKS_MAX; peeks++) {
+		if (look_block_hash(table, block, hash))
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
+/* Moves the item; if there is no block for it, a colder one of its class goes, or it goes itself. */
+static void item_move_or_evict(struct table_writer *writer, const struct mem_block *block,
+			       uint64_t hash, uint32_t cold)
+{
+	struct candidate other;
+
+	if (table_move_block(writer, hash, block->p) != WIRE_NO_SPACE)
+		return;
+	candidate_of_class(writer, &other, mem_class(block->bytes), SAMPLES_MOVE);
+	if (other.coldness > cold && other.block != block->p &&
+	    table_remove_block(writer, other.hash, other.block, REMOVE_EVICTED) &&
+	    table_move_block(writer, hash, block->p) != WIRE_NO_SPACE)
+		return;
+	table_remove_block(writer, hash, block->p, REMOVE_EVICTED);
+}
+
+/* Gives the chain another bucket for this one. */
+static void bucket_replace(struct table_writer *writer, const struct mem_block *block)
+{
+	struct bucket *spare = mem_alloc_bucket(&writer->cache, block->home);
+	struct table *table = writer->table;
+	struct retired retired = { .count = 0 };
+	struct bucket *home, *bucket;
+	bool done = false;
+
+	if (!spare)
+		return;
+	home = index_lock_number(table, block->home);
+	for (bucket = bucket_next(table, home); bucket && !done;
+	     bucket = bucket_next(table, bucket))
+		if (bucket == block->p)
+			done = do_shorten(writer, home, bucket, spare, &retired);
+	bucket_unlock(home);
+	if (!done)
+		mem_free_bucket(&writer->cache, spare);
+	retired_free(writer, &retired);
+}
+
+/* @warm: items that are not as cold as this are moved, if that is possible at all. */
+static void window_empty(struct table_writer *writer, struct mem_window *window, bool evict,
+			 uint32_t warm)
+{
+	struct mem_block block;
+	uint64_t hash;
+	uint32_t cold;
+
+	stat_add(&writer->stats.windows, 1);
+	while (mem_window_next(window, &block)) {
+		if (block.kind == MEM_BUCKET) {
+			bucket_replace(writer, &block);
+			continue;
+		}
+		if (!block_hash(writer->table, block.p, &hash))
+			continue;
+		cold = coldness(writer, block.p);
+		if (!evict)
+			table_move_block(writer, hash, block.p);
+		else if (cold >= warm)
+			table_remove_block(writer, hash, block.p, REMOVE_EVICTED);
+		else
+			item_move_or_evict(writer, &block, hash, cold);
+	}
+	/* What waits for a grace period keeps the window from being empty. */
+	limbo_empty(&writer->limbo, &writer->cache);
+}
+
+void evict_empty_window(struct table_writer *writer, struct mem_window *window, bool evict)
+{
+	window_empty(writer, window, evict, UINT32_MAX);
+}
+
+static bool window_done(struct table_writer *writer, struct mem_window *window)
+{
+	bool empty = mem_window_end(window);
+
+	stat_add(&writer->stats.windows_failed, !empty);
+	return empty;
+}
+
+bool evict_compact(struct table_writer *writer)
+{
+	struct mem_window window;
+
+	if (!mem_window_begin_sparse(&window, writer->table->memory))
+		return false;
+	window_empty(writer, &window, false, 0);
+	return window_done(writer, &window);
+}
+
+/* Empties the span in which the candidate lives. */
+static bool empty_span_of(struct table_writer *writer, const struct candidate *candidate,
+			  uint32_t warm)
+{
+	struct mem_window window;
+
+	if (!mem_window_begin(&window, writer->table->memory, candidate->block))
+		return false;
+	window_empty(writer, &window, true, warm);
+	return window_done(writer, &window);
+}
+
+/* Empties a place for a slab where large items leave only pieces that are too small for one. */
+static bool empty_slab_place(struct table_writer *writer, size_t bytes, uint32_t warm)
+{
+	struct mem_window window;
+
+	if (!mem_window_begin_large(&window, writer->table->memory,
+				    bytes > SLAB_SMALL_ITEM_BYTES ? SLAB_BYTES_MAX : SLAB_BYTES_MIN,
+				    &writer->random, PLACES))
+		return false;
+	window_empty(writer, &window, true, warm);
+	return window_done(writer, &window);
+}
+
+/* Evicts an item of the class, or empties a slab of a colder one. */
+static bool room_in_slabs(struct table_writer *writer, unsigned int class, size_t bytes,
+			  unsigned int step)
+{
+	struct candidate own, any;
+
+	candidate_of_class(writer, &own, class, SAMPLES);
+	candidate_of_any(writer, &any);
+	if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
+		return empty_slab_place(writer, bytes, any.coldness / COLDER_TIMES);
+	if (any.coldness > (uint64_t)own.coldness * COLDER_TIMES)
+		return empty_span_of(writer, &any,
+				     own.coldness ? own.coldness : any.coldness / COLDER_TIMES);
+	return own.coldness && table_remove_block(writer, own.hash, own.block, REMOVE_EVICTED);
+}
+
+/*
+ * Evicts large items, of which one may leave the room another needs, or empties a place of the size.
+ * Returns the block if it came with that.
+ */
+static void *room_for_large(struct table_writer *writer, size_t bytes, unsigned int step)
+{
+	unsigned int i, n = bytes < LARGE_AT_ONCE_BYTES ? LARGE_AT_ONCE : 1;
+	struct candidate own, any;
+	struct mem_window window;
+	void *block;
+
+	candidate_of_class(writer, &own, MEM_CLASS_LARGE, SAMPLES);
+	candidate_of_any(writer, &any);
+	if (own.coldness && any.coldness <= (uint64_t)own.coldness * COLDER_TIMES && step % 4) {
+		for (i = 0; i < n && own.coldness; i++) {
+			table_remove_block(writer, own.hash, own.block, REMOVE_EVICTED);
+			candidate_of_class(writer, &own, MEM_CLASS_LARGE, SAMPLES);
+		}
+		return NULL;
+	}
+	if (!mem_window_begin_large(&window, writer->table->memory, bytes, &writer->random, PLACES))
+		return NULL;
+	window_empty(writer, &window, true, any.coldness / COLDER_TIMES);
+	block = mem_window_end_large(&window, &writer->cache, bytes);
+	stat_add(&writer->stats.windows_failed, !block);
+	return block;
+}
+
+/* Without eviction: only by moving. */
+static void *room_by_moving(struct table_writer *writer, size_t bytes, bool *gained)
+{
+	struct mem_window window;
+	void *block;
+
+	*gained = evict_compact(writer);
+	if (*gained || mem_class(bytes) != MEM_CLASS_LARGE)
+		return NULL;
+	if (!mem_window_begin_large(&window, writer->table->memory, bytes, &writer->random, PLACES))
+		return NULL;
+	window_empty(writer, &window, false, 0);
+	block = mem_window_end_large(&window, &writer->cache, bytes);
+	stat_add(&writer->stats.windows_failed, !block);
+	return block;
+}
+
+/* Whether it was tried in vain just now, and nothing was freed since. */
+static bool in_vain(const struct table_writer *writer)
+{
+	return writer->vain_freed == writer->cache.freed_bytes + 1 &&
+	       writer->now_ns - writer->vain_ns < VAIN_NS;
+}
+
+static void *make_room_moving(struct table_writer *writer, size_t bytes)
+{
+	unsigned int step;
+	bool gained = true;
+	void *block;
+
+	if (in_vain(writer))
+		return NULL;
+	memory_gather(writer->table->memory);
+	for (step = 0; gained && step < ROOM_STEPS_MAX; step++) {
+		block = mem_alloc(&writer->cache, bytes);
+		if (!block)
+			block = room_by_moving(writer, bytes, &gained);
+		if (block)
+			return block;
+	}
+	writer->vain_freed = writer->cache.freed_bytes + 1;
+	writer->vain_ns = writer->now_ns;
+	return NULL;
+}
+
+void *evict_make_room(struct table_writer *writer, size_t bytes)
+{
+	unsigned int class = mem_class(bytes), step;
+	void *block = NULL;
+
+	if (bytes > memory_bytes(writer->table->memory))
+		return NULL;
+	limbo_empty(&writer->limbo, &writer->cache);
+	if (writer->table->options.eviction == EVICTION_NONE)
+		return make_room_moving(writer, bytes);
+	for (step = 0; !block && step < ROOM_STEPS_MAX; step++) {
+		block = mem_alloc(&writer->cache, bytes);
+		if (block)
+			break;
+		if (class == MEM_CLASS_LARGE)
+			block = room_for_large(writer, bytes, step);
+		else
+			room_in_slabs(writer, class, bytes, step);
+		limbo_empty(&writer->limbo, &writer->cache);
+	}
+	return block ? block : mem_alloc(&writer->cache, bytes);
+}
+
+uint64_t *evict_choose_slot(const struct table_writer *writer, struct bucket *bucket)
+{
+	uint32_t cold, coldest = 0;
+	uint64_t *chosen = NULL;
+	unsigned int i;
+
+	if (writer->table->options.eviction == EVICTION_NONE)
+		return NULL;
+	for (i = 0; i < BUCKET_SLOTS; i++) {
+		cold = bucket->slots[i] ?
+			       coldness(writer, slot_item(writer->table, bucket->slots[i])) :
+			       0;
+		if (cold > coldest) {
+			coldest = cold;
+			chosen = &bucket->slots[i];
+		}
+	}
+	return chosen;
+}
+
+struct bucket *evict_make_bucket(struct table_writer *writer)
+{
+	bool evict = writer->table->options.eviction != EVICTION_NONE;
+	struct bucket *bucket = NULL;
+	struct candidate any;
+	unsigned int step;
+
+	limbo_empty(&writer->limbo, &writer->cache);
+	for (step = 0; !bucket && step < ROOM_STEPS_MAX; step++) {
+		bucket = mem_alloc_bucket(&writer->cache, 0);
+		if (bucket)
+			break;
+		candidate_of_any(writer, &any);
+		if (evict && any.coldness)
+			empty_span_of(writer, &any, any.coldness / COLDER_TIMES);
+		else if (!evict && !evict_compact(writer))
+			break;
+	}
+	return bucket;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/store/keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <urcu-qsbr.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "server/store/evict.h"
+#include "server/store/index.h"
+#include "server/store/look.h"
+#include "common/util/stat.h"
+
+#define TICK_NS 1000000000ull
+
+/* Of versions, whose counters have 56 bits: room for 2^36 flushes. */
+#define FLOOR_MARGIN (1ull << 20)
+
+/* Buckets swept between two looks at the clock: some 50 us. */
+#define SLICE_BUCKETS 64
+
+/* Memory the index is given ahead of its growth: this share of what it has. */
+#define ROOM_AHEAD 8
+/* How soon it is tried again when what lies in the way could not be moved: doubles up to the second. */
+#define RETRY_NS_MIN 10000000ull
+#define RETRY_NS_MAX 1000000000ull
+
+/* Slabs are emptied by moving while more than this share of them is free blocks. */
+#define LOOSE_SHARE 16
+/* Slabs emptied in one turn of the loop, so that flushes and expiry do not wait. */
+#define COMPACT_AT_ONCE 8
+
+void keeper_kick(const struct table *table)
+{
+	uint64_t one = 1;
+
+	/* The counter can't be full; nothing to do if it were. */
+	if (table->kick_fd >= 0 && write(table->kick_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Whether the chain holds something that is over. Without its lock: a hint. */
+static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t now_ns)
+{
+	const struct bucket *bucket = index_bucket(table, number);
+	unsigned int i, hops;
+	struct item head;
+
+	for (hops = 0; bucket && hops <= CHAIN_MAX; hops++) {
+		for (i = 0; i < BUCKET_SLOTS; i++) {
+			uint64_t slot = slot_follow(&bucket->slots[i]);
+
+			if (!slot)
+				continue;
+			racy_copy(&head, slot_item(table, slot), sizeof(head));
+			if (expires_is_over(head.expires, now_ns))
+				return true;
+		}
+		bucket = bucket_next(table, bucket);
+	}
+	return false;
+}
+
+/* Sweeps a slice, and rests as long as its share of the CPU asks for. */
+static void sweep_slice(struct keeper *keeper)
+{
+	struct table *table = keeper->table;
+	uint64_t start = cpu_ns(), buckets = index_buckets(table), spent;
+	unsigned int n;
+
+	for (n = 0; n < SLICE_BUCKETS && keeper->sweep_at < buckets; n++, keeper->sweep_at++)
+		if (bucket_is_due(table, keeper->sweep_at, keeper->writer.now_ns))
+			table_sweep_bucket(&keeper->writer, keeper->sweep_at, 0);
+	spent = cpu_ns() - start;
+	stat_add(&keeper->stats.sweep_cpu_us, (spent + 999) / 1000);
+	keeper->sweep_rest_ns = clock_ns() +
+				spent * (100 - keeper->sweep_share) / keeper->sweep_share;
+	if (keeper->sweep_at < buckets)
+		return;
+	keeper->sweep_at = 0;
+	stat_add(&keeper->stats.sweeps, 1);
+	/* Expiry times are seconds: a second look within one would find nothing. */
+	if (keeper->sweep_rest_ns < clock_ns() + TICK_NS / 2)
+		keeper->sweep_rest_ns = clock_ns() + TICK_NS / 2;
+}
+
+/* When the sweep goes on; 0: there is nothing to sweep. */
+static uint64_t sweep(struct keeper *keeper)
+{
+	if (!table_sum(keeper->table, offsetof(struct table_writer, stats.expiring)))
+		return 0;
+	if (clock_ns() >= keeper->sweep_rest_ns)
+		sweep_slice(keeper);
+	return keeper->sweep_rest_ns;
+}
+
+/* Gives the index a step more memory: what lives there goes elsewhere, or goes. */
+static bool index_make_room(struct keeper *keeper)
+{
+	struct table *table = keeper->table;
+	struct mem_window window;
+
+	if (index_extend(table))
+		return true;
+	if (!mem_window_begin_index(&window, table->memory, INDEX_STEP * BUCKET_BYTES))
+		return false;
+	evict_empty_window(&keeper->writer, &window, table->options.eviction != EVICTION_NONE);
+	if (!mem_window_end_index(&window))
+		return false;
+	atomic_fetch_add(&table->room, INDEX_STEP);
+	stat_add(&keeper->stats.index_steps, 1);
+	return true;
+}
+
+/* In long work, with nothing of the table in hand: nobody has to wait for it, and time goes on. */
+static void keeper_breathe(struct keeper *keeper)
+{
+	rcu_quiescent_state();
+	table_clock(&keeper->writer);
+}
+
+static void do_index_room(struct keeper *keeper)
+{
+	struct table *table = keeper->table;
+	uint64_t buckets = index_buckets(table);
+
+	while (atomic_load(&table->room) < buckets + INDEX_STEP + buckets / ROOM_AHEAD) {
+		keeper_breathe(keeper);
+		if (!index_make_room(keeper))
+			break;
+	}
+	if (atomic_load(&table->room) > buckets) {
+		keeper->retry_ns = 0;
+		atomic_store(&table->room_wanted, false);
+		return;
+	}
+	keeper->retry_ns = keeper->retry_ns ? 2 * keeper->retry_ns : RETRY_NS_MIN;
+	if (keeper->retry_ns > RETRY_NS_MAX)
+		keeper->retry_ns = RETRY_NS_MAX;
+	keeper->room_at_ns = clock_ns() + keeper->retry_ns;
+}
+
+/* When to try again; 0: there is room. */
+static uint64_t index_room(struct keeper *keeper)
+{
+	struct table *table = keeper->table;
+
+	if (!atomic_load(&table->room_wanted))
+		return 0;
+	if (clock_ns() < keeper->room_at_ns)
+		return keeper->room_at_ns;
+	/* Who splits reads the room, and adds to it, with this held. */
+	if (atomic_exchange(&table->growing, 1))
+		return clock_ns() + RETRY_NS_MIN;
+	do_index_room(keeper);
+	atomic_store(&table->growing, 0);
+	return atomic_load(&table->room_wanted) ? keeper->room_at_ns : 0;
+}
+
+/* Moves items together where slabs are loose, once in a while and only if something was stored. */
+static bool compact(struct keeper *keeper)
+{
+	struct table *table = keeper->table;
+	uint64_t allocated = table_sum(table, offsetof(struct table_writer, cache.allocated_bytes));
+	struct memory_stats stats;
+	unsigned int i;
+
+	if (allocated == keeper->allocated)
+		return false;
+	memory_stats(table->memory, &stats);
+	if (stats.free > memory_bytes(table->memory) / LOOSE_SHARE ||
+	    stats.item_slabs_free < stats.item_slabs / LOOSE_SHARE) {
+		keeper->allocated = allocated;
+		return false;
+	}
+	for (i = 0; i < COMPACT_AT_ONCE && evict_compact(&keeper->writer); i++)
+		stat_add(&keeper->stats.compactions, 1);
+	if (i == COMPACT_AT_ONCE)
+		return true;
+	keeper->allocated = allocated;
+	return false;
+}
+
+uint64_t keeper_flush(struct keeper *keeper, uint64_t now_ns, uint32_t delay_s)
+{
+	uint64_t ticket = 0;
+	unsigned int i;
+
+	pthread_mutex_lock(&keeper->lock);
+	for (i = 0; !ticket && i < (delay_s ? FLUSHES_LATER_MAX : FLUSHES_MAX); i++) {
+		if (keeper->waiting[i].ticket)
+			continue;
+		ticket = ++keeper->ticket;
+		keeper->waiting[i] = (struct flush){ ticket, now_ns + delay_s * 1000000000ull };
+	}
+	pthread_mutex_unlock(&keeper->lock);
+	keeper_kick(keeper->table);
+	return ticket;
+}
+
+bool keeper_flushed(struct keeper *keeper, uint64_t ticket)
+{
+	bool done;
+	unsigned int i;
+
+	pthread_mutex_lock(&keeper->lock);
+	done = ticket && ticket <= keeper->ticket;
+	for (i = 0; i < FLUSHES_MAX; i++)
+		done = done && keeper->waiting[i].ticket != ticket;
+	pthread_mutex_unlock(&keeper->lock);
+	return done;
+}
+
+/*
+ * A version that every item stored before this has at most, and none that is stored after: no writer
+ * gives a lower one once it has seen the floor, and after a grace period all have. Those that have not
+ * yet are FLOOR_MARGIN behind it, far more than they can give in that time: what they store then is
+ * taken for older than the flush, which is under way.
+ */
+static uint64_t flush_version(struct table *table)
+{
+	uint64_t clock = 0, its;
+	unsigned int i;
+
+	for (i = 0; i < table->writer_count; i++) {
+		its = __atomic_load_n(&table->writers[i]->clock, __ATOMIC_RELAXED);
+		clock = its > clock ? its : clock;
+	}
+	clock += FLOOR_MARGIN;
+	atomic_store(&table->version_floor, clock);
+	synchronize_rcu();
+	return clock << WRITER_BITS | ((1u << WRITER_BITS) - 1);
+}
+
+/*
+ * Buckets that are split meanwhile put what they lose behind the last, where it is met later: once no
+ * split is under way that has moved something, and is not in the extent yet.
+ */
+static void flush_all(struct keeper *keeper)
+{
+	struct table *table = keeper->table;
+	uint64_t version = flush_version(table), number = 0;
+
+	for (; number < index_buckets(table); number++) {
+		if (number % SLICE_BUCKETS == 0)
+			keeper_breathe(keeper);
+		table_sweep_bucket(&keeper->writer, number, version);
+	}
+	/* Who splits may be waiting for a grace period. */
+	while (atomic_exchange(&table->growing, 1))
+		rcu_quiescent_state();
+	for (; number < index_buckets(table); number++)
+		table_sweep_bucket(&keeper->writer, number, version);
+	atomic_store(&table->growing, 0);
+}
+
+/* Does the flushes whose time has come; returns when the next one's does, 0: none is waiting. */
+static uint64_t flush_due(struct keeper *keeper)
+{
+	uint64_t due[FLUSHES_MAX], next = 0, now = keeper->writer.now_ns;
+	unsigned int i, n = 0;
+
+	pthread_mutex_lock(&keeper->lock);
+	for (i = 0; i < FLUSHES_MAX; i++) {
+		const struct flush *flush = &keeper->waiting[i];
+
+		if (flush->ticket && flush->at_ns <= now)
+			due[n++] = flush->ticket;
+		else if (flush->ticket && (!next || flush->at_ns < next))
+			next = flush->at_ns;
+	}
+	pthread_mutex_unlock(&keeper->lock);
+	if (n) {
+		flush_all(keeper);
+		stat_add(&keeper->stats.flushes, n);
+		pthread_mutex_lock(&keeper->lock);
+		for (i = 0; i < FLUSHES_MAX; i++)
+			for (unsigned int j = 0; j < n; j++)
+				if (keeper->waiting[i].ticket == due[j])
+					keeper->waiting[i].ticket = 0;
+		pthread_mutex_unlock(&keeper->lock);
+	}
+	return next ? next - keeper->table->clock_base : 0;
+}
+
+static void earlier(uint64_t *when, uint64_t other)
+{
+	if (other && other < *when)
+		*when = other;
+}
+
+/* One turn: does what is due and returns when to wake again. */
+static uint64_t keeper_turn(struct keeper *keeper)
+{
+	uint64_t when = clock_ns() + TICK_NS;
+
+	table_clock(&keeper->writer);
+	earlier(&when, index_room(keeper));
+	earlier(&when, flush_due(keeper));
+	earlier(&when, sweep(keeper));
+	if (compact(keeper))
+		when = 1;
+	table_writer_idle(&keeper->writer);
+	return when;
+}
+
+static void keeper_wait(struct keeper *keeper, uint64_t when)
+{
+	struct pollfd fd = { keeper->event_fd, POLLIN, 0 };
+	uint64_t now = clock_ns(), ns = when > now ? when - now : 0, count;
+	struct timespec timeout = {
+		.tv_sec = (time_t)(ns / 1000000000u),
+		.tv_nsec = (long)(ns % 1000000000u),
+	};
+
+	rcu_thread_offline();
+	if (ppoll(&fd, 1, &timeout, NULL) < 0 && errno != EINTR)
+		log_error("keeper: poll: %m");
+	rcu_thread_online();
+	if (fd.revents && read(keeper->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_error("keeper: eventfd: %m");
+}
+
+static void *keeper_run(void *arg)
+{
+	struct keeper *keeper = arg;
+
+	rcu_register_thread();
+	while (!atomic_load_explicit(&keeper->stop, memory_order_acquire)) {
+		keeper_wait(keeper, keeper_turn(keeper));
+		rcu_quiescent_state();
+	}
+	rcu_unregister_thread();
+	return NULL;
+}
+
+int keeper_init(struct keeper *keeper, struct table *table, uint8_t id, uint32_t sweep_share)
+{
+	int err;
+
+	memset(keeper, 0, sizeof(*keeper));
+	keeper->table = table;
+	keeper->sweep_share = sweep_share;
+	pthread_mutex_init(&keeper->lock, NULL);
+	keeper->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (keeper->event_fd < 0) {
+		err = -errno;
+		log_error("keeper: eventfd: %m");
+		keeper->table = NULL;
+		return err;
+	}
+	err = table_writer_init(&keeper->writer, table, id);
+	if (err) {
+		close(keeper->event_fd);
+		keeper->table = NULL;
+		return err;
+	}
+	table->kick_fd = keeper->event_fd;
+	return 0;
+}
+
+int keeper_start(struct keeper *keeper)
+{
+	int err;
+
+	atomic_store(&keeper->stop, false);
+	err = -pthread_create(&keeper->thread, NULL, keeper_run, keeper);
+	if (err)
+		log_error("keeper: can't start a thread: %s", strerror(-err));
+	keeper->started = !err;
+	return err;
+}
+
+void keeper_stop(struct keeper *keeper)
+{
+	if (!keeper->started)
+		return;
+	atomic_store_explicit(&keeper->stop, true, memory_order_release);
+	keeper_kick(keeper->table);
+	pthread_join(keeper->thread, NULL);
+	keeper->started = false;
+}
+
+void keeper_release(struct keeper *keeper)
+{
+	if (!keeper->table)
+		return;
+	keeper->table->kick_fd = -1;
+	table_writer_release(&keeper->writer);
+	close(keeper->event_fd);
+	pthread_mutex_destroy(&keeper->lock);
+	keeper->table = NULL;
+}

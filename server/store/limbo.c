@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/store/limbo.h"
+
+#include <urcu-qsbr.h>
+
+#include "common/barrier.h"
+
+void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
+{
+	unsigned int i;
+
+	if (!limbo->count)
+		return;
+	synchronize_rcu();
+	for (i = 0; i < limbo->count; i++) {
+		if (limbo->entries[i].bytes) {
+			mem_free(cache, limbo->entries[i].p, limbo->entries[i].bytes);
+		} else {
+			/* M1. The sum comes first in a bucket, too. */
+			bucket_seal(limbo->entries[i].p, 0);
+			mem_free_bucket(cache, limbo->entries[i].p);
+		}
+	}
+	limbo->count = 0;
+	limbo->bytes = 0;
+}
+
+void limbo_add(struct limbo *limbo, struct mem_cache *cache, void *p, size_t bytes)
+{
+	limbo->entries[limbo->count++] = (struct limbo_entry){ p, bytes };
+	limbo->bytes += bytes;
+	if (limbo->count == LIMBO_MAX || limbo->bytes > memory_bytes(cache->memory) / LIMBO_SHARE)
+		limbo_empty(limbo, cache);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readers inside the server: two-sided GETs, scans, the search for something to evict. They take no
+ * lock. The caller is an RCU reader (QSBR) and stays in one batch.
+ *
+ *   L1. The chain stays readable: overflow buckets are freed only after a grace period. That none of
+ *	 its slots was moved past the reader, the epoch tells (server/store/index.h, I3).
+ *   L2. A small item may be rewritten or reused while it is read. It counts if its sum was valid and
+ *	 the same before and after; the sum says version and place. Where that fails, the reader
+ *	 looks again.
+ *   L3. A large item (LIMBO_ITEM_BYTES) is never rewritten in place, but for its expiry time, and is
+ *	 freed after a grace period. Once seen valid it can be copied at leisure.
+ *   L4. "Not there" needs the epoch to be as it was, and of each slot with the key's tag that its item
+ *	 was another key's, valid, with the slot leading to it, and valid with the same sum after that.
+ */
+#ifndef KVD_SERVER_LOOK_H
+#define KVD_SERVER_LOOK_H
+
+#include "server/store/table.h"
+
+/* How long a reader looks again and again before it says WIRE_BUSY. */
+#define LOOK_NS_MAX 1000000000ull
+
+/* An item that was seen valid. */
+struct looked {
+	struct item *item;
+	struct item head; /* of it, verified */
+};
+
+/*
+ * Copies the value to @buffer if it has at most @size bytes, else only looked->head is filled in. WIRE_OK,
+ * WIRE_NOT_FOUND, or WIRE_BUSY: it kept changing for LOOK_NS_MAX.
+ */
+enum wire_status look_get(struct table_writer *writer, uint64_t hash, const void *key,
+			  uint32_t key_len, void *buffer, size_t size, struct looked *looked);
+
+/*
+ * Sets aside a copy of the item for one reader: valid to who knows @seed, and in no bucket. The
+ * caller frees it with table_abandon(). As look_get(); WIRE_BUSY also if there is no space for a copy.
+ */
+enum wire_status look_copy(struct table_writer *writer, uint64_t hash, const void *key,
+			   uint32_t key_len, uint64_t seed, struct item **copy);
+
+/* The hash of the key of what may be an item at @block. False: nothing valid is there now. */
+bool look_block_hash(const struct table *table, const void *block, uint64_t *hash);
+
+/*
+ * Writes entries (struct wire_entry) of keys at and behind *@cursor to @buffer, at most @most (0: no
+ * limit), with values or without, and sets *@cursor to where to go on, 0: done. Keys in the order of their
+ * hashes' bits reversed: a bucket of any level has a range of that order for itself, so a scan that
+ * goes through the order once has met every key that was there all the time, however often buckets
+ * were split meanwhile. Bounded: SCAN_BUCKETS_MAX. WIRE_OK or WIRE_BUSY.
+ */
+#define SCAN_BUCKETS_MAX 256u
+
+struct scan {
+	const uint8_t *prefix;
+	uint32_t prefix_len;
+	uint32_t most;
+	bool values;
+	uint64_t cursor;
+	uint8_t *buffer;
+	uint32_t size;
+	/* out */
+	uint32_t used;
+	uint32_t entries;
+};
+
+enum wire_status look_scan(struct table_writer *writer, struct scan *scan);
+
+#endif /* KVD_SERVER_LOOK_H */

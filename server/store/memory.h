@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Item memory: what the region holds beside its superblock and the index.
+ *
+ *	+------------+-----------------+--------------------------------------------+-----+
+ *	| superblock | index, grows -> |      pages: free, slabs, large items       | pad |
+ *	+------------+-----------------+--------------------------------------------+-----+
+ *
+ * Memory is handed out in spans of 4 KiB pages: slabs, cut into blocks of one size class, and large
+ * items, a span each. Pages are taken from the region's end, so that what lies behind the index stays
+ * free for it as long as there is room. All that describes them is outside of the region.
+ *
+ *   M1. A block that is free, or was handed out and not written yet, begins with 8 zero bytes: to
+ *	 readers of the region an invalid item. mem_alloc() makes it so for new slabs and large
+ *	 items, and who frees a block has zeroed them before (item_invalidate()).
+ *   M2. Any span can be emptied: a window (below) keeps its free blocks from being handed out again,
+ *	 while its user moves or frees what lives there. No mix of sizes is for good.
+ *   M3. Bounded: nothing is handed out beyond the region, and a thread's stock of free blocks is at
+ *	 most 1/512 of the item memory.
+ *
+ * Threads: any, each with a cache of its own (struct mem_cache is for one thread at a time, but
+ * windows take from every cache what they need, so each has a lock). Lock order: a cache's, a class's,
+ * the pages'. No callbacks are made with any of them held.
+ */
+#ifndef KVD_SERVER_MEMORY_H
+#define KVD_SERVER_MEMORY_H
+
+#include <stdbool.h>
+
+#include "server/store/region.h"
+
+#define PAGE_BYTES 4096u
+
+/* What slabs of small and of larger items take, where there is room. */
+#define SLAB_BYTES_MIN (64u << 10)
+#define SLAB_BYTES_MAX (256u << 10)
+
+struct memory;
+
+/* How the region is divided, in bytes. superblock + index + pages + pad = the region. */
+#define MEMORY_STATS(X)                                                                            \
+	X(index, "memory of the index, its overflow buckets not included")                         \
+	X(free, "pages that belong to nothing")                                                    \
+	X(item_slabs, "slabs of items")                                                            \
+	X(item_slabs_free, "of those, blocks that are free, threads' stocks included")             \
+	X(bucket_slabs, "slabs of overflow buckets")                                               \
+	X(bucket_slabs_free, "of those, blocks that are free")                                     \
+	X(large, "spans of items that are too large for a slab")                                   \
+	X(windows, "spans that are being emptied now")
+
+struct memory_stats {
+#define X(name, help) uint64_t name;
+	MEMORY_STATS(X)
+#undef X
+};
+
+struct mem_cache;
+
+/*
+ * At most one struct memory at a time exists for a region, which stays the caller's and outlives it.
+ * @index_bytes of index come first. 0, or -EINVAL or -ENOMEM after logging and *@memory NULL.
+ */
+int memory_create(struct memory **memory, struct region *region, uint64_t index_bytes);
+void memory_destroy(struct memory *memory);
+
+/* Bytes that items and overflow buckets can take now; falls as the index grows. */
+uint64_t memory_bytes(const struct memory *memory);
+/* Free pages and free blocks, stocks included. Adds up all classes: not for each PUT. */
+uint64_t memory_free_bytes(const struct memory *memory);
+void memory_stats(const struct memory *memory, struct memory_stats *stats);
+
+/* 0 or a negative errno. */
+int mem_cache_init(struct mem_cache *cache, struct memory *memory);
+/* Puts its stock back. */
+void mem_cache_release(struct mem_cache *cache);
+
+/*
+ * Takes @bytes, aligned to ITEM_ALIGN. NULL, and quickly, when there is no free block of the class, nor
+ * pages for a slab of it. But for its first 8 bytes (M1) what it holds is undefined.
+ */
+void *mem_alloc(struct mem_cache *cache, size_t bytes);
+/* Gives back what was taken with @bytes of the same class, by this cache or another. */
+void mem_free(struct mem_cache *cache, void *p, size_t bytes);
+
+/* The same for an overflow bucket, aligned to BUCKET_BYTES, of the chain of home bucket @home. */
+void *mem_alloc_bucket(struct mem_cache *cache, uint64_t home);
+void mem_free_bucket(struct mem_cache *cache, void *p);
+/* A split gives the bucket to another chain. */
+void mem_bucket_set_home(struct memory *memory, void *p, uint64_t home);
+
+/* What a block of @bytes really takes. */
+size_t mem_class_bytes(size_t bytes);
+/* The number of its class; MEM_CLASS_LARGE if it takes a span of its own. */
+#define MEM_CLASS_LARGE UINT32_MAX
+unsigned int mem_class(size_t bytes);
+
+/*
+ * Empties all caches' stocks into the slabs, and frees the slabs that are empty then. Slow (takes
+ * every lock): before a PUT fails, not on each.
+ */
+void memory_gather(struct memory *memory);
+
+/*
+ * Up to @count blocks chosen at random, of one class or (mem_sample_any) of all items, each byte of
+ * item memory as likely as any other. No lock is taken. Hints: a block may be free or become so, be of
+ * another class by now, or be returned twice. Returns how many were found, none of them a bucket.
+ */
+unsigned int mem_sample(struct memory *memory, unsigned int class, uint64_t *random, void **blocks,
+			unsigned int count);
+unsigned int mem_sample_any(struct memory *memory, uint64_t *random, void **blocks,
+			    unsigned int count);
+
+/*
+ * A window: spans that are being emptied. From begin to end nothing is handed out from them, and what
+ * is freed in them stays there. One thread's; windows do not overlap. Every one that was begun has to be
+ * ended once; a begin that returns false leaves nothing to end, and nothing of use in the struct.
+ */
+struct mem_window {
+	struct memory *memory;
+	uint32_t page, pages;	   /* whole spans */
+	uint32_t want, want_pages; /* what it was begun for, inside */
+	uint32_t span;		   /* iterator: page of the span, and block in it */
+	uint32_t block;
+};
+
+/* The span that holds @p. False: it is in a window already, or belongs to the index or to nothing. */
+bool mem_window_begin(struct mem_window *window, struct memory *memory, const void *p);
+/*
+ * The slab, of items or buckets, with the smallest share of blocks in use, if what is in it fits free
+ * blocks of other slabs of its class; if it takes what is in stocks, they are emptied for it. False:
+ * there is none: moving items can free nothing.
+ */
+bool mem_window_begin_sparse(struct mem_window *window, struct memory *memory);
+/*
+ * Room for a large item of @bytes: of @tries places chosen at random the one with the fewest bytes in
+ * use (and never a bucket slab). False: all of them were in other windows, or larger than the memory.
+ */
+bool mem_window_begin_large(struct mem_window *window, struct memory *memory, size_t bytes,
+			    uint64_t *random, unsigned int tries);
+/* What lies behind the index, @bytes of it, a multiple of PAGE_BYTES. */
+bool mem_window_begin_index(struct mem_window *window, struct memory *memory, uint64_t bytes);
+
+enum mem_kind { MEM_ITEM, MEM_BUCKET };
+
+struct mem_block {
+	void *p;
+	size_t bytes; /* of its class or span */
+	enum mem_kind kind;
+	uint64_t home; /* of a bucket */
+};
+
+/*
+ * The next block of the window that is not free (now): it may not be written yet, or be freed any time.
+ * False: that was the last; the next call starts over.
+ */
+bool mem_window_next(struct mem_window *window, struct mem_block *block);
+
+/*
+ * Ends a window. Spans that are empty become free pages, the others are as before. Returns whether all
+ * of what it was begun for is free now. mem_window_end_large() takes it in the same step: the large
+ * block, or NULL. mem_window_end_index() gives it to the index; memory_bytes() falls.
+ */
+bool mem_window_end(struct mem_window *window);
+void *mem_window_end_large(struct mem_window *window, struct mem_cache *cache, size_t bytes);
+bool mem_window_end_index(struct mem_window *window);
+
+/* A thread's stock of free blocks, and its share of the totals. */
+#define MEM_STOCK_BLOCKS 16u
+#define MEM_CLASSES_MAX 160u
+#define MEM_STOCK_SHARE 512u /* of the memory that all stocks of a cache may take (M3) */
+
+struct mem_stock {
+	uint16_t count;
+	void *blocks[MEM_STOCK_BLOCKS];
+};
+
+struct mem_cache {
+	struct memory *memory;
+	struct mem_cache *next; /* of all caches of the memory */
+	uint32_t lock;
+	uint64_t stocked_bytes;
+	uint64_t allocated_bytes; /* by this cache, as mem_class_bytes(); stats add up all caches */
+	uint64_t freed_bytes;
+	uint64_t failures;
+	struct mem_stock stocks[MEM_CLASSES_MAX];
+};
+
+#endif /* KVD_SERVER_MEMORY_H */

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/store/place.h"
+
+#include <string.h>
+
+#include "common/util/stat.h"
+
+static bool item_has_key(const struct item *item, const void *key, uint32_t key_len)
+{
+	return item->key_len == key_len && !memcmp(item->data, key, key_len);
+}
+
+/* Looks for the key in one bucket and notes the first empty slot. */
+static bool do_search_bucket(const struct table *table, struct place *place, struct bucket *bucket,
+			     uint16_t tag, const void *key, uint32_t key_len)
+{
+	unsigned int i;
+
+	for (i = 0; i < BUCKET_SLOTS; i++) {
+		uint64_t slot = bucket->slots[i];
+
+		if (!slot) {
+			if (!place->free_in) {
+				place->free_in = bucket;
+				place->free_slot = &bucket->slots[i];
+			}
+			continue;
+		}
+		if (slot_tag(slot) != tag || !item_has_key(slot_item(table, slot), key, key_len))
+			continue;
+		place->bucket = bucket;
+		place->slot = &bucket->slots[i];
+		place->item = slot_item(table, slot);
+		return true;
+	}
+	return false;
+}
+
+void do_search(const struct table_writer *writer, struct place *place, struct bucket *home,
+	       uint64_t hash, const void *key, uint32_t key_len)
+{
+	const struct table *table = writer->table;
+	struct bucket *bucket;
+
+	*place = (struct place){ .home = home };
+	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
+		if (do_search_bucket(table, place, bucket, hash_tag(hash), key, key_len)) {
+			place->live = !expires_is_over(place->item->expires, writer->now_ns);
+			return;
+		}
+		if (bucket != home)
+			place->length++;
+		place->tail = bucket;
+	}
+}
+
+bool do_search_block(const struct table *table, struct place *place, struct bucket *home,
+		     const void *block)
+{
+	uint64_t offset = region_offset(table->region, block);
+	struct bucket *bucket;
+	unsigned int i;
+
+	*place = (struct place){ .home = home };
+	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
+		for (i = 0; i < BUCKET_SLOTS; i++) {
+			if (!bucket->slots[i] || slot_offset(bucket->slots[i]) != offset)
+				continue;
+			place->bucket = bucket;
+			place->slot = &bucket->slots[i];
+			place->item = slot_item(table, bucket->slots[i]);
+			return true;
+		}
+		if (bucket != home)
+			place->length++;
+	}
+	return false;
+}
+
+uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item)
+{
+	return slot_make(hash_tag(hash), region_offset(table->region, item),
+			 item_bytes(item->key_len, item->value_len));
+}
+
+uint64_t next_version(struct table_writer *writer, const struct item *old)
+{
+	uint64_t seen = old ? old->version >> WRITER_BITS : 0, clock = writer->clock;
+
+	if (clock < writer->floor)
+		clock = writer->floor;
+	if (clock < seen)
+		clock = seen;
+	/* Flushes read it: server/store/keeper.c. */
+	__atomic_store_n(&writer->clock, ++clock, __ATOMIC_RELAXED);
+	return clock << WRITER_BITS | writer->id;
+}
+
+void item_count(struct table_writer *writer, const struct item *item)
+{
+	stat_add(&writer->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_add(&writer->stats.expiring, item->expires != 0);
+}
+
+void item_uncount(struct table_writer *writer, const struct item *item)
+{
+	stat_sub(&writer->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_sub(&writer->stats.expiring, item->expires != 0);
+}
+
+void count_keys(struct table_writer *writer, int64_t n)
+{
+	writer->items_untold += n;
+	if (writer->items_untold < ITEMS_UNTOLD_MAX && writer->items_untold > -ITEMS_UNTOLD_MAX)
+		return;
+	atomic_fetch_add_explicit(&writer->table->items, writer->items_untold,
+				  memory_order_relaxed);
+	writer->items_untold = 0;
+}
+
+uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body)
+{
+	return item_sum_of(item, body, table->region->geometry.incarnation,
+			   region_offset(table->region, item));
+}
+
+void item_free(struct table_writer *writer, struct item *item)
+{
+	size_t bytes = item_bytes(item->key_len, item->value_len);
+
+	if (bytes >= LIMBO_ITEM_BYTES)
+		limbo_add(&writer->limbo, &writer->cache, item, bytes);
+	else
+		mem_free(&writer->cache, item, bytes);
+}
+
+void do_remove(struct table_writer *writer, struct place *place, struct retired *retired)
+{
+	item_uncount(writer, place->item);
+	item_invalidate(place->item);
+	slot_store(place->slot, 0);
+	do_seal(writer->table, place->home, place->bucket);
+	stat_add(&writer->stats.removes, 1);
+	if (place->home->overflow)
+		do_shorten(writer, place->home, NULL, NULL, retired);
+}
+
+void count_removal(struct table_writer *writer, enum removal why)
+{
+	stat_add(&writer->stats.evictions, why == REMOVE_EVICTED);
+	stat_add(&writer->stats.flushed, why == REMOVE_FLUSHED);
+	count_keys(writer, -1);
+}

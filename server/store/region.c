@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/store/region.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/barrier.h"
+#include "common/util/log.h"
+#include "common/sum.h"
+#include "server/store/pages.h"
+
+/* Fill of the index when it holds the keys it was sized for, in percent; see common/layout.h. */
+#define INDEX_FILL 65
+
+/* What a geometry can have; see geometry_check(). */
+#define INDEX_LEVEL_MAX 32u
+
+uint32_t index_level(uint64_t keys)
+{
+	uint64_t buckets = keys * 100 / (INDEX_FILL * BUCKET_SLOTS) + 1;
+
+	return buckets <= 1u << INDEX_LEVEL_MIN ? INDEX_LEVEL_MIN :
+						  64 - (uint32_t)__builtin_clzll(buckets - 1);
+}
+
+/* Whether 2^@level buckets and nothing else fit a region of @bytes. */
+static bool index_fits(uint64_t bytes, uint32_t level)
+{
+	return level <= INDEX_LEVEL_MAX &&
+	       sizeof(struct superblock) + index_bytes(level) + REGION_PAD <= bytes;
+}
+
+static int random_fill(void *p, size_t bytes)
+{
+	return getrandom(p, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
+}
+
+/* The segments lie one behind the other: the index grows upward from the superblock. */
+static void geometry_place_segments(struct geometry *g)
+{
+	uint32_t k;
+
+	g->segments[0] = sizeof(struct superblock);
+	for (k = 1; k < SEGMENTS_MAX && index_fits(g->region_bytes, g->level_base + k); k++)
+		g->segments[k] = g->segments[0] + index_bytes(g->level_base + k - 1);
+}
+
+static int region_format(struct region *region, const struct region_options *options)
+{
+	struct superblock *super = region_superblock(region);
+	struct geometry *g = &region->geometry;
+	int err;
+
+	memset(g, 0, sizeof(*g));
+	err = random_fill(&g->incarnation, sizeof(g->incarnation));
+	if (!err)
+		err = random_fill(&g->hash_seed, sizeof(g->hash_seed));
+	if (err) {
+		log_error("region: getrandom failed: %m");
+		return err;
+	}
+	g->region_bytes = region->bytes;
+	g->value_max = options->value_max;
+	g->level_base = options->level;
+	g->level = options->level;
+	geometry_place_segments(g);
+	super->abi = LAYOUT_ABI;
+	region_publish_geometry(region);
+	store_relaxed64(&super->magic, LAYOUT_MAGIC);
+	return 0;
+}
+
+int region_create(struct region *region, const struct region_options *options)
+{
+	struct placement placement;
+	int err;
+
+	*region = (struct region){ .fd = -1 };
+	if (options->level > INDEX_LEVEL_MAX || index_bytes(options->level) > options->bytes / 2) {
+		log_error("region: an index of 2^%" PRIu32 " buckets of %u bytes leaves too little "
+			  "of memory.size (%" PRIu64 ") for items; lower index.keys or raise "
+			  "memory.size",
+			  options->level, BUCKET_BYTES, options->bytes);
+		return -EINVAL;
+	}
+	err = placement_init(&placement, options->numa);
+	if (err)
+		return err;
+	err = pages_map(region, options->bytes, options->hugepages, &placement);
+	strcpy(region->numa, placement.text);
+	placement_release(&placement);
+	if (!err)
+		err = region_format(region, options);
+	if (err)
+		region_destroy(region);
+	return err;
+}
+
+void region_destroy(struct region *region)
+{
+	if (region->base)
+		pages_unmap(region);
+}
+
+void region_publish_geometry(struct region *region)
+{
+	uint64_t *to = (uint64_t *)&region_superblock(region)->geometry;
+	const uint64_t *from = (const uint64_t *)&region->geometry;
+	const size_t words = offsetof(struct geometry, sum) / sizeof(*to);
+
+	region->geometry.sum = geometry_sum(&region->geometry);
+	for (size_t i = 0; i < words; i++)
+		store_relaxed64(&to[i], from[i]);
+	dma_wmb();
+	store_relaxed64(&to[words], from[words]);
+	dma_wmb();
+}
+
+void region_describe(uint64_t bytes, uint32_t level, char *text, size_t size)
+{
+	uint32_t top = level;
+
+	while (index_fits(bytes, top + 1))
+		top++;
+	snprintf(text, size,
+		 "region %" PRIu64 " bytes = superblock %zu + index (grows from %" PRIu64
+		 " to at most %" PRIu64 ") + items + pad %u",
+		 bytes, sizeof(struct superblock), index_bytes(level), index_bytes(top),
+		 REGION_PAD);
+}
+
+void region_tick(struct region *region, uint64_t clock_s, uint64_t items)
+{
+	struct superblock *super = region_superblock(region);
+
+	store_relaxed64(&super->clock_s, clock_s);
+	store_relaxed64(&super->items, items);
+}

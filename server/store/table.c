@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/store/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util/clock.h"
+#include "server/store/evict.h"
+#include "server/store/place.h"
+#include "common/util/stat.h"
+
+/* How often a PUT that found no room makes some and tries again. */
+#define ROOM_TRIES_MAX 8
+
+/* 2^64 - 1 has so many digits. */
+#define DIGITS_MAX 20
+
+/* A new value: one part behind the other. One of them may be the old value. */
+struct value {
+	struct {
+		const void *p;
+		uint32_t len;
+	} parts[2];
+	uint32_t flags;
+	uint32_t expires;
+};
+
+/*
+ * One attempt to change a key. Memory that is needed and not free is made free with no lock held, and
+ * then the attempt is made again, with it in hand.
+ */
+struct attempt {
+	struct table_writer *writer;
+	uint64_t hash;
+	struct table_change *change;
+	struct place place;
+	struct item *item; /* to be placed; NULL: to be allocated */
+	size_t item_bytes;
+	uint64_t body;	       /* of a pulled item: its item_body_sum(), made without the lock */
+	struct bucket *bucket; /* to extend the chain with, if need be */
+	size_t wanted;	       /* out: bytes there were not; BUCKET_WANTED: an overflow bucket */
+	struct item *old;      /* out: what is not in the table any more */
+	struct item *victim;   /* out: the same, of another key */
+	struct item *flushed;  /* out: the same, because a flush is on its way to it */
+	uint64_t hidden_sum;   /* of place.item, while it is hidden; see do_hide_mortal() */
+	struct retired retired;
+	bool inserted;
+};
+
+#define BUCKET_WANTED SIZE_MAX
+
+void table_init(struct table *table, struct region *region, struct memory *memory,
+		const struct table_options *options)
+{
+	struct timespec now;
+
+	*table = (struct table){
+		.region = region,
+		.memory = memory,
+		.options = *options,
+		.kick_fd = -1,
+	};
+	clock_gettime(CLOCK_REALTIME, &now);
+	table->clock_base = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_ns();
+	atomic_store(&table->room, geometry_buckets(&region->geometry));
+	index_format(table);
+}
+
+int table_writer_init(struct table_writer *writer, struct table *table, uint8_t id)
+{
+	memset(writer, 0, sizeof(*writer));
+	writer->table = table;
+	writer->id = id;
+	writer->random = 0x9e3779b97f4a7c15ull * (id + 1u);
+	table_clock(writer);
+	if (table->writer_count == WRITERS_MAX)
+		return -ENOMEM;
+	table->writers[table->writer_count++] = writer;
+	return mem_cache_init(&writer->cache, table->memory);
+}
+
+void table_clock(struct table_writer *writer)
+{
+	uint64_t now_ns = clock_ns() + writer->table->clock_base;
+
+	/* A test may have set it ahead. */
+	if (writer->now_ns < now_ns)
+		writer->now_ns = now_ns;
+}
+
+uint64_t table_sum(const struct table *table, size_t offset)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < table->writer_count; i++)
+		sum += stat_read((const uint64_t *)((const char *)table->writers[i] + offset));
+	return sum;
+}
+
+void table_writer_idle(struct table_writer *writer)
+{
+	limbo_empty(&writer->limbo, &writer->cache);
+}
+
+void table_writer_release(struct table_writer *writer)
+{
+	if (!writer->table)
+		return;
+	limbo_empty(&writer->limbo, &writer->cache);
+	mem_cache_release(&writer->cache);
+	writer->table = NULL;
+}
+
+void table_prefetch_bucket(const struct table *table, uint64_t hash)
+{
+	uint64_t extent = atomic_load_explicit(&table->extent, memory_order_relaxed);
+	uint64_t number = low_bits(hash, extent_level(extent));
+	const struct bucket *bucket;
+
+	if (number < extent_split(extent))
+		number = low_bits(hash, extent_level(extent) + 1);
+	bucket = index_bucket(table, number);
+	__builtin_prefetch(bucket, 1);
+	__builtin_prefetch((const uint8_t *)bucket + 64, 1);
+}
+
+void table_prefetch_item(const struct table *table, uint64_t hash)
+{
+	const struct bucket *bucket = index_home(table, hash);
+	uint16_t tag = hash_tag(hash);
+	unsigned int i;
+
+	for (i = 0; i < BUCKET_SLOTS; i++) {
+		uint64_t slot = slot_peek(&bucket->slots[i]);
+
+		if (slot && slot_tag(slot) == tag) {
+			const uint8_t *item = (const uint8_t *)slot_item(table, slot);
+
+			__builtin_prefetch(item, 1);
+			__builtin_prefetch(item + 64, 1);
+			return;
+		}
+	}
+}
+
+/* Writes the parts to an item, in which one of them may lie already, in the order that keeps it. */
+static void value_write(uint8_t *to, const struct value *value, const void *old)
+{
+	uint32_t first = value->parts[0].len;
+	unsigned int i, order = value->parts[1].len && value->parts[1].p == old;
+
+	for (i = 0; i < 2; i++) {
+		unsigned int part = i ^ order;
+
+		if (value->parts[part].p && value->parts[part].len)
+			memmove(to + (part ? first : 0), value->parts[part].p,
+				value->parts[part].len);
+	}
+}
+
+/* Header, key and value of an item that no reader takes for valid. The sum and version are to come. */
+static void item_fill(struct item *item, const struct table_change *change,
+		      const struct value *value)
+{
+	const void *old = item->data + change->key_len;
+
+	value_write(item->data + change->key_len, value, old);
+	memcpy(item->data, change->key, change->key_len);
+	item->expires = value->expires;
+	item->value_len = value->parts[0].len + value->parts[1].len;
+	item->flags = value->flags;
+	item->key_len = (uint16_t)change->key_len;
+}
+
+static void change_done(struct table_change *change, const struct item *item, uint64_t slot)
+{
+	change->slot = slot;
+	change->version = item->version;
+	change->expires = item->expires;
+}
+
+/* Rewrites the item where it is. Clients' cached slots stay good, unless the length changed. */
+static void do_replace_in_place(struct attempt *a, const struct value *value)
+{
+	struct table_writer *writer = a->writer;
+	const struct table *table = writer->table;
+	struct item *item = a->place.item;
+	uint64_t slot;
+
+	item_uncount(writer, item);
+	item_invalidate(item);
+	item->version = next_version(writer, item);
+	item_fill(item, a->change, value);
+	item_access_store(item, evict_touched(writer, item_access_peek(item)));
+	slot = slot_for(table, a->hash, item);
+	if (slot != *a->place.slot) {
+		slot_store(a->place.slot, slot);
+		do_seal(table, a->place.home, a->place.bucket);
+	}
+	change_done(a->change, item, slot);
+	item_count(writer, item);
+	item_publish(item, item_seal_sum(table, item, item_body_sum(item)));
+	stat_add(&writer->stats.replaces_in_place, 1);
+}
+
+/* The chain can't get longer: another key's item makes room for @slot, where items are evicted. */
+static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
+{
+	struct table_writer *writer = a->writer;
+	struct bucket *home = a->place.home;
+	uint64_t *chosen = evict_choose_slot(writer, home);
+
+	if (!chosen) {
+		stat_add(&writer->stats.chain_full, 1);
+		return WIRE_NO_SPACE;
+	}
+	a->victim = slot_item(writer->table, *chosen);
+	item_uncount(writer, a->victim);
+	item_invalidate(a->victim);
+	slot_store(chosen, slot);
+	do_seal(writer->table, home, home);
+	stat_add(&writer->stats.removes, 1);
+	return WIRE_OK;
+}
+
+/* Adds an overflow bucket with @slot in it to the chain. */
+static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
+{
+	struct table_writer *writer = a->writer;
+	const struct table *table = writer->table;
+	struct bucket *home = a->place.home, *bucket = a->bucket;
+
+	if (a->place.length >= CHAIN_MAX)
+		return do_evict_from_chain(a, slot);
+	if (!bucket)
+		bucket = mem_alloc_bucket(&writer->cache, index_number(table, home));
+	if (!bucket) {
+		a->wanted = BUCKET_WANTED;
+		return WIRE_NO_SPACE;
+	}
+	a->bucket = NULL;
+	mem_bucket_set_home(table->memory, bucket, index_number(table, home));
+	bucket_clear(bucket, home->level, home->epoch);
+	slot_store(&bucket->slots[0], slot);
+	do_seal(table, home, bucket);
+	bucket_link(a->place.tail, bucket_ref(table->region, bucket));
+	do_seal(table, home, a->place.tail);
+	stat_add(&writer->stats.overflow_buckets, 1);
+	return WIRE_OK;
+}
+
+/* Makes the slot of the key, or a new one, lead to the item, which is not valid yet. */
+static enum wire_status do_point(struct attempt *a, uint64_t slot)
+{
+	const struct table *table = a->writer->table;
+	struct place *place = &a->place;
+
+	if (place->slot) {
+		item_invalidate(place->item);
+		slot_store(place->slot, slot);
+		do_seal(table, place->home, place->bucket);
+		return WIRE_OK;
+	}
+	if (!place->free_in)
+		return do_extend_chain(a, slot);
+	slot_store(place->free_slot, slot);
+	do_seal(table, place->home, place->free_in);
+	return WIRE_OK;
+}
+
+/* Points the table at a->item and makes it valid. @body is its item_body_sum(). */
+static enum wire_status do_place(struct attempt *a, uint64_t body)
+{
+	struct table_writer *writer = a->writer;
+	const struct table *table = writer->table;
+	uint64_t slot = slot_for(table, a->hash, a->item);
+	struct item *old = a->place.item;
+	enum wire_status status;
+
+	a->item->version = next_version(writer, old);
+	status = do_point(a, slot);
+	if (status)
+		return status;
+	change_done(a->change, a->item, slot);
+	item_access_store(a->item,
+			  old ? evict_touched(writer, item_access_peek(old)) : evict_fresh(writer));
+	item_count(writer, a->item);
+	if (old) {
+		item_uncount(writer, old);
+		stat_add(&writer->stats.replaces_elsewhere, 1);
+	} else {
+		stat_add(&writer->stats.inserts, 1);
+		a->inserted = true;
+	}
+	item_publish(a->item, item_seal_sum(table, a->item, body));
+	a->item = NULL;
+	a->old = old;
+	return WIRE_OK;
+}
+
+static enum wire_status do_store(struct attempt *a, const struct value *value)
+{
+	uint64_t value_len = (uint64_t)value->parts[0].len + value->parts[1].len;
+	size_t bytes = item_bytes(a->change->key_len, value_len);
+	const struct item *old = a->place.item;
+	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
+
+	if (value_len > a->writer->table->region->geometry.value_max)
+		return WIRE_TOO_LARGE;
+	if (old && bytes < LIMBO_ITEM_BYTES && old_bytes < LIMBO_ITEM_BYTES &&
+	    mem_class(old_bytes) == mem_class(bytes)) {
+		do_replace_in_place(a, value);
+		return WIRE_OK;
+	}
+	/* The old value may have changed its length since the room was made. */
+	if (a->item && mem_class_bytes(a->item_bytes) != mem_class_bytes(bytes)) {
+		mem_free(&a->writer->cache, a->item, a->item_bytes);
+		a->item = NULL;
+	}
+	if (!a->item)
+		a->item = mem_alloc(&a->writer->cache, bytes);
+	a->item_bytes = bytes;
+	if (!a->item) {
+		a->wanted = bytes;
+		return WIRE_NO_SPACE;
+	}
+	item_fill(a->item, a->change, value);
+	return do_place(a, item_body_sum(a->item));
+}
+
+/* Whether the mode of a PUT allows it. */
+static enum wire_status put_check(const struct attempt *a)
+{
+	switch (a->change->mode) {
+	case WIRE_SET:
+		return WIRE_OK;
+	case WIRE_ADD:
+		return a->place.live ? WIRE_EXISTS : WIRE_OK;
+	case WIRE_CAS:
+		if (!a->place.live)
+			return WIRE_NOT_FOUND;
+		return a->place.item->version == a->change->version ? WIRE_OK : WIRE_EXISTS;
+	case WIRE_REPLACE:
+	case WIRE_APPEND:
+	case WIRE_PREPEND:
+		return a->place.live ? WIRE_OK : WIRE_NOT_FOUND;
+	}
+	return WIRE_PROTOCOL;
+}
+
+static enum wire_status do_put(struct attempt *a)
+{
+	const struct table_change *change = a->change;
+	enum wire_status status = put_check(a);
+	const struct item *old = a->place.item;
+	bool append = change->mode == WIRE_APPEND, prepend = change->mode == WIRE_PREPEND;
+	struct value value = {
+		.flags = change->flags,
+		.expires = expires_after(a->writer->now_ns, change->ttl),
+	};
+
+	if (status)
+		return status;
+	value.parts[append].p = change->value;
+	value.parts[append].len = change->value_len;
+	if (append || prepend) {
+		value.parts[prepend].p = old->data + old->key_len;
+		value.parts[prepend].len = old->value_len;
+		value.flags = old->flags;
+		value.expires = old->expires;
+	}
+	return do_store(a, &value);
+}
+
+/* The number that a value is, all of it, in decimal. */
+static bool parse_decimal(const uint8_t *text, uint32_t len, uint64_t *number)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	if (!len || len > DIGITS_MAX)
+		return false;
+	for (i = 0; i < len; i++) {
+		unsigned int digit = text[i] - (unsigned int)'0';
+
+		if (digit > 9 || n > (UINT64_MAX - digit) / 10)
+			return false;
+		n = n * 10 + digit;
+	}
+	*number = n;
+	return true;
+}
+
+static enum wire_status do_arith(struct attempt *a)
+{
+	struct table_change *change = a->change;
+	const struct item *old = a->place.item;
+	char text[DIGITS_MAX + 1];
+	enum wire_status status;
+	struct value value;
+	uint64_t n;
+
+	if (a->place.live) {
+		if (!parse_decimal(old->data + old->key_len, old->value_len, &n))
+			return WIRE_NOT_A_NUMBER;
+		if (!change->decrement)
+			n += change->delta;
+		else
+			n = n < change->delta ? 0 : n - change->delta;
+		value = (struct value){ .flags = old->flags, .expires = old->expires };
+	} else if (change->create) {
+		n = change->number;
+		value = (struct value){
+			.flags = change->flags,
+			.expires = expires_after(a->writer->now_ns, change->ttl),
+		};
+	} else {
+		return WIRE_NOT_FOUND;
+	}
+	value.parts[0].p = text;
+	value.parts[0].len = (uint32_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	status = do_store(a, &value);
+	if (!status)
+		change->number = n;
+	return status;
+}
+
+/* Only the header changes: version, value and place stay. */
+static enum wire_status do_touch(struct attempt *a)
+{
+	struct table_writer *writer = a->writer;
+	const struct table *table = writer->table;
+	struct item *item = a->place.item;
+	uint64_t body;
+
+	if (!a->place.live)
+		return WIRE_NOT_FOUND;
+	body = item_body_sum(item);
+	item_uncount(writer, item);
+	item_invalidate(item);
+	__atomic_store_n(&item->expires, expires_after(writer->now_ns, a->change->ttl),
+			 __ATOMIC_RELAXED);
+	item_access_store(item, evict_touched(writer, item_access_peek(item)));
+	item_count(writer, item);
+	change_done(a->change, item, *a->place.slot);
+	item_publish(item, item_seal_sum(table, item, body));
+	return WIRE_OK;
+}
+
+static enum wire_status do_delete(struct attempt *a)
+{
+	bool live = a->place.live;
+
+	if (!a->place.slot)
+		return WIRE_NOT_FOUND;
+	if (live && a->change->if_version && a->place.item->version != a->change->version)
+		return WIRE_EXISTS;
+	do_remove(a->writer, &a->place, &a->retired);
+	stat_add(&a->writer->stats.expired, !live);
+	a->old = a->place.item;
+	count_keys(a->writer, -1);
+	return live ? WIRE_OK : WIRE_NOT_FOUND;
+}
+
+/* Gets, with no lock held, what the attempt did not find. False: there is none to be had. */
+static bool attempt_make_room(struct attempt *a)
+{
+	size_t wanted = a->wanted;
+
+	a->wanted = 0;
+	if (!wanted)
+		return false;
+	if (wanted == BUCKET_WANTED) {
+		a->bucket = evict_make_bucket(a->writer);
+		return a->bucket;
+	}
+	a->item = evict_make_room(a->writer, wanted);
+	a->item_bytes = wanted;
+	return a->item;
+}
+
+/* What an attempt took out of the table whether it came to its end or not. */
+static void attempt_clear(struct attempt *a)
+{
+	if (a->flushed) {
+		count_removal(a->writer, REMOVE_FLUSHED);
+		item_free(a->writer, a->flushed);
+		a->flushed = NULL;
+	}
+	retired_free(a->writer, &a->retired);
+}
+
+static void attempt_end(struct attempt *a)
+{
+	struct table_writer *writer = a->writer;
+
+	if (a->item)
+		mem_free(&writer->cache, a->item, a->item_bytes);
+	if (a->bucket)
+		mem_free_bucket(&writer->cache, a->bucket);
+	if (a->old)
+		item_free(writer, a->old);
+	if (a->victim) {
+		count_removal(writer, REMOVE_EVICTED);
+		item_free(writer, a->victim);
+	}
+	if (a->inserted) {
+		count_keys(writer, 1);
+		evict_tick(writer->table);
+		index_grow(writer);
+	}
+}
+
+/*
+ * An item that expires can't be found live and then changed when its time is over: a client that read
+ * it in between has seen that it was gone. So it is made invalid first, and then the clock decides.
+ */
+static void do_hide_mortal(struct attempt *a)
+{
+	struct place *place = &a->place;
+
+	a->hidden_sum = ITEM_SUM_INVALID;
+	if (!place->live || !place->item->expires)
+		return;
+	a->hidden_sum = place->item->sum;
+	item_invalidate(place->item);
+	table_clock(a->writer);
+	place->live = !expires_is_over(place->item->expires, a->writer->now_ns);
+}
+
+/* What was hidden and not changed is as it was. */
+static void do_show_mortal(struct attempt *a, enum wire_status status)
+{
+	if (status && !a->old && a->hidden_sum != ITEM_SUM_INVALID)
+		item_publish(a->place.item, a->hidden_sum);
+}
+
+/*
+ * Finds the key. An item that a flush under way is to remove goes now: were it changed, it would have a
+ * new version and stay, and were it just taken for absent, others could still read it.
+ */
+static void do_find(struct attempt *a, struct bucket *home)
+{
+	const struct table_change *change = a->change;
+	struct table_writer *writer = a->writer;
+
+	writer->floor = atomic_load_explicit(&writer->table->version_floor, memory_order_relaxed);
+	do_search(writer, &a->place, home, a->hash, change->key, change->key_len);
+	if (!a->place.slot || a->place.item->version >> WRITER_BITS > writer->floor)
+		return;
+	a->flushed = a->place.item;
+	do_remove(writer, &a->place, &a->retired);
+	do_search(writer, &a->place, home, a->hash, change->key, change->key_len);
+}
+
+static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
+{
+	unsigned int tries = 0;
+	enum wire_status status;
+
+	do {
+		struct bucket *home = index_lock_home(a->writer->table, a->hash);
+
+		do_find(a, home);
+		do_hide_mortal(a);
+		status = act(a);
+		do_show_mortal(a, status);
+		bucket_unlock(home);
+		attempt_clear(a);
+	} while (status == WIRE_NO_SPACE && ++tries < ROOM_TRIES_MAX && attempt_make_room(a));
+	attempt_end(a);
+	return status;
+}
+
+enum wire_status table_put(struct table_writer *writer, uint64_t hash, struct table_change *change)
+{
+	struct attempt a = { .writer = writer, .hash = hash, .change = change };
+
+	return attempt_run(&a, do_put);
+}
+
+enum wire_status table_arith(struct table_writer *writer, uint64_t hash,
+			     struct table_change *change)
+{
+	struct attempt a = { .writer = writer, .hash = hash, .change = change };
+
+	return attempt_run(&a, do_arith);
+}
+
+enum wire_status table_touch(struct table_writer *writer, uint64_t hash,
+			     struct table_change *change)
+{
+	struct attempt a = { .writer = writer, .hash = hash, .change = change };
+
+	return attempt_run(&a, do_touch);
+}
+
+enum wire_status table_delete(struct table_writer *writer, uint64_t hash,
+			      const struct table_change *change)
+{
+	struct table_change copy = *change;
+	struct attempt a = { .writer = writer, .hash = hash, .change = &copy };
+
+	return attempt_run(&a, do_delete);
+}
+
+struct item *table_reserve(struct table_writer *writer, const struct table_change *change)
+{
+	size_t bytes = item_bytes(change->key_len, change->value_len);
+	const struct value value = {
+		.parts[0] = { change->value, change->value_len },
+		.flags = change->flags,
+	};
+	struct item *item = mem_alloc(&writer->cache, bytes);
+
+	if (!item)
+		item = evict_make_room(writer, bytes);
+	if (item)
+		item_fill(item, change, &value);
+	return item;
+}
+
+/* As do_put(), with the item that was reserved. */
+static enum wire_status do_commit(struct attempt *a)
+{
+	enum wire_status status = put_check(a);
+
+	a->item->expires = expires_after(a->writer->now_ns, a->change->ttl);
+	return status ? status : do_place(a, a->body);
+}
+
+enum wire_status table_commit(struct table_writer *writer, uint64_t hash, struct item *item,
+			      struct table_change *change)
+{
+	struct attempt a = {
+		.writer = writer,
+		.hash = hash,
+		.change = change,
+		.item = item,
+		.item_bytes = item_bytes(item->key_len, item->value_len),
+		.body = item_body_sum(item),
+	};
+	enum wire_status status;
+
+	change->key_len = item->key_len;
+	change->value_len = item->value_len;
+	if (change->mode == WIRE_APPEND || change->mode == WIRE_PREPEND) {
+		change->key = item->data;
+		change->value = table_reserved_value(item);
+		status = table_put(writer, hash, change);
+		table_abandon(writer, item);
+		return status;
+	}
+	change->key = item->data;
+	return attempt_run(&a, do_commit);
+}
+
+void table_abandon(struct table_writer *writer, struct item *item)
+{
+	item_invalidate(item);
+	mem_free(&writer->cache, item, item_bytes(item->key_len, item->value_len));
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Windows. What is in one is marked in the page map, under the spans' lock: spans that are freed then
+ * become held pages and not free ones, so that nothing in a window turns into something else than held
+ * pages until it ends. That is why a slab may be looked up first and locked then.
+ */
+#include <assert.h>
+
+#include "server/store/spans.h"
+#include "common/util/stat.h"
+
+/* How many slabs of a class are looked at for the one with the fewest blocks, in its emptiest list. */
+#define SPARSE_SEARCH 64u
+
+static bool is_slab(enum page_kind kind)
+{
+	return kind == PAGE_ITEMS || kind == PAGE_BUCKETS;
+}
+
+/* Locks the class of the slab that begins at a page of a window. NULL: it was freed. */
+static struct slab *slab_lock(struct memory *memory, uint32_t page)
+{
+	struct span span = span_at(&memory->spans, page);
+	struct slab_class *class;
+
+	if (!is_slab(span.kind))
+		return NULL;
+	/* Another one, if it is freed now and its descriptor used again: seen in the next step. */
+	class = &memory->classes[hint_load(&memory->slabs[span.slab].class)];
+	mem_lock(&class->lock);
+	if (is_slab(span_at(&memory->spans, page).kind))
+		return &memory->slabs[span.slab];
+	mem_unlock(&class->lock);
+	return NULL;
+}
+
+static struct slab_class *class_of(struct memory *memory, const struct slab *slab)
+{
+	return &memory->classes[slab->class];
+}
+
+/* No blocks of the slab at @page are handed out any more when this returns. */
+static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
+{
+	struct slab *slab = slab_lock(memory, page);
+	struct slab_class *class;
+	unsigned int number;
+
+	if (!slab)
+		return;
+	number = slab->class;
+	class = class_of(memory, slab);
+	hint_store(&slab->window, 1);
+	hint_store(&class->available, class->available - slab->free);
+	do_slab_list(memory, slab);
+	mem_unlock(&class->lock);
+	stocks_collect(memory, number, page, pages);
+}
+
+/* The slab at @page is as others again. False: it was freed. */
+static bool slab_open(struct memory *memory, uint32_t page)
+{
+	struct slab *slab = slab_lock(memory, page);
+	struct slab_class *class;
+
+	if (!slab)
+		return false;
+	class = class_of(memory, slab);
+	hint_store(&slab->window, 0);
+	hint_store(&class->available, class->available + slab->free);
+	do_slab_list(memory, slab);
+	spans_unhold(&memory->spans, page, page + slab->pages);
+	mem_unlock(&class->lock);
+	return true;
+}
+
+static void windows_add(struct memory *memory, uint32_t n)
+{
+	__atomic_fetch_add(&memory->windows, n, __ATOMIC_RELAXED);
+}
+
+static void window_init(struct mem_window *window, struct memory *memory, uint32_t want,
+			uint32_t want_pages)
+{
+	*window = (struct mem_window){ .memory = memory, .want = want, .want_pages = want_pages };
+	/* Before any slab is marked; who frees sees it at the latest when its stock was collected. */
+	windows_add(memory, 1);
+}
+
+/* With the spans' lock, which is released: closes what the window covers. False: it can't be. */
+static bool do_window_begin(struct mem_window *window)
+{
+	struct memory *memory = window->memory;
+	struct span span;
+	bool ok = do_spans_hold(&memory->spans, window->want, window->want_pages, &window->page,
+				&window->pages);
+
+	mem_unlock(&memory->spans.lock);
+	if (!ok) {
+		windows_add(memory, -1u);
+		return false;
+	}
+	window->span = window->page;
+	for (uint32_t at = window->page; at < window->page + window->pages; at += span.pages) {
+		span = span_at(&memory->spans, at);
+		if (is_slab(span.kind))
+			slab_close(memory, at, span.pages);
+	}
+	return true;
+}
+
+bool mem_window_begin(struct mem_window *window, struct memory *memory, const void *p)
+{
+	struct spans *spans = &memory->spans;
+	uint32_t page = page_of(memory, p);
+	struct span span = { .kind = PAGE_FREE };
+
+	window_init(window, memory, 0, 0);
+	mem_lock(&spans->lock);
+	/* Of a free page there is no need to know the run. */
+	if (page >= spans->first && page < spans->end &&
+	    (hint_load(&spans->map[page].word) & PAGE_KIND) != PAGE_FREE)
+		span = do_span_at(spans, page, page + 1);
+	if (span.kind != PAGE_FREE) {
+		window->want = span.page;
+		window->want_pages = span.pages;
+	}
+	return do_window_begin(window);
+}
+
+/* The slab with the fewest blocks in use, if the free blocks of the class's others can take them. */
+static struct slab *do_class_sparse(struct memory *memory, const struct slab_class *class)
+{
+	struct slab *best = NULL, *slab;
+	unsigned int list = SLAB_LISTS - 1, n = 0;
+
+	while (list && class->lists[list] == SLAB_NONE)
+		list--;
+	for (uint32_t i = class->lists[list]; i != SLAB_NONE && n < SPARSE_SEARCH;
+	     i = slab->next, n++) {
+		slab = &memory->slabs[i];
+		if (!best || slab->blocks - slab->free < best->blocks - best->free)
+			best = slab;
+	}
+	/* What is free in all is enough for all of it. */
+	return best && best->blocks <= class->available ? best : NULL;
+}
+
+/* Its share in use, of 2^16; more than that: none. */
+static uint32_t class_sparse(struct memory *memory, unsigned int number, uint32_t *page)
+{
+	struct slab_class *class = &memory->classes[number];
+	uint32_t share = UINT32_MAX;
+	struct slab *slab;
+
+	/*
+	 * If it takes what is in stocks, they are emptied: who moves could not reach them, would make a
+	 * new slab for the rest, and find the next sparse one for ever.
+	 */
+	if (hint_load(&class->available) < class->blocks && hint_load(&class->slabs) &&
+	    hint_load(&class->available) + stocks_count(memory, number) >= class->blocks)
+		stocks_collect(memory, number, 0, UINT32_MAX);
+	mem_lock(&class->lock);
+	slab = do_class_sparse(memory, class);
+	if (slab) {
+		share = ((uint32_t)(slab->blocks - slab->free) << 16) / slab->blocks;
+		*page = slab->page;
+	}
+	mem_unlock(&class->lock);
+	return share;
+}
+
+bool mem_window_begin_sparse(struct mem_window *window, struct memory *memory)
+{
+	uint32_t best = UINT32_MAX, best_page = 0, share, page = 0;
+
+	for (unsigned int class = 0; class < MEM_CLASSES_MAX; class ++) {
+		share = memory->classes[class].bytes ? class_sparse(memory, class, &page) :
+						       UINT32_MAX;
+		if (share < best) {
+			best = share;
+			best_page = page;
+		}
+	}
+	return best != UINT32_MAX &&
+	       mem_window_begin(window, memory, page_address(memory, best_page));
+}
+
+/* Bytes in use in the spans that cover so many pages; UINT64_MAX: not to be emptied. */
+static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32_t pages)
+{
+	const struct slab *slab;
+	uint64_t cost = 0;
+	struct span span;
+	int used;
+
+	for (uint32_t at = page; at < page + pages; at = span.page + span.pages) {
+		span = do_span_at(&memory->spans, at, page + pages);
+		if (span.window || span.kind == PAGE_HELD || span.kind == PAGE_BUCKETS)
+			return UINT64_MAX;
+		if (span.kind == PAGE_LARGE)
+			cost += (uint64_t)span.pages * PAGE_BYTES;
+		if (span.kind != PAGE_ITEMS)
+			continue;
+		slab = &memory->slabs[span.slab];
+		/* Never negative, but for a slab that is being made. */
+		used = hint_load(&slab->blocks) - hint_load(&slab->free);
+		if (used > 0)
+			cost += (uint64_t)used * memory->classes[hint_load(&slab->class)].bytes;
+	}
+	return cost;
+}
+
+/* A place for so many pages: from the first page of what is at a random one, if there is room. */
+static uint64_t place_random(struct memory *memory, uint32_t pages, uint64_t *random,
+			     uint32_t *page)
+{
+	struct spans *spans = &memory->spans;
+	uint64_t cost = UINT64_MAX;
+	struct span span;
+	uint32_t at;
+
+	mem_lock(&spans->lock);
+	if (pages <= spans->end - spans->first) {
+		at = spans->first + random_below(random, spans->end - spans->first);
+		span = do_span_at(spans, at, spans->end);
+		*page = span.kind == PAGE_FREE ? do_run_of(spans, at) : span.page;
+		if (*page > spans->end - pages)
+			*page = spans->end - pages;
+		cost = do_place_cost(memory, *page, pages);
+	}
+	mem_unlock(&spans->lock);
+	return cost;
+}
+
+bool mem_window_begin_large(struct mem_window *window, struct memory *memory, size_t bytes,
+			    uint64_t *random, unsigned int tries)
+{
+	uint64_t best = UINT64_MAX, cost;
+	uint32_t best_page = 0, page = 0;
+
+	if (bytes > memory_bytes(memory))
+		return false;
+	for (; tries && best; tries--) {
+		cost = place_random(memory, pages_of(bytes), random, &page);
+		if (cost < best) {
+			best = cost;
+			best_page = page;
+		}
+	}
+	if (best == UINT64_MAX)
+		return false;
+	window_init(window, memory, best_page, pages_of(bytes));
+	mem_lock(&memory->spans.lock);
+	/* In the meantime a bucket slab may have come there. */
+	if (do_place_cost(memory, best_page, window->want_pages) == UINT64_MAX)
+		window->want_pages = 0;
+	return do_window_begin(window);
+}
+
+bool mem_window_begin_index(struct mem_window *window, struct memory *memory, uint64_t bytes)
+{
+	window_init(window, memory, 0, 0);
+	mem_lock(&memory->spans.lock);
+	/* Not all of it: there is no memory without a page. */
+	if (bytes < memory_bytes(memory)) {
+		window->want = memory->spans.first;
+		window->want_pages = pages_of(bytes);
+	}
+	return do_window_begin(window);
+}
+
+/* The first block in use from @from on. */
+static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_t from,
+			 struct mem_window *window, struct mem_block *block)
+{
+	uint32_t i = from;
+
+	while (i < slab->blocks && slab->bits[i / 64] >> i % 64 & 1)
+		i++;
+	window->block = i + 1;
+	if (i >= slab->blocks)
+		return false;
+	block->p = slab_block(memory, slab, i);
+	block->bytes = class_of(memory, slab)->bytes;
+	block->kind = slab->class == CLASS_BUCKETS ? MEM_BUCKET : MEM_ITEM;
+	block->home = 0;
+	if (block->kind == MEM_BUCKET)
+		block->home = hint_load(
+			&memory->homes[region_offset(memory->region, block->p) / BUCKET_BYTES]);
+	return true;
+}
+
+/* The next block of the slab at window->span, or its only one if it is a large item. */
+static bool span_next(struct mem_window *window, const struct span *span, struct mem_block *block)
+{
+	struct memory *memory = window->memory;
+	struct slab *slab;
+	bool found;
+
+	if (span->kind == PAGE_LARGE) {
+		*block = (struct mem_block){ .p = page_address(memory, span->page),
+					     .bytes = (size_t)span->pages * PAGE_BYTES,
+					     .kind = MEM_ITEM };
+		return !window->block++;
+	}
+	slab = slab_lock(memory, window->span);
+	if (!slab)
+		return false;
+	found = do_slab_next(memory, slab, window->block, window, block);
+	mem_unlock(&class_of(memory, slab)->lock);
+	return found;
+}
+
+bool mem_window_next(struct mem_window *window, struct mem_block *block)
+{
+	struct span span;
+
+	while (window->span < window->page + window->pages) {
+		span = span_at(&window->memory->spans, window->span);
+		if (span.kind != PAGE_HELD && span_next(window, &span, block))
+			return true;
+		window->span += span.pages;
+		window->block = 0;
+	}
+	window->span = window->page;
+	return false;
+}
+
+/* From the first page to the last, and never back: what has ended may be in another window. */
+static void window_open(struct mem_window *window, uint32_t page, uint32_t end)
+{
+	struct memory *memory = window->memory;
+	struct span span;
+
+	while (page < end) {
+		span = span_at(&memory->spans, page);
+		if (!is_slab(span.kind))
+			page += spans_unhold(&memory->spans, page, end);
+		else if (slab_open(memory, page))
+			page += span.pages;
+	}
+}
+
+static void window_end(struct mem_window *window, bool taken)
+{
+	uint32_t end = window->page + window->pages;
+
+	if (taken) {
+		window_open(window, window->page, window->want);
+		window_open(window, window->want + window->want_pages, end);
+	} else {
+		window_open(window, window->page, end);
+	}
+	windows_add(window->memory, -1u);
+}
+
+bool mem_window_end(struct mem_window *window)
+{
+	bool empty = spans_all_held(&window->memory->spans, window->want, window->want_pages);
+
+	window_end(window, false);
+	return empty;
+}
+
+void *mem_window_end_large(struct mem_window *window, struct mem_cache *cache, size_t bytes)
+{
+	bool taken;
+	void *p;
+
+	assert(mem_class(bytes) == MEM_CLASS_LARGE && pages_of(bytes) == window->want_pages);
+	taken = spans_take_held(&window->memory->spans, window->want, window->want_pages);
+	window_end(window, taken);
+	if (!taken)
+		return NULL;
+	p = page_address(window->memory, window->want);
+	store_relaxed64(p, 0);
+	stat_add(&cache->allocated_bytes, mem_class_bytes(bytes));
+	return p;
+}
+
+bool mem_window_end_index(struct mem_window *window)
+{
+	bool taken = spans_index_held(&window->memory->spans, window->want, window->want_pages);
+
+	window_end(window, taken);
+	return taken;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conf_device [softnic|verbs] [CASE...]: the conformance suite of common/rdma/device.h, a line a case.
+ * The device may also be given by KVD_TEST_DEVICE. For verbs, KVD_RDMA_ADDR is the IP address of
+ * the RDMA device (unset: the first usable one). A CASE is the beginning of a case's name.
+ *
+ * Status: 0 if all passed, 1 if one failed, 77 if there is no such device here.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "tests/conformance/conf.h"
+
+/* The longest case takes a few seconds; emulated and with a sanitizer many times that. */
+#define CASE_SECONDS_MAX 180
+#define EXIT_SKIP 77
+#define DIR_TEMPLATE "/kvd-conf-XXXXXX"
+#define COPY_BYTES 4096
+
+static const struct conf_case *const groups[] = {
+	data_cases, order_cases, access_cases, rnr_cases,  cq_cases,
+	cm_cases,   state_cases, load_cases,   peer_cases,
+};
+
+struct totals {
+	int passed, failed;
+};
+
+static const struct conf_case *case_find(const char *name)
+{
+	for (size_t g = 0; g < conf_array_len(groups); g++)
+		for (const struct conf_case *c = groups[g]; c->name; c++)
+			if (strcmp(c->name, name) == 0)
+				return c;
+	return NULL;
+}
+
+static void output_show(int fd)
+{
+	char bytes[COPY_BYTES];
+	ssize_t len;
+
+	fflush(stdout);
+	lseek(fd, 0, SEEK_SET);
+	while ((len = read(fd, bytes, sizeof(bytes))) > 0)
+		if (write(STDOUT_FILENO, bytes, (size_t)len) != len)
+			return;
+}
+
+static void dir_empty(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+}
+
+/* exec, not only fork: a child must not inherit a verbs device, and a fresh one has nothing open. */
+static void case_exec(const struct conf_case *c, int output)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(output, STDOUT_FILENO);
+	dup2(output, STDERR_FILENO);
+	alarm(CASE_SECONDS_MAX);
+	execl(conf.program, conf.program, conf.ops->name, "--case", c->name, conf.dir, NULL);
+	_exit(EXIT_FAILURE);
+}
+
+static bool case_run(const struct conf_case *c)
+{
+	int output = memfd_create("output", MFD_CLOEXEC);
+	int64_t start_us = conf_now_us();
+	const char *verbose = getenv("KVD_CONF_VERBOSE");
+	int status = 0;
+	bool passed;
+	pid_t pid;
+
+	pid = fork();
+	if (pid == 0)
+		case_exec(c, output);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	printf("%-4s  %-32s %6lld ms%s\n", passed ? "ok" : "FAIL", c->name,
+	       (long long)(conf_now_us() - start_us) / 1000,
+	       WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (hung)" :
+	       WIFSIGNALED(status)				  ? " (crashed)" :
+								    "");
+	if (!passed || (verbose && *verbose))
+		output_show(output);
+	fflush(stdout);
+	close(output);
+	dir_empty(conf.dir);
+	return passed;
+}
+
+static bool case_wanted(const struct conf_case *c, char **names)
+{
+	if (!(c->kinds & conf.kind))
+		return false;
+	if (!*names)
+		return true;
+	for (; *names; names++)
+		if (strncmp(c->name, *names, strlen(*names)) == 0)
+			return true;
+	return false;
+}
+
+static struct totals groups_run(char **names)
+{
+	struct totals totals = { 0, 0 };
+
+	for (size_t g = 0; g < conf_array_len(groups); g++)
+		for (const struct conf_case *c = groups[g]; c->name; c++) {
+			if (!case_wanted(c, names))
+				continue;
+			if (case_run(c))
+				totals.passed++;
+			else
+				totals.failed++;
+		}
+	return totals;
+}
+
+static int suite_run(char **names)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct totals totals;
+	char *dir;
+
+	if (asprintf(&dir, "%s%s", tmp ? tmp : "/tmp", DIR_TEMPLATE) < 0 || !mkdtemp(dir)) {
+		perror("conf_device: no folder for sockets");
+		return EXIT_FAILURE;
+	}
+	conf.dir = dir;
+	totals = groups_run(names);
+	rmdir(dir);
+	free(dir);
+	printf("%s: %d passed, %d failed\n", conf.ops->name, totals.passed, totals.failed);
+	return totals.failed || !totals.passed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int case_main(const char *name, const char *dir)
+{
+	const struct conf_case *c = case_find(name);
+
+	if (!c)
+		return EXIT_FAILURE;
+	conf.dir = dir;
+	log_init(LOG_DEBUG, NULL);
+	c->run();
+	log_release();
+	return EXIT_SUCCESS;
+}
+
+static bool kind_set(const char *name)
+{
+	conf.kind = name && strcmp(name, "verbs") == 0 ? DEVICE_VERBS : DEVICE_SOFTNIC;
+	conf.ops = conf.kind == DEVICE_VERBS ? &verbs_ops : &softnic_ops;
+	return name && strcmp(name, conf.ops->name) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *kind = argc > 1 ? argv[1] : getenv("KVD_TEST_DEVICE");
+	char device[IBV_SYSFS_NAME_MAX];
+	char *none = NULL;
+
+	conf.program = "/proc/self/exe";
+	if (!kind_set(kind)) {
+		fprintf(stderr, "usage: %s softnic|verbs [CASE...]\n", argv[0]);
+		return EXIT_FAILURE;
+	}
+	if (argc == 5 && strcmp(argv[2], "--case") == 0)
+		return case_main(argv[3], argv[4]);
+	if (argc == 5 && strcmp(argv[2], "--peer") == 0)
+		return peer_main(argv[3], argv[4]);
+	if (conf.kind == DEVICE_VERBS && !device_verbs_present(device)) {
+		printf("skipped: this host has no RDMA device (tests/vm/run has one)\n");
+		return EXIT_SKIP;
+	}
+	return suite_run(argc > 2 ? argv + 2 : &none);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Conformance: making and ending connections. */
+#include "tests/conformance/conf.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NOBODY_HOST "203.0.113.1" /* of the range that documents use and nobody has */
+
+static void bytes_check(const struct cm_event *event, const uint8_t *bytes, size_t len)
+{
+	CHECK(event->private_len >= len);
+	CHECK(memcmp(event->private_data, bytes, len) == 0);
+	for (size_t i = len; i < sizeof(event->private_data); i++)
+		CHECK_INT(event->private_data[i], 0);
+}
+
+/* The longest private data arrives whole, zero-padded; one byte more is refused. */
+static void private_data_max(void)
+{
+	struct cm_param param = PAIR_DEFAULTS.param;
+	uint8_t bytes[256];
+	struct cm_event event;
+	struct pair pair;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + 1);
+	pair_listen(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(conf.ops->create_id(pair.client.cm, &pair.client.id));
+	side_create_qp(&pair.client, pair.client.id, 0, &PAIR_DEFAULTS);
+	param.private_data = bytes;
+	param.private_len = CM_PRIVATE_MAX_CONNECT + 1;
+	CHECK(conf.ops->connect(pair.client.id, &param) < 0);
+	param.private_len = CM_PRIVATE_MAX_CONNECT;
+	CHECK_OK(conf.ops->connect(pair.client.id, &param));
+
+	event = side_event(&pair.server, CM_CONNECT_REQUEST);
+	bytes_check(&event, bytes, CM_PRIVATE_MAX_CONNECT);
+	pair.server.id = event.id;
+	side_create_qp(&pair.server, pair.server.id, 0, &PAIR_DEFAULTS);
+	param.private_data = bytes + 3;
+	param.private_len = CM_PRIVATE_MAX_ACCEPT + 1;
+	CHECK(conf.ops->accept(pair.server.id, &param) < 0);
+	param.private_len = CM_PRIVATE_MAX_ACCEPT;
+	CHECK_OK(conf.ops->accept(pair.server.id, &param));
+	event = side_event(&pair.client, CM_ESTABLISHED);
+	bytes_check(&event, bytes + 3, CM_PRIVATE_MAX_ACCEPT);
+	side_event(&pair.server, CM_ESTABLISHED);
+	pair_ping(&pair);
+	pair_close(&pair);
+}
+
+/*
+ * READs under way: each end gets the lesser of what it asked and what the other allows. Values as
+ * different as can be, so that one in the wrong place is noticed.
+ */
+static void reads_negotiated(void)
+{
+	struct pair_options options = PAIR_DEFAULTS;
+	struct cm_event event;
+	struct pair pair;
+
+	pair_listen(&pair, &options);
+	options.param.responder_resources = 2;
+	options.param.initiator_depth = 5;
+	side_connect(&pair.client, &options);
+	event = side_event(&pair.server, CM_CONNECT_REQUEST);
+	CHECK_INT(event.responder_resources, 5);
+	CHECK_INT(event.initiator_depth, 2);
+	pair.server.id = event.id;
+	side_create_qp(&pair.server, pair.server.id, IBV_ACCESS_REMOTE_READ, &options);
+	options.param.responder_resources = 3;
+	options.param.initiator_depth = 0; /* the most possible */
+	side_hello_read(&pair.server, &event);
+	CHECK_OK(conf.ops->accept(pair.server.id, &options.param));
+	event = side_event(&pair.client, CM_ESTABLISHED);
+	CHECK_INT(event.responder_resources, 2);
+	CHECK_INT(event.initiator_depth, 3);
+	event = side_event(&pair.server, CM_ESTABLISHED);
+	CHECK_INT(event.responder_resources, 3);
+	CHECK_INT(event.initiator_depth, 2);
+	/* More of them than may be under way: they wait, and nobody sees it. */
+	for (unsigned int i = 0; i < 12; i++)
+		CHECK_OK(read_post(&pair.server, i, i * 1024, 1024, 0, IBV_SEND_SIGNALED));
+	for (unsigned int i = 0; i < 12; i++)
+		side_wc_is(&pair.server, i, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+/* 0 on both ends means many, or READs would run one by one. */
+static void reads_most_possible(void)
+{
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	struct cm_event event;
+	struct pair pair;
+
+	pair_listen(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(conf.ops->query(pair.client.dev, &attr, &port));
+	CHECK(attr.max_qp_rd_atom > 1);
+	side_connect(&pair.client, &PAIR_DEFAULTS);
+	side_accept(&pair.server, &PAIR_DEFAULTS);
+	event = side_event(&pair.client, CM_ESTABLISHED);
+	CHECK(event.initiator_depth > 1 && event.responder_resources > 1);
+	CHECK(event.initiator_depth >= (attr.max_qp_rd_atom < 16 ? attr.max_qp_rd_atom : 16));
+	side_event(&pair.server, CM_ESTABLISHED);
+	pair_close(&pair);
+}
+
+static void reject_with_reason(void)
+{
+	uint8_t reason[CM_PRIVATE_MAX_REJECT + 1];
+	struct cm_event event;
+	struct pair pair;
+
+	for (size_t i = 0; i < sizeof(reason); i++)
+		reason[i] = (uint8_t)(255 - i);
+	pair_listen(&pair, &PAIR_DEFAULTS);
+	side_connect(&pair.client, &PAIR_DEFAULTS);
+	event = side_event(&pair.server, CM_CONNECT_REQUEST);
+	CHECK(conf.ops->reject(event.id, reason, CM_PRIVATE_MAX_REJECT + 1) < 0);
+	CHECK_OK(conf.ops->reject(event.id, reason, CM_PRIVATE_MAX_REJECT));
+	conf.ops->destroy_id(event.id);
+	event = side_event(&pair.client, CM_REJECTED);
+	CHECK(event.id == pair.client.id);
+	bytes_check(&event, reason, CM_PRIVATE_MAX_REJECT);
+	side_event_none(&pair.client);
+	side_event_none(&pair.server);
+	pair_close(&pair);
+}
+
+/* A request that is destroyed unanswered is refused: the client does not wait in vain. */
+static void request_destroyed(void)
+{
+	struct cm_event event;
+	struct pair pair;
+	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	int err;
+
+	pair_listen(&pair, &PAIR_DEFAULTS);
+	side_connect(&pair.client, &PAIR_DEFAULTS);
+	event = side_event(&pair.server, CM_CONNECT_REQUEST);
+	conf.ops->destroy_id(event.id);
+	do {
+		err = conf.ops->cm_get_event(pair.client.cm, &event);
+		sched_yield();
+	} while (err == -EAGAIN && conf_now_us() < deadline_us);
+	CHECK_OK(err);
+	/* Whether that was the peer's program or its system can't be told apart everywhere. */
+	CHECK(event.type == CM_REJECTED || event.type == CM_UNREACHABLE);
+	pair_close(&pair);
+}
+
+static void connect_expect_unreachable(const struct device_addr *addr, int status)
+{
+	struct cm_event event;
+	struct side client;
+
+	side_open(&client, "client", addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
+	side_connect(&client, &PAIR_DEFAULTS);
+	event = side_event(&client, CM_UNREACHABLE);
+	CHECK(event.id == client.id);
+	CHECK_INT(event.status, status);
+	side_close(&client);
+}
+
+/*
+ * Nobody listens. With verbs the host is there and its answer comes as an event; a softnic server is
+ * its socket, and without that there is not even a device to open.
+ */
+static void connect_to_nobody(void)
+{
+	struct device_addr listen = conf_listen_addr(), addr;
+	struct side server;
+	struct device *dev;
+	int err;
+
+	side_open(&server, "server", &listen, DEVICE_LISTEN, &PAIR_DEFAULTS);
+	addr = conf_connect_addr(server.dev);
+	side_close(&server);
+	if (conf.kind == DEVICE_VERBS) {
+		connect_expect_unreachable(&addr, -ECONNREFUSED);
+		return;
+	}
+	err = device_open(&dev, &addr, DEVICE_CONNECT, CONF_WAIT_MS);
+	CHECK(err == -ECONNREFUSED || err == -ENOENT);
+}
+
+/* The address is held but nobody listens yet, or no more. */
+static void connect_to_closed_listener(void)
+{
+	struct device_addr listen = conf_listen_addr(), addr;
+	struct side server;
+
+	side_open(&server, "server", &listen, DEVICE_LISTEN, &PAIR_DEFAULTS);
+	addr = conf_connect_addr(server.dev);
+	connect_expect_unreachable(&addr, -ECONNREFUSED);
+	side_listen(&server);
+	conf.ops->destroy_id(server.listener);
+	server.listener = NULL;
+	connect_expect_unreachable(&addr, -ECONNREFUSED);
+	/* And again, on a new id bound to the same address. */
+	side_listen(&server);
+	side_close(&server);
+}
+
+/* An address that leads nowhere fails within the time given. */
+static void open_unreachable(void)
+{
+	struct device_addr addr = { .kind = DEVICE_VERBS, .host = NOBODY_HOST, .port = 7471 };
+	int64_t start_us = conf_now_us();
+	struct device *dev;
+	int err = device_open(&dev, &addr, DEVICE_CONNECT, 1000);
+
+	CHECK(err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ETIMEDOUT || err == -ENODEV);
+	CHECK(conf_now_us() - start_us < CONF_WAIT_MS * 1000LL / 3);
+}
+
+/* Addresses no RDMA device has, or that mean no single one, are refused. */
+static void open_wrong_address(void)
+{
+	static const char *const hosts[] = { "0.0.0.0", "::", "127.0.0.1", NOBODY_HOST,
+					     "no-such-host.invalid" };
+	struct device *dev;
+
+	for (size_t i = 0; i < conf_array_len(hosts); i++) {
+		struct device_addr addr = { .kind = DEVICE_VERBS, .port = 7471 };
+
+		snprintf(addr.host, sizeof(addr.host), "%s", hosts[i]);
+		CHECK(device_open(&dev, &addr, DEVICE_LISTEN, 1000) < 0);
+	}
+}
+
+static void open_auto(void)
+{
+	struct device_addr addr = { .kind = DEVICE_VERBS, .host = "auto", .port = 0 };
+	struct device *dev;
+
+	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, CONF_WAIT_MS));
+	CHECK(dev->verbs && dev->name[0] && strcmp(dev->address, "auto") != 0);
+	device_close(dev);
+}
+
+static void address_in_use(void)
+{
+	struct device_addr addr = conf_listen_addr();
+	struct side server;
+	struct device *dev;
+
+	side_open(&server, "server", &addr, DEVICE_LISTEN, &PAIR_DEFAULTS);
+	side_listen(&server);
+	addr = conf_connect_addr(server.dev);
+	CHECK_INT(device_open(&dev, &addr, DEVICE_LISTEN, CONF_WAIT_MS), -EADDRINUSE);
+	side_close(&server);
+	/* And free again once it is closed. */
+	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, CONF_WAIT_MS));
+	device_close(dev);
+}
+
+/* One end disconnects: the other learns it, both queue pairs are in error and all is flushed. */
+static void disconnect_by(struct pair *pair, struct side *ender, struct side *other)
+{
+	CHECK_OK(send_post(ender, 1, 0, 16, IBV_SEND_SIGNALED)); /* nobody receives */
+	CHECK_OK(send_post(other, 2, 0, 16, IBV_SEND_SIGNALED));
+	side_wc_none(ender);
+	side_wc_none(other);
+	CHECK_OK(conf.ops->disconnect(ender->id));
+	side_wc_is(ender, 1, IBV_WC_WR_FLUSH_ERR);
+	side_qp_in_error(ender);
+	CHECK(side_event(other, CM_DISCONNECTED).id == other->id);
+	side_wc_is(other, 2, IBV_WC_WR_FLUSH_ERR);
+	side_qp_in_error(other);
+	CHECK_OK(conf.ops->disconnect(other->id));
+	CHECK_OK(conf.ops->disconnect(ender->id));
+	side_event_none(other); /* it is told once */
+	pair_close(pair);
+}
+
+static void disconnect_by_client(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	disconnect_by(&pair, &pair.client, &pair.server);
+}
+
+static void disconnect_by_server(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	disconnect_by(&pair, &pair.server, &pair.client);
+}
+
+/* The end that disconnects is not told what it knows. */
+static void disconnect_not_echoed(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(conf.ops->disconnect(pair.client.id));
+	side_event(&pair.server, CM_DISCONNECTED);
+	side_event_none(&pair.client);
+	pair_close(&pair);
+}
+
+/* No events, no waiting. */
+static void nothing_blocks(void)
+{
+	struct device_async_event async;
+	struct cm_event event;
+	struct ibv_cq *cq;
+	struct pair pair;
+	struct ibv_wc wc;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	CHECK_INT(conf.ops->cm_get_event(pair.client.cm, &event), -EAGAIN);
+	CHECK_INT(conf.ops->cm_get_event(pair.server.cm, &event), -EAGAIN);
+	CHECK_INT(conf.ops->get_async_event(pair.client.dev, &async), -EAGAIN);
+	CHECK_INT(conf.ops->get_cq_event(pair.client.comp, &cq), -EAGAIN);
+	CHECK_INT(ibv_poll_cq(pair.client.cq, 1, &wc), 0);
+	pair_close(&pair);
+}
+
+const struct conf_case cm_cases[] = {
+	{ "private_data_max", private_data_max, CONF_BOTH },
+	{ "reads_negotiated", reads_negotiated, CONF_BOTH },
+	{ "reads_most_possible", reads_most_possible, CONF_BOTH },
+	{ "reject_with_reason", reject_with_reason, CONF_BOTH },
+	{ "request_destroyed", request_destroyed, CONF_BOTH },
+	{ "connect_to_nobody", connect_to_nobody, CONF_BOTH },
+	{ "connect_to_closed_listener", connect_to_closed_listener, DEVICE_VERBS },
+	{ "open_unreachable", open_unreachable, DEVICE_VERBS },
+	{ "open_wrong_address", open_wrong_address, DEVICE_VERBS },
+	{ "open_auto", open_auto, DEVICE_VERBS },
+	{ "address_in_use", address_in_use, CONF_BOTH },
+	{ "disconnect_by_client", disconnect_by_client, CONF_BOTH },
+	{ "disconnect_by_server", disconnect_by_server, CONF_BOTH },
+	{ "disconnect_not_echoed", disconnect_not_echoed, CONF_BOTH },
+	{ "nothing_blocks", nothing_blocks, CONF_BOTH },
+	{ NULL, NULL, 0 },
+};

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* Conformance: completion queues and their notifications. */
+#include "tests/conformance/conf.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * A wake-up is lost in a window of less than a microsecond, so it takes many rounds to have a chance
+ * of meeting it; emulated, each takes a millisecond.
+ */
+#define ROUNDS_SOFTNIC 20000
+#define ROUNDS_VERBS 3000
+#define DELAY_SPINS 4000 /* at random, up to some microseconds: about the time of a round */
+
+/*
+ * Of readable fds without a notification, in CONF_QUIET_MS: softnic looks once a millisecond whether
+ * a message that waits for its receive has waited too long. Who never sleeps gets thousands.
+ */
+#define SPURIOUS_MAX (2 * CONF_QUIET_MS)
+
+static bool comp_readable(struct side *side, int wait_ms)
+{
+	struct pollfd pfd = { .fd = side->comp->fd, .events = POLLIN };
+
+	return poll(&pfd, 1, wait_ms) == 1;
+}
+
+/*
+ * The fd may be readable without a notification: softnic's peers ring when they want to be served,
+ * and get_cq_event() then says EAGAIN. So whoever sleeps has to look again; but he must get to sleep.
+ */
+static void notification_take(struct side *side)
+{
+	struct ibv_cq *cq;
+	int err = -EAGAIN;
+
+	for (unsigned int i = 0; i < SPURIOUS_MAX && err == -EAGAIN; i++) {
+		if (!comp_readable(side, CONF_WAIT_MS))
+			conf_fail(__FILE__, __LINE__, "%s: no notification", side->name);
+		err = conf.ops->get_cq_event(side->comp, &cq);
+	}
+	CHECK_OK(err);
+	CHECK(cq == side->cq && cq->cq_context == side);
+}
+
+static void notification_none(struct side *side)
+{
+	int64_t deadline_us = conf_now_us() + CONF_QUIET_MS * 1000LL;
+	unsigned int spurious = 0;
+	struct ibv_cq *cq;
+
+	do {
+		CHECK_INT(conf.ops->get_cq_event(side->comp, &cq), -EAGAIN);
+		spurious += comp_readable(side, CONF_QUIET_MS);
+		CHECK(spurious < SPURIOUS_MAX);
+	} while (conf_now_us() < deadline_us);
+}
+
+/* Not armed: silent. Armed: one notification for the next completion, and no more. */
+static void notify_once(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	for (unsigned int i = 0; i < 4; i++)
+		CHECK_OK(recv_post(&pair.server, i, 0, 64));
+	CHECK_OK(send_post(&pair.client, 1, 0, 16, 0));
+	notification_none(&pair.server);
+	side_wc_is(&pair.server, 0, IBV_WC_SUCCESS);
+
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	notification_none(&pair.server);
+	CHECK_OK(send_post(&pair.client, 2, 0, 16, 0));
+	notification_take(&pair.server);
+	CHECK_OK(send_post(&pair.client, 3, 0, 16, 0));
+	notification_none(&pair.server);
+	side_wc_is(&pair.server, 1, IBV_WC_SUCCESS);
+	side_wc_is(&pair.server, 2, IBV_WC_SUCCESS);
+
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	CHECK_OK(send_post(&pair.client, 4, 0, 16, 0));
+	notification_take(&pair.server);
+	side_wc_is(&pair.server, 3, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+/* The client's own completions notify as well: of sends, READs and of what is flushed. */
+static void notify_of_own_work(void)
+{
+	struct pair_options options = PAIR_DEFAULTS;
+	struct pair pair;
+
+	options.server_fd = true;
+	pair_open(&pair, &options);
+	CHECK_OK(ibv_req_notify_cq(pair.client.cq, 0));
+	CHECK_OK(read_post(&pair.client, 1, 0, 64, 0, IBV_SEND_SIGNALED));
+	notification_take(&pair.client);
+	side_wc_is(&pair.client, 1, IBV_WC_SUCCESS);
+
+	CHECK_OK(send_post(&pair.client, 2, 0, 64, IBV_SEND_SIGNALED)); /* nobody receives */
+	CHECK_OK(ibv_req_notify_cq(pair.client.cq, 0));
+	notification_none(&pair.client);
+	CHECK_OK(conf.ops->disconnect(pair.client.id));
+	notification_take(&pair.client);
+	side_wc_is(&pair.client, 2, IBV_WC_WR_FLUSH_ERR);
+	pair_close(&pair);
+}
+
+/* The receive comes after the message, and nobody polls: that is a completion too. */
+static void notify_after_late_receive(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	CHECK_OK(send_post(&pair.client, 1, 0, 16, 0));
+	notification_none(&pair.server);
+	CHECK_OK(recv_post(&pair.server, 2, 0, 64));
+	notification_take(&pair.server);
+	side_wc_is(&pair.server, 2, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+/*
+ * The client sleeps until its answer comes, as one does after a PUT; meanwhile the server READs its
+ * memory. softnic has to wake it for that: the channel's fd is readable, get_cq_event() has no
+ * notification, and the poll after it serves the READ.
+ */
+static void *sleeper_run(void *arg)
+{
+	struct side *client = arg;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+
+	while (!side_wc_within(client, &wc, 0)) {
+		CHECK_OK(ibv_req_notify_cq(client->cq, 0));
+		if (side_wc_within(client, &wc, 0))
+			break;
+		CHECK(comp_readable(client, CONF_WAIT_MS));
+		conf.ops->get_cq_event(client->comp, &cq);
+	}
+	CHECK_INT(wc.status, IBV_WC_SUCCESS);
+	CHECK_INT(wc.wr_id, 1);
+	return NULL;
+}
+
+static void sleeper_is_readable(void)
+{
+	struct pair pair;
+	pthread_t thread;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	pair.client.other = NULL;
+	pair.server.other = NULL;
+	mem_fill(&pair.client, 0, 8192, 5);
+	CHECK_OK(recv_post(&pair.client, 1, 16384, 64));
+	CHECK_INT(pthread_create(&thread, NULL, sleeper_run, &pair.client), 0);
+	for (unsigned int i = 0; i < 20; i++) {
+		conf_sleep_us(1000); /* so that it does sleep */
+		CHECK_OK(read_post(&pair.server, i, 0, 8192, 0, IBV_SEND_SIGNALED));
+		side_wc_is(&pair.server, i, IBV_WC_SUCCESS);
+		mem_check(&pair.server, 0, 8192, 5);
+	}
+	CHECK_OK(send_post(&pair.server, 99, 0, 16, IBV_SEND_SIGNALED));
+	side_wc_is(&pair.server, 99, IBV_WC_SUCCESS);
+	pthread_join(thread, NULL);
+	pair_close(&pair);
+}
+
+/* More completions than the queue holds: an async event says so, and all can still be destroyed. */
+static void cq_overrun(void)
+{
+	struct pair_options options = PAIR_DEFAULTS;
+	struct device_async_event event;
+	struct pair pair;
+	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	int err;
+
+	options.cqe = 4;
+	options.send_wr = 256;
+	options.server_fd = true;
+	pair_open(&pair, &options);
+	CHECK(pair.client.cq->cqe >= 4 && pair.client.cq->cqe < 250);
+	for (int i = 0; i < pair.client.cq->cqe + 4; i++)
+		CHECK_OK(read_post(&pair.client, 1, 0, 16, 0, IBV_SEND_SIGNALED));
+	do {
+		err = conf.ops->get_async_event(pair.client.dev, &event);
+		sched_yield();
+	} while (err == -EAGAIN && conf_now_us() < deadline_us);
+	CHECK_OK(err);
+	CHECK_INT(event.type, IBV_EVENT_CQ_ERR);
+	CHECK(event.cq == pair.client.cq && !event.qp && !event.srq);
+	pair_close(&pair);
+}
+
+/* Destroying a queue whose notification nobody took does not hang. */
+static void destroy_with_notification(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(recv_post(&pair.server, 1, 0, 64));
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	CHECK_OK(send_post(&pair.client, 1, 0, 16, 0));
+	CHECK(comp_readable(&pair.server, CONF_WAIT_MS));
+	pair_close(&pair);
+}
+
+struct producer {
+	struct side *client;
+	unsigned int rounds;
+	_Atomic unsigned int consumed;
+};
+
+/* Sends a message, some time after the one before was consumed. */
+static void *produce(void *arg)
+{
+	struct producer *producer = arg;
+	struct side *client = producer->client;
+	unsigned int seed = 1;
+
+	for (unsigned int i = 0; i < producer->rounds; i++) {
+		while (atomic_load(&producer->consumed) < i)
+			sched_yield();
+		seed = seed * 1103515245 + 12345;
+		for (unsigned int spin = (seed >> 8) % DELAY_SPINS; spin; spin--)
+			atomic_signal_fence(memory_order_seq_cst);
+		CHECK_OK(send_post(client, i, 0, 16, IBV_SEND_SIGNALED));
+		side_wc_is(client, i, IBV_WC_SUCCESS);
+	}
+	return NULL;
+}
+
+/* As a worker does: arm, look once more, and only then sleep. True if there was something. */
+static bool consume_one(struct side *server)
+{
+	struct ibv_wc wc;
+	struct ibv_cq *cq;
+	int count;
+
+	CHECK_OK(ibv_req_notify_cq(server->cq, 0));
+	count = ibv_poll_cq(server->cq, 1, &wc);
+	if (count == 0) {
+		if (!comp_readable(server, CONF_WAIT_MS))
+			conf_fail(__FILE__, __LINE__, "a wake-up was lost");
+		/* What it says is of no use: it may be of a completion that was polled before. */
+		conf.ops->get_cq_event(server->comp, &cq);
+		count = ibv_poll_cq(server->cq, 1, &wc);
+	}
+	CHECK(count >= 0);
+	if (count)
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
+	return count;
+}
+
+static void no_lost_wakeup(void)
+{
+	struct producer producer = {
+		.rounds = conf.kind == DEVICE_SOFTNIC ? ROUNDS_SOFTNIC : ROUNDS_VERBS,
+	};
+	struct pair pair;
+	pthread_t thread;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	pair.client.other = NULL; /* each thread has an end for itself */
+	producer.client = &pair.client;
+	CHECK_OK(recv_post(&pair.server, 0, 0, 64));
+	CHECK_INT(pthread_create(&thread, NULL, produce, &producer), 0);
+	while (atomic_load(&producer.consumed) < producer.rounds) {
+		if (!consume_one(&pair.server))
+			continue;
+		CHECK_OK(recv_post(&pair.server, 0, 0, 64));
+		atomic_fetch_add(&producer.consumed, 1);
+	}
+	pthread_join(thread, NULL);
+	pair_close(&pair);
+}
+
+/* Many completions are taken at once, and no more than were asked for. */
+static void poll_batches(void)
+{
+	struct pair pair;
+	struct ibv_wc wc[8];
+	unsigned int got = 0;
+	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	CHECK_INT(ibv_poll_cq(pair.server.cq, 8, wc), 0);
+	for (unsigned int i = 0; i < 20; i++) {
+		CHECK_OK(recv_post(&pair.server, i, 0, 64));
+		CHECK_OK(send_post(&pair.client, i, 0, 16, 0));
+	}
+	while (got < 20 && conf_now_us() < deadline_us) {
+		int count = ibv_poll_cq(pair.server.cq, 8, wc);
+
+		CHECK(count >= 0 && count <= 8);
+		for (int i = 0; i < count; i++)
+			CHECK_INT(wc[i].wr_id, got++);
+	}
+	CHECK_INT(got, 20);
+	pair_close(&pair);
+}
+
+const struct conf_case cq_cases[] = {
+	{ "notify_once", notify_once, CONF_BOTH },
+	{ "notify_of_own_work", notify_of_own_work, CONF_BOTH },
+	{ "notify_after_late_receive", notify_after_late_receive, CONF_BOTH },
+	{ "sleeper_is_readable", sleeper_is_readable, CONF_BOTH },
+	{ "cq_overrun", cq_overrun, CONF_BOTH },
+	{ "destroy_with_notification", destroy_with_notification, CONF_BOTH },
+	{ "no_lost_wakeup", no_lost_wakeup, CONF_BOTH },
+	{ "poll_batches", poll_batches, CONF_BOTH },
+	{ NULL, NULL, 0 },
+};

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* What the conformance cases share: waiting for events and completions, with a deadline. */
+#include "tests/conformance/conf.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+
+#define POLL_BATCH 16
+#define LOOKS_PER_SLEEP 20
+#define CM_SLEEP_MS 5
+#define LOOK_SLEEP_US 50
+
+/* Waits between two looks; others need the CPU. */
+static bool wait_more(int64_t deadline_us)
+{
+	static _Thread_local unsigned int looks;
+
+	if (++looks % LOOKS_PER_SLEEP)
+		sched_yield();
+	else
+		conf_sleep_us(LOOK_SLEEP_US);
+	return conf_now_us() < deadline_us;
+}
+
+/* One whose other end looks after itself can sleep until something comes, within limits. */
+static void cm_sleep(struct side *side)
+{
+	struct pollfd pfd = { .fd = side->cm->fd, .events = POLLIN };
+
+	if (!side->other)
+		poll(&pfd, 1, CM_SLEEP_MS);
+}
+
+/*
+ * While a request is on its way, its sender has to take events too: on verbs an id after a device's
+ * first resolves its address first. There must be none for him to see.
+ */
+static void other_takes_none(struct side *side)
+{
+	struct cm_event event;
+
+	if (side->other)
+		CHECK_INT(conf.ops->cm_get_event(side->other->cm, &event), -EAGAIN);
+}
+
+struct cm_event side_event(struct side *side, enum cm_event_type type)
+{
+	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	struct cm_event event;
+	int err;
+
+	do {
+		err = conf.ops->cm_get_event(side->cm, &event);
+		if (err == -EAGAIN && type == CM_CONNECT_REQUEST)
+			other_takes_none(side);
+		if (err == -EAGAIN) {
+			side_poll(side);
+			cm_sleep(side);
+		}
+	} while (err == -EAGAIN && wait_more(deadline_us));
+	if (err)
+		conf_fail(__FILE__, __LINE__, "%s: no event of type %d: %s", side->name, type,
+			  strerror(-err));
+	if (event.type != type)
+		conf_fail(__FILE__, __LINE__, "%s: event %d (status %d) instead of %d", side->name,
+			  event.type, event.status, type);
+	return event;
+}
+
+void side_event_none(struct side *side)
+{
+	int64_t deadline_us = conf_now_us() + CONF_QUIET_MS * 1000LL;
+	struct cm_event event;
+	int err;
+
+	do {
+		err = conf.ops->cm_get_event(side->cm, &event);
+		if (!err)
+			conf_fail(__FILE__, __LINE__, "%s: an event %d that nobody expected",
+				  side->name, event.type);
+		CHECK_INT(err, -EAGAIN);
+	} while (wait_more(deadline_us));
+}
+
+static bool async_take(struct side *side, enum ibv_event_type type,
+		       struct device_async_event *event, int wait_ms)
+{
+	int64_t deadline_us = conf_now_us() + wait_ms * 1000LL;
+	int err;
+
+	do {
+		err = conf.ops->get_async_event(side->dev, event);
+		if (!err && event->type == type)
+			return true;
+		if (err)
+			CHECK_INT(err, -EAGAIN);
+		side_poll(side);
+	} while (wait_more(deadline_us));
+	return false;
+}
+
+struct device_async_event side_async(struct side *side, enum ibv_event_type type)
+{
+	struct device_async_event event;
+
+	if (!async_take(side, type, &event, CONF_WAIT_MS))
+		conf_fail(__FILE__, __LINE__, "%s: no async event '%s'", side->name,
+			  ibv_event_type_str(type));
+	return event;
+}
+
+bool side_async_seen(struct side *side, enum ibv_event_type type, int wait_ms)
+{
+	struct device_async_event event;
+
+	return async_take(side, type, &event, wait_ms);
+}
+
+static void poll_one_side(struct side *side)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int count = ibv_poll_cq(side->cq, POLL_BATCH, wc);
+
+	CHECK(count >= 0);
+	for (int i = 0; i < count; i++) {
+		CHECK(side->stash_tail - side->stash_head < SIDE_STASH_MAX);
+		side->stash[side->stash_tail++ % SIDE_STASH_MAX] = wc[i];
+	}
+}
+
+void side_poll(struct side *side)
+{
+	poll_one_side(side);
+	if (side->other)
+		poll_one_side(side->other);
+}
+
+bool side_wc_within(struct side *side, struct ibv_wc *wc, int wait_ms)
+{
+	int64_t deadline_us = conf_now_us() + wait_ms * 1000LL;
+
+	do {
+		side_poll(side);
+		if (side->stash_head != side->stash_tail) {
+			*wc = side->stash[side->stash_head++ % SIDE_STASH_MAX];
+			return true;
+		}
+	} while (wait_more(deadline_us));
+	return false;
+}
+
+struct ibv_wc side_wc(struct side *side)
+{
+	struct ibv_wc wc;
+
+	if (!side_wc_within(side, &wc, CONF_WAIT_MS))
+		conf_fail(__FILE__, __LINE__, "%s: no completion", side->name);
+	return wc;
+}
+
+struct ibv_wc side_wc_is(struct side *side, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = side_wc(side);
+
+	if (wc.wr_id != wr_id || wc.status != status)
+		conf_fail(__FILE__, __LINE__, "%s: completion %llu '%s' instead of %llu '%s'",
+			  side->name, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status),
+			  (unsigned long long)wr_id, ibv_wc_status_str(status));
+	CHECK_INT(wc.qp_num, side->id->qp->qp_num);
+	return wc;
+}
+
+void side_wc_none(struct side *side)
+{
+	struct ibv_wc wc;
+
+	if (side_wc_within(side, &wc, CONF_QUIET_MS))
+		conf_fail(__FILE__, __LINE__, "%s: a completion %llu '%s' that nobody expected",
+			  side->name, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
+}
+
+void side_qp_in_error(struct side *side)
+{
+	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	struct ibv_qp_attr attr;
+
+	do {
+		CHECK_OK(conf.ops->query_qp(side->id->qp, &attr, IBV_QP_STATE));
+		if (attr.qp_state == IBV_QPS_ERR)
+			return;
+		side_poll(side);
+	} while (wait_more(deadline_us));
+	conf_fail(__FILE__, __LINE__, "%s: the queue pair is in state %d, not in error", side->name,
+		  attr.qp_state);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/stress/plant.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "common/barrier.h"
+
+/* Of moments that could be widened, one in so many is. */
+#define PAUSE_ODDS 4
+#define PAUSE_NS 300000
+#define FOLLOW_ODDS 500
+/* Items that a thread leaves valid at a time. */
+#define VALIDS 512
+
+enum plant planted;
+const struct table *plant_table;
+
+/* An item that is to be invalidated when it is freed, late. */
+struct valid {
+	struct item *item;
+	struct mem_cache *cache; /* to be freed with; NULL: it is not to be freed yet */
+	size_t bytes;
+};
+
+/* What a thread has left undone, or does at the moment. */
+static _Thread_local struct {
+	struct item *kept; /* to be invalidated late */
+	bool rewriting;	   /* an item that is valid */
+	uint64_t *slot;	   /* to be stored late, with the lock of home held */
+	uint64_t slot_value;
+	struct bucket *home;
+	struct valid valids[VALIDS];
+	unsigned int valid_next;
+	struct bucket *new;    /* of a split */
+	struct bucket *moving; /* home of the chain that is being moved */
+	bool shortening;
+	struct bucket *low; /* its level is to be stored late */
+	uint8_t low_level;
+	uint64_t random;
+} mine;
+
+const char *plant_text(unsigned int number)
+{
+	static const char *const texts[] = {
+#define X(name, text) text,
+		PLANT_MAP(X)
+#undef X
+	};
+
+	return number < PLANTS ? texts[number] : "";
+}
+
+static bool one_in(unsigned int odds)
+{
+	mine.random = mine.random * 6364136223846793005u + 1442695040888963407u;
+	return (mine.random >> 33) % odds == 0;
+}
+
+static void pause_now(void)
+{
+	const struct timespec pause = { 0, PAUSE_NS };
+
+	nanosleep(&pause, NULL);
+}
+
+static void pause_maybe(void)
+{
+	if (one_in(PAUSE_ODDS))
+		pause_now();
+}
+
+static bool is(const char *in, const char *function)
+{
+	return !strcmp(in, function);
+}
+
+static void free_valid(struct valid *valid)
+{
+	if (!valid->cache)
+		return;
+	item_invalidate(valid->item);
+	mem_free(valid->cache, valid->item, valid->bytes);
+	*valid = (struct valid){ .item = NULL };
+}
+
+void plant_item_invalidate(struct item *item, const char *in)
+{
+	if ((planted == PLANT_OLD_STAYS || planted == PLANT_SUM_FIRST) && is(in, "do_point")) {
+		mine.kept = item;
+		return;
+	}
+	if (planted == PLANT_REWRITE_VALID && is(in, "do_replace_in_place")) {
+		mine.rewriting = true;
+		return;
+	}
+	if (((planted == PLANT_FREE_VALID && (is(in, "do_remove") || is(in, "do_point"))) ||
+	     (planted == PLANT_MOVE_VALID && is(in, "do_move"))) &&
+	    item_bytes(item->key_len, item->value_len) < LIMBO_ITEM_BYTES) {
+		free_valid(&mine.valids[++mine.valid_next % VALIDS]);
+		mine.valids[mine.valid_next % VALIDS].item = item;
+		return;
+	}
+	item_invalidate(item);
+}
+
+/* It follows soon after. */
+void plant_mem_free(struct mem_cache *cache, void *p, size_t bytes)
+{
+	struct valid *valid = &mine.valids[mine.valid_next % VALIDS];
+
+	if (!p || p != valid->item) {
+		mem_free(cache, p, bytes);
+		return;
+	}
+	valid->cache = cache;
+	valid->bytes = bytes;
+}
+
+static void invalidate_kept(void)
+{
+	if (!mine.kept)
+		return;
+	/* Fillers are many, and only their writers would notice. */
+	if (mine.kept->data[0] != 'f')
+		pause_now();
+	item_invalidate(mine.kept);
+	mine.kept = NULL;
+}
+
+void plant_item_publish(struct item *item, uint64_t sum, const char *in)
+{
+	(void)in;
+	item_publish(item, sum);
+	mine.rewriting = false;
+	invalidate_kept();
+}
+
+/* The first half, and after a while the second. */
+void *plant_memmove(void *to, const void *from, size_t bytes)
+{
+	size_t half = mine.rewriting ? bytes / 2 : 0;
+
+	if (half) {
+		memmove(to, from, half);
+		pause_maybe();
+	}
+	return memmove((char *)to + half, (const char *)from + half, bytes - half);
+}
+
+static void publish_early(uint64_t slot)
+{
+	struct item *item = slot_item(plant_table, slot);
+
+	item_publish(item,
+		     item_sum(item, plant_table->region->geometry.incarnation, slot_offset(slot)));
+	pause_maybe();
+}
+
+void plant_slot_store(uint64_t *slot, uint64_t value, const char *in)
+{
+	if (planted == PLANT_ACK_EARLY && is(in, "do_point") && !*slot) {
+		mine.slot = slot;
+		mine.slot_value = value;
+		return;
+	}
+	if (planted == PLANT_SUM_FIRST && is(in, "do_point"))
+		publish_early(value);
+	slot_store(slot, value);
+	if (planted == PLANT_SUM_FIRST)
+		invalidate_kept();
+}
+
+static void acknowledge(void)
+{
+	uintptr_t bucket = (uintptr_t)mine.slot & ~(uintptr_t)(BUCKET_BYTES - 1);
+
+	if (!mine.slot)
+		return;
+	slot_store(mine.slot, mine.slot_value);
+	do_seal(plant_table, mine.home, (struct bucket *)bucket);
+	bucket_unlock(mine.home);
+	mine.slot = NULL;
+}
+
+void plant_settle(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < VALIDS; i++)
+		free_valid(&mine.valids[i]);
+	acknowledge();
+}
+
+void plant_bucket_lock(struct bucket *bucket)
+{
+	acknowledge();
+	bucket_lock(bucket);
+}
+
+void plant_bucket_unlock(struct bucket *bucket, const char *in)
+{
+	if (mine.slot && is(in, "attempt_run")) {
+		mine.home = bucket;
+		return;
+	}
+	if (mine.low == bucket && is(in, "split")) {
+		pause_now();
+		bucket_level_store(bucket, mine.low_level);
+		do_seal(plant_table, bucket, bucket);
+		mine.low = NULL;
+	}
+	bucket_unlock(bucket);
+}
+
+void plant_level_store(struct bucket *bucket, uint8_t level, const char *in)
+{
+	bool splits = is(in, "do_write_chain") && bucket == mine.moving &&
+		      bucket->level + 1 == level;
+
+	if (planted == PLANT_EPOCH_IGNORED && splits)
+		pause_maybe();
+	if (planted == PLANT_LEVEL_LATE && splits && !bucket->overflow) {
+		mine.low = bucket;
+		mine.low_level = level;
+		return;
+	}
+	bucket_level_store(bucket, level);
+}
+
+/* Leaves the home bucket with what it will have after the split, and the new one with nothing. */
+static void split_early(struct bucket *home)
+{
+	unsigned int i;
+
+	mine.new->epoch += 2;
+	do_seal(plant_table, mine.new, mine.new);
+	for (i = 0; i < BUCKET_SLOTS; i++) {
+		const struct item *item = slot_item(plant_table, home->slots[i]);
+
+		if (home->slots[i] &&
+		    table_hash(plant_table, item->data, item->key_len) >> home->level & 1)
+			slot_store(&home->slots[i], 0);
+	}
+	bucket_level_store(home, (uint8_t)(home->level + 1));
+	home->epoch += 2;
+	do_seal(plant_table, home, home);
+	pause_now();
+	chain_move_begin(mine.new);
+	mine.new = NULL;
+}
+
+void plant_chain_move_begin(struct bucket *home, const char *in)
+{
+	mine.moving = home;
+	mine.shortening = is(in, "do_shorten");
+	if (planted == PLANT_EPOCH_STAYS && mine.shortening)
+		return;
+	if (planted == PLANT_SPLIT_CLEARS && is(in, "split")) {
+		if (!mine.new) {
+			mine.new = home;
+			return;
+		}
+		split_early(home);
+	}
+	chain_move_begin(home);
+}
+
+void plant_chain_move_end(struct bucket *home)
+{
+	struct bucket *bucket = home;
+
+	if (planted != PLANT_EPOCH_STAYS || !mine.shortening) {
+		chain_move_end(home);
+		return;
+	}
+	while ((bucket = bucket_next(plant_table, bucket))) {
+		bucket->epoch = home->epoch;
+		do_seal(plant_table, home, bucket);
+	}
+}
+
+uint64_t plant_slot_follow(const uint64_t *slot)
+{
+	if (planted == PLANT_EPOCH_IGNORED && one_in(FOLLOW_ODDS))
+		pause_now();
+	return slot_follow(slot);
+}
+
+uint16_t plant_epoch_first(const struct bucket *home)
+{
+	uint16_t epoch = chain_epoch_first(home);
+
+	return planted == PLANT_EPOCH_IGNORED ? epoch & (uint16_t)~1u : epoch;
+}
+
+uint16_t plant_epoch_again(const struct bucket *home, uint16_t epoch)
+{
+	return planted == PLANT_EPOCH_IGNORED ? epoch : chain_epoch_again(home);
+}
+
+bool plant_item_is_for(const struct item *item, const struct kvd_get_request *request)
+{
+	return planted == PLANT_KEY_IGNORED || item_is_for(item, request);
+}
+
+static bool is_home(uint64_t offset, uint32_t bytes, uint64_t *number)
+{
+	*number = (offset - sizeof(struct superblock)) / BUCKET_BYTES;
+	return bytes == BUCKET_BYTES && offset >= sizeof(struct superblock) &&
+	       *number < index_buckets(plant_table);
+}
+
+/* Between a home bucket and the next one of its chain. */
+void plant_before_read(struct direct *direct, uint64_t offset, uint32_t bytes)
+{
+	uint64_t number;
+
+	(void)direct;
+	if (planted == PLANT_EPOCH_STAYS && bytes == BUCKET_BYTES &&
+	    !is_home(offset, bytes, &number))
+		pause_maybe();
+}
+
+/* What the client is given has the level that it expects. */
+void plant_after_read(struct direct *direct, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	const struct geometry *g = &direct->kvd.geometry;
+	struct bucket *bucket = (struct bucket *)to;
+	uint64_t number;
+	uint8_t level;
+
+	if (!is_home(offset, bytes, &number) ||
+	    bucket->sum != bucket_sum(bucket, g->incarnation, offset, offset))
+		return;
+	level = bucket_level(g, number);
+	if (bucket->level <= level)
+		return;
+	bucket->level = level;
+	bucket->sum = bucket_sum(bucket, g->incarnation, offset, offset);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The torture of growth (tests/stress/torture.h): on a store without a server, through one in this process
+ * (-S), or through one that runs already (-u). `race_torture -t 600` is the long form. With -b a
+ * bug is planted in the table, which is compiled here for that purpose: tests/stress/plant.h.
+ */
+#include <stdlib.h>
+
+#include "common/barrier.h"
+#include "common/util/spin.h"
+#include "server/store/evict.h"
+#include "server/store/look.h"
+#include "tests/stress/plant.h"
+#include "tests/stress/torture.h"
+
+#define item_invalidate(item) plant_item_invalidate(item, __func__)
+#define item_publish(item, sum) plant_item_publish(item, sum, __func__)
+#define slot_store(slot, value) plant_slot_store(slot, value, __func__)
+#define bucket_lock(bucket) plant_bucket_lock(bucket)
+#define bucket_unlock(bucket) plant_bucket_unlock(bucket, __func__)
+#define bucket_level_store(bucket, level) plant_level_store(bucket, level, __func__)
+#define chain_move_begin(home) plant_chain_move_begin(home, __func__)
+#define chain_move_end(home) plant_chain_move_end(home)
+#define slot_follow(slot) plant_slot_follow(slot)
+#define chain_epoch_first(home) plant_epoch_first(home)
+#define chain_epoch_again(home) plant_epoch_again(home, epoch)
+#define item_is_for(item, request) plant_item_is_for(item, request)
+#define mem_free(cache, p, bytes) plant_mem_free(cache, p, bytes)
+#define memmove(to, from, bytes) plant_memmove(to, from, bytes)
+#include "server/store/place.c"
+#include "server/store/table.c"
+#include "server/store/block.c"
+#include "server/store/index.c"
+#include "server/store/look.c"
+#include "server/store/scan.c"
+#undef MOVES_MAX
+#include "client/look_up.c"
+
+int main(int argc, char **argv)
+{
+	struct torture_options options = { .seed = 1, .seconds = 5, .writers = 3, .readers = 3 };
+	const struct torture_side *side;
+
+	torture_options_parse(&options, argc, argv);
+	planted = (enum plant)options.plant;
+	side = options.server || options.url ? torture_server(&options) : torture_store(&options);
+	return torture_run(&options, side) ? EXIT_SUCCESS : EXIT_FAILURE;
+}

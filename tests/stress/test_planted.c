@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The torture finds what is wrong: it is run with each of the bugs of tests/stress/plant.h in turn, and
+ * has to say so in words of its own, not by a crash or a sanitizer; without one it finds nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "tests/stress/plant.h"
+
+/* Most are found within a second; a machine that is busy with other tests takes longer. */
+#define SECONDS_FOUND 60
+#define SECONDS_CLEAN 3
+#define OUTPUT_MAX 16384
+
+static const char *program;
+static char output[OUTPUT_MAX];
+
+/* Returns its exit status, or -1 if it ended otherwise. */
+static int torture(unsigned int plant, unsigned int seconds)
+{
+	char command[512], option[16] = "";
+	size_t len;
+	int status;
+	FILE *pipe;
+
+	if (plant)
+		snprintf(option, sizeof(option), "-b %u", plant);
+	snprintf(command, sizeof(command), "exec '%s' -t %u %s 2>&1", program, seconds, option);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	len = fread(output, 1, sizeof(output) - 1, pipe);
+	output[len] = '\0';
+	while (fgetc(pipe) != EOF)
+		;
+	status = pclose(pipe);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void is_found(void **state)
+{
+	unsigned int plant = *(const unsigned int *)*state;
+	int status = torture(plant, SECONDS_FOUND);
+
+	if (status != EXIT_FAILURE || !strstr(output, "WRONG: "))
+		fail_msg("bug %u (%s): status %d: %s", plant, plant_text(plant), status, output);
+}
+
+static void nothing_is_found(void **state)
+{
+	int status = torture(0, SECONDS_CLEAN);
+
+	(void)state;
+	if (status)
+		fail_msg("status %d: %s", status, output);
+}
+
+/* Beside this program. */
+static void find_program(const char *self)
+{
+	static char path[384];
+	const char *slash = strrchr(self, '/');
+
+	snprintf(path, sizeof(path), "%.*srace_torture", slash ? (int)(slash - self) + 1 : 0, self);
+	program = path;
+}
+
+int main(int argc, char **argv)
+{
+	static unsigned int numbers[PLANTS];
+	static char names[PLANTS][96];
+	struct CMUnitTest tests[PLANTS] = { cmocka_unit_test(nothing_is_found) };
+
+	(void)argc;
+	find_program(argv[0]);
+	/* Bugs that are planted are data races, too. The checker is to find them. */
+	setenv("TSAN_OPTIONS", "report_bugs=0", 1);
+	for (unsigned int i = 1; i < PLANTS; i++) {
+		numbers[i] = i;
+		snprintf(names[i], sizeof(names[i]), "%u, %s", i, plant_text(i));
+		tests[i] = (struct CMUnitTest){
+			.name = names[i],
+			.test_func = is_found,
+			.initial_state = &numbers[i],
+		};
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The torture through everything: a server over softnic, one for each round in this process, with
+ * two workers and a keeper that all make the index grow; or one that runs already, which is
+ * tortured as it is. READs copy a few bytes at a time and yield in between (the device's fault
+ * plan).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/served.h"
+#include "tests/stress/torture.h"
+
+#define TEAR_BYTES 48
+/* What index.fill may be. */
+#define FILL_MIN 30
+#define FILL_MAX 90
+
+static const char *url;
+
+static void server_begin(const struct torture_round *round)
+{
+	static const char *const evictions[] = { "memory.eviction=none", "memory.eviction=lru",
+						 "memory.eviction=lfu" };
+	uint32_t fill = round->fill < FILL_MIN ? FILL_MIN :
+			round->fill > FILL_MAX ? FILL_MAX :
+						 round->fill;
+	char fill_text[24];
+	const char *const assignments[] = {
+		round->eviction ? "memory.size=16m" : "memory.size=64m",
+		evictions[round->eviction],
+		"index.keys=0",
+		fill_text,
+		NULL,
+	};
+
+	snprintf(fill_text, sizeof(fill_text), "index.fill=%u", fill);
+	url = served_begin(assignments);
+}
+
+static struct kvd *server_open(unsigned int thread, const struct kvd_options *options)
+{
+	(void)thread;
+	return served_open(url, options);
+}
+
+static bool server_flush(struct kvd *kvd)
+{
+	return kvd_flush_all(kvd) == KVD_OK;
+}
+
+static const char *server_end(void)
+{
+	return served_end() ? NULL : "the server failed";
+}
+
+/* What the last round left would fill its memory. */
+static void foreign_begin(const struct torture_round *round)
+{
+	struct kvd *kvd = server_open(0, NULL);
+
+	(void)round;
+	if (kvd_flush_all(kvd)) {
+		fprintf(stderr, "race_torture: %s\n", kvd_error(kvd));
+		exit(EXIT_FAILURE);
+	}
+	kvd_close(kvd);
+}
+
+static const char *foreign_end(void)
+{
+	return NULL;
+}
+
+const struct torture_side *torture_server(const struct torture_options *options)
+{
+	static const struct torture_side own = {
+		.begin = server_begin,
+		.open = server_open,
+		.flush = server_flush,
+		.end = server_end,
+	};
+	static const struct torture_side foreign = {
+		.begin = foreign_begin,
+		.open = server_open,
+		.flush = server_flush,
+		.end = foreign_end,
+	};
+
+	served_init();
+	served_tear(TEAR_BYTES);
+	url = options->url;
+	return url ? &foreign : &own;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The torture of a store without a server: each thread's handle has a table writer of its own and
+ * reads through a second mapping in odd pieces (tests/support/direct.h), the server's keeper makes room for
+ * the index, and one more thread empties slabs at random. In the end the whole table is checked.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <urcu-qsbr.h>
+
+#include "common/util/clock.h"
+#include "server/store/evict.h"
+#include "server/store/keeper.h"
+#include "tests/support/direct.h"
+#include "tests/stress/plant.h"
+#include "tests/stress/torture.h"
+
+#define SWEEP_SHARE 20
+#define FLUSH_POLL_US 200
+
+static struct store store;
+static struct keeper keeper;
+static struct table_stats sums; /* of all rounds */
+
+static void store_begin(const struct torture_round *round)
+{
+	const struct table_options options = { .fill = round->fill, .eviction = round->eviction };
+
+	store_create_with(&store, round->region_bytes, round->level, round->threads, &options);
+	plant_table = &store.table;
+	if (keeper_init(&keeper, &store.table, (uint8_t)round->threads, SWEEP_SHARE) ||
+	    keeper_start(&keeper)) {
+		fprintf(stderr, "race_torture: no keeper\n");
+		exit(EXIT_FAILURE);
+	}
+}
+
+static struct kvd *store_open(unsigned int thread, const struct kvd_options *options)
+{
+	struct direct *direct = direct_open(&store, thread, options);
+
+	direct->odd = true;
+	if (planted)
+		direct->before_read = plant_before_read;
+	if (planted == PLANT_LEVEL_IGNORED)
+		direct->after_read = plant_after_read;
+	return &direct->kvd;
+}
+
+/* Empties the span that a random item is in, or the one with the fewest; as a PUT for room does. */
+static void store_disturb(uint64_t random)
+{
+	struct table_writer *writer = &store.writers[store.writer_count - 1];
+	struct mem_window window;
+	void *block;
+
+	rcu_register_thread();
+	table_clock(writer);
+	if (random % 4 == 0)
+		evict_compact(writer);
+	else if (mem_sample_any(store.memory, &writer->random, &block, 1) &&
+		 mem_window_begin(&window, store.memory, block)) {
+		evict_empty_window(writer, &window, store.table.options.eviction);
+		mem_window_end(&window);
+	}
+	rcu_unregister_thread();
+}
+
+static bool store_flush(struct kvd *kvd)
+{
+	uint64_t ticket = keeper_flush(&keeper, clock_ns() + store.table.clock_base, 0);
+
+	(void)kvd;
+	while (ticket && !keeper_flushed(&keeper, ticket))
+		usleep(FLUSH_POLL_US);
+	return ticket;
+}
+
+static void sums_add(void)
+{
+	for (unsigned int i = 0; i < store.table.writer_count; i++) {
+#define X(name, help) sums.name += store.table.writers[i]->stats.name;
+		TABLE_STATS(X)
+#undef X
+	}
+}
+
+static const char *store_end(void)
+{
+	const char *error;
+
+	keeper_stop(&keeper);
+	table_writer_idle(&keeper.writer);
+	sums_add();
+	error = store_check(&store, NULL);
+	keeper_release(&keeper);
+	store_destroy(&store);
+	return error;
+}
+
+/* What was not tortured at all. */
+static const char *store_report(void)
+{
+#define X(name, help) printf(#name " %llu, ", (unsigned long long)sums.name);
+	TABLE_STATS(X)
+#undef X
+	printf("in the table\n");
+	if (!sums.splits || !sums.overflow_buckets)
+		return "no growth";
+	return sums.chains_shortened && sums.moves ? NULL : "no shortened chain, or no move";
+}
+
+const struct torture_side *torture_store(const struct torture_options *options)
+{
+	static const struct torture_side side = {
+		.begin = store_begin,
+		.open = store_open,
+		.disturb = store_disturb,
+		.flush = store_flush,
+		.leave = plant_settle,
+		.end = store_end,
+		.report = store_report,
+	};
+
+	(void)options;
+	return &side;
+}

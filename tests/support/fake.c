@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/fake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void must(bool ok, const char *what)
+{
+	if (!ok) {
+		fprintf(stderr, "fake device: %s\n", what);
+		exit(EXIT_FAILURE);
+	}
+}
+
+static struct fake *fake_of(const struct ibv_context *context)
+{
+	return (struct fake *)((char *)(uintptr_t)context - offsetof(struct fake, context));
+}
+
+static void complete(struct fake *fake, uint64_t wr_id, enum ibv_wc_status status, uint32_t bytes)
+{
+	must(fake->wc_count < SENDS_MAX, "completion queue overrun");
+	fake->wcs[fake->wc_count++] = (struct ibv_wc){
+		.wr_id = wr_id,
+		.status = status,
+		.byte_len = bytes,
+	};
+}
+
+void fake_respond(struct fake *fake, const struct wire_response *response, const uint8_t *value)
+{
+	const struct ibv_recv_wr *recv = &fake->recvs[fake->recv_first % RECVS];
+	uint8_t *to = (uint8_t *)(uintptr_t)recv->sg_list->addr;
+	uint32_t len = response->flags & WIRE_R_COPY ? 0 : response->value_len;
+
+	must(fake->recv_count, "no receive is posted");
+	memcpy(to, response, sizeof(*response));
+	if (len)
+		memcpy(to + sizeof(*response), value, len);
+	complete(fake, recv->wr_id, IBV_WC_SUCCESS, (uint32_t)sizeof(*response) + len);
+	fake->recv_first++;
+	fake->recv_count--;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct fake *fake = fake_of(qp->context);
+	enum ibv_wc_status status;
+
+	for (; wr; wr = wr->next) {
+		/* A SEND makes two completions at most. */
+		if (fake->wc_count + 2 > SENDS_MAX) {
+			*bad = wr;
+			return ENOMEM;
+		}
+		status = wr->opcode == IBV_WR_RDMA_READ ? fake->read(fake, wr) :
+							  fake->send(fake, wr);
+		if (status || wr->send_flags & IBV_SEND_SIGNALED)
+			complete(fake, wr->wr_id, status, wr->sg_list->length);
+	}
+	return 0;
+}
+
+/* Not post_recv(): client/wait.c has a function of that name. */
+static int post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct fake *fake = fake_of(qp->context);
+	unsigned int at = (fake->recv_first + fake->recv_count) % RECVS;
+
+	(void)bad;
+	must(fake->recv_count < RECVS, "too many receives");
+	fake->recvs[at] = *wr;
+	fake->recv_sges[at] = *wr->sg_list;
+	fake->recvs[at].sg_list = &fake->recv_sges[at];
+	fake->recv_count++;
+	return 0;
+}
+
+static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
+{
+	struct fake *fake = fake_of(cq->context);
+	unsigned int n;
+
+	if (!fake->wc_count && fake->idle)
+		fake->idle(fake);
+	n = fake->wc_count < (unsigned int)count ? fake->wc_count : (unsigned int)count;
+	memcpy(wcs, fake->wcs, n * sizeof(*wcs));
+	memmove(fake->wcs, fake->wcs + n, (fake->wc_count - n) * sizeof(*wcs));
+	fake->wc_count -= n;
+	return (int)n;
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	(void)cq, (void)solicited_only;
+	return 0;
+}
+
+static int reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr)
+{
+	(void)pd, (void)access;
+	*mr = calloc(1, sizeof(**mr));
+	if (!*mr)
+		return -ENOMEM;
+	(*mr)->addr = mem->addr;
+	(*mr)->length = mem->length;
+	return 0;
+}
+
+static void dereg_mr(struct ibv_mr *mr)
+{
+	free(mr);
+}
+
+static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq)
+{
+	(void)channel, (void)cq;
+	return -EAGAIN;
+}
+
+static int cm_get_event(struct cm_channel *channel, struct cm_event *event)
+{
+	(void)channel, (void)event;
+	return -EAGAIN;
+}
+
+static int disconnect(struct cm_id *id)
+{
+	(void)id;
+	return 0;
+}
+
+static void destroy_id(struct cm_id *id)
+{
+	(void)id;
+}
+
+static void destroy_cm_channel(struct cm_channel *channel)
+{
+	close(channel->fd);
+}
+
+static void destroy_cq(struct ibv_cq *cq)
+{
+	(void)cq;
+}
+
+static void destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	close(channel->fd);
+}
+
+static void dealloc_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+}
+
+static void fake_close(struct device *dev)
+{
+	struct fake *fake = fake_of(dev->verbs);
+
+	fake->close(fake);
+}
+
+static const struct device_ops fake_ops = {
+	.name = "fake",
+	.close = fake_close,
+	.dealloc_pd = dealloc_pd,
+	.reg_mr = reg_mr,
+	.dereg_mr = dereg_mr,
+	.destroy_comp_channel = destroy_comp_channel,
+	.destroy_cq = destroy_cq,
+	.get_cq_event = get_cq_event,
+	.destroy_qp = destroy_id,
+	.destroy_cm_channel = destroy_cm_channel,
+	.cm_get_event = cm_get_event,
+	.disconnect = disconnect,
+	.destroy_id = destroy_id,
+};
+
+void fake_init(struct fake *fake, struct kvd *kvd, const char *name)
+{
+	fake->context.ops.post_send = post_send;
+	fake->context.ops.post_recv = post_receive;
+	fake->context.ops.poll_cq = poll_cq;
+	fake->context.ops.req_notify_cq = req_notify_cq;
+	fake->qp.context = fake->cq.context = &fake->context;
+	fake->comp_channel.fd = eventfd(0, EFD_CLOEXEC);
+	fake->cm_channel.fd = eventfd(0, EFD_CLOEXEC);
+	must(fake->comp_channel.fd >= 0 && fake->cm_channel.fd >= 0, "no eventfd");
+	fake->device = (struct device){
+		.kind = DEVICE_SOFTNIC,
+		.ops = &fake_ops,
+		.verbs = &fake->context,
+	};
+	snprintf(fake->device.name, sizeof(fake->device.name), "%s", name);
+	snprintf(fake->device.address, sizeof(fake->device.address), "%s", name);
+	kvd->dev = &fake->device;
+	kvd->qp = &fake->qp;
+	kvd->cq = &fake->cq;
+	kvd->comp_channel = &fake->comp_channel;
+	kvd->cm_channel = &fake->cm_channel;
+	kvd->id = &fake->id;
+	kvd->port.max_msg_sz = 1u << 30;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/served.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "common/rdma/softnic/fault.h"
+#include "server/server.h"
+
+#define START_NS 20000000000ull
+/* Pieces of READs for each chance that others get to write in the middle of one. */
+#define PIECES_PER_YIELD 509
+
+static struct server server;
+static pthread_t server_thread;
+static char dir[32], path[64], url[80];
+static int server_status;
+
+static void must(bool ok, const char *what)
+{
+	if (!ok) {
+		fprintf(stderr, "a server in this process: %s: %m\n", what);
+		exit(EXIT_FAILURE);
+	}
+}
+
+void served_init(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	log_init(LOG_WARN, NULL);
+}
+
+/* Few of the READs, or there would be few READs. */
+static void between_pieces(void *arg)
+{
+	static _Thread_local unsigned int pieces;
+
+	(void)arg;
+	if (++pieces % PIECES_PER_YIELD == 0)
+		sched_yield();
+}
+
+void served_tear(unsigned int bytes)
+{
+	fault_set(&(struct fault_plan){ .tear = bytes, .tear_hook = between_pieces });
+}
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	server_status = server_run(&server);
+	return NULL;
+}
+
+static void configure(struct config *config, const char *const *assignments)
+{
+	static const char *const common[] = { "server.device=softnic", "server.workers=2",
+					      "server.pin=no", "memory.hugepages=off", NULL };
+	const char *const *option;
+	char socket[96];
+
+	snprintf(dir, sizeof(dir), "/tmp/kvd-served-XXXXXX");
+	must(mkdtemp(dir), "mkdtemp");
+	snprintf(path, sizeof(path), "%s/kvd.sock", dir);
+	snprintf(url, sizeof(url), "softnic://%s", path);
+	snprintf(socket, sizeof(socket), "softnic.socket=%s", path);
+	config_init(config);
+	must(!config_set(config, socket), socket);
+	for (option = common; *option; option++)
+		must(!config_set(config, *option), *option);
+	for (option = assignments; *option; option++)
+		must(!config_set(config, *option), *option);
+}
+
+const char *served_begin(const char *const *assignments)
+{
+	memset(&server, 0, sizeof(server));
+	configure(&server.config, assignments);
+	must(!server_init(&server), "server_init");
+	must(!pthread_create(&server_thread, NULL, serve, NULL), "pthread_create");
+	return url;
+}
+
+bool served_end(void)
+{
+	kill(getpid(), SIGTERM);
+	pthread_join(server_thread, NULL);
+	server_release(&server);
+	unlink(path);
+	rmdir(dir);
+	return !server_status;
+}
+
+struct kvd *served_open(const char *at, const struct kvd_options *options)
+{
+	uint64_t deadline = clock_ns() + START_NS;
+	const struct timespec pause = { 0, 1000000 };
+	enum kvd_status status;
+	struct kvd *kvd;
+
+	while ((status = kvd_open(&kvd, at, options)) == KVD_ERR_UNREACHABLE &&
+	       clock_ns() < deadline)
+		nanosleep(&pause, NULL);
+	must(!status, kvd_error(NULL));
+	return kvd;
+}

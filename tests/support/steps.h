@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table and the index, compiled into the test that includes this, with every store that readers
+ * depend on followed by a call of step(): there the test looks at what a reader would find at this
+ * very point. The linker then has no need of the library's table.o and index.o. Once in a program.
+ */
+#ifndef KVD_TESTS_STEPS_H
+#define KVD_TESTS_STEPS_H
+
+#include "common/barrier.h"
+
+/* The test's own. @after: the name of the function of common/barrier.h that was called. */
+void step(const char *after);
+
+static inline void stepped_item_invalidate(struct item *item)
+{
+	item_invalidate(item);
+	step("item_invalidate");
+}
+
+static inline void stepped_item_publish(struct item *item, uint64_t sum)
+{
+	item_publish(item, sum);
+	step("item_publish");
+}
+
+static inline void stepped_slot_store(uint64_t *slot, uint64_t value)
+{
+	slot_store(slot, value);
+	step("slot_store");
+}
+
+static inline void stepped_bucket_link(struct bucket *bucket, uint32_t overflow)
+{
+	bucket_link(bucket, overflow);
+	step("bucket_link");
+}
+
+static inline void stepped_bucket_seal(struct bucket *bucket, uint64_t sum)
+{
+	bucket_seal(bucket, sum);
+	step("bucket_seal");
+}
+
+static inline void stepped_bucket_level_store(struct bucket *bucket, uint8_t level)
+{
+	bucket_level_store(bucket, level);
+	step("bucket_level_store");
+}
+
+static inline void stepped_chain_move_begin(struct bucket *home)
+{
+	chain_move_begin(home);
+	step("chain_move_begin");
+}
+
+static inline void stepped_chain_move_end(struct bucket *home)
+{
+	chain_move_end(home);
+	step("chain_move_end");
+}
+
+/* What the macros are not to change: server/store/index.h has functions of its own. */
+#include "server/store/index.h"
+
+#define item_invalidate stepped_item_invalidate
+#define item_publish stepped_item_publish
+#define slot_store stepped_slot_store
+#define bucket_link stepped_bucket_link
+#define bucket_seal stepped_bucket_seal
+#define bucket_level_store stepped_bucket_level_store
+#define chain_move_begin stepped_chain_move_begin
+#define chain_move_end stepped_chain_move_end
+#include "server/store/index.c"
+#include "server/store/place.c"
+#include "server/store/table.c"
+#include "server/store/block.c"
+#undef item_invalidate
+#undef item_publish
+#undef slot_store
+#undef bucket_link
+#undef bucket_seal
+#undef bucket_level_store
+#undef chain_move_begin
+#undef chain_move_end
+
+#endif /* KVD_TESTS_STEPS_H */

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/stat.h"
+
+/* A piece of the heap, or a version: what must not be there twice. */
+struct extent {
+	uint64_t at, bytes;
+};
+
+struct walk {
+	const struct store *store;
+	struct store_census census;
+	struct extent *extents;
+	uint64_t *versions;
+	uint64_t extent_count, extent_size;
+};
+
+static void *must(void *p, const char *what)
+{
+	if (!p) {
+		fprintf(stderr, "store: no %s\n", what);
+		exit(EXIT_FAILURE);
+	}
+	return p;
+}
+
+void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers,
+		       const struct table_options *options)
+{
+	const struct region_options region = {
+		.bytes = bytes,
+		.hugepages = HUGEPAGES_OFF,
+		.level = level,
+		.value_max = VALUE_MAX,
+	};
+	bool ok;
+
+	memset(store, 0, sizeof(*store));
+	store->writer_count = writers;
+	ok = writers <= STORE_WRITERS_MAX && !region_create(&store->region, &region) &&
+	     !memory_create(&store->memory, &store->region, index_bytes(level));
+	if (ok)
+		table_init(&store->table, &store->region, store->memory, options);
+	for (unsigned int i = 0; ok && i < writers; i++)
+		ok = !table_writer_init(&store->writers[i], &store->table, (uint8_t)i);
+	must(ok ? store : NULL, "region, memory or writer");
+}
+
+void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers)
+{
+	const struct table_options options = { .fill = STORE_NO_GROWTH };
+
+	store_create_with(store, bytes, level, writers, &options);
+}
+
+void store_destroy(struct store *store)
+{
+	for (unsigned int i = 0; i < store->writer_count; i++)
+		table_writer_release(&store->writers[i]);
+	memory_destroy(store->memory);
+	region_destroy(&store->region);
+}
+
+static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t version)
+{
+	if (walk->extent_count == walk->extent_size) {
+		walk->extent_size = walk->extent_size ? 2 * walk->extent_size : 1024;
+		walk->extents = must(realloc(walk->extents,
+					     walk->extent_size * sizeof(*walk->extents)),
+				     "memory");
+		walk->versions = must(realloc(walk->versions,
+					      walk->extent_size * sizeof(*walk->versions)),
+				      "memory");
+	}
+	walk->extents[walk->extent_count] = (struct extent){ at, bytes };
+	walk->versions[walk->extent_count++] = version;
+	walk->census.class_bytes += version ? mem_class_bytes(bytes) : BUCKET_BYTES;
+}
+
+/* Order does not matter to it, so that items may be met in any. */
+static void walk_digest(struct walk *walk, const void *p, size_t bytes, uint64_t offset)
+{
+	walk->census.digest += XXH3_64bits_withSeed(p, bytes, offset);
+}
+
+/* Behind the index as it is now, and before the pad. */
+static bool in_heap(const struct store *store, uint64_t offset, uint64_t bytes)
+{
+	const struct region *r = &store->region;
+	uint64_t heap = sizeof(struct superblock) + index_buckets(&store->table) * BUCKET_BYTES;
+
+	return offset >= heap && bytes <= r->bytes - REGION_PAD - heap &&
+	       offset <= r->bytes - REGION_PAD - bytes;
+}
+
+static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
+{
+	const struct geometry *g = &walk->store->region.geometry;
+	uint64_t offset = slot_offset(slot), bytes, hash;
+	const struct item *item = region_at(&walk->store->region, offset);
+
+	if (!in_heap(walk->store, offset, sizeof(*item)))
+		return "a slot leads out of the heap";
+	bytes = item_bytes(item->key_len, item->value_len);
+	if (item->key_len < 1 || item->key_len > KEY_MAX || !in_heap(walk->store, offset, bytes))
+		return "an item leaves the heap";
+	if (item->sum == ITEM_SUM_INVALID || item->sum != item_sum(item, g->incarnation, offset))
+		return "a slot leads to an item that does not verify";
+	hash = key_hash(item->data, item->key_len, g->hash_seed);
+	if (geometry_home(g, hash) != home)
+		return "a key is in another key's chain";
+	if (slot != slot_make(hash_tag(hash), offset, bytes))
+		return "a slot has not the tag or the length of its item";
+	if (offset + slot_bytes(slot) > walk->store->region.bytes)
+		return "a slot's READ leaves the region";
+	walk_note(walk, offset, bytes, item->version);
+	walk_digest(walk, item, bytes, offset);
+	walk->census.items++;
+	return NULL;
+}
+
+static bool same_key(const struct store *store, uint64_t a, uint64_t b)
+{
+	const struct item *x = region_at(&store->region, slot_offset(a));
+	const struct item *y = region_at(&store->region, slot_offset(b));
+
+	return x->key_len == y->key_len && !memcmp(x->data, y->data, x->key_len);
+}
+
+static const char *check_bucket(struct walk *walk, const struct bucket *bucket, uint64_t offset,
+				uint64_t home)
+{
+	const struct geometry *g = &walk->store->region.geometry;
+	const struct bucket *first = index_bucket(&walk->store->table, home);
+	bool split = home < g->split || home >= 1ull << g->level;
+	struct bucket copy = *bucket;
+
+	if (bucket->sum !=
+	    bucket_sum(bucket, g->incarnation, offset, geometry_bucket_offset(g, home)))
+		return "a bucket does not verify";
+	if (bucket->level != g->level + split)
+		return "a bucket has another level";
+	if (bucket->epoch != first->epoch || bucket->epoch & 1)
+		return "a bucket has another epoch than its chain, or an odd one";
+	if (bucket->lock)
+		return "a bucket is locked";
+	copy.lock = 0;
+	walk_digest(walk, &copy, sizeof(copy), offset);
+	return NULL;
+}
+
+/* All slots of a chain; collects them to find a key that is there twice. */
+static const char *check_chain(struct walk *walk, uint64_t home)
+{
+	const struct region *region = &walk->store->region;
+	uint64_t offset = geometry_bucket_offset(&region->geometry, home);
+	uint64_t slots[(CHAIN_MAX + 1) * BUCKET_SLOTS];
+	unsigned int i, j, count = 0, hops;
+	const struct bucket *bucket;
+	const char *error;
+
+	for (hops = 0; hops <= CHAIN_MAX; hops++) {
+		bucket = region_at(region, offset);
+		error = check_bucket(walk, bucket, offset, home);
+		for (i = 0; !error && i < BUCKET_SLOTS; i++) {
+			if (!bucket->slots[i])
+				continue;
+			error = check_item(walk, bucket->slots[i], home);
+			walk->census.overflow_items += hops > 0;
+			for (j = 0; !error && j < count; j++)
+				if (same_key(walk->store, slots[j], bucket->slots[i]))
+					error = "a key is there twice";
+			slots[count++] = bucket->slots[i];
+		}
+		if (error || !bucket->overflow)
+			break;
+		offset = (uint64_t)bucket->overflow * BUCKET_BYTES;
+		if (!in_heap(walk->store, offset, BUCKET_BYTES))
+			return "an overflow bucket lies outside the heap";
+		walk_note(walk, offset, BUCKET_BYTES, 0);
+		walk->census.overflow_buckets++;
+	}
+	if (!error && hops > CHAIN_MAX)
+		return "a chain is longer than CHAIN_MAX";
+	if (hops > walk->census.chain_max)
+		walk->census.chain_max = hops;
+	return error;
+}
+
+static int compare_extents(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int compare_versions(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static const char *check_apart(struct walk *walk)
+{
+	uint64_t i, n = walk->extent_count;
+
+	if (!n)
+		return NULL;
+	qsort(walk->extents, n, sizeof(*walk->extents), compare_extents);
+	qsort(walk->versions, n, sizeof(*walk->versions), compare_versions);
+	for (i = 1; i < n; i++) {
+		if (walk->extents[i - 1].at + walk->extents[i - 1].bytes > walk->extents[i].at)
+			return "two items or overflow buckets overlap";
+		/* 0 stands for an overflow bucket. */
+		if (walk->versions[i] && walk->versions[i - 1] == walk->versions[i])
+			return "a version is there twice";
+	}
+	return NULL;
+}
+
+/* Copies that were set aside and reserved items are in no bucket: the caller abandons them first. */
+static const char *check_counts(const struct walk *walk)
+{
+	uint64_t items = 0, overflow = 0, bytes = 0;
+
+	/* A keeper's is one of them. */
+	for (unsigned int i = 0; i < walk->store->table.writer_count; i++) {
+		const struct table_writer *w = walk->store->table.writers[i];
+
+		items += stat_read(&w->stats.inserts) - stat_read(&w->stats.removes);
+		overflow += stat_read(&w->stats.overflow_buckets);
+		bytes += stat_read(&w->cache.allocated_bytes) - stat_read(&w->cache.freed_bytes);
+	}
+	if (items != walk->census.items)
+		return "inserts and removes are not the items that are there";
+	if (overflow != walk->census.overflow_buckets)
+		return "overflow buckets are miscounted";
+	if (bytes != walk->census.class_bytes)
+		return "memory in use is not that of items and overflow buckets: a leak";
+	return NULL;
+}
+
+static const char *check_geometry(const struct store *store)
+{
+	const struct geometry *told = &region_superblock(&store->region)->geometry;
+	struct geometry now;
+
+	index_geometry(&store->table, &now);
+	if (memcmp(told, &now, sizeof(now)))
+		return "the superblock's geometry is not that of the index";
+	return geometry_check(told);
+}
+
+const char *store_check(struct store *store, struct store_census *census)
+{
+	uint64_t i, n = geometry_buckets(&store->region.geometry);
+	struct walk walk = { .store = store };
+	const char *error = check_geometry(store);
+
+	for (i = 0; i < store->writer_count; i++)
+		table_writer_idle(&store->writers[i]);
+	for (i = 0; !error && i < n; i++)
+		error = check_chain(&walk, i);
+	if (!error)
+		error = check_apart(&walk);
+	if (!error)
+		error = check_counts(&walk);
+	if (census)
+		*census = walk.census;
+	free(walk.extents);
+	free(walk.versions);
+	return error;
+}
+
+struct bucket *store_home(const struct store *store, const void *key, uint32_t key_len)
+{
+	const struct geometry *g = &store->region.geometry;
+	uint64_t hash = table_hash(&store->table, key, key_len);
+
+	return region_at(&store->region, geometry_bucket_offset(g, geometry_home(g, hash)));
+}
+
+enum wire_status store_put(struct store *store, const void *key, uint32_t key_len,
+			   const void *value, uint32_t value_len, struct table_change *out)
+{
+	struct table_change put = {
+		.key = key,
+		.key_len = key_len,
+		.value = value,
+		.value_len = value_len,
+		.flags = value_len ^ 0xf1a95,
+	};
+	enum wire_status status;
+
+	status = table_put(&store->writers[0], table_hash(&store->table, key, key_len), &put);
+	if (out)
+		*out = put;
+	return status;
+}
+
+enum wire_status store_delete(struct store *store, const void *key, uint32_t key_len)
+{
+	const struct table_change change = { .key = key, .key_len = key_len };
+
+	return table_delete(&store->writers[0], table_hash(&store->table, key, key_len), &change);
+}
+
+enum wire_status store_get(struct store *store, const void *key, uint32_t key_len, void *buffer,
+			   size_t size, struct store_value *value)
+{
+	struct looked looked;
+	enum wire_status status;
+
+	status = look_get(&store->writers[0], table_hash(&store->table, key, key_len), key, key_len,
+			  buffer, size, &looked);
+	if (status)
+		return status;
+	*value = (struct store_value){
+		.version = looked.head.version,
+		.value_len = looked.head.value_len,
+		.flags = looked.head.flags,
+		.expires = looked.head.expires,
+	};
+	return WIRE_OK;
+}
+
+uint64_t store_collide(const struct store *store, uint64_t key, bool tag, uint64_t *from)
+{
+	const struct geometry *g = &store->region.geometry;
+	uint64_t hash = key_hash(&key, sizeof(key), g->hash_seed), other, candidate;
+
+	for (candidate = *from + 1;; candidate++) {
+		other = key_hash(&candidate, sizeof(candidate), g->hash_seed);
+		if (candidate != key && geometry_home(g, other) == geometry_home(g, hash) &&
+		    (!tag || hash_tag(other) == hash_tag(hash)))
+			break;
+	}
+	*from = candidate;
+	return candidate;
+}

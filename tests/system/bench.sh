@@ -1,0 +1,274 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# kvbench: every workload on a real server, what it refuses, and that it finds wrong values, lost
+# records and a lost server, and says so in its exit status.
+# shellcheck disable=SC2086,SC2317 # words without blanks; functions that check calls
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+records=500
+operations=1000
+# An emulated machine on a busy host does a few hundred PUTs a second.
+[ "$device" = softnic ] || { records=100 && operations=300; }
+out=$tmp/out
+
+# status, arguments...: runs kvbench, its output in $out, and compares its exit status
+bench() {
+	local want=$1 got
+	shift
+	"$build/kvbench" "$@" -a "$url" -p kvd.timeout_ms="$CALL_TIMEOUT_MS" >"$out" 2>"$out.err"
+	got=$?
+	[ "$got" = "$want" ] && return 0
+	echo "kvbench $*: exit status $got instead of $want"
+	tail -n "$CHECK_LINES_SHOWN" "$out" "$out.err"
+	return 1
+}
+
+# name: a figure of the JSON in $out
+figure() {
+	sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$out"
+}
+
+# name, condition on v; n is the number of operations of run
+figure_is() {
+	local value
+	value=$(figure "$1")
+	[ -n "$value" ] && awk -v v="$value" -v n=$operations "BEGIN { exit !($2) }" && return 0
+	echo "$1 is '$value', not $2"
+	return 1
+}
+
+said() {
+	grep -q -- "$1" "$out" "$out.err" && return 0
+	echo "nowhere said: $1"
+	tail -n "$CHECK_LINES_SHOWN" "$out" "$out.err"
+	return 1
+}
+
+load() { # file, options...
+	bench 0 load -P "$1" -p recordcount=$records --json "${@:2}" &&
+		figure_is insert_count "v == $records" && figure_is failed 'v == 0'
+}
+
+run() { # file, options...
+	bench 0 run -P "$1" -p recordcount=$records -p operationcount=$operations --json "${@:2}" &&
+		figure_is operations "v == $operations" && figure_is failed 'v == 0' &&
+		figure_is wrong 'v == 0' && figure_is not_found 'v == 0' &&
+		figure_is device_kind "v == \"$device\""
+}
+
+workload_a() {
+	run "$1/workloada" -t 2 && figure_is read_count 'v > 0.35 * n && v < 0.65 * n' &&
+		figure_is update_count 'v > 0.35 * n && v < 0.65 * n' &&
+		figure_is client_puts "v == $(figure update_count)" &&
+		figure_is read_p50_us "v > 0 && v <= $(figure read_max_us)"
+}
+
+workload_b() {
+	run "$1/workloadb" && figure_is update_count 'v > 0 && v < 0.12 * n'
+}
+
+# No READ is wasted once the cache is warm, and the server does not even wake up.
+workload_c() {
+	run "$1/workloadc" -p kvd.warmup_operations=$((10 * records)) && figure_is read_count "v == $operations" &&
+		figure_is client_puts 'v == 0' && figure_is client_requests 'v == 0' &&
+		figure_is reads_per_get 'v >= 1 && v <= 1.05' &&
+		figure_is server_cpu_us_per_operation 'v < 20'
+}
+
+workload_d() {
+	run "$1/workloadd" -t 2 && figure_is insert_count 'v > 0 && v < 0.12 * n'
+}
+
+workload_f() {
+	run "$1/workloadf" && figure_is rmw_count 'v > 0.35 * n && v < 0.65 * n' &&
+		figure_is read_count "v == $operations" &&
+		figure_is update_count "v == $(figure rmw_count)"
+}
+
+all_workloads() { # folder
+	local name
+	load "$1/workloada" -t 2 || return 1
+	for name in a b c d f; do
+		"workload_$name" "$1" || return 1
+	done
+}
+
+own=bench/workloads
+
+files_of_ycsb() {
+	all_workloads ../shared/ycsb && run ../shared/ycsb/workload_template &&
+		bench 2 run -P ../shared/ycsb/workloade && said 'workloade:.*scanproportion'
+}
+
+batches() {
+	run $own/workloadc -b 16 -p kvd.warmup_operations=$((10 * records)) &&
+		figure_is round_trips_per_get 'v < 0.2' && figure_is read_count "v == $operations" &&
+		run $own/workloadf -b 16 -t 2
+}
+
+distributions() {
+	local name
+	for name in uniform zipfian latest sequential hotspot exponential; do
+		run $own/workloadb -p requestdistribution=$name || return 1
+	done
+}
+
+lengths_that_vary() {
+	local name
+	for name in uniform zipfian; do
+		load $own/workloada -p fieldlengthdistribution=$name -p fieldlength=400 &&
+			run $own/workloada -p fieldlengthdistribution=$name -p fieldlength=400 ||
+			return 1
+	done
+	load $own/workloada
+}
+
+keys_in_order() {
+	local last
+	last=$(printf 'user%020d' $((records - 1)))
+	load $own/workloada -p insertorder=ordered -p zeropadding=20 &&
+		run $own/workloadc -p insertorder=ordered -p zeropadding=20 &&
+		kvctl get "$last" | head -c 4 | grep -q kvr1 &&
+		expect 1 'not found' get "$(printf 'user%020d' $records)"
+}
+
+parts_of_a_load() {
+	bench 0 load -P $own/workloada -p recordcount=100 -p insertorder=ordered -p insertstart=40 \
+		-p insertcount=30 --json && figure_is insert_count 'v == 30' &&
+		expect 1 'not found' get user39 && expect 1 'not found' get user70 &&
+		kvctl get user40 >"$tmp/got" && kvctl get user69 >"$tmp/got"
+}
+
+refusals() {
+	bench 2 run -P $own/workloada -p scanproportion=0.5 && said 'scanproportion.*ordered scans' &&
+		bench 2 run -P $own/workloada -p recordcont=5 && said 'recordcont=5' &&
+		bench 2 run -P $own/workloada -p recordcount=5x && said '5x' &&
+		bench 2 run -P "$tmp/none" && said "$tmp/none" &&
+		bench 2 frobnicate && said frobnicate && bench 2 run load && bench 2 run -b 0 &&
+		bench 2 run --frobnicate && bench 2 run -P $own/workloada -t 0
+}
+
+help_and_version() {
+	bench 0 -h && said 'requestdistribution' && said 'measurementtype' &&
+		bench 0 -V && grep -Eqx 'kvbench [0-9]+\.[0-9]+\.[0-9]+' "$out"
+}
+
+url_from_environment() {
+	KVD_URL=$url "$build/kvbench" run -P $own/workloadc -p recordcount=$records \
+		-p operationcount=10 -p kvd.timeout_ms="$CALL_TIMEOUT_MS" >"$out" 2>"$out.err" &&
+		said '^READ  *10 ' && said '^wrong values  *0 of 10 checked' &&
+		! env -u KVD_URL "$build/kvbench" run -P $own/workloadc >"$out" 2>"$out.err" &&
+		said 'KVD_URL'
+}
+
+nobody_listens() {
+	local nobody=softnic://$tmp/nobody
+	[ "$device" = softnic ] || nobody=rdma://$KVD_RDMA_ADDR:$((port + 1))
+	"$build/kvbench" run -P $own/workloadc -a "$nobody" >"$out" 2>"$out.err"
+	[ $? = 69 ] && said "can't connect to $nobody"
+}
+
+records_that_are_missing() {
+	bench 1 run -P $own/workloadc -p recordcount=$((records * 2)) \
+		-p requestdistribution=sequential -p operationcount=$((records * 2)) --json &&
+		figure_is not_found "v > 0 && v <= $records" && figure_is wrong 'v == 0'
+}
+
+# file, pattern: PUT under the first record's key; one GET of each record finds exactly that one
+# wrong, and says what the pattern wants
+wrong_value_is_found() {
+	local key=user6284781860667377211
+	kvctl put $key - <"$1" || return 1
+	bench 1 run -P $own/workloadc -p recordcount=$records -p requestdistribution=sequential \
+		-p operationcount=$records --json && figure_is wrong 'v == 1' &&
+		said "WRONG VALUE of $key" && said "$2" &&
+		bench 0 run -P $own/workloadc -p recordcount=$records -p operationcount=$records \
+			-p requestdistribution=sequential -p dataintegrity=false
+}
+
+# Byte 700 of the record is another one.
+one_byte_changed() {
+	local byte
+	kvctl get user6284781860667377211 >"$tmp/record" || return 1
+	byte=$(tail -c +701 "$tmp/record" | head -c 1 | od -An -tu1)
+	{
+		head -c 700 "$tmp/record"
+		# shellcheck disable=SC2059 # an escape that names the byte
+		printf "\\x$(printf %02x $(((byte + 1) % 256)))"
+		tail -c +702 "$tmp/record"
+	} >"$tmp/changed"
+	wrong_value_is_found "$tmp/changed" 'at byte 700 in field 6'
+}
+
+another_keys_record() {
+	kvctl get user8517097267634966620 >"$tmp/record" && wrong_value_is_found "$tmp/record" 'does not fit'
+}
+
+not_a_record() {
+	echo garbage >"$tmp/record" && wrong_value_is_found "$tmp/record" "shorter than" && load $own/workloada
+}
+
+server_is_full() {
+	bench 1 load -P $own/workloada -p recordcount=100 -p fieldlength=90000 --json &&
+		said "memory is full" && figure_is insert_failed 'v == 1' && figure_is insert_count 'v > 0'
+}
+
+# Progress lines say that the run is on.
+bench_start() { # options...
+	"$build/kvbench" run -P $own/workloada -a "$url" -p recordcount=$records -s --json \
+		-p operationcount=0 -p maxexecutiontime=600 -p kvd.timeout_ms="$CALL_TIMEOUT_MS" "$@" \
+		>"$out" 2>"$out.err" &
+	bench_pid=$!
+	pids+=("$bench_pid")
+	await_line "$out.err" 'operations' "$bench_pid"
+}
+
+interrupted() {
+	bench_start -t 2 && kill -INT "$bench_pid" && await_end "$bench_pid" && forget "$bench_pid" &&
+		[ "$status" = 0 ] && figure_is interrupted 'v == "true"' &&
+		figure_is operations 'v > 0' && figure_is wrong 'v == 0'
+}
+
+target_is_kept() {
+	bench 0 run -P $own/workloadc -p recordcount=$records -p operationcount=0 --json \
+		-p maxexecutiontime=2 -p target=100 -t 2 &&
+		figure_is seconds 'v >= 1.9' && figure_is operations 'v <= 210 && v >= 20'
+}
+
+server_is_killed() {
+	bench_start && server_kill && await_end "$bench_pid" && forget "$bench_pid" &&
+		[ "$status" = 69 ] && figure_is wrong 'v == 0'
+}
+
+check "starts" server_start -o limits.max_value=4m -o memory.eviction=none
+check "nobody listens" nobody_listens
+check "the project's own workloads" all_workloads $own
+check "batches" batches
+check "the address from the environment" url_from_environment
+check "records that are missing" records_that_are_missing
+check "one byte changed" one_byte_changed
+check "another key's record" another_keys_record
+check "not a record" not_a_record
+check "target and maxexecutiontime" target_is_kept
+check "SIGINT ends a run" interrupted
+# What the device has no part in.
+if [ "$device" = softnic ]; then
+	check "help and version" help_and_version
+	check "refusals by name" refusals
+	check "every request distribution" distributions
+	check "field lengths that vary" lengths_that_vary
+	check "keys in order" keys_in_order
+	check "a part of a load" parts_of_a_load
+	if [ -r ../shared/ycsb/workloada ]; then
+		check "YCSB's own files" files_of_ycsb
+	else
+		echo "      YCSB's own files are not beside the tree: not tried"
+	fi
+fi
+check "the server is full" server_is_full
+check "stops" server_stop
+check "starts again" server_start
+check "loads again" load $own/workloada
+check "the server is killed" server_is_killed
+finish

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# kvctl's commands with every way they end, keys and values of all lengths, and the limits as the
+# server keeps them itself.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+key_1024=$(printf 'K%.0s' $(seq 1024))
+hex_1024=$(printf '00ff%.0s' $(seq 512))
+
+round_trip() { # file, key...
+	local file=$1
+	shift
+	kvctl "${@:2}" put "$1" - <"$file" && kvctl "${@:2}" get "$1" >"$tmp/got" && cmp "$file" "$tmp/got"
+}
+
+empty_value() {
+	: >"$tmp/empty"
+	round_trip "$tmp/empty" empty && expect 0 '^$' put empty2 '' && expect 0 '^$' get empty2
+}
+
+any_bytes() {
+	round_trip "$tmp/binary" 00 -x && round_trip "$tmp/binary" "$hex_1024" -x &&
+		expect 0 '^$' -x put 6b6579 by-hex && expect 0 '^by-hex$' get key
+}
+
+overwrite() {
+	expect 0 '^$' put over first && expect 0 '^first$' get over && expect 0 '^$' put over 2 &&
+		expect 0 '^2$' get over
+}
+
+delete_twice() {
+	expect 0 '^$' put gone value && expect 0 '^$' del gone && expect 1 'not found' get gone &&
+		expect 1 'not found' del gone
+}
+
+pings() {
+	[ "$(kvctl -c 5 ping | grep -c "^pong from $url: [0-9.]* us$")" = 5 ]
+}
+
+info_is_complete() {
+	local name
+	kvctl info >"$tmp/info" || return 1
+	for name in device.kind device.name device.why incarnation region_bytes value_max window \
+		request_bytes cache_bytes; do
+		grep -Eq "^$name ." "$tmp/info" || { echo "no $name" && return 1; }
+	done
+	grep -qx "device.kind $device" "$tmp/info" && grep -qx "value_max 1048576" "$tmp/info"
+}
+
+# Every name that --help explains is there, but for the device's number, and none else.
+stats_are_those_of_help() {
+	kvctl stats | sed 's/ .*//; s/^device\.[0-9]*/device.N/' | sort -u >"$tmp/stats"
+	"$build/kvd" --help | sed '1,/^Statistics/d' | awk '{ print $1 }' | sort >"$tmp/help"
+	diff "$tmp/help" "$tmp/stats"
+}
+
+usage_error() { # pattern, words...
+	local pattern=$1
+	shift
+	expect 64 "$pattern" "$@"
+}
+
+unreachable() {
+	url=${url}9 expect 69 '^kvctl: ' ping
+}
+
+bad_url() {
+	url=http://example.org expect 69 'softnic:///' ping
+}
+
+standard_output_full() {
+	kvctl get big >/dev/full 2>"$tmp/full"
+	[ $? = 74 ] && grep -q 'standard output' "$tmp/full"
+}
+
+head -c 3000 /dev/urandom >"$tmp/binary"
+head -c 1048576 /dev/urandom >"$tmp/1m"
+head -c 1048577 /dev/urandom >"$tmp/1m+1"
+
+check "the server starts" server_start || finish
+check "put and get" round_trip "$tmp/binary" key
+check "a key of 1 byte" round_trip "$tmp/binary" k
+check "a key of 1024 bytes" round_trip "$tmp/binary" "$key_1024"
+check "keys of any bytes" any_bytes
+check "a key of 1025 bytes is refused" usage_error '1 to 1024 bytes' put "${key_1024}K" value
+check "an empty key is refused" usage_error '1 to 1024 bytes' get ''
+check "a hexadecimal key of 1025 bytes is refused" usage_error '1 to 1024 bytes' -x get "${hex_1024}00"
+check "a key that is not hexadecimal is refused" usage_error 'hexadecimal' -x get 0g
+check "half a byte is refused" usage_error 'hexadecimal' -x get 123
+check "an empty value" empty_value
+check "overwriting" overwrite
+check "deleting twice" delete_twice
+check "a missing key" expect 1 'not found' get missing
+check "a value of max_value bytes" round_trip "$tmp/1m" big
+check "one byte more: the client says so" expect 70 'at most 1048576 \(limits.max_value\)' \
+	put big - <"$tmp/1m+1"
+check "the old value stands" kvctl get big
+kvctl put precious intact
+check "one byte more: the server says so" rogue pull_too_large
+check "flags are taken" expect 0 '^$' -f 4294967295 put flagged value
+check "flags out of range are refused" usage_error 'range' -f 4294967296 put flagged value
+check "ping" pings
+check "info" info_is_complete
+check "stats and --help agree" stats_are_those_of_help
+check "no command" usage_error Usage
+check "an unknown command" usage_error 'no such command' frobnicate
+check "too few words" usage_error 'number of arguments' get
+check "too many words" usage_error 'number of arguments' del a b
+check "an unknown option" usage_error 'kvctl -h' -Z
+check "kvctl -h" expect 0 '^Usage: kvctl' -h
+check "kvctl -V" expect 0 '^kvctl [0-9]+\.[0-9]+\.[0-9]+$' -V
+check "nobody listens" unreachable
+check "an address that is none" bad_url
+check "a standard output that takes nothing" standard_output_full
+checks_of client values "$url"
+check "the server stops" server_stop
+
+check "the server starts with max_value = 1000" server_start -o limits.max_value=1000
+kvctl put precious intact
+check "one byte more in a message: the server says so" rogue put_too_large
+check "the server stops again" server_stop
+
+# 8 MiB is longer than one READ of a pull may be, and than a message of Soft-RoCE.
+check "the server starts with max_value = 9m" server_start -o limits.max_value=9m \
+	-o memory.size=64m
+head -c 8388608 /dev/urandom >"$tmp/8m"
+check "a value of 8 MiB" round_trip "$tmp/8m" eight
+head -c 9437184 /dev/urandom >"$tmp/9m"
+check "a value of 9 MiB over it" round_trip "$tmp/9m" eight
+check "a value of 1 byte over that" expect 0 '^$' put eight 1
+check "the server stops once more" server_stop
+finish

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Clients that die or stop in the middle of what they do, and a server that dies. The others go on,
+# what the dead held comes back, and nobody hangs.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+neighbour='' getter='' putter='' large='' # set by looping
+
+# How many clients are killed, and in the midst of what: operation and bytes.
+case $device in
+softnic) kills=4 specs="put:1000000 put:100 mix:300000 get:100" ;;
+*) kills=2 specs="put:1000000 put:100 get:100" ;;
+esac
+
+looping() { # variable, name, mode, bytes, pause
+	client_start "$1" "$tmp/$2" loop "$url" "$3" "$2" "$4" "$5" && await_line "$tmp/$2" '^looping' "${!1}"
+}
+
+# number, mode, bytes: clients one after the other, each killed at another place of its loop
+kill_clients() {
+	local victim n count=$1
+	shift
+	for n in $(seq "$count"); do
+		looping victim "victim$1$2" "$1" "$2" 0 || return 1
+		sleep "0.0$((n * 13))"
+		kill -KILL "$victim" && await_end "$victim" && forget "$victim"
+		[ "$status" = 137 ] || return 1
+	done
+	! ended "$server_pid" && ! ended "$neighbour"
+}
+
+# The value that a killed client left behind is whole; of what it holds, `loop` checks the bytes.
+left_whole() { # key, bytes
+	kvctl get "$1" >"$tmp/left" && [ "$(wc -c <"$tmp/left")" = "$2" ]
+}
+
+memory_and_connections_are_back() {
+	wait_until "$DEADLINE_S" stat_is connections 2 &&
+		wait_until "$DEADLINE_S" stat_is item_memory_used_bytes "$used_before" && return 0
+	echo "item_memory_used_bytes: $used_before before"
+	kvctl stats
+	return 1
+}
+
+# A client that is stopped keeps its connection, and nobody waits for it.
+stopped_client() {
+	local sleeper
+	looping sleeper sleeper mix 200000 0 || return 1
+	kill -STOP "$sleeper"
+	expect 0 '^$' put other value && expect 0 '^value$' get other || return 1
+	kill -CONT "$sleeper"
+	kill -TERM "$sleeper" && await_end "$sleeper" && forget "$sleeper" && [ "$status" = 0 ]
+}
+
+# One that never goes on is closed if it owes the server a value, and may stay if not.
+stopped_for_good() {
+	local sleeper
+	looping sleeper sleeper mix 200000 0 || return 1
+	kill -STOP "$sleeper"
+	expect 0 '^value$' get other || return 1
+	kill -KILL "$sleeper" && await_end "$sleeper" && forget "$sleeper"
+}
+
+neighbour_ends_well() {
+	kill -TERM "$neighbour" && await_end "$neighbour" && forget "$neighbour"
+	tail -n 1 "$tmp/neighbour"
+	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/neighbour"
+}
+
+# A client that loses its server says so, within its timeout, and ends.
+lost() { # pid, file
+	local ms
+	await_end "$1" && forget "$1"
+	tail -n 1 "$2"
+	ms=$(sed -n 's/^lost after [0-9]* rounds, \([0-9]*\) ms: \(connection lost\|timed out\).*/\1/p' "$2")
+	[ "$status" = 3 ] && [ -n "$ms" ] && [ "$ms" -lt $((SYS_TIMEOUT_MS + 3000)) ]
+}
+
+restarted_server_works() {
+	server_start || return 1
+	expect 1 'not found' get other && expect 0 '^$' put other again && expect 0 '^again$' get other
+}
+
+check "the server starts" server_start || finish
+check "a neighbour works" looping neighbour neighbour mix 3000 1000 || finish
+# A first one leaves its key, which then stays at one length.
+for spec in $specs; do
+	check "a first client, ${spec%:*} of ${spec#*:} bytes" kill_clients 1 "${spec%:*}" "${spec#*:}"
+	wait_until "$DEADLINE_S" stat_is connections 2
+	used_before=$(stat_of item_memory_used_bytes)
+	check "kill -9 of clients, ${spec%:*} of ${spec#*:} bytes" \
+		kill_clients "$kills" "${spec%:*}" "${spec#*:}"
+	check "their memory and connections are back" memory_and_connections_are_back
+	check "the value they left is whole" left_whole "victim${spec/:/}" "${spec#*:}"
+done
+check "SIGSTOP of a client, then it goes on" stopped_client
+check "SIGSTOP of a client, then kill -9" stopped_for_good
+check "the neighbour never noticed" neighbour_ends_well
+check "no connection is left" wait_until "$DEADLINE_S" stat_is connections 1
+
+export SYS_TIMEOUT_MS=3000
+check "clients in the midst of GETs" looping getter getter get 100000 0
+check "clients in the midst of PUTs" looping putter putter put 100 0
+check "clients in the midst of large PUTs" looping large large put 1000000 0
+check "kill -9 of the server" server_kill
+check "the client in mid-GET is told and ends" lost "$getter" "$tmp/getter"
+check "the client in mid-PUT is told and ends" lost "$putter" "$tmp/putter"
+check "the client in a large PUT is told and ends" lost "$large" "$tmp/large"
+check "with no server a client is told at once" expect 69 '^kvctl: ' ping
+SYS_TIMEOUT_MS=$CALL_TIMEOUT_MS
+check "the server starts again, empty, and works" restarted_server_works
+check "the server stops" server_stop
+finish

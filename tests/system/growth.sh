@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The index grows from its smallest size under load, beside readers that check every byte; a full
+# store evicts, and no PUT fails; what expires comes back.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# An emulated machine, or one under a sanitizer, does less in the same time.
+case $device-${KVD_FLAVOUR:-release} in
+softnic-release) records=60000 many=40000 ;;
+softnic-*) records=20000 many=30000 ;;
+*) records=3000 many=20000 ;;
+esac
+
+bench() { # load|run, workload, properties...
+	local command=$1 workload=$2 property args=()
+	shift 2
+	for property in "$@"; do args+=(-p "$property"); done
+	"$build/kvbench" "$command" -a "$url" -P bench/workloads/workload"$workload" --json \
+		-p kvd.timeout_ms=20000 "${args[@]}" >"$tmp/bench.$command"
+}
+
+at_least() { # name, number
+	local have
+	have=$(stat_of "$1")
+	[ "$have" -ge "$2" ] && return 0
+	echo "$1 is $have, not $2 or more"
+	return 1
+}
+
+# A handle that was opened when the index was small, and reads while it grows.
+reader_beside() {
+	local pid
+	bench load a recordcount=500 fieldcount=1 fieldlength=50 || return 1
+	"$build/kvbench" run -a "$url" -P bench/workloads/workloadc --json -p recordcount=500 \
+		-p fieldcount=1 -p fieldlength=50 -p operationcount=0 -p maxexecutiontime=4 \
+		-p kvd.timeout_ms=20000 >"$tmp/reader" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	bench load a recordcount="$records" fieldcount=1 fieldlength=50 || return 1
+	await_end "$pid" && forget "$pid"
+	[ "$status" = 0 ] && return 0
+	tail -n 5 "$tmp/reader"
+	return 1
+}
+
+# Buckets for the items there are, at the configured fill of 65 %: 9.1 in each.
+index_fits() {
+	local items buckets
+	items=$(stat_of items) buckets=$(stat_of index_buckets)
+	[ "$buckets" -gt 64 ] && [ $((buckets * 10)) -ge "$items" ] && return 0
+	echo "$items items in $buckets buckets"
+	return 1
+}
+
+all_are_there() {
+	bench run c recordcount="$records" fieldcount=1 fieldlength=50 operationcount=$((records * 2))
+}
+
+mostly_live() {
+	local live all
+	live=$(stat_of item_memory_live_bytes) all=$(stat_of item_memory_bytes)
+	[ $((live * 100)) -ge $((all * 90)) ] && return 0
+	echo "$live of $all bytes are live"
+	return 1
+}
+
+fill_twice() {
+	bench load a recordcount="$many" fieldcount=1 fieldlength=1000 &&
+		bench load a recordcount=$((many / 4)) fieldcount=4 fieldlength=1000 &&
+		stat_is put_no_space 0
+}
+
+# Records that were evicted are not found; of those that are there, no byte is wrong.
+reads_of_a_part() {
+	bench run c recordcount=$((many / 4)) fieldcount=4 fieldlength=1000 operationcount=4000
+	grep -q '"wrong": 0' "$tmp/bench.run"
+}
+
+parts_add_up() {
+	[ "$(kvctl stats | awk '/^memory\.(superblock|index|free|item_slabs|bucket_slabs|large|pad) / { n += $2 }
+		END { print n }')" = "$(stat_of region_bytes)" ]
+}
+
+check "the server starts with the smallest index" server_start -o memory.size=128m || finish
+check "buckets to begin with" stat_is index_buckets 64
+check "it grows beside a reader" reader_beside
+check "by splitting" at_least splits 100
+check "as much as the items need" index_fits
+check "every record is there" all_are_there
+check "the memory's parts add up" parts_add_up
+check "the server stops" server_stop
+
+check "a server that evicts starts" server_start -o memory.size=16m -o memory.eviction=lru
+check "more than fits is stored, in two sizes; no PUT fails" fill_twice
+check "something was evicted for it" at_least evictions 1000
+check "at least 90 % of the item memory is live" mostly_live
+check "readers tell what they read" reads_of_a_part
+check "and it is noted" at_least accesses 100
+check "the memory's parts add up" parts_add_up
+check "the server stops" server_stop
+finish

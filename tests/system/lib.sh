@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What the system tests share: a folder, a server on the device under test, clients, checks.
+# Sourced; tests/suite.sh says what is in the environment, and what is here says the rest.
+#
+# Nothing here waits for a time to pass: wait_until looks for a state, with a deadline that is far
+# away, because the same tests run under sanitizers and in an emulated machine.
+
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+
+build=$(realpath "${KVD_BUILD:-build}") || exit 1
+device=${KVD_TEST_DEVICE:-softnic}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
+
+DEADLINE_S=60	       # of any state that is waited for
+CALL_TIMEOUT_MS=20000  # of a client's call, where the test is not about that
+CHECK_LINES_SHOWN=20
+
+failures=0
+checks=0
+pids=()	      # of all that has to be gone at the end
+server_pid=
+log=$tmp/log
+url=
+
+# A report of a sanitizer is a file here; their usual exit status 1 would be kvctl's "not found".
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
+export TSAN_OPTIONS="${TSAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
+
+case $device in
+softnic) url=softnic://$tmp/s ;;
+verbs)
+	if [ -z "${KVD_RDMA_ADDR:-}" ]; then
+		echo "no RDMA device: KVD_RDMA_ADDR is not set"
+		exit 77
+	fi
+	port=$((20000 + $$ % 20000))
+	url=rdma://$KVD_RDMA_ADDR:$port
+	;;
+*)
+	echo "KVD_TEST_DEVICE is $device: softnic or verbs"
+	exit 1
+	;;
+esac
+
+# Ends what is left, each by its pid, and removes the folder.
+# shellcheck disable=SC2317 # called by trap
+cleanup() {
+	local pid
+	for pid in "${pids[@]}"; do
+		kill -KILL "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+	done
+	rm -rf "$tmp"
+}
+trap cleanup EXIT
+trap 'exit 143' TERM INT HUP
+
+# name, command...: one named check; what the command says is shown if it fails
+check() {
+	local name=$1 status
+	shift
+	checks=$((checks + 1))
+	"$@" >"$tmp/check.out" 2>&1
+	status=$?
+	if [ $status = 0 ]; then
+		printf 'ok    %s\n' "$name"
+		return 0
+	fi
+	failures=$((failures + 1))
+	printf 'FAIL  %s (status %d of: %s)\n' "$name" "$status" "$*"
+	tail -n "$CHECK_LINES_SHOWN" "$tmp/check.out" | sed 's/^/      | /'
+	return 1
+}
+
+# command...: a program that does many checks and prints their lines itself
+checks_of() {
+	local status good bad
+	"$@" | tee "$tmp/checks.out"
+	status=${PIPESTATUS[0]}
+	good=$(grep -c '^ok ' "$tmp/checks.out")
+	bad=$(grep -c '^FAIL ' "$tmp/checks.out")
+	checks=$((checks + good + bad))
+	failures=$((failures + bad))
+	if [ "$status" != 0 ] && [ "$bad" = 0 ] || [ $((good + bad)) = 0 ]; then
+		checks=$((checks + 1))
+		failures=$((failures + 1))
+		printf 'FAIL  status %d of: %s\n' "$status" "$*"
+	fi
+}
+
+# seconds, command...: until it succeeds
+wait_until() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		if [ $SECONDS -ge "$end" ]; then
+			echo "waited in vain for: $*"
+			return 1
+		fi
+		sleep 0.05
+	done
+}
+
+# A child that has ended is a zombie until it is waited for.
+ended() {
+	local stat
+	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+	[[ ${stat##*) } == Z* ]]
+}
+
+# pid: the exit status of a child in $status, or failure if it does not end
+status=
+await_end() {
+	wait_until "$DEADLINE_S" ended "$1" || return 1
+	wait "$1"
+	status=$?
+}
+
+forget() {
+	local pid kept=()
+	for pid in "${pids[@]}"; do
+		[ "$pid" = "$1" ] || kept+=("$pid")
+	done
+	pids=(${kept[@]+"${kept[@]}"})
+}
+
+# [devices]: the configuration, in $tmp/kvd.ini
+# shellcheck disable=SC2120 # the scripts give them
+config_write() {
+	cat >"$tmp/kvd.ini" <<-END
+		[server]
+		device = ${1:-$device}
+		workers = 2
+		max_connections = 64
+		[rdma]
+		address = ${KVD_RDMA_ADDR:-auto}
+		port = ${port:-7471}
+		[softnic]
+		socket = $tmp/s
+		socket_mode = 0600
+		[memory]
+		size = 32m
+		hugepages = off
+		[request]
+		srq_depth = 512
+		[log]
+		level = debug
+		file = $log
+	END
+}
+config_write
+
+server_is_up() {
+	ended "$server_pid" || tail -n "+$log_start" "$log" 2>/dev/null | grep -q ' ready: '
+}
+
+# Lines of the log so far, to look for new ones only.
+log_lines() {
+	if [ -e "$log" ]; then wc -l <"$log"; else echo 0; fi
+}
+
+# [-o section.key=value]...: starts a server and waits until it is ready
+log_start=1
+server_start() {
+	log_start=$(($(log_lines) + 1))
+	"$build/kvd" -c "$tmp/kvd.ini" "$@" >>"$tmp/stderr" 2>&1 &
+	server_pid=$!
+	pids+=("$server_pid")
+	wait_until "$DEADLINE_S" server_is_up && ! ended "$server_pid" && return 0
+	echo "the server did not start"
+	tail -n "$CHECK_LINES_SHOWN" "$log" "$tmp/stderr"
+	return 1
+}
+
+# SIGTERM, and everything that has to be true of how it ends
+server_stop() {
+	kill -TERM "$server_pid" && await_end "$server_pid" || return 1
+	forget "$server_pid"
+	if [ "$status" != 0 ]; then
+		echo "kvd ended with $status"
+		tail -n "$CHECK_LINES_SHOWN" "$log" "$tmp/stderr"
+		return 1
+	fi
+	tail -n 1 "$log" | grep -q ' kvd stopped$' && [ ! -s "$tmp/stderr" ] && return 0
+	echo "the last lines of the log and of the standard error:"
+	tail -n 5 "$log" "$tmp/stderr"
+	return 1
+}
+
+server_kill() {
+	kill -KILL "$server_pid" && await_end "$server_pid" && forget "$server_pid"
+}
+
+kvctl() {
+	"$build/kvctl" -a "$url" -t "$CALL_TIMEOUT_MS" "$@"
+}
+
+client() {
+	"$build/tests/system/sys_client" "$@"
+}
+
+rogue() {
+	"$build/tests/system/sys_rogue" "$url" "$log" "$@"
+}
+
+# pattern: in a line that the server logged since it started
+logged() {
+	tail -n "+$log_start" "$log" | grep -Eq -- "$1" && return 0
+	echo "not in the log: $1"
+	tail -n "$CHECK_LINES_SHOWN" "$log"
+	return 1
+}
+
+# status, pattern, kvctl's arguments...: how it ends and what it says, in whole
+expect() {
+	local want=$1 pattern=$2 said got
+	shift 2
+	said=$(kvctl "$@" 2>&1)
+	got=$?
+	[ "$got" = "$want" ] && [[ $said =~ $pattern ]] && return 0
+	echo "kvctl $*: status $got instead of $want, or not like '$pattern': ${said:0:300}"
+	return 1
+}
+
+# name: the number of that name in the server's statistics
+stat_of() {
+	kvctl stats | awk -v name="$1" '$1 == name { print $2 }'
+}
+
+# name, number
+stat_is() {
+	[ "$(stat_of "$1")" = "$2" ]
+}
+
+# variable for the pid, file for the output, arguments...: a client program in the background
+client_start() {
+	local -n started=$1
+	local out=$2
+	shift 2
+	# The child would empty it too, but later: await_line must not find what another one said.
+	: >"$out"
+	"$build/tests/system/sys_client" "$@" >>"$out" 2>&1 &
+	started=$!
+	pids+=("$started")
+}
+
+# file, pattern, pid: until the program says so; fails at once if it ends instead
+await_line() {
+	says() { grep -qs -- "$2" "$1" || ended "$3"; }
+	wait_until "$DEADLINE_S" says "$1" "$2" "$3" && grep -q -- "$2" "$1" && return 0
+	echo "said instead of '$2':" && tail -n 5 "$1"
+	return 1
+}
+
+no_sanitizer_reports() {
+	local report found=0
+	for report in "$tmp"/san.*; do
+		[ -e "$report" ] || continue
+		found=1
+		head -n 60 "$report"
+	done
+	return $found
+}
+
+# The end of every script.
+finish() {
+	check "no sanitizer reports" no_sanitizer_reports
+	if [ "$failures" != 0 ]; then
+		echo "the server's log ends with:"
+		tail -n 40 "$log" "$tmp/stderr" 2>/dev/null
+	fi
+	echo "$checks checks, $failures failed"
+	[ "$failures" = 0 ]
+	exit
+}

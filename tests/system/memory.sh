@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Where the server's memory is: hugepages and NUMA nodes as the options ask, served to clients, or
+# an error or one warning that says what to do. As root, 2 MiB pages are configured for a moment
+# where the kernel gives them; tests/unit/server/test_region.c does the same with the same lock.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+pool=/sys/kernel/mm/hugepages/hugepages-2048kB
+pages=16 # of 2 MiB: the 32 MiB that config_write asks for
+pool_before=
+
+pool_restore() {
+	[ -z "$pool_before" ] || echo "$pool_before" >"$pool/nr_hugepages"
+	pool_before=
+}
+# A second trap on EXIT takes the place of the first.
+trap 'pool_restore; cleanup' EXIT
+
+# number: so many pages, all of them free
+pool_set() {
+	echo "$1" 2>/dev/null >"$pool/nr_hugepages" && [ "$(cat "$pool/nr_hugepages")" = "$1" ] &&
+		[ "$(cat "$pool/free_hugepages")" = "$1" ]
+}
+
+# Only as root, and if nobody else uses hugepages.
+pool_begin() {
+	[ -w "$pool/nr_hugepages" ] && exec 9<"$pool/nr_hugepages" && flock 9 || return 1
+	[ "$(cat "$pool/nr_hugepages")" = "$(cat "$pool/free_hugepages")" ] || return 1
+	pool_before=$(cat "$pool/nr_hugepages")
+	pool_set "$pages" && return 0
+	pool_restore
+	return 1
+}
+
+# pattern, -o...: the server does not start and says why, in one line
+start_fails() {
+	local pattern=$1 got start
+	shift
+	start=$(($(log_lines) + 1))
+	timeout "$DEADLINE_S" "$build/kvd" -c "$tmp/kvd.ini" "$@" 2>&1
+	got=$?
+	[ "$got" = 1 ] && [ "$(tail -n "+$start" "$log" | grep -Ec " error region: | error memory\.")" = 1 ] &&
+		tail -n "+$start" "$log" | grep -Eq -- "$pattern" && return 0
+	echo "status $got, or not like '$pattern':"
+	tail -n "+$start" "$log"
+	return 1
+}
+
+# A client on this host maps the region's file, whatever its pages are.
+serves() {
+	expect 0 '' put key value && expect 0 '^value' get key
+}
+
+# number: warnings about the region since the server started
+warned() {
+	[ "$(tail -n "+$log_start" "$log" | grep -c ' warn region: ')" = "$1" ]
+}
+
+# number
+page_bytes_are() {
+	stat_is region_page_bytes "$1"
+}
+
+check "an unknown node" start_fails 'memory.numa = 999: .* the nodes it may use are: |no NUMA policies' \
+	-o memory.numa=999
+if [ -d /sys/devices/system/node/node0 ]; then
+	for numa in 0 local interleave; do
+		check "memory.numa = $numa" server_start -o memory.numa=$numa
+		check "it serves" serves
+		check "it stops" server_stop
+	done
+fi
+
+if pool_begin; then
+	for mode in auto 2m require; do
+		check "memory.hugepages = $mode with enough of them" server_start -o memory.hugepages=$mode
+		check "it has them" page_bytes_are 2097152
+		check "it says nothing of it" warned 0
+		check "it serves" serves
+		check "it stops" server_stop
+	done
+	check "the host's pages are given back" pool_set "$pages"
+	check "a page too few" pool_set $((pages - 1))
+	check "required, it is an error with the command that helps" start_fails \
+		"memory.hugepages = require: can't have $pages x 2 MiB .*$((pages - 1)) of $((pages - 1)) .*: sysctl vm.nr_hugepages=$pages\$" \
+		-o memory.hugepages=require
+	check "else normal pages do" server_start -o memory.hugepages=auto
+	check "with one warning" warned 1
+	check "which has the command that helps" logged "; using normal pages; .* vm.nr_hugepages=$pages\$"
+	check "it serves" serves
+	check "it stops" server_stop
+	pool_restore
+else
+	echo "hugepages left out: $pool can't be set here, or is in use"
+fi
+finish

@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client for the system tests, on libkvd alone: what would take too many kvctl calls, or has to
+ * be going on while something else happens. Prints `ok` and `FAIL` lines as tests/system/lib.sh does;
+ * its exit status is 0 if nothing failed.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/kvd.h"
+#include "common/util/clock.h"
+
+#define TIMEOUT_MS 20000
+#define CACHE_BYTES (16u << 20) /* more than the index of any server here */
+#define CONNECTIONS_MAX 4096
+#define STATS_BYTES (64u << 10)
+
+/* How loop ends, beside 0: SIGTERM, and 1: a wrong answer. */
+#define EXIT_LOST 3
+
+static unsigned int failures;
+static volatile sig_atomic_t stop;
+
+static void __attribute__((format(printf, 2, 3))) check(bool good, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	printf(good ? "ok    " : "FAIL  ");
+	vprintf(format, args);
+	printf("\n");
+	va_end(args);
+	fflush(stdout);
+	failures += !good;
+}
+
+static _Noreturn void die(const char *what, const char *why)
+{
+	printf("FAIL  %s: %s\n", what, why);
+	exit(EXIT_FAILURE);
+}
+
+static uint32_t timeout_ms(void)
+{
+	const char *text = getenv("SYS_TIMEOUT_MS");
+
+	return text ? (uint32_t)atoi(text) : TIMEOUT_MS;
+}
+
+static enum kvd_status connect_with(struct kvd **db, const char *url, size_t cache_bytes)
+{
+	struct kvd_options options;
+
+	kvd_options_init(&options);
+	options.timeout_ms = timeout_ms();
+	options.connect_timeout_ms = TIMEOUT_MS;
+	options.cache_bytes = cache_bytes;
+	return kvd_open(db, url, &options);
+}
+
+static struct kvd *must_connect(const char *url)
+{
+	struct kvd *db;
+
+	if (connect_with(&db, url, CACHE_BYTES))
+		die("connect", kvd_error(NULL));
+	return db;
+}
+
+/* Bytes that tell where they come from: any two seeds differ in nearly every byte. */
+static void fill(uint8_t *p, size_t bytes, uint64_t seed)
+{
+	uint64_t x = seed * 0x9e3779b97f4a7c15ull + 1;
+	size_t i;
+
+	for (i = 0; i < bytes; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		p[i] = (uint8_t)(x >> 32);
+	}
+}
+
+static bool filled(const uint8_t *p, size_t bytes, uint64_t seed)
+{
+	uint8_t *want = malloc(bytes + 1);
+	bool same;
+
+	fill(want, bytes, seed);
+	same = !memcmp(p, want, bytes);
+	free(want);
+	return same;
+}
+
+/* --- values: every length at which something is done another way ------------------------------ */
+
+#define LENGTHS_MAX 64
+/* The longest item of which a slot tells the length, and the unit in which it does. */
+#define SLOT_BYTES_MAX 262080u
+#define SLOT_UNIT 64u
+#define REQUEST_HEADER 32u
+#define ITEM_HEADER 32u
+
+struct values {
+	struct kvd *writer, *reader;
+	uint8_t key[KVD_KEY_MAX];
+	size_t key_len;
+	uint8_t *value, *got;
+	size_t max;
+	size_t lengths[LENGTHS_MAX];
+	unsigned int count;
+};
+
+static void add_around(struct values *v, size_t border, size_t by)
+{
+	size_t length;
+
+	for (length = border - by; length <= border + by; length += by)
+		if (length <= v->max && v->count < LENGTHS_MAX)
+			v->lengths[v->count++] = length;
+}
+
+static void choose_lengths(struct values *v, uint32_t request_bytes)
+{
+	size_t inline_max = request_bytes - REQUEST_HEADER - v->key_len;
+
+	v->count = 0;
+	v->lengths[v->count++] = 0;
+	v->lengths[v->count++] = 1;
+	v->lengths[v->count++] = 100;
+	add_around(v, inline_max, 1);
+	/* What fits a response of the same size. */
+	add_around(v, request_bytes - 40, 1);
+	add_around(v, 4096 - 40, 1);
+	add_around(v, SLOT_BYTES_MAX - ITEM_HEADER - v->key_len, 1);
+	add_around(v, SLOT_BYTES_MAX - ITEM_HEADER - v->key_len, SLOT_UNIT);
+	add_around(v, SLOT_BYTES_MAX, 1);
+	v->lengths[v->count++] = v->max - 1;
+	v->lengths[v->count++] = v->max;
+}
+
+static const char *value_read(struct values *v, struct kvd *db, size_t length, uint64_t seed)
+{
+	struct kvd_item item;
+	enum kvd_status status;
+
+	memset(v->got, 0x5a, length + 1);
+	status = kvd_get(db, v->key, v->key_len, v->got, length, &item);
+	if (status)
+		return kvd_status_text(status);
+	if (item.value_len != length || item.flags != (uint32_t)seed)
+		return "length or flags are others";
+	if (!filled(v->got, length, seed))
+		return "the bytes are others";
+	return v->got[length] == 0x5a ? NULL : "written behind the value";
+}
+
+static const char *value_too_long(struct values *v, struct kvd *db, size_t length)
+{
+	struct kvd_item item;
+
+	if (!length)
+		return NULL;
+	if (kvd_get(db, v->key, v->key_len, v->got, length - 1, &item) != KVD_ERR_BUFFER)
+		return "one byte too few was not refused";
+	return item.value_len == length ? NULL : "the length needed is wrong";
+}
+
+static const char *value_round(struct values *v, size_t length, uint64_t seed)
+{
+	struct kvd_put_args args = { .flags = (uint32_t)seed };
+	uint64_t version;
+	const char *error;
+
+	fill(v->value, length, seed);
+	if (kvd_put(v->writer, v->key, v->key_len, v->value, length, &args, &version))
+		return kvd_error(v->writer);
+	error = value_read(v, v->writer, length, seed);
+	/* The reader's cache still leads to the value before. */
+	if (!error)
+		error = value_read(v, v->reader, length, seed);
+	if (!error)
+		error = value_too_long(v, v->reader, length);
+	return error;
+}
+
+static void values_of_key(struct values *v, size_t key_len, uint32_t request_bytes)
+{
+	const char *error = NULL;
+	unsigned int i, j;
+
+	v->key_len = key_len;
+	fill(v->key, key_len, key_len);
+	choose_lengths(v, request_bytes);
+	for (i = 0; !error && i < v->count; i++)
+		error = value_round(v, v->lengths[i], 1000 * key_len + i);
+	check(!error, "key of %zu bytes: each of %u lengths over the one before%s%s", key_len,
+	      v->count, error ? ": " : "", error ? error : "");
+	/* Short and long in turn: the memory of each is used again for the other. */
+	for (i = 0, j = v->count - 1; !error && i < j; i++, j--) {
+		error = value_round(v, v->lengths[j], 2000 * key_len + j);
+		if (!error)
+			error = value_round(v, v->lengths[i], 2000 * key_len + i);
+	}
+	check(!error, "key of %zu bytes: long and short in turn%s%s", key_len, error ? ": " : "",
+	      error ? error : "");
+	check(kvd_delete(v->writer, v->key, key_len) == KVD_OK &&
+		      kvd_get(v->reader, v->key, key_len, NULL, 0, NULL) == KVD_NOT_FOUND &&
+		      kvd_delete(v->reader, v->key, key_len) == KVD_NOT_FOUND,
+	      "key of %zu bytes: deleted once, not found by anyone", key_len);
+}
+
+static int command_values(char **words)
+{
+	struct values v = { .writer = must_connect(words[0]), .reader = must_connect(words[0]) };
+	struct kvd_info info;
+
+	kvd_info(v.writer, &info);
+	v.max = info.value_max;
+	v.value = malloc(v.max + 1);
+	v.got = malloc(v.max + 1);
+	if (!v.value || !v.got)
+		die("values", "no memory");
+	values_of_key(&v, 1, info.request_bytes);
+	values_of_key(&v, 19, info.request_bytes);
+	values_of_key(&v, KVD_KEY_MAX, info.request_bytes);
+	check(kvd_put(v.writer, "k", 1, v.value, v.max + 1, NULL, NULL) == KVD_ERR_TOO_LARGE &&
+		      strstr(kvd_error(v.writer), "limits.max_value"),
+	      "one byte more than max_value: %s", kvd_error(v.writer));
+	check(kvd_put(v.writer, v.key, KVD_KEY_MAX + 1, "", 0, NULL, NULL) == KVD_ERR_INVALID &&
+		      kvd_get(v.writer, v.key, KVD_KEY_MAX + 1, NULL, 0, NULL) == KVD_ERR_INVALID &&
+		      kvd_delete(v.writer, v.key, 0) == KVD_ERR_INVALID,
+	      "keys of 0 and 1025 bytes: %s", kvd_error(v.writer));
+	check(!kvd_ping(v.writer) && !kvd_ping(v.reader), "both connections are as good as before");
+	kvd_close(v.writer);
+	kvd_close(v.reader);
+	free(v.value);
+	free(v.got);
+	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+/*
+ * Opens up to @count connections; the first READ of each comes at once behind its HELLO, when the
+ * right to it is new. A failure is in *@why.
+ */
+static unsigned int open_many(struct kvd **list, const char *url, unsigned int count,
+			      const char **why)
+{
+	unsigned int i;
+
+	*why = "";
+	for (i = 0; i < count; i++) {
+		if (connect_with(&list[i], url, 0)) {
+			*why = kvd_error(NULL);
+			break;
+		}
+		if (kvd_get(list[i], "nothing", 7, NULL, 0, NULL) != KVD_NOT_FOUND) {
+			printf("FAIL  the first GET of a connection: %s\n", kvd_error(list[i]));
+			exit(EXIT_FAILURE);
+		}
+	}
+	return i;
+}
+
+static unsigned int ping_many(struct kvd **list, unsigned int count)
+{
+	unsigned int i, good = 0;
+
+	for (i = 0; i < count; i++)
+		good += !kvd_ping(list[i]);
+	return good;
+}
+
+static void close_many(struct kvd **list, unsigned int count)
+{
+	while (count)
+		kvd_close(list[--count]);
+}
+
+/* URL, TOTAL, AT_ONCE: opens and closes TOTAL connections, AT_ONCE at a time. */
+static int command_connections(char **words)
+{
+	static struct kvd *list[CONNECTIONS_MAX];
+	unsigned int total = (unsigned int)atoi(words[1]), at_once = (unsigned int)atoi(words[2]);
+	unsigned int done = 0, opened, good;
+	const char *why;
+
+	while (done < total) {
+		opened = open_many(list, words[0], at_once, &why);
+		good = ping_many(list, opened);
+		close_many(list, opened);
+		done += opened;
+		if (opened < at_once || good < opened) {
+			check(false, "after %u connections: %u of %u opened, %u answered: %s", done,
+			      opened, at_once, good, why);
+			return EXIT_FAILURE;
+		}
+	}
+	check(true, "%u connections, %u at a time, opened, used and closed", done, at_once);
+	return EXIT_SUCCESS;
+}
+
+/*
+ * URL, COUNT: opens as many, or as many as there can be, and says so; holds them till the standard
+ * input ends. Says then how many still answer.
+ */
+static int command_hold(char **words)
+{
+	static struct kvd *list[CONNECTIONS_MAX];
+	unsigned int count = (unsigned int)atoi(words[1]), opened, good;
+	const char *why;
+	char byte;
+
+	opened = open_many(list, words[0], count, &why);
+	if (opened < count)
+		printf("refused after %u: %s\n", opened, why);
+	printf("holding %u\n", opened);
+	fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+	good = ping_many(list, opened);
+	printf("alive %u\n", good);
+	close_many(list, opened);
+	return good == opened ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* --- loop: work that goes on while something happens ------------------------------------------- */
+
+static void on_term(int signal_number)
+{
+	(void)signal_number;
+	stop = 1;
+}
+
+struct loop {
+	struct kvd *db;
+	const char *key;
+	size_t bytes;
+	uint8_t *value, *got;
+	uint64_t rounds;
+};
+
+/* A value tells its round in its first 8 bytes; the rest follows from it. */
+static void value_make(uint8_t *value, size_t bytes, uint64_t round)
+{
+	memcpy(value, &round, sizeof(round));
+	fill(value + sizeof(round), bytes - sizeof(round), round);
+}
+
+static bool value_whole(const uint8_t *value, size_t bytes, uint64_t *round)
+{
+	memcpy(round, value, sizeof(*round));
+	return filled(value + sizeof(*round), bytes - sizeof(*round), *round);
+}
+
+static enum kvd_status loop_put(struct loop *l)
+{
+	value_make(l->value, l->bytes, l->rounds);
+	return kvd_put(l->db, l->key, strlen(l->key), l->value, l->bytes, NULL, NULL);
+}
+
+/* Whoever may write the key, what is read is whole; @exact: it is what this loop wrote last. */
+static enum kvd_status loop_get(struct loop *l, bool exact)
+{
+	struct kvd_item item;
+	uint64_t round;
+	enum kvd_status status = kvd_get(l->db, l->key, strlen(l->key), l->got, l->bytes, &item);
+
+	if (status)
+		return status;
+	if (item.value_len != l->bytes || !value_whole(l->got, l->bytes, &round) ||
+	    (exact && round != l->rounds)) {
+		printf("wrong value of %s in round %" PRIu64 "\n", l->key, l->rounds);
+		exit(EXIT_FAILURE);
+	}
+	return KVD_OK;
+}
+
+static enum kvd_status loop_round(struct loop *l, const char *mode)
+{
+	enum kvd_status status = KVD_OK;
+
+	l->rounds++;
+	if (strcmp(mode, "get"))
+		status = loop_put(l);
+	if (!status && strcmp(mode, "put"))
+		status = loop_get(l, !strcmp(mode, "mix"));
+	return status;
+}
+
+/* URL, put|get|mix, KEY, BYTES, PAUSE_US: until SIGTERM or the connection is lost. */
+static int command_loop(char **words)
+{
+	struct loop l = { .db = must_connect(words[0]),
+			  .key = words[2],
+			  .bytes = (size_t)atol(words[3]) };
+	useconds_t pause_us = (useconds_t)atoi(words[4]);
+	uint64_t start = clock_ns();
+	enum kvd_status status;
+
+	l.value = malloc(l.bytes);
+	l.got = malloc(l.bytes);
+	signal(SIGTERM, on_term);
+	status = loop_put(&l);
+	while (!status && !stop) {
+		start = clock_ns();
+		status = loop_round(&l, words[1]);
+		if (l.rounds == 1 && !status) {
+			printf("looping\n");
+			fflush(stdout);
+		}
+		if (pause_us)
+			usleep(pause_us);
+	}
+	if (status)
+		printf("lost after %" PRIu64 " rounds, %" PRIu64 " ms: %s: %s\n", l.rounds,
+		       (clock_ns() - start) / 1000000, kvd_status_text(status), kvd_error(l.db));
+	else
+		printf("ended well after %" PRIu64 " rounds\n", l.rounds);
+	free(l.value);
+	free(l.got);
+	kvd_close(l.db);
+	return status ? EXIT_LOST : EXIT_SUCCESS;
+}
+
+/* --- fill: the memory, to its end and back ----------------------------------------------------- */
+
+struct fill {
+	struct kvd *db;
+	size_t bytes;
+	uint8_t *value, *got;
+	unsigned int count; /* keys that are there */
+};
+
+static size_t fill_key(char *key, unsigned int n)
+{
+	return (size_t)sprintf(key, "fill%08u", n);
+}
+
+static enum kvd_status fill_put(struct fill *f, unsigned int n, uint64_t seed)
+{
+	char key[32];
+	size_t len = fill_key(key, n);
+
+	fill(f->value, f->bytes, seed);
+	return kvd_put(f->db, key, len, f->value, f->bytes, NULL, NULL);
+}
+
+/* How many of the keys hold what was put with n + @seed. */
+static unsigned int fill_intact(struct fill *f, uint64_t seed)
+{
+	unsigned int n, good = 0;
+	struct kvd_item item;
+	char key[32];
+
+	for (n = 0; n < f->count; n++) {
+		size_t len = fill_key(key, n);
+
+		good += !kvd_get(f->db, key, len, f->got, f->bytes, &item) &&
+			item.value_len == f->bytes && filled(f->got, f->bytes, n + seed);
+	}
+	return good;
+}
+
+#define FILL_KEYS_MAX 1000000u
+
+static void fill_up(struct fill *f)
+{
+	enum kvd_status status = KVD_OK;
+
+	for (f->count = 0; !status && f->count < FILL_KEYS_MAX; f->count++)
+		status = fill_put(f, f->count, f->count);
+	f->count--;
+	check(status == KVD_ERR_NO_SPACE && strstr(kvd_error(f->db), "memory.size"),
+	      "%zu bytes: after %u keys: %s", f->bytes, f->count, kvd_error(f->db));
+}
+
+static void fill_delete(struct fill *f, unsigned int first, unsigned int count)
+{
+	unsigned int n, good = 0;
+	char key[32];
+
+	for (n = first; n < first + count; n++)
+		good += !kvd_delete(f->db, key, fill_key(key, n));
+	check(good == count, "%u of %u deleted", good, count);
+}
+
+/* What is pulled needs memory of its own before the old value's is free. */
+static void fill_over_full(struct fill *f, bool pulled)
+{
+	enum kvd_status status = KVD_OK;
+	unsigned int n;
+
+	if (pulled) {
+		status = fill_put(f, 0, 7);
+		check(status == KVD_ERR_NO_SPACE && fill_intact(f, 0) == f->count,
+		      "a long value over another is refused, and the old one stands: %s",
+		      kvd_status_text(status));
+		return;
+	}
+	for (n = 0; !status && n < f->count; n++)
+		status = fill_put(f, n, n + 7);
+	check(!status && fill_intact(f, 7) == f->count,
+	      "every value can be written over in place: %s", kvd_status_text(status));
+}
+
+static void fill_work(struct fill *f, bool pulled)
+{
+	unsigned int n, all, seed = pulled ? 0 : 7;
+	enum kvd_status status = KVD_OK;
+
+	fill_up(f);
+	check(f->count > 100 && fill_intact(f, 0) == f->count, "every old value is readable");
+	fill_over_full(f, pulled);
+	check(fill_put(f, f->count, 0) == KVD_ERR_NO_SPACE, "a new key is still refused");
+	all = f->count;
+	fill_delete(f, all - all / 4, all / 4);
+	for (n = all - all / 4; !status && n < all; n++)
+		status = fill_put(f, n, n + seed);
+	check(!status && fill_intact(f, seed) == all, "after deletes as many PUTs work again: %s",
+	      kvd_status_text(status));
+	fill_delete(f, 0, all);
+}
+
+/* URL, BYTES: values of that length fill the server, twice. */
+static int command_fill(char **words)
+{
+	struct fill f = { .db = must_connect(words[0]), .bytes = (size_t)atol(words[1]) };
+	struct kvd_info info;
+	unsigned int first;
+
+	kvd_info(f.db, &info);
+	f.value = malloc(f.bytes);
+	f.got = malloc(f.bytes);
+	fill_work(&f, f.bytes + KVD_KEY_MAX > info.request_bytes);
+	first = f.count;
+	fill_up(&f);
+	check(f.count >= first - first / 50, "as many keys fit the second time: %u, then %u", first,
+	      f.count);
+	fill_delete(&f, 0, f.count);
+	free(f.value);
+	free(f.got);
+	kvd_close(f.db);
+	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* --- gets: nothing but GETs, and what they cost the server -------------------------------------- */
+
+static uint64_t stat_named(const char *text, const char *name)
+{
+	const char *line = text;
+	size_t len = strlen(name);
+
+	while (line && *line) {
+		if (!strncmp(line, name, len) && line[len] == ' ')
+			return strtoull(line + len, NULL, 10);
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	die("statistics have no", name);
+}
+
+struct cost {
+	uint64_t now_ns, cpu_us, requests, gets;
+};
+
+static struct cost cost_now(struct kvd *db)
+{
+	static char text[STATS_BYTES];
+
+	if (kvd_server_stats(db, text, sizeof(text), NULL))
+		die("statistics", kvd_error(db));
+	return (struct cost){
+		.now_ns = clock_ns(),
+		.cpu_us = stat_named(text, "cpu_user_us") + stat_named(text, "cpu_system_us"),
+		.requests = stat_named(text, "requests"),
+		.gets = stat_named(text, "gets"),
+	};
+}
+
+#define GETS_KEYS 1000
+#define GETS_BYTES 1000
+
+static void gets_round(struct kvd *db, bool put)
+{
+	uint8_t value[GETS_BYTES];
+	enum kvd_status status;
+	unsigned int n;
+	char key[32];
+
+	for (n = 0; n < GETS_KEYS; n++) {
+		size_t len = fill_key(key, n);
+
+		if (put) {
+			fill(value, sizeof(value), n);
+			status = kvd_put(db, key, len, value, sizeof(value), NULL, NULL);
+		} else {
+			status = kvd_get(db, key, len, value, sizeof(value), NULL);
+		}
+		if (status)
+			die("gets", kvd_error(db));
+		if (!put && !filled(value, sizeof(value), n))
+			die("gets", "a wrong value");
+	}
+}
+
+/* What the server does in as long a time without GETs: its clock, and these statistics. */
+static struct cost cost_of_nothing(struct kvd *db, unsigned int seconds)
+{
+	struct cost first = cost_now(db), last;
+
+	sleep(seconds);
+	last = cost_now(db);
+	return (struct cost){
+		.now_ns = last.now_ns - first.now_ns,
+		.cpu_us = last.cpu_us - first.cpu_us,
+		.requests = last.requests - first.requests,
+	};
+}
+
+static struct cost cost_of_gets(struct kvd *db, unsigned int seconds)
+{
+	struct cost first = cost_now(db), last;
+	uint64_t end = clock_ns() + seconds * 1000000000ull;
+
+	while (clock_ns() < end)
+		gets_round(db, false);
+	last = cost_now(db);
+	return (struct cost){
+		.now_ns = last.now_ns - first.now_ns,
+		.cpu_us = last.cpu_us - first.cpu_us,
+		.requests = last.requests - first.requests,
+		.gets = last.gets - first.gets,
+	};
+}
+
+/* What a server may use in permille of the time when nobody wants anything of it: it sleeps. */
+#define IDLE_PERMILLE 50
+/* Connections made and closed before that: their ends pass notes to workers that are awake. */
+#define IDLE_CONNECTIONS 10
+
+/* URL, SECONDS, PERMILLE: GETs may cost the server that share of the time at most. */
+static int command_gets(char **words)
+{
+	struct kvd *db = must_connect(words[0]);
+	unsigned int seconds = (unsigned int)atoi(words[1]);
+	uint64_t permille = (uint64_t)atoi(words[2]);
+	struct kvd_stats before, after;
+	struct cost idle, busy;
+	double gets, reads;
+
+	gets_round(db, true);
+	gets_round(db, false);
+	for (unsigned int i = 0; i < IDLE_CONNECTIONS; i++)
+		kvd_close(must_connect(words[0]));
+	idle = cost_of_nothing(db, seconds);
+	check(idle.cpu_us * 1000 < idle.now_ns / 1000 * IDLE_PERMILLE,
+	      "idle for %.1f s: %" PRIu64 " us of CPU time", (double)idle.now_ns / 1e9,
+	      idle.cpu_us);
+	kvd_stats(db, &before);
+	busy = cost_of_gets(db, seconds);
+	kvd_stats(db, &after);
+	gets = (double)(after.gets - before.gets);
+	reads = (double)(after.reads - before.reads);
+	check(busy.cpu_us * 1000 < idle.cpu_us * 1000 + busy.now_ns / 1000 * permille,
+	      "%.0f GETs in %.1f s: the server took %" PRIu64
+	      " us of CPU time, without them %" PRIu64,
+	      gets, (double)busy.now_ns / 1e9, busy.cpu_us, idle.cpu_us);
+	check(busy.requests == idle.requests && !busy.gets,
+	      "the server took %" PRIu64 " requests, all for these statistics", busy.requests);
+	check(reads / gets >= 0.999 && reads / gets <= 1.05, "%.4f READs per GET", reads / gets);
+	check(after.fallbacks == before.fallbacks && after.misses == before.misses,
+	      "no GET asked the server, none missed");
+	kvd_close(db);
+	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static const struct {
+	const char *name;
+	int words;
+	int (*run)(char **words);
+} commands[] = {
+	{ "values", 1, command_values }, { "connections", 3, command_connections },
+	{ "hold", 2, command_hold },	 { "loop", 5, command_loop },
+	{ "fill", 2, command_fill },	 { "gets", 3, command_gets },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(argv[1], commands[i].name) && argc == commands[i].words + 2)
+			return commands[i].run(argv + 2);
+	fputs("usage: sys_client COMMAND URL ...; see the source\n", stderr);
+	return 64;
+}

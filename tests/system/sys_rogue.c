@@ -1,0 +1,1284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client that breaks the rules, for the system tests: it speaks the protocol by itself, on the
+ * seam to the devices.
+ *
+ *	sys_rogue URL LOG all		plays all cases that fit the device
+ *	sys_rogue URL LOG CASE...	plays these
+ *
+ * A case says what the server has to do to this client. After each, the server has to have logged
+ * what happened, and a good client, by libkvd, connects and finds `precious` = `intact`.
+ * Prints `ok` and `FAIL` lines as tests/system/lib.sh does; status 0 if nothing failed.
+ */
+#include <errno.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/kvd.h"
+#include "common/util/clock.h"
+#include "common/rdma/device.h"
+#include "common/wire.h"
+
+#define DEADLINE_NS 30000000000ull
+#define PAUSE_US 200
+
+#define SENDS 256
+#define RECVS 64
+#define RECV_BYTES 4096u
+#define SEND_BYTES (64u << 10)
+#define DATA_BYTES (2u << 20) /* what the server may pull */
+#define MEMORY_BYTES (SEND_BYTES + RECVS * RECV_BYTES + DATA_BYTES)
+
+enum wr { WR_RECV, WR_SEND, WR_RDMA };
+
+struct peer {
+	struct device *dev;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct cm_channel *channel;
+	struct cm_id *id;
+	struct ibv_mr *mr;
+	uint8_t *memory; /* messages to send, receives, data */
+	bool deaf;	 /* posts no receives */
+
+	bool established, refused, closed;
+	struct wire_reject reject;
+	unsigned int responses; /* taken, the last one in: */
+	struct wire_response response;
+	uint8_t value[RECV_BYTES];
+	unsigned int sends_done, rdma_done;
+	enum ibv_wc_status status; /* of the last completion of a send or RDMA */
+	struct wire_welcome welcome;
+};
+
+static const char *url;
+
+static uint8_t *peer_data(const struct peer *p)
+{
+	return p->memory + SEND_BYTES + RECVS * RECV_BYTES;
+}
+
+static _Noreturn void die(const char *what, int err)
+{
+	printf("FAIL  %s: %s\n", what, strerror(err < 0 ? -err : err));
+	exit(EXIT_FAILURE);
+}
+
+static void peer_post_recv(struct peer *p, uint64_t n)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)(p->memory + SEND_BYTES + n * RECV_BYTES),
+		.length = RECV_BYTES,
+		.lkey = p->mr->lkey,
+	};
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = (uint64_t)WR_RECV << 32 | n,
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+
+	/* Fails once the queue pair is gone, which is what some cases wait for. */
+	(void)ibv_post_recv(p->id->qp, &wr, &bad);
+}
+
+static void peer_open_queues(struct peer *p)
+{
+	const struct device_ops *ops = p->dev->ops;
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = SENDS,
+			.max_recv_wr = RECVS,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+		},
+	};
+	int err = ops->alloc_pd(p->dev, &p->pd);
+
+	if (!err)
+		err = ops->create_cq(p->dev, SENDS + RECVS, p, NULL, &p->cq);
+	if (!err)
+		err = ops->create_cm_channel(p->dev, &p->channel);
+	if (!err)
+		err = ops->create_id(p->channel, &p->id);
+	if (err)
+		die("queues", err);
+	attr.send_cq = attr.recv_cq = p->cq;
+	err = ops->create_qp(p->id, p->pd, &attr, IBV_ACCESS_REMOTE_READ);
+	if (err)
+		die("create_qp", err);
+}
+
+static void peer_open_memory(struct peer *p)
+{
+	struct device_mem mem = { .length = MEMORY_BYTES, .fd = -1 };
+	int err;
+
+	mem.addr = mmap(NULL, mem.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
+	if (mem.addr == MAP_FAILED)
+		die("mmap", errno);
+	p->memory = mem.addr;
+	err = p->dev->ops->reg_mr(p->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+				  &p->mr);
+	if (err)
+		die("reg_mr", err);
+}
+
+static void peer_open(struct peer *p, bool deaf)
+{
+	struct device_addr addr;
+	unsigned int i;
+	char why[160];
+	int err;
+
+	memset(p, 0, sizeof(*p));
+	p->deaf = deaf;
+	if (device_addr_parse(&addr, url, why, sizeof(why)))
+		die(why, EINVAL);
+	err = device_open(&p->dev, &addr, DEVICE_CONNECT, (int)(DEADLINE_NS / 1000000));
+	if (err)
+		die("device_open", err);
+	peer_open_queues(p);
+	peer_open_memory(p);
+	for (i = 0; !deaf && i < RECVS; i++)
+		peer_post_recv(p, i);
+}
+
+static void peer_close(struct peer *p)
+{
+	const struct device_ops *ops = p->dev->ops;
+
+	ops->disconnect(p->id);
+	ops->destroy_id(p->id);
+	ops->destroy_cm_channel(p->channel);
+	ops->destroy_cq(p->cq);
+	ops->dereg_mr(p->mr);
+	ops->dealloc_pd(p->pd);
+	device_close(p->dev);
+	munmap(p->memory, MEMORY_BYTES);
+}
+
+static void take_response(struct peer *p, const struct ibv_wc *wc)
+{
+	uint64_t n = (uint32_t)wc->wr_id;
+	const uint8_t *message = p->memory + SEND_BYTES + n * RECV_BYTES;
+
+	if (wc->byte_len >= sizeof(p->response)) {
+		memcpy(&p->response, message, sizeof(p->response));
+		memcpy(p->value, message + sizeof(p->response), wc->byte_len - sizeof(p->response));
+		p->responses++;
+	}
+	peer_post_recv(p, n);
+}
+
+static void take_event(struct peer *p, const struct cm_event *event)
+{
+	switch (event->type) {
+	case CM_ESTABLISHED:
+		p->established = true;
+		break;
+	case CM_REJECTED:
+		memcpy(&p->reject, event->private_data, sizeof(p->reject));
+		p->refused = true;
+		break;
+	case CM_UNREACHABLE:
+	case CM_DISCONNECTED:
+	case CM_DEVICE_REMOVED:
+		p->closed = true;
+		break;
+	case CM_CONNECT_REQUEST:
+		break;
+	}
+}
+
+/* Takes what has come, and gives the device a chance to work. */
+static void peer_poll(struct peer *p)
+{
+	struct cm_event event;
+	struct ibv_wc wc;
+
+	while (!p->dev->ops->cm_get_event(p->channel, &event))
+		take_event(p, &event);
+	while (ibv_poll_cq(p->cq, 1, &wc) > 0) {
+		if (wc.wr_id >> 32 == WR_RECV) {
+			if (!wc.status)
+				take_response(p, &wc);
+			continue;
+		}
+		p->status = wc.status;
+		if (wc.wr_id >> 32 == WR_SEND)
+			p->sends_done++;
+		else
+			p->rdma_done++;
+	}
+}
+
+/* Polls until @done; what the caller gets is whether it came to that in time. */
+static bool peer_wait(struct peer *p, bool (*done)(const struct peer *))
+{
+	uint64_t end = clock_ns() + DEADLINE_NS;
+
+	for (;;) {
+		peer_poll(p);
+		if (done(p))
+			return true;
+		if (clock_ns() > end)
+			return false;
+		usleep(PAUSE_US);
+	}
+}
+
+static bool is_settled(const struct peer *p)
+{
+	return p->established || p->refused || p->closed;
+}
+
+static bool is_closed(const struct peer *p)
+{
+	return p->closed;
+}
+
+static bool is_answered(const struct peer *p)
+{
+	return p->responses || p->closed;
+}
+
+static bool is_rdma_done(const struct peer *p)
+{
+	return p->rdma_done || p->closed;
+}
+
+static void peer_connect(struct peer *p, const void *private_data, size_t bytes)
+{
+	const struct cm_param param = {
+		.private_data = private_data,
+		.private_len = (uint8_t)bytes,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+		.min_rnr_timer = 12,
+	};
+	int err = p->dev->ops->connect(p->id, &param);
+
+	if (err)
+		die("connect", err);
+	if (!peer_wait(p, is_settled))
+		die("connect", ETIMEDOUT);
+}
+
+static const struct wire_connect good_connect = {
+	.magic = WIRE_MAGIC,
+	.abi = WIRE_ABI,
+	.bytes = sizeof(struct wire_connect),
+};
+
+/* A connection that has not said HELLO. */
+static void peer_start(struct peer *p, bool deaf)
+{
+	peer_open(p, deaf);
+	peer_connect(p, &good_connect, sizeof(good_connect));
+	if (!p->established)
+		die(p->refused ? p->reject.text : "connect", ECONNREFUSED);
+}
+
+/* Sends the first @bytes of the send buffer; an errno if the queue pair refuses. */
+static int peer_send(struct peer *p, size_t bytes)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)p->memory,
+		.length = (uint32_t)bytes,
+		.lkey = p->mr->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = (uint64_t)WR_SEND << 32,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	p->responses = 0;
+	return ibv_post_send(p->id->qp, &wr, &bad);
+}
+
+static int peer_rdma(struct peer *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
+		     uint32_t bytes)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)peer_data(p),
+		.length = bytes,
+		.lkey = p->mr->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = (uint64_t)WR_RDMA << 32,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = rkey;
+		wr.wr.atomic.compare_add = 1;
+		wr.wr.atomic.swap = 1;
+	} else {
+		wr.wr.rdma.remote_addr = addr;
+		wr.wr.rdma.rkey = rkey;
+	}
+	p->rdma_done = 0;
+	return ibv_post_send(p->id->qp, &wr, &bad);
+}
+
+/* Lays a request out in the send buffer: header, key, value. Lengths are as the caller says. */
+static size_t peer_fill(struct peer *p, const struct wire_request *head, size_t key_len,
+			size_t value_len)
+{
+	memcpy(p->memory, head, sizeof(*head));
+	memset(p->memory + sizeof(*head), 'k', key_len);
+	memset(p->memory + sizeof(*head) + key_len, 'v', value_len);
+	return sizeof(*head) + key_len + value_len;
+}
+
+static void peer_fill_hello(struct peer *p, const struct wire_hello *hello)
+{
+	const struct wire_request head = {
+		.op = WIRE_HELLO,
+		.value_len = sizeof(*hello),
+		.id = 1,
+	};
+
+	memcpy(p->memory, &head, sizeof(head));
+	memcpy(p->memory + sizeof(head), hello, sizeof(*hello));
+}
+
+#define HELLO_BYTES (sizeof(struct wire_request) + sizeof(struct wire_hello))
+
+static const struct wire_hello good_hello = {
+	.magic = WIRE_MAGIC,
+	.abi = WIRE_ABI,
+	.response_bytes = RECV_BYTES,
+};
+
+/* A connection as a good client has it. */
+static void peer_greet(struct peer *p)
+{
+	peer_start(p, false);
+	peer_fill_hello(p, &good_hello);
+	if (peer_send(p, HELLO_BYTES) || !peer_wait(p, is_answered) || p->closed ||
+	    p->response.status != WIRE_OK || p->response.value_len != sizeof(p->welcome))
+		die("HELLO", EPROTO);
+	memcpy(&p->welcome, p->value, sizeof(p->welcome));
+}
+
+static const char *expect_closed(struct peer *p)
+{
+	const char *error = peer_wait(p, is_closed) ? NULL : "the server kept the connection";
+
+	peer_close(p);
+	return error;
+}
+
+/* What is sent costs the connection. A queue pair that is in error already is as good. */
+static const char *send_and_expect_closed(struct peer *p, size_t bytes)
+{
+	(void)peer_send(p, bytes);
+	return expect_closed(p);
+}
+
+static const char *expect_ping(struct peer *p)
+{
+	const struct wire_request head = { .op = WIRE_PING, .id = 99 };
+	const char *error = NULL;
+
+	if (peer_send(p, peer_fill(p, &head, 0, 0)) || !peer_wait(p, is_answered) || p->closed ||
+	    p->response.status || p->response.id != 99)
+		error = "the connection is no longer good";
+	peer_close(p);
+	return error;
+}
+
+/* --- the connect request ------------------------------------------------------------------------ */
+
+static const char *expect_refused(const void *private_data, size_t bytes)
+{
+	const char *error = NULL;
+	struct peer p;
+
+	peer_open(&p, false);
+	peer_connect(&p, private_data, bytes);
+	if (!p.refused || p.reject.magic != WIRE_MAGIC || p.reject.abi != WIRE_ABI ||
+	    p.reject.reason != WIRE_REJECT_VERSION || !strstr(p.reject.text, "protocol"))
+		error = "not refused with a reason";
+	peer_close(&p);
+	return error;
+}
+
+static const char *case_connect_empty(void)
+{
+	return expect_refused(NULL, 0);
+}
+
+static const char *case_connect_short(void)
+{
+	return expect_refused(&good_connect, 9);
+}
+
+static const char *case_connect_magic(void)
+{
+	struct wire_connect hello = good_connect;
+
+	hello.magic++;
+	return expect_refused(&hello, sizeof(hello));
+}
+
+static const char *case_connect_abi(void)
+{
+	struct wire_connect hello = good_connect;
+
+	hello.abi++;
+	return expect_refused(&hello, sizeof(hello));
+}
+
+static const char *case_connect_garbage(void)
+{
+	uint8_t bytes[CM_PRIVATE_MAX_CONNECT];
+
+	memset(bytes, 0xa5, sizeof(bytes));
+	return expect_refused(bytes, sizeof(bytes));
+}
+
+#define ABORTS 20
+
+/* Gone before the server's answer can come. */
+static const char *case_connect_abort(void)
+{
+	const struct cm_param param = {
+		.private_data = &good_connect,
+		.private_len = sizeof(good_connect),
+		.min_rnr_timer = 12,
+	};
+	struct peer p;
+	int i;
+
+	for (i = 0; i < ABORTS; i++) {
+		peer_open(&p, false);
+		if (p.dev->ops->connect(p.id, &param))
+			return "connect failed";
+		peer_close(&p);
+	}
+	return NULL;
+}
+
+/* --- HELLO -------------------------------------------------------------------------------------- */
+
+static const char *case_silent(void)
+{
+	struct peer p;
+
+	peer_start(&p, false);
+	return expect_closed(&p);
+}
+
+static const char *early(uint8_t op, size_t key_len, size_t value_len)
+{
+	const struct wire_request head = {
+		.op = op,
+		.key_len = (uint16_t)key_len,
+		.value_len = (uint32_t)value_len,
+	};
+	struct peer p;
+
+	peer_start(&p, false);
+	return send_and_expect_closed(&p, peer_fill(&p, &head, key_len, value_len));
+}
+
+static const char *case_early_get(void)
+{
+	return early(WIRE_GET, 5, 0);
+}
+
+static const char *case_early_put(void)
+{
+	return early(WIRE_PUT, 5, 5);
+}
+
+static const char *case_early_stats(void)
+{
+	return early(WIRE_STATS, 0, 0);
+}
+
+static const char *hello_closed(const struct wire_hello *hello)
+{
+	struct peer p;
+
+	peer_start(&p, false);
+	peer_fill_hello(&p, hello);
+	return send_and_expect_closed(&p, HELLO_BYTES);
+}
+
+static const char *case_hello_magic(void)
+{
+	struct wire_hello hello = good_hello;
+
+	hello.magic ^= 1;
+	return hello_closed(&hello);
+}
+
+static const char *case_hello_features(void)
+{
+	struct wire_hello hello = good_hello;
+
+	hello.features = 1ull << 63;
+	return hello_closed(&hello);
+}
+
+static const char *case_hello_small(void)
+{
+	struct wire_hello hello = good_hello;
+
+	hello.response_bytes = WIRE_RESPONSE_MIN - 1;
+	return hello_closed(&hello);
+}
+
+static const char *case_hello_large(void)
+{
+	struct wire_hello hello = good_hello;
+
+	hello.response_bytes = UINT32_MAX;
+	return hello_closed(&hello);
+}
+
+static const char *case_hello_short(void)
+{
+	const struct wire_request head = { .op = WIRE_HELLO, .value_len = 8 };
+	struct peer p;
+
+	peer_start(&p, false);
+	return send_and_expect_closed(&p, peer_fill(&p, &head, 0, 8));
+}
+
+static const char *case_hello_twice(void)
+{
+	struct peer p;
+
+	peer_greet(&p);
+	peer_fill_hello(&p, &good_hello);
+	return send_and_expect_closed(&p, HELLO_BYTES);
+}
+
+/* Told, not closed at once; and nothing is granted. */
+static const char *case_hello_abi(void)
+{
+	struct wire_hello hello = good_hello;
+	struct peer p;
+
+	hello.abi++;
+	peer_start(&p, false);
+	peer_fill_hello(&p, &hello);
+	if (peer_send(&p, HELLO_BYTES) || !peer_wait(&p, is_answered) || p.closed)
+		return "no answer";
+	if (p.response.status != WIRE_PROTOCOL || p.response.value_len)
+		return "not told that the protocol is another";
+	return expect_closed(&p);
+}
+
+/* The responses find no receive. */
+static const char *case_deaf(void)
+{
+	struct peer p;
+
+	peer_start(&p, true);
+	peer_fill_hello(&p, &good_hello);
+	return send_and_expect_closed(&p, HELLO_BYTES);
+}
+
+/* --- malformed requests ------------------------------------------------------------------------- */
+
+/* Sends @head with a key and value of these lengths behind it, whatever it says of them. */
+static const char *malformed(const struct wire_request *head, size_t key_len, size_t value_len)
+{
+	struct peer p;
+
+	peer_greet(&p);
+	return send_and_expect_closed(&p, peer_fill(&p, head, key_len, value_len));
+}
+
+#define MALFORMED(name, key_bytes, value_bytes, ...)                                               \
+	static const char *case_##name(void)                                                       \
+	{                                                                                          \
+		const struct wire_request head = { __VA_ARGS__ };                                  \
+                                                                                                   \
+		return malformed(&head, key_bytes, value_bytes);                                   \
+	}
+
+MALFORMED(op_0, 0, 0, .op = 0)
+MALFORMED(op_7, 0, 0, .op = WIRE_OP_MAX + 1)
+MALFORMED(op_255, 5, 0, .op = 255, .key_len = 5)
+MALFORMED(flags, 5, 5, .op = WIRE_PUT, .flags = 0x80, .key_len = 5, .value_len = 5)
+MALFORMED(reserved, 5, 0, .op = WIRE_GET, .key_len = 5, .reserved = 1)
+MALFORMED(pull_get, 5, 0, .op = WIRE_GET, .flags = WIRE_F_PULL, .key_len = 5)
+MALFORMED(pull_addr, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_addr = 4096)
+MALFORMED(pull_rkey, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_rkey = 1)
+MALFORMED(mode_of_put, 5, 5, .op = WIRE_PUT, .mode = WIRE_PUT_MAX + 1, .key_len = 5, .value_len = 5)
+MALFORMED(mode_of_get, 5, 0, .op = WIRE_GET, .mode = 1, .key_len = 5)
+MALFORMED(number_of_set, 5, 5, .op = WIRE_PUT, .number = 7, .key_len = 5, .value_len = 5)
+MALFORMED(ttl_of_delete, 5, 0, .op = WIRE_DELETE, .ttl = 1, .key_len = 5)
+MALFORMED(ttl_of_append, 5, 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .ttl = 1, .key_len = 5,
+	  .value_len = 5)
+MALFORMED(prefix_1025, 1025, 0, .op = WIRE_SCAN, .key_len = 1025)
+MALFORMED(access_none, 0, 0, .op = WIRE_ACCESS)
+MALFORMED(access_many, 0, 8 * (WIRE_ACCESS_MAX + 1), .op = WIRE_ACCESS,
+	  .access_count = WIRE_ACCESS_MAX + 1)
+MALFORMED(access_65535, 5, 8, .op = WIRE_GET, .key_len = 5, .access_count = UINT16_MAX)
+MALFORMED(access_cut, 5, 15, .op = WIRE_GET, .key_len = 5, .access_count = 2)
+MALFORMED(pull_empty, 5, 0, .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 5)
+MALFORMED(key_none, 0, 0, .op = WIRE_GET)
+MALFORMED(key_1025, 1025, 0, .op = WIRE_GET, .key_len = 1025)
+MALFORMED(key_65535, 5, 0, .op = WIRE_GET, .key_len = 65535)
+MALFORMED(key_cut, 5, 0, .op = WIRE_GET, .key_len = 6)
+MALFORMED(key_surplus, 6, 0, .op = WIRE_DELETE, .key_len = 5)
+MALFORMED(key_of_ping, 5, 0, .op = WIRE_PING, .key_len = 5)
+MALFORMED(value_cut, 5, 9, .op = WIRE_PUT, .key_len = 5, .value_len = 10)
+MALFORMED(value_huge, 5, 9, .op = WIRE_PUT, .key_len = 5, .value_len = UINT32_MAX)
+MALFORMED(value_of_get, 5, 5, .op = WIRE_GET, .key_len = 5, .value_len = 5)
+MALFORMED(flags_of_get, 5, 0, .op = WIRE_GET, .key_len = 5, .item_flags = 1)
+MALFORMED(oversized, 5, 60000, .op = WIRE_PUT, .key_len = 5, .value_len = 60000)
+
+static const char *truncated(size_t bytes)
+{
+	const struct wire_request head = { .op = WIRE_PING };
+	struct peer p;
+
+	peer_greet(&p);
+	peer_fill(&p, &head, 0, 0);
+	return send_and_expect_closed(&p, bytes);
+}
+
+static const char *case_bytes_0(void)
+{
+	return truncated(0);
+}
+
+static const char *case_bytes_1(void)
+{
+	return truncated(1);
+}
+
+static const char *case_bytes_31(void)
+{
+	return truncated(31);
+}
+
+#define RANDOM_MESSAGES 12
+
+static uint64_t random_next(uint64_t *state)
+{
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return *state >> 33;
+}
+
+/* The operation is 7 or more, so no message can be a good one by accident. */
+static const char *case_random(void)
+{
+	uint64_t state = 20240229;
+	const char *error = NULL;
+	struct peer p;
+	size_t bytes, j;
+	int i;
+
+	for (i = 0; !error && i < RANDOM_MESSAGES; i++) {
+		if (i % 2)
+			peer_greet(&p);
+		else
+			peer_start(&p, false);
+		bytes = 1 + random_next(&state) % 1500;
+		for (j = 0; j < bytes; j++)
+			p.memory[j] = (uint8_t)random_next(&state);
+		p.memory[0] |= 8;
+		error = send_and_expect_closed(&p, bytes);
+	}
+	return error;
+}
+
+/* --- too much ----------------------------------------------------------------------------------- */
+
+/* Has as many requests under way as the send queue holds, whatever the window. */
+static const char *case_flood(void)
+{
+	const struct wire_request head = { .op = WIRE_PING };
+	uint64_t end = clock_ns() + DEADLINE_NS;
+	unsigned int posted = 0, done;
+	struct peer p;
+
+	peer_greet(&p);
+	p.sends_done = 0;
+	peer_fill(&p, &head, 0, 0);
+	while (!p.closed && clock_ns() < end) {
+		done = p.sends_done;
+		while (posted - done < SENDS && !peer_send(&p, sizeof(head)))
+			posted++;
+		peer_poll(&p);
+		if (p.sends_done == done)
+			usleep(PAUSE_US);
+	}
+	return expect_closed(&p);
+}
+
+/* --- pulls -------------------------------------------------------------------------------------- */
+
+static size_t fill_pull(struct peer *p, uint64_t addr, uint32_t rkey, uint32_t bytes)
+{
+	const struct wire_request head = {
+		.op = WIRE_PUT,
+		.flags = WIRE_F_PULL,
+		.key_len = 5,
+		.value_len = bytes,
+		.id = 7,
+		.pull_addr = addr,
+		.pull_rkey = rkey,
+	};
+
+	return peer_fill(p, &head, 5, 0);
+}
+
+static const char *case_pull_wrong_rkey(void)
+{
+	struct peer p;
+
+	peer_greet(&p);
+	return send_and_expect_closed(&p, fill_pull(&p, (uintptr_t)peer_data(&p),
+						    p.mr->rkey ^ 0x5500, 100000));
+}
+
+static const char *case_pull_beyond(void)
+{
+	struct peer p;
+
+	peer_greet(&p);
+	return send_and_expect_closed(&p, fill_pull(&p, (uintptr_t)peer_data(&p) + DATA_BYTES - 99,
+						    p.mr->rkey, 100));
+}
+
+static const char *case_pull_wrap(void)
+{
+	struct peer p;
+
+	peer_greet(&p);
+	return send_and_expect_closed(&p, fill_pull(&p, UINT64_MAX - 10, p.mr->rkey, 100000));
+}
+
+/* The pieces of it that are there are read; the item never gets into the table. */
+static const char *case_pull_half(void)
+{
+	struct peer p;
+
+	peer_greet(&p);
+	return send_and_expect_closed(
+		&p, fill_pull(&p, (uintptr_t)peer_data(&p) + DATA_BYTES / 2 + 200000, p.mr->rkey,
+			      DATA_BYTES / 2));
+}
+
+static const char *case_pull_too_large(void)
+{
+	static const uint32_t over[] = { 1, 1u << 20, 1u << 29, UINT32_MAX };
+	struct peer p;
+	uint64_t bytes;
+	unsigned int i;
+
+	peer_greet(&p);
+	for (i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
+		bytes = p.welcome.geometry.value_max + over[i];
+		if (bytes > UINT32_MAX)
+			bytes = UINT32_MAX;
+		if (peer_send(&p, fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey,
+					    (uint32_t)bytes)) ||
+		    !peer_wait(&p, is_answered) || p.closed || p.response.id != 7)
+			return "no answer";
+		if (p.response.status != WIRE_TOO_LARGE)
+			return "not told that it is too large";
+	}
+	return expect_ping(&p);
+}
+
+/* Two pulls at once on one connection: the second one is told so, the first one is done. */
+static const char *case_pull_twice(void)
+{
+	unsigned int busy = 0, done = 0;
+	struct peer p;
+	size_t bytes;
+
+	peer_greet(&p);
+	bytes = fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey, 1u << 20);
+	if (peer_send(&p, bytes) || peer_send(&p, bytes))
+		return "can't send";
+	while (busy + done < 2) {
+		if (!peer_wait(&p, is_answered) || p.closed || p.response.id != 7)
+			return "no answer";
+		/* Both answers may have come at once: the last one tells for itself. */
+		busy += p.response.status == WIRE_BUSY;
+		done += p.response.status == WIRE_OK;
+		if (p.responses > 1 || busy > 1 ||
+		    (p.response.status != WIRE_OK && p.response.status != WIRE_BUSY))
+			break;
+		p.responses = 0;
+	}
+	if (!done)
+		return "neither of the two pulls was done";
+	return expect_ping(&p);
+}
+
+/* A value within the limits of the protocol but not of a server with a max_value below it. */
+static const char *case_put_too_large(void)
+{
+	struct wire_request head = { .op = WIRE_PUT, .key_len = 5, .id = 3 };
+	struct peer p;
+
+	peer_greet(&p);
+	head.value_len = (uint32_t)p.welcome.geometry.value_max;
+	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) || !peer_wait(&p, is_answered) ||
+	    p.closed || p.response.status)
+		return "a value of max_value bytes is refused";
+	head.value_len++;
+	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) || !peer_wait(&p, is_answered) ||
+	    p.closed || p.response.status != WIRE_TOO_LARGE)
+		return "one byte more is not refused";
+	return expect_ping(&p);
+}
+
+/* softnic: the owner of the memory serves the READ while it polls, and this one does not. */
+static const char *case_pull_never(void)
+{
+	const struct timespec pause = { .tv_nsec = 100000000 };
+	uint64_t end = clock_ns() + DEADLINE_NS;
+	struct cm_event event;
+	struct peer p;
+
+	peer_greet(&p);
+	(void)peer_send(&p, fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey, 100000));
+	while (!p.closed && clock_ns() < end) {
+		while (!p.dev->ops->cm_get_event(p.channel, &event))
+			take_event(&p, &event);
+		nanosleep(&pause, NULL);
+	}
+	return expect_closed(&p);
+}
+
+/* --- the region --------------------------------------------------------------------------------- */
+
+/* Another connection's view of the region's first bytes. */
+static void region_look(uint8_t *bytes, size_t count)
+{
+	struct peer p;
+
+	peer_greet(&p);
+	if (peer_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr, p.welcome.rkey,
+		      (uint32_t)count) ||
+	    !peer_wait(&p, is_rdma_done) || p.closed || p.status)
+		die("a good READ", EIO);
+	memcpy(bytes, peer_data(&p), count);
+	peer_close(&p);
+}
+
+/* It must not work, and bring no byte. The connection is gone, or will be. */
+static const char *rdma_fails(struct peer *p, enum ibv_wr_opcode opcode, uint64_t addr,
+			      uint32_t rkey, uint32_t bytes)
+{
+	const char *error = NULL;
+	uint32_t i;
+
+	memset(peer_data(p), 0xee, bytes);
+	if (peer_rdma(p, opcode, addr, rkey, bytes)) {
+		peer_close(p);
+		return NULL;
+	}
+	if (!peer_wait(p, is_rdma_done))
+		error = "no completion";
+	else if (p->rdma_done && p->status == IBV_WC_SUCCESS)
+		error = "it worked";
+	for (i = 0; !error && i < bytes; i++)
+		if (peer_data(p)[i] != 0xee)
+			error = "it failed but brought bytes";
+	peer_close(p);
+	return error;
+}
+
+static const char *case_read_early(void)
+{
+	struct peer friend, p;
+	const char *error;
+
+	/* Another's connection tells what this one has not been told. */
+	peer_greet(&friend);
+	peer_start(&p, false);
+	error = rdma_fails(&p, IBV_WR_RDMA_READ, friend.welcome.region_addr, friend.welcome.rkey,
+			   64);
+	peer_close(&friend);
+	return error;
+}
+
+#define READ_FAILS(name, addr, rkey, bytes)                                                        \
+	static const char *case_##name(void)                                                       \
+	{                                                                                          \
+		struct wire_welcome *w;                                                            \
+		struct peer p;                                                                     \
+                                                                                                   \
+		peer_greet(&p);                                                                    \
+		w = &p.welcome;                                                                    \
+		return rdma_fails(&p, IBV_WR_RDMA_READ, addr, rkey, bytes);                        \
+	}
+
+READ_FAILS(read_before, w->region_addr - 64, w->rkey, 64)
+READ_FAILS(read_across_start, w->region_addr - 1, w->rkey, 64)
+READ_FAILS(read_across_end, w->region_addr + w->geometry.region_bytes - 63, w->rkey, 64)
+READ_FAILS(read_beyond, w->region_addr + w->geometry.region_bytes, w->rkey, 64)
+READ_FAILS(read_wrap, w->region_addr + UINT64_MAX - 64, w->rkey, 128)
+READ_FAILS(read_wrong_rkey, w->region_addr, w->rkey ^ 0x5500, 64)
+READ_FAILS(read_zero_rkey, w->region_addr, 0, 64)
+
+static const char *write_fails(enum ibv_wr_opcode opcode, uint32_t bytes)
+{
+	uint8_t before[4096], after[4096];
+	const char *error;
+	struct peer p;
+
+	region_look(before, sizeof(before));
+	peer_greet(&p);
+	error = rdma_fails(&p, opcode, p.welcome.region_addr, p.welcome.rkey, bytes);
+	region_look(after, sizeof(after));
+	/* The clock and the number of items change by themselves. */
+	if (!error && (memcmp(before, after, offsetof(struct superblock, clock_s)) ||
+		       memcmp(before + 344, after + 344, sizeof(before) - 344)))
+		error = "the region has changed";
+	return error;
+}
+
+static const char *case_write(void)
+{
+	return write_fails(IBV_WR_RDMA_WRITE, 256);
+}
+
+static const char *case_write_imm(void)
+{
+	return write_fails(IBV_WR_RDMA_WRITE_WITH_IMM, 256);
+}
+
+static const char *case_compare_and_swap(void)
+{
+	return write_fails(IBV_WR_ATOMIC_CMP_AND_SWP, 8);
+}
+
+static const char *case_fetch_and_add(void)
+{
+	return write_fails(IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+}
+
+/* --- softnic's socket --------------------------------------------------------------------------- */
+
+static int socket_open(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", url + strlen("softnic://"));
+	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
+		die("the socket", errno);
+	return fd;
+}
+
+#define SOCKETS 20
+
+/* Garbage of all lengths where the handshake belongs; the server may close, or wait for more. */
+static const char *case_socket_garbage(void)
+{
+	uint64_t state = 4711;
+	uint8_t bytes[2048];
+	size_t i;
+	int n, fd;
+
+	for (n = 0; n < SOCKETS; n++) {
+		for (i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (uint8_t)random_next(&state);
+		fd = socket_open();
+		(void)!send(fd, bytes, 1 + (size_t)n * 100, MSG_NOSIGNAL);
+		close(fd);
+	}
+	return NULL;
+}
+
+static bool socket_closes(int fd)
+{
+	struct timeval limit = { .tv_sec = (time_t)(DEADLINE_NS / 1000000000) };
+	char byte;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	while (recv(fd, &byte, 1, 0) > 0)
+		;
+	return errno != EAGAIN;
+}
+
+static const char *case_socket_garbage_held(void)
+{
+	uint8_t bytes[512];
+	int fd = socket_open();
+	bool closed;
+
+	memset(bytes, 0x77, sizeof(bytes));
+	(void)!send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+	errno = 0;
+	closed = socket_closes(fd);
+	close(fd);
+	return closed ? NULL : "the server kept the socket";
+}
+
+/* --- the cases ---------------------------------------------------------------------------------- */
+
+#define REFUSED "connection refused: the client does not speak this version"
+#define EARLY "closed: a request before HELLO"
+#define HELLO "closed: HELLO with impossible values"
+#define ANY "-" /* the server need not notice */
+
+static const struct {
+	const char *name, *device, *logged;
+	const char *(*run)(void);
+} cases[] = {
+	{ "connect_empty", "any", REFUSED, case_connect_empty },
+	{ "connect_short", "any", REFUSED, case_connect_short },
+	{ "connect_magic", "any", REFUSED, case_connect_magic },
+	{ "connect_abi", "any", REFUSED, case_connect_abi },
+	{ "connect_garbage", "any", REFUSED, case_connect_garbage },
+	{ "connect_abort", "any", ANY, case_connect_abort },
+	{ "silent", "any", "closed: no HELLO in time", case_silent },
+	{ "early_get", "any", EARLY, case_early_get },
+	{ "early_put", "any", EARLY, case_early_put },
+	{ "early_stats", "any", EARLY, case_early_stats },
+	{ "hello_magic", "any", HELLO, case_hello_magic },
+	{ "hello_features", "any", HELLO, case_hello_features },
+	{ "hello_small", "any", HELLO, case_hello_small },
+	{ "hello_large", "any", HELLO, case_hello_large },
+	{ "hello_short", "any", "closed: HELLO of another length", case_hello_short },
+	{ "hello_twice", "any", HELLO, case_hello_twice },
+	{ "hello_abi", "any", "closed: no HELLO in time", case_hello_abi },
+	{ "deaf", "any", "closed: .*(RNR|rnr|receiver not ready)", case_deaf },
+	{ "op_0", "any", "closed: unknown operation", case_op_0 },
+	{ "op_7", "any", "closed: unknown operation", case_op_7 },
+	{ "op_255", "any", "closed: unknown operation", case_op_255 },
+	{ "flags", "any", "closed: unknown flag", case_flags },
+	{ "reserved", "any", "closed: unknown flag", case_reserved },
+	{ "pull_get", "any", "closed: unknown flag", case_pull_get },
+	{ "pull_addr", "any", "closed: pull address where", case_pull_addr },
+	{ "pull_rkey", "any", "closed: pull key where", case_pull_rkey },
+	{ "mode_of_put", "any", "closed: mode out of range", case_mode_of_put },
+	{ "mode_of_get", "any", "closed: mode out of range", case_mode_of_get },
+	{ "number_of_set", "any", "closed: number where none", case_number_of_set },
+	{ "ttl_of_delete", "any", "closed: time to live where none", case_ttl_of_delete },
+	{ "ttl_of_append", "any", "closed: time to live where none", case_ttl_of_append },
+	{ "prefix_1025", "any", "closed: key length", case_prefix_1025 },
+	{ "access_none", "any", "closed: no access records", case_access_none },
+	{ "access_many", "any", "closed: too many access records", case_access_many },
+	{ "access_65535", "any", "closed: too many access records", case_access_65535 },
+	{ "access_cut", "any", "closed: message length does not fit", case_access_cut },
+	{ "pull_empty", "any", "closed: pull of an empty value", case_pull_empty },
+	{ "key_none", "any", "closed: key length", case_key_none },
+	{ "key_1025", "any", "closed: key length", case_key_1025 },
+	{ "key_65535", "any", "closed: key length", case_key_65535 },
+	{ "key_cut", "any", "closed: message length does not fit", case_key_cut },
+	{ "key_surplus", "any", "closed: message length does not fit", case_key_surplus },
+	{ "key_of_ping", "any", "closed: key length", case_key_of_ping },
+	{ "value_cut", "any", "closed: message length does not fit", case_value_cut },
+	{ "value_huge", "any", "closed: message length does not fit", case_value_huge },
+	{ "value_of_get", "any", "closed: value where none belongs", case_value_of_get },
+	{ "flags_of_get", "any", "closed: flags where none belong", case_flags_of_get },
+	{ "oversized", "any", "closed: ", case_oversized },
+	{ "bytes_0", "any", "closed: message shorter", case_bytes_0 },
+	{ "bytes_1", "any", "closed: message shorter", case_bytes_1 },
+	{ "bytes_31", "any", "closed: message shorter", case_bytes_31 },
+	{ "random", "any", "closed: ", case_random },
+	{ "flood", "any", "closed: ", case_flood },
+	{ "pull_wrong_rkey", "any", "closed: ", case_pull_wrong_rkey },
+	{ "pull_beyond", "any", "closed: ", case_pull_beyond },
+	{ "pull_wrap", "any", "closed: ", case_pull_wrap },
+	{ "pull_half", "any", "closed: ", case_pull_half },
+	{ "pull_too_large", "any", ANY, case_pull_too_large },
+	{ "pull_twice", "any", ANY, case_pull_twice },
+	{ "pull_never", "softnic", "closed: a large value did not arrive", case_pull_never },
+	{ "put_too_large", "special", ANY, case_put_too_large },
+	{ "read_early", "any", ANY, case_read_early },
+	{ "read_before", "any", ANY, case_read_before },
+	{ "read_across_start", "any", ANY, case_read_across_start },
+	{ "read_across_end", "any", ANY, case_read_across_end },
+	{ "read_beyond", "any", ANY, case_read_beyond },
+	{ "read_wrap", "any", ANY, case_read_wrap },
+	{ "read_wrong_rkey", "any", ANY, case_read_wrong_rkey },
+	{ "read_zero_rkey", "any", ANY, case_read_zero_rkey },
+	{ "write", "any", ANY, case_write },
+	{ "write_imm", "any", ANY, case_write_imm },
+	{ "compare_and_swap", "any", ANY, case_compare_and_swap },
+	{ "fetch_and_add", "any", ANY, case_fetch_and_add },
+	{ "socket_garbage", "softnic", ANY, case_socket_garbage },
+	{ "socket_garbage_held", "softnic", ANY, case_socket_garbage_held },
+};
+
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+/* --- playing them ------------------------------------------------------------------------------- */
+
+/* The server logs at most 10 such lines a second: no more are asked of it. */
+#define LOG_LINES_MAX_PER_S 4
+#define LOG_BYTES_MAX (1u << 20)
+
+static const char *log_path;
+
+static long log_size(void)
+{
+	FILE *file = fopen(log_path, "r");
+	long size;
+
+	if (!file || fseek(file, 0, SEEK_END))
+		die(log_path, errno);
+	size = ftell(file);
+	fclose(file);
+	return size;
+}
+
+/* What the log holds from @from on; static. */
+static const char *log_text(long from)
+{
+	static char text[LOG_BYTES_MAX + 1];
+	FILE *file = fopen(log_path, "r");
+	size_t n;
+
+	if (!file || fseek(file, from, SEEK_SET))
+		die(log_path, errno);
+	n = fread(text, 1, LOG_BYTES_MAX, file);
+	text[n] = '\0';
+	fclose(file);
+	return text;
+}
+
+static unsigned int count_lines_at(const char *text, const char *second)
+{
+	unsigned int lines = 0;
+
+	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
+		lines += !strncmp(text, second, strlen(second)) &&
+			 strstr(text, "Z warn ") == text + 23;
+	return lines;
+}
+
+static void log_wait_for_room(long from)
+{
+	char second[32];
+	time_t now;
+
+	do {
+		now = time(NULL);
+		strftime(second, sizeof(second), "%Y-%m-%dT%H:%M:%S", gmtime(&now));
+	} while (count_lines_at(log_text(from), second) > LOG_LINES_MAX_PER_S && !usleep(20000));
+}
+
+/* Whether a line behind @from fits the pattern, in time. */
+static bool log_has(long from, const char *pattern)
+{
+	uint64_t end = clock_ns() + DEADLINE_NS;
+	bool found;
+	regex_t re;
+
+	if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE))
+		die(pattern, EINVAL);
+	do {
+		found = !regexec(&re, log_text(from), 0, NULL, 0);
+	} while (!found && clock_ns() < end && !usleep(10000));
+	regfree(&re);
+	return found;
+}
+
+static const char *good_client_works(void)
+{
+	static char text[400];
+	struct kvd_options options;
+	struct kvd_item item = { 0 };
+	enum kvd_status status;
+	char value[16] = "";
+	struct kvd *db;
+
+	kvd_options_init(&options);
+	options.timeout_ms = options.connect_timeout_ms = (uint32_t)(DEADLINE_NS / 1000000);
+	if (kvd_open(&db, url, &options)) {
+		snprintf(text, sizeof(text), "a good client: %s", kvd_error(NULL));
+		return text;
+	}
+	status = kvd_get(db, "precious", 8, value, sizeof(value), &item);
+	snprintf(text, sizeof(text), "a good client: %s %s", kvd_status_text(status),
+		 kvd_error(db));
+	kvd_close(db);
+	if (status)
+		return text;
+	return item.value_len == 6 && !memcmp(value, "intact", 6) ? NULL : "data is not intact";
+}
+
+static bool play(size_t i)
+{
+	long from = log_size(), recent = from > 4096 ? from - 4096 : 0;
+	const char *error;
+
+	log_wait_for_room(recent);
+	error = cases[i].run();
+	if (!error && strcmp(cases[i].logged, ANY) && !log_has(from, cases[i].logged))
+		error = "not in the log in time";
+	if (!error)
+		error = good_client_works();
+	printf("%s %s%s%s\n", error ? "FAIL " : "ok   ", cases[i].name, error ? ": " : "",
+	       error ? error : "");
+	if (error)
+		printf("      | looked for: %s; logged:\n%s", cases[i].logged, log_text(from));
+	fflush(stdout);
+	return !error;
+}
+
+/* "any" is for every device; "special" for the servers of those who ask for it by name. */
+static bool fits(size_t i)
+{
+	const char *device = !strncmp(url, "softnic:", 8) ? "softnic" : "verbs";
+
+	return !strcmp(cases[i].device, "any") || !strcmp(cases[i].device, device);
+}
+
+static bool play_named(const char *name)
+{
+	bool found = false, good = true;
+	size_t i;
+
+	for (i = 0; i < CASES; i++) {
+		if (strcmp(name, "all") ? strcmp(name, cases[i].name) : !fits(i))
+			continue;
+		found = true;
+		good &= play(i);
+	}
+	if (!found)
+		printf("FAIL  no case %s\n", name);
+	return found && good;
+}
+
+int main(int argc, char **argv)
+{
+	bool good = true;
+	int i;
+
+	if (argc < 4) {
+		fputs("usage: sys_rogue URL LOG all|CASE...\n", stderr);
+		return 64;
+	}
+	url = argv[1];
+	log_path = argv[2];
+	for (i = 3; i < argc; i++)
+		good &= play_named(argv[i]);
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Access records (client/access.h): how many are taken and of which hits, when and with what they are
+ * sent, and that the window and the receives are kept to.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/puppet.h"
+
+#define MS 1000000ull
+
+static struct puppet *puppet;
+static struct kvd *kvd;
+static uint8_t found[256];
+
+static void rate_zero_takes_none(void **state)
+{
+	struct access access;
+
+	(void)state;
+	access_init(&access, 0, 0, 1);
+	for (unsigned int i = 0; i < 1000000; i++)
+		assert_false(access_hit(&access));
+}
+
+/* One in so many, within 5 standard deviations of a uniform gap. */
+static void the_rate_is_kept(void **state)
+{
+	static const uint32_t rates[] = { 1, 2, 10, 1000 };
+	struct access access;
+	unsigned int r, i, n;
+
+	(void)state;
+	for (r = 0; r < 4; r++) {
+		access_init(&access, rates[r], 1000, 12345 + r);
+		for (n = i = 0; i < 1000 * rates[r]; i++)
+			if (access_hit(&access)) {
+				access_add(&access, i, 0);
+				access.count = 0;
+				n++;
+			}
+		assert_in_range(n, r ? 900 : 1000, r ? 1100 : 1000);
+	}
+}
+
+/* Of keys that are read in turn, each gets its share: also if their number divides the rate. */
+static void a_period_hides_no_key(void **state)
+{
+	unsigned int i, samples[10] = { 0 };
+	struct access access;
+
+	(void)state;
+	access_init(&access, 100, 1000, 7);
+	for (i = 0; i < 1000000; i++)
+		if (access_hit(&access)) {
+			access_add(&access, i, 0);
+			access.count = 0;
+			samples[i % 10]++;
+		}
+	for (i = 0; i < 10; i++)
+		assert_in_range(samples[i], 800, 1200);
+}
+
+static void seeds_differ(void **state)
+{
+	struct access a, b;
+
+	(void)state;
+	access_init(&a, 1000000, 1, 1);
+	access_init(&b, 1000000, 1, 2);
+	assert_true(a.left != b.left);
+	access_init(&a, 1000000, 1, 0);
+	assert_true(a.left > 0);
+}
+
+static void a_message_is_due(void **state)
+{
+	uint8_t message[1024];
+	struct access access;
+	uint64_t hash;
+	uint32_t i;
+
+	(void)state;
+	access_init(&access, 1, 10, 1);
+	assert_int_equal(access_take(&access, message, sizeof(message)), 0);
+	for (i = 0; i < WIRE_ACCESS_MAX; i++) {
+		assert_false(access.due);
+		access_add(&access, 100 + i, 5);
+	}
+	assert_true(access.due);
+	for (; i < ACCESS_MAX; i++)
+		access_add(&access, 100 + i, 5);
+	/* Full: the oldest goes. */
+	access_add(&access, 100 + i, 5);
+	assert_int_equal(access_take(&access, message, sizeof(message)), WIRE_ACCESS_MAX);
+	memcpy(&hash, message, 8);
+	assert_int_equal(hash, 101);
+	assert_false(access.due);
+	assert_int_equal(access_take(&access, message, 23), 2);
+	memcpy(&hash, message + 8, 8);
+	assert_int_equal(hash, 101 + WIRE_ACCESS_MAX + 1);
+	assert_false(access.due);
+	assert_int_equal(access_take(&access, message, 7), 0);
+	assert_int_equal(access_take(&access, message, sizeof(message)),
+			 ACCESS_MAX - WIRE_ACCESS_MAX - 2);
+	assert_int_equal(access.count, 0);
+	/* By age. */
+	access_add(&access, 1, 20 * MS);
+	access_add(&access, 2, 30 * MS - 1);
+	assert_false(access.due);
+	access_add(&access, 3, 30 * MS);
+	assert_true(access.due);
+}
+
+static void open_with(uint32_t window, uint32_t rate, uint32_t delay_ms)
+{
+	puppet = puppet_open(2, window, rate, delay_ms, NULL);
+	kvd = &puppet->kvd;
+	for (uint64_t key = 0; key < 10; key++)
+		puppet_put(puppet, key, 20, 0);
+}
+
+static void get(uint64_t key, enum kvd_status status)
+{
+	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), status);
+}
+
+/* Hits are told, misses and what the server answered are not. */
+static void hits_are_told(void **state)
+{
+	uint64_t key = 3;
+
+	(void)state;
+	open_with(4, 1, 60000);
+	get(1, KVD_OK);
+	get(99, KVD_NOT_FOUND);
+	assert_int_equal(kvd_get_by_request(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
+	/* That request took the record along. */
+	assert_int_equal(puppet->access_records, 1);
+	assert_true(puppet->last_access == puppet_hash(puppet, 1));
+	get(2, KVD_OK);
+	assert_int_equal(puppet->access_records, 1);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(puppet->access_records, 2);
+	assert_true(puppet->last_access == puppet_hash(puppet, 2));
+	assert_int_equal(kvd->stats.access_records, 2);
+	assert_int_equal(kvd->stats.access_messages, 0);
+	kvd_close(kvd);
+}
+
+static void a_full_buffer_is_sent(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	open_with(4, 1, 60000);
+	puppet->hold_access = true;
+	for (i = 0; i < WIRE_ACCESS_MAX; i++)
+		get(i % 10, KVD_OK);
+	assert_int_equal(puppet->access_messages, 1);
+	assert_int_equal(puppet->access_records, WIRE_ACCESS_MAX);
+	/* Nobody waited for the answer; requests go on beside it. */
+	assert_true(puppet->holding);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_true(puppet->holding);
+	assert_int_equal(puppet->outstanding_max, 2);
+	/* Before the next such message it is waited for. */
+	for (i = 0; i < WIRE_ACCESS_MAX; i++)
+		get(i % 10, KVD_OK);
+	assert_int_equal(puppet->access_messages, 2);
+	assert_int_equal(puppet->access_records, 2 * WIRE_ACCESS_MAX);
+	assert_int_equal(puppet->outstanding_max, 2);
+	assert_int_equal(kvd->stats.access_messages, 2);
+	puppet->hold_access = false;
+	puppet_release(puppet);
+	get(1, KVD_OK);
+	assert_int_equal(kvd->access_id, 0);
+	kvd_close(kvd);
+}
+
+/* A window of one: the answer to the ACCESS message comes before the next request. */
+static void a_window_of_one(void **state)
+{
+	(void)state;
+	open_with(1, 1, 60000);
+	puppet->hold_access = true;
+	for (unsigned int i = 0; i < 10 * WIRE_ACCESS_MAX; i++) {
+		get(i % 10, KVD_OK);
+		if (i % 7 == 0)
+			assert_int_equal(kvd_ping(kvd), KVD_OK);
+	}
+	assert_int_equal(puppet->outstanding_max, 1);
+	assert_true(puppet->access_messages >= 1 || puppet->access_records);
+	kvd_close(kvd);
+}
+
+static void a_window_of_one_and_messages(void **state)
+{
+	(void)state;
+	open_with(1, 1, 60000);
+	puppet->hold_access = true;
+	for (unsigned int i = 0; i < 3 * WIRE_ACCESS_MAX; i++)
+		get(i % 10, KVD_OK);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(puppet->access_messages, 3);
+	assert_int_equal(puppet->outstanding_max, 1);
+	kvd_close(kvd);
+}
+
+/* A delay of nothing: each sample is sent at the end of its GET. */
+static void the_delay_is_kept(void **state)
+{
+	(void)state;
+	open_with(2, 1, 0);
+	get(1, KVD_OK);
+	assert_int_equal(puppet->access_messages, 1);
+	get(2, KVD_OK);
+	assert_int_equal(puppet->access_messages, 2);
+	assert_int_equal(puppet->access_records, 2);
+	kvd_close(kvd);
+}
+
+/* More samples in a batch than fit a message: none is lost. */
+static void batches_lose_none(void **state)
+{
+	static struct kvd_get_request list[100];
+	static uint64_t keys[100];
+	static uint8_t values[100][32];
+	unsigned int i;
+
+	(void)state;
+	open_with(2, 1, 60000);
+	for (i = 0; i < WIRE_ACCESS_MAX - 1; i++)
+		get(i % 10, KVD_OK);
+	for (i = 0; i < 100; i++) {
+		keys[i] = i % 10;
+		list[i] =
+			(struct kvd_get_request){ &keys[i], 8, values[i], 32, KVD_ERR_BUSY, { 0 } };
+	}
+	assert_int_equal(kvd_get_many(kvd, list, 100), KVD_OK);
+	assert_int_equal(puppet->access_records + kvd->access.count, WIRE_ACCESS_MAX - 1 + 100);
+	assert_true(puppet->access_messages >= 1);
+	assert_true(puppet->access_records >= WIRE_ACCESS_MAX);
+	kvd_close(kvd);
+}
+
+static unsigned int told_at_close;
+
+static void note_close(struct puppet *p, const struct request *request,
+		       struct wire_response *response, uint8_t *value)
+{
+	(void)p, (void)request, (void)response, (void)value;
+}
+
+static int (*destroyed_before)(struct cm_id *id);
+
+static int count_at_disconnect(struct cm_id *id)
+{
+	told_at_close = puppet->access_records;
+	return destroyed_before(id);
+}
+
+static void closing_tells_the_rest(void **state)
+{
+	static struct device_ops ops;
+
+	(void)state;
+	open_with(2, 1, 60000);
+	puppet->answer = note_close;
+	ops = *puppet->fake.device.ops;
+	destroyed_before = ops.disconnect;
+	ops.disconnect = count_at_disconnect;
+	puppet->fake.device.ops = &ops;
+	puppet->hold_access = true;
+	for (unsigned int i = 0; i < 5; i++)
+		get(i, KVD_OK);
+	assert_int_equal(puppet->access_records, 0);
+	kvd_close(kvd);
+	assert_int_equal(told_at_close, 5);
+}
+
+/* A request that has no room for them leaves them for the next. */
+static void large_requests_take_what_fits(void **state)
+{
+	static const uint8_t value[PUPPET_BUFFER_BYTES];
+	uint64_t key = 1;
+
+	(void)state;
+	open_with(2, 1, 60000);
+	puppet->answer = note_close;
+	for (unsigned int i = 0; i < 10; i++)
+		get(i, KVD_OK);
+	assert_int_equal(kvd_put(kvd, &key, 8, value, PUPPET_BUFFER_BYTES - 48 - 8 - 20, NULL,
+				 NULL),
+			 KVD_OK);
+	assert_int_equal(puppet->access_records, 2);
+	assert_int_equal(kvd_put(kvd, &key, 8, value, PUPPET_BUFFER_BYTES - 48 - 8, NULL, NULL),
+			 KVD_OK);
+	assert_int_equal(puppet->access_records, 2);
+	/* A value that is pulled leaves room. */
+	assert_int_equal(kvd_put(kvd, &key, 8, value, PUPPET_BUFFER_BYTES, NULL, NULL), KVD_OK);
+	assert_int_equal(puppet->access_records, 10);
+	kvd_close(kvd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rate_zero_takes_none),
+		cmocka_unit_test(the_rate_is_kept),
+		cmocka_unit_test(a_period_hides_no_key),
+		cmocka_unit_test(seeds_differ),
+		cmocka_unit_test(a_message_is_due),
+		cmocka_unit_test(hits_are_told),
+		cmocka_unit_test(a_full_buffer_is_sent),
+		cmocka_unit_test(a_window_of_one),
+		cmocka_unit_test(a_window_of_one_and_messages),
+		cmocka_unit_test(the_delay_is_kept),
+		cmocka_unit_test(batches_lose_none),
+		cmocka_unit_test(closing_tells_the_rest),
+		cmocka_unit_test(large_requests_take_what_fits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the client knows of the server's clock (client/clock.h), and GETs of what expires: a hit, "not
+ * found" and the question to the server, each only where it is right.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/util/clock.h"
+#include "tests/support/puppet.h"
+
+#define S 1000000000ull
+#define MS 1000000ull
+#define US 1000ull
+
+static void nothing_is_known_at_first(void **state)
+{
+	struct server_clock clock = { 0 };
+
+	(void)state;
+	assert_true(server_clock_low(&clock, 5) == 0);
+	assert_true(server_clock_high(&clock, 5) == UINT64_MAX);
+	assert_true(server_clock_width(&clock, 5) == UINT64_MAX);
+	assert_int_equal(server_clock_judge(&clock, 1, 3, 5), EXPIRY_ASK);
+}
+
+static void an_answer_bounds_it(void **state)
+{
+	struct server_clock clock = { 0 };
+
+	(void)state;
+	server_clock_learn(&clock, 500 * S, 100 * S, 100 * S + 10 * US);
+	assert_true(server_clock_low(&clock, 100 * S + 10 * US) >= 500 * S - 1);
+	assert_true(server_clock_low(&clock, 100 * S + 10 * US) <= 500 * S);
+	assert_in_range(server_clock_high(&clock, 100 * S + 10 * US), 500 * S + 10 * US,
+			500 * S + 10 * US + 100);
+	/* A second later: a second, give or take a thousandth. */
+	assert_in_range(server_clock_low(&clock, 101 * S), 500 * S + 998 * MS, 501 * S - 999 * US);
+	assert_in_range(server_clock_high(&clock, 101 * S), 501 * S + 1000 * US,
+			501 * S + 1012 * US);
+	assert_in_range(server_clock_width(&clock, 105 * S), 10 * MS, 10 * MS + 20 * US);
+	/* A second before. */
+	assert_in_range(server_clock_low(&clock, 99 * S), 498 * S + 998 * MS, 499 * S - 1000 * US);
+	assert_in_range(server_clock_high(&clock, 99 * S), 499 * S, 499 * S + 1012 * US);
+}
+
+/* Any two clocks whose rates differ by what is allowed, any delays: the truth is always inside. */
+static void the_truth_is_inside(void **state)
+{
+	static const int64_t rates[] = { -1000, -500, 0, 500, 999 };
+	uint64_t x = 88172645463325252, local, sent, at, server;
+	struct server_clock clock;
+
+	(void)state;
+	for (unsigned int r = 0; r < 5; r++) {
+		memset(&clock, 0, sizeof(clock));
+		for (local = S; local < 100 * S;) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			sent = local;
+			at = sent + x % (2 * MS);
+			local = at + (x >> 24) % (2 * MS);
+			server = (uint64_t)((__int128)at * (1000000 + rates[r]) / 1000000) + 7 * S;
+			server_clock_learn(&clock, server, sent, local);
+			assert_true(server_clock_width(&clock, local) <= 4 * MS + 10 * US);
+			/* At any time before the next. */
+			at = local + (x >> 40) % (200 * MS);
+			server = (uint64_t)((__int128)at * (1000000 + rates[r]) / 1000000) + 7 * S;
+			assert_true(server_clock_low(&clock, at) <= server);
+			assert_true(server_clock_high(&clock, at) >= server);
+			local = at;
+		}
+	}
+}
+
+static void answers_narrow_each_other(void **state)
+{
+	struct server_clock clock = { 0 };
+	uint64_t width;
+
+	(void)state;
+	server_clock_learn(&clock, 500 * S, 100 * S, 100 * S + 5 * US);
+	width = server_clock_width(&clock, 100 * S + 1 * MS);
+	/* A slow answer right after: what was known is better, and stays. */
+	server_clock_learn(&clock, 500 * S + 500 * US, 100 * S + 5 * US, 100 * S + 1 * MS);
+	assert_true(server_clock_width(&clock, 100 * S + 1 * MS) <= width + 4);
+	/* After a minute the slow one is better. */
+	server_clock_learn(&clock, 560 * S + 500 * US, 160 * S, 160 * S + 1 * MS);
+	assert_true(server_clock_width(&clock, 160 * S + 1 * MS) <= 1 * MS + 2 * US);
+	/* What contradicts all that was known is believed: clocks stood still. */
+	server_clock_learn(&clock, 300 * S, 161 * S, 161 * S + 1 * US);
+	assert_in_range(server_clock_low(&clock, 161 * S + 1 * US), 300 * S - 1, 300 * S);
+	server_clock_learn(&clock, 900 * S, 162 * S, 162 * S + 1 * US);
+	assert_in_range(server_clock_low(&clock, 162 * S + 1 * US), 900 * S - 1, 900 * S);
+}
+
+static void extremes_do_not_wrap(void **state)
+{
+	struct server_clock clock = { 0 };
+
+	(void)state;
+	server_clock_learn(&clock, UINT64_MAX, 1, 5);
+	assert_true(server_clock_high(&clock, 10) == UINT64_MAX);
+	assert_true(server_clock_low(&clock, 10) > UINT64_MAX / 2);
+	server_clock_learn(&clock, 0, 5, 6);
+	assert_true(server_clock_low(&clock, 1) == 0);
+	assert_int_equal(server_clock_judge(&clock, UINT32_MAX, 0, 7), EXPIRY_LIVES);
+}
+
+/* Low is 499.9..., high 500.01 s at 100 s. */
+static void verdicts(void **state)
+{
+	const struct server_clock clock = {
+		.low_ns = 500 * S,
+		.high_ns = 500 * S + 10 * MS,
+		.at_ns = 100 * S,
+		.known = true,
+	};
+
+	(void)state;
+	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S), EXPIRY_LIVES);
+	assert_int_equal(server_clock_judge(&clock, 501, 99 * S, 100 * S + 985 * MS), EXPIRY_LIVES);
+	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S + 995 * MS), EXPIRY_ASK);
+	assert_int_equal(server_clock_judge(&clock, 501, 0, 101 * S + 2 * MS), EXPIRY_AGAIN);
+	/* The READ may have been before it expired. */
+	assert_int_equal(server_clock_judge(&clock, 501, 101 * S, 101 * S + 2 * MS), EXPIRY_AGAIN);
+	assert_int_equal(server_clock_judge(&clock, 501, 101 * S + 2 * MS, 101 * S + 3 * MS),
+			 EXPIRY_PAST);
+}
+
+static struct puppet *puppet;
+static struct kvd *kvd;
+static uint8_t found[256];
+static uint64_t key = 7;
+static unsigned int seen;
+
+static int setup(void **state)
+{
+	(void)state;
+	puppet = puppet_open(2, 1, 0, 0, NULL);
+	kvd = &puppet->kvd;
+	seen = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvd_close(kvd);
+	return 0;
+}
+
+static void assert_get(enum kvd_status status)
+{
+	struct kvd_item item = { 0 };
+
+	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), &item), status);
+	if (!status)
+		assert_int_equal(item.expires_s, puppet_item(puppet, key)->expires);
+}
+
+/* As if the server's clock were @from to @to nanoseconds from the item's expiry time. */
+static void know(int64_t from, int64_t to)
+{
+	uint64_t expires = puppet_item(puppet, key)->expires * S;
+
+	kvd->clock = (struct server_clock){
+		.low_ns = expires + (uint64_t)from,
+		.high_ns = expires + (uint64_t)to,
+		.at_ns = clock_ns(),
+		.known = true,
+	};
+}
+
+static void what_never_expires_needs_no_clock(void **state)
+{
+	(void)state;
+	puppet_put(puppet, key, 20, 0);
+	assert_get(KVD_OK);
+	assert_int_equal(puppet->requests, 0);
+	assert_false(kvd->clock.known);
+}
+
+static void the_clock_is_asked_for_once(void **state)
+{
+	(void)state;
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 1000);
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+	assert_int_equal(puppet->pings, 1);
+	assert_int_equal(kvd->stats.reads, 3);
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+	assert_int_equal(kvd->stats.reads, 4);
+	assert_true(kvd->clock.known);
+	/* Six seconds without an answer: 12 ms are too wide. */
+	kvd->clock.at_ns -= 6 * S;
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 2);
+	/* Any request tells. */
+	kvd->clock.at_ns -= 6 * S;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 2);
+	assert_int_equal(kvd->stats.fallbacks, 0);
+}
+
+static void before_its_time_it_is_a_hit(void **state)
+{
+	(void)state;
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	know(-(int64_t)(2 * S), -(int64_t)(2 * S) + 1000);
+	assert_get(KVD_OK);
+	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(kvd->stats.expired, 0);
+}
+
+/* Found at once, and read again: the first READ may have been before its time. */
+static void after_its_time_it_is_a_miss(void **state)
+{
+	(void)state;
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	know(1000, 2000);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.expired, 1);
+	assert_int_equal(kvd->stats.misses, 1);
+	assert_int_equal(kvd->stats.reads, 3);
+	assert_int_equal(puppet->requests, 0);
+	/* Cached by now. */
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.reads, 5);
+}
+
+static void in_between_the_server_decides(void **state)
+{
+	(void)state;
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	know(-(int64_t)(4 * MS), 4 * MS);
+	assert_get(KVD_OK);
+	assert_int_equal(puppet->gets, 1);
+	assert_int_equal(kvd->stats.fallbacks, 1);
+	puppet->clock_ns += 5 * S;
+	know(-(int64_t)(4 * MS), 4 * MS);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(puppet->gets, 2);
+	assert_int_equal(kvd->stats.clock_asks, 0);
+}
+
+/* Replaced, while it still lived, right after it was read: the key was never absent. */
+static void replace_after_item(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	(void)to;
+	if (bytes == BUCKET_BYTES || seen++)
+		return;
+	p->after_read = NULL;
+	puppet_put(p, key, 30, 0);
+	(void)offset;
+}
+
+static void a_miss_is_not_made_of_an_old_read(void **state)
+{
+	struct kvd_item item;
+
+	(void)state;
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	know(1000, 2000);
+	puppet->after_read = replace_after_item;
+	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), &item), KVD_OK);
+	assert_int_equal(item.value_len, 30);
+	assert_int_equal(item.expires_s, 0);
+}
+
+/* Each time it is read it has just expired: bounded. */
+static void ever_expiring(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct item *item = (struct item *)(void *)to;
+	uint64_t now;
+
+	if (bytes == BUCKET_BYTES)
+		return;
+	seen++;
+	puppet_item(p, key)->expires += 3;
+	puppet_seal(p, key);
+	*item = *puppet_item(p, key);
+	now = item->expires * S;
+	kvd->clock = (struct server_clock){ now, now + 1000, clock_ns(), true };
+	(void)offset;
+}
+
+static void reading_again_ends(void **state)
+{
+	(void)state;
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	puppet->after_read = ever_expiring;
+	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
+	assert_int_equal(puppet->gets, 1);
+	assert_int_equal(seen, kvd->options.get_tries);
+}
+
+/* A network so slow that the answer leaves the clock as uncertain as before: asked for once. */
+static void an_answer_that_is_too_slow(void **state)
+{
+	(void)state;
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 100);
+	know(-(int64_t)(100 * S), -(int64_t)(50 * S));
+	puppet->clock_ns = 0;
+	kvd->clock.at_ns = clock_ns();
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+}
+
+static void many_ask_once(void **state)
+{
+	static struct kvd_get_request list[GETS_MAX];
+	static uint64_t keys[GETS_MAX];
+	static uint8_t values[GETS_MAX][32];
+
+	(void)state;
+	for (unsigned int i = 0; i < GETS_MAX; i++) {
+		keys[i] = i;
+		puppet_put(puppet, i, 20, PUPPET_CLOCK_S + (i % 2 ? 100 : 0));
+		list[i] =
+			(struct kvd_get_request){ &keys[i], 8, values[i], 32, KVD_ERR_BUSY, { 0 } };
+	}
+	assert_int_equal(kvd_get_many(kvd, list, GETS_MAX), KVD_OK);
+	for (unsigned int i = 0; i < GETS_MAX; i++)
+		assert_int_equal(list[i].status, i % 2 ? KVD_OK : KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+	assert_int_equal(kvd->stats.expired, GETS_MAX / 2);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_known_at_first),
+		cmocka_unit_test(an_answer_bounds_it),
+		cmocka_unit_test(the_truth_is_inside),
+		cmocka_unit_test(answers_narrow_each_other),
+		cmocka_unit_test(extremes_do_not_wrap),
+		cmocka_unit_test(verdicts),
+		CASE(what_never_expires_needs_no_clock),
+		CASE(the_clock_is_asked_for_once),
+		CASE(before_its_time_it_is_a_hit),
+		CASE(after_its_time_it_is_a_miss),
+		CASE(in_between_the_server_decides),
+		CASE(a_miss_is_not_made_of_an_old_read),
+		CASE(reading_again_ends),
+		CASE(an_answer_that_is_too_slow),
+		CASE(many_ask_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client's GET while the index grows (client/look_up.c, G2 and G4): from geometries as old as can
+ * be, through splits that the superblock does not know of yet, and while slots are being moved.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/sum.h"
+#include "tests/support/puppet.h"
+
+#define KEYS 200
+
+static struct puppet *puppet;
+static struct kvd *kvd;
+static uint8_t found[4096];
+static unsigned int seen;
+
+static int setup(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	puppet = puppet_open(2, 1, 0, 0, NULL);
+	kvd = &puppet->kvd;
+	for (key = 0; key < KEYS; key++)
+		puppet_put(puppet, key, 20, 0);
+	seen = 0;
+	return 0;
+}
+
+static int setup_no_cache(void **state)
+{
+	struct kvd_options options;
+
+	(void)state;
+	kvd_options_init(&options);
+	options.cache_bytes = 0;
+	puppet = puppet_open(2, 1, 0, 0, &options);
+	kvd = &puppet->kvd;
+	seen = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvd_close(kvd);
+	return 0;
+}
+
+static void assert_found(uint64_t key)
+{
+	struct kvd_item item;
+
+	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), &item), KVD_OK);
+	assert_int_equal(item.value_len, 20);
+	for (unsigned int i = 0; i < 20; i++)
+		assert_int_equal(found[i], (uint8_t)key);
+}
+
+static void assert_missing(uint64_t key)
+{
+	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), KVD_NOT_FOUND);
+}
+
+/* So that a refresh is due. */
+static void age_geometry(void)
+{
+	kvd->geometry_ns = 0;
+}
+
+static void forget(void)
+{
+	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+}
+
+/* At every size of the index, with a geometry of every older size. */
+static void all_keys_at_every_size(void **state)
+{
+	unsigned int splits;
+	uint64_t key;
+
+	(void)state;
+	for (splits = 0; splits < 70; splits++) {
+		forget();
+		for (key = 0; key < KEYS; key++)
+			assert_found(key);
+		for (key = KEYS; key < KEYS + 50; key++)
+			assert_missing(key);
+		puppet_split(puppet, 1);
+		/* Known at once, by and by, or not. */
+		if (splits % 3 == 0)
+			puppet_publish(puppet);
+		if (splits % 5 == 0)
+			age_geometry();
+	}
+	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(kvd->stats.retries, 0);
+	assert_true(kvd->stats.geometry_reads > 5);
+}
+
+/* 4 buckets are known and there are 77; the level of what is read leads on, without any refresh. */
+static void without_a_refresh(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	puppet_split(puppet, 73);
+	kvd->geometry_ns = ~0ull >> 1; /* not for 292 years */
+	for (key = 0; key < KEYS; key++)
+		assert_found(key);
+	assert_missing(KEYS);
+	/* Refreshes that bring nothing new are not made for each key. */
+	assert_true(kvd->stats.geometry_reads <= KEYS);
+	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(geometry_buckets(&kvd->geometry), 4);
+}
+
+static void a_refresh_ends_the_detours(void **state)
+{
+	uint64_t key, reads;
+
+	(void)state;
+	puppet_split(puppet, 28);
+	puppet_publish(puppet);
+	for (key = 0; kvd->stats.geometry_reads == 0 && key < KEYS; key++)
+		assert_found(key);
+	assert_int_equal(kvd->stats.geometry_reads, 1);
+	assert_int_equal(geometry_buckets(&kvd->geometry), 32);
+	reads = kvd->stats.bucket_reads;
+	forget();
+	for (key = 0; key < KEYS; key++)
+		assert_found(key);
+	assert_int_equal(kvd->stats.geometry_reads, 1);
+	/* No detour: not more buckets than keys and what their chains have. */
+	assert_true(kvd->stats.bucket_reads - reads < KEYS + KEYS / 4);
+}
+
+/* A segment that the welcome did not name: the superblock does. */
+static void segments_that_come_later(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	memset(&kvd->geometry.segments[1], 0, sizeof(kvd->geometry.segments[1]) * 8);
+	puppet_split(puppet, 30);
+	puppet_publish(puppet);
+	for (key = 0; key < KEYS; key++)
+		assert_found(key);
+	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(kvd->stats.geometry_reads, 1);
+}
+
+/* Neither knows where: the server is asked. */
+static void segments_that_nobody_names(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	puppet_split(puppet, 30);
+	for (unsigned int k = 1; k < 8; k++)
+		kvd->geometry.segments[k] = k % 2 ? 0 : PUPPET_REGION_BYTES;
+	((struct superblock *)(void *)puppet->region)->geometry = kvd->geometry;
+	for (key = 0; key < KEYS; key++)
+		assert_found(key);
+	assert_true(puppet->gets > 0 && kvd->stats.fallbacks == puppet->gets);
+	assert_missing(KEYS + 1);
+}
+
+static void tear_geometry(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	(void)p;
+	if (offset == offsetof(struct superblock, geometry) && bytes == sizeof(struct geometry)) {
+		seen++;
+		to[40] ^= 1;
+	}
+}
+
+static void a_torn_geometry_is_not_taken(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	puppet_split(puppet, 30);
+	puppet_publish(puppet);
+	puppet->after_read = tear_geometry;
+	for (key = 0; key < KEYS && !seen; key++)
+		assert_found(key);
+	assert_int_equal(seen, 4);
+	assert_int_equal(geometry_buckets(&kvd->geometry), 4);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* The geometry of another region, or of a smaller index, has a right sum and is not taken. */
+static void another_geometry_is_not_taken(void **state)
+{
+	struct geometry other;
+	uint64_t key = 1;
+
+	(void)state;
+	puppet_split(puppet, 30);
+	other = kvd->geometry;
+	other.hash_seed++;
+	other.sum = geometry_sum(&other);
+	((struct superblock *)(void *)puppet->region)->geometry = other;
+	assert_int_equal(geometry_refresh(kvd), KVD_OK);
+	assert_true(kvd->geometry.hash_seed != other.hash_seed);
+	puppet_publish(puppet);
+	age_geometry();
+	assert_int_equal(geometry_refresh(kvd), KVD_OK);
+	assert_int_equal(geometry_buckets(&kvd->geometry), 34);
+	other.hash_seed--;
+	other.sum = geometry_sum(&other);
+	((struct superblock *)(void *)puppet->region)->geometry = other;
+	age_geometry();
+	assert_int_equal(geometry_refresh(kvd), KVD_OK);
+	assert_int_equal(geometry_buckets(&kvd->geometry), 34);
+	assert_found(key);
+}
+
+static bool is_bucket(const struct puppet *p, uint64_t offset, uint32_t bytes)
+{
+	(void)p;
+	return bytes == BUCKET_BYTES &&
+	       (offset < PUPPET_REGION_BYTES / 4 || offset >= PUPPET_REGION_BYTES * 3 / 4);
+}
+
+static bool is_overflow(uint64_t offset, uint32_t bytes)
+{
+	return bytes == BUCKET_BYTES && offset >= PUPPET_REGION_BYTES * 3 / 4;
+}
+
+static void odd_for_a_while(struct puppet *p, uint64_t offset, uint32_t bytes)
+{
+	if (!is_bucket(p, offset, bytes))
+		return;
+	p->epoch = ++seen < 4 ? 7 : 8;
+	puppet_lay_out(p);
+}
+
+static void an_odd_epoch_is_read_again(void **state)
+{
+	(void)state;
+	puppet->before_read = odd_for_a_while;
+	assert_missing(KEYS + 1);
+	assert_int_equal(kvd->stats.retries, 3);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* Between the home bucket and the next the slots moved: what was not in the first may be there. */
+static void epoch_at_overflow(struct puppet *p, uint64_t offset, uint32_t bytes)
+{
+	if (is_overflow(offset, bytes) && !seen++) {
+		p->epoch = (uint16_t)(p->epoch + 2);
+		puppet_lay_out(p);
+	}
+}
+
+static void an_epoch_that_changed_in_the_chain(void **state)
+{
+	(void)state;
+	puppet->before_read = epoch_at_overflow;
+	assert_missing(KEYS + 1);
+	assert_true(seen > 1);
+	assert_int_equal(kvd->stats.retries, 1);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* Split between the two READs: the overflow bucket that follows is another chain's. */
+static void split_at_overflow(struct puppet *p, uint64_t offset, uint32_t bytes)
+{
+	if (is_overflow(offset, bytes) && !seen++)
+		puppet_split(p, 4);
+}
+
+static void a_split_in_the_middle_of_a_chain(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	puppet->before_read = split_at_overflow;
+	for (key = 0; key < KEYS; key++) {
+		seen = puppet->geometry.level > 5;
+		forget();
+		assert_found(key);
+	}
+	assert_true(kvd->stats.retries > 0);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* The same bucket, given to another chain of the same level and epoch: its home is in its sum. */
+static void swap_home(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct bucket *bucket = (struct bucket *)(void *)to;
+
+	(void)p;
+	if (!is_overflow(offset, bytes) || seen++)
+		return;
+	memset(bucket->slots, 0, sizeof(bucket->slots));
+	bucket->overflow = 0;
+	bucket->sum = bucket_sum(bucket, kvd->geometry.incarnation, offset,
+				 4096 + BUCKET_BYTES * 9);
+}
+
+static void a_bucket_of_another_chain(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	puppet->after_read = swap_home;
+	for (key = 0; key < KEYS; key++) {
+		seen = 0;
+		forget();
+		assert_found(key);
+	}
+	assert_true(kvd->stats.retries > 0);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* A level lower than the geometry says, or one that no index can have, is no bucket's. */
+static void wrong_level(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	static const uint8_t levels[] = { 1, 0, 34, 63, 64, 255 };
+	struct bucket *bucket = (struct bucket *)(void *)to;
+
+	if (!is_bucket(p, offset, bytes) || is_overflow(offset, bytes) || seen >= sizeof(levels))
+		return;
+	bucket->level = levels[seen++];
+	memset(bucket->slots, 0, sizeof(bucket->slots));
+	bucket->overflow = 0;
+	bucket->sum = bucket_sum(bucket, kvd->geometry.incarnation, offset, offset);
+}
+
+static void levels_that_can_not_be(void **state)
+{
+	(void)state;
+	puppet->after_read = wrong_level;
+	assert_found(3);
+	assert_int_equal(kvd->stats.retries, 6);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* Buckets that lie about their level, with good sums: whatever comes of it, it comes to an end. */
+static void ever_deeper(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct bucket *bucket = (struct bucket *)(void *)to;
+
+	if (!is_bucket(p, offset, bytes) || is_overflow(offset, bytes))
+		return;
+	bucket->level = (uint8_t)(3 + seen++ % 30);
+	bucket->sum = bucket_sum(bucket, kvd->geometry.incarnation, offset, offset);
+}
+
+static void chases_end(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	puppet->after_read = ever_deeper;
+	for (key = 0; key < 20; key++)
+		kvd_get(kvd, &key, 8, found, sizeof(found), NULL);
+	assert_true(seen > 4 && seen < 20 * 200);
+}
+
+/* A chain that took longer to read than its epochs take to come round proves nothing. */
+static void slow_chain(struct puppet *p, uint64_t offset, uint32_t bytes)
+{
+	struct timespec pause = { 1, 50000000 };
+
+	(void)p;
+	if (is_overflow(offset, bytes) && !seen++)
+		nanosleep(&pause, NULL);
+}
+
+static void a_chain_that_took_too_long(void **state)
+{
+	(void)state;
+	puppet->before_read = slow_chain;
+	assert_missing(KEYS + 1);
+	assert_int_equal(kvd->stats.retries, 1);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* Many at once, half of them moved: the geometry is read once for all. */
+static void many_at_once(void **state)
+{
+	static struct kvd_get_request list[KEYS + 20];
+	static uint64_t keys[KEYS + 20];
+	static uint8_t values[KEYS + 20][32];
+
+	(void)state;
+	puppet_split(puppet, 60);
+	puppet_publish(puppet);
+	for (uint64_t i = 0; i < KEYS + 20; i++) {
+		keys[i] = i;
+		list[i] =
+			(struct kvd_get_request){ &keys[i], 8, values[i], 32, KVD_ERR_BUSY, { 0 } };
+	}
+	assert_int_equal(kvd_get_many(kvd, list, KEYS + 20), KVD_OK);
+	for (unsigned int i = 0; i < KEYS + 20; i++) {
+		assert_int_equal(list[i].status, i < KEYS ? KVD_OK : KVD_NOT_FOUND);
+		if (i < KEYS)
+			assert_int_equal(values[i][19], (uint8_t)i);
+	}
+	assert_int_equal(kvd->stats.geometry_reads, 1);
+	assert_int_equal(puppet->requests, 0);
+}
+
+static void without_a_cache(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < 50; key++)
+		puppet_put(puppet, key, 20, 0);
+	puppet_split(puppet, 9);
+	for (key = 0; key < 50; key++)
+		assert_found(key);
+	assert_missing(77);
+	assert_int_equal(kvd->stats.cache_hits, 0);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(all_keys_at_every_size),
+		CASE(without_a_refresh),
+		CASE(a_refresh_ends_the_detours),
+		CASE(segments_that_come_later),
+		CASE(segments_that_nobody_names),
+		CASE(a_torn_geometry_is_not_taken),
+		CASE(another_geometry_is_not_taken),
+		CASE(an_odd_epoch_is_read_again),
+		CASE(an_epoch_that_changed_in_the_chain),
+		CASE(a_split_in_the_middle_of_a_chain),
+		CASE(a_bucket_of_another_chain),
+		CASE(levels_that_can_not_be),
+		CASE(chases_end),
+		CASE(a_chain_that_took_too_long),
+		CASE(many_at_once),
+		cmocka_unit_test_setup_teardown(without_a_cache, setup_no_cache, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the client's calls put into their messages and make of the answers: modes and conditions,
+ * arithmetic, expiry times, scans, flushes; and which arguments they refuse.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/puppet.h"
+
+static struct puppet *puppet;
+static struct kvd *kvd;
+static struct request asked;	    /* by the last request */
+static struct wire_response answer; /* to the next one: status, version, number, expires, ... */
+static uint8_t body[1500];
+static unsigned int busy; /* so often FLUSH is not done yet */
+
+static void note(struct puppet *p, const struct request *request, struct wire_response *response,
+		 uint8_t *value)
+{
+	(void)p;
+	asked = *request;
+	response->status = answer.status;
+	response->version = answer.version;
+	response->number = answer.number;
+	response->slot = answer.slot;
+	response->item_flags = answer.item_flags;
+	response->value_len = answer.value_len;
+	memcpy(value, body, answer.value_len);
+	if (request->op == WIRE_FLUSH && request->number && busy) {
+		busy--;
+		response->status = WIRE_BUSY;
+	}
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	puppet = puppet_open(2, 1, 0, 0, NULL);
+	kvd = &puppet->kvd;
+	puppet->answer = note;
+	memset(&asked, 0, sizeof(asked));
+	memset(&answer, 0, sizeof(answer));
+	busy = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvd_close(kvd);
+	return 0;
+}
+
+static void modes_of_put(void **state)
+{
+	struct kvd_put_args args = { .flags = 5, .ttl_s = 60 };
+	uint64_t version = 0;
+
+	(void)state;
+	answer.version = 77;
+	for (int mode = KVD_PUT_SET; mode <= KVD_PUT_PREPEND; mode++) {
+		args.mode = (enum kvd_put_mode)mode;
+		args.if_version = mode == KVD_PUT_IF_VERSION ? 9 : 0;
+		if (mode >= KVD_PUT_APPEND)
+			args.flags = args.ttl_s = 0;
+		assert_int_equal(kvd_put(kvd, "key", 3, "value", 5, &args, &version), KVD_OK);
+		assert_int_equal(asked.op, WIRE_PUT);
+		assert_int_equal(asked.mode, mode);
+		assert_int_equal(asked.number, args.if_version);
+		assert_int_equal(asked.ttl, args.ttl_s);
+		assert_int_equal(asked.item_flags, args.flags);
+		assert_int_equal(version, 77);
+	}
+	answer.status = WIRE_EXISTS;
+	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, NULL, &version), KVD_ERR_EXISTS);
+	assert_true(strlen(kvd_error(kvd)) > 5);
+	answer.status = WIRE_NOT_FOUND;
+	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, NULL, &version), KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.puts, 8);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
+/* A value too long for a message is pulled in every mode. */
+static void modes_and_pulls(void **state)
+{
+	static const uint8_t value[5000];
+	struct kvd_put_args args = { .mode = KVD_PUT_APPEND };
+
+	(void)state;
+	assert_int_equal(kvd_put(kvd, "key", 3, value, sizeof(value), &args, NULL), KVD_OK);
+	assert_int_equal(asked.mode, WIRE_APPEND);
+	assert_int_equal(asked.flags, WIRE_F_PULL);
+	assert_int_equal(asked.value_len, 5000);
+}
+
+static void arguments_of_put(void **state)
+{
+	struct kvd_put_args args = { .mode = (enum kvd_put_mode)6 };
+
+	(void)state;
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .mode = KVD_PUT_APPEND, .flags = 1 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .mode = KVD_PUT_PREPEND, .ttl_s = 1 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .if_version = 1 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .ttl_s = KVD_TTL_MAX + 1 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	assert_int_equal(puppet->requests, 0);
+	args.ttl_s = KVD_TTL_MAX;
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_OK);
+}
+
+static void deletes(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_OK);
+	assert_int_equal(asked.flags, 0);
+	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_OK);
+	assert_int_equal(asked.op, WIRE_DELETE);
+	assert_int_equal(asked.flags, WIRE_F_IF_VERSION);
+	assert_int_equal(asked.number, 42);
+	answer.status = WIRE_EXISTS;
+	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_ERR_EXISTS);
+	assert_int_equal(kvd_delete_if(kvd, "key", 0, 42), KVD_ERR_INVALID);
+	assert_int_equal(kvd->stats.deletes, 3);
+}
+
+static void arithmetic(void **state)
+{
+	struct kvd_arith_args args = { .create = 1, .flags = 3, .ttl_s = 9, .initial = ~0ull };
+	uint64_t number = 0, version = 0;
+
+	(void)state;
+	answer.number = 1234;
+	answer.version = 5;
+	assert_int_equal(kvd_incr(kvd, "key", 3, 7, NULL, &number, &version), KVD_OK);
+	assert_int_equal(asked.op, WIRE_ARITH);
+	assert_int_equal(asked.mode, WIRE_INCR);
+	assert_int_equal(asked.number, 7);
+	assert_int_equal(asked.flags, 0);
+	assert_true(number == 1234 && version == 5);
+	assert_int_equal(kvd_decr(kvd, "key", 3, ~0ull, &args, NULL, NULL), KVD_OK);
+	assert_int_equal(asked.mode, WIRE_DECR);
+	assert_true(asked.number == ~0ull && asked.pull_addr == ~0ull);
+	assert_int_equal(asked.flags, WIRE_F_CREATE);
+	assert_int_equal(asked.ttl, 9);
+	assert_int_equal(asked.item_flags, 3);
+	answer.status = WIRE_NOT_A_NUMBER;
+	assert_int_equal(kvd_incr(kvd, "key", 3, 7, NULL, NULL, NULL), KVD_ERR_NOT_A_NUMBER);
+	args.create = 0;
+	assert_int_equal(kvd_incr(kvd, "key", 3, 7, &args, NULL, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_arith_args){ .create = 1, .ttl_s = ~0u };
+	assert_int_equal(kvd_incr(kvd, "key", 3, 7, &args, NULL, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_incr(kvd, NULL, 3, 7, NULL, NULL, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd->stats.puts, 3);
+}
+
+static void touches(void **state)
+{
+	struct kvd_item item = { 0 };
+	uint64_t version = 0, key = 4;
+	char value[32];
+
+	(void)state;
+	answer.version = 8;
+	assert_int_equal(kvd_touch(kvd, "key", 3, 100, &version), KVD_OK);
+	assert_int_equal(asked.op, WIRE_TOUCH);
+	assert_int_equal(asked.ttl, 100);
+	assert_int_equal(version, 8);
+	assert_int_equal(kvd_touch(kvd, "key", 3, KVD_TTL_MAX + 1, NULL), KVD_ERR_INVALID);
+	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 9);
+	assert_int_equal(kvd_get_and_touch(kvd, &key, 8, 5, value, sizeof(value), &item), KVD_OK);
+	assert_int_equal(item.expires_s, PUPPET_CLOCK_S + 9);
+	assert_int_equal(item.value_len, 20);
+	assert_int_equal(kvd_get_by_request(kvd, &key, 8, value, 19, &item), KVD_ERR_BUFFER);
+	assert_int_equal(kvd_get_by_request(kvd, "12345678", 8, value, 19, &item), KVD_NOT_FOUND);
+	assert_int_equal(kvd_get_by_request(kvd, "", 0, value, 19, &item), KVD_ERR_INVALID);
+	assert_int_equal(kvd_get_and_touch(kvd, &key, 8, ~0u, value, 19, &item), KVD_ERR_INVALID);
+	assert_int_equal(kvd->stats.gets, 3);
+	assert_int_equal(kvd->stats.hits, 2);
+	assert_int_equal(kvd->stats.misses, 1);
+	assert_int_equal(kvd->stats.reads, 0);
+}
+
+/* Appends an entry to the answer. */
+static void entry_add(const char *key, uint32_t value_len, bool sent)
+{
+	struct wire_entry entry = {
+		.version = 1 + answer.item_flags,
+		.value_len = value_len,
+		.value_sent = sent ? value_len : 0,
+		.item_flags = 6,
+		.expires = 7,
+		.key_len = (uint16_t)strlen(key),
+	};
+
+	memcpy(body + answer.value_len, &entry, sizeof(entry));
+	answer.value_len += (uint32_t)sizeof(entry);
+	memcpy(body + answer.value_len, key, entry.key_len);
+	answer.value_len += entry.key_len;
+	memset(body + answer.value_len, 'v', entry.value_sent);
+	answer.value_len += entry.value_sent;
+	answer.item_flags++;
+}
+
+static char names[256];
+static unsigned int with_value;
+static int stop_at;
+
+static int collect(void *arg, const struct kvd_entry *entry)
+{
+	strncat(names, entry->key, entry->key_len);
+	strcat(names, " ");
+	with_value += entry->value != NULL;
+	if (entry->value && entry->item.value_len)
+		assert_int_equal(((const char *)entry->value)[entry->item.value_len - 1], 'v');
+	assert_int_equal(entry->item.flags, 6);
+	assert_int_equal(entry->item.expires_s, 7);
+	assert_ptr_equal(arg, &stop_at);
+	return stop_at && --stop_at == 0;
+}
+
+static void scans(void **state)
+{
+	struct kvd_scan_args args = { .prefix = "a", .prefix_len = 1, .count = 9, .values = 1 };
+	uint64_t cursor = 0;
+
+	(void)state;
+	names[0] = '\0';
+	with_value = 0;
+	stop_at = 0;
+	entry_add("abc", 10, true);
+	entry_add("abd", 100000, false);
+	entry_add("a", 0, true);
+	answer.number = 555;
+	assert_int_equal(kvd_scan(kvd, &cursor, &args, collect, &stop_at), KVD_OK);
+	assert_int_equal(asked.op, WIRE_SCAN);
+	assert_int_equal(asked.key_len, 1);
+	assert_int_equal(asked.item_flags, 9);
+	assert_int_equal(asked.flags, WIRE_F_VALUES);
+	assert_true(asked.number == 0);
+	assert_string_equal(names, "abc abd a ");
+	assert_int_equal(with_value, 2);
+	assert_true(cursor == 555);
+	/* Without values: none, not even an empty one. */
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
+	assert_int_equal(with_value, 2);
+	assert_true(asked.number == 555);
+	assert_int_equal(asked.flags, 0);
+	/* Stopped: where it was. */
+	names[0] = '\0';
+	stop_at = 2;
+	answer.number = 0;
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
+	assert_string_equal(names, "abc abd ");
+	assert_true(cursor == 555);
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
+	assert_true(cursor == 0);
+	/* Nothing, and not the end. */
+	answer.value_len = answer.item_flags = 0;
+	answer.number = 3;
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
+	assert_true(cursor == 3);
+	assert_true(kvd_latency_ns(kvd, KVD_OP_SCAN, 0.5) > 0);
+}
+
+static void arguments_of_scan(void **state)
+{
+	struct kvd_scan_args args = { .prefix_len = 1 };
+	uint64_t cursor = 0;
+
+	(void)state;
+	assert_int_equal(kvd_scan(kvd, NULL, NULL, collect, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, NULL, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_scan(kvd, &cursor, &args, collect, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_scan_args){ .prefix = body, .prefix_len = KVD_KEY_MAX + 1 };
+	assert_int_equal(kvd_scan(kvd, &cursor, &args, collect, NULL), KVD_ERR_INVALID);
+	assert_int_equal(puppet->requests, 0);
+}
+
+/* Nothing of a message that is wrong anywhere is delivered. */
+static void a_scan_of_nonsense(void **state)
+{
+	uint64_t cursor = 0;
+
+	(void)state;
+	names[0] = '\0';
+	entry_add("abc", 10, true);
+	entry_add("abd", 10, true);
+	answer.value_len--;
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_ERR_PROTOCOL);
+	assert_string_equal(names, "");
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+}
+
+static void a_scan_that_can_not_count(void **state)
+{
+	uint64_t cursor = 0;
+
+	(void)state;
+	names[0] = '\0';
+	entry_add("abc", 10, true);
+	answer.item_flags = 2;
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_ERR_PROTOCOL);
+	assert_string_equal(names, "");
+}
+
+static void flushes(void **state)
+{
+	uint64_t ticket = 0;
+
+	(void)state;
+	answer.version = 31;
+	assert_int_equal(kvd_flush_start(kvd, 5, &ticket), KVD_OK);
+	assert_int_equal(asked.op, WIRE_FLUSH);
+	assert_int_equal(asked.ttl, 5);
+	assert_true(asked.number == 0 && ticket == 31);
+	assert_int_equal(kvd_flush_start(kvd, 0, NULL), KVD_OK);
+	busy = 1;
+	assert_int_equal(kvd_flush_done(kvd, ticket), KVD_ERR_BUSY);
+	assert_int_equal(kvd_flush_done(kvd, ticket), KVD_OK);
+	assert_int_equal(asked.ttl, 0);
+	assert_true(asked.number == 31);
+	assert_int_equal(kvd_flush_done(kvd, 0), KVD_ERR_INVALID);
+	assert_int_equal(kvd_flush_start(kvd, KVD_TTL_MAX + 1, NULL), KVD_ERR_INVALID);
+	busy = 3;
+	assert_int_equal(kvd_flush_all(kvd), KVD_OK);
+	assert_int_equal(busy, 0);
+	/* Not in time: the connection is as good as before. */
+	busy = ~0u;
+	kvd->options.timeout_ms = 5;
+	assert_int_equal(kvd_flush_all(kvd), KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	answer.version = 0;
+	assert_int_equal(kvd_flush_start(kvd, 0, &ticket), KVD_ERR_PROTOCOL);
+}
+
+static void statuses(void **state)
+{
+	(void)state;
+	assert_string_equal(kvd_status_text(KVD_ERR_EXISTS),
+			    "the key exists or has another version");
+	assert_int_equal(KVD_ERR_EXISTS, 14);
+	assert_int_equal(KVD_ERR_NOT_A_NUMBER, 15);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(modes_of_put),
+		CASE(modes_and_pulls),
+		CASE(arguments_of_put),
+		CASE(deletes),
+		CASE(arithmetic),
+		CASE(touches),
+		CASE(scans),
+		CASE(arguments_of_scan),
+		CASE(a_scan_of_nonsense),
+		CASE(a_scan_that_can_not_count),
+		CASE(flushes),
+		CASE(statuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

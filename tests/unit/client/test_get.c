@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client's GET: what it costs, warm and cold, and that neither torn buckets and items, nor
+ * recycled memory, nor colliding tags, nor chains that grow lead it to a wrong answer.
+ */
+#include "common/util/clock.h"
+#include "tests/support/get.h"
+
+static void cold_is_two_reads_and_warm_one(void **state)
+{
+	(void)state;
+	other_put("key", value, 100);
+	assert_get("key", value, 100);
+	assert_int_equal(kvd->stats.cache_hits, 0);
+	assert_int_equal(kvd->stats.bucket_reads, 1);
+	assert_cost(2, 0, 0);
+	assert_get("key", value, 100);
+	assert_int_equal(kvd->stats.cache_hits, 1);
+	assert_int_equal(kvd->stats.requests, 0);
+	assert_cost(1, 0, 0);
+	/* In place: the cached slot is still good. */
+	other_put("key", value + 1, 99);
+	assert_get("key", value + 1, 99);
+	assert_int_equal(kvd->stats.hits, 1);
+	assert_cost(1, 0, 0);
+}
+
+static void without_a_cache_all_are_cold(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 100,
+				 &(struct kvd_put_args){ .flags = 100 ^ 0xf1a95 }, NULL),
+			 KVD_OK);
+	assert_get("key", value, 100);
+	assert_get("key", value, 100);
+	assert_cost(4, 0, 0);
+}
+
+static void a_put_teaches_the_place(void **state)
+{
+	struct kvd_put_args args = { .flags = 100 ^ 0xf1a95 };
+	uint64_t version = 0;
+	struct kvd_item item;
+
+	(void)state;
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 100, &args, &version), KVD_OK);
+	assert_get("key", value, 100);
+	assert_cost(1, 0, 0);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
+	assert_true(item.version == version && version);
+	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_OK);
+	assert_not_found("key");
+	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_NOT_FOUND);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
+static void a_miss_is_one_read(void **state)
+{
+	(void)state;
+	assert_not_found("key");
+	assert_int_equal(kvd->stats.misses, 1);
+	assert_cost(1, 0, 0);
+	/* A cached bucket never proves a miss. */
+	assert_not_found("key");
+	assert_cost(1, 0, 0);
+	other_put("key", value, 5);
+	assert_get("key", value, 5);
+	assert_cost(2, 0, 0);
+	other_delete("key");
+	assert_not_found("key");
+	assert_int_equal(kvd->stats.cache_stale, 1);
+	assert_cost(2, 0, 0);
+}
+
+static void keys_and_values_of_all_lengths(void **state)
+{
+	uint8_t key[KEY_MAX] = { 0 };
+	struct kvd_put_args args = { 0 };
+	uint32_t len;
+
+	(void)state;
+	for (len = 1; len <= KEY_MAX; len += len < 20 ? 1 : 251) {
+		args.flags = (2 * len) ^ 0xf1a95;
+		assert_int_equal(kvd_put(kvd, key, len, value + len, 2 * len, &args, NULL), KVD_OK);
+		assert_get_bytes(key, len, value + len, 2 * len);
+	}
+	args.flags = 0 ^ 0xf1a95;
+	assert_int_equal(kvd_put(kvd, key, 1, NULL, 0, &args, NULL), KVD_OK);
+	assert_get_bytes(key, 1, NULL, 0);
+	assert_int_equal(kvd_get(kvd, key, 1, NULL, 0, NULL), KVD_OK);
+	key[5] = 1;
+	assert_int_equal(kvd_get(kvd, key, 6, NULL, 0, NULL), KVD_NOT_FOUND);
+}
+
+static void a_torn_bucket_is_read_again(void **state)
+{
+	unsigned int left = 3;
+
+	(void)state;
+	other_put("key", value, 100);
+	direct->after_read = tear_bucket;
+	direct->arg = &left;
+	assert_get("key", value, 100);
+	assert_cost(5, 3, 0);
+}
+
+static void a_bucket_that_never_verifies(void **state)
+{
+	unsigned int left = 1000;
+
+	(void)state;
+	other_put("key", value, 100);
+	direct->after_read = tear_bucket;
+	direct->arg = &left;
+	assert_get("key", value, 100);
+	assert_int_equal(kvd->stats.requests, 1);
+	assert_cost(kvd->options.get_tries, kvd->options.get_tries, 1);
+	/* Nor does it prove a miss. */
+	assert_not_found("no such key");
+	assert_cost(kvd->options.get_tries, kvd->options.get_tries, 1);
+}
+
+/* Empties the bucket that is read: it looks like a miss, but its sum tells. */
+static void empty_bucket(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	unsigned int *left = d->arg;
+
+	if (bytes == BUCKET_BYTES && in_index(offset) && *left) {
+		--*left;
+		memset(to + 16, 0, BUCKET_BYTES - 16);
+	}
+}
+
+static void an_emptied_bucket_is_no_miss(void **state)
+{
+	unsigned int left = 1;
+
+	(void)state;
+	other_put("key", value, 100);
+	direct->after_read = empty_bucket;
+	direct->arg = &left;
+	assert_get("key", value, 100);
+	assert_cost(3, 1, 0);
+}
+
+/* A bucket that verifies but is of a lower level than the index had at first can't be. */
+static void lower_level(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct bucket *bucket = (struct bucket *)to;
+
+	if (bytes != BUCKET_BYTES || !in_index(offset) || !*(unsigned int *)d->arg)
+		return;
+	--*(unsigned int *)d->arg;
+	bucket->level--;
+	memset(bucket->slots, 0, sizeof(bucket->slots));
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+}
+
+static void a_bucket_of_a_lower_level(void **state)
+{
+	unsigned int left = 2;
+
+	(void)state;
+	other_put("key", value, 100);
+	direct->after_read = lower_level;
+	direct->arg = &left;
+	assert_get("key", value, 100);
+	assert_cost(4, 2, 0);
+}
+
+/* A bucket with good sum whose slots lead out of the region: nothing is read there. */
+static void mislead_slots(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct bucket *bucket = (struct bucket *)to;
+
+	(void)d;
+	if (bytes != BUCKET_BYTES || !in_index(offset))
+		return;
+	for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
+		if (bucket->slots[i])
+			bucket->slots[i] = slot_make(slot_tag(bucket->slots[i]),
+						     store.region.bytes - 16, 64);
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+}
+
+static void mislead_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct bucket *bucket = (struct bucket *)to;
+
+	(void)d;
+	if (bytes != BUCKET_BYTES || !in_index(offset))
+		return;
+	memset(bucket->slots, 0, sizeof(bucket->slots));
+	bucket->overflow = (uint32_t)(store.region.bytes / BUCKET_BYTES);
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+}
+
+/* A chain without an end, every bucket of which verifies. */
+static void loop_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct bucket *bucket = (struct bucket *)to;
+
+	mislead_chain(d, offset, to, bytes);
+	if (bytes != BUCKET_BYTES || !in_index(offset))
+		return;
+	bucket->overflow = (uint32_t)(offset / BUCKET_BYTES);
+	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+}
+
+static void buckets_that_lead_astray(void **state)
+{
+	(void)state;
+	other_put("key", value, 100);
+	direct->after_read = mislead_slots;
+	assert_get("key", value, 100);
+	assert_cost(kvd->options.get_tries, kvd->options.get_tries, 1);
+	direct->after_read = mislead_chain;
+	assert_get("key", value, 100);
+	assert_cost(1, 0, 1);
+	direct->after_read = loop_chain;
+	assert_get("key", value, 100);
+	assert_true(kvd->stats.reads < 100);
+	assert_int_equal(kvd->stats.fallbacks, 1);
+}
+
+static void an_item_being_changed_is_read_again(void **state)
+{
+	unsigned int left = 2;
+
+	(void)state;
+	other_put("key", value, 100);
+	direct->before_read = hide_item;
+	direct->after_read = show_item;
+	direct->arg = &left;
+	assert_get("key", value, 100);
+	assert_cost(6, 2, 0);
+	left = 1;
+	assert_get("key", value, 100);
+	assert_int_equal(kvd->stats.cache_stale, 1);
+	assert_cost(3, 0, 0);
+	left = 1000;
+	assert_get("key", value, 100);
+	assert_cost(1 + 2 * kvd->options.get_tries, kvd->options.get_tries, 1);
+}
+
+/* Every bit of an item that is read, its access time excepted, is seen to be wrong. */
+static void flip_bit(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	unsigned int bit = *(unsigned int *)d->arg;
+
+	if (!in_index(offset) && bit / 8 < bytes && reads++ == 0)
+		to[bit / 8] ^= (uint8_t)(1u << bit % 8);
+}
+
+static void any_wrong_bit_is_seen(void **state)
+{
+	unsigned int bit, access = offsetof(struct item, access) * 8;
+
+	(void)state;
+	other_put("key", value, 100);
+	direct->after_read = flip_bit;
+	direct->arg = &bit;
+	for (bit = 0; bit < item_bytes(3, 100) * 8; bit++) {
+		bool counts = bit < access || bit >= access + 16;
+
+		kvd->cache.entries[0].unit = 0;
+		memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+		reset_stats();
+		assert_get("key", value, 100);
+		assert_int_equal(kvd->stats.retries, counts);
+	}
+}
+
+/*
+ * A slot cached from before leads to memory that is another's now: what was freed last is given out
+ * first, so the next item of the class takes its place.
+ */
+static void a_recycled_slot_in_the_cache(void **state)
+{
+	uint64_t place;
+
+	(void)state;
+	other_put("key", value, 100);
+	place = place_of("key");
+	assert_get("key", value, 100);
+	other_put("key", value + 1, 1000);
+	other_put("heir", value + 2, 100);
+	assert_int_equal(place_of("heir"), place);
+	reset_stats();
+	assert_get("key", value + 1, 1000);
+	assert_cost(3, 0, 0);
+	/* Gone, and its place taken. */
+	other_delete("key");
+	other_put("next", value + 3, 1000);
+	assert_not_found("key");
+	/* Back in the very place it had at first. */
+	assert_get("heir", value + 2, 100);
+	other_delete("heir");
+	other_put("heir", value + 4, 100);
+	assert_int_equal(place_of("heir"), place);
+	reset_stats();
+	assert_get("heir", value + 4, 100);
+	assert_cost(1, 0, 0);
+}
+
+/* An older item left behind in freed memory, whole and with its sum: not if it is elsewhere. */
+static void a_copy_elsewhere_does_not_verify(void **state)
+{
+	uint64_t from, to;
+
+	(void)state;
+	other_put("key", value, 100);
+	other_put("kez", value + 1, 100);
+	from = place_of("key");
+	assert_get("key", value, 100);
+	other_put("key", value + 2, 1000);
+	to = place_of("key");
+	assert_true(from != to);
+	/* Forge it: the place is part of the sum, so even a faithful copy is refused. */
+	memcpy(region_at(&store.region, from), item_of("kez"), item_bytes(3, 100));
+	((struct item *)region_at(&store.region, from))->data[2] = 'y';
+	reset_stats();
+	assert_get("key", value + 2, 1000);
+	assert_int_equal(kvd->stats.cache_stale, 1);
+}
+
+static void replace_at_item(struct direct *d, uint64_t offset, uint32_t bytes)
+{
+	(void)bytes;
+	if (in_index(offset) || reads++)
+		return;
+	other_put("key", value + 1, 1000);
+	if (d->arg)
+		other_put(d->arg, value + 2, 100);
+}
+
+/* Replaced elsewhere between the READ of the bucket and that of the item. */
+static void moved_between_two_reads(void **state)
+{
+	(void)state;
+	other_put("key", value, 100);
+	direct->before_read = replace_at_item;
+	assert_get("key", value + 1, 1000);
+	assert_cost(4, 1, 0);
+}
+
+/* The same, and the old place is another key's when the item is read: no miss, the server knows. */
+static void recycled_between_two_reads(void **state)
+{
+	char heir[] = "heir";
+
+	(void)state;
+	other_put("key", value, 100);
+	direct->before_read = replace_at_item;
+	direct->arg = heir;
+	assert_get("key", value + 1, 1000);
+	assert_cost(2, 0, 1);
+}
+
+static void delete_at_item(struct direct *d, uint64_t offset, uint32_t bytes)
+{
+	(void)d, (void)bytes;
+	if (!in_index(offset) && !reads++)
+		other_delete("key");
+}
+
+static void deleted_between_two_reads(void **state)
+{
+	(void)state;
+	other_put("key", value, 100);
+	direct->before_read = delete_at_item;
+	assert_not_found("key");
+	assert_cost(3, 1, 0);
+}
+
+/* Keys of one bucket and tag: found by their bytes; that one is missing only the server can say. */
+static void colliding_tags(void **state)
+{
+	uint64_t keys[8] = { 1 }, from = 1u << 24;
+	unsigned int i, round;
+
+	(void)state;
+	for (i = 1; i < 8; i++)
+		keys[i] = store_collide(&store, keys[0], true, &from);
+	for (i = 0; i < 7; i++)
+		assert_int_equal(store_put(&store, &keys[i], 8, value + i, 50 + i, NULL), WIRE_OK);
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < 7; i++)
+			assert_get_bytes(&keys[i], 8, value + i, 50 + i);
+		assert_int_equal(kvd->stats.fallbacks, 0);
+	}
+	reset_stats();
+	assert_int_equal(kvd_get(kvd, &keys[7], 8, found, 1, NULL), KVD_NOT_FOUND);
+	/* Four cached ones, the bucket, all seven. */
+	assert_cost(4 + 1 + 7, 0, 1);
+	/* What the handle PUT, it finds although others of the tag are cached. */
+	assert_int_equal(kvd_put(kvd, &keys[7], 8, value, 9,
+				 &(struct kvd_put_args){ .flags = 9 ^ 0xf1a95 }, NULL),
+			 KVD_OK);
+	assert_get_bytes(&keys[7], 8, value, 9);
+	for (i = 0; i < 7; i++)
+		assert_get_bytes(&keys[i], 8, value + i, 50 + i);
+}
+
+#define CHAINED 100
+
+static void put_chain(void)
+{
+	uint64_t key;
+
+	for (key = 0; key < CHAINED; key++)
+		assert_int_equal(store_put(&store, &key, 8, value + key, 40, NULL), WIRE_OK);
+}
+
+/* 100 keys of one bucket: 8 buckets in the chain. */
+static void chains(void **state)
+{
+	uint64_t key, round;
+
+	(void)state;
+	put_chain();
+	for (round = 0; round < 3; round++)
+		for (key = 0; key < CHAINED; key++)
+			assert_get_bytes(&key, 8, value + key, 40);
+	reset_stats();
+	/* Key 0 is in the home bucket, key 30 in the second overflow bucket. The cache is of one
+	 * entry, since there is but one home bucket, and holds what was read last. */
+	key = 30;
+	assert_int_equal(bcache_bytes(&kvd->cache), sizeof(struct bcache_entry));
+	assert_get_bytes(&key, 8, value + key, 40);
+	assert_cost(4, 0, 0);
+	key = 12345;
+	assert_int_equal(kvd_get(kvd, &key, 8, found, 1, NULL), KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.bucket_reads, 8);
+}
+
+static void tear_overflow(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	unsigned int *left = d->arg;
+
+	if (bytes == BUCKET_BYTES && !in_index(offset) && *left && !--*left)
+		to[20] ^= 4;
+}
+
+/* One torn bucket anywhere in the chain, and it is read again from home. */
+static void a_torn_overflow_bucket(void **state)
+{
+	uint64_t key = 95;
+	unsigned int left = 3;
+
+	(void)state;
+	put_chain();
+	direct->after_read = tear_overflow;
+	direct->arg = &left;
+	assert_get_bytes(&key, 8, value + key, 40);
+	assert_int_equal(kvd->stats.retries, 1);
+	assert_int_equal(kvd->stats.bucket_reads, 4 + 7);
+	assert_int_equal(kvd->stats.fallbacks, 0);
+}
+
+/* The chain grows by the very key while it is walked. */
+static void extend_at_overflow(struct direct *d, uint64_t offset, uint32_t bytes)
+{
+	uint64_t key = CHAINED;
+
+	(void)d;
+	if (in_index(offset) || bytes != BUCKET_BYTES || reads++)
+		return;
+	for (; key < 14 * 10; key++)
+		assert_int_equal(store_put(&store, &key, 8, value + key, 40, NULL), WIRE_OK);
+}
+
+static void a_chain_that_grows(void **state)
+{
+	uint64_t key = 14 * 10 - 1;
+
+	(void)state;
+	put_chain();
+	direct->before_read = extend_at_overflow;
+	assert_get_bytes(&key, 8, value + key, 40);
+	assert_int_equal(kvd->stats.bucket_reads, 10);
+	assert_int_equal(kvd->stats.retries, 0);
+}
+
+/* Items that expire, by the clock that the responses carry. */
+static void items_that_expire(void **state)
+{
+	struct kvd_put_args args = { .flags = 100 ^ 0xf1a95, .ttl_s = 1000 };
+	struct kvd_item item;
+
+	(void)state;
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 100, &args, NULL), KVD_OK);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
+	assert_true(item.expires_s > 0);
+	assert_true(item.expires_s * 1000000000ull >= server_clock_low(&kvd->clock, clock_ns()));
+	assert_int_equal(kvd->stats.clock_asks, 0);
+	assert_cost(1, 0, 0);
+	/* For ever again. */
+	assert_int_equal(kvd_touch(kvd, "key", 3, 0, NULL), KVD_OK);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
+	assert_int_equal(item.expires_s, 0);
+	/* As if its time had come for this client: gone, without a request. */
+	assert_int_equal(kvd_get_and_touch(kvd, "key", 3, 1000, found, 100, &item), KVD_OK);
+	reset_stats();
+	kvd->clock.low_ns = kvd->clock.high_ns = (item.expires_s + 1) * 1000000000ull;
+	assert_not_found("key");
+	assert_int_equal(kvd->stats.expired, 1);
+	assert_int_equal(kvd->stats.requests, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(cold_is_two_reads_and_warm_one),
+		cmocka_unit_test_setup_teardown(without_a_cache_all_are_cold, setup_no_cache,
+						teardown),
+		CASE(a_put_teaches_the_place),
+		CASE(a_miss_is_one_read),
+		CASE(keys_and_values_of_all_lengths),
+		CASE(a_torn_bucket_is_read_again),
+		CASE(a_bucket_that_never_verifies),
+		CASE(an_emptied_bucket_is_no_miss),
+		CASE(a_bucket_of_a_lower_level),
+		CASE(buckets_that_lead_astray),
+		CASE(an_item_being_changed_is_read_again),
+		CASE(any_wrong_bit_is_seen),
+		CASE(a_recycled_slot_in_the_cache),
+		CASE(a_copy_elsewhere_does_not_verify),
+		CASE(moved_between_two_reads),
+		CASE(recycled_between_two_reads),
+		CASE(deleted_between_two_reads),
+		CASE(items_that_expire),
+		CASE(colliding_tags),
+		CASE_ONE_BUCKET(chains),
+		CASE_ONE_BUCKET(a_torn_overflow_bucket),
+		CASE_ONE_BUCKET(a_chain_that_grows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

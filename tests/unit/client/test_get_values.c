@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client's GET: large and long values, copies that the server sets aside, buffers too small, many
+ * GETs at once, and what ends a connection.
+ */
+#include "tests/support/get.h"
+
+/* Rewrites the key, another length each time, whenever something of it is read or asked. */
+static void rewrite(void)
+{
+	rewrite_len = rewrite_len == 60000 ? 50000 : 60000;
+	other_put("key", value + reads++ % 1000, rewrite_len);
+}
+
+static void rewrite_at_item(struct direct *d, uint64_t offset, uint32_t bytes)
+{
+	(void)d, (void)bytes;
+	if (!in_index(offset))
+		rewrite();
+}
+
+static void rewrite_at_request(struct direct *d, const struct request *request)
+{
+	(void)d, (void)request;
+	requests++;
+	rewrite();
+}
+
+/* WIRE_R_COPY: too long for a response, and never twice the same. */
+static void a_large_value_rewritten_all_the_time(void **state)
+{
+	struct kvd_item item;
+
+	(void)state;
+	other_put("key", value, 60000);
+	direct->before_read = rewrite_at_item;
+	direct->before_request = rewrite_at_request;
+	for (unsigned int i = 0; i < 20; i++) {
+		reset_stats();
+		assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), &item), KVD_OK);
+		assert_int_equal(kvd->stats.fallbacks, 1);
+		assert_int_equal(requests, 1);
+		/* The copy is of the moment of the request; it was rewritten again after it. */
+		assert_true(item.value_len == 50000 || item.value_len == 60000);
+		assert_int_equal(item.flags, item.value_len ^ 0xf1a95);
+		assert_memory_equal(found, value + reads - 2, item.value_len);
+	}
+	assert_non_null(direct->copy);
+	/* The next request gives the copy's memory back. */
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_null(direct->copy);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 10, &item), KVD_ERR_BUFFER);
+	assert_true(item.value_len >= 50000);
+}
+
+static void damage_copy(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	if (d->copy && offset == region_offset(&store.region, d->copy))
+		to[bytes - 1] ^= 1;
+}
+
+/* As if the server had needed the room: the handle is as good as before. */
+static void a_copy_taken_back(void **state)
+{
+	(void)state;
+	other_put("key", value, 60000);
+	direct->before_read = rewrite_at_item;
+	direct->after_read = damage_copy;
+	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_BUSY);
+	direct->before_read = NULL;
+	direct->after_read = NULL;
+	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_OK);
+}
+
+static void lead_astray(struct direct *d, struct wire_response *response)
+{
+	(void)d;
+	if (response->flags & WIRE_R_COPY)
+		response->slot = slot_make(0, store.region.bytes - 16, 64);
+}
+
+static void a_copy_out_of_bounds(void **state)
+{
+	(void)state;
+	other_put("key", value, 60000);
+	direct->before_read = rewrite_at_item;
+	direct->before_response = lead_astray;
+	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_PROTOCOL);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+}
+
+/* No memory for a copy: BUSY, and the handle is as good as before. */
+static void no_memory_for_a_copy(void **state)
+{
+	unsigned int left = 1000;
+	uint64_t key = 0;
+
+	(void)state;
+	other_put("key", value, 60000);
+	while (store_put(&store, &key, 8, value, 40000, NULL) == WIRE_OK)
+		key++;
+	direct->before_read = hide_item;
+	direct->after_read = show_item;
+	direct->arg = &left;
+	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_BUSY);
+	direct->before_read = NULL;
+	direct->after_read = NULL;
+	assert_get("key", value, 60000);
+}
+
+/* The longest item whose length a slot can tell, the next, and some that are read in pieces. */
+static void long_items(void **state)
+{
+	const uint32_t border = (SLOT_UNITS_MAX - 1) * SLOT_UNIT - (uint32_t)item_bytes(3, 0);
+	const uint32_t lens[] = { border - 1,  border, border + 1,     border + 64,    262080 - 35,
+				  262081 - 35, 300000, (1 << 20) - 35, (1 << 20) - 34, 3500000 };
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		other_put("key", value + i, lens[i]);
+		assert_get("key", value + i, lens[i]);
+		assert_get("key", value + i, lens[i]);
+		assert_int_equal(kvd->stats.fallbacks + kvd->stats.retries, 0);
+		reset_stats();
+		assert_get("key", value + i, lens[i]);
+		assert_int_equal(
+			kvd->stats.reads,
+			lens[i] <= border ? 1 : 1 + (lens[i] + 35 + (1 << 20) - 1) / (1 << 20));
+		reset_stats();
+	}
+}
+
+static void damage_head(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	if (!in_index(offset) && bytes == sizeof(struct item) && *(unsigned int *)d->arg) {
+		--*(unsigned int *)d->arg;
+		((struct item *)to)->value_len = ~0u;
+	}
+}
+
+static void shorten_at_body(struct direct *d, uint64_t offset, uint32_t bytes)
+{
+	(void)d;
+	if (!in_index(offset) && bytes > sizeof(struct item) && !reads++)
+		other_put("key", value + 1, 300001);
+}
+
+static void long_items_being_changed(void **state)
+{
+	unsigned int left = 2;
+
+	(void)state;
+	other_put("key", value, 400000);
+	direct->after_read = damage_head;
+	direct->arg = &left;
+	assert_get("key", value, 400000);
+	assert_int_equal(kvd->stats.retries, 2);
+	assert_int_equal(kvd->stats.fallbacks, 0);
+	/* Replaced after its head was read. */
+	reset_stats();
+	direct->before_read = shorten_at_body;
+	assert_get("key", value + 1, 300001);
+	assert_int_equal(kvd->stats.fallbacks, 0);
+	direct->before_read = NULL;
+	left = 1000;
+	reset_stats();
+	assert_get("key", value + 1, 300001);
+	assert_int_equal(kvd->stats.fallbacks, 1);
+}
+
+static void a_buffer_too_small(void **state)
+{
+	struct kvd_item item = { 0 };
+	unsigned int left = 1000;
+
+	(void)state;
+	other_put("key", value, 100);
+	memset(found, 0xee, 200);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 99, &item), KVD_ERR_BUFFER);
+	assert_int_equal(item.value_len, 100);
+	assert_int_equal(item.flags, 100 ^ 0xf1a95);
+	assert_true(item.version > 0);
+	assert_int_equal(found[0], 0xee);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
+	assert_memory_equal(found, value, 100);
+	assert_int_equal(found[100], 0xee);
+	assert_int_equal(kvd_get(kvd, "key", 3, NULL, 0, &item), KVD_ERR_BUFFER);
+	assert_int_equal(kvd->stats.hits, 3);
+	/* Told by the server, the same. */
+	direct->after_read = tear_bucket;
+	direct->arg = &left;
+	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+	memset(found, 0xee, 200);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, 99, &item), KVD_ERR_BUFFER);
+	assert_int_equal(item.value_len, 100);
+	assert_int_equal(found[0], 0xee);
+	assert_int_equal(kvd->stats.fallbacks, 1);
+}
+
+#define MANY 150
+
+/* More than are worked on at once: duplicates, misses, impossible keys, small buffers, long items. */
+static void many(void **state)
+{
+	static struct kvd_get_request list[MANY];
+	static const char too_long[KVD_KEY_MAX + 1];
+	static char names[MANY][16];
+	static uint8_t buffers[MANY][2000];
+	uint32_t len;
+	unsigned int i, round;
+
+	(void)state;
+	for (i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof(names[i]), "key%u", i % 40);
+		len = i % 40 == 7 ? 500000 : i % 40 == 8 ? 60000 : i % 40 * 20;
+		if (i < 40 && i != 9)
+			other_put(names[i], value + i, len);
+	}
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < MANY; i++) {
+			list[i] = (struct kvd_get_request){
+				.key = i % 11 == 3 ? NULL :
+				       i % 13 == 4 ? too_long :
+						     names[i],
+				.key_len = i % 13 == 4 ? sizeof(too_long) : strlen(names[i]),
+				.value = i % 40 == 7 || i % 40 == 8 ? found : buffers[i],
+				.value_size = i % 40 == 7 || i % 40 == 8 ? sizeof(found) :
+									   sizeof(buffers[i]),
+			};
+			if (i == 50)
+				list[i].key_len = 0;
+			if (i == 60)
+				list[i].value_size = 399;
+		}
+		assert_int_equal(kvd_get_many(kvd, list, MANY), KVD_OK);
+		for (i = 0; i < MANY; i++) {
+			len = i % 40 == 7 ? 500000 : i % 40 == 8 ? 60000 : i % 40 * 20;
+			if (i % 11 == 3 || i % 13 == 4 || i == 50) {
+				assert_int_equal(list[i].status, KVD_ERR_INVALID);
+			} else if (i % 40 == 9) {
+				assert_int_equal(list[i].status, KVD_NOT_FOUND);
+			} else if (i == 60) {
+				assert_int_equal(list[i].status, KVD_ERR_BUFFER);
+				assert_int_equal(list[i].item.value_len, 400);
+			} else {
+				assert_int_equal(list[i].status, KVD_OK);
+				assert_int_equal(list[i].item.value_len, len);
+				if (list[i].value != found)
+					assert_memory_equal(list[i].value, value + i % 40, len);
+			}
+		}
+		assert_int_equal(kvd->stats.gets, MANY * (round + 1));
+	}
+	assert_int_equal(kvd_get_many(kvd, NULL, 0), KVD_OK);
+}
+
+/* 32 GETs are two chains of READs when cold and one when warm. */
+static void many_share_their_round_trips(void **state)
+{
+	struct kvd_get_request list[GETS_MAX];
+	static char names[GETS_MAX][8];
+	static uint8_t buffers[GETS_MAX][64];
+	unsigned int i, round;
+
+	(void)state;
+	for (i = 0; i < GETS_MAX; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%u", i);
+		other_put(names[i], value + i, 64);
+	}
+	for (round = 2; round; round--) {
+		for (i = 0; i < GETS_MAX; i++)
+			list[i] = (struct kvd_get_request){ names[i], strlen(names[i]), buffers[i],
+							    64,	      KVD_ERR_BUSY,	{ 0 } };
+		assert_int_equal(kvd_get_many(kvd, list, GETS_MAX), KVD_OK);
+		for (i = 0; i < GETS_MAX; i++) {
+			assert_int_equal(list[i].status, KVD_OK);
+			assert_memory_equal(buffers[i], value + i, 64);
+		}
+		assert_int_equal(kvd->stats.round_trips, round);
+		assert_cost(GETS_MAX * round, 0, 0);
+	}
+}
+
+/* The connection goes in the middle of many: who was not answered is told so. */
+static void break_at_read(struct direct *d, uint64_t offset, uint32_t bytes)
+{
+	(void)offset, (void)bytes;
+	if (++reads == 70)
+		d->kvd.region_addr -= 1ull << 40;
+}
+
+static void a_lost_connection(void **state)
+{
+	static struct kvd_get_request list[100];
+	unsigned int i;
+
+	(void)state;
+	other_put("key", value, 100);
+	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+	for (i = 0; i < 100; i++)
+		list[i] = (struct kvd_get_request){ "key", 3, found, 100, KVD_ERR_BUSY, { 0 } };
+	direct->before_read = break_at_read;
+	assert_int_equal(kvd_get_many(kvd, list, 100), KVD_ERR_DISCONNECTED);
+	for (i = 0; i < 100; i++)
+		assert_int_equal(list[i].status, i < 64 ? KVD_OK : KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_get_many(kvd, list, 100), KVD_ERR_DISCONNECTED);
+	assert_int_equal(list[0].status, KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_put(kvd, "a", 1, "b", 1, NULL, NULL), KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_delete(kvd, "a", 1), KVD_ERR_DISCONNECTED);
+	assert_true(strlen(kvd_error(kvd)) > 10);
+}
+
+static void answer_another(struct direct *d, struct wire_response *response)
+{
+	if (d->arg)
+		response->op = WIRE_PING;
+	else
+		response->id++;
+}
+
+static void an_answer_to_another_request(void **state)
+{
+	(void)state;
+	direct->before_response = answer_another;
+	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_PROTOCOL);
+	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_DISCONNECTED);
+}
+
+static void an_answer_to_another_operation(void **state)
+{
+	(void)state;
+	direct->before_response = answer_another;
+	direct->arg = direct;
+	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "nonsense"));
+}
+
+static void arguments(void **state)
+{
+	static const char key[KVD_KEY_MAX + 1];
+
+	(void)state;
+	assert_int_equal(kvd_get(kvd, key, 0, found, 1, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_get(kvd, NULL, 3, found, 1, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_get(kvd, key, sizeof(key), found, 1, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_put(kvd, key, 0, "v", 1, NULL, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_put(kvd, key, sizeof(key), "v", 1, NULL, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_put(kvd, key, 1, NULL, 1, NULL, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_put(kvd, key, 1, "v", VALUE_MAX + 1ull, NULL, NULL),
+			 KVD_ERR_TOO_LARGE);
+	assert_int_equal(kvd_delete(kvd, key, 0), KVD_ERR_INVALID);
+	assert_int_equal(kvd_delete(kvd, key, sizeof(key)), KVD_ERR_INVALID);
+	assert_int_equal(kvd->stats.requests, 0);
+	assert_int_equal(kvd_get(kvd, key, KVD_KEY_MAX, found, 1, NULL), KVD_NOT_FOUND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_large_value_rewritten_all_the_time),
+		CASE(a_copy_taken_back),
+		CASE(a_copy_out_of_bounds),
+		CASE(no_memory_for_a_copy),
+		CASE(long_items),
+		CASE(long_items_being_changed),
+		CASE(a_buffer_too_small),
+		CASE(many),
+		CASE(many_share_their_round_trips),
+		CASE(a_lost_connection),
+		CASE(an_answer_to_another_request),
+		CASE(an_answer_to_another_operation),
+		CASE(arguments),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

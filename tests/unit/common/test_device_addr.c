@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* device_addr_parse(): what is an address, what is none, and that the refusal says how to fix it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/device.h"
+
+#define WHY_MAX 256
+#define URL_MAX 512
+
+static void rdma_is(const char *url, const char *host, uint16_t port)
+{
+	struct device_addr addr;
+	char why[WHY_MAX] = "";
+
+	assert_int_equal(device_addr_parse(&addr, url, why, sizeof(why)), 0);
+	assert_string_equal(why, "");
+	assert_int_equal(addr.kind, DEVICE_VERBS);
+	assert_string_equal(addr.host, host);
+	assert_int_equal(addr.port, port);
+	assert_string_equal(addr.path, "");
+}
+
+/* Refused with a sentence that has @word in it, and without touching the result. */
+static void refused(const char *url, const char *word)
+{
+	struct device_addr addr, before;
+	char why[WHY_MAX] = "";
+
+	memset(&addr, 0x5a, sizeof(addr));
+	before = addr;
+	assert_int_equal(device_addr_parse(&addr, url, why, sizeof(why)), -EINVAL);
+	assert_memory_equal(&addr, &before, sizeof(addr));
+	if (!strstr(why, word))
+		fail_msg("'%s' was refused with \"%s\", which lacks \"%s\"", url, why, word);
+	assert_int_equal(why[strlen(why) - 1], '.');
+}
+
+static void rdma_addresses(void **state)
+{
+	(void)state;
+	rdma_is("rdma://10.9.0.1:7471", "10.9.0.1", 7471);
+	rdma_is("rdma://db-1.example.com:1", "db-1.example.com", 1);
+	rdma_is("rdma://auto:65535", "auto", 65535);
+	rdma_is("rdma://[fd00::1]:7471", "fd00::1", 7471);
+	rdma_is("rdma://[fe80::1%eth0]:7471", "fe80::1%eth0", 7471);
+	rdma_is("rdma://h:00080", "h", 80);
+}
+
+static void rdma_refusals(void **state)
+{
+	(void)state;
+	refused("rdma://", "port is missing");
+	refused("rdma://host", "port is missing");
+	refused("rdma://:7471", "host is missing");
+	refused("rdma://[]:7471", "host is missing");
+	refused("rdma://host:", "no port");
+	refused("rdma://host:x", "no port");
+	refused("rdma://host:7471/", "no port");
+	refused("rdma://host:-1", "no port");
+	refused("rdma://host:+1", "no port");
+	refused("rdma://host: 1", "no port");
+	refused("rdma://host:0", "out of range");
+	refused("rdma://host:65536", "out of range");
+	refused("rdma://host:99999", "out of range");
+	refused("rdma://host:100000", "no port");
+	refused("rdma://fd00::1:7471", "brackets");
+	refused("rdma://[fd00::1", "']'");
+	refused("rdma://[fd00::1]", "port is missing");
+	refused("rdma://[fd00::1]7471", "port is missing");
+	refused("rdma://ho st:7471", "no host");
+	refused("rdma://a/b:7471", "no host");
+	refused("rdma://user@host:7471", "no host");
+}
+
+static void softnic_addresses(void **state)
+{
+	struct device_addr addr;
+	char why[WHY_MAX] = "";
+
+	(void)state;
+	assert_int_equal(device_addr_parse(&addr, "softnic:///run/kvd.sock", why, sizeof(why)), 0);
+	assert_int_equal(addr.kind, DEVICE_SOFTNIC);
+	assert_string_equal(addr.path, "/run/kvd.sock");
+	assert_string_equal(addr.host, "");
+	assert_int_equal(addr.port, 0);
+	assert_int_equal(addr.mode, 0600);
+}
+
+static void softnic_refusals(void **state)
+{
+	(void)state;
+	refused("softnic://", "absolute");
+	refused("softnic://run/kvd.sock", "absolute");
+	refused("softnic:///", "directory");
+	refused("softnic:///run/", "directory");
+}
+
+static void scheme_refusals(void **state)
+{
+	(void)state;
+	refused("", "no kvd address");
+	refused("10.9.0.1:7471", "no kvd address");
+	refused("RDMA://host:7471", "no kvd address");
+	refused("tcp://host:7471", "no kvd address");
+	refused("softnic:/run/kvd.sock", "no kvd address");
+}
+
+/* The longest host and path fit, one byte more does not. */
+static void lengths(void **state)
+{
+	struct device_addr addr;
+	char url[URL_MAX], why[WHY_MAX], text[DEVICE_HOST_MAX + 1];
+
+	(void)state;
+	memset(text, 'h', sizeof(text));
+	snprintf(url, sizeof(url), "rdma://%.*s:1", DEVICE_HOST_MAX - 1, text);
+	assert_int_equal(device_addr_parse(&addr, url, why, sizeof(why)), 0);
+	assert_int_equal(strlen(addr.host), DEVICE_HOST_MAX - 1);
+	snprintf(url, sizeof(url), "rdma://%.*s:1", DEVICE_HOST_MAX, text);
+	refused(url, "bytes long");
+
+	snprintf(url, sizeof(url), "softnic:///%.*s", DEVICE_PATH_MAX - 2, text);
+	assert_int_equal(device_addr_parse(&addr, url, why, sizeof(why)), 0);
+	assert_int_equal(strlen(addr.path), DEVICE_PATH_MAX - 1);
+	snprintf(url, sizeof(url), "softnic:///%.*s", DEVICE_PATH_MAX - 1, text);
+	refused(url, "bytes long");
+}
+
+/* The reason is cut to its buffer, and there need be none. */
+static void why_sizes(void **state)
+{
+	struct device_addr addr;
+	char why[8];
+
+	(void)state;
+	memset(why, 'x', sizeof(why));
+	assert_int_equal(device_addr_parse(&addr, "rdma://host:0", why, 4), -EINVAL);
+	assert_int_equal(strlen(why), 3);
+	assert_int_equal(why[4], 'x');
+	assert_int_equal(device_addr_parse(&addr, "rdma://host:0", NULL, 0), -EINVAL);
+}
+
+/* Whichever this host has, the answer and the name agree. */
+static void presence(void **state)
+{
+	char name[IBV_SYSFS_NAME_MAX] = "";
+
+	(void)state;
+	assert_int_equal(device_verbs_present(name), name[0] != '\0');
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rdma_addresses),    cmocka_unit_test(rdma_refusals),
+		cmocka_unit_test(softnic_addresses), cmocka_unit_test(softnic_refusals),
+		cmocka_unit_test(scheme_refusals),   cmocka_unit_test(lengths),
+		cmocka_unit_test(why_sizes),	     cmocka_unit_test(presence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

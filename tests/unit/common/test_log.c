@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* The log: form of a line, levels, bounds, masking, reopening, threads, rate limits. */
+#include "common/util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TEXT_MAX (4 << 20)
+
+static char dir[] = "/tmp/kvd-test-log-XXXXXX";
+static char path[64], moved[64];
+static char text[TEXT_MAX];
+
+static int group_setup(void **state)
+{
+	(void)state;
+	/* A program that links libkvd and never calls log_init() sees no line. */
+	if (log_enabled(LOG_ERROR))
+		return -1;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/log", dir);
+	snprintf(moved, sizeof(moved), "%s/log.1", dir);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return log_init(LOG_DEBUG, path);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	log_release();
+	unlink(path);
+	unlink(moved);
+	return 0;
+}
+
+/* The file's text in `text`; returns the number of its lines. */
+static unsigned int slurp(const char *name)
+{
+	FILE *in = fopen(name, "re");
+	unsigned int lines = 0;
+	size_t length;
+
+	assert_non_null(in);
+	length = fread(text, 1, sizeof(text) - 1, in);
+	fclose(in);
+	text[length] = '\0';
+	for (const char *at = text; *at; at++)
+		lines += *at == '\n';
+	if (length)
+		assert_int_equal(text[length - 1], '\n');
+	return lines;
+}
+
+static bool matches(const char *line, const char *pattern)
+{
+	regex_t regex;
+	bool match;
+
+	assert_int_equal(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
+	match = regexec(&regex, line, 0, NULL, 0) == 0;
+	regfree(&regex);
+	return match;
+}
+
+#define STAMP "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
+
+static void test_line(void **state)
+{
+	(void)state;
+	log_notice("queue pair 0x%x: %s", 0x2au, "gone");
+	assert_int_equal(slurp(path), 1);
+	assert_true(matches(text, STAMP "notice queue pair 0x2a: gone\n$"));
+}
+
+static void test_errno(void **state)
+{
+	(void)state;
+	errno = ENOENT;
+	log_error("cannot open: %m");
+	assert_int_equal(errno, ENOENT);
+	slurp(path);
+	assert_non_null(strstr(text, "error cannot open: No such file or directory\n"));
+
+	/* Nor does a write that fails show. */
+	assert_int_equal(log_init(LOG_ERROR, "/dev/full"), 0);
+	log_error("lost");
+	assert_int_equal(errno, ENOENT);
+}
+
+static void log_all_levels(void)
+{
+	log_error("e");
+	log_warn("w");
+	log_notice("n");
+	log_info("i");
+	log_debug("d");
+}
+
+static void test_levels(void **state)
+{
+	(void)state;
+	for (int level = LOG_OFF; level <= LOG_DEBUG; level++) {
+		log_set_level((enum log_level)level);
+		assert_int_equal(truncate(path, 0), 0);
+		log_all_levels();
+		assert_int_equal(slurp(path), level);
+	}
+	assert_true(matches(text, "error e\n.*warn w\n.*notice n\n.*info i\n.*debug d\n"));
+	assert_string_equal(log_level_name(LOG_WARN), "warn");
+	assert_string_equal(log_level_name((enum log_level)99), "?");
+}
+
+/* What libkvd relies on: nothing is written before log_init() or after log_release(). */
+static void test_silent(void **state)
+{
+	int saved, fd;
+
+	(void)state;
+	log_release();
+	assert_false(log_enabled(LOG_ERROR));
+	fd = open(path, O_WRONLY | O_TRUNC);
+	saved = dup(STDERR_FILENO);
+	assert_true(fd >= 0 && saved >= 0);
+	dup2(fd, STDERR_FILENO);
+	log_all_levels();
+	log_ratelimited(LOG_ERROR, 1, "x");
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fd);
+	assert_int_equal(slurp(path), 0);
+}
+
+static void test_long_line(void **state)
+{
+	char message[2 * LOG_LINE_MAX];
+
+	(void)state;
+	memset(message, 'x', sizeof(message) - 1);
+	message[sizeof(message) - 1] = '\0';
+	log_info("%s", message);
+	log_info("next");
+	assert_int_equal(slurp(path), 2);
+	assert_int_equal(strchr(text, '\n') - text, LOG_LINE_MAX - 1);
+	assert_memory_equal(text + LOG_LINE_MAX - 4, "...\n", 4);
+}
+
+/* The longest message that fits is not cut. */
+static void test_full_line(void **state)
+{
+	char message[LOG_LINE_MAX];
+	size_t room;
+
+	(void)state;
+	log_info("%s", "");
+	slurp(path);
+	room = LOG_LINE_MAX - strlen(text);
+	memset(message, 'x', room);
+	message[room] = '\0';
+	log_info("%s", message);
+	assert_int_equal(slurp(path), 2);
+	assert_int_equal(strlen(strchr(text, '\n') + 1), LOG_LINE_MAX);
+	assert_null(strstr(text, "..."));
+}
+
+static void test_controls(void **state)
+{
+	(void)state;
+	log_warn("a\nb\033[31m\x7f\xc3\xa4");
+	assert_int_equal(slurp(path), 1);
+	assert_non_null(strstr(text, "warn a?b?[31m?\xc3\xa4\n"));
+}
+
+static void test_reopen(void **state)
+{
+	(void)state;
+	log_info("one");
+	assert_int_equal(rename(path, moved), 0);
+	log_info("two");
+	assert_int_equal(log_reopen(), 0);
+	log_info("three");
+	assert_int_equal(slurp(moved), 2);
+	assert_int_equal(slurp(path), 1);
+	assert_non_null(strstr(text, "info three"));
+}
+
+static void test_open_fails(void **state)
+{
+	char name[128];
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s/no/such/folder", dir);
+	assert_int_equal(log_init(LOG_ERROR, name), -ENOENT);
+	/* As it was before. */
+	log_debug("still here");
+	assert_int_equal(slurp(path), 1);
+
+	assert_int_equal(rename(path, moved), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(log_reopen(), -EISDIR);
+	assert_int_equal(rmdir(path), 0);
+	log_debug("and here");
+	assert_int_equal(slurp(moved), 2);
+}
+
+#define THREADS 4
+#define LINES 2000
+
+static void *write_lines(void *arg)
+{
+	for (int i = 0; i < LINES; i++)
+		log_info("thread %d line %d end", *(int *)arg, i);
+	return NULL;
+}
+
+/* No line is lost, torn or mixed with another while the file is reopened under the writers. */
+static void test_threads(void **state)
+{
+	pthread_t threads[THREADS];
+	unsigned int lines;
+	int ids[THREADS];
+
+	(void)state;
+	for (int i = 0; i < THREADS; i++) {
+		ids[i] = i;
+		assert_int_equal(pthread_create(&threads[i], NULL, write_lines, &ids[i]), 0);
+	}
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(log_reopen(), 0);
+	assert_int_equal(rename(path, moved), 0);
+	assert_int_equal(log_reopen(), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+
+	lines = slurp(path);
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		assert_true(matches(line, STAMP "info thread [0-9] line [0-9]+ end$"));
+	lines += slurp(moved);
+	assert_int_equal(lines, THREADS * LINES);
+}
+
+static void test_limit(void **state)
+{
+	struct log_limit limit = { 0 };
+	unsigned int passed = 0;
+	uint32_t suppressed;
+
+	(void)state;
+	for (int i = 0; i < 25; i++) {
+		passed += log_limit_pass(&limit, 10, 7, &suppressed);
+		assert_int_equal(suppressed, 0);
+	}
+	assert_int_equal(passed, 10);
+	assert_true(log_limit_pass(&limit, 10, 9, &suppressed));
+	assert_int_equal(suppressed, 15);
+	assert_true(log_limit_pass(&limit, 10, 10, &suppressed));
+	assert_int_equal(suppressed, 0);
+	assert_false(log_limit_pass(&limit, 0, 11, &suppressed));
+}
+
+static void test_ratelimited(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 500; i++)
+		log_ratelimited(LOG_WARN, 3, "peer sent garbage");
+	/* A second that turns meanwhile lets three more through and says what was dropped. */
+	assert_in_range(slurp(path), 3, 50);
+}
+
+static void *take_limit(void *arg)
+{
+	uintptr_t passed = 0;
+	uint32_t suppressed;
+
+	for (int i = 0; i < LINES; i++)
+		passed += log_limit_pass(arg, 100, 5, &suppressed);
+	return (void *)passed;
+}
+
+static void test_limit_threads(void **state)
+{
+	struct log_limit limit = { 0 };
+	pthread_t threads[THREADS];
+	uintptr_t total = 0;
+	uint32_t suppressed;
+	void *passed;
+
+	(void)state;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, take_limit, &limit), 0);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], &passed);
+		total += (uintptr_t)passed;
+	}
+	assert_int_equal(total, 100);
+	log_limit_pass(&limit, 100, 6, &suppressed);
+	assert_int_equal(suppressed, THREADS * LINES - 100);
+}
+
+#define LOG_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LOG_TEST(test_line),	      LOG_TEST(test_errno),	LOG_TEST(test_levels),
+		LOG_TEST(test_silent),	      LOG_TEST(test_long_line), LOG_TEST(test_full_line),
+		LOG_TEST(test_controls),      LOG_TEST(test_reopen),	LOG_TEST(test_open_fails),
+		LOG_TEST(test_threads),	      LOG_TEST(test_limit),	LOG_TEST(test_ratelimited),
+		LOG_TEST(test_limit_threads),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration: defaults, every trap of inih, ranges, overrides, cross-field checks, and that
+ * conf/kvd.ini is what the option table says. What is written to stderr is read back through a
+ * temporary file, since the exact words with file and line are what users see.
+ */
+#include "server/config/config.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/util/log.h"
+#include "server/config/option.h"
+
+#define TEXT_MAX 65536
+
+static char dir[] = "/tmp/kvd-test-config-XXXXXX";
+static char path[64], errors_path[64];
+static char errors[TEXT_MAX];
+static struct config config;
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/t.ini", dir);
+	snprintf(errors_path, sizeof(errors_path), "%s/errors", dir);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	unlink(path);
+	unlink(errors_path);
+	return rmdir(dir);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	config_init(&config);
+	return 0;
+}
+
+static size_t read_file(const char *name, char *text)
+{
+	FILE *in = fopen(name, "re");
+	size_t length;
+
+	assert_non_null(in);
+	length = fread(text, 1, TEXT_MAX - 1, in);
+	fclose(in);
+	text[length] = '\0';
+	return length;
+}
+
+static void write_file(const char *text, size_t length)
+{
+	FILE *out = fopen(path, "we");
+
+	assert_non_null(out);
+	assert_int_equal(fwrite(text, 1, length, out), length);
+	assert_int_equal(fclose(out), 0);
+}
+
+static int capture_begin(void)
+{
+	FILE *out = fopen(errors_path, "we");
+	int saved = dup(STDERR_FILENO);
+
+	assert_non_null(out);
+	fflush(stderr);
+	dup2(fileno(out), STDERR_FILENO);
+	fclose(out);
+	return saved;
+}
+
+static void capture_end(int saved)
+{
+	fflush(stderr);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	read_file(errors_path, errors);
+}
+
+static int load(const char *text)
+{
+	int saved, ret;
+
+	write_file(text, strlen(text));
+	saved = capture_begin();
+	ret = config_load(&config, path);
+	capture_end(saved);
+	return ret;
+}
+
+static int set(const char *assignment)
+{
+	int saved = capture_begin();
+	int ret = config_set(&config, assignment);
+
+	capture_end(saved);
+	return ret;
+}
+
+static int check(void)
+{
+	int saved = capture_begin();
+	int ret = config_check(&config);
+
+	capture_end(saved);
+	return ret;
+}
+
+/* The file is refused with exactly one error, `t.ini:line: message...`, and changes nothing. */
+static void refuse(const char *text, unsigned int line, const char *message)
+{
+	struct config before = config;
+	char wanted[512];
+
+	if (load(text) != -EINVAL)
+		fail_msg("not refused: %s", text);
+	snprintf(wanted, sizeof(wanted), "%s:%u: %s", path, line, message);
+	if (strncmp(errors, wanted, strlen(wanted)) != 0)
+		fail_msg("wanted '%s', got '%s'", wanted, errors);
+	if (strchr(errors, '\n') != errors + strlen(errors) - 1)
+		fail_msg("more than one error: %s", errors);
+	assert_memory_equal(&config, &before, sizeof(config));
+}
+
+static void test_defaults(void **state)
+{
+	(void)state;
+	assert_int_equal(config.server.device, 0);
+	assert_int_equal(config.server.workers, 0);
+	assert_true(config.server.pin);
+	assert_int_equal(config.server.poll, POLL_ADAPTIVE);
+	assert_int_equal(config.server.spin_time, 50000);
+	assert_int_equal(config.server.max_connections, 1024);
+	assert_int_equal(config.server.drain_timeout, 5000000000);
+	assert_int_equal(config.server.handshake_timeout, 5000000000);
+	assert_int_equal(config.server.pull_timeout, 30000000000);
+	assert_string_equal(config.rdma.address, "auto");
+	assert_int_equal(config.rdma.port, 7471);
+	assert_string_equal(config.softnic.socket, "/run/kvd/kvd.sock");
+	assert_int_equal(config.softnic.socket_mode, 0660);
+	assert_int_equal(config.memory.size, 1 << 30);
+	assert_int_equal(config.memory.hugepages, HUGEPAGES_AUTO);
+	assert_string_equal(config.memory.numa, "default");
+	assert_int_equal(config.memory.eviction, EVICTION_LRU);
+	assert_int_equal(config.memory.access_rate, 4);
+	assert_int_equal(config.memory.access_delay, 100000000);
+	assert_int_equal(config.index.keys, 0);
+	assert_int_equal(config.index.fill, 65);
+	assert_int_equal(config.expiry.sweep_share, 5);
+	assert_int_equal(config.limits.max_value, 1 << 20);
+	assert_int_equal(config.request.window, 8);
+	assert_int_equal(config.request.buffer, 2048);
+	assert_int_equal(config.request.srq_depth, 4096);
+	assert_int_equal(config.request.signal_every, 8);
+	assert_int_equal(config.log.level, LOG_NOTICE);
+	assert_string_equal(config.log.file, "");
+	assert_int_equal(check(), 0);
+	assert_string_equal(errors, "");
+}
+
+static void test_load(void **state)
+{
+	(void)state;
+	assert_int_equal(load("\xef\xbb\xbf; a comment\n"
+			      "# another\n"
+			      "   ; and one that is indented\n"
+			      "\n"
+			      "[server] ; of the server\n"
+			      "device=verbs,softnic\r\n"
+			      "workers : 3 ; three\n"
+			      "pin = off\n"
+			      "poll=busy\n"
+			      "spin_time =0\n"
+			      "[memory]\n"
+			      "size = 64m   \n"
+			      "hugepages = require\n"
+			      "numa = 0-1,3\n"
+			      "eviction = lfu\n"
+			      "access_rate = 1\n"
+			      "access_delay = 10s\n"
+			      "[expiry]\n"
+			      "sweep_share = 50\n"
+			      "[index]\n"
+			      "fill = 30\n"
+			      "[rdma]\n"
+			      "address = fe80::1\n"
+			      "[softnic]\n"
+			      "socket = /tmp/a b;c=d[e]:f\n"
+			      "socket_mode = 600\n"
+			      "[log]\n"
+			      "level = debug\n"
+			      "file ="),
+			 0);
+	assert_string_equal(errors, "");
+	assert_int_equal(config.server.device, DEVICE_VERBS | DEVICE_SOFTNIC);
+	assert_int_equal(config.server.workers, 3);
+	assert_false(config.server.pin);
+	assert_int_equal(config.server.poll, POLL_BUSY);
+	assert_int_equal(config.server.spin_time, 0);
+	assert_int_equal(config.memory.size, 64 << 20);
+	assert_int_equal(config.memory.hugepages, HUGEPAGES_REQUIRE);
+	assert_string_equal(config.memory.numa, "0-1,3");
+	assert_int_equal(config.memory.eviction, EVICTION_LFU);
+	assert_int_equal(config.memory.access_rate, 1);
+	assert_int_equal(config.memory.access_delay, 10000000000);
+	assert_int_equal(config.expiry.sweep_share, 50);
+	assert_int_equal(config.index.fill, 30);
+	assert_string_equal(config.rdma.address, "fe80::1");
+	assert_string_equal(config.softnic.socket, "/tmp/a b;c=d[e]:f");
+	assert_int_equal(config.softnic.socket_mode, 0600);
+	assert_int_equal(config.log.level, LOG_DEBUG);
+	/* What the file does not name stays. */
+	assert_int_equal(config.server.max_connections, 1024);
+	assert_int_equal(load(""), 0);
+	assert_int_equal(config.server.workers, 3);
+	assert_int_equal(load("\xef\xbb\xbf[server]\nworkers = 4\n"), 0);
+	assert_int_equal(config.server.workers, 4);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	refuse("[server]\nworker = 2\n", 2, "unknown option 'worker' in [server]: ");
+	refuse("[memory]\nworkers = 2\n", 2, "unknown option 'workers' in [memory]: ");
+	refuse("\n\n[sever]\nworkers = 2\nx = 1\n", 3, "unknown section [sever]: ");
+	refuse("[Server]\n", 1, "unknown section [Server]: ");
+	refuse("[]\n", 1, "unknown section []: ");
+	refuse("workers = 2\n[server]\n", 1, "'workers' is in no section: ");
+	refuse("[server]\n= 2\n", 2, "unknown option '' in [server]: ");
+	/* inih cuts names at 49 bytes: what is left must not pass for a known one. */
+	refuse("[serverxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx]\n", 1,
+	       "unknown section [serverxxxx");
+	refuse("[server]\nworkersxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 1\n", 2,
+	       "unknown option 'workersxxxx");
+}
+
+static void test_repeated(void **state)
+{
+	(void)state;
+	refuse("[server]\nworkers = 2\npin = no\nworkers = 2\n", 4,
+	       "server.workers is repeated: line 2 sets it, remove one");
+	refuse("[server]\nworkers = 2\n[log]\n[server]\nworkers = 9\npin = maybe\n", 4,
+	       "section [server] is repeated: it began on line 1, ");
+}
+
+static void test_form(void **state)
+{
+	(void)state;
+	refuse("[server]\nworkers\n", 2, "not an option: write key = value");
+	refuse("[server]\nworkers ; = 2\n", 2, "not an option: write key = value");
+	refuse("[server]\npin = no\nworkers ; = 2", 3, "not an option: write key = value");
+	refuse("[server\n", 1, "'[' without ']': ");
+	refuse("[server] workers = 2\n", 1, "text after ']': ");
+	/* inih would take this for more of the value before it. */
+	refuse("[softnic]\nsocket = /a\n  /b\n", 3, "the line begins with a space: ");
+	refuse("[server]\n\tworkers = 2\n", 2, "the line begins with a space: ");
+	refuse(" [server]\n", 1, "the line begins with a space: ");
+}
+
+static void test_values(void **state)
+{
+	(void)state;
+	refuse("[server]\nworkers = 65\n", 2,
+	       "server.workers: '65' is out of range: give 0 to 64\n");
+	refuse("[server]\nworkers = two\n", 2, "server.workers: 'two' is not a whole number: ");
+	refuse("[server]\nworkers =\n", 2, "server.workers: '' is not a whole number: ");
+	refuse("[server]\nworkers = 2 # two\n", 2, "server.workers: '2 # two' is not a ");
+	refuse("[server]\ndevice = infiniband\n", 2,
+	       "server.device: 'infiniband' is none of: auto | verbs | softnic | verbs,softnic\n");
+	refuse("[server]\npin = perhaps\n", 2, "server.pin: 'perhaps' is neither: ");
+	refuse("[server]\npoll = lazy\n", 2, "server.poll: 'lazy' is none of: adaptive | busy");
+	refuse("[server]\nspin_time = 50\n", 2, "server.spin_time: '50' is not a time: ");
+	refuse("[server]\nspin_time = 2s\n", 2,
+	       "server.spin_time: '2s' is out of range: give 0 to 1s\n");
+	refuse("[server]\nhandshake_timeout = 0\n", 2,
+	       "server.handshake_timeout: '0' is out of range: give 10ms to 10m\n");
+	refuse("[memory]\nsize = 15m\n", 2,
+	       "memory.size: '15m' is out of range: give 16m to 512g\n");
+	refuse("[memory]\nsize = 1.5g\n", 2, "memory.size: '1.5g' is not a size: ");
+	refuse("[memory]\nhugepages = 4m\n", 2,
+	       "memory.hugepages: '4m' is none of: auto | off | 2m | 1g | require\n");
+	refuse("[memory]\neviction = random\n", 2,
+	       "memory.eviction: 'random' is none of: none | lru | lfu\n");
+	refuse("[memory]\naccess_rate = 0\n", 2,
+	       "memory.access_rate: '0' is out of range: give 1 to 1024\n");
+	refuse("[memory]\naccess_delay = 11s\n", 2,
+	       "memory.access_delay: '11s' is out of range: give 1ms to 10s\n");
+	refuse("[expiry]\nsweep_share = 51\n", 2,
+	       "expiry.sweep_share: '51' is out of range: give 1 to 50\n");
+	refuse("[index]\nfill = 29\n", 2, "index.fill: '29' is out of range: give 30 to 90\n");
+	refuse("[softnic]\nsocket_mode = 0990\n", 2, "softnic.socket_mode: '0990' is not a mode: ");
+	refuse("[softnic]\nsocket =\n", 2, "softnic.socket: empty: ");
+	refuse("[softnic]\nsocket = /a #b\n", 2, "softnic.socket: a space begins or ends ");
+	refuse("[rdma]\naddress = localhost\n", 2,
+	       "rdma.address: 'localhost' is not an IP address: ");
+	refuse("[rdma]\nport = 0\n", 2, "rdma.port: '0' is out of range: give 1 to 65535\n");
+	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
+}
+
+/* Lists of NUMA nodes are checked for their form; what the host has is not known here. */
+static void test_numa(void **state)
+{
+	static const char *const good[] = { "default", "local", "interleave", "0",
+					    "7",       "0-3",	"0,2",	      "0-1,3,5-5" };
+	static const char *const bad[] = { "",	 "none", "all",	  "Local", "-1",     "0-",
+					   "0,", ",0",	 "0,,1",  "3-1",   "0 1",    "!0",
+					   "+0", "0x1",	 "0-1-2", "0;",	   "local,0" };
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		snprintf(text, sizeof(text), "memory.numa=%s", good[i]);
+		assert_int_equal(set(text), 0);
+		assert_string_equal(config.memory.numa, good[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "memory.numa=%s", bad[i]);
+		if (set(text) != -EINVAL)
+			fail_msg("not refused: %s", text);
+		assert_non_null(strstr(errors, "names no nodes: give default, local, "));
+	}
+	snprintf(text, sizeof(text), "memory.numa=%0*d", OPTION_NUMA_MAX, 0);
+	assert_int_equal(set(text), -EINVAL);
+	assert_non_null(strstr(errors, "memory.numa: longer than 63 bytes: "));
+}
+
+/* A line that inih would cut is refused, and the longest that it does not cut is taken whole. */
+static void test_long_line(void **state)
+{
+	char text[1024], value[512];
+	int longest = 0;
+
+	(void)state;
+	for (int length = 1; length < 400; length++) {
+		snprintf(text, sizeof(text), "[log]\n; %0*d\nlevel = info\n", length, 0);
+		if (load(text) == 0)
+			longest = length;
+	}
+	assert_in_range(longest, OPTION_FILE_MAX, 390);
+	snprintf(text, sizeof(text), "[log]\n; %0*d\nlevel = info\n", longest + 1, 0);
+	refuse(text, 2, "the line is longer than ");
+
+	memset(value, 'x', sizeof(value));
+	value[0] = '/';
+	value[OPTION_FILE_MAX - 1] = '\0';
+	snprintf(text, sizeof(text), "[log]\nfile = %s", value);
+	assert_int_equal(load(text), 0);
+	assert_string_equal(config.log.file, value);
+	strcat(value, "y");
+	snprintf(text, sizeof(text), "[log]\nfile = %s", value);
+	refuse(text, 2, "log.file: longer than ");
+
+	value[DEVICE_PATH_MAX - 1] = '\0';
+	snprintf(text, sizeof(text), "[softnic]\nsocket = %s", value);
+	assert_int_equal(load(text), 0);
+	assert_string_equal(config.softnic.socket, value);
+	strcat(value, "y");
+	snprintf(text, sizeof(text), "[softnic]\nsocket = %s", value);
+	refuse(text, 2, "softnic.socket: longer than 107 bytes: ");
+}
+
+static void test_bytes(void **state)
+{
+	static const char zero[] = "[server]\nworkers = 1\0"
+				   "2\n";
+	static const char control[] = "[log]\nfile = /a\033[31m\n";
+	int saved, ret;
+
+	(void)state;
+	write_file(zero, sizeof(zero) - 1);
+	saved = capture_begin();
+	ret = config_load(&config, path);
+	capture_end(saved);
+	assert_int_equal(ret, -EINVAL);
+	assert_non_null(strstr(errors, "t.ini:2: a zero byte is in the line: "));
+	refuse(control, 2, "log.file: a control character is in the value: ");
+}
+
+/* Every error of a file is told, and none of its good options is applied. */
+static void test_all_errors(void **state)
+{
+	const char *at;
+
+	(void)state;
+	assert_int_equal(
+		load("[server]\nworkers = 99\npin = no\npoll = x\nnonsense\n[log]\nx = 1\n"),
+		-EINVAL);
+	at = strstr(errors, "t.ini:2: ");
+	at = at ? strstr(at, "\n/tmp") : NULL;
+	at = at ? strstr(at, "t.ini:4: ") : NULL;
+	at = at ? strstr(at, "t.ini:5: ") : NULL;
+	at = at ? strstr(at, "t.ini:7: ") : NULL;
+	assert_non_null(at);
+	assert_true(config.server.pin);
+}
+
+static void test_bounds(void **state)
+{
+	static char text[TEXT_MAX];
+	unsigned int lines = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		strcat(text, "junk\n");
+	assert_int_equal(load(text), -EINVAL);
+	for (const char *at = errors; *at; at++)
+		lines += *at == '\n';
+	assert_int_equal(lines, 20);
+
+	memset(text, '\n', 10001);
+	text[10001] = '\0';
+	assert_int_equal(load(text), -EINVAL);
+	assert_non_null(strstr(errors, "more lines than 10000: "));
+	text[10000] = '\0';
+	assert_int_equal(load(text), 0);
+}
+
+static void test_unreadable(void **state)
+{
+	int saved = capture_begin();
+	int missing = config_load(&config, "/nonexistent/kvd.ini");
+	int folder = config_load(&config, dir);
+
+	(void)state;
+	capture_end(saved);
+	assert_int_equal(missing, -ENOENT);
+	assert_int_equal(folder, -EISDIR);
+	assert_non_null(strstr(errors, "/nonexistent/kvd.ini: cannot open: No such file"));
+	assert_non_null(strstr(errors, ": cannot read: Is a directory\n"));
+}
+
+static void test_set(void **state)
+{
+	(void)state;
+	assert_int_equal(set("server.workers=2"), 0);
+	assert_int_equal(set("server.workers=3"), 0);
+	assert_int_equal(set("log.file="), 0);
+	assert_int_equal(set("softnic.socket=/a=b.c"), 0);
+	assert_string_equal(errors, "");
+	assert_int_equal(config.server.workers, 3);
+	assert_string_equal(config.softnic.socket, "/a=b.c");
+
+	assert_int_equal(set("server.workers=65"), -EINVAL);
+	assert_string_equal(errors, "-o: server.workers: '65' is out of range: give 0 to 64\n");
+	assert_int_equal(set("server.worker=6"), -EINVAL);
+	assert_string_equal(errors, "-o: unknown option 'server.worker': kvd --help lists them\n");
+	assert_int_equal(set("softnic.socket=/a "), -EINVAL);
+	assert_int_equal(set("workers=6"), -EINVAL);
+	assert_string_equal(errors, "-o: 'workers=6' is not section.key=value\n");
+	assert_int_equal(set("workers=6.5"), -EINVAL);
+	assert_int_equal(set("server.workers"), -EINVAL);
+	assert_int_equal(set(""), -EINVAL);
+	assert_int_equal(set("serverxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.workers=1"),
+			 -EINVAL);
+	assert_int_equal(config.server.workers, 3);
+}
+
+static void test_check(void **state)
+{
+	(void)state;
+	config.request.window = 256;
+	config.request.srq_depth = 64;
+	config.limits.max_value = 1 << 30;
+	config.memory.size = 1 << 30;
+	config.index.keys = 1ull << 30;
+	assert_int_equal(check(), -EINVAL);
+	assert_non_null(strstr(errors, "request.window (256) is more than request.srq_depth (64)"));
+	assert_non_null(strstr(errors, "limits.max_value is more than a quarter of memory.size"));
+	assert_non_null(strstr(errors, "index.keys needs an index of more than half"));
+
+	config.request.srq_depth = 256;
+	config.memory.size = 16ull << 30;
+	assert_int_equal(check(), 0);
+	assert_string_equal(errors, "");
+}
+
+static void print(char *text)
+{
+	FILE *out = fopen(path, "we");
+
+	assert_non_null(out);
+	config_print(&config, out);
+	fclose(out);
+	read_file(path, text);
+}
+
+/* --print-config is a file that loads to the same configuration, whatever the values. */
+static void test_print(void **state)
+{
+	static const char *const assignments[] = {
+		"server.device=softnic", "server.pin=no",	  "server.spin_time=1ms",
+		"memory.numa=0,2",	 "memory.eviction=lru",	  "memory.hugepages=1g",
+		"memory.size=48m",	 "softnic.socket=/a b;c", "softnic.socket_mode=07",
+		"rdma.address=10.9.0.1", "log.level=error",	  "log.file=/var/log/kvd.log",
+	};
+	static char text[TEXT_MAX];
+	struct config wanted;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(assignments) / sizeof(assignments[0]); i++)
+		assert_int_equal(set(assignments[i]), 0);
+	wanted = config;
+	print(text);
+	assert_non_null(strstr(text, "\nspin_time = 1ms\n"));
+	assert_non_null(strstr(text, "\nsocket_mode = 0007\n"));
+	assert_non_null(strstr(text, "\nnuma = 0,2\n"));
+	assert_non_null(strstr(text,
+			       "\n# region 50331648 bytes = superblock 4096 + index (grows from "
+			       "8192 to at most 33554432) + items + pad 4096\n"));
+	config_init(&config);
+	assert_int_equal(load(text), 0);
+	assert_memory_equal(&config, &wanted, sizeof(config));
+}
+
+/* The comment at the end is one for any size, also where its line is longest. */
+static void test_print_division(void **state)
+{
+	static char text[TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(set("memory.size=512g"), 0);
+	assert_int_equal(set("index.keys=10000000000"), 0);
+	print(text);
+	assert_non_null(strstr(text,
+			       "\n# region 549755813888 bytes = superblock 4096 + index (grows "
+			       "from 274877906944 to at most 274877906944) + items + pad "
+			       "4096\n"));
+	assert_int_equal(load(text), 0);
+	assert_string_equal(errors, "");
+}
+
+/* conf/kvd.ini, below its opening comment, is what --print-config says of the defaults. */
+static void test_example(void **state)
+{
+	static char wanted[TEXT_MAX], text[TEXT_MAX];
+	const char *start;
+
+	(void)state;
+	print(wanted);
+	read_file("conf/kvd.ini", text);
+	start = strstr(text, "\n[server]\n");
+	assert_non_null(start);
+	for (const char *line = text; line < start; line = strchr(line, '\n') + 1)
+		assert_true(*line == ';' || *line == '\n');
+	assert_string_equal(start + 1, wanted);
+	assert_int_equal(load(text), 0);
+}
+
+static void test_table(void **state)
+{
+	static char text[TEXT_MAX], domain[OPTION_TEXT_MAX];
+	char name[128];
+	FILE *out = fopen(path, "we");
+
+	(void)state;
+	assert_non_null(out);
+	config_help(out);
+	fclose(out);
+	read_file(path, text);
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct config_option *option = &option_table[i];
+
+		snprintf(name, sizeof(name), "  %s.%s=%s\n", option->section, option->key,
+			 option->text);
+		assert_non_null(strstr(text, name));
+		assert_non_null(strstr(text, option->help));
+		assert_non_null(strstr(text, option_domain(option, domain)));
+		assert_true(*domain && *option->help);
+	}
+}
+
+#define CONFIG_TEST(name) cmocka_unit_test_setup(name, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CONFIG_TEST(test_defaults), CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),    CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),	    CONFIG_TEST(test_values),
+		CONFIG_TEST(test_numa),	    CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_bytes),    CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),   CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_set),	    CONFIG_TEST(test_check),
+		CONFIG_TEST(test_print),    CONFIG_TEST(test_print_division),
+		CONFIG_TEST(test_example),  CONFIG_TEST(test_table),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

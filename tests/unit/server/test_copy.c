@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies of large values that readers were given: a bounded share of the memory, the oldest go first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/net/copy.h"
+#include "tests/support/store.h"
+
+#define REGION_BYTES (8u << 20)
+#define CONNS 64
+
+static struct store store;
+static struct worker worker;
+static struct conn conns[CONNS];
+static uint8_t value[200000];
+
+static int setup(void **state)
+{
+	(void)state;
+	store_create(&store, REGION_BYTES, 6, 1);
+	memset(&worker, 0, sizeof(worker));
+	memset(conns, 0, sizeof(conns));
+	TAILQ_INIT(&worker.copies);
+	worker.limits.workers = 1;
+	return table_writer_init(&worker.writer, &store.table, 1);
+}
+
+static int teardown(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < CONNS; i++)
+		copy_drop(&worker, &conns[i]);
+	assert_int_equal(worker.copies_bytes, 0);
+	table_writer_release(&worker.writer);
+	assert_null(store_check(&store, NULL));
+	store_destroy(&store);
+	return 0;
+}
+
+/* A copy of the key's value for the connection. */
+static void keep(unsigned int conn, const char *key, uint32_t len)
+{
+	uint32_t key_len = (uint32_t)strlen(key);
+	uint64_t hash = table_hash(&store.table, key, key_len);
+	struct item *copy;
+
+	assert_int_equal(store_put(&store, key, key_len, value, len, NULL), WIRE_OK);
+	assert_int_equal(look_copy(&worker.writer, hash, key, key_len, 7, &copy), WIRE_OK);
+	copy_keep(&worker, &conns[conn], copy);
+}
+
+static unsigned int kept(void)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < CONNS; i++)
+		n += conns[i].copy != NULL;
+	return n;
+}
+
+/* A thirty-second of the memory, in bytes: of small copies many, of large ones few. */
+static void share_of_the_memory(uint32_t len)
+{
+	uint64_t most = memory_bytes(store.memory) / COPIES_SHARE, each;
+	unsigned int i;
+
+	each = mem_class_bytes(item_bytes(1, len));
+	for (i = 0; i < CONNS; i++)
+		keep(i, "k", len);
+	assert_int_equal(kept(), most / each);
+	assert_true(worker.copies_bytes <= most);
+	/* The newest. */
+	for (i = 0; i < CONNS; i++)
+		assert_int_equal(conns[i].copy != NULL, i >= CONNS - most / each);
+}
+
+static void small_copies(void **state)
+{
+	(void)state;
+	share_of_the_memory(8000);
+}
+
+static void large_copies(void **state)
+{
+	(void)state;
+	share_of_the_memory(70000);
+}
+
+/* The share is that of all workers. */
+static void a_share_for_each_worker(void **state)
+{
+	(void)state;
+	worker.limits.workers = 4;
+	for (unsigned int i = 0; i < CONNS; i++)
+		keep(i, "k", 8000);
+	assert_int_equal(kept(), memory_bytes(store.memory) / COPIES_SHARE / 4 /
+					 mem_class_bytes(item_bytes(1, 8000)));
+}
+
+/* Who idles does not keep one for ever. */
+static void old_copies(void **state)
+{
+	(void)state;
+	keep(0, "k", 8000);
+	worker.writer.now_ns += COPY_NS_MAX - 1;
+	keep(1, "l", 8000);
+	copy_expire(&worker);
+	assert_int_equal(kept(), 2);
+	worker.writer.now_ns += 1;
+	copy_expire(&worker);
+	assert_int_equal(kept(), 1);
+	assert_non_null(conns[1].copy);
+}
+
+/* One that is larger than the share alone is kept, as the only one. */
+static void a_copy_above_the_share(void **state)
+{
+	(void)state;
+	keep(0, "k", 8000);
+	keep(1, "l", sizeof(value));
+	keep(2, "m", sizeof(value));
+	assert_int_equal(kept(), 1);
+	assert_non_null(conns[2].copy);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(small_copies), CASE(large_copies),		  CASE(a_share_for_each_worker),
+		CASE(old_copies),   CASE(a_copy_above_the_share),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

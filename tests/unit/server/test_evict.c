@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that is full: what is evicted and what stays; memory that goes from one size to another,
+ * with eviction and, by moving items together, without; large items; overflow buckets.
+ */
+#include "server/store/evict.h"
+
+#include "tests/support/engine.h"
+
+#define REGION_BYTES (16u << 20)
+#define SHIFT_BYTES (32u << 20)
+#define VALUE_BYTES (1u << 20)
+#define FILL 65
+
+/* The larger of the two sizes a slab has: server/store/spans.h. */
+#define SLAB_BYTES (256u << 10)
+
+static uint8_t value[VALUE_BYTES];
+
+static int create(uint64_t bytes, enum eviction_policy policy)
+{
+	const struct table_options options = { .fill = FILL, .eviction = policy };
+
+	store_create_with(&store, bytes, 8, 2, &options);
+	set_now(ENGINE_NOW_NS);
+	return 0;
+}
+
+static int setup_none(void **state)
+{
+	(void)state;
+	return create(REGION_BYTES, EVICTION_NONE);
+}
+
+static int setup_lru(void **state)
+{
+	(void)state;
+	return create(REGION_BYTES, EVICTION_LRU);
+}
+
+static int setup_lfu(void **state)
+{
+	(void)state;
+	return create(REGION_BYTES, EVICTION_LFU);
+}
+
+static int setup_shift_lru(void **state)
+{
+	(void)state;
+	return create(SHIFT_BYTES, EVICTION_LRU);
+}
+
+static int setup_shift_lfu(void **state)
+{
+	(void)state;
+	return create(SHIFT_BYTES, EVICTION_LFU);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_store(NULL);
+	store_destroy(&store);
+	return 0;
+}
+
+static enum wire_status try_put(uint64_t key, uint32_t len)
+{
+	return store_put(&store, &key, 8, value, len, NULL);
+}
+
+static void put(uint64_t key, uint32_t len)
+{
+	if (try_put(key, len))
+		fail_msg("PUT %llu of %u bytes failed", (unsigned long long)key, len);
+}
+
+static bool is_there(uint64_t key)
+{
+	struct store_value out;
+
+	return store_get(&store, &key, 8, NULL, 0, &out) == WIRE_OK;
+}
+
+/* Percent of the keys from @from to @to that are there. */
+static double share_there(uint64_t from, uint64_t to)
+{
+	uint64_t n = 0;
+
+	for (uint64_t key = from; key < to; key++)
+		n += is_there(key);
+	return 100.0 * (double)n / (double)(to - from);
+}
+
+static double live_share(void)
+{
+	return 100.0 * (double)STAT(live_bytes) / (double)memory_bytes(store.memory);
+}
+
+static void access_of(uint64_t key)
+{
+	table_access(&store.writers[0], hash_of(&key, 8));
+}
+
+/*
+ * Twice as many keys as there is memory for, while some of the first are used again and again: they
+ * stay, and of the others the last.
+ */
+static void hot_and_cold(uint32_t len, uint64_t keys, unsigned int uses)
+{
+	const uint64_t hot = keys / 20;
+	uint64_t key;
+
+	for (key = 0; key < keys; key++) {
+		put(key, len);
+		for (unsigned int i = 0; i < uses && key >= hot; i++)
+			access_of(random_next() % hot);
+	}
+	assert_true(STAT(evictions) > keys / 4);
+	print_message("values of %u: hot %.1f %%, first %.1f %%, last %.1f %%, live %.1f %%\n", len,
+		      share_there(0, hot), share_there(hot, keys / 4),
+		      share_there(keys - keys / 8, keys), live_share());
+	assert_true(share_there(0, hot) > 97);
+	assert_true(share_there(hot, keys / 4) < 10);
+	assert_true(live_share() > 90);
+}
+
+static void lru_keeps_what_is_hot(void **state)
+{
+	(void)state;
+	hot_and_cold(200, 110000, 2);
+	assert_true(share_there(110000 * 7 / 8, 110000) > 95);
+}
+
+static void lru_keeps_what_is_hot_and_large(void **state)
+{
+	(void)state;
+	hot_and_cold(40000, 750, 2);
+	assert_true(share_there(750 * 7 / 8, 750) > 95);
+}
+
+static void lfu_keeps_what_is_hot(void **state)
+{
+	(void)state;
+	hot_and_cold(200, 110000, 2);
+}
+
+/* Keys that were used often, and then many that are put once. Returns how many of the first stay. */
+static double share_after_a_scan(void)
+{
+	uint64_t key, pass;
+
+	for (pass = 0; pass < 20; pass++)
+		for (key = 0; key < 2500; key++)
+			pass ? access_of(key) : put(key, 1000);
+	for (key = 100000; key < 125000; key++)
+		put(key, 1000);
+	print_message("hot: %.1f %%\n", share_there(0, 2500));
+	return share_there(0, 2500);
+}
+
+static void lfu_is_not_swept_by_a_scan(void **state)
+{
+	(void)state;
+	assert_true(share_after_a_scan() > 50);
+}
+
+static void lru_is_swept_by_a_scan(void **state)
+{
+	(void)state;
+	assert_true(share_after_a_scan() < 5);
+}
+
+/* Of all keys with the hash, and of no others; counted. */
+static void access_records(void **state)
+{
+	const uint64_t old = 1, fresh = 2;
+	const struct item *item;
+	struct table_change out;
+	uint16_t before;
+
+	(void)state;
+	assert_int_equal(store_put(&store, &old, 8, value, 10, &out), WIRE_OK);
+	item = region_at(&store.region, slot_offset(out.slot));
+	before = item->access;
+	for (uint64_t key = 100; key < 200; key++)
+		put(key, 10);
+	access_of(fresh);
+	assert_int_equal(item->access, before);
+	access_of(old);
+	assert_int_not_equal(item->access, before);
+	assert_int_equal(STAT(accesses), 2);
+	/* A reader's place stays good. */
+	assert_int_equal(item->sum,
+			 item_sum(item, store.region.geometry.incarnation, slot_offset(out.slot)));
+}
+
+/* LFU: rises ever more slowly, falls with time. */
+static void lfu_counts(void **state)
+{
+	struct table_writer *w = &store.writers[0];
+	uint16_t access = evict_fresh(w), before;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 10; i++) {
+		before = access & 0xff;
+		access = evict_touched(w, access);
+		assert_in_range(access & 0xff, before, before + 1);
+	}
+	assert_true((access & 0xff) > (evict_fresh(w) & 0xff));
+	for (; i < 100000; i++)
+		access = evict_touched(w, access);
+	assert_in_range(access & 0xff, 200, 255);
+	atomic_fetch_add(&store.table.tick, 1u << 14);
+	before = access & 0xff;
+	access = evict_touched(w, access);
+	assert_in_range(access & 0xff, before - 32, before - 31);
+}
+
+/* Puts @bytes in all of new keys with values of these sizes. */
+static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_t *lens,
+		  unsigned int count, double least)
+{
+	uint64_t put_bytes = 0, failures = store.writers[0].stats.windows_failed;
+
+	while (put_bytes < bytes) {
+		uint32_t len = lens[random_next() % count];
+
+		put((*key)++, len);
+		put_bytes += len;
+	}
+	print_message("%s: live %.1f %%, %llu windows of %llu failed\n", name, live_share(),
+		      (unsigned long long)(STAT(windows_failed) - failures),
+		      (unsigned long long)STAT(windows));
+	assert_store(NULL);
+	assert_true(live_share() >= least);
+}
+
+/* Memory goes where it is needed, to and fro. */
+static void shift_of_sizes(void **state)
+{
+	static const uint32_t small[] = { 100 }, page[] = { 4096 };
+	static const uint32_t mixed[] = { 20, 100, 300, 1000, 4096, 10000 };
+	uint64_t key = 0;
+
+	(void)state;
+	phase("100 B", &key, SHIFT_BYTES, small, 1, 90);
+	phase("4 KiB", &key, 2 * SHIFT_BYTES, page, 1, 90);
+	phase("100 B", &key, 3 * SHIFT_BYTES / 2, small, 1, 90);
+	phase("mixed", &key, 3 * SHIFT_BYTES, mixed, 6, 90);
+}
+
+static void shift_to_large(void **state)
+{
+	static const uint32_t small[] = { 100 }, large[] = { 100000 },
+			      all[] = { 100, 5000, 300000 };
+	uint64_t key = 0;
+
+	(void)state;
+	phase("100 B", &key, REGION_BYTES, small, 1, 90);
+	phase("100 kB", &key, 3 * REGION_BYTES, large, 1, 85);
+	phase("100 B to 300 kB", &key, 3 * REGION_BYTES, all, 3, 80);
+	phase("100 B", &key, REGION_BYTES, small, 1, 80);
+	/* One that takes a thirtieth of it all. */
+	put(key, VALUE_BYTES);
+	assert_true(is_there(key));
+}
+
+/* Larger than there is: refused at once, and nothing goes for it. */
+static void larger_than_memory(void **state)
+{
+	struct table_change change = { .key = "k", .key_len = 1, .value_len = REGION_BYTES };
+
+	(void)state;
+	put(1, 100);
+	assert_null(table_reserve(&store.writers[0], &change));
+	assert_int_equal(STAT(evictions), 0);
+	assert_true(is_there(1));
+}
+
+static uint64_t fill_memory(uint64_t key, uint32_t len)
+{
+	while (try_put(key, len) == WIRE_OK)
+		key++;
+	return key;
+}
+
+static void delete (uint64_t key)
+{
+	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+}
+
+/*
+ * Of free blocks and pages there is less than one slab for each of two sizes, and threads' stocks. With
+ * large items, runs of pages that are too short for another one are left, too: of 16 pages one or so.
+ */
+static void assert_really_full(uint32_t len)
+{
+	struct memory_stats stats;
+
+	memory_stats(store.memory, &stats);
+	print_message("free: pages %llu, items' blocks %llu, buckets' %llu\n",
+		      (unsigned long long)stats.free, (unsigned long long)stats.item_slabs_free,
+		      (unsigned long long)stats.bucket_slabs_free);
+	if (mem_class(len) == MEM_CLASS_LARGE)
+		assert_true(stats.free < REGION_BYTES / 16);
+	else
+		assert_true(stats.free < SLAB_BYTES);
+	assert_true(stats.item_slabs_free < 2 * SLAB_BYTES);
+}
+
+/* Without eviction PUTs fail, and only when there is no room: what was freed serves any size. */
+static void none_moves(uint32_t from, uint32_t to)
+{
+	uint64_t end = fill_memory(0, from), key, last;
+	double full = live_share();
+
+	print_message("values of %u: live %.1f %%;", from, full);
+	assert_true(full > 85);
+	assert_int_equal(STAT(evictions), 0);
+	/* Every third is left: no slab is empty. */
+	for (key = 0; key < end; key++)
+		if (key % 3)
+			delete (key);
+	assert_store(NULL);
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	last = fill_memory(1u << 30, to);
+	print_message(" then of %u: %.1f %%\n", to, live_share());
+	assert_store(NULL);
+	assert_int_equal(share_there(1u << 30, last), 100);
+	for (key = 0; key < end; key += 3)
+		assert_true(is_there(key));
+	assert_int_equal(STAT(evictions), 0);
+	assert_true(live_share() > 85);
+	assert_really_full(to);
+}
+
+static void none_small_to_page(void **state)
+{
+	(void)state;
+	none_moves(100, 4096);
+}
+
+static void none_page_to_small(void **state)
+{
+	(void)state;
+	none_moves(4096, 100);
+}
+
+static void none_small_to_large(void **state)
+{
+	(void)state;
+	none_moves(200, 60000);
+}
+
+static void none_large_to_small(void **state)
+{
+	(void)state;
+	none_moves(60000, 1000);
+}
+
+/* Another thread's stock is memory, too: the last block there is can be had. */
+static void none_takes_what_is_in_stocks(void **state)
+{
+	struct table_change change = { .key = "x", .key_len = 1, .value = value, .value_len = 107 };
+	uint64_t end = fill_memory(0, 100), key;
+
+	(void)state;
+	for (key = 0; key < 8; key++) {
+		const struct table_change k = { .key = &key, .key_len = 8 };
+
+		assert_int_equal(table_delete(&store.writers[1], hash_of(&key, 8), &k), WIRE_OK);
+	}
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	assert_int_equal(table_put(&store.writers[0], hash_of("x", 1), &change), WIRE_OK);
+	assert_int_equal(share_there(8, end), 100);
+}
+
+/* A chain that needs a bucket gets one when memory is full. */
+static void overflow_buckets_when_full(void **state)
+{
+	struct store_census census;
+	uint64_t key;
+
+	(void)state;
+	store.table.options.fill = STORE_NO_GROWTH;
+	for (key = 0; key < 100000; key++)
+		put(key, key % 7 * 200);
+	assert_store(&census);
+	assert_true(STAT(evictions) > 10000);
+	assert_true(census.overflow_buckets > 100);
+	for (key = 0; key < 2000; key++)
+		put(1000000 + key, 0);
+	assert_true(share_there(1000000, 1002000) > 99);
+}
+
+/* The index grows into memory that is full of items, and nothing fails. */
+static void room_for_nothing_but_small(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < 3000; key++)
+		put(key, 20000);
+	for (; key < 100000; key++)
+		put(key, 0);
+	assert_true(share_there(99000, 100000) > 99);
+}
+
+static void policies_have_names(void **state)
+{
+	(void)state;
+	assert_string_equal(evict_policy_name(EVICTION_NONE), "none");
+	assert_string_equal(evict_policy_name(EVICTION_LRU), "lru");
+	assert_string_equal(evict_policy_name(EVICTION_LFU), "lfu");
+}
+
+#define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(lru_keeps_what_is_hot, setup_lru),
+		CASE(lru_keeps_what_is_hot_and_large, setup_lru),
+		CASE(lfu_keeps_what_is_hot, setup_lfu),
+		CASE(lfu_is_not_swept_by_a_scan, setup_lfu),
+		CASE(lru_is_swept_by_a_scan, setup_lru),
+		CASE(access_records, setup_lru),
+		CASE(lfu_counts, setup_lfu),
+		CASE(shift_of_sizes, setup_shift_lru),
+		CASE(shift_of_sizes, setup_shift_lfu),
+		CASE(shift_to_large, setup_lru),
+		CASE(larger_than_memory, setup_lru),
+		CASE(none_small_to_page, setup_none),
+		CASE(none_page_to_small, setup_none),
+		CASE(none_small_to_large, setup_none),
+		CASE(none_large_to_small, setup_none),
+		CASE(none_takes_what_is_in_stocks, setup_none),
+		CASE(overflow_buckets_when_full, setup_lru),
+		CASE(room_for_nothing_but_small, setup_lru),
+		cmocka_unit_test(policies_have_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The keeper's thread beside a store: what it does though nobody asks, and what it is asked for. Time
+ * is moved while it does not run; whatever it is to do is waited for, by the counters that say so.
+ */
+#include <pthread.h>
+#include <time.h>
+
+#include <urcu-qsbr.h>
+
+#include "server/store/keeper.h"
+
+#include "tests/support/engine.h"
+
+#include "tests/support/steps.h"
+
+#define REGION_BYTES (8u << 20)
+#define FILL 65
+#define SHARE 50
+#define DEADLINE_NS (20 * SECOND_NS)
+
+static struct keeper keeper;
+static uint8_t value[100000];
+
+void step(const char *after)
+{
+	(void)after;
+}
+
+static int create(uint32_t level, enum eviction_policy policy)
+{
+	const struct table_options options = { .fill = FILL, .eviction = policy };
+
+	store_create_with(&store, REGION_BYTES, level, 1, &options);
+	set_now(ENGINE_NOW_NS);
+	assert_int_equal(keeper_init(&keeper, &store.table, STORE_WRITERS_MAX, SHARE), 0);
+	rcu_register_thread();
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return create(6, EVICTION_NONE);
+}
+
+static int setup_lru(void **state)
+{
+	(void)state;
+	return create(6, EVICTION_LRU);
+}
+
+static int setup_wide(void **state)
+{
+	(void)state;
+	return create(14, EVICTION_NONE);
+}
+
+static void start(void)
+{
+	assert_int_equal(keeper_start(&keeper), 0);
+}
+
+static void stop(void)
+{
+	/* It may be waiting for a grace period. */
+	rcu_thread_offline();
+	keeper_stop(&keeper);
+	rcu_thread_online();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	stop();
+	rcu_unregister_thread();
+	assert_store(NULL);
+	keeper_release(&keeper);
+	store_destroy(&store);
+	return 0;
+}
+
+static void pause_shortly(void)
+{
+	const struct timespec ms = { 0, 1000000 };
+
+	rcu_thread_offline();
+	nanosleep(&ms, NULL);
+	rcu_thread_online();
+}
+
+#define WAIT_FOR(condition)                                                                        \
+	do {                                                                                       \
+		uint64_t deadline_ns = clock_ns() + DEADLINE_NS;                                   \
+		while (!(condition)) {                                                             \
+			if (clock_ns() > deadline_ns)                                              \
+				fail_msg("waited in vain for %s", #condition);                     \
+			pause_shortly();                                                           \
+		}                                                                                  \
+	} while (0)
+
+static enum wire_status put_ttl(uint64_t key, uint32_t len, uint32_t ttl)
+{
+	struct table_change change = {
+		.key = &key, .key_len = 8, .value = value, .value_len = len, .ttl = ttl
+	};
+
+	return table_put(&store.writers[0], hash_of(&key, 8), &change);
+}
+
+static void put(uint64_t key, uint32_t len)
+{
+	assert_int_equal(put_ttl(key, len, 0), WIRE_OK);
+}
+
+static bool is_there(uint64_t key)
+{
+	struct store_value out;
+
+	return store_get(&store, &key, 8, NULL, 0, &out) == WIRE_OK;
+}
+
+static uint64_t count_there(uint64_t from, uint64_t to)
+{
+	uint64_t n = 0;
+
+	for (uint64_t key = from; key < to; key++)
+		n += is_there(key);
+	return n;
+}
+
+/* Memory comes back though nobody asks for the keys. */
+static void expired_items_go(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < 2000; key++)
+		assert_int_equal(put_ttl(key, 100, key % 4 ? (uint32_t)(key % 4) : 1000), WIRE_OK);
+	for (; key < 3000; key++)
+		put(key, 100);
+	set_now(ENGINE_NOW_NS + 2 * SECOND_NS + SECOND_NS / 2);
+	start();
+	/* Those with 1 and 2 seconds: half of the first. */
+	WAIT_FOR(STAT(expired) == 1000);
+	stop();
+	assert_int_equal(STAT(removes), 1000);
+	assert_int_equal(STAT(expiring), 1000);
+	assert_int_equal(STAT(live_bytes), 2000 * 140);
+	assert_store(NULL);
+	set_now(ENGINE_NOW_NS + 2000 * SECOND_NS);
+	start();
+	WAIT_FOR(STAT(expired) == 2000);
+	assert_int_equal(STAT(expiring), 0);
+	assert_int_equal(count_there(0, 3000), 1000);
+	assert_int_equal(count_there(2000, 3000), 1000);
+}
+
+/* Chains of the index, too. */
+static void expired_items_go_from_chains(void **state)
+{
+	struct store_census census;
+	uint64_t key;
+
+	(void)state;
+	store.table.options.fill = STORE_NO_GROWTH;
+	for (key = 0; key < 10000; key++)
+		assert_int_equal(put_ttl(key, 10, 5), WIRE_OK);
+	assert_store(&census);
+	assert_true(census.overflow_buckets > 500);
+	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
+	start();
+	WAIT_FOR(STAT(expired) == 10000);
+	stop();
+	assert_store(&census);
+	assert_int_equal(census.items, 0);
+	assert_int_equal(census.overflow_buckets, 0);
+}
+
+/* K1: by its own counters, and not at all without a reason. */
+static void sweeps_take_their_share(void **state)
+{
+	uint64_t begun = clock_ns(), elapsed_us, ticket, slices;
+
+	(void)state;
+	start();
+	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+	WAIT_FOR(keeper_flushed(&keeper, ticket));
+	assert_int_equal(stat_read(&keeper.stats.sweeps), 0);
+	assert_int_equal(stat_read(&keeper.stats.sweep_cpu_us), 0);
+	stop();
+	for (uint64_t key = 0; key < 20000; key++)
+		assert_int_equal(put_ttl(key, 0, 1000), WIRE_OK);
+	keeper.sweep_share = 5;
+	begun = clock_ns();
+	start();
+	WAIT_FOR(stat_read(&keeper.stats.sweeps) == 1);
+	stop();
+	elapsed_us = (clock_ns() - begun) / 1000;
+	slices = index_buckets(&store.table) / 64;
+	/* Each slice is rounded up, and the last one rests later. */
+	print_message("%llu us of CPU in %llu us\n", (unsigned long long)keeper.stats.sweep_cpu_us,
+		      (unsigned long long)elapsed_us);
+	assert_true(keeper.stats.sweep_cpu_us > 0);
+	assert_true(keeper.stats.sweep_cpu_us * 100 <=
+		    elapsed_us * 5 * 3 / 2 + (slices + 2000) * 100);
+}
+
+static void flush_at_once(void **state)
+{
+	uint64_t key, ticket;
+
+	(void)state;
+	for (key = 0; key < 3000; key++)
+		put(key, key % 2000);
+	start();
+	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+	assert_true(ticket > 0);
+	WAIT_FOR(keeper_flushed(&keeper, ticket));
+	assert_int_equal(STAT(flushed), 3000);
+	assert_int_equal(count_there(0, 3000), 0);
+	for (key = 0; key < 3000; key += 2)
+		put(key, 10);
+	assert_int_equal(count_there(0, 3000), 1500);
+	assert_false(keeper_flushed(&keeper, 0));
+	assert_false(keeper_flushed(&keeper, ticket + 1));
+	assert_true(keeper_flushed(&keeper, ticket));
+}
+
+/* At its time, and then whatever was stored before that; meanwhile, nothing. */
+static void flush_later(void **state)
+{
+	uint64_t key, ticket, early;
+
+	(void)state;
+	for (key = 0; key < 100; key++)
+		put(key, 10);
+	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 3600);
+	start();
+	early = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+	WAIT_FOR(keeper_flushed(&keeper, early));
+	assert_false(keeper_flushed(&keeper, ticket));
+	for (key = 0; key < 100; key++)
+		put(key, 10);
+	stop();
+	set_now(ENGINE_NOW_NS + 3599 * SECOND_NS);
+	assert_int_equal(count_there(0, 100), 100);
+	assert_false(keeper_flushed(&keeper, ticket));
+	set_now(ENGINE_NOW_NS + 3600 * SECOND_NS);
+	start();
+	WAIT_FOR(keeper_flushed(&keeper, ticket));
+	assert_int_equal(count_there(0, 100), 0);
+	assert_int_equal(stat_read(&keeper.stats.flushes), 2);
+	put(1, 10);
+	assert_true(is_there(1));
+}
+
+static void flushes_have_a_limit(void **state)
+{
+	uint64_t tickets[FLUSHES_MAX];
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < FLUSHES_MAX; i++) {
+		/* The last places are for those at once. */
+		if (i == FLUSHES_LATER_MAX)
+			assert_int_equal(keeper_flush(&keeper, ENGINE_NOW_NS, 10), 0);
+		tickets[i] = keeper_flush(&keeper, ENGINE_NOW_NS, i < FLUSHES_LATER_MAX ? 10 : 0);
+		assert_true(tickets[i] > 0);
+	}
+	assert_int_equal(keeper_flush(&keeper, ENGINE_NOW_NS, 0), 0);
+	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
+	start();
+	for (i = 0; i < FLUSHES_MAX; i++)
+		WAIT_FOR(keeper_flushed(&keeper, tickets[i]));
+	assert_true(keeper_flush(&keeper, ENGINE_NOW_NS, 10) > 0);
+}
+
+/* Another writer's thread, which stores keys one after the other until it is told to stop. */
+static _Atomic uint64_t next_key;
+static _Atomic bool enough;
+
+static void *store_on_and_on(void *arg)
+{
+	(void)arg;
+	rcu_register_thread();
+	while (!atomic_load(&enough)) {
+		uint64_t key = atomic_load(&next_key);
+
+		if (put_ttl(key, 10, 0) == WIRE_OK)
+			atomic_store(&next_key, key + 1);
+		else
+			table_writer_idle(&store.writers[0]);
+		table_clock(&store.writers[0]);
+		rcu_quiescent_state();
+	}
+	rcu_unregister_thread();
+	return NULL;
+}
+
+/* While the index grows: nothing older is left, everything newer is there. */
+static void flush_while_keys_are_stored(void **state)
+{
+	uint64_t before, after, ticket, last_flushed = 0;
+	struct table_writer looker;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(table_writer_init(&looker, &store.table, STORE_WRITERS_MAX + 1), 0);
+	atomic_store(&next_key, 0);
+	atomic_store(&enough, false);
+	start();
+	assert_int_equal(pthread_create(&thread, NULL, store_on_and_on, NULL), 0);
+	for (unsigned int round = 0; round < 20; round++) {
+		WAIT_FOR(atomic_load(&next_key) > last_flushed + 200);
+		before = atomic_load(&next_key);
+		ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+		WAIT_FOR(keeper_flushed(&keeper, ticket));
+		/* The next one may have been under way. */
+		after = atomic_load(&next_key) + 1;
+		for (uint64_t key = last_flushed; key < before; key++) {
+			struct looked looked;
+
+			assert_int_equal(look_get(&looker, hash_of(&key, 8), &key, 8, NULL, 0,
+						  &looked),
+					 WIRE_NOT_FOUND);
+		}
+		last_flushed = after;
+	}
+	WAIT_FOR(atomic_load(&next_key) > after + 1000);
+	atomic_store(&enough, true);
+	rcu_thread_offline();
+	pthread_join(thread, NULL);
+	rcu_thread_online();
+	stop();
+	assert_int_equal(count_there(after, atomic_load(&next_key)),
+			 atomic_load(&next_key) - after);
+	rcu_thread_offline();
+	table_writer_release(&looker);
+	rcu_thread_online();
+	store.table.writer_count--;
+	assert_store(NULL);
+}
+
+/* A split has moved keys to a bucket that is not in the extent yet: they are to go, too. */
+static void flush_during_a_split(void **state)
+{
+	uint64_t extent = atomic_load(&store.table.extent), ticket, until_ns;
+
+	(void)state;
+	for (uint64_t key = 0; key < 500; key++)
+		put(key, 10);
+	assert_int_equal(atomic_load(&store.table.extent), extent);
+	start();
+	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
+	split(&store.writers[0], extent_split(extent), extent_level(extent));
+	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+	/* It must not be done before the split is; it gets the time to be. */
+	for (until_ns = clock_ns() + SECOND_NS / 20; clock_ns() < until_ns;)
+		pause_shortly();
+	assert_false(keeper_flushed(&keeper, ticket));
+	extent_advance(&store.table, extent_level(extent), extent_split(extent) + 1);
+	atomic_store(&store.table.growing, 0);
+	WAIT_FOR(keeper_flushed(&keeper, ticket));
+	assert_int_equal(count_there(0, 500), 0);
+	assert_int_equal(STAT(flushed), 500);
+}
+
+/*
+ * The index grows to where items are: they are moved, or, where there is no other room and it is
+ * allowed, evicted.
+ */
+static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
+{
+	uint64_t key, room;
+
+	for (key = 0; key < fill; key++)
+		put(key, len);
+	room = atomic_load(&store.table.room);
+	start();
+	for (; key < fill + small; key++) {
+		put(key, 0);
+		rcu_quiescent_state();
+	}
+	/*
+	 * Growth goes on with the next keys, once there is room. What this thread's limbo holds may be in
+	 * the way: a worker empties it when it has nothing to do.
+	 */
+	WAIT_FOR((put(key++, 0), table_writer_idle(&store.writers[0]),
+		  stat_read(&keeper.stats.index_steps) > 0));
+	WAIT_FOR((put(key++, 0), table_writer_idle(&store.writers[0]),
+		  index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100 + 2 * BUCKET_SLOTS >=
+			  (uint64_t)atomic_load(&store.table.items)));
+	stop();
+	assert_true(atomic_load(&store.table.room) > room);
+	assert_int_equal(atomic_load(&store.table.room_wanted), false);
+	assert_store(NULL);
+	if (store.table.options.eviction == EVICTION_NONE)
+		assert_int_equal(count_there(0, key), key);
+	else
+		assert_true(count_there(fill + small / 2, key) > (key - fill - small / 2) * 9 / 10);
+}
+
+static void index_gets_room_by_moving(void **state)
+{
+	(void)state;
+	/* Full, and then holes where other items were: the last that came lie behind the index. */
+	for (uint64_t key = 1ull << 40; put_ttl(key, 3000, 0) == WIRE_OK; key++)
+		assert_true(key < 1ull << 41);
+	for (uint64_t key = 1ull << 40; is_there(key); key++)
+		if (key % 4)
+			assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	index_grows_over_items(0, 0, 10000);
+}
+
+static void index_gets_room_by_evicting(void **state)
+{
+	(void)state;
+	index_grows_over_items(4000, 2500, 20000);
+}
+
+/* Slabs that are half empty are emptied by moving what is left, unless there is memory enough. */
+static void loose_slabs_are_emptied(void **state)
+{
+	struct memory_stats before, after;
+	uint64_t key, end;
+
+	(void)state;
+	for (key = 0; put_ttl(key, 200, 0) == WIRE_OK; key++)
+		;
+	for (end = key, key = 0; key < end; key++)
+		if (key % 3)
+			assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	memory_stats(store.memory, &before);
+	assert_true(before.item_slabs_free > before.item_slabs / 2);
+	start();
+	keeper_kick(&store.table);
+	WAIT_FOR(stat_read(&keeper.stats.compactions) > 3);
+	WAIT_FOR((memory_stats(store.memory, &after),
+		  after.item_slabs_free <= after.item_slabs / 16 ||
+			  after.free > memory_bytes(store.memory) / 16));
+	stop();
+	assert_true(after.free > before.free);
+	assert_store(NULL);
+	for (key = 0; key < end; key += 3)
+		assert_true(is_there(key));
+}
+
+static void stops_and_starts(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 20; i++) {
+		start();
+		if (i % 2) {
+			uint64_t ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+
+			WAIT_FOR(keeper_flushed(&keeper, ticket));
+		}
+		stop();
+		stop();
+	}
+}
+
+/* Without a thread nobody is woken, and nothing breaks. */
+static void nobody_to_wake(void **state)
+{
+	struct table table = { .kick_fd = -1 };
+	struct keeper none = { .table = NULL };
+
+	(void)state;
+	keeper_kick(&table);
+	keeper_stop(&none);
+	keeper_release(&none);
+}
+
+#define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(expired_items_go, setup),
+		CASE(expired_items_go_from_chains, setup),
+		CASE(sweeps_take_their_share, setup_wide),
+		CASE(flush_at_once, setup),
+		CASE(flush_later, setup),
+		CASE(flushes_have_a_limit, setup),
+		CASE(flush_while_keys_are_stored, setup),
+		CASE(flush_during_a_split, setup),
+		CASE(index_gets_room_by_moving, setup),
+		CASE(index_gets_room_by_evicting, setup_lru),
+		CASE(loose_slabs_are_emptied, setup),
+		CASE(stops_and_starts, setup),
+		cmocka_unit_test(nobody_to_wake),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

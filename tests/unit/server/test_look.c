@@ -1,0 +1,759 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readers in the server (L1 to L4 of server/store/look.h), step by step and not by luck, from both sides:
+ * after every ordered store of a change somebody looks; and at every step of a look the whole change
+ * is made. What is seen is a value that the key had in between, or that it was not there if it was
+ * not, and never anything else. Keys that nobody touches are found by all of it.
+ */
+#include "tests/support/engine.h"
+
+#include "tests/support/steps.h"
+
+/* Time passes by looking at it, so that waiting in vain does not take a second. */
+static uint64_t fast_clock_ns(void)
+{
+	static uint64_t now;
+
+	return now += LOOK_NS_MAX / 4;
+}
+
+static void reader_step(void);
+
+static void stepped_racy_copy(void *to, const void *from, size_t bytes)
+{
+	racy_copy(to, from, bytes / 2);
+	reader_step();
+	racy_copy((uint8_t *)to + bytes / 2, (const uint8_t *)from + bytes / 2, bytes - bytes / 2);
+}
+
+#define STEPPED(call) (reader_step(), call)
+
+/* The function of the name is meant inside of the macro of the name. */
+#define clock_ns fast_clock_ns
+#define racy_copy stepped_racy_copy
+#define slot_follow(slot) STEPPED(slot_follow(slot))
+#define item_sum_first(item) STEPPED(item_sum_first(item))
+#define item_sum_again(item) STEPPED(item_sum_again(item))
+#define chain_epoch_first(home) STEPPED(chain_epoch_first(home))
+#define chain_epoch_again(home) STEPPED(chain_epoch_again(home))
+#define bucket_level_peek(bucket) STEPPED(bucket_level_peek(bucket))
+#define bucket_next(table, bucket) STEPPED(bucket_next(table, bucket))
+#define index_home(table, hash) STEPPED(index_home(table, hash))
+#include "server/store/look.c"
+#include "server/store/scan.c"
+#undef clock_ns
+#undef racy_copy
+#undef slot_follow
+#undef item_sum_first
+#undef item_sum_again
+#undef chain_epoch_first
+#undef chain_epoch_again
+#undef bucket_level_peek
+#undef bucket_next
+#undef index_home
+
+#define REGION_BYTES (8u << 20)
+#define LEN_MAX 50000u
+#define OTHERS_MAX 100
+#define OTHER_LEN 50u
+
+/* The key that is watched: the values it may have, in their order. */
+#define WATCHED 4711u
+static uint32_t lens[4];
+static uint64_t salts[4];
+static unsigned int len_count;
+static bool may_miss;
+/* Keys that nobody touches. */
+static uint64_t others[OTHERS_MAX];
+static unsigned int other_count;
+
+static struct table_writer *changer, *reader;
+static uint8_t value[LEN_MAX], buffer[LEN_MAX], expected[LEN_MAX], batch[LEN_MAX];
+
+static unsigned int last_seen, busy, found_times;
+
+struct scenario {
+	const char *name;
+	void (*prepare)(void);
+	void (*change)(void);
+};
+
+static const struct scenario *scenario;
+
+static void put_key(uint64_t key, uint32_t len, uint64_t salt)
+{
+	value_make(value, len, key, salt);
+	assert_int_equal(store_put(&store, &key, 8, value, len, NULL), WIRE_OK);
+}
+
+static void delete_key(uint64_t key)
+{
+	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+}
+
+static void put_watched(unsigned int n)
+{
+	put_key(WATCHED, lens[n], salts[n]);
+}
+
+static void values_are(unsigned int count, const uint32_t *of)
+{
+	memcpy(lens, of, count * sizeof(*of));
+	for (unsigned int n = 0; n < count; n++)
+		salts[n] = n;
+	len_count = count;
+	may_miss = false;
+}
+
+#define VALUES_ARE(...)                                                                            \
+	values_are(sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t),                         \
+		   (uint32_t[]){ __VA_ARGS__ })
+
+static bool is_value(const uint8_t *v, uint32_t len, uint64_t key, uint64_t salt)
+{
+	value_make(expected, len, key, salt);
+	return !memcmp(v, expected, len);
+}
+
+/* One of the values the key may have, and none that is older than what was seen before. */
+static void watched_seen(const uint8_t *v, uint32_t len)
+{
+	unsigned int n;
+
+	for (n = 0; n < len_count; n++)
+		if (lens[n] == len && is_value(v, len, WATCHED, salts[n]))
+			break;
+	if (n == len_count)
+		fail_msg("%s: a wrong value of %u bytes", scenario->name, len);
+	if (n < last_seen)
+		fail_msg("%s: value %u after value %u", scenario->name, n, last_seen);
+	last_seen = n;
+	found_times++;
+}
+
+static void get_watched(void)
+{
+	const uint64_t key = WATCHED;
+	struct looked looked;
+	enum wire_status status = look_get(reader, hash_of(&key, 8), &key, 8, buffer,
+					   sizeof(buffer), &looked);
+
+	busy += status == WIRE_BUSY;
+	if (status == WIRE_OK)
+		watched_seen(buffer, looked.head.value_len);
+	else if (status == WIRE_NOT_FOUND && !may_miss)
+		fail_msg("%s: a false miss", scenario->name);
+}
+
+static void copy_watched(void)
+{
+	const uint64_t key = WATCHED;
+	struct item *copy;
+	enum wire_status status = look_copy(reader, hash_of(&key, 8), &key, 8, 99, &copy);
+
+	busy += status == WIRE_BUSY;
+	if (status == WIRE_NOT_FOUND && !may_miss)
+		fail_msg("%s: a false miss of a copy", scenario->name);
+	if (status)
+		return;
+	assert_true(copy->sum == item_sum(copy, 99, region_offset(&store.region, copy)));
+	watched_seen(copy->data + copy->key_len, copy->value_len);
+	table_abandon(reader, copy);
+}
+
+static void get_others(void)
+{
+	struct looked looked;
+
+	for (unsigned int i = 0; i < other_count; i++) {
+		enum wire_status status = look_get(reader, hash_of(&others[i], 8), &others[i], 8,
+						   buffer, sizeof(buffer), &looked);
+
+		busy += status == WIRE_BUSY;
+		if (status == WIRE_BUSY)
+			continue;
+		if (status || looked.head.value_len != OTHER_LEN ||
+		    !is_value(buffer, OTHER_LEN, others[i], 0))
+			fail_msg("%s: another key is not what it is", scenario->name);
+	}
+}
+
+/* Of the entries of one batch: the watched key's value, and how many others there are. */
+static unsigned int entries_seen(const struct scan *scan)
+{
+	unsigned int n = 0, i;
+	struct scan_entry entry;
+	uint64_t key;
+	size_t at = 0;
+
+	while (at < scan->used) {
+		assert_null(wire_entry_parse(&entry, batch, scan->used, &at));
+		assert_int_equal(entry.key_len, 8);
+		memcpy(&key, entry.key, 8);
+		if (key == WATCHED && entry.value)
+			watched_seen(entry.value, entry.value_len);
+		else if (key == WATCHED)
+			found_times++;
+		for (i = 0; i < other_count && others[i] != key; i++)
+			;
+		if (i == other_count)
+			continue;
+		n++;
+		if (!is_value(entry.value, OTHER_LEN, key, 0))
+			fail_msg("%s: another key is not what it is in a scan", scenario->name);
+	}
+	return n;
+}
+
+static void scan_all(void)
+{
+	struct scan scan = { .values = true, .buffer = batch, .size = 1000 };
+	unsigned int seen = 0;
+
+	found_times = 0;
+	do {
+		if (look_scan(reader, &scan)) {
+			busy++;
+			return;
+		}
+		seen += entries_seen(&scan);
+	} while (scan.cursor);
+	if (seen != other_count)
+		fail_msg("%s: a scan met %u of %u keys", scenario->name, seen, other_count);
+	if (found_times > 1 || (!found_times && !may_miss))
+		fail_msg("%s: a scan met the key %u times", scenario->name, found_times);
+}
+
+/* Others that are in the chain of the watched key. */
+static void put_others(unsigned int count)
+{
+	uint64_t from = 1000000;
+
+	for (other_count = 0; other_count < count; other_count++) {
+		others[other_count] = store_collide(&store, WATCHED, false, &from);
+		put_key(others[other_count], OTHER_LEN, 0);
+	}
+}
+
+/* The @n-th of the others comes to belong to the change. */
+static uint64_t take_other(unsigned int n)
+{
+	uint64_t key = others[n];
+
+	others[n] = others[--other_count];
+	return key;
+}
+
+/* Scenarios */
+
+static uint64_t victim, victims[OTHERS_MAX];
+
+static void nothing_there(void)
+{
+	VALUES_ARE(100);
+	may_miss = true;
+	put_others(5);
+}
+
+static void insert(void)
+{
+	put_watched(0);
+}
+
+static void full_bucket(void)
+{
+	VALUES_ARE(100);
+	may_miss = true;
+	put_others(BUCKET_SLOTS);
+}
+
+static void prepare_replace(void)
+{
+	put_others(5);
+	put_watched(0);
+}
+
+static void small_same(void)
+{
+	VALUES_ARE(100, 99);
+	prepare_replace();
+}
+
+static void small_longer(void)
+{
+	VALUES_ARE(1049, 1050);
+	prepare_replace();
+}
+
+static void small_to_other_class(void)
+{
+	VALUES_ARE(100, 1000);
+	prepare_replace();
+}
+
+static void small_to_large(void)
+{
+	VALUES_ARE(100, 40000);
+	prepare_replace();
+}
+
+static void large_to_small(void)
+{
+	VALUES_ARE(40000, 100);
+	prepare_replace();
+}
+
+static void large_to_large(void)
+{
+	VALUES_ARE(40000, 40001);
+	prepare_replace();
+}
+
+static void large_at_the_border(void)
+{
+	VALUES_ARE(LIMBO_ITEM_BYTES - 40, LIMBO_ITEM_BYTES - 41);
+	prepare_replace();
+}
+
+static void replace(void)
+{
+	put_watched(1);
+}
+
+static void to_and_fro(void)
+{
+	VALUES_ARE(100, 1000, 100, 1000);
+	prepare_replace();
+}
+
+static void replace_thrice(void)
+{
+	put_watched(1);
+	put_watched(2);
+	put_watched(3);
+}
+
+/* Its memory becomes another key's at once, which a reader that has the old slot finds valid. */
+static void replace_and_reuse(void)
+{
+	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
+	struct bucket *home = index_lock_home(&store.table, hash);
+	struct table_change out;
+	struct place place;
+
+	do_search(changer, &place, home, hash, &key, 8);
+	bucket_unlock(home);
+	put_watched(1);
+	victim = 31;
+	value_make(value, lens[0], victim, 7);
+	assert_int_equal(store_put(&store, &victim, 8, value, lens[0], &out), WIRE_OK);
+	assert_ptr_equal(region_at(&store.region, slot_offset(out.slot)), place.item);
+}
+
+static void one_value(void)
+{
+	VALUES_ARE(300);
+	prepare_replace();
+}
+
+static void one_value_that_goes(void)
+{
+	one_value();
+	may_miss = true;
+}
+
+static void delete_watched(void)
+{
+	delete_key(WATCHED);
+}
+
+/* Away and there again, in another slot since that one was taken, while its memory is another key's. */
+static void delete_and_insert(void)
+{
+	delete_key(WATCHED);
+	put_key(victim, 300, 7);
+	put_watched(1);
+}
+
+static void two_values_that_go(void)
+{
+	VALUES_ARE(300, 300);
+	may_miss = true;
+	put_others(6);
+	victim = take_other(3);
+	delete_key(victim);
+	put_watched(0);
+}
+
+static void touch(void)
+{
+	const uint64_t key = WATCHED;
+	struct table_change change = { .key = &key, .key_len = 8, .ttl = 99 };
+
+	assert_int_equal(table_touch(changer, hash_of(&key, 8), &change), WIRE_OK);
+}
+
+/* As one_value(), of an item that expires: it is hidden while the clock is asked. */
+static void one_mortal_value(void)
+{
+	one_value();
+	touch();
+}
+
+static void fail_to_change(void)
+{
+	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
+	struct table_change change = { .key = &key, .key_len = 8, .mode = WIRE_ADD };
+
+	assert_int_equal(table_put(changer, hash, &change), WIRE_EXISTS);
+	change.mode = WIRE_CAS;
+	change.version = 1;
+	assert_int_equal(table_put(changer, hash, &change), WIRE_EXISTS);
+	change.if_version = true;
+	assert_int_equal(table_delete(changer, hash, &change), WIRE_EXISTS);
+	assert_int_equal(table_arith(changer, hash, &change), WIRE_NOT_A_NUMBER);
+}
+
+static void two_mortal_values(void)
+{
+	small_to_other_class();
+	touch();
+}
+
+static void append(void)
+{
+	const uint64_t key = WATCHED;
+	struct table_change change = { .key = &key, .key_len = 8, .mode = WIRE_APPEND };
+
+	change.value = value;
+	change.value_len = lens[1] - lens[0];
+	value_make(value, change.value_len, key, 0);
+	assert_int_equal(table_put(changer, hash_of(&key, 8), &change), WIRE_OK);
+}
+
+/* Of one salt, so that the longer one is the shorter one and more of the same. */
+static void to_append(void)
+{
+	VALUES_ARE(304, 312);
+	salts[1] = salts[0];
+	prepare_replace();
+}
+
+static void move(void)
+{
+	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
+	struct place place;
+	struct bucket *home = index_lock_home(&store.table, hash);
+
+	do_search(changer, &place, home, hash, &key, 8);
+	bucket_unlock(home);
+	assert_int_equal(table_move_block(changer, hash, place.item), WIRE_OK);
+}
+
+/* The chain has one bucket more than it needs as soon as the victim is gone; the key is in the last. */
+static void chain_to_shorten(void)
+{
+	unsigned int n = 0;
+
+	VALUES_ARE(300);
+	put_others(3 * BUCKET_SLOTS);
+	put_watched(0);
+	for (; 2 * BUCKET_SLOTS - SPARE_SLOTS - 1 < other_count; n++)
+		victims[n] = take_other(n);
+	victim = victims[--n];
+	while (n)
+		delete_key(victims[--n]);
+}
+
+static void delete_victim(void)
+{
+	uint64_t before = changer->stats.chains_shortened;
+
+	delete_key(victim);
+	assert_int_equal(changer->stats.chains_shortened, before + 1);
+}
+
+/* Shortened, and as long as before again: the buckets it gave back are not to be met. */
+static void delete_and_put_many(void)
+{
+	uint64_t from = 9000000;
+
+	delete_victim();
+	for (unsigned int i = 0; i < 2 * BUCKET_SLOTS; i++)
+		put_key(store_collide(&store, WATCHED, false, &from), OTHER_LEN, 1);
+}
+
+static void chain_of_three(void)
+{
+	VALUES_ARE(300);
+	put_others(20);
+	put_watched(0);
+	for (uint64_t from = 5000000; other_count < 40; other_count++) {
+		others[other_count] = store_collide(&store, WATCHED, false, &from);
+		put_key(others[other_count], OTHER_LEN, 0);
+	}
+}
+
+static void replace_bucket(void)
+{
+	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
+	struct bucket *spare = mem_alloc_bucket(&changer->cache, 0);
+	struct bucket *home = index_lock_home(&store.table, hash);
+	struct retired retired = { .count = 0 };
+
+	assert_true(do_shorten(changer, home, bucket_next(&store.table, home), spare, &retired));
+	bucket_unlock(home);
+	retired_free(changer, &retired);
+}
+
+static void split_all(void)
+{
+	uint64_t buckets = index_buckets(&store.table);
+
+	store.table.options.fill = 1;
+	atomic_store(&store.table.items, 1 << 20);
+	do
+		index_grow(changer);
+	while (index_buckets(&store.table) < 2 * buckets);
+	store.table.options.fill = STORE_NO_GROWTH;
+}
+
+static void split_twice(void)
+{
+	split_all();
+	split_all();
+}
+
+static void evict(void)
+{
+	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
+	struct place place;
+	struct bucket *home = index_lock_home(&store.table, hash);
+
+	do_search(changer, &place, home, hash, &key, 8);
+	bucket_unlock(home);
+	assert_true(table_remove_block(changer, hash, place.item, REMOVE_EVICTED));
+}
+
+static const struct scenario scenarios[] = {
+	{ "insert", nothing_there, insert },
+	{ "insert with an overflow bucket", full_bucket, insert },
+	{ "replace in place", small_same, replace },
+	{ "replace in place, longer", small_longer, replace },
+	{ "replace elsewhere", small_to_other_class, replace },
+	{ "small to large", small_to_large, replace },
+	{ "large to small", large_to_small, replace },
+	{ "large to large", large_to_large, replace },
+	{ "large to hardly large", large_at_the_border, replace },
+	{ "replace and reuse", small_to_other_class, replace_and_reuse },
+	{ "replace to and fro", to_and_fro, replace_thrice },
+	{ "delete", one_value_that_goes, delete_watched },
+	{ "evict", one_value_that_goes, evict },
+	{ "delete and insert", two_values_that_go, delete_and_insert },
+	{ "touch", one_value, touch },
+	{ "touch, large", large_to_small, touch },
+	{ "touch again", one_mortal_value, touch },
+	{ "fail to change", one_mortal_value, fail_to_change },
+	{ "replace what expires", two_mortal_values, replace },
+	{ "append", to_append, append },
+	{ "move", one_value, move },
+	{ "move, large", large_to_small, move },
+	{ "shorten", chain_to_shorten, delete_victim },
+	{ "shorten and extend", chain_to_shorten, delete_and_put_many },
+	{ "replace a bucket", chain_of_three, replace_bucket },
+	{ "split", chain_of_three, split_all },
+	{ "split twice", chain_of_three, split_twice },
+	{ "split, short chain", one_value, split_all },
+};
+
+#define SCENARIOS (sizeof(scenarios) / sizeof(*scenarios))
+
+static void begin(const struct scenario *s)
+{
+	const struct table_options options = { .fill = STORE_NO_GROWTH };
+
+	store_create_with(&store, REGION_BYTES, 1, 2, &options);
+	set_now(ENGINE_NOW_NS);
+	changer = &store.writers[0];
+	reader = &store.writers[1];
+	last_seen = busy = 0;
+	scenario = s;
+	s->prepare();
+}
+
+/* Once nothing happens any more, everything is as it is to be, at once. */
+static void end(void)
+{
+	uint64_t retries;
+
+	assert_store(NULL);
+	retries = reader->stats.look_retries;
+	busy = 0;
+	get_watched();
+	get_others();
+	scan_all();
+	assert_int_equal(busy, 0);
+	assert_int_equal(reader->stats.look_retries, retries);
+	store_destroy(&store);
+}
+
+/* Looks in the midst of a change. */
+
+static bool looking;
+static unsigned int steps_made, steps_blind;
+
+void step(const char *after)
+{
+	unsigned int before = busy;
+
+	(void)after;
+	if (!looking)
+		return;
+	looking = false;
+	get_watched();
+	copy_watched();
+	steps_made++;
+	steps_blind += busy > before;
+	get_others();
+	scan_all();
+	looking = true;
+}
+
+static void looks_between_stores(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < SCENARIOS; i++) {
+		begin(&scenarios[i]);
+		steps_made = steps_blind = 0;
+		looking = true;
+		scenarios[i].change();
+		looking = false;
+		assert_true(steps_made > 0);
+		/* Sooner or later somebody sees something. */
+		assert_true(steps_blind < steps_made);
+		end();
+	}
+}
+
+/* The whole change, in the midst of a look: at its step number @change_at. */
+
+static unsigned int reader_steps, change_at;
+static bool changed;
+
+static void reader_step(void)
+{
+	if (!change_at || ++reader_steps != change_at)
+		return;
+	changed = true;
+	change_at = 0;
+	scenario->change();
+}
+
+static unsigned int interrupted(const struct scenario *s, void (*look)(void))
+{
+	unsigned int n;
+
+	/* The first steps one by one, then some of them: a scan and many GETs are the same again. */
+	for (n = 1;; n += 1 + n / 24) {
+		begin(s);
+		reader_steps = 0;
+		changed = false;
+		change_at = n;
+		look();
+		change_at = 0;
+		/* One change is no reason to give up. */
+		assert_int_equal(busy, 0);
+		if (!changed)
+			break;
+		end();
+	}
+	store_destroy(&store);
+	return n;
+}
+
+static void gets_met_by_changes(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < SCENARIOS; i++)
+		assert_true(interrupted(&scenarios[i], get_watched) > 5);
+}
+
+static void copies_met_by_changes(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < SCENARIOS; i++)
+		assert_true(interrupted(&scenarios[i], copy_watched) > 5);
+}
+
+static void gets_of_others_met_by_changes(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < SCENARIOS; i++)
+		interrupted(&scenarios[i], get_others);
+}
+
+static void scans_met_by_changes(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < SCENARIOS; i++)
+		assert_true(interrupted(&scenarios[i], scan_all) > 50);
+}
+
+/* What keeps changing is given up after a bounded time. */
+static void patience_ends(void **state)
+{
+	const uint64_t key = WATCHED;
+	struct scan scan = { .buffer = batch, .size = 1000 };
+	struct looked looked;
+	struct bucket *home;
+
+	(void)state;
+	begin(&scenarios[2]);
+	home = store_home(&store, &key, 8);
+	chain_move_begin(home);
+	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_BUSY);
+	assert_int_equal(look_scan(reader, &scan), WIRE_BUSY);
+	chain_move_end(home);
+	do_seal(&store.table, home, home);
+	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_OK);
+	end();
+}
+
+/* An item whose time is over is not there, for any reader; one that was touched is. */
+static void expired(void **state)
+{
+	const uint64_t key = WATCHED;
+	struct scan scan = { .buffer = batch, .size = 1000 };
+	struct looked looked;
+	struct item *copy;
+
+	(void)state;
+	begin(&scenarios[2]);
+	touch();
+	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_OK);
+	assert_int_equal(look_scan(reader, &scan), WIRE_OK);
+	assert_int_equal(scan.entries, 6);
+	reader->now_ns = looked.head.expires * SECOND_NS;
+	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked),
+			 WIRE_NOT_FOUND);
+	assert_int_equal(look_copy(reader, hash_of(&key, 8), &key, 8, 1, &copy), WIRE_NOT_FOUND);
+	scan.cursor = 0;
+	assert_int_equal(look_scan(reader, &scan), WIRE_OK);
+	assert_int_equal(scan.entries, 5);
+	store_destroy(&store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(looks_between_stores),
+		cmocka_unit_test(gets_met_by_changes),
+		cmocka_unit_test(copies_met_by_changes),
+		cmocka_unit_test(gets_of_others_met_by_changes),
+		cmocka_unit_test(scans_met_by_changes),
+		cmocka_unit_test(patience_ends),
+		cmocka_unit_test(expired),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

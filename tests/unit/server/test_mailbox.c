@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* The mailbox: notes come in the order in which they were sent, all of them, and wake who sleeps. */
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "server/net/mailbox.h"
+
+#define NOTES 50000
+#define SENDERS 3
+#define WAIT_MS 20000
+
+static struct mailbox mailbox;
+
+static int setup(void **state)
+{
+	(void)state;
+	return mailbox_init(&mailbox);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mailbox_release(&mailbox);
+	return 0;
+}
+
+static bool readable(int timeout_ms)
+{
+	struct pollfd fd = { mailbox.event_fd, POLLIN, 0 };
+
+	return poll(&fd, 1, timeout_ms) == 1;
+}
+
+static void empty(void **state)
+{
+	(void)state;
+	assert_false(mailbox_pending(&mailbox));
+	assert_false(readable(0));
+	assert_null(mailbox_take(&mailbox));
+}
+
+static void in_order(void **state)
+{
+	struct note notes[3], *note;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		mailbox_send(&mailbox, &notes[i]);
+	assert_true(mailbox_pending(&mailbox));
+	assert_true(readable(0));
+	note = mailbox_take(&mailbox);
+	for (unsigned int i = 0; i < 3; i++, note = note->next)
+		assert_ptr_equal(note, &notes[i]);
+	assert_null(note);
+	assert_false(mailbox_pending(&mailbox));
+	assert_false(readable(0));
+	assert_null(mailbox_take(&mailbox));
+	/* And used again. */
+	mailbox_send(&mailbox, &notes[1]);
+	note = mailbox_take(&mailbox);
+	assert_ptr_equal(note, &notes[1]);
+	assert_null(note->next);
+}
+
+static void a_wake_without_a_note(void **state)
+{
+	(void)state;
+	mailbox_wake(&mailbox);
+	mailbox_wake(&mailbox);
+	assert_true(mailbox_pending(&mailbox));
+	assert_true(readable(0));
+	assert_null(mailbox_take(&mailbox));
+	assert_false(readable(0));
+}
+
+struct sender {
+	pthread_t thread;
+	struct note *notes; /* conn says which it is */
+};
+
+static void *send_all(void *arg)
+{
+	struct sender *sender = arg;
+
+	for (unsigned int i = 0; i < NOTES; i++)
+		mailbox_send(&mailbox, &sender->notes[i]);
+	return NULL;
+}
+
+/* The owner sleeps whenever it finds nothing: one lost wake-up and it sleeps to the deadline. */
+static void no_note_and_no_wake_up_is_lost(void **state)
+{
+	struct sender senders[SENDERS];
+	unsigned int next[SENDERS] = { 0 }, got = 0, i;
+	struct note *note, *following;
+
+	(void)state;
+	for (i = 0; i < SENDERS; i++) {
+		senders[i].notes = calloc(NOTES, sizeof(struct note));
+		assert_non_null(senders[i].notes);
+		for (unsigned int j = 0; j < NOTES; j++)
+			senders[i].notes[j].type = (enum note_type)i;
+		assert_int_equal(pthread_create(&senders[i].thread, NULL, send_all, &senders[i]),
+				 0);
+	}
+	while (got < SENDERS * NOTES) {
+		if (!mailbox_pending(&mailbox))
+			assert_true(readable(WAIT_MS));
+		for (note = mailbox_take(&mailbox); note; note = following) {
+			following = note->next;
+			assert_ptr_equal(note, &senders[note->type].notes[next[note->type]]);
+			next[note->type]++;
+			got++;
+		}
+	}
+	for (i = 0; i < SENDERS; i++) {
+		pthread_join(senders[i].thread, NULL);
+		free(senders[i].notes);
+	}
+	assert_null(mailbox_take(&mailbox));
+}
+
+static struct note again;
+static _Atomic unsigned int sent;
+
+static void *send_one_by_one(void *arg)
+{
+	(void)arg;
+	for (unsigned int i = 1; i <= NOTES; i++) {
+		mailbox_send(&mailbox, &again);
+		atomic_store(&sent, i);
+		while (atomic_load(&sent))
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* An owner that takes a note while it is being sent must not find the fd readable for ever after. */
+static void what_was_taken_wakes_nobody(void **state)
+{
+	unsigned int i, got;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, send_one_by_one, NULL), 0);
+	for (i = 1; i <= NOTES; i++) {
+		for (got = 0; !got || mailbox_pending(&mailbox) || atomic_load(&sent) != i;)
+			if (mailbox_pending(&mailbox))
+				got += mailbox_take(&mailbox) != NULL;
+		assert_int_equal(got, 1);
+		assert_false(readable(0));
+		atomic_store(&sent, 0);
+	}
+	pthread_join(thread, NULL);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(empty),
+		CASE(in_order),
+		CASE(a_wake_without_a_note),
+		CASE(no_note_and_no_wake_up_is_lost),
+		CASE(what_was_taken_wakes_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Item memory: where blocks lie, what is in them, that nearly all of it can be used by any size after
+ * any other, that its statistics add up, and what samples are taken.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "server/store/memory.h"
+#include "server/store/spans.h"
+
+#define BYTES ((uint64_t)32 << 20)
+#define INDEX_BYTES 10000u
+#define BLOCKS_MAX (BYTES / 48)
+
+static struct region region;
+static struct memory *memory;
+static struct mem_cache a, b;
+static void *blocks[BLOCKS_MAX];
+static uint64_t seed;
+
+static int setup(void **state)
+{
+	(void)state;
+	seed = 42;
+	region.bytes = BYTES;
+	region.base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(region.base, 0xee, BYTES);
+	return memory_create(&memory, &region, INDEX_BYTES) || mem_cache_init(&a, memory) ||
+	       mem_cache_init(&b, memory);
+}
+
+static void check_stats(uint64_t used)
+{
+	struct memory_stats s;
+
+	memory_stats(memory, &s);
+	assert_int_equal(sizeof(struct superblock) + s.index + s.free + s.item_slabs +
+				 s.bucket_slabs + s.large + REGION_PAD,
+			 BYTES);
+	assert_int_equal(memory_bytes(memory), BYTES - REGION_PAD - s.index - PAGE_BYTES);
+	assert_int_equal(a.allocated_bytes + b.allocated_bytes - a.freed_bytes - b.freed_bytes,
+			 used);
+	/* What is not free in slabs is in use, or too small for one more block. */
+	assert_true(s.item_slabs - s.item_slabs_free + s.bucket_slabs - s.bucket_slabs_free +
+			    s.large >=
+		    used);
+	assert_int_equal(memory_free_bytes(memory),
+			 s.free + s.item_slabs_free + s.bucket_slabs_free);
+}
+
+/* When everything is freed the pages are one run again. */
+static void check_empty(void)
+{
+	struct memory_stats s;
+
+	memory_gather(memory);
+	check_stats(0);
+	memory_stats(memory, &s);
+	assert_int_equal(s.free, memory_bytes(memory));
+	assert_int_equal(memory->spans.map[memory->spans.first].pages,
+			 memory_bytes(memory) / PAGE_BYTES);
+	assert_int_equal(a.stocked_bytes + b.stocked_bytes, 0);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mem_cache_release(&a);
+	mem_cache_release(&a);
+	mem_cache_release(&b);
+	memory_destroy(memory);
+	munmap(region.base, BYTES);
+	return 0;
+}
+
+/* What every new block must be; then it is written from end to end. */
+static void check_block(const void *p, size_t bytes)
+{
+	uint64_t at = region_offset(&region, p), sum;
+
+	assert_true(at >= sizeof(struct superblock) + INDEX_BYTES);
+	assert_true(at + mem_class_bytes(bytes) <= BYTES - REGION_PAD);
+	assert_int_equal(at % ITEM_ALIGN, 0);
+	memcpy(&sum, p, sizeof(sum));
+	assert_int_equal(sum, 0);
+}
+
+static void put_back(struct mem_cache *cache, void *p, size_t bytes)
+{
+	store_relaxed64(p, 0);
+	mem_free(cache, p, bytes);
+}
+
+static uint64_t fill(struct mem_cache *cache, size_t bytes)
+{
+	uint64_t n = 0;
+	void *p;
+
+	while ((p = mem_alloc(cache, bytes))) {
+		check_block(p, bytes);
+		memset(p, (int)n | 1, bytes);
+		blocks[n++] = p;
+	}
+	return n;
+}
+
+static void print_used(uint64_t n, size_t bytes, double percent)
+{
+	double used = 100.0 * (double)(n * bytes) / (double)memory_bytes(memory);
+
+	print_message("%zu bytes: %llu blocks, %.2f %% of the memory\n", bytes,
+		      (unsigned long long)n, used);
+	assert_true(used >= percent);
+	assert_true(used <= 100);
+}
+
+/* No size leaves the memory in a state in which another finds no room. */
+static void all_of_it_again_and_again(void **state)
+{
+	static const struct {
+		size_t bytes;
+		double percent;
+	} sizes[] = { { 160, 99 },     { 4144, 98.5 }, { 148, 92 },   { 48, 99 },
+		      { 32768, 98 },   { 4144, 98.5 }, { 1280, 97 },  { 100000, 96 },
+		      { 1 << 20, 96 }, { 148, 92 },    { 30000, 90 }, { 1, 2 },
+		      { 1055, 96 },    { 9000, 96 },   { 8193, 96 } };
+	uint64_t n;
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		n = fill(i % 2 ? &b : &a, sizes[i].bytes);
+		print_used(n, sizes[i].bytes, sizes[i].percent);
+		check_stats(n * mem_class_bytes(sizes[i].bytes));
+		while (n)
+			put_back(i % 3 ? &a : &b, blocks[--n], sizes[i].bytes);
+		check_empty();
+	}
+	assert_int_equal(a.failures + b.failures, sizeof(sizes) / sizeof(sizes[0]));
+}
+
+/* The shadow of a random walk. */
+#define LIVE_MAX 6000u
+
+static struct {
+	uint8_t *p;
+	uint32_t bytes; /* 0: a bucket */
+	uint8_t mark;
+} live[LIVE_MAX];
+static unsigned int live_count;
+static uint64_t live_bytes;
+
+static size_t size_random(void)
+{
+	static const uint32_t limits[] = { 100, 200, 600, 600, 5000, 40000, 300000 };
+	uint32_t limit = limits[random_below(&seed, random_below(&seed, 20) ? 5 : 7)];
+
+	return 1 + random_below(&seed, limit);
+}
+
+static size_t live_size(unsigned int i)
+{
+	return live[i].bytes ? mem_class_bytes(live[i].bytes) : BUCKET_BYTES;
+}
+
+static void walk_take(struct mem_cache *cache)
+{
+	uint32_t bytes = random_below(&seed, 5) ? (uint32_t)size_random() : 0;
+	uint8_t *p = bytes ? mem_alloc(cache, bytes) : mem_alloc_bucket(cache, live_count);
+
+	if (!p)
+		return;
+	check_block(p, bytes ? bytes : BUCKET_BYTES);
+	if (!bytes)
+		assert_int_equal(region_offset(&region, p) % BUCKET_BYTES, 0);
+	live[live_count].p = p;
+	live[live_count].bytes = bytes;
+	live[live_count].mark = (uint8_t)(1 + random_below(&seed, 255));
+	/* All of its class: blocks that overlap would spoil each other. */
+	memset(p, live[live_count].mark, live_size(live_count));
+	live_bytes += live_size(live_count++);
+}
+
+static void walk_give(struct mem_cache *cache, unsigned int i)
+{
+	size_t size = live_size(i);
+
+	for (size_t k = 0; k < size; k++)
+		if (live[i].p[k] != live[i].mark)
+			fail_msg("block %u, byte %zu of %zu was overwritten", i, k, size);
+	live_bytes -= size;
+	store_relaxed64((uint64_t *)live[i].p, 0);
+	if (live[i].bytes)
+		mem_free(cache, live[i].p, live[i].bytes);
+	else
+		mem_free_bucket(cache, live[i].p);
+	live[i] = live[--live_count];
+}
+
+static void random_walk(void **state)
+{
+	unsigned int step, more;
+
+	(void)state;
+	for (step = 0; step < 120000; step++) {
+		more = step / 10000 % 2 ? 35 : 65;
+		if (live_count < LIVE_MAX && random_below(&seed, 100) < more)
+			walk_take(step % 3 ? &a : &b);
+		else if (live_count)
+			walk_give(step % 2 ? &a : &b, random_below(&seed, live_count));
+		assert_true(a.stocked_bytes <= memory_bytes(memory) / MEM_STOCK_SHARE);
+		if (step % 1000 == 0)
+			check_stats(live_bytes);
+		if (step % 7777 == 0)
+			memory_gather(memory);
+	}
+	while (live_count)
+		walk_give(&a, live_count - 1);
+	check_empty();
+}
+
+static void classes(void **state)
+{
+	size_t last = 0;
+
+	(void)state;
+	for (size_t bytes = 0; bytes < 70000; bytes++) {
+		size_t class = mem_class_bytes(bytes);
+
+		assert_true(class >= bytes && class >= 48 && class % ITEM_ALIGN == 0);
+		assert_true(class >= last);
+		assert_int_equal(mem_class_bytes(class), class);
+		assert_int_equal(mem_class(bytes), mem_class(class));
+		assert_int_equal(mem_class(bytes) == MEM_CLASS_LARGE, bytes > 32768);
+		last = class;
+	}
+	assert_int_equal(mem_class_bytes(4144), 4160);
+	assert_int_equal(mem_class_bytes(148), 160);
+	assert_int_equal(mem_class_bytes(1 << 30), 1 << 30);
+}
+
+/* The table at the head of server/store/memory.c. */
+static void waste(void **state)
+{
+	static const uint32_t ends[] = { 48,   512,   1024,  2048,  4096,
+					 8192, 16384, 32768, 65536, 1 << 20 };
+	static const double worst[] = { 0.6, 3.9, 4.0, 6.0, 4.3, 6.0, 11.2, 11.2, 6.0 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 9; i++) {
+		double sum = 0, most = 0, lost;
+		unsigned int n = 0;
+
+		for (uint32_t bytes = ends[i]; bytes <= ends[i + 1]; bytes += 16) {
+			size_t class = mem_class_bytes(bytes);
+			uint32_t slab = class <= 4096 ? SLAB_BYTES_MIN : SLAB_BYTES_MAX;
+			double of = (double)class;
+
+			if (i && bytes == ends[i])
+				continue;
+			if (class <= 32768)
+				of = (double)slab / (double)(slab / class);
+			lost = 100 * (1 - bytes / of);
+			sum += lost;
+			n++;
+			most = lost > most ? lost : most;
+		}
+		print_message("%7u - %7u  %4.1f  %4.1f\n", ends[i], ends[i + 1], sum / n, most);
+		assert_true(most < worst[i]);
+	}
+}
+
+/* A failure, and what makes it a success again: what others have in stock. */
+static void gathering(void **state)
+{
+	uint64_t n = fill(&a, 160);
+	void *p;
+
+	(void)state;
+	put_back(&b, blocks[--n], 160);
+	assert_int_equal(b.stocked_bytes, 160);
+	assert_null(mem_alloc(&a, 160));
+	memory_gather(memory);
+	assert_int_equal(b.stocked_bytes, 0);
+	p = mem_alloc(&a, 160);
+	assert_ptr_equal(p, blocks[n]);
+	assert_null(mem_alloc(&a, 32));
+	assert_null(mem_alloc(&a, 5000));
+	assert_null(mem_alloc(&a, 50000));
+	assert_null(mem_alloc(&a, SIZE_MAX));
+	assert_null(mem_alloc(&a, SIZE_MAX - 4096));
+	assert_null(mem_alloc(&a, BYTES));
+	assert_null(mem_alloc_bucket(&a, 0));
+}
+
+/* Where only a few pages are left slabs are short, down to SLAB_PAGES_MIN. */
+static void short_slabs(void **state)
+{
+	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
+	void *large = mem_alloc(&a, (pages - 23) * PAGE_BYTES);
+
+	(void)state;
+	assert_non_null(large);
+	assert_int_equal(fill(&a, 32768), 2);
+	/* Seven pages: one slab, of which a block of 48 bytes is the rest. Half of them would do. */
+	assert_int_equal(fill(&a, 48), 7 * PAGE_BYTES / 48);
+	check_stats((pages - 23) * PAGE_BYTES + 2 * 32768 + 7 * PAGE_BYTES / 48 * 48);
+}
+
+/* Three pages are no slab, nor four of blocks that would waste more than an eighth. */
+static void no_shorter_slabs(void **state)
+{
+	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
+	void *large = mem_alloc(&a, (pages - 7) * PAGE_BYTES), *more;
+
+	(void)state;
+	assert_non_null(large);
+	assert_int_equal(fill(&a, 10912), 0);
+	more = mem_alloc(&a, 4 * PAGE_BYTES + 1);
+	assert_null(more);
+	assert_int_equal(fill(&a, 4096), 7);
+	mem_free(&a, large, (pages - 7) * PAGE_BYTES);
+	large = mem_alloc(&a, (pages - 10) * PAGE_BYTES);
+	assert_non_null(large);
+	assert_int_equal(fill(&a, 48), 0);
+}
+
+/* 1 MiB each of three sizes: samples are by bytes; of a class, of nothing else. */
+static void sampling(void **state)
+{
+	static const size_t sizes[] = { 160, 4096, 65536 };
+	unsigned int hits[4] = { 0 }, n = 0, got, of, i;
+	void *found[8];
+
+	(void)state;
+	for (of = 0; of < 3; of++)
+		for (i = 0; i < (1u << 20) / sizes[of]; i++) {
+			blocks[n] = mem_alloc(&a, sizes[of]);
+			*(uint64_t *)blocks[n++] = of + 1;
+		}
+	for (i = 0; i < 1000; i++)
+		assert_non_null(mem_alloc_bucket(&a, i));
+	/* Leave nothing free, so that samples find something. */
+	assert_non_null(mem_alloc(&a, memory->spans.map[memory->spans.first].pages * PAGE_BYTES));
+	for (i = 0; i < 60000; i++) {
+		got = mem_sample_any(memory, &seed, found, 8);
+		for (unsigned int k = 0; k < got; k++)
+			hits[*(uint64_t *)found[k] & 3]++;
+	}
+	print_message("of 3 MiB in three sizes: %u %u %u samples\n", hits[1], hits[2], hits[3]);
+	for (of = 1; of < 4; of++) {
+		assert_true(hits[of] * 2.7 < hits[1] + hits[2] + hits[3]);
+		assert_true(hits[of] * 3.3 > hits[1] + hits[2] + hits[3]);
+	}
+	for (of = 0; of < 2; of++) {
+		got = mem_sample(memory, mem_class(sizes[of]), &seed, found, 8);
+		assert_in_range(got, 5, 8);
+		while (got)
+			assert_int_equal(*(uint64_t *)found[--got], of + 1);
+	}
+	assert_int_equal(mem_sample(memory, mem_class(1000), &seed, found, 8), 0);
+	got = mem_sample(memory, MEM_CLASS_LARGE, &seed, found, 8);
+	assert_true(got > 0);
+}
+
+/* Every block of a class is as likely as any other, those that are free are not found. */
+static void sampling_is_even(void **state)
+{
+	static unsigned int hits[BYTES / 64];
+	unsigned int n = 4000, i, got, least = UINT32_MAX, most = 0;
+	void *found[4];
+
+	(void)state;
+	for (i = 0; i < n; i++)
+		blocks[i] = mem_alloc(&a, 300);
+	for (i = 0; i < n; i += 2)
+		put_back(&a, blocks[i], 300);
+	memory_gather(memory);
+	for (i = 0; i < 100000; i++)
+		for (got = mem_sample(memory, mem_class(300), &seed, found, 4); got;)
+			hits[region_offset(&region, found[--got]) / 64]++;
+	for (i = 0; i < n; i++) {
+		unsigned int h = hits[region_offset(&region, blocks[i]) / 64];
+
+		if (i % 2 == 0) {
+			assert_int_equal(h, 0);
+			continue;
+		}
+		least = h < least ? h : least;
+		most = h > most ? h : most;
+	}
+	print_message("2000 blocks, 400000 samples: %u to %u each\n", least, most);
+	assert_true(least > 120 && most < 290);
+}
+
+static void refused(void **state)
+{
+	struct memory *none = (struct memory *)1;
+
+	(void)state;
+	assert_int_equal(memory_create(&none, &region, BYTES), -EINVAL);
+	assert_null(none);
+	memory_destroy(NULL);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(all_of_it_again_and_again),
+		TEST(random_walk),
+		TEST(classes),
+		TEST(waste),
+		TEST(gathering),
+		TEST(short_slabs),
+		TEST(no_shorter_slabs),
+		TEST(sampling),
+		TEST(sampling_is_even),
+		TEST(refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The limit on locked memory: what is decided for each limit, and that a process which really has the
+ * limit, and not the capability, is told what to do or helps itself. Each in a child of its own.
+ */
+#include "server/net/nic.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/util/log.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static char dir[] = "/tmp/kvd-test-nic-XXXXXX";
+static char log_path[64];
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(log_path, sizeof(log_path), "%s/log", dir);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	unlink(log_path);
+	return rmdir(dir);
+}
+
+static void decided(void **state)
+{
+	static const struct {
+		rlim_t soft, hard;
+		bool capable;
+		enum memlock_verdict verdict;
+	} cases[] = {
+		{ 100, 100, false, MEMLOCK_ENOUGH },
+		{ 99, 99, false, MEMLOCK_SHORT },
+		{ 99, 100, false, MEMLOCK_RAISE },
+		{ 0, 99, false, MEMLOCK_SHORT },
+		{ 0, RLIM_INFINITY, false, MEMLOCK_RAISE },
+		{ RLIM_INFINITY, RLIM_INFINITY, false, MEMLOCK_ENOUGH },
+		{ 0, 0, true, MEMLOCK_ENOUGH },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct rlimit limit = { cases[i].soft, cases[i].hard };
+
+		assert_int_equal(memlock_decide(&limit, cases[i].capable, 100), cases[i].verdict);
+	}
+}
+
+static int drop_lock_capability(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &header, data))
+		return -1;
+	data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
+	return (int)syscall(SYS_capset, &header, data);
+}
+
+#define NOT_CAPABLE 77
+
+/*
+ * What a child with these limits does: 0, or 1 for -ENOMEM; NOT_CAPABLE when the kernel does not let
+ * it lock a byte; another status means that it broke.
+ */
+static int child_checks(rlim_t soft, rlim_t hard, bool capable, rlim_t soft_after)
+{
+	const struct rlimit limit = { soft, hard };
+	struct config config;
+	struct rlimit after;
+	int err;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) || (!capable && drop_lock_capability()) ||
+	    log_init(LOG_NOTICE, log_path))
+		return 2;
+	if (capable && mlock(&config, 1))
+		return NOT_CAPABLE;
+	config_init(&config);
+	if (config_set(&config, "server.workers=3") ||
+	    config_set(&config, "request.srq_depth=64") || config_set(&config, "request.buffer=2k"))
+		return 3;
+	err = nic_check_memlock(&config, MIB - 512);
+	if (getrlimit(RLIMIT_MEMLOCK, &after) || after.rlim_cur != soft_after)
+		return 4;
+	return err == -ENOMEM ? 1 : err ? 5 : 0;
+}
+
+static int check_in_child(rlim_t soft, rlim_t hard, bool capable, rlim_t soft_after)
+{
+	pid_t pid;
+	int status;
+
+	unlink(log_path);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(child_checks(soft, hard, capable, soft_after));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void log_is(const char *wanted)
+{
+	char text[2048];
+	FILE *in = fopen(log_path, "re");
+
+	assert_non_null(in);
+	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+	fclose(in);
+	if (*wanted ? !strstr(text, wanted) : *text)
+		fail_msg("the log is not like '%s': %s", wanted, text);
+}
+
+/* 3 workers x 144 buffers x (2048 + 128 bytes) are 918 KiB, the region a little less than 1024. */
+#define NEEDED_KIB 1942
+#define KIB(n) ((rlim_t)(n) << 10)
+
+/* The hard limit can be lowered by everyone and raised by few. */
+static void need_hard_limit(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	if (limit.rlim_max < bytes) {
+		print_message("skipped: this process may lock %llu KiB at most\n",
+			      (unsigned long long)limit.rlim_max / 1024);
+		skip();
+	}
+}
+
+static void short_of_it(void **state)
+{
+	(void)state;
+	need_hard_limit(KIB(NEEDED_KIB));
+	assert_int_equal(check_in_child(KIB(16), KIB(64), false, KIB(16)), 1);
+	log_is(" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 KiB by "
+	       "its hard limit, and has to lock about 1942 KiB to serve on an RDMA device: 1024 KiB "
+	       "of region, 918 KiB of buffers and queues of 3 workers; allow it with `ulimit -l "
+	       "1942` in the shell that starts kvd, LimitMEMLOCK=1942K in its systemd unit, or the "
+	       "capability CAP_IPC_LOCK, or lower memory.size\n");
+	/* One KiB less than it needs. */
+	assert_int_equal(check_in_child(0, KIB(NEEDED_KIB - 1), false, 0), 1);
+}
+
+static void helps_itself(void **state)
+{
+	(void)state;
+	need_hard_limit(KIB(NEEDED_KIB));
+	assert_int_equal(check_in_child(0, KIB(NEEDED_KIB), false, KIB(NEEDED_KIB)), 0);
+	log_is("");
+	assert_int_equal(check_in_child(KIB(NEEDED_KIB), KIB(NEEDED_KIB), false, KIB(NEEDED_KIB)),
+			 0);
+	log_is("");
+}
+
+static void has_the_capability(void **state)
+{
+	int status = check_in_child(0, 0, true, 0);
+
+	(void)state;
+	if (status == NOT_CAPABLE) {
+		print_message("skipped: this process has no CAP_IPC_LOCK to try it with\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
+	log_is("");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(decided),
+		cmocka_unit_test(short_of_it),
+		cmocka_unit_test(helps_itself),
+		cmocka_unit_test(has_the_capability),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests as they come from the wire, what they do, and every field of the response. */
+#include "server/net/operate.h"
+
+#include <stdio.h>
+
+#include "tests/support/engine.h"
+
+#define REGION_BYTES (8u << 20)
+#define ANSWER_BYTES 1000
+
+static uint8_t message[sizeof(struct wire_request) + KEY_MAX + 70000];
+static uint8_t answered[ANSWER_BYTES + 1], value[100000];
+static struct wire_response head;
+static struct answer answer;
+
+static int create(enum eviction_policy policy)
+{
+	const struct table_options options = { .fill = STORE_NO_GROWTH, .eviction = policy };
+
+	for (size_t i = 0; i < sizeof(value); i++)
+		value[i] = (uint8_t)random_next();
+	store_create_with(&store, REGION_BYTES, 6, 1, &options);
+	set_now(ENGINE_NOW_NS);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return create(EVICTION_NONE);
+}
+
+static int setup_lru(void **state)
+{
+	(void)state;
+	return create(EVICTION_LRU);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_store(NULL);
+	store_destroy(&store);
+	return 0;
+}
+
+/* The message of @wire, through the parser, to @request. Value and access records follow the key. */
+static void parse(struct request *request, const struct wire_request *wire, const char *key,
+		  const void *rest, size_t rest_len)
+{
+	const char *error;
+
+	memcpy(message, wire, sizeof(*wire));
+	memcpy(message + sizeof(*wire), key, wire->key_len);
+	if (rest_len)
+		memcpy(message + sizeof(*wire) + wire->key_len, rest, rest_len);
+	error = wire_request_parse(request, message, sizeof(*wire) + wire->key_len + rest_len);
+	if (error)
+		fail_msg("%s", error);
+}
+
+static enum wire_status ask(struct wire_request wire, const char *key, const void *v)
+{
+	struct request request;
+
+	wire.key_len = (uint16_t)strlen(key);
+	parse(&request, &wire, key, v, wire.value_len);
+	memset(&head, 0, sizeof(head));
+	memset(answered, 0xee, sizeof(answered));
+	answer = (struct answer){ .value = answered, .size = ANSWER_BYTES };
+	if (!operate_answers(request.op))
+		answer = (struct answer){ 0 };
+	operate(&store.writers[0], &request, hash_of(key, wire.key_len), &head, &answer);
+	assert_int_equal(answered[ANSWER_BYTES], 0xee);
+	return head.status;
+}
+
+#define ASK(key, v, ...) ask((struct wire_request){ __VA_ARGS__ }, key, v)
+
+static enum wire_status put(const char *key, const void *v, uint32_t len)
+{
+	return ASK(key, v, .op = WIRE_PUT, .value_len = len, .item_flags = 5);
+}
+
+static const struct item *item_at(uint64_t slot)
+{
+	const struct item *item = region_at(&store.region, slot_offset(slot));
+
+	assert_int_equal(item->sum,
+			 item_sum(item, store.region.geometry.incarnation, slot_offset(slot)));
+	return item;
+}
+
+static void put_and_get(void **state)
+{
+	uint64_t version;
+
+	(void)state;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_NOT_FOUND);
+	assert_int_equal(answer.len, 0);
+	assert_int_equal(ASK("k", value, .op = WIRE_PUT, .value_len = 100, .item_flags = 9,
+			     .ttl = 60),
+			 WIRE_OK);
+	assert_int_equal(head.expires, expires_after(store.writers[0].now_ns, 60));
+	assert_int_equal(item_at(head.slot)->version, head.version);
+	assert_int_equal(head.value_len, 0);
+	version = head.version;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_OK);
+	assert_int_equal(head.version, version);
+	assert_int_equal(head.item_flags, 9);
+	assert_int_equal(head.value_len, 100);
+	assert_int_equal(head.expires, expires_after(store.writers[0].now_ns, 60));
+	assert_int_equal(head.slot, 0);
+	assert_int_equal(answer.len, 100);
+	assert_memory_equal(answered, value, 100);
+	/* An empty one. */
+	assert_int_equal(put("e", NULL, 0), WIRE_OK);
+	assert_int_equal(ASK("e", NULL, .op = WIRE_GET), WIRE_OK);
+	assert_int_equal(head.value_len, 0);
+	assert_int_equal(head.expires, 0);
+	assert_int_equal(answer.len, 0);
+}
+
+static void modes(void **state)
+{
+	uint64_t version;
+
+	(void)state;
+	assert_int_equal(ASK("k", "a", .op = WIRE_PUT, .mode = WIRE_REPLACE, .value_len = 1),
+			 WIRE_NOT_FOUND);
+	assert_int_equal(head.version, 0);
+	assert_int_equal(head.slot, 0);
+	assert_int_equal(ASK("k", "b", .op = WIRE_PUT, .mode = WIRE_ADD, .value_len = 1), WIRE_OK);
+	version = head.version;
+	assert_int_equal(ASK("k", "c", .op = WIRE_PUT, .mode = WIRE_ADD, .value_len = 1),
+			 WIRE_EXISTS);
+	assert_int_equal(ASK("k", "d", .op = WIRE_PUT, .mode = WIRE_CAS, .value_len = 1,
+			     .number = version + 1),
+			 WIRE_EXISTS);
+	assert_int_equal(ASK("k", "e", .op = WIRE_PUT, .mode = WIRE_CAS, .value_len = 1,
+			     .number = version),
+			 WIRE_OK);
+	assert_true(head.version > version);
+	assert_int_equal(ASK("k", "f", .op = WIRE_PUT, .mode = WIRE_APPEND, .value_len = 1),
+			 WIRE_OK);
+	assert_int_equal(ASK("k", "g", .op = WIRE_PUT, .mode = WIRE_PREPEND, .value_len = 1),
+			 WIRE_OK);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_OK);
+	assert_int_equal(answer.len, 3);
+	assert_memory_equal(answered, "gef", 3);
+}
+
+static void deletes(void **state)
+{
+	uint64_t version;
+
+	(void)state;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_DELETE), WIRE_NOT_FOUND);
+	put("k", value, 10);
+	version = head.version;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION,
+			     .number = version + 1),
+			 WIRE_EXISTS);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION,
+			     .number = version),
+			 WIRE_OK);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_NOT_FOUND);
+	put("k", value, 10);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_DELETE), WIRE_OK);
+}
+
+static void arith(void **state)
+{
+	(void)state;
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 1), WIRE_NOT_FOUND);
+	assert_int_equal(head.number, 0);
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 1, .flags = WIRE_F_CREATE,
+			     .pull_addr = 40, .item_flags = 3, .ttl = 50),
+			 WIRE_OK);
+	assert_int_equal(head.number, 40);
+	assert_int_equal(head.expires, expires_after(store.writers[0].now_ns, 50));
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 2), WIRE_OK);
+	assert_int_equal(head.number, 42);
+	assert_int_equal(item_at(head.slot)->flags, 3);
+	assert_int_equal(item_at(head.slot)->version, head.version);
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .mode = WIRE_DECR, .number = 50),
+			 WIRE_OK);
+	assert_int_equal(head.number, 0);
+	put("n", "x", 1);
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 2), WIRE_NOT_A_NUMBER);
+}
+
+static void touch(void **state)
+{
+	uint64_t version;
+
+	(void)state;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_TOUCH, .ttl = 5), WIRE_NOT_FOUND);
+	put("k", value, 10);
+	version = head.version;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_TOUCH, .ttl = 5), WIRE_OK);
+	assert_int_equal(head.version, version);
+	assert_int_equal(head.slot, 0);
+	assert_int_equal(head.expires, expires_after(store.writers[0].now_ns, 5));
+	assert_int_equal(ASK("k", NULL, .op = WIRE_TOUCH), WIRE_OK);
+	assert_int_equal(head.expires, 0);
+}
+
+static void get_and_touch(void **state)
+{
+	uint64_t version;
+
+	(void)state;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5),
+			 WIRE_NOT_FOUND);
+	put("k", value, 200);
+	version = head.version;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5), WIRE_OK);
+	assert_int_equal(head.version, version);
+	assert_int_equal(head.expires, expires_after(store.writers[0].now_ns, 5));
+	assert_int_equal(head.item_flags, 5);
+	assert_int_equal(answer.len, 200);
+	assert_memory_equal(answered, value, 200);
+	/* A GET alone does not. */
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_OK);
+	assert_int_equal(head.expires, expires_after(store.writers[0].now_ns, 5));
+	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5),
+			 WIRE_NOT_FOUND);
+}
+
+/* What does not fit the response is copied for the client. */
+static void get_a_long_value(void **state)
+{
+	static const uint16_t flags[] = { 0, WIRE_F_TOUCH };
+	struct request request;
+	struct item *copy;
+
+	(void)state;
+	assert_int_equal(put("k", value, 60000), WIRE_OK);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct wire_request wire = {
+			.op = WIRE_GET, .key_len = 1, .flags = flags[i], .ttl = i * 5
+		};
+
+		assert_int_equal(ask(wire, "k", NULL), WIRE_OK);
+		assert_int_equal(head.value_len, 60000);
+		assert_int_equal(answer.len, 0);
+		parse(&request, &wire, "k", NULL, 0);
+		copy = operate_copy(&store.writers[0], &request, hash_of("k", 1), 77, &head);
+		assert_non_null(copy);
+		assert_int_equal(head.status, WIRE_OK);
+		assert_int_equal(head.flags, WIRE_R_COPY);
+		assert_int_equal(head.number, 77);
+		assert_int_equal(head.value_len, 60000);
+		assert_int_equal(head.item_flags, 5);
+		assert_int_equal(head.expires, i ? expires_after(store.writers[0].now_ns, 5) : 0);
+		assert_ptr_equal(region_at(&store.region, slot_offset(head.slot)), copy);
+		assert_int_equal(slot_bytes(head.slot), (item_bytes(1, 60000) + 63) / 64 * 64);
+		assert_int_equal(copy->sum, item_sum(copy, 77, slot_offset(head.slot)));
+		assert_memory_equal(copy->data + 1, value, 60000);
+		table_abandon(&store.writers[0], copy);
+	}
+	/* It was touched, and then replaced: the copy is not the value that was touched. */
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5), WIRE_OK);
+	assert_int_equal(store_put(&store, "k", 1, value, 50000, NULL), WIRE_OK);
+	assert_null(operate_copy(&store.writers[0], &request, hash_of("k", 1), 77, &head));
+	assert_int_equal(head.status, WIRE_BUSY);
+	assert_int_equal(store_delete(&store, "k", 1), WIRE_OK);
+	assert_null(operate_copy(&store.writers[0], &request, hash_of("k", 1), 77, &head));
+	assert_int_equal(head.status, WIRE_NOT_FOUND);
+}
+
+static void scan(void **state)
+{
+	struct scan_entry entry;
+	unsigned int n = 0;
+	char key[8];
+	size_t at;
+
+	(void)state;
+	for (unsigned int i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "%c%u", i % 2 ? 'a' : 'b', i);
+		assert_int_equal(ASK(key, value + i, .op = WIRE_PUT, .value_len = i,
+				     .item_flags = i, .ttl = 1000),
+				 WIRE_OK);
+	}
+	head.number = 0;
+	do {
+		assert_int_equal(ASK("a", NULL, .op = WIRE_SCAN, .number = head.number,
+				     .flags = WIRE_F_VALUES, .item_flags = 7),
+				 WIRE_OK);
+		assert_int_equal(head.value_len, answer.len);
+		assert_true(head.item_flags <= 7);
+		for (at = 0; at < answer.len; n++, head.item_flags--) {
+			assert_null(wire_entry_parse(&entry, answered, answer.len, &at));
+			memcpy(key, entry.key, entry.key_len);
+			key[entry.key_len] = 0;
+			assert_int_equal(key[0], 'a');
+			assert_int_equal(atoi(key + 1), entry.item_flags);
+			assert_int_equal(entry.value_len, entry.item_flags);
+			assert_int_equal(entry.expires, expires_after(ENGINE_NOW_NS, 1000));
+			assert_memory_equal(entry.value, value + entry.item_flags, entry.value_len);
+		}
+		assert_int_equal(head.item_flags, 0);
+	} while (head.number);
+	assert_int_equal(n, 50);
+	/* All of them, without values, in one. */
+	assert_int_equal(ASK("", NULL, .op = WIRE_SCAN), WIRE_OK);
+	assert_true(head.item_flags > 20);
+	assert_true(head.number > 0);
+}
+
+/* What is not the table's is refused here; a PING and access records need nothing of it. */
+static void other_requests(void **state)
+{
+	static const enum wire_op refused[] = { WIRE_HELLO, WIRE_STATS, WIRE_FLUSH };
+	struct request request = { .op = WIRE_PING };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		request.op = refused[i];
+		head.status = WIRE_OK;
+		operate(&store.writers[0], &request, 0, &head, &answer);
+		assert_int_equal(head.status, WIRE_PROTOCOL);
+	}
+	assert_int_equal(ASK("", NULL, .op = WIRE_PING), WIRE_OK);
+	assert_true(operate_answers(WIRE_GET));
+	assert_true(operate_answers(WIRE_SCAN));
+	assert_false(operate_answers(WIRE_PUT));
+	assert_false(operate_answers(WIRE_PING));
+}
+
+static void tell_of(const char *keys, uint16_t count)
+{
+	const struct wire_request wire = { .op = WIRE_ACCESS, .access_count = count };
+	uint64_t hashes[WIRE_ACCESS_MAX];
+	struct request request;
+
+	for (uint16_t i = 0; i < count; i++)
+		hashes[i] = hash_of(&keys[i], 1);
+	parse(&request, &wire, "", hashes, count * sizeof(*hashes));
+	operate_access(&store.writers[0], &request);
+}
+
+static void access_records(void **state)
+{
+	const struct item *k, *l;
+	uint16_t before;
+
+	(void)state;
+	put("k", value, 10);
+	k = item_at(head.slot);
+	put("l", value, 10);
+	l = item_at(head.slot);
+	before = l->access;
+	atomic_fetch_add(&store.table.tick, 10);
+	tell_of("kxk", 3);
+	assert_int_equal(STAT(accesses), 3);
+	assert_int_equal(k->access, (uint16_t)atomic_load(&store.table.tick));
+	assert_int_equal(l->access, before);
+	/* A two-sided GET is one, too. */
+	ASK("l", NULL, .op = WIRE_GET);
+	assert_int_equal(l->access, k->access);
+	assert_int_equal(STAT(accesses), 4);
+}
+
+static void access_records_mean_nothing_without_eviction(void **state)
+{
+	(void)state;
+	put("k", value, 10);
+	tell_of("k", 1);
+	ASK("k", NULL, .op = WIRE_GET);
+	assert_int_equal(STAT(accesses), 0);
+}
+
+static void no_space(void **state)
+{
+	uint64_t key = 0, slot = head.slot;
+
+	(void)state;
+	put("k", value, 10);
+	slot = head.slot;
+	while (store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
+		key++;
+	assert_int_equal(put("k", value, 60000), WIRE_NO_SPACE);
+	assert_int_equal(head.version, 0);
+	assert_int_equal(head.slot, 0);
+	assert_int_equal(item_at(slot)->value_len, 10);
+}
+
+#define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(put_and_get, setup),
+		CASE(modes, setup),
+		CASE(deletes, setup),
+		CASE(arith, setup),
+		CASE(touch, setup),
+		CASE(get_and_touch, setup),
+		CASE(get_a_long_value, setup),
+		CASE(scan, setup),
+		CASE(other_requests, setup),
+		CASE(access_records, setup_lru),
+		CASE(access_records_mean_nothing_without_eviction, setup),
+		CASE(no_space, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

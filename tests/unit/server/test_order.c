@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The order of the table's stores (T1 of server/store/table.h, guarantee B), step by step and not by luck:
+ * the table is compiled here with every store that readers depend on followed by a look at what a
+ * reader would find at this very point, through the buckets and at every place a client's cache may
+ * still lead to.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/steps.h"
+#include "tests/support/store.h"
+
+#define REGION_BYTES (8u << 20)
+#define PLACES_MAX 64
+#define LOOKS_MAX 64
+
+static struct store store;
+static uint8_t value[8192];
+
+/* The key that is watched, and every place where it was or may come to be. */
+static const char *watched;
+static uint32_t watched_len;
+static uint64_t places[PLACES_MAX];
+static unsigned int place_count;
+
+/* What was found at each look: the versions of the valid copy (0: none) and of the slot's item. */
+static struct {
+	const char *after;
+	uint64_t valid; /* version of the copy that verifies, wherever; 0: none */
+	uint64_t place; /* where it is */
+	uint64_t slot;	/* of the key, as the buckets have it; 0: none */
+	bool sealed;	/* all buckets of the chain verify */
+} looks[LOOKS_MAX];
+static unsigned int look_count;
+
+static bool is_valid(uint64_t place)
+{
+	const struct item *item = region_at(&store.region, place);
+
+	return item->sum != ITEM_SUM_INVALID && item->key_len == watched_len &&
+	       item->value_len <= sizeof(value) && !memcmp(item->data, watched, watched_len) &&
+	       item->sum == item_sum(item, store.region.geometry.incarnation, place);
+}
+
+static void note_place(uint64_t place)
+{
+	for (unsigned int i = 0; i < place_count; i++)
+		if (places[i] == place)
+			return;
+	assert_true(place_count < PLACES_MAX);
+	places[place_count++] = place;
+}
+
+/* The slot of the key in its chain: of those with its tag the one that leads to its bytes. */
+static uint64_t find_slot(bool *sealed)
+{
+	uint16_t tag = hash_tag(table_hash(&store.table, watched, watched_len));
+	const struct bucket *bucket = store_home(&store, watched, watched_len);
+	uint64_t home = region_offset(&store.region, bucket), slot = 0, offset;
+
+	*sealed = true;
+	for (;;) {
+		offset = region_offset(&store.region, bucket);
+		if (bucket->sum !=
+		    bucket_sum(bucket, store.region.geometry.incarnation, offset, home))
+			*sealed = false;
+		for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
+			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == tag)
+				slot = bucket->slots[i];
+		if (!bucket->overflow)
+			return slot;
+		bucket = region_at(&store.region, (uint64_t)bucket->overflow * BUCKET_BYTES);
+	}
+}
+
+void step(const char *after)
+{
+	unsigned int i;
+
+	if (!watched)
+		return;
+	assert_true(look_count < LOOKS_MAX);
+	looks[look_count].after = after;
+	looks[look_count].valid = 0;
+	looks[look_count].slot = find_slot(&looks[look_count].sealed);
+	if (looks[look_count].slot)
+		note_place(slot_offset(looks[look_count].slot));
+	for (i = 0; i < place_count; i++) {
+		if (!is_valid(places[i]))
+			continue;
+		/* T1: one valid copy at most, at any instant. */
+		if (looks[look_count].valid)
+			fail_msg("after %s: two valid copies of the key", after);
+		looks[look_count].place = places[i];
+		looks[look_count].valid =
+			((struct item *)region_at(&store.region, places[i]))->version;
+	}
+	look_count++;
+}
+
+static void watch(const char *key)
+{
+	watched = key;
+	watched_len = (uint32_t)strlen(key);
+	look_count = 0;
+}
+
+/* What every change has in common: old value, then none, then the new one, never back. */
+static void assert_order(uint64_t old, uint64_t new)
+{
+	unsigned int i, stage = 0;
+
+	assert_true(look_count > 0);
+	for (i = 0; i < look_count; i++) {
+		uint64_t valid = looks[i].valid;
+
+		if (stage == 0 && valid != old)
+			stage = 1;
+		if (stage == 1 && valid)
+			stage = 2;
+		if (valid != (stage == 0 ? old : stage == 1 ? 0 : new))
+			fail_msg("step %u, after %s: version %llu is valid, out of order", i,
+				 looks[i].after, (unsigned long long)valid);
+		/* T1: whoever sees the new value knows that all can, through the slot. */
+		if (valid && slot_offset(looks[i].slot) != looks[i].place)
+			fail_msg("step %u, after %s: valid, but its slot leads elsewhere", i,
+				 looks[i].after);
+	}
+	assert_int_equal(stage, new ? 2 : 1);
+	assert_true(looks[look_count - 1].sealed);
+	assert_int_equal(looks[look_count - 1].valid, new);
+	watched = NULL;
+	assert_null(store_check(&store, NULL));
+}
+
+/* T3: at no point is there no slot. */
+static void assert_never_without_slot(void)
+{
+	for (unsigned int i = 0; i < look_count; i++)
+		if (!looks[i].slot)
+			fail_msg("step %u, after %s: no slot", i, looks[i].after);
+}
+
+static uint64_t put(const char *key, uint32_t len)
+{
+	struct table_change out;
+
+	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), value, len, &out), WIRE_OK);
+	return out.version;
+}
+
+static int setup_level(uint32_t level)
+{
+	watched = NULL;
+	place_count = 0;
+	store_create(&store, REGION_BYTES, level, 1);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return setup_level(4);
+}
+
+static int setup_one_bucket(void **state)
+{
+	(void)state;
+	return setup_level(0);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	store_destroy(&store);
+	return 0;
+}
+
+static void insert(void **state)
+{
+	(void)state;
+	watch("key");
+	assert_order(0, put("key", 100));
+}
+
+static void replace_in_place(void **state)
+{
+	uint64_t old = put("key", 100), new;
+
+	(void)state;
+	watch("key");
+	new = put("key", 99);
+	assert_never_without_slot();
+	assert_order(old, new);
+	/* With another length in the slot. */
+	old = put("key", 1065);
+	watch("key");
+	new = put("key", 1165);
+	assert_never_without_slot();
+	assert_order(old, new);
+}
+
+/* To and fro between two places: what was the key's old place comes back as its new one. */
+static void replace_elsewhere(void **state)
+{
+	uint64_t old = put("key", 100), new;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 10; i++) {
+		watch("key");
+		new = put("key", i % 2 ? 100 : 1000);
+		assert_never_without_slot();
+		assert_order(old, new);
+		old = new;
+	}
+	assert_int_equal(place_count, 2);
+}
+
+static void commit(void **state)
+{
+	struct table_change p = { .key = "key", .key_len = 3, .value_len = 3000 };
+	uint64_t hash = table_hash(&store.table, "key", 3), old = put("key", 2900);
+	struct table_writer *writer = &store.writers[0];
+	struct item *item;
+
+	(void)state;
+	watch("key");
+	item = table_reserve(writer, &p);
+	note_place(region_offset(&store.region, item));
+	memcpy(table_reserved_value(item), value, 3000);
+	assert_int_equal(table_commit(writer, hash, item, &p), WIRE_OK);
+	assert_never_without_slot();
+	assert_order(old, p.version);
+}
+
+static void delete (void **state)
+{
+	uint64_t old = put("key", 100);
+
+	(void)state;
+	watch("key");
+	step("before");
+	assert_int_equal(store_delete(&store, "key", 3), WIRE_OK);
+	assert_order(old, 0);
+	/* And back where it was. */
+	watch("key");
+	assert_order(0, put("key", 100));
+}
+
+/* The overflow bucket is whole before it is linked. */
+static void insert_into_a_new_overflow_bucket(void **state)
+{
+	char key[3] = "a";
+
+	(void)state;
+	for (; key[0] < 'a' + (int)BUCKET_SLOTS; key[0]++)
+		put(key, 50);
+	watch("z");
+	assert_order(0, put("z", 50));
+	assert_true(look_count >= 5);
+}
+
+/* A failed PUT leaves the old value valid at every step. */
+static void no_space(void **state)
+{
+	uint64_t old = put("key", 100), key = 0, i;
+
+	(void)state;
+	while (store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
+		key++;
+	watch("key");
+	step("before");
+	assert_int_equal(store_put(&store, "key", 3, value, 6000, NULL), WIRE_NO_SPACE);
+	step("after");
+	for (i = 0; i < look_count; i++)
+		assert_true(looks[i].valid == old);
+	watched = NULL;
+	assert_null(store_check(&store, NULL));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(insert),
+		CASE(replace_in_place),
+		CASE(replace_elsewhere),
+		CASE(commit),
+		CASE(delete),
+		cmocka_unit_test_setup_teardown(insert_into_a_new_overflow_bucket, setup_one_bucket,
+						teardown),
+		CASE(no_space),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

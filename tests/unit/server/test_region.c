@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The region: what it holds when it is new, how large its index gets, that it is sealed, and that its
+ * memory is what the options ask for, or that the log says why not. As root, hugepages are configured
+ * for a moment where that can be tried, and put back.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <numaif.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/util/log.h"
+#include "common/sum.h"
+#include "common/wire.h"
+#include "server/store/pages.h"
+#include "server/store/region.h"
+
+#define BYTES ((uint64_t)4 << 20)
+
+static struct region region;
+
+/* No NUMA, normal pages, 2^level buckets. */
+static int create(struct region *r, uint64_t bytes, uint32_t level, uint64_t value_max)
+{
+	const struct region_options options = { bytes, HUGEPAGES_OFF, NULL, level, value_max };
+
+	return region_create(r, &options);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return create(&region, BYTES, 5, 1000);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	region_destroy(&region);
+	return 0;
+}
+
+static void superblock(void **state)
+{
+	const struct superblock *super = region_superblock(&region);
+	const uint8_t *byte = super->zero;
+
+	(void)state;
+	assert_true(super->magic == LAYOUT_MAGIC);
+	assert_int_equal(super->abi, LAYOUT_ABI);
+	assert_int_equal(super->reserved, 0);
+	assert_memory_equal(&super->geometry, &region.geometry, sizeof(region.geometry));
+	assert_null(geometry_check(&super->geometry));
+	assert_true(super->geometry.region_bytes == BYTES);
+	assert_true(super->geometry.value_max == 1000);
+	assert_int_equal(super->geometry.level, 5);
+	assert_int_equal(super->geometry.level_base, 5);
+	assert_true(super->geometry.split == 0);
+	assert_true(super->geometry.segments[0] == sizeof(*super));
+	assert_true(super->clock_s == 0 && super->items == 0);
+	for (; byte < (const uint8_t *)(super + 1); byte++)
+		assert_int_equal(*byte, 0);
+	region_tick(&region, 1234567890123, 77);
+	assert_true(super->clock_s == 1234567890123 && super->items == 77);
+}
+
+/* One behind the other as long as they fit; the buckets themselves are untouched. */
+static void segments(void **state)
+{
+	const struct geometry *g = &region.geometry;
+	struct geometry grown = *g;
+	uint64_t end = sizeof(struct superblock) + (32u << 7);
+	unsigned int k;
+
+	(void)state;
+	for (k = 1; k < SEGMENTS_MAX && 2 * end - sizeof(struct superblock) + REGION_PAD <= BYTES;
+	     k++) {
+		assert_true(g->segments[k] == end);
+		end = 2 * end - sizeof(struct superblock);
+	}
+	/* 2 MiB of index fit into 4 MiB beside the superblock, 4 MiB do not. */
+	assert_true(end == sizeof(struct superblock) + (2 << 20));
+	for (; k < SEGMENTS_MAX; k++)
+		assert_true(g->segments[k] == 0);
+	/* As large as it gets, it is still right in the eyes of a client, and contiguous. */
+	grown.level = 14;
+	grown.sum = geometry_sum(&grown);
+	assert_null(geometry_check(&grown));
+	for (uint64_t i = 0; i < geometry_buckets(&grown); i++)
+		assert_true(geometry_bucket_offset(&grown, i) ==
+			    sizeof(struct superblock) + i * BUCKET_BYTES);
+	grown.level = 15;
+	grown.sum = geometry_sum(&grown);
+	assert_non_null(geometry_check(&grown));
+	for (uint64_t at = sizeof(struct superblock); at < BYTES; at++)
+		assert_int_equal(region.base[at], 0);
+}
+
+static void geometry_is_published(void **state)
+{
+	const struct superblock *super = region_superblock(&region);
+
+	(void)state;
+	region.geometry.split = 3;
+	region.geometry.level = 6;
+	assert_int_equal(super->geometry.level, 5);
+	region_publish_geometry(&region);
+	assert_memory_equal(&super->geometry, &region.geometry, sizeof(region.geometry));
+	assert_true(super->geometry.split == 3);
+	assert_null(geometry_check(&super->geometry));
+}
+
+static void described(void **state)
+{
+	char text[256];
+
+	(void)state;
+	region_describe(BYTES, 6, text, sizeof(text));
+	assert_string_equal(text, "region 4194304 bytes = superblock 4096 + index (grows from 8192 "
+				  "to at most 2097152) + items + pad 4096");
+	/* Exactly room for 4 MiB of index, and one byte less. */
+	region_describe(BYTES + 8192, 7, text, sizeof(text));
+	assert_non_null(strstr(text, "(grows from 16384 to at most 4194304)"));
+	region_describe(BYTES + 8191, 7, text, sizeof(text));
+	assert_non_null(strstr(text, "(grows from 16384 to at most 2097152)"));
+}
+
+static void two_regions_differ(void **state)
+{
+	struct region other;
+
+	(void)state;
+	assert_int_equal(create(&other, BYTES, 5, 1000), 0);
+	assert_true(other.geometry.incarnation != region.geometry.incarnation);
+	assert_true(other.geometry.hash_seed != region.geometry.hash_seed);
+	region_destroy(&other);
+}
+
+/* Guarantee D on softnic: who has the file can read it and nothing more. */
+static void sealed(void **state)
+{
+	uint8_t *map = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, region.fd, 0);
+	char path[64];
+	int fd;
+
+	(void)state;
+	assert_true(map != MAP_FAILED);
+	assert_memory_equal(map, region.base, 4096);
+	/* Read-only for good. */
+	assert_int_equal(mprotect(map, BYTES, PROT_READ | PROT_WRITE), -1);
+	assert_int_equal(errno, EACCES);
+	munmap(map, BYTES);
+	assert_true(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd, 0) ==
+		    MAP_FAILED);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(pwrite(region.fd, "x", 1, 0), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(ftruncate(region.fd, 4096), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(ftruncate(region.fd, 2 * BYTES), -1);
+	assert_int_equal(fallocate(region.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
+			 -1);
+	/* Opened anew through /proc, it is the same file with the same seals. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", region.fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0) {
+		assert_true(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) ==
+			    MAP_FAILED);
+		assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+		close(fd);
+	}
+	/* The server itself still writes. */
+	region.base[4096] ^= 1;
+	region.base[4096] ^= 1;
+	assert_true(fcntl(region.fd, F_GETFD) & FD_CLOEXEC);
+}
+
+/* The least index that holds the keys at a fill of 65 %. */
+static void index_levels(void **state)
+{
+	const uint64_t keys[] = { 1,	   582,	      583,	  1000,	     4096,
+				  1000000, 305000000, 1ull << 32, 1ull << 36 };
+	uint64_t holds;
+	uint32_t level;
+
+	(void)state;
+	assert_int_equal(index_level(0), INDEX_LEVEL_MIN);
+	assert_int_equal(index_level(1), 6);
+	assert_int_equal(index_level(100), 6);
+	assert_int_equal(index_level(1000), 7);
+	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		level = index_level(keys[i]);
+		holds = (1ull << level) * BUCKET_SLOTS * 65 / 100;
+		assert_true(holds >= keys[i]);
+		assert_true(level == INDEX_LEVEL_MIN || holds / 2 <= keys[i] + BUCKET_SLOTS);
+	}
+}
+
+/* From 2^25 buckets on an index takes 4 GiB: no 32-bit number holds its size. */
+static void large_indexes(void **state)
+{
+	(void)state;
+	assert_true(index_bytes(0) == 128);
+	assert_true(index_bytes(24) == 2ull << 30);
+	assert_true(index_bytes(25) == 4ull << 30);
+	assert_true(index_bytes(32) == 512ull << 30);
+}
+
+static void an_index_too_large(void **state)
+{
+	struct region other;
+
+	(void)state;
+	/* Half of the region is the most. */
+	assert_int_equal(create(&other, 1 << 20, 13, 0), -EINVAL);
+	assert_null(other.base);
+	assert_int_equal(other.fd, -1);
+	region_destroy(&other);
+	assert_int_equal(create(&other, 1 << 20, 12, 0), 0);
+	region_destroy(&other);
+	region_destroy(&other);
+}
+
+static void odd_sizes_are_rounded_up(void **state)
+{
+	struct region other;
+
+	(void)state;
+	assert_int_equal(create(&other, (1 << 20) + 1, 0, 0), 0);
+	assert_true(other.bytes == (1 << 20) + (uint64_t)sysconf(_SC_PAGESIZE));
+	assert_true(other.geometry.region_bytes == other.bytes);
+	assert_true(other.page_bytes == (uint64_t)sysconf(_SC_PAGESIZE));
+	region_destroy(&other);
+}
+
+#define POOL_2M "/sys/kernel/mm/hugepages/hugepages-2048kB"
+#define POOL_1G "/sys/kernel/mm/hugepages/hugepages-1048576kB"
+
+static char dir[] = "/tmp/kvd-test-region-XXXXXX";
+static char log_path[64], log_text[8192];
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(log_path, sizeof(log_path), "%s/log", dir);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	unlink(log_path);
+	return rmdir(dir);
+}
+
+static int log_setup(void **state)
+{
+	(void)state;
+	unlink(log_path);
+	return log_init(LOG_NOTICE, log_path);
+}
+
+/* The lines logged since the case began, in log_text; returns their number. */
+static unsigned int log_lines(void)
+{
+	FILE *in = fopen(log_path, "re");
+	unsigned int lines = 0;
+
+	assert_non_null(in);
+	log_text[fread(log_text, 1, sizeof(log_text) - 1, in)] = '\0';
+	fclose(in);
+	for (const char *at = log_text; *at; at++)
+		lines += *at == '\n';
+	return lines;
+}
+
+static void assert_logged(const char *text)
+{
+	log_lines();
+	if (!strstr(log_text, text))
+		fail_msg("not in the log: '%s'; it says: %s", text, log_text);
+}
+
+static uint64_t pool_read(const char *pool, const char *name)
+{
+	char path[128];
+	uint64_t count = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "%s/%s", pool, name);
+	in = fopen(path, "re");
+	if (in && fscanf(in, "%" SCNu64, &count) != 1)
+		count = 0;
+	if (in)
+		fclose(in);
+	return count;
+}
+
+/*
+ * The host's pool of hugepages, changed for a case. All tests that change it take turns by a lock on
+ * the file of 2 MiB pages.
+ */
+static struct pool {
+	const char *folder;
+	uint64_t before;
+	int lock; /* -1: not begun */
+} pool = { .lock = -1 };
+
+static bool pool_set(uint64_t count)
+{
+	char path[128];
+	FILE *out;
+
+	snprintf(path, sizeof(path), "%s/nr_hugepages", pool.folder);
+	out = fopen(path, "we");
+	if (!out)
+		return false;
+	fprintf(out, "%" PRIu64, count);
+	return fclose(out) == 0 && pool_read(pool.folder, "nr_hugepages") == count;
+}
+
+/* @count pages, and no others, are free until the case ends. Skips it where that can't be. */
+static void pool_begin(const char *folder, uint64_t count)
+{
+	int lock = open(POOL_2M "/nr_hugepages", O_RDONLY | O_CLOEXEC);
+	uint64_t before;
+
+	if (lock < 0 || flock(lock, LOCK_EX)) {
+		print_message("skipped: " POOL_2M ": %s\n", strerror(errno));
+		skip();
+	}
+	before = pool_read(folder, "nr_hugepages");
+	pool = (struct pool){ folder, before, lock };
+	if (pool_read(folder, "free_hugepages") != before || !pool_set(count)) {
+		print_message("skipped: the kernel does not give %" PRIu64 " pages in %s\n", count,
+			      folder);
+		skip();
+	}
+}
+
+/* Puts it back, also after a case that failed. */
+static int pool_end(void)
+{
+	bool ok = pool.lock < 0 || pool_read(pool.folder, "nr_hugepages") == pool.before ||
+		  pool_set(pool.before);
+
+	if (pool.lock >= 0)
+		close(pool.lock);
+	pool.lock = -1;
+	return ok ? 0 : -1;
+}
+
+static int log_teardown(void **state)
+{
+	(void)state;
+	log_release();
+	return pool_end();
+}
+
+static int create_pages(struct region *r, uint64_t bytes, enum hugepages_mode mode,
+			const char *numa)
+{
+	const struct region_options options = { bytes, mode, numa, 6, 0 };
+
+	return region_create(r, &options);
+}
+
+/* Required, they are an error; else normal pages do, if there are so many of them. */
+static void more_than_any_host_has(void **state)
+{
+	struct region other;
+
+	(void)state;
+	assert_int_equal(create_pages(&other, 64ull << 40, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
+	assert_null(other.base);
+	assert_int_equal(other.fd, -1);
+	assert_int_equal(log_lines(), 1);
+	assert_logged(" error region: memory.hugepages = require: can't have 33554432 x 2 MiB (");
+	assert_logged("; they are required; ");
+}
+
+static void hugepages_off(void **state)
+{
+	struct region other;
+
+	(void)state;
+	assert_int_equal(create_pages(&other, 4 << 20, HUGEPAGES_OFF, "default"), 0);
+	assert_true(other.page_bytes == (uint64_t)sysconf(_SC_PAGESIZE));
+	assert_string_equal(other.numa, "default");
+	region_destroy(&other);
+	assert_int_equal(log_lines(), 0);
+}
+
+static void pages_are_counted(void **state)
+{
+	(void)state;
+	assert_true(pages_to_configure(0, 0, 512) == 512);
+	assert_true(pages_to_configure(64, 10, 512) == 566);
+	assert_true(pages_to_configure(64, 64, 512) == 512);
+	/* There were enough, but not where they were wanted. */
+	assert_true(pages_to_configure(64, 64, 64) == 128);
+}
+
+/* Sealed, readable by another mapping, and rounded up to whole pages, as with normal ones. */
+static void assert_of_2m(struct region *other, uint64_t pages)
+{
+	uint8_t *map;
+
+	assert_int_equal(other->page_bytes, 2 << 20);
+	assert_true(other->bytes == pages << 21);
+	assert_true(other->geometry.region_bytes == other->bytes);
+	assert_int_equal(
+		pool_read(POOL_2M, "free_hugepages") + pool_read(POOL_2M, "surplus_hugepages"), 7);
+	other->base[other->bytes - 1] = 77;
+	map = mmap(NULL, other->bytes, PROT_READ, MAP_SHARED, other->fd, 0);
+	assert_true(map != MAP_FAILED);
+	assert_int_equal(map[other->bytes - 1], 77);
+	munmap(map, other->bytes);
+	assert_true(mmap(NULL, other->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, other->fd, 0) ==
+		    MAP_FAILED);
+	assert_int_equal(ftruncate(other->fd, 2 << 20), -1);
+	region_destroy(other);
+	assert_int_equal(log_lines(), 0);
+}
+
+static void pages_of_2m(void **state)
+{
+	static const enum hugepages_mode modes[] = { HUGEPAGES_AUTO, HUGEPAGES_2M,
+						     HUGEPAGES_REQUIRE };
+	struct region other;
+
+	(void)state;
+	pool_begin(POOL_2M, 8);
+	for (unsigned int i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		assert_int_equal(create_pages(&other, (15 << 20) + 1, modes[i], NULL), 0);
+		assert_of_2m(&other, 8);
+	}
+	/* 1 GiB pages can't be had: the next smaller ones, and a line. */
+	if (!pool_read(POOL_1G, "free_hugepages")) {
+		assert_int_equal(create_pages(&other, 4 << 20, HUGEPAGES_1G, NULL), 0);
+		assert_int_equal(other.page_bytes, 2 << 20);
+		region_destroy(&other);
+		assert_int_equal(log_lines(), 1);
+		assert_logged(" warn region: memory.hugepages = 1g: can't have 1 x 1 GiB (");
+		assert_logged("; using pages of 2 MiB; ");
+	}
+}
+
+/* One line, which says how many there are and what would help. */
+static void no_pages_of_2m(void **state)
+{
+	struct region other;
+
+	(void)state;
+	pool_begin(POOL_2M, 3);
+	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_AUTO, NULL), 0);
+	assert_true(other.page_bytes == (uint64_t)sysconf(_SC_PAGESIZE));
+	region_destroy(&other);
+	assert_int_equal(log_lines(), 1);
+	assert_logged(
+		" warn region: memory.hugepages = auto: can't have 8 x 2 MiB (Cannot "
+		"allocate memory; 3 of 3 pages are free); using normal pages; to have them: sysctl "
+		"vm.nr_hugepages=8\n");
+	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
+	assert_int_equal(log_lines(), 2);
+	assert_logged(
+		" error region: memory.hugepages = require: can't have 8 x 2 MiB (Cannot "
+		"allocate memory; 3 of 3 pages are free); they are required; to have them: sysctl "
+		"vm.nr_hugepages=8\n");
+	/* On a node, that node's pages count, and they are all taken at once. */
+	if (!create_pages(&other, 16 << 20, HUGEPAGES_2M, "0")) {
+		region_destroy(&other);
+		assert_logged(
+			"; 3 of 3 pages are free on the node); using normal pages; to have them: "
+			"echo 8 > /sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
+			"nr_hugepages\n");
+		assert_int_equal(create_pages(&other, 6 << 20, HUGEPAGES_2M, "0"), 0);
+		assert_int_equal(other.page_bytes, 2 << 20);
+		assert_int_equal(pool_read(POOL_2M, "free_hugepages"), 0);
+		region_destroy(&other);
+	}
+}
+
+static void pages_of_1g(void **state)
+{
+	struct region other;
+
+	(void)state;
+	pool_begin(POOL_1G, 1);
+	assert_int_equal(create_pages(&other, 1 << 30, HUGEPAGES_AUTO, NULL), 0);
+	assert_int_equal(other.page_bytes, 1 << 30);
+	assert_int_equal(pool_read(POOL_1G, "free_hugepages"), 0);
+	region_destroy(&other);
+	assert_int_equal(create_pages(&other, 1 << 30, HUGEPAGES_REQUIRE, NULL), 0);
+	assert_int_equal(other.page_bytes, 1 << 30);
+	region_destroy(&other);
+	/* What asks for them is rounded up to them, auto is not. */
+	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_1G, NULL), 0);
+	assert_int_equal(other.bytes, 1 << 30);
+	region_destroy(&other);
+	assert_int_equal(log_lines(), 0);
+	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_AUTO, NULL), 0);
+	assert_true(other.page_bytes < 1 << 30);
+	region_destroy(&other);
+	assert_int_equal(create_pages(&other, 2ull << 30, HUGEPAGES_1G, NULL), 0);
+	assert_true(other.page_bytes < 1 << 30);
+	region_destroy(&other);
+	assert_logged(" warn region: memory.hugepages = 1g: can't have 2 x 1 GiB (Cannot allocate "
+		      "memory; 1 of 1 pages are free); using ");
+	assert_logged("; to have them: echo 2 > " POOL_1G
+		      "/nr_hugepages, or boot with hugepagesz=1G hugepages=2\n");
+}
+
+/* The kernel's own word on what the mapping's policy is. */
+static int policy_of(const struct region *r)
+{
+	int mode = -1;
+
+	if (get_mempolicy(&mode, NULL, 0, r->base, MPOL_F_ADDR))
+		return -1;
+	return mode;
+}
+
+static void placed(void **state)
+{
+	static const struct {
+		const char *option, *text;
+		int mode;
+	} cases[] = {
+		{ "default", "default", MPOL_DEFAULT },
+		{ "0", "nodes 0", MPOL_BIND },
+		{ "0-0,0", "nodes 0", MPOL_BIND },
+		{ "local", "local, node ", MPOL_BIND },
+		{ "interleave", "interleave, nodes ", MPOL_INTERLEAVE },
+	};
+	struct region other;
+
+	(void)state;
+	if (get_mempolicy(NULL, NULL, 0, NULL, 0)) {
+		print_message("skipped: get_mempolicy: %s\n", strerror(errno));
+		skip();
+	}
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(create_pages(&other, BYTES, HUGEPAGES_OFF, cases[i].option), 0);
+		if (strncmp(other.numa, cases[i].text, strlen(cases[i].text)) != 0)
+			fail_msg("memory.numa = %s is '%s'", cases[i].option, other.numa);
+		assert_int_equal(policy_of(&other), cases[i].mode);
+		region_destroy(&other);
+	}
+	assert_int_equal(log_lines(), 0);
+}
+
+static void no_such_node(void **state)
+{
+	static const char *const options[] = { "999", "0,999", "0-999", "99999999999999999999" };
+	struct region other;
+
+	(void)state;
+	if (get_mempolicy(NULL, NULL, 0, NULL, 0)) {
+		assert_int_equal(create_pages(&other, BYTES, HUGEPAGES_OFF, "0"), -EOPNOTSUPP);
+		assert_logged(" error memory.numa = 0: this kernel has no NUMA policies");
+		return;
+	}
+	for (unsigned int i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		assert_int_equal(create_pages(&other, BYTES, HUGEPAGES_OFF, options[i]), -EINVAL);
+		assert_null(other.base);
+		assert_int_equal(log_lines(), i + 1);
+		assert_logged(options[i]);
+	}
+	assert_logged(" error memory.numa = 999: this process can't use all of these nodes; the "
+		      "nodes it may use are: ");
+}
+
+/* As sysfs has it: a number, -1 where the device tells none, and no file for some devices. */
+static void nodes_of_devices(void **state)
+{
+	static const struct {
+		const char *text;
+		int node;
+	} cases[] = { { "1\n", 1 }, { "0\n", 0 }, { "-1\n", -1 }, { "", -1 } };
+	char path[256];
+
+	(void)state;
+	assert_int_equal(placement_device_node(dir, "mlx5_0"), -1);
+	snprintf(path, sizeof(path), "%s/mlx5_0", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	strcat(path, "/device");
+	assert_int_equal(mkdir(path, 0700), 0);
+	strcat(path, "/numa_node");
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		FILE *out = fopen(path, "we");
+
+		assert_non_null(out);
+		fputs(cases[i].text, out);
+		fclose(out);
+		assert_int_equal(placement_device_node(dir, "mlx5_0"), cases[i].node);
+	}
+	unlink(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+}
+
+#define LOG_CASE(f) cmocka_unit_test_setup_teardown(f, log_setup, log_teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(superblock),
+		CASE(segments),
+		CASE(geometry_is_published),
+		cmocka_unit_test(described),
+		CASE(two_regions_differ),
+		CASE(sealed),
+		cmocka_unit_test(index_levels),
+		cmocka_unit_test(large_indexes),
+		cmocka_unit_test(an_index_too_large),
+		cmocka_unit_test(odd_sizes_are_rounded_up),
+		LOG_CASE(more_than_any_host_has),
+		LOG_CASE(hugepages_off),
+		cmocka_unit_test(pages_are_counted),
+		LOG_CASE(pages_of_2m),
+		LOG_CASE(no_pages_of_2m),
+		LOG_CASE(pages_of_1g),
+		LOG_CASE(placed),
+		LOG_CASE(no_such_node),
+		cmocka_unit_test(nodes_of_devices),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

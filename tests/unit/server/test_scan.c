@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scans: every key that is there all the time is met, once, in the order of the cursors, whatever the
+ * buffer's size, and whatever is added, removed and split between any two batches.
+ */
+#include "tests/support/engine.h"
+
+#define REGION_BYTES (16u << 20)
+#define KEYS_MAX 20000
+#define FILL 65
+#define BUFFER_MAX (64u << 10)
+
+static uint8_t buffer[BUFFER_MAX + 16], value[100000];
+static uint8_t times[KEYS_MAX]; /* that each key was met */
+static uint64_t last_order;
+static bool any_order;
+
+static int create(uint32_t level, uint32_t fill)
+{
+	const struct table_options options = { .fill = fill };
+
+	store_create_with(&store, REGION_BYTES, level, 1, &options);
+	set_now(ENGINE_NOW_NS);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return create(4, STORE_NO_GROWTH);
+}
+
+static int setup_growing(void **state)
+{
+	(void)state;
+	return create(0, FILL);
+}
+
+static int setup_wide(void **state)
+{
+	(void)state;
+	return create(12, STORE_NO_GROWTH);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_store(NULL);
+	store_destroy(&store);
+	return 0;
+}
+
+static uint32_t len_of(uint64_t key)
+{
+	return (uint32_t)(key * 7 % 90);
+}
+
+static void put(uint64_t key)
+{
+	value_make(value, len_of(key), key, 0);
+	assert_int_equal(store_put(&store, &key, 8, value, len_of(key), NULL), WIRE_OK);
+}
+
+static void delete (uint64_t key)
+{
+	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+}
+
+static uint64_t bits_reversed(uint64_t x)
+{
+	uint64_t y = 0;
+
+	for (unsigned int i = 0; i < 64; i++)
+		y |= (x >> i & 1) << (63 - i);
+	return y;
+}
+
+static void scan_init(struct scan *scan, uint32_t size, bool values)
+{
+	*scan = (struct scan){ .buffer = buffer, .size = size, .values = values };
+	memset(times, 0, sizeof(times));
+	any_order = false;
+}
+
+static void entry_met(const struct scan *scan, const struct scan_entry *entry)
+{
+	uint64_t order = bits_reversed(hash_of(entry->key, entry->key_len)), key;
+
+	assert_true(!any_order || order > last_order);
+	any_order = true;
+	last_order = order;
+	if (entry->key_len != 8)
+		return;
+	memcpy(&key, entry->key, 8);
+	assert_true(key < KEYS_MAX);
+	assert_int_equal(times[key]++, 0);
+	assert_int_equal(entry->value_len, len_of(key));
+	assert_int_equal(entry->item_flags, len_of(key) ^ 0xf1a95);
+	assert_true(entry->version > 0);
+	value_make(value, len_of(key), key, 0);
+	if (scan->values && len_of(key))
+		assert_memory_equal(entry->value, value, len_of(key));
+	if (!scan->values && len_of(key))
+		assert_null(entry->value);
+}
+
+/* One batch. Returns whether there is more. */
+static bool batch(struct scan *scan)
+{
+	uint64_t cursor = scan->cursor;
+	struct scan_entry entry;
+	uint32_t entries = 0;
+	size_t at = 0;
+
+	memset(buffer, 0xee, sizeof(buffer));
+	assert_int_equal(look_scan(&store.writers[0], scan), WIRE_OK);
+	assert_true(scan->used <= scan->size);
+	assert_true(!scan->most || scan->entries <= scan->most);
+	assert_int_equal(buffer[scan->size], 0xee);
+	for (; at < scan->used; entries++) {
+		const char *error = wire_entry_parse(&entry, buffer, scan->used, &at);
+
+		if (error)
+			fail_msg("%s", error);
+		entry_met(scan, &entry);
+	}
+	assert_int_equal(entries, scan->entries);
+	/* Onward, and behind all that was met. */
+	assert_true(!scan->cursor || scan->cursor > cursor);
+	assert_true(!scan->cursor || !any_order || scan->cursor > last_order);
+	return scan->cursor;
+}
+
+static unsigned int scan_whole(struct scan *scan)
+{
+	unsigned int batches = 1;
+
+	while (batch(scan))
+		batches++;
+	return batches;
+}
+
+static void assert_met(uint64_t from, uint64_t to, unsigned int n)
+{
+	for (uint64_t key = from; key < to; key++)
+		assert_int_equal(times[key], n);
+}
+
+static void nothing_to_scan(void **state)
+{
+	struct scan scan;
+
+	(void)state;
+	scan_init(&scan, 1000, true);
+	assert_int_equal(scan_whole(&scan), 1);
+	assert_false(any_order);
+}
+
+/* Bounded, though it finds nothing. */
+static void many_empty_buckets(void **state)
+{
+	struct scan scan;
+
+	(void)state;
+	scan_init(&scan, 1000, true);
+	assert_int_equal(scan_whole(&scan), 4096 / SCAN_BUCKETS_MAX);
+	put(77);
+	scan_init(&scan, 1000, true);
+	assert_int_equal(scan_whole(&scan), 4096 / SCAN_BUCKETS_MAX);
+	assert_int_equal(times[77], 1);
+}
+
+static void every_size_of_buffer(void **state)
+{
+	uint32_t size;
+	struct scan scan;
+
+	(void)state;
+	for (uint64_t key = 0; key < 1000; key++)
+		put(key);
+	for (size = 32 + 8 + 90; size <= BUFFER_MAX; size += 1 + size / 5) {
+		scan_init(&scan, size, true);
+		scan_whole(&scan);
+		assert_met(0, 1000, 1);
+		scan_init(&scan, size, false);
+		scan_whole(&scan);
+		assert_met(0, 1000, 1);
+	}
+	assert_int_equal(times[1000], 0);
+}
+
+static void at_most_so_many(void **state)
+{
+	struct scan scan;
+
+	(void)state;
+	for (uint64_t key = 0; key < 500; key++)
+		put(key);
+	for (uint32_t most = 1; most < 600; most += 1 + most / 3) {
+		scan_init(&scan, BUFFER_MAX, true);
+		scan.most = most;
+		/* The last key may be followed by a batch that finds that there is no more. */
+		assert_in_range(scan_whole(&scan), (500 + most - 1) / most, 500 / most + 1);
+		assert_met(0, 500, 1);
+	}
+}
+
+/* What no buffer of the size could hold goes without its value; what only an empty one can, waits. */
+static void long_values(void **state)
+{
+	static const uint32_t lens[] = { 10, 500, 959, 960, 961, 2000, 100000 };
+	uint8_t seen[7] = { 0 };
+	struct scan_entry entry;
+	struct scan scan;
+	size_t at;
+
+	(void)state;
+	for (uint8_t i = 0; i < 7; i++)
+		assert_int_equal(store_put(&store, &i, 1, value, lens[i], NULL), WIRE_OK);
+	scan_init(&scan, 32 + 1 + 960, true);
+	do {
+		assert_int_equal(look_scan(&store.writers[0], &scan), WIRE_OK);
+		for (at = 0; at < scan.used;) {
+			assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
+			seen[*entry.key]++;
+			assert_int_equal(entry.value_len, lens[*entry.key]);
+			assert_int_equal(entry.value != NULL, lens[*entry.key] <= 960);
+		}
+	} while (scan.cursor);
+	for (unsigned int i = 0; i < 7; i++)
+		assert_int_equal(seen[i], 1);
+}
+
+static void prefixes(void **state)
+{
+	static const char *const keys[] = { "a", "ab", "abc", "abd", "b", "ba", "abcdefghi" };
+	static const struct {
+		const char *prefix;
+		unsigned int count;
+	} cases[] = { { "", 7 },     { "a", 5 }, { "ab", 4 }, { "abc", 2 },
+		      { "abcd", 1 }, { "b", 2 }, { "c", 0 },  { "abcdefghijkl", 0 } };
+	struct scan_entry entry;
+	struct scan scan;
+	unsigned int i, n;
+	size_t at;
+
+	(void)state;
+	for (i = 0; i < 7; i++)
+		assert_int_equal(store_put(&store, keys[i], (uint32_t)strlen(keys[i]), value, 20,
+					   NULL),
+				 WIRE_OK);
+	for (i = 0; i < 8; i++) {
+		n = 0;
+		scan_init(&scan, 70, true);
+		scan.prefix = (const uint8_t *)cases[i].prefix;
+		scan.prefix_len = (uint32_t)strlen(cases[i].prefix);
+		do {
+			assert_int_equal(look_scan(&store.writers[0], &scan), WIRE_OK);
+			for (at = 0; at < scan.used; n++) {
+				assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
+				assert_memory_equal(entry.key, scan.prefix, scan.prefix_len);
+			}
+		} while (scan.cursor);
+		assert_int_equal(n, cases[i].count);
+	}
+}
+
+/*
+ * The index grows from one bucket to hundreds while the scan goes on: so many keys are added between
+ * any two batches, others removed, and those below STAY stay.
+ */
+#define STAY 600
+
+static void growth_between_batches(uint32_t size, unsigned int add)
+{
+	uint64_t key, added = STAY, gone = STAY;
+	struct scan scan;
+
+	for (key = 0; key < STAY; key++)
+		put(key);
+	scan_init(&scan, size, true);
+	while (batch(&scan)) {
+		for (unsigned int i = 0; i < add && added < KEYS_MAX; i++)
+			put(added++);
+		for (; gone + 300 < added; gone += 2)
+			delete (gone);
+	}
+	assert_met(0, STAY, 1);
+}
+
+static void growing_meanwhile(void **state)
+{
+	static const unsigned int adds[] = { 1, 10, 100, 1000 };
+	static const uint32_t sizes[] = { 150, 1000, 20000 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 12; i++) {
+		create(0, FILL);
+		growth_between_batches(sizes[i % 3], adds[i / 3]);
+		teardown(NULL);
+	}
+}
+
+/* A scan that began when there was one bucket, and is asked to go on from any cursor of it. */
+static void old_cursors(void **state)
+{
+	uint64_t cursors[200], key;
+	unsigned int n = 0, i;
+	struct scan scan;
+
+	(void)state;
+	for (key = 0; key < 150; key++)
+		put(key);
+	scan_init(&scan, 150, true);
+	cursors[n++] = 0;
+	while (batch(&scan)) {
+		assert_true(n < 200);
+		cursors[n++] = scan.cursor;
+	}
+	for (; key < 5000; key++)
+		put(key);
+	for (i = 0; i < n; i++) {
+		scan_init(&scan, 5000, false);
+		scan.cursor = cursors[i];
+		scan_whole(&scan);
+		for (key = 0; key < 5000; key++)
+			assert_int_equal(times[key], bits_reversed(hash_of(&key, 8)) >= cursors[i]);
+	}
+	/* Anybody may send any cursor. */
+	scan_init(&scan, 5000, false);
+	scan.cursor = UINT64_MAX;
+	assert_false(batch(&scan));
+}
+
+/* Long chains, taken apart and put together again while a scan is in the midst of them. */
+static void chains_change_meanwhile(void **state)
+{
+	uint64_t key, round = 0;
+	struct scan scan;
+
+	(void)state;
+	for (key = 0; key < 400; key++)
+		put(key);
+	scan_init(&scan, 150, true);
+	while (batch(&scan)) {
+		for (key = 100; key < 400; key++)
+			delete (key);
+		for (key = 100; key < 400; key++)
+			put(100 + (key * 37 + round) % 300);
+		round++;
+	}
+	assert_true(round > 50);
+	assert_met(0, 100, 1);
+	for (key = 100; key < 400; key++)
+		assert_true(times[key] <= 1);
+}
+
+/* A key for which there is not even room in an empty buffer is no reason to come back for ever. */
+static void long_key_in_a_small_buffer(void **state)
+{
+	static const uint8_t key[KEY_MAX];
+	struct scan scan;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 100; i++)
+		put(i);
+	assert_int_equal(store_put(&store, key, KEY_MAX, value, 10, NULL), WIRE_OK);
+	scan_init(&scan, WIRE_RESPONSE_MIN - sizeof(struct wire_response), true);
+	for (i = 0; i < 200; i++)
+		if (look_scan(&store.writers[0], &scan) || !scan.cursor)
+			break;
+	assert_true(i < 200);
+}
+
+#define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(nothing_to_scan, setup),
+		CASE(many_empty_buckets, setup_wide),
+		CASE(every_size_of_buffer, setup),
+		CASE(at_most_so_many, setup),
+		CASE(long_values, setup),
+		CASE(prefixes, setup),
+		cmocka_unit_test(growing_meanwhile),
+		CASE(old_cursors, setup_growing),
+		CASE(chains_change_meanwhile, setup),
+		CASE(long_key_in_a_small_buffer, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* The heap of free pages: against a model that knows of every page what it is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "server/store/spans.h"
+
+#define FIRST 7u
+#define END 3000u
+#define LIVE_MAX 400u
+
+static struct spans spans;
+static struct {
+	uint32_t page, pages;
+} live[LIVE_MAX];
+static unsigned int live_count;
+static uint8_t used[END];
+static uint64_t seed;
+
+static int setup(void **state)
+{
+	(void)state;
+	seed = 1;
+	live_count = 0;
+	for (uint32_t i = 0; i < END; i++)
+		used[i] = 0;
+	return spans_init(&spans, FIRST, END);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	spans_release(&spans);
+	return 0;
+}
+
+static void take(uint32_t pages)
+{
+	uint32_t page = spans_take(&spans, pages, PAGE_LARGE, 0);
+
+	if (page == PAGE_NONE)
+		return;
+	assert_true(page >= FIRST && page + pages <= END);
+	for (uint32_t i = 0; i < pages; i++) {
+		assert_int_equal(used[page + i], 0);
+		used[page + i] = 1;
+	}
+	live[live_count].page = page;
+	live[live_count++].pages = pages;
+}
+
+static void give(unsigned int i)
+{
+	for (uint32_t k = 0; k < live[i].pages; k++)
+		used[live[i].page + k] = 0;
+	spans_give(&spans, live[i].page);
+	live[i] = live[--live_count];
+}
+
+static uint32_t model_free(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = FIRST; i < END; i++)
+		n += !used[i];
+	return n;
+}
+
+/* Every free page is in a run that is as long as it can be, and in the bin of its length. */
+static void check_runs(void)
+{
+	uint32_t listed = 0;
+
+	for (unsigned int bin = 0; bin < SPAN_BINS; bin++) {
+		assert_int_equal(spans.bins[bin] != PAGE_NONE, spans.mask >> bin & 1);
+		for (uint32_t run = spans.bins[bin]; run != PAGE_NONE; run = spans.map[run].next) {
+			uint32_t end = run + spans.map[run].pages;
+
+			assert_true(end <= END);
+			for (uint32_t i = run; i < end; i++)
+				assert_int_equal(used[i], 0);
+			assert_true(run == FIRST || used[run - 1]);
+			assert_true(end == END || used[end]);
+			listed += end - run;
+		}
+	}
+	assert_int_equal(listed, model_free());
+	assert_int_equal(spans.free, listed);
+}
+
+static void random_walk(void **state)
+{
+	(void)state;
+	for (unsigned int step = 0; step < 20000; step++) {
+		if (live_count < LIVE_MAX && random_below(&seed, 100) < 55)
+			take(1 + random_below(&seed, random_below(&seed, 10) ? 20 : 300));
+		else if (live_count)
+			give(random_below(&seed, live_count));
+		if (step % 50 == 0)
+			check_runs();
+	}
+	while (live_count)
+		give(live_count - 1);
+	check_runs();
+	assert_int_equal(spans.bins[62 - __builtin_clzll(spans.mask) + 1], FIRST);
+	assert_int_equal(spans.map[FIRST].pages, END - FIRST);
+}
+
+/* Pages come from the end, and what is asked for again comes from the highest gap it fits. */
+static void from_the_end(void **state)
+{
+	uint32_t a, b, c;
+
+	(void)state;
+	a = spans_take(&spans, 16, PAGE_LARGE, 0);
+	b = spans_take(&spans, 16, PAGE_LARGE, 0);
+	c = spans_take(&spans, 16, PAGE_LARGE, 0);
+	assert_int_equal(a, END - 16);
+	assert_int_equal(b, END - 32);
+	assert_int_equal(c, END - 48);
+	spans_give(&spans, a);
+	spans_give(&spans, c);
+	assert_int_equal(spans_take(&spans, 4, PAGE_LARGE, 0), END - 4);
+	assert_int_equal(spans_take(&spans, 16, PAGE_LARGE, 0), c);
+}
+
+static void no_more_than_there_is(void **state)
+{
+	(void)state;
+	assert_int_equal(spans_take(&spans, END - FIRST + 1, PAGE_LARGE, 0), PAGE_NONE);
+	assert_int_equal(spans_take(&spans, UINT32_MAX, PAGE_LARGE, 0), PAGE_NONE);
+	assert_int_equal(spans_take(&spans, END - FIRST, PAGE_LARGE, 0), FIRST);
+	assert_false(spans_may_have(&spans, 1));
+	assert_int_equal(spans_take(&spans, 1, PAGE_LARGE, 0), PAGE_NONE);
+	spans_give(&spans, FIRST);
+	assert_true(spans_may_have(&spans, END - FIRST));
+}
+
+/* Held: a piece in the midst of a free run, and a span that is freed later. */
+static void held(void **state)
+{
+	uint32_t page, first, count;
+
+	(void)state;
+	page = spans_take(&spans, 10, PAGE_LARGE, 0);
+	assert_true(do_spans_hold(&spans, page - 20, 25, &first, &count));
+	assert_int_equal(first, page - 20);
+	assert_int_equal(count, 30);
+	assert_int_equal(spans.held, 20);
+	assert_int_equal(spans.free, END - FIRST - 30);
+	assert_false(do_spans_hold(&spans, page - 1, 1, &first, &count));
+	assert_false(do_spans_hold(&spans, page + 9, 1, &first, &count));
+	assert_false(do_spans_hold(&spans, END - 1, 2, &first, &count));
+	assert_false(do_spans_hold(&spans, FIRST - 1, 2, &first, &count));
+	assert_false(spans_all_held(&spans, page - 20, 25));
+	spans_give(&spans, page);
+	assert_true(spans_all_held(&spans, page - 20, 30));
+	assert_int_equal(spans.free, END - FIRST - 30);
+	assert_int_equal(spans_unhold(&spans, page - 20, page + 10), 30);
+	assert_int_equal(spans.free, END - FIRST);
+	assert_int_equal(spans.held + spans.windows + spans.large, 0);
+	check_runs();
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(random_walk),
+		TEST(from_the_end),
+		TEST(no_more_than_there_is),
+		TEST(held),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

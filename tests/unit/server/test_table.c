@@ -1,0 +1,688 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table: every operation, with the whole table checked against T1 to T4 of server/store/table.h after
+ * each (store_check()); a long random walk beside a model; the limits; and the share of the keys in
+ * overflow buckets that common/layout.h says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/store.h"
+
+#define REGION_BYTES (8u << 20)
+#define VALUE_BYTES (64u << 10)
+
+static struct store store;
+static uint8_t value[VALUE_BYTES], found[VALUE_BYTES + 1];
+
+static uint64_t random_next(void)
+{
+	static uint64_t x = 0x9e3779b97f4a7c15;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x;
+}
+
+static int setup_level(uint32_t level)
+{
+	for (size_t i = 0; i < sizeof(value); i++)
+		value[i] = (uint8_t)random_next();
+	store_create(&store, REGION_BYTES, level, 2);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return setup_level(6);
+}
+
+static int setup_one_bucket(void **state)
+{
+	(void)state;
+	return setup_level(0);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	store_destroy(&store);
+	return 0;
+}
+
+static void assert_store(struct store_census *census)
+{
+	const char *error = store_check(&store, census);
+
+	if (error)
+		fail_msg("%s", error);
+}
+
+static void put(const char *key, const void *v, uint32_t len, struct table_change *out)
+{
+	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), v, len, out), WIRE_OK);
+}
+
+static void put_and_check(const char *key, const void *v, uint32_t len, struct table_change *out)
+{
+	put(key, v, len, out);
+	assert_store(NULL);
+}
+
+static void assert_value(const void *key, uint32_t key_len, const void *v, uint32_t len)
+{
+	struct store_value out;
+
+	memset(found, 0xee, len + 1);
+	assert_int_equal(store_get(&store, key, key_len, found, sizeof(found), &out), WIRE_OK);
+	assert_int_equal(out.value_len, len);
+	assert_int_equal(out.flags, len ^ 0xf1a95);
+	assert_memory_equal(found, v, len);
+}
+
+static void assert_missing(const void *key, uint32_t key_len)
+{
+	struct store_value out;
+
+	assert_int_equal(store_get(&store, key, key_len, found, sizeof(found), &out),
+			 WIRE_NOT_FOUND);
+}
+
+static uint64_t stat_of(size_t offset)
+{
+	return *(uint64_t *)((char *)&store.writers[0].stats + offset);
+}
+
+#define STAT(name) stat_of(offsetof(struct table_stats, name))
+
+static void insert_get_delete(void **state)
+{
+	struct store_census census;
+	struct table_change out;
+
+	(void)state;
+	assert_missing("k", 1);
+	assert_int_equal(store_delete(&store, "k", 1), WIRE_NOT_FOUND);
+	put_and_check("k", "first", 5, &out);
+	assert_value("k", 1, "first", 5);
+	assert_true(out.version > 0);
+	assert_int_equal(slot_bytes(out.slot), 64);
+	assert_missing("l", 1);
+	assert_missing("kk", 2);
+	assert_int_equal(store_delete(&store, "k", 1), WIRE_OK);
+	assert_store(&census);
+	assert_int_equal(census.items, 0);
+	assert_missing("k", 1);
+	assert_int_equal(store_delete(&store, "k", 1), WIRE_NOT_FOUND);
+	assert_int_equal(STAT(inserts), 1);
+	assert_int_equal(STAT(removes), 1);
+}
+
+/* Same size class, same length in slot units: nothing of the slot changes. */
+static void replace_in_place_keeps_the_slot(void **state)
+{
+	struct table_change a, b;
+
+	(void)state;
+	put_and_check("key", value, 100, &a);
+	put_and_check("key", value + 1, 99, &b);
+	assert_true(a.slot == b.slot);
+	assert_true(b.version > a.version);
+	assert_value("key", 3, value + 1, 99);
+	assert_int_equal(STAT(replaces_in_place), 1);
+	assert_int_equal(STAT(replaces_elsewhere), 0);
+}
+
+/* Same size class, another length in slot units: same place, new slot, bucket sealed again. */
+static void replace_in_place_tells_the_new_length(void **state)
+{
+	struct table_change a, b;
+	uint32_t bytes;
+
+	(void)state;
+	/* The first size above 1 KiB that ends a slot unit and not a class. */
+	for (bytes = 17 * SLOT_UNIT; mem_class(bytes) != mem_class(bytes + 1);)
+		bytes += SLOT_UNIT;
+	put_and_check("key", value, bytes - 35, &a);
+	put_and_check("key", value + 1, bytes + 1 - 35, &b);
+	assert_int_equal(slot_offset(a.slot), slot_offset(b.slot));
+	assert_int_equal(slot_bytes(a.slot), bytes);
+	assert_int_equal(slot_bytes(b.slot), bytes + SLOT_UNIT);
+	assert_value("key", 3, value + 1, bytes + 1 - 35);
+	assert_int_equal(STAT(replaces_in_place), 1);
+}
+
+static void replace_elsewhere_frees_the_old(void **state)
+{
+	struct table_change a, b;
+
+	(void)state;
+	put_and_check("key", value, 100, &a);
+	put_and_check("key", value + 1, 1000, &b);
+	assert_true(slot_offset(a.slot) != slot_offset(b.slot));
+	assert_true(b.version > a.version);
+	assert_value("key", 3, value + 1, 1000);
+	assert_int_equal(STAT(replaces_elsewhere), 1);
+	/* T1: what a stale slot leads to is not valid. */
+	assert_int_equal(((struct item *)region_at(&store.region, slot_offset(a.slot)))->sum,
+			 ITEM_SUM_INVALID);
+}
+
+static void delete_leaves_nothing_valid(void **state)
+{
+	struct table_change out;
+
+	(void)state;
+	put_and_check("key", value, 100, &out);
+	assert_int_equal(store_delete(&store, "key", 3), WIRE_OK);
+	assert_int_equal(((struct item *)region_at(&store.region, slot_offset(out.slot)))->sum,
+			 ITEM_SUM_INVALID);
+}
+
+/* A class border on either side of every length from nothing up. */
+static void every_length(void **state)
+{
+	static const uint8_t key[1] = { 0 };
+	uint32_t len;
+
+	(void)state;
+	for (len = 0; len < 700; len++) {
+		assert_int_equal(store_put(&store, key, 1, value + len, len, NULL), WIRE_OK);
+		assert_value(key, 1, value + len, len);
+		assert_store(NULL);
+	}
+	for (len = VALUE_BYTES; len > 600; len -= len / 7) {
+		assert_int_equal(store_put(&store, key, 1, value, len, NULL), WIRE_OK);
+		assert_value(key, 1, value, len);
+		assert_store(NULL);
+	}
+	assert_true(STAT(replaces_in_place) > 500);
+	assert_true(STAT(replaces_elsewhere) > 30);
+}
+
+static void keys_of_any_bytes_and_length(void **state)
+{
+	static uint8_t keys[KEY_MAX + 1][KEY_MAX];
+	uint32_t len;
+
+	(void)state;
+	/* Each is the beginning of the next: only the length tells them apart. */
+	for (len = 1; len <= KEY_MAX; len += len < 40 ? 1 : 41)
+		assert_int_equal(store_put(&store, keys[0], len, value + len, len % 50, NULL),
+				 WIRE_OK);
+	assert_int_equal(store_put(&store, keys[0], KEY_MAX, value + KEY_MAX, 7, NULL), WIRE_OK);
+	assert_store(NULL);
+	for (len = 1; len <= KEY_MAX; len += len < 40 ? 1 : 41)
+		if (len != KEY_MAX)
+			assert_value(keys[0], len, value + len, len % 50);
+	assert_value(keys[0], KEY_MAX, value + KEY_MAX, 7);
+	/* All keys of one byte. */
+	for (len = 0; len < 256; len++) {
+		keys[1][0] = (uint8_t)len;
+		assert_int_equal(store_put(&store, keys[1], 1, value + len, 9, NULL), WIRE_OK);
+	}
+	assert_store(NULL);
+	for (len = 0; len < 256; len++) {
+		keys[1][0] = (uint8_t)len;
+		assert_value(keys[1], 1, value + len, 9);
+	}
+}
+
+/* Many keys with one tag in one bucket: only the keys themselves tell them apart. */
+static void colliding_tags(void **state)
+{
+	uint64_t keys[20] = { 4711 }, from = 1u << 20;
+	unsigned int i;
+
+	(void)state;
+	for (i = 1; i < 20; i++)
+		keys[i] = store_collide(&store, keys[0], true, &from);
+	for (i = 0; i < 20; i++)
+		assert_int_equal(store_put(&store, &keys[i], 8, value + i, 40, NULL), WIRE_OK);
+	assert_store(NULL);
+	for (i = 0; i < 20; i += 2)
+		assert_int_equal(store_delete(&store, &keys[i], 8), WIRE_OK);
+	for (i = 1; i < 20; i += 2)
+		assert_int_equal(store_put(&store, &keys[i], 8, value + 2 * i, 400, NULL), WIRE_OK);
+	assert_store(NULL);
+	for (i = 0; i < 20; i++) {
+		if (i % 2)
+			assert_value(&keys[i], 8, value + 2 * i, 400);
+		else
+			assert_missing(&keys[i], 8);
+	}
+}
+
+#define WALK_KEYS 300
+#define WALK_STEPS 6000
+
+static const uint32_t walk_lengths[] = {
+	0, 1, 7, 8, 15, 24, 60, 88, 120, 150, 152, 184, 185, 216, 217, 470, 473, 984, 2000, 14000,
+};
+
+struct model {
+	uint64_t version;
+	uint32_t offset, len;
+	bool there;
+};
+
+/* Returns the status of writer @w's PUT of @m's value. */
+static enum wire_status walk_put(uint64_t key, struct model *m, unsigned int w, bool late)
+{
+	struct table_change p = {
+		.key = &key,
+		.key_len = 8,
+		.value = late ? NULL : value + m->offset,
+		.value_len = m->len,
+		.flags = m->len ^ 0xf1a95,
+	};
+	uint64_t hash = table_hash(&store.table, &key, 8), old = m->there ? m->version : 0;
+	struct table_writer *writer = &store.writers[w];
+	struct item *item;
+	enum wire_status status;
+
+	if (late) {
+		item = table_reserve(writer, &p);
+		assert_non_null(item);
+		memcpy(table_reserved_value(item), value + m->offset, m->len);
+		status = table_commit(writer, hash, item, &p);
+	} else {
+		status = table_put(writer, hash, &p);
+	}
+	assert_true(p.version > old);
+	m->version = p.version;
+	m->there = true;
+	return status;
+}
+
+static enum wire_status walk_delete(uint64_t key, unsigned int w)
+{
+	const struct table_change change = { .key = &key, .key_len = 8 };
+
+	return table_delete(&store.writers[w], table_hash(&store.table, &key, 8), &change);
+}
+
+/* Two writers, one thread: PUTs of all kinds and DELETEs beside a model, the table checked always. */
+static void random_walk(void **state)
+{
+	static struct model model[WALK_KEYS];
+	struct store_census census;
+	uint64_t key, i, there;
+	unsigned int w;
+
+	(void)state;
+	memset(model, 0, sizeof(model));
+	for (i = 0; i < WALK_STEPS; i++) {
+		/* Keys are spread unevenly, so that some are inserted and deleted often. */
+		key = random_next() % (1 + random_next() % WALK_KEYS);
+		w = random_next() % 2;
+		if (random_next() % 100 < (i < WALK_STEPS / 2 ? 20 : 45)) {
+			assert_int_equal(walk_delete(key, w),
+					 model[key].there ? WIRE_OK : WIRE_NOT_FOUND);
+			model[key].there = false;
+		} else {
+			model[key].offset = (uint32_t)(random_next() % (VALUE_BYTES - 20000));
+			model[key].len = walk_lengths[random_next() % 20];
+			assert_int_equal(walk_put(key, &model[key], w, random_next() % 4 == 0),
+					 WIRE_OK);
+		}
+		if (i % 16 == 0 || i < 300)
+			assert_store(&census);
+	}
+	assert_store(&census);
+	for (key = there = 0; key < WALK_KEYS; key++) {
+		if (model[key].there)
+			assert_value(&key, 8, value + model[key].offset, model[key].len);
+		else
+			assert_missing(&key, 8);
+		there += model[key].there;
+	}
+	assert_int_equal(census.items, there);
+}
+
+/* A chain gives back the buckets it needs no more, and grows again. */
+static void overflow_buckets_come_and_go(void **state)
+{
+	struct store_census before, after;
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < 100; key++)
+		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	assert_store(&before);
+	assert_int_equal(before.chain_max, 7);
+	assert_int_equal(before.overflow_items, 100 - BUCKET_SLOTS);
+	for (key = 0; key < 100; key++) {
+		assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+		assert_store(NULL);
+	}
+	assert_store(&after);
+	assert_int_equal(after.overflow_buckets, 0);
+	for (key = 1000; key < 1100; key++)
+		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	assert_store(&after);
+	assert_int_equal(after.overflow_buckets, before.overflow_buckets);
+	for (key = 1000; key < 1100; key++)
+		assert_value(&key, 8, value, 50);
+}
+
+/* T4: the PUT that finds the chain full fails and changes nothing; replacing still works. */
+static void full_chain(void **state)
+{
+	const uint64_t most = (CHAIN_MAX + 1) * BUCKET_SLOTS;
+	struct store_census before, after;
+	struct table_change late = { .key = "late", .key_len = 4, .value_len = 10 };
+	struct item *item;
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < most; key++)
+		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	assert_store(&before);
+	assert_int_equal(before.chain_max, CHAIN_MAX);
+	assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_NO_SPACE);
+	item = table_reserve(&store.writers[0], &late);
+	memcpy(table_reserved_value(item), value, 10);
+	assert_int_equal(table_commit(&store.writers[0], table_hash(&store.table, "late", 4), item,
+				      &late),
+			 WIRE_NO_SPACE);
+	assert_store(&after);
+	assert_true(before.digest == after.digest);
+	assert_int_equal(STAT(chain_full), 2);
+	assert_missing(&key, 8);
+	for (key = 0; key < most; key += 9) {
+		assert_int_equal(store_put(&store, &key, 8, value + key, 700, NULL), WIRE_OK);
+		assert_value(&key, 8, value + key, 700);
+	}
+	key = 100;
+	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(store_put(&store, "late", 4, value, 50, NULL), WIRE_OK);
+	assert_store(NULL);
+}
+
+static uint64_t fill_memory(uint32_t len)
+{
+	uint64_t key = 0;
+
+	while (store_put(&store, &key, 8, value, len, NULL) == WIRE_OK)
+		key++;
+	return key;
+}
+
+/* T4 again: no memory for the new item, for the copy, for the reserved one; the old value stands. */
+static void out_of_memory(void **state)
+{
+	struct table_change reserve = { .key = "r", .key_len = 1, .value_len = 5000 };
+	uint64_t keys = fill_memory(5000), key;
+	struct store_census before, after;
+	struct item *copy;
+
+	(void)state;
+	assert_true(keys * 5000 > REGION_BYTES * 8ull / 10);
+	assert_store(&before);
+	key = 3;
+	assert_int_equal(store_put(&store, &key, 8, value + 1, 9000, NULL), WIRE_NO_SPACE);
+	assert_null(table_reserve(&store.writers[0], &reserve));
+	assert_int_equal(look_copy(&store.writers[0], table_hash(&store.table, &key, 8), &key, 8, 1,
+				   &copy),
+			 WIRE_BUSY);
+	assert_null(copy);
+	assert_store(&after);
+	assert_true(before.digest == after.digest);
+	assert_value(&key, 8, value, 5000);
+	/* In place needs no memory. */
+	assert_int_equal(store_put(&store, &key, 8, value + 1, 4999, NULL), WIRE_OK);
+	assert_value(&key, 8, value + 1, 4999);
+	/* What is deleted can be used again. */
+	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(store_put(&store, "n", 1, value + 7, 5000, NULL), WIRE_OK);
+	assert_store(NULL);
+	for (key = 0; key < keys; key++)
+		if (key != 3)
+			assert_value(&key, 8, value, 5000);
+}
+
+/* Takes blocks of @bytes until there are none; returns what they take. */
+static uint64_t exhaust(struct table_writer *writer, size_t bytes)
+{
+	uint64_t taken = 0;
+
+	while (mem_alloc(&writer->cache, bytes))
+		taken += mem_class_bytes(bytes);
+	return taken;
+}
+
+static uint64_t exhaust_buckets(struct table_writer *writer)
+{
+	uint64_t taken = 0;
+
+	while (mem_alloc_bucket(&writer->cache, 0))
+		taken += BUCKET_BYTES;
+	return taken;
+}
+
+/* Memory for the item, but none for the overflow bucket it needs: the item's is given back. */
+static void out_of_memory_for_a_bucket(void **state)
+{
+	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
+	struct table_writer *writer = &store.writers[1];
+	size_t bytes = item_bytes(p.key_len, p.value_len);
+	struct store_census before, after;
+	uint64_t key, taken;
+	void *room;
+
+	(void)state;
+	for (key = 0; key < BUCKET_SLOTS; key++)
+		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	assert_store(&before);
+	room = mem_alloc(&writer->cache, bytes);
+	taken = exhaust(writer, 64 << 10) + exhaust(writer, 4096) + exhaust_buckets(writer) +
+		exhaust(writer, bytes);
+	mem_free(&writer->cache, room, bytes);
+	assert_int_equal(table_put(writer, table_hash(&store.table, "x", 1), &p), WIRE_NO_SPACE);
+	/* It was the bucket that failed: the item's memory is there still. */
+	room = mem_alloc(&writer->cache, bytes);
+	assert_non_null(room);
+	mem_free(&writer->cache, room, bytes);
+	writer->cache.allocated_bytes -= taken;
+	assert_store(&after);
+	assert_true(before.digest == after.digest);
+	assert_missing("x", 1);
+	assert_int_equal(writer->stats.chain_full, 0);
+}
+
+static void reserve_commit_abandon(void **state)
+{
+	struct table_change p = {
+		.key = "pulled", .key_len = 6, .value_len = 3000, .flags = 3000 ^ 0xf1a95
+	};
+	uint64_t hash = table_hash(&store.table, "pulled", 6);
+	struct table_writer *w = &store.writers[0];
+	struct item *item;
+
+	(void)state;
+	item = table_reserve(w, &p);
+	assert_non_null(item);
+	assert_int_equal(item->sum, ITEM_SUM_INVALID);
+	assert_missing("pulled", 6);
+	memcpy(table_reserved_value(item), value, 3000);
+	assert_int_equal(table_commit(w, hash, item, &p), WIRE_OK);
+	assert_true(p.slot && p.version);
+	assert_value("pulled", 6, value, 3000);
+	assert_store(NULL);
+
+	item = table_reserve(w, &p);
+	memset(table_reserved_value(item), 1, 1500);
+	table_abandon(w, item);
+	assert_value("pulled", 6, value, 3000);
+	assert_store(NULL);
+
+	/* Replaced, and deleted, while a value was on its way. */
+	item = table_reserve(w, &p);
+	memcpy(table_reserved_value(item), value + 9, 3000);
+	put("pulled", "short", 5, NULL);
+	assert_int_equal(table_commit(w, hash, item, &p), WIRE_OK);
+	assert_value("pulled", 6, value + 9, 3000);
+	item = table_reserve(w, &p);
+	memcpy(table_reserved_value(item), value + 5, 3000);
+	assert_int_equal(store_delete(&store, "pulled", 6), WIRE_OK);
+	assert_int_equal(table_commit(w, hash, item, &p), WIRE_OK);
+	assert_value("pulled", 6, value + 5, 3000);
+	assert_store(NULL);
+}
+
+static void copy_of(uint32_t len)
+{
+	uint64_t hash = table_hash(&store.table, "c", 1), seed = 0x1234, offset;
+	struct table_writer *w = &store.writers[1];
+	struct item *copy;
+
+	put("c", value, len, NULL);
+	assert_int_equal(look_copy(w, hash, "c", 1, seed, &copy), WIRE_OK);
+	offset = region_offset(&store.region, copy);
+	assert_true(copy->sum == item_sum(copy, seed, offset));
+	assert_true(copy->sum != item_sum(copy, store.region.geometry.incarnation, offset));
+	assert_int_equal(copy->value_len, len);
+	assert_memory_equal(copy->data + 1, value, len);
+	/* It is the reader's own. */
+	put("c", value + 1, len, NULL);
+	assert_int_equal(store_delete(&store, "c", 1), WIRE_OK);
+	assert_true(copy->sum == item_sum(copy, seed, offset));
+	table_abandon(w, copy);
+	assert_int_equal(copy->sum, ITEM_SUM_INVALID);
+	assert_store(NULL);
+}
+
+static void copies(void **state)
+{
+	struct item *copy = (struct item *)&store;
+
+	(void)state;
+	assert_int_equal(look_copy(&store.writers[0], table_hash(&store.table, "c", 1), "c", 1, 1,
+				   &copy),
+			 WIRE_NOT_FOUND);
+	assert_null(copy);
+	copy_of(60000);
+	copy_of(100);
+	copy_of(0);
+}
+
+/* look_get() copies what fits, and tells the length of what does not. */
+static void get_into_a_small_buffer(void **state)
+{
+	struct store_value out;
+
+	(void)state;
+	put_and_check("k", value, 100, NULL);
+	memset(found, 0xee, 100);
+	assert_int_equal(store_get(&store, "k", 1, found, 99, &out), WIRE_OK);
+	assert_int_equal(out.value_len, 100);
+	assert_int_equal(found[0], 0xee);
+	assert_int_equal(store_get(&store, "k", 1, found, 100, &out), WIRE_OK);
+	assert_memory_equal(found, value, 100);
+	put_and_check("k", value, 0, NULL);
+	assert_int_equal(store_get(&store, "k", 1, NULL, 0, &out), WIRE_OK);
+	assert_int_equal(out.value_len, 0);
+}
+
+/* A version is above the one it replaces, whoever wrote that; no two are alike. */
+static void versions(void **state)
+{
+	uint64_t last = 0, hash = table_hash(&store.table, "v", 1);
+	struct table_change p = { .key = "v", .key_len = 1, .value = value, .value_len = 10 };
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 1000; i++) {
+		/* One writer far ahead of the other. */
+		assert_int_equal(table_put(&store.writers[i % 7 == 6], hash, &p), WIRE_OK);
+		assert_true(p.version > last);
+		assert_int_equal(p.version & ((1 << WRITER_BITS) - 1), i % 7 == 6);
+		last = p.version;
+	}
+}
+
+static void prefetching_finds_nothing_amiss(void **state)
+{
+	uint64_t key, hash;
+
+	(void)state;
+	put_and_check("k", value, 10, NULL);
+	for (key = 0; key < 1000; key++) {
+		hash = table_hash(&store.table, &key, 8);
+		table_prefetch_bucket(&store.table, hash);
+		table_prefetch_item(&store.table, hash);
+	}
+	table_prefetch_item(&store.table, table_hash(&store.table, "k", 1));
+	assert_store(NULL);
+}
+
+#define FILL_LEVEL 15
+
+static double overflow_share(unsigned int percent)
+{
+	uint64_t n = ((uint64_t)BUCKET_SLOTS << FILL_LEVEL) * percent / 100, key;
+	struct store_census census;
+
+	store_create(&store, 64u << 20, FILL_LEVEL, 1);
+	for (key = 0; key < n; key++)
+		assert_int_equal(store_put(&store, &key, 8, NULL, 0, NULL), WIRE_OK);
+	assert_store(&census);
+	store_destroy(&store);
+	assert_int_equal(census.items, n);
+	print_message("fill %u %%: %.2f %% of %llu keys in overflow buckets, longest chain %u\n",
+		      percent, 100.0 * (double)census.overflow_items / (double)n,
+		      (unsigned long long)n, census.chain_max);
+	return 100.0 * (double)census.overflow_items / (double)n;
+}
+
+/* The table in common/layout.h. The hash seed is random: the borders are six deviations away. */
+static void overflow_is_what_layout_h_says(void **state)
+{
+	double at_50 = overflow_share(50), at_60 = overflow_share(60);
+	double at_65 = overflow_share(65), at_75 = overflow_share(75);
+
+	(void)state;
+	assert_true(at_50 > 0.07 && at_50 < 0.21);
+	assert_true(at_60 > 0.42 && at_60 < 0.72);
+	assert_true(at_65 > 0.8 && at_65 < 1.2);
+	assert_true(at_75 > 2.1 && at_75 < 2.9);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE_ONE_BUCKET(f) cmocka_unit_test_setup_teardown(f, setup_one_bucket, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(insert_get_delete),
+		CASE(replace_in_place_keeps_the_slot),
+		CASE(replace_in_place_tells_the_new_length),
+		CASE(replace_elsewhere_frees_the_old),
+		CASE(delete_leaves_nothing_valid),
+		CASE(every_length),
+		CASE(keys_of_any_bytes_and_length),
+		CASE(colliding_tags),
+		CASE(random_walk),
+		CASE_ONE_BUCKET(overflow_buckets_come_and_go),
+		CASE_ONE_BUCKET(full_chain),
+		CASE(out_of_memory),
+		CASE_ONE_BUCKET(out_of_memory_for_a_bucket),
+		CASE(reserve_commit_abandon),
+		CASE(copies),
+		CASE(get_into_a_small_buffer),
+		CASE(versions),
+		CASE(prefetching_finds_nothing_amiss),
+		cmocka_unit_test(overflow_is_what_layout_h_says),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

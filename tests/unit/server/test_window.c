@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Windows: what they cover, what they keep from being handed out, and that any mix of sizes can be
+ * turned into any other by moving what lives in them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "server/store/memory.h"
+#include "server/store/spans.h"
+
+#define BYTES ((uint64_t)16 << 20)
+#define INDEX_BYTES PAGE_BYTES
+#define UNITS (BYTES / ITEM_ALIGN)
+
+static struct region region;
+static struct memory *memory;
+static struct mem_cache a, b;
+static uint64_t seed;
+
+/* What lives, by its address: bytes asked for, or a bucket with its home. */
+static struct {
+	uint32_t bytes;
+	uint32_t home;
+} live[UNITS];
+static unsigned int live_count;
+
+static int setup(void **state)
+{
+	(void)state;
+	seed = 7;
+	live_count = 0;
+	memset(live, 0, sizeof(live));
+	region.bytes = BYTES;
+	region.base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory_create(&memory, &region, INDEX_BYTES) || mem_cache_init(&a, memory) ||
+	       mem_cache_init(&b, memory);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mem_cache_release(&a);
+	mem_cache_release(&b);
+	memory_destroy(memory);
+	munmap(region.base, BYTES);
+	return 0;
+}
+
+static uint64_t unit(const void *p)
+{
+	return region_offset(&region, p) / ITEM_ALIGN;
+}
+
+/* An item that says in each of its ends what it is. */
+static void *put(struct mem_cache *cache, uint32_t bytes)
+{
+	void *p = mem_alloc(cache, bytes);
+
+	if (!p)
+		return NULL;
+	assert_int_equal(*(uint64_t *)p, 0);
+	assert_int_equal(live[unit(p)].bytes, 0);
+	live[unit(p)].bytes = bytes;
+	live_count++;
+	memset(p, (int)bytes | 1, bytes);
+	return p;
+}
+
+static void *put_bucket(struct mem_cache *cache, uint32_t home)
+{
+	void *p = mem_alloc_bucket(cache, home);
+
+	if (!p)
+		return NULL;
+	live[unit(p)].bytes = BUCKET_BYTES;
+	live[unit(p)].home = home;
+	live_count++;
+	memset(p, 1, BUCKET_BYTES);
+	return p;
+}
+
+static void drop(struct mem_cache *cache, void *p, enum mem_kind kind)
+{
+	uint32_t bytes = live[unit(p)].bytes;
+
+	assert_true(bytes > 0);
+	assert_int_equal(((uint8_t *)p)[bytes - 1], (uint8_t)(kind == MEM_BUCKET ? 1 : bytes | 1));
+	store_relaxed64(p, 0);
+	live[unit(p)].bytes = 0;
+	live_count--;
+	if (kind == MEM_BUCKET)
+		mem_free_bucket(cache, p);
+	else
+		mem_free(cache, p, bytes);
+}
+
+/* Moves a block of a window to elsewhere. */
+static bool move(struct mem_cache *cache, const struct mem_window *w, const struct mem_block *block)
+{
+	uint32_t bytes = live[unit(block->p)].bytes, home = live[unit(block->p)].home;
+	void *to;
+
+	assert_true(bytes > 0);
+	assert_true(bytes <= block->bytes);
+	if (block->kind == MEM_BUCKET) {
+		assert_int_equal(block->home, home);
+		to = put_bucket(cache, home);
+	} else {
+		to = put(cache, bytes);
+	}
+	if (!to)
+		return false;
+	assert_false(page_of(memory, to) - w->page < w->pages);
+	drop(cache, block->p, block->kind);
+	return true;
+}
+
+/* Empties a window, by moving what can be moved and dropping the rest if @drop_rest. */
+static unsigned int empty(struct mem_window *w, bool drop_rest)
+{
+	struct mem_block block;
+	unsigned int n = 0;
+
+	while (mem_window_next(w, &block)) {
+		n++;
+		if (!move(&a, w, &block) && drop_rest)
+			drop(&b, block.p, block.kind);
+	}
+	return n;
+}
+
+static struct memory_stats stats(void)
+{
+	struct memory_stats s;
+
+	memory_stats(memory, &s);
+	assert_int_equal(sizeof(struct superblock) + s.index + s.free + s.item_slabs +
+				 s.bucket_slabs + s.large + REGION_PAD,
+			 BYTES);
+	return s;
+}
+
+static void all_freed(void)
+{
+	for (uint64_t i = 0; i < UNITS; i++)
+		if (live[i].bytes)
+			drop(&a, region.base + i * ITEM_ALIGN,
+			     live[i].home ? MEM_BUCKET : MEM_ITEM);
+	memory_gather(memory);
+	assert_int_equal(stats().free, memory_bytes(memory));
+	assert_int_equal(stats().windows, 0);
+	assert_int_equal(memory->spans.map[memory->spans.first].pages,
+			 memory_bytes(memory) / PAGE_BYTES);
+}
+
+static void nothing_done(void **state)
+{
+	struct memory_stats before, after;
+	struct mem_window w, other;
+	struct mem_block block;
+	void *p, *large;
+	unsigned int n = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 600; i++)
+		assert_non_null(put(&a, 200));
+	p = put(&a, 200);
+	large = put(&a, 100000);
+	assert_true(put_bucket(&a, 5) != NULL);
+	memory_gather(memory);
+	before = stats();
+
+	assert_true(mem_window_begin(&w, memory, p));
+	assert_int_equal(w.pages, 16);
+	assert_false(mem_window_begin(&other, memory, p));
+	assert_int_equal(stats().windows, 16 * PAGE_BYTES);
+	while (mem_window_next(&w, &block)) {
+		assert_int_equal(live[unit(block.p)].bytes, 200);
+		assert_int_equal(block.bytes, 208);
+		assert_int_equal(block.kind, MEM_ITEM);
+		n++;
+	}
+	assert_int_equal(n, 601 - 65536 / 208);
+	assert_false(mem_window_end(&w));
+
+	/* Any address inside of a large item will do. */
+	assert_true(mem_window_begin(&w, memory, (uint8_t *)large + 50000));
+	assert_true(mem_window_next(&w, &block));
+	assert_ptr_equal(block.p, large);
+	assert_int_equal(block.bytes, 25 * PAGE_BYTES);
+	assert_false(mem_window_next(&w, &block));
+	assert_false(mem_window_end(&w));
+
+	assert_false(mem_window_begin(&w, memory, region.base));
+	assert_false(mem_window_begin(&w, memory, region.base + INDEX_BYTES));
+	assert_false(mem_window_begin(&w, memory, region.base + 2 * PAGE_BYTES));
+	assert_false(mem_window_begin(&w, memory, region.base + BYTES - 1));
+	after = stats();
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_int_equal(memory->windows, 0);
+	all_freed();
+}
+
+/* Nothing is handed out from a window, be it free before, freed in it, or in anybody's stock. */
+static void closed(void **state)
+{
+	struct mem_window w;
+	void *p[400], *q;
+	unsigned int i, n = 65536 / 208;
+
+	(void)state;
+	for (i = 0; i < n; i++)
+		p[i] = put(&a, 200);
+	assert_int_equal(stats().item_slabs_free, 0);
+	for (i = 0; i < 8; i++)
+		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
+	assert_int_equal(a.stocks[mem_class(200)].count, 4);
+	assert_int_equal(b.stocks[mem_class(200)].count, 4);
+	assert_true(mem_window_begin(&w, memory, p[100]));
+	assert_int_equal(a.stocked_bytes + b.stocked_bytes, 0);
+	for (i = 8; i < 16; i++)
+		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
+	assert_int_equal(a.stocked_bytes + b.stocked_bytes, 0);
+	for (i = 0; i < 500; i++) {
+		q = put(i % 2 ? &a : &b, 200);
+		assert_false(page_of(memory, q) - w.page < w.pages);
+	}
+	assert_int_equal(empty(&w, false), n - 16);
+	assert_int_equal(stats().windows, 65536);
+	assert_true(mem_window_end(&w));
+	assert_int_equal(stats().windows, 0);
+	all_freed();
+}
+
+static void large_freed_in_its_window(void **state)
+{
+	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
+	struct mem_window w;
+	void *p = put(&a, 10 * PAGE_BYTES);
+
+	(void)state;
+	assert_non_null(put(&a, (uint32_t)(pages - 10) * PAGE_BYTES));
+	assert_true(mem_window_begin(&w, memory, p));
+	drop(&b, p, MEM_ITEM);
+	assert_null(mem_alloc(&a, 10 * PAGE_BYTES));
+	assert_null(mem_alloc(&a, 100));
+	assert_true(mem_window_end(&w));
+	assert_ptr_equal(put(&a, 10 * PAGE_BYTES), p);
+}
+
+/* Fills the memory with one size, frees all but every @keep-th, and moves until other sizes have room. */
+static void thin_out(uint32_t bytes, unsigned int keep)
+{
+	uint32_t n = 0;
+
+	while (put(&a, bytes))
+		;
+	for (uint64_t i = 0; i < UNITS; i++)
+		if (live[i].bytes == bytes && random_below(&seed, keep))
+			drop(n++ % 2 ? &a : &b, region.base + i * ITEM_ALIGN, MEM_ITEM);
+}
+
+static unsigned int move_until_dense(void)
+{
+	struct mem_window w;
+	unsigned int windows = 0;
+
+	while (mem_window_begin_sparse(&w, memory)) {
+		empty(&w, false);
+		if (!mem_window_end(&w)) {
+			/* The class's free blocks are in the other cache's stock. */
+			memory_gather(memory);
+		}
+		assert_true(++windows < 10000);
+	}
+	return windows;
+}
+
+static void shift_of_sizes(void **state)
+{
+	static const uint32_t sizes[] = { 148, 4144, 148, 30000, 700 };
+	unsigned int i, n, windows, kept;
+	struct memory_stats s;
+
+	(void)state;
+	for (i = 0; i + 1 < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		thin_out(sizes[i], 4);
+		kept = live_count;
+		windows = move_until_dense();
+		assert_int_equal(live_count, kept);
+		for (n = 0; put(&a, sizes[i + 1]); n++)
+			;
+		s = stats();
+		print_message("%u -> %u bytes: %u kept, %u windows, %u new; free: %llu pages, "
+			      "%llu in slabs\n",
+			      sizes[i], sizes[i + 1], kept, windows, n,
+			      (unsigned long long)s.free / PAGE_BYTES,
+			      (unsigned long long)s.item_slabs_free);
+		/* Three quarters of the memory have changed their size. */
+		assert_true((uint64_t)n * sizes[i + 1] > BYTES * 66 / 100);
+		assert_true(s.free < SLAB_BYTES_MAX + SLAB_BYTES_MIN);
+		all_freed();
+	}
+}
+
+static void sparse_choice(void **state)
+{
+	void *p[1200];
+	struct mem_window w;
+	unsigned int i, n = 65536 / 208;
+
+	(void)state;
+	assert_false(mem_window_begin_sparse(&w, memory));
+	for (i = 0; i < 3 * n; i++)
+		p[i] = put(&a, 200);
+	assert_false(mem_window_begin_sparse(&w, memory));
+	/* Of the second slab 100 are left, of the third 150: together they fit one. */
+	for (i = n + 100; i < 2 * n; i++)
+		drop(&a, p[i], MEM_ITEM);
+	memory_gather(memory);
+	assert_false(mem_window_begin_sparse(&w, memory));
+	for (i = 2 * n + 150; i < 3 * n; i++)
+		drop(&b, p[i], MEM_ITEM);
+	assert_true(b.stocked_bytes > 0);
+	assert_true(mem_window_begin_sparse(&w, memory));
+	assert_true(page_of(memory, p[n]) - w.page < w.pages);
+	assert_int_equal(empty(&w, false), 100);
+	assert_true(mem_window_end(&w));
+	memory_gather(memory);
+	assert_false(mem_window_begin_sparse(&w, memory));
+	all_freed();
+}
+
+static void large(void **state)
+{
+	uint32_t bytes = (1 << 20) + 5;
+	struct mem_window w;
+	void *p;
+
+	(void)state;
+	while (put(&a, 148))
+		;
+	assert_null(mem_alloc(&a, bytes));
+	assert_false(mem_window_begin_large(&w, memory, BYTES, &seed, 8));
+	assert_true(mem_window_begin_large(&w, memory, bytes, &seed, 8));
+	assert_int_equal(w.want_pages, 257);
+	assert_null(mem_window_end_large(&w, &a, bytes));
+
+	assert_true(mem_window_begin_large(&w, memory, bytes, &seed, 8));
+	assert_true(empty(&w, true) > 257 * 20);
+	p = mem_window_end_large(&w, &a, bytes);
+	assert_non_null(p);
+	assert_int_equal(*(uint64_t *)p, 0);
+	assert_int_equal(page_of(memory, p), w.want);
+	assert_int_equal(stats().large, 257 * PAGE_BYTES);
+	assert_int_equal(stats().windows, 0);
+	live[unit(p)].bytes = bytes;
+	live_count++;
+	memset(p, (int)bytes | 1, bytes);
+	all_freed();
+}
+
+/* Of many places the one that costs least: a quarter of the memory is nearly empty. */
+static void large_chooses(void **state)
+{
+	struct mem_window w;
+	struct mem_block block;
+	uint64_t in_use = 0;
+
+	(void)state;
+	while (put(&a, 1000))
+		;
+	for (uint64_t i = UNITS / 2; i < UNITS * 3 / 4; i++)
+		if (live[i].bytes && i % 50)
+			drop(&a, region.base + i * ITEM_ALIGN, MEM_ITEM);
+	assert_true(mem_window_begin_large(&w, memory, 1 << 20, &seed, 64));
+	while (mem_window_next(&w, &block))
+		in_use += block.bytes;
+	assert_true(in_use < (1 << 20) / 2);
+	mem_window_end(&w);
+	all_freed();
+}
+
+static void large_avoids_buckets(void **state)
+{
+	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
+	struct mem_window w, inner;
+	uint8_t *p;
+
+	(void)state;
+	while (put_bucket(&a, 3))
+		;
+	assert_false(mem_window_begin_large(&w, memory, 40000, &seed, 200));
+	all_freed();
+	/* All of it, at once; and then nothing else is left to open. */
+	p = put(&a, (uint32_t)pages * PAGE_BYTES);
+	assert_true(mem_window_begin_large(&w, memory, pages * PAGE_BYTES, &seed, 1));
+	assert_false(mem_window_begin_large(&inner, memory, 40000, &seed, 200));
+	assert_false(mem_window_begin_index(&inner, memory, PAGE_BYTES));
+	drop(&a, p, MEM_ITEM);
+	assert_ptr_equal(mem_window_end_large(&w, &b, pages * PAGE_BYTES), p);
+	mem_free(&a, p, pages * PAGE_BYTES);
+	all_freed();
+}
+
+static void index_grows(void **state)
+{
+	uint64_t before = memory_bytes(memory), step = 16 * PAGE_BYTES;
+	struct mem_window w, other;
+	unsigned int i, n = 0;
+	void *p;
+
+	(void)state;
+	/* Into free pages. */
+	assert_true(mem_window_begin_index(&w, memory, step));
+	assert_false(mem_window_begin_index(&other, memory, step));
+	assert_true(mem_window_end_index(&w));
+	assert_int_equal(memory_bytes(memory), before - step);
+	assert_int_equal(stats().index, INDEX_BYTES + step);
+
+	/* Into what is full of items and buckets, a third of which are freed then. */
+	for (i = 0; (p = i % 3 ? put(&a, i % 3 == 1 ? 128 : 20000) : put_bucket(&a, i + 1)); i++)
+		;
+	while (put_bucket(&a, ++i))
+		;
+	while (put(&b, 128))
+		;
+	assert_true(mem_window_begin_index(&w, memory, step));
+	assert_false(mem_window_end_index(&w));
+	assert_int_equal(memory_bytes(memory), before - step);
+	for (i = 0; i < UNITS; i++)
+		if (live[i].bytes && random_below(&seed, 3) == 0)
+			drop(&a, region.base + (uint64_t)i * ITEM_ALIGN,
+			     live[i].home ? MEM_BUCKET : MEM_ITEM);
+	memory_gather(memory);
+	while (memory_bytes(memory) > before * 3 / 4) {
+		assert_true(mem_window_begin_index(&w, memory, step));
+		n += empty(&w, true);
+		assert_true(mem_window_end_index(&w));
+		stats();
+	}
+	print_message("%u blocks were in the way of the index\n", n);
+	assert_true(n > 100);
+	for (i = 0; i < UNITS; i++)
+		assert_true(!live[i].bytes ||
+			    (uint64_t)i * ITEM_ALIGN >= PAGE_BYTES + stats().index);
+	assert_false(mem_window_begin_index(&w, memory, memory_bytes(memory)));
+	assert_false(mem_window_begin_index(&w, memory, BYTES * 2));
+	all_freed();
+}
+
+static void homes(void **state)
+{
+	struct mem_window w;
+	struct mem_block block;
+	unsigned int n = 0;
+	void *p[40];
+
+	(void)state;
+	for (uint32_t i = 0; i < 40; i++)
+		p[i] = put_bucket(&a, 1000 + i);
+	for (uint32_t i = 0; i < 40; i += 2) {
+		live[unit(p[i])].home = UINT32_MAX - i;
+		mem_bucket_set_home(memory, p[i], UINT32_MAX - i);
+	}
+	assert_true(mem_window_begin(&w, memory, p[3]));
+	while (mem_window_next(&w, &block)) {
+		assert_int_equal(block.kind, MEM_BUCKET);
+		assert_int_equal(block.bytes, BUCKET_BYTES);
+		assert_int_equal(block.home, live[unit(block.p)].home);
+		n++;
+	}
+	assert_int_equal(n, 40);
+	assert_int_equal(empty(&w, false), 40); /* it starts over */
+	assert_true(mem_window_end(&w));
+	all_freed();
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(nothing_done),
+		TEST(closed),
+		TEST(large_freed_in_its_window),
+		TEST(shift_of_sizes),
+		TEST(sparse_choice),
+		TEST(large),
+		TEST(large_chooses),
+		TEST(large_avoids_buckets),
+		TEST(index_grows),
+		TEST(homes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

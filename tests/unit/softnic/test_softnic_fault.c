@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fault plan of softnic, and with it every error path of its calls: each call of a session that uses
+ * all of them fails once, the N-th for all N, and nothing may be left behind.
+ */
+#include "common/rdma/softnic/fault.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/softnic_pair.h"
+
+#define OPS (&softnic_ops)
+#define CALLS_MAX 400 /* calls of one kind a session makes at most, but for polling ones */
+#define POLLED_STEP 7 /* of those that poll, only every so many-th fails, and no more than */
+#define POLLED_MAX 100
+#define LARGE 20000
+
+static const char *path;
+
+static int session_message(struct end *server, struct end *client)
+{
+	struct ibv_wc wc;
+	struct ibv_cq *cq;
+	int ret = -ibv_req_notify_cq(server->recv_cq, 0);
+
+	if (ret)
+		return ret;
+	ret = end_post_send(client, client->id->qp, 0, 100, IBV_SEND_SIGNALED);
+	while (!ret)
+		ret = OPS->get_cq_event(server->comp, &cq) ?: 1;
+	if (ret < 0 && ret != -EAGAIN)
+		return ret;
+	ret = end_wait(server, client, &wc);
+	if (!ret && (wc.status || wc.opcode != IBV_WC_RECV))
+		return -EIO;
+	if (!ret)
+		ret = end_post_recv(server, (unsigned int)wc.wr_id);
+	if (!ret)
+		ret = end_wait(client, server, &wc);
+	return ret ?: (wc.status ? -EIO : 0);
+}
+
+static int session_reads(struct end *server, struct end *client)
+{
+	struct ibv_wc wc;
+	int ret = end_post_read(client, client->id->qp, 0, LARGE, client->remote.addr,
+				client->remote.rkey);
+
+	if (!ret)
+		ret = end_wait(client, server, &wc);
+	if (!ret && wc.status)
+		ret = -EIO;
+	/* The other way round there is no mapping: the client has to answer. */
+	if (!ret)
+		ret = end_post_read(server, server->id->qp, 0, LARGE, (uintptr_t)client->mem,
+				    client->mr->rkey);
+	if (!ret)
+		ret = end_wait(server, client, &wc);
+	return ret ?: (wc.status ? -EIO : 0);
+}
+
+static int session_reject(struct end *server, struct end *client)
+{
+	struct cm_id *other = NULL;
+	struct cm_event event;
+	int ret = end_connect(client, &other, &END_DEFAULTS);
+
+	if (!ret)
+		do
+			ret = OPS->cm_get_event(server->cm, &event);
+		while (ret == -EAGAIN);
+	if (!ret) {
+		ret = OPS->reject(event.id, "no", 2);
+		OPS->destroy_id(event.id);
+	}
+	if (!ret)
+		do
+			ret = OPS->cm_get_event(client->cm, &event);
+		while (ret == -EAGAIN);
+	if (!ret)
+		ret = event.type == CM_REJECTED && event.private_len == 2 ? 0 : -EIO;
+	OPS->destroy_id(other);
+	return ret;
+}
+
+static int session_rest(struct end *server, struct end *client)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR, .qp_access_flags = 0 };
+	struct ibv_srq_attr limit = { .srq_limit = 4 };
+	struct device_async_event event;
+	struct ibv_device_attr device;
+	struct ibv_port_attr port;
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad; /* not with a shared receive queue */
+	int ret = OPS->query(client->dev, &device, &port);
+
+	if (!ret)
+		ret = OPS->query_qp(client->id->qp, &attr, IBV_QP_STATE);
+	if (!ret)
+		ret = attr.qp_state == IBV_QPS_RTS ? 0 : -EIO;
+	if (!ret)
+		ret = OPS->modify_srq(server->srq, &limit, IBV_SRQ_LIMIT);
+	if (!ret)
+		ret = OPS->modify_qp(server->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
+	if (!ret)
+		ret = OPS->get_async_event(client->dev, &event);
+	if (ret == -EAGAIN)
+		ret = session_reject(server, client);
+	if (!ret)
+		ret = ibv_post_recv(client->id->qp, &wr, &bad) == EINVAL ? 0 : -EIO;
+	if (!ret)
+		ret = OPS->disconnect(client->id);
+	return ret;
+}
+
+/* Uses every call at least once. */
+static int session(void)
+{
+	struct end server, client;
+	int ret = end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS);
+
+	if (ret) {
+		end_release(&server);
+		return ret;
+	}
+	ret = end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS);
+	if (!ret)
+		ret = ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS);
+	if (!ret)
+		ret = session_message(&server, &client);
+	if (!ret)
+		ret = session_reads(&server, &client);
+	if (!ret)
+		ret = session_rest(&server, &client);
+	end_release(&client);
+	end_release(&server);
+	return ret;
+}
+
+static bool call_polls(enum fault_call call)
+{
+	return call == FAULT_poll_cq || call == FAULT_cm_get_event || call == FAULT_get_cq_event;
+}
+
+static void test_session(void **state)
+{
+	(void)state;
+	assert_int_equal(session(), 0);
+}
+
+static void test_all_calls_are_made(void **state)
+{
+	struct fault_plan plan = { .seed = 1 };
+	unsigned int call;
+
+	(void)state;
+	fault_set(&plan);
+	assert_int_equal(session(), 0);
+	fault_reset();
+	for (call = 0; call < FAULT_CALL_COUNT; call++)
+		if (!fault_count(call))
+			fail_msg("%s is not called by the session", fault_call_name(call));
+}
+
+/* The N-th call of every kind fails, for all N. */
+static void test_nth_call_fails(void **state)
+{
+	unsigned int call;
+
+	(void)state;
+	for (call = 0; call < FAULT_CALL_COUNT; call++) {
+		struct fault_plan plan = { .fail_call = call, .fail_errno = EMFILE };
+		unsigned int step = call_polls(call) ? POLLED_STEP : 1;
+		unsigned int max = call_polls(call) ? POLLED_MAX : CALLS_MAX;
+		int ret;
+
+		for (plan.fail_at = 1; plan.fail_at <= max; plan.fail_at += step) {
+			fault_set(&plan);
+			ret = session();
+			fault_reset();
+			if (fault_count(call) < plan.fail_at)
+				break;
+			if (!ret)
+				fail_msg("%s number %u failed and nobody noticed",
+					 fault_call_name(call), (unsigned int)plan.fail_at);
+		}
+		if (!call_polls(call))
+			assert_true(plan.fail_at <= CALLS_MAX);
+	}
+}
+
+/* The device dies at any call: all that is left must come apart cleanly. */
+static void test_device_dies(void **state)
+{
+	struct fault_plan plan = { .seed = 1 };
+
+	(void)state;
+	for (plan.kill_at = 1; plan.kill_at < 150; plan.kill_at++) {
+		fault_set(&plan);
+		session();
+		fault_reset();
+	}
+}
+
+static void test_dead_device_tells(void **state)
+{
+	struct fault_plan plan = { .kill_at = 1 };
+	struct device_async_event event;
+	struct end server, client;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	assert_int_equal(ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS),
+			 0);
+	fault_set(&plan);
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	fault_reset();
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	do
+		assert_int_equal(OPS->get_async_event(client.dev, &event), 0);
+	while (event.type == IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(event.type, IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(end_serve_cm(&client, &END_DEFAULTS), -ENODEV);
+	end_release(&client);
+	end_release(&server);
+}
+
+static void test_dropped(void **state)
+{
+	struct fault_plan plan = { .drop_at = 3 };
+	struct end server, client;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	assert_int_equal(ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS),
+			 0);
+	fault_set(&plan);
+	for (i = 1; i <= 4; i++) {
+		assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.status, i < 3 ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
+	}
+	fault_reset();
+	while (!client.disconnected || !server.disconnected) {
+		end_serve_cm(&client, &END_DEFAULTS);
+		end_serve_cm(&server, &END_DEFAULTS);
+	}
+	end_release(&client);
+	end_release(&server);
+}
+
+static void test_delayed(void **state)
+{
+	struct fault_plan plan = { .seed = 3, .delay_ns = 3000000 };
+
+	(void)state;
+	fault_set(&plan);
+	assert_int_equal(session(), 0);
+	fault_reset();
+}
+
+static void test_parse(void **state)
+{
+	static const char *const wrong[] = {
+		"",	     "seed",	    "seed=",	       "seed=x",	"fail=create_qp",
+		"fail=x:1",  "fail=open:0", "tear=0",	       "tear=1,",	"delay=5",
+		"delay=20s", "boom=1",	    "tear=5000000000", "seed=1;kill=2", " seed=1",
+	};
+	struct fault_plan plan;
+	char why[256];
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(fault_parse(&plan,
+				     "seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=9",
+				     why, sizeof(why)),
+			 0);
+	assert_int_equal(plan.seed, 7);
+	assert_int_equal(plan.fail_call, FAULT_create_qp);
+	assert_int_equal(plan.fail_at, 3);
+	assert_int_equal(plan.tear, 64);
+	assert_int_equal(plan.drop_at, 5);
+	assert_int_equal(plan.delay_ns, 200000);
+	assert_int_equal(plan.kill_at, 9);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		why[0] = 0;
+		if (fault_parse(&plan, wrong[i], why, sizeof(why)) != -EINVAL)
+			fail_msg("'%s' was taken", wrong[i]);
+		assert_true(strlen(why) > 10);
+	}
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	path = pair_path();
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	pair_path_release();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_session),
+		cmocka_unit_test(test_all_calls_are_made),
+		cmocka_unit_test(test_nth_call_fails),
+		cmocka_unit_test(test_device_dies),
+		cmocka_unit_test(test_dead_device_tells),
+		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_delayed),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Peers that keep to no rule. The attacker speaks to the socket and writes to the shared memory itself;
+ * beside it a good client goes on working on the same CQ, SRQ and listener, and must not notice
+ * (guarantee d).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/softnic/softnic.h"
+#include "tests/support/softnic_pair.h"
+
+#define OPS (&softnic_ops)
+#define ATTACKS 400
+#define STROKES 60 /* writes of one attack */
+#define SILENT_PEERS 300
+#define NOISE_PEERS 100
+
+static struct end server, client;
+static const char *path;
+static uint32_t seed;
+
+static uint32_t next_random(void)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return seed >> 8;
+}
+
+/* The attacker's end. */
+struct raw {
+	int sock;
+	struct link_shared *shared;
+	struct link_side *side;
+	struct link_message answer;
+};
+
+static int raw_socket(void)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_true(sock >= 0);
+	strncpy(un.sun_path, path, sizeof(un.sun_path) - 1);
+	if (connect(sock, (struct sockaddr *)&un, sizeof(un)))
+		fail_msg("connect: %s", strerror(errno));
+	return sock;
+}
+
+static struct link_message raw_message(void)
+{
+	return (struct link_message){
+		.magic = LINK_MAGIC,
+		.version = LINK_VERSION,
+		.type = LINK_MESSAGE_CONNECT,
+	};
+}
+
+/* What the server's threads would do meanwhile. */
+static void serve(void)
+{
+	struct ibv_wc wc[16];
+	struct device_async_event event;
+	struct ibv_cq *cq;
+	int count, i;
+
+	end_serve_cm(&server, &END_DEFAULTS);
+	OPS->get_cq_event(server.comp, &cq);
+	OPS->get_async_event(server.dev, &event);
+	count = ibv_poll_cq(server.cq, 16, wc);
+	assert_true(count >= 0);
+	for (i = 0; i < count; i++)
+		if (wc[i].opcode == IBV_WC_RECV && wc[i].wr_id < PAIR_RECVS)
+			end_post_recv(&server, (unsigned int)wc[i].wr_id);
+}
+
+static void raw_connect(struct raw *raw)
+{
+	struct link_message hello = raw_message();
+	int fd = -1;
+
+	raw->sock = raw_socket();
+	assert_int_equal(link_send(raw->sock, &hello, -1), 0);
+	do
+		serve();
+	while (link_receive(raw->sock, &raw->answer, &fd) == -EAGAIN);
+	assert_true(fd >= 0);
+	assert_int_equal(link_map(&raw->shared, fd), 0);
+	close(fd);
+	raw->side = &raw->shared->side[LINK_ACTIVE];
+	hello.type = LINK_MESSAGE_READY;
+	assert_int_equal(link_send(raw->sock, &hello, -1), 0);
+	serve();
+}
+
+static void raw_close(struct raw *raw)
+{
+	link_unmap(raw->shared);
+	close(raw->sock);
+}
+
+/* The good client: its message arrives whole, its READs are right, its wake-ups come. */
+static void check_good(void)
+{
+	static uint32_t count;
+	struct ibv_wc wc;
+	uint32_t length = 1 + next_random() % end_recv_bytes();
+	unsigned int slot;
+	bool sent = false, received = false;
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+
+	memset(client.mem, (int)(++count & 0xff), length);
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, length, IBV_SEND_SIGNALED), 0);
+	while (!sent || !received) {
+		assert_true(pair_now_ms() < deadline);
+		if (ibv_poll_cq(client.cq, 1, &wc) == 1) {
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			sent = true;
+		}
+		if (ibv_poll_cq(server.cq, 1, &wc) != 1 || wc.opcode != IBV_WC_RECV)
+			continue;
+		slot = (unsigned int)wc.wr_id;
+		if (wc.status == IBV_WC_SUCCESS && wc.qp_num == server.id->qp->qp_num) {
+			assert_int_equal(wc.byte_len, length);
+			assert_memory_equal(end_recv_slot(&server, slot), client.mem, length);
+			received = true;
+		}
+		if (slot < PAIR_RECVS)
+			end_post_recv(&server, slot);
+	}
+	server.mem[64] = (uint8_t)count;
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 128, client.remote.addr,
+				       client.remote.rkey),
+			 0);
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(client.mem[64], (uint8_t)count);
+}
+
+static void test_noise_at_the_door(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < NOISE_PEERS; i++) {
+		struct link_message message = raw_message();
+		int sock = raw_socket();
+
+		switch (i % 7) {
+		case 0: /* nothing, and away */
+			break;
+		case 1:
+			message.magic ^= 1;
+			break;
+		case 2:
+			message.version++;
+			break;
+		case 3:
+			message.type = (uint8_t)(LINK_MESSAGE_ACCEPT + i % 4);
+			break;
+		case 4:
+			message.private_len = CM_PRIVATE_MAX_CONNECT + 1;
+			break;
+		case 5:
+			message.private_len = 255;
+			break;
+		default:
+			send(sock, &message, next_random() % sizeof(message), 0);
+		}
+		if (i % 7)
+			link_send(sock, &message, i % 2 ? sock : -1);
+		serve();
+		if (i % 3)
+			shutdown(sock, SHUT_RDWR);
+		serve();
+		close(sock);
+	}
+	check_good();
+}
+
+/* Those who connect and say nothing take no place from those who speak. */
+static void test_silent_peers(void **state)
+{
+	int socks[SILENT_PEERS];
+	struct raw raw;
+	unsigned int i, gone = 0;
+
+	(void)state;
+	for (i = 0; i < SILENT_PEERS; i++) {
+		socks[i] = raw_socket();
+		serve();
+	}
+	raw_connect(&raw);
+	raw_close(&raw);
+	check_good();
+	for (i = 0; i < 20; i++) {
+		usleep(1000);
+		serve();
+	}
+	for (i = 0; i < SILENT_PEERS; i++)
+		gone += link_hung_up(socks[i]);
+	assert_true(gone >= SILENT_PEERS - SN_HALF_OPEN_MAX);
+	for (i = 0; i < SILENT_PEERS; i++)
+		close(socks[i]);
+	serve();
+}
+
+/* What is in the request ring of one connection, and how much of it is published. */
+struct malformed {
+	const char *what;
+	struct link_request first, second; /* the second starts where the first ends */
+	uint32_t published;
+};
+
+static const struct malformed malformed[] = {
+	{ "no opcode", { .opcode = 0 }, { .opcode = 0 }, 64 },
+	{ "unknown opcode", { .opcode = 9 }, { .opcode = 0 }, 64 },
+	{ "more than is published",
+	  { .opcode = LINK_SEND, .length = 200, .total = 200 },
+	  { 0 },
+	  64 },
+	{ "more than a piece", { .opcode = LINK_SEND, .length = 5000, .total = 5000 }, { 0 }, 8192 },
+	{ "a length that wraps",
+	  { .opcode = LINK_SEND, .length = ~0u - 7, .total = ~0u },
+	  { 0 },
+	  64 },
+	{ "more than the message", { .opcode = LINK_SEND, .length = 20, .total = 10 }, { 0 }, 64 },
+	{ "too large a message",
+	  { .opcode = LINK_SEND, .length = 8, .total = 1u << 31 },
+	  { 0 },
+	  64 },
+	{ "a piece of nothing", { .opcode = LINK_SEND, .total = 10 }, { 0 }, 64 },
+	{ "a second piece of nothing",
+	  { .opcode = LINK_SEND, .length = 8, .total = 16 },
+	  { .opcode = LINK_SEND },
+	  128 },
+	{ "a second piece too long",
+	  { .opcode = LINK_SEND, .length = 8, .total = 16 },
+	  { .opcode = LINK_SEND, .length = 9 },
+	  128 },
+	{ "a READ inside a SEND",
+	  { .opcode = LINK_SEND, .length = 8, .total = 16 },
+	  { .opcode = LINK_READ, .length = sizeof(struct link_read) },
+	  128 },
+	{ "a READ without its range", { .opcode = LINK_READ, .length = 8 }, { 0 }, 64 },
+	{ "half a unit", { .opcode = LINK_SEND, .length = 8, .total = 8 }, { 0 }, 32 },
+	{ "more than a ring", { .opcode = LINK_SEND, .length = 8, .total = 8 }, { 0 }, 8256 },
+};
+
+static void test_malformed(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+		const struct malformed *m = &malformed[i];
+		struct raw raw;
+
+		raw_connect(&raw);
+		memcpy(raw.shared->request[LINK_ACTIVE], &m->first, sizeof(m->first));
+		memcpy(raw.shared->request[LINK_ACTIVE] + RING_UNIT, &m->second, sizeof(m->second));
+		atomic_store(&raw.side->request_head, m->published);
+		atomic_store(&raw.side->bell, 1);
+		serve();
+		if (!atomic_load(&raw.shared->side[LINK_PASSIVE].closed))
+			fail_msg("%s was taken", m->what);
+		raw_close(&raw);
+		check_good();
+	}
+}
+
+/* Answers to READs nobody made, and acknowledgements of SENDs nobody sent. */
+static void test_forged_answers(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		struct raw raw;
+
+		raw_connect(&raw);
+		if (i == 0)
+			atomic_store(&raw.side->response_head, RING_UNIT);
+		if (i == 1)
+			atomic_store(&raw.side->acked, 1);
+		if (i == 2)
+			atomic_store(&raw.side->request_tail, RING_UNIT);
+		if (i == 3)
+			atomic_store(&raw.side->response_tail, ~0u);
+		if (i == 4)
+			atomic_store(&raw.side->acked, ~0u);
+		atomic_store(&raw.side->bell, 1);
+		serve();
+		assert_int_equal(atomic_load(&raw.shared->side[LINK_PASSIVE].closed), 1);
+		raw_close(&raw);
+		check_good();
+	}
+}
+
+static _Atomic uint32_t *raw_word(struct raw *raw)
+{
+	uint32_t index = next_random() % (2 * sizeof(struct link_side) / sizeof(uint32_t));
+
+	return (_Atomic uint32_t *)(void *)raw->shared + index;
+}
+
+static uint32_t raw_value(uint32_t old)
+{
+	switch (next_random() % 5) {
+	case 0:
+		return next_random() << 8 ^ next_random();
+	case 1:
+		return old + RING_UNIT * (next_random() % 140);
+	case 2:
+		return old - RING_UNIT;
+	case 3:
+		return 0;
+	default:
+		return old + 1;
+	}
+}
+
+/* A request that looks right in most of its fields. */
+static void raw_request(struct raw *raw, uint32_t *head)
+{
+	struct link_request request = {
+		.opcode = (uint8_t)(next_random() % 5),
+		.length = next_random() % 3 ? next_random() % 200 : next_random(),
+		.total = next_random() % 3 ? next_random() % 400 : next_random() << 8,
+	};
+	struct link_read read = {
+		.addr = (uintptr_t)server.mem + next_random() % (2 * PAIR_MEM_BYTES),
+		.rkey = next_random() % 2 ? server.mr->rkey : next_random(),
+		.length = next_random() % 100000,
+	};
+	uint8_t *at = raw->shared->request[LINK_ACTIVE] + *head % RING_BYTES;
+
+	if (request.opcode == LINK_READ && next_random() % 2)
+		request.length = sizeof(read);
+	memcpy(at, &request, sizeof(request));
+	memcpy(at + sizeof(request), &read, sizeof(read));
+	*head += ring_span((uint32_t)sizeof(request) + request.length % 4096);
+	atomic_store(&raw->side->request_head, *head);
+	atomic_fetch_add(&raw->side->bell, 1);
+}
+
+static void raw_stroke(struct raw *raw, uint32_t *head)
+{
+	char bytes[64] = { 1 };
+	_Atomic uint32_t *word;
+
+	switch (next_random() % 6) {
+	case 0:
+	case 1:
+		raw_request(raw, head);
+		break;
+	case 2:
+		word = raw_word(raw);
+		atomic_store(word, raw_value(atomic_load(word)));
+		atomic_fetch_add(&raw->side->bell, 1);
+		break;
+	case 3:
+		raw->shared->request[LINK_ACTIVE][next_random() % RING_BYTES] ^= 0xff;
+		raw->shared->response[LINK_ACTIVE][next_random() % RING_BYTES] ^= 0xff;
+		break;
+	case 4:
+		send(raw->sock, bytes, next_random() % sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
+		break;
+	default:
+		atomic_store(&raw->side->response_tail,
+			     atomic_load(&raw->shared->side[LINK_PASSIVE].response_head));
+		atomic_fetch_add(&raw->side->bell, 1);
+	}
+}
+
+/* Some work of the server's on the attacked connection, so that there are answers to forge. */
+static void server_works(void)
+{
+	struct sn_context *ctx = dev_to_sn_context(server.dev);
+	struct ibv_qp *qp = &TAILQ_LAST(&ctx->qps, sn_qp_list)->verbs;
+
+	if (qp == server.id->qp)
+		return;
+	end_post_send(&server, qp, 0, 1 + next_random() % 9000, 0);
+	end_post_read(&server, qp, 0, 1 + next_random() % 9000, next_random(), next_random());
+}
+
+static void test_scribbler(void **state)
+{
+	unsigned int attack, stroke;
+
+	(void)state;
+	for (attack = 0; attack < ATTACKS; attack++) {
+		struct raw raw;
+		uint32_t head = 0;
+
+		seed = attack;
+		raw_connect(&raw);
+		for (stroke = 0; stroke < STROKES; stroke++) {
+			raw_stroke(&raw, &head);
+			if (next_random() % 8 == 0)
+				server_works();
+			if (next_random() % 8 == 0)
+				ibv_req_notify_cq(server.cq, 0);
+			serve();
+		}
+		check_good();
+		raw_close(&raw);
+		serve();
+	}
+	check_good();
+}
+
+/* The memory of a connection can't be shortened under the server. */
+static void test_memory_is_sealed(void **state)
+{
+	struct link_message hello = raw_message();
+	struct raw raw;
+	int fd = -1;
+
+	(void)state;
+	raw.sock = raw_socket();
+	assert_int_equal(link_send(raw.sock, &hello, -1), 0);
+	do
+		serve();
+	while (link_receive(raw.sock, &raw.answer, &fd) == -EAGAIN);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_int_equal(ftruncate(fd, 1 << 20), -1);
+	/* Holes can be made in it: the server then reads zeros, and that is no request. */
+	assert_int_equal(link_map(&raw.shared, fd), 0);
+	raw.side = &raw.shared->side[LINK_ACTIVE];
+	assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, LINK_BYTES),
+			 0);
+	atomic_store(&raw.side->request_head, RING_UNIT);
+	atomic_store(&raw.side->bell, 77);
+	serve();
+	assert_int_equal(atomic_load(&raw.shared->side[LINK_PASSIVE].closed), 1);
+	close(fd);
+	raw_close(&raw);
+	check_good();
+}
+
+/* A peer that lets wake-ups pile up, and one whose wake-ups never end. */
+static void test_wake_flood(void **state)
+{
+	static const char byte = 1;
+	struct raw raw;
+	unsigned int i;
+
+	(void)state;
+	raw_connect(&raw);
+	for (i = 0; i < 2000; i++) {
+		atomic_store(&raw.side->wake, ~0u);
+		server_works();
+		serve();
+	}
+	for (i = 0; i < 20; i++) {
+		while (send(raw.sock, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+			;
+		ibv_req_notify_cq(server.cq, 0);
+		serve();
+	}
+	check_good();
+	raw_close(&raw);
+	serve();
+}
+
+/* The server maps nothing that a client passes. */
+static void test_files_from_clients(void **state)
+{
+	struct sn_context *ctx = dev_to_sn_context(server.dev);
+	struct link_message grant = raw_message();
+	struct raw raw;
+	unsigned int i;
+
+	(void)state;
+	raw_connect(&raw);
+	grant.type = LINK_MESSAGE_GRANT;
+	grant.grant_rkey = 1;
+	grant.grant_length = 4096;
+	for (i = 0; i < 100; i++)
+		link_send(raw.sock, &grant, client.fd);
+	ibv_req_notify_cq(server.cq, 0);
+	serve();
+	server_works();
+	for (i = 0; i < LINK_GRANTS_MAX; i++)
+		assert_null(TAILQ_LAST(&ctx->qps, sn_qp_list)->grants[i].map);
+	raw_close(&raw);
+	serve();
+	check_good();
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	path = strdup(pair_path());
+	if (end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS))
+		return -1;
+	if (end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS))
+		return -1;
+	return ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS);
+}
+
+static int group_teardown(void **state)
+{
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct sn_context *ctx = dev_to_sn_context(server.dev);
+
+	(void)state;
+	end_release(&client);
+	/* All connections the attackers made are given back. */
+	while (atomic_load(&ctx->objects[SN_OBJECT_QP]) ||
+	       atomic_load(&ctx->objects[SN_OBJECT_ID]) > 1) {
+		serve();
+		if (pair_now_ms() > deadline)
+			return -1;
+	}
+	end_release(&server);
+	pair_path_release();
+	free((void *)(uintptr_t)path);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_noise_at_the_door), cmocka_unit_test(test_silent_peers),
+		cmocka_unit_test(test_malformed),	  cmocka_unit_test(test_forged_answers),
+		cmocka_unit_test(test_scribbler),	  cmocka_unit_test(test_memory_is_sealed),
+		cmocka_unit_test(test_wake_flood),	  cmocka_unit_test(test_files_from_clients),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

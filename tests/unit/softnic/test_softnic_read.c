@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* READs of shared memory: what may be mapped, torn READs, rights taken back, peers that died. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/softnic/softnic.h"
+#include "tests/support/softnic_pair.h"
+
+#define OPS (&softnic_ops)
+#define TORN_BYTES 1024
+#define REG_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+
+static struct end server, client;
+static char path[64];
+
+static int setup(void **state)
+{
+	int ret;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s", pair_path());
+	ret = end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS);
+	if (!ret)
+		ret = end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS);
+	if (!ret)
+		ret = ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS);
+	return ret;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fault_reset();
+	end_release(&client);
+	end_release(&server);
+	return 0;
+}
+
+static enum ibv_wc_status read_status(uint32_t length, uint64_t offset, uint32_t rkey)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, length,
+				       client.remote.addr + offset, rkey),
+			 0);
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	return wc.status;
+}
+
+/* Nobody polls the server: what is shared needs nobody. */
+static void test_nobody_serves(void **state)
+{
+	(void)state;
+	memset(server.mem, 0x5a, 4096);
+	assert_int_equal(read_status(4096, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	assert_memory_equal(client.mem, server.mem, 4096);
+}
+
+static void test_mapping_is_read_only(void **state)
+{
+	struct sn_grant *grant = &to_sn_qp(client.id->qp)->grants[0];
+
+	(void)state;
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	assert_non_null(grant->map);
+	assert_int_equal(mprotect(grant->map, grant->map_length, PROT_READ | PROT_WRITE), -1);
+	assert_int_equal(errno, EACCES);
+	/* Not even the owner can make the file shorter under its readers. */
+	assert_int_equal(ftruncate(server.fd, 0), -1);
+}
+
+static void torn_write(void *arg)
+{
+	memset(server.mem, ++*(uint8_t *)arg, TORN_BYTES);
+}
+
+/* A write of the server between each two pieces: the READ shows all of them. */
+static void test_torn(void **state)
+{
+	uint8_t value = 0;
+	struct fault_plan plan = { .tear = 64, .tear_hook = torn_write, .tear_arg = &value };
+	unsigned int i;
+
+	(void)state;
+	memset(server.mem, 0, TORN_BYTES);
+	fault_set(&plan);
+	assert_int_equal(read_status(TORN_BYTES, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	fault_reset();
+	assert_int_equal(value, TORN_BYTES / 64 - 1);
+	for (i = 0; i < TORN_BYTES; i++)
+		assert_int_equal(client.mem[i], i / 64);
+}
+
+static void test_bounds(void **state)
+{
+	(void)state;
+	assert_int_equal(read_status(64, PAIR_MEM_BYTES - 64, client.remote.rkey), IBV_WC_SUCCESS);
+	assert_int_equal(read_status(65, PAIR_MEM_BYTES - 64, client.remote.rkey),
+			 IBV_WC_REM_ACCESS_ERR);
+}
+
+static void test_key_of_nothing(void **state)
+{
+	struct device_async_event event;
+	struct ibv_wc wc;
+
+	(void)state;
+	/* The server does not poll: the client knows all that it may read. */
+	assert_int_equal(read_status(64, 0, client.remote.rkey ^ 0x1000), IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
+	assert_int_equal(server.id->qp->state, IBV_QPS_ERR);
+	assert_int_equal(OPS->get_async_event(server.dev, &event), 0);
+	assert_int_equal(event.type, IBV_EVENT_QP_ACCESS_ERR);
+}
+
+static void test_right_taken_back(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_access_flags = 0 };
+
+	(void)state;
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	assert_int_equal(OPS->modify_qp(server.id->qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_REM_ACCESS_ERR);
+}
+
+/* Files come and go, more often than there are places for them. */
+static void test_many_registrations(void **state)
+{
+	struct device_mem mem = { .addr = server.mem, .length = 4096, .fd = server.fd };
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 5 * LINK_GRANTS_MAX; i++) {
+		struct ibv_mr *mr;
+
+		server.mem[0] = (uint8_t)i;
+		assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr), 0);
+		assert_int_equal(read_status(64, 0, mr->rkey), IBV_WC_SUCCESS);
+		assert_int_equal(client.mem[0], (uint8_t)i);
+		OPS->dereg_mr(mr);
+	}
+}
+
+/* What finds no place is read by asking the owner. */
+static void test_more_files_than_places(void **state)
+{
+	struct device_mem mem = { .addr = server.mem, .length = 4096, .fd = server.fd };
+	struct ibv_mr *mrs[LINK_GRANTS_MAX + 4];
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < LINK_GRANTS_MAX + 4; i++)
+		assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mrs[i]), 0);
+	for (i = 0; i < LINK_GRANTS_MAX + 4; i++) {
+		struct ibv_wc wc;
+
+		assert_int_equal(end_post_read(&client, client.id->qp, 0, 64, client.remote.addr,
+					       mrs[i]->rkey),
+				 0);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	for (i = 0; i < LINK_GRANTS_MAX + 4; i++)
+		OPS->dereg_mr(mrs[i]);
+}
+
+/* An offset in the file that is no page's. */
+static void test_part_of_a_file(void **state)
+{
+	struct device_mem mem = {
+		.addr = server.mem + 5000,
+		.length = 10000,
+		.fd = server.fd,
+		.fd_offset = 5000,
+	};
+	struct ibv_mr *mr;
+
+	(void)state;
+	memset(server.mem + 5000, 0x33, 10000);
+	server.mem[4999] = server.mem[15000] = 0;
+	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr), 0);
+	assert_int_equal(read_status(10000, 5000, mr->rkey), IBV_WC_SUCCESS);
+	assert_memory_equal(client.mem, server.mem + 5000, 10000);
+	assert_int_equal(read_status(10001, 5000, mr->rkey), IBV_WC_REM_ACCESS_ERR);
+	OPS->dereg_mr(mr);
+}
+
+static void test_files_refused(void **state)
+{
+	struct device_mem mem = { .addr = server.mem, .length = PAIR_MEM_BYTES };
+	struct ibv_mr *mr;
+
+	(void)state;
+	mem.fd = open("/dev/zero", O_RDWR | O_CLOEXEC); /* can't be sealed */
+	assert_true(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr) < 0);
+	close(mem.fd);
+	mem.fd = memfd_create("never sealed", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(mem.fd, PAIR_MEM_BYTES), 0);
+	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr), -EPERM);
+	close(mem.fd);
+	mem.fd = memfd_create("too short", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(mem.fd, PAIR_MEM_BYTES - 1), 0);
+	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr), -EINVAL);
+	close(mem.fd);
+	mem.fd = server.fd;
+	mem.fd_offset = UINT64_MAX - 4096;
+	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr), -EINVAL);
+}
+
+/* A client checks what a server passes it: a file that could shrink would be its end. */
+static void test_client_checks_files(void **state)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	struct link_message grant = {
+		.magic = LINK_MAGIC,
+		.type = LINK_MESSAGE_GRANT,
+		.grant_slot = 1,
+		.grant_rkey = 5,
+		.grant_addr = 4096,
+		.grant_length = 4096,
+	};
+	int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	pthread_mutex_lock(&qp->lock);
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+	grant.grant_slot = LINK_GRANTS_MAX;
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	grant.grant_slot = 1;
+	grant.grant_length = 4097;
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	grant.grant_length = 4096;
+	grant.grant_offset = 1;
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	grant.grant_offset = UINT64_MAX - 1;
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	grant.grant_offset = 0;
+	grant.grant_addr = UINT64_MAX - 100;
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	grant.grant_addr = 4096;
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), 0);
+	pthread_mutex_unlock(&qp->lock);
+	close(fd);
+}
+
+/* A queue of completions that nobody takes overflows, with an event, and takes its connection along. */
+static void test_overrun(void **state)
+{
+	struct device_async_event event;
+	struct ibv_wc wc[64];
+	unsigned int i, max = (unsigned int)client.cq->cqe;
+	int got, total = 0;
+
+	(void)state;
+	/* The send queue is shorter than the CQ: a failing one is needed to get beyond it. */
+	for (i = 0; i < PAIR_SEND_WR; i++)
+		assert_int_equal(end_post_read(&client, client.id->qp, 0, 8, client.remote.addr,
+					       client.remote.rkey),
+				 0);
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 8, client.remote.addr,
+				       client.remote.rkey),
+			 -ENOMEM);
+	to_sn_cq(client.cq)->verbs.cqe = PAIR_SEND_WR; /* so that it is full now */
+	atomic_store(&to_sn_qp(client.id->qp)->sq.freed, PAIR_SEND_WR);
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 8, client.remote.addr,
+				       client.remote.rkey),
+			 0);
+	assert_int_equal(client.id->qp->state, IBV_QPS_ERR);
+	do
+		assert_int_equal(OPS->get_async_event(client.dev, &event), 0);
+	while (event.type != IBV_EVENT_CQ_ERR);
+	assert_ptr_equal(event.cq, client.cq);
+	while ((got = ibv_poll_cq(client.cq, 64, wc)) > 0)
+		total += got;
+	assert_int_equal(total, PAIR_SEND_WR);
+	assert_int_equal(got, -EIO);
+	assert_true(max > PAIR_SEND_WR);
+}
+
+/* A server that was killed: its memory is still mapped, but READs of it end (guarantee f). */
+static void test_killed_server(void **state)
+{
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct end child;
+	char child_path[64];
+	struct ibv_wc wc;
+	unsigned int good = 0;
+	int pipes[2];
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	snprintf(child_path, sizeof(child_path), "%s", pair_path());
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (!pid) {
+		if (end_init(&child, DEVICE_LISTEN, child_path, &END_DEFAULTS))
+			_exit(1);
+		if (write(pipes[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			end_serve_cm(&child, &END_DEFAULTS);
+	}
+	assert_int_equal(read(pipes[0], &byte, 1), 1);
+	close(pipes[0]);
+	close(pipes[1]);
+	assert_int_equal(end_init(&child, DEVICE_CONNECT, child_path, &END_DEFAULTS), 0);
+	assert_int_equal(end_connect(&child, &child.id, &END_DEFAULTS), 0);
+	while (!child.connected)
+		end_serve_cm(&child, &END_DEFAULTS);
+	do {
+		assert_int_equal(end_post_read(&child, child.id->qp, 0, 64, child.remote.addr,
+					       child.remote.rkey),
+				 0);
+		assert_int_equal(end_wait(&child, NULL, &wc), 0);
+		if (wc.status == IBV_WC_SUCCESS && ++good == 1000) {
+			kill(pid, SIGKILL);
+			waitpid(pid, NULL, 0);
+		}
+		assert_true(pair_now_ms() < deadline);
+	} while (wc.status == IBV_WC_SUCCESS);
+	assert_true(good >= 1000);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	while (!child.disconnected)
+		end_serve_cm(&child, &END_DEFAULTS);
+	end_release(&child);
+	unlink(child_path);
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	pair_path_release();
+	return 0;
+}
+
+int main(void)
+{
+#define READ_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		READ_TEST(test_nobody_serves),
+		READ_TEST(test_mapping_is_read_only),
+		READ_TEST(test_torn),
+		READ_TEST(test_bounds),
+		READ_TEST(test_key_of_nothing),
+		READ_TEST(test_right_taken_back),
+		READ_TEST(test_many_registrations),
+		READ_TEST(test_more_files_than_places),
+		READ_TEST(test_part_of_a_file),
+		READ_TEST(test_files_refused),
+		READ_TEST(test_client_checks_files),
+		READ_TEST(test_overrun),
+		READ_TEST(test_killed_server),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, group_teardown);
+}

@@ -17,8 +17,8 @@
  * Threads: as in libibverbs, every call may be made on any thread, and an object may not be used
  * while it is being destroyed. Events of one channel are to be taken by one thread at a time.
  */
-#ifndef KVD_COMMON_DEVICE_H
-#define KVD_COMMON_DEVICE_H
+#ifndef KVD_COMMON_RDMA_DEVICE_H
+#define KVD_COMMON_RDMA_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -231,4 +231,4 @@ static inline const char *device_kind_name(enum device_kind kind)
 	return kind == DEVICE_VERBS ? "verbs" : "softnic";
 }
 
-#endif /* KVD_COMMON_DEVICE_H */
+#endif /* KVD_COMMON_RDMA_DEVICE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Monotonic time in nanoseconds, for deadlines and latencies. */
-#ifndef KVD_COMMON_CLOCK_H
-#define KVD_COMMON_CLOCK_H
+#ifndef KVD_COMMON_UTIL_CLOCK_H
+#define KVD_COMMON_UTIL_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
@@ -14,4 +14,4 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-#endif /* KVD_COMMON_CLOCK_H */
+#endif /* KVD_COMMON_UTIL_CLOCK_H */

@@ -8,8 +8,8 @@
  *
  * Threads: none of it locks. One thread records; who merges or reads must know that it has stopped.
  */
-#ifndef KVD_COMMON_HIST_H
-#define KVD_COMMON_HIST_H
+#ifndef KVD_COMMON_UTIL_HIST_H
+#define KVD_COMMON_UTIL_HIST_H
 
 #include <stdint.h>
 
@@ -80,4 +80,4 @@ static inline void hist_record(struct hist *hist, uint64_t ns)
 	hist->buckets[hist_bucket(ns)]++;
 }
 
-#endif /* KVD_COMMON_HIST_H */
+#endif /* KVD_COMMON_UTIL_HIST_H */

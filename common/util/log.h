@@ -8,8 +8,8 @@
  * Silent until told otherwise (LOG_OFF): libkvd carries this code and must not write to the
  * stderr of the program it is linked into.
  */
-#ifndef KVD_COMMON_LOG_H
-#define KVD_COMMON_LOG_H
+#ifndef KVD_COMMON_UTIL_LOG_H
+#define KVD_COMMON_UTIL_LOG_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -97,4 +97,4 @@ bool log_limit_check(struct log_limit *limit, enum log_level level, uint32_t per
 			log_write((level), __VA_ARGS__);                                           \
 	} while (0)
 
-#endif
+#endif /* KVD_COMMON_UTIL_LOG_H */

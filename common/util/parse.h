@@ -7,8 +7,8 @@
  * max, or too large to tell), leaves the value as it was, and says in `why`, if that is not NULL,
  * what is wrong with the text and what would do.
  */
-#ifndef KVD_COMMON_PARSE_H
-#define KVD_COMMON_PARSE_H
+#ifndef KVD_COMMON_UTIL_PARSE_H
+#define KVD_COMMON_UTIL_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,4 +44,4 @@ int parse_bool(const char *text, bool *value, struct parse_why *why);
 const char *format_size(uint64_t bytes, char *buffer);
 const char *format_time(uint64_t ns, char *buffer);
 
-#endif
+#endif /* KVD_COMMON_UTIL_PARSE_H */

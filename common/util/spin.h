@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One turn of a loop that polls for what a device or another thread is about to bring. */
-#ifndef KVD_COMMON_SPIN_H
-#define KVD_COMMON_SPIN_H
+#ifndef KVD_COMMON_UTIL_SPIN_H
+#define KVD_COMMON_UTIL_SPIN_H
 
 #include <sched.h>
 
@@ -22,4 +22,4 @@ static inline void spin_pause(uint64_t spent_ns)
 		sched_yield();
 }
 
-#endif /* KVD_COMMON_SPIN_H */
+#endif /* KVD_COMMON_UTIL_SPIN_H */

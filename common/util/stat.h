@@ -3,8 +3,8 @@
  * Counters that one thread writes and others read while it does: plain additions, without a lock
  * prefix, that no reader sees half done.
  */
-#ifndef KVD_SERVER_STAT_H
-#define KVD_SERVER_STAT_H
+#ifndef KVD_COMMON_UTIL_STAT_H
+#define KVD_COMMON_UTIL_STAT_H
 
 #include <stdint.h>
 
@@ -24,4 +24,4 @@ static inline uint64_t stat_read(const uint64_t *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-#endif /* KVD_SERVER_STAT_H */
+#endif /* KVD_COMMON_UTIL_STAT_H */

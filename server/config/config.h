@@ -10,8 +10,8 @@
  * What is wrong is written to stderr, one line each, as `file:line: message` or `-o: message`;
  * a file that has errors changes nothing. Not for use by several threads at once.
  */
-#ifndef KVD_SERVER_CONFIG_H
-#define KVD_SERVER_CONFIG_H
+#ifndef KVD_SERVER_CONFIG_CONFIG_H
+#define KVD_SERVER_CONFIG_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,4 +72,4 @@ void config_print(const struct config *config, FILE *out);
 /* Writes the list of options for --help: name, default, meaning, what it may be. */
 void config_help(FILE *out);
 
-#endif
+#endif /* KVD_SERVER_CONFIG_CONFIG_H */

@@ -23,8 +23,8 @@
  *	SOCKET	  char[DEVICE_PATH_MAX], a path, not empty
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
  */
-#ifndef KVD_SERVER_OPTIONS_H
-#define KVD_SERVER_OPTIONS_H
+#ifndef KVD_SERVER_CONFIG_OPTIONS_H
+#define KVD_SERVER_CONFIG_OPTIONS_H
 
 #include <stdint.h>
 
@@ -150,4 +150,4 @@ enum eviction_policy {
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_softnic(X) OPTIONS_memory(X) OPTIONS_index(X)    \
 		OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X) OPTIONS_log(X)
 
-#endif
+#endif /* KVD_SERVER_CONFIG_OPTIONS_H */

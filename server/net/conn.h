@@ -15,8 +15,8 @@
  * Each field says whose it is. What belongs to the worker is touched by the control thread only
  * before the queue pair is connected and after NOTE_RELEASED; the notes order the two.
  */
-#ifndef KVD_SERVER_CONN_H
-#define KVD_SERVER_CONN_H
+#ifndef KVD_SERVER_NET_CONN_H
+#define KVD_SERVER_NET_CONN_H
 
 #include <stdatomic.h>
 #include <sys/queue.h>
@@ -121,4 +121,4 @@ void conn_remove(struct conn *conn);
  */
 void conn_fail(struct conn *conn, const char *why);
 
-#endif /* KVD_SERVER_CONN_H */
+#endif /* KVD_SERVER_NET_CONN_H */

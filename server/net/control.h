@@ -3,8 +3,8 @@
  * The connections as the control thread sees them: server/net/conn.h tells their life. All functions are
  * for the control thread; none blocks.
  */
-#ifndef KVD_SERVER_CONTROL_H
-#define KVD_SERVER_CONTROL_H
+#ifndef KVD_SERVER_NET_CONTROL_H
+#define KVD_SERVER_NET_CONTROL_H
 
 #include "server/server.h"
 
@@ -30,4 +30,4 @@ bool control_flushing(const struct server *server);
 /* Frees what is left when no worker runs any more. */
 void control_free_all(struct server *server);
 
-#endif /* KVD_SERVER_CONTROL_H */
+#endif /* KVD_SERVER_NET_CONTROL_H */

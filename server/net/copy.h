@@ -6,8 +6,8 @@
  * the item memory, or one copy for each worker, and the oldest go first (guarantee G). Whose copy was
  * taken back finds it invalid and asks again.
  */
-#ifndef KVD_SERVER_COPY_H
-#define KVD_SERVER_COPY_H
+#ifndef KVD_SERVER_NET_COPY_H
+#define KVD_SERVER_NET_COPY_H
 
 #include "server/net/worker.h"
 
@@ -23,4 +23,4 @@ void copy_drop(struct worker *worker, struct conn *conn);
 /* Frees those that are too old. */
 void copy_expire(struct worker *worker);
 
-#endif /* KVD_SERVER_COPY_H */
+#endif /* KVD_SERVER_NET_COPY_H */

@@ -6,8 +6,8 @@
  * A note of each type exists once in every connection and is sent at most once in its life, so
  * sending never allocates and can't fail.
  */
-#ifndef KVD_SERVER_MAILBOX_H
-#define KVD_SERVER_MAILBOX_H
+#ifndef KVD_SERVER_NET_MAILBOX_H
+#define KVD_SERVER_NET_MAILBOX_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,4 +54,4 @@ static inline bool mailbox_pending(const struct mailbox *mailbox)
 	return atomic_load_explicit(&mailbox->pending, memory_order_relaxed);
 }
 
-#endif /* KVD_SERVER_MAILBOX_H */
+#endif /* KVD_SERVER_NET_MAILBOX_H */

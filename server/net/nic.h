@@ -3,8 +3,8 @@
  * A device the server serves on: what all workers share of it. Set up and torn down by the control
  * thread while no worker runs; read by all in between.
  */
-#ifndef KVD_SERVER_NIC_H
-#define KVD_SERVER_NIC_H
+#ifndef KVD_SERVER_NET_NIC_H
+#define KVD_SERVER_NET_NIC_H
 
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -55,4 +55,4 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes);
 /* Starts to take connections. */
 int nic_listen(struct nic *nic);
 
-#endif /* KVD_SERVER_NIC_H */
+#endif /* KVD_SERVER_NET_NIC_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a request does to the table, and what its response says: neither knows of connections. */
-#ifndef KVD_SERVER_OPERATE_H
-#define KVD_SERVER_OPERATE_H
+#ifndef KVD_SERVER_NET_OPERATE_H
+#define KVD_SERVER_NET_OPERATE_H
 
 #include "server/store/table.h"
 
@@ -39,4 +39,4 @@ static inline bool operate_answers(enum wire_op op)
 	return op == WIRE_GET || op == WIRE_SCAN;
 }
 
-#endif /* KVD_SERVER_OPERATE_H */
+#endif /* KVD_SERVER_NET_OPERATE_H */

@@ -4,8 +4,8 @@
  * is in the table only once it is whole. The client writes nothing here (guarantee D), and its
  * buffer is its own until it is answered. One pull at a time for a connection.
  */
-#ifndef KVD_SERVER_PULL_H
-#define KVD_SERVER_PULL_H
+#ifndef KVD_SERVER_NET_PULL_H
+#define KVD_SERVER_NET_PULL_H
 
 #include "server/net/reply.h"
 
@@ -22,4 +22,4 @@ void pull_done(struct replies *replies, struct conn *conn, uint64_t wr_id);
 /* The connection's queue pair is gone: gives the item's memory back. */
 void pull_release(struct endpoint *endpoint, struct conn *conn);
 
-#endif /* KVD_SERVER_PULL_H */
+#endif /* KVD_SERVER_NET_PULL_H */

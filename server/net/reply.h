@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Responses: built while a batch is worked on, sent as one chain per queue pair at its end. */
-#ifndef KVD_SERVER_REPLY_H
-#define KVD_SERVER_REPLY_H
+#ifndef KVD_SERVER_NET_REPLY_H
+#define KVD_SERVER_NET_REPLY_H
 
 #include "server/net/worker.h"
 
@@ -46,4 +46,4 @@ void reply_done(struct endpoint *endpoint, struct conn *conn, uint64_t wr_id);
 /* Takes back the buffers of all responses of a connection whose queue pair is gone. */
 void reply_release_all(struct endpoint *endpoint, struct conn *conn);
 
-#endif /* KVD_SERVER_REPLY_H */
+#endif /* KVD_SERVER_NET_REPLY_H */

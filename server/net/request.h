@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the server does for each kind of request. */
-#ifndef KVD_SERVER_REQUEST_H
-#define KVD_SERVER_REQUEST_H
+#ifndef KVD_SERVER_NET_REQUEST_H
+#define KVD_SERVER_NET_REQUEST_H
 
 #include "server/net/reply.h"
 
@@ -13,4 +13,4 @@
 void request_execute(struct replies *replies, struct conn *conn, const struct request *request,
 		     uint64_t hash);
 
-#endif /* KVD_SERVER_REQUEST_H */
+#endif /* KVD_SERVER_NET_REQUEST_H */

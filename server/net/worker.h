@@ -15,8 +15,8 @@
  *   W4. Receives are posted again before the responses that let clients send more: a client that
  *	 keeps to its window always meets a posted receive.
  */
-#ifndef KVD_SERVER_WORKER_H
-#define KVD_SERVER_WORKER_H
+#ifndef KVD_SERVER_NET_WORKER_H
+#define KVD_SERVER_NET_WORKER_H
 
 #include <pthread.h>
 
@@ -193,4 +193,4 @@ static inline uint32_t wr_id_buffer(uint64_t wr_id)
 	return (uint32_t)wr_id;
 }
 
-#endif /* KVD_SERVER_WORKER_H */
+#endif /* KVD_SERVER_NET_WORKER_H */

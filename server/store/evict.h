@@ -14,8 +14,8 @@
  *
  * With eviction off nothing is evicted, but items are moved together as long as that empties a slab.
  */
-#ifndef KVD_SERVER_EVICT_H
-#define KVD_SERVER_EVICT_H
+#ifndef KVD_SERVER_STORE_EVICT_H
+#define KVD_SERVER_STORE_EVICT_H
 
 #include "server/store/table.h"
 
@@ -52,4 +52,4 @@ void evict_empty_window(struct table_writer *writer, struct mem_window *window, 
 /* Moves items together to empty one slab. False: nothing can be gained that way. */
 bool evict_compact(struct table_writer *writer);
 
-#endif /* KVD_SERVER_EVICT_H */
+#endif /* KVD_SERVER_STORE_EVICT_H */

@@ -17,8 +17,8 @@
  *   I4. The epoch of one chain rises less than 2^16 times a second (MOVES_MAX), so that a reader that
  *	 takes less than that does not meet the same epoch again.
  */
-#ifndef KVD_SERVER_INDEX_H
-#define KVD_SERVER_INDEX_H
+#ifndef KVD_SERVER_STORE_INDEX_H
+#define KVD_SERVER_STORE_INDEX_H
 
 #include "common/barrier.h"
 #include "server/store/table.h"
@@ -142,4 +142,4 @@ void keeper_kick(const struct table *table);
 /* Frees what a change left, no lock held. */
 void retired_free(struct table_writer *writer, struct retired *retired);
 
-#endif /* KVD_SERVER_INDEX_H */
+#endif /* KVD_SERVER_STORE_INDEX_H */

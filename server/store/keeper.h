@@ -9,8 +9,8 @@
  *   K2. It holds a bucket's lock for one item at a time, as a worker does.
  *   K3. It sleeps when there is nothing to do, and wakes once a second to see (guarantee E).
  */
-#ifndef KVD_SERVER_KEEPER_H
-#define KVD_SERVER_KEEPER_H
+#ifndef KVD_SERVER_STORE_KEEPER_H
+#define KVD_SERVER_STORE_KEEPER_H
 
 #include <pthread.h>
 
@@ -78,4 +78,4 @@ uint64_t keeper_flush(struct keeper *keeper, uint64_t now_ns, uint32_t delay_s);
 /* Whether no reader can see anything of what the flush was to remove. False also for unknown tickets. */
 bool keeper_flushed(struct keeper *keeper, uint64_t ticket);
 
-#endif /* KVD_SERVER_KEEPER_H */
+#endif /* KVD_SERVER_STORE_KEEPER_H */

@@ -7,8 +7,8 @@
  * Small items are not kept: they are freed at once, and a reader in the server that meets one that
  * is being reused reads again (server/store/look.h), which takes less time than waiting would cost.
  */
-#ifndef KVD_SERVER_LIMBO_H
-#define KVD_SERVER_LIMBO_H
+#ifndef KVD_SERVER_STORE_LIMBO_H
+#define KVD_SERVER_STORE_LIMBO_H
 
 #include "server/store/memory.h"
 
@@ -35,4 +35,4 @@ void limbo_add(struct limbo *limbo, struct mem_cache *cache, void *p, size_t byt
 /* Waits for a grace period and frees all, if there is anything. */
 void limbo_empty(struct limbo *limbo, struct mem_cache *cache);
 
-#endif /* KVD_SERVER_LIMBO_H */
+#endif /* KVD_SERVER_STORE_LIMBO_H */

@@ -13,8 +13,8 @@
  *   L4. "Not there" needs the epoch to be as it was, and of each slot with the key's tag that its item
  *	 was another key's, valid, with the slot leading to it, and valid with the same sum after that.
  */
-#ifndef KVD_SERVER_LOOK_H
-#define KVD_SERVER_LOOK_H
+#ifndef KVD_SERVER_STORE_LOOK_H
+#define KVD_SERVER_STORE_LOOK_H
 
 #include "server/store/table.h"
 
@@ -68,4 +68,4 @@ struct scan {
 
 enum wire_status look_scan(struct table_writer *writer, struct scan *scan);
 
-#endif /* KVD_SERVER_LOOK_H */
+#endif /* KVD_SERVER_STORE_LOOK_H */

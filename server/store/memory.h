@@ -22,8 +22,8 @@
  * windows take from every cache what they need, so each has a lock). Lock order: a cache's, a class's,
  * the pages'. No callbacks are made with any of them held.
  */
-#ifndef KVD_SERVER_MEMORY_H
-#define KVD_SERVER_MEMORY_H
+#ifndef KVD_SERVER_STORE_MEMORY_H
+#define KVD_SERVER_STORE_MEMORY_H
 
 #include <stdbool.h>
 
@@ -185,4 +185,4 @@ struct mem_cache {
 	struct mem_stock stocks[MEM_CLASSES_MAX];
 };
 
-#endif /* KVD_SERVER_MEMORY_H */
+#endif /* KVD_SERVER_STORE_MEMORY_H */

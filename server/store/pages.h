@@ -4,8 +4,8 @@
  * placed on NUMA nodes. What the options of [memory] ask for and the host has not is told in one
  * line, with the command that makes it right.
  */
-#ifndef KVD_SERVER_PAGES_H
-#define KVD_SERVER_PAGES_H
+#ifndef KVD_SERVER_STORE_PAGES_H
+#define KVD_SERVER_STORE_PAGES_H
 
 #include "server/store/placement.h"
 #include "server/store/region.h"
@@ -24,4 +24,4 @@ void pages_unmap(struct region *region);
  */
 uint64_t pages_to_configure(uint64_t total, uint64_t available, uint64_t needed);
 
-#endif /* KVD_SERVER_PAGES_H */
+#endif /* KVD_SERVER_STORE_PAGES_H */

@@ -3,8 +3,8 @@
  * The place of a key or of an item in the table, and what the table's changes have in common. For
  * table.c, which changes keys, and block.c, which changes what lives in a block of memory.
  */
-#ifndef KVD_SERVER_PLACE_H
-#define KVD_SERVER_PLACE_H
+#ifndef KVD_SERVER_STORE_PLACE_H
+#define KVD_SERVER_STORE_PLACE_H
 
 #include "server/store/index.h"
 
@@ -49,4 +49,4 @@ void count_keys(struct table_writer *writer, int64_t n);
 /* Gives back an item that readers in the server may still copy. No lock held: it may wait. */
 void item_free(struct table_writer *writer, struct item *item);
 
-#endif /* KVD_SERVER_PLACE_H */
+#endif /* KVD_SERVER_STORE_PLACE_H */

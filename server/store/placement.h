@@ -6,8 +6,8 @@
  * file of memory it holds for everyone who touches it. libnuma reads the nodes' names and knows
  * which of them this process may use.
  */
-#ifndef KVD_SERVER_PLACEMENT_H
-#define KVD_SERVER_PLACEMENT_H
+#ifndef KVD_SERVER_STORE_PLACEMENT_H
+#define KVD_SERVER_STORE_PLACEMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,4 +36,4 @@ int placement_apply(const struct placement *placement, void *base, uint64_t byte
 /* The node of RDMA device @name in the folder @devices (/sys/class/infiniband); -1: it tells none. */
 int placement_device_node(const char *devices, const char *name);
 
-#endif /* KVD_SERVER_PLACEMENT_H */
+#endif /* KVD_SERVER_STORE_PLACEMENT_H */

@@ -6,8 +6,8 @@
  * writable mapping (F_SEAL_FUTURE_WRITE) and any change of size as soon as the server has its own:
  * the MMU keeps guarantee D there. On verbs the MR's access flags do.
  */
-#ifndef KVD_SERVER_REGION_H
-#define KVD_SERVER_REGION_H
+#ifndef KVD_SERVER_STORE_REGION_H
+#define KVD_SERVER_STORE_REGION_H
 
 #include "common/rdma/device.h"
 #include "common/layout.h"
@@ -82,4 +82,4 @@ static inline uint64_t region_offset(const struct region *region, const void *p)
 	return (uint64_t)((const uint8_t *)p - region->base);
 }
 
-#endif /* KVD_SERVER_REGION_H */
+#endif /* KVD_SERVER_STORE_REGION_H */

@@ -11,8 +11,8 @@
  * Who reads without a lock (mem_sample(), hints before a lock is taken) reads single words, which are
  * therefore stored and loaded as relaxed atomics, and believes none of them.
  */
-#ifndef KVD_SERVER_SPANS_H
-#define KVD_SERVER_SPANS_H
+#ifndef KVD_SERVER_STORE_SPANS_H
+#define KVD_SERVER_STORE_SPANS_H
 
 #include <pthread.h>
 #include <stdalign.h>
@@ -238,4 +238,4 @@ static inline uint32_t random_below(uint64_t *random, uint32_t n)
 	return (uint32_t)(((z ^ z >> 31) >> 32) * n >> 32);
 }
 
-#endif /* KVD_SERVER_SPANS_H */
+#endif /* KVD_SERVER_STORE_SPANS_H */

@@ -20,8 +20,8 @@
  * the lock of the key's home bucket for as long as it changes one item, and never two such locks at
  * once but for a split; do_* functions expect it held. Who only looks (server/store/look.h) takes none.
  */
-#ifndef KVD_SERVER_TABLE_H
-#define KVD_SERVER_TABLE_H
+#ifndef KVD_SERVER_STORE_TABLE_H
+#define KVD_SERVER_STORE_TABLE_H
 
 #include <stdatomic.h>
 
@@ -220,4 +220,4 @@ void table_sweep_bucket(struct table_writer *writer, uint64_t number, uint64_t v
 /* A GET of the key was heard of: notes its time for eviction. */
 void table_access(struct table_writer *writer, uint64_t hash);
 
-#endif /* KVD_SERVER_TABLE_H */
+#endif /* KVD_SERVER_STORE_TABLE_H */

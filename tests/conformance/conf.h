@@ -8,8 +8,8 @@
  * one thread, so waiting for one end also polls the other: softnic serves a READ of memory that is
  * not shared while the memory's owner polls.
  */
-#ifndef KVD_TESTS_CONF_H
-#define KVD_TESTS_CONF_H
+#ifndef KVD_TESTS_CONFORMANCE_CONF_H
+#define KVD_TESTS_CONFORMANCE_CONF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -188,4 +188,4 @@ void peer_kill(struct peer *peer, int signal);
 void peer_wait(struct peer *peer, int signal);
 int peer_main(const char *role, const char *url);
 
-#endif /* KVD_TESTS_CONF_H */
+#endif /* KVD_TESTS_CONFORMANCE_CONF_H */

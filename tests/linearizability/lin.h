@@ -33,8 +33,8 @@
  * Time is in nanoseconds of one monotonic clock that all threads share. Where a call and a return
  * have the same time, the two operations are taken to overlap.
  */
-#ifndef KVD_TESTS_LIN_H
-#define KVD_TESTS_LIN_H
+#ifndef KVD_TESTS_LINEARIZABILITY_LIN_H
+#define KVD_TESTS_LINEARIZABILITY_LIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -207,4 +207,4 @@ int lin_check_versions(const struct lin_log *logs, size_t count, struct lin_resu
  */
 void lin_explain(FILE *out, const struct lin_result *result);
 
-#endif /* KVD_TESTS_LIN_H */
+#endif /* KVD_TESTS_LINEARIZABILITY_LIN_H */

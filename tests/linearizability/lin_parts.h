@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the parts of the linearizability checker (tests/linearizability/lin.h) share. */
-#ifndef KVD_TESTS_LIN_PARTS_H
-#define KVD_TESTS_LIN_PARTS_H
+#ifndef KVD_TESTS_LINEARIZABILITY_LIN_PARTS_H
+#define KVD_TESTS_LINEARIZABILITY_LIN_PARTS_H
 
 #include "tests/linearizability/lin.h"
 
@@ -52,4 +52,4 @@ void lin_result_init(struct lin_result *result, const struct lin_log *logs, size
 void lin_result_set(struct lin_result *result, enum lin_verdict verdict, const char *why,
 		    const struct lin_op *op, const struct lin_op *other);
 
-#endif /* KVD_TESTS_LIN_PARTS_H */
+#endif /* KVD_TESTS_LINEARIZABILITY_LIN_PARTS_H */

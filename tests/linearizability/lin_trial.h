@@ -3,8 +3,8 @@
  * A second opinion on the linearizability checker (tests/linearizability/lin.h), for its own tests: a search
  * through all orders of a few operations that shares no code with it but the values.
  */
-#ifndef KVD_TESTS_LIN_TRIAL_H
-#define KVD_TESTS_LIN_TRIAL_H
+#ifndef KVD_TESTS_LINEARIZABILITY_LIN_TRIAL_H
+#define KVD_TESTS_LINEARIZABILITY_LIN_TRIAL_H
 
 #include <string.h>
 
@@ -34,4 +34,4 @@ enum lin_verdict trial_verdict(struct lin_op *ops, size_t count, bool vanish,
 /* Prints the explanation and the operations. */
 void trial_show(const struct lin_op *ops, size_t count, struct lin_result *result);
 
-#endif /* KVD_TESTS_LIN_TRIAL_H */
+#endif /* KVD_TESTS_LINEARIZABILITY_LIN_TRIAL_H */

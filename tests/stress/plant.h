@@ -5,8 +5,8 @@
  * same unless one bug is planted. Each breaks one rule of server/store/table.h, index.h, look.h or of
  * client/look_up.c, and widens the moment in which that shows.
  */
-#ifndef KVD_TESTS_PLANT_H
-#define KVD_TESTS_PLANT_H
+#ifndef KVD_TESTS_STRESS_PLANT_H
+#define KVD_TESTS_STRESS_PLANT_H
 
 #include "client/look_up.h"
 #include "server/store/index.h"
@@ -64,4 +64,4 @@ void plant_settle(void);
 void plant_before_read(struct direct *direct, uint64_t offset, uint32_t bytes);
 void plant_after_read(struct direct *direct, uint64_t offset, uint8_t *to, uint32_t bytes);
 
-#endif /* KVD_TESTS_PLANT_H */
+#endif /* KVD_TESTS_STRESS_PLANT_H */

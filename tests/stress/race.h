@@ -13,8 +13,8 @@
  *	shared	several writers, never deleted: versions for sequence numbers, never a miss (B, C)
  *	wild	several writers, PUT and DELETE (A)
  */
-#ifndef KVD_TESTS_RACE_H
-#define KVD_TESTS_RACE_H
+#ifndef KVD_TESTS_STRESS_RACE_H
+#define KVD_TESTS_STRESS_RACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,4 +47,4 @@ void race_options_parse(struct race_options *options, int argc, char **argv);
  */
 bool race_run(const char *name, const struct race_options *options, const struct race_side *side);
 
-#endif /* KVD_TESTS_RACE_H */
+#endif /* KVD_TESTS_STRESS_RACE_H */

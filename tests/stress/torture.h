@@ -14,8 +14,8 @@
  * Every value says by its bytes whose it is, so that a torn or foreign one can't pass for whole
  * (A).
  */
-#ifndef KVD_TESTS_TORTURE_H
-#define KVD_TESTS_TORTURE_H
+#ifndef KVD_TESTS_STRESS_TORTURE_H
+#define KVD_TESTS_STRESS_TORTURE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,4 +79,4 @@ bool torture_run(const struct torture_options *options, const struct torture_sid
 const struct torture_side *torture_store(const struct torture_options *options);
 const struct torture_side *torture_server(const struct torture_options *options);
 
-#endif /* KVD_TESTS_TORTURE_H */
+#endif /* KVD_TESTS_STRESS_TORTURE_H */

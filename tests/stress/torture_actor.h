@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One thread of the torture (tests/stress/torture.h) and what it does. */
-#ifndef KVD_TESTS_TORTURE_ACTOR_H
-#define KVD_TESTS_TORTURE_ACTOR_H
+#ifndef KVD_TESTS_STRESS_TORTURE_ACTOR_H
+#define KVD_TESTS_STRESS_TORTURE_ACTOR_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -110,4 +110,4 @@ void filler_get_any(struct actor *a);
 /* A whole scan. */
 void cold_scan(struct actor *a);
 
-#endif /* KVD_TESTS_TORTURE_ACTOR_H */
+#endif /* KVD_TESTS_STRESS_TORTURE_ACTOR_H */

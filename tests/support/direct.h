@@ -9,8 +9,8 @@
  * exactly there. With `odd` set, READs copy in odd pieces in any order and yield the CPU between
  * them, since the order in which a device reads memory is not defined.
  */
-#ifndef KVD_TESTS_DIRECT_H
-#define KVD_TESTS_DIRECT_H
+#ifndef KVD_TESTS_SUPPORT_DIRECT_H
+#define KVD_TESTS_SUPPORT_DIRECT_H
 
 #include "tests/support/fake.h"
 #include "tests/support/store.h"
@@ -44,4 +44,4 @@ struct direct {
 struct direct *direct_open(struct store *store, unsigned int writer,
 			   const struct kvd_options *options);
 
-#endif /* KVD_TESTS_DIRECT_H */
+#endif /* KVD_TESTS_SUPPORT_DIRECT_H */

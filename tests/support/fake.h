@@ -3,8 +3,8 @@
  * A device for one client handle that is no device: verbs that are done by a function of the test when
  * they are posted. The handle's queue pair, completion queue and connection are all here.
  */
-#ifndef KVD_TESTS_FAKE_H
-#define KVD_TESTS_FAKE_H
+#ifndef KVD_TESTS_SUPPORT_FAKE_H
+#define KVD_TESTS_SUPPORT_FAKE_H
 
 #include "client/handle.h"
 
@@ -37,4 +37,4 @@ void fake_init(struct fake *fake, struct kvd *kvd, const char *name);
 /* Puts the response, and its value unless it is in a copy, into the oldest receive buffer. */
 void fake_respond(struct fake *fake, const struct wire_response *response, const uint8_t *value);
 
-#endif /* KVD_TESTS_FAKE_H */
+#endif /* KVD_TESTS_SUPPORT_FAKE_H */

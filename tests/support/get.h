@@ -5,8 +5,8 @@
  * during two READs is done exactly there, by hooks. After each case the store is checked for leaks,
  * copies included.
  */
-#ifndef KVD_TESTS_GET_H
-#define KVD_TESTS_GET_H
+#ifndef KVD_TESTS_SUPPORT_GET_H
+#define KVD_TESTS_SUPPORT_GET_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -204,4 +204,4 @@ static inline void show_item(struct direct *d, uint64_t offset, uint8_t *to, uin
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 #define CASE_ONE_BUCKET(f) cmocka_unit_test_setup_teardown(f, setup_one_bucket, teardown)
 
-#endif /* KVD_TESTS_GET_H */
+#endif /* KVD_TESTS_SUPPORT_GET_H */

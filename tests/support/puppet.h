@@ -7,8 +7,8 @@
  * The store is a list of keys of 8 bytes; the index is laid out anew from it by puppet_lay_out(). The
  * handle's calls run on verbs that are done here when they are posted, in this thread.
  */
-#ifndef KVD_TESTS_PUPPET_H
-#define KVD_TESTS_PUPPET_H
+#ifndef KVD_TESTS_SUPPORT_PUPPET_H
+#define KVD_TESTS_SUPPORT_PUPPET_H
 
 #include "tests/support/fake.h"
 
@@ -76,4 +76,4 @@ void puppet_release(struct puppet *puppet);
 /* The hash of a key. */
 uint64_t puppet_hash(const struct puppet *puppet, uint64_t key);
 
-#endif /* KVD_TESTS_PUPPET_H */
+#endif /* KVD_TESTS_SUPPORT_PUPPET_H */

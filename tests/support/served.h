@@ -4,8 +4,8 @@
  * bytes at a time and yield the CPU in between now and then, since a whole copy is over too soon for a
  * writer to meet it often. One server at a time. What fails ends the process.
  */
-#ifndef KVD_TESTS_SERVED_H
-#define KVD_TESTS_SERVED_H
+#ifndef KVD_TESTS_SUPPORT_SERVED_H
+#define KVD_TESTS_SUPPORT_SERVED_H
 
 #include <stdbool.h>
 
@@ -32,4 +32,4 @@ bool served_end(void);
 /* A handle on the server at @url, which may not listen yet. */
 struct kvd *served_open(const char *url, const struct kvd_options *options);
 
-#endif /* KVD_TESTS_SERVED_H */
+#endif /* KVD_TESTS_SUPPORT_SERVED_H */

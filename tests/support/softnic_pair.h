@@ -4,8 +4,8 @@
  * everything. Functions return what the device returned, so that tests can make any of them fail;
  * release takes what was made so far.
  */
-#ifndef KVD_TESTS_SOFTNIC_PAIR_H
-#define KVD_TESTS_SOFTNIC_PAIR_H
+#ifndef KVD_TESTS_SUPPORT_SOFTNIC_PAIR_H
+#define KVD_TESTS_SUPPORT_SOFTNIC_PAIR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,4 +85,4 @@ int end_wait(struct end *end, struct end *other, struct ibv_wc *wc);
 
 uint64_t pair_now_ms(void);
 
-#endif
+#endif /* KVD_TESTS_SUPPORT_SOFTNIC_PAIR_H */

@@ -4,8 +4,8 @@
  * depend on followed by a call of step(): there the test looks at what a reader would find at this
  * very point. The linker then has no need of the library's table.o and index.o. Once in a program.
  */
-#ifndef KVD_TESTS_STEPS_H
-#define KVD_TESTS_STEPS_H
+#ifndef KVD_TESTS_SUPPORT_STEPS_H
+#define KVD_TESTS_SUPPORT_STEPS_H
 
 #include "common/barrier.h"
 
@@ -84,4 +84,4 @@ static inline void stepped_chain_move_end(struct bucket *home)
 #undef chain_move_begin
 #undef chain_move_end
 
-#endif /* KVD_TESTS_STEPS_H */
+#endif /* KVD_TESTS_SUPPORT_STEPS_H */

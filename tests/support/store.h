@@ -3,8 +3,8 @@
  * A store without a server, for tests: region, item memory, table and writers; and a check of the
  * whole of it against what server/store/table.h promises.
  */
-#ifndef KVD_TESTS_STORE_H
-#define KVD_TESTS_STORE_H
+#ifndef KVD_TESTS_SUPPORT_STORE_H
+#define KVD_TESTS_SUPPORT_STORE_H
 
 #include "server/store/index.h"
 #include "server/store/look.h"
@@ -71,4 +71,4 @@ enum wire_status store_get(struct store *store, const void *key, uint32_t key_le
  */
 uint64_t store_collide(const struct store *store, uint64_t key, bool tag, uint64_t *from);
 
-#endif /* KVD_TESTS_STORE_H */
+#endif /* KVD_TESTS_SUPPORT_STORE_H */

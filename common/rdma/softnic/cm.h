@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Connection management: what its two files share. cm.c: the calls; handshake.c: what peers say. */
-#ifndef KVD_COMMON_SOFTNIC_CM_H
-#define KVD_COMMON_SOFTNIC_CM_H
+#ifndef KVD_COMMON_RDMA_SOFTNIC_CM_H
+#define KVD_COMMON_RDMA_SOFTNIC_CM_H
 
 #include "common/rdma/softnic/softnic.h"
 
@@ -85,4 +85,4 @@ void do_sn_handshake(struct sn_id *id, uint32_t events);
 void do_sn_handshake_due(struct sn_id *id, uint64_t now);
 void do_sn_handshake_call(struct sn_id *id);
 
-#endif
+#endif /* KVD_COMMON_RDMA_SOFTNIC_CM_H */

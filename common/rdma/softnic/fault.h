@@ -16,8 +16,8 @@
  * open. There is one plan for the process. While there is none, all it costs is one predictable
  * branch a call.
  */
-#ifndef KVD_COMMON_SOFTNIC_FAULT_H
-#define KVD_COMMON_SOFTNIC_FAULT_H
+#ifndef KVD_COMMON_RDMA_SOFTNIC_FAULT_H
+#define KVD_COMMON_RDMA_SOFTNIC_FAULT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -127,4 +127,4 @@ uint64_t fault_delay_ns(void);
 /* Copies as one READ does under the plan. */
 void fault_copy(void *to, const void *from, size_t length);
 
-#endif
+#endif /* KVD_COMMON_RDMA_SOFTNIC_FAULT_H */

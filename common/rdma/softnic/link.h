@@ -13,8 +13,8 @@
  * is kept privately and only ever stored here, what the peer owns is read once and then checked, and
  * a word that is lost or forged can cost nobody but the two ends of this connection.
  */
-#ifndef KVD_COMMON_SOFTNIC_LINK_H
-#define KVD_COMMON_SOFTNIC_LINK_H
+#ifndef KVD_COMMON_RDMA_SOFTNIC_LINK_H
+#define KVD_COMMON_RDMA_SOFTNIC_LINK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -226,4 +226,4 @@ static inline void side_store(_Atomic uint32_t *word, uint32_t value)
 	atomic_store_explicit(word, value, memory_order_release);
 }
 
-#endif
+#endif /* KVD_COMMON_RDMA_SOFTNIC_LINK_H */

@@ -11,8 +11,8 @@
  *
  * Positions count bytes and wrap at 2^32. A record starts on a unit, so a short one is one cache line.
  */
-#ifndef KVD_COMMON_SOFTNIC_RING_H
-#define KVD_COMMON_SOFTNIC_RING_H
+#ifndef KVD_COMMON_RDMA_SOFTNIC_RING_H
+#define KVD_COMMON_RDMA_SOFTNIC_RING_H
 
 #include <stdint.h>
 
@@ -70,4 +70,4 @@ static inline void ring_in_consume(struct ring_in *ring, uint32_t bytes)
 	ring->tail += ring_span(bytes);
 }
 
-#endif
+#endif /* KVD_COMMON_RDMA_SOFTNIC_RING_H */

@@ -17,8 +17,8 @@
  *
  * A function called do_x() expects the lock of its object to be held.
  */
-#ifndef KVD_COMMON_SOFTNIC_SOFTNIC_H
-#define KVD_COMMON_SOFTNIC_SOFTNIC_H
+#ifndef KVD_COMMON_RDMA_SOFTNIC_SOFTNIC_H
+#define KVD_COMMON_RDMA_SOFTNIC_SOFTNIC_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -571,4 +571,4 @@ int sn_disconnect(struct cm_id *id);
 void sn_destroy_id(struct cm_id *id);
 void sn_cm_channel_kick(struct sn_cm_channel *channel);
 
-#endif
+#endif /* KVD_COMMON_RDMA_SOFTNIC_SOFTNIC_H */

@@ -6,8 +6,8 @@
  * Each struct device has an ibv_context of its own and not the one librdmacm opens once for all, or
  * two devices in one process, such as two client handles, would take each other's async events.
  */
-#ifndef KVD_COMMON_VERBS_INTERNAL_H
-#define KVD_COMMON_VERBS_INTERNAL_H
+#ifndef KVD_COMMON_RDMA_VERBS_VERBS_H
+#define KVD_COMMON_RDMA_VERBS_VERBS_H
 
 #include <errno.h>
 #include <pthread.h>
@@ -153,4 +153,4 @@ int verbs_id_connect(struct verbs_id *vid);
 /* verbs_event.c */
 int verbs_cm_get_event(struct cm_channel *channel, struct cm_event *event);
 
-#endif /* KVD_COMMON_VERBS_INTERNAL_H */
+#endif /* KVD_COMMON_RDMA_VERBS_VERBS_H */

@@ -46,10 +46,10 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 		memcpy(text + used, response.value, response.value_len);
 		used += response.value_len;
 		/* A server that does not go forward would keep us here. */
-		if (response.item_flags && response.item_flags <= rpc.head.item_flags)
+		if (response.next_line && response.next_line <= rpc.head.first_line)
 			return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server repeats itself");
-		rpc.head.item_flags = response.item_flags;
-	} while (response.item_flags);
+		rpc.head.first_line = response.next_line;
+	} while (response.next_line);
 	text[used] = '\0';
 	if (len)
 		*len = used;
@@ -68,17 +68,17 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
 		status = rpc_do(handle, &rpc, &response);
 	if (status)
 		return status;
-	if (!response.version)
+	if (!response.ticket)
 		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server gave no ticket for a flush");
 	if (ticket)
-		*ticket = response.version;
+		*ticket = response.ticket;
 	return KVD_OK;
 }
 
 enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 {
 	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .number = ticket } };
+	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .ticket = ticket } };
 	struct response response;
 
 	if (!status && !ticket)

@@ -22,7 +22,7 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 	if (status)
 		return status;
 	item = (const struct item *)handle->scratch.base;
-	if (!item_verifies(item, bytes, response->number, offset) || !item_is_for(item, request))
+	if (!item_verifies(item, bytes, response->copy_seed, offset) || !item_is_for(item, request))
 		return kvd_fail(handle, KVD_ERR_BUSY,
 				"the server took its copy of the value back before it was read");
 	about = item_about(item);

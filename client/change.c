@@ -114,7 +114,7 @@ enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, con
 		rpc.head.item_flags = args->flags;
 		rpc.head.ttl = args->ttl_s;
 		rpc.head.mode = (uint8_t)args->mode;
-		rpc.head.number = args->if_version;
+		rpc.head.version = args->if_version;
 	}
 	status = put_call(handle, &rpc, version);
 	count_put(handle, start);
@@ -127,7 +127,7 @@ static enum kvd_status delete_call(struct kvd *handle, const void *key, size_t k
 	enum kvd_status status = call_begin(handle);
 	uint64_t start = clock_ns();
 	struct rpc rpc = {
-		.head = { .op = WIRE_DELETE, .flags = flags, .number = version },
+		.head = { .op = WIRE_DELETE, .flags = flags, .version = version },
 		.key = key,
 		.key_len = key_len,
 	};
@@ -179,7 +179,7 @@ static enum kvd_status arith(struct kvd *handle, enum wire_arith mode, struct rp
 	rpc->head.mode = (uint8_t)mode;
 	if (args && args->create) {
 		rpc->head.flags = WIRE_F_CREATE;
-		rpc->head.pull_addr = args->initial;
+		rpc->head.initial = args->initial;
 		rpc->head.ttl = args->ttl_s;
 		rpc->head.item_flags = args->flags;
 	}
@@ -189,7 +189,7 @@ static enum kvd_status arith(struct kvd *handle, enum wire_arith mode, struct rp
 		return status;
 	learn_place(handle, rpc, &response);
 	if (number)
-		*number = response.number;
+		*number = response.result;
 	if (version)
 		*version = response.version;
 	return KVD_OK;
@@ -198,7 +198,7 @@ static enum kvd_status arith(struct kvd *handle, enum wire_arith mode, struct rp
 enum kvd_status kvd_incr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
 			 const struct kvd_arith_args *args, uint64_t *number, uint64_t *version)
 {
-	struct rpc rpc = { .head.number = delta, .key = key, .key_len = key_len };
+	struct rpc rpc = { .head.delta = delta, .key = key, .key_len = key_len };
 
 	return arith(handle, WIRE_INCR, &rpc, args, number, version);
 }
@@ -206,7 +206,7 @@ enum kvd_status kvd_incr(struct kvd *handle, const void *key, size_t key_len, ui
 enum kvd_status kvd_decr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
 			 const struct kvd_arith_args *args, uint64_t *number, uint64_t *version)
 {
-	struct rpc rpc = { .head.number = delta, .key = key, .key_len = key_len };
+	struct rpc rpc = { .head.delta = delta, .key = key, .key_len = key_len };
 
 	return arith(handle, WIRE_DECR, &rpc, args, number, version);
 }

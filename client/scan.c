@@ -29,7 +29,7 @@ static enum kvd_status entries_check(struct kvd *handle, const struct response *
 		error = wire_entry_parse(&entry, response->value, response->value_len, &at);
 		n++;
 	}
-	if (!error && n != response->item_flags)
+	if (!error && n != response->entries)
 		error = "another number of entries than it says";
 	if (error)
 		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
@@ -78,18 +78,18 @@ enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_
 		status = scan_check(handle, cursor, args, each);
 	if (status)
 		return status;
-	rpc.head.number = *cursor;
+	rpc.head.cursor = *cursor;
 	rpc.head.flags = values ? WIRE_F_VALUES : 0;
 	if (args) {
 		rpc.key = args->prefix;
 		rpc.key_len = args->prefix_len;
-		rpc.head.item_flags = args->count;
+		rpc.head.keys_max = args->count;
 	}
 	status = rpc_do(handle, &rpc, &response);
 	if (!status)
 		status = entries_check(handle, &response);
 	hist_record(&handle->latency[KVD_OP_SCAN], clock_ns() - start);
 	if (!status && !entries_deliver(&response, values, each, arg))
-		*cursor = response.number;
+		*cursor = response.cursor;
 	return status;
 }

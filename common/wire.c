@@ -50,7 +50,7 @@ static bool makes_item(const struct wire_request *r)
 	return r->op == WIRE_ARITH && r->flags & WIRE_F_CREATE;
 }
 
-static bool has_number(const struct wire_request *r)
+static bool has_arg64(const struct wire_request *r)
 {
 	switch ((enum wire_op)r->op) {
 	case WIRE_PUT:
@@ -69,7 +69,7 @@ static bool has_number(const struct wire_request *r)
 static bool has_ttl(const struct wire_request *r)
 {
 	return makes_item(r) || r->op == WIRE_TOUCH || (r->op == WIRE_GET && r->flags) ||
-	       (r->op == WIRE_FLUSH && !r->number);
+	       (r->op == WIRE_FLUSH && !r->ticket);
 }
 
 static const char *check_kind(const struct wire_request *r)
@@ -85,17 +85,17 @@ static const char *check_kind(const struct wire_request *r)
 
 static const char *check_fields(const struct wire_request *r)
 {
-	if (r->number && !has_number(r))
+	if (r->arg64 && !has_arg64(r))
 		return "number where none belongs";
 	if (r->pull_rkey && !(r->flags & WIRE_F_PULL))
 		return "pull key where none belongs";
-	if (r->pull_addr && !(r->flags & (WIRE_F_PULL | WIRE_F_CREATE)))
+	if (r->arg_addr && !(r->flags & (WIRE_F_PULL | WIRE_F_CREATE)))
 		return "pull address where none belongs";
 	if (r->ttl && !has_ttl(r))
 		return "time to live where none belongs";
 	if (r->ttl > WIRE_TTL_MAX)
 		return "time to live out of range";
-	if (r->item_flags && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN)
+	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN)
 		return "flags where none belong";
 	return NULL;
 }
@@ -147,11 +147,11 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 		.key_len = r.key_len,
 		.value = sent_len ? body + r.key_len : NULL,
 		.value_len = r.value_len,
-		.item_flags = r.item_flags,
+		.arg32 = r.arg32,
 		.flags = r.flags,
 		.mode = r.mode,
-		.number = r.number,
-		.pull_addr = r.pull_addr,
+		.arg64 = r.arg64,
+		.arg_addr = r.arg_addr,
 		.pull_rkey = r.pull_rkey,
 		.ttl = r.ttl,
 		.access = r.access_count ? body + r.key_len + sent_len : NULL,
@@ -196,10 +196,10 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 		.status = r.status,
 		.id = r.id,
 		.flags = r.flags,
-		.item_flags = r.item_flags,
+		.arg32 = r.arg32,
 		.version = r.version,
 		.slot = r.slot,
-		.number = r.number,
+		.arg64 = r.arg64,
 		.clock_ns = r.clock_ns,
 		.expires = r.expires,
 		.value = (const uint8_t *)msg + sizeof(r),

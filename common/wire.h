@@ -61,7 +61,7 @@ enum wire_put {
 	WIRE_SET = 0,
 	WIRE_ADD = 1,	  /* if absent, else EXISTS */
 	WIRE_REPLACE = 2, /* if present, else NOT_FOUND */
-	WIRE_CAS = 3,	  /* if the version is `number`, else EXISTS or NOT_FOUND */
+	WIRE_CAS = 3,	  /* if the item has this version, else EXISTS or NOT_FOUND */
 	WIRE_APPEND = 4,  /* behind the value that is there; its flags and expiry stay */
 	WIRE_PREPEND = 5,
 	WIRE_PUT_MAX = WIRE_PREPEND,
@@ -82,23 +82,37 @@ enum wire_status {
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
-#define WIRE_F_IF_VERSION 0x02u /* DELETE: only if the version is `number` */
+#define WIRE_F_IF_VERSION 0x02u /* DELETE: only if the item has this version */
 #define WIRE_F_TOUCH 0x04u	/* GET: sets the expiry time, too */
-#define WIRE_F_CREATE 0x08u	/* ARITH: a number that is not there is made of pull_addr */
+#define WIRE_F_CREATE 0x08u	/* ARITH: a key that is absent gets the number `initial` */
 #define WIRE_F_VALUES 0x10u	/* SCAN: values, too */
 #define WIRE_F_ALL 0x1fu
 
 struct wire_request {
 	uint8_t op;
-	uint8_t mode;	     /* PUT: enum wire_put; ARITH: enum wire_arith; else 0 */
-	uint16_t key_len;    /* SCAN: of the prefix, may be 0 */
-	uint32_t value_len;  /* bytes of value; behind the key unless WIRE_F_PULL */
-	uint32_t id;	     /* comes back in the response */
-	uint32_t item_flags; /* PUT, ARITH that creates: stored with the value; STATS: first line
-				wanted; SCAN: most keys wanted, 0: as many as fit */
-	uint64_t number;     /* cas, IF_VERSION: version; ARITH: delta; SCAN: cursor, 0 to begin;
-				FLUSH: ticket, 0 to start one */
-	uint64_t pull_addr;  /* with PULL; ARITH with CREATE: the first number */
+	uint8_t mode;	    /* PUT: enum wire_put; ARITH: enum wire_arith; else 0 */
+	uint16_t key_len;   /* SCAN: of the prefix, may be 0 */
+	uint32_t value_len; /* bytes of value; behind the key unless WIRE_F_PULL */
+	uint32_t id;	    /* comes back in the response */
+	/* Three fields have one meaning for each operation; arg32, arg64 and arg_addr are any of them. */
+	union {
+		uint32_t item_flags; /* PUT, ARITH with CREATE: stored with the value */
+		uint32_t first_line; /* STATS: the first line wanted */
+		uint32_t keys_max;   /* SCAN: most keys wanted, 0: as many as fit */
+		uint32_t arg32;
+	};
+	union {
+		uint64_t version; /* PUT cas, DELETE with IF_VERSION: the item's */
+		uint64_t delta;	  /* ARITH */
+		uint64_t cursor;  /* SCAN: 0 to begin */
+		uint64_t ticket;  /* FLUSH: 0 to start one */
+		uint64_t arg64;
+	};
+	union {
+		uint64_t pull_addr; /* PUT with PULL: the value, in the client's memory */
+		uint64_t initial;   /* ARITH with CREATE: the number that is stored */
+		uint64_t arg_addr;
+	};
 	uint32_t pull_rkey;
 	uint32_t ttl; /* seconds to live, 0: for ever (PUT but append and prepend, TOUCH,
 			 GET with TOUCH, ARITH with CREATE); FLUSH: seconds until then */
@@ -108,8 +122,9 @@ struct wire_request {
 };
 static_assert(sizeof(struct wire_request) == 48, "ABI");
 static_assert(offsetof(struct wire_request, value_len) == 4, "ABI");
-static_assert(offsetof(struct wire_request, number) == 16, "ABI");
-static_assert(offsetof(struct wire_request, pull_addr) == 24, "ABI");
+static_assert(offsetof(struct wire_request, arg32) == 12, "ABI");
+static_assert(offsetof(struct wire_request, arg64) == 16, "ABI");
+static_assert(offsetof(struct wire_request, arg_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_request, ttl) == 36, "ABI");
 static_assert(offsetof(struct wire_request, flags) == 40, "ABI");
 
@@ -121,7 +136,7 @@ static_assert(offsetof(struct wire_request, flags) == 40, "ABI");
 
 /*
  * GET whose value does not fit in a response: the item was copied, and the copy is at `slot`, to be
- * READ; its sum is made with `seed` for an incarnation. It stands until the next request.
+ * READ; its sum is made with `copy_seed` for an incarnation. It stands until the next request.
  */
 #define WIRE_R_COPY 0x01u
 
@@ -129,13 +144,26 @@ struct wire_response {
 	uint8_t op; /* the request's */
 	uint8_t status;
 	uint16_t flags;
-	uint32_t id;	     /* the request's */
-	uint32_t value_len;  /* GET: of the value, even if it does not follow; else what follows */
-	uint32_t item_flags; /* GET: the item's; STATS: the next line's number, 0 = that was all;
-				SCAN: entries that follow */
-	uint64_t version;    /* GET, PUT, ARITH, TOUCH: the item's; FLUSH: ticket */
-	uint64_t slot;	   /* PUT, ARITH: what now leads to the item; GET with COPY: to the copy */
-	uint64_t number;   /* GET with COPY: seed; ARITH: the result; SCAN: next cursor, 0: done */
+	uint32_t id;	    /* the request's */
+	uint32_t value_len; /* GET: of the value, even if it does not follow; else what follows */
+	/* As in the request: one meaning for each operation. */
+	union {
+		uint32_t item_flags; /* GET: the item's */
+		uint32_t next_line;  /* STATS: the next line's number, 0: that was all */
+		uint32_t entries;    /* SCAN: entries that follow */
+		uint32_t arg32;
+	};
+	union {
+		uint64_t version; /* GET, PUT, ARITH, TOUCH: the item's */
+		uint64_t ticket;  /* FLUSH */
+	};
+	uint64_t slot; /* PUT, ARITH: what now leads to the item; GET with COPY: to the copy */
+	union {
+		uint64_t copy_seed; /* GET with COPY: what its sum is made with */
+		uint64_t result;    /* ARITH */
+		uint64_t cursor;    /* SCAN: of the next part, 0: the scan is complete */
+		uint64_t arg64;
+	};
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
 	uint32_t expires;  /* GET, PUT, ARITH, TOUCH: the item's */
 	uint32_t reserved; /* 0 */
@@ -143,7 +171,7 @@ struct wire_response {
 static_assert(sizeof(struct wire_response) == 56, "ABI");
 static_assert(offsetof(struct wire_response, version) == 16, "ABI");
 static_assert(offsetof(struct wire_response, slot) == 24, "ABI");
-static_assert(offsetof(struct wire_response, number) == 32, "ABI");
+static_assert(offsetof(struct wire_response, arg64) == 32, "ABI");
 static_assert(offsetof(struct wire_response, clock_ns) == 40, "ABI");
 
 /* SCAN's response: entries, one behind the other without padding: this, key, value. */
@@ -202,11 +230,18 @@ struct request {
 	uint32_t key_len;
 	const uint8_t *value; /* NULL with pull, or if there is none */
 	uint32_t value_len;
-	uint32_t item_flags;
 	uint32_t flags; /* WIRE_F_* */
 	uint8_t mode;
-	uint64_t number;
-	uint64_t pull_addr;
+	/* As in struct wire_request. */
+	union {
+		uint32_t item_flags, first_line, keys_max, arg32;
+	};
+	union {
+		uint64_t version, delta, cursor, ticket, arg64;
+	};
+	union {
+		uint64_t pull_addr, initial, arg_addr;
+	};
 	uint32_t pull_rkey;
 	uint32_t ttl;
 	const uint8_t *access; /* records, not aligned */
@@ -233,10 +268,17 @@ struct response {
 	enum wire_status status;
 	uint32_t id;
 	uint32_t flags;
-	uint32_t item_flags;
-	uint64_t version;
+	/* As in struct wire_response. */
+	union {
+		uint32_t item_flags, next_line, entries, arg32;
+	};
+	union {
+		uint64_t version, ticket;
+	};
 	uint64_t slot;
-	uint64_t number;
+	union {
+		uint64_t copy_seed, result, cursor, arg64;
+	};
 	uint64_t clock_ns;
 	uint32_t expires;
 	const uint8_t *value;

@@ -18,7 +18,7 @@ void operate_put_change(const struct request *request, struct table_change *chan
 		.value_len = request->value_len,
 		.flags = request->item_flags,
 		.ttl = request->ttl,
-		.version = request->number,
+		.version = request->version,
 	};
 }
 
@@ -124,7 +124,7 @@ struct item *operate_copy(struct table_writer *writer, const struct request *req
 	head->status = WIRE_OK;
 	item_told(copy, head);
 	head->flags = WIRE_R_COPY;
-	head->number = seed;
+	head->copy_seed = seed;
 	head->slot = slot_make(hash_tag(hash), region_offset(writer->table->region, copy),
 			       item_bytes(copy->key_len, copy->value_len));
 	return copy;
@@ -145,17 +145,17 @@ static void operate_arith(struct table_writer *writer, const struct request *req
 	struct table_change change = {
 		.key = request->key,
 		.key_len = request->key_len,
-		.delta = request->number,
+		.delta = request->delta,
 		.decrement = request->mode == WIRE_DECR,
 		.create = request->flags & WIRE_F_CREATE,
-		.number = request->pull_addr,
+		.number = request->initial,
 		.flags = request->item_flags,
 		.ttl = request->ttl,
 	};
 
 	operate_changed(&change, table_arith(writer, hash, &change), head);
 	if (!head->status)
-		head->number = change.number;
+		head->result = change.number;
 }
 
 static void operate_touch(struct table_writer *writer, const struct request *request, uint64_t hash,
@@ -175,7 +175,7 @@ static void operate_delete(struct table_writer *writer, const struct request *re
 		.key = request->key,
 		.key_len = request->key_len,
 		.if_version = request->flags & WIRE_F_IF_VERSION,
-		.version = request->number,
+		.version = request->version,
 	};
 
 	head->status = (uint8_t)table_delete(writer, hash, &change);
@@ -187,9 +187,9 @@ static void operate_scan(struct table_writer *writer, const struct request *requ
 	struct scan scan = {
 		.prefix = request->key,
 		.prefix_len = request->key_len,
-		.most = request->item_flags,
+		.most = request->keys_max,
 		.values = request->flags & WIRE_F_VALUES,
-		.cursor = request->number,
+		.cursor = request->cursor,
 		.buffer = answer->value,
 		.size = answer->size,
 	};
@@ -197,8 +197,8 @@ static void operate_scan(struct table_writer *writer, const struct request *requ
 	head->status = (uint8_t)look_scan(writer, &scan);
 	if (head->status)
 		return;
-	head->number = scan.cursor;
-	head->item_flags = scan.entries;
+	head->cursor = scan.cursor;
+	head->entries = scan.entries;
 	head->value_len = answer->len = scan.used;
 }
 

@@ -97,7 +97,7 @@ void pull_start(struct replies *replies, struct conn *conn, const struct request
 		.id = request->id,
 		.mode = request->mode,
 		.ttl = request->ttl,
-		.version = request->number,
+		.version = request->version,
 	};
 	atomic_store_explicit(&conn->pull_since_ns, clock_ns(), memory_order_relaxed);
 	stat_add(&endpoint->worker->stats.pulls, 1);

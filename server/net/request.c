@@ -151,13 +151,13 @@ static void request_flush(struct replies *replies, struct conn *conn, const stru
 	struct reply *reply = reply_start(replies, conn, WIRE_FLUSH, request->id);
 	struct keeper *keeper = &worker->server->keeper;
 
-	reply->head.version = request->number;
-	if (request->number) {
-		reply->head.status = keeper_flushed(keeper, request->number) ? WIRE_OK : WIRE_BUSY;
+	reply->head.ticket = request->ticket;
+	if (request->ticket) {
+		reply->head.status = keeper_flushed(keeper, request->ticket) ? WIRE_OK : WIRE_BUSY;
 		return;
 	}
-	reply->head.version = keeper_flush(keeper, worker->writer.now_ns, request->ttl);
-	reply->head.status = reply->head.version ? WIRE_OK : WIRE_BUSY;
+	reply->head.ticket = keeper_flush(keeper, worker->writer.now_ns, request->ttl);
+	reply->head.status = reply->head.ticket ? WIRE_OK : WIRE_BUSY;
 }
 
 static void request_stats(struct replies *replies, struct conn *conn, const struct request *request)
@@ -168,8 +168,8 @@ static void request_stats(struct replies *replies, struct conn *conn, const stru
 
 	if (text)
 		reply->value_len = stats_print(replies->endpoint->worker->server,
-					       request->item_flags, text, size,
-					       &reply->head.item_flags);
+					       request->first_line, text, size,
+					       &reply->head.next_line);
 }
 
 void request_execute(struct replies *replies, struct conn *conn, const struct request *request,

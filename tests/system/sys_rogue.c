@@ -629,7 +629,7 @@ MALFORMED(pull_addr, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_a
 MALFORMED(pull_rkey, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_rkey = 1)
 MALFORMED(mode_of_put, 5, 5, .op = WIRE_PUT, .mode = WIRE_PUT_MAX + 1, .key_len = 5, .value_len = 5)
 MALFORMED(mode_of_get, 5, 0, .op = WIRE_GET, .mode = 1, .key_len = 5)
-MALFORMED(number_of_set, 5, 5, .op = WIRE_PUT, .number = 7, .key_len = 5, .value_len = 5)
+MALFORMED(number_of_set, 5, 5, .op = WIRE_PUT, .version = 7, .key_len = 5, .value_len = 5)
 MALFORMED(ttl_of_delete, 5, 0, .op = WIRE_DELETE, .ttl = 1, .key_len = 5)
 MALFORMED(ttl_of_append, 5, 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .ttl = 1, .key_len = 5,
 	  .value_len = 5)

@@ -16,7 +16,7 @@
 static struct puppet *puppet;
 static struct kvd *kvd;
 static struct request asked;	    /* by the last request */
-static struct wire_response answer; /* to the next one: status, version, number, expires, ... */
+static struct wire_response answer; /* to the next one: status, version, arg64, ... */
 static uint8_t body[1500];
 static unsigned int busy; /* so often FLUSH is not done yet */
 
@@ -27,12 +27,12 @@ static void note(struct puppet *p, const struct request *request, struct wire_re
 	asked = *request;
 	response->status = answer.status;
 	response->version = answer.version;
-	response->number = answer.number;
+	response->arg64 = answer.arg64;
 	response->slot = answer.slot;
-	response->item_flags = answer.item_flags;
+	response->arg32 = answer.arg32;
 	response->value_len = answer.value_len;
 	memcpy(value, body, answer.value_len);
-	if (request->op == WIRE_FLUSH && request->number && busy) {
+	if (request->op == WIRE_FLUSH && request->ticket && busy) {
 		busy--;
 		response->status = WIRE_BUSY;
 	}
@@ -72,7 +72,7 @@ static void modes_of_put(void **state)
 		assert_int_equal(kvd_put(kvd, "key", 3, "value", 5, &args, &version), KVD_OK);
 		assert_int_equal(asked.op, WIRE_PUT);
 		assert_int_equal(asked.mode, mode);
-		assert_int_equal(asked.number, args.if_version);
+		assert_int_equal(asked.version, args.if_version);
 		assert_int_equal(asked.ttl, args.ttl_s);
 		assert_int_equal(asked.item_flags, args.flags);
 		assert_int_equal(version, 77);
@@ -126,7 +126,7 @@ static void deletes(void **state)
 	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_OK);
 	assert_int_equal(asked.op, WIRE_DELETE);
 	assert_int_equal(asked.flags, WIRE_F_IF_VERSION);
-	assert_int_equal(asked.number, 42);
+	assert_int_equal(asked.version, 42);
 	answer.status = WIRE_EXISTS;
 	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_ERR_EXISTS);
 	assert_int_equal(kvd_delete_if(kvd, "key", 0, 42), KVD_ERR_INVALID);
@@ -139,17 +139,17 @@ static void arithmetic(void **state)
 	uint64_t number = 0, version = 0;
 
 	(void)state;
-	answer.number = 1234;
+	answer.result = 1234;
 	answer.version = 5;
 	assert_int_equal(kvd_incr(kvd, "key", 3, 7, NULL, &number, &version), KVD_OK);
 	assert_int_equal(asked.op, WIRE_ARITH);
 	assert_int_equal(asked.mode, WIRE_INCR);
-	assert_int_equal(asked.number, 7);
+	assert_int_equal(asked.delta, 7);
 	assert_int_equal(asked.flags, 0);
 	assert_true(number == 1234 && version == 5);
 	assert_int_equal(kvd_decr(kvd, "key", 3, ~0ull, &args, NULL, NULL), KVD_OK);
 	assert_int_equal(asked.mode, WIRE_DECR);
-	assert_true(asked.number == ~0ull && asked.pull_addr == ~0ull);
+	assert_true(asked.delta == ~0ull && asked.initial == ~0ull);
 	assert_int_equal(asked.flags, WIRE_F_CREATE);
 	assert_int_equal(asked.ttl, 9);
 	assert_int_equal(asked.item_flags, 3);
@@ -194,7 +194,7 @@ static void touches(void **state)
 static void entry_add(const char *key, uint32_t value_len, bool sent)
 {
 	struct wire_entry entry = {
-		.version = 1 + answer.item_flags,
+		.version = 1 + answer.entries,
 		.value_len = value_len,
 		.value_sent = sent ? value_len : 0,
 		.item_flags = 6,
@@ -208,7 +208,7 @@ static void entry_add(const char *key, uint32_t value_len, bool sent)
 	answer.value_len += entry.key_len;
 	memset(body + answer.value_len, 'v', entry.value_sent);
 	answer.value_len += entry.value_sent;
-	answer.item_flags++;
+	answer.entries++;
 }
 
 static char names[256];
@@ -240,33 +240,33 @@ static void scans(void **state)
 	entry_add("abc", 10, true);
 	entry_add("abd", 100000, false);
 	entry_add("a", 0, true);
-	answer.number = 555;
+	answer.cursor = 555;
 	assert_int_equal(kvd_scan(kvd, &cursor, &args, collect, &stop_at), KVD_OK);
 	assert_int_equal(asked.op, WIRE_SCAN);
 	assert_int_equal(asked.key_len, 1);
-	assert_int_equal(asked.item_flags, 9);
+	assert_int_equal(asked.keys_max, 9);
 	assert_int_equal(asked.flags, WIRE_F_VALUES);
-	assert_true(asked.number == 0);
+	assert_true(asked.cursor == 0);
 	assert_string_equal(names, "abc abd a ");
 	assert_int_equal(with_value, 2);
 	assert_true(cursor == 555);
 	/* Without values: none, not even an empty one. */
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_int_equal(with_value, 2);
-	assert_true(asked.number == 555);
+	assert_true(asked.cursor == 555);
 	assert_int_equal(asked.flags, 0);
 	/* Stopped: where it was. */
 	names[0] = '\0';
 	stop_at = 2;
-	answer.number = 0;
+	answer.cursor = 0;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_string_equal(names, "abc abd ");
 	assert_true(cursor == 555);
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_true(cursor == 0);
 	/* Nothing, and not the end. */
-	answer.value_len = answer.item_flags = 0;
-	answer.number = 3;
+	answer.value_len = answer.entries = 0;
+	answer.cursor = 3;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_true(cursor == 3);
 	assert_true(kvd_latency_ns(kvd, KVD_OP_SCAN, 0.5) > 0);
@@ -308,7 +308,7 @@ static void a_scan_that_can_not_count(void **state)
 	(void)state;
 	names[0] = '\0';
 	entry_add("abc", 10, true);
-	answer.item_flags = 2;
+	answer.entries = 2;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_ERR_PROTOCOL);
 	assert_string_equal(names, "");
 }
@@ -318,17 +318,17 @@ static void flushes(void **state)
 	uint64_t ticket = 0;
 
 	(void)state;
-	answer.version = 31;
+	answer.ticket = 31;
 	assert_int_equal(kvd_flush_start(kvd, 5, &ticket), KVD_OK);
 	assert_int_equal(asked.op, WIRE_FLUSH);
 	assert_int_equal(asked.ttl, 5);
-	assert_true(asked.number == 0 && ticket == 31);
+	assert_true(asked.ticket == 0 && ticket == 31);
 	assert_int_equal(kvd_flush_start(kvd, 0, NULL), KVD_OK);
 	busy = 1;
 	assert_int_equal(kvd_flush_done(kvd, ticket), KVD_ERR_BUSY);
 	assert_int_equal(kvd_flush_done(kvd, ticket), KVD_OK);
 	assert_int_equal(asked.ttl, 0);
-	assert_true(asked.number == 31);
+	assert_true(asked.ticket == 31);
 	assert_int_equal(kvd_flush_done(kvd, 0), KVD_ERR_INVALID);
 	assert_int_equal(kvd_flush_start(kvd, KVD_TTL_MAX + 1, NULL), KVD_ERR_INVALID);
 	busy = 3;

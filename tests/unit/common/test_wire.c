@@ -55,11 +55,11 @@ static void assert_good(struct wire_request head, size_t body)
 	assert_int_equal(parsed.key != NULL, head.key_len != 0);
 	assert_int_equal(parsed.value_len, head.value_len);
 	assert_int_equal(parsed.value != NULL, head.value_len && !pull);
-	assert_int_equal(parsed.item_flags, head.item_flags);
+	assert_int_equal(parsed.arg32, head.arg32);
 	assert_int_equal(parsed.flags, head.flags);
 	assert_int_equal(parsed.mode, head.mode);
-	assert_true(parsed.number == head.number);
-	assert_true(parsed.pull_addr == head.pull_addr);
+	assert_true(parsed.arg64 == head.arg64);
+	assert_true(parsed.arg_addr == head.arg_addr);
 	assert_int_equal(parsed.pull_rkey, head.pull_rkey);
 	assert_int_equal(parsed.ttl, head.ttl);
 	assert_int_equal(parsed.access_count, head.access_count);
@@ -96,7 +96,7 @@ static const struct {
 	    .mode = WIRE_CAS,
 	    .key_len = 3,
 	    .value_len = 4,
-	    .number = ~0ull,
+	    .version = ~0ull,
 	    .item_flags = 1,
 	    .ttl = 1 },
 	  7 },
@@ -120,15 +120,15 @@ static const struct {
 	    .pull_rkey = 1 },
 	  5 },
 	{ { .op = WIRE_DELETE, .key_len = 9 }, 9 },
-	{ { .op = WIRE_DELETE, .key_len = 9, .flags = WIRE_F_IF_VERSION, .number = ~0ull }, 9 },
-	{ { .op = WIRE_STATS, .item_flags = 99 }, 0 },
-	{ { .op = WIRE_ARITH, .key_len = 2, .number = ~0ull }, 2 },
+	{ { .op = WIRE_DELETE, .key_len = 9, .flags = WIRE_F_IF_VERSION, .version = ~0ull }, 9 },
+	{ { .op = WIRE_STATS, .first_line = 99 }, 0 },
+	{ { .op = WIRE_ARITH, .key_len = 2, .delta = ~0ull }, 2 },
 	{ { .op = WIRE_ARITH,
 	    .mode = WIRE_DECR,
 	    .flags = WIRE_F_CREATE,
 	    .key_len = 2,
-	    .number = 1,
-	    .pull_addr = ~0ull,
+	    .delta = 1,
+	    .initial = ~0ull,
 	    .item_flags = ~0u,
 	    .ttl = WIRE_TTL_MAX },
 	  2 },
@@ -137,11 +137,11 @@ static const struct {
 	{ { .op = WIRE_SCAN,
 	    .key_len = KEY_MAX,
 	    .flags = WIRE_F_VALUES,
-	    .number = ~0ull,
-	    .item_flags = ~0u },
+	    .cursor = ~0ull,
+	    .keys_max = ~0u },
 	  KEY_MAX },
 	{ { .op = WIRE_FLUSH, .ttl = WIRE_TTL_MAX }, 0 },
-	{ { .op = WIRE_FLUSH, .number = ~0ull }, 0 },
+	{ { .op = WIRE_FLUSH, .ticket = ~0ull }, 0 },
 	{ { .op = WIRE_ACCESS, .access_count = 1 }, 8 },
 };
 
@@ -220,9 +220,9 @@ static void fields_where_none_belong(void **state)
 		size_t offset;
 		const char *why;
 	} fields[] = {
-		{ offsetof(struct wire_request, item_flags), "flags where none belong" },
-		{ offsetof(struct wire_request, number), "number where none belongs" },
-		{ offsetof(struct wire_request, pull_addr), "pull address where none belongs" },
+		{ offsetof(struct wire_request, arg32), "flags where none belong" },
+		{ offsetof(struct wire_request, arg64), "number where none belongs" },
+		{ offsetof(struct wire_request, arg_addr), "pull address where none belongs" },
 		{ offsetof(struct wire_request, pull_rkey), "pull key where none belongs" },
 		{ offsetof(struct wire_request, ttl), "time to live where none belongs" },
 		{ offsetof(struct wire_request, value_len), "value where none belongs" },
@@ -233,8 +233,8 @@ static void fields_where_none_belong(void **state)
 	for (size_t i = 0; i < KINDS; i++)
 		for (size_t f = 0; f < 6; f++) {
 			head = kinds[i].head;
-			/* An empty value is one; a scan has number and count in any case, a flush
-			 * is another with a number. */
+			/* An empty value is one; a scan has a cursor and a count in any case, a flush
+			 * is another with a ticket. */
 			if (has_field(&head, fields[f].offset) || (f == 5 && head.op == WIRE_PUT) ||
 			    (f < 2 && head.op == WIRE_SCAN) || (f == 1 && head.op == WIRE_FLUSH))
 				continue;
@@ -242,7 +242,7 @@ static void fields_where_none_belong(void **state)
 			assert_bad(head, kinds[i].body + (f == 5), fields[f].why);
 		}
 	/* Either a delay or a ticket. */
-	assert_bad((struct wire_request){ .op = WIRE_FLUSH, .ttl = 1, .number = 1 }, 0,
+	assert_bad((struct wire_request){ .op = WIRE_FLUSH, .ttl = 1, .ticket = 1 }, 0,
 		   "time to live where none belongs");
 }
 
@@ -395,11 +395,11 @@ static void responses(void **state)
 					    WIRE_EXISTS,   WIRE_NOT_A_NUMBER };
 	struct wire_response r = { .version = 1ull << 60,
 				   .slot = 1ull << 61,
-				   .number = 1ull << 62,
+				   .arg64 = 1ull << 62,
 				   .clock_ns = 1ull << 63,
 				   .expires = ~0u,
 				   .id = ~0u,
-				   .item_flags = 12 };
+				   .arg32 = 12 };
 
 	(void)state;
 	for (unsigned int op = 1; op <= WIRE_OP_MAX; op++)
@@ -413,9 +413,9 @@ static void responses(void **state)
 				assert_int_equal(answered.status, statuses[i]);
 				assert_int_equal(answered.value_len, len);
 				assert_int_equal(answered.id, ~0u);
-				assert_int_equal(answered.item_flags, 12);
+				assert_int_equal(answered.arg32, 12);
 				assert_true(answered.version == r.version &&
-					    answered.slot == r.slot && answered.number == r.number);
+					    answered.slot == r.slot && answered.arg64 == r.arg64);
 				assert_true(answered.clock_ns == r.clock_ns);
 				assert_int_equal(answered.expires, ~0u);
 				assert_string_equal(answer(r, len + 1),

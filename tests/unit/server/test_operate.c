@@ -136,10 +136,10 @@ static void modes(void **state)
 	assert_int_equal(ASK("k", "c", .op = WIRE_PUT, .mode = WIRE_ADD, .value_len = 1),
 			 WIRE_EXISTS);
 	assert_int_equal(ASK("k", "d", .op = WIRE_PUT, .mode = WIRE_CAS, .value_len = 1,
-			     .number = version + 1),
+			     .version = version + 1),
 			 WIRE_EXISTS);
 	assert_int_equal(ASK("k", "e", .op = WIRE_PUT, .mode = WIRE_CAS, .value_len = 1,
-			     .number = version),
+			     .version = version),
 			 WIRE_OK);
 	assert_true(head.version > version);
 	assert_int_equal(ASK("k", "f", .op = WIRE_PUT, .mode = WIRE_APPEND, .value_len = 1),
@@ -160,10 +160,10 @@ static void deletes(void **state)
 	put("k", value, 10);
 	version = head.version;
 	assert_int_equal(ASK("k", NULL, .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION,
-			     .number = version + 1),
+			     .version = version + 1),
 			 WIRE_EXISTS);
 	assert_int_equal(ASK("k", NULL, .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION,
-			     .number = version),
+			     .version = version),
 			 WIRE_OK);
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_NOT_FOUND);
 	put("k", value, 10);
@@ -173,22 +173,21 @@ static void deletes(void **state)
 static void arith(void **state)
 {
 	(void)state;
-	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 1), WIRE_NOT_FOUND);
-	assert_int_equal(head.number, 0);
-	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 1, .flags = WIRE_F_CREATE,
-			     .pull_addr = 40, .item_flags = 3, .ttl = 50),
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .delta = 1), WIRE_NOT_FOUND);
+	assert_int_equal(head.result, 0);
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .delta = 1, .flags = WIRE_F_CREATE,
+			     .initial = 40, .item_flags = 3, .ttl = 50),
 			 WIRE_OK);
-	assert_int_equal(head.number, 40);
+	assert_int_equal(head.result, 40);
 	assert_int_equal(head.expires, expires_after(store.writers[0].now_ns, 50));
-	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 2), WIRE_OK);
-	assert_int_equal(head.number, 42);
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .delta = 2), WIRE_OK);
+	assert_int_equal(head.result, 42);
 	assert_int_equal(item_at(head.slot)->flags, 3);
 	assert_int_equal(item_at(head.slot)->version, head.version);
-	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .mode = WIRE_DECR, .number = 50),
-			 WIRE_OK);
-	assert_int_equal(head.number, 0);
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .mode = WIRE_DECR, .delta = 50), WIRE_OK);
+	assert_int_equal(head.result, 0);
 	put("n", "x", 1);
-	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .number = 2), WIRE_NOT_A_NUMBER);
+	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .delta = 2), WIRE_NOT_A_NUMBER);
 }
 
 static void touch(void **state)
@@ -252,7 +251,7 @@ static void get_a_long_value(void **state)
 		assert_non_null(copy);
 		assert_int_equal(head.status, WIRE_OK);
 		assert_int_equal(head.flags, WIRE_R_COPY);
-		assert_int_equal(head.number, 77);
+		assert_int_equal(head.copy_seed, 77);
 		assert_int_equal(head.value_len, 60000);
 		assert_int_equal(head.item_flags, 5);
 		assert_int_equal(head.expires, i ? expires_after(store.writers[0].now_ns, 5) : 0);
@@ -286,14 +285,14 @@ static void scan(void **state)
 				     .item_flags = i, .ttl = 1000),
 				 WIRE_OK);
 	}
-	head.number = 0;
+	head.cursor = 0;
 	do {
-		assert_int_equal(ASK("a", NULL, .op = WIRE_SCAN, .number = head.number,
-				     .flags = WIRE_F_VALUES, .item_flags = 7),
+		assert_int_equal(ASK("a", NULL, .op = WIRE_SCAN, .cursor = head.cursor,
+				     .flags = WIRE_F_VALUES, .keys_max = 7),
 				 WIRE_OK);
 		assert_int_equal(head.value_len, answer.len);
-		assert_true(head.item_flags <= 7);
-		for (at = 0; at < answer.len; n++, head.item_flags--) {
+		assert_true(head.entries <= 7);
+		for (at = 0; at < answer.len; n++, head.entries--) {
 			assert_null(wire_entry_parse(&entry, answered, answer.len, &at));
 			memcpy(key, entry.key, entry.key_len);
 			key[entry.key_len] = 0;
@@ -303,13 +302,13 @@ static void scan(void **state)
 			assert_int_equal(entry.expires, expires_after(ENGINE_NOW_NS, 1000));
 			assert_memory_equal(entry.value, value + entry.item_flags, entry.value_len);
 		}
-		assert_int_equal(head.item_flags, 0);
-	} while (head.number);
+		assert_int_equal(head.entries, 0);
+	} while (head.cursor);
 	assert_int_equal(n, 50);
 	/* All of them, without values, in one. */
 	assert_int_equal(ASK("", NULL, .op = WIRE_SCAN), WIRE_OK);
-	assert_true(head.item_flags > 20);
-	assert_true(head.number > 0);
+	assert_true(head.entries > 20);
+	assert_true(head.cursor > 0);
 }
 
 /* What is not the table's is refused here; a PING and access records need nothing of it. */

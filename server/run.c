@@ -218,7 +218,7 @@ static int start_all(struct server *server)
 	unsigned int i;
 	int err;
 
-	err = keeper_start(&server->keeper);
+	err = maintenance_start(&server->maintenance);
 	if (err)
 		return err;
 	for (i = 0; i < server->worker_count; i++) {
@@ -251,7 +251,7 @@ int server_run(struct server *server)
 	rcu_thread_offline();
 	for (i = 0; i < server->worker_count; i++)
 		worker_stop(&server->workers[i]);
-	keeper_stop(&server->keeper);
+	maintenance_stop(&server->maintenance);
 	rcu_thread_online();
 	control_free_all(server);
 	rcu_unregister_thread();

@@ -111,8 +111,8 @@ int server_init(struct server *server)
 	if (!err)
 		err = server_init_workers(server);
 	if (!err)
-		err = keeper_init(&server->keeper, &server->table, WORKERS_MAX,
-				  server->config.expiry.sweep_share);
+		err = maintenance_init(&server->maintenance, &server->table, WORKERS_MAX,
+				       server->config.expiry.sweep_share);
 	if (err)
 		server_release(server);
 	return err;
@@ -124,7 +124,7 @@ void server_release(struct server *server)
 
 	for (i = 0; i < server->worker_count; i++)
 		worker_release(&server->workers[i]);
-	keeper_release(&server->keeper);
+	maintenance_release(&server->maintenance);
 	free(server->workers);
 	server->workers = NULL;
 	server->worker_count = 0;

@@ -4,7 +4,7 @@
 #define KVD_SERVER_SERVER_H
 
 #include "server/config/config.h"
-#include "server/store/keeper.h"
+#include "server/store/maintenance.h"
 #include "server/net/mailbox.h"
 #include "server/store/memory.h"
 #include "server/net/nic.h"
@@ -32,7 +32,7 @@ struct server {
 	struct region region;
 	struct memory *memory;
 	struct table table;
-	struct keeper keeper;
+	struct maintenance maintenance;
 	struct nic nics[NIC_MAX];
 	unsigned int nic_count;
 	struct worker *workers;

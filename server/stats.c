@@ -93,7 +93,7 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 	return sum;
 }
 
-/* The sum over all writers of the table, the keeper's included. */
+/* The sum over all writers of the table, the maintenance thread's included. */
 #define WRITERS(field) table_sum(&server->table, offsetof(struct table_writer, field))
 
 /* How the region is divided: the parts add up to region_bytes when nobody is at work. */
@@ -127,8 +127,8 @@ static void store_lines(struct lines *l, const struct server *server)
 #define X(name, help) number(l, #name, WRITERS(stats.name));
 	TABLE_STATS(X)
 #undef X
-#define X(name, help) number(l, #name, stat_read(&server->keeper.stats.name));
-	KEEPER_STATS(X)
+#define X(name, help) number(l, #name, stat_read(&server->maintenance.stats.name));
+	MAINTENANCE_STATS(X)
 #undef X
 }
 
@@ -160,7 +160,7 @@ void stats_help(FILE *out)
 #define X(name, help) fprintf(out, "  %-24s %s\n", #name, help);
 	PROCESS_STATS(X)
 	TABLE_STATS(X)
-	KEEPER_STATS(X)
+	MAINTENANCE_STATS(X)
 	CONTROL_STATS(X)
 	WORKER_STATS(X)
 #undef X

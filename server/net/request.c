@@ -149,14 +149,15 @@ static void request_flush(struct replies *replies, struct conn *conn, const stru
 {
 	struct worker *worker = replies->endpoint->worker;
 	struct reply *reply = reply_start(replies, conn, WIRE_FLUSH, request->id);
-	struct keeper *keeper = &worker->server->keeper;
+	struct maintenance *maintenance = &worker->server->maintenance;
 
 	reply->head.ticket = request->ticket;
 	if (request->ticket) {
-		reply->head.status = keeper_flushed(keeper, request->ticket) ? WIRE_OK : WIRE_BUSY;
+		reply->head.status = maintenance_flushed(maintenance, request->ticket) ? WIRE_OK :
+											 WIRE_BUSY;
 		return;
 	}
-	reply->head.ticket = keeper_flush(keeper, worker->writer.now_ns, request->ttl);
+	reply->head.ticket = maintenance_flush(maintenance, worker->writer.now_ns, request->ttl);
 	reply->head.status = reply->head.ticket ? WIRE_OK : WIRE_BUSY;
 }
 

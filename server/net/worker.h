@@ -6,7 +6,7 @@
  *
  *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
  *	 (HELLO, STATS, FLUSH, failures and going to sleep are not on it. Seldom, a change wakes the
- *	 keeper, which is a write(2), or waits for a grace period: when it makes room, or when a
+ *	 maintenance, which is a write(2), or waits for a grace period: when it makes room, or when a
  *	 limbo of large items and overflow buckets is full.)
  *   W2. At most BATCH_MAX completions are taken at a time from one endpoint, so a flood on one
  *	 device does not starve the other, nor the mailbox.

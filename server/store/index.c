@@ -318,12 +318,12 @@ static void do_grow(struct table_writer *writer)
 	if (!index_is_full(table, buckets))
 		return;
 	if (buckets >= atomic_load(&table->room)) {
-		/* Once the keeper, if there is one, has been asked, it is the keeper's. */
-		if (atomic_load(&table->room_wanted) && table->kick_fd >= 0)
+		/* Once the maintenance thread, if there is one, was asked, it does it. */
+		if (atomic_load(&table->room_wanted) && table->wake_fd >= 0)
 			return;
 		if (!index_extend(table)) {
 			atomic_store(&table->room_wanted, true);
-			keeper_kick(table);
+			table_wake_maintenance(table);
 			return;
 		}
 	}

@@ -129,15 +129,15 @@ bool do_shorten(struct table_writer *writer, struct bucket *home, struct bucket 
 void index_grow(struct table_writer *writer);
 
 /*
- * Adds a step of memory to the index, if it is free. Else the keeper has to empty it: false.
+ * Adds a step of memory to the index, if it is free. Else the maintenance thread has to empty it: false.
  */
 bool index_extend(struct table *table);
 
 /* The geometry as of now, sealed. Any thread. */
 void index_geometry(const struct table *table, struct geometry *geometry);
 
-/* Wakes the keeper, if there is one: server/store/keeper.c. */
-void keeper_kick(const struct table *table);
+/* Wakes the maintenance, if there is one: server/store/maintenance.c. */
+void table_wake_maintenance(const struct table *table);
 
 /* Frees what a change left, no lock held. */
 void retired_free(struct table_writer *writer, struct retired *retired);

@@ -91,7 +91,7 @@ uint64_t next_version(struct table_writer *writer, const struct item *old)
 		clock = writer->floor;
 	if (clock < seen)
 		clock = seen;
-	/* Flushes read it: server/store/keeper.c. */
+	/* Flushes read it: server/store/maintenance.c. */
 	__atomic_store_n(&writer->clock, ++clock, __ATOMIC_RELAXED);
 	return clock << WRITER_BITS | writer->id;
 }

@@ -59,7 +59,7 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		.region = region,
 		.memory = memory,
 		.options = *options,
-		.kick_fd = -1,
+		.wake_fd = -1,
 	};
 	clock_gettime(CLOCK_REALTIME, &now);
 	table->clock_base = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_ns();

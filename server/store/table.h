@@ -54,7 +54,7 @@ struct table {
 	_Atomic uint64_t room;	 /* buckets there is index memory for */
 	_Atomic int64_t items;	 /* about: see ITEMS_UNTOLD_MAX */
 	_Atomic uint32_t growing;
-	_Atomic bool room_wanted;	 /* growth waits for the keeper to make room */
+	_Atomic bool room_wanted;	 /* growth waits for the maintenance thread to make room */
 	_Atomic uint64_t moves_s, moves; /* chains that were shortened in this second */
 
 	/* server/store/evict.h */
@@ -64,8 +64,8 @@ struct table {
 	struct table_writer *writers[WRITERS_MAX]; /* all of them; set up before threads start */
 	unsigned int writer_count;
 
-	/* server/store/keeper.h */
-	int kick_fd;			/* wakes the keeper; -1: there is none */
+	/* server/store/maintenance.h */
+	int wake_fd;			/* wakes the maintenance; -1: there is none */
 	_Atomic uint64_t version_floor; /* new versions are above it */
 };
 

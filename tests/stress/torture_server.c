@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The torture through everything: a server over softnic, one for each round in this process, with
- * two workers and a keeper that all make the index grow; or one that runs already, which is
+ * two workers and a maintenance thread that all make the index grow; or one that runs already, which is
  * tortured as it is. READs copy a few bytes at a time and yield in between (the device's fault
  * plan).
  */

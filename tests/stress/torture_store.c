@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The torture of a store without a server: each thread's handle has a table writer of its own and
- * reads through a second mapping in odd pieces (tests/support/direct.h), the server's keeper makes room for
+ * reads through a second mapping in odd pieces (tests/support/direct.h), the server's maintenance thread makes room for
  * the index, and one more thread empties slabs at random. In the end the whole table is checked.
  */
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "common/util/clock.h"
 #include "server/store/evict.h"
-#include "server/store/keeper.h"
+#include "server/store/maintenance.h"
 #include "tests/support/direct.h"
 #include "tests/stress/plant.h"
 #include "tests/stress/torture.h"
@@ -21,7 +21,7 @@
 #define FLUSH_POLL_US 200
 
 static struct store store;
-static struct keeper keeper;
+static struct maintenance maintenance;
 static struct table_stats sums; /* of all rounds */
 
 static void store_begin(const struct torture_round *round)
@@ -30,9 +30,9 @@ static void store_begin(const struct torture_round *round)
 
 	store_create_with(&store, round->region_bytes, round->level, round->threads, &options);
 	plant_table = &store.table;
-	if (keeper_init(&keeper, &store.table, (uint8_t)round->threads, SWEEP_SHARE) ||
-	    keeper_start(&keeper)) {
-		fprintf(stderr, "race_torture: no keeper\n");
+	if (maintenance_init(&maintenance, &store.table, (uint8_t)round->threads, SWEEP_SHARE) ||
+	    maintenance_start(&maintenance)) {
+		fprintf(stderr, "race_torture: no maintenance thread\n");
 		exit(EXIT_FAILURE);
 	}
 }
@@ -70,10 +70,10 @@ static void store_disturb(uint64_t random)
 
 static bool store_flush(struct kvd *kvd)
 {
-	uint64_t ticket = keeper_flush(&keeper, clock_ns() + store.table.clock_base, 0);
+	uint64_t ticket = maintenance_flush(&maintenance, clock_ns() + store.table.clock_base, 0);
 
 	(void)kvd;
-	while (ticket && !keeper_flushed(&keeper, ticket))
+	while (ticket && !maintenance_flushed(&maintenance, ticket))
 		usleep(FLUSH_POLL_US);
 	return ticket;
 }
@@ -91,11 +91,11 @@ static const char *store_end(void)
 {
 	const char *error;
 
-	keeper_stop(&keeper);
-	table_writer_idle(&keeper.writer);
+	maintenance_stop(&maintenance);
+	table_writer_idle(&maintenance.writer);
 	sums_add();
 	error = store_check(&store, NULL);
-	keeper_release(&keeper);
+	maintenance_release(&maintenance);
 	store_destroy(&store);
 	return error;
 }

@@ -229,7 +229,7 @@ static const char *check_counts(const struct walk *walk)
 {
 	uint64_t items = 0, overflow = 0, bytes = 0;
 
-	/* A keeper's is one of them. */
+	/* A maintenance thread's is one of them. */
 	for (unsigned int i = 0; i < walk->store->table.writer_count; i++) {
 		const struct table_writer *w = walk->store->table.writers[i];
 

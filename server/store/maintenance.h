@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keeper: a thread that does what nobody asks for, so that no worker has to: it removes items whose
+ * The maintenance thread: a thread that does what nobody asks for, so that no worker has to: it removes items whose
  * time is over, makes room for the index to grow, moves items together where slabs stand half empty,
  * and flushes.
  *
@@ -9,8 +9,8 @@
  *   K2. It holds a bucket's lock for one item at a time, as a worker does.
  *   K3. It sleeps when there is nothing to do, and wakes once a second to see (guarantee E).
  */
-#ifndef KVD_SERVER_STORE_KEEPER_H
-#define KVD_SERVER_STORE_KEEPER_H
+#ifndef KVD_SERVER_STORE_MAINTENANCE_H
+#define KVD_SERVER_STORE_MAINTENANCE_H
 
 #include <pthread.h>
 
@@ -27,23 +27,24 @@ struct flush {
 };
 
 /* X(name, help) */
-#define KEEPER_STATS(X)                                                                            \
+#define MAINTENANCE_STATS(X)                                                                       \
 	X(sweeps, "passes over the whole index in search of expired items")                        \
 	X(sweep_cpu_us, "CPU time they took")                                                      \
 	X(flushes, "flushes done")                                                                 \
-	X(index_steps, "times memory was emptied by the keeper and given to the index")            \
-	X(compactions, "slabs that the keeper emptied by moving what was left in them")
+	X(index_steps,                                                                             \
+	  "times memory was emptied by the maintenance thread and given to the index")             \
+	X(compactions, "slabs that the maintenance thread emptied by moving what was left in them")
 
-struct keeper_stats {
+struct maintenance_stats {
 #define X(name, help) uint64_t name;
-	KEEPER_STATS(X)
+	MAINTENANCE_STATS(X)
 #undef X
 };
 
-struct keeper {
+struct maintenance {
 	struct table *table;
 	struct table_writer writer;
-	struct keeper_stats stats;
+	struct maintenance_stats stats;
 	uint32_t sweep_share; /* percent */
 	int event_fd;
 	pthread_t thread;
@@ -62,20 +63,21 @@ struct keeper {
 };
 
 /* @id: of its writer. 0 or a negative errno, logged. */
-int keeper_init(struct keeper *keeper, struct table *table, uint8_t id, uint32_t sweep_share);
+int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
+		     uint32_t sweep_share);
 /* 0 or a negative errno, logged. */
-int keeper_start(struct keeper *keeper);
+int maintenance_start(struct maintenance *maintenance);
 /* Waits for the thread to end. */
-void keeper_stop(struct keeper *keeper);
-/* After keeper_stop(). */
-void keeper_release(struct keeper *keeper);
+void maintenance_stop(struct maintenance *maintenance);
+/* After maintenance_stop(). */
+void maintenance_release(struct maintenance *maintenance);
 
 /*
  * Asks for a flush in @delay_s seconds: of every item that is stored before. Returns its ticket; 0:
  * FLUSHES_MAX, or with a delay FLUSHES_LATER_MAX, are waiting. Any thread, as the next.
  */
-uint64_t keeper_flush(struct keeper *keeper, uint64_t now_ns, uint32_t delay_s);
+uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s);
 /* Whether no reader can see anything of what the flush was to remove. False also for unknown tickets. */
-bool keeper_flushed(struct keeper *keeper, uint64_t ticket);
+bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket);
 
-#endif /* KVD_SERVER_STORE_KEEPER_H */
+#endif /* KVD_SERVER_STORE_MAINTENANCE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/store/keeper.h"
+#include "server/store/maintenance.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -35,12 +35,12 @@
 /* Slabs emptied in one turn of the loop, so that flushes and expiry do not wait. */
 #define COMPACT_AT_ONCE 8
 
-void keeper_kick(const struct table *table)
+void table_wake_maintenance(const struct table *table)
 {
 	uint64_t one = 1;
 
 	/* The counter can't be full; nothing to do if it were. */
-	if (table->kick_fd >= 0 && write(table->kick_fd, &one, sizeof(one)) < 0)
+	if (table->wake_fd >= 0 && write(table->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
@@ -75,152 +75,154 @@ static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t n
 }
 
 /* Sweeps a slice, and rests as long as its share of the CPU asks for. */
-static void sweep_slice(struct keeper *keeper)
+static void sweep_slice(struct maintenance *maintenance)
 {
-	struct table *table = keeper->table;
+	struct table *table = maintenance->table;
 	uint64_t start = cpu_ns(), buckets = index_buckets(table), spent;
 	unsigned int n;
 
-	for (n = 0; n < SLICE_BUCKETS && keeper->sweep_at < buckets; n++, keeper->sweep_at++)
-		if (bucket_is_due(table, keeper->sweep_at, keeper->writer.now_ns))
-			table_sweep_bucket(&keeper->writer, keeper->sweep_at, 0);
+	for (n = 0; n < SLICE_BUCKETS && maintenance->sweep_at < buckets;
+	     n++, maintenance->sweep_at++)
+		if (bucket_is_due(table, maintenance->sweep_at, maintenance->writer.now_ns))
+			table_sweep_bucket(&maintenance->writer, maintenance->sweep_at, 0);
 	spent = cpu_ns() - start;
-	stat_add(&keeper->stats.sweep_cpu_us, (spent + 999) / 1000);
-	keeper->sweep_rest_ns = clock_ns() +
-				spent * (100 - keeper->sweep_share) / keeper->sweep_share;
-	if (keeper->sweep_at < buckets)
+	stat_add(&maintenance->stats.sweep_cpu_us, (spent + 999) / 1000);
+	maintenance->sweep_rest_ns = clock_ns() + spent * (100 - maintenance->sweep_share) /
+							  maintenance->sweep_share;
+	if (maintenance->sweep_at < buckets)
 		return;
-	keeper->sweep_at = 0;
-	stat_add(&keeper->stats.sweeps, 1);
+	maintenance->sweep_at = 0;
+	stat_add(&maintenance->stats.sweeps, 1);
 	/* Expiry times are seconds: a second look within one would find nothing. */
-	if (keeper->sweep_rest_ns < clock_ns() + TICK_NS / 2)
-		keeper->sweep_rest_ns = clock_ns() + TICK_NS / 2;
+	if (maintenance->sweep_rest_ns < clock_ns() + TICK_NS / 2)
+		maintenance->sweep_rest_ns = clock_ns() + TICK_NS / 2;
 }
 
 /* When the sweep goes on; 0: there is nothing to sweep. */
-static uint64_t sweep(struct keeper *keeper)
+static uint64_t sweep(struct maintenance *maintenance)
 {
-	if (!table_sum(keeper->table, offsetof(struct table_writer, stats.expiring)))
+	if (!table_sum(maintenance->table, offsetof(struct table_writer, stats.expiring)))
 		return 0;
-	if (clock_ns() >= keeper->sweep_rest_ns)
-		sweep_slice(keeper);
-	return keeper->sweep_rest_ns;
+	if (clock_ns() >= maintenance->sweep_rest_ns)
+		sweep_slice(maintenance);
+	return maintenance->sweep_rest_ns;
 }
 
 /* Gives the index a step more memory: what lives there goes elsewhere, or goes. */
-static bool index_make_room(struct keeper *keeper)
+static bool index_make_room(struct maintenance *maintenance)
 {
-	struct table *table = keeper->table;
+	struct table *table = maintenance->table;
 	struct mem_window window;
 
 	if (index_extend(table))
 		return true;
 	if (!mem_window_begin_index(&window, table->memory, INDEX_STEP * BUCKET_BYTES))
 		return false;
-	evict_empty_window(&keeper->writer, &window, table->options.eviction != EVICTION_NONE);
+	evict_empty_window(&maintenance->writer, &window, table->options.eviction != EVICTION_NONE);
 	if (!mem_window_end_index(&window))
 		return false;
 	atomic_fetch_add(&table->room, INDEX_STEP);
-	stat_add(&keeper->stats.index_steps, 1);
+	stat_add(&maintenance->stats.index_steps, 1);
 	return true;
 }
 
 /* In long work, with nothing of the table in hand: nobody has to wait for it, and time goes on. */
-static void keeper_breathe(struct keeper *keeper)
+static void maintenance_quiesce(struct maintenance *maintenance)
 {
 	rcu_quiescent_state();
-	table_clock(&keeper->writer);
+	table_clock(&maintenance->writer);
 }
 
-static void do_index_room(struct keeper *keeper)
+static void do_index_room(struct maintenance *maintenance)
 {
-	struct table *table = keeper->table;
+	struct table *table = maintenance->table;
 	uint64_t buckets = index_buckets(table);
 
 	while (atomic_load(&table->room) < buckets + INDEX_STEP + buckets / ROOM_AHEAD) {
-		keeper_breathe(keeper);
-		if (!index_make_room(keeper))
+		maintenance_quiesce(maintenance);
+		if (!index_make_room(maintenance))
 			break;
 	}
 	if (atomic_load(&table->room) > buckets) {
-		keeper->retry_ns = 0;
+		maintenance->retry_ns = 0;
 		atomic_store(&table->room_wanted, false);
 		return;
 	}
-	keeper->retry_ns = keeper->retry_ns ? 2 * keeper->retry_ns : RETRY_NS_MIN;
-	if (keeper->retry_ns > RETRY_NS_MAX)
-		keeper->retry_ns = RETRY_NS_MAX;
-	keeper->room_at_ns = clock_ns() + keeper->retry_ns;
+	maintenance->retry_ns = maintenance->retry_ns ? 2 * maintenance->retry_ns : RETRY_NS_MIN;
+	if (maintenance->retry_ns > RETRY_NS_MAX)
+		maintenance->retry_ns = RETRY_NS_MAX;
+	maintenance->room_at_ns = clock_ns() + maintenance->retry_ns;
 }
 
 /* When to try again; 0: there is room. */
-static uint64_t index_room(struct keeper *keeper)
+static uint64_t index_room(struct maintenance *maintenance)
 {
-	struct table *table = keeper->table;
+	struct table *table = maintenance->table;
 
 	if (!atomic_load(&table->room_wanted))
 		return 0;
-	if (clock_ns() < keeper->room_at_ns)
-		return keeper->room_at_ns;
+	if (clock_ns() < maintenance->room_at_ns)
+		return maintenance->room_at_ns;
 	/* Who splits reads the room, and adds to it, with this held. */
 	if (atomic_exchange(&table->growing, 1))
 		return clock_ns() + RETRY_NS_MIN;
-	do_index_room(keeper);
+	do_index_room(maintenance);
 	atomic_store(&table->growing, 0);
-	return atomic_load(&table->room_wanted) ? keeper->room_at_ns : 0;
+	return atomic_load(&table->room_wanted) ? maintenance->room_at_ns : 0;
 }
 
 /* Moves items together where slabs are loose, once in a while and only if something was stored. */
-static bool compact(struct keeper *keeper)
+static bool compact(struct maintenance *maintenance)
 {
-	struct table *table = keeper->table;
+	struct table *table = maintenance->table;
 	uint64_t allocated = table_sum(table, offsetof(struct table_writer, cache.allocated_bytes));
 	struct memory_stats stats;
 	unsigned int i;
 
-	if (allocated == keeper->allocated)
+	if (allocated == maintenance->allocated)
 		return false;
 	memory_stats(table->memory, &stats);
 	if (stats.free > memory_bytes(table->memory) / LOOSE_SHARE ||
 	    stats.item_slabs_free < stats.item_slabs / LOOSE_SHARE) {
-		keeper->allocated = allocated;
+		maintenance->allocated = allocated;
 		return false;
 	}
-	for (i = 0; i < COMPACT_AT_ONCE && evict_compact(&keeper->writer); i++)
-		stat_add(&keeper->stats.compactions, 1);
+	for (i = 0; i < COMPACT_AT_ONCE && evict_compact(&maintenance->writer); i++)
+		stat_add(&maintenance->stats.compactions, 1);
 	if (i == COMPACT_AT_ONCE)
 		return true;
-	keeper->allocated = allocated;
+	maintenance->allocated = allocated;
 	return false;
 }
 
-uint64_t keeper_flush(struct keeper *keeper, uint64_t now_ns, uint32_t delay_s)
+uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s)
 {
 	uint64_t ticket = 0;
 	unsigned int i;
 
-	pthread_mutex_lock(&keeper->lock);
+	pthread_mutex_lock(&maintenance->lock);
 	for (i = 0; !ticket && i < (delay_s ? FLUSHES_LATER_MAX : FLUSHES_MAX); i++) {
-		if (keeper->waiting[i].ticket)
+		if (maintenance->waiting[i].ticket)
 			continue;
-		ticket = ++keeper->ticket;
-		keeper->waiting[i] = (struct flush){ ticket, now_ns + delay_s * 1000000000ull };
+		ticket = ++maintenance->ticket;
+		maintenance->waiting[i] = (struct flush){ ticket,
+							  now_ns + delay_s * 1000000000ull };
 	}
-	pthread_mutex_unlock(&keeper->lock);
-	keeper_kick(keeper->table);
+	pthread_mutex_unlock(&maintenance->lock);
+	table_wake_maintenance(maintenance->table);
 	return ticket;
 }
 
-bool keeper_flushed(struct keeper *keeper, uint64_t ticket)
+bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 {
 	bool done;
 	unsigned int i;
 
-	pthread_mutex_lock(&keeper->lock);
-	done = ticket && ticket <= keeper->ticket;
+	pthread_mutex_lock(&maintenance->lock);
+	done = ticket && ticket <= maintenance->ticket;
 	for (i = 0; i < FLUSHES_MAX; i++)
-		done = done && keeper->waiting[i].ticket != ticket;
-	pthread_mutex_unlock(&keeper->lock);
+		done = done && maintenance->waiting[i].ticket != ticket;
+	pthread_mutex_unlock(&maintenance->lock);
 	return done;
 }
 
@@ -249,51 +251,51 @@ static uint64_t flush_version(struct table *table)
  * Buckets that are split meanwhile put what they lose behind the last, where it is met later: once no
  * split is under way that has moved something, and is not in the extent yet.
  */
-static void flush_all(struct keeper *keeper)
+static void flush_all(struct maintenance *maintenance)
 {
-	struct table *table = keeper->table;
+	struct table *table = maintenance->table;
 	uint64_t version = flush_version(table), number = 0;
 
 	for (; number < index_buckets(table); number++) {
 		if (number % SLICE_BUCKETS == 0)
-			keeper_breathe(keeper);
-		table_sweep_bucket(&keeper->writer, number, version);
+			maintenance_quiesce(maintenance);
+		table_sweep_bucket(&maintenance->writer, number, version);
 	}
 	/* Who splits may be waiting for a grace period. */
 	while (atomic_exchange(&table->growing, 1))
 		rcu_quiescent_state();
 	for (; number < index_buckets(table); number++)
-		table_sweep_bucket(&keeper->writer, number, version);
+		table_sweep_bucket(&maintenance->writer, number, version);
 	atomic_store(&table->growing, 0);
 }
 
 /* Does the flushes whose time has come; returns when the next one's does, 0: none is waiting. */
-static uint64_t flush_due(struct keeper *keeper)
+static uint64_t flush_due(struct maintenance *maintenance)
 {
-	uint64_t due[FLUSHES_MAX], next = 0, now = keeper->writer.now_ns;
+	uint64_t due[FLUSHES_MAX], next = 0, now = maintenance->writer.now_ns;
 	unsigned int i, n = 0;
 
-	pthread_mutex_lock(&keeper->lock);
+	pthread_mutex_lock(&maintenance->lock);
 	for (i = 0; i < FLUSHES_MAX; i++) {
-		const struct flush *flush = &keeper->waiting[i];
+		const struct flush *flush = &maintenance->waiting[i];
 
 		if (flush->ticket && flush->at_ns <= now)
 			due[n++] = flush->ticket;
 		else if (flush->ticket && (!next || flush->at_ns < next))
 			next = flush->at_ns;
 	}
-	pthread_mutex_unlock(&keeper->lock);
+	pthread_mutex_unlock(&maintenance->lock);
 	if (n) {
-		flush_all(keeper);
-		stat_add(&keeper->stats.flushes, n);
-		pthread_mutex_lock(&keeper->lock);
+		flush_all(maintenance);
+		stat_add(&maintenance->stats.flushes, n);
+		pthread_mutex_lock(&maintenance->lock);
 		for (i = 0; i < FLUSHES_MAX; i++)
 			for (unsigned int j = 0; j < n; j++)
-				if (keeper->waiting[i].ticket == due[j])
-					keeper->waiting[i].ticket = 0;
-		pthread_mutex_unlock(&keeper->lock);
+				if (maintenance->waiting[i].ticket == due[j])
+					maintenance->waiting[i].ticket = 0;
+		pthread_mutex_unlock(&maintenance->lock);
 	}
-	return next ? next - keeper->table->clock_base : 0;
+	return next ? next - maintenance->table->clock_base : 0;
 }
 
 static void earlier(uint64_t *when, uint64_t other)
@@ -303,23 +305,23 @@ static void earlier(uint64_t *when, uint64_t other)
 }
 
 /* One turn: does what is due and returns when to wake again. */
-static uint64_t keeper_turn(struct keeper *keeper)
+static uint64_t maintenance_turn(struct maintenance *maintenance)
 {
 	uint64_t when = clock_ns() + TICK_NS;
 
-	table_clock(&keeper->writer);
-	earlier(&when, index_room(keeper));
-	earlier(&when, flush_due(keeper));
-	earlier(&when, sweep(keeper));
-	if (compact(keeper))
+	table_clock(&maintenance->writer);
+	earlier(&when, index_room(maintenance));
+	earlier(&when, flush_due(maintenance));
+	earlier(&when, sweep(maintenance));
+	if (compact(maintenance))
 		when = 1;
-	table_writer_idle(&keeper->writer);
+	table_writer_idle(&maintenance->writer);
 	return when;
 }
 
-static void keeper_wait(struct keeper *keeper, uint64_t when)
+static void maintenance_wait(struct maintenance *maintenance, uint64_t when)
 {
-	struct pollfd fd = { keeper->event_fd, POLLIN, 0 };
+	struct pollfd fd = { maintenance->event_fd, POLLIN, 0 };
 	uint64_t now = clock_ns(), ns = when > now ? when - now : 0, count;
 	struct timespec timeout = {
 		.tv_sec = (time_t)(ns / 1000000000u),
@@ -328,79 +330,80 @@ static void keeper_wait(struct keeper *keeper, uint64_t when)
 
 	rcu_thread_offline();
 	if (ppoll(&fd, 1, &timeout, NULL) < 0 && errno != EINTR)
-		log_error("keeper: poll: %m");
+		log_error("maintenance: poll: %m");
 	rcu_thread_online();
-	if (fd.revents && read(keeper->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_error("keeper: eventfd: %m");
+	if (fd.revents && read(maintenance->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_error("maintenance: eventfd: %m");
 }
 
-static void *keeper_run(void *arg)
+static void *maintenance_run(void *arg)
 {
-	struct keeper *keeper = arg;
+	struct maintenance *maintenance = arg;
 
 	rcu_register_thread();
-	while (!atomic_load_explicit(&keeper->stop, memory_order_acquire)) {
-		keeper_wait(keeper, keeper_turn(keeper));
+	while (!atomic_load_explicit(&maintenance->stop, memory_order_acquire)) {
+		maintenance_wait(maintenance, maintenance_turn(maintenance));
 		rcu_quiescent_state();
 	}
 	rcu_unregister_thread();
 	return NULL;
 }
 
-int keeper_init(struct keeper *keeper, struct table *table, uint8_t id, uint32_t sweep_share)
+int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
+		     uint32_t sweep_share)
 {
 	int err;
 
-	memset(keeper, 0, sizeof(*keeper));
-	keeper->table = table;
-	keeper->sweep_share = sweep_share;
-	pthread_mutex_init(&keeper->lock, NULL);
-	keeper->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (keeper->event_fd < 0) {
+	memset(maintenance, 0, sizeof(*maintenance));
+	maintenance->table = table;
+	maintenance->sweep_share = sweep_share;
+	pthread_mutex_init(&maintenance->lock, NULL);
+	maintenance->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (maintenance->event_fd < 0) {
 		err = -errno;
-		log_error("keeper: eventfd: %m");
-		keeper->table = NULL;
+		log_error("maintenance: eventfd: %m");
+		maintenance->table = NULL;
 		return err;
 	}
-	err = table_writer_init(&keeper->writer, table, id);
+	err = table_writer_init(&maintenance->writer, table, id);
 	if (err) {
-		close(keeper->event_fd);
-		keeper->table = NULL;
+		close(maintenance->event_fd);
+		maintenance->table = NULL;
 		return err;
 	}
-	table->kick_fd = keeper->event_fd;
+	table->wake_fd = maintenance->event_fd;
 	return 0;
 }
 
-int keeper_start(struct keeper *keeper)
+int maintenance_start(struct maintenance *maintenance)
 {
 	int err;
 
-	atomic_store(&keeper->stop, false);
-	err = -pthread_create(&keeper->thread, NULL, keeper_run, keeper);
+	atomic_store(&maintenance->stop, false);
+	err = -pthread_create(&maintenance->thread, NULL, maintenance_run, maintenance);
 	if (err)
-		log_error("keeper: can't start a thread: %s", strerror(-err));
-	keeper->started = !err;
+		log_error("maintenance: can't start a thread: %s", strerror(-err));
+	maintenance->started = !err;
 	return err;
 }
 
-void keeper_stop(struct keeper *keeper)
+void maintenance_stop(struct maintenance *maintenance)
 {
-	if (!keeper->started)
+	if (!maintenance->started)
 		return;
-	atomic_store_explicit(&keeper->stop, true, memory_order_release);
-	keeper_kick(keeper->table);
-	pthread_join(keeper->thread, NULL);
-	keeper->started = false;
+	atomic_store_explicit(&maintenance->stop, true, memory_order_release);
+	table_wake_maintenance(maintenance->table);
+	pthread_join(maintenance->thread, NULL);
+	maintenance->started = false;
 }
 
-void keeper_release(struct keeper *keeper)
+void maintenance_release(struct maintenance *maintenance)
 {
-	if (!keeper->table)
+	if (!maintenance->table)
 		return;
-	keeper->table->kick_fd = -1;
-	table_writer_release(&keeper->writer);
-	close(keeper->event_fd);
-	pthread_mutex_destroy(&keeper->lock);
-	keeper->table = NULL;
+	maintenance->table->wake_fd = -1;
+	table_writer_release(&maintenance->writer);
+	close(maintenance->event_fd);
+	pthread_mutex_destroy(&maintenance->lock);
+	maintenance->table = NULL;
 }

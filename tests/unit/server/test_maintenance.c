@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keeper's thread beside a store: what it does though nobody asks, and what it is asked for. Time
+ * The maintenance thread's thread beside a store: what it does though nobody asks, and what it is asked for. Time
  * is moved while it does not run; whatever it is to do is waited for, by the counters that say so.
  */
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 #include <urcu-qsbr.h>
 
-#include "server/store/keeper.h"
+#include "server/store/maintenance.h"
 
 #include "tests/support/engine.h"
 
@@ -19,7 +19,7 @@
 #define SHARE 50
 #define DEADLINE_NS (20 * SECOND_NS)
 
-static struct keeper keeper;
+static struct maintenance maintenance;
 static uint8_t value[100000];
 
 void step(const char *after)
@@ -33,7 +33,7 @@ static int create(uint32_t level, enum eviction_policy policy)
 
 	store_create_with(&store, REGION_BYTES, level, 1, &options);
 	set_now(ENGINE_NOW_NS);
-	assert_int_equal(keeper_init(&keeper, &store.table, STORE_WRITERS_MAX, SHARE), 0);
+	assert_int_equal(maintenance_init(&maintenance, &store.table, STORE_WRITERS_MAX, SHARE), 0);
 	rcu_register_thread();
 	return 0;
 }
@@ -58,14 +58,14 @@ static int setup_wide(void **state)
 
 static void start(void)
 {
-	assert_int_equal(keeper_start(&keeper), 0);
+	assert_int_equal(maintenance_start(&maintenance), 0);
 }
 
 static void stop(void)
 {
 	/* It may be waiting for a grace period. */
 	rcu_thread_offline();
-	keeper_stop(&keeper);
+	maintenance_stop(&maintenance);
 	rcu_thread_online();
 }
 
@@ -75,7 +75,7 @@ static int teardown(void **state)
 	stop();
 	rcu_unregister_thread();
 	assert_store(NULL);
-	keeper_release(&keeper);
+	maintenance_release(&maintenance);
 	store_destroy(&store);
 	return 0;
 }
@@ -184,25 +184,26 @@ static void sweeps_take_their_share(void **state)
 
 	(void)state;
 	start();
-	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
-	WAIT_FOR(keeper_flushed(&keeper, ticket));
-	assert_int_equal(stat_read(&keeper.stats.sweeps), 0);
-	assert_int_equal(stat_read(&keeper.stats.sweep_cpu_us), 0);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
+	assert_int_equal(stat_read(&maintenance.stats.sweeps), 0);
+	assert_int_equal(stat_read(&maintenance.stats.sweep_cpu_us), 0);
 	stop();
 	for (uint64_t key = 0; key < 20000; key++)
 		assert_int_equal(put_ttl(key, 0, 1000), WIRE_OK);
-	keeper.sweep_share = 5;
+	maintenance.sweep_share = 5;
 	begun = clock_ns();
 	start();
-	WAIT_FOR(stat_read(&keeper.stats.sweeps) == 1);
+	WAIT_FOR(stat_read(&maintenance.stats.sweeps) == 1);
 	stop();
 	elapsed_us = (clock_ns() - begun) / 1000;
 	slices = index_buckets(&store.table) / 64;
 	/* Each slice is rounded up, and the last one rests later. */
-	print_message("%llu us of CPU in %llu us\n", (unsigned long long)keeper.stats.sweep_cpu_us,
+	print_message("%llu us of CPU in %llu us\n",
+		      (unsigned long long)maintenance.stats.sweep_cpu_us,
 		      (unsigned long long)elapsed_us);
-	assert_true(keeper.stats.sweep_cpu_us > 0);
-	assert_true(keeper.stats.sweep_cpu_us * 100 <=
+	assert_true(maintenance.stats.sweep_cpu_us > 0);
+	assert_true(maintenance.stats.sweep_cpu_us * 100 <=
 		    elapsed_us * 5 * 3 / 2 + (slices + 2000) * 100);
 }
 
@@ -214,17 +215,17 @@ static void flush_at_once(void **state)
 	for (key = 0; key < 3000; key++)
 		put(key, key % 2000);
 	start();
-	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
 	assert_true(ticket > 0);
-	WAIT_FOR(keeper_flushed(&keeper, ticket));
+	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 	assert_int_equal(STAT(flushed), 3000);
 	assert_int_equal(count_there(0, 3000), 0);
 	for (key = 0; key < 3000; key += 2)
 		put(key, 10);
 	assert_int_equal(count_there(0, 3000), 1500);
-	assert_false(keeper_flushed(&keeper, 0));
-	assert_false(keeper_flushed(&keeper, ticket + 1));
-	assert_true(keeper_flushed(&keeper, ticket));
+	assert_false(maintenance_flushed(&maintenance, 0));
+	assert_false(maintenance_flushed(&maintenance, ticket + 1));
+	assert_true(maintenance_flushed(&maintenance, ticket));
 }
 
 /* At its time, and then whatever was stored before that; meanwhile, nothing. */
@@ -235,22 +236,22 @@ static void flush_later(void **state)
 	(void)state;
 	for (key = 0; key < 100; key++)
 		put(key, 10);
-	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 3600);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 3600);
 	start();
-	early = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
-	WAIT_FOR(keeper_flushed(&keeper, early));
-	assert_false(keeper_flushed(&keeper, ticket));
+	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+	WAIT_FOR(maintenance_flushed(&maintenance, early));
+	assert_false(maintenance_flushed(&maintenance, ticket));
 	for (key = 0; key < 100; key++)
 		put(key, 10);
 	stop();
 	set_now(ENGINE_NOW_NS + 3599 * SECOND_NS);
 	assert_int_equal(count_there(0, 100), 100);
-	assert_false(keeper_flushed(&keeper, ticket));
+	assert_false(maintenance_flushed(&maintenance, ticket));
 	set_now(ENGINE_NOW_NS + 3600 * SECOND_NS);
 	start();
-	WAIT_FOR(keeper_flushed(&keeper, ticket));
+	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 	assert_int_equal(count_there(0, 100), 0);
-	assert_int_equal(stat_read(&keeper.stats.flushes), 2);
+	assert_int_equal(stat_read(&maintenance.stats.flushes), 2);
 	put(1, 10);
 	assert_true(is_there(1));
 }
@@ -264,16 +265,17 @@ static void flushes_have_a_limit(void **state)
 	for (i = 0; i < FLUSHES_MAX; i++) {
 		/* The last places are for those at once. */
 		if (i == FLUSHES_LATER_MAX)
-			assert_int_equal(keeper_flush(&keeper, ENGINE_NOW_NS, 10), 0);
-		tickets[i] = keeper_flush(&keeper, ENGINE_NOW_NS, i < FLUSHES_LATER_MAX ? 10 : 0);
+			assert_int_equal(maintenance_flush(&maintenance, ENGINE_NOW_NS, 10), 0);
+		tickets[i] = maintenance_flush(&maintenance, ENGINE_NOW_NS,
+					       i < FLUSHES_LATER_MAX ? 10 : 0);
 		assert_true(tickets[i] > 0);
 	}
-	assert_int_equal(keeper_flush(&keeper, ENGINE_NOW_NS, 0), 0);
+	assert_int_equal(maintenance_flush(&maintenance, ENGINE_NOW_NS, 0), 0);
 	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
 	start();
 	for (i = 0; i < FLUSHES_MAX; i++)
-		WAIT_FOR(keeper_flushed(&keeper, tickets[i]));
-	assert_true(keeper_flush(&keeper, ENGINE_NOW_NS, 10) > 0);
+		WAIT_FOR(maintenance_flushed(&maintenance, tickets[i]));
+	assert_true(maintenance_flush(&maintenance, ENGINE_NOW_NS, 10) > 0);
 }
 
 /* Another writer's thread, which stores keys one after the other until it is told to stop. */
@@ -314,8 +316,8 @@ static void flush_while_keys_are_stored(void **state)
 	for (unsigned int round = 0; round < 20; round++) {
 		WAIT_FOR(atomic_load(&next_key) > last_flushed + 200);
 		before = atomic_load(&next_key);
-		ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
-		WAIT_FOR(keeper_flushed(&keeper, ticket));
+		ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+		WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 		/* The next one may have been under way. */
 		after = atomic_load(&next_key) + 1;
 		for (uint64_t key = last_flushed; key < before; key++) {
@@ -354,14 +356,14 @@ static void flush_during_a_split(void **state)
 	start();
 	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
 	split(&store.writers[0], extent_split(extent), extent_level(extent));
-	ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
 	/* It must not be done before the split is; it gets the time to be. */
 	for (until_ns = clock_ns() + SECOND_NS / 20; clock_ns() < until_ns;)
 		pause_shortly();
-	assert_false(keeper_flushed(&keeper, ticket));
+	assert_false(maintenance_flushed(&maintenance, ticket));
 	extent_advance(&store.table, extent_level(extent), extent_split(extent) + 1);
 	atomic_store(&store.table.growing, 0);
-	WAIT_FOR(keeper_flushed(&keeper, ticket));
+	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 	assert_int_equal(count_there(0, 500), 0);
 	assert_int_equal(STAT(flushed), 500);
 }
@@ -387,7 +389,7 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 	 * the way: a worker empties it when it has nothing to do.
 	 */
 	WAIT_FOR((put(key++, 0), table_writer_idle(&store.writers[0]),
-		  stat_read(&keeper.stats.index_steps) > 0));
+		  stat_read(&maintenance.stats.index_steps) > 0));
 	WAIT_FOR((put(key++, 0), table_writer_idle(&store.writers[0]),
 		  index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100 + 2 * BUCKET_SLOTS >=
 			  (uint64_t)atomic_load(&store.table.items)));
@@ -435,8 +437,8 @@ static void loose_slabs_are_emptied(void **state)
 	memory_stats(store.memory, &before);
 	assert_true(before.item_slabs_free > before.item_slabs / 2);
 	start();
-	keeper_kick(&store.table);
-	WAIT_FOR(stat_read(&keeper.stats.compactions) > 3);
+	table_wake_maintenance(&store.table);
+	WAIT_FOR(stat_read(&maintenance.stats.compactions) > 3);
 	WAIT_FOR((memory_stats(store.memory, &after),
 		  after.item_slabs_free <= after.item_slabs / 16 ||
 			  after.free > memory_bytes(store.memory) / 16));
@@ -453,9 +455,9 @@ static void stops_and_starts(void **state)
 	for (unsigned int i = 0; i < 20; i++) {
 		start();
 		if (i % 2) {
-			uint64_t ticket = keeper_flush(&keeper, ENGINE_NOW_NS, 0);
+			uint64_t ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
 
-			WAIT_FOR(keeper_flushed(&keeper, ticket));
+			WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 		}
 		stop();
 		stop();
@@ -465,13 +467,13 @@ static void stops_and_starts(void **state)
 /* Without a thread nobody is woken, and nothing breaks. */
 static void nobody_to_wake(void **state)
 {
-	struct table table = { .kick_fd = -1 };
-	struct keeper none = { .table = NULL };
+	struct table table = { .wake_fd = -1 };
+	struct maintenance none = { .table = NULL };
 
 	(void)state;
-	keeper_kick(&table);
-	keeper_stop(&none);
-	keeper_release(&none);
+	table_wake_maintenance(&table);
+	maintenance_stop(&none);
+	maintenance_release(&none);
 }
 
 #define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -217,15 +217,15 @@ static void bucket_replace(struct table_writer *writer, const struct mem_block *
 }
 
 /* @warm: items that are not as cold as this are moved, if that is possible at all. */
-static void window_empty(struct table_writer *writer, struct mem_window *window, bool evict,
-			 uint32_t warm)
+static void evacuation_run(struct table_writer *writer, struct mem_evacuation *evacuation,
+			   bool evict, uint32_t warm)
 {
 	struct mem_block block;
 	uint64_t hash;
 	uint32_t cold;
 
-	stat_add(&writer->stats.windows, 1);
-	while (mem_window_next(window, &block)) {
+	stat_add(&writer->stats.evacuations, 1);
+	while (mem_evacuation_next(evacuation, &block)) {
 		if (block.kind == MEM_BUCKET) {
 			bucket_replace(writer, &block);
 			continue;
@@ -240,56 +240,57 @@ static void window_empty(struct table_writer *writer, struct mem_window *window,
 		else
 			item_move_or_evict(writer, &block, hash, cold);
 	}
-	/* What waits for a grace period keeps the window from being empty. */
+	/* What waits for a grace period keeps the spans from being empty. */
 	limbo_empty(&writer->limbo, &writer->cache);
 }
 
-void evict_empty_window(struct table_writer *writer, struct mem_window *window, bool evict)
+void evict_evacuate(struct table_writer *writer, struct mem_evacuation *evacuation, bool evict)
 {
-	window_empty(writer, window, evict, UINT32_MAX);
+	evacuation_run(writer, evacuation, evict, UINT32_MAX);
 }
 
-static bool window_done(struct table_writer *writer, struct mem_window *window)
+static bool evacuation_done(struct table_writer *writer, struct mem_evacuation *evacuation)
 {
-	bool empty = mem_window_end(window);
+	bool empty = mem_evacuation_end(evacuation);
 
-	stat_add(&writer->stats.windows_failed, !empty);
+	stat_add(&writer->stats.evacuations_failed, !empty);
 	return empty;
 }
 
 bool evict_compact(struct table_writer *writer)
 {
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 
-	if (!mem_window_begin_sparse(&window, writer->table->memory))
+	if (!mem_evacuation_begin_sparse(&evacuation, writer->table->memory))
 		return false;
-	window_empty(writer, &window, false, 0);
-	return window_done(writer, &window);
+	evacuation_run(writer, &evacuation, false, 0);
+	return evacuation_done(writer, &evacuation);
 }
 
 /* Empties the span in which the candidate lives. */
 static bool empty_span_of(struct table_writer *writer, const struct candidate *candidate,
 			  uint32_t warm)
 {
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 
-	if (!mem_window_begin(&window, writer->table->memory, candidate->block))
+	if (!mem_evacuation_begin(&evacuation, writer->table->memory, candidate->block))
 		return false;
-	window_empty(writer, &window, true, warm);
-	return window_done(writer, &window);
+	evacuation_run(writer, &evacuation, true, warm);
+	return evacuation_done(writer, &evacuation);
 }
 
 /* Empties a place for a slab where large items leave only pieces that are too small for one. */
 static bool empty_slab_place(struct table_writer *writer, size_t bytes, uint32_t warm)
 {
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 
-	if (!mem_window_begin_large(&window, writer->table->memory,
-				    bytes > SLAB_SMALL_ITEM_BYTES ? SLAB_BYTES_MAX : SLAB_BYTES_MIN,
-				    &writer->random, PLACES))
+	if (!mem_evacuation_begin_large(&evacuation, writer->table->memory,
+					bytes > SLAB_SMALL_ITEM_BYTES ? SLAB_BYTES_MAX :
+									SLAB_BYTES_MIN,
+					&writer->random, PLACES))
 		return false;
-	window_empty(writer, &window, true, warm);
-	return window_done(writer, &window);
+	evacuation_run(writer, &evacuation, true, warm);
+	return evacuation_done(writer, &evacuation);
 }
 
 /* Evicts an item of the class, or empties a slab of a colder one. */
@@ -316,7 +317,7 @@ static void *room_for_large(struct table_writer *writer, size_t bytes, unsigned 
 {
 	unsigned int i, n = bytes < LARGE_AT_ONCE_BYTES ? LARGE_AT_ONCE : 1;
 	struct candidate own, any;
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 	void *block;
 
 	candidate_of_class(writer, &own, MEM_CLASS_LARGE, SAMPLES);
@@ -328,28 +329,30 @@ static void *room_for_large(struct table_writer *writer, size_t bytes, unsigned 
 		}
 		return NULL;
 	}
-	if (!mem_window_begin_large(&window, writer->table->memory, bytes, &writer->random, PLACES))
+	if (!mem_evacuation_begin_large(&evacuation, writer->table->memory, bytes, &writer->random,
+					PLACES))
 		return NULL;
-	window_empty(writer, &window, true, any.coldness / COLDER_TIMES);
-	block = mem_window_end_large(&window, &writer->cache, bytes);
-	stat_add(&writer->stats.windows_failed, !block);
+	evacuation_run(writer, &evacuation, true, any.coldness / COLDER_TIMES);
+	block = mem_evacuation_end_large(&evacuation, &writer->cache, bytes);
+	stat_add(&writer->stats.evacuations_failed, !block);
 	return block;
 }
 
 /* Without eviction: only by moving. */
 static void *room_by_moving(struct table_writer *writer, size_t bytes, bool *gained)
 {
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 	void *block;
 
 	*gained = evict_compact(writer);
 	if (*gained || mem_class(bytes) != MEM_CLASS_LARGE)
 		return NULL;
-	if (!mem_window_begin_large(&window, writer->table->memory, bytes, &writer->random, PLACES))
+	if (!mem_evacuation_begin_large(&evacuation, writer->table->memory, bytes, &writer->random,
+					PLACES))
 		return NULL;
-	window_empty(writer, &window, false, 0);
-	block = mem_window_end_large(&window, &writer->cache, bytes);
-	stat_add(&writer->stats.windows_failed, !block);
+	evacuation_run(writer, &evacuation, false, 0);
+	block = mem_evacuation_end_large(&evacuation, &writer->cache, bytes);
+	stat_add(&writer->stats.evacuations_failed, !block);
 	return block;
 }
 

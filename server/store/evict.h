@@ -44,10 +44,10 @@ struct bucket *evict_make_bucket(struct table_writer *writer);
 uint64_t *evict_choose_slot(const struct table_writer *writer, struct bucket *bucket);
 
 /*
- * Moves what lives in the window elsewhere; with @evict, what finds no room goes. The caller ends the
- * window. Blocks whose owners are at work on them stay.
+ * Moves what lives in the spans elsewhere; with @evict, what finds no room is evicted. The caller
+ * ends the evacuation. Blocks whose owners are at work on them stay.
  */
-void evict_empty_window(struct table_writer *writer, struct mem_window *window, bool evict);
+void evict_evacuate(struct table_writer *writer, struct mem_evacuation *evacuation, bool evict);
 
 /* Moves items together to empty one slab. False: nothing can be gained that way. */
 bool evict_compact(struct table_writer *writer);

@@ -285,16 +285,16 @@ static void extent_advance(struct table *table, uint32_t level, uint64_t next)
 bool index_extend(struct table *table)
 {
 	uint64_t room = atomic_load(&table->room);
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 	struct mem_block block;
 
-	if (!mem_window_begin_index(&window, table->memory, INDEX_STEP * BUCKET_BYTES))
+	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
 		return false;
-	if (mem_window_next(&window, &block)) {
-		mem_window_end(&window);
+	if (mem_evacuation_next(&evacuation, &block)) {
+		mem_evacuation_end(&evacuation);
 		return false;
 	}
-	if (!mem_window_end_index(&window))
+	if (!mem_evacuation_end_index(&evacuation))
 		return false;
 	atomic_store(&table->room, room + INDEX_STEP);
 	return true;

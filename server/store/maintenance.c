@@ -112,14 +112,14 @@ static uint64_t sweep(struct maintenance *maintenance)
 static bool index_make_room(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 
 	if (index_extend(table))
 		return true;
-	if (!mem_window_begin_index(&window, table->memory, INDEX_STEP * BUCKET_BYTES))
+	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
 		return false;
-	evict_empty_window(&maintenance->writer, &window, table->options.eviction != EVICTION_NONE);
-	if (!mem_window_end_index(&window))
+	evict_evacuate(&maintenance->writer, &evacuation, table->options.eviction != EVICTION_NONE);
+	if (!mem_evacuation_end_index(&evacuation))
 		return false;
 	atomic_fetch_add(&table->room, INDEX_STEP);
 	stat_add(&maintenance->stats.index_steps, 1);

@@ -180,10 +180,10 @@ static void *class_alloc(struct mem_cache *cache, unsigned int class)
 	return p;
 }
 
-/* In a window: it stays in its slab. Only while there is one, since it costs two cache misses. */
+/* Its slab is evacuated: it stays there. Asked only during an evacuation: it costs two cache misses. */
 static bool do_must_give(const struct memory *memory, const void *p)
 {
-	return hint_load(&memory->windows) && hint_load(&slab_of(memory, p)->window);
+	return hint_load(&memory->evacuations) && hint_load(&slab_of(memory, p)->evacuating);
 }
 
 static void class_free(struct mem_cache *cache, unsigned int class, void *p)
@@ -485,7 +485,7 @@ void memory_stats(const struct memory *constant, struct memory_stats *stats)
 	stats->index = (uint64_t)spans->first * PAGE_BYTES - sizeof(struct superblock);
 	stats->free = ((uint64_t)spans->free + spans->held) * PAGE_BYTES;
 	stats->large = (uint64_t)spans->large * PAGE_BYTES;
-	stats->windows = (uint64_t)spans->windows * PAGE_BYTES;
+	stats->evacuating = (uint64_t)spans->evacuating * PAGE_BYTES;
 	mem_unlock(&spans->lock);
 }
 

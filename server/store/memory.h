@@ -13,13 +13,13 @@
  *   M1. A block that is free, or was handed out and not written yet, begins with 8 zero bytes: to
  *	 readers of the region an invalid item. mem_alloc() makes it so for new slabs and large
  *	 items, and who frees a block has zeroed them before (item_invalidate()).
- *   M2. Any span can be emptied: a window (below) keeps its free blocks from being handed out again,
+ *   M2. Any span can be emptied: an evacuation (server/store/evacuate.h) keeps its free blocks from being handed out again,
  *	 while its user moves or frees what lives there. No mix of sizes is for good.
  *   M3. Bounded: nothing is handed out beyond the region, and a thread's stock of free blocks is at
  *	 most 1/512 of the item memory.
  *
  * Threads: any, each with a cache of its own (struct mem_cache is for one thread at a time, but
- * windows take from every cache what they need, so each has a lock). Lock order: a cache's, a class's,
+ * evacuations take from every cache what they need, so each has a lock). Lock order: a cache's, a class's,
  * the pages'. No callbacks are made with any of them held.
  */
 #ifndef KVD_SERVER_STORE_MEMORY_H
@@ -46,7 +46,7 @@ struct memory;
 	X(bucket_slabs, "slabs of overflow buckets")                                               \
 	X(bucket_slabs_free, "of those, blocks that are free")                                     \
 	X(large, "spans of items that are too large for a slab")                                   \
-	X(windows, "spans that are being emptied now")
+	X(evacuating, "spans that are being emptied now")
 
 struct memory_stats {
 #define X(name, help) uint64_t name;
@@ -111,11 +111,11 @@ unsigned int mem_sample_any(struct memory *memory, uint64_t *random, void **bloc
 			    unsigned int count);
 
 /*
- * A window: spans that are being emptied. From begin to end nothing is handed out from them, and what
- * is freed in them stays there. One thread's; windows do not overlap. Every one that was begun has to be
+ * An evacuation: spans that are being emptied. From begin to end nothing is handed out from them, and what
+ * is freed in them stays there. One thread's; evacuations do not overlap. Every one that was begun has to be
  * ended once; a begin that returns false leaves nothing to end, and nothing of use in the struct.
  */
-struct mem_window {
+struct mem_evacuation {
 	struct memory *memory;
 	uint32_t page, pages;	   /* whole spans */
 	uint32_t want, want_pages; /* what it was begun for, inside */
@@ -123,22 +123,23 @@ struct mem_window {
 	uint32_t block;
 };
 
-/* The span that holds @p. False: it is in a window already, or belongs to the index or to nothing. */
-bool mem_window_begin(struct mem_window *window, struct memory *memory, const void *p);
+/* The span that holds @p. False: it is being evacuated already, or belongs to the index or to nothing. */
+bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p);
 /*
  * The slab, of items or buckets, with the smallest share of blocks in use, if what is in it fits free
  * blocks of other slabs of its class; if it takes what is in stocks, they are emptied for it. False:
  * there is none: moving items can free nothing.
  */
-bool mem_window_begin_sparse(struct mem_window *window, struct memory *memory);
+bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory);
 /*
  * Room for a large item of @bytes: of @tries places chosen at random the one with the fewest bytes in
- * use (and never a bucket slab). False: all of them were in other windows, or larger than the memory.
+ * use (and never a bucket slab). False: all of them were being evacuated, or larger than the memory.
  */
-bool mem_window_begin_large(struct mem_window *window, struct memory *memory, size_t bytes,
-			    uint64_t *random, unsigned int tries);
+bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory *memory,
+				size_t bytes, uint64_t *random, unsigned int tries);
 /* What lies behind the index, @bytes of it, a multiple of PAGE_BYTES. */
-bool mem_window_begin_index(struct mem_window *window, struct memory *memory, uint64_t bytes);
+bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory *memory,
+				uint64_t bytes);
 
 enum mem_kind { MEM_ITEM, MEM_BUCKET };
 
@@ -150,19 +151,20 @@ struct mem_block {
 };
 
 /*
- * The next block of the window that is not free (now): it may not be written yet, or be freed any time.
+ * The next block of the spans that is not free (now): it may not be written yet, or be freed any time.
  * False: that was the last; the next call starts over.
  */
-bool mem_window_next(struct mem_window *window, struct mem_block *block);
+bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *block);
 
 /*
- * Ends a window. Spans that are empty become free pages, the others are as before. Returns whether all
- * of what it was begun for is free now. mem_window_end_large() takes it in the same step: the large
- * block, or NULL. mem_window_end_index() gives it to the index; memory_bytes() falls.
+ * Ends a evacuation. Spans that are empty become free pages, the others are as before. Returns whether all
+ * of what it was begun for is free now. mem_evacuation_end_large() takes it in the same step: the large
+ * block, or NULL. mem_evacuation_end_index() gives it to the index; memory_bytes() falls.
  */
-bool mem_window_end(struct mem_window *window);
-void *mem_window_end_large(struct mem_window *window, struct mem_cache *cache, size_t bytes);
-bool mem_window_end_index(struct mem_window *window);
+bool mem_evacuation_end(struct mem_evacuation *evacuation);
+void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cache *cache,
+			       size_t bytes);
+bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
 
 /* A thread's stock of free blocks, and its share of the totals. */
 #define MEM_STOCK_BLOCKS 16u

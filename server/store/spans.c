@@ -19,9 +19,9 @@ static enum page_kind kind_of(const struct spans *spans, uint32_t page)
 	return (enum page_kind)(hint_load(&page_at(spans, page)->word) & PAGE_KIND);
 }
 
-static bool in_window(const struct spans *spans, uint32_t page)
+static bool is_evacuating(const struct spans *spans, uint32_t page)
 {
-	return hint_load(&page_at(spans, page)->word) & PAGE_WINDOW;
+	return hint_load(&page_at(spans, page)->word) & PAGE_EVACUATING;
 }
 
 static void set_word(struct spans *spans, uint32_t page, enum page_kind kind, uint32_t span)
@@ -193,7 +193,7 @@ void spans_give(struct spans *spans, uint32_t page)
 	pages = page_at(spans, page)->pages;
 	if (kind_of(spans, page) == PAGE_LARGE)
 		spans->large -= pages;
-	if (in_window(spans, page))
+	if (is_evacuating(spans, page))
 		do_held(spans, page, pages);
 	else
 		do_free(spans, page, pages);
@@ -224,7 +224,7 @@ struct span do_span_at(const struct spans *spans, uint32_t page, uint32_t end)
 	} else if (span.kind != PAGE_HELD) {
 		span.page = span_of(spans, page);
 		span.pages = page_at(spans, span.page)->pages;
-		span.window = in_window(spans, span.page);
+		span.evacuating = is_evacuating(spans, span.page);
 		span.slab = page_at(spans, page)->slab;
 	}
 	return span;
@@ -263,7 +263,7 @@ bool do_spans_hold(struct spans *spans, uint32_t page, uint32_t pages, uint32_t 
 		return false;
 	for (at = page; at < end; at = span.page + span.pages) {
 		span = do_span_at(spans, at, end);
-		if (span.window || span.kind == PAGE_HELD)
+		if (span.evacuating || span.kind == PAGE_HELD)
 			return false;
 		if (at == page)
 			*first = span.page;
@@ -275,9 +275,9 @@ bool do_spans_hold(struct spans *spans, uint32_t page, uint32_t pages, uint32_t 
 			do_hold_free(spans, at, span.pages);
 		else
 			hint_store(&page_at(spans, at)->word,
-				   page_at(spans, at)->word | PAGE_WINDOW);
+				   page_at(spans, at)->word | PAGE_EVACUATING);
 	}
-	spans->windows += *count;
+	spans->evacuating += *count;
 	return true;
 }
 
@@ -294,11 +294,12 @@ uint32_t spans_unhold(struct spans *spans, uint32_t page, uint32_t end)
 		do_free(spans, page, pages);
 	} else {
 		span = do_span_at(spans, page, end);
-		assert(span.page == page && span.window);
-		hint_store(&page_at(spans, page)->word, page_at(spans, page)->word & ~PAGE_WINDOW);
+		assert(span.page == page && span.evacuating);
+		hint_store(&page_at(spans, page)->word,
+			   page_at(spans, page)->word & ~PAGE_EVACUATING);
 		pages = span.pages;
 	}
-	spans->windows -= pages;
+	spans->evacuating -= pages;
 	mem_unlock(&spans->lock);
 	return pages;
 }
@@ -329,7 +330,7 @@ bool spans_take_held(struct spans *spans, uint32_t page, uint32_t pages)
 	all = do_all_held(spans, page, pages);
 	if (all) {
 		spans->held -= pages;
-		spans->windows -= pages;
+		spans->evacuating -= pages;
 		do_use(spans, page, pages, PAGE_LARGE, 0);
 	}
 	mem_unlock(&spans->lock);
@@ -344,7 +345,7 @@ bool spans_index_held(struct spans *spans, uint32_t page, uint32_t pages)
 	all = page == spans->first && do_all_held(spans, page, pages);
 	if (all) {
 		spans->held -= pages;
-		spans->windows -= pages;
+		spans->evacuating -= pages;
 		hint_store(&spans->first, page + pages);
 	}
 	mem_unlock(&spans->lock);
@@ -397,7 +398,7 @@ void do_slab_list(struct memory *memory, struct slab *slab)
 	uint32_t number = (uint32_t)(slab - memory->slabs);
 	uint8_t list = SLAB_LISTS;
 
-	if (slab->free && !slab->window)
+	if (slab->free && !slab->evacuating)
 		list = (uint8_t)((slab->free - 1u) * SLAB_LISTS / slab->blocks);
 	if (list == slab->list)
 		return;
@@ -472,7 +473,7 @@ static struct slab *do_slab_make(struct memory *memory, unsigned int number)
 	if (!slab)
 		return NULL;
 	hint_store(&slab->class, (uint16_t)number);
-	hint_store(&slab->window, 0);
+	hint_store(&slab->evacuating, 0);
 	slab->list = SLAB_LISTS;
 	page = do_slab_pages(memory, class, slab, &slab->pages);
 	if (page == PAGE_NONE) {
@@ -503,7 +504,7 @@ static void do_slab_free(struct memory *memory, struct slab *slab)
 	memory->slabs[last].index = slab->index;
 	class->slab_pages -= slab->pages;
 	class->free -= slab->blocks;
-	if (!slab->window)
+	if (!slab->evacuating)
 		hint_store(&class->available, class->available - slab->blocks);
 	spans_give(&memory->spans, slab->page);
 	do_slab_spare(memory, slab);
@@ -524,7 +525,7 @@ static void do_slab_give(struct memory *memory, struct slab *slab, const void *p
 		slab->from = (uint16_t)word;
 	hint_store(&slab->free, (uint16_t)(slab->free + 1));
 	class->free++;
-	if (!slab->window)
+	if (!slab->evacuating)
 		hint_store(&class->available, class->available + 1);
 	if (slab->free == slab->blocks)
 		do_slab_free(memory, slab);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inside of the item memory, for memory.c and window.c alone: what describes it, outside of the
+ * The inside of the item memory, for memory.c and evacuation.c alone: what describes it, outside of the
  * region, and the heap of free pages.
  *
  * Every 4 KiB page has a descriptor in the page map; every slab one in an array of slabs. All arrays
@@ -50,14 +50,14 @@ static inline void mem_unlock(uint32_t *lock)
 
 enum page_kind {
 	PAGE_FREE, /* all there is at first, so that the map need not be written */
-	PAGE_HELD, /* free, but kept by a window */
+	PAGE_HELD, /* free, but kept by an evacuation */
 	PAGE_ITEMS,
 	PAGE_BUCKETS,
 	PAGE_LARGE,
 };
 
 struct page {
-	uint32_t word;	/* kind, in a window, first page of the span; of free pages only the run's
+	uint32_t word; /* kind, in a evacuation, first page of the span; of free pages only the run's
 			  first and last have the latter */
 	uint32_t pages; /* of the first page: length of span or run */
 	union {
@@ -68,7 +68,7 @@ struct page {
 };
 
 #define PAGE_KIND 7u
-#define PAGE_WINDOW 8u
+#define PAGE_EVACUATING 8u
 #define PAGE_SPAN_SHIFT 4
 static_assert(REGION_BYTES_MAX / PAGE_BYTES <= 1u << (32 - PAGE_SPAN_SHIFT), "page numbers fit");
 
@@ -87,7 +87,7 @@ struct spans {
 	struct page *map;
 	uint64_t mask; /* bins with a run */
 	uint32_t bins[SPAN_BINS];
-	uint32_t free, held, large, windows; /* pages */
+	uint32_t free, held, large, evacuating; /* pages */
 };
 
 int spans_init(struct spans *spans, uint32_t first, uint32_t end);
@@ -100,14 +100,14 @@ bool spans_may_have(const struct spans *spans, uint32_t pages);
  * and there the end. Returns the first page or PAGE_NONE.
  */
 uint32_t spans_take(struct spans *spans, uint32_t pages, enum page_kind kind, uint32_t slab);
-/* Gives back a whole span; in a window its pages are held from now on. */
+/* Gives back a whole span; if it is being evacuated its pages are held from now on. */
 void spans_give(struct spans *spans, uint32_t page);
 
 /* What is at a page: a span, or a piece of a free run or of held pages that begins there. */
 struct span {
 	uint32_t page, pages;
 	enum page_kind kind;
-	bool window;
+	bool evacuating;
 	uint32_t slab;
 };
 
@@ -119,8 +119,8 @@ uint32_t do_run_of(const struct spans *spans, uint32_t page);
 struct span span_at(struct spans *spans, uint32_t page);
 
 /*
- * Keeps whole spans that cover [@page, @page + @pages) from being handed out: they are in a window now,
- * free pages among them held. False, and nothing is changed: one of them is in a window, or it is out of
+ * Keeps whole spans that cover [@page, @page + @pages) from being handed out: they are being evacuated now,
+ * free pages among them held. False, and nothing is changed: one of them is in a evacuation, or it is out of
  * bounds. *@first, *@count are what is kept.
  */
 bool do_spans_hold(struct spans *spans, uint32_t page, uint32_t pages, uint32_t *first,
@@ -150,7 +150,7 @@ struct slab {
 	uint16_t blocks;
 	uint16_t free;
 	uint8_t list; /* SLAB_LISTS: in none */
-	uint8_t window;
+	uint8_t evacuating;
 	uint16_t from; /* no free block in the words of bits before */
 	uint32_t next, prev;
 	uint32_t index;		   /* in the class's array */
@@ -165,12 +165,12 @@ struct slab_class {
 	uint16_t pages;	    /* of a slab; where there is no room a half or a quarter will do */
 	uint16_t blocks;    /* of a whole slab */
 	bool stocked;	    /* small enough for caches to keep some */
-	uint32_t available; /* free blocks outside of windows */
+	uint32_t available; /* free blocks not in slabs that are evacuated */
 	uint32_t slabs;
 	uint32_t *array; /* of all slabs */
 	uint32_t lists[SLAB_LISTS];
 	uint64_t slab_pages;
-	uint64_t free; /* blocks, those in windows included, those in stocks not */
+	uint64_t free; /* blocks, those in slabs that are evacuated included, those in stocks not */
 };
 
 /* The class of overflow buckets; items of the same size have one of their own. */
@@ -188,7 +188,7 @@ struct memory {
 	uint32_t *homes;	     /* of every BUCKET_BYTES of the region */
 	pthread_mutex_t caches_lock; /* taken before a cache's */
 	struct mem_cache *caches;
-	uint32_t windows; /* that are open: only then frees look where they free */
+	uint32_t evacuations; /* under way: only then frees look where they free */
 };
 
 static inline void *page_address(const struct memory *memory, uint32_t page)

@@ -79,8 +79,8 @@ struct table {
 	X(evictions, "of those, to make room")                                                     \
 	X(flushed, "of those, by a flush")                                                         \
 	X(moves, "items moved to empty what they were in")                                         \
-	X(windows, "spans that were to be emptied: to make room, to compact, for the index")       \
-	X(windows_failed, "of those, not emptied; the index's not counted")                        \
+	X(evacuations, "spans that were to be emptied: to make room, to compact, for the index")   \
+	X(evacuations_failed, "of those, not emptied; the index's not counted")                    \
 	X(expiring, "items that have an expiry time")                                              \
 	X(live_bytes, "the same as item_memory_live_bytes")                                        \
 	X(accesses, "GETs that clients told of")                                                   \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that allocate and free, each other's blocks too, beside one that empties windows, looks at
+ * Threads that allocate and free, each other's blocks too, beside one that empties evacuations, looks at
  * samples and statistics. Every block says in each word but the first whose it is.
  *
  *	race_memory [operations per thread]
  *
  * Blocks in use hang in slots, each with a lock, as items hang in buckets: who wants to free or move
- * one takes the slot's lock, so that the window's thread can move what others allocated.
+ * one takes the slot's lock, so that the mover's thread can move what others allocated.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -34,10 +34,10 @@ static struct slot slots[SLOTS];
 static uint32_t owner[BYTES / ITEM_ALIGN]; /* slot + 1 of the block that begins here; a hint */
 static unsigned int operations = 60000, working = WORKERS;
 
-/* The movers' windows: open while seq is odd. */
-static struct open_window {
+/* The movers' evacuations: open while seq is odd. */
+static struct open_evacuation {
 	uint32_t seq, page, pages;
-} open_windows[MOVERS];
+} open_evacuations[MOVERS];
 
 #define check(ok)                                                                                  \
 	do {                                                                                       \
@@ -58,28 +58,28 @@ static void do_check_block(const struct slot *slot, uint32_t mark)
 		check(slot->p[i] == mark);
 }
 
-static void window_publish(struct open_window *open, const struct mem_window *w)
+static void evacuation_publish(struct open_evacuation *open, const struct mem_evacuation *w)
 {
 	hint_store(&open->page, w->page);
 	hint_store(&open->pages, w->pages);
 	__atomic_store_n(&open->seq, open->seq + 1, __ATOMIC_RELEASE);
 }
 
-/* Nothing may come out of a window that was open before, and is still. */
+/* Nothing may come out of spans whose evacuation had begun before and has not ended. */
 static void *alloc_checked(struct mem_cache *cache, uint32_t bytes)
 {
-	struct open_window before[MOVERS];
+	struct open_evacuation before[MOVERS];
 	void *p;
 
 	for (unsigned int i = 0; i < MOVERS; i++) {
-		before[i].seq = __atomic_load_n(&open_windows[i].seq, __ATOMIC_ACQUIRE);
-		before[i].page = hint_load(&open_windows[i].page);
-		before[i].pages = hint_load(&open_windows[i].pages);
+		before[i].seq = __atomic_load_n(&open_evacuations[i].seq, __ATOMIC_ACQUIRE);
+		before[i].page = hint_load(&open_evacuations[i].page);
+		before[i].pages = hint_load(&open_evacuations[i].pages);
 	}
 	p = mem_alloc(cache, bytes);
 	for (unsigned int i = 0; p && i < MOVERS; i++)
 		if (before[i].seq % 2 &&
-		    __atomic_load_n(&open_windows[i].seq, __ATOMIC_ACQUIRE) == before[i].seq)
+		    __atomic_load_n(&open_evacuations[i].seq, __ATOMIC_ACQUIRE) == before[i].seq)
 			check(page_of(memory, p) - before[i].page >= before[i].pages);
 	return p;
 }
@@ -148,7 +148,7 @@ static void *worker(void *arg)
 }
 
 /* Moves a block, or frees it. False: it is not (yet, or any more) in a slot. */
-static bool evacuate(struct mem_cache *cache, const struct mem_window *w, const void *p)
+static bool evacuate(struct mem_cache *cache, const struct mem_evacuation *w, const void *p)
 {
 	uint32_t number = hint_load(&owner[unit(p)]);
 	struct slot *slot, old = { 0 };
@@ -173,23 +173,23 @@ static bool evacuate(struct mem_cache *cache, const struct mem_window *w, const 
 	return true;
 }
 
-static bool window_random(struct mem_window *w, uint64_t *random, bool *large, bool *index)
+static bool evacuation_random(struct mem_evacuation *w, uint64_t *random, bool *large, bool *index)
 {
 	void *found;
 
 	*large = *index = false;
 	switch (random_below(random, 4)) {
 	case 0:
-		return mem_window_begin_sparse(w, memory);
+		return mem_evacuation_begin_sparse(w, memory);
 	case 1:
-		return *large = mem_window_begin_large(w, memory, 300000, random, 4);
+		return *large = mem_evacuation_begin_large(w, memory, 300000, random, 4);
 	case 2:
 		if (memory_bytes(memory) > BYTES / 2)
-			return *index = mem_window_begin_index(w, memory, PAGE_BYTES);
+			return *index = mem_evacuation_begin_index(w, memory, PAGE_BYTES);
 		return false;
 	default:
 		return mem_sample_any(memory, random, &found, 1) &&
-		       mem_window_begin(w, memory, found);
+		       mem_evacuation_begin(w, memory, found);
 	}
 }
 
@@ -198,10 +198,10 @@ static unsigned int emptied, left;
 static void *mover(void *arg)
 {
 	uint64_t random = (uintptr_t)arg;
-	struct open_window *open = &open_windows[(uintptr_t)arg - WORKERS - 1];
+	struct open_evacuation *open = &open_evacuations[(uintptr_t)arg - WORKERS - 1];
 	struct mem_cache *cache = calloc(1, sizeof(*cache));
 	struct memory_stats stats;
-	struct mem_window w;
+	struct mem_evacuation w;
 	struct mem_block block;
 	bool large, index, ok;
 	void *p;
@@ -209,20 +209,20 @@ static void *mover(void *arg)
 	mem_cache_init(cache, memory);
 	while (__atomic_load_n(&working, __ATOMIC_ACQUIRE)) {
 		memory_stats(memory, &stats);
-		if (!window_random(&w, &random, &large, &index))
+		if (!evacuation_random(&w, &random, &large, &index))
 			continue;
-		window_publish(open, &w);
+		evacuation_publish(open, &w);
 		for (unsigned int round = 0; round < 3; round++)
-			while (mem_window_next(&w, &block))
+			while (mem_evacuation_next(&w, &block))
 				evacuate(cache, &w, block.p);
 		__atomic_store_n(&open->seq, open->seq + 1, __ATOMIC_RELEASE);
 		if (large) {
-			p = mem_window_end_large(&w, cache, 300000);
+			p = mem_evacuation_end_large(&w, cache, 300000);
 			ok = p;
 			if (p)
 				mem_free(cache, p, 300000);
 		} else {
-			ok = index ? mem_window_end_index(&w) : mem_window_end(&w);
+			ok = index ? mem_evacuation_end_index(&w) : mem_evacuation_end(&w);
 		}
 		__atomic_fetch_add(ok ? &emptied : &left, 1, __ATOMIC_RELAXED);
 	}
@@ -242,7 +242,7 @@ static void check_all_freed(void)
 			do_drop(&cache, &slots[i], i);
 	mem_cache_release(&cache);
 	memory_stats(memory, &s);
-	check(s.free == memory_bytes(memory) && s.windows == 0);
+	check(s.free == memory_bytes(memory) && s.evacuating == 0);
 	check(sizeof(struct superblock) + s.index + s.free + REGION_PAD == BYTES);
 	check(memory->spans.map[memory->spans.first].pages == s.free / PAGE_BYTES);
 	for (unsigned int i = 0; i < MEM_CLASSES_MAX; i++)
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < WORKERS + MOVERS; i++)
 		pthread_join(threads[i], NULL);
 	check_all_freed();
-	printf("%u windows emptied, %u not\n", emptied, left);
+	printf("%u evacuations emptied, %u not\n", emptied, left);
 	check(emptied > 10);
 	memory_destroy(memory);
 	munmap(region.base, BYTES);

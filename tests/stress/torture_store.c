@@ -53,7 +53,7 @@ static struct kvd *store_open(unsigned int thread, const struct kvd_options *opt
 static void store_disturb(uint64_t random)
 {
 	struct table_writer *writer = &store.writers[store.writer_count - 1];
-	struct mem_window window;
+	struct mem_evacuation evacuation;
 	void *block;
 
 	rcu_register_thread();
@@ -61,9 +61,9 @@ static void store_disturb(uint64_t random)
 	if (random % 4 == 0)
 		evict_compact(writer);
 	else if (mem_sample_any(store.memory, &writer->random, &block, 1) &&
-		 mem_window_begin(&window, store.memory, block)) {
-		evict_empty_window(writer, &window, store.table.options.eviction);
-		mem_window_end(&window);
+		 mem_evacuation_begin(&evacuation, store.memory, block)) {
+		evict_evacuate(writer, &evacuation, store.table.options.eviction);
+		mem_evacuation_end(&evacuation);
 	}
 	rcu_unregister_thread();
 }

@@ -222,7 +222,7 @@ static void lfu_counts(void **state)
 static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_t *lens,
 		  unsigned int count, double least)
 {
-	uint64_t put_bytes = 0, failures = store.writers[0].stats.windows_failed;
+	uint64_t put_bytes = 0, failures = store.writers[0].stats.evacuations_failed;
 
 	while (put_bytes < bytes) {
 		uint32_t len = lens[random_next() % count];
@@ -230,9 +230,9 @@ static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_
 		put((*key)++, len);
 		put_bytes += len;
 	}
-	print_message("%s: live %.1f %%, %llu windows of %llu failed\n", name, live_share(),
-		      (unsigned long long)(STAT(windows_failed) - failures),
-		      (unsigned long long)STAT(windows));
+	print_message("%s: live %.1f %%, %llu evacuations of %llu failed\n", name, live_share(),
+		      (unsigned long long)(STAT(evacuations_failed) - failures),
+		      (unsigned long long)STAT(evacuations));
 	assert_store(NULL);
 	assert_true(live_share() >= least);
 }

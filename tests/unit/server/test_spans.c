@@ -163,7 +163,7 @@ static void held(void **state)
 	assert_int_equal(spans.free, END - FIRST - 30);
 	assert_int_equal(spans_unhold(&spans, page - 20, page + 10), 30);
 	assert_int_equal(spans.free, END - FIRST);
-	assert_int_equal(spans.held + spans.windows + spans.large, 0);
+	assert_int_equal(spans.held + spans.evacuating + spans.large, 0);
 	check_runs();
 }
 

@@ -102,8 +102,9 @@ static void drop(struct mem_cache *cache, void *p, enum mem_kind kind)
 		mem_free(cache, p, bytes);
 }
 
-/* Moves a block of a window to elsewhere. */
-static bool move(struct mem_cache *cache, const struct mem_window *w, const struct mem_block *block)
+/* Moves a block of the evacuated spans elsewhere. */
+static bool move(struct mem_cache *cache, const struct mem_evacuation *w,
+		 const struct mem_block *block)
 {
 	uint32_t bytes = live[unit(block->p)].bytes, home = live[unit(block->p)].home;
 	void *to;
@@ -123,13 +124,13 @@ static bool move(struct mem_cache *cache, const struct mem_window *w, const stru
 	return true;
 }
 
-/* Empties a window, by moving what can be moved and dropping the rest if @drop_rest. */
-static unsigned int empty(struct mem_window *w, bool drop_rest)
+/* Empties a evacuation, by moving what can be moved and dropping the rest if @drop_rest. */
+static unsigned int empty(struct mem_evacuation *w, bool drop_rest)
 {
 	struct mem_block block;
 	unsigned int n = 0;
 
-	while (mem_window_next(w, &block)) {
+	while (mem_evacuation_next(w, &block)) {
 		n++;
 		if (!move(&a, w, &block) && drop_rest)
 			drop(&b, block.p, block.kind);
@@ -156,7 +157,7 @@ static void all_freed(void)
 			     live[i].home ? MEM_BUCKET : MEM_ITEM);
 	memory_gather(memory);
 	assert_int_equal(stats().free, memory_bytes(memory));
-	assert_int_equal(stats().windows, 0);
+	assert_int_equal(stats().evacuating, 0);
 	assert_int_equal(memory->spans.map[memory->spans.first].pages,
 			 memory_bytes(memory) / PAGE_BYTES);
 }
@@ -164,7 +165,7 @@ static void all_freed(void)
 static void nothing_done(void **state)
 {
 	struct memory_stats before, after;
-	struct mem_window w, other;
+	struct mem_evacuation w, other;
 	struct mem_block block;
 	void *p, *large;
 	unsigned int n = 0;
@@ -178,41 +179,41 @@ static void nothing_done(void **state)
 	memory_gather(memory);
 	before = stats();
 
-	assert_true(mem_window_begin(&w, memory, p));
+	assert_true(mem_evacuation_begin(&w, memory, p));
 	assert_int_equal(w.pages, 16);
-	assert_false(mem_window_begin(&other, memory, p));
-	assert_int_equal(stats().windows, 16 * PAGE_BYTES);
-	while (mem_window_next(&w, &block)) {
+	assert_false(mem_evacuation_begin(&other, memory, p));
+	assert_int_equal(stats().evacuating, 16 * PAGE_BYTES);
+	while (mem_evacuation_next(&w, &block)) {
 		assert_int_equal(live[unit(block.p)].bytes, 200);
 		assert_int_equal(block.bytes, 208);
 		assert_int_equal(block.kind, MEM_ITEM);
 		n++;
 	}
 	assert_int_equal(n, 601 - 65536 / 208);
-	assert_false(mem_window_end(&w));
+	assert_false(mem_evacuation_end(&w));
 
 	/* Any address inside of a large item will do. */
-	assert_true(mem_window_begin(&w, memory, (uint8_t *)large + 50000));
-	assert_true(mem_window_next(&w, &block));
+	assert_true(mem_evacuation_begin(&w, memory, (uint8_t *)large + 50000));
+	assert_true(mem_evacuation_next(&w, &block));
 	assert_ptr_equal(block.p, large);
 	assert_int_equal(block.bytes, 25 * PAGE_BYTES);
-	assert_false(mem_window_next(&w, &block));
-	assert_false(mem_window_end(&w));
+	assert_false(mem_evacuation_next(&w, &block));
+	assert_false(mem_evacuation_end(&w));
 
-	assert_false(mem_window_begin(&w, memory, region.base));
-	assert_false(mem_window_begin(&w, memory, region.base + INDEX_BYTES));
-	assert_false(mem_window_begin(&w, memory, region.base + 2 * PAGE_BYTES));
-	assert_false(mem_window_begin(&w, memory, region.base + BYTES - 1));
+	assert_false(mem_evacuation_begin(&w, memory, region.base));
+	assert_false(mem_evacuation_begin(&w, memory, region.base + INDEX_BYTES));
+	assert_false(mem_evacuation_begin(&w, memory, region.base + 2 * PAGE_BYTES));
+	assert_false(mem_evacuation_begin(&w, memory, region.base + BYTES - 1));
 	after = stats();
 	assert_memory_equal(&before, &after, sizeof(before));
-	assert_int_equal(memory->windows, 0);
+	assert_int_equal(memory->evacuations, 0);
 	all_freed();
 }
 
-/* Nothing is handed out from a window, be it free before, freed in it, or in anybody's stock. */
+/* Nothing is handed out from a evacuation, be it free before, freed in it, or in anybody's stock. */
 static void closed(void **state)
 {
-	struct mem_window w;
+	struct mem_evacuation w;
 	void *p[400], *q;
 	unsigned int i, n = 65536 / 208;
 
@@ -224,7 +225,7 @@ static void closed(void **state)
 		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
 	assert_int_equal(a.stocks[mem_class(200)].count, 4);
 	assert_int_equal(b.stocks[mem_class(200)].count, 4);
-	assert_true(mem_window_begin(&w, memory, p[100]));
+	assert_true(mem_evacuation_begin(&w, memory, p[100]));
 	assert_int_equal(a.stocked_bytes + b.stocked_bytes, 0);
 	for (i = 8; i < 16; i++)
 		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
@@ -234,25 +235,25 @@ static void closed(void **state)
 		assert_false(page_of(memory, q) - w.page < w.pages);
 	}
 	assert_int_equal(empty(&w, false), n - 16);
-	assert_int_equal(stats().windows, 65536);
-	assert_true(mem_window_end(&w));
-	assert_int_equal(stats().windows, 0);
+	assert_int_equal(stats().evacuating, 65536);
+	assert_true(mem_evacuation_end(&w));
+	assert_int_equal(stats().evacuating, 0);
 	all_freed();
 }
 
-static void large_freed_in_its_window(void **state)
+static void large_freed_in_its_evacuation(void **state)
 {
 	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
-	struct mem_window w;
+	struct mem_evacuation w;
 	void *p = put(&a, 10 * PAGE_BYTES);
 
 	(void)state;
 	assert_non_null(put(&a, (uint32_t)(pages - 10) * PAGE_BYTES));
-	assert_true(mem_window_begin(&w, memory, p));
+	assert_true(mem_evacuation_begin(&w, memory, p));
 	drop(&b, p, MEM_ITEM);
 	assert_null(mem_alloc(&a, 10 * PAGE_BYTES));
 	assert_null(mem_alloc(&a, 100));
-	assert_true(mem_window_end(&w));
+	assert_true(mem_evacuation_end(&w));
 	assert_ptr_equal(put(&a, 10 * PAGE_BYTES), p);
 }
 
@@ -270,38 +271,38 @@ static void thin_out(uint32_t bytes, unsigned int keep)
 
 static unsigned int move_until_dense(void)
 {
-	struct mem_window w;
-	unsigned int windows = 0;
+	struct mem_evacuation w;
+	unsigned int evacuations = 0;
 
-	while (mem_window_begin_sparse(&w, memory)) {
+	while (mem_evacuation_begin_sparse(&w, memory)) {
 		empty(&w, false);
-		if (!mem_window_end(&w)) {
+		if (!mem_evacuation_end(&w)) {
 			/* The class's free blocks are in the other cache's stock. */
 			memory_gather(memory);
 		}
-		assert_true(++windows < 10000);
+		assert_true(++evacuations < 10000);
 	}
-	return windows;
+	return evacuations;
 }
 
 static void shift_of_sizes(void **state)
 {
 	static const uint32_t sizes[] = { 148, 4144, 148, 30000, 700 };
-	unsigned int i, n, windows, kept;
+	unsigned int i, n, evacuations, kept;
 	struct memory_stats s;
 
 	(void)state;
 	for (i = 0; i + 1 < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		thin_out(sizes[i], 4);
 		kept = live_count;
-		windows = move_until_dense();
+		evacuations = move_until_dense();
 		assert_int_equal(live_count, kept);
 		for (n = 0; put(&a, sizes[i + 1]); n++)
 			;
 		s = stats();
-		print_message("%u -> %u bytes: %u kept, %u windows, %u new; free: %llu pages, "
+		print_message("%u -> %u bytes: %u kept, %u evacuations, %u new; free: %llu pages, "
 			      "%llu in slabs\n",
-			      sizes[i], sizes[i + 1], kept, windows, n,
+			      sizes[i], sizes[i + 1], kept, evacuations, n,
 			      (unsigned long long)s.free / PAGE_BYTES,
 			      (unsigned long long)s.item_slabs_free);
 		/* Three quarters of the memory have changed their size. */
@@ -314,54 +315,54 @@ static void shift_of_sizes(void **state)
 static void sparse_choice(void **state)
 {
 	void *p[1200];
-	struct mem_window w;
+	struct mem_evacuation w;
 	unsigned int i, n = 65536 / 208;
 
 	(void)state;
-	assert_false(mem_window_begin_sparse(&w, memory));
+	assert_false(mem_evacuation_begin_sparse(&w, memory));
 	for (i = 0; i < 3 * n; i++)
 		p[i] = put(&a, 200);
-	assert_false(mem_window_begin_sparse(&w, memory));
+	assert_false(mem_evacuation_begin_sparse(&w, memory));
 	/* Of the second slab 100 are left, of the third 150: together they fit one. */
 	for (i = n + 100; i < 2 * n; i++)
 		drop(&a, p[i], MEM_ITEM);
 	memory_gather(memory);
-	assert_false(mem_window_begin_sparse(&w, memory));
+	assert_false(mem_evacuation_begin_sparse(&w, memory));
 	for (i = 2 * n + 150; i < 3 * n; i++)
 		drop(&b, p[i], MEM_ITEM);
 	assert_true(b.stocked_bytes > 0);
-	assert_true(mem_window_begin_sparse(&w, memory));
+	assert_true(mem_evacuation_begin_sparse(&w, memory));
 	assert_true(page_of(memory, p[n]) - w.page < w.pages);
 	assert_int_equal(empty(&w, false), 100);
-	assert_true(mem_window_end(&w));
+	assert_true(mem_evacuation_end(&w));
 	memory_gather(memory);
-	assert_false(mem_window_begin_sparse(&w, memory));
+	assert_false(mem_evacuation_begin_sparse(&w, memory));
 	all_freed();
 }
 
 static void large(void **state)
 {
 	uint32_t bytes = (1 << 20) + 5;
-	struct mem_window w;
+	struct mem_evacuation w;
 	void *p;
 
 	(void)state;
 	while (put(&a, 148))
 		;
 	assert_null(mem_alloc(&a, bytes));
-	assert_false(mem_window_begin_large(&w, memory, BYTES, &seed, 8));
-	assert_true(mem_window_begin_large(&w, memory, bytes, &seed, 8));
+	assert_false(mem_evacuation_begin_large(&w, memory, BYTES, &seed, 8));
+	assert_true(mem_evacuation_begin_large(&w, memory, bytes, &seed, 8));
 	assert_int_equal(w.want_pages, 257);
-	assert_null(mem_window_end_large(&w, &a, bytes));
+	assert_null(mem_evacuation_end_large(&w, &a, bytes));
 
-	assert_true(mem_window_begin_large(&w, memory, bytes, &seed, 8));
+	assert_true(mem_evacuation_begin_large(&w, memory, bytes, &seed, 8));
 	assert_true(empty(&w, true) > 257 * 20);
-	p = mem_window_end_large(&w, &a, bytes);
+	p = mem_evacuation_end_large(&w, &a, bytes);
 	assert_non_null(p);
 	assert_int_equal(*(uint64_t *)p, 0);
 	assert_int_equal(page_of(memory, p), w.want);
 	assert_int_equal(stats().large, 257 * PAGE_BYTES);
-	assert_int_equal(stats().windows, 0);
+	assert_int_equal(stats().evacuating, 0);
 	live[unit(p)].bytes = bytes;
 	live_count++;
 	memset(p, (int)bytes | 1, bytes);
@@ -371,7 +372,7 @@ static void large(void **state)
 /* Of many places the one that costs least: a quarter of the memory is nearly empty. */
 static void large_chooses(void **state)
 {
-	struct mem_window w;
+	struct mem_evacuation w;
 	struct mem_block block;
 	uint64_t in_use = 0;
 
@@ -381,32 +382,32 @@ static void large_chooses(void **state)
 	for (uint64_t i = UNITS / 2; i < UNITS * 3 / 4; i++)
 		if (live[i].bytes && i % 50)
 			drop(&a, region.base + i * ITEM_ALIGN, MEM_ITEM);
-	assert_true(mem_window_begin_large(&w, memory, 1 << 20, &seed, 64));
-	while (mem_window_next(&w, &block))
+	assert_true(mem_evacuation_begin_large(&w, memory, 1 << 20, &seed, 64));
+	while (mem_evacuation_next(&w, &block))
 		in_use += block.bytes;
 	assert_true(in_use < (1 << 20) / 2);
-	mem_window_end(&w);
+	mem_evacuation_end(&w);
 	all_freed();
 }
 
 static void large_avoids_buckets(void **state)
 {
 	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
-	struct mem_window w, inner;
+	struct mem_evacuation w, inner;
 	uint8_t *p;
 
 	(void)state;
 	while (put_bucket(&a, 3))
 		;
-	assert_false(mem_window_begin_large(&w, memory, 40000, &seed, 200));
+	assert_false(mem_evacuation_begin_large(&w, memory, 40000, &seed, 200));
 	all_freed();
 	/* All of it, at once; and then nothing else is left to open. */
 	p = put(&a, (uint32_t)pages * PAGE_BYTES);
-	assert_true(mem_window_begin_large(&w, memory, pages * PAGE_BYTES, &seed, 1));
-	assert_false(mem_window_begin_large(&inner, memory, 40000, &seed, 200));
-	assert_false(mem_window_begin_index(&inner, memory, PAGE_BYTES));
+	assert_true(mem_evacuation_begin_large(&w, memory, pages * PAGE_BYTES, &seed, 1));
+	assert_false(mem_evacuation_begin_large(&inner, memory, 40000, &seed, 200));
+	assert_false(mem_evacuation_begin_index(&inner, memory, PAGE_BYTES));
 	drop(&a, p, MEM_ITEM);
-	assert_ptr_equal(mem_window_end_large(&w, &b, pages * PAGE_BYTES), p);
+	assert_ptr_equal(mem_evacuation_end_large(&w, &b, pages * PAGE_BYTES), p);
 	mem_free(&a, p, pages * PAGE_BYTES);
 	all_freed();
 }
@@ -414,15 +415,15 @@ static void large_avoids_buckets(void **state)
 static void index_grows(void **state)
 {
 	uint64_t before = memory_bytes(memory), step = 16 * PAGE_BYTES;
-	struct mem_window w, other;
+	struct mem_evacuation w, other;
 	unsigned int i, n = 0;
 	void *p;
 
 	(void)state;
 	/* Into free pages. */
-	assert_true(mem_window_begin_index(&w, memory, step));
-	assert_false(mem_window_begin_index(&other, memory, step));
-	assert_true(mem_window_end_index(&w));
+	assert_true(mem_evacuation_begin_index(&w, memory, step));
+	assert_false(mem_evacuation_begin_index(&other, memory, step));
+	assert_true(mem_evacuation_end_index(&w));
 	assert_int_equal(memory_bytes(memory), before - step);
 	assert_int_equal(stats().index, INDEX_BYTES + step);
 
@@ -433,8 +434,8 @@ static void index_grows(void **state)
 		;
 	while (put(&b, 128))
 		;
-	assert_true(mem_window_begin_index(&w, memory, step));
-	assert_false(mem_window_end_index(&w));
+	assert_true(mem_evacuation_begin_index(&w, memory, step));
+	assert_false(mem_evacuation_end_index(&w));
 	assert_int_equal(memory_bytes(memory), before - step);
 	for (i = 0; i < UNITS; i++)
 		if (live[i].bytes && random_below(&seed, 3) == 0)
@@ -442,9 +443,9 @@ static void index_grows(void **state)
 			     live[i].home ? MEM_BUCKET : MEM_ITEM);
 	memory_gather(memory);
 	while (memory_bytes(memory) > before * 3 / 4) {
-		assert_true(mem_window_begin_index(&w, memory, step));
+		assert_true(mem_evacuation_begin_index(&w, memory, step));
 		n += empty(&w, true);
-		assert_true(mem_window_end_index(&w));
+		assert_true(mem_evacuation_end_index(&w));
 		stats();
 	}
 	print_message("%u blocks were in the way of the index\n", n);
@@ -452,14 +453,14 @@ static void index_grows(void **state)
 	for (i = 0; i < UNITS; i++)
 		assert_true(!live[i].bytes ||
 			    (uint64_t)i * ITEM_ALIGN >= PAGE_BYTES + stats().index);
-	assert_false(mem_window_begin_index(&w, memory, memory_bytes(memory)));
-	assert_false(mem_window_begin_index(&w, memory, BYTES * 2));
+	assert_false(mem_evacuation_begin_index(&w, memory, memory_bytes(memory)));
+	assert_false(mem_evacuation_begin_index(&w, memory, BYTES * 2));
 	all_freed();
 }
 
 static void homes(void **state)
 {
-	struct mem_window w;
+	struct mem_evacuation w;
 	struct mem_block block;
 	unsigned int n = 0;
 	void *p[40];
@@ -471,8 +472,8 @@ static void homes(void **state)
 		live[unit(p[i])].home = UINT32_MAX - i;
 		mem_bucket_set_home(memory, p[i], UINT32_MAX - i);
 	}
-	assert_true(mem_window_begin(&w, memory, p[3]));
-	while (mem_window_next(&w, &block)) {
+	assert_true(mem_evacuation_begin(&w, memory, p[3]));
+	while (mem_evacuation_next(&w, &block)) {
 		assert_int_equal(block.kind, MEM_BUCKET);
 		assert_int_equal(block.bytes, BUCKET_BYTES);
 		assert_int_equal(block.home, live[unit(block.p)].home);
@@ -480,7 +481,7 @@ static void homes(void **state)
 	}
 	assert_int_equal(n, 40);
 	assert_int_equal(empty(&w, false), 40); /* it starts over */
-	assert_true(mem_window_end(&w));
+	assert_true(mem_evacuation_end(&w));
 	all_freed();
 }
 
@@ -490,7 +491,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_done),
 		TEST(closed),
-		TEST(large_freed_in_its_window),
+		TEST(large_freed_in_its_evacuation),
 		TEST(shift_of_sizes),
 		TEST(sparse_choice),
 		TEST(large),

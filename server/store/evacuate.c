@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Windows. What is in one is marked in the page map, under the spans' lock: spans that are freed then
- * become held pages and not free ones, so that nothing in a window turns into something else than held
+ * become held pages and not free ones, so that nothing that is evacuated turns into anything but held
  * pages until it ends. That is why a slab may be looked up first and locked then.
  */
 #include <assert.h>
@@ -17,7 +17,7 @@ static bool is_slab(enum page_kind kind)
 	return kind == PAGE_ITEMS || kind == PAGE_BUCKETS;
 }
 
-/* Locks the class of the slab that begins at a page of a window. NULL: it was freed. */
+/* Locks the class of the slab that begins at a page of a evacuation. NULL: it was freed. */
 static struct slab *slab_lock(struct memory *memory, uint32_t page)
 {
 	struct span span = span_at(&memory->spans, page);
@@ -50,7 +50,7 @@ static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 		return;
 	number = slab->class;
 	class = class_of(memory, slab);
-	hint_store(&slab->window, 1);
+	hint_store(&slab->evacuating, 1);
 	hint_store(&class->available, class->available - slab->free);
 	do_slab_list(memory, slab);
 	mem_unlock(&class->lock);
@@ -66,7 +66,7 @@ static bool slab_open(struct memory *memory, uint32_t page)
 	if (!slab)
 		return false;
 	class = class_of(memory, slab);
-	hint_store(&slab->window, 0);
+	hint_store(&slab->evacuating, 0);
 	hint_store(&class->available, class->available + slab->free);
 	do_slab_list(memory, slab);
 	spans_unhold(&memory->spans, page, page + slab->pages);
@@ -74,34 +74,36 @@ static bool slab_open(struct memory *memory, uint32_t page)
 	return true;
 }
 
-static void windows_add(struct memory *memory, uint32_t n)
+static void evacuations_add(struct memory *memory, uint32_t n)
 {
-	__atomic_fetch_add(&memory->windows, n, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&memory->evacuations, n, __ATOMIC_RELAXED);
 }
 
-static void window_init(struct mem_window *window, struct memory *memory, uint32_t want,
-			uint32_t want_pages)
+static void evacuation_init(struct mem_evacuation *evacuation, struct memory *memory, uint32_t want,
+			    uint32_t want_pages)
 {
-	*window = (struct mem_window){ .memory = memory, .want = want, .want_pages = want_pages };
+	*evacuation =
+		(struct mem_evacuation){ .memory = memory, .want = want, .want_pages = want_pages };
 	/* Before any slab is marked; who frees sees it at the latest when its stock was collected. */
-	windows_add(memory, 1);
+	evacuations_add(memory, 1);
 }
 
-/* With the spans' lock, which is released: closes what the window covers. False: it can't be. */
-static bool do_window_begin(struct mem_window *window)
+/* With the spans' lock, which is released: closes the spans that are covered. False: it can't be. */
+static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 {
-	struct memory *memory = window->memory;
+	struct memory *memory = evacuation->memory;
 	struct span span;
-	bool ok = do_spans_hold(&memory->spans, window->want, window->want_pages, &window->page,
-				&window->pages);
+	bool ok = do_spans_hold(&memory->spans, evacuation->want, evacuation->want_pages,
+				&evacuation->page, &evacuation->pages);
 
 	mem_unlock(&memory->spans.lock);
 	if (!ok) {
-		windows_add(memory, -1u);
+		evacuations_add(memory, -1u);
 		return false;
 	}
-	window->span = window->page;
-	for (uint32_t at = window->page; at < window->page + window->pages; at += span.pages) {
+	evacuation->span = evacuation->page;
+	for (uint32_t at = evacuation->page; at < evacuation->page + evacuation->pages;
+	     at += span.pages) {
 		span = span_at(&memory->spans, at);
 		if (is_slab(span.kind))
 			slab_close(memory, at, span.pages);
@@ -109,23 +111,23 @@ static bool do_window_begin(struct mem_window *window)
 	return true;
 }
 
-bool mem_window_begin(struct mem_window *window, struct memory *memory, const void *p)
+bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p)
 {
 	struct spans *spans = &memory->spans;
 	uint32_t page = page_of(memory, p);
 	struct span span = { .kind = PAGE_FREE };
 
-	window_init(window, memory, 0, 0);
+	evacuation_init(evacuation, memory, 0, 0);
 	mem_lock(&spans->lock);
 	/* Of a free page there is no need to know the run. */
 	if (page >= spans->first && page < spans->end &&
 	    (hint_load(&spans->map[page].word) & PAGE_KIND) != PAGE_FREE)
 		span = do_span_at(spans, page, page + 1);
 	if (span.kind != PAGE_FREE) {
-		window->want = span.page;
-		window->want_pages = span.pages;
+		evacuation->want = span.page;
+		evacuation->want_pages = span.pages;
 	}
-	return do_window_begin(window);
+	return do_evacuation_begin(evacuation);
 }
 
 /* The slab with the fewest blocks in use, if the free blocks of the class's others can take them. */
@@ -170,7 +172,7 @@ static uint32_t class_sparse(struct memory *memory, unsigned int number, uint32_
 	return share;
 }
 
-bool mem_window_begin_sparse(struct mem_window *window, struct memory *memory)
+bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory)
 {
 	uint32_t best = UINT32_MAX, best_page = 0, share, page = 0;
 
@@ -183,7 +185,7 @@ bool mem_window_begin_sparse(struct mem_window *window, struct memory *memory)
 		}
 	}
 	return best != UINT32_MAX &&
-	       mem_window_begin(window, memory, page_address(memory, best_page));
+	       mem_evacuation_begin(evacuation, memory, page_address(memory, best_page));
 }
 
 /* Bytes in use in the spans that cover so many pages; UINT64_MAX: not to be emptied. */
@@ -196,7 +198,7 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 
 	for (uint32_t at = page; at < page + pages; at = span.page + span.pages) {
 		span = do_span_at(&memory->spans, at, page + pages);
-		if (span.window || span.kind == PAGE_HELD || span.kind == PAGE_BUCKETS)
+		if (span.evacuating || span.kind == PAGE_HELD || span.kind == PAGE_BUCKETS)
 			return UINT64_MAX;
 		if (span.kind == PAGE_LARGE)
 			cost += (uint64_t)span.pages * PAGE_BYTES;
@@ -233,8 +235,8 @@ static uint64_t place_random(struct memory *memory, uint32_t pages, uint64_t *ra
 	return cost;
 }
 
-bool mem_window_begin_large(struct mem_window *window, struct memory *memory, size_t bytes,
-			    uint64_t *random, unsigned int tries)
+bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory *memory,
+				size_t bytes, uint64_t *random, unsigned int tries)
 {
 	uint64_t best = UINT64_MAX, cost;
 	uint32_t best_page = 0, page = 0;
@@ -250,35 +252,36 @@ bool mem_window_begin_large(struct mem_window *window, struct memory *memory, si
 	}
 	if (best == UINT64_MAX)
 		return false;
-	window_init(window, memory, best_page, pages_of(bytes));
+	evacuation_init(evacuation, memory, best_page, pages_of(bytes));
 	mem_lock(&memory->spans.lock);
 	/* In the meantime a bucket slab may have come there. */
-	if (do_place_cost(memory, best_page, window->want_pages) == UINT64_MAX)
-		window->want_pages = 0;
-	return do_window_begin(window);
+	if (do_place_cost(memory, best_page, evacuation->want_pages) == UINT64_MAX)
+		evacuation->want_pages = 0;
+	return do_evacuation_begin(evacuation);
 }
 
-bool mem_window_begin_index(struct mem_window *window, struct memory *memory, uint64_t bytes)
+bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory *memory,
+				uint64_t bytes)
 {
-	window_init(window, memory, 0, 0);
+	evacuation_init(evacuation, memory, 0, 0);
 	mem_lock(&memory->spans.lock);
 	/* Not all of it: there is no memory without a page. */
 	if (bytes < memory_bytes(memory)) {
-		window->want = memory->spans.first;
-		window->want_pages = pages_of(bytes);
+		evacuation->want = memory->spans.first;
+		evacuation->want_pages = pages_of(bytes);
 	}
-	return do_window_begin(window);
+	return do_evacuation_begin(evacuation);
 }
 
 /* The first block in use from @from on. */
 static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_t from,
-			 struct mem_window *window, struct mem_block *block)
+			 struct mem_evacuation *evacuation, struct mem_block *block)
 {
 	uint32_t i = from;
 
 	while (i < slab->blocks && slab->bits[i / 64] >> i % 64 & 1)
 		i++;
-	window->block = i + 1;
+	evacuation->block = i + 1;
 	if (i >= slab->blocks)
 		return false;
 	block->p = slab_block(memory, slab, i);
@@ -291,10 +294,11 @@ static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_
 	return true;
 }
 
-/* The next block of the slab at window->span, or its only one if it is a large item. */
-static bool span_next(struct mem_window *window, const struct span *span, struct mem_block *block)
+/* The next block of the slab at evacuation->span, or its only one if it is a large item. */
+static bool span_next(struct mem_evacuation *evacuation, const struct span *span,
+		      struct mem_block *block)
 {
-	struct memory *memory = window->memory;
+	struct memory *memory = evacuation->memory;
 	struct slab *slab;
 	bool found;
 
@@ -302,35 +306,35 @@ static bool span_next(struct mem_window *window, const struct span *span, struct
 		*block = (struct mem_block){ .p = page_address(memory, span->page),
 					     .bytes = (size_t)span->pages * PAGE_BYTES,
 					     .kind = MEM_ITEM };
-		return !window->block++;
+		return !evacuation->block++;
 	}
-	slab = slab_lock(memory, window->span);
+	slab = slab_lock(memory, evacuation->span);
 	if (!slab)
 		return false;
-	found = do_slab_next(memory, slab, window->block, window, block);
+	found = do_slab_next(memory, slab, evacuation->block, evacuation, block);
 	mem_unlock(&class_of(memory, slab)->lock);
 	return found;
 }
 
-bool mem_window_next(struct mem_window *window, struct mem_block *block)
+bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *block)
 {
 	struct span span;
 
-	while (window->span < window->page + window->pages) {
-		span = span_at(&window->memory->spans, window->span);
-		if (span.kind != PAGE_HELD && span_next(window, &span, block))
+	while (evacuation->span < evacuation->page + evacuation->pages) {
+		span = span_at(&evacuation->memory->spans, evacuation->span);
+		if (span.kind != PAGE_HELD && span_next(evacuation, &span, block))
 			return true;
-		window->span += span.pages;
-		window->block = 0;
+		evacuation->span += span.pages;
+		evacuation->block = 0;
 	}
-	window->span = window->page;
+	evacuation->span = evacuation->page;
 	return false;
 }
 
-/* From the first page to the last, and never back: what has ended may be in another window. */
-static void window_open(struct mem_window *window, uint32_t page, uint32_t end)
+/* From the first page to the last, and never back: what has ended may be in another evacuation. */
+static void evacuation_open(struct mem_evacuation *evacuation, uint32_t page, uint32_t end)
 {
-	struct memory *memory = window->memory;
+	struct memory *memory = evacuation->memory;
 	struct span span;
 
 	while (page < end) {
@@ -342,47 +346,51 @@ static void window_open(struct mem_window *window, uint32_t page, uint32_t end)
 	}
 }
 
-static void window_end(struct mem_window *window, bool taken)
+static void evacuation_end(struct mem_evacuation *evacuation, bool taken)
 {
-	uint32_t end = window->page + window->pages;
+	uint32_t end = evacuation->page + evacuation->pages;
 
 	if (taken) {
-		window_open(window, window->page, window->want);
-		window_open(window, window->want + window->want_pages, end);
+		evacuation_open(evacuation, evacuation->page, evacuation->want);
+		evacuation_open(evacuation, evacuation->want + evacuation->want_pages, end);
 	} else {
-		window_open(window, window->page, end);
+		evacuation_open(evacuation, evacuation->page, end);
 	}
-	windows_add(window->memory, -1u);
+	evacuations_add(evacuation->memory, -1u);
 }
 
-bool mem_window_end(struct mem_window *window)
+bool mem_evacuation_end(struct mem_evacuation *evacuation)
 {
-	bool empty = spans_all_held(&window->memory->spans, window->want, window->want_pages);
+	bool empty = spans_all_held(&evacuation->memory->spans, evacuation->want,
+				    evacuation->want_pages);
 
-	window_end(window, false);
+	evacuation_end(evacuation, false);
 	return empty;
 }
 
-void *mem_window_end_large(struct mem_window *window, struct mem_cache *cache, size_t bytes)
+void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cache *cache,
+			       size_t bytes)
 {
 	bool taken;
 	void *p;
 
-	assert(mem_class(bytes) == MEM_CLASS_LARGE && pages_of(bytes) == window->want_pages);
-	taken = spans_take_held(&window->memory->spans, window->want, window->want_pages);
-	window_end(window, taken);
+	assert(mem_class(bytes) == MEM_CLASS_LARGE && pages_of(bytes) == evacuation->want_pages);
+	taken = spans_take_held(&evacuation->memory->spans, evacuation->want,
+				evacuation->want_pages);
+	evacuation_end(evacuation, taken);
 	if (!taken)
 		return NULL;
-	p = page_address(window->memory, window->want);
+	p = page_address(evacuation->memory, evacuation->want);
 	store_relaxed64(p, 0);
 	stat_add(&cache->allocated_bytes, mem_class_bytes(bytes));
 	return p;
 }
 
-bool mem_window_end_index(struct mem_window *window)
+bool mem_evacuation_end_index(struct mem_evacuation *evacuation)
 {
-	bool taken = spans_index_held(&window->memory->spans, window->want, window->want_pages);
+	bool taken = spans_index_held(&evacuation->memory->spans, evacuation->want,
+				      evacuation->want_pages);
 
-	window_end(window, taken);
+	evacuation_end(evacuation, taken);
 	return taken;
 }

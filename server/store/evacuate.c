@@ -54,7 +54,7 @@ static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 	hint_store(&class->available, class->available - slab->free);
 	do_slab_list(memory, slab);
 	mem_unlock(&class->lock);
-	stocks_collect(memory, number, page, pages);
+	magazines_collect(memory, number, page, pages);
 }
 
 /* The slab at @page is as others again. False: it was freed. */
@@ -84,7 +84,7 @@ static void evacuation_init(struct mem_evacuation *evacuation, struct memory *me
 {
 	*evacuation =
 		(struct mem_evacuation){ .memory = memory, .want = want, .want_pages = want_pages };
-	/* Before any slab is marked; who frees sees it at the latest when its stock was collected. */
+	/* Before any slab is marked; who frees sees it at the latest when its magazine was collected. */
 	evacuations_add(memory, 1);
 }
 
@@ -156,12 +156,12 @@ static uint32_t class_sparse(struct memory *memory, unsigned int number, uint32_
 	struct slab *slab;
 
 	/*
-	 * If it takes what is in stocks, they are emptied: who moves could not reach them, would make a
+	 * If it takes what is in magazines, they are emptied: who moves could not reach them, would make a
 	 * new slab for the rest, and find the next sparse one for ever.
 	 */
 	if (hint_load(&class->available) < class->blocks && hint_load(&class->slabs) &&
-	    hint_load(&class->available) + stocks_count(memory, number) >= class->blocks)
-		stocks_collect(memory, number, 0, UINT32_MAX);
+	    hint_load(&class->available) + magazines_count(memory, number) >= class->blocks)
+		magazines_collect(memory, number, 0, UINT32_MAX);
 	mem_lock(&class->lock);
 	slab = do_class_sparse(memory, class);
 	if (slab) {

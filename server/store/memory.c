@@ -33,7 +33,7 @@
 #define CLASS_STEP 16u
 #define CLASS_STEPS_MAX 512u /* bytes */
 #define CLASS_SHRINK 22u
-/* Blocks up to this size are in slabs of SLAB_BYTES_MIN and in stocks. */
+/* Blocks up to this size are in slabs of SLAB_BYTES_MIN and in magazines. */
 #define CLASS_SMALL_MAX 4096u
 
 static uint16_t class_bytes[MEM_CLASSES_MAX];
@@ -97,82 +97,82 @@ size_t mem_class_bytes(size_t bytes)
 	return class_bytes[mem_class(bytes)];
 }
 
-/* Stocks; with the cache's lock */
+/* Magazines; with the cache's lock */
 
-static void do_stocked(struct mem_cache *cache, unsigned int class, unsigned int count)
+static void do_magazine_resize(struct mem_cache *cache, unsigned int class, unsigned int count)
 {
-	struct mem_stock *stock = &cache->stocks[class];
-	int64_t more = (int64_t)count - stock->count;
+	struct mem_magazine *magazine = &cache->magazines[class];
+	int64_t more = (int64_t)count - magazine->count;
 
-	stock->count = (uint16_t)count;
-	stat_add(&cache->stocked_bytes, (uint64_t)(more * cache->memory->classes[class].bytes));
+	magazine->count = (uint16_t)count;
+	stat_add(&cache->magazine_bytes, (uint64_t)(more * cache->memory->classes[class].bytes));
 }
 
-/* What the stocks of a cache may take (M3). They may hold more for a while: the index has grown. */
-static uint64_t stocks_max(const struct memory *memory)
+/* What the magazines of a cache may take (M3). They may hold more for a while: the index has grown. */
+static uint64_t magazines_max(const struct memory *memory)
 {
-	return memory_bytes(memory) / MEM_STOCK_SHARE;
+	return memory_bytes(memory) / MAGAZINES_SHARE;
 }
 
-static bool do_stock_full(const struct mem_cache *cache, unsigned int class)
+static bool do_magazine_full(const struct mem_cache *cache, unsigned int class)
 {
-	return cache->stocks[class].count == MEM_STOCK_BLOCKS ||
-	       cache->stocked_bytes + cache->memory->classes[class].bytes >
-		       stocks_max(cache->memory);
+	return cache->magazines[class].count == MAGAZINE_BLOCKS ||
+	       cache->magazine_bytes + cache->memory->classes[class].bytes >
+		       magazines_max(cache->memory);
 }
 
-/* The block that is returned, and half a stock, or what may be of it. */
+/* The block that is returned, and half a magazine, or what may be of it. */
 static void *do_refill(struct mem_cache *cache, unsigned int class)
 {
-	struct mem_stock *stock = &cache->stocks[class];
-	uint64_t bytes = cache->memory->classes[class].bytes, max = stocks_max(cache->memory);
-	unsigned int want = MEM_STOCK_BLOCKS / 2, n;
-	void *blocks[MEM_STOCK_BLOCKS / 2 + 1];
+	struct mem_magazine *magazine = &cache->magazines[class];
+	uint64_t bytes = cache->memory->classes[class].bytes, max = magazines_max(cache->memory);
+	unsigned int want = MAGAZINE_BLOCKS / 2, n;
+	void *blocks[MAGAZINE_BLOCKS / 2 + 1];
 
-	while (want && cache->stocked_bytes + want * bytes > max)
+	while (want && cache->magazine_bytes + want * bytes > max)
 		want--;
 	n = class_take(cache->memory, class, blocks, want + 1);
 	if (!n)
 		return NULL;
 	/* The lowest address is the next. */
 	for (unsigned int i = n - 1; i > 0; i--)
-		stock->blocks[n - 1 - i] = blocks[i];
-	do_stocked(cache, class, n - 1);
+		magazine->blocks[n - 1 - i] = blocks[i];
+	do_magazine_resize(cache, class, n - 1);
 	return blocks[0];
 }
 
-/* Gives back the blocks that are longest in the stock. */
+/* Gives back the blocks that are longest in the magazine. */
 static void do_flush(struct mem_cache *cache, unsigned int class, unsigned int count)
 {
-	struct mem_stock *stock = &cache->stocks[class];
+	struct mem_magazine *magazine = &cache->magazines[class];
 
 	if (!count)
 		return;
-	class_give(cache->memory, class, stock->blocks, count);
-	memmove(stock->blocks, stock->blocks + count,
-		(stock->count - count) * sizeof(stock->blocks[0]));
-	do_stocked(cache, class, stock->count - count);
+	class_give(cache->memory, class, magazine->blocks, count);
+	memmove(magazine->blocks, magazine->blocks + count,
+		(magazine->count - count) * sizeof(magazine->blocks[0]));
+	do_magazine_resize(cache, class, magazine->count - count);
 }
 
 static void do_flush_all(struct mem_cache *cache)
 {
 	for (unsigned int class = 0; class < MEM_CLASSES_MAX; class ++)
-		do_flush(cache, class, cache->stocks[class].count);
+		do_flush(cache, class, cache->magazines[class].count);
 }
 
 static void *class_alloc(struct mem_cache *cache, unsigned int class)
 {
-	struct mem_stock *stock = &cache->stocks[class];
+	struct mem_magazine *magazine = &cache->magazines[class];
 	void *p = NULL;
 
-	if (!cache->memory->classes[class].stocked) {
+	if (!cache->memory->classes[class].has_magazines) {
 		class_take(cache->memory, class, &p, 1);
 		return p;
 	}
 	mem_lock(&cache->lock);
-	if (__builtin_expect(stock->count, 1)) {
-		p = stock->blocks[stock->count - 1];
-		do_stocked(cache, class, stock->count - 1);
+	if (__builtin_expect(magazine->count, 1)) {
+		p = magazine->blocks[magazine->count - 1];
+		do_magazine_resize(cache, class, magazine->count - 1);
 	} else {
 		p = do_refill(cache, class);
 	}
@@ -189,22 +189,22 @@ static bool do_must_give(const struct memory *memory, const void *p)
 static void class_free(struct mem_cache *cache, unsigned int class, void *p)
 {
 	struct memory *memory = cache->memory;
-	struct mem_stock *stock = &cache->stocks[class];
+	struct mem_magazine *magazine = &cache->magazines[class];
 
 	/* M1: what readers of the region see from now on. */
 	assert(hint_load((uint64_t *)p) == 0);
-	if (!memory->classes[class].stocked) {
+	if (!memory->classes[class].has_magazines) {
 		class_give(memory, class, &p, 1);
 		return;
 	}
 	mem_lock(&cache->lock);
-	if (__builtin_expect(do_stock_full(cache, class), 0))
-		do_flush(cache, class, (stock->count + 1u) / 2);
-	if (__builtin_expect(do_must_give(memory, p) || do_stock_full(cache, class), 0)) {
+	if (__builtin_expect(do_magazine_full(cache, class), 0))
+		do_flush(cache, class, (magazine->count + 1u) / 2);
+	if (__builtin_expect(do_must_give(memory, p) || do_magazine_full(cache, class), 0)) {
 		class_give(memory, class, &p, 1);
 	} else {
-		stock->blocks[stock->count] = p;
-		do_stocked(cache, class, stock->count + 1u);
+		magazine->blocks[magazine->count] = p;
+		do_magazine_resize(cache, class, magazine->count + 1u);
 	}
 	mem_unlock(&cache->lock);
 }
@@ -312,43 +312,43 @@ void memory_gather(struct memory *memory)
 	pthread_mutex_unlock(&memory->caches_lock);
 }
 
-static void do_stock_collect(struct mem_cache *cache, unsigned int class, uint32_t page,
-			     uint32_t pages)
+static void do_magazine_collect(struct mem_cache *cache, unsigned int class, uint32_t page,
+				uint32_t pages)
 {
-	struct mem_stock *stock = &cache->stocks[class];
-	void *blocks[MEM_STOCK_BLOCKS];
+	struct mem_magazine *magazine = &cache->magazines[class];
+	void *blocks[MAGAZINE_BLOCKS];
 	unsigned int n = 0, kept = 0;
 
-	for (unsigned int i = 0; i < stock->count; i++)
-		if (page_of(cache->memory, stock->blocks[i]) - page < pages)
-			blocks[n++] = stock->blocks[i];
+	for (unsigned int i = 0; i < magazine->count; i++)
+		if (page_of(cache->memory, magazine->blocks[i]) - page < pages)
+			blocks[n++] = magazine->blocks[i];
 		else
-			stock->blocks[kept++] = stock->blocks[i];
+			magazine->blocks[kept++] = magazine->blocks[i];
 	if (n) {
-		do_stocked(cache, class, kept);
+		do_magazine_resize(cache, class, kept);
 		class_give(cache->memory, class, blocks, n);
 	}
 }
 
-void stocks_collect(struct memory *memory, unsigned int class, uint32_t page, uint32_t pages)
+void magazines_collect(struct memory *memory, unsigned int class, uint32_t page, uint32_t pages)
 {
 	pthread_mutex_lock(&memory->caches_lock);
 	for (struct mem_cache *cache = memory->caches; cache; cache = cache->next) {
 		mem_lock(&cache->lock);
-		do_stock_collect(cache, class, page, pages);
+		do_magazine_collect(cache, class, page, pages);
 		mem_unlock(&cache->lock);
 	}
 	pthread_mutex_unlock(&memory->caches_lock);
 }
 
-uint64_t stocks_count(struct memory *memory, unsigned int class)
+uint64_t magazines_count(struct memory *memory, unsigned int class)
 {
 	uint64_t n = 0;
 
 	pthread_mutex_lock(&memory->caches_lock);
 	for (struct mem_cache *cache = memory->caches; cache; cache = cache->next) {
 		mem_lock(&cache->lock);
-		n += cache->stocks[class].count;
+		n += cache->magazines[class].count;
 		mem_unlock(&cache->lock);
 	}
 	pthread_mutex_unlock(&memory->caches_lock);
@@ -457,7 +457,7 @@ uint64_t memory_bytes(const struct memory *memory)
 static void stats_add_class(struct memory *memory, unsigned int number, struct memory_stats *stats)
 {
 	struct slab_class *class = &memory->classes[number];
-	uint64_t stocked = stocks_count(memory, number), pages, free;
+	uint64_t cached = magazines_count(memory, number), pages, free;
 
 	mem_lock(&class->lock);
 	pages = class->slab_pages;
@@ -465,10 +465,10 @@ static void stats_add_class(struct memory *memory, unsigned int number, struct m
 	mem_unlock(&class->lock);
 	if (number == CLASS_BUCKETS) {
 		stats->bucket_slabs = pages * PAGE_BYTES;
-		stats->bucket_slabs_free = (free + stocked) * class->bytes;
+		stats->bucket_slabs_free = (free + cached) * class->bytes;
 	} else {
 		stats->item_slabs += pages * PAGE_BYTES;
-		stats->item_slabs_free += (free + stocked) * class->bytes;
+		stats->item_slabs_free += (free + cached) * class->bytes;
 	}
 }
 
@@ -509,7 +509,7 @@ static void classes_init(struct memory *memory)
 					    (class->bytes / 16));
 		class->pages = (uint16_t)(class_slab_bytes(class->bytes) / PAGE_BYTES);
 		class->blocks = (uint16_t)(class->pages * PAGE_BYTES / class->bytes);
-		class->stocked = class->bytes <= CLASS_SMALL_MAX;
+		class->has_magazines = class->bytes <= CLASS_SMALL_MAX;
 		class->array = memory->arrays + (size_t)i * memory->slabs_max;
 		for (unsigned int list = 0; list < SLAB_LISTS; list++)
 			class->lists[list] = SLAB_NONE;

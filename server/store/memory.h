@@ -15,7 +15,7 @@
  *	 items, and who frees a block has zeroed them before (item_invalidate()).
  *   M2. Any span can be emptied: an evacuation (server/store/evacuate.h) keeps its free blocks from being handed out again,
  *	 while its user moves or frees what lives there. No mix of sizes is for good.
- *   M3. Bounded: nothing is handed out beyond the region, and a thread's stock of free blocks is at
+ *   M3. Bounded: nothing is handed out beyond the region, and a thread's magazine of free blocks is at
  *	 most 1/512 of the item memory.
  *
  * Threads: any, each with a cache of its own (struct mem_cache is for one thread at a time, but
@@ -42,7 +42,7 @@ struct memory;
 	X(index, "memory of the index, its overflow buckets not included")                         \
 	X(free, "pages that belong to nothing")                                                    \
 	X(item_slabs, "slabs of items")                                                            \
-	X(item_slabs_free, "of those, blocks that are free, threads' stocks included")             \
+	X(item_slabs_free, "of those, blocks that are free, threads' magazines included")          \
 	X(bucket_slabs, "slabs of overflow buckets")                                               \
 	X(bucket_slabs_free, "of those, blocks that are free")                                     \
 	X(large, "spans of items that are too large for a slab")                                   \
@@ -65,13 +65,13 @@ void memory_destroy(struct memory *memory);
 
 /* Bytes that items and overflow buckets can take now; falls as the index grows. */
 uint64_t memory_bytes(const struct memory *memory);
-/* Free pages and free blocks, stocks included. Adds up all classes: not for each PUT. */
+/* Free pages and free blocks, magazines included. Adds up all classes: not for each PUT. */
 uint64_t memory_free_bytes(const struct memory *memory);
 void memory_stats(const struct memory *memory, struct memory_stats *stats);
 
 /* 0 or a negative errno. */
 int mem_cache_init(struct mem_cache *cache, struct memory *memory);
-/* Puts its stock back. */
+/* Puts its magazine back. */
 void mem_cache_release(struct mem_cache *cache);
 
 /*
@@ -95,7 +95,7 @@ size_t mem_class_bytes(size_t bytes);
 unsigned int mem_class(size_t bytes);
 
 /*
- * Empties all caches' stocks into the slabs, and frees the slabs that are empty then. Slow (takes
+ * Empties all caches' magazines into the slabs, and frees the slabs that are empty then. Slow (takes
  * every lock): before a PUT fails, not on each.
  */
 void memory_gather(struct memory *memory);
@@ -127,7 +127,7 @@ struct mem_evacuation {
 bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p);
 /*
  * The slab, of items or buckets, with the smallest share of blocks in use, if what is in it fits free
- * blocks of other slabs of its class; if it takes what is in stocks, they are emptied for it. False:
+ * blocks of other slabs of its class; if it takes what is in magazines, they are emptied for it. False:
  * there is none: moving items can free nothing.
  */
 bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory);
@@ -166,25 +166,25 @@ void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cac
 			       size_t bytes);
 bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
 
-/* A thread's stock of free blocks, and its share of the totals. */
-#define MEM_STOCK_BLOCKS 16u
+/* A thread's magazine of free blocks, and its share of the totals. */
+#define MAGAZINE_BLOCKS 16u
 #define MEM_CLASSES_MAX 160u
-#define MEM_STOCK_SHARE 512u /* of the memory that all stocks of a cache may take (M3) */
+#define MAGAZINES_SHARE 512u /* of the memory that all magazines of a cache may take (M3) */
 
-struct mem_stock {
+struct mem_magazine {
 	uint16_t count;
-	void *blocks[MEM_STOCK_BLOCKS];
+	void *blocks[MAGAZINE_BLOCKS];
 };
 
 struct mem_cache {
 	struct memory *memory;
 	struct mem_cache *next; /* of all caches of the memory */
 	uint32_t lock;
-	uint64_t stocked_bytes;
+	uint64_t magazine_bytes;
 	uint64_t allocated_bytes; /* by this cache, as mem_class_bytes(); stats add up all caches */
 	uint64_t freed_bytes;
 	uint64_t failures;
-	struct mem_stock stocks[MEM_CLASSES_MAX];
+	struct mem_magazine magazines[MEM_CLASSES_MAX];
 };
 
 #endif /* KVD_SERVER_STORE_MEMORY_H */

@@ -164,13 +164,13 @@ struct slab_class {
 	uint32_t inverse;   /* 2^32 / (bytes / 16), rounded up */
 	uint16_t pages;	    /* of a slab; where there is no room a half or a quarter will do */
 	uint16_t blocks;    /* of a whole slab */
-	bool stocked;	    /* small enough for caches to keep some */
+	bool has_magazines; /* small enough for caches to keep some */
 	uint32_t available; /* free blocks not in slabs that are evacuated */
 	uint32_t slabs;
 	uint32_t *array; /* of all slabs */
 	uint32_t lists[SLAB_LISTS];
 	uint64_t slab_pages;
-	uint64_t free; /* blocks, those in slabs that are evacuated included, those in stocks not */
+	uint64_t free; /* blocks, those in slabs that are evacuated included, those in magazines not */
 };
 
 /* The class of overflow buckets; items of the same size have one of their own. */
@@ -224,10 +224,10 @@ void class_give(struct memory *memory, unsigned int number, void *const *blocks,
 		unsigned int count);
 /* With the class's lock: files the slab in the list that its free blocks ask for. */
 void do_slab_list(struct memory *memory, struct slab *slab);
-/* Takes what is in these pages, a slab of the class, out of all caches' stocks. */
-void stocks_collect(struct memory *memory, unsigned int class, uint32_t page, uint32_t pages);
-/* Blocks of a class that are in caches' stocks. */
-uint64_t stocks_count(struct memory *memory, unsigned int class);
+/* Takes what is in these pages, a slab of the class, out of all caches' magazines. */
+void magazines_collect(struct memory *memory, unsigned int class, uint32_t page, uint32_t pages);
+/* Blocks of a class that are in caches' magazines. */
+uint64_t magazines_count(struct memory *memory, unsigned int class);
 
 static inline uint32_t random_below(uint64_t *random, uint32_t n)
 {

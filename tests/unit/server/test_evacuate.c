@@ -210,7 +210,7 @@ static void nothing_done(void **state)
 	all_freed();
 }
 
-/* Nothing is handed out from a evacuation, be it free before, freed in it, or in anybody's stock. */
+/* Nothing is handed out from a evacuation, be it free before, freed in it, or in anybody's magazine. */
 static void closed(void **state)
 {
 	struct mem_evacuation w;
@@ -223,13 +223,13 @@ static void closed(void **state)
 	assert_int_equal(stats().item_slabs_free, 0);
 	for (i = 0; i < 8; i++)
 		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
-	assert_int_equal(a.stocks[mem_class(200)].count, 4);
-	assert_int_equal(b.stocks[mem_class(200)].count, 4);
+	assert_int_equal(a.magazines[mem_class(200)].count, 4);
+	assert_int_equal(b.magazines[mem_class(200)].count, 4);
 	assert_true(mem_evacuation_begin(&w, memory, p[100]));
-	assert_int_equal(a.stocked_bytes + b.stocked_bytes, 0);
+	assert_int_equal(a.magazine_bytes + b.magazine_bytes, 0);
 	for (i = 8; i < 16; i++)
 		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
-	assert_int_equal(a.stocked_bytes + b.stocked_bytes, 0);
+	assert_int_equal(a.magazine_bytes + b.magazine_bytes, 0);
 	for (i = 0; i < 500; i++) {
 		q = put(i % 2 ? &a : &b, 200);
 		assert_false(page_of(memory, q) - w.page < w.pages);
@@ -277,7 +277,7 @@ static unsigned int move_until_dense(void)
 	while (mem_evacuation_begin_sparse(&w, memory)) {
 		empty(&w, false);
 		if (!mem_evacuation_end(&w)) {
-			/* The class's free blocks are in the other cache's stock. */
+			/* The class's free blocks are in the other cache's magazine. */
 			memory_gather(memory);
 		}
 		assert_true(++evacuations < 10000);
@@ -330,7 +330,7 @@ static void sparse_choice(void **state)
 	assert_false(mem_evacuation_begin_sparse(&w, memory));
 	for (i = 2 * n + 150; i < 3 * n; i++)
 		drop(&b, p[i], MEM_ITEM);
-	assert_true(b.stocked_bytes > 0);
+	assert_true(b.magazine_bytes > 0);
 	assert_true(mem_evacuation_begin_sparse(&w, memory));
 	assert_true(page_of(memory, p[n]) - w.page < w.pages);
 	assert_int_equal(empty(&w, false), 100);

@@ -292,7 +292,7 @@ static void delete (uint64_t key)
 }
 
 /*
- * Of free blocks and pages there is less than one slab for each of two sizes, and threads' stocks. With
+ * Of free blocks and pages there is less than one slab for each of two sizes, and threads' magazines. With
  * large items, runs of pages that are too short for another one are left, too: of 16 pages one or so.
  */
 static void assert_really_full(uint32_t len)
@@ -360,7 +360,7 @@ static void none_large_to_small(void **state)
 	none_moves(60000, 1000);
 }
 
-/* Another thread's stock is memory, too: the last block there is can be had. */
+/* Another thread's magazine is memory, too: the last block there is can be had. */
 static void none_takes_what_is_in_stocks(void **state)
 {
 	struct table_change change = { .key = "x", .key_len = 1, .value = value, .value_len = 107 };

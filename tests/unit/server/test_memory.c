@@ -69,7 +69,7 @@ static void check_empty(void)
 	assert_int_equal(s.free, memory_bytes(memory));
 	assert_int_equal(memory->spans.map[memory->spans.first].pages,
 			 memory_bytes(memory) / PAGE_BYTES);
-	assert_int_equal(a.stocked_bytes + b.stocked_bytes, 0);
+	assert_int_equal(a.magazine_bytes + b.magazine_bytes, 0);
 }
 
 static int teardown(void **state)
@@ -217,7 +217,7 @@ static void random_walk(void **state)
 			walk_take(step % 3 ? &a : &b);
 		else if (live_count)
 			walk_give(step % 2 ? &a : &b, random_below(&seed, live_count));
-		assert_true(a.stocked_bytes <= memory_bytes(memory) / MEM_STOCK_SHARE);
+		assert_true(a.magazine_bytes <= memory_bytes(memory) / MAGAZINES_SHARE);
 		if (step % 1000 == 0)
 			check_stats(live_bytes);
 		if (step % 7777 == 0)
@@ -279,7 +279,7 @@ static void waste(void **state)
 	}
 }
 
-/* A failure, and what makes it a success again: what others have in stock. */
+/* A failure, and what makes it a success again: what others have in magazine. */
 static void gathering(void **state)
 {
 	uint64_t n = fill(&a, 160);
@@ -287,10 +287,10 @@ static void gathering(void **state)
 
 	(void)state;
 	put_back(&b, blocks[--n], 160);
-	assert_int_equal(b.stocked_bytes, 160);
+	assert_int_equal(b.magazine_bytes, 160);
 	assert_null(mem_alloc(&a, 160));
 	memory_gather(memory);
-	assert_int_equal(b.stocked_bytes, 0);
+	assert_int_equal(b.magazine_bytes, 0);
 	p = mem_alloc(&a, 160);
 	assert_ptr_equal(p, blocks[n]);
 	assert_null(mem_alloc(&a, 32));

@@ -10,13 +10,27 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 
+#define DEVICES_FOLDER "/sys/class/infiniband"
+
+/* The node that memory.numa = local means, if this host has an RDMA device. */
+static struct numa_local local_node(char name[IBV_SYSFS_NAME_MAX])
+{
+	return (struct numa_local){
+		.node = device_verbs_present(name) ? nic_numa_node(DEVICES_FOLDER, name) : -1,
+		.device = name,
+	};
+}
+
 static int server_init_store(struct server *server)
 {
 	const struct config *config = &server->config;
+	char device[IBV_SYSFS_NAME_MAX];
+	const struct numa_local local = local_node(device);
 	const struct region_options options = {
 		.bytes = config->memory.size,
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,
 		.numa = config->memory.numa,
+		.local = &local,
 		.level = index_level(config->index.keys),
 		.value_max = config->limits.max_value,
 	};

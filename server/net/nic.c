@@ -143,6 +143,22 @@ static int nic_register(struct nic *nic, const struct region *region)
 			   &nic->mr);
 }
 
+int nic_numa_node(const char *devices, const char *name)
+{
+	char path[256];
+	FILE *in;
+	int node;
+
+	snprintf(path, sizeof(path), "%s/%s/device/numa_node", devices, name);
+	in = fopen(path, "re");
+	if (!in)
+		return -1;
+	if (fscanf(in, "%d", &node) != 1 || node < 0)
+		node = -1;
+	fclose(in);
+	return node;
+}
+
 int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
 	     const struct region *region, const char *why)
 {

@@ -29,6 +29,11 @@ struct nic {
 /* Which devices to serve on: DEVICE_* bits for `device = auto` on this host, with the reason. */
 uint32_t nic_choose(uint32_t configured, const char **why);
 
+/*
+ * The NUMA node of RDMA device @name in the folder @devices (/sys/class/infiniband); -1: it does not say.
+ */
+int nic_numa_node(const char *devices, const char *name);
+
 /* Opens the device, registers the region, makes the listener's channel. Logs what fails. */
 int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
 	     const struct region *region, const char *why);

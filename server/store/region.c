@@ -10,7 +10,7 @@
 #include "common/barrier.h"
 #include "common/util/log.h"
 #include "common/sum.h"
-#include "server/store/pages.h"
+#include "server/store/hugepages.h"
 
 /* Fill of the index when it holds the keys it was sized for, in percent; see common/layout.h. */
 #define INDEX_FILL 65
@@ -75,7 +75,8 @@ static int region_format(struct region *region, const struct region_options *opt
 
 int region_create(struct region *region, const struct region_options *options)
 {
-	struct placement placement;
+	struct numa_policy policy;
+	struct mapping mapping;
 	int err;
 
 	*region = (struct region){ .fd = -1 };
@@ -86,14 +87,19 @@ int region_create(struct region *region, const struct region_options *options)
 			  options->level, BUCKET_BYTES, options->bytes);
 		return -EINVAL;
 	}
-	err = placement_init(&placement, options->numa);
+	err = numa_policy_init(&policy, options->numa, options->local);
 	if (err)
 		return err;
-	err = pages_map(region, options->bytes, options->hugepages, &placement);
-	strcpy(region->numa, placement.text);
-	placement_release(&placement);
-	if (!err)
-		err = region_format(region, options);
+	err = hugepages_map(&mapping, options->bytes, options->hugepages, &policy);
+	strcpy(region->numa, policy.text);
+	numa_policy_release(&policy);
+	if (err)
+		return err;
+	region->base = mapping.base;
+	region->bytes = mapping.bytes;
+	region->page_bytes = mapping.page_bytes;
+	region->fd = mapping.fd;
+	err = region_format(region, options);
 	if (err)
 		region_destroy(region);
 	return err;
@@ -101,8 +107,13 @@ int region_create(struct region *region, const struct region_options *options)
 
 void region_destroy(struct region *region)
 {
-	if (region->base)
-		pages_unmap(region);
+	struct mapping mapping = { region->base, region->bytes, region->page_bytes, region->fd };
+
+	if (!region->base)
+		return;
+	hugepages_unmap(&mapping);
+	region->base = NULL;
+	region->fd = -1;
 }
 
 void region_publish_geometry(struct region *region)

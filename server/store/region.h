@@ -9,10 +9,9 @@
 #ifndef KVD_SERVER_STORE_REGION_H
 #define KVD_SERVER_STORE_REGION_H
 
-#include "common/rdma/device.h"
 #include "common/layout.h"
 #include "server/config/options.h"
-#include "server/store/placement.h"
+#include "server/store/numa.h"
 
 /* log2 of the buckets of the smallest index: 64 of them. */
 #define INDEX_LEVEL_MIN 6u
@@ -22,15 +21,16 @@ struct region {
 	uint64_t bytes;
 	uint64_t page_bytes; /* of the pages it got: 4 KiB, 2 MiB or 1 GiB */
 	int fd;
-	char numa[PLACEMENT_TEXT_MAX]; /* "default", "nodes 0-1", ... */
-	struct geometry geometry;      /* to be changed by one thread, which then publishes it */
+	char numa[NUMA_TEXT_MAX]; /* "default", "nodes 0-1", ... */
+	struct geometry geometry; /* to be changed by one thread, which then publishes it */
 };
 
 struct region_options {
 	uint64_t bytes; /* rounded up to whole pages */
 	enum hugepages_mode hugepages;
-	const char *numa; /* as in memory.numa; NULL: default */
-	uint32_t level;	  /* 2^level buckets to begin with */
+	const char *numa;		/* as in memory.numa; NULL: default */
+	const struct numa_local *local; /* NULL: the node of the CPU */
+	uint32_t level;			/* 2^level buckets to begin with */
 	uint64_t value_max;
 };
 

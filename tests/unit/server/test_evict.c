@@ -361,7 +361,7 @@ static void none_large_to_small(void **state)
 }
 
 /* Another thread's magazine is memory, too: the last block there is can be had. */
-static void none_takes_what_is_in_stocks(void **state)
+static void none_takes_what_is_in_magazines(void **state)
 {
 	struct table_change change = { .key = "x", .key_len = 1, .value = value, .value_len = 107 };
 	uint64_t end = fill_memory(0, 100), key;
@@ -436,7 +436,7 @@ int main(void)
 		CASE(none_page_to_small, setup_none),
 		CASE(none_small_to_large, setup_none),
 		CASE(none_large_to_small, setup_none),
-		CASE(none_takes_what_is_in_stocks, setup_none),
+		CASE(none_takes_what_is_in_magazines, setup_none),
 		CASE(overflow_buckets_when_full, setup_lru),
 		CASE(room_for_nothing_but_small, setup_lru),
 		cmocka_unit_test(policies_have_names),

@@ -25,7 +25,8 @@
 #include "common/util/log.h"
 #include "common/sum.h"
 #include "common/wire.h"
-#include "server/store/pages.h"
+#include "server/net/nic.h"
+#include "server/store/hugepages.h"
 #include "server/store/region.h"
 
 #define BYTES ((uint64_t)4 << 20)
@@ -35,7 +36,9 @@ static struct region region;
 /* No NUMA, normal pages, 2^level buckets. */
 static int create(struct region *r, uint64_t bytes, uint32_t level, uint64_t value_max)
 {
-	const struct region_options options = { bytes, HUGEPAGES_OFF, NULL, level, value_max };
+	const struct region_options options = {
+		.bytes = bytes, .level = level, .value_max = value_max, .hugepages = HUGEPAGES_OFF
+	};
 
 	return region_create(r, &options);
 }
@@ -375,7 +378,9 @@ static int log_teardown(void **state)
 static int create_pages(struct region *r, uint64_t bytes, enum hugepages_mode mode,
 			const char *numa)
 {
-	const struct region_options options = { bytes, mode, numa, 6, 0 };
+	const struct region_options options = {
+		.bytes = bytes, .hugepages = mode, .numa = numa, .level = 6
+	};
 
 	return region_create(r, &options);
 }
@@ -409,11 +414,11 @@ static void hugepages_off(void **state)
 static void pages_are_counted(void **state)
 {
 	(void)state;
-	assert_true(pages_to_configure(0, 0, 512) == 512);
-	assert_true(pages_to_configure(64, 10, 512) == 566);
-	assert_true(pages_to_configure(64, 64, 512) == 512);
+	assert_true(hugepages_to_configure(0, 0, 512) == 512);
+	assert_true(hugepages_to_configure(64, 10, 512) == 566);
+	assert_true(hugepages_to_configure(64, 64, 512) == 512);
 	/* There were enough, but not where they were wanted. */
-	assert_true(pages_to_configure(64, 64, 64) == 128);
+	assert_true(hugepages_to_configure(64, 64, 64) == 128);
 }
 
 /* Sealed, readable by another mapping, and rounded up to whole pages, as with normal ones. */
@@ -596,7 +601,7 @@ static void nodes_of_devices(void **state)
 	char path[256];
 
 	(void)state;
-	assert_int_equal(placement_device_node(dir, "mlx5_0"), -1);
+	assert_int_equal(nic_numa_node(dir, "mlx5_0"), -1);
 	snprintf(path, sizeof(path), "%s/mlx5_0", dir);
 	assert_int_equal(mkdir(path, 0700), 0);
 	strcat(path, "/device");
@@ -608,7 +613,7 @@ static void nodes_of_devices(void **state)
 		assert_non_null(out);
 		fputs(cases[i].text, out);
 		fclose(out);
-		assert_int_equal(placement_device_node(dir, "mlx5_0"), cases[i].node);
+		assert_int_equal(nic_numa_node(dir, "mlx5_0"), cases[i].node);
 	}
 	unlink(path);
 	*strrchr(path, '/') = '\0';

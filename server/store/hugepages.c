@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/store/pages.h"
+#include "server/store/hugepages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,62 +47,63 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
  * Hugepages are reserved on the host and not on the nodes: where the nodes that the mapping is bound
  * to have too few, the first touch would be a SIGBUS. So they are taken now.
  */
-static int populate(const struct placement *placement, void *base, uint64_t bytes)
+static int populate(const struct numa_policy *policy, void *base, uint64_t bytes)
 {
-	if (!placement->bound || !madvise(base, bytes, MADV_POPULATE_WRITE) || errno == EINVAL)
+	if (!policy->bound || !madvise(base, bytes, MADV_POPULATE_WRITE) || errno == EINVAL)
 		return 0;
 	return errno == EFAULT ? -ENOMEM : -errno;
 }
 
-static int map_file(struct region *region, unsigned int memfd_flags,
-		    const struct placement *placement)
+static int map_file(struct mapping *mapping, unsigned int memfd_flags,
+		    const struct numa_policy *policy)
 {
 	int err;
 
-	if (ftruncate(region->fd, (off_t)region->bytes))
+	if (ftruncate(mapping->fd, (off_t)mapping->bytes))
 		return -errno;
-	region->base = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
-	if (region->base == MAP_FAILED) {
-		region->base = NULL;
+	mapping->base = mmap(NULL, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapping->fd,
+			     0);
+	if (mapping->base == MAP_FAILED) {
+		mapping->base = NULL;
 		return -errno;
 	}
-	err = placement_apply(placement, region->base, region->bytes);
+	err = numa_policy_apply(policy, mapping->base, mapping->bytes);
 	if (!err && memfd_flags)
-		err = populate(placement, region->base, region->bytes);
+		err = populate(policy, mapping->base, mapping->bytes);
 	if (!err &&
-	    fcntl(region->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW))
+	    fcntl(mapping->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW))
 		err = -errno;
 	return err;
 }
 
 /* Makes a file of memory and maps it. Pages are reserved (huge) or touched on first use (normal). */
-static int map(struct region *region, uint64_t bytes, uint64_t page_bytes, unsigned int memfd_flags,
-	       const struct placement *placement)
+static int map(struct mapping *mapping, uint64_t bytes, uint64_t page_bytes,
+	       unsigned int memfd_flags, const struct numa_policy *policy)
 {
 	int err;
 
-	region->page_bytes = page_bytes;
-	region->bytes = round_up(bytes, page_bytes);
-	region->fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
-	if (region->fd < 0)
+	mapping->page_bytes = page_bytes;
+	mapping->bytes = round_up(bytes, page_bytes);
+	mapping->fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
+	if (mapping->fd < 0)
 		return -errno;
-	err = map_file(region, memfd_flags, placement);
+	err = map_file(mapping, memfd_flags, policy);
 	if (err)
-		pages_unmap(region);
+		hugepages_unmap(mapping);
 	return err;
 }
 
-void pages_unmap(struct region *region)
+void hugepages_unmap(struct mapping *mapping)
 {
-	if (region->base)
-		munmap(region->base, region->bytes);
-	if (region->fd >= 0)
-		close(region->fd);
-	region->base = NULL;
-	region->fd = -1;
+	if (mapping->base)
+		munmap(mapping->base, mapping->bytes);
+	if (mapping->fd >= 0)
+		close(mapping->fd);
+	mapping->base = NULL;
+	mapping->fd = -1;
 }
 
-uint64_t pages_to_configure(uint64_t total, uint64_t available, uint64_t needed)
+uint64_t hugepages_to_configure(uint64_t total, uint64_t available, uint64_t needed)
 {
 	/* Enough of them, and yet they were not given: they may be on other nodes. */
 	if (available >= needed)
@@ -147,7 +148,7 @@ static void describe_pool(const struct hugepage *kind, int node, uint64_t needed
 	free -= reserved < free ? reserved : free;
 	snprintf(free_text, REMEDY_MAX, "%" PRIu64 " of %" PRIu64 " pages are free%s", free, total,
 		 node >= 0 ? " on the node" : "");
-	wanted = pages_to_configure(total, free, needed);
+	wanted = hugepages_to_configure(total, free, needed);
 	if (kind == &hugepages[PAGES_2M] && node < 0)
 		snprintf(remedy, REMEDY_MAX, "to have them: sysctl vm.nr_hugepages=%" PRIu64,
 			 wanted);
@@ -161,20 +162,20 @@ static void describe_pool(const struct hugepage *kind, int node, uint64_t needed
 
 /* The one line about hugepages that were wanted and could not be had. */
 static void log_shortage(enum hugepages_mode mode, const struct hugepage *kind, int err,
-			 const struct placement *placement, uint64_t bytes, const char *instead)
+			 const struct numa_policy *policy, uint64_t bytes, const char *instead)
 {
 	uint64_t needed = round_up(bytes, kind->bytes) / kind->bytes;
 	char free_text[REMEDY_MAX], remedy[REMEDY_MAX];
 
-	describe_pool(kind, placement->node, needed, free_text, remedy);
+	describe_pool(kind, policy->node, needed, free_text, remedy);
 	log_at(mode == HUGEPAGES_REQUIRE ? LOG_ERROR : LOG_WARN,
 	       "region: memory.hugepages = %s: can't have %" PRIu64 " x %s (%s; %s); %s; %s",
 	       mode_names[mode], needed, kind->name, strerror(-err), free_text, instead, remedy);
 }
 
-static int map_normal(struct region *region, uint64_t bytes, const struct placement *placement)
+static int map_normal(struct mapping *mapping, uint64_t bytes, const struct numa_policy *policy)
 {
-	int err = map(region, bytes, (uint64_t)sysconf(_SC_PAGESIZE), 0, placement);
+	int err = map(mapping, bytes, (uint64_t)sysconf(_SC_PAGESIZE), 0, policy);
 
 	if (err)
 		log_error("region: can't map %" PRIu64 " bytes: %s; lower memory.size", bytes,
@@ -200,16 +201,16 @@ static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *told)
 	return *told = PAGES_NORMAL;
 }
 
-int pages_map(struct region *region, uint64_t bytes, enum hugepages_mode mode,
-	      const struct placement *placement)
+int hugepages_map(struct mapping *mapping, uint64_t bytes, enum hugepages_mode mode,
+		  const struct numa_policy *policy)
 {
 	int told, told_err = 0, err = -ENOMEM;
 	int kind = first_kind(mode, bytes, &told);
 	const char *instead = "using normal pages";
 
 	for (; err && kind < PAGES_NORMAL; kind++) {
-		err = map(region, bytes, hugepages[kind].bytes, hugepages[kind].memfd_flags,
-			  placement);
+		err = map(mapping, bytes, hugepages[kind].bytes, hugepages[kind].memfd_flags,
+			  policy);
 		if (kind == told)
 			told_err = err;
 		else if (!err && told_err)
@@ -218,8 +219,8 @@ int pages_map(struct region *region, uint64_t bytes, enum hugepages_mode mode,
 	if (err && mode == HUGEPAGES_REQUIRE)
 		instead = "they are required";
 	if (told_err)
-		log_shortage(mode, &hugepages[told], told_err, placement, bytes, instead);
+		log_shortage(mode, &hugepages[told], told_err, policy, bytes, instead);
 	if (!err || mode == HUGEPAGES_REQUIRE)
 		return err;
-	return map_normal(region, bytes, placement);
+	return map_normal(mapping, bytes, policy);
 }

@@ -1,0 +1,721 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The protocol's documents against the code: every number, every table of fields and every test
+ * vector in common/PROTOCOL.md and common/rdma/softnic/PROTOCOL.md. A byte that differs, on either side, fails.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/softnic.h"
+#include "common/sum.h"
+#include "common/wire.h"
+#include "server/store/index.h"
+#include "server/config/options.h"
+#include "tests/support/vectors.h"
+
+static const char *const paths[] = { "common/PROTOCOL.md", "common/rdma/softnic/PROTOCOL.md" };
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define F(type, member, text)                                                                      \
+	{                                                                                          \
+		text, offsetof(struct type, member), sizeof(((struct type *)0)->member)            \
+	}
+#define R(number, text)                                                                            \
+	{                                                                                          \
+		number, text                                                                       \
+	}
+#define FIELDS(anchor, type, ...)                                                                  \
+	do {                                                                                       \
+		static const struct field fields[] = { __VA_ARGS__ };                              \
+		assert_fields(anchor, fields, COUNT(fields), sizeof(struct type));                 \
+	} while (0)
+#define ROWS(anchor, ...)                                                                          \
+	do {                                                                                       \
+		static const struct named rows[] = { __VA_ARGS__ };                                \
+		assert_rows(anchor, rows, COUNT(rows));                                            \
+	} while (0)
+
+/* The limits of two options, from their table. */
+static uint64_t window_option_max, buffer_option_min, buffer_option_max;
+
+static void options_look(void)
+{
+#define X(section, key, kind, preset, min, max, help)                                              \
+	if (!strcmp(#key, "window"))                                                               \
+		window_option_max = max;                                                           \
+	if (!strcmp(#key, "buffer")) {                                                             \
+		buffer_option_min = min;                                                           \
+		buffer_option_max = max;                                                           \
+	}
+	OPTIONS_request(X)
+#undef X
+}
+
+static void the_numbers_are_those_of_the_code(void **state)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {
+		{ "wire_abi", WIRE_ABI },
+		{ "layout_abi", LAYOUT_ABI },
+		{ "magic", WIRE_MAGIC },
+		{ "region_magic", LAYOUT_MAGIC },
+		{ "key_max", KEY_MAX },
+		{ "value_max", VALUE_MAX },
+		{ "region_max", REGION_BYTES_MAX },
+		{ "region_pad", REGION_PAD },
+		{ "response_min", WIRE_RESPONSE_MIN },
+		{ "response_max", WIRE_RESPONSE_MAX },
+		{ "request_min", WIRE_REQUEST_MIN },
+		{ "request_max", WIRE_RESPONSE_MAX },
+		{ "window_granted_max", window_option_max },
+		{ "window_max", WIRE_WINDOW_MAX },
+		{ "access_max", WIRE_ACCESS_MAX },
+		{ "ttl_max", WIRE_TTL_MAX },
+		{ "segments", SEGMENTS_MAX },
+		{ "level_max", 32 }, /* geometry_check(): see the_geometry_is_that_of_the_code */
+		{ "chain_max", CHAIN_MAX },
+		{ "link_magic", LINK_MAGIC },
+		{ "link_version", LINK_VERSION },
+		{ "link_bytes", LINK_BYTES },
+		{ "ring_bytes", RING_BYTES },
+		{ "ring_unit", RING_UNIT },
+		{ "piece_max", LINK_PIECE_MAX },
+		{ "message_max", SN_MESSAGE_MAX },
+		{ "grants", LINK_GRANTS_MAX },
+		{ "private_max", CM_PRIVATE_MAX_CONNECT },
+		{ "half_open_max", SN_HALF_OPEN_MAX },
+		{ "handshake_ms", SN_HANDSHAKE_MS },
+		{ "connect_retry_ms", SN_RETRY_MS },
+	};
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < COUNT(numbers); i++)
+		assert_number(numbers[i].name, numbers[i].value);
+	assert_int_equal(numbers_count(), COUNT(numbers));
+	assert_true(buffer_option_min == WIRE_REQUEST_MIN);
+	assert_true(buffer_option_max == WIRE_RESPONSE_MAX);
+	assert_true(window_option_max <= WIRE_WINDOW_MAX);
+}
+
+static void the_tables_of_the_handshake_are_those_of_the_code(void **state)
+{
+	(void)state;
+	FIELDS("**Connect request**", wire_connect, F(wire_connect, magic, "magic"),
+	       F(wire_connect, abi, "ABI"), F(wire_connect, bytes, "length"));
+	FIELDS("**Reject**", wire_reject, F(wire_reject, magic, "magic"),
+	       F(wire_reject, abi, "ABI"), F(wire_reject, reason, "reason"),
+	       F(wire_reject, text, "text"));
+	ROWS("| 16 | 96 | text |", R(WIRE_REJECT_VERSION, "version"), R(WIRE_REJECT_FULL, "full"),
+	     R(WIRE_REJECT_STOPPING, "stopping"), R(WIRE_REJECT_ERROR, "error"));
+	FIELDS("### HELLO and welcome", wire_hello, F(wire_hello, magic, "magic"),
+	       F(wire_hello, abi, "ABI"), F(wire_hello, response_bytes, "receive buffer"),
+	       F(wire_hello, features, "features"));
+	FIELDS("has the *welcome* as its value", wire_welcome, F(wire_welcome, magic, "magic"),
+	       F(wire_welcome, abi, "ABI"), F(wire_welcome, window, "window"),
+	       F(wire_welcome, request_bytes, "request_bytes"), F(wire_welcome, rkey, "rkey"),
+	       F(wire_welcome, region_addr, "address"), F(wire_welcome, features, "features"),
+	       F(wire_welcome, access_rate, "access rate"),
+	       F(wire_welcome, access_delay_ms, "access delay"),
+	       F(wire_welcome, geometry, "geometry"));
+}
+
+static void the_tables_of_requests_are_those_of_the_code(void **state)
+{
+	unsigned int i;
+	struct named ops[WIRE_OP_MAX];
+
+	(void)state;
+	FIELDS("\n## Requests\n", wire_request, F(wire_request, op, "op"),
+	       F(wire_request, mode, "mode"), F(wire_request, key_len, "key length"),
+	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
+	       F(wire_request, arg32, "item flags / first line / keys max"),
+	       F(wire_request, arg64, "version / delta / cursor / ticket"),
+	       F(wire_request, arg_addr, "pull address / initial"),
+	       F(wire_request, pull_rkey, "pull rkey"), F(wire_request, ttl, "ttl"),
+	       F(wire_request, flags, "flags"), F(wire_request, access_count, "access count"),
+	       F(wire_request, reserved, "reserved"));
+	for (i = 0; i < WIRE_OP_MAX; i++)
+		ops[i] = (struct named){ i + 1, wire_op_name((enum wire_op)(i + 1)) };
+	assert_rows("| 44 | 4 | reserved |", ops, WIRE_OP_MAX);
+	ROWS("| 11 | ACCESS |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_IF_VERSION), "if-version"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_TOUCH), "touch"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_CREATE), "create"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"));
+}
+
+static void the_tables_of_responses_are_those_of_the_code(void **state)
+{
+	(void)state;
+	FIELDS("\n## Responses\n", wire_response, F(wire_response, op, "op"),
+	       F(wire_response, status, "status"), F(wire_response, flags, "flags"),
+	       F(wire_response, id, "id"), F(wire_response, value_len, "value length"),
+	       F(wire_response, arg32, "item flags / next line / entries"),
+	       F(wire_response, version, "version / ticket"), F(wire_response, slot, "slot"),
+	       F(wire_response, arg64, "copy seed / result / cursor"),
+	       F(wire_response, clock_ns, "clock"), F(wire_response, expires, "expires"),
+	       F(wire_response, reserved, "reserved"));
+	ROWS("| 52 | 4 | reserved |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
+	     R(WIRE_TOO_LARGE, "too large"), R(WIRE_NO_SPACE, "no space"),
+	     R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"), R(WIRE_EXISTS, "exists"),
+	     R(WIRE_NOT_A_NUMBER, "not a number"));
+	FIELDS("**SCAN**: entries", wire_entry, F(wire_entry, version, "version"),
+	       F(wire_entry, value_len, "value length"), F(wire_entry, value_sent, "value sent"),
+	       F(wire_entry, item_flags, "item flags"), F(wire_entry, expires, "expires"),
+	       F(wire_entry, key_len, "key length"), F(wire_entry, reserved, "reserved"),
+	       F(wire_entry, reserved2, "reserved"));
+}
+
+static void the_tables_of_the_region_are_those_of_the_code(void **state)
+{
+	static const struct field superblock[] = {
+		F(superblock, magic, "magic"),	     F(superblock, abi, "ABI"),
+		F(superblock, reserved, "reserved"), F(superblock, geometry, "geometry"),
+		F(superblock, clock_s, "clock"),     F(superblock, items, "items"),
+	};
+
+	(void)state;
+	assert_fields("**Superblock**", superblock, COUNT(superblock),
+		      offsetof(struct superblock, zero));
+	FIELDS("\n### Geometry\n", geometry, F(geometry, incarnation, "incarnation"),
+	       F(geometry, region_bytes, "region size"), F(geometry, hash_seed, "hash seed"),
+	       F(geometry, value_max, "max_value"), F(geometry, level_base, "level_base"),
+	       F(geometry, level, "level"), F(geometry, split, "split"),
+	       F(geometry, segments, "segments"), F(geometry, sum, "sum"));
+	FIELDS("\n### Buckets\n", bucket, F(bucket, sum, "sum"), F(bucket, overflow, "overflow"),
+	       F(bucket, level, "level"), F(bucket, lock, "lock"), F(bucket, epoch, "epoch"),
+	       F(bucket, slots, "slots"));
+	FIELDS("\n### Items\n", item, F(item, sum, "sum"), F(item, version, "version"),
+	       F(item, expires, "expires"), F(item, value_len, "value length"),
+	       F(item, flags, "flags"), F(item, key_len, "key length"),
+	       F(item, access, "access time"));
+}
+
+static void the_tables_of_softnic_are_those_of_the_code(void **state)
+{
+	(void)state;
+	FIELDS("or a *wake-up*", link_message, F(link_message, magic, "magic"),
+	       F(link_message, version, "version"), F(link_message, type, "type"),
+	       F(link_message, private_len, "private length"),
+	       F(link_message, qp_num, "queue pair"),
+	       F(link_message, responder_resources, "responder resources"),
+	       F(link_message, initiator_depth, "initiator depth"),
+	       F(link_message, grant_slot, "grant slot"), F(link_message, reserved8, "reserved"),
+	       F(link_message, grant_rkey, "grant rkey"), F(link_message, reserved, "reserved"),
+	       F(link_message, grant_addr, "grant address"),
+	       F(link_message, grant_length, "grant length"),
+	       F(link_message, grant_offset, "grant offset"),
+	       F(link_message, private_data, "private data"), F(link_message, pad, "padding"));
+	ROWS("| 244 | 4 | padding |", R(LINK_MESSAGE_CONNECT, "CONNECT"),
+	     R(LINK_MESSAGE_ACCEPT, "ACCEPT"), R(LINK_MESSAGE_REJECT, "REJECT"),
+	     R(LINK_MESSAGE_READY, "READY"), R(LINK_MESSAGE_GRANT, "GRANT"));
+	FIELDS("\n## The shared memory\n", link_shared,
+	       F(link_shared, side[LINK_PASSIVE], "side 0"),
+	       F(link_shared, side[LINK_ACTIVE], "side 1"), F(link_shared, pad, "unused"),
+	       F(link_shared, request[LINK_PASSIVE], "requests 0"),
+	       F(link_shared, request[LINK_ACTIVE], "requests 1"),
+	       F(link_shared, response[LINK_PASSIVE], "responses 0"),
+	       F(link_shared, response[LINK_ACTIVE], "responses 1"));
+	FIELDS("A side's words, 4 bytes each", link_side, F(link_side, bell, "bell"),
+	       F(link_side, request_head, "request_head"),
+	       F(link_side, request_tail, "request_tail"),
+	       F(link_side, response_head, "response_head"),
+	       F(link_side, response_tail, "response_tail"), F(link_side, acked, "acked"),
+	       F(link_side, rnr_count, "rnr_count"), F(link_side, rnr_send, "rnr_send"),
+	       F(link_side, error, "error"), F(link_side, closed, "closed"),
+	       F(link_side, serves, "serves"), F(link_side, pad0, "unused"),
+	       F(link_side, wake, "wake"), F(link_side, pad1, "unused"),
+	       F(link_side, granted, "granted"));
+	ROWS("| 128 | 64 | granted |", R(LINK_ERROR_GONE, "gone"),
+	     R(LINK_ERROR_TOO_LONG, "too long"), R(LINK_ERROR_OPERATION, "operation"),
+	     R(LINK_ERROR_ACCESS, "access"));
+	FIELDS("**Record of a request ring**", link_request, F(link_request, opcode, "opcode"),
+	       F(link_request, reserved, "reserved"), F(link_request, length, "length"),
+	       F(link_request, total, "total"), F(link_request, reserved2, "reserved"));
+	FIELDS("**Data of a READ record**", link_read, F(link_read, addr, "address"),
+	       F(link_read, rkey, "rkey"), F(link_read, length, "length"));
+	FIELDS("**Record of a response ring**", link_response, F(link_response, status, "status"),
+	       F(link_response, length, "length"), F(link_response, reserved, "reserved"));
+	ROWS("\n## Wake-ups\n", R((unsigned int)__builtin_ctz(LINK_WAKE_EVENT), "event"),
+	     R((unsigned int)__builtin_ctz(LINK_WAKE_ACK), "ack"),
+	     R((unsigned int)__builtin_ctz(LINK_WAKE_ROOM), "room"));
+}
+
+/* What the vectors are of. */
+#define INCARNATION 0x0123456789abcdefull
+#define SEED 0xfedcba9876543210ull
+#define REGION_BYTES (64ull << 20)
+#define NAME "name"
+#define NAME_LEN 4u
+#define VALUE "Ada"
+#define VALUE_LEN 3u
+#define FLAGS 7u
+#define VERSION 0x2a01ull
+#define CLOCK_NS 1800000000000000000ull
+#define EXPIRES 1800000061u
+#define ITEM_OFFSET 0x3a98760ull
+#define HOME_OFFSET 0x4880ull
+#define OVERFLOW_OFFSET 0x3f80080ull
+#define LONG_OFFSET 0x2000000ull
+#define RKEY 0x1001u
+#define REGION_ADDR 0x7f0000000000ull
+#define PULL_ADDR 0x7fffa0001000ull
+#define PULL_RKEY 0x2002u
+#define COPY_SEED 0x5555aaaa5555aaaaull
+
+static struct vector vector;
+
+/* A message that is put together from its parts. */
+struct message {
+	uint8_t bytes[VECTOR_BYTES_MAX];
+	size_t len;
+};
+
+static void add(struct message *message, const void *part, size_t len)
+{
+	assert_true(len <= sizeof(message->bytes) - message->len);
+	memcpy(message->bytes + message->len, part, len);
+	message->len += len;
+}
+
+static void assert_vector(const char *name, const void *bytes, size_t len)
+{
+	vector_load(&vector, name);
+	if (vector.len != len)
+		fail_msg("%s has %zu bytes, not %zu", name, vector.len, len);
+	assert_memory_equal(vector.bytes, bytes, len);
+}
+
+static uint64_t name_hash(void)
+{
+	return key_hash(NAME, NAME_LEN, SEED);
+}
+
+static uint64_t name_slot(void)
+{
+	return slot_make(hash_tag(name_hash()), ITEM_OFFSET, item_bytes(NAME_LEN, VALUE_LEN));
+}
+
+static uint64_t long_slot(void)
+{
+	return slot_make(0xcafe, LONG_OFFSET, item_bytes(5, 1u << 20));
+}
+
+static struct geometry geometry_make(void)
+{
+	struct geometry g = {
+		.incarnation = INCARNATION,
+		.region_bytes = REGION_BYTES,
+		.hash_seed = SEED,
+		.value_max = 1u << 20,
+		.level_base = 6,
+		.level = 7,
+		.split = 5,
+		.segments = { sizeof(struct superblock) },
+	};
+	unsigned int k;
+
+	for (k = 1; k <= 12; k++)
+		g.segments[k] = sizeof(struct superblock) + ((uint64_t)BUCKET_BYTES << (5 + k));
+	g.sum = geometry_sum(&g);
+	return g;
+}
+
+static void the_hashes_are_those_of_the_code(void **state)
+{
+	uint64_t numbers[64];
+	uint8_t bytes[KEY_MAX];
+	unsigned int i, count = vector_numbers("hash", numbers, COUNT(numbers));
+
+	(void)state;
+	assert_int_equal(count, 12 * 3);
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(37 * i + 11);
+	for (i = 0; i < count; i += 3) {
+		assert_in_range(numbers[i], 1, sizeof(bytes));
+		assert_true(numbers[i + 1] == XXH3_64bits(bytes, numbers[i]));
+		assert_true(numbers[i + 2] == key_hash(bytes, numbers[i], SEED));
+	}
+}
+
+static void the_geometry_is_that_of_the_code(void **state)
+{
+	struct geometry g = geometry_make();
+	uint64_t numbers[64];
+	unsigned int i, count = vector_numbers("places", numbers, COUNT(numbers));
+
+	(void)state;
+	assert_vector("geometry", &g, sizeof(g));
+	assert_null(geometry_check(&g));
+	assert_int_equal(count, 9 * 3);
+	assert_true(numbers[0] == name_hash());
+	for (i = 0; i < count; i += 3) {
+		assert_true(numbers[i + 1] == geometry_home(&g, numbers[i]));
+		assert_true(numbers[i + 2] == geometry_bucket_offset(&g, numbers[i + 1]));
+	}
+	/* level_max: the next one is refused for its level. */
+	g.level = 33;
+	g.sum = geometry_sum(&g);
+	assert_string_equal(geometry_check(&g), "index level out of range");
+	g.level = 32;
+	g.sum = geometry_sum(&g);
+	assert_string_not_equal(geometry_check(&g), "index level out of range");
+}
+
+static void the_slots_are_those_of_the_code(void **state)
+{
+	uint64_t numbers[64];
+	unsigned int i, count = vector_numbers("slots", numbers, COUNT(numbers));
+
+	(void)state;
+	assert_int_equal(count, 4 * 4);
+	assert_true(numbers[0] == name_slot());
+	for (i = 0; i < count; i += 4) {
+		uint64_t slot = slot_make((uint16_t)numbers[i + 1], numbers[i + 3],
+					  numbers[i + 2] * SLOT_UNIT);
+
+		assert_true(numbers[i] == slot);
+		assert_true(slot_tag(slot) == numbers[i + 1]);
+		assert_true(slot_bytes(slot) == numbers[i + 2] * SLOT_UNIT);
+		assert_true(slot_is_long(slot) == (numbers[i + 2] == 4095));
+		assert_true(slot_offset(slot) == numbers[i + 3]);
+	}
+}
+
+static void assert_bucket(const char *name, struct bucket *bucket, uint64_t offset)
+{
+	bucket->level = 7;
+	bucket->epoch = 6;
+	bucket->sum = bucket_sum(bucket, INCARNATION, offset, HOME_OFFSET);
+	assert_vector(name, bucket, sizeof(*bucket));
+	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
+	assert_true(vector_number(&vector, "offset") == offset);
+	assert_true(vector_number(&vector, "home") == HOME_OFFSET);
+}
+
+static void the_buckets_are_those_of_the_code(void **state)
+{
+	struct geometry g = geometry_make();
+	struct bucket home = {
+		.overflow = OVERFLOW_OFFSET / BUCKET_BYTES,
+		.lock = 1,
+		.slots = { name_slot(), 0, slot_make(0xbeef, 0x3b00000, 18 * SLOT_UNIT) },
+	};
+	struct bucket overflow = { .slots = { long_slot() } };
+
+	(void)state;
+	assert_true(geometry_bucket_offset(&g, geometry_home(&g, name_hash())) == HOME_OFFSET);
+	assert_bucket("bucket", &home, HOME_OFFSET);
+	assert_bucket("overflow bucket", &overflow, OVERFLOW_OFFSET);
+}
+
+static void the_item_is_that_of_the_code(void **state)
+{
+	union {
+		struct item item;
+		uint8_t bytes[sizeof(struct item) + NAME_LEN + VALUE_LEN];
+	} u = {
+		.item = {
+			.version = VERSION,
+			.expires = EXPIRES,
+			.value_len = VALUE_LEN,
+			.flags = FLAGS,
+			.key_len = NAME_LEN,
+			.access = 0x1234,
+		},
+	};
+
+	(void)state;
+	memcpy(u.item.data, NAME VALUE, NAME_LEN + VALUE_LEN);
+	u.item.sum = item_sum(&u.item, INCARNATION, ITEM_OFFSET);
+	assert_vector("item", u.bytes, sizeof(struct item) + NAME_LEN + VALUE_LEN);
+	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
+	assert_true(vector_number(&vector, "offset") == ITEM_OFFSET);
+	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item));
+}
+
+static void the_private_data_is_that_of_the_code(void **state)
+{
+	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, sizeof(connect) };
+	const struct wire_reject reject = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.reason = WIRE_REJECT_FULL,
+		.text = "server.max_connections is reached",
+	};
+
+	(void)state;
+	assert_vector("connect", &connect, sizeof(connect));
+	assert_vector("reject", &reject, sizeof(reject));
+}
+
+/* The vector is this request, and the server's parser takes it. */
+static void assert_request(const char *name, const struct wire_request *head, const void *body,
+			   size_t len)
+{
+	struct message message = { .len = 0 };
+	struct request request;
+
+	add(&message, head, sizeof(*head));
+	add(&message, body, len);
+	assert_vector(name, message.bytes, message.len);
+	assert_null(wire_request_parse(&request, vector.bytes, vector.len));
+	assert_int_equal(request.op, head->op);
+}
+
+/* The same for a response and the client's parser. */
+static void assert_response(const char *name, const struct wire_response *head, const void *body,
+			    size_t len)
+{
+	struct message message = { .len = 0 };
+	struct response response;
+
+	add(&message, head, sizeof(*head));
+	add(&message, body, len);
+	assert_vector(name, message.bytes, message.len);
+	assert_null(wire_response_parse(&response, vector.bytes, vector.len));
+	assert_int_equal(response.op, head->op);
+}
+
+static const struct wire_hello hello = { .magic = WIRE_MAGIC,
+					 .abi = WIRE_ABI,
+					 .response_bytes = 4096 };
+static const struct wire_request hello_head = { .op = WIRE_HELLO,
+						.id = 1,
+						.value_len = sizeof(hello) };
+
+static void hello_is_that_of_the_code(void **state)
+{
+	const struct wire_response head = {
+		.op = WIRE_HELLO,
+		.id = 1,
+		.value_len = sizeof(struct wire_welcome),
+		.clock_ns = CLOCK_NS + 1,
+	};
+	const struct wire_welcome welcome = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.window = 8,
+		.request_bytes = 2048,
+		.rkey = RKEY,
+		.region_addr = REGION_ADDR,
+		.access_rate = 4,
+		.access_delay_ms = 100,
+		.geometry = geometry_make(),
+	};
+
+	(void)state;
+	assert_request("hello", &hello_head, &hello, sizeof(hello));
+	assert_response("welcome", &head, &welcome, sizeof(welcome));
+}
+
+static void puts_are_those_of_the_code(void **state)
+{
+	const struct wire_request put = {
+		.op = WIRE_PUT,
+		.id = 2,
+		.key_len = NAME_LEN,
+		.value_len = VALUE_LEN,
+		.item_flags = FLAGS,
+		.ttl = 60,
+		.access_count = 1,
+	};
+	const struct wire_request pull = {
+		.op = WIRE_PUT,
+		.id = 4,
+		.key_len = 5,
+		.value_len = 1u << 20,
+		.pull_addr = PULL_ADDR,
+		.pull_rkey = PULL_RKEY,
+		.flags = WIRE_F_PULL,
+	};
+	const struct wire_response done = {
+		.op = WIRE_PUT,
+		.id = 2,
+		.version = VERSION,
+		.slot = name_slot(),
+		.clock_ns = CLOCK_NS + 2,
+		.expires = EXPIRES,
+	};
+	struct message body = { .len = 0 };
+	uint64_t hash = name_hash();
+
+	(void)state;
+	add(&body, NAME VALUE, NAME_LEN + VALUE_LEN);
+	add(&body, &hash, sizeof(hash));
+	assert_request("put", &put, body.bytes, body.len);
+	assert_response("put response", &done, NULL, 0);
+	assert_request("put with pull", &pull, "photo", 5);
+}
+
+static void gets_are_those_of_the_code(void **state)
+{
+	const struct wire_request get = { .op = WIRE_GET, .id = 3, .key_len = NAME_LEN };
+	const struct wire_response found = {
+		.op = WIRE_GET,
+		.id = 3,
+		.value_len = VALUE_LEN,
+		.item_flags = FLAGS,
+		.version = VERSION,
+		.clock_ns = CLOCK_NS + 3,
+		.expires = EXPIRES,
+	};
+	const struct wire_response copied = {
+		.op = WIRE_GET,
+		.id = 5,
+		.flags = WIRE_R_COPY,
+		.value_len = 1u << 20,
+		.version = 0x2b01,
+		.slot = long_slot(),
+		.copy_seed = COPY_SEED,
+		.clock_ns = CLOCK_NS + 4,
+	};
+
+	(void)state;
+	assert_request("get", &get, NAME, NAME_LEN);
+	assert_response("get response", &found, VALUE, VALUE_LEN);
+	assert_response("get response with copy", &copied, NULL, 0);
+}
+
+static void the_others_are_those_of_the_code(void **state)
+{
+	const struct wire_request delete = {
+		.op = WIRE_DELETE,
+		.id = 6,
+		.key_len = NAME_LEN,
+		.version = VERSION,
+		.flags = WIRE_F_IF_VERSION,
+	};
+	const struct wire_entry entry = {
+		.version = VERSION,
+		.value_len = VALUE_LEN,
+		.value_sent = VALUE_LEN,
+		.item_flags = FLAGS,
+		.expires = EXPIRES,
+		.key_len = NAME_LEN,
+	};
+	const struct wire_response scanned = {
+		.op = WIRE_SCAN,
+		.id = 7,
+		.value_len = sizeof(entry) + NAME_LEN + VALUE_LEN,
+		.entries = 1,
+		.cursor = 0x4000000000000000,
+		.clock_ns = CLOCK_NS + 5,
+	};
+	struct message body = { .len = 0 };
+	struct scan_entry parsed;
+	size_t at = 0;
+
+	(void)state;
+	assert_request("delete", &delete, NAME, NAME_LEN);
+	add(&body, &entry, sizeof(entry));
+	add(&body, NAME VALUE, NAME_LEN + VALUE_LEN);
+	assert_response("scan response", &scanned, body.bytes, body.len);
+	assert_null(wire_entry_parse(&parsed, body.bytes, body.len, &at));
+	assert_int_equal(at, body.len);
+}
+
+static void the_messages_of_softnic_are_those_of_the_code(void **state)
+{
+	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, sizeof(connect) };
+	struct link_message message = {
+		.magic = LINK_MAGIC,
+		.version = LINK_VERSION,
+		.type = LINK_MESSAGE_CONNECT,
+		.private_len = sizeof(connect),
+		.qp_num = 0x11,
+		.responder_resources = SN_READS_MAX,
+		.initiator_depth = SN_READS_MAX,
+	};
+	const struct link_message ready = {
+		.magic = LINK_MAGIC,
+		.version = LINK_VERSION,
+		.type = LINK_MESSAGE_READY,
+	};
+	const struct link_message grant = {
+		.magic = LINK_MAGIC,
+		.version = LINK_VERSION,
+		.type = LINK_MESSAGE_GRANT,
+		.grant_rkey = RKEY,
+		.grant_addr = REGION_ADDR,
+		.grant_length = REGION_BYTES,
+	};
+
+	(void)state;
+	memcpy(message.private_data, &connect, sizeof(connect));
+	assert_vector("softnic connect", &message, sizeof(message));
+	assert_vector("softnic ready", &ready, sizeof(ready));
+	assert_vector("softnic grant", &grant, sizeof(grant));
+}
+
+static void the_records_of_softnic_are_those_of_the_code(void **state)
+{
+	const struct link_request send = {
+		.opcode = LINK_SEND,
+		.length = sizeof(hello_head) + sizeof(hello),
+		.total = sizeof(hello_head) + sizeof(hello),
+	};
+	const struct link_request ask = { .opcode = LINK_READ, .length = sizeof(struct link_read) };
+	const struct link_read what = { PULL_ADDR, PULL_RKEY, 1u << 20 };
+	struct message record = { .len = 0 };
+
+	(void)state;
+	add(&record, &send, sizeof(send));
+	add(&record, &hello_head, sizeof(hello_head));
+	add(&record, &hello, sizeof(hello));
+	assert_vector("softnic send", record.bytes, ring_span((uint32_t)record.len));
+	record = (struct message){ .len = 0 };
+	add(&record, &ask, sizeof(ask));
+	add(&record, &what, sizeof(what));
+	assert_vector("softnic read", record.bytes, ring_span((uint32_t)record.len));
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	options_look();
+	documents_load(paths, COUNT(paths));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	documents_free();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_numbers_are_those_of_the_code),
+		cmocka_unit_test(the_tables_of_the_handshake_are_those_of_the_code),
+		cmocka_unit_test(the_tables_of_requests_are_those_of_the_code),
+		cmocka_unit_test(the_tables_of_responses_are_those_of_the_code),
+		cmocka_unit_test(the_tables_of_the_region_are_those_of_the_code),
+		cmocka_unit_test(the_tables_of_softnic_are_those_of_the_code),
+		cmocka_unit_test(the_hashes_are_those_of_the_code),
+		cmocka_unit_test(the_geometry_is_that_of_the_code),
+		cmocka_unit_test(the_slots_are_those_of_the_code),
+		cmocka_unit_test(the_buckets_are_those_of_the_code),
+		cmocka_unit_test(the_item_is_that_of_the_code),
+		cmocka_unit_test(the_private_data_is_that_of_the_code),
+		cmocka_unit_test(hello_is_that_of_the_code),
+		cmocka_unit_test(puts_are_those_of_the_code),
+		cmocka_unit_test(gets_are_those_of_the_code),
+		cmocka_unit_test(the_others_are_those_of_the_code),
+		cmocka_unit_test(the_messages_of_softnic_are_those_of_the_code),
+		cmocka_unit_test(the_records_of_softnic_are_those_of_the_code),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -10,7 +10,7 @@
 #include "common/util/stat.h"
 
 /* How many slabs of a class are looked at for the one with the fewest blocks, in its emptiest list. */
-#define SPARSE_SEARCH 64u
+#define SPARSE_TRIES 64u
 
 static bool is_slab(enum page_kind kind)
 {
@@ -138,7 +138,7 @@ static struct slab *do_class_sparse(struct memory *memory, const struct slab_cla
 
 	while (list && class->lists[list] == SLAB_NONE)
 		list--;
-	for (uint32_t i = class->lists[list]; i != SLAB_NONE && n < SPARSE_SEARCH;
+	for (uint32_t i = class->lists[list]; i != SLAB_NONE && n < SPARSE_TRIES;
 	     i = slab->next, n++) {
 		slab = &memory->slabs[i];
 		if (!best || slab->blocks - slab->free < best->blocks - best->free)

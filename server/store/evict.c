@@ -30,7 +30,7 @@
 #define PEEKS_MAX 64
 
 /* A PUT that found no room in vain does not look for it again that soon, unless something was freed. */
-#define VAIN_NS 10000000ull
+#define ROOM_RETRY_NS 10000000ull
 
 /*
  * LFU: a logarithmic counter in the low byte, as Redis has it (Morris, CACM 1978): one more use counts
@@ -209,7 +209,7 @@ static void bucket_replace(struct table_writer *writer, const struct mem_block *
 	for (bucket = bucket_next(table, home); bucket && !done;
 	     bucket = bucket_next(table, bucket))
 		if (bucket == block->p)
-			done = do_shorten(writer, home, bucket, spare, &retired);
+			done = do_chain_shorten(writer, home, bucket, spare, &retired);
 	bucket_unlock(home);
 	if (!done)
 		mem_free_bucket(&writer->cache, spare);
@@ -357,10 +357,10 @@ static void *room_by_moving(struct table_writer *writer, size_t bytes, bool *gai
 }
 
 /* Whether it was tried in vain just now, and nothing was freed since. */
-static bool in_vain(const struct table_writer *writer)
+static bool room_retry_is_early(const struct table_writer *writer)
 {
-	return writer->vain_freed == writer->cache.freed_bytes + 1 &&
-	       writer->now_ns - writer->vain_ns < VAIN_NS;
+	return writer->room_retry_freed == writer->cache.freed_bytes + 1 &&
+	       writer->now_ns - writer->room_retry_ns < ROOM_RETRY_NS;
 }
 
 static void *make_room_moving(struct table_writer *writer, size_t bytes)
@@ -369,7 +369,7 @@ static void *make_room_moving(struct table_writer *writer, size_t bytes)
 	bool gained = true;
 	void *block;
 
-	if (in_vain(writer))
+	if (room_retry_is_early(writer))
 		return NULL;
 	memory_gather(writer->table->memory);
 	for (step = 0; gained && step < ROOM_STEPS_MAX; step++) {
@@ -379,8 +379,8 @@ static void *make_room_moving(struct table_writer *writer, size_t bytes)
 		if (block)
 			return block;
 	}
-	writer->vain_freed = writer->cache.freed_bytes + 1;
-	writer->vain_ns = writer->now_ns;
+	writer->room_retry_freed = writer->cache.freed_bytes + 1;
+	writer->room_retry_ns = writer->now_ns;
 	return NULL;
 }
 

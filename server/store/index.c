@@ -48,7 +48,7 @@ struct bucket *index_lock_number(const struct table *table, uint64_t number)
 	return home;
 }
 
-void do_seal(const struct table *table, const struct bucket *home, struct bucket *bucket)
+void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket)
 {
 	bucket_seal(bucket, bucket_sum(bucket, table->region->geometry.incarnation,
 				       region_offset(table->region, bucket),
@@ -84,7 +84,7 @@ void index_format(struct table *table)
 		struct bucket *bucket = index_bucket(table, i);
 
 		bucket_clear(bucket, (uint8_t)g->level, 0);
-		do_seal(table, bucket, bucket);
+		do_chain_seal(table, bucket, bucket);
 	}
 	atomic_store(&table->extent, extent_make(g->level, g->split));
 }
@@ -137,7 +137,7 @@ static void do_write_chain(const struct table *table, struct bucket *home, uint8
 		__atomic_store_n(&bucket->epoch, (uint16_t)(home->epoch + 1), __ATOMIC_RELAXED);
 		bucket_link(bucket, next ? bucket_ref(table->region, next) : 0);
 		mem_bucket_set_home(table->memory, bucket, index_number(table, home));
-		do_seal(table, home, bucket);
+		do_chain_seal(table, home, bucket);
 		next = bucket;
 	}
 	parts->bucket_used += n;
@@ -145,7 +145,7 @@ static void do_write_chain(const struct table *table, struct bucket *home, uint8
 	bucket_link(home, next ? bucket_ref(table->region, next) : 0);
 	bucket_level_store(home, level);
 	chain_move_end(home);
-	do_seal(table, home, home);
+	do_chain_seal(table, home, home);
 }
 
 static void parts_retire(struct table_writer *writer, struct parts *parts, struct retired *retired)
@@ -174,8 +174,8 @@ static bool moves_take(struct table_writer *writer)
 	return atomic_fetch_add(&table->moves, 1) < MOVES_MAX;
 }
 
-bool do_shorten(struct table_writer *writer, struct bucket *home, struct bucket *avoid,
-		struct bucket *spare, struct retired *retired)
+bool do_chain_shorten(struct table_writer *writer, struct bucket *home, struct bucket *avoid,
+		      struct bucket *spare, struct retired *retired)
 {
 	const struct table *table = writer->table;
 	struct parts parts;

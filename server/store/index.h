@@ -115,15 +115,15 @@ void index_format(struct table *table);
 void bucket_clear(struct bucket *bucket, uint8_t level, uint16_t epoch);
 
 /* Makes a bucket's sum right. @home: of its chain. */
-void do_seal(const struct table *table, const struct bucket *home, struct bucket *bucket);
+void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket);
 
 /*
  * Puts the slots of a chain into as few buckets as they fit. @avoid, unless NULL, is an overflow
  * bucket that is to leave the chain, and @spare one that takes its place. What is not needed any more
  * is added to @retired. Not done, with false, when it would give back nothing, or for I4.
  */
-bool do_shorten(struct table_writer *writer, struct bucket *home, struct bucket *avoid,
-		struct bucket *spare, struct retired *retired);
+bool do_chain_shorten(struct table_writer *writer, struct bucket *home, struct bucket *avoid,
+		      struct bucket *spare, struct retired *retired);
 
 /* Called with no lock held after a key was added: splits a bucket if there are keys enough. */
 void index_grow(struct table_writer *writer);

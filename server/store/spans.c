@@ -121,27 +121,27 @@ bool spans_may_have(const struct spans *spans, uint32_t pages)
 	return pages <= spans->end && hint_load(&spans->mask) >> bin_of(pages);
 }
 
-/* The run of a bin that is long enough and at the highest address, of the first SPAN_SEARCH. */
-static uint32_t do_search(const struct spans *spans, unsigned int bin, uint32_t pages)
+/* The run of a bin that is long enough and at the highest address, of the first SPAN_TRIES. */
+static uint32_t do_bin_fit(const struct spans *spans, unsigned int bin, uint32_t pages)
 {
 	uint32_t best = PAGE_NONE;
 	unsigned int n = 0;
 
-	for (uint32_t run = spans->bins[bin]; run != PAGE_NONE && n < SPAN_SEARCH;
+	for (uint32_t run = spans->bins[bin]; run != PAGE_NONE && n < SPAN_TRIES;
 	     run = page_at(spans, run)->next, n++)
 		if (page_at(spans, run)->pages >= pages && (best == PAGE_NONE || run > best))
 			best = run;
 	return best;
 }
 
-static uint32_t do_find(const struct spans *spans, uint32_t pages)
+static uint32_t do_run_fit(const struct spans *spans, uint32_t pages)
 {
 	unsigned int bin = bin_of(pages);
-	uint32_t run = do_search(spans, bin, pages);
+	uint32_t run = do_bin_fit(spans, bin, pages);
 	uint64_t above = spans->mask >> bin >> 1;
 
 	if (run == PAGE_NONE && above)
-		run = do_search(spans, bin + 1 + (unsigned int)__builtin_ctzll(above), pages);
+		run = do_bin_fit(spans, bin + 1 + (unsigned int)__builtin_ctzll(above), pages);
 	return run;
 }
 
@@ -165,7 +165,7 @@ uint32_t spans_take(struct spans *spans, uint32_t pages, enum page_kind kind, ui
 	if (!spans_may_have(spans, pages))
 		return PAGE_NONE;
 	mem_lock(&spans->lock);
-	page = do_find(spans, pages);
+	page = do_run_fit(spans, pages);
 	if (page != PAGE_NONE) {
 		rest = do_unlink(spans, page) - pages;
 		if (rest)

@@ -79,7 +79,7 @@ static_assert(REGION_BYTES_MAX / PAGE_BYTES <= 1u << (32 - PAGE_SPAN_SHIFT), "pa
  */
 #define SPAN_BINS 63u
 /* How many runs of a bin are looked at. A large item may miss one that fits behind so many smaller. */
-#define SPAN_SEARCH 64u
+#define SPAN_TRIES 64u
 
 struct spans {
 	alignas(64) uint32_t lock; /* guards all of it and the page map */

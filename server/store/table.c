@@ -7,7 +7,7 @@
 
 #include "common/util/clock.h"
 #include "server/store/evict.h"
-#include "server/store/place.h"
+#include "server/store/chain.h"
 #include "common/util/stat.h"
 
 /* How often a PUT that found no room makes some and tries again. */
@@ -34,7 +34,7 @@ struct attempt {
 	struct table_writer *writer;
 	uint64_t hash;
 	struct table_change *change;
-	struct place place;
+	struct chain_pos pos;
 	struct item *item; /* to be placed; NULL: to be allocated */
 	size_t item_bytes;
 	uint64_t body;	       /* of a pulled item: its item_body_sum(), made without the lock */
@@ -43,7 +43,7 @@ struct attempt {
 	struct item *old;      /* out: what is not in the table any more */
 	struct item *victim;   /* out: the same, of another key */
 	struct item *flushed;  /* out: the same, because a flush is on its way to it */
-	uint64_t hidden_sum;   /* of place.item, while it is hidden; see do_hide_mortal() */
+	uint64_t hidden_sum;   /* of pos.item, while it is hidden; see do_hide_expiring() */
 	struct retired retired;
 	bool inserted;
 };
@@ -186,7 +186,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 {
 	struct table_writer *writer = a->writer;
 	const struct table *table = writer->table;
-	struct item *item = a->place.item;
+	struct item *item = a->pos.item;
 	uint64_t slot;
 
 	item_uncount(writer, item);
@@ -195,9 +195,9 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_fill(item, a->change, value);
 	item_access_store(item, evict_touched(writer, item_access_peek(item)));
 	slot = slot_for(table, a->hash, item);
-	if (slot != *a->place.slot) {
-		slot_store(a->place.slot, slot);
-		do_seal(table, a->place.home, a->place.bucket);
+	if (slot != *a->pos.slot) {
+		slot_store(a->pos.slot, slot);
+		do_chain_seal(table, a->pos.home, a->pos.bucket);
 	}
 	change_done(a->change, item, slot);
 	item_count(writer, item);
@@ -209,7 +209,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 {
 	struct table_writer *writer = a->writer;
-	struct bucket *home = a->place.home;
+	struct bucket *home = a->pos.home;
 	uint64_t *chosen = evict_choose_slot(writer, home);
 
 	if (!chosen) {
@@ -220,7 +220,7 @@ static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 	item_uncount(writer, a->victim);
 	item_invalidate(a->victim);
 	slot_store(chosen, slot);
-	do_seal(writer->table, home, home);
+	do_chain_seal(writer->table, home, home);
 	stat_add(&writer->stats.removes, 1);
 	return WIRE_OK;
 }
@@ -230,9 +230,9 @@ static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 {
 	struct table_writer *writer = a->writer;
 	const struct table *table = writer->table;
-	struct bucket *home = a->place.home, *bucket = a->bucket;
+	struct bucket *home = a->pos.home, *bucket = a->bucket;
 
-	if (a->place.length >= CHAIN_MAX)
+	if (a->pos.length >= CHAIN_MAX)
 		return do_evict_from_chain(a, slot);
 	if (!bucket)
 		bucket = mem_alloc_bucket(&writer->cache, index_number(table, home));
@@ -244,9 +244,9 @@ static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 	mem_bucket_set_home(table->memory, bucket, index_number(table, home));
 	bucket_clear(bucket, home->level, home->epoch);
 	slot_store(&bucket->slots[0], slot);
-	do_seal(table, home, bucket);
-	bucket_link(a->place.tail, bucket_ref(table->region, bucket));
-	do_seal(table, home, a->place.tail);
+	do_chain_seal(table, home, bucket);
+	bucket_link(a->pos.tail, bucket_ref(table->region, bucket));
+	do_chain_seal(table, home, a->pos.tail);
 	stat_add(&writer->stats.overflow_buckets, 1);
 	return WIRE_OK;
 }
@@ -255,28 +255,28 @@ static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 static enum wire_status do_point(struct attempt *a, uint64_t slot)
 {
 	const struct table *table = a->writer->table;
-	struct place *place = &a->place;
+	struct chain_pos *pos = &a->pos;
 
-	if (place->slot) {
-		item_invalidate(place->item);
-		slot_store(place->slot, slot);
-		do_seal(table, place->home, place->bucket);
+	if (pos->slot) {
+		item_invalidate(pos->item);
+		slot_store(pos->slot, slot);
+		do_chain_seal(table, pos->home, pos->bucket);
 		return WIRE_OK;
 	}
-	if (!place->free_in)
+	if (!pos->free_in)
 		return do_extend_chain(a, slot);
-	slot_store(place->free_slot, slot);
-	do_seal(table, place->home, place->free_in);
+	slot_store(pos->free_slot, slot);
+	do_chain_seal(table, pos->home, pos->free_in);
 	return WIRE_OK;
 }
 
 /* Points the table at a->item and makes it valid. @body is its item_body_sum(). */
-static enum wire_status do_place(struct attempt *a, uint64_t body)
+static enum wire_status do_install(struct attempt *a, uint64_t body)
 {
 	struct table_writer *writer = a->writer;
 	const struct table *table = writer->table;
 	uint64_t slot = slot_for(table, a->hash, a->item);
-	struct item *old = a->place.item;
+	struct item *old = a->pos.item;
 	enum wire_status status;
 
 	a->item->version = next_version(writer, old);
@@ -304,7 +304,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 {
 	uint64_t value_len = (uint64_t)value->parts[0].len + value->parts[1].len;
 	size_t bytes = item_bytes(a->change->key_len, value_len);
-	const struct item *old = a->place.item;
+	const struct item *old = a->pos.item;
 	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
 
 	if (value_len > a->writer->table->region->geometry.value_max)
@@ -327,7 +327,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 		return WIRE_NO_SPACE;
 	}
 	item_fill(a->item, a->change, value);
-	return do_place(a, item_body_sum(a->item));
+	return do_install(a, item_body_sum(a->item));
 }
 
 /* Whether the mode of a PUT allows it. */
@@ -337,15 +337,15 @@ static enum wire_status put_check(const struct attempt *a)
 	case WIRE_SET:
 		return WIRE_OK;
 	case WIRE_ADD:
-		return a->place.live ? WIRE_EXISTS : WIRE_OK;
+		return a->pos.live ? WIRE_EXISTS : WIRE_OK;
 	case WIRE_CAS:
-		if (!a->place.live)
+		if (!a->pos.live)
 			return WIRE_NOT_FOUND;
-		return a->place.item->version == a->change->version ? WIRE_OK : WIRE_EXISTS;
+		return a->pos.item->version == a->change->version ? WIRE_OK : WIRE_EXISTS;
 	case WIRE_REPLACE:
 	case WIRE_APPEND:
 	case WIRE_PREPEND:
-		return a->place.live ? WIRE_OK : WIRE_NOT_FOUND;
+		return a->pos.live ? WIRE_OK : WIRE_NOT_FOUND;
 	}
 	return WIRE_PROTOCOL;
 }
@@ -354,7 +354,7 @@ static enum wire_status do_put(struct attempt *a)
 {
 	const struct table_change *change = a->change;
 	enum wire_status status = put_check(a);
-	const struct item *old = a->place.item;
+	const struct item *old = a->pos.item;
 	bool append = change->mode == WIRE_APPEND, prepend = change->mode == WIRE_PREPEND;
 	struct value value = {
 		.flags = change->flags,
@@ -396,13 +396,13 @@ static bool parse_decimal(const uint8_t *text, uint32_t len, uint64_t *number)
 static enum wire_status do_arith(struct attempt *a)
 {
 	struct table_change *change = a->change;
-	const struct item *old = a->place.item;
+	const struct item *old = a->pos.item;
 	char text[DIGITS_MAX + 1];
 	enum wire_status status;
 	struct value value;
 	uint64_t n;
 
-	if (a->place.live) {
+	if (a->pos.live) {
 		if (!parse_decimal(old->data + old->key_len, old->value_len, &n))
 			return WIRE_NOT_A_NUMBER;
 		if (!change->decrement)
@@ -432,10 +432,10 @@ static enum wire_status do_touch(struct attempt *a)
 {
 	struct table_writer *writer = a->writer;
 	const struct table *table = writer->table;
-	struct item *item = a->place.item;
+	struct item *item = a->pos.item;
 	uint64_t body;
 
-	if (!a->place.live)
+	if (!a->pos.live)
 		return WIRE_NOT_FOUND;
 	body = item_body_sum(item);
 	item_uncount(writer, item);
@@ -444,22 +444,22 @@ static enum wire_status do_touch(struct attempt *a)
 			 __ATOMIC_RELAXED);
 	item_access_store(item, evict_touched(writer, item_access_peek(item)));
 	item_count(writer, item);
-	change_done(a->change, item, *a->place.slot);
+	change_done(a->change, item, *a->pos.slot);
 	item_publish(item, item_seal_sum(table, item, body));
 	return WIRE_OK;
 }
 
 static enum wire_status do_delete(struct attempt *a)
 {
-	bool live = a->place.live;
+	bool live = a->pos.live;
 
-	if (!a->place.slot)
+	if (!a->pos.slot)
 		return WIRE_NOT_FOUND;
-	if (live && a->change->if_version && a->place.item->version != a->change->version)
+	if (live && a->change->if_version && a->pos.item->version != a->change->version)
 		return WIRE_EXISTS;
-	do_remove(a->writer, &a->place, &a->retired);
+	do_remove(a->writer, &a->pos, &a->retired);
 	stat_add(&a->writer->stats.expired, !live);
-	a->old = a->place.item;
+	a->old = a->pos.item;
 	count_keys(a->writer, -1);
 	return live ? WIRE_OK : WIRE_NOT_FOUND;
 }
@@ -517,42 +517,42 @@ static void attempt_end(struct attempt *a)
  * An item that expires can't be found live and then changed when its time is over: a client that read
  * it in between has seen that it was gone. So it is made invalid first, and then the clock decides.
  */
-static void do_hide_mortal(struct attempt *a)
+static void do_hide_expiring(struct attempt *a)
 {
-	struct place *place = &a->place;
+	struct chain_pos *pos = &a->pos;
 
 	a->hidden_sum = ITEM_SUM_INVALID;
-	if (!place->live || !place->item->expires)
+	if (!pos->live || !pos->item->expires)
 		return;
-	a->hidden_sum = place->item->sum;
-	item_invalidate(place->item);
+	a->hidden_sum = pos->item->sum;
+	item_invalidate(pos->item);
 	table_clock(a->writer);
-	place->live = !expires_is_over(place->item->expires, a->writer->now_ns);
+	pos->live = !expires_is_over(pos->item->expires, a->writer->now_ns);
 }
 
 /* What was hidden and not changed is as it was. */
-static void do_show_mortal(struct attempt *a, enum wire_status status)
+static void do_show_expiring(struct attempt *a, enum wire_status status)
 {
 	if (status && !a->old && a->hidden_sum != ITEM_SUM_INVALID)
-		item_publish(a->place.item, a->hidden_sum);
+		item_publish(a->pos.item, a->hidden_sum);
 }
 
 /*
  * Finds the key. An item that a flush under way is to remove goes now: were it changed, it would have a
  * new version and stay, and were it just taken for absent, others could still read it.
  */
-static void do_find(struct attempt *a, struct bucket *home)
+static void do_lookup(struct attempt *a, struct bucket *home)
 {
 	const struct table_change *change = a->change;
 	struct table_writer *writer = a->writer;
 
 	writer->floor = atomic_load_explicit(&writer->table->version_floor, memory_order_relaxed);
-	do_search(writer, &a->place, home, a->hash, change->key, change->key_len);
-	if (!a->place.slot || a->place.item->version >> WRITER_BITS > writer->floor)
+	do_chain_find(writer, &a->pos, home, a->hash, change->key, change->key_len);
+	if (!a->pos.slot || a->pos.item->version >> WRITER_BITS > writer->floor)
 		return;
-	a->flushed = a->place.item;
-	do_remove(writer, &a->place, &a->retired);
-	do_search(writer, &a->place, home, a->hash, change->key, change->key_len);
+	a->flushed = a->pos.item;
+	do_remove(writer, &a->pos, &a->retired);
+	do_chain_find(writer, &a->pos, home, a->hash, change->key, change->key_len);
 }
 
 static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
@@ -563,10 +563,10 @@ static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(s
 	do {
 		struct bucket *home = index_lock_home(a->writer->table, a->hash);
 
-		do_find(a, home);
-		do_hide_mortal(a);
+		do_lookup(a, home);
+		do_hide_expiring(a);
 		status = act(a);
-		do_show_mortal(a, status);
+		do_show_expiring(a, status);
 		bucket_unlock(home);
 		attempt_clear(a);
 	} while (status == WIRE_NO_SPACE && ++tries < ROOM_TRIES_MAX && attempt_make_room(a));
@@ -628,7 +628,7 @@ static enum wire_status do_commit(struct attempt *a)
 	enum wire_status status = put_check(a);
 
 	a->item->expires = expires_after(a->writer->now_ns, a->change->ttl);
-	return status ? status : do_place(a, a->body);
+	return status ? status : do_install(a, a->body);
 }
 
 enum wire_status table_commit(struct table_writer *writer, uint64_t hash, struct item *item,

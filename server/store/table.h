@@ -36,7 +36,7 @@
 #define WRITERS_MAX 80
 
 /* New keys a writer counts for itself before the table's count learns of them. */
-#define ITEMS_UNTOLD_MAX 8
+#define ITEMS_UNREPORTED_MAX 8
 
 struct table_options {
 	uint32_t fill;	   /* percent of the slots in use at which the index grows */
@@ -52,7 +52,7 @@ struct table {
 	/* server/store/index.h */
 	_Atomic uint64_t extent; /* level and split, in one word */
 	_Atomic uint64_t room;	 /* buckets there is index memory for */
-	_Atomic int64_t items;	 /* about: see ITEMS_UNTOLD_MAX */
+	_Atomic int64_t items;	 /* about: see ITEMS_UNREPORTED_MAX */
 	_Atomic uint32_t growing;
 	_Atomic bool room_wanted;	 /* growth waits for the maintenance thread to make room */
 	_Atomic uint64_t moves_s, moves; /* chains that were shortened in this second */
@@ -104,8 +104,8 @@ struct table_writer {
 	uint64_t clock;	 /* Lamport's: above every version this writer has seen */
 	uint64_t floor;	 /* table.version_floor, as the change at hand has it */
 	uint64_t random;
-	int64_t items_untold;
-	uint64_t vain_freed, vain_ns; /* server/store/evict.c */
+	int64_t items_unreported;
+	uint64_t room_retry_freed, room_retry_ns; /* server/store/evict.c */
 	uint8_t id;
 	struct table_stats stats;
 };

@@ -178,7 +178,7 @@ static void acknowledge(void)
 	if (!mine.slot)
 		return;
 	slot_store(mine.slot, mine.slot_value);
-	do_seal(plant_table, mine.home, (struct bucket *)bucket);
+	do_chain_seal(plant_table, mine.home, (struct bucket *)bucket);
 	bucket_unlock(mine.home);
 	mine.slot = NULL;
 }
@@ -207,7 +207,7 @@ void plant_bucket_unlock(struct bucket *bucket, const char *in)
 	if (mine.low == bucket && is(in, "split")) {
 		pause_now();
 		bucket_level_store(bucket, mine.low_level);
-		do_seal(plant_table, bucket, bucket);
+		do_chain_seal(plant_table, bucket, bucket);
 		mine.low = NULL;
 	}
 	bucket_unlock(bucket);
@@ -234,7 +234,7 @@ static void split_early(struct bucket *home)
 	unsigned int i;
 
 	mine.new->epoch += 2;
-	do_seal(plant_table, mine.new, mine.new);
+	do_chain_seal(plant_table, mine.new, mine.new);
 	for (i = 0; i < BUCKET_SLOTS; i++) {
 		const struct item *item = slot_item(plant_table, home->slots[i]);
 
@@ -244,7 +244,7 @@ static void split_early(struct bucket *home)
 	}
 	bucket_level_store(home, (uint8_t)(home->level + 1));
 	home->epoch += 2;
-	do_seal(plant_table, home, home);
+	do_chain_seal(plant_table, home, home);
 	pause_now();
 	chain_move_begin(mine.new);
 	mine.new = NULL;
@@ -253,7 +253,7 @@ static void split_early(struct bucket *home)
 void plant_chain_move_begin(struct bucket *home, const char *in)
 {
 	mine.moving = home;
-	mine.shortening = is(in, "do_shorten");
+	mine.shortening = is(in, "do_chain_shorten");
 	if (planted == PLANT_EPOCH_STAYS && mine.shortening)
 		return;
 	if (planted == PLANT_SPLIT_CLEARS && is(in, "split")) {
@@ -276,7 +276,7 @@ void plant_chain_move_end(struct bucket *home)
 	}
 	while ((bucket = bucket_next(plant_table, bucket))) {
 		bucket->epoch = home->epoch;
-		do_seal(plant_table, home, bucket);
+		do_chain_seal(plant_table, home, bucket);
 	}
 }
 

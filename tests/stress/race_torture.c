@@ -27,9 +27,9 @@
 #define item_is_for(item, request) plant_item_is_for(item, request)
 #define mem_free(cache, p, bytes) plant_mem_free(cache, p, bytes)
 #define memmove(to, from, bytes) plant_memmove(to, from, bytes)
-#include "server/store/place.c"
+#include "server/store/chain.c"
 #include "server/store/table.c"
-#include "server/store/block.c"
+#include "server/store/table_maintain.c"
 #include "server/store/index.c"
 #include "server/store/look.c"
 #include "server/store/scan.c"

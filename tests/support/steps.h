@@ -72,9 +72,9 @@ static inline void stepped_chain_move_end(struct bucket *home)
 #define chain_move_begin stepped_chain_move_begin
 #define chain_move_end stepped_chain_move_end
 #include "server/store/index.c"
-#include "server/store/place.c"
+#include "server/store/chain.c"
 #include "server/store/table.c"
-#include "server/store/block.c"
+#include "server/store/table_maintain.c"
 #undef item_invalidate
 #undef item_publish
 #undef slot_store

@@ -49,4 +49,4 @@ struct named {
 /* The first table behind @anchor has a row "| NUMBER | NAME |" for each, in this order, no other. */
 void assert_rows(const char *anchor, const struct named *rows, unsigned int count);
 
-#endif
+#endif /* KVD_TESTS_SUPPORT_VECTORS_H */

@@ -141,7 +141,8 @@ static void grows_from_one_bucket(void **state)
 	assert_true(known_count > 7);
 	/* The fill it was made for, within the keys the writers have not told of. */
 	assert_in_range(index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100,
-			GROWTH_KEYS - ITEMS_UNTOLD_MAX - BUCKET_SLOTS, GROWTH_KEYS + BUCKET_SLOTS);
+			GROWTH_KEYS - ITEMS_UNREPORTED_MAX - BUCKET_SLOTS,
+			GROWTH_KEYS + BUCKET_SLOTS);
 	for (key = 0; key < GROWTH_KEYS; key++)
 		delete (key);
 	assert_store(NULL);
@@ -301,7 +302,7 @@ static void the_longest_chain_leaves_at_once(void **state)
 	set_now(ENGINE_NOW_NS + SECOND_NS);
 	spare = mem_alloc_bucket(&w->cache, 0);
 	home = index_lock_number(&store.table, 0);
-	assert_true(do_shorten(w, home, bucket_next(&store.table, home), spare, &retired));
+	assert_true(do_chain_shorten(w, home, bucket_next(&store.table, home), spare, &retired));
 	bucket_unlock(home);
 	assert_int_equal(retired.count, CHAIN_MAX + 1);
 	retired_free(w, &retired);
@@ -328,7 +329,7 @@ static void a_bucket_is_replaced(void **state)
 		for (unsigned int i = 0; i < nth; i++)
 			avoid = bucket_next(&store.table, avoid);
 		spare = mem_alloc_bucket(&w->cache, 0);
-		assert_true(do_shorten(w, home, avoid, spare, &retired));
+		assert_true(do_chain_shorten(w, home, avoid, spare, &retired));
 		bucket_unlock(home);
 		assert_int_equal(retired.count, 1);
 		assert_ptr_equal(retired.buckets[0], avoid);

@@ -339,9 +339,9 @@ static void replace_and_reuse(void)
 	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
 	struct bucket *home = index_lock_home(&store.table, hash);
 	struct table_change out;
-	struct place place;
+	struct chain_pos place;
 
-	do_search(changer, &place, home, hash, &key, 8);
+	do_chain_find(changer, &place, home, hash, &key, 8);
 	bucket_unlock(home);
 	put_watched(1);
 	victim = 31;
@@ -442,10 +442,10 @@ static void to_append(void)
 static void move(void)
 {
 	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
-	struct place place;
+	struct chain_pos place;
 	struct bucket *home = index_lock_home(&store.table, hash);
 
-	do_search(changer, &place, home, hash, &key, 8);
+	do_chain_find(changer, &place, home, hash, &key, 8);
 	bucket_unlock(home);
 	assert_int_equal(table_move_block(changer, hash, place.item), WIRE_OK);
 }
@@ -501,7 +501,8 @@ static void replace_bucket(void)
 	struct bucket *home = index_lock_home(&store.table, hash);
 	struct retired retired = { .count = 0 };
 
-	assert_true(do_shorten(changer, home, bucket_next(&store.table, home), spare, &retired));
+	assert_true(
+		do_chain_shorten(changer, home, bucket_next(&store.table, home), spare, &retired));
 	bucket_unlock(home);
 	retired_free(changer, &retired);
 }
@@ -527,10 +528,10 @@ static void split_twice(void)
 static void evict(void)
 {
 	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
-	struct place place;
+	struct chain_pos place;
 	struct bucket *home = index_lock_home(&store.table, hash);
 
-	do_search(changer, &place, home, hash, &key, 8);
+	do_chain_find(changer, &place, home, hash, &key, 8);
 	bucket_unlock(home);
 	assert_true(table_remove_block(changer, hash, place.item, REMOVE_EVICTED));
 }
@@ -714,7 +715,7 @@ static void patience_ends(void **state)
 	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_BUSY);
 	assert_int_equal(look_scan(reader, &scan), WIRE_BUSY);
 	chain_move_end(home);
-	do_seal(&store.table, home, home);
+	do_chain_seal(&store.table, home, home);
 	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_OK);
 	end();
 }

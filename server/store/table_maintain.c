@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "server/store/evict.h"
-#include "server/store/place.h"
+#include "server/store/chain.h"
 #include "common/util/stat.h"
 
 bool table_remove_block(struct table_writer *writer, uint64_t hash, const void *block,
@@ -14,33 +14,33 @@ bool table_remove_block(struct table_writer *writer, uint64_t hash, const void *
 {
 	struct bucket *home = index_lock_home(writer->table, hash);
 	struct retired retired = { .count = 0 };
-	struct place place;
-	bool found = do_search_block(writer->table, &place, home, block);
+	struct chain_pos pos;
+	bool found = do_chain_find_block(writer->table, &pos, home, block);
 
 	if (found)
-		do_remove(writer, &place, &retired);
+		do_remove(writer, &pos, &retired);
 	bucket_unlock(home);
 	if (!found)
 		return false;
 	count_removal(writer, why);
-	item_free(writer, place.item);
+	item_free(writer, pos.item);
 	retired_free(writer, &retired);
 	return true;
 }
 
 /* Copies the item to @to and makes that the key's. */
-static void do_move(struct table_writer *writer, uint64_t hash, struct place *place,
+static void do_move(struct table_writer *writer, uint64_t hash, struct chain_pos *pos,
 		    struct item *to)
 {
 	const struct table *table = writer->table;
-	struct item *from = place->item;
+	struct item *from = pos->item;
 	size_t sum_bytes = sizeof(from->sum);
 
 	memcpy((uint8_t *)to + sum_bytes, (const uint8_t *)from + sum_bytes,
 	       item_bytes(from->key_len, from->value_len) - sum_bytes);
 	item_invalidate(from);
-	slot_store(place->slot, slot_for(table, hash, to));
-	do_seal(table, place->home, place->bucket);
+	slot_store(pos->slot, slot_for(table, hash, to));
+	do_chain_seal(table, pos->home, pos->bucket);
 	item_publish(to, item_seal_sum(table, to, item_body_sum(to)));
 	stat_add(&writer->stats.moves, 1);
 }
@@ -49,20 +49,19 @@ enum wire_status table_move_block(struct table_writer *writer, uint64_t hash, co
 {
 	struct bucket *home = index_lock_home(writer->table, hash);
 	struct item *to = NULL;
-	struct place place;
-	bool found = do_search_block(writer->table, &place, home, block);
+	struct chain_pos pos;
+	bool found = do_chain_find_block(writer->table, &pos, home, block);
 
 	if (found)
-		to = mem_alloc(&writer->cache,
-			       item_bytes(place.item->key_len, place.item->value_len));
+		to = mem_alloc(&writer->cache, item_bytes(pos.item->key_len, pos.item->value_len));
 	if (to)
-		do_move(writer, hash, &place, to);
+		do_move(writer, hash, &pos, to);
 	bucket_unlock(home);
 	if (!found)
 		return WIRE_NOT_FOUND;
 	if (!to)
 		return WIRE_NO_SPACE;
-	item_free(writer, place.item);
+	item_free(writer, pos.item);
 	return WIRE_OK;
 }
 
@@ -71,23 +70,23 @@ static bool do_sweep_one(struct table_writer *writer, struct bucket *home, uint6
 			 struct item **item, struct retired *retired)
 {
 	const struct table *table = writer->table;
-	struct place place = { .home = home };
+	struct chain_pos pos = { .home = home };
 	unsigned int i;
 	bool over;
 
-	for (place.bucket = home; place.bucket; place.bucket = bucket_next(table, place.bucket)) {
+	for (pos.bucket = home; pos.bucket; pos.bucket = bucket_next(table, pos.bucket)) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
-			if (!place.bucket->slots[i])
+			if (!pos.bucket->slots[i])
 				continue;
-			place.item = slot_item(table, place.bucket->slots[i]);
-			over = expires_is_over(place.item->expires, writer->now_ns);
-			if (!over && place.item->version > version)
+			pos.item = slot_item(table, pos.bucket->slots[i]);
+			over = expires_is_over(pos.item->expires, writer->now_ns);
+			if (!over && pos.item->version > version)
 				continue;
-			place.slot = &place.bucket->slots[i];
-			do_remove(writer, &place, retired);
+			pos.slot = &pos.bucket->slots[i];
+			do_remove(writer, &pos, retired);
 			stat_add(&writer->stats.expired, over);
 			stat_add(&writer->stats.flushed, !over);
-			*item = place.item;
+			*item = pos.item;
 			return true;
 		}
 	}

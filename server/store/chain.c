@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/store/place.h"
+#include "server/store/chain.h"
 
 #include <string.h>
 
@@ -11,8 +11,8 @@ static bool item_has_key(const struct item *item, const void *key, uint32_t key_
 }
 
 /* Looks for the key in one bucket and notes the first empty slot. */
-static bool do_search_bucket(const struct table *table, struct place *place, struct bucket *bucket,
-			     uint16_t tag, const void *key, uint32_t key_len)
+static bool do_bucket_find(const struct table *table, struct chain_pos *pos, struct bucket *bucket,
+			   uint16_t tag, const void *key, uint32_t key_len)
 {
 	unsigned int i;
 
@@ -20,59 +20,59 @@ static bool do_search_bucket(const struct table *table, struct place *place, str
 		uint64_t slot = bucket->slots[i];
 
 		if (!slot) {
-			if (!place->free_in) {
-				place->free_in = bucket;
-				place->free_slot = &bucket->slots[i];
+			if (!pos->free_in) {
+				pos->free_in = bucket;
+				pos->free_slot = &bucket->slots[i];
 			}
 			continue;
 		}
 		if (slot_tag(slot) != tag || !item_has_key(slot_item(table, slot), key, key_len))
 			continue;
-		place->bucket = bucket;
-		place->slot = &bucket->slots[i];
-		place->item = slot_item(table, slot);
+		pos->bucket = bucket;
+		pos->slot = &bucket->slots[i];
+		pos->item = slot_item(table, slot);
 		return true;
 	}
 	return false;
 }
 
-void do_search(const struct table_writer *writer, struct place *place, struct bucket *home,
-	       uint64_t hash, const void *key, uint32_t key_len)
+void do_chain_find(const struct table_writer *writer, struct chain_pos *pos, struct bucket *home,
+		   uint64_t hash, const void *key, uint32_t key_len)
 {
 	const struct table *table = writer->table;
 	struct bucket *bucket;
 
-	*place = (struct place){ .home = home };
+	*pos = (struct chain_pos){ .home = home };
 	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
-		if (do_search_bucket(table, place, bucket, hash_tag(hash), key, key_len)) {
-			place->live = !expires_is_over(place->item->expires, writer->now_ns);
+		if (do_bucket_find(table, pos, bucket, hash_tag(hash), key, key_len)) {
+			pos->live = !expires_is_over(pos->item->expires, writer->now_ns);
 			return;
 		}
 		if (bucket != home)
-			place->length++;
-		place->tail = bucket;
+			pos->length++;
+		pos->tail = bucket;
 	}
 }
 
-bool do_search_block(const struct table *table, struct place *place, struct bucket *home,
-		     const void *block)
+bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struct bucket *home,
+			 const void *block)
 {
 	uint64_t offset = region_offset(table->region, block);
 	struct bucket *bucket;
 	unsigned int i;
 
-	*place = (struct place){ .home = home };
+	*pos = (struct chain_pos){ .home = home };
 	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			if (!bucket->slots[i] || slot_offset(bucket->slots[i]) != offset)
 				continue;
-			place->bucket = bucket;
-			place->slot = &bucket->slots[i];
-			place->item = slot_item(table, bucket->slots[i]);
+			pos->bucket = bucket;
+			pos->slot = &bucket->slots[i];
+			pos->item = slot_item(table, bucket->slots[i]);
 			return true;
 		}
 		if (bucket != home)
-			place->length++;
+			pos->length++;
 	}
 	return false;
 }
@@ -110,12 +110,13 @@ void item_uncount(struct table_writer *writer, const struct item *item)
 
 void count_keys(struct table_writer *writer, int64_t n)
 {
-	writer->items_untold += n;
-	if (writer->items_untold < ITEMS_UNTOLD_MAX && writer->items_untold > -ITEMS_UNTOLD_MAX)
+	writer->items_unreported += n;
+	if (writer->items_unreported < ITEMS_UNREPORTED_MAX &&
+	    writer->items_unreported > -ITEMS_UNREPORTED_MAX)
 		return;
-	atomic_fetch_add_explicit(&writer->table->items, writer->items_untold,
+	atomic_fetch_add_explicit(&writer->table->items, writer->items_unreported,
 				  memory_order_relaxed);
-	writer->items_untold = 0;
+	writer->items_unreported = 0;
 }
 
 uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body)
@@ -134,15 +135,15 @@ void item_free(struct table_writer *writer, struct item *item)
 		mem_free(&writer->cache, item, bytes);
 }
 
-void do_remove(struct table_writer *writer, struct place *place, struct retired *retired)
+void do_remove(struct table_writer *writer, struct chain_pos *pos, struct retired *retired)
 {
-	item_uncount(writer, place->item);
-	item_invalidate(place->item);
-	slot_store(place->slot, 0);
-	do_seal(writer->table, place->home, place->bucket);
+	item_uncount(writer, pos->item);
+	item_invalidate(pos->item);
+	slot_store(pos->slot, 0);
+	do_chain_seal(writer->table, pos->home, pos->bucket);
 	stat_add(&writer->stats.removes, 1);
-	if (place->home->overflow)
-		do_shorten(writer, place->home, NULL, NULL, retired);
+	if (pos->home->overflow)
+		do_chain_shorten(writer, pos->home, NULL, NULL, retired);
 }
 
 void count_removal(struct table_writer *writer, enum removal why)

@@ -3,13 +3,13 @@
  * The place of a key or of an item in the table, and what the table's changes have in common. For
  * table.c, which changes keys, and block.c, which changes what lives in a block of memory.
  */
-#ifndef KVD_SERVER_STORE_PLACE_H
-#define KVD_SERVER_STORE_PLACE_H
+#ifndef KVD_SERVER_STORE_CHAIN_H
+#define KVD_SERVER_STORE_CHAIN_H
 
 #include "server/store/index.h"
 
 /* Where a key is, or where one could be put. */
-struct place {
+struct chain_pos {
 	struct bucket *home;
 	struct bucket *bucket; /* of the slot */
 	uint64_t *slot;	       /* NULL: not there */
@@ -23,14 +23,14 @@ struct place {
 };
 
 /* Looks for the key in the chain of @home, which is locked. */
-void do_search(const struct table_writer *writer, struct place *place, struct bucket *home,
-	       uint64_t hash, const void *key, uint32_t key_len);
+void do_chain_find(const struct table_writer *writer, struct chain_pos *pos, struct bucket *home,
+		   uint64_t hash, const void *key, uint32_t key_len);
 /* Looks for the slot that leads to @block, whatever its key. */
-bool do_search_block(const struct table *table, struct place *place, struct bucket *home,
-		     const void *block);
+bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struct bucket *home,
+			 const void *block);
 
 /* Takes the item out of the table; the caller frees it, and what is added to @retired. */
-void do_remove(struct table_writer *writer, struct place *place, struct retired *retired);
+void do_remove(struct table_writer *writer, struct chain_pos *pos, struct retired *retired);
 
 /* The slot that leads to the item; its sum, of which @body is item_body_sum(). */
 uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item);
@@ -49,4 +49,4 @@ void count_keys(struct table_writer *writer, int64_t n);
 /* Gives back an item that readers in the server may still copy. No lock held: it may wait. */
 void item_free(struct table_writer *writer, struct item *item);
 
-#endif /* KVD_SERVER_STORE_PLACE_H */
+#endif /* KVD_SERVER_STORE_CHAIN_H */

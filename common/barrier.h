@@ -93,7 +93,7 @@ static inline void slot_store(uint64_t *slot, uint64_t value)
 }
 
 /* Reads a slot without the bucket's lock: a hint for prefetching, to be read again under it. */
-static inline uint64_t slot_peek(const uint64_t *slot)
+static inline uint64_t slot_load(const uint64_t *slot)
 {
 	return __atomic_load_n(slot, __ATOMIC_RELAXED);
 }
@@ -106,7 +106,7 @@ static inline void bucket_link(struct bucket *bucket, uint32_t overflow)
 }
 
 /* Follows a chain without the bucket's lock. */
-static inline uint32_t bucket_overflow_peek(const struct bucket *bucket)
+static inline uint32_t bucket_overflow_load(const struct bucket *bucket)
 {
 	return __atomic_load_n(&bucket->overflow, __ATOMIC_ACQUIRE);
 }
@@ -181,7 +181,7 @@ static inline uint16_t chain_epoch_again(const struct bucket *home)
 	return __atomic_load_n(&home->epoch, __ATOMIC_RELAXED);
 }
 
-static inline uint8_t bucket_level_peek(const struct bucket *bucket)
+static inline uint8_t bucket_level_load(const struct bucket *bucket)
 {
 	return __atomic_load_n(&bucket->level, __ATOMIC_ACQUIRE);
 }
@@ -229,7 +229,7 @@ RACY static inline void racy_copy(void *to, const void *from, size_t bytes)
 }
 
 /* The coarse time of an item's last use. Stored under the bucket's lock, read without it. */
-RACY static inline uint16_t item_access_peek(const struct item *item)
+RACY static inline uint16_t item_access_load(const struct item *item)
 {
 	return __atomic_load_n(&item->access, __ATOMIC_RELAXED);
 }
@@ -239,7 +239,7 @@ static inline void item_access_store(struct item *item, uint16_t access)
 	__atomic_store_n(&item->access, access, __ATOMIC_RELAXED);
 }
 
-RACY static inline uint32_t item_expires_peek(const struct item *item)
+RACY static inline uint32_t item_expires_load(const struct item *item)
 {
 	return __atomic_load_n(&item->expires, __ATOMIC_RELAXED);
 }

@@ -9,7 +9,7 @@
 #include <urcu-qsbr.h>
 
 #include "server/store/index.h"
-#include "server/store/look.h"
+#include "server/store/lookup.h"
 #include "server/store/table.h"
 
 /* A fill in percent that no index reaches: its chains are full before. */
@@ -52,9 +52,9 @@ static inline bool store_put(struct store *store, uint64_t hash, const void *key
 static inline bool store_get(struct store *store, uint64_t hash, const void *key, uint32_t key_len,
 			     void *value, size_t size)
 {
-	struct looked looked;
+	struct item_ref ref;
 
-	return look_get(&store->writer, hash, key, key_len, value, size, &looked) == WIRE_OK;
+	return lookup_get(&store->writer, hash, key, key_len, value, size, &ref) == WIRE_OK;
 }
 
 static inline bool store_delete(struct store *store, uint64_t hash, const void *key,

@@ -3,7 +3,7 @@
  * table-bench: what one operation costs in the storage engine alone, without network, messages and
  * threads, beside liburcu's hash table doing the same.
  *
- *	kvd		table_put(), look_get(), table_delete(), one key after the other
+ *	kvd		table_put(), lookup_get(), table_delete(), one key after the other
  *	kvd, batches	the same as a worker does them: BATCH keys hashed, their buckets prefetched,
  *			then their items, then the operations
  *	cds_lfht	liburcu's lock-free table, QSBR, made with one bucket for each key so that it
@@ -182,7 +182,9 @@ static inline void lfht_do(enum op op, uint64_t number)
 	must(!node == (op == OP_MISS), op, number);
 	if (op == OP_HIT) {
 		value = node->value;
-		__asm__ volatile("" : : "m"(value)); /* the copy is made, as look_get() makes it */
+		__asm__ volatile(""
+				 :
+				 : "m"(value)); /* the copy is made, as lookup_get() makes it */
 		must(value.words[0] == number, op, number);
 	} else if (op == OP_DELETE) {
 		must(!cds_lfht_del(lfht, &node->node), op, number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Copies of items set aside for one reader each: what a GET by request answers with when the value
- * fits no response (server/store/look.h, look_copy()). A connection has one at a time, until its next
+ * fits no response (server/store/lookup.h, lookup_copy()). A connection has one at a time, until its next
  * request or for COPY_NS_MAX; all workers' copies together take at most one part in COPIES_SHARE of
  * the item memory, or one copy for each worker, and the oldest go first (guarantee G). Whose copy was
  * taken back finds it invalid and asks again.

@@ -2,7 +2,7 @@
 #include "server/net/operate.h"
 
 #include "server/store/evict.h"
-#include "server/store/look.h"
+#include "server/store/lookup.h"
 #include "common/util/stat.h"
 
 /* How often a get-and-touch begins anew because the value was replaced in between. */
@@ -63,21 +63,21 @@ static void operate_get(struct table_writer *writer, const struct request *reque
 	enum wire_status status = WIRE_OK;
 	struct table_change change = { 0 };
 	unsigned int tries = 0;
-	struct looked looked;
+	struct item_ref ref;
 
 	do {
 		if (touches)
 			status = touch(writer, request, hash, &change);
 		if (!status)
-			status = look_get(writer, hash, request->key, request->key_len,
-					  answer->value, answer->size, &looked);
-		if (!status && touches && looked.head.version != change.version)
+			status = lookup_get(writer, hash, request->key, request->key_len,
+					    answer->value, answer->size, &ref);
+		if (!status && touches && ref.head.version != change.version)
 			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
 	} while (status == WIRE_EXISTS);
 	head->status = (uint8_t)status;
 	if (status)
 		return;
-	item_told(&looked.head, head);
+	item_told(&ref.head, head);
 	if (head->value_len <= answer->size)
 		answer->len = head->value_len;
 	if (!touches && writer->table->options.eviction != EVICTION_NONE)
@@ -104,9 +104,9 @@ struct item *operate_copy(struct table_writer *writer, const struct request *req
 	enum wire_status status;
 	struct item *copy;
 
-	status = look_copy(writer, hash, request->key, request->key_len, seed, &copy);
+	status = lookup_copy(writer, hash, request->key, request->key_len, seed, &copy);
 	if (status == WIRE_BUSY && make_room_for_copy(writer, request, head))
-		status = look_copy(writer, hash, request->key, request->key_len, seed, &copy);
+		status = lookup_copy(writer, hash, request->key, request->key_len, seed, &copy);
 	/* The touch was that of another value. */
 	if (!status && request->flags & WIRE_F_TOUCH && copy->version != head->version) {
 		table_abandon(writer, copy);
@@ -194,7 +194,7 @@ static void operate_scan(struct table_writer *writer, const struct request *requ
 		.size = answer->size,
 	};
 
-	head->status = (uint8_t)look_scan(writer, &scan);
+	head->status = (uint8_t)table_scan(writer, &scan);
 	if (head->status)
 		return;
 	head->cursor = scan.cursor;

@@ -20,7 +20,7 @@ struct answer {
 void operate(struct table_writer *writer, const struct request *request, uint64_t hash,
 	     struct wire_response *head, struct answer *answer);
 
-/* Sets a copy of the GET's item aside; see server/store/look.h, look_copy(). NULL: head->status says why. */
+/* Sets a copy of the GET's item aside; see server/store/lookup.h, lookup_copy(). NULL: head->status says why. */
 struct item *operate_copy(struct table_writer *writer, const struct request *request, uint64_t hash,
 			  uint64_t seed, struct wire_response *head);
 

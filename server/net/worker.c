@@ -16,7 +16,7 @@
 #include "common/util/stat.h"
 
 /* While there are copies a sleeping worker looks so often whether one is too old. */
-#define COPIES_LOOK_MS 1000
+#define COPIES_CHECK_MS 1000
 
 /* server/config/options.h: a window that a batch can't hold could not be seen to be exceeded. */
 static_assert(BATCH_MAX > 31, "request.window");
@@ -227,7 +227,7 @@ static void worker_wait(struct worker *worker)
 	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
 	stat_add(&worker->stats.sleeps, 1);
 	rcu_thread_offline();
-	if (poll(fds, worker->endpoint_count + 1, copies ? COPIES_LOOK_MS : -1) < 0 &&
+	if (poll(fds, worker->endpoint_count + 1, copies ? COPIES_CHECK_MS : -1) < 0 &&
 	    errno != EINTR)
 		log_error("worker %u: poll: %m", worker->number);
 	rcu_thread_online();

@@ -3,7 +3,7 @@
 
 #include "common/util/spin.h"
 #include "server/store/index.h"
-#include "server/store/look.h"
+#include "server/store/lookup.h"
 #include "common/util/stat.h"
 
 /* Candidates looked at; 5 is what Redis samples by default, 10 is close to exact LRU there. */
@@ -27,7 +27,7 @@
 #define SLAB_SMALL_ITEM_BYTES 8192u
 
 /* Looks at a block whose item is not valid: its owner may be about to make it so. */
-#define PEEKS_MAX 64
+#define SNAPSHOT_TRIES_MAX 64
 
 /* A PUT that found no room in vain does not look for it again that soon, unless something was freed. */
 #define ROOM_RETRY_NS 10000000ull
@@ -97,10 +97,10 @@ uint16_t evict_touched(struct table_writer *writer, uint16_t access)
 static uint32_t coldness(const struct table_writer *writer, const struct item *item)
 {
 	const struct table *table = writer->table;
-	uint16_t access = item_access_peek(item);
+	uint16_t access = item_access_load(item);
 	uint32_t tick = tick_now(table);
 
-	if (expires_is_over(item_expires_peek(item), writer->now_ns))
+	if (expires_is_over(item_expires_load(item), writer->now_ns))
 		return UINT32_MAX;
 	if (table->options.eviction == EVICTION_LFU)
 		return 256 - lfu_counter(tick, access);
@@ -143,7 +143,7 @@ static void candidate_choose(const struct table_writer *writer, struct candidate
 			best->block = blocks[i];
 		}
 	}
-	if (best->coldness && !look_block_hash(writer->table, best->block, &best->hash))
+	if (best->coldness && !lookup_block_hash(writer->table, best->block, &best->hash))
 		best->coldness = 0;
 }
 
@@ -170,8 +170,8 @@ static bool block_hash(const struct table *table, const void *block, uint64_t *h
 {
 	unsigned int peeks;
 
-	for (peeks = 0; peeks < PEEKS_MAX; peeks++) {
-		if (look_block_hash(table, block, hash))
+	for (peeks = 0; peeks < SNAPSHOT_TRIES_MAX; peeks++) {
+		if (lookup_block_hash(table, block, hash))
 			return true;
 		cpu_relax();
 	}

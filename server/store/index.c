@@ -20,7 +20,7 @@ struct bucket *index_home(const struct table *table, uint64_t hash)
 	 */
 	for (;;) {
 		home = index_bucket(table, number);
-		differ = low_bits(hash ^ number, bucket_level_peek(home));
+		differ = low_bits(hash ^ number, bucket_level_load(home));
 		if (!differ)
 			return home;
 		number = low_bits(hash, (uint32_t)__builtin_ctzll(differ) + 1);

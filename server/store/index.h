@@ -91,7 +91,7 @@ static inline uint32_t bucket_ref(const struct region *region, const struct buck
 
 static inline struct bucket *bucket_next(const struct table *table, const struct bucket *bucket)
 {
-	uint32_t overflow = bucket_overflow_peek(bucket);
+	uint32_t overflow = bucket_overflow_load(bucket);
 
 	return overflow ? region_at(table->region, (uint64_t)overflow * BUCKET_BYTES) : NULL;
 }

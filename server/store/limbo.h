@@ -5,7 +5,7 @@
  * Readers of the region need no such thing: whatever they find there must verify.
  *
  * Small items are not kept: they are freed at once, and a reader in the server that meets one that
- * is being reused reads again (server/store/look.h), which takes less time than waiting would cost.
+ * is being reused reads again (server/store/lookup.h), which takes less time than waiting would cost.
  */
 #ifndef KVD_SERVER_STORE_LIMBO_H
 #define KVD_SERVER_STORE_LIMBO_H

@@ -13,7 +13,7 @@
 #include "common/util/log.h"
 #include "server/store/evict.h"
 #include "server/store/index.h"
-#include "server/store/look.h"
+#include "server/store/lookup.h"
 #include "common/util/stat.h"
 
 #define TICK_NS 1000000000ull

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* SCAN, the part of server/store/look.h that reads whole buckets. */
+/* SCAN, the part of server/store/lookup.h that reads whole buckets. */
 #include <string.h>
 
 #include "common/util/clock.h"
 #include "common/util/spin.h"
 #include "server/store/index.h"
-#include "server/store/look.h"
+#include "server/store/lookup.h"
 #include "common/util/stat.h"
 
 /* A key of the bucket that is being scanned: where it is in the order, and its item. */
@@ -38,7 +38,7 @@ static bool found_add(const struct table *table, struct bucket_scan *b, const ui
 
 	found->item = slot_item(table, slot);
 	found->sum = item_sum_first(found->item);
-	if (found->sum == ITEM_SUM_INVALID || !look_block_hash(table, found->item, &hash) ||
+	if (found->sum == ITEM_SUM_INVALID || !lookup_block_hash(table, found->item, &hash) ||
 	    slot_follow(slot_at) != slot || item_sum_again(found->item) != found->sum)
 		return false;
 	found->order = bits_reversed(hash);
@@ -55,7 +55,7 @@ static bool bucket_collect(const struct table *table, struct bucket_scan *b, uin
 	unsigned int i, hops;
 
 	b->count = 0;
-	b->level = bucket_level_peek(home);
+	b->level = bucket_level_load(home);
 	if (epoch & 1 || low_bits(bits_reversed(from), b->level) != index_number(table, home))
 		return false;
 	for (hops = 0; bucket && hops <= CHAIN_MAX; hops++) {
@@ -90,7 +90,7 @@ static bool has_prefix(const struct scan *scan, const struct item *head, const u
 	       (head->key_len >= scan->prefix_len && !memcmp(key, scan->prefix, scan->prefix_len));
 }
 
-enum emit { EMIT_DONE, EMIT_FULL, EMIT_AGAIN };
+enum emit { EMIT_DONE, EMIT_FULL, EMIT_RETRY };
 
 /*
  * Writes the item as an entry, unless it is over, or its key has not the prefix. A value goes with it
@@ -106,7 +106,7 @@ static enum emit entry_emit(struct table_writer *writer, struct scan *scan,
 
 	racy_copy(&head, found->item, sizeof(head));
 	if (item_sum_again(found->item) != found->sum)
-		return EMIT_AGAIN;
+		return EMIT_RETRY;
 	entry = (struct wire_entry){
 		.version = head.version,
 		.value_len = head.value_len,
@@ -122,7 +122,7 @@ static enum emit entry_emit(struct table_writer *writer, struct scan *scan,
 		return EMIT_FULL;
 	racy_copy(to + sizeof(entry), found->item->data, head.key_len + entry.value_sent);
 	if (item_sum_again(found->item) != found->sum)
-		return EMIT_AGAIN;
+		return EMIT_RETRY;
 	if (!has_prefix(scan, &head, to + sizeof(entry)))
 		return EMIT_DONE;
 	memcpy(to, &entry, sizeof(entry));
@@ -153,7 +153,7 @@ static uint64_t bucket_behind(uint64_t cursor, uint8_t level)
 	return level ? ((cursor >> (64 - level)) + 1) << (64 - level) : 0;
 }
 
-enum wire_status look_scan(struct table_writer *writer, struct scan *scan)
+enum wire_status table_scan(struct table_writer *writer, struct scan *scan)
 {
 	uint64_t since = 0, now, start = scan->cursor;
 	unsigned int buckets = 0;
@@ -162,7 +162,7 @@ enum wire_status look_scan(struct table_writer *writer, struct scan *scan)
 
 	scan->used = scan->entries = 0;
 	while (buckets < SCAN_BUCKETS_MAX) {
-		emit = EMIT_AGAIN;
+		emit = EMIT_RETRY;
 		if (bucket_collect(writer->table, &b, scan->cursor)) {
 			bucket_sort(&b);
 			emit = bucket_emit(writer, scan, &b);
@@ -182,8 +182,8 @@ enum wire_status look_scan(struct table_writer *writer, struct scan *scan)
 		}
 		now = clock_ns();
 		since = since ? since : now;
-		stat_add(&writer->stats.look_retries, 1);
-		if (now - since > LOOK_NS_MAX)
+		stat_add(&writer->stats.lookup_retries, 1);
+		if (now - since > LOOKUP_NS_MAX)
 			return WIRE_BUSY;
 		spin_pause(now - since);
 	}

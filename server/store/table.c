@@ -133,7 +133,7 @@ void table_prefetch_item(const struct table *table, uint64_t hash)
 	unsigned int i;
 
 	for (i = 0; i < BUCKET_SLOTS; i++) {
-		uint64_t slot = slot_peek(&bucket->slots[i]);
+		uint64_t slot = slot_load(&bucket->slots[i]);
 
 		if (slot && slot_tag(slot) == tag) {
 			const uint8_t *item = (const uint8_t *)slot_item(table, slot);
@@ -193,7 +193,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_invalidate(item);
 	item->version = next_version(writer, item);
 	item_fill(item, a->change, value);
-	item_access_store(item, evict_touched(writer, item_access_peek(item)));
+	item_access_store(item, evict_touched(writer, item_access_load(item)));
 	slot = slot_for(table, a->hash, item);
 	if (slot != *a->pos.slot) {
 		slot_store(a->pos.slot, slot);
@@ -285,7 +285,7 @@ static enum wire_status do_install(struct attempt *a, uint64_t body)
 		return status;
 	change_done(a->change, a->item, slot);
 	item_access_store(a->item,
-			  old ? evict_touched(writer, item_access_peek(old)) : evict_fresh(writer));
+			  old ? evict_touched(writer, item_access_load(old)) : evict_fresh(writer));
 	item_count(writer, a->item);
 	if (old) {
 		item_uncount(writer, old);
@@ -442,7 +442,7 @@ static enum wire_status do_touch(struct attempt *a)
 	item_invalidate(item);
 	__atomic_store_n(&item->expires, expires_after(writer->now_ns, a->change->ttl),
 			 __ATOMIC_RELAXED);
-	item_access_store(item, evict_touched(writer, item_access_peek(item)));
+	item_access_store(item, evict_touched(writer, item_access_load(item)));
 	item_count(writer, item);
 	change_done(a->change, item, *a->pos.slot);
 	item_publish(item, item_seal_sum(table, item, body));

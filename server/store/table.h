@@ -18,7 +18,7 @@
  *
  * Threads: each uses a struct table_writer of its own and is an RCU reader (QSBR). Who changes takes
  * the lock of the key's home bucket for as long as it changes one item, and never two such locks at
- * once but for a split; do_* functions expect it held. Who only looks (server/store/look.h) takes none.
+ * once but for a split; do_* functions expect it held. Who only looks (server/store/lookup.h) takes none.
  */
 #ifndef KVD_SERVER_STORE_TABLE_H
 #define KVD_SERVER_STORE_TABLE_H
@@ -88,7 +88,7 @@ struct table {
 	X(overflow_buckets, "overflow buckets in use")                                             \
 	X(chains_shortened, "chains that gave back overflow buckets")                              \
 	X(chain_full, "PUTs that failed because the chain of their bucket is full")                \
-	X(look_retries, "times a reader in the server met a change and looked again")
+	X(lookup_retries, "times a reader in the server met a change and looked again")
 
 struct table_stats {
 #define X(name, help) uint64_t name;

@@ -130,7 +130,7 @@ void table_access(struct table_writer *writer, uint64_t hash)
 			if (!bucket->slots[i] || slot_tag(bucket->slots[i]) != tag)
 				continue;
 			item = slot_item(table, bucket->slots[i]);
-			item_access_store(item, evict_touched(writer, item_access_peek(item)));
+			item_access_store(item, evict_touched(writer, item_access_load(item)));
 		}
 	}
 	bucket_unlock(home);

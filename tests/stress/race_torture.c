@@ -9,7 +9,7 @@
 #include "common/barrier.h"
 #include "common/util/spin.h"
 #include "server/store/evict.h"
-#include "server/store/look.h"
+#include "server/store/lookup.h"
 #include "tests/stress/plant.h"
 #include "tests/stress/torture.h"
 
@@ -31,7 +31,7 @@
 #include "server/store/table.c"
 #include "server/store/table_maintain.c"
 #include "server/store/index.c"
-#include "server/store/look.c"
+#include "server/store/lookup.c"
 #include "server/store/scan.c"
 #undef MOVES_MAX
 #include "client/look_up.c"

@@ -314,18 +314,18 @@ enum wire_status store_delete(struct store *store, const void *key, uint32_t key
 enum wire_status store_get(struct store *store, const void *key, uint32_t key_len, void *buffer,
 			   size_t size, struct store_value *value)
 {
-	struct looked looked;
+	struct item_ref ref;
 	enum wire_status status;
 
-	status = look_get(&store->writers[0], table_hash(&store->table, key, key_len), key, key_len,
-			  buffer, size, &looked);
+	status = lookup_get(&store->writers[0], table_hash(&store->table, key, key_len), key,
+			    key_len, buffer, size, &ref);
 	if (status)
 		return status;
 	*value = (struct store_value){
-		.version = looked.head.version,
-		.value_len = looked.head.value_len,
-		.flags = looked.head.flags,
-		.expires = looked.head.expires,
+		.version = ref.head.version,
+		.value_len = ref.head.value_len,
+		.flags = ref.head.flags,
+		.expires = ref.head.expires,
 	};
 	return WIRE_OK;
 }

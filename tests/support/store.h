@@ -7,7 +7,7 @@
 #define KVD_TESTS_SUPPORT_STORE_H
 
 #include "server/store/index.h"
-#include "server/store/look.h"
+#include "server/store/lookup.h"
 #include "server/store/table.h"
 
 #define STORE_WRITERS_MAX 8

@@ -564,7 +564,7 @@ static void pulled_conditions(void **state)
 	assert_store(NULL);
 }
 
-/* L3 of server/store/look.h: what readers copy without looking twice is never rewritten. */
+/* L3 of server/store/lookup.h: what readers copy without looking twice is never rewritten. */
 static void large_items_are_not_rewritten(void **state)
 {
 	const uint32_t around = LIMBO_ITEM_BYTES - 35;

@@ -52,7 +52,7 @@ static void keep(unsigned int conn, const char *key, uint32_t len)
 	struct item *copy;
 
 	assert_int_equal(store_put(&store, key, key_len, value, len, NULL), WIRE_OK);
-	assert_int_equal(look_copy(&worker.writer, hash, key, key_len, 7, &copy), WIRE_OK);
+	assert_int_equal(lookup_copy(&worker.writer, hash, key, key_len, 7, &copy), WIRE_OK);
 	copy_keep(&worker, &conns[conn], copy);
 }
 

@@ -321,10 +321,10 @@ static void flush_while_keys_are_stored(void **state)
 		/* The next one may have been under way. */
 		after = atomic_load(&next_key) + 1;
 		for (uint64_t key = last_flushed; key < before; key++) {
-			struct looked looked;
+			struct item_ref ref;
 
-			assert_int_equal(look_get(&looker, hash_of(&key, 8), &key, 8, NULL, 0,
-						  &looked),
+			assert_int_equal(lookup_get(&looker, hash_of(&key, 8), &key, 8, NULL, 0,
+						    &ref),
 					 WIRE_NOT_FOUND);
 		}
 		last_flushed = after;

@@ -431,8 +431,8 @@ static void out_of_memory(void **state)
 	key = 3;
 	assert_int_equal(store_put(&store, &key, 8, value + 1, 9000, NULL), WIRE_NO_SPACE);
 	assert_null(table_reserve(&store.writers[0], &reserve));
-	assert_int_equal(look_copy(&store.writers[0], table_hash(&store.table, &key, 8), &key, 8, 1,
-				   &copy),
+	assert_int_equal(lookup_copy(&store.writers[0], table_hash(&store.table, &key, 8), &key, 8,
+				     1, &copy),
 			 WIRE_BUSY);
 	assert_null(copy);
 	assert_store(&after);
@@ -546,7 +546,7 @@ static void copy_of(uint32_t len)
 	struct item *copy;
 
 	put("c", value, len, NULL);
-	assert_int_equal(look_copy(w, hash, "c", 1, seed, &copy), WIRE_OK);
+	assert_int_equal(lookup_copy(w, hash, "c", 1, seed, &copy), WIRE_OK);
 	offset = region_offset(&store.region, copy);
 	assert_true(copy->sum == item_sum(copy, seed, offset));
 	assert_true(copy->sum != item_sum(copy, store.region.geometry.incarnation, offset));
@@ -566,8 +566,8 @@ static void copies(void **state)
 	struct item *copy = (struct item *)&store;
 
 	(void)state;
-	assert_int_equal(look_copy(&store.writers[0], table_hash(&store.table, "c", 1), "c", 1, 1,
-				   &copy),
+	assert_int_equal(lookup_copy(&store.writers[0], table_hash(&store.table, "c", 1), "c", 1, 1,
+				     &copy),
 			 WIRE_NOT_FOUND);
 	assert_null(copy);
 	copy_of(60000);
@@ -575,7 +575,7 @@ static void copies(void **state)
 	copy_of(0);
 }
 
-/* look_get() copies what fits, and tells the length of what does not. */
+/* lookup_get() copies what fits, and tells the length of what does not. */
 static void get_into_a_small_buffer(void **state)
 {
 	struct store_value out;

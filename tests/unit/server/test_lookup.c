@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers in the server (L1 to L4 of server/store/look.h), step by step and not by luck, from both sides:
+ * Readers in the server (L1 to L4 of server/store/lookup.h), step by step and not by luck, from both sides:
  * after every ordered store of a change somebody looks; and at every step of a look the whole change
  * is made. What is seen is a value that the key had in between, or that it was not there if it was
  * not, and never anything else. Keys that nobody touches are found by all of it.
@@ -14,7 +14,7 @@ static uint64_t fast_clock_ns(void)
 {
 	static uint64_t now;
 
-	return now += LOOK_NS_MAX / 4;
+	return now += LOOKUP_NS_MAX / 4;
 }
 
 static void reader_step(void);
@@ -36,10 +36,10 @@ static void stepped_racy_copy(void *to, const void *from, size_t bytes)
 #define item_sum_again(item) STEPPED(item_sum_again(item))
 #define chain_epoch_first(home) STEPPED(chain_epoch_first(home))
 #define chain_epoch_again(home) STEPPED(chain_epoch_again(home))
-#define bucket_level_peek(bucket) STEPPED(bucket_level_peek(bucket))
+#define bucket_level_load(bucket) STEPPED(bucket_level_load(bucket))
 #define bucket_next(table, bucket) STEPPED(bucket_next(table, bucket))
 #define index_home(table, hash) STEPPED(index_home(table, hash))
-#include "server/store/look.c"
+#include "server/store/lookup.c"
 #include "server/store/scan.c"
 #undef clock_ns
 #undef racy_copy
@@ -48,7 +48,7 @@ static void stepped_racy_copy(void *to, const void *from, size_t bytes)
 #undef item_sum_again
 #undef chain_epoch_first
 #undef chain_epoch_again
-#undef bucket_level_peek
+#undef bucket_level_load
 #undef bucket_next
 #undef index_home
 
@@ -134,13 +134,13 @@ static void watched_seen(const uint8_t *v, uint32_t len)
 static void get_watched(void)
 {
 	const uint64_t key = WATCHED;
-	struct looked looked;
-	enum wire_status status = look_get(reader, hash_of(&key, 8), &key, 8, buffer,
-					   sizeof(buffer), &looked);
+	struct item_ref ref;
+	enum wire_status status = lookup_get(reader, hash_of(&key, 8), &key, 8, buffer,
+					     sizeof(buffer), &ref);
 
 	busy += status == WIRE_BUSY;
 	if (status == WIRE_OK)
-		watched_seen(buffer, looked.head.value_len);
+		watched_seen(buffer, ref.head.value_len);
 	else if (status == WIRE_NOT_FOUND && !may_miss)
 		fail_msg("%s: a false miss", scenario->name);
 }
@@ -149,7 +149,7 @@ static void copy_watched(void)
 {
 	const uint64_t key = WATCHED;
 	struct item *copy;
-	enum wire_status status = look_copy(reader, hash_of(&key, 8), &key, 8, 99, &copy);
+	enum wire_status status = lookup_copy(reader, hash_of(&key, 8), &key, 8, 99, &copy);
 
 	busy += status == WIRE_BUSY;
 	if (status == WIRE_NOT_FOUND && !may_miss)
@@ -163,16 +163,16 @@ static void copy_watched(void)
 
 static void get_others(void)
 {
-	struct looked looked;
+	struct item_ref ref;
 
 	for (unsigned int i = 0; i < other_count; i++) {
-		enum wire_status status = look_get(reader, hash_of(&others[i], 8), &others[i], 8,
-						   buffer, sizeof(buffer), &looked);
+		enum wire_status status = lookup_get(reader, hash_of(&others[i], 8), &others[i], 8,
+						     buffer, sizeof(buffer), &ref);
 
 		busy += status == WIRE_BUSY;
 		if (status == WIRE_BUSY)
 			continue;
-		if (status || looked.head.value_len != OTHER_LEN ||
+		if (status || ref.head.value_len != OTHER_LEN ||
 		    !is_value(buffer, OTHER_LEN, others[i], 0))
 			fail_msg("%s: another key is not what it is", scenario->name);
 	}
@@ -212,7 +212,7 @@ static void scan_all(void)
 
 	found_times = 0;
 	do {
-		if (look_scan(reader, &scan)) {
+		if (table_scan(reader, &scan)) {
 			busy++;
 			return;
 		}
@@ -588,13 +588,13 @@ static void end(void)
 	uint64_t retries;
 
 	assert_store(NULL);
-	retries = reader->stats.look_retries;
+	retries = reader->stats.lookup_retries;
 	busy = 0;
 	get_watched();
 	get_others();
 	scan_all();
 	assert_int_equal(busy, 0);
-	assert_int_equal(reader->stats.look_retries, retries);
+	assert_int_equal(reader->stats.lookup_retries, retries);
 	store_destroy(&store);
 }
 
@@ -705,18 +705,18 @@ static void patience_ends(void **state)
 {
 	const uint64_t key = WATCHED;
 	struct scan scan = { .buffer = batch, .size = 1000 };
-	struct looked looked;
+	struct item_ref ref;
 	struct bucket *home;
 
 	(void)state;
 	begin(&scenarios[2]);
 	home = store_home(&store, &key, 8);
 	chain_move_begin(home);
-	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_BUSY);
-	assert_int_equal(look_scan(reader, &scan), WIRE_BUSY);
+	assert_int_equal(lookup_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &ref), WIRE_BUSY);
+	assert_int_equal(table_scan(reader, &scan), WIRE_BUSY);
 	chain_move_end(home);
 	do_chain_seal(&store.table, home, home);
-	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_OK);
+	assert_int_equal(lookup_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &ref), WIRE_OK);
 	end();
 }
 
@@ -725,21 +725,21 @@ static void expired(void **state)
 {
 	const uint64_t key = WATCHED;
 	struct scan scan = { .buffer = batch, .size = 1000 };
-	struct looked looked;
+	struct item_ref ref;
 	struct item *copy;
 
 	(void)state;
 	begin(&scenarios[2]);
 	touch();
-	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked), WIRE_OK);
-	assert_int_equal(look_scan(reader, &scan), WIRE_OK);
+	assert_int_equal(lookup_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &ref), WIRE_OK);
+	assert_int_equal(table_scan(reader, &scan), WIRE_OK);
 	assert_int_equal(scan.entries, 6);
-	reader->now_ns = looked.head.expires * SECOND_NS;
-	assert_int_equal(look_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &looked),
+	reader->now_ns = ref.head.expires * SECOND_NS;
+	assert_int_equal(lookup_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &ref),
 			 WIRE_NOT_FOUND);
-	assert_int_equal(look_copy(reader, hash_of(&key, 8), &key, 8, 1, &copy), WIRE_NOT_FOUND);
+	assert_int_equal(lookup_copy(reader, hash_of(&key, 8), &key, 8, 1, &copy), WIRE_NOT_FOUND);
 	scan.cursor = 0;
-	assert_int_equal(look_scan(reader, &scan), WIRE_OK);
+	assert_int_equal(table_scan(reader, &scan), WIRE_OK);
 	assert_int_equal(scan.entries, 5);
 	store_destroy(&store);
 }

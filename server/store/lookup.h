@@ -13,36 +13,36 @@
  *   L4. "Not there" needs the epoch to be as it was, and of each slot with the key's tag that its item
  *	 was another key's, valid, with the slot leading to it, and valid with the same sum after that.
  */
-#ifndef KVD_SERVER_STORE_LOOK_H
-#define KVD_SERVER_STORE_LOOK_H
+#ifndef KVD_SERVER_STORE_LOOKUP_H
+#define KVD_SERVER_STORE_LOOKUP_H
 
 #include "server/store/table.h"
 
 /* How long a reader looks again and again before it says WIRE_BUSY. */
-#define LOOK_NS_MAX 1000000000ull
+#define LOOKUP_NS_MAX 1000000000ull
 
 /* An item that was seen valid. */
-struct looked {
+struct item_ref {
 	struct item *item;
 	struct item head; /* of it, verified */
 };
 
 /*
- * Copies the value to @buffer if it has at most @size bytes, else only looked->head is filled in. WIRE_OK,
- * WIRE_NOT_FOUND, or WIRE_BUSY: it kept changing for LOOK_NS_MAX.
+ * Copies the value to @buffer if it has at most @size bytes, else only ref->head is filled in. WIRE_OK,
+ * WIRE_NOT_FOUND, or WIRE_BUSY: it kept changing for LOOKUP_NS_MAX.
  */
-enum wire_status look_get(struct table_writer *writer, uint64_t hash, const void *key,
-			  uint32_t key_len, void *buffer, size_t size, struct looked *looked);
+enum wire_status lookup_get(struct table_writer *writer, uint64_t hash, const void *key,
+			    uint32_t key_len, void *buffer, size_t size, struct item_ref *ref);
 
 /*
  * Sets aside a copy of the item for one reader: valid to who knows @seed, and in no bucket. The
- * caller frees it with table_abandon(). As look_get(); WIRE_BUSY also if there is no space for a copy.
+ * caller frees it with table_abandon(). As lookup_get(); WIRE_BUSY also if there is no space for a copy.
  */
-enum wire_status look_copy(struct table_writer *writer, uint64_t hash, const void *key,
-			   uint32_t key_len, uint64_t seed, struct item **copy);
+enum wire_status lookup_copy(struct table_writer *writer, uint64_t hash, const void *key,
+			     uint32_t key_len, uint64_t seed, struct item **copy);
 
 /* The hash of the key of what may be an item at @block. False: nothing valid is there now. */
-bool look_block_hash(const struct table *table, const void *block, uint64_t *hash);
+bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash);
 
 /*
  * Writes entries (struct wire_entry) of keys at and behind *@cursor to @buffer, at most @most (0: no
@@ -66,6 +66,6 @@ struct scan {
 	uint32_t entries;
 };
 
-enum wire_status look_scan(struct table_writer *writer, struct scan *scan);
+enum wire_status table_scan(struct table_writer *writer, struct scan *scan);
 
-#endif /* KVD_SERVER_STORE_LOOK_H */
+#endif /* KVD_SERVER_STORE_LOOKUP_H */

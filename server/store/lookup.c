@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/store/lookup.h"
+
+#include <string.h>
+
+#include "common/util/clock.h"
+#include "common/util/spin.h"
+#include "server/store/index.h"
+#include "common/util/stat.h"
+
+/* What one look at a key, a slot or an item gives. */
+enum lookup {
+	LOOKUP_FOUND,
+	LOOKUP_MISSING,
+	LOOKUP_RETRY, /* it was being changed */
+};
+
+/* Looks again and again, with pauses, until LOOKUP_NS_MAX. */
+struct backoff {
+	uint64_t since_ns;
+};
+
+static bool backoff_wait(struct table_writer *writer, struct backoff *backoff)
+{
+	uint64_t now = clock_ns();
+
+	stat_add(&writer->stats.lookup_retries, 1);
+	if (!backoff->since_ns)
+		backoff->since_ns = now;
+	spin_pause(now - backoff->since_ns);
+	return now - backoff->since_ns < LOOKUP_NS_MAX;
+}
+
+/* Header and key of an item, as they were at one instant. */
+struct item_snapshot {
+	uint8_t key[KEY_MAX];
+	struct item head;
+};
+
+static bool item_snapshot_take(const struct table *table, const struct item *item,
+			       struct item_snapshot *snapshot)
+{
+	uint64_t sum = item_sum_first(item);
+
+	if (sum == ITEM_SUM_INVALID)
+		return false;
+	racy_copy(&snapshot->head, item, sizeof(*item));
+	if (snapshot->head.key_len < 1 || snapshot->head.key_len > KEY_MAX ||
+	    region_offset(table->region, item) +
+			    item_bytes(snapshot->head.key_len, snapshot->head.value_len) >
+		    table->region->bytes)
+		return false;
+	racy_copy(snapshot->key, item->data, snapshot->head.key_len);
+	snapshot->head.sum = sum;
+	return item_sum_again(item) == sum;
+}
+
+/* Whether the slot leads to the key (L4). */
+static enum lookup slot_lookup(const struct table *table, const uint64_t *slot_at, uint64_t slot,
+			       const void *key, uint32_t key_len, struct item_ref *ref)
+{
+	struct item *item = slot_item(table, slot);
+	struct item_snapshot snapshot;
+
+	if (!item_snapshot_take(table, item, &snapshot))
+		return LOOKUP_RETRY;
+	if (snapshot.head.key_len == key_len && !memcmp(snapshot.key, key, key_len)) {
+		ref->item = item;
+		ref->head = snapshot.head;
+		return LOOKUP_FOUND;
+	}
+	if (slot_follow(slot_at) != slot || item_sum_again(item) != snapshot.head.sum)
+		return LOOKUP_RETRY;
+	return LOOKUP_MISSING;
+}
+
+static enum lookup bucket_lookup(const struct table *table, const struct bucket *bucket,
+				 uint64_t hash, const void *key, uint32_t key_len,
+				 struct item_ref *ref)
+{
+	enum lookup result = LOOKUP_MISSING;
+	unsigned int i;
+
+	for (i = 0; result == LOOKUP_MISSING && i < BUCKET_SLOTS; i++) {
+		uint64_t slot = slot_follow(&bucket->slots[i]);
+
+		if (slot && slot_tag(slot) == hash_tag(hash))
+			result = slot_lookup(table, &bucket->slots[i], slot, key, key_len, ref);
+	}
+	return result;
+}
+
+static enum lookup lookup_once(const struct table *table, uint64_t hash, const void *key,
+			       uint32_t key_len, struct item_ref *ref)
+{
+	const struct bucket *home = index_home(table, hash), *bucket = home;
+	uint16_t epoch = chain_epoch_first(home);
+	enum lookup result = LOOKUP_MISSING;
+	unsigned int hops;
+
+	if (epoch & 1 || low_bits(hash, bucket_level_load(home)) != index_number(table, home))
+		return LOOKUP_RETRY;
+	for (hops = 0; result == LOOKUP_MISSING && bucket && hops <= CHAIN_MAX; hops++) {
+		result = bucket_lookup(table, bucket, hash, key, key_len, ref);
+		bucket = bucket_next(table, bucket);
+	}
+	if (result == LOOKUP_MISSING && chain_epoch_again(home) != epoch)
+		return LOOKUP_RETRY;
+	return result;
+}
+
+/* Copies from an item that was seen valid. False: it was changed meanwhile (L2, L3). */
+static bool item_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes)
+{
+	bool stays = item_bytes(ref->head.key_len, ref->head.value_len) >= LIMBO_ITEM_BYTES;
+
+	if (bytes)
+		racy_copy(to, from, bytes);
+	return stays || item_sum_again(ref->item) == ref->head.sum;
+}
+
+/* What is done with the item once it was found valid: copied. */
+typedef enum lookup (*use_fn)(struct table_writer *writer, struct item_ref *ref, void *arg);
+
+static enum wire_status lookup_until(struct table_writer *writer, uint64_t hash, const void *key,
+				     uint32_t key_len, struct item_ref *ref, use_fn use, void *arg)
+{
+	struct backoff backoff = { 0 };
+	enum lookup result;
+
+	do {
+		result = lookup_once(writer->table, hash, key, key_len, ref);
+		if (result == LOOKUP_FOUND && expires_is_over(ref->head.expires, writer->now_ns))
+			result = LOOKUP_MISSING;
+		else if (result == LOOKUP_FOUND)
+			result = use(writer, ref, arg);
+	} while (result == LOOKUP_RETRY && backoff_wait(writer, &backoff));
+	return result == LOOKUP_FOUND	? WIRE_OK :
+	       result == LOOKUP_MISSING ? WIRE_NOT_FOUND :
+					  WIRE_BUSY;
+}
+
+struct room {
+	void *buffer;
+	size_t size;
+};
+
+static enum lookup use_value(struct table_writer *writer, struct item_ref *ref, void *arg)
+{
+	const struct room *room = arg;
+
+	(void)writer;
+	if (ref->head.value_len > room->size ||
+	    item_ref_copy(ref, room->buffer, ref->item->data + ref->head.key_len,
+			  ref->head.value_len))
+		return LOOKUP_FOUND;
+	return LOOKUP_RETRY;
+}
+
+enum wire_status lookup_get(struct table_writer *writer, uint64_t hash, const void *key,
+			    uint32_t key_len, void *buffer, size_t size, struct item_ref *ref)
+{
+	struct room room = { buffer, size };
+
+	return lookup_until(writer, hash, key, key_len, ref, use_value, &room);
+}
+
+/* No room for the copy looks like a copy that was made: the caller tells them apart. */
+static enum lookup use_copy(struct table_writer *writer, struct item_ref *ref, void *arg)
+{
+	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);
+	struct item **copy = arg;
+
+	*copy = mem_alloc(&writer->cache, bytes);
+	if (!*copy)
+		return LOOKUP_FOUND;
+	memcpy((uint8_t *)*copy + sizeof(uint64_t), (uint8_t *)&ref->head + sizeof(uint64_t),
+	       sizeof(**copy) - sizeof(uint64_t));
+	if (item_ref_copy(ref, (*copy)->data, ref->item->data, bytes - sizeof(**copy)))
+		return LOOKUP_FOUND;
+	mem_free(&writer->cache, *copy, bytes);
+	*copy = NULL;
+	return LOOKUP_RETRY;
+}
+
+enum wire_status lookup_copy(struct table_writer *writer, uint64_t hash, const void *key,
+			     uint32_t key_len, uint64_t seed, struct item **copy)
+{
+	enum wire_status status;
+	struct item_ref ref;
+
+	*copy = NULL;
+	status = lookup_until(writer, hash, key, key_len, &ref, use_copy, copy);
+	if (status)
+		return status;
+	if (!*copy)
+		return WIRE_BUSY;
+	item_publish(*copy, item_sum(*copy, seed, region_offset(writer->table->region, *copy)));
+	return WIRE_OK;
+}
+
+bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash)
+{
+	struct item_snapshot snapshot;
+
+	if (!item_snapshot_take(table, block, &snapshot))
+		return false;
+	*hash = table_hash(table, snapshot.key, snapshot.head.key_len);
+	return true;
+}

@@ -153,7 +153,7 @@ void server_release(struct server *server)
 uint64_t server_items(const struct server *server)
 {
 	/* Removes first: an item is never counted out before it was counted in. */
-	uint64_t removes = table_sum(&server->table, offsetof(struct table_writer, stats.removes));
+	uint64_t removes = table_sum(&server->table, offsetof(struct store_thread, stats.removes));
 
-	return table_sum(&server->table, offsetof(struct table_writer, stats.inserts)) - removes;
+	return table_sum(&server->table, offsetof(struct store_thread, stats.inserts)) - removes;
 }

@@ -93,8 +93,8 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 	return sum;
 }
 
-/* The sum over all writers of the table, the maintenance thread's included. */
-#define WRITERS(field) table_sum(&server->table, offsetof(struct table_writer, field))
+/* The sum over all threads of the table, the maintenance thread's included. */
+#define THREADS_SUM(field) table_sum(&server->table, offsetof(struct store_thread, field))
 
 /* How the region is divided: the parts add up to region_bytes when nobody is at work. */
 static void memory_lines(struct lines *l, const struct server *server)
@@ -111,8 +111,8 @@ static void memory_lines(struct lines *l, const struct server *server)
 #undef X
 	number(l, "memory.pad", REGION_PAD);
 	number(l, "item_memory_bytes", memory_bytes(server->memory));
-	number(l, "item_memory_live_bytes", WRITERS(stats.live_bytes));
-	number(l, "item_memory_failures", WRITERS(cache.failures));
+	number(l, "item_memory_live_bytes", THREADS_SUM(stats.live_bytes));
+	number(l, "item_memory_failures", THREADS_SUM(cache.failures));
 }
 
 static void store_lines(struct lines *l, const struct server *server)
@@ -124,7 +124,7 @@ static void store_lines(struct lines *l, const struct server *server)
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
 	line(l, "eviction %s", evict_policy_name(server->config.memory.eviction));
-#define X(name, help) number(l, #name, WRITERS(stats.name));
+#define X(name, help) number(l, #name, THREADS_SUM(stats.name));
 	TABLE_STATS(X)
 #undef X
 #define X(name, help) number(l, #name, stat_read(&server->maintenance.stats.name));

@@ -22,13 +22,13 @@ void store_create(struct store *store, uint64_t bytes, uint32_t level, uint32_t 
 	    memory_create(&store->memory, &store->region, index_bytes(level)))
 		errx(EXIT_FAILURE, "no region of %llu bytes", (unsigned long long)bytes);
 	table_init(&store->table, &store->region, store->memory, &table);
-	if (table_writer_init(&store->writer, &store->table, 0))
-		errx(EXIT_FAILURE, "no memory for a writer");
+	if (store_thread_init(&store->thread, &store->table, 0))
+		errx(EXIT_FAILURE, "no memory for a thread");
 }
 
 void store_destroy(struct store *store)
 {
-	table_writer_release(&store->writer);
+	store_thread_release(&store->thread);
 	memory_destroy(store->memory);
 	region_destroy(&store->region);
 	urcu_qsbr_unregister_thread();

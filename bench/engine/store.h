@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The storage engine without a server, for measurements of it alone: region, item memory, table and
- * one writer, on one thread. Everything these programs know of the server library is in this pair.
+ * one thread, on one thread. Everything these programs know of the server library is in this pair.
  */
 #ifndef KVD_BENCH_ENGINE_STORE_H
 #define KVD_BENCH_ENGINE_STORE_H
@@ -19,7 +19,7 @@ struct store {
 	struct region region;
 	struct memory *memory;
 	struct table table;
-	struct table_writer writer;
+	struct store_thread thread;
 };
 
 /*
@@ -45,7 +45,7 @@ static inline bool store_put(struct store *store, uint64_t hash, const void *key
 		.value_len = value_len,
 	};
 
-	return table_put(&store->writer, hash, &change) == WIRE_OK;
+	return table_put(&store->thread, hash, &change) == WIRE_OK;
 }
 
 /* Copies the value, of at most @size bytes, as a two-sided GET does. */
@@ -54,7 +54,7 @@ static inline bool store_get(struct store *store, uint64_t hash, const void *key
 {
 	struct item_ref ref;
 
-	return lookup_get(&store->writer, hash, key, key_len, value, size, &ref) == WIRE_OK;
+	return lookup_get(&store->thread, hash, key, key_len, value, size, &ref) == WIRE_OK;
 }
 
 static inline bool store_delete(struct store *store, uint64_t hash, const void *key,
@@ -62,7 +62,7 @@ static inline bool store_delete(struct store *store, uint64_t hash, const void *
 {
 	const struct table_change change = { .key = key, .key_len = key_len };
 
-	return table_delete(&store->writer, hash, &change) == WIRE_OK;
+	return table_delete(&store->thread, hash, &change) == WIRE_OK;
 }
 
 /* Between two batches of a worker. */

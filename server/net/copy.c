@@ -12,7 +12,7 @@ void copy_drop(struct worker *worker, struct conn *conn)
 		return;
 	TAILQ_REMOVE(&worker->copies, conn, copy_entry);
 	worker->copies_bytes -= copy_bytes(conn->copy);
-	table_abandon(&worker->writer, conn->copy);
+	table_abandon(&worker->store_thread, conn->copy);
 	conn->copy = NULL;
 }
 
@@ -22,19 +22,19 @@ void copy_expire(struct worker *worker)
 
 	if (TAILQ_EMPTY(&worker->copies))
 		return;
-	table_clock(&worker->writer);
+	store_thread_clock(&worker->store_thread);
 	while ((conn = TAILQ_FIRST(&worker->copies)) &&
-	       worker->writer.now_ns - conn->copy_ns >= COPY_NS_MAX)
+	       worker->store_thread.now_ns - conn->copy_ns >= COPY_NS_MAX)
 		copy_drop(worker, conn);
 }
 
 void copy_keep(struct worker *worker, struct conn *conn, struct item *item)
 {
-	uint64_t most = memory_bytes(worker->writer.cache.memory) / COPIES_SHARE /
+	uint64_t most = memory_bytes(worker->store_thread.cache.memory) / COPIES_SHARE /
 			worker->limits.workers;
 
 	conn->copy = item;
-	conn->copy_ns = worker->writer.now_ns;
+	conn->copy_ns = worker->store_thread.now_ns;
 	worker->copies_bytes += copy_bytes(item);
 	TAILQ_INSERT_TAIL(&worker->copies, conn, copy_entry);
 	while (worker->copies_bytes > most && TAILQ_FIRST(&worker->copies) != conn)

@@ -41,7 +41,7 @@ static void item_told(const struct item *item, struct wire_response *head)
 	head->value_len = item->value_len;
 }
 
-static enum wire_status touch(struct table_writer *writer, const struct request *request,
+static enum wire_status touch(struct store_thread *thread, const struct request *request,
 			      uint64_t hash, struct table_change *change)
 {
 	*change = (struct table_change){
@@ -49,14 +49,14 @@ static enum wire_status touch(struct table_writer *writer, const struct request 
 		.key_len = request->key_len,
 		.ttl = request->ttl,
 	};
-	return table_touch(writer, hash, change);
+	return table_touch(thread, hash, change);
 }
 
 /*
  * A GET that touches is two steps: a touch leaves the version as it is, so if the value that is read
  * then has it still, both were one.
  */
-static void operate_get(struct table_writer *writer, const struct request *request, uint64_t hash,
+static void operate_get(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head, struct answer *answer)
 {
 	bool touches = request->flags & WIRE_F_TOUCH;
@@ -67,9 +67,9 @@ static void operate_get(struct table_writer *writer, const struct request *reque
 
 	do {
 		if (touches)
-			status = touch(writer, request, hash, &change);
+			status = touch(thread, request, hash, &change);
 		if (!status)
-			status = lookup_get(writer, hash, request->key, request->key_len,
+			status = lookup_get(thread, hash, request->key, request->key_len,
 					    answer->value, answer->size, &ref);
 		if (!status && touches && ref.head.version != change.version)
 			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
@@ -80,36 +80,36 @@ static void operate_get(struct table_writer *writer, const struct request *reque
 	item_told(&ref.head, head);
 	if (head->value_len <= answer->size)
 		answer->len = head->value_len;
-	if (!touches && writer->table->options.eviction != EVICTION_NONE)
-		table_access(writer, hash);
+	if (!touches && thread->table->options.eviction != EVICTION_NONE)
+		table_access(thread, hash);
 }
 
 /* Frees memory where items are evicted: not in the middle of a look, since it may have to wait. */
-static bool make_room_for_copy(struct table_writer *writer, const struct request *request,
+static bool make_room_for_copy(struct store_thread *thread, const struct request *request,
 			       const struct wire_response *head)
 {
 	size_t bytes = item_bytes(request->key_len, head->value_len);
 	void *room = NULL;
 
-	if (writer->table->options.eviction != EVICTION_NONE)
-		room = evict_make_room(writer, bytes);
+	if (thread->table->options.eviction != EVICTION_NONE)
+		room = evict_make_room(thread, bytes);
 	if (room)
-		mem_free(&writer->cache, room, bytes);
+		mem_free(&thread->cache, room, bytes);
 	return room;
 }
 
-struct item *operate_copy(struct table_writer *writer, const struct request *request, uint64_t hash,
+struct item *operate_copy(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  uint64_t seed, struct wire_response *head)
 {
 	enum wire_status status;
 	struct item *copy;
 
-	status = lookup_copy(writer, hash, request->key, request->key_len, seed, &copy);
-	if (status == WIRE_BUSY && make_room_for_copy(writer, request, head))
-		status = lookup_copy(writer, hash, request->key, request->key_len, seed, &copy);
+	status = lookup_copy(thread, hash, request->key, request->key_len, seed, &copy);
+	if (status == WIRE_BUSY && make_room_for_copy(thread, request, head))
+		status = lookup_copy(thread, hash, request->key, request->key_len, seed, &copy);
 	/* The touch was that of another value. */
 	if (!status && request->flags & WIRE_F_TOUCH && copy->version != head->version) {
-		table_abandon(writer, copy);
+		table_abandon(thread, copy);
 		status = WIRE_BUSY;
 	}
 	if (status) {
@@ -125,21 +125,21 @@ struct item *operate_copy(struct table_writer *writer, const struct request *req
 	item_told(copy, head);
 	head->flags = WIRE_R_COPY;
 	head->copy_seed = seed;
-	head->slot = slot_make(hash_tag(hash), region_offset(writer->table->region, copy),
+	head->slot = slot_make(hash_tag(hash), region_offset(thread->table->region, copy),
 			       item_bytes(copy->key_len, copy->value_len));
 	return copy;
 }
 
-static void operate_put(struct table_writer *writer, const struct request *request, uint64_t hash,
+static void operate_put(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head)
 {
 	struct table_change change;
 
 	operate_put_change(request, &change);
-	operate_changed(&change, table_put(writer, hash, &change), head);
+	operate_changed(&change, table_put(thread, hash, &change), head);
 }
 
-static void operate_arith(struct table_writer *writer, const struct request *request, uint64_t hash,
+static void operate_arith(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  struct wire_response *head)
 {
 	struct table_change change = {
@@ -153,22 +153,22 @@ static void operate_arith(struct table_writer *writer, const struct request *req
 		.ttl = request->ttl,
 	};
 
-	operate_changed(&change, table_arith(writer, hash, &change), head);
+	operate_changed(&change, table_arith(thread, hash, &change), head);
 	if (!head->status)
 		head->result = change.number;
 }
 
-static void operate_touch(struct table_writer *writer, const struct request *request, uint64_t hash,
+static void operate_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  struct wire_response *head)
 {
 	struct table_change change = { 0 };
-	enum wire_status status = touch(writer, request, hash, &change);
+	enum wire_status status = touch(thread, request, hash, &change);
 
 	operate_changed(&change, status, head);
 	head->slot = 0;
 }
 
-static void operate_delete(struct table_writer *writer, const struct request *request,
+static void operate_delete(struct store_thread *thread, const struct request *request,
 			   uint64_t hash, struct wire_response *head)
 {
 	const struct table_change change = {
@@ -178,10 +178,10 @@ static void operate_delete(struct table_writer *writer, const struct request *re
 		.version = request->version,
 	};
 
-	head->status = (uint8_t)table_delete(writer, hash, &change);
+	head->status = (uint8_t)table_delete(thread, hash, &change);
 }
 
-static void operate_scan(struct table_writer *writer, const struct request *request,
+static void operate_scan(struct store_thread *thread, const struct request *request,
 			 struct wire_response *head, struct answer *answer)
 {
 	struct scan scan = {
@@ -194,7 +194,7 @@ static void operate_scan(struct table_writer *writer, const struct request *requ
 		.size = answer->size,
 	};
 
-	head->status = (uint8_t)table_scan(writer, &scan);
+	head->status = (uint8_t)table_scan(thread, &scan);
 	if (head->status)
 		return;
 	head->cursor = scan.cursor;
@@ -202,27 +202,27 @@ static void operate_scan(struct table_writer *writer, const struct request *requ
 	head->value_len = answer->len = scan.used;
 }
 
-void operate(struct table_writer *writer, const struct request *request, uint64_t hash,
+void operate(struct store_thread *thread, const struct request *request, uint64_t hash,
 	     struct wire_response *head, struct answer *answer)
 {
 	switch (request->op) {
 	case WIRE_GET:
-		operate_get(writer, request, hash, head, answer);
+		operate_get(thread, request, hash, head, answer);
 		break;
 	case WIRE_PUT:
-		operate_put(writer, request, hash, head);
+		operate_put(thread, request, hash, head);
 		break;
 	case WIRE_DELETE:
-		operate_delete(writer, request, hash, head);
+		operate_delete(thread, request, hash, head);
 		break;
 	case WIRE_ARITH:
-		operate_arith(writer, request, hash, head);
+		operate_arith(thread, request, hash, head);
 		break;
 	case WIRE_TOUCH:
-		operate_touch(writer, request, hash, head);
+		operate_touch(thread, request, hash, head);
 		break;
 	case WIRE_SCAN:
-		operate_scan(writer, request, head, answer);
+		operate_scan(thread, request, head, answer);
 		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
@@ -235,14 +235,14 @@ void operate(struct table_writer *writer, const struct request *request, uint64_
 	}
 }
 
-void operate_access(struct table_writer *writer, const struct request *request)
+void operate_access(struct store_thread *thread, const struct request *request)
 {
 	uint32_t i;
 
-	if (writer->table->options.eviction == EVICTION_NONE)
+	if (thread->table->options.eviction == EVICTION_NONE)
 		return;
 	for (i = 0; i < request->access_count; i++)
-		table_prefetch_bucket(writer->table, request_access(request, i));
+		table_prefetch_bucket(thread->table, request_access(request, i));
 	for (i = 0; i < request->access_count; i++)
-		table_access(writer, request_access(request, i));
+		table_access(thread, request_access(request, i));
 }

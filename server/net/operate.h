@@ -17,11 +17,11 @@ struct answer {
  * op and id. The access records of any request are operate_access()'s. A GET whose value does not fit
  * @answer has WIRE_OK, the value's length in @head and nothing in @answer: operate_copy() is next.
  */
-void operate(struct table_writer *writer, const struct request *request, uint64_t hash,
+void operate(struct store_thread *thread, const struct request *request, uint64_t hash,
 	     struct wire_response *head, struct answer *answer);
 
 /* Sets a copy of the GET's item aside; see server/store/lookup.h, lookup_copy(). NULL: head->status says why. */
-struct item *operate_copy(struct table_writer *writer, const struct request *request, uint64_t hash,
+struct item *operate_copy(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  uint64_t seed, struct wire_response *head);
 
 /* The change that a PUT, pulled or not, asks for. */
@@ -31,7 +31,7 @@ void operate_changed(const struct table_change *change, enum wire_status status,
 		     struct wire_response *head);
 
 /* Notes the GETs that the request tells of. */
-void operate_access(struct table_writer *writer, const struct request *request);
+void operate_access(struct store_thread *thread, const struct request *request);
 
 /* Whether the response to the op needs a buffer. */
 static inline bool operate_answers(enum wire_op op)

@@ -58,7 +58,7 @@ static enum wire_status pull_admit(struct endpoint *endpoint, struct conn *conn,
 {
 	struct worker *worker = endpoint->worker;
 
-	if (request->value_len > worker->writer.table->region->geometry.value_max) {
+	if (request->value_len > worker->store_thread.table->region->geometry.value_max) {
 		stat_add(&worker->stats.put_too_large, 1);
 		return WIRE_TOO_LARGE;
 	}
@@ -71,14 +71,14 @@ void pull_start(struct replies *replies, struct conn *conn, const struct request
 		uint64_t hash)
 {
 	struct endpoint *endpoint = replies->endpoint;
-	struct table_writer *writer = &endpoint->worker->writer;
+	struct store_thread *thread = &endpoint->worker->store_thread;
 	enum wire_status status = pull_admit(endpoint, conn, request);
 	struct table_change change;
 	struct item *item;
 
 	stat_add(&endpoint->worker->stats.puts, 1);
 	operate_put_change(request, &change);
-	item = status ? NULL : table_reserve(writer, &change);
+	item = status ? NULL : table_reserve(thread, &change);
 	if (!status && !item) {
 		stat_add(&endpoint->worker->stats.put_no_space, 1);
 		status = WIRE_NO_SPACE;
@@ -117,7 +117,7 @@ static void pull_finish(struct replies *replies, struct conn *conn)
 	};
 	enum wire_status status;
 
-	status = table_commit(&worker->writer, conn->pull.hash, conn->pull.item, &change);
+	status = table_commit(&worker->store_thread, conn->pull.hash, conn->pull.item, &change);
 	conn->pull.item = NULL;
 	atomic_store_explicit(&conn->pull_since_ns, 0, memory_order_relaxed);
 	operate_changed(&change, status, &reply->head);
@@ -140,6 +140,6 @@ void pull_done(struct replies *replies, struct conn *conn, uint64_t wr_id)
 void pull_release(struct endpoint *endpoint, struct conn *conn)
 {
 	if (conn->pull.item)
-		table_abandon(&endpoint->worker->writer, conn->pull.item);
+		table_abandon(&endpoint->worker->store_thread, conn->pull.item);
 	conn->pull.item = NULL;
 }

@@ -12,7 +12,7 @@ struct reply *reply_start(struct replies *replies, struct conn *conn, enum wire_
 	reply->head = (struct wire_response){
 		.op = (uint8_t)op,
 		.id = id,
-		.clock_ns = replies->endpoint->worker->writer.now_ns,
+		.clock_ns = replies->endpoint->worker->store_thread.now_ns,
 	};
 	reply->conn = conn;
 	reply->buffer = BUFFER_NONE;

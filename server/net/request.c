@@ -33,7 +33,7 @@ static bool grant_remote_read(struct conn *conn)
 static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 {
 	const struct endpoint *endpoint = conn->endpoint;
-	const struct table *table = endpoint->worker->writer.table;
+	const struct table *table = endpoint->worker->store_thread.table;
 	const struct config *config = &endpoint->worker->server->config;
 	bool evicts = config->memory.eviction != EVICTION_NONE;
 
@@ -91,7 +91,8 @@ static void reply_with_copy(struct replies *replies, struct reply *reply,
 	struct item *copy;
 
 	reply_drop_buffer(replies, reply);
-	copy = operate_copy(&worker->writer, request, hash, worker->copy_seed++, &reply->head);
+	copy = operate_copy(&worker->store_thread, request, hash, worker->copy_seed++,
+			    &reply->head);
 	if (!copy)
 		return;
 	copy_keep(worker, reply->conn, copy);
@@ -138,7 +139,7 @@ static void request_operate(struct replies *replies, struct conn *conn,
 		if (!answer.value)
 			return;
 	}
-	operate(&worker->writer, request, hash, &reply->head, &answer);
+	operate(&worker->store_thread, request, hash, &reply->head, &answer);
 	count_operation(&worker->stats, request->op, reply->head.status);
 	reply->value_len = answer.len;
 	if (request->op == WIRE_GET && !reply->head.status && reply->head.value_len > answer.size)
@@ -157,7 +158,8 @@ static void request_flush(struct replies *replies, struct conn *conn, const stru
 											 WIRE_BUSY;
 		return;
 	}
-	reply->head.ticket = maintenance_flush(maintenance, worker->writer.now_ns, request->ttl);
+	reply->head.ticket = maintenance_flush(maintenance, worker->store_thread.now_ns,
+					       request->ttl);
 	reply->head.status = reply->head.ticket ? WIRE_OK : WIRE_BUSY;
 }
 
@@ -207,5 +209,5 @@ void request_execute(struct replies *replies, struct conn *conn, const struct re
 		request_operate(replies, conn, request, hash);
 		break;
 	}
-	operate_access(&replies->endpoint->worker->writer, request);
+	operate_access(&replies->endpoint->worker->store_thread, request);
 }

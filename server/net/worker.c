@@ -85,9 +85,9 @@ static void batch_add(struct batch *batch, struct endpoint *endpoint, const stru
 	work->conn = conn;
 	batch->work |= work->request.op != WIRE_ACCESS;
 	if (work->request.key && work->request.op != WIRE_SCAN) {
-		work->hash = table_hash(worker->writer.table, work->request.key,
+		work->hash = table_hash(worker->store_thread.table, work->request.key,
 					work->request.key_len);
-		table_prefetch_bucket(worker->writer.table, work->hash);
+		table_prefetch_bucket(worker->store_thread.table, work->hash);
 	}
 	batch->count++;
 }
@@ -123,7 +123,7 @@ static void batch_execute(struct batch *batch, struct endpoint *endpoint)
 
 	for (i = 0; i < batch->count; i++)
 		if (batch->works[i].request.key && batch->works[i].request.op != WIRE_SCAN)
-			table_prefetch_item(worker->writer.table, batch->works[i].hash);
+			table_prefetch_item(worker->store_thread.table, batch->works[i].hash);
 	for (i = 0; i < batch->count; i++) {
 		work = &batch->works[i];
 		work->conn->batch_requests = 0;
@@ -145,7 +145,7 @@ static enum found endpoint_poll(struct endpoint *endpoint)
 	if (n <= 0)
 		return FOUND_NOTHING;
 	/* After the requests have come, before any is executed: client/clock.c relies on it. */
-	table_clock(&endpoint->worker->writer);
+	store_thread_clock(&endpoint->worker->store_thread);
 	batch.count = 0;
 	batch.recv_count = 0;
 	batch.work = false;
@@ -254,7 +254,7 @@ static void worker_sleep(struct worker *worker)
 static void worker_rest(struct worker *worker)
 {
 	copy_expire(worker);
-	table_writer_idle(&worker->writer);
+	store_thread_idle(&worker->store_thread);
 	if (!worker->limits.busy)
 		worker_sleep(worker);
 }
@@ -345,7 +345,7 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 	err = mailbox_init(&worker->mailbox);
 	if (err)
 		return err;
-	err = table_writer_init(&worker->writer, &server->table, (uint8_t)number);
+	err = store_thread_init(&worker->store_thread, &server->table, (uint8_t)number);
 	if (err)
 		goto release_mailbox;
 	while (worker->endpoint_count < server->nic_count) {
@@ -362,7 +362,7 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 release_endpoints:
 	while (worker->endpoint_count)
 		endpoint_release(&worker->endpoints[--worker->endpoint_count]);
-	table_writer_release(&worker->writer);
+	store_thread_release(&worker->store_thread);
 release_mailbox:
 	mailbox_release(&worker->mailbox);
 	return err;
@@ -374,7 +374,7 @@ void worker_release(struct worker *worker)
 		return;
 	while (worker->endpoint_count)
 		endpoint_release(&worker->endpoints[--worker->endpoint_count]);
-	table_writer_release(&worker->writer);
+	store_thread_release(&worker->store_thread);
 	mailbox_release(&worker->mailbox);
 	worker->server = NULL;
 }

@@ -107,7 +107,7 @@ struct worker {
 	struct mailbox mailbox;	 /* notes to this worker */
 	struct endpoint endpoints[NIC_MAX];
 	unsigned int endpoint_count;
-	struct table_writer writer;
+	struct store_thread store_thread;
 	struct worker_limits limits;
 	struct worker_stats stats;
 	TAILQ_HEAD(copy_list, conn)

@@ -36,16 +36,16 @@ static bool do_bucket_find(const struct table *table, struct chain_pos *pos, str
 	return false;
 }
 
-void do_chain_find(const struct table_writer *writer, struct chain_pos *pos, struct bucket *home,
+void do_chain_find(const struct store_thread *thread, struct chain_pos *pos, struct bucket *home,
 		   uint64_t hash, const void *key, uint32_t key_len)
 {
-	const struct table *table = writer->table;
+	const struct table *table = thread->table;
 	struct bucket *bucket;
 
 	*pos = (struct chain_pos){ .home = home };
 	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
 		if (do_bucket_find(table, pos, bucket, hash_tag(hash), key, key_len)) {
-			pos->live = !expires_is_over(pos->item->expires, writer->now_ns);
+			pos->live = !expires_is_over(pos->item->expires, thread->now_ns);
 			return;
 		}
 		if (bucket != home)
@@ -83,40 +83,40 @@ uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *i
 			 item_bytes(item->key_len, item->value_len));
 }
 
-uint64_t next_version(struct table_writer *writer, const struct item *old)
+uint64_t next_version(struct store_thread *thread, const struct item *old)
 {
-	uint64_t seen = old ? old->version >> WRITER_BITS : 0, clock = writer->clock;
+	uint64_t seen = old ? old->version >> THREAD_ID_BITS : 0, clock = thread->clock;
 
-	if (clock < writer->floor)
-		clock = writer->floor;
+	if (clock < thread->floor)
+		clock = thread->floor;
 	if (clock < seen)
 		clock = seen;
 	/* Flushes read it: server/store/maintenance.c. */
-	__atomic_store_n(&writer->clock, ++clock, __ATOMIC_RELAXED);
-	return clock << WRITER_BITS | writer->id;
+	__atomic_store_n(&thread->clock, ++clock, __ATOMIC_RELAXED);
+	return clock << THREAD_ID_BITS | thread->id;
 }
 
-void item_count(struct table_writer *writer, const struct item *item)
+void item_count(struct store_thread *thread, const struct item *item)
 {
-	stat_add(&writer->stats.live_bytes, item_bytes(item->key_len, item->value_len));
-	stat_add(&writer->stats.expiring, item->expires != 0);
+	stat_add(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_add(&thread->stats.expiring, item->expires != 0);
 }
 
-void item_uncount(struct table_writer *writer, const struct item *item)
+void item_uncount(struct store_thread *thread, const struct item *item)
 {
-	stat_sub(&writer->stats.live_bytes, item_bytes(item->key_len, item->value_len));
-	stat_sub(&writer->stats.expiring, item->expires != 0);
+	stat_sub(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_sub(&thread->stats.expiring, item->expires != 0);
 }
 
-void count_keys(struct table_writer *writer, int64_t n)
+void count_keys(struct store_thread *thread, int64_t n)
 {
-	writer->items_unreported += n;
-	if (writer->items_unreported < ITEMS_UNREPORTED_MAX &&
-	    writer->items_unreported > -ITEMS_UNREPORTED_MAX)
+	thread->items_unreported += n;
+	if (thread->items_unreported < ITEMS_UNREPORTED_MAX &&
+	    thread->items_unreported > -ITEMS_UNREPORTED_MAX)
 		return;
-	atomic_fetch_add_explicit(&writer->table->items, writer->items_unreported,
+	atomic_fetch_add_explicit(&thread->table->items, thread->items_unreported,
 				  memory_order_relaxed);
-	writer->items_unreported = 0;
+	thread->items_unreported = 0;
 }
 
 uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body)
@@ -125,30 +125,30 @@ uint64_t item_seal_sum(const struct table *table, const struct item *item, uint6
 			   region_offset(table->region, item));
 }
 
-void item_free(struct table_writer *writer, struct item *item)
+void item_free(struct store_thread *thread, struct item *item)
 {
 	size_t bytes = item_bytes(item->key_len, item->value_len);
 
 	if (bytes >= LIMBO_ITEM_BYTES)
-		limbo_add(&writer->limbo, &writer->cache, item, bytes);
+		limbo_add(&thread->limbo, &thread->cache, item, bytes);
 	else
-		mem_free(&writer->cache, item, bytes);
+		mem_free(&thread->cache, item, bytes);
 }
 
-void do_remove(struct table_writer *writer, struct chain_pos *pos, struct retired *retired)
+void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retired *retired)
 {
-	item_uncount(writer, pos->item);
+	item_uncount(thread, pos->item);
 	item_invalidate(pos->item);
 	slot_store(pos->slot, 0);
-	do_chain_seal(writer->table, pos->home, pos->bucket);
-	stat_add(&writer->stats.removes, 1);
+	do_chain_seal(thread->table, pos->home, pos->bucket);
+	stat_add(&thread->stats.removes, 1);
 	if (pos->home->overflow)
-		do_chain_shorten(writer, pos->home, NULL, NULL, retired);
+		do_chain_shorten(thread, pos->home, NULL, NULL, retired);
 }
 
-void count_removal(struct table_writer *writer, enum removal why)
+void count_removal(struct store_thread *thread, enum removal why)
 {
-	stat_add(&writer->stats.evictions, why == REMOVE_EVICTED);
-	stat_add(&writer->stats.flushed, why == REMOVE_FLUSHED);
-	count_keys(writer, -1);
+	stat_add(&thread->stats.evictions, why == REMOVE_EVICTED);
+	stat_add(&thread->stats.flushed, why == REMOVE_FLUSHED);
+	count_keys(thread, -1);
 }

@@ -51,12 +51,12 @@ static uint32_t tick_now(const struct table *table)
 	return atomic_load_explicit(&table->tick, memory_order_relaxed);
 }
 
-static uint64_t random_next(struct table_writer *writer)
+static uint64_t random_next(struct store_thread *thread)
 {
-	writer->random ^= writer->random << 13;
-	writer->random ^= writer->random >> 7;
-	writer->random ^= writer->random << 17;
-	return writer->random;
+	thread->random ^= thread->random << 13;
+	thread->random ^= thread->random >> 7;
+	thread->random ^= thread->random << 17;
+	return thread->random;
 }
 
 static uint16_t lfu_make(uint32_t tick, uint32_t counter)
@@ -72,35 +72,35 @@ static uint32_t lfu_counter(uint32_t tick, uint16_t access)
 	return counter > units ? counter - units : 0;
 }
 
-uint16_t evict_fresh(const struct table_writer *writer)
+uint16_t evict_fresh(const struct store_thread *thread)
 {
-	uint32_t tick = tick_now(writer->table);
+	uint32_t tick = tick_now(thread->table);
 
-	return writer->table->options.eviction == EVICTION_LFU ? lfu_make(tick, LFU_FIRST) :
+	return thread->table->options.eviction == EVICTION_LFU ? lfu_make(tick, LFU_FIRST) :
 								 (uint16_t)tick;
 }
 
-uint16_t evict_touched(struct table_writer *writer, uint16_t access)
+uint16_t evict_touched(struct store_thread *thread, uint16_t access)
 {
-	uint32_t tick = tick_now(writer->table), counter, odds;
+	uint32_t tick = tick_now(thread->table), counter, odds;
 
-	if (writer->table->options.eviction != EVICTION_LFU)
+	if (thread->table->options.eviction != EVICTION_LFU)
 		return (uint16_t)tick;
 	counter = lfu_counter(tick, access);
 	odds = counter > LFU_FIRST ? LFU_FACTOR * (counter - LFU_FIRST) + 1 : 1;
-	if (counter < 255 && random_next(writer) % odds == 0)
+	if (counter < 255 && random_next(thread) % odds == 0)
 		counter++;
 	return lfu_make(tick, counter);
 }
 
 /* The larger, the sooner it goes; first of all what is over anyway. */
-static uint32_t coldness(const struct table_writer *writer, const struct item *item)
+static uint32_t coldness(const struct store_thread *thread, const struct item *item)
 {
-	const struct table *table = writer->table;
+	const struct table *table = thread->table;
 	uint16_t access = item_access_load(item);
 	uint32_t tick = tick_now(table);
 
-	if (expires_is_over(item_expires_load(item), writer->now_ns))
+	if (expires_is_over(item_expires_load(item), thread->now_ns))
 		return UINT32_MAX;
 	if (table->options.eviction == EVICTION_LFU)
 		return 256 - lfu_counter(tick, access);
@@ -126,7 +126,7 @@ struct candidate {
 	uint32_t coldness; /* 0: there is none */
 };
 
-static void candidate_choose(const struct table_writer *writer, struct candidate *best,
+static void candidate_choose(const struct store_thread *thread, struct candidate *best,
 			     void **blocks, unsigned int count)
 {
 	unsigned int i;
@@ -135,7 +135,7 @@ static void candidate_choose(const struct table_writer *writer, struct candidate
 	for (i = 0; i < count; i++)
 		__builtin_prefetch(blocks[i]);
 	for (i = 0; i < count; i++) {
-		uint32_t cold = coldness(writer, blocks[i]);
+		uint32_t cold = coldness(thread, blocks[i]);
 
 		/* Only the winner's key is read. */
 		if (cold > best->coldness && item_sum_first(blocks[i]) != ITEM_SUM_INVALID) {
@@ -143,34 +143,34 @@ static void candidate_choose(const struct table_writer *writer, struct candidate
 			best->block = blocks[i];
 		}
 	}
-	if (best->coldness && !lookup_block_hash(writer->table, best->block, &best->hash))
+	if (best->coldness && !lookup_block_hash(thread->table, best->block, &best->hash))
 		best->coldness = 0;
 }
 
-static void candidate_of_class(struct table_writer *writer, struct candidate *best,
+static void candidate_of_class(struct store_thread *thread, struct candidate *best,
 			       unsigned int class, unsigned int samples)
 {
 	void *blocks[SAMPLES];
 
-	candidate_choose(writer, best, blocks,
-			 mem_sample(writer->table->memory, class, &writer->random, blocks,
+	candidate_choose(thread, best, blocks,
+			 mem_sample(thread->table->memory, class, &thread->random, blocks,
 				    samples));
 }
 
-static void candidate_of_any(struct table_writer *writer, struct candidate *best)
+static void candidate_of_any(struct store_thread *thread, struct candidate *best)
 {
 	void *blocks[SAMPLES];
 
-	candidate_choose(writer, best, blocks,
-			 mem_sample_any(writer->table->memory, &writer->random, blocks, SAMPLES));
+	candidate_choose(thread, best, blocks,
+			 mem_sample_any(thread->table->memory, &thread->random, blocks, SAMPLES));
 }
 
 /* The hash of an item whose owner may be at work on it: waits for that, but not long. */
 static bool block_hash(const struct table *table, const void *block, uint64_t *hash)
 {
-	unsigned int peeks;
+	unsigned int tries;
 
-	for (peeks = 0; peeks < SNAPSHOT_TRIES_MAX; peeks++) {
+	for (tries = 0; tries < SNAPSHOT_TRIES_MAX; tries++) {
 		if (lookup_block_hash(table, block, hash))
 			return true;
 		cpu_relax();
@@ -179,26 +179,26 @@ static bool block_hash(const struct table *table, const void *block, uint64_t *h
 }
 
 /* Moves the item; if there is no block for it, a colder one of its class goes, or it goes itself. */
-static void item_move_or_evict(struct table_writer *writer, const struct mem_block *block,
+static void item_move_or_evict(struct store_thread *thread, const struct mem_block *block,
 			       uint64_t hash, uint32_t cold)
 {
 	struct candidate other;
 
-	if (table_move_block(writer, hash, block->p) != WIRE_NO_SPACE)
+	if (table_move_block(thread, hash, block->p) != WIRE_NO_SPACE)
 		return;
-	candidate_of_class(writer, &other, mem_class(block->bytes), SAMPLES_MOVE);
+	candidate_of_class(thread, &other, mem_class(block->bytes), SAMPLES_MOVE);
 	if (other.coldness > cold && other.block != block->p &&
-	    table_remove_block(writer, other.hash, other.block, REMOVE_EVICTED) &&
-	    table_move_block(writer, hash, block->p) != WIRE_NO_SPACE)
+	    table_remove_block(thread, other.hash, other.block, REMOVE_EVICTED) &&
+	    table_move_block(thread, hash, block->p) != WIRE_NO_SPACE)
 		return;
-	table_remove_block(writer, hash, block->p, REMOVE_EVICTED);
+	table_remove_block(thread, hash, block->p, REMOVE_EVICTED);
 }
 
 /* Gives the chain another bucket for this one. */
-static void bucket_replace(struct table_writer *writer, const struct mem_block *block)
+static void bucket_replace(struct store_thread *thread, const struct mem_block *block)
 {
-	struct bucket *spare = mem_alloc_bucket(&writer->cache, block->home);
-	struct table *table = writer->table;
+	struct bucket *spare = mem_alloc_bucket(&thread->cache, block->home);
+	struct table *table = thread->table;
 	struct retired retired = { .count = 0 };
 	struct bucket *home, *bucket;
 	bool done = false;
@@ -209,215 +209,215 @@ static void bucket_replace(struct table_writer *writer, const struct mem_block *
 	for (bucket = bucket_next(table, home); bucket && !done;
 	     bucket = bucket_next(table, bucket))
 		if (bucket == block->p)
-			done = do_chain_shorten(writer, home, bucket, spare, &retired);
+			done = do_chain_shorten(thread, home, bucket, spare, &retired);
 	bucket_unlock(home);
 	if (!done)
-		mem_free_bucket(&writer->cache, spare);
-	retired_free(writer, &retired);
+		mem_free_bucket(&thread->cache, spare);
+	retired_free(thread, &retired);
 }
 
 /* @warm: items that are not as cold as this are moved, if that is possible at all. */
-static void evacuation_run(struct table_writer *writer, struct mem_evacuation *evacuation,
+static void evacuation_run(struct store_thread *thread, struct mem_evacuation *evacuation,
 			   bool evict, uint32_t warm)
 {
 	struct mem_block block;
 	uint64_t hash;
 	uint32_t cold;
 
-	stat_add(&writer->stats.evacuations, 1);
+	stat_add(&thread->stats.evacuations, 1);
 	while (mem_evacuation_next(evacuation, &block)) {
 		if (block.kind == MEM_BUCKET) {
-			bucket_replace(writer, &block);
+			bucket_replace(thread, &block);
 			continue;
 		}
-		if (!block_hash(writer->table, block.p, &hash))
+		if (!block_hash(thread->table, block.p, &hash))
 			continue;
-		cold = coldness(writer, block.p);
+		cold = coldness(thread, block.p);
 		if (!evict)
-			table_move_block(writer, hash, block.p);
+			table_move_block(thread, hash, block.p);
 		else if (cold >= warm)
-			table_remove_block(writer, hash, block.p, REMOVE_EVICTED);
+			table_remove_block(thread, hash, block.p, REMOVE_EVICTED);
 		else
-			item_move_or_evict(writer, &block, hash, cold);
+			item_move_or_evict(thread, &block, hash, cold);
 	}
 	/* What waits for a grace period keeps the spans from being empty. */
-	limbo_empty(&writer->limbo, &writer->cache);
+	limbo_empty(&thread->limbo, &thread->cache);
 }
 
-void evict_evacuate(struct table_writer *writer, struct mem_evacuation *evacuation, bool evict)
+void evict_evacuate(struct store_thread *thread, struct mem_evacuation *evacuation, bool evict)
 {
-	evacuation_run(writer, evacuation, evict, UINT32_MAX);
+	evacuation_run(thread, evacuation, evict, UINT32_MAX);
 }
 
-static bool evacuation_done(struct table_writer *writer, struct mem_evacuation *evacuation)
+static bool evacuation_done(struct store_thread *thread, struct mem_evacuation *evacuation)
 {
 	bool empty = mem_evacuation_end(evacuation);
 
-	stat_add(&writer->stats.evacuations_failed, !empty);
+	stat_add(&thread->stats.evacuations_failed, !empty);
 	return empty;
 }
 
-bool evict_compact(struct table_writer *writer)
+bool evict_compact(struct store_thread *thread)
 {
 	struct mem_evacuation evacuation;
 
-	if (!mem_evacuation_begin_sparse(&evacuation, writer->table->memory))
+	if (!mem_evacuation_begin_sparse(&evacuation, thread->table->memory))
 		return false;
-	evacuation_run(writer, &evacuation, false, 0);
-	return evacuation_done(writer, &evacuation);
+	evacuation_run(thread, &evacuation, false, 0);
+	return evacuation_done(thread, &evacuation);
 }
 
 /* Empties the span in which the candidate lives. */
-static bool empty_span_of(struct table_writer *writer, const struct candidate *candidate,
+static bool empty_span_of(struct store_thread *thread, const struct candidate *candidate,
 			  uint32_t warm)
 {
 	struct mem_evacuation evacuation;
 
-	if (!mem_evacuation_begin(&evacuation, writer->table->memory, candidate->block))
+	if (!mem_evacuation_begin(&evacuation, thread->table->memory, candidate->block))
 		return false;
-	evacuation_run(writer, &evacuation, true, warm);
-	return evacuation_done(writer, &evacuation);
+	evacuation_run(thread, &evacuation, true, warm);
+	return evacuation_done(thread, &evacuation);
 }
 
 /* Empties a place for a slab where large items leave only pieces that are too small for one. */
-static bool empty_slab_place(struct table_writer *writer, size_t bytes, uint32_t warm)
+static bool empty_slab_place(struct store_thread *thread, size_t bytes, uint32_t warm)
 {
 	struct mem_evacuation evacuation;
 
-	if (!mem_evacuation_begin_large(&evacuation, writer->table->memory,
+	if (!mem_evacuation_begin_large(&evacuation, thread->table->memory,
 					bytes > SLAB_SMALL_ITEM_BYTES ? SLAB_BYTES_MAX :
 									SLAB_BYTES_MIN,
-					&writer->random, PLACES))
+					&thread->random, PLACES))
 		return false;
-	evacuation_run(writer, &evacuation, true, warm);
-	return evacuation_done(writer, &evacuation);
+	evacuation_run(thread, &evacuation, true, warm);
+	return evacuation_done(thread, &evacuation);
 }
 
 /* Evicts an item of the class, or empties a slab of a colder one. */
-static bool room_in_slabs(struct table_writer *writer, unsigned int class, size_t bytes,
+static bool room_in_slabs(struct store_thread *thread, unsigned int class, size_t bytes,
 			  unsigned int step)
 {
 	struct candidate own, any;
 
-	candidate_of_class(writer, &own, class, SAMPLES);
-	candidate_of_any(writer, &any);
+	candidate_of_class(thread, &own, class, SAMPLES);
+	candidate_of_any(thread, &any);
 	if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
-		return empty_slab_place(writer, bytes, any.coldness / COLDER_TIMES);
+		return empty_slab_place(thread, bytes, any.coldness / COLDER_TIMES);
 	if (any.coldness > (uint64_t)own.coldness * COLDER_TIMES)
-		return empty_span_of(writer, &any,
+		return empty_span_of(thread, &any,
 				     own.coldness ? own.coldness : any.coldness / COLDER_TIMES);
-	return own.coldness && table_remove_block(writer, own.hash, own.block, REMOVE_EVICTED);
+	return own.coldness && table_remove_block(thread, own.hash, own.block, REMOVE_EVICTED);
 }
 
 /*
  * Evicts large items, of which one may leave the room another needs, or empties a place of the size.
  * Returns the block if it came with that.
  */
-static void *room_for_large(struct table_writer *writer, size_t bytes, unsigned int step)
+static void *room_for_large(struct store_thread *thread, size_t bytes, unsigned int step)
 {
 	unsigned int i, n = bytes < LARGE_AT_ONCE_BYTES ? LARGE_AT_ONCE : 1;
 	struct candidate own, any;
 	struct mem_evacuation evacuation;
 	void *block;
 
-	candidate_of_class(writer, &own, MEM_CLASS_LARGE, SAMPLES);
-	candidate_of_any(writer, &any);
+	candidate_of_class(thread, &own, MEM_CLASS_LARGE, SAMPLES);
+	candidate_of_any(thread, &any);
 	if (own.coldness && any.coldness <= (uint64_t)own.coldness * COLDER_TIMES && step % 4) {
 		for (i = 0; i < n && own.coldness; i++) {
-			table_remove_block(writer, own.hash, own.block, REMOVE_EVICTED);
-			candidate_of_class(writer, &own, MEM_CLASS_LARGE, SAMPLES);
+			table_remove_block(thread, own.hash, own.block, REMOVE_EVICTED);
+			candidate_of_class(thread, &own, MEM_CLASS_LARGE, SAMPLES);
 		}
 		return NULL;
 	}
-	if (!mem_evacuation_begin_large(&evacuation, writer->table->memory, bytes, &writer->random,
+	if (!mem_evacuation_begin_large(&evacuation, thread->table->memory, bytes, &thread->random,
 					PLACES))
 		return NULL;
-	evacuation_run(writer, &evacuation, true, any.coldness / COLDER_TIMES);
-	block = mem_evacuation_end_large(&evacuation, &writer->cache, bytes);
-	stat_add(&writer->stats.evacuations_failed, !block);
+	evacuation_run(thread, &evacuation, true, any.coldness / COLDER_TIMES);
+	block = mem_evacuation_end_large(&evacuation, &thread->cache, bytes);
+	stat_add(&thread->stats.evacuations_failed, !block);
 	return block;
 }
 
 /* Without eviction: only by moving. */
-static void *room_by_moving(struct table_writer *writer, size_t bytes, bool *gained)
+static void *room_by_moving(struct store_thread *thread, size_t bytes, bool *gained)
 {
 	struct mem_evacuation evacuation;
 	void *block;
 
-	*gained = evict_compact(writer);
+	*gained = evict_compact(thread);
 	if (*gained || mem_class(bytes) != MEM_CLASS_LARGE)
 		return NULL;
-	if (!mem_evacuation_begin_large(&evacuation, writer->table->memory, bytes, &writer->random,
+	if (!mem_evacuation_begin_large(&evacuation, thread->table->memory, bytes, &thread->random,
 					PLACES))
 		return NULL;
-	evacuation_run(writer, &evacuation, false, 0);
-	block = mem_evacuation_end_large(&evacuation, &writer->cache, bytes);
-	stat_add(&writer->stats.evacuations_failed, !block);
+	evacuation_run(thread, &evacuation, false, 0);
+	block = mem_evacuation_end_large(&evacuation, &thread->cache, bytes);
+	stat_add(&thread->stats.evacuations_failed, !block);
 	return block;
 }
 
 /* Whether it was tried in vain just now, and nothing was freed since. */
-static bool room_retry_is_early(const struct table_writer *writer)
+static bool room_retry_is_early(const struct store_thread *thread)
 {
-	return writer->room_retry_freed == writer->cache.freed_bytes + 1 &&
-	       writer->now_ns - writer->room_retry_ns < ROOM_RETRY_NS;
+	return thread->room_retry_freed == thread->cache.freed_bytes + 1 &&
+	       thread->now_ns - thread->room_retry_ns < ROOM_RETRY_NS;
 }
 
-static void *make_room_moving(struct table_writer *writer, size_t bytes)
+static void *make_room_moving(struct store_thread *thread, size_t bytes)
 {
 	unsigned int step;
 	bool gained = true;
 	void *block;
 
-	if (room_retry_is_early(writer))
+	if (room_retry_is_early(thread))
 		return NULL;
-	memory_gather(writer->table->memory);
+	memory_gather(thread->table->memory);
 	for (step = 0; gained && step < ROOM_STEPS_MAX; step++) {
-		block = mem_alloc(&writer->cache, bytes);
+		block = mem_alloc(&thread->cache, bytes);
 		if (!block)
-			block = room_by_moving(writer, bytes, &gained);
+			block = room_by_moving(thread, bytes, &gained);
 		if (block)
 			return block;
 	}
-	writer->room_retry_freed = writer->cache.freed_bytes + 1;
-	writer->room_retry_ns = writer->now_ns;
+	thread->room_retry_freed = thread->cache.freed_bytes + 1;
+	thread->room_retry_ns = thread->now_ns;
 	return NULL;
 }
 
-void *evict_make_room(struct table_writer *writer, size_t bytes)
+void *evict_make_room(struct store_thread *thread, size_t bytes)
 {
 	unsigned int class = mem_class(bytes), step;
 	void *block = NULL;
 
-	if (bytes > memory_bytes(writer->table->memory))
+	if (bytes > memory_bytes(thread->table->memory))
 		return NULL;
-	limbo_empty(&writer->limbo, &writer->cache);
-	if (writer->table->options.eviction == EVICTION_NONE)
-		return make_room_moving(writer, bytes);
+	limbo_empty(&thread->limbo, &thread->cache);
+	if (thread->table->options.eviction == EVICTION_NONE)
+		return make_room_moving(thread, bytes);
 	for (step = 0; !block && step < ROOM_STEPS_MAX; step++) {
-		block = mem_alloc(&writer->cache, bytes);
+		block = mem_alloc(&thread->cache, bytes);
 		if (block)
 			break;
 		if (class == MEM_CLASS_LARGE)
-			block = room_for_large(writer, bytes, step);
+			block = room_for_large(thread, bytes, step);
 		else
-			room_in_slabs(writer, class, bytes, step);
-		limbo_empty(&writer->limbo, &writer->cache);
+			room_in_slabs(thread, class, bytes, step);
+		limbo_empty(&thread->limbo, &thread->cache);
 	}
-	return block ? block : mem_alloc(&writer->cache, bytes);
+	return block ? block : mem_alloc(&thread->cache, bytes);
 }
 
-uint64_t *evict_choose_slot(const struct table_writer *writer, struct bucket *bucket)
+uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *bucket)
 {
 	uint32_t cold, coldest = 0;
 	uint64_t *chosen = NULL;
 	unsigned int i;
 
-	if (writer->table->options.eviction == EVICTION_NONE)
+	if (thread->table->options.eviction == EVICTION_NONE)
 		return NULL;
 	for (i = 0; i < BUCKET_SLOTS; i++) {
 		cold = bucket->slots[i] ?
-			       coldness(writer, slot_item(writer->table, bucket->slots[i])) :
+			       coldness(thread, slot_item(thread->table, bucket->slots[i])) :
 			       0;
 		if (cold > coldest) {
 			coldest = cold;
@@ -427,22 +427,22 @@ uint64_t *evict_choose_slot(const struct table_writer *writer, struct bucket *bu
 	return chosen;
 }
 
-struct bucket *evict_make_bucket(struct table_writer *writer)
+struct bucket *evict_make_bucket(struct store_thread *thread)
 {
-	bool evict = writer->table->options.eviction != EVICTION_NONE;
+	bool evict = thread->table->options.eviction != EVICTION_NONE;
 	struct bucket *bucket = NULL;
 	struct candidate any;
 	unsigned int step;
 
-	limbo_empty(&writer->limbo, &writer->cache);
+	limbo_empty(&thread->limbo, &thread->cache);
 	for (step = 0; !bucket && step < ROOM_STEPS_MAX; step++) {
-		bucket = mem_alloc_bucket(&writer->cache, 0);
+		bucket = mem_alloc_bucket(&thread->cache, 0);
 		if (bucket)
 			break;
-		candidate_of_any(writer, &any);
+		candidate_of_any(thread, &any);
 		if (evict && any.coldness)
-			empty_span_of(writer, &any, any.coldness / COLDER_TIMES);
-		else if (!evict && !evict_compact(writer))
+			empty_span_of(thread, &any, any.coldness / COLDER_TIMES);
+		else if (!evict && !evict_compact(thread))
 			break;
 	}
 	return bucket;

@@ -23,8 +23,8 @@
 const char *evict_policy_name(uint32_t policy);
 
 /* item.access of an item that is new, and of one that is used once more. */
-uint16_t evict_fresh(const struct table_writer *writer);
-uint16_t evict_touched(struct table_writer *writer, uint16_t access);
+uint16_t evict_fresh(const struct store_thread *thread);
+uint16_t evict_touched(struct store_thread *thread, uint16_t access);
 
 /* A key was added: time goes on. */
 void evict_tick(struct table *table);
@@ -33,23 +33,23 @@ void evict_tick(struct table *table);
  * A block of @bytes, made free if need be; NULL: there is no room to be had. Takes bucket locks, may
  * wait for a grace period: no lock held, nothing of the table in hand. Bounded by ROOM_STEPS_MAX.
  */
-void *evict_make_room(struct table_writer *writer, size_t bytes);
+void *evict_make_room(struct store_thread *thread, size_t bytes);
 /* The same for an overflow bucket. Its home is to be set. */
-struct bucket *evict_make_bucket(struct table_writer *writer);
+struct bucket *evict_make_bucket(struct store_thread *thread);
 
 /*
  * The slot of the coldest item in a locked bucket, to make room in a chain that is full; NULL: nothing
  * is evicted.
  */
-uint64_t *evict_choose_slot(const struct table_writer *writer, struct bucket *bucket);
+uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *bucket);
 
 /*
  * Moves what lives in the spans elsewhere; with @evict, what finds no room is evicted. The caller
  * ends the evacuation. Blocks whose owners are at work on them stay.
  */
-void evict_evacuate(struct table_writer *writer, struct mem_evacuation *evacuation, bool evict);
+void evict_evacuate(struct store_thread *thread, struct mem_evacuation *evacuation, bool evict);
 
 /* Moves items together to empty one slab. False: nothing can be gained that way. */
-bool evict_compact(struct table_writer *writer);
+bool evict_compact(struct store_thread *thread);
 
 #endif /* KVD_SERVER_STORE_EVICT_H */

@@ -148,24 +148,24 @@ static void do_write_chain(const struct table *table, struct bucket *home, uint8
 	do_chain_seal(table, home, home);
 }
 
-static void parts_retire(struct table_writer *writer, struct parts *parts, struct retired *retired)
+static void parts_retire(struct store_thread *thread, struct parts *parts, struct retired *retired)
 {
-	stat_sub(&writer->stats.overflow_buckets, parts->bucket_count - parts->bucket_used);
+	stat_sub(&thread->stats.overflow_buckets, parts->bucket_count - parts->bucket_used);
 	while (parts->bucket_used < parts->bucket_count)
 		retired->buckets[retired->count++] = parts->buckets[parts->bucket_used++];
 }
 
-void retired_free(struct table_writer *writer, struct retired *retired)
+void retired_free(struct store_thread *thread, struct retired *retired)
 {
 	while (retired->count)
-		limbo_add(&writer->limbo, &writer->cache, retired->buckets[--retired->count], 0);
+		limbo_add(&thread->limbo, &thread->cache, retired->buckets[--retired->count], 0);
 }
 
 /* I4: whether one more chain may be shortened in this second. */
-static bool moves_take(struct table_writer *writer)
+static bool moves_take(struct store_thread *thread)
 {
-	struct table *table = writer->table;
-	uint64_t now_s = writer->now_ns / 1000000000u;
+	struct table *table = thread->table;
+	uint64_t now_s = thread->now_ns / 1000000000u;
 	uint64_t then = atomic_load_explicit(&table->moves_s, memory_order_relaxed);
 
 	/* Times of workers differ by a batch; only forward, or seconds would be counted twice. */
@@ -174,10 +174,10 @@ static bool moves_take(struct table_writer *writer)
 	return atomic_fetch_add(&table->moves, 1) < MOVES_MAX;
 }
 
-bool do_chain_shorten(struct table_writer *writer, struct bucket *home, struct bucket *avoid,
+bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
 		      struct bucket *spare, struct retired *retired)
 {
-	const struct table *table = writer->table;
+	const struct table *table = thread->table;
 	struct parts parts;
 	unsigned int needed;
 
@@ -188,20 +188,20 @@ bool do_chain_shorten(struct table_writer *writer, struct bucket *home, struct b
 		if (needed >= parts.bucket_count)
 			return false;
 	}
-	if (!moves_take(writer))
+	if (!moves_take(thread))
 		return false;
 	if (avoid) {
 		parts.buckets[parts.bucket_count++] = spare;
-		stat_add(&writer->stats.overflow_buckets, 1);
+		stat_add(&thread->stats.overflow_buckets, 1);
 	}
 	chain_move_begin(home);
 	do_write_chain(table, home, home->level, parts.slots, parts.slot_count, &parts);
 	if (avoid) {
-		stat_sub(&writer->stats.overflow_buckets, 1);
+		stat_sub(&thread->stats.overflow_buckets, 1);
 		retired->buckets[retired->count++] = avoid;
 	}
-	parts_retire(writer, &parts, retired);
-	stat_add(&writer->stats.chains_shortened, 1);
+	parts_retire(thread, &parts, retired);
+	stat_add(&thread->stats.chains_shortened, 1);
 	return true;
 }
 
@@ -231,9 +231,9 @@ static unsigned int do_partition(const struct table *table, struct parts *parts,
  * it by its level, has lost anything (I2). Both chains together need no more overflow buckets than
  * there were: n slots in c + 1 buckets, n <= 14 (c + 1), fit two homes and c more, however they fall.
  */
-static void split(struct table_writer *writer, uint64_t number, uint32_t level)
+static void split(struct store_thread *thread, uint64_t number, uint32_t level)
 {
-	const struct table *table = writer->table;
+	const struct table *table = thread->table;
 	struct bucket *home = index_lock_number(table, number);
 	struct bucket *new = index_bucket(table, number + (1ull << level));
 	struct retired retired = { .count = 0 };
@@ -249,11 +249,11 @@ static void split(struct table_writer *writer, uint64_t number, uint32_t level)
 	do_write_chain(table, new, (uint8_t)(level + 1), parts.slots + low, parts.slot_count - low,
 		       &parts);
 	do_write_chain(table, home, (uint8_t)(level + 1), parts.slots, low, &parts);
-	parts_retire(writer, &parts, &retired);
+	parts_retire(thread, &parts, &retired);
 	bucket_unlock(new);
 	bucket_unlock(home);
-	stat_add(&writer->stats.splits, 1);
-	retired_free(writer, &retired);
+	stat_add(&thread->stats.splits, 1);
+	retired_free(thread, &retired);
 }
 
 void index_geometry(const struct table *table, struct geometry *geometry)
@@ -308,9 +308,9 @@ static bool index_is_full(const struct table *table, uint64_t buckets)
 	       (uint64_t)items * 100 > buckets * BUCKET_SLOTS * (uint64_t)table->options.fill;
 }
 
-static void do_grow(struct table_writer *writer)
+static void do_grow(struct store_thread *thread)
 {
-	struct table *table = writer->table;
+	struct table *table = thread->table;
 	uint64_t extent = atomic_load(&table->extent), next = extent_split(extent);
 	uint32_t level = extent_level(extent);
 	uint64_t buckets = (1ull << level) + next;
@@ -327,19 +327,19 @@ static void do_grow(struct table_writer *writer)
 			return;
 		}
 	}
-	split(writer, next, level);
+	split(thread, next, level);
 	extent_advance(table, level, next + 1);
 }
 
-void index_grow(struct table_writer *writer)
+void index_grow(struct store_thread *thread)
 {
-	struct table *table = writer->table;
+	struct table *table = thread->table;
 
 	if (!index_is_full(table, index_buckets(table)))
 		return;
 	/* One splits at a time; who comes second has nothing to wait for. */
 	if (atomic_exchange_explicit(&table->growing, 1, memory_order_acquire))
 		return;
-	do_grow(writer);
+	do_grow(thread);
 	atomic_store_explicit(&table->growing, 0, memory_order_release);
 }

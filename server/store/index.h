@@ -122,11 +122,11 @@ void do_chain_seal(const struct table *table, const struct bucket *home, struct 
  * bucket that is to leave the chain, and @spare one that takes its place. What is not needed any more
  * is added to @retired. Not done, with false, when it would give back nothing, or for I4.
  */
-bool do_chain_shorten(struct table_writer *writer, struct bucket *home, struct bucket *avoid,
+bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
 		      struct bucket *spare, struct retired *retired);
 
 /* Called with no lock held after a key was added: splits a bucket if there are keys enough. */
-void index_grow(struct table_writer *writer);
+void index_grow(struct store_thread *thread);
 
 /*
  * Adds a step of memory to the index, if it is free. Else the maintenance thread has to empty it: false.
@@ -140,6 +140,6 @@ void index_geometry(const struct table *table, struct geometry *geometry);
 void table_wake_maintenance(const struct table *table);
 
 /* Frees what a change left, no lock held. */
-void retired_free(struct table_writer *writer, struct retired *retired);
+void retired_free(struct store_thread *thread, struct retired *retired);
 
 #endif /* KVD_SERVER_STORE_INDEX_H */

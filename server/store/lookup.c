@@ -20,11 +20,11 @@ struct backoff {
 	uint64_t since_ns;
 };
 
-static bool backoff_wait(struct table_writer *writer, struct backoff *backoff)
+static bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
 {
 	uint64_t now = clock_ns();
 
-	stat_add(&writer->stats.lookup_retries, 1);
+	stat_add(&thread->stats.lookup_retries, 1);
 	if (!backoff->since_ns)
 		backoff->since_ns = now;
 	spin_pause(now - backoff->since_ns);
@@ -120,21 +120,21 @@ static bool item_ref_copy(const struct item_ref *ref, void *to, const void *from
 }
 
 /* What is done with the item once it was found valid: copied. */
-typedef enum lookup (*use_fn)(struct table_writer *writer, struct item_ref *ref, void *arg);
+typedef enum lookup (*use_fn)(struct store_thread *thread, struct item_ref *ref, void *arg);
 
-static enum wire_status lookup_until(struct table_writer *writer, uint64_t hash, const void *key,
+static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash, const void *key,
 				     uint32_t key_len, struct item_ref *ref, use_fn use, void *arg)
 {
 	struct backoff backoff = { 0 };
 	enum lookup result;
 
 	do {
-		result = lookup_once(writer->table, hash, key, key_len, ref);
-		if (result == LOOKUP_FOUND && expires_is_over(ref->head.expires, writer->now_ns))
+		result = lookup_once(thread->table, hash, key, key_len, ref);
+		if (result == LOOKUP_FOUND && expires_is_over(ref->head.expires, thread->now_ns))
 			result = LOOKUP_MISSING;
 		else if (result == LOOKUP_FOUND)
-			result = use(writer, ref, arg);
-	} while (result == LOOKUP_RETRY && backoff_wait(writer, &backoff));
+			result = use(thread, ref, arg);
+	} while (result == LOOKUP_RETRY && backoff_wait(thread, &backoff));
 	return result == LOOKUP_FOUND	? WIRE_OK :
 	       result == LOOKUP_MISSING ? WIRE_NOT_FOUND :
 					  WIRE_BUSY;
@@ -145,11 +145,11 @@ struct room {
 	size_t size;
 };
 
-static enum lookup use_value(struct table_writer *writer, struct item_ref *ref, void *arg)
+static enum lookup use_value(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	const struct room *room = arg;
 
-	(void)writer;
+	(void)thread;
 	if (ref->head.value_len > room->size ||
 	    item_ref_copy(ref, room->buffer, ref->item->data + ref->head.key_len,
 			  ref->head.value_len))
@@ -157,45 +157,45 @@ static enum lookup use_value(struct table_writer *writer, struct item_ref *ref, 
 	return LOOKUP_RETRY;
 }
 
-enum wire_status lookup_get(struct table_writer *writer, uint64_t hash, const void *key,
+enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const void *key,
 			    uint32_t key_len, void *buffer, size_t size, struct item_ref *ref)
 {
 	struct room room = { buffer, size };
 
-	return lookup_until(writer, hash, key, key_len, ref, use_value, &room);
+	return lookup_until(thread, hash, key, key_len, ref, use_value, &room);
 }
 
 /* No room for the copy looks like a copy that was made: the caller tells them apart. */
-static enum lookup use_copy(struct table_writer *writer, struct item_ref *ref, void *arg)
+static enum lookup use_copy(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);
 	struct item **copy = arg;
 
-	*copy = mem_alloc(&writer->cache, bytes);
+	*copy = mem_alloc(&thread->cache, bytes);
 	if (!*copy)
 		return LOOKUP_FOUND;
 	memcpy((uint8_t *)*copy + sizeof(uint64_t), (uint8_t *)&ref->head + sizeof(uint64_t),
 	       sizeof(**copy) - sizeof(uint64_t));
 	if (item_ref_copy(ref, (*copy)->data, ref->item->data, bytes - sizeof(**copy)))
 		return LOOKUP_FOUND;
-	mem_free(&writer->cache, *copy, bytes);
+	mem_free(&thread->cache, *copy, bytes);
 	*copy = NULL;
 	return LOOKUP_RETRY;
 }
 
-enum wire_status lookup_copy(struct table_writer *writer, uint64_t hash, const void *key,
+enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
 			     uint32_t key_len, uint64_t seed, struct item **copy)
 {
 	enum wire_status status;
 	struct item_ref ref;
 
 	*copy = NULL;
-	status = lookup_until(writer, hash, key, key_len, &ref, use_copy, copy);
+	status = lookup_until(thread, hash, key, key_len, &ref, use_copy, copy);
 	if (status)
 		return status;
 	if (!*copy)
 		return WIRE_BUSY;
-	item_publish(*copy, item_sum(*copy, seed, region_offset(writer->table->region, *copy)));
+	item_publish(*copy, item_sum(*copy, seed, region_offset(thread->table->region, *copy)));
 	return WIRE_OK;
 }
 

@@ -31,14 +31,14 @@ struct item_ref {
  * Copies the value to @buffer if it has at most @size bytes, else only ref->head is filled in. WIRE_OK,
  * WIRE_NOT_FOUND, or WIRE_BUSY: it kept changing for LOOKUP_NS_MAX.
  */
-enum wire_status lookup_get(struct table_writer *writer, uint64_t hash, const void *key,
+enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const void *key,
 			    uint32_t key_len, void *buffer, size_t size, struct item_ref *ref);
 
 /*
  * Sets aside a copy of the item for one reader: valid to who knows @seed, and in no bucket. The
  * caller frees it with table_abandon(). As lookup_get(); WIRE_BUSY also if there is no space for a copy.
  */
-enum wire_status lookup_copy(struct table_writer *writer, uint64_t hash, const void *key,
+enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
 			     uint32_t key_len, uint64_t seed, struct item **copy);
 
 /* The hash of the key of what may be an item at @block. False: nothing valid is there now. */
@@ -66,6 +66,6 @@ struct scan {
 	uint32_t entries;
 };
 
-enum wire_status table_scan(struct table_writer *writer, struct scan *scan);
+enum wire_status table_scan(struct store_thread *thread, struct scan *scan);
 
 #endif /* KVD_SERVER_STORE_LOOKUP_H */

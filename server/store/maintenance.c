@@ -83,8 +83,8 @@ static void sweep_slice(struct maintenance *maintenance)
 
 	for (n = 0; n < SLICE_BUCKETS && maintenance->sweep_at < buckets;
 	     n++, maintenance->sweep_at++)
-		if (bucket_is_due(table, maintenance->sweep_at, maintenance->writer.now_ns))
-			table_sweep_bucket(&maintenance->writer, maintenance->sweep_at, 0);
+		if (bucket_is_due(table, maintenance->sweep_at, maintenance->store_thread.now_ns))
+			table_sweep_bucket(&maintenance->store_thread, maintenance->sweep_at, 0);
 	spent = cpu_ns() - start;
 	stat_add(&maintenance->stats.sweep_cpu_us, (spent + 999) / 1000);
 	maintenance->sweep_rest_ns = clock_ns() + spent * (100 - maintenance->sweep_share) /
@@ -101,7 +101,7 @@ static void sweep_slice(struct maintenance *maintenance)
 /* When the sweep goes on; 0: there is nothing to sweep. */
 static uint64_t sweep(struct maintenance *maintenance)
 {
-	if (!table_sum(maintenance->table, offsetof(struct table_writer, stats.expiring)))
+	if (!table_sum(maintenance->table, offsetof(struct store_thread, stats.expiring)))
 		return 0;
 	if (clock_ns() >= maintenance->sweep_rest_ns)
 		sweep_slice(maintenance);
@@ -118,7 +118,8 @@ static bool index_make_room(struct maintenance *maintenance)
 		return true;
 	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
 		return false;
-	evict_evacuate(&maintenance->writer, &evacuation, table->options.eviction != EVICTION_NONE);
+	evict_evacuate(&maintenance->store_thread, &evacuation,
+		       table->options.eviction != EVICTION_NONE);
 	if (!mem_evacuation_end_index(&evacuation))
 		return false;
 	atomic_fetch_add(&table->room, INDEX_STEP);
@@ -130,7 +131,7 @@ static bool index_make_room(struct maintenance *maintenance)
 static void maintenance_quiesce(struct maintenance *maintenance)
 {
 	rcu_quiescent_state();
-	table_clock(&maintenance->writer);
+	store_thread_clock(&maintenance->store_thread);
 }
 
 static void do_index_room(struct maintenance *maintenance)
@@ -175,7 +176,7 @@ static uint64_t index_room(struct maintenance *maintenance)
 static bool compact(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
-	uint64_t allocated = table_sum(table, offsetof(struct table_writer, cache.allocated_bytes));
+	uint64_t allocated = table_sum(table, offsetof(struct store_thread, cache.allocated_bytes));
 	struct memory_stats stats;
 	unsigned int i;
 
@@ -187,7 +188,7 @@ static bool compact(struct maintenance *maintenance)
 		maintenance->allocated = allocated;
 		return false;
 	}
-	for (i = 0; i < COMPACT_AT_ONCE && evict_compact(&maintenance->writer); i++)
+	for (i = 0; i < COMPACT_AT_ONCE && evict_compact(&maintenance->store_thread); i++)
 		stat_add(&maintenance->stats.compactions, 1);
 	if (i == COMPACT_AT_ONCE)
 		return true;
@@ -227,7 +228,7 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 }
 
 /*
- * A version that every item stored before this has at most, and none that is stored after: no writer
+ * A version that every item stored before this has at most, and none that is stored after: no thread
  * gives a lower one once it has seen the floor, and after a grace period all have. Those that have not
  * yet are FLOOR_MARGIN behind it, far more than they can give in that time: what they store then is
  * taken for older than the flush, which is under way.
@@ -237,14 +238,14 @@ static uint64_t flush_version(struct table *table)
 	uint64_t clock = 0, its;
 	unsigned int i;
 
-	for (i = 0; i < table->writer_count; i++) {
-		its = __atomic_load_n(&table->writers[i]->clock, __ATOMIC_RELAXED);
+	for (i = 0; i < table->thread_count; i++) {
+		its = __atomic_load_n(&table->threads[i]->clock, __ATOMIC_RELAXED);
 		clock = its > clock ? its : clock;
 	}
 	clock += FLOOR_MARGIN;
 	atomic_store(&table->version_floor, clock);
 	synchronize_rcu();
-	return clock << WRITER_BITS | ((1u << WRITER_BITS) - 1);
+	return clock << THREAD_ID_BITS | ((1u << THREAD_ID_BITS) - 1);
 }
 
 /*
@@ -259,20 +260,20 @@ static void flush_all(struct maintenance *maintenance)
 	for (; number < index_buckets(table); number++) {
 		if (number % SLICE_BUCKETS == 0)
 			maintenance_quiesce(maintenance);
-		table_sweep_bucket(&maintenance->writer, number, version);
+		table_sweep_bucket(&maintenance->store_thread, number, version);
 	}
 	/* Who splits may be waiting for a grace period. */
 	while (atomic_exchange(&table->growing, 1))
 		rcu_quiescent_state();
 	for (; number < index_buckets(table); number++)
-		table_sweep_bucket(&maintenance->writer, number, version);
+		table_sweep_bucket(&maintenance->store_thread, number, version);
 	atomic_store(&table->growing, 0);
 }
 
 /* Does the flushes whose time has come; returns when the next one's does, 0: none is waiting. */
 static uint64_t flush_due(struct maintenance *maintenance)
 {
-	uint64_t due[FLUSHES_MAX], next = 0, now = maintenance->writer.now_ns;
+	uint64_t due[FLUSHES_MAX], next = 0, now = maintenance->store_thread.now_ns;
 	unsigned int i, n = 0;
 
 	pthread_mutex_lock(&maintenance->lock);
@@ -309,13 +310,13 @@ static uint64_t maintenance_turn(struct maintenance *maintenance)
 {
 	uint64_t when = clock_ns() + TICK_NS;
 
-	table_clock(&maintenance->writer);
+	store_thread_clock(&maintenance->store_thread);
 	earlier(&when, index_room(maintenance));
 	earlier(&when, flush_due(maintenance));
 	earlier(&when, sweep(maintenance));
 	if (compact(maintenance))
 		when = 1;
-	table_writer_idle(&maintenance->writer);
+	store_thread_idle(&maintenance->store_thread);
 	return when;
 }
 
@@ -365,7 +366,7 @@ int maintenance_init(struct maintenance *maintenance, struct table *table, uint8
 		maintenance->table = NULL;
 		return err;
 	}
-	err = table_writer_init(&maintenance->writer, table, id);
+	err = store_thread_init(&maintenance->store_thread, table, id);
 	if (err) {
 		close(maintenance->event_fd);
 		maintenance->table = NULL;
@@ -402,7 +403,7 @@ void maintenance_release(struct maintenance *maintenance)
 	if (!maintenance->table)
 		return;
 	maintenance->table->wake_fd = -1;
-	table_writer_release(&maintenance->writer);
+	store_thread_release(&maintenance->store_thread);
 	close(maintenance->event_fd);
 	pthread_mutex_destroy(&maintenance->lock);
 	maintenance->table = NULL;

@@ -43,7 +43,7 @@ struct maintenance_stats {
 
 struct maintenance {
 	struct table *table;
-	struct table_writer writer;
+	struct store_thread store_thread;
 	struct maintenance_stats stats;
 	uint32_t sweep_share; /* percent */
 	int event_fd;
@@ -62,7 +62,7 @@ struct maintenance {
 	uint64_t allocated;	       /* bytes, when compaction was thought of last */
 };
 
-/* @id: of its writer. 0 or a negative errno, logged. */
+/* @id: of its thread. 0 or a negative errno, logged. */
 int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
 		     uint32_t sweep_share);
 /* 0 or a negative errno, logged. */

@@ -96,7 +96,7 @@ enum emit { EMIT_DONE, EMIT_FULL, EMIT_RETRY };
  * Writes the item as an entry, unless it is over, or its key has not the prefix. A value goes with it
  * if an empty buffer could hold it; if this one can't, it is full.
  */
-static enum emit entry_emit(struct table_writer *writer, struct scan *scan,
+static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 			    const struct found *found)
 {
 	uint8_t *to = scan->buffer + scan->used;
@@ -116,7 +116,7 @@ static enum emit entry_emit(struct table_writer *writer, struct scan *scan,
 	};
 	if (scan->values && item_bytes(head.key_len, head.value_len) <= scan->size)
 		entry.value_sent = head.value_len;
-	if (expires_is_over(head.expires, writer->now_ns))
+	if (expires_is_over(head.expires, thread->now_ns))
 		return EMIT_DONE;
 	if (sizeof(entry) + head.key_len + entry.value_sent > left)
 		return EMIT_FULL;
@@ -132,7 +132,7 @@ static enum emit entry_emit(struct table_writer *writer, struct scan *scan,
 }
 
 /* The keys of one bucket from scan->cursor on; what was written moves the cursor. */
-static enum emit bucket_emit(struct table_writer *writer, struct scan *scan,
+static enum emit bucket_emit(struct store_thread *thread, struct scan *scan,
 			     const struct bucket_scan *b)
 {
 	enum emit emit = EMIT_DONE;
@@ -142,7 +142,7 @@ static enum emit bucket_emit(struct table_writer *writer, struct scan *scan,
 		scan->cursor = b->found[i].order;
 		if (scan->most && scan->entries >= scan->most)
 			return EMIT_FULL;
-		emit = entry_emit(writer, scan, &b->found[i]);
+		emit = entry_emit(thread, scan, &b->found[i]);
 	}
 	return emit;
 }
@@ -153,7 +153,7 @@ static uint64_t bucket_behind(uint64_t cursor, uint8_t level)
 	return level ? ((cursor >> (64 - level)) + 1) << (64 - level) : 0;
 }
 
-enum wire_status table_scan(struct table_writer *writer, struct scan *scan)
+enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 {
 	uint64_t since = 0, now, start = scan->cursor;
 	unsigned int buckets = 0;
@@ -163,9 +163,9 @@ enum wire_status table_scan(struct table_writer *writer, struct scan *scan)
 	scan->used = scan->entries = 0;
 	while (buckets < SCAN_BUCKETS_MAX) {
 		emit = EMIT_RETRY;
-		if (bucket_collect(writer->table, &b, scan->cursor)) {
+		if (bucket_collect(thread->table, &b, scan->cursor)) {
 			bucket_sort(&b);
-			emit = bucket_emit(writer, scan, &b);
+			emit = bucket_emit(thread, scan, &b);
 		}
 		if (emit == EMIT_FULL) {
 			/* Keys of one and the same hash do not fit: the scan goes on behind them. */
@@ -182,7 +182,7 @@ enum wire_status table_scan(struct table_writer *writer, struct scan *scan)
 		}
 		now = clock_ns();
 		since = since ? since : now;
-		stat_add(&writer->stats.lookup_retries, 1);
+		stat_add(&thread->stats.lookup_retries, 1);
 		if (now - since > LOOKUP_NS_MAX)
 			return WIRE_BUSY;
 		spin_pause(now - since);

@@ -31,7 +31,7 @@ struct value {
  * then the attempt is made again, with it in hand.
  */
 struct attempt {
-	struct table_writer *writer;
+	struct store_thread *thread;
 	uint64_t hash;
 	struct table_change *change;
 	struct chain_pos pos;
@@ -67,26 +67,26 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 	index_format(table);
 }
 
-int table_writer_init(struct table_writer *writer, struct table *table, uint8_t id)
+int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id)
 {
-	memset(writer, 0, sizeof(*writer));
-	writer->table = table;
-	writer->id = id;
-	writer->random = 0x9e3779b97f4a7c15ull * (id + 1u);
-	table_clock(writer);
-	if (table->writer_count == WRITERS_MAX)
+	memset(thread, 0, sizeof(*thread));
+	thread->table = table;
+	thread->id = id;
+	thread->random = 0x9e3779b97f4a7c15ull * (id + 1u);
+	store_thread_clock(thread);
+	if (table->thread_count == STORE_THREADS_MAX)
 		return -ENOMEM;
-	table->writers[table->writer_count++] = writer;
-	return mem_cache_init(&writer->cache, table->memory);
+	table->threads[table->thread_count++] = thread;
+	return mem_cache_init(&thread->cache, table->memory);
 }
 
-void table_clock(struct table_writer *writer)
+void store_thread_clock(struct store_thread *thread)
 {
-	uint64_t now_ns = clock_ns() + writer->table->clock_base;
+	uint64_t now_ns = clock_ns() + thread->table->clock_base;
 
 	/* A test may have set it ahead. */
-	if (writer->now_ns < now_ns)
-		writer->now_ns = now_ns;
+	if (thread->now_ns < now_ns)
+		thread->now_ns = now_ns;
 }
 
 uint64_t table_sum(const struct table *table, size_t offset)
@@ -94,23 +94,23 @@ uint64_t table_sum(const struct table *table, size_t offset)
 	uint64_t sum = 0;
 	unsigned int i;
 
-	for (i = 0; i < table->writer_count; i++)
-		sum += stat_read((const uint64_t *)((const char *)table->writers[i] + offset));
+	for (i = 0; i < table->thread_count; i++)
+		sum += stat_read((const uint64_t *)((const char *)table->threads[i] + offset));
 	return sum;
 }
 
-void table_writer_idle(struct table_writer *writer)
+void store_thread_idle(struct store_thread *thread)
 {
-	limbo_empty(&writer->limbo, &writer->cache);
+	limbo_empty(&thread->limbo, &thread->cache);
 }
 
-void table_writer_release(struct table_writer *writer)
+void store_thread_release(struct store_thread *thread)
 {
-	if (!writer->table)
+	if (!thread->table)
 		return;
-	limbo_empty(&writer->limbo, &writer->cache);
-	mem_cache_release(&writer->cache);
-	writer->table = NULL;
+	limbo_empty(&thread->limbo, &thread->cache);
+	mem_cache_release(&thread->cache);
+	thread->table = NULL;
 }
 
 void table_prefetch_bucket(const struct table *table, uint64_t hash)
@@ -184,58 +184,58 @@ static void change_done(struct table_change *change, const struct item *item, ui
 /* Rewrites the item where it is. Clients' cached slots stay good, unless the length changed. */
 static void do_replace_in_place(struct attempt *a, const struct value *value)
 {
-	struct table_writer *writer = a->writer;
-	const struct table *table = writer->table;
+	struct store_thread *thread = a->thread;
+	const struct table *table = thread->table;
 	struct item *item = a->pos.item;
 	uint64_t slot;
 
-	item_uncount(writer, item);
+	item_uncount(thread, item);
 	item_invalidate(item);
-	item->version = next_version(writer, item);
+	item->version = next_version(thread, item);
 	item_fill(item, a->change, value);
-	item_access_store(item, evict_touched(writer, item_access_load(item)));
+	item_access_store(item, evict_touched(thread, item_access_load(item)));
 	slot = slot_for(table, a->hash, item);
 	if (slot != *a->pos.slot) {
 		slot_store(a->pos.slot, slot);
 		do_chain_seal(table, a->pos.home, a->pos.bucket);
 	}
 	change_done(a->change, item, slot);
-	item_count(writer, item);
+	item_count(thread, item);
 	item_publish(item, item_seal_sum(table, item, item_body_sum(item)));
-	stat_add(&writer->stats.replaces_in_place, 1);
+	stat_add(&thread->stats.replaces_in_place, 1);
 }
 
 /* The chain can't get longer: another key's item makes room for @slot, where items are evicted. */
 static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 {
-	struct table_writer *writer = a->writer;
+	struct store_thread *thread = a->thread;
 	struct bucket *home = a->pos.home;
-	uint64_t *chosen = evict_choose_slot(writer, home);
+	uint64_t *chosen = evict_choose_slot(thread, home);
 
 	if (!chosen) {
-		stat_add(&writer->stats.chain_full, 1);
+		stat_add(&thread->stats.chain_full, 1);
 		return WIRE_NO_SPACE;
 	}
-	a->victim = slot_item(writer->table, *chosen);
-	item_uncount(writer, a->victim);
+	a->victim = slot_item(thread->table, *chosen);
+	item_uncount(thread, a->victim);
 	item_invalidate(a->victim);
 	slot_store(chosen, slot);
-	do_chain_seal(writer->table, home, home);
-	stat_add(&writer->stats.removes, 1);
+	do_chain_seal(thread->table, home, home);
+	stat_add(&thread->stats.removes, 1);
 	return WIRE_OK;
 }
 
 /* Adds an overflow bucket with @slot in it to the chain. */
 static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 {
-	struct table_writer *writer = a->writer;
-	const struct table *table = writer->table;
+	struct store_thread *thread = a->thread;
+	const struct table *table = thread->table;
 	struct bucket *home = a->pos.home, *bucket = a->bucket;
 
 	if (a->pos.length >= CHAIN_MAX)
 		return do_evict_from_chain(a, slot);
 	if (!bucket)
-		bucket = mem_alloc_bucket(&writer->cache, index_number(table, home));
+		bucket = mem_alloc_bucket(&thread->cache, index_number(table, home));
 	if (!bucket) {
 		a->wanted = BUCKET_WANTED;
 		return WIRE_NO_SPACE;
@@ -247,14 +247,14 @@ static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 	do_chain_seal(table, home, bucket);
 	bucket_link(a->pos.tail, bucket_ref(table->region, bucket));
 	do_chain_seal(table, home, a->pos.tail);
-	stat_add(&writer->stats.overflow_buckets, 1);
+	stat_add(&thread->stats.overflow_buckets, 1);
 	return WIRE_OK;
 }
 
 /* Makes the slot of the key, or a new one, lead to the item, which is not valid yet. */
 static enum wire_status do_point(struct attempt *a, uint64_t slot)
 {
-	const struct table *table = a->writer->table;
+	const struct table *table = a->thread->table;
 	struct chain_pos *pos = &a->pos;
 
 	if (pos->slot) {
@@ -273,25 +273,25 @@ static enum wire_status do_point(struct attempt *a, uint64_t slot)
 /* Points the table at a->item and makes it valid. @body is its item_body_sum(). */
 static enum wire_status do_install(struct attempt *a, uint64_t body)
 {
-	struct table_writer *writer = a->writer;
-	const struct table *table = writer->table;
+	struct store_thread *thread = a->thread;
+	const struct table *table = thread->table;
 	uint64_t slot = slot_for(table, a->hash, a->item);
 	struct item *old = a->pos.item;
 	enum wire_status status;
 
-	a->item->version = next_version(writer, old);
+	a->item->version = next_version(thread, old);
 	status = do_point(a, slot);
 	if (status)
 		return status;
 	change_done(a->change, a->item, slot);
 	item_access_store(a->item,
-			  old ? evict_touched(writer, item_access_load(old)) : evict_fresh(writer));
-	item_count(writer, a->item);
+			  old ? evict_touched(thread, item_access_load(old)) : evict_fresh(thread));
+	item_count(thread, a->item);
 	if (old) {
-		item_uncount(writer, old);
-		stat_add(&writer->stats.replaces_elsewhere, 1);
+		item_uncount(thread, old);
+		stat_add(&thread->stats.replaces_elsewhere, 1);
 	} else {
-		stat_add(&writer->stats.inserts, 1);
+		stat_add(&thread->stats.inserts, 1);
 		a->inserted = true;
 	}
 	item_publish(a->item, item_seal_sum(table, a->item, body));
@@ -307,7 +307,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 	const struct item *old = a->pos.item;
 	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
 
-	if (value_len > a->writer->table->region->geometry.value_max)
+	if (value_len > a->thread->table->region->geometry.value_max)
 		return WIRE_TOO_LARGE;
 	if (old && bytes < LIMBO_ITEM_BYTES && old_bytes < LIMBO_ITEM_BYTES &&
 	    mem_class(old_bytes) == mem_class(bytes)) {
@@ -316,11 +316,11 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 	}
 	/* The old value may have changed its length since the room was made. */
 	if (a->item && mem_class_bytes(a->item_bytes) != mem_class_bytes(bytes)) {
-		mem_free(&a->writer->cache, a->item, a->item_bytes);
+		mem_free(&a->thread->cache, a->item, a->item_bytes);
 		a->item = NULL;
 	}
 	if (!a->item)
-		a->item = mem_alloc(&a->writer->cache, bytes);
+		a->item = mem_alloc(&a->thread->cache, bytes);
 	a->item_bytes = bytes;
 	if (!a->item) {
 		a->wanted = bytes;
@@ -358,7 +358,7 @@ static enum wire_status do_put(struct attempt *a)
 	bool append = change->mode == WIRE_APPEND, prepend = change->mode == WIRE_PREPEND;
 	struct value value = {
 		.flags = change->flags,
-		.expires = expires_after(a->writer->now_ns, change->ttl),
+		.expires = expires_after(a->thread->now_ns, change->ttl),
 	};
 
 	if (status)
@@ -414,7 +414,7 @@ static enum wire_status do_arith(struct attempt *a)
 		n = change->number;
 		value = (struct value){
 			.flags = change->flags,
-			.expires = expires_after(a->writer->now_ns, change->ttl),
+			.expires = expires_after(a->thread->now_ns, change->ttl),
 		};
 	} else {
 		return WIRE_NOT_FOUND;
@@ -430,20 +430,20 @@ static enum wire_status do_arith(struct attempt *a)
 /* Only the header changes: version, value and place stay. */
 static enum wire_status do_touch(struct attempt *a)
 {
-	struct table_writer *writer = a->writer;
-	const struct table *table = writer->table;
+	struct store_thread *thread = a->thread;
+	const struct table *table = thread->table;
 	struct item *item = a->pos.item;
 	uint64_t body;
 
 	if (!a->pos.live)
 		return WIRE_NOT_FOUND;
 	body = item_body_sum(item);
-	item_uncount(writer, item);
+	item_uncount(thread, item);
 	item_invalidate(item);
-	__atomic_store_n(&item->expires, expires_after(writer->now_ns, a->change->ttl),
+	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
 			 __ATOMIC_RELAXED);
-	item_access_store(item, evict_touched(writer, item_access_load(item)));
-	item_count(writer, item);
+	item_access_store(item, evict_touched(thread, item_access_load(item)));
+	item_count(thread, item);
 	change_done(a->change, item, *a->pos.slot);
 	item_publish(item, item_seal_sum(table, item, body));
 	return WIRE_OK;
@@ -457,10 +457,10 @@ static enum wire_status do_delete(struct attempt *a)
 		return WIRE_NOT_FOUND;
 	if (live && a->change->if_version && a->pos.item->version != a->change->version)
 		return WIRE_EXISTS;
-	do_remove(a->writer, &a->pos, &a->retired);
-	stat_add(&a->writer->stats.expired, !live);
+	do_remove(a->thread, &a->pos, &a->retired);
+	stat_add(&a->thread->stats.expired, !live);
 	a->old = a->pos.item;
-	count_keys(a->writer, -1);
+	count_keys(a->thread, -1);
 	return live ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
@@ -473,10 +473,10 @@ static bool attempt_make_room(struct attempt *a)
 	if (!wanted)
 		return false;
 	if (wanted == BUCKET_WANTED) {
-		a->bucket = evict_make_bucket(a->writer);
+		a->bucket = evict_make_bucket(a->thread);
 		return a->bucket;
 	}
-	a->item = evict_make_room(a->writer, wanted);
+	a->item = evict_make_room(a->thread, wanted);
 	a->item_bytes = wanted;
 	return a->item;
 }
@@ -485,31 +485,31 @@ static bool attempt_make_room(struct attempt *a)
 static void attempt_clear(struct attempt *a)
 {
 	if (a->flushed) {
-		count_removal(a->writer, REMOVE_FLUSHED);
-		item_free(a->writer, a->flushed);
+		count_removal(a->thread, REMOVE_FLUSHED);
+		item_free(a->thread, a->flushed);
 		a->flushed = NULL;
 	}
-	retired_free(a->writer, &a->retired);
+	retired_free(a->thread, &a->retired);
 }
 
 static void attempt_end(struct attempt *a)
 {
-	struct table_writer *writer = a->writer;
+	struct store_thread *thread = a->thread;
 
 	if (a->item)
-		mem_free(&writer->cache, a->item, a->item_bytes);
+		mem_free(&thread->cache, a->item, a->item_bytes);
 	if (a->bucket)
-		mem_free_bucket(&writer->cache, a->bucket);
+		mem_free_bucket(&thread->cache, a->bucket);
 	if (a->old)
-		item_free(writer, a->old);
+		item_free(thread, a->old);
 	if (a->victim) {
-		count_removal(writer, REMOVE_EVICTED);
-		item_free(writer, a->victim);
+		count_removal(thread, REMOVE_EVICTED);
+		item_free(thread, a->victim);
 	}
 	if (a->inserted) {
-		count_keys(writer, 1);
-		evict_tick(writer->table);
-		index_grow(writer);
+		count_keys(thread, 1);
+		evict_tick(thread->table);
+		index_grow(thread);
 	}
 }
 
@@ -526,8 +526,8 @@ static void do_hide_expiring(struct attempt *a)
 		return;
 	a->hidden_sum = pos->item->sum;
 	item_invalidate(pos->item);
-	table_clock(a->writer);
-	pos->live = !expires_is_over(pos->item->expires, a->writer->now_ns);
+	store_thread_clock(a->thread);
+	pos->live = !expires_is_over(pos->item->expires, a->thread->now_ns);
 }
 
 /* What was hidden and not changed is as it was. */
@@ -544,15 +544,15 @@ static void do_show_expiring(struct attempt *a, enum wire_status status)
 static void do_lookup(struct attempt *a, struct bucket *home)
 {
 	const struct table_change *change = a->change;
-	struct table_writer *writer = a->writer;
+	struct store_thread *thread = a->thread;
 
-	writer->floor = atomic_load_explicit(&writer->table->version_floor, memory_order_relaxed);
-	do_chain_find(writer, &a->pos, home, a->hash, change->key, change->key_len);
-	if (!a->pos.slot || a->pos.item->version >> WRITER_BITS > writer->floor)
+	thread->floor = atomic_load_explicit(&thread->table->version_floor, memory_order_relaxed);
+	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
+	if (!a->pos.slot || a->pos.item->version >> THREAD_ID_BITS > thread->floor)
 		return;
 	a->flushed = a->pos.item;
-	do_remove(writer, &a->pos, &a->retired);
-	do_chain_find(writer, &a->pos, home, a->hash, change->key, change->key_len);
+	do_remove(thread, &a->pos, &a->retired);
+	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
 }
 
 static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
@@ -561,7 +561,7 @@ static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(s
 	enum wire_status status;
 
 	do {
-		struct bucket *home = index_lock_home(a->writer->table, a->hash);
+		struct bucket *home = index_lock_home(a->thread->table, a->hash);
 
 		do_lookup(a, home);
 		do_hide_expiring(a);
@@ -574,49 +574,49 @@ static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(s
 	return status;
 }
 
-enum wire_status table_put(struct table_writer *writer, uint64_t hash, struct table_change *change)
+enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change)
 {
-	struct attempt a = { .writer = writer, .hash = hash, .change = change };
+	struct attempt a = { .thread = thread, .hash = hash, .change = change };
 
 	return attempt_run(&a, do_put);
 }
 
-enum wire_status table_arith(struct table_writer *writer, uint64_t hash,
+enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change)
 {
-	struct attempt a = { .writer = writer, .hash = hash, .change = change };
+	struct attempt a = { .thread = thread, .hash = hash, .change = change };
 
 	return attempt_run(&a, do_arith);
 }
 
-enum wire_status table_touch(struct table_writer *writer, uint64_t hash,
+enum wire_status table_touch(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change)
 {
-	struct attempt a = { .writer = writer, .hash = hash, .change = change };
+	struct attempt a = { .thread = thread, .hash = hash, .change = change };
 
 	return attempt_run(&a, do_touch);
 }
 
-enum wire_status table_delete(struct table_writer *writer, uint64_t hash,
+enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
 			      const struct table_change *change)
 {
 	struct table_change copy = *change;
-	struct attempt a = { .writer = writer, .hash = hash, .change = &copy };
+	struct attempt a = { .thread = thread, .hash = hash, .change = &copy };
 
 	return attempt_run(&a, do_delete);
 }
 
-struct item *table_reserve(struct table_writer *writer, const struct table_change *change)
+struct item *table_reserve(struct store_thread *thread, const struct table_change *change)
 {
 	size_t bytes = item_bytes(change->key_len, change->value_len);
 	const struct value value = {
 		.parts[0] = { change->value, change->value_len },
 		.flags = change->flags,
 	};
-	struct item *item = mem_alloc(&writer->cache, bytes);
+	struct item *item = mem_alloc(&thread->cache, bytes);
 
 	if (!item)
-		item = evict_make_room(writer, bytes);
+		item = evict_make_room(thread, bytes);
 	if (item)
 		item_fill(item, change, &value);
 	return item;
@@ -627,15 +627,15 @@ static enum wire_status do_commit(struct attempt *a)
 {
 	enum wire_status status = put_check(a);
 
-	a->item->expires = expires_after(a->writer->now_ns, a->change->ttl);
+	a->item->expires = expires_after(a->thread->now_ns, a->change->ttl);
 	return status ? status : do_install(a, a->body);
 }
 
-enum wire_status table_commit(struct table_writer *writer, uint64_t hash, struct item *item,
+enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
 			      struct table_change *change)
 {
 	struct attempt a = {
-		.writer = writer,
+		.thread = thread,
 		.hash = hash,
 		.change = change,
 		.item = item,
@@ -649,16 +649,16 @@ enum wire_status table_commit(struct table_writer *writer, uint64_t hash, struct
 	if (change->mode == WIRE_APPEND || change->mode == WIRE_PREPEND) {
 		change->key = item->data;
 		change->value = table_reserved_value(item);
-		status = table_put(writer, hash, change);
-		table_abandon(writer, item);
+		status = table_put(thread, hash, change);
+		table_abandon(thread, item);
 		return status;
 	}
 	change->key = item->data;
 	return attempt_run(&a, do_commit);
 }
 
-void table_abandon(struct table_writer *writer, struct item *item)
+void table_abandon(struct store_thread *thread, struct item *item)
 {
 	item_invalidate(item);
-	mem_free(&writer->cache, item, item_bytes(item->key_len, item->value_len));
+	mem_free(&thread->cache, item, item_bytes(item->key_len, item->value_len));
 }

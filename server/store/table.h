@@ -16,7 +16,7 @@
  * recycled memory could see the new value while another, through the slot, still sees the old one,
  * and the first one's next read could take it back: new, then old.
  *
- * Threads: each uses a struct table_writer of its own and is an RCU reader (QSBR). Who changes takes
+ * Threads: each uses a struct store_thread of its own and is an RCU reader (QSBR). Who changes takes
  * the lock of the key's home bucket for as long as it changes one item, and never two such locks at
  * once but for a split; do_* functions expect it held. Who only looks (server/store/lookup.h) takes none.
  */
@@ -31,11 +31,11 @@
 #include "server/store/memory.h"
 #include "server/store/region.h"
 
-/* Writers: the low bits of a version, so that versions of different writers differ. */
-#define WRITER_BITS 8
-#define WRITERS_MAX 80
+/* Threads: the low bits of a version, so that versions of different threads differ. */
+#define THREAD_ID_BITS 8
+#define STORE_THREADS_MAX 80
 
-/* New keys a writer counts for itself before the table's count learns of them. */
+/* New keys a thread counts for itself before the table's count learns of them. */
 #define ITEMS_UNREPORTED_MAX 8
 
 struct table_options {
@@ -61,8 +61,9 @@ struct table {
 	_Atomic uint32_t tick; /* the time of item.access */
 	_Atomic uint32_t tick_inserts;
 
-	struct table_writer *writers[WRITERS_MAX]; /* all of them; set up before threads start */
-	unsigned int writer_count;
+	struct store_thread
+		*threads[STORE_THREADS_MAX]; /* all of them; set up before threads start */
+	unsigned int thread_count;
 
 	/* server/store/maintenance.h */
 	int wake_fd;			/* wakes the maintenance; -1: there is none */
@@ -96,12 +97,12 @@ struct table_stats {
 #undef X
 };
 
-struct table_writer {
+struct store_thread {
 	struct table *table;
 	struct mem_cache cache;
 	struct limbo limbo;
-	uint64_t now_ns; /* the server's clock, as of the last table_clock() */
-	uint64_t clock;	 /* Lamport's: above every version this writer has seen */
+	uint64_t now_ns; /* the server's clock, as of the last store_thread_clock() */
+	uint64_t clock;	 /* Lamport's: above every version this thread has seen */
 	uint64_t floor;	 /* table.version_floor, as the change at hand has it */
 	uint64_t random;
 	int64_t items_unreported;
@@ -135,16 +136,16 @@ struct table_change {
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		const struct table_options *options);
 
-/* @id: unique, less than WRITERS_MAX. Before threads start. 0 or a negative errno, logged. */
-int table_writer_init(struct table_writer *writer, struct table *table, uint8_t id);
+/* @id: unique, less than STORE_THREADS_MAX. Before threads start. 0 or a negative errno, logged. */
+int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id);
 /* The thread is an RCU reader still, or never was one and nobody else is at work. */
-void table_writer_release(struct table_writer *writer);
+void store_thread_release(struct store_thread *thread);
 /* Takes the time. For each batch of requests, when they have come and before any is executed. */
-void table_clock(struct table_writer *writer);
-/* The sum over all writers of the counter at @offset of struct table_writer. Any thread. */
+void store_thread_clock(struct store_thread *thread);
+/* The sum over all threads of the counter at @offset of struct store_thread. Any thread. */
 uint64_t table_sum(const struct table *table, size_t offset);
 /* Gives back what waits for a grace period; may wait for one. Holding nothing of the table. */
-void table_writer_idle(struct table_writer *writer);
+void store_thread_idle(struct store_thread *thread);
 
 static inline uint64_t table_hash(const struct table *table, const void *key, uint32_t key_len)
 {
@@ -173,18 +174,18 @@ void table_prefetch_item(const struct table *table, uint64_t hash);
  * PUT in all its modes. WIRE_OK, WIRE_NO_SPACE, WIRE_NOT_FOUND, WIRE_EXISTS, WIRE_TOO_LARGE (append,
  * prepend).
  */
-enum wire_status table_put(struct table_writer *writer, uint64_t hash, struct table_change *change);
+enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change);
 
 /* Adds to or subtracts from a decimal number. As table_put(), and WIRE_NOT_A_NUMBER. */
-enum wire_status table_arith(struct table_writer *writer, uint64_t hash,
+enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change);
 
 /* Sets the expiry time; value and version stay. WIRE_OK or WIRE_NOT_FOUND. */
-enum wire_status table_touch(struct table_writer *writer, uint64_t hash,
+enum wire_status table_touch(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change);
 
 /* WIRE_OK, WIRE_NOT_FOUND or WIRE_EXISTS (another version). */
-enum wire_status table_delete(struct table_writer *writer, uint64_t hash,
+enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
 			      const struct table_change *change);
 
 /*
@@ -192,11 +193,11 @@ enum wire_status table_delete(struct table_writer *writer, uint64_t hash,
  * header filled in, the value at table_reserved_value() to be filled; NULL: no space. It is the
  * caller's until table_commit() (which consumes it, also on failure) or table_abandon().
  */
-struct item *table_reserve(struct table_writer *writer, const struct table_change *change);
+struct item *table_reserve(struct store_thread *thread, const struct table_change *change);
 /* As table_put(), of whose arguments key, value and their lengths are the item's. */
-enum wire_status table_commit(struct table_writer *writer, uint64_t hash, struct item *item,
+enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
 			      struct table_change *change);
-void table_abandon(struct table_writer *writer, struct item *item);
+void table_abandon(struct store_thread *thread, struct item *item);
 
 static inline void *table_reserved_value(struct item *item)
 {
@@ -209,15 +210,15 @@ enum removal { REMOVE_DELETED, REMOVE_EVICTED, REMOVE_FLUSHED };
 /*
  * Removes the item at @block, if a slot of the chain of @hash leads there. Returns whether it did.
  */
-bool table_remove_block(struct table_writer *writer, uint64_t hash, const void *block,
+bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why);
 /* Moves it to other memory of its class, in the order of T1. WIRE_NO_SPACE, WIRE_NOT_FOUND. */
-enum wire_status table_move_block(struct table_writer *writer, uint64_t hash, const void *block);
+enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block);
 
 /* Removes what is over, or has a version of at most @version, from the chain of bucket @number. */
-void table_sweep_bucket(struct table_writer *writer, uint64_t number, uint64_t version);
+void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version);
 
 /* A GET of the key was heard of: notes its time for eviction. */
-void table_access(struct table_writer *writer, uint64_t hash);
+void table_access(struct store_thread *thread, uint64_t hash);
 
 #endif /* KVD_SERVER_STORE_TABLE_H */

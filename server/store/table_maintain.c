@@ -9,30 +9,30 @@
 #include "server/store/chain.h"
 #include "common/util/stat.h"
 
-bool table_remove_block(struct table_writer *writer, uint64_t hash, const void *block,
+bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why)
 {
-	struct bucket *home = index_lock_home(writer->table, hash);
+	struct bucket *home = index_lock_home(thread->table, hash);
 	struct retired retired = { .count = 0 };
 	struct chain_pos pos;
-	bool found = do_chain_find_block(writer->table, &pos, home, block);
+	bool found = do_chain_find_block(thread->table, &pos, home, block);
 
 	if (found)
-		do_remove(writer, &pos, &retired);
+		do_remove(thread, &pos, &retired);
 	bucket_unlock(home);
 	if (!found)
 		return false;
-	count_removal(writer, why);
-	item_free(writer, pos.item);
-	retired_free(writer, &retired);
+	count_removal(thread, why);
+	item_free(thread, pos.item);
+	retired_free(thread, &retired);
 	return true;
 }
 
 /* Copies the item to @to and makes that the key's. */
-static void do_move(struct table_writer *writer, uint64_t hash, struct chain_pos *pos,
+static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos *pos,
 		    struct item *to)
 {
-	const struct table *table = writer->table;
+	const struct table *table = thread->table;
 	struct item *from = pos->item;
 	size_t sum_bytes = sizeof(from->sum);
 
@@ -42,34 +42,34 @@ static void do_move(struct table_writer *writer, uint64_t hash, struct chain_pos
 	slot_store(pos->slot, slot_for(table, hash, to));
 	do_chain_seal(table, pos->home, pos->bucket);
 	item_publish(to, item_seal_sum(table, to, item_body_sum(to)));
-	stat_add(&writer->stats.moves, 1);
+	stat_add(&thread->stats.moves, 1);
 }
 
-enum wire_status table_move_block(struct table_writer *writer, uint64_t hash, const void *block)
+enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block)
 {
-	struct bucket *home = index_lock_home(writer->table, hash);
+	struct bucket *home = index_lock_home(thread->table, hash);
 	struct item *to = NULL;
 	struct chain_pos pos;
-	bool found = do_chain_find_block(writer->table, &pos, home, block);
+	bool found = do_chain_find_block(thread->table, &pos, home, block);
 
 	if (found)
-		to = mem_alloc(&writer->cache, item_bytes(pos.item->key_len, pos.item->value_len));
+		to = mem_alloc(&thread->cache, item_bytes(pos.item->key_len, pos.item->value_len));
 	if (to)
-		do_move(writer, hash, &pos, to);
+		do_move(thread, hash, &pos, to);
 	bucket_unlock(home);
 	if (!found)
 		return WIRE_NOT_FOUND;
 	if (!to)
 		return WIRE_NO_SPACE;
-	item_free(writer, pos.item);
+	item_free(thread, pos.item);
 	return WIRE_OK;
 }
 
 /* Removes one item of the chain that is over or too old. False: there is none. */
-static bool do_sweep_one(struct table_writer *writer, struct bucket *home, uint64_t version,
+static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint64_t version,
 			 struct item **item, struct retired *retired)
 {
-	const struct table *table = writer->table;
+	const struct table *table = thread->table;
 	struct chain_pos pos = { .home = home };
 	unsigned int i;
 	bool over;
@@ -79,13 +79,13 @@ static bool do_sweep_one(struct table_writer *writer, struct bucket *home, uint6
 			if (!pos.bucket->slots[i])
 				continue;
 			pos.item = slot_item(table, pos.bucket->slots[i]);
-			over = expires_is_over(pos.item->expires, writer->now_ns);
+			over = expires_is_over(pos.item->expires, thread->now_ns);
 			if (!over && pos.item->version > version)
 				continue;
 			pos.slot = &pos.bucket->slots[i];
-			do_remove(writer, &pos, retired);
-			stat_add(&writer->stats.expired, over);
-			stat_add(&writer->stats.flushed, !over);
+			do_remove(thread, &pos, retired);
+			stat_add(&thread->stats.expired, over);
+			stat_add(&thread->stats.flushed, !over);
 			*item = pos.item;
 			return true;
 		}
@@ -93,7 +93,7 @@ static bool do_sweep_one(struct table_writer *writer, struct bucket *home, uint6
 	return false;
 }
 
-void table_sweep_bucket(struct table_writer *writer, uint64_t number, uint64_t version)
+void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version)
 {
 	struct retired retired;
 	struct bucket *home;
@@ -102,20 +102,20 @@ void table_sweep_bucket(struct table_writer *writer, uint64_t number, uint64_t v
 
 	do {
 		retired.count = 0;
-		home = index_lock_number(writer->table, number);
-		found = do_sweep_one(writer, home, version, &item, &retired);
+		home = index_lock_number(thread->table, number);
+		found = do_sweep_one(thread, home, version, &item, &retired);
 		bucket_unlock(home);
 		if (found) {
-			item_free(writer, item);
-			retired_free(writer, &retired);
-			count_keys(writer, -1);
+			item_free(thread, item);
+			retired_free(thread, &retired);
+			count_keys(thread, -1);
 		}
 	} while (found);
 }
 
-void table_access(struct table_writer *writer, uint64_t hash)
+void table_access(struct store_thread *thread, uint64_t hash)
 {
-	const struct table *table = writer->table;
+	const struct table *table = thread->table;
 	struct bucket *home = index_home(table, hash), *bucket;
 	uint16_t tag = hash_tag(hash);
 	unsigned int i;
@@ -130,9 +130,9 @@ void table_access(struct table_writer *writer, uint64_t hash)
 			if (!bucket->slots[i] || slot_tag(bucket->slots[i]) != tag)
 				continue;
 			item = slot_item(table, bucket->slots[i]);
-			item_access_store(item, evict_touched(writer, item_access_load(item)));
+			item_access_store(item, evict_touched(thread, item_access_load(item)));
 		}
 	}
 	bucket_unlock(home);
-	stat_add(&writer->stats.accesses, 1);
+	stat_add(&thread->stats.accesses, 1);
 }

@@ -52,17 +52,17 @@ static struct kvd *store_open(unsigned int thread, const struct kvd_options *opt
 /* Empties the span that a random item is in, or the one with the fewest; as a PUT for room does. */
 static void store_disturb(uint64_t random)
 {
-	struct table_writer *writer = &store.writers[store.writer_count - 1];
+	struct store_thread *thread = &store.threads[store.thread_count - 1];
 	struct mem_evacuation evacuation;
 	void *block;
 
 	rcu_register_thread();
-	table_clock(writer);
+	store_thread_clock(thread);
 	if (random % 4 == 0)
-		evict_compact(writer);
-	else if (mem_sample_any(store.memory, &writer->random, &block, 1) &&
+		evict_compact(thread);
+	else if (mem_sample_any(store.memory, &thread->random, &block, 1) &&
 		 mem_evacuation_begin(&evacuation, store.memory, block)) {
-		evict_evacuate(writer, &evacuation, store.table.options.eviction);
+		evict_evacuate(thread, &evacuation, store.table.options.eviction);
 		mem_evacuation_end(&evacuation);
 	}
 	rcu_unregister_thread();
@@ -80,8 +80,8 @@ static bool store_flush(struct kvd *kvd)
 
 static void sums_add(void)
 {
-	for (unsigned int i = 0; i < store.table.writer_count; i++) {
-#define X(name, help) sums.name += store.table.writers[i]->stats.name;
+	for (unsigned int i = 0; i < store.table.thread_count; i++) {
+#define X(name, help) sums.name += store.table.threads[i]->stats.name;
 		TABLE_STATS(X)
 #undef X
 	}
@@ -92,7 +92,7 @@ static const char *store_end(void)
 	const char *error;
 
 	maintenance_stop(&maintenance);
-	table_writer_idle(&maintenance.writer);
+	store_thread_idle(&maintenance.store_thread);
 	sums_add();
 	error = store_check(&store, NULL);
 	maintenance_release(&maintenance);

@@ -80,11 +80,11 @@ static void direct_put(struct direct *direct, const struct request *request, uin
 	struct item *item;
 
 	operate_put_change(request, &change);
-	item = table_reserve(direct->writer, &change);
+	item = table_reserve(direct->thread, &change);
 	if (item) {
 		memcpy(table_reserved_value(item), (const void *)(uintptr_t)request->pull_addr,
 		       request->value_len);
-		status = table_commit(direct->writer, hash, item, &change);
+		status = table_commit(direct->thread, hash, item, &change);
 	}
 	operate_changed(&change, status, response);
 }
@@ -98,24 +98,24 @@ static void direct_execute(struct direct *direct, const struct request *request,
 	if (request->key)
 		hash = table_hash(&direct->store->table, request->key, request->key_len);
 	if (direct->copy)
-		table_abandon(direct->writer, direct->copy);
+		table_abandon(direct->thread, direct->copy);
 	direct->copy = NULL;
 	/* Whatever thread it is: what it does to the table it does as an RCU reader. */
 	rcu_register_thread();
-	table_clock(direct->writer);
+	store_thread_clock(direct->thread);
 	*response = (struct wire_response){
 		.op = (uint8_t)request->op,
 		.id = request->id,
-		.clock_ns = direct->writer->now_ns,
+		.clock_ns = direct->thread->now_ns,
 	};
 	if (request->flags & WIRE_F_PULL)
 		direct_put(direct, request, hash, response);
 	else
-		operate(direct->writer, request, hash, response, &answer);
+		operate(direct->thread, request, hash, response, &answer);
 	if (request->op == WIRE_GET && !response->status && response->value_len > answer.size)
-		direct->copy = operate_copy(direct->writer, request, hash, direct->copy_seed++,
+		direct->copy = operate_copy(direct->thread, request, hash, direct->copy_seed++,
 					    response);
-	operate_access(direct->writer, request);
+	operate_access(direct->thread, request);
 	rcu_unregister_thread();
 }
 
@@ -145,7 +145,7 @@ static void direct_close(struct fake *fake)
 	struct direct *direct = direct_of(fake);
 
 	if (direct->copy)
-		table_abandon(direct->writer, direct->copy);
+		table_abandon(direct->thread, direct->copy);
 	munmap((void *)(uintptr_t)direct->region, direct->store->region.bytes);
 }
 
@@ -187,16 +187,16 @@ static void direct_init_handle(struct direct *direct, const struct kvd_options *
 	must(!handle_memory(kvd) && !handle_welcome(kvd, &welcome), "handle");
 }
 
-struct direct *direct_open(struct store *store, unsigned int writer,
+struct direct *direct_open(struct store *store, unsigned int thread,
 			   const struct kvd_options *options)
 {
 	struct direct *direct = calloc(1, sizeof(*direct));
 
-	must(direct && writer < store->writer_count, "calloc");
+	must(direct && thread < store->thread_count, "calloc");
 	direct->store = store;
-	direct->writer = &store->writers[writer];
-	direct->copy_seed = 0x5eed + ((uint64_t)writer << 32);
-	direct->random = 0x9e3779b97f4a7c15 + writer;
+	direct->thread = &store->threads[thread];
+	direct->copy_seed = 0x5eed + ((uint64_t)thread << 32);
+	direct->random = 0x9e3779b97f4a7c15 + thread;
 	direct_init_device(direct);
 	direct_init_handle(direct, options);
 	return direct;

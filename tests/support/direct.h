@@ -22,7 +22,7 @@ struct direct {
 	struct kvd kvd; /* first: kvd_close() frees it */
 	struct fake fake;
 	struct store *store;
-	struct table_writer *writer;
+	struct store_thread *thread;
 	const uint8_t *region; /* PROT_READ */
 	struct item *copy;     /* of the last GET that needed one */
 	uint64_t copy_seed;
@@ -38,10 +38,10 @@ struct direct {
 };
 
 /*
- * Makes a handle whose requests are done by writer @writer of @store, which nobody else may use. To
+ * Makes a handle whose requests are done by thread @thread of @store, which nobody else may use. To
  * be given to kvd_close() before the store goes. @options may be NULL. Ends the process if it can't.
  */
-struct direct *direct_open(struct store *store, unsigned int writer,
+struct direct *direct_open(struct store *store, unsigned int thread,
 			   const struct kvd_options *options);
 
 #endif /* KVD_TESTS_SUPPORT_DIRECT_H */

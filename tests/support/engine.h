@@ -36,8 +36,8 @@ __attribute__((unused)) static uint64_t random_next(void)
 __attribute__((unused)) static void set_now(uint64_t now_ns)
 {
 	store.table.clock_base = now_ns - clock_ns();
-	for (unsigned int i = 0; i < store.writer_count; i++)
-		store.writers[i].now_ns = now_ns;
+	for (unsigned int i = 0; i < store.thread_count; i++)
+		store.threads[i].now_ns = now_ns;
 }
 
 #define assert_store(census)                                                                       \
@@ -52,14 +52,14 @@ __attribute__((unused)) static uint64_t hash_of(const void *key, uint32_t key_le
 	return table_hash(&store.table, key, key_len);
 }
 
-/* The sum over all writers. */
+/* The sum over all threads. */
 __attribute__((unused)) static uint64_t stats_sum(size_t offset)
 {
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; i < store.table.writer_count; i++)
+	for (unsigned int i = 0; i < store.table.thread_count; i++)
 		sum += stat_read(
-			(const uint64_t *)((char *)&store.table.writers[i]->stats + offset));
+			(const uint64_t *)((char *)&store.table.threads[i]->stats + offset));
 	return sum;
 }
 

@@ -89,7 +89,7 @@ static inline int teardown(void **state)
 	return error ? -1 : 0;
 }
 
-/* Another client's PUT and DELETE: by writer 0, behind the handle's back. */
+/* Another client's PUT and DELETE: by thread 0, behind the handle's back. */
 static inline void other_put(const char *key, const void *v, uint32_t len)
 {
 	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), v, len, NULL), WIRE_OK);

@@ -29,7 +29,7 @@ static void *must(void *p, const char *what)
 	return p;
 }
 
-void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers,
+void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads,
 		       const struct table_options *options)
 {
 	const struct region_options region = {
@@ -41,27 +41,27 @@ void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsi
 	bool ok;
 
 	memset(store, 0, sizeof(*store));
-	store->writer_count = writers;
-	ok = writers <= STORE_WRITERS_MAX && !region_create(&store->region, &region) &&
+	store->thread_count = threads;
+	ok = threads <= TEST_THREADS_MAX && !region_create(&store->region, &region) &&
 	     !memory_create(&store->memory, &store->region, index_bytes(level));
 	if (ok)
 		table_init(&store->table, &store->region, store->memory, options);
-	for (unsigned int i = 0; ok && i < writers; i++)
-		ok = !table_writer_init(&store->writers[i], &store->table, (uint8_t)i);
-	must(ok ? store : NULL, "region, memory or writer");
+	for (unsigned int i = 0; ok && i < threads; i++)
+		ok = !store_thread_init(&store->threads[i], &store->table, (uint8_t)i);
+	must(ok ? store : NULL, "region, memory or thread");
 }
 
-void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers)
+void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads)
 {
 	const struct table_options options = { .fill = STORE_NO_GROWTH };
 
-	store_create_with(store, bytes, level, writers, &options);
+	store_create_with(store, bytes, level, threads, &options);
 }
 
 void store_destroy(struct store *store)
 {
-	for (unsigned int i = 0; i < store->writer_count; i++)
-		table_writer_release(&store->writers[i]);
+	for (unsigned int i = 0; i < store->thread_count; i++)
+		store_thread_release(&store->threads[i]);
 	memory_destroy(store->memory);
 	region_destroy(&store->region);
 }
@@ -230,8 +230,8 @@ static const char *check_counts(const struct walk *walk)
 	uint64_t items = 0, overflow = 0, bytes = 0;
 
 	/* A maintenance thread's is one of them. */
-	for (unsigned int i = 0; i < walk->store->table.writer_count; i++) {
-		const struct table_writer *w = walk->store->table.writers[i];
+	for (unsigned int i = 0; i < walk->store->table.thread_count; i++) {
+		const struct store_thread *w = walk->store->table.threads[i];
 
 		items += stat_read(&w->stats.inserts) - stat_read(&w->stats.removes);
 		overflow += stat_read(&w->stats.overflow_buckets);
@@ -263,8 +263,8 @@ const char *store_check(struct store *store, struct store_census *census)
 	struct walk walk = { .store = store };
 	const char *error = check_geometry(store);
 
-	for (i = 0; i < store->writer_count; i++)
-		table_writer_idle(&store->writers[i]);
+	for (i = 0; i < store->thread_count; i++)
+		store_thread_idle(&store->threads[i]);
 	for (i = 0; !error && i < n; i++)
 		error = check_chain(&walk, i);
 	if (!error)
@@ -298,7 +298,7 @@ enum wire_status store_put(struct store *store, const void *key, uint32_t key_le
 	};
 	enum wire_status status;
 
-	status = table_put(&store->writers[0], table_hash(&store->table, key, key_len), &put);
+	status = table_put(&store->threads[0], table_hash(&store->table, key, key_len), &put);
 	if (out)
 		*out = put;
 	return status;
@@ -308,7 +308,7 @@ enum wire_status store_delete(struct store *store, const void *key, uint32_t key
 {
 	const struct table_change change = { .key = key, .key_len = key_len };
 
-	return table_delete(&store->writers[0], table_hash(&store->table, key, key_len), &change);
+	return table_delete(&store->threads[0], table_hash(&store->table, key, key_len), &change);
 }
 
 enum wire_status store_get(struct store *store, const void *key, uint32_t key_len, void *buffer,
@@ -317,7 +317,7 @@ enum wire_status store_get(struct store *store, const void *key, uint32_t key_le
 	struct item_ref ref;
 	enum wire_status status;
 
-	status = lookup_get(&store->writers[0], table_hash(&store->table, key, key_len), key,
+	status = lookup_get(&store->threads[0], table_hash(&store->table, key, key_len), key,
 			    key_len, buffer, size, &ref);
 	if (status)
 		return status;

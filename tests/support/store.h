@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store without a server, for tests: region, item memory, table and writers; and a check of the
+ * A store without a server, for tests: region, item memory, table and threads; and a check of the
  * whole of it against what server/store/table.h promises.
  */
 #ifndef KVD_TESTS_SUPPORT_STORE_H
@@ -10,14 +10,14 @@
 #include "server/store/lookup.h"
 #include "server/store/table.h"
 
-#define STORE_WRITERS_MAX 8
+#define TEST_THREADS_MAX 8
 
 struct store {
 	struct region region;
 	struct memory *memory;
 	struct table table;
-	struct table_writer writers[STORE_WRITERS_MAX];
-	unsigned int writer_count;
+	struct store_thread threads[TEST_THREADS_MAX];
+	unsigned int thread_count;
 };
 
 /* What store_check() counted. */
@@ -34,16 +34,16 @@ struct store_census {
 #define STORE_NO_GROWTH 100000u
 
 /* Ends the process if it can't. An index of 2^@level buckets that does not grow, and no eviction. */
-void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers);
-void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsigned int writers,
+void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads);
+void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads,
 		       const struct table_options *options);
 void store_destroy(struct store *store);
 
 /*
- * Empties the writers' limbos, then walks all buckets. Returns NULL, or what is wrong (a static string): every bucket verifies and is
+ * Empties the threads' limbos, then walks all buckets. Returns NULL, or what is wrong (a static string): every bucket verifies and is
  * unlocked, every slot is exactly what slot_make() gives for a valid item, in its key's chain and
- * there once, inside the heap and apart from all others; versions are unique; the writers' counts
- * of items, overflow buckets and bytes are right. No writer may be at work. @census may be NULL.
+ * there once, inside the heap and apart from all others; versions are unique; the threads' counts
+ * of items, overflow buckets and bytes are right. No thread may be at work. @census may be NULL.
  */
 const char *store_check(struct store *store, struct store_census *census);
 
@@ -58,7 +58,7 @@ struct store_value {
 	uint32_t expires;
 };
 
-/* PUT, DELETE, GET by writer 0. */
+/* PUT, DELETE, GET by thread 0. */
 enum wire_status store_put(struct store *store, const void *key, uint32_t key_len,
 			   const void *value, uint32_t value_len, struct table_change *out);
 enum wire_status store_delete(struct store *store, const void *key, uint32_t key_len);

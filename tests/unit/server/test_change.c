@@ -48,7 +48,7 @@ static struct table_change change_of(enum wire_put mode, const void *v, uint32_t
 
 static enum wire_status put(struct table_change *change)
 {
-	return table_put(&store.writers[0], hash_of("key", 3), change);
+	return table_put(&store.threads[0], hash_of("key", 3), change);
 }
 
 /* As put(), but the value comes later. */
@@ -58,10 +58,10 @@ static enum wire_status put_late(struct table_change *change)
 	struct item *item;
 
 	change->value = NULL;
-	item = table_reserve(&store.writers[0], change);
+	item = table_reserve(&store.threads[0], change);
 	assert_non_null(item);
 	memcpy(table_reserved_value(item), v, change->value_len);
-	return table_commit(&store.writers[0], hash_of("key", 3), item, change);
+	return table_commit(&store.threads[0], hash_of("key", 3), item, change);
 }
 
 /* Returns the version of the old value; 0: there is none. */
@@ -71,7 +71,7 @@ static uint64_t make(enum before before, const void *v, uint32_t len)
 	const struct table_change key = { .key = "key", .key_len = 3 };
 
 	set_now(ENGINE_NOW_NS);
-	table_delete(&store.writers[0], hash_of("key", 3), &key);
+	table_delete(&store.threads[0], hash_of("key", 3), &key);
 	if (before == ABSENT)
 		return 0;
 	change.flags = OLD_FLAGS;
@@ -144,7 +144,7 @@ static void try_put(enum wire_put mode, enum before before, enum wire_status exp
 			assert_true(change.version > old);
 			assert_value(value + 7, sizes[i].new, NEW_FLAGS, change.expires);
 			assert_int_equal(change.expires,
-					 expires_after(store.writers[0].now_ns, 100));
+					 expires_after(store.threads[0].now_ns, 100));
 			assert_store(NULL);
 		}
 }
@@ -297,7 +297,7 @@ static enum wire_status arith(uint64_t delta, bool decrement, uint64_t *number)
 
 	change.delta = delta;
 	change.decrement = decrement;
-	status = table_arith(&store.writers[0], hash_of("key", 3), &change);
+	status = table_arith(&store.threads[0], hash_of("key", 3), &change);
 	*number = change.number;
 	return status;
 }
@@ -388,14 +388,14 @@ static void arith_creates(void **state)
 		change.number = UINT64_MAX;
 		change.delta = 3;
 		change.ttl = 9;
-		assert_int_equal(table_arith(&store.writers[0], hash_of("key", 3), &change),
+		assert_int_equal(table_arith(&store.threads[0], hash_of("key", 3), &change),
 				 WIRE_OK);
 		assert_true(change.number == UINT64_MAX);
 		assert_value("18446744073709551615", 20, NEW_FLAGS, change.expires);
-		assert_int_equal(change.expires, expires_after(store.writers[0].now_ns, 9));
+		assert_int_equal(change.expires, expires_after(store.threads[0].now_ns, 9));
 		/* There now: the delta counts, the number does not. */
 		change.number = 1;
-		assert_int_equal(table_arith(&store.writers[0], hash_of("key", 3), &change),
+		assert_int_equal(table_arith(&store.threads[0], hash_of("key", 3), &change),
 				 WIRE_OK);
 		assert_value("2", 1, NEW_FLAGS, change.expires);
 		assert_store(NULL);
@@ -412,7 +412,7 @@ static void touch(void **state)
 		uint64_t old = make(LIVE, value, lens[i / 2]);
 
 		change = (struct table_change){ .key = "key", .key_len = 3, .ttl = i % 2 * 50 };
-		assert_int_equal(table_touch(&store.writers[0], hash_of("key", 3), &change),
+		assert_int_equal(table_touch(&store.threads[0], hash_of("key", 3), &change),
 				 WIRE_OK);
 		assert_true(change.version == old);
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
@@ -423,10 +423,10 @@ static void touch(void **state)
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
 	}
 	make(ABSENT, NULL, 0);
-	assert_int_equal(table_touch(&store.writers[0], hash_of("key", 3), &change),
+	assert_int_equal(table_touch(&store.threads[0], hash_of("key", 3), &change),
 			 WIRE_NOT_FOUND);
 	make(EXPIRED, value, 10);
-	assert_int_equal(table_touch(&store.writers[0], hash_of("key", 3), &change),
+	assert_int_equal(table_touch(&store.threads[0], hash_of("key", 3), &change),
 			 WIRE_NOT_FOUND);
 	assert_unchanged(EXPIRED, NULL, 0);
 	assert_int_equal(STAT(expiring), 1);
@@ -438,7 +438,7 @@ static enum wire_status delete_if(uint64_t version)
 		.key = "key", .key_len = 3, .if_version = true, .version = version
 	};
 
-	return table_delete(&store.writers[0], hash_of("key", 3), &change);
+	return table_delete(&store.threads[0], hash_of("key", 3), &change);
 }
 
 static void delete (void **state)
@@ -481,7 +481,7 @@ static void expires_to_the_nanosecond(void **state)
 	assert_missing();
 	/* On a whole second. */
 	assert_int_equal(put(&change), WIRE_OK);
-	assert_true(change.expires * SECOND_NS == store.writers[0].now_ns + SECOND_NS);
+	assert_true(change.expires * SECOND_NS == store.threads[0].now_ns + SECOND_NS);
 	/* The longest there is. */
 	change.ttl = WIRE_TTL_MAX;
 	assert_int_equal(put(&change), WIRE_OK);
@@ -517,7 +517,7 @@ static void no_space(void **state)
 		change.version = old;
 		assert_int_equal(put(&change), WIRE_NO_SPACE);
 		change = change_of(modes[i], value, 200000 >> i);
-		assert_null(table_reserve(&store.writers[0], &change));
+		assert_null(table_reserve(&store.threads[0], &change));
 		assert_value("123456789", 9, OLD_FLAGS, OLD_EXPIRES);
 	}
 	assert_store(&after);
@@ -535,7 +535,7 @@ static void no_space(void **state)
 static void pulled_conditions(void **state)
 {
 	struct table_change change = change_of(WIRE_ADD, NULL, 500);
-	struct table_writer *w = &store.writers[0];
+	struct store_thread *w = &store.threads[0];
 	uint64_t hash = hash_of("key", 3), old;
 	struct item *item;
 

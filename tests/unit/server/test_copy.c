@@ -27,7 +27,7 @@ static int setup(void **state)
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.copies);
 	worker.limits.workers = 1;
-	return table_writer_init(&worker.writer, &store.table, 1);
+	return store_thread_init(&worker.store_thread, &store.table, 1);
 }
 
 static int teardown(void **state)
@@ -38,7 +38,7 @@ static int teardown(void **state)
 	for (i = 0; i < CONNS; i++)
 		copy_drop(&worker, &conns[i]);
 	assert_int_equal(worker.copies_bytes, 0);
-	table_writer_release(&worker.writer);
+	store_thread_release(&worker.store_thread);
 	assert_null(store_check(&store, NULL));
 	store_destroy(&store);
 	return 0;
@@ -52,7 +52,7 @@ static void keep(unsigned int conn, const char *key, uint32_t len)
 	struct item *copy;
 
 	assert_int_equal(store_put(&store, key, key_len, value, len, NULL), WIRE_OK);
-	assert_int_equal(lookup_copy(&worker.writer, hash, key, key_len, 7, &copy), WIRE_OK);
+	assert_int_equal(lookup_copy(&worker.store_thread, hash, key, key_len, 7, &copy), WIRE_OK);
 	copy_keep(&worker, &conns[conn], copy);
 }
 
@@ -109,11 +109,11 @@ static void old_copies(void **state)
 {
 	(void)state;
 	keep(0, "k", 8000);
-	worker.writer.now_ns += COPY_NS_MAX - 1;
+	worker.store_thread.now_ns += COPY_NS_MAX - 1;
 	keep(1, "l", 8000);
 	copy_expire(&worker);
 	assert_int_equal(kept(), 2);
-	worker.writer.now_ns += 1;
+	worker.store_thread.now_ns += 1;
 	copy_expire(&worker);
 	assert_int_equal(kept(), 1);
 	assert_non_null(conns[1].copy);

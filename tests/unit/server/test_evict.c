@@ -99,7 +99,7 @@ static double live_share(void)
 
 static void access_of(uint64_t key)
 {
-	table_access(&store.writers[0], hash_of(&key, 8));
+	table_access(&store.threads[0], hash_of(&key, 8));
 }
 
 /*
@@ -198,7 +198,7 @@ static void access_records(void **state)
 /* LFU: rises ever more slowly, falls with time. */
 static void lfu_counts(void **state)
 {
-	struct table_writer *w = &store.writers[0];
+	struct store_thread *w = &store.threads[0];
 	uint16_t access = evict_fresh(w), before;
 	unsigned int i;
 
@@ -222,7 +222,7 @@ static void lfu_counts(void **state)
 static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_t *lens,
 		  unsigned int count, double least)
 {
-	uint64_t put_bytes = 0, failures = store.writers[0].stats.evacuations_failed;
+	uint64_t put_bytes = 0, failures = store.threads[0].stats.evacuations_failed;
 
 	while (put_bytes < bytes) {
 		uint32_t len = lens[random_next() % count];
@@ -274,7 +274,7 @@ static void larger_than_memory(void **state)
 
 	(void)state;
 	put(1, 100);
-	assert_null(table_reserve(&store.writers[0], &change));
+	assert_null(table_reserve(&store.threads[0], &change));
 	assert_int_equal(STAT(evictions), 0);
 	assert_true(is_there(1));
 }
@@ -370,10 +370,10 @@ static void none_takes_what_is_in_magazines(void **state)
 	for (key = 0; key < 8; key++) {
 		const struct table_change k = { .key = &key, .key_len = 8 };
 
-		assert_int_equal(table_delete(&store.writers[1], hash_of(&key, 8), &k), WIRE_OK);
+		assert_int_equal(table_delete(&store.threads[1], hash_of(&key, 8), &k), WIRE_OK);
 	}
 	set_now(ENGINE_NOW_NS + SECOND_NS);
-	assert_int_equal(table_put(&store.writers[0], hash_of("x", 1), &change), WIRE_OK);
+	assert_int_equal(table_put(&store.threads[0], hash_of("x", 1), &change), WIRE_OK);
 	assert_int_equal(share_there(8, end), 100);
 }
 

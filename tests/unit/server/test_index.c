@@ -139,7 +139,7 @@ static void grows_from_one_bucket(void **state)
 	}
 	assert_true(splits > 300);
 	assert_true(known_count > 7);
-	/* The fill it was made for, within the keys the writers have not told of. */
+	/* The fill it was made for, within the keys the threads have not told of. */
 	assert_in_range(index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100,
 			GROWTH_KEYS - ITEMS_UNREPORTED_MAX - BUCKET_SLOTS,
 			GROWTH_KEYS + BUCKET_SLOTS);
@@ -191,12 +191,12 @@ static void a_split_that_parts_nothing(void **state)
 	assert_store(&census);
 	assert_int_equal(census.chain_max, CHAIN_MAX);
 	store.table.options.fill = FILL;
-	index_grow(&store.writers[0]);
+	index_grow(&store.threads[0]);
 	assert_int_equal(STAT(splits), 1);
 	assert_store(&census);
 	assert_int_equal(census.chain_max, CHAIN_MAX);
 	while (index_buckets(&store.table) < 16)
-		index_grow(&store.writers[0]);
+		index_grow(&store.threads[0]);
 	assert_store(&census);
 	for (n = 0; n < CHAIN_SLOTS_MAX; n++)
 		assert_there(keys[n]);
@@ -268,8 +268,8 @@ static void moves_have_a_limit(void **state)
 	assert_int_equal(shortened, MOVES_MAX);
 	assert_store(&census);
 	assert_int_equal(census.overflow_buckets, 1);
-	/* A writer whose batch began a little earlier does not begin a new second. */
-	store.writers[0].now_ns -= SECOND_NS;
+	/* A thread whose batch began a little earlier does not begin a new second. */
+	store.threads[0].now_ns -= SECOND_NS;
 	put(1);
 	delete (1);
 	assert_int_equal(STAT(chains_shortened), shortened);
@@ -284,7 +284,7 @@ static void moves_have_a_limit(void **state)
 /* The longest chain there is, emptied while nothing may move, gives back all at once. */
 static void the_longest_chain_leaves_at_once(void **state)
 {
-	struct table_writer *w = &store.writers[0];
+	struct store_thread *w = &store.threads[0];
 	struct bucket *spare, *home;
 	struct retired retired = { .count = 0 };
 	struct store_census census;
@@ -315,7 +315,7 @@ static void the_longest_chain_leaves_at_once(void **state)
 /* One bucket of a chain is exchanged for another, wherever in the chain it is. */
 static void a_bucket_is_replaced(void **state)
 {
-	struct table_writer *w = &store.writers[0];
+	struct store_thread *w = &store.threads[0];
 	struct retired retired = { .count = 0 };
 	uint64_t key;
 

@@ -67,7 +67,7 @@ static bool may_miss;
 static uint64_t others[OTHERS_MAX];
 static unsigned int other_count;
 
-static struct table_writer *changer, *reader;
+static struct store_thread *changer, *reader;
 static uint8_t value[LEN_MAX], buffer[LEN_MAX], expected[LEN_MAX], batch[LEN_MAX];
 
 static unsigned int last_seen, busy, found_times;
@@ -575,8 +575,8 @@ static void begin(const struct scenario *s)
 
 	store_create_with(&store, REGION_BYTES, 1, 2, &options);
 	set_now(ENGINE_NOW_NS);
-	changer = &store.writers[0];
-	reader = &store.writers[1];
+	changer = &store.threads[0];
+	reader = &store.threads[1];
 	last_seen = busy = 0;
 	scenario = s;
 	s->prepare();

@@ -33,7 +33,7 @@ static int create(uint32_t level, enum eviction_policy policy)
 
 	store_create_with(&store, REGION_BYTES, level, 1, &options);
 	set_now(ENGINE_NOW_NS);
-	assert_int_equal(maintenance_init(&maintenance, &store.table, STORE_WRITERS_MAX, SHARE), 0);
+	assert_int_equal(maintenance_init(&maintenance, &store.table, TEST_THREADS_MAX, SHARE), 0);
 	rcu_register_thread();
 	return 0;
 }
@@ -105,7 +105,7 @@ static enum wire_status put_ttl(uint64_t key, uint32_t len, uint32_t ttl)
 		.key = &key, .key_len = 8, .value = value, .value_len = len, .ttl = ttl
 	};
 
-	return table_put(&store.writers[0], hash_of(&key, 8), &change);
+	return table_put(&store.threads[0], hash_of(&key, 8), &change);
 }
 
 static void put(uint64_t key, uint32_t len)
@@ -278,7 +278,7 @@ static void flushes_have_a_limit(void **state)
 	assert_true(maintenance_flush(&maintenance, ENGINE_NOW_NS, 10) > 0);
 }
 
-/* Another writer's thread, which stores keys one after the other until it is told to stop. */
+/* Another thread's thread, which stores keys one after the other until it is told to stop. */
 static _Atomic uint64_t next_key;
 static _Atomic bool enough;
 
@@ -292,8 +292,8 @@ static void *store_on_and_on(void *arg)
 		if (put_ttl(key, 10, 0) == WIRE_OK)
 			atomic_store(&next_key, key + 1);
 		else
-			table_writer_idle(&store.writers[0]);
-		table_clock(&store.writers[0]);
+			store_thread_idle(&store.threads[0]);
+		store_thread_clock(&store.threads[0]);
 		rcu_quiescent_state();
 	}
 	rcu_unregister_thread();
@@ -304,11 +304,11 @@ static void *store_on_and_on(void *arg)
 static void flush_while_keys_are_stored(void **state)
 {
 	uint64_t before, after, ticket, last_flushed = 0;
-	struct table_writer looker;
+	struct store_thread looker;
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(table_writer_init(&looker, &store.table, STORE_WRITERS_MAX + 1), 0);
+	assert_int_equal(store_thread_init(&looker, &store.table, TEST_THREADS_MAX + 1), 0);
 	atomic_store(&next_key, 0);
 	atomic_store(&enough, false);
 	start();
@@ -338,9 +338,9 @@ static void flush_while_keys_are_stored(void **state)
 	assert_int_equal(count_there(after, atomic_load(&next_key)),
 			 atomic_load(&next_key) - after);
 	rcu_thread_offline();
-	table_writer_release(&looker);
+	store_thread_release(&looker);
 	rcu_thread_online();
-	store.table.writer_count--;
+	store.table.thread_count--;
 	assert_store(NULL);
 }
 
@@ -355,7 +355,7 @@ static void flush_during_a_split(void **state)
 	assert_int_equal(atomic_load(&store.table.extent), extent);
 	start();
 	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
-	split(&store.writers[0], extent_split(extent), extent_level(extent));
+	split(&store.threads[0], extent_split(extent), extent_level(extent));
 	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
 	/* It must not be done before the split is; it gets the time to be. */
 	for (until_ns = clock_ns() + SECOND_NS / 20; clock_ns() < until_ns;)
@@ -388,9 +388,9 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 	 * Growth goes on with the next keys, once there is room. What this thread's limbo holds may be in
 	 * the way: a worker empties it when it has nothing to do.
 	 */
-	WAIT_FOR((put(key++, 0), table_writer_idle(&store.writers[0]),
+	WAIT_FOR((put(key++, 0), store_thread_idle(&store.threads[0]),
 		  stat_read(&maintenance.stats.index_steps) > 0));
-	WAIT_FOR((put(key++, 0), table_writer_idle(&store.writers[0]),
+	WAIT_FOR((put(key++, 0), store_thread_idle(&store.threads[0]),
 		  index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100 + 2 * BUCKET_SLOTS >=
 			  (uint64_t)atomic_load(&store.table.items)));
 	stop();

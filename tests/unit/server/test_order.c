@@ -227,15 +227,15 @@ static void commit(void **state)
 {
 	struct table_change p = { .key = "key", .key_len = 3, .value_len = 3000 };
 	uint64_t hash = table_hash(&store.table, "key", 3), old = put("key", 2900);
-	struct table_writer *writer = &store.writers[0];
+	struct store_thread *thread = &store.threads[0];
 	struct item *item;
 
 	(void)state;
 	watch("key");
-	item = table_reserve(writer, &p);
+	item = table_reserve(thread, &p);
 	note_place(region_offset(&store.region, item));
 	memcpy(table_reserved_value(item), value, 3000);
-	assert_int_equal(table_commit(writer, hash, item, &p), WIRE_OK);
+	assert_int_equal(table_commit(thread, hash, item, &p), WIRE_OK);
 	assert_never_without_slot();
 	assert_order(old, p.version);
 }

@@ -113,7 +113,7 @@ static bool batch(struct scan *scan)
 	size_t at = 0;
 
 	memset(buffer, 0xee, sizeof(buffer));
-	assert_int_equal(table_scan(&store.writers[0], scan), WIRE_OK);
+	assert_int_equal(table_scan(&store.threads[0], scan), WIRE_OK);
 	assert_true(scan->used <= scan->size);
 	assert_true(!scan->most || scan->entries <= scan->most);
 	assert_int_equal(buffer[scan->size], 0xee);
@@ -219,7 +219,7 @@ static void long_values(void **state)
 		assert_int_equal(store_put(&store, &i, 1, value, lens[i], NULL), WIRE_OK);
 	scan_init(&scan, 32 + 1 + 960, true);
 	do {
-		assert_int_equal(table_scan(&store.writers[0], &scan), WIRE_OK);
+		assert_int_equal(table_scan(&store.threads[0], &scan), WIRE_OK);
 		for (at = 0; at < scan.used;) {
 			assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
 			seen[*entry.key]++;
@@ -255,7 +255,7 @@ static void prefixes(void **state)
 		scan.prefix = (const uint8_t *)cases[i].prefix;
 		scan.prefix_len = (uint32_t)strlen(cases[i].prefix);
 		do {
-			assert_int_equal(table_scan(&store.writers[0], &scan), WIRE_OK);
+			assert_int_equal(table_scan(&store.threads[0], &scan), WIRE_OK);
 			for (at = 0; at < scan.used; n++) {
 				assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
 				assert_memory_equal(entry.key, scan.prefix, scan.prefix_len);
@@ -368,7 +368,7 @@ static void long_key_in_a_small_buffer(void **state)
 	assert_int_equal(store_put(&store, key, KEY_MAX, value, 10, NULL), WIRE_OK);
 	scan_init(&scan, WIRE_RESPONSE_MIN - sizeof(struct wire_response), true);
 	for (i = 0; i < 200; i++)
-		if (table_scan(&store.writers[0], &scan) || !scan.cursor)
+		if (table_scan(&store.threads[0], &scan) || !scan.cursor)
 			break;
 	assert_true(i < 200);
 }

@@ -98,7 +98,7 @@ static void assert_missing(const void *key, uint32_t key_len)
 
 static uint64_t stat_of(size_t offset)
 {
-	return *(uint64_t *)((char *)&store.writers[0].stats + offset);
+	return *(uint64_t *)((char *)&store.threads[0].stats + offset);
 }
 
 #define STAT(name) stat_of(offsetof(struct table_stats, name))
@@ -274,7 +274,7 @@ struct model {
 	bool there;
 };
 
-/* Returns the status of writer @w's PUT of @m's value. */
+/* Returns the status of thread @w's PUT of @m's value. */
 static enum wire_status walk_put(uint64_t key, struct model *m, unsigned int w, bool late)
 {
 	struct table_change p = {
@@ -285,17 +285,17 @@ static enum wire_status walk_put(uint64_t key, struct model *m, unsigned int w, 
 		.flags = m->len ^ 0xf1a95,
 	};
 	uint64_t hash = table_hash(&store.table, &key, 8), old = m->there ? m->version : 0;
-	struct table_writer *writer = &store.writers[w];
+	struct store_thread *thread = &store.threads[w];
 	struct item *item;
 	enum wire_status status;
 
 	if (late) {
-		item = table_reserve(writer, &p);
+		item = table_reserve(thread, &p);
 		assert_non_null(item);
 		memcpy(table_reserved_value(item), value + m->offset, m->len);
-		status = table_commit(writer, hash, item, &p);
+		status = table_commit(thread, hash, item, &p);
 	} else {
-		status = table_put(writer, hash, &p);
+		status = table_put(thread, hash, &p);
 	}
 	assert_true(p.version > old);
 	m->version = p.version;
@@ -307,10 +307,10 @@ static enum wire_status walk_delete(uint64_t key, unsigned int w)
 {
 	const struct table_change change = { .key = &key, .key_len = 8 };
 
-	return table_delete(&store.writers[w], table_hash(&store.table, &key, 8), &change);
+	return table_delete(&store.threads[w], table_hash(&store.table, &key, 8), &change);
 }
 
-/* Two writers, one thread: PUTs of all kinds and DELETEs beside a model, the table checked always. */
+/* Two threads, one thread: PUTs of all kinds and DELETEs beside a model, the table checked always. */
 static void random_walk(void **state)
 {
 	static struct model model[WALK_KEYS];
@@ -389,9 +389,9 @@ static void full_chain(void **state)
 	assert_store(&before);
 	assert_int_equal(before.chain_max, CHAIN_MAX);
 	assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_NO_SPACE);
-	item = table_reserve(&store.writers[0], &late);
+	item = table_reserve(&store.threads[0], &late);
 	memcpy(table_reserved_value(item), value, 10);
-	assert_int_equal(table_commit(&store.writers[0], table_hash(&store.table, "late", 4), item,
+	assert_int_equal(table_commit(&store.threads[0], table_hash(&store.table, "late", 4), item,
 				      &late),
 			 WIRE_NO_SPACE);
 	assert_store(&after);
@@ -430,8 +430,8 @@ static void out_of_memory(void **state)
 	assert_store(&before);
 	key = 3;
 	assert_int_equal(store_put(&store, &key, 8, value + 1, 9000, NULL), WIRE_NO_SPACE);
-	assert_null(table_reserve(&store.writers[0], &reserve));
-	assert_int_equal(lookup_copy(&store.writers[0], table_hash(&store.table, &key, 8), &key, 8,
+	assert_null(table_reserve(&store.threads[0], &reserve));
+	assert_int_equal(lookup_copy(&store.threads[0], table_hash(&store.table, &key, 8), &key, 8,
 				     1, &copy),
 			 WIRE_BUSY);
 	assert_null(copy);
@@ -451,20 +451,20 @@ static void out_of_memory(void **state)
 }
 
 /* Takes blocks of @bytes until there are none; returns what they take. */
-static uint64_t exhaust(struct table_writer *writer, size_t bytes)
+static uint64_t exhaust(struct store_thread *thread, size_t bytes)
 {
 	uint64_t taken = 0;
 
-	while (mem_alloc(&writer->cache, bytes))
+	while (mem_alloc(&thread->cache, bytes))
 		taken += mem_class_bytes(bytes);
 	return taken;
 }
 
-static uint64_t exhaust_buckets(struct table_writer *writer)
+static uint64_t exhaust_buckets(struct store_thread *thread)
 {
 	uint64_t taken = 0;
 
-	while (mem_alloc_bucket(&writer->cache, 0))
+	while (mem_alloc_bucket(&thread->cache, 0))
 		taken += BUCKET_BYTES;
 	return taken;
 }
@@ -473,7 +473,7 @@ static uint64_t exhaust_buckets(struct table_writer *writer)
 static void out_of_memory_for_a_bucket(void **state)
 {
 	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
-	struct table_writer *writer = &store.writers[1];
+	struct store_thread *thread = &store.threads[1];
 	size_t bytes = item_bytes(p.key_len, p.value_len);
 	struct store_census before, after;
 	uint64_t key, taken;
@@ -483,20 +483,20 @@ static void out_of_memory_for_a_bucket(void **state)
 	for (key = 0; key < BUCKET_SLOTS; key++)
 		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
 	assert_store(&before);
-	room = mem_alloc(&writer->cache, bytes);
-	taken = exhaust(writer, 64 << 10) + exhaust(writer, 4096) + exhaust_buckets(writer) +
-		exhaust(writer, bytes);
-	mem_free(&writer->cache, room, bytes);
-	assert_int_equal(table_put(writer, table_hash(&store.table, "x", 1), &p), WIRE_NO_SPACE);
+	room = mem_alloc(&thread->cache, bytes);
+	taken = exhaust(thread, 64 << 10) + exhaust(thread, 4096) + exhaust_buckets(thread) +
+		exhaust(thread, bytes);
+	mem_free(&thread->cache, room, bytes);
+	assert_int_equal(table_put(thread, table_hash(&store.table, "x", 1), &p), WIRE_NO_SPACE);
 	/* It was the bucket that failed: the item's memory is there still. */
-	room = mem_alloc(&writer->cache, bytes);
+	room = mem_alloc(&thread->cache, bytes);
 	assert_non_null(room);
-	mem_free(&writer->cache, room, bytes);
-	writer->cache.allocated_bytes -= taken;
+	mem_free(&thread->cache, room, bytes);
+	thread->cache.allocated_bytes -= taken;
 	assert_store(&after);
 	assert_true(before.digest == after.digest);
 	assert_missing("x", 1);
-	assert_int_equal(writer->stats.chain_full, 0);
+	assert_int_equal(thread->stats.chain_full, 0);
 }
 
 static void reserve_commit_abandon(void **state)
@@ -505,7 +505,7 @@ static void reserve_commit_abandon(void **state)
 		.key = "pulled", .key_len = 6, .value_len = 3000, .flags = 3000 ^ 0xf1a95
 	};
 	uint64_t hash = table_hash(&store.table, "pulled", 6);
-	struct table_writer *w = &store.writers[0];
+	struct store_thread *w = &store.threads[0];
 	struct item *item;
 
 	(void)state;
@@ -542,7 +542,7 @@ static void reserve_commit_abandon(void **state)
 static void copy_of(uint32_t len)
 {
 	uint64_t hash = table_hash(&store.table, "c", 1), seed = 0x1234, offset;
-	struct table_writer *w = &store.writers[1];
+	struct store_thread *w = &store.threads[1];
 	struct item *copy;
 
 	put("c", value, len, NULL);
@@ -566,7 +566,7 @@ static void copies(void **state)
 	struct item *copy = (struct item *)&store;
 
 	(void)state;
-	assert_int_equal(lookup_copy(&store.writers[0], table_hash(&store.table, "c", 1), "c", 1, 1,
+	assert_int_equal(lookup_copy(&store.threads[0], table_hash(&store.table, "c", 1), "c", 1, 1,
 				     &copy),
 			 WIRE_NOT_FOUND);
 	assert_null(copy);
@@ -602,10 +602,10 @@ static void versions(void **state)
 
 	(void)state;
 	for (i = 0; i < 1000; i++) {
-		/* One writer far ahead of the other. */
-		assert_int_equal(table_put(&store.writers[i % 7 == 6], hash, &p), WIRE_OK);
+		/* One thread far ahead of the other. */
+		assert_int_equal(table_put(&store.threads[i % 7 == 6], hash, &p), WIRE_OK);
 		assert_true(p.version > last);
-		assert_int_equal(p.version & ((1 << WRITER_BITS) - 1), i % 7 == 6);
+		assert_int_equal(p.version & ((1 << THREAD_ID_BITS) - 1), i % 7 == 6);
 		last = p.version;
 	}
 }

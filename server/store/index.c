@@ -7,15 +7,15 @@
 
 struct bucket *index_home(const struct table *table, uint64_t hash)
 {
-	uint64_t extent = atomic_load_explicit(&table->extent, memory_order_acquire), differ;
-	uint32_t level = extent_level(extent);
+	uint64_t size = atomic_load_explicit(&table->index_size, memory_order_acquire), differ;
+	uint32_t level = index_size_level(size);
 	uint64_t number = low_bits(hash, level);
 	struct bucket *home;
 
-	if (number < extent_split(extent))
+	if (number < index_size_split(size))
 		number = low_bits(hash, level + 1);
 	/*
-	 * I1. The extent may be old by now. The bucket was split once for each bit from its old level
+	 * I1. The index size may be old by now. The bucket was split once for each bit from its old level
 	 * on: the key left it with the first that differs, for a bucket that is there since.
 	 */
 	for (;;) {
@@ -86,7 +86,7 @@ void index_format(struct table *table)
 		bucket_clear(bucket, (uint8_t)g->level, 0);
 		do_chain_seal(table, bucket, bucket);
 	}
-	atomic_store(&table->extent, extent_make(g->level, g->split));
+	atomic_store(&table->index_size, index_size_make(g->level, g->split));
 }
 
 /* A chain taken apart: its slots, and its overflow buckets to be used again. */
@@ -258,17 +258,17 @@ static void split(struct store_thread *thread, uint64_t number, uint32_t level)
 
 void index_geometry(const struct table *table, struct geometry *geometry)
 {
-	uint64_t extent = atomic_load(&table->extent);
+	uint64_t size = atomic_load(&table->index_size);
 
 	/* All but level and split is for good. */
 	racy_copy(geometry, &table->region->geometry, sizeof(*geometry));
-	geometry->level = extent_level(extent);
-	geometry->split = extent_split(extent);
+	geometry->level = index_size_level(size);
+	geometry->split = index_size_split(size);
 	geometry->sum = geometry_sum(geometry);
 }
 
 /* Makes the larger index known, to this process and to readers of the superblock. */
-static void extent_advance(struct table *table, uint32_t level, uint64_t next)
+static void index_size_advance(struct table *table, uint32_t level, uint64_t next)
 {
 	struct geometry *g = &table->region->geometry;
 
@@ -278,7 +278,8 @@ static void extent_advance(struct table *table, uint32_t level, uint64_t next)
 	}
 	g->level = level;
 	g->split = next;
-	atomic_store_explicit(&table->extent, extent_make(level, next), memory_order_release);
+	atomic_store_explicit(&table->index_size, index_size_make(level, next),
+			      memory_order_release);
 	region_publish_geometry(table->region);
 }
 
@@ -311,8 +312,8 @@ static bool index_is_full(const struct table *table, uint64_t buckets)
 static void do_grow(struct store_thread *thread)
 {
 	struct table *table = thread->table;
-	uint64_t extent = atomic_load(&table->extent), next = extent_split(extent);
-	uint32_t level = extent_level(extent);
+	uint64_t size = atomic_load(&table->index_size), next = index_size_split(size);
+	uint32_t level = index_size_level(size);
 	uint64_t buckets = (1ull << level) + next;
 
 	if (!index_is_full(table, buckets))
@@ -328,7 +329,7 @@ static void do_grow(struct store_thread *thread)
 		}
 	}
 	split(thread, next, level);
-	extent_advance(table, level, next + 1);
+	index_size_advance(table, level, next + 1);
 }
 
 void index_grow(struct store_thread *thread)

@@ -8,7 +8,7 @@
  *   I1. A bucket's level says which keys are in its chain: those whose hash's low `level` bits are its
  *	 number. Levels only rise. So whoever comes to a bucket with an old idea of the index's size
  *	 sees that the key is elsewhere, and where.
- *   I2. A bucket is in the index (the extent, the superblock's geometry, another bucket's level lead
+ *   I2. A bucket is in the index (the index size, the superblock's geometry, another bucket's level lead
  *	 to it) only after it is whole and sealed.
  *   I3. Slots are moved, by a split or to shorten a chain, only between chain_move_begin() and
  *	 chain_move_end(). The home bucket's epoch is odd meanwhile, and then all buckets of the chain
@@ -46,19 +46,19 @@ struct retired {
 	unsigned int count;
 };
 
-static inline uint64_t extent_make(uint32_t level, uint64_t split)
+static inline uint64_t index_size_make(uint32_t level, uint64_t split)
 {
 	return (uint64_t)level << 56 | split;
 }
 
-static inline uint32_t extent_level(uint64_t extent)
+static inline uint32_t index_size_level(uint64_t size)
 {
-	return (uint32_t)(extent >> 56);
+	return (uint32_t)(size >> 56);
 }
 
-static inline uint64_t extent_split(uint64_t extent)
+static inline uint64_t index_size_split(uint64_t size)
 {
-	return extent & ((1ull << 56) - 1);
+	return size & ((1ull << 56) - 1);
 }
 
 static inline uint64_t low_bits(uint64_t hash, uint32_t level)
@@ -68,9 +68,9 @@ static inline uint64_t low_bits(uint64_t hash, uint32_t level)
 
 static inline uint64_t index_buckets(const struct table *table)
 {
-	uint64_t extent = atomic_load_explicit(&table->extent, memory_order_acquire);
+	uint64_t size = atomic_load_explicit(&table->index_size, memory_order_acquire);
 
-	return (1ull << extent_level(extent)) + extent_split(extent);
+	return (1ull << index_size_level(size)) + index_size_split(size);
 }
 
 /* Home bucket number @number. The segments of the geometry lie one behind the other. */

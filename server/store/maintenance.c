@@ -250,7 +250,7 @@ static uint64_t flush_version(struct table *table)
 
 /*
  * Buckets that are split meanwhile put what they lose behind the last, where it is met later: once no
- * split is under way that has moved something, and is not in the extent yet.
+ * split is under way that has moved something, and is not in the index size yet.
  */
 static void flush_all(struct maintenance *maintenance)
 {

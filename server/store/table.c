@@ -115,12 +115,12 @@ void store_thread_release(struct store_thread *thread)
 
 void table_prefetch_bucket(const struct table *table, uint64_t hash)
 {
-	uint64_t extent = atomic_load_explicit(&table->extent, memory_order_relaxed);
-	uint64_t number = low_bits(hash, extent_level(extent));
+	uint64_t size = atomic_load_explicit(&table->index_size, memory_order_relaxed);
+	uint64_t number = low_bits(hash, index_size_level(size));
 	const struct bucket *bucket;
 
-	if (number < extent_split(extent))
-		number = low_bits(hash, extent_level(extent) + 1);
+	if (number < index_size_split(size))
+		number = low_bits(hash, index_size_level(size) + 1);
 	bucket = index_bucket(table, number);
 	__builtin_prefetch(bucket, 1);
 	__builtin_prefetch((const uint8_t *)bucket + 64, 1);

@@ -50,9 +50,9 @@ struct table {
 	uint64_t clock_base; /* of the server's clock: what clock_ns() lacks of the time since 1970 */
 
 	/* server/store/index.h */
-	_Atomic uint64_t extent; /* level and split, in one word */
-	_Atomic uint64_t room;	 /* buckets there is index memory for */
-	_Atomic int64_t items;	 /* about: see ITEMS_UNREPORTED_MAX */
+	_Atomic uint64_t index_size; /* level and split, in one word */
+	_Atomic uint64_t room;	     /* buckets there is index memory for */
+	_Atomic int64_t items;	     /* about: see ITEMS_UNREPORTED_MAX */
 	_Atomic uint32_t growing;
 	_Atomic bool room_wanted;	 /* growth waits for the maintenance thread to make room */
 	_Atomic uint64_t moves_s, moves; /* chains that were shortened in this second */

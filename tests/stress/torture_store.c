@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The torture of a store without a server: each thread's handle has a table writer of its own and
+ * The torture of a store without a server: each thread's handle has a store thread of its own and
  * reads through a second mapping in odd pieces (tests/support/direct.h), the server's maintenance thread makes room for
  * the index, and one more thread empties slabs at random. In the end the whole table is checked.
  */

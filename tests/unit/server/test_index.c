@@ -99,15 +99,15 @@ static bool client_finds(const struct geometry *g, uint64_t key)
 #define GROWTH_KEYS 3000
 #define KNOWN_MAX 12
 
-/* The same for who read the extent when it was that of @g, and was held up since. */
+/* The same for who read the index size when it was that of @g, and was held up since. */
 static const struct bucket *late_home(const struct geometry *g, uint64_t key)
 {
-	uint64_t extent = atomic_load(&store.table.extent);
+	uint64_t size = atomic_load(&store.table.index_size);
 	const struct bucket *home;
 
-	atomic_store(&store.table.extent, extent_make(g->level, g->split));
+	atomic_store(&store.table.index_size, index_size_make(g->level, g->split));
 	home = index_home(&store.table, hash_of(&key, 8));
-	atomic_store(&store.table.extent, extent);
+	atomic_store(&store.table.index_size, size);
 	return home;
 }
 

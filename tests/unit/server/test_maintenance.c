@@ -344,24 +344,24 @@ static void flush_while_keys_are_stored(void **state)
 	assert_store(NULL);
 }
 
-/* A split has moved keys to a bucket that is not in the extent yet: they are to go, too. */
+/* A split has moved keys to a bucket that is not in the index size yet: they are to go, too. */
 static void flush_during_a_split(void **state)
 {
-	uint64_t extent = atomic_load(&store.table.extent), ticket, until_ns;
+	uint64_t size = atomic_load(&store.table.index_size), ticket, until_ns;
 
 	(void)state;
 	for (uint64_t key = 0; key < 500; key++)
 		put(key, 10);
-	assert_int_equal(atomic_load(&store.table.extent), extent);
+	assert_int_equal(atomic_load(&store.table.index_size), size);
 	start();
 	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
-	split(&store.threads[0], extent_split(extent), extent_level(extent));
+	split(&store.threads[0], index_size_split(size), index_size_level(size));
 	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
 	/* It must not be done before the split is; it gets the time to be. */
 	for (until_ns = clock_ns() + SECOND_NS / 20; clock_ns() < until_ns;)
 		pause_shortly();
 	assert_false(maintenance_flushed(&maintenance, ticket));
-	extent_advance(&store.table, extent_level(extent), extent_split(extent) + 1);
+	index_size_advance(&store.table, index_size_level(size), index_size_split(size) + 1);
 	atomic_store(&store.table.growing, 0);
 	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 	assert_int_equal(count_there(0, 500), 0);

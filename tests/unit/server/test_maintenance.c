@@ -278,21 +278,34 @@ static void flushes_have_a_limit(void **state)
 	assert_true(maintenance_flush(&maintenance, ENGINE_NOW_NS, 10) > 0);
 }
 
-/* Another thread's thread, which stores keys one after the other until it is told to stop. */
-static _Atomic uint64_t next_key;
+/*
+ * A thread that stores keys one after the other until `enough`. However long
+ * the test's own thread waits for a CPU, the store is not full: at key_limit the writer goes on with
+ * spare keys, over and over. Each round of the test sets the limit LEAD keys further than where the
+ * one before ended, so that at most 2 * LEAD keys are live; they take half of the store.
+ */
+#define LEAD 20000u
+#define SPARE_KEY (1ull << 40)
+#define SPARE_KEYS 64u
+
+static _Atomic uint64_t next_key, key_limit;
+static _Atomic uint64_t refused;
 static _Atomic bool enough;
 
 static void *store_on_and_on(void *arg)
 {
+	uint64_t spare = 0;
+
 	(void)arg;
 	rcu_register_thread();
 	while (!atomic_load(&enough)) {
 		uint64_t key = atomic_load(&next_key);
+		bool lead = key < atomic_load(&key_limit);
 
-		if (put_ttl(key, 10, 0) == WIRE_OK)
+		if (put_ttl(lead ? key : SPARE_KEY + spare++ % SPARE_KEYS, 10, 0) != WIRE_OK)
+			atomic_fetch_add(&refused, 1);
+		else if (lead)
 			atomic_store(&next_key, key + 1);
-		else
-			store_thread_idle(&store.threads[0]);
 		store_thread_clock(&store.threads[0]);
 		rcu_quiescent_state();
 	}
@@ -310,6 +323,8 @@ static void flush_while_keys_are_stored(void **state)
 	(void)state;
 	assert_int_equal(store_thread_init(&looker, &store.table, TEST_THREADS_MAX + 1), 0);
 	atomic_store(&next_key, 0);
+	atomic_store(&key_limit, LEAD);
+	atomic_store(&refused, 0);
 	atomic_store(&enough, false);
 	start();
 	assert_int_equal(pthread_create(&thread, NULL, store_on_and_on, NULL), 0);
@@ -328,6 +343,7 @@ static void flush_while_keys_are_stored(void **state)
 					 WIRE_NOT_FOUND);
 		}
 		last_flushed = after;
+		atomic_store(&key_limit, after + LEAD);
 	}
 	WAIT_FOR(atomic_load(&next_key) > after + 1000);
 	atomic_store(&enough, true);
@@ -335,6 +351,7 @@ static void flush_while_keys_are_stored(void **state)
 	pthread_join(thread, NULL);
 	rcu_thread_online();
 	stop();
+	assert_int_equal(atomic_load(&refused), 0);
 	assert_int_equal(count_there(after, atomic_load(&next_key)),
 			 atomic_load(&next_key) - after);
 	rcu_thread_offline();

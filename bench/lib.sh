@@ -18,24 +18,30 @@ pids=()
 kvd_pid=
 kvd_url=
 
+# In a subshell, as in say "$(kvd_stat name)", die ends that one alone: the script ends when it has
+# something to say, and with status 1 in any case.
 say() {
+	[ ! -e "$tmp/died" ] || exit 1
 	printf '%s\n' "$*"
 }
 
 die() {
 	printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+	: >"$tmp/died"
 	exit 1
 }
 
 # Runs on every way out.
 # shellcheck disable=SC2317 # called by trap
 cleanup() {
-	local pid
+	local pid failed=0
+	[ ! -e "$tmp/died" ] || failed=1
 	for pid in ${pids[@]+"${pids[@]}"}; do
 		kill -KILL "$pid" 2>/dev/null
 		wait "$pid" 2>/dev/null
 	done
 	rm -rf "$tmp"
+	[ $failed = 0 ] || exit 1
 }
 trap cleanup EXIT
 trap 'exit 130' INT
@@ -99,9 +105,13 @@ kvd_stop() {
 	wait "$kvd_pid"
 }
 
-# name: a line of kvd's statistics
+# name: what kvd's statistics say of it; dies if they say nothing
 kvd_stat() {
-	"$build/kvctl" -a "$kvd_url" stats | sed -n "s/^$1 //p"
+	local stats value
+	stats=$("$build/kvctl" -a "$kvd_url" stats) || die "kvd's statistics can't be read"
+	value=$(sed -n "s/^$1 //p" <<<"$stats")
+	[ -n "$value" ] || die "kvd has no statistic $1: kvctl stats has the names; mend this script"
+	printf '%s\n' "$value"
 }
 
 # file, name: a figure out of kvbench's JSON

@@ -13,23 +13,17 @@ neighbour_ends_well() {
 	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/neighbour"
 }
 
-# What the rogues held has come back: only this look's own connection is there, no item was leaked.
-nothing_is_left() {
-	wait_until "$DEADLINE_S" stat_is connections 1 &&
-		[ "$(stat_of item_memory_used_bytes)" = "$used_before" ] && return 0
-	echo "item_memory_used_bytes: $used_before before"
-	kvctl stats | grep -E "^(connections|items|inserts|removes|overflow|item_memory)"
-	return 1
-}
-
 check "the server starts" server_start -o server.handshake_timeout=2s -o server.pull_timeout=2s ||
 	finish
-# `kkkkk` is the key that rogues write; what it holds at the end is as long as now.
+# `kkkkk` is the key that rogues write; what it holds at the end is as long as now. Before that it holds
+# as much as the smallest value that a rogue has the server pull: the slab for it is there then, and
+# the end of that slab, too short for a block, is not taken for a leak.
 check "a value to be kept" kvctl put precious intact
+check "a short value of the rogues" kvctl put kkkkk "$(printf 'v%.0s' $(seq 100))"
 check "the rogues' value" kvctl put kkkkk "$(printf 'v%.0s' $(seq 1000))"
 # As long as the neighbour's: while it puts one, the old and the new value are both there.
 check "the neighbour's value" kvctl put neighbour "$(printf 'v%.0s' $(seq 3000))"
-used_before=$(stat_of item_memory_used_bytes)
+check "the memory is looked at" memory_note || finish
 client_start neighbour "$tmp/neighbour" loop "$url" mix neighbour 3000 2000
 check "a neighbour works" await_line "$tmp/neighbour" '^looping' "$neighbour" || finish
 
@@ -37,6 +31,6 @@ checks_of rogue all
 
 check "the neighbour never noticed" neighbour_ends_well
 kvctl put kkkkk "$(printf 'v%.0s' $(seq 1000))"
-check "connections and memory have come back" nothing_is_left
+check "connections and memory have come back" nothing_is_held 1
 check "the server stops" server_stop
 finish

@@ -22,7 +22,7 @@ bench() { # load|run, workload, properties...
 
 at_least() { # name, number
 	local have
-	have=$(stat_of "$1")
+	have=$(stat_of "$1") || return 1
 	[ "$have" -ge "$2" ] && return 0
 	echo "$1 is $have, not $2 or more"
 	return 1
@@ -47,7 +47,7 @@ reader_beside() {
 # Buckets for the items there are, at the configured fill of 65 %: 9.1 in each.
 index_fits() {
 	local items buckets
-	items=$(stat_of items) buckets=$(stat_of index_buckets)
+	items=$(stat_of items) && buckets=$(stat_of index_buckets) || return 1
 	[ "$buckets" -gt 64 ] && [ $((buckets * 10)) -ge "$items" ] && return 0
 	echo "$items items in $buckets buckets"
 	return 1
@@ -59,7 +59,7 @@ all_are_there() {
 
 mostly_live() {
 	local live all
-	live=$(stat_of item_memory_live_bytes) all=$(stat_of item_memory_bytes)
+	live=$(stat_of item_memory_live_bytes) && all=$(stat_of item_memory_bytes) || return 1
 	[ $((live * 100)) -ge $((all * 90)) ] && return 0
 	echo "$live of $all bytes are live"
 	return 1
@@ -78,8 +78,9 @@ reads_of_a_part() {
 }
 
 parts_add_up() {
-	[ "$(kvctl stats | awk '/^memory\.(superblock|index|free|item_slabs|bucket_slabs|large|pad) / { n += $2 }
-		END { print n }')" = "$(stat_of region_bytes)" ]
+	local sum
+	sum=$(stat_of memory.superblock memory.index memory.free memory.item_slabs memory.bucket_slabs \
+		memory.large memory.pad) && stat_is region_bytes "$sum"
 }
 
 check "the server starts with the smallest index" server_start -o memory.size=128m || finish

@@ -23,6 +23,7 @@ pids=()	      # of all that has to be gone at the end
 server_pid=
 log=$tmp/log
 url=
+exec {report}>&1 # where the lines of checks go, also while a check's output goes elsewhere
 
 # A report of a sanitizer is a file here; their usual exit status 1 would be kvctl's "not found".
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
@@ -48,15 +49,33 @@ esac
 # Ends what is left, each by its pid, and removes the folder.
 # shellcheck disable=SC2317 # called by trap
 cleanup() {
-	local pid
+	local pid failed=0
+	if gave_up; then
+		sed 's/^/FAIL  /' "$tmp/gave_up" >&"$report"
+		failed=1
+	fi
 	for pid in "${pids[@]}"; do
 		kill -KILL "$pid" 2>/dev/null
 		wait "$pid" 2>/dev/null
 	done
 	rm -rf "$tmp"
+	[ $failed = 0 ] || exit 1
 }
 trap cleanup EXIT
 trap 'exit 143' TERM INT HUP
+
+# text: the test is wrong, and ends as failed with the check that called this. Often that was in a
+# subshell, as in [ "$(stat_of name)" = ... ], whose status is lost: so it is left in a file, which check,
+# wait_until and cleanup look for. (A signal won't do: bash may run the trap between two such words,
+# and ends with status 0 then.)
+give_up() {
+	printf '%s\n' "$1" >"$tmp/gave_up"
+	exit 1
+}
+
+gave_up() {
+	[ -e "$tmp/gave_up" ]
+}
 
 # name, command...: one named check; what the command says is shown if it fails
 check() {
@@ -65,6 +84,7 @@ check() {
 	checks=$((checks + 1))
 	"$@" >"$tmp/check.out" 2>&1
 	status=$?
+	! gave_up || exit 1
 	if [ $status = 0 ]; then
 		printf 'ok    %s\n' "$name"
 		return 0
@@ -96,7 +116,7 @@ wait_until() {
 	local end=$((SECONDS + $1))
 	shift
 	until "$@"; do
-		if [ $SECONDS -ge "$end" ]; then
+		if [ $SECONDS -ge "$end" ] || gave_up; then
 			echo "waited in vain for: $*"
 			return 1
 		fi
@@ -225,14 +245,59 @@ expect() {
 	return 1
 }
 
-# name: the number of that name in the server's statistics
+# name...: the number of that name in the server's statistics; of several the sum, of one look.
+# Fails and prints nothing if the server does not answer. A name that the server does not have ends
+# the test: it would be empty for ever, and equal to itself.
 stat_of() {
-	kvctl stats | awk -v name="$1" '$1 == name { print $2 }'
+	local stats name value sum=0
+	stats=$(kvctl stats) || return 1
+	for name in "$@"; do
+		value=$(awk -v name="$name" '$1 == name { print $2 }' <<<"$stats")
+		[[ $value =~ ^[0-9]+$ ]] ||
+			give_up "no number $name in the server's statistics: kvctl stats has the names; mend the test"
+		sum=$((sum + value))
+	done
+	echo "$sum"
 }
 
 # name, number
 stat_is() {
-	[ "$(stat_of "$1")" = "$2" ]
+	local value
+	value=$(stat_of "$1") && [ "$value" = "$2" ]
+}
+
+# Bytes that nothing holds: pages that are free, and blocks that are free in slabs. An item or
+# bucket that is lost is missing here for ever.
+memory_free() {
+	stat_of memory.free memory.item_slabs_free memory.bucket_slabs_free
+}
+
+# Notes how much is free now: the most of several looks, since a client that works meanwhile has two
+# values of its key now and then, and what was freed just now may still wait for readers.
+LOOKS=10
+memory_note() {
+	local now
+	memory_noted=0
+	for _ in $(seq $LOOKS); do
+		now=$(memory_free) || return 1
+		[ "$now" -le "$memory_noted" ] || memory_noted=$now
+	done
+	[ "$memory_noted" -gt 0 ]
+}
+
+memory_is_back() {
+	local now
+	now=$(memory_free) && [ "$now" -ge "$memory_noted" ]
+}
+
+# connections, this look's own included: until no more are there, and all memory is free that was
+# when it was noted. What the dead held comes back some time after their end.
+nothing_is_held() {
+	wait_until "$DEADLINE_S" stat_is connections "$1" && wait_until "$DEADLINE_S" memory_is_back &&
+		return 0
+	kvctl stats | grep -E '^(connections|items|inserts|removes|overflow|pulls|item_memory|memory\.)'
+	echo "free: $memory_noted bytes before, $(memory_free) now"
+	return 1
 }
 
 # variable for the pid, file for the output, arguments...: a client program in the background

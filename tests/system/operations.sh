@@ -60,8 +60,8 @@ numbers() {
 # Gone after its time, for READs as for requests, and the memory comes back unasked.
 expiry() {
 	local items
-	items=$(stat_of items)
-	kvctl -e 2 put e mortal && kvctl -e 3600 put f later && holds e mortal || return 1
+	items=$(stat_of items) && kvctl -e 2 put e mortal && kvctl -e 3600 put f later &&
+		holds e mortal || return 1
 	stat_is items $((items + 2)) || return 1
 	wait_until 10 gone e && holds f later && wait_until 10 stat_is items $((items + 1))
 }

@@ -6,7 +6,7 @@
  */
 #include <assert.h>
 
-#include "server/store/spans.h"
+#include "server/store/page_heap.h"
 #include "common/util/stat.h"
 
 /* How many slabs of a class are looked at for the one with the fewest blocks, in its emptiest list. */

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "common/util/log.h"
-#include "server/store/spans.h"
+#include "server/store/page_heap.h"
 #include "common/util/stat.h"
 
 /*

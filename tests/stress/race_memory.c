@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "server/store/memory.h"
-#include "server/store/spans.h"
+#include "server/store/page_heap.h"
 
 #define BYTES ((uint64_t)16 << 20)
 #define WORKERS 3u

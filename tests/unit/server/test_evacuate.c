@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "server/store/memory.h"
-#include "server/store/spans.h"
+#include "server/store/page_heap.h"
 
 #define BYTES ((uint64_t)16 << 20)
 #define INDEX_BYTES PAGE_BYTES

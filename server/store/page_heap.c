@@ -3,7 +3,7 @@
  * The heap of free pages: runs that merge with their neighbours, in bins by length; and the slabs that
  * are made of them.
  */
-#include "server/store/spans.h"
+#include "server/store/page_heap.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/store/spans.h"
+#include "server/store/page_heap.h"
 
 #define FIRST 7u
 #define END 3000u

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Windows. What is in one is marked in the page map, under the spans' lock: spans that are freed then
+ * Windows. What is in one is marked in the page map, under the page heap's lock: spans that are freed then
  * become held pages and not free ones, so that nothing that is evacuated turns into anything but held
  * pages until it ends. That is why a slab may be looked up first and locked then.
  */
+#include "server/store/evacuate.h"
+
 #include <assert.h>
 
-#include "server/store/page_heap.h"
+#include "common/barrier.h"
+#include "server/store/slab.h"
 #include "common/util/stat.h"
 
 /* How many slabs of a class are looked at for the one with the fewest blocks, in its emptiest list. */
@@ -20,40 +23,40 @@ static bool is_slab(enum page_kind kind)
 /* Locks the class of the slab that begins at a page of a evacuation. NULL: it was freed. */
 static struct slab *slab_lock(struct memory *memory, uint32_t page)
 {
-	struct span span = span_at(&memory->spans, page);
-	struct slab_class *class;
+	struct span span = span_at(&memory->heap, page);
+	struct size_class *size_class;
 
 	if (!is_slab(span.kind))
 		return NULL;
 	/* Another one, if it is freed now and its descriptor used again: seen in the next step. */
-	class = &memory->classes[hint_load(&memory->slabs[span.slab].class)];
-	mem_lock(&class->lock);
-	if (is_slab(span_at(&memory->spans, page).kind))
+	size_class = &memory->classes[hint_load(&memory->slabs[span.slab].class_id)];
+	mem_lock(&size_class->lock);
+	if (is_slab(span_at(&memory->heap, page).kind))
 		return &memory->slabs[span.slab];
-	mem_unlock(&class->lock);
+	mem_unlock(&size_class->lock);
 	return NULL;
 }
 
-static struct slab_class *class_of(struct memory *memory, const struct slab *slab)
+static struct size_class *class_of(struct memory *memory, const struct slab *slab)
 {
-	return &memory->classes[slab->class];
+	return &memory->classes[slab->class_id];
 }
 
 /* No blocks of the slab at @page are handed out any more when this returns. */
 static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 {
 	struct slab *slab = slab_lock(memory, page);
-	struct slab_class *class;
+	struct size_class *size_class;
 	unsigned int number;
 
 	if (!slab)
 		return;
-	number = slab->class;
-	class = class_of(memory, slab);
+	number = slab->class_id;
+	size_class = class_of(memory, slab);
 	hint_store(&slab->evacuating, 1);
-	hint_store(&class->available, class->available - slab->free);
+	hint_store(&size_class->available, size_class->available - slab->free);
 	do_slab_list(memory, slab);
-	mem_unlock(&class->lock);
+	mem_unlock(&size_class->lock);
 	magazines_collect(memory, number, page, pages);
 }
 
@@ -61,16 +64,16 @@ static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 static bool slab_open(struct memory *memory, uint32_t page)
 {
 	struct slab *slab = slab_lock(memory, page);
-	struct slab_class *class;
+	struct size_class *size_class;
 
 	if (!slab)
 		return false;
-	class = class_of(memory, slab);
+	size_class = class_of(memory, slab);
 	hint_store(&slab->evacuating, 0);
-	hint_store(&class->available, class->available + slab->free);
+	hint_store(&size_class->available, size_class->available + slab->free);
 	do_slab_list(memory, slab);
-	spans_unhold(&memory->spans, page, page + slab->pages);
-	mem_unlock(&class->lock);
+	page_heap_unhold(&memory->heap, page, page + slab->pages);
+	mem_unlock(&size_class->lock);
 	return true;
 }
 
@@ -88,15 +91,15 @@ static void evacuation_init(struct mem_evacuation *evacuation, struct memory *me
 	evacuations_add(memory, 1);
 }
 
-/* With the spans' lock, which is released: closes the spans that are covered. False: it can't be. */
+/* With the page heap's lock, which is released: closes the spans that are covered. False: it can't be. */
 static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 {
 	struct memory *memory = evacuation->memory;
 	struct span span;
-	bool ok = do_spans_hold(&memory->spans, evacuation->want, evacuation->want_pages,
-				&evacuation->page, &evacuation->pages);
+	bool ok = do_page_heap_hold(&memory->heap, evacuation->want, evacuation->want_pages,
+				    &evacuation->page, &evacuation->pages);
 
-	mem_unlock(&memory->spans.lock);
+	mem_unlock(&memory->heap.lock);
 	if (!ok) {
 		evacuations_add(memory, -1u);
 		return false;
@@ -104,7 +107,7 @@ static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 	evacuation->span = evacuation->page;
 	for (uint32_t at = evacuation->page; at < evacuation->page + evacuation->pages;
 	     at += span.pages) {
-		span = span_at(&memory->spans, at);
+		span = span_at(&memory->heap, at);
 		if (is_slab(span.kind))
 			slab_close(memory, at, span.pages);
 	}
@@ -113,16 +116,16 @@ static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 
 bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p)
 {
-	struct spans *spans = &memory->spans;
+	struct page_heap *heap = &memory->heap;
 	uint32_t page = page_of(memory, p);
 	struct span span = { .kind = PAGE_FREE };
 
 	evacuation_init(evacuation, memory, 0, 0);
-	mem_lock(&spans->lock);
+	mem_lock(&heap->lock);
 	/* Of a free page there is no need to know the run. */
-	if (page >= spans->first && page < spans->end &&
-	    (hint_load(&spans->map[page].word) & PAGE_KIND) != PAGE_FREE)
-		span = do_span_at(spans, page, page + 1);
+	if (page >= heap->first && page < heap->end &&
+	    (hint_load(&heap->map[page].word) & PAGE_KIND) != PAGE_FREE)
+		span = do_span_at(heap, page, page + 1);
 	if (span.kind != PAGE_FREE) {
 		evacuation->want = span.page;
 		evacuation->want_pages = span.pages;
@@ -131,27 +134,27 @@ bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memo
 }
 
 /* The slab with the fewest blocks in use, if the free blocks of the class's others can take them. */
-static struct slab *do_class_sparse(struct memory *memory, const struct slab_class *class)
+static struct slab *do_class_sparse(struct memory *memory, const struct size_class *size_class)
 {
 	struct slab *best = NULL, *slab;
 	unsigned int list = SLAB_LISTS - 1, n = 0;
 
-	while (list && class->lists[list] == SLAB_NONE)
+	while (list && size_class->lists[list] == SLAB_NONE)
 		list--;
-	for (uint32_t i = class->lists[list]; i != SLAB_NONE && n < SPARSE_TRIES;
+	for (uint32_t i = size_class->lists[list]; i != SLAB_NONE && n < SPARSE_TRIES;
 	     i = slab->next, n++) {
 		slab = &memory->slabs[i];
 		if (!best || slab->blocks - slab->free < best->blocks - best->free)
 			best = slab;
 	}
 	/* What is free in all is enough for all of it. */
-	return best && best->blocks <= class->available ? best : NULL;
+	return best && best->blocks <= size_class->available ? best : NULL;
 }
 
 /* Its share in use, of 2^16; more than that: none. */
 static uint32_t class_sparse(struct memory *memory, unsigned int number, uint32_t *page)
 {
-	struct slab_class *class = &memory->classes[number];
+	struct size_class *size_class = &memory->classes[number];
 	uint32_t share = UINT32_MAX;
 	struct slab *slab;
 
@@ -159,16 +162,18 @@ static uint32_t class_sparse(struct memory *memory, unsigned int number, uint32_
 	 * If it takes what is in magazines, they are emptied: who moves could not reach them, would make a
 	 * new slab for the rest, and find the next sparse one for ever.
 	 */
-	if (hint_load(&class->available) < class->blocks && hint_load(&class->slabs) &&
-	    hint_load(&class->available) + magazines_count(memory, number) >= class->blocks)
+	if (hint_load(&size_class->available) < size_class->blocks &&
+	    hint_load(&size_class->slabs) &&
+	    hint_load(&size_class->available) + magazines_count(memory, number) >=
+		    size_class->blocks)
 		magazines_collect(memory, number, 0, UINT32_MAX);
-	mem_lock(&class->lock);
-	slab = do_class_sparse(memory, class);
+	mem_lock(&size_class->lock);
+	slab = do_class_sparse(memory, size_class);
 	if (slab) {
 		share = ((uint32_t)(slab->blocks - slab->free) << 16) / slab->blocks;
 		*page = slab->page;
 	}
-	mem_unlock(&class->lock);
+	mem_unlock(&size_class->lock);
 	return share;
 }
 
@@ -176,9 +181,9 @@ bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memor
 {
 	uint32_t best = UINT32_MAX, best_page = 0, share, page = 0;
 
-	for (unsigned int class = 0; class < MEM_CLASSES_MAX; class ++) {
-		share = memory->classes[class].bytes ? class_sparse(memory, class, &page) :
-						       UINT32_MAX;
+	for (unsigned int class_id = 0; class_id < MEM_CLASSES_MAX; class_id++) {
+		share = memory->classes[class_id].bytes ? class_sparse(memory, class_id, &page) :
+							  UINT32_MAX;
 		if (share < best) {
 			best = share;
 			best_page = page;
@@ -197,7 +202,7 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 	int used;
 
 	for (uint32_t at = page; at < page + pages; at = span.page + span.pages) {
-		span = do_span_at(&memory->spans, at, page + pages);
+		span = do_span_at(&memory->heap, at, page + pages);
 		if (span.evacuating || span.kind == PAGE_HELD || span.kind == PAGE_BUCKETS)
 			return UINT64_MAX;
 		if (span.kind == PAGE_LARGE)
@@ -208,7 +213,7 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 		/* Never negative, but for a slab that is being made. */
 		used = hint_load(&slab->blocks) - hint_load(&slab->free);
 		if (used > 0)
-			cost += (uint64_t)used * memory->classes[hint_load(&slab->class)].bytes;
+			cost += (uint64_t)used * memory->classes[hint_load(&slab->class_id)].bytes;
 	}
 	return cost;
 }
@@ -217,21 +222,21 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 static uint64_t place_random(struct memory *memory, uint32_t pages, uint64_t *random,
 			     uint32_t *page)
 {
-	struct spans *spans = &memory->spans;
+	struct page_heap *heap = &memory->heap;
 	uint64_t cost = UINT64_MAX;
 	struct span span;
 	uint32_t at;
 
-	mem_lock(&spans->lock);
-	if (pages <= spans->end - spans->first) {
-		at = spans->first + random_below(random, spans->end - spans->first);
-		span = do_span_at(spans, at, spans->end);
-		*page = span.kind == PAGE_FREE ? do_run_of(spans, at) : span.page;
-		if (*page > spans->end - pages)
-			*page = spans->end - pages;
+	mem_lock(&heap->lock);
+	if (pages <= heap->end - heap->first) {
+		at = heap->first + random_below(random, heap->end - heap->first);
+		span = do_span_at(heap, at, heap->end);
+		*page = span.kind == PAGE_FREE ? do_run_of(heap, at) : span.page;
+		if (*page > heap->end - pages)
+			*page = heap->end - pages;
 		cost = do_place_cost(memory, *page, pages);
 	}
-	mem_unlock(&spans->lock);
+	mem_unlock(&heap->lock);
 	return cost;
 }
 
@@ -253,7 +258,7 @@ bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory
 	if (best == UINT64_MAX)
 		return false;
 	evacuation_init(evacuation, memory, best_page, pages_of(bytes));
-	mem_lock(&memory->spans.lock);
+	mem_lock(&memory->heap.lock);
 	/* In the meantime a bucket slab may have come there. */
 	if (do_place_cost(memory, best_page, evacuation->want_pages) == UINT64_MAX)
 		evacuation->want_pages = 0;
@@ -264,10 +269,10 @@ bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory
 				uint64_t bytes)
 {
 	evacuation_init(evacuation, memory, 0, 0);
-	mem_lock(&memory->spans.lock);
+	mem_lock(&memory->heap.lock);
 	/* Not all of it: there is no memory without a page. */
 	if (bytes < memory_bytes(memory)) {
-		evacuation->want = memory->spans.first;
+		evacuation->want = memory->heap.first;
 		evacuation->want_pages = pages_of(bytes);
 	}
 	return do_evacuation_begin(evacuation);
@@ -286,7 +291,7 @@ static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_
 		return false;
 	block->p = slab_block(memory, slab, i);
 	block->bytes = class_of(memory, slab)->bytes;
-	block->kind = slab->class == CLASS_BUCKETS ? MEM_BUCKET : MEM_ITEM;
+	block->kind = slab->class_id == CLASS_BUCKETS ? MEM_BUCKET : MEM_ITEM;
 	block->home = 0;
 	if (block->kind == MEM_BUCKET)
 		block->home = hint_load(
@@ -321,7 +326,7 @@ bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *bl
 	struct span span;
 
 	while (evacuation->span < evacuation->page + evacuation->pages) {
-		span = span_at(&evacuation->memory->spans, evacuation->span);
+		span = span_at(&evacuation->memory->heap, evacuation->span);
 		if (span.kind != PAGE_HELD && span_next(evacuation, &span, block))
 			return true;
 		evacuation->span += span.pages;
@@ -338,9 +343,9 @@ static void evacuation_open(struct mem_evacuation *evacuation, uint32_t page, ui
 	struct span span;
 
 	while (page < end) {
-		span = span_at(&memory->spans, page);
+		span = span_at(&memory->heap, page);
 		if (!is_slab(span.kind))
-			page += spans_unhold(&memory->spans, page, end);
+			page += page_heap_unhold(&memory->heap, page, end);
 		else if (slab_open(memory, page))
 			page += span.pages;
 	}
@@ -361,8 +366,8 @@ static void evacuation_end(struct mem_evacuation *evacuation, bool taken)
 
 bool mem_evacuation_end(struct mem_evacuation *evacuation)
 {
-	bool empty = spans_all_held(&evacuation->memory->spans, evacuation->want,
-				    evacuation->want_pages);
+	bool empty = page_heap_all_held(&evacuation->memory->heap, evacuation->want,
+					evacuation->want_pages);
 
 	evacuation_end(evacuation, false);
 	return empty;
@@ -375,8 +380,8 @@ void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cac
 	void *p;
 
 	assert(mem_class(bytes) == MEM_CLASS_LARGE && pages_of(bytes) == evacuation->want_pages);
-	taken = spans_take_held(&evacuation->memory->spans, evacuation->want,
-				evacuation->want_pages);
+	taken = page_heap_take_held(&evacuation->memory->heap, evacuation->want,
+				    evacuation->want_pages);
 	evacuation_end(evacuation, taken);
 	if (!taken)
 		return NULL;
@@ -388,8 +393,8 @@ void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cac
 
 bool mem_evacuation_end_index(struct mem_evacuation *evacuation)
 {
-	bool taken = spans_index_held(&evacuation->memory->spans, evacuation->want,
-				      evacuation->want_pages);
+	bool taken = page_heap_index_held(&evacuation->memory->heap, evacuation->want,
+					  evacuation->want_pages);
 
 	evacuation_end(evacuation, taken);
 	return taken;

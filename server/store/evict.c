@@ -148,12 +148,12 @@ static void candidate_choose(const struct store_thread *thread, struct candidate
 }
 
 static void candidate_of_class(struct store_thread *thread, struct candidate *best,
-			       unsigned int class, unsigned int samples)
+			       unsigned int class_id, unsigned int samples)
 {
 	void *blocks[SAMPLES];
 
 	candidate_choose(thread, best, blocks,
-			 mem_sample(thread->table->memory, class, &thread->random, blocks,
+			 mem_sample(thread->table->memory, class_id, &thread->random, blocks,
 				    samples));
 }
 
@@ -294,12 +294,12 @@ static bool empty_slab_place(struct store_thread *thread, size_t bytes, uint32_t
 }
 
 /* Evicts an item of the class, or empties a slab of a colder one. */
-static bool room_in_slabs(struct store_thread *thread, unsigned int class, size_t bytes,
+static bool room_in_slabs(struct store_thread *thread, unsigned int class_id, size_t bytes,
 			  unsigned int step)
 {
 	struct candidate own, any;
 
-	candidate_of_class(thread, &own, class, SAMPLES);
+	candidate_of_class(thread, &own, class_id, SAMPLES);
 	candidate_of_any(thread, &any);
 	if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
 		return empty_slab_place(thread, bytes, any.coldness / COLDER_TIMES);
@@ -386,7 +386,7 @@ static void *make_room_moving(struct store_thread *thread, size_t bytes)
 
 void *evict_make_room(struct store_thread *thread, size_t bytes)
 {
-	unsigned int class = mem_class(bytes), step;
+	unsigned int class_id = mem_class(bytes), step;
 	void *block = NULL;
 
 	if (bytes > memory_bytes(thread->table->memory))
@@ -398,10 +398,10 @@ void *evict_make_room(struct store_thread *thread, size_t bytes)
 		block = mem_alloc(&thread->cache, bytes);
 		if (block)
 			break;
-		if (class == MEM_CLASS_LARGE)
+		if (class_id == MEM_CLASS_LARGE)
 			block = room_for_large(thread, bytes, step);
 		else
-			room_in_slabs(thread, class, bytes, step);
+			room_in_slabs(thread, class_id, bytes, step);
 		limbo_empty(&thread->limbo, &thread->cache);
 	}
 	return block ? block : mem_alloc(&thread->cache, bytes);

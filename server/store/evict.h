@@ -17,6 +17,7 @@
 #ifndef KVD_SERVER_STORE_EVICT_H
 #define KVD_SERVER_STORE_EVICT_H
 
+#include "server/store/evacuate.h"
 #include "server/store/table.h"
 
 /* "none", "lru", "lfu" */

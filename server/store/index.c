@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "server/store/evacuate.h"
 #include "server/store/index.h"
 
 #include <string.h>
@@ -235,22 +236,22 @@ static void split(struct store_thread *thread, uint64_t number, uint32_t level)
 {
 	const struct table *table = thread->table;
 	struct bucket *home = index_lock_number(table, number);
-	struct bucket *new = index_bucket(table, number + (1ull << level));
+	struct bucket *fresh = index_bucket(table, number + (1ull << level));
 	struct retired retired = { .count = 0 };
 	struct parts parts;
 	unsigned int low;
 
 	do_take_apart(table, home, NULL, &parts);
 	low = do_partition(table, &parts, level);
-	bucket_clear(new, (uint8_t)(level + 1), 0);
-	bucket_lock(new);
-	chain_move_begin(new);
+	bucket_clear(fresh, (uint8_t)(level + 1), 0);
+	bucket_lock(fresh);
+	chain_move_begin(fresh);
 	chain_move_begin(home);
-	do_write_chain(table, new, (uint8_t)(level + 1), parts.slots + low, parts.slot_count - low,
-		       &parts);
+	do_write_chain(table, fresh, (uint8_t)(level + 1), parts.slots + low,
+		       parts.slot_count - low, &parts);
 	do_write_chain(table, home, (uint8_t)(level + 1), parts.slots, low, &parts);
 	parts_retire(thread, &parts, &retired);
-	bucket_unlock(new);
+	bucket_unlock(fresh);
 	bucket_unlock(home);
 	stat_add(&thread->stats.splits, 1);
 	retired_free(thread, &retired);

@@ -27,13 +27,9 @@
 
 #include <stdbool.h>
 
+#include "server/store/page_heap.h"
 #include "server/store/region.h"
-
-#define PAGE_BYTES 4096u
-
-/* What slabs of small and of larger items take, where there is room. */
-#define SLAB_BYTES_MIN (64u << 10)
-#define SLAB_BYTES_MAX (256u << 10)
+#include "server/store/size_class.h"
 
 struct memory;
 
@@ -88,12 +84,6 @@ void mem_free_bucket(struct mem_cache *cache, void *p);
 /* A split gives the bucket to another chain. */
 void mem_bucket_set_home(struct memory *memory, void *p, uint64_t home);
 
-/* What a block of @bytes really takes. */
-size_t mem_class_bytes(size_t bytes);
-/* The number of its class; MEM_CLASS_LARGE if it takes a span of its own. */
-#define MEM_CLASS_LARGE UINT32_MAX
-unsigned int mem_class(size_t bytes);
-
 /*
  * Empties all caches' magazines into the slabs, and frees the slabs that are empty then. Slow (takes
  * every lock): before a PUT fails, not on each.
@@ -105,70 +95,13 @@ void memory_gather(struct memory *memory);
  * item memory as likely as any other. No lock is taken. Hints: a block may be free or become so, be of
  * another class by now, or be returned twice. Returns how many were found, none of them a bucket.
  */
-unsigned int mem_sample(struct memory *memory, unsigned int class, uint64_t *random, void **blocks,
-			unsigned int count);
+unsigned int mem_sample(struct memory *memory, unsigned int class_id, uint64_t *random,
+			void **blocks, unsigned int count);
 unsigned int mem_sample_any(struct memory *memory, uint64_t *random, void **blocks,
 			    unsigned int count);
 
-/*
- * An evacuation: spans that are being emptied. From begin to end nothing is handed out from them, and what
- * is freed in them stays there. One thread's; evacuations do not overlap. Every one that was begun has to be
- * ended once; a begin that returns false leaves nothing to end, and nothing of use in the struct.
- */
-struct mem_evacuation {
-	struct memory *memory;
-	uint32_t page, pages;	   /* whole spans */
-	uint32_t want, want_pages; /* what it was begun for, inside */
-	uint32_t span;		   /* iterator: page of the span, and block in it */
-	uint32_t block;
-};
-
-/* The span that holds @p. False: it is being evacuated already, or belongs to the index or to nothing. */
-bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p);
-/*
- * The slab, of items or buckets, with the smallest share of blocks in use, if what is in it fits free
- * blocks of other slabs of its class; if it takes what is in magazines, they are emptied for it. False:
- * there is none: moving items can free nothing.
- */
-bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory);
-/*
- * Room for a large item of @bytes: of @tries places chosen at random the one with the fewest bytes in
- * use (and never a bucket slab). False: all of them were being evacuated, or larger than the memory.
- */
-bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory *memory,
-				size_t bytes, uint64_t *random, unsigned int tries);
-/* What lies behind the index, @bytes of it, a multiple of PAGE_BYTES. */
-bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory *memory,
-				uint64_t bytes);
-
-enum mem_kind { MEM_ITEM, MEM_BUCKET };
-
-struct mem_block {
-	void *p;
-	size_t bytes; /* of its class or span */
-	enum mem_kind kind;
-	uint64_t home; /* of a bucket */
-};
-
-/*
- * The next block of the spans that is not free (now): it may not be written yet, or be freed any time.
- * False: that was the last; the next call starts over.
- */
-bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *block);
-
-/*
- * Ends a evacuation. Spans that are empty become free pages, the others are as before. Returns whether all
- * of what it was begun for is free now. mem_evacuation_end_large() takes it in the same step: the large
- * block, or NULL. mem_evacuation_end_index() gives it to the index; memory_bytes() falls.
- */
-bool mem_evacuation_end(struct mem_evacuation *evacuation);
-void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cache *cache,
-			       size_t bytes);
-bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
-
 /* A thread's magazine of free blocks, and its share of the totals. */
 #define MAGAZINE_BLOCKS 16u
-#define MEM_CLASSES_MAX 160u
 #define MAGAZINES_SHARE 512u /* of the memory that all magazines of a cache may take (M3) */
 
 struct mem_magazine {
@@ -186,5 +119,12 @@ struct mem_cache {
 	uint64_t failures;
 	struct mem_magazine magazines[MEM_CLASSES_MAX];
 };
+
+/* For evacuations. */
+
+/* Takes what is in these pages, a slab of the class, out of all caches' magazines. */
+void magazines_collect(struct memory *memory, unsigned int class_id, uint32_t page, uint32_t pages);
+/* Blocks of a class that are in caches' magazines. */
+uint64_t magazines_count(struct memory *memory, unsigned int class_id);
 
 #endif /* KVD_SERVER_STORE_MEMORY_H */

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "server/store/memory.h"
-#include "server/store/page_heap.h"
+#include "server/store/evacuate.h"
+#include "server/store/slab.h"
 
 #define BYTES ((uint64_t)16 << 20)
 #define WORKERS 3u
@@ -244,7 +244,7 @@ static void check_all_freed(void)
 	memory_stats(memory, &s);
 	check(s.free == memory_bytes(memory) && s.evacuating == 0);
 	check(sizeof(struct superblock) + s.index + s.free + REGION_PAD == BYTES);
-	check(memory->spans.map[memory->spans.first].pages == s.free / PAGE_BYTES);
+	check(memory->heap.map[memory->heap.first].pages == s.free / PAGE_BYTES);
 	for (unsigned int i = 0; i < MEM_CLASSES_MAX; i++)
 		check(memory->classes[i].free == 0 && memory->classes[i].available == 0);
 }

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "server/store/memory.h"
-#include "server/store/page_heap.h"
+#include "server/store/evacuate.h"
+#include "server/store/slab.h"
 
 #define BYTES ((uint64_t)16 << 20)
 #define INDEX_BYTES PAGE_BYTES
@@ -158,7 +158,7 @@ static void all_freed(void)
 	memory_gather(memory);
 	assert_int_equal(stats().free, memory_bytes(memory));
 	assert_int_equal(stats().evacuating, 0);
-	assert_int_equal(memory->spans.map[memory->spans.first].pages,
+	assert_int_equal(memory->heap.map[memory->heap.first].pages,
 			 memory_bytes(memory) / PAGE_BYTES);
 }
 

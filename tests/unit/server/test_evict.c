@@ -12,7 +12,7 @@
 #define VALUE_BYTES (1u << 20)
 #define FILL 65
 
-/* The larger of the two sizes a slab has: server/store/page_heap.h. */
+/* The larger of the two sizes a slab has: server/store/spans.h. */
 #define SLAB_BYTES (256u << 10)
 
 static uint8_t value[VALUE_BYTES];

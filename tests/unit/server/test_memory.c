@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "server/store/memory.h"
-#include "server/store/page_heap.h"
+#include "server/store/slab.h"
 
 #define BYTES ((uint64_t)32 << 20)
 #define INDEX_BYTES 10000u
@@ -67,7 +67,7 @@ static void check_empty(void)
 	check_stats(0);
 	memory_stats(memory, &s);
 	assert_int_equal(s.free, memory_bytes(memory));
-	assert_int_equal(memory->spans.map[memory->spans.first].pages,
+	assert_int_equal(memory->heap.map[memory->heap.first].pages,
 			 memory_bytes(memory) / PAGE_BYTES);
 	assert_int_equal(a.magazine_bytes + b.magazine_bytes, 0);
 }
@@ -350,7 +350,7 @@ static void sampling(void **state)
 	for (i = 0; i < 1000; i++)
 		assert_non_null(mem_alloc_bucket(&a, i));
 	/* Leave nothing free, so that samples find something. */
-	assert_non_null(mem_alloc(&a, memory->spans.map[memory->spans.first].pages * PAGE_BYTES));
+	assert_non_null(mem_alloc(&a, memory->heap.map[memory->heap.first].pages * PAGE_BYTES));
 	for (i = 0; i < 60000; i++) {
 		got = mem_sample_any(memory, &seed, found, 8);
 		for (unsigned int k = 0; k < got; k++)

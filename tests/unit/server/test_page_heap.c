@@ -8,13 +8,13 @@
 
 #include <cmocka.h>
 
-#include "server/store/page_heap.h"
+#include "server/store/slab.h"
 
 #define FIRST 7u
 #define END 3000u
 #define LIVE_MAX 400u
 
-static struct spans spans;
+static struct page_heap heap;
 static struct {
 	uint32_t page, pages;
 } live[LIVE_MAX];
@@ -29,19 +29,19 @@ static int setup(void **state)
 	live_count = 0;
 	for (uint32_t i = 0; i < END; i++)
 		used[i] = 0;
-	return spans_init(&spans, FIRST, END);
+	return page_heap_init(&heap, FIRST, END);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	spans_release(&spans);
+	page_heap_release(&heap);
 	return 0;
 }
 
 static void take(uint32_t pages)
 {
-	uint32_t page = spans_take(&spans, pages, PAGE_LARGE, 0);
+	uint32_t page = page_heap_take(&heap, pages, PAGE_LARGE, 0);
 
 	if (page == PAGE_NONE)
 		return;
@@ -58,7 +58,7 @@ static void give(unsigned int i)
 {
 	for (uint32_t k = 0; k < live[i].pages; k++)
 		used[live[i].page + k] = 0;
-	spans_give(&spans, live[i].page);
+	page_heap_give(&heap, live[i].page);
 	live[i] = live[--live_count];
 }
 
@@ -77,9 +77,9 @@ static void check_runs(void)
 	uint32_t listed = 0;
 
 	for (unsigned int bin = 0; bin < SPAN_BINS; bin++) {
-		assert_int_equal(spans.bins[bin] != PAGE_NONE, spans.mask >> bin & 1);
-		for (uint32_t run = spans.bins[bin]; run != PAGE_NONE; run = spans.map[run].next) {
-			uint32_t end = run + spans.map[run].pages;
+		assert_int_equal(heap.bins[bin] != PAGE_NONE, heap.mask >> bin & 1);
+		for (uint32_t run = heap.bins[bin]; run != PAGE_NONE; run = heap.map[run].next) {
+			uint32_t end = run + heap.map[run].pages;
 
 			assert_true(end <= END);
 			for (uint32_t i = run; i < end; i++)
@@ -90,7 +90,7 @@ static void check_runs(void)
 		}
 	}
 	assert_int_equal(listed, model_free());
-	assert_int_equal(spans.free, listed);
+	assert_int_equal(heap.free, listed);
 }
 
 static void random_walk(void **state)
@@ -107,8 +107,8 @@ static void random_walk(void **state)
 	while (live_count)
 		give(live_count - 1);
 	check_runs();
-	assert_int_equal(spans.bins[62 - __builtin_clzll(spans.mask) + 1], FIRST);
-	assert_int_equal(spans.map[FIRST].pages, END - FIRST);
+	assert_int_equal(heap.bins[62 - __builtin_clzll(heap.mask) + 1], FIRST);
+	assert_int_equal(heap.map[FIRST].pages, END - FIRST);
 }
 
 /* Pages come from the end, and what is asked for again comes from the highest gap it fits. */
@@ -117,28 +117,28 @@ static void from_the_end(void **state)
 	uint32_t a, b, c;
 
 	(void)state;
-	a = spans_take(&spans, 16, PAGE_LARGE, 0);
-	b = spans_take(&spans, 16, PAGE_LARGE, 0);
-	c = spans_take(&spans, 16, PAGE_LARGE, 0);
+	a = page_heap_take(&heap, 16, PAGE_LARGE, 0);
+	b = page_heap_take(&heap, 16, PAGE_LARGE, 0);
+	c = page_heap_take(&heap, 16, PAGE_LARGE, 0);
 	assert_int_equal(a, END - 16);
 	assert_int_equal(b, END - 32);
 	assert_int_equal(c, END - 48);
-	spans_give(&spans, a);
-	spans_give(&spans, c);
-	assert_int_equal(spans_take(&spans, 4, PAGE_LARGE, 0), END - 4);
-	assert_int_equal(spans_take(&spans, 16, PAGE_LARGE, 0), c);
+	page_heap_give(&heap, a);
+	page_heap_give(&heap, c);
+	assert_int_equal(page_heap_take(&heap, 4, PAGE_LARGE, 0), END - 4);
+	assert_int_equal(page_heap_take(&heap, 16, PAGE_LARGE, 0), c);
 }
 
 static void no_more_than_there_is(void **state)
 {
 	(void)state;
-	assert_int_equal(spans_take(&spans, END - FIRST + 1, PAGE_LARGE, 0), PAGE_NONE);
-	assert_int_equal(spans_take(&spans, UINT32_MAX, PAGE_LARGE, 0), PAGE_NONE);
-	assert_int_equal(spans_take(&spans, END - FIRST, PAGE_LARGE, 0), FIRST);
-	assert_false(spans_may_have(&spans, 1));
-	assert_int_equal(spans_take(&spans, 1, PAGE_LARGE, 0), PAGE_NONE);
-	spans_give(&spans, FIRST);
-	assert_true(spans_may_have(&spans, END - FIRST));
+	assert_int_equal(page_heap_take(&heap, END - FIRST + 1, PAGE_LARGE, 0), PAGE_NONE);
+	assert_int_equal(page_heap_take(&heap, UINT32_MAX, PAGE_LARGE, 0), PAGE_NONE);
+	assert_int_equal(page_heap_take(&heap, END - FIRST, PAGE_LARGE, 0), FIRST);
+	assert_false(page_heap_may_have(&heap, 1));
+	assert_int_equal(page_heap_take(&heap, 1, PAGE_LARGE, 0), PAGE_NONE);
+	page_heap_give(&heap, FIRST);
+	assert_true(page_heap_may_have(&heap, END - FIRST));
 }
 
 /* Held: a piece in the midst of a free run, and a span that is freed later. */
@@ -147,23 +147,23 @@ static void held(void **state)
 	uint32_t page, first, count;
 
 	(void)state;
-	page = spans_take(&spans, 10, PAGE_LARGE, 0);
-	assert_true(do_spans_hold(&spans, page - 20, 25, &first, &count));
+	page = page_heap_take(&heap, 10, PAGE_LARGE, 0);
+	assert_true(do_page_heap_hold(&heap, page - 20, 25, &first, &count));
 	assert_int_equal(first, page - 20);
 	assert_int_equal(count, 30);
-	assert_int_equal(spans.held, 20);
-	assert_int_equal(spans.free, END - FIRST - 30);
-	assert_false(do_spans_hold(&spans, page - 1, 1, &first, &count));
-	assert_false(do_spans_hold(&spans, page + 9, 1, &first, &count));
-	assert_false(do_spans_hold(&spans, END - 1, 2, &first, &count));
-	assert_false(do_spans_hold(&spans, FIRST - 1, 2, &first, &count));
-	assert_false(spans_all_held(&spans, page - 20, 25));
-	spans_give(&spans, page);
-	assert_true(spans_all_held(&spans, page - 20, 30));
-	assert_int_equal(spans.free, END - FIRST - 30);
-	assert_int_equal(spans_unhold(&spans, page - 20, page + 10), 30);
-	assert_int_equal(spans.free, END - FIRST);
-	assert_int_equal(spans.held + spans.evacuating + spans.large, 0);
+	assert_int_equal(heap.held, 20);
+	assert_int_equal(heap.free, END - FIRST - 30);
+	assert_false(do_page_heap_hold(&heap, page - 1, 1, &first, &count));
+	assert_false(do_page_heap_hold(&heap, page + 9, 1, &first, &count));
+	assert_false(do_page_heap_hold(&heap, END - 1, 2, &first, &count));
+	assert_false(do_page_heap_hold(&heap, FIRST - 1, 2, &first, &count));
+	assert_false(page_heap_all_held(&heap, page - 20, 25));
+	page_heap_give(&heap, page);
+	assert_true(page_heap_all_held(&heap, page - 20, 30));
+	assert_int_equal(heap.free, END - FIRST - 30);
+	assert_int_equal(page_heap_unhold(&heap, page - 20, page + 10), 30);
+	assert_int_equal(heap.free, END - FIRST);
+	assert_int_equal(heap.held + heap.evacuating + heap.large, 0);
 	check_runs();
 }
 

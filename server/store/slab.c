@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slabs: spans of pages cut into blocks of one size class, and the lists that say which slab a block is
+ * taken from.
+ */
+#include "server/store/slab.h"
+
+#include <assert.h>
+
+#include "common/barrier.h"
+
+static struct slab *do_slab_new(struct memory *memory)
+{
+	struct slab *slab = NULL;
+
+	mem_lock(&memory->heap.lock);
+	if (memory->slab_spare != SLAB_NONE) {
+		slab = &memory->slabs[memory->slab_spare];
+		memory->slab_spare = slab->next;
+	} else if (memory->slabs_made < memory->slabs_max) {
+		slab = &memory->slabs[memory->slabs_made++];
+	}
+	mem_unlock(&memory->heap.lock);
+	return slab;
+}
+
+static void do_slab_spare(struct memory *memory, struct slab *slab)
+{
+	mem_lock(&memory->heap.lock);
+	slab->next = memory->slab_spare;
+	memory->slab_spare = (uint32_t)(slab - memory->slabs);
+	mem_unlock(&memory->heap.lock);
+}
+
+static void do_slab_unlist(struct memory *memory, struct slab *slab)
+{
+	struct size_class *size_class = &memory->classes[slab->class_id];
+
+	if (slab->list == SLAB_LISTS)
+		return;
+	if (slab->prev != SLAB_NONE)
+		memory->slabs[slab->prev].next = slab->next;
+	else
+		size_class->lists[slab->list] = slab->next;
+	if (slab->next != SLAB_NONE)
+		memory->slabs[slab->next].prev = slab->prev;
+	slab->list = SLAB_LISTS;
+}
+
+void do_slab_list(struct memory *memory, struct slab *slab)
+{
+	struct size_class *size_class = &memory->classes[slab->class_id];
+	uint32_t number = (uint32_t)(slab - memory->slabs);
+	uint8_t list = SLAB_LISTS;
+
+	if (slab->free && !slab->evacuating)
+		list = (uint8_t)((slab->free - 1u) * SLAB_LISTS / slab->blocks);
+	if (list == slab->list)
+		return;
+	do_slab_unlist(memory, slab);
+	if (list == SLAB_LISTS)
+		return;
+	slab->list = list;
+	slab->prev = SLAB_NONE;
+	slab->next = size_class->lists[list];
+	if (slab->next != SLAB_NONE)
+		memory->slabs[slab->next].prev = number;
+	size_class->lists[list] = number;
+}
+
+/*
+ * The length of the next shorter slab to try. Below the smallest usual one any length serves, so that
+ * the gaps that large items leave are not lost to small ones: what has a run of that length.
+ */
+static uint16_t slab_shorter(const struct page_heap *heap, uint16_t pages)
+{
+	uint64_t shorter;
+
+	if (pages > SLAB_BYTES_MIN / PAGE_BYTES)
+		return pages / 2;
+	/* Bins of short runs hold one length each: bin n runs of n + 1 pages. */
+	shorter = hint_load(&heap->mask) & ((1ull << (pages - 1)) - 1);
+	return shorter ? (uint16_t)(64 - __builtin_clzll(shorter)) : 0;
+}
+
+/* Pages for a slab: where there is no room for a whole one, fewer, if that wastes little. */
+static uint32_t do_slab_pages(struct memory *memory, const struct size_class *size_class,
+			      struct slab *slab, uint16_t *pages)
+{
+	enum page_kind kind = slab->class_id == CLASS_BUCKETS ? PAGE_BUCKETS : PAGE_ITEMS;
+	uint32_t page, bytes;
+
+	for (*pages = size_class->pages; *pages >= SLAB_PAGES_MIN;
+	     *pages = slab_shorter(&memory->heap, *pages)) {
+		bytes = *pages * PAGE_BYTES;
+		if (bytes % size_class->bytes > bytes / 8)
+			continue;
+		page = page_heap_take(&memory->heap, *pages, kind,
+				      (uint32_t)(slab - memory->slabs));
+		if (page != PAGE_NONE)
+			return page;
+	}
+	return PAGE_NONE;
+}
+
+/* All blocks of a new slab are free, and invalid items to whoever reads them (M1). */
+static void do_slab_fill(struct memory *memory, struct slab *slab, uint32_t blocks)
+{
+	for (uint32_t i = 0; i < blocks; i++)
+		store_relaxed64(slab_block(memory, slab, i), 0);
+	for (uint32_t i = 0; i < SLAB_WORDS; i++)
+		hint_store(&slab->bits[i], blocks >= 64 * (i + 1) ? UINT64_MAX :
+					   blocks > 64 * i ? (1ull << (blocks - 64 * i)) - 1 :
+							     0);
+	hint_store(&slab->blocks, (uint16_t)blocks);
+	hint_store(&slab->free, (uint16_t)blocks);
+	slab->from = 0;
+}
+
+static struct slab *do_slab_make(struct memory *memory, unsigned int number)
+{
+	struct size_class *size_class = &memory->classes[number];
+	struct slab *slab;
+	uint32_t page;
+
+	if (!page_heap_may_have(&memory->heap, SLAB_PAGES_MIN))
+		return NULL;
+	slab = do_slab_new(memory);
+	if (!slab)
+		return NULL;
+	hint_store(&slab->class_id, (uint16_t)number);
+	hint_store(&slab->evacuating, 0);
+	slab->list = SLAB_LISTS;
+	page = do_slab_pages(memory, size_class, slab, &slab->pages);
+	if (page == PAGE_NONE) {
+		do_slab_spare(memory, slab);
+		return NULL;
+	}
+	hint_store(&slab->page, page);
+	do_slab_fill(memory, slab, slab->pages * PAGE_BYTES / size_class->bytes);
+	slab->index = size_class->slabs;
+	hint_store(&size_class->array[slab->index], (uint32_t)(slab - memory->slabs));
+	hint_store(&size_class->slabs, size_class->slabs + 1);
+	size_class->slab_pages += slab->pages;
+	size_class->free += slab->blocks;
+	hint_store(&size_class->available, size_class->available + slab->blocks);
+	do_slab_list(memory, slab);
+	return slab;
+}
+
+/* At once when it is empty, so that nobody who needs pages has to look for them. */
+static void do_slab_free(struct memory *memory, struct slab *slab)
+{
+	struct size_class *size_class = &memory->classes[slab->class_id];
+	uint32_t last = size_class->array[size_class->slabs - 1];
+
+	do_slab_unlist(memory, slab);
+	hint_store(&size_class->slabs, size_class->slabs - 1);
+	hint_store(&size_class->array[slab->index], last);
+	memory->slabs[last].index = slab->index;
+	size_class->slab_pages -= slab->pages;
+	size_class->free -= slab->blocks;
+	if (!slab->evacuating)
+		hint_store(&size_class->available, size_class->available - slab->blocks);
+	page_heap_give(&memory->heap, slab->page);
+	do_slab_spare(memory, slab);
+}
+
+static void do_slab_give(struct memory *memory, struct slab *slab, const void *p)
+{
+	struct size_class *size_class = &memory->classes[slab->class_id];
+	uint64_t offset = (uint64_t)((const uint8_t *)p -
+				     (uint8_t *)page_address(memory, slab->page));
+	uint32_t i = (uint32_t)(offset / 16 * size_class->inverse >> 32), word = i / 64;
+	uint64_t bit = 1ull << i % 64;
+
+	/* A block's start, and one that was handed out. */
+	assert((uint64_t)i * size_class->bytes == offset && !(slab->bits[word] & bit));
+	hint_store(&slab->bits[word], slab->bits[word] | bit);
+	if (word < slab->from)
+		slab->from = (uint16_t)word;
+	hint_store(&slab->free, (uint16_t)(slab->free + 1));
+	size_class->free++;
+	if (!slab->evacuating)
+		hint_store(&size_class->available, size_class->available + 1);
+	if (slab->free == slab->blocks)
+		do_slab_free(memory, slab);
+	else
+		do_slab_list(memory, slab);
+}
+
+/* Takes up to @count free blocks out of a slab. */
+static unsigned int do_slab_take(struct memory *memory, struct slab *slab, void **blocks,
+				 unsigned int count)
+{
+	struct size_class *size_class = &memory->classes[slab->class_id];
+	unsigned int n = 0, i = slab->from;
+	uint64_t bits;
+
+	if (count > slab->free)
+		count = slab->free;
+	for (;; i++) {
+		for (bits = slab->bits[i]; bits && n < count; bits &= bits - 1)
+			blocks[n++] = slab_block(memory, slab,
+						 64 * i + (unsigned int)__builtin_ctzll(bits));
+		hint_store(&slab->bits[i], bits);
+		if (n == count)
+			break;
+	}
+	slab->from = (uint16_t)i;
+	hint_store(&slab->free, (uint16_t)(slab->free - n));
+	size_class->free -= n;
+	hint_store(&size_class->available, size_class->available - n);
+	do_slab_list(memory, slab);
+	return n;
+}
+
+/* Classes */
+
+static struct slab *do_class_slab(struct memory *memory, const struct size_class *size_class)
+{
+	for (unsigned int i = 0; i < SLAB_LISTS; i++)
+		if (size_class->lists[i] != SLAB_NONE)
+			return &memory->slabs[size_class->lists[i]];
+	return NULL;
+}
+
+unsigned int class_take(struct memory *memory, unsigned int number, void **blocks,
+			unsigned int count)
+{
+	struct size_class *size_class = &memory->classes[number];
+	struct slab *slab;
+	unsigned int n = 0;
+
+	/* Without a lock: a full store must not make its workers wait for each other. */
+	if (!hint_load(&size_class->available) &&
+	    !page_heap_may_have(&memory->heap, SLAB_PAGES_MIN))
+		return 0;
+	mem_lock(&size_class->lock);
+	while (n < count) {
+		slab = do_class_slab(memory, size_class);
+		if (!slab && !n)
+			slab = do_slab_make(memory, number);
+		if (!slab)
+			break;
+		n += do_slab_take(memory, slab, blocks + n, count - n);
+	}
+	mem_unlock(&size_class->lock);
+	return n;
+}
+
+void class_give(struct memory *memory, unsigned int number, void *const *blocks, unsigned int count)
+{
+	struct size_class *size_class = &memory->classes[number];
+
+	/* They are anywhere: let the two misses for each overlap. */
+	for (unsigned int i = 0; i < count; i++)
+		__builtin_prefetch(&memory->heap.map[page_of(memory, blocks[i])]);
+	for (unsigned int i = 0; i < count; i++)
+		__builtin_prefetch(slab_of(memory, blocks[i]), 1);
+	mem_lock(&size_class->lock);
+	for (unsigned int i = 0; i < count; i++)
+		do_slab_give(memory, slab_of(memory, blocks[i]), blocks[i]);
+	mem_unlock(&size_class->lock);
+}

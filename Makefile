@@ -226,7 +226,7 @@ scripts:
 # liburcu, which it would not know for loops, are told to it.
 CPPCHECK_FLAGS := --enable=warning,performance,portability --inline-suppr --std=c11 --quiet \
 	--error-exitcode=1 -I. -D_GNU_SOURCE -D__x86_64__ -D__LP64__ \
-	-D'TAILQ_FOREACH(v,h,f)=while((v)=each_of(h))' \
+	-D'TAILQ_FOREACH(v,h,f)=while((v)=each_of(h))' -D'chain_for_each(t,b,h)=while((b)=each_of(h))' \
 	-D'cds_lfht_for_each_entry(t,i,p,m)=while((p)=each_of(t))'
 cppcheck:
 	@cppcheck -j $(JOBS) $(CPPCHECK_FLAGS) $(filter-out tests/%,$(ALL_SRC))
@@ -286,7 +286,7 @@ $(B)/kvshift: $(call probe,kvshift) $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
 $(B)/rcu-flavours: $(call probe,rcu)
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
-$(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/store.o \
+$(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/engine.o \
 		$(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) -lm $(LDLIBS)
 

@@ -206,8 +206,7 @@ static int loop_run(struct loop *loop)
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
 			control_rearm(server);
-			region_tick(&server->region, (now + server->table.clock_base) / 1000000000u,
-				    server_items(server));
+			store_tick(&server->store);
 		}
 	}
 	return err;
@@ -218,7 +217,7 @@ static int start_all(struct server *server)
 	unsigned int i;
 	int err;
 
-	err = maintenance_start(&server->maintenance);
+	err = store_start(&server->store);
 	if (err)
 		return err;
 	for (i = 0; i < server->worker_count; i++) {
@@ -251,7 +250,7 @@ int server_run(struct server *server)
 	rcu_thread_offline();
 	for (i = 0; i < server->worker_count; i++)
 		worker_stop(&server->workers[i]);
-	maintenance_stop(&server->maintenance);
+	store_stop(&server->store);
 	rcu_thread_online();
 	control_free_all(server);
 	rcu_unregister_thread();

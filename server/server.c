@@ -26,32 +26,19 @@ static int server_init_store(struct server *server)
 	const struct config *config = &server->config;
 	char device[IBV_SYSFS_NAME_MAX];
 	const struct numa_local local = local_node(device);
-	const struct region_options options = {
+	const struct store_options options = {
 		.bytes = config->memory.size,
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,
 		.numa = config->memory.numa,
 		.local = &local,
 		.level = index_level(config->index.keys),
 		.value_max = config->limits.max_value,
-	};
-	const struct table_options table_options = {
 		.fill = config->index.fill,
-		.eviction = config->memory.eviction,
+		.eviction = (enum eviction_policy)config->memory.eviction,
+		.sweep_share = config->expiry.sweep_share,
 	};
-	char text[256];
-	int err;
 
-	err = region_create(&server->region, &options);
-	if (err)
-		return err;
-	err = memory_create(&server->memory, &server->region, index_bytes(options.level));
-	if (err)
-		return err;
-	table_init(&server->table, &server->region, server->memory, &table_options);
-	region_describe(server->region.bytes, options.level, text, sizeof(text));
-	log_notice("region: %s; pages of %llu bytes, NUMA %s", text,
-		   (unsigned long long)server->region.page_bytes, server->region.numa);
-	return 0;
+	return store_create(&server->store, &options);
 }
 
 static int server_init_nics(struct server *server)
@@ -66,7 +53,7 @@ static int server_init_nics(struct server *server)
 		if (!(chosen & kinds[i]))
 			continue;
 		err = nic_init(&server->nics[server->nic_count], kinds[i], &server->config,
-			       &server->region, why);
+			       &server->store.region, why);
 		if (err)
 			return err;
 		server->nic_count++;
@@ -124,9 +111,6 @@ int server_init(struct server *server)
 		err = server_init_nics(server);
 	if (!err)
 		err = server_init_workers(server);
-	if (!err)
-		err = maintenance_init(&server->maintenance, &server->table, WORKERS_MAX,
-				       server->config.expiry.sweep_share);
 	if (err)
 		server_release(server);
 	return err;
@@ -138,22 +122,11 @@ void server_release(struct server *server)
 
 	for (i = 0; i < server->worker_count; i++)
 		worker_release(&server->workers[i]);
-	maintenance_release(&server->maintenance);
 	free(server->workers);
 	server->workers = NULL;
 	server->worker_count = 0;
 	while (server->nic_count)
 		nic_release(&server->nics[--server->nic_count]);
-	memory_destroy(server->memory);
-	server->memory = NULL;
-	region_destroy(&server->region);
+	store_destroy(&server->store);
 	mailbox_release(&server->mailbox);
-}
-
-uint64_t server_items(const struct server *server)
-{
-	/* Removes first: an item is never counted out before it was counted in. */
-	uint64_t removes = table_sum(&server->table, offsetof(struct store_thread, stats.removes));
-
-	return table_sum(&server->table, offsetof(struct store_thread, stats.inserts)) - removes;
 }

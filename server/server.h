@@ -4,13 +4,10 @@
 #define KVD_SERVER_SERVER_H
 
 #include "server/config/config.h"
-#include "server/store/maintenance.h"
 #include "server/net/mailbox.h"
-#include "server/store/memory.h"
 #include "server/net/nic.h"
-#include "server/store/region.h"
-#include "server/store/table.h"
 #include "server/net/worker.h"
+#include "server/store/store.h"
 
 /* X(name, help): counted by the control thread. */
 #define CONTROL_STATS(X)                                                                           \
@@ -29,10 +26,7 @@ struct control_stats {
 
 struct server {
 	struct config config;
-	struct region region;
-	struct memory *memory;
-	struct table table;
-	struct maintenance maintenance;
+	struct store store;
 	struct nic nics[NIC_MAX];
 	unsigned int nic_count;
 	struct worker *workers;
@@ -61,8 +55,5 @@ void server_release(struct server *server);
  * returns 0 or a negative errno. server/run.c
  */
 int server_run(struct server *server);
-
-/* Items in the store. Any thread. */
-uint64_t server_items(const struct server *server);
 
 #endif /* KVD_SERVER_SERVER_H */

@@ -7,10 +7,9 @@
 #include <unistd.h>
 
 #include "common/util/clock.h"
-#include "server/store/evict.h"
-#include "server/store/index.h"
-#include "server/server.h"
 #include "common/util/stat.h"
+#include "server/server.h"
+#include "server/store/index.h"
 #include "server/version.h"
 
 #define LINE_MAX_BYTES 512
@@ -94,40 +93,40 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 }
 
 /* The sum over all threads of the table, the maintenance thread's included. */
-#define THREADS_SUM(field) table_sum(&server->table, offsetof(struct store_thread, field))
+#define THREADS_SUM(field) table_sum(&server->store.table, offsetof(struct store_thread, field))
 
 /* How the region is divided: the parts add up to region_bytes when nobody is at work. */
 static void memory_lines(struct lines *l, const struct server *server)
 {
 	struct memory_stats stats;
 
-	memory_stats(server->memory, &stats);
-	number(l, "region_bytes", server->region.bytes);
-	number(l, "region_page_bytes", server->region.page_bytes);
-	line(l, "region_numa %s", server->region.numa);
+	memory_stats(server->store.memory, &stats);
+	number(l, "region_bytes", server->store.region.bytes);
+	number(l, "region_page_bytes", server->store.region.page_bytes);
+	line(l, "region_numa %s", server->store.region.numa);
 	number(l, "memory.superblock", sizeof(struct superblock));
 #define X(name, help) number(l, "memory." #name, stats.name);
 	MEMORY_STATS(X)
 #undef X
 	number(l, "memory.pad", REGION_PAD);
-	number(l, "item_memory_bytes", memory_bytes(server->memory));
+	number(l, "item_memory_bytes", memory_bytes(server->store.memory));
 	number(l, "item_memory_live_bytes", THREADS_SUM(stats.live_bytes));
 	number(l, "item_memory_failures", THREADS_SUM(cache.failures));
 }
 
 static void store_lines(struct lines *l, const struct server *server)
 {
-	uint64_t buckets = index_buckets(&server->table);
+	uint64_t buckets = index_buckets(&server->store.table);
 
 	memory_lines(l, server);
-	number(l, "items", server_items(server));
+	number(l, "items", store_items(&server->store));
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
-	line(l, "eviction %s", evict_policy_name(server->config.memory.eviction));
+	line(l, "eviction %s", eviction_policy_name(server->config.memory.eviction));
 #define X(name, help) number(l, #name, THREADS_SUM(stats.name));
 	TABLE_STATS(X)
 #undef X
-#define X(name, help) number(l, #name, stat_read(&server->maintenance.stats.name));
+#define X(name, help) number(l, #name, stat_read(&server->store.maintenance.stats.name));
 	MAINTENANCE_STATS(X)
 #undef X
 }

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/engine/store.h"
+#include "bench/engine/engine.h"
 #include "bench/random.h"
 
 #define LEVEL 15u
@@ -28,7 +28,7 @@ struct reads {
 	double hit, miss; /* READs of buckets */
 };
 
-static struct store store;
+static struct engine engine;
 
 /* The first @have of the keys are there; adds those up to @want. Returns false if one did not fit. */
 static bool keys_add(uint64_t have, uint64_t want)
@@ -39,10 +39,10 @@ static bool keys_add(uint64_t have, uint64_t want)
 		state = have;
 		key[0] = splitmix_next(&state);
 		key[1] = have;
-		if (!store_put(&store, store_hash(&store, key, sizeof(key)), key, sizeof(key), key,
-			       0))
+		if (!engine_put(&engine, engine_hash(&engine, key, sizeof(key)), key, sizeof(key),
+				key, 0))
 			return false;
-		store_turn();
+		engine_turn();
 	}
 	return true;
 }
@@ -50,16 +50,16 @@ static bool keys_add(uint64_t have, uint64_t want)
 /* A miss has any home bucket as likely as the hashes have it: those not split twice as often. */
 static struct reads reads_count(uint32_t level)
 {
-	const uint64_t buckets = store_buckets(&store), split = buckets - (UINT64_C(1) << level);
+	const uint64_t buckets = engine_buckets(&engine), split = buckets - (UINT64_C(1) << level);
 	double keys = 0, hits = 0, misses = 0;
 	uint64_t i;
 
 	for (i = 0; i < buckets; i++) {
 		const bool whole = i >= split && i < UINT64_C(1) << level;
-		const struct bucket *bucket = store_bucket(&store, i);
+		const struct bucket *bucket = engine_bucket(&engine, i);
 		unsigned int position = 0, slot;
 
-		for (; bucket; bucket = store_next(&store, bucket)) {
+		for (; bucket; bucket = engine_next(&engine, bucket)) {
 			position++;
 			for (slot = 0; slot < BUCKET_SLOTS; slot++) {
 				keys += bucket->slots[slot] != 0;
@@ -107,10 +107,10 @@ static struct reads counted_level(double fill)
 	const double slots = (double)(BUCKET_SLOTS << LEVEL);
 	struct reads reads = { NAN, NAN };
 
-	store_create(&store, REGION_BYTES, LEVEL, STORE_FILL_NEVER);
+	engine_create(&engine, REGION_BYTES, LEVEL, STORE_FILL_NEVER);
 	if (keys_add(0, (uint64_t)(slots * fill)))
 		reads = reads_count(LEVEL);
-	store_destroy(&store);
+	engine_destroy(&engine);
 	return reads;
 }
 
@@ -123,15 +123,15 @@ static struct reads counted_doubling(double fill)
 	unsigned int i;
 	bool fits = true;
 
-	store_create(&store, REGION_BYTES, LEVEL - 1, (uint32_t)lround(fill * 100));
+	engine_create(&engine, REGION_BYTES, LEVEL - 1, (uint32_t)lround(fill * 100));
 	for (i = 0; fits && i < POINTS; i++, have = want) {
 		want = (uint64_t)(slots * fill * (1 + (i + 0.5) / POINTS));
-		fits = keys_add(have, want) && store_buckets(&store) >= UINT64_C(1) << LEVEL;
+		fits = keys_add(have, want) && engine_buckets(&engine) >= UINT64_C(1) << LEVEL;
 		reads = fits ? reads_count(LEVEL) : (struct reads){ NAN, NAN };
 		mean.hit += reads.hit / POINTS;
 		mean.miss += reads.miss / POINTS;
 	}
-	store_destroy(&store);
+	engine_destroy(&engine);
 	return mean;
 }
 

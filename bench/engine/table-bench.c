@@ -25,7 +25,7 @@
 #include <urcu/urcu-qsbr.h>
 #include <urcu/rculfhash.h>
 
-#include "bench/engine/store.h"
+#include "bench/engine/engine.h"
 #include "bench/random.h"
 #include "common/util/clock.h"
 #include "common/util/parse.h"
@@ -69,7 +69,7 @@ static void must(bool right, enum op op, uint64_t number)
 
 /* kvd */
 
-static struct store store;
+static struct engine engine;
 
 static inline void kvd_do(enum op op, uint64_t number, const struct key *key, uint64_t hash)
 {
@@ -79,13 +79,13 @@ static inline void kvd_do(enum op op, uint64_t number, const struct key *key, ui
 	case OP_INSERT:
 	case OP_REPLACE:
 		value = value_of(number, (uint64_t)op);
-		must(store_put(&store, hash, key, KEY_BYTES, &value, VALUE_BYTES), op, number);
+		must(engine_put(&engine, hash, key, KEY_BYTES, &value, VALUE_BYTES), op, number);
 		break;
 	case OP_DELETE:
-		must(store_delete(&store, hash, key, KEY_BYTES), op, number);
+		must(engine_delete(&engine, hash, key, KEY_BYTES), op, number);
 		break;
 	default:
-		must(store_get(&store, hash, key, KEY_BYTES, &value, sizeof(value)) ==
+		must(engine_get(&engine, hash, key, KEY_BYTES, &value, sizeof(value)) ==
 				     (op == OP_HIT) &&
 			     (op == OP_MISS || value.words[0] == number),
 		     op, number);
@@ -99,9 +99,9 @@ static void kvd_singly(enum op op, const uint32_t *numbers, uint64_t offset, uns
 	for (i = 0; i < count; i++) {
 		const struct key key = key_of(numbers[i] + offset);
 
-		kvd_do(op, numbers[i] + offset, &key, store_hash(&store, &key, KEY_BYTES));
+		kvd_do(op, numbers[i] + offset, &key, engine_hash(&engine, &key, KEY_BYTES));
 	}
-	store_turn();
+	engine_turn();
 }
 
 static void kvd_batch(enum op op, const uint32_t *numbers, uint64_t offset, unsigned int count)
@@ -112,14 +112,14 @@ static void kvd_batch(enum op op, const uint32_t *numbers, uint64_t offset, unsi
 
 	for (i = 0; i < count; i++) {
 		keys[i] = key_of(numbers[i] + offset);
-		hashes[i] = store_hash(&store, &keys[i], KEY_BYTES);
-		table_prefetch_bucket(&store.table, hashes[i]);
+		hashes[i] = engine_hash(&engine, &keys[i], KEY_BYTES);
+		table_prefetch_bucket(&engine.store.table, hashes[i]);
 	}
 	for (i = 0; i < count; i++)
-		table_prefetch_item(&store.table, hashes[i]);
+		table_prefetch_item(&engine.store.table, hashes[i]);
 	for (i = 0; i < count; i++)
 		kvd_do(op, numbers[i] + offset, &keys[i], hashes[i]);
-	store_turn();
+	engine_turn();
 }
 
 /* cds_lfht */
@@ -308,12 +308,12 @@ int main(int argc, char **argv)
 	struct orders orders;
 
 	orders_make(&orders, keys);
-	store_create(&store, keys * REGION_BYTES_PER_KEY + (64u << 20), index_level(keys), 65);
+	engine_create(&engine, keys * REGION_BYTES_PER_KEY + (64u << 20), index_level(keys), 65);
 	/* Once without a clock: the region's pages are there then. */
 	all_ops(kvd_batch, &orders, batches);
 	all_ops(kvd_singly, &orders, singly);
 	all_ops(kvd_batch, &orders, batches);
-	store_destroy(&store);
+	engine_destroy(&engine);
 	lfht_create(keys);
 	all_ops(lfht_singly, &orders, other);
 	all_ops(lfht_singly, &orders, other);

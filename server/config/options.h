@@ -29,24 +29,11 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "server/store/store_options.h"
 
 enum poll_mode {
 	POLL_ADAPTIVE, /* poll while there is work and for spin_time after it, then sleep */
 	POLL_BUSY,     /* never sleep */
-};
-
-enum hugepages_mode {
-	HUGEPAGES_AUTO, /* the largest that fit and are there, else normal pages, and say so */
-	HUGEPAGES_OFF,
-	HUGEPAGES_2M,	   /* or normal ones, and say so */
-	HUGEPAGES_1G,	   /* or 2 MiB ones, or normal ones, and say so */
-	HUGEPAGES_REQUIRE, /* as auto, or do not start */
-};
-
-enum eviction_policy {
-	EVICTION_NONE, /* a PUT that finds no room fails */
-	EVICTION_LRU,  /* what was not used for longest goes */
-	EVICTION_LFU,  /* what was used least often goes */
 };
 
 /* Bytes of a path, its zero included: a line of the file has to hold it (see server/config/config.c). */

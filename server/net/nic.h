@@ -11,7 +11,7 @@
 
 #include "common/rdma/device.h"
 #include "server/config/config.h"
-#include "server/store/region.h"
+#include "server/store/store.h"
 
 #define NIC_MAX 2 /* verbs and softnic */
 

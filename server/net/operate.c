@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/net/operate.h"
 
-#include "server/store/evict.h"
-#include "server/store/lookup.h"
 #include "common/util/stat.h"
+#include "server/store/store.h"
 
 /* How often a get-and-touch begins anew because the value was replaced in between. */
 #define TOUCH_TRIES_MAX 64
@@ -80,7 +79,7 @@ static void operate_get(struct store_thread *thread, const struct request *reque
 	item_told(&ref.head, head);
 	if (head->value_len <= answer->size)
 		answer->len = head->value_len;
-	if (!touches && thread->table->options.eviction != EVICTION_NONE)
+	if (!touches && thread->table->eviction != EVICTION_NONE)
 		table_access(thread, hash);
 }
 
@@ -91,7 +90,7 @@ static bool make_room_for_copy(struct store_thread *thread, const struct request
 	size_t bytes = item_bytes(request->key_len, head->value_len);
 	void *room = NULL;
 
-	if (thread->table->options.eviction != EVICTION_NONE)
+	if (thread->table->eviction != EVICTION_NONE)
 		room = evict_make_room(thread, bytes);
 	if (room)
 		mem_free(&thread->cache, room, bytes);
@@ -239,7 +238,7 @@ void operate_access(struct store_thread *thread, const struct request *request)
 {
 	uint32_t i;
 
-	if (thread->table->options.eviction == EVICTION_NONE)
+	if (thread->table->eviction == EVICTION_NONE)
 		return;
 	for (i = 0; i < request->access_count; i++)
 		table_prefetch_bucket(thread->table, request_access(request, i));

@@ -3,7 +3,7 @@
 #ifndef KVD_SERVER_NET_OPERATE_H
 #define KVD_SERVER_NET_OPERATE_H
 
-#include "server/store/table.h"
+#include "server/store/store.h"
 
 /* Where what follows the response's header goes. */
 struct answer {

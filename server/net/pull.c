@@ -2,8 +2,8 @@
 #include "server/net/pull.h"
 
 #include "common/util/clock.h"
-#include "server/net/operate.h"
 #include "common/util/stat.h"
+#include "server/net/operate.h"
 
 static uint32_t piece_bytes(const struct endpoint *endpoint, uint32_t left)
 {

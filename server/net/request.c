@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/util/stat.h"
 #include "server/net/copy.h"
-#include "server/store/evict.h"
-#include "server/store/index.h"
 #include "server/net/operate.h"
 #include "server/net/pull.h"
 #include "server/server.h"
-#include "common/util/stat.h"
 #include "server/stats.h"
+#include "server/store/store.h"
 
 /*
  * Only now may the client's queue pair read here, and only now does it learn where (design: the
@@ -150,7 +149,7 @@ static void request_flush(struct replies *replies, struct conn *conn, const stru
 {
 	struct worker *worker = replies->endpoint->worker;
 	struct reply *reply = reply_start(replies, conn, WIRE_FLUSH, request->id);
-	struct maintenance *maintenance = &worker->server->maintenance;
+	struct maintenance *maintenance = &worker->server->store.maintenance;
 
 	reply->head.ticket = request->ticket;
 	if (request->ticket) {

@@ -9,11 +9,11 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/spin.h"
+#include "common/util/stat.h"
 #include "server/net/copy.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
 #include "server/server.h"
-#include "common/util/stat.h"
 
 /* While there are copies a sleeping worker looks so often whether one is too old. */
 #define COPIES_CHECK_MS 1000
@@ -345,7 +345,7 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 	err = mailbox_init(&worker->mailbox);
 	if (err)
 		return err;
-	err = store_thread_init(&worker->store_thread, &server->table, (uint8_t)number);
+	err = store_thread_init(&worker->store_thread, &server->store.table, (uint8_t)number);
 	if (err)
 		goto release_mailbox;
 	while (worker->endpoint_count < server->nic_count) {

@@ -22,7 +22,7 @@
 
 #include "server/net/conn.h"
 #include "server/net/nic.h"
-#include "server/store/table.h"
+#include "server/store/store.h"
 
 #define WORKERS_MAX 64
 #define BATCH_MAX 32 /* completions */

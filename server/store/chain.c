@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Chains: finding keys in them, and changing them in the order that readers without a lock rely on.
+ */
 #include "server/store/chain.h"
 
 #include <string.h>
@@ -43,7 +46,7 @@ void do_chain_find(const struct store_thread *thread, struct chain_pos *pos, str
 	struct bucket *bucket;
 
 	*pos = (struct chain_pos){ .home = home };
-	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
+	chain_for_each(table, bucket, home) {
 		if (do_bucket_find(table, pos, bucket, hash_tag(hash), key, key_len)) {
 			pos->live = !expires_is_over(pos->item->expires, thread->now_ns);
 			return;
@@ -62,7 +65,7 @@ bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struc
 	unsigned int i;
 
 	*pos = (struct chain_pos){ .home = home };
-	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
+	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			if (!bucket->slots[i] || slot_offset(bucket->slots[i]) != offset)
 				continue;
@@ -77,62 +80,136 @@ bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struc
 	return false;
 }
 
-uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item)
+void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket)
 {
-	return slot_make(hash_tag(hash), region_offset(table->region, item),
-			 item_bytes(item->key_len, item->value_len));
+	bucket_seal(bucket, bucket_sum(bucket, table->region->geometry.incarnation,
+				       region_offset(table->region, bucket),
+				       region_offset(table->region, home)));
 }
 
-uint64_t next_version(struct store_thread *thread, const struct item *old)
+static void bucket_fill(struct bucket *bucket, const uint64_t *slots, unsigned int count)
 {
-	uint64_t seen = old ? old->version >> THREAD_ID_BITS : 0, clock = thread->clock;
+	unsigned int i;
 
-	if (clock < thread->floor)
-		clock = thread->floor;
-	if (clock < seen)
-		clock = seen;
-	/* Flushes read it: server/store/maintenance.c. */
-	__atomic_store_n(&thread->clock, ++clock, __ATOMIC_RELAXED);
-	return clock << THREAD_ID_BITS | thread->id;
+	for (i = 0; i < BUCKET_SLOTS; i++)
+		__atomic_store_n(&bucket->slots[i], i < count ? slots[i] : 0, __ATOMIC_RELAXED);
 }
 
-void item_count(struct store_thread *thread, const struct item *item)
+void bucket_clear(struct bucket *bucket, uint8_t level, uint16_t epoch)
 {
-	stat_add(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
-	stat_add(&thread->stats.expiring, item->expires != 0);
+	unsigned int i;
+
+	for (i = 0; i < BUCKET_SLOTS; i++)
+		__atomic_store_n(&bucket->slots[i], 0, __ATOMIC_RELAXED);
+	bucket_unlock(bucket);
+	bucket_level_store(bucket, level);
+	__atomic_store_n(&bucket->epoch, epoch, __ATOMIC_RELAXED);
+	bucket_link(bucket, 0);
 }
 
-void item_uncount(struct store_thread *thread, const struct item *item)
+void do_chain_take_apart(const struct table *table, struct bucket *home, const struct bucket *avoid,
+			 struct chain_parts *parts)
 {
-	stat_sub(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
-	stat_sub(&thread->stats.expiring, item->expires != 0);
+	struct bucket *bucket;
+	unsigned int i;
+
+	parts->slot_count = parts->bucket_count = parts->bucket_used = 0;
+	chain_for_each(table, bucket, home) {
+		for (i = 0; i < BUCKET_SLOTS; i++)
+			if (bucket->slots[i])
+				parts->slots[parts->slot_count++] = bucket->slots[i];
+		if (bucket != home && bucket != avoid)
+			parts->buckets[parts->bucket_count++] = bucket;
+	}
 }
 
-void count_keys(struct store_thread *thread, int64_t n)
+/* Overflow buckets that @count slots need. */
+static unsigned int overflow_for(unsigned int count)
 {
-	thread->items_unreported += n;
-	if (thread->items_unreported < ITEMS_UNREPORTED_MAX &&
-	    thread->items_unreported > -ITEMS_UNREPORTED_MAX)
-		return;
-	atomic_fetch_add_explicit(&thread->table->items, thread->items_unreported,
-				  memory_order_relaxed);
-	thread->items_unreported = 0;
+	return count <= BUCKET_SLOTS ? 0 : (count - 1) / BUCKET_SLOTS;
 }
 
-uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body)
+void do_chain_write(const struct table *table, struct bucket *home, uint8_t level,
+		    const uint64_t *slots, unsigned int count, struct chain_parts *parts)
 {
-	return item_sum_of(item, body, table->region->geometry.incarnation,
-			   region_offset(table->region, item));
+	unsigned int n = overflow_for(count), i;
+	struct bucket *next = NULL, *bucket;
+
+	for (i = n; i; i--) {
+		bucket = parts->buckets[parts->bucket_used + i - 1];
+		bucket_fill(bucket, slots + i * BUCKET_SLOTS,
+			    i < n ? BUCKET_SLOTS : count - n * BUCKET_SLOTS);
+		bucket_level_store(bucket, level);
+		__atomic_store_n(&bucket->epoch, (uint16_t)(home->epoch + 1), __ATOMIC_RELAXED);
+		bucket_link(bucket, next ? bucket_ref(table->region, next) : 0);
+		mem_bucket_set_home(table->memory, bucket, index_number(table, home));
+		do_chain_seal(table, home, bucket);
+		next = bucket;
+	}
+	parts->bucket_used += n;
+	bucket_fill(home, slots, count < BUCKET_SLOTS ? count : BUCKET_SLOTS);
+	bucket_link(home, next ? bucket_ref(table->region, next) : 0);
+	bucket_level_store(home, level);
+	chain_move_end(home);
+	do_chain_seal(table, home, home);
 }
 
-void item_free(struct store_thread *thread, struct item *item)
+void chain_parts_retire(struct store_thread *thread, struct chain_parts *parts,
+			struct retired *retired)
 {
-	size_t bytes = item_bytes(item->key_len, item->value_len);
+	stat_sub(&thread->stats.overflow_buckets, parts->bucket_count - parts->bucket_used);
+	while (parts->bucket_used < parts->bucket_count)
+		retired->buckets[retired->count++] = parts->buckets[parts->bucket_used++];
+}
 
-	if (bytes >= LIMBO_ITEM_BYTES)
-		limbo_add(&thread->limbo, &thread->cache, item, bytes);
-	else
-		mem_free(&thread->cache, item, bytes);
+void retired_free(struct store_thread *thread, struct retired *retired)
+{
+	while (retired->count)
+		limbo_add(&thread->limbo, &thread->cache, retired->buckets[--retired->count], 0);
+}
+
+/* I4: whether one more chain may be shortened in this second. */
+static bool moves_take(struct store_thread *thread)
+{
+	struct table *table = thread->table;
+	uint64_t now_s = thread->now_ns / 1000000000u;
+	uint64_t then = atomic_load_explicit(&table->moves_s, memory_order_relaxed);
+
+	/* Times of workers differ by a batch; only forward, or seconds would be counted twice. */
+	if (now_s > then && atomic_compare_exchange_strong(&table->moves_s, &then, now_s))
+		atomic_store(&table->moves, 0);
+	return atomic_fetch_add(&table->moves, 1) < MOVES_MAX;
+}
+
+bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
+		      struct bucket *spare, struct retired *retired)
+{
+	const struct table *table = thread->table;
+	struct chain_parts parts;
+	unsigned int needed;
+
+	do_chain_take_apart(table, home, avoid, &parts);
+	needed = overflow_for(parts.slot_count);
+	if (!avoid) {
+		needed = overflow_for(parts.slot_count + SPARE_SLOTS);
+		if (needed >= parts.bucket_count)
+			return false;
+	}
+	if (!moves_take(thread))
+		return false;
+	if (avoid) {
+		parts.buckets[parts.bucket_count++] = spare;
+		stat_add(&thread->stats.overflow_buckets, 1);
+	}
+	chain_move_begin(home);
+	do_chain_write(table, home, home->level, parts.slots, parts.slot_count, &parts);
+	if (avoid) {
+		stat_sub(&thread->stats.overflow_buckets, 1);
+		retired->buckets[retired->count++] = avoid;
+	}
+	chain_parts_retire(thread, &parts, retired);
+	stat_add(&thread->stats.chains_shortened, 1);
+	return true;
 }
 
 void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retired *retired)
@@ -144,11 +221,4 @@ void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retire
 	stat_add(&thread->stats.removes, 1);
 	if (pos->home->overflow)
 		do_chain_shorten(thread, pos->home, NULL, NULL, retired);
-}
-
-void count_removal(struct store_thread *thread, enum removal why)
-{
-	stat_add(&thread->stats.evictions, why == REMOVE_EVICTED);
-	stat_add(&thread->stats.flushed, why == REMOVE_FLUSHED);
-	count_keys(thread, -1);
 }

@@ -1,12 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The place of a key or of an item in the table, and what the table's changes have in common. For
- * table.c, which changes keys, and block.c, which changes what lives in a block of memory.
+ * Chains: a home bucket and its overflow buckets; how keys are found in one, and how one is changed.
+ * The rules are at the head of server/store/index.h (I3, I4).
  */
 #ifndef KVD_SERVER_STORE_CHAIN_H
 #define KVD_SERVER_STORE_CHAIN_H
 
+#include "common/barrier.h"
 #include "server/store/index.h"
+
+/*
+ * Buckets in one chain beside the home bucket. At a fill of 65 % the longest of a million chains has
+ * 2; the limit is for a client that picks keys of one bucket, and for an index that could not grow: a
+ * PUT into a full chain fails.
+ */
+#define CHAIN_MAX 32
+#define CHAIN_SLOTS_MAX ((CHAIN_MAX + 1) * BUCKET_SLOTS)
+
+/* Chains that are shortened in one second, all in all. Two seconds' worth still keeps I4. */
+#define MOVES_MAX 10000
+
+/* A chain that would be left with so few free slots is not shortened: the next PUT would need them. */
+#define SPARE_SLOTS 6
+
+/* Overflow buckets of one chain that were unlinked, to be freed when no lock is held: server/store/limbo.h. */
+struct retired {
+	struct bucket *buckets[CHAIN_MAX + 1]; /* a chain's, and a spare one that was not needed */
+	unsigned int count;
+};
+
+static inline uint32_t bucket_ref(const struct region *region, const struct bucket *bucket)
+{
+	return (uint32_t)(region_offset(region, bucket) / BUCKET_BYTES);
+}
+
+static inline struct bucket *bucket_next(const struct table *table, const struct bucket *bucket)
+{
+	uint32_t overflow = bucket_overflow_load(bucket);
+
+	return overflow ? region_at(table->region, (uint64_t)overflow * BUCKET_BYTES) : NULL;
+}
+
+/*
+ * Goes through the buckets of the chain of @home, from it on. Bounded, since a reader that holds no lock
+ * may be led from a bucket that was freed into another chain.
+ */
+#define chain_for_each(table, bucket, home)                                                        \
+	for (unsigned int chain_hops = ((bucket) = (home), 0);                                     \
+	     (bucket) && chain_hops <= CHAIN_MAX;                                                  \
+	     (bucket) = bucket_next(table, bucket), chain_hops++)
 
 /* Where a key is, or where one could be put. */
 struct chain_pos {
@@ -32,21 +74,45 @@ bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struc
 /* Takes the item out of the table; the caller frees it, and what is added to @retired. */
 void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retired *retired);
 
-/* The slot that leads to the item; its sum, of which @body is item_body_sum(). */
-uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item);
-uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body);
+/* An empty bucket, not sealed. What it was before may still be looked at. */
+void bucket_clear(struct bucket *bucket, uint8_t level, uint16_t epoch);
 
-/* A version above that of the item that is replaced and above all others of this thread. */
-uint64_t next_version(struct store_thread *thread, const struct item *old);
+/* Makes a bucket's sum right. @home: of its chain. */
+void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket);
 
-/* The item's part in the statistics comes or goes. */
-void item_count(struct store_thread *thread, const struct item *item);
-void item_uncount(struct store_thread *thread, const struct item *item);
-/* A removed item's reason is counted, and the table told, now and then, how many keys came or went. */
-void count_removal(struct store_thread *thread, enum removal why);
-void count_keys(struct store_thread *thread, int64_t n);
+/*
+ * Puts the slots of a chain into as few buckets as they fit. @avoid, unless NULL, is an overflow
+ * bucket that is to leave the chain, and @spare one that takes its place. What is not needed any more
+ * is added to @retired. Not done, with false, when it would give back nothing, or for I4.
+ */
+bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
+		      struct bucket *spare, struct retired *retired);
 
-/* Gives back an item that readers in the server may still copy. No lock held: it may wait. */
-void item_free(struct store_thread *thread, struct item *item);
+/*
+ * A chain taken apart: its slots, and its overflow buckets to be used again. Both ends of a split are
+ * written from one.
+ */
+struct chain_parts {
+	uint64_t slots[CHAIN_SLOTS_MAX];
+	unsigned int slot_count;
+	struct bucket *buckets[CHAIN_MAX + 1];
+	unsigned int bucket_count, bucket_used;
+};
+
+/* Takes the locked chain apart; @avoid, unless NULL, is not among the buckets. */
+void do_chain_take_apart(const struct table *table, struct bucket *home, const struct bucket *avoid,
+			 struct chain_parts *parts);
+/*
+ * Writes a chain anew: overflow buckets from the last to the first, then the home bucket, whose epoch
+ * is odd. It stays locked.
+ */
+void do_chain_write(const struct table *table, struct bucket *home, uint8_t level,
+		    const uint64_t *slots, unsigned int count, struct chain_parts *parts);
+/* The overflow buckets that were not used again. */
+void chain_parts_retire(struct store_thread *thread, struct chain_parts *parts,
+			struct retired *retired);
+
+/* Frees what a change left, no lock held. */
+void retired_free(struct store_thread *thread, struct retired *retired);
 
 #endif /* KVD_SERVER_STORE_CHAIN_H */

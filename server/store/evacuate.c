@@ -9,8 +9,8 @@
 #include <assert.h>
 
 #include "common/barrier.h"
-#include "server/store/slab.h"
 #include "common/util/stat.h"
+#include "server/store/slab.h"
 
 /* How many slabs of a class are looked at for the one with the fewest blocks, in its emptiest list. */
 #define SPARSE_TRIES 64u

@@ -2,9 +2,11 @@
 #include "server/store/evict.h"
 
 #include "common/util/spin.h"
-#include "server/store/index.h"
-#include "server/store/lookup.h"
 #include "common/util/stat.h"
+#include "server/store/access_time.h"
+#include "server/store/chain.h"
+#include "server/store/lookup.h"
+#include "server/store/table_maintain.h"
 
 /* Candidates looked at; 5 is what Redis samples by default, 10 is close to exact LRU there. */
 #define SAMPLES 16
@@ -32,93 +34,6 @@
 /* A PUT that found no room in vain does not look for it again that soon, unless something was freed. */
 #define ROOM_RETRY_NS 10000000ull
 
-/*
- * LFU: a logarithmic counter in the low byte, as Redis has it (Morris, CACM 1978): one more use counts
- * with a probability of 1 / (FACTOR * (counter - FIRST) + 1). It falls by one for each unit of time
- * since it was last looked at; the high byte is the time, in units of 2^UNIT_SHIFT ticks.
- */
-#define LFU_FIRST 5u
-#define LFU_FACTOR 2u
-#define LFU_UNIT_SHIFT 9
-
-const char *evict_policy_name(uint32_t policy)
-{
-	return policy == EVICTION_LRU ? "lru" : policy == EVICTION_LFU ? "lfu" : "none";
-}
-
-static uint32_t tick_now(const struct table *table)
-{
-	return atomic_load_explicit(&table->tick, memory_order_relaxed);
-}
-
-static uint64_t random_next(struct store_thread *thread)
-{
-	thread->random ^= thread->random << 13;
-	thread->random ^= thread->random >> 7;
-	thread->random ^= thread->random << 17;
-	return thread->random;
-}
-
-static uint16_t lfu_make(uint32_t tick, uint32_t counter)
-{
-	return (uint16_t)((tick >> LFU_UNIT_SHIFT & 0xff) << 8 | counter);
-}
-
-static uint32_t lfu_counter(uint32_t tick, uint16_t access)
-{
-	uint32_t units = ((tick >> LFU_UNIT_SHIFT) - (access >> 8)) & 0xff;
-	uint32_t counter = access & 0xff;
-
-	return counter > units ? counter - units : 0;
-}
-
-uint16_t evict_fresh(const struct store_thread *thread)
-{
-	uint32_t tick = tick_now(thread->table);
-
-	return thread->table->options.eviction == EVICTION_LFU ? lfu_make(tick, LFU_FIRST) :
-								 (uint16_t)tick;
-}
-
-uint16_t evict_touched(struct store_thread *thread, uint16_t access)
-{
-	uint32_t tick = tick_now(thread->table), counter, odds;
-
-	if (thread->table->options.eviction != EVICTION_LFU)
-		return (uint16_t)tick;
-	counter = lfu_counter(tick, access);
-	odds = counter > LFU_FIRST ? LFU_FACTOR * (counter - LFU_FIRST) + 1 : 1;
-	if (counter < 255 && random_next(thread) % odds == 0)
-		counter++;
-	return lfu_make(tick, counter);
-}
-
-/* The larger, the sooner it goes; first of all what is over anyway. */
-static uint32_t coldness(const struct store_thread *thread, const struct item *item)
-{
-	const struct table *table = thread->table;
-	uint16_t access = item_access_load(item);
-	uint32_t tick = tick_now(table);
-
-	if (expires_is_over(item_expires_load(item), thread->now_ns))
-		return UINT32_MAX;
-	if (table->options.eviction == EVICTION_LFU)
-		return 256 - lfu_counter(tick, access);
-	return (uint16_t)(tick - access) + 1u;
-}
-
-void evict_tick(struct table *table)
-{
-	int64_t items = atomic_load_explicit(&table->items, memory_order_relaxed);
-	uint32_t each = items >> 10 > 1 ? (uint32_t)(items >> 10) : 1;
-
-	if (table->options.eviction == EVICTION_NONE ||
-	    atomic_fetch_add_explicit(&table->tick_inserts, 1, memory_order_relaxed) + 1 < each)
-		return;
-	atomic_store_explicit(&table->tick_inserts, 0, memory_order_relaxed);
-	atomic_fetch_add_explicit(&table->tick, 1, memory_order_relaxed);
-}
-
 /* The coldest of some items, of one class or of all. */
 struct candidate {
 	void *block;
@@ -135,7 +50,7 @@ static void candidate_choose(const struct store_thread *thread, struct candidate
 	for (i = 0; i < count; i++)
 		__builtin_prefetch(blocks[i]);
 	for (i = 0; i < count; i++) {
-		uint32_t cold = coldness(thread, blocks[i]);
+		uint32_t cold = access_time_coldness(thread, blocks[i]);
 
 		/* Only the winner's key is read. */
 		if (cold > best->coldness && item_sum_first(blocks[i]) != ITEM_SUM_INVALID) {
@@ -206,10 +121,11 @@ static void bucket_replace(struct store_thread *thread, const struct mem_block *
 	if (!spare)
 		return;
 	home = index_lock_number(table, block->home);
-	for (bucket = bucket_next(table, home); bucket && !done;
-	     bucket = bucket_next(table, bucket))
-		if (bucket == block->p)
+	chain_for_each(table, bucket, home)
+		if (bucket == block->p) {
 			done = do_chain_shorten(thread, home, bucket, spare, &retired);
+			break;
+		}
 	bucket_unlock(home);
 	if (!done)
 		mem_free_bucket(&thread->cache, spare);
@@ -232,7 +148,7 @@ static void evacuation_run(struct store_thread *thread, struct mem_evacuation *e
 		}
 		if (!block_hash(thread->table, block.p, &hash))
 			continue;
-		cold = coldness(thread, block.p);
+		cold = access_time_coldness(thread, block.p);
 		if (!evict)
 			table_move_block(thread, hash, block.p);
 		else if (cold >= warm)
@@ -392,7 +308,7 @@ void *evict_make_room(struct store_thread *thread, size_t bytes)
 	if (bytes > memory_bytes(thread->table->memory))
 		return NULL;
 	limbo_empty(&thread->limbo, &thread->cache);
-	if (thread->table->options.eviction == EVICTION_NONE)
+	if (thread->table->eviction == EVICTION_NONE)
 		return make_room_moving(thread, bytes);
 	for (step = 0; !block && step < ROOM_STEPS_MAX; step++) {
 		block = mem_alloc(&thread->cache, bytes);
@@ -413,11 +329,12 @@ uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *bu
 	uint64_t *chosen = NULL;
 	unsigned int i;
 
-	if (thread->table->options.eviction == EVICTION_NONE)
+	if (thread->table->eviction == EVICTION_NONE)
 		return NULL;
 	for (i = 0; i < BUCKET_SLOTS; i++) {
 		cold = bucket->slots[i] ?
-			       coldness(thread, slot_item(thread->table, bucket->slots[i])) :
+			       access_time_coldness(thread,
+						    slot_item(thread->table, bucket->slots[i])) :
 			       0;
 		if (cold > coldest) {
 			coldest = cold;
@@ -429,7 +346,7 @@ uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *bu
 
 struct bucket *evict_make_bucket(struct store_thread *thread)
 {
-	bool evict = thread->table->options.eviction != EVICTION_NONE;
+	bool evict = thread->table->eviction != EVICTION_NONE;
 	struct bucket *bucket = NULL;
 	struct candidate any;
 	unsigned int step;

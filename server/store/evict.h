@@ -20,16 +20,6 @@
 #include "server/store/evacuate.h"
 #include "server/store/table.h"
 
-/* "none", "lru", "lfu" */
-const char *evict_policy_name(uint32_t policy);
-
-/* item.access of an item that is new, and of one that is used once more. */
-uint16_t evict_fresh(const struct store_thread *thread);
-uint16_t evict_touched(struct store_thread *thread, uint16_t access);
-
-/* A key was added: time goes on. */
-void evict_tick(struct table *table);
-
 /*
  * A block of @bytes, made free if need be; NULL: there is no room to be had. Takes bucket locks, may
  * wait for a grace period: no lock held, nothing of the table in hand. Bounded by ROOM_STEPS_MAX.

@@ -8,7 +8,7 @@
 #define KVD_SERVER_STORE_HUGEPAGES_H
 
 #include "server/store/numa.h"
-#include "server/config/options.h"
+#include "server/store/store_options.h"
 
 struct mapping {
 	uint8_t *base; /* NULL: nothing is mapped */

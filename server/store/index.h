@@ -23,29 +23,6 @@
 #include "common/barrier.h"
 #include "server/store/table.h"
 
-/*
- * Buckets in one chain beside the home bucket. At a fill of 65 % the longest of a million chains has
- * 2; the limit is for a client that picks keys of one bucket, and for an index that could not grow: a
- * PUT into a full chain fails.
- */
-#define CHAIN_MAX 32
-#define CHAIN_SLOTS_MAX ((CHAIN_MAX + 1) * BUCKET_SLOTS)
-
-/* Chains that are shortened in one second, all in all. Two seconds' worth still keeps I4. */
-#define MOVES_MAX 10000
-
-/* A chain that would be left with so few free slots is not shortened: the next PUT would need them. */
-#define SPARE_SLOTS 6
-
-/* Memory is added to the index in steps of so many buckets: 64 KiB. */
-#define INDEX_STEP 512u
-
-/* Overflow buckets of one chain that were unlinked, to be freed when no lock is held: server/store/limbo.h. */
-struct retired {
-	struct bucket *buckets[CHAIN_MAX + 1]; /* a chain's, and a spare one that was not needed */
-	unsigned int count;
-};
-
 static inline uint64_t index_size_make(uint32_t level, uint64_t split)
 {
 	return (uint64_t)level << 56 | split;
@@ -84,62 +61,26 @@ static inline uint64_t index_number(const struct table *table, const struct buck
 	return (region_offset(table->region, home) - sizeof(struct superblock)) / BUCKET_BYTES;
 }
 
-static inline uint32_t bucket_ref(const struct region *region, const struct bucket *bucket)
-{
-	return (uint32_t)(region_offset(region, bucket) / BUCKET_BYTES);
-}
-
-static inline struct bucket *bucket_next(const struct table *table, const struct bucket *bucket)
-{
-	uint32_t overflow = bucket_overflow_load(bucket);
-
-	return overflow ? region_at(table->region, (uint64_t)overflow * BUCKET_BYTES) : NULL;
-}
-
 static inline struct item *slot_item(const struct table *table, uint64_t slot)
 {
 	return region_at(table->region, slot_offset(slot));
 }
 
 /* The home bucket of @hash at this moment. */
-struct bucket *index_home(const struct table *table, uint64_t hash);
+__attribute__((returns_nonnull)) struct bucket *index_home(const struct table *table,
+							   uint64_t hash);
 /* The home bucket of @hash, locked. */
-struct bucket *index_lock_home(const struct table *table, uint64_t hash);
+__attribute__((returns_nonnull)) struct bucket *index_lock_home(const struct table *table,
+								uint64_t hash);
 /* Home bucket number @number, locked. */
-struct bucket *index_lock_number(const struct table *table, uint64_t number);
-
-/* Formats the buckets the geometry begins with, in memory that is the index's. */
-void index_format(struct table *table);
-
-/* An empty bucket, not sealed. What it was before may still be looked at. */
-void bucket_clear(struct bucket *bucket, uint8_t level, uint16_t epoch);
-
-/* Makes a bucket's sum right. @home: of its chain. */
-void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket);
-
-/*
- * Puts the slots of a chain into as few buckets as they fit. @avoid, unless NULL, is an overflow
- * bucket that is to leave the chain, and @spare one that takes its place. What is not needed any more
- * is added to @retired. Not done, with false, when it would give back nothing, or for I4.
- */
-bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
-		      struct bucket *spare, struct retired *retired);
-
-/* Called with no lock held after a key was added: splits a bucket if there are keys enough. */
-void index_grow(struct store_thread *thread);
-
-/*
- * Adds a step of memory to the index, if it is free. Else the maintenance thread has to empty it: false.
- */
-bool index_extend(struct table *table);
+__attribute__((returns_nonnull)) struct bucket *index_lock_number(const struct table *table,
+								  uint64_t number);
 
 /* The geometry as of now, sealed. Any thread. */
 void index_geometry(const struct table *table, struct geometry *geometry);
 
-/* Wakes the maintenance, if there is one: server/store/maintenance.c. */
-void table_wake_maintenance(const struct table *table);
-
-/* Frees what a change left, no lock held. */
-void retired_free(struct store_thread *thread, struct retired *retired);
+/* Brings the home bucket of @hash to the cache; then, once it is there, the item. */
+void table_prefetch_bucket(const struct table *table, uint64_t hash);
+void table_prefetch_item(const struct table *table, uint64_t hash);
 
 #endif /* KVD_SERVER_STORE_INDEX_H */

@@ -5,8 +5,8 @@
 
 #include "common/util/clock.h"
 #include "common/util/spin.h"
-#include "server/store/index.h"
 #include "common/util/stat.h"
+#include "server/store/chain.h"
 
 /* What one look at a key, a slot or an item gives. */
 enum lookup {
@@ -15,12 +15,7 @@ enum lookup {
 	LOOKUP_RETRY, /* it was being changed */
 };
 
-/* Looks again and again, with pauses, until LOOKUP_NS_MAX. */
-struct backoff {
-	uint64_t since_ns;
-};
-
-static bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
+bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
 {
 	uint64_t now = clock_ns();
 
@@ -93,16 +88,16 @@ static enum lookup bucket_lookup(const struct table *table, const struct bucket 
 static enum lookup lookup_once(const struct table *table, uint64_t hash, const void *key,
 			       uint32_t key_len, struct item_ref *ref)
 {
-	const struct bucket *home = index_home(table, hash), *bucket = home;
+	const struct bucket *home = index_home(table, hash), *bucket;
 	uint16_t epoch = chain_epoch_first(home);
 	enum lookup result = LOOKUP_MISSING;
-	unsigned int hops;
 
 	if (epoch & 1 || low_bits(hash, bucket_level_load(home)) != index_number(table, home))
 		return LOOKUP_RETRY;
-	for (hops = 0; result == LOOKUP_MISSING && bucket && hops <= CHAIN_MAX; hops++) {
+	chain_for_each(table, bucket, home) {
 		result = bucket_lookup(table, bucket, hash, key, key_len, ref);
-		bucket = bucket_next(table, bucket);
+		if (result != LOOKUP_MISSING)
+			break;
 	}
 	if (result == LOOKUP_MISSING && chain_epoch_again(home) != epoch)
 		return LOOKUP_RETRY;

@@ -44,28 +44,12 @@ enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const v
 /* The hash of the key of what may be an item at @block. False: nothing valid is there now. */
 bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash);
 
-/*
- * Writes entries (struct wire_entry) of keys at and behind *@cursor to @buffer, at most @most (0: no
- * limit), with values or without, and sets *@cursor to where to go on, 0: done. Keys in the order of their
- * hashes' bits reversed: a bucket of any level has a range of that order for itself, so a scan that
- * goes through the order once has met every key that was there all the time, however often buckets
- * were split meanwhile. Bounded: SCAN_BUCKETS_MAX. WIRE_OK or WIRE_BUSY.
- */
-#define SCAN_BUCKETS_MAX 256u
-
-struct scan {
-	const uint8_t *prefix;
-	uint32_t prefix_len;
-	uint32_t most;
-	bool values;
-	uint64_t cursor;
-	uint8_t *buffer;
-	uint32_t size;
-	/* out */
-	uint32_t used;
-	uint32_t entries;
+/* The pauses between the tries of a reader that met a change. */
+struct backoff {
+	uint64_t since_ns; /* of the first try that failed; 0: none has */
 };
 
-enum wire_status table_scan(struct store_thread *thread, struct scan *scan);
+/* Pauses, longer each time, and counts the retry. False: LOOKUP_NS_MAX is over. */
+bool backoff_wait(struct store_thread *thread, struct backoff *backoff);
 
 #endif /* KVD_SERVER_STORE_LOOKUP_H */

@@ -11,10 +11,10 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "server/store/evict.h"
-#include "server/store/index.h"
-#include "server/store/lookup.h"
 #include "common/util/stat.h"
+#include "server/store/evict.h"
+#include "server/store/growth.h"
+#include "server/store/table_maintain.h"
 
 #define TICK_NS 1000000000ull
 
@@ -35,15 +35,6 @@
 /* Slabs emptied in one turn of the loop, so that flushes and expiry do not wait. */
 #define COMPACT_AT_ONCE 8
 
-void table_wake_maintenance(const struct table *table)
-{
-	uint64_t one = 1;
-
-	/* The counter can't be full; nothing to do if it were. */
-	if (table->wake_fd >= 0 && write(table->wake_fd, &one, sizeof(one)) < 0)
-		return;
-}
-
 static uint64_t cpu_ns(void)
 {
 	struct timespec now;
@@ -55,11 +46,11 @@ static uint64_t cpu_ns(void)
 /* Whether the chain holds something that is over. Without its lock: a hint. */
 static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t now_ns)
 {
-	const struct bucket *bucket = index_bucket(table, number);
-	unsigned int i, hops;
+	const struct bucket *home = index_bucket(table, number), *bucket;
+	unsigned int i;
 	struct item head;
 
-	for (hops = 0; bucket && hops <= CHAIN_MAX; hops++) {
+	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			uint64_t slot = slot_follow(&bucket->slots[i]);
 
@@ -69,7 +60,6 @@ static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t n
 			if (expires_is_over(head.expires, now_ns))
 				return true;
 		}
-		bucket = bucket_next(table, bucket);
 	}
 	return false;
 }
@@ -118,8 +108,7 @@ static bool index_make_room(struct maintenance *maintenance)
 		return true;
 	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
 		return false;
-	evict_evacuate(&maintenance->store_thread, &evacuation,
-		       table->options.eviction != EVICTION_NONE);
+	evict_evacuate(&maintenance->store_thread, &evacuation, table->eviction != EVICTION_NONE);
 	if (!mem_evacuation_end_index(&evacuation))
 		return false;
 	atomic_fetch_add(&table->room, INDEX_STEP);

@@ -9,8 +9,8 @@
 
 #include "common/barrier.h"
 #include "common/util/log.h"
-#include "server/store/slab.h"
 #include "common/util/stat.h"
+#include "server/store/slab.h"
 
 /* Magazines; with the cache's lock */
 

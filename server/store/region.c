@@ -8,8 +8,8 @@
 #include <sys/random.h>
 
 #include "common/barrier.h"
-#include "common/util/log.h"
 #include "common/sum.h"
+#include "common/util/log.h"
 #include "server/store/hugepages.h"
 
 /* Fill of the index when it holds the keys it was sized for, in percent; see common/layout.h. */
@@ -48,7 +48,7 @@ static void geometry_place_segments(struct geometry *g)
 		g->segments[k] = g->segments[0] + index_bytes(g->level_base + k - 1);
 }
 
-static int region_format(struct region *region, const struct region_options *options)
+static int region_format(struct region *region, const struct store_options *options)
 {
 	struct superblock *super = region_superblock(region);
 	struct geometry *g = &region->geometry;
@@ -73,7 +73,7 @@ static int region_format(struct region *region, const struct region_options *opt
 	return 0;
 }
 
-int region_create(struct region *region, const struct region_options *options)
+int region_create(struct region *region, const struct store_options *options)
 {
 	struct numa_policy policy;
 	struct mapping mapping;

@@ -10,8 +10,8 @@
 #define KVD_SERVER_STORE_REGION_H
 
 #include "common/layout.h"
-#include "server/config/options.h"
 #include "server/store/numa.h"
+#include "server/store/store_options.h"
 
 /* log2 of the buckets of the smallest index: 64 of them. */
 #define INDEX_LEVEL_MIN 6u
@@ -23,15 +23,6 @@ struct region {
 	int fd;
 	char numa[NUMA_TEXT_MAX]; /* "default", "nodes 0-1", ... */
 	struct geometry geometry; /* to be changed by one thread, which then publishes it */
-};
-
-struct region_options {
-	uint64_t bytes; /* rounded up to whole pages */
-	enum hugepages_mode hugepages;
-	const char *numa;		/* as in memory.numa; NULL: default */
-	const struct numa_local *local; /* NULL: the node of the CPU */
-	uint32_t level;			/* 2^level buckets to begin with */
-	uint64_t value_max;
 };
 
 /*
@@ -52,7 +43,7 @@ static inline uint64_t index_bytes(uint32_t level)
  * logging: ENOMEM when memory, or hugepages that are required, are not there; EINVAL when the index
  * leaves no room for items or there is no such NUMA node; EOPNOTSUPP without NUMA in the kernel.
  */
-int region_create(struct region *region, const struct region_options *options);
+int region_create(struct region *region, const struct store_options *options);
 void region_destroy(struct region *region);
 
 /*

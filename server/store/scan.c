@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* SCAN, the part of server/store/lookup.h that reads whole buckets. */
+/*
+ * Scans: collects the keys of one chain after the other as a reader without a lock (server/store/lookup.h)
+ * and writes them to the response.
+ */
+#include "server/store/scan.h"
+
 #include <string.h>
 
-#include "common/util/clock.h"
-#include "common/util/spin.h"
-#include "server/store/index.h"
-#include "server/store/lookup.h"
-#include "common/util/stat.h"
+#include "server/store/chain.h"
 
 /* A key of the bucket that is being scanned: where it is in the order, and its item. */
 struct found {
@@ -50,22 +51,21 @@ static bool found_add(const struct table *table, struct bucket_scan *b, const ui
 /* All keys of the chain of the bucket that @from falls into, those before @from left out. */
 static bool bucket_collect(const struct table *table, struct bucket_scan *b, uint64_t from)
 {
-	const struct bucket *home = index_home(table, bits_reversed(from)), *bucket = home;
+	const struct bucket *home = index_home(table, bits_reversed(from)), *bucket;
 	uint16_t epoch = chain_epoch_first(home);
-	unsigned int i, hops;
+	unsigned int i;
 
 	b->count = 0;
 	b->level = bucket_level_load(home);
 	if (epoch & 1 || low_bits(bits_reversed(from), b->level) != index_number(table, home))
 		return false;
-	for (hops = 0; bucket && hops <= CHAIN_MAX; hops++) {
+	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			uint64_t slot = slot_follow(&bucket->slots[i]);
 
 			if (slot && !found_add(table, b, &bucket->slots[i], slot, from))
 				return false;
 		}
-		bucket = bucket_next(table, bucket);
 	}
 	return chain_epoch_again(home) == epoch;
 }
@@ -155,7 +155,8 @@ static uint64_t bucket_behind(uint64_t cursor, uint8_t level)
 
 enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 {
-	uint64_t since = 0, now, start = scan->cursor;
+	uint64_t start = scan->cursor;
+	struct backoff backoff = { 0 };
 	unsigned int buckets = 0;
 	struct bucket_scan b;
 	enum emit emit;
@@ -177,15 +178,10 @@ enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 			if (!scan->cursor)
 				return WIRE_OK;
 			buckets++;
-			since = 0;
-			continue;
-		}
-		now = clock_ns();
-		since = since ? since : now;
-		stat_add(&thread->stats.lookup_retries, 1);
-		if (now - since > LOOKUP_NS_MAX)
+			backoff.since_ns = 0;
+		} else if (!backoff_wait(thread, &backoff)) {
 			return WIRE_BUSY;
-		spin_pause(now - since);
+		}
 	}
 	return WIRE_OK;
 }

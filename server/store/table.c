@@ -1,70 +1,33 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The table's state: what all threads share of it, what each thread has, and the counters, versions
+ * and sums that every change of it needs.
+ */
 #include "server/store/table.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "common/util/clock.h"
-#include "server/store/evict.h"
-#include "server/store/chain.h"
 #include "common/util/stat.h"
 
-/* How often a PUT that found no room makes some and tries again. */
-#define ROOM_TRIES_MAX 8
-
-/* 2^64 - 1 has so many digits. */
-#define DIGITS_MAX 20
-
-/* A new value: one part behind the other. One of them may be the old value. */
-struct value {
-	struct {
-		const void *p;
-		uint32_t len;
-	} parts[2];
-	uint32_t flags;
-	uint32_t expires;
-};
-
-/*
- * One attempt to change a key. Memory that is needed and not free is made free with no lock held, and
- * then the attempt is made again, with it in hand.
- */
-struct attempt {
-	struct store_thread *thread;
-	uint64_t hash;
-	struct table_change *change;
-	struct chain_pos pos;
-	struct item *item; /* to be placed; NULL: to be allocated */
-	size_t item_bytes;
-	uint64_t body;	       /* of a pulled item: its item_body_sum(), made without the lock */
-	struct bucket *bucket; /* to extend the chain with, if need be */
-	size_t wanted;	       /* out: bytes there were not; BUCKET_WANTED: an overflow bucket */
-	struct item *old;      /* out: what is not in the table any more */
-	struct item *victim;   /* out: the same, of another key */
-	struct item *flushed;  /* out: the same, because a flush is on its way to it */
-	uint64_t hidden_sum;   /* of pos.item, while it is hidden; see do_hide_expiring() */
-	struct retired retired;
-	bool inserted;
-};
-
-#define BUCKET_WANTED SIZE_MAX
-
 void table_init(struct table *table, struct region *region, struct memory *memory,
-		const struct table_options *options)
+		const struct store_options *options)
 {
 	struct timespec now;
 
 	*table = (struct table){
 		.region = region,
 		.memory = memory,
-		.options = *options,
+		.fill = options->fill,
+		.eviction = options->eviction,
 		.wake_fd = -1,
 	};
 	clock_gettime(CLOCK_REALTIME, &now);
 	table->clock_base = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_ns();
 	atomic_store(&table->room, geometry_buckets(&region->geometry));
-	index_format(table);
 }
 
 int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id)
@@ -113,552 +76,76 @@ void store_thread_release(struct store_thread *thread)
 	thread->table = NULL;
 }
 
-void table_prefetch_bucket(const struct table *table, uint64_t hash)
+void table_wake_maintenance(const struct table *table)
 {
-	uint64_t size = atomic_load_explicit(&table->index_size, memory_order_relaxed);
-	uint64_t number = low_bits(hash, index_size_level(size));
-	const struct bucket *bucket;
+	uint64_t one = 1;
 
-	if (number < index_size_split(size))
-		number = low_bits(hash, index_size_level(size) + 1);
-	bucket = index_bucket(table, number);
-	__builtin_prefetch(bucket, 1);
-	__builtin_prefetch((const uint8_t *)bucket + 64, 1);
-}
-
-void table_prefetch_item(const struct table *table, uint64_t hash)
-{
-	const struct bucket *bucket = index_home(table, hash);
-	uint16_t tag = hash_tag(hash);
-	unsigned int i;
-
-	for (i = 0; i < BUCKET_SLOTS; i++) {
-		uint64_t slot = slot_load(&bucket->slots[i]);
-
-		if (slot && slot_tag(slot) == tag) {
-			const uint8_t *item = (const uint8_t *)slot_item(table, slot);
-
-			__builtin_prefetch(item, 1);
-			__builtin_prefetch(item + 64, 1);
-			return;
-		}
-	}
-}
-
-/* Writes the parts to an item, in which one of them may lie already, in the order that keeps it. */
-static void value_write(uint8_t *to, const struct value *value, const void *old)
-{
-	uint32_t first = value->parts[0].len;
-	unsigned int i, order = value->parts[1].len && value->parts[1].p == old;
-
-	for (i = 0; i < 2; i++) {
-		unsigned int part = i ^ order;
-
-		if (value->parts[part].p && value->parts[part].len)
-			memmove(to + (part ? first : 0), value->parts[part].p,
-				value->parts[part].len);
-	}
-}
-
-/* Header, key and value of an item that no reader takes for valid. The sum and version are to come. */
-static void item_fill(struct item *item, const struct table_change *change,
-		      const struct value *value)
-{
-	const void *old = item->data + change->key_len;
-
-	value_write(item->data + change->key_len, value, old);
-	memcpy(item->data, change->key, change->key_len);
-	item->expires = value->expires;
-	item->value_len = value->parts[0].len + value->parts[1].len;
-	item->flags = value->flags;
-	item->key_len = (uint16_t)change->key_len;
-}
-
-static void change_done(struct table_change *change, const struct item *item, uint64_t slot)
-{
-	change->slot = slot;
-	change->version = item->version;
-	change->expires = item->expires;
-}
-
-/* Rewrites the item where it is. Clients' cached slots stay good, unless the length changed. */
-static void do_replace_in_place(struct attempt *a, const struct value *value)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	struct item *item = a->pos.item;
-	uint64_t slot;
-
-	item_uncount(thread, item);
-	item_invalidate(item);
-	item->version = next_version(thread, item);
-	item_fill(item, a->change, value);
-	item_access_store(item, evict_touched(thread, item_access_load(item)));
-	slot = slot_for(table, a->hash, item);
-	if (slot != *a->pos.slot) {
-		slot_store(a->pos.slot, slot);
-		do_chain_seal(table, a->pos.home, a->pos.bucket);
-	}
-	change_done(a->change, item, slot);
-	item_count(thread, item);
-	item_publish(item, item_seal_sum(table, item, item_body_sum(item)));
-	stat_add(&thread->stats.replaces_in_place, 1);
-}
-
-/* The chain can't get longer: another key's item makes room for @slot, where items are evicted. */
-static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
-{
-	struct store_thread *thread = a->thread;
-	struct bucket *home = a->pos.home;
-	uint64_t *chosen = evict_choose_slot(thread, home);
-
-	if (!chosen) {
-		stat_add(&thread->stats.chain_full, 1);
-		return WIRE_NO_SPACE;
-	}
-	a->victim = slot_item(thread->table, *chosen);
-	item_uncount(thread, a->victim);
-	item_invalidate(a->victim);
-	slot_store(chosen, slot);
-	do_chain_seal(thread->table, home, home);
-	stat_add(&thread->stats.removes, 1);
-	return WIRE_OK;
-}
-
-/* Adds an overflow bucket with @slot in it to the chain. */
-static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	struct bucket *home = a->pos.home, *bucket = a->bucket;
-
-	if (a->pos.length >= CHAIN_MAX)
-		return do_evict_from_chain(a, slot);
-	if (!bucket)
-		bucket = mem_alloc_bucket(&thread->cache, index_number(table, home));
-	if (!bucket) {
-		a->wanted = BUCKET_WANTED;
-		return WIRE_NO_SPACE;
-	}
-	a->bucket = NULL;
-	mem_bucket_set_home(table->memory, bucket, index_number(table, home));
-	bucket_clear(bucket, home->level, home->epoch);
-	slot_store(&bucket->slots[0], slot);
-	do_chain_seal(table, home, bucket);
-	bucket_link(a->pos.tail, bucket_ref(table->region, bucket));
-	do_chain_seal(table, home, a->pos.tail);
-	stat_add(&thread->stats.overflow_buckets, 1);
-	return WIRE_OK;
-}
-
-/* Makes the slot of the key, or a new one, lead to the item, which is not valid yet. */
-static enum wire_status do_point(struct attempt *a, uint64_t slot)
-{
-	const struct table *table = a->thread->table;
-	struct chain_pos *pos = &a->pos;
-
-	if (pos->slot) {
-		item_invalidate(pos->item);
-		slot_store(pos->slot, slot);
-		do_chain_seal(table, pos->home, pos->bucket);
-		return WIRE_OK;
-	}
-	if (!pos->free_in)
-		return do_extend_chain(a, slot);
-	slot_store(pos->free_slot, slot);
-	do_chain_seal(table, pos->home, pos->free_in);
-	return WIRE_OK;
-}
-
-/* Points the table at a->item and makes it valid. @body is its item_body_sum(). */
-static enum wire_status do_install(struct attempt *a, uint64_t body)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	uint64_t slot = slot_for(table, a->hash, a->item);
-	struct item *old = a->pos.item;
-	enum wire_status status;
-
-	a->item->version = next_version(thread, old);
-	status = do_point(a, slot);
-	if (status)
-		return status;
-	change_done(a->change, a->item, slot);
-	item_access_store(a->item,
-			  old ? evict_touched(thread, item_access_load(old)) : evict_fresh(thread));
-	item_count(thread, a->item);
-	if (old) {
-		item_uncount(thread, old);
-		stat_add(&thread->stats.replaces_elsewhere, 1);
-	} else {
-		stat_add(&thread->stats.inserts, 1);
-		a->inserted = true;
-	}
-	item_publish(a->item, item_seal_sum(table, a->item, body));
-	a->item = NULL;
-	a->old = old;
-	return WIRE_OK;
-}
-
-static enum wire_status do_store(struct attempt *a, const struct value *value)
-{
-	uint64_t value_len = (uint64_t)value->parts[0].len + value->parts[1].len;
-	size_t bytes = item_bytes(a->change->key_len, value_len);
-	const struct item *old = a->pos.item;
-	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
-
-	if (value_len > a->thread->table->region->geometry.value_max)
-		return WIRE_TOO_LARGE;
-	if (old && bytes < LIMBO_ITEM_BYTES && old_bytes < LIMBO_ITEM_BYTES &&
-	    mem_class(old_bytes) == mem_class(bytes)) {
-		do_replace_in_place(a, value);
-		return WIRE_OK;
-	}
-	/* The old value may have changed its length since the room was made. */
-	if (a->item && mem_class_bytes(a->item_bytes) != mem_class_bytes(bytes)) {
-		mem_free(&a->thread->cache, a->item, a->item_bytes);
-		a->item = NULL;
-	}
-	if (!a->item)
-		a->item = mem_alloc(&a->thread->cache, bytes);
-	a->item_bytes = bytes;
-	if (!a->item) {
-		a->wanted = bytes;
-		return WIRE_NO_SPACE;
-	}
-	item_fill(a->item, a->change, value);
-	return do_install(a, item_body_sum(a->item));
-}
-
-/* Whether the mode of a PUT allows it. */
-static enum wire_status put_check(const struct attempt *a)
-{
-	switch (a->change->mode) {
-	case WIRE_SET:
-		return WIRE_OK;
-	case WIRE_ADD:
-		return a->pos.live ? WIRE_EXISTS : WIRE_OK;
-	case WIRE_CAS:
-		if (!a->pos.live)
-			return WIRE_NOT_FOUND;
-		return a->pos.item->version == a->change->version ? WIRE_OK : WIRE_EXISTS;
-	case WIRE_REPLACE:
-	case WIRE_APPEND:
-	case WIRE_PREPEND:
-		return a->pos.live ? WIRE_OK : WIRE_NOT_FOUND;
-	}
-	return WIRE_PROTOCOL;
-}
-
-static enum wire_status do_put(struct attempt *a)
-{
-	const struct table_change *change = a->change;
-	enum wire_status status = put_check(a);
-	const struct item *old = a->pos.item;
-	bool append = change->mode == WIRE_APPEND, prepend = change->mode == WIRE_PREPEND;
-	struct value value = {
-		.flags = change->flags,
-		.expires = expires_after(a->thread->now_ns, change->ttl),
-	};
-
-	if (status)
-		return status;
-	value.parts[append].p = change->value;
-	value.parts[append].len = change->value_len;
-	if (append || prepend) {
-		value.parts[prepend].p = old->data + old->key_len;
-		value.parts[prepend].len = old->value_len;
-		value.flags = old->flags;
-		value.expires = old->expires;
-	}
-	return do_store(a, &value);
-}
-
-/* The number that a value is, all of it, in decimal. */
-static bool parse_decimal(const uint8_t *text, uint32_t len, uint64_t *number)
-{
-	uint64_t n = 0;
-	uint32_t i;
-
-	if (!len || len > DIGITS_MAX)
-		return false;
-	for (i = 0; i < len; i++) {
-		unsigned int digit = text[i] - (unsigned int)'0';
-
-		if (digit > 9 || n > (UINT64_MAX - digit) / 10)
-			return false;
-		n = n * 10 + digit;
-	}
-	*number = n;
-	return true;
-}
-
-static enum wire_status do_arith(struct attempt *a)
-{
-	struct table_change *change = a->change;
-	const struct item *old = a->pos.item;
-	char text[DIGITS_MAX + 1];
-	enum wire_status status;
-	struct value value;
-	uint64_t n;
-
-	if (a->pos.live) {
-		if (!parse_decimal(old->data + old->key_len, old->value_len, &n))
-			return WIRE_NOT_A_NUMBER;
-		if (!change->decrement)
-			n += change->delta;
-		else
-			n = n < change->delta ? 0 : n - change->delta;
-		value = (struct value){ .flags = old->flags, .expires = old->expires };
-	} else if (change->create) {
-		n = change->number;
-		value = (struct value){
-			.flags = change->flags,
-			.expires = expires_after(a->thread->now_ns, change->ttl),
-		};
-	} else {
-		return WIRE_NOT_FOUND;
-	}
-	value.parts[0].p = text;
-	value.parts[0].len = (uint32_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
-	status = do_store(a, &value);
-	if (!status)
-		change->number = n;
-	return status;
-}
-
-/* Only the header changes: version, value and place stay. */
-static enum wire_status do_touch(struct attempt *a)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	struct item *item = a->pos.item;
-	uint64_t body;
-
-	if (!a->pos.live)
-		return WIRE_NOT_FOUND;
-	body = item_body_sum(item);
-	item_uncount(thread, item);
-	item_invalidate(item);
-	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
-			 __ATOMIC_RELAXED);
-	item_access_store(item, evict_touched(thread, item_access_load(item)));
-	item_count(thread, item);
-	change_done(a->change, item, *a->pos.slot);
-	item_publish(item, item_seal_sum(table, item, body));
-	return WIRE_OK;
-}
-
-static enum wire_status do_delete(struct attempt *a)
-{
-	bool live = a->pos.live;
-
-	if (!a->pos.slot)
-		return WIRE_NOT_FOUND;
-	if (live && a->change->if_version && a->pos.item->version != a->change->version)
-		return WIRE_EXISTS;
-	do_remove(a->thread, &a->pos, &a->retired);
-	stat_add(&a->thread->stats.expired, !live);
-	a->old = a->pos.item;
-	count_keys(a->thread, -1);
-	return live ? WIRE_OK : WIRE_NOT_FOUND;
-}
-
-/* Gets, with no lock held, what the attempt did not find. False: there is none to be had. */
-static bool attempt_make_room(struct attempt *a)
-{
-	size_t wanted = a->wanted;
-
-	a->wanted = 0;
-	if (!wanted)
-		return false;
-	if (wanted == BUCKET_WANTED) {
-		a->bucket = evict_make_bucket(a->thread);
-		return a->bucket;
-	}
-	a->item = evict_make_room(a->thread, wanted);
-	a->item_bytes = wanted;
-	return a->item;
-}
-
-/* What an attempt took out of the table whether it came to its end or not. */
-static void attempt_clear(struct attempt *a)
-{
-	if (a->flushed) {
-		count_removal(a->thread, REMOVE_FLUSHED);
-		item_free(a->thread, a->flushed);
-		a->flushed = NULL;
-	}
-	retired_free(a->thread, &a->retired);
-}
-
-static void attempt_end(struct attempt *a)
-{
-	struct store_thread *thread = a->thread;
-
-	if (a->item)
-		mem_free(&thread->cache, a->item, a->item_bytes);
-	if (a->bucket)
-		mem_free_bucket(&thread->cache, a->bucket);
-	if (a->old)
-		item_free(thread, a->old);
-	if (a->victim) {
-		count_removal(thread, REMOVE_EVICTED);
-		item_free(thread, a->victim);
-	}
-	if (a->inserted) {
-		count_keys(thread, 1);
-		evict_tick(thread->table);
-		index_grow(thread);
-	}
-}
-
-/*
- * An item that expires can't be found live and then changed when its time is over: a client that read
- * it in between has seen that it was gone. So it is made invalid first, and then the clock decides.
- */
-static void do_hide_expiring(struct attempt *a)
-{
-	struct chain_pos *pos = &a->pos;
-
-	a->hidden_sum = ITEM_SUM_INVALID;
-	if (!pos->live || !pos->item->expires)
+	/* The counter can't be full; nothing to do if it were. */
+	if (table->wake_fd >= 0 && write(table->wake_fd, &one, sizeof(one)) < 0)
 		return;
-	a->hidden_sum = pos->item->sum;
-	item_invalidate(pos->item);
-	store_thread_clock(a->thread);
-	pos->live = !expires_is_over(pos->item->expires, a->thread->now_ns);
 }
 
-/* What was hidden and not changed is as it was. */
-static void do_show_expiring(struct attempt *a, enum wire_status status)
+uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item)
 {
-	if (status && !a->old && a->hidden_sum != ITEM_SUM_INVALID)
-		item_publish(a->pos.item, a->hidden_sum);
+	return slot_make(hash_tag(hash), region_offset(table->region, item),
+			 item_bytes(item->key_len, item->value_len));
 }
 
-/*
- * Finds the key. An item that a flush under way is to remove goes now: were it changed, it would have a
- * new version and stay, and were it just taken for absent, others could still read it.
- */
-static void do_lookup(struct attempt *a, struct bucket *home)
+uint64_t next_version(struct store_thread *thread, const struct item *old)
 {
-	const struct table_change *change = a->change;
-	struct store_thread *thread = a->thread;
+	uint64_t seen = old ? old->version >> THREAD_ID_BITS : 0, clock = thread->clock;
 
-	thread->floor = atomic_load_explicit(&thread->table->version_floor, memory_order_relaxed);
-	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
-	if (!a->pos.slot || a->pos.item->version >> THREAD_ID_BITS > thread->floor)
+	if (clock < thread->floor)
+		clock = thread->floor;
+	if (clock < seen)
+		clock = seen;
+	/* Flushes read it: server/store/maintenance.c. */
+	__atomic_store_n(&thread->clock, ++clock, __ATOMIC_RELAXED);
+	return clock << THREAD_ID_BITS | thread->id;
+}
+
+void item_count(struct store_thread *thread, const struct item *item)
+{
+	stat_add(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_add(&thread->stats.expiring, item->expires != 0);
+}
+
+void item_uncount(struct store_thread *thread, const struct item *item)
+{
+	stat_sub(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_sub(&thread->stats.expiring, item->expires != 0);
+}
+
+void count_keys(struct store_thread *thread, int64_t n)
+{
+	thread->items_unreported += n;
+	if (thread->items_unreported < ITEMS_UNREPORTED_MAX &&
+	    thread->items_unreported > -ITEMS_UNREPORTED_MAX)
 		return;
-	a->flushed = a->pos.item;
-	do_remove(thread, &a->pos, &a->retired);
-	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
+	atomic_fetch_add_explicit(&thread->table->items, thread->items_unreported,
+				  memory_order_relaxed);
+	thread->items_unreported = 0;
 }
 
-static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
+uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body)
 {
-	unsigned int tries = 0;
-	enum wire_status status;
-
-	do {
-		struct bucket *home = index_lock_home(a->thread->table, a->hash);
-
-		do_lookup(a, home);
-		do_hide_expiring(a);
-		status = act(a);
-		do_show_expiring(a, status);
-		bucket_unlock(home);
-		attempt_clear(a);
-	} while (status == WIRE_NO_SPACE && ++tries < ROOM_TRIES_MAX && attempt_make_room(a));
-	attempt_end(a);
-	return status;
+	return item_sum_of(item, body, table->region->geometry.incarnation,
+			   region_offset(table->region, item));
 }
 
-enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change)
+void item_free(struct store_thread *thread, struct item *item)
 {
-	struct attempt a = { .thread = thread, .hash = hash, .change = change };
+	size_t bytes = item_bytes(item->key_len, item->value_len);
 
-	return attempt_run(&a, do_put);
+	if (bytes >= LIMBO_ITEM_BYTES)
+		limbo_add(&thread->limbo, &thread->cache, item, bytes);
+	else
+		mem_free(&thread->cache, item, bytes);
 }
 
-enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
-			     struct table_change *change)
+void count_removal(struct store_thread *thread, enum removal why)
 {
-	struct attempt a = { .thread = thread, .hash = hash, .change = change };
-
-	return attempt_run(&a, do_arith);
-}
-
-enum wire_status table_touch(struct store_thread *thread, uint64_t hash,
-			     struct table_change *change)
-{
-	struct attempt a = { .thread = thread, .hash = hash, .change = change };
-
-	return attempt_run(&a, do_touch);
-}
-
-enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
-			      const struct table_change *change)
-{
-	struct table_change copy = *change;
-	struct attempt a = { .thread = thread, .hash = hash, .change = &copy };
-
-	return attempt_run(&a, do_delete);
-}
-
-struct item *table_reserve(struct store_thread *thread, const struct table_change *change)
-{
-	size_t bytes = item_bytes(change->key_len, change->value_len);
-	const struct value value = {
-		.parts[0] = { change->value, change->value_len },
-		.flags = change->flags,
-	};
-	struct item *item = mem_alloc(&thread->cache, bytes);
-
-	if (!item)
-		item = evict_make_room(thread, bytes);
-	if (item)
-		item_fill(item, change, &value);
-	return item;
-}
-
-/* As do_put(), with the item that was reserved. */
-static enum wire_status do_commit(struct attempt *a)
-{
-	enum wire_status status = put_check(a);
-
-	a->item->expires = expires_after(a->thread->now_ns, a->change->ttl);
-	return status ? status : do_install(a, a->body);
-}
-
-enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
-			      struct table_change *change)
-{
-	struct attempt a = {
-		.thread = thread,
-		.hash = hash,
-		.change = change,
-		.item = item,
-		.item_bytes = item_bytes(item->key_len, item->value_len),
-		.body = item_body_sum(item),
-	};
-	enum wire_status status;
-
-	change->key_len = item->key_len;
-	change->value_len = item->value_len;
-	if (change->mode == WIRE_APPEND || change->mode == WIRE_PREPEND) {
-		change->key = item->data;
-		change->value = table_reserved_value(item);
-		status = table_put(thread, hash, change);
-		table_abandon(thread, item);
-		return status;
-	}
-	change->key = item->data;
-	return attempt_run(&a, do_commit);
-}
-
-void table_abandon(struct store_thread *thread, struct item *item)
-{
-	item_invalidate(item);
-	mem_free(&thread->cache, item, item_bytes(item->key_len, item->value_len));
+	stat_add(&thread->stats.evictions, why == REMOVE_EVICTED);
+	stat_add(&thread->stats.flushed, why == REMOVE_FLUSHED);
+	count_keys(thread, -1);
 }

@@ -34,19 +34,17 @@
 /* Threads: the low bits of a version, so that versions of different threads differ. */
 #define THREAD_ID_BITS 8
 #define STORE_THREADS_MAX 80
+/* The maintenance thread's; the others number themselves from 0 on. */
+#define MAINTENANCE_THREAD_ID (STORE_THREADS_MAX - 1)
 
 /* New keys a thread counts for itself before the table's count learns of them. */
 #define ITEMS_UNREPORTED_MAX 8
 
-struct table_options {
-	uint32_t fill;	   /* percent of the slots in use at which the index grows */
-	uint32_t eviction; /* enum eviction_policy */
-};
-
 struct table {
 	struct region *region;
 	struct memory *memory;
-	struct table_options options;
+	uint32_t fill; /* percent of the slots in use at which the index grows */
+	enum eviction_policy eviction;
 	uint64_t clock_base; /* of the server's clock: what clock_ns() lacks of the time since 1970 */
 
 	/* server/store/index.h */
@@ -111,30 +109,11 @@ struct store_thread {
 	struct table_stats stats;
 };
 
-/* What one change of a key is to do, and what came of it. */
-struct table_change {
-	const void *key;
-	uint32_t key_len;
-	enum wire_put mode;
-	const void *value;
-	uint32_t value_len;
-	uint32_t flags;
-	uint32_t ttl;	  /* seconds, 0: for ever */
-	uint64_t version; /* in: cas, delete; out: the item's */
-	bool if_version;  /* delete */
-	bool create;	  /* arith */
-	bool decrement;	  /* arith */
-	uint64_t delta;	  /* arith */
-	uint64_t number;  /* arith, in: to create; out: the result */
-	uint64_t slot;	  /* out: what leads to the item */
-	uint32_t expires; /* out */
-};
-
 /*
- * Formats the index. Region and memory stay the caller's and outlive the table. Before threads start.
+ * Region and memory stay the caller's and outlive the table. Before threads start.
  */
 void table_init(struct table *table, struct region *region, struct memory *memory,
-		const struct table_options *options);
+		const struct store_options *options);
 
 /* @id: unique, less than STORE_THREADS_MAX. Before threads start. 0 or a negative errno, logged. */
 int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id);
@@ -166,59 +145,29 @@ static inline uint32_t expires_after(uint64_t now_ns, uint32_t ttl)
 	return !ttl ? 0 : s > UINT32_MAX ? UINT32_MAX : (uint32_t)s;
 }
 
-/* Brings the home bucket of @hash to the cache; then, once it is there, the item. */
-void table_prefetch_bucket(const struct table *table, uint64_t hash);
-void table_prefetch_item(const struct table *table, uint64_t hash);
-
-/*
- * PUT in all its modes. WIRE_OK, WIRE_NO_SPACE, WIRE_NOT_FOUND, WIRE_EXISTS, WIRE_TOO_LARGE (append,
- * prepend).
- */
-enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change);
-
-/* Adds to or subtracts from a decimal number. As table_put(), and WIRE_NOT_A_NUMBER. */
-enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
-			     struct table_change *change);
-
-/* Sets the expiry time; value and version stay. WIRE_OK or WIRE_NOT_FOUND. */
-enum wire_status table_touch(struct store_thread *thread, uint64_t hash,
-			     struct table_change *change);
-
-/* WIRE_OK, WIRE_NOT_FOUND or WIRE_EXISTS (another version). */
-enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
-			      const struct table_change *change);
-
-/*
- * A PUT whose value arrives later. table_reserve() gives an item that is not in the table, key and
- * header filled in, the value at table_reserved_value() to be filled; NULL: no space. It is the
- * caller's until table_commit() (which consumes it, also on failure) or table_abandon().
- */
-struct item *table_reserve(struct store_thread *thread, const struct table_change *change);
-/* As table_put(), of whose arguments key, value and their lengths are the item's. */
-enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
-			      struct table_change *change);
-void table_abandon(struct store_thread *thread, struct item *item);
-
-static inline void *table_reserved_value(struct item *item)
-{
-	return item->data + item->key_len;
-}
-
 /* Why an item goes. */
 enum removal { REMOVE_DELETED, REMOVE_EVICTED, REMOVE_FLUSHED };
 
-/*
- * Removes the item at @block, if a slot of the chain of @hash leads there. Returns whether it did.
- */
-bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
-			enum removal why);
-/* Moves it to other memory of its class, in the order of T1. WIRE_NO_SPACE, WIRE_NOT_FOUND. */
-enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block);
+/* For what changes items. */
 
-/* Removes what is over, or has a version of at most @version, from the chain of bucket @number. */
-void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version);
+/* The slot that leads to the item; its sum, of which @body is item_body_sum(). */
+uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item);
+uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body);
 
-/* A GET of the key was heard of: notes its time for eviction. */
-void table_access(struct store_thread *thread, uint64_t hash);
+/* A version above that of the item that is replaced and above all others of this thread. */
+uint64_t next_version(struct store_thread *thread, const struct item *old);
+
+/* The item's part in the statistics comes or goes. */
+void item_count(struct store_thread *thread, const struct item *item);
+void item_uncount(struct store_thread *thread, const struct item *item);
+/* A removed item's reason is counted, and the table told, now and then, how many keys came or went. */
+void count_removal(struct store_thread *thread, enum removal why);
+void count_keys(struct store_thread *thread, int64_t n);
+
+/* Gives back an item that readers in the server may still copy. No lock held: it may wait. */
+void item_free(struct store_thread *thread, struct item *item);
+
+/* Wakes the maintenance, if there is one: server/store/maintenance.c. */
+void table_wake_maintenance(const struct table *table);
 
 #endif /* KVD_SERVER_STORE_TABLE_H */

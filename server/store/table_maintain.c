@@ -3,11 +3,13 @@
  * Changes of server/store/table.h that begin at a block of memory or a bucket, not at a key: items that are
  * evicted, moved, swept, flushed, or were heard of.
  */
+#include "server/store/table_maintain.h"
+
 #include <string.h>
 
-#include "server/store/evict.h"
-#include "server/store/chain.h"
 #include "common/util/stat.h"
+#include "server/store/access_time.h"
+#include "server/store/chain.h"
 
 bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why)
@@ -74,7 +76,7 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint6
 	unsigned int i;
 	bool over;
 
-	for (pos.bucket = home; pos.bucket; pos.bucket = bucket_next(table, pos.bucket)) {
+	chain_for_each(table, pos.bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			if (!pos.bucket->slots[i])
 				continue;
@@ -123,14 +125,15 @@ void table_access(struct store_thread *thread, uint64_t hash)
 	/* What is being changed just now is in use anyway: nobody waits to note that. */
 	if (!bucket_trylock(home))
 		return;
-	for (bucket = home; bucket; bucket = bucket_next(table, bucket)) {
+	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			struct item *item;
 
 			if (!bucket->slots[i] || slot_tag(bucket->slots[i]) != tag)
 				continue;
 			item = slot_item(table, bucket->slots[i]);
-			item_access_store(item, evict_touched(thread, item_access_load(item)));
+			item_access_store(item,
+					  access_time_touched(thread, item_access_load(item)));
 		}
 	}
 	bucket_unlock(home);

@@ -32,7 +32,7 @@ static _Thread_local struct {
 	struct bucket *home;
 	struct valid valids[VALIDS];
 	unsigned int valid_next;
-	struct bucket *new;    /* of a split */
+	struct bucket *fresh;  /* of a split */
 	struct bucket *moving; /* home of the chain that is being moved */
 	bool shortening;
 	struct bucket *low; /* its level is to be stored late */
@@ -215,7 +215,7 @@ void plant_bucket_unlock(struct bucket *bucket, const char *in)
 
 void plant_level_store(struct bucket *bucket, uint8_t level, const char *in)
 {
-	bool splits = is(in, "do_write_chain") && bucket == mine.moving &&
+	bool splits = is(in, "do_chain_write") && bucket == mine.moving &&
 		      bucket->level + 1 == level;
 
 	if (planted == PLANT_EPOCH_IGNORED && splits)
@@ -233,8 +233,8 @@ static void split_early(struct bucket *home)
 {
 	unsigned int i;
 
-	mine.new->epoch += 2;
-	do_chain_seal(plant_table, mine.new, mine.new);
+	mine.fresh->epoch += 2;
+	do_chain_seal(plant_table, mine.fresh, mine.fresh);
 	for (i = 0; i < BUCKET_SLOTS; i++) {
 		const struct item *item = slot_item(plant_table, home->slots[i]);
 
@@ -246,8 +246,8 @@ static void split_early(struct bucket *home)
 	home->epoch += 2;
 	do_chain_seal(plant_table, home, home);
 	pause_now();
-	chain_move_begin(mine.new);
-	mine.new = NULL;
+	chain_move_begin(mine.fresh);
+	mine.fresh = NULL;
 }
 
 void plant_chain_move_begin(struct bucket *home, const char *in)
@@ -257,8 +257,8 @@ void plant_chain_move_begin(struct bucket *home, const char *in)
 	if (planted == PLANT_EPOCH_STAYS && mine.shortening)
 		return;
 	if (planted == PLANT_SPLIT_CLEARS && is(in, "split")) {
-		if (!mine.new) {
-			mine.new = home;
+		if (!mine.fresh) {
+			mine.fresh = home;
 			return;
 		}
 		split_early(home);

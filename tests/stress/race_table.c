@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/direct.h"
 #include "tests/stress/race.h"
+#include "tests/support/direct.h"
 
 #define REGION_BYTES (128u << 20)
 /* Four buckets for 48 keys: some are in overflow buckets. */
@@ -35,11 +35,11 @@ int main(int argc, char **argv)
 	bool ok;
 
 	race_options_parse(&options, argc, argv);
-	store_create(&store, REGION_BYTES, LEVEL, options.writers + options.readers);
+	test_store_create(&store, REGION_BYTES, LEVEL, options.writers + options.readers);
 	ok = race_run("race_table", &options, &side);
-	error = store_check(&store, NULL);
+	error = test_store_check(&store, NULL);
 	if (error)
 		printf("the table: %s\n", error);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return ok && !error ? EXIT_SUCCESS : EXIT_FAILURE;
 }

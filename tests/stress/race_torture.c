@@ -8,8 +8,8 @@
 
 #include "common/barrier.h"
 #include "common/util/spin.h"
-#include "server/store/evict.h"
-#include "server/store/lookup.h"
+#include "server/store/growth.h"
+#include "server/store/store.h"
 #include "tests/stress/plant.h"
 #include "tests/stress/torture.h"
 
@@ -27,10 +27,12 @@
 #define item_is_for(item, request) plant_item_is_for(item, request)
 #define mem_free(cache, p, bytes) plant_mem_free(cache, p, bytes)
 #define memmove(to, from, bytes) plant_memmove(to, from, bytes)
-#include "server/store/chain.c"
 #include "server/store/table.c"
-#include "server/store/table_maintain.c"
 #include "server/store/index.c"
+#include "server/store/chain.c"
+#include "server/store/growth.c"
+#include "server/store/table_maintain.c"
+#include "server/store/update.c"
 #include "server/store/lookup.c"
 #include "server/store/scan.c"
 #undef MOVES_MAX

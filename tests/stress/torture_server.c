@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/served.h"
 #include "tests/stress/torture.h"
+#include "tests/support/served.h"
 
 #define TEAR_BYTES 48
 /* What index.fill may be. */

@@ -13,9 +13,9 @@
 #include "common/util/clock.h"
 #include "server/store/evict.h"
 #include "server/store/maintenance.h"
-#include "tests/support/direct.h"
 #include "tests/stress/plant.h"
 #include "tests/stress/torture.h"
+#include "tests/support/direct.h"
 
 #define SWEEP_SHARE 20
 #define FLUSH_POLL_US 200
@@ -26,9 +26,9 @@ static struct table_stats sums; /* of all rounds */
 
 static void store_begin(const struct torture_round *round)
 {
-	const struct table_options options = { .fill = round->fill, .eviction = round->eviction };
+	const struct store_options options = { .fill = round->fill, .eviction = round->eviction };
 
-	store_create_with(&store, round->region_bytes, round->level, round->threads, &options);
+	test_store_create_with(&store, round->region_bytes, round->level, round->threads, &options);
 	plant_table = &store.table;
 	if (maintenance_init(&maintenance, &store.table, (uint8_t)round->threads, SWEEP_SHARE) ||
 	    maintenance_start(&maintenance)) {
@@ -52,7 +52,7 @@ static struct kvd *store_open(unsigned int thread, const struct kvd_options *opt
 /* Empties the span that a random item is in, or the one with the fewest; as a PUT for room does. */
 static void store_disturb(uint64_t random)
 {
-	struct store_thread *thread = &store.threads[store.thread_count - 1];
+	struct store_thread *thread = &test_threads[test_thread_count - 1];
 	struct mem_evacuation evacuation;
 	void *block;
 
@@ -62,7 +62,7 @@ static void store_disturb(uint64_t random)
 		evict_compact(thread);
 	else if (mem_sample_any(store.memory, &thread->random, &block, 1) &&
 		 mem_evacuation_begin(&evacuation, store.memory, block)) {
-		evict_evacuate(thread, &evacuation, store.table.options.eviction);
+		evict_evacuate(thread, &evacuation, store.table.eviction);
 		mem_evacuation_end(&evacuation);
 	}
 	rcu_unregister_thread();
@@ -94,9 +94,9 @@ static const char *store_end(void)
 	maintenance_stop(&maintenance);
 	store_thread_idle(&maintenance.store_thread);
 	sums_add();
-	error = store_check(&store, NULL);
+	error = test_store_check(&store, NULL);
 	maintenance_release(&maintenance);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return error;
 }
 

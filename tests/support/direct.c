@@ -192,9 +192,9 @@ struct direct *direct_open(struct store *store, unsigned int thread,
 {
 	struct direct *direct = calloc(1, sizeof(*direct));
 
-	must(direct && thread < store->thread_count, "calloc");
+	must(direct && thread < test_thread_count, "calloc");
 	direct->store = store;
-	direct->thread = &store->threads[thread];
+	direct->thread = &test_threads[thread];
 	direct->copy_seed = 0x5eed + ((uint64_t)thread << 32);
 	direct->random = 0x9e3779b97f4a7c15 + thread;
 	direct_init_device(direct);

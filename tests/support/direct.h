@@ -13,7 +13,7 @@
 #define KVD_TESTS_SUPPORT_DIRECT_H
 
 #include "tests/support/fake.h"
-#include "tests/support/store.h"
+#include "tests/support/store_fixture.h"
 
 /* What the server would grant by default; request and response buffers are of one size. */
 #define DIRECT_BUFFER_BYTES 2048u

@@ -14,7 +14,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "tests/support/store.h"
+#include "tests/support/store_fixture.h"
 
 static struct store store;
 
@@ -36,13 +36,13 @@ __attribute__((unused)) static uint64_t random_next(void)
 __attribute__((unused)) static void set_now(uint64_t now_ns)
 {
 	store.table.clock_base = now_ns - clock_ns();
-	for (unsigned int i = 0; i < store.thread_count; i++)
-		store.threads[i].now_ns = now_ns;
+	for (unsigned int i = 0; i < test_thread_count; i++)
+		test_threads[i].now_ns = now_ns;
 }
 
 #define assert_store(census)                                                                       \
 	do {                                                                                       \
-		const char *store_error = store_check(&store, census);                             \
+		const char *store_error = test_store_check(&store, census);                        \
 		if (store_error)                                                                   \
 			fail_msg("%s", store_error);                                               \
 	} while (0)

@@ -44,7 +44,7 @@ static inline void setup_level(uint32_t level, const struct kvd_options *options
 		x ^= x << 17;
 		memcpy(value + i, &x, 8);
 	}
-	store_create(&store, REGION_BYTES, level, 2);
+	test_store_create(&store, REGION_BYTES, level, 2);
 	direct = direct_open(&store, 1, options ? options : &small);
 	kvd = &direct->kvd;
 	reads = requests = bucket_reads = 0;
@@ -82,28 +82,28 @@ static inline int teardown(void **state)
 
 	(void)state;
 	kvd_close(kvd);
-	error = store_check(&store, NULL);
+	error = test_store_check(&store, NULL);
 	if (error)
 		print_error("%s\n", error);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return error ? -1 : 0;
 }
 
 /* Another client's PUT and DELETE: by thread 0, behind the handle's back. */
 static inline void other_put(const char *key, const void *v, uint32_t len)
 {
-	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), v, len, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, key, (uint32_t)strlen(key), v, len, NULL), WIRE_OK);
 }
 
 static inline void other_delete(const char *key)
 {
-	assert_int_equal(store_delete(&store, key, (uint32_t)strlen(key)), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, key, (uint32_t)strlen(key)), WIRE_OK);
 }
 
 static inline uint64_t place_of(const char *key)
 {
 	uint32_t len = (uint32_t)strlen(key);
-	const struct bucket *bucket = store_home(&store, key, len);
+	const struct bucket *bucket = test_store_home(&store, key, len);
 	uint16_t tag = hash_tag(table_hash(&store.table, key, len));
 
 	for (unsigned int i = 0; i < BUCKET_SLOTS; i++)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/fault.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "common/rdma/softnic/fault.h"
 #include "server/server.h"
 
 #define START_NS 20000000000ull

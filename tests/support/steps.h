@@ -2,7 +2,7 @@
 /*
  * The table and the index, compiled into the test that includes this, with every store that readers
  * depend on followed by a call of step(): there the test looks at what a reader would find at this
- * very point. The linker then has no need of the library's table.o and index.o. Once in a program.
+ * very point. The linker then has no need of the library's objects of these. Once in a program.
  */
 #ifndef KVD_TESTS_SUPPORT_STEPS_H
 #define KVD_TESTS_SUPPORT_STEPS_H
@@ -61,7 +61,7 @@ static inline void stepped_chain_move_end(struct bucket *home)
 }
 
 /* What the macros are not to change: server/store/index.h has functions of its own. */
-#include "server/store/index.h"
+#include "server/store/growth.h"
 
 #define item_invalidate stepped_item_invalidate
 #define item_publish stepped_item_publish
@@ -71,10 +71,10 @@ static inline void stepped_chain_move_end(struct bucket *home)
 #define bucket_level_store stepped_bucket_level_store
 #define chain_move_begin stepped_chain_move_begin
 #define chain_move_end stepped_chain_move_end
-#include "server/store/index.c"
 #include "server/store/chain.c"
-#include "server/store/table.c"
+#include "server/store/growth.c"
 #include "server/store/table_maintain.c"
+#include "server/store/update.c"
 #undef item_invalidate
 #undef item_publish
 #undef slot_store

@@ -381,9 +381,10 @@ static void colliding_tags(void **state)
 
 	(void)state;
 	for (i = 1; i < 8; i++)
-		keys[i] = store_collide(&store, keys[0], true, &from);
+		keys[i] = test_store_collide(&store, keys[0], true, &from);
 	for (i = 0; i < 7; i++)
-		assert_int_equal(store_put(&store, &keys[i], 8, value + i, 50 + i, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &keys[i], 8, value + i, 50 + i, NULL),
+				 WIRE_OK);
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < 7; i++)
 			assert_get_bytes(&keys[i], 8, value + i, 50 + i);
@@ -409,7 +410,7 @@ static void put_chain(void)
 	uint64_t key;
 
 	for (key = 0; key < CHAINED; key++)
-		assert_int_equal(store_put(&store, &key, 8, value + key, 40, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, value + key, 40, NULL), WIRE_OK);
 }
 
 /* 100 keys of one bucket: 8 buckets in the chain. */
@@ -467,7 +468,7 @@ static void extend_at_overflow(struct direct *d, uint64_t offset, uint32_t bytes
 	if (in_index(offset) || bytes != BUCKET_BYTES || reads++)
 		return;
 	for (; key < 14 * 10; key++)
-		assert_int_equal(store_put(&store, &key, 8, value + key, 40, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, value + key, 40, NULL), WIRE_OK);
 }
 
 static void a_chain_that_grows(void **state)

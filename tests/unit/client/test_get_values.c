@@ -97,7 +97,7 @@ static void no_memory_for_a_copy(void **state)
 
 	(void)state;
 	other_put("key", value, 60000);
-	while (store_put(&store, &key, 8, value, 40000, NULL) == WIRE_OK)
+	while (test_store_put(&store, &key, 8, value, 40000, NULL) == WIRE_OK)
 		key++;
 	direct->before_read = hide_item;
 	direct->after_read = show_item;

@@ -15,7 +15,7 @@
 #include "common/rdma/softnic/softnic.h"
 #include "common/sum.h"
 #include "common/wire.h"
-#include "server/store/index.h"
+#include "server/store/chain.h"
 #include "server/config/options.h"
 #include "tests/support/vectors.h"
 

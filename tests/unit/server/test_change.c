@@ -22,7 +22,7 @@ static int setup(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(value); i++)
 		value[i] = (uint8_t)random_next();
-	store_create(&store, REGION_BYTES, 6, 2);
+	test_store_create(&store, REGION_BYTES, 6, 2);
 	set_now(ENGINE_NOW_NS);
 	return 0;
 }
@@ -30,7 +30,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
@@ -48,7 +48,7 @@ static struct table_change change_of(enum wire_put mode, const void *v, uint32_t
 
 static enum wire_status put(struct table_change *change)
 {
-	return table_put(&store.threads[0], hash_of("key", 3), change);
+	return table_put(&test_threads[0], hash_of("key", 3), change);
 }
 
 /* As put(), but the value comes later. */
@@ -58,10 +58,10 @@ static enum wire_status put_late(struct table_change *change)
 	struct item *item;
 
 	change->value = NULL;
-	item = table_reserve(&store.threads[0], change);
+	item = table_reserve(&test_threads[0], change);
 	assert_non_null(item);
 	memcpy(table_reserved_value(item), v, change->value_len);
-	return table_commit(&store.threads[0], hash_of("key", 3), item, change);
+	return table_commit(&test_threads[0], hash_of("key", 3), item, change);
 }
 
 /* Returns the version of the old value; 0: there is none. */
@@ -71,7 +71,7 @@ static uint64_t make(enum before before, const void *v, uint32_t len)
 	const struct table_change key = { .key = "key", .key_len = 3 };
 
 	set_now(ENGINE_NOW_NS);
-	table_delete(&store.threads[0], hash_of("key", 3), &key);
+	table_delete(&test_threads[0], hash_of("key", 3), &key);
 	if (before == ABSENT)
 		return 0;
 	change.flags = OLD_FLAGS;
@@ -87,14 +87,15 @@ static void assert_missing(void)
 {
 	struct store_value out;
 
-	assert_int_equal(store_get(&store, "key", 3, found, sizeof(found), &out), WIRE_NOT_FOUND);
+	assert_int_equal(test_store_get(&store, "key", 3, found, sizeof(found), &out),
+			 WIRE_NOT_FOUND);
 }
 
 static void assert_value(const void *v, uint32_t len, uint32_t flags, uint32_t expires)
 {
 	struct store_value out;
 
-	assert_int_equal(store_get(&store, "key", 3, found, sizeof(found), &out), WIRE_OK);
+	assert_int_equal(test_store_get(&store, "key", 3, found, sizeof(found), &out), WIRE_OK);
 	assert_int_equal(out.value_len, len);
 	assert_memory_equal(found, v, len);
 	assert_int_equal(out.flags, flags);
@@ -144,7 +145,7 @@ static void try_put(enum wire_put mode, enum before before, enum wire_status exp
 			assert_true(change.version > old);
 			assert_value(value + 7, sizes[i].new, NEW_FLAGS, change.expires);
 			assert_int_equal(change.expires,
-					 expires_after(store.threads[0].now_ns, 100));
+					 expires_after(test_threads[0].now_ns, 100));
 			assert_store(NULL);
 		}
 }
@@ -297,7 +298,7 @@ static enum wire_status arith(uint64_t delta, bool decrement, uint64_t *number)
 
 	change.delta = delta;
 	change.decrement = decrement;
-	status = table_arith(&store.threads[0], hash_of("key", 3), &change);
+	status = table_arith(&test_threads[0], hash_of("key", 3), &change);
 	*number = change.number;
 	return status;
 }
@@ -332,7 +333,7 @@ static void numbers(void **state)
 		assert_int_equal(arith(cases[i].delta, cases[i].decrement, &number), WIRE_OK);
 		assert_true(number == strtoull(cases[i].new, NULL, 10));
 		assert_value(cases[i].new, (uint32_t)strlen(cases[i].new), OLD_FLAGS, OLD_EXPIRES);
-		assert_int_equal(store_get(&store, "key", 3, found, 100, &out), WIRE_OK);
+		assert_int_equal(test_store_get(&store, "key", 3, found, 100, &out), WIRE_OK);
 		assert_true(out.version > old);
 		assert_store(NULL);
 	}
@@ -388,14 +389,14 @@ static void arith_creates(void **state)
 		change.number = UINT64_MAX;
 		change.delta = 3;
 		change.ttl = 9;
-		assert_int_equal(table_arith(&store.threads[0], hash_of("key", 3), &change),
+		assert_int_equal(table_arith(&test_threads[0], hash_of("key", 3), &change),
 				 WIRE_OK);
 		assert_true(change.number == UINT64_MAX);
 		assert_value("18446744073709551615", 20, NEW_FLAGS, change.expires);
-		assert_int_equal(change.expires, expires_after(store.threads[0].now_ns, 9));
+		assert_int_equal(change.expires, expires_after(test_threads[0].now_ns, 9));
 		/* There now: the delta counts, the number does not. */
 		change.number = 1;
-		assert_int_equal(table_arith(&store.threads[0], hash_of("key", 3), &change),
+		assert_int_equal(table_arith(&test_threads[0], hash_of("key", 3), &change),
 				 WIRE_OK);
 		assert_value("2", 1, NEW_FLAGS, change.expires);
 		assert_store(NULL);
@@ -412,7 +413,7 @@ static void touch(void **state)
 		uint64_t old = make(LIVE, value, lens[i / 2]);
 
 		change = (struct table_change){ .key = "key", .key_len = 3, .ttl = i % 2 * 50 };
-		assert_int_equal(table_touch(&store.threads[0], hash_of("key", 3), &change),
+		assert_int_equal(table_touch(&test_threads[0], hash_of("key", 3), &change),
 				 WIRE_OK);
 		assert_true(change.version == old);
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
@@ -423,11 +424,9 @@ static void touch(void **state)
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
 	}
 	make(ABSENT, NULL, 0);
-	assert_int_equal(table_touch(&store.threads[0], hash_of("key", 3), &change),
-			 WIRE_NOT_FOUND);
+	assert_int_equal(table_touch(&test_threads[0], hash_of("key", 3), &change), WIRE_NOT_FOUND);
 	make(EXPIRED, value, 10);
-	assert_int_equal(table_touch(&store.threads[0], hash_of("key", 3), &change),
-			 WIRE_NOT_FOUND);
+	assert_int_equal(table_touch(&test_threads[0], hash_of("key", 3), &change), WIRE_NOT_FOUND);
 	assert_unchanged(EXPIRED, NULL, 0);
 	assert_int_equal(STAT(expiring), 1);
 }
@@ -438,7 +437,7 @@ static enum wire_status delete_if(uint64_t version)
 		.key = "key", .key_len = 3, .if_version = true, .version = version
 	};
 
-	return table_delete(&store.threads[0], hash_of("key", 3), &change);
+	return table_delete(&test_threads[0], hash_of("key", 3), &change);
 }
 
 static void delete (void **state)
@@ -456,9 +455,9 @@ static void delete (void **state)
 	old = make(EXPIRED, value, 100);
 	assert_int_equal(delete_if(old), WIRE_NOT_FOUND);
 	make(EXPIRED, value, 100);
-	assert_int_equal(store_delete(&store, "key", 3), WIRE_NOT_FOUND);
+	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_NOT_FOUND);
 	make(LIVE, value, 100000);
-	assert_int_equal(store_delete(&store, "key", 3), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_OK);
 	assert_store(&census);
 	assert_int_equal(census.items, 0);
 	assert_int_equal(STAT(expiring), 0);
@@ -481,7 +480,7 @@ static void expires_to_the_nanosecond(void **state)
 	assert_missing();
 	/* On a whole second. */
 	assert_int_equal(put(&change), WIRE_OK);
-	assert_true(change.expires * SECOND_NS == store.threads[0].now_ns + SECOND_NS);
+	assert_true(change.expires * SECOND_NS == test_threads[0].now_ns + SECOND_NS);
 	/* The longest there is. */
 	change.ttl = WIRE_TTL_MAX;
 	assert_int_equal(put(&change), WIRE_OK);
@@ -493,7 +492,7 @@ static void fill(uint32_t len)
 {
 	static uint64_t key;
 
-	while (store_put(&store, &key, 8, value, len, NULL) == WIRE_OK)
+	while (test_store_put(&store, &key, 8, value, len, NULL) == WIRE_OK)
 		key++;
 }
 
@@ -517,7 +516,7 @@ static void no_space(void **state)
 		change.version = old;
 		assert_int_equal(put(&change), WIRE_NO_SPACE);
 		change = change_of(modes[i], value, 200000 >> i);
-		assert_null(table_reserve(&store.threads[0], &change));
+		assert_null(table_reserve(&test_threads[0], &change));
 		assert_value("123456789", 9, OLD_FLAGS, OLD_EXPIRES);
 	}
 	assert_store(&after);
@@ -535,7 +534,7 @@ static void no_space(void **state)
 static void pulled_conditions(void **state)
 {
 	struct table_change change = change_of(WIRE_ADD, NULL, 500);
-	struct store_thread *w = &store.threads[0];
+	struct store_thread *w = &test_threads[0];
 	uint64_t hash = hash_of("key", 3), old;
 	struct item *item;
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "server/net/copy.h"
-#include "tests/support/store.h"
+#include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (8u << 20)
 #define CONNS 64
@@ -22,7 +22,7 @@ static uint8_t value[200000];
 static int setup(void **state)
 {
 	(void)state;
-	store_create(&store, REGION_BYTES, 6, 1);
+	test_store_create(&store, REGION_BYTES, 6, 1);
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.copies);
@@ -39,8 +39,8 @@ static int teardown(void **state)
 		copy_drop(&worker, &conns[i]);
 	assert_int_equal(worker.copies_bytes, 0);
 	store_thread_release(&worker.store_thread);
-	assert_null(store_check(&store, NULL));
-	store_destroy(&store);
+	assert_null(test_store_check(&store, NULL));
+	test_store_destroy(&store);
 	return 0;
 }
 
@@ -51,7 +51,7 @@ static void keep(unsigned int conn, const char *key, uint32_t len)
 	uint64_t hash = table_hash(&store.table, key, key_len);
 	struct item *copy;
 
-	assert_int_equal(store_put(&store, key, key_len, value, len, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, key, key_len, value, len, NULL), WIRE_OK);
 	assert_int_equal(lookup_copy(&worker.store_thread, hash, key, key_len, 7, &copy), WIRE_OK);
 	copy_keep(&worker, &conns[conn], copy);
 }

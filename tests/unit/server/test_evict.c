@@ -19,9 +19,9 @@ static uint8_t value[VALUE_BYTES];
 
 static int create(uint64_t bytes, enum eviction_policy policy)
 {
-	const struct table_options options = { .fill = FILL, .eviction = policy };
+	const struct store_options options = { .fill = FILL, .eviction = policy };
 
-	store_create_with(&store, bytes, 8, 2, &options);
+	test_store_create_with(&store, bytes, 8, 2, &options);
 	set_now(ENGINE_NOW_NS);
 	return 0;
 }
@@ -60,13 +60,13 @@ static int teardown(void **state)
 {
 	(void)state;
 	assert_store(NULL);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
 static enum wire_status try_put(uint64_t key, uint32_t len)
 {
-	return store_put(&store, &key, 8, value, len, NULL);
+	return test_store_put(&store, &key, 8, value, len, NULL);
 }
 
 static void put(uint64_t key, uint32_t len)
@@ -79,7 +79,7 @@ static bool is_there(uint64_t key)
 {
 	struct store_value out;
 
-	return store_get(&store, &key, 8, NULL, 0, &out) == WIRE_OK;
+	return test_store_get(&store, &key, 8, NULL, 0, &out) == WIRE_OK;
 }
 
 /* Percent of the keys from @from to @to that are there. */
@@ -99,7 +99,7 @@ static double live_share(void)
 
 static void access_of(uint64_t key)
 {
-	table_access(&store.threads[0], hash_of(&key, 8));
+	table_access(&test_threads[0], hash_of(&key, 8));
 }
 
 /*
@@ -180,7 +180,7 @@ static void access_records(void **state)
 	uint16_t before;
 
 	(void)state;
-	assert_int_equal(store_put(&store, &old, 8, value, 10, &out), WIRE_OK);
+	assert_int_equal(test_store_put(&store, &old, 8, value, 10, &out), WIRE_OK);
 	item = region_at(&store.region, slot_offset(out.slot));
 	before = item->access;
 	for (uint64_t key = 100; key < 200; key++)
@@ -198,23 +198,23 @@ static void access_records(void **state)
 /* LFU: rises ever more slowly, falls with time. */
 static void lfu_counts(void **state)
 {
-	struct store_thread *w = &store.threads[0];
-	uint16_t access = evict_fresh(w), before;
+	struct store_thread *w = &test_threads[0];
+	uint16_t access = access_time_fresh(w), before;
 	unsigned int i;
 
 	(void)state;
 	for (i = 0; i < 10; i++) {
 		before = access & 0xff;
-		access = evict_touched(w, access);
+		access = access_time_touched(w, access);
 		assert_in_range(access & 0xff, before, before + 1);
 	}
-	assert_true((access & 0xff) > (evict_fresh(w) & 0xff));
+	assert_true((access & 0xff) > (access_time_fresh(w) & 0xff));
 	for (; i < 100000; i++)
-		access = evict_touched(w, access);
+		access = access_time_touched(w, access);
 	assert_in_range(access & 0xff, 200, 255);
 	atomic_fetch_add(&store.table.tick, 1u << 14);
 	before = access & 0xff;
-	access = evict_touched(w, access);
+	access = access_time_touched(w, access);
 	assert_in_range(access & 0xff, before - 32, before - 31);
 }
 
@@ -222,7 +222,7 @@ static void lfu_counts(void **state)
 static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_t *lens,
 		  unsigned int count, double least)
 {
-	uint64_t put_bytes = 0, failures = store.threads[0].stats.evacuations_failed;
+	uint64_t put_bytes = 0, failures = test_threads[0].stats.evacuations_failed;
 
 	while (put_bytes < bytes) {
 		uint32_t len = lens[random_next() % count];
@@ -274,7 +274,7 @@ static void larger_than_memory(void **state)
 
 	(void)state;
 	put(1, 100);
-	assert_null(table_reserve(&store.threads[0], &change));
+	assert_null(table_reserve(&test_threads[0], &change));
 	assert_int_equal(STAT(evictions), 0);
 	assert_true(is_there(1));
 }
@@ -288,7 +288,7 @@ static uint64_t fill_memory(uint64_t key, uint32_t len)
 
 static void delete (uint64_t key)
 {
-	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 }
 
 /*
@@ -370,10 +370,10 @@ static void none_takes_what_is_in_magazines(void **state)
 	for (key = 0; key < 8; key++) {
 		const struct table_change k = { .key = &key, .key_len = 8 };
 
-		assert_int_equal(table_delete(&store.threads[1], hash_of(&key, 8), &k), WIRE_OK);
+		assert_int_equal(table_delete(&test_threads[1], hash_of(&key, 8), &k), WIRE_OK);
 	}
 	set_now(ENGINE_NOW_NS + SECOND_NS);
-	assert_int_equal(table_put(&store.threads[0], hash_of("x", 1), &change), WIRE_OK);
+	assert_int_equal(table_put(&test_threads[0], hash_of("x", 1), &change), WIRE_OK);
 	assert_int_equal(share_there(8, end), 100);
 }
 
@@ -384,7 +384,7 @@ static void overflow_buckets_when_full(void **state)
 	uint64_t key;
 
 	(void)state;
-	store.table.options.fill = STORE_NO_GROWTH;
+	store.table.fill = STORE_NO_GROWTH;
 	for (key = 0; key < 100000; key++)
 		put(key, key % 7 * 200);
 	assert_store(&census);
@@ -411,9 +411,9 @@ static void room_for_nothing_but_small(void **state)
 static void policies_have_names(void **state)
 {
 	(void)state;
-	assert_string_equal(evict_policy_name(EVICTION_NONE), "none");
-	assert_string_equal(evict_policy_name(EVICTION_LRU), "lru");
-	assert_string_equal(evict_policy_name(EVICTION_LFU), "lfu");
+	assert_string_equal(eviction_policy_name(EVICTION_NONE), "none");
+	assert_string_equal(eviction_policy_name(EVICTION_LRU), "lru");
+	assert_string_equal(eviction_policy_name(EVICTION_LFU), "lfu");
 }
 
 #define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)

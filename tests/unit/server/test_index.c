@@ -13,9 +13,9 @@
 
 static int create(uint64_t bytes, uint32_t fill)
 {
-	const struct table_options options = { .fill = fill };
+	const struct store_options options = { .fill = fill };
 
-	store_create_with(&store, bytes, 0, 2, &options);
+	test_store_create_with(&store, bytes, 0, 2, &options);
 	set_now(ENGINE_NOW_NS);
 	return 0;
 }
@@ -35,18 +35,18 @@ static int setup_fixed(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
 static void put(uint64_t key)
 {
-	assert_int_equal(store_put(&store, &key, 8, &key, 8, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, &key, 8, &key, 8, NULL), WIRE_OK);
 }
 
 static void delete (uint64_t key)
 {
-	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 }
 
 static void assert_there(uint64_t key)
@@ -54,7 +54,7 @@ static void assert_there(uint64_t key)
 	struct store_value out;
 	uint64_t found = 0;
 
-	assert_int_equal(store_get(&store, &key, 8, &found, 8, &out), WIRE_OK);
+	assert_int_equal(test_store_get(&store, &key, 8, &found, 8, &out), WIRE_OK);
 	assert_true(found == key);
 }
 
@@ -134,7 +134,7 @@ static void grows_from_one_bucket(void **state)
 			for (other = splits % 61; other <= key; other += 61) {
 				assert_true(client_finds(&known[i], other));
 				assert_ptr_equal(late_home(&known[i], other),
-						 store_home(&store, &other, 8));
+						 test_store_home(&store, &other, 8));
 			}
 	}
 	assert_true(splits > 300);
@@ -161,7 +161,7 @@ static void long_chains_are_split(void **state)
 	assert_store(&census);
 	assert_int_equal(census.chain_max, 28);
 	overflow = census.overflow_buckets;
-	store.table.options.fill = FILL;
+	store.table.fill = FILL;
 	for (; key < 1000; key++) {
 		put(key);
 		assert_store(&census);
@@ -190,13 +190,13 @@ static void a_split_that_parts_nothing(void **state)
 	}
 	assert_store(&census);
 	assert_int_equal(census.chain_max, CHAIN_MAX);
-	store.table.options.fill = FILL;
-	index_grow(&store.threads[0]);
+	store.table.fill = FILL;
+	index_grow(&test_threads[0]);
 	assert_int_equal(STAT(splits), 1);
 	assert_store(&census);
 	assert_int_equal(census.chain_max, CHAIN_MAX);
 	while (index_buckets(&store.table) < 16)
-		index_grow(&store.threads[0]);
+		index_grow(&test_threads[0]);
 	assert_store(&census);
 	for (n = 0; n < CHAIN_SLOTS_MAX; n++)
 		assert_there(keys[n]);
@@ -269,7 +269,7 @@ static void moves_have_a_limit(void **state)
 	assert_store(&census);
 	assert_int_equal(census.overflow_buckets, 1);
 	/* A thread whose batch began a little earlier does not begin a new second. */
-	store.threads[0].now_ns -= SECOND_NS;
+	test_threads[0].now_ns -= SECOND_NS;
 	put(1);
 	delete (1);
 	assert_int_equal(STAT(chains_shortened), shortened);
@@ -284,7 +284,7 @@ static void moves_have_a_limit(void **state)
 /* The longest chain there is, emptied while nothing may move, gives back all at once. */
 static void the_longest_chain_leaves_at_once(void **state)
 {
-	struct store_thread *w = &store.threads[0];
+	struct store_thread *w = &test_threads[0];
 	struct bucket *spare, *home;
 	struct retired retired = { .count = 0 };
 	struct store_census census;
@@ -315,7 +315,7 @@ static void the_longest_chain_leaves_at_once(void **state)
 /* One bucket of a chain is exchanged for another, wherever in the chain it is. */
 static void a_bucket_is_replaced(void **state)
 {
-	struct store_thread *w = &store.threads[0];
+	struct store_thread *w = &test_threads[0];
 	struct retired retired = { .count = 0 };
 	uint64_t key;
 
@@ -346,14 +346,14 @@ static void fill_with(uint32_t len, uint64_t *key)
 {
 	static uint8_t value[64 << 10];
 
-	while (store_put(&store, key, 8, value, len, NULL) == WIRE_OK)
+	while (test_store_put(&store, key, 8, value, len, NULL) == WIRE_OK)
 		++*key;
 }
 
 /* Small items for large ones: memory is full all the time. */
 static void put_for(uint64_t key, uint64_t *large)
 {
-	while (store_put(&store, &key, 8, &key, 8, NULL) == WIRE_NO_SPACE)
+	while (test_store_put(&store, &key, 8, &key, 8, NULL) == WIRE_NO_SPACE)
 		delete (--*large);
 }
 
@@ -385,7 +385,7 @@ static void no_room_for_the_index(void **state)
 	/* All but a few keys, so that what is behind the index gets free. */
 	for (key = 0; key < last; key++)
 		delete (key);
-	store_check(&store, NULL);
+	test_store_check(&store, NULL);
 	memory_gather(store.memory);
 	room = atomic_load(&store.table.room);
 	assert_true(index_extend(&store.table));
@@ -452,7 +452,7 @@ static void overflow_share_of_fill(uint32_t fill, double layout)
 	while (index_buckets(&store.table) < 3ull << (POISSON_LEVEL - 1))
 		put(key++);
 	assert_poisson();
-	store_destroy(&store);
+	test_store_destroy(&store);
 }
 
 static void overflow_is_what_layout_h_says(void **state)

@@ -83,12 +83,12 @@ static const struct scenario *scenario;
 static void put_key(uint64_t key, uint32_t len, uint64_t salt)
 {
 	value_make(value, len, key, salt);
-	assert_int_equal(store_put(&store, &key, 8, value, len, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, &key, 8, value, len, NULL), WIRE_OK);
 }
 
 static void delete_key(uint64_t key)
 {
-	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 }
 
 static void put_watched(unsigned int n)
@@ -230,7 +230,7 @@ static void put_others(unsigned int count)
 	uint64_t from = 1000000;
 
 	for (other_count = 0; other_count < count; other_count++) {
-		others[other_count] = store_collide(&store, WATCHED, false, &from);
+		others[other_count] = test_store_collide(&store, WATCHED, false, &from);
 		put_key(others[other_count], OTHER_LEN, 0);
 	}
 }
@@ -346,7 +346,7 @@ static void replace_and_reuse(void)
 	put_watched(1);
 	victim = 31;
 	value_make(value, lens[0], victim, 7);
-	assert_int_equal(store_put(&store, &victim, 8, value, lens[0], &out), WIRE_OK);
+	assert_int_equal(test_store_put(&store, &victim, 8, value, lens[0], &out), WIRE_OK);
 	assert_ptr_equal(region_at(&store.region, slot_offset(out.slot)), place.item);
 }
 
@@ -480,7 +480,7 @@ static void delete_and_put_many(void)
 
 	delete_victim();
 	for (unsigned int i = 0; i < 2 * BUCKET_SLOTS; i++)
-		put_key(store_collide(&store, WATCHED, false, &from), OTHER_LEN, 1);
+		put_key(test_store_collide(&store, WATCHED, false, &from), OTHER_LEN, 1);
 }
 
 static void chain_of_three(void)
@@ -489,7 +489,7 @@ static void chain_of_three(void)
 	put_others(20);
 	put_watched(0);
 	for (uint64_t from = 5000000; other_count < 40; other_count++) {
-		others[other_count] = store_collide(&store, WATCHED, false, &from);
+		others[other_count] = test_store_collide(&store, WATCHED, false, &from);
 		put_key(others[other_count], OTHER_LEN, 0);
 	}
 }
@@ -511,12 +511,12 @@ static void split_all(void)
 {
 	uint64_t buckets = index_buckets(&store.table);
 
-	store.table.options.fill = 1;
+	store.table.fill = 1;
 	atomic_store(&store.table.items, 1 << 20);
 	do
 		index_grow(changer);
 	while (index_buckets(&store.table) < 2 * buckets);
-	store.table.options.fill = STORE_NO_GROWTH;
+	store.table.fill = STORE_NO_GROWTH;
 }
 
 static void split_twice(void)
@@ -571,12 +571,12 @@ static const struct scenario scenarios[] = {
 
 static void begin(const struct scenario *s)
 {
-	const struct table_options options = { .fill = STORE_NO_GROWTH };
+	const struct store_options options = { .fill = STORE_NO_GROWTH };
 
-	store_create_with(&store, REGION_BYTES, 1, 2, &options);
+	test_store_create_with(&store, REGION_BYTES, 1, 2, &options);
 	set_now(ENGINE_NOW_NS);
-	changer = &store.threads[0];
-	reader = &store.threads[1];
+	changer = &test_threads[0];
+	reader = &test_threads[1];
 	last_seen = busy = 0;
 	scenario = s;
 	s->prepare();
@@ -595,7 +595,7 @@ static void end(void)
 	scan_all();
 	assert_int_equal(busy, 0);
 	assert_int_equal(reader->stats.lookup_retries, retries);
-	store_destroy(&store);
+	test_store_destroy(&store);
 }
 
 /* Looks in the midst of a change. */
@@ -668,7 +668,7 @@ static unsigned int interrupted(const struct scenario *s, void (*look)(void))
 			break;
 		end();
 	}
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return n;
 }
 
@@ -710,7 +710,7 @@ static void patience_ends(void **state)
 
 	(void)state;
 	begin(&scenarios[2]);
-	home = store_home(&store, &key, 8);
+	home = test_store_home(&store, &key, 8);
 	chain_move_begin(home);
 	assert_int_equal(lookup_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &ref), WIRE_BUSY);
 	assert_int_equal(table_scan(reader, &scan), WIRE_BUSY);
@@ -741,7 +741,7 @@ static void expired(void **state)
 	scan.cursor = 0;
 	assert_int_equal(table_scan(reader, &scan), WIRE_OK);
 	assert_int_equal(scan.entries, 5);
-	store_destroy(&store);
+	test_store_destroy(&store);
 }
 
 int main(void)

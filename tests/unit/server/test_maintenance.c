@@ -29,9 +29,9 @@ void step(const char *after)
 
 static int create(uint32_t level, enum eviction_policy policy)
 {
-	const struct table_options options = { .fill = FILL, .eviction = policy };
+	const struct store_options options = { .fill = FILL, .eviction = policy };
 
-	store_create_with(&store, REGION_BYTES, level, 1, &options);
+	test_store_create_with(&store, REGION_BYTES, level, 1, &options);
 	set_now(ENGINE_NOW_NS);
 	assert_int_equal(maintenance_init(&maintenance, &store.table, TEST_THREADS_MAX, SHARE), 0);
 	rcu_register_thread();
@@ -76,7 +76,7 @@ static int teardown(void **state)
 	rcu_unregister_thread();
 	assert_store(NULL);
 	maintenance_release(&maintenance);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ static enum wire_status put_ttl(uint64_t key, uint32_t len, uint32_t ttl)
 		.key = &key, .key_len = 8, .value = value, .value_len = len, .ttl = ttl
 	};
 
-	return table_put(&store.threads[0], hash_of(&key, 8), &change);
+	return table_put(&test_threads[0], hash_of(&key, 8), &change);
 }
 
 static void put(uint64_t key, uint32_t len)
@@ -117,7 +117,7 @@ static bool is_there(uint64_t key)
 {
 	struct store_value out;
 
-	return store_get(&store, &key, 8, NULL, 0, &out) == WIRE_OK;
+	return test_store_get(&store, &key, 8, NULL, 0, &out) == WIRE_OK;
 }
 
 static uint64_t count_there(uint64_t from, uint64_t to)
@@ -163,7 +163,7 @@ static void expired_items_go_from_chains(void **state)
 	uint64_t key;
 
 	(void)state;
-	store.table.options.fill = STORE_NO_GROWTH;
+	store.table.fill = STORE_NO_GROWTH;
 	for (key = 0; key < 10000; key++)
 		assert_int_equal(put_ttl(key, 10, 5), WIRE_OK);
 	assert_store(&census);
@@ -306,7 +306,7 @@ static void *store_on_and_on(void *arg)
 			atomic_fetch_add(&refused, 1);
 		else if (lead)
 			atomic_store(&next_key, key + 1);
-		store_thread_clock(&store.threads[0]);
+		store_thread_clock(&test_threads[0]);
 		rcu_quiescent_state();
 	}
 	rcu_unregister_thread();
@@ -372,7 +372,7 @@ static void flush_during_a_split(void **state)
 	assert_int_equal(atomic_load(&store.table.index_size), size);
 	start();
 	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
-	split(&store.threads[0], index_size_split(size), index_size_level(size));
+	split(&test_threads[0], index_size_split(size), index_size_level(size));
 	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
 	/* It must not be done before the split is; it gets the time to be. */
 	for (until_ns = clock_ns() + SECOND_NS / 20; clock_ns() < until_ns;)
@@ -405,16 +405,16 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 	 * Growth goes on with the next keys, once there is room. What this thread's limbo holds may be in
 	 * the way: a worker empties it when it has nothing to do.
 	 */
-	WAIT_FOR((put(key++, 0), store_thread_idle(&store.threads[0]),
+	WAIT_FOR((put(key++, 0), store_thread_idle(&test_threads[0]),
 		  stat_read(&maintenance.stats.index_steps) > 0));
-	WAIT_FOR((put(key++, 0), store_thread_idle(&store.threads[0]),
+	WAIT_FOR((put(key++, 0), store_thread_idle(&test_threads[0]),
 		  index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100 + 2 * BUCKET_SLOTS >=
 			  (uint64_t)atomic_load(&store.table.items)));
 	stop();
 	assert_true(atomic_load(&store.table.room) > room);
 	assert_int_equal(atomic_load(&store.table.room_wanted), false);
 	assert_store(NULL);
-	if (store.table.options.eviction == EVICTION_NONE)
+	if (store.table.eviction == EVICTION_NONE)
 		assert_int_equal(count_there(0, key), key);
 	else
 		assert_true(count_there(fill + small / 2, key) > (key - fill - small / 2) * 9 / 10);
@@ -428,7 +428,7 @@ static void index_gets_room_by_moving(void **state)
 		assert_true(key < 1ull << 41);
 	for (uint64_t key = 1ull << 40; is_there(key); key++)
 		if (key % 4)
-			assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+			assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 	set_now(ENGINE_NOW_NS + SECOND_NS);
 	index_grows_over_items(0, 0, 10000);
 }
@@ -450,7 +450,7 @@ static void loose_slabs_are_emptied(void **state)
 		;
 	for (end = key, key = 0; key < end; key++)
 		if (key % 3)
-			assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+			assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 	memory_stats(store.memory, &before);
 	assert_true(before.item_slabs_free > before.item_slabs / 2);
 	start();

@@ -16,11 +16,11 @@ static struct answer answer;
 
 static int create(enum eviction_policy policy)
 {
-	const struct table_options options = { .fill = STORE_NO_GROWTH, .eviction = policy };
+	const struct store_options options = { .fill = STORE_NO_GROWTH, .eviction = policy };
 
 	for (size_t i = 0; i < sizeof(value); i++)
 		value[i] = (uint8_t)random_next();
-	store_create_with(&store, REGION_BYTES, 6, 1, &options);
+	test_store_create_with(&store, REGION_BYTES, 6, 1, &options);
 	set_now(ENGINE_NOW_NS);
 	return 0;
 }
@@ -41,7 +41,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	assert_store(NULL);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
@@ -71,7 +71,7 @@ static enum wire_status ask(struct wire_request wire, const char *key, const voi
 	answer = (struct answer){ .value = answered, .size = ANSWER_BYTES };
 	if (!operate_answers(request.op))
 		answer = (struct answer){ 0 };
-	operate(&store.threads[0], &request, hash_of(key, wire.key_len), &head, &answer);
+	operate(&test_threads[0], &request, hash_of(key, wire.key_len), &head, &answer);
 	assert_int_equal(answered[ANSWER_BYTES], 0xee);
 	return head.status;
 }
@@ -102,7 +102,7 @@ static void put_and_get(void **state)
 	assert_int_equal(ASK("k", value, .op = WIRE_PUT, .value_len = 100, .item_flags = 9,
 			     .ttl = 60),
 			 WIRE_OK);
-	assert_int_equal(head.expires, expires_after(store.threads[0].now_ns, 60));
+	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 60));
 	assert_int_equal(item_at(head.slot)->version, head.version);
 	assert_int_equal(head.value_len, 0);
 	version = head.version;
@@ -110,7 +110,7 @@ static void put_and_get(void **state)
 	assert_int_equal(head.version, version);
 	assert_int_equal(head.item_flags, 9);
 	assert_int_equal(head.value_len, 100);
-	assert_int_equal(head.expires, expires_after(store.threads[0].now_ns, 60));
+	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 60));
 	assert_int_equal(head.slot, 0);
 	assert_int_equal(answer.len, 100);
 	assert_memory_equal(answered, value, 100);
@@ -179,7 +179,7 @@ static void arith(void **state)
 			     .initial = 40, .item_flags = 3, .ttl = 50),
 			 WIRE_OK);
 	assert_int_equal(head.result, 40);
-	assert_int_equal(head.expires, expires_after(store.threads[0].now_ns, 50));
+	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 50));
 	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .delta = 2), WIRE_OK);
 	assert_int_equal(head.result, 42);
 	assert_int_equal(item_at(head.slot)->flags, 3);
@@ -201,7 +201,7 @@ static void touch(void **state)
 	assert_int_equal(ASK("k", NULL, .op = WIRE_TOUCH, .ttl = 5), WIRE_OK);
 	assert_int_equal(head.version, version);
 	assert_int_equal(head.slot, 0);
-	assert_int_equal(head.expires, expires_after(store.threads[0].now_ns, 5));
+	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 5));
 	assert_int_equal(ASK("k", NULL, .op = WIRE_TOUCH), WIRE_OK);
 	assert_int_equal(head.expires, 0);
 }
@@ -217,13 +217,13 @@ static void get_and_touch(void **state)
 	version = head.version;
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5), WIRE_OK);
 	assert_int_equal(head.version, version);
-	assert_int_equal(head.expires, expires_after(store.threads[0].now_ns, 5));
+	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 5));
 	assert_int_equal(head.item_flags, 5);
 	assert_int_equal(answer.len, 200);
 	assert_memory_equal(answered, value, 200);
 	/* A GET alone does not. */
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_OK);
-	assert_int_equal(head.expires, expires_after(store.threads[0].now_ns, 5));
+	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 5));
 	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5),
 			 WIRE_NOT_FOUND);
@@ -247,27 +247,27 @@ static void get_a_long_value(void **state)
 		assert_int_equal(head.value_len, 60000);
 		assert_int_equal(answer.len, 0);
 		parse(&request, &wire, "k", NULL, 0);
-		copy = operate_copy(&store.threads[0], &request, hash_of("k", 1), 77, &head);
+		copy = operate_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head);
 		assert_non_null(copy);
 		assert_int_equal(head.status, WIRE_OK);
 		assert_int_equal(head.flags, WIRE_R_COPY);
 		assert_int_equal(head.copy_seed, 77);
 		assert_int_equal(head.value_len, 60000);
 		assert_int_equal(head.item_flags, 5);
-		assert_int_equal(head.expires, i ? expires_after(store.threads[0].now_ns, 5) : 0);
+		assert_int_equal(head.expires, i ? expires_after(test_threads[0].now_ns, 5) : 0);
 		assert_ptr_equal(region_at(&store.region, slot_offset(head.slot)), copy);
 		assert_int_equal(slot_bytes(head.slot), (item_bytes(1, 60000) + 63) / 64 * 64);
 		assert_int_equal(copy->sum, item_sum(copy, 77, slot_offset(head.slot)));
 		assert_memory_equal(copy->data + 1, value, 60000);
-		table_abandon(&store.threads[0], copy);
+		table_abandon(&test_threads[0], copy);
 	}
 	/* It was touched, and then replaced: the copy is not the value that was touched. */
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5), WIRE_OK);
-	assert_int_equal(store_put(&store, "k", 1, value, 50000, NULL), WIRE_OK);
-	assert_null(operate_copy(&store.threads[0], &request, hash_of("k", 1), 77, &head));
+	assert_int_equal(test_store_put(&store, "k", 1, value, 50000, NULL), WIRE_OK);
+	assert_null(operate_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head));
 	assert_int_equal(head.status, WIRE_BUSY);
-	assert_int_equal(store_delete(&store, "k", 1), WIRE_OK);
-	assert_null(operate_copy(&store.threads[0], &request, hash_of("k", 1), 77, &head));
+	assert_int_equal(test_store_delete(&store, "k", 1), WIRE_OK);
+	assert_null(operate_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head));
 	assert_int_equal(head.status, WIRE_NOT_FOUND);
 }
 
@@ -321,7 +321,7 @@ static void other_requests(void **state)
 	for (unsigned int i = 0; i < 3; i++) {
 		request.op = refused[i];
 		head.status = WIRE_OK;
-		operate(&store.threads[0], &request, 0, &head, &answer);
+		operate(&test_threads[0], &request, 0, &head, &answer);
 		assert_int_equal(head.status, WIRE_PROTOCOL);
 	}
 	assert_int_equal(ASK("", NULL, .op = WIRE_PING), WIRE_OK);
@@ -340,7 +340,7 @@ static void tell_of(const char *keys, uint16_t count)
 	for (uint16_t i = 0; i < count; i++)
 		hashes[i] = hash_of(&keys[i], 1);
 	parse(&request, &wire, "", hashes, count * sizeof(*hashes));
-	operate_access(&store.threads[0], &request);
+	operate_access(&test_threads[0], &request);
 }
 
 static void access_records(void **state)
@@ -381,7 +381,7 @@ static void no_space(void **state)
 	(void)state;
 	put("k", value, 10);
 	slot = head.slot;
-	while (store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
+	while (test_store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
 		key++;
 	assert_int_equal(put("k", value, 60000), WIRE_NO_SPACE);
 	assert_int_equal(head.version, 0);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/support/steps.h"
-#include "tests/support/store.h"
+#include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (8u << 20)
 #define PLACES_MAX 64
@@ -61,7 +61,7 @@ static void note_place(uint64_t place)
 static uint64_t find_slot(bool *sealed)
 {
 	uint16_t tag = hash_tag(table_hash(&store.table, watched, watched_len));
-	const struct bucket *bucket = store_home(&store, watched, watched_len);
+	const struct bucket *bucket = test_store_home(&store, watched, watched_len);
 	uint64_t home = region_offset(&store.region, bucket), slot = 0, offset;
 
 	*sealed = true;
@@ -136,7 +136,7 @@ static void assert_order(uint64_t old, uint64_t new)
 	assert_true(looks[look_count - 1].sealed);
 	assert_int_equal(looks[look_count - 1].valid, new);
 	watched = NULL;
-	assert_null(store_check(&store, NULL));
+	assert_null(test_store_check(&store, NULL));
 }
 
 /* T3: at no point is there no slot. */
@@ -151,7 +151,8 @@ static uint64_t put(const char *key, uint32_t len)
 {
 	struct table_change out;
 
-	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), value, len, &out), WIRE_OK);
+	assert_int_equal(test_store_put(&store, key, (uint32_t)strlen(key), value, len, &out),
+			 WIRE_OK);
 	return out.version;
 }
 
@@ -159,7 +160,7 @@ static int setup_level(uint32_t level)
 {
 	watched = NULL;
 	place_count = 0;
-	store_create(&store, REGION_BYTES, level, 1);
+	test_store_create(&store, REGION_BYTES, level, 1);
 	return 0;
 }
 
@@ -178,7 +179,7 @@ static int setup_one_bucket(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
@@ -227,7 +228,7 @@ static void commit(void **state)
 {
 	struct table_change p = { .key = "key", .key_len = 3, .value_len = 3000 };
 	uint64_t hash = table_hash(&store.table, "key", 3), old = put("key", 2900);
-	struct store_thread *thread = &store.threads[0];
+	struct store_thread *thread = &test_threads[0];
 	struct item *item;
 
 	(void)state;
@@ -247,7 +248,7 @@ static void delete (void **state)
 	(void)state;
 	watch("key");
 	step("before");
-	assert_int_equal(store_delete(&store, "key", 3), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_OK);
 	assert_order(old, 0);
 	/* And back where it was. */
 	watch("key");
@@ -273,16 +274,16 @@ static void no_space(void **state)
 	uint64_t old = put("key", 100), key = 0, i;
 
 	(void)state;
-	while (store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
+	while (test_store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
 		key++;
 	watch("key");
 	step("before");
-	assert_int_equal(store_put(&store, "key", 3, value, 6000, NULL), WIRE_NO_SPACE);
+	assert_int_equal(test_store_put(&store, "key", 3, value, 6000, NULL), WIRE_NO_SPACE);
 	step("after");
 	for (i = 0; i < look_count; i++)
 		assert_true(looks[i].valid == old);
 	watched = NULL;
-	assert_null(store_check(&store, NULL));
+	assert_null(test_store_check(&store, NULL));
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -22,8 +22,8 @@
 
 #include <cmocka.h>
 
-#include "common/util/log.h"
 #include "common/sum.h"
+#include "common/util/log.h"
 #include "common/wire.h"
 #include "server/net/nic.h"
 #include "server/store/hugepages.h"
@@ -36,7 +36,7 @@ static struct region region;
 /* No NUMA, normal pages, 2^level buckets. */
 static int create(struct region *r, uint64_t bytes, uint32_t level, uint64_t value_max)
 {
-	const struct region_options options = {
+	const struct store_options options = {
 		.bytes = bytes, .level = level, .value_max = value_max, .hugepages = HUGEPAGES_OFF
 	};
 
@@ -378,7 +378,7 @@ static int log_teardown(void **state)
 static int create_pages(struct region *r, uint64_t bytes, enum hugepages_mode mode,
 			const char *numa)
 {
-	const struct region_options options = {
+	const struct store_options options = {
 		.bytes = bytes, .hugepages = mode, .numa = numa, .level = 6
 	};
 

@@ -17,9 +17,9 @@ static bool any_order;
 
 static int create(uint32_t level, uint32_t fill)
 {
-	const struct table_options options = { .fill = fill };
+	const struct store_options options = { .fill = fill };
 
-	store_create_with(&store, REGION_BYTES, level, 1, &options);
+	test_store_create_with(&store, REGION_BYTES, level, 1, &options);
 	set_now(ENGINE_NOW_NS);
 	return 0;
 }
@@ -46,7 +46,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	assert_store(NULL);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
@@ -58,12 +58,12 @@ static uint32_t len_of(uint64_t key)
 static void put(uint64_t key)
 {
 	value_make(value, len_of(key), key, 0);
-	assert_int_equal(store_put(&store, &key, 8, value, len_of(key), NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, &key, 8, value, len_of(key), NULL), WIRE_OK);
 }
 
 static void delete (uint64_t key)
 {
-	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 }
 
 static uint64_t bits_reversed(uint64_t x)
@@ -113,7 +113,7 @@ static bool batch(struct scan *scan)
 	size_t at = 0;
 
 	memset(buffer, 0xee, sizeof(buffer));
-	assert_int_equal(table_scan(&store.threads[0], scan), WIRE_OK);
+	assert_int_equal(table_scan(&test_threads[0], scan), WIRE_OK);
 	assert_true(scan->used <= scan->size);
 	assert_true(!scan->most || scan->entries <= scan->most);
 	assert_int_equal(buffer[scan->size], 0xee);
@@ -216,10 +216,10 @@ static void long_values(void **state)
 
 	(void)state;
 	for (uint8_t i = 0; i < 7; i++)
-		assert_int_equal(store_put(&store, &i, 1, value, lens[i], NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &i, 1, value, lens[i], NULL), WIRE_OK);
 	scan_init(&scan, 32 + 1 + 960, true);
 	do {
-		assert_int_equal(table_scan(&store.threads[0], &scan), WIRE_OK);
+		assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
 		for (at = 0; at < scan.used;) {
 			assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
 			seen[*entry.key]++;
@@ -246,8 +246,8 @@ static void prefixes(void **state)
 
 	(void)state;
 	for (i = 0; i < 7; i++)
-		assert_int_equal(store_put(&store, keys[i], (uint32_t)strlen(keys[i]), value, 20,
-					   NULL),
+		assert_int_equal(test_store_put(&store, keys[i], (uint32_t)strlen(keys[i]), value,
+						20, NULL),
 				 WIRE_OK);
 	for (i = 0; i < 8; i++) {
 		n = 0;
@@ -255,7 +255,7 @@ static void prefixes(void **state)
 		scan.prefix = (const uint8_t *)cases[i].prefix;
 		scan.prefix_len = (uint32_t)strlen(cases[i].prefix);
 		do {
-			assert_int_equal(table_scan(&store.threads[0], &scan), WIRE_OK);
+			assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
 			for (at = 0; at < scan.used; n++) {
 				assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
 				assert_memory_equal(entry.key, scan.prefix, scan.prefix_len);
@@ -365,10 +365,10 @@ static void long_key_in_a_small_buffer(void **state)
 	(void)state;
 	for (i = 0; i < 100; i++)
 		put(i);
-	assert_int_equal(store_put(&store, key, KEY_MAX, value, 10, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, key, KEY_MAX, value, 10, NULL), WIRE_OK);
 	scan_init(&scan, WIRE_RESPONSE_MIN - sizeof(struct wire_response), true);
 	for (i = 0; i < 200; i++)
-		if (table_scan(&store.threads[0], &scan) || !scan.cursor)
+		if (table_scan(&test_threads[0], &scan) || !scan.cursor)
 			break;
 	assert_true(i < 200);
 }

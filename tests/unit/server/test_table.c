@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The table: every operation, with the whole table checked against T1 to T4 of server/store/table.h after
- * each (store_check()); a long random walk beside a model; the limits; and the share of the keys in
+ * each (test_store_check()); a long random walk beside a model; the limits; and the share of the keys in
  * overflow buckets that common/layout.h says.
  */
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/store.h"
+#include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (8u << 20)
 #define VALUE_BYTES (64u << 10)
@@ -35,7 +35,7 @@ static int setup_level(uint32_t level)
 {
 	for (size_t i = 0; i < sizeof(value); i++)
 		value[i] = (uint8_t)random_next();
-	store_create(&store, REGION_BYTES, level, 2);
+	test_store_create(&store, REGION_BYTES, level, 2);
 	return 0;
 }
 
@@ -54,13 +54,13 @@ static int setup_one_bucket(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	store_destroy(&store);
+	test_store_destroy(&store);
 	return 0;
 }
 
 static void assert_store(struct store_census *census)
 {
-	const char *error = store_check(&store, census);
+	const char *error = test_store_check(&store, census);
 
 	if (error)
 		fail_msg("%s", error);
@@ -68,7 +68,7 @@ static void assert_store(struct store_census *census)
 
 static void put(const char *key, const void *v, uint32_t len, struct table_change *out)
 {
-	assert_int_equal(store_put(&store, key, (uint32_t)strlen(key), v, len, out), WIRE_OK);
+	assert_int_equal(test_store_put(&store, key, (uint32_t)strlen(key), v, len, out), WIRE_OK);
 }
 
 static void put_and_check(const char *key, const void *v, uint32_t len, struct table_change *out)
@@ -82,7 +82,7 @@ static void assert_value(const void *key, uint32_t key_len, const void *v, uint3
 	struct store_value out;
 
 	memset(found, 0xee, len + 1);
-	assert_int_equal(store_get(&store, key, key_len, found, sizeof(found), &out), WIRE_OK);
+	assert_int_equal(test_store_get(&store, key, key_len, found, sizeof(found), &out), WIRE_OK);
 	assert_int_equal(out.value_len, len);
 	assert_int_equal(out.flags, len ^ 0xf1a95);
 	assert_memory_equal(found, v, len);
@@ -92,13 +92,13 @@ static void assert_missing(const void *key, uint32_t key_len)
 {
 	struct store_value out;
 
-	assert_int_equal(store_get(&store, key, key_len, found, sizeof(found), &out),
+	assert_int_equal(test_store_get(&store, key, key_len, found, sizeof(found), &out),
 			 WIRE_NOT_FOUND);
 }
 
 static uint64_t stat_of(size_t offset)
 {
-	return *(uint64_t *)((char *)&store.threads[0].stats + offset);
+	return *(uint64_t *)((char *)&test_threads[0].stats + offset);
 }
 
 #define STAT(name) stat_of(offsetof(struct table_stats, name))
@@ -110,18 +110,18 @@ static void insert_get_delete(void **state)
 
 	(void)state;
 	assert_missing("k", 1);
-	assert_int_equal(store_delete(&store, "k", 1), WIRE_NOT_FOUND);
+	assert_int_equal(test_store_delete(&store, "k", 1), WIRE_NOT_FOUND);
 	put_and_check("k", "first", 5, &out);
 	assert_value("k", 1, "first", 5);
 	assert_true(out.version > 0);
 	assert_int_equal(slot_bytes(out.slot), 64);
 	assert_missing("l", 1);
 	assert_missing("kk", 2);
-	assert_int_equal(store_delete(&store, "k", 1), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, "k", 1), WIRE_OK);
 	assert_store(&census);
 	assert_int_equal(census.items, 0);
 	assert_missing("k", 1);
-	assert_int_equal(store_delete(&store, "k", 1), WIRE_NOT_FOUND);
+	assert_int_equal(test_store_delete(&store, "k", 1), WIRE_NOT_FOUND);
 	assert_int_equal(STAT(inserts), 1);
 	assert_int_equal(STAT(removes), 1);
 }
@@ -182,7 +182,7 @@ static void delete_leaves_nothing_valid(void **state)
 
 	(void)state;
 	put_and_check("key", value, 100, &out);
-	assert_int_equal(store_delete(&store, "key", 3), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_OK);
 	assert_int_equal(((struct item *)region_at(&store.region, slot_offset(out.slot)))->sum,
 			 ITEM_SUM_INVALID);
 }
@@ -195,12 +195,12 @@ static void every_length(void **state)
 
 	(void)state;
 	for (len = 0; len < 700; len++) {
-		assert_int_equal(store_put(&store, key, 1, value + len, len, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, key, 1, value + len, len, NULL), WIRE_OK);
 		assert_value(key, 1, value + len, len);
 		assert_store(NULL);
 	}
 	for (len = VALUE_BYTES; len > 600; len -= len / 7) {
-		assert_int_equal(store_put(&store, key, 1, value, len, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, key, 1, value, len, NULL), WIRE_OK);
 		assert_value(key, 1, value, len);
 		assert_store(NULL);
 	}
@@ -216,9 +216,10 @@ static void keys_of_any_bytes_and_length(void **state)
 	(void)state;
 	/* Each is the beginning of the next: only the length tells them apart. */
 	for (len = 1; len <= KEY_MAX; len += len < 40 ? 1 : 41)
-		assert_int_equal(store_put(&store, keys[0], len, value + len, len % 50, NULL),
+		assert_int_equal(test_store_put(&store, keys[0], len, value + len, len % 50, NULL),
 				 WIRE_OK);
-	assert_int_equal(store_put(&store, keys[0], KEY_MAX, value + KEY_MAX, 7, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, keys[0], KEY_MAX, value + KEY_MAX, 7, NULL),
+			 WIRE_OK);
 	assert_store(NULL);
 	for (len = 1; len <= KEY_MAX; len += len < 40 ? 1 : 41)
 		if (len != KEY_MAX)
@@ -227,7 +228,7 @@ static void keys_of_any_bytes_and_length(void **state)
 	/* All keys of one byte. */
 	for (len = 0; len < 256; len++) {
 		keys[1][0] = (uint8_t)len;
-		assert_int_equal(store_put(&store, keys[1], 1, value + len, 9, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, keys[1], 1, value + len, 9, NULL), WIRE_OK);
 	}
 	assert_store(NULL);
 	for (len = 0; len < 256; len++) {
@@ -244,14 +245,15 @@ static void colliding_tags(void **state)
 
 	(void)state;
 	for (i = 1; i < 20; i++)
-		keys[i] = store_collide(&store, keys[0], true, &from);
+		keys[i] = test_store_collide(&store, keys[0], true, &from);
 	for (i = 0; i < 20; i++)
-		assert_int_equal(store_put(&store, &keys[i], 8, value + i, 40, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &keys[i], 8, value + i, 40, NULL), WIRE_OK);
 	assert_store(NULL);
 	for (i = 0; i < 20; i += 2)
-		assert_int_equal(store_delete(&store, &keys[i], 8), WIRE_OK);
+		assert_int_equal(test_store_delete(&store, &keys[i], 8), WIRE_OK);
 	for (i = 1; i < 20; i += 2)
-		assert_int_equal(store_put(&store, &keys[i], 8, value + 2 * i, 400, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &keys[i], 8, value + 2 * i, 400, NULL),
+				 WIRE_OK);
 	assert_store(NULL);
 	for (i = 0; i < 20; i++) {
 		if (i % 2)
@@ -285,7 +287,7 @@ static enum wire_status walk_put(uint64_t key, struct model *m, unsigned int w, 
 		.flags = m->len ^ 0xf1a95,
 	};
 	uint64_t hash = table_hash(&store.table, &key, 8), old = m->there ? m->version : 0;
-	struct store_thread *thread = &store.threads[w];
+	struct store_thread *thread = &test_threads[w];
 	struct item *item;
 	enum wire_status status;
 
@@ -307,7 +309,7 @@ static enum wire_status walk_delete(uint64_t key, unsigned int w)
 {
 	const struct table_change change = { .key = &key, .key_len = 8 };
 
-	return table_delete(&store.threads[w], table_hash(&store.table, &key, 8), &change);
+	return table_delete(&test_threads[w], table_hash(&store.table, &key, 8), &change);
 }
 
 /* Two threads, one thread: PUTs of all kinds and DELETEs beside a model, the table checked always. */
@@ -356,18 +358,18 @@ static void overflow_buckets_come_and_go(void **state)
 
 	(void)state;
 	for (key = 0; key < 100; key++)
-		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
 	assert_store(&before);
 	assert_int_equal(before.chain_max, 7);
 	assert_int_equal(before.overflow_items, 100 - BUCKET_SLOTS);
 	for (key = 0; key < 100; key++) {
-		assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
+		assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 		assert_store(NULL);
 	}
 	assert_store(&after);
 	assert_int_equal(after.overflow_buckets, 0);
 	for (key = 1000; key < 1100; key++)
-		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
 	assert_store(&after);
 	assert_int_equal(after.overflow_buckets, before.overflow_buckets);
 	for (key = 1000; key < 1100; key++)
@@ -385,13 +387,13 @@ static void full_chain(void **state)
 
 	(void)state;
 	for (key = 0; key < most; key++)
-		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
 	assert_store(&before);
 	assert_int_equal(before.chain_max, CHAIN_MAX);
-	assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_NO_SPACE);
-	item = table_reserve(&store.threads[0], &late);
+	assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_NO_SPACE);
+	item = table_reserve(&test_threads[0], &late);
 	memcpy(table_reserved_value(item), value, 10);
-	assert_int_equal(table_commit(&store.threads[0], table_hash(&store.table, "late", 4), item,
+	assert_int_equal(table_commit(&test_threads[0], table_hash(&store.table, "late", 4), item,
 				      &late),
 			 WIRE_NO_SPACE);
 	assert_store(&after);
@@ -399,12 +401,12 @@ static void full_chain(void **state)
 	assert_int_equal(STAT(chain_full), 2);
 	assert_missing(&key, 8);
 	for (key = 0; key < most; key += 9) {
-		assert_int_equal(store_put(&store, &key, 8, value + key, 700, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, value + key, 700, NULL), WIRE_OK);
 		assert_value(&key, 8, value + key, 700);
 	}
 	key = 100;
-	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
-	assert_int_equal(store_put(&store, "late", 4, value, 50, NULL), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(test_store_put(&store, "late", 4, value, 50, NULL), WIRE_OK);
 	assert_store(NULL);
 }
 
@@ -412,7 +414,7 @@ static uint64_t fill_memory(uint32_t len)
 {
 	uint64_t key = 0;
 
-	while (store_put(&store, &key, 8, value, len, NULL) == WIRE_OK)
+	while (test_store_put(&store, &key, 8, value, len, NULL) == WIRE_OK)
 		key++;
 	return key;
 }
@@ -429,9 +431,9 @@ static void out_of_memory(void **state)
 	assert_true(keys * 5000 > REGION_BYTES * 8ull / 10);
 	assert_store(&before);
 	key = 3;
-	assert_int_equal(store_put(&store, &key, 8, value + 1, 9000, NULL), WIRE_NO_SPACE);
-	assert_null(table_reserve(&store.threads[0], &reserve));
-	assert_int_equal(lookup_copy(&store.threads[0], table_hash(&store.table, &key, 8), &key, 8,
+	assert_int_equal(test_store_put(&store, &key, 8, value + 1, 9000, NULL), WIRE_NO_SPACE);
+	assert_null(table_reserve(&test_threads[0], &reserve));
+	assert_int_equal(lookup_copy(&test_threads[0], table_hash(&store.table, &key, 8), &key, 8,
 				     1, &copy),
 			 WIRE_BUSY);
 	assert_null(copy);
@@ -439,11 +441,11 @@ static void out_of_memory(void **state)
 	assert_true(before.digest == after.digest);
 	assert_value(&key, 8, value, 5000);
 	/* In place needs no memory. */
-	assert_int_equal(store_put(&store, &key, 8, value + 1, 4999, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, &key, 8, value + 1, 4999, NULL), WIRE_OK);
 	assert_value(&key, 8, value + 1, 4999);
 	/* What is deleted can be used again. */
-	assert_int_equal(store_delete(&store, &key, 8), WIRE_OK);
-	assert_int_equal(store_put(&store, "n", 1, value + 7, 5000, NULL), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(test_store_put(&store, "n", 1, value + 7, 5000, NULL), WIRE_OK);
 	assert_store(NULL);
 	for (key = 0; key < keys; key++)
 		if (key != 3)
@@ -473,7 +475,7 @@ static uint64_t exhaust_buckets(struct store_thread *thread)
 static void out_of_memory_for_a_bucket(void **state)
 {
 	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
-	struct store_thread *thread = &store.threads[1];
+	struct store_thread *thread = &test_threads[1];
 	size_t bytes = item_bytes(p.key_len, p.value_len);
 	struct store_census before, after;
 	uint64_t key, taken;
@@ -481,7 +483,7 @@ static void out_of_memory_for_a_bucket(void **state)
 
 	(void)state;
 	for (key = 0; key < BUCKET_SLOTS; key++)
-		assert_int_equal(store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
 	assert_store(&before);
 	room = mem_alloc(&thread->cache, bytes);
 	taken = exhaust(thread, 64 << 10) + exhaust(thread, 4096) + exhaust_buckets(thread) +
@@ -505,7 +507,7 @@ static void reserve_commit_abandon(void **state)
 		.key = "pulled", .key_len = 6, .value_len = 3000, .flags = 3000 ^ 0xf1a95
 	};
 	uint64_t hash = table_hash(&store.table, "pulled", 6);
-	struct store_thread *w = &store.threads[0];
+	struct store_thread *w = &test_threads[0];
 	struct item *item;
 
 	(void)state;
@@ -533,7 +535,7 @@ static void reserve_commit_abandon(void **state)
 	assert_value("pulled", 6, value + 9, 3000);
 	item = table_reserve(w, &p);
 	memcpy(table_reserved_value(item), value + 5, 3000);
-	assert_int_equal(store_delete(&store, "pulled", 6), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, "pulled", 6), WIRE_OK);
 	assert_int_equal(table_commit(w, hash, item, &p), WIRE_OK);
 	assert_value("pulled", 6, value + 5, 3000);
 	assert_store(NULL);
@@ -542,7 +544,7 @@ static void reserve_commit_abandon(void **state)
 static void copy_of(uint32_t len)
 {
 	uint64_t hash = table_hash(&store.table, "c", 1), seed = 0x1234, offset;
-	struct store_thread *w = &store.threads[1];
+	struct store_thread *w = &test_threads[1];
 	struct item *copy;
 
 	put("c", value, len, NULL);
@@ -554,7 +556,7 @@ static void copy_of(uint32_t len)
 	assert_memory_equal(copy->data + 1, value, len);
 	/* It is the reader's own. */
 	put("c", value + 1, len, NULL);
-	assert_int_equal(store_delete(&store, "c", 1), WIRE_OK);
+	assert_int_equal(test_store_delete(&store, "c", 1), WIRE_OK);
 	assert_true(copy->sum == item_sum(copy, seed, offset));
 	table_abandon(w, copy);
 	assert_int_equal(copy->sum, ITEM_SUM_INVALID);
@@ -566,7 +568,7 @@ static void copies(void **state)
 	struct item *copy = (struct item *)&store;
 
 	(void)state;
-	assert_int_equal(lookup_copy(&store.threads[0], table_hash(&store.table, "c", 1), "c", 1, 1,
+	assert_int_equal(lookup_copy(&test_threads[0], table_hash(&store.table, "c", 1), "c", 1, 1,
 				     &copy),
 			 WIRE_NOT_FOUND);
 	assert_null(copy);
@@ -583,13 +585,13 @@ static void get_into_a_small_buffer(void **state)
 	(void)state;
 	put_and_check("k", value, 100, NULL);
 	memset(found, 0xee, 100);
-	assert_int_equal(store_get(&store, "k", 1, found, 99, &out), WIRE_OK);
+	assert_int_equal(test_store_get(&store, "k", 1, found, 99, &out), WIRE_OK);
 	assert_int_equal(out.value_len, 100);
 	assert_int_equal(found[0], 0xee);
-	assert_int_equal(store_get(&store, "k", 1, found, 100, &out), WIRE_OK);
+	assert_int_equal(test_store_get(&store, "k", 1, found, 100, &out), WIRE_OK);
 	assert_memory_equal(found, value, 100);
 	put_and_check("k", value, 0, NULL);
-	assert_int_equal(store_get(&store, "k", 1, NULL, 0, &out), WIRE_OK);
+	assert_int_equal(test_store_get(&store, "k", 1, NULL, 0, &out), WIRE_OK);
 	assert_int_equal(out.value_len, 0);
 }
 
@@ -603,7 +605,7 @@ static void versions(void **state)
 	(void)state;
 	for (i = 0; i < 1000; i++) {
 		/* One thread far ahead of the other. */
-		assert_int_equal(table_put(&store.threads[i % 7 == 6], hash, &p), WIRE_OK);
+		assert_int_equal(table_put(&test_threads[i % 7 == 6], hash, &p), WIRE_OK);
 		assert_true(p.version > last);
 		assert_int_equal(p.version & ((1 << THREAD_ID_BITS) - 1), i % 7 == 6);
 		last = p.version;
@@ -632,11 +634,11 @@ static double overflow_share(unsigned int percent)
 	uint64_t n = ((uint64_t)BUCKET_SLOTS << FILL_LEVEL) * percent / 100, key;
 	struct store_census census;
 
-	store_create(&store, 64u << 20, FILL_LEVEL, 1);
+	test_store_create(&store, 64u << 20, FILL_LEVEL, 1);
 	for (key = 0; key < n; key++)
-		assert_int_equal(store_put(&store, &key, 8, NULL, 0, NULL), WIRE_OK);
+		assert_int_equal(test_store_put(&store, &key, 8, NULL, 0, NULL), WIRE_OK);
 	assert_store(&census);
-	store_destroy(&store);
+	test_store_destroy(&store);
 	assert_int_equal(census.items, n);
 	print_message("fill %u %%: %.2f %% of %llu keys in overflow buckets, longest chain %u\n",
 		      percent, 100.0 * (double)census.overflow_items / (double)n,

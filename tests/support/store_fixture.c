@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/store.h"
+#include "tests/support/store_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,41 +29,38 @@ static void *must(void *p, const char *what)
 	return p;
 }
 
-void store_create_with(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads,
-		       const struct table_options *options)
+struct store_thread test_threads[TEST_THREADS_MAX];
+unsigned int test_thread_count;
+
+void test_store_create_with(struct store *store, uint64_t bytes, uint32_t level,
+			    unsigned int threads, const struct store_options *options)
 {
-	const struct region_options region = {
-		.bytes = bytes,
-		.hugepages = HUGEPAGES_OFF,
-		.level = level,
-		.value_max = VALUE_MAX,
-	};
+	struct store_options all = *options;
 	bool ok;
 
-	memset(store, 0, sizeof(*store));
-	store->thread_count = threads;
-	ok = threads <= TEST_THREADS_MAX && !region_create(&store->region, &region) &&
-	     !memory_create(&store->memory, &store->region, index_bytes(level));
-	if (ok)
-		table_init(&store->table, &store->region, store->memory, options);
+	all.bytes = bytes;
+	all.hugepages = HUGEPAGES_OFF;
+	all.level = level;
+	all.value_max = VALUE_MAX;
+	test_thread_count = threads;
+	ok = threads <= TEST_THREADS_MAX && !store_create(store, &all);
 	for (unsigned int i = 0; ok && i < threads; i++)
-		ok = !store_thread_init(&store->threads[i], &store->table, (uint8_t)i);
+		ok = !store_thread_init(&test_threads[i], &store->table, (uint8_t)i);
 	must(ok ? store : NULL, "region, memory or thread");
 }
 
-void store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads)
+void test_store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads)
 {
-	const struct table_options options = { .fill = STORE_NO_GROWTH };
+	const struct store_options options = { .fill = STORE_NO_GROWTH };
 
-	store_create_with(store, bytes, level, threads, &options);
+	test_store_create_with(store, bytes, level, threads, &options);
 }
 
-void store_destroy(struct store *store)
+void test_store_destroy(struct store *store)
 {
-	for (unsigned int i = 0; i < store->thread_count; i++)
-		store_thread_release(&store->threads[i]);
-	memory_destroy(store->memory);
-	region_destroy(&store->region);
+	for (unsigned int i = 0; i < test_thread_count; i++)
+		store_thread_release(&test_threads[i]);
+	store_destroy(store);
 }
 
 static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t version)
@@ -257,14 +254,14 @@ static const char *check_geometry(const struct store *store)
 	return geometry_check(told);
 }
 
-const char *store_check(struct store *store, struct store_census *census)
+const char *test_store_check(struct store *store, struct store_census *census)
 {
 	uint64_t i, n = geometry_buckets(&store->region.geometry);
 	struct walk walk = { .store = store };
 	const char *error = check_geometry(store);
 
-	for (i = 0; i < store->thread_count; i++)
-		store_thread_idle(&store->threads[i]);
+	for (i = 0; i < test_thread_count; i++)
+		store_thread_idle(&test_threads[i]);
 	for (i = 0; !error && i < n; i++)
 		error = check_chain(&walk, i);
 	if (!error)
@@ -278,7 +275,7 @@ const char *store_check(struct store *store, struct store_census *census)
 	return error;
 }
 
-struct bucket *store_home(const struct store *store, const void *key, uint32_t key_len)
+struct bucket *test_store_home(const struct store *store, const void *key, uint32_t key_len)
 {
 	const struct geometry *g = &store->region.geometry;
 	uint64_t hash = table_hash(&store->table, key, key_len);
@@ -286,8 +283,8 @@ struct bucket *store_home(const struct store *store, const void *key, uint32_t k
 	return region_at(&store->region, geometry_bucket_offset(g, geometry_home(g, hash)));
 }
 
-enum wire_status store_put(struct store *store, const void *key, uint32_t key_len,
-			   const void *value, uint32_t value_len, struct table_change *out)
+enum wire_status test_store_put(struct store *store, const void *key, uint32_t key_len,
+				const void *value, uint32_t value_len, struct table_change *out)
 {
 	struct table_change put = {
 		.key = key,
@@ -298,27 +295,27 @@ enum wire_status store_put(struct store *store, const void *key, uint32_t key_le
 	};
 	enum wire_status status;
 
-	status = table_put(&store->threads[0], table_hash(&store->table, key, key_len), &put);
+	status = table_put(&test_threads[0], table_hash(&store->table, key, key_len), &put);
 	if (out)
 		*out = put;
 	return status;
 }
 
-enum wire_status store_delete(struct store *store, const void *key, uint32_t key_len)
+enum wire_status test_store_delete(struct store *store, const void *key, uint32_t key_len)
 {
 	const struct table_change change = { .key = key, .key_len = key_len };
 
-	return table_delete(&store->threads[0], table_hash(&store->table, key, key_len), &change);
+	return table_delete(&test_threads[0], table_hash(&store->table, key, key_len), &change);
 }
 
-enum wire_status store_get(struct store *store, const void *key, uint32_t key_len, void *buffer,
-			   size_t size, struct store_value *value)
+enum wire_status test_store_get(struct store *store, const void *key, uint32_t key_len,
+				void *buffer, size_t size, struct store_value *value)
 {
 	struct item_ref ref;
 	enum wire_status status;
 
-	status = lookup_get(&store->threads[0], table_hash(&store->table, key, key_len), key,
-			    key_len, buffer, size, &ref);
+	status = lookup_get(&test_threads[0], table_hash(&store->table, key, key_len), key, key_len,
+			    buffer, size, &ref);
 	if (status)
 		return status;
 	*value = (struct store_value){
@@ -330,7 +327,7 @@ enum wire_status store_get(struct store *store, const void *key, uint32_t key_le
 	return WIRE_OK;
 }
 
-uint64_t store_collide(const struct store *store, uint64_t key, bool tag, uint64_t *from)
+uint64_t test_store_collide(const struct store *store, uint64_t key, bool tag, uint64_t *from)
 {
 	const struct geometry *g = &store->region.geometry;
 	uint64_t hash = key_hash(&key, sizeof(key), g->hash_seed), other, candidate;

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Growth: makes the index's first buckets, splits buckets as keys are added, and adds memory to the
+ * index.
+ */
+#include "server/store/growth.h"
+
+#include "common/util/stat.h"
+#include "server/store/evacuate.h"
+
+void index_format(struct table *table)
+{
+	const struct geometry *g = &table->region->geometry;
+	uint64_t i;
+
+	for (i = 0; i < geometry_buckets(g); i++) {
+		struct bucket *bucket = index_bucket(table, i);
+
+		bucket_clear(bucket, (uint8_t)g->level, 0);
+		do_chain_seal(table, bucket, bucket);
+	}
+	atomic_store(&table->index_size, index_size_make(g->level, g->split));
+}
+
+/* Orders the slots by the bit of their keys' hashes that the split looks at; returns how many have 0. */
+static unsigned int do_partition(const struct table *table, struct chain_parts *parts, uint32_t bit)
+{
+	unsigned int low = 0, high = parts->slot_count, i;
+
+	for (i = 0; i < parts->slot_count; i++)
+		__builtin_prefetch(slot_item(table, parts->slots[i]));
+	while (low < high) {
+		uint64_t slot = parts->slots[low];
+		const struct item *item = slot_item(table, slot);
+
+		if (table_hash(table, item->data, item->key_len) >> bit & 1) {
+			parts->slots[low] = parts->slots[--high];
+			parts->slots[high] = slot;
+		} else {
+			low++;
+		}
+	}
+	return low;
+}
+
+/*
+ * Splits the home bucket @number of @level. The new bucket is whole before the old one, which leads to
+ * it by its level, has lost anything (I2). Both chains together need no more overflow buckets than
+ * there were: n slots in c + 1 buckets, n <= 14 (c + 1), fit two homes and c more, however they fall.
+ */
+static void split(struct store_thread *thread, uint64_t number, uint32_t level)
+{
+	const struct table *table = thread->table;
+	struct bucket *home = index_lock_number(table, number);
+	struct bucket *fresh = index_bucket(table, number + (1ull << level));
+	struct retired retired = { .count = 0 };
+	struct chain_parts parts;
+	unsigned int low;
+
+	do_chain_take_apart(table, home, NULL, &parts);
+	low = do_partition(table, &parts, level);
+	bucket_clear(fresh, (uint8_t)(level + 1), 0);
+	bucket_lock(fresh);
+	chain_move_begin(fresh);
+	chain_move_begin(home);
+	do_chain_write(table, fresh, (uint8_t)(level + 1), parts.slots + low,
+		       parts.slot_count - low, &parts);
+	do_chain_write(table, home, (uint8_t)(level + 1), parts.slots, low, &parts);
+	chain_parts_retire(thread, &parts, &retired);
+	bucket_unlock(fresh);
+	bucket_unlock(home);
+	stat_add(&thread->stats.splits, 1);
+	retired_free(thread, &retired);
+}
+
+/* Makes the larger index known, to this process and to readers of the superblock. */
+static void index_size_advance(struct table *table, uint32_t level, uint64_t next)
+{
+	struct geometry *g = &table->region->geometry;
+
+	if (next == 1ull << level) {
+		level++;
+		next = 0;
+	}
+	g->level = level;
+	g->split = next;
+	atomic_store_explicit(&table->index_size, index_size_make(level, next),
+			      memory_order_release);
+	region_publish_geometry(table->region);
+}
+
+bool index_extend(struct table *table)
+{
+	uint64_t room = atomic_load(&table->room);
+	struct mem_evacuation evacuation;
+	struct mem_block block;
+
+	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
+		return false;
+	if (mem_evacuation_next(&evacuation, &block)) {
+		mem_evacuation_end(&evacuation);
+		return false;
+	}
+	if (!mem_evacuation_end_index(&evacuation))
+		return false;
+	atomic_store(&table->room, room + INDEX_STEP);
+	return true;
+}
+
+static bool index_is_full(const struct table *table, uint64_t buckets)
+{
+	int64_t items = atomic_load_explicit(&table->items, memory_order_relaxed);
+
+	return items > 0 && (uint64_t)items * 100 > buckets * BUCKET_SLOTS * (uint64_t)table->fill;
+}
+
+static void do_grow(struct store_thread *thread)
+{
+	struct table *table = thread->table;
+	uint64_t size = atomic_load(&table->index_size), next = index_size_split(size);
+	uint32_t level = index_size_level(size);
+	uint64_t buckets = (1ull << level) + next;
+
+	if (!index_is_full(table, buckets))
+		return;
+	if (buckets >= atomic_load(&table->room)) {
+		/* Once the maintenance thread, if there is one, was asked, it does it. */
+		if (atomic_load(&table->room_wanted) && table->wake_fd >= 0)
+			return;
+		if (!index_extend(table)) {
+			atomic_store(&table->room_wanted, true);
+			table_wake_maintenance(table);
+			return;
+		}
+	}
+	split(thread, next, level);
+	index_size_advance(table, level, next + 1);
+}
+
+void index_grow(struct store_thread *thread)
+{
+	struct table *table = thread->table;
+
+	if (!index_is_full(table, index_buckets(table)))
+		return;
+	/* One splits at a time; who comes second has nothing to wait for. */
+	if (atomic_exchange_explicit(&table->growing, 1, memory_order_acquire))
+		return;
+	do_grow(thread);
+	atomic_store_explicit(&table->growing, 0, memory_order_release);
+}

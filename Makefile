@@ -73,8 +73,9 @@ endif
 COMMON_SRC := $(sort $(wildcard common/*.c common/*/*.c common/*/*/*.c))
 CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
 SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c server/*/*.c)))
-BENCH_SRC  := $(filter-out bench/main.c,$(sort $(wildcard bench/*.c)))
-MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/memcached/mcbench.c)
+BENCH_SRC  := $(filter-out %/main.c,$(sort $(wildcard bench/*.c bench/kvtrace/*.c)))
+MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/kvtrace/main.c \
+	bench/memcached/mcbench.c)
 # test_*, race_*, conf_* and sys_* are programs; the other files in tests/ help all of them.
 TEST_SRC   := $(sort $(wildcard $(foreach p,test race conf sys,tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
 HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
@@ -82,7 +83,7 @@ FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
 ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) $(TEST_SRC) \
 	$(HELPER_SRC) $(FUZZ_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h server/*.h \
-	server/*/*.h bench/*.h tests/*/*.h))
+	server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system/*.sh tests/vm/run \
 	tests/vm/suite tests/vm/selftest tests/vm/*.sh bench/*.sh .ci/run)
 
@@ -265,20 +266,18 @@ help:  ## this list
 
 # What measures the caches and the engine, for the scripts in bench/; `make benchmarks` builds it.
 # Programs in bench/engine link the server library: there, and only there, bench/ knows server/.
-PROBE_SRC := $(sort $(wildcard bench/kvtrace/*.c bench/kvload/*.c bench/kvshift/*.c bench/rcu/*.c \
-	bench/engine/*.c))
+PROBE_SRC := $(sort $(wildcard bench/kvload/*.c bench/kvshift/*.c bench/rcu/*.c bench/engine/*.c))
 PROBES    := kvtrace mctrace kvload kvshift rcu-flavours table-bench index-reads
 ALL_SRC   += $(PROBE_SRC)
-HDRS      += $(sort $(wildcard bench/kvtrace/*.h bench/kvload/*.h bench/engine/*.h))
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
 benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh beside kvbench
 	@:
 probe = $(call obj,$(filter bench/$(1)/%,$(PROBE_SRC)))
-$(B)/kvtrace: $(call probe,kvtrace) $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
+$(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
 # The same trace player on memcached.
-$(B)/mctrace: $(call probe,kvtrace) $(O)/bench/memcached/mcbench.o $(O)/libbench.a $(O)/libcommon.a
+$(B)/mctrace: $(O)/bench/kvtrace/main.o $(O)/bench/memcached/mcbench.o $(O)/libbench.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm $(LDLIBS)
 $(B)/kvload: $(call probe,kvload) $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)

@@ -11,7 +11,7 @@
 #   the same with a fifth of the accesses in scans of 1,000 keys that are used once
 #   the same with drift, a new most popular key every 20 accesses; without it a cache that never
 #   evicts does as well as LRU, which may be seen in the first trace
-# or the file TRACE instead (bench/trace.h has the format; columns other than key and size:
+# or the file TRACE instead (bench/kvtrace/trace.h has the format; columns other than key and size:
 # KVTRACE_COLUMNS='-K 2 -Z 4 -T').
 #
 # Each is played as a look-aside cache's users would: GET, after a miss PUT; up to 16 GETs

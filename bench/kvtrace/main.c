@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "bench/kvtrace/replay.h"
-#include "bench/lru.h"
-#include "bench/synth.h"
+#include "bench/kvtrace/lru.h"
+#include "bench/kvtrace/synth.h"
 #include "common/util/parse.h"
 
 enum exit_status { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
@@ -41,7 +41,7 @@ static const char help_text[] =
 	"-w     accesses before hits are counted (0)     -c  libkvd's bucket cache (32m)\n"
 	"-R     accesses a second at most                -B  GETs that go out together (1)\n"
 	"Columns of FILE, from 1: -K of the key (1), -Z of the size (2); -T: keys are texts, not\n"
-	"numbers; -s: the size where there is none (100). bench/trace.h has the format.\n"
+	"numbers; -s: the size where there is none (100). bench/kvtrace/trace.h has the format.\n"
 	"Exit status: 0 fine, 1 wrong values, a bad trace or a failed operation, 2 usage.\n";
 
 static int usage_error(const char *what, const char *why)

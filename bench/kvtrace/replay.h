@@ -12,7 +12,7 @@
 #ifndef KVD_BENCH_KVTRACE_REPLAY_H
 #define KVD_BENCH_KVTRACE_REPLAY_H
 
-#include "bench/trace.h"
+#include "bench/kvtrace/trace.h"
 #include "client/kvd.h"
 
 #define REPLAY_KEY_BYTES 16u

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "bench/lru.h"
-#include "bench/synth.h"
-#include "bench/trace.h"
+#include "bench/kvtrace/lru.h"
+#include "bench/kvtrace/synth.h"
+#include "bench/kvtrace/trace.h"
 
 #define SIMPLE_ITEMS 200
 

@@ -2,7 +2,7 @@
 /*
  * Reading traces: see trace.h.
  */
-#include "bench/trace.h"
+#include "bench/kvtrace/trace.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,10 +12,10 @@
  * Key numbers are scattered over 64 bits, one to one: no two of the zipfian ranks share a key, as
  * YCSB's scrambled zipfian would have it.
  */
-#ifndef KVD_BENCH_SYNTH_H
-#define KVD_BENCH_SYNTH_H
+#ifndef KVD_BENCH_KVTRACE_SYNTH_H
+#define KVD_BENCH_KVTRACE_SYNTH_H
 
-#include "bench/trace.h"
+#include "bench/kvtrace/trace.h"
 #include "bench/zipfian.h"
 
 /* Numbers of keys from here on, before they are scattered, are the scans'. */
@@ -45,4 +45,4 @@ void synth_init(struct synth *synth, const struct synth_shape *shape);
 
 void synth_next(struct synth *synth, struct trace_access *access);
 
-#endif /* KVD_BENCH_SYNTH_H */
+#endif /* KVD_BENCH_KVTRACE_SYNTH_H */

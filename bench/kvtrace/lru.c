@@ -3,7 +3,7 @@
  * Exact LRU: see lru.h. A hash table with chains, and a list in order of use; both link items by
  * their numbers in one array.
  */
-#include "bench/lru.h"
+#include "bench/kvtrace/lru.h"
 
 #include <errno.h>
 #include <stdlib.h>

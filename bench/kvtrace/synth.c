@@ -2,7 +2,7 @@
 /*
  * Made-up traces: see synth.h.
  */
-#include "bench/synth.h"
+#include "bench/kvtrace/synth.h"
 
 #include <math.h>
 

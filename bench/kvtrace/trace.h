@@ -10,8 +10,8 @@
  * client, operation, TTL), for one, key_column is 2, size_column 4 and the keys are texts. Every
  * line is an access, whatever operation it was.
  */
-#ifndef KVD_BENCH_TRACE_H
-#define KVD_BENCH_TRACE_H
+#ifndef KVD_BENCH_KVTRACE_TRACE_H
+#define KVD_BENCH_KVTRACE_TRACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,4 +61,4 @@ void trace_close(struct trace *trace);
  */
 int trace_next(struct trace *trace, struct trace_access *access);
 
-#endif /* KVD_BENCH_TRACE_H */
+#endif /* KVD_BENCH_KVTRACE_TRACE_H */

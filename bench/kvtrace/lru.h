@@ -5,8 +5,8 @@
  * A key that is not there is added, and the least recently used ones leave until the limits hold.
  * An item takes key + value + overhead bytes; one that is larger than the limit is not added.
  */
-#ifndef KVD_BENCH_LRU_H
-#define KVD_BENCH_LRU_H
+#ifndef KVD_BENCH_KVTRACE_LRU_H
+#define KVD_BENCH_KVTRACE_LRU_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,4 +39,4 @@ void lru_release(struct lru *lru);
 /* One access. Returns 1 for a hit, 0 for a miss, -ENOMEM. */
 int lru_access(struct lru *lru, uint64_t key, uint32_t size);
 
-#endif /* KVD_BENCH_LRU_H */
+#endif /* KVD_BENCH_KVTRACE_LRU_H */

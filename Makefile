@@ -74,8 +74,7 @@ COMMON_SRC := $(sort $(wildcard common/*.c common/*/*.c common/*/*/*.c))
 CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
 SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c server/*/*.c)))
 BENCH_SRC  := $(filter-out %/main.c,$(sort $(wildcard bench/*.c bench/kvtrace/*.c)))
-MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/kvtrace/main.c \
-	bench/memcached/mcbench.c)
+MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/kvtrace/main.c)
 # test_*, race_*, conf_* and sys_* are programs; the other files in tests/ help all of them.
 TEST_SRC   := $(sort $(wildcard $(foreach p,test race conf sys,tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
 HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
@@ -102,7 +101,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .PHONY: all tests fuzzers fuzz check demo demo-rdma deps deps-test lint headers layers format fmt \
 	cppcheck scripts install uninstall clean help FORCE
 
-all: $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/mcbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a  ## the programs and the library (default)
+all: $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a  ## the programs and the library (default)
 	@:
 
 tests: $(TESTS)  ## the test programs, not run
@@ -143,9 +142,6 @@ $(B)/kvctl: $(O)/client/kvctl.o $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
-# The same load generator on memcached instead of kvd, for bench/compare-memcached.sh.
-$(B)/mcbench: $(O)/bench/main.o $(O)/bench/memcached/mcbench.o $(O)/libbench.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm $(LDLIBS)
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
@@ -201,10 +197,12 @@ not_in = ! grep -nE '^[[:space:]]*\#[[:space:]]*include[[:space:]]*"($(2))/' $(o
 layers:
 	@$(call not_in,common/*.[ch] common/*/*.[ch] common/*/*/*.[ch],client|server|bench|tests)
 	@$(call not_in,common/*.[ch] common/rdma/*.[ch] client/*.[ch] server/*.[ch] server/*/*.[ch] \
-		bench/*.[ch],common/rdma/softnic)
+		bench/*.[ch] bench/*/*.[ch],common/rdma/softnic)
 	@$(call not_in,client/*.[ch],server|bench|tests)
 	@$(call not_in,server/*.[ch] server/*/*.[ch],client|bench|tests)
-	@$(call not_in,bench/*.[ch],server|tests)
+	@$(call not_in,bench/*.[ch] bench/kvtrace/*.[ch] bench/rcu/*.[ch],server|tests)
+	@$(call not_in,bench/engine/*.[ch],client|tests|server/net|server/config)
+	@! grep -nE '"server/[^/"]*"' bench/engine/*.[ch]
 	@! grep -nE '#[[:space:]]*include[[:space:]]*"[^/"]*"' $(ALL_SRC) $(HDRS)
 	@echo '  layers ok'
 
@@ -264,26 +262,19 @@ clean:  ## removes build/
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t14
 
-# What measures the caches and the engine, for the scripts in bench/; `make benchmarks` builds it.
-# Programs in bench/engine link the server library: there, and only there, bench/ knows server/.
-PROBE_SRC := $(sort $(wildcard bench/kvload/*.c bench/kvshift/*.c bench/rcu/*.c bench/engine/*.c))
-PROBES    := kvtrace mctrace kvload kvshift rcu-flavours table-bench index-reads
+# What the scripts in bench/ need beside kvbench: the player of traces, and measurements of the
+# storage engine and of liburcu in one process. Programs in bench/engine link the server library and
+# include no headers of server/ but those of the storage engine.
+PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c))
+PROBES    := kvtrace table-bench index-reads rcu-flavours
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
 benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh beside kvbench
 	@:
-probe = $(call obj,$(filter bench/$(1)/%,$(PROBE_SRC)))
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
-# The same trace player on memcached.
-$(B)/mctrace: $(O)/bench/kvtrace/main.o $(O)/bench/memcached/mcbench.o $(O)/libbench.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm $(LDLIBS)
-$(B)/kvload: $(call probe,kvload) $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
-$(B)/kvshift: $(call probe,kvshift) $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
-$(B)/rcu-flavours: $(call probe,rcu)
+$(B)/rcu-flavours: $(O)/bench/rcu/main.o
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
 $(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/engine.o \
 		$(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a

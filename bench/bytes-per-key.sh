@@ -20,23 +20,23 @@ quick) records=1000000 ;;
 *[!0-9]*) die "usage: bytes-per-key.sh [quick|RECORDS]" ;;
 *) records=$1 ;;
 esac
-need_hint="run make benchmarks" need "$build/kvload"
+need "$build/kvbench"
 need_hint="apt-get install memcached redis-server" need memcached redis-server
 payload=48
 warm=10000
 
-# name, pid, url
+# name, pid, store, url
 measure() {
 	local empty full count rate op
-	for op in set get delete; do
-		"$build/kvload" $op "$3" $warm >/dev/null || die "kvload $op failed"
+	for op in put get delete; do
+		"$build/kvbench" $op -d "$3" -a "$4" -n $warm >/dev/null || die "kvbench $op failed"
 	done
 	empty=$(pss_settled_kib "$2")
-	rate=$("$build/kvload" set "$3" "$records" | sed -n 's/^per_second //p')
+	rate=$("$build/kvbench" put -d "$3" -a "$4" -n "$records" | sed -n 's/^per_second //p')
 	full=$(pss_settled_kib "$2")
-	count=$("$build/kvload" count "$3")
+	count=$("$build/kvbench" count -d "$3" -a "$4")
 	[ "$count" = "$records" ] || die "$1 holds $count records, not $records"
-	"$build/kvload" get "$3" "$records" >/dev/null || die "$1 has lost records"
+	"$build/kvbench" get -d "$3" -a "$4" -n "$records" >/dev/null || die "$1 has lost records"
 	awk -v name="$1" -v empty="$empty" -v full="$full" -v n="$records" -v payload=$payload \
 		-v rate="$(commas "$rate")" 'BEGIN {
 		each = (full - empty) * 1024 / n
@@ -53,15 +53,17 @@ printf '%-18s %10s %10s %12s %14s %14s\n' '' 'empty MiB' 'full MiB' 'bytes a key
 # 256 bytes a key is about twice what it takes; pages are taken when touched.
 kvd_start softnic -o server.workers=1 -o memory.hugepages=off \
 	-o memory.size=$((records * 256 + (64 << 20)))
-measure "kvd $(kvd_stat version)" "$kvd_pid" "$kvd_url"
+measure "kvd $(kvd_stat version)" "$kvd_pid" kvd "$kvd_url"
 buckets=$(kvd_stat index_bytes)
 overflow=$(kvd_stat overflow_buckets)
 kvd_end
 memcached_start 8192 1
-measure "memcached $(memcached -V | awk '{ print $2 }')" "$memcached_pid" "$memcached_url"
+measure "memcached $(memcached -V | awk '{ print $2 }')" "$memcached_pid" memcached \
+	"$memcached_url"
 rival_stop memcached "$memcached_pid"
 redis_start
-measure "Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')" "$redis_pid" "$redis_url"
+measure "Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')" "$redis_pid" redis \
+	"$redis_url"
 rival_stop Redis "$redis_pid"
 say
 say "kvd's index: $(ratio "$buckets" "$records") bytes a key, and $(commas "$overflow") overflow" \

@@ -25,13 +25,6 @@
 static const char *const operation_names[OPERATION_COUNT] = { "READ", "UPDATE", "INSERT",
 							      "READ-MODIFY-WRITE" };
 
-/* After these the handle is good for nothing but to be closed: see kvd.h. */
-static bool status_is_fatal(enum kvd_status status)
-{
-	return status == KVD_ERR_TIMEOUT || status == KVD_ERR_DISCONNECTED ||
-	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
-}
-
 static bool may_complain(_Atomic int *shown)
 {
 	return atomic_fetch_add(shown, 1) < CLIENT_COMPLAINTS_MAX;
@@ -42,7 +35,7 @@ static void operation_failed(struct client *client, enum operation operation, co
 			     size_t key_len, enum kvd_status status)
 {
 	struct load *load = client->load;
-	const char *more = kvd_error(client->handle);
+	const char *more = db_error(client->db);
 
 	client->stats[operation].failed++;
 	atomic_fetch_add_explicit(&client->failed, 1, memory_order_relaxed);
@@ -52,11 +45,11 @@ static void operation_failed(struct client *client, enum operation operation, co
 		fprintf(stderr, "kvbench: %s of %.*s failed: %s%s%s\n", operation_names[operation],
 			(int)key_len, key, kvd_status_text(status), *more ? ": " : "", more);
 	/* As in YCSB, a thread that loads gives up at its first failure. */
-	if (!status_is_fatal(status) && load->phase == PHASE_RUN)
+	if (!db_status_is_fatal(status) && load->phase == PHASE_RUN)
 		return;
 	client->status = status;
 	snprintf(client->error, sizeof(client->error), "%s", more);
-	if (status_is_fatal(status))
+	if (db_status_is_fatal(status))
 		atomic_store(&load->stop, true);
 }
 
@@ -109,17 +102,12 @@ static void count_done(struct client *client, uint64_t operations)
 /* Sends the GETs that wait, as one chain if they are several. */
 static void reads_flush(struct client *client)
 {
-	struct kvd_get_request *request = client->requests;
 	const uint64_t start = clock_ns();
 	unsigned int i;
 
 	if (!client->queued)
 		return;
-	if (client->queued > 1)
-		kvd_get_many(client->handle, client->requests, client->queued);
-	else
-		request->status = kvd_get(client->handle, request->key, request->key_len,
-					  request->value, request->value_size, &request->item);
+	db_get(client->db, client->requests, client->queued);
 	client->now_ns = clock_ns();
 	for (i = 0; i < client->queued; i++)
 		read_done(client, &client->requests[i], client->now_ns - start);
@@ -171,11 +159,16 @@ static void write_one(struct client *client, enum operation operation, uint64_t 
 	const uint8_t *record = client->values + client->load->batch * client->value_size;
 	char key[WORKLOAD_KEY_MAX];
 	const size_t key_len = workload_key(client->load->workload, number, key);
-	const size_t len = build_next(client, key, key_len);
+	const struct db_change change = {
+		.key = key,
+		.key_len = key_len,
+		.value = record,
+		.value_len = build_next(client, key, key_len),
+	};
 	const uint64_t start = clock_ns();
 	enum kvd_status status;
 
-	status = kvd_put(client->handle, key, key_len, record, len, NULL, NULL);
+	status = db_put(client->db, &change, 1);
 	client->now_ns = clock_ns();
 	if (status == KVD_OK)
 		hist_record(&client->stats[operation].latency, client->now_ns - start);
@@ -337,9 +330,7 @@ bool client_connect(struct client *client)
 	options.cache_bytes = workload->cache_bytes;
 	options.spin_us = (uint32_t)workload->spin_us;
 	options.get_tries = (uint32_t)workload->get_tries;
-	client->status = kvd_open(&client->handle, client->load->url, &options);
-	if (client->status)
-		snprintf(client->error, sizeof(client->error), "%s", kvd_error(NULL));
+	client->status = db_open(&client->db, &client->load->target, &options, client->error);
 	return client->status == KVD_OK;
 }
 
@@ -384,7 +375,7 @@ int client_init(struct client *client, struct load *load, unsigned int id, uint6
 
 void client_release(struct client *client)
 {
-	kvd_close(client->handle);
+	db_close(client->db);
 	free(client->requests);
 	free(client->slots);
 	free(client->values);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread of the load: its own kvd handle, its own random numbers, its own histograms.
+ * One thread of the load: its own connection, its own random numbers, its own histograms.
  *
  * Threads: a struct client belongs to its thread while client_run() is on, but for the atomic
  * members, which anyone may read. struct load is shared: what is not atomic in it does not change
@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/db.h"
 #include "bench/keys.h"
 #include "bench/random.h"
 #include "bench/workload.h"
-#include "client/kvd.h"
 #include "common/util/hist.h"
 
 #define CLIENT_BATCH_MAX 1024
@@ -29,7 +29,7 @@
 struct load {
 	const struct workload *workload;
 	enum phase phase;
-	const char *url;
+	struct db_target target;
 	unsigned int batch; /* GETs posted together, 1 to CLIENT_BATCH_MAX */
 	struct keys keys;
 	_Atomic uint64_t next_record; /* of the load phase */
@@ -50,9 +50,9 @@ struct read_slot {
 
 struct client {
 	struct load *load;
-	struct kvd *handle;
-	enum kvd_status status; /* of kvd_open(), or what ended the connection */
-	char error[512];	/* in words */
+	struct db *db;
+	enum kvd_status status;	  /* of db_open(), or what ended the connection */
+	char error[DB_ERROR_MAX]; /* in words */
 	struct random random;
 	struct key_chooser chooser;
 	struct zipfian lengths;	  /* for fieldlengthdistribution=zipfian */

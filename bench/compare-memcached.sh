@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # kvd on softnic beside memcached, in one run on the same cores: the same client program with the
-# same keys, values, threads, checks and clock drives both (see bench/memcached/mcbench.c).
+# same keys, values, threads, checks and clock drives both.
 #
 #   bench/compare-memcached.sh [-t THREADS] [-w SERVER_THREADS] [-r RECORDS] [-d SECONDS]
 #
@@ -26,7 +26,7 @@ while getopts t:w:r:d: option; do
 	*) die "usage: compare-memcached.sh [-t THREADS] [-w WORKERS] [-r RECORDS] [-d SECONDS]" ;;
 	esac
 done
-need "$build/mcbench"
+need "$build/kvbench"
 need_hint="apt-get install memcached" need memcached
 
 mc_port=$((20000 + $$ % 20000))
@@ -35,10 +35,8 @@ mc_unix=memcached://$tmp/memcached.sock
 failures=0
 
 # shellcheck disable=SC2317 # called by wait_until
-memcached_answers() {
-	"$build/mcbench" run -a "$1" -P "$bench_dir/workloads/workloadc" -p operationcount=1 \
-		-p recordcount=1 >"$tmp/probe" 2>&1
-	[ $? != 69 ]
+memcached_responds() {
+	"$build/kvbench" count -d memcached -a "$1" >"$tmp/probe" 2>&1
 }
 
 # url, address options...: one memcached serves either TCP or a Unix socket
@@ -47,33 +45,33 @@ memcached_start() {
 	shift
 	memcached -u "$(id -un)" -t "$workers" -m 1024 "$@" >"$tmp/memcached.log" 2>&1 &
 	pids+=($!)
-	wait_until "$READY_S" memcached_answers "$url" || die "memcached did not start at $url"
+	wait_until "$READY_S" memcached_responds "$url" || die "memcached did not start at $url"
 }
 
-# program, name, command, url, batch, properties...: the figures are then in $tmp/NAME
+# store, name, command, url, batch, properties...: the figures are then in $tmp/NAME
 measure() {
-	local program=$1 name=$2 command=$3 url=$4 batch=$5 property args=() result
+	local store=$1 name=$2 command=$3 url=$4 batch=$5 property args=() result
 	shift 5
 	for property in "$@"; do
 		args+=(-p "$property")
 	done
-	"$build/$program" "$command" -a "$url" -P "$bench_dir/workloads/workloadc" --json \
+	"$build/kvbench" "$command" -d "$store" -a "$url" -P "$bench_dir/workloads/workloadc" --json \
 		-t "$threads" -b "$batch" -p recordcount="$records" \
 		-p requestdistribution=uniform "${args[@]}" >"$tmp/$name"
 	result=$?
 	if [ $result != 0 ]; then
 		failures=$((failures + 1))
-		say "$program $command at $url: exit status $result"
+		say "kvbench $command at $url: exit status $result"
 	fi
 }
 
-# program, name, url, batch
+# store, name, url, batch
 gets() {
 	measure "$1" "$2" run "$3" "$4" maxexecutiontime="$seconds" operationcount=0 \
 		kvd.warmup=1 kvd.cache_bytes=64m
 }
 
-# program, name, url
+# store, name, url
 sets() {
 	measure "$1" "$2" run "$3" 1 maxexecutiontime="$seconds" operationcount=0 kvd.warmup=1 \
 		readproportion=0 updateproportion=1
@@ -101,21 +99,21 @@ memcached_start "$mc_tcp" -l 127.0.0.1 -p "$mc_port" -U 0
 memcached_start "$mc_unix" -s "$tmp/memcached.sock"
 kvd_start softnic -o server.workers="$workers" -o memory.size=1g -o index.keys="$records"
 # Idle workers of kvd sleep, so they take nothing from memcached while that is measured.
-measure kvbench load load "$kvd_url" 1
-measure mcbench load load "$mc_tcp" 1
-measure mcbench load load "$mc_unix" 1
+measure kvd load load "$kvd_url" 1
+measure memcached load load "$mc_tcp" 1
+measure memcached load load "$mc_unix" 1
 
-gets kvbench kvd-get-1 "$kvd_url" 1
-gets mcbench tcp-get-1 "$mc_tcp" 1
-gets mcbench unix-get-1 "$mc_unix" 1
-gets kvbench kvd-get-16 "$kvd_url" 16
-gets mcbench tcp-get-16 "$mc_tcp" 16
-gets mcbench unix-get-16 "$mc_unix" 16
-sets kvbench kvd-set "$kvd_url"
-sets mcbench tcp-set "$mc_tcp"
-sets mcbench unix-set "$mc_unix"
-sets mcbench tcp-set-16 "$mc_tcp?pipeline=16"
-sets mcbench unix-set-16 "$mc_unix?pipeline=16"
+gets kvd kvd-get-1 "$kvd_url" 1
+gets memcached tcp-get-1 "$mc_tcp" 1
+gets memcached unix-get-1 "$mc_unix" 1
+gets kvd kvd-get-16 "$kvd_url" 16
+gets memcached tcp-get-16 "$mc_tcp" 16
+gets memcached unix-get-16 "$mc_unix" 16
+sets kvd kvd-set "$kvd_url"
+sets memcached tcp-set "$mc_tcp"
+sets memcached unix-set "$mc_unix"
+sets memcached tcp-set-16 "$mc_tcp?pipeline=16"
+sets memcached unix-set-16 "$mc_unix?pipeline=16"
 
 say "kvd $(kvd_stat version) on softnic beside memcached $(memcached -V | awk '{ print $2 }')"
 say "$(nproc) cores ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1))," \

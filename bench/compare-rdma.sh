@@ -25,7 +25,7 @@ done
 [ -n "${KVD_RDMA_ADDR:-}" ] || die "KVD_RDMA_ADDR is not set; try tests/vm/run -- $0"
 need_hint="apt-get install perftest" need ib_read_lat ib_send_lat ib_read_bw
 need_hint="apt-get install memcached" need memcached
-need "$build/mcbench"
+need "$build/kvbench"
 
 records=200
 samples=2000
@@ -66,24 +66,25 @@ perftest() {
 	awk -v column="$column" '$1 ~ /^[0-9]+$/ && NF >= 5 { print $column }' "$tmp/perftest-client"
 }
 
-# program, url, field length, figure, options...: one run of kvbench; prints the figure
+# store, url, field length, figure, options...: one run of kvbench; prints the figure
 bench() {
-	local program=$1 url=$2 length=$3 name=$4
+	local store=$1 url=$2 length=$3 name=$4
 	shift 4
-	if ! "$build/$program" run -a "$url" -P "$bench_dir/workloads/workloadc" --json \
+	if ! "$build/kvbench" run -d "$store" -a "$url" -P "$bench_dir/workloads/workloadc" --json \
 		-p recordcount=$records -p requestdistribution=uniform -p fieldcount=1 \
 		-p fieldlength="$length" -p operationcount=$samples -p kvd.timeout_ms=20000 \
 		-p kvd.warmup_operations=$samples "$@" >"$tmp/bench"; then
-		say "$program run at $url, $*: failed" >&2
+		say "kvbench run at $url, $*: failed" >&2
 		touch "$tmp/failed"
 	fi
 	figure "$tmp/bench" "$name"
 }
 
+# store, url, field length
 load() {
-	"$build/$1" load -a "$2" -P "$bench_dir/workloads/workloadc" -p recordcount=$records \
+	"$build/kvbench" load -d "$1" -a "$2" -P "$bench_dir/workloads/workloadc" -p recordcount=$records \
 		-p fieldcount=1 -p fieldlength="$3" -p kvd.timeout_ms=20000 >"$tmp/load" ||
-		die "$1 can't load at $2"
+		die "kvbench can't load at $2"
 }
 
 # name, value: keeps one more value of a figure
@@ -101,15 +102,15 @@ median() {
 round() {
 	local bytes=$1 length=$2 puts=(-p readproportion=0 -p updateproportion=1)
 	note "read-lat-$bytes" "$(perftest ib_read_lat "$bytes" 5 -n $samples)"
-	note "warm-$bytes" "$(bench kvbench "$kvd_url" "$length" read_p50_us)"
-	note "cold-$bytes" "$(bench kvbench "$kvd_url" "$length" read_p50_us -p kvd.cache_bytes=0)"
+	note "warm-$bytes" "$(bench kvd "$kvd_url" "$length" read_p50_us)"
+	note "cold-$bytes" "$(bench kvd "$kvd_url" "$length" read_p50_us -p kvd.cache_bytes=0)"
 	note "send-lat-$bytes" "$(perftest ib_send_lat "$bytes" 5 -n $samples)"
-	note "put-$bytes" "$(bench kvbench "$kvd_url" "$length" update_p50_us "${puts[@]}")"
+	note "put-$bytes" "$(bench kvd "$kvd_url" "$length" update_p50_us "${puts[@]}")"
 	note "read-bw-1-$bytes" "$(perftest ib_read_bw "$bytes" 5 -n $samples -t 1)"
-	note "rate-1-$bytes" "$(bench kvbench "$kvd_url" "$length" read_per_second)"
+	note "rate-1-$bytes" "$(bench kvd "$kvd_url" "$length" read_per_second)"
 	note "read-bw-16-$bytes" "$(perftest ib_read_bw "$bytes" 5 -n $samples -t 16)"
-	note "rate-16-$bytes" "$(bench kvbench "$kvd_url" "$length" read_per_second -b 16)"
-	note "tcp-$bytes" "$(bench mcbench "$mc_url" "$length" read_p50_us)"
+	note "rate-16-$bytes" "$(bench kvd "$kvd_url" "$length" read_per_second -b 16)"
+	note "tcp-$bytes" "$(bench memcached "$mc_url" "$length" read_p50_us)"
 }
 
 # title, a's name, a, b's name, b, target
@@ -146,8 +147,8 @@ say "kvd $(kvd_stat version) on $(kvd_stat device.0.name) ($KVD_RDMA_ADDR), medi
 	"$samples; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
 say
 for i in "${!item_bytes[@]}"; do
-	load kvbench "$kvd_url" "${field_lengths[i]}"
-	load mcbench "$mc_url" "${field_lengths[i]}"
+	load kvd "$kvd_url" "${field_lengths[i]}"
+	load memcached "$mc_url" "${field_lengths[i]}"
 	for ((n = 0; n < rounds; n++)); do
 		round "${item_bytes[i]}" "${field_lengths[i]}"
 	done

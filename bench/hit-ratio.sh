@@ -49,17 +49,17 @@ while getopts qm:k:n:s:R:o: option; do
 	esac
 done
 shift $((OPTIND - 1))
-need_hint="run make benchmarks" need "$build/kvtrace" "$build/mctrace" "$build/kvload"
+need_hint="run make benchmarks" need "$build/kvtrace"
 need_hint="apt-get install memcached" need memcached
 read -ra columns <<<"${KVTRACE_COLUMNS:-}"
 failures=0
 key_bytes=16
 
-# trace, file for the figures, program, url
+# trace, file for the figures, store, url
 play() {
-	"$build/$3" play -a "$4" -B 16 -w "$warmup" ${rate[@]+"${rate[@]}"} \
+	"$build/kvtrace" play -d "$3" -a "$4" -B 16 -w "$warmup" ${rate[@]+"${rate[@]}"} \
 		${columns[@]+"${columns[@]}"} "$1" >"$2" && return
-	say "$3 play at $4: exit status $?"
+	say "kvtrace play at $4: exit status $?"
 	failures=$((failures + 1))
 }
 
@@ -89,7 +89,7 @@ play_kvd() {
 	local items
 	kvd_start softnic -o server.workers=1 -o memory.size="${megabytes}m" \
 		-o memory.hugepages=off -o memory.eviction="$2" ${options[@]+"${options[@]}"}
-	play "$1" "$tmp/kvd-$2" kvtrace "$kvd_url"
+	play "$1" "$tmp/kvd-$2" kvd "$kvd_url"
 	items=$(kvd_stat items)
 	[ "$items" -gt 0 ] || die "kvd holds nothing"
 	row "kvd $2" "$tmp/kvd-$2" "$items" "$(exact "$1" -i "$items")"
@@ -99,8 +99,8 @@ play_kvd() {
 play_memcached() {
 	local items
 	memcached_start "$megabytes" 1
-	play "$1" "$tmp/memcached" mctrace "$memcached_url"
-	items=$("$build/kvload" count "$memcached_url")
+	play "$1" "$tmp/memcached" memcached "$memcached_url"
+	items=$("$build/kvbench" count -d memcached -a "$memcached_url")
 	row memcached "$tmp/memcached" "$items" "$(exact "$1" -i "$items")"
 	rival_stop memcached "$memcached_pid"
 }
@@ -132,7 +132,7 @@ else
 	compare "zipfian over $(commas "$keys") keys, values of $size bytes" "$tmp/trace"
 	"$build/kvtrace" make -n "$accesses" -k "$keys" -s "$size" -p 20 >"$tmp/trace" || exit 1
 	compare "the same with 20 % in scans of 1,000 keys used once" "$tmp/trace"
-	"$build/kvtrace" make -n "$accesses" -k "$keys" -s "$size" -d 20 >"$tmp/trace" || exit 1
+	"$build/kvtrace" make -n "$accesses" -k "$keys" -s "$size" -D 20 >"$tmp/trace" || exit 1
 	compare "zipfian with drift: a new most popular key every 20 accesses" "$tmp/trace"
 fi
 say "points: hit % less that of exact LRU with the same number of items."

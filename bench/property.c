@@ -111,7 +111,7 @@ const struct property_idle properties_idle[] = {
 	{ "workload", "|site.ycsb.workloads.CoreWorkload|com.yahoo.ycsb.workloads.CoreWorkload|",
 	  "kvbench is YCSB's CoreWorkload and no other" },
 	{ "table", "|usertable|", "kvd has no tables: two of them would share their keys" },
-	{ "db", NULL, "kvbench drives kvd only" },
+	{ "db", NULL, "the store is chosen by -d" },
 	{ "fieldnameprefix", NULL, "the names of fields are not stored" },
 	{ "fieldlengthhistogram", NULL, "only used by fieldlengthdistribution=histogram, not offered" },
 	{ "readallfields", "|true|false|", "a record is one value: all fields are read" },

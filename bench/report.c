@@ -50,6 +50,7 @@ static const char *phase_name(enum phase phase)
 
 static void text_head(const struct report *report, FILE *out)
 {
+	const struct db_target *target = &report->options->target;
 	const struct workload *workload = report->workload;
 	const struct result *result = report->result;
 
@@ -61,8 +62,11 @@ static void text_head(const struct report *report, FILE *out)
 		workload_load_count(workload), workload->field_count, workload->field_length);
 	if (report->options->phase == PHASE_RUN && report->options->batch > 1)
 		fprintf(out, ", GETs in batches of %u", report->options->batch);
-	fprintf(out, "\nserver %s, %s device %s (%s)\n\n", report->options->url,
-		result->device_kind, result->device_name, result->device_why);
+	if (target->backend == &db_kvd)
+		fprintf(out, "\nserver %s, %s device %s (%s)\n\n", target->url, result->device_kind,
+			result->device_name, result->device_why);
+	else
+		fprintf(out, "\nserver %s (%s)\n\n", target->url, target->backend->name);
 }
 
 /* A time in microseconds, with as many digits as fit in 10 columns and mean something. */
@@ -102,15 +106,19 @@ static void text_table(const struct result *result, FILE *out)
 		per_second(result, result->operations), (double)result->elapsed_ns / 1e9);
 }
 
-static void text_client(const struct result *result, FILE *out)
+static void text_client(const struct report *report, FILE *out)
 {
-	const struct kvd_stats *client = &result->client;
+	const struct kvd_stats *client = &report->result->client;
+	const bool is_kvd = report->options->target.backend == &db_kvd;
 
 	if (!client->gets)
 		return;
-	fprintf(out, "READs per GET        %.3f\n",
-		ratio((double)client->reads, (double)client->gets));
+	if (is_kvd)
+		fprintf(out, "READs per GET        %.3f\n",
+			ratio((double)client->reads, (double)client->gets));
 	fprintf(out, "round trips per GET  %.3f\n", round_trips_per_get(client));
+	if (!is_kvd)
+		return;
 	fprintf(out,
 		"bucket cache         %.2f %% of GETs hit, %" PRIu64 " stale\n"
 		"retries              %" PRIu64 " reads again, %" PRIu64
@@ -119,21 +127,42 @@ static void text_client(const struct result *result, FILE *out)
 		client->retries, client->fallbacks);
 }
 
-static void text_cpu(const struct result *result, FILE *out)
+static void text_cpu(const struct report *report, FILE *out)
 {
+	const struct db_backend *backend = report->options->target.backend;
+	const struct result *result = report->result;
 	const double operations = (double)result->operations;
 	const double elapsed_us = (double)result->elapsed_ns / 1000;
+	char label[32];
 
-	fprintf(out, "CPU, kvd process     ");
+	snprintf(label, sizeof(label), "CPU, %s%s", backend->name,
+		 backend == &db_kvd ? " process" : "");
+	fprintf(out, "%-20s ", label);
 	if (result->server_known)
 		fprintf(out, "%.3f us per operation, %.1f %% of a core\n",
 			ratio((double)result->server_cpu_us, operations),
 			ratio((double)result->server_cpu_us * 100, elapsed_us));
 	else
-		fprintf(out, "not known: the server did not tell\n");
+		fprintf(out, "not known: the server did not report it\n");
 	fprintf(out, "CPU, kvbench         %.3f us per operation, %.1f %% of a core\n",
 		ratio((double)result->client_cpu_us, operations),
 		ratio((double)result->client_cpu_us * 100, elapsed_us));
+}
+
+static void text_not_found(const struct report *report, FILE *out)
+{
+	const struct db_backend *backend = report->options->target.backend;
+	const struct result *result = report->result;
+
+	fprintf(out, "%" PRIu64 " GETs found no record: it was not loaded, or it was evicted",
+		result->not_found);
+	if (result->evictions_known)
+		fprintf(out, " (%" PRIu64 " evictions since the\nserver started)",
+			result->evictions);
+	fprintf(out,
+		".\nLoad the records first, with the same recordcount, insertorder and zeropadding; "
+		"or give the\nserver more memory (%s).\n",
+		backend == &db_kvd ? "memory.size" : "-m of memcached, maxmemory of Redis");
 }
 
 static void text_end(const struct report *report, FILE *out)
@@ -153,17 +182,15 @@ static void text_end(const struct report *report, FILE *out)
 	if (result->ended)
 		fprintf(out, "ended early: %s\n", kvd_status_text(result->ended));
 	if (result->not_found)
-		fprintf(out,
-			"Some records are not there: load them first, with the same recordcount, "
-			"insertorder and zeropadding.\n");
+		text_not_found(report, out);
 }
 
 void report_text(const struct report *report, FILE *out)
 {
 	text_head(report, out);
 	text_table(report->result, out);
-	text_client(report->result, out);
-	text_cpu(report->result, out);
+	text_client(report, out);
+	text_cpu(report, out);
 	text_end(report, out);
 }
 
@@ -199,7 +226,8 @@ static void json_head(const struct report *report, FILE *out)
 	json_string(out, "version", kvd_version());
 	json_string(out, "command", phase_name(report->options->phase));
 	json_string(out, "workload", report->name);
-	json_string(out, "url", report->options->url);
+	json_string(out, "db", report->options->target.backend->name);
+	json_string(out, "url", report->options->target.url);
 	json_string(out, "device_kind", result->device_kind);
 	json_string(out, "device_name", result->device_name);
 	json_string(out, "device_why", result->device_why);

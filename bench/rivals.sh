@@ -24,18 +24,20 @@ rival_stop() {
 	forget "$2"
 }
 
+# store, pid, url
 # shellcheck disable=SC2317 # called by wait_until
-rival_answers() {
-	ended "$1" || "$build/kvload" count "$2" >/dev/null 2>&1
+rival_responds() {
+	ended "$2" || "$build/kvbench" count -d "$1" -a "$3" >/dev/null 2>&1
 }
 
 # megabytes, threads
 memcached_start() {
 	rm -f "$tmp/memcached.sock"
-	memcached -u "$(id -un)" -t "$2" -m "$1" -s "$tmp/memcached.sock" >"$tmp/memcached.log" 2>&1 &
+	memcached -u "$(id -un)" -t "$2" -m "$1" -s "$tmp/memcached.sock" \
+		>"$tmp/memcached.log" 2>&1 &
 	memcached_pid=$!
 	pids+=("$memcached_pid")
-	if ! wait_until "$READY_S" rival_answers "$memcached_pid" "$memcached_url" ||
+	if ! wait_until "$READY_S" rival_responds memcached "$memcached_pid" "$memcached_url" ||
 		ended "$memcached_pid"; then
 		cat "$tmp/memcached.log" >&2
 		die "memcached did not start"
@@ -48,7 +50,8 @@ redis_start() {
 		--appendonly no >"$tmp/redis.log" 2>&1 &
 	redis_pid=$!
 	pids+=("$redis_pid")
-	if ! wait_until "$READY_S" rival_answers "$redis_pid" "$redis_url" || ended "$redis_pid"; then
+	if ! wait_until "$READY_S" rival_responds redis "$redis_pid" "$redis_url" ||
+		ended "$redis_pid"; then
 		cat "$tmp/redis.log" >&2
 		die "redis-server did not start"
 	fi

@@ -35,7 +35,7 @@ struct seat {
 	pthread_t thread;
 	struct runner *runner;
 	struct client *client;
-	struct kvd_stats before; /* of the client's handle when the measured part began */
+	struct kvd_stats before; /* of the client's connection when the measured part began */
 };
 
 struct runner {
@@ -45,7 +45,7 @@ struct runner {
 	unsigned int seat_count;
 	uint64_t quota; /* operations of the measured part, all threads together; 0: no limit */
 	struct meeting meeting;
-	struct kvd *control; /* the connection for the server's statistics */
+	struct db *control; /* the connection for the server's statistics */
 	struct server_stats server_before, server_after;
 	uint64_t start_ns;	     /* of the measured part */
 	uint64_t last_done, last_ns; /* of the last progress line */
@@ -170,7 +170,7 @@ static void result_add(struct result *result, const struct seat *seat)
 	result->wrong += client->wrong;
 	if (client->status)
 		result->ended = client->status;
-	kvd_stats(client->handle, &after);
+	db_stats(client->db, &after);
 	stats_add_since(&result->client, &after, &seat->before);
 }
 
@@ -184,7 +184,7 @@ static void measure_begin(struct runner *runner, struct result *result)
 		client = runner->seats[i].client;
 		result->failed += atomic_load(&client->failed);
 		client_reset(client);
-		kvd_stats(client->handle, &runner->seats[i].before);
+		db_stats(client->db, &runner->seats[i].before);
 	}
 	server_stats_sample(&runner->server_before, runner->control);
 	result->client_cpu_us = own_cpu_us();
@@ -202,25 +202,13 @@ static void measure_end(struct runner *runner, struct result *result)
 	result->server_known = runner->server_before.valid && runner->server_after.valid;
 	if (result->server_known)
 		result->server_cpu_us = runner->server_after.cpu_us - runner->server_before.cpu_us;
+	result->evictions_known = server_stats_number(runner->server_after.text, "evictions",
+						      &result->evictions);
 	for (i = 0; i < OPERATION_COUNT; i++)
 		hist_init(&result->stats[i].latency);
 	for (i = 0; i < runner->seat_count; i++)
 		result_add(result, &runner->seats[i]);
 	result->interrupted = runner->meeting.interrupted;
-}
-
-static int connect_error(enum kvd_status status, const char *url, const char *error)
-{
-	fprintf(stderr, "kvbench: can't connect to %s: %s%s%s\n", url, kvd_status_text(status),
-		*error ? ": " : "", error);
-	switch (status) {
-	case KVD_ERR_INVALID:
-		return -EINVAL;
-	case KVD_ERR_NO_MEMORY:
-		return -ENOMEM;
-	default:
-		return -ENOTCONN;
-	}
 }
 
 /* Returns 0 if every client is connected. */
@@ -232,7 +220,8 @@ static int connections_check(const struct runner *runner)
 	for (i = 0; i < runner->seat_count; i++) {
 		client = runner->seats[i].client;
 		if (client->status)
-			return connect_error(client->status, runner->load->url, client->error);
+			return db_connect_failed(&runner->load->target, client->status,
+						 client->error);
 	}
 	return 0;
 }
@@ -323,11 +312,11 @@ static uint64_t seed_choose(const struct workload *workload)
 	return seed & ((UINT64_C(1) << 53) - 1);
 }
 
-static void info_copy(struct result *result, const struct kvd *handle)
+static void info_copy(struct result *result, const struct db *db)
 {
 	struct kvd_info info;
 
-	kvd_info(handle, &info);
+	db_info(db, &info);
 	snprintf(result->device_kind, sizeof(result->device_kind), "%s", info.device_kind);
 	snprintf(result->device_name, sizeof(result->device_name), "%s", info.device_name);
 	snprintf(result->device_why, sizeof(result->device_why), "%s", info.device_why);
@@ -338,14 +327,15 @@ static int control_open(struct runner *runner, struct result *result)
 {
 	struct kvd_options options;
 	enum kvd_status status;
+	char error[DB_ERROR_MAX];
 
 	kvd_options_init(&options);
 	options.timeout_ms = (uint32_t)runner->workload->timeout_ms;
 	options.connect_timeout_ms = (uint32_t)runner->workload->connect_timeout_ms;
 	options.cache_bytes = 0;
-	status = kvd_open(&runner->control, runner->load->url, &options);
+	status = db_open(&runner->control, &runner->load->target, &options, error);
 	if (status)
-		return connect_error(status, runner->load->url, kvd_error(NULL));
+		return db_connect_failed(&runner->load->target, status, error);
 	info_copy(result, runner->control);
 	return 0;
 }
@@ -373,7 +363,7 @@ static void load_init(struct load *load, const struct workload *workload,
 	memset(load, 0, sizeof(*load));
 	load->workload = workload;
 	load->phase = options->phase;
-	load->url = options->url;
+	load->target = options->target;
 	load->batch = options->batch;
 	atomic_init(&load->next_record, workload->insert_start);
 	keys_init(&load->keys, workload);
@@ -401,7 +391,7 @@ int runner_run(const struct workload *workload, const struct run_options *option
 	error = control_open(&runner, result);
 	if (!error)
 		error = run_connected(&runner, result);
-	kvd_close(runner.control);
+	db_close(runner.control);
 	meeting_release(&runner.meeting);
 	return error;
 }

@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/server_stats.h"
 #include "bench/client.h"
+#include "bench/db.h"
+#include "bench/server_stats.h"
 #include "bench/workload.h"
-#include "client/kvd.h"
 
 struct run_options {
-	const char *url;
+	struct db_target target;
 	enum phase phase;
 	unsigned int batch;
 };
@@ -28,10 +28,12 @@ struct result {
 	uint64_t not_found, failed;
 	uint64_t wrong; /* the warm-up included */
 	struct operation_stats stats[OPERATION_COUNT];
-	struct kvd_stats client; /* of all handles together */
+	struct kvd_stats client; /* of all connections together */
 	uint64_t client_cpu_us;	 /* of this process */
 	bool server_known;
-	uint64_t server_cpu_us; /* of the kvd process */
+	uint64_t server_cpu_us; /* of its process */
+	bool evictions_known;
+	uint64_t evictions; /* since the server started */
 	bool interrupted;
 	enum kvd_status ended; /* what made a thread stop early, else KVD_OK */
 };

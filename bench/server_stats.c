@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples of the server's statistics: see server_stats.h.
+ * Samples and searches the server's statistics: see server_stats.h.
  */
 #include "bench/server_stats.h"
 
@@ -27,7 +27,7 @@ bool server_stats_find(const char *text, const char *name, char *value, size_t s
 	return false;
 }
 
-static bool find_number(const char *text, const char *name, uint64_t *number)
+bool server_stats_number(const char *text, const char *name, uint64_t *number)
 {
 	char value[32];
 
@@ -35,16 +35,16 @@ static bool find_number(const char *text, const char *name, uint64_t *number)
 	       !parse_uint(value, 0, UINT64_MAX, number, NULL);
 }
 
-void server_stats_sample(struct server_stats *stats, struct kvd *handle)
+void server_stats_sample(struct server_stats *stats, struct db *db)
 {
 	uint64_t user_us, system_us;
 
 	stats->valid = false;
 	stats->text[0] = '\0';
-	if (kvd_server_stats(handle, stats->text, sizeof(stats->text), NULL))
+	if (db_server_stats(db, stats->text, sizeof(stats->text)))
 		return;
-	if (!find_number(stats->text, "cpu_user_us", &user_us) ||
-	    !find_number(stats->text, "cpu_system_us", &system_us))
+	if (!server_stats_number(stats->text, "cpu_user_us", &user_us) ||
+	    !server_stats_number(stats->text, "cpu_system_us", &system_us))
 		return;
 	stats->cpu_us = user_us + system_us;
 	stats->valid = true;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's side of a measurement: its statistics, lines of "name value", sampled through a
- * connection of their own.
+ * Samples the server's statistics, lines of "name value", before and after a measurement.
  */
 #ifndef KVD_BENCH_SERVER_STATS_H
 #define KVD_BENCH_SERVER_STATS_H
@@ -10,21 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/kvd.h"
+#include "bench/db.h"
 
-/* What kvd_server_stats() needs at most. */
+/* Bytes that db_server_stats() needs at most. */
 #define SERVER_STATS_MAX 65536
 
 struct server_stats {
-	bool valid;	 /* the server answered and told its CPU time */
-	uint64_t cpu_us; /* user and system time of the kvd process since its start */
+	bool valid;	 /* the server reported its CPU time */
+	uint64_t cpu_us; /* user and system time of its process since its start */
 	char text[SERVER_STATS_MAX];
 };
 
-/* Samples now. What the server does not tell is missing, not an error. */
-void server_stats_sample(struct server_stats *stats, struct kvd *handle);
+/* Samples now. A statistic that the server does not report is missing; that is no error. */
+void server_stats_sample(struct server_stats *stats, struct db *db);
 
 /* Finds @name and copies its value to @value. Returns whether it is there. */
 bool server_stats_find(const char *text, const char *name, char *value, size_t size);
+
+/* The same for a number. */
+bool server_stats_number(const char *text, const char *name, uint64_t *number);
 
 #endif /* KVD_BENCH_SERVER_STATS_H */

@@ -5,7 +5,7 @@
 #
 #   bench/shift.sh [-m MEGABYTES] [-e lru|lfu] [SIZE|SIZE-SIZE...]
 #
-# One client, one worker, kvd on softnic. See bench/kvshift/main.c for the columns.
+# One client, one worker, kvd on softnic. bench/shift.h describes the columns.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -20,13 +20,13 @@ while getopts m:e: option; do
 done
 shift $((OPTIND - 1))
 [ $# != 0 ] || set -- 100 4096 100 64-8192
-need_hint="run make benchmarks" need "$build/kvshift"
+need "$build/kvbench"
 
 kvd_start softnic -o memory.size="${megabytes}m" -o memory.hugepages=off -o server.workers=1 \
 	-o memory.eviction="$policy"
 say "kvd, $megabytes MiB, eviction $policy; $(nproc) cores, load now: $(cut -d' ' -f1 /proc/loadavg)"
 say
-"$build/kvshift" -a "$kvd_url" "$@"
+"$build/kvbench" shift -a "$kvd_url" "$@"
 status=$?
 say
 "$build/kvctl" -a "$kvd_url" stats |

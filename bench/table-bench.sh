@@ -22,14 +22,15 @@ while getopts q option; do
 	*) die "usage: table-bench.sh [-q]" ;;
 	esac
 done
-need_hint="run make benchmarks" need "$build/table-bench" "$build/kvload"
+need_hint="run make benchmarks" need "$build/table-bench"
 need_hint="apt-get install memcached" need memcached
 
-# name, kvload's command, records: CPU time of memcached's process for each
+# name, kvbench's command, records: CPU time of memcached's process for each
 cost() {
 	local before after
 	before=$(cpu_us "$memcached_pid")
-	"$build/kvload" "$2" "$memcached_url" "$3" >/dev/null || die "kvload $2 failed"
+	"$build/kvbench" "$2" -d memcached -a "$memcached_url" -n "$3" >/dev/null ||
+		die "kvbench $2 failed"
 	after=$(cpu_us "$memcached_pid")
 	awk -v name="$1" -v n="$3" '{
 		user = ($3 - $1) * 1000 / n; kernel = ($4 - $2) * 1000 / n
@@ -41,10 +42,10 @@ cost() {
 memcached_costs() {
 	memcached_start 8192 1
 	printf '%-10s %9s %9s %9s\n' '' memcached user kernel
-	cost insert set "$1"
+	cost insert put "$1"
 	cost 'get, hit' get "$1"
 	cost 'get, miss' miss "$1"
-	cost replace set "$1"
+	cost replace put "$1"
 	cost delete delete "$1"
 	rival_stop memcached "$memcached_pid"
 }

@@ -19,6 +19,8 @@
 #include "common/util/parse.h"
 
 #define WHERE_MAX 256
+/* Decimal digits of the hashes that keys are made of, which are below 2^63. */
+#define HASH_DIGITS_MAX 19
 
 static int refuse(struct props *props, const struct prop *prop, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -284,6 +286,13 @@ size_t workload_record_max(const struct workload *workload)
 	if (workload->field_lengths != LENGTH_CONSTANT)
 		field += sizeof(uint32_t);
 	return RECORD_HEADER_SIZE + workload->field_count * field;
+}
+
+size_t workload_key_max(const struct workload *workload)
+{
+	const size_t digits = workload->insert_order == ORDER_HASHED ? HASH_DIGITS_MAX : 0;
+
+	return 4 + (workload->zero_padding > digits ? workload->zero_padding : digits);
 }
 
 /* CoreWorkload.java, buildKeyName(). */

@@ -84,6 +84,9 @@ uint64_t workload_load_count(const struct workload *workload);
 /* Bytes of the longest record the workload can write. */
 size_t workload_record_max(const struct workload *workload);
 
+/* Bytes of the longest key. */
+size_t workload_key_max(const struct workload *workload);
+
 /* Writes the key of record @number to @key (WORKLOAD_KEY_MAX bytes). Returns its length. */
 size_t workload_key(const struct workload *workload, uint64_t number, char *key);
 

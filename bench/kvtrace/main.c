@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvtrace: makes traces, plays them against a server, and counts what exact LRU would have hit. The
- * same objects linked with bench/memcached/mcbench.c instead of libkvd are mctrace, which plays
- * them against memcached. For bench/hit-ratio.sh.
+ * kvtrace: makes traces of a cache's accesses, plays them against kvd, memcached or Redis, and
+ * counts the hits that exact LRU would have. For bench/hit-ratio.sh.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,24 +24,51 @@ struct arguments {
 	struct lru_limits lru;
 	struct synth_shape shape;
 	uint64_t accesses, scan_percent;
+	const char *db_name, *url;
+	bool cache_given;
 };
 
 static const char help_text[] =
 	"Usage: kvtrace make -n ACCESSES -k KEYS [-s SIZE[-SIZE]] [-p PERCENT] [-r RUN]\n"
-	"               [-d ACCESSES] [-S SEED]\n"
-	"       kvtrace play -a URL [-B BATCH] [-w ACCESSES] [-c BYTES] [-R RATE] [columns] FILE\n"
+	"               [-D ACCESSES] [-S SEED]\n"
+	"       kvtrace play -a URL [-d DB] [-B BATCH] [-w ACCESSES] [-c BYTES] [-R RATE]\n"
+	"               [columns] FILE\n"
 	"       kvtrace lru [-i ITEMS] [-b BYTES] [-o BYTES] [-w ACCESSES] [columns] FILE\n"
-	"make   prints a trace: zipfian (0.99) over KEYS keys, PERCENT of the accesses in scans of\n"
-	"       RUN keys that are used once (0, 1000); values of SIZE bytes (100); -d: every\n"
-	"       ACCESSES a new key becomes the most popular one (never)\n"
-	"play   plays FILE (-: standard input) against a server: GET, after a miss PUT\n"
-	"lru    counts what exact LRU hits, with room for ITEMS or BYTES of values and per item\n"
-	"       BYTES of key and overhead (-o; 0)\n"
-	"-w     accesses before hits are counted (0)     -c  libkvd's bucket cache (32m)\n"
-	"-R     accesses a second at most                -B  GETs that go out together (1)\n"
-	"Columns of FILE, from 1: -K of the key (1), -Z of the size (2); -T: keys are texts, not\n"
-	"numbers; -s: the size where there is none (100). bench/kvtrace/trace.h has the format.\n"
-	"Exit status: 0 fine, 1 wrong values, a bad trace or a failed operation, 2 usage.\n";
+	"\n"
+	"make  print a trace: zipfian accesses (0.99) to KEYS keys\n"
+	"  -s  bytes of a value; of a range, each key has one size (100)\n"
+	"  -p  percent of the accesses that are scans of RUN keys, each used only once (0)\n"
+	"  -r  keys of one scan (1000)\n"
+	"  -D  after so many accesses a new key becomes the most popular one (never)\n"
+	"  -S  start of the random numbers (1)\n"
+	"play  play FILE (-: standard input) against a server: GET; after a miss, PUT\n"
+	"  -d  the store: kvd (the default), memcached or redis\n"
+	"  -a  its address; the environment variable KVD_URL if not given:\n";
+
+static const char help_rest[] =
+	"  -B  GETs that are sent together (1)\n"
+	"  -c  bytes of libkvd's bucket cache (32m); only for -d kvd\n"
+	"  -R  accesses a second, at most\n"
+	"lru   report how many accesses of FILE exact LRU would hit\n"
+	"  -i  items it has room for\n"
+	"  -b  bytes it has room for\n"
+	"  -o  bytes of an item beside its value (0)\n"
+	"play and lru\n"
+	"  -w  accesses before hits are counted (0)\n"
+	"  -K  column of the key in FILE, from 1 (1)\n"
+	"  -Z  column of the size (2)\n"
+	"  -T  keys are text, not numbers\n"
+	"  -s  size of a value where FILE has none (100)\n"
+	"\n"
+	"bench/kvtrace/trace.h describes the format of FILE.\n"
+	"Exit status: 0 success; 1 wrong values, a bad trace or a failed operation; 2 wrong usage.\n";
+
+static void help(FILE *out)
+{
+	fputs(help_text, out);
+	db_help(out);
+	fputs(help_rest, out);
+}
 
 static int usage_error(const char *what, const char *why)
 {
@@ -103,15 +129,19 @@ static int take_option(struct arguments *a, int option, const char *text)
 {
 	switch (option) {
 	case 'a':
-		a->replay.url = text;
+		a->url = text;
 		return 0;
 	case 'b':
 		return take_number(option, text, 1, UINT64_MAX, &a->lru.bytes);
 	case 'B':
 		return take_batch(a, text);
 	case 'c':
+		a->cache_given = true;
 		return take_number(option, text, 0, UINT64_MAX, &a->replay.cache_bytes);
 	case 'd':
+		a->db_name = text;
+		return 0;
+	case 'D':
 		return take_number(option, text, 1, UINT64_MAX, &a->shape.drift);
 	case 'i':
 		return take_number(option, text, 1, LRU_ITEMS_MAX, &a->lru.items);
@@ -141,7 +171,7 @@ static int take_option(struct arguments *a, int option, const char *text)
 	case 'Z':
 		return take_column(option, text, &a->format.size_column);
 	case 'h':
-		fputs(help_text, stdout);
+		help(stdout);
 		exit(EXIT_FINE);
 	default: /* getopt has said what is wrong */
 		return -EINVAL;
@@ -152,7 +182,7 @@ static int arguments_parse(struct arguments *arguments, int argc, char **argv)
 {
 	int option, error;
 
-	while ((option = getopt(argc, argv, "a:b:B:c:d:hi:k:K:n:o:p:r:R:s:S:Tw:Z:")) != -1) {
+	while ((option = getopt(argc, argv, "a:b:B:c:d:D:hi:k:K:n:o:p:r:R:s:S:Tw:Z:")) != -1) {
 		error = take_option(arguments, option, optarg);
 		if (error)
 			return error;
@@ -194,10 +224,6 @@ static enum exit_status play(const struct arguments *arguments, struct trace *tr
 {
 	struct replay_result result;
 
-	if (!arguments->replay.url) {
-		usage_error("play", "-a URL is needed");
-		return EXIT_USAGE;
-	}
 	if (replay_run(trace, &arguments->replay, &result))
 		return EXIT_WRONG;
 	print_hits(result.accesses, result.hits);
@@ -255,6 +281,18 @@ static enum exit_status with_trace(const struct arguments *arguments,
 	return status;
 }
 
+static int target_take(struct arguments *arguments)
+{
+	struct db_target *target = &arguments->replay.target;
+	char error[DB_ERROR_MAX];
+
+	if (db_target_parse(target, arguments->db_name, arguments->url, error))
+		return usage_error("play", error);
+	if (arguments->cache_given && target->backend != &db_kvd)
+		return usage_error("play", "-c is for -d kvd only: others have no bucket cache");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {
@@ -268,7 +306,7 @@ int main(int argc, char **argv)
 	if (!strcmp(arguments.command, "make"))
 		return make(&arguments);
 	if (!strcmp(arguments.command, "play"))
-		return with_trace(&arguments, play);
+		return target_take(&arguments) ? EXIT_USAGE : with_trace(&arguments, play);
 	if (!strcmp(arguments.command, "lru"))
 		return with_trace(&arguments, lru);
 	usage_error("no such command", arguments.command);

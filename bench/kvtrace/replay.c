@@ -15,7 +15,7 @@
 struct replay {
 	const struct replay_options *options;
 	struct replay_result *result;
-	struct kvd *handle;
+	struct db *db;
 	uint64_t done, start_ns;
 	/* the batch */
 	unsigned int count;
@@ -54,7 +54,7 @@ static void hit_check(struct replay *replay, const struct trace_access *access, 
 
 static int failed(const struct replay *replay, const char *what, enum kvd_status status)
 {
-	const char *why = kvd_error(replay->handle);
+	const char *why = db_error(replay->db);
 
 	fprintf(stderr, "kvtrace: %s after %" PRIu64 " accesses failed: %s%s%s\n", what,
 		replay->done, kvd_status_text(status), *why ? ": " : "", why);
@@ -64,11 +64,12 @@ static int failed(const struct replay *replay, const char *what, enum kvd_status
 static int fill(struct replay *replay, unsigned int i)
 {
 	const struct trace_access *access = &replay->accesses[i];
+	const struct db_change change = { replay->keys[i], REPLAY_KEY_BYTES, replay->made,
+					  access->size };
 	enum kvd_status status;
 
 	value_make(replay, access->key, access->size);
-	status = kvd_put(replay->handle, replay->keys[i], REPLAY_KEY_BYTES, replay->made,
-			 access->size, NULL, NULL);
+	status = db_put(replay->db, &change, 1);
 	if (status == KVD_ERR_NO_SPACE || status == KVD_ERR_TOO_LARGE)
 		replay->result->not_stored++;
 	else if (status)
@@ -112,7 +113,7 @@ static int batch_play(struct replay *replay)
 	int error = 0;
 
 	keep_rate(replay);
-	kvd_get_many(replay->handle, replay->requests, replay->count);
+	db_get(replay->db, replay->requests, replay->count);
 	for (i = 0; !error && i < replay->count; i++)
 		error = answer_take(replay, i);
 	replay->count = 0;
@@ -173,6 +174,7 @@ int replay_run(struct trace *trace, const struct replay_options *options,
 {
 	static struct replay replay;
 	struct kvd_options kvd;
+	char text[DB_ERROR_MAX];
 	enum kvd_status status;
 	int error;
 
@@ -182,13 +184,10 @@ int replay_run(struct trace *trace, const struct replay_options *options,
 	replay.result = result;
 	kvd_options_init(&kvd);
 	kvd.cache_bytes = options->cache_bytes;
-	status = kvd_open(&replay.handle, options->url, &kvd);
-	if (status) {
-		fprintf(stderr, "kvtrace: can't connect to %s: %s: %s\n", options->url,
-			kvd_status_text(status), kvd_error(NULL));
-		return -EIO;
-	}
+	status = db_open(&replay.db, &options->target, &kvd, text);
+	if (status)
+		return db_connect_failed(&options->target, status, text);
 	error = play_all(&replay, trace);
-	kvd_close(replay.handle);
+	db_close(replay.db);
 	return error;
 }

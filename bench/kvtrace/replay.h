@@ -12,15 +12,15 @@
 #ifndef KVD_BENCH_KVTRACE_REPLAY_H
 #define KVD_BENCH_KVTRACE_REPLAY_H
 
+#include "bench/db.h"
 #include "bench/kvtrace/trace.h"
-#include "client/kvd.h"
 
 #define REPLAY_KEY_BYTES 16u
 #define REPLAY_BATCH_MAX 32u
 
 struct replay_options {
-	const char *url;
-	uint64_t cache_bytes; /* of libkvd's bucket cache */
+	struct db_target target;
+	uint64_t cache_bytes; /* of libkvd's bucket cache; only for kvd */
 	unsigned int batch;   /* 1 to REPLAY_BATCH_MAX */
 	uint64_t warmup;      /* accesses that are not counted */
 	uint64_t rate;	      /* accesses a second at most; 0: no limit */

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The backend for kvd: passes every operation on to libkvd.
+ */
+#include "bench/db.h"
+
+#include <stdlib.h>
+
+struct kvd_db {
+	struct db db;
+	struct kvd *handle;
+};
+
+static struct kvd *handle_of(const struct db *db)
+{
+	return ((const struct kvd_db *)db)->handle;
+}
+
+static enum kvd_status kvd_db_open(struct db **db, const char *url,
+				   const struct kvd_options *options, char *error)
+{
+	struct kvd_db *kvd = calloc(1, sizeof(*kvd));
+	enum kvd_status status = KVD_ERR_NO_MEMORY;
+
+	*db = NULL;
+	*error = '\0';
+	if (!kvd)
+		return status;
+	kvd->db.backend = &db_kvd;
+	status = kvd_open(&kvd->handle, url, options);
+	if (!status) {
+		*db = &kvd->db;
+		return KVD_OK;
+	}
+	snprintf(error, DB_ERROR_MAX, "%s", kvd_error(NULL));
+	free(kvd);
+	return status;
+}
+
+static void kvd_db_close(struct db *db)
+{
+	kvd_close(handle_of(db));
+	free(db);
+}
+
+static void kvd_db_get(struct db *db, struct kvd_get_request *requests, size_t count)
+{
+	if (count == 1)
+		requests->status = kvd_get(handle_of(db), requests->key, requests->key_len,
+					   requests->value, requests->value_size, &requests->item);
+	else
+		kvd_get_many(handle_of(db), requests, count);
+}
+
+/* A handle has one request under way, so that PUTs and DELETEs go one after the other. */
+static enum kvd_status kvd_db_put(struct db *db, const struct db_change *changes, size_t count)
+{
+	enum kvd_status status = KVD_OK;
+	size_t i;
+
+	for (i = 0; !status && i < count; i++)
+		status = kvd_put(handle_of(db), changes[i].key, changes[i].key_len,
+				 changes[i].value, changes[i].value_len, NULL, NULL);
+	return status;
+}
+
+static enum kvd_status kvd_db_delete(struct db *db, const struct db_change *changes, size_t count)
+{
+	enum kvd_status status = KVD_OK;
+	size_t i;
+
+	for (i = 0; !status && i < count; i++)
+		status = kvd_delete(handle_of(db), changes[i].key, changes[i].key_len);
+	return status;
+}
+
+static enum kvd_status kvd_db_server_stats(struct db *db, char *text, size_t size)
+{
+	return kvd_server_stats(handle_of(db), text, size, NULL);
+}
+
+static void kvd_db_stats(const struct db *db, struct kvd_stats *stats)
+{
+	kvd_stats(handle_of(db), stats);
+}
+
+static void kvd_db_info(const struct db *db, struct kvd_info *info)
+{
+	kvd_info(handle_of(db), info);
+}
+
+static const char *kvd_db_error(const struct db *db)
+{
+	return kvd_error(handle_of(db));
+}
+
+const struct db_backend db_kvd = {
+	.name = "kvd",
+	.urls = "rdma://HOST:PORT or softnic:///PATH",
+	.prefixes = (const char *const[]){ "rdma://", "softnic://", NULL },
+	.key_max = KVD_KEY_MAX,
+	.open = kvd_db_open,
+	.close = kvd_db_close,
+	.get = kvd_db_get,
+	.put = kvd_db_put,
+	.delete = kvd_db_delete,
+	.server_stats = kvd_db_server_stats,
+	.stats = kvd_db_stats,
+	.info = kvd_db_info,
+	.error = kvd_db_error,
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shifts of value sizes: fills a kvd that evicts with values of one size after another, and reports
+ * whether the rate of PUTs falls while slabs of the old size are emptied for the new one.
+ *
+ * For each size, new keys with values of that size, or of any size in between, are PUT until that
+ * many times the item memory has been written. Columns of the table:
+ *
+ *	steady/s	PUTs per second: the median window of the second half, when the shift is over
+ *	worst/s		the same of the worst window; the last one is not whole and does not count
+ *	% live		of the item memory, the part that holds live items at the end
+ */
+#ifndef KVD_BENCH_SHIFT_H
+#define KVD_BENCH_SHIFT_H
+
+#include <stdint.h>
+
+#include "bench/db.h"
+
+/* How many times the item memory is written, and the most. */
+#define SHIFT_TIMES 2u
+#define SHIFT_TIMES_MAX 1000u
+
+/*
+ * Runs one shift for each of @sizes, SIZE or SIZE-SIZE in bytes, and prints a line for it. Returns
+ * 0; -EIO if a PUT failed or the statistics can't be read; -EINVAL for a size that is none; or as
+ * db_connect_failed(). The reason has then been printed.
+ */
+int shift_run(const struct db_target *target, uint64_t times, char *const *sizes, int count);
+
+#endif /* KVD_BENCH_SHIFT_H */

@@ -42,17 +42,17 @@ static void help(FILE *out)
 		"miss    look up as many keys that are not stored\n"
 		"delete  delete each of them in random order\n"
 		"count   print how many keys the store holds\n"
-		"shift   fill kvd with values of one size after another and report, for each SIZE, the\n"
-		"        rate of PUTs in windows of 100 ms and the share of live items in the memory\n"
+		"shift   fill kvd with values of one SIZE after another; report for each the rate\n"
+		"        of PUTs in windows of 100 ms, and the part of the memory with live items\n"
 		"\n"
 		"  -d, --db DB            the store; kvd if not given\n"
-		"  -a, --address URL      its address; the environment variable KVD_URL if not given\n"
+		"  -a, --address URL      its address; $KVD_URL if not given\n"
 		"    DB and its URLs:\n",
 		SMALL_KEY_BYTES, SMALL_VALUE_BYTES);
 	db_help(out);
 	fprintf(out,
-		"      A URL of memcached may end with ?pipeline=N: a PUT does not wait for its response\n"
-		"      until N are under way.\n"
+		"      A URL of memcached may end with ?pipeline=N: a PUT does not wait for its\n"
+		"      response until N are under way.\n"
 		"  -P FILE                property file; a later one overrides an earlier one\n"
 		"  -p KEY=VALUE           property; overrides all files\n"
 		"  -t, --threads THREADS  client threads; each has its own connection\n"
@@ -60,12 +60,12 @@ static void help(FILE *out)
 		"  -s, --status           print a line of progress each second\n"
 		"      --json             print the results as one JSON object\n"
 		"  -n, --records RECORDS  number of small records\n"
-		"      --times N          shift: write N times the item memory for each SIZE; default %u\n"
+		"      --times N          shift: how often to write the item memory; default %u\n"
 		"  -h, --help             print this text\n"
 		"  -V, --version          print the version\n"
 		"\n"
-		"Exit status: 0 success; 1 wrong values, records not found or failed operations; 2 wrong\n"
-		"usage; 69 the server can't be reached, or the connection was lost.\n"
+		"Exit status: 0 success; 1 wrong values, records not found or failed operations;\n"
+		"2 wrong usage; 69 the server can't be reached, or the connection was lost.\n"
 		"\n"
 		"Properties of load and run, with their defaults:\n",
 		CLIENT_BATCH_MAX, SHIFT_TIMES);

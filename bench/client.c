@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations of one thread, in YCSB's sense (CoreWorkload.java, doTransaction...()):
+ * Does the operations of a client thread: see client.h. They are YCSB's (CoreWorkload.java,
+ * doTransaction...()):
  *
  *	READ			GET, every byte checked
  *	UPDATE			PUT of a new record, without reading the old one
  *	INSERT			PUT of the next record
  *	READ-MODIFY-WRITE	GET, then PUT; timed as a whole and also as READ and UPDATE
  *
- * With a batch size above 1 the GETs of READs wait until that many have come together and then go
- * out as one chain; the latency of each is that of the chain.
+ * With a batch size above 1 the GETs of READs wait until there are that many, and are then sent
+ * together. The latency of each is that of the batch.
  */
 #include "bench/client.h"
 
@@ -30,7 +31,7 @@ static bool may_complain(_Atomic int *shown)
 	return atomic_fetch_add(shown, 1) < CLIENT_COMPLAINTS_MAX;
 }
 
-/* Counts an operation that ended with an error. */
+/* Counts and prints an operation that ended with an error. */
 static void operation_failed(struct client *client, enum operation operation, const char *key,
 			     size_t key_len, enum kvd_status status)
 {
@@ -40,7 +41,7 @@ static void operation_failed(struct client *client, enum operation operation, co
 	client->stats[operation].failed++;
 	atomic_fetch_add_explicit(&client->failed, 1, memory_order_relaxed);
 	if (status == KVD_ERR_BUFFER)
-		more = "the stored record is longer than fieldcount and fieldlength tell";
+		more = "the stored record is longer than fieldcount and fieldlength allow";
 	if (may_complain(&load->failures_shown))
 		fprintf(stderr, "kvbench: %s of %.*s failed: %s%s%s\n", operation_names[operation],
 			(int)key_len, key, kvd_status_text(status), *more ? ": " : "", more);
@@ -75,7 +76,7 @@ static void value_check(struct client *client, const struct kvd_get_request *req
 	fputc('\n', stderr);
 }
 
-/* Accounts for one GET that took @ns. */
+/* Records one GET that took @ns. */
 static void read_done(struct client *client, const struct kvd_get_request *request, uint64_t ns)
 {
 	struct operation_stats *stats = &client->stats[OPERATION_READ];
@@ -99,7 +100,7 @@ static void count_done(struct client *client, uint64_t operations)
 	atomic_store_explicit(&client->done, done + operations, memory_order_relaxed);
 }
 
-/* Sends the GETs that wait, as one chain if they are several. */
+/* Sends the GETs that wait. */
 static void reads_flush(struct client *client)
 {
 	const uint64_t start = clock_ns();
@@ -119,7 +120,7 @@ static void read_queue(struct client *client, uint64_t number)
 	struct kvd_get_request *request = &client->requests[client->queued++];
 
 	request->key_len = workload_key(client->load->workload, number, (char *)request->key);
-	/* The last record here must not pass for an answer. */
+	/* So that an older record in this buffer is not taken for the response. */
 	memset(request->value, 0, RECORD_HEADER_SIZE);
 }
 
@@ -134,7 +135,7 @@ static uint32_t field_length(struct client *client)
 	return (uint32_t)(min + random_below(&client->random, range));
 }
 
-/* Builds a new record for @key where PUTs take it from. Returns its length. */
+/* Builds a new record for @key in the buffer of PUTs. Returns its length. */
 static size_t build_next(struct client *client, const char *key, size_t key_len)
 {
 	const struct workload *workload = client->load->workload;
@@ -183,14 +184,14 @@ static void insert_next(struct client *client)
 	const struct timespec nap = { .tv_nsec = 1000000 };
 	uint64_t number;
 
-	/* Waits for another thread's insert, which its timeout bounds. */
+	/* Waits for the insert of another thread, at most until that times out. */
 	while (!counter_take(inserted, &number)) {
 		if (atomic_load(&client->load->stop))
 			return;
 		nanosleep(&nap, NULL);
 	}
 	write_one(client, OPERATION_INSERT, number);
-	/* Failed or not, as in YCSB: else no later one could ever be read. */
+	/* Also if it failed, as in YCSB: else no later record could ever be read. */
 	counter_acknowledge(inserted, number);
 }
 
@@ -259,7 +260,7 @@ static void load_next(struct client *client)
 	write_one(client, OPERATION_INSERT, atomic_fetch_add(&client->load->next_record, 1));
 }
 
-/* Waits for this thread's turn under `target`, if there is one. */
+/* Waits for this thread's turn if the property target limits the rate. */
 static void throttle(struct client *client, uint64_t start_ns, uint64_t done)
 {
 	const struct workload *workload = client->load->workload;
@@ -301,7 +302,7 @@ void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns)
 	}
 	if (!client->status)
 		reads_flush(client);
-	/* What was chosen but never sent was not done. */
+	/* GETs that were not sent are not done. */
 	count_done(client, (uint64_t)0 - client->queued);
 	client->queued = 0;
 }

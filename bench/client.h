@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread of the load: its own connection, its own random numbers, its own histograms.
+ * A client thread of kvbench: does the operations of a workload over a connection of its own and
+ * measures them, with its own random numbers and histograms.
  *
- * Threads: a struct client belongs to its thread while client_run() is on, but for the atomic
- * members, which anyone may read. struct load is shared: what is not atomic in it does not change
- * while clients run.
+ * Threads: a struct client belongs to its thread while client_run() runs. Any thread may read its
+ * atomic members. All threads share one struct load, of which only the atomic members change while
+ * clients run.
  */
 #ifndef KVD_BENCH_CLIENT_H
 #define KVD_BENCH_CLIENT_H
@@ -20,9 +21,9 @@
 #include "common/util/hist.h"
 
 #define CLIENT_BATCH_MAX 1024
-/* Lines printed about wrong values and about failed operations, each, in one run of kvbench. */
+/* Lines printed about wrong values in one run of kvbench, and as many about failed operations. */
 #define CLIENT_COMPLAINTS_MAX 10
-/* How long a thread that waits for its next turn sleeps before it looks whether to stop. */
+/* The longest sleep of a thread that waits for its turn: then it checks whether to stop. */
 #define CLIENT_NAP_NS UINT64_C(100000000)
 
 /* What all clients share. */
@@ -43,7 +44,7 @@ struct operation_stats {
 	uint64_t failed;
 };
 
-/* One GET that is under way. */
+/* The key of a GET that is under way. */
 struct read_slot {
 	char key[WORKLOAD_KEY_MAX];
 };
@@ -72,23 +73,20 @@ struct client {
 	_Atomic uint64_t done, failed; /* since the start of the part, for progress lines */
 };
 
-/*
- * Makes the client ready to run but for its connection. @id tells it from the others. Returns 0 or
- * -ENOMEM.
- */
+/* Prepares all but the connection. Each client has another @id. Returns 0 or -ENOMEM. */
 int client_init(struct client *client, struct load *load, unsigned int id, uint64_t seed);
 void client_release(struct client *client);
 
-/* Connects. Returns whether that worked; else status and error say why not. */
+/* Connects. Returns false if that failed: status and error say why. */
 bool client_connect(struct client *client);
 
 /*
- * Works until @quota operations are done (0: no limit), @deadline_ns is over (0: none), load->stop
- * is set, or the connection is lost, which sets load->stop and client->status.
+ * Does operations until @quota are done (0: no limit), until @deadline_ns (0: none), until
+ * load->stop is set, or until the connection is lost; that sets load->stop and client->status.
  */
 void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns);
 
-/* Forgets all that was measured. */
+/* Drops all measurements. */
 void client_reset(struct client *client);
 
 #endif /* KVD_BENCH_CLIENT_H */

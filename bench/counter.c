@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counter of inserts: see counter.h.
+ * Counts the inserts of a workload: see counter.h.
  */
 #include "bench/counter.h"
 
 #include <string.h>
 
-#define WINDOW_MASK (COUNTER_WINDOW - 1)
+#define FLAGS_MASK (COUNTER_AHEAD_MAX - 1)
 
 void counter_init(struct counter *counter, uint64_t start)
 {
@@ -21,7 +21,7 @@ bool counter_take(struct counter *counter, uint64_t *number)
 	uint64_t next = atomic_load_explicit(&counter->next, memory_order_relaxed);
 
 	do {
-		if (next - counter_limit(counter) >= COUNTER_WINDOW)
+		if (next - counter_limit(counter) >= COUNTER_AHEAD_MAX)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&counter->next, &next, next + 1, memory_order_relaxed, memory_order_relaxed));
@@ -29,30 +29,30 @@ bool counter_take(struct counter *counter, uint64_t *number)
 	return true;
 }
 
-/* Moves the limit over all that is acknowledged. The caller has set the moving flag. */
+/* Moves the limit over all acknowledged numbers. The caller has set the moving flag. */
 static void limit_move(struct counter *counter)
 {
 	uint64_t limit = atomic_load(&counter->limit);
 
-	while (atomic_load(&counter->window[limit & WINDOW_MASK])) {
-		/* Cleared first: once the limit has moved, the slot may be taken again. */
-		atomic_store(&counter->window[limit & WINDOW_MASK], 0);
+	while (atomic_load(&counter->flags[limit & FLAGS_MASK])) {
+		/* Cleared first: once the limit has moved, the flag may be used again. */
+		atomic_store(&counter->flags[limit & FLAGS_MASK], 0);
 		atomic_store(&counter->limit, ++limit);
 	}
 }
 
 static bool limit_can_move(struct counter *counter)
 {
-	return atomic_load(&counter->window[atomic_load(&counter->limit) & WINDOW_MASK]);
+	return atomic_load(&counter->flags[atomic_load(&counter->limit) & FLAGS_MASK]);
 }
 
 void counter_acknowledge(struct counter *counter, uint64_t number)
 {
-	atomic_store(&counter->window[number & WINDOW_MASK], 1);
+	atomic_store(&counter->flags[number & FLAGS_MASK], 1);
 	/*
-	 * A number set while another thread moves the limit may be missed by its last look. That
-	 * thread looks again after it has cleared the flag, and in the one order of all sequentially
-	 * consistent operations either it sees the number or we saw the flag clear: none is left out.
+	 * A thread that moves the limit may miss a flag that is set meanwhile. It looks again after
+	 * it has cleared `moving`. All these operations are sequentially consistent, so either it
+	 * sees our flag then, or we see `moving` clear: no number is missed.
 	 */
 	while (limit_can_move(counter) && !atomic_flag_test_and_set(&counter->moving)) {
 		limit_move(counter);

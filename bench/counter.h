@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The numbers of records inserted while a workload runs: handed out in order, and readable only
- * once every lower one is acknowledged, so that no thread asks for a record whose insert is still
- * under way. The idea is YCSB's (AcknowledgedCounterGenerator.java): a window of flags and a limit
- * that whoever gets the lock moves forward.
+ * Numbers the records that a workload inserts while it runs. Numbers are handed out in order, and a
+ * number can be read only after it and all lower ones are acknowledged, so that no thread reads a
+ * record whose insert is still under way.
  *
- * Threads: any thread may call any of these at any time. A number is acknowledged by the thread
- * that took it, exactly once. counter_limit() synchronises with counter_acknowledge(): what was
- * done before a number was acknowledged has happened for who sees it at or below the limit.
+ * The method is YCSB's (AcknowledgedCounterGenerator.java): an array of flags, and a limit that the
+ * thread that gets the lock moves forward.
+ *
+ * Threads: any thread may call any of these at any time. The thread that took a number acknowledges
+ * it, exactly once. counter_limit() synchronises with counter_acknowledge(): what a thread did
+ * before it acknowledged a number has happened for every thread that sees the limit above that
+ * number.
  */
 #ifndef KVD_BENCH_COUNTER_H
 #define KVD_BENCH_COUNTER_H
@@ -16,27 +19,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How far numbers handed out may be ahead of the limit. */
-#define COUNTER_WINDOW (1u << 16)
+/* How many numbers may be handed out above the limit. */
+#define COUNTER_AHEAD_MAX (1u << 16)
 
 struct counter {
 	_Alignas(64) _Atomic uint64_t next;
 	_Alignas(64) _Atomic uint64_t limit; /* all below are acknowledged */
 	atomic_flag moving;
-	_Atomic uint8_t window[COUNTER_WINDOW]; /* 1: acknowledged, not yet in the limit */
+	_Atomic uint8_t flags[COUNTER_AHEAD_MAX]; /* 1: acknowledged, still above the limit */
 };
 
 void counter_init(struct counter *counter, uint64_t start);
 
 /*
- * Takes the next number into *@number. False if the window is full, because an old insert hangs:
- * try again later.
+ * Takes the next number into *@number. Returns false if too many are not acknowledged, because an
+ * old insert hangs: try again later.
  */
 bool counter_take(struct counter *counter, uint64_t *number);
 
 void counter_acknowledge(struct counter *counter, uint64_t number);
 
-/* The largest number of which all lower ones, itself included, are acknowledged, plus 1. */
+/* All numbers below this one are acknowledged. */
 static inline uint64_t counter_limit(struct counter *counter)
 {
 	return atomic_load_explicit(&counter->limit, memory_order_acquire);

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What growth of the index costs those who use the store meanwhile: one client inserts and reads, half and
-# half, into a store whose index starts with 64 buckets and doubles again and again, and into one
-# whose index has room for all from the start. One worker, kvd on softnic.
+# What growth of the index costs those who use the store meanwhile: one client inserts and reads,
+# half and half, into a store whose index starts with 64 buckets and doubles again and again, and
+# into one whose index has room for all from the start. One worker, kvd on softnic.
 #
 #   bench/growth.sh [-n OPERATIONS] [-r ROUNDS]
 #
-# Prints the median over the rounds, which alternate, of each latency, and the ratio; the target is at most 3
-# for the longest of any operation. The longest of some 400,000 is mostly what the machine's scheduler does.
+# Prints the median over the rounds, which alternate, of each latency, and the ratio; the target is
+# at most 3 for the longest of any operation. The longest of some 400,000 is mostly what the
+# machine's scheduler does.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 

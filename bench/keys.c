@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request distributions: see keys.h.
+ * Draws records by YCSB's request distributions: see keys.h.
  */
 #include "bench/keys.h"
 
@@ -19,8 +19,9 @@ void keys_init(struct keys *keys, const struct workload *workload)
 	keys->gamma = -log(1 - workload->exponential_percentile / 100) /
 		      ((double)workload->record_count * workload->exponential_fraction);
 	/*
-	 * The popular records must not change when records are inserted, so the range is that of
-	 * the end: twice the expected inserts as a margin, and one since YCSB's bound is included.
+	 * The popular records must not change when records are inserted. So the range is that of
+	 * the end, with twice the expected inserts as a margin, and 1 since YCSB includes its
+	 * bound.
 	 */
 	keys->scrambled_count = keys->count + (uint64_t)(operations * inserts * 2) + 1;
 	atomic_init(&keys->sequence, 0);
@@ -45,13 +46,13 @@ static uint64_t hotspot_next(const struct keys *keys, struct random *random)
 	return keys->first + keys->hot_count + random_below(random, keys->count - keys->hot_count);
 }
 
-/* @last is the newest record; most popular is that, then the one before, ... */
+/* @last, the newest record, is the most popular one; then comes the one before it, ... */
 static uint64_t latest_next(struct key_chooser *chooser, struct random *random, uint64_t last)
 {
 	return last ? last - zipfian_next(&chooser->latest, random, last) : 0;
 }
 
-/* May lie beyond the first record, then wraps to a number beyond any. */
+/* Below the first record the number wraps, and is then larger than that of any record. */
 static uint64_t exponential_next(const struct keys *keys, struct random *random, uint64_t last)
 {
 	/* 1 - u is never 0, where the logarithm would be infinite. */

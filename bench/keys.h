@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which record an operation is about: the request distributions of YCSB (CoreWorkload.java, init()
- * and nextKeynum(); SkewedLatestGenerator.java, HotspotIntegerGenerator.java,
+ * Chooses the record of each operation: the request distributions of YCSB (CoreWorkload.java,
+ * init() and nextKeynum(); SkewedLatestGenerator.java, HotspotIntegerGenerator.java,
  * ExponentialGenerator.java, SequentialGenerator.java, UniformLongGenerator.java).
  *
- * Threads: one struct keys for all; each thread draws through a struct key_chooser of its own.
+ * Threads: all share one struct keys; each thread draws through a struct key_chooser of its own.
  */
 #ifndef KVD_BENCH_KEYS_H
 #define KVD_BENCH_KEYS_H
@@ -18,8 +18,9 @@
 #include "bench/zipfian.h"
 
 /*
- * Draws of a record that is not inserted yet before one that is gets taken by a modulus instead.
- * YCSB draws without end. Reached only if less than about 1 in 1,000 of the expected records exist.
+ * A draw may give a record that is not inserted yet, and is then repeated: at most this often,
+ * then a modulus gives a record that is. YCSB draws without end. The bound is reached only if less
+ * than about 1 in 1,000 of the expected records exist.
  */
 #define KEYS_DRAWS_MAX 10000
 
@@ -29,7 +30,7 @@ struct keys {
 	uint64_t hot_count;	  /* of those, for hotspot */
 	double hot_fraction;	  /* of operations, for hotspot */
 	double gamma;		  /* for exponential */
-	uint64_t scrambled_count; /* records there are and those expected, for zipfian */
+	uint64_t scrambled_count; /* records now and at the end, for zipfian */
 	struct zipfian zipfian;	  /* for zipfian, and the start of each chooser's for latest */
 	_Alignas(64) _Atomic uint64_t sequence; /* for sequential */
 	struct counter inserted;		/* by the run phase, from recordcount on */
@@ -40,7 +41,7 @@ struct key_chooser {
 	struct zipfian latest; /* grows with the inserts */
 };
 
-/* Takes 30 ns a record for latest, else none. */
+/* Takes 30 ns a record for latest, else no time. */
 void keys_init(struct keys *keys, const struct workload *workload);
 
 void key_chooser_init(struct key_chooser *chooser, struct keys *keys);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Meetings of clients and the main thread: see meeting.h.
+ * Lets clients and the main thread meet at gates: see meeting.h.
  */
 #include "bench/meeting.h"
 
@@ -105,7 +105,7 @@ static struct timespec timespec_of(uint64_t ns)
 				  .tv_nsec = (long)(ns % SECOND_NS) };
 }
 
-/* Ends: a client is bound by its quota, its deadline, its timeouts, and by the signal. */
+/* Ends, since each client ends by its quota, its deadline, its timeouts or the signal. */
 void meeting_wait(struct meeting *meeting, unsigned int count, const struct meeting_watch *watch)
 {
 	struct pollfd news[2] = { { .fd = meeting->arrivals, .events = POLLIN },

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the client threads and the main thread wait for each other between the parts of a run. A
- * client arrives and sleeps until the main thread opens the gate; the main thread waits for all of
- * them and meanwhile takes signals and prints progress.
+ * Where client threads and the main thread wait for each other between the parts of a run. A client
+ * arrives at a gate and sleeps until the main thread opens it. The main thread waits until all have
+ * arrived; meanwhile it takes signals and prints progress.
  *
- * Threads: meeting_arrive() is for clients, the others for the main thread. What one side did before
- * it came to the meeting is seen by the other after it.
+ * Threads: clients call meeting_arrive(), the main thread calls the others. Each side sees what the
+ * other one did before the meeting.
  */
 #ifndef KVD_BENCH_MEETING_H
 #define KVD_BENCH_MEETING_H
@@ -31,7 +31,7 @@ struct meeting_watch {
 	uint64_t tick_ns;
 };
 
-/* Blocks SIGINT and SIGTERM for the process's threads yet to start. Returns 0 or -errno. */
+/* Blocks SIGINT and SIGTERM, also in threads that start later. Returns 0 or -errno. */
 int meeting_init(struct meeting *meeting);
 void meeting_release(struct meeting *meeting);
 

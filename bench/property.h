@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The properties kvbench takes, one table each for those it acts on and for those of YCSB that it
- * knows and does not act on. The parser and --help are both made from these.
+ * The tables of YCSB's properties: those that kvbench acts on, and those that it accepts without
+ * effect. The parser and --help are both made from them.
  */
 #ifndef KVD_BENCH_PROPERTY_H
 #define KVD_BENCH_PROPERTY_H
@@ -19,20 +19,20 @@ enum property_type {
 	PROPERTY_TIME, /* nanoseconds, with unit; a bare number is seconds */
 };
 
-/* A property that kvbench acts on: where its value goes in struct workload, and what it may be. */
+/* A property that kvbench acts on: its place in struct workload and its allowed values. */
 struct property {
 	const char *name;
 	enum property_type type;
 	size_t offset;
-	const char *preset;	    /* the default, as it would be written; NULL: not set */
+	const char *preset;	    /* the default, as a user would write it; NULL: none */
 	double min, max;	    /* of numbers; every limit is exact as a double */
 	const char *const *choices; /* of PROPERTY_CHOICE, ends with NULL */
 	const char *help;
 };
 
-/* A property of YCSB that changes no result here, or not with these values. */
+/* A property of YCSB that has no effect here; another value than these is refused. */
 struct property_idle {
-	const char *name;   /* ends with '.': all that begin so */
+	const char *name;   /* ends with '.': all names that begin so */
 	const char *values; /* those accepted, each between '|'; NULL: any */
 	const char *why;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * java.util.Properties in C: see props.h for the syntax. A file is taken apart in three steps:
- * logical lines (comments dropped, continuations joined), key and value of a line, escapes in each.
+ * Parses java.util.Properties: see props.h for the syntax. A file is parsed in three steps: logical
+ * lines (without comments, continuations joined), key and value of a line, escapes in each.
  */
 #include "bench/props.h"
 
@@ -176,7 +176,7 @@ static unsigned int take_logical_line(struct reader *reader, char *out)
 		skip_blanks(reader);
 		if (reader->at == reader->end)
 			break;
-		/* After a joint, too, a line that would be the first text can be a comment. */
+		/* A comment may also follow a continuation that has no text yet. */
 		if (out == start && (*reader->at == '#' || *reader->at == '!')) {
 			skip_comment(reader);
 			skip_eol(reader);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pseudo-random numbers for one thread: xoshiro256** by Blackman and Vigna (2018), seeded through
+ * Pseudo-random numbers for one thread: xoshiro256** by Blackman and Vigna (2018), seeded by
  * splitmix64 as its authors advise.
  */
 #ifndef KVD_BENCH_RANDOM_H

@@ -2,8 +2,8 @@
 /*
  * Builds and checks records: see record.h for the layout.
  *
- * The bytes come from a counter run through a mixer of two multiplications: words do not depend on
- * each other, so the processor works on several at once and a check runs at memory speed, far
+ * The bytes come from a counter and a mixer of two multiplications. Words do not depend on each
+ * other, so the processor works on several at once: a check runs at the speed of memory, much
  * faster than values arrive.
  */
 #include "bench/record.h"
@@ -47,7 +47,7 @@ static inline void store64(uint8_t *bytes, uint64_t word)
 	memcpy(bytes, &word, sizeof(word));
 }
 
-/* The last @len < 8 bytes of something, as the low bytes of a word. */
+/* The last @len < 8 bytes of a text, as the low bytes of a word. */
 static inline uint64_t load_tail(const uint8_t *bytes, size_t len)
 {
 	uint64_t word = 0;
@@ -77,7 +77,7 @@ static uint64_t header_sum(const uint8_t *header, const uint8_t *table, size_t t
 	return bytes_hash(hash, key, key_len);
 }
 
-/* One multiplication of 64 by 64 bits, both halves of its result folded together, as wyrand does. */
+/* One multiplication of 64 by 64 bits whose two halves are folded, as in wyrand. */
 static inline uint64_t stream_word(uint64_t start, size_t index)
 {
 	const uint64_t x = start + index * GOLDEN;
@@ -113,7 +113,7 @@ static uint64_t stream_differs(const uint8_t *bytes, size_t len, uint64_t start)
 	return differs;
 }
 
-/* Returns where the first byte is that stream_fill() writes otherwise. There is one. */
+/* Returns the place of the first byte that stream_fill() would not write. There is one. */
 static size_t stream_find_fault(const uint8_t *bytes, size_t len, uint64_t start,
 				struct record_fault *fault)
 {
@@ -140,7 +140,7 @@ size_t record_size(const struct record_shape *shape)
 	return size;
 }
 
-/* Writes the lengths of the fields, if they are not all the same. Returns how many bytes that is. */
+/* Writes the lengths of the fields if they vary. Returns how many bytes it wrote. */
 static size_t table_fill(uint8_t *table, const struct record_shape *shape)
 {
 	uint32_t i, length;
@@ -200,7 +200,7 @@ static int header_check(const uint8_t *value, size_t len, const void *key, size_
 	if (len < sizeof(*header) + table_size_of(header) ||
 	    le64toh(header->sum) != header_sum(value, value + sizeof(*header),
 					       table_size_of(header), key, key_len, len))
-		return fault_set(fault, "the header does not fit itself, the key and the length",
+		return fault_set(fault, "the header does not fit its sum, the key and the length",
 				 offsetof(struct header, sum));
 	return 0;
 }
@@ -241,6 +241,6 @@ int record_check(const void *value, size_t len, const void *key, size_t key_len,
 		return 0;
 	at = stream_find_fault(fields, size, le64toh(header.sum), fault);
 	fault->field = field_at(value, len, &header, at);
-	return fault_set(fault, "the fields are not those that the header tells of",
+	return fault_set(fault, "the fields are not those of the header",
 			 (size_t)(fields - (const uint8_t *)value) + at);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two forms of a run's report: see report.h.
+ * Prints a report as text or JSON: see report.h.
  */
 #include "bench/report.h"
 
@@ -34,8 +34,8 @@ static double per_second(const struct result *result, uint64_t count)
 }
 
 /*
- * A PUT or DELETE is one round trip, so what is left belongs to the GETs, those that fell back to
- * asking the server included.
+ * A PUT or DELETE is one round trip. The others are those of the GETs, also of those that asked the
+ * server instead.
  */
 static double round_trips_per_get(const struct kvd_stats *client)
 {
@@ -69,7 +69,7 @@ static void text_head(const struct report *report, FILE *out)
 		fprintf(out, "\nserver %s (%s)\n\n", target->url, target->backend->name);
 }
 
-/* A time in microseconds, with as many digits as fit in 10 columns and mean something. */
+/* A time in microseconds in 10 columns; a larger one has fewer decimals. */
 static void text_us(FILE *out, double ns)
 {
 	const double us = ns / 1000;
@@ -160,8 +160,8 @@ static void text_not_found(const struct report *report, FILE *out)
 		fprintf(out, " (%" PRIu64 " evictions since the\nserver started)",
 			result->evictions);
 	fprintf(out,
-		".\nLoad the records first, with the same recordcount, insertorder and zeropadding; "
-		"or give the\nserver more memory (%s).\n",
+		".\nLoad the records first, with the same recordcount, insertorder and "
+		"zeropadding; or give the\nserver more memory (%s).\n",
 		backend == &db_kvd ? "memory.size" : "-m of memcached, maxmemory of Redis");
 }
 

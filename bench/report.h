@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints what a run brought: a table for people, or one JSON object for scripts.
+ * Prints the results of a run: a table for people, or one JSON object for scripts.
  */
 #ifndef KVD_BENCH_REPORT_H
 #define KVD_BENCH_REPORT_H
@@ -10,7 +10,7 @@
 #include "bench/runner.h"
 #include "bench/workload.h"
 
-/* A run and what came out of it. */
+/* A run and its results. */
 struct report {
 	const struct workload *workload;
 	const struct run_options *options;
@@ -22,8 +22,8 @@ void report_text(const struct report *report, FILE *out);
 
 /*
  * One flat object, one "name": value a line, so that sed and awk can read it as well as jq. Times
- * are microseconds. Names of operations that did not happen are left out; so are figures of the
- * server if it did not tell them.
+ * are microseconds. Operations that did not happen are left out, and so are figures that the server
+ * did not report.
  */
 void report_json(const struct report *report, FILE *out);
 

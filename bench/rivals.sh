@@ -68,7 +68,8 @@ kvd_end() {
 cpu_us() {
 	local stat
 	stat=$(cat "/proc/$1/stat") || die "no process $1"
-	# The name in parentheses may have blanks; user and system time are fields 12 and 13 behind it.
+	# The name in parentheses may have blanks; user and system time are fields 12 and 13 behind
+	# it.
 	awk -v hz="$(getconf CLK_TCK)" '{ printf "%.0f %.0f\n", $12 * 1e6 / hz, $13 * 1e6 / hz }' \
 		<<<"${stat##*) }"
 }

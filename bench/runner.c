@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The course of a run. Workers and the main thread meet three times:
+ * Conducts a run: see runner.h. Client threads and the main thread meet three times:
  *
  *	client			main
  *	connect
@@ -8,7 +8,7 @@
  *	warm up
  *	gate 1			sample server and client, start the clock
  *	measured part		print progress
- *	gate 2			stop the clock, sample again, add up
+ *	gate 2			stop the clock, sample again, sum up
  *	end
  */
 #include "bench/runner.h"
@@ -51,7 +51,7 @@ struct runner {
 	uint64_t last_done, last_ns; /* of the last progress line */
 };
 
-/* The part of @seat in @total things, so that all together have exactly that many. */
+/* The part of @seat in @total, such that the parts of all seats sum to @total. */
 static uint64_t share(const struct seat *seat, uint64_t total)
 {
 	const unsigned int count = seat->runner->seat_count;
@@ -174,7 +174,7 @@ static void result_add(struct result *result, const struct seat *seat)
 	stats_add_since(&result->client, &after, &seat->before);
 }
 
-/* Everything is quiet: all clients wait to begin the measured part. */
+/* All clients wait at the gate. */
 static void measure_begin(struct runner *runner, struct result *result)
 {
 	struct client *client;
@@ -226,7 +226,7 @@ static int connections_check(const struct runner *runner)
 	return 0;
 }
 
-/* Goes through the three gates, the clients with it; with an @error from before, at once. */
+/* Passes the three gates with the clients; after an @error without work in between. */
 static int course_run(struct runner *runner, struct result *result, int error)
 {
 	if (error)
@@ -262,7 +262,7 @@ static void seats_destroy(struct runner *runner, unsigned int count)
 
 static int seats_create(struct runner *runner, unsigned int count, uint64_t seed)
 {
-	/* Whole cache lines, so that threads do not share any. */
+	/* Whole cache lines, so that two threads share none. */
 	const size_t size = (sizeof(struct client) + 127) & ~(size_t)127;
 	struct seat *seat;
 	unsigned int i;
@@ -308,7 +308,7 @@ static uint64_t seed_choose(const struct workload *workload)
 
 	if (!seed && getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = clock_ns();
-	/* Small enough to be given back as kvd.seed. */
+	/* kvd.seed takes no larger one. */
 	return seed & ((UINT64_C(1) << 53) - 1);
 }
 
@@ -322,7 +322,7 @@ static void info_copy(struct result *result, const struct db *db)
 	snprintf(result->device_why, sizeof(result->device_why), "%s", info.device_why);
 }
 
-/* Opens the control connection: the first to meet a server that is not there. */
+/* Opens the control connection, before any client's: reports a server that is not there. */
 static int control_open(struct runner *runner, struct result *result)
 {
 	struct kvd_options options;

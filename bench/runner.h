@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a workload: connects every thread, warms up, measures, and adds up what came out.
+ * Runs a workload of kvbench: connects every thread, warms up, measures and sums up the results.
  */
 #ifndef KVD_BENCH_RUNNER_H
 #define KVD_BENCH_RUNNER_H
@@ -19,7 +19,7 @@ struct run_options {
 	unsigned int batch;
 };
 
-/* Everything that is told of a run. All of it is of the measured part, after the warm-up. */
+/* The results of a run, all of the measured part after the warm-up. */
 struct result {
 	char device_kind[16], device_name[64], device_why[256];
 	uint64_t seed;
@@ -35,13 +35,13 @@ struct result {
 	bool evictions_known;
 	uint64_t evictions; /* since the server started */
 	bool interrupted;
-	enum kvd_status ended; /* what made a thread stop early, else KVD_OK */
+	enum kvd_status ended; /* why a thread stopped early, else KVD_OK */
 };
 
 /*
- * Runs @workload. Returns 0 with *@result filled, whatever the operations met; -ENOTCONN if the
- * server could not be connected to, -EINVAL if that is because the URL is wrong, -ENOMEM, or what
- * kept threads from starting; the reason has then been printed.
+ * Runs @workload. Returns 0 with *@result filled, also if operations failed; -ENOTCONN if it can't
+ * connect to the server, -EINVAL if the URL is wrong, -ENOMEM, or the error that kept a thread from
+ * starting. The reason has then been printed.
  *
  * SIGINT and SIGTERM end the run early, and a second one the process. To be called once, from the
  * only thread.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples the server's statistics, lines of "name value", before and after a measurement.
+ * Samples of the server's statistics, lines of "name value", before and after a measurement.
  */
 #ifndef KVD_BENCH_SERVER_STATS_H
 #define KVD_BENCH_SERVER_STATS_H

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What a change of value sizes does to a full store: how much of the item memory holds live items when it
-# is full again, whether a PUT fails, and whether the rate of PUTs falls while slabs are emptied.
+# What a change of value sizes does to a full store: how much of the item memory holds live items
+# when it is full again, whether a PUT fails, and whether the rate of PUTs falls while slabs are
+# emptied.
 #
 #   bench/shift.sh [-m MEGABYTES] [-e lru|lfu] [SIZE|SIZE-SIZE...]
 #

@@ -78,7 +78,7 @@ static int tcp_connect(const char *host, const char *port, uint32_t timeout_ms)
 	return fd;
 }
 
-/* Cuts "HOST:PORT" or "[IPv6]:PORT" in two, in place. Returns the port, or NULL for another form. */
+/* Splits "HOST:PORT" or "[IPv6]:PORT" in place. Returns the port; NULL for another form. */
 static const char *split(char **host)
 {
 	char *colon = strrchr(*host, ':'), *last;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From properties to a workload: see workload.h. Every property is looked up in the tables of
+ * Turns properties into a workload: see workload.h. First each property is parsed by the tables of
  * property.c; then those that depend on each other are checked together.
  */
 #include "bench/workload.h"
@@ -62,7 +62,7 @@ static int parse_fraction(const char *text, double max, double *value, struct pa
 	return 0;
 }
 
-/* Java takes everything but "true" for false; a misspelt one is refused here. */
+/* In Java everything but "true" is false; here a misspelt word is refused. */
 static int parse_java_bool(const char *text, bool *value, struct parse_why *why)
 {
 	if (strcasecmp(text, "true") && strcasecmp(text, "false")) {
@@ -85,7 +85,7 @@ static int parse_choice(const char *text, const char *const *choices, unsigned i
 			return 0;
 		}
 	}
-	len = snprintf(why->text, sizeof(why->text), "kvbench does not offer this; give one of");
+	len = snprintf(why->text, sizeof(why->text), "not supported by kvbench; give one of");
 	for (i = 0; choices[i]; i++)
 		len += snprintf(why->text + len, sizeof(why->text) - (size_t)len, "%s %s",
 				i ? "," : "", choices[i]);
@@ -141,11 +141,11 @@ static int check_idle(struct props *props, const struct prop *prop,
 
 	snprintf(value, sizeof(value), "|%s|", prop->value);
 	if (idle->values && !strstr(idle->values, value))
-		return refuse(props, prop, "not offered: %s", idle->why);
+		return refuse(props, prop, "not supported: %s", idle->why);
 	return 0;
 }
 
-/* Takes one property that is given. */
+/* Parses one property. */
 static int take(struct workload *workload, struct props *props, const struct prop *prop)
 {
 	const struct property *property = property_find(prop->key);
@@ -161,7 +161,7 @@ static int take(struct workload *workload, struct props *props, const struct pro
 	if (property_parse(property, prop->value, (char *)workload + property->offset, &why))
 		return refuse(props, prop, "%s%s", why.text,
 			      ends_with_blank(prop->value) ?
-				      " (blanks behind a value are part of it, as in Java)" :
+				      " (blanks after a value are part of it, as in Java)" :
 				      "");
 	return 0;
 }
@@ -241,7 +241,7 @@ static int check_phase(enum phase phase, struct props *props)
 	const struct prop *prop = props_find(props, "dotransactions");
 
 	if (prop && !strcasecmp(prop->value, "true") != (phase == PHASE_RUN))
-		return refuse(props, prop, "contradicts the command: load is false, run is true");
+		return refuse(props, prop, "does not fit the command: load is false, run is true");
 	return 0;
 }
 
@@ -258,8 +258,8 @@ int workload_parse(struct workload *workload, enum phase phase, struct props *pr
 	}
 	if (workload->scan_proportion > 0)
 		return refuse(props, props_find(props, "scanproportion"),
-			      "ordered scans (YCSB's workload E) are not offered: kvd's keys have "
-			      "no order");
+			      "ordered scans (YCSB's workload E) are not supported: kvd's keys "
+			      "have no order");
 	error = check_phase(phase, props);
 	if (!error)
 		error = check_records(workload, props);
@@ -269,8 +269,8 @@ int workload_parse(struct workload *workload, enum phase phase, struct props *pr
 }
 
 /*
- * As CoreWorkload.java has it. Client.java, where insertcount is not given, loads recordcount
- * records from insertstart on: more than the run phase ever reads.
+ * As in CoreWorkload.java. If insertcount is not given, Client.java loads recordcount records from
+ * insertstart on, which is more than the run phase ever reads.
  */
 uint64_t workload_load_count(const struct workload *workload)
 {
@@ -327,11 +327,10 @@ void workload_help(FILE *out)
 	for (i = 0; i < property_count; i++)
 		fprintf(out, "  %-26s [%s] %s\n", properties[i].name,
 			properties[i].preset ? properties[i].preset : "-", properties[i].help);
-	fprintf(out,
-		"\nProperties of YCSB that are accepted and do nothing, or only with some values:\n");
+	fprintf(out, "\nProperties of YCSB that are accepted and have no effect"
+		     "\n(*: values that would have one are refused):\n");
 	for (i = 0; i < property_idle_count; i++)
 		fprintf(out, "  %-26s %s%s\n", properties_idle[i].name, properties_idle[i].why,
 			properties_idle[i].values ? " *" : "");
-	fprintf(out, "  dotransactions             must agree with the command: load or run *\n"
-		     "  (*: other values are refused)\n");
+	fprintf(out, "  dotransactions             must agree with the command: load or run *\n");
 }

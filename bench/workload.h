@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a run is to do: YCSB's properties, checked and turned into numbers.
+ * A workload of kvbench: YCSB's properties, checked and turned into numbers.
  *
  * YCSB facts (brianfrankcooper/YCSB): CoreWorkload.java for the properties and their defaults,
  * Client.java for counts, threads and target, Measurements.java for what is measured.
@@ -37,7 +37,7 @@ enum length_distribution { LENGTH_CONSTANT, LENGTH_UNIFORM, LENGTH_ZIPFIAN };
 
 enum insert_order { ORDER_HASHED, ORDER_ORDERED };
 
-/* What a thread can do next. Scans are not among them: kvd's keys have no order. */
+/* The operations of YCSB but scans: kvd's keys have no order. */
 enum operation { OPERATION_READ, OPERATION_UPDATE, OPERATION_INSERT, OPERATION_RMW };
 #define OPERATION_COUNT 4
 
@@ -58,7 +58,7 @@ struct workload {
 	double hotspot_data_fraction, hotspot_operation_fraction;
 	double exponential_percentile, exponential_fraction;
 	uint64_t threads;
-	uint64_t target; /* operations a second, all threads together; 0: as fast as they can */
+	uint64_t target;	  /* operations per second, all threads together; 0: no limit */
 	uint64_t max_execution_s; /* 0: no limit */
 	bool spin_sleep;
 	bool check; /* every value read, byte for byte */
@@ -68,17 +68,17 @@ struct workload {
 
 	uint64_t timeout_ms, connect_timeout_ms, cache_bytes, spin_us, get_tries;
 	uint64_t warmup_ns, warmup_operations;
-	uint64_t seed; /* 0: another one each time */
+	uint64_t seed; /* 0: another one for each run */
 };
 
 /*
- * Fills @workload for @phase from @props, which must outlive it. Returns 0, or -EINVAL with
- * props->error set: a property that kvbench does not know, does not offer, or that has a bad value,
- * by name and by file and line.
+ * Fills @workload for @phase from @props, which must outlive it. Returns 0; or -EINVAL with the
+ * name and the place of a property in props->error that is not known or not supported, or whose
+ * value is wrong.
  */
 int workload_parse(struct workload *workload, enum phase phase, struct props *props);
 
-/* Records the load phase inserts: from insert_start on. */
+/* Number of records that the load phase inserts, from insert_start on. */
 uint64_t workload_load_count(const struct workload *workload);
 
 /* Bytes of the longest record the workload can write. */
@@ -93,7 +93,7 @@ size_t workload_key(const struct workload *workload, uint64_t number, char *key)
 /* The name of a request distribution, as in the property. */
 const char *distribution_name(unsigned int distribution);
 
-/* Prints every property with its default and what it does or why it does nothing. */
+/* Prints every property with its default and its effect, or why it has none. */
 void workload_help(FILE *out);
 
 #endif /* KVD_BENCH_WORKLOAD_H */

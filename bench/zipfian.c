@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Zipfian numbers: see zipfian.h.
+ * Draws zipfian numbers: see zipfian.h.
  */
 #include "bench/zipfian.h"
 

@@ -7,7 +7,7 @@
  * YCSB facts (brianfrankcooper/YCSB, site.ycsb.generator): ZipfianGenerator.java,
  * ScrambledZipfianGenerator.java, and Utils.java for the hash.
  *
- * Threads: a struct zipfian belongs to one thread once zipfian_next() is given growing item counts;
+ * Threads: a struct zipfian belongs to one thread if zipfian_next() is given growing item counts;
  * with a fixed count it is never written and may be shared.
  */
 #ifndef KVD_BENCH_ZIPFIAN_H

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index-reads: how many READs of the index one look-up takes, counted in a real table beside what
- * Poisson says.
+ * index-reads: counts how many READs of the index one lookup takes in a real table, beside the
+ * prediction of a Poisson distribution.
  *
- * A key whose slot is in the p-th overflow bucket of its chain costs 1 + p READs of buckets; a miss
+ * A key whose slot is in overflow bucket number p of its chain costs 1 + p READs of buckets; a miss
  * costs the whole chain. Two tables for each fill:
  *
  *	one level	the index has 2^LEVEL buckets and does not grow
- *	a doubling	it grows at that fill by linear hashing, and the figure is the mean over POINTS
- *			moments of a doubling. Meanwhile buckets that were split hold half of what those
- *			hold that were not: at fill f, with the share x of the buckets split, the latter
- *			have f (1 + x) and the former half of that.
+ *	a doubling	it grows at that fill by linear hashing, and the figure is the mean over
+ *			POINTS moments of a doubling. Buckets that were split then hold half of what
+ *			the others hold: at fill f, with the share x of the buckets split, the
+ *			others have f (1 + x), and those that were split half of that.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +30,7 @@ struct reads {
 
 static struct engine engine;
 
-/* The first @have of the keys are there; adds those up to @want. Returns false if one did not fit. */
+/* Adds the keys from @have up to @want. Returns false if one did not fit. */
 static bool keys_add(uint64_t have, uint64_t want)
 {
 	uint64_t state, key[2];
@@ -47,7 +47,7 @@ static bool keys_add(uint64_t have, uint64_t want)
 	return true;
 }
 
-/* A miss has any home bucket as likely as the hashes have it: those not split twice as often. */
+/* A miss goes to a bucket that was not split twice as often as to one that was. */
 static struct reads reads_count(uint32_t level)
 {
 	const uint64_t buckets = engine_buckets(&engine), split = buckets - (UINT64_C(1) << level);
@@ -71,7 +71,7 @@ static struct reads reads_count(uint32_t level)
 	return (struct reads){ hits / keys, misses / (double)(UINT64_C(2) << level) };
 }
 
-/* Buckets that hold @mean keys on average, each key at the first free place of its chain. */
+/* For buckets with @mean keys on average, each key in the first free slot of its chain. */
 static struct reads poisson(double mean)
 {
 	double p = exp(-mean), sum = 0, misses = 0, chain = 0;
@@ -114,7 +114,7 @@ static struct reads counted_level(double fill)
 	return reads;
 }
 
-/* Grows from one level below, so that the doubling begins as one in a table in use does. */
+/* Grows from one level below, so that the doubling starts as in a table in use. */
 static struct reads counted_doubling(double fill)
 {
 	const double slots = (double)(BUCKET_SLOTS << LEVEL);
@@ -139,7 +139,7 @@ int main(void)
 {
 	unsigned int percent;
 
-	printf("READs of the index for each look-up, %u slots a bucket; counted in %u buckets\n\n",
+	printf("READs of the index for each lookup, %u slots a bucket; counted in %u buckets\n\n",
 	       BUCKET_SLOTS, 1u << LEVEL);
 	printf("%4s %35s %39s\n", "", "one level", "mean over a doubling");
 	printf("%4s %17s %17s %21s %17s\n", "", "hit", "miss", "hit", "miss");

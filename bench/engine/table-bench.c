@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * table-bench: what one operation costs in the storage engine alone, without network, messages and
- * threads, beside liburcu's hash table doing the same.
+ * table-bench: measures what one operation costs in the storage engine alone, without network,
+ * messages and threads, beside liburcu's hash table.
  *
  *	kvd		table_put(), lookup_get(), table_delete(), one key after the other
- *	kvd, batches	the same as a worker does them: BATCH keys hashed, their buckets prefetched,
- *			then their items, then the operations
- *	cds_lfht	liburcu's lock-free table, QSBR, made with one bucket for each key so that it
- *			never grows; a node with key and value is one malloc(); XXH3 as in kvd. What is
- *			replaced or deleted is freed at once, which is too cheap: with other threads it
- *			would have to wait for a grace period.
+ *	kvd, batches	the same as a worker does it: BATCH keys are hashed, then their buckets are
+ *			prefetched, then their items, then the operations are done
+ *	cds_lfht	liburcu's lock-free table with QSBR, created with one bucket for each key so
+ *			that it never grows; a node with key and value is one malloc(); XXH3 as in
+ *			kvd. What is replaced or deleted is freed at once, which is too cheap: with
+ *			other threads it has to wait for a grace period.
  *
- * kvd's items carry a checksum that every PUT computes, and one-sided readers verify against; lfht
- * has no such thing. Keys of 16 bytes, values of 32, all keys in random order but for inserts.
+ * kvd's items have a checksum that every PUT computes and one-sided readers verify; lfht has none.
+ * Keys of 16 bytes, values of 32; all keys in random order, but inserts in order.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@
 #define KEY_BYTES 16u
 #define VALUE_BYTES 32u
 #define KEYS_MAX 400000000u
-/* Of the region for each key: item 80, bucket slots at half of 65 % fill 29, and room for classes. */
+/* For each key: item 80, bucket slots at half of 65 % fill 29, the rest for size classes. */
 #define REGION_BYTES_PER_KEY 128u
 
 enum op { OP_INSERT, OP_HIT, OP_MISS, OP_REPLACE, OP_DELETE, OPS };
@@ -234,7 +234,7 @@ typedef void work_fn(enum op op, const uint32_t *numbers, uint64_t offset, unsig
 static double op_time(enum op op, work_fn *work, const struct orders *orders)
 {
 	const uint32_t *order = op == OP_INSERT ? orders->straight : orders->shuffled;
-	/* Misses ask for numbers that were never put. */
+	/* Misses look up numbers that were never put. */
 	const uint64_t offset = op == OP_MISS ? UINT64_C(1) << 40 : 0;
 	const uint64_t start_ns = clock_ns();
 	uint64_t i;
@@ -309,7 +309,7 @@ int main(int argc, char **argv)
 
 	orders_make(&orders, keys);
 	engine_create(&engine, keys * REGION_BYTES_PER_KEY + (64u << 20), index_level(keys), 65);
-	/* Once without a clock: the region's pages are there then. */
+	/* A first time not measured, so that the region's pages are allocated. */
 	all_ops(kvd_batch, &orders, batches);
 	all_ops(kvd_singly, &orders, singly);
 	all_ops(kvd_batch, &orders, batches);

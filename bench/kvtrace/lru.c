@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact LRU: see lru.h. A hash table with chains, and a list in order of use; both link items by
- * their numbers in one array.
+ * Implements exact LRU: see lru.h. A hash table with chains, and a list in order of use; both link
+ * items by their numbers in one array.
  */
 #include "bench/kvtrace/lru.h"
 

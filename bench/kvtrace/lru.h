@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact LRU in memory, what real caches are compared with: counts hits, holds no values.
+ * Exact LRU in memory, to compare real caches with: counts hits and holds no values.
  *
- * A key that is not there is added, and the least recently used ones leave until the limits hold.
- * An item takes key + value + overhead bytes; one that is larger than the limit is not added.
+ * A key that is not there is added, and the least recently used ones are evicted until the limits
+ * hold. An item takes key + value + overhead bytes; one that is larger than the limit is not added.
  */
 #ifndef KVD_BENCH_KVTRACE_LRU_H
 #define KVD_BENCH_KVTRACE_LRU_H
@@ -12,14 +12,13 @@
 #include <stdint.h>
 
 struct lru_limits {
-	uint64_t items;		/* 0: no limit; at most LRU_ITEMS_MAX are held in any case */
+	uint64_t items;		/* 0: no limit but LRU_ITEMS_MAX */
 	uint64_t bytes;		/* 0: no limit */
 	uint64_t item_overhead; /* bytes of an item beside its value: key and what a cache adds */
 };
 
 #define LRU_ITEMS_MAX (UINT32_MAX - 1)
 
-/* Items are numbered; LRU_NONE is none. In chain order the next, and in order of use both ways. */
 struct lru_item;
 
 struct lru {
@@ -27,10 +26,10 @@ struct lru {
 	struct lru_item *items;
 	uint32_t *heads; /* of the hash table's chains */
 	uint32_t item_size, head_size;
-	uint32_t item_next; /* numbers below were in use */
-	uint32_t free;	    /* items that left, chained */
+	uint32_t item_next; /* the first number that was never used */
+	uint32_t free;	    /* evicted items, chained */
 	uint32_t newest, oldest;
-	uint64_t count, bytes; /* what is held */
+	uint64_t count, bytes; /* of all items */
 };
 
 void lru_init(struct lru *lru, const struct lru_limits *limits);

@@ -43,7 +43,7 @@ static const char help_text[] =
 	"  -S  start of the random numbers (1)\n"
 	"play  play FILE (-: standard input) against a server: GET; after a miss, PUT\n"
 	"  -d  the store: kvd (the default), memcached or redis\n"
-	"  -a  its address; the environment variable KVD_URL if not given:\n";
+	"  -a  its address; $KVD_URL if not given:\n";
 
 static const char help_rest[] =
 	"  -B  GETs that are sent together (1)\n"
@@ -61,7 +61,8 @@ static const char help_rest[] =
 	"  -s  size of a value where FILE has none (100)\n"
 	"\n"
 	"bench/kvtrace/trace.h describes the format of FILE.\n"
-	"Exit status: 0 success; 1 wrong values, a bad trace or a failed operation; 2 wrong usage.\n";
+	"Exit status: 0 success; 1 wrong values, a bad trace or a failed operation;\n"
+	"2 wrong usage.\n";
 
 static void help(FILE *out)
 {

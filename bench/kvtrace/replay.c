@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Playing a trace: see replay.h.
+ * Plays traces against a server: see replay.h.
  */
 #include "bench/kvtrace/replay.h"
 
@@ -23,7 +23,7 @@ struct replay {
 	struct kvd_get_request requests[REPLAY_BATCH_MAX];
 	char keys[REPLAY_BATCH_MAX][REPLAY_KEY_BYTES + 1];
 	uint8_t got[REPLAY_BATCH_MAX][TRACE_SIZE_MAX];
-	/* one word of room behind, since values are made in whole words */
+	/* with room for one more word, since values are made in whole words */
 	uint8_t made[TRACE_SIZE_MAX + 8];
 };
 
@@ -77,7 +77,7 @@ static int fill(struct replay *replay, unsigned int i)
 	return 0;
 }
 
-static int answer_take(struct replay *replay, unsigned int i)
+static int response_take(struct replay *replay, unsigned int i)
 {
 	const struct kvd_get_request *request = &replay->requests[i];
 	const bool counted = replay->done++ >= replay->options->warmup;
@@ -92,7 +92,7 @@ static int answer_take(struct replay *replay, unsigned int i)
 	return 0;
 }
 
-/* Waits until as much time has passed as the accesses so far take at the wanted rate. */
+/* Waits until the accesses so far have taken as long as the rate asks for. */
 static void keep_rate(const struct replay *replay)
 {
 	struct timespec until;
@@ -115,7 +115,7 @@ static int batch_play(struct replay *replay)
 	keep_rate(replay);
 	db_get(replay->db, replay->requests, replay->count);
 	for (i = 0; !error && i < replay->count; i++)
-		error = answer_take(replay, i);
+		error = response_take(replay, i);
 	replay->count = 0;
 	return error;
 }

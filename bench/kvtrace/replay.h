@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace played against a server as an application with a cache beside its database would: GET;
+ * Plays a trace against a server as an application with a cache beside its database does: GET;
  * after a miss, PUT of what the database holds, a value of the trace's size.
  *
- * With a batch size above 1 so many GETs go out together and the PUTs after them, as those of many
- * clients of one cache would. A batch never has a key twice, so an access finds what earlier ones of
- * its key left; and a cache holds so many more items than a batch that its choices are the same.
+ * With a batch size above 1 that many GETs are sent together and then the PUTs, as by many clients
+ * of one cache. A batch never has a key twice, so an access finds what earlier ones of its key
+ * stored. A cache holds many more items than a batch, so it decides the same as without batches.
  *
- * A key is KEY_BYTES long. Its value's bytes follow from the key, so that every hit is checked.
+ * A key has REPLAY_KEY_BYTES bytes. The bytes of its value follow from the key, so every hit is
+ * checked.
  */
 #ifndef KVD_BENCH_KVTRACE_REPLAY_H
 #define KVD_BENCH_KVTRACE_REPLAY_H
@@ -30,12 +31,12 @@ struct replay_result {
 	uint64_t accesses; /* counted ones */
 	uint64_t hits;
 	uint64_t not_stored; /* PUTs refused: no space, or too large */
-	uint64_t resized;    /* hits of another size than the trace has for them now */
-	uint64_t wrong;	     /* hits with bytes that were never PUT under their key */
+	uint64_t resized;    /* hits of another size than the trace now has */
+	uint64_t wrong;	     /* hits with bytes that were never PUT for their key */
 	uint64_t elapsed_ns; /* all accesses */
 };
 
-/* Returns 0, or -EINVAL or -EIO after it has said why on standard error. */
+/* Returns 0, or a negative errno after it has printed the reason. */
 int replay_run(struct trace *trace, const struct replay_options *options,
 	       struct replay_result *result);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Made-up traces: see synth.h.
+ * Generates synthetic traces: see synth.h.
  */
 #include "bench/kvtrace/synth.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Made-up traces: zipfian accesses (theta 0.99), and on request
+ * Synthetic traces: zipfian accesses (theta 0.99), and on request
  *
- *	scans	runs of keys one after the other, each used once and never again: LRU's enemy
- *	drift	now and then a new key becomes the most popular and all others fall by a rank, as news
- *		do. Without it a cache that never evicts is as good as LRU, since the keys it met
- *		first are the popular ones for ever.
+ *	scans	runs of keys one after the other, each used once and never again; LRU evicts
+ *		useful keys for them
+ *	drift	now and then a new key becomes the most popular and all others lose a rank, as with
+ *		news. Without it a cache that never evicts is as good as LRU, since the keys that it
+ *		stored first stay the popular ones.
  *
  * The same seed gives the same trace.
  *
- * Key numbers are scattered over 64 bits, one to one: no two of the zipfian ranks share a key, as
- * YCSB's scrambled zipfian would have it.
+ * Key numbers are scattered over 64 bits, one to one: no two zipfian ranks share a key, as they may
+ * in YCSB's scrambled zipfian.
  */
 #ifndef KVD_BENCH_KVTRACE_SYNTH_H
 #define KVD_BENCH_KVTRACE_SYNTH_H
@@ -18,7 +19,7 @@
 #include "bench/kvtrace/trace.h"
 #include "bench/zipfian.h"
 
-/* Numbers of keys from here on, before they are scattered, are the scans'. */
+/* Before they are scattered, key numbers from here on are those of scans. */
 #define SYNTH_KEYS_MAX (UINT64_C(1) << 40)
 
 struct synth_shape {
@@ -37,10 +38,10 @@ struct synth {
 	double scan_start;  /* probability of a scan after a zipfian access */
 	uint64_t scan_next; /* key */
 	uint64_t count;	    /* of zipfian accesses */
-	uint64_t scan_left; /* accesses of the scan that is going on */
+	uint64_t scan_left; /* accesses until the current scan ends */
 };
 
-/* Takes 30 ns a key. */
+/* Takes 30 ns a key: the sum zeta. */
 void synth_init(struct synth *synth, const struct synth_shape *shape);
 
 void synth_next(struct synth *synth, struct trace_access *access);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading traces: see trace.h.
+ * Parses traces: see trace.h.
  */
 #include "bench/kvtrace/trace.h"
 
@@ -91,7 +91,7 @@ static int field_number(const struct field *field, uint64_t *number)
 	return field->len ? 0 : -EINVAL;
 }
 
-/* FNV-1a. In a trace of a hundred million keys, chances that two share a number are 1 in 3,700. */
+/* FNV-1a. With a hundred million keys the chance that two share a number is 1 in 3,700. */
 static uint64_t field_hash(const struct field *field)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -113,8 +113,8 @@ static int parse_access(struct trace *trace, struct trace_access *access)
 	if (format->text_keys)
 		access->key = field_hash(&field);
 	else if (field_number(&field, &access->key))
-		return bad_line(trace, "'%.*s' is no key: a number below 2^64 is wanted",
-				(int)field.len, field.text);
+		return bad_line(trace, "'%.*s' is no key: give a number below 2^64", (int)field.len,
+				field.text);
 	access->size = format->size_default;
 	if (!find_field(trace->text, format->size_column, &field))
 		return 1;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rcu-flavours: what liburcu's flavours cost a worker of kvd, and what they cost who waits.
+ * rcu-flavours: measures what each flavour of liburcu costs a worker of kvd, and how long
+ * synchronize_rcu() takes with it.
  *
- * A worker looks connections up by queue pair number in a cds_lfht, up to BATCH in a turn of its loop.
- * Read side: the time of such a turn with the flavour's read lock around each look-up, and with one
- * lock around the turn; QSBR's quiescent state at the end of the turn is counted in both. "none" is the
- * same without RCU. Write side: synchronize_rcu() while READERS threads run such turns without a
- * pause, as workers under load do.
+ * A worker looks up connections by queue pair number in a cds_lfht, up to BATCH in one turn of its
+ * loop. Read side: the time of such a turn with the read lock around each lookup, and with one lock
+ * around the turn; both include QSBR's quiescent state at the end of the turn. "none" is the same
+ * without RCU. Write side: synchronize_rcu() while READERS threads run such turns without a pause,
+ * as workers under load do.
  *
- * The flavours take turns, ROUNDS times, and each figure is the median of the rounds.
+ * The flavours take turns, ROUNDS times. Each figure is the median of the rounds.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -37,7 +38,7 @@
 #define ROUNDS 7u
 #define READERS 2u
 #define WAITS 100u
-#define SEQUENCE 4096u /* look-ups before they repeat */
+#define SEQUENCE 4096u /* lookups before they repeat */
 
 struct connection {
 	struct cds_lfht_node node;
@@ -78,14 +79,14 @@ static inline void nothing(void)
 struct flavour {
 	const char *name;
 	const char *note;
-	uint32_t (*each)(uint32_t turn); /* a turn, a lock around each look-up */
+	uint32_t (*each)(uint32_t turn); /* a turn, a lock around each lookup */
 	uint32_t (*once)(uint32_t turn); /* a turn in one lock */
 	void (*enter)(void);
 	void (*leave)(void);
 	void (*synchronize)(void);
 };
 
-/* The inline locks of a flavour have to be called by name: a table of pointers would cost more than they. */
+/* Inline locks are called by name: a call through a pointer would cost more than the lock. */
 #define DEFINE_TURNS(name, lock, unlock, quiesce)                                                  \
 	static uint32_t name##_each(uint32_t turn)                                                 \
 	{                                                                                          \
@@ -125,10 +126,10 @@ DEFINE_TURNS(bp, urcu_bp_read_lock, urcu_bp_read_unlock, nothing)
 
 static const struct flavour flavours[] = {
 	{ "none", "no RCU", none_each, none_once, nothing, nothing, NULL },
-	FLAVOUR(qsbr, "the worker says when it is between turns"),
-	FLAVOUR(memb, "membarrier(2) by who waits"),
+	FLAVOUR(qsbr, "the worker reports when it is between turns"),
+	FLAVOUR(memb, "membarrier(2) by the waiting thread"),
 	FLAVOUR(mb, "a full barrier in each lock and unlock"),
-	FLAVOUR(bp, "threads need not be known beforehand"),
+	FLAVOUR(bp, "threads register on their first lock"),
 };
 
 #define FLAVOURS (sizeof(flavours) / sizeof(flavours[0]))
@@ -171,7 +172,7 @@ static void pin(unsigned int number)
 
 	CPU_ZERO(&set);
 	CPU_SET(number % (unsigned int)(cpus > 0 ? cpus : 1), &set);
-	pthread_setaffinity_np(pthread_self(), sizeof(set), &set); /* else where it likes */
+	pthread_setaffinity_np(pthread_self(), sizeof(set), &set); /* a failure only adds noise */
 }
 
 struct reader {
@@ -270,11 +271,11 @@ int main(void)
 	table_fill();
 	for (round = 0; round < ROUNDS; round++)
 		round_run(figures, round);
-	printf("liburcu: a turn of %u look-ups in %u connections; medians of %u rounds\n\n", BATCH,
+	printf("liburcu: a turn of %u lookups in %u connections; medians of %u rounds\n\n", BATCH,
 	       CONNECTIONS, ROUNDS);
-	printf("%-5s %22s %22s %24s\n", "", "lock each look-up", "one lock a turn",
+	printf("%-5s %22s %22s %24s\n", "", "lock each lookup", "one lock a turn",
 	       "synchronize_rcu, us");
-	printf("%-5s %11s %10s %11s %10s %12s %11s\n", "", "ns/look-up", "RCU's", "ns/look-up",
+	printf("%-5s %11s %10s %11s %10s %12s %11s\n", "", "ns/lookup", "RCU's", "ns/lookup",
 	       "RCU's", "median", "longest");
 	none_each_ns = median(figures[0].each_ns, ROUNDS);
 	none_once_ns = median(figures[0].once_ns, ROUNDS);

@@ -226,7 +226,7 @@ static void counter_has_a_window(void **state)
 
 	(void)state;
 	counter_init(&counter, 7);
-	for (i = 0; i < COUNTER_WINDOW; i++) {
+	for (i = 0; i < COUNTER_AHEAD_MAX; i++) {
 		assert_true(counter_take(&counter, &number));
 		assert_int_equal(number, 7 + i);
 	}

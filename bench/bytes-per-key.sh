@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What a key costs in memory beside its own bytes and its value's: kvd, memcached and Redis.
+# Measures the memory that a key costs beside its own bytes and its value's, in kvd, memcached and
+# Redis.
 #
 #   bench/bytes-per-key.sh [quick|RECORDS]
 #
-# RECORDS records (10 million; quick: 1 million), 16 bytes of key and 32 of value, are put into
-# each server, all of them are read back, and the process's memory (PSS, with kvd's region, which
-# is a memory file) is compared with what it was when the server was empty but had been used, so
-# that buffers for messages are no part of the difference. kvd has its defaults and grows its
-# index itself; memcached has its defaults and -m 8192; Redis has no persistence.
+# Stores RECORDS records (10 million; quick: 1 million), 16 bytes of key and 32 of value, in each
+# server and reads all of them back. Compares the memory of the process (PSS, with kvd's region,
+# which is a memory file) with that of the empty server after it was used, so that buffers for
+# messages do not count. kvd has its defaults and grows its index itself; memcached has its
+# defaults and -m 8192; Redis has no persistence.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/rivals.sh

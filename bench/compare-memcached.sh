@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# kvd on softnic beside memcached, in one run on the same cores: the same client program with the
-# same keys, values, threads, checks and clock drives both.
+# Compares kvd on softnic with memcached, in one run on the same cores. kvbench drives both, with
+# the same keys, values, threads, checks and clock.
 #
 #   bench/compare-memcached.sh [-t THREADS] [-w SERVER_THREADS] [-r RECORDS] [-d SECONDS]
 #
-# Both servers have the same number of worker threads and run all the time; whoever is not being
-# measured is idle. Nothing is pinned but kvd's workers, which pin themselves, one to a core.
+# Both servers have the same number of worker threads and run all the time; only one is measured at
+# a time, the other is idle. kvd's workers pin themselves, one to a core; nothing else is pinned.
 # memcached gets its best: TCP over loopback and a Unix socket, multi-key `get`, pipelined `set`.
 #
-# Prints rates and ratios, kvd's over memcached's. Fails if a value was wrong or a call failed.
+# Prints rates and ratios, kvd's over memcached's. Fails if a value is wrong or a call fails.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -55,9 +55,10 @@ measure() {
 	for property in "$@"; do
 		args+=(-p "$property")
 	done
-	"$build/kvbench" "$command" -d "$store" -a "$url" -P "$bench_dir/workloads/workloadc" --json \
-		-t "$threads" -b "$batch" -p recordcount="$records" \
-		-p requestdistribution=uniform "${args[@]}" >"$tmp/$name"
+	"$build/kvbench" "$command" -d "$store" -a "$url" --json \
+		-P "$bench_dir/workloads/workloadc" -t "$threads" -b "$batch" \
+		-p recordcount="$records" -p requestdistribution=uniform "${args[@]}" \
+		>"$tmp/$name"
 	result=$?
 	if [ $result != 0 ]; then
 		failures=$((failures + 1))

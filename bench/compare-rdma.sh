@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# kvd over RDMA beside perftest's bare READs and SENDs of the same sizes, and beside memcached over
-# TCP, all on the device at KVD_RDMA_ADDR in one run. With Soft-RoCE in the test VM:
+# Compares kvd over RDMA with perftest's bare READs and SENDs of the same sizes and with memcached
+# over TCP, all on the device at KVD_RDMA_ADDR in one run. On Soft-RoCE in the test VM:
 #
 #   tests/vm/run -- bench/compare-rdma.sh [-n ROUNDS]
 #
-# Each figure is the median of ROUNDS runs; the programs take turns, so that all meet the same
-# disturbances. perftest polls without a pause: kvd gets a spin time that comes to the same.
+# Each figure is the median of ROUNDS runs. The programs take turns, so that a disturbance of the
+# machine affects all of them. perftest polls without a pause; kvd gets a long spin time to do the
+# same.
 #
-# KVD_GID_INDEX is perftest's -x: 1 unless set, the one for IPv4 on Soft-RoCE.
+# KVD_GID_INDEX is perftest's -x: by default 1, which is the one for IPv4 on Soft-RoCE.
 #
-# Prints a table with ratios and targets, fails if a value was wrong or a call failed. Does not fail
-# on a missed target: a busy host moves every ratio.
+# Prints a table with ratios and targets. Fails if a value is wrong or a call fails, but not if a
+# target is missed: a busy host changes every ratio.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -34,12 +35,12 @@ mc_port=$((20000 + $$ % 20000))
 mc_url=memcached://$KVD_RDMA_ADDR:$mc_port
 failures=0
 
-# Values of these sizes make items, and so READs, of those: 32 bytes of header, 23 or 24 of key, in
-# units of 64 bytes.
+# Fields of these lengths make items, and READs, of those sizes: 32 bytes of header, 23 or 24 of
+# key, rounded up to 64 bytes.
 field_lengths=(32 1000)
 item_bytes=(128 1088)
 
-# port: whether anyone listens there on TCP
+# port: succeeds if a process listens there on TCP
 # shellcheck disable=SC2317 # called by wait_until
 listening() {
 	local hex
@@ -53,17 +54,19 @@ perftest() {
 	local program=$1 bytes=$2 column=$3 server
 	shift 3
 	perftest_port=$((perftest_port + 1))
-	"$program" -F -x "${KVD_GID_INDEX:-1}" -p "$perftest_port" -s "$bytes" "$@" >"$tmp/perftest-server" 2>&1 &
+	set -- -F -x "${KVD_GID_INDEX:-1}" -p "$perftest_port" -s "$bytes" "$@"
+	"$program" "$@" >"$tmp/perftest-server" 2>&1 &
 	server=$!
 	if ! wait_until "$READY_S" listening "$perftest_port"; then
 		kill -KILL "$server"
 		cat "$tmp/perftest-server" >&2
 		return 1
 	fi
-	"$program" -F -x "${KVD_GID_INDEX:-1}" -p "$perftest_port" -s "$bytes" "$@" "$KVD_RDMA_ADDR" \
-		>"$tmp/perftest-client" 2>&1 || cat "$tmp/perftest-client" >&2
+	"$program" "$@" "$KVD_RDMA_ADDR" >"$tmp/perftest-client" 2>&1 ||
+		cat "$tmp/perftest-client" >&2
 	wait "$server"
-	awk -v column="$column" '$1 ~ /^[0-9]+$/ && NF >= 5 { print $column }' "$tmp/perftest-client"
+	awk -v column="$column" '$1 ~ /^[0-9]+$/ && NF >= 5 { print $column }' \
+		"$tmp/perftest-client"
 }
 
 # store, url, field length, figure, options...: one run of kvbench; prints the figure
@@ -82,8 +85,9 @@ bench() {
 
 # store, url, field length
 load() {
-	"$build/kvbench" load -d "$1" -a "$2" -P "$bench_dir/workloads/workloadc" -p recordcount=$records \
-		-p fieldcount=1 -p fieldlength="$3" -p kvd.timeout_ms=20000 >"$tmp/load" ||
+	"$build/kvbench" load -d "$1" -a "$2" -P "$bench_dir/workloads/workloadc" \
+		-p recordcount=$records -p fieldcount=1 -p fieldlength="$3" \
+		-p kvd.timeout_ms=20000 >"$tmp/load" ||
 		die "kvbench can't load at $2"
 }
 
@@ -115,13 +119,20 @@ round() {
 
 # title, a's name, a, b's name, b, target
 row() {
-	printf '  %-18s %10.1f   %-26s %10.1f   %6s   %s\n' "$1" "$2" "$3" "$4" "$(ratio "$2" "$4")" "$5"
+	printf '  %-18s %10.1f   %-26s %10.1f   %6s   %s\n' "$1" "$2" "$3" "$4" \
+		"$(ratio "$2" "$4")" "$5"
 }
 
-# item bytes: rates of perftest are in millions
+# name: perftest's rate, which is in millions
+perftest_rate() {
+	awk -v r="$(median "$1")" 'BEGIN { print 1000000 * r }'
+}
+
+# item bytes
 table() {
-	local bytes=$1 m=1000000
-	printf '  %-18s %10s   %-26s %10s   %6s   %s\n' "READs of $bytes B" kvd beside '' ratio target
+	local bytes=$1
+	printf '  %-18s %10s   %-26s %10s   %6s   %s\n' "READs of $bytes B" kvd beside '' ratio \
+		target
 	row 'warm GET, p50 us' "$(median "warm-$bytes")" 'ib_read_lat' \
 		"$(median "read-lat-$bytes")" '<= 1.15'
 	row 'cold GET, p50 us' "$(median "cold-$bytes")" 'ib_read_lat' \
@@ -129,9 +140,9 @@ table() {
 	row 'PUT, p50 us' "$(median "put-$bytes")" '2 x ib_send_lat' \
 		"$(awk -v l="$(median "send-lat-$bytes")" 'BEGIN { print 2 * l }')" '<= 1.5'
 	row 'GETs/s, 1' "$(median "rate-1-$bytes")" 'ib_read_bw, depth 1' \
-		"$(awk -v r="$(median "read-bw-1-$bytes")" -v m=$m 'BEGIN { print m * r }')" ''
+		"$(perftest_rate "read-bw-1-$bytes")" ''
 	row 'GETs/s, batch 16' "$(median "rate-16-$bytes")" 'ib_read_bw, depth 16' \
-		"$(awk -v r="$(median "read-bw-16-$bytes")" -v m=$m 'BEGIN { print m * r }')" '>= 0.9'
+		"$(perftest_rate "read-bw-16-$bytes")" '>= 0.9'
 	row 'warm GET, p50 us' "$(median "warm-$bytes")" 'memcached GET over TCP' \
 		"$(median "tcp-$bytes")" '<= 0.2'
 	say
@@ -143,8 +154,8 @@ memcached -u "$(id -un)" -l "$KVD_RDMA_ADDR" -p "$mc_port" -U 0 -t 1 >"$tmp/memc
 pids+=($!)
 wait_until "$READY_S" listening "$mc_port" || die "memcached did not start"
 
-say "kvd $(kvd_stat version) on $(kvd_stat device.0.name) ($KVD_RDMA_ADDR), medians of $rounds rounds of" \
-	"$samples; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say "kvd $(kvd_stat version) on $(kvd_stat device.0.name) ($KVD_RDMA_ADDR)," \
+	"medians of $rounds rounds of $samples; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
 say
 for i in "${!item_bytes[@]}"; do
 	load kvd "$kvd_url" "${field_lengths[i]}"

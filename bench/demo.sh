@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The demo: starts a kvd, loads YCSB's records, runs workloads A and C on them, prints what came
-# out, stops kvd. `make demo` runs it on the software device, `make demo-rdma` over RDMA.
+# The demo: starts kvd, loads YCSB's records, runs workloads A and C on them, prints the results
+# and stops kvd. `make demo` runs it on the software device, `make demo-rdma` over RDMA.
 #
 #   bench/demo.sh [--rdma]
 #
-# Fails if a value was wrong, an operation failed, or kvd did not end well.
+# Fails if a value is wrong, an operation fails, or kvd does not end with status 0.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 device=softnic
 records=20000
-# Each PUT keeps a client thread and a worker of the server busy: half of the cores for each.
+# A PUT keeps a client thread and a worker of the server busy: half of the cores for each kind.
 threads=$(($(nproc) / 2))
 [ $threads -ge 1 ] || threads=1
 [ $threads -le 4 ] || threads=4
@@ -33,9 +33,9 @@ status=0
 bench() {
 	local command=$1 workload=$2 result
 	shift 2
-	"$build/kvbench" "$command" -a "$kvd_url" -P "$bench_dir/workloads/workload$workload" --json \
-		-t "$threads" -p recordcount="$records" -p operationcount=0 \
-		-p kvd.timeout_ms=20000 "$@" >"$tmp/$command-$workload"
+	"$build/kvbench" "$command" -a "$kvd_url" --json -t "$threads" \
+		-P "$bench_dir/workloads/workload$workload" -p recordcount="$records" \
+		-p operationcount=0 -p kvd.timeout_ms=20000 "$@" >"$tmp/$command-$workload"
 	result=$?
 	if [ $result != 0 ]; then
 		status=1
@@ -55,11 +55,12 @@ row() {
 	printf '\n'
 }
 
-# workload: what its GETs cost
+# workload: the cost of its GETs
 notes() {
 	local file=$tmp/run-$1
-	printf '  %s  %s READs and %s round trips per GET; kvd process: %s us of CPU per operation\n' \
-		"${1^^}" "$(figure "$file" reads_per_get)" "$(figure "$file" round_trips_per_get)" \
+	printf '  %s  %s READs and %s round trips per GET; ' "${1^^}" \
+		"$(figure "$file" reads_per_get)" "$(figure "$file" round_trips_per_get)"
+	printf 'kvd process: %s us of CPU per operation\n' \
 		"$(figure "$file" server_cpu_us_per_operation)"
 }
 
@@ -72,8 +73,10 @@ kvd_start "$device" -o memory.size=256m -o memory.eviction=none
 say "kvd $(kvd_stat version) at $kvd_url"
 say "  device   $(kvd_stat device.0.kind) $(kvd_stat device.0.name): $(kvd_stat device.0.why)"
 say "  server   $(kvd_stat workers) workers, $(commas "$(kvd_stat region_bytes)") bytes of memory"
-say "  clients  $threads thread$([ $threads = 1 ] || echo s); $(commas "$records") records of 10 x 100 bytes, zipfian keys"
-say "  A: half reads, half updates.  C: reads only.  ${run_s} s each, after ${warmup_s} s of warm-up"
+say "  clients  $threads thread$([ $threads = 1 ] || echo s);" \
+	"$(commas "$records") records of 10 x 100 bytes, zipfian keys"
+say "  A: half reads, half updates.  C: reads only.  ${run_s} s each," \
+	"after ${warmup_s} s of warm-up"
 say
 
 bench load a

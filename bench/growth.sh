@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What growth of the index costs those who use the store meanwhile: one client inserts and reads,
-# half and half, into a store whose index starts with 64 buckets and doubles again and again, and
-# into one whose index has room for all from the start. One worker, kvd on softnic.
+# Measures what growth of the index costs a client that uses the store meanwhile. One client does
+# inserts and reads, half and half, in a store whose index starts with 64 buckets and doubles again
+# and again, and in one whose index has room for all keys from the start. One worker, kvd on
+# softnic.
 #
 #   bench/growth.sh [-n OPERATIONS] [-r ROUNDS]
 #
-# Prints the median over the rounds, which alternate, of each latency, and the ratio; the target is
-# at most 3 for the longest of any operation. The longest of some 400,000 is mostly what the
-# machine's scheduler does.
+# Prints the median of each latency over the rounds, which alternate, and the ratio. The target is
+# at most 3 for the longest latency. The longest of some 400,000 is mostly due to the machine's
+# scheduler.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -38,12 +39,13 @@ round() {
 		die "kvbench run failed"
 	for operation in insert read; do
 		for figure in p50 p99 p99_9 max; do
-			figure "$tmp/run" "${operation}_${figure}_us" >>"$tmp/$name-$operation-$figure"
+			figure "$tmp/run" "${operation}_${figure}_us" \
+				>>"$tmp/$name-$operation-$figure"
 		done
 		figure "$tmp/run" "${operation}_per_second" >>"$tmp/$name-$operation-rate"
 	done
 	kvd_stat splits >>"$tmp/$name-splits"
-	kvd_stop || die "kvd did not end well"
+	kvd_stop || die "kvd did not end with status 0"
 }
 
 # file
@@ -63,11 +65,13 @@ say
 printf '%-8s %-10s %12s %12s %8s\n' operation us growing fixed ratio
 for operation in insert read; do
 	for figure in p50 p99 p99_9 max; do
-		printf '%-8s %-10s %12s %12s %8s\n' $operation $figure \
-			"$(middle grows-$operation-$figure)" "$(middle fixed-$operation-$figure)" \
-			"$(ratio "$(middle grows-$operation-$figure)" "$(middle fixed-$operation-$figure)")"
+		grows=$(middle grows-$operation-$figure)
+		fixed=$(middle fixed-$operation-$figure)
+		printf '%-8s %-10s %12s %12s %8s\n' $operation $figure "$grows" "$fixed" \
+			"$(ratio "$grows" "$fixed")"
 	done
-	printf '%-8s %-10s %12s %12s %8s\n' $operation per-second \
-		"$(commas "$(middle grows-$operation-rate)")" "$(commas "$(middle fixed-$operation-rate)")" \
-		"$(ratio "$(middle grows-$operation-rate)" "$(middle fixed-$operation-rate)")"
+	grows=$(middle grows-$operation-rate)
+	fixed=$(middle fixed-$operation-rate)
+	printf '%-8s %-10s %12s %12s %8s\n' $operation per-second "$(commas "$grows")" \
+		"$(commas "$fixed")" "$(ratio "$grows" "$fixed")"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# How often a full cache has what is asked for: kvd with memory.eviction=lru and lfu, memcached,
-# and exact LRU, on the same traces with the same memory.
+# Measures the hit ratio of a full cache: kvd with memory.eviction=lru and lfu, memcached, and exact
+# LRU, on the same traces with the same memory.
 #
 #   bench/hit-ratio.sh [-q] [-m MEGABYTES] [-k KEYS] [-n ACCESSES] [-s SIZE[-SIZE]] [-R RATE]
 #                      [-o SECTION.KEY=VALUE]... [TRACE]
@@ -9,19 +9,19 @@
 # The traces:
 #   zipfian (0.99) over KEYS keys
 #   the same with a fifth of the accesses in scans of 1,000 keys that are used once
-#   the same with drift, a new most popular key every 20 accesses; without it a cache that never
-#   evicts does as well as LRU, which may be seen in the first trace
-# or the file TRACE instead (bench/kvtrace/trace.h has the format; columns other than key and size:
-# KVTRACE_COLUMNS='-K 2 -Z 4 -T').
+#   the same with drift, a new most popular key every 20 accesses; without drift a cache that never
+#   evicts is as good as LRU, as the first trace shows
+# or the file TRACE instead (bench/kvtrace/trace.h describes the format; columns other than key and
+# size: KVTRACE_COLUMNS='-K 2 -Z 4 -T').
 #
-# Each is played as a look-aside cache's users would: GET, after a miss PUT; up to 16 GETs
-# together; every hit's bytes are checked. The first third is not counted. kvd and memcached have
-# one worker thread each and MEGABYTES: kvd's memory.size, which holds index and items, and
-# memcached's -m, which does not count its hash table.
+# Each is played as by users of a look-aside cache: GET, after a miss PUT; up to 16 GETs together;
+# the bytes of every hit are checked. The first third is not counted. kvd and memcached have one
+# worker thread each and MEGABYTES: kvd's memory.size, which holds index and items, and memcached's
+# -m, which does not include its hash table.
 #
-# "exact LRU": what the true least-recently-used order hits with room for as many items as that
-# cache holds, so the difference is the policy's alone. The last line is exact LRU with room for
-# MEGABYTES of keys and values without any overhead.
+# "exact LRU": the hits of the true least-recently-used order with room for as many items as that
+# cache holds, so that the difference is due to the policy alone. The last line is exact LRU with
+# room for MEGABYTES of keys and values without any overhead.
 #
 # -q: less of everything, about a minute. -R: accesses a second at most. -o: an option of kvd.
 # shellcheck source=bench/lib.sh

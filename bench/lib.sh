@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What the demo and the comparisons share: a folder of their own, servers that are started, waited
-# for and stopped by their pid, and figures out of kvbench's JSON. Sourced.
+# Functions for the scripts in bench/: a temporary folder, start and stop of kvd by its pid, and
+# figures from kvbench's JSON. To be sourced.
 #
 #   KVD_BUILD      folder with kvd, kvctl and kvbench; build/ unless set
 #   KVD_RDMA_ADDR  IP address of the RDMA device; the first one found unless set
@@ -11,7 +11,7 @@ bench_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
 build=$(realpath "${KVD_BUILD:-$bench_dir/../build}") || exit 1
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/kvd-bench.XXXXXX") || exit 1
 
-READY_S=60 # until a server answers, an emulated machine included
+READY_S=60 # until a server responds, also in an emulated machine
 STOP_S=30  # until it has ended
 
 pids=()
@@ -47,11 +47,12 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# program...: dies unless each is there
+# program...: dies unless each is installed
 need() {
 	local program
 	for program in "$@"; do
-		command -v "$program" >/dev/null || die "$program is missing: ${need_hint:-run make}"
+		command -v "$program" >/dev/null ||
+			die "$program is missing: ${need_hint:-run make}"
 	done
 }
 
@@ -73,7 +74,7 @@ wait_until() {
 }
 
 # shellcheck disable=SC2317 # called by wait_until
-kvd_answers() {
+kvd_responds() {
 	ended "$kvd_pid" && return 0
 	kvd_url=$(sed -n 's/.* listening on //p' "$tmp/kvd.log" | head -n 1)
 	[ -n "$kvd_url" ] && "$build/kvctl" -a "$kvd_url" ping >/dev/null 2>&1
@@ -89,7 +90,7 @@ kvd_start() {
 		"$@" >"$tmp/kvd.log" 2>&1 &
 	kvd_pid=$!
 	pids+=("$kvd_pid")
-	if ! wait_until "$READY_S" kvd_answers || ended "$kvd_pid"; then
+	if ! wait_until "$READY_S" kvd_responds || ended "$kvd_pid"; then
 		cat "$tmp/kvd.log" >&2
 		die "kvd did not start"
 	fi

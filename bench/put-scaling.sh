@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# PUTs per second of one worker and of two, with one client thread and with two.
+# Measures PUTs per second of one worker and of two, with one client thread and with two.
 #
 #   bench/put-scaling.sh [-r RECORDS] [-d SECONDS] [-n ROUNDS]
 #
 # Updates of uniform keys, values of 80 bytes, over softnic. The combinations take turns, ROUNDS
-# times; what is shown is the median. Workers and clients are busy threads each: where there are
-# fewer cores than both together, they share them, and the line says so.
+# times; the median is printed. Each worker and each client is a busy thread: a line says if there
+# are more of them than cores.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/rivals.sh
@@ -67,8 +67,9 @@ read -r one _ <<<"$(middle 1 1)"
 for workers in 1 2; do
 	for clients in 1 2; do
 		read -r rate p50 cpu <<<"$(middle $workers $clients)"
-		printf '%7s %7s %12s %8s %18s %10s%s\n' $workers $clients "$(commas "$rate")" "$p50" \
-			"$cpu" "$(ratio "$rate" "$one")" \
-			"$([ $((workers + clients)) -le "$(nproc)" ] || echo '  more threads than cores')"
+		note=
+		[ $((workers + clients)) -le "$(nproc)" ] || note='  more threads than cores'
+		printf '%7s %7s %12s %8s %18s %10s%s\n' $workers $clients "$(commas "$rate")" \
+			"$p50" "$cpu" "$(ratio "$rate" "$one")" "$note"
 	done
 done

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# memcached and Redis on Unix sockets in $tmp, and what a process takes. Sourced after bench/lib.sh.
+# Functions for the scripts that compare kvd with memcached and Redis: start and stop of these on
+# Unix sockets in $tmp, and the CPU time and memory of a process. To be sourced after bench/lib.sh.
 
 memcached_pid=
 memcached_url=memcached://$tmp/memcached.sock
 redis_pid=
 redis_url=redis://$tmp/redis.sock
 
-# Of a process that was stopped and waited for; its number may soon be another's.
+# pid: of a process that was waited for; the number may soon be that of another process
 forget() {
 	local pid kept=()
 	for pid in ${pids[@]+"${pids[@]}"}; do
@@ -44,7 +45,7 @@ memcached_start() {
 	fi
 }
 
-# Without persistence, with its own defaults else.
+# Without persistence, otherwise with its defaults.
 redis_start() {
 	redis-server --port 0 --unixsocket "$tmp/redis.sock" --dir "$tmp" --save '' \
 		--appendonly no >"$tmp/redis.log" 2>&1 &
@@ -57,7 +58,7 @@ redis_start() {
 	fi
 }
 
-# Also takes the socket away for the next one.
+# Stops kvd so that another one can be started.
 kvd_end() {
 	kvd_stop || die "kvd ended with status $?"
 	forget "$kvd_pid"
@@ -68,7 +69,7 @@ kvd_end() {
 cpu_us() {
 	local stat
 	stat=$(cat "/proc/$1/stat") || die "no process $1"
-	# The name in parentheses may have blanks; user and system time are fields 12 and 13 behind
+	# The name in parentheses may have blanks; user and system time are fields 12 and 13 after
 	# it.
 	awk -v hz="$(getconf CLK_TCK)" '{ printf "%.0f %.0f\n", $12 * 1e6 / hz, $13 * 1e6 / hz }' \
 		<<<"${stat##*) }"
@@ -81,12 +82,13 @@ pss_kib() {
 
 # pid: the same once it no longer changes: tables grow for a while after the last key
 pss_settled_kib() {
-	local before now same=0
+	local before now change same=0
 	before=$(pss_kib "$1")
 	while [ $same -lt 4 ]; do
 		sleep 0.5
 		now=$(pss_kib "$1")
-		if [ "$((now > before ? now - before : before - now))" -le $((before / 2000)) ]; then
+		change=$((now > before ? now - before : before - now))
+		if [ $change -le $((before / 2000)) ]; then
 			same=$((same + 1))
 		else
 			same=0

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What a change of value sizes does to a full store: how much of the item memory holds live items
-# when it is full again, whether a PUT fails, and whether the rate of PUTs falls while slabs are
-# emptied.
+# Measures what a change of value sizes does to a full store: how much of the item memory holds live
+# items when it is full again, whether a PUT fails, and whether the rate of PUTs falls while slabs
+# are emptied.
 #
 #   bench/shift.sh [-m MEGABYTES] [-e lru|lfu] [SIZE|SIZE-SIZE...]
 #
@@ -25,7 +25,8 @@ need "$build/kvbench"
 
 kvd_start softnic -o memory.size="${megabytes}m" -o memory.hugepages=off -o server.workers=1 \
 	-o memory.eviction="$policy"
-say "kvd, $megabytes MiB, eviction $policy; $(nproc) cores, load now: $(cut -d' ' -f1 /proc/loadavg)"
+say "kvd, $megabytes MiB, eviction $policy; $(nproc) cores," \
+	"load now: $(cut -d' ' -f1 /proc/loadavg)"
 say
 "$build/kvbench" shift -a "$kvd_url" "$@"
 status=$?

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What one operation costs inside: kvd's table beside liburcu's cds_lfht, in one process without a
-# network; and what it costs memcached's process.
+# Measures what one operation costs in kvd's table and in liburcu's cds_lfht, in one process without
+# a network, and what it costs memcached's process.
 #
 #   bench/table-bench.sh [-q]
 #
-# 1 million keys and 10 million (-q: 1 million), 16 bytes each with values of 32. memcached can't
-# be called in-process: what is shown is the CPU time of its process for an operation, at its
-# cheapest: one connection over a Unix socket, one worker thread, 64 keys in one get, 64 sets or
-# deletes in one segment. That contains its protocol and, as "kernel", its socket calls; neither
-# is in the lines above. All answers are checked.
+# 1 million keys and 10 million (-q: 1 million), 16 bytes each with values of 32. memcached can't be
+# called in-process: its figure is the CPU time of its process for an operation, at its cheapest:
+# one connection over a Unix socket, one worker thread, 64 keys in one get, 64 sets or deletes sent
+# with one system call. That includes its protocol and, as "kernel", its socket calls, which kvd's
+# and liburcu's figures do not. All responses are checked.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/rivals.sh
@@ -56,7 +56,7 @@ for records in "${sizes[@]}"; do
 	say
 	"$build/table-bench" "$records" || die "table-bench failed"
 	say
-	say "memcached $(memcached -V | awk '{ print $2 }'), the same records: ns of its process's CPU" \
-		"for an operation, protocol and socket included"
+	say "memcached $(memcached -V | awk '{ print $2 }'), the same records:" \
+		"ns of its process's CPU for an operation, protocol and socket included"
 	memcached_costs "$records"
 done

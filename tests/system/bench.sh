@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# kvbench: every workload on a real server, what it refuses, and that it finds wrong values, lost
-# records and a lost server, and says so in its exit status.
+# kvbench: every workload on a real server, what it refuses, that it finds wrong values, lost
+# records and a lost server and reports them in its exit status; the same on memcached and Redis.
 # shellcheck disable=SC2086,SC2317 # words without blanks; functions that check calls
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -17,6 +17,18 @@ bench() {
 	local want=$1 got
 	shift
 	"$build/kvbench" "$@" -a "$url" -p kvd.timeout_ms="$CALL_TIMEOUT_MS" >"$out" 2>"$out.err"
+	got=$?
+	[ "$got" = "$want" ] && return 0
+	echo "kvbench $*: exit status $got instead of $want"
+	tail -n "$CHECK_LINES_SHOWN" "$out" "$out.err"
+	return 1
+}
+
+# status, arguments...: the same for what takes no properties, or another store
+bare() {
+	local want=$1 got
+	shift
+	"$build/kvbench" "$@" >"$out" 2>"$out.err"
 	got=$?
 	[ "$got" = "$want" ] && return 0
 	echo "kvbench $*: exit status $got instead of $want"
@@ -149,6 +161,87 @@ refusals() {
 		bench 2 run --frobnicate && bench 2 run -P $own/workloada -t 0
 }
 
+# A store that does not exist, URLs of another one, and what a store or a command can't do
+store_refusals() {
+	local mc=memcached://$tmp/none
+	bare 2 run -d etcd -a "$url" -P $own/workloadc && said 'etcd.*kvd, memcached or redis' &&
+		bare 2 run -d memcached -a "$url" -P $own/workloadc &&
+		said 'memcached://HOST:PORT' &&
+		bare 2 run -a "$mc" -P $own/workloadc && said 'd kvd takes.*for -d memcached' &&
+		bare 2 run -d memcached -a "$mc" -P $own/workloadc -p zeropadding=247 &&
+		said 'zeropadding.*250' && bare 2 count -d memcached -a "$mc?pipeline=0" &&
+		said pipeline && bare 2 shift -d redis -a redis:///none 100 && said 'needs -d kvd' &&
+		bare 2 shift -a "$url" && bare 2 shift -a "$url" 100-50 && said 100-50 &&
+		bare 2 put -a "$url" && said 'needs -n' && bare 2 put -n 5 -b 2 -a "$url" &&
+		said '-b is not an option of put' && bare 69 count -d memcached -a "$mc" &&
+		said "can't connect to $mc"
+}
+
+# store, url: 1,000 records of their own, beside those that are there
+small_records() {
+	local store=(-d "$1" -a "$2") before
+	before=$("$build/kvbench" count "${store[@]}") && bare 0 put "${store[@]}" -n 1000 &&
+		bare 0 get "${store[@]}" -n 1000 && said '^records 1000$' &&
+		bare 0 miss "${store[@]}" -n 1000 && bare 1 get "${store[@]}" -n 1001 &&
+		said 'not found' && [ "$("$build/kvbench" count "${store[@]}")" = $((before + 1000)) ] &&
+		bare 0 delete "${store[@]}" -n 1000 && bare 1 delete "${store[@]}" -n 1000 &&
+		[ "$("$build/kvbench" count "${store[@]}")" = "$before" ]
+}
+
+# store, url
+store_workloads() {
+	local store=(-d "$1" -a "$2" -p "recordcount=$records")
+	bare 0 load "${store[@]}" -P $own/workloada -t 2 --json &&
+		figure_is insert_count "v == $records" && figure_is db "v == \"$1\"" &&
+		bare 0 run "${store[@]}" -P $own/workloadf -p operationcount=$operations -t 2 -b 16 \
+			--json && figure_is operations "v == $operations" &&
+		figure_is read_count "v == $operations" && figure_is wrong 'v == 0' &&
+		figure_is not_found 'v == 0' && figure_is failed 'v == 0' &&
+		figure_is server_cpu_us 'v >= 0' &&
+		bare 1 run "${store[@]}" -P $own/workloadc -p recordcount=$((records * 2)) \
+			-p requestdistribution=sequential -p operationcount=$((records * 2)) &&
+		said "^$records GETs found no record" && said '^server.*(' && ! grep bucket "$out"
+}
+
+# store, url, command...: starts its server
+store_start() {
+	local name=$1 store_url=$2
+	shift 2
+	"$@" >"$tmp/store.log" 2>&1 &
+	store_pid=$!
+	pids+=("$store_pid")
+	store_is_up() { ended "$store_pid" || bare 0 count -d "$name" -a "$store_url"; }
+	wait_until "$DEADLINE_S" store_is_up && ! ended "$store_pid"
+}
+
+store_stop() {
+	kill -TERM "$store_pid" && await_end "$store_pid" && forget "$store_pid"
+}
+
+# A wrong value in memcached is found as in kvd.
+memcached_wrong_value() {
+	local key=user6284781860667377211 line
+	exec 3<>"/dev/tcp/127.0.0.1/$mc_port" &&
+		printf 'set %s 0 0 7\r\ngarbage\r\n' $key >&3 && read -r line <&3
+	exec 3>&-
+	[ "$line" = $'STORED\r' ] &&
+		bare 1 run -d memcached -a "$mc_url" -P $own/workloadc --json \
+			-p recordcount=$records -p requestdistribution=sequential \
+			-p operationcount=$records && figure_is wrong 'v == 1' &&
+		said "WRONG VALUE of $key"
+}
+
+missing_records_in_words() {
+	bench 1 run -P $own/workloadc -p recordcount=$((records * 2)) \
+		-p requestdistribution=sequential -p operationcount=$((records * 2)) &&
+		said "^[0-9]* GETs found no record.* (0 evictions" && said 'memory.size'
+}
+
+shifts() {
+	bare 0 shift --times 1 -a "$url" 8192 4096-8192 && said '^ *8192-8192 .* 0$' &&
+		said '^ *4096-8192 .* 0$'
+}
+
 help_and_version() {
 	bench 0 -h && said 'requestdistribution' && said 'measurementtype' &&
 		bench 0 -V && grep -Eqx 'kvbench [0-9]+\.[0-9]+\.[0-9]+' "$out"
@@ -260,6 +353,31 @@ if [ "$device" = softnic ]; then
 	check "field lengths that vary" lengths_that_vary
 	check "keys in order" keys_in_order
 	check "a part of a load" parts_of_a_load
+	check "refusals of stores and commands" store_refusals
+	check "small records" small_records kvd "$url"
+	check "missing records in words" missing_records_in_words
+	mc_port=$((20000 + $$ % 20000))
+	mc_url=memcached://127.0.0.1:$mc_port
+	redis_url=redis://$tmp/redis
+	if command -v memcached >/dev/null; then
+		check "memcached starts" store_start memcached "$mc_url" \
+			memcached -u "$(id -un)" -t 1 -l 127.0.0.1 -p "$mc_port" -U 0
+		check "memcached: workloads" store_workloads memcached "$mc_url"
+		check "memcached: a wrong value" memcached_wrong_value
+		check "memcached: small records" small_records memcached "$mc_url"
+		check "memcached stops" store_stop
+	else
+		echo "      memcached is not installed: not tried"
+	fi
+	if command -v redis-server >/dev/null; then
+		check "Redis starts" store_start redis "$redis_url" redis-server --port 0 \
+			--unixsocket "$tmp/redis" --dir "$tmp" --save '' --appendonly no
+		check "Redis: workloads" store_workloads redis "$redis_url"
+		check "Redis: small records" small_records redis "$redis_url"
+		check "Redis stops" store_stop
+	else
+		echo "      redis-server is not installed: not tried"
+	fi
 	if [ -r ../shared/ycsb/workloada ]; then
 		check "YCSB's own files" files_of_ycsb
 	else
@@ -269,6 +387,7 @@ fi
 check "the server is full" server_is_full
 check "stops" server_stop
 check "starts again" server_start
+[ "$device" != softnic ] || check "shifts of value sizes" shifts
 check "loads again" load $own/workloada
 check "the server is killed" server_is_killed
 finish

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* YCSB's property files, and -p arguments. */
+/* Fuzzes the parser of YCSB's property files and of -p arguments. */
 #include "bench/props.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -99,6 +99,7 @@ const struct db_backend db_kvd = {
 	.urls = "rdma://HOST:PORT or softnic:///PATH",
 	.prefixes = (const char *const[]){ "rdma://", "softnic://", NULL },
 	.key_max = KVD_KEY_MAX,
+	.memory_option = "memory.size",
 	.open = kvd_db_open,
 	.close = kvd_db_close,
 	.get = kvd_db_get,

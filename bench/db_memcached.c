@@ -360,6 +360,7 @@ const struct db_backend db_memcached = {
 	.urls = "memcached://HOST:PORT or memcached:///PATH",
 	.prefixes = (const char *const[]){ prefix, NULL },
 	.key_max = MEMCACHED_KEY_MAX,
+	.memory_option = "-m",
 	.open = memcached_open,
 	.close = memcached_close,
 	.get = memcached_get,

@@ -320,6 +320,7 @@ const struct db_backend db_redis = {
 	.urls = "redis://HOST:PORT or redis:///PATH",
 	.prefixes = (const char *const[]){ prefix, NULL },
 	.key_max = KVD_KEY_MAX,
+	.memory_option = "maxmemory",
 	.open = redis_open,
 	.close = redis_close,
 	.get = redis_get,

@@ -151,7 +151,6 @@ static void text_cpu(const struct report *report, FILE *out)
 
 static void text_not_found(const struct report *report, FILE *out)
 {
-	const struct db_backend *backend = report->options->target.backend;
 	const struct result *result = report->result;
 
 	fprintf(out, "%" PRIu64 " GETs found no record: it was not loaded, or it was evicted",
@@ -162,7 +161,7 @@ static void text_not_found(const struct report *report, FILE *out)
 	fprintf(out,
 		".\nLoad the records first, with the same recordcount, insertorder and "
 		"zeropadding; or give the\nserver more memory (%s).\n",
-		backend == &db_kvd ? "memory.size" : "-m of memcached, maxmemory of Redis");
+		report->options->target.backend->memory_option);
 }
 
 static void text_end(const struct report *report, FILE *out)

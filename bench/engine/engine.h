@@ -8,7 +8,6 @@
 
 #include <urcu-qsbr.h>
 
-#include "server/store/chain.h"
 #include "server/store/store.h"
 
 /* A fill in percent that no index reaches: its chains are full before. */

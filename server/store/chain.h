@@ -29,18 +29,6 @@ struct retired {
 	unsigned int count;
 };
 
-static inline uint32_t bucket_ref(const struct region *region, const struct bucket *bucket)
-{
-	return (uint32_t)(region_offset(region, bucket) / BUCKET_BYTES);
-}
-
-static inline struct bucket *bucket_next(const struct table *table, const struct bucket *bucket)
-{
-	uint32_t overflow = bucket_overflow_load(bucket);
-
-	return overflow ? region_at(table->region, (uint64_t)overflow * BUCKET_BYTES) : NULL;
-}
-
 /*
  * Goes through the buckets of the chain of @home, from it on. Bounded, since a reader that holds no lock
  * may be led from a bucket that was freed into another chain.

@@ -61,6 +61,18 @@ static inline uint64_t index_number(const struct table *table, const struct buck
 	return (region_offset(table->region, home) - sizeof(struct superblock)) / BUCKET_BYTES;
 }
 
+static inline uint32_t bucket_ref(const struct region *region, const struct bucket *bucket)
+{
+	return (uint32_t)(region_offset(region, bucket) / BUCKET_BYTES);
+}
+
+static inline struct bucket *bucket_next(const struct table *table, const struct bucket *bucket)
+{
+	uint32_t overflow = bucket_overflow_load(bucket);
+
+	return overflow ? region_at(table->region, (uint64_t)overflow * BUCKET_BYTES) : NULL;
+}
+
 static inline struct item *slot_item(const struct table *table, uint64_t slot)
 {
 	return region_at(table->region, slot_offset(slot));

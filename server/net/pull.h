@@ -7,7 +7,7 @@
 #ifndef KVD_SERVER_NET_PULL_H
 #define KVD_SERVER_NET_PULL_H
 
-#include "server/net/reply.h"
+#include "server/net/response.h"
 
 /* Bytes of one READ; the device's longest message may be shorter. */
 #define PULL_PIECE_BYTES (1u << 20)

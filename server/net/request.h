@@ -3,7 +3,7 @@
 #ifndef KVD_SERVER_NET_REQUEST_H
 #define KVD_SERVER_NET_REQUEST_H
 
-#include "server/net/reply.h"
+#include "server/net/response.h"
 
 /*
  * Does @request of @conn and starts its reply; a PUT whose value is to be pulled is replied to when

@@ -128,7 +128,7 @@ int worker_start(struct worker *worker);
 void worker_stop(struct worker *worker);
 void worker_release(struct worker *worker);
 
-/* server/net/endpoint.c */
+/* server/net/poller.c */
 int endpoint_init(struct endpoint *endpoint, struct worker *worker, struct nic *nic);
 void endpoint_release(struct endpoint *endpoint);
 /* Asks to be told when an eighth of the receives is left. 0 or a negative errno. */

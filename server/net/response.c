@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/net/reply.h"
+#include "server/net/response.h"
 
 #include <string.h>
 

@@ -106,7 +106,7 @@ static int configure(struct config *config, const struct arguments *arguments)
 	return config_check(config);
 }
 
-/* Signals are taken by the control thread (server/run.c): all threads inherit this mask. */
+/* Signals are taken by the control thread (server/control_loop.c): all threads inherit this mask. */
 static void signals_block(void)
 {
 	sigset_t signals;

@@ -52,7 +52,7 @@ void server_release(struct server *server);
 
 /*
  * Serves until SIGTERM or SIGINT (which the caller has blocked) or until a device fails, drains, and
- * returns 0 or a negative errno. server/run.c
+ * returns 0 or a negative errno. server/control_loop.c
  */
 int server_run(struct server *server);
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/config/option.h"
+#include "server/config/option_kinds.h"
 #include "server/store/region.h"
 
 /* After this many errors or lines it is not a configuration file. */

@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 #include "common/rdma/device.h"
-#include "server/config/options.h"
+#include "server/config/option_table.h"
 
 #define OPTION_TYPE_UINT(name) uint32_t name
 #define OPTION_TYPE_COUNT(name) uint64_t name

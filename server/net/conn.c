@@ -11,7 +11,7 @@
 
 const char *conn_device_name(const struct conn *conn)
 {
-	return conn->endpoint->nic->dev->name;
+	return conn->poller->nic->dev->name;
 }
 
 static unsigned long qp_num_hash(uint32_t qp_num)
@@ -26,13 +26,13 @@ static int conn_match(struct cds_lfht_node *node, const void *key)
 	return conn->qp_num == *(const uint32_t *)key;
 }
 
-struct conn *conn_lookup(struct endpoint *endpoint, uint32_t qp_num)
+struct conn *conn_lookup(struct poller *poller, uint32_t qp_num)
 {
 	struct cds_lfht_iter iter;
 	struct cds_lfht_node *node;
 	struct conn *conn;
 
-	cds_lfht_lookup(endpoint->conns, qp_num_hash(qp_num), conn_match, &qp_num, &iter);
+	cds_lfht_lookup(poller->conns, qp_num_hash(qp_num), conn_match, &qp_num, &iter);
 	node = cds_lfht_iter_get_node(&iter);
 	if (!node)
 		return NULL;
@@ -42,33 +42,33 @@ struct conn *conn_lookup(struct endpoint *endpoint, uint32_t qp_num)
 
 void conn_remove(struct conn *conn)
 {
-	cds_lfht_del(conn->endpoint->conns, &conn->node);
+	cds_lfht_del(conn->poller->conns, &conn->node);
 }
 
 /* The queue pair can do nothing for the peer yet: access is 0 until HELLO (guarantee D). */
 static int conn_create_qp(struct conn *conn)
 {
-	struct endpoint *endpoint = conn->endpoint;
-	const struct worker_limits *limits = &endpoint->worker->limits;
-	const struct device_ops *ops = endpoint->nic->dev->ops;
+	struct poller *poller = conn->poller;
+	const struct worker_limits *limits = &poller->worker->limits;
+	const struct device_ops *ops = poller->nic->dev->ops;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = conn,
-		.send_cq = endpoint->cq,
-		.recv_cq = endpoint->cq,
-		.srq = endpoint->srq,
+		.send_cq = poller->cq,
+		.recv_cq = poller->cq,
+		.srq = poller->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
 			.max_send_wr = conn_sq_depth(conn->window, limits->signal_every),
 			.max_send_sge = 1,
-			.max_inline_data = endpoint->inline_max,
+			.max_inline_data = poller->inline_max,
 		},
 	};
-	int err = ops->create_qp(conn->id, endpoint->nic->pd, &attr, 0);
+	int err = ops->create_qp(conn->id, poller->nic->pd, &attr, 0);
 
-	if (err == -EINVAL && endpoint->inline_max > sizeof(struct wire_response)) {
+	if (err == -EINVAL && poller->inline_max > sizeof(struct wire_response)) {
 		/* A device with less room in its work requests: bare responses have to fit. */
-		endpoint->inline_max = attr.cap.max_inline_data = sizeof(struct wire_response);
-		err = ops->create_qp(conn->id, endpoint->nic->pd, &attr, 0);
+		poller->inline_max = attr.cap.max_inline_data = sizeof(struct wire_response);
+		err = ops->create_qp(conn->id, poller->nic->pd, &attr, 0);
 	}
 	if (err)
 		return err;
@@ -77,7 +77,7 @@ static int conn_create_qp(struct conn *conn)
 	return 0;
 }
 
-int conn_create(struct conn **out, struct endpoint *endpoint, struct cm_id *id, uint32_t serial,
+int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
 		uint32_t window)
 {
 	struct conn *conn = calloc(1, sizeof(*conn));
@@ -88,7 +88,7 @@ int conn_create(struct conn **out, struct endpoint *endpoint, struct cm_id *id, 
 	if (!conn)
 		return -ENOMEM;
 	conn->id = id;
-	conn->endpoint = endpoint;
+	conn->poller = poller;
 	conn->serial = serial;
 	conn->window = window;
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
@@ -102,7 +102,7 @@ int conn_create(struct conn **out, struct endpoint *endpoint, struct cm_id *id, 
 	id->context = conn;
 	atomic_store_explicit(&conn->published, true, memory_order_release);
 	rcu_read_lock();
-	cds_lfht_add(endpoint->conns, qp_num_hash(conn->qp_num), &conn->node);
+	cds_lfht_add(poller->conns, qp_num_hash(conn->qp_num), &conn->node);
 	rcu_read_unlock();
 	*out = conn;
 	return 0;
@@ -116,7 +116,7 @@ void conn_destroy(struct conn *conn)
 
 void conn_fail(struct conn *conn, const char *why)
 {
-	struct worker *worker = conn->endpoint->worker;
+	struct worker *worker = conn->poller->worker;
 
 	if (conn->stopped)
 		return;

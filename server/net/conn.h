@@ -28,7 +28,7 @@
 #include "common/wire.h"
 #include "server/net/mailbox.h"
 
-struct endpoint;
+struct poller;
 struct item;
 
 /* READs one pull has under way. */
@@ -51,13 +51,13 @@ struct pull {
 
 struct conn {
 	/* Fixed when the connection is made. */
-	struct cds_lfht_node node; /* in endpoint->conns, by qp_num */
+	struct cds_lfht_node node; /* in poller->conns, by qp_num */
 	uint32_t qp_num;
 	uint32_t serial; /* tells completions of this connection from an older one's */
 	uint32_t window;
 	struct cm_id *id;
 	struct ibv_qp *qp;
-	struct endpoint *endpoint;
+	struct poller *poller;
 	_Atomic bool published; /* set last: orders all above before what conn_lookup() returns */
 
 	/* The worker's. */
@@ -101,18 +101,18 @@ static inline uint32_t conn_sq_depth(uint32_t window, uint32_t signal_every)
 const char *conn_device_name(const struct conn *conn);
 
 /*
- * Makes the connection that @id asks for on @endpoint with its queue pair and enters it in the
- * endpoint's table. The caller accepts. Control thread. 0 or a negative errno.
+ * Makes the connection that @id asks for on @poller with its queue pair and enters it in the
+ * poller's table. The caller accepts. Control thread. 0 or a negative errno.
  */
-int conn_create(struct conn **conn, struct endpoint *endpoint, struct cm_id *id, uint32_t serial,
+int conn_create(struct conn **conn, struct poller *poller, struct cm_id *id, uint32_t serial,
 		uint32_t window);
 
 /* Frees a connection that is in no table; its queue pair, if there is still one, with it. */
 void conn_destroy(struct conn *conn);
 
 /* The worker: looks up a completion's connection, NULL if there is none. RCU read side. */
-struct conn *conn_lookup(struct endpoint *endpoint, uint32_t qp_num);
-/* Removes it from the endpoint's table. RCU read side. */
+struct conn *conn_lookup(struct poller *poller, uint32_t qp_num);
+/* Removes it from the poller's table. RCU read side. */
 void conn_remove(struct conn *conn);
 
 /*

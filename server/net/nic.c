@@ -79,7 +79,7 @@ static uint32_t worker_count(const struct config *config)
 	return count < WORKERS_MAX ? count : WORKERS_MAX;
 }
 
-/* An estimate: as many buffers as an endpoint makes, and what its queues hold for them. */
+/* An estimate: as many buffers as an poller makes, and what its queues hold for them. */
 static uint64_t workers_bytes(const struct config *config)
 {
 	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;

@@ -26,138 +26,137 @@ static uint32_t min32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static int endpoint_init_buffers(struct endpoint *endpoint)
+static int poller_init_buffers(struct poller *poller)
 {
-	const struct worker_limits *limits = &endpoint->worker->limits;
+	const struct worker_limits *limits = &poller->worker->limits;
 	uint32_t i, count = 2 * limits->srq_depth + limits->srq_depth / 4;
 	struct device_mem mem = { .fd = -1 };
 
-	endpoint->buffers = calloc(count, sizeof(*endpoint->buffers));
-	endpoint->free = calloc(count, sizeof(*endpoint->free));
-	if (!endpoint->buffers || !endpoint->free)
+	poller->buffers = calloc(count, sizeof(*poller->buffers));
+	poller->free = calloc(count, sizeof(*poller->free));
+	if (!poller->buffers || !poller->free)
 		return -ENOMEM;
 	mem.length = (size_t)count * limits->buffer_bytes;
 	mem.addr = mmap(NULL, mem.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 			0);
 	if (mem.addr == MAP_FAILED)
 		return -errno;
-	endpoint->memory = mem.addr;
-	endpoint->memory_bytes = mem.length;
+	poller->memory = mem.addr;
+	poller->memory_bytes = mem.length;
 	for (i = count; i > limits->srq_depth; i--)
-		buffer_put(endpoint, i - 1);
-	endpoint->extra = limits->srq_depth / 4;
-	return endpoint->nic->dev->ops->reg_mr(endpoint->nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE,
-					       &endpoint->mr);
+		buffer_put(poller, i - 1);
+	poller->extra = limits->srq_depth / 4;
+	return poller->nic->dev->ops->reg_mr(poller->nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE,
+					     &poller->mr);
 }
 
 /* Flushing a queue pair completes all it holds at once: the CQ has room for that on all of them. */
-static int endpoint_cq_size(struct endpoint *endpoint)
+static int poller_cq_size(struct poller *poller)
 {
-	const struct worker_limits *limits = &endpoint->worker->limits;
+	const struct worker_limits *limits = &poller->worker->limits;
 	uint32_t each = conn_sq_depth(limits->window, limits->signal_every);
-	uint32_t most = (uint32_t)endpoint->nic->attr.max_cqe;
+	uint32_t most = (uint32_t)poller->nic->attr.max_cqe;
 
 	if (most < limits->srq_depth + each) {
 		log_error("device %s has completion queues of %u entries at most: lower "
 			  "request.srq_depth or request.window",
-			  endpoint->nic->dev->name, most);
+			  poller->nic->dev->name, most);
 		return -EINVAL;
 	}
-	endpoint->conns_max = min32(limits->conns_max, (most - limits->srq_depth) / each);
-	if (endpoint->conns_max < limits->conns_max)
+	poller->conns_max = min32(limits->conns_max, (most - limits->srq_depth) / each);
+	if (poller->conns_max < limits->conns_max)
 		log_notice("device %s has completion queues of %u entries at most: %u connections "
 			   "for worker %u",
-			   endpoint->nic->dev->name, most, endpoint->conns_max,
-			   endpoint->worker->number);
-	return (int)(limits->srq_depth + endpoint->conns_max * each);
+			   poller->nic->dev->name, most, poller->conns_max, poller->worker->number);
+	return (int)(limits->srq_depth + poller->conns_max * each);
 }
 
-static int endpoint_init_queues(struct endpoint *endpoint)
+static int poller_init_queues(struct poller *poller)
 {
-	const struct device_ops *ops = endpoint->nic->dev->ops;
+	const struct device_ops *ops = poller->nic->dev->ops;
 	struct ibv_srq_init_attr attr = {
-		.attr = { .max_wr = endpoint->worker->limits.srq_depth, .max_sge = 1 },
+		.attr = { .max_wr = poller->worker->limits.srq_depth, .max_sge = 1 },
 	};
 	int size, err;
 
-	size = endpoint_cq_size(endpoint);
+	size = poller_cq_size(poller);
 	if (size < 0)
 		return size;
-	err = ops->create_comp_channel(endpoint->nic->dev, &endpoint->comp_channel);
+	err = ops->create_comp_channel(poller->nic->dev, &poller->comp_channel);
 	if (!err)
-		err = ops->create_cq(endpoint->nic->dev, size, endpoint, endpoint->comp_channel,
-				     &endpoint->cq);
+		err = ops->create_cq(poller->nic->dev, size, poller, poller->comp_channel,
+				     &poller->cq);
 	if (!err)
-		err = ops->create_srq(endpoint->nic->pd, &attr, &endpoint->srq);
+		err = ops->create_srq(poller->nic->pd, &attr, &poller->srq);
 	return err;
 }
 
-static void endpoint_fill_srq(struct endpoint *endpoint)
+static void poller_fill_srq(struct poller *poller)
 {
 	uint32_t i, j, buffers[BATCH_MAX];
 
-	for (i = 0; i < endpoint->worker->limits.srq_depth; i += j) {
-		for (j = 0; j < BATCH_MAX && i + j < endpoint->worker->limits.srq_depth; j++)
+	for (i = 0; i < poller->worker->limits.srq_depth; i += j) {
+		for (j = 0; j < BATCH_MAX && i + j < poller->worker->limits.srq_depth; j++)
 			buffers[j] = i + j;
-		endpoint_post_recvs(endpoint, buffers, j);
+		poller_post_recvs(poller, buffers, j);
 	}
 }
 
 /* The second net under the credits. */
-int endpoint_arm_srq_limit(struct endpoint *endpoint)
+int poller_arm_srq_limit(struct poller *poller)
 {
-	struct ibv_srq_attr attr = { .srq_limit = endpoint->worker->limits.srq_depth / 8 };
+	struct ibv_srq_attr attr = { .srq_limit = poller->worker->limits.srq_depth / 8 };
 
-	return endpoint->nic->dev->ops->modify_srq(endpoint->srq, &attr, IBV_SRQ_LIMIT);
+	return poller->nic->dev->ops->modify_srq(poller->srq, &attr, IBV_SRQ_LIMIT);
 }
 
-int endpoint_init(struct endpoint *endpoint, struct worker *worker, struct nic *nic)
+int poller_init(struct poller *poller, struct worker *worker, struct nic *nic)
 {
 	int err;
 
-	*endpoint = (struct endpoint){
+	*poller = (struct poller){
 		.worker = worker,
 		.nic = nic,
 		.inline_max = INLINE_WANTED,
 		.credits = worker->limits.srq_depth,
 	};
-	endpoint->conns = cds_lfht_new(CONNS_HASH_BUCKETS, CONNS_HASH_BUCKETS, CONNS_HASH_BUCKETS,
-				       0, NULL);
-	err = endpoint->conns ? endpoint_init_buffers(endpoint) : -ENOMEM;
+	poller->conns = cds_lfht_new(CONNS_HASH_BUCKETS, CONNS_HASH_BUCKETS, CONNS_HASH_BUCKETS, 0,
+				     NULL);
+	err = poller->conns ? poller_init_buffers(poller) : -ENOMEM;
 	if (!err)
-		err = endpoint_init_queues(endpoint);
+		err = poller_init_queues(poller);
 	if (!err) {
-		endpoint_fill_srq(endpoint);
-		err = endpoint_arm_srq_limit(endpoint);
+		poller_fill_srq(poller);
+		err = poller_arm_srq_limit(poller);
 	}
 	if (err) {
 		log_error("worker %u on device %s: can't set up queues and buffers (%u receives of "
 			  "%u bytes): %s",
 			  worker->number, nic->dev->name, worker->limits.srq_depth,
 			  worker->limits.buffer_bytes, strerror(-err));
-		endpoint_release(endpoint);
+		poller_release(poller);
 		return err;
 	}
 	return 0;
 }
 
-void endpoint_release(struct endpoint *endpoint)
+void poller_release(struct poller *poller)
 {
-	const struct device_ops *ops = endpoint->nic->dev->ops;
+	const struct device_ops *ops = poller->nic->dev->ops;
 
-	ops->destroy_srq(endpoint->srq);
-	ops->destroy_cq(endpoint->cq);
-	ops->destroy_comp_channel(endpoint->comp_channel);
-	ops->dereg_mr(endpoint->mr);
-	if (endpoint->memory)
-		munmap(endpoint->memory, endpoint->memory_bytes);
-	free(endpoint->buffers);
-	free(endpoint->free);
-	if (endpoint->conns)
-		cds_lfht_destroy(endpoint->conns, NULL);
+	ops->destroy_srq(poller->srq);
+	ops->destroy_cq(poller->cq);
+	ops->destroy_comp_channel(poller->comp_channel);
+	ops->dereg_mr(poller->mr);
+	if (poller->memory)
+		munmap(poller->memory, poller->memory_bytes);
+	free(poller->buffers);
+	free(poller->free);
+	if (poller->conns)
+		cds_lfht_destroy(poller->conns, NULL);
 }
 
-void endpoint_post_recvs(struct endpoint *endpoint, const uint32_t *buffers, unsigned int count)
+void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count)
 {
 	struct ibv_recv_wr wrs[BATCH_MAX], *bad;
 	struct ibv_sge sges[BATCH_MAX];
@@ -166,9 +165,9 @@ void endpoint_post_recvs(struct endpoint *endpoint, const uint32_t *buffers, uns
 
 	for (i = 0; i < count; i++) {
 		sges[i] = (struct ibv_sge){
-			.addr = (uintptr_t)endpoint_buffer(endpoint, buffers[i]),
-			.length = endpoint->worker->limits.buffer_bytes,
-			.lkey = endpoint->mr->lkey,
+			.addr = (uintptr_t)poller_buffer(poller, buffers[i]),
+			.length = poller->worker->limits.buffer_bytes,
+			.lkey = poller->mr->lkey,
 		};
 		wrs[i] = (struct ibv_recv_wr){
 			.wr_id = wr_id_make(WR_RECV, 0, 0, buffers[i]),
@@ -177,10 +176,10 @@ void endpoint_post_recvs(struct endpoint *endpoint, const uint32_t *buffers, uns
 			.num_sge = 1,
 		};
 	}
-	err = count ? ibv_post_srq_recv(endpoint->srq, wrs, &bad) : 0;
+	err = count ? ibv_post_srq_recv(poller->srq, wrs, &bad) : 0;
 	if (err) {
 		/* There are exactly as many buffers as the SRQ has room for: the device is broken. */
-		log_error("device %s: ibv_post_srq_recv: %s; giving up", endpoint->nic->dev->name,
+		log_error("device %s: ibv_post_srq_recv: %s; giving up", poller->nic->dev->name,
 			  strerror(err));
 		abort();
 	}

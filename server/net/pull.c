@@ -3,25 +3,25 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/net/operate.h"
+#include "server/net/execute.h"
 
-static uint32_t piece_bytes(const struct endpoint *endpoint, uint32_t left)
+static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
 {
 	uint32_t most = PULL_PIECE_BYTES;
 
-	if (endpoint->nic->port.max_msg_sz < most)
-		most = endpoint->nic->port.max_msg_sz;
+	if (poller->nic->port.max_msg_sz < most)
+		most = poller->nic->port.max_msg_sz;
 	return left < most ? left : most;
 }
 
-static bool pull_post(struct endpoint *endpoint, struct conn *conn)
+static bool pull_post(struct poller *poller, struct conn *conn)
 {
 	struct pull *pull = &conn->pull;
-	uint32_t bytes = piece_bytes(endpoint, pull->left);
+	uint32_t bytes = piece_bytes(poller, pull->left);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)pull->to,
 		.length = bytes,
-		.lkey = endpoint->nic->mr->lkey,
+		.lkey = poller->nic->mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = wr_id_make(WR_PULL, conn->sq_unsignaled + 1, conn->serial, BUFFER_NONE),
@@ -45,18 +45,18 @@ static bool pull_post(struct endpoint *endpoint, struct conn *conn)
 	return true;
 }
 
-static void pull_fill_queue(struct endpoint *endpoint, struct conn *conn)
+static void pull_fill_queue(struct poller *poller, struct conn *conn)
 {
 	while (conn->pull.left && conn->pull.out < PULL_DEPTH)
-		if (!pull_post(endpoint, conn))
+		if (!pull_post(poller, conn))
 			return;
 }
 
 /* Whether the value can be taken at all. */
-static enum wire_status pull_admit(struct endpoint *endpoint, struct conn *conn,
+static enum wire_status pull_admit(struct poller *poller, struct conn *conn,
 				   const struct request *request)
 {
-	struct worker *worker = endpoint->worker;
+	struct worker *worker = poller->worker;
 
 	if (request->value_len > worker->store_thread.table->region->geometry.value_max) {
 		stat_add(&worker->stats.put_too_large, 1);
@@ -67,24 +67,25 @@ static enum wire_status pull_admit(struct endpoint *endpoint, struct conn *conn,
 	return WIRE_OK;
 }
 
-void pull_start(struct replies *replies, struct conn *conn, const struct request *request,
+void pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash)
 {
-	struct endpoint *endpoint = replies->endpoint;
-	struct store_thread *thread = &endpoint->worker->store_thread;
-	enum wire_status status = pull_admit(endpoint, conn, request);
+	struct poller *poller = responses->poller;
+	struct store_thread *thread = &poller->worker->store_thread;
+	enum wire_status status = pull_admit(poller, conn, request);
 	struct table_change change;
 	struct item *item;
 
-	stat_add(&endpoint->worker->stats.puts, 1);
-	operate_put_change(request, &change);
+	stat_add(&poller->worker->stats.puts, 1);
+	put_change_init(request, &change);
 	item = status ? NULL : table_reserve(thread, &change);
 	if (!status && !item) {
-		stat_add(&endpoint->worker->stats.put_no_space, 1);
+		stat_add(&poller->worker->stats.put_no_space, 1);
 		status = WIRE_NO_SPACE;
 	}
 	if (status) {
-		reply_start(replies, conn, WIRE_PUT, request->id)->head.status = (uint8_t)status;
+		response_start(responses, conn, WIRE_PUT, request->id)->head.status =
+			(uint8_t)status;
 		return;
 	}
 	conn->pull = (struct pull){
@@ -100,15 +101,15 @@ void pull_start(struct replies *replies, struct conn *conn, const struct request
 		.version = request->version,
 	};
 	atomic_store_explicit(&conn->pull_since_ns, clock_ns(), memory_order_relaxed);
-	stat_add(&endpoint->worker->stats.pulls, 1);
-	stat_add(&endpoint->worker->stats.pull_bytes, request->value_len);
-	pull_fill_queue(endpoint, conn);
+	stat_add(&poller->worker->stats.pulls, 1);
+	stat_add(&poller->worker->stats.pull_bytes, request->value_len);
+	pull_fill_queue(poller, conn);
 }
 
-static void pull_finish(struct replies *replies, struct conn *conn)
+static void pull_finish(struct response_list *responses, struct conn *conn)
 {
-	struct worker *worker = replies->endpoint->worker;
-	struct reply *reply = reply_start(replies, conn, WIRE_PUT, conn->pull.id);
+	struct worker *worker = responses->poller->worker;
+	struct response_wr *response = response_start(responses, conn, WIRE_PUT, conn->pull.id);
 	struct table_change change = {
 		.mode = (enum wire_put)conn->pull.mode,
 		.ttl = conn->pull.ttl,
@@ -120,26 +121,26 @@ static void pull_finish(struct replies *replies, struct conn *conn)
 	status = table_commit(&worker->store_thread, conn->pull.hash, conn->pull.item, &change);
 	conn->pull.item = NULL;
 	atomic_store_explicit(&conn->pull_since_ns, 0, memory_order_relaxed);
-	operate_changed(&change, status, &reply->head);
+	response_set_change(&change, status, &response->head);
 	stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
 	stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
 }
 
-void pull_done(struct replies *replies, struct conn *conn, uint64_t wr_id)
+void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id)
 {
 	conn->sq_used -= wr_id_covers(wr_id);
 	conn->pull.out--;
 	if (conn->stopped)
 		return;
 	if (conn->pull.left)
-		pull_fill_queue(replies->endpoint, conn);
+		pull_fill_queue(responses->poller, conn);
 	else if (!conn->pull.out)
-		pull_finish(replies, conn);
+		pull_finish(responses, conn);
 }
 
-void pull_release(struct endpoint *endpoint, struct conn *conn)
+void pull_release(struct poller *poller, struct conn *conn)
 {
 	if (conn->pull.item)
-		table_abandon(&endpoint->worker->store_thread, conn->pull.item);
+		table_abandon(&poller->worker->store_thread, conn->pull.item);
 	conn->pull.item = NULL;
 }

@@ -12,14 +12,14 @@
 /* Bytes of one READ; the device's longest message may be shorter. */
 #define PULL_PIECE_BYTES (1u << 20)
 
-/* Starts to fetch the value of @request; the reply comes when it is there. Or an error at once. */
-void pull_start(struct replies *replies, struct conn *conn, const struct request *request,
+/* Starts to fetch the value of @request; the response comes when it is there. Or an error at once. */
+void pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash);
 
-/* A READ is done: asks for the next, or puts the item into the table and replies. */
-void pull_done(struct replies *replies, struct conn *conn, uint64_t wr_id);
+/* A READ is done: asks for the next, or puts the item into the table and responses. */
+void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id);
 
 /* The connection's queue pair is gone: gives the item's memory back. */
-void pull_release(struct endpoint *endpoint, struct conn *conn);
+void pull_release(struct poller *poller, struct conn *conn);
 
 #endif /* KVD_SERVER_NET_PULL_H */

@@ -7,7 +7,7 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/net/copy.h"
-#include "server/net/operate.h"
+#include "server/net/execute.h"
 #include "server/net/pull.h"
 #include "server/server.h"
 #include "server/stats.h"
@@ -31,17 +31,17 @@ static bool grant_remote_read(struct conn *conn)
 
 static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 {
-	const struct endpoint *endpoint = conn->endpoint;
-	const struct table *table = endpoint->worker->store_thread.table;
-	const struct config *config = &endpoint->worker->server->config;
+	const struct poller *poller = conn->poller;
+	const struct table *table = poller->worker->store_thread.table;
+	const struct config *config = &poller->worker->server->config;
 	bool evicts = config->memory.eviction != EVICTION_NONE;
 
 	*welcome = (struct wire_welcome){
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.window = conn->window,
-		.request_bytes = endpoint->worker->limits.buffer_bytes,
-		.rkey = endpoint->nic->mr->rkey,
+		.request_bytes = poller->worker->limits.buffer_bytes,
+		.rkey = poller->nic->mr->rkey,
 		.region_addr = (uintptr_t)table->region->base,
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
@@ -49,12 +49,13 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 	index_geometry(table, &welcome->geometry);
 }
 
-static void request_hello(struct replies *replies, struct conn *conn, const struct request *request)
+static void request_hello(struct response_list *responses, struct conn *conn,
+			  const struct request *request)
 {
-	uint32_t most = replies->endpoint->worker->limits.buffer_bytes;
+	uint32_t most = responses->poller->worker->limits.buffer_bytes;
 	struct wire_welcome welcome;
 	struct wire_hello hello;
-	struct reply *reply;
+	struct response_wr *response;
 	uint32_t size;
 	void *value;
 
@@ -64,37 +65,37 @@ static void request_hello(struct replies *replies, struct conn *conn, const stru
 		conn_fail(conn, "HELLO with impossible values");
 		return;
 	}
-	reply = reply_start(replies, conn, WIRE_HELLO, request->id);
+	response = response_start(responses, conn, WIRE_HELLO, request->id);
 	if (hello.abi != WIRE_ABI) {
-		reply->head.status = WIRE_PROTOCOL;
+		response->head.status = WIRE_PROTOCOL;
 		return;
 	}
 	conn->response_bytes = hello.response_bytes < most ? hello.response_bytes : most;
 	if (!grant_remote_read(conn))
 		return;
-	value = reply_buffer(replies, reply, &size);
+	value = response_buffer(responses, response, &size);
 	if (!value)
 		return;
 	welcome_fill(&welcome, conn);
 	memcpy(value, &welcome, sizeof(welcome));
-	reply->value_len = sizeof(welcome);
+	response->value_len = sizeof(welcome);
 	conn->open = true;
 	atomic_store_explicit(&conn->greeted, true, memory_order_relaxed);
 }
 
 /* The value fits no response: the client reads a copy. */
-static void reply_with_copy(struct replies *replies, struct reply *reply,
-			    const struct request *request, uint64_t hash)
+static void response_with_copy(struct response_list *responses, struct response_wr *response,
+			       const struct request *request, uint64_t hash)
 {
-	struct worker *worker = replies->endpoint->worker;
+	struct worker *worker = responses->poller->worker;
 	struct item *copy;
 
-	reply_drop_buffer(replies, reply);
-	copy = operate_copy(&worker->store_thread, request, hash, worker->copy_seed++,
-			    &reply->head);
+	response_drop_buffer(responses, response);
+	copy = execute_copy(&worker->store_thread, request, hash, worker->copy_seed++,
+			    &response->head);
 	if (!copy)
 		return;
-	copy_keep(worker, reply->conn, copy);
+	copy_keep(worker, response->conn, copy);
 	stat_add(&worker->stats.get_copies, 1);
 }
 
@@ -126,77 +127,81 @@ static void count_operation(struct worker_stats *stats, enum wire_op op, enum wi
 	}
 }
 
-static void request_operate(struct replies *replies, struct conn *conn,
-			    const struct request *request, uint64_t hash)
+static void request_operation(struct response_list *responses, struct conn *conn,
+			      const struct request *request, uint64_t hash)
 {
-	struct worker *worker = replies->endpoint->worker;
-	struct reply *reply = reply_start(replies, conn, request->op, request->id);
-	struct answer answer = { 0 };
+	struct worker *worker = responses->poller->worker;
+	struct response_wr *response = response_start(responses, conn, request->op, request->id);
+	struct response_value value = { 0 };
 
-	if (operate_answers(request->op)) {
-		answer.value = reply_buffer(replies, reply, &answer.size);
-		if (!answer.value)
+	if (response_has_value(request->op)) {
+		value.value = response_buffer(responses, response, &value.size);
+		if (!value.value)
 			return;
 	}
-	operate(&worker->store_thread, request, hash, &reply->head, &answer);
-	count_operation(&worker->stats, request->op, reply->head.status);
-	reply->value_len = answer.len;
-	if (request->op == WIRE_GET && !reply->head.status && reply->head.value_len > answer.size)
-		reply_with_copy(replies, reply, request, hash);
+	execute(&worker->store_thread, request, hash, &response->head, &value);
+	count_operation(&worker->stats, request->op, response->head.status);
+	response->value_len = value.len;
+	if (request->op == WIRE_GET && !response->head.status &&
+	    response->head.value_len > value.size)
+		response_with_copy(responses, response, request, hash);
 }
 
-static void request_flush(struct replies *replies, struct conn *conn, const struct request *request)
+static void request_flush(struct response_list *responses, struct conn *conn,
+			  const struct request *request)
 {
-	struct worker *worker = replies->endpoint->worker;
-	struct reply *reply = reply_start(replies, conn, WIRE_FLUSH, request->id);
+	struct worker *worker = responses->poller->worker;
+	struct response_wr *response = response_start(responses, conn, WIRE_FLUSH, request->id);
 	struct maintenance *maintenance = &worker->server->store.maintenance;
 
-	reply->head.ticket = request->ticket;
+	response->head.ticket = request->ticket;
 	if (request->ticket) {
-		reply->head.status = maintenance_flushed(maintenance, request->ticket) ? WIRE_OK :
-											 WIRE_BUSY;
+		response->head.status = maintenance_flushed(maintenance, request->ticket) ?
+						WIRE_OK :
+						WIRE_BUSY;
 		return;
 	}
-	reply->head.ticket = maintenance_flush(maintenance, worker->store_thread.now_ns,
-					       request->ttl);
-	reply->head.status = reply->head.ticket ? WIRE_OK : WIRE_BUSY;
+	response->head.ticket = maintenance_flush(maintenance, worker->store_thread.now_ns,
+						  request->ttl);
+	response->head.status = response->head.ticket ? WIRE_OK : WIRE_BUSY;
 }
 
-static void request_stats(struct replies *replies, struct conn *conn, const struct request *request)
+static void request_stats(struct response_list *responses, struct conn *conn,
+			  const struct request *request)
 {
-	struct reply *reply = reply_start(replies, conn, WIRE_STATS, request->id);
+	struct response_wr *response = response_start(responses, conn, WIRE_STATS, request->id);
 	uint32_t size;
-	char *text = reply_buffer(replies, reply, &size);
+	char *text = response_buffer(responses, response, &size);
 
 	if (text)
-		reply->value_len = stats_print(replies->endpoint->worker->server,
-					       request->first_line, text, size,
-					       &reply->head.next_line);
+		response->value_len = stats_print(responses->poller->worker->server,
+						  request->first_line, text, size,
+						  &response->head.next_line);
 }
 
-void request_execute(struct replies *replies, struct conn *conn, const struct request *request,
-		     uint64_t hash)
+void request_execute(struct response_list *responses, struct conn *conn,
+		     const struct request *request, uint64_t hash)
 {
 	if (!conn->open && request->op != WIRE_HELLO) {
 		conn_fail(conn, "a request before HELLO");
 		return;
 	}
-	copy_drop(replies->endpoint->worker, conn);
+	copy_drop(responses->poller->worker, conn);
 	switch (request->op) {
 	case WIRE_HELLO:
-		request_hello(replies, conn, request);
+		request_hello(responses, conn, request);
 		break;
 	case WIRE_STATS:
-		request_stats(replies, conn, request);
+		request_stats(responses, conn, request);
 		break;
 	case WIRE_FLUSH:
-		request_flush(replies, conn, request);
+		request_flush(responses, conn, request);
 		break;
 	case WIRE_PUT:
 		if (request->flags & WIRE_F_PULL)
-			pull_start(replies, conn, request, hash);
+			pull_start(responses, conn, request, hash);
 		else
-			request_operate(replies, conn, request, hash);
+			request_operation(responses, conn, request, hash);
 		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
@@ -205,8 +210,8 @@ void request_execute(struct replies *replies, struct conn *conn, const struct re
 	case WIRE_ARITH:
 	case WIRE_TOUCH:
 	case WIRE_SCAN:
-		request_operate(replies, conn, request, hash);
+		request_operation(responses, conn, request, hash);
 		break;
 	}
-	operate_access(&replies->endpoint->worker->store_thread, request);
+	execute_access(&responses->poller->worker->store_thread, request);
 }

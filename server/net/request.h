@@ -6,11 +6,11 @@
 #include "server/net/response.h"
 
 /*
- * Does @request of @conn and starts its reply; a PUT whose value is to be pulled is replied to when
+ * Does @request of @conn and starts its response; a PUT whose value is to be pulled is replied to when
  * it is there. @hash is that of the key, if there is one. A request that the protocol does not allow
  * now fails the connection.
  */
-void request_execute(struct replies *replies, struct conn *conn, const struct request *request,
-		     uint64_t hash);
+void request_execute(struct response_list *responses, struct conn *conn,
+		     const struct request *request, uint64_t hash);
 
 #endif /* KVD_SERVER_NET_REQUEST_H */

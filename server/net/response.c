@@ -5,19 +5,20 @@
 
 #include "common/util/stat.h"
 
-struct reply *reply_start(struct replies *replies, struct conn *conn, enum wire_op op, uint32_t id)
+struct response_wr *response_start(struct response_list *responses, struct conn *conn,
+				   enum wire_op op, uint32_t id)
 {
-	struct reply *reply = &replies->list[replies->count++];
+	struct response_wr *response = &responses->list[responses->count++];
 
-	reply->head = (struct wire_response){
+	response->head = (struct wire_response){
 		.op = (uint8_t)op,
 		.id = id,
-		.clock_ns = replies->endpoint->worker->store_thread.now_ns,
+		.clock_ns = responses->poller->worker->store_thread.now_ns,
 	};
-	reply->conn = conn;
-	reply->buffer = BUFFER_NONE;
-	reply->value_len = 0;
-	return reply;
+	response->conn = conn;
+	response->buffer = BUFFER_NONE;
+	response->value_len = 0;
+	return response;
 }
 
 /*
@@ -25,130 +26,130 @@ struct reply *reply_start(struct replies *replies, struct conn *conn, enum wire_
  * that the client sent when it had the response, so there are some more; they are shared, and who
  * finds none left did not take its responses.
  */
-static uint32_t conn_take_buffer(struct endpoint *endpoint, struct conn *conn)
+static uint32_t conn_take_buffer(struct poller *poller, struct conn *conn)
 {
 	if (conn->buffers >= conn->window) {
-		if (!endpoint->extra)
+		if (!poller->extra)
 			return BUFFER_NONE;
-		endpoint->extra--;
+		poller->extra--;
 	}
 	conn->buffers++;
-	return buffer_take(endpoint);
+	return buffer_take(poller);
 }
 
-static void conn_put_buffer(struct endpoint *endpoint, struct conn *conn, uint32_t buffer)
+static void conn_put_buffer(struct poller *poller, struct conn *conn, uint32_t buffer)
 {
 	if (conn->buffers > conn->window)
-		endpoint->extra++;
+		poller->extra++;
 	conn->buffers--;
-	buffer_put(endpoint, buffer);
+	buffer_put(poller, buffer);
 }
 
-void *reply_buffer(struct replies *replies, struct reply *reply, uint32_t *size)
+void *response_buffer(struct response_list *responses, struct response_wr *response, uint32_t *size)
 {
-	struct endpoint *endpoint = replies->endpoint;
-	uint32_t buffer = conn_take_buffer(endpoint, reply->conn);
+	struct poller *poller = responses->poller;
+	uint32_t buffer = conn_take_buffer(poller, response->conn);
 
 	if (buffer == BUFFER_NONE) {
-		conn_fail(reply->conn, "too many responses not taken");
+		conn_fail(response->conn, "too many responses not taken");
 		return NULL;
 	}
-	reply->buffer = buffer;
-	*size = reply->conn->response_bytes - (uint32_t)sizeof(reply->head);
-	return endpoint_buffer(endpoint, buffer) + sizeof(reply->head);
+	response->buffer = buffer;
+	*size = response->conn->response_bytes - (uint32_t)sizeof(response->head);
+	return poller_buffer(poller, buffer) + sizeof(response->head);
 }
 
-static void sent_push(struct endpoint *endpoint, struct conn *conn, uint32_t buffer)
+static void sent_push(struct poller *poller, struct conn *conn, uint32_t buffer)
 {
-	endpoint->buffers[buffer].next = BUFFER_NONE;
+	poller->buffers[buffer].next = BUFFER_NONE;
 	if (conn->sent_first == BUFFER_NONE)
 		conn->sent_first = buffer;
 	else
-		endpoint->buffers[conn->sent_last].next = buffer;
+		poller->buffers[conn->sent_last].next = buffer;
 	conn->sent_last = buffer;
 }
 
-static void sent_pop(struct endpoint *endpoint, struct conn *conn)
+static void sent_pop(struct poller *poller, struct conn *conn)
 {
 	uint32_t buffer = conn->sent_first;
 
-	conn->sent_first = endpoint->buffers[buffer].next;
-	conn_put_buffer(endpoint, conn, buffer);
+	conn->sent_first = poller->buffers[buffer].next;
+	conn_put_buffer(poller, conn, buffer);
 }
 
-void reply_drop_buffer(struct replies *replies, struct reply *reply)
+void response_drop_buffer(struct response_list *responses, struct response_wr *response)
 {
-	if (reply->buffer != BUFFER_NONE)
-		conn_put_buffer(replies->endpoint, reply->conn, reply->buffer);
-	reply->buffer = BUFFER_NONE;
+	if (response->buffer != BUFFER_NONE)
+		conn_put_buffer(responses->poller, response->conn, response->buffer);
+	response->buffer = BUFFER_NONE;
 }
 
 /* Where the message lies, and whether it goes inside the work request. */
-static void reply_fill(struct endpoint *endpoint, struct reply *reply)
+static void response_fill(struct poller *poller, struct response_wr *response)
 {
-	bool bare = reply->buffer == BUFFER_NONE;
-	void *message = bare ? (void *)&reply->head : endpoint_buffer(endpoint, reply->buffer);
+	bool bare = response->buffer == BUFFER_NONE;
+	void *message = bare ? (void *)&response->head : poller_buffer(poller, response->buffer);
 
 	/* A GET whose value is in a copy tells its length, though none of it follows. */
-	if (reply->value_len)
-		reply->head.value_len = reply->value_len;
+	if (response->value_len)
+		response->head.value_len = response->value_len;
 	if (!bare)
-		memcpy(message, &reply->head, sizeof(reply->head));
-	reply->sge = (struct ibv_sge){
+		memcpy(message, &response->head, sizeof(response->head));
+	response->sge = (struct ibv_sge){
 		.addr = (uintptr_t)message,
-		.length = (uint32_t)sizeof(reply->head) + reply->value_len,
-		.lkey = endpoint->mr->lkey,
+		.length = (uint32_t)sizeof(response->head) + response->value_len,
+		.lkey = poller->mr->lkey,
 	};
-	reply->wr = (struct ibv_send_wr){
+	response->wr = (struct ibv_send_wr){
 		.opcode = IBV_WR_SEND,
-		.sg_list = &reply->sge,
+		.sg_list = &response->sge,
 		.num_sge = 1,
 	};
-	if (reply->sge.length <= endpoint->inline_max)
-		reply->wr.send_flags = IBV_SEND_INLINE;
+	if (response->sge.length <= poller->inline_max)
+		response->wr.send_flags = IBV_SEND_INLINE;
 }
 
 /*
  * A response in a buffer is signaled, to get the buffer back; of the others every N-th. All have a
  * wr_id: a queue pair that fails completes the unsignaled ones too, and 0 would say a receive.
  */
-static void reply_sign(struct endpoint *endpoint, struct reply *reply)
+static void response_sign(struct poller *poller, struct response_wr *response)
 {
-	struct worker *worker = endpoint->worker;
-	struct conn *conn = reply->conn;
-	bool buffered = !(reply->wr.send_flags & IBV_SEND_INLINE);
+	struct worker *worker = poller->worker;
+	struct conn *conn = response->conn;
+	bool buffered = !(response->wr.send_flags & IBV_SEND_INLINE);
 
 	conn->sq_used++;
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
-	reply->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
-				     buffered ? reply->buffer : BUFFER_NONE);
+	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
+					buffered ? response->buffer : BUFFER_NONE);
 	if (!buffered && conn->sq_unsignaled < worker->limits.signal_every)
 		return;
-	reply->wr.send_flags |= IBV_SEND_SIGNALED;
+	response->wr.send_flags |= IBV_SEND_SIGNALED;
 	conn->sq_unsignaled = 0;
 	stat_add(&worker->stats.responses_signaled, 1);
 }
 
-/* Appends the reply to its connection's chain; false if the queue pair has no room. */
-static bool reply_chain(struct endpoint *endpoint, struct reply *reply)
+/* Appends the response to its connection's chain; false if the queue pair has no room. */
+static bool response_chain(struct poller *poller, struct response_wr *response)
 {
-	const struct worker_limits *limits = &endpoint->worker->limits;
-	struct conn *conn = reply->conn;
+	const struct worker_limits *limits = &poller->worker->limits;
+	struct conn *conn = response->conn;
 
 	if (conn->sq_used >= conn_sq_depth(conn->window, limits->signal_every) - PULL_DEPTH) {
 		conn_fail(conn, "responses not taken while more is requested");
 		return false;
 	}
-	reply_fill(endpoint, reply);
-	reply_sign(endpoint, reply);
-	if (!(reply->wr.send_flags & IBV_SEND_INLINE))
-		sent_push(endpoint, conn, reply->buffer);
+	response_fill(poller, response);
+	response_sign(poller, response);
+	if (!(response->wr.send_flags & IBV_SEND_INLINE))
+		sent_push(poller, conn, response->buffer);
 	if (conn->chain_first)
-		conn->chain_last->next = &reply->wr;
+		conn->chain_last->next = &response->wr;
 	else
-		conn->chain_first = &reply->wr;
-	conn->chain_last = &reply->wr;
+		conn->chain_first = &response->wr;
+	conn->chain_last = &response->wr;
 	return true;
 }
 
@@ -163,39 +164,39 @@ static void conn_post_chain(struct conn *conn)
 	conn->chain_first = NULL;
 }
 
-void replies_send(struct replies *replies)
+void responses_send(struct response_list *responses)
 {
-	struct endpoint *endpoint = replies->endpoint;
-	struct reply *reply;
+	struct poller *poller = responses->poller;
+	struct response_wr *response;
 	unsigned int i;
 
-	for (i = 0; i < replies->count; i++) {
-		reply = &replies->list[i];
-		if (reply->conn->stopped || !reply_chain(endpoint, reply)) {
-			reply_drop_buffer(replies, reply);
-			reply->conn = NULL;
+	for (i = 0; i < responses->count; i++) {
+		response = &responses->list[i];
+		if (response->conn->stopped || !response_chain(poller, response)) {
+			response_drop_buffer(responses, response);
+			response->conn = NULL;
 		}
 	}
-	for (i = 0; i < replies->count; i++) {
-		reply = &replies->list[i];
-		if (!reply->conn)
+	for (i = 0; i < responses->count; i++) {
+		response = &responses->list[i];
+		if (!response->conn)
 			continue;
-		conn_post_chain(reply->conn);
-		if (reply->wr.send_flags & IBV_SEND_INLINE)
-			reply_drop_buffer(replies, reply);
+		conn_post_chain(response->conn);
+		if (response->wr.send_flags & IBV_SEND_INLINE)
+			response_drop_buffer(responses, response);
 	}
-	replies->count = 0;
+	responses->count = 0;
 }
 
-void reply_done(struct endpoint *endpoint, struct conn *conn, uint64_t wr_id)
+void response_done(struct poller *poller, struct conn *conn, uint64_t wr_id)
 {
 	conn->sq_used -= wr_id_covers(wr_id);
 	if (wr_id_buffer(wr_id) != BUFFER_NONE && conn->sent_first != BUFFER_NONE)
-		sent_pop(endpoint, conn);
+		sent_pop(poller, conn);
 }
 
-void reply_release_all(struct endpoint *endpoint, struct conn *conn)
+void response_release_all(struct poller *poller, struct conn *conn)
 {
 	while (conn->sent_first != BUFFER_NONE)
-		sent_pop(endpoint, conn);
+		sent_pop(poller, conn);
 }

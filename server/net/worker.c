@@ -18,7 +18,7 @@
 /* While there are copies a sleeping worker looks so often whether one is too old. */
 #define COPIES_CHECK_MS 1000
 
-/* server/config/options.h: a window that a batch can't hold could not be seen to be exceeded. */
+/* server/config/option_table.h: a window that a batch can't hold could not be seen to be exceeded. */
 static_assert(BATCH_MAX > 31, "request.window");
 
 /* A request of the batch being worked on. */
@@ -34,7 +34,7 @@ struct batch {
 	uint32_t recvs[BATCH_MAX]; /* buffers whose requests are done with */
 	unsigned int recv_count;
 	bool work; /* something that somebody waits for */
-	struct replies replies;
+	struct response_list responses;
 };
 
 /* What a look at the completion queues found. */
@@ -44,9 +44,9 @@ enum found {
 	FOUND_WORK,
 };
 
-static struct conn *completion_conn(struct endpoint *endpoint, const struct ibv_wc *wc)
+static struct conn *completion_conn(struct poller *poller, const struct ibv_wc *wc)
 {
-	struct conn *conn = conn_lookup(endpoint, wc->qp_num);
+	struct conn *conn = conn_lookup(poller, wc->qp_num);
 
 	return conn && (conn->serial & WR_SERIAL_MASK) == wr_id_serial(wc->wr_id) ? conn : NULL;
 }
@@ -59,12 +59,12 @@ static void completion_failed(struct conn *conn, const struct ibv_wc *wc)
 }
 
 /* A message came in: checks it and starts to fetch the bucket of its key. */
-static void batch_add(struct batch *batch, struct endpoint *endpoint, const struct ibv_wc *wc)
+static void batch_add(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
 {
-	struct worker *worker = endpoint->worker;
+	struct worker *worker = poller->worker;
 	struct work *work = &batch->works[batch->count];
 	uint32_t buffer = wr_id_buffer(wc->wr_id);
-	struct conn *conn = conn_lookup(endpoint, wc->qp_num);
+	struct conn *conn = conn_lookup(poller, wc->qp_num);
 	const char *error;
 
 	batch->recvs[batch->recv_count++] = buffer;
@@ -74,7 +74,7 @@ static void batch_add(struct batch *batch, struct endpoint *endpoint, const stru
 		completion_failed(conn, wc);
 		return;
 	}
-	error = wire_request_parse(&work->request, endpoint_buffer(endpoint, buffer), wc->byte_len);
+	error = wire_request_parse(&work->request, poller_buffer(poller, buffer), wc->byte_len);
 	if (!error && ++conn->batch_requests > conn->window)
 		error = "more requests than the window allows";
 	if (error) {
@@ -92,15 +92,15 @@ static void batch_add(struct batch *batch, struct endpoint *endpoint, const stru
 	batch->count++;
 }
 
-static void batch_complete(struct batch *batch, struct endpoint *endpoint, const struct ibv_wc *wc)
+static void batch_complete(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
 {
 	struct conn *conn;
 
 	if (wr_id_kind(wc->wr_id) == WR_RECV) {
-		batch_add(batch, endpoint, wc);
+		batch_add(batch, poller, wc);
 		return;
 	}
-	conn = completion_conn(endpoint, wc);
+	conn = completion_conn(poller, wc);
 	if (!conn)
 		return;
 	if (wc->status) {
@@ -109,15 +109,15 @@ static void batch_complete(struct batch *batch, struct endpoint *endpoint, const
 	}
 	if (wr_id_kind(wc->wr_id) == WR_PULL) {
 		batch->work = true;
-		pull_done(&batch->replies, conn, wc->wr_id);
+		pull_done(&batch->responses, conn, wc->wr_id);
 	} else {
-		reply_done(endpoint, conn, wc->wr_id);
+		response_done(poller, conn, wc->wr_id);
 	}
 }
 
-static void batch_execute(struct batch *batch, struct endpoint *endpoint)
+static void batch_execute(struct batch *batch, struct poller *poller)
 {
-	struct worker *worker = endpoint->worker;
+	struct worker *worker = poller->worker;
 	struct work *work;
 	unsigned int i;
 
@@ -128,35 +128,35 @@ static void batch_execute(struct batch *batch, struct endpoint *endpoint)
 		work = &batch->works[i];
 		work->conn->batch_requests = 0;
 		if (!work->conn->stopped)
-			request_execute(&batch->replies, work->conn, &work->request, work->hash);
+			request_execute(&batch->responses, work->conn, &work->request, work->hash);
 	}
 	stat_add(&worker->stats.requests, batch->count);
 	stat_add(&worker->stats.batches, 1);
 }
 
 /* Takes what has completed, up to BATCH_MAX. */
-static enum found endpoint_poll(struct endpoint *endpoint)
+static enum found poller_poll(struct poller *poller)
 {
 	struct ibv_wc wcs[BATCH_MAX];
 	struct batch batch;
 	int i, n;
 
-	n = ibv_poll_cq(endpoint->cq, BATCH_MAX, wcs);
+	n = ibv_poll_cq(poller->cq, BATCH_MAX, wcs);
 	if (n <= 0)
 		return FOUND_NOTHING;
 	/* After the requests have come, before any is executed: client/clock.c relies on it. */
-	store_thread_clock(&endpoint->worker->store_thread);
+	store_thread_clock(&poller->worker->store_thread);
 	batch.count = 0;
 	batch.recv_count = 0;
 	batch.work = false;
-	batch.replies.endpoint = endpoint;
-	batch.replies.count = 0;
+	batch.responses.poller = poller;
+	batch.responses.count = 0;
 	rcu_read_lock();
 	for (i = 0; i < n; i++)
-		batch_complete(&batch, endpoint, &wcs[i]);
-	batch_execute(&batch, endpoint);
-	endpoint_post_recvs(endpoint, batch.recvs, batch.recv_count);
-	replies_send(&batch.replies);
+		batch_complete(&batch, poller, &wcs[i]);
+	batch_execute(&batch, poller);
+	poller_post_recvs(poller, batch.recvs, batch.recv_count);
+	responses_send(&batch.responses);
 	rcu_read_unlock();
 	return batch.work ? FOUND_WORK : FOUND_RECORDS;
 }
@@ -166,8 +166,8 @@ static enum found worker_poll(struct worker *worker)
 	enum found found = FOUND_NOTHING, here;
 	unsigned int i;
 
-	for (i = 0; i < worker->endpoint_count; i++) {
-		here = endpoint_poll(&worker->endpoints[i]);
+	for (i = 0; i < worker->poller_count; i++) {
+		here = poller_poll(&worker->pollers[i]);
 		found = here > found ? here : found;
 	}
 	return found;
@@ -177,22 +177,22 @@ static enum found worker_poll(struct worker *worker)
  * Everything this connection completed is taken off the queue before its queue pair goes, so that no
  * receive buffer is lost with it. Bounded: a CQ holds no more than its size.
  */
-static void endpoint_drain(struct endpoint *endpoint)
+static void poller_drain(struct poller *poller)
 {
-	int left = endpoint->cq->cqe + BATCH_MAX;
+	int left = poller->cq->cqe + BATCH_MAX;
 
-	while (endpoint_poll(endpoint) && left > 0)
+	while (poller_poll(poller) && left > 0)
 		left -= BATCH_MAX;
 }
 
 static void conn_release(struct conn *conn)
 {
-	struct endpoint *endpoint = conn->endpoint;
-	struct worker *worker = endpoint->worker;
+	struct poller *poller = conn->poller;
+	struct worker *worker = poller->worker;
 
-	pull_release(endpoint, conn);
+	pull_release(poller, conn);
 	copy_drop(worker, conn);
-	reply_release_all(endpoint, conn);
+	response_release_all(poller, conn);
 	rcu_read_lock();
 	conn_remove(conn);
 	rcu_read_unlock();
@@ -207,7 +207,7 @@ static void worker_read_mail(struct worker *worker)
 		next = note->next;
 		if (note->type == NOTE_QUIESCE) {
 			note->conn->stopped = true;
-			endpoint_drain(note->conn->endpoint);
+			poller_drain(note->conn->poller);
 			mailbox_send(worker->control, &note->conn->notes[NOTE_QUIESCED]);
 		} else if (note->type == NOTE_RELEASE) {
 			conn_release(note->conn);
@@ -222,18 +222,18 @@ static void worker_wait(struct worker *worker)
 	struct ibv_cq *cq;
 	unsigned int i;
 
-	for (i = 0; i < worker->endpoint_count; i++)
-		fds[i] = (struct pollfd){ worker->endpoints[i].comp_channel->fd, POLLIN, 0 };
+	for (i = 0; i < worker->poller_count; i++)
+		fds[i] = (struct pollfd){ worker->pollers[i].comp_channel->fd, POLLIN, 0 };
 	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
 	stat_add(&worker->stats.sleeps, 1);
 	rcu_thread_offline();
-	if (poll(fds, worker->endpoint_count + 1, copies ? COPIES_CHECK_MS : -1) < 0 &&
+	if (poll(fds, worker->poller_count + 1, copies ? COPIES_CHECK_MS : -1) < 0 &&
 	    errno != EINTR)
 		log_error("worker %u: poll: %m", worker->number);
 	rcu_thread_online();
-	for (i = 0; i < worker->endpoint_count; i++)
-		while (!worker->endpoints[i].nic->dev->ops->get_cq_event(
-			worker->endpoints[i].comp_channel, &cq))
+	for (i = 0; i < worker->poller_count; i++)
+		while (!worker->pollers[i].nic->dev->ops->get_cq_event(
+			worker->pollers[i].comp_channel, &cq))
 			;
 }
 
@@ -242,8 +242,8 @@ static void worker_sleep(struct worker *worker)
 {
 	unsigned int i;
 
-	for (i = 0; i < worker->endpoint_count; i++)
-		if (ibv_req_notify_cq(worker->endpoints[i].cq, 0))
+	for (i = 0; i < worker->poller_count; i++)
+		if (ibv_req_notify_cq(worker->pollers[i].cq, 0))
 			return;
 	if (worker_poll(worker) || mailbox_pending(&worker->mailbox))
 		return;
@@ -348,20 +348,20 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 	err = store_thread_init(&worker->store_thread, &server->store.table, (uint8_t)number);
 	if (err)
 		goto release_mailbox;
-	while (worker->endpoint_count < server->nic_count) {
-		unsigned int i = worker->endpoint_count;
+	while (worker->poller_count < server->nic_count) {
+		unsigned int i = worker->poller_count;
 
-		err = endpoint_init(&worker->endpoints[i], worker, &server->nics[i]);
+		err = poller_init(&worker->pollers[i], worker, &server->nics[i]);
 		if (err)
 			goto release_endpoints;
-		worker->endpoint_count++;
+		worker->poller_count++;
 	}
 	worker->server = server; /* and now there is something to release */
 	return 0;
 
 release_endpoints:
-	while (worker->endpoint_count)
-		endpoint_release(&worker->endpoints[--worker->endpoint_count]);
+	while (worker->poller_count)
+		poller_release(&worker->pollers[--worker->poller_count]);
 	store_thread_release(&worker->store_thread);
 release_mailbox:
 	mailbox_release(&worker->mailbox);
@@ -372,8 +372,8 @@ void worker_release(struct worker *worker)
 {
 	if (!worker->server)
 		return;
-	while (worker->endpoint_count)
-		endpoint_release(&worker->endpoints[--worker->endpoint_count]);
+	while (worker->poller_count)
+		poller_release(&worker->pollers[--worker->poller_count]);
 	store_thread_release(&worker->store_thread);
 	mailbox_release(&worker->mailbox);
 	worker->server = NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A worker: a thread that serves its connections' requests and owns all it needs to do so: for each
- * device an endpoint (completion queue, shared receive queue, buffers, table of connections), a
+ * device an poller (completion queue, shared receive queue, buffers, table of connections), a
  * thread cache of item memory, and its statistics.
  *
  *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
  *	 (HELLO, STATS, FLUSH, failures and going to sleep are not on it. Seldom, a change wakes the
  *	 maintenance, which is a write(2), or waits for a grace period: when it makes room, or when a
  *	 limbo of large items and overflow buckets is full.)
- *   W2. At most BATCH_MAX completions are taken at a time from one endpoint, so a flood on one
+ *   W2. At most BATCH_MAX completions are taken at a time from one poller, so a flood on one
  *	 device does not starve the other, nor the mailbox.
  *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
  *	 no wake-up is lost.
@@ -35,7 +35,7 @@ struct buffer {
 };
 
 /* What one worker has on one device. */
-struct endpoint {
+struct poller {
 	struct worker *worker;
 	struct nic *nic;
 	struct ibv_comp_channel *comp_channel;
@@ -66,7 +66,7 @@ struct worker_limits {
 	uint32_t buffer_bytes;
 	uint32_t signal_every;
 	uint32_t window;
-	uint32_t conns_max; /* of one endpoint */
+	uint32_t conns_max; /* of one poller */
 	uint32_t workers;
 };
 
@@ -105,8 +105,8 @@ struct worker {
 	struct server *server;
 	struct mailbox *control; /* notes to the control thread */
 	struct mailbox mailbox;	 /* notes to this worker */
-	struct endpoint endpoints[NIC_MAX];
-	unsigned int endpoint_count;
+	struct poller pollers[NIC_MAX];
+	unsigned int poller_count;
 	struct store_thread store_thread;
 	struct worker_limits limits;
 	struct worker_stats stats;
@@ -129,26 +129,26 @@ void worker_stop(struct worker *worker);
 void worker_release(struct worker *worker);
 
 /* server/net/poller.c */
-int endpoint_init(struct endpoint *endpoint, struct worker *worker, struct nic *nic);
-void endpoint_release(struct endpoint *endpoint);
+int poller_init(struct poller *poller, struct worker *worker, struct nic *nic);
+void poller_release(struct poller *poller);
 /* Asks to be told when an eighth of the receives is left. 0 or a negative errno. */
-int endpoint_arm_srq_limit(struct endpoint *endpoint);
+int poller_arm_srq_limit(struct poller *poller);
 /* Posts @count receive buffers in one chain. A failure ends the process: no request could come. */
-void endpoint_post_recvs(struct endpoint *endpoint, const uint32_t *buffers, unsigned int count);
+void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
 
-static inline uint8_t *endpoint_buffer(const struct endpoint *endpoint, uint32_t buffer)
+static inline uint8_t *poller_buffer(const struct poller *poller, uint32_t buffer)
 {
-	return endpoint->memory + (size_t)buffer * endpoint->worker->limits.buffer_bytes;
+	return poller->memory + (size_t)buffer * poller->worker->limits.buffer_bytes;
 }
 
-static inline uint32_t buffer_take(struct endpoint *endpoint)
+static inline uint32_t buffer_take(struct poller *poller)
 {
-	return endpoint->free_count ? endpoint->free[--endpoint->free_count] : BUFFER_NONE;
+	return poller->free_count ? poller->free[--poller->free_count] : BUFFER_NONE;
 }
 
-static inline void buffer_put(struct endpoint *endpoint, uint32_t buffer)
+static inline void buffer_put(struct poller *poller, uint32_t buffer)
 {
-	endpoint->free[endpoint->free_count++] = buffer;
+	poller->free[poller->free_count++] = buffer;
 }
 
 /*

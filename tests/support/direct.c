@@ -10,7 +10,7 @@
 #include <urcu-qsbr.h>
 
 #include "common/util/clock.h"
-#include "server/net/operate.h"
+#include "server/net/execute.h"
 
 #define ODD_PIECE_MAX 96
 /* One piece in this many is followed by a chance for others to run. */
@@ -79,20 +79,22 @@ static void direct_put(struct direct *direct, const struct request *request, uin
 	struct table_change change;
 	struct item *item;
 
-	operate_put_change(request, &change);
+	put_change_init(request, &change);
 	item = table_reserve(direct->thread, &change);
 	if (item) {
 		memcpy(table_reserved_value(item), (const void *)(uintptr_t)request->pull_addr,
 		       request->value_len);
 		status = table_commit(direct->thread, hash, item, &change);
 	}
-	operate_changed(&change, status, response);
+	response_set_change(&change, status, response);
 }
 
 static void direct_execute(struct direct *direct, const struct request *request,
 			   struct wire_response *response, uint8_t *value)
 {
-	struct answer answer = { value, DIRECT_BUFFER_BYTES - (uint32_t)sizeof(*response), 0 };
+	struct response_value response_value = { value,
+						 DIRECT_BUFFER_BYTES - (uint32_t)sizeof(*response),
+						 0 };
 	uint64_t hash = 0;
 
 	if (request->key)
@@ -111,11 +113,12 @@ static void direct_execute(struct direct *direct, const struct request *request,
 	if (request->flags & WIRE_F_PULL)
 		direct_put(direct, request, hash, response);
 	else
-		operate(direct->thread, request, hash, response, &answer);
-	if (request->op == WIRE_GET && !response->status && response->value_len > answer.size)
-		direct->copy = operate_copy(direct->thread, request, hash, direct->copy_seed++,
+		execute(direct->thread, request, hash, response, &response_value);
+	if (request->op == WIRE_GET && !response->status &&
+	    response->value_len > response_value.size)
+		direct->copy = execute_copy(direct->thread, request, hash, direct->copy_seed++,
 					    response);
-	operate_access(direct->thread, request);
+	execute_access(direct->thread, request);
 	rcu_unregister_thread();
 }
 

@@ -16,7 +16,7 @@
 #include "common/sum.h"
 #include "common/wire.h"
 #include "server/store/chain.h"
-#include "server/config/options.h"
+#include "server/config/option_table.h"
 #include "tests/support/vectors.h"
 
 static const char *const paths[] = { "common/PROTOCOL.md", "common/rdma/softnic/PROTOCOL.md" };

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "common/util/log.h"
-#include "server/config/option.h"
+#include "server/config/option_kinds.h"
 
 #define TEXT_MAX 65536
 

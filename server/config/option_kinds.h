@@ -3,14 +3,14 @@
  * One option at run time: how text becomes the field of struct config and back. Below
  * server/config/config.c, which knows files and sections; nothing else needs this.
  */
-#ifndef KVD_SERVER_CONFIG_OPTION_H
-#define KVD_SERVER_CONFIG_OPTION_H
+#ifndef KVD_SERVER_CONFIG_OPTION_KINDS_H
+#define KVD_SERVER_CONFIG_OPTION_KINDS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/util/parse.h"
-#include "server/config/options.h"
+#include "server/config/option_table.h"
 
 /* Bytes of any option's value or domain as text, its zero included. */
 #define OPTION_TEXT_MAX 320
@@ -45,4 +45,4 @@ const char *option_format(const struct config_option *option, const void *field,
 /* What the option may be: "0 to 64", "yes | no". buffer holds OPTION_TEXT_MAX bytes. */
 const char *option_domain(const struct config_option *option, char *buffer);
 
-#endif /* KVD_SERVER_CONFIG_OPTION_H */
+#endif /* KVD_SERVER_CONFIG_OPTION_KINDS_H */

@@ -23,8 +23,8 @@
  *	SOCKET	  char[DEVICE_PATH_MAX], a path, not empty
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
  */
-#ifndef KVD_SERVER_CONFIG_OPTIONS_H
-#define KVD_SERVER_CONFIG_OPTIONS_H
+#ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
+#define KVD_SERVER_CONFIG_OPTION_TABLE_H
 
 #include <stdint.h>
 
@@ -137,4 +137,4 @@ enum poll_mode {
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_softnic(X) OPTIONS_memory(X) OPTIONS_index(X)    \
 		OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X) OPTIONS_log(X)
 
-#endif /* KVD_SERVER_CONFIG_OPTIONS_H */
+#endif /* KVD_SERVER_CONFIG_OPTION_TABLE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/net/operate.h"
+#include "server/net/execute.h"
 
 #include "common/util/stat.h"
 #include "server/store/store.h"
@@ -7,7 +7,7 @@
 /* How often a get-and-touch begins anew because the value was replaced in between. */
 #define TOUCH_TRIES_MAX 64
 
-void operate_put_change(const struct request *request, struct table_change *change)
+void put_change_init(const struct request *request, struct table_change *change)
 {
 	*change = (struct table_change){
 		.key = request->key,
@@ -21,8 +21,8 @@ void operate_put_change(const struct request *request, struct table_change *chan
 	};
 }
 
-void operate_changed(const struct table_change *change, enum wire_status status,
-		     struct wire_response *head)
+void response_set_change(const struct table_change *change, enum wire_status status,
+			 struct wire_response *head)
 {
 	head->status = (uint8_t)status;
 	if (status)
@@ -32,7 +32,7 @@ void operate_changed(const struct table_change *change, enum wire_status status,
 	head->expires = change->expires;
 }
 
-static void item_told(const struct item *item, struct wire_response *head)
+static void response_set_item(const struct item *item, struct wire_response *head)
 {
 	head->version = item->version;
 	head->item_flags = item->flags;
@@ -55,8 +55,8 @@ static enum wire_status touch(struct store_thread *thread, const struct request 
  * A GET that touches is two steps: a touch leaves the version as it is, so if the value that is read
  * then has it still, both were one.
  */
-static void operate_get(struct store_thread *thread, const struct request *request, uint64_t hash,
-			struct wire_response *head, struct answer *answer)
+static void execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
+			struct wire_response *head, struct response_value *value)
 {
 	bool touches = request->flags & WIRE_F_TOUCH;
 	enum wire_status status = WIRE_OK;
@@ -69,16 +69,16 @@ static void operate_get(struct store_thread *thread, const struct request *reque
 			status = touch(thread, request, hash, &change);
 		if (!status)
 			status = lookup_get(thread, hash, request->key, request->key_len,
-					    answer->value, answer->size, &ref);
+					    value->value, value->size, &ref);
 		if (!status && touches && ref.head.version != change.version)
 			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
 	} while (status == WIRE_EXISTS);
 	head->status = (uint8_t)status;
 	if (status)
 		return;
-	item_told(&ref.head, head);
-	if (head->value_len <= answer->size)
-		answer->len = head->value_len;
+	response_set_item(&ref.head, head);
+	if (head->value_len <= value->size)
+		value->len = head->value_len;
 	if (!touches && thread->table->eviction != EVICTION_NONE)
 		table_access(thread, hash);
 }
@@ -97,7 +97,7 @@ static bool make_room_for_copy(struct store_thread *thread, const struct request
 	return room;
 }
 
-struct item *operate_copy(struct store_thread *thread, const struct request *request, uint64_t hash,
+struct item *execute_copy(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  uint64_t seed, struct wire_response *head)
 {
 	enum wire_status status;
@@ -121,7 +121,7 @@ struct item *operate_copy(struct store_thread *thread, const struct request *req
 		return NULL;
 	}
 	head->status = WIRE_OK;
-	item_told(copy, head);
+	response_set_item(copy, head);
 	head->flags = WIRE_R_COPY;
 	head->copy_seed = seed;
 	head->slot = slot_make(hash_tag(hash), region_offset(thread->table->region, copy),
@@ -129,16 +129,16 @@ struct item *operate_copy(struct store_thread *thread, const struct request *req
 	return copy;
 }
 
-static void operate_put(struct store_thread *thread, const struct request *request, uint64_t hash,
+static void execute_put(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head)
 {
 	struct table_change change;
 
-	operate_put_change(request, &change);
-	operate_changed(&change, table_put(thread, hash, &change), head);
+	put_change_init(request, &change);
+	response_set_change(&change, table_put(thread, hash, &change), head);
 }
 
-static void operate_arith(struct store_thread *thread, const struct request *request, uint64_t hash,
+static void execute_arith(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  struct wire_response *head)
 {
 	struct table_change change = {
@@ -152,22 +152,22 @@ static void operate_arith(struct store_thread *thread, const struct request *req
 		.ttl = request->ttl,
 	};
 
-	operate_changed(&change, table_arith(thread, hash, &change), head);
+	response_set_change(&change, table_arith(thread, hash, &change), head);
 	if (!head->status)
 		head->result = change.number;
 }
 
-static void operate_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
+static void execute_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  struct wire_response *head)
 {
 	struct table_change change = { 0 };
 	enum wire_status status = touch(thread, request, hash, &change);
 
-	operate_changed(&change, status, head);
+	response_set_change(&change, status, head);
 	head->slot = 0;
 }
 
-static void operate_delete(struct store_thread *thread, const struct request *request,
+static void execute_delete(struct store_thread *thread, const struct request *request,
 			   uint64_t hash, struct wire_response *head)
 {
 	const struct table_change change = {
@@ -180,8 +180,8 @@ static void operate_delete(struct store_thread *thread, const struct request *re
 	head->status = (uint8_t)table_delete(thread, hash, &change);
 }
 
-static void operate_scan(struct store_thread *thread, const struct request *request,
-			 struct wire_response *head, struct answer *answer)
+static void execute_scan(struct store_thread *thread, const struct request *request,
+			 struct wire_response *head, struct response_value *value)
 {
 	struct scan scan = {
 		.prefix = request->key,
@@ -189,8 +189,8 @@ static void operate_scan(struct store_thread *thread, const struct request *requ
 		.most = request->keys_max,
 		.values = request->flags & WIRE_F_VALUES,
 		.cursor = request->cursor,
-		.buffer = answer->value,
-		.size = answer->size,
+		.buffer = value->value,
+		.size = value->size,
 	};
 
 	head->status = (uint8_t)table_scan(thread, &scan);
@@ -198,30 +198,30 @@ static void operate_scan(struct store_thread *thread, const struct request *requ
 		return;
 	head->cursor = scan.cursor;
 	head->entries = scan.entries;
-	head->value_len = answer->len = scan.used;
+	head->value_len = value->len = scan.used;
 }
 
-void operate(struct store_thread *thread, const struct request *request, uint64_t hash,
-	     struct wire_response *head, struct answer *answer)
+void execute(struct store_thread *thread, const struct request *request, uint64_t hash,
+	     struct wire_response *head, struct response_value *value)
 {
 	switch (request->op) {
 	case WIRE_GET:
-		operate_get(thread, request, hash, head, answer);
+		execute_get(thread, request, hash, head, value);
 		break;
 	case WIRE_PUT:
-		operate_put(thread, request, hash, head);
+		execute_put(thread, request, hash, head);
 		break;
 	case WIRE_DELETE:
-		operate_delete(thread, request, hash, head);
+		execute_delete(thread, request, hash, head);
 		break;
 	case WIRE_ARITH:
-		operate_arith(thread, request, hash, head);
+		execute_arith(thread, request, hash, head);
 		break;
 	case WIRE_TOUCH:
-		operate_touch(thread, request, hash, head);
+		execute_touch(thread, request, hash, head);
 		break;
 	case WIRE_SCAN:
-		operate_scan(thread, request, head, answer);
+		execute_scan(thread, request, head, value);
 		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
@@ -234,7 +234,7 @@ void operate(struct store_thread *thread, const struct request *request, uint64_
 	}
 }
 
-void operate_access(struct store_thread *thread, const struct request *request)
+void execute_access(struct store_thread *thread, const struct request *request)
 {
 	uint32_t i;
 

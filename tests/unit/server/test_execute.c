@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests as they come from the wire, what they do, and every field of the response. */
-#include "server/net/operate.h"
+#include "server/net/execute.h"
 
 #include <stdio.h>
 
 #include "tests/support/engine.h"
 
 #define REGION_BYTES (8u << 20)
-#define ANSWER_BYTES 1000
+#define RESPONSE_VALUE_BYTES 1000
 
 static uint8_t message[sizeof(struct wire_request) + KEY_MAX + 70000];
-static uint8_t answered[ANSWER_BYTES + 1], value[100000];
+static uint8_t received[RESPONSE_VALUE_BYTES + 1], value[100000];
 static struct wire_response head;
-static struct answer answer;
+static struct response_value response_value;
 
 static int create(enum eviction_policy policy)
 {
@@ -67,12 +67,12 @@ static enum wire_status ask(struct wire_request wire, const char *key, const voi
 	wire.key_len = (uint16_t)strlen(key);
 	parse(&request, &wire, key, v, wire.value_len);
 	memset(&head, 0, sizeof(head));
-	memset(answered, 0xee, sizeof(answered));
-	answer = (struct answer){ .value = answered, .size = ANSWER_BYTES };
-	if (!operate_answers(request.op))
-		answer = (struct answer){ 0 };
-	operate(&test_threads[0], &request, hash_of(key, wire.key_len), &head, &answer);
-	assert_int_equal(answered[ANSWER_BYTES], 0xee);
+	memset(received, 0xee, sizeof(received));
+	response_value = (struct response_value){ .value = received, .size = RESPONSE_VALUE_BYTES };
+	if (!response_has_value(request.op))
+		response_value = (struct response_value){ 0 };
+	execute(&test_threads[0], &request, hash_of(key, wire.key_len), &head, &response_value);
+	assert_int_equal(received[RESPONSE_VALUE_BYTES], 0xee);
 	return head.status;
 }
 
@@ -98,7 +98,7 @@ static void put_and_get(void **state)
 
 	(void)state;
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_NOT_FOUND);
-	assert_int_equal(answer.len, 0);
+	assert_int_equal(response_value.len, 0);
 	assert_int_equal(ASK("k", value, .op = WIRE_PUT, .value_len = 100, .item_flags = 9,
 			     .ttl = 60),
 			 WIRE_OK);
@@ -112,14 +112,14 @@ static void put_and_get(void **state)
 	assert_int_equal(head.value_len, 100);
 	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 60));
 	assert_int_equal(head.slot, 0);
-	assert_int_equal(answer.len, 100);
-	assert_memory_equal(answered, value, 100);
+	assert_int_equal(response_value.len, 100);
+	assert_memory_equal(received, value, 100);
 	/* An empty one. */
 	assert_int_equal(put("e", NULL, 0), WIRE_OK);
 	assert_int_equal(ASK("e", NULL, .op = WIRE_GET), WIRE_OK);
 	assert_int_equal(head.value_len, 0);
 	assert_int_equal(head.expires, 0);
-	assert_int_equal(answer.len, 0);
+	assert_int_equal(response_value.len, 0);
 }
 
 static void modes(void **state)
@@ -147,8 +147,8 @@ static void modes(void **state)
 	assert_int_equal(ASK("k", "g", .op = WIRE_PUT, .mode = WIRE_PREPEND, .value_len = 1),
 			 WIRE_OK);
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_OK);
-	assert_int_equal(answer.len, 3);
-	assert_memory_equal(answered, "gef", 3);
+	assert_int_equal(response_value.len, 3);
+	assert_memory_equal(received, "gef", 3);
 }
 
 static void deletes(void **state)
@@ -219,8 +219,8 @@ static void get_and_touch(void **state)
 	assert_int_equal(head.version, version);
 	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 5));
 	assert_int_equal(head.item_flags, 5);
-	assert_int_equal(answer.len, 200);
-	assert_memory_equal(answered, value, 200);
+	assert_int_equal(response_value.len, 200);
+	assert_memory_equal(received, value, 200);
 	/* A GET alone does not. */
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_OK);
 	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 5));
@@ -245,9 +245,9 @@ static void get_a_long_value(void **state)
 
 		assert_int_equal(ask(wire, "k", NULL), WIRE_OK);
 		assert_int_equal(head.value_len, 60000);
-		assert_int_equal(answer.len, 0);
+		assert_int_equal(response_value.len, 0);
 		parse(&request, &wire, "k", NULL, 0);
-		copy = operate_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head);
+		copy = execute_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head);
 		assert_non_null(copy);
 		assert_int_equal(head.status, WIRE_OK);
 		assert_int_equal(head.flags, WIRE_R_COPY);
@@ -264,10 +264,10 @@ static void get_a_long_value(void **state)
 	/* It was touched, and then replaced: the copy is not the value that was touched. */
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5), WIRE_OK);
 	assert_int_equal(test_store_put(&store, "k", 1, value, 50000, NULL), WIRE_OK);
-	assert_null(operate_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head));
+	assert_null(execute_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head));
 	assert_int_equal(head.status, WIRE_BUSY);
 	assert_int_equal(test_store_delete(&store, "k", 1), WIRE_OK);
-	assert_null(operate_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head));
+	assert_null(execute_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head));
 	assert_int_equal(head.status, WIRE_NOT_FOUND);
 }
 
@@ -290,10 +290,10 @@ static void scan(void **state)
 		assert_int_equal(ASK("a", NULL, .op = WIRE_SCAN, .cursor = head.cursor,
 				     .flags = WIRE_F_VALUES, .keys_max = 7),
 				 WIRE_OK);
-		assert_int_equal(head.value_len, answer.len);
+		assert_int_equal(head.value_len, response_value.len);
 		assert_true(head.entries <= 7);
-		for (at = 0; at < answer.len; n++, head.entries--) {
-			assert_null(wire_entry_parse(&entry, answered, answer.len, &at));
+		for (at = 0; at < response_value.len; n++, head.entries--) {
+			assert_null(wire_entry_parse(&entry, received, response_value.len, &at));
 			memcpy(key, entry.key, entry.key_len);
 			key[entry.key_len] = 0;
 			assert_int_equal(key[0], 'a');
@@ -321,14 +321,14 @@ static void other_requests(void **state)
 	for (unsigned int i = 0; i < 3; i++) {
 		request.op = refused[i];
 		head.status = WIRE_OK;
-		operate(&test_threads[0], &request, 0, &head, &answer);
+		execute(&test_threads[0], &request, 0, &head, &response_value);
 		assert_int_equal(head.status, WIRE_PROTOCOL);
 	}
 	assert_int_equal(ASK("", NULL, .op = WIRE_PING), WIRE_OK);
-	assert_true(operate_answers(WIRE_GET));
-	assert_true(operate_answers(WIRE_SCAN));
-	assert_false(operate_answers(WIRE_PUT));
-	assert_false(operate_answers(WIRE_PING));
+	assert_true(response_has_value(WIRE_GET));
+	assert_true(response_has_value(WIRE_SCAN));
+	assert_false(response_has_value(WIRE_PUT));
+	assert_false(response_has_value(WIRE_PING));
 }
 
 static void tell_of(const char *keys, uint16_t count)
@@ -340,7 +340,7 @@ static void tell_of(const char *keys, uint16_t count)
 	for (uint16_t i = 0; i < count; i++)
 		hashes[i] = hash_of(&keys[i], 1);
 	parse(&request, &wire, "", hashes, count * sizeof(*hashes));
-	operate_access(&test_threads[0], &request);
+	execute_access(&test_threads[0], &request);
 }
 
 static void access_records(void **state)

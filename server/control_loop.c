@@ -13,7 +13,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "server/net/control.h"
+#include "server/net/conn_manager.h"
 
 #define TICK_MS 1000
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
@@ -123,13 +123,13 @@ static void dispatch(struct loop *loop, uint64_t data)
 
 	switch ((enum source)(data >> 32)) {
 	case SOURCE_CM:
-		control_cm_events(server, nic);
+		conn_manager_cm_events(server, nic);
 		break;
 	case SOURCE_ASYNC:
-		control_async_events(server, nic);
+		conn_manager_async_events(server, nic);
 		break;
 	case SOURCE_MAILBOX:
-		control_read_mail(server);
+		conn_manager_read_mail(server);
 		break;
 	case SOURCE_SIGNAL:
 		take_signals(loop);
@@ -144,8 +144,8 @@ static void take_events_left(struct server *server)
 
 	server->events_left = false;
 	for (i = 0; i < server->nic_count; i++) {
-		control_cm_events(server, &server->nics[i]);
-		control_async_events(server, &server->nics[i]);
+		conn_manager_cm_events(server, &server->nics[i]);
+		conn_manager_async_events(server, &server->nics[i]);
 	}
 }
 
@@ -156,7 +156,7 @@ static int loop_wait(struct loop *loop)
 	struct epoll_event events[EVENTS_MAX];
 	int i, n, timeout_ms = TICK_MS;
 
-	if (server->drain_until_ns || control_flushing(server))
+	if (server->drain_until_ns || conn_manager_flushing(server))
 		timeout_ms = TICK_FLUSHING_MS;
 	if (server->events_left)
 		timeout_ms = 0;
@@ -182,10 +182,10 @@ static bool stopping_done(struct server *server, uint64_t now)
 		return false;
 	if (!server->force_until_ns) {
 		if (now < server->drain_until_ns &&
-		    (control_pulling(server) || now < server->answer_until_ns))
+		    (conn_manager_pulling(server) || now < server->answer_until_ns))
 			return false;
 		server->force_until_ns = now + FORCE_NS;
-		control_close_all(server);
+		conn_manager_close_all(server);
 	}
 	if (server->conns && now > server->force_until_ns)
 		log_error("control: %llu connections did not close in time",
@@ -202,10 +202,10 @@ static int loop_run(struct loop *loop)
 	while (!err && !stopping_done(server, now)) {
 		err = loop_wait(loop);
 		now = clock_ns();
-		control_expire(server, now);
+		conn_manager_expire(server, now);
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
-			control_rearm(server);
+			conn_manager_rearm(server);
 			store_tick(&server->store);
 		}
 	}
@@ -252,7 +252,7 @@ int server_run(struct server *server)
 		worker_stop(&server->workers[i]);
 	store_stop(&server->store);
 	rcu_thread_online();
-	control_free_all(server);
+	conn_manager_free_all(server);
 	rcu_unregister_thread();
 	loop_release(&loop);
 	if (!err && server->failed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kinds of options: for each, text to field, field to text, and what is allowed. */
-#include "server/config/option.h"
+#include "server/config/option_kinds.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/net/control.h"
+#include "server/net/conn_manager.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static const struct device_ops *conn_ops(const struct conn *conn)
 
 static struct worker *conn_worker(const struct conn *conn)
 {
-	return conn->endpoint->worker;
+	return conn->poller->worker;
 }
 
 static void conns_add(struct server *server, struct conn *conn)
@@ -47,8 +47,8 @@ static void conns_add(struct server *server, struct conn *conn)
 	server->conns = conn;
 	stat_add(&server->stats.connections, 1);
 	stat_add(&server->stats.connections_total, 1);
-	conn->endpoint->conns_count++;
-	conn->endpoint->credits -= conn->window;
+	conn->poller->conns_count++;
+	conn->poller->credits -= conn->window;
 }
 
 static void conns_remove(struct server *server, struct conn *conn)
@@ -60,8 +60,8 @@ static void conns_remove(struct server *server, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn->prev;
 	stat_add(&server->stats.connections, (uint64_t)-1);
-	conn->endpoint->conns_count--;
-	conn->endpoint->credits += conn->window;
+	conn->poller->conns_count--;
+	conn->poller->credits += conn->window;
 }
 
 /* Refuses a connection with a reason the client can print. */
@@ -82,17 +82,17 @@ static void refuse(struct server *server, struct cm_id *id, enum wire_reject_rea
 }
 
 /* The worker with the fewest connections on this device that can take one more, or NULL. */
-static struct endpoint *choose_endpoint(struct server *server, const struct nic *nic)
+static struct poller *choose_poller(struct server *server, const struct nic *nic)
 {
-	struct endpoint *best = NULL, *endpoint;
+	struct poller *best = NULL, *poller;
 	unsigned int i, n = (unsigned int)(nic - server->nics);
 
 	for (i = 0; i < server->worker_count; i++) {
-		endpoint = &server->workers[i].endpoints[n];
-		if (!endpoint->credits || endpoint->conns_count >= endpoint->conns_max)
+		poller = &server->workers[i].pollers[n];
+		if (!poller->credits || poller->conns_count >= poller->conns_max)
 			continue;
-		if (!best || endpoint->conns_count < best->conns_count)
-			best = endpoint;
+		if (!best || poller->conns_count < best->conns_count)
+			best = poller;
 	}
 	return best;
 }
@@ -108,27 +108,27 @@ static bool connect_is_ours(const struct cm_event *event)
 }
 
 /* Credits are shared out so that some are left for each connection that may still come. */
-static uint32_t window_for(const struct server *server, const struct endpoint *endpoint)
+static uint32_t window_for(const struct server *server, const struct poller *poller)
 {
-	uint32_t share = endpoint->credits / (endpoint->conns_max - endpoint->conns_count);
+	uint32_t share = poller->credits / (poller->conns_max - poller->conns_count);
 
 	if (!share)
 		return 1;
 	return share < server->config.request.window ? share : server->config.request.window;
 }
 
-static int accept_on(struct server *server, struct endpoint *endpoint, struct cm_id *id)
+static int accept_on(struct server *server, struct poller *poller, struct cm_id *id)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
 		.rnr_retry_count = RNR_RETRY_COUNT,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
-	uint32_t window = window_for(server, endpoint);
+	uint32_t window = window_for(server, poller);
 	struct conn *conn;
 	int err;
 
-	err = conn_create(&conn, endpoint, id, ++server->serial, window);
+	err = conn_create(&conn, poller, id, ++server->serial, window);
 	if (err)
 		return err;
 	conn->deadline_ns = clock_ns() + server->config.server.handshake_timeout;
@@ -151,7 +151,7 @@ static int accept_on(struct server *server, struct endpoint *endpoint, struct cm
 
 static void connect_request(struct server *server, struct nic *nic, const struct cm_event *event)
 {
-	struct endpoint *endpoint;
+	struct poller *poller;
 	int err;
 
 	if (!connect_is_ours(event)) {
@@ -163,18 +163,18 @@ static void connect_request(struct server *server, struct nic *nic, const struct
 		refuse(server, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
 		return;
 	}
-	/* Before the endpoints are asked, whose share of this limit may be used up too. */
+	/* Before the pollers are asked, whose share of this limit may be used up too. */
 	if (server->stats.connections >= server->config.server.max_connections) {
 		refuse(server, event->id, WIRE_REJECT_FULL, "server.max_connections is reached");
 		return;
 	}
-	endpoint = choose_endpoint(server, nic);
-	if (!endpoint) {
+	poller = choose_poller(server, nic);
+	if (!poller) {
 		refuse(server, event->id, WIRE_REJECT_FULL,
 		       "no window left to grant (request.srq_depth)");
 		return;
 	}
-	err = accept_on(server, endpoint, event->id);
+	err = accept_on(server, poller, event->id);
 	if (err) {
 		log_error("device %s: can't accept a connection: %s", nic->dev->name,
 			  strerror(-err));
@@ -210,7 +210,7 @@ static void device_failed(struct server *server, const struct nic *nic, const ch
 	server->drain_until_ns = 1;
 }
 
-void control_cm_events(struct server *server, struct nic *nic)
+void conn_manager_cm_events(struct server *server, struct nic *nic)
 {
 	unsigned int count = 0;
 	struct cm_event event;
@@ -260,39 +260,39 @@ static void last_wqe_reached(struct server *server, const struct ibv_qp *qp)
 	conn_quiesce(conn);
 }
 
-static struct endpoint *next_endpoint(struct server *server, unsigned int *at)
+static struct poller *next_poller(struct server *server, unsigned int *at)
 {
 	unsigned int worker = *at / NIC_MAX, nic = *at % NIC_MAX;
 
 	if (worker >= server->worker_count)
 		return NULL;
 	*at += nic + 1 < server->nic_count ? 1 : NIC_MAX - nic;
-	return &server->workers[worker].endpoints[nic];
+	return &server->workers[worker].pollers[nic];
 }
 
 /* The event is one-shot and armed again by the next tick: a flood makes one a second, not more. */
 static void srq_limit_reached(struct server *server, struct nic *nic, const struct ibv_srq *srq)
 {
-	struct endpoint *endpoint;
+	struct poller *poller;
 	unsigned int at = 0;
 
 	stat_add(&server->stats.srq_limits, 1);
 	log_ratelimited(LOG_WARN, 1, "device %s: receives run low: clients exceed their windows",
 			nic->dev->name);
-	while ((endpoint = next_endpoint(server, &at)))
-		if (endpoint->srq == srq)
-			endpoint->limit_reached = true;
+	while ((poller = next_poller(server, &at)))
+		if (poller->srq == srq)
+			poller->limit_reached = true;
 }
 
-void control_rearm(struct server *server)
+void conn_manager_rearm(struct server *server)
 {
-	struct endpoint *endpoint;
+	struct poller *poller;
 	unsigned int at = 0;
 
-	while ((endpoint = next_endpoint(server, &at)))
-		if (endpoint->limit_reached) {
-			endpoint->limit_reached = false;
-			endpoint_arm_srq_limit(endpoint);
+	while ((poller = next_poller(server, &at)))
+		if (poller->limit_reached) {
+			poller->limit_reached = false;
+			poller_arm_srq_limit(poller);
 		}
 }
 
@@ -310,7 +310,7 @@ static void qp_failed(struct server *server, struct nic *nic,
 	conn_close(conn);
 }
 
-void control_async_events(struct server *server, struct nic *nic)
+void conn_manager_async_events(struct server *server, struct nic *nic)
 {
 	struct device_async_event event;
 	unsigned int count = 0;
@@ -359,7 +359,7 @@ static void conns_free(struct conn *conn)
 	}
 }
 
-void control_read_mail(struct server *server)
+void conn_manager_read_mail(struct server *server)
 {
 	struct conn *conn, *released = NULL;
 	struct note *note, *next;
@@ -404,7 +404,7 @@ static bool conn_expired(const struct server *server, const struct conn *conn, u
 	return false;
 }
 
-void control_expire(struct server *server, uint64_t now_ns)
+void conn_manager_expire(struct server *server, uint64_t now_ns)
 {
 	struct conn *conn;
 
@@ -418,7 +418,7 @@ void control_expire(struct server *server, uint64_t now_ns)
 	}
 }
 
-void control_close_all(struct server *server)
+void conn_manager_close_all(struct server *server)
 {
 	struct conn *conn;
 
@@ -426,7 +426,7 @@ void control_close_all(struct server *server)
 		conn_close(conn);
 }
 
-bool control_pulling(const struct server *server)
+bool conn_manager_pulling(const struct server *server)
 {
 	const struct conn *conn;
 
@@ -436,7 +436,7 @@ bool control_pulling(const struct server *server)
 	return false;
 }
 
-bool control_flushing(const struct server *server)
+bool conn_manager_flushing(const struct server *server)
 {
 	const struct conn *conn;
 
@@ -446,7 +446,7 @@ bool control_flushing(const struct server *server)
 	return false;
 }
 
-void control_free_all(struct server *server)
+void conn_manager_free_all(struct server *server)
 {
 	struct conn *conn;
 

@@ -14,6 +14,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/net/conn_manager.h"
+#include "server/server.h"
 
 #define TICK_MS 1000
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
@@ -52,11 +53,12 @@ static int loop_add_all(struct loop *loop)
 
 	err = loop_add(loop, loop->signal_fd, SOURCE_SIGNAL, 0);
 	if (!err)
-		err = loop_add(loop, server->mailbox.event_fd, SOURCE_MAILBOX, 0);
-	for (i = 0; !err && i < server->nic_count; i++) {
-		err = loop_add(loop, server->nics[i].channel->fd, SOURCE_CM, i);
+		err = loop_add(loop, server->net.mailbox.event_fd, SOURCE_MAILBOX, 0);
+	for (i = 0; !err && i < server->net.nic_count; i++) {
+		err = loop_add(loop, server->net.nics[i].channel->fd, SOURCE_CM, i);
 		if (!err)
-			err = loop_add(loop, server->nics[i].dev->verbs->async_fd, SOURCE_ASYNC, i);
+			err = loop_add(loop, server->net.nics[i].dev->verbs->async_fd, SOURCE_ASYNC,
+				       i);
 	}
 	return err;
 }
@@ -92,6 +94,7 @@ static void stop(struct server *server)
 {
 	uint64_t now = clock_ns();
 
+	server->net.stopping = true;
 	if (server->drain_until_ns) {
 		server->drain_until_ns = 1;
 		return;
@@ -119,17 +122,17 @@ static void take_signals(struct loop *loop)
 static void dispatch(struct loop *loop, uint64_t data)
 {
 	struct server *server = loop->server;
-	struct nic *nic = &server->nics[(uint32_t)data];
+	struct nic *nic = &server->net.nics[(uint32_t)data];
 
 	switch ((enum source)(data >> 32)) {
 	case SOURCE_CM:
-		conn_manager_cm_events(server, nic);
+		conn_manager_cm_events(&server->net, nic);
 		break;
 	case SOURCE_ASYNC:
-		conn_manager_async_events(server, nic);
+		conn_manager_async_events(&server->net, nic);
 		break;
 	case SOURCE_MAILBOX:
-		conn_manager_read_mail(server);
+		conn_manager_read_mail(&server->net);
 		break;
 	case SOURCE_SIGNAL:
 		take_signals(loop);
@@ -142,10 +145,10 @@ static void take_events_left(struct server *server)
 {
 	unsigned int i;
 
-	server->events_left = false;
-	for (i = 0; i < server->nic_count; i++) {
-		conn_manager_cm_events(server, &server->nics[i]);
-		conn_manager_async_events(server, &server->nics[i]);
+	server->net.events_left = false;
+	for (i = 0; i < server->net.nic_count; i++) {
+		conn_manager_cm_events(&server->net, &server->net.nics[i]);
+		conn_manager_async_events(&server->net, &server->net.nics[i]);
 	}
 }
 
@@ -156,9 +159,9 @@ static int loop_wait(struct loop *loop)
 	struct epoll_event events[EVENTS_MAX];
 	int i, n, timeout_ms = TICK_MS;
 
-	if (server->drain_until_ns || conn_manager_flushing(server))
+	if (server->drain_until_ns || conn_manager_flushing(&server->net))
 		timeout_ms = TICK_FLUSHING_MS;
-	if (server->events_left)
+	if (server->net.events_left)
 		timeout_ms = 0;
 
 	rcu_thread_offline();
@@ -168,7 +171,7 @@ static int loop_wait(struct loop *loop)
 		log_error("control: epoll_wait: %m");
 		return -errno;
 	}
-	if (server->events_left)
+	if (server->net.events_left)
 		take_events_left(server);
 	for (i = 0; i < n; i++)
 		dispatch(loop, events[i].data.u64);
@@ -178,19 +181,21 @@ static int loop_wait(struct loop *loop)
 /* Whether all is done and the server can go. */
 static bool stopping_done(struct server *server, uint64_t now)
 {
+	if (server->net.failed)
+		server->drain_until_ns = 1;
 	if (!server->drain_until_ns)
 		return false;
 	if (!server->force_until_ns) {
 		if (now < server->drain_until_ns &&
-		    (conn_manager_pulling(server) || now < server->answer_until_ns))
+		    (conn_manager_pulling(&server->net) || now < server->answer_until_ns))
 			return false;
 		server->force_until_ns = now + FORCE_NS;
-		conn_manager_close_all(server);
+		conn_manager_close_all(&server->net);
 	}
-	if (server->conns && now > server->force_until_ns)
+	if (server->net.conns && now > server->force_until_ns)
 		log_error("control: %llu connections did not close in time",
-			  (unsigned long long)server->stats.connections);
-	return !server->conns || now > server->force_until_ns;
+			  (unsigned long long)server->net.stats.connections);
+	return !server->net.conns || now > server->force_until_ns;
 }
 
 static int loop_run(struct loop *loop)
@@ -202,10 +207,10 @@ static int loop_run(struct loop *loop)
 	while (!err && !stopping_done(server, now)) {
 		err = loop_wait(loop);
 		now = clock_ns();
-		conn_manager_expire(server, now);
+		conn_manager_expire(&server->net, now);
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
-			conn_manager_rearm(server);
+			conn_manager_rearm(&server->net);
 			store_tick(&server->store);
 		}
 	}
@@ -214,29 +219,14 @@ static int loop_run(struct loop *loop)
 
 static int start_all(struct server *server)
 {
-	unsigned int i;
-	int err;
+	int err = store_start(&server->store);
 
-	err = store_start(&server->store);
-	if (err)
-		return err;
-	for (i = 0; i < server->worker_count; i++) {
-		err = worker_start(&server->workers[i]);
-		if (err)
-			return err;
-	}
-	for (i = 0; i < server->nic_count; i++) {
-		err = nic_listen(&server->nics[i]);
-		if (err)
-			return err;
-	}
-	return 0;
+	return err ? err : net_start(&server->net);
 }
 
 int server_run(struct server *server)
 {
 	struct loop loop;
-	unsigned int i;
 	int err;
 
 	rcu_register_thread();
@@ -244,18 +234,17 @@ int server_run(struct server *server)
 	if (!err)
 		err = start_all(server);
 	if (!err) {
-		log_notice("ready: %u workers", server->worker_count);
+		log_notice("ready: %u workers", server->net.worker_count);
 		err = loop_run(&loop);
 	}
 	rcu_thread_offline();
-	for (i = 0; i < server->worker_count; i++)
-		worker_stop(&server->workers[i]);
+	net_stop(&server->net);
 	store_stop(&server->store);
 	rcu_thread_online();
-	conn_manager_free_all(server);
+	conn_manager_free_all(&server->net);
 	rcu_unregister_thread();
 	loop_release(&loop);
-	if (!err && server->failed)
+	if (!err && server->net.failed)
 		err = -EIO;
 	return err;
 }

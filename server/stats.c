@@ -64,15 +64,15 @@ static void process_lines(struct lines *l, const struct server *server)
 	number(l, "uptime_s", (clock_ns() - server->started_ns) / 1000000000u);
 	number(l, "cpu_user_us", micros(&usage.ru_utime));
 	number(l, "cpu_system_us", micros(&usage.ru_stime));
-	number(l, "workers", server->worker_count);
+	number(l, "workers", server->net.worker_count);
 }
 
 static void device_lines(struct lines *l, const struct server *server)
 {
 	unsigned int i;
 
-	for (i = 0; i < server->nic_count; i++) {
-		const struct nic *nic = &server->nics[i];
+	for (i = 0; i < server->net.nic_count; i++) {
+		const struct nic *nic = &server->net.nics[i];
 
 		line(l, "device.%u.kind %s", i, device_kind_name(nic->dev->kind));
 		line(l, "device.%u.name %s", i, nic->dev->name);
@@ -87,8 +87,9 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 	uint64_t sum = 0;
 	unsigned int i;
 
-	for (i = 0; i < server->worker_count; i++)
-		sum += stat_read((const uint64_t *)((const char *)&server->workers[i] + offset));
+	for (i = 0; i < server->net.worker_count; i++)
+		sum += stat_read(
+			(const uint64_t *)((const char *)&server->net.workers[i] + offset));
 	return sum;
 }
 
@@ -133,8 +134,8 @@ static void store_lines(struct lines *l, const struct server *server)
 
 static void traffic_lines(struct lines *l, const struct server *server)
 {
-#define X(name, help) number(l, #name, stat_read(&server->stats.name));
-	CONTROL_STATS(X)
+#define X(name, help) number(l, #name, stat_read(&server->net.stats.name));
+	NET_STATS(X)
 #undef X
 #define X(name, help) number(l, #name, sum_workers(server, offsetof(struct worker, stats.name)));
 	WORKER_STATS(X)
@@ -160,7 +161,7 @@ void stats_help(FILE *out)
 	PROCESS_STATS(X)
 	TABLE_STATS(X)
 	MAINTENANCE_STATS(X)
-	CONTROL_STATS(X)
+	NET_STATS(X)
 	WORKER_STATS(X)
 #undef X
 #define X(name, help) fprintf(out, "  memory.%-17s %s\n", #name, help);

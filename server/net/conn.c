@@ -7,7 +7,7 @@
 
 #include "common/util/log.h"
 #include "common/util/stat.h"
-#include "server/net/worker.h"
+#include "server/net/poller.h"
 
 const char *conn_device_name(const struct conn *conn)
 {
@@ -123,5 +123,5 @@ void conn_fail(struct conn *conn, const char *why)
 	conn->stopped = true;
 	stat_add(&worker->stats.connections_failed, 1);
 	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: %s", CONN_ARG(conn), why);
-	mailbox_send(worker->control, &conn->notes[NOTE_FAILED]);
+	mailbox_send(worker->env->control, &conn->notes[NOTE_FAILED]);
 }

@@ -9,6 +9,8 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/net/conn.h"
+#include "server/net/poller.h"
 
 /*
  * How long to wait for IBV_EVENT_QP_LAST_WQE_REACHED, which says that a queue pair in error takes no
@@ -38,34 +40,34 @@ static struct worker *conn_worker(const struct conn *conn)
 	return conn->poller->worker;
 }
 
-static void conns_add(struct server *server, struct conn *conn)
+static void conns_add(struct net *net, struct conn *conn)
 {
 	conn->prev = NULL;
-	conn->next = server->conns;
+	conn->next = net->conns;
 	if (conn->next)
 		conn->next->prev = conn;
-	server->conns = conn;
-	stat_add(&server->stats.connections, 1);
-	stat_add(&server->stats.connections_total, 1);
+	net->conns = conn;
+	stat_add(&net->stats.connections, 1);
+	stat_add(&net->stats.connections_total, 1);
 	conn->poller->conns_count++;
 	conn->poller->credits -= conn->window;
 }
 
-static void conns_remove(struct server *server, struct conn *conn)
+static void conns_remove(struct net *net, struct conn *conn)
 {
 	if (conn->prev)
 		conn->prev->next = conn->next;
 	else
-		server->conns = conn->next;
+		net->conns = conn->next;
 	if (conn->next)
 		conn->next->prev = conn->prev;
-	stat_add(&server->stats.connections, (uint64_t)-1);
+	stat_add(&net->stats.connections, (uint64_t)-1);
 	conn->poller->conns_count--;
 	conn->poller->credits += conn->window;
 }
 
 /* Refuses a connection with a reason the client can print. */
-static void refuse(struct server *server, struct cm_id *id, enum wire_reject_reason reason,
+static void refuse(struct net *net, struct cm_id *id, enum wire_reject_reason reason,
 		   const char *text)
 {
 	struct wire_reject reject = {
@@ -75,20 +77,20 @@ static void refuse(struct server *server, struct cm_id *id, enum wire_reject_rea
 	};
 
 	snprintf(reject.text, sizeof(reject.text), "%s", text);
-	stat_add(&server->stats.connections_rejected, 1);
+	stat_add(&net->stats.connections_rejected, 1);
 	log_ratelimited(LOG_WARN, 10, "device %s: connection refused: %s", id->dev->name, text);
 	id->dev->ops->reject(id, &reject, sizeof(reject));
 	id->dev->ops->destroy_id(id);
 }
 
 /* The worker with the fewest connections on this device that can take one more, or NULL. */
-static struct poller *choose_poller(struct server *server, const struct nic *nic)
+static struct poller *choose_poller(struct net *net, const struct nic *nic)
 {
 	struct poller *best = NULL, *poller;
-	unsigned int i, n = (unsigned int)(nic - server->nics);
+	unsigned int i, n = (unsigned int)(nic - net->nics);
 
-	for (i = 0; i < server->worker_count; i++) {
-		poller = &server->workers[i].pollers[n];
+	for (i = 0; i < net->worker_count; i++) {
+		poller = &net->workers[i].pollers[n];
 		if (!poller->credits || poller->conns_count >= poller->conns_max)
 			continue;
 		if (!best || poller->conns_count < best->conns_count)
@@ -108,30 +110,30 @@ static bool connect_is_ours(const struct cm_event *event)
 }
 
 /* Credits are shared out so that some are left for each connection that may still come. */
-static uint32_t window_for(const struct server *server, const struct poller *poller)
+static uint32_t window_for(const struct net *net, const struct poller *poller)
 {
 	uint32_t share = poller->credits / (poller->conns_max - poller->conns_count);
 
 	if (!share)
 		return 1;
-	return share < server->config.request.window ? share : server->config.request.window;
+	return share < net->env.config->request.window ? share : net->env.config->request.window;
 }
 
-static int accept_on(struct server *server, struct poller *poller, struct cm_id *id)
+static int accept_on(struct net *net, struct poller *poller, struct cm_id *id)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
 		.rnr_retry_count = RNR_RETRY_COUNT,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
-	uint32_t window = window_for(server, poller);
+	uint32_t window = window_for(net, poller);
 	struct conn *conn;
 	int err;
 
-	err = conn_create(&conn, poller, id, ++server->serial, window);
+	err = conn_create(&conn, poller, id, ++net->serial, window);
 	if (err)
 		return err;
-	conn->deadline_ns = clock_ns() + server->config.server.handshake_timeout;
+	conn->deadline_ns = clock_ns() + net->env.config->server.handshake_timeout;
 	err = id->dev->ops->accept(id, &param);
 	if (err) {
 		rcu_read_lock();
@@ -143,42 +145,42 @@ static int accept_on(struct server *server, struct poller *poller, struct cm_id 
 		free(conn);
 		return err;
 	}
-	conns_add(server, conn);
+	conns_add(net, conn);
 	log_debug(CONN_FMT ": worker %u, window %u", CONN_ARG(conn), conn_worker(conn)->number,
 		  window);
 	return 0;
 }
 
-static void connect_request(struct server *server, struct nic *nic, const struct cm_event *event)
+static void connect_request(struct net *net, struct nic *nic, const struct cm_event *event)
 {
 	struct poller *poller;
 	int err;
 
 	if (!connect_is_ours(event)) {
-		refuse(server, event->id, WIRE_REJECT_VERSION,
+		refuse(net, event->id, WIRE_REJECT_VERSION,
 		       "the client does not speak this version of kvd's protocol");
 		return;
 	}
-	if (server->drain_until_ns) {
-		refuse(server, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
+	if (net->stopping) {
+		refuse(net, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
 		return;
 	}
 	/* Before the pollers are asked, whose share of this limit may be used up too. */
-	if (server->stats.connections >= server->config.server.max_connections) {
-		refuse(server, event->id, WIRE_REJECT_FULL, "server.max_connections is reached");
+	if (net->stats.connections >= net->env.config->server.max_connections) {
+		refuse(net, event->id, WIRE_REJECT_FULL, "server.max_connections is reached");
 		return;
 	}
-	poller = choose_poller(server, nic);
+	poller = choose_poller(net, nic);
 	if (!poller) {
-		refuse(server, event->id, WIRE_REJECT_FULL,
+		refuse(net, event->id, WIRE_REJECT_FULL,
 		       "no window left to grant (request.srq_depth)");
 		return;
 	}
-	err = accept_on(server, poller, event->id);
+	err = accept_on(net, poller, event->id);
 	if (err) {
 		log_error("device %s: can't accept a connection: %s", nic->dev->name,
 			  strerror(-err));
-		refuse(server, event->id, WIRE_REJECT_ERROR,
+		refuse(net, event->id, WIRE_REJECT_ERROR,
 		       "the server could not set up the connection");
 	}
 }
@@ -200,32 +202,31 @@ static void conn_quiesce(struct conn *conn)
 	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_QUIESCE]);
 }
 
-static void device_failed(struct server *server, const struct nic *nic, const char *what)
+static void device_failed(struct net *net, const struct nic *nic, const char *what)
 {
-	if (server->failed)
+	if (net->failed)
 		return;
 	log_error("device %s: %s: the server stops; start it again when the device is back",
 		  nic->dev->name, what);
-	server->failed = true;
-	server->drain_until_ns = 1;
+	net->failed = net->stopping = true;
 }
 
-void conn_manager_cm_events(struct server *server, struct nic *nic)
+void conn_manager_cm_events(struct net *net, struct nic *nic)
 {
 	unsigned int count = 0;
 	struct cm_event event;
 
 	while (!nic->dev->ops->cm_get_event(nic->channel, &event)) {
 		if (++count == EVENTS_AT_ONCE)
-			server->events_left = true;
+			net->events_left = true;
 		switch (event.type) {
 		case CM_CONNECT_REQUEST:
-			connect_request(server, nic, &event);
+			connect_request(net, nic, &event);
 			break;
 		case CM_ESTABLISHED:
 			break;
 		case CM_DEVICE_REMOVED:
-			device_failed(server, nic, "removed");
+			device_failed(net, nic, "removed");
 			break;
 		case CM_REJECTED:
 		case CM_UNREACHABLE:
@@ -240,19 +241,19 @@ void conn_manager_cm_events(struct server *server, struct nic *nic)
 }
 
 /* The connection whose queue pair this is and still exists, or NULL. */
-static struct conn *conn_of_qp(const struct server *server, const struct ibv_qp *qp)
+static struct conn *conn_of_qp(const struct net *net, const struct ibv_qp *qp)
 {
 	struct conn *conn;
 
-	for (conn = server->conns; conn; conn = conn->next)
+	for (conn = net->conns; conn; conn = conn->next)
 		if (conn->qp == qp && conn->stage <= CONN_FLUSHING)
 			return conn;
 	return NULL;
 }
 
-static void last_wqe_reached(struct server *server, const struct ibv_qp *qp)
+static void last_wqe_reached(struct net *net, const struct ibv_qp *qp)
 {
-	struct conn *conn = conn_of_qp(server, qp);
+	struct conn *conn = conn_of_qp(net, qp);
 
 	if (!conn)
 		return;
@@ -260,36 +261,36 @@ static void last_wqe_reached(struct server *server, const struct ibv_qp *qp)
 	conn_quiesce(conn);
 }
 
-static struct poller *next_poller(struct server *server, unsigned int *at)
+static struct poller *next_poller(struct net *net, unsigned int *at)
 {
 	unsigned int worker = *at / NIC_MAX, nic = *at % NIC_MAX;
 
-	if (worker >= server->worker_count)
+	if (worker >= net->worker_count)
 		return NULL;
-	*at += nic + 1 < server->nic_count ? 1 : NIC_MAX - nic;
-	return &server->workers[worker].pollers[nic];
+	*at += nic + 1 < net->nic_count ? 1 : NIC_MAX - nic;
+	return &net->workers[worker].pollers[nic];
 }
 
 /* The event is one-shot and armed again by the next tick: a flood makes one a second, not more. */
-static void srq_limit_reached(struct server *server, struct nic *nic, const struct ibv_srq *srq)
+static void srq_limit_reached(struct net *net, struct nic *nic, const struct ibv_srq *srq)
 {
 	struct poller *poller;
 	unsigned int at = 0;
 
-	stat_add(&server->stats.srq_limits, 1);
+	stat_add(&net->stats.srq_limits, 1);
 	log_ratelimited(LOG_WARN, 1, "device %s: receives run low: clients exceed their windows",
 			nic->dev->name);
-	while ((poller = next_poller(server, &at)))
+	while ((poller = next_poller(net, &at)))
 		if (poller->srq == srq)
 			poller->limit_reached = true;
 }
 
-void conn_manager_rearm(struct server *server)
+void conn_manager_rearm(struct net *net)
 {
 	struct poller *poller;
 	unsigned int at = 0;
 
-	while ((poller = next_poller(server, &at)))
+	while ((poller = next_poller(net, &at)))
 		if (poller->limit_reached) {
 			poller->limit_reached = false;
 			poller_arm_srq_limit(poller);
@@ -297,12 +298,11 @@ void conn_manager_rearm(struct server *server)
 }
 
 /* Its client lost the right to it: not every device flushes a queue pair that such an event is of. */
-static void qp_failed(struct server *server, struct nic *nic,
-		      const struct device_async_event *event)
+static void qp_failed(struct net *net, struct nic *nic, const struct device_async_event *event)
 {
-	struct conn *conn = conn_of_qp(server, event->qp);
+	struct conn *conn = conn_of_qp(net, event->qp);
 
-	stat_add(&server->stats.async_errors, 1);
+	stat_add(&net->stats.async_errors, 1);
 	if (!conn)
 		return;
 	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: %s on device %s", CONN_ARG(conn),
@@ -310,31 +310,31 @@ static void qp_failed(struct server *server, struct nic *nic,
 	conn_close(conn);
 }
 
-void conn_manager_async_events(struct server *server, struct nic *nic)
+void conn_manager_async_events(struct net *net, struct nic *nic)
 {
 	struct device_async_event event;
 	unsigned int count = 0;
 
 	while (!nic->dev->ops->get_async_event(nic->dev, &event)) {
 		if (++count == EVENTS_AT_ONCE)
-			server->events_left = true;
+			net->events_left = true;
 		switch (event.type) {
 		case IBV_EVENT_QP_LAST_WQE_REACHED:
-			last_wqe_reached(server, event.qp);
+			last_wqe_reached(net, event.qp);
 			break;
 		case IBV_EVENT_SRQ_LIMIT_REACHED:
-			srq_limit_reached(server, nic, event.srq);
+			srq_limit_reached(net, nic, event.srq);
 			break;
 		case IBV_EVENT_DEVICE_FATAL:
 		case IBV_EVENT_CQ_ERR:
 		case IBV_EVENT_SRQ_ERR:
-			stat_add(&server->stats.async_errors, 1);
-			device_failed(server, nic, ibv_event_type_str(event.type));
+			stat_add(&net->stats.async_errors, 1);
+			device_failed(net, nic, ibv_event_type_str(event.type));
 			break;
 		case IBV_EVENT_QP_FATAL:
 		case IBV_EVENT_QP_REQ_ERR:
 		case IBV_EVENT_QP_ACCESS_ERR:
-			qp_failed(server, nic, &event);
+			qp_failed(net, nic, &event);
 			break;
 		default:
 			log_info("device %s: %s", nic->dev->name, ibv_event_type_str(event.type));
@@ -359,12 +359,12 @@ static void conns_free(struct conn *conn)
 	}
 }
 
-void conn_manager_read_mail(struct server *server)
+void conn_manager_read_mail(struct net *net)
 {
 	struct conn *conn, *released = NULL;
 	struct note *note, *next;
 
-	for (note = mailbox_take(&server->mailbox); note; note = next) {
+	for (note = mailbox_take(&net->mailbox); note; note = next) {
 		next = note->next;
 		conn = note->conn;
 		switch (note->type) {
@@ -377,7 +377,7 @@ void conn_manager_read_mail(struct server *server)
 			mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_RELEASE]);
 			break;
 		case NOTE_RELEASED:
-			conns_remove(server, conn);
+			conns_remove(net, conn);
 			conn->next = released;
 			released = conn;
 			break;
@@ -388,11 +388,11 @@ void conn_manager_read_mail(struct server *server)
 	conns_free(released);
 }
 
-static bool conn_expired(const struct server *server, const struct conn *conn, uint64_t now_ns)
+static bool conn_expired(const struct net *net, const struct conn *conn, uint64_t now_ns)
 {
 	uint64_t pull = atomic_load_explicit(&conn->pull_since_ns, memory_order_relaxed);
 
-	if (pull && now_ns > pull && now_ns - pull > server->config.server.pull_timeout) {
+	if (pull && now_ns > pull && now_ns - pull > net->env.config->server.pull_timeout) {
 		log_warn(CONN_FMT ": closed: a large value did not arrive in time", CONN_ARG(conn));
 		return true;
 	}
@@ -404,55 +404,55 @@ static bool conn_expired(const struct server *server, const struct conn *conn, u
 	return false;
 }
 
-void conn_manager_expire(struct server *server, uint64_t now_ns)
+void conn_manager_expire(struct net *net, uint64_t now_ns)
 {
 	struct conn *conn;
 
-	for (conn = server->conns; conn; conn = conn->next) {
+	for (conn = net->conns; conn; conn = conn->next) {
 		if (conn->stage == CONN_FLUSHING && now_ns > conn->deadline_ns) {
 			conn_quiesce(conn);
-		} else if (conn->stage == CONN_LIVE && conn_expired(server, conn, now_ns)) {
-			stat_add(&server->stats.connections_expired, 1);
+		} else if (conn->stage == CONN_LIVE && conn_expired(net, conn, now_ns)) {
+			stat_add(&net->stats.connections_expired, 1);
 			conn_close(conn);
 		}
 	}
 }
 
-void conn_manager_close_all(struct server *server)
+void conn_manager_close_all(struct net *net)
 {
 	struct conn *conn;
 
-	for (conn = server->conns; conn; conn = conn->next)
+	for (conn = net->conns; conn; conn = conn->next)
 		conn_close(conn);
 }
 
-bool conn_manager_pulling(const struct server *server)
+bool conn_manager_pulling(const struct net *net)
 {
 	const struct conn *conn;
 
-	for (conn = server->conns; conn; conn = conn->next)
+	for (conn = net->conns; conn; conn = conn->next)
 		if (atomic_load_explicit(&conn->pull_since_ns, memory_order_relaxed))
 			return true;
 	return false;
 }
 
-bool conn_manager_flushing(const struct server *server)
+bool conn_manager_flushing(const struct net *net)
 {
 	const struct conn *conn;
 
-	for (conn = server->conns; conn; conn = conn->next)
+	for (conn = net->conns; conn; conn = conn->next)
 		if (conn->stage == CONN_FLUSHING)
 			return true;
 	return false;
 }
 
-void conn_manager_free_all(struct server *server)
+void conn_manager_free_all(struct net *net)
 {
 	struct conn *conn;
 
-	while (server->conns) {
-		conn = server->conns;
-		conns_remove(server, conn);
+	while (net->conns) {
+		conn = net->conns;
+		conns_remove(net, conn);
 		rcu_read_lock();
 		conn_remove(conn);
 		rcu_read_unlock();

@@ -9,6 +9,7 @@
 #ifndef KVD_SERVER_NET_COPY_H
 #define KVD_SERVER_NET_COPY_H
 
+#include "server/net/conn.h"
 #include "server/net/worker.h"
 
 #define COPIES_SHARE 32

@@ -4,13 +4,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/capability.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util/log.h"
-#include "server/net/worker.h"
+#include "server/net/cpu.h"
 
 /* Connection requests that wait to be looked at; more are refused by the device. */
 #define LISTEN_BACKLOG 128
@@ -69,22 +68,12 @@ static bool may_lock_all(void)
 	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
 }
 
-static uint32_t worker_count(const struct config *config)
-{
-	cpu_set_t set;
-	uint32_t count = config->server.workers;
-
-	if (!count)
-		count = sched_getaffinity(0, sizeof(set), &set) ? 1 : (uint32_t)CPU_COUNT(&set);
-	return count < WORKERS_MAX ? count : WORKERS_MAX;
-}
-
 /* An estimate: as many buffers as an poller makes, and what its queues hold for them. */
 static uint64_t workers_bytes(const struct config *config)
 {
 	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;
 
-	return worker_count(config) * buffers * (config->request.buffer + QUEUE_BYTES_PER_BUFFER);
+	return cpu_workers(config) * buffers * (config->request.buffer + QUEUE_BYTES_PER_BUFFER);
 }
 
 enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes)
@@ -126,13 +115,14 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 		  "shell that starts kvd, LimitMEMLOCK=%" PRIu64 "K in its systemd unit, or the "
 		  "capability CAP_IPC_LOCK, or lower memory.size",
 		  (uint64_t)limit.rlim_cur / 1024, (uint64_t)limit.rlim_max / 1024, kib(bytes),
-		  kib(region_bytes), kib(workers), worker_count(config), kib(bytes), kib(bytes));
+		  kib(region_bytes), kib(workers), cpu_workers(config), kib(bytes), kib(bytes));
 	return -ENOMEM;
 }
 
-static int nic_register(struct nic *nic, const struct region *region)
+static int nic_register(struct nic *nic, const struct store *store)
 {
 	const struct device_ops *ops = nic->dev->ops;
+	const struct region *region = &store->region;
 	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
 	int err;
 
@@ -160,16 +150,16 @@ int nic_numa_node(const char *devices, const char *name)
 }
 
 int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
-	     const struct region *region, const char *why)
+	     const struct store *store, const char *why)
 {
 	int err;
 
 	*nic = (struct nic){ .why = why };
 	err = nic_open(nic, kind, config);
 	if (!err && kind == DEVICE_VERBS)
-		err = nic_check_memlock(config, region->bytes);
+		err = nic_check_memlock(config, store->region.bytes);
 	if (!err)
-		err = nic_register(nic, region);
+		err = nic_register(nic, store);
 	if (!err)
 		err = nic->dev->ops->create_cm_channel(nic->dev, &nic->channel);
 	if (err) {

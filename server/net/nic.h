@@ -36,7 +36,7 @@ int nic_numa_node(const char *devices, const char *name);
 
 /* Opens the device, registers the region, makes the listener's channel. Logs what fails. */
 int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
-	     const struct region *region, const char *why);
+	     const struct store *store, const char *why);
 void nic_release(struct nic *nic);
 
 /*

@@ -4,13 +4,15 @@
  * quarter more: the sum of the windows granted never exceeds srq_depth, and a connection holds at
  * most its window of responses beside that quarter, so neither kind runs out (guarantees F and G).
  */
+#include "server/net/poller.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "common/util/log.h"
-#include "server/net/worker.h"
+#include "server/net/conn.h"
 
 /*
  * Responses of up to this many bytes go inside the work request, if the device can: that saves the

@@ -9,8 +9,6 @@
 #include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/pull.h"
-#include "server/server.h"
-#include "server/stats.h"
 #include "server/store/store.h"
 
 /*
@@ -33,7 +31,7 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 {
 	const struct poller *poller = conn->poller;
 	const struct table *table = poller->worker->store_thread.table;
-	const struct config *config = &poller->worker->server->config;
+	const struct config *config = poller->worker->env->config;
 	bool evicts = config->memory.eviction != EVICTION_NONE;
 
 	*welcome = (struct wire_welcome){
@@ -152,7 +150,7 @@ static void request_flush(struct response_list *responses, struct conn *conn,
 {
 	struct worker *worker = responses->poller->worker;
 	struct response_wr *response = response_start(responses, conn, WIRE_FLUSH, request->id);
-	struct maintenance *maintenance = &worker->server->store.maintenance;
+	struct maintenance *maintenance = &worker->env->store->maintenance;
 
 	response->head.ticket = request->ticket;
 	if (request->ticket) {
@@ -172,11 +170,11 @@ static void request_stats(struct response_list *responses, struct conn *conn,
 	struct response_wr *response = response_start(responses, conn, WIRE_STATS, request->id);
 	uint32_t size;
 	char *text = response_buffer(responses, response, &size);
+	const struct worker_env *env = responses->poller->worker->env;
 
 	if (text)
-		response->value_len = stats_print(responses->poller->worker->server,
-						  request->first_line, text, size,
-						  &response->head.next_line);
+		response->value_len = env->stats_print(env->stats_arg, request->first_line, text,
+						       size, &response->head.next_line);
 }
 
 void request_execute(struct response_list *responses, struct conn *conn,

@@ -3,7 +3,8 @@
 #ifndef KVD_SERVER_NET_RESPONSE_H
 #define KVD_SERVER_NET_RESPONSE_H
 
-#include "server/net/worker.h"
+#include "server/net/conn.h"
+#include "server/net/poller.h"
 
 /* A response in the making. Lives as long as the batch. */
 struct response_wr {

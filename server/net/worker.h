@@ -19,12 +19,17 @@
 #define KVD_SERVER_NET_WORKER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
 
-#include "server/net/conn.h"
+#include <urcu-qsbr.h>
+#include <urcu/rculfhash.h>
+
+#include "server/net/cpu.h"
+#include "server/net/mailbox.h"
 #include "server/net/nic.h"
 #include "server/store/store.h"
 
-#define WORKERS_MAX 64
 #define BATCH_MAX 32 /* completions */
 
 #define BUFFER_NONE UINT32_MAX
@@ -99,12 +104,23 @@ struct worker_stats {
 #undef X
 };
 
-struct server;
+/* What the workers of a server share; constant while they run. */
+struct worker_env {
+	const struct config *config;
+	struct store *store;
+	struct nic *nics;
+	unsigned int nic_count;
+	unsigned int workers;
+	struct mailbox *control; /* notes to the control thread */
+	/* Writes the server's statistics from line @first on: see server/stats.h. */
+	uint32_t (*stats_print)(const void *arg, uint32_t first, char *text, uint32_t size,
+				uint32_t *next);
+	const void *stats_arg;
+};
 
 struct worker {
-	struct server *server;
-	struct mailbox *control; /* notes to the control thread */
-	struct mailbox mailbox;	 /* notes to this worker */
+	const struct worker_env *env; /* NULL: the worker was not initialised */
+	struct mailbox mailbox;	      /* notes to this worker */
 	struct poller pollers[NIC_MAX];
 	unsigned int poller_count;
 	struct store_thread store_thread;
@@ -120,77 +136,5 @@ struct worker {
 	bool started;
 	_Atomic bool stop;
 };
-
-/* Sets up all but the thread. Logs what fails. */
-int worker_init(struct worker *worker, struct server *server, unsigned int number, int cpu);
-int worker_start(struct worker *worker);
-/* Ends the thread; every connection must have been released before. */
-void worker_stop(struct worker *worker);
-void worker_release(struct worker *worker);
-
-/* server/net/poller.c */
-int poller_init(struct poller *poller, struct worker *worker, struct nic *nic);
-void poller_release(struct poller *poller);
-/* Asks to be told when an eighth of the receives is left. 0 or a negative errno. */
-int poller_arm_srq_limit(struct poller *poller);
-/* Posts @count receive buffers in one chain. A failure ends the process: no request could come. */
-void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
-
-static inline uint8_t *poller_buffer(const struct poller *poller, uint32_t buffer)
-{
-	return poller->memory + (size_t)buffer * poller->worker->limits.buffer_bytes;
-}
-
-static inline uint32_t buffer_take(struct poller *poller)
-{
-	return poller->free_count ? poller->free[--poller->free_count] : BUFFER_NONE;
-}
-
-static inline void buffer_put(struct poller *poller, uint32_t buffer)
-{
-	poller->free[poller->free_count++] = buffer;
-}
-
-/*
- * What a completion is of. Errors leave only the wr_id valid, so it says everything:
- *
- *	63    60 59        52 51           32 31        0
- *	+-------+------------+---------------+-----------+
- *	| kind  |   covers   | serial, 20 b  |  buffer   |
- *	+-------+------------+---------------+-----------+
- *
- * covers: work requests of this queue pair that are done when this one is, itself included.
- */
-enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL };
-
-#define WR_SERIAL_MASK 0xfffffu
-#define WR_COVERS_MAX 255u
-
-static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t covers, uint32_t serial,
-				  uint32_t buffer)
-{
-	return (uint64_t)kind << 60 | (uint64_t)covers << 52 |
-	       (uint64_t)(serial & WR_SERIAL_MASK) << 32 | buffer;
-}
-
-static inline enum wr_kind wr_id_kind(uint64_t wr_id)
-{
-	return (enum wr_kind)(wr_id >> 60);
-}
-
-static inline uint32_t wr_id_covers(uint64_t wr_id)
-{
-	return wr_id >> 52 & 0xff;
-}
-
-static inline uint32_t wr_id_serial(uint64_t wr_id)
-{
-	return wr_id >> 32 & WR_SERIAL_MASK;
-}
-
-static inline uint32_t wr_id_buffer(uint64_t wr_id)
-{
-	return (uint32_t)wr_id;
-}
 
 #endif /* KVD_SERVER_NET_WORKER_H */

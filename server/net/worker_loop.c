@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/net/worker.h"
+#include "server/net/worker_loop.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +13,6 @@
 #include "server/net/copy.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
-#include "server/server.h"
 
 /* While there are copies a sleeping worker looks so often whether one is too old. */
 #define COPIES_CHECK_MS 1000
@@ -196,7 +195,7 @@ static void conn_release(struct conn *conn)
 	rcu_read_lock();
 	conn_remove(conn);
 	rcu_read_unlock();
-	mailbox_send(worker->control, &conn->notes[NOTE_RELEASED]);
+	mailbox_send(worker->env->control, &conn->notes[NOTE_RELEASED]);
 }
 
 static void worker_read_mail(struct worker *worker)
@@ -208,7 +207,7 @@ static void worker_read_mail(struct worker *worker)
 		if (note->type == NOTE_QUIESCE) {
 			note->conn->stopped = true;
 			poller_drain(note->conn->poller);
-			mailbox_send(worker->control, &note->conn->notes[NOTE_QUIESCED]);
+			mailbox_send(worker->env->control, &note->conn->notes[NOTE_QUIESCED]);
 		} else if (note->type == NOTE_RELEASE) {
 			conn_release(note->conn);
 		}
@@ -313,9 +312,10 @@ static void *worker_run(void *arg)
 	return NULL;
 }
 
-static void worker_limits_init(struct worker_limits *limits, const struct config *config,
-			       unsigned int workers)
+static void worker_limits_init(struct worker_limits *limits, const struct worker_env *env)
 {
+	const struct config *config = env->config;
+
 	*limits = (struct worker_limits){
 		.spin_ns = config->server.spin_time,
 		.busy = config->server.poll == POLL_BUSY,
@@ -323,20 +323,19 @@ static void worker_limits_init(struct worker_limits *limits, const struct config
 		.buffer_bytes = (uint32_t)config->request.buffer,
 		.signal_every = config->request.signal_every,
 		.window = config->request.window,
-		.conns_max = (config->server.max_connections + workers - 1) / workers,
-		.workers = workers,
+		.conns_max = (config->server.max_connections + env->workers - 1) / env->workers,
+		.workers = env->workers,
 	};
 }
 
-int worker_init(struct worker *worker, struct server *server, unsigned int number, int cpu)
+int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
 {
 	int err;
 
 	TAILQ_INIT(&worker->copies);
-	worker->control = &server->mailbox;
 	worker->number = number;
 	worker->cpu = cpu;
-	worker_limits_init(&worker->limits, &server->config, server->worker_count);
+	worker_limits_init(&worker->limits, env);
 	if (getrandom(&worker->copy_seed, sizeof(worker->copy_seed), 0) !=
 	    sizeof(worker->copy_seed)) {
 		log_error("worker %u: getrandom: %m", number);
@@ -345,21 +344,21 @@ int worker_init(struct worker *worker, struct server *server, unsigned int numbe
 	err = mailbox_init(&worker->mailbox);
 	if (err)
 		return err;
-	err = store_thread_init(&worker->store_thread, &server->store.table, (uint8_t)number);
+	err = store_thread_init(&worker->store_thread, &env->store->table, (uint8_t)number);
 	if (err)
 		goto release_mailbox;
-	while (worker->poller_count < server->nic_count) {
+	while (worker->poller_count < env->nic_count) {
 		unsigned int i = worker->poller_count;
 
-		err = poller_init(&worker->pollers[i], worker, &server->nics[i]);
+		err = poller_init(&worker->pollers[i], worker, &env->nics[i]);
 		if (err)
-			goto release_endpoints;
+			goto release_pollers;
 		worker->poller_count++;
 	}
-	worker->server = server; /* and now there is something to release */
+	worker->env = env; /* and now there is something to release */
 	return 0;
 
-release_endpoints:
+release_pollers:
 	while (worker->poller_count)
 		poller_release(&worker->pollers[--worker->poller_count]);
 	store_thread_release(&worker->store_thread);
@@ -370,13 +369,13 @@ release_mailbox:
 
 void worker_release(struct worker *worker)
 {
-	if (!worker->server)
+	if (!worker->env)
 		return;
 	while (worker->poller_count)
 		poller_release(&worker->pollers[--worker->poller_count]);
 	store_thread_release(&worker->store_thread);
 	mailbox_release(&worker->mailbox);
-	worker->server = NULL;
+	worker->env = NULL;
 }
 
 int worker_start(struct worker *worker)

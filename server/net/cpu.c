@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts the CPUs of the process's affinity mask. */
+#include "server/net/cpu.h"
+
+#include <sched.h>
+
+static void allowed(cpu_set_t *set)
+{
+	CPU_ZERO(set);
+	if (sched_getaffinity(0, sizeof(*set), set))
+		CPU_SET(0, set);
+}
+
+unsigned int cpu_workers(const struct config *config)
+{
+	unsigned int n = config->server.workers;
+	cpu_set_t set;
+
+	if (!n) {
+		allowed(&set);
+		n = (unsigned int)CPU_COUNT(&set);
+	}
+	return n < WORKERS_MAX ? n : WORKERS_MAX;
+}
+
+int cpu_number(unsigned int n)
+{
+	cpu_set_t set;
+	int cpu;
+
+	allowed(&set);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set) && !n--)
+			return cpu;
+	return -1;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Puts devices and workers together, and takes them apart in reverse. */
+#include "server/net/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "server/net/worker_loop.h"
+
+static int net_init_nics(struct net *net)
+{
+	static const enum device_kind kinds[NIC_MAX] = { DEVICE_VERBS, DEVICE_SOFTNIC };
+	const struct config *config = net->env.config;
+	const char *why;
+	uint32_t chosen = nic_choose(config->server.device, &why);
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < NIC_MAX; i++) {
+		if (!(chosen & kinds[i]))
+			continue;
+		err = nic_init(&net->nics[net->nic_count], kinds[i], config, net->env.store, why);
+		if (err)
+			return err;
+		net->nic_count++;
+	}
+	net->env.nics = net->nics;
+	net->env.nic_count = net->nic_count;
+	return 0;
+}
+
+static int net_init_workers(struct net *net)
+{
+	unsigned int i, n = cpu_workers(net->env.config);
+	int err;
+
+	net->workers = calloc(n, sizeof(*net->workers));
+	if (!net->workers)
+		return -ENOMEM;
+	net->worker_count = n;
+	net->env.workers = n;
+	for (i = 0; i < n; i++) {
+		err = worker_init(&net->workers[i], &net->env, i,
+				  net->env.config->server.pin ? cpu_number(i) : -1);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int net_init(struct net *net, const struct worker_env *env)
+{
+	int err;
+
+	net->env = *env;
+	err = mailbox_init(&net->mailbox);
+	if (err)
+		return err;
+	net->env.control = &net->mailbox; /* and now there is something to release */
+	err = net_init_nics(net);
+	return err ? err : net_init_workers(net);
+}
+
+void net_release(struct net *net)
+{
+	unsigned int i;
+
+	if (!net->env.control)
+		return;
+	for (i = 0; i < net->worker_count; i++)
+		worker_release(&net->workers[i]);
+	free(net->workers);
+	net->workers = NULL;
+	net->worker_count = 0;
+	while (net->nic_count)
+		nic_release(&net->nics[--net->nic_count]);
+	mailbox_release(&net->mailbox);
+}
+
+int net_start(struct net *net)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < net->worker_count; i++) {
+		err = worker_start(&net->workers[i]);
+		if (err)
+			return err;
+	}
+	for (i = 0; i < net->nic_count; i++) {
+		err = nic_listen(&net->nics[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void net_stop(struct net *net)
+{
+	unsigned int i;
+
+	for (i = 0; i < net->worker_count; i++)
+		worker_stop(&net->workers[i]);
+}

@@ -9,7 +9,7 @@
 #include "server/store/chain.h"
 
 /* What one look at a key, a slot or an item gives. */
-enum lookup {
+enum lookup_result {
 	LOOKUP_FOUND,
 	LOOKUP_MISSING,
 	LOOKUP_RETRY, /* it was being changed */
@@ -51,8 +51,9 @@ static bool item_snapshot_take(const struct table *table, const struct item *ite
 }
 
 /* Whether the slot leads to the key (L4). */
-static enum lookup slot_lookup(const struct table *table, const uint64_t *slot_at, uint64_t slot,
-			       const void *key, uint32_t key_len, struct item_ref *ref)
+static enum lookup_result slot_lookup(const struct table *table, const uint64_t *slot_at,
+				      uint64_t slot, const void *key, uint32_t key_len,
+				      struct item_ref *ref)
 {
 	struct item *item = slot_item(table, slot);
 	struct item_snapshot snapshot;
@@ -69,11 +70,11 @@ static enum lookup slot_lookup(const struct table *table, const uint64_t *slot_a
 	return LOOKUP_MISSING;
 }
 
-static enum lookup bucket_lookup(const struct table *table, const struct bucket *bucket,
-				 uint64_t hash, const void *key, uint32_t key_len,
-				 struct item_ref *ref)
+static enum lookup_result bucket_lookup(const struct table *table, const struct bucket *bucket,
+					uint64_t hash, const void *key, uint32_t key_len,
+					struct item_ref *ref)
 {
-	enum lookup result = LOOKUP_MISSING;
+	enum lookup_result result = LOOKUP_MISSING;
 	unsigned int i;
 
 	for (i = 0; result == LOOKUP_MISSING && i < BUCKET_SLOTS; i++) {
@@ -85,12 +86,12 @@ static enum lookup bucket_lookup(const struct table *table, const struct bucket 
 	return result;
 }
 
-static enum lookup lookup_once(const struct table *table, uint64_t hash, const void *key,
-			       uint32_t key_len, struct item_ref *ref)
+static enum lookup_result lookup_once(const struct table *table, uint64_t hash, const void *key,
+				      uint32_t key_len, struct item_ref *ref)
 {
 	const struct bucket *home = index_home(table, hash), *bucket;
 	uint16_t epoch = chain_epoch_first(home);
-	enum lookup result = LOOKUP_MISSING;
+	enum lookup_result result = LOOKUP_MISSING;
 
 	if (epoch & 1 || low_bits(hash, bucket_level_load(home)) != index_number(table, home))
 		return LOOKUP_RETRY;
@@ -115,13 +116,13 @@ static bool item_ref_copy(const struct item_ref *ref, void *to, const void *from
 }
 
 /* What is done with the item once it was found valid: copied. */
-typedef enum lookup (*use_fn)(struct store_thread *thread, struct item_ref *ref, void *arg);
+typedef enum lookup_result (*use_fn)(struct store_thread *thread, struct item_ref *ref, void *arg);
 
 static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash, const void *key,
 				     uint32_t key_len, struct item_ref *ref, use_fn use, void *arg)
 {
 	struct backoff backoff = { 0 };
-	enum lookup result;
+	enum lookup_result result;
 
 	do {
 		result = lookup_once(thread->table, hash, key, key_len, ref);
@@ -140,7 +141,7 @@ struct room {
 	size_t size;
 };
 
-static enum lookup use_value(struct store_thread *thread, struct item_ref *ref, void *arg)
+static enum lookup_result use_value(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	const struct room *room = arg;
 
@@ -161,7 +162,7 @@ enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const vo
 }
 
 /* No room for the copy looks like a copy that was made: the caller tells them apart. */
-static enum lookup use_copy(struct store_thread *thread, struct item_ref *ref, void *arg)
+static enum lookup_result use_copy(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);
 	struct item **copy = arg;

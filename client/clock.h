@@ -10,7 +10,7 @@
  *
  * Why GETs that use it are linearizable. An item that expires at T is gone from the instant at which
  * the server's clock reaches T; the server decides by its own clock, so that instant is one for all.
- * A READ found the item valid at an instant t, when it was the key's only valid one (client/look_up.c,
+ * A READ found the item valid at an instant t, when it was the key's only valid one (client/lookup.c,
  * G1). Then
  *
  *   - a hit is right if the server's clock had not reached T at t. It had not if the upper bound has

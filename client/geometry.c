@@ -2,7 +2,7 @@
 /*
  * Where buckets are. The index grows while clients read, so what a client knows of it may be old,
  * but never newer than the memory: the server splits a bucket first and says so in the superblock
- * afterwards. Buckets tell by their level that their keys have moved on (client/look_up.c).
+ * afterwards. Buckets tell by their level that their keys have moved on (client/lookup.c).
  */
 #include <string.h>
 

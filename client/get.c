@@ -5,10 +5,10 @@
  *	warm	the bucket cache knows the key's slot: READ item, verify.		1 READ
  *	cold	READ home bucket, pick slots by tag, READ item, verify.			2 READs
  *
- * What the READs bring is judged in client/look_up.c (G1 to G4). Up to GETS_MAX look-ups go through
+ * What the READs bring is judged in client/lookup.c (G1 to G4). Up to GETS_MAX look-ups go through
  * these steps together, each step's READs in one chain.
  */
-#include "client/look_up.h"
+#include "client/lookup.h"
 #include "common/barrier.h"
 #include "common/util/clock.h"
 

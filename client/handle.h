@@ -51,7 +51,7 @@ struct kvd {
 	uint32_t recv_len;
 	uint32_t unsignaled;
 	uint32_t request_id;
-	uint64_t deadline_ns; /* of the call under way; 0: not needed yet, see client/wait.c */
+	uint64_t deadline_ns; /* of the call under way; 0: not needed yet, see client/completion.c */
 
 	/* As the server said in its welcome; the geometry as last read. */
 	struct geometry geometry;
@@ -105,7 +105,7 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
 enum kvd_status memory_resize(struct kvd *handle, struct memory *memory, size_t bytes, int access);
 void memory_release(struct kvd *handle, struct memory *memory);
 
-/* client/wait.c */
+/* client/completion.c */
 
 /* What a completion is of. */
 enum wr_kind { WR_RECV, WR_SEND, WR_READ };
@@ -188,7 +188,7 @@ static inline uint64_t home_offset(const struct kvd *handle, uint64_t hash)
 	return geometry_bucket_offset(&handle->geometry, geometry_home(&handle->geometry, hash));
 }
 
-/* client/ask.c */
+/* client/get_rpc.c */
 
 /*
  * Does the GET by request, with @flags and @ttl_s as in struct wire_request, and fills in its

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Requests to a worker of the server and its responses. One is outstanding at a time, and beside it
- * at most one message of access records, whose response nobody waits for (client/wait.c takes it).
+ * at most one message of access records, whose response nobody waits for (client/completion.c takes it).
  * The SEND is unsignaled but every SIGNAL_EVERY-th: the response says that it arrived, and a failed
  * one completes in any case.
  */

@@ -3,12 +3,12 @@
  * Bugs planted in the table on purpose, to see that the torture finds them: tests/stress/race_torture.c
  * compiles the table with the functions of common/barrier.h replaced by those here, which do the
  * same unless one bug is planted. Each breaks one rule of server/store/table.h, index.h, look.h or of
- * client/look_up.c, and widens the moment in which that shows.
+ * client/lookup.c, and widens the moment in which that shows.
  */
 #ifndef KVD_TESTS_STRESS_PLANT_H
 #define KVD_TESTS_STRESS_PLANT_H
 
-#include "client/look_up.h"
+#include "client/lookup.h"
 #include "server/store/index.h"
 #include "tests/support/direct.h"
 

@@ -36,7 +36,7 @@
 #include "server/store/lookup.c"
 #include "server/store/scan.c"
 #undef MOVES_MAX
-#include "client/look_up.c"
+#include "client/lookup.c"
 
 int main(int argc, char **argv)
 {

@@ -65,7 +65,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	return 0;
 }
 
-/* Not post_recv(): client/wait.c has a function of that name. */
+/* Not post_recv(): client/completion.c has a function of that name. */
 static int post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct fake *fake = fake_of(qp->context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's GET while the index grows (client/look_up.c, G2 and G4): from geometries as old as can
+ * The client's GET while the index grows (client/lookup.c, G2 and G4): from geometries as old as can
  * be, through splits that the superblock does not know of yet, and while slots are being moved.
  */
 #include <setjmp.h>

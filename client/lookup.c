@@ -28,7 +28,7 @@
  * inserted since may be missed: then the miss was at the first READ. Epochs have 16 bits; that of a
  * chain rises by less than 2^16 a second (I4), so it does not come round within CHAIN_NS_MAX.
  */
-#include "client/look_up.h"
+#include "client/lookup.h"
 
 #include "common/util/clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The two-sided GET: the server looks the key up, without a lock (server/store/lookup.h). */
-#include "client/look_up.h"
+#include "client/lookup.h"
 
 #define SCRATCH_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 

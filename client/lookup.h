@@ -3,8 +3,8 @@
  * One GET on its way through the index: what it has to READ next, and what it makes of what was
  * read. client/get.c does the READs.
  */
-#ifndef KVD_CLIENT_LOOK_UP_H
-#define KVD_CLIENT_LOOK_UP_H
+#ifndef KVD_CLIENT_LOOKUP_H
+#define KVD_CLIENT_LOOKUP_H
 
 #include <string.h>
 
@@ -86,4 +86,4 @@ static inline struct kvd_item item_about(const struct item *item)
 	};
 }
 
-#endif /* KVD_CLIENT_LOOK_UP_H */
+#endif /* KVD_CLIENT_LOOKUP_H */

@@ -54,7 +54,7 @@ enum kvd_status geometry_refresh(struct kvd *handle)
 	const struct read read = {
 		.offset = GEOMETRY_OFFSET,
 		.to = handle->buckets.base,
-		.memory = &handle->buckets,
+		.buf = &handle->buckets,
 		.bytes = sizeof(struct geometry),
 	};
 	uint64_t now = clock_ns();

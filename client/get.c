@@ -44,7 +44,7 @@ static enum kvd_status read_long_item(struct kvd *handle, struct look_up *l)
 		look_up_stale(handle, l);
 		return KVD_OK;
 	}
-	status = memory_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	status = handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
 	if (!status)
 		status = read_long(handle, offset, bytes);
 	if (!status)
@@ -84,15 +84,15 @@ struct round {
 	uint64_t began_ns; /* before any of the READs; 0: not needed so far */
 };
 
-static void round_add(struct round *round, struct look_up *l, const struct memory *memory,
+static void round_add(struct round *round, struct look_up *l, const struct reg_buf *buf,
 		      uint64_t at, uint64_t offset, uint32_t bytes)
 {
-	l->buffer = memory->base + at;
+	l->buffer = buf->base + at;
 	round->owners[round->count] = l;
 	round->reads[round->count++] = (struct read){
 		.offset = offset,
-		.to = memory->base + at,
-		.memory = memory,
+		.to = buf->base + at,
+		.buf = buf,
 		.bytes = bytes,
 	};
 }
@@ -136,7 +136,7 @@ static enum kvd_status scratch_for(struct kvd *handle, const struct look_up *l)
 
 	if (bytes <= handle->scratch.bytes)
 		return KVD_OK;
-	return memory_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	return handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
 }
 
 /* Steps that can't share a chain: the server, the geometry, and long items. */

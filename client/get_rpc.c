@@ -16,7 +16,7 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 
 	if (!region_holds(handle, offset, bytes))
 		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server names a place out of bounds");
-	status = memory_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	status = handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
 	if (!status)
 		status = read_long(handle, offset, bytes);
 	if (status)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/util/clock.h"
 
@@ -99,50 +98,18 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
 			KVD_TTL_MAX);
 }
 
-static enum kvd_status memory_fail(struct kvd *handle, size_t bytes, int err)
+enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes, int access)
 {
+	int err = reg_buf_resize(buf, handle->dev, handle->pd, bytes, access);
+
+	if (!err)
+		return KVD_OK;
 	return kvd_fail(handle, KVD_ERR_NO_MEMORY,
 			"can't allocate and register %zu bytes for RDMA: %s%s", bytes,
 			strerror(-err),
 			handle->dev->kind == DEVICE_VERBS && err == -ENOMEM ?
 				" (is RLIMIT_MEMLOCK too low? see ulimit -l)" :
 				"");
-}
-
-/* Twice as large as what it replaces, so that growing is rare. */
-enum kvd_status memory_resize(struct kvd *handle, struct memory *memory, size_t bytes, int access)
-{
-	struct device_mem mem = { .fd = -1 };
-	struct ibv_mr *mr;
-	int err;
-
-	if (bytes <= memory->bytes)
-		return KVD_OK;
-	mem.length = ((bytes > 2 * memory->bytes ? bytes : 2 * memory->bytes) + 4095) &
-		     ~(size_t)4095;
-	mem.addr = mmap(NULL, mem.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			0);
-	if (mem.addr == MAP_FAILED)
-		return memory_fail(handle, mem.length, -errno);
-	err = handle->dev->ops->reg_mr(handle->pd, &mem, access, &mr);
-	if (err) {
-		munmap(mem.addr, mem.length);
-		return memory_fail(handle, mem.length, err);
-	}
-	if (memory->bytes)
-		memcpy(mem.addr, memory->base, memory->bytes);
-	memory_release(handle, memory);
-	*memory = (struct memory){ .base = mem.addr, .bytes = mem.length, .mr = mr };
-	return KVD_OK;
-}
-
-void memory_release(struct kvd *handle, struct memory *memory)
-{
-	if (!memory->base)
-		return;
-	handle->dev->ops->dereg_mr(memory->mr);
-	munmap(memory->base, memory->bytes);
-	*memory = (struct memory){ 0 };
 }
 
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)

@@ -7,6 +7,7 @@
 #include "client/bcache.h"
 #include "client/clock.h"
 #include "client/kvd.h"
+#include "client/reg_buf.h"
 #include "common/rdma/device.h"
 #include "common/util/hist.h"
 #include "common/wire.h"
@@ -25,13 +26,6 @@
 /* One GET in this many is timed, the first included. */
 #define TIMED_EVERY 16
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
-
-/* Memory the device can write to, and the server read from. */
-struct memory {
-	uint8_t *base;
-	size_t bytes;
-	struct ibv_mr *mr;
-};
 
 struct kvd {
 	struct kvd_options options;
@@ -61,10 +55,10 @@ struct kvd {
 	uint32_t window;
 	uint32_t request_bytes;
 
-	struct memory messages;	       /* RECVS response buffers, then one request */
-	struct memory access_messages; /* one, of access records alone */
-	struct memory buckets;	       /* GETS_MAX buckets, or a geometry */
-	struct memory scratch;	       /* items that are read; a value that is pulled */
+	struct reg_buf messages;	/* RECVS response buffers, then one request */
+	struct reg_buf access_messages; /* one, of access records alone */
+	struct reg_buf buckets;		/* GETS_MAX buckets, or a geometry */
+	struct reg_buf scratch;		/* items that are read; a value that is pulled */
 	struct bcache cache;
 	struct server_clock clock;
 	struct access access;
@@ -101,9 +95,9 @@ enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len);
 /* KVD_ERR_INVALID if it is longer than KVD_TTL_MAX. */
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
 
-/* Registered memory. The old content is kept. */
-enum kvd_status memory_resize(struct kvd *handle, struct memory *memory, size_t bytes, int access);
-void memory_release(struct kvd *handle, struct memory *memory);
+/* reg_buf_resize() with the handle's device. KVD_ERR_NO_MEMORY if it fails. */
+enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
+				  int access);
 
 /* client/completion.c */
 
@@ -155,11 +149,11 @@ void access_finish(struct kvd *handle, unsigned int wait_ms);
 
 /* client/read.c */
 
-/* A READ of @bytes at @offset of the region to @to, in scratch or buckets (@memory). */
+/* A READ of @bytes at @offset of the region to @to, in scratch or buckets (@buf). */
 struct read {
 	uint64_t offset;
 	uint8_t *to;
-	const struct memory *memory;
+	const struct reg_buf *buf;
 	uint32_t bytes;
 };
 

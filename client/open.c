@@ -158,14 +158,15 @@ enum kvd_status handle_memory(struct kvd *handle)
 	enum kvd_status status;
 	uint32_t i;
 
-	status = memory_resize(handle, &handle->messages,
-			       RECVS * RESPONSE_BYTES + WIRE_RESPONSE_MAX, IBV_ACCESS_LOCAL_WRITE);
+	status = handle_buf_resize(handle, &handle->messages,
+				   RECVS * RESPONSE_BYTES + WIRE_RESPONSE_MAX,
+				   IBV_ACCESS_LOCAL_WRITE);
 	if (!status)
-		status = memory_resize(handle, &handle->buckets, GETS_MAX * BUCKET_BYTES,
-				       IBV_ACCESS_LOCAL_WRITE);
+		status = handle_buf_resize(handle, &handle->buckets, GETS_MAX * BUCKET_BYTES,
+					   IBV_ACCESS_LOCAL_WRITE);
 	if (!status)
-		status = memory_resize(handle, &handle->scratch, SCRATCH_BYTES_MIN,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+		status = handle_buf_resize(handle, &handle->scratch, SCRATCH_BYTES_MIN,
+					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	for (i = 0; !status && i < RECVS; i++)
 		status = post_recv(handle, i);
 	return status;
@@ -385,10 +386,10 @@ void kvd_close(struct kvd *handle)
 		ops->destroy_cm_channel(handle->cm_channel);
 		ops->destroy_cq(handle->cq);
 		ops->destroy_comp_channel(handle->comp_channel);
-		memory_release(handle, &handle->messages);
-		memory_release(handle, &handle->access_messages);
-		memory_release(handle, &handle->buckets);
-		memory_release(handle, &handle->scratch);
+		reg_buf_release(&handle->messages, handle->dev);
+		reg_buf_release(&handle->access_messages, handle->dev);
+		reg_buf_release(&handle->buckets, handle->dev);
+		reg_buf_release(&handle->scratch, handle->dev);
 		ops->dealloc_pd(handle->pd);
 		device_close(handle->dev);
 	}

@@ -29,7 +29,7 @@ enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigne
 		sges[i] = (struct ibv_sge){
 			.addr = (uintptr_t)reads[i].to,
 			.length = reads[i].bytes,
-			.lkey = reads[i].memory->mr->lkey,
+			.lkey = reads[i].buf->mr->lkey,
 		};
 		wrs[i].wr_id = wr_id_make(WR_READ, i);
 		wrs[i].next = last ? NULL : &wrs[i + 1];
@@ -66,7 +66,7 @@ enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes)
 			reads[n] = (struct read){
 				.offset = offset + at,
 				.to = handle->scratch.base + at,
-				.memory = &handle->scratch,
+				.buf = &handle->scratch,
 				.bytes = bytes - at < piece ? (uint32_t)(bytes - at) : piece,
 			};
 			at += reads[n].bytes;

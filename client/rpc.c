@@ -63,13 +63,13 @@ static uint32_t request_fill(struct kvd *handle, struct rpc *rpc)
 	return (uint32_t)(used + (size_t)rpc->head.access_count * WIRE_ACCESS_BYTES);
 }
 
-static enum kvd_status request_post(struct kvd *handle, const struct memory *memory,
+static enum kvd_status request_post(struct kvd *handle, const struct reg_buf *buf,
 				    const uint8_t *message, uint32_t bytes)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)message,
 		.length = bytes,
-		.lkey = memory->mr->lkey,
+		.lkey = buf->mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = wr_id_make(WR_SEND, 0),
@@ -165,8 +165,8 @@ enum kvd_status access_send(struct kvd *handle)
 	if (handle->access_id)
 		status = wait_access(handle);
 	if (!status)
-		status = memory_resize(handle, &handle->access_messages, bytes,
-				       IBV_ACCESS_LOCAL_WRITE);
+		status = handle_buf_resize(handle, &handle->access_messages, bytes,
+					   IBV_ACCESS_LOCAL_WRITE);
 	if (status)
 		return status;
 	head.id = id_next(handle);

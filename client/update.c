@@ -33,8 +33,8 @@ static enum kvd_status put_stage(struct kvd *handle, struct rpc *rpc)
 	size_t bytes = rpc->head.value_len;
 	enum kvd_status status;
 
-	status = memory_resize(handle, &handle->scratch, bytes,
-			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	status = handle_buf_resize(handle, &handle->scratch, bytes,
+				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (status)
 		return status;
 	memcpy(handle->scratch.base, rpc->value, bytes);

@@ -4,25 +4,18 @@
 #include <time.h>
 
 #include "client/handle.h"
+#include "client/rpc.h"
 #include "common/util/clock.h"
 
 /* Pauses between two questions whether a flush is done. */
 #define FLUSH_PAUSE_MS_MIN 1
 #define FLUSH_PAUSE_MS_MAX 20
 
-enum kvd_status ask_ping(struct kvd *handle)
-{
-	struct rpc rpc = { .head.op = WIRE_PING };
-	struct response response;
-
-	return rpc_do(handle, &rpc, &response);
-}
-
 enum kvd_status kvd_ping(struct kvd *handle)
 {
 	enum kvd_status status = call_begin(handle);
 
-	return status ? status : ask_ping(handle);
+	return status ? status : rpc_ping(handle);
 }
 
 /* The server gives as many lines at a time as fit a response, and the number of the next. */
@@ -37,7 +30,7 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 		status = kvd_fail(handle, KVD_ERR_INVALID, "no room for the statistics");
 	do {
 		if (!status)
-			status = rpc_do(handle, &rpc, &response);
+			status = rpc_call(handle, &rpc, &response);
 		if (status)
 			return status;
 		if (response.value_len >= size - used)
@@ -65,7 +58,7 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
 	if (!status)
 		status = ttl_check(handle, delay_s);
 	if (!status)
-		status = rpc_do(handle, &rpc, &response);
+		status = rpc_call(handle, &rpc, &response);
 	if (status)
 		return status;
 	if (!response.ticket)
@@ -83,7 +76,7 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 
 	if (!status && !ticket)
 		status = kvd_fail(handle, KVD_ERR_INVALID, "0 is no ticket of a flush");
-	return status ? status : rpc_do(handle, &rpc, &response);
+	return status ? status : rpc_call(handle, &rpc, &response);
 }
 
 enum kvd_status kvd_flush_all(struct kvd *handle)

@@ -3,13 +3,15 @@
  * Waiting for completions: first by polling, which is all it takes when they come within
  * microseconds, then asleep on the completion channel and the connection's events.
  */
+#include "client/completion.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 
-#include "client/handle.h"
 #include "common/util/clock.h"
 #include "common/util/spin.h"
+#include "common/wire.h"
 
 #define POLL_MAX 16
 /* Longest sleep in one piece: a second look at what no event may ever tell (a lost peer). */

@@ -4,9 +4,11 @@
  * but never newer than the memory: the server splits a bucket first and says so in the superblock
  * afterwards. Buckets tell by their level that their keys have moved on (client/lookup.c).
  */
+#include "client/geometry.h"
+
 #include <string.h>
 
-#include "client/handle.h"
+#include "client/read.h"
 #include "common/util/clock.h"
 #include "common/sum.h"
 

@@ -8,15 +8,18 @@
  * What the READs bring is judged in client/lookup.c (G1 to G4). Up to GETS_MAX look-ups go through
  * these steps together, each step's READs in one chain.
  */
+#include "client/get_rpc.h"
 #include "client/lookup.h"
+#include "client/read.h"
+#include "client/rpc.h"
 #include "common/barrier.h"
 #include "common/util/clock.h"
 
+/* One GET in this many is timed, the first included. */
+#define TIMED_EVERY 16
 /* The pause before another try: doubles from the first to the last. */
 #define PAUSE_NS_MIN 250
 #define PAUSE_NS_MAX 64000
-
-#define SCRATCH_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 
 /*
  * A header that nothing has verified yet: what is clearly no item's must not make us allocate and
@@ -44,7 +47,7 @@ static enum kvd_status read_long_item(struct kvd *handle, struct look_up *l)
 		look_up_stale(handle, l);
 		return KVD_OK;
 	}
-	status = handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	status = handle_scratch_resize(handle, bytes);
 	if (!status)
 		status = read_long(handle, offset, bytes);
 	if (!status)
@@ -58,7 +61,7 @@ static enum kvd_status ask_server(struct kvd *handle, struct look_up *l)
 	enum kvd_status status;
 
 	handle->stats.fallbacks++;
-	status = ask_get(handle, l->request, 0, 0);
+	status = get_rpc(handle, l->request, 0, 0);
 	look_up_finish(l, l->request->status);
 	return status;
 }
@@ -72,7 +75,7 @@ static enum kvd_status ask_clock(struct kvd *handle, struct look_up *l)
 	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
 		return KVD_OK;
 	handle->stats.clock_asks++;
-	return ask_ping(handle);
+	return rpc_ping(handle);
 }
 
 /* The READs that the look-ups need next, as far as they fit scratch. */
@@ -136,7 +139,7 @@ static enum kvd_status scratch_for(struct kvd *handle, const struct look_up *l)
 
 	if (bytes <= handle->scratch.bytes)
 		return KVD_OK;
-	return handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	return handle_scratch_resize(handle, bytes);
 }
 
 /* Steps that can't share a chain: the server, the geometry, and long items. */
@@ -369,7 +372,7 @@ static enum kvd_status get_asked(struct kvd *handle, struct kvd_get_request *req
 		status = ttl_check(handle, ttl_s);
 	if (status)
 		return status;
-	ask_get(handle, request, flags, ttl_s);
+	get_rpc(handle, request, flags, ttl_s);
 	count_answers(handle, request, 1);
 	if (timed)
 		hist_record(&handle->latency[KVD_OP_GET], clock_ns() - start);

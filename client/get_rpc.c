@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The two-sided GET: the server looks the key up, without a lock (server/store/lookup.h). */
-#include "client/lookup.h"
+#include "client/get_rpc.h"
 
-#define SCRATCH_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+#include "client/lookup.h"
+#include "client/read.h"
+#include "client/rpc.h"
 
 /* Reads the copy that the server set aside, to be verified with its own seed. */
 static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *request,
@@ -16,7 +18,7 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 
 	if (!region_holds(handle, offset, bytes))
 		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server names a place out of bounds");
-	status = handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	status = handle_scratch_resize(handle, bytes);
 	if (!status)
 		status = read_long(handle, offset, bytes);
 	if (status)
@@ -29,7 +31,7 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 	return look_up_deliver(handle, request, item->data + item->key_len, &about);
 }
 
-enum kvd_status ask_get(struct kvd *handle, struct kvd_get_request *request, uint16_t flags,
+enum kvd_status get_rpc(struct kvd *handle, struct kvd_get_request *request, uint16_t flags,
 			uint32_t ttl_s)
 {
 	struct rpc rpc = {
@@ -39,7 +41,7 @@ enum kvd_status ask_get(struct kvd *handle, struct kvd_get_request *request, uin
 	};
 	struct response response;
 	struct kvd_item about;
-	enum kvd_status status = rpc_do(handle, &rpc, &response);
+	enum kvd_status status = rpc_call(handle, &rpc, &response);
 
 	if (!status && response.flags & WIRE_R_COPY) {
 		status = read_copy(handle, request, &response);

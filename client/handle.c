@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/util/clock.h"
@@ -110,6 +109,12 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 			handle->dev->kind == DEVICE_VERBS && err == -ENOMEM ?
 				" (is RLIMIT_MEMLOCK too low? see ulimit -l)" :
 				"");
+}
+
+enum kvd_status handle_scratch_resize(struct kvd *handle, size_t bytes)
+{
+	return handle_buf_resize(handle, &handle->scratch, bytes,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 }
 
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)

@@ -30,6 +30,7 @@
  */
 #include "client/lookup.h"
 
+#include "client/geometry.h"
 #include "common/util/clock.h"
 
 /* Overflow buckets that are followed; the server makes fewer (CHAIN_MAX in server/store/index.h). */

@@ -3,14 +3,16 @@
  * Connecting: device, queue pair, rdma_cm, HELLO. The server tells where its memory is, and lets us
  * read it, only in its answer to HELLO.
  */
+#include "client/open.h"
+
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/handle.h"
+#include "client/completion.h"
+#include "client/rpc.h"
 #include "common/util/clock.h"
 #include "common/sum.h"
 
@@ -24,6 +26,7 @@
 #define REGION_BYTES_PER_BUCKET (8 * BUCKET_BYTES)
 /* How long closing may wait for the server to take the last access records. */
 #define CLOSE_WAIT_MS 50
+#define SCRATCH_BYTES_MIN (64u << 10)
 #define CQ_SIZE (SENDS_MAX + RECVS)
 
 static _Thread_local char open_error[256];
@@ -153,7 +156,7 @@ static int open_qp(struct kvd *handle)
 	return 0;
 }
 
-enum kvd_status handle_memory(struct kvd *handle)
+enum kvd_status open_buffers(struct kvd *handle)
 {
 	enum kvd_status status;
 	uint32_t i;
@@ -165,8 +168,7 @@ enum kvd_status handle_memory(struct kvd *handle)
 		status = handle_buf_resize(handle, &handle->buckets, GETS_MAX * BUCKET_BYTES,
 					   IBV_ACCESS_LOCAL_WRITE);
 	if (!status)
-		status = handle_buf_resize(handle, &handle->scratch, SCRATCH_BYTES_MIN,
-					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+		status = handle_scratch_resize(handle, SCRATCH_BYTES_MIN);
 	for (i = 0; !status && i < RECVS; i++)
 		status = post_recv(handle, i);
 	return status;
@@ -182,7 +184,7 @@ static enum kvd_status open_resources(struct kvd *handle)
 		return kvd_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
 				"device %s: can't set up a queue pair: %s", handle->dev->name,
 				strerror(-err));
-	return handle_memory(handle);
+	return open_buffers(handle);
 }
 
 static enum kvd_status rejected(struct kvd *handle, const struct cm_event *event)
@@ -284,7 +286,7 @@ static const char *welcome_check(const struct wire_welcome *welcome)
 	return geometry_check(&welcome->geometry);
 }
 
-enum kvd_status handle_welcome(struct kvd *handle, const struct wire_welcome *welcome)
+enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
 {
 	const char *error = welcome_check(welcome);
 
@@ -318,7 +320,7 @@ static enum kvd_status open_hello(struct kvd *handle)
 	};
 	struct wire_welcome welcome;
 	struct response response;
-	enum kvd_status status = rpc_do(handle, &rpc, &response);
+	enum kvd_status status = rpc_call(handle, &rpc, &response);
 
 	if (status)
 		return status;
@@ -326,7 +328,7 @@ static enum kvd_status open_hello(struct kvd *handle)
 		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
 				handle->dev->address, response.value_len);
 	memcpy(&welcome, response.value, sizeof(welcome));
-	return handle_welcome(handle, &welcome);
+	return open_welcome(handle, &welcome);
 }
 
 static enum kvd_status open_all(struct kvd *handle, const char *url)

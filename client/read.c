@@ -3,9 +3,11 @@
  * One-sided reads. RC completes READs in order, so of a chain only the last is signaled: one
  * completion for all. A READ that fails completes in any case.
  */
+#include "client/read.h"
+
 #include <string.h>
 
-#include "client/handle.h"
+#include "client/completion.h"
 
 /* Bytes of one READ of a long item; the device's longest message may be shorter. */
 #define PIECE_BYTES (1u << 20)

@@ -5,9 +5,11 @@
  * The SEND is unsignaled but every SIGNAL_EVERY-th: the response says that it arrived, and a failed
  * one completes in any case.
  */
+#include "client/rpc.h"
+
 #include <string.h>
 
-#include "client/handle.h"
+#include "client/completion.h"
 #include "common/util/clock.h"
 
 static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
@@ -17,6 +19,9 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_EXISTS == KVD_ERR_EXISTS &&
 		      (int)WIRE_NOT_A_NUMBER == KVD_ERR_NOT_A_NUMBER,
 	      "wire statuses are those of the API");
+
+/* Of as many requests one is signaled. */
+#define SIGNAL_EVERY 16
 
 static uint8_t *request_buffer(const struct kvd *handle)
 {
@@ -124,7 +129,7 @@ static enum kvd_status window_wait(struct kvd *handle)
 	return handle->access_id && handle->window < 2 ? wait_access(handle) : KVD_OK;
 }
 
-enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response)
+static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct response *response)
 {
 	enum kvd_status status;
 	uint64_t sent_ns = 0;
@@ -148,11 +153,49 @@ enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *r
 	return status;
 }
 
-enum kvd_status rpc_do(struct kvd *handle, struct rpc *rpc, struct response *response)
+static enum kvd_status rpc_status(struct kvd *handle, const struct response *response)
 {
-	enum kvd_status status = rpc_call(handle, rpc, response);
+	switch (response->status) {
+	case WIRE_OK:
+		return KVD_OK;
+	case WIRE_NOT_FOUND:
+		return KVD_NOT_FOUND;
+	case WIRE_TOO_LARGE:
+		return kvd_fail(handle, KVD_ERR_TOO_LARGE,
+				"the server takes values of at most %llu bytes (limits.max_value)",
+				(unsigned long long)handle->geometry.value_max);
+	case WIRE_NO_SPACE:
+		return kvd_fail(handle, KVD_ERR_NO_SPACE,
+				"the server's memory is full: raise memory.size or delete keys");
+	case WIRE_BUSY:
+		return kvd_fail(handle, KVD_ERR_BUSY, "the server can't do this now");
+	case WIRE_EXISTS:
+		return kvd_fail(handle, KVD_ERR_EXISTS, "nothing was changed");
+	case WIRE_NOT_A_NUMBER:
+		return kvd_fail(handle, KVD_ERR_NOT_A_NUMBER,
+				"a number has 1 to 20 digits and is less than 2^64");
+	case WIRE_PROTOCOL:
+		break;
+	}
+	return kvd_fail(handle, KVD_ERR_PROTOCOL,
+			"the server at %s refuses the request: it speaks another version of the "
+			"protocol",
+			handle->dev->address);
+}
+
+enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response)
+{
+	enum kvd_status status = rpc_exchange(handle, rpc, response);
 
 	return status ? status : rpc_status(handle, response);
+}
+
+enum kvd_status rpc_ping(struct kvd *handle)
+{
+	struct rpc rpc = { .head.op = WIRE_PING };
+	struct response response;
+
+	return rpc_call(handle, &rpc, &response);
 }
 
 /* Only when the message before was answered is its buffer ours again. */
@@ -187,34 +230,4 @@ void access_finish(struct kvd *handle, unsigned int wait_ms)
 		status = access_send(handle);
 	if (!status && handle->access_id)
 		wait_access(handle);
-}
-
-enum kvd_status rpc_status(struct kvd *handle, const struct response *response)
-{
-	switch (response->status) {
-	case WIRE_OK:
-		return KVD_OK;
-	case WIRE_NOT_FOUND:
-		return KVD_NOT_FOUND;
-	case WIRE_TOO_LARGE:
-		return kvd_fail(handle, KVD_ERR_TOO_LARGE,
-				"the server takes values of at most %llu bytes (limits.max_value)",
-				(unsigned long long)handle->geometry.value_max);
-	case WIRE_NO_SPACE:
-		return kvd_fail(handle, KVD_ERR_NO_SPACE,
-				"the server's memory is full: raise memory.size or delete keys");
-	case WIRE_BUSY:
-		return kvd_fail(handle, KVD_ERR_BUSY, "the server can't do this now");
-	case WIRE_EXISTS:
-		return kvd_fail(handle, KVD_ERR_EXISTS, "nothing was changed");
-	case WIRE_NOT_A_NUMBER:
-		return kvd_fail(handle, KVD_ERR_NOT_A_NUMBER,
-				"a number has 1 to 20 digits and is less than 2^64");
-	case WIRE_PROTOCOL:
-		break;
-	}
-	return kvd_fail(handle, KVD_ERR_PROTOCOL,
-			"the server at %s refuses the request: it speaks another version of the "
-			"protocol",
-			handle->dev->address);
 }

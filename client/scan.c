@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/handle.h"
+#include "client/rpc.h"
 #include "common/util/clock.h"
 
 static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
@@ -85,7 +86,7 @@ enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_
 		rpc.key_len = args->prefix_len;
 		rpc.head.keys_max = args->count;
 	}
-	status = rpc_do(handle, &rpc, &response);
+	status = rpc_call(handle, &rpc, &response);
 	if (!status)
 		status = entries_check(handle, &response);
 	hist_record(&handle->latency[KVD_OP_SCAN], clock_ns() - start);

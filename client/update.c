@@ -2,7 +2,9 @@
 /* What changes one key: one request, one response. */
 #include <string.h>
 
+#include "client/geometry.h"
 #include "client/handle.h"
+#include "client/rpc.h"
 #include "common/util/clock.h"
 #include "common/sum.h"
 
@@ -33,8 +35,7 @@ static enum kvd_status put_stage(struct kvd *handle, struct rpc *rpc)
 	size_t bytes = rpc->head.value_len;
 	enum kvd_status status;
 
-	status = handle_buf_resize(handle, &handle->scratch, bytes,
-				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	status = handle_scratch_resize(handle, bytes);
 	if (status)
 		return status;
 	memcpy(handle->scratch.base, rpc->value, bytes);
@@ -80,7 +81,7 @@ static enum kvd_status put_call(struct kvd *handle, struct rpc *rpc, uint64_t *v
 	if (sizeof(rpc->head) + rpc->key_len + rpc->head.value_len > handle->request_bytes)
 		status = put_stage(handle, rpc);
 	if (!status)
-		status = rpc_do(handle, rpc, &response);
+		status = rpc_call(handle, rpc, &response);
 	if (status)
 		return status;
 	learn_place(handle, rpc, &response);
@@ -137,7 +138,7 @@ static enum kvd_status delete_call(struct kvd *handle, const void *key, size_t k
 		status = key_check(handle, key, key_len);
 	if (status)
 		return status;
-	status = rpc_do(handle, &rpc, &response);
+	status = rpc_call(handle, &rpc, &response);
 	handle->stats.deletes++;
 	hist_record(&handle->latency[KVD_OP_DELETE], clock_ns() - start);
 	return status;
@@ -183,7 +184,7 @@ static enum kvd_status arith(struct kvd *handle, enum wire_arith mode, struct rp
 		rpc->head.ttl = args->ttl_s;
 		rpc->head.item_flags = args->flags;
 	}
-	status = rpc_do(handle, rpc, &response);
+	status = rpc_call(handle, rpc, &response);
 	count_put(handle, start);
 	if (status)
 		return status;
@@ -229,7 +230,7 @@ enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, u
 		status = ttl_check(handle, ttl_s);
 	if (status)
 		return status;
-	status = rpc_do(handle, &rpc, &response);
+	status = rpc_call(handle, &rpc, &response);
 	count_put(handle, start);
 	if (!status && version)
 		*version = response.version;

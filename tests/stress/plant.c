@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/geometry.h"
 #include "common/barrier.h"
 
 /* Of moments that could be widened, one in so many is. */

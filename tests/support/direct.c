@@ -9,6 +9,7 @@
 
 #include <urcu-qsbr.h>
 
+#include "client/open.h"
 #include "common/util/clock.h"
 #include "server/net/execute.h"
 
@@ -187,7 +188,7 @@ static void direct_init_handle(struct direct *direct, const struct kvd_options *
 
 	index_geometry(&direct->store->table, &welcome.geometry);
 	handle_init(kvd, options);
-	must(!handle_memory(kvd) && !handle_welcome(kvd, &welcome), "handle");
+	must(!open_buffers(kvd) && !open_welcome(kvd, &welcome), "handle");
 }
 
 struct direct *direct_open(struct store *store, unsigned int thread,

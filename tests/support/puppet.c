@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/geometry.h"
+#include "client/open.h"
 #include "common/sum.h"
 
 #define INCARNATION 0x1234567812345678ull
@@ -323,6 +325,6 @@ struct puppet *puppet_open(uint32_t level, uint32_t window, uint32_t access_rate
 	welcome.region_addr = (uintptr_t)puppet->region;
 	welcome.geometry = puppet->geometry;
 	handle_init(&puppet->kvd, options);
-	must(!handle_memory(&puppet->kvd) && !handle_welcome(&puppet->kvd, &welcome), "handle");
+	must(!open_buffers(&puppet->kvd) && !open_welcome(&puppet->kvd, &welcome), "handle");
 	return puppet;
 }

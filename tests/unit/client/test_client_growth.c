@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "client/geometry.h"
 #include "common/sum.h"
 #include "tests/support/puppet.h"
 

@@ -30,10 +30,10 @@ void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64
 	/* Seeds that differ little: apart from each other. */
 	for (unsigned int i = 0; i < 8; i++)
 		random_next(access);
-	access->left = gap_next(access);
+	access->hits_left = gap_next(access);
 }
 
-static void forget(struct access *access, uint32_t n)
+static void drop_oldest(struct access *access, uint32_t n)
 {
 	access->count -= n;
 	memmove(access->hashes, access->hashes + n, access->count * sizeof(access->hashes[0]));
@@ -41,11 +41,11 @@ static void forget(struct access *access, uint32_t n)
 
 void access_add(struct access *access, uint64_t hash, uint64_t now_ns)
 {
-	access->left = gap_next(access);
+	access->hits_left = gap_next(access);
 	if (!access->rate)
 		return;
 	if (access->count == ACCESS_MAX)
-		forget(access, 1);
+		drop_oldest(access, 1);
 	if (!access->count)
 		access->oldest_ns = now_ns;
 	access->hashes[access->count++] = hash;
@@ -62,7 +62,7 @@ uint32_t access_take(struct access *access, uint8_t *to, size_t room)
 	if (!n)
 		return 0;
 	memcpy(to, access->hashes, n * sizeof(access->hashes[0]));
-	forget(access, n);
+	drop_oldest(access, n);
 	access->due = access->count >= WIRE_ACCESS_MAX;
 	return n;
 }

@@ -25,8 +25,8 @@
 #define ACCESS_MAX (WIRE_ACCESS_MAX + ACCESS_BATCH_MAX)
 
 struct access {
-	uint64_t left; /* hits until the next sample */
-	uint64_t rate; /* 0: none is told */
+	uint64_t hits_left; /* hits until the next sample */
+	uint64_t rate;	    /* 0: none is told */
 	uint64_t delay_ns;
 	uint64_t random;
 	uint64_t oldest_ns; /* when the first of the records was taken */
@@ -41,7 +41,7 @@ void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64
 /* Counts a hit. True: it is to be given to access_add(). */
 static inline bool access_hit(struct access *access)
 {
-	return --access->left == 0;
+	return --access->hits_left == 0;
 }
 
 /* Takes a sample, and chooses the next. Where there is no room the oldest is forgotten. */

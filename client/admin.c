@@ -27,20 +27,20 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 	size_t used = 0;
 
 	if (!status && (!text || !size))
-		status = kvd_fail(handle, KVD_ERR_INVALID, "no room for the statistics");
+		status = handle_fail(handle, KVD_ERR_INVALID, "no room for the statistics");
 	do {
 		if (!status)
 			status = rpc_call(handle, &rpc, &response);
 		if (status)
 			return status;
 		if (response.value_len >= size - used)
-			return kvd_fail(handle, KVD_ERR_BUFFER,
-					"the statistics need more than %zu bytes", size);
+			return handle_fail(handle, KVD_ERR_BUFFER,
+					   "the statistics need more than %zu bytes", size);
 		memcpy(text + used, response.value, response.value_len);
 		used += response.value_len;
 		/* A server that does not go forward would keep us here. */
 		if (response.next_line && response.next_line <= rpc.head.first_line)
-			return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server repeats itself");
+			return handle_fail(handle, KVD_ERR_PROTOCOL, "the server repeats itself");
 		rpc.head.first_line = response.next_line;
 	} while (response.next_line);
 	text[used] = '\0';
@@ -62,7 +62,8 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
 	if (status)
 		return status;
 	if (!response.ticket)
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server gave no ticket for a flush");
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "the server gave no ticket for a flush");
 	if (ticket)
 		*ticket = response.ticket;
 	return KVD_OK;
@@ -75,7 +76,7 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 	struct response response;
 
 	if (!status && !ticket)
-		status = kvd_fail(handle, KVD_ERR_INVALID, "0 is no ticket of a flush");
+		status = handle_fail(handle, KVD_ERR_INVALID, "0 is no ticket of a flush");
 	return status ? status : rpc_call(handle, &rpc, &response);
 }
 
@@ -91,8 +92,9 @@ enum kvd_status kvd_flush_all(struct kvd *handle)
 		if (status != KVD_ERR_BUSY)
 			return status;
 		if (clock_ns() >= until)
-			return kvd_note(handle, KVD_ERR_TIMEOUT,
-					"the flush goes on; it was not done within the timeout");
+			return handle_error_set(
+				handle, KVD_ERR_TIMEOUT,
+				"the flush goes on; it was not done within the timeout");
 		pause.tv_nsec = ms * 1000000l;
 		nanosleep(&pause, NULL);
 		ms = 2 * ms < FLUSH_PAUSE_MS_MAX ? 2 * ms : FLUSH_PAUSE_MS_MAX;

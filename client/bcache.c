@@ -49,7 +49,7 @@ static struct bcache_entry *entry_at(const struct bcache *cache, uint32_t unit)
 }
 
 /* The entry of this bucket, or NULL. */
-static struct bcache_entry *entry_find(const struct bcache *cache, uint32_t unit)
+static struct bcache_entry *entry_lookup(const struct bcache *cache, uint32_t unit)
 {
 	struct bcache_entry *entry;
 
@@ -59,18 +59,18 @@ static struct bcache_entry *entry_find(const struct bcache *cache, uint32_t unit
 	return entry->unit == unit ? entry : NULL;
 }
 
-unsigned int bcache_find(const struct bcache *cache, uint64_t home, uint16_t tag,
-			 uint64_t slots[BCACHE_FOUND_MAX])
+unsigned int bcache_lookup(const struct bcache *cache, uint64_t home, uint16_t tag,
+			   uint64_t slots[BCACHE_MATCHES_MAX])
 {
-	const struct bcache_entry *entry = entry_find(cache, (uint32_t)(home / BUCKET_BYTES));
+	const struct bcache_entry *entry = entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));
 	unsigned int i, hops, found = 0;
 
 	for (hops = 0; entry && hops < HOPS_MAX; hops++) {
 		for (i = 0; i < BUCKET_SLOTS; i++)
 			if (entry->slots[i] && slot_tag(entry->slots[i]) == tag &&
-			    found < BCACHE_FOUND_MAX)
+			    found < BCACHE_MATCHES_MAX)
 				slots[found++] = entry->slots[i];
-		entry = entry_find(cache, entry->overflow);
+		entry = entry_lookup(cache, entry->overflow);
 	}
 	return found;
 }
@@ -89,9 +89,9 @@ void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bu
 }
 
 /* A slot of the chain that satisfies the search: equal to @slot, or just of its tag. */
-static uint64_t *slot_find(const struct bcache *cache, uint64_t home, uint64_t slot, bool equal)
+static uint64_t *slot_lookup(const struct bcache *cache, uint64_t home, uint64_t slot, bool equal)
 {
-	struct bcache_entry *entry = entry_find(cache, (uint32_t)(home / BUCKET_BYTES));
+	struct bcache_entry *entry = entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));
 	unsigned int i, hops;
 
 	for (hops = 0; entry && hops < HOPS_MAX; hops++) {
@@ -99,7 +99,7 @@ static uint64_t *slot_find(const struct bcache *cache, uint64_t home, uint64_t s
 			if (equal ? entry->slots[i] == slot :
 				    entry->slots[i] && slot_tag(entry->slots[i]) == slot_tag(slot))
 				return &entry->slots[i];
-		entry = entry_find(cache, entry->overflow);
+		entry = entry_lookup(cache, entry->overflow);
 	}
 	return NULL;
 }
@@ -112,7 +112,7 @@ void bcache_learn(struct bcache *cache, uint64_t home, uint64_t slot)
 
 	if (!cache->entries)
 		return;
-	known = slot_find(cache, home, slot, false);
+	known = slot_lookup(cache, home, slot, false);
 	if (known) {
 		*known = slot;
 		return;
@@ -122,14 +122,14 @@ void bcache_learn(struct bcache *cache, uint64_t home, uint64_t slot)
 		memset(entry, 0, sizeof(*entry));
 		entry->unit = unit;
 	}
-	known = slot_find(cache, home, 0, true);
+	known = slot_lookup(cache, home, 0, true);
 	if (known)
 		*known = slot;
 }
 
 void bcache_drop(struct bcache *cache, uint64_t home, uint64_t slot)
 {
-	uint64_t *known = cache->entries ? slot_find(cache, home, slot, true) : NULL;
+	uint64_t *known = cache->entries ? slot_lookup(cache, home, slot, true) : NULL;
 
 	if (known)
 		*known = 0;

@@ -22,8 +22,8 @@ struct bcache {
 	uint32_t mask;
 };
 
-/* Colliding tags that are tried before the bucket is read; more are one in 10^8 look-ups. */
-#define BCACHE_FOUND_MAX 4
+/* Colliding tags that are tried before the bucket is read; more are one in 10^8 lookups. */
+#define BCACHE_MATCHES_MAX 4
 
 /* At most @bytes, at most one entry for each of @buckets. 0 or -ENOMEM. */
 int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets);
@@ -34,8 +34,8 @@ size_t bcache_bytes(const struct bcache *cache);
  * Collects the slots with @tag in what is cached of the chain that starts at offset @home. Returns
  * how many.
  */
-unsigned int bcache_find(const struct bcache *cache, uint64_t home, uint16_t tag,
-			 uint64_t slots[BCACHE_FOUND_MAX]);
+unsigned int bcache_lookup(const struct bcache *cache, uint64_t home, uint16_t tag,
+			   uint64_t slots[BCACHE_MATCHES_MAX]);
 
 /* Remembers a bucket that verified. */
 void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bucket);

@@ -2,18 +2,18 @@
 #include "client/clock.h"
 
 /* A server may say anything: sums stay inside 64 bits. */
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t saturating_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static uint64_t sub(uint64_t a, uint64_t b)
+static uint64_t saturating_sub(uint64_t a, uint64_t b)
 {
 	return a < b ? 0 : a - b;
 }
 
 /* Rounded up: how much the clocks' rates may make of @ns. */
-static uint64_t drift(uint64_t ns)
+static uint64_t drift_ns(uint64_t ns)
 {
 	return ns / (1000000 / DRIFT_PPM) + 1;
 }
@@ -26,10 +26,10 @@ uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns)
 		return 0;
 	if (now_ns < clock->at_ns) {
 		age = clock->at_ns - now_ns;
-		return sub(clock->low_ns, add(age, drift(age)));
+		return saturating_sub(clock->low_ns, saturating_add(age, drift_ns(age)));
 	}
 	age = now_ns - clock->at_ns;
-	return add(clock->low_ns, sub(age, drift(age)));
+	return saturating_add(clock->low_ns, saturating_sub(age, drift_ns(age)));
 }
 
 uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns)
@@ -40,10 +40,10 @@ uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns)
 		return UINT64_MAX;
 	if (now_ns < clock->at_ns) {
 		age = clock->at_ns - now_ns;
-		return sub(clock->high_ns, sub(age, drift(age)));
+		return saturating_sub(clock->high_ns, saturating_sub(age, drift_ns(age)));
 	}
 	age = now_ns - clock->at_ns;
-	return add(clock->high_ns, add(age, drift(age)));
+	return saturating_add(clock->high_ns, saturating_add(age, drift_ns(age)));
 }
 
 uint64_t server_clock_width(const struct server_clock *clock, uint64_t now_ns)
@@ -58,7 +58,7 @@ void server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t 
 {
 	uint64_t low = clock_ns, high, old_low, old_high, took = received_ns - sent_ns;
 
-	high = add(clock_ns, add(took, drift(took)));
+	high = saturating_add(clock_ns, saturating_add(took, drift_ns(took)));
 	old_low = server_clock_low(clock, received_ns);
 	old_high = server_clock_high(clock, received_ns);
 	if (old_low <= high && low <= old_high) {
@@ -79,10 +79,10 @@ enum expiry server_clock_judge(const struct server_clock *clock, uint32_t expire
 	uint64_t expires_ns = expires_s * 1000000000ull;
 
 	if (server_clock_high(clock, now_ns) < expires_ns)
-		return EXPIRY_LIVES;
+		return EXPIRY_VALID;
 	if (since_ns && server_clock_low(clock, since_ns) >= expires_ns)
-		return EXPIRY_PAST;
+		return EXPIRY_EXPIRED;
 	if (server_clock_low(clock, now_ns) >= expires_ns)
-		return EXPIRY_AGAIN;
-	return EXPIRY_ASK;
+		return EXPIRY_REREAD;
+	return EXPIRY_UNKNOWN;
 }

@@ -54,10 +54,10 @@ uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns);
 uint64_t server_clock_width(const struct server_clock *clock, uint64_t now_ns);
 
 enum expiry {
-	EXPIRY_LIVES,
-	EXPIRY_PAST,  /* and was before the READ */
-	EXPIRY_AGAIN, /* is now: a READ that begins now can tell that it was before it */
-	EXPIRY_ASK,   /* who knows */
+	EXPIRY_VALID,
+	EXPIRY_EXPIRED, /* and was before the READ */
+	EXPIRY_REREAD,	/* is now: a READ that begins now can tell that it was before it */
+	EXPIRY_UNKNOWN, /* who knows */
 };
 
 /*

@@ -31,24 +31,24 @@ static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc
 	case IBV_WC_WR_FLUSH_ERR:
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:
-		return kvd_fail(handle, KVD_ERR_DISCONNECTED,
-				"the connection to %s is lost: the server closed it, stopped or "
-				"crashed (%s)",
-				handle->dev->address, ibv_wc_status_str(wc->status));
+		return handle_fail(handle, KVD_ERR_DISCONNECTED,
+				   "the connection to %s is lost: the server closed it, stopped or "
+				   "crashed (%s)",
+				   handle->dev->address, ibv_wc_status_str(wc->status));
 	case IBV_WC_REM_ACCESS_ERR:
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
-		return kvd_fail(handle, KVD_ERR_DISCONNECTED,
-				"the server at %s no longer takes part in the connection (%s)",
-				handle->dev->address, ibv_wc_status_str(wc->status));
+		return handle_fail(handle, KVD_ERR_DISCONNECTED,
+				   "the server at %s no longer takes part in the connection (%s)",
+				   handle->dev->address, ibv_wc_status_str(wc->status));
 	default:
-		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: %s", handle->dev->name,
-				ibv_wc_status_str(wc->status));
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: %s", handle->dev->name,
+				   ibv_wc_status_str(wc->status));
 	}
 }
 
 /* The answer to an ACCESS message is taken by whoever polls next, and tells nothing. */
-static bool is_access_answer(const struct kvd *handle, const struct ibv_wc *wc)
+static bool is_access_response(const struct kvd *handle, const struct ibv_wc *wc)
 {
 	const uint8_t *p = handle->messages.base + (wc->wr_id & UINT32_MAX) * RESPONSE_BYTES;
 	struct response response;
@@ -60,27 +60,27 @@ static bool is_access_answer(const struct kvd *handle, const struct ibv_wc *wc)
 
 static enum kvd_status response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 {
-	if (is_access_answer(handle, wc)) {
+	if (is_access_response(handle, wc)) {
 		handle->access_id = 0;
-		return post_recv(handle, (uint32_t)wc->wr_id);
+		return recv_post(handle, (uint32_t)wc->wr_id);
 	}
 	if (handle->recv_ready)
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server answered twice");
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "the server answered twice");
 	handle->recv_ready = true;
 	handle->recv_index = (uint32_t)wc->wr_id;
 	handle->recv_len = wc->byte_len;
 	return KVD_OK;
 }
 
-static enum kvd_status take_completions(struct kvd *handle, struct progress *progress)
+static enum kvd_status completions_poll(struct kvd *handle, struct progress *progress)
 {
 	enum kvd_status status = KVD_OK;
 	struct ibv_wc wcs[POLL_MAX];
 	int i, n = ibv_poll_cq(handle->cq, POLL_MAX, wcs);
 
 	if (n < 0)
-		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_poll_cq failed",
-				handle->dev->name);
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_poll_cq failed",
+				   handle->dev->name);
 	for (i = 0; i < n; i++) {
 		if (wcs[i].status)
 			return completion_failed(handle, &wcs[i]);
@@ -100,16 +100,16 @@ static enum kvd_status take_completions(struct kvd *handle, struct progress *pro
 	return KVD_OK;
 }
 
-static enum kvd_status take_cm_events(struct kvd *handle)
+static enum kvd_status cm_events_poll(struct kvd *handle)
 {
 	struct cm_event event;
 
 	while (!handle->dev->ops->cm_get_event(handle->cm_channel, &event))
 		if (event.type == CM_DISCONNECTED || event.type == CM_DEVICE_REMOVED)
-			return kvd_fail(handle, KVD_ERR_DISCONNECTED,
-					"the connection to %s is lost: the server closed it, "
-					"stopped or crashed",
-					handle->dev->address);
+			return handle_fail(handle, KVD_ERR_DISCONNECTED,
+					   "the connection to %s is lost: the server closed it, "
+					   "stopped or crashed",
+					   handle->dev->address);
 	return KVD_OK;
 }
 
@@ -128,7 +128,7 @@ static void sleep_on_fds(struct kvd *handle, uint64_t left_ns)
 		;
 }
 
-static bool arrived(const struct kvd *handle, const struct progress *progress, enum awaited awaited)
+static bool is_done(const struct kvd *handle, const struct progress *progress, enum awaited awaited)
 {
 	switch (awaited) {
 	case AWAIT_READ:
@@ -142,41 +142,42 @@ static bool arrived(const struct kvd *handle, const struct progress *progress, e
 }
 
 /* The slow half: armed, looked again, slept, until it is there or the time is over. */
-static enum kvd_status wait_asleep(struct kvd *handle, struct progress *progress,
-				   enum awaited awaited)
+static enum kvd_status completion_sleep(struct kvd *handle, struct progress *progress,
+					enum awaited awaited)
 {
 	enum kvd_status status;
 	uint64_t now;
 
 	for (;;) {
 		if (ibv_req_notify_cq(handle->cq, 0))
-			return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
-					handle->dev->name);
-		status = take_completions(handle, progress);
-		if (status || arrived(handle, progress, awaited))
+			return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
+					   handle->dev->name);
+		status = completions_poll(handle, progress);
+		if (status || is_done(handle, progress, awaited))
 			return status;
-		status = take_cm_events(handle);
+		status = cm_events_poll(handle);
 		if (status)
 			return status;
 		now = clock_ns();
 		if (now >= handle->deadline_ns)
-			return kvd_fail(handle, KVD_ERR_TIMEOUT,
-					"no answer from %s within the timeout; the connection is "
-					"closed",
-					handle->dev->address);
+			return handle_fail(
+				handle, KVD_ERR_TIMEOUT,
+				"no answer from %s within the timeout; the connection is "
+				"closed",
+				handle->dev->address);
 		sleep_on_fds(handle, handle->deadline_ns - now);
 	}
 }
 
-static enum kvd_status wait_for(struct kvd *handle, enum awaited awaited)
+static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited)
 {
 	struct progress progress = { false };
 	uint64_t now, start = 0;
 	enum kvd_status status;
 
 	for (;;) {
-		status = take_completions(handle, &progress);
-		if (status || arrived(handle, &progress, awaited))
+		status = completions_poll(handle, &progress);
+		if (status || is_done(handle, &progress, awaited))
 			return status;
 		now = clock_ns();
 		if (!start) {
@@ -185,27 +186,27 @@ static enum kvd_status wait_for(struct kvd *handle, enum awaited awaited)
 				handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
 		}
 		if (now - start >= handle->options.spin_us * 1000ull || now >= handle->deadline_ns)
-			return wait_asleep(handle, &progress, awaited);
+			return completion_sleep(handle, &progress, awaited);
 		spin_pause(now - start);
 	}
 }
 
-enum kvd_status wait_read(struct kvd *handle)
+enum kvd_status completion_wait_read(struct kvd *handle)
 {
-	return wait_for(handle, AWAIT_READ);
+	return completion_wait(handle, AWAIT_READ);
 }
 
-enum kvd_status wait_response(struct kvd *handle)
+enum kvd_status completion_wait_response(struct kvd *handle)
 {
-	return wait_for(handle, AWAIT_RESPONSE);
+	return completion_wait(handle, AWAIT_RESPONSE);
 }
 
-enum kvd_status wait_access(struct kvd *handle)
+enum kvd_status completion_wait_access(struct kvd *handle)
 {
-	return wait_for(handle, AWAIT_ACCESS);
+	return completion_wait(handle, AWAIT_ACCESS);
 }
 
-enum kvd_status post_recv(struct kvd *handle, uint32_t index)
+enum kvd_status recv_post(struct kvd *handle, uint32_t index)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)(handle->messages.base + (size_t)index * RESPONSE_BYTES),
@@ -220,7 +221,7 @@ enum kvd_status post_recv(struct kvd *handle, uint32_t index)
 	int err = ibv_post_recv(handle->qp, &wr, &bad);
 
 	if (err)
-		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_recv: %s",
-				handle->dev->name, strerror(err));
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_recv: %s",
+				   handle->dev->name, strerror(err));
 	return KVD_OK;
 }

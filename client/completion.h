@@ -20,11 +20,11 @@ static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t index)
  * Waits until the last READ of a chain, or a response, is there. Polls for spin_us, then sleeps.
  * KVD_ERR_TIMEOUT after handle->deadline_ns; else why the connection broke.
  */
-enum kvd_status wait_read(struct kvd *handle);
-enum kvd_status wait_response(struct kvd *handle);
+enum kvd_status completion_wait_read(struct kvd *handle);
+enum kvd_status completion_wait_response(struct kvd *handle);
 /* Until no ACCESS message is outstanding. */
-enum kvd_status wait_access(struct kvd *handle);
+enum kvd_status completion_wait_access(struct kvd *handle);
 /* Posts receive buffer @index. */
-enum kvd_status post_recv(struct kvd *handle, uint32_t index);
+enum kvd_status recv_post(struct kvd *handle, uint32_t index);
 
 #endif /* KVD_CLIENT_COMPLETION_H */

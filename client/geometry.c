@@ -27,7 +27,7 @@ uint8_t bucket_level(const struct geometry *g, uint64_t number)
 	return (uint8_t)(g->level + deeper);
 }
 
-bool bucket_place(const struct kvd *handle, uint64_t number, uint64_t *offset)
+bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset)
 {
 	const struct geometry *g = &handle->geometry;
 	unsigned int segment = 0;

@@ -8,7 +8,7 @@
 /* The level that bucket @number has at least. */
 uint8_t bucket_level(const struct geometry *g, uint64_t number);
 /* The place of bucket @number, which the geometry need not reach yet. False: it is not known. */
-bool bucket_place(const struct kvd *handle, uint64_t number, uint64_t *offset);
+bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset);
 /*
  * READs the geometry anew, to the buckets' buffer, unless that was done in the last millisecond or
  * what is read is being changed each time. Fails if the connection does.

@@ -5,7 +5,7 @@
  *	warm	the bucket cache knows the key's slot: READ item, verify.		1 READ
  *	cold	READ home bucket, pick slots by tag, READ item, verify.			2 READs
  *
- * What the READs bring is judged in client/lookup.c (G1 to G4). Up to GETS_MAX look-ups go through
+ * What the READs bring is judged in client/lookup.c (G1 to G4). Up to GETS_MAX lookups go through
  * these steps together, each step's READs in one chain.
  */
 #include "client/get_rpc.h"
@@ -25,14 +25,14 @@
  * A header that nothing has verified yet: what is clearly no item's must not make us allocate and
  * read what its length says.
  */
-static bool head_is_likely(const struct kvd *handle, const struct item *head)
+static bool header_is_plausible(const struct kvd *handle, const struct item *head)
 {
 	return head->sum != ITEM_SUM_INVALID && head->key_len && head->key_len <= KEY_MAX &&
 	       head->value_len <= handle->geometry.value_max;
 }
 
 /* Items too long for a slot to tell: first the header, for the length, then all of it. */
-static enum kvd_status read_long_item(struct kvd *handle, struct look_up *l)
+static enum kvd_status read_long_item(struct kvd *handle, struct lookup *l)
 {
 	uint64_t offset = slot_offset(l->slots[l->slot]), bytes;
 	struct item head;
@@ -43,52 +43,52 @@ static enum kvd_status read_long_item(struct kvd *handle, struct look_up *l)
 		return status;
 	memcpy(&head, handle->scratch.base, sizeof(head));
 	bytes = item_bytes(head.key_len, head.value_len);
-	if (!head_is_likely(handle, &head) || !region_holds(handle, offset, bytes)) {
-		look_up_stale(handle, l);
+	if (!header_is_plausible(handle, &head) || !region_holds(handle, offset, bytes)) {
+		lookup_stale(handle, l);
 		return KVD_OK;
 	}
 	status = handle_scratch_resize(handle, bytes);
 	if (!status)
 		status = read_long(handle, offset, bytes);
 	if (!status)
-		look_up_item(handle, l, (const struct item *)handle->scratch.base, bytes);
+		lookup_item(handle, l, (const struct item *)handle->scratch.base, bytes);
 	return status;
 }
 
 /* The server decides. */
-static enum kvd_status ask_server(struct kvd *handle, struct look_up *l)
+static enum kvd_status lookup_by_rpc(struct kvd *handle, struct lookup *l)
 {
 	enum kvd_status status;
 
 	handle->stats.fallbacks++;
 	status = get_rpc(handle, l->request, 0, 0);
-	look_up_finish(l, l->request->status);
+	lookup_finish(l, l->request->status);
 	return status;
 }
 
 /* A PING narrows what is known of the server's clock; then the item is read again. */
-static enum kvd_status ask_clock(struct kvd *handle, struct look_up *l)
+static enum kvd_status lookup_refresh_clock(struct kvd *handle, struct lookup *l)
 {
 	l->step = STEP_ITEM;
 	l->since_ns = clock_ns();
-	/* Another look-up of this batch may have asked. */
+	/* Another lookup of this batch may have asked. */
 	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
 		return KVD_OK;
 	handle->stats.clock_asks++;
 	return rpc_ping(handle);
 }
 
-/* The READs that the look-ups need next, as far as they fit scratch. */
+/* The READs that the lookups need next, as far as they fit scratch. */
 struct round {
 	struct read reads[GETS_MAX];
-	struct look_up *owners[GETS_MAX];
+	struct lookup *owners[GETS_MAX];
 	unsigned int count;
 	uint64_t scratch_used;
 	uint64_t began_ns; /* before any of the READs; 0: not needed so far */
 };
 
-static void round_add(struct round *round, struct look_up *l, const struct reg_buf *buf,
-		      uint64_t at, uint64_t offset, uint32_t bytes)
+static void round_add(struct round *round, struct lookup *l, const struct reg_buf *buf, uint64_t at,
+		      uint64_t offset, uint32_t bytes)
 {
 	l->buffer = buf->base + at;
 	round->owners[round->count] = l;
@@ -100,14 +100,14 @@ static void round_add(struct round *round, struct look_up *l, const struct reg_b
 	};
 }
 
-static void round_add_item(struct kvd *handle, struct round *round, struct look_up *l)
+static void round_add_item(struct kvd *handle, struct round *round, struct lookup *l)
 {
 	uint64_t slot = l->slots[l->slot];
 	uint32_t bytes = slot_bytes(slot);
 
 	/* No server makes a slot without a length or beyond the region; no READ is made of one. */
 	if (!bytes || !region_holds(handle, slot_offset(slot), bytes)) {
-		look_up_stale(handle, l);
+		lookup_stale(handle, l);
 		return;
 	}
 	if (round->scratch_used + bytes > handle->scratch.bytes)
@@ -116,10 +116,10 @@ static void round_add_item(struct kvd *handle, struct round *round, struct look_
 	round->scratch_used += bytes;
 }
 
-static void round_add_bucket(struct kvd *handle, struct round *round, struct look_up *l)
+static void round_add_bucket(struct kvd *handle, struct round *round, struct lookup *l)
 {
 	if (!region_holds(handle, l->bucket_offset, BUCKET_BYTES)) {
-		l->step = STEP_ASK;
+		l->step = STEP_RPC;
 		return;
 	}
 	if (!l->hops) {
@@ -133,7 +133,7 @@ static void round_add_bucket(struct kvd *handle, struct round *round, struct loo
 }
 
 /* One item alone must fit. */
-static enum kvd_status scratch_for(struct kvd *handle, const struct look_up *l)
+static enum kvd_status scratch_fit(struct kvd *handle, const struct lookup *l)
 {
 	uint32_t bytes = slot_bytes(l->slots[l->slot]);
 
@@ -143,28 +143,28 @@ static enum kvd_status scratch_for(struct kvd *handle, const struct look_up *l)
 }
 
 /* Steps that can't share a chain: the server, the geometry, and long items. */
-static enum kvd_status step_alone(struct kvd *handle, struct look_up *l)
+static enum kvd_status lookup_step_alone(struct kvd *handle, struct lookup *l)
 {
 	enum kvd_status status = KVD_OK;
 
 	if (l->step == STEP_MOVED)
-		status = look_up_moved(handle, l);
+		status = lookup_moved(handle, l);
 	else if (l->step == STEP_CLOCK)
-		status = ask_clock(handle, l);
+		status = lookup_refresh_clock(handle, l);
 	if (!status && l->step == STEP_ITEM && slot_is_long(l->slots[l->slot]))
 		status = read_long_item(handle, l);
 	else if (!status && l->step == STEP_ITEM)
-		status = scratch_for(handle, l);
-	if (!status && l->step == STEP_ASK)
-		status = ask_server(handle, l);
+		status = scratch_fit(handle, l);
+	if (!status && l->step == STEP_RPC)
+		status = lookup_by_rpc(handle, l);
 	if (status == KVD_ERR_NO_MEMORY) {
-		look_up_finish(l, status);
+		lookup_finish(l, status);
 		status = KVD_OK;
 	}
 	return status;
 }
 
-static void pause_for(unsigned int tries)
+static void backoff_pause(unsigned int tries)
 {
 	uint64_t ns = PAUSE_NS_MIN, until;
 
@@ -175,44 +175,44 @@ static void pause_for(unsigned int tries)
 		cpu_relax();
 }
 
-/* Pauses if a look-up has to, as long as the one that has tried longest. */
-static void pause_if_needed(struct look_up *look_ups, unsigned int count)
+/* Pauses if a lookup has to, as long as the one that has tried longest. */
+static void lookups_back_off(struct lookup *lookups, unsigned int count)
 {
 	unsigned int i, tries = 0;
 
 	for (i = 0; i < count; i++) {
-		if (look_ups[i].again && look_ups[i].tries > tries)
-			tries = look_ups[i].tries;
-		look_ups[i].again = false;
+		if (lookups[i].backoff && lookups[i].tries > tries)
+			tries = lookups[i].tries;
+		lookups[i].backoff = false;
 	}
 	if (tries)
-		pause_for(tries);
+		backoff_pause(tries);
 }
 
 static enum kvd_status round_run(struct kvd *handle, struct round *round)
 {
 	enum kvd_status status;
-	struct look_up *l;
+	struct lookup *l;
 	unsigned int i;
 
 	status = read_chain(handle, round->reads, round->count);
 	for (i = 0; !status && i < round->count; i++) {
 		l = round->owners[i];
 		if (l->step == STEP_BUCKET)
-			look_up_bucket(handle, l);
+			lookup_bucket(handle, l);
 		else
-			look_up_item(handle, l, (const struct item *)l->buffer,
-				     round->reads[i].bytes);
+			lookup_item(handle, l, (const struct item *)l->buffer,
+				    round->reads[i].bytes);
 	}
 	return status;
 }
 
 /*
- * One step of all look-ups: alone what must be, the rest as one chain of READs. Returns with
+ * One step of all lookups: alone what must be, the rest as one chain of READs. Returns with
  * *@done when nothing was left to do.
  */
-static enum kvd_status step_all(struct kvd *handle, struct look_up *look_ups, unsigned int count,
-				bool *done)
+static enum kvd_status lookups_step(struct kvd *handle, struct lookup *lookups, unsigned int count,
+				    bool *done)
 {
 	struct round round;
 	enum kvd_status status;
@@ -222,13 +222,13 @@ static enum kvd_status step_all(struct kvd *handle, struct look_up *look_ups, un
 	round.scratch_used = 0;
 	round.began_ns = 0;
 	for (i = 0; i < count; i++) {
-		status = step_alone(handle, &look_ups[i]);
+		status = lookup_step_alone(handle, &lookups[i]);
 		if (status)
 			return status;
 	}
 	*done = true;
 	for (i = 0; i < count; i++) {
-		struct look_up *l = &look_ups[i];
+		struct lookup *l = &lookups[i];
 
 		if (l->step == STEP_DONE)
 			continue;
@@ -242,22 +242,22 @@ static enum kvd_status step_all(struct kvd *handle, struct look_up *look_ups, un
 }
 
 /*
- * Every step takes a look-up forward: to the next slot, bucket or try, of which each has a bound, so
+ * Every step takes a lookup forward: to the next slot, bucket or try, of which each has a bound, so
  * the loop has one.
  */
-static enum kvd_status run(struct kvd *handle, struct look_up *look_ups, unsigned int count)
+static enum kvd_status lookups_run(struct kvd *handle, struct lookup *lookups, unsigned int count)
 {
 	enum kvd_status status = KVD_OK;
 	bool done = false;
 
 	while (!status && !done) {
-		pause_if_needed(look_ups, count);
-		status = step_all(handle, look_ups, count, &done);
+		lookups_back_off(lookups, count);
+		status = lookups_step(handle, lookups, count, &done);
 	}
 	return status;
 }
 
-static void count_answers(struct kvd *handle, const struct kvd_get_request *requests,
+static void count_results(struct kvd *handle, const struct kvd_get_request *requests,
 			  unsigned int count)
 {
 	unsigned int i;
@@ -270,19 +270,19 @@ static void count_answers(struct kvd *handle, const struct kvd_get_request *requ
 	}
 }
 
-/* Prepares the look-ups of @requests; those that can't be done are done already. */
-static void prepare(struct kvd *handle, struct look_up *look_ups, struct kvd_get_request *requests,
-		    unsigned int count)
+/* Prepares the lookups of @requests; those that can't be done are done already. */
+static void lookups_prepare(struct kvd *handle, struct lookup *lookups,
+			    struct kvd_get_request *requests, unsigned int count)
 {
-	struct look_up *l;
+	struct lookup *l;
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
-		l = &look_ups[i];
+		l = &lookups[i];
 		l->request = &requests[i];
-		l->again = false;
+		l->backoff = false;
 		if (key_check(handle, requests[i].key, requests[i].key_len)) {
-			look_up_finish(l, KVD_ERR_INVALID);
+			lookup_finish(l, KVD_ERR_INVALID);
 			continue;
 		}
 		l->hash = key_hash(requests[i].key, requests[i].key_len,
@@ -294,32 +294,32 @@ static void prepare(struct kvd *handle, struct look_up *look_ups, struct kvd_get
 			bcache_prefetch(&handle->cache, l->home);
 	}
 	for (i = 0; i < count; i++)
-		if (look_ups[i].step != STEP_DONE)
-			look_up_start(handle, &look_ups[i]);
+		if (lookups[i].step != STEP_DONE)
+			lookup_start(handle, &lookups[i]);
 }
 
 /* At most GETS_MAX. */
-static enum kvd_status get_some(struct kvd *handle, struct kvd_get_request *requests,
-				unsigned int count)
+static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *requests,
+				 unsigned int count)
 {
 	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
 	uint64_t start = timed ? clock_ns() : 0;
-	struct look_up look_ups[GETS_MAX];
+	struct lookup lookups[GETS_MAX];
 	enum kvd_status status;
 	unsigned int i;
 
 	handle->deadline_ns = 0;
-	prepare(handle, look_ups, requests, count);
-	status = run(handle, look_ups, count);
+	lookups_prepare(handle, lookups, requests, count);
+	status = lookups_run(handle, lookups, count);
 	for (i = 0; status && i < count; i++)
-		if (look_ups[i].step != STEP_DONE)
+		if (lookups[i].step != STEP_DONE)
 			requests[i].status = status;
-	count_answers(handle, requests, count);
+	count_results(handle, requests, count);
 	if (timed)
 		hist_record(&handle->latency[KVD_OP_GET], clock_ns() - start);
 	/* These GETs are answered; if this fails, the next call tells. */
 	if (handle->access.due && !status)
-		access_send(handle);
+		access_report(handle);
 	return status;
 }
 
@@ -331,7 +331,7 @@ enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *request
 	for (i = 0; i < count; i += n) {
 		n = count - i < GETS_MAX ? count - i : GETS_MAX;
 		if (!status)
-			status = get_some(handle, requests + i, (unsigned int)n);
+			status = get_batch(handle, requests + i, (unsigned int)n);
 		else
 			for (size_t j = 0; j < n; j++)
 				requests[i + j].status = status;
@@ -351,7 +351,7 @@ enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, voi
 	enum kvd_status status = call_begin(handle);
 
 	if (!status)
-		status = get_some(handle, &request, 1);
+		status = get_batch(handle, &request, 1);
 	if (!status)
 		status = request.status;
 	if (item && (status == KVD_OK || status == KVD_ERR_BUFFER))
@@ -359,8 +359,8 @@ enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, voi
 	return status;
 }
 
-static enum kvd_status get_asked(struct kvd *handle, struct kvd_get_request *request,
-				 uint16_t flags, uint32_t ttl_s, struct kvd_item *item)
+static enum kvd_status get_by_request(struct kvd *handle, struct kvd_get_request *request,
+				      uint16_t flags, uint32_t ttl_s, struct kvd_item *item)
 {
 	enum kvd_status status = call_begin(handle);
 	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
@@ -373,7 +373,7 @@ static enum kvd_status get_asked(struct kvd *handle, struct kvd_get_request *req
 	if (status)
 		return status;
 	get_rpc(handle, request, flags, ttl_s);
-	count_answers(handle, request, 1);
+	count_results(handle, request, 1);
 	if (timed)
 		hist_record(&handle->latency[KVD_OP_GET], clock_ns() - start);
 	if (item && (request->status == KVD_OK || request->status == KVD_ERR_BUFFER))
@@ -391,7 +391,7 @@ enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t k
 		.value_size = value_size,
 	};
 
-	return get_asked(handle, &request, 0, 0, item);
+	return get_by_request(handle, &request, 0, 0, item);
 }
 
 enum kvd_status kvd_get_and_touch(struct kvd *handle, const void *key, size_t key_len,
@@ -405,5 +405,5 @@ enum kvd_status kvd_get_and_touch(struct kvd *handle, const void *key, size_t ke
 		.value_size = value_size,
 	};
 
-	return get_asked(handle, &request, WIRE_F_TOUCH, ttl_s, item);
+	return get_by_request(handle, &request, WIRE_F_TOUCH, ttl_s, item);
 }

@@ -17,7 +17,8 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 	enum kvd_status status;
 
 	if (!region_holds(handle, offset, bytes))
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server names a place out of bounds");
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "the server names a place out of bounds");
 	status = handle_scratch_resize(handle, bytes);
 	if (!status)
 		status = read_long(handle, offset, bytes);
@@ -25,10 +26,10 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 		return status;
 	item = (const struct item *)handle->scratch.base;
 	if (!item_verifies(item, bytes, response->copy_seed, offset) || !item_is_for(item, request))
-		return kvd_fail(handle, KVD_ERR_BUSY,
-				"the server took its copy of the value back before it was read");
-	about = item_about(item);
-	return look_up_deliver(handle, request, item->data + item->key_len, &about);
+		return handle_fail(handle, KVD_ERR_BUSY,
+				   "the server took its copy of the value back before it was read");
+	about = item_info(item);
+	return lookup_deliver(handle, request, item->data + item->key_len, &about);
 }
 
 enum kvd_status get_rpc(struct kvd *handle, struct kvd_get_request *request, uint16_t flags,
@@ -52,7 +53,7 @@ enum kvd_status get_rpc(struct kvd *handle, struct kvd_get_request *request, uin
 			.flags = response.item_flags,
 			.expires_s = response.expires,
 		};
-		status = look_up_deliver(handle, request, response.value, &about);
+		status = lookup_deliver(handle, request, response.value, &about);
 	}
 	request->status = status;
 	return handle->broken ? status : KVD_OK;

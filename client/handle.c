@@ -48,7 +48,7 @@ static bool status_breaks(enum kvd_status status)
 	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
 }
 
-enum kvd_status kvd_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
+enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 {
 	va_list args;
 
@@ -63,7 +63,8 @@ enum kvd_status kvd_fail(struct kvd *handle, enum kvd_status status, const char 
 	return status;
 }
 
-enum kvd_status kvd_note(struct kvd *handle, enum kvd_status status, const char *format, ...)
+enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, const char *format,
+				 ...)
 {
 	va_list args;
 
@@ -83,8 +84,8 @@ enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
 {
 	if (key && key_len >= 1 && key_len <= KVD_KEY_MAX)
 		return KVD_OK;
-	return kvd_fail(handle, KVD_ERR_INVALID, "a key of %zu bytes: 1 to %d are allowed", key_len,
-			KVD_KEY_MAX);
+	return handle_fail(handle, KVD_ERR_INVALID, "a key of %zu bytes: 1 to %d are allowed",
+			   key_len, KVD_KEY_MAX);
 }
 
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
@@ -93,8 +94,8 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
 
 	if (ttl_s <= KVD_TTL_MAX)
 		return KVD_OK;
-	return kvd_fail(handle, KVD_ERR_INVALID, "%u seconds: at most %u are allowed", ttl_s,
-			KVD_TTL_MAX);
+	return handle_fail(handle, KVD_ERR_INVALID, "%u seconds: at most %u are allowed", ttl_s,
+			   KVD_TTL_MAX);
 }
 
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes, int access)
@@ -103,12 +104,12 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 
 	if (!err)
 		return KVD_OK;
-	return kvd_fail(handle, KVD_ERR_NO_MEMORY,
-			"can't allocate and register %zu bytes for RDMA: %s%s", bytes,
-			strerror(-err),
-			handle->dev->kind == DEVICE_VERBS && err == -ENOMEM ?
-				" (is RLIMIT_MEMLOCK too low? see ulimit -l)" :
-				"");
+	return handle_fail(handle, KVD_ERR_NO_MEMORY,
+			   "can't allocate and register %zu bytes for RDMA: %s%s", bytes,
+			   strerror(-err),
+			   handle->dev->kind == DEVICE_VERBS && err == -ENOMEM ?
+				   " (is RLIMIT_MEMLOCK too low? see ulimit -l)" :
+				   "");
 }
 
 enum kvd_status handle_scratch_resize(struct kvd *handle, size_t bytes)
@@ -134,7 +135,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 	*info = (struct kvd_info){
 		.device_kind = device_kind_name(handle->dev->kind),
 		.device_name = handle->dev->name,
-		.device_why = handle->why,
+		.device_why = handle->device_why,
 		.incarnation = handle->geometry.incarnation,
 		.region_bytes = handle->geometry.region_bytes,
 		.value_max = handle->geometry.value_max,

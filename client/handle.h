@@ -63,18 +63,18 @@ struct kvd {
 	struct kvd_stats stats;
 	uint64_t timed_gets;
 	struct hist latency[LATENCIES];
-	char why[160];
+	char device_why[160];
 	char error[256];
 };
 
 /* Sets up what needs no connection. @options may be NULL: the defaults. */
 void handle_init(struct kvd *handle, const struct kvd_options *options);
 /* Notes what went wrong, for kvd_error(), and returns @status. */
-enum kvd_status kvd_note(struct kvd *handle, enum kvd_status status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, const char *format,
+				 ...) __attribute__((format(printf, 3, 4)));
 
 /* Notes what went wrong, breaks the connection where @status says so, and returns @status. */
-enum kvd_status kvd_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
+enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Begins a call of the API: KVD_OK if calls can be made at all on @handle. */

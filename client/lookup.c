@@ -41,51 +41,51 @@
 #define LEVEL_MAX 33
 #define CHAIN_NS_MAX 1000000000u
 
-void look_up_finish(struct look_up *l, enum kvd_status status)
+void lookup_finish(struct lookup *l, enum kvd_status status)
 {
 	l->request->status = status;
 	l->step = STEP_DONE;
 }
 
 /* Reads the chain from its beginning. */
-static void chain_begin(struct look_up *l)
+static void chain_start(struct lookup *l)
 {
 	l->step = STEP_BUCKET;
 	l->bucket_offset = l->home;
 	l->hops = 0;
 	l->cached = false;
-	l->foreign = false;
+	l->key_mismatch = false;
 }
 
 /* The same, from where the geometry says that the chain is. */
-static void go_home(const struct kvd *handle, struct look_up *l)
+static void restart_at_home(const struct kvd *handle, struct lookup *l)
 {
 	l->number = geometry_home(&handle->geometry, l->hash);
 	l->home = geometry_bucket_offset(&handle->geometry, l->number);
 	l->level_min = 0;
-	chain_begin(l);
+	chain_start(l);
 }
 
-static void try_again(struct kvd *handle, struct look_up *l)
+static void retry(struct kvd *handle, struct lookup *l)
 {
 	handle->stats.retries++;
-	l->again = true;
-	go_home(handle, l);
+	l->backoff = true;
+	restart_at_home(handle, l);
 	if (++l->tries >= handle->options.get_tries)
-		l->step = STEP_ASK;
+		l->step = STEP_RPC;
 }
 
-void look_up_start(struct kvd *handle, struct look_up *l)
+void lookup_start(struct kvd *handle, struct lookup *l)
 {
-	chain_begin(l);
+	chain_start(l);
 	l->level_min = 0;
 	l->tries = 0;
 	l->moves = 0;
-	l->again = false;
-	l->clock_asked = false;
+	l->backoff = false;
+	l->clock_refreshed = false;
 	l->since_ns = 0;
 	l->slot = 0;
-	l->slot_count = bcache_find(&handle->cache, l->home, hash_tag(l->hash), l->slots);
+	l->slot_count = bcache_lookup(&handle->cache, l->home, hash_tag(l->hash), l->slots);
 	if (l->slot_count) {
 		l->step = STEP_ITEM;
 		l->cached = true;
@@ -93,33 +93,33 @@ void look_up_start(struct kvd *handle, struct look_up *l)
 }
 
 /* After the last slot of a bucket: the next bucket of the chain, or the verdict. */
-static void chain_next(struct kvd *handle, struct look_up *l)
+static void chain_next(struct kvd *handle, struct lookup *l)
 {
 	if (l->overflow && l->hops < HOPS_MAX) {
 		l->step = STEP_BUCKET;
 		l->bucket_offset = (uint64_t)l->overflow * BUCKET_BYTES;
 		l->hops++;
-	} else if (l->overflow || l->foreign) {
-		l->step = STEP_ASK;
+	} else if (l->overflow || l->key_mismatch) {
+		l->step = STEP_RPC;
 	} else if (l->hops && clock_ns() - l->chain_ns > CHAIN_NS_MAX) {
-		try_again(handle, l);
+		retry(handle, l);
 	} else {
-		look_up_finish(l, KVD_NOT_FOUND);
+		lookup_finish(l, KVD_NOT_FOUND);
 	}
 }
 
 /* This slot did not lead to the key: the next one, or on along the chain. */
-static void slot_next(struct kvd *handle, struct look_up *l)
+static void slot_next(struct kvd *handle, struct lookup *l)
 {
 	if (++l->slot < l->slot_count)
 		l->step = STEP_ITEM;
 	else if (l->cached)
-		go_home(handle, l);
+		restart_at_home(handle, l);
 	else
 		chain_next(handle, l);
 }
 
-static bool bucket_verifies(const struct kvd *handle, const struct look_up *l,
+static bool bucket_verifies(const struct kvd *handle, const struct lookup *l,
 			    const struct bucket *bucket)
 {
 	if (bucket_sum(bucket, handle->geometry.incarnation, l->bucket_offset, l->home) !=
@@ -137,13 +137,13 @@ static uint64_t number_at(uint64_t hash, uint8_t level)
 	return hash & ((1ull << level) - 1);
 }
 
-void look_up_bucket(struct kvd *handle, struct look_up *l)
+void lookup_bucket(struct kvd *handle, struct lookup *l)
 {
 	const struct bucket *bucket = (const struct bucket *)l->buffer;
 	unsigned int i;
 
 	if (!bucket_verifies(handle, l, bucket)) {
-		try_again(handle, l);
+		retry(handle, l);
 		return;
 	}
 	bcache_store(&handle->cache, l->bucket_offset, bucket);
@@ -170,7 +170,7 @@ void look_up_bucket(struct kvd *handle, struct look_up *l)
  * To the bucket that the key was moved to: as the geometry has it, which is read anew at most once a
  * millisecond, or, if it knows nothing of that split yet, as G4 says.
  */
-enum kvd_status look_up_moved(struct kvd *handle, struct look_up *l)
+enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l)
 {
 	enum kvd_status status = geometry_refresh(handle);
 	uint64_t number;
@@ -179,93 +179,94 @@ enum kvd_status look_up_moved(struct kvd *handle, struct look_up *l)
 		return status;
 	number = geometry_home(&handle->geometry, l->hash);
 	if (++l->moves > MOVES_MAX) {
-		l->step = STEP_ASK;
+		l->step = STEP_RPC;
 	} else if (bucket_level(&handle->geometry, number) >= l->level) {
-		go_home(handle, l);
+		restart_at_home(handle, l);
 	} else {
 		l->number = number_at(l->hash, l->level);
 		l->level_min = l->level;
-		if (bucket_place(handle, l->number, &l->home))
-			chain_begin(l);
+		if (bucket_offset(handle, l->number, &l->home))
+			chain_start(l);
 		else
-			l->step = STEP_ASK;
+			l->step = STEP_RPC;
 	}
 	return KVD_OK;
 }
 
-enum kvd_status look_up_deliver(struct kvd *handle, struct kvd_get_request *request,
-				const void *value, const struct kvd_item *item)
+enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
+			       const void *value, const struct kvd_item *item)
 {
 	request->item = *item;
 	if (item->value_len > request->value_size)
-		return kvd_fail(handle, KVD_ERR_BUFFER, "a value of %zu bytes: the buffer has %zu",
-				item->value_len, request->value_size);
+		return handle_fail(handle, KVD_ERR_BUFFER,
+				   "a value of %zu bytes: the buffer has %zu", item->value_len,
+				   request->value_size);
 	if (item->value_len)
 		memcpy(request->value, value, item->value_len);
 	return KVD_OK;
 }
 
-static void deliver_item(struct kvd *handle, struct look_up *l, const struct item *item)
+static void deliver_item(struct kvd *handle, struct lookup *l, const struct item *item)
 {
-	struct kvd_item about = item_about(item);
+	struct kvd_item about = item_info(item);
 
 	if (l->cached)
 		handle->stats.cache_hits++;
-	look_up_finish(l, look_up_deliver(handle, l->request, item->data + item->key_len, &about));
+	lookup_finish(l, lookup_deliver(handle, l->request, item->data + item->key_len, &about));
 	if (access_hit(&handle->access))
 		access_add(&handle->access, l->hash, clock_ns());
 }
 
 /* An item with an expiry time: not a hit before client/clock.h says so. */
-static void judge_item(struct kvd *handle, struct look_up *l, const struct item *item)
+static void check_expiry(struct kvd *handle, struct lookup *l, const struct item *item)
 {
 	uint64_t now = clock_ns();
 
-	if (!l->clock_asked && server_clock_width(&handle->clock, now) > CLOCK_WIDTH_NS_MAX) {
-		l->clock_asked = true;
+	if (!l->clock_refreshed && server_clock_width(&handle->clock, now) > CLOCK_WIDTH_NS_MAX) {
+		l->clock_refreshed = true;
 		l->step = STEP_CLOCK;
 		return;
 	}
 	switch (server_clock_judge(&handle->clock, item->expires, l->since_ns, now)) {
-	case EXPIRY_LIVES:
+	case EXPIRY_VALID:
 		deliver_item(handle, l, item);
 		break;
-	case EXPIRY_PAST:
+	case EXPIRY_EXPIRED:
 		handle->stats.expired++;
-		look_up_finish(l, KVD_NOT_FOUND);
+		lookup_finish(l, KVD_NOT_FOUND);
 		break;
-	case EXPIRY_AGAIN:
+	case EXPIRY_REREAD:
 		l->since_ns = now;
-		l->step = ++l->tries < handle->options.get_tries ? STEP_ITEM : STEP_ASK;
+		l->step = ++l->tries < handle->options.get_tries ? STEP_ITEM : STEP_RPC;
 		break;
-	case EXPIRY_ASK:
-		l->step = STEP_ASK;
+	case EXPIRY_UNKNOWN:
+		l->step = STEP_RPC;
 		break;
 	}
 }
 
-void look_up_stale(struct kvd *handle, struct look_up *l)
+void lookup_stale(struct kvd *handle, struct lookup *l)
 {
 	bcache_drop(&handle->cache, l->home, l->slots[l->slot]);
 	if (l->cached) {
 		handle->stats.cache_stale++;
-		go_home(handle, l);
+		restart_at_home(handle, l);
 	} else {
-		try_again(handle, l);
+		retry(handle, l);
 	}
 }
 
-void look_up_item(struct kvd *handle, struct look_up *l, const struct item *item, uint64_t bytes)
+void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes)
 {
 	uint64_t offset = slot_offset(l->slots[l->slot]);
 
 	if (!item_verifies(item, bytes, handle->geometry.incarnation, offset)) {
-		look_up_stale(handle, l);
+		lookup_stale(handle, l);
 	} else if (!item_is_for(item, l->request)) {
-		l->foreign = true;
+		l->key_mismatch = true;
 		slot_next(handle, l);
 	} else if (item->expires) {
-		judge_item(handle, l, item);
+		check_expiry(handle, l, item);
 	} else {
 		deliver_item(handle, l, item);
 	}

@@ -14,13 +14,13 @@
 enum step {
 	STEP_BUCKET, /* needs the bucket at bucket_offset */
 	STEP_ITEM,   /* needs the item of slots[slot] */
-	STEP_MOVED,  /* its bucket was split: needs to know where to (look_up_moved()) */
+	STEP_MOVED,  /* its bucket was split: needs to know where to (lookup_moved()) */
 	STEP_CLOCK,  /* needs to know the server's clock better, then the item again */
-	STEP_ASK,    /* needs the server */
+	STEP_RPC,    /* needs the server */
 	STEP_DONE,
 };
 
-struct look_up {
+struct lookup {
 	struct kvd_get_request *request;
 	uint64_t hash;
 	uint64_t number; /* of the home bucket, as far as is known */
@@ -38,27 +38,27 @@ struct look_up {
 	uint8_t level;	   /* of the home bucket; STEP_MOVED: that the one to go to has at least */
 	uint8_t level_min; /* that the home bucket has at least */
 	bool cached;	   /* slots are from the bucket cache */
-	bool foreign;	   /* a slot's tag matched, its item's key did not */
-	bool again;	   /* has to read again: pause first */
-	bool clock_asked;
+	bool key_mismatch; /* a slot's tag matched, its item's key did not */
+	bool backoff;	   /* reads again: pause first */
+	bool clock_refreshed;
 };
 
 /* Begins, where the bucket cache leads if it knows the key's home. @l->hash and home are set. */
-void look_up_start(struct kvd *handle, struct look_up *l);
+void lookup_start(struct kvd *handle, struct lookup *l);
 /* Ends it. */
-void look_up_finish(struct look_up *l, enum kvd_status status);
+void lookup_finish(struct lookup *l, enum kvd_status status);
 
 /* The bucket or the item (of which @bytes were read) is in @l->buffer, or in @item. */
-void look_up_bucket(struct kvd *handle, struct look_up *l);
-void look_up_item(struct kvd *handle, struct look_up *l, const struct item *item, uint64_t bytes);
+void lookup_bucket(struct kvd *handle, struct lookup *l);
+void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes);
 /* A slot led to something that is not valid there (any more). */
-void look_up_stale(struct kvd *handle, struct look_up *l);
+void lookup_stale(struct kvd *handle, struct lookup *l);
 /* After STEP_MOVED. Fails if the connection does. */
-enum kvd_status look_up_moved(struct kvd *handle, struct look_up *l);
+enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l);
 
 /* Gives a value to the caller. */
-enum kvd_status look_up_deliver(struct kvd *handle, struct kvd_get_request *request,
-				const void *value, const struct kvd_item *item);
+enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
+			       const void *value, const struct kvd_item *item);
 
 /* Whether @item, of which @bytes were read, is whole and valid at @offset. */
 static inline bool item_verifies(const struct item *item, uint64_t bytes, uint64_t seed,
@@ -76,7 +76,7 @@ static inline bool item_is_for(const struct item *item, const struct kvd_get_req
 	       !memcmp(item->data, request->key, request->key_len);
 }
 
-static inline struct kvd_item item_about(const struct item *item)
+static inline struct kvd_item item_info(const struct item *item)
 {
 	return (struct kvd_item){
 		.value_len = item->value_len,

@@ -52,21 +52,21 @@ static enum kvd_status options_check(struct kvd *handle)
 	const struct kvd_options *o = &handle->options;
 
 	if (o->timeout_ms < 1 || o->timeout_ms > 3600000)
-		return kvd_fail(handle, KVD_ERR_INVALID, "timeout_ms is %u: 1 to 3600000",
-				o->timeout_ms);
+		return handle_fail(handle, KVD_ERR_INVALID, "timeout_ms is %u: 1 to 3600000",
+				   o->timeout_ms);
 	if (o->connect_timeout_ms < 1 || o->connect_timeout_ms > 3600000)
-		return kvd_fail(handle, KVD_ERR_INVALID, "connect_timeout_ms is %u: 1 to 3600000",
-				o->connect_timeout_ms);
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "connect_timeout_ms is %u: 1 to 3600000", o->connect_timeout_ms);
 	if (o->spin_us > 1000000)
-		return kvd_fail(handle, KVD_ERR_INVALID, "spin_us is %u: at most 1000000",
-				o->spin_us);
+		return handle_fail(handle, KVD_ERR_INVALID, "spin_us is %u: at most 1000000",
+				   o->spin_us);
 	if (o->get_tries < 1 || o->get_tries > 1000)
-		return kvd_fail(handle, KVD_ERR_INVALID, "get_tries is %u: 1 to 1000",
-				o->get_tries);
+		return handle_fail(handle, KVD_ERR_INVALID, "get_tries is %u: 1 to 1000",
+				   o->get_tries);
 	return KVD_OK;
 }
 
-static enum kvd_status open_status(int err)
+static enum kvd_status status_of(int err)
 {
 	switch (err) {
 	case -ENODEV:
@@ -86,9 +86,9 @@ static enum kvd_status open_status(int err)
 
 static enum kvd_status open_failed(struct kvd *handle, const char *url, const char *what, int err)
 {
-	enum kvd_status status = open_status(err);
+	enum kvd_status status = status_of(err);
 
-	return kvd_fail(handle, status, "%s: %s: %s", url, what, strerror(-err));
+	return handle_fail(handle, status, "%s: %s: %s", url, what, strerror(-err));
 }
 
 static enum kvd_status open_device(struct kvd *handle, const char *url)
@@ -98,7 +98,7 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 	int err;
 
 	if (device_addr_parse(&addr, url ? url : "", why, sizeof(why)))
-		return kvd_fail(handle, KVD_ERR_INVALID, "%s: %s", url ? url : "(null)", why);
+		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url ? url : "(null)", why);
 	err = device_open(&handle->dev, &addr, DEVICE_CONNECT,
 			  (int)handle->options.connect_timeout_ms);
 	if (err) {
@@ -107,9 +107,9 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 	}
 	err = handle->dev->ops->query(handle->dev, &handle->attr, &handle->port);
 	if (err)
-		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: can't be queried: %s",
-				handle->dev->name, strerror(-err));
-	snprintf(handle->why, sizeof(handle->why), "the address %s asks for it", url);
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: can't be queried: %s",
+				   handle->dev->name, strerror(-err));
+	snprintf(handle->device_why, sizeof(handle->device_why), "the address %s asks for it", url);
 	return KVD_OK;
 }
 
@@ -170,7 +170,7 @@ enum kvd_status open_buffers(struct kvd *handle)
 	if (!status)
 		status = handle_scratch_resize(handle, SCRATCH_BYTES_MIN);
 	for (i = 0; !status && i < RECVS; i++)
-		status = post_recv(handle, i);
+		status = recv_post(handle, i);
 	return status;
 }
 
@@ -181,24 +181,24 @@ static enum kvd_status open_resources(struct kvd *handle)
 	if (!err)
 		err = open_qp(handle);
 	if (err)
-		return kvd_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
-				"device %s: can't set up a queue pair: %s", handle->dev->name,
-				strerror(-err));
+		return handle_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
+				   "device %s: can't set up a queue pair: %s", handle->dev->name,
+				   strerror(-err));
 	return open_buffers(handle);
 }
 
-static enum kvd_status rejected(struct kvd *handle, const struct cm_event *event)
+static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_event *event)
 {
 	struct wire_reject reject;
 
 	memcpy(&reject, event->private_data, sizeof(reject));
 	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
-		return kvd_fail(handle, KVD_ERR_REFUSED, "%s refuses the connection (is it kvd?)",
-				handle->dev->address);
+		return handle_fail(handle, KVD_ERR_REFUSED,
+				   "%s refuses the connection (is it kvd?)", handle->dev->address);
 	reject.text[sizeof(reject.text) - 1] = '\0';
-	return kvd_fail(handle,
-			reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,
-			"%s refuses the connection: %s", handle->dev->address, reject.text);
+	return handle_fail(
+		handle, reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,
+		"%s refuses the connection: %s", handle->dev->address, reject.text);
 }
 
 static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *event, bool *done)
@@ -208,17 +208,17 @@ static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *
 	case CM_ESTABLISHED:
 		return KVD_OK;
 	case CM_REJECTED:
-		return rejected(handle, event);
+		return connect_rejected(handle, event);
 	case CM_UNREACHABLE:
-		return kvd_fail(handle,
-				event->status == -ETIMEDOUT ? KVD_ERR_TIMEOUT : KVD_ERR_UNREACHABLE,
-				"nobody answers at %s: %s", handle->dev->address,
-				strerror(-event->status));
+		return handle_fail(
+			handle, event->status == -ETIMEDOUT ? KVD_ERR_TIMEOUT : KVD_ERR_UNREACHABLE,
+			"nobody answers at %s: %s", handle->dev->address, strerror(-event->status));
 	case CM_DISCONNECTED:
-		return kvd_fail(handle, KVD_ERR_DISCONNECTED, "%s closed the connection at once",
-				handle->dev->address);
+		return handle_fail(handle, KVD_ERR_DISCONNECTED, "%s closed the connection at once",
+				   handle->dev->address);
 	case CM_DEVICE_REMOVED:
-		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s was removed", handle->dev->name);
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s was removed",
+				   handle->dev->name);
 	case CM_CONNECT_REQUEST:
 		break;
 	}
@@ -240,15 +240,15 @@ static enum kvd_status wait_connected(struct kvd *handle)
 		if (!err)
 			status = connect_event(handle, &event, &done);
 		else if (err != -EAGAIN)
-			return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: no events: %s",
-					handle->dev->name, strerror(-err));
+			return handle_fail(handle, KVD_ERR_DEVICE, "device %s: no events: %s",
+					   handle->dev->name, strerror(-err));
 		if (status || done)
 			return status;
 		now = clock_ns();
 		if (now >= handle->deadline_ns)
-			return kvd_fail(handle, KVD_ERR_TIMEOUT,
-					"%s did not answer within connect_timeout_ms",
-					handle->dev->address);
+			return handle_fail(handle, KVD_ERR_TIMEOUT,
+					   "%s did not answer within connect_timeout_ms",
+					   handle->dev->address);
 		if (err)
 			poll(&fd, 1, (int)((handle->deadline_ns - now) / 1000000 + 1));
 	}
@@ -291,8 +291,8 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	const char *error = welcome_check(welcome);
 
 	if (error)
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
-				handle->dev->address, error);
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
+				   handle->dev->address, error);
 	handle->geometry = welcome->geometry;
 	handle->region_addr = welcome->region_addr;
 	handle->rkey = welcome->rkey;
@@ -302,8 +302,8 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 		    clock_ns() ^ (uintptr_t)handle);
 	if (bcache_init(&handle->cache, handle->options.cache_bytes,
 			welcome->geometry.region_bytes / REGION_BYTES_PER_BUCKET))
-		return kvd_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
-				handle->options.cache_bytes);
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
+				   handle->options.cache_bytes);
 	return KVD_OK;
 }
 
@@ -325,8 +325,8 @@ static enum kvd_status open_hello(struct kvd *handle)
 	if (status)
 		return status;
 	if (response.value_len != sizeof(welcome))
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
-				handle->dev->address, response.value_len);
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
+				   handle->dev->address, response.value_len);
 	memcpy(&welcome, response.value, sizeof(welcome));
 	return open_welcome(handle, &welcome);
 }
@@ -376,7 +376,7 @@ void kvd_close(struct kvd *handle)
 
 	if (!handle)
 		return;
-	access_finish(handle, CLOSE_WAIT_MS);
+	access_report_all(handle, CLOSE_WAIT_MS);
 	bcache_release(&handle->cache);
 	if (handle->dev) {
 		ops = handle->dev->ops;

@@ -48,9 +48,9 @@ enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigne
 	handle->unsignaled = 0;
 	err = ibv_post_send(handle->qp, wrs, &bad);
 	if (err)
-		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
-				handle->dev->name, strerror(err));
-	return wait_read(handle);
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
+				   handle->dev->name, strerror(err));
+	return completion_wait_read(handle);
 }
 
 enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes)

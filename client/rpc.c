@@ -2,7 +2,7 @@
 /*
  * Requests to a worker of the server and its responses. One is outstanding at a time, and beside it
  * at most one message of access records, whose response nobody waits for (client/completion.c takes it).
- * The SEND is unsignaled but every SIGNAL_EVERY-th: the response says that it arrived, and a failed
+ * The SEND is unsignaled but every SIGNAL_EVERY-th: the response says that it is_done, and a failed
  * one completes in any case.
  */
 #include "client/rpc.h"
@@ -29,7 +29,7 @@ static uint8_t *request_buffer(const struct kvd *handle)
 }
 
 /* Never 0. */
-static uint32_t id_next(struct kvd *handle)
+static uint32_t request_id_next(struct kvd *handle)
 {
 	if (!++handle->request_id)
 		handle->request_id = 1;
@@ -37,7 +37,7 @@ static uint32_t id_next(struct kvd *handle)
 }
 
 /* Moves the access records that fit behind what is in the message to it; returns how many. */
-static uint16_t records_add(struct kvd *handle, uint8_t *message, size_t used)
+static uint16_t access_append(struct kvd *handle, uint8_t *message, size_t used)
 {
 	uint32_t n;
 
@@ -61,9 +61,9 @@ static uint32_t request_fill(struct kvd *handle, struct rpc *rpc)
 	if (value_len)
 		memcpy(message + used, rpc->value, value_len);
 	used += value_len;
-	rpc->head.id = id_next(handle);
+	rpc->head.id = request_id_next(handle);
 	rpc->head.key_len = (uint16_t)rpc->key_len;
-	rpc->head.access_count = records_add(handle, message, used);
+	rpc->head.access_count = access_append(handle, message, used);
 	memcpy(message, &rpc->head, sizeof(rpc->head));
 	return (uint32_t)(used + (size_t)rpc->head.access_count * WIRE_ACCESS_BYTES);
 }
@@ -93,8 +93,8 @@ static enum kvd_status request_post(struct kvd *handle, const struct reg_buf *bu
 	handle->stats.sent_bytes += bytes;
 	err = ibv_post_send(handle->qp, &wr, &bad);
 	if (err)
-		return kvd_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
-				handle->dev->name, strerror(err));
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
+				   handle->dev->name, strerror(err));
 	return KVD_OK;
 }
 
@@ -104,11 +104,11 @@ static enum kvd_status recv_recycle(struct kvd *handle)
 	if (!handle->recv_ready)
 		return KVD_OK;
 	handle->recv_ready = false;
-	return post_recv(handle, handle->recv_index);
+	return recv_post(handle, handle->recv_index);
 }
 
-static enum kvd_status response_take(struct kvd *handle, const struct rpc *rpc,
-				     struct response *response)
+static enum kvd_status response_parse(struct kvd *handle, const struct rpc *rpc,
+				      struct response *response)
 {
 	const uint8_t *p = handle->messages.base + (size_t)handle->recv_index * RESPONSE_BYTES;
 	const char *error = wire_response_parse(response, p, handle->recv_len);
@@ -118,15 +118,15 @@ static enum kvd_status response_take(struct kvd *handle, const struct rpc *rpc,
 	if (!error && response->id != rpc->head.id)
 		error = "response to another request";
 	if (error)
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
-				handle->dev->address, error);
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
+				   handle->dev->address, error);
 	return KVD_OK;
 }
 
 /* Room in the window for one more request. */
 static enum kvd_status window_wait(struct kvd *handle)
 {
-	return handle->access_id && handle->window < 2 ? wait_access(handle) : KVD_OK;
+	return handle->access_id && handle->window < 2 ? completion_wait_access(handle) : KVD_OK;
 }
 
 static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct response *response)
@@ -145,9 +145,9 @@ static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct 
 		status = request_post(handle, &handle->messages, request_buffer(handle), bytes);
 	}
 	if (!status)
-		status = wait_response(handle);
+		status = completion_wait_response(handle);
 	if (!status)
-		status = response_take(handle, rpc, response);
+		status = response_parse(handle, rpc, response);
 	if (!status)
 		server_clock_learn(&handle->clock, response->clock_ns, sent_ns, clock_ns());
 	return status;
@@ -161,26 +161,27 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 	case WIRE_NOT_FOUND:
 		return KVD_NOT_FOUND;
 	case WIRE_TOO_LARGE:
-		return kvd_fail(handle, KVD_ERR_TOO_LARGE,
-				"the server takes values of at most %llu bytes (limits.max_value)",
-				(unsigned long long)handle->geometry.value_max);
+		return handle_fail(
+			handle, KVD_ERR_TOO_LARGE,
+			"the server takes values of at most %llu bytes (limits.max_value)",
+			(unsigned long long)handle->geometry.value_max);
 	case WIRE_NO_SPACE:
-		return kvd_fail(handle, KVD_ERR_NO_SPACE,
-				"the server's memory is full: raise memory.size or delete keys");
+		return handle_fail(handle, KVD_ERR_NO_SPACE,
+				   "the server's memory is full: raise memory.size or delete keys");
 	case WIRE_BUSY:
-		return kvd_fail(handle, KVD_ERR_BUSY, "the server can't do this now");
+		return handle_fail(handle, KVD_ERR_BUSY, "the server can't do this now");
 	case WIRE_EXISTS:
-		return kvd_fail(handle, KVD_ERR_EXISTS, "nothing was changed");
+		return handle_fail(handle, KVD_ERR_EXISTS, "nothing was changed");
 	case WIRE_NOT_A_NUMBER:
-		return kvd_fail(handle, KVD_ERR_NOT_A_NUMBER,
-				"a number has 1 to 20 digits and is less than 2^64");
+		return handle_fail(handle, KVD_ERR_NOT_A_NUMBER,
+				   "a number has 1 to 20 digits and is less than 2^64");
 	case WIRE_PROTOCOL:
 		break;
 	}
-	return kvd_fail(handle, KVD_ERR_PROTOCOL,
-			"the server at %s refuses the request: it speaks another version of the "
-			"protocol",
-			handle->dev->address);
+	return handle_fail(handle, KVD_ERR_PROTOCOL,
+			   "the server at %s refuses the request: it speaks another version of the "
+			   "protocol",
+			   handle->dev->address);
 }
 
 enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response)
@@ -199,21 +200,21 @@ enum kvd_status rpc_ping(struct kvd *handle)
 }
 
 /* Only when the message before was answered is its buffer ours again. */
-enum kvd_status access_send(struct kvd *handle)
+enum kvd_status access_report(struct kvd *handle)
 {
 	struct wire_request head = { .op = WIRE_ACCESS };
 	size_t bytes = sizeof(head) + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES;
 	enum kvd_status status = KVD_OK;
 
 	if (handle->access_id)
-		status = wait_access(handle);
+		status = completion_wait_access(handle);
 	if (!status)
 		status = handle_buf_resize(handle, &handle->access_messages, bytes,
 					   IBV_ACCESS_LOCAL_WRITE);
 	if (status)
 		return status;
-	head.id = id_next(handle);
-	head.access_count = records_add(handle, handle->access_messages.base, sizeof(head));
+	head.id = request_id_next(handle);
+	head.access_count = access_append(handle, handle->access_messages.base, sizeof(head));
 	memcpy(handle->access_messages.base, &head, sizeof(head));
 	handle->access_id = head.id;
 	handle->stats.access_messages++;
@@ -221,13 +222,13 @@ enum kvd_status access_send(struct kvd *handle)
 			    (uint32_t)sizeof(head) + head.access_count * WIRE_ACCESS_BYTES);
 }
 
-void access_finish(struct kvd *handle, unsigned int wait_ms)
+void access_report_all(struct kvd *handle, unsigned int wait_ms)
 {
 	enum kvd_status status = handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;
 
 	handle->deadline_ns = clock_ns() + wait_ms * 1000000ull;
 	while (!status && handle->access.count)
-		status = access_send(handle);
+		status = access_report(handle);
 	if (!status && handle->access_id)
-		wait_access(handle);
+		completion_wait_access(handle);
 }

@@ -29,8 +29,8 @@ enum kvd_status rpc_ping(struct kvd *handle);
  * Sends access records in a message of their own. Does not wait for its response, but for that to the
  * one before.
  */
-enum kvd_status access_send(struct kvd *handle);
+enum kvd_status access_report(struct kvd *handle);
 /* Sends all that wait, and waits for the responses, for at most @wait_ms. */
-void access_finish(struct kvd *handle, unsigned int wait_ms);
+void access_report_all(struct kvd *handle, unsigned int wait_ms);
 
 #endif /* KVD_CLIENT_RPC_H */

@@ -10,11 +10,11 @@ static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
 				  const struct kvd_scan_args *args, kvd_entry_fn each)
 {
 	if (!cursor || !each)
-		return kvd_fail(handle, KVD_ERR_INVALID, "a scan needs a cursor and a function");
+		return handle_fail(handle, KVD_ERR_INVALID, "a scan needs a cursor and a function");
 	if (args && (args->prefix_len > KVD_KEY_MAX || (args->prefix_len && !args->prefix)))
-		return kvd_fail(handle, KVD_ERR_INVALID,
-				"a prefix of %zu bytes: 0 to %d are allowed", args->prefix_len,
-				KVD_KEY_MAX);
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "a prefix of %zu bytes: 0 to %d are allowed", args->prefix_len,
+				   KVD_KEY_MAX);
 	return KVD_OK;
 }
 
@@ -33,8 +33,8 @@ static enum kvd_status entries_check(struct kvd *handle, const struct response *
 	if (!error && n != response->entries)
 		error = "another number of entries than it says";
 	if (error)
-		return kvd_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
-				handle->dev->address, error);
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
+				   handle->dev->address, error);
 	return KVD_OK;
 }
 

@@ -15,7 +15,7 @@ static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT
 	      "wire modes are those of the API");
 
 /* Where the key is now, so that a GET needs one READ. */
-static void learn_place(struct kvd *handle, const struct rpc *rpc, const struct response *response)
+static void learn_slot(struct kvd *handle, const struct rpc *rpc, const struct response *response)
 {
 	uint64_t hash = key_hash(rpc->key, rpc->key_len, handle->geometry.hash_seed);
 
@@ -49,27 +49,27 @@ static enum kvd_status put_stage(struct kvd *handle, struct rpc *rpc)
 static enum kvd_status put_check_value(struct kvd *handle, const void *value, size_t value_len)
 {
 	if (value_len && !value)
-		return kvd_fail(handle, KVD_ERR_INVALID, "the value is NULL but not empty");
+		return handle_fail(handle, KVD_ERR_INVALID, "the value is NULL but not empty");
 	if (value_len > handle->geometry.value_max)
-		return kvd_fail(handle, KVD_ERR_TOO_LARGE,
-				"a value of %zu bytes: the server takes at most %llu "
-				"(limits.max_value)",
-				value_len, (unsigned long long)handle->geometry.value_max);
+		return handle_fail(handle, KVD_ERR_TOO_LARGE,
+				   "a value of %zu bytes: the server takes at most %llu "
+				   "(limits.max_value)",
+				   value_len, (unsigned long long)handle->geometry.value_max);
 	return KVD_OK;
 }
 
 static enum kvd_status put_check_args(struct kvd *handle, const struct kvd_put_args *args)
 {
 	if ((unsigned int)args->mode > KVD_PUT_PREPEND)
-		return kvd_fail(handle, KVD_ERR_INVALID, "no PUT has mode %u",
-				(unsigned int)args->mode);
+		return handle_fail(handle, KVD_ERR_INVALID, "no PUT has mode %u",
+				   (unsigned int)args->mode);
 	if (args->if_version && args->mode != KVD_PUT_IF_VERSION)
-		return kvd_fail(handle, KVD_ERR_INVALID,
-				"if_version is for KVD_PUT_IF_VERSION only");
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "if_version is for KVD_PUT_IF_VERSION only");
 	if ((args->mode == KVD_PUT_APPEND || args->mode == KVD_PUT_PREPEND) &&
 	    (args->flags || args->ttl_s))
-		return kvd_fail(handle, KVD_ERR_INVALID,
-				"what is appended to keeps its flags and expiry time");
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "what is appended to keeps its flags and expiry time");
 	return ttl_check(handle, args->ttl_s);
 }
 
@@ -84,7 +84,7 @@ static enum kvd_status put_call(struct kvd *handle, struct rpc *rpc, uint64_t *v
 		status = rpc_call(handle, rpc, &response);
 	if (status)
 		return status;
-	learn_place(handle, rpc, &response);
+	learn_slot(handle, rpc, &response);
 	if (version)
 		*version = response.version;
 	return KVD_OK;
@@ -158,8 +158,8 @@ enum kvd_status kvd_delete_if(struct kvd *handle, const void *key, size_t key_le
 static enum kvd_status arith_check(struct kvd *handle, const struct kvd_arith_args *args)
 {
 	if (args && !args->create && (args->initial || args->ttl_s || args->flags))
-		return kvd_fail(handle, KVD_ERR_INVALID,
-				"initial, ttl_s and flags are for what is created only");
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "initial, ttl_s and flags are for what is created only");
 	return ttl_check(handle, args ? args->ttl_s : 0);
 }
 
@@ -188,7 +188,7 @@ static enum kvd_status arith(struct kvd *handle, enum wire_arith mode, struct rp
 	count_put(handle, start);
 	if (status)
 		return status;
-	learn_place(handle, rpc, &response);
+	learn_slot(handle, rpc, &response);
 	if (number)
 		*number = response.result;
 	if (version)

@@ -91,8 +91,8 @@ static void before_response(struct puppet *p, struct wire_response *response)
 }
 
 /* One entry, and what the input makes of its length. */
-static void answer(struct puppet *p, const struct request *request, struct wire_response *response,
-		   uint8_t *value)
+static void respond(struct puppet *p, const struct request *request, struct wire_response *response,
+		    uint8_t *value)
 {
 	const struct wire_entry entry = { .key_len = 8, .value_len = 5, .value_sent = 5 };
 
@@ -127,7 +127,7 @@ static void puppet_make(void)
 	puppet_split(puppet, 1);
 	puppet->after_read = after_read;
 	puppet->before_response = before_response;
-	puppet->answer = answer;
+	puppet->respond = respond;
 }
 
 /* A handle that no input before has left a trace in. */

@@ -187,8 +187,8 @@ static enum ibv_wc_status puppet_read(struct fake *fake, const struct ibv_send_w
 }
 
 /* As the server: an item whose time has come is not there. */
-static void answer_get(struct puppet *puppet, const struct request *request,
-		       struct wire_response *response, uint8_t *value)
+static void respond_get(struct puppet *puppet, const struct request *request,
+			struct wire_response *response, uint8_t *value)
 {
 	const struct item *item;
 	uint64_t key;
@@ -218,11 +218,11 @@ static void execute(struct puppet *puppet, const struct request *request,
 	if (request->op == WIRE_PING)
 		puppet->pings++;
 	else if (request->op == WIRE_GET)
-		answer_get(puppet, request, response, value);
+		respond_get(puppet, request, response, value);
 	else if (request->op == WIRE_ACCESS)
 		puppet->access_messages++;
-	else if (puppet->answer)
-		puppet->answer(puppet, request, response, value);
+	else if (puppet->respond)
+		puppet->respond(puppet, request, response, value);
 	else
 		response->status = WIRE_PROTOCOL;
 }

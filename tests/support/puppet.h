@@ -49,8 +49,8 @@ struct puppet {
 	void (*after_read)(struct puppet *puppet, uint64_t offset, uint8_t *to, uint32_t bytes);
 	void (*before_response)(struct puppet *puppet, struct wire_response *response);
 	/* Answers what is not PING, GET or ACCESS: fills in the response and its value. */
-	void (*answer)(struct puppet *puppet, const struct request *request,
-		       struct wire_response *response, uint8_t *value);
+	void (*respond)(struct puppet *puppet, const struct request *request,
+			struct wire_response *response, uint8_t *value);
 };
 
 /* An empty store of 2^@level buckets. To be given to kvd_close() by the caller. */

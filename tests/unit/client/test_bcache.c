@@ -15,7 +15,7 @@
 #define OVERFLOW (1 << 20)
 
 static struct bcache cache;
-static uint64_t found[BCACHE_FOUND_MAX];
+static uint64_t found[BCACHE_MATCHES_MAX];
 
 static int setup(void **state)
 {
@@ -75,7 +75,7 @@ static void off(void **state)
 	bcache_learn(&none, HOME, bucket.slots[0]);
 	bcache_drop(&none, HOME, bucket.slots[0]);
 	bcache_prefetch(&none, HOME);
-	assert_int_equal(bcache_find(&none, HOME, 1, found), 0);
+	assert_int_equal(bcache_lookup(&none, HOME, 1, found), 0);
 	bcache_release(&none);
 }
 
@@ -84,19 +84,19 @@ static void stores_and_finds(void **state)
 	struct bucket bucket = bucket_of(BUCKET_SLOTS, 10, 1 << 20, 0);
 
 	(void)state;
-	assert_int_equal(bcache_find(&cache, HOME, 10, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 10, found), 0);
 	bcache_store(&cache, HOME, &bucket);
 	for (uint16_t i = 0; i < BUCKET_SLOTS; i++) {
-		assert_int_equal(bcache_find(&cache, HOME, (uint16_t)(10 + i), found), 1);
+		assert_int_equal(bcache_lookup(&cache, HOME, (uint16_t)(10 + i), found), 1);
 		assert_true(found[0] == bucket.slots[i]);
 	}
-	assert_int_equal(bcache_find(&cache, HOME, 9, found), 0);
-	assert_int_equal(bcache_find(&cache, HOME + BUCKET_BYTES, 10, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 9, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME + BUCKET_BYTES, 10, found), 0);
 	/* Another bucket of the same entry takes its place. */
 	bucket = bucket_of(1, 77, 1 << 21, 0);
 	bcache_store(&cache, HOME + ENTRIES * BUCKET_BYTES, &bucket);
-	assert_int_equal(bcache_find(&cache, HOME, 10, found), 0);
-	assert_int_equal(bcache_find(&cache, HOME + ENTRIES * BUCKET_BYTES, 77, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 10, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME + ENTRIES * BUCKET_BYTES, 77, found), 1);
 }
 
 /* Tag 0 is a tag like others; an empty slot is none of it. */
@@ -106,9 +106,9 @@ static void tag_zero(void **state)
 
 	(void)state;
 	bcache_store(&cache, HOME, &bucket);
-	assert_int_equal(bcache_find(&cache, HOME, 0, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 0, found), 1);
 	bcache_drop(&cache, HOME, bucket.slots[0]);
-	assert_int_equal(bcache_find(&cache, HOME, 0, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 0, found), 0);
 }
 
 static void colliding_tags_are_bounded(void **state)
@@ -119,7 +119,7 @@ static void colliding_tags_are_bounded(void **state)
 	for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
 		bucket.slots[i] = slot_make(7, (i + 1) * 64, 100);
 	bcache_store(&cache, HOME, &bucket);
-	assert_int_equal(bcache_find(&cache, HOME, 7, found), BCACHE_FOUND_MAX);
+	assert_int_equal(bcache_lookup(&cache, HOME, 7, found), BCACHE_MATCHES_MAX);
 	assert_true(found[0] == bucket.slots[0] && found[3] == bucket.slots[3]);
 }
 
@@ -130,20 +130,20 @@ static void chains_are_followed(void **state)
 
 	(void)state;
 	bcache_store(&cache, HOME, &home);
-	assert_int_equal(bcache_find(&cache, HOME, 101, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 101, found), 0);
 	bcache_store(&cache, OVERFLOW, &next);
-	assert_int_equal(bcache_find(&cache, HOME, 101, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 101, found), 1);
 	assert_true(found[0] == next.slots[1]);
 	bcache_drop(&cache, HOME, next.slots[1]);
-	assert_int_equal(bcache_find(&cache, HOME, 101, found), 0);
-	assert_int_equal(bcache_find(&cache, HOME, 102, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 101, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 102, found), 1);
 	/* A chain that bites its tail, as stale entries may: it ends all the same. */
 	next.overflow = HOME / BUCKET_BYTES;
 	bcache_store(&cache, OVERFLOW, &next);
-	assert_int_equal(bcache_find(&cache, HOME, 9999, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 9999, found), 0);
 	next.overflow = OVERFLOW / BUCKET_BYTES;
 	bcache_store(&cache, OVERFLOW, &next);
-	assert_int_equal(bcache_find(&cache, HOME, 9999, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 9999, found), 0);
 	bcache_drop(&cache, HOME, slot_make(9999, 64, 64));
 }
 
@@ -155,26 +155,26 @@ static void learns(void **state)
 	(void)state;
 	/* Of a bucket it never saw. */
 	bcache_learn(&cache, HOME, slot);
-	assert_int_equal(bcache_find(&cache, HOME, 5, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 1);
 	assert_true(found[0] == slot);
 	/* In place of what it knew of that tag. */
 	bcache_learn(&cache, HOME, moved);
-	assert_int_equal(bcache_find(&cache, HOME, 5, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 1);
 	assert_true(found[0] == moved);
 	/* Beside others. */
 	bcache_learn(&cache, HOME, slot_make(6, 64, 64));
-	assert_int_equal(bcache_find(&cache, HOME, 5, found), 1);
-	assert_int_equal(bcache_find(&cache, HOME, 6, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 6, found), 1);
 	/* Where there is no room it is not learnt, and nothing is lost. */
 	bcache_store(&cache, HOME, &full);
 	bcache_learn(&cache, HOME, slot);
-	assert_int_equal(bcache_find(&cache, HOME, 5, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 0);
 	for (uint16_t i = 0; i < BUCKET_SLOTS; i++)
-		assert_int_equal(bcache_find(&cache, HOME, (uint16_t)(10 + i), found), 1);
+		assert_int_equal(bcache_lookup(&cache, HOME, (uint16_t)(10 + i), found), 1);
 	/* Of a bucket whose entry is another's: that one is forgotten. */
 	bcache_learn(&cache, HOME + ENTRIES * BUCKET_BYTES, slot);
-	assert_int_equal(bcache_find(&cache, HOME, 10, found), 0);
-	assert_int_equal(bcache_find(&cache, HOME + ENTRIES * BUCKET_BYTES, 5, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 10, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME + ENTRIES * BUCKET_BYTES, 5, found), 1);
 }
 
 static void drops_only_what_is_equal(void **state)
@@ -185,9 +185,9 @@ static void drops_only_what_is_equal(void **state)
 	bcache_learn(&cache, HOME, slot);
 	bcache_drop(&cache, HOME, slot_make(5, 8192, 100));
 	bcache_drop(&cache, HOME + BUCKET_BYTES, slot);
-	assert_int_equal(bcache_find(&cache, HOME, 5, found), 1);
+	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 1);
 	bcache_drop(&cache, HOME, slot);
-	assert_int_equal(bcache_find(&cache, HOME, 5, found), 0);
+	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 0);
 	bcache_prefetch(&cache, HOME);
 }
 

@@ -74,9 +74,9 @@ static void seeds_differ(void **state)
 	(void)state;
 	access_init(&a, 1000000, 1, 1);
 	access_init(&b, 1000000, 1, 2);
-	assert_true(a.left != b.left);
+	assert_true(a.hits_left != b.hits_left);
 	access_init(&a, 1000000, 1, 0);
-	assert_true(a.left > 0);
+	assert_true(a.hits_left > 0);
 }
 
 static void a_message_is_due(void **state)
@@ -272,7 +272,7 @@ static void closing_tells_the_rest(void **state)
 
 	(void)state;
 	open_with(2, 1, 60000);
-	puppet->answer = note_close;
+	puppet->respond = note_close;
 	ops = *puppet->fake.device.ops;
 	destroyed_before = ops.disconnect;
 	ops.disconnect = count_at_disconnect;
@@ -293,7 +293,7 @@ static void large_requests_take_what_fits(void **state)
 
 	(void)state;
 	open_with(2, 1, 60000);
-	puppet->answer = note_close;
+	puppet->respond = note_close;
 	for (unsigned int i = 0; i < 10; i++)
 		get(i, KVD_OK);
 	assert_int_equal(kvd_put(kvd, &key, 8, value, PUPPET_BUFFER_BYTES - 48 - 8 - 20, NULL,

@@ -26,10 +26,10 @@ static void nothing_is_known_at_first(void **state)
 	assert_true(server_clock_low(&clock, 5) == 0);
 	assert_true(server_clock_high(&clock, 5) == UINT64_MAX);
 	assert_true(server_clock_width(&clock, 5) == UINT64_MAX);
-	assert_int_equal(server_clock_judge(&clock, 1, 3, 5), EXPIRY_ASK);
+	assert_int_equal(server_clock_judge(&clock, 1, 3, 5), EXPIRY_UNKNOWN);
 }
 
-static void an_answer_bounds_it(void **state)
+static void a_response_bounds_it(void **state)
 {
 	struct server_clock clock = { 0 };
 
@@ -79,7 +79,7 @@ static void the_truth_is_inside(void **state)
 	}
 }
 
-static void answers_narrow_each_other(void **state)
+static void responses_narrow_each_other(void **state)
 {
 	struct server_clock clock = { 0 };
 	uint64_t width;
@@ -110,7 +110,7 @@ static void extremes_do_not_wrap(void **state)
 	assert_true(server_clock_low(&clock, 10) > UINT64_MAX / 2);
 	server_clock_learn(&clock, 0, 5, 6);
 	assert_true(server_clock_low(&clock, 1) == 0);
-	assert_int_equal(server_clock_judge(&clock, UINT32_MAX, 0, 7), EXPIRY_LIVES);
+	assert_int_equal(server_clock_judge(&clock, UINT32_MAX, 0, 7), EXPIRY_VALID);
 }
 
 /* Low is 499.9..., high 500.01 s at 100 s. */
@@ -124,14 +124,14 @@ static void verdicts(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S), EXPIRY_LIVES);
-	assert_int_equal(server_clock_judge(&clock, 501, 99 * S, 100 * S + 985 * MS), EXPIRY_LIVES);
-	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S + 995 * MS), EXPIRY_ASK);
-	assert_int_equal(server_clock_judge(&clock, 501, 0, 101 * S + 2 * MS), EXPIRY_AGAIN);
+	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S), EXPIRY_VALID);
+	assert_int_equal(server_clock_judge(&clock, 501, 99 * S, 100 * S + 985 * MS), EXPIRY_VALID);
+	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S + 995 * MS), EXPIRY_UNKNOWN);
+	assert_int_equal(server_clock_judge(&clock, 501, 0, 101 * S + 2 * MS), EXPIRY_REREAD);
 	/* The READ may have been before it expired. */
-	assert_int_equal(server_clock_judge(&clock, 501, 101 * S, 101 * S + 2 * MS), EXPIRY_AGAIN);
+	assert_int_equal(server_clock_judge(&clock, 501, 101 * S, 101 * S + 2 * MS), EXPIRY_REREAD);
 	assert_int_equal(server_clock_judge(&clock, 501, 101 * S + 2 * MS, 101 * S + 3 * MS),
-			 EXPIRY_PAST);
+			 EXPIRY_EXPIRED);
 }
 
 static struct puppet *puppet;
@@ -304,7 +304,7 @@ static void reading_again_ends(void **state)
 }
 
 /* A network so slow that the answer leaves the clock as uncertain as before: asked for once. */
-static void an_answer_that_is_too_slow(void **state)
+static void a_response_that_is_too_slow(void **state)
 {
 	(void)state;
 	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 100);
@@ -341,9 +341,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_known_at_first),
-		cmocka_unit_test(an_answer_bounds_it),
+		cmocka_unit_test(a_response_bounds_it),
 		cmocka_unit_test(the_truth_is_inside),
-		cmocka_unit_test(answers_narrow_each_other),
+		cmocka_unit_test(responses_narrow_each_other),
 		cmocka_unit_test(extremes_do_not_wrap),
 		cmocka_unit_test(verdicts),
 		CASE(what_never_expires_needs_no_clock),
@@ -353,7 +353,7 @@ int main(void)
 		CASE(in_between_the_server_decides),
 		CASE(a_miss_is_not_made_of_an_old_read),
 		CASE(reading_again_ends),
-		CASE(an_answer_that_is_too_slow),
+		CASE(a_response_that_is_too_slow),
 		CASE(many_ask_once),
 	};
 

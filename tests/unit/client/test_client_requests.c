@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the client's calls put into their messages and make of the answers: modes and conditions,
+ * What the client's calls put into their messages and make of the responses: modes and conditions,
  * arithmetic, expiry times, scans, flushes; and which arguments they refuse.
  */
 #include <setjmp.h>
@@ -15,8 +15,8 @@
 
 static struct puppet *puppet;
 static struct kvd *kvd;
-static struct request asked;	    /* by the last request */
-static struct wire_response answer; /* to the next one: status, version, arg64, ... */
+static struct request sent;	  /* by the last request */
+static struct wire_response next; /* to the next one: status, version, arg64, ... */
 static uint8_t body[1500];
 static unsigned int busy; /* so often FLUSH is not done yet */
 
@@ -24,14 +24,14 @@ static void note(struct puppet *p, const struct request *request, struct wire_re
 		 uint8_t *value)
 {
 	(void)p;
-	asked = *request;
-	response->status = answer.status;
-	response->version = answer.version;
-	response->arg64 = answer.arg64;
-	response->slot = answer.slot;
-	response->arg32 = answer.arg32;
-	response->value_len = answer.value_len;
-	memcpy(value, body, answer.value_len);
+	sent = *request;
+	response->status = next.status;
+	response->version = next.version;
+	response->arg64 = next.arg64;
+	response->slot = next.slot;
+	response->arg32 = next.arg32;
+	response->value_len = next.value_len;
+	memcpy(value, body, next.value_len);
 	if (request->op == WIRE_FLUSH && request->ticket && busy) {
 		busy--;
 		response->status = WIRE_BUSY;
@@ -43,9 +43,9 @@ static int setup(void **state)
 	(void)state;
 	puppet = puppet_open(2, 1, 0, 0, NULL);
 	kvd = &puppet->kvd;
-	puppet->answer = note;
-	memset(&asked, 0, sizeof(asked));
-	memset(&answer, 0, sizeof(answer));
+	puppet->respond = note;
+	memset(&sent, 0, sizeof(sent));
+	memset(&next, 0, sizeof(next));
 	busy = 0;
 	return 0;
 }
@@ -63,24 +63,24 @@ static void modes_of_put(void **state)
 	uint64_t version = 0;
 
 	(void)state;
-	answer.version = 77;
+	next.version = 77;
 	for (int mode = KVD_PUT_SET; mode <= KVD_PUT_PREPEND; mode++) {
 		args.mode = (enum kvd_put_mode)mode;
 		args.if_version = mode == KVD_PUT_IF_VERSION ? 9 : 0;
 		if (mode >= KVD_PUT_APPEND)
 			args.flags = args.ttl_s = 0;
 		assert_int_equal(kvd_put(kvd, "key", 3, "value", 5, &args, &version), KVD_OK);
-		assert_int_equal(asked.op, WIRE_PUT);
-		assert_int_equal(asked.mode, mode);
-		assert_int_equal(asked.version, args.if_version);
-		assert_int_equal(asked.ttl, args.ttl_s);
-		assert_int_equal(asked.item_flags, args.flags);
+		assert_int_equal(sent.op, WIRE_PUT);
+		assert_int_equal(sent.mode, mode);
+		assert_int_equal(sent.version, args.if_version);
+		assert_int_equal(sent.ttl, args.ttl_s);
+		assert_int_equal(sent.item_flags, args.flags);
 		assert_int_equal(version, 77);
 	}
-	answer.status = WIRE_EXISTS;
+	next.status = WIRE_EXISTS;
 	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, NULL, &version), KVD_ERR_EXISTS);
 	assert_true(strlen(kvd_error(kvd)) > 5);
-	answer.status = WIRE_NOT_FOUND;
+	next.status = WIRE_NOT_FOUND;
 	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, NULL, &version), KVD_NOT_FOUND);
 	assert_int_equal(kvd->stats.puts, 8);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
@@ -94,9 +94,9 @@ static void modes_and_pulls(void **state)
 
 	(void)state;
 	assert_int_equal(kvd_put(kvd, "key", 3, value, sizeof(value), &args, NULL), KVD_OK);
-	assert_int_equal(asked.mode, WIRE_APPEND);
-	assert_int_equal(asked.flags, WIRE_F_PULL);
-	assert_int_equal(asked.value_len, 5000);
+	assert_int_equal(sent.mode, WIRE_APPEND);
+	assert_int_equal(sent.flags, WIRE_F_PULL);
+	assert_int_equal(sent.value_len, 5000);
 }
 
 static void arguments_of_put(void **state)
@@ -122,12 +122,12 @@ static void deletes(void **state)
 {
 	(void)state;
 	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_OK);
-	assert_int_equal(asked.flags, 0);
+	assert_int_equal(sent.flags, 0);
 	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_OK);
-	assert_int_equal(asked.op, WIRE_DELETE);
-	assert_int_equal(asked.flags, WIRE_F_IF_VERSION);
-	assert_int_equal(asked.version, 42);
-	answer.status = WIRE_EXISTS;
+	assert_int_equal(sent.op, WIRE_DELETE);
+	assert_int_equal(sent.flags, WIRE_F_IF_VERSION);
+	assert_int_equal(sent.version, 42);
+	next.status = WIRE_EXISTS;
 	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_ERR_EXISTS);
 	assert_int_equal(kvd_delete_if(kvd, "key", 0, 42), KVD_ERR_INVALID);
 	assert_int_equal(kvd->stats.deletes, 3);
@@ -139,21 +139,21 @@ static void arithmetic(void **state)
 	uint64_t number = 0, version = 0;
 
 	(void)state;
-	answer.result = 1234;
-	answer.version = 5;
+	next.result = 1234;
+	next.version = 5;
 	assert_int_equal(kvd_incr(kvd, "key", 3, 7, NULL, &number, &version), KVD_OK);
-	assert_int_equal(asked.op, WIRE_ARITH);
-	assert_int_equal(asked.mode, WIRE_INCR);
-	assert_int_equal(asked.delta, 7);
-	assert_int_equal(asked.flags, 0);
+	assert_int_equal(sent.op, WIRE_ARITH);
+	assert_int_equal(sent.mode, WIRE_INCR);
+	assert_int_equal(sent.delta, 7);
+	assert_int_equal(sent.flags, 0);
 	assert_true(number == 1234 && version == 5);
 	assert_int_equal(kvd_decr(kvd, "key", 3, ~0ull, &args, NULL, NULL), KVD_OK);
-	assert_int_equal(asked.mode, WIRE_DECR);
-	assert_true(asked.delta == ~0ull && asked.initial == ~0ull);
-	assert_int_equal(asked.flags, WIRE_F_CREATE);
-	assert_int_equal(asked.ttl, 9);
-	assert_int_equal(asked.item_flags, 3);
-	answer.status = WIRE_NOT_A_NUMBER;
+	assert_int_equal(sent.mode, WIRE_DECR);
+	assert_true(sent.delta == ~0ull && sent.initial == ~0ull);
+	assert_int_equal(sent.flags, WIRE_F_CREATE);
+	assert_int_equal(sent.ttl, 9);
+	assert_int_equal(sent.item_flags, 3);
+	next.status = WIRE_NOT_A_NUMBER;
 	assert_int_equal(kvd_incr(kvd, "key", 3, 7, NULL, NULL, NULL), KVD_ERR_NOT_A_NUMBER);
 	args.create = 0;
 	assert_int_equal(kvd_incr(kvd, "key", 3, 7, &args, NULL, NULL), KVD_ERR_INVALID);
@@ -170,10 +170,10 @@ static void touches(void **state)
 	char value[32];
 
 	(void)state;
-	answer.version = 8;
+	next.version = 8;
 	assert_int_equal(kvd_touch(kvd, "key", 3, 100, &version), KVD_OK);
-	assert_int_equal(asked.op, WIRE_TOUCH);
-	assert_int_equal(asked.ttl, 100);
+	assert_int_equal(sent.op, WIRE_TOUCH);
+	assert_int_equal(sent.ttl, 100);
 	assert_int_equal(version, 8);
 	assert_int_equal(kvd_touch(kvd, "key", 3, KVD_TTL_MAX + 1, NULL), KVD_ERR_INVALID);
 	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 9);
@@ -190,25 +190,25 @@ static void touches(void **state)
 	assert_int_equal(kvd->stats.reads, 0);
 }
 
-/* Appends an entry to the answer. */
-static void entry_add(const char *key, uint32_t value_len, bool sent)
+/* Appends an entry to the next. */
+static void entry_add(const char *key, uint32_t value_len, bool with_bytes)
 {
 	struct wire_entry entry = {
-		.version = 1 + answer.entries,
+		.version = 1 + next.entries,
 		.value_len = value_len,
-		.value_sent = sent ? value_len : 0,
+		.value_sent = with_bytes ? value_len : 0,
 		.item_flags = 6,
 		.expires = 7,
 		.key_len = (uint16_t)strlen(key),
 	};
 
-	memcpy(body + answer.value_len, &entry, sizeof(entry));
-	answer.value_len += (uint32_t)sizeof(entry);
-	memcpy(body + answer.value_len, key, entry.key_len);
-	answer.value_len += entry.key_len;
-	memset(body + answer.value_len, 'v', entry.value_sent);
-	answer.value_len += entry.value_sent;
-	answer.entries++;
+	memcpy(body + next.value_len, &entry, sizeof(entry));
+	next.value_len += (uint32_t)sizeof(entry);
+	memcpy(body + next.value_len, key, entry.key_len);
+	next.value_len += entry.key_len;
+	memset(body + next.value_len, 'v', entry.value_sent);
+	next.value_len += entry.value_sent;
+	next.entries++;
 }
 
 static char names[256];
@@ -240,33 +240,33 @@ static void scans(void **state)
 	entry_add("abc", 10, true);
 	entry_add("abd", 100000, false);
 	entry_add("a", 0, true);
-	answer.cursor = 555;
+	next.cursor = 555;
 	assert_int_equal(kvd_scan(kvd, &cursor, &args, collect, &stop_at), KVD_OK);
-	assert_int_equal(asked.op, WIRE_SCAN);
-	assert_int_equal(asked.key_len, 1);
-	assert_int_equal(asked.keys_max, 9);
-	assert_int_equal(asked.flags, WIRE_F_VALUES);
-	assert_true(asked.cursor == 0);
+	assert_int_equal(sent.op, WIRE_SCAN);
+	assert_int_equal(sent.key_len, 1);
+	assert_int_equal(sent.keys_max, 9);
+	assert_int_equal(sent.flags, WIRE_F_VALUES);
+	assert_true(sent.cursor == 0);
 	assert_string_equal(names, "abc abd a ");
 	assert_int_equal(with_value, 2);
 	assert_true(cursor == 555);
 	/* Without values: none, not even an empty one. */
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_int_equal(with_value, 2);
-	assert_true(asked.cursor == 555);
-	assert_int_equal(asked.flags, 0);
+	assert_true(sent.cursor == 555);
+	assert_int_equal(sent.flags, 0);
 	/* Stopped: where it was. */
 	names[0] = '\0';
 	stop_at = 2;
-	answer.cursor = 0;
+	next.cursor = 0;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_string_equal(names, "abc abd ");
 	assert_true(cursor == 555);
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_true(cursor == 0);
 	/* Nothing, and not the end. */
-	answer.value_len = answer.entries = 0;
-	answer.cursor = 3;
+	next.value_len = next.entries = 0;
+	next.cursor = 3;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_true(cursor == 3);
 	assert_true(kvd_latency_ns(kvd, KVD_OP_SCAN, 0.5) > 0);
@@ -295,7 +295,7 @@ static void a_scan_of_nonsense(void **state)
 	names[0] = '\0';
 	entry_add("abc", 10, true);
 	entry_add("abd", 10, true);
-	answer.value_len--;
+	next.value_len--;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_ERR_PROTOCOL);
 	assert_string_equal(names, "");
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
@@ -308,7 +308,7 @@ static void a_scan_that_can_not_count(void **state)
 	(void)state;
 	names[0] = '\0';
 	entry_add("abc", 10, true);
-	answer.entries = 2;
+	next.entries = 2;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_ERR_PROTOCOL);
 	assert_string_equal(names, "");
 }
@@ -318,17 +318,17 @@ static void flushes(void **state)
 	uint64_t ticket = 0;
 
 	(void)state;
-	answer.ticket = 31;
+	next.ticket = 31;
 	assert_int_equal(kvd_flush_start(kvd, 5, &ticket), KVD_OK);
-	assert_int_equal(asked.op, WIRE_FLUSH);
-	assert_int_equal(asked.ttl, 5);
-	assert_true(asked.ticket == 0 && ticket == 31);
+	assert_int_equal(sent.op, WIRE_FLUSH);
+	assert_int_equal(sent.ttl, 5);
+	assert_true(sent.ticket == 0 && ticket == 31);
 	assert_int_equal(kvd_flush_start(kvd, 0, NULL), KVD_OK);
 	busy = 1;
 	assert_int_equal(kvd_flush_done(kvd, ticket), KVD_ERR_BUSY);
 	assert_int_equal(kvd_flush_done(kvd, ticket), KVD_OK);
-	assert_int_equal(asked.ttl, 0);
-	assert_true(asked.ticket == 31);
+	assert_int_equal(sent.ttl, 0);
+	assert_true(sent.ticket == 31);
 	assert_int_equal(kvd_flush_done(kvd, 0), KVD_ERR_INVALID);
 	assert_int_equal(kvd_flush_start(kvd, KVD_TTL_MAX + 1, NULL), KVD_ERR_INVALID);
 	busy = 3;
@@ -339,7 +339,7 @@ static void flushes(void **state)
 	kvd->options.timeout_ms = 5;
 	assert_int_equal(kvd_flush_all(kvd), KVD_ERR_TIMEOUT);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	answer.version = 0;
+	next.version = 0;
 	assert_int_equal(kvd_flush_start(kvd, 0, &ticket), KVD_ERR_PROTOCOL);
 }
 

@@ -310,7 +310,7 @@ static void a_lost_connection(void **state)
 	assert_true(strlen(kvd_error(kvd)) > 10);
 }
 
-static void answer_another(struct direct *d, struct wire_response *response)
+static void respond_another(struct direct *d, struct wire_response *response)
 {
 	if (d->arg)
 		response->op = WIRE_PING;
@@ -318,18 +318,18 @@ static void answer_another(struct direct *d, struct wire_response *response)
 		response->id++;
 }
 
-static void an_answer_to_another_request(void **state)
+static void a_response_to_another_request(void **state)
 {
 	(void)state;
-	direct->before_response = answer_another;
+	direct->before_response = respond_another;
 	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_PROTOCOL);
 	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_DISCONNECTED);
 }
 
-static void an_answer_to_another_operation(void **state)
+static void a_response_to_another_operation(void **state)
 {
 	(void)state;
-	direct->before_response = answer_another;
+	direct->before_response = respond_another;
 	direct->arg = direct;
 	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_PROTOCOL);
 	assert_non_null(strstr(kvd_error(kvd), "nonsense"));
@@ -367,8 +367,8 @@ int main(void)
 		CASE(many),
 		CASE(many_share_their_round_trips),
 		CASE(a_lost_connection),
-		CASE(an_answer_to_another_request),
-		CASE(an_answer_to_another_operation),
+		CASE(a_response_to_another_request),
+		CASE(a_response_to_another_operation),
 		CASE(arguments),
 	};
 

@@ -23,7 +23,17 @@ enum awaited { AWAIT_READ, AWAIT_RESPONSE, AWAIT_ACCESS };
 /* What the completions taken so far have brought. */
 struct progress {
 	bool read;
+	uint32_t chain; /* that is waited for; 0: none */
 };
+
+/* What two users of a handle write over each other in softnic's rings makes the peer leave, too. */
+static enum kvd_status connection_lost(struct kvd *handle, enum ibv_wc_status status)
+{
+	return handle_fail(handle, KVD_ERR_DISCONNECTED,
+			   "the connection to %s is lost (%s): the server closed it, stopped or "
+			   "crashed, or a second thread or process used this handle",
+			   handle->dev->address, ibv_wc_status_str(status));
+}
 
 static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc *wc)
 {
@@ -31,10 +41,7 @@ static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc
 	case IBV_WC_WR_FLUSH_ERR:
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:
-		return handle_fail(handle, KVD_ERR_DISCONNECTED,
-				   "the connection to %s is lost: the server closed it, stopped or "
-				   "crashed (%s)",
-				   handle->dev->address, ibv_wc_status_str(wc->status));
+		return connection_lost(handle, wc->status);
 	case IBV_WC_REM_ACCESS_ERR:
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
@@ -65,10 +72,23 @@ static enum kvd_status response_arrived(struct kvd *handle, const struct ibv_wc 
 		return recv_post(handle, (uint32_t)wc->wr_id);
 	}
 	if (handle->recv_ready)
-		return handle_fail(handle, KVD_ERR_PROTOCOL, "the server answered twice");
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "two responses to one request from the server at %s: %s",
+				   handle->dev->address, HANDLE_SHARED_HINT);
 	handle->recv_ready = true;
 	handle->recv_index = (uint32_t)wc->wr_id;
 	handle->recv_len = wc->byte_len;
+	return KVD_OK;
+}
+
+static enum kvd_status read_completed(struct kvd *handle, const struct ibv_wc *wc,
+				      struct progress *progress)
+{
+	if ((uint32_t)wc->wr_id != progress->chain)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "a READ completed that this call did not post: %s",
+				   HANDLE_SHARED_HINT);
+	progress->read = true;
 	return KVD_OK;
 }
 
@@ -87,15 +107,15 @@ static enum kvd_status completions_poll(struct kvd *handle, struct progress *pro
 		switch ((enum wr_kind)(wcs[i].wr_id >> 32)) {
 		case WR_RECV:
 			status = response_arrived(handle, &wcs[i]);
-			if (status)
-				return status;
 			break;
 		case WR_READ:
-			progress->read = true;
+			status = read_completed(handle, &wcs[i], progress);
 			break;
 		case WR_SEND:
 			break;
 		}
+		if (status)
+			return status;
 	}
 	return KVD_OK;
 }
@@ -162,16 +182,16 @@ static enum kvd_status completion_sleep(struct kvd *handle, struct progress *pro
 		if (now >= handle->deadline_ns)
 			return handle_fail(
 				handle, KVD_ERR_TIMEOUT,
-				"no answer from %s within the timeout; the connection is "
+				"no response from %s within timeout_ms; the connection is "
 				"closed",
 				handle->dev->address);
 		sleep_on_fds(handle, handle->deadline_ns - now);
 	}
 }
 
-static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited)
+static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited, uint32_t chain)
 {
-	struct progress progress = { false };
+	struct progress progress = { .chain = chain };
 	uint64_t now, start = 0;
 	enum kvd_status status;
 
@@ -191,19 +211,19 @@ static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited)
 	}
 }
 
-enum kvd_status completion_wait_read(struct kvd *handle)
+enum kvd_status completion_wait_read(struct kvd *handle, uint32_t chain)
 {
-	return completion_wait(handle, AWAIT_READ);
+	return completion_wait(handle, AWAIT_READ, chain);
 }
 
 enum kvd_status completion_wait_response(struct kvd *handle)
 {
-	return completion_wait(handle, AWAIT_RESPONSE);
+	return completion_wait(handle, AWAIT_RESPONSE, 0);
 }
 
 enum kvd_status completion_wait_access(struct kvd *handle)
 {
-	return completion_wait(handle, AWAIT_ACCESS);
+	return completion_wait(handle, AWAIT_ACCESS, 0);
 }
 
 enum kvd_status recv_post(struct kvd *handle, uint32_t index)

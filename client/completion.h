@@ -17,10 +17,10 @@ static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t index)
 }
 
 /*
- * Waits until the last READ of a chain, or a response, is there. Polls for spin_us, then sleeps.
- * KVD_ERR_TIMEOUT after handle->deadline_ns; else why the connection broke.
+ * Waits until the last READ of the chain with number @chain, or a response, is there. Polls for
+ * spin_us, then sleeps. KVD_ERR_TIMEOUT after handle->deadline_ns; else why the connection broke.
  */
-enum kvd_status completion_wait_read(struct kvd *handle);
+enum kvd_status completion_wait_read(struct kvd *handle, uint32_t chain);
 enum kvd_status completion_wait_response(struct kvd *handle);
 /* Until no ACCESS message is outstanding. */
 enum kvd_status completion_wait_access(struct kvd *handle);

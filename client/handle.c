@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/util/clock.h"
 
@@ -39,6 +40,8 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 	for (i = 0; i < LATENCIES; i++)
 		hist_init(&handle->latency[i]);
 	access_init(&handle->access, 0, 0, 0);
+	handle->process = getpid();
+	handle->thread = pthread_self();
 }
 
 /* After these the connection is in a state nobody can know. */
@@ -48,14 +51,33 @@ static bool status_breaks(enum kvd_status status)
 	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
 }
 
+/* What the caller did wrong if somebody else is seen to use the handle too, else NULL. */
+static const char *handle_misuse(struct kvd *handle)
+{
+	if (handle->process != getpid())
+		return "this handle was used in a child process after fork(2); only the process "
+		       "that opened it may use it";
+	if (!pthread_equal(handle->thread, pthread_self()))
+		handle->shared = true;
+	return handle->shared ? "this handle was used by two threads at once; a handle belongs to "
+				"one thread at a time" :
+				NULL;
+}
+
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 {
+	bool breaks = status_breaks(status);
+	const char *misuse = breaks ? handle_misuse(handle) : NULL;
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(handle->error, sizeof(handle->error), format, args);
+	if (misuse)
+		snprintf(handle->error, sizeof(handle->error), "%s; the connection is closed",
+			 misuse);
+	else
+		vsnprintf(handle->error, sizeof(handle->error), format, args);
 	va_end(args);
-	if (status_breaks(status) && !handle->broken) {
+	if (breaks && !handle->broken) {
 		handle->broken = true;
 		if (handle->id)
 			handle->dev->ops->disconnect(handle->id);
@@ -77,6 +99,7 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 enum kvd_status call_begin(struct kvd *handle)
 {
 	handle->deadline_ns = 0;
+	handle->thread = pthread_self();
 	return handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;
 }
 

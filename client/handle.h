@@ -3,6 +3,9 @@
 #ifndef KVD_CLIENT_HANDLE_H
 #define KVD_CLIENT_HANDLE_H
 
+#include <pthread.h>
+#include <sys/types.h>
+
 #include "client/access.h"
 #include "client/bcache.h"
 #include "client/clock.h"
@@ -19,8 +22,14 @@
  */
 #define RECVS 4
 #define RESPONSE_BYTES 4096u
+/* Room for the longest message with the longest URL in it. */
+#define ERROR_BYTES 512
 #define SENDS_MAX (2 * GETS_MAX) /* work requests in the send queue */
 #define LATENCIES (KVD_OP_SCAN + 1)
+/* Ends the messages on what two users of one handle do to each other. */
+#define HANDLE_SHARED_HINT                                                                         \
+	"a handle belongs to one thread at a time, and two threads, or processes after fork(2), "  \
+	"may be using this one"
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
 
 struct kvd {
@@ -41,6 +50,7 @@ struct kvd {
 	uint32_t recv_len;
 	uint32_t unsignaled;
 	uint32_t request_id;
+	uint32_t read_chain;  /* number of the last chain of READs; in its wr_id */
 	uint64_t deadline_ns; /* of the call under way; 0: not needed yet, see client/completion.c */
 
 	/* As the server said in its welcome; the geometry as last read. */
@@ -60,11 +70,16 @@ struct kvd {
 	struct access access;
 	uint32_t access_id; /* of the ACCESS message that is not answered yet; 0: none */
 
+	/* Whose calls may use the handle: see handle_fail(). */
+	pid_t process;	  /* that opened it */
+	pthread_t thread; /* that began the last call */
+	bool shared;	  /* another one was seen to use it */
+
 	struct kvd_stats stats;
 	uint64_t timed_gets;
 	struct hist latency[LATENCIES];
 	char device_why[160];
-	char error[256];
+	char error[ERROR_BYTES];
 };
 
 /* Sets up what needs no connection. @options may be NULL: the defaults. */
@@ -73,7 +88,11 @@ void handle_init(struct kvd *handle, const struct kvd_options *options);
 enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, const char *format,
 				 ...) __attribute__((format(printf, 3, 4)));
 
-/* Notes what went wrong, breaks the connection where @status says so, and returns @status. */
+/*
+ * Notes what went wrong, breaks the connection where @status says so, and returns @status. If it
+ * breaks and another thread began a call meanwhile, or this is not the process that opened the
+ * handle, the text says that instead: it is the cause of whatever was met.
+ */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -22,6 +22,7 @@ enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigne
 {
 	struct ibv_send_wr wrs[GETS_MAX], *bad;
 	struct ibv_sge sges[GETS_MAX];
+	uint32_t chain = ++handle->read_chain;
 	unsigned int i;
 	int err;
 
@@ -33,7 +34,7 @@ enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigne
 			.length = reads[i].bytes,
 			.lkey = reads[i].buf->mr->lkey,
 		};
-		wrs[i].wr_id = wr_id_make(WR_READ, i);
+		wrs[i].wr_id = wr_id_make(WR_READ, chain);
 		wrs[i].next = last ? NULL : &wrs[i + 1];
 		wrs[i].sg_list = &sges[i];
 		wrs[i].num_sge = 1;
@@ -50,7 +51,7 @@ enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigne
 	if (err)
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
 				   handle->dev->name, strerror(err));
-	return completion_wait_read(handle);
+	return completion_wait_read(handle, chain);
 }
 
 enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes)

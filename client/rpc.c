@@ -113,13 +113,14 @@ static enum kvd_status response_parse(struct kvd *handle, const struct rpc *rpc,
 	const uint8_t *p = handle->messages.base + (size_t)handle->recv_index * RESPONSE_BYTES;
 	const char *error = wire_response_parse(response, p, handle->recv_len);
 
-	if (!error && response->op != rpc->head.op)
-		error = "response to another operation";
-	if (!error && response->id != rpc->head.id)
-		error = "response to another request";
 	if (error)
-		return handle_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "malformed response from the server at %s: %s",
 				   handle->dev->address, error);
+	if (response->id != rpc->head.id || response->op != rpc->head.op)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "the server at %s sent the response to another request: %s",
+				   handle->dev->address, HANDLE_SHARED_HINT);
 	return KVD_OK;
 }
 

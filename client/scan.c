@@ -33,7 +33,8 @@ static enum kvd_status entries_check(struct kvd *handle, const struct response *
 	if (!error && n != response->entries)
 		error = "another number of entries than it says";
 	if (error)
-		return handle_fail(handle, KVD_ERR_PROTOCOL, "the server at %s sent nonsense: %s",
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "malformed response from the server at %s: %s",
 				   handle->dev->address, error);
 	return KVD_OK;
 }

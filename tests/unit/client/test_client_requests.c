@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the client's calls put into their messages and make of the responses: modes and conditions,
- * arithmetic, expiry times, scans, flushes; and which arguments they refuse.
+ * arithmetic, expiry times, scans, flushes; which arguments they refuse; and what they say when two
+ * threads or processes use one handle.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "client/completion.h"
 #include "tests/support/puppet.h"
 
 static struct puppet *puppet;
@@ -343,6 +348,107 @@ static void flushes(void **state)
 	assert_int_equal(kvd_flush_start(kvd, 0, &ticket), KVD_ERR_PROTOCOL);
 }
 
+static enum kvd_status other_status;
+
+static void *ping_beside(void *arg)
+{
+	(void)arg;
+	other_status = kvd_ping(kvd);
+	return NULL;
+}
+
+/* Another thread's call, from its beginning to its end, while this one waits for its response. */
+static void call_beside(struct puppet *p, struct wire_response *response)
+{
+	pthread_t other;
+
+	(void)response;
+	p->before_response = NULL;
+	assert_int_equal(pthread_create(&other, NULL, ping_beside, NULL), 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
+}
+
+static void two_threads_at_once(void **state)
+{
+	(void)state;
+	puppet->before_response = call_beside;
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
+	assert_int_equal(other_status, KVD_OK);
+	assert_non_null(strstr(kvd_error(kvd), "used by two threads at once"));
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+}
+
+/* One after the other they may. */
+static void two_threads_in_turn(void **state)
+{
+	(void)state;
+	call_beside(puppet, NULL);
+	assert_int_equal(other_status, KVD_OK);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	call_beside(puppet, NULL);
+	assert_int_equal(other_status, KVD_OK);
+}
+
+static void respond_late(struct puppet *p, struct wire_response *response)
+{
+	(void)p;
+	response->id--;
+}
+
+/* Nobody is seen to use the handle, so the text says what may be. */
+static void a_response_that_is_not_ours(void **state)
+{
+	(void)state;
+	puppet->before_response = respond_late;
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
+}
+
+static void respond_twice(struct puppet *p, struct wire_response *response)
+{
+	fake_respond(&p->fake, response, NULL);
+}
+
+static void two_responses(void **state)
+{
+	(void)state;
+	puppet->before_response = respond_twice;
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
+}
+
+/* As if a chain of READs that another call posted completed first. */
+static void complete_before(struct puppet *p, uint64_t offset, uint32_t bytes)
+{
+	(void)offset, (void)bytes;
+	p->fake.wcs[p->fake.wc_count++] = (struct ibv_wc){
+		.wr_id = wr_id_make(WR_READ, kvd->read_chain - 1),
+	};
+}
+
+static void a_read_that_is_not_ours(void **state)
+{
+	(void)state;
+	puppet->before_read = complete_before;
+	assert_int_equal(kvd_get(kvd, "key", 3, body, sizeof(body), NULL), KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
+}
+
+static void a_child_process(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	puppet->before_response = respond_late;
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(kvd_ping(kvd) != KVD_ERR_PROTOCOL || !strstr(kvd_error(kvd), "fork"));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void statuses(void **state)
 {
 	(void)state;
@@ -368,6 +474,12 @@ int main(void)
 		CASE(a_scan_of_nonsense),
 		CASE(a_scan_that_can_not_count),
 		CASE(flushes),
+		CASE(two_threads_at_once),
+		CASE(two_threads_in_turn),
+		CASE(a_response_that_is_not_ours),
+		CASE(two_responses),
+		CASE(a_read_that_is_not_ours),
+		CASE(a_child_process),
 		CASE(statuses),
 	};
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/completion.h"
 #include "client/rpc.h"
@@ -29,7 +30,7 @@
 #define SCRATCH_BYTES_MIN (64u << 10)
 #define CQ_SIZE (SENDS_MAX + RECVS)
 
-static _Thread_local char open_error[256];
+static _Thread_local char open_error[ERROR_BYTES];
 
 const char *kvd_error(const struct kvd *handle)
 {
@@ -84,30 +85,69 @@ static enum kvd_status status_of(int err)
 	}
 }
 
-static enum kvd_status open_failed(struct kvd *handle, const char *url, const char *what, int err)
+/* The socket's permissions, or a folder's on the way to it. */
+static enum kvd_status fail_no_permission(struct kvd *handle, const char *path, int err)
 {
-	enum kvd_status status = status_of(err);
+	return handle_fail(handle, KVD_ERR_REFUSED,
+			   "no permission for %s: %s; run as a user whom the socket "
+			   "(softnic.socket_mode) and its folders let in",
+			   path, strerror(-err));
+}
 
-	return handle_fail(handle, status, "%s: %s: %s", url, what, strerror(-err));
+static enum kvd_status open_softnic_failed(struct kvd *handle, const char *path, int err)
+{
+	struct stat st;
+
+	if (err == -EACCES || err == -EPERM)
+		return fail_no_permission(handle, path, err);
+	if (err == -ECONNREFUSED && !stat(path, &st))
+		return handle_fail(handle, KVD_ERR_UNREACHABLE,
+				   "%s is not a socket: give the path of kvd's (softnic.socket)",
+				   path);
+	if (err == -ECONNREFUSED)
+		return handle_fail(handle, KVD_ERR_UNREACHABLE, "no socket at %s: is kvd running?",
+				   path);
+	return handle_fail(handle, status_of(err), "softnic device for %s: %s", path,
+			   strerror(-err));
+}
+
+static enum kvd_status open_verbs_failed(struct kvd *handle, const char *url, int err)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+
+	if (err == -ENODEV && !device_verbs_present(name))
+		return handle_fail(
+			handle, KVD_ERR_DEVICE,
+			"%s: this host has no RDMA device; for a server on this host use "
+			"softnic:///PATH",
+			url);
+	if (err == -ENODEV)
+		return handle_fail(handle, KVD_ERR_DEVICE,
+				   "%s: the route to this host leads over no RDMA device; `rdma "
+				   "link` shows those there are",
+				   url);
+	return handle_fail(handle, status_of(err), "%s can't be reached by RDMA: %s", url,
+			   strerror(-err));
 }
 
 static enum kvd_status open_device(struct kvd *handle, const char *url)
 {
 	struct device_addr addr;
-	char why[160];
+	char reason[160];
 	int err;
 
-	if (device_addr_parse(&addr, url ? url : "", why, sizeof(why)))
-		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url ? url : "(null)", why);
+	if (device_addr_parse(&addr, url ? url : "", reason, sizeof(reason)))
+		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url ? url : "(null)", reason);
 	err = device_open(&handle->dev, &addr, DEVICE_CONNECT,
 			  (int)handle->options.connect_timeout_ms);
 	if (err) {
 		handle->dev = NULL;
-		return open_failed(handle, url, "no way there", err);
+		return addr.kind == DEVICE_SOFTNIC ? open_softnic_failed(handle, addr.path, err) :
+						     open_verbs_failed(handle, url, err);
 	}
 	err = handle->dev->ops->query(handle->dev, &handle->attr, &handle->port);
 	if (err)
-		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: can't be queried: %s",
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s can't be queried: %s",
 				   handle->dev->name, strerror(-err));
 	snprintf(handle->device_why, sizeof(handle->device_why), "the address %s asks for it", url);
 	return KVD_OK;
@@ -201,6 +241,28 @@ static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_even
 		"%s refuses the connection: %s", handle->dev->address, reject.text);
 }
 
+/* No connection came about, and the server did not say why. */
+static enum kvd_status connect_failed(struct kvd *handle, int err)
+{
+	const char *address = handle->dev->address;
+
+	switch (err) {
+	case -EACCES:
+	case -EPERM:
+		return fail_no_permission(handle, address, err);
+	case -ECONNREFUSED:
+		return handle_fail(handle, KVD_ERR_UNREACHABLE,
+				   "nobody listens at %s: is kvd running? (%s)", address,
+				   strerror(-err));
+	case -ETIMEDOUT:
+		return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s: %s", address,
+				   strerror(-err));
+	default:
+		return handle_fail(handle, KVD_ERR_UNREACHABLE, "can't connect to %s: %s", address,
+				   strerror(-err));
+	}
+}
+
 static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *event, bool *done)
 {
 	*done = true;
@@ -210,11 +272,10 @@ static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *
 	case CM_REJECTED:
 		return connect_rejected(handle, event);
 	case CM_UNREACHABLE:
-		return handle_fail(
-			handle, event->status == -ETIMEDOUT ? KVD_ERR_TIMEOUT : KVD_ERR_UNREACHABLE,
-			"nobody answers at %s: %s", handle->dev->address, strerror(-event->status));
+		return connect_failed(handle, event->status);
 	case CM_DISCONNECTED:
-		return handle_fail(handle, KVD_ERR_DISCONNECTED, "%s closed the connection at once",
+		return handle_fail(handle, KVD_ERR_DISCONNECTED,
+				   "%s closed the connection while it was set up",
 				   handle->dev->address);
 	case CM_DEVICE_REMOVED:
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s was removed",
@@ -247,7 +308,7 @@ static enum kvd_status wait_connected(struct kvd *handle)
 		now = clock_ns();
 		if (now >= handle->deadline_ns)
 			return handle_fail(handle, KVD_ERR_TIMEOUT,
-					   "%s did not answer within connect_timeout_ms",
+					   "no response from %s within connect_timeout_ms",
 					   handle->dev->address);
 		if (err)
 			poll(&fd, 1, (int)((handle->deadline_ns - now) / 1000000 + 1));
@@ -271,7 +332,8 @@ static enum kvd_status open_connect(struct kvd *handle)
 	int err = handle->dev->ops->connect(handle->id, &param);
 
 	if (err)
-		return open_failed(handle, handle->dev->address, "can't connect", err);
+		return handle_fail(handle, status_of(err), "can't connect to %s: %s",
+				   handle->dev->address, strerror(-err));
 	return wait_connected(handle);
 }
 

@@ -62,7 +62,23 @@ usage_error() { # pattern, words...
 }
 
 unreachable() {
-	url=${url}9 expect 69 '^kvctl: ' ping
+	local said='^kvctl: '
+	[ "$device" != softnic ] || said="^kvctl: no socket at $tmp/s9: is kvd running\?"
+	url=${url}9 expect 69 "$said" ping
+}
+
+# By a user who may run kvctl and see the socket, but not connect to it.
+no_permission() {
+	local said
+	chmod 711 "$tmp" && cp "$build/kvctl" "$tmp/kvctl" && chmod 755 "$tmp/kvctl" || return 1
+	said=$(setpriv --reuid=65534 --clear-groups "$tmp/kvctl" -a "$url" ping 2>&1)
+	[ $? = 69 ] && [[ $said =~ "no permission for $tmp/s: ".*softnic\.socket_mode ]] && return 0
+	echo "$said"
+	return 1
+}
+
+no_rdma_device() {
+	url=rdma://127.0.0.1:7471 expect 69 'no RDMA device; .* use softnic:///PATH' ping
 }
 
 bad_url() {
@@ -110,8 +126,14 @@ check "too many words" usage_error 'number of arguments' del a b
 check "an unknown option" usage_error 'kvctl -h' -Z
 check "kvctl -h" expect 0 '^Usage: kvctl' -h
 check "kvctl -V" expect 0 '^kvctl [0-9]+\.[0-9]+\.[0-9]+$' -V
-check "nobody listens" unreachable
-check "an address that is none" bad_url
+check "no server there" unreachable
+check "a URL that is none" bad_url
+if [ "$device" = softnic ] && [ "$(id -u)" = 0 ]; then
+	check "no permission for the socket" no_permission
+fi
+if [ -z "$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then
+	check "no RDMA device" no_rdma_device
+fi
 check "a standard output that takes nothing" standard_output_full
 checks_of client values "$url"
 check "the server stops" server_stop

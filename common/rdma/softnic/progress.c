@@ -108,7 +108,8 @@ void do_sn_qp_progress(struct sn_qp *qp)
 		return;
 	}
 	if (do_qp_take_positions(qp, theirs)) {
-		do_sn_qp_broken(qp, "moved a ring or a counter to where it can't be");
+		do_sn_qp_broken(qp, "moved a ring's position to where it can't be; two threads or "
+				    "processes (after fork) may be using one connection");
 		return;
 	}
 	if (do_sn_send_responses(qp)) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Access records: samples hits at random and keeps their hashes until a message takes them. */
 #include "client/access.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static uint64_t random_next(struct access *access)
 
 static uint64_t gap_next(struct access *access)
 {
-	/* As good as never: a client that does 10^8 GETs a second gets there in 5,800 years. */
+	/* Never, in practice: a client that does 10^8 GETs a second takes 5,800 years. */
 	if (!access->rate)
 		return UINT64_MAX;
 	return 1 + random_next(access) % (2 * access->rate - 1);
@@ -27,7 +28,7 @@ void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64
 		.delay_ns = delay_ms * 1000000ull,
 		.random = seed ? seed : 1,
 	};
-	/* Seeds that differ little: apart from each other. */
+	/* The first numbers of seeds that differ little are alike. */
 	for (unsigned int i = 0; i < 8; i++)
 		random_next(access);
 	access->hits_left = gap_next(access);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What concerns the server as a whole: signs of life, statistics, flushing. */
+/* Requests that concern the whole server: PING, statistics and flushes. */
 #include <string.h>
 #include <time.h>
 
@@ -7,7 +7,7 @@
 #include "client/rpc.h"
 #include "common/util/clock.h"
 
-/* Pauses between two questions whether a flush is done. */
+/* Pauses between two requests that ask whether a flush is done: the first, and the longest. */
 #define FLUSH_PAUSE_MS_MIN 1
 #define FLUSH_PAUSE_MS_MAX 20
 
@@ -18,7 +18,7 @@ enum kvd_status kvd_ping(struct kvd *handle)
 	return status ? status : rpc_ping(handle);
 }
 
-/* The server gives as many lines at a time as fit a response, and the number of the next. */
+/* A response has as many lines as fit, and the number of the next line. */
 enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
 {
 	enum kvd_status status = call_begin(handle);
@@ -38,9 +38,11 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 					   "the statistics need more than %zu bytes", size);
 		memcpy(text + used, response.value, response.value_len);
 		used += response.value_len;
-		/* A server that does not go forward would keep us here. */
+		/* Else a server could keep this loop running for ever. */
 		if (response.next_line && response.next_line <= rpc.head.first_line)
-			return handle_fail(handle, KVD_ERR_PROTOCOL, "the server repeats itself");
+			return handle_fail(handle, KVD_ERR_PROTOCOL,
+					   "the server at %s sent the same statistics twice",
+					   handle->dev->address);
 		rpc.head.first_line = response.next_line;
 	} while (response.next_line);
 	text[used] = '\0';
@@ -63,7 +65,8 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
 		return status;
 	if (!response.ticket)
 		return handle_fail(handle, KVD_ERR_PROTOCOL,
-				   "the server gave no ticket for a flush");
+				   "the server at %s sent no ticket for a flush",
+				   handle->dev->address);
 	if (ticket)
 		*ticket = response.ticket;
 	return KVD_OK;
@@ -76,7 +79,8 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 	struct response response;
 
 	if (!status && !ticket)
-		status = handle_fail(handle, KVD_ERR_INVALID, "0 is no ticket of a flush");
+		status = handle_fail(handle, KVD_ERR_INVALID,
+				     "0 is not a ticket: use the one from kvd_flush_start()");
 	return status ? status : rpc_call(handle, &rpc, &response);
 }
 
@@ -94,7 +98,7 @@ enum kvd_status kvd_flush_all(struct kvd *handle)
 		if (clock_ns() >= until)
 			return handle_error_set(
 				handle, KVD_ERR_TIMEOUT,
-				"the flush goes on; it was not done within the timeout");
+				"the flush was not done within timeout_ms; it goes on");
 		pause.tv_nsec = ms * 1000000l;
 		nanosleep(&pause, NULL);
 		ms = 2 * ms < FLUSH_PAUSE_MS_MAX ? 2 * ms : FLUSH_PAUSE_MS_MAX;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* The bucket cache: stores buckets and slots, looks slots up by their tag, drops stale ones. */
 #include "client/bcache.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* Buckets of a chain that are looked at; longer chains are followed by READs. */
+/* Cached buckets of a chain that are followed; the rest of a longer chain is READ. */
 #define HOPS_MAX 4
 
 int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets)
@@ -21,7 +22,7 @@ int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets)
 	entries = 1ull << (63 - __builtin_clzll(entries));
 	if (entries > 1ull << 31)
 		entries = 1ull << 31;
-	/* Pages come when they are first used. */
+	/* The kernel allocates a page when it is first used. */
 	p = mmap(NULL, entries * sizeof(struct bcache_entry), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
@@ -88,7 +89,7 @@ void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bu
 	memcpy(entry->slots, bucket->slots, sizeof(entry->slots));
 }
 
-/* A slot of the chain that satisfies the search: equal to @slot, or just of its tag. */
+/* The first cached slot of the chain that equals @slot or, unless @equal, has its tag. */
 static uint64_t *slot_lookup(const struct bcache *cache, uint64_t home, uint64_t slot, bool equal)
 {
 	struct bcache_entry *entry = entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));

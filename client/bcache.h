@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bucket cache: where keys were when last looked. Direct-mapped by the bucket's place in the
- * region. What it holds are hints: they may find an item, which proves itself by its sum and its
- * key, but never prove that there is none.
+ * The bucket cache: a client's copies of index buckets, so that a GET of a key it has seen takes
+ * one READ. Direct-mapped by the bucket's offset in the region. A cached slot is a hint: the item
+ * it leads to proves by its sum and its key that it is the right one. The cache never proves that a
+ * key does not exist.
  */
 #ifndef KVD_CLIENT_BCACHE_H
 #define KVD_CLIENT_BCACHE_H
@@ -22,28 +23,28 @@ struct bcache {
 	uint32_t mask;
 };
 
-/* Colliding tags that are tried before the bucket is read; more are one in 10^8 lookups. */
+/* Slots with one tag that are tried before the bucket is read; more: one in 10^8 lookups. */
 #define BCACHE_MATCHES_MAX 4
 
-/* At most @bytes, at most one entry for each of @buckets. 0 or -ENOMEM. */
+/* Takes at most @bytes, and at most one entry for each of @buckets. 0 or -ENOMEM. */
 int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets);
 void bcache_release(struct bcache *cache);
 size_t bcache_bytes(const struct bcache *cache);
 
 /*
- * Collects the slots with @tag in what is cached of the chain that starts at offset @home. Returns
- * how many.
+ * Copies to @slots those with @tag from the cached buckets of the chain that starts at offset
+ * @home. Returns how many.
  */
 unsigned int bcache_lookup(const struct bcache *cache, uint64_t home, uint16_t tag,
 			   uint64_t slots[BCACHE_MATCHES_MAX]);
 
-/* Remembers a bucket that verified. */
+/* Stores a bucket that verified. */
 void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bucket);
 
-/* Remembers that @slot is now the place of a key with its tag and home bucket. */
+/* Stores @slot, which now leads to a key with its tag and home bucket. */
 void bcache_learn(struct bcache *cache, uint64_t home, uint64_t slot);
 
-/* Forgets one slot of the chain, which led nowhere. */
+/* Removes one slot of the chain, which no longer led to its key. */
 void bcache_drop(struct bcache *cache, uint64_t home, uint64_t slot);
 
 static inline void bcache_prefetch(const struct bcache *cache, uint64_t offset)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* The server's clock as the client knows it: the arithmetic of the interval. */
 #include "client/clock.h"
 
-/* A server may say anything: sums stay inside 64 bits. */
+/* A server may send any number: sums and differences stay inside 64 bits. */
 static uint64_t saturating_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -12,7 +13,7 @@ static uint64_t saturating_sub(uint64_t a, uint64_t b)
 	return a < b ? 0 : a - b;
 }
 
-/* Rounded up: how much the clocks' rates may make of @ns. */
+/* How far two clocks may diverge in @ns, rounded up. */
 static uint64_t drift_ns(uint64_t ns)
 {
 	return ns / (1000000 / DRIFT_PPM) + 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for completions: first by polling, which is all it takes when they come within
- * microseconds, then asleep on the completion channel and the connection's events.
+ * Completions: a call waits for its READs or its response here, first by polling, which is enough
+ * when they come within microseconds, then asleep on the completion channel and the connection's
+ * events.
  */
 #include "client/completion.h"
 
@@ -14,19 +15,19 @@
 #include "common/wire.h"
 
 #define POLL_MAX 16
-/* Longest sleep in one piece: a second look at what no event may ever tell (a lost peer). */
+/* Longest sleep at once: a lost peer may cause no event, so completions are polled again. */
 #define SLEEP_MS_MAX 100
 
-/* What is waited for. */
+/* What a call waits for. */
 enum awaited { AWAIT_READ, AWAIT_RESPONSE, AWAIT_ACCESS };
 
-/* What the completions taken so far have brought. */
+/* What the completions polled so far have brought. */
 struct progress {
 	bool read;
-	uint32_t chain; /* that is waited for; 0: none */
+	uint32_t chain; /* the READs that the call waits for; 0: none */
 };
 
-/* What two users of a handle write over each other in softnic's rings makes the peer leave, too. */
+/* Two users of a handle corrupt softnic's rings, and then the peer closes the connection, too. */
 static enum kvd_status connection_lost(struct kvd *handle, enum ibv_wc_status status)
 {
 	return handle_fail(handle, KVD_ERR_DISCONNECTED,
@@ -46,7 +47,7 @@ static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
 		return handle_fail(handle, KVD_ERR_DISCONNECTED,
-				   "the server at %s no longer takes part in the connection (%s)",
+				   "the server at %s no longer serves the connection (%s)",
 				   handle->dev->address, ibv_wc_status_str(wc->status));
 	default:
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: %s", handle->dev->name,
@@ -54,7 +55,7 @@ static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc
 	}
 }
 
-/* The answer to an ACCESS message is taken by whoever polls next, and tells nothing. */
+/* The response to an ACCESS message has nothing in it; the next call that polls drops it. */
 static bool is_access_response(const struct kvd *handle, const struct ibv_wc *wc)
 {
 	const uint8_t *p = handle->messages.base + (wc->wr_id & UINT32_MAX) * RESPONSE_BYTES;
@@ -161,7 +162,7 @@ static bool is_done(const struct kvd *handle, const struct progress *progress, e
 	return !handle->access_id;
 }
 
-/* The slow half: armed, looked again, slept, until it is there or the time is over. */
+/* Requests a notification, polls once more, sleeps: until it is done or the deadline has passed. */
 static enum kvd_status completion_sleep(struct kvd *handle, struct progress *progress,
 					enum awaited awaited)
 {

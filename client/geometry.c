@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where buckets are. The index grows while clients read, so what a client knows of it may be old,
- * but never newer than the memory: the server splits a bucket first and says so in the superblock
- * afterwards. Buckets tell by their level that their keys have moved on (client/lookup.c).
+ * The index's geometry: READs it from the superblock and computes buckets' offsets from it. The
+ * index grows while clients read. A client's geometry may be older than the index, but never newer:
+ * the server splits a bucket first and publishes that in the superblock afterwards. The level in a
+ * bucket says whether some of its keys have moved (client/lookup.c).
  */
 #include "client/geometry.h"
 
@@ -12,9 +13,9 @@
 #include "common/util/clock.h"
 #include "common/sum.h"
 
-/* How often a geometry that is being changed is read again. */
+/* How often the geometry is READ while it is being changed. */
 #define REFRESH_TRIES 4
-/* At most this often: many keys may be found moved while the index grows. */
+/* The shortest time between two refreshes: many keys may turn out moved while the index grows. */
 #define REFRESH_NS_MIN 1000000u
 
 #define GEOMETRY_OFFSET offsetof(struct superblock, geometry)
@@ -34,7 +35,7 @@ bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset)
 
 	if (number >> g->level_base)
 		segment = 64 - (unsigned int)__builtin_clzll(number) - g->level_base;
-	/* Those beyond the index were not checked before. */
+	/* geometry_check() does not look at segments behind the index's end. */
 	if (segment >= SEGMENTS_MAX || g->segments[segment] < sizeof(struct superblock) ||
 	    g->segments[segment] % BUCKET_BYTES)
 		return false;
@@ -42,13 +43,13 @@ bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset)
 	return region_holds(handle, *offset, BUCKET_BYTES);
 }
 
-/* The same region, and no smaller an index. */
-static bool geometry_follows(const struct geometry *old, const struct geometry *new)
+/* The same region, with an index at least as large. */
+static bool geometry_follows(const struct geometry *old, const struct geometry *fresh)
 {
-	return new->incarnation == old->incarnation &&new->region_bytes ==
-	       old->region_bytes &&new->hash_seed == old->hash_seed &&new->value_max ==
-	       old->value_max &&new->level_base ==
-	       old->level_base &&geometry_buckets(new) >= geometry_buckets(old);
+	return fresh->incarnation == old->incarnation && fresh->region_bytes == old->region_bytes &&
+	       fresh->hash_seed == old->hash_seed && fresh->value_max == old->value_max &&
+	       fresh->level_base == old->level_base &&
+	       geometry_buckets(fresh) >= geometry_buckets(old);
 }
 
 enum kvd_status geometry_refresh(struct kvd *handle)

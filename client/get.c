@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET: one-sided.
+ * GET, one-sided: READs buckets and items for up to GETS_MAX lookups together, each step's READs in
+ * one chain.
  *
- *	warm	the bucket cache knows the key's slot: READ item, verify.		1 READ
+ *	warm	the bucket cache has the key's slot: READ item, verify.			1 READ
  *	cold	READ home bucket, pick slots by tag, READ item, verify.			2 READs
  *
- * What the READs bring is judged in client/lookup.c (G1 to G4). Up to GETS_MAX lookups go through
- * these steps together, each step's READs in one chain.
+ * client/lookup.c decides what the data means and what to READ next (G1 to G4).
  */
 #include "client/get_rpc.h"
 #include "client/lookup.h"
@@ -15,15 +15,15 @@
 #include "common/barrier.h"
 #include "common/util/clock.h"
 
-/* One GET in this many is timed, the first included. */
+/* One GET in so many is timed, beginning with the first. */
 #define TIMED_EVERY 16
-/* The pause before another try: doubles from the first to the last. */
+/* The pause before a retry: the first, and the bound to which it doubles. */
 #define PAUSE_NS_MIN 250
 #define PAUSE_NS_MAX 64000
 
 /*
- * A header that nothing has verified yet: what is clearly no item's must not make us allocate and
- * read what its length says.
+ * Checks a header that is not verified yet: before memory of the length it says is allocated and
+ * READ.
  */
 static bool header_is_plausible(const struct kvd *handle, const struct item *head)
 {
@@ -31,7 +31,7 @@ static bool header_is_plausible(const struct kvd *handle, const struct item *hea
 	       head->value_len <= handle->geometry.value_max;
 }
 
-/* Items too long for a slot to tell: first the header, for the length, then all of it. */
+/* An item too long for its slot to hold the length: READs the header first, then all of it. */
 static enum kvd_status read_long_item(struct kvd *handle, struct lookup *l)
 {
 	uint64_t offset = slot_offset(l->slots[l->slot]), bytes;
@@ -55,7 +55,7 @@ static enum kvd_status read_long_item(struct kvd *handle, struct lookup *l)
 	return status;
 }
 
-/* The server decides. */
+/* Lets the server do the GET. */
 static enum kvd_status lookup_by_rpc(struct kvd *handle, struct lookup *l)
 {
 	enum kvd_status status;
@@ -66,25 +66,25 @@ static enum kvd_status lookup_by_rpc(struct kvd *handle, struct lookup *l)
 	return status;
 }
 
-/* A PING narrows what is known of the server's clock; then the item is read again. */
+/* Narrows the interval of the server's clock by a PING; then the item is READ again. */
 static enum kvd_status lookup_refresh_clock(struct kvd *handle, struct lookup *l)
 {
 	l->step = STEP_ITEM;
 	l->since_ns = clock_ns();
-	/* Another lookup of this batch may have asked. */
+	/* Another lookup of this batch may have done it. */
 	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
 		return KVD_OK;
 	handle->stats.clock_asks++;
 	return rpc_ping(handle);
 }
 
-/* The READs that the lookups need next, as far as they fit scratch. */
+/* The READs that the lookups need next, as many as fit scratch. */
 struct round {
 	struct read reads[GETS_MAX];
 	struct lookup *owners[GETS_MAX];
 	unsigned int count;
 	uint64_t scratch_used;
-	uint64_t began_ns; /* before any of the READs; 0: not needed so far */
+	uint64_t began_ns; /* local time before the READs are posted; 0: not taken, as not needed */
 };
 
 static void round_add(struct round *round, struct lookup *l, const struct reg_buf *buf, uint64_t at,
@@ -105,7 +105,7 @@ static void round_add_item(struct kvd *handle, struct round *round, struct looku
 	uint64_t slot = l->slots[l->slot];
 	uint32_t bytes = slot_bytes(slot);
 
-	/* No server makes a slot without a length or beyond the region; no READ is made of one. */
+	/* No server stores such a slot; a READ of it would break the connection. */
 	if (!bytes || !region_holds(handle, slot_offset(slot), bytes)) {
 		lookup_stale(handle, l);
 		return;
@@ -132,7 +132,7 @@ static void round_add_bucket(struct kvd *handle, struct round *round, struct loo
 		  l->bucket_offset, BUCKET_BYTES);
 }
 
-/* One item alone must fit. */
+/* Makes room in scratch for this lookup's item alone. */
 static enum kvd_status scratch_fit(struct kvd *handle, const struct lookup *l)
 {
 	uint32_t bytes = slot_bytes(l->slots[l->slot]);
@@ -142,7 +142,7 @@ static enum kvd_status scratch_fit(struct kvd *handle, const struct lookup *l)
 	return handle_scratch_resize(handle, bytes);
 }
 
-/* Steps that can't share a chain: the server, the geometry, and long items. */
+/* Does the steps that can't share a chain: requests, the geometry, and long items. */
 static enum kvd_status lookup_step_alone(struct kvd *handle, struct lookup *l)
 {
 	enum kvd_status status = KVD_OK;
@@ -175,7 +175,7 @@ static void backoff_pause(unsigned int tries)
 		cpu_relax();
 }
 
-/* Pauses if a lookup has to, as long as the one that has tried longest. */
+/* Pauses if any lookup has to, for as long as the one with the most tries needs. */
 static void lookups_back_off(struct lookup *lookups, unsigned int count)
 {
 	unsigned int i, tries = 0;
@@ -208,8 +208,8 @@ static enum kvd_status round_run(struct kvd *handle, struct round *round)
 }
 
 /*
- * One step of all lookups: alone what must be, the rest as one chain of READs. Returns with
- * *@done when nothing was left to do.
+ * Does one step of all lookups: first those that can't share a chain, then the others' READs in
+ * one. Sets *@done if all lookups were done before.
  */
 static enum kvd_status lookups_step(struct kvd *handle, struct lookup *lookups, unsigned int count,
 				    bool *done)
@@ -241,10 +241,7 @@ static enum kvd_status lookups_step(struct kvd *handle, struct lookup *lookups, 
 	return round.count ? round_run(handle, &round) : KVD_OK;
 }
 
-/*
- * Every step takes a lookup forward: to the next slot, bucket or try, of which each has a bound, so
- * the loop has one.
- */
+/* Ends: each step takes a lookup to its next slot, bucket or try, and each of these has a bound. */
 static enum kvd_status lookups_run(struct kvd *handle, struct lookup *lookups, unsigned int count)
 {
 	enum kvd_status status = KVD_OK;
@@ -270,7 +267,7 @@ static void count_results(struct kvd *handle, const struct kvd_get_request *requ
 	}
 }
 
-/* Prepares the lookups of @requests; those that can't be done are done already. */
+/* Starts the lookups of @requests; those with a bad key are done at once. */
 static void lookups_prepare(struct kvd *handle, struct lookup *lookups,
 			    struct kvd_get_request *requests, unsigned int count)
 {
@@ -298,7 +295,7 @@ static void lookups_prepare(struct kvd *handle, struct lookup *lookups,
 			lookup_start(handle, &lookups[i]);
 }
 
-/* At most GETS_MAX. */
+/* @count: at most GETS_MAX. */
 static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *requests,
 				 unsigned int count)
 {
@@ -317,7 +314,7 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 	count_results(handle, requests, count);
 	if (timed)
 		hist_record(&handle->latency[KVD_OP_GET], clock_ns() - start);
-	/* These GETs are answered; if this fails, the next call tells. */
+	/* These GETs are done; if this fails, the next call returns the error. */
 	if (handle->access.due && !status)
 		access_report(handle);
 	return status;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The two-sided GET: the server looks the key up, without a lock (server/store/lookup.h). */
+/*
+ * The two-sided GET: the server looks the key up without a lock (server/store/lookup.h) and sends the
+ * value, or the offset of a copy that this client READs.
+ */
 #include "client/get_rpc.h"
 
 #include "client/lookup.h"
 #include "client/read.h"
 #include "client/rpc.h"
 
-/* Reads the copy that the server set aside, to be verified with its own seed. */
+/* READs the copy that the server made of a large value; its sum has a seed of its own. */
 static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *request,
 				 const struct response *response)
 {
@@ -18,7 +21,7 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 
 	if (!region_holds(handle, offset, bytes))
 		return handle_fail(handle, KVD_ERR_PROTOCOL,
-				   "the server names a place out of bounds");
+				   "the copy of the value is out of the server's region");
 	status = handle_scratch_resize(handle, bytes);
 	if (!status)
 		status = read_long(handle, offset, bytes);
@@ -27,7 +30,8 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 	item = (const struct item *)handle->scratch.base;
 	if (!item_verifies(item, bytes, response->copy_seed, offset) || !item_is_for(item, request))
 		return handle_fail(handle, KVD_ERR_BUSY,
-				   "the server took its copy of the value back before it was read");
+				   "the server freed its copy of the value before it was read; try "
+				   "again");
 	about = item_info(item);
 	return lookup_deliver(handle, request, item->data + item->key_len, &about);
 }

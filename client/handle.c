@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The handle: how calls begin, check their arguments and fail; its statistics. */
 #include "client/handle.h"
 
 #include <errno.h>
@@ -44,14 +45,14 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 	handle->thread = pthread_self();
 }
 
-/* After these the connection is in a state nobody can know. */
+/* After these the state of the connection is unknown: work requests may still complete. */
 static bool status_breaks(enum kvd_status status)
 {
 	return status == KVD_ERR_TIMEOUT || status == KVD_ERR_DISCONNECTED ||
 	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
 }
 
-/* What the caller did wrong if somebody else is seen to use the handle too, else NULL. */
+/* The text if the handle is seen to have two users, else NULL. */
 static const char *handle_misuse(struct kvd *handle)
 {
 	if (handle->process != getpid())

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a handle is made of. Internal to libkvd. */
+/*
+ * The handle: all that a connection to a server consists of, and how its calls begin, check their
+ * arguments and fail. Internal to libkvd.
+ */
 #ifndef KVD_CLIENT_HANDLE_H
 #define KVD_CLIENT_HANDLE_H
 
@@ -15,10 +18,10 @@
 #include "common/rdma/device.h"
 #include "common/util/hist.h"
 
-#define GETS_MAX 32 /* GETs worked on together: READs in one chain */
+#define GETS_MAX 32 /* GETs that are done together: READs in one chain */
 /*
- * Receives posted. Two requests may be outstanding, a call's and one with access records, and a
- * third buffer is the caller's to look at; the rest is margin.
+ * Receive buffers. Two requests may be outstanding, a call's and an ACCESS message; a third buffer
+ * has the last response, which the caller still uses; the fourth is margin.
  */
 #define RECVS 4
 #define RESPONSE_BYTES 4096u
@@ -26,7 +29,7 @@
 #define ERROR_BYTES 512
 #define SENDS_MAX (2 * GETS_MAX) /* work requests in the send queue */
 #define LATENCIES (KVD_OP_SCAN + 1)
-/* Ends the messages on what two users of one handle do to each other. */
+/* The end of messages about what only a second user of the handle can cause. */
 #define HANDLE_SHARED_HINT                                                                         \
 	"a handle belongs to one thread at a time, and two threads, or processes after fork(2), "  \
 	"may be using this one"
@@ -44,18 +47,18 @@ struct kvd {
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	uint32_t inline_max;
-	bool broken;	 /* the connection is gone for good */
+	bool broken;	 /* the connection is closed */
 	bool recv_ready; /* a response is in the buffer recv_index, recv_len bytes */
 	uint32_t recv_index;
 	uint32_t recv_len;
-	uint32_t unsignaled;
+	uint32_t unsignaled; /* SENDs posted since the last signaled work request */
 	uint32_t request_id;
-	uint32_t read_chain;  /* number of the last chain of READs; in its wr_id */
-	uint64_t deadline_ns; /* of the call under way; 0: not needed yet, see client/completion.c */
+	uint32_t read_chain;  /* number of the last chain of READs; the low half of its wr_id */
+	uint64_t deadline_ns; /* of the current call; 0: not set yet, see completion.c */
 
-	/* As the server said in its welcome; the geometry as last read. */
+	/* From the server's welcome; the geometry as last READ. */
 	struct geometry geometry;
-	uint64_t geometry_ns; /* when that was: local time; 0: in the welcome */
+	uint64_t geometry_ns; /* local time of that READ; 0: it is the welcome's */
 	uint64_t region_addr;
 	uint32_t rkey;
 	uint32_t window;
@@ -64,16 +67,16 @@ struct kvd {
 	struct reg_buf messages;	/* RECVS response buffers, then one request */
 	struct reg_buf access_messages; /* one, of access records alone */
 	struct reg_buf buckets;		/* GETS_MAX buckets, or a geometry */
-	struct reg_buf scratch;		/* items that are read; a value that is pulled */
+	struct reg_buf scratch;		/* items that are READ; a value that the server READs */
 	struct bcache cache;
 	struct server_clock clock;
 	struct access access;
-	uint32_t access_id; /* of the ACCESS message that is not answered yet; 0: none */
+	uint32_t access_id; /* of the ACCESS message that has no response yet; 0: none */
 
-	/* Whose calls may use the handle: see handle_fail(). */
+	/* To detect two users of one handle, in handle_fail(). */
 	pid_t process;	  /* that opened it */
 	pthread_t thread; /* that began the last call */
-	bool shared;	  /* another one was seen to use it */
+	bool shared;	  /* two threads' calls overlapped */
 
 	struct kvd_stats stats;
 	uint64_t timed_gets;
@@ -82,24 +85,25 @@ struct kvd {
 	char error[ERROR_BYTES];
 };
 
-/* Sets up what needs no connection. @options may be NULL: the defaults. */
+/* Sets up what needs no connection. @options may be NULL: the defaults. @handle is zeroed. */
 void handle_init(struct kvd *handle, const struct kvd_options *options);
-/* Notes what went wrong, for kvd_error(), and returns @status. */
+
+/* Sets the text for kvd_error() and returns @status. */
 enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, const char *format,
 				 ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * Notes what went wrong, breaks the connection where @status says so, and returns @status. If it
- * breaks and another thread began a call meanwhile, or this is not the process that opened the
- * handle, the text says that instead: it is the cause of whatever was met.
+ * The same, and closes the connection if @status is one that does (see kvd.h). If it does, and
+ * another thread began a call meanwhile or this is not the process that opened the handle, the text
+ * says that instead: it is the cause of any other failure.
  */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Begins a call of the API: KVD_OK if calls can be made at all on @handle. */
+/* Begins a call of the API. KVD_ERR_DISCONNECTED if the connection is closed, else KVD_OK. */
 enum kvd_status call_begin(struct kvd *handle);
 
-/* KVD_ERR_INVALID if it can't be a key. */
+/* KVD_ERR_INVALID if it is NULL, empty or longer than KVD_KEY_MAX. */
 enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len);
 
 /* KVD_ERR_INVALID if it is longer than KVD_TTL_MAX. */
@@ -108,7 +112,7 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
 /* reg_buf_resize() with the handle's device. KVD_ERR_NO_MEMORY if it fails. */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);
-/* The same for scratch, which the device writes items to and the server pulls values from. */
+/* The same for scratch: the client's device writes to it, the server's may READ from it. */
 enum kvd_status handle_scratch_resize(struct kvd *handle, size_t bytes);
 
 #endif /* KVD_CLIENT_HANDLE_H */

@@ -1,44 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a GET makes of what it reads.
+ * The rules of a lookup: which data that a GET has READ counts as a hit, as a miss, or as neither.
  *
- *   G1. An item counts only if its sum, made for this incarnation and this place, is right and its
- *	 key is the one looked for, byte for byte: then it was valid at some instant of the READ, and
- *	 by the server's rule T1 (server/store/table.h) it was the key's only valid copy. (Guarantees A, B)
- *	 One that expires counts as client/clock.h says.
- *   G2. A miss is reported only when every bucket of the chain verified (its sum is made for its
- *	 place and for its home bucket's), the home bucket is the key's by its own level, all have
- *	 its level and epoch, and none had a slot with the key's tag. Where a tag matched but the item
- *	 was another key's, the memory may have been recycled between the two READs: the server is
- *	 asked. (Guarantee C)
- *   G3. What does not verify is read again from the home bucket on, after a pause that doubles; after
- *	 get_tries reads the server is asked. (Guarantee G)
- *   G4. What the client believes of the index's size is a place to begin. A bucket of level l holds
- *	 the keys whose hash's low l bits are its number. If the key is not one of them, let bit i be
- *	 the lowest in which its hash and that number differ. The split that took the bucket to level
- *	 i + 1 <= l moved the key to the bucket of the hash's low i + 1 bits, which therefore exists
- *	 and has level i + 1 at least. (That of the hash's low l bits need not exist yet: the bucket
- *	 that the key was moved to is split at other times.) i rises with each step, so following it
- *	 ends.
+ *   G1. An item is a hit only if its sum, which covers the incarnation and the item's offset, is
+ *	 right and its key is the one looked up, byte for byte. Then it was valid at some instant of
+ *	 the READ, and by the server's rule T1 (server/store/table.h) it was the key's only valid
+ *	 copy. (Guarantees A, B) An item that expires is a hit only if client/clock.h allows it.
+ *   G2. A lookup ends in a miss only if every bucket of the chain verified (its sum covers its own
+ *	 offset and its home bucket's), the home bucket is the key's by its own level, all buckets
+ *	 have its level and epoch, and none had a slot with the key's tag. If a tag matched but the
+ *	 item was another key's, the memory may have been reused between the two READs: the client
+ *	 asks the server. (Guarantee C)
+ *   G3. If something does not verify, the client READs again from the home bucket on, after a pause
+ *	 that doubles; after get_tries READs it asks the server. (Guarantee G)
+ *   G4. The geometry that the client knows is only where a lookup starts. A bucket of level l holds
+ *	 the keys whose hash's low l bits are the bucket's number. If the key is not one of them,
+ *	 let bit i be the lowest in which its hash and that number differ. The split that took the
+ *	 bucket to level i + 1 <= l moved the key to the bucket of the hash's low i + 1 bits, which
+ *	 therefore exists and has at least level i + 1. (The bucket of the hash's low l bits need
+ *	 not exist yet: the bucket to which the key was moved is split at other times.) i rises with
+ *	 each such step, so the steps end.
  *
- * Why G2 suffices while the server moves slots (splits, chains that get shorter: server/store/index.h, I3).
- * From the first slot that moves to the last the home bucket does not verify, and what is rewritten of
- * the other buckets gets the next even epoch at once. So buckets of one epoch held, from the first's
- * READ to the last's, every slot that was there at the first and was not deleted since. A key that was
- * inserted since may be missed: then the miss was at the first READ. Epochs have 16 bits; that of a
- * chain rises by less than 2^16 a second (I4), so it does not come round within CHAIN_NS_MAX.
+ * Why G2 is enough while the server moves slots (splits, chains that get shorter:
+ * server/store/index.h, I3). From the first slot that moves to the last, the home bucket does not
+ * verify, and a rewritten bucket of the chain gets the next even epoch at once. So buckets of one
+ * epoch held, from the first one's READ to the last one's, every slot that was there at the first
+ * and was not deleted since. A key that was inserted since may be missed: then the miss was true at
+ * the first READ. Epochs have 16 bits; a chain's epoch rises by less than 2^16 a second (I4), so it
+ * does not wrap around within CHAIN_NS_MAX.
  */
 #include "client/lookup.h"
 
 #include "client/geometry.h"
 #include "common/util/clock.h"
 
-/* Overflow buckets that are followed; the server makes fewer (CHAIN_MAX in server/store/index.h). */
+/* Overflow buckets that are followed. The server makes fewer: CHAIN_MAX, server/store/index.h. */
 #define HOPS_MAX 64
-/* Splits that are followed: more than there are levels. */
+/* Splits that are followed; there are fewer levels. */
 #define MOVES_MAX 64
-/* No bucket has a deeper one: there are at most 2^32, and some are being split. */
+/* No level is higher: there are at most 2^32 buckets, and some are being split. */
 #define LEVEL_MAX 33
+/* From the READ of a home bucket to that of the chain's last bucket: see above. */
 #define CHAIN_NS_MAX 1000000000u
 
 void lookup_finish(struct lookup *l, enum kvd_status status)
@@ -47,7 +49,7 @@ void lookup_finish(struct lookup *l, enum kvd_status status)
 	l->step = STEP_DONE;
 }
 
-/* Reads the chain from its beginning. */
+/* Starts at the first bucket of the chain. */
 static void chain_start(struct lookup *l)
 {
 	l->step = STEP_BUCKET;
@@ -57,7 +59,7 @@ static void chain_start(struct lookup *l)
 	l->key_mismatch = false;
 }
 
-/* The same, from where the geometry says that the chain is. */
+/* The same, where the chain is by the current geometry. */
 static void restart_at_home(const struct kvd *handle, struct lookup *l)
 {
 	l->number = geometry_home(&handle->geometry, l->hash);
@@ -92,7 +94,7 @@ void lookup_start(struct kvd *handle, struct lookup *l)
 	}
 }
 
-/* After the last slot of a bucket: the next bucket of the chain, or the verdict. */
+/* After the last slot of a bucket: goes to the next bucket of the chain, or ends the lookup. */
 static void chain_next(struct kvd *handle, struct lookup *l)
 {
 	if (l->overflow && l->hops < HOPS_MAX) {
@@ -108,7 +110,7 @@ static void chain_next(struct kvd *handle, struct lookup *l)
 	}
 }
 
-/* This slot did not lead to the key: the next one, or on along the chain. */
+/* The slot did not lead to the key: goes to the next slot, or along the chain. */
 static void slot_next(struct kvd *handle, struct lookup *l)
 {
 	if (++l->slot < l->slot_count)
@@ -167,8 +169,8 @@ void lookup_bucket(struct kvd *handle, struct lookup *l)
 }
 
 /*
- * To the bucket that the key was moved to: as the geometry has it, which is read anew at most once a
- * millisecond, or, if it knows nothing of that split yet, as G4 says.
+ * Goes to the bucket to which the key was moved: by the geometry, which is READ again at most once
+ * a millisecond, or by G4 if that geometry does not include the split yet.
  */
 enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l)
 {
@@ -217,7 +219,7 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 		access_add(&handle->access, l->hash, clock_ns());
 }
 
-/* An item with an expiry time: not a hit before client/clock.h says so. */
+/* An item with an expiry time is a hit only if client/clock.h allows it. */
 static void check_expiry(struct kvd *handle, struct lookup *l, const struct item *item)
 {
 	uint64_t now = clock_ns();

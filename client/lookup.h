@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One GET on its way through the index: what it has to READ next, and what it makes of what was
- * read. client/get.c does the READs.
+ * A lookup: the state of one GET on its way through the index, and the rules by which data that was
+ * READ moves it on. client/get.c does the READs.
  */
 #ifndef KVD_CLIENT_LOOKUP_H
 #define KVD_CLIENT_LOOKUP_H
@@ -12,55 +12,55 @@
 #include "common/sum.h"
 
 enum step {
-	STEP_BUCKET, /* needs the bucket at bucket_offset */
-	STEP_ITEM,   /* needs the item of slots[slot] */
-	STEP_MOVED,  /* its bucket was split: needs to know where to (lookup_moved()) */
-	STEP_CLOCK,  /* needs to know the server's clock better, then the item again */
-	STEP_RPC,    /* needs the server */
+	STEP_BUCKET, /* READ the bucket at bucket_offset */
+	STEP_ITEM,   /* READ the item of slots[slot] */
+	STEP_MOVED,  /* the bucket was split: find the key's new one, by lookup_moved() */
+	STEP_CLOCK,  /* narrow the server's clock, then READ the item again */
+	STEP_RPC,    /* send a request: the server does the GET */
 	STEP_DONE,
 };
 
 struct lookup {
 	struct kvd_get_request *request;
 	uint64_t hash;
-	uint64_t number; /* of the home bucket, as far as is known */
+	uint64_t number; /* of the home bucket, as far as the client knows */
 	uint64_t home;	 /* its offset */
 	uint64_t bucket_offset;
-	uint64_t slots[BUCKET_SLOTS]; /* with the key's tag, of one bucket */
-	const uint8_t *buffer;	      /* where the READ under way puts it */
-	uint64_t chain_ns;	      /* when the READ of the home bucket was posted, or before */
-	uint64_t since_ns;	      /* the READs of items were posted after this; 0: not known */
+	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
+	const uint8_t *buffer;	      /* to which the current READ goes */
+	uint64_t chain_ns; /* local time; the READ of the home bucket was posted then or later */
+	uint64_t since_ns; /* local time; the item was READ after it; 0: unknown */
 	enum step step;
 	unsigned int slot, slot_count;
 	unsigned int tries, hops, moves;
-	uint32_t overflow; /* of the bucket that was read last */
+	uint32_t overflow; /* of the bucket that was READ last */
 	uint16_t epoch;	   /* of the home bucket */
-	uint8_t level;	   /* of the home bucket; STEP_MOVED: that the one to go to has at least */
-	uint8_t level_min; /* that the home bucket has at least */
+	uint8_t level; /* of the home bucket; STEP_MOVED: the least level of the key's new one */
+	uint8_t level_min; /* the least level that the home bucket may have */
 	bool cached;	   /* slots are from the bucket cache */
-	bool key_mismatch; /* a slot's tag matched, its item's key did not */
-	bool backoff;	   /* reads again: pause first */
+	bool key_mismatch; /* an item had the key's tag, but another key */
+	bool backoff;	   /* to retry: pause first */
 	bool clock_refreshed;
 };
 
-/* Begins, where the bucket cache leads if it knows the key's home. @l->hash and home are set. */
+/* Starts at the cached slots, or else at the home bucket. @l->hash, number and home are set. */
 void lookup_start(struct kvd *handle, struct lookup *l);
-/* Ends it. */
+/* Ends the lookup with @status. */
 void lookup_finish(struct lookup *l, enum kvd_status status);
 
-/* The bucket or the item (of which @bytes were read) is in @l->buffer, or in @item. */
+/* Takes in a bucket, from @l->buffer, or @item, of which @bytes were READ. */
 void lookup_bucket(struct kvd *handle, struct lookup *l);
 void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes);
-/* A slot led to something that is not valid there (any more). */
+/* The current slot led to no valid item: drops it from the cache, and starts again. */
 void lookup_stale(struct kvd *handle, struct lookup *l);
-/* After STEP_MOVED. Fails if the connection does. */
+/* Does STEP_MOVED. Fails only if the connection does. */
 enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l);
 
-/* Gives a value to the caller. */
+/* Copies a value to the caller's buffer. KVD_ERR_BUFFER if that is too small. */
 enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
 			       const void *value, const struct kvd_item *item);
 
-/* Whether @item, of which @bytes were read, is whole and valid at @offset. */
+/* Whether @item, of which @bytes were READ at @offset, is whole and valid there. */
 static inline bool item_verifies(const struct item *item, uint64_t bytes, uint64_t seed,
 				 uint64_t offset)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting: device, queue pair, rdma_cm, HELLO. The server tells where its memory is, and lets us
- * read it, only in its answer to HELLO.
+ * Opening and closing a handle: device, queue pair, rdma_cm, HELLO. Only the response to HELLO says
+ * where the server's memory is and with which key the client may READ it.
  */
 #include "client/open.h"
 
@@ -21,11 +21,11 @@
 /* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
 #define MIN_RNR_TIMER 12
 /*
- * The index grows, so the cache is not bounded by what it is now, but by an eighth of the region: an
- * index that is larger than that is one of items so small that there is no use in caching all of it.
+ * The index grows, so what bounds the cache is not the index's size now, but an eighth of the
+ * region: an index larger than that has items so small that caching all of it is useless.
  */
 #define REGION_BYTES_PER_BUCKET (8 * BUCKET_BYTES)
-/* How long closing may wait for the server to take the last access records. */
+/* How long kvd_close() waits for the responses to the last access records. */
 #define CLOSE_WAIT_MS 50
 #define SCRATCH_BYTES_MIN (64u << 10)
 #define CQ_SIZE (SENDS_MAX + RECVS)
@@ -171,7 +171,7 @@ static int open_queues(struct kvd *handle)
 	return err;
 }
 
-/* The server may read what we give it an rkey for: the values that it pulls. */
+/* The server may READ memory for which it has an rkey: values too long for a message. */
 static int open_qp(struct kvd *handle)
 {
 	struct ibv_qp_init_attr attr = {
@@ -233,8 +233,8 @@ static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_even
 
 	memcpy(&reject, event->private_data, sizeof(reject));
 	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
-		return handle_fail(handle, KVD_ERR_REFUSED,
-				   "%s refuses the connection (is it kvd?)", handle->dev->address);
+		return handle_fail(handle, KVD_ERR_REFUSED, "%s refuses the connection: is it kvd?",
+				   handle->dev->address);
 	reject.text[sizeof(reject.text) - 1] = '\0';
 	return handle_fail(
 		handle, reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,

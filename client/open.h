@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of kvd_open() that a handle on no real device needs too. */
+/* The steps of kvd_open() that tests do on a handle without a device, too. */
 #ifndef KVD_CLIENT_OPEN_H
 #define KVD_CLIENT_OPEN_H
 
 #include "client/handle.h"
 #include "common/wire.h"
 
-/* Allocates what messages and READs need and posts the receives: the queue pair is there. */
+/* Allocates the buffers of messages and READs and posts the receives. The queue pair exists. */
 enum kvd_status open_buffers(struct kvd *handle);
-/* Checks the server's welcome, and takes from it what it says. */
+/* Checks the server's welcome and stores what it says in the handle; creates the bucket cache. */
 enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome);
 
 #endif /* KVD_CLIENT_OPEN_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One-sided reads. RC completes READs in order, so of a chain only the last is signaled: one
- * completion for all. A READ that fails completes in any case.
+ * One-sided reads of the server's region, in chains of RDMA READs. A reliable connection completes
+ * READs in order, so only the last one of a chain is signaled. A READ that fails completes anyway.
  */
 #include "client/read.h"
 
@@ -9,7 +9,7 @@
 
 #include "client/completion.h"
 
-/* Bytes of one READ of a long item; the device's longest message may be shorter. */
+/* Bytes of one READ of a long item, unless the device's longest message is shorter. */
 #define PIECE_BYTES (1u << 20)
 
 bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes)

@@ -5,7 +5,7 @@
 
 #include "client/handle.h"
 
-/* A READ of @bytes at @offset of the region to @to, in scratch or buckets (@buf). */
+/* A READ of @bytes at @offset of the region to @to, which is in @buf. */
 struct read {
 	uint64_t offset;
 	uint8_t *to;
@@ -13,9 +13,9 @@ struct read {
 	uint32_t bytes;
 };
 
-/* Posts @count (1 to GETS_MAX) READs as one chain and waits for the last. */
+/* Posts @count (1 to GETS_MAX) READs as one chain and waits until all have completed. */
 enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigned int count);
-/* Reads what may be longer than a message to the start of scratch, which has room for it. */
+/* READs @bytes, in as many READs as the device needs, to the start of scratch, which has room. */
 enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes);
 /* Whether @bytes at @offset lie inside the region. */
 bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes);

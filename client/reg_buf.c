@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registered buffers: allocates, registers, grows and frees the memory that a client's RDMA uses. */
+/* Registered buffers: allocates, registers, grows and frees memory for a client's RDMA. */
 #include "client/reg_buf.h"
 
 #include <errno.h>

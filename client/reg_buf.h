@@ -17,8 +17,8 @@ struct reg_buf {
 
 /*
  * Grows @buf to at least @bytes bytes and keeps its content; base and mr change. Does nothing if it
- * is large enough. @access: IBV_ACCESS_*. Returns 0 or a negative errno, with @buf unchanged: -ENOMEM
- * when RLIMIT_MEMLOCK forbids it, too (verbs).
+ * is large enough. @access: IBV_ACCESS_*. Returns 0 or a negative errno, with @buf unchanged:
+ * -ENOMEM when RLIMIT_MEMLOCK forbids it, too (verbs).
  */
 int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, size_t bytes,
 		   int access);

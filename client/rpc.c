@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to a worker of the server and its responses. One is outstanding at a time, and beside it
- * at most one message of access records, whose response nobody waits for (client/completion.c takes it).
- * The SEND is unsignaled but every SIGNAL_EVERY-th: the response says that it is_done, and a failed
- * one completes in any case.
+ * Remote procedure calls: sends a request to a worker of the server and waits for the response. One
+ * request is outstanding at a time, and beside it at most one message of access records, whose
+ * response no call waits for (client/completion.c drops it). One SEND in SIGNAL_EVERY is signaled:
+ * the response proves that the request arrived, and a SEND that fails completes anyway.
  */
 #include "client/rpc.h"
 
@@ -20,7 +20,7 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_NOT_A_NUMBER == KVD_ERR_NOT_A_NUMBER,
 	      "wire statuses are those of the API");
 
-/* Of as many requests one is signaled. */
+/* One SEND in so many is signaled, so that the send queue's entries are freed. */
 #define SIGNAL_EVERY 16
 
 static uint8_t *request_buffer(const struct kvd *handle)
@@ -36,7 +36,7 @@ static uint32_t request_id_next(struct kvd *handle)
 	return handle->request_id;
 }
 
-/* Moves the access records that fit behind what is in the message to it; returns how many. */
+/* Moves access records to the end of the message, as many as fit; returns how many. */
 static uint16_t access_append(struct kvd *handle, uint8_t *message, size_t used)
 {
 	uint32_t n;
@@ -48,7 +48,7 @@ static uint16_t access_append(struct kvd *handle, uint8_t *message, size_t used)
 	return (uint16_t)n;
 }
 
-/* Lays out header, key, value and access records; returns the message's length. */
+/* Writes header, key, value and access records; returns the message's length in bytes. */
 static uint32_t request_fill(struct kvd *handle, struct rpc *rpc)
 {
 	uint32_t value_len = rpc->head.flags & WIRE_F_PULL ? 0 : rpc->head.value_len;
@@ -98,7 +98,7 @@ static enum kvd_status request_post(struct kvd *handle, const struct reg_buf *bu
 	return KVD_OK;
 }
 
-/* The buffer of the response before goes back to the device only now that nobody looks at it. */
+/* The caller may use the last response until now; its buffer is posted again. */
 static enum kvd_status recv_recycle(struct kvd *handle)
 {
 	if (!handle->recv_ready)
@@ -124,7 +124,7 @@ static enum kvd_status response_parse(struct kvd *handle, const struct rpc *rpc,
 	return KVD_OK;
 }
 
-/* Room in the window for one more request. */
+/* Waits until the window has a credit for one more request. */
 static enum kvd_status window_wait(struct kvd *handle)
 {
 	return handle->access_id && handle->window < 2 ? completion_wait_access(handle) : KVD_OK;
@@ -170,9 +170,11 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 		return handle_fail(handle, KVD_ERR_NO_SPACE,
 				   "the server's memory is full: raise memory.size or delete keys");
 	case WIRE_BUSY:
-		return handle_fail(handle, KVD_ERR_BUSY, "the server can't do this now");
+		return handle_fail(handle, KVD_ERR_BUSY,
+				   "the server can't do this now; try again later");
 	case WIRE_EXISTS:
-		return handle_fail(handle, KVD_ERR_EXISTS, "nothing was changed");
+		return handle_fail(handle, KVD_ERR_EXISTS,
+				   "the condition does not hold; nothing was changed");
 	case WIRE_NOT_A_NUMBER:
 		return handle_fail(handle, KVD_ERR_NOT_A_NUMBER,
 				   "a number has 1 to 20 digits and is less than 2^64");
@@ -200,7 +202,7 @@ enum kvd_status rpc_ping(struct kvd *handle)
 	return rpc_call(handle, &rpc, &response);
 }
 
-/* Only when the message before was answered is its buffer ours again. */
+/* The buffer is free again after the response to the message before. */
 enum kvd_status access_report(struct kvd *handle)
 {
 	struct wire_request head = { .op = WIRE_ACCESS };

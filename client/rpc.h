@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to a worker of the server, each with the response that it waits for; and access records in
- * messages of their own.
+ * Remote procedure calls: a request to a worker of the server and its response; and access records
+ * in messages of their own.
  */
 #ifndef KVD_CLIENT_RPC_H
 #define KVD_CLIENT_RPC_H
@@ -10,15 +10,16 @@
 #include "common/wire.h"
 
 struct rpc {
-	struct wire_request head; /* id, key_len and access_count are filled in */
+	struct wire_request head; /* rpc_call() sets id, key_len and access_count */
 	const void *key;
 	size_t key_len;
-	const void *value; /* value_len bytes of it go with the message, unless it is to be pulled */
+	const void *value; /* head.value_len bytes; sent, unless head.flags has WIRE_F_PULL */
 };
 
 /*
- * Sends the request, with what access records wait, and waits for the response, which stands until
- * the next rpc_call() on the handle. Learns the server's clock. Returns the status of the response.
+ * Sends the request, together with waiting access records, and waits for the response. *@response
+ * is valid until the next rpc_call() on the handle. Updates what is known of the server's clock.
+ * Returns the status of the response.
  */
 enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response);
 
@@ -26,11 +27,11 @@ enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *r
 enum kvd_status rpc_ping(struct kvd *handle);
 
 /*
- * Sends access records in a message of their own. Does not wait for its response, but for that to the
- * one before.
+ * Reports access records in a message of their own. Does not wait for its response, but for the
+ * response to the one before, whose buffer it uses.
  */
 enum kvd_status access_report(struct kvd *handle);
-/* Sends all that wait, and waits for the responses, for at most @wait_ms. */
+/* Reports all that wait, and waits for the responses, for at most @wait_ms. */
 void access_report_all(struct kvd *handle, unsigned int wait_ms);
 
 #endif /* KVD_CLIENT_RPC_H */

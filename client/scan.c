@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SCAN: some keys at a time, in the order of the index, by a cursor that only the server reads. */
+/* SCAN: some keys for each request, in the order of the index. Only the server reads the cursor. */
 #include <string.h>
 
 #include "client/handle.h"
@@ -18,7 +18,7 @@ static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
 	return KVD_OK;
 }
 
-/* All of the message is checked before any of it is delivered. */
+/* Checks the whole message before any entry is delivered. */
 static enum kvd_status entries_check(struct kvd *handle, const struct response *response)
 {
 	struct scan_entry entry;
@@ -31,7 +31,7 @@ static enum kvd_status entries_check(struct kvd *handle, const struct response *
 		n++;
 	}
 	if (!error && n != response->entries)
-		error = "another number of entries than it says";
+		error = "the number of entries is wrong";
 	if (error)
 		return handle_fail(handle, KVD_ERR_PROTOCOL,
 				   "malformed response from the server at %s: %s",
@@ -39,7 +39,7 @@ static enum kvd_status entries_check(struct kvd *handle, const struct response *
 	return KVD_OK;
 }
 
-/* Returns whether the caller wants no more. */
+/* Returns what @each returned last: not 0 if it stopped the scan. */
 static int entries_deliver(const struct response *response, bool values, kvd_entry_fn each,
 			   void *arg)
 {

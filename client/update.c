@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What changes one key: one request, one response. */
+/* Updates of one key: PUT, DELETE, arithmetic and TOUCH, one request and one response each. */
 #include <string.h>
 
 #include "client/geometry.h"
@@ -14,7 +14,7 @@ static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT
 		      (int)WIRE_PREPEND == KVD_PUT_PREPEND,
 	      "wire modes are those of the API");
 
-/* Where the key is now, so that a GET needs one READ. */
+/* Caches where the key is now, so that the next GET of it takes one READ. */
 static void learn_slot(struct kvd *handle, const struct rpc *rpc, const struct response *response)
 {
 	uint64_t hash = key_hash(rpc->key, rpc->key_len, handle->geometry.hash_seed);
@@ -22,14 +22,14 @@ static void learn_slot(struct kvd *handle, const struct rpc *rpc, const struct r
 	bcache_learn(&handle->cache, home_offset(handle, hash), response->slot);
 }
 
-/* Every change but DELETE is a PUT to the statistics. */
+/* In the statistics every change except DELETE is a PUT. */
 static void count_put(struct kvd *handle, uint64_t start_ns)
 {
 	handle->stats.puts++;
 	hist_record(&handle->latency[KVD_OP_PUT], clock_ns() - start_ns);
 }
 
-/* A value too long for a message is laid out where the server can READ it. */
+/* Copies a value too long for a message to memory that the server can READ. */
 static enum kvd_status put_stage(struct kvd *handle, struct rpc *rpc)
 {
 	size_t bytes = rpc->head.value_len;
@@ -61,15 +61,17 @@ static enum kvd_status put_check_value(struct kvd *handle, const void *value, si
 static enum kvd_status put_check_args(struct kvd *handle, const struct kvd_put_args *args)
 {
 	if ((unsigned int)args->mode > KVD_PUT_PREPEND)
-		return handle_fail(handle, KVD_ERR_INVALID, "no PUT has mode %u",
+		return handle_fail(handle, KVD_ERR_INVALID, "%u is not a mode of PUT",
 				   (unsigned int)args->mode);
 	if (args->if_version && args->mode != KVD_PUT_IF_VERSION)
 		return handle_fail(handle, KVD_ERR_INVALID,
 				   "if_version is for KVD_PUT_IF_VERSION only");
 	if ((args->mode == KVD_PUT_APPEND || args->mode == KVD_PUT_PREPEND) &&
 	    (args->flags || args->ttl_s))
-		return handle_fail(handle, KVD_ERR_INVALID,
-				   "what is appended to keeps its flags and expiry time");
+		return handle_fail(
+			handle, KVD_ERR_INVALID,
+			"flags and ttl_s must be 0: append and prepend keep those of the "
+			"value");
 	return ttl_check(handle, args->ttl_s);
 }
 
@@ -158,8 +160,7 @@ enum kvd_status kvd_delete_if(struct kvd *handle, const void *key, size_t key_le
 static enum kvd_status arith_check(struct kvd *handle, const struct kvd_arith_args *args)
 {
 	if (args && !args->create && (args->initial || args->ttl_s || args->flags))
-		return handle_fail(handle, KVD_ERR_INVALID,
-				   "initial, ttl_s and flags are for what is created only");
+		return handle_fail(handle, KVD_ERR_INVALID, "initial, ttl_s and flags need create");
 	return ttl_check(handle, args ? args->ttl_s : 0);
 }
 

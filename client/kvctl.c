@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl: read and change keys by hand, and look at a server. */
+/* kvctl: the command line tool that reads and changes keys, and prints statistics of a server. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -24,12 +24,12 @@ struct arguments {
 	bool hex; /* keys are given, and printed, in hexadecimal */
 	bool request;
 	bool verbose;
-	bool create; /* what incr and decr do not find */
+	bool create; /* incr, decr: store `initial` if the key does not exist */
 	uint64_t initial;
 	uint32_t flags;
 	uint32_t ttl_s;
 	unsigned long count; /* of pings */
-	char **words;	     /* the command's */
+	char **words;	     /* the command and its arguments */
 	int word_count;
 };
 
@@ -43,41 +43,47 @@ static void usage(FILE *out)
 	fputs("Usage: kvctl [-a URL] [options] COMMAND\n"
 	      "\n"
 	      "  get KEY                 write the value of KEY to the standard output\n"
-	      "  gat KEY TTL             the same, and have it live for TTL seconds\n"
-	      "  put KEY [VALUE]         store VALUE; without it, or with -, the standard input\n"
-	      "  add KEY [VALUE]         the same, if KEY is not there\n"
-	      "  replace KEY [VALUE]     the same, if KEY is there\n"
-	      "  cas KEY VERSION [VALUE] the same, if KEY has this version (-v get prints it)\n"
+	      "  gat KEY TTL             the same, and set its time to live to TTL seconds\n"
+	      "  put KEY [VALUE]         store VALUE; without VALUE, or with -, store the\n"
+	      "                          standard input\n"
+	      "  add KEY [VALUE]         as put, but only if KEY does not exist\n"
+	      "  replace KEY [VALUE]     as put, but only if KEY exists\n"
+	      "  cas KEY VERSION [VALUE] as put, but only if KEY has this version; -v get\n"
+	      "                          prints it\n"
 	      "  append, prepend KEY [VALUE]\n"
-	      "                          add VALUE behind or before what is there\n"
+	      "                          add VALUE behind or before the existing value\n"
 	      "  incr, decr KEY [N]      add N (default 1) to the number under KEY, or subtract\n"
-	      "                          it; prints the result\n"
-	      "  touch KEY TTL           have KEY live for TTL seconds, 0: for ever\n"
+	      "                          it, and print the result\n"
+	      "  touch KEY TTL           set the time to live of KEY to TTL seconds; 0: it\n"
+	      "                          never expires\n"
 	      "  del KEY                 remove KEY\n"
 	      "  scan [PREFIX]           print all keys, or those that begin with PREFIX\n"
-	      "  flush [DELAY]           remove everything; with DELAY, in so many seconds\n"
-	      "                          (and do not wait for it)\n"
-	      "  stats                   print the server's statistics\n"
-	      "  info                    print what the connection is made of\n"
-	      "  ping                    ask the server for a sign of life\n"
+	      "  flush [DELAY]           remove all keys and wait until that is done; with\n"
+	      "                          DELAY: in so many seconds, without waiting\n"
+	      "  stats                   print the server's statistics, which kvd --help\n"
+	      "                          explains\n"
+	      "  info                    print the properties of the connection\n"
+	      "  ping                    send an empty request and print how long it took\n"
 	      "\n"
 	      "  -a URL   rdma://HOST:PORT or softnic:///PATH (default: $KVD_URL, else\n"
 	      "           softnic:///run/kvd/kvd.sock)\n"
 	      "  -x       keys are given and printed in hexadecimal\n"
-	      "  -e TTL   put, add, replace, cas, incr and decr with -i: seconds to live\n"
-	      "  -f N     the same: store the flags N with the value\n"
-	      "  -i N     incr, decr: store N if KEY is not there\n"
-	      "  -r       get: ask the server instead of reading its memory\n"
-	      "  -v       get, gat: print length, version, flags and expiry time on the standard\n"
-	      "           error; scan: print values, too, behind a tab\n"
+	      "  -e TTL   put, add, replace, cas, and incr and decr with -i: time to live in\n"
+	      "           seconds\n"
+	      "  -f N     the same commands: store the flags N with the value\n"
+	      "  -i N     incr, decr: store N if KEY does not exist\n"
+	      "  -r       get: send a request instead of reading the server's memory\n"
+	      "  -v       get, gat: print length, version, flags and expiry time to the\n"
+	      "           standard error; scan: print values, too, behind a tab\n"
 	      "  -c N     ping: N times (default 1)\n"
-	      "  -t MS    longest time for a call, and to connect, in milliseconds\n"
-	      "           (default 2000, and 5000 to connect)\n"
-	      "  -V, -h   print the version, this\n"
+	      "  -t MS    longest time for one call, and for connecting, in milliseconds\n"
+	      "           (default 2000, and 5000 for connecting)\n"
+	      "  -V       print the version\n"
+	      "  -h       print this help\n"
 	      "\n"
-	      "Exit status: 0 done, 1 no such key, 2 the key exists or has another version, 3 the\n"
-	      "value is not a number, 64 bad usage, 69 server unavailable, 70 the call failed,\n"
-	      "71 out of memory, 74 the output can't be written.\n",
+	      "Exit status: 0 done, 1 the key does not exist, 2 the key exists or has another\n"
+	      "version, 3 the value is not a number, 64 bad usage, 69 can't connect to the\n"
+	      "server, 70 the call failed, 71 out of memory, 74 can't write the output.\n",
 	      out);
 }
 
@@ -95,7 +101,7 @@ static unsigned long parse_number(const char *text, unsigned long min, unsigned 
 	errno = 0;
 	n = strtoul(text, &end, 10);
 	if (errno || *text < '0' || *text > '9' || *end || n < min || n > max)
-		usage_error("not a number in range", text);
+		usage_error("not a number in the allowed range", text);
 	return n;
 }
 
@@ -180,7 +186,7 @@ static enum kvd_status get_once(struct kvd *db, const struct arguments *argument
 	return kvd_get(db, key->bytes, key->len, value, size, item);
 }
 
-/* The first call tells how much room the value needs, if what there is does not do. */
+/* If the buffer is too small for the value, the call returns its length. */
 static int get(struct kvd *db, const struct arguments *arguments)
 {
 	size_t size = READ_BYTES_FIRST;
@@ -255,7 +261,7 @@ static uint8_t *read_input(size_t *len)
 	return bytes;
 }
 
-/* Stores the @at-th word, or the standard input, as @args says. */
+/* Stores words[@at], or the standard input, as @args says. */
 static int put(struct kvd *db, const struct arguments *arguments, int at,
 	       const struct kvd_put_args *args)
 {
@@ -379,7 +385,7 @@ static int command_del(struct kvd *db, const struct arguments *arguments)
 	return report(db, kvd_delete(db, key.bytes, key.len));
 }
 
-/* Writes a line; returns whether it could not. */
+/* Writes a line; returns not 0 if that failed. */
 static int print_entry(void *arg, const struct kvd_entry *entry)
 {
 	const struct arguments *arguments = arg;

@@ -65,8 +65,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	return 0;
 }
 
-/* Not post_recv(): client/completion.c has a function of that name. */
-static int post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct fake *fake = fake_of(qp->context);
 	unsigned int at = (fake->recv_first + fake->recv_count) % RECVS;
@@ -185,7 +184,7 @@ static const struct device_ops fake_ops = {
 void fake_init(struct fake *fake, struct kvd *kvd, const char *name)
 {
 	fake->context.ops.post_send = post_send;
-	fake->context.ops.post_recv = post_receive;
+	fake->context.ops.post_recv = post_recv;
 	fake->context.ops.poll_cq = poll_cq;
 	fake->context.ops.req_notify_cq = req_notify_cq;
 	fake->qp.context = fake->cq.context = &fake->context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device for one client handle that is no device: verbs that are done by a function of the test when
- * they are posted. The handle's queue pair, completion queue and connection are all here.
+ * A fake device for one client handle: a function of the test does each work request when it is
+ * posted. The handle's queue pair, completion queue and connection are all here.
  */
 #ifndef KVD_TESTS_SUPPORT_FAKE_H
 #define KVD_TESTS_SUPPORT_FAKE_H
@@ -22,15 +22,15 @@ struct fake {
 	struct ibv_wc wcs[SENDS_MAX];
 	unsigned int wc_count;
 
-	/* The test's own: does a READ, or a SEND, which may be answered with fake_respond(). */
+	/* The test's functions: do a READ, or a SEND, to which fake_respond() may respond. */
 	enum ibv_wc_status (*read)(struct fake *fake, const struct ibv_send_wr *wr);
 	enum ibv_wc_status (*send)(struct fake *fake, const struct ibv_send_wr *wr);
-	void (*idle)(struct fake *fake); /* before a poll that would find nothing; or NULL */
+	void (*idle)(struct fake *fake); /* before a poll of an empty completion queue; or NULL */
 	void (*close)(struct fake *fake);
 };
 
 /*
- * Gives @kvd the device. read, send and close are set. Ends the process if it can't.
+ * Gives @kvd the device; read, send and close are set before. Ends the process if that fails.
  */
 void fake_init(struct fake *fake, struct kvd *kvd, const char *name);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fixture of the tests of the client's GET (client/get.c, rules G1 to G3): a store in this process
- * and a handle on it (tests/support/direct.h). What another client or the memory's reuse could do between or
- * during two READs is done exactly there, by hooks. After each case the store is checked for leaks,
+ * The fixture of the tests of the client's GET (client/get.c, rules G1 to G3): a store in this
+ * process and a handle on it (tests/support/direct.h). Hooks do what another client or the reuse of
+ * memory could do between or during two READs. After each case the store is checked for leaks,
  * copies included.
  */
 #ifndef KVD_TESTS_SUPPORT_GET_H
@@ -176,7 +176,7 @@ static inline void tear_bucket(struct direct *d, uint64_t offset, uint8_t *to, u
 	to[16 + bucket_reads % 112] ^= 1;
 }
 
-/* Invalid while it is read, as in the middle of a PUT: as often as *arg says. */
+/* Makes an item invalid while it is READ, as during a PUT: as often as *arg says. */
 static uint64_t hidden_sum;
 
 static inline void hide_item(struct direct *d, uint64_t offset, uint32_t bytes)

@@ -186,7 +186,7 @@ static enum ibv_wc_status puppet_read(struct fake *fake, const struct ibv_send_w
 	return IBV_WC_SUCCESS;
 }
 
-/* As the server: an item whose time has come is not there. */
+/* As the server does: an expired item counts as not stored. */
 static void respond_get(struct puppet *puppet, const struct request *request,
 			struct wire_response *response, uint8_t *value)
 {
@@ -265,7 +265,7 @@ void puppet_release(struct puppet *puppet)
 	puppet->holding = false;
 }
 
-/* Nothing came: what is held back comes now. */
+/* The handle polls and nothing is there: sends the response that is held back. */
 static void puppet_idle(struct fake *fake)
 {
 	puppet_release(puppet_of(fake));

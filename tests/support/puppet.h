@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client handle on a server that is none: a region that the test lays out as it likes, and requests
- * that it answers as it likes. For what a real server does only at rare moments: splits half known,
- * epochs that change, clocks at the edge of an expiry time, answers that do not come.
+ * A client handle on a fake server: the test makes the region and the responses as it needs them.
+ * For what a real server does only rarely: splits that are half published, epochs that change,
+ * clocks at the edge of an expiry time, responses that do not come.
  *
- * The store is a list of keys of 8 bytes; the index is laid out anew from it by puppet_lay_out(). The
+ * The store is a list of keys of 8 bytes; puppet_lay_out() makes the index from it. The
  * handle's calls run on verbs that are done here when they are posted, in this thread.
  */
 #ifndef KVD_TESTS_SUPPORT_PUPPET_H
@@ -34,13 +34,13 @@ struct puppet {
 	uint64_t items_end;    /* items grow up from the middle of the region */
 	uint64_t overflow_end; /* overflow buckets down from its end */
 	uint16_t epoch;	       /* of all buckets */
-	uint64_t clock_ns;     /* the server's; does not go by itself */
+	uint64_t clock_ns;     /* the server's; the test sets it */
 
 	unsigned int requests, pings, gets; /* seen */
 	unsigned int access_messages, access_records;
-	unsigned int outstanding_max; /* requests that were not answered, at most */
+	unsigned int outstanding_max; /* most requests without a response at a time */
 	uint64_t last_access;	      /* the last record */
-	bool hold_access;	      /* ACCESS is not answered before puppet_release() */
+	bool hold_access;	      /* no response to ACCESS before puppet_release() */
 	struct wire_response held;
 	bool holding;
 
@@ -48,29 +48,29 @@ struct puppet {
 	void (*before_read)(struct puppet *puppet, uint64_t offset, uint32_t bytes);
 	void (*after_read)(struct puppet *puppet, uint64_t offset, uint8_t *to, uint32_t bytes);
 	void (*before_response)(struct puppet *puppet, struct wire_response *response);
-	/* Answers what is not PING, GET or ACCESS: fills in the response and its value. */
+	/* For requests other than PING, GET and ACCESS: fills in the response and its value. */
 	void (*respond)(struct puppet *puppet, const struct request *request,
 			struct wire_response *response, uint8_t *value);
 };
 
-/* An empty store of 2^@level buckets. To be given to kvd_close() by the caller. */
+/* An empty store of 2^@level buckets. The caller ends it with kvd_close(). */
 struct puppet *puppet_open(uint32_t level, uint32_t window, uint32_t access_rate,
 			   uint32_t access_delay_ms, const struct kvd_options *options);
 
 /* Stores a value of @len bytes, each the key's low byte, and lays the index out. */
 void puppet_put(struct puppet *puppet, uint64_t key, uint32_t len, uint32_t expires);
 void puppet_delete(struct puppet *puppet, uint64_t key);
-/* The item of a key that is there. */
+/* The item of a key that exists. */
 struct item *puppet_item(const struct puppet *puppet, uint64_t key);
 /* Makes its sum right again. */
 void puppet_seal(struct puppet *puppet, uint64_t key);
 
-/* Splits @count buckets, which raises the level where it must. The superblock does not say so yet. */
+/* Splits @count buckets, which raises the level where it must. The superblock is unchanged. */
 void puppet_split(struct puppet *puppet, unsigned int count);
 void puppet_publish(struct puppet *puppet);
 void puppet_lay_out(struct puppet *puppet);
 
-/* Answers the ACCESS message that was held back. */
+/* Sends the response to ACCESS that was held back. */
 void puppet_release(struct puppet *puppet);
 
 /* The hash of a key. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The client's bucket cache: its size, what it remembers, learns and forgets, and chains in it. */
+/* The client's bucket cache (client/bcache.h): its size, storing, lookup, dropping, chains. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void sizes(void **state)
 	assert_bytes(16 << 20, 1 << 30, 16 << 20);
 }
 
-/* Off, it remembers nothing and breaks nothing. */
+/* Turned off, it stores nothing, and every call is safe. */
 static void off(void **state)
 {
 	struct bucket bucket = bucket_of(3, 1, 1 << 20, 0);
@@ -79,7 +79,7 @@ static void off(void **state)
 	bcache_release(&none);
 }
 
-static void stores_and_finds(void **state)
+static void stores_and_looks_up(void **state)
 {
 	struct bucket bucket = bucket_of(BUCKET_SLOTS, 10, 1 << 20, 0);
 
@@ -92,14 +92,14 @@ static void stores_and_finds(void **state)
 	}
 	assert_int_equal(bcache_lookup(&cache, HOME, 9, found), 0);
 	assert_int_equal(bcache_lookup(&cache, HOME + BUCKET_BYTES, 10, found), 0);
-	/* Another bucket of the same entry takes its place. */
+	/* Another bucket with the same entry replaces it. */
 	bucket = bucket_of(1, 77, 1 << 21, 0);
 	bcache_store(&cache, HOME + ENTRIES * BUCKET_BYTES, &bucket);
 	assert_int_equal(bcache_lookup(&cache, HOME, 10, found), 0);
 	assert_int_equal(bcache_lookup(&cache, HOME + ENTRIES * BUCKET_BYTES, 77, found), 1);
 }
 
-/* Tag 0 is a tag like others; an empty slot is none of it. */
+/* Tag 0 is a valid tag; an empty slot does not have it. */
 static void tag_zero(void **state)
 {
 	struct bucket bucket = bucket_of(1, 0, 1 << 20, 0);
@@ -137,7 +137,7 @@ static void chains_are_followed(void **state)
 	bcache_drop(&cache, HOME, next.slots[1]);
 	assert_int_equal(bcache_lookup(&cache, HOME, 101, found), 0);
 	assert_int_equal(bcache_lookup(&cache, HOME, 102, found), 1);
-	/* A chain that bites its tail, as stale entries may: it ends all the same. */
+	/* Stale entries may form a cycle: the lookup ends nevertheless. */
 	next.overflow = HOME / BUCKET_BYTES;
 	bcache_store(&cache, OVERFLOW, &next);
 	assert_int_equal(bcache_lookup(&cache, HOME, 9999, found), 0);
@@ -153,25 +153,25 @@ static void learns(void **state)
 	struct bucket full = bucket_of(BUCKET_SLOTS, 10, 1 << 20, 0);
 
 	(void)state;
-	/* Of a bucket it never saw. */
+	/* A slot of a bucket that is not cached. */
 	bcache_learn(&cache, HOME, slot);
 	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 1);
 	assert_true(found[0] == slot);
-	/* In place of what it knew of that tag. */
+	/* It replaces the slot with its tag. */
 	bcache_learn(&cache, HOME, moved);
 	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 1);
 	assert_true(found[0] == moved);
-	/* Beside others. */
+	/* Slots with other tags stay. */
 	bcache_learn(&cache, HOME, slot_make(6, 64, 64));
 	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 1);
 	assert_int_equal(bcache_lookup(&cache, HOME, 6, found), 1);
-	/* Where there is no room it is not learnt, and nothing is lost. */
+	/* In a full bucket it is not stored, and no other slot is dropped. */
 	bcache_store(&cache, HOME, &full);
 	bcache_learn(&cache, HOME, slot);
 	assert_int_equal(bcache_lookup(&cache, HOME, 5, found), 0);
 	for (uint16_t i = 0; i < BUCKET_SLOTS; i++)
 		assert_int_equal(bcache_lookup(&cache, HOME, (uint16_t)(10 + i), found), 1);
-	/* Of a bucket whose entry is another's: that one is forgotten. */
+	/* The bucket's entry is used by another bucket: that one is dropped. */
 	bcache_learn(&cache, HOME + ENTRIES * BUCKET_BYTES, slot);
 	assert_int_equal(bcache_lookup(&cache, HOME, 10, found), 0);
 	assert_int_equal(bcache_lookup(&cache, HOME + ENTRIES * BUCKET_BYTES, 5, found), 1);
@@ -198,7 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes),
 		cmocka_unit_test(off),
-		CASE(stores_and_finds),
+		CASE(stores_and_looks_up),
 		CASE(tag_zero),
 		CASE(colliding_tags_are_bounded),
 		CASE(chains_are_followed),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access records (client/access.h): how many are taken and of which hits, when and with what they are
- * sent, and that the window and the receives are kept to.
+ * Access records (client/access.h): which hits are sampled and how many, when and in which messages
+ * they are reported, and that the window and the receive buffers are never exceeded.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static void rate_zero_takes_none(void **state)
 		assert_false(access_hit(&access));
 }
 
-/* One in so many, within 5 standard deviations of a uniform gap. */
+/* The share of samples, within 5 standard deviations of a uniform gap. */
 static void the_rate_is_kept(void **state)
 {
 	static const uint32_t rates[] = { 1, 2, 10, 1000 };
@@ -49,7 +49,7 @@ static void the_rate_is_kept(void **state)
 	}
 }
 
-/* Of keys that are read in turn, each gets its share: also if their number divides the rate. */
+/* Keys that are read in turn are sampled equally, even if their number divides the rate. */
 static void a_period_hides_no_key(void **state)
 {
 	unsigned int i, samples[10] = { 0 };
@@ -96,7 +96,7 @@ static void a_message_is_due(void **state)
 	assert_true(access.due);
 	for (; i < ACCESS_MAX; i++)
 		access_add(&access, 100 + i, 5);
-	/* Full: the oldest goes. */
+	/* Full: the oldest is dropped. */
 	access_add(&access, 100 + i, 5);
 	assert_int_equal(access_take(&access, message, sizeof(message)), WIRE_ACCESS_MAX);
 	memcpy(&hash, message, 8);
@@ -131,8 +131,8 @@ static void get(uint64_t key, enum kvd_status status)
 	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), status);
 }
 
-/* Hits are told, misses and what the server answered are not. */
-static void hits_are_told(void **state)
+/* One-sided hits are reported; misses and GETs by request are not. */
+static void hits_are_reported(void **state)
 {
 	uint64_t key = 3;
 
@@ -141,7 +141,7 @@ static void hits_are_told(void **state)
 	get(1, KVD_OK);
 	get(99, KVD_NOT_FOUND);
 	assert_int_equal(kvd_get_by_request(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
-	/* That request took the record along. */
+	/* That request carried the record. */
 	assert_int_equal(puppet->access_records, 1);
 	assert_true(puppet->last_access == puppet_hash(puppet, 1));
 	get(2, KVD_OK);
@@ -165,12 +165,12 @@ static void a_full_buffer_is_sent(void **state)
 		get(i % 10, KVD_OK);
 	assert_int_equal(puppet->access_messages, 1);
 	assert_int_equal(puppet->access_records, WIRE_ACCESS_MAX);
-	/* Nobody waited for the answer; requests go on beside it. */
+	/* No call waits for the response; other requests are sent meanwhile. */
 	assert_true(puppet->holding);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_true(puppet->holding);
 	assert_int_equal(puppet->outstanding_max, 2);
-	/* Before the next such message it is waited for. */
+	/* The next such message waits for it. */
 	for (i = 0; i < WIRE_ACCESS_MAX; i++)
 		get(i % 10, KVD_OK);
 	assert_int_equal(puppet->access_messages, 2);
@@ -184,7 +184,7 @@ static void a_full_buffer_is_sent(void **state)
 	kvd_close(kvd);
 }
 
-/* A window of one: the answer to the ACCESS message comes before the next request. */
+/* A window of one: the next request waits for the response to the ACCESS message. */
 static void a_window_of_one(void **state)
 {
 	(void)state;
@@ -213,7 +213,7 @@ static void a_window_of_one_and_messages(void **state)
 	kvd_close(kvd);
 }
 
-/* A delay of nothing: each sample is sent at the end of its GET. */
+/* A delay of 0: each sample is reported at the end of its GET. */
 static void the_delay_is_kept(void **state)
 {
 	(void)state;
@@ -227,7 +227,7 @@ static void the_delay_is_kept(void **state)
 }
 
 /* More samples in a batch than fit a message: none is lost. */
-static void batches_lose_none(void **state)
+static void batches_lose_no_record(void **state)
 {
 	static struct kvd_get_request list[100];
 	static uint64_t keys[100];
@@ -266,7 +266,7 @@ static int count_at_disconnect(struct cm_id *id)
 	return destroyed_before(id);
 }
 
-static void closing_tells_the_rest(void **state)
+static void closing_reports_the_rest(void **state)
 {
 	static struct device_ops ops;
 
@@ -285,7 +285,7 @@ static void closing_tells_the_rest(void **state)
 	assert_int_equal(told_at_close, 5);
 }
 
-/* A request that has no room for them leaves them for the next. */
+/* A request without room for them leaves them to the next one. */
 static void large_requests_take_what_fits(void **state)
 {
 	static const uint8_t value[PUPPET_BUFFER_BYTES];
@@ -317,13 +317,13 @@ int main(void)
 		cmocka_unit_test(a_period_hides_no_key),
 		cmocka_unit_test(seeds_differ),
 		cmocka_unit_test(a_message_is_due),
-		cmocka_unit_test(hits_are_told),
+		cmocka_unit_test(hits_are_reported),
 		cmocka_unit_test(a_full_buffer_is_sent),
 		cmocka_unit_test(a_window_of_one),
 		cmocka_unit_test(a_window_of_one_and_messages),
 		cmocka_unit_test(the_delay_is_kept),
-		cmocka_unit_test(batches_lose_none),
-		cmocka_unit_test(closing_tells_the_rest),
+		cmocka_unit_test(batches_lose_no_record),
+		cmocka_unit_test(closing_reports_the_rest),
 		cmocka_unit_test(large_requests_take_what_fits),
 	};
 

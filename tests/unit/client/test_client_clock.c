@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the client knows of the server's clock (client/clock.h), and GETs of what expires: a hit, "not
- * found" and the question to the server, each only where it is right.
+ * The server's clock as the client knows it (client/clock.h), and GETs of items that expire: a hit,
+ * "not found" and a request to the server, each only where it is right.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void a_response_bounds_it(void **state)
 	assert_in_range(server_clock_high(&clock, 99 * S), 499 * S, 499 * S + 1012 * US);
 }
 
-/* Any two clocks whose rates differ by what is allowed, any delays: the truth is always inside. */
+/* With any allowed clock rates and any delays, the server's clock is inside the interval. */
 static void the_truth_is_inside(void **state)
 {
 	static const int64_t rates[] = { -1000, -500, 0, 500, 999 };
@@ -69,7 +69,7 @@ static void the_truth_is_inside(void **state)
 			server = (uint64_t)((__int128)at * (1000000 + rates[r]) / 1000000) + 7 * S;
 			server_clock_learn(&clock, server, sent, local);
 			assert_true(server_clock_width(&clock, local) <= 4 * MS + 10 * US);
-			/* At any time before the next. */
+			/* At any time before the next response. */
 			at = local + (x >> 40) % (200 * MS);
 			server = (uint64_t)((__int128)at * (1000000 + rates[r]) / 1000000) + 7 * S;
 			assert_true(server_clock_low(&clock, at) <= server);
@@ -87,13 +87,13 @@ static void responses_narrow_each_other(void **state)
 	(void)state;
 	server_clock_learn(&clock, 500 * S, 100 * S, 100 * S + 5 * US);
 	width = server_clock_width(&clock, 100 * S + 1 * MS);
-	/* A slow answer right after: what was known is better, and stays. */
+	/* A slow response right after: the interval before is narrower, and stays. */
 	server_clock_learn(&clock, 500 * S + 500 * US, 100 * S + 5 * US, 100 * S + 1 * MS);
 	assert_true(server_clock_width(&clock, 100 * S + 1 * MS) <= width + 4);
-	/* After a minute the slow one is better. */
+	/* After a minute the slow response gives the narrower one. */
 	server_clock_learn(&clock, 560 * S + 500 * US, 160 * S, 160 * S + 1 * MS);
 	assert_true(server_clock_width(&clock, 160 * S + 1 * MS) <= 1 * MS + 2 * US);
-	/* What contradicts all that was known is believed: clocks stood still. */
+	/* A response that contradicts the interval replaces it: a clock stood still. */
 	server_clock_learn(&clock, 300 * S, 161 * S, 161 * S + 1 * US);
 	assert_in_range(server_clock_low(&clock, 161 * S + 1 * US), 300 * S - 1, 300 * S);
 	server_clock_learn(&clock, 900 * S, 162 * S, 162 * S + 1 * US);
@@ -114,7 +114,7 @@ static void extremes_do_not_wrap(void **state)
 }
 
 /* Low is 499.9..., high 500.01 s at 100 s. */
-static void verdicts(void **state)
+static void judgements(void **state)
 {
 	const struct server_clock clock = {
 		.low_ns = 500 * S,
@@ -128,7 +128,7 @@ static void verdicts(void **state)
 	assert_int_equal(server_clock_judge(&clock, 501, 99 * S, 100 * S + 985 * MS), EXPIRY_VALID);
 	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S + 995 * MS), EXPIRY_UNKNOWN);
 	assert_int_equal(server_clock_judge(&clock, 501, 0, 101 * S + 2 * MS), EXPIRY_REREAD);
-	/* The READ may have been before it expired. */
+	/* The READ may have been before the item expired. */
 	assert_int_equal(server_clock_judge(&clock, 501, 101 * S, 101 * S + 2 * MS), EXPIRY_REREAD);
 	assert_int_equal(server_clock_judge(&clock, 501, 101 * S + 2 * MS, 101 * S + 3 * MS),
 			 EXPIRY_EXPIRED);
@@ -187,7 +187,7 @@ static void what_never_expires_needs_no_clock(void **state)
 	assert_false(kvd->clock.known);
 }
 
-static void the_clock_is_asked_for_once(void **state)
+static void the_clock_is_requested_once(void **state)
 {
 	(void)state;
 	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 1000);
@@ -199,11 +199,11 @@ static void the_clock_is_asked_for_once(void **state)
 	assert_int_equal(kvd->stats.clock_asks, 1);
 	assert_int_equal(kvd->stats.reads, 4);
 	assert_true(kvd->clock.known);
-	/* Six seconds without an answer: 12 ms are too wide. */
+	/* Six seconds without a response: 12 ms are too wide. */
 	kvd->clock.at_ns -= 6 * S;
 	assert_get(KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 2);
-	/* Any request tells. */
+	/* The response to any request narrows it. */
 	kvd->clock.at_ns -= 6 * S;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_get(KVD_OK);
@@ -211,7 +211,7 @@ static void the_clock_is_asked_for_once(void **state)
 	assert_int_equal(kvd->stats.fallbacks, 0);
 }
 
-static void before_its_time_it_is_a_hit(void **state)
+static void before_expiry_it_is_a_hit(void **state)
 {
 	(void)state;
 	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
@@ -221,8 +221,8 @@ static void before_its_time_it_is_a_hit(void **state)
 	assert_int_equal(kvd->stats.expired, 0);
 }
 
-/* Found at once, and read again: the first READ may have been before its time. */
-static void after_its_time_it_is_a_miss(void **state)
+/* A hit, READ again: the first READ may have been before it expired. */
+static void after_expiry_it_is_a_miss(void **state)
 {
 	(void)state;
 	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
@@ -237,7 +237,7 @@ static void after_its_time_it_is_a_miss(void **state)
 	assert_int_equal(kvd->stats.reads, 5);
 }
 
-static void in_between_the_server_decides(void **state)
+static void in_between_the_server_is_asked(void **state)
 {
 	(void)state;
 	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
@@ -252,7 +252,7 @@ static void in_between_the_server_decides(void **state)
 	assert_int_equal(kvd->stats.clock_asks, 0);
 }
 
-/* Replaced, while it still lived, right after it was read: the key was never absent. */
+/* Replaced before it expired, right after it was READ: the key was never absent. */
 static void replace_after_item(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	(void)to;
@@ -276,7 +276,7 @@ static void a_miss_is_not_made_of_an_old_read(void **state)
 	assert_int_equal(item.expires_s, 0);
 }
 
-/* Each time it is read it has just expired: bounded. */
+/* Each time it is READ it has just expired: the tries are bounded. */
 static void ever_expiring(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct item *item = (struct item *)(void *)to;
@@ -303,7 +303,7 @@ static void reading_again_ends(void **state)
 	assert_int_equal(seen, kvd->options.get_tries);
 }
 
-/* A network so slow that the answer leaves the clock as uncertain as before: asked for once. */
+/* On a network so slow that a PING narrows nothing, it is sent only once. */
 static void a_response_that_is_too_slow(void **state)
 {
 	(void)state;
@@ -345,12 +345,12 @@ int main(void)
 		cmocka_unit_test(the_truth_is_inside),
 		cmocka_unit_test(responses_narrow_each_other),
 		cmocka_unit_test(extremes_do_not_wrap),
-		cmocka_unit_test(verdicts),
+		cmocka_unit_test(judgements),
 		CASE(what_never_expires_needs_no_clock),
-		CASE(the_clock_is_asked_for_once),
-		CASE(before_its_time_it_is_a_hit),
-		CASE(after_its_time_it_is_a_miss),
-		CASE(in_between_the_server_decides),
+		CASE(the_clock_is_requested_once),
+		CASE(before_expiry_it_is_a_hit),
+		CASE(after_expiry_it_is_a_miss),
+		CASE(in_between_the_server_is_asked),
 		CASE(a_miss_is_not_made_of_an_old_read),
 		CASE(reading_again_ends),
 		CASE(a_response_that_is_too_slow),

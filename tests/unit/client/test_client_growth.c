@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's GET while the index grows (client/lookup.c, G2 and G4): from geometries as old as can
- * be, through splits that the superblock does not know of yet, and while slots are being moved.
+ * The client's GET while the index grows (client/lookup.c, G2 and G4): with geometries of any age,
+ * through splits that are not in the superblock yet, and while slots are being moved.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,7 +95,7 @@ static void all_keys_at_every_size(void **state)
 		for (key = KEYS; key < KEYS + 50; key++)
 			assert_missing(key);
 		puppet_split(puppet, 1);
-		/* Known at once, by and by, or not. */
+		/* Published at once, later, or not at all. */
 		if (splits % 3 == 0)
 			puppet_publish(puppet);
 		if (splits % 5 == 0)
@@ -106,7 +106,7 @@ static void all_keys_at_every_size(void **state)
 	assert_true(kvd->stats.geometry_reads > 5);
 }
 
-/* 4 buckets are known and there are 77; the level of what is read leads on, without any refresh. */
+/* The client knows 4 buckets of 77; the levels lead it to the key without a refresh. */
 static void without_a_refresh(void **state)
 {
 	uint64_t key;
@@ -117,7 +117,7 @@ static void without_a_refresh(void **state)
 	for (key = 0; key < KEYS; key++)
 		assert_found(key);
 	assert_missing(KEYS);
-	/* Refreshes that bring nothing new are not made for each key. */
+	/* A refresh that brings nothing new is not repeated for each key. */
 	assert_true(kvd->stats.geometry_reads <= KEYS);
 	assert_int_equal(puppet->requests, 0);
 	assert_int_equal(geometry_buckets(&kvd->geometry), 4);
@@ -139,11 +139,11 @@ static void a_refresh_ends_the_detours(void **state)
 	for (key = 0; key < KEYS; key++)
 		assert_found(key);
 	assert_int_equal(kvd->stats.geometry_reads, 1);
-	/* No detour: not more buckets than keys and what their chains have. */
+	/* No more READs of buckets than keys and their chains need. */
 	assert_true(kvd->stats.bucket_reads - reads < KEYS + KEYS / 4);
 }
 
-/* A segment that the welcome did not name: the superblock does. */
+/* A segment that is not in the welcome, but in the superblock. */
 static void segments_that_come_later(void **state)
 {
 	uint64_t key;
@@ -158,8 +158,8 @@ static void segments_that_come_later(void **state)
 	assert_int_equal(kvd->stats.geometry_reads, 1);
 }
 
-/* Neither knows where: the server is asked. */
-static void segments_that_nobody_names(void **state)
+/* A segment in neither: the client asks the server. */
+static void segments_that_are_not_published(void **state)
 {
 	uint64_t key;
 
@@ -198,7 +198,7 @@ static void a_torn_geometry_is_not_taken(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* The geometry of another region, or of a smaller index, has a right sum and is not taken. */
+/* A geometry of another region or of a smaller index is ignored, although its sum is right. */
 static void another_geometry_is_not_taken(void **state)
 {
 	struct geometry other;
@@ -254,7 +254,7 @@ static void an_odd_epoch_is_read_again(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* Between the home bucket and the next the slots moved: what was not in the first may be there. */
+/* Slots moved between the READs of the home bucket and of the next: a miss proves nothing. */
 static void epoch_at_overflow(struct puppet *p, uint64_t offset, uint32_t bytes)
 {
 	if (is_overflow(offset, bytes) && !seen++) {
@@ -273,7 +273,7 @@ static void an_epoch_that_changed_in_the_chain(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* Split between the two READs: the overflow bucket that follows is another chain's. */
+/* Split between the two READs: the overflow bucket now belongs to another chain. */
 static void split_at_overflow(struct puppet *p, uint64_t offset, uint32_t bytes)
 {
 	if (is_overflow(offset, bytes) && !seen++)
@@ -295,7 +295,7 @@ static void a_split_in_the_middle_of_a_chain(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* The same bucket, given to another chain of the same level and epoch: its home is in its sum. */
+/* The same, with a chain of the same level and epoch: the sum covers the home bucket. */
 static void swap_home(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)(void *)to;
@@ -324,7 +324,7 @@ static void a_bucket_of_another_chain(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* A level lower than the geometry says, or one that no index can have, is no bucket's. */
+/* A bucket with a lower level than the geometry's, or an impossible one, is invalid. */
 static void wrong_level(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	static const uint8_t levels[] = { 1, 0, 34, 63, 64, 255 };
@@ -338,7 +338,7 @@ static void wrong_level(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t
 	bucket->sum = bucket_sum(bucket, kvd->geometry.incarnation, offset, offset);
 }
 
-static void levels_that_can_not_be(void **state)
+static void impossible_levels(void **state)
 {
 	(void)state;
 	puppet->after_read = wrong_level;
@@ -347,7 +347,7 @@ static void levels_that_can_not_be(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* Buckets that lie about their level, with good sums: whatever comes of it, it comes to an end. */
+/* Buckets with wrong levels and right sums: the lookup ends, with any result. */
 static void ever_deeper(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)(void *)to;
@@ -369,7 +369,7 @@ static void chases_end(void **state)
 	assert_true(seen > 4 && seen < 20 * 200);
 }
 
-/* A chain that took longer to read than its epochs take to come round proves nothing. */
+/* A chain that took longer to READ than epochs take to wrap around proves nothing. */
 static void slow_chain(struct puppet *p, uint64_t offset, uint32_t bytes)
 {
 	struct timespec pause = { 1, 50000000 };
@@ -388,7 +388,7 @@ static void a_chain_that_took_too_long(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* Many at once, half of them moved: the geometry is read once for all. */
+/* Many GETs at once, half of the keys moved: one READ of the geometry for all. */
 static void many_at_once(void **state)
 {
 	static struct kvd_get_request list[KEYS + 20];
@@ -436,14 +436,14 @@ int main(void)
 		CASE(without_a_refresh),
 		CASE(a_refresh_ends_the_detours),
 		CASE(segments_that_come_later),
-		CASE(segments_that_nobody_names),
+		CASE(segments_that_are_not_published),
 		CASE(a_torn_geometry_is_not_taken),
 		CASE(another_geometry_is_not_taken),
 		CASE(an_odd_epoch_is_read_again),
 		CASE(an_epoch_that_changed_in_the_chain),
 		CASE(a_split_in_the_middle_of_a_chain),
 		CASE(a_bucket_of_another_chain),
-		CASE(levels_that_can_not_be),
+		CASE(impossible_levels),
 		CASE(chases_end),
 		CASE(a_chain_that_took_too_long),
 		CASE(many_at_once),

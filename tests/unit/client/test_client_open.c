@@ -49,7 +49,7 @@ static int teardown(void **state)
 	return rmdir(folder);
 }
 
-/* A socket of which nobody takes connections yet. */
+/* A socket on which no process listens yet. */
 static void make_socket(void)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -60,7 +60,7 @@ static void make_socket(void)
 	assert_int_equal(bind(listener, (struct sockaddr *)&un, sizeof(un)), 0);
 }
 
-/* The address that fails, and the two parts of the text. */
+/* Opens @address; 0 if it fails with @want and a text with @where and @what in it. */
 static int open_differs(const char *address, enum kvd_status want, const char *where,
 			const char *what)
 {
@@ -74,7 +74,7 @@ static int open_differs(const char *address, enum kvd_status want, const char *w
 	return 1;
 }
 
-/* The same by a process that the files' permissions hold for. */
+/* The same in a process to which file permissions apply. */
 static int open_differs_unprivileged(enum kvd_status want, const char *where, const char *what)
 {
 	pid_t pid = fork();

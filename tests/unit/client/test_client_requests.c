@@ -20,10 +20,10 @@
 
 static struct puppet *puppet;
 static struct kvd *kvd;
-static struct request sent;	  /* by the last request */
-static struct wire_response next; /* to the next one: status, version, arg64, ... */
+static struct request sent;	  /* the last request */
+static struct wire_response next; /* fields of the next response: status, version, ... */
 static uint8_t body[1500];
-static unsigned int busy; /* so often FLUSH is not done yet */
+static unsigned int busy; /* responses that say that the flush is not done yet */
 
 static void note(struct puppet *p, const struct request *request, struct wire_response *response,
 		 uint8_t *value)
@@ -195,7 +195,7 @@ static void touches(void **state)
 	assert_int_equal(kvd->stats.reads, 0);
 }
 
-/* Appends an entry to the next. */
+/* Appends an entry to the next response. */
 static void entry_add(const char *key, uint32_t value_len, bool with_bytes)
 {
 	struct wire_entry entry = {
@@ -260,7 +260,7 @@ static void scans(void **state)
 	assert_int_equal(with_value, 2);
 	assert_true(sent.cursor == 555);
 	assert_int_equal(sent.flags, 0);
-	/* Stopped: where it was. */
+	/* Stopped: the cursor is unchanged. */
 	names[0] = '\0';
 	stop_at = 2;
 	next.cursor = 0;
@@ -269,7 +269,7 @@ static void scans(void **state)
 	assert_true(cursor == 555);
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
 	assert_true(cursor == 0);
-	/* Nothing, and not the end. */
+	/* Nothing delivered, but not complete. */
 	next.value_len = next.entries = 0;
 	next.cursor = 3;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_OK);
@@ -291,8 +291,8 @@ static void arguments_of_scan(void **state)
 	assert_int_equal(puppet->requests, 0);
 }
 
-/* Nothing of a message that is wrong anywhere is delivered. */
-static void a_scan_of_nonsense(void **state)
+/* A message with an error anywhere: none of it is delivered. */
+static void a_malformed_scan(void **state)
 {
 	uint64_t cursor = 0;
 
@@ -306,7 +306,7 @@ static void a_scan_of_nonsense(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
 }
 
-static void a_scan_that_can_not_count(void **state)
+static void a_scan_with_a_wrong_count(void **state)
 {
 	uint64_t cursor = 0;
 
@@ -339,7 +339,7 @@ static void flushes(void **state)
 	busy = 3;
 	assert_int_equal(kvd_flush_all(kvd), KVD_OK);
 	assert_int_equal(busy, 0);
-	/* Not in time: the connection is as good as before. */
+	/* Not in time: the connection still works. */
 	busy = ~0u;
 	kvd->options.timeout_ms = 5;
 	assert_int_equal(kvd_flush_all(kvd), KVD_ERR_TIMEOUT);
@@ -357,7 +357,7 @@ static void *ping_beside(void *arg)
 	return NULL;
 }
 
-/* Another thread's call, from its beginning to its end, while this one waits for its response. */
+/* A whole call of another thread, while this thread's call waits for its response. */
 static void call_beside(struct puppet *p, struct wire_response *response)
 {
 	pthread_t other;
@@ -378,7 +378,7 @@ static void two_threads_at_once(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
 }
 
-/* One after the other they may. */
+/* One after the other is allowed. */
 static void two_threads_in_turn(void **state)
 {
 	(void)state;
@@ -395,7 +395,7 @@ static void respond_late(struct puppet *p, struct wire_response *response)
 	response->id--;
 }
 
-/* Nobody is seen to use the handle, so the text says what may be. */
+/* No second user is detected, so the text says that there may be one. */
 static void a_response_that_is_not_ours(void **state)
 {
 	(void)state;
@@ -417,7 +417,7 @@ static void two_responses(void **state)
 	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
 }
 
-/* As if a chain of READs that another call posted completed first. */
+/* As if a chain of READs of another call completed first. */
 static void complete_before(struct puppet *p, uint64_t offset, uint32_t bytes)
 {
 	(void)offset, (void)bytes;
@@ -471,8 +471,8 @@ int main(void)
 		CASE(touches),
 		CASE(scans),
 		CASE(arguments_of_scan),
-		CASE(a_scan_of_nonsense),
-		CASE(a_scan_that_can_not_count),
+		CASE(a_malformed_scan),
+		CASE(a_scan_with_a_wrong_count),
 		CASE(flushes),
 		CASE(two_threads_at_once),
 		CASE(two_threads_in_turn),

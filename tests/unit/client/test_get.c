@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's GET: what it costs, warm and cold, and that neither torn buckets and items, nor
- * recycled memory, nor colliding tags, nor chains that grow lead it to a wrong answer.
+ * The client's GET: what it costs, warm and cold, and that torn buckets and items, reused memory,
+ * colliding tags and growing chains never give a wrong result.
  */
 #include "common/util/clock.h"
 #include "tests/support/get.h"
@@ -18,7 +18,7 @@ static void cold_is_two_reads_and_warm_one(void **state)
 	assert_int_equal(kvd->stats.cache_hits, 1);
 	assert_int_equal(kvd->stats.requests, 0);
 	assert_cost(1, 0, 0);
-	/* In place: the cached slot is still good. */
+	/* Rewritten in place: the cached slot is still valid. */
 	other_put("key", value + 1, 99);
 	assert_get("key", value + 1, 99);
 	assert_int_equal(kvd->stats.hits, 1);
@@ -120,7 +120,7 @@ static void a_bucket_that_never_verifies(void **state)
 	assert_cost(kvd->options.get_tries, kvd->options.get_tries, 1);
 }
 
-/* Empties the bucket that is read: it looks like a miss, but its sum tells. */
+/* Empties the bucket that is READ: it looks like a miss, but its sum is wrong. */
 static void empty_bucket(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	unsigned int *left = d->arg;
@@ -143,7 +143,7 @@ static void an_emptied_bucket_is_no_miss(void **state)
 	assert_cost(3, 1, 0);
 }
 
-/* A bucket that verifies but is of a lower level than the index had at first can't be. */
+/* A bucket that verifies, but has a lower level than the index began with, is invalid. */
 static void lower_level(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
@@ -168,7 +168,7 @@ static void a_bucket_of_a_lower_level(void **state)
 	assert_cost(4, 2, 0);
 }
 
-/* A bucket with good sum whose slots lead out of the region: nothing is read there. */
+/* A bucket with a right sum and slots out of the region: they are not READ. */
 static void mislead_slots(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
@@ -195,7 +195,7 @@ static void mislead_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32
 	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
 }
 
-/* A chain without an end, every bucket of which verifies. */
+/* An endless chain; every bucket verifies. */
 static void loop_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
@@ -207,7 +207,7 @@ static void loop_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t 
 	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
 }
 
-static void buckets_that_lead_astray(void **state)
+static void slots_out_of_the_region(void **state)
 {
 	(void)state;
 	other_put("key", value, 100);
@@ -243,7 +243,7 @@ static void an_item_being_changed_is_read_again(void **state)
 	assert_cost(1 + 2 * kvd->options.get_tries, kvd->options.get_tries, 1);
 }
 
-/* Every bit of an item that is read, its access time excepted, is seen to be wrong. */
+/* A wrong bit anywhere in an item, except in its access time, is detected. */
 static void flip_bit(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	unsigned int bit = *(unsigned int *)d->arg;
@@ -272,8 +272,8 @@ static void any_wrong_bit_is_seen(void **state)
 }
 
 /*
- * A slot cached from before leads to memory that is another's now: what was freed last is given out
- * first, so the next item of the class takes its place.
+ * A cached slot leads to memory that another item uses now: memory that was freed last is allocated
+ * first, so the next item of the size class gets it.
  */
 static void a_recycled_slot_in_the_cache(void **state)
 {
@@ -289,11 +289,11 @@ static void a_recycled_slot_in_the_cache(void **state)
 	reset_stats();
 	assert_get("key", value + 1, 1000);
 	assert_cost(3, 0, 0);
-	/* Gone, and its place taken. */
+	/* Deleted, and its memory reused. */
 	other_delete("key");
 	other_put("next", value + 3, 1000);
 	assert_not_found("key");
-	/* Back in the very place it had at first. */
+	/* Stored again, in the same memory as at first. */
 	assert_get("heir", value + 2, 100);
 	other_delete("heir");
 	other_put("heir", value + 4, 100);
@@ -303,7 +303,7 @@ static void a_recycled_slot_in_the_cache(void **state)
 	assert_cost(1, 0, 0);
 }
 
-/* An older item left behind in freed memory, whole and with its sum: not if it is elsewhere. */
+/* A whole old item in freed memory, with its sum: rejected at another offset. */
 static void a_copy_elsewhere_does_not_verify(void **state)
 {
 	uint64_t from, to;
@@ -316,7 +316,7 @@ static void a_copy_elsewhere_does_not_verify(void **state)
 	other_put("key", value + 2, 1000);
 	to = place_of("key");
 	assert_true(from != to);
-	/* Forge it: the place is part of the sum, so even a faithful copy is refused. */
+	/* The sum covers the offset, so an exact copy is rejected. */
 	memcpy(region_at(&store.region, from), item_of("kez"), item_bytes(3, 100));
 	((struct item *)region_at(&store.region, from))->data[2] = 'y';
 	reset_stats();
@@ -334,7 +334,7 @@ static void replace_at_item(struct direct *d, uint64_t offset, uint32_t bytes)
 		other_put(d->arg, value + 2, 100);
 }
 
-/* Replaced elsewhere between the READ of the bucket and that of the item. */
+/* Replaced in other memory, between the READs of the bucket and of the item. */
 static void moved_between_two_reads(void **state)
 {
 	(void)state;
@@ -344,7 +344,7 @@ static void moved_between_two_reads(void **state)
 	assert_cost(4, 1, 0);
 }
 
-/* The same, and the old place is another key's when the item is read: no miss, the server knows. */
+/* The same, and another key's item is in the old memory: the client asks the server. */
 static void recycled_between_two_reads(void **state)
 {
 	char heir[] = "heir";
@@ -373,7 +373,7 @@ static void deleted_between_two_reads(void **state)
 	assert_cost(3, 1, 0);
 }
 
-/* Keys of one bucket and tag: found by their bytes; that one is missing only the server can say. */
+/* Keys of one bucket and tag are told apart by their bytes; a miss needs the server. */
 static void colliding_tags(void **state)
 {
 	uint64_t keys[8] = { 1 }, from = 1u << 24;
@@ -392,9 +392,9 @@ static void colliding_tags(void **state)
 	}
 	reset_stats();
 	assert_int_equal(kvd_get(kvd, &keys[7], 8, found, 1, NULL), KVD_NOT_FOUND);
-	/* Four cached ones, the bucket, all seven. */
+	/* READs: four cached slots, the bucket, all seven slots. */
 	assert_cost(4 + 1 + 7, 0, 1);
-	/* What the handle PUT, it finds although others of the tag are cached. */
+	/* A key that this handle PUT is a hit although other keys with the tag are cached. */
 	assert_int_equal(kvd_put(kvd, &keys[7], 8, value, 9,
 				 &(struct kvd_put_args){ .flags = 9 ^ 0xf1a95 }, NULL),
 			 KVD_OK);
@@ -443,7 +443,7 @@ static void tear_overflow(struct direct *d, uint64_t offset, uint8_t *to, uint32
 		to[20] ^= 4;
 }
 
-/* One torn bucket anywhere in the chain, and it is read again from home. */
+/* One torn bucket anywhere in the chain: the chain is READ again from the home bucket. */
 static void a_torn_overflow_bucket(void **state)
 {
 	uint64_t key = 95;
@@ -459,7 +459,7 @@ static void a_torn_overflow_bucket(void **state)
 	assert_int_equal(kvd->stats.fallbacks, 0);
 }
 
-/* The chain grows by the very key while it is walked. */
+/* The key is added to the chain while the chain is READ. */
 static void extend_at_overflow(struct direct *d, uint64_t offset, uint32_t bytes)
 {
 	uint64_t key = CHAINED;
@@ -483,7 +483,7 @@ static void a_chain_that_grows(void **state)
 	assert_int_equal(kvd->stats.retries, 0);
 }
 
-/* Items that expire, by the clock that the responses carry. */
+/* Items that expire, by the server's clock in the responses. */
 static void items_that_expire(void **state)
 {
 	struct kvd_put_args args = { .flags = 100 ^ 0xf1a95, .ttl_s = 1000 };
@@ -496,11 +496,11 @@ static void items_that_expire(void **state)
 	assert_true(item.expires_s * 1000000000ull >= server_clock_low(&kvd->clock, clock_ns()));
 	assert_int_equal(kvd->stats.clock_asks, 0);
 	assert_cost(1, 0, 0);
-	/* For ever again. */
+	/* It never expires again. */
 	assert_int_equal(kvd_touch(kvd, "key", 3, 0, NULL), KVD_OK);
 	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
 	assert_int_equal(item.expires_s, 0);
-	/* As if its time had come for this client: gone, without a request. */
+	/* Expired by this client's clock: a miss without a request. */
 	assert_int_equal(kvd_get_and_touch(kvd, "key", 3, 1000, found, 100, &item), KVD_OK);
 	reset_stats();
 	kvd->clock.low_ns = kvd->clock.high_ns = (item.expires_s + 1) * 1000000000ull;
@@ -522,7 +522,7 @@ int main(void)
 		CASE(a_bucket_that_never_verifies),
 		CASE(an_emptied_bucket_is_no_miss),
 		CASE(a_bucket_of_a_lower_level),
-		CASE(buckets_that_lead_astray),
+		CASE(slots_out_of_the_region),
 		CASE(an_item_being_changed_is_read_again),
 		CASE(any_wrong_bit_is_seen),
 		CASE(a_recycled_slot_in_the_cache),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's GET: large and long values, copies that the server sets aside, buffers too small, many
- * GETs at once, and what ends a connection.
+ * The client's GET: large and long values, copies that the server makes of them, buffers too small,
+ * many GETs at once, and what closes the connection.
  */
 #include "tests/support/get.h"
 
-/* Rewrites the key, another length each time, whenever something of it is read or asked. */
+/* Rewrites the key with another length before every READ and request. */
 static void rewrite(void)
 {
 	rewrite_len = rewrite_len == 60000 ? 50000 : 60000;
@@ -26,7 +26,7 @@ static void rewrite_at_request(struct direct *d, const struct request *request)
 	rewrite();
 }
 
-/* WIRE_R_COPY: too long for a response, and never twice the same. */
+/* WIRE_R_COPY: too long for a response, and different each time. */
 static void a_large_value_rewritten_all_the_time(void **state)
 {
 	struct kvd_item item;
@@ -40,13 +40,13 @@ static void a_large_value_rewritten_all_the_time(void **state)
 		assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), &item), KVD_OK);
 		assert_int_equal(kvd->stats.fallbacks, 1);
 		assert_int_equal(requests, 1);
-		/* The copy is of the moment of the request; it was rewritten again after it. */
+		/* The copy was made at the request; the value was rewritten after it. */
 		assert_true(item.value_len == 50000 || item.value_len == 60000);
 		assert_int_equal(item.flags, item.value_len ^ 0xf1a95);
 		assert_memory_equal(found, value + reads - 2, item.value_len);
 	}
 	assert_non_null(direct->copy);
-	/* The next request gives the copy's memory back. */
+	/* The next request frees the copy's memory. */
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_null(direct->copy);
 	assert_int_equal(kvd_get(kvd, "key", 3, found, 10, &item), KVD_ERR_BUFFER);
@@ -59,7 +59,7 @@ static void damage_copy(struct direct *d, uint64_t offset, uint8_t *to, uint32_t
 		to[bytes - 1] ^= 1;
 }
 
-/* As if the server had needed the room: the handle is as good as before. */
+/* As if the server had freed the copy: the handle still works. */
 static void a_copy_taken_back(void **state)
 {
 	(void)state;
@@ -89,7 +89,7 @@ static void a_copy_out_of_bounds(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
 }
 
-/* No memory for a copy: BUSY, and the handle is as good as before. */
+/* No memory for a copy: KVD_ERR_BUSY, and the handle still works. */
 static void no_memory_for_a_copy(void **state)
 {
 	unsigned int left = 1000;
@@ -108,7 +108,7 @@ static void no_memory_for_a_copy(void **state)
 	assert_get("key", value, 60000);
 }
 
-/* The longest item whose length a slot can tell, the next, and some that are read in pieces. */
+/* The longest item whose length fits a slot, one longer, and some READ in pieces. */
 static void long_items(void **state)
 {
 	const uint32_t border = (SLOT_UNITS_MAX - 1) * SLOT_UNIT - (uint32_t)item_bytes(3, 0);
@@ -156,7 +156,7 @@ static void long_items_being_changed(void **state)
 	assert_get("key", value, 400000);
 	assert_int_equal(kvd->stats.retries, 2);
 	assert_int_equal(kvd->stats.fallbacks, 0);
-	/* Replaced after its head was read. */
+	/* Replaced after its header was READ. */
 	reset_stats();
 	direct->before_read = shorten_at_body;
 	assert_get("key", value + 1, 300001);
@@ -186,7 +186,7 @@ static void a_buffer_too_small(void **state)
 	assert_int_equal(found[100], 0xee);
 	assert_int_equal(kvd_get(kvd, "key", 3, NULL, 0, &item), KVD_ERR_BUFFER);
 	assert_int_equal(kvd->stats.hits, 3);
-	/* Told by the server, the same. */
+	/* The same by request. */
 	direct->after_read = tear_bucket;
 	direct->arg = &left;
 	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
@@ -199,7 +199,7 @@ static void a_buffer_too_small(void **state)
 
 #define MANY 150
 
-/* More than are worked on at once: duplicates, misses, impossible keys, small buffers, long items. */
+/* More GETs than are done at once: duplicates, misses, bad keys, small buffers, long items. */
 static void many(void **state)
 {
 	static struct kvd_get_request list[MANY];
@@ -281,7 +281,7 @@ static void many_share_their_round_trips(void **state)
 	}
 }
 
-/* The connection goes in the middle of many: who was not answered is told so. */
+/* The connection is lost in the middle of many: GETs that were not done say so. */
 static void break_at_read(struct direct *d, uint64_t offset, uint32_t bytes)
 {
 	(void)offset, (void)bytes;

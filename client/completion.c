@@ -27,13 +27,13 @@ struct progress {
 	uint32_t chain; /* the READs that the call waits for; 0: none */
 };
 
-/* Two users of a handle corrupt softnic's rings, and then the peer closes the connection, too. */
-static enum kvd_status connection_lost(struct kvd *handle, enum ibv_wc_status status)
+/* Two users of a handle corrupt softnic's rings, and then the server closes the connection, too. */
+static enum kvd_status connection_lost(struct kvd *handle, const char *how)
 {
 	return handle_fail(handle, KVD_ERR_DISCONNECTED,
 			   "the connection to %s is lost (%s): the server closed it, stopped or "
 			   "crashed, or a second thread or process used this handle",
-			   handle->dev->address, ibv_wc_status_str(status));
+			   handle->dev->address, how);
 }
 
 static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc *wc)
@@ -42,7 +42,7 @@ static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc
 	case IBV_WC_WR_FLUSH_ERR:
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:
-		return connection_lost(handle, wc->status);
+		return connection_lost(handle, ibv_wc_status_str(wc->status));
 	case IBV_WC_REM_ACCESS_ERR:
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
@@ -125,12 +125,12 @@ static enum kvd_status cm_events_poll(struct kvd *handle)
 {
 	struct cm_event event;
 
-	while (!handle->dev->ops->cm_get_event(handle->cm_channel, &event))
-		if (event.type == CM_DISCONNECTED || event.type == CM_DEVICE_REMOVED)
-			return handle_fail(handle, KVD_ERR_DISCONNECTED,
-					   "the connection to %s is lost: the server closed it, "
-					   "stopped or crashed",
-					   handle->dev->address);
+	while (!handle->dev->ops->cm_get_event(handle->cm_channel, &event)) {
+		if (event.type == CM_DISCONNECTED)
+			return connection_lost(handle, "disconnected");
+		if (event.type == CM_DEVICE_REMOVED)
+			return connection_lost(handle, "the RDMA device was removed");
+	}
 	return KVD_OK;
 }
 

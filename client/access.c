@@ -13,6 +13,7 @@ static uint64_t random_next(struct access *access)
 	return access->random;
 }
 
+/* Uniform in [1, 2 * rate - 1]. */
 static uint64_t gap_next(struct access *access)
 {
 	/* Never, in practice: a client that does 10^8 GETs a second takes 5,800 years. */
@@ -54,6 +55,7 @@ void access_add(struct access *access, uint64_t hash, uint64_t now_ns)
 		access->due = true;
 }
 
+/* What stays may be due still: more than a message holds was waiting. */
 uint32_t access_take(struct access *access, uint8_t *to, size_t room)
 {
 	uint32_t n = access->count < WIRE_ACCESS_MAX ? access->count : WIRE_ACCESS_MAX;

@@ -44,6 +44,7 @@ void bcache_release(struct bcache *cache)
 	cache->entries = NULL;
 }
 
+/* The only entry in which a bucket may be. @unit: its offset / BUCKET_BYTES. */
 static struct bcache_entry *entry_at(const struct bcache *cache, uint32_t unit)
 {
 	return &cache->entries[unit & cache->mask];
@@ -105,6 +106,10 @@ static uint64_t *slot_lookup(const struct bcache *cache, uint64_t home, uint64_t
 	return NULL;
 }
 
+/*
+ * Replaces the slot with the same tag, or takes an empty one of the chain; if there is none, the
+ * slot is not stored. An entry of another bucket is dropped for it: the newest use wins.
+ */
 void bcache_learn(struct bcache *cache, uint64_t home, uint64_t slot)
 {
 	uint32_t unit = (uint32_t)(home / BUCKET_BYTES);

@@ -19,6 +19,7 @@ static uint64_t drift_ns(uint64_t ns)
 	return ns / (1000000 / DRIFT_PPM) + 1;
 }
 
+/* Backwards in time both bounds diverge, too: the drift is counted from the last response. */
 uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns)
 {
 	uint64_t age;

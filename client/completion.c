@@ -36,6 +36,10 @@ static enum kvd_status connection_lost(struct kvd *handle, const char *how)
 			   handle->dev->address, how);
 }
 
+/*
+ * A work request failed, and with it the connection: the device flushes all others. Only the first
+ * failure has a cause; the text of the flushed ones would hide it, so polling stops here.
+ */
 static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc *wc)
 {
 	switch (wc->status) {
@@ -66,6 +70,7 @@ static bool is_access_response(const struct kvd *handle, const struct ibv_wc *wc
 	       response.status == WIRE_OK;
 }
 
+/* Keeps the response for the call that waits for it: one request at a time, so one response. */
 static enum kvd_status response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 {
 	if (is_access_response(handle, wc)) {
@@ -82,6 +87,10 @@ static enum kvd_status response_arrived(struct kvd *handle, const struct ibv_wc 
 	return KVD_OK;
 }
 
+/*
+ * The last READ of a chain is the only one signaled, and a call waits for each chain it posts. So
+ * the completion of another chain was meant for another call on the handle.
+ */
 static enum kvd_status read_completed(struct kvd *handle, const struct ibv_wc *wc,
 				      struct progress *progress)
 {
@@ -93,6 +102,7 @@ static enum kvd_status read_completed(struct kvd *handle, const struct ibv_wc *w
 	return KVD_OK;
 }
 
+/* Takes in all completions that have arrived, up to POLL_MAX. */
 static enum kvd_status completions_poll(struct kvd *handle, struct progress *progress)
 {
 	enum kvd_status status = KVD_OK;
@@ -121,6 +131,7 @@ static enum kvd_status completions_poll(struct kvd *handle, struct progress *pro
 	return KVD_OK;
 }
 
+/* A server that closes the connection while no SEND or READ is posted causes only an event. */
 static enum kvd_status cm_events_poll(struct kvd *handle)
 {
 	struct cm_event event;
@@ -134,6 +145,10 @@ static enum kvd_status cm_events_poll(struct kvd *handle)
 	return KVD_OK;
 }
 
+/*
+ * Sleeps until one of the two is readable, or @left_ns have passed. A notification says only that
+ * the queue has to be polled, so all are taken and none is counted.
+ */
 static void sleep_on_fds(struct kvd *handle, uint64_t left_ns)
 {
 	struct pollfd fds[] = {
@@ -162,7 +177,10 @@ static bool is_done(const struct kvd *handle, const struct progress *progress, e
 	return !handle->access_id;
 }
 
-/* Requests a notification, polls once more, sleeps: until it is done or the deadline has passed. */
+/*
+ * Waits asleep: requests a notification, polls once more, sleeps. The order matters: a completion
+ * that arrives before the request causes no notification, but the poll finds it.
+ */
 static enum kvd_status completion_sleep(struct kvd *handle, struct progress *progress,
 					enum awaited awaited)
 {
@@ -183,13 +201,17 @@ static enum kvd_status completion_sleep(struct kvd *handle, struct progress *pro
 		if (now >= handle->deadline_ns)
 			return handle_fail(
 				handle, KVD_ERR_TIMEOUT,
-				"no response from %s within timeout_ms; the connection is "
+				"no response from %s within the timeout; the connection is "
 				"closed",
 				handle->dev->address);
 		sleep_on_fds(handle, handle->deadline_ns - now);
 	}
 }
 
+/*
+ * Waits by polling, for spin_us. A call that finds its completion at the first poll reads no clock,
+ * so the deadline of a call is set at the first poll that finds nothing.
+ */
 static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited, uint32_t chain)
 {
 	struct progress progress = { .chain = chain };

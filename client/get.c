@@ -100,6 +100,7 @@ static void round_add(struct round *round, struct lookup *l, const struct reg_bu
 	};
 }
 
+/* An item that does not fit the rest of scratch waits for the next round. */
 static void round_add_item(struct kvd *handle, struct round *round, struct lookup *l)
 {
 	uint64_t slot = l->slots[l->slot];
@@ -116,6 +117,7 @@ static void round_add_item(struct kvd *handle, struct round *round, struct looku
 	round->scratch_used += bytes;
 }
 
+/* The first bucket of a chain starts the time that G2 bounds by CHAIN_NS_MAX. */
 static void round_add_bucket(struct kvd *handle, struct round *round, struct lookup *l)
 {
 	if (!region_holds(handle, l->bucket_offset, BUCKET_BYTES)) {
@@ -164,6 +166,7 @@ static enum kvd_status lookup_step_alone(struct kvd *handle, struct lookup *l)
 	return status;
 }
 
+/* Busy-waits: a PUT takes less time than a sleep. Doubles with each try up to PAUSE_NS_MAX. */
 static void backoff_pause(unsigned int tries)
 {
 	uint64_t ns = PAUSE_NS_MIN, until;
@@ -189,6 +192,7 @@ static void lookups_back_off(struct lookup *lookups, unsigned int count)
 		backoff_pause(tries);
 }
 
+/* Posts the READs of a round, waits for all, and gives each lookup its data. */
 static enum kvd_status round_run(struct kvd *handle, struct round *round)
 {
 	enum kvd_status status;
@@ -254,6 +258,7 @@ static enum kvd_status lookups_run(struct kvd *handle, struct lookup *lookups, u
 	return status;
 }
 
+/* A value too long for the caller's buffer is a hit: the key was found. */
 static void count_results(struct kvd *handle, const struct kvd_get_request *requests,
 			  unsigned int count)
 {

@@ -30,6 +30,7 @@ const char *kvd_status_text(enum kvd_status status)
 	return "unknown status";
 }
 
+/* Rate 0 until the welcome says otherwise: no access records. */
 void handle_init(struct kvd *handle, const struct kvd_options *options)
 {
 	unsigned int i;
@@ -65,6 +66,7 @@ static const char *handle_misuse(struct kvd *handle)
 				NULL;
 }
 
+/* The first failure closes the connection; calls that fail later only set their text. */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 {
 	bool breaks = status_breaks(status);
@@ -97,6 +99,10 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 	return status;
 }
 
+/*
+ * The deadline is set when the call first has to wait: see completion_wait(). The thread is only
+ * noted, for handle_misuse(): a check would cost every GET a branch.
+ */
 enum kvd_status call_begin(struct kvd *handle)
 {
 	handle->deadline_ns = 0;

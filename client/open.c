@@ -17,6 +17,7 @@
 #include "common/util/clock.h"
 #include "common/sum.h"
 
+/* Bytes of inline data to ask for: a request header with a short key and value. */
 #define INLINE_WANTED 220
 /* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
 #define MIN_RNR_TIMER 12
@@ -27,9 +28,12 @@
 #define REGION_BYTES_PER_BUCKET (8 * BUCKET_BYTES)
 /* How long kvd_close() waits for the responses to the last access records. */
 #define CLOSE_WAIT_MS 50
+/* Items of a batch of GETs; scratch grows for larger ones. */
 #define SCRATCH_BYTES_MIN (64u << 10)
+/* A completion for each work request that can be posted, so that the queue can't overrun. */
 #define CQ_SIZE (SENDS_MAX + RECVS)
 
+/* What the last kvd_open() of this thread met: there is no handle to keep it in. */
 static _Thread_local char open_error[ERROR_BYTES];
 
 const char *kvd_error(const struct kvd *handle)
@@ -67,6 +71,7 @@ static enum kvd_status options_check(struct kvd *handle)
 	return KVD_OK;
 }
 
+/* The status for a device's negative errno while connecting. */
 static enum kvd_status status_of(int err)
 {
 	switch (err) {
@@ -85,7 +90,7 @@ static enum kvd_status status_of(int err)
 	}
 }
 
-/* The socket's permissions, or a folder's on the way to it. */
+/* The permissions of the socket, or of a folder on its path, forbid it. */
 static enum kvd_status fail_no_permission(struct kvd *handle, const char *path, int err)
 {
 	return handle_fail(handle, KVD_ERR_REFUSED,
@@ -94,6 +99,7 @@ static enum kvd_status fail_no_permission(struct kvd *handle, const char *path, 
 			   path, strerror(-err));
 }
 
+/* The device says ECONNREFUSED if there is no socket at the path, or a file that is none. */
 static enum kvd_status open_softnic_failed(struct kvd *handle, const char *path, int err)
 {
 	struct stat st;
@@ -130,6 +136,7 @@ static enum kvd_status open_verbs_failed(struct kvd *handle, const char *url, in
 			   strerror(-err));
 }
 
+/* Opens the device that leads to @url: for verbs, resolves the name, the address and the route. */
 static enum kvd_status open_device(struct kvd *handle, const char *url)
 {
 	struct device_addr addr;
@@ -153,6 +160,7 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 	return KVD_OK;
 }
 
+/* What fails half way is destroyed by kvd_close(), as everything else. */
 static int open_queues(struct kvd *handle)
 {
 	const struct device_ops *ops = handle->dev->ops;
@@ -227,6 +235,7 @@ static enum kvd_status open_resources(struct kvd *handle)
 	return open_buffers(handle);
 }
 
+/* The reason is the peer's private data; a peer that is not kvd sends none, or another one. */
 static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_event *event)
 {
 	struct wire_reject reject;
@@ -263,6 +272,7 @@ static enum kvd_status connect_failed(struct kvd *handle, int err)
 	}
 }
 
+/* *@done: the attempt has ended, with the status that is returned. */
 static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *event, bool *done)
 {
 	*done = true;
@@ -287,6 +297,7 @@ static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *
 	return KVD_OK;
 }
 
+/* The device does the steps of connecting in cm_get_event(), so it is called until the end. */
 static enum kvd_status wait_connected(struct kvd *handle)
 {
 	struct pollfd fd = { handle->cm_channel->fd, POLLIN, 0 };
@@ -337,6 +348,7 @@ static enum kvd_status open_connect(struct kvd *handle)
 	return wait_connected(handle);
 }
 
+/* NULL, or what is wrong. All later code relies on these bounds. */
 static const char *welcome_check(const struct wire_welcome *welcome)
 {
 	if (welcome->magic != WIRE_MAGIC || welcome->abi != WIRE_ABI || welcome->features)
@@ -369,6 +381,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	return KVD_OK;
 }
 
+/* HELLO also tells the server how long our receive buffers are. */
 static enum kvd_status open_hello(struct kvd *handle)
 {
 	const struct wire_hello hello = {
@@ -427,6 +440,7 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 		kvd_close(handle);
 		return status;
 	}
+	/* HELLO does not count. */
 	memset(&handle->stats, 0, sizeof(handle->stats));
 	*out = handle;
 	return KVD_OK;
@@ -442,6 +456,7 @@ void kvd_close(struct kvd *handle)
 	bcache_release(&handle->cache);
 	if (handle->dev) {
 		ops = handle->dev->ops;
+		/* The queue pair first: after that no device writes to the buffers. */
 		if (handle->id) {
 			ops->disconnect(handle->id);
 			ops->destroy_qp(handle->id);

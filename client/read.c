@@ -18,6 +18,7 @@ bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes)
 	       bytes <= handle->geometry.region_bytes - offset;
 }
 
+/* Work requests before the last signaled one are complete with it: their entries are free again. */
 enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigned int count)
 {
 	struct ibv_send_wr wrs[GETS_MAX], *bad;

@@ -23,12 +23,13 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 /* One SEND in so many is signaled, so that the send queue's entries are freed. */
 #define SIGNAL_EVERY 16
 
+/* The request is written behind the response buffers, in the same registered memory. */
 static uint8_t *request_buffer(const struct kvd *handle)
 {
 	return handle->messages.base + RECVS * RESPONSE_BYTES;
 }
 
-/* Never 0. */
+/* 0 is not an id: access_id uses it for "none". */
 static uint32_t request_id_next(struct kvd *handle)
 {
 	if (!++handle->request_id)
@@ -68,6 +69,10 @@ static uint32_t request_fill(struct kvd *handle, struct rpc *rpc)
 	return (uint32_t)(used + (size_t)rpc->head.access_count * WIRE_ACCESS_BYTES);
 }
 
+/*
+ * Posts a message, inline if it is short enough: then the device need not READ it from memory. The
+ * buffer may be written again when the response has arrived.
+ */
 static enum kvd_status request_post(struct kvd *handle, const struct reg_buf *buf,
 				    const uint8_t *message, uint32_t bytes)
 {
@@ -107,6 +112,7 @@ static enum kvd_status recv_recycle(struct kvd *handle)
 	return recv_post(handle, handle->recv_index);
 }
 
+/* *@response points into the receive buffer; every length in it is checked. */
 static enum kvd_status response_parse(struct kvd *handle, const struct rpc *rpc,
 				      struct response *response)
 {
@@ -124,12 +130,13 @@ static enum kvd_status response_parse(struct kvd *handle, const struct rpc *rpc,
 	return KVD_OK;
 }
 
-/* Waits until the window has a credit for one more request. */
+/* Waits until the window has a credit for one more request: an ACCESS message may hold one. */
 static enum kvd_status window_wait(struct kvd *handle)
 {
 	return handle->access_id && handle->window < 2 ? completion_wait_access(handle) : KVD_OK;
 }
 
+/* Returns KVD_OK if there is a response, whatever its status. */
 static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct response *response)
 {
 	enum kvd_status status;
@@ -154,6 +161,7 @@ static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct 
 	return status;
 }
 
+/* The status of a response, for the caller. Only WIRE_PROTOCOL closes the connection. */
 static enum kvd_status rpc_status(struct kvd *handle, const struct response *response)
 {
 	switch (response->status) {
@@ -225,6 +233,7 @@ enum kvd_status access_report(struct kvd *handle)
 			    (uint32_t)sizeof(head) + head.access_count * WIRE_ACCESS_BYTES);
 }
 
+/* Failures are ignored: the handle is being closed, and a lost record costs a hint only. */
 void access_report_all(struct kvd *handle, unsigned int wait_ms)
 {
 	enum kvd_status status = handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;

@@ -58,6 +58,7 @@ static enum kvd_status put_check_value(struct kvd *handle, const void *value, si
 	return KVD_OK;
 }
 
+/* The server checks them again; here they get a text that names the argument. */
 static enum kvd_status put_check_args(struct kvd *handle, const struct kvd_put_args *args)
 {
 	if ((unsigned int)args->mode > KVD_PUT_PREPEND)
@@ -75,6 +76,7 @@ static enum kvd_status put_check_args(struct kvd *handle, const struct kvd_put_a
 	return ttl_check(handle, args->ttl_s);
 }
 
+/* A value that does not fit the server's receive buffer goes the other way: the server READs it. */
 static enum kvd_status put_call(struct kvd *handle, struct rpc *rpc, uint64_t *version)
 {
 	struct response response;
@@ -157,6 +159,7 @@ enum kvd_status kvd_delete_if(struct kvd *handle, const void *key, size_t key_le
 	return delete_call(handle, key, key_len, WIRE_F_IF_VERSION, if_version);
 }
 
+/* Without create nothing is stored that could have them. */
 static enum kvd_status arith_check(struct kvd *handle, const struct kvd_arith_args *args)
 {
 	if (args && !args->create && (args->initial || args->ttl_s || args->flags))

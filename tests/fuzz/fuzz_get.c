@@ -9,7 +9,7 @@
  */
 #include "common/sum.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/puppet.h"
+#include "tests/support/fake_server.h"
 
 #define VALUE_BYTES 2000u
 #define KEYS 40

@@ -10,7 +10,7 @@
 
 #include "client/lookup.h"
 #include "server/store/index.h"
-#include "tests/support/direct.h"
+#include "tests/support/loopback.h"
 
 /* clang-format off */
 #define PLANT_MAP(X) \

@@ -2,7 +2,7 @@
 /*
  * Races on the table itself: writer threads change it as the server's workers do, while readers run
  * the client's GET over READs that copy the region, through a second mapping, in odd pieces and any
- * order with pauses between them (tests/support/direct.h). Every answer is checked (tests/stress/race.h), and in the
+ * order with pauses between them (tests/support/loopback.h). Every answer is checked (tests/stress/race.h), and in the
  * end the whole table is. Under ThreadSanitizer it also shows that the server's own threads do not
  * race with each other; what readers copy is another mapping, and no business of its.
  */
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "tests/stress/race.h"
-#include "tests/support/direct.h"
+#include "tests/support/loopback.h"
 
 #define REGION_BYTES (128u << 20)
 /* Four buckets for 48 keys: some are in overflow buckets. */

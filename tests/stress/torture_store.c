@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The torture of a store without a server: each thread's handle has a store thread of its own and
- * reads through a second mapping in odd pieces (tests/support/direct.h), the server's maintenance thread makes room for
+ * reads through a second mapping in odd pieces (tests/support/loopback.h), the server's maintenance thread makes room for
  * the index, and one more thread empties slabs at random. In the end the whole table is checked.
  */
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "server/store/maintenance.h"
 #include "tests/stress/plant.h"
 #include "tests/stress/torture.h"
-#include "tests/support/direct.h"
+#include "tests/support/loopback.h"
 
 #define SWEEP_SHARE 20
 #define FLUSH_POLL_US 200

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The fixture of the tests of the client's GET (client/get.c, rules G1 to G3): a store in this
- * process and a handle on it (tests/support/direct.h). Hooks do what another client or the reuse of
+ * process and a handle on it (tests/support/loopback.h). Hooks do what another client or the reuse of
  * memory could do between or during two READs. After each case the store is checked for leaks,
  * copies included.
  */
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/direct.h"
+#include "tests/support/loopback.h"
 
 #define REGION_BYTES (32u << 20)
 #define VALUE_BYTES (4u << 20)

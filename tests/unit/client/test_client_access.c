@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/puppet.h"
+#include "tests/support/fake_server.h"
 
 #define MS 1000000ull
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/util/clock.h"
-#include "tests/support/puppet.h"
+#include "tests/support/fake_server.h"
 
 #define S 1000000000ull
 #define MS 1000000ull

@@ -13,7 +13,7 @@
 
 #include "client/geometry.h"
 #include "common/sum.h"
-#include "tests/support/puppet.h"
+#include "tests/support/fake_server.h"
 
 #define KEYS 200
 

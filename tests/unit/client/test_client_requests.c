@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "client/completion.h"
-#include "tests/support/puppet.h"
+#include "tests/support/fake_server.h"
 
 static struct puppet *puppet;
 static struct kvd *kvd;

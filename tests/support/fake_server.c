@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/puppet.h"
+#include "tests/support/fake_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>

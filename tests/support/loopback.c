@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/direct.h"
+#include "tests/support/loopback.h"
 
 #include <sched.h>
 #include <stdio.h>

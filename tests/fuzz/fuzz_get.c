@@ -2,7 +2,7 @@
 /*
  * A region full of anything: what READs and responses bring is changed as the input says, with sums
  * made right where it asks for it, and GETs and scans must end in bounds. What they may not do is
- * crash, read outside the region, or go on for ever. The server is a puppet: its index is larger than
+ * crash, read outside the region, or go on for ever. The server is a fake: its index is larger than
  * the client believes, and some of its items expire.
  *
  * The input is a list of changes, 16 bytes each: when, what, where, to what.
@@ -22,7 +22,7 @@ struct change {
 	uint64_t to;
 };
 
-static struct puppet *puppet;
+static struct fake_server *server;
 static const uint8_t *changes;
 static size_t change_count;
 static unsigned int events;
@@ -43,7 +43,7 @@ static void apply(const struct change *change, uint8_t *bytes, uint32_t len)
 static void seal(uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct geometry *geometry = (struct geometry *)to;
-	uint64_t incarnation = puppet->geometry.incarnation;
+	uint64_t incarnation = server->geometry.incarnation;
 	struct bucket *bucket = (struct bucket *)to;
 	struct item *item = (struct item *)to;
 
@@ -72,32 +72,32 @@ static void change_bytes(uint64_t offset, uint8_t *to, uint32_t bytes, bool seal
 	must(++events < 100000);
 }
 
-static void after_read(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void after_read(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	(void)p;
-	if (bytes == BUCKET_BYTES && offset < PUPPET_REGION_BYTES / 4)
+	if (bytes == BUCKET_BYTES && offset < FAKE_SERVER_REGION_BYTES / 4)
 		home = offset;
 	change_bytes(offset, to, bytes, true);
 }
 
-static void before_response(struct puppet *p, struct wire_response *response)
+static void before_response(struct fake_server *p, struct wire_response *response)
 {
 	(void)p;
 	change_bytes(0, (uint8_t *)response, sizeof(*response), false);
 	/* The rest of the message is not there to be sent. */
-	if (response->value_len > PUPPET_BUFFER_BYTES - sizeof(*response) &&
+	if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response) &&
 	    !(response->flags & WIRE_R_COPY))
 		response->value_len = 0;
 }
 
 /* One entry, and what the input makes of its length. */
-static void respond(struct puppet *p, const struct request *request, struct wire_response *response,
-		    uint8_t *value)
+static void respond(struct fake_server *p, const struct request *request,
+		    struct wire_response *response, uint8_t *value)
 {
 	const struct wire_entry entry = { .key_len = 8, .value_len = 5, .value_sent = 5 };
 
 	(void)p, (void)request;
-	memset(value, 0, PUPPET_BUFFER_BYTES);
+	memset(value, 0, FAKE_SERVER_BUFFER_BYTES);
 	memcpy(value, &entry, sizeof(entry));
 	response->value_len = sizeof(entry) + 13;
 	response->item_flags = 1;
@@ -112,7 +112,7 @@ static int visit(void *arg, const struct kvd_entry *entry)
 	return 0;
 }
 
-static void puppet_make(void)
+static void fake_server_make(void)
 {
 	struct kvd_options options;
 	uint64_t key;
@@ -120,30 +120,30 @@ static void puppet_make(void)
 	kvd_options_init(&options);
 	options.get_tries = 3;
 	options.cache_bytes = 4096;
-	puppet = puppet_open(1, 1, 3, 1000, &options);
+	server = fake_server_open(1, 1, 3, 1000, &options);
 	for (key = 0; key < KEYS; key++)
-		puppet_put(puppet, key, (uint32_t)key * 40,
-			   key % 8 ? 0 : PUPPET_CLOCK_S - 20 + (uint32_t)key);
-	puppet_split(puppet, 1);
-	puppet->after_read = after_read;
-	puppet->before_response = before_response;
-	puppet->respond = respond;
+		fake_server_put(server, key, (uint32_t)key * 40,
+				key % 8 ? 0 : FAKE_SERVER_CLOCK_S - 20 + (uint32_t)key);
+	fake_server_split(server, 1);
+	server->after_read = after_read;
+	server->before_response = before_response;
+	server->respond = respond;
 }
 
 /* A handle that no input before has left a trace in. */
 static void handle_renew(void)
 {
-	if (puppet && puppet->kvd.broken) {
-		kvd_close(&puppet->kvd);
-		puppet = NULL;
+	if (server && server->kvd.broken) {
+		kvd_close(&server->kvd);
+		server = NULL;
 	}
-	if (!puppet)
-		puppet_make();
-	puppet->kvd.geometry = ((struct superblock *)(void *)puppet->region)->geometry;
-	puppet->kvd.geometry_ns = 0;
-	memset(&puppet->kvd.clock, 0, sizeof(puppet->kvd.clock));
-	memset(puppet->kvd.cache.entries, 0, bcache_bytes(&puppet->kvd.cache));
-	memset(puppet->kvd.scratch.base, 0, puppet->kvd.scratch.bytes);
+	if (!server)
+		fake_server_make();
+	server->kvd.geometry = ((struct superblock *)(void *)server->region)->geometry;
+	server->kvd.geometry_ns = 0;
+	memset(&server->kvd.clock, 0, sizeof(server->kvd.clock));
+	memset(server->kvd.cache.entries, 0, bcache_bytes(&server->kvd.cache));
+	memset(server->kvd.scratch.base, 0, server->kvd.scratch.bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -167,9 +167,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			.value_size = VALUE_BYTES,
 		};
 		if (i % 4 == 0)
-			kvd_get(&puppet->kvd, &keys[i], 8, values[i], VALUE_BYTES, NULL);
+			kvd_get(&server->kvd, &keys[i], 8, values[i], VALUE_BYTES, NULL);
 	}
-	kvd_get_many(&puppet->kvd, requests, KEYS + 4);
-	kvd_scan(&puppet->kvd, &cursor, NULL, visit, NULL);
+	kvd_get_many(&server->kvd, requests, KEYS + 4);
+	kvd_scan(&server->kvd, &cursor, NULL, visit, NULL);
 	return 0;
 }

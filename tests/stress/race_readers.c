@@ -11,12 +11,12 @@
 #include <stdlib.h>
 
 #include "tests/stress/race.h"
-#include "tests/support/served.h"
+#include "tests/support/local_server.h"
 
 static struct kvd *open_handle(void *arg, unsigned int thread, const struct kvd_options *options)
 {
 	(void)thread;
-	return served_open(arg, options);
+	return local_server_open(arg, options);
 }
 
 int main(int argc, char **argv)
@@ -31,13 +31,14 @@ int main(int argc, char **argv)
 	bool ok;
 
 	race_options_parse(&options, argc, argv);
-	served_init();
+	local_server_init();
 	if (options.tear)
-		served_tear(options.tear);
-	snprintf(url, sizeof(url), "%s", options.url ? options.url : served_begin(assignments));
+		local_server_tear(options.tear);
+	snprintf(url, sizeof(url), "%s",
+		 options.url ? options.url : local_server_begin(assignments));
 	side.arg = url;
 	ok = race_run("race_readers", &options, &side);
-	if (!options.url && !served_end()) {
+	if (!options.url && !local_server_end()) {
 		printf("the server failed\n");
 		ok = false;
 	}

@@ -20,11 +20,11 @@ static struct store store;
 
 static struct kvd *open_direct(void *arg, unsigned int thread, const struct kvd_options *options)
 {
-	struct direct *direct = direct_open(&store, thread, options);
+	struct loopback *loopback = loopback_open(&store, thread, options);
 
 	(void)arg;
-	direct->odd = true;
-	return &direct->kvd;
+	loopback->odd = true;
+	return &loopback->kvd;
 }
 
 int main(int argc, char **argv)

@@ -2,7 +2,7 @@
 /*
  * The torture of growth (tests/stress/torture.h): on a store without a server, through one in this process
  * (-S), or through one that runs already (-u). `race_torture -t 600` is the long form. With -b a
- * bug is planted in the table, which is compiled here for that purpose: tests/stress/plant.h.
+ * mutant of the table is active, which is compiled here for that purpose: tests/stress/mutants.h.
  */
 #include <stdlib.h>
 
@@ -10,23 +10,23 @@
 #include "common/util/spin.h"
 #include "server/store/growth.h"
 #include "server/store/store.h"
-#include "tests/stress/plant.h"
+#include "tests/stress/mutants.h"
 #include "tests/stress/torture.h"
 
-#define item_invalidate(item) plant_item_invalidate(item, __func__)
-#define item_publish(item, sum) plant_item_publish(item, sum, __func__)
-#define slot_store(slot, value) plant_slot_store(slot, value, __func__)
-#define bucket_lock(bucket) plant_bucket_lock(bucket)
-#define bucket_unlock(bucket) plant_bucket_unlock(bucket, __func__)
-#define bucket_level_store(bucket, level) plant_level_store(bucket, level, __func__)
-#define chain_move_begin(home) plant_chain_move_begin(home, __func__)
-#define chain_move_end(home) plant_chain_move_end(home)
-#define slot_follow(slot) plant_slot_follow(slot)
-#define chain_epoch_first(home) plant_epoch_first(home)
-#define chain_epoch_again(home) plant_epoch_again(home, epoch)
-#define item_is_for(item, request) plant_item_is_for(item, request)
-#define mem_free(cache, p, bytes) plant_mem_free(cache, p, bytes)
-#define memmove(to, from, bytes) plant_memmove(to, from, bytes)
+#define item_invalidate(item) mutant_item_invalidate(item, __func__)
+#define item_publish(item, sum) mutant_item_publish(item, sum, __func__)
+#define slot_store(slot, value) mutant_slot_store(slot, value, __func__)
+#define bucket_lock(bucket) mutant_bucket_lock(bucket)
+#define bucket_unlock(bucket) mutant_bucket_unlock(bucket, __func__)
+#define bucket_level_store(bucket, level) mutant_level_store(bucket, level, __func__)
+#define chain_move_begin(home) mutant_chain_move_begin(home, __func__)
+#define chain_move_end(home) mutant_chain_move_end(home)
+#define slot_follow(slot) mutant_slot_follow(slot)
+#define chain_epoch_first(home) mutant_epoch_first(home)
+#define chain_epoch_again(home) mutant_epoch_again(home, epoch)
+#define item_is_for(item, request) mutant_item_is_for(item, request)
+#define mem_free(cache, p, bytes) mutant_mem_free(cache, p, bytes)
+#define memmove(to, from, bytes) mutant_memmove(to, from, bytes)
 #include "server/store/table.c"
 #include "server/store/index.c"
 #include "server/store/chain.c"
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 	const struct torture_side *side;
 
 	torture_options_parse(&options, argc, argv);
-	planted = (enum plant)options.plant;
+	mutant_active = (enum mutant)options.mutant;
 	side = options.server || options.url ? torture_server(&options) : torture_store(&options);
 	return torture_run(&options, side) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

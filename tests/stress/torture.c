@@ -10,7 +10,7 @@
 
 #include "client/handle.h"
 #include "common/util/clock.h"
-#include "tests/stress/plant.h"
+#include "tests/stress/mutants.h"
 #include "tests/stress/torture_actor.h"
 
 #define COMPLAINTS_MAX 5
@@ -342,7 +342,7 @@ static void round_choose(struct torture *t, unsigned int number)
 		.flush = number % 6 == 2 || t->options->flush,
 	};
 	/* In short chains it would hardly be found. */
-	if (t->options->plant == PLANT_EPOCH_STAYS) {
+	if (t->options->mutant == MUTANT_EPOCH_STAYS) {
 		r->fill = 400;
 		return;
 	}
@@ -446,8 +446,8 @@ static void usage(const char *program)
 		"-S: through a server in this process; -u: one that runs, and that "
 		"nobody else uses\n-b: with one of these bugs in the table\n",
 		program);
-	for (unsigned int i = 1; i < PLANTS; i++)
-		fprintf(stderr, "    %2u  %s\n", i, plant_text(i));
+	for (unsigned int i = 1; i < MUTANTS; i++)
+		fprintf(stderr, "    %2u  %s\n", i, mutant_text(i));
 	exit(EXIT_FAILURE);
 }
 
@@ -470,7 +470,7 @@ void torture_options_parse(struct torture_options *options, int argc, char **arg
 			options->readers = number_below(optarg, TORTURE_READERS_MAX);
 			break;
 		case 'b':
-			options->plant = number_below(optarg, PLANTS - 1);
+			options->mutant = number_below(optarg, MUTANTS - 1);
 			break;
 		case 'F':
 			options->flush = true;

@@ -31,10 +31,10 @@ struct torture_options {
 	uint64_t seed;
 	unsigned int seconds;
 	unsigned int writers, readers;
-	unsigned int plant; /* enum plant of tests/stress/plant.h */
-	bool flush;	    /* in every round, with every kind of change */
-	bool server;	    /* through a server in this process, over softnic */
-	const char *url;    /* through one that runs already, or NULL */
+	unsigned int mutant; /* enum mutant of tests/stress/mutants.h */
+	bool flush;	     /* in every round, with every kind of change */
+	bool server;	     /* through a server in this process, over softnic */
+	const char *url;     /* through one that runs already, or NULL */
 };
 
 /* What differs between rounds. */

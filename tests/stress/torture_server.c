@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "tests/stress/torture.h"
-#include "tests/support/served.h"
+#include "tests/support/local_server.h"
 
 #define TEAR_BYTES 48
 /* What index.fill may be. */
@@ -35,13 +35,13 @@ static void server_begin(const struct torture_round *round)
 	};
 
 	snprintf(fill_text, sizeof(fill_text), "index.fill=%u", fill);
-	url = served_begin(assignments);
+	url = local_server_begin(assignments);
 }
 
 static struct kvd *server_open(unsigned int thread, const struct kvd_options *options)
 {
 	(void)thread;
-	return served_open(url, options);
+	return local_server_open(url, options);
 }
 
 static bool server_flush(struct kvd *kvd)
@@ -51,7 +51,7 @@ static bool server_flush(struct kvd *kvd)
 
 static const char *server_end(void)
 {
-	return served_end() ? NULL : "the server failed";
+	return local_server_end() ? NULL : "the server failed";
 }
 
 /* What the last round left would fill its memory. */
@@ -87,8 +87,8 @@ const struct torture_side *torture_server(const struct torture_options *options)
 		.end = foreign_end,
 	};
 
-	served_init();
-	served_tear(TEAR_BYTES);
+	local_server_init();
+	local_server_tear(TEAR_BYTES);
 	url = options->url;
 	return url ? &foreign : &own;
 }

@@ -13,7 +13,7 @@
 #include "common/util/clock.h"
 #include "server/store/evict.h"
 #include "server/store/maintenance.h"
-#include "tests/stress/plant.h"
+#include "tests/stress/mutants.h"
 #include "tests/stress/torture.h"
 #include "tests/support/loopback.h"
 
@@ -29,7 +29,7 @@ static void store_begin(const struct torture_round *round)
 	const struct store_options options = { .fill = round->fill, .eviction = round->eviction };
 
 	test_store_create_with(&store, round->region_bytes, round->level, round->threads, &options);
-	plant_table = &store.table;
+	mutant_table = &store.table;
 	if (maintenance_init(&maintenance, &store.table, (uint8_t)round->threads, SWEEP_SHARE) ||
 	    maintenance_start(&maintenance)) {
 		fprintf(stderr, "race_torture: no maintenance thread\n");
@@ -39,14 +39,14 @@ static void store_begin(const struct torture_round *round)
 
 static struct kvd *store_open(unsigned int thread, const struct kvd_options *options)
 {
-	struct direct *direct = direct_open(&store, thread, options);
+	struct loopback *loopback = loopback_open(&store, thread, options);
 
-	direct->odd = true;
-	if (planted)
-		direct->before_read = plant_before_read;
-	if (planted == PLANT_LEVEL_IGNORED)
-		direct->after_read = plant_after_read;
-	return &direct->kvd;
+	loopback->odd = true;
+	if (mutant_active)
+		loopback->before_read = mutant_before_read;
+	if (mutant_active == MUTANT_LEVEL_IGNORED)
+		loopback->after_read = mutant_after_read;
+	return &loopback->kvd;
 }
 
 /* Empties the span that a random item is in, or the one with the fewest; as a PUT for room does. */
@@ -119,7 +119,7 @@ const struct torture_side *torture_store(const struct torture_options *options)
 		.open = store_open,
 		.disturb = store_disturb,
 		.flush = store_flush,
-		.leave = plant_settle,
+		.leave = mutant_settle,
 		.end = store_end,
 		.report = store_report,
 	};

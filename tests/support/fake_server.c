@@ -15,59 +15,59 @@
 static void must(bool ok, const char *what)
 {
 	if (!ok) {
-		fprintf(stderr, "puppet: %s\n", what);
+		fprintf(stderr, "fake server: %s\n", what);
 		exit(EXIT_FAILURE);
 	}
 }
 
-static struct puppet *puppet_of(const struct fake *fake)
+static struct fake_server *fake_server_of(const struct fake_device *fake)
 {
-	return (struct puppet *)((char *)(uintptr_t)fake - offsetof(struct puppet, fake));
+	return (struct fake_server *)((char *)(uintptr_t)fake - offsetof(struct fake_server, fake));
 }
 
-static struct bucket *bucket_at(struct puppet *puppet, uint64_t offset)
+static struct bucket *bucket_at(struct fake_server *server, uint64_t offset)
 {
-	return (struct bucket *)(void *)(puppet->region + offset);
+	return (struct bucket *)(void *)(server->region + offset);
 }
 
-uint64_t puppet_hash(const struct puppet *puppet, uint64_t key)
+uint64_t fake_server_hash(const struct fake_server *server, uint64_t key)
 {
-	return key_hash(&key, sizeof(key), puppet->geometry.hash_seed);
+	return key_hash(&key, sizeof(key), server->geometry.hash_seed);
 }
 
-static struct puppet_key *find(const struct puppet *puppet, uint64_t key)
+static struct fake_server_key *find(const struct fake_server *server, uint64_t key)
 {
-	for (unsigned int i = 0; i < puppet->key_count; i++)
-		if (puppet->keys[i].key == key)
-			return (struct puppet_key *)(uintptr_t)&puppet->keys[i];
+	for (unsigned int i = 0; i < server->key_count; i++)
+		if (server->keys[i].key == key)
+			return (struct fake_server_key *)(uintptr_t)&server->keys[i];
 	return NULL;
 }
 
-struct item *puppet_item(const struct puppet *puppet, uint64_t key)
+struct item *fake_server_item(const struct fake_server *server, uint64_t key)
 {
-	const struct puppet_key *k = find(puppet, key);
+	const struct fake_server_key *k = find(server, key);
 
 	must(k, "no such key");
-	return (struct item *)(void *)(puppet->region + k->offset);
+	return (struct item *)(void *)(server->region + k->offset);
 }
 
-void puppet_seal(struct puppet *puppet, uint64_t key)
+void fake_server_seal(struct fake_server *server, uint64_t key)
 {
-	struct item *item = puppet_item(puppet, key);
+	struct item *item = fake_server_item(server, key);
 
-	item->sum = item_sum(item, INCARNATION, find(puppet, key)->offset);
+	item->sum = item_sum(item, INCARNATION, find(server, key)->offset);
 }
 
-static void slot_add(struct puppet *puppet, struct bucket *home, uint64_t slot)
+static void slot_add(struct fake_server *server, struct bucket *home, uint64_t slot)
 {
 	struct bucket *bucket = home;
 
 	while (bucket->slots[BUCKET_SLOTS - 1] && bucket->overflow)
-		bucket = bucket_at(puppet, (uint64_t)bucket->overflow * BUCKET_BYTES);
+		bucket = bucket_at(server, (uint64_t)bucket->overflow * BUCKET_BYTES);
 	if (bucket->slots[BUCKET_SLOTS - 1]) {
-		puppet->overflow_end -= BUCKET_BYTES;
-		bucket->overflow = (uint32_t)(puppet->overflow_end / BUCKET_BYTES);
-		bucket = bucket_at(puppet, puppet->overflow_end);
+		server->overflow_end -= BUCKET_BYTES;
+		bucket->overflow = (uint32_t)(server->overflow_end / BUCKET_BYTES);
+		bucket = bucket_at(server, server->overflow_end);
 		memset(bucket, 0, sizeof(*bucket));
 	}
 	for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
@@ -77,54 +77,54 @@ static void slot_add(struct puppet *puppet, struct bucket *home, uint64_t slot)
 		}
 }
 
-static void chain_seal(struct puppet *puppet, uint64_t number)
+static void chain_seal(struct fake_server *server, uint64_t number)
 {
-	uint64_t home = geometry_bucket_offset(&puppet->geometry, number), offset = home;
+	uint64_t home = geometry_bucket_offset(&server->geometry, number), offset = home;
 	struct bucket *bucket;
 
 	for (; offset; offset = (uint64_t)bucket->overflow * BUCKET_BYTES) {
-		bucket = bucket_at(puppet, offset);
-		bucket->level = bucket_level(&puppet->geometry, number);
-		bucket->epoch = puppet->epoch;
+		bucket = bucket_at(server, offset);
+		bucket->level = bucket_level(&server->geometry, number);
+		bucket->epoch = server->epoch;
 		bucket->sum = bucket_sum(bucket, INCARNATION, offset, home);
 	}
 }
 
-void puppet_lay_out(struct puppet *puppet)
+void fake_server_lay_out(struct fake_server *server)
 {
-	const struct geometry *g = &puppet->geometry;
+	const struct geometry *g = &server->geometry;
 	uint64_t n, hash, buckets = geometry_buckets(g);
 	const struct item *item;
 	unsigned int i;
 
-	puppet->overflow_end = PUPPET_REGION_BYTES - REGION_PAD;
+	server->overflow_end = FAKE_SERVER_REGION_BYTES - REGION_PAD;
 	for (n = 0; n < buckets; n++)
-		memset(bucket_at(puppet, geometry_bucket_offset(g, n)), 0, BUCKET_BYTES);
-	for (i = 0; i < puppet->key_count; i++) {
-		hash = puppet_hash(puppet, puppet->keys[i].key);
-		item = puppet_item(puppet, puppet->keys[i].key);
-		slot_add(puppet,
-			 bucket_at(puppet, geometry_bucket_offset(g, geometry_home(g, hash))),
-			 slot_make(hash_tag(hash), puppet->keys[i].offset,
+		memset(bucket_at(server, geometry_bucket_offset(g, n)), 0, BUCKET_BYTES);
+	for (i = 0; i < server->key_count; i++) {
+		hash = fake_server_hash(server, server->keys[i].key);
+		item = fake_server_item(server, server->keys[i].key);
+		slot_add(server,
+			 bucket_at(server, geometry_bucket_offset(g, geometry_home(g, hash))),
+			 slot_make(hash_tag(hash), server->keys[i].offset,
 				   item_bytes(item->key_len, item->value_len)));
 	}
 	for (n = 0; n < buckets; n++)
-		chain_seal(puppet, n);
+		chain_seal(server, n);
 }
 
-void puppet_put(struct puppet *puppet, uint64_t key, uint32_t len, uint32_t expires)
+void fake_server_put(struct fake_server *server, uint64_t key, uint32_t len, uint32_t expires)
 {
 	static uint64_t version;
-	struct puppet_key *k;
+	struct fake_server_key *k;
 	struct item *item;
 
-	puppet_delete(puppet, key);
-	must(puppet->key_count < PUPPET_KEYS_MAX, "too many keys");
-	k = &puppet->keys[puppet->key_count++];
-	*k = (struct puppet_key){ .key = key, .offset = puppet->items_end };
-	puppet->items_end += (item_bytes(8, len) + SLOT_UNIT - 1) / SLOT_UNIT * SLOT_UNIT;
-	must(puppet->items_end < PUPPET_REGION_BYTES * 3 / 4, "region full");
-	item = puppet_item(puppet, key);
+	fake_server_delete(server, key);
+	must(server->key_count < FAKE_SERVER_KEYS_MAX, "too many keys");
+	k = &server->keys[server->key_count++];
+	*k = (struct fake_server_key){ .key = key, .offset = server->items_end };
+	server->items_end += (item_bytes(8, len) + SLOT_UNIT - 1) / SLOT_UNIT * SLOT_UNIT;
+	must(server->items_end < FAKE_SERVER_REGION_BYTES * 3 / 4, "region full");
+	item = fake_server_item(server, key);
 	*item = (struct item){
 		.version = ++version,
 		.expires = expires,
@@ -133,73 +133,73 @@ void puppet_put(struct puppet *puppet, uint64_t key, uint32_t len, uint32_t expi
 	};
 	memcpy(item->data, &key, 8);
 	memset(item->data + 8, (uint8_t)key, len);
-	puppet_seal(puppet, key);
-	puppet_lay_out(puppet);
+	fake_server_seal(server, key);
+	fake_server_lay_out(server);
 }
 
-void puppet_delete(struct puppet *puppet, uint64_t key)
+void fake_server_delete(struct fake_server *server, uint64_t key)
 {
-	struct puppet_key *k = find(puppet, key);
+	struct fake_server_key *k = find(server, key);
 
 	if (!k)
 		return;
-	puppet_item(puppet, key)->sum = ITEM_SUM_INVALID;
-	*k = puppet->keys[--puppet->key_count];
-	puppet_lay_out(puppet);
+	fake_server_item(server, key)->sum = ITEM_SUM_INVALID;
+	*k = server->keys[--server->key_count];
+	fake_server_lay_out(server);
 }
 
-void puppet_split(struct puppet *puppet, unsigned int count)
+void fake_server_split(struct fake_server *server, unsigned int count)
 {
-	struct geometry *g = &puppet->geometry;
+	struct geometry *g = &server->geometry;
 
 	while (count--)
 		if (++g->split == 1ull << g->level) {
 			g->level++;
 			g->split = 0;
 		}
-	puppet->epoch = (uint16_t)(puppet->epoch + 2);
-	puppet_lay_out(puppet);
+	server->epoch = (uint16_t)(server->epoch + 2);
+	fake_server_lay_out(server);
 }
 
-void puppet_publish(struct puppet *puppet)
+void fake_server_publish(struct fake_server *server)
 {
-	struct superblock *super = (struct superblock *)(void *)puppet->region;
+	struct superblock *super = (struct superblock *)(void *)server->region;
 
-	puppet->geometry.sum = geometry_sum(&puppet->geometry);
-	super->geometry = puppet->geometry;
+	server->geometry.sum = geometry_sum(&server->geometry);
+	super->geometry = server->geometry;
 }
 
-static enum ibv_wc_status puppet_read(struct fake *fake, const struct ibv_send_wr *wr)
+static enum ibv_wc_status fake_server_read(struct fake_device *fake, const struct ibv_send_wr *wr)
 {
-	struct puppet *puppet = puppet_of(fake);
-	uint64_t offset = wr->wr.rdma.remote_addr - (uintptr_t)puppet->region;
+	struct fake_server *server = fake_server_of(fake);
+	uint64_t offset = wr->wr.rdma.remote_addr - (uintptr_t)server->region;
 	uint8_t *to = (uint8_t *)(uintptr_t)wr->sg_list->addr;
 	uint32_t bytes = wr->sg_list->length;
 
-	if (offset >= PUPPET_REGION_BYTES || bytes > PUPPET_REGION_BYTES - offset)
+	if (offset >= FAKE_SERVER_REGION_BYTES || bytes > FAKE_SERVER_REGION_BYTES - offset)
 		return IBV_WC_REM_ACCESS_ERR;
-	if (puppet->before_read)
-		puppet->before_read(puppet, offset, bytes);
-	memcpy(to, puppet->region + offset, bytes);
-	if (puppet->after_read)
-		puppet->after_read(puppet, offset, to, bytes);
+	if (server->before_read)
+		server->before_read(server, offset, bytes);
+	memcpy(to, server->region + offset, bytes);
+	if (server->after_read)
+		server->after_read(server, offset, to, bytes);
 	return IBV_WC_SUCCESS;
 }
 
 /* As the server does: an expired item counts as not stored. */
-static void respond_get(struct puppet *puppet, const struct request *request,
+static void respond_get(struct fake_server *server, const struct request *request,
 			struct wire_response *response, uint8_t *value)
 {
 	const struct item *item;
 	uint64_t key;
 
 	memcpy(&key, request->key, 8);
-	puppet->gets++;
+	server->gets++;
 	response->status = WIRE_NOT_FOUND;
-	if (!find(puppet, key))
+	if (!find(server, key))
 		return;
-	item = puppet_item(puppet, key);
-	if (item->expires && item->expires * 1000000000ull <= puppet->clock_ns)
+	item = fake_server_item(server, key);
+	if (item->expires && item->expires * 1000000000ull <= server->clock_ns)
 		return;
 	response->status = WIRE_OK;
 	response->value_len = item->value_len;
@@ -208,123 +208,123 @@ static void respond_get(struct puppet *puppet, const struct request *request,
 	memcpy(value, item->data + 8, item->value_len);
 }
 
-static void execute(struct puppet *puppet, const struct request *request,
+static void execute(struct fake_server *server, const struct request *request,
 		    struct wire_response *response, uint8_t *value)
 {
-	puppet->requests++;
-	puppet->access_records += request->access_count;
+	server->requests++;
+	server->access_records += request->access_count;
 	if (request->access_count)
-		puppet->last_access = request_access(request, request->access_count - 1);
+		server->last_access = request_access(request, request->access_count - 1);
 	if (request->op == WIRE_PING)
-		puppet->pings++;
+		server->pings++;
 	else if (request->op == WIRE_GET)
-		respond_get(puppet, request, response, value);
+		respond_get(server, request, response, value);
 	else if (request->op == WIRE_ACCESS)
-		puppet->access_messages++;
-	else if (puppet->respond)
-		puppet->respond(puppet, request, response, value);
+		server->access_messages++;
+	else if (server->respond)
+		server->respond(server, request, response, value);
 	else
 		response->status = WIRE_PROTOCOL;
 }
 
-static enum ibv_wc_status puppet_send(struct fake *fake, const struct ibv_send_wr *wr)
+static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struct ibv_send_wr *wr)
 {
-	struct puppet *puppet = puppet_of(fake);
-	uint8_t value[PUPPET_BUFFER_BYTES];
+	struct fake_server *server = fake_server_of(fake);
+	uint8_t value[FAKE_SERVER_BUFFER_BYTES];
 	struct wire_response response;
 	struct request request;
 
-	if (wr->sg_list->length > PUPPET_BUFFER_BYTES ||
+	if (wr->sg_list->length > FAKE_SERVER_BUFFER_BYTES ||
 	    wire_request_parse(&request, (const void *)(uintptr_t)wr->sg_list->addr,
 			       wr->sg_list->length))
 		return IBV_WC_REM_INV_REQ_ERR;
 	response = (struct wire_response){
 		.op = (uint8_t)request.op,
 		.id = request.id,
-		.clock_ns = puppet->clock_ns,
+		.clock_ns = server->clock_ns,
 	};
-	if (puppet->outstanding_max < 1u + puppet->holding)
-		puppet->outstanding_max = 1u + puppet->holding;
-	execute(puppet, &request, &response, value);
-	if (puppet->before_response)
-		puppet->before_response(puppet, &response);
-	if (request.op == WIRE_ACCESS && puppet->hold_access) {
-		must(!puppet->holding, "two ACCESS messages are outstanding");
-		puppet->held = response;
-		puppet->holding = true;
+	if (server->outstanding_max < 1u + server->holding)
+		server->outstanding_max = 1u + server->holding;
+	execute(server, &request, &response, value);
+	if (server->before_response)
+		server->before_response(server, &response);
+	if (request.op == WIRE_ACCESS && server->hold_access) {
+		must(!server->holding, "two ACCESS messages are outstanding");
+		server->held = response;
+		server->holding = true;
 	} else {
-		fake_respond(fake, &response, value);
+		fake_device_respond(fake, &response, value);
 	}
 	return IBV_WC_SUCCESS;
 }
 
-void puppet_release(struct puppet *puppet)
+void fake_server_release(struct fake_server *server)
 {
-	if (puppet->holding)
-		fake_respond(&puppet->fake, &puppet->held, NULL);
-	puppet->holding = false;
+	if (server->holding)
+		fake_device_respond(&server->fake, &server->held, NULL);
+	server->holding = false;
 }
 
 /* The handle polls and nothing is there: sends the response that is held back. */
-static void puppet_idle(struct fake *fake)
+static void fake_server_idle(struct fake_device *fake)
 {
-	puppet_release(puppet_of(fake));
+	fake_server_release(fake_server_of(fake));
 }
 
-static void puppet_close(struct fake *fake)
+static void fake_server_close(struct fake_device *fake)
 {
-	free(puppet_of(fake)->region);
+	free(fake_server_of(fake)->region);
 }
 
-static void puppet_init_region(struct puppet *puppet, uint32_t level)
+static void fake_server_init_region(struct fake_server *server, uint32_t level)
 {
 	uint64_t at = sizeof(struct superblock), bytes = BUCKET_BYTES << level;
 
-	puppet->region = calloc(1, PUPPET_REGION_BYTES);
-	must(puppet->region, "no memory");
-	puppet->geometry = (struct geometry){
+	server->region = calloc(1, FAKE_SERVER_REGION_BYTES);
+	must(server->region, "no memory");
+	server->geometry = (struct geometry){
 		.incarnation = INCARNATION,
-		.region_bytes = PUPPET_REGION_BYTES,
+		.region_bytes = FAKE_SERVER_REGION_BYTES,
 		.hash_seed = HASH_SEED,
 		.value_max = 1 << 20,
 		.level_base = level,
 		.level = level,
 	};
 	/* Contiguous; as many as there is room for before the items. */
-	for (unsigned int k = 0; at + bytes <= PUPPET_REGION_BYTES / 4; k++) {
-		puppet->geometry.segments[k] = at;
+	for (unsigned int k = 0; at + bytes <= FAKE_SERVER_REGION_BYTES / 4; k++) {
+		server->geometry.segments[k] = at;
 		at += bytes;
 		bytes *= k ? 2 : 1;
 	}
-	puppet->items_end = PUPPET_REGION_BYTES / 4;
-	puppet->clock_ns = PUPPET_CLOCK_S * 1000000000ull;
-	puppet_lay_out(puppet);
-	puppet_publish(puppet);
+	server->items_end = FAKE_SERVER_REGION_BYTES / 4;
+	server->clock_ns = FAKE_SERVER_CLOCK_S * 1000000000ull;
+	fake_server_lay_out(server);
+	fake_server_publish(server);
 }
 
-struct puppet *puppet_open(uint32_t level, uint32_t window, uint32_t access_rate,
-			   uint32_t access_delay_ms, const struct kvd_options *options)
+struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t access_rate,
+				     uint32_t access_delay_ms, const struct kvd_options *options)
 {
-	struct puppet *puppet = calloc(1, sizeof(*puppet));
+	struct fake_server *server = calloc(1, sizeof(*server));
 	struct wire_welcome welcome = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.window = window,
-		.request_bytes = PUPPET_BUFFER_BYTES,
+		.request_bytes = FAKE_SERVER_BUFFER_BYTES,
 		.access_rate = access_rate,
 		.access_delay_ms = access_delay_ms,
 	};
 
-	must(puppet, "no memory");
-	puppet->fake.read = puppet_read;
-	puppet->fake.send = puppet_send;
-	puppet->fake.idle = puppet_idle;
-	puppet->fake.close = puppet_close;
-	fake_init(&puppet->fake, &puppet->kvd, "puppet");
-	puppet_init_region(puppet, level);
-	welcome.region_addr = (uintptr_t)puppet->region;
-	welcome.geometry = puppet->geometry;
-	handle_init(&puppet->kvd, options);
-	must(!open_buffers(&puppet->kvd) && !open_welcome(&puppet->kvd, &welcome), "handle");
-	return puppet;
+	must(server, "no memory");
+	server->fake.read = fake_server_read;
+	server->fake.send = fake_server_send;
+	server->fake.idle = fake_server_idle;
+	server->fake.close = fake_server_close;
+	fake_device_init(&server->fake, &server->kvd, "fake server");
+	fake_server_init_region(server, level);
+	welcome.region_addr = (uintptr_t)server->region;
+	welcome.geometry = server->geometry;
+	handle_init(&server->kvd, options);
+	must(!open_buffers(&server->kvd) && !open_welcome(&server->kvd, &welcome), "handle");
+	return server;
 }

@@ -9,18 +9,18 @@
  * exactly there. With `odd` set, READs copy in odd pieces in any order and yield the CPU between
  * them, since the order in which a device reads memory is not defined.
  */
-#ifndef KVD_TESTS_SUPPORT_DIRECT_H
-#define KVD_TESTS_SUPPORT_DIRECT_H
+#ifndef KVD_TESTS_SUPPORT_LOOPBACK_H
+#define KVD_TESTS_SUPPORT_LOOPBACK_H
 
-#include "tests/support/fake.h"
+#include "tests/support/fake_device.h"
 #include "tests/support/store_fixture.h"
 
 /* What the server would grant by default; request and response buffers are of one size. */
-#define DIRECT_BUFFER_BYTES 2048u
+#define LOOPBACK_BUFFER_BYTES 2048u
 
-struct direct {
+struct loopback {
 	struct kvd kvd; /* first: kvd_close() frees it */
-	struct fake fake;
+	struct fake_device fake;
 	struct store *store;
 	struct store_thread *thread;
 	const uint8_t *region; /* PROT_READ */
@@ -30,10 +30,10 @@ struct direct {
 	bool odd;
 
 	/* Any may be NULL. @to is what was read; @response what is to be sent. */
-	void (*before_read)(struct direct *direct, uint64_t offset, uint32_t bytes);
-	void (*after_read)(struct direct *direct, uint64_t offset, uint8_t *to, uint32_t bytes);
-	void (*before_request)(struct direct *direct, const struct request *request);
-	void (*before_response)(struct direct *direct, struct wire_response *response);
+	void (*before_read)(struct loopback *loopback, uint64_t offset, uint32_t bytes);
+	void (*after_read)(struct loopback *loopback, uint64_t offset, uint8_t *to, uint32_t bytes);
+	void (*before_request)(struct loopback *loopback, const struct request *request);
+	void (*before_response)(struct loopback *loopback, struct wire_response *response);
 	void *arg; /* the hooks' own */
 };
 
@@ -41,7 +41,7 @@ struct direct {
  * Makes a handle whose requests are done by thread @thread of @store, which nobody else may use. To
  * be given to kvd_close() before the store goes. @options may be NULL. Ends the process if it can't.
  */
-struct direct *direct_open(struct store *store, unsigned int thread,
-			   const struct kvd_options *options);
+struct loopback *loopback_open(struct store *store, unsigned int thread,
+			       const struct kvd_options *options);
 
-#endif /* KVD_TESTS_SUPPORT_DIRECT_H */
+#endif /* KVD_TESTS_SUPPORT_LOOPBACK_H */

@@ -15,7 +15,7 @@
 
 #define MS 1000000ull
 
-static struct puppet *puppet;
+static struct fake_server *server;
 static struct kvd *kvd;
 static uint8_t found[256];
 
@@ -120,10 +120,10 @@ static void a_message_is_due(void **state)
 
 static void open_with(uint32_t window, uint32_t rate, uint32_t delay_ms)
 {
-	puppet = puppet_open(2, window, rate, delay_ms, NULL);
-	kvd = &puppet->kvd;
+	server = fake_server_open(2, window, rate, delay_ms, NULL);
+	kvd = &server->kvd;
 	for (uint64_t key = 0; key < 10; key++)
-		puppet_put(puppet, key, 20, 0);
+		fake_server_put(server, key, 20, 0);
 }
 
 static void get(uint64_t key, enum kvd_status status)
@@ -142,13 +142,13 @@ static void hits_are_reported(void **state)
 	get(99, KVD_NOT_FOUND);
 	assert_int_equal(kvd_get_by_request(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
 	/* That request carried the record. */
-	assert_int_equal(puppet->access_records, 1);
-	assert_true(puppet->last_access == puppet_hash(puppet, 1));
+	assert_int_equal(server->access_records, 1);
+	assert_true(server->last_access == fake_server_hash(server, 1));
 	get(2, KVD_OK);
-	assert_int_equal(puppet->access_records, 1);
+	assert_int_equal(server->access_records, 1);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	assert_int_equal(puppet->access_records, 2);
-	assert_true(puppet->last_access == puppet_hash(puppet, 2));
+	assert_int_equal(server->access_records, 2);
+	assert_true(server->last_access == fake_server_hash(server, 2));
 	assert_int_equal(kvd->stats.access_records, 2);
 	assert_int_equal(kvd->stats.access_messages, 0);
 	kvd_close(kvd);
@@ -160,25 +160,25 @@ static void a_full_buffer_is_sent(void **state)
 
 	(void)state;
 	open_with(4, 1, 60000);
-	puppet->hold_access = true;
+	server->hold_access = true;
 	for (i = 0; i < WIRE_ACCESS_MAX; i++)
 		get(i % 10, KVD_OK);
-	assert_int_equal(puppet->access_messages, 1);
-	assert_int_equal(puppet->access_records, WIRE_ACCESS_MAX);
+	assert_int_equal(server->access_messages, 1);
+	assert_int_equal(server->access_records, WIRE_ACCESS_MAX);
 	/* No call waits for the response; other requests are sent meanwhile. */
-	assert_true(puppet->holding);
+	assert_true(server->holding);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	assert_true(puppet->holding);
-	assert_int_equal(puppet->outstanding_max, 2);
+	assert_true(server->holding);
+	assert_int_equal(server->outstanding_max, 2);
 	/* The next such message waits for it. */
 	for (i = 0; i < WIRE_ACCESS_MAX; i++)
 		get(i % 10, KVD_OK);
-	assert_int_equal(puppet->access_messages, 2);
-	assert_int_equal(puppet->access_records, 2 * WIRE_ACCESS_MAX);
-	assert_int_equal(puppet->outstanding_max, 2);
+	assert_int_equal(server->access_messages, 2);
+	assert_int_equal(server->access_records, 2 * WIRE_ACCESS_MAX);
+	assert_int_equal(server->outstanding_max, 2);
 	assert_int_equal(kvd->stats.access_messages, 2);
-	puppet->hold_access = false;
-	puppet_release(puppet);
+	server->hold_access = false;
+	fake_server_release(server);
 	get(1, KVD_OK);
 	assert_int_equal(kvd->access_id, 0);
 	kvd_close(kvd);
@@ -189,14 +189,14 @@ static void a_window_of_one(void **state)
 {
 	(void)state;
 	open_with(1, 1, 60000);
-	puppet->hold_access = true;
+	server->hold_access = true;
 	for (unsigned int i = 0; i < 10 * WIRE_ACCESS_MAX; i++) {
 		get(i % 10, KVD_OK);
 		if (i % 7 == 0)
 			assert_int_equal(kvd_ping(kvd), KVD_OK);
 	}
-	assert_int_equal(puppet->outstanding_max, 1);
-	assert_true(puppet->access_messages >= 1 || puppet->access_records);
+	assert_int_equal(server->outstanding_max, 1);
+	assert_true(server->access_messages >= 1 || server->access_records);
 	kvd_close(kvd);
 }
 
@@ -204,12 +204,12 @@ static void a_window_of_one_and_messages(void **state)
 {
 	(void)state;
 	open_with(1, 1, 60000);
-	puppet->hold_access = true;
+	server->hold_access = true;
 	for (unsigned int i = 0; i < 3 * WIRE_ACCESS_MAX; i++)
 		get(i % 10, KVD_OK);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	assert_int_equal(puppet->access_messages, 3);
-	assert_int_equal(puppet->outstanding_max, 1);
+	assert_int_equal(server->access_messages, 3);
+	assert_int_equal(server->outstanding_max, 1);
 	kvd_close(kvd);
 }
 
@@ -219,10 +219,10 @@ static void the_delay_is_kept(void **state)
 	(void)state;
 	open_with(2, 1, 0);
 	get(1, KVD_OK);
-	assert_int_equal(puppet->access_messages, 1);
+	assert_int_equal(server->access_messages, 1);
 	get(2, KVD_OK);
-	assert_int_equal(puppet->access_messages, 2);
-	assert_int_equal(puppet->access_records, 2);
+	assert_int_equal(server->access_messages, 2);
+	assert_int_equal(server->access_records, 2);
 	kvd_close(kvd);
 }
 
@@ -244,15 +244,15 @@ static void batches_lose_no_record(void **state)
 			(struct kvd_get_request){ &keys[i], 8, values[i], 32, KVD_ERR_BUSY, { 0 } };
 	}
 	assert_int_equal(kvd_get_many(kvd, list, 100), KVD_OK);
-	assert_int_equal(puppet->access_records + kvd->access.count, WIRE_ACCESS_MAX - 1 + 100);
-	assert_true(puppet->access_messages >= 1);
-	assert_true(puppet->access_records >= WIRE_ACCESS_MAX);
+	assert_int_equal(server->access_records + kvd->access.count, WIRE_ACCESS_MAX - 1 + 100);
+	assert_true(server->access_messages >= 1);
+	assert_true(server->access_records >= WIRE_ACCESS_MAX);
 	kvd_close(kvd);
 }
 
 static unsigned int told_at_close;
 
-static void note_close(struct puppet *p, const struct request *request,
+static void note_close(struct fake_server *p, const struct request *request,
 		       struct wire_response *response, uint8_t *value)
 {
 	(void)p, (void)request, (void)response, (void)value;
@@ -262,7 +262,7 @@ static int (*destroyed_before)(struct cm_id *id);
 
 static int count_at_disconnect(struct cm_id *id)
 {
-	told_at_close = puppet->access_records;
+	told_at_close = server->access_records;
 	return destroyed_before(id);
 }
 
@@ -272,15 +272,15 @@ static void closing_reports_the_rest(void **state)
 
 	(void)state;
 	open_with(2, 1, 60000);
-	puppet->respond = note_close;
-	ops = *puppet->fake.device.ops;
+	server->respond = note_close;
+	ops = *server->fake.device.ops;
 	destroyed_before = ops.disconnect;
 	ops.disconnect = count_at_disconnect;
-	puppet->fake.device.ops = &ops;
-	puppet->hold_access = true;
+	server->fake.device.ops = &ops;
+	server->hold_access = true;
 	for (unsigned int i = 0; i < 5; i++)
 		get(i, KVD_OK);
-	assert_int_equal(puppet->access_records, 0);
+	assert_int_equal(server->access_records, 0);
 	kvd_close(kvd);
 	assert_int_equal(told_at_close, 5);
 }
@@ -288,24 +288,26 @@ static void closing_reports_the_rest(void **state)
 /* A request without room for them leaves them to the next one. */
 static void large_requests_take_what_fits(void **state)
 {
-	static const uint8_t value[PUPPET_BUFFER_BYTES];
+	static const uint8_t value[FAKE_SERVER_BUFFER_BYTES];
 	uint64_t key = 1;
 
 	(void)state;
 	open_with(2, 1, 60000);
-	puppet->respond = note_close;
+	server->respond = note_close;
 	for (unsigned int i = 0; i < 10; i++)
 		get(i, KVD_OK);
-	assert_int_equal(kvd_put(kvd, &key, 8, value, PUPPET_BUFFER_BYTES - 48 - 8 - 20, NULL,
+	assert_int_equal(kvd_put(kvd, &key, 8, value, FAKE_SERVER_BUFFER_BYTES - 48 - 8 - 20, NULL,
 				 NULL),
 			 KVD_OK);
-	assert_int_equal(puppet->access_records, 2);
-	assert_int_equal(kvd_put(kvd, &key, 8, value, PUPPET_BUFFER_BYTES - 48 - 8, NULL, NULL),
+	assert_int_equal(server->access_records, 2);
+	assert_int_equal(kvd_put(kvd, &key, 8, value, FAKE_SERVER_BUFFER_BYTES - 48 - 8, NULL,
+				 NULL),
 			 KVD_OK);
-	assert_int_equal(puppet->access_records, 2);
+	assert_int_equal(server->access_records, 2);
 	/* A value that is pulled leaves room. */
-	assert_int_equal(kvd_put(kvd, &key, 8, value, PUPPET_BUFFER_BYTES, NULL, NULL), KVD_OK);
-	assert_int_equal(puppet->access_records, 10);
+	assert_int_equal(kvd_put(kvd, &key, 8, value, FAKE_SERVER_BUFFER_BYTES, NULL, NULL),
+			 KVD_OK);
+	assert_int_equal(server->access_records, 10);
 	kvd_close(kvd);
 }
 

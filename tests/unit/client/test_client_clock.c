@@ -134,7 +134,7 @@ static void judgements(void **state)
 			 EXPIRY_EXPIRED);
 }
 
-static struct puppet *puppet;
+static struct fake_server *server;
 static struct kvd *kvd;
 static uint8_t found[256];
 static uint64_t key = 7;
@@ -143,8 +143,8 @@ static unsigned int seen;
 static int setup(void **state)
 {
 	(void)state;
-	puppet = puppet_open(2, 1, 0, 0, NULL);
-	kvd = &puppet->kvd;
+	server = fake_server_open(2, 1, 0, 0, NULL);
+	kvd = &server->kvd;
 	seen = 0;
 	return 0;
 }
@@ -162,13 +162,13 @@ static void assert_get(enum kvd_status status)
 
 	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), &item), status);
 	if (!status)
-		assert_int_equal(item.expires_s, puppet_item(puppet, key)->expires);
+		assert_int_equal(item.expires_s, fake_server_item(server, key)->expires);
 }
 
 /* As if the server's clock were @from to @to nanoseconds from the item's expiry time. */
 static void know(int64_t from, int64_t to)
 {
-	uint64_t expires = puppet_item(puppet, key)->expires * S;
+	uint64_t expires = fake_server_item(server, key)->expires * S;
 
 	kvd->clock = (struct server_clock){
 		.low_ns = expires + (uint64_t)from,
@@ -181,19 +181,19 @@ static void know(int64_t from, int64_t to)
 static void what_never_expires_needs_no_clock(void **state)
 {
 	(void)state;
-	puppet_put(puppet, key, 20, 0);
+	fake_server_put(server, key, 20, 0);
 	assert_get(KVD_OK);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 	assert_false(kvd->clock.known);
 }
 
 static void the_clock_is_requested_once(void **state)
 {
 	(void)state;
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 1000);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 1000);
 	assert_get(KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 1);
-	assert_int_equal(puppet->pings, 1);
+	assert_int_equal(server->pings, 1);
 	assert_int_equal(kvd->stats.reads, 3);
 	assert_get(KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 1);
@@ -214,10 +214,10 @@ static void the_clock_is_requested_once(void **state)
 static void before_expiry_it_is_a_hit(void **state)
 {
 	(void)state;
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 5);
 	know(-(int64_t)(2 * S), -(int64_t)(2 * S) + 1000);
 	assert_get(KVD_OK);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 	assert_int_equal(kvd->stats.expired, 0);
 }
 
@@ -225,13 +225,13 @@ static void before_expiry_it_is_a_hit(void **state)
 static void after_expiry_it_is_a_miss(void **state)
 {
 	(void)state;
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 5);
 	know(1000, 2000);
 	assert_get(KVD_NOT_FOUND);
 	assert_int_equal(kvd->stats.expired, 1);
 	assert_int_equal(kvd->stats.misses, 1);
 	assert_int_equal(kvd->stats.reads, 3);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 	/* Cached by now. */
 	assert_get(KVD_NOT_FOUND);
 	assert_int_equal(kvd->stats.reads, 5);
@@ -240,26 +240,26 @@ static void after_expiry_it_is_a_miss(void **state)
 static void in_between_the_server_is_asked(void **state)
 {
 	(void)state;
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 5);
 	know(-(int64_t)(4 * MS), 4 * MS);
 	assert_get(KVD_OK);
-	assert_int_equal(puppet->gets, 1);
+	assert_int_equal(server->gets, 1);
 	assert_int_equal(kvd->stats.fallbacks, 1);
-	puppet->clock_ns += 5 * S;
+	server->clock_ns += 5 * S;
 	know(-(int64_t)(4 * MS), 4 * MS);
 	assert_get(KVD_NOT_FOUND);
-	assert_int_equal(puppet->gets, 2);
+	assert_int_equal(server->gets, 2);
 	assert_int_equal(kvd->stats.clock_asks, 0);
 }
 
 /* Replaced before it expired, right after it was READ: the key was never absent. */
-static void replace_after_item(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void replace_after_item(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	(void)to;
 	if (bytes == BUCKET_BYTES || seen++)
 		return;
 	p->after_read = NULL;
-	puppet_put(p, key, 30, 0);
+	fake_server_put(p, key, 30, 0);
 	(void)offset;
 }
 
@@ -268,16 +268,16 @@ static void a_miss_is_not_made_of_an_old_read(void **state)
 	struct kvd_item item;
 
 	(void)state;
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 5);
 	know(1000, 2000);
-	puppet->after_read = replace_after_item;
+	server->after_read = replace_after_item;
 	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), &item), KVD_OK);
 	assert_int_equal(item.value_len, 30);
 	assert_int_equal(item.expires_s, 0);
 }
 
 /* Each time it is READ it has just expired: the tries are bounded. */
-static void ever_expiring(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void ever_expiring(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct item *item = (struct item *)(void *)to;
 	uint64_t now;
@@ -285,9 +285,9 @@ static void ever_expiring(struct puppet *p, uint64_t offset, uint8_t *to, uint32
 	if (bytes == BUCKET_BYTES)
 		return;
 	seen++;
-	puppet_item(p, key)->expires += 3;
-	puppet_seal(p, key);
-	*item = *puppet_item(p, key);
+	fake_server_item(p, key)->expires += 3;
+	fake_server_seal(p, key);
+	*item = *fake_server_item(p, key);
 	now = item->expires * S;
 	kvd->clock = (struct server_clock){ now, now + 1000, clock_ns(), true };
 	(void)offset;
@@ -296,10 +296,10 @@ static void ever_expiring(struct puppet *p, uint64_t offset, uint8_t *to, uint32
 static void reading_again_ends(void **state)
 {
 	(void)state;
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 5);
-	puppet->after_read = ever_expiring;
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 5);
+	server->after_read = ever_expiring;
 	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
-	assert_int_equal(puppet->gets, 1);
+	assert_int_equal(server->gets, 1);
 	assert_int_equal(seen, kvd->options.get_tries);
 }
 
@@ -307,9 +307,9 @@ static void reading_again_ends(void **state)
 static void a_response_that_is_too_slow(void **state)
 {
 	(void)state;
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 100);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 100);
 	know(-(int64_t)(100 * S), -(int64_t)(50 * S));
-	puppet->clock_ns = 0;
+	server->clock_ns = 0;
 	kvd->clock.at_ns = clock_ns();
 	assert_get(KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 1);
@@ -324,7 +324,7 @@ static void many_ask_once(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < GETS_MAX; i++) {
 		keys[i] = i;
-		puppet_put(puppet, i, 20, PUPPET_CLOCK_S + (i % 2 ? 100 : 0));
+		fake_server_put(server, i, 20, FAKE_SERVER_CLOCK_S + (i % 2 ? 100 : 0));
 		list[i] =
 			(struct kvd_get_request){ &keys[i], 8, values[i], 32, KVD_ERR_BUSY, { 0 } };
 	}

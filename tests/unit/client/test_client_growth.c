@@ -17,7 +17,7 @@
 
 #define KEYS 200
 
-static struct puppet *puppet;
+static struct fake_server *server;
 static struct kvd *kvd;
 static uint8_t found[4096];
 static unsigned int seen;
@@ -27,10 +27,10 @@ static int setup(void **state)
 	uint64_t key;
 
 	(void)state;
-	puppet = puppet_open(2, 1, 0, 0, NULL);
-	kvd = &puppet->kvd;
+	server = fake_server_open(2, 1, 0, 0, NULL);
+	kvd = &server->kvd;
 	for (key = 0; key < KEYS; key++)
-		puppet_put(puppet, key, 20, 0);
+		fake_server_put(server, key, 20, 0);
 	seen = 0;
 	return 0;
 }
@@ -42,8 +42,8 @@ static int setup_no_cache(void **state)
 	(void)state;
 	kvd_options_init(&options);
 	options.cache_bytes = 0;
-	puppet = puppet_open(2, 1, 0, 0, &options);
-	kvd = &puppet->kvd;
+	server = fake_server_open(2, 1, 0, 0, &options);
+	kvd = &server->kvd;
 	seen = 0;
 	return 0;
 }
@@ -94,14 +94,14 @@ static void all_keys_at_every_size(void **state)
 			assert_found(key);
 		for (key = KEYS; key < KEYS + 50; key++)
 			assert_missing(key);
-		puppet_split(puppet, 1);
+		fake_server_split(server, 1);
 		/* Published at once, later, or not at all. */
 		if (splits % 3 == 0)
-			puppet_publish(puppet);
+			fake_server_publish(server);
 		if (splits % 5 == 0)
 			age_geometry();
 	}
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 	assert_int_equal(kvd->stats.retries, 0);
 	assert_true(kvd->stats.geometry_reads > 5);
 }
@@ -112,14 +112,14 @@ static void without_a_refresh(void **state)
 	uint64_t key;
 
 	(void)state;
-	puppet_split(puppet, 73);
+	fake_server_split(server, 73);
 	kvd->geometry_ns = ~0ull >> 1; /* not for 292 years */
 	for (key = 0; key < KEYS; key++)
 		assert_found(key);
 	assert_missing(KEYS);
 	/* A refresh that brings nothing new is not repeated for each key. */
 	assert_true(kvd->stats.geometry_reads <= KEYS);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 	assert_int_equal(geometry_buckets(&kvd->geometry), 4);
 }
 
@@ -128,8 +128,8 @@ static void a_refresh_ends_the_detours(void **state)
 	uint64_t key, reads;
 
 	(void)state;
-	puppet_split(puppet, 28);
-	puppet_publish(puppet);
+	fake_server_split(server, 28);
+	fake_server_publish(server);
 	for (key = 0; kvd->stats.geometry_reads == 0 && key < KEYS; key++)
 		assert_found(key);
 	assert_int_equal(kvd->stats.geometry_reads, 1);
@@ -150,11 +150,11 @@ static void segments_that_come_later(void **state)
 
 	(void)state;
 	memset(&kvd->geometry.segments[1], 0, sizeof(kvd->geometry.segments[1]) * 8);
-	puppet_split(puppet, 30);
-	puppet_publish(puppet);
+	fake_server_split(server, 30);
+	fake_server_publish(server);
 	for (key = 0; key < KEYS; key++)
 		assert_found(key);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 	assert_int_equal(kvd->stats.geometry_reads, 1);
 }
 
@@ -164,17 +164,17 @@ static void segments_that_are_not_published(void **state)
 	uint64_t key;
 
 	(void)state;
-	puppet_split(puppet, 30);
+	fake_server_split(server, 30);
 	for (unsigned int k = 1; k < 8; k++)
-		kvd->geometry.segments[k] = k % 2 ? 0 : PUPPET_REGION_BYTES;
-	((struct superblock *)(void *)puppet->region)->geometry = kvd->geometry;
+		kvd->geometry.segments[k] = k % 2 ? 0 : FAKE_SERVER_REGION_BYTES;
+	((struct superblock *)(void *)server->region)->geometry = kvd->geometry;
 	for (key = 0; key < KEYS; key++)
 		assert_found(key);
-	assert_true(puppet->gets > 0 && kvd->stats.fallbacks == puppet->gets);
+	assert_true(server->gets > 0 && kvd->stats.fallbacks == server->gets);
 	assert_missing(KEYS + 1);
 }
 
-static void tear_geometry(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void tear_geometry(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	(void)p;
 	if (offset == offsetof(struct superblock, geometry) && bytes == sizeof(struct geometry)) {
@@ -188,14 +188,14 @@ static void a_torn_geometry_is_not_taken(void **state)
 	uint64_t key;
 
 	(void)state;
-	puppet_split(puppet, 30);
-	puppet_publish(puppet);
-	puppet->after_read = tear_geometry;
+	fake_server_split(server, 30);
+	fake_server_publish(server);
+	server->after_read = tear_geometry;
 	for (key = 0; key < KEYS && !seen; key++)
 		assert_found(key);
 	assert_int_equal(seen, 4);
 	assert_int_equal(geometry_buckets(&kvd->geometry), 4);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* A geometry of another region or of a smaller index is ignored, although its sum is right. */
@@ -205,79 +205,79 @@ static void another_geometry_is_not_taken(void **state)
 	uint64_t key = 1;
 
 	(void)state;
-	puppet_split(puppet, 30);
+	fake_server_split(server, 30);
 	other = kvd->geometry;
 	other.hash_seed++;
 	other.sum = geometry_sum(&other);
-	((struct superblock *)(void *)puppet->region)->geometry = other;
+	((struct superblock *)(void *)server->region)->geometry = other;
 	assert_int_equal(geometry_refresh(kvd), KVD_OK);
 	assert_true(kvd->geometry.hash_seed != other.hash_seed);
-	puppet_publish(puppet);
+	fake_server_publish(server);
 	age_geometry();
 	assert_int_equal(geometry_refresh(kvd), KVD_OK);
 	assert_int_equal(geometry_buckets(&kvd->geometry), 34);
 	other.hash_seed--;
 	other.sum = geometry_sum(&other);
-	((struct superblock *)(void *)puppet->region)->geometry = other;
+	((struct superblock *)(void *)server->region)->geometry = other;
 	age_geometry();
 	assert_int_equal(geometry_refresh(kvd), KVD_OK);
 	assert_int_equal(geometry_buckets(&kvd->geometry), 34);
 	assert_found(key);
 }
 
-static bool is_bucket(const struct puppet *p, uint64_t offset, uint32_t bytes)
+static bool is_bucket(const struct fake_server *p, uint64_t offset, uint32_t bytes)
 {
 	(void)p;
-	return bytes == BUCKET_BYTES &&
-	       (offset < PUPPET_REGION_BYTES / 4 || offset >= PUPPET_REGION_BYTES * 3 / 4);
+	return bytes == BUCKET_BYTES && (offset < FAKE_SERVER_REGION_BYTES / 4 ||
+					 offset >= FAKE_SERVER_REGION_BYTES * 3 / 4);
 }
 
 static bool is_overflow(uint64_t offset, uint32_t bytes)
 {
-	return bytes == BUCKET_BYTES && offset >= PUPPET_REGION_BYTES * 3 / 4;
+	return bytes == BUCKET_BYTES && offset >= FAKE_SERVER_REGION_BYTES * 3 / 4;
 }
 
-static void odd_for_a_while(struct puppet *p, uint64_t offset, uint32_t bytes)
+static void odd_for_a_while(struct fake_server *p, uint64_t offset, uint32_t bytes)
 {
 	if (!is_bucket(p, offset, bytes))
 		return;
 	p->epoch = ++seen < 4 ? 7 : 8;
-	puppet_lay_out(p);
+	fake_server_lay_out(p);
 }
 
 static void an_odd_epoch_is_read_again(void **state)
 {
 	(void)state;
-	puppet->before_read = odd_for_a_while;
+	server->before_read = odd_for_a_while;
 	assert_missing(KEYS + 1);
 	assert_int_equal(kvd->stats.retries, 3);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* Slots moved between the READs of the home bucket and of the next: a miss proves nothing. */
-static void epoch_at_overflow(struct puppet *p, uint64_t offset, uint32_t bytes)
+static void epoch_at_overflow(struct fake_server *p, uint64_t offset, uint32_t bytes)
 {
 	if (is_overflow(offset, bytes) && !seen++) {
 		p->epoch = (uint16_t)(p->epoch + 2);
-		puppet_lay_out(p);
+		fake_server_lay_out(p);
 	}
 }
 
 static void an_epoch_that_changed_in_the_chain(void **state)
 {
 	(void)state;
-	puppet->before_read = epoch_at_overflow;
+	server->before_read = epoch_at_overflow;
 	assert_missing(KEYS + 1);
 	assert_true(seen > 1);
 	assert_int_equal(kvd->stats.retries, 1);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* Split between the two READs: the overflow bucket now belongs to another chain. */
-static void split_at_overflow(struct puppet *p, uint64_t offset, uint32_t bytes)
+static void split_at_overflow(struct fake_server *p, uint64_t offset, uint32_t bytes)
 {
 	if (is_overflow(offset, bytes) && !seen++)
-		puppet_split(p, 4);
+		fake_server_split(p, 4);
 }
 
 static void a_split_in_the_middle_of_a_chain(void **state)
@@ -285,18 +285,18 @@ static void a_split_in_the_middle_of_a_chain(void **state)
 	uint64_t key;
 
 	(void)state;
-	puppet->before_read = split_at_overflow;
+	server->before_read = split_at_overflow;
 	for (key = 0; key < KEYS; key++) {
-		seen = puppet->geometry.level > 5;
+		seen = server->geometry.level > 5;
 		forget();
 		assert_found(key);
 	}
 	assert_true(kvd->stats.retries > 0);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* The same, with a chain of the same level and epoch: the sum covers the home bucket. */
-static void swap_home(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void swap_home(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)(void *)to;
 
@@ -314,18 +314,18 @@ static void a_bucket_of_another_chain(void **state)
 	uint64_t key;
 
 	(void)state;
-	puppet->after_read = swap_home;
+	server->after_read = swap_home;
 	for (key = 0; key < KEYS; key++) {
 		seen = 0;
 		forget();
 		assert_found(key);
 	}
 	assert_true(kvd->stats.retries > 0);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* A bucket with a lower level than the geometry's, or an impossible one, is invalid. */
-static void wrong_level(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void wrong_level(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	static const uint8_t levels[] = { 1, 0, 34, 63, 64, 255 };
 	struct bucket *bucket = (struct bucket *)(void *)to;
@@ -341,14 +341,14 @@ static void wrong_level(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t
 static void impossible_levels(void **state)
 {
 	(void)state;
-	puppet->after_read = wrong_level;
+	server->after_read = wrong_level;
 	assert_found(3);
 	assert_int_equal(kvd->stats.retries, 6);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* Buckets with wrong levels and right sums: the lookup ends, with any result. */
-static void ever_deeper(struct puppet *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void ever_deeper(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)(void *)to;
 
@@ -363,14 +363,14 @@ static void chases_end(void **state)
 	uint64_t key;
 
 	(void)state;
-	puppet->after_read = ever_deeper;
+	server->after_read = ever_deeper;
 	for (key = 0; key < 20; key++)
 		kvd_get(kvd, &key, 8, found, sizeof(found), NULL);
 	assert_true(seen > 4 && seen < 20 * 200);
 }
 
 /* A chain that took longer to READ than epochs take to wrap around proves nothing. */
-static void slow_chain(struct puppet *p, uint64_t offset, uint32_t bytes)
+static void slow_chain(struct fake_server *p, uint64_t offset, uint32_t bytes)
 {
 	struct timespec pause = { 1, 50000000 };
 
@@ -382,10 +382,10 @@ static void slow_chain(struct puppet *p, uint64_t offset, uint32_t bytes)
 static void a_chain_that_took_too_long(void **state)
 {
 	(void)state;
-	puppet->before_read = slow_chain;
+	server->before_read = slow_chain;
 	assert_missing(KEYS + 1);
 	assert_int_equal(kvd->stats.retries, 1);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* Many GETs at once, half of the keys moved: one READ of the geometry for all. */
@@ -396,8 +396,8 @@ static void many_at_once(void **state)
 	static uint8_t values[KEYS + 20][32];
 
 	(void)state;
-	puppet_split(puppet, 60);
-	puppet_publish(puppet);
+	fake_server_split(server, 60);
+	fake_server_publish(server);
 	for (uint64_t i = 0; i < KEYS + 20; i++) {
 		keys[i] = i;
 		list[i] =
@@ -410,7 +410,7 @@ static void many_at_once(void **state)
 			assert_int_equal(values[i][19], (uint8_t)i);
 	}
 	assert_int_equal(kvd->stats.geometry_reads, 1);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 static void without_a_cache(void **state)
@@ -419,8 +419,8 @@ static void without_a_cache(void **state)
 
 	(void)state;
 	for (key = 0; key < 50; key++)
-		puppet_put(puppet, key, 20, 0);
-	puppet_split(puppet, 9);
+		fake_server_put(server, key, 20, 0);
+	fake_server_split(server, 9);
 	for (key = 0; key < 50; key++)
 		assert_found(key);
 	assert_missing(77);

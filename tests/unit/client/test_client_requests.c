@@ -18,15 +18,15 @@
 #include "client/completion.h"
 #include "tests/support/fake_server.h"
 
-static struct puppet *puppet;
+static struct fake_server *server;
 static struct kvd *kvd;
 static struct request sent;	  /* the last request */
 static struct wire_response next; /* fields of the next response: status, version, ... */
 static uint8_t body[1500];
 static unsigned int busy; /* responses that say that the flush is not done yet */
 
-static void note(struct puppet *p, const struct request *request, struct wire_response *response,
-		 uint8_t *value)
+static void note(struct fake_server *p, const struct request *request,
+		 struct wire_response *response, uint8_t *value)
 {
 	(void)p;
 	sent = *request;
@@ -46,9 +46,9 @@ static void note(struct puppet *p, const struct request *request, struct wire_re
 static int setup(void **state)
 {
 	(void)state;
-	puppet = puppet_open(2, 1, 0, 0, NULL);
-	kvd = &puppet->kvd;
-	puppet->respond = note;
+	server = fake_server_open(2, 1, 0, 0, NULL);
+	kvd = &server->kvd;
+	server->respond = note;
 	memset(&sent, 0, sizeof(sent));
 	memset(&next, 0, sizeof(next));
 	busy = 0;
@@ -118,7 +118,7 @@ static void arguments_of_put(void **state)
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
 	args = (struct kvd_put_args){ .ttl_s = KVD_TTL_MAX + 1 };
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 	args.ttl_s = KVD_TTL_MAX;
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_OK);
 }
@@ -181,9 +181,9 @@ static void touches(void **state)
 	assert_int_equal(sent.ttl, 100);
 	assert_int_equal(version, 8);
 	assert_int_equal(kvd_touch(kvd, "key", 3, KVD_TTL_MAX + 1, NULL), KVD_ERR_INVALID);
-	puppet_put(puppet, key, 20, PUPPET_CLOCK_S + 9);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 9);
 	assert_int_equal(kvd_get_and_touch(kvd, &key, 8, 5, value, sizeof(value), &item), KVD_OK);
-	assert_int_equal(item.expires_s, PUPPET_CLOCK_S + 9);
+	assert_int_equal(item.expires_s, FAKE_SERVER_CLOCK_S + 9);
 	assert_int_equal(item.value_len, 20);
 	assert_int_equal(kvd_get_by_request(kvd, &key, 8, value, 19, &item), KVD_ERR_BUFFER);
 	assert_int_equal(kvd_get_by_request(kvd, "12345678", 8, value, 19, &item), KVD_NOT_FOUND);
@@ -288,7 +288,7 @@ static void arguments_of_scan(void **state)
 	assert_int_equal(kvd_scan(kvd, &cursor, &args, collect, NULL), KVD_ERR_INVALID);
 	args = (struct kvd_scan_args){ .prefix = body, .prefix_len = KVD_KEY_MAX + 1 };
 	assert_int_equal(kvd_scan(kvd, &cursor, &args, collect, NULL), KVD_ERR_INVALID);
-	assert_int_equal(puppet->requests, 0);
+	assert_int_equal(server->requests, 0);
 }
 
 /* A message with an error anywhere: none of it is delivered. */
@@ -358,7 +358,7 @@ static void *ping_beside(void *arg)
 }
 
 /* A whole call of another thread, while this thread's call waits for its response. */
-static void call_beside(struct puppet *p, struct wire_response *response)
+static void call_beside(struct fake_server *p, struct wire_response *response)
 {
 	pthread_t other;
 
@@ -371,7 +371,7 @@ static void call_beside(struct puppet *p, struct wire_response *response)
 static void two_threads_at_once(void **state)
 {
 	(void)state;
-	puppet->before_response = call_beside;
+	server->before_response = call_beside;
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
 	assert_int_equal(other_status, KVD_OK);
 	assert_non_null(strstr(kvd_error(kvd), "used by two threads at once"));
@@ -382,14 +382,14 @@ static void two_threads_at_once(void **state)
 static void two_threads_in_turn(void **state)
 {
 	(void)state;
-	call_beside(puppet, NULL);
+	call_beside(server, NULL);
 	assert_int_equal(other_status, KVD_OK);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	call_beside(puppet, NULL);
+	call_beside(server, NULL);
 	assert_int_equal(other_status, KVD_OK);
 }
 
-static void respond_late(struct puppet *p, struct wire_response *response)
+static void respond_late(struct fake_server *p, struct wire_response *response)
 {
 	(void)p;
 	response->id--;
@@ -399,26 +399,26 @@ static void respond_late(struct puppet *p, struct wire_response *response)
 static void a_response_that_is_not_ours(void **state)
 {
 	(void)state;
-	puppet->before_response = respond_late;
+	server->before_response = respond_late;
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
 	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
 }
 
-static void respond_twice(struct puppet *p, struct wire_response *response)
+static void respond_twice(struct fake_server *p, struct wire_response *response)
 {
-	fake_respond(&p->fake, response, NULL);
+	fake_device_respond(&p->fake, response, NULL);
 }
 
 static void two_responses(void **state)
 {
 	(void)state;
-	puppet->before_response = respond_twice;
+	server->before_response = respond_twice;
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
 	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
 }
 
 /* As if a chain of READs of another call completed first. */
-static void complete_before(struct puppet *p, uint64_t offset, uint32_t bytes)
+static void complete_before(struct fake_server *p, uint64_t offset, uint32_t bytes)
 {
 	(void)offset, (void)bytes;
 	p->fake.wcs[p->fake.wc_count++] = (struct ibv_wc){
@@ -429,7 +429,7 @@ static void complete_before(struct puppet *p, uint64_t offset, uint32_t bytes)
 static void a_read_that_is_not_ours(void **state)
 {
 	(void)state;
-	puppet->before_read = complete_before;
+	server->before_read = complete_before;
 	assert_int_equal(kvd_get(kvd, "key", 3, body, sizeof(body), NULL), KVD_ERR_PROTOCOL);
 	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
 }
@@ -440,7 +440,7 @@ static void a_child_process(void **state)
 	pid_t pid;
 
 	(void)state;
-	puppet->before_response = respond_late;
+	server->before_response = respond_late;
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid)

@@ -4,7 +4,7 @@
  * colliding tags and growing chains never give a wrong result.
  */
 #include "common/util/clock.h"
-#include "tests/support/get.h"
+#include "tests/support/get_test.h"
 
 static void cold_is_two_reads_and_warm_one(void **state)
 {
@@ -98,8 +98,8 @@ static void a_torn_bucket_is_read_again(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->after_read = tear_bucket;
-	direct->arg = &left;
+	loopback->after_read = tear_bucket;
+	loopback->arg = &left;
 	assert_get("key", value, 100);
 	assert_cost(5, 3, 0);
 }
@@ -110,8 +110,8 @@ static void a_bucket_that_never_verifies(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->after_read = tear_bucket;
-	direct->arg = &left;
+	loopback->after_read = tear_bucket;
+	loopback->arg = &left;
 	assert_get("key", value, 100);
 	assert_int_equal(kvd->stats.requests, 1);
 	assert_cost(kvd->options.get_tries, kvd->options.get_tries, 1);
@@ -121,7 +121,7 @@ static void a_bucket_that_never_verifies(void **state)
 }
 
 /* Empties the bucket that is READ: it looks like a miss, but its sum is wrong. */
-static void empty_bucket(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void empty_bucket(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	unsigned int *left = d->arg;
 
@@ -137,14 +137,14 @@ static void an_emptied_bucket_is_no_miss(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->after_read = empty_bucket;
-	direct->arg = &left;
+	loopback->after_read = empty_bucket;
+	loopback->arg = &left;
 	assert_get("key", value, 100);
 	assert_cost(3, 1, 0);
 }
 
 /* A bucket that verifies, but has a lower level than the index began with, is invalid. */
-static void lower_level(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void lower_level(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
 
@@ -162,14 +162,14 @@ static void a_bucket_of_a_lower_level(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->after_read = lower_level;
-	direct->arg = &left;
+	loopback->after_read = lower_level;
+	loopback->arg = &left;
 	assert_get("key", value, 100);
 	assert_cost(4, 2, 0);
 }
 
 /* A bucket with a right sum and slots out of the region: they are not READ. */
-static void mislead_slots(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void mislead_slots(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
 
@@ -183,7 +183,7 @@ static void mislead_slots(struct direct *d, uint64_t offset, uint8_t *to, uint32
 	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
 }
 
-static void mislead_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void mislead_chain(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
 
@@ -196,7 +196,7 @@ static void mislead_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32
 }
 
 /* An endless chain; every bucket verifies. */
-static void loop_chain(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void loop_chain(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)to;
 
@@ -211,13 +211,13 @@ static void slots_out_of_the_region(void **state)
 {
 	(void)state;
 	other_put("key", value, 100);
-	direct->after_read = mislead_slots;
+	loopback->after_read = mislead_slots;
 	assert_get("key", value, 100);
 	assert_cost(kvd->options.get_tries, kvd->options.get_tries, 1);
-	direct->after_read = mislead_chain;
+	loopback->after_read = mislead_chain;
 	assert_get("key", value, 100);
 	assert_cost(1, 0, 1);
-	direct->after_read = loop_chain;
+	loopback->after_read = loop_chain;
 	assert_get("key", value, 100);
 	assert_true(kvd->stats.reads < 100);
 	assert_int_equal(kvd->stats.fallbacks, 1);
@@ -229,9 +229,9 @@ static void an_item_being_changed_is_read_again(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->before_read = hide_item;
-	direct->after_read = show_item;
-	direct->arg = &left;
+	loopback->before_read = hide_item;
+	loopback->after_read = show_item;
+	loopback->arg = &left;
 	assert_get("key", value, 100);
 	assert_cost(6, 2, 0);
 	left = 1;
@@ -244,7 +244,7 @@ static void an_item_being_changed_is_read_again(void **state)
 }
 
 /* A wrong bit anywhere in an item, except in its access time, is detected. */
-static void flip_bit(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void flip_bit(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	unsigned int bit = *(unsigned int *)d->arg;
 
@@ -258,8 +258,8 @@ static void any_wrong_bit_is_seen(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->after_read = flip_bit;
-	direct->arg = &bit;
+	loopback->after_read = flip_bit;
+	loopback->arg = &bit;
 	for (bit = 0; bit < item_bytes(3, 100) * 8; bit++) {
 		bool counts = bit < access || bit >= access + 16;
 
@@ -324,7 +324,7 @@ static void a_copy_elsewhere_does_not_verify(void **state)
 	assert_int_equal(kvd->stats.cache_stale, 1);
 }
 
-static void replace_at_item(struct direct *d, uint64_t offset, uint32_t bytes)
+static void replace_at_item(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	(void)bytes;
 	if (in_index(offset) || reads++)
@@ -339,7 +339,7 @@ static void moved_between_two_reads(void **state)
 {
 	(void)state;
 	other_put("key", value, 100);
-	direct->before_read = replace_at_item;
+	loopback->before_read = replace_at_item;
 	assert_get("key", value + 1, 1000);
 	assert_cost(4, 1, 0);
 }
@@ -351,13 +351,13 @@ static void recycled_between_two_reads(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	direct->before_read = replace_at_item;
-	direct->arg = heir;
+	loopback->before_read = replace_at_item;
+	loopback->arg = heir;
 	assert_get("key", value + 1, 1000);
 	assert_cost(2, 0, 1);
 }
 
-static void delete_at_item(struct direct *d, uint64_t offset, uint32_t bytes)
+static void delete_at_item(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	(void)d, (void)bytes;
 	if (!in_index(offset) && !reads++)
@@ -368,7 +368,7 @@ static void deleted_between_two_reads(void **state)
 {
 	(void)state;
 	other_put("key", value, 100);
-	direct->before_read = delete_at_item;
+	loopback->before_read = delete_at_item;
 	assert_not_found("key");
 	assert_cost(3, 1, 0);
 }
@@ -435,7 +435,7 @@ static void chains(void **state)
 	assert_int_equal(kvd->stats.bucket_reads, 8);
 }
 
-static void tear_overflow(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void tear_overflow(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	unsigned int *left = d->arg;
 
@@ -451,8 +451,8 @@ static void a_torn_overflow_bucket(void **state)
 
 	(void)state;
 	put_chain();
-	direct->after_read = tear_overflow;
-	direct->arg = &left;
+	loopback->after_read = tear_overflow;
+	loopback->arg = &left;
 	assert_get_bytes(&key, 8, value + key, 40);
 	assert_int_equal(kvd->stats.retries, 1);
 	assert_int_equal(kvd->stats.bucket_reads, 4 + 7);
@@ -460,7 +460,7 @@ static void a_torn_overflow_bucket(void **state)
 }
 
 /* The key is added to the chain while the chain is READ. */
-static void extend_at_overflow(struct direct *d, uint64_t offset, uint32_t bytes)
+static void extend_at_overflow(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	uint64_t key = CHAINED;
 
@@ -477,7 +477,7 @@ static void a_chain_that_grows(void **state)
 
 	(void)state;
 	put_chain();
-	direct->before_read = extend_at_overflow;
+	loopback->before_read = extend_at_overflow;
 	assert_get_bytes(&key, 8, value + key, 40);
 	assert_int_equal(kvd->stats.bucket_reads, 10);
 	assert_int_equal(kvd->stats.retries, 0);

@@ -3,7 +3,7 @@
  * The client's GET: large and long values, copies that the server makes of them, buffers too small,
  * many GETs at once, and what closes the connection.
  */
-#include "tests/support/get.h"
+#include "tests/support/get_test.h"
 
 /* Rewrites the key with another length before every READ and request. */
 static void rewrite(void)
@@ -12,14 +12,14 @@ static void rewrite(void)
 	other_put("key", value + reads++ % 1000, rewrite_len);
 }
 
-static void rewrite_at_item(struct direct *d, uint64_t offset, uint32_t bytes)
+static void rewrite_at_item(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	(void)d, (void)bytes;
 	if (!in_index(offset))
 		rewrite();
 }
 
-static void rewrite_at_request(struct direct *d, const struct request *request)
+static void rewrite_at_request(struct loopback *d, const struct request *request)
 {
 	(void)d, (void)request;
 	requests++;
@@ -33,8 +33,8 @@ static void a_large_value_rewritten_all_the_time(void **state)
 
 	(void)state;
 	other_put("key", value, 60000);
-	direct->before_read = rewrite_at_item;
-	direct->before_request = rewrite_at_request;
+	loopback->before_read = rewrite_at_item;
+	loopback->before_request = rewrite_at_request;
 	for (unsigned int i = 0; i < 20; i++) {
 		reset_stats();
 		assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), &item), KVD_OK);
@@ -45,15 +45,15 @@ static void a_large_value_rewritten_all_the_time(void **state)
 		assert_int_equal(item.flags, item.value_len ^ 0xf1a95);
 		assert_memory_equal(found, value + reads - 2, item.value_len);
 	}
-	assert_non_null(direct->copy);
+	assert_non_null(loopback->copy);
 	/* The next request frees the copy's memory. */
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	assert_null(direct->copy);
+	assert_null(loopback->copy);
 	assert_int_equal(kvd_get(kvd, "key", 3, found, 10, &item), KVD_ERR_BUFFER);
 	assert_true(item.value_len >= 50000);
 }
 
-static void damage_copy(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void damage_copy(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	if (d->copy && offset == region_offset(&store.region, d->copy))
 		to[bytes - 1] ^= 1;
@@ -64,15 +64,15 @@ static void a_copy_taken_back(void **state)
 {
 	(void)state;
 	other_put("key", value, 60000);
-	direct->before_read = rewrite_at_item;
-	direct->after_read = damage_copy;
+	loopback->before_read = rewrite_at_item;
+	loopback->after_read = damage_copy;
 	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_BUSY);
-	direct->before_read = NULL;
-	direct->after_read = NULL;
+	loopback->before_read = NULL;
+	loopback->after_read = NULL;
 	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_OK);
 }
 
-static void lead_astray(struct direct *d, struct wire_response *response)
+static void lead_astray(struct loopback *d, struct wire_response *response)
 {
 	(void)d;
 	if (response->flags & WIRE_R_COPY)
@@ -83,8 +83,8 @@ static void a_copy_out_of_bounds(void **state)
 {
 	(void)state;
 	other_put("key", value, 60000);
-	direct->before_read = rewrite_at_item;
-	direct->before_response = lead_astray;
+	loopback->before_read = rewrite_at_item;
+	loopback->before_response = lead_astray;
 	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_PROTOCOL);
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
 }
@@ -99,12 +99,12 @@ static void no_memory_for_a_copy(void **state)
 	other_put("key", value, 60000);
 	while (test_store_put(&store, &key, 8, value, 40000, NULL) == WIRE_OK)
 		key++;
-	direct->before_read = hide_item;
-	direct->after_read = show_item;
-	direct->arg = &left;
+	loopback->before_read = hide_item;
+	loopback->after_read = show_item;
+	loopback->arg = &left;
 	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_ERR_BUSY);
-	direct->before_read = NULL;
-	direct->after_read = NULL;
+	loopback->before_read = NULL;
+	loopback->after_read = NULL;
 	assert_get("key", value, 60000);
 }
 
@@ -130,7 +130,7 @@ static void long_items(void **state)
 	}
 }
 
-static void damage_head(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static void damage_head(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	if (!in_index(offset) && bytes == sizeof(struct item) && *(unsigned int *)d->arg) {
 		--*(unsigned int *)d->arg;
@@ -138,7 +138,7 @@ static void damage_head(struct direct *d, uint64_t offset, uint8_t *to, uint32_t
 	}
 }
 
-static void shorten_at_body(struct direct *d, uint64_t offset, uint32_t bytes)
+static void shorten_at_body(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	(void)d;
 	if (!in_index(offset) && bytes > sizeof(struct item) && !reads++)
@@ -151,17 +151,17 @@ static void long_items_being_changed(void **state)
 
 	(void)state;
 	other_put("key", value, 400000);
-	direct->after_read = damage_head;
-	direct->arg = &left;
+	loopback->after_read = damage_head;
+	loopback->arg = &left;
 	assert_get("key", value, 400000);
 	assert_int_equal(kvd->stats.retries, 2);
 	assert_int_equal(kvd->stats.fallbacks, 0);
 	/* Replaced after its header was READ. */
 	reset_stats();
-	direct->before_read = shorten_at_body;
+	loopback->before_read = shorten_at_body;
 	assert_get("key", value + 1, 300001);
 	assert_int_equal(kvd->stats.fallbacks, 0);
-	direct->before_read = NULL;
+	loopback->before_read = NULL;
 	left = 1000;
 	reset_stats();
 	assert_get("key", value + 1, 300001);
@@ -187,8 +187,8 @@ static void a_buffer_too_small(void **state)
 	assert_int_equal(kvd_get(kvd, "key", 3, NULL, 0, &item), KVD_ERR_BUFFER);
 	assert_int_equal(kvd->stats.hits, 3);
 	/* The same by request. */
-	direct->after_read = tear_bucket;
-	direct->arg = &left;
+	loopback->after_read = tear_bucket;
+	loopback->arg = &left;
 	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
 	memset(found, 0xee, 200);
 	assert_int_equal(kvd_get(kvd, "key", 3, found, 99, &item), KVD_ERR_BUFFER);
@@ -282,7 +282,7 @@ static void many_share_their_round_trips(void **state)
 }
 
 /* The connection is lost in the middle of many: GETs that were not done say so. */
-static void break_at_read(struct direct *d, uint64_t offset, uint32_t bytes)
+static void break_at_read(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	(void)offset, (void)bytes;
 	if (++reads == 70)
@@ -299,7 +299,7 @@ static void a_lost_connection(void **state)
 	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
 	for (i = 0; i < 100; i++)
 		list[i] = (struct kvd_get_request){ "key", 3, found, 100, KVD_ERR_BUSY, { 0 } };
-	direct->before_read = break_at_read;
+	loopback->before_read = break_at_read;
 	assert_int_equal(kvd_get_many(kvd, list, 100), KVD_ERR_DISCONNECTED);
 	for (i = 0; i < 100; i++)
 		assert_int_equal(list[i].status, i < 64 ? KVD_OK : KVD_ERR_DISCONNECTED);
@@ -310,7 +310,7 @@ static void a_lost_connection(void **state)
 	assert_true(strlen(kvd_error(kvd)) > 10);
 }
 
-static void respond_another(struct direct *d, struct wire_response *response)
+static void respond_another(struct loopback *d, struct wire_response *response)
 {
 	if (d->arg)
 		response->op = WIRE_PING;
@@ -321,7 +321,7 @@ static void respond_another(struct direct *d, struct wire_response *response)
 static void a_response_to_another_request(void **state)
 {
 	(void)state;
-	direct->before_response = respond_another;
+	loopback->before_response = respond_another;
 	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_PROTOCOL);
 	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_DISCONNECTED);
 }
@@ -329,8 +329,8 @@ static void a_response_to_another_request(void **state)
 static void a_response_to_another_operation(void **state)
 {
 	(void)state;
-	direct->before_response = respond_another;
-	direct->arg = direct;
+	loopback->before_response = respond_another;
+	loopback->arg = loopback;
 	assert_int_equal(kvd_delete(kvd, "key", 3), KVD_ERR_PROTOCOL);
 	assert_non_null(strstr(kvd_error(kvd), "another request"));
 }

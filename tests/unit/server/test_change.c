@@ -3,7 +3,7 @@
  * Every way to change a key, on one that is there, one that is not and one whose time is over; in
  * place and elsewhere; within limits and beyond. After each the whole store is checked.
  */
-#include "tests/support/engine.h"
+#include "tests/support/store_test.h"
 
 #define REGION_BYTES (8u << 20)
 #define VALUE_BYTES (192u << 10)

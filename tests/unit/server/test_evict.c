@@ -5,7 +5,7 @@
  */
 #include "server/store/evict.h"
 
-#include "tests/support/engine.h"
+#include "tests/support/store_test.h"
 
 #define REGION_BYTES (16u << 20)
 #define SHIFT_BYTES (32u << 20)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "tests/support/engine.h"
+#include "tests/support/store_test.h"
 
 #define REGION_BYTES (8u << 20)
 #define RESPONSE_VALUE_BYTES 1000

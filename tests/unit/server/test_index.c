@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "tests/support/engine.h"
+#include "tests/support/store_test.h"
 
 #define REGION_BYTES (8u << 20)
 #define FILL 65

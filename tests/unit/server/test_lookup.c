@@ -5,9 +5,9 @@
  * is made. What is seen is a value that the key had in between, or that it was not there if it was
  * not, and never anything else. Keys that nobody touches are found by all of it.
  */
-#include "tests/support/engine.h"
+#include "tests/support/store_test.h"
 
-#include "tests/support/steps.h"
+#include "tests/support/store_hooks.h"
 
 /* Time passes by looking at it, so that waiting in vain does not take a second. */
 static uint64_t fast_clock_ns(void)
@@ -19,7 +19,7 @@ static uint64_t fast_clock_ns(void)
 
 static void reader_step(void);
 
-static void stepped_racy_copy(void *to, const void *from, size_t bytes)
+static void hooked_racy_copy(void *to, const void *from, size_t bytes)
 {
 	racy_copy(to, from, bytes / 2);
 	reader_step();
@@ -30,7 +30,7 @@ static void stepped_racy_copy(void *to, const void *from, size_t bytes)
 
 /* The function of the name is meant inside of the macro of the name. */
 #define clock_ns fast_clock_ns
-#define racy_copy stepped_racy_copy
+#define racy_copy hooked_racy_copy
 #define slot_follow(slot) STEPPED(slot_follow(slot))
 #define item_sum_first(item) STEPPED(item_sum_first(item))
 #define item_sum_again(item) STEPPED(item_sum_again(item))
@@ -603,7 +603,7 @@ static void end(void)
 static bool looking;
 static unsigned int steps_made, steps_blind;
 
-void step(const char *after)
+void store_hook(const char *after)
 {
 	unsigned int before = busy;
 

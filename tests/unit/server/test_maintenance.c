@@ -10,9 +10,9 @@
 
 #include "server/store/maintenance.h"
 
-#include "tests/support/engine.h"
+#include "tests/support/store_test.h"
 
-#include "tests/support/steps.h"
+#include "tests/support/store_hooks.h"
 
 #define REGION_BYTES (8u << 20)
 #define FILL 65
@@ -22,7 +22,7 @@
 static struct maintenance maintenance;
 static uint8_t value[100000];
 
-void step(const char *after)
+void store_hook(const char *after)
 {
 	(void)after;
 }

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/steps.h"
+#include "tests/support/store_hooks.h"
 #include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (8u << 20)
@@ -79,7 +79,7 @@ static uint64_t find_slot(bool *sealed)
 	}
 }
 
-void step(const char *after)
+void store_hook(const char *after)
 {
 	unsigned int i;
 
@@ -247,7 +247,7 @@ static void delete (void **state)
 
 	(void)state;
 	watch("key");
-	step("before");
+	store_hook("before");
 	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_OK);
 	assert_order(old, 0);
 	/* And back where it was. */
@@ -277,9 +277,9 @@ static void no_space(void **state)
 	while (test_store_put(&store, &key, 8, value, 5000, NULL) == WIRE_OK)
 		key++;
 	watch("key");
-	step("before");
+	store_hook("before");
 	assert_int_equal(test_store_put(&store, "key", 3, value, 6000, NULL), WIRE_NO_SPACE);
-	step("after");
+	store_hook("after");
 	for (i = 0; i < look_count; i++)
 		assert_true(looks[i].valid == old);
 	watched = NULL;

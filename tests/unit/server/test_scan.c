@@ -3,7 +3,7 @@
  * Scans: every key that is there all the time is met, once, in the order of the cursors, whatever the
  * buffer's size, and whatever is added, removed and split between any two batches.
  */
-#include "tests/support/engine.h"
+#include "tests/support/store_test.h"
 
 #define REGION_BYTES (16u << 20)
 #define KEYS_MAX 20000

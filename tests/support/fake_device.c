@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/fake.h"
+#include "tests/support/fake_device.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,12 +16,14 @@ static void must(bool ok, const char *what)
 	}
 }
 
-static struct fake *fake_of(const struct ibv_context *context)
+static struct fake_device *fake_device_of(const struct ibv_context *context)
 {
-	return (struct fake *)((char *)(uintptr_t)context - offsetof(struct fake, context));
+	return (struct fake_device *)((char *)(uintptr_t)context -
+				      offsetof(struct fake_device, context));
 }
 
-static void complete(struct fake *fake, uint64_t wr_id, enum ibv_wc_status status, uint32_t bytes)
+static void complete(struct fake_device *fake, uint64_t wr_id, enum ibv_wc_status status,
+		     uint32_t bytes)
 {
 	must(fake->wc_count < SENDS_MAX, "completion queue overrun");
 	fake->wcs[fake->wc_count++] = (struct ibv_wc){
@@ -31,7 +33,8 @@ static void complete(struct fake *fake, uint64_t wr_id, enum ibv_wc_status statu
 	};
 }
 
-void fake_respond(struct fake *fake, const struct wire_response *response, const uint8_t *value)
+void fake_device_respond(struct fake_device *fake, const struct wire_response *response,
+			 const uint8_t *value)
 {
 	const struct ibv_recv_wr *recv = &fake->recvs[fake->recv_first % RECVS];
 	uint8_t *to = (uint8_t *)(uintptr_t)recv->sg_list->addr;
@@ -48,7 +51,7 @@ void fake_respond(struct fake *fake, const struct wire_response *response, const
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct fake *fake = fake_of(qp->context);
+	struct fake_device *fake = fake_device_of(qp->context);
 	enum ibv_wc_status status;
 
 	for (; wr; wr = wr->next) {
@@ -67,7 +70,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct fake *fake = fake_of(qp->context);
+	struct fake_device *fake = fake_device_of(qp->context);
 	unsigned int at = (fake->recv_first + fake->recv_count) % RECVS;
 
 	(void)bad;
@@ -81,7 +84,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 
 static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 {
-	struct fake *fake = fake_of(cq->context);
+	struct fake_device *fake = fake_device_of(cq->context);
 	unsigned int n;
 
 	if (!fake->wc_count && fake->idle)
@@ -158,16 +161,16 @@ static void dealloc_pd(struct ibv_pd *pd)
 	(void)pd;
 }
 
-static void fake_close(struct device *dev)
+static void fake_device_close(struct device *dev)
 {
-	struct fake *fake = fake_of(dev->verbs);
+	struct fake_device *fake = fake_device_of(dev->verbs);
 
 	fake->close(fake);
 }
 
-static const struct device_ops fake_ops = {
+static const struct device_ops fake_device_ops = {
 	.name = "fake",
-	.close = fake_close,
+	.close = fake_device_close,
 	.dealloc_pd = dealloc_pd,
 	.reg_mr = reg_mr,
 	.dereg_mr = dereg_mr,
@@ -181,7 +184,7 @@ static const struct device_ops fake_ops = {
 	.destroy_id = destroy_id,
 };
 
-void fake_init(struct fake *fake, struct kvd *kvd, const char *name)
+void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *name)
 {
 	fake->context.ops.post_send = post_send;
 	fake->context.ops.post_recv = post_recv;
@@ -193,7 +196,7 @@ void fake_init(struct fake *fake, struct kvd *kvd, const char *name)
 	must(fake->comp_channel.fd >= 0 && fake->cm_channel.fd >= 0, "no eventfd");
 	fake->device = (struct device){
 		.kind = DEVICE_SOFTNIC,
-		.ops = &fake_ops,
+		.ops = &fake_device_ops,
 		.verbs = &fake->context,
 	};
 	snprintf(fake->device.name, sizeof(fake->device.name), "%s", name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the unit tests of the storage engine have in common, for cmocka programs with one store. */
-#ifndef KVD_TESTS_SUPPORT_ENGINE_H
-#define KVD_TESTS_SUPPORT_ENGINE_H
+#ifndef KVD_TESTS_SUPPORT_STORE_TEST_H
+#define KVD_TESTS_SUPPORT_STORE_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,4 +75,4 @@ __attribute__((unused)) static void value_make(uint8_t *value, uint32_t len, uin
 		memcpy(value + i, &word, len - i < sizeof(word) ? len - i : sizeof(word));
 }
 
-#endif /* KVD_TESTS_SUPPORT_ENGINE_H */
+#endif /* KVD_TESTS_SUPPORT_STORE_TEST_H */

@@ -5,8 +5,8 @@
  * memory could do between or during two READs. After each case the store is checked for leaks,
  * copies included.
  */
-#ifndef KVD_TESTS_SUPPORT_GET_H
-#define KVD_TESTS_SUPPORT_GET_H
+#ifndef KVD_TESTS_SUPPORT_GET_TEST_H
+#define KVD_TESTS_SUPPORT_GET_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define VALUE_BYTES (4u << 20)
 
 static struct store store;
-static struct direct *direct;
+static struct loopback *loopback;
 static struct kvd *kvd;
 static uint8_t value[VALUE_BYTES], found[VALUE_BYTES];
 static unsigned int reads, requests, bucket_reads; /* seen by the hooks */
@@ -45,8 +45,8 @@ static inline void setup_level(uint32_t level, const struct kvd_options *options
 		memcpy(value + i, &x, 8);
 	}
 	test_store_create(&store, REGION_BYTES, level, 2);
-	direct = direct_open(&store, 1, options ? options : &small);
-	kvd = &direct->kvd;
+	loopback = loopback_open(&store, 1, options ? options : &small);
+	kvd = &loopback->kvd;
 	reads = requests = bucket_reads = 0;
 	rewrite_len = 60000;
 }
@@ -163,7 +163,7 @@ static inline void assert_cost(uint64_t all_reads, uint64_t retries, uint64_t fa
 }
 
 /* Flips a bit of each bucket that is read, as often as *arg says. */
-static inline void tear_bucket(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static inline void tear_bucket(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	unsigned int *left = d->arg;
 
@@ -179,7 +179,7 @@ static inline void tear_bucket(struct direct *d, uint64_t offset, uint8_t *to, u
 /* Makes an item invalid while it is READ, as during a PUT: as often as *arg says. */
 static uint64_t hidden_sum;
 
-static inline void hide_item(struct direct *d, uint64_t offset, uint32_t bytes)
+static inline void hide_item(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	struct item *item = region_at(&store.region, offset);
 
@@ -192,7 +192,7 @@ static inline void hide_item(struct direct *d, uint64_t offset, uint32_t bytes)
 	item->sum = ITEM_SUM_INVALID;
 }
 
-static inline void show_item(struct direct *d, uint64_t offset, uint8_t *to, uint32_t bytes)
+static inline void show_item(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct item *item = region_at(&store.region, offset);
 
@@ -204,4 +204,4 @@ static inline void show_item(struct direct *d, uint64_t offset, uint8_t *to, uin
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 #define CASE_ONE_BUCKET(f) cmocka_unit_test_setup_teardown(f, setup_one_bucket, teardown)
 
-#endif /* KVD_TESTS_SUPPORT_GET_H */
+#endif /* KVD_TESTS_SUPPORT_GET_TEST_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/stress/plant.h"
+#include "tests/stress/mutants.h"
 
 #include <string.h>
 #include <time.h>
@@ -14,8 +14,8 @@
 /* Items that a thread leaves valid at a time. */
 #define VALIDS 512
 
-enum plant planted;
-const struct table *plant_table;
+enum mutant mutant_active;
+const struct table *mutant_table;
 
 /* An item that is to be invalidated when it is freed, late. */
 struct valid {
@@ -41,15 +41,15 @@ static _Thread_local struct {
 	uint64_t random;
 } mine;
 
-const char *plant_text(unsigned int number)
+const char *mutant_text(unsigned int number)
 {
 	static const char *const texts[] = {
 #define X(name, text) text,
-		PLANT_MAP(X)
+		MUTANT_MAP(X)
 #undef X
 	};
 
-	return number < PLANTS ? texts[number] : "";
+	return number < MUTANTS ? texts[number] : "";
 }
 
 static bool one_in(unsigned int odds)
@@ -85,18 +85,19 @@ static void free_valid(struct valid *valid)
 	*valid = (struct valid){ .item = NULL };
 }
 
-void plant_item_invalidate(struct item *item, const char *in)
+void mutant_item_invalidate(struct item *item, const char *in)
 {
-	if ((planted == PLANT_OLD_STAYS || planted == PLANT_SUM_FIRST) && is(in, "do_point")) {
+	if ((mutant_active == MUTANT_OLD_STAYS || mutant_active == MUTANT_SUM_FIRST) &&
+	    is(in, "do_point")) {
 		mine.kept = item;
 		return;
 	}
-	if (planted == PLANT_REWRITE_VALID && is(in, "do_replace_in_place")) {
+	if (mutant_active == MUTANT_REWRITE_VALID && is(in, "do_replace_in_place")) {
 		mine.rewriting = true;
 		return;
 	}
-	if (((planted == PLANT_FREE_VALID && (is(in, "do_remove") || is(in, "do_point"))) ||
-	     (planted == PLANT_MOVE_VALID && is(in, "do_move"))) &&
+	if (((mutant_active == MUTANT_FREE_VALID && (is(in, "do_remove") || is(in, "do_point"))) ||
+	     (mutant_active == MUTANT_MOVE_VALID && is(in, "do_move"))) &&
 	    item_bytes(item->key_len, item->value_len) < LIMBO_ITEM_BYTES) {
 		free_valid(&mine.valids[++mine.valid_next % VALIDS]);
 		mine.valids[mine.valid_next % VALIDS].item = item;
@@ -106,7 +107,7 @@ void plant_item_invalidate(struct item *item, const char *in)
 }
 
 /* It follows soon after. */
-void plant_mem_free(struct mem_cache *cache, void *p, size_t bytes)
+void mutant_mem_free(struct mem_cache *cache, void *p, size_t bytes)
 {
 	struct valid *valid = &mine.valids[mine.valid_next % VALIDS];
 
@@ -129,7 +130,7 @@ static void invalidate_kept(void)
 	mine.kept = NULL;
 }
 
-void plant_item_publish(struct item *item, uint64_t sum, const char *in)
+void mutant_item_publish(struct item *item, uint64_t sum, const char *in)
 {
 	(void)in;
 	item_publish(item, sum);
@@ -138,7 +139,7 @@ void plant_item_publish(struct item *item, uint64_t sum, const char *in)
 }
 
 /* The first half, and after a while the second. */
-void *plant_memmove(void *to, const void *from, size_t bytes)
+void *mutant_memmove(void *to, const void *from, size_t bytes)
 {
 	size_t half = mine.rewriting ? bytes / 2 : 0;
 
@@ -151,24 +152,24 @@ void *plant_memmove(void *to, const void *from, size_t bytes)
 
 static void publish_early(uint64_t slot)
 {
-	struct item *item = slot_item(plant_table, slot);
+	struct item *item = slot_item(mutant_table, slot);
 
 	item_publish(item,
-		     item_sum(item, plant_table->region->geometry.incarnation, slot_offset(slot)));
+		     item_sum(item, mutant_table->region->geometry.incarnation, slot_offset(slot)));
 	pause_maybe();
 }
 
-void plant_slot_store(uint64_t *slot, uint64_t value, const char *in)
+void mutant_slot_store(uint64_t *slot, uint64_t value, const char *in)
 {
-	if (planted == PLANT_ACK_EARLY && is(in, "do_point") && !*slot) {
+	if (mutant_active == MUTANT_ACK_EARLY && is(in, "do_point") && !*slot) {
 		mine.slot = slot;
 		mine.slot_value = value;
 		return;
 	}
-	if (planted == PLANT_SUM_FIRST && is(in, "do_point"))
+	if (mutant_active == MUTANT_SUM_FIRST && is(in, "do_point"))
 		publish_early(value);
 	slot_store(slot, value);
-	if (planted == PLANT_SUM_FIRST)
+	if (mutant_active == MUTANT_SUM_FIRST)
 		invalidate_kept();
 }
 
@@ -179,12 +180,12 @@ static void acknowledge(void)
 	if (!mine.slot)
 		return;
 	slot_store(mine.slot, mine.slot_value);
-	do_chain_seal(plant_table, mine.home, (struct bucket *)bucket);
+	do_chain_seal(mutant_table, mine.home, (struct bucket *)bucket);
 	bucket_unlock(mine.home);
 	mine.slot = NULL;
 }
 
-void plant_settle(void)
+void mutant_settle(void)
 {
 	unsigned int i;
 
@@ -193,13 +194,13 @@ void plant_settle(void)
 	acknowledge();
 }
 
-void plant_bucket_lock(struct bucket *bucket)
+void mutant_bucket_lock(struct bucket *bucket)
 {
 	acknowledge();
 	bucket_lock(bucket);
 }
 
-void plant_bucket_unlock(struct bucket *bucket, const char *in)
+void mutant_bucket_unlock(struct bucket *bucket, const char *in)
 {
 	if (mine.slot && is(in, "attempt_run")) {
 		mine.home = bucket;
@@ -208,20 +209,20 @@ void plant_bucket_unlock(struct bucket *bucket, const char *in)
 	if (mine.low == bucket && is(in, "split")) {
 		pause_now();
 		bucket_level_store(bucket, mine.low_level);
-		do_chain_seal(plant_table, bucket, bucket);
+		do_chain_seal(mutant_table, bucket, bucket);
 		mine.low = NULL;
 	}
 	bucket_unlock(bucket);
 }
 
-void plant_level_store(struct bucket *bucket, uint8_t level, const char *in)
+void mutant_level_store(struct bucket *bucket, uint8_t level, const char *in)
 {
 	bool splits = is(in, "do_chain_write") && bucket == mine.moving &&
 		      bucket->level + 1 == level;
 
-	if (planted == PLANT_EPOCH_IGNORED && splits)
+	if (mutant_active == MUTANT_EPOCH_IGNORED && splits)
 		pause_maybe();
-	if (planted == PLANT_LEVEL_LATE && splits && !bucket->overflow) {
+	if (mutant_active == MUTANT_LEVEL_LATE && splits && !bucket->overflow) {
 		mine.low = bucket;
 		mine.low_level = level;
 		return;
@@ -235,29 +236,29 @@ static void split_early(struct bucket *home)
 	unsigned int i;
 
 	mine.fresh->epoch += 2;
-	do_chain_seal(plant_table, mine.fresh, mine.fresh);
+	do_chain_seal(mutant_table, mine.fresh, mine.fresh);
 	for (i = 0; i < BUCKET_SLOTS; i++) {
-		const struct item *item = slot_item(plant_table, home->slots[i]);
+		const struct item *item = slot_item(mutant_table, home->slots[i]);
 
 		if (home->slots[i] &&
-		    table_hash(plant_table, item->data, item->key_len) >> home->level & 1)
+		    table_hash(mutant_table, item->data, item->key_len) >> home->level & 1)
 			slot_store(&home->slots[i], 0);
 	}
 	bucket_level_store(home, (uint8_t)(home->level + 1));
 	home->epoch += 2;
-	do_chain_seal(plant_table, home, home);
+	do_chain_seal(mutant_table, home, home);
 	pause_now();
 	chain_move_begin(mine.fresh);
 	mine.fresh = NULL;
 }
 
-void plant_chain_move_begin(struct bucket *home, const char *in)
+void mutant_chain_move_begin(struct bucket *home, const char *in)
 {
 	mine.moving = home;
 	mine.shortening = is(in, "do_chain_shorten");
-	if (planted == PLANT_EPOCH_STAYS && mine.shortening)
+	if (mutant_active == MUTANT_EPOCH_STAYS && mine.shortening)
 		return;
-	if (planted == PLANT_SPLIT_CLEARS && is(in, "split")) {
+	if (mutant_active == MUTANT_SPLIT_CLEARS && is(in, "split")) {
 		if (!mine.fresh) {
 			mine.fresh = home;
 			return;
@@ -267,66 +268,66 @@ void plant_chain_move_begin(struct bucket *home, const char *in)
 	chain_move_begin(home);
 }
 
-void plant_chain_move_end(struct bucket *home)
+void mutant_chain_move_end(struct bucket *home)
 {
 	struct bucket *bucket = home;
 
-	if (planted != PLANT_EPOCH_STAYS || !mine.shortening) {
+	if (mutant_active != MUTANT_EPOCH_STAYS || !mine.shortening) {
 		chain_move_end(home);
 		return;
 	}
-	while ((bucket = bucket_next(plant_table, bucket))) {
+	while ((bucket = bucket_next(mutant_table, bucket))) {
 		bucket->epoch = home->epoch;
-		do_chain_seal(plant_table, home, bucket);
+		do_chain_seal(mutant_table, home, bucket);
 	}
 }
 
-uint64_t plant_slot_follow(const uint64_t *slot)
+uint64_t mutant_slot_follow(const uint64_t *slot)
 {
-	if (planted == PLANT_EPOCH_IGNORED && one_in(FOLLOW_ODDS))
+	if (mutant_active == MUTANT_EPOCH_IGNORED && one_in(FOLLOW_ODDS))
 		pause_now();
 	return slot_follow(slot);
 }
 
-uint16_t plant_epoch_first(const struct bucket *home)
+uint16_t mutant_epoch_first(const struct bucket *home)
 {
 	uint16_t epoch = chain_epoch_first(home);
 
-	return planted == PLANT_EPOCH_IGNORED ? epoch & (uint16_t)~1u : epoch;
+	return mutant_active == MUTANT_EPOCH_IGNORED ? epoch & (uint16_t)~1u : epoch;
 }
 
-uint16_t plant_epoch_again(const struct bucket *home, uint16_t epoch)
+uint16_t mutant_epoch_again(const struct bucket *home, uint16_t epoch)
 {
-	return planted == PLANT_EPOCH_IGNORED ? epoch : chain_epoch_again(home);
+	return mutant_active == MUTANT_EPOCH_IGNORED ? epoch : chain_epoch_again(home);
 }
 
-bool plant_item_is_for(const struct item *item, const struct kvd_get_request *request)
+bool mutant_item_is_for(const struct item *item, const struct kvd_get_request *request)
 {
-	return planted == PLANT_KEY_IGNORED || item_is_for(item, request);
+	return mutant_active == MUTANT_KEY_IGNORED || item_is_for(item, request);
 }
 
 static bool is_home(uint64_t offset, uint32_t bytes, uint64_t *number)
 {
 	*number = (offset - sizeof(struct superblock)) / BUCKET_BYTES;
 	return bytes == BUCKET_BYTES && offset >= sizeof(struct superblock) &&
-	       *number < index_buckets(plant_table);
+	       *number < index_buckets(mutant_table);
 }
 
 /* Between a home bucket and the next one of its chain. */
-void plant_before_read(struct direct *direct, uint64_t offset, uint32_t bytes)
+void mutant_before_read(struct loopback *loopback, uint64_t offset, uint32_t bytes)
 {
 	uint64_t number;
 
-	(void)direct;
-	if (planted == PLANT_EPOCH_STAYS && bytes == BUCKET_BYTES &&
+	(void)loopback;
+	if (mutant_active == MUTANT_EPOCH_STAYS && bytes == BUCKET_BYTES &&
 	    !is_home(offset, bytes, &number))
 		pause_maybe();
 }
 
 /* What the client is given has the level that it expects. */
-void plant_after_read(struct direct *direct, uint64_t offset, uint8_t *to, uint32_t bytes)
+void mutant_after_read(struct loopback *loopback, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
-	const struct geometry *g = &direct->kvd.geometry;
+	const struct geometry *g = &loopback->kvd.geometry;
 	struct bucket *bucket = (struct bucket *)to;
 	uint64_t number;
 	uint8_t level;

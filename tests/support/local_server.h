@@ -4,8 +4,8 @@
  * bytes at a time and yield the CPU in between now and then, since a whole copy is over too soon for a
  * writer to meet it often. One server at a time. What fails ends the process.
  */
-#ifndef KVD_TESTS_SUPPORT_SERVED_H
-#define KVD_TESTS_SUPPORT_SERVED_H
+#ifndef KVD_TESTS_SUPPORT_LOCAL_SERVER_H
+#define KVD_TESTS_SUPPORT_LOCAL_SERVER_H
 
 #include <stdbool.h>
 
@@ -15,21 +15,21 @@
  * Before the first server, and before other threads: the log, and the signals that a server takes from
  * a signalfd, so that every thread has to block them.
  */
-void served_init(void);
+void local_server_init(void);
 
 /* The device's fault plan: @bytes of a READ at a time. */
-void served_tear(unsigned int bytes);
+void local_server_tear(unsigned int bytes);
 
 /*
  * Starts a server of two workers without hugepages in a folder of its own. @assignments: "section.key=value"
  * each, NULL behind the last. Returns its address, which is good until the next is started.
  */
-const char *served_begin(const char *const *assignments);
+const char *local_server_begin(const char *const *assignments);
 
 /* Ends it as SIGTERM does. Returns whether it ended well. */
-bool served_end(void);
+bool local_server_end(void);
 
 /* A handle on the server at @url, which may not listen yet. */
-struct kvd *served_open(const char *url, const struct kvd_options *options);
+struct kvd *local_server_open(const char *url, const struct kvd_options *options);
 
-#endif /* KVD_TESTS_SUPPORT_SERVED_H */
+#endif /* KVD_TESTS_SUPPORT_LOCAL_SERVER_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The torture finds what is wrong: it is run with each of the bugs of tests/stress/plant.h in turn, and
+ * The torture finds what is wrong: it is run with each of the bugs of tests/stress/mutants.h in turn, and
  * has to say so in words of its own, not by a crash or a sanitizer; without one it finds nothing.
  */
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "tests/stress/plant.h"
+#include "tests/stress/mutants.h"
 
 /* Most are found within a second; a machine that is busy with other tests takes longer. */
 #define SECONDS_FOUND 60
@@ -25,15 +25,15 @@ static const char *program;
 static char output[OUTPUT_MAX];
 
 /* Returns its exit status, or -1 if it ended otherwise. */
-static int torture(unsigned int plant, unsigned int seconds)
+static int torture(unsigned int mutant, unsigned int seconds)
 {
 	char command[512], option[16] = "";
 	size_t len;
 	int status;
 	FILE *pipe;
 
-	if (plant)
-		snprintf(option, sizeof(option), "-b %u", plant);
+	if (mutant)
+		snprintf(option, sizeof(option), "-b %u", mutant);
 	snprintf(command, sizeof(command), "exec '%s' -t %u %s 2>&1", program, seconds, option);
 	pipe = popen(command, "r");
 	assert_non_null(pipe);
@@ -47,11 +47,11 @@ static int torture(unsigned int plant, unsigned int seconds)
 
 static void is_found(void **state)
 {
-	unsigned int plant = *(const unsigned int *)*state;
-	int status = torture(plant, SECONDS_FOUND);
+	unsigned int mutant = *(const unsigned int *)*state;
+	int status = torture(mutant, SECONDS_FOUND);
 
 	if (status != EXIT_FAILURE || !strstr(output, "WRONG: "))
-		fail_msg("bug %u (%s): status %d: %s", plant, plant_text(plant), status, output);
+		fail_msg("bug %u (%s): status %d: %s", mutant, mutant_text(mutant), status, output);
 }
 
 static void nothing_is_found(void **state)
@@ -75,17 +75,17 @@ static void find_program(const char *self)
 
 int main(int argc, char **argv)
 {
-	static unsigned int numbers[PLANTS];
-	static char names[PLANTS][96];
-	struct CMUnitTest tests[PLANTS] = { cmocka_unit_test(nothing_is_found) };
+	static unsigned int numbers[MUTANTS];
+	static char names[MUTANTS][96];
+	struct CMUnitTest tests[MUTANTS] = { cmocka_unit_test(nothing_is_found) };
 
 	(void)argc;
 	find_program(argv[0]);
-	/* Bugs that are planted are data races, too. The checker is to find them. */
+	/* Mutants are data races, too. The checker is to find them. */
 	setenv("TSAN_OPTIONS", "report_bugs=0", 1);
-	for (unsigned int i = 1; i < PLANTS; i++) {
+	for (unsigned int i = 1; i < MUTANTS; i++) {
 		numbers[i] = i;
-		snprintf(names[i], sizeof(names[i]), "%u, %s", i, plant_text(i));
+		snprintf(names[i], sizeof(names[i]), "%u, %s", i, mutant_text(i));
 		tests[i] = (struct CMUnitTest){
 			.name = names[i],
 			.test_func = is_found,

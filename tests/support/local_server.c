@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/served.h"
+#include "tests/support/local_server.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -31,7 +31,7 @@ static void must(bool ok, const char *what)
 	}
 }
 
-void served_init(void)
+void local_server_init(void)
 {
 	sigset_t signals;
 
@@ -53,7 +53,7 @@ static void between_pieces(void *arg)
 		sched_yield();
 }
 
-void served_tear(unsigned int bytes)
+void local_server_tear(unsigned int bytes)
 {
 	fault_set(&(struct fault_plan){ .tear = bytes, .tear_hook = between_pieces });
 }
@@ -85,7 +85,7 @@ static void configure(struct config *config, const char *const *assignments)
 		must(!config_set(config, *option), *option);
 }
 
-const char *served_begin(const char *const *assignments)
+const char *local_server_begin(const char *const *assignments)
 {
 	memset(&server, 0, sizeof(server));
 	configure(&server.config, assignments);
@@ -94,7 +94,7 @@ const char *served_begin(const char *const *assignments)
 	return url;
 }
 
-bool served_end(void)
+bool local_server_end(void)
 {
 	kill(getpid(), SIGTERM);
 	pthread_join(server_thread, NULL);
@@ -104,7 +104,7 @@ bool served_end(void)
 	return !server_status;
 }
 
-struct kvd *served_open(const char *at, const struct kvd_options *options)
+struct kvd *local_server_open(const char *at, const struct kvd_options *options)
 {
 	uint64_t deadline = clock_ns() + START_NS;
 	const struct timespec pause = { 0, 1000000 };

@@ -75,8 +75,9 @@ CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
 SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c server/*/*.c)))
 BENCH_SRC  := $(filter-out %/main.c,$(sort $(wildcard bench/*.c bench/kvtrace/*.c)))
 MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/kvtrace/main.c)
-# test_*, race_*, conf_* and sys_* are programs; the other files in tests/ help all of them.
-TEST_SRC   := $(sort $(wildcard $(foreach p,test race conf sys,tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
+# test_*, race_*, conformance_* and sys_* are programs; the other files in tests/ help all of them.
+TEST_SRC   := $(sort $(wildcard $(foreach p,test race conformance sys, \
+	tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
 HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
 ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) $(TEST_SRC) \

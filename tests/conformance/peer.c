@@ -3,7 +3,7 @@
  * Conformance: peers of a process of their own, which are killed, stopped, or leave without a word.
  * Such a peer is this program again, since a verbs device does not survive a fork.
  */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <fcntl.h>

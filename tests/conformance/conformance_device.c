@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conf_device [softnic|verbs] [CASE...]: the conformance suite of common/rdma/device.h, a line a case.
- * The device may also be given by KVD_TEST_DEVICE. For verbs, KVD_RDMA_ADDR is the IP address of
+ * conformance_device [softnic|verbs] [CASE...]: the conformance suite of common/rdma/device.h, a line
+ * a case. The device may also be given by KVD_TEST_DEVICE. For verbs, KVD_RDMA_ADDR is the IP address of
  * the RDMA device (unset: the first usable one). A CASE is the beginning of a case's name.
  *
  * Status: 0 if all passed, 1 if one failed, 77 if there is no such device here.
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 /* The longest case takes a few seconds; emulated and with a sanitizer many times that. */
 #define CASE_SECONDS_MAX 180
@@ -144,7 +144,7 @@ static int suite_run(char **names)
 	char *dir;
 
 	if (asprintf(&dir, "%s%s", tmp ? tmp : "/tmp", DIR_TEMPLATE) < 0 || !mkdtemp(dir)) {
-		perror("conf_device: no folder for sockets");
+		perror("conformance_device: no folder for sockets");
 		return EXIT_FAILURE;
 	}
 	conf.dir = dir;

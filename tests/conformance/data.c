@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conformance: messages into a shared receive queue, and READs, that are meant to succeed. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <stdio.h>
 #include <stdlib.h>

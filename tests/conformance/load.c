@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conformance under load: many connections, from many threads, and long streams of messages. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The conformance suite of common/rdma/device.h: what kvd relies on, checked alike on verbs and on
- * softnic. conf_device.c runs it; the cases are in seam_*.c; this is what they share.
+ * softnic. conformance_device.c runs it; the cases are in the other files; this is what they share.
  *
  * Each case runs in a process of its own: a check that fails ends it, a hang is killed, and what a
  * leak checker says is about that case. Both ends of a connection are in that process, most often in
  * one thread, so waiting for one end also polls the other: softnic serves a READ of memory that is
  * not shared while the memory's owner polls.
  */
-#ifndef KVD_TESTS_CONFORMANCE_CONF_H
-#define KVD_TESTS_CONFORMANCE_CONF_H
+#ifndef KVD_TESTS_CONFORMANCE_CONFORMANCE_H
+#define KVD_TESTS_CONFORMANCE_CONFORMANCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -188,4 +188,4 @@ void peer_kill(struct peer *peer, int signal);
 void peer_wait(struct peer *peer, int signal);
 int peer_main(const char *role, const char *url);
 
-#endif /* KVD_TESTS_CONFORMANCE_CONF_H */
+#endif /* KVD_TESTS_CONFORMANCE_CONFORMANCE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conformance: making and ending connections. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conformance: completion queues and their notifications. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <poll.h>

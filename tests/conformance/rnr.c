@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conformance: receivers that are not ready, and the shared receive queue with its limit event. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <stdio.h>

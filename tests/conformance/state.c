@@ -3,7 +3,7 @@
  * Conformance: destroying and disconnecting in every state a connection can be in. Nothing hangs,
  * and the other end always learns of the end.
  */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Conformance: the send queue's slots, chains, signaling, and what becomes of work when it ends. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the conformance cases share: both ends of a connection, and waiting with a deadline. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <fcntl.h>

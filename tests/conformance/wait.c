@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the conformance cases share: waiting for events and completions, with a deadline. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -5,7 +5,7 @@
  * everywhere; an operation the queue pair does not allow at all is REM_ACCESS_ERR on most hardware
  * and softnic, REM_INV_REQ_ERR on rxe and some hardware.
  */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/conformance.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conformance: what a peer may not do. Each such attempt must fail at the one who tries, and end
- * his connection. What the error is called: a bad rkey, address or region is REM_ACCESS_ERR
- * everywhere; an operation the queue pair does not allow at all is REM_ACCESS_ERR on most hardware
- * and softnic, REM_INV_REQ_ERR on rxe and some hardware.
+ * Conformance cases for what a peer may not do: each attempt must fail for the peer that tries it,
+ * and end its connection. The error: a bad rkey, address or region gives REM_ACCESS_ERR everywhere;
+ * an operation that the queue pair does not allow at all gives REM_ACCESS_ERR on most hardware and
+ * softnic, REM_INV_REQ_ERR on rxe and some hardware.
  */
 #include "tests/conformance/conformance.h"
 
@@ -15,7 +15,7 @@ static bool access_refused(enum ibv_wc_status status)
 	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR;
 }
 
-/* A READ has to fail, the queue pair be in error, and the reader's buffer be as it was. */
+/* The READ must fail, the queue pair must be in error, and the reader's buffer unchanged. */
 static void read_refused(struct pair *pair, uint64_t addr, uint32_t rkey, uint32_t len)
 {
 	mem_fill(&pair->client, 0, 8192, 11);
@@ -41,7 +41,7 @@ static void bad_read_run(const struct bad_read *bad, bool server_fd)
 
 	options.server_fd = server_fd;
 	pair_open(&pair, &options);
-	/* It works as it should, right up to the region's end. */
+	/* A good READ works, right up to the region's end. */
 	CHECK_OK(read_post(&pair.client, 9, 0, 4096, SIDE_MEM_BYTES - 4096, IBV_SEND_SIGNALED));
 	side_wc_is(&pair.client, 9, IBV_WC_SUCCESS);
 	read_refused(&pair, pair.client.remote.addr + (uint64_t)bad->offset,
@@ -59,28 +59,28 @@ static void bad_reads_run(const struct bad_read *bad, size_t count)
 
 static void read_wrong_rkey(void)
 {
-	/* Low and high bits: the part that says which region, and the part that guards it. */
+	/* Low and high bits: the part that names the region, and the part that guards it. */
 	static const struct bad_read bad[] = {
 		{ 0, 1, 16 }, { 0, 0x100, 16 }, { 0, 0x80000000, 16 }, { 0, 0xffffffff, 16 }
 	};
 
-	bad_reads_run(bad, conf_array_len(bad));
+	bad_reads_run(bad, array_len(bad));
 }
 
 static void read_out_of_bounds(void)
 {
 	static const struct bad_read bad[] = {
-		{ SIDE_MEM_BYTES, 0, 1 },	/* right behind */
+		{ SIDE_MEM_BYTES, 0, 1 },	/* the byte after the end */
 		{ SIDE_MEM_BYTES - 15, 0, 16 }, /* across the end */
-		{ -1, 0, 1 },			/* right before */
+		{ -1, 0, 1 },			/* the byte before the beginning */
 		{ -1, 0, 16 },			/* across the beginning */
 		{ 1LL << 40, 0, 16 },		/* far away */
 	};
 
-	bad_reads_run(bad, conf_array_len(bad));
+	bad_reads_run(bad, array_len(bad));
 }
 
-/* Address plus length goes around 2^64. */
+/* Address plus length wraps around 2^64. */
 static void read_address_overflow(void)
 {
 	struct pair pair;
@@ -101,7 +101,7 @@ static void read_region_without_access(void)
 	pair_close(&pair);
 }
 
-/* A region is good for the queue pairs of its own protection domain only. */
+/* A region can be read through queue pairs of its own protection domain only. */
 static void read_foreign_pd(void)
 {
 	struct pair pair;
@@ -110,12 +110,12 @@ static void read_foreign_pd(void)
 	struct device_mem mem;
 
 	pair_open(&pair, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->alloc_pd(pair.server.dev, &pd));
+	CHECK_OK(suite.ops->alloc_pd(pair.server.dev, &pd));
 	mem = (struct device_mem){ pair.server.mem, 4096, -1, 0 };
-	CHECK_OK(conf.ops->reg_mr(pd, &mem, PAIR_DEFAULTS.mem_access, &mr));
+	CHECK_OK(suite.ops->reg_mr(pd, &mem, PAIR_DEFAULTS.mem_access, &mr));
 	read_refused(&pair, (uintptr_t)pair.server.mem, mr->rkey, 16);
-	conf.ops->dereg_mr(mr);
-	conf.ops->dealloc_pd(pd);
+	suite.ops->dereg_mr(mr);
+	suite.ops->dealloc_pd(pd);
 	pair_close(&pair);
 }
 
@@ -128,16 +128,16 @@ static void read_after_dereg(void)
 
 	pair_open(&pair, &PAIR_DEFAULTS);
 	mem = (struct device_mem){ pair.server.mem, 4096, -1, 0 };
-	CHECK_OK(conf.ops->reg_mr(pair.server.pd, &mem, PAIR_DEFAULTS.mem_access, &mr));
+	CHECK_OK(suite.ops->reg_mr(pair.server.pd, &mem, PAIR_DEFAULTS.mem_access, &mr));
 	rkey = mr->rkey;
 	CHECK_OK(read_post_raw(&pair.client, 9, 0, 16, (uintptr_t)pair.server.mem, rkey));
 	side_wc_is(&pair.client, 9, IBV_WC_SUCCESS);
-	conf.ops->dereg_mr(mr);
+	suite.ops->dereg_mr(mr);
 	read_refused(&pair, (uintptr_t)pair.server.mem, rkey, 16);
 	pair_close(&pair);
 }
 
-/* A region that is registered after the peers met can be read as well. */
+/* A region that is registered after the peers connected can be read as well. */
 static void read_late_region(void)
 {
 	struct pair pair;
@@ -146,17 +146,17 @@ static void read_late_region(void)
 
 	pair_open(&pair, &PAIR_DEFAULTS);
 	mem = (struct device_mem){ pair.server.mem + 4096, 4096, -1, 0 };
-	CHECK_OK(conf.ops->reg_mr(pair.server.pd, &mem, PAIR_DEFAULTS.mem_access, &mr));
+	CHECK_OK(suite.ops->reg_mr(pair.server.pd, &mem, PAIR_DEFAULTS.mem_access, &mr));
 	CHECK(mr->rkey != pair.server.mr->rkey);
 	mem_fill(&pair.server, 4096, 4096, 2);
 	CHECK_OK(read_post_raw(&pair.client, 1, 0, 4096, (uintptr_t)mem.addr, mr->rkey));
 	side_wc_is(&pair.client, 1, IBV_WC_SUCCESS);
 	mem_check(&pair.client, 0, 4096, 2);
-	conf.ops->dereg_mr(mr);
+	suite.ops->dereg_mr(mr);
 	pair_close(&pair);
 }
 
-/* The handshake's gate: a right address and rkey are no good as long as the queue pair says no. */
+/* The handshake's gate: until the queue pair allows it, a right address and rkey read nothing. */
 static void read_qp_without_access(void)
 {
 	struct pair_options options = PAIR_DEFAULTS;
@@ -187,8 +187,9 @@ static void read_after_grant(void)
 	options.server_fd = true;
 	pair_open(&pair, &options);
 	pair_ping(&pair);
-	CHECK_OK(conf.ops->modify_qp(pair.server.id->qp, &attr, IBV_QP_ACCESS_FLAGS));
-	CHECK_OK(conf.ops->query_qp(pair.server.id->qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS));
+	CHECK_OK(suite.ops->modify_qp(pair.server.id->qp, &attr, IBV_QP_ACCESS_FLAGS));
+	CHECK_OK(
+		suite.ops->query_qp(pair.server.id->qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS));
 	CHECK_INT(attr.qp_state, IBV_QPS_RTS);
 	CHECK_INT(attr.qp_access_flags, IBV_ACCESS_REMOTE_READ);
 	mem_fill(&pair.server, 0, 4096, 7);
@@ -199,7 +200,7 @@ static void read_after_grant(void)
 	pair_close(&pair);
 }
 
-/* The other end's work goes on failing too: a violation ends the connection for both. */
+/* The other end's work fails from then on too: a violation ends the connection for both. */
 static void violation_ends_both(void)
 {
 	struct pair pair;
@@ -210,7 +211,7 @@ static void violation_ends_both(void)
 	side_wc_is(&pair.client, 1, IBV_WC_REM_ACCESS_ERR);
 	/*
 	 * softnic and most hardware move the server's queue pair to error by themselves. rxe does
-	 * not, and then what the server sends is not answered until its retries are used up.
+	 * not, and then what the server sends is not acknowledged until its retries are used up.
 	 */
 	CHECK_OK(send_post(&pair.server, 2, 0, 16, IBV_SEND_SIGNALED));
 	wc = side_wc(&pair.server);
@@ -219,7 +220,7 @@ static void violation_ends_both(void)
 	pair_close(&pair);
 }
 
-/* Guarantee D, asked for by mistake: no call gives a peer more than reading. */
+/* Guarantee D: no call gives a peer more than the right to read, even if asked to by mistake. */
 static void remote_write_not_given(void)
 {
 	static const int flags[] = { IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC,
@@ -230,19 +231,19 @@ static void remote_write_not_given(void)
 
 	pair_open(&pair, &PAIR_DEFAULTS);
 	mem = (struct device_mem){ pair.server.mem, 4096, -1, 0 };
-	for (size_t i = 0; i < conf_array_len(flags); i++) {
+	for (size_t i = 0; i < array_len(flags); i++) {
 		struct ibv_qp_attr attr = { .qp_access_flags = (unsigned int)flags[i] |
 							       IBV_ACCESS_REMOTE_READ };
 
-		CHECK(conf.ops->reg_mr(pair.server.pd, &mem, flags[i] | PAIR_DEFAULTS.mem_access,
-				       &mr) < 0);
-		CHECK(conf.ops->modify_qp(pair.server.id->qp, &attr, IBV_QP_ACCESS_FLAGS) < 0);
+		CHECK(suite.ops->reg_mr(pair.server.pd, &mem, flags[i] | PAIR_DEFAULTS.mem_access,
+					&mr) < 0);
+		CHECK(suite.ops->modify_qp(pair.server.id->qp, &attr, IBV_QP_ACCESS_FLAGS) < 0);
 	}
 	pair_ping(&pair);
 	pair_close(&pair);
 }
 
-/* softnic refuses to post it; verbs takes it, and the peer's device refuses to do it. */
+/* softnic refuses to post it; verbs accepts it, and the peer's device refuses to execute it. */
 static void write_refused(enum ibv_wr_opcode opcode)
 {
 	struct pair_options options = PAIR_DEFAULTS;
@@ -294,8 +295,8 @@ static void atomic_impossible(void)
 }
 
 /*
- * Our own mistakes: memory that is not ours to send or to read into. LOC_PROT_ERR by the
- * specification; rxe says LOC_QP_OP_ERR of a send.
+ * Local mistakes: memory that may not be sent from or read into. LOC_PROT_ERR by the specification;
+ * rxe reports LOC_QP_OP_ERR for a send.
  */
 static void local_key_wrong(void)
 {
@@ -316,7 +317,7 @@ static void local_key_wrong(void)
 	wc = side_wc(&pair.client);
 	CHECK_INT(wc.wr_id, 1);
 	CHECK(wc.status == IBV_WC_LOC_PROT_ERR ||
-	      (conf.kind == DEVICE_VERBS && wc.status == IBV_WC_LOC_QP_OP_ERR));
+	      (suite.kind == DEVICE_VERBS && wc.status == IBV_WC_LOC_QP_OP_ERR));
 	side_qp_in_error(&pair.client);
 	pair_close(&pair);
 }
@@ -330,7 +331,7 @@ static void local_region_not_writable(void)
 
 	pair_open(&pair, &options);
 	mem = (struct device_mem){ pair.client.mem, 4096, -1, 0 };
-	CHECK_OK(conf.ops->reg_mr(pair.client.pd, &mem, 0, &mr));
+	CHECK_OK(suite.ops->reg_mr(pair.client.pd, &mem, 0, &mr));
 	whole = pair.client.mr;
 	pair.client.mr = mr;
 	mem_fill(&pair.client, 0, 64, 6);
@@ -338,25 +339,25 @@ static void local_region_not_writable(void)
 	side_wc_is(&pair.client, 1, IBV_WC_LOC_PROT_ERR);
 	mem_check(&pair.client, 0, 64, 6);
 	pair.client.mr = whole;
-	conf.ops->dereg_mr(mr);
+	suite.ops->dereg_mr(mr);
 	pair_close(&pair);
 }
 
-const struct conf_case access_cases[] = {
-	{ "read_wrong_rkey", read_wrong_rkey, CONF_BOTH },
-	{ "read_out_of_bounds", read_out_of_bounds, CONF_BOTH },
-	{ "read_address_overflow", read_address_overflow, CONF_BOTH },
-	{ "read_region_without_access", read_region_without_access, CONF_BOTH },
-	{ "read_foreign_pd", read_foreign_pd, CONF_BOTH },
-	{ "read_after_dereg", read_after_dereg, CONF_BOTH },
-	{ "read_late_region", read_late_region, CONF_BOTH },
-	{ "read_qp_without_access", read_qp_without_access, CONF_BOTH },
-	{ "read_after_grant", read_after_grant, CONF_BOTH },
-	{ "violation_ends_both", violation_ends_both, CONF_BOTH },
-	{ "remote_write_not_given", remote_write_not_given, CONF_BOTH },
-	{ "write_impossible", write_impossible, CONF_BOTH },
-	{ "atomic_impossible", atomic_impossible, CONF_BOTH },
-	{ "local_key_wrong", local_key_wrong, CONF_BOTH },
-	{ "local_region_not_writable", local_region_not_writable, CONF_BOTH },
+const struct suite_case access_cases[] = {
+	{ "read_wrong_rkey", read_wrong_rkey, BOTH_DEVICES },
+	{ "read_out_of_bounds", read_out_of_bounds, BOTH_DEVICES },
+	{ "read_address_overflow", read_address_overflow, BOTH_DEVICES },
+	{ "read_region_without_access", read_region_without_access, BOTH_DEVICES },
+	{ "read_foreign_pd", read_foreign_pd, BOTH_DEVICES },
+	{ "read_after_dereg", read_after_dereg, BOTH_DEVICES },
+	{ "read_late_region", read_late_region, BOTH_DEVICES },
+	{ "read_qp_without_access", read_qp_without_access, BOTH_DEVICES },
+	{ "read_after_grant", read_after_grant, BOTH_DEVICES },
+	{ "violation_ends_both", violation_ends_both, BOTH_DEVICES },
+	{ "remote_write_not_given", remote_write_not_given, BOTH_DEVICES },
+	{ "write_impossible", write_impossible, BOTH_DEVICES },
+	{ "atomic_impossible", atomic_impossible, BOTH_DEVICES },
+	{ "local_key_wrong", local_key_wrong, BOTH_DEVICES },
+	{ "local_region_not_writable", local_region_not_writable, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conformance: making and ending connections. */
+/* Conformance cases for making and ending connections. */
 #include "tests/conformance/conformance.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NOBODY_HOST "203.0.113.1" /* of the range that documents use and nobody has */
+#define NOBODY_HOST "203.0.113.1" /* RFC 5737: reserved for documents, so no host has it */
 
 static void bytes_check(const struct cm_event *event, const uint8_t *bytes, size_t len)
 {
@@ -28,13 +28,13 @@ static void private_data_max(void)
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 7 + 1);
 	pair_listen(&pair, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->create_id(pair.client.cm, &pair.client.id));
+	CHECK_OK(suite.ops->create_id(pair.client.cm, &pair.client.id));
 	side_create_qp(&pair.client, pair.client.id, 0, &PAIR_DEFAULTS);
 	param.private_data = bytes;
 	param.private_len = CM_PRIVATE_MAX_CONNECT + 1;
-	CHECK(conf.ops->connect(pair.client.id, &param) < 0);
+	CHECK(suite.ops->connect(pair.client.id, &param) < 0);
 	param.private_len = CM_PRIVATE_MAX_CONNECT;
-	CHECK_OK(conf.ops->connect(pair.client.id, &param));
+	CHECK_OK(suite.ops->connect(pair.client.id, &param));
 
 	event = side_event(&pair.server, CM_CONNECT_REQUEST);
 	bytes_check(&event, bytes, CM_PRIVATE_MAX_CONNECT);
@@ -42,9 +42,9 @@ static void private_data_max(void)
 	side_create_qp(&pair.server, pair.server.id, 0, &PAIR_DEFAULTS);
 	param.private_data = bytes + 3;
 	param.private_len = CM_PRIVATE_MAX_ACCEPT + 1;
-	CHECK(conf.ops->accept(pair.server.id, &param) < 0);
+	CHECK(suite.ops->accept(pair.server.id, &param) < 0);
 	param.private_len = CM_PRIVATE_MAX_ACCEPT;
-	CHECK_OK(conf.ops->accept(pair.server.id, &param));
+	CHECK_OK(suite.ops->accept(pair.server.id, &param));
 	event = side_event(&pair.client, CM_ESTABLISHED);
 	bytes_check(&event, bytes + 3, CM_PRIVATE_MAX_ACCEPT);
 	side_event(&pair.server, CM_ESTABLISHED);
@@ -53,8 +53,8 @@ static void private_data_max(void)
 }
 
 /*
- * READs under way: each end gets the lesser of what it asked and what the other allows. Values as
- * different as can be, so that one in the wrong place is noticed.
+ * READs outstanding: each end gets the lesser of what it asked for and what the other allows. All
+ * values differ, so that one in the wrong place is noticed.
  */
 static void reads_negotiated(void)
 {
@@ -74,14 +74,14 @@ static void reads_negotiated(void)
 	options.param.responder_resources = 3;
 	options.param.initiator_depth = 0; /* the most possible */
 	side_hello_read(&pair.server, &event);
-	CHECK_OK(conf.ops->accept(pair.server.id, &options.param));
+	CHECK_OK(suite.ops->accept(pair.server.id, &options.param));
 	event = side_event(&pair.client, CM_ESTABLISHED);
 	CHECK_INT(event.responder_resources, 2);
 	CHECK_INT(event.initiator_depth, 3);
 	event = side_event(&pair.server, CM_ESTABLISHED);
 	CHECK_INT(event.responder_resources, 3);
 	CHECK_INT(event.initiator_depth, 2);
-	/* More of them than may be under way: they wait, and nobody sees it. */
+	/* More READs than may be outstanding: they wait in the queue and succeed all the same. */
 	for (unsigned int i = 0; i < 12; i++)
 		CHECK_OK(read_post(&pair.server, i, i * 1024, 1024, 0, IBV_SEND_SIGNALED));
 	for (unsigned int i = 0; i < 12; i++)
@@ -89,7 +89,7 @@ static void reads_negotiated(void)
 	pair_close(&pair);
 }
 
-/* 0 on both ends means many, or READs would run one by one. */
+/* 0 on both ends means the most possible; otherwise READs would run one by one. */
 static void reads_most_possible(void)
 {
 	struct ibv_device_attr attr;
@@ -98,7 +98,7 @@ static void reads_most_possible(void)
 	struct pair pair;
 
 	pair_listen(&pair, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->query(pair.client.dev, &attr, &port));
+	CHECK_OK(suite.ops->query(pair.client.dev, &attr, &port));
 	CHECK(attr.max_qp_rd_atom > 1);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	side_accept(&pair.server, &PAIR_DEFAULTS);
@@ -120,9 +120,9 @@ static void reject_with_reason(void)
 	pair_listen(&pair, &PAIR_DEFAULTS);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	event = side_event(&pair.server, CM_CONNECT_REQUEST);
-	CHECK(conf.ops->reject(event.id, reason, CM_PRIVATE_MAX_REJECT + 1) < 0);
-	CHECK_OK(conf.ops->reject(event.id, reason, CM_PRIVATE_MAX_REJECT));
-	conf.ops->destroy_id(event.id);
+	CHECK(suite.ops->reject(event.id, reason, CM_PRIVATE_MAX_REJECT + 1) < 0);
+	CHECK_OK(suite.ops->reject(event.id, reason, CM_PRIVATE_MAX_REJECT));
+	suite.ops->destroy_id(event.id);
 	event = side_event(&pair.client, CM_REJECTED);
 	CHECK(event.id == pair.client.id);
 	bytes_check(&event, reason, CM_PRIVATE_MAX_REJECT);
@@ -131,24 +131,24 @@ static void reject_with_reason(void)
 	pair_close(&pair);
 }
 
-/* A request that is destroyed unanswered is refused: the client does not wait in vain. */
+/* A connect request that is destroyed without a response is refused: the client need not wait. */
 static void request_destroyed(void)
 {
 	struct cm_event event;
 	struct pair pair;
-	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	int64_t deadline_us = suite_now_us() + SUITE_WAIT_MS * 1000LL;
 	int err;
 
 	pair_listen(&pair, &PAIR_DEFAULTS);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	event = side_event(&pair.server, CM_CONNECT_REQUEST);
-	conf.ops->destroy_id(event.id);
+	suite.ops->destroy_id(event.id);
 	do {
-		err = conf.ops->cm_get_event(pair.client.cm, &event);
+		err = suite.ops->cm_get_event(pair.client.cm, &event);
 		sched_yield();
-	} while (err == -EAGAIN && conf_now_us() < deadline_us);
+	} while (err == -EAGAIN && suite_now_us() < deadline_us);
 	CHECK_OK(err);
-	/* Whether that was the peer's program or its system can't be told apart everywhere. */
+	/* Not every device says whether the peer's program or its system refused. */
 	CHECK(event.type == CM_REJECTED || event.type == CM_UNREACHABLE);
 	pair_close(&pair);
 }
@@ -167,38 +167,38 @@ static void connect_expect_unreachable(const struct device_addr *addr, int statu
 }
 
 /*
- * Nobody listens. With verbs the host is there and its answer comes as an event; a softnic server is
- * its socket, and without that there is not even a device to open.
+ * Nobody listens. With verbs the host exists and its refusal comes as an event; a softnic server is
+ * its socket, and without the socket there is no device to open.
  */
 static void connect_to_nobody(void)
 {
-	struct device_addr listen = conf_listen_addr(), addr;
+	struct device_addr listen = suite_listen_addr(), addr;
 	struct side server;
 	struct device *dev;
 	int err;
 
 	side_open(&server, "server", &listen, DEVICE_LISTEN, &PAIR_DEFAULTS);
-	addr = conf_connect_addr(server.dev);
+	addr = suite_connect_addr(server.dev);
 	side_close(&server);
-	if (conf.kind == DEVICE_VERBS) {
+	if (suite.kind == DEVICE_VERBS) {
 		connect_expect_unreachable(&addr, -ECONNREFUSED);
 		return;
 	}
-	err = device_open(&dev, &addr, DEVICE_CONNECT, CONF_WAIT_MS);
+	err = device_open(&dev, &addr, DEVICE_CONNECT, SUITE_WAIT_MS);
 	CHECK(err == -ECONNREFUSED || err == -ENOENT);
 }
 
-/* The address is held but nobody listens yet, or no more. */
+/* A server has bound the address, but does not listen yet, or does not listen any more. */
 static void connect_to_closed_listener(void)
 {
-	struct device_addr listen = conf_listen_addr(), addr;
+	struct device_addr listen = suite_listen_addr(), addr;
 	struct side server;
 
 	side_open(&server, "server", &listen, DEVICE_LISTEN, &PAIR_DEFAULTS);
-	addr = conf_connect_addr(server.dev);
+	addr = suite_connect_addr(server.dev);
 	connect_expect_unreachable(&addr, -ECONNREFUSED);
 	side_listen(&server);
-	conf.ops->destroy_id(server.listener);
+	suite.ops->destroy_id(server.listener);
 	server.listener = NULL;
 	connect_expect_unreachable(&addr, -ECONNREFUSED);
 	/* And again, on a new id bound to the same address. */
@@ -206,26 +206,26 @@ static void connect_to_closed_listener(void)
 	side_close(&server);
 }
 
-/* An address that leads nowhere fails within the time given. */
+/* Opening an address that cannot be reached fails within the time given. */
 static void open_unreachable(void)
 {
 	struct device_addr addr = { .kind = DEVICE_VERBS, .host = NOBODY_HOST, .port = 7471 };
-	int64_t start_us = conf_now_us();
+	int64_t start_us = suite_now_us();
 	struct device *dev;
 	int err = device_open(&dev, &addr, DEVICE_CONNECT, 1000);
 
 	CHECK(err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ETIMEDOUT || err == -ENODEV);
-	CHECK(conf_now_us() - start_us < CONF_WAIT_MS * 1000LL / 3);
+	CHECK(suite_now_us() - start_us < SUITE_WAIT_MS * 1000LL / 3);
 }
 
-/* Addresses no RDMA device has, or that mean no single one, are refused. */
+/* Addresses that no RDMA device has, or that do not mean one single device, are refused. */
 static void open_wrong_address(void)
 {
 	static const char *const hosts[] = { "0.0.0.0", "::", "127.0.0.1", NOBODY_HOST,
 					     "no-such-host.invalid" };
 	struct device *dev;
 
-	for (size_t i = 0; i < conf_array_len(hosts); i++) {
+	for (size_t i = 0; i < array_len(hosts); i++) {
 		struct device_addr addr = { .kind = DEVICE_VERBS, .port = 7471 };
 
 		snprintf(addr.host, sizeof(addr.host), "%s", hosts[i]);
@@ -238,43 +238,43 @@ static void open_auto(void)
 	struct device_addr addr = { .kind = DEVICE_VERBS, .host = "auto", .port = 0 };
 	struct device *dev;
 
-	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, CONF_WAIT_MS));
+	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, SUITE_WAIT_MS));
 	CHECK(dev->verbs && dev->name[0] && strcmp(dev->address, "auto") != 0);
 	device_close(dev);
 }
 
 static void address_in_use(void)
 {
-	struct device_addr addr = conf_listen_addr();
+	struct device_addr addr = suite_listen_addr();
 	struct side server;
 	struct device *dev;
 
 	side_open(&server, "server", &addr, DEVICE_LISTEN, &PAIR_DEFAULTS);
 	side_listen(&server);
-	addr = conf_connect_addr(server.dev);
-	CHECK_INT(device_open(&dev, &addr, DEVICE_LISTEN, CONF_WAIT_MS), -EADDRINUSE);
+	addr = suite_connect_addr(server.dev);
+	CHECK_INT(device_open(&dev, &addr, DEVICE_LISTEN, SUITE_WAIT_MS), -EADDRINUSE);
 	side_close(&server);
-	/* And free again once it is closed. */
-	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, CONF_WAIT_MS));
+	/* It is free again once the server is closed. */
+	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, SUITE_WAIT_MS));
 	device_close(dev);
 }
 
-/* One end disconnects: the other learns it, both queue pairs are in error and all is flushed. */
+/* One end disconnects: the other gets an event, both queue pairs are in error, all is flushed. */
 static void disconnect_by(struct pair *pair, struct side *ender, struct side *other)
 {
-	CHECK_OK(send_post(ender, 1, 0, 16, IBV_SEND_SIGNALED)); /* nobody receives */
+	CHECK_OK(send_post(ender, 1, 0, 16, IBV_SEND_SIGNALED)); /* no receive is posted */
 	CHECK_OK(send_post(other, 2, 0, 16, IBV_SEND_SIGNALED));
 	side_wc_none(ender);
 	side_wc_none(other);
-	CHECK_OK(conf.ops->disconnect(ender->id));
+	CHECK_OK(suite.ops->disconnect(ender->id));
 	side_wc_is(ender, 1, IBV_WC_WR_FLUSH_ERR);
 	side_qp_in_error(ender);
 	CHECK(side_event(other, CM_DISCONNECTED).id == other->id);
 	side_wc_is(other, 2, IBV_WC_WR_FLUSH_ERR);
 	side_qp_in_error(other);
-	CHECK_OK(conf.ops->disconnect(other->id));
-	CHECK_OK(conf.ops->disconnect(ender->id));
-	side_event_none(other); /* it is told once */
+	CHECK_OK(suite.ops->disconnect(other->id));
+	CHECK_OK(suite.ops->disconnect(ender->id));
+	side_event_none(other); /* the event comes once */
 	pair_close(pair);
 }
 
@@ -294,19 +294,19 @@ static void disconnect_by_server(void)
 	disconnect_by(&pair, &pair.server, &pair.client);
 }
 
-/* The end that disconnects is not told what it knows. */
+/* The end that disconnects gets no event for it. */
 static void disconnect_not_echoed(void)
 {
 	struct pair pair;
 
 	pair_open(&pair, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->disconnect(pair.client.id));
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
 	side_event(&pair.server, CM_DISCONNECTED);
 	side_event_none(&pair.client);
 	pair_close(&pair);
 }
 
-/* No events, no waiting. */
+/* Without an event every call returns at once. */
 static void nothing_blocks(void)
 {
 	struct device_async_event async;
@@ -316,29 +316,29 @@ static void nothing_blocks(void)
 	struct ibv_wc wc;
 
 	pair_open(&pair, &PAIR_DEFAULTS);
-	CHECK_INT(conf.ops->cm_get_event(pair.client.cm, &event), -EAGAIN);
-	CHECK_INT(conf.ops->cm_get_event(pair.server.cm, &event), -EAGAIN);
-	CHECK_INT(conf.ops->get_async_event(pair.client.dev, &async), -EAGAIN);
-	CHECK_INT(conf.ops->get_cq_event(pair.client.comp, &cq), -EAGAIN);
+	CHECK_INT(suite.ops->cm_get_event(pair.client.cm, &event), -EAGAIN);
+	CHECK_INT(suite.ops->cm_get_event(pair.server.cm, &event), -EAGAIN);
+	CHECK_INT(suite.ops->get_async_event(pair.client.dev, &async), -EAGAIN);
+	CHECK_INT(suite.ops->get_cq_event(pair.client.comp, &cq), -EAGAIN);
 	CHECK_INT(ibv_poll_cq(pair.client.cq, 1, &wc), 0);
 	pair_close(&pair);
 }
 
-const struct conf_case cm_cases[] = {
-	{ "private_data_max", private_data_max, CONF_BOTH },
-	{ "reads_negotiated", reads_negotiated, CONF_BOTH },
-	{ "reads_most_possible", reads_most_possible, CONF_BOTH },
-	{ "reject_with_reason", reject_with_reason, CONF_BOTH },
-	{ "request_destroyed", request_destroyed, CONF_BOTH },
-	{ "connect_to_nobody", connect_to_nobody, CONF_BOTH },
+const struct suite_case cm_cases[] = {
+	{ "private_data_max", private_data_max, BOTH_DEVICES },
+	{ "reads_negotiated", reads_negotiated, BOTH_DEVICES },
+	{ "reads_most_possible", reads_most_possible, BOTH_DEVICES },
+	{ "reject_with_reason", reject_with_reason, BOTH_DEVICES },
+	{ "request_destroyed", request_destroyed, BOTH_DEVICES },
+	{ "connect_to_nobody", connect_to_nobody, BOTH_DEVICES },
 	{ "connect_to_closed_listener", connect_to_closed_listener, DEVICE_VERBS },
 	{ "open_unreachable", open_unreachable, DEVICE_VERBS },
 	{ "open_wrong_address", open_wrong_address, DEVICE_VERBS },
 	{ "open_auto", open_auto, DEVICE_VERBS },
-	{ "address_in_use", address_in_use, CONF_BOTH },
-	{ "disconnect_by_client", disconnect_by_client, CONF_BOTH },
-	{ "disconnect_by_server", disconnect_by_server, CONF_BOTH },
-	{ "disconnect_not_echoed", disconnect_not_echoed, CONF_BOTH },
-	{ "nothing_blocks", nothing_blocks, CONF_BOTH },
+	{ "address_in_use", address_in_use, BOTH_DEVICES },
+	{ "disconnect_by_client", disconnect_by_client, BOTH_DEVICES },
+	{ "disconnect_by_server", disconnect_by_server, BOTH_DEVICES },
+	{ "disconnect_not_echoed", disconnect_not_echoed, BOTH_DEVICES },
+	{ "nothing_blocks", nothing_blocks, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The conformance suite of common/rdma/device.h: what kvd relies on, checked alike on verbs and on
- * softnic. conformance_device.c runs it; the cases are in the other files; this is what they share.
+ * What the conformance cases share: the suite checks on verbs and softnic alike that a device
+ * behaves as common/rdma/device.h says and as kvd relies on. conformance_device.c runs the cases;
+ * they are in the other files of this folder.
  *
- * Each case runs in a process of its own: a check that fails ends it, a hang is killed, and what a
- * leak checker says is about that case. Both ends of a connection are in that process, most often in
- * one thread, so waiting for one end also polls the other: softnic serves a READ of memory that is
- * not shared while the memory's owner polls.
+ * Each case runs in its own process: a failed check ends that process, a hang is killed, and a leak
+ * report is about that one case. Both ends of a connection are in that process, most often in one
+ * thread, so waiting for one end also polls the other: softnic serves a READ of memory that is not
+ * shared only while the memory's owner polls.
  */
 #ifndef KVD_TESTS_CONFORMANCE_CONFORMANCE_H
 #define KVD_TESTS_CONFORMANCE_CONFORMANCE_H
@@ -18,65 +19,66 @@
 
 #include "common/rdma/device.h"
 
-/* How long anything may take that has to happen, and how long is waited for what must not. */
-#define CONF_WAIT_MS 20000
-#define CONF_QUIET_MS 50
+/* How long to wait for what must happen, and for what must not happen. */
+#define SUITE_WAIT_MS 20000
+#define SUITE_QUIET_MS 50
 
-#define SIDE_STASH_MAX 1024	   /* completions polled but not asked for yet */
+#define SIDE_STASH_MAX 1024 /* completions that were polled and not yet returned by side_wc() */
 #define SIDE_MEM_BYTES (64 * 1024) /* unless the options say otherwise */
 #define SIDE_RECV_BYTES 4096
 #define SIDE_NAME_MAX 16
 
-#define conf_array_len(array) (sizeof(array) / sizeof((array)[0]))
+#define array_len(array) (sizeof(array) / sizeof((array)[0]))
 
-struct conf {
+/* What this run tests. */
+struct suite {
 	enum device_kind kind;
 	const struct device_ops *ops;
-	const char *program; /* this one, for peers of their own process */
+	const char *program; /* this program, to start again as a peer process */
 	const char *dir;     /* for sockets */
 };
 
-extern struct conf conf;
+extern struct suite suite;
 
-struct conf_case {
+struct suite_case {
 	const char *name;
 	void (*run)(void);
 	unsigned int kinds; /* of enum device_kind */
 };
 
-#define CONF_BOTH (DEVICE_VERBS | DEVICE_SOFTNIC)
+#define BOTH_DEVICES (DEVICE_VERBS | DEVICE_SOFTNIC)
 
-extern const struct conf_case data_cases[], order_cases[], access_cases[], rnr_cases[], cq_cases[],
+extern const struct suite_case data_cases[], order_cases[], access_cases[], rnr_cases[], cq_cases[],
 	cm_cases[], state_cases[], load_cases[], peer_cases[];
 
-/* Ends the case. */
-void conf_fail(const char *file, int line, const char *format, ...)
+/* Prints what failed and ends the case. */
+void suite_fail(const char *file, int line, const char *format, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
-			conf_fail(__FILE__, __LINE__, "%s", #condition);                           \
+			suite_fail(__FILE__, __LINE__, "%s", #condition);                          \
 	} while (0)
 
 #define CHECK_INT(is, should)                                                                      \
 	do {                                                                                       \
 		long long is_ = (long long)(is), should_ = (long long)(should);                    \
 		if (is_ != should_)                                                                \
-			conf_fail(__FILE__, __LINE__, "%s is %lld, not %s (%lld)", #is, is_,       \
-				  #should, should_);                                               \
+			suite_fail(__FILE__, __LINE__, "%s is %lld, not %s (%lld)", #is, is_,      \
+				   #should, should_);                                              \
 	} while (0)
 
 #define CHECK_OK(call) CHECK_INT(call, 0)
 
-int64_t conf_now_us(void);
-void conf_sleep_us(unsigned int us);
-/* For the next server of this process: an address of its own. */
-struct device_addr conf_listen_addr(void);
-/* The address a client reaches @dev by, a listening device. */
-struct device_addr conf_connect_addr(const struct device *dev);
+int64_t suite_now_us(void);
+void suite_sleep_us(unsigned int us);
+/* A fresh address, for the next server of this process. */
+struct device_addr suite_listen_addr(void);
+/* The address that a client connects to in order to reach @dev, a listening device. */
+struct device_addr suite_connect_addr(const struct device *dev);
 
-/* How a connection is made. Copy PAIR_DEFAULTS and change what the case is about. */
+/* How a connection is made. Copy PAIR_DEFAULTS and change what the case tests. */
 struct pair_options {
 	uint32_t send_wr, recv_wr;
 	uint32_t sges;
@@ -92,7 +94,7 @@ struct pair_options {
 
 extern const struct pair_options PAIR_DEFAULTS;
 
-/* What an end tells the other in its private data. */
+/* What each end sends to the other in its private data. */
 struct hello {
 	uint64_t addr;
 	uint32_t rkey;
@@ -116,7 +118,7 @@ struct side {
 	int mem_fd;
 	struct ibv_mr *mr;
 	struct hello remote; /* the other end's memory */
-	struct side *other;  /* to poll while we wait; NULL if it looks after itself */
+	struct side *other;  /* to poll while we wait; NULL if another thread or process polls it */
 	struct ibv_wc stash[SIDE_STASH_MAX];
 	unsigned int stash_head, stash_tail;
 };
@@ -131,7 +133,7 @@ void side_close(struct side *side);
 void side_listen(struct side *side);
 void side_create_qp(struct side *side, struct cm_id *id, int access,
 		    const struct pair_options *options);
-/* create_id, create_qp, connect; the answer is still to come. */
+/* create_id, create_qp, connect; the response comes later, as an event. */
 void side_connect(struct side *side, const struct pair_options *options);
 /* Takes the next event, which must be a connect request, and accepts it. */
 void side_accept(struct side *side, const struct pair_options *options);
@@ -149,10 +151,10 @@ bool side_async_seen(struct side *side, enum ibv_event_type type, int wait_ms);
 void side_poll(struct side *side);
 struct ibv_wc side_wc(struct side *side);
 bool side_wc_within(struct side *side, struct ibv_wc *wc, int wait_ms);
-/* The next completion, which has to have this id and status. */
+/* The next completion, which must have this id and status. */
 struct ibv_wc side_wc_is(struct side *side, uint64_t wr_id, enum ibv_wc_status status);
 void side_wc_none(struct side *side);
-/* All that is asked for fails from now on: waits for the queue pair's error state. */
+/* Waits until the queue pair is in the error state. */
 void side_qp_in_error(struct side *side);
 
 /* Post functions return what the verb returned. Memory is named by its offset in side->mem. */
@@ -160,7 +162,7 @@ int recv_post(struct side *side, uint64_t wr_id, size_t offset, uint32_t len);
 int send_post(struct side *side, uint64_t wr_id, size_t offset, uint32_t len, unsigned int flags);
 int read_post(struct side *side, uint64_t wr_id, size_t offset, uint32_t len,
 	      uint64_t remote_offset, unsigned int flags);
-/* A READ that takes whatever it is told; offset and len are local. */
+/* A READ of any remote address and key, right or wrong; offset and len are local. */
 int read_post_raw(struct side *side, uint64_t wr_id, size_t offset, uint32_t len, uint64_t addr,
 		  uint32_t rkey);
 
@@ -175,16 +177,16 @@ void pair_ping(struct pair *pair);
 void mem_fill(struct side *side, size_t offset, size_t len, unsigned int seed);
 void mem_check(struct side *side, size_t offset, size_t len, unsigned int seed);
 
-/* A peer in a process of its own: this program with `--peer @role`. */
+/* A peer in its own process: this program with `--peer @role`. */
 struct peer {
 	pid_t pid;
-	int out; /* its lines come here */
+	int out; /* the read end of its stdout */
 };
 
 void peer_start(struct peer *peer, const char *role, const char *url);
 void peer_line(struct peer *peer, char *line, size_t size);
 void peer_kill(struct peer *peer, int signal);
-/* Waits for its end; it must end by @signal, or with status 0 if that is 0. */
+/* Waits until it ends, which must be by @signal or, if that is 0, with status 0. */
 void peer_wait(struct peer *peer, int signal);
 int peer_main(const char *role, const char *url);
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conformance_device [softnic|verbs] [CASE...]: the conformance suite of common/rdma/device.h, a line
- * a case. The device may also be given by KVD_TEST_DEVICE. For verbs, KVD_RDMA_ADDR is the IP address of
- * the RDMA device (unset: the first usable one). A CASE is the beginning of a case's name.
+ * The program that runs the conformance suite on one device, and prints a line for each case.
  *
- * Status: 0 if all passed, 1 if one failed, 77 if there is no such device here.
+ *	conformance_device [softnic|verbs] [CASE...]
+ *
+ * KVD_TEST_DEVICE gives the device if the first argument does not. For verbs, KVD_RDMA_ADDR is the
+ * IP address of the RDMA device (unset: the first usable one). CASE is the beginning of a case's
+ * name. KVD_CONFORMANCE_VERBOSE=1 shows the output of cases that pass, too.
+ *
+ * Status: 0 if all passed, 1 if one failed, 77 if this host has no such device.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,10 +29,10 @@
 /* The longest case takes a few seconds; emulated and with a sanitizer many times that. */
 #define CASE_SECONDS_MAX 180
 #define EXIT_SKIP 77
-#define DIR_TEMPLATE "/kvd-conf-XXXXXX"
+#define DIR_TEMPLATE "/kvd-conformance-XXXXXX"
 #define COPY_BYTES 4096
 
-static const struct conf_case *const groups[] = {
+static const struct suite_case *const groups[] = {
 	data_cases, order_cases, access_cases, rnr_cases,  cq_cases,
 	cm_cases,   state_cases, load_cases,   peer_cases,
 };
@@ -37,10 +41,10 @@ struct totals {
 	int passed, failed;
 };
 
-static const struct conf_case *case_find(const char *name)
+static const struct suite_case *case_find(const char *name)
 {
-	for (size_t g = 0; g < conf_array_len(groups); g++)
-		for (const struct conf_case *c = groups[g]; c->name; c++)
+	for (size_t g = 0; g < array_len(groups); g++)
+		for (const struct suite_case *c = groups[g]; c->name; c++)
 			if (strcmp(c->name, name) == 0)
 				return c;
 	return NULL;
@@ -70,22 +74,22 @@ static void dir_empty(const char *path)
 		closedir(dir);
 }
 
-/* exec, not only fork: a child must not inherit a verbs device, and a fresh one has nothing open. */
-static void case_exec(const struct conf_case *c, int output)
+/* exec, not only fork: a child must not inherit a verbs device, and this one has nothing open. */
+static void case_exec(const struct suite_case *c, int output)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
 	alarm(CASE_SECONDS_MAX);
-	execl(conf.program, conf.program, conf.ops->name, "--case", c->name, conf.dir, NULL);
+	execl(suite.program, suite.program, suite.ops->name, "--case", c->name, suite.dir, NULL);
 	_exit(EXIT_FAILURE);
 }
 
-static bool case_run(const struct conf_case *c)
+static bool case_run(const struct suite_case *c)
 {
 	int output = memfd_create("output", MFD_CLOEXEC);
-	int64_t start_us = conf_now_us();
-	const char *verbose = getenv("KVD_CONF_VERBOSE");
+	int64_t start_us = suite_now_us();
+	const char *verbose = getenv("KVD_CONFORMANCE_VERBOSE");
 	int status = 0;
 	bool passed;
 	pid_t pid;
@@ -97,7 +101,7 @@ static bool case_run(const struct conf_case *c)
 		;
 	passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	printf("%-4s  %-32s %6lld ms%s\n", passed ? "ok" : "FAIL", c->name,
-	       (long long)(conf_now_us() - start_us) / 1000,
+	       (long long)(suite_now_us() - start_us) / 1000,
 	       WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (hung)" :
 	       WIFSIGNALED(status)				  ? " (crashed)" :
 								    "");
@@ -105,13 +109,13 @@ static bool case_run(const struct conf_case *c)
 		output_show(output);
 	fflush(stdout);
 	close(output);
-	dir_empty(conf.dir);
+	dir_empty(suite.dir);
 	return passed;
 }
 
-static bool case_wanted(const struct conf_case *c, char **names)
+static bool case_wanted(const struct suite_case *c, char **names)
 {
-	if (!(c->kinds & conf.kind))
+	if (!(c->kinds & suite.kind))
 		return false;
 	if (!*names)
 		return true;
@@ -125,8 +129,8 @@ static struct totals groups_run(char **names)
 {
 	struct totals totals = { 0, 0 };
 
-	for (size_t g = 0; g < conf_array_len(groups); g++)
-		for (const struct conf_case *c = groups[g]; c->name; c++) {
+	for (size_t g = 0; g < array_len(groups); g++)
+		for (const struct suite_case *c = groups[g]; c->name; c++) {
 			if (!case_wanted(c, names))
 				continue;
 			if (case_run(c))
@@ -147,21 +151,21 @@ static int suite_run(char **names)
 		perror("conformance_device: no folder for sockets");
 		return EXIT_FAILURE;
 	}
-	conf.dir = dir;
+	suite.dir = dir;
 	totals = groups_run(names);
 	rmdir(dir);
 	free(dir);
-	printf("%s: %d passed, %d failed\n", conf.ops->name, totals.passed, totals.failed);
+	printf("%s: %d passed, %d failed\n", suite.ops->name, totals.passed, totals.failed);
 	return totals.failed || !totals.passed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int case_main(const char *name, const char *dir)
 {
-	const struct conf_case *c = case_find(name);
+	const struct suite_case *c = case_find(name);
 
 	if (!c)
 		return EXIT_FAILURE;
-	conf.dir = dir;
+	suite.dir = dir;
 	log_init(LOG_DEBUG, NULL);
 	c->run();
 	log_release();
@@ -170,9 +174,9 @@ static int case_main(const char *name, const char *dir)
 
 static bool kind_set(const char *name)
 {
-	conf.kind = name && strcmp(name, "verbs") == 0 ? DEVICE_VERBS : DEVICE_SOFTNIC;
-	conf.ops = conf.kind == DEVICE_VERBS ? &verbs_ops : &softnic_ops;
-	return name && strcmp(name, conf.ops->name) == 0;
+	suite.kind = name && strcmp(name, "verbs") == 0 ? DEVICE_VERBS : DEVICE_SOFTNIC;
+	suite.ops = suite.kind == DEVICE_VERBS ? &verbs_ops : &softnic_ops;
+	return name && strcmp(name, suite.ops->name) == 0;
 }
 
 int main(int argc, char **argv)
@@ -181,7 +185,7 @@ int main(int argc, char **argv)
 	char device[IBV_SYSFS_NAME_MAX];
 	char *none = NULL;
 
-	conf.program = "/proc/self/exe";
+	suite.program = "/proc/self/exe";
 	if (!kind_set(kind)) {
 		fprintf(stderr, "usage: %s softnic|verbs [CASE...]\n", argv[0]);
 		return EXIT_FAILURE;
@@ -190,7 +194,7 @@ int main(int argc, char **argv)
 		return case_main(argv[3], argv[4]);
 	if (argc == 5 && strcmp(argv[2], "--peer") == 0)
 		return peer_main(argv[3], argv[4]);
-	if (conf.kind == DEVICE_VERBS && !device_verbs_present(device)) {
+	if (suite.kind == DEVICE_VERBS && !device_verbs_present(device)) {
 		printf("skipped: this host has no RDMA device (tests/vm/run has one)\n");
 		return EXIT_SKIP;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conformance: completion queues and their notifications. */
+/* Conformance cases for completion queues and their notifications. */
 #include "tests/conformance/conformance.h"
 
 #include <errno.h>
@@ -11,18 +11,19 @@
 #include <string.h>
 
 /*
- * A wake-up is lost in a window of less than a microsecond, so it takes many rounds to have a chance
- * of meeting it; emulated, each takes a millisecond.
+ * A wake-up can be lost only within less than a microsecond, so it takes many rounds to have a
+ * chance of hitting that moment; emulated, each round takes a millisecond.
  */
 #define ROUNDS_SOFTNIC 20000
 #define ROUNDS_VERBS 3000
-#define DELAY_SPINS 4000 /* at random, up to some microseconds: about the time of a round */
+#define DELAY_SPINS 4000 /* random delay, up to some microseconds: about the time of a round */
 
 /*
- * Of readable fds without a notification, in CONF_QUIET_MS: softnic looks once a millisecond whether
- * a message that waits for its receive has waited too long. Who never sleeps gets thousands.
+ * How often the fd may be readable without a notification in SUITE_QUIET_MS: softnic checks once a
+ * millisecond whether a message has waited too long for its receive. Without any sleep it would be
+ * thousands.
  */
-#define SPURIOUS_MAX (2 * CONF_QUIET_MS)
+#define SPURIOUS_MAX (2 * SUITE_QUIET_MS)
 
 static bool comp_readable(struct side *side, int wait_ms)
 {
@@ -32,8 +33,9 @@ static bool comp_readable(struct side *side, int wait_ms)
 }
 
 /*
- * The fd may be readable without a notification: softnic's peers ring when they want to be served,
- * and get_cq_event() then says EAGAIN. So whoever sleeps has to look again; but he must get to sleep.
+ * The fd may be readable without a notification: softnic's peers wake us when they want to be
+ * served, and get_cq_event() then returns EAGAIN. A sleeper has to check again; but it must get to
+ * sleep.
  */
 static void notification_take(struct side *side)
 {
@@ -41,9 +43,9 @@ static void notification_take(struct side *side)
 	int err = -EAGAIN;
 
 	for (unsigned int i = 0; i < SPURIOUS_MAX && err == -EAGAIN; i++) {
-		if (!comp_readable(side, CONF_WAIT_MS))
-			conf_fail(__FILE__, __LINE__, "%s: no notification", side->name);
-		err = conf.ops->get_cq_event(side->comp, &cq);
+		if (!comp_readable(side, SUITE_WAIT_MS))
+			suite_fail(__FILE__, __LINE__, "%s: no notification", side->name);
+		err = suite.ops->get_cq_event(side->comp, &cq);
 	}
 	CHECK_OK(err);
 	CHECK(cq == side->cq && cq->cq_context == side);
@@ -51,18 +53,18 @@ static void notification_take(struct side *side)
 
 static void notification_none(struct side *side)
 {
-	int64_t deadline_us = conf_now_us() + CONF_QUIET_MS * 1000LL;
+	int64_t deadline_us = suite_now_us() + SUITE_QUIET_MS * 1000LL;
 	unsigned int spurious = 0;
 	struct ibv_cq *cq;
 
 	do {
-		CHECK_INT(conf.ops->get_cq_event(side->comp, &cq), -EAGAIN);
-		spurious += comp_readable(side, CONF_QUIET_MS);
+		CHECK_INT(suite.ops->get_cq_event(side->comp, &cq), -EAGAIN);
+		spurious += comp_readable(side, SUITE_QUIET_MS);
 		CHECK(spurious < SPURIOUS_MAX);
-	} while (conf_now_us() < deadline_us);
+	} while (suite_now_us() < deadline_us);
 }
 
-/* Not armed: silent. Armed: one notification for the next completion, and no more. */
+/* Not armed: no notification. Armed: one for the next completion, and no more. */
 static void notify_once(void)
 {
 	struct pair pair;
@@ -90,7 +92,7 @@ static void notify_once(void)
 	pair_close(&pair);
 }
 
-/* The client's own completions notify as well: of sends, READs and of what is flushed. */
+/* Completions of the client's own work notify as well: sends, READs, flushed requests. */
 static void notify_of_own_work(void)
 {
 	struct pair_options options = PAIR_DEFAULTS;
@@ -103,16 +105,16 @@ static void notify_of_own_work(void)
 	notification_take(&pair.client);
 	side_wc_is(&pair.client, 1, IBV_WC_SUCCESS);
 
-	CHECK_OK(send_post(&pair.client, 2, 0, 64, IBV_SEND_SIGNALED)); /* nobody receives */
+	CHECK_OK(send_post(&pair.client, 2, 0, 64, IBV_SEND_SIGNALED)); /* no receive is posted */
 	CHECK_OK(ibv_req_notify_cq(pair.client.cq, 0));
 	notification_none(&pair.client);
-	CHECK_OK(conf.ops->disconnect(pair.client.id));
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
 	notification_take(&pair.client);
 	side_wc_is(&pair.client, 2, IBV_WC_WR_FLUSH_ERR);
 	pair_close(&pair);
 }
 
-/* The receive comes after the message, and nobody polls: that is a completion too. */
+/* The receive is posted after the message came, and nobody polls: it completes and notifies too. */
 static void notify_after_late_receive(void)
 {
 	struct pair pair;
@@ -128,9 +130,9 @@ static void notify_after_late_receive(void)
 }
 
 /*
- * The client sleeps until its answer comes, as one does after a PUT; meanwhile the server READs its
- * memory. softnic has to wake it for that: the channel's fd is readable, get_cq_event() has no
- * notification, and the poll after it serves the READ.
+ * The client sleeps until its response comes, as it does after a PUT; meanwhile the server READs
+ * its memory. softnic has to wake the client for that: the channel's fd is readable, get_cq_event()
+ * has no notification, and the poll after it serves the READ.
  */
 static void *sleeper_run(void *arg)
 {
@@ -142,8 +144,8 @@ static void *sleeper_run(void *arg)
 		CHECK_OK(ibv_req_notify_cq(client->cq, 0));
 		if (side_wc_within(client, &wc, 0))
 			break;
-		CHECK(comp_readable(client, CONF_WAIT_MS));
-		conf.ops->get_cq_event(client->comp, &cq);
+		CHECK(comp_readable(client, SUITE_WAIT_MS));
+		suite.ops->get_cq_event(client->comp, &cq);
 	}
 	CHECK_INT(wc.status, IBV_WC_SUCCESS);
 	CHECK_INT(wc.wr_id, 1);
@@ -162,7 +164,7 @@ static void sleeper_is_readable(void)
 	CHECK_OK(recv_post(&pair.client, 1, 16384, 64));
 	CHECK_INT(pthread_create(&thread, NULL, sleeper_run, &pair.client), 0);
 	for (unsigned int i = 0; i < 20; i++) {
-		conf_sleep_us(1000); /* so that it does sleep */
+		suite_sleep_us(1000); /* so that the client does sleep */
 		CHECK_OK(read_post(&pair.server, i, 0, 8192, 0, IBV_SEND_SIGNALED));
 		side_wc_is(&pair.server, i, IBV_WC_SUCCESS);
 		mem_check(&pair.server, 0, 8192, 5);
@@ -173,13 +175,13 @@ static void sleeper_is_readable(void)
 	pair_close(&pair);
 }
 
-/* More completions than the queue holds: an async event says so, and all can still be destroyed. */
+/* More completions than the queue holds: an async event reports it, and all can be destroyed. */
 static void cq_overrun(void)
 {
 	struct pair_options options = PAIR_DEFAULTS;
 	struct device_async_event event;
 	struct pair pair;
-	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	int64_t deadline_us = suite_now_us() + SUITE_WAIT_MS * 1000LL;
 	int err;
 
 	options.cqe = 4;
@@ -190,16 +192,16 @@ static void cq_overrun(void)
 	for (int i = 0; i < pair.client.cq->cqe + 4; i++)
 		CHECK_OK(read_post(&pair.client, 1, 0, 16, 0, IBV_SEND_SIGNALED));
 	do {
-		err = conf.ops->get_async_event(pair.client.dev, &event);
+		err = suite.ops->get_async_event(pair.client.dev, &event);
 		sched_yield();
-	} while (err == -EAGAIN && conf_now_us() < deadline_us);
+	} while (err == -EAGAIN && suite_now_us() < deadline_us);
 	CHECK_OK(err);
 	CHECK_INT(event.type, IBV_EVENT_CQ_ERR);
 	CHECK(event.cq == pair.client.cq && !event.qp && !event.srq);
 	pair_close(&pair);
 }
 
-/* Destroying a queue whose notification nobody took does not hang. */
+/* Destroying a queue with a pending notification does not hang. */
 static void destroy_with_notification(void)
 {
 	struct pair pair;
@@ -208,7 +210,7 @@ static void destroy_with_notification(void)
 	CHECK_OK(recv_post(&pair.server, 1, 0, 64));
 	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
 	CHECK_OK(send_post(&pair.client, 1, 0, 16, 0));
-	CHECK(comp_readable(&pair.server, CONF_WAIT_MS));
+	CHECK(comp_readable(&pair.server, SUITE_WAIT_MS));
 	pair_close(&pair);
 }
 
@@ -237,7 +239,7 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-/* As a worker does: arm, look once more, and only then sleep. True if there was something. */
+/* As a worker does: arm, poll once more, and only then sleep. True if there was a completion. */
 static bool consume_one(struct side *server)
 {
 	struct ibv_wc wc;
@@ -247,10 +249,10 @@ static bool consume_one(struct side *server)
 	CHECK_OK(ibv_req_notify_cq(server->cq, 0));
 	count = ibv_poll_cq(server->cq, 1, &wc);
 	if (count == 0) {
-		if (!comp_readable(server, CONF_WAIT_MS))
-			conf_fail(__FILE__, __LINE__, "a wake-up was lost");
-		/* What it says is of no use: it may be of a completion that was polled before. */
-		conf.ops->get_cq_event(server->comp, &cq);
+		if (!comp_readable(server, SUITE_WAIT_MS))
+			suite_fail(__FILE__, __LINE__, "a wake-up was lost");
+		/* The result means nothing: the event may be for a completion polled before. */
+		suite.ops->get_cq_event(server->comp, &cq);
 		count = ibv_poll_cq(server->cq, 1, &wc);
 	}
 	CHECK(count >= 0);
@@ -262,13 +264,13 @@ static bool consume_one(struct side *server)
 static void no_lost_wakeup(void)
 {
 	struct producer producer = {
-		.rounds = conf.kind == DEVICE_SOFTNIC ? ROUNDS_SOFTNIC : ROUNDS_VERBS,
+		.rounds = suite.kind == DEVICE_SOFTNIC ? ROUNDS_SOFTNIC : ROUNDS_VERBS,
 	};
 	struct pair pair;
 	pthread_t thread;
 
 	pair_open(&pair, &PAIR_DEFAULTS);
-	pair.client.other = NULL; /* each thread has an end for itself */
+	pair.client.other = NULL; /* each thread polls one end */
 	producer.client = &pair.client;
 	CHECK_OK(recv_post(&pair.server, 0, 0, 64));
 	CHECK_INT(pthread_create(&thread, NULL, produce, &producer), 0);
@@ -282,13 +284,13 @@ static void no_lost_wakeup(void)
 	pair_close(&pair);
 }
 
-/* Many completions are taken at once, and no more than were asked for. */
+/* One poll takes many completions, and no more than were asked for. */
 static void poll_batches(void)
 {
 	struct pair pair;
 	struct ibv_wc wc[8];
 	unsigned int got = 0;
-	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	int64_t deadline_us = suite_now_us() + SUITE_WAIT_MS * 1000LL;
 
 	pair_open(&pair, &PAIR_DEFAULTS);
 	CHECK_INT(ibv_poll_cq(pair.server.cq, 8, wc), 0);
@@ -296,7 +298,7 @@ static void poll_batches(void)
 		CHECK_OK(recv_post(&pair.server, i, 0, 64));
 		CHECK_OK(send_post(&pair.client, i, 0, 16, 0));
 	}
-	while (got < 20 && conf_now_us() < deadline_us) {
+	while (got < 20 && suite_now_us() < deadline_us) {
 		int count = ibv_poll_cq(pair.server.cq, 8, wc);
 
 		CHECK(count >= 0 && count <= 8);
@@ -307,14 +309,14 @@ static void poll_batches(void)
 	pair_close(&pair);
 }
 
-const struct conf_case cq_cases[] = {
-	{ "notify_once", notify_once, CONF_BOTH },
-	{ "notify_of_own_work", notify_of_own_work, CONF_BOTH },
-	{ "notify_after_late_receive", notify_after_late_receive, CONF_BOTH },
-	{ "sleeper_is_readable", sleeper_is_readable, CONF_BOTH },
-	{ "cq_overrun", cq_overrun, CONF_BOTH },
-	{ "destroy_with_notification", destroy_with_notification, CONF_BOTH },
-	{ "no_lost_wakeup", no_lost_wakeup, CONF_BOTH },
-	{ "poll_batches", poll_batches, CONF_BOTH },
+const struct suite_case cq_cases[] = {
+	{ "notify_once", notify_once, BOTH_DEVICES },
+	{ "notify_of_own_work", notify_of_own_work, BOTH_DEVICES },
+	{ "notify_after_late_receive", notify_after_late_receive, BOTH_DEVICES },
+	{ "sleeper_is_readable", sleeper_is_readable, BOTH_DEVICES },
+	{ "cq_overrun", cq_overrun, BOTH_DEVICES },
+	{ "destroy_with_notification", destroy_with_notification, BOTH_DEVICES },
+	{ "no_lost_wakeup", no_lost_wakeup, BOTH_DEVICES },
+	{ "poll_batches", poll_batches, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

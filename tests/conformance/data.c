@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conformance: messages into a shared receive queue, and READs, that are meant to succeed. */
+/* Conformance cases for messages into a shared receive queue and READs that must succeed. */
 #include "tests/conformance/conformance.h"
 
 #include <stdio.h>
@@ -15,15 +15,15 @@ static void send_recv_srq(void)
 	struct ibv_wc wc;
 
 	pair_open(&pair, &PAIR_DEFAULTS);
-	for (size_t i = 0; i < conf_array_len(lens); i++)
+	for (size_t i = 0; i < array_len(lens); i++)
 		CHECK_OK(recv_post(&pair.server, 100 + i, i * SIDE_RECV_BYTES, SIDE_RECV_BYTES));
-	for (size_t i = 0; i < conf_array_len(lens); i++) {
+	for (size_t i = 0; i < array_len(lens); i++) {
 		mem_fill(&pair.client, i * SIDE_RECV_BYTES, lens[i], (unsigned int)i);
 		CHECK_OK(send_post(&pair.client, i, i * SIDE_RECV_BYTES, lens[i],
 				   IBV_SEND_SIGNALED));
 	}
 	/* In the order they were sent, each in the receive that was next. */
-	for (size_t i = 0; i < conf_array_len(lens); i++) {
+	for (size_t i = 0; i < array_len(lens); i++) {
 		wc = side_wc_is(&pair.server, 100 + i, IBV_WC_SUCCESS);
 		CHECK_INT(wc.opcode, IBV_WC_RECV);
 		CHECK_INT(wc.byte_len, lens[i]);
@@ -47,7 +47,7 @@ static void send_zero_length(void)
 	pair_close(&pair);
 }
 
-/* Three pieces into two: neither end sees how the other cut the message. */
+/* Three pieces into two: neither end sees how the other split the message. */
 static void send_multi_sge(void)
 {
 	struct pair pair;
@@ -81,9 +81,9 @@ static void send_multi_sge(void)
 }
 
 /*
- * A message longer than the receive ends the connection. What the sender's completion says differs:
- * REM_INV_REQ_ERR by the specification, and others on some devices. The receiver's is LOC_LEN_ERR,
- * but LOC_QP_OP_ERR on rxe.
+ * A message longer than the receive ends the connection. The sender's completion has
+ * REM_INV_REQ_ERR by the specification, and another status on some devices. The receiver's has
+ * LOC_LEN_ERR, but LOC_QP_OP_ERR on rxe.
  */
 static void send_too_long(void)
 {
@@ -99,13 +99,13 @@ static void send_too_long(void)
 	CHECK(wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_RNR_RETRY_EXC_ERR);
 	wc = side_wc(&pair.server);
 	CHECK(wc.status == IBV_WC_LOC_LEN_ERR ||
-	      (conf.kind == DEVICE_VERBS && wc.status == IBV_WC_LOC_QP_OP_ERR));
+	      (suite.kind == DEVICE_VERBS && wc.status == IBV_WC_LOC_QP_OP_ERR));
 	mem_check(&pair.server, 100, 1000, 9);
 	side_qp_in_error(&pair.client);
 	pair_close(&pair);
 }
 
-/* The bytes are taken when the send is posted, and no memory region is needed. */
+/* The bytes are copied when the send is posted, and no memory region is needed. */
 static void send_inline(void)
 {
 	struct pair_options options = PAIR_DEFAULTS;
@@ -137,7 +137,7 @@ static void send_inline(void)
 	mem_check(&pair.server, 0, max, 3);
 	side_wc_is(&pair.client, 2, IBV_WC_SUCCESS);
 
-	/* One byte more is refused at once, EINVAL or ENOMEM as the provider likes it. */
+	/* One byte more is refused at once, with EINVAL or ENOMEM depending on the provider. */
 	sge.length = max + 1;
 	CHECK(ibv_post_send(pair.client.id->qp, &wr, &bad) != 0);
 	CHECK(bad == &wr);
@@ -151,8 +151,8 @@ static void read_sizes(struct pair *pair)
 {
 	static const uint32_t lens[] = { 1, 7, 8, 64, 128, 1000, 4096, 8191, 16384 };
 
-	for (size_t i = 0; i < conf_array_len(lens); i++) {
-		size_t from = i * 3; /* at odd places too */
+	for (size_t i = 0; i < array_len(lens); i++) {
+		size_t from = i * 3; /* unaligned offsets too */
 
 		mem_fill(&pair->server, from, lens[i], (unsigned int)i);
 		memset(pair->client.mem, 0xee, SIDE_MEM_BYTES / 2);
@@ -164,7 +164,7 @@ static void read_sizes(struct pair *pair)
 	}
 }
 
-/* Memory that no file stands behind: softnic's owner has to serve it. */
+/* Memory that is no file's mapping: on softnic its owner has to serve the READs. */
 static void read_private_memory(void)
 {
 	struct pair pair;
@@ -216,7 +216,7 @@ static void read_large_with(bool server_fd)
 	CHECK_OK(read_post(&pair.client, 1, 3, LARGE_BYTES, 77, IBV_SEND_SIGNALED));
 	CHECK_INT(side_wc_is(&pair.client, 1, IBV_WC_SUCCESS).byte_len, LARGE_BYTES);
 	mem_check(&pair.client, 3, LARGE_BYTES, 8);
-	/* And the other way, where softnic's client serves it from its own memory. */
+	/* And in the other direction, where softnic's client serves it from its own memory. */
 	mem_fill(&pair.client, 1024, 1024 * 1024, 9);
 	CHECK_OK(read_post(&pair.server, 2, 0, 1024 * 1024, 1024, IBV_SEND_SIGNALED));
 	side_wc_is(&pair.server, 2, IBV_WC_SUCCESS);
@@ -234,7 +234,7 @@ static void read_large_shared(void)
 	read_large_with(true);
 }
 
-/* The keepalive probe: it is answered, and neither address nor rkey is looked at. */
+/* The keepalive probe: it succeeds, and neither address nor rkey is checked. */
 static void read_zero_length(void)
 {
 	struct pair pair;
@@ -274,7 +274,7 @@ static void read_scatter(void)
 	pair_close(&pair);
 }
 
-/* A READ gives what the memory holds now, not what it held when the peers met. */
+/* A READ returns what the memory holds now, not what it held when the peers connected. */
 static void read_is_current(void)
 {
 	struct pair_options options = PAIR_DEFAULTS;
@@ -291,7 +291,7 @@ static void read_is_current(void)
 	pair_close(&pair);
 }
 
-/* What is posted later is seen later: the message arrives when the READs before it are done. */
+/* Requests complete in the order posted: the message arrives after the READs before it. */
 static void read_then_send(void)
 {
 	struct pair pair;
@@ -307,20 +307,20 @@ static void read_then_send(void)
 	pair_close(&pair);
 }
 
-const struct conf_case data_cases[] = {
-	{ "send_recv_srq", send_recv_srq, CONF_BOTH },
-	{ "send_zero_length", send_zero_length, CONF_BOTH },
-	{ "send_multi_sge", send_multi_sge, CONF_BOTH },
-	{ "send_too_long", send_too_long, CONF_BOTH },
-	{ "send_inline", send_inline, CONF_BOTH },
-	{ "read_private_memory", read_private_memory, CONF_BOTH },
-	{ "read_shared_memory", read_shared_memory, CONF_BOTH },
-	{ "read_by_server", read_by_server, CONF_BOTH },
-	{ "read_large_private", read_large_private, CONF_BOTH },
-	{ "read_large_shared", read_large_shared, CONF_BOTH },
-	{ "read_zero_length", read_zero_length, CONF_BOTH },
-	{ "read_scatter", read_scatter, CONF_BOTH },
-	{ "read_is_current", read_is_current, CONF_BOTH },
-	{ "read_then_send", read_then_send, CONF_BOTH },
+const struct suite_case data_cases[] = {
+	{ "send_recv_srq", send_recv_srq, BOTH_DEVICES },
+	{ "send_zero_length", send_zero_length, BOTH_DEVICES },
+	{ "send_multi_sge", send_multi_sge, BOTH_DEVICES },
+	{ "send_too_long", send_too_long, BOTH_DEVICES },
+	{ "send_inline", send_inline, BOTH_DEVICES },
+	{ "read_private_memory", read_private_memory, BOTH_DEVICES },
+	{ "read_shared_memory", read_shared_memory, BOTH_DEVICES },
+	{ "read_by_server", read_by_server, BOTH_DEVICES },
+	{ "read_large_private", read_large_private, BOTH_DEVICES },
+	{ "read_large_shared", read_large_shared, BOTH_DEVICES },
+	{ "read_zero_length", read_zero_length, BOTH_DEVICES },
+	{ "read_scatter", read_scatter, BOTH_DEVICES },
+	{ "read_is_current", read_is_current, BOTH_DEVICES },
+	{ "read_then_send", read_then_send, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

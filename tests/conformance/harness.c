@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the conformance cases share: both ends of a connection, and waiting with a deadline. */
+/* Both ends of a connection, made and used alike by all conformance cases: see conformance.h. */
 #include "tests/conformance/conformance.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define URL_MAX 512
 #define WHY_MAX 256
 
-struct conf conf;
+struct suite suite;
 
 const struct pair_options PAIR_DEFAULTS = {
 	.send_wr = 32,
@@ -28,11 +28,11 @@ const struct pair_options PAIR_DEFAULTS = {
 	.client_access = IBV_ACCESS_REMOTE_READ,
 	.mem_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
 	.mem_bytes = SIDE_MEM_BYTES,
-	/* 12: 0.64 ms, which leaves time for many retries in a short test. */
+	/* RNR timer code 12 is 0.64 ms: time for many retries in a short test. */
 	.param = { .retry_count = 7, .rnr_retry_count = 7, .min_rnr_timer = 12 },
 };
 
-void conf_fail(const char *file, int line, const char *format, ...)
+void suite_fail(const char *file, int line, const char *format, ...)
 {
 	va_list args;
 
@@ -44,7 +44,7 @@ void conf_fail(const char *file, int line, const char *format, ...)
 	_exit(EXIT_FAILURE);
 }
 
-int64_t conf_now_us(void)
+int64_t suite_now_us(void)
 {
 	struct timespec now;
 
@@ -52,7 +52,7 @@ int64_t conf_now_us(void)
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-void conf_sleep_us(unsigned int us)
+void suite_sleep_us(unsigned int us)
 {
 	struct timespec time = { .tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000 };
 
@@ -66,19 +66,19 @@ static struct device_addr addr_parse(const char *url)
 	char why[WHY_MAX];
 
 	if (device_addr_parse(&addr, url, why, sizeof(why)))
-		conf_fail(__FILE__, __LINE__, "%s", why);
+		suite_fail(__FILE__, __LINE__, "%s", why);
 	return addr;
 }
 
-struct device_addr conf_listen_addr(void)
+struct device_addr suite_listen_addr(void)
 {
 	static _Atomic int sockets;
 	struct device_addr addr;
 	char url[URL_MAX];
 	const char *host = getenv("KVD_RDMA_ADDR");
 
-	if (conf.kind == DEVICE_SOFTNIC) {
-		snprintf(url, sizeof(url), "softnic://%s/%d-%d.sock", conf.dir, getpid(),
+	if (suite.kind == DEVICE_SOFTNIC) {
+		snprintf(url, sizeof(url), "softnic://%s/%d-%d.sock", suite.dir, getpid(),
 			 atomic_fetch_add(&sockets, 1));
 		return addr_parse(url);
 	}
@@ -89,7 +89,7 @@ struct device_addr conf_listen_addr(void)
 	return addr;
 }
 
-struct device_addr conf_connect_addr(const struct device *dev)
+struct device_addr suite_connect_addr(const struct device *dev)
 {
 	char url[URL_MAX];
 
@@ -106,7 +106,7 @@ static void mem_open(struct side *side, bool with_fd, const struct pair_options 
 	side->mem_bytes = options->mem_bytes;
 	side->mem_fd = -1;
 	if (with_fd) {
-		side->mem_fd = memfd_create("conf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		side->mem_fd = memfd_create("conformance", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		CHECK(side->mem_fd >= 0);
 		CHECK_OK(ftruncate(side->mem_fd, (off_t)side->mem_bytes));
 		flags = MAP_SHARED;
@@ -117,7 +117,7 @@ static void mem_open(struct side *side, bool with_fd, const struct pair_options 
 		CHECK_OK(fcntl(side->mem_fd, F_ADD_SEALS,
 			       F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE));
 	mem = (struct device_mem){ side->mem, side->mem_bytes, side->mem_fd, 0 };
-	CHECK_OK(conf.ops->reg_mr(side->pd, &mem, options->mem_access, &side->mr));
+	CHECK_OK(suite.ops->reg_mr(side->pd, &mem, options->mem_access, &side->mr));
 }
 
 void side_open(struct side *side, const char *name, const struct device_addr *addr,
@@ -127,31 +127,31 @@ void side_open(struct side *side, const char *name, const struct device_addr *ad
 
 	memset(side, 0, sizeof(*side));
 	snprintf(side->name, sizeof(side->name), "%s", name);
-	CHECK_OK(device_open(&side->dev, addr, role, CONF_WAIT_MS));
-	CHECK_OK(conf.ops->alloc_pd(side->dev, &side->pd));
-	CHECK_OK(conf.ops->create_comp_channel(side->dev, &side->comp));
-	CHECK_OK(conf.ops->create_cq(side->dev, options->cqe, side, side->comp, &side->cq));
-	CHECK_OK(conf.ops->create_srq(side->pd, &srq, &side->srq));
-	CHECK_OK(conf.ops->create_cm_channel(side->dev, &side->cm));
+	CHECK_OK(device_open(&side->dev, addr, role, SUITE_WAIT_MS));
+	CHECK_OK(suite.ops->alloc_pd(side->dev, &side->pd));
+	CHECK_OK(suite.ops->create_comp_channel(side->dev, &side->comp));
+	CHECK_OK(suite.ops->create_cq(side->dev, options->cqe, side, side->comp, &side->cq));
+	CHECK_OK(suite.ops->create_srq(side->pd, &srq, &side->srq));
+	CHECK_OK(suite.ops->create_cm_channel(side->dev, &side->cm));
 	mem_open(side, options->server_fd && role == DEVICE_LISTEN, options);
 }
 
 void side_destroy_id(struct side *side)
 {
-	conf.ops->destroy_id(side->id);
+	suite.ops->destroy_id(side->id);
 	side->id = NULL;
 }
 
 void side_close(struct side *side)
 {
 	side_destroy_id(side);
-	conf.ops->destroy_id(side->listener);
-	conf.ops->destroy_cm_channel(side->cm);
-	conf.ops->destroy_srq(side->srq);
-	conf.ops->destroy_cq(side->cq);
-	conf.ops->destroy_comp_channel(side->comp);
-	conf.ops->dereg_mr(side->mr);
-	conf.ops->dealloc_pd(side->pd);
+	suite.ops->destroy_id(side->listener);
+	suite.ops->destroy_cm_channel(side->cm);
+	suite.ops->destroy_srq(side->srq);
+	suite.ops->destroy_cq(side->cq);
+	suite.ops->destroy_comp_channel(side->comp);
+	suite.ops->dereg_mr(side->mr);
+	suite.ops->dealloc_pd(side->pd);
 	device_close(side->dev);
 	munmap(side->mem, side->mem_bytes);
 	if (side->mem_fd >= 0)
@@ -161,7 +161,7 @@ void side_close(struct side *side)
 
 void side_listen(struct side *side)
 {
-	CHECK_OK(conf.ops->listen(side->cm, BACKLOG, &side->listener));
+	CHECK_OK(suite.ops->listen(side->cm, BACKLOG, &side->listener));
 }
 
 void side_create_qp(struct side *side, struct cm_id *id, int access,
@@ -179,7 +179,7 @@ void side_create_qp(struct side *side, struct cm_id *id, int access,
 			 .max_inline_data = options->inline_bytes },
 	};
 
-	CHECK_OK(conf.ops->create_qp(id, side->pd, &attr, access));
+	CHECK_OK(suite.ops->create_qp(id, side->pd, &attr, access));
 	CHECK(id->qp);
 	side->cap = attr.cap;
 }
@@ -202,9 +202,9 @@ void side_connect(struct side *side, const struct pair_options *options)
 
 	param.private_data = &hello;
 	param.private_len = sizeof(hello);
-	CHECK_OK(conf.ops->create_id(side->cm, &side->id));
+	CHECK_OK(suite.ops->create_id(side->cm, &side->id));
 	side_create_qp(side, side->id, options->client_access, options);
-	CHECK_OK(conf.ops->connect(side->id, &param));
+	CHECK_OK(suite.ops->connect(side->id, &param));
 }
 
 void side_accept(struct side *side, const struct pair_options *options)
@@ -218,7 +218,7 @@ void side_accept(struct side *side, const struct pair_options *options)
 	side_hello_read(side, &event);
 	side->id = event.id;
 	side_create_qp(side, side->id, options->server_access, options);
-	CHECK_OK(conf.ops->accept(side->id, &param));
+	CHECK_OK(suite.ops->accept(side->id, &param));
 }
 
 static struct ibv_sge sge_of(const struct side *side, size_t offset, uint32_t len)
@@ -281,11 +281,11 @@ int read_post_raw(struct side *side, uint64_t wr_id, size_t offset, uint32_t len
 
 void pair_listen(struct pair *pair, const struct pair_options *options)
 {
-	struct device_addr addr = conf_listen_addr();
+	struct device_addr addr = suite_listen_addr();
 
 	side_open(&pair->server, "server", &addr, DEVICE_LISTEN, options);
 	side_listen(&pair->server);
-	addr = conf_connect_addr(pair->server.dev);
+	addr = suite_connect_addr(pair->server.dev);
 	side_open(&pair->client, "client", &addr, DEVICE_CONNECT, options);
 	pair->server.other = &pair->client;
 	pair->client.other = &pair->server;
@@ -357,9 +357,9 @@ void mem_check(struct side *side, size_t offset, size_t len, unsigned int seed)
 {
 	for (size_t i = 0; i < len; i++)
 		if (side->mem[offset + i] != pattern(i, seed))
-			conf_fail(__FILE__, __LINE__,
-				  "%s: byte %zu of %zu at %zu is 0x%02x, not "
-				  "0x%02x",
-				  side->name, i, len, offset, side->mem[offset + i],
-				  pattern(i, seed));
+			suite_fail(__FILE__, __LINE__,
+				   "%s: byte %zu of %zu at %zu is 0x%02x, not "
+				   "0x%02x",
+				   side->name, i, len, offset, side->mem[offset + i],
+				   pattern(i, seed));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conformance under load: many connections, from many threads, and long streams of messages. */
+/* Conformance cases under load: many connections, many threads, long streams of messages. */
 #include "tests/conformance/conformance.h"
 
 #include <errno.h>
@@ -18,9 +18,9 @@
 #define STREAM_SOFTNIC 20000
 #define STREAM_VERBS 1500
 #define STREAM_RECVS 24
-#define STREAM_SENDS 8 /* under way */
+#define STREAM_SENDS 8 /* outstanding */
 
-/* One after another on the same devices: nothing is used up. */
+/* One connection after another on the same devices: no resource is used up. */
 static void connect_many(void)
 {
 	struct pair pair;
@@ -30,7 +30,7 @@ static void connect_many(void)
 		pair_connect(&pair, &PAIR_DEFAULTS);
 		pair_ping(&pair);
 		if (i % 2)
-			CHECK_OK(conf.ops->disconnect(pair.client.id));
+			CHECK_OK(suite.ops->disconnect(pair.client.id));
 		side_destroy_id(&pair.client);
 		CHECK(side_event(&pair.server, CM_DISCONNECTED).id == pair.server.id);
 		side_destroy_id(&pair.server);
@@ -38,7 +38,7 @@ static void connect_many(void)
 	pair_close(&pair);
 }
 
-/* Many at the same time, on one client device and one server device. */
+/* Many connections at the same time, on one client device and one server device. */
 static void connect_many_at_once(void)
 {
 	struct cm_id *clients[AT_ONCE], *servers[AT_ONCE];
@@ -57,8 +57,8 @@ static void connect_many_at_once(void)
 		pair_ping(&pair);
 	}
 	for (unsigned int i = 0; i < AT_ONCE; i++) {
-		conf.ops->destroy_id(clients[i]);
-		conf.ops->destroy_id(servers[i]);
+		suite.ops->destroy_id(clients[i]);
+		suite.ops->destroy_id(servers[i]);
 	}
 	pair.client.id = NULL;
 	pair.server.id = NULL;
@@ -73,7 +73,7 @@ struct crowd {
 
 static void crowd_time(struct crowd *crowd, int64_t start_us)
 {
-	int64_t us = conf_now_us() - start_us;
+	int64_t us = suite_now_us() - start_us;
 	int64_t slowest_us = atomic_load(&crowd->slowest_us);
 
 	while (us > slowest_us &&
@@ -81,7 +81,7 @@ static void crowd_time(struct crowd *crowd, int64_t start_us)
 		;
 }
 
-/* A client as libkvd is one: its own device, one connection, some work, and away. */
+/* A client like libkvd: it opens a device, makes one connection, works, and closes all. */
 static void *crowd_client(void *arg)
 {
 	struct crowd *crowd = arg;
@@ -92,7 +92,7 @@ static void *crowd_client(void *arg)
 		int64_t start_us;
 
 		side_open(&client, "client", &crowd->addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
-		start_us = conf_now_us();
+		start_us = suite_now_us();
 		side_connect(&client, &PAIR_DEFAULTS);
 		event = side_event(&client, CM_ESTABLISHED);
 		crowd_time(crowd, start_us);
@@ -115,15 +115,15 @@ static void crowd_accept(struct side *server, const struct cm_event *event)
 	param.private_data = &hello;
 	param.private_len = sizeof(hello);
 	side_create_qp(server, event->id, IBV_ACCESS_REMOTE_READ, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->accept(event->id, &param));
+	CHECK_OK(suite.ops->accept(event->id, &param));
 }
 
-/* The number of connections that ended. */
+/* Takes one event; returns the number of connections that ended. */
 static unsigned int crowd_serve_one(struct side *server)
 {
 	struct cm_event event;
 	struct pollfd pfd = { .fd = server->cm->fd, .events = POLLIN };
-	int err = conf.ops->cm_get_event(server->cm, &event);
+	int err = suite.ops->cm_get_event(server->cm, &event);
 
 	side_poll(server);
 	if (err) {
@@ -135,14 +135,14 @@ static unsigned int crowd_serve_one(struct side *server)
 		crowd_accept(server, &event);
 	if (event.type != CM_DISCONNECTED)
 		return 0;
-	conf.ops->destroy_id(event.id);
+	suite.ops->destroy_id(event.id);
 	return 1;
 }
 
 static void connect_by_threads(void)
 {
 	struct pair_options options = PAIR_DEFAULTS;
-	struct device_addr addr = conf_listen_addr();
+	struct device_addr addr = suite_listen_addr();
 	struct crowd crowd = { .done = 0 };
 	pthread_t threads[THREADS];
 	struct side server;
@@ -152,7 +152,7 @@ static void connect_by_threads(void)
 	side_open(&server, "server", &addr, DEVICE_LISTEN, &options);
 	mem_fill(&server, 0, 4096, 77);
 	side_listen(&server);
-	crowd.addr = conf_connect_addr(server.dev);
+	crowd.addr = suite_connect_addr(server.dev);
 	for (unsigned int i = 0; i < THREADS; i++)
 		CHECK_INT(pthread_create(&threads[i], NULL, crowd_client, &crowd), 0);
 	while (ended < THREADS * PER_THREAD)
@@ -166,9 +166,9 @@ static void connect_by_threads(void)
 }
 
 /*
- * One end of a stream: it sends numbered messages of all sizes and takes the other's, and between
- * them READs what the other does not change. Receives are posted again one by one, so the faster end
- * meets a receiver that is not ready again and again.
+ * One end of a stream: it sends numbered messages of all sizes and receives the other's, and
+ * between them READs memory that the other does not change. Receives are posted again one by one,
+ * so the faster end meets a receiver that is not ready again and again.
  */
 struct streamer {
 	struct side *side;
@@ -239,7 +239,7 @@ static void *stream_run(void *arg)
 		if (side_wc_within(s->side, &wc, 0))
 			stream_complete(s, &wc);
 	}
-	/* The other end may still need us, to serve its READs. */
+	/* The other end may still need us to serve its READs. */
 	atomic_fetch_sub(s->running, 1);
 	while (atomic_load(s->running))
 		side_poll(s->side);
@@ -250,7 +250,7 @@ static void stream_prepare(struct streamer *s, struct side *side)
 {
 	side->other = NULL;
 	s->side = side;
-	s->count = conf.kind == DEVICE_SOFTNIC ? STREAM_SOFTNIC : STREAM_VERBS;
+	s->count = suite.kind == DEVICE_SOFTNIC ? STREAM_SOFTNIC : STREAM_VERBS;
 	mem_fill(side, side->mem_bytes - SIDE_RECV_BYTES, 1000, 99);
 	for (size_t i = 0; i < STREAM_RECVS; i++) {
 		size_t at = (STREAM_SENDS + i) * SIDE_RECV_BYTES;
@@ -278,10 +278,10 @@ static void stream_both_ways(void)
 	pair_close(&pair);
 }
 
-const struct conf_case load_cases[] = {
-	{ "connect_many", connect_many, CONF_BOTH },
-	{ "connect_many_at_once", connect_many_at_once, CONF_BOTH },
-	{ "connect_by_threads", connect_by_threads, CONF_BOTH },
-	{ "stream_both_ways", stream_both_ways, CONF_BOTH },
+const struct suite_case load_cases[] = {
+	{ "connect_many", connect_many, BOTH_DEVICES },
+	{ "connect_many_at_once", connect_many_at_once, BOTH_DEVICES },
+	{ "connect_by_threads", connect_by_threads, BOTH_DEVICES },
+	{ "stream_both_ways", stream_both_ways, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

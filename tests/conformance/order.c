@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Conformance: the send queue's slots, chains, signaling, and what becomes of work when it ends. */
+/*
+ * Conformance cases for the send queue: slots, chains, signaling, and flushing in the error state.
+ */
 #include "tests/conformance/conformance.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CHAIN 16
-/* More than any send queue that is granted for 8 asked. */
+/* More than any device grants to a caller that asks for a send queue of 8. */
 #define SENDS_MAX 4096
 #define SGES_MAX 64
 
@@ -42,8 +44,9 @@ static void signal_all(void)
 }
 
 /*
- * Sends that can't end, since nobody receives, fill the queue: at least what was asked for fits,
- * and then it is ENOMEM. Once they are done and polled there is room again.
+ * Sends that cannot complete, because no receive is posted, fill the queue: at least as many as
+ * asked for fit, then post_send returns ENOMEM. Once they completed and were polled there is room
+ * again.
  */
 static void send_queue_full(void)
 {
@@ -71,9 +74,9 @@ static void send_queue_full(void)
 }
 
 /*
- * Work that nobody hears of keeps its slot until a later signaled completion is polled. softnic
- * only: hardware is like that, but rxe frees a slot as soon as the work is done, so that there
- * the queue is not full.
+ * An unsignaled request keeps its slot until a later signaled completion is polled. softnic only:
+ * hardware behaves like that, but rxe frees a slot as soon as its request is done, so that its
+ * queue is not full.
  */
 static void unsignaled_hold_slots(void)
 {
@@ -87,8 +90,8 @@ static void unsignaled_hold_slots(void)
 	for (unsigned int i = 0; i + 1 < depth; i++)
 		CHECK_OK(read_post(&pair.client, i, 0, 16, 0, 0));
 	CHECK_OK(read_post(&pair.client, depth, 0, 16, 0, IBV_SEND_SIGNALED));
-	conf_sleep_us(CONF_QUIET_MS * 1000);
-	/* Nothing was polled, so nothing is free, however much is done. */
+	suite_sleep_us(SUITE_QUIET_MS * 1000);
+	/* Nothing was polled, so no slot is free, however many requests are done. */
 	CHECK_INT(read_post(&pair.client, 0, 0, 16, 0, 0), ENOMEM);
 	side_wc_is(&pair.client, depth, IBV_WC_SUCCESS);
 	for (unsigned int i = 0; i + 1 < depth; i++)
@@ -127,7 +130,7 @@ static void chain_of_reads(void)
 	pair_close(&pair);
 }
 
-/* Of a chain with a bad link, what is before it is done, and it and what follows is not. */
+/* In a chain with a bad request, those before it are executed; it and those after it are not. */
 static void chain_bad_wr(void)
 {
 	struct pair pair;
@@ -165,10 +168,10 @@ static void qp_to_error(struct side *side)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	CHECK_OK(conf.ops->modify_qp(side->id->qp, &attr, IBV_QP_STATE));
+	CHECK_OK(suite.ops->modify_qp(side->id->qp, &attr, IBV_QP_STATE));
 }
 
-/* Moved to the error state: all that is outstanding completes flushed, in order, signaled or not. */
+/* In the error state all outstanding requests complete as flushed, in order, signaled or not. */
 static void flush_on_error(void)
 {
 	struct pair pair;
@@ -176,7 +179,7 @@ static void flush_on_error(void)
 	pair_open(&pair, &PAIR_DEFAULTS);
 	for (unsigned int i = 0; i < 6; i++)
 		CHECK_OK(send_post(&pair.client, i, 0, 16, i % 2 ? IBV_SEND_SIGNALED : 0));
-	side_wc_none(&pair.client); /* nobody receives */
+	side_wc_none(&pair.client); /* no receive is posted */
 	qp_to_error(&pair.client);
 	for (unsigned int i = 0; i < 6; i++)
 		side_wc_is(&pair.client, i, IBV_WC_WR_FLUSH_ERR);
@@ -185,7 +188,7 @@ static void flush_on_error(void)
 	pair_close(&pair);
 }
 
-/* What is posted in the error state is taken and flushed. */
+/* What is posted in the error state is accepted and flushed. */
 static void post_in_error(void)
 {
 	struct pair pair;
@@ -199,7 +202,7 @@ static void post_in_error(void)
 	pair_close(&pair);
 }
 
-/* An error is told even of what was to be silent, and what follows it is flushed. */
+/* An unsignaled request that fails completes too, and those after it are flushed. */
 static void error_of_unsignaled(void)
 {
 	struct pair pair;
@@ -224,23 +227,23 @@ static void received_before_end(void)
 	CHECK_OK(recv_post(&pair.server, 1, 0, 100));
 	CHECK_OK(send_post(&pair.client, 2, 0, 100, IBV_SEND_SIGNALED));
 	side_wc_is(&pair.client, 2, IBV_WC_SUCCESS);
-	CHECK_OK(conf.ops->disconnect(pair.client.id));
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
 	side_event(&pair.server, CM_DISCONNECTED);
 	side_wc_is(&pair.server, 1, IBV_WC_SUCCESS);
 	mem_check(&pair.server, 0, 100, 3);
 	pair_close(&pair);
 }
 
-const struct conf_case order_cases[] = {
-	{ "unsignaled", unsignaled, CONF_BOTH },
-	{ "signal_all", signal_all, CONF_BOTH },
-	{ "send_queue_full", send_queue_full, CONF_BOTH },
+const struct suite_case order_cases[] = {
+	{ "unsignaled", unsignaled, BOTH_DEVICES },
+	{ "signal_all", signal_all, BOTH_DEVICES },
+	{ "send_queue_full", send_queue_full, BOTH_DEVICES },
 	{ "unsignaled_hold_slots", unsignaled_hold_slots, DEVICE_SOFTNIC },
-	{ "chain_of_reads", chain_of_reads, CONF_BOTH },
-	{ "chain_bad_wr", chain_bad_wr, CONF_BOTH },
-	{ "flush_on_error", flush_on_error, CONF_BOTH },
-	{ "post_in_error", post_in_error, CONF_BOTH },
-	{ "error_of_unsignaled", error_of_unsignaled, CONF_BOTH },
-	{ "received_before_end", received_before_end, CONF_BOTH },
+	{ "chain_of_reads", chain_of_reads, BOTH_DEVICES },
+	{ "chain_bad_wr", chain_bad_wr, BOTH_DEVICES },
+	{ "flush_on_error", flush_on_error, BOTH_DEVICES },
+	{ "post_in_error", post_in_error, BOTH_DEVICES },
+	{ "error_of_unsignaled", error_of_unsignaled, BOTH_DEVICES },
+	{ "received_before_end", received_before_end, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conformance: peers of a process of their own, which are killed, stopped, or leave without a word.
- * Such a peer is this program again, since a verbs device does not survive a fork.
+ * Conformance cases for peers in their own processes that are killed, stopped, or exit without
+ * disconnecting. Such a peer is this program started again, since a verbs device does not survive a
+ * fork.
  */
 #include "tests/conformance/conformance.h"
 
@@ -31,7 +32,7 @@ void peer_start(struct peer *peer, const char *role, const char *url)
 	if (peer->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(ends[1], STDOUT_FILENO);
-		execl(conf.program, conf.program, conf.ops->name, "--peer", role, url, NULL);
+		execl(suite.program, suite.program, suite.ops->name, "--peer", role, url, NULL);
 		_exit(127);
 	}
 	CHECK(peer->pid > 0);
@@ -39,7 +40,7 @@ void peer_start(struct peer *peer, const char *role, const char *url)
 	peer->out = ends[0];
 }
 
-/* Blocks; the case's alarm ends it if the peer says nothing. */
+/* Blocks; the case's alarm ends it if the peer writes nothing. */
 void peer_line(struct peer *peer, char *line, size_t size)
 {
 	size_t len = 0;
@@ -76,7 +77,7 @@ static void url_of(const struct device_addr *addr, char *url, size_t size)
 			 addr->host, addr->port);
 }
 
-/* Peers' side */
+/* What the peer processes do. */
 
 static void say(const char *line)
 {
@@ -99,7 +100,7 @@ static void peer_connect(struct side *side, const char *url)
 	say("ready");
 }
 
-/* Connects and then does nothing: it does not even poll. */
+/* Connects and then does nothing, not even poll. */
 static void role_idle_client(const char *url)
 {
 	struct side side;
@@ -108,7 +109,7 @@ static void role_idle_client(const char *url)
 	pause();
 }
 
-/* Connects, has work of its own under way, and leaves as one who forgot to close. */
+/* Connects, has a send outstanding, and exits without closing anything. */
 static void role_exiting_client(const char *url)
 {
 	static struct side side;
@@ -118,7 +119,7 @@ static void role_exiting_client(const char *url)
 	_exit(EXIT_SUCCESS);
 }
 
-/* A server of shared memory. It takes what comes until it is killed. */
+/* A server of shared memory that polls and takes events until it is killed. */
 static void role_server(const char *url)
 {
 	struct pair_options options = PAIR_DEFAULTS;
@@ -129,11 +130,11 @@ static void role_server(const char *url)
 
 	options.server_fd = true;
 	(void)url;
-	addr = conf_listen_addr();
+	addr = suite_listen_addr();
 	side_open(&side, "peer", &addr, DEVICE_LISTEN, &options);
 	mem_fill(&side, 0, side.mem_bytes, SEED);
 	side_listen(&side);
-	addr = conf_connect_addr(side.dev);
+	addr = suite_connect_addr(side.dev);
 	url_of(&addr, text, sizeof(text));
 	say(text);
 	side_accept(&side, &options);
@@ -141,14 +142,14 @@ static void role_server(const char *url)
 	say("ready");
 	for (;;) {
 		side_poll(&side);
-		conf.ops->cm_get_event(side.cm, &event);
+		suite.ops->cm_get_event(side.cm, &event);
 	}
 }
 
 int peer_main(const char *role, const char *url)
 {
 	log_init(LOG_DEBUG, NULL);
-	conf.dir = url; /* a server's; the others don't need it */
+	suite.dir = url; /* a server's folder; the others don't use it */
 	if (strcmp(role, "idle-client") == 0)
 		role_idle_client(url);
 	else if (strcmp(role, "exiting-client") == 0)
@@ -158,11 +159,11 @@ int peer_main(const char *role, const char *url)
 	return EXIT_FAILURE;
 }
 
-/* Cases */
+/* The cases. */
 
 static void server_open(struct side *server)
 {
-	struct device_addr addr = conf_listen_addr();
+	struct device_addr addr = suite_listen_addr();
 
 	side_open(server, "server", &addr, DEVICE_LISTEN, &PAIR_DEFAULTS);
 	side_listen(server);
@@ -171,7 +172,7 @@ static void server_open(struct side *server)
 /* Starts a client process and accepts it. */
 static void client_join(struct side *server, struct peer *peer, const char *role)
 {
-	struct device_addr addr = conf_connect_addr(server->dev);
+	struct device_addr addr = suite_connect_addr(server->dev);
 	char url[URL_MAX], line[LINE_MAX_BYTES];
 
 	url_of(&addr, url, sizeof(url));
@@ -189,7 +190,7 @@ static void server_join(struct side *client, struct peer *peer)
 	struct cm_event event;
 	char line[LINE_MAX_BYTES], why[URL_MAX];
 
-	peer_start(peer, "server", conf.dir);
+	peer_start(peer, "server", suite.dir);
 	peer_line(peer, line, sizeof(line));
 	CHECK_OK(device_addr_parse(&addr, line, why, sizeof(why)));
 	side_open(client, "client", &addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
@@ -201,12 +202,12 @@ static void server_join(struct side *client, struct peer *peer)
 
 static void killed(struct side *side, struct peer *peer)
 {
-	int64_t start_us = conf_now_us();
+	int64_t start_us = suite_now_us();
 
 	peer_kill(peer, SIGKILL);
 	CHECK(side_event(side, CM_DISCONNECTED).id == side->id);
-	fprintf(stderr, "%s learned of the kill after %lld us\n", side->name,
-		(long long)(conf_now_us() - start_us));
+	fprintf(stderr, "%s got the event %lld us after the kill\n", side->name,
+		(long long)(suite_now_us() - start_us));
 	side_qp_in_error(side);
 	peer_wait(peer, SIGKILL);
 }
@@ -223,7 +224,7 @@ static void client_killed_idle(void)
 	side_close(&server);
 }
 
-/* Whatever is under way towards a peer that died completes, in order, with an error. */
+/* All requests that are outstanding when the peer dies complete, in order, with an error. */
 static void client_killed_with_work(void)
 {
 	struct side server;
@@ -263,8 +264,8 @@ static void client_killed_others_stay(void)
 	side_destroy_id(&server);
 	server.id = first_id;
 	side_event_none(&server);
-	CHECK_OK(read_post_raw(&server, 2, 0, 0, 0, 0)); /* it answers a probe */
-	if (conf.kind == DEVICE_VERBS)			 /* on softnic it would have to poll */
+	CHECK_OK(read_post_raw(&server, 2, 0, 0, 0, 0)); /* a probe succeeds */
+	if (suite.kind == DEVICE_VERBS) /* on softnic the peer would have to poll */
 		side_wc_is(&server, 2, IBV_WC_SUCCESS);
 	killed(&server, &first);
 	side_close(&server);
@@ -296,13 +297,13 @@ static void server_killed(void)
 	side_wc_none(&client);
 	killed(&client, &peer);
 	side_wc_is(&client, 2, IBV_WC_WR_FLUSH_ERR);
-	/* And what comes later fails as well. */
+	/* What is posted later fails as well. */
 	CHECK_OK(read_post(&client, 3, 0, 4096, 0, IBV_SEND_SIGNALED));
 	side_wc_is(&client, 3, IBV_WC_WR_FLUSH_ERR);
 	side_close(&client);
 }
 
-/* Guarantee E: a server that gets no CPU at all serves READs of its region. */
+/* Guarantee E: READs of a region succeed while its server gets no CPU at all. */
 static void server_stopped_is_readable(void)
 {
 	struct side client;
@@ -321,7 +322,7 @@ static void server_stopped_is_readable(void)
 	side_close(&client);
 }
 
-/* A server that died and its address are free for the next one. */
+/* The address of a server that died is free for the next one. */
 static void server_again_after_kill(void)
 {
 	struct device_addr addr;
@@ -329,7 +330,7 @@ static void server_again_after_kill(void)
 	struct peer peer;
 
 	server_join(&client, &peer);
-	addr = conf_connect_addr(client.dev);
+	addr = suite_connect_addr(client.dev);
 	killed(&client, &peer);
 	side_close(&client);
 	side_open(&server, "server", &addr, DEVICE_LISTEN, &PAIR_DEFAULTS);
@@ -339,13 +340,13 @@ static void server_again_after_kill(void)
 	side_close(&server);
 }
 
-const struct conf_case peer_cases[] = {
-	{ "client_killed_idle", client_killed_idle, CONF_BOTH },
-	{ "client_killed_with_work", client_killed_with_work, CONF_BOTH },
-	{ "client_killed_others_stay", client_killed_others_stay, CONF_BOTH },
-	{ "client_exits", client_exits, CONF_BOTH },
-	{ "server_killed", server_killed, CONF_BOTH },
-	{ "server_stopped_is_readable", server_stopped_is_readable, CONF_BOTH },
-	{ "server_again_after_kill", server_again_after_kill, CONF_BOTH },
+const struct suite_case peer_cases[] = {
+	{ "client_killed_idle", client_killed_idle, BOTH_DEVICES },
+	{ "client_killed_with_work", client_killed_with_work, BOTH_DEVICES },
+	{ "client_killed_others_stay", client_killed_others_stay, BOTH_DEVICES },
+	{ "client_exits", client_exits, BOTH_DEVICES },
+	{ "server_killed", server_killed, BOTH_DEVICES },
+	{ "server_stopped_is_readable", server_stopped_is_readable, BOTH_DEVICES },
+	{ "server_again_after_kill", server_again_after_kill, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

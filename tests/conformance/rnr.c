@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conformance: receivers that are not ready, and the shared receive queue with its limit event. */
+/* Conformance cases for receivers that are not ready and for the shared receive queue's limit. */
 #include "tests/conformance/conformance.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #define LIMIT 4
 #define LIMIT_MAX 32
 
-/* A message waits for its receive; rnr_retry 7 waits for ever. */
+/* A message waits for its receive; with rnr_retry 7, for ever. */
 static void rnr_waits(void)
 {
 	struct pair pair;
@@ -26,7 +26,9 @@ static void rnr_waits(void)
 	pair_close(&pair);
 }
 
-/* READs need no receive, but one behind a waiting message waits too: work is done in order. */
+/*
+ * READs need no receive, but a READ behind a waiting message waits too: requests keep their order.
+ */
 static void rnr_keeps_order(void)
 {
 	struct pair pair;
@@ -53,15 +55,15 @@ static void rnr_exhausted_after(uint8_t retries)
 
 	options.param.rnr_retry_count = retries;
 	pair_open(&pair, &options);
-	start_us = conf_now_us();
+	start_us = suite_now_us();
 	CHECK_OK(send_post(&pair.client, 1, 0, 16, IBV_SEND_SIGNALED));
 	CHECK_OK(send_post(&pair.client, 2, 0, 16, 0));
 	side_wc_is(&pair.client, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	/* 0.64 ms a retry; with a min_rnr_timer that was not set it would be 655 ms. */
-	CHECK(conf_now_us() - start_us < 2000000);
+	CHECK(suite_now_us() - start_us < 2000000);
 	side_wc_is(&pair.client, 2, IBV_WC_WR_FLUSH_ERR);
 	side_qp_in_error(&pair.client);
-	/* A receive that comes too late is not used for it. */
+	/* A receive that is posted too late does not get the message. */
 	CHECK_OK(recv_post(&pair.server, 3, 0, 16));
 	side_wc_none(&pair.server);
 	pair_close(&pair);
@@ -74,17 +76,17 @@ static void rnr_exhausted(void)
 	rnr_exhausted_after(6);
 }
 
-/* It is the sender's own retry count that holds, in either direction. */
+/* In either direction the sender's own retry count applies. */
 static void rnr_retry_is_senders(void)
 {
 	struct pair_options mine = PAIR_DEFAULTS, other = PAIR_DEFAULTS;
-	struct device_addr addr = conf_listen_addr();
+	struct device_addr addr = suite_listen_addr();
 	struct pair pair;
 
 	other.param.rnr_retry_count = 1; /* the server's; the client has 7, for ever */
 	side_open(&pair.server, "server", &addr, DEVICE_LISTEN, &other);
 	side_listen(&pair.server);
-	addr = conf_connect_addr(pair.server.dev);
+	addr = suite_connect_addr(pair.server.dev);
 	side_open(&pair.client, "client", &addr, DEVICE_CONNECT, &mine);
 	pair.server.other = &pair.client;
 	pair.client.other = &pair.server;
@@ -107,7 +109,7 @@ static void limit_arm(struct side *side)
 {
 	struct ibv_srq_attr attr = { .srq_limit = LIMIT };
 
-	CHECK_OK(conf.ops->modify_srq(side->srq, &attr, IBV_SRQ_LIMIT));
+	CHECK_OK(suite.ops->modify_srq(side->srq, &attr, IBV_SRQ_LIMIT));
 }
 
 /* The client sends @count messages, each of which uses up a receive of the server. */
@@ -126,7 +128,7 @@ static void receives_post(struct side *side, unsigned int count)
 		CHECK_OK(recv_post(side, i, 0, 64));
 }
 
-/* Falling below the limit is told once; it is told again only if armed again. */
+/* Falling below the limit gives one event, and another one only if armed again. */
 static void srq_limit(void)
 {
 	struct device_async_event event;
@@ -136,16 +138,16 @@ static void srq_limit(void)
 	receives_post(&pair.server, 8);
 	limit_arm(&pair.server);
 	receives_use(&pair, 8 - LIMIT); /* LIMIT are left: not below */
-	CHECK(!side_async_seen(&pair.server, IBV_EVENT_SRQ_LIMIT_REACHED, CONF_QUIET_MS));
+	CHECK(!side_async_seen(&pair.server, IBV_EVENT_SRQ_LIMIT_REACHED, SUITE_QUIET_MS));
 	receives_use(&pair, 1);
 	event = side_async(&pair.server, IBV_EVENT_SRQ_LIMIT_REACHED);
 	CHECK(event.srq == pair.server.srq && !event.qp && !event.cq);
 	receives_use(&pair, 1);
-	CHECK(!side_async_seen(&pair.server, IBV_EVENT_SRQ_LIMIT_REACHED, CONF_QUIET_MS));
+	CHECK(!side_async_seen(&pair.server, IBV_EVENT_SRQ_LIMIT_REACHED, SUITE_QUIET_MS));
 
 	receives_post(&pair.server, 8);
 	receives_use(&pair, 8); /* below again, but not armed */
-	CHECK(!side_async_seen(&pair.server, IBV_EVENT_SRQ_LIMIT_REACHED, CONF_QUIET_MS));
+	CHECK(!side_async_seen(&pair.server, IBV_EVENT_SRQ_LIMIT_REACHED, SUITE_QUIET_MS));
 
 	receives_post(&pair.server, 8);
 	limit_arm(&pair.server);
@@ -155,8 +157,8 @@ static void srq_limit(void)
 }
 
 /*
- * A queue pair in the error state takes nothing from the shared queue any more, and says so. softnic
- * and hardware do; rxe does not, so nobody may wait for it before destroying.
+ * A queue pair in the error state takes no more receives from the shared queue, and an event says
+ * so on softnic and hardware; not on rxe, so nothing may wait for the event before it destroys.
  */
 static void last_wqe_reached(void)
 {
@@ -167,19 +169,19 @@ static void last_wqe_reached(void)
 	pair_open(&pair, &PAIR_DEFAULTS);
 	receives_post(&pair.server, 4);
 	receives_use(&pair, 1);
-	CHECK_OK(conf.ops->disconnect(pair.server.id));
-	if (conf.kind == DEVICE_SOFTNIC) {
+	CHECK_OK(suite.ops->disconnect(pair.server.id));
+	if (suite.kind == DEVICE_SOFTNIC) {
 		event = side_async(&pair.server, IBV_EVENT_QP_LAST_WQE_REACHED);
 		CHECK(event.qp == pair.server.id->qp && !event.srq && !event.cq);
 	} else {
 		seen = side_async_seen(&pair.server, IBV_EVENT_QP_LAST_WQE_REACHED, 1000);
 		fprintf(stderr, "LAST_WQE_REACHED: %s\n", seen ? "yes" : "no");
 	}
-	side_wc_none(&pair.server); /* the receives stay for others */
+	side_wc_none(&pair.server); /* the receives stay for other queue pairs */
 	pair_close(&pair);
 }
 
-/* No more receives than were asked for (or granted) fit. */
+/* No more receives fit than were asked for (or granted). */
 static void srq_full(void)
 {
 	struct pair_options options = PAIR_DEFAULTS;
@@ -195,11 +197,11 @@ static void srq_full(void)
 	}
 	CHECK_INT(err, ENOMEM);
 	CHECK(posted >= LIMIT_MAX);
-	receives_use(&pair, posted); /* and each of them is good for a message */
+	receives_use(&pair, posted); /* and each of them receives a message */
 	pair_close(&pair);
 }
 
-/* Two connections take from one queue, in the order of arrival; the qp_num says which it was. */
+/* Two connections take from one queue, in order of arrival; qp_num says which connection it was. */
 static void srq_shared(void)
 {
 	struct pair pair;
@@ -210,7 +212,7 @@ static void srq_shared(void)
 
 	pair_open(&pair, &PAIR_DEFAULTS);
 	first_id = pair.server.id;
-	addr = conf_connect_addr(pair.server.dev);
+	addr = suite_connect_addr(pair.server.dev);
 	side_open(&second, "second", &addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
 	second.other = &pair.server;
 	side_connect(&second, &PAIR_DEFAULTS);
@@ -229,7 +231,7 @@ static void srq_shared(void)
 		side_wc_is(from, i, IBV_WC_SUCCESS);
 		CHECK_INT(side_wc(&pair.server).qp_num, i % 2 ? second_qp : first_qp);
 	}
-	/* One goes, the other stays as it was. */
+	/* One connection ends, the other goes on. */
 	side_close(&second);
 	side_event(&pair.server, CM_DISCONNECTED);
 	side_destroy_id(&pair.server);
@@ -238,14 +240,14 @@ static void srq_shared(void)
 	pair_close(&pair);
 }
 
-const struct conf_case rnr_cases[] = {
-	{ "rnr_waits", rnr_waits, CONF_BOTH },
-	{ "rnr_keeps_order", rnr_keeps_order, CONF_BOTH },
-	{ "rnr_exhausted", rnr_exhausted, CONF_BOTH },
-	{ "rnr_retry_is_senders", rnr_retry_is_senders, CONF_BOTH },
-	{ "srq_limit", srq_limit, CONF_BOTH },
-	{ "last_wqe_reached", last_wqe_reached, CONF_BOTH },
-	{ "srq_full", srq_full, CONF_BOTH },
-	{ "srq_shared", srq_shared, CONF_BOTH },
+const struct suite_case rnr_cases[] = {
+	{ "rnr_waits", rnr_waits, BOTH_DEVICES },
+	{ "rnr_keeps_order", rnr_keeps_order, BOTH_DEVICES },
+	{ "rnr_exhausted", rnr_exhausted, BOTH_DEVICES },
+	{ "rnr_retry_is_senders", rnr_retry_is_senders, BOTH_DEVICES },
+	{ "srq_limit", srq_limit, BOTH_DEVICES },
+	{ "last_wqe_reached", last_wqe_reached, BOTH_DEVICES },
+	{ "srq_full", srq_full, BOTH_DEVICES },
+	{ "srq_shared", srq_shared, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

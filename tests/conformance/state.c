@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conformance: destroying and disconnecting in every state a connection can be in. Nothing hangs,
- * and the other end always learns of the end.
+ * Conformance cases for destroying and disconnecting in every state a connection can have: nothing
+ * hangs, and the other end always gets an event.
  */
 #include "tests/conformance/conformance.h"
 
@@ -12,17 +12,17 @@
 /* The next event within @wait_ms, of whatever type. */
 static bool event_within(struct side *side, struct cm_event *event, int wait_ms)
 {
-	int64_t deadline_us = conf_now_us() + wait_ms * 1000LL;
+	int64_t deadline_us = suite_now_us() + wait_ms * 1000LL;
 	int err;
 
 	do {
-		err = conf.ops->cm_get_event(side->cm, event);
+		err = suite.ops->cm_get_event(side->cm, event);
 		if (!err)
 			return true;
 		CHECK_INT(err, -EAGAIN);
 		side_poll(side);
 		sched_yield();
-	} while (conf_now_us() < deadline_us);
+	} while (suite_now_us() < deadline_us);
 	return false;
 }
 
@@ -34,14 +34,14 @@ static void still_usable(struct pair *pair)
 
 static void destroy_null(void)
 {
-	conf.ops->dealloc_pd(NULL);
-	conf.ops->dereg_mr(NULL);
-	conf.ops->destroy_comp_channel(NULL);
-	conf.ops->destroy_cq(NULL);
-	conf.ops->destroy_srq(NULL);
-	conf.ops->destroy_qp(NULL);
-	conf.ops->destroy_cm_channel(NULL);
-	conf.ops->destroy_id(NULL);
+	suite.ops->dealloc_pd(NULL);
+	suite.ops->dereg_mr(NULL);
+	suite.ops->destroy_comp_channel(NULL);
+	suite.ops->destroy_cq(NULL);
+	suite.ops->destroy_srq(NULL);
+	suite.ops->destroy_qp(NULL);
+	suite.ops->destroy_cm_channel(NULL);
+	suite.ops->destroy_id(NULL);
 	device_close(NULL);
 }
 
@@ -51,56 +51,56 @@ static void destroy_unconnected(void)
 
 	pair_listen(&pair, &PAIR_DEFAULTS);
 	for (unsigned int i = 0; i < 3; i++) { /* the first id is resolved already on verbs */
-		CHECK_OK(conf.ops->create_id(pair.client.cm, &pair.client.id));
+		CHECK_OK(suite.ops->create_id(pair.client.cm, &pair.client.id));
 		if (i > 0)
 			side_create_qp(&pair.client, pair.client.id, 0, &PAIR_DEFAULTS);
 		if (i > 1)
-			CHECK_OK(conf.ops->disconnect(pair.client.id));
+			CHECK_OK(suite.ops->disconnect(pair.client.id));
 		side_destroy_id(&pair.client);
 	}
 	still_usable(&pair);
 	pair_close(&pair);
 }
 
-/* A device that is opened and closed, and nothing else. */
+/* A device that is opened and closed without any use. */
 static void open_and_close(void)
 {
-	struct device_addr addr = conf_listen_addr();
+	struct device_addr addr = suite_listen_addr();
 	struct device *server, *client;
 
-	CHECK_OK(device_open(&server, &addr, DEVICE_LISTEN, CONF_WAIT_MS));
-	if (conf.kind == DEVICE_VERBS) { /* softnic needs a listener to open */
-		addr = conf_connect_addr(server);
-		CHECK_OK(device_open(&client, &addr, DEVICE_CONNECT, CONF_WAIT_MS));
+	CHECK_OK(device_open(&server, &addr, DEVICE_LISTEN, SUITE_WAIT_MS));
+	if (suite.kind == DEVICE_VERBS) { /* softnic needs a listener to open */
+		addr = suite_connect_addr(server);
+		CHECK_OK(device_open(&client, &addr, DEVICE_CONNECT, SUITE_WAIT_MS));
 		device_close(client);
 	}
 	device_close(server);
 }
 
-/* What must not be done in a state is refused and does no harm. */
+/* Calls that a state does not allow are refused and do no harm. */
 static void wrong_order(void)
 {
 	struct cm_param param = PAIR_DEFAULTS.param;
 	struct pair pair;
 
 	pair_listen(&pair, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->create_id(pair.client.cm, &pair.client.id));
-	CHECK(conf.ops->connect(pair.client.id, &param) < 0); /* no queue pair */
+	CHECK_OK(suite.ops->create_id(pair.client.cm, &pair.client.id));
+	CHECK(suite.ops->connect(pair.client.id, &param) < 0); /* no queue pair */
 	side_create_qp(&pair.client, pair.client.id, 0, &PAIR_DEFAULTS);
-	CHECK(conf.ops->accept(pair.client.id, &param) < 0);
-	CHECK(conf.ops->reject(pair.client.id, NULL, 0) < 0);
+	CHECK(suite.ops->accept(pair.client.id, &param) < 0);
+	CHECK(suite.ops->reject(pair.client.id, NULL, 0) < 0);
 	side_destroy_id(&pair.client);
 
 	still_usable(&pair);
-	CHECK(conf.ops->connect(pair.client.id, &param) < 0);
-	CHECK(conf.ops->connect(pair.server.id, &param) < 0);
-	CHECK(conf.ops->accept(pair.server.id, &param) < 0);
-	CHECK(conf.ops->reject(pair.server.id, NULL, 0) < 0);
+	CHECK(suite.ops->connect(pair.client.id, &param) < 0);
+	CHECK(suite.ops->connect(pair.server.id, &param) < 0);
+	CHECK(suite.ops->accept(pair.server.id, &param) < 0);
+	CHECK(suite.ops->reject(pair.server.id, NULL, 0) < 0);
 	pair_ping(&pair);
 	pair_close(&pair);
 }
 
-/* The client goes away while its request waits. */
+/* The client destroys its id while its request waits. */
 static void destroy_while_connecting(void)
 {
 	struct cm_param param = PAIR_DEFAULTS.param;
@@ -113,19 +113,19 @@ static void destroy_while_connecting(void)
 	pair.server.id = event.id;
 	side_create_qp(&pair.server, event.id, 0, &PAIR_DEFAULTS);
 	side_destroy_id(&pair.client);
-	/* The server may learn it from accept() or from an event after it. */
-	if (conf.ops->accept(event.id, &param) == 0) {
+	/* accept() may fail, or an event after it reports the end. */
+	if (suite.ops->accept(event.id, &param) == 0) {
 		event = side_event(&pair.server, CM_DISCONNECTED);
 		CHECK(event.id == pair.server.id);
 	}
 	side_destroy_id(&pair.server);
-	while (event_within(&pair.server, &event, CONF_QUIET_MS))
-		CHECK(event.id == NULL); /* none may come for an id that is no more */
+	while (event_within(&pair.server, &event, SUITE_QUIET_MS))
+		CHECK(event.id == NULL); /* none may come for an id that was destroyed */
 	still_usable(&pair);
 	pair_close(&pair);
 }
 
-/* The same with disconnect() instead of destroying: no ESTABLISHED for it any more. */
+/* The same with disconnect() instead of destroying: no ESTABLISHED may come. */
 static void disconnect_while_connecting(void)
 {
 	struct cm_param param = PAIR_DEFAULTS.param;
@@ -137,10 +137,10 @@ static void disconnect_while_connecting(void)
 	event = side_event(&pair.server, CM_CONNECT_REQUEST);
 	pair.server.id = event.id;
 	side_create_qp(&pair.server, event.id, 0, &PAIR_DEFAULTS);
-	CHECK_OK(conf.ops->disconnect(pair.client.id));
-	if (conf.ops->accept(event.id, &param) == 0) {
-		side_event_none(&pair.client); /* lets the client answer */
-		CHECK(event_within(&pair.server, &event, CONF_WAIT_MS));
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
+	if (suite.ops->accept(event.id, &param) == 0) {
+		side_event_none(&pair.client); /* lets the client respond */
+		CHECK(event_within(&pair.server, &event, SUITE_WAIT_MS));
 		if (event.type == CM_ESTABLISHED)
 			event = side_event(&pair.server, CM_DISCONNECTED);
 		CHECK_INT(event.type, CM_DISCONNECTED);
@@ -153,7 +153,7 @@ static void disconnect_while_connecting(void)
 	pair_close(&pair);
 }
 
-/* The server accepts and is gone before the client has looked. */
+/* The server accepts and destroys its id before the client takes an event. */
 static void destroy_after_accept(void)
 {
 	struct cm_event event;
@@ -163,8 +163,8 @@ static void destroy_after_accept(void)
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	side_accept(&pair.server, &PAIR_DEFAULTS);
 	side_destroy_id(&pair.server);
-	/* The client may have been connected for a moment, or hear only that it is over. */
-	CHECK(event_within(&pair.client, &event, CONF_WAIT_MS));
+	/* The client may have been connected for a moment, or see only the end. */
+	CHECK(event_within(&pair.client, &event, SUITE_WAIT_MS));
 	if (event.type == CM_ESTABLISHED)
 		event = side_event(&pair.client, CM_DISCONNECTED);
 	CHECK(event.type == CM_DISCONNECTED || event.type == CM_UNREACHABLE ||
@@ -174,8 +174,8 @@ static void destroy_after_accept(void)
 	pair_close(&pair);
 }
 
-/* The client goes away when it has been accepted but has not looked. */
-static void destroy_with_answer_waiting(void)
+/* The client destroys its id when it was accepted but has not taken the event. */
+static void destroy_with_response_waiting(void)
 {
 	struct cm_event event;
 	struct pair pair;
@@ -184,7 +184,7 @@ static void destroy_with_answer_waiting(void)
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	side_accept(&pair.server, &PAIR_DEFAULTS);
 	side_destroy_id(&pair.client);
-	CHECK(event_within(&pair.server, &event, CONF_WAIT_MS));
+	CHECK(event_within(&pair.server, &event, SUITE_WAIT_MS));
 	if (event.type == CM_ESTABLISHED)
 		event = side_event(&pair.server, CM_DISCONNECTED);
 	CHECK_INT(event.type, CM_DISCONNECTED);
@@ -194,7 +194,7 @@ static void destroy_with_answer_waiting(void)
 	pair_close(&pair);
 }
 
-/* Without a disconnect: destroying is enough for the other end to know. */
+/* Without a disconnect: destroying is enough for the other end to get an event. */
 static void destroy_connected(void)
 {
 	struct pair pair;
@@ -218,16 +218,16 @@ static void destroy_rejected(void)
 	pair_listen(&pair, &PAIR_DEFAULTS);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	event = side_event(&pair.server, CM_CONNECT_REQUEST);
-	CHECK_OK(conf.ops->reject(event.id, "no", 2));
-	conf.ops->destroy_id(event.id);
+	CHECK_OK(suite.ops->reject(event.id, "no", 2));
+	suite.ops->destroy_id(event.id);
 	side_event(&pair.client, CM_REJECTED);
-	CHECK_OK(conf.ops->disconnect(pair.client.id));
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
 	side_destroy_id(&pair.client);
 	still_usable(&pair);
 	pair_close(&pair);
 }
 
-/* The listener goes away with a request nobody has looked at. */
+/* The listener is destroyed with a request that nobody has taken. */
 static void destroy_listener_with_request(void)
 {
 	struct cm_event event;
@@ -235,15 +235,15 @@ static void destroy_listener_with_request(void)
 
 	pair_listen(&pair, &PAIR_DEFAULTS);
 	side_connect(&pair.client, &PAIR_DEFAULTS);
-	conf_sleep_us(CONF_QUIET_MS * 1000);
-	conf.ops->destroy_id(pair.server.listener);
+	suite_sleep_us(SUITE_QUIET_MS * 1000);
+	suite.ops->destroy_id(pair.server.listener);
 	pair.server.listener = NULL;
-	CHECK(event_within(&pair.client, &event, CONF_WAIT_MS));
+	CHECK(event_within(&pair.client, &event, SUITE_WAIT_MS));
 	CHECK(event.type == CM_UNREACHABLE || event.type == CM_REJECTED);
 	pair_close(&pair);
 }
 
-/* Events that nobody took do not keep anything from being destroyed. */
+/* Pending events keep nothing from being destroyed. */
 static void destroy_with_events_waiting(void)
 {
 	struct pair pair;
@@ -252,13 +252,15 @@ static void destroy_with_events_waiting(void)
 	side_connect(&pair.client, &PAIR_DEFAULTS);
 	side_accept(&pair.server, &PAIR_DEFAULTS);
 	side_event(&pair.client, CM_ESTABLISHED);
-	conf_sleep_us(CONF_QUIET_MS * 1000); /* the server has ESTABLISHED, then DISCONNECTED */
-	CHECK_OK(conf.ops->disconnect(pair.client.id));
-	conf_sleep_us(CONF_QUIET_MS * 1000);
+	suite_sleep_us(SUITE_QUIET_MS * 1000); /* the server has ESTABLISHED, then DISCONNECTED */
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
+	suite_sleep_us(SUITE_QUIET_MS * 1000);
 	pair_close(&pair);
 }
 
-/* The queue pair first, then the connection: with work under way and completions nobody polled. */
+/*
+ * The queue pair first, then the connection: with requests outstanding and completions not polled.
+ */
 static void destroy_qp_first(void)
 {
 	struct pair pair;
@@ -267,12 +269,12 @@ static void destroy_qp_first(void)
 	still_usable(&pair);
 	pair.server.other = NULL;
 	CHECK_OK(read_post(&pair.client, 1, 0, 16, 0, IBV_SEND_SIGNALED));
-	CHECK_OK(send_post(&pair.client, 2, 0, 16, IBV_SEND_SIGNALED)); /* nobody receives */
+	CHECK_OK(send_post(&pair.client, 2, 0, 16, IBV_SEND_SIGNALED)); /* no receive is posted */
 	side_wc_none(&pair.server);
-	conf.ops->destroy_qp(pair.client.id);
+	suite.ops->destroy_qp(pair.client.id);
 	CHECK(pair.client.id->qp == NULL);
-	conf.ops->destroy_qp(pair.client.id);
-	CHECK_OK(conf.ops->disconnect(pair.client.id));
+	suite.ops->destroy_qp(pair.client.id);
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
 	pair.server.other = &pair.client;
 	side_event(&pair.server, CM_DISCONNECTED);
 	side_destroy_id(&pair.client);
@@ -284,19 +286,19 @@ static void destroy_qp_first(void)
 	pair_close(&pair);
 }
 
-const struct conf_case state_cases[] = {
-	{ "destroy_null", destroy_null, CONF_BOTH },
-	{ "open_and_close", open_and_close, CONF_BOTH },
-	{ "destroy_unconnected", destroy_unconnected, CONF_BOTH },
-	{ "wrong_order", wrong_order, CONF_BOTH },
-	{ "destroy_while_connecting", destroy_while_connecting, CONF_BOTH },
-	{ "disconnect_while_connecting", disconnect_while_connecting, CONF_BOTH },
-	{ "destroy_after_accept", destroy_after_accept, CONF_BOTH },
-	{ "destroy_with_answer_waiting", destroy_with_answer_waiting, CONF_BOTH },
-	{ "destroy_connected", destroy_connected, CONF_BOTH },
-	{ "destroy_rejected", destroy_rejected, CONF_BOTH },
-	{ "destroy_listener_with_request", destroy_listener_with_request, CONF_BOTH },
-	{ "destroy_with_events_waiting", destroy_with_events_waiting, CONF_BOTH },
-	{ "destroy_qp_first", destroy_qp_first, CONF_BOTH },
+const struct suite_case state_cases[] = {
+	{ "destroy_null", destroy_null, BOTH_DEVICES },
+	{ "open_and_close", open_and_close, BOTH_DEVICES },
+	{ "destroy_unconnected", destroy_unconnected, BOTH_DEVICES },
+	{ "wrong_order", wrong_order, BOTH_DEVICES },
+	{ "destroy_while_connecting", destroy_while_connecting, BOTH_DEVICES },
+	{ "disconnect_while_connecting", disconnect_while_connecting, BOTH_DEVICES },
+	{ "destroy_after_accept", destroy_after_accept, BOTH_DEVICES },
+	{ "destroy_with_response_waiting", destroy_with_response_waiting, BOTH_DEVICES },
+	{ "destroy_connected", destroy_connected, BOTH_DEVICES },
+	{ "destroy_rejected", destroy_rejected, BOTH_DEVICES },
+	{ "destroy_listener_with_request", destroy_listener_with_request, BOTH_DEVICES },
+	{ "destroy_with_events_waiting", destroy_with_events_waiting, BOTH_DEVICES },
+	{ "destroy_qp_first", destroy_qp_first, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the conformance cases share: waiting for events and completions, with a deadline. */
+/* Waiting for events and completions with a deadline, for all conformance cases. */
 #include "tests/conformance/conformance.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #define CM_SLEEP_MS 5
 #define LOOK_SLEEP_US 50
 
-/* Waits between two looks; others need the CPU. */
+/* Pauses between two polls, because others need the CPU; false once the deadline has passed. */
 static bool wait_more(int64_t deadline_us)
 {
 	static _Thread_local unsigned int looks;
@@ -20,11 +20,13 @@ static bool wait_more(int64_t deadline_us)
 	if (++looks % LOOKS_PER_SLEEP)
 		sched_yield();
 	else
-		conf_sleep_us(LOOK_SLEEP_US);
-	return conf_now_us() < deadline_us;
+		suite_sleep_us(LOOK_SLEEP_US);
+	return suite_now_us() < deadline_us;
 }
 
-/* One whose other end looks after itself can sleep until something comes, within limits. */
+/*
+ * Sleeps until an event comes, for a short time, if another thread or process polls the other end.
+ */
 static void cm_sleep(struct side *side)
 {
 	struct pollfd pfd = { .fd = side->cm->fd, .events = POLLIN };
@@ -34,25 +36,25 @@ static void cm_sleep(struct side *side)
 }
 
 /*
- * While a request is on its way, its sender has to take events too: on verbs an id after a device's
- * first resolves its address first. There must be none for him to see.
+ * While a connect request is on its way, its sender has to take events too: on verbs, every id but
+ * a device's first one resolves its address first. None of those events may reach the caller.
  */
 static void other_takes_none(struct side *side)
 {
 	struct cm_event event;
 
 	if (side->other)
-		CHECK_INT(conf.ops->cm_get_event(side->other->cm, &event), -EAGAIN);
+		CHECK_INT(suite.ops->cm_get_event(side->other->cm, &event), -EAGAIN);
 }
 
 struct cm_event side_event(struct side *side, enum cm_event_type type)
 {
-	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	int64_t deadline_us = suite_now_us() + SUITE_WAIT_MS * 1000LL;
 	struct cm_event event;
 	int err;
 
 	do {
-		err = conf.ops->cm_get_event(side->cm, &event);
+		err = suite.ops->cm_get_event(side->cm, &event);
 		if (err == -EAGAIN && type == CM_CONNECT_REQUEST)
 			other_takes_none(side);
 		if (err == -EAGAIN) {
@@ -61,25 +63,25 @@ struct cm_event side_event(struct side *side, enum cm_event_type type)
 		}
 	} while (err == -EAGAIN && wait_more(deadline_us));
 	if (err)
-		conf_fail(__FILE__, __LINE__, "%s: no event of type %d: %s", side->name, type,
-			  strerror(-err));
+		suite_fail(__FILE__, __LINE__, "%s: no event of type %d: %s", side->name, type,
+			   strerror(-err));
 	if (event.type != type)
-		conf_fail(__FILE__, __LINE__, "%s: event %d (status %d) instead of %d", side->name,
-			  event.type, event.status, type);
+		suite_fail(__FILE__, __LINE__, "%s: event %d (status %d) instead of %d", side->name,
+			   event.type, event.status, type);
 	return event;
 }
 
 void side_event_none(struct side *side)
 {
-	int64_t deadline_us = conf_now_us() + CONF_QUIET_MS * 1000LL;
+	int64_t deadline_us = suite_now_us() + SUITE_QUIET_MS * 1000LL;
 	struct cm_event event;
 	int err;
 
 	do {
-		err = conf.ops->cm_get_event(side->cm, &event);
+		err = suite.ops->cm_get_event(side->cm, &event);
 		if (!err)
-			conf_fail(__FILE__, __LINE__, "%s: an event %d that nobody expected",
-				  side->name, event.type);
+			suite_fail(__FILE__, __LINE__, "%s: unexpected event %d", side->name,
+				   event.type);
 		CHECK_INT(err, -EAGAIN);
 	} while (wait_more(deadline_us));
 }
@@ -87,11 +89,11 @@ void side_event_none(struct side *side)
 static bool async_take(struct side *side, enum ibv_event_type type,
 		       struct device_async_event *event, int wait_ms)
 {
-	int64_t deadline_us = conf_now_us() + wait_ms * 1000LL;
+	int64_t deadline_us = suite_now_us() + wait_ms * 1000LL;
 	int err;
 
 	do {
-		err = conf.ops->get_async_event(side->dev, event);
+		err = suite.ops->get_async_event(side->dev, event);
 		if (!err && event->type == type)
 			return true;
 		if (err)
@@ -105,9 +107,9 @@ struct device_async_event side_async(struct side *side, enum ibv_event_type type
 {
 	struct device_async_event event;
 
-	if (!async_take(side, type, &event, CONF_WAIT_MS))
-		conf_fail(__FILE__, __LINE__, "%s: no async event '%s'", side->name,
-			  ibv_event_type_str(type));
+	if (!async_take(side, type, &event, SUITE_WAIT_MS))
+		suite_fail(__FILE__, __LINE__, "%s: no async event '%s'", side->name,
+			   ibv_event_type_str(type));
 	return event;
 }
 
@@ -139,7 +141,7 @@ void side_poll(struct side *side)
 
 bool side_wc_within(struct side *side, struct ibv_wc *wc, int wait_ms)
 {
-	int64_t deadline_us = conf_now_us() + wait_ms * 1000LL;
+	int64_t deadline_us = suite_now_us() + wait_ms * 1000LL;
 
 	do {
 		side_poll(side);
@@ -155,8 +157,8 @@ struct ibv_wc side_wc(struct side *side)
 {
 	struct ibv_wc wc;
 
-	if (!side_wc_within(side, &wc, CONF_WAIT_MS))
-		conf_fail(__FILE__, __LINE__, "%s: no completion", side->name);
+	if (!side_wc_within(side, &wc, SUITE_WAIT_MS))
+		suite_fail(__FILE__, __LINE__, "%s: no completion", side->name);
 	return wc;
 }
 
@@ -165,9 +167,9 @@ struct ibv_wc side_wc_is(struct side *side, uint64_t wr_id, enum ibv_wc_status s
 	struct ibv_wc wc = side_wc(side);
 
 	if (wc.wr_id != wr_id || wc.status != status)
-		conf_fail(__FILE__, __LINE__, "%s: completion %llu '%s' instead of %llu '%s'",
-			  side->name, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status),
-			  (unsigned long long)wr_id, ibv_wc_status_str(status));
+		suite_fail(__FILE__, __LINE__, "%s: completion %llu '%s' instead of %llu '%s'",
+			   side->name, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status),
+			   (unsigned long long)wr_id, ibv_wc_status_str(status));
 	CHECK_INT(wc.qp_num, side->id->qp->qp_num);
 	return wc;
 }
@@ -176,22 +178,22 @@ void side_wc_none(struct side *side)
 {
 	struct ibv_wc wc;
 
-	if (side_wc_within(side, &wc, CONF_QUIET_MS))
-		conf_fail(__FILE__, __LINE__, "%s: a completion %llu '%s' that nobody expected",
-			  side->name, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
+	if (side_wc_within(side, &wc, SUITE_QUIET_MS))
+		suite_fail(__FILE__, __LINE__, "%s: unexpected completion %llu '%s'", side->name,
+			   (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
 }
 
 void side_qp_in_error(struct side *side)
 {
-	int64_t deadline_us = conf_now_us() + CONF_WAIT_MS * 1000LL;
+	int64_t deadline_us = suite_now_us() + SUITE_WAIT_MS * 1000LL;
 	struct ibv_qp_attr attr;
 
 	do {
-		CHECK_OK(conf.ops->query_qp(side->id->qp, &attr, IBV_QP_STATE));
+		CHECK_OK(suite.ops->query_qp(side->id->qp, &attr, IBV_QP_STATE));
 		if (attr.qp_state == IBV_QPS_ERR)
 			return;
 		side_poll(side);
 	} while (wait_more(deadline_us));
-	conf_fail(__FILE__, __LINE__, "%s: the queue pair is in state %d, not in error", side->name,
-		  attr.qp_state);
+	suite_fail(__FILE__, __LINE__, "%s: the queue pair is in state %d, not in error",
+		   side->name, attr.qp_state);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every store whose order others depend on, named by its use.
+ * Memory ordering: all loads and stores of the region whose order other threads or RDMA devices
+ * depend on, each in a function that is named by its use.
  *
- * Two kinds of readers look at the server's region while it changes: threads of the server, for
- * which C11 atomics suffice, and RDMA devices, which read it by DMA on behalf of clients. A device
- * sees the CPU's stores in the order in which they become visible to the I/O coherence domain, so
- * stores that must be seen in order have dma_wmb() between them (the same barrier rdma-core calls
+ * Two kinds of readers read the server's region while it changes: threads of the server, for which
+ * C11 atomics suffice, and RDMA devices, which read it by DMA for clients. A device sees the CPU's
+ * stores in the order in which they become visible to the I/O coherence domain, so stores that must
+ * be seen in order have dma_wmb() between them (rdma-core calls this barrier
  * udma_to_device_barrier; Linux: dma_wmb). The order in which one READ fetches the bytes it covers
- * is not defined (Ziegler et al., SIGMOD 2023): no function here relies on it, the sums do that job.
+ * is not defined (Ziegler et al., SIGMOD 2023): no function here relies on it, since the sums
+ * detect a torn READ.
+ *
+ * A function called x_peek() reads without the bucket's lock.
  */
 #ifndef KVD_COMMON_BARRIER_H
 #define KVD_COMMON_BARRIER_H
@@ -23,7 +27,7 @@
 static inline void dma_wmb(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
-	/* Total store order: the compiler is all there is to hold back. */
+	/* Total store order: only the compiler could reorder. */
 	__asm__ __volatile__("" ::: "memory");
 #elif defined(__aarch64__)
 	/* Outer shareable: the domain that holds DMA-coherent devices. */
@@ -34,8 +38,8 @@ static inline void dma_wmb(void)
 }
 
 /*
- * Orders earlier loads before later ones: the reader's side of a sequence that is looked at again. Not
- * an atomic fence, which ThreadSanitizer does not know.
+ * Orders earlier loads before later ones: for a reader that reads a sequence number again. Not an
+ * atomic fence, which ThreadSanitizer does not support.
  */
 static inline void load_barrier(void)
 {
@@ -64,8 +68,8 @@ static inline void store_relaxed64(uint64_t *p, uint64_t v)
 }
 
 /*
- * Makes @item invalid for every reader before anything that is stored later can be seen: its bytes
- * may then be rewritten or its slot cleared.
+ * Makes @item invalid for every reader before any later store becomes visible: after this its bytes
+ * may be rewritten or its slot cleared.
  */
 static inline void item_invalidate(struct item *item)
 {
@@ -74,14 +78,14 @@ static inline void item_invalidate(struct item *item)
 }
 
 /*
- * Makes @item valid: the linearization point of every PUT. The item's bytes and the slot that leads
- * to it were stored before and are seen before.
+ * Makes @item valid: the linearization point of every PUT. The item's bytes and the slot that
+ * points to it were stored before, and become visible before.
  */
 static inline void item_publish(struct item *item, uint64_t sum)
 {
 	dma_wmb();
 	store_relaxed64(&item->sum, sum);
-	/* The acknowledgement that follows must not be seen earlier. */
+	/* The response that follows must not become visible earlier. */
 	dma_wmb();
 }
 
@@ -98,7 +102,7 @@ static inline uint64_t slot_load(const uint64_t *slot)
 	return __atomic_load_n(slot, __ATOMIC_RELAXED);
 }
 
-/* Links an overflow bucket that was filled and sealed before. */
+/* Links an overflow bucket, which was filled and sealed before. */
 static inline void bucket_link(struct bucket *bucket, uint32_t overflow)
 {
 	dma_wmb();
@@ -112,8 +116,8 @@ static inline uint32_t bucket_overflow_load(const struct bucket *bucket)
 }
 
 /*
- * Stores the sum that makes the bucket's new content verify. Until then readers find that it does
- * not and read again.
+ * Stores the sum that makes the bucket's new content verify. Until then it does not verify, and
+ * readers read it again.
  */
 static inline void bucket_seal(struct bucket *bucket, uint64_t sum)
 {
@@ -123,9 +127,9 @@ static inline void bucket_seal(struct bucket *bucket, uint64_t sum)
 }
 
 /*
- * The lock of a home bucket covers its slots, its chain and the items they lead to. Held for one
- * item change, never across a wait. Spinning: the holder is a worker that runs on a core of its own;
- * where it does not (more threads than cores), it gets this one after LOCK_SPINS looks.
+ * The lock of a home bucket guards its slots, its chain and the items they point to. It is held for
+ * one item change, never across a wait. It spins: the holder is a worker that runs on another core;
+ * where it does not (more threads than cores), it gets this core after LOCK_SPINS tries.
  */
 #define LOCK_SPINS 1000
 
@@ -152,24 +156,26 @@ static inline void bucket_unlock(struct bucket *bucket)
 }
 
 /*
- * Slots of a chain are about to be moved: from here to chain_move_end() the home bucket's epoch is
- * odd, and its sum is wrong to readers of the region.
+ * Call before slots of a chain are moved: from here to chain_move_end() the home bucket's epoch is
+ * odd, so its sum does not verify for readers of the region.
  */
 static inline void chain_move_begin(struct bucket *home)
 {
 	__atomic_store_n(&home->epoch, (uint16_t)(home->epoch + 1), __ATOMIC_RELAXED);
-	/* Not one moved slot is seen by who has not seen the odd epoch. */
+	/* No reader sees a moved slot without having seen the odd epoch. */
 	dma_wmb();
 }
 
-/* All buckets have the next epoch and their slots; the home bucket, the last one, is to be sealed. */
+/*
+ * Call when all other buckets have the next epoch and their slots; then seal the home bucket, last.
+ */
 static inline void chain_move_end(struct bucket *home)
 {
 	dma_wmb();
 	__atomic_store_n(&home->epoch, (uint16_t)(home->epoch + 1), __ATOMIC_RELEASE);
 }
 
-/* What a reader in this process sees first of a chain, and again when it has followed it. */
+/* A reader in this process loads the epoch first, and again after it has followed the chain. */
 static inline uint16_t chain_epoch_first(const struct bucket *home)
 {
 	return __atomic_load_n(&home->epoch, __ATOMIC_ACQUIRE);
@@ -191,19 +197,21 @@ static inline void bucket_level_store(struct bucket *bucket, uint8_t level)
 	__atomic_store_n(&bucket->level, level, __ATOMIC_RELEASE);
 }
 
-/* A slot as a reader in this process follows it, to an item whose header was stored before. */
+/* A slot that a reader in this process follows to an item, whose header was stored before. */
 static inline uint64_t slot_follow(const uint64_t *slot)
 {
 	return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
-/* Of functions that look at what may be anything by now, and is verified afterwards. */
+/*
+ * For functions that read what another thread may be writing, and whose result is verified later.
+ */
 #define RACY __attribute__((no_sanitize("thread")))
 
 /*
- * Readers in this process copy items while they may be changed, and believe the copy only if the sum
- * was the same, and valid, before and after: item_sum_first(), racy_copy(), item_sum_again(). The sum
- * says version and place, so it does not come back for anything else.
+ * Readers in this process copy items while other threads may change them, and use the copy only if
+ * the sum was the same, and valid, before and after: item_sum_first(), racy_copy(),
+ * item_sum_again(). The sum covers version and offset, so it does not recur for another item.
  */
 RACY static inline uint64_t item_sum_first(const struct item *item)
 {
@@ -216,11 +224,11 @@ RACY static inline uint64_t item_sum_again(const struct item *item)
 	return __atomic_load_n(&item->sum, __ATOMIC_RELAXED);
 }
 
-/* Copies what another thread may be writing. What comes out is to be verified before it is used. */
+/* Copies what another thread may be writing. The copy has to be verified before it is used. */
 RACY static inline void racy_copy(void *to, const void *from, size_t bytes)
 {
 #if defined(__x86_64__) && defined(__SANITIZE_THREAD__)
-	/* In assembler, since ThreadSanitizer would see memcpy() and call it what it is. */
+	/* In assembler, since ThreadSanitizer would report memcpy() as the race that it is. */
 	__asm__ __volatile__("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 #else
 	__builtin_memcpy(to, from, bytes);

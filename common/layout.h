@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The region: what the server's one remotely readable memory region holds, byte for byte. Server
- * and clients share this file; common/PROTOCOL.md says the same in prose.
+ * The region's layout: the bytes of the server's one remotely readable memory region, as server and
+ * clients share it. common/PROTOCOL.md says the same in prose.
  *
  *	+------------+--------------------------------+-------------------------------+-----+
  *	| superblock | index: 128 B buckets, grows -> | items and overflow buckets    | pad |
@@ -26,13 +26,13 @@
 #define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
 
 #define KEY_MAX 1024u
-#define VALUE_MAX (1u << 30) /* what max_value can be configured to */
+#define VALUE_MAX (1u << 30) /* the most that limits.max_value can be */
 
 #define REGION_BYTES_MAX (512ull << 30) /* what a 32-bit overflow reference can reach */
 #define REGION_PAD                                                                                 \
 	4096u /* readable tail, so that a READ rounded up to a slot's unit stays inside */
 
-/* The index: where the buckets are. */
+/* The geometry of the index: where its buckets are. */
 #define SEGMENTS_MAX 32u
 
 struct geometry {
@@ -41,11 +41,11 @@ struct geometry {
 	uint64_t hash_seed;
 	uint64_t value_max;
 	uint32_t level_base; /* segment 0 holds 2^level_base buckets */
-	uint32_t level;	     /* 2^level buckets, and split more that are one level deeper */
+	uint32_t level;	     /* 2^level buckets, plus @split buckets of the next level */
 	uint64_t split;
 	/*
 	 * Offsets; segment k > 0 holds 2^(level_base+k-1) buckets. 0: the region has no room for
-	 * it. This server puts them one behind the other.
+	 * it. The server places them one after the other; a client may not rely on that.
 	 */
 	uint64_t segments[SEGMENTS_MAX];
 	uint64_t sum; /* XXH3-64 of all before it */
@@ -74,34 +74,35 @@ static_assert(offsetof(struct superblock, items) == 336, "ABI");
  * A bucket: 14 slots in one READ.
  *
  * A key has one home bucket; the keys that do not fit there are in its chain of overflow buckets.
- * The wider the bucket, the fewer keys overflow. Share of the keys in overflow buckets (Poisson) at
+ * The wider the bucket, the fewer keys overflow. The share of keys in overflow buckets (Poisson) at
  * a fill of
  *				50 %	60 %	65 %	75 %
  *	 6 slots (64 B)		1.7	3.4	4.5	7.2	%
  *	14 slots (128 B)	0.14	0.57	1.0	2.5	%
  *	  half-way to a doubling 1.3	3.4	4.8	8.3	%
  *
- * The first two lines are for buckets of one level. While the index doubles, those that were not
- * split yet hold twice what the others do: the last line. tests/unit/server/test_index.c measures the lower two.
+ * The first two lines are for buckets of one level. While the index doubles, the buckets that were
+ * not split yet hold twice as many keys as the others: the last line.
+ * tests/unit/server/test_index.c measures the lower two lines.
  *
- * A PUT never moves another key's slot, as it could with cuckoo or hopscotch hashing; what does
- * move slots (growth, a chain that gets shorter) says so in the epoch.
+ * A PUT never moves another key's slot, as it could with cuckoo or hopscotch hashing; the
+ * operations that move slots (growth, a chain that gets shorter) change the epoch.
  */
 #define BUCKET_BYTES 128u
 #define BUCKET_SLOTS 14u
 
 /*
- * All buckets of a chain have the same level and epoch, and the place of the home bucket is part of
- * each one's sum. Whatever moves slots inside a chain or out of it (a split, a chain that gets
- * shorter) changes both or the epoch, in every bucket. So buckets that were read one after the other
- * and agree had, between them, all slots of the chain.
+ * All buckets of a chain have the same level and epoch, and the offset of the home bucket is part
+ * of each one's sum. An operation that moves slots inside a chain or out of it changes the epoch in
+ * every bucket; a split changes the level too. So if the buckets that a reader read one after the
+ * other agree, they held, between them, all slots of the chain.
  */
 struct bucket {
 	uint64_t sum;	   /* bucket_sum() of all but the sum and the lock */
 	uint32_t overflow; /* offset / 128 of the next bucket of the chain; 0: none */
-	uint8_t level;	/* the home bucket's number is the low `level` bits of its keys' hashes */
-	uint8_t lock;	/* the server's; means nothing to readers */
-	uint16_t epoch; /* even, and odd while slots are being moved */
+	uint8_t level;	/* the low `level` bits of its keys' hashes are the home bucket's number */
+	uint8_t lock;	/* the server's; readers ignore it */
+	uint16_t epoch; /* even; odd while slots are being moved */
 	uint64_t slots[BUCKET_SLOTS];
 };
 static_assert(sizeof(struct bucket) == BUCKET_BYTES, "ABI");
@@ -120,7 +121,7 @@ static_assert(offsetof(struct bucket, slots) == 16, "ABI");
  *	+---------+----------------+------------------------+
  *
  * The tag is the hash's top 16 bits. The length is the item's, header included, rounded up;
- * SLOT_UNITS_MAX says "this or longer": such an item is read in two steps.
+ * SLOT_UNITS_MAX means "this length or more": such an item is read in two steps.
  */
 #define SLOT_UNIT 64u
 #define SLOT_UNITS_MAX 4095u
@@ -165,9 +166,9 @@ static inline bool slot_is_long(uint64_t slot)
 #define ITEM_SUM_INVALID 0ull
 
 struct item {
-	uint64_t sum;	  /* item_sum(); ITEM_SUM_INVALID: not to be used */
+	uint64_t sum;	  /* item_sum(); ITEM_SUM_INVALID: readers must not use the item */
 	uint64_t version; /* unique in the store, increasing for a key while it lives */
-	uint32_t expires; /* the server's clock, in seconds since 1970, from which it is gone; 0: never */
+	uint32_t expires; /* expired from this second since 1970 of the server's clock; 0: never */
 	uint32_t value_len;
 	uint32_t flags; /* the client's */
 	uint16_t key_len;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hash and checksums: XXH3-64 of xxHash 0.8, header-only, so that what is small is inlined.
+ * The hash of keys and the checksums of items, buckets and the geometry: XXH3-64 of xxHash 0.8,
+ * header-only, so that short inputs are hashed inline.
  *
- * Why 64 bits of checksum and not versions around the data: the order in which a device reads host
+ * Why a 64-bit checksum and not versions around the data: the order in which a device reads host
  * memory inside one READ is not defined, and schemes that rely on it have returned corrupt data
- * (Ziegler et al., SIGMOD 2023). A 32-bit sum at a million torn READs a second errs about once in
- * 72 minutes; a 64-bit one about once in 585,000 years.
+ * (Ziegler et al., SIGMOD 2023). At a million torn READs a second a 32-bit sum misses one about
+ * every 72 minutes, a 64-bit one about every 585,000 years.
  */
 #ifndef KVD_COMMON_SUM_H
 #define KVD_COMMON_SUM_H
@@ -17,22 +18,22 @@
 
 #include "common/layout.h"
 
-/* The hash of a key: low bits choose the bucket, the top 16 are the tag. */
+/* The hash of a key: its low bits choose the bucket, its top 16 bits are the tag. */
 static inline uint64_t key_hash(const void *key, size_t key_len, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(key, key_len, seed);
 }
 
-/* The part of an item's sum that does not depend on where it is: key and value. */
+/* The part of an item's sum that does not depend on its offset: key and value. */
 static inline uint64_t item_body_sum(const struct item *item)
 {
 	return XXH3_64bits(item->data, (size_t)item->key_len + item->value_len);
 }
 
 /*
- * The sum of an item at @offset whose item_body_sum() is @body. The incarnation and the offset are
- * part of it, so an item that was copied or left behind elsewhere does not verify. The access time
- * is not, since it changes under readers. Never ITEM_SUM_INVALID.
+ * The sum of an item at @offset whose item_body_sum() is @body. It covers the incarnation and the
+ * offset, so a copy or an old version at another offset does not verify. It does not cover the
+ * access time, which changes while readers read. Never ITEM_SUM_INVALID.
  */
 static inline uint64_t item_sum_of(const struct item *item, uint64_t body, uint64_t incarnation,
 				   uint64_t offset)
@@ -56,9 +57,9 @@ static inline uint64_t item_sum(const struct item *item, uint64_t incarnation, u
 }
 
 /*
- * The sum of a bucket at @offset in the chain of the home bucket at @home: all of it but the sum and
- * the lock, which other threads of the server may be taking. With @home in it, a bucket that was given
- * to another chain between two READs of a reader is not taken for one of the old.
+ * The sum of a bucket at @offset in the chain of the home bucket at @home: all fields but the sum
+ * and the lock, which other threads of the server may be changing. It covers @home, so that a
+ * bucket that moved to another chain between two READs does not verify as part of the old chain.
  */
 static inline uint64_t bucket_sum(const struct bucket *bucket, uint64_t incarnation,
 				  uint64_t offset, uint64_t home)

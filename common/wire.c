@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages are checked here, at the edge, and nowhere else: what these functions let through is
- * complete, in bounds, of a known kind, and uses no field that its kind does not have. They read
- * every byte of the message at most once.
+ * The parsers of messages: the one place where what a peer sent is checked. What they accept is
+ * complete, in bounds, of a known operation, and uses no field that its operation does not have.
+ * They read every byte of a message at most once.
  */
 #include "common/wire.h"
 
@@ -13,9 +13,9 @@ enum key_use { KEY_NONE, KEY_MUST, KEY_MAY };
 static const struct {
 	const char *name;
 	enum key_use key;
-	bool value;	/* may have one */
-	uint16_t flags; /* that it knows */
-	uint8_t modes;	/* 0 to this */
+	bool value;	/* may have a value */
+	uint16_t flags; /* all it may have */
+	uint8_t modes;	/* its largest mode */
 } ops[WIRE_OP_MAX + 1] = {
 	[WIRE_HELLO] = { .name = "HELLO", .value = true },
 	[WIRE_PING] = { .name = "PING" },
@@ -42,7 +42,7 @@ const char *wire_op_name(enum wire_op op)
 	return op >= 1 && op <= WIRE_OP_MAX ? ops[op].name : "unknown";
 }
 
-/* Whether a new item, with flags and a time to live, may come of it. */
+/* Whether it may create an item, and so has item flags and a time to live. */
 static bool makes_item(const struct wire_request *r)
 {
 	if (r->op == WIRE_PUT)
@@ -77,7 +77,7 @@ static const char *check_kind(const struct wire_request *r)
 	if (r->op < 1 || r->op > WIRE_OP_MAX)
 		return "unknown operation";
 	if (r->flags & ~ops[r->op].flags || r->reserved)
-		return "unknown flag or reserved field in use";
+		return "unknown flag, or a reserved field that is not 0";
 	if (r->mode > ops[r->op].modes)
 		return "mode out of range";
 	return NULL;
@@ -86,17 +86,17 @@ static const char *check_kind(const struct wire_request *r)
 static const char *check_fields(const struct wire_request *r)
 {
 	if (r->arg64 && !has_arg64(r))
-		return "number where none belongs";
+		return "arg64 in an operation that does not use it";
 	if (r->pull_rkey && !(r->flags & WIRE_F_PULL))
-		return "pull key where none belongs";
+		return "pull_rkey in an operation that does not use it";
 	if (r->arg_addr && !(r->flags & (WIRE_F_PULL | WIRE_F_CREATE)))
-		return "pull address where none belongs";
+		return "arg_addr in an operation that does not use it";
 	if (r->ttl && !has_ttl(r))
-		return "time to live where none belongs";
+		return "ttl in an operation that does not use it";
 	if (r->ttl > WIRE_TTL_MAX)
 		return "time to live out of range";
 	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN)
-		return "flags where none belong";
+		return "arg32 in an operation that does not use it";
 	return NULL;
 }
 
@@ -107,9 +107,9 @@ static const char *check_lengths(const struct wire_request *r)
 	if (key == KEY_NONE ? r->key_len : r->key_len > KEY_MAX || (key == KEY_MUST && !r->key_len))
 		return "key length out of range";
 	if (r->value_len && !ops[r->op].value)
-		return "value where none belongs";
+		return "value in an operation that does not use it";
 	if (r->op == WIRE_HELLO && r->value_len != sizeof(struct wire_hello))
-		return "HELLO of another length";
+		return "HELLO of the wrong length";
 	if (r->flags & WIRE_F_PULL && !r->value_len)
 		return "pull of an empty value";
 	if (r->access_count > (r->op == WIRE_HELLO ? 0 : WIRE_ACCESS_MAX))
@@ -139,7 +139,7 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 	sent_len = r.flags & WIRE_F_PULL ? 0 : r.value_len;
 	if (len - sizeof(r) !=
 	    (uint64_t)r.key_len + sent_len + (uint64_t)r.access_count * WIRE_ACCESS_BYTES)
-		return "message length does not fit its parts";
+		return "message length is not the sum of its parts";
 	*out = (struct request){
 		.op = r.op,
 		.id = r.id,
@@ -185,12 +185,12 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 		return "response shorter than its header";
 	memcpy(&r, msg, sizeof(r));
 	if (r.op < 1 || r.op > WIRE_OP_MAX || !status_known(r.status))
-		return "response of an unknown kind";
+		return "response with an unknown operation or status";
 	copy = r.flags & WIRE_R_COPY;
 	if (r.flags & ~WIRE_R_COPY || (copy && r.op != WIRE_GET) || r.reserved)
 		return "response with unknown flags";
 	if (r.value_len > VALUE_MAX || len - sizeof(r) != (copy ? 0 : r.value_len))
-		return "response length does not fit its value";
+		return "response length does not match its value";
 	*out = (struct response){
 		.op = r.op,
 		.status = r.status,
@@ -217,7 +217,7 @@ const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t
 		return "entry shorter than its header";
 	memcpy(&e, (const uint8_t *)entries + *at, sizeof(e));
 	if (e.reserved || e.reserved2)
-		return "entry with a reserved field in use";
+		return "entry with a reserved field that is not 0";
 	if (e.key_len < 1 || e.key_len > KEY_MAX)
 		return "entry whose key length is out of range";
 	if (e.value_len > VALUE_MAX || (e.value_sent && e.value_sent != e.value_len))
@@ -246,12 +246,12 @@ static const char *geometry_check_segments(const struct geometry *g)
 	for (n = last; n >> g->level_base; n >>= 1)
 		segments++;
 	if (segments > SEGMENTS_MAX)
-		return "more index segments than there can be";
+		return "more index segments than SEGMENTS_MAX";
 	for (i = 0; i < segments; i++) {
 		uint64_t buckets = 1ull << (i ? g->level_base + i - 1 : g->level_base);
 
 		if (g->segments[i] < sizeof(struct superblock) || g->segments[i] % BUCKET_BYTES)
-			return "index segment misplaced";
+			return "index segment misaligned or in the superblock";
 		if (g->segments[i] > g->region_bytes ||
 		    buckets > (g->region_bytes - g->segments[i]) / BUCKET_BYTES)
 			return "index segment leaves the region";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The messages between client and server; common/PROTOCOL.md says the same in prose.
+ * The messages between client and server, byte for byte, and their parsers; common/PROTOCOL.md says
+ * the same in prose.
  *
  *	connect request	 struct wire_connect in the private data of rdma_cm
  *	reject		 struct wire_reject in the private data
@@ -8,8 +9,8 @@
  *							client -> server, one SEND
  *	response	 struct wire_response, value			server -> client, one SEND
  *
- * The first request is HELLO. Any other before it, and anything that wire_request_parse() refuses,
- * costs the client its connection. All integers are little-endian.
+ * The first request is HELLO. The server disconnects a client that sends another request first, or
+ * anything that wire_request_parse() refuses. All integers are little-endian.
  */
 #ifndef KVD_COMMON_WIRE_H
 #define KVD_COMMON_WIRE_H
@@ -28,7 +29,7 @@ static_assert(sizeof(struct wire_connect) == 16, "ABI");
 
 enum wire_reject_reason {
 	WIRE_REJECT_VERSION = 1, /* not kvd, or another ABI */
-	WIRE_REJECT_FULL = 2,	 /* max_connections, or no window left to grant */
+	WIRE_REJECT_FULL = 2,	 /* max_connections reached, or no credits left for a window */
 	WIRE_REJECT_STOPPING = 3,
 	WIRE_REJECT_ERROR = 4, /* the server could not set the connection up */
 };
@@ -51,8 +52,8 @@ enum wire_op {
 	WIRE_ARITH = 7,	  /* increment or decrement a decimal number */
 	WIRE_TOUCH = 8,	  /* set the expiry time */
 	WIRE_SCAN = 9,	  /* some keys, by cursor */
-	WIRE_FLUSH = 10,  /* remove all items; start, or ask whether done */
-	WIRE_ACCESS = 11, /* nothing but access records */
+	WIRE_FLUSH = 10,  /* remove all items: starts it, or asks whether it is done */
+	WIRE_ACCESS = 11, /* access records alone */
 	WIRE_OP_MAX = WIRE_ACCESS,
 };
 
@@ -62,7 +63,7 @@ enum wire_put {
 	WIRE_ADD = 1,	  /* if absent, else EXISTS */
 	WIRE_REPLACE = 2, /* if present, else NOT_FOUND */
 	WIRE_CAS = 3,	  /* if the item has this version, else EXISTS or NOT_FOUND */
-	WIRE_APPEND = 4,  /* behind the value that is there; its flags and expiry stay */
+	WIRE_APPEND = 4,  /* to the end of the item's value; its flags and expiry time stay */
 	WIRE_PREPEND = 5,
 	WIRE_PUT_MAX = WIRE_PREPEND,
 };
@@ -78,23 +79,26 @@ enum wire_status {
 	WIRE_PROTOCOL = 12,
 	WIRE_BUSY = 13,
 	WIRE_EXISTS = 14,	/* add: the key is there; cas: with another version */
-	WIRE_NOT_A_NUMBER = 15, /* arith: the value is no 64-bit decimal */
+	WIRE_NOT_A_NUMBER = 15, /* arith: the value is not a 64-bit decimal number */
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
 #define WIRE_F_IF_VERSION 0x02u /* DELETE: only if the item has this version */
-#define WIRE_F_TOUCH 0x04u	/* GET: sets the expiry time, too */
-#define WIRE_F_CREATE 0x08u	/* ARITH: a key that is absent gets the number `initial` */
-#define WIRE_F_VALUES 0x10u	/* SCAN: values, too */
+#define WIRE_F_TOUCH 0x04u	/* GET: also sets the expiry time */
+#define WIRE_F_CREATE 0x08u	/* ARITH: an absent key is created with the number `initial` */
+#define WIRE_F_VALUES 0x10u	/* SCAN: values as well as keys */
 #define WIRE_F_ALL 0x1fu
 
 struct wire_request {
 	uint8_t op;
 	uint8_t mode;	    /* PUT: enum wire_put; ARITH: enum wire_arith; else 0 */
 	uint16_t key_len;   /* SCAN: of the prefix, may be 0 */
-	uint32_t value_len; /* bytes of value; behind the key unless WIRE_F_PULL */
+	uint32_t value_len; /* bytes of value; it follows the key unless WIRE_F_PULL */
 	uint32_t id;	    /* comes back in the response */
-	/* Three fields have one meaning for each operation; arg32, arg64 and arg_addr are any of them. */
+	/*
+	 * The operation decides which member of a union is meant; arg32, arg64 and arg_addr stand
+	 * for any of them.
+	 */
 	union {
 		uint32_t item_flags; /* PUT, ARITH with CREATE: stored with the value */
 		uint32_t first_line; /* STATS: the first line wanted */
@@ -115,9 +119,9 @@ struct wire_request {
 	};
 	uint32_t pull_rkey;
 	uint32_t ttl; /* seconds to live, 0: for ever (PUT but append and prepend, TOUCH,
-			 GET with TOUCH, ARITH with CREATE); FLUSH: seconds until then */
+			 GET with TOUCH, ARITH with CREATE); FLUSH: its delay in seconds */
 	uint16_t flags;
-	uint16_t access_count; /* access records behind the value, of 8 bytes: hashes of keys */
+	uint16_t access_count; /* access records after the value, of 8 bytes: hashes of keys */
 	uint32_t reserved;     /* 0 */
 };
 static_assert(sizeof(struct wire_request) == 48, "ABI");
@@ -131,12 +135,13 @@ static_assert(offsetof(struct wire_request, flags) == 40, "ABI");
 #define WIRE_ACCESS_BYTES 8u
 #define WIRE_ACCESS_MAX 96u /* records in a message */
 
-/* Most seconds of a time to live and of a delay: 34 years, so that expiry times fit 32 bits. */
+/* The longest time to live and delay: 34 years, so that expiry times fit in 32 bits. */
 #define WIRE_TTL_MAX (1u << 30)
 
 /*
- * GET whose value does not fit in a response: the item was copied, and the copy is at `slot`, to be
- * READ; its sum is made with `copy_seed` for an incarnation. It stands until the next request.
+ * GET whose value does not fit in a response: the server copied the item to `slot`, where the
+ * client READs it; the copy's sum uses `copy_seed` in place of the incarnation. The copy stays
+ * until the client's next request.
  */
 #define WIRE_R_COPY 0x01u
 
@@ -145,8 +150,8 @@ struct wire_response {
 	uint8_t status;
 	uint16_t flags;
 	uint32_t id;	    /* the request's */
-	uint32_t value_len; /* GET: of the value, even if it does not follow; else what follows */
-	/* As in the request: one meaning for each operation. */
+	uint32_t value_len; /* GET: the value's, even if none follows; else what follows */
+	/* As in the request, the operation decides which member is meant. */
 	union {
 		uint32_t item_flags; /* GET: the item's */
 		uint32_t next_line;  /* STATS: the next line's number, 0: that was all */
@@ -157,7 +162,7 @@ struct wire_response {
 		uint64_t version; /* GET, PUT, ARITH, TOUCH: the item's */
 		uint64_t ticket;  /* FLUSH */
 	};
-	uint64_t slot; /* PUT, ARITH: what now leads to the item; GET with COPY: to the copy */
+	uint64_t slot; /* PUT, ARITH: the item's slot now; GET with COPY: a slot for the copy */
 	union {
 		uint64_t copy_seed; /* GET with COPY: what its sum is made with */
 		uint64_t result;    /* ARITH */
@@ -174,11 +179,11 @@ static_assert(offsetof(struct wire_response, slot) == 24, "ABI");
 static_assert(offsetof(struct wire_response, arg64) == 32, "ABI");
 static_assert(offsetof(struct wire_response, clock_ns) == 40, "ABI");
 
-/* SCAN's response: entries, one behind the other without padding: this, key, value. */
+/* SCAN's response: entries one after the other without padding, each of this, key, value. */
 struct wire_entry {
 	uint64_t version;
 	uint32_t value_len;  /* of the item's value */
-	uint32_t value_sent; /* of it that follow the key: all or, if it does not fit, none */
+	uint32_t value_sent; /* bytes of it that follow: all or, if they do not fit, none */
 	uint32_t item_flags;
 	uint32_t expires;
 	uint16_t key_len;
@@ -191,12 +196,12 @@ static_assert(sizeof(struct wire_entry) == 32, "ABI");
 struct wire_hello {
 	uint64_t magic;
 	uint32_t abi;
-	uint32_t response_bytes; /* size of the client's receive buffers, WIRE_RESPONSE_MIN or more */
+	uint32_t response_bytes; /* of the client's receive buffers, WIRE_RESPONSE_MIN or more */
 	uint64_t features;	 /* none is defined: 0 */
 };
 static_assert(sizeof(struct wire_hello) == 24, "ABI");
 
-/* HELLO's value in the response, if the status is WIRE_OK; else nothing follows. */
+/* HELLO's value in the response, if the status is WIRE_OK; else no value follows. */
 struct wire_welcome {
 	uint64_t magic;
 	uint32_t abi;
@@ -205,8 +210,8 @@ struct wire_welcome {
 	uint32_t rkey;
 	uint64_t region_addr;
 	uint64_t features;
-	uint32_t access_rate;	  /* tell of one GET in so many; 0: of none, nothing is evicted */
-	uint32_t access_delay_ms; /* at the latest after this time */
+	uint32_t access_rate;	  /* report one GET of this many; 0: none (no eviction) */
+	uint32_t access_delay_ms; /* and no later than this, once the client calls again */
 	struct geometry geometry;
 };
 static_assert(sizeof(struct wire_welcome) == 360, "ABI");
@@ -214,15 +219,15 @@ static_assert(offsetof(struct wire_welcome, region_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_welcome, access_rate) == 40, "ABI");
 static_assert(offsetof(struct wire_welcome, geometry) == 48, "ABI");
 
-/* HELLO's response, and an entry of a scan with the longest key. */
+/* Room for HELLO's response, and for one entry of a scan with the longest key. */
 #define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)
 static_assert(sizeof(struct wire_welcome) <= sizeof(struct wire_entry) + KEY_MAX, "fits");
-#define WIRE_RESPONSE_MAX (64u << 10) /* what either side may configure for a buffer */
+#define WIRE_RESPONSE_MAX (64u << 10) /* the largest buffer that either side may have */
 #define WIRE_REQUEST_MIN                                                                           \
 	(sizeof(struct wire_request) + KEY_MAX + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES)
 #define WIRE_WINDOW_MAX 256u
 
-/* A request as the server uses it: checked, and pointing into the message. */
+/* A request as the server uses it: checked. Its pointers point into the message. */
 struct request {
 	enum wire_op op;
 	uint32_t id;
@@ -257,8 +262,8 @@ static inline uint64_t request_access(const struct request *request, uint32_t i)
 }
 
 /*
- * Checks the message of @len bytes at @msg and decodes it to @out. Returns NULL, or what is wrong
- * with it (a static string) and leaves @out undefined.
+ * Checks the message of @len bytes at @msg and decodes it to @out. Returns NULL; or a static string
+ * that says what is wrong, and leaves @out undefined.
  */
 const char *wire_request_parse(struct request *out, const void *msg, size_t len);
 
@@ -282,7 +287,7 @@ struct response {
 	uint64_t clock_ns;
 	uint32_t expires;
 	const uint8_t *value;
-	uint32_t value_len; /* bytes at value; with WIRE_R_COPY of the value in the copy */
+	uint32_t value_len; /* bytes at value; with WIRE_R_COPY, of the copy's value */
 };
 
 const char *wire_response_parse(struct response *out, const void *msg, size_t len);
@@ -291,7 +296,7 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 struct scan_entry {
 	const uint8_t *key;
 	uint32_t key_len;
-	const uint8_t *value; /* NULL: it did not fit, or was not asked for, and is not empty */
+	const uint8_t *value; /* NULL: did not fit, or was not asked for, and is not empty */
 	uint32_t value_len;   /* of the item's value */
 	uint32_t item_flags;
 	uint32_t expires;
@@ -299,13 +304,13 @@ struct scan_entry {
 };
 
 /*
- * Decodes the entry at *@at of the @len bytes at @entries and advances *@at behind it. Returns NULL or
- * what is wrong with it.
+ * Decodes the entry at *@at of the @len bytes at @entries and moves *@at to its end. Returns NULL
+ * or what is wrong with it.
  */
 const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t len, size_t *at);
 
 /*
- * Checks what a server says of its geometry, so that nothing computed from it leaves the region.
+ * Checks a geometry that a server sent, so that no offset computed from it is outside the region.
  * Returns NULL or what is wrong with it.
  */
 const char *geometry_check(const struct geometry *g);

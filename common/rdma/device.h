@@ -57,9 +57,9 @@ struct device {
 };
 
 /*
- * Memory to register. Where @fd is not -1 the memory is a shared mapping of that file (at @fd_offset)
- * and softnic hands the file to peers that hold remote read access, which map it read-only; else a
- * peer's READ is served by the owner while it polls. Verbs ignores @fd.
+ * Memory to register. Where @fd is not -1 the memory is a shared mapping of that file (at
+ * @fd_offset) and softnic hands the file to peers that hold remote read access, which map it
+ * read-only; else a peer's READ is served by the owner while it polls. Verbs ignores @fd.
  */
 struct device_mem {
 	void *addr;
@@ -126,9 +126,10 @@ struct device_ops {
 	const char *name;
 
 	/*
-	 * Opens the device that @addr leads to. LISTEN: binds the address (EADDRINUSE, EADDRNOTAVAIL,
-	 * ENODEV: no RDMA device has it) without accepting anyone yet. CONNECT: resolves address and
-	 * route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV, ECONNREFUSED, EACCES).
+	 * Opens the device that @addr leads to. LISTEN: binds the address (EADDRINUSE,
+	 * EADDRNOTAVAIL, ENODEV: no RDMA device has it) without accepting anyone yet. CONNECT:
+	 * resolves address and route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV,
+	 * ECONNREFUSED, EACCES).
 	 */
 	int (*open)(struct device **dev, const struct device_addr *addr, enum device_role role,
 		    int timeout_ms);
@@ -154,7 +155,9 @@ struct device_ops {
 	int (*create_cq)(struct device *dev, int cqe, void *cq_context,
 			 struct ibv_comp_channel *channel, struct ibv_cq **cq);
 	void (*destroy_cq)(struct ibv_cq *cq);
-	/* Takes the next notification off @channel and acknowledges it; -EAGAIN if there is none. */
+	/*
+	 * Takes the next notification off @channel and acknowledges it; -EAGAIN if there is none.
+	 */
 	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq);
 
 	int (*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_srq **srq);
@@ -162,8 +165,8 @@ struct device_ops {
 	void (*destroy_srq)(struct ibv_srq *srq);
 
 	/*
-	 * Makes the queue pair of @id, in INIT with exactly @access (IBV_ACCESS_*) for the peer. The
-	 * connection management moves it on to RTS. @attr is updated with the sizes granted.
+	 * Makes the queue pair of @id, in INIT with exactly @access (IBV_ACCESS_*) for the peer.
+	 * The connection management moves it on to RTS. @attr is updated with the sizes granted.
 	 */
 	int (*create_qp)(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 			 int access);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Monotonic time in nanoseconds, for deadlines and latencies. */
+/* The monotonic clock in nanoseconds, for deadlines and latencies. */
 #ifndef KVD_COMMON_UTIL_CLOCK_H
 #define KVD_COMMON_UTIL_CLOCK_H
 

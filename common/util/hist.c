@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of the latency histogram that are off the hot path: see hist.h.
+ * The latency histogram's functions off the hot path, merging and quantiles: see hist.h.
  */
 #include "common/util/hist.h"
 
@@ -52,7 +52,7 @@ uint64_t hist_quantile(const struct hist *hist, double quantile)
 		return hist->max_ns;
 	share = quantile * (double)hist->count;
 	rank = (uint64_t)share;
-	rank += share > (double)rank; /* up, without need for libm in libkvd */
+	rank += share > (double)rank; /* rounds up; ceil() would make libkvd need libm */
 	for (i = 0; i < HIST_BUCKETS; i++) {
 		seen += hist->buckets[i];
 		if (seen >= rank)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A histogram of latencies in nanoseconds, log-linear, in a fixed 30 KiB.
+ * A latency histogram: log-linear, in nanoseconds, in a fixed 30 KiB.
  *
  * Every power of two is cut into 64 buckets of equal width, so a value is known to within 1/64
  * (1.6 %) over the whole range of 64 bits; below 128 ns it is known exactly. Recording is a count
  * of leading zeros, a shift and an increment.
  *
- * Threads: none of it locks. One thread records; who merges or reads must know that it has stopped.
+ * Threads: no function locks. One thread records; others may merge or read only after it stopped.
  */
 #ifndef KVD_COMMON_UTIL_HIST_H
 #define KVD_COMMON_UTIL_HIST_H

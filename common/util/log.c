@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log. The descriptor's number never changes while the log is open: log_reopen() puts the
- * new file under it with dup3(2), which is atomic to a thread that is writing.
+ * The log: formats lines and writes them to stderr or a file. The descriptor's number never changes
+ * while the log is open: log_reopen() puts the new file under it with dup3(2), which is atomic for
+ * a thread that is writing.
  */
 #include "common/util/log.h"
 
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A write interrupted this often by signals is given up. */
+/* A write that signals interrupted this often is given up. */
 #define LOG_WRITE_TRIES_MAX 8
 
 _Atomic int log_threshold = LOG_OFF;
@@ -109,7 +110,7 @@ static size_t format_head(char *line, enum log_level level)
 				log_level_name(level));
 }
 
-/* A peer's bytes in a message must not forge a line or drive a terminal. */
+/* A peer's bytes in a message must not forge a log line or control a terminal. */
 static void mask_controls(char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)

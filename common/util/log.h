@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log: one line an event, `2026-11-21T00:18:00.123Z level message`, to stderr or a file.
+ * The log: one line per event, `2026-11-21T00:18:00.123Z level message`, to stderr or a file.
  *
  * Threads: any thread may log at any time, log_set_level() and log_reopen() included. A line is
  * one write(2) on an O_APPEND descriptor, so lines never mix and no lock is taken.
  *
- * Silent until told otherwise (LOG_OFF): libkvd carries this code and must not write to the
- * stderr of the program it is linked into.
+ * It is silent (LOG_OFF) until log_init() or log_set_level(): libkvd contains this code and must
+ * not write to the stderr of the program that it is linked into.
  */
 #ifndef KVD_COMMON_UTIL_LOG_H
 #define KVD_COMMON_UTIL_LOG_H
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The longest line, its newline included; what is longer is cut and ends in "...". */
+/* The longest line, with its newline; a longer one is cut and ends in "...". */
 #define LOG_LINE_MAX 1024
 
 enum log_level {
@@ -39,8 +39,8 @@ const char *log_level_name(enum log_level level);
 int log_init(enum log_level level, const char *path);
 
 /*
- * Opens the file again by its name, for after it was renamed. Lines of other threads go to the
- * old file or the new one, none is lost. Returns 0 or a negative errno (the old file stays open).
+ * Opens the file again by its name, after it was renamed. Lines of other threads go to the old file
+ * or to the new one; none is lost. Returns 0 or a negative errno (the old file stays open).
  */
 int log_reopen(void);
 
@@ -72,23 +72,23 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 #define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
 
-/* The second and the number of events in it, in one word so that threads need no lock. */
+/* A second and the number of events in it, in one word so that threads need no lock. */
 struct log_limit {
 	_Atomic uint64_t state;
 };
 
 /*
- * Counts one event at second now_s. True if it is among the first per_second of its second;
- * *suppressed then says how many were refused in the last second that had events, if this event
- * opens a new one.
+ * Counts one event at second now_s. True if it is among the first per_second events of its second.
+ * *suppressed is how many were suppressed in the last second that had events, if this event is the
+ * first of a new second; else 0.
  */
 bool log_limit_pass(struct log_limit *limit, uint32_t per_second, uint32_t now_s,
 		    uint32_t *suppressed);
 
-/* log_limit_pass() by the monotonic clock; a new second first logs what the last one refused. */
+/* log_limit_pass() by the monotonic clock; first logs how many lines the last second suppressed. */
 bool log_limit_check(struct log_limit *limit, enum log_level level, uint32_t per_second);
 
-/* For what a peer can cause: at most per_second lines a second from this very line of code. */
+/* For events that a peer can cause: at most per_second lines a second from this line of code. */
 #define log_ratelimited(level, per_second, ...)                                                    \
 	do {                                                                                       \
 		static struct log_limit log_limit_here_;                                           \

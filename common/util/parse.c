@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers with units: digits, then at most one unit out of a table. */
+/*
+ * Parsing and printing numbers with units: digits, then at most one unit from a table. See parse.h.
+ */
 #include "common/util/parse.h"
 
 #include <errno.h>
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* No text that means a number is longer; what is longer is cut in messages. */
+/* No valid number is longer; longer texts are cut in messages. */
 #define SHOWN_TEXT_MAX 40
 
 struct unit {
@@ -96,7 +98,7 @@ static const char *read_digits(const char *text, uint64_t *number, bool *overflo
 	return at == text ? NULL : at;
 }
 
-/* How one kind of number is written: its units and the words for it in messages. */
+/* How one kind of number is written: its units, and its name in messages. */
 struct form {
 	const struct unit *units;
 	const char *what;

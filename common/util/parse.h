@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers with units as people write them: sizes `64m`, times `500ms`, plain integers, octal
- * modes, yes/no. The whole text must fit the form: no sign, no space, no fraction, nothing after.
+ * Parsing of option values as people write them: sizes `64m`, times `500ms`, plain integers, octal
+ * modes, yes/no. The whole text must match: no sign, no space, no fraction, nothing after it.
  *
- * Each function returns 0 and sets the value; or -EINVAL (wrong form) or -ERANGE (outside min to
- * max, or too large to tell), leaves the value as it was, and says in `why`, if that is not NULL,
- * what is wrong with the text and what would do.
+ * Each function returns 0 and sets the value; or it returns -EINVAL (wrong form) or -ERANGE
+ * (outside min to max, or more than 64 bits), leaves the value unchanged, and writes to `why`, if
+ * that is not NULL, what is wrong with the text and what would be right.
  */
 #ifndef KVD_COMMON_UTIL_PARSE_H
 #define KVD_COMMON_UTIL_PARSE_H
@@ -38,8 +38,8 @@ int parse_mode(const char *text, uint32_t *mode, struct parse_why *why);
 int parse_bool(const char *text, bool *value, struct parse_why *why);
 
 /*
- * The shortest exact form of a value, which the parser above reads back to the same value.
- * The result stands in buffer, which must hold PARSE_FORMAT_MAX bytes.
+ * The shortest exact form of a value, which the parser above reads back to the same value. The
+ * result is in buffer, which must have room for PARSE_FORMAT_MAX bytes.
  */
 const char *format_size(uint64_t bytes, char *buffer);
 const char *format_time(uint64_t ns, char *buffer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One turn of a loop that polls for what a device or another thread is about to bring. */
+/* Pausing between two polls of a loop that waits for a device or another thread. */
 #ifndef KVD_COMMON_UTIL_SPIN_H
 #define KVD_COMMON_UTIL_SPIN_H
 
@@ -8,8 +8,8 @@
 #include "common/barrier.h"
 
 /*
- * How long to poll before letting others run between two looks. What comes sooner comes without a
- * system call; what takes longer may be waiting for this very CPU: a worker, a client, or the
+ * How long to poll before the loop lets other threads run between two polls. What comes sooner
+ * costs no system call; what takes longer may be waiting for this CPU: a worker, a client, or the
  * kernel's half of Soft-RoCE.
  */
 #define SPIN_ALONE_NS 5000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counters that one thread writes and others read while it does: plain additions, without a lock
- * prefix, that no reader sees half done.
+ * Statistics counters, each written by one thread only and read by others at any time: a plain
+ * addition without a lock prefix, of which no reader sees a half-written value.
  */
 #ifndef KVD_COMMON_UTIL_STAT_H
 #define KVD_COMMON_UTIL_STAT_H
@@ -13,7 +13,7 @@ static inline void stat_add(uint64_t *counter, uint64_t n)
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-/* For a sum over threads: one adds what another takes away, and the sum is right modulo 2^64. */
+/* For a sum over threads: one may subtract what another added; the sum is right modulo 2^64. */
 static inline void stat_sub(uint64_t *counter, uint64_t n)
 {
 	stat_add(counter, -n);

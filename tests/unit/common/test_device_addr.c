@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* device_addr_parse(): what is an address, what is none, and that the refusal says how to fix it. */
+/*
+ * Tests of device_addr_parse(): the URLs that it accepts, those that it refuses, and that each
+ * refusal says how to fix the URL.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

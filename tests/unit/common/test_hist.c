@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The latency histogram: bucket borders over all 64 bits, the promised error of its quantiles
- * against sorted values, and merging.
+ * Tests of the latency histogram (common/util/hist.h): bucket borders over all 64 bits, the error
+ * of quantiles compared with sorted values, and merging.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,9 @@ static void empty_is_all_zero(void **state)
 	assert_true(hist_mean(&a) == 0);
 }
 
-/* Buckets follow each other without a gap or an overlap at every power of two and its thirds. */
+/*
+ * Buckets follow each other without a gap or an overlap, at every power of two and 1.25 times it.
+ */
 static void buckets_are_contiguous(void **state)
 {
 	uint64_t value;

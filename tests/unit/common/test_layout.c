@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What server and clients compute from the region's layout: slots at all their borders, and where
- * buckets are, for indexes that grew by splitting as well.
+ * Tests of common/layout.h: slots at all their limits, and the offsets of buckets, also in indexes
+ * that grew by splitting.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void slots_keep_what_they_are_given(void **state)
 		for (o = 0; o < 7; o++)
 			for (b = 0; b < 12; b++)
 				assert_slot(tags[t], offsets[o], bytes[b]);
-	/* The last that a slot can tell, and the first that it can't. */
+	/* The longest length that a slot can hold, and the first that it can't. */
 	assert_false(slot_is_long(slot_make(0, 16, 4094 * 64)));
 	assert_true(slot_is_long(slot_make(0, 16, 4094 * 64 + 1)));
 	for (b = 1; b <= 262100; b++)
@@ -71,7 +71,7 @@ static void lengths(void **state)
 	assert_int_equal(hash_tag(0x1234ffffffffffff), 0x1234);
 }
 
-/* Segment k > 0 holds as many buckets as all before it. Each placed apart, out of order. */
+/* Segment k > 0 holds as many buckets as all before it. Segments are apart, in descending order. */
 static void geometry_make(struct geometry *g, uint32_t base, uint32_t level, uint64_t split)
 {
 	uint64_t at = 1ull << 20;
@@ -88,7 +88,7 @@ static void geometry_make(struct geometry *g, uint32_t base, uint32_t level, uin
 
 #define MOST 4096
 
-/* Every bucket has a place of its own, inside its segment. */
+/* Every bucket has its own offset, inside its segment. */
 static void assert_apart(const struct geometry *g)
 {
 	static uint64_t seen[MOST];
@@ -132,17 +132,17 @@ static void buckets_have_places_of_their_own(void **state)
 static void a_split_moves_one_buckets_keys(void **state)
 {
 	struct geometry before, after;
-	uint64_t hash, split, old, new;
+	uint64_t hash, split, was, now;
 
 	(void)state;
 	for (split = 0; split < 31; split++) {
 		geometry_make(&before, 2, 5, split);
 		geometry_make(&after, 2, 5, split + 1);
 		for (hash = 0; hash < 1000; hash++) {
-			old = geometry_home(&before, hash * 0x9e3779b97f4a7c15);
-			new = geometry_home(&after, hash * 0x9e3779b97f4a7c15);
-			assert_true(old < geometry_buckets(&before));
-			assert_true(old == new || (old == split && new == split + 32));
+			was = geometry_home(&before, hash * 0x9e3779b97f4a7c15);
+			now = geometry_home(&after, hash * 0x9e3779b97f4a7c15);
+			assert_true(was < geometry_buckets(&before));
+			assert_true(was == now || (was == split && now == split + 32));
 		}
 	}
 	/* The last split is the next level. */
@@ -153,26 +153,27 @@ static void a_split_moves_one_buckets_keys(void **state)
 }
 
 /*
- * Why a reader can correct itself: whatever bucket it starts from, the key is in the bucket of the
- * lowest bits that differ, or was moved on from there, and these buckets exist.
+ * Why a reader with an older geometry finds a key: from whatever bucket it starts, the key is in
+ * the bucket of the lowest bits that differ, or was moved on from there, and these buckets exist.
  */
 static void a_key_is_followed_from_any_older_index(void **state)
 {
-	struct geometry old, new;
+	struct geometry older, newer;
 	uint64_t hash, number, home, n;
 	uint32_t level;
 
 	(void)state;
 	for (n = 4; n < 64; n++) {
-		geometry_make(&new, 2, (uint32_t)(63 - __builtin_clzll(n)), 0);
-		new.split = n - (1ull << new.level);
-		geometry_make(&old, 2, 2, n % 4);
+		geometry_make(&newer, 2, (uint32_t)(63 - __builtin_clzll(n)), 0);
+		newer.split = n - (1ull << newer.level);
+		geometry_make(&older, 2, 2, n % 4);
 		for (hash = 0; hash < 4096; hash++) {
-			home = geometry_home(&new, hash);
-			number = geometry_home(&old, hash);
+			home = geometry_home(&newer, hash);
+			number = geometry_home(&older, hash);
 			for (;;) {
 				assert_true(number < n);
-				level = new.level + (number < new.split || number >> new.level);
+				level = newer.level +
+					(number < newer.split || number >> newer.level);
 				if ((hash & ((1ull << level) - 1)) == number)
 					break;
 				number = hash & ((2ull << __builtin_ctzll(hash ^ number)) - 1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The log: form of a line, levels, bounds, masking, reopening, threads, rate limits. */
+/*
+ * Tests of the log (common/util/log.h): form of a line, levels, bounds, masking, reopening,
+ * threads, rate limits.
+ */
 #include "common/util/log.h"
 
 #include <errno.h>
@@ -56,7 +59,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The file's text in `text`; returns the number of its lines. */
+/* Reads the file into `text`; returns the number of its lines. */
 static unsigned int slurp(const char *name)
 {
 	FILE *in = fopen(name, "re");
@@ -104,7 +107,7 @@ static void test_errno(void **state)
 	slurp(path);
 	assert_non_null(strstr(text, "error cannot open: No such file or directory\n"));
 
-	/* Nor does a write that fails show. */
+	/* A failed write does not change errno either. */
 	assert_int_equal(log_init(LOG_ERROR, "/dev/full"), 0);
 	log_error("lost");
 	assert_int_equal(errno, ENOENT);
@@ -133,7 +136,7 @@ static void test_levels(void **state)
 	assert_string_equal(log_level_name((enum log_level)99), "?");
 }
 
-/* What libkvd relies on: nothing is written before log_init() or after log_release(). */
+/* libkvd relies on it: nothing is written before log_init() or after log_release(). */
 static void test_silent(void **state)
 {
 	int saved, fd;
@@ -213,7 +216,7 @@ static void test_open_fails(void **state)
 	(void)state;
 	snprintf(name, sizeof(name), "%s/no/such/folder", dir);
 	assert_int_equal(log_init(LOG_ERROR, name), -ENOENT);
-	/* As it was before. */
+	/* The log is as it was before. */
 	log_debug("still here");
 	assert_int_equal(slurp(path), 1);
 
@@ -285,7 +288,7 @@ static void test_ratelimited(void **state)
 	(void)state;
 	for (int i = 0; i < 500; i++)
 		log_ratelimited(LOG_WARN, 3, "peer sent garbage");
-	/* A second that turns meanwhile lets three more through and says what was dropped. */
+	/* If a second begins meanwhile, three more lines pass, and one that counts the dropped. */
 	assert_in_range(slurp(path), 3, 50);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes, times, integers, modes and booleans: what is taken, what is refused and with what words. */
+/*
+ * Tests of common/util/parse.h: the sizes, times, integers, modes and booleans that it accepts,
+ * those that it refuses, and the reasons that it gives.
+ */
 #include "common/util/parse.h"
 
 #include <errno.h>
@@ -47,7 +50,7 @@ static void refuse_all(parse_fn *parse, const char *const *texts, int error, con
 		assert_int_equal(value, UNTOUCHED);
 		if (!strstr(why.text, hint))
 			fail_msg("'%s': '%s' does not say '%s'", *texts, why.text, hint);
-		/* Also without a place for the reason. */
+		/* The same without a buffer for the reason. */
 		assert_int_equal(parse(*texts, 0, UINT64_MAX, &value, NULL), error);
 	}
 }
@@ -208,7 +211,7 @@ static void test_round_trip(void **state)
 	}
 }
 
-/* A hostile text neither overruns the message nor fills it. */
+/* A hostile text neither overruns the message nor fills all of it. */
 static void test_long_text(void **state)
 {
 	struct parse_why why;

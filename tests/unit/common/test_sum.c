@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The sums: any single wrong bit of what they cover changes them, and nothing else does. */
+/*
+ * Tests of the sums (common/sum.h): any single wrong bit that they cover changes them, and no other
+ * bit does.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +31,7 @@ static void item_make(uint16_t key_len, uint32_t value_len)
 	u.item.value_len = value_len;
 }
 
-/* Bits of the lengths are flipped only where what they then claim is still there to be read. */
+/* A flipped bit of a length is summed only if the longer item would still be inside the buffer. */
 static bool in_bounds(void)
 {
 	return item_bytes(u.item.key_len, u.item.value_len) <= sizeof(u);
@@ -51,7 +54,7 @@ static void assert_bits_count(uint16_t key_len, uint32_t value_len)
 		u.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
-	/* The field itself is no part of it, nor is what lies behind. */
+	/* The sum covers neither its own field nor what follows the item. */
 	u.item.sum = ~u.item.sum;
 	memset(u.bytes + bytes, 0, sizeof(u) - bytes);
 	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
@@ -81,7 +84,7 @@ static void place_and_incarnation_count(void **state)
 	assert_true(item_sum(&u.item, OFFSET, INCARNATION) != sum);
 }
 
-/* The same bytes, cut differently into key and value. */
+/* The same bytes, split differently into key and value. */
 static void the_cut_between_key_and_value_counts(void **state)
 {
 	uint64_t sum;
@@ -122,14 +125,14 @@ static void every_bit_of_a_bucket_counts(void **state)
 	for (bit = 0; bit < BUCKET_BYTES * 8; bit++) {
 		byte = bit / 8;
 		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
-		/* Its own field and the lock do not. */
+		/* Bits of the sum's own field and of the lock do not count. */
 		assert_int_equal(bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME) != sum,
 				 byte >= 8 && byte != offsetof(struct bucket, lock));
 		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
 	}
 	for (bit = 0; bit < 64; bit++)
 		assert_true(bucket_sum(&b.bucket, INCARNATION ^ 1ull << bit, BUCKET, HOME) != sum);
-	/* Every place that a bucket of the largest region may have, and be at home in. */
+	/* Every bit of the offset that a bucket, or its home, can have in the largest region. */
 	for (bit = 7; 1ull << bit < REGION_BYTES_MAX; bit++) {
 		assert_true(bucket_sum(&b.bucket, INCARNATION, BUCKET ^ 1ull << bit, HOME) != sum);
 		assert_true(bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME ^ 1ull << bit) != sum);
@@ -157,7 +160,7 @@ static void every_bit_of_a_geometry_counts(void **state)
 	}
 }
 
-/* What clients and servers of other builds must agree on: fixed answers of XXH3-64. */
+/* Clients and servers of other builds must agree: fixed results of XXH3-64. */
 static void the_algorithm_is_the_one_of_the_abi(void **state)
 {
 	struct bucket empty;

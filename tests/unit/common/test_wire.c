@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsers of messages (common/wire.c): each operation as it should be, and each way in which it
- * should not, told by its reason; every length one byte off. Messages lie at the end of a heap block
- * of exactly their size, so that AddressSanitizer sees a byte read too many.
+ * Tests of the message parsers (common/wire.c): each operation with valid fields; each kind of
+ * invalid field, recognised by the reason given; every length one byte off. A message lies at the
+ * end of a heap block of exactly its size, so that AddressSanitizer detects a byte read too many.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "common/wire.h"
 
 static struct request parsed;
-static struct response answered;
+static struct response response;
 
 static const char *parse(struct wire_request head, size_t body)
 {
@@ -29,7 +29,7 @@ static const char *parse(struct wire_request head, size_t body)
 	memset(msg, 'x', len);
 	memcpy(msg, &head, sizeof(head));
 	error = wire_request_parse(&parsed, msg, len);
-	/* The pointers are checked here, since the message goes. */
+	/* The pointers are checked here, because the message is freed below. */
 	if (!error && parsed.key)
 		assert_ptr_equal(parsed.key, msg + sizeof(head));
 	if (!error && parsed.value)
@@ -40,7 +40,7 @@ static const char *parse(struct wire_request head, size_t body)
 	return error;
 }
 
-static const char *const bad_length = "message length does not fit its parts";
+static const char *const bad_length = "message length is not the sum of its parts";
 
 static void assert_good(struct wire_request head, size_t body)
 {
@@ -64,7 +64,7 @@ static void assert_good(struct wire_request head, size_t body)
 	assert_int_equal(parsed.ttl, head.ttl);
 	assert_int_equal(parsed.access_count, head.access_count);
 	assert_int_equal(parsed.access != NULL, head.access_count != 0);
-	/* Not one byte more or less. */
+	/* One byte more or less is refused. */
 	assert_string_equal(parse(head, body + 1), bad_length);
 	if (body)
 		assert_string_equal(parse(head, body - 1), bad_length);
@@ -78,7 +78,7 @@ static void assert_bad(struct wire_request head, size_t body, const char *why)
 	assert_string_equal(error, why);
 }
 
-/* One of each kind that there is, every field that it has in use at its limit. */
+/* One request of each kind, every field that the kind uses at its limit. */
 static const struct {
 	struct wire_request head;
 	size_t body;
@@ -152,7 +152,7 @@ static void every_operation_as_it_should_be(void **state)
 	(void)state;
 	for (size_t i = 0; i < KINDS; i++)
 		assert_good(kinds[i].head, kinds[i].body);
-	/* Nowhere is as good an address as any: the READ will tell. */
+	/* The parser accepts address 0: only the READ can tell whether an address is good. */
 	assert_good(
 		(struct wire_request){
 			.op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 5, .value_len = 1 },
@@ -187,7 +187,7 @@ static void access_records(void **state)
 		   "too many access records");
 }
 
-/* They lie behind the value, at any alignment. */
+/* Access records follow the value, at any alignment. */
 static void access_records_are_found(void **state)
 {
 	static const uint64_t hashes[2] = { 0x0123456789abcdefull, ~0ull };
@@ -213,19 +213,24 @@ static bool has_field(const struct wire_request *head, size_t offset)
 	return memcmp((const uint8_t *)head + offset, (const uint8_t *)&zero + offset, bytes);
 }
 
-/* What a kind does not use must be 0: tried one by one, for each of them. */
+/* Fields that a kind does not use must be 0: each such field is set in turn, for each kind. */
 static void fields_where_none_belong(void **state)
 {
 	static const struct {
 		size_t offset;
 		const char *why;
 	} fields[] = {
-		{ offsetof(struct wire_request, arg32), "flags where none belong" },
-		{ offsetof(struct wire_request, arg64), "number where none belongs" },
-		{ offsetof(struct wire_request, arg_addr), "pull address where none belongs" },
-		{ offsetof(struct wire_request, pull_rkey), "pull key where none belongs" },
-		{ offsetof(struct wire_request, ttl), "time to live where none belongs" },
-		{ offsetof(struct wire_request, value_len), "value where none belongs" },
+		{ offsetof(struct wire_request, arg32),
+		  "arg32 in an operation that does not use it" },
+		{ offsetof(struct wire_request, arg64),
+		  "arg64 in an operation that does not use it" },
+		{ offsetof(struct wire_request, arg_addr),
+		  "arg_addr in an operation that does not use it" },
+		{ offsetof(struct wire_request, pull_rkey),
+		  "pull_rkey in an operation that does not use it" },
+		{ offsetof(struct wire_request, ttl), "ttl in an operation that does not use it" },
+		{ offsetof(struct wire_request, value_len),
+		  "value in an operation that does not use it" },
 	};
 	struct wire_request head;
 
@@ -233,17 +238,17 @@ static void fields_where_none_belong(void **state)
 	for (size_t i = 0; i < KINDS; i++)
 		for (size_t f = 0; f < 6; f++) {
 			head = kinds[i].head;
-			/* An empty value is one; a scan has a cursor and a count in any case, a flush
-			 * is another with a ticket. */
+			/* A PUT may have an empty value, a scan a cursor and a count, a flush a
+			 * ticket. */
 			if (has_field(&head, fields[f].offset) || (f == 5 && head.op == WIRE_PUT) ||
 			    (f < 2 && head.op == WIRE_SCAN) || (f == 1 && head.op == WIRE_FLUSH))
 				continue;
 			memset((uint8_t *)&head + fields[f].offset, 1, 1);
 			assert_bad(head, kinds[i].body + (f == 5), fields[f].why);
 		}
-	/* Either a delay or a ticket. */
+	/* A flush has a delay or a ticket, not both. */
 	assert_bad((struct wire_request){ .op = WIRE_FLUSH, .ttl = 1, .ticket = 1 }, 0,
-		   "time to live where none belongs");
+		   "ttl in an operation that does not use it");
 }
 
 static void modes_and_times_out_of_range(void **state)
@@ -290,7 +295,7 @@ static void unknown_operations(void **state)
 				   "unknown operation");
 }
 
-/* Every flag that is not the kind's own, and each bit of what is reserved. */
+/* Every flag that the kind does not have, and each bit of the reserved field. */
 static void flags_and_reserved_fields(void **state)
 {
 	static const uint16_t known[WIRE_OP_MAX + 1] = {
@@ -298,7 +303,7 @@ static void flags_and_reserved_fields(void **state)
 		[WIRE_DELETE] = WIRE_F_IF_VERSION, [WIRE_ARITH] = WIRE_F_CREATE,
 		[WIRE_SCAN] = WIRE_F_VALUES,
 	};
-	const char *why = "unknown flag or reserved field in use";
+	const char *why = "unknown flag, or a reserved field that is not 0";
 	struct wire_request head;
 	unsigned int bit;
 
@@ -346,7 +351,7 @@ static void keys_out_of_range(void **state)
 	}
 }
 
-/* Lengths whose sum is that of the message only if it is cut to 32 bits. */
+/* Lengths whose sum equals the message's length only modulo 2^32. */
 static void lengths_that_overflow(void **state)
 {
 	(void)state;
@@ -369,10 +374,10 @@ static void hello_of_another_length(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 5; i++)
 		assert_bad((struct wire_request){ .op = WIRE_HELLO, .value_len = lens[i] }, lens[i],
-			   "HELLO of another length");
+			   "HELLO of the wrong length");
 }
 
-static const char *answer(struct wire_response head, size_t body)
+static const char *parse_response(struct wire_response head, size_t body)
 {
 	size_t len = sizeof(head) + body;
 	uint8_t *msg = malloc(len);
@@ -381,9 +386,9 @@ static const char *answer(struct wire_response head, size_t body)
 	assert_non_null(msg);
 	memset(msg, 'x', len);
 	memcpy(msg, &head, sizeof(head));
-	error = wire_response_parse(&answered, msg, len);
+	error = wire_response_parse(&response, msg, len);
 	if (!error)
-		assert_ptr_equal(answered.value, msg + sizeof(head));
+		assert_ptr_equal(response.value, msg + sizeof(head));
 	free(msg);
 	return error;
 }
@@ -408,23 +413,23 @@ static void responses(void **state)
 				r.op = (uint8_t)op;
 				r.status = statuses[i];
 				r.value_len = len;
-				assert_null(answer(r, len));
-				assert_int_equal(answered.op, op);
-				assert_int_equal(answered.status, statuses[i]);
-				assert_int_equal(answered.value_len, len);
-				assert_int_equal(answered.id, ~0u);
-				assert_int_equal(answered.arg32, 12);
-				assert_true(answered.version == r.version &&
-					    answered.slot == r.slot && answered.arg64 == r.arg64);
-				assert_true(answered.clock_ns == r.clock_ns);
-				assert_int_equal(answered.expires, ~0u);
-				assert_string_equal(answer(r, len + 1),
-						    "response length does not fit its value");
+				assert_null(parse_response(r, len));
+				assert_int_equal(response.op, op);
+				assert_int_equal(response.status, statuses[i]);
+				assert_int_equal(response.value_len, len);
+				assert_int_equal(response.id, ~0u);
+				assert_int_equal(response.arg32, 12);
+				assert_true(response.version == r.version &&
+					    response.slot == r.slot && response.arg64 == r.arg64);
+				assert_true(response.clock_ns == r.clock_ns);
+				assert_int_equal(response.expires, ~0u);
+				assert_string_equal(parse_response(r, len + 1),
+						    "response length does not match its value");
 			}
 	r.value_len = 5;
-	assert_string_equal(answer(r, 4), "response length does not fit its value");
+	assert_string_equal(parse_response(r, 4), "response length does not match its value");
 	r.value_len = VALUE_MAX + 1;
-	assert_string_equal(answer(r, 0), "response length does not fit its value");
+	assert_string_equal(parse_response(r, 0), "response length does not match its value");
 }
 
 static void responses_that_are_refused(void **state)
@@ -434,46 +439,49 @@ static void responses_that_are_refused(void **state)
 
 	(void)state;
 	for (size_t len = 0; len < sizeof(r); len++)
-		assert_string_equal(wire_response_parse(&answered, head + sizeof(r) - len, len),
+		assert_string_equal(wire_response_parse(&response, head + sizeof(r) - len, len),
 				    "response shorter than its header");
 	for (unsigned int v = 0; v < 256; v++) {
 		if (v < 1 || v > WIRE_OP_MAX)
-			assert_string_equal(answer((struct wire_response){ .op = (uint8_t)v }, 0),
-					    "response of an unknown kind");
+			assert_string_equal(
+				parse_response((struct wire_response){ .op = (uint8_t)v }, 0),
+				"response with an unknown operation or status");
 		if (v > WIRE_NOT_A_NUMBER || v == 2 || v == 4 || (v > 5 && v < 12))
-			assert_string_equal(answer((struct wire_response){ .op = WIRE_GET,
-									   .status = (uint8_t)v },
-						   0),
-					    "response of an unknown kind");
+			assert_string_equal(
+				parse_response((struct wire_response){ .op = WIRE_GET,
+								       .status = (uint8_t)v },
+					       0),
+				"response with an unknown operation or status");
 	}
 	for (unsigned int bit = 1; bit < 16; bit++) {
 		r.flags = (uint16_t)(1u << bit);
-		assert_string_equal(answer(r, 0), "response with unknown flags");
+		assert_string_equal(parse_response(r, 0), "response with unknown flags");
 	}
 	for (unsigned int bit = 0; bit < 32; bit++)
-		assert_string_equal(
-			answer((struct wire_response){ .op = WIRE_GET, .reserved = 1u << bit }, 0),
-			"response with unknown flags");
+		assert_string_equal(parse_response((struct wire_response){ .op = WIRE_GET,
+									   .reserved = 1u << bit },
+						   0),
+				    "response with unknown flags");
 	r.flags = WIRE_R_COPY;
 	r.op = WIRE_PUT;
-	assert_string_equal(answer(r, 0), "response with unknown flags");
+	assert_string_equal(parse_response(r, 0), "response with unknown flags");
 }
 
-/* The value is elsewhere: its length is not the message's. */
+/* The value is not in the message: value_len is not part of the message's length. */
 static void a_response_with_a_copy(void **state)
 {
 	struct wire_response r = { .op = WIRE_GET, .flags = WIRE_R_COPY, .value_len = VALUE_MAX };
 
 	(void)state;
-	assert_null(answer(r, 0));
-	assert_int_equal(answered.flags, WIRE_R_COPY);
-	assert_int_equal(answered.value_len, VALUE_MAX);
-	assert_string_equal(answer(r, 1), "response length does not fit its value");
+	assert_null(parse_response(r, 0));
+	assert_int_equal(response.flags, WIRE_R_COPY);
+	assert_int_equal(response.value_len, VALUE_MAX);
+	assert_string_equal(parse_response(r, 1), "response length does not match its value");
 	r.value_len++;
-	assert_string_equal(answer(r, 0), "response length does not fit its value");
+	assert_string_equal(parse_response(r, 0), "response length does not match its value");
 }
 
-/* Parses the one entry of @body bytes behind its header, in a block of exactly its size. */
+/* Parses one entry of a header and @body bytes, in a block of exactly its size. */
 static const char *entry_of(struct wire_entry head, size_t body, size_t at_first)
 {
 	size_t len = at_first + sizeof(head) + body, at = at_first;
@@ -533,10 +541,10 @@ static void entries(void **state)
 	assert_string_equal(entry_of((struct wire_entry){ .key_len = 0 }, 0, 0), key);
 	assert_string_equal(entry_of((struct wire_entry){ .key_len = KEY_MAX + 1 }, 2000, 0), key);
 	e.reserved = 1;
-	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field in use");
+	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field that is not 0");
 	e.reserved = 0;
 	e.reserved2 = 1u << 31;
-	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field in use");
+	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field that is not 0");
 }
 
 static void entries_too_short_for_a_header(void **state)
@@ -614,10 +622,10 @@ static void geometries(void **state)
 	BAD(g.split = ~0ull, "index level out of range");
 	BAD(g.value_max = VALUE_MAX, NULL);
 	BAD(g.value_max = VALUE_MAX + 1ull, "max_value out of range");
-	BAD(g.segments[0] = 4096 - 128, "index segment misplaced");
-	BAD(g.segments[0] = 0, "index segment misplaced");
-	BAD(g.segments[1] = 8192 + 64, "index segment misplaced");
-	BAD(g.segments[3] = 0, "index segment misplaced");
+	BAD(g.segments[0] = 4096 - 128, "index segment misaligned or in the superblock");
+	BAD(g.segments[0] = 0, "index segment misaligned or in the superblock");
+	BAD(g.segments[1] = 8192 + 64, "index segment misaligned or in the superblock");
+	BAD(g.segments[3] = 0, "index segment misaligned or in the superblock");
 	BAD(g.segments[4] = 1, NULL); /* not in use */
 	BAD(g.segments[3] = g.region_bytes - 64 * 128, NULL);
 	BAD(g.segments[3] = g.region_bytes - 64 * 128 + 128, "index segment leaves the region");
@@ -625,7 +633,7 @@ static void geometries(void **state)
 	BAD(g.segments[1] = ~0ull - 127, "index segment leaves the region");
 	BAD(g.level_base = g.level = 32; g.split = 0, "index segment leaves the region");
 	/* From 2^0 buckets to 2^32 it takes 33 segments. */
-	BAD(g.level_base = 0; g.level = 32; g.split = 0, "more index segments than there can be");
+	BAD(g.level_base = 0; g.level = 32; g.split = 0, "more index segments than SEGMENTS_MAX");
 }
 
 static void names(void **state)

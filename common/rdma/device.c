@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is common to all devices: addresses as people write them, and whether there is an RDMA
- * device at all.
+ * What all kinds of device share: parsing the URLs of servers, and finding out whether this host
+ * has an RDMA device.
  */
 #include "common/rdma/device.h"
 
@@ -13,13 +13,13 @@
 #define RDMA_SCHEME "rdma://"
 #define SOFTNIC_SCHEME "softnic://"
 
-/* Who may connect when nobody says otherwise: the server's own user. */
+/* The default: only the server's own user may connect. */
 #define SOFTNIC_MODE_DEFAULT 0600
 
 #define PORT_DIGITS_MAX 5
 #define PORT_MAX 65535
 
-/* What a host name, an IPv4 address or an IPv6 address with its %interface is made of. */
+/* The bytes of a host name, an IPv4 address or an IPv6 address with its %interface. */
 #define NAME_BYTES                                                                                 \
 	"abcdefghijklmnopqrstuvwxyz"                                                               \
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZ"                                                               \
@@ -51,7 +51,7 @@ static int port_parse(uint16_t *port, const char *text, struct why *why)
 	unsigned int value = 0;
 
 	if (digits == 0 || digits > PORT_DIGITS_MAX || text[digits] != '\0')
-		return refuse(why, "'%s' is no port: write a number from 1 to %d after the ':'.",
+		return refuse(why, "'%s' is not a port: write a number from 1 to %d after the ':'.",
 			      text, PORT_MAX);
 	for (size_t i = 0; i < digits; i++)
 		value = value * 10 + (unsigned int)(text[i] - '0');
@@ -67,10 +67,10 @@ static int host_parse(struct device_addr *addr, const char *host, size_t len, co
 	if (len == 0)
 		return refuse(why, "The host is missing: write rdma://HOST:PORT.");
 	if (len >= sizeof(addr->host))
-		return refuse(why, "The host is %zu bytes long; at most %zu are possible.", len,
+		return refuse(why, "The host is %zu bytes long: use at most %zu.", len,
 			      sizeof(addr->host) - 1);
 	if (strspn(host, allowed) < len)
-		return refuse(why, "'%.*s' is no host: write a name, an IPv4 address or [IPv6].",
+		return refuse(why, "'%.*s' is not a host: write a name, an IPv4 address or [IPv6].",
 			      (int)len, host);
 	memcpy(addr->host, host, len);
 	addr->host[len] = '\0';
@@ -86,10 +86,10 @@ static int rdma_parse(struct device_addr *addr, const char *rest, struct why *wh
 	int err;
 
 	if (!end)
-		return bracket ? refuse(why, "The ']' after the IPv6 address is missing.") :
+		return bracket ? refuse(why, "The ']' is missing: write rdma://[ADDRESS]:PORT.") :
 				 refuse(why, "The port is missing: write rdma://HOST:PORT.");
 	if (!bracket && strchr(host, ':') != end)
-		return refuse(why, "An IPv6 address stands in brackets: rdma://[ADDRESS]:PORT.");
+		return refuse(why, "An IPv6 address needs brackets: rdma://[ADDRESS]:PORT.");
 	port = end + bracket;
 	if (*port != ':')
 		return refuse(why, "The port is missing: write rdma://[ADDRESS]:PORT.");
@@ -105,12 +105,12 @@ static int softnic_parse(struct device_addr *addr, const char *path, struct why 
 	size_t len = strlen(path);
 
 	if (path[0] != '/')
-		return refuse(why, "The path has to be absolute, with three slashes: "
+		return refuse(why, "The path must be absolute, so write three slashes: "
 				   "softnic:///run/kvd/kvd.sock.");
 	if (path[len - 1] == '/')
-		return refuse(why, "'%s' is a directory: name the socket in it.", path);
+		return refuse(why, "'%s' is a directory: add the name of the socket.", path);
 	if (len >= sizeof(addr->path))
-		return refuse(why, "The path is %zu bytes long; a Unix socket's may have %zu.", len,
+		return refuse(why, "The path is %zu bytes long: a Unix socket's may have %zu.", len,
 			      sizeof(addr->path) - 1);
 	memcpy(addr->path, path, len + 1);
 	addr->kind = DEVICE_SOFTNIC;
@@ -130,8 +130,8 @@ int device_addr_parse(struct device_addr *addr, const char *url, char *why, size
 		err = softnic_parse(&parsed, url + strlen(SOFTNIC_SCHEME), &reason);
 	else
 		err = refuse(&reason,
-			     "'%s' is no kvd address: write rdma://HOST:PORT or "
-			     "softnic:///PATH.",
+			     "'%s' is not a kvd URL: write one like rdma://10.0.0.1:7471 or "
+			     "softnic:///run/kvd/kvd.sock.",
 			     url);
 	if (!err)
 		*addr = parsed;

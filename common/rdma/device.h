@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The seam between kvd and the RDMA devices below it.
+ * The device interface: all that kvd asks of an RDMA device, whatever its kind.
  *
- * All code above common/ uses libibverbs' own types. The data path needs no seam: ibv_post_send(),
- * ibv_post_recv(), ibv_post_srq_recv(), ibv_poll_cq() and ibv_req_notify_cq() are inline functions
- * of <infiniband/verbs.h> that call through ibv_context.ops, which either device fills in. The
- * control path is struct device_ops, with two implementations:
+ * All code above common/ uses libibverbs' own types. The data path needs no interface of ours:
+ * ibv_post_send(), ibv_post_recv(), ibv_post_srq_recv(), ibv_poll_cq() and ibv_req_notify_cq() are
+ * inline functions of <infiniband/verbs.h> that call through ibv_context.ops, which both kinds of
+ * device fill in. The control path is struct device_ops, with two implementations:
  *
  *	verbs	(common/rdma/verbs/verbs.c)	the machine's RDMA devices: libibverbs and librdmacm
  *	softnic	(common/rdma/softnic/)	a software device for processes on the same host
  *
- * Conventions of the seam. Functions return 0 or a negative errno, whatever libibverbs or librdmacm
- * return inside. Nothing here blocks but device_open(). Events are copied out and acknowledged
- * inside the seam, so no destroy call ever waits for one. Every destroy function takes NULL.
+ * Conventions. Functions return 0 or a negative errno, whatever libibverbs or librdmacm return
+ * inside. Only device_open() blocks. Events are copied and acknowledged inside the call that takes
+ * them, so no destroy call ever waits for one. Every destroy function accepts NULL.
  *
- * Threads: as in libibverbs, every call may be made on any thread, and an object may not be used
- * while it is being destroyed. Events of one channel are to be taken by one thread at a time.
+ * Threads: as in libibverbs, every call may be made on any thread, and an object must not be used
+ * while it is being destroyed. Only one thread at a time may take events of a channel.
  */
 #ifndef KVD_COMMON_RDMA_DEVICE_H
 #define KVD_COMMON_RDMA_DEVICE_H
@@ -32,12 +32,12 @@ enum device_kind {
 };
 
 enum device_role {
-	DEVICE_LISTEN,	/* the address is our own: a server */
-	DEVICE_CONNECT, /* the address is the server's */
+	DEVICE_LISTEN,	/* a server: the address is its own */
+	DEVICE_CONNECT, /* a client: the address is the server's */
 };
 
-#define DEVICE_HOST_MAX 256 /* bytes of a host name or address, its zero included */
-#define DEVICE_PATH_MAX 108 /* bytes of a Unix socket's path, its zero included (sun_path) */
+#define DEVICE_HOST_MAX 256 /* bytes of a host name or address, with its zero byte */
+#define DEVICE_PATH_MAX 108 /* bytes of a Unix socket's path, with its zero byte (sun_path) */
 
 struct device_addr {
 	enum device_kind kind;
@@ -51,15 +51,16 @@ struct device_addr {
 struct device {
 	enum device_kind kind;
 	const struct device_ops *ops;
-	struct ibv_context *verbs; /* what the inline verbs and the queries work on */
+	struct ibv_context *verbs; /* for the inline verbs and the queries */
 	char name[IBV_SYSFS_NAME_MAX];
-	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd/kvd.sock", for messages */
+	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd.sock", for messages */
 };
 
 /*
- * Memory to register. Where @fd is not -1 the memory is a shared mapping of that file (at
- * @fd_offset) and softnic hands the file to peers that hold remote read access, which map it
- * read-only; else a peer's READ is served by the owner while it polls. Verbs ignores @fd.
+ * Memory to register. If @fd is not -1, the memory is a shared mapping of that file (at
+ * @fd_offset), and softnic passes the file to the peers that connected to us and may read, which
+ * map it read-only. Else, and for the peers that we connected to, the owner serves READs while it
+ * polls. Verbs ignores @fd.
  */
 struct device_mem {
 	void *addr;
@@ -88,20 +89,20 @@ struct cm_id {
 struct cm_param {
 	const void *private_data;
 	uint8_t private_len;
-	uint8_t responder_resources; /* READs the peer may have under way with us; 0 = most possible */
-	uint8_t initiator_depth;     /* READs we may have under way; 0 = most possible */
+	uint8_t responder_resources; /* READs the peer may have outstanding; 0 = most possible */
+	uint8_t initiator_depth;     /* READs we may have outstanding; 0 = most possible */
 	uint8_t retry_count;	     /* transport retries of what we send, 0 to 7 */
-	uint8_t rnr_retry_count;     /* of our sends, for a receive; 0 to 7; 7 = for ever */
-	uint8_t min_rnr_timer; /* what we ask peers to wait before they retry; IBTA code 1 to 31 */
+	uint8_t rnr_retry_count;     /* retries of our sends without a receive; 7 = for ever */
+	uint8_t min_rnr_timer;	     /* how long peers wait before they retry; IBTA code 1 to 31 */
 };
 
 enum cm_event_type {
-	CM_CONNECT_REQUEST, /* listener: id is new, to be accepted or rejected, then destroyed */
+	CM_CONNECT_REQUEST, /* listener: a new id, to be accepted or rejected, then destroyed */
 	CM_ESTABLISHED,	    /* both ends: the queue pair is in RTS */
 	CM_REJECTED,	    /* connecting end: private_data is the reason, as the peer gave it */
-	CM_UNREACHABLE,	   /* connecting end: no such peer, or it did not answer; status says why */
+	CM_UNREACHABLE,	    /* connecting end: no such peer, or no response; status says why */
 	CM_DISCONNECTED,   /* both ends: the peer disconnected, exited or died; the queue pair is in
-			     * error. Not told to the end that called disconnect(). */
+			     * error. The end that called disconnect() does not get it. */
 	CM_DEVICE_REMOVED, /* the device is gone; everything on it has to be destroyed */
 };
 
@@ -126,8 +127,8 @@ struct device_ops {
 	const char *name;
 
 	/*
-	 * Opens the device that @addr leads to. LISTEN: binds the address (EADDRINUSE,
-	 * EADDRNOTAVAIL, ENODEV: no RDMA device has it) without accepting anyone yet. CONNECT:
+	 * Opens the device of @addr. LISTEN: binds the address (EADDRINUSE,
+	 * EADDRNOTAVAIL, ENODEV: no RDMA device has it) but accepts no connection yet. CONNECT:
 	 * resolves address and route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV,
 	 * ECONNREFUSED, EACCES).
 	 */
@@ -147,8 +148,8 @@ struct device_ops {
 
 	/*
 	 * The channel's fd is non-blocking and readable when get_cq_event has something to do. That
-	 * need not be a notification (softnic's peers ring to be served), so -EAGAIN then means no
-	 * more than: poll the CQs and sleep again.
+	 * need not be a notification (softnic's peers wake us to be served), so -EAGAIN then only
+	 * means: poll the CQs and sleep again.
 	 */
 	int (*create_comp_channel)(struct device *dev, struct ibv_comp_channel **channel);
 	void (*destroy_comp_channel)(struct ibv_comp_channel *channel);
@@ -165,8 +166,8 @@ struct device_ops {
 	void (*destroy_srq)(struct ibv_srq *srq);
 
 	/*
-	 * Makes the queue pair of @id, in INIT with exactly @access (IBV_ACCESS_*) for the peer.
-	 * The connection management moves it on to RTS. @attr is updated with the sizes granted.
+	 * Creates the queue pair of @id, in INIT with exactly @access (IBV_ACCESS_*) for the peer.
+	 * Connection management moves it on to RTS. Updates @attr with the sizes granted.
 	 */
 	int (*create_qp)(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 			 int access);
@@ -180,20 +181,20 @@ struct device_ops {
 	void (*destroy_cm_channel)(struct cm_channel *channel);
 	/* Takes the next event off @channel; -EAGAIN if there is none. */
 	int (*cm_get_event)(struct cm_channel *channel, struct cm_event *event);
-	/* Starts to take connections at the address the device was opened with. */
+	/* Starts to accept connections at the address that the device was opened with. */
 	int (*listen)(struct cm_channel *channel, int backlog, struct cm_id **id);
-	/* Makes the id that connect() takes, for the address the device was opened with. */
+	/* Creates an id for connect(), for the address that the device was opened with. */
 	int (*create_id)(struct cm_channel *channel, struct cm_id **id);
 	/*
-	 * The answer comes as ESTABLISHED, REJECTED, UNREACHABLE, and only to one who takes events:
-	 * steps of the connection are done in cm_get_event.
+	 * The response comes as ESTABLISHED, REJECTED or UNREACHABLE, and only if the caller takes
+	 * events: cm_get_event does the steps of connecting.
 	 */
 	int (*connect)(struct cm_id *id, const struct cm_param *param);
 	int (*accept)(struct cm_id *id, const struct cm_param *param);
 	int (*reject)(struct cm_id *id, const void *private_data, uint8_t private_len);
 	/*
 	 * Moves the queue pair to the error state, so that all its work requests are flushed, and
-	 * tells the peer. May be called more than once and in any state.
+	 * notifies the peer. May be called more than once and in any state.
 	 */
 	int (*disconnect)(struct cm_id *id);
 	/* Destroys the queue pair too, if there is still one. */
@@ -204,13 +205,14 @@ extern const struct device_ops verbs_ops;
 extern const struct device_ops softnic_ops;
 
 /*
- * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6) or "softnic:///PATH". -EINVAL if it is neither,
- * with the reason in @why (@why_size bytes, a whole sentence that says how to fix it).
+ * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6) or "softnic:///PATH". -EINVAL if @url is
+ * neither; @why (@why_size bytes) then is a whole sentence that says what is wrong and how to fix
+ * it.
  */
 int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
 
 /*
- * Says whether this host has an RDMA device that libibverbs can use; its name goes to @name
+ * Returns whether this host has an RDMA device that libibverbs can use, and its name in @name
  * (IBV_SYSFS_NAME_MAX bytes).
  */
 bool device_verbs_present(char *name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections on verbs, through librdmacm: channels, ids and what is asked of them. What comes back
- * is in verbs_event.c.
+ * Connections on verbs: channels, ids and the calls that connect and disconnect them, on librdmacm.
+ * event.c handles its events.
  */
 #include "common/rdma/verbs/verbs.h"
 
@@ -34,7 +34,9 @@ int verbs_create_cm_channel(struct device *dev, struct cm_channel **channel)
 	vc->rdma = rdma_create_event_channel();
 	if (!vc->rdma) {
 		err = verbs_errno();
-		log_error("%s: no connection management channel: %m", dev->name);
+		log_error("%s: can't create a channel for connection events: %m; load the "
+			  "module rdma_ucm and check the permissions of /dev/infiniband/rdma_cm",
+			  dev->name);
 		goto err_free;
 	}
 	err = verbs_fd_nonblocking(vc->rdma->fd);
@@ -64,14 +66,14 @@ void verbs_destroy_cm_channel(struct cm_channel *channel)
 
 int verbs_id_alloc(struct cm_channel *channel, struct verbs_id **vid)
 {
-	struct verbs_id *new = calloc(1, sizeof(*new));
+	struct verbs_id *fresh = calloc(1, sizeof(*fresh));
 
-	if (!new)
+	if (!fresh)
 		return -ENOMEM;
-	new->id.dev = channel->dev;
-	new->id.channel = channel;
-	pthread_mutex_init(&new->lock, NULL);
-	*vid = new;
+	fresh->id.dev = channel->dev;
+	fresh->id.channel = channel;
+	pthread_mutex_init(&fresh->lock, NULL);
+	*vid = fresh;
 	return 0;
 }
 
@@ -95,11 +97,13 @@ void verbs_destroy_id(struct cm_id *id)
 		return;
 	verbs_destroy_qp(id);
 	if (rdma_destroy_id(vid->rdma))
-		log_error("%s: a connection can't be destroyed: %m", id->dev->name);
+		log_error(
+			"%s: can't destroy a connection: %m; it is leaked until this process ends",
+			id->dev->name);
 	id_free(vid);
 }
 
-/* Attaches the id that open() left and moves it to the channel; -EAGAIN if it was taken before. */
+/* Takes the id that open() left and moves it to the channel; -EAGAIN if it was taken before. */
 static int open_id_take(struct verbs_id *vid)
 {
 	struct verbs_device *vd = verbs_device_of(vid->id.dev);
@@ -115,8 +119,8 @@ static int open_id_take(struct verbs_id *vid)
 	return err;
 }
 
-/* An id of its own, with its events attached before the first can come. */
-static int id_new(struct verbs_id *vid)
+/* Creates an rdma_cm_id, attached before its first event can come. */
+static int rdma_id_create(struct verbs_id *vid)
 {
 	struct rdma_cm_id *rdma;
 
@@ -133,7 +137,7 @@ static int id_bind(struct verbs_id *vid)
 
 	if (err != -EAGAIN)
 		return err;
-	err = id_new(vid);
+	err = rdma_id_create(vid);
 	if (err)
 		return err;
 	err = verbs_error(rdma_bind_addr(vid->rdma, (struct sockaddr *)&vd->addr));
@@ -166,7 +170,7 @@ err_rdma:
 err_id:
 	id_free(vid);
 	errno = -err;
-	log_error("can't listen at %s: %m", channel->dev->address);
+	log_error("%s: can't listen at %s: %m", channel->dev->name, channel->dev->address);
 	return err;
 }
 
@@ -179,7 +183,7 @@ static int id_resolve(struct verbs_id *vid)
 	if (err != -EAGAIN)
 		return err;
 	vid->state = VERBS_ID_RESOLVING;
-	err = id_new(vid);
+	err = rdma_id_create(vid);
 	if (err)
 		return err;
 	err = verbs_error(
@@ -208,7 +212,8 @@ int verbs_create_id(struct cm_channel *channel, struct cm_id **id)
 err_id:
 	id_free(vid);
 	errno = -err;
-	log_error("no connection to %s can be made: %m", channel->dev->address);
+	log_error("%s: can't prepare a connection to %s: %m; check the host's route to it",
+		  channel->dev->name, channel->dev->address);
 	return err;
 }
 
@@ -296,7 +301,7 @@ int verbs_connect(struct cm_id *id, const struct cm_param *param)
 	pthread_mutex_unlock(&vid->lock);
 	if (err) {
 		errno = -err;
-		log_error("can't connect to %s: %m", id->dev->address);
+		log_error("%s: can't connect to %s: %m", id->dev->name, id->dev->address);
 	}
 	return err;
 }
@@ -309,7 +314,7 @@ static int do_accept(struct verbs_id *vid, const struct cm_param *param)
 	if (vid->state != VERBS_ID_READY)
 		return -ENOTCONN;
 	vid->param = *param;
-	/* So far they were the most that the peer and our device can do. */
+	/* Until now these were the most that the peer and our device allow. */
 	vid->responder_resources = reads_limit(param->responder_resources,
 					       vid->responder_resources);
 	vid->initiator_depth = reads_limit(param->initiator_depth, vid->initiator_depth);
@@ -322,9 +327,11 @@ static int do_accept(struct verbs_id *vid, const struct cm_param *param)
 	vid->state = err ? VERBS_ID_CLOSED : VERBS_ID_CONNECTING;
 	if (err) {
 		errno = -err;
-		/* The peer may have gone, so it is up to peers how often this comes. */
-		log_ratelimited(LOG_WARN, 1, "%s: a connection can't be accepted: %m",
-				vid->id.dev->address);
+		/* The peer may have gone: peers decide how often this happens, so limit it. */
+		log_ratelimited(
+			LOG_WARN, 1,
+			"%s: can't accept a connection: %m; its client has to connect again",
+			vid->id.dev->address);
 		verbs_qp_error(vid);
 	}
 	return err;
@@ -367,8 +374,8 @@ int verbs_disconnect(struct cm_id *id)
 	pthread_mutex_lock(&vid->lock);
 	err = verbs_qp_error(vid);
 	/*
-	 * Refused (EINVAL) while the connection is being made: then the peer is told when its answer
-	 * comes, by verbs_event.c.
+	 * rdma_disconnect() fails with EINVAL while the connection is being made: then event.c
+	 * rejects or disconnects the peer when its response comes.
 	 */
 	if (vid->state == VERBS_ID_CONNECTING || vid->state == VERBS_ID_CONNECTED)
 		rdma_disconnect(vid->rdma);

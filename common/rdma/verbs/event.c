@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events of librdmacm turned into the seam's. Many of its events are steps that end here: the
- * resolving of an address, the peer's answer that moves the queue pair on, the end of our own
- * disconnect.
+ * Connection events on verbs: turns librdmacm's events into those of the device interface. Many of
+ * librdmacm's events are steps that are completed here: the resolution of an address, the peer's
+ * response, which moves the queue pair on, the end of our own disconnect.
  *
  * An event is handled before it is acknowledged. rdma_destroy_id() waits until all events of an id
- * are, so another thread that destroys the id can't free it under the handler.
+ * are acknowledged, so another thread that destroys the id can't free it under the handler.
  */
 #include "common/rdma/verbs/verbs.h"
 
@@ -13,7 +13,7 @@
 
 #include "common/util/log.h"
 
-/* Events that one call may take in and swallow; what is left keeps the channel's fd readable. */
+/* Events that one call may take without a result; those left keep the channel's fd readable. */
 #define EVENTS_PER_CALL_MAX 64
 
 /* Why a connect request was refused: IBTA's numbers, as InfiniBand and RoCE give them. */
@@ -21,9 +21,9 @@ enum reject_reason {
 	REJECT_NO_QP = 1,
 	REJECT_NO_RESOURCES = 3,
 	REJECT_TIMEOUT = 4,
-	REJECT_INVALID_SERVICE = 8, /* nobody listens */
+	REJECT_INVALID_SERVICE = 8, /* no listener */
 	REJECT_STALE = 10,
-	REJECT_CONSUMER = 28, /* the peer's program said no */
+	REJECT_CONSUMER = 28, /* the peer's program rejected it */
 };
 
 static int reject_errno(int reason)
@@ -68,7 +68,7 @@ static bool deliver(struct cm_event *event, struct verbs_id *vid, enum cm_event_
 	return true;
 }
 
-/* The attempt failed for good. To the accepting end that is a peer that went away. */
+/* Connecting failed. The accepting end sees this as a peer that disconnected. */
 static bool deliver_failure(struct cm_event *event, struct verbs_id *vid, int status)
 {
 	bool was_open = vid->state != VERBS_ID_CLOSED;
@@ -81,7 +81,7 @@ static bool deliver_failure(struct cm_event *event, struct verbs_id *vid, int st
 	return deliver(event, vid, vid->passive ? CM_DISCONNECTED : CM_UNREACHABLE, status);
 }
 
-/* Handlers return true if there is something to deliver. The id's lock is held. */
+/* Handlers return true if they made an event to deliver. The id's lock is held. */
 
 static bool on_resolve_error(struct verbs_id *vid, struct cm_event *event, int status)
 {
@@ -168,7 +168,7 @@ static bool on_rejected(struct verbs_id *vid, struct cm_event *event,
 {
 	bool consumer = status == REJECT_CONSUMER;
 
-	/* iWARP has no reasons, but only a program's refusal carries data. */
+	/* iWARP gives no reasons, but only a program's rejection carries data. */
 	if (status < 0)
 		consumer = conn->private_data_len > 0;
 	if (vid->passive || !consumer || vid->state == VERBS_ID_CLOSED)
@@ -180,11 +180,11 @@ static bool on_rejected(struct verbs_id *vid, struct cm_event *event,
 
 static bool on_disconnected(struct verbs_id *vid, struct cm_event *event)
 {
-	if (vid->state == VERBS_ID_CLOSED) /* the answer to our own disconnect() */
+	if (vid->state == VERBS_ID_CLOSED) /* the response to our own disconnect() */
 		return false;
 	vid->state = VERBS_ID_CLOSED;
 	verbs_qp_error(vid);
-	rdma_disconnect(vid->rdma); /* answers the peer, which would ask again and again */
+	rdma_disconnect(vid->rdma); /* the response; without it the peer would retry */
 	return deliver(event, vid, CM_DISCONNECTED, 0);
 }
 
@@ -212,7 +212,7 @@ static bool id_event(struct verbs_id *vid, const struct rdma_cm_event *raw, stru
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return deliver(event, vid, CM_DEVICE_REMOVED, -ENODEV);
 	default:
-		/* TIMEWAIT_EXIT, ADDR_CHANGE and those of multicast say nothing to us. */
+		/* TIMEWAIT_EXIT, ADDR_CHANGE and multicast events need no action. */
 		return false;
 	}
 }
@@ -231,8 +231,11 @@ static bool request_event(struct cm_channel *channel, const struct rdma_cm_event
 		err = verbs_id_alloc(channel, &vid);
 	if (err) {
 		errno = -err;
-		log_ratelimited(LOG_WARN, 1, "%s: a connection is refused: %m",
-				channel->dev->address);
+		log_ratelimited(
+			LOG_WARN, 1,
+			"%s: refused a connection: %m; it came over another RDMA device, or "
+			"memory is short",
+			channel->dev->address);
 		rdma_reject(rdma, NULL, 0);
 		rdma_destroy_id(rdma);
 		return false;
@@ -272,7 +275,8 @@ int verbs_cm_get_event(struct cm_channel *channel, struct cm_event *event)
 		if (rdma_get_cm_event(verbs_channel_of(channel)->rdma, &raw)) {
 			err = verbs_errno();
 			if (err != -EAGAIN)
-				log_error("%s: no connection events: %m", channel->dev->name);
+				log_error("%s: can't take connection events: %m",
+					  channel->dev->name);
 			return err;
 		}
 		memset(event, 0, sizeof(*event));

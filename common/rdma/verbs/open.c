@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a verbs device: from a host name or address to the RDMA device that has it (a server) or
- * leads to it (a client).
+ * Opening a verbs device: finds, for a host name or address, the RDMA device that has it (server)
+ * or that has a route to it (client).
  */
 #include "common/rdma/verbs/verbs.h"
 
@@ -90,15 +90,15 @@ static void addr_text(const struct sockaddr_storage *addr, char *text, size_t si
 
 static void candidate_add(struct candidates *list, const struct sockaddr *addr, uint16_t port)
 {
-	struct sockaddr_storage *new = &list->addr[list->count];
+	struct sockaddr_storage *next = &list->addr[list->count];
 
 	if (list->count == CANDIDATES_MAX)
 		return;
-	memset(new, 0, sizeof(*new));
-	memcpy(new, addr,
+	memset(next, 0, sizeof(*next));
+	memcpy(next, addr,
 	       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
 					    sizeof(struct sockaddr_in6));
-	addr_set_port(new, port);
+	addr_set_port(next, port);
 	list->count++;
 }
 
@@ -112,14 +112,14 @@ static bool interface_usable(const struct ifaddrs *entry, sa_family_t family)
 	return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 }
 
-/* All addresses of this host a peer may know it by, IPv4 first. */
+/* All addresses by which a peer may know this host, IPv4 first. */
 static int candidates_local(struct candidates *list, uint16_t port)
 {
 	static const sa_family_t families[] = { AF_INET, AF_INET6 };
 	struct ifaddrs *all;
 
 	if (getifaddrs(&all)) {
-		log_error("this host's addresses can't be listed: %m");
+		log_error("can't list the addresses of this host (getifaddrs): %m");
 		return verbs_errno();
 	}
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
@@ -137,8 +137,8 @@ static int candidates_named(struct candidates *list, const char *host, uint16_t 
 	int gai = getaddrinfo(host, NULL, &hints, &all);
 
 	if (gai) {
-		log_error("host '%s' is not known: %s", host,
-			  gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
+		log_error("can't resolve the host name '%s': %s; check it, or use an IP address",
+			  host, gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
 		return -EHOSTUNREACH;
 	}
 	for (const struct addrinfo *entry = all; entry; entry = entry->ai_next)
@@ -168,7 +168,7 @@ static int bind_try(struct verbs_device *vd, const struct sockaddr_storage *addr
 	return 0;
 }
 
-/* Waits on a channel that has one event to come, for it to be @wanted. */
+/* Waits for the channel's next event, which should be @wanted. */
 static int event_wait(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted,
 		      int64_t deadline_ms)
 {
@@ -218,21 +218,20 @@ static void listen_error_log(const struct device_addr *addr, int err)
 	errno = -err;
 	switch (err) {
 	case -ENODEV:
-		log_error(
-			"no RDMA device has the address %s: name the address of an interface that "
-			"`rdma link` or `ibv_devices` shows, or use the softnic device",
-			addr->host);
+		log_error("no RDMA device has the address %s: use an address of an interface that "
+			  "`rdma link` shows, or the softnic device",
+			  addr->host);
 		break;
 	case -EADDRINUSE:
 		log_error("port %u of %s is in use: stop the other server or choose another port",
 			  addr->port, addr->host);
 		break;
 	case -EADDRNOTAVAIL:
-		log_error("%s is not an address of this host: name one that `ip addr` shows",
+		log_error("%s is not an address of this host: use one that `ip addr` shows",
 			  addr->host);
 		break;
 	default:
-		log_error("%s:%u can't be bound for RDMA: %m", addr->host, addr->port);
+		log_error("can't bind %s:%u for RDMA: %m", addr->host, addr->port);
 	}
 }
 
@@ -247,15 +246,15 @@ static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 	if (err)
 		return err;
 	if (list.count && addr_is_any(&list.addr[0])) {
-		log_error("%s would mean every RDMA device, but one is served: name the address of "
-			  "its interface, or 'auto'",
+		log_error("%s means every RDMA device, but kvd serves one: use the address of one "
+			  "interface, or 'auto'",
 			  addr->host);
 		return -EINVAL;
 	}
 	err = -ENODEV;
 	for (int i = 0; i < list.count; i++) {
 		err = bind_try(vd, &list.addr[i], id);
-		/* A device's address in use is not passed over in silence for the next device. */
+		/* If a device's port is in use, fail: don't silently serve the next device. */
 		if (!err || err == -EADDRINUSE)
 			break;
 	}
@@ -268,13 +267,15 @@ static void connect_error_log(const struct device_addr *addr, int err)
 {
 	errno = -err;
 	if (err == -ENODEV)
-		log_error("no RDMA device leads to %s: is the interface that routes there one that "
-			  "`rdma link` shows?",
+		log_error("no RDMA device has a route to %s: check that `ip route get` names an "
+			  "interface that `rdma link` shows",
 			  addr->host);
 	else if (err == -ETIMEDOUT)
-		log_error("%s did not answer in time to the question for its address", addr->host);
+		log_error(
+			"can't resolve the RDMA route to %s in time: check that `ping` reaches it",
+			addr->host);
 	else
-		log_error("%s can't be reached by RDMA: %m", addr->host);
+		log_error("can't reach %s by RDMA: %m; check that `ping` reaches it", addr->host);
 }
 
 static int open_connect(struct verbs_device *vd, const struct device_addr *addr,
@@ -282,7 +283,7 @@ static int open_connect(struct verbs_device *vd, const struct device_addr *addr,
 {
 	struct candidates list = { .count = 0 };
 	int err = candidates_named(&list, addr->host, addr->port);
-	int64_t deadline_ms = clock_ms() + vd->timeout_ms; /* looking up the name is not counted */
+	int64_t deadline_ms = clock_ms() + vd->timeout_ms; /* resolving the name is not counted */
 
 	if (err)
 		return err;
@@ -304,7 +305,7 @@ static int context_open(struct verbs_device *vd, struct rdma_cm_id *id)
 	dev->verbs = ibv_open_device(device);
 	if (!dev->verbs) {
 		err = verbs_errno();
-		log_error("RDMA device %s can't be opened: %m; see the permissions of "
+		log_error("can't open RDMA device %s: %m; check the permissions of "
 			  "/dev/infiniband/uverbs*",
 			  ibv_get_device_name(device));
 		return err;
@@ -349,8 +350,7 @@ static int context_setup(struct verbs_device *vd, struct rdma_cm_id *id)
 	err = context_query(vd, id);
 	if (err) {
 		errno = -err;
-		log_error("RDMA device %s can't be queried: %m",
-			  ibv_get_device_name(id->verbs->device));
+		log_error("can't query RDMA device %s: %m", ibv_get_device_name(id->verbs->device));
 		ibv_close_device(vd->dev.verbs);
 		return err;
 	}
@@ -370,8 +370,9 @@ static int open_channel_create(struct verbs_device *vd)
 			log_error("this host has no RDMA device: load its driver (for Soft-RoCE "
 				  "`rdma link add rxe0 type rxe netdev eth0`), or use softnic");
 		else
-			log_error("no RDMA connections: %m; is rdma_ucm loaded, and "
-				  "/dev/infiniband/rdma_cm accessible?");
+			log_error("can't use RDMA connection management: %m; load the module "
+				  "rdma_ucm and check the permissions of "
+				  "/dev/infiniband/rdma_cm");
 		return err;
 	}
 	err = verbs_fd_nonblocking(vd->open_channel->fd);
@@ -424,6 +425,7 @@ void verbs_close(struct device *dev)
 		rdma_destroy_id(id);
 	rdma_destroy_event_channel(vd->open_channel);
 	if (ibv_close_device(dev->verbs))
-		log_error("RDMA device %s can't be closed: %m", dev->name);
+		log_error("can't close RDMA device %s: %m; it stays open until this process ends",
+			  dev->name);
 	free(vd);
 }

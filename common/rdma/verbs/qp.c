@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue pairs on verbs. rdma_create_qp() is not used: it would put the queue pair into INIT with the
- * access flags the kernel proposes, remote write among them, so for an instant guarantee D would not
- * hold. Here the kernel's connection manager gives all attributes but the access flags, which are
- * the caller's from the first instant on.
+ * Queue pairs on verbs: creates them and moves them through their states. rdma_create_qp() is not
+ * used: it would put the queue pair into INIT with the access flags that the kernel proposes,
+ * remote write among them, so for an instant guarantee D would not hold. Here the kernel's
+ * connection manager gives all attributes but the access flags, which are the caller's from the
+ * first instant.
  *
- * iWARP: the kernel moves the queue pair on from INIT by itself. That path has not been tested, for
- * want of a device.
+ * iWARP: the kernel itself moves the queue pair on from INIT. That path is untested, for lack of a
+ * device.
  */
 #include "common/rdma/verbs/verbs.h"
 
@@ -22,7 +23,7 @@ static int access_check(int access)
 {
 	if ((access & ~VERBS_ACCESS_ALLOWED) == 0)
 		return 0;
-	log_error("queue pair with access 0x%x refused: peers may read at most (0x%x)", access,
+	log_error("refused a queue pair with access 0x%x: peers may only read (0x%x)", access,
 		  VERBS_ACCESS_ALLOWED);
 	return -EINVAL;
 }
@@ -52,7 +53,7 @@ static int enter_init(struct verbs_id *vid, struct ibv_qp *qp, int access)
 	}
 	if (err) {
 		errno = -err;
-		log_error("%s: queue pair 0x%x can't enter INIT: %m", vid->id.dev->name,
+		log_error("%s: can't move queue pair 0x%x to INIT: %m", vid->id.dev->name,
 			  qp->qp_num);
 	}
 	return err;
@@ -71,8 +72,8 @@ int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr
 	qp = ibv_create_qp(pd, attr);
 	if (!qp) {
 		err = verbs_errno();
-		log_error("%s: no queue pair with %u sends, %u receives, %u+%u pieces, %u inline "
-			  "bytes: %m",
+		log_error("%s: can't create a queue pair with %u sends, %u receives, %u+%u pieces, "
+			  "%u inline bytes: %m; `ibv_devinfo -v` shows the device's limits",
 			  id->dev->name, attr->cap.max_send_wr, attr->cap.max_recv_wr,
 			  attr->cap.max_send_sge, attr->cap.max_recv_sge,
 			  attr->cap.max_inline_data);
@@ -103,7 +104,7 @@ int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	err = verbs_error(ibv_modify_qp(qp, attr, mask));
 	if (err) {
 		errno = -err;
-		log_error("queue pair 0x%x can't be changed (mask 0x%x): %m", qp->qp_num, mask);
+		log_error("can't modify queue pair 0x%x (mask 0x%x): %m", qp->qp_num, mask);
 	}
 	return err;
 }
@@ -129,8 +130,9 @@ void verbs_destroy_qp(struct cm_id *id)
 	pthread_mutex_unlock(&vid->lock);
 	if (err) {
 		errno = -err;
-		log_error("%s: a queue pair can't be destroyed and is left behind: %m",
-			  id->dev->name);
+		log_error(
+			"%s: can't destroy a queue pair: %m; it is leaked until this process ends",
+			id->dev->name);
 	}
 }
 
@@ -141,7 +143,7 @@ int verbs_qp_error(struct verbs_id *vid)
 	return vid->id.qp ? verbs_error(ibv_modify_qp(vid->id.qp, &attr, IBV_QP_STATE)) : 0;
 }
 
-/* EINVAL: the connection is not being made any more, since the peer gave up or died. */
+/* rdma_init_qp_attr() gives EINVAL if the peer gave up or died meanwhile. */
 static int attr_proposed(struct verbs_id *vid, struct ibv_qp_attr *attr, int *mask)
 {
 	int err = verbs_error(rdma_init_qp_attr(vid->rdma, attr, mask));
@@ -157,11 +159,11 @@ static int enter_rtr(struct verbs_id *vid)
 
 	if (err)
 		return err;
-	mask &= ~IBV_QP_ACCESS_FLAGS; /* they are as create_qp() or modify_qp() set them */
+	mask &= ~IBV_QP_ACCESS_FLAGS; /* keep what create_qp() or modify_qp() set */
 	if (verbs_device_of(vid->id.dev)->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		mask &= ~ATTR_MASK_ETHERNET_ONLY;
 	attr.max_dest_rd_atomic = vid->responder_resources;
-	/* The connection manager leaves 0, which means 655 ms. */
+	/* The connection manager proposes 0, which means 655 ms. */
 	attr.min_rnr_timer = vid->param.min_rnr_timer;
 	return verbs_error(ibv_modify_qp(vid->id.qp, &attr,
 					 mask | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
@@ -177,7 +179,7 @@ static int enter_rts(struct verbs_id *vid)
 		return err;
 	mask &= ~IBV_QP_ACCESS_FLAGS;
 	attr.max_rd_atomic = vid->initiator_depth;
-	/* Our own patience, not what the peer would have us use. */
+	/* Our own retry counts, not those that the peer proposes. */
 	attr.retry_cnt = vid->param.retry_count;
 	attr.rnr_retry = vid->param.rnr_retry_count;
 	return verbs_error(ibv_modify_qp(vid->id.qp, &attr,
@@ -198,8 +200,9 @@ int verbs_qp_connect(struct verbs_id *vid)
 		err = enter_rts(vid);
 	if (err) {
 		errno = -err;
-		/* Mostly since the peer has gone, so it is up to peers how often this comes. */
-		log_ratelimited(LOG_WARN, 1, "%s: queue pair 0x%x can't be connected: %m",
+		/* Usually the peer has gone: peers decide how often this happens, so limit it. */
+		log_ratelimited(LOG_WARN, 1,
+				"%s: can't connect queue pair 0x%x: %m; the peer has probably gone",
 				vid->id.dev->name, vid->id.qp->qp_num);
 	}
 	return err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The verbs implementation of common/rdma/device.h: InfiniBand, RoCE, iWARP and Soft-RoCE through
- * libibverbs and librdmacm. Here: the table, and what is plain libibverbs.
+ * The verbs device: common/rdma/device.h for InfiniBand, RoCE, iWARP and Soft-RoCE, on libibverbs
+ * and librdmacm. This file has the table of functions, and those that need libibverbs only.
  */
 #include "common/rdma/verbs/verbs.h"
 
@@ -11,7 +11,7 @@
 
 #include "common/util/log.h"
 
-/* Async events that one call may take in and swallow; what is left keeps the fd readable. */
+/* Async events that one call may take without a result; those left keep the fd readable. */
 #define ASYNC_EVENTS_PER_CALL_MAX 64
 
 static int verbs_query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
@@ -23,7 +23,7 @@ static int verbs_query(struct device *dev, struct ibv_device_attr *attr, struct 
 	return err;
 }
 
-/* False for what concerns nobody above: the connection management knows of new connections first. */
+/* False for events that the callers don't need: connection management reports new connections. */
 static bool async_event_copy(const struct ibv_async_event *raw, struct device_async_event *event)
 {
 	memset(event, 0, sizeof(*event));
@@ -75,7 +75,7 @@ static int verbs_alloc_pd(struct device *dev, struct ibv_pd **pd)
 	if (*pd)
 		return 0;
 	err = verbs_errno();
-	log_error("%s: no protection domain: %m", dev->name);
+	log_error("%s: can't allocate a protection domain: %m", dev->name);
 	return err;
 }
 
@@ -84,7 +84,7 @@ static void destroy_check(int ret, const char *what)
 	if (ret == 0)
 		return;
 	errno = ret > 0 ? ret : errno;
-	log_error("%s can't be destroyed and is left behind: %m", what);
+	log_error("can't destroy %s: %m; it is leaked until this process ends", what);
 }
 
 static void verbs_dealloc_pd(struct ibv_pd *pd)
@@ -100,14 +100,14 @@ static void reg_mr_error_log(size_t length, int err)
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	errno = -err;
 	if (err == -ENOMEM && limit.rlim_cur != RLIM_INFINITY)
-		log_error(
-			"%zu KiB can't be registered: this process may lock %llu KiB "
-			"(RLIMIT_MEMLOCK) and needs the sum of all it registers; allow it with "
-			"`ulimit -l unlimited` in the shell, LimitMEMLOCK=infinity in the systemd "
-			"unit, or '* - memlock unlimited' in /etc/security/limits.conf",
-			length / 1024, (unsigned long long)limit.rlim_cur / 1024);
+		log_error("can't register %zu KiB of memory: this process may lock %llu KiB "
+			  "(RLIMIT_MEMLOCK), and all memory that it registers counts; raise the "
+			  "limit with `ulimit -l unlimited` in the shell, LimitMEMLOCK=infinity in "
+			  "the systemd unit, or '* - memlock unlimited' in "
+			  "/etc/security/limits.conf",
+			  length / 1024, (unsigned long long)limit.rlim_cur / 1024);
 	else
-		log_error("%zu KiB can't be registered: %m", length / 1024);
+		log_error("can't register %zu KiB of memory: %m", length / 1024);
 }
 
 static int verbs_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access,
@@ -116,13 +116,13 @@ static int verbs_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int acc
 	int err;
 
 	if (access & ~VERBS_ACCESS_ALLOWED) {
-		log_error("memory with access 0x%x refused: peers may read at most (0x%x)", access,
-			  VERBS_ACCESS_ALLOWED);
+		log_error("refused to register memory with access 0x%x: peers may only read (0x%x)",
+			  access, VERBS_ACCESS_ALLOWED);
 		return -EINVAL;
 	}
 	/*
 	 * What a peer reads carries a checksum, so the device may read it in any order. The flag is
-	 * of the optional range: a device or kernel without it takes no notice.
+	 * in the optional range: a device or kernel that does not know it ignores it.
 	 */
 	if (access & IBV_ACCESS_REMOTE_READ)
 		access |= IBV_ACCESS_RELAXED_ORDERING;
@@ -147,7 +147,7 @@ static int verbs_create_comp_channel(struct device *dev, struct ibv_comp_channel
 	*channel = ibv_create_comp_channel(dev->verbs);
 	if (!*channel) {
 		err = verbs_errno();
-		log_error("%s: no completion channel: %m", dev->name);
+		log_error("%s: can't create a completion channel: %m", dev->name);
 		return err;
 	}
 	err = verbs_fd_nonblocking((*channel)->fd);
@@ -173,7 +173,10 @@ static int verbs_create_cq(struct device *dev, int cqe, void *cq_context,
 	if (*cq)
 		return 0;
 	err = verbs_errno();
-	log_error("%s: no completion queue of %d entries: %m", dev->name, cqe);
+	log_error(
+		"%s: can't create a completion queue of %d entries: %m; `ibv_devinfo -v` shows the "
+		"device's limits",
+		dev->name, cqe);
 	return err;
 }
 
@@ -201,7 +204,9 @@ static int verbs_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, s
 	if (*srq)
 		return 0;
 	err = verbs_errno();
-	log_error("no shared receive queue of %u receives: %m", attr->attr.max_wr);
+	log_error("can't create a shared receive queue of %u receives: %m; `ibv_devinfo -v` shows "
+		  "the device's limits",
+		  attr->attr.max_wr);
 	return err;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the verbs implementation of common/rdma/device.h share: verbs.c (the table and the
- * objects of libibverbs), verbs_open.c (addresses) and verbs_cm.c (connections, by librdmacm).
+ * What the files of the verbs device share: verbs.c (the table and the objects of libibverbs),
+ * open.c (addresses), qp.c (queue pairs), cm.c and event.c (connections, on librdmacm).
  *
- * Each struct device has an ibv_context of its own and not the one librdmacm opens once for all, or
- * two devices in one process, such as two client handles, would take each other's async events.
+ * Each struct device has its own ibv_context, not the one that librdmacm opens once for a process:
+ * with that one, two devices in a process, such as two client handles, would take each other's
+ * async events.
  */
 #ifndef KVD_COMMON_RDMA_VERBS_VERBS_H
 #define KVD_COMMON_RDMA_VERBS_VERBS_H
@@ -19,28 +20,31 @@
 #include "common/rdma/device.h"
 
 /*
- * All that a peer may ever be given (guarantee D): to read. Whatever else is asked for is refused
- * here, so that no mistake above can make memory remotely writable.
+ * The only right that a peer may ever get is to read (guarantee D). All other access flags are
+ * refused here, so that no mistake in the callers can make memory remotely writable.
  */
 #define VERBS_ACCESS_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 
-/* READs under way per queue pair: the most that 8 bits tell; librdmacm gives 255 a meaning. */
+/* Most READs outstanding per queue pair: 8 bits, of which librdmacm gives 255 another meaning. */
 #define VERBS_READS_MAX 254
 
 struct verbs_device {
 	struct device dev;
 	enum device_role role;
 	struct sockaddr_storage addr; /* bound (LISTEN) or resolved (CONNECT) */
-	int timeout_ms;		      /* to resolve the address once more */
+	int timeout_ms;		      /* for resolving the address again */
 	uint8_t port_num;
 	uint8_t link_layer;
 	uint8_t responder_resources_max;
 	uint8_t initiator_depth_max;
 	bool iwarp;
-	_Atomic unsigned int vector_next; /* completion vectors are dealt out in turn */
+	_Atomic unsigned int vector_next; /* CQs use the completion vectors in turn */
 	int vector_count;
 
-	/* Bound or resolved by open() on a channel nobody reads; for the first listen() or create_id(). */
+	/*
+	 * The id that open() bound or resolved, on its own channel, whose events nobody takes.
+	 * The first listen() or create_id() takes it.
+	 */
 	struct rdma_event_channel *open_channel;
 	_Atomic(struct rdma_cm_id *) open_id;
 	/* CONNECT: how a queue pair enters INIT, for ids that are not resolved yet. */
@@ -49,17 +53,17 @@ struct verbs_device {
 };
 
 enum verbs_id_state {
-	VERBS_ID_RESOLVING,  /* address or route; connect() waits for it */
+	VERBS_ID_RESOLVING,  /* address or route; connect() takes effect after it */
 	VERBS_ID_READY,	     /* resolved, or a request that waits for accept() or reject() */
-	VERBS_ID_CONNECTING, /* connect() or accept() was called, the answer is not there */
+	VERBS_ID_CONNECTING, /* connect() or accept() was called, no response yet */
 	VERBS_ID_CONNECTED,
 	VERBS_ID_CLOSED, /* not resolved, refused, or disconnected by either end */
 };
 
 /*
- * The lock is held for the few control calls of one connection that may meet: a worker disconnects
- * or destroys while the control thread takes an event. It is never held in rdma_destroy_id(), which
- * waits until events are acknowledged.
+ * The lock guards the few control calls that two threads may make on one connection: a worker
+ * disconnects or destroys it while the control thread takes an event. It is never held in
+ * rdma_destroy_id(), which waits until events are acknowledged.
  */
 struct verbs_id {
 	struct cm_id id; /* id.qp changes under the lock */
@@ -119,22 +123,22 @@ static inline uint8_t verbs_min_u8(uint8_t a, uint8_t b)
 
 int verbs_fd_nonblocking(int fd);
 
-/* verbs_open.c */
+/* open.c */
 int verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 	       int timeout_ms);
 void verbs_close(struct device *dev);
 
-/* verbs_qp.c */
+/* qp.c */
 int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);
 int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int verbs_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 void verbs_destroy_qp(struct cm_id *id);
-/* INIT to RTR to RTS, with the negotiated values of @vid. Its lock is held. */
+/* Moves the queue pair from INIT to RTR to RTS, with the negotiated values. @vid's lock is held. */
 int verbs_qp_connect(struct verbs_id *vid);
-/* To the error state, if there is a queue pair. The lock is held. */
+/* Moves the queue pair, if there is one, to the error state. The lock is held. */
 int verbs_qp_error(struct verbs_id *vid);
 
-/* verbs_cm.c */
+/* cm.c */
 int verbs_create_cm_channel(struct device *dev, struct cm_channel **channel);
 void verbs_destroy_cm_channel(struct cm_channel *channel);
 int verbs_listen(struct cm_channel *channel, int backlog, struct cm_id **id);
@@ -144,13 +148,13 @@ int verbs_accept(struct cm_id *id, const struct cm_param *param);
 int verbs_reject(struct cm_id *id, const void *private_data, uint8_t private_len);
 int verbs_disconnect(struct cm_id *id);
 void verbs_destroy_id(struct cm_id *id);
-/* The seam's end of a connection, and its joining to librdmacm's. -ENOMEM. */
+/* Allocates an id (0 or -ENOMEM), and attaches librdmacm's id to it. */
 int verbs_id_alloc(struct cm_channel *channel, struct verbs_id **vid);
 void verbs_id_attach(struct verbs_id *vid, struct rdma_cm_id *rdma);
-/* Starts what connect() asked for. The id is READY and its lock held. */
+/* Starts the connect that was asked for. The id is READY and its lock held. */
 int verbs_id_connect(struct verbs_id *vid);
 
-/* verbs_event.c */
+/* event.c */
 int verbs_cm_get_event(struct cm_channel *channel, struct cm_event *event);
 
 #endif /* KVD_COMMON_RDMA_VERBS_VERBS_H */

@@ -63,23 +63,23 @@ static void rdma_refusals(void **state)
 	refused("rdma://host", "port is missing");
 	refused("rdma://:7471", "host is missing");
 	refused("rdma://[]:7471", "host is missing");
-	refused("rdma://host:", "no port");
-	refused("rdma://host:x", "no port");
-	refused("rdma://host:7471/", "no port");
-	refused("rdma://host:-1", "no port");
-	refused("rdma://host:+1", "no port");
-	refused("rdma://host: 1", "no port");
+	refused("rdma://host:", "not a port");
+	refused("rdma://host:x", "not a port");
+	refused("rdma://host:7471/", "not a port");
+	refused("rdma://host:-1", "not a port");
+	refused("rdma://host:+1", "not a port");
+	refused("rdma://host: 1", "not a port");
 	refused("rdma://host:0", "out of range");
 	refused("rdma://host:65536", "out of range");
 	refused("rdma://host:99999", "out of range");
-	refused("rdma://host:100000", "no port");
+	refused("rdma://host:100000", "not a port");
 	refused("rdma://fd00::1:7471", "brackets");
 	refused("rdma://[fd00::1", "']'");
 	refused("rdma://[fd00::1]", "port is missing");
 	refused("rdma://[fd00::1]7471", "port is missing");
-	refused("rdma://ho st:7471", "no host");
-	refused("rdma://a/b:7471", "no host");
-	refused("rdma://user@host:7471", "no host");
+	refused("rdma://ho st:7471", "not a host");
+	refused("rdma://a/b:7471", "not a host");
+	refused("rdma://user@host:7471", "not a host");
 }
 
 static void softnic_addresses(void **state)
@@ -108,11 +108,11 @@ static void softnic_refusals(void **state)
 static void scheme_refusals(void **state)
 {
 	(void)state;
-	refused("", "no kvd address");
-	refused("10.9.0.1:7471", "no kvd address");
-	refused("RDMA://host:7471", "no kvd address");
-	refused("tcp://host:7471", "no kvd address");
-	refused("softnic:/run/kvd.sock", "no kvd address");
+	refused("", "not a kvd URL");
+	refused("10.9.0.1:7471", "not a kvd URL");
+	refused("RDMA://host:7471", "not a kvd URL");
+	refused("tcp://host:7471", "not a kvd URL");
+	refused("softnic:/run/kvd.sock", "not a kvd URL");
 }
 
 /* The longest host and path fit, one byte more does not. */
@@ -136,7 +136,7 @@ static void lengths(void **state)
 	refused(url, "bytes long");
 }
 
-/* The reason is cut to its buffer, and there need be none. */
+/* The reason is cut to its buffer, and there need not be a buffer. */
 static void why_sizes(void **state)
 {
 	struct device_addr addr;
@@ -150,7 +150,7 @@ static void why_sizes(void **state)
 	assert_int_equal(device_addr_parse(&addr, "rdma://host:0", NULL, 0), -EINVAL);
 }
 
-/* Whichever this host has, the answer and the name agree. */
+/* With or without an RDMA device, the result and the name agree. */
 static void presence(void **state)
 {
 	char name[IBV_SYSFS_NAME_MAX] = "";

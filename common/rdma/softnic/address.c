@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listening socket's file. One left behind by a server that died is replaced, one somebody listens on
- * is not, and ours is removed when the device is closed, unless someone put theirs in its place.
+ * The file of the listening socket. A file that a server left when it died is replaced, one on
+ * which a process listens is not, and ours is removed when the device is closed, unless another
+ * process has replaced it.
  *
- * It listens from the time the device is opened, so that a second server sees that the address is
- * taken; nobody is accepted before listen().
+ * The socket listens from the time the device is opened, so that a second server sees that the
+ * address is in use; no connection is accepted before listen().
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -21,7 +22,7 @@
 
 #include "common/util/log.h"
 
-#define ADDRESS_LOCK_TRIES 100 /* times 10 ms: another server is starting in the same directory */
+#define ADDRESS_LOCK_TRIES 100 /* of 10 ms, while another server starts in the same directory */
 
 int sn_address_connect(const struct device_addr *addr, int *out)
 {
@@ -48,11 +49,11 @@ int sn_address_find(const struct device_addr *addr)
 	errno = 0;
 	if (!stat(addr->path, &st) && S_ISSOCK(st.st_mode))
 		return 0;
-	/* No server, or something that is none: for the caller the same. */
+	/* Without a file, or with another kind of file, there is no server: same result. */
 	return errno == EACCES ? -EACCES : -ECONNREFUSED;
 }
 
-/* Removes a socket nobody listens on. */
+/* Removes the file if it is a socket on which no process listens. */
 static int address_clear(const struct device_addr *addr)
 {
 	struct stat st;
@@ -62,16 +63,19 @@ static int address_clear(const struct device_addr *addr)
 	if (lstat(addr->path, &st))
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode)) {
-		log_error(
-			"softnic: can't listen on %s: there is a file of that name that is not a socket",
-			addr->path);
+		log_error("softnic: can't listen on %s: it is a file, not a socket; remove it or "
+			  "choose another path",
+			  addr->path);
 		return -EADDRINUSE;
 	}
 	ret = sn_address_connect(addr, &sock);
 	if (!ret)
 		close(sock);
 	if (ret != -ECONNREFUSED && ret != -ENOENT) {
-		log_error("softnic: can't listen on %s: another process listens there", addr->path);
+		log_error(
+			"softnic: can't listen on %s: another process listens there, or its owner "
+			"is another user; stop that server or choose another path",
+			addr->path);
 		return -EADDRINUSE;
 	}
 	log_notice("softnic: replacing %s, which a server that died left behind", addr->path);
@@ -86,7 +90,7 @@ static int address_listen(struct sn_context *ctx, int sock)
 	memcpy(un.sun_path, ctx->addr.path, sizeof(un.sun_path));
 	if (bind(sock, (struct sockaddr *)&un, sizeof(un)))
 		return -errno;
-	/* Nobody can connect before listen(), so the file's first mode does not matter. */
+	/* No client can connect before listen(), so the file's first mode does not matter. */
 	if (chmod(ctx->addr.path, ctx->addr.mode) || lstat(ctx->addr.path, &st) ||
 	    listen(sock, SOMAXCONN)) {
 		int err = errno;
@@ -99,7 +103,7 @@ static int address_listen(struct sn_context *ctx, int sock)
 	return 0;
 }
 
-/* Two servers that start at once must not both find the same stale socket. */
+/* Two servers that start at once must not both replace the same stale socket. */
 static int address_lock_dir(const struct device_addr *addr)
 {
 	char path[DEVICE_PATH_MAX];
@@ -113,7 +117,7 @@ static int address_lock_dir(const struct device_addr *addr)
 			break;
 		usleep(10000);
 	}
-	return fd; /* not having the lock is no reason not to start */
+	return fd; /* start even without the lock */
 }
 
 int sn_address_bind(struct sn_context *ctx)
@@ -127,13 +131,13 @@ int sn_address_bind(struct sn_context *ctx)
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (sock < 0) {
 		ret = -errno;
-		log_error("softnic: can't listen on %s: socket: %m", ctx->addr.path);
+		log_error("softnic: can't listen on %s: can't create a socket: %m", ctx->addr.path);
 		goto unlock;
 	}
 	ret = address_listen(ctx, sock);
 	if (ret) {
 		log_error(
-			"softnic: can't listen on %s: %s; its directory has to exist and be writable",
+			"softnic: can't listen on %s: %s; its directory must exist and be writable",
 			ctx->addr.path, strerrordesc_np(-ret));
 		close(sock);
 		goto unlock;

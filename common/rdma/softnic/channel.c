@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion channels. The fd of one is an epoll of the sockets of all queue pairs whose CQs use it
- * (a byte there is a wake-up, its end the peer's death), of an eventfd that says that there are
- * notifications to take, and of a timer for queue pairs that wait for a moment rather than for their
- * peer. Nobody waits here: ibv_get_cq_event() of the seam looks at what woke its caller and
- * returns a notification or -EAGAIN.
+ * Completion channels: how a thread sleeps until one of its CQs has work. A channel's fd is an
+ * epoll of the sockets of all queue pairs whose CQs use it (a byte there is a wake-up, its end
+ * means that the peer is gone), of an eventfd that is readable while there are notifications, and
+ * of a timer for queue pairs that wait for a point in time rather than for their peer. No call here
+ * waits: get_cq_event() serves what woke its caller and returns a notification or -EAGAIN.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -68,7 +68,9 @@ int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
 	return 0;
 
 close_fds:
-	log_error("softnic: can't make a completion channel: %s", strerrordesc_np(-ret));
+	log_error("softnic: can't create a completion channel: %s; if the limit of open files is "
+		  "reached, raise it (ulimit -n)",
+		  strerrordesc_np(-ret));
 	if (channel->timer_fd >= 0)
 		close(channel->timer_fd);
 	if (channel->kick_fd >= 0)
@@ -123,7 +125,7 @@ static void channel_kick(struct sn_channel *channel)
 {
 	static const uint64_t one = 1;
 
-	/* Can only fail when it is readable 2^64 times over. */
+	/* Can only fail if the counter would exceed 2^64 - 2. */
 	(void)!write(channel->kick_fd, &one, sizeof(one));
 }
 
@@ -156,7 +158,7 @@ int sn_channel_watch(struct sn_channel *channel, struct sn_qp *qp, int sock)
 
 void sn_channel_unwatch(struct sn_channel *channel, int sock)
 {
-	/* The lock: ibv_get_cq_event() may have the queue pair in hand that is about to go. */
+	/* The lock: get_cq_event() may be serving the queue pair that is about to be destroyed. */
 	pthread_mutex_lock(&channel->lock);
 	epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, sock, NULL);
 	pthread_mutex_unlock(&channel->lock);
@@ -217,7 +219,7 @@ static void do_channel_serve(struct sn_channel *channel)
 	}
 }
 
-void sn_channel_listen(struct sn_channel *channel)
+void sn_channel_serve(struct sn_channel *channel)
 {
 	if (pthread_mutex_trylock(&channel->lock))
 		return;

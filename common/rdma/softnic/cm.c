@@ -2,9 +2,10 @@
 /*
  * Connection management: channels, ids and their events.
  *
- * Everything of a channel is under its lock, including the queue pair pointer of its ids. Nothing waits
- * under it: sockets are non-blocking and every step that waits for a peer has a deadline. An event is
- * a bit in its id, so delivering one needs no memory and an id has each event once.
+ * A channel's lock guards all of the channel and its ids, also their queue pair pointers. Nothing
+ * waits while holding it: sockets are non-blocking, and every step that waits for a peer has a
+ * deadline. An event is a bit in its id, so delivering one needs no memory, and an id gets each
+ * event once.
  */
 #include "common/rdma/softnic/cm.h"
 
@@ -19,7 +20,7 @@
 
 #include "common/util/log.h"
 
-#define CM_SERVE_MAX 64 /* sockets looked at by one cm_get_event() */
+#define CM_SERVE_MAX 64 /* sockets that one cm_get_event() serves */
 
 static int cm_channel_open_fds(struct sn_cm_channel *channel)
 {
@@ -76,7 +77,8 @@ int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
 	pthread_mutex_init(&channel->lock, NULL);
 	ret = cm_channel_open_fds(channel);
 	if (ret) {
-		log_error("softnic: can't make a channel for connections: %s",
+		log_error("softnic: can't create a channel for connection events: %s; if the limit "
+			  "of open files is reached, raise it (ulimit -n)",
 			  strerrordesc_np(-ret));
 		cm_channel_free(channel);
 		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
@@ -101,10 +103,12 @@ void sn_destroy_cm_channel(struct cm_channel *cm)
 	pthread_mutex_lock(&channel->lock);
 	for (id = TAILQ_FIRST(&channel->ids); id; id = next) {
 		next = TAILQ_NEXT(id, in_channel);
-		if (!id->known)
+		if (!id->reported)
 			do_sn_id_free(id);
 		else
-			log_error("softnic: a channel is destroyed before its connections");
+			log_error(
+				"softnic: a channel for connection events was destroyed before its "
+				"connections: their memory is leaked until this process ends");
 	}
 	pthread_mutex_unlock(&channel->lock);
 	pthread_mutex_lock(&ctx->lock);
@@ -137,10 +141,10 @@ struct sn_id *do_sn_id_create(struct sn_cm_channel *channel, enum sn_id_state st
 	id->ctx = channel->ctx;
 	id->state = state;
 	id->sock = -1;
-	id->known = state != SN_ID_HALF_OPEN;
+	id->reported = state != SN_ID_HALF_OPEN;
 	if (state == SN_ID_HALF_OPEN) {
 		channel->half_open++;
-		channel->unknown++;
+		channel->unreported++;
 	}
 	TAILQ_INSERT_TAIL(&channel->ids, id, in_channel);
 	return id;
@@ -152,8 +156,8 @@ void do_sn_id_free(struct sn_id *id)
 
 	if (id->state == SN_ID_HALF_OPEN)
 		channel->half_open--;
-	if (!id->known)
-		channel->unknown--;
+	if (!id->reported)
+		channel->unreported--;
 	if (id->cm.qp) {
 		sn_qp_disconnect(to_sn_qp(id->cm.qp));
 		sn_qp_destroy(to_sn_qp(id->cm.qp));
@@ -178,7 +182,7 @@ void do_sn_id_event(struct sn_id *id, enum cm_event_type type)
 	sn_cm_channel_kick(channel);
 }
 
-/* An event that would say what is no longer so. */
+/* Drops a pending event that is no longer true. */
 static void do_id_withdraw(struct sn_id *id, enum cm_event_type type)
 {
 	if (id->pending == 1u << type)
@@ -186,7 +190,7 @@ static void do_id_withdraw(struct sn_id *id, enum cm_event_type type)
 	id->pending &= ~(1u << type);
 }
 
-/* From now on the id's socket is looked at for @events. */
+/* Watches the id's socket for @events from now on. */
 int do_sn_id_watch(struct sn_id *id, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = id };
@@ -195,7 +199,7 @@ int do_sn_id_watch(struct sn_id *id, uint32_t events)
 	if (epoll_ctl(id->cm.channel->fd, op, id->sock, &event)) {
 		int err = errno;
 
-		log_error("softnic: can't watch a connection: %m");
+		log_error("softnic: can't watch a connection (epoll_ctl): %m");
 		return -err;
 	}
 	id->watched = true;
@@ -236,7 +240,7 @@ void do_sn_id_set_timer(struct sn_id *id, uint64_t *when, uint64_t delay_ms)
 		do_channel_set_timer(channel);
 }
 
-/* Nothing more is to be heard from the peer. */
+/* Stops listening to the peer. */
 static void do_id_stop(struct sn_id *id)
 {
 	do_sn_id_unwatch(id);
@@ -257,7 +261,7 @@ void do_sn_id_end(struct sn_id *id, enum cm_event_type type, int status)
 	do_sn_id_event(id, type);
 }
 
-/* Drops the oldest of those that connected and say nothing, if they are too many. */
+/* Drops the oldest half-open connections if there are too many. */
 static void do_channel_bound(struct sn_cm_channel *channel)
 {
 	struct sn_id *id, *next;
@@ -267,11 +271,10 @@ static void do_channel_bound(struct sn_cm_channel *channel)
 		next = TAILQ_NEXT(id, in_channel);
 		if (id->state != SN_ID_HALF_OPEN)
 			continue;
-		log_ratelimited(
-			LOG_WARN, 1,
-			"softnic: more than %d peers connected and said nothing; dropping the "
-			"oldest",
-			SN_HALF_OPEN_MAX);
+		log_ratelimited(LOG_WARN, 1,
+				"softnic: more than %d peers connected without a connect request: "
+				"disconnecting the oldest",
+				SN_HALF_OPEN_MAX);
 		do_sn_id_free(id);
 	}
 }
@@ -301,13 +304,13 @@ static void do_channel_serve(struct sn_cm_channel *channel)
 	struct sn_id *id;
 	int i;
 
-	if (atomic_load(&channel->ctx->dead) && !channel->removed_told) {
-		channel->removed_told = true;
+	if (atomic_load(&channel->ctx->dead) && !channel->removed_reported) {
+		channel->removed_reported = true;
 		TAILQ_FOREACH(id, &channel->ids, in_channel)
-			if (id->known)
+			if (id->reported)
 				do_sn_id_event(id, CM_DEVICE_REMOVED);
 	}
-	/* The timer last: it frees ids that others of these events may name. */
+	/* The timer last: it frees ids that other events of this batch may point to. */
 	for (i = 0; i < count; i++) {
 		if (events[i].data.ptr == &channel->timer_fd)
 			timer = true;
@@ -328,9 +331,9 @@ static bool do_channel_take(struct sn_cm_channel *channel, struct cm_event *even
 			.type = (enum cm_event_type)__builtin_ctz(id->pending),
 			.id = &id->cm,
 		};
-		if (!id->known)
-			channel->unknown--;
-		id->known = true;
+		if (!id->reported)
+			channel->unreported--;
+		id->reported = true;
 		id->pending &= id->pending - 1;
 		if (!id->pending)
 			TAILQ_REMOVE(&channel->ready, id, in_ready);
@@ -415,7 +418,7 @@ int sn_create_id(struct cm_channel *cm, struct cm_id **out)
 	return 0;
 }
 
-/* With a listener go those whom nobody was told of, and those who were not even accepted. */
+/* With its listener ends every connection that no event has reported or that was not accepted. */
 static void do_listener_drain(struct sn_id *listener)
 {
 	struct sn_cm_channel *channel = sn_id_channel(listener);
@@ -425,7 +428,7 @@ static void do_listener_drain(struct sn_id *listener)
 
 	for (id = TAILQ_FIRST(&channel->ids); id; id = next) {
 		next = TAILQ_NEXT(id, in_channel);
-		if (!id->known)
+		if (!id->reported)
 			do_sn_id_free(id);
 	}
 	for (count = 0; count < SOMAXCONN; count++) {
@@ -500,7 +503,7 @@ int sn_disconnect(struct cm_id *cm)
 	switch (id->state) {
 	case SN_ID_ESTABLISHED:
 	case SN_ID_ACCEPTED:
-	case SN_ID_CALLING:
+	case SN_ID_RETRYING:
 	case SN_ID_WAITING:
 		do_id_stop(id);
 		do_id_withdraw(id, CM_ESTABLISHED);

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Connection management: what its two files share. cm.c: the calls; handshake.c: what peers say. */
+/*
+ * What the two files of connection management share: cm.c has the calls and events, handshake.c the
+ * messages between two ends.
+ */
 #ifndef KVD_COMMON_RDMA_SOFTNIC_CM_H
 #define KVD_COMMON_RDMA_SOFTNIC_CM_H
 
 #include "common/rdma/softnic/softnic.h"
 
 enum sn_id_state {
-	SN_ID_NEW, /* ours, to be connected */
+	SN_ID_NEW, /* created, not connecting yet */
 	SN_ID_LISTENING,
-	SN_ID_HALF_OPEN, /* a peer is there and has not said what it wants; nobody knows of it */
-	SN_ID_REQUESTED, /* the owner is to accept or reject */
-	SN_ID_ACCEPTED,	 /* the peer is to say that it is ready */
-	SN_ID_CALLING,	 /* the listener's queue is full; to be tried again */
-	SN_ID_WAITING,	 /* the peer is to accept or reject */
+	SN_ID_HALF_OPEN, /* waits for a peer's connect request; no event has reported it */
+	SN_ID_REQUESTED, /* waits for accept() or reject() */
+	SN_ID_ACCEPTED,	 /* waits for the peer's READY */
+	SN_ID_RETRYING,	 /* the listener's queue was full: connects again at retry_ns */
+	SN_ID_WAITING,	 /* waits for the peer's ACCEPT or REJECT */
 	SN_ID_ESTABLISHED,
-	SN_ID_DONE, /* over, whatever the reason */
+	SN_ID_DONE, /* ended, for whatever reason */
 };
 
 struct sn_id {
@@ -24,16 +27,16 @@ struct sn_id {
 	TAILQ_ENTRY(sn_id) in_ready;
 	enum sn_id_state state;
 	int sock;
-	bool known;	      /* its owner has been told of it, or made it */
+	bool reported;	      /* the caller knows it: from an event, or because it created it */
 	bool watched;	      /* in the channel's epoll */
 	uint32_t pending;     /* events to deliver: 1 << enum cm_event_type, lowest first */
 	int status;	      /* of UNREACHABLE */
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
-	uint64_t retry_ns;    /* CALLING: when to try again; LISTENING: when to accept again */
-	struct link_message message; /* what was last received in the handshake, or is to be sent */
-	uint8_t responder_resources; /* as reported by events */
+	uint64_t retry_ns;    /* RETRYING: when to connect again; LISTENING: when to accept again */
+	struct link_message message; /* the handshake's last message, received or to be sent */
+	uint8_t responder_resources; /* as events report it */
 	uint8_t initiator_depth;
-	uint8_t rnr_retry; /* CALLING, WAITING: what connect() was told */
+	uint8_t rnr_retry; /* RETRYING, WAITING: connect()'s parameter */
 	uint8_t min_rnr_timer;
 };
 
@@ -49,9 +52,9 @@ struct sn_cm_channel {
 	struct sn_id_list ids;
 	struct sn_id_list ready;
 	unsigned int half_open;
-	unsigned int unknown; /* ids that nobody was told of, the half-open ones included */
-	uint64_t timer_ns;    /* when the timer fires; 0: not set */
-	bool removed_told;    /* DEVICE_REMOVED was delivered to all ids */
+	unsigned int unreported; /* ids that are not reported, with the half-open ones */
+	uint64_t timer_ns;	 /* when the timer fires; 0: not set */
+	bool removed_reported;	 /* DEVICE_REMOVED was delivered to all ids */
 };
 
 static inline struct sn_id *to_sn_id(struct cm_id *id)
@@ -69,20 +72,20 @@ static inline struct sn_cm_channel *sn_id_channel(const struct sn_id *id)
 	return to_sn_cm_channel(id->cm.channel);
 }
 
-/* All with the channel's lock held. */
+/* All are called with the channel's lock held. */
 struct sn_id *do_sn_id_create(struct sn_cm_channel *channel, enum sn_id_state state);
 void do_sn_id_free(struct sn_id *id);
 void do_sn_id_event(struct sn_id *id, enum cm_event_type type);
 int do_sn_id_watch(struct sn_id *id, uint32_t events);
 void do_sn_id_unwatch(struct sn_id *id);
 void do_sn_id_set_timer(struct sn_id *id, uint64_t *when, uint64_t delay_ms);
-/* The connection is over, or never came to be. */
+/* Ends a connection, or an attempt to connect, with an event. */
 void do_sn_id_end(struct sn_id *id, enum cm_event_type type, int status);
 
 /* handshake.c */
 void do_sn_handshake(struct sn_id *id, uint32_t events);
 /* The id's deadline or retry is due. */
 void do_sn_handshake_due(struct sn_id *id, uint64_t now);
-void do_sn_handshake_call(struct sn_id *id);
+void do_sn_handshake_connect(struct sn_id *id);
 
 #endif /* KVD_COMMON_RDMA_SOFTNIC_CM_H */

@@ -2,47 +2,50 @@
 /*
  * softnic: an RDMA device in software, for processes on one host.
  *
- * It implements struct device_ops and the five verbs of the data path as a reliable-connected device
- * would: whoever holds to the manual pages of libibverbs and librdmacm can't tell it from one, but for
- * one thing. There is no NIC and there is no thread: a device works in the calls made to it. Posting,
- * polling and taking an event of a channel move on the connections concerned (progress.c); a peer
- * that does none of these neither takes messages nor answers READs of memory it did not share, and
- * the SENDs made to it stay incomplete. READs of shared memory need nobody's help.
+ * It implements struct device_ops and the five verbs of the data path like a device with reliable
+ * connections: a program that follows the manual pages of libibverbs and librdmacm sees one
+ * difference. There is no NIC and no thread: the device works inside the calls made to it. Posting,
+ * polling and taking an event of a channel move the connections concerned forward (progress.c). A
+ * peer that makes none of these calls does not receive messages, and does not serve READs of memory
+ * that it did not share; SENDs to it stay incomplete. READs of shared memory need no help of the
+ * peer's.
  *
- * How a connection is made of parts:
+ * The parts of a connection:
  *
- *	socket		SOCK_SEQPACKET: the handshake (handshake.c); then wake-ups, a byte each,
- *			and files for the peer to map. Its end is the end of the connection.
- *	memfd		made by the side that accepts, sealed against shrinking: a line of words from
- *			each side to the other, and two rings a side, of requests and of responses (link.h).
+ *	socket		SOCK_SEQPACKET: carries the handshake (handshake.c), then wake-ups of one
+ *			byte, and files for the peer to map. When it ends, the connection ends.
+ *	memfd		created by the side that accepts, sealed against shrinking: for each
+ *			side, the words that it publishes and two rings, of requests and of
+ *			responses (link.h).
  *	region		the memfd behind memory registered for remote reading, sealed and passed to
- *			peers, which map it read-only and copy from it (read.c, grant.c).
+ *			the peer, which maps it read-only and copies from it (read.c, grant.c).
  *
- * A wake-up is a byte on the socket and not an eventfd: a flag such as O_NONBLOCK belongs to an eventfd
- * that both sides hold, so a peer could make our write to it block, while a socket has an end a side and
- * MSG_DONTWAIT; and one descriptor a connection is a third of three.
+ * A wake-up is a byte on the socket and not an eventfd. An eventfd's flags, such as O_NONBLOCK,
+ * belong to both sides, so a peer could make our write to it block; a socket has an end for each
+ * side, and MSG_DONTWAIT. It also takes one descriptor per connection instead of three.
  *
  * Guarantees, which tests cite by letter:
  *
- *  a. Order. Requests of a queue pair are begun, and complete, in the order in which they were posted; a
+ *  a. Order. Requests of a queue pair start and complete in the order in which they were posted; a
  *     READ sees what the SENDs before it did to the peer's memory.
- *  b. Once. A posted request completes once or, if it is unsignaled and succeeds, silently; in the error
- *     state every request that is not complete is flushed.
- *  c. No wake-up is lost. A completion that can be polled after ibv_req_notify_cq() returned either was
- *     there before, so that the poll after it finds it, or makes the channel's fd readable. (The
- *     fd may be readable for nothing.)
- *  d. The peer is not trusted. Whatever it writes to the shared memory or the socket, and whenever, can
- *     put its own connection in error, and nothing else: no crash, no endless loop, no blocking
- *     call, no access outside the rings and the registrations it may read.
- *  e. No remote write. There is no code that writes a peer's memory; what peers map can't be mapped
- *     for writing (F_SEAL_FUTURE_WRITE). Access rights to write are refused, not ignored.
- *  f. The past is not served. A READ fails once the peer has disconnected, is in error or took the right
- *     back; after a SIGKILL, at the latest one tick of the coarse clock later.
- *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting a deadline, and one
- *     call does a bounded amount of work. The data path allocates nothing; it makes no system call
- *     but to wake a peer that sleeps, once per clock tick to ask whether one still lives, and in
- *     every 16th poll in vain to ask who of those at rest rang.
- *  h. Idle connections cost a poll nothing (cq.c).
+ *  b. Once. A posted request completes once, or silently if it is unsignaled and succeeds; in the
+ *     error state every request that is not complete is flushed.
+ *  c. No wake-up is lost. A completion that can be polled after ibv_req_notify_cq() returned was
+ *     either there before, so that the poll after it finds it, or it makes the channel's fd
+ *     readable. (The fd may be readable without a completion.)
+ *  d. The peer is not trusted. Whatever it writes to the shared memory or the socket, at any time,
+ *     can only put its own connection in error: no crash, no endless loop, no blocking call, no
+ *     access outside the rings and the registrations that it may read.
+ *  e. No remote write. No code here writes a peer's memory; peers can't map the files for writing
+ *     (F_SEAL_FUTURE_WRITE). Access flags that allow writing are refused, not ignored.
+ *  f. No stale memory. A READ fails once the peer has disconnected, is in error or has revoked the
+ *     right; after a SIGKILL, at the latest one tick of the coarse clock later.
+ *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting has a deadline, and
+ *     one call does a bounded amount of work. The data path allocates nothing. It makes system
+ *     calls only to wake a peer that sleeps; to take wake-ups and files off the socket before it
+ *     sleeps and when a READ's memory is not mapped; once per clock tick, to check that a peer is
+ *     alive; and in every 16th poll without work, to find out which cold connections woke us.
+ *  h. Idle connections cost a poll next to nothing (cq.c).
  */
 #include "common/rdma/softnic/cm.h"
 
@@ -77,7 +80,7 @@ int sn_object_add(struct sn_context *ctx, enum sn_object object)
 	if (atomic_fetch_add(&ctx->objects[object], 1) < objects[object].max)
 		return 0;
 	atomic_fetch_sub(&ctx->objects[object], 1);
-	log_ratelimited(LOG_ERROR, 1, "softnic: there can't be more than %d %s",
+	log_ratelimited(LOG_ERROR, 1, "softnic: the limit of %d %s per device is reached",
 			objects[object].max, objects[object].name);
 	return -ENOMEM;
 }
@@ -87,7 +90,7 @@ void sn_object_remove(struct sn_context *ctx, enum sn_object object)
 	atomic_fetch_sub(&ctx->objects[object], 1);
 }
 
-/* Freeing a context would pull the ground from under them. */
+/* Whether objects of the context are left, which would use it after it was freed. */
 static bool context_used(struct sn_context *ctx)
 {
 	bool used = false;
@@ -98,7 +101,8 @@ static bool context_used(struct sn_context *ctx)
 
 		if (!count)
 			continue;
-		log_error("softnic: %s closed with %d %s not destroyed: their memory is lost",
+		log_error("softnic: %s was closed before %d %s were destroyed: their memory is "
+			  "leaked until this process ends",
 			  ctx->dev.address, count, objects[i].name);
 		used = true;
 	}
@@ -169,7 +173,7 @@ static int sn_open(struct device **dev, const struct device_addr *addr, enum dev
 	struct sn_context *ctx;
 	int ret;
 
-	(void)timeout_ms; /* nothing here waits for anyone */
+	(void)timeout_ms; /* nothing here waits */
 	ret = fault_init();
 	if (!ret)
 		ret = fault_check(FAULT_open, NULL);
@@ -257,7 +261,7 @@ void sn_async_push(struct sn_context *ctx, const struct device_async_event *even
 	if (ctx->async_head - ctx->async_tail < SN_ASYNC_MAX)
 		ctx->async[ctx->async_head++ % SN_ASYNC_MAX] = *event;
 	else if (!ctx->async_lost++)
-		log_error("softnic: asynchronous events are lost: %d wait and nobody takes them",
+		log_error("softnic: asynchronous events are lost: %d are pending, none is taken",
 			  SN_ASYNC_MAX);
 	(void)!write(ctx->verbs.async_fd, &one, sizeof(one));
 	pthread_mutex_unlock(&ctx->async_lock);

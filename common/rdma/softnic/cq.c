@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues, and which queue pairs a poll looks at.
+ * Completion queues, and the choice of the queue pairs that a poll scans.
  *
- * A queue pair with recent traffic is in its CQ's hot list, which every poll goes through; one without is
- * in the cold list, of which a poll looks at a few, in turn. A queue pair that goes cold asks its peer to
- * be woken (if the CQ has a completion channel), and stays so for as long as it is cold; so arming a CQ
- * costs only as much as there are hot ones, and a thousand idle connections cost a poll nothing but
- * those few looks and, if it finds nothing, now and then a question to the channel who rang. A queue pair with two CQs is hot in both always: two pollers can't agree when it is idle.
+ * A queue pair with recent traffic is in its CQ's hot list, all of which is scanned in turn; one
+ * without is in the cold list, of which a scan visits only a few, in turn. A queue pair that
+ * becomes cold asks its peer for a wake-up (if the CQ has a completion channel), and stays armed
+ * while it is cold. So arming a CQ costs only as much as its hot queue pairs, and a thousand idle
+ * connections cost a poll only those few visits and, if it finds no work, now and then a call that
+ * finds out from the channel which of them were woken. A queue pair with two CQs is always hot in
+ * both: two pollers can't agree when it is idle.
  *
- * No lost wake-up: ibv_req_notify_cq() sets notify first and then arms every hot queue pair; arming
- * looks at the peer's words once more after it asked for the wake-up (link.h). What came before is
- * in the CQ then, what comes later wakes us.
+ * No lost wake-up: ibv_req_notify_cq() first sets notify and then arms every hot queue pair; arming
+ * checks the peer's words again after it asked for the wake-up (link.h). What came before that
+ * check is in the CQ; what comes later wakes us.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -30,7 +32,7 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	if (ret)
 		return ret;
 	if (cqe < 1 || cqe > SN_CQE_MAX) {
-		log_error("softnic: can't make a completion queue of %d entries: 1 to %d will do",
+		log_error("softnic: can't create a completion queue of %d entries: use 1 to %d",
 			  cqe, SN_CQE_MAX);
 		return -EINVAL;
 	}
@@ -88,8 +90,8 @@ static void do_cq_overrun(struct sn_cq *cq)
 		return;
 	cq->dead = true;
 	log_error(
-		"softnic: a completion queue of %d entries overran and is dead: it has to hold the "
-		"completions of all requests that may be under way",
+		"softnic: a completion queue of %d entries overflowed and can't be used any more: "
+		"it must hold the completions of all requests that may be outstanding",
 		cq->verbs.cqe);
 	sn_async_push(cq->ctx, &(struct device_async_event){
 				       .type = IBV_EVENT_CQ_ERR,
@@ -163,7 +165,7 @@ void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp)
 
 static void do_member_place(struct sn_cq *cq, struct sn_member *member, bool hot)
 {
-	member->active = cq->looks;
+	member->active = cq->scans;
 	if (member->hot == hot)
 		return;
 	TAILQ_REMOVE(member->hot ? &cq->hot : &cq->cold, member, entry);
@@ -176,7 +178,7 @@ static bool cq_notifies(const struct sn_cq *cq)
 	return atomic_load_explicit(&cq->notify, memory_order_relaxed) != SN_NOTIFY_NONE;
 }
 
-/* Asks for wake-ups, by the peer or, where that is what is waited for, by the clock. */
+/* Asks for wake-ups by the peer or, where a point in time is waited for, by the timer. */
 static bool do_member_arm(struct sn_cq *cq, struct sn_qp *qp)
 {
 	uint64_t delay_ns;
@@ -191,7 +193,7 @@ static bool do_member_arm(struct sn_cq *cq, struct sn_qp *qp)
 	return true;
 }
 
-/* After a queue pair was looked at: whoever sleeps on one of its CQs is to be woken by its peer. */
+/* After a queue pair was served: if a thread sleeps on one of its CQs, the peer must wake it. */
 static void do_member_settle(struct sn_cq *cq, struct sn_member *member)
 {
 	struct sn_qp *qp = member->qp;
@@ -219,13 +221,13 @@ static void do_member_serve(struct sn_cq *cq, struct sn_member *member, bool wok
 	pthread_mutex_unlock(&qp->lock);
 }
 
-/* A queue pair that had nothing to say for long goes to rest. */
+/* Makes a queue pair cold that has had no traffic for long. */
 static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
 {
 	struct sn_qp *qp = member->qp;
 	bool resting = true;
 
-	member->active = cq->looks;
+	member->active = cq->scans;
 	if (qp->member_count > 1)
 		return;
 	pthread_mutex_lock(&qp->lock);
@@ -248,13 +250,13 @@ static bool cq_has(struct sn_cq *cq, int wanted)
 	return has;
 }
 
-static bool do_cq_look_hot(struct sn_cq *cq, int wanted)
+static bool do_cq_scan_hot(struct sn_cq *cq, int wanted)
 {
 	struct sn_member *member = TAILQ_FIRST(&cq->hot);
-	unsigned int looks = 0;
+	unsigned int scanned = 0;
 	bool found = false;
 
-	while (member && looks++ < SN_HOT_SCAN) {
+	while (member && scanned++ < SN_HOT_SCAN) {
 		struct sn_member *next = TAILQ_NEXT(member, entry);
 
 		if (sn_qp_has_work(member->qp)) {
@@ -264,16 +266,16 @@ static bool do_cq_look_hot(struct sn_cq *cq, int wanted)
 				member = next;
 				break;
 			}
-		} else if (cq->looks - member->active >= SN_COLD_AFTER) {
+		} else if (cq->scans - member->active >= SN_COLD_AFTER) {
 			do_member_cool(cq, member);
 		}
 		member = next;
 	}
-	/* Whoever comes after those we looked at is first next time. */
+	/* The one after those that were scanned is the first next time. */
 	if (member && member->hot && member != TAILQ_FIRST(&cq->hot)) {
 		struct sn_member *first;
 
-		while ((first = TAILQ_FIRST(&cq->hot)) != member && looks--) {
+		while ((first = TAILQ_FIRST(&cq->hot)) != member && scanned--) {
 			TAILQ_REMOVE(&cq->hot, first, entry);
 			TAILQ_INSERT_TAIL(&cq->hot, first, entry);
 		}
@@ -281,12 +283,12 @@ static bool do_cq_look_hot(struct sn_cq *cq, int wanted)
 	return found;
 }
 
-static bool do_cq_look_cold(struct sn_cq *cq)
+static bool do_cq_scan_cold(struct sn_cq *cq)
 {
-	unsigned int looks = 0;
+	unsigned int scanned = 0;
 	bool found = false;
 
-	for (; looks < SN_COLD_SCAN; looks++) {
+	for (; scanned < SN_COLD_SCAN; scanned++) {
 		struct sn_member *member = TAILQ_FIRST(&cq->cold);
 
 		if (!member)
@@ -314,8 +316,9 @@ static void member_check_life(struct sn_member *member)
 }
 
 /*
- * A peer that was killed leaves its memory in place: only its socket tells. So an idle poll asks
- * the sockets of a few queue pairs, in turn, once per tick of the kernel's coarse clock.
+ * A peer that was killed leaves its memory in place: only its socket shows it. So a poll without
+ * work checks the sockets of a few queue pairs, in turn, once per tick of the kernel's coarse
+ * clock.
  */
 static void do_cq_check_lives(struct sn_cq *cq)
 {
@@ -339,30 +342,31 @@ static void do_cq_check_lives(struct sn_cq *cq)
 		member_check_life(member);
 }
 
-/* True if it is time to ask whether one of the connections at rest rang. */
-static bool do_cq_listens(struct sn_cq *cq)
+/* True if it is time to find out which cold queue pairs were woken. */
+static bool do_cq_serve_due(struct sn_cq *cq)
 {
-	return cq->channel && !TAILQ_EMPTY(&cq->cold) && ++cq->vain % SN_COLD_LISTEN == 0;
+	return cq->channel && !TAILQ_EMPTY(&cq->cold) &&
+	       ++cq->empty_scans % SN_COLD_SERVE_EVERY == 0;
 }
 
-static void cq_look(struct sn_cq *cq, int wanted)
+static void cq_scan(struct sn_cq *cq, int wanted)
 {
-	bool listen = false;
+	bool serve = false;
 	bool found;
 
-	/* Someone else is looking already: its finds are ours too. */
+	/* Another thread is scanning: it pushes its completions to the same CQ. */
 	if (pthread_mutex_trylock(&cq->list_lock))
 		return;
-	cq->looks++;
-	found = do_cq_look_hot(cq, wanted);
-	found |= do_cq_look_cold(cq);
+	cq->scans++;
+	found = do_cq_scan_hot(cq, wanted);
+	found |= do_cq_scan_cold(cq);
 	if (!found) {
 		do_cq_check_lives(cq);
-		listen = do_cq_listens(cq);
+		serve = do_cq_serve_due(cq);
 	}
 	pthread_mutex_unlock(&cq->list_lock);
-	if (listen)
-		sn_channel_listen(cq->channel);
+	if (serve)
+		sn_channel_serve(cq->channel);
 }
 
 int sn_poll_cq(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
@@ -382,7 +386,7 @@ int sn_poll_cq(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
 	}
 	cq->skipped = 0;
 	pthread_mutex_unlock(&cq->lock);
-	cq_look(cq, count - got > 0 ? count - got : 1);
+	cq_scan(cq, count - got > 0 ? count - got : 1);
 	pthread_mutex_lock(&cq->lock);
 	got += do_cq_pop(cq, count - got, wc + got);
 	dead = cq->dead;
@@ -390,7 +394,7 @@ int sn_poll_cq(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
 	return got || !dead ? got : -EIO;
 }
 
-/* Makes completions of what is there before arming, so that they cause no notification. */
+/* Completes what is there before it arms, so that this causes no notification. */
 static void do_cq_arm_all(struct sn_cq *cq, int notify)
 {
 	struct sn_member *member, *next;
@@ -430,7 +434,7 @@ void sn_cq_add(struct sn_cq *cq, struct sn_member *member)
 {
 	pthread_mutex_lock(&cq->list_lock);
 	member->hot = true;
-	member->active = cq->looks;
+	member->active = cq->scans;
 	TAILQ_INSERT_TAIL(&cq->hot, member, entry);
 	do_member_serve(cq, member, false);
 	pthread_mutex_unlock(&cq->list_lock);

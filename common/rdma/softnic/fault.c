@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fault plan in force: fault.h says what one can hold. */
+/* The fault plan that is in force, its parser and the faults themselves: see fault.h. */
 #include "common/rdma/softnic/fault.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define FAULT_TEXT_MAX 256
 #define FAULT_DELAY_MAX 10000000000ull /* ns */
-#define FAULT_YIELD 4 /* one in so many gaps between torn pieces gives the CPU away */
+#define FAULT_YIELD 4 /* the thread yields in one of this many gaps between torn pieces */
 
 _Atomic bool fault_active;
 
@@ -67,7 +67,7 @@ static uint64_t fault_next(void)
 	return x ^ (x >> 31);
 }
 
-/* Calls that a dead device still answers: what is left to take or to end. */
+/* Calls that a dead device still executes: those that take what is left, or end it. */
 static bool fault_survives(enum fault_call call)
 {
 	switch (call) {
@@ -172,7 +172,7 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->delay_ns, why);
 	if (strcmp(key, "tear")) {
 		snprintf(why->text, sizeof(why->text),
-			 "'%s' is none of seed, fail, tear, drop, delay, kill", key);
+			 "'%s' is not one of seed, fail, tear, drop, delay, kill", key);
 		return -EINVAL;
 	}
 	ret = parse_uint(value, 1, UINT32_MAX, &number, why);
@@ -184,7 +184,7 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why_size)
 {
 	char copy[FAULT_TEXT_MAX];
-	struct parse_why item_why = { "is not KEY=VALUE" };
+	struct parse_why item_why = { "it is not KEY=VALUE" };
 	char *rest = copy;
 	char *item;
 
@@ -222,7 +222,8 @@ static void fault_init_once(void)
 		log_error("softnic: " FAULT_ENV ": %s", why);
 		return;
 	}
-	log_warn("softnic: THINGS WILL GO WRONG ON PURPOSE: " FAULT_ENV "=%s", text);
+	log_warn("softnic: FAULTS ARE INJECTED ON PURPOSE (unset it to stop): " FAULT_ENV "=%s",
+		 text);
 	fault_set(&plan);
 }
 

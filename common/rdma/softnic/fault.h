@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fault plan of the software device: what is to go wrong, and when. For tests, which set it
- * through this header or, for whole programs, by the environment:
+ * The fault plan of the software device: which calls fail or misbehave, and when. It is for tests,
+ * which set it through this header or, for whole programs, in the environment:
  *
  *	KVD_SOFTNIC_FAULTS="seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=1000"
  *
- *	seed=N		of the choices left to chance (delay, what happens between torn pieces)
+ *	seed=N		the seed of random choices (delay, what happens between torn pieces)
  *	fail=CALL:N	the N-th CALL fails with ENOMEM; may be given once
- *	tear=BYTES	a READ of mapped memory copies so many bytes at a time
+ *	tear=BYTES	a READ of mapped memory copies this many bytes at a time
  *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
- *	delay=TIME	what comes over a connection waits up to TIME before it is seen
- *	kill=N		the N-th call of any kind finds the device dead
+ *	delay=TIME	what a peer sends waits up to TIME before it is seen
+ *	kill=N		the device dies at the N-th call of any kind
  *
  * The environment is read when the first device is opened; a plan that does not parse fails the
- * open. There is one plan for the process. While there is none, all it costs is one predictable
- * branch a call.
+ * open. There is one plan per process. Without a plan the cost is one predictable branch per call.
  */
 #ifndef KVD_COMMON_RDMA_SOFTNIC_FAULT_H
 #define KVD_COMMON_RDMA_SOFTNIC_FAULT_H
@@ -66,16 +65,16 @@ enum fault_call {
 struct fault_plan {
 	uint64_t seed;
 	enum fault_call fail_call;
-	uint64_t fail_at;  /* the how many-th fail_call; 0 = none */
+	uint64_t fail_at;  /* which fail_call fails, counted from 1; 0 = none */
 	int fail_errno;	   /* positive; 0 = ENOMEM */
 	uint32_t tear;	   /* bytes; 0 = READs are whole */
-	uint64_t drop_at;  /* the how many-th post_send; 0 = none */
+	uint64_t drop_at;  /* which post_send, counted from 1; 0 = none */
 	uint64_t delay_ns; /* at most; 0 = none */
-	uint64_t kill_at;  /* the how many-th call of any kind; 0 = none */
+	uint64_t kill_at;  /* which call of any kind, counted from 1; 0 = none */
 	/*
 	 * Called between the pieces of a torn READ, with locks of the reader's queue pair held: it
-	 * may write the memory that is being read, but call nothing of this device. NULL: the thread
-	 * yields there now and then.
+	 * may write the memory that is being read, but must not call this device. NULL: the thread
+	 * yields there at random.
 	 */
 	void (*tear_hook)(void *arg);
 	void *tear_arg;
@@ -90,13 +89,13 @@ void fault_set(const struct fault_plan *plan);
 /* Ends the plan; the counts stay readable. */
 void fault_reset(void);
 
-/* Reads the form above. -EINVAL with a whole sentence in @why (@why_size bytes). */
+/* Parses the form above. On -EINVAL @why (@why_size bytes) is a whole sentence. */
 int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why_size);
 
 /* How often @call was called under the plan. */
 uint64_t fault_count(enum fault_call call);
 
-/* Takes the plan of the environment, the first time it is called. 0 or -EINVAL. */
+/* Sets the environment's plan, the first time it is called. 0 or -EINVAL. */
 int fault_init(void);
 
 /* What follows is for the device itself. */
@@ -105,7 +104,7 @@ extern _Atomic bool fault_active;
 
 struct sn_context;
 
-/* Counts the call; the negative errno it has to fail with, or 0. @ctx may be NULL (open). */
+/* Counts the call; returns the negative errno that it must fail with, or 0. @ctx: NULL for open. */
 int fault_hit(enum fault_call call, struct sn_context *ctx);
 
 static inline bool fault_on(void)
@@ -118,13 +117,13 @@ static inline int fault_check(enum fault_call call, struct sn_context *ctx)
 	return fault_on() ? fault_hit(call, ctx) : 0;
 }
 
-/* Whether the post_send() that is being made loses its connection. */
+/* Whether the current post_send() loses its connection. */
 bool fault_drops(void);
 
-/* How long what was just seen has to wait, in nanoseconds. */
+/* A random delay, in nanoseconds, for what the peer just sent. */
 uint64_t fault_delay_ns(void);
 
-/* Copies as one READ does under the plan. */
+/* Copies as a READ does under the plan. */
 void fault_copy(void *to, const void *from, size_t length);
 
 #endif /* KVD_COMMON_RDMA_SOFTNIC_FAULT_H */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a peer may map: the files behind the registrations of its queue pair's PD that carry
- * REMOTE_READ, for as long as the queue pair does too. The file goes over the socket, once; the word in
- * granted[] says whether it still holds. A file that can't be passed (no slot, a full socket) is
- * read like memory without a file: by asking us.
+ * Grants, the owner's side: which files a peer may map. They are the files behind the registrations
+ * with REMOTE_READ in its queue pair's PD, while the queue pair has REMOTE_READ too. A file is
+ * passed over the socket once; the word in granted[] says whether the grant still holds. Memory
+ * whose file can't be passed (no slot, a full socket) is read like memory without a file: we serve
+ * the READs.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -35,10 +36,9 @@ static bool do_grant_send(struct sn_qp *qp, const struct sn_mr *mr, uint32_t slo
 	int ret = link_send(qp->sock, &message, mr->fd);
 
 	if (ret) {
-		log_warn(
-			"softnic: queue pair %#x: can't pass %zu bytes of memory to the peer (error %d): "
-			"READs of it will cost this process CPU time",
-			qp->verbs.qp_num, mr->verbs.length, -ret);
+		log_warn("softnic: queue pair %#x: can't pass %zu bytes of memory to the peer: %s; "
+			 "READs of them will cost this process CPU time",
+			 qp->verbs.qp_num, mr->verbs.length, strerrordesc_np(-ret));
 		return false;
 	}
 	qp->granted[slot] = mr->verbs.rkey;
@@ -57,7 +57,7 @@ static bool do_grant(struct sn_qp *qp, const struct sn_mr *mr)
 		if (!qp->granted[slot] && empty == LINK_GRANTS_MAX)
 			empty = slot;
 	}
-	/* The side that accepted maps nothing: read.c says why. */
+	/* The side that accepts maps nothing: read.c says why. */
 	if (mr->fd < 0 || qp->is_active || empty == LINK_GRANTS_MAX)
 		return false;
 	return do_grant_send(qp, mr, empty);
@@ -96,8 +96,9 @@ void do_sn_grants_update(struct sn_qp *qp)
 			serves = 1;
 	}
 	/*
-	 * The right may be given before accept() has announced the queue pair: the peer has its answer,
-	 * sends, and is served already. Its READs are not to be refused for want of a file then.
+	 * The right may be given before accept() has announced the queue pair: the peer has its
+	 * response, sends, and is served already. Until it has the files, its READs must be served,
+	 * not refused.
 	 */
 	if (!qp->announced && qp->verbs.state == IBV_QPS_RTS)
 		serves = !!(qp->access & IBV_ACCESS_REMOTE_READ);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How two ends become a connection:
+ * The handshake: the messages by which two ends become a connection.
  *
  *	connecting end			listening end
  *	connect()  -- CONNECT --------> CONNECT_REQUEST
@@ -8,9 +8,9 @@
  *	ESTABLISHED <- ACCEPT, memfd --
  *		   -- READY ----------> ESTABLISHED
  *
- * or REJECT instead of ACCEPT. Then the socket carries wake-ups and files (link.h), and its end is the
- * end of the connection. A peer that says nothing, or nonsense, keeps one of a few places for half-open
- * connections until its time is up or a newcomer needs the place.
+ * or REJECT instead of ACCEPT. Afterwards the socket carries wake-ups and files (link.h); when it
+ * ends, the connection ends. A peer that sends nothing, or a malformed message, occupies one of
+ * SN_HALF_OPEN_MAX places until its deadline or until a new connection needs the place.
  */
 #include "common/rdma/softnic/cm.h"
 
@@ -22,8 +22,8 @@
 
 #include "common/util/log.h"
 
-#define ACCEPT_MAX 64	    /* connections taken by one look at the listener */
-#define ACCEPT_PAUSE_MS 100 /* when there are no descriptors left */
+#define ACCEPT_MAX 64	    /* connections that one call accepts */
+#define ACCEPT_PAUSE_MS 100 /* after a failure, such as no descriptors left */
 
 static uint8_t reads_or_most(uint8_t reads)
 {
@@ -57,7 +57,7 @@ static void message_fill(struct link_message *message, enum link_message_type ty
 		memcpy(message->private_data, private_data, private_len);
 }
 
-/* A message of the handshake as a peer sent it: 0, or -EPROTO, -EPROTONOSUPPORT. */
+/* Checks a peer's message of the handshake: 0, -EPROTO, or -EPROTONOSUPPORT. */
 static int message_check(const struct link_message *message, int length, unsigned int private_max)
 {
 	if (length != (int)sizeof(*message) || message->magic != LINK_MAGIC)
@@ -80,7 +80,7 @@ static void id_log_peer(const struct sn_id *id)
 			  cred.uid, cred.gid);
 }
 
-/* What keeps us from taking connections does so for a while: not to be woken for it meanwhile. */
+/* We can't accept connections just now: stop watching the listener for a while. */
 static bool do_accept_pause(struct sn_id *listener)
 {
 	do_sn_id_unwatch(listener);
@@ -88,22 +88,22 @@ static bool do_accept_pause(struct sn_id *listener)
 	return false;
 }
 
-/* False when there is nobody left to take. */
+/* False if no connection is left to accept, or after a failure. */
 static bool do_accept_one(struct sn_id *listener)
 {
 	struct sn_cm_channel *channel = sn_id_channel(listener);
 	struct sn_id *id;
 	int sock;
 
-	if (channel->unknown >= SN_UNKNOWN_MAX)
+	if (channel->unreported >= SN_UNREPORTED_MAX)
 		return do_accept_pause(listener);
 	sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0) {
 		if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
 			return false;
 		log_ratelimited(LOG_ERROR, 1,
-				"softnic: can't take a connection: %m; if there are too "
-				"many open files, raise that limit");
+				"softnic: can't accept a connection: %m; if the limit of open "
+				"files is reached, raise it (ulimit -n, LimitNOFILE=)");
 		return do_accept_pause(listener);
 	}
 	id = do_sn_id_create(channel, SN_ID_HALF_OPEN);
@@ -122,8 +122,8 @@ static bool do_accept_one(struct sn_id *listener)
 }
 
 /*
- * Called from among events that may name ids of this channel, so none is freed here but the one that
- * was not watched; places are made by the timer, which runs last.
+ * Other events of the same batch may point to ids of this channel, so none is freed here but one
+ * that is not watched yet. The timer, which is served last, frees places.
  */
 static void do_accept(struct sn_id *listener)
 {
@@ -136,7 +136,7 @@ static void do_accept(struct sn_id *listener)
 		do_sn_id_set_timer(listener, &listener->retry_ns, 1);
 }
 
-/* A half-open peer says what it wants. */
+/* Takes a half-open peer's connect request. */
 static void do_take_connect(struct sn_id *id)
 {
 	int length = link_receive(id->sock, &id->message, NULL);
@@ -157,8 +157,11 @@ static void do_take_connect(struct sn_id *id)
 			link_send(id->sock, &reject, -1);
 		}
 		if (ret != -ECONNRESET)
-			log_ratelimited(LOG_WARN, 10, "softnic: a peer connected and sent %s",
-					ret == -EPROTO ? "nonsense" : "another version's message");
+			log_ratelimited(
+				LOG_WARN, 10, "softnic: refused a connection: %s",
+				ret == -EPROTO ?
+					"its connect request is malformed; is it a kvd client?" :
+					"its kvd has another version; use the same on both sides");
 		shutdown(id->sock, SHUT_RDWR);
 		do_sn_id_set_timer(id, &id->deadline_ns, 1); /* freed by the timer */
 		return;
@@ -171,7 +174,7 @@ static void do_take_connect(struct sn_id *id)
 	do_sn_id_event(id, CM_CONNECT_REQUEST);
 }
 
-/* The peer mapped the memory. */
+/* Takes the peer's READY: it has mapped the memory. */
 static void do_take_ready(struct sn_id *id)
 {
 	struct link_message message;
@@ -232,8 +235,8 @@ static int do_join(struct sn_id *id, int fd)
 	return ret;
 }
 
-/* The listening end answers. */
-static void do_take_answer(struct sn_id *id)
+/* Takes the listening end's ACCEPT or REJECT. */
+static void do_take_response(struct sn_id *id)
 {
 	int fd = -1;
 	int length = link_receive(id->sock, &id->message, &fd);
@@ -275,7 +278,7 @@ void do_sn_handshake(struct sn_id *id, uint32_t events)
 		do_take_ready(id);
 		break;
 	case SN_ID_WAITING:
-		do_take_answer(id);
+		do_take_response(id);
 		break;
 	case SN_ID_ESTABLISHED:
 		do_sn_id_end(id, CM_DISCONNECTED, 0);
@@ -299,9 +302,9 @@ void do_sn_handshake_due(struct sn_id *id, uint64_t now)
 	case SN_ID_ACCEPTED:
 		do_sn_id_end(id, CM_DISCONNECTED, -ETIMEDOUT);
 		break;
-	case SN_ID_CALLING:
+	case SN_ID_RETRYING:
 		if (now < id->deadline_ns) {
-			do_sn_handshake_call(id);
+			do_sn_handshake_connect(id);
 			break;
 		}
 		/* fall through */
@@ -313,13 +316,13 @@ void do_sn_handshake_due(struct sn_id *id, uint64_t now)
 	}
 }
 
-/* Calls the listener; the message to send it is in the id. */
-void do_sn_handshake_call(struct sn_id *id)
+/* Connects to the listener and sends it the message that is in the id. */
+void do_sn_handshake_connect(struct sn_id *id)
 {
 	int ret = sn_address_connect(&id->ctx->addr, &id->sock);
 
 	if (ret == -EAGAIN) {
-		id->state = SN_ID_CALLING;
+		id->state = SN_ID_RETRYING;
 		do_sn_id_set_timer(id, &id->retry_ns, SN_RETRY_MS);
 		return;
 	}
@@ -333,7 +336,7 @@ void do_sn_handshake_call(struct sn_id *id)
 	if (ret) {
 		log_debug("softnic: can't connect to %s: %s", id->ctx->addr.path,
 			  strerrordesc_np(-ret));
-		/* No file is what a server leaves that was stopped; nobody listens, either way. */
+		/* A stopped server leaves no file: like a file without a listener. */
 		do_sn_id_end(id, CM_UNREACHABLE, ret == -ENOENT ? -ECONNREFUSED : ret);
 	}
 }
@@ -360,7 +363,7 @@ int sn_connect(struct cm_id *cm, const struct cm_param *param)
 	id->rnr_retry = param->rnr_retry_count;
 	id->min_rnr_timer = param->min_rnr_timer;
 	do_sn_id_set_timer(id, &id->deadline_ns, SN_HANDSHAKE_MS);
-	do_sn_handshake_call(id);
+	do_sn_handshake_connect(id);
 unlock:
 	pthread_mutex_unlock(&channel->lock);
 	return ret;
@@ -396,7 +399,7 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 	message.qp_num = qp->verbs.qp_num;
 	message.responder_resources = responder;
 	message.initiator_depth = initiator;
-	/* If the peer is gone, watching its socket tells in a moment. */
+	/* If the peer is gone, watching its socket will show it. */
 	link_send(id->sock, &message, fd);
 	sn_qp_announce(qp);
 close_fd:
@@ -444,7 +447,7 @@ int sn_reject(struct cm_id *cm, const void *private_data, uint8_t private_len)
 		ret = -EINVAL;
 	} else {
 		message_fill(&message, LINK_MESSAGE_REJECT, private_data, private_len);
-		link_send(id->sock, &message, -1); /* a peer that is gone needs no answer */
+		link_send(id->sock, &message, -1); /* a failure means that the peer is gone */
 		id->state = SN_ID_DONE;
 	}
 	pthread_mutex_unlock(&channel->lock);

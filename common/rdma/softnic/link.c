@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The shared memory and the socket of a connection: link.h says who may trust what. */
+/* The shared memory and the socket of a connection: link.h says what may be trusted. */
 #include "common/rdma/softnic/link.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ int link_create(struct link_shared **shared, int *fd)
 	*fd = memfd_create("softnic", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0) {
 		ret = -errno;
-		log_error("softnic: can't make the memory of a connection: %m%s",
-			  ret == -EMFILE ? "; raise the limit of open files" : "");
+		log_error("softnic: can't create the memory of a connection: %m%s",
+			  ret == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 		return ret;
 	}
 	if (ftruncate(*fd, LINK_BYTES) || fcntl(*fd, F_ADD_SEALS, LINK_SEALS)) {
@@ -64,9 +64,9 @@ int link_map(struct link_shared **shared, int fd)
 
 	if (seals < 0 || (seals & LINK_SEALS) != LINK_SEALS || fstat(fd, &st) ||
 	    st.st_size != (off_t)LINK_BYTES) {
-		log_error(
-			"softnic: the server passed memory that is not a connection's (seals %#x)",
-			(unsigned int)seals);
+		log_error("softnic: refused the server's connection memory, whose size or seals "
+			  "(%#x) are wrong: use the same version of kvd on both sides",
+			  (unsigned int)seals);
 		return -EPROTO;
 	}
 	return link_map_fd(shared, fd);
@@ -106,7 +106,7 @@ int link_send(int sock, const struct link_message *message, int fd)
 	return 0;
 }
 
-/* Keeps the one file that may come with a message and closes what else the kernel let through. */
+/* Keeps the one file that may come with a message, and closes all others that the kernel passed. */
 static int link_take_fd(struct msghdr *msg)
 {
 	struct cmsghdr *c;
@@ -159,7 +159,7 @@ void link_wake(int sock)
 {
 	static const char byte = 1;
 
-	/* EAGAIN: the peer has that many wake-ups waiting already. EPIPE: it is gone. */
+	/* EAGAIN: the peer's socket is full of wake-ups already. EPIPE: the peer is gone. */
 	(void)!send(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

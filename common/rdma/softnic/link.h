@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the two ends of a softnic connection share: one memfd of a header page and four rings, and
- * the messages on their socket. The ends may be of different builds, so the layout has a version,
- * checked when they connect.
+ * What the two ends of a softnic connection share: a memfd with a header page and four rings, and
+ * the messages on their socket. The ends may come from different builds, so the layout has a
+ * version, which is checked when they connect.
  *
  * Each end writes its own struct link_side and reads the other's; each end produces a ring of
- * requests (SENDs and READ requests) and a ring of responses (what its peer's READs asked for).
- * Responses have a ring of their own because a request may have to wait for a receive, and a READ
- * must not wait behind it.
+ * requests (SENDs and READ requests) and a ring of responses (the bytes of its peer's READs).
+ * Responses have their own ring because a request may have to wait for a receive, and the response
+ * to a READ must not wait behind it.
  *
- * THE PEER IS NOT TRUSTED. It can write all of this at any time, our side included. So what we own
- * is kept privately and only ever stored here, what the peer owns is read once and then checked, and
- * a word that is lost or forged can cost nobody but the two ends of this connection.
+ * THE PEER IS NOT TRUSTED. It can write all of this memory at any time, also our side. So we keep
+ * the words that we own privately and store only copies here, we read a word of the peer's once and
+ * then check it, and a lost or forged word can harm only the two ends of this connection.
  */
 #ifndef KVD_COMMON_RDMA_SOFTNIC_LINK_H
 #define KVD_COMMON_RDMA_SOFTNIC_LINK_H
@@ -28,16 +28,16 @@
 
 #define LINK_GRANTS_MAX 16 /* files that a peer can map over one connection */
 
-/* What made a side fail, for the peer's oldest work request that this side has not acknowledged. */
+/* Why a side failed; it applies to the peer's oldest work request that is not acknowledged. */
 enum link_error {
 	LINK_ERROR_NONE,
-	LINK_ERROR_GONE,      /* the queue pair is in error or destroyed: no answer will come */
-	LINK_ERROR_TOO_LONG,  /* your SEND was longer than the receive it met */
-	LINK_ERROR_OPERATION, /* your SEND met a receive that could not be written */
-	LINK_ERROR_ACCESS,    /* I asked for memory that you don't let me read */
+	LINK_ERROR_GONE,      /* the queue pair is in error or destroyed: it does not respond */
+	LINK_ERROR_TOO_LONG,  /* your SEND was longer than its receive */
+	LINK_ERROR_OPERATION, /* your SEND's receive could not be written */
+	LINK_ERROR_ACCESS,    /* I tried to READ memory that you don't let me read */
 };
 
-/* What the owner of a side wants to be woken for, with a byte on the socket. */
+/* The events for which the owner of a side wants to be woken, with a byte on the socket. */
 enum link_wake {
 	LINK_WAKE_EVENT = 1 << 0, /* a request, a response, an error */
 	LINK_WAKE_ACK = 1 << 1,	  /* a SEND of mine was acknowledged */
@@ -45,9 +45,9 @@ enum link_wake {
 };
 
 /*
- * One end's words. Every change of the first line is followed by a change of @bell, so that the peer
- * has one word to watch. Each end's lines are written by that end alone, except @wake, which the
- * peer sets to 0 when it wakes us.
+ * One end's words. Every change in the first cache line is followed by a change of @bell, so that
+ * the peer only has to watch that word. Only the end itself writes its words, except @wake, which
+ * the peer sets to 0 when it wakes us.
  */
 struct link_side {
 	_Atomic uint32_t bell;
@@ -55,26 +55,27 @@ struct link_side {
 	_Atomic uint32_t request_tail;	/* of the requests you produce */
 	_Atomic uint32_t response_head; /* of the responses I produce */
 	_Atomic uint32_t response_tail; /* of the responses you produce */
-	_Atomic uint32_t acked;		/* your SENDs that are in a receive buffer */
-	_Atomic uint32_t rnr_count; /* how often your next SEND found no receive; under rnr_send */
-	_Atomic uint32_t rnr_send;  /* which one that is: the value of acked when it waited */
-	_Atomic uint32_t error;	    /* enum link_error */
-	_Atomic uint32_t closed;    /* 1: disconnected in good order */
-	_Atomic uint32_t serves;    /* 1: I have memory you may read that is not in granted[] */
+	_Atomic uint32_t acked;		/* your SENDs that were written to a receive */
+	_Atomic uint32_t rnr_count;	/* how often the SEND numbered rnr_send found no receive */
+	_Atomic uint32_t rnr_send;	/* that SEND's number: the value of acked when it waited */
+	_Atomic uint32_t error;		/* enum link_error */
+	_Atomic uint32_t closed;	/* 1: disconnected */
+	_Atomic uint32_t serves;	/* 1: I have memory you may read that is not in granted[] */
 	uint32_t pad0[5];
 
 	_Atomic uint32_t wake; /* enum link_wake */
 	uint32_t pad1[15];
 
-	_Atomic uint32_t granted[LINK_GRANTS_MAX]; /* rkeys of the files I passed; 0 = taken back */
+	_Atomic uint32_t
+		granted[LINK_GRANTS_MAX]; /* rkeys of the files that I passed; 0 = revoked */
 };
 
 _Static_assert(offsetof(struct link_side, wake) == 64, "a line of its own");
 _Static_assert(offsetof(struct link_side, granted) == 128, "a line of its own");
 _Static_assert(sizeof(struct link_side) == 192, "layout is shared");
 
-#define LINK_PASSIVE 0 /* the side that accepted */
-#define LINK_ACTIVE 1  /* the side that connected */
+#define LINK_PASSIVE 0 /* the side that accepts */
+#define LINK_ACTIVE 1  /* the side that connects */
 
 struct link_shared {
 	struct link_side side[2];
@@ -109,9 +110,9 @@ struct link_read {
 	uint32_t length;
 };
 
-/* A record of a response ring: the next piece of the oldest READ that is not finished. */
+/* A record of a response ring: the next piece of the oldest READ that is not complete. */
 struct link_response {
-	uint32_t status; /* 0, or 1: access refused */
+	uint32_t status; /* 0; or 1: access refused */
 	uint32_t length; /* bytes that follow */
 	uint32_t reserved[2];
 };
@@ -120,8 +121,8 @@ _Static_assert(sizeof(struct link_request) == 16, "layout is shared");
 _Static_assert(sizeof(struct link_read) == 16, "layout is shared");
 _Static_assert(sizeof(struct link_response) == 16, "layout is shared");
 
-#define LINK_PIECE_MAX (4096u - 16u) /* bytes of a message in one record: two of them fill a ring */
-#define LINK_PIECE_MIN 1024u /* a message that does not fit waits for so much room at least */
+#define LINK_PIECE_MAX (4096u - 16u) /* bytes of a message in one record: two records fill a ring */
+#define LINK_PIECE_MIN 1024u /* a message that does not fit waits for at least this much room */
 
 /* A message on the socket; one byte alone is a wake-up. */
 enum link_message_type {
@@ -155,43 +156,44 @@ struct link_message {
 
 _Static_assert(sizeof(struct link_message) == 248, "layout is shared");
 
-/* Makes the memory of a connection; @fd is to be passed to the peer and closed. */
+/* Creates the memory of a connection; the caller passes @fd to the peer and closes it. */
 int link_create(struct link_shared **shared, int *fd);
 
-/* Maps what the peer passed, after checking that it can't shrink. */
+/* Maps the memory that the peer passed, after checking that it can't shrink. */
 int link_map(struct link_shared **shared, int fd);
 
 void link_unmap(struct link_shared *shared);
 
-/* Whether a file with these seals can be mapped from someone else: never written, never shorter. */
+/* Whether a peer may map a file with these seals: nobody can write or shorten it. */
 bool link_file_safe(int seals);
 
 /* Sends one message, with the file @fd if that is not -1. Never blocks. */
 int link_send(int sock, const struct link_message *message, int fd);
 
 /*
- * Takes the next message: its length, 0 at the end of the connection, or a negative errno (-EAGAIN:
- * nothing there). *@fd is the file that came with it or -1; files are refused where @fd is NULL.
+ * Takes the next message. Returns its length, 0 at the end of the connection, or a negative errno
+ * (-EAGAIN: no message). *@fd is the file that came with it, or -1; with @fd NULL files are
+ * refused.
  */
 int link_receive(int sock, struct link_message *message, int *fd);
 
-/* Wakes the peer, which waits on its end of the socket. Never blocks. */
+/* Wakes the peer, which waits at its end of the socket. Never blocks. */
 void link_wake(int sock);
 
 /* True once the peer has closed its end or died. */
 bool link_hung_up(int sock);
 
 /*
- * Publishing and watching. The two pairs that must not pass each other: we store bell, then load the
- * peer's wake; the peer stores wake, then loads our bell. All four are sequentially consistent, so
- * either we see that it wants to be woken or it sees what we published.
+ * Publishing and watching. Two pairs of accesses must not be reordered: we store bell, then load
+ * the peer's wake; the peer stores wake, then loads our bell. All four are sequentially consistent,
+ * so either we see that the peer wants to be woken, or it sees what we published.
  */
 static inline void side_publish(struct link_side *mine, uint32_t bell)
 {
 	atomic_store_explicit(&mine->bell, bell, memory_order_seq_cst);
 }
 
-/* Whether the peer wants to be woken for any of @events; it then is told only once. */
+/* Whether the peer wants to be woken for any of @events; true only once for each side_arm(). */
 static inline bool side_take_wake(struct link_side *theirs, uint32_t events)
 {
 	if (!(atomic_load_explicit(&theirs->wake, memory_order_seq_cst) & events))
@@ -204,7 +206,7 @@ static inline void side_arm(struct link_side *mine, uint32_t events)
 	atomic_store_explicit(&mine->wake, events, memory_order_seq_cst);
 }
 
-/* Stops wake-ups; true if one is on its way already. */
+/* Stops wake-ups; true if one was already sent or is being sent. */
 static inline bool side_disarm(struct link_side *mine)
 {
 	return atomic_exchange_explicit(&mine->wake, 0, memory_order_seq_cst) == 0;
@@ -215,7 +217,7 @@ static inline uint32_t side_bell(const struct link_side *theirs)
 	return atomic_load_explicit(&theirs->bell, memory_order_seq_cst);
 }
 
-/* A word of the first line: everything that was written before it is there too. */
+/* Loads a word of the first line, and sees all that was written before it. */
 static inline uint32_t side_load(const _Atomic uint32_t *word)
 {
 	return atomic_load_explicit(word, memory_order_acquire);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory registrations: the table that checks every key, and the seals on files that peers map.
+ * Memory registrations: the table against which every key is checked, and the seals on files that
+ * peers map.
  *
- * A key is the slot in the table and, above it, a tag that grows with each registration, so a key
- * comes back after a million registrations at the earliest. lkey and rkey are the same number.
+ * A key is the slot in the table and, in the bits above it, a tag that grows with each
+ * registration, so a key is used again after a million registrations at the earliest. lkey and rkey
+ * are the same number.
  *
- * The table is read without a lock for local keys: a registration must not go away while requests
- * that name it are under way, as with any device. For keys that come from a peer, which keeps to no
- * rule, it is read under mr_lock.
+ * The table is read without a lock for local keys: as with any device, a registration must not be
+ * destroyed while requests that name it are outstanding. For keys that come from a peer, which is
+ * not trusted, it is read under mr_lock.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -53,18 +55,18 @@ static int mr_seal(int fd, const struct device_mem *mem)
 		goto fail;
 	if (mem->fd_offset > (uint64_t)st.st_size ||
 	    mem->length > (uint64_t)st.st_size - mem->fd_offset) {
-		log_error("softnic: can't register %zu bytes at %llu of a file of %lld bytes",
-			  mem->length, (unsigned long long)mem->fd_offset, (long long)st.st_size);
+		log_error(
+			"softnic: can't register %zu bytes at offset %llu: the file has %lld bytes",
+			mem->length, (unsigned long long)mem->fd_offset, (long long)st.st_size);
 		return -EINVAL;
 	}
 	return 0;
 
 fail:
 	ret = -errno;
-	log_error(
-		"softnic: can't seal the file behind %zu bytes of memory: %m; it has to be a memfd "
-		"made with MFD_ALLOW_SEALING",
-		mem->length);
+	log_error("softnic: can't seal the file behind %zu bytes of memory: %m; it must be a memfd "
+		  "created with MFD_ALLOW_SEALING",
+		  mem->length);
 	return ret;
 }
 
@@ -81,14 +83,16 @@ static int mr_take_file(struct sn_mr *mr, const struct device_mem *mem)
 	mr->fd = fcntl(mem->fd, F_DUPFD_CLOEXEC, 0);
 	if (mr->fd < 0) {
 		ret = -errno;
-		log_error("softnic: can't keep the file behind registered memory: %m");
+		log_error(
+			"softnic: can't duplicate the descriptor of registered memory: %m; if the "
+			"limit of open files is reached, raise it (ulimit -n)");
 		return ret;
 	}
 	mr->fd_offset = mem->fd_offset;
 	return 0;
 }
 
-/* Finds a free slot, starting behind the last one given out. ctx->lock is held. */
+/* Puts @mr into a free slot, the next one after the last used. ctx->lock is held. */
 static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 {
 	uint32_t i;
@@ -112,7 +116,7 @@ static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 	return -ENOMEM;
 }
 
-/* Tells the peers of a PD what changed. ctx->lock is held. */
+/* Updates the grants of all queue pairs of a PD. ctx->lock is held. */
 static void do_mr_announce(struct sn_context *ctx, const struct ibv_pd *pd)
 {
 	struct sn_qp *qp;

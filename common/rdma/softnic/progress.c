@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one function that moves a connection on: it takes what the peer published, does what can be
- * done, and publishes the outcome; and going to sleep and being woken.
+ * Progress: the one function that moves a connection forward (it takes what the peer published,
+ * does what can be done, and publishes the result), and the arming of wake-ups before a thread
+ * sleeps.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -22,7 +23,7 @@ uint64_t sn_rnr_timer_ns(uint8_t code)
 	return rnr_timer_10us[code & 31] * 10000ull;
 }
 
-/* Where the peer stands; -EPROTO if it can't stand there. */
+/* Takes the peer's ring positions and count of SENDs; -EPROTO if one is impossible. */
 static int do_qp_take_positions(struct sn_qp *qp, struct link_side *theirs)
 {
 	uint32_t acked = side_load(&theirs->acked);
@@ -35,7 +36,7 @@ static int do_qp_take_positions(struct sn_qp *qp, struct link_side *theirs)
 	return do_sn_send_acked(qp, acked);
 }
 
-/* The message at the head of our ring waits for a receive at the peer: for too long? */
+/* Whether the message at the head of our ring has waited too long for a receive at the peer. */
 static bool do_qp_rnr_exceeded(struct sn_qp *qp, struct link_side *theirs)
 {
 	return qp->rnr_retry < 7 && qp->sq.done != qp->sq.posted &&
@@ -43,8 +44,8 @@ static bool do_qp_rnr_exceeded(struct sn_qp *qp, struct link_side *theirs)
 	       side_load(&theirs->rnr_count) > qp->rnr_retry;
 }
 
-/* What the peer says of its own end. Its messages from before were taken. */
-static void do_qp_take_verdict(struct sn_qp *qp, struct link_side *theirs)
+/* Takes the peer's error or disconnect, after the messages it sent before. */
+static void do_qp_take_peer_error(struct sn_qp *qp, struct link_side *theirs)
 {
 	switch (side_load(&theirs->error)) {
 	case LINK_ERROR_NONE:
@@ -63,7 +64,7 @@ static void do_qp_take_verdict(struct sn_qp *qp, struct link_side *theirs)
 		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
 		return;
 	default:
-		/* As on a wire: who does not ask does not learn that nobody answers. */
+		/* As with a NIC: without an outstanding request we don't notice a dead peer. */
 		if (qp->sq.done != qp->sq.posted) {
 			do_sn_qp_error(qp, IBV_WC_RETRY_EXC_ERR, LINK_ERROR_GONE);
 			return;
@@ -75,7 +76,7 @@ static void do_qp_take_verdict(struct sn_qp *qp, struct link_side *theirs)
 		do_sn_qp_error(qp, IBV_WC_RNR_RETRY_EXC_ERR, LINK_ERROR_GONE);
 }
 
-/* Fault plan: what is new has to wait. True if it still does. */
+/* Fault plan: delays what the peer published. True while the delay lasts. */
 static bool do_qp_held(struct sn_qp *qp)
 {
 	uint64_t now = sn_now_ns(CLOCK_MONOTONIC);
@@ -108,24 +109,23 @@ void do_sn_qp_progress(struct sn_qp *qp)
 		return;
 	}
 	if (do_qp_take_positions(qp, theirs)) {
-		do_sn_qp_broken(qp, "moved a ring's position to where it can't be; two threads or "
-				    "processes (after fork) may be using one connection");
+		do_sn_qp_broken(qp, "wrote an impossible ring position or counter");
 		return;
 	}
 	if (do_sn_send_responses(qp)) {
-		do_sn_qp_broken(qp, "answered a READ that nobody asked for");
+		do_sn_qp_broken(qp, "sent a malformed response, or one to no READ");
 		return;
 	}
 	do_sn_send_complete(qp);
 	do_sn_send_push(qp);
 	do_sn_send_complete(qp);
-	/* A peer in error gave up on its requests; one that disconnected in good order did not. */
+	/* A peer in error has given up its requests; one that only disconnected has not. */
 	if (!side_load(&theirs->error) && do_sn_recv_requests(qp)) {
 		do_sn_qp_broken(qp, "sent a malformed request");
 		return;
 	}
 	if (qp->verbs.state == IBV_QPS_RTS)
-		do_qp_take_verdict(qp, theirs);
+		do_qp_take_peer_error(qp, theirs);
 	atomic_store_explicit(&qp->attention,
 			      qp->verbs.state == IBV_QPS_RTS && qp->incoming.waiting,
 			      memory_order_relaxed);
@@ -181,7 +181,7 @@ bool do_sn_qp_arm(struct sn_qp *qp)
 			return true;
 		do_sn_qp_progress(qp);
 		if (qp->hold_until_ns)
-			return true; /* the fault plan's clock will wake us */
+			return true; /* the fault plan's timer will wake us */
 	}
 	if (qp->send_cq->channel)
 		sn_channel_timer(qp->send_cq->channel, 1);
@@ -199,7 +199,7 @@ void do_sn_qp_disarm(struct sn_qp *qp)
 		qp->wake_due = true;
 }
 
-/* Takes the wake-ups, and what else came, off the socket. */
+/* Takes wake-ups and files off the socket. */
 void do_sn_qp_drain(struct sn_qp *qp)
 {
 	struct link_message message;

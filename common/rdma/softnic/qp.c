@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queue pairs: made, joined to a peer, moved to the error state, destroyed. */
+/* Queue pairs: creating and destroying them, connecting them to a peer, and the error state. */
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ static int qp_check(const struct ibv_qp_init_attr *attr, int access)
 		return -EOPNOTSUPP;
 	if (access & ~QP_ACCESS) {
 		log_error(
-			"softnic: can't make a queue pair with access %#x: softnic never writes a "
-			"peer's memory; use LOCAL_WRITE and REMOTE_READ only",
+			"softnic: can't create a queue pair with access %#x: softnic never writes "
+			"a peer's memory; use LOCAL_WRITE and REMOTE_READ only",
 			(unsigned int)access);
 		return -EINVAL;
 	}
@@ -29,8 +29,9 @@ static int qp_check(const struct ibv_qp_init_attr *attr, int access)
 	    cap->max_recv_wr > SN_WR_MAX || cap->max_send_sge > SN_SGE_MAX ||
 	    cap->max_recv_sge > SN_SGE_MAX || cap->max_inline_data > SN_INLINE_MAX) {
 		log_error(
-			"softnic: can't make a queue pair of %u+%u requests, %u+%u pieces, %u bytes "
-			"inline: %d, %d and %d are the most",
+			"softnic: can't create a queue pair of %u+%u requests, %u+%u pieces, %u "
+			"bytes inline: give it both CQs and at most %d requests, %d pieces and %d "
+			"bytes inline",
 			cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
 			cap->max_inline_data, SN_WR_MAX, SN_SGE_MAX, SN_INLINE_MAX);
 		return -EINVAL;
@@ -97,7 +98,7 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
 }
 
-/* Numbers have 24 bits: one that has come round may be in use. ctx->lock is held. */
+/* Numbers have 24 bits: after a wrap one may still be in use. ctx->lock is held. */
 static uint32_t do_qp_number(struct sn_context *ctx)
 {
 	const struct sn_qp *qp;
@@ -223,7 +224,7 @@ static void do_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 	qp->response_out.data = shared->response[me];
 	qp->request_in.data = shared->request[!me];
 	qp->response_in.data = shared->response[!me];
-	/* Until it is known which files can be passed, what is asked for is answered. */
+	/* Until the files are passed, READs are served. */
 	if (qp->access & IBV_ACCESS_REMOTE_READ)
 		side_store(&qp->mine->serves, 1);
 	qp->verbs.state = IBV_QPS_RTS;
@@ -301,8 +302,11 @@ void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error
 
 void do_sn_qp_broken(struct sn_qp *qp, const char *what)
 {
-	log_ratelimited(LOG_WARN, 10, "softnic: queue pair %#x: the peer %s; disconnecting it",
-			qp->verbs.qp_num, what);
+	log_ratelimited(
+		LOG_WARN, 10,
+		"softnic: queue pair %#x: the peer %s; disconnecting it. The usual cause is a "
+		"handle that two threads, or a process and its child after fork(), use at once",
+		qp->verbs.qp_num, what);
 	side_store(&qp->mine->closed, 1);
 	do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
 	shutdown(qp->sock, SHUT_RDWR);
@@ -349,7 +353,7 @@ static int do_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int ma
 		return -EINVAL;
 	if ((mask & IBV_QP_STATE) && attr->qp_state != IBV_QPS_ERR &&
 	    attr->qp_state != qp->verbs.state)
-		return -EINVAL; /* the connection management does the rest */
+		return -EINVAL; /* only connection management makes other changes */
 	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~(unsigned int)QP_ACCESS))
 		return -EINVAL;
 	if ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
@@ -383,7 +387,7 @@ int sn_query_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int mask)
 	struct sn_qp *qp = to_sn_qp(verbs);
 	int ret = fault_check(FAULT_query_qp, qp->ctx);
 
-	(void)mask; /* all there is, as libibverbs allows */
+	(void)mask; /* returns all attributes, as libibverbs allows */
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&qp->lock);

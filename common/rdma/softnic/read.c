@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * READs of files that the peer let us map: a check of key, range and right, and a copy. This is the
- * path that GETs take, so nothing on it makes a system call but a look at the peer's socket once per
- * tick of the coarse clock (a peer that was killed leaves its memory behind, and reading on would
- * return the past).
+ * READs of files that the peer granted us: a check of key, range and right, and a copy. GETs take
+ * this path, so the only system call on it is a check of the peer's socket once per tick of the
+ * coarse clock (a peer that was killed leaves its memory behind, and without the check READs would
+ * return its stale bytes).
  *
- * Only the side that connected maps files: a server that mapped what clients pass it could be made
- * to fault on it. What the peer takes back it takes out of granted[], which every READ looks at.
+ * Only the side that connects maps files: a client could make a server fault on a file that the
+ * server mapped. The peer revokes a grant by clearing its word in granted[], which every READ
+ * checks.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -19,7 +20,7 @@
 
 #include "common/util/log.h"
 
-/* What one READ of a chain is about to copy. */
+/* What one READ of a chain will copy. */
 struct read_step {
 	const uint8_t *from;
 	uint32_t length;
@@ -48,7 +49,7 @@ void do_sn_grants_release(struct sn_qp *qp)
 		grant_release(&qp->grants[i]);
 }
 
-/* Whether a file can be mapped without fear, and as what. */
+/* Checks that a granted file is safe to map; *@unit is its page size. */
 static int grant_check(const struct link_message *message, int fd, uint64_t *unit)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -76,9 +77,9 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 
 	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
 	    grant_check(message, fd, &unit)) {
-		log_error(
-			"softnic: queue pair %#x: the server passed a file that can't be mapped safely",
-			qp->verbs.qp_num);
+		log_error("softnic: queue pair %#x: refused to map a file of the server: its seals "
+			  "or range are wrong; READs of it fail",
+			  qp->verbs.qp_num);
 		return -EPROTO;
 	}
 	start = message->grant_offset & ~(unit - 1);
@@ -89,8 +90,8 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 		int err = errno;
 
 		log_error(
-			"softnic: can't map %zu bytes of the server's memory: %m; READs of it will be "
-			"served by the server instead",
+			"softnic: can't map %zu bytes of the server's memory: %m; READs of it will "
+			"fail; raise the limit of address space (ulimit -v)",
 			length);
 		return -err;
 	}
@@ -138,7 +139,7 @@ static bool side_gone(const struct link_side *theirs)
 	return side_load(&theirs->closed) || side_load(&theirs->error);
 }
 
-/* Whether the peer is alive as far as can be told; asks its socket once per tick. */
+/* Whether the peer is alive; checks its socket once per tick. */
 static bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
 {
 	uint64_t tick = sn_now_ns(CLOCK_MONOTONIC_COARSE);
@@ -162,10 +163,10 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 	struct sn_grant *grant;
 	bool serves;
 
-	/* A READ of nothing tells whether the peer is there: it goes there. */
+	/* A zero-length READ is a probe: the peer has to serve it. */
 	if (!length || side_gone(theirs))
 		return SN_READ_SERVED;
-	/* First: when the peer says that all it has is passed, it has passed it. */
+	/* Load this first: if it is 0, the peer has passed all its files before. */
 	serves = side_load(&theirs->serves);
 	grant = do_grant_find(qp, theirs, rkey);
 	if (!grant && qp->is_active) {
@@ -179,7 +180,7 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 	return *from ? SN_READ_MAPPED : SN_READ_REFUSED;
 }
 
-/* Whether a READ needs nothing but copying. */
+/* Whether a READ only needs copying; then fills in @step. */
 static bool do_read_simple(struct sn_qp *qp, const struct link_side *theirs,
 			   const struct ibv_send_wr *wr, struct read_step *step)
 {
@@ -235,7 +236,7 @@ static unsigned int do_read_plan(struct sn_qp *qp, const struct ibv_send_wr *wr,
 	return count;
 }
 
-/* One READ; false if its completion killed the CQ. */
+/* Executes one READ; false if the CQ is full and so is dead. */
 static bool do_read_step(struct sn_qp *qp, const struct ibv_send_wr *wr,
 			 const struct read_step *step)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiving half of a queue pair: SENDs go to posted receives, READs are answered from the
- * registrations of its PD. Requests are taken in the order in which they were made; one that has to
- * wait, for a receive or for room to answer, keeps those behind it waiting.
+ * The receiving half of a queue pair: writes the peer's SENDs to posted receives, and serves its
+ * READs from the registrations of the PD. Requests are executed in their order; one that has to
+ * wait, for a receive or for room for its response, delays those behind it.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -69,7 +69,7 @@ void do_sn_recv_flush(struct sn_qp *qp)
 	}
 }
 
-/* No receive: tells the peer so, once, and again each time it would have retried. */
+/* No receive is posted: tells the peer now, and again each time a NIC would have retried. */
 static void do_recv_wait(struct sn_qp *qp)
 {
 	struct sn_incoming *in = &qp->incoming;
@@ -91,7 +91,7 @@ static void do_recv_wait(struct sn_qp *qp)
 	qp->changed |= LINK_WAKE_EVENT;
 }
 
-/* Finds a receive for the message that begins. */
+/* Takes a receive for a message whose first piece is here. */
 static bool do_recv_begin(struct sn_qp *qp, uint32_t total)
 {
 	struct sn_incoming *in = &qp->incoming;
@@ -117,7 +117,7 @@ static bool do_recv_begin(struct sn_qp *qp, uint32_t total)
 	return true;
 }
 
-/* One piece of a SEND. 1: taken, 0: not now, -EPROTO. */
+/* Receives one piece of a SEND. 1: done; 0: not now; -EPROTO. */
 static int do_recv_send(struct sn_qp *qp, const struct link_request *request)
 {
 	struct sn_incoming *in = &qp->incoming;
@@ -142,15 +142,15 @@ static int do_recv_send(struct sn_qp *qp, const struct link_request *request)
 	return 1;
 }
 
-/* The peer asked for what it may not have: it learns so, and the queue pair is done with. */
+/* The peer may not read that memory: it gets a refusal, and the queue pair goes to error. */
 static void do_serve_refuse(struct sn_qp *qp)
 {
 	struct link_response response = { .status = 1 };
 
 	log_ratelimited(
 		LOG_WARN, 10,
-		"softnic: queue pair %#x: the peer's READ of %u bytes at %#llx with key %#x is not "
-		"allowed",
+		"softnic: queue pair %#x: refused the peer's READ of %u bytes at %#llx: key %#x "
+		"does not allow it; disconnecting the peer",
 		qp->verbs.qp_num, qp->serving.left, (unsigned long long)qp->serving.addr,
 		qp->serving.rkey);
 	qp->serving.active = false;
@@ -173,7 +173,7 @@ static bool do_serve_piece(struct sn_qp *qp, uint32_t length)
 
 	ring_out_write(&qp->response_out, 0, &response, sizeof(response));
 	if (!length)
-		goto commit; /* a READ of nothing needs no key */
+		goto commit; /* a zero-length READ needs no key */
 	pthread_mutex_lock(&qp->ctx->mr_lock);
 	mr = qp->access & IBV_ACCESS_REMOTE_READ ?
 		     sn_mr_find(qp->ctx, qp->verbs.pd, serving->rkey, serving->addr, serving->left,
@@ -193,7 +193,7 @@ commit:
 	return true;
 }
 
-/* Answers for as long as there is room. 1: all is in the ring, 0: not now. */
+/* Writes the response while there is room. 1: all is in the ring; 0: not now. */
 static int do_serve(struct sn_qp *qp)
 {
 	struct sn_serving *serving = &qp->serving;
@@ -240,7 +240,7 @@ int do_sn_recv_requests(struct sn_qp *qp)
 {
 	struct ring_in *ring = &qp->request_in;
 
-	/* At most RING_BYTES / RING_UNIT records: the head is not looked at again. */
+	/* At most RING_BYTES / RING_UNIT records, since the peer's head is not loaded again. */
 	while (qp->verbs.state == IBV_QPS_RTS && ring_in_ready(ring)) {
 		struct link_request request;
 		uint32_t span;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slow half of ring.h: what validates and what copies. */
+/* The ring's functions that check the peer's positions and that copy: see ring.h. */
 #include "common/rdma/softnic/ring.h"
 
 #include <errno.h>

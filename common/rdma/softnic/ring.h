@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A single-producer single-consumer ring of records in memory shared with a peer that is not
+ * A single-producer single-consumer ring of records, in memory shared with a peer that is not
  * trusted.
  *
- * Each side keeps its own position privately and only ever publishes it; the peer's position is
- * read once per look and must have moved forward, by whole units, to somewhere between our position
- * and a ring's length from it, else the peer is broken (-EPROTO). So whatever the peer writes, no
- * access leaves the ring and no loop outruns it. What a record holds is copied out before it is
- * checked.
+ * Each side keeps its own position privately and publishes copies of it; the peer's position is
+ * read once per update and must have moved forward, by whole units, to between our position and a
+ * ring's length from it; else the peer is broken (-EPROTO). So whatever the peer writes, no access
+ * is outside the ring and every loop ends. A record is copied out before it is checked.
  *
- * Positions count bytes and wrap at 2^32. A record starts on a unit, so a short one is one cache line.
+ * Positions count bytes and wrap at 2^32. A record starts on a unit, so a short one is one cache
+ * line.
  */
 #ifndef KVD_COMMON_RDMA_SOFTNIC_RING_H
 #define KVD_COMMON_RDMA_SOFTNIC_RING_H
@@ -24,16 +24,16 @@ _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "positions wrap by mask");
 struct ring_out {
 	uint8_t *data;
 	uint32_t head; /* ours: bytes produced */
-	uint32_t tail; /* the peer's: bytes consumed, as last told */
+	uint32_t tail; /* the peer's: bytes consumed, as last published */
 };
 
 struct ring_in {
 	const uint8_t *data;
-	uint32_t head; /* the peer's: bytes produced, as last told */
+	uint32_t head; /* the peer's: bytes produced, as last published */
 	uint32_t tail; /* ours: bytes consumed */
 };
 
-/* The bytes a record of @bytes takes in the ring. */
+/* The room that a record of @bytes takes in the ring. */
 static inline uint32_t ring_span(uint32_t bytes)
 {
 	return (bytes + RING_UNIT - 1) & ~(RING_UNIT - 1);
@@ -49,14 +49,14 @@ static inline uint32_t ring_in_ready(const struct ring_in *ring)
 	return ring->head - ring->tail;
 }
 
-/* Takes the position that the peer published; -EPROTO if it can't be. */
+/* Takes the position that the peer published; -EPROTO if it is impossible. */
 int ring_out_update(struct ring_out *ring, uint32_t tail);
 int ring_in_update(struct ring_in *ring, uint32_t head);
 
-/* Copies to @offset bytes after the head; the caller made sure of room for all of it. */
+/* Copies to @offset bytes after the head; the caller has checked that there is room. */
 void ring_out_write(struct ring_out *ring, uint32_t offset, const void *from, uint32_t length);
 
-/* Copies from @offset bytes after the tail; the caller made sure that all of it is there. */
+/* Copies from @offset bytes after the tail; the caller has checked that all of it is there. */
 void ring_in_read(const struct ring_in *ring, uint32_t offset, void *to, uint32_t length);
 
 /* Ends a record of @bytes. */

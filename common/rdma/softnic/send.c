@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The send queue. Work requests are begun in the order in which they were posted and complete in that
- * order:
+ * The send queue. Work requests start and complete in the order in which they were posted:
  *
- *	SEND		copied to the request ring, in pieces if it is long, now if there is room; complete
- *			when the peer has counted it as put into a receive
- *	READ, mapped	once every SEND before it is complete, as a READ on a wire would see what they did
- *	READ, served	a request in the ring, complete when the last piece of the answer is here
+ *	SEND		copied to the request ring, in pieces if it is long, at once if there
+ *			is room; complete when the peer has counted it as received
+ *	READ, mapped	copied once every SEND before it is complete, since a READ must see
+ *			what they did to the peer's memory
+ *	READ, served	a request in the ring; complete when the last piece of the response is here
  *
- * What is posted without IBV_SEND_SIGNALED keeps its place in the queue until a later completion was
- * polled; a chain that does not fit is refused from there on with ENOMEM.
+ * A request without IBV_SEND_SIGNALED keeps its slot until a later completion is polled. If a chain
+ * does not fit, the requests from the first that does not are refused with ENOMEM.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -20,7 +20,7 @@
 
 #define SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
 
-/* False if that killed the CQ, and with it the queue pair. */
+/* Pushes a completion; false if the CQ is full: then it is dead, and so is the queue pair. */
 static bool do_send_report(struct sn_qp *qp, uint32_t index, enum ibv_wc_status status)
 {
 	struct sn_send *send = sn_send_at(qp, index);
@@ -98,7 +98,7 @@ static void do_send_copy(struct sn_qp *qp, uint32_t index, const struct sn_send 
 				send->moved, length);
 }
 
-/* Copies as much of a SEND as there is room for; true if that was the rest. */
+/* Copies as much of a SEND as there is room for; true if all of it is in the ring. */
 static bool do_push_send(struct sn_qp *qp, uint32_t index)
 {
 	struct sn_send *send = sn_send_at(qp, index);
@@ -152,7 +152,7 @@ static bool do_push_read_request(struct sn_qp *qp, struct sn_send *send)
 	return true;
 }
 
-/* A request that can't be done fails once all before it are complete. */
+/* A request that can't be executed fails once all before it are complete. */
 static void do_push_fail(struct sn_qp *qp, uint32_t index, enum ibv_wc_status status,
 			 enum link_error why)
 {
@@ -203,7 +203,7 @@ void do_sn_send_push(struct sn_qp *qp)
 	}
 }
 
-/* The oldest READ that the peer has not answered; there is one. */
+/* The oldest READ without a complete response; the caller knows that there is one. */
 static uint32_t do_send_oldest_read(struct sn_qp *qp)
 {
 	uint32_t index = qp->sq.done;
@@ -217,7 +217,7 @@ static uint32_t do_send_oldest_read(struct sn_qp *qp)
 	return index;
 }
 
-/* One piece of an answer: 0, or -EPROTO. */
+/* Takes one piece of a response: 0, or -EPROTO. */
 static int do_response_take(struct sn_qp *qp, const struct link_response *response)
 {
 	uint32_t index = do_send_oldest_read(qp);
@@ -245,7 +245,7 @@ int do_sn_send_responses(struct sn_qp *qp)
 {
 	struct ring_in *ring = &qp->response_in;
 
-	/* At most RING_BYTES / RING_UNIT records: the head is not looked at again. */
+	/* At most RING_BYTES / RING_UNIT records, since the peer's head is not loaded again. */
 	while (qp->verbs.state == IBV_QPS_RTS && ring_in_ready(ring)) {
 		struct link_response response;
 		uint32_t span;
@@ -292,7 +292,7 @@ static void do_send_copy_inline(struct sn_qp *qp, uint32_t index, const struct i
 	}
 }
 
-/* Puts one request into the queue. */
+/* Queues one request. */
 static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct sn_send_queue *sq = &qp->sq;
@@ -330,7 +330,7 @@ static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-/* After one request was queued: its local memory is checked and it is begun, or it is flushed. */
+/* After one request was queued: checks its local memory; in the error state flushes it. */
 static void do_send_begin(struct sn_qp *qp)
 {
 	uint32_t index = qp->sq.posted - 1;
@@ -381,7 +381,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 		do_sn_qp_arm(qp);
 	warm = qp->attached && qp->sq.done != qp->sq.posted;
 	pthread_mutex_unlock(&qp->lock);
-	/* The answer should find us polling, not have to wake us. */
+	/* Make it hot: the response should find us polling, not have to wake us. */
 	if (warm && !atomic_load_explicit(&qp->members[0].hot, memory_order_relaxed))
 		sn_cq_warm(qp->send_cq, &qp->members[0]);
 	if (ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Walking a scatter/gather list: to a ring, from a ring, from mapped memory. */
+/* Scatter/gather lists: copies between their memory and a ring, and from mapped memory. */
 #include "common/rdma/softnic/softnic.h"
 
 uint64_t sn_sges_length(const struct ibv_sge *sges, uint32_t count)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The objects of the software device and what its files call of each other. context.c says what the
- * whole guarantees; link.h what is shared with the peer.
+ * The objects of the software device, and the functions that its files call of each other.
+ * context.c says how the device works and what it guarantees, link.h what two peers share.
  *
  * Locks, in the order in which they are taken:
  *
  *	sn_cm_channel.lock	ids and events of connection management
  *	sn_context.lock		lists of the device, registrations, grants
- *	sn_channel.lock		who may sleep and be woken on a completion channel
- *	sn_cq.list_lock		which queue pairs a CQ looks at
- *	sn_qp.lock		everything of a queue pair
+ *	sn_channel.lock		the CQs of a completion channel, and serving its events
+ *	sn_cq.list_lock		the lists of the queue pairs that a CQ polls
+ *	sn_qp.lock		all of a queue pair
  *	sn_srq.lock, sn_context.mr_lock
  *	sn_cq.lock		completions
  *	sn_channel.event_lock
@@ -43,27 +43,27 @@
 #define SN_SRQ_WR_MAX 65536
 #define SN_PD_MAX 256
 #define SN_CHANNEL_MAX 1024 /* of either kind */
-#define SN_ID_MAX (SN_QP_MAX + SN_UNKNOWN_MAX)
-#define SN_UNKNOWN_MAX 1024 /* peers that nobody has been told of yet */
+#define SN_ID_MAX (SN_QP_MAX + SN_UNREPORTED_MAX)
+#define SN_UNREPORTED_MAX 1024 /* incoming connections that no event has reported yet */
 #define SN_MR_MAX 4096
-#define SN_READS_MAX 128 /* READs of memory that is not mapped, under way in one direction */
+#define SN_READS_MAX 128 /* READs of memory that is not mapped, outstanding in one direction */
 #define SN_MESSAGE_MAX (1u << 30)
-#define SN_ASYNC_MAX 1024    /* asynchronous events nobody has taken yet */
-#define SN_HALF_OPEN_MAX 64  /* peers that connected and have not said what they want */
-#define SN_HANDSHAKE_MS 5000 /* for each step of connecting that waits for the peer */
-#define SN_RETRY_MS 10	     /* between attempts at a listener whose queue is full */
-#define SN_HOT_SCAN 64	     /* busy queue pairs looked at by one poll */
-#define SN_COLD_SCAN 4	     /* idle ones */
-#define SN_COLD_LISTEN 16    /* polls in vain after which it is asked whether an idle one rang */
-#define SN_COLD_AFTER 2048   /* polls without traffic after which a queue pair counts as idle */
-#define SN_SKIP_MAX 8	  /* polls in a row that may return completions without looking further */
-#define SN_TICK_SCAN 4	  /* queue pairs whose peer's life is checked per clock tick */
+#define SN_ASYNC_MAX 1024      /* asynchronous events that are pending */
+#define SN_HALF_OPEN_MAX 64    /* peers that connected and have not sent a connect request */
+#define SN_HANDSHAKE_MS 5000   /* for each step of connecting that waits for the peer */
+#define SN_RETRY_MS 10	       /* between attempts at a listener whose queue is full */
+#define SN_HOT_SCAN 64	       /* hot queue pairs that one poll scans at most */
+#define SN_COLD_SCAN 4	       /* cold ones */
+#define SN_COLD_SERVE_EVERY 16 /* one in this many scans without work serves the channel, too */
+#define SN_COLD_AFTER 2048     /* scans without traffic after which a queue pair becomes cold */
+#define SN_SKIP_MAX 8	       /* polls in a row that may return completions without a scan */
+#define SN_TICK_SCAN 4	  /* hot queue pairs whose peer is checked for being alive per clock tick */
 #define SN_ARM_ROUNDS 4	  /* attempts to go to sleep while the peer keeps sending */
-#define SN_DRAIN_MAX 1024 /* messages taken off a socket at once; more than fit into one */
+#define SN_DRAIN_MAX 1024 /* messages taken off a socket at once; more than one holds */
 #define SN_WAKE_MAX 64	  /* sockets served by one ibv_get_cq_event() */
-#define SN_RNR_SLEEP_NS 1000000ull /* least pause between looks for a receive while asleep */
+#define SN_RNR_SLEEP_NS 1000000ull /* least pause between checks for a receive while asleep */
 #define SN_PREFETCH_CHAIN 32	   /* READs whose memory is prefetched ahead */
-#define SN_PREFETCH_LINES 32	   /* lines of each: 2 KiB, then the hardware sees the stream */
+#define SN_PREFETCH_LINES 32	   /* lines of each: 2 KiB, then the hardware prefetches */
 #define SN_LINE 64
 
 #define sn_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
@@ -78,7 +78,7 @@ TAILQ_HEAD(sn_cm_channel_list, sn_cm_channel);
 TAILQ_HEAD(sn_channel_list, sn_channel);
 TAILQ_HEAD(sn_cq_list, sn_cq);
 
-/* What a context counts, to bound it and to tell at close what was forgotten. */
+/* The objects that a context counts, to bound them and to report at close those not destroyed. */
 enum sn_object {
 	SN_OBJECT_PD,
 	SN_OBJECT_MR,
@@ -94,7 +94,7 @@ enum sn_object {
 struct sn_mr {
 	struct ibv_mr verbs;
 	int access;
-	int fd; /* the file behind it, ours, if peers may map it; else -1 */
+	int fd; /* our descriptor of its file, if peers may map it; else -1 */
 	uint64_t fd_offset;
 };
 
@@ -106,8 +106,8 @@ struct sn_context {
 	enum device_role role;
 	_Atomic bool dead;
 	_Atomic int objects[SN_OBJECT_COUNT]; /* alive */
-	int listen_fd;			      /* -1 unless the address is ours */
-	dev_t listen_dev;		      /* which file that is, so that we remove no other */
+	int listen_fd;			      /* a server's; else -1 */
+	dev_t listen_dev;		      /* the socket's file, so that we remove no other */
 	ino_t listen_ino;
 
 	pthread_mutex_t lock;
@@ -118,7 +118,7 @@ struct sn_context {
 	uint32_t mr_next;
 	uint32_t mr_tag;
 
-	pthread_mutex_t mr_lock; /* held while a peer is served, so that no registration goes away */
+	pthread_mutex_t mr_lock; /* held while a peer's READ is served, so that its MR stays */
 	_Atomic(struct sn_mr *) mrs[SN_MR_MAX];
 
 	pthread_mutex_t async_lock;
@@ -128,7 +128,7 @@ struct sn_context {
 	struct device_async_event async[SN_ASYNC_MAX];
 };
 
-/* A completion, and what polling it frees in the send queue. */
+/* A completion, and the slots of the send queue that polling it frees. */
 struct sn_cqe {
 	struct ibv_wc wc;
 	struct sn_qp *qp;
@@ -141,7 +141,7 @@ struct sn_cqe {
 struct sn_member {
 	TAILQ_ENTRY(sn_member) entry;
 	struct sn_qp *qp;
-	uint32_t active;  /* the CQ's count of polls when there was traffic */
+	uint32_t active;  /* the CQ's scans when it last had traffic */
 	_Atomic bool hot; /* changed under the CQ's list_lock */
 };
 
@@ -159,17 +159,17 @@ struct sn_cq {
 	uint32_t mask;
 	uint32_t head;
 	uint32_t tail;
-	uint32_t skipped;   /* polls since the queue pairs were looked at */
+	uint32_t skipped;   /* polls since the last scan */
 	_Atomic int notify; /* enum sn_notify; written under lock */
-	bool dead;	    /* it overran */
+	bool dead;	    /* it overflowed */
 
 	pthread_mutex_t list_lock;
 	struct sn_member_list hot;
-	struct sn_member_list cold; /* armed, if there is a channel: their peers wake us */
+	struct sn_member_list cold; /* armed, if there is a channel: their peers wake us up */
 	uint32_t hot_count;
 	uint64_t tick;
-	uint32_t looks; /* polls that looked at queue pairs */
-	uint32_t vain;	/* of them, those that found nothing */
+	uint32_t scans;	      /* polls that scanned the queue pairs */
+	uint32_t empty_scans; /* scans that found no work, while there were cold queue pairs */
 
 	TAILQ_ENTRY(sn_cq) in_channel; /* under the channel's lock */
 	TAILQ_ENTRY(sn_cq) in_ready;   /* under the channel's event_lock, like the next */
@@ -177,11 +177,11 @@ struct sn_cq {
 };
 
 struct sn_channel {
-	struct ibv_comp_channel verbs; /* its fd: an epoll of all that follows */
+	struct ibv_comp_channel verbs; /* its fd: an epoll of these two and of all sockets */
 	struct sn_context *ctx;
 	TAILQ_ENTRY(sn_channel) in_context;
-	int kick_fd;  /* eventfd: there are events, or something to look at */
-	int timer_fd; /* a queue pair waits for a moment, not for its peer */
+	int kick_fd;  /* eventfd: there are notifications */
+	int timer_fd; /* a queue pair waits for a point in time, not for its peer */
 	pthread_mutex_t lock;
 	struct sn_cq_list cqs;
 
@@ -189,7 +189,7 @@ struct sn_channel {
 	struct sn_cq_list ready;
 };
 
-/* Receives, posted and not yet taken: of an SRQ or of one queue pair. */
+/* A posted receive of an SRQ or of one queue pair. */
 struct sn_recv {
 	uint64_t wr_id;
 	uint32_t num_sge;
@@ -215,8 +215,8 @@ struct sn_srq {
 
 enum sn_send_state {
 	SN_SEND_QUEUED,
-	SN_SEND_FAULTY,	 /* names local memory it may not: fails when it is its turn */
-	SN_SEND_WAITING, /* in the ring: the peer's answer is awaited */
+	SN_SEND_FAULTY,	 /* names local memory that it may not use: fails in its turn */
+	SN_SEND_WAITING, /* in the ring: waits for the peer's acknowledgement or response */
 	SN_SEND_DONE,
 };
 
@@ -225,8 +225,8 @@ struct sn_send {
 	uint64_t remote_addr;
 	uint32_t rkey;
 	uint32_t length;
-	uint32_t moved;	 /* bytes that are in the ring (SEND) or have come back (READ) */
-	uint32_t number; /* SEND: acknowledged when so many are */
+	uint32_t moved;	 /* bytes written to the ring (SEND) or received (READ) */
+	uint32_t number; /* SEND: acknowledged when this many SENDs are */
 	uint8_t opcode;	 /* enum ibv_wr_opcode */
 	uint8_t state;
 	uint8_t num_sge;
@@ -249,14 +249,13 @@ struct sn_send_queue {
 	uint32_t posted;
 	uint32_t pushed;	/* in the ring, or read */
 	uint32_t done;		/* complete */
-	_Atomic uint32_t freed; /* a completion of it or of a later one was polled */
-	uint32_t sends;		/* SENDs that are in the ring as a whole */
+	_Atomic uint32_t freed; /* its completion, or a later one's, was polled */
+	uint32_t sends;		/* SENDs that are completely in the ring */
 	uint32_t acked;		/* SENDs that the peer acknowledged */
-	uint32_t reads;		/* READs that the peer has to answer */
-	uint32_t first_read;	/* where to look for the oldest of them */
+	uint32_t reads;		/* READs that wait for the peer's response */
 };
 
-/* The receive that an incoming message is being written to. */
+/* The receive into which an incoming message is being written. */
 struct sn_incoming {
 	bool active;
 	bool waiting; /* there is a message and no receive */
@@ -268,7 +267,7 @@ struct sn_incoming {
 	struct ibv_sge sges[SN_SGE_MAX];
 };
 
-/* The peer's READ that is being answered; its request stays in the ring until it is. */
+/* The peer's READ that is being served; its request stays in the ring until all is served. */
 struct sn_serving {
 	bool active;
 	uint64_t addr;
@@ -276,12 +275,12 @@ struct sn_serving {
 	uint32_t left;
 };
 
-/* A file of the peer's that we may read. */
+/* A file of the peer's that we mapped and may read. */
 struct sn_grant {
 	uint32_t rkey; /* 0: none */
 	uint64_t addr;
 	uint64_t length;
-	const uint8_t *memory; /* what stands at addr */
+	const uint8_t *memory; /* where we mapped addr */
 	void *map;
 	size_t map_length;
 };
@@ -298,10 +297,10 @@ struct sn_qp {
 	struct ibv_qp_cap cap;
 	bool signal_all;
 
-	/* What is looked at without the lock. */
+	/* Read without the lock. */
 	struct link_side *_Atomic theirs;
 	_Atomic uint32_t seen_bell;
-	_Atomic bool attention; /* has something to do that no word of the peer's will tell */
+	_Atomic bool attention; /* has work that the peer's bell does not announce */
 
 	pthread_mutex_t lock;
 	int access;
@@ -310,23 +309,23 @@ struct sn_qp {
 	int sock; /* the id's; -1 before there is a connection */
 	bool is_active;
 	bool attached;	  /* in the lists of its CQs */
-	bool announced;	  /* the peer knows of the connection: files may be passed */
+	bool announced;	  /* accept or ready was sent: files may be passed to the peer */
 	bool established; /* the socket carries wake-ups and grants now */
 	uint32_t bell;
-	uint32_t changed; /* enum link_wake: published since the peer was last told */
-	uint32_t armed;	  /* enum link_wake: what the peer wakes us for */
-	bool rearm;	  /* a wake-up was taken off the socket in passing */
-	bool wake_due;	  /* the peer has sent or will send a wake-up nobody took */
+	uint32_t changed; /* enum link_wake: changes since the last do_sn_qp_publish() */
+	uint32_t armed;	  /* enum link_wake: what the peer wakes us up for */
+	bool rearm;	  /* the socket was drained, maybe of a wake-up: arm again */
+	bool wake_due;	  /* the peer has sent or will send a wake-up that is to be drained */
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
 	uint8_t reads_max;
-	uint64_t hold_until_ns; /* fault plan */
-	uint64_t tick;		/* when the peer's life was checked last */
+	uint64_t hold_until_ns; /* fault plan: the delay's end */
+	uint64_t tick;		/* when the peer was last checked for being alive */
 	struct ring_out request_out;
 	struct ring_in request_in;
 	struct ring_out response_out;
 	struct ring_in response_in;
-	uint32_t acked; /* the peer's SENDs that we took */
+	uint32_t acked; /* the peer's SENDs that we received */
 	struct sn_send_queue sq;
 	struct sn_recv_queue rq;
 	struct sn_incoming incoming;
@@ -369,14 +368,14 @@ static inline uint64_t sn_now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* The least power of two that is not less than @count. */
+/* The smallest power of two that is not less than @count. */
 static inline uint32_t sn_round_up(uint32_t count)
 {
 	return count <= 1 ? 1 : 1u << (32 - __builtin_clz(count - 1));
 }
 
 /* context.c */
-/* 0, or -ENOMEM when there are as many as there may be. */
+/* Counts a new object: 0, or -ENOMEM at the object's limit. */
 int sn_object_add(struct sn_context *ctx, enum sn_object object);
 void sn_object_remove(struct sn_context *ctx, enum sn_object object);
 void sn_async_push(struct sn_context *ctx, const struct device_async_event *event);
@@ -393,12 +392,12 @@ bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count,
 
 /* sge.c */
 uint64_t sn_sges_length(const struct ibv_sge *sges, uint32_t count);
-/* Copies between a ring and the bytes from @offset on of what the list names. */
+/* Copy between a ring and the list's memory, from byte @offset of it on. */
 void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges, uint32_t count,
 		     uint32_t offset, uint32_t length);
 void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv_sge *sges,
 		       uint32_t count, uint32_t offset, uint32_t length);
-/* Copies @length bytes of memory that others change meanwhile to what the list names. */
+/* Copies @length bytes, which the peer may be changing, to the list's memory. */
 void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length);
 
 /* channel.c */
@@ -408,10 +407,10 @@ int sn_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq);
 void sn_channel_event(struct sn_channel *channel, struct sn_cq *cq);
 void sn_channel_add(struct sn_channel *channel, struct sn_cq *cq);
 void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq);
-/* Has the channel woken no later than after @delay_ns, to look at all its CQs' queue pairs. */
+/* Wakes the channel after @delay_ns at the latest, to serve the queue pairs of its CQs. */
 void sn_channel_timer(struct sn_channel *channel, uint64_t delay_ns);
-/* Serves whoever rang, unless someone else is at it. */
-void sn_channel_listen(struct sn_channel *channel);
+/* Serves the peers that woke us, unless another thread is doing that. */
+void sn_channel_serve(struct sn_channel *channel);
 int sn_channel_watch(struct sn_channel *channel, struct sn_qp *qp, int sock);
 void sn_channel_unwatch(struct sn_channel *channel, int sock);
 
@@ -421,18 +420,18 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 void sn_destroy_cq(struct ibv_cq *cq);
 int sn_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int sn_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/* False if the CQ is full; it then is dead. */
+/* False if the CQ is full, which makes it dead. */
 bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
 bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
 void sn_cq_add(struct sn_cq *cq, struct sn_member *member);
-/* A queue pair that is at rest has work under way again. */
+/* Call when a cold queue pair has requests outstanding again. */
 void sn_cq_warm(struct sn_cq *cq, struct sn_member *member);
 void sn_cq_remove(struct sn_cq *cq, struct sn_member *member);
 /* Drops the completions of a queue pair that were not polled. */
 void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp);
-/* Looks at one queue pair after its peer woke us. */
+/* Serves one queue pair after its peer woke us. */
 void sn_cq_serve(struct sn_cq *cq, struct sn_qp *qp);
-/* Looks at all queue pairs that wait for a moment. */
+/* Serves the queue pairs that have work, after the timer fired. */
 void sn_cq_serve_timed(struct sn_cq *cq);
 
 /* srq.c */
@@ -461,32 +460,32 @@ struct sn_attach {
 	uint8_t reads_max;
 };
 
-/* Joins the queue pair to its peer: RTS. The queue pair owns the memory from then on. */
+/* Connects the queue pair to its peer: RTS. From then on the queue pair owns the shared memory. */
 int sn_qp_attach(struct sn_qp *qp, const struct sn_attach *attach);
-/* The peer knows of the connection: what it may map can be passed to it. */
+/* Call when accept or ready was sent: from now on files are passed to the peer. */
 void sn_qp_announce(struct sn_qp *qp);
 /* The socket carries wake-ups and grants from now on. */
 int sn_qp_establish(struct sn_qp *qp);
-/* The peer is told that we are gone, and all is flushed. */
+/* Tells the peer that we disconnected, and flushes all requests. */
 void sn_qp_disconnect(struct sn_qp *qp);
-/* As when the peer has died. */
+/* Flushes all requests, because the peer is gone. */
 void sn_qp_lost(struct sn_qp *qp);
 void do_sn_qp_lost(struct sn_qp *qp);
 /* Fault plan: loses the connection. */
 void sn_qp_drop(struct sn_qp *qp);
 /* To the error state: the oldest request gets @status, the others are flushed. */
 void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error why);
-/* The peer broke the rules: @what it did. */
+/* The peer broke the protocol: logs @what it did, and disconnects it. */
 void do_sn_qp_broken(struct sn_qp *qp, const char *what);
 
 /* progress.c */
-/* Does all there is to do with what the peer published; tells the peer. */
+/* Does all work that the peer's published state allows, and publishes ours. */
 void do_sn_qp_progress(struct sn_qp *qp);
 void do_sn_qp_publish(struct sn_qp *qp);
-/* Asks the peer for wake-ups, having seen all it did before. False: it keeps us busy. */
+/* Asks the peer for wake-ups, after all it did before was seen. False: it keeps us busy. */
 bool do_sn_qp_arm(struct sn_qp *qp);
 void do_sn_qp_disarm(struct sn_qp *qp);
-/* enum link_wake: what the peer's progress would be good for now. */
+/* enum link_wake: the progress of the peer that we are waiting for. */
 uint32_t do_sn_qp_wanted(const struct sn_qp *qp);
 void do_sn_qp_drain(struct sn_qp *qp);
 uint64_t sn_rnr_timer_ns(uint8_t code);
@@ -521,22 +520,22 @@ static inline struct ibv_sge *sn_send_sges(struct sn_qp *qp, uint32_t index)
 
 /* recv.c */
 int sn_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-/* Takes what has come in; -EPROTO if it makes no sense. May put the queue pair in error. */
+/* Executes the peer's requests; -EPROTO if one is malformed. May put the queue pair in error. */
 int do_sn_recv_requests(struct sn_qp *qp);
 void do_sn_recv_flush(struct sn_qp *qp);
 
 /* read.c */
 enum sn_read_path {
 	SN_READ_MAPPED,	 /* *from is the memory */
-	SN_READ_SERVED,	 /* the peer has to answer */
-	SN_READ_REFUSED, /* not covered by what the peer allows */
+	SN_READ_SERVED,	 /* the peer has to serve it */
+	SN_READ_REFUSED, /* the peer does not allow it */
 };
 
 enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t addr,
 				     uint32_t length, const uint8_t **from);
 /*
- * Does the READs at the head of a chain that need nothing but copying; *@wr is left at the first
- * one that was not done. Returns how many were.
+ * Executes the READs at the head of a chain that only need copying; *@wr is then the first one that
+ * was not executed. Returns how many were.
  */
 unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr);
 int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd);
@@ -544,7 +543,7 @@ void do_sn_grants_release(struct sn_qp *qp);
 void sn_read_copy(void *to, const uint8_t *from, size_t length);
 
 /* grant.c */
-/* Gives the peer what it may map, and takes back what it may not any more. ctx->lock is held. */
+/* Grants the peer the files that it may map, and revokes the others. ctx->lock is held. */
 void do_sn_grants_update(struct sn_qp *qp);
 void sn_grants_update(struct sn_qp *qp);
 

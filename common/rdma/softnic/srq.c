@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Receives: the queue of posted ones, and shared receive queues with their limit. */
+/* Receive queues: the queue of posted receives, and shared receive queues with their limit. */
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
@@ -75,8 +75,8 @@ int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_
 	if (!attr->attr.max_wr || attr->attr.max_wr > SN_SRQ_WR_MAX ||
 	    attr->attr.max_sge > SN_SGE_MAX) {
 		log_error(
-			"softnic: can't make a shared receive queue of %u requests with %u pieces: "
-			"%d and %d are the most",
+			"softnic: can't create a shared receive queue of %u receives of %u pieces: "
+			"use 1 to %d of at most %d",
 			attr->attr.max_wr, attr->attr.max_sge, SN_SRQ_WR_MAX, SN_SGE_MAX);
 		return -EINVAL;
 	}

@@ -120,7 +120,7 @@ static int open_id_take(struct verbs_id *vid)
 }
 
 /* Creates an rdma_cm_id, attached before its first event can come. */
-static int rdma_id_create(struct verbs_id *vid)
+static int id_create(struct verbs_id *vid)
 {
 	struct rdma_cm_id *rdma;
 
@@ -137,7 +137,7 @@ static int id_bind(struct verbs_id *vid)
 
 	if (err != -EAGAIN)
 		return err;
-	err = rdma_id_create(vid);
+	err = id_create(vid);
 	if (err)
 		return err;
 	err = verbs_error(rdma_bind_addr(vid->rdma, (struct sockaddr *)&vd->addr));
@@ -183,7 +183,7 @@ static int id_resolve(struct verbs_id *vid)
 	if (err != -EAGAIN)
 		return err;
 	vid->state = VERBS_ID_RESOLVING;
-	err = rdma_id_create(vid);
+	err = id_create(vid);
 	if (err)
 		return err;
 	err = verbs_error(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fault plan of softnic, and with it every error path of its calls: each call of a session that uses
- * all of them fails once, the N-th for all N, and nothing may be left behind.
+ * Tests of softnic's fault plan and, with it, of the error path of every call: a session uses all
+ * calls, and each of its calls fails once (the N-th call, for all N); nothing may be leaked.
  */
 #include "common/rdma/softnic/fault.h"
 
@@ -17,7 +17,7 @@
 
 #define OPS (&softnic_ops)
 #define CALLS_MAX 400 /* calls of one kind a session makes at most, but for polling ones */
-#define POLLED_STEP 7 /* of those that poll, only every so many-th fails, and no more than */
+#define POLLED_STEP 7 /* of calls that poll, only one in 7 fails, and only the first 100 */
 #define POLLED_MAX 100
 #define LARGE 20000
 
@@ -56,7 +56,7 @@ static int session_reads(struct end *server, struct end *client)
 		ret = end_wait(client, server, &wc);
 	if (!ret && wc.status)
 		ret = -EIO;
-	/* The other way round there is no mapping: the client has to answer. */
+	/* In the other direction nothing is mapped: the client has to serve the READ. */
 	if (!ret)
 		ret = end_post_read(server, server->id->qp, 0, LARGE, (uintptr_t)client->mem,
 				    client->mr->rkey);
@@ -96,7 +96,7 @@ static int session_rest(struct end *server, struct end *client)
 	struct device_async_event event;
 	struct ibv_device_attr device;
 	struct ibv_port_attr port;
-	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad; /* not with a shared receive queue */
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad; /* refused with a shared receive queue */
 	int ret = OPS->query(client->dev, &device, &port);
 
 	if (!ret)
@@ -194,7 +194,7 @@ static void test_nth_call_fails(void **state)
 	}
 }
 
-/* The device dies at any call: all that is left must come apart cleanly. */
+/* The device dies at each call in turn: all objects must still be destroyed cleanly. */
 static void test_device_dies(void **state)
 {
 	struct fault_plan plan = { .seed = 1 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peers that keep to no rule. The attacker speaks to the socket and writes to the shared memory itself;
- * beside it a good client goes on working on the same CQ, SRQ and listener, and must not notice
- * (guarantee d).
+ * Tests of softnic with peers that break every rule. The attacker uses the socket and the shared
+ * memory directly; beside it a good client works on the same CQ, SRQ and listener, and must not be
+ * disturbed (guarantee d).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ struct raw {
 	int sock;
 	struct link_shared *shared;
 	struct link_side *side;
-	struct link_message answer;
+	struct link_message response;
 };
 
 static int raw_socket(void)
@@ -65,7 +65,7 @@ static struct link_message raw_message(void)
 	};
 }
 
-/* What the server's threads would do meanwhile. */
+/* Does what the server's threads would do meanwhile. */
 static void serve(void)
 {
 	struct ibv_wc wc[16];
@@ -92,7 +92,7 @@ static void raw_connect(struct raw *raw)
 	assert_int_equal(link_send(raw->sock, &hello, -1), 0);
 	do
 		serve();
-	while (link_receive(raw->sock, &raw->answer, &fd) == -EAGAIN);
+	while (link_receive(raw->sock, &raw->response, &fd) == -EAGAIN);
 	assert_true(fd >= 0);
 	assert_int_equal(link_map(&raw->shared, fd), 0);
 	close(fd);
@@ -156,7 +156,7 @@ static void test_noise_at_the_door(void **state)
 		int sock = raw_socket();
 
 		switch (i % 7) {
-		case 0: /* nothing, and away */
+		case 0: /* sends nothing and leaves */
 			break;
 		case 1:
 			message.magic ^= 1;
@@ -187,7 +187,7 @@ static void test_noise_at_the_door(void **state)
 	check_good();
 }
 
-/* Those who connect and say nothing take no place from those who speak. */
+/* Peers that connect and send nothing do not keep others from connecting. */
 static void test_silent_peers(void **state)
 {
 	int socks[SILENT_PEERS];
@@ -214,7 +214,7 @@ static void test_silent_peers(void **state)
 	serve();
 }
 
-/* What is in the request ring of one connection, and how much of it is published. */
+/* A malformed content of a request ring, and how much of it is published. */
 struct malformed {
 	const char *what;
 	struct link_request first, second; /* the second starts where the first ends */
@@ -228,7 +228,7 @@ static const struct malformed malformed[] = {
 	  { .opcode = LINK_SEND, .length = 200, .total = 200 },
 	  { 0 },
 	  64 },
-	{ "more than a piece", { .opcode = LINK_SEND, .length = 5000, .total = 5000 }, { 0 }, 8192 },
+	{ "too long a piece", { .opcode = LINK_SEND, .length = 5000, .total = 5000 }, { 0 }, 8192 },
 	{ "a length that wraps",
 	  { .opcode = LINK_SEND, .length = ~0u - 7, .total = ~0u },
 	  { 0 },
@@ -278,8 +278,8 @@ static void test_malformed(void **state)
 	}
 }
 
-/* Answers to READs nobody made, and acknowledgements of SENDs nobody sent. */
-static void test_forged_answers(void **state)
+/* Responses to READs that were not requested, and acknowledgements of SENDs that were not sent. */
+static void test_forged_responses(void **state)
 {
 	unsigned int i;
 
@@ -329,7 +329,7 @@ static uint32_t raw_value(uint32_t old)
 	}
 }
 
-/* A request that looks right in most of its fields. */
+/* A request of which most fields are valid. */
 static void raw_request(struct raw *raw, uint32_t *head)
 {
 	struct link_request request = {
@@ -382,7 +382,7 @@ static void raw_stroke(struct raw *raw, uint32_t *head)
 	}
 }
 
-/* Some work of the server's on the attacked connection, so that there are answers to forge. */
+/* The server posts work on the attacked connection, so that there are responses to forge. */
 static void server_works(void)
 {
 	struct sn_context *ctx = dev_to_sn_context(server.dev);
@@ -432,10 +432,13 @@ static void test_memory_is_sealed(void **state)
 	assert_int_equal(link_send(raw.sock, &hello, -1), 0);
 	do
 		serve();
-	while (link_receive(raw.sock, &raw.answer, &fd) == -EAGAIN);
+	while (link_receive(raw.sock, &raw.response, &fd) == -EAGAIN);
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(ftruncate(fd, 1 << 20), -1);
-	/* Holes can be made in it: the server then reads zeros, and that is no request. */
+	/*
+	 * The client can punch holes in it: the server then reads zeros, which are no valid
+	 * request.
+	 */
 	assert_int_equal(link_map(&raw.shared, fd), 0);
 	raw.side = &raw.shared->side[LINK_ACTIVE];
 	assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, LINK_BYTES),
@@ -449,7 +452,7 @@ static void test_memory_is_sealed(void **state)
 	check_good();
 }
 
-/* A peer that lets wake-ups pile up, and one whose wake-ups never end. */
+/* A peer that leaves wake-ups on its socket, and one that sends them without end. */
 static void test_wake_flood(void **state)
 {
 	static const char byte = 1;
@@ -474,7 +477,7 @@ static void test_wake_flood(void **state)
 	serve();
 }
 
-/* The server maps nothing that a client passes. */
+/* The server maps no file that a client passes. */
 static void test_files_from_clients(void **state)
 {
 	struct sn_context *ctx = dev_to_sn_context(server.dev);
@@ -517,7 +520,7 @@ static int group_teardown(void **state)
 
 	(void)state;
 	end_release(&client);
-	/* All connections the attackers made are given back. */
+	/* All connections of the attackers are destroyed. */
 	while (atomic_load(&ctx->objects[SN_OBJECT_QP]) ||
 	       atomic_load(&ctx->objects[SN_OBJECT_ID]) > 1) {
 		serve();
@@ -534,7 +537,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_noise_at_the_door), cmocka_unit_test(test_silent_peers),
-		cmocka_unit_test(test_malformed),	  cmocka_unit_test(test_forged_answers),
+		cmocka_unit_test(test_malformed),	  cmocka_unit_test(test_forged_responses),
 		cmocka_unit_test(test_scribbler),	  cmocka_unit_test(test_memory_is_sealed),
 		cmocka_unit_test(test_wake_flood),	  cmocka_unit_test(test_files_from_clients),
 	};

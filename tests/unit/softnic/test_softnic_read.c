@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* READs of shared memory: what may be mapped, torn READs, rights taken back, peers that died. */
+/*
+ * Tests of softnic's READs of shared memory: grants, torn READs, revoked rights, peers that died.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -58,7 +60,7 @@ static enum ibv_wc_status read_status(uint32_t length, uint64_t offset, uint32_t
 	return wc.status;
 }
 
-/* Nobody polls the server: what is shared needs nobody. */
+/* A READ of shared memory succeeds while nothing polls the server. */
 static void test_nobody_serves(void **state)
 {
 	(void)state;
@@ -76,7 +78,7 @@ static void test_mapping_is_read_only(void **state)
 	assert_non_null(grant->map);
 	assert_int_equal(mprotect(grant->map, grant->map_length, PROT_READ | PROT_WRITE), -1);
 	assert_int_equal(errno, EACCES);
-	/* Not even the owner can make the file shorter under its readers. */
+	/* Not even the owner can shorten the file that its readers have mapped. */
 	assert_int_equal(ftruncate(server.fd, 0), -1);
 }
 
@@ -85,7 +87,7 @@ static void torn_write(void *arg)
 	memset(server.mem, ++*(uint8_t *)arg, TORN_BYTES);
 }
 
-/* A write of the server between each two pieces: the READ shows all of them. */
+/* The server writes between each two pieces: the READ returns a piece of each write. */
 static void test_torn(void **state)
 {
 	uint8_t value = 0;
@@ -116,7 +118,7 @@ static void test_key_of_nothing(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	/* The server does not poll: the client knows all that it may read. */
+	/* The server does not poll: the client itself knows what it may read. */
 	assert_int_equal(read_status(64, 0, client.remote.rkey ^ 0x1000), IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
 	assert_int_equal(server.id->qp->state, IBV_QPS_ERR);
@@ -134,7 +136,7 @@ static void test_right_taken_back(void **state)
 	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
-/* Files come and go, more often than there are places for them. */
+/* More files are granted and revoked, one after the other, than there are slots. */
 static void test_many_registrations(void **state)
 {
 	struct device_mem mem = { .addr = server.mem, .length = 4096, .fd = server.fd };
@@ -152,7 +154,7 @@ static void test_many_registrations(void **state)
 	}
 }
 
-/* What finds no place is read by asking the owner. */
+/* Files without a slot are read too: their owner serves the READs. */
 static void test_more_files_than_places(void **state)
 {
 	struct device_mem mem = { .addr = server.mem, .length = 4096, .fd = server.fd };
@@ -175,7 +177,7 @@ static void test_more_files_than_places(void **state)
 		OPS->dereg_mr(mrs[i]);
 }
 
-/* An offset in the file that is no page's. */
+/* An offset in the file that is not a multiple of a page. */
 static void test_part_of_a_file(void **state)
 {
 	struct device_mem mem = {
@@ -218,7 +220,7 @@ static void test_files_refused(void **state)
 	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr), -EINVAL);
 }
 
-/* A client checks what a server passes it: a file that could shrink would be its end. */
+/* A client checks the files that a server passes: one that could shrink could crash it. */
 static void test_client_checks_files(void **state)
 {
 	struct sn_qp *qp = to_sn_qp(client.id->qp);
@@ -258,7 +260,7 @@ static void test_client_checks_files(void **state)
 	close(fd);
 }
 
-/* A queue of completions that nobody takes overflows, with an event, and takes its connection along. */
+/* A CQ that nobody polls overflows: there is an event, and the connection goes to error. */
 static void test_overrun(void **state)
 {
 	struct device_async_event event;
@@ -267,7 +269,9 @@ static void test_overrun(void **state)
 	int got, total = 0;
 
 	(void)state;
-	/* The send queue is shorter than the CQ: a failing one is needed to get beyond it. */
+	/*
+	 * The send queue is shorter than the CQ, so the test has to shorten the CQ to overflow it.
+	 */
 	for (i = 0; i < PAIR_SEND_WR; i++)
 		assert_int_equal(end_post_read(&client, client.id->qp, 0, 8, client.remote.addr,
 					       client.remote.rkey),
@@ -292,7 +296,7 @@ static void test_overrun(void **state)
 	assert_true(max > PAIR_SEND_WR);
 }
 
-/* A server that was killed: its memory is still mapped, but READs of it end (guarantee f). */
+/* After a server was killed its memory is still mapped, but READs of it fail (guarantee f). */
 static void test_killed_server(void **state)
 {
 	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The rings of softnic: what goes in comes out, and what a peer may claim of its position. */
+/*
+ * Tests of softnic's rings: records come out as they went in, and impossible positions are refused.
+ */
 #include "common/rdma/softnic/ring.h"
 
 #include <errno.h>
@@ -20,7 +22,7 @@ static uint32_t next_random(uint32_t *seed)
 	return *seed >> 8;
 }
 
-/* Records of any length, over the ring's end and over the end of the position's 32 bits. */
+/* Records of any length, across the ring's end and across the wrap of the 32-bit position. */
 static void test_model(void **state)
 {
 	uint32_t start = UINT32_MAX - 10 * RING_BYTES - UINT32_MAX % RING_UNIT;
@@ -88,7 +90,7 @@ static void test_tail_of_peer(void **state)
 	assert_int_equal(ring_out_room(&out), RING_BYTES);
 }
 
-/* Whatever positions a peer writes, what is left to read or to write stays inside the ring. */
+/* Whatever positions a peer writes, the room to read and to write stays within the ring. */
 static void test_any_position(void **state)
 {
 	struct ring_in in = { .data = shared };

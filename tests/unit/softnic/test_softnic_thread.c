@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads on softnic as kvd has them: a control thread makes and destroys connections while a worker polls
- * and posts on the same CQ and SRQ, and clients come and go, some of them without a word. For
- * ThreadSanitizer above all.
+ * Test of softnic with the threads of kvd: a control thread accepts and destroys connections while
+ * a worker polls and posts on the same CQ and SRQ; clients connect and leave, some without
+ * disconnecting. Most useful under ThreadSanitizer.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 #define SESSIONS 25
 #define MESSAGES 40
 #define CONNS 64
-#define WR_SEND 4096 /* an offset in the memory, and so the work request's number */
+#define WR_SEND 4096 /* the offset in the memory, which is also the work request's number */
 
 #define MUST(condition)                                                                            \
 	do {                                                                                       \
@@ -39,7 +39,7 @@ static char path[64];
 static _Atomic unsigned int clients_left;
 static _Atomic bool stop;
 
-/* Which connection a completion belongs to: the control thread removes one before it destroys it. */
+/* The connections; the control thread removes one from here before it destroys it. */
 static pthread_mutex_t conns_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_id *conns[CONNS];
 
@@ -55,7 +55,7 @@ static void conn_put(struct cm_id *from, struct cm_id *to)
 	pthread_mutex_unlock(&conns_lock);
 }
 
-static void worker_answer(const struct ibv_wc *wc)
+static void worker_respond(const struct ibv_wc *wc)
 {
 	unsigned int i;
 
@@ -93,12 +93,14 @@ static void *worker(void *arg)
 			worker_sleep();
 		MUST(count >= 0);
 		for (i = 0; i < count; i++) {
-			/* What was flushed may be of either kind: sends have no slot's number. */
+			/*
+			 * A flushed request may be of either kind: a send has no receive's number.
+			 */
 			if (wc[i].wr_id == WR_SEND)
 				continue;
 			MUST(!end_post_recv(&server, (unsigned int)wc[i].wr_id));
 			if (!wc[i].status)
-				worker_answer(&wc[i]);
+				worker_respond(&wc[i]);
 		}
 	}
 	return NULL;
@@ -206,7 +208,7 @@ static void test_threads(void **state)
 	for (i = 0; i < CLIENTS; i++)
 		pthread_join(threads[2 + i], NULL);
 	assert_int_equal(atomic_load(&clients_left), 0);
-	/* Every connection is given back, also of those who left without a word. */
+	/* Every connection is destroyed, also those of clients that did not disconnect. */
 	while (atomic_load(&dev_to_sn_context(server.dev)->objects[SN_OBJECT_QP]))
 		sched_yield();
 	atomic_store(&stop, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping and being woken on softnic (guarantee c): many connections that mostly rest, both ends asleep,
- * work that needs several turns, receives that come late, two CQs.
+ * Tests of sleeping and waking on softnic (guarantee c): many connections that are mostly idle,
+ * both ends asleep, work that needs several turns, receives that are posted late, two CQs.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,7 +28,7 @@ static struct cm_id *ids[MANY];
 static _Atomic bool stop;
 static _Atomic unsigned int slept;
 
-/* For threads that are not cmocka's. */
+/* For threads other than cmocka's. */
 #define MUST(condition)                                                                            \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
@@ -58,7 +58,7 @@ static void ends_release(void)
 	end_release(&server);
 }
 
-/* Sleeps until the channel has something; false after a time in which it should have had. */
+/* Sleeps until the channel's fd is readable; false after the timeout. */
 static bool comp_sleep(struct ibv_comp_channel *comp, int timeout_ms)
 {
 	struct pollfd pfd = { .fd = comp->fd, .events = POLLIN };
@@ -66,7 +66,7 @@ static bool comp_sleep(struct ibv_comp_channel *comp, int timeout_ms)
 	return poll(&pfd, 1, timeout_ms) == 1;
 }
 
-/* As a worker does: poll; nothing: arm, poll again; nothing: sleep. */
+/* As a worker does: polls; if there is nothing, arms and polls again; then sleeps. */
 static int wait_asleep(struct end *end, struct ibv_wc *wc, int timeout_ms)
 {
 	struct ibv_cq *cq;
@@ -103,7 +103,7 @@ static struct ibv_qp *qp_by_number(struct end *end, uint32_t number)
 	return qp ? &qp->verbs : NULL;
 }
 
-/* Answers every message with one of the same length, asleep whenever there is none. */
+/* Sends back a message of the same length for each one, and sleeps when there is none. */
 static void *echo(void *arg)
 {
 	struct ibv_wc wc;
@@ -163,7 +163,7 @@ static void roundtrip(struct cm_id *id, uint32_t length, bool asleep)
 	}
 }
 
-static void test_many_that_rest(void **state)
+static void test_many_idle(void **state)
 {
 	pthread_t thread;
 	uint32_t seed = 1;
@@ -186,7 +186,7 @@ static void test_many_that_rest(void **state)
 	ends_release();
 }
 
-/* More than the rings hold, in both directions, by ends that sleep whenever they can. */
+/* More messages than the rings hold, in both directions, with ends that sleep when they can. */
 static void test_streams_asleep(void **state)
 {
 	struct ibv_wc wc;
@@ -218,7 +218,7 @@ static void test_streams_asleep(void **state)
 	ends_release();
 }
 
-/* A READ that the other end has to answer, which sleeps. */
+/* READs that the other end has to serve while it sleeps. */
 static void test_served_asleep(void **state)
 {
 	struct end_options unshared = END_DEFAULTS;
@@ -249,7 +249,7 @@ static void test_served_asleep(void **state)
 	ends_release();
 }
 
-/* The receiver sleeps without a receive; one is posted by another thread, and it must wake. */
+/* The receiver sleeps without a receive; when one is posted later, it must wake. */
 static void test_late_receive(void **state)
 {
 	struct ibv_wc wc;
@@ -267,7 +267,7 @@ static void test_late_receive(void **state)
 		;
 	assert_int_equal(end_post_send(&client, ids[0]->qp, 0, 8, IBV_SEND_SIGNALED), 0);
 	assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
-	/* It looks, and there is nothing to take for a while. */
+	/* The timer wakes it a few times, without a notification. */
 	while (comp_sleep(server.comp, 20))
 		if (OPS->get_cq_event(server.comp, &cq) != -EAGAIN || i++ > PAIR_RECVS + 3)
 			break;
@@ -287,7 +287,7 @@ static void test_late_receive(void **state)
 	ends_release();
 }
 
-/* A sender that sleeps learns that the other end is never ready. */
+/* A sender that sleeps gets the error when the other end is never ready. */
 static void test_never_ready_asleep(void **state)
 {
 	struct end_options options = END_DEFAULTS;
@@ -309,7 +309,9 @@ static void test_never_ready_asleep(void **state)
 	assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
 	assert_int_equal(ibv_req_notify_cq(client.cq, 0), 0);
 	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
-	/* Each is looked at only when it wakes: the server by its clock, the client by the server. */
+	/*
+	 * Each end is served only when it wakes: the server by its timer, the client by the server.
+	 */
 	while (!comp_sleep(client.comp, 0) || OPS->get_cq_event(client.comp, &cq)) {
 		assert_true(comp_sleep(server.comp, PAIR_WAIT_MS));
 		OPS->get_cq_event(server.comp, &cq);
@@ -319,7 +321,7 @@ static void test_never_ready_asleep(void **state)
 	ends_release();
 }
 
-/* Sends and receives on CQs of their own: each wakes its own channel, whoever saw the traffic. */
+/* Sends and receives on separate CQs: each wakes its own channel, whichever CQ was polled. */
 static void test_two_cqs(void **state)
 {
 	struct end_options options = END_DEFAULTS;
@@ -335,7 +337,7 @@ static void test_two_cqs(void **state)
 		assert_int_equal(ibv_req_notify_cq(client.cq, 0), 0);
 		assert_int_equal(ibv_req_notify_cq(server.recv_cq, 0), 0);
 		assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
-		/* The server's other CQ is polled first and moves the connection on. */
+		/* The server's other CQ is polled first and moves the connection forward. */
 		if (i % 2)
 			assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
 		do
@@ -356,8 +358,8 @@ static void test_two_cqs(void **state)
 	ends_release();
 }
 
-/* What was published after the last look and before the wake-up was asked for is seen by asking. */
-static void test_asking_looks_again(void **state)
+/* What was published after the last poll and before arming is seen by the arming. */
+static void test_arming_checks_again(void **state)
 {
 	struct sn_cq *cq;
 	struct sn_qp *qp;
@@ -377,7 +379,7 @@ static void test_asking_looks_again(void **state)
 	ends_release();
 }
 
-/* Connections without traffic leave the list that every poll goes through, and come back (guarantee h). */
+/* Connections without traffic leave the hot list, and come back to it (guarantee h). */
 static void test_cold(void **state)
 {
 	struct sn_cq *cq;
@@ -413,10 +415,10 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_many_that_rest),	   cmocka_unit_test(test_streams_asleep),
-		cmocka_unit_test(test_served_asleep),	   cmocka_unit_test(test_late_receive),
-		cmocka_unit_test(test_never_ready_asleep), cmocka_unit_test(test_two_cqs),
-		cmocka_unit_test(test_asking_looks_again), cmocka_unit_test(test_cold),
+		cmocka_unit_test(test_many_idle),	    cmocka_unit_test(test_streams_asleep),
+		cmocka_unit_test(test_served_asleep),	    cmocka_unit_test(test_late_receive),
+		cmocka_unit_test(test_never_ready_asleep),  cmocka_unit_test(test_two_cqs),
+		cmocka_unit_test(test_arming_checks_again), cmocka_unit_test(test_cold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

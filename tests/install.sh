@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs what is built into temporary folders, checks what is there and what it exports, compiles
-# and runs a program against it with pkg-config, shared and static, uninstalls, and looks that
-# nothing is left. KVD_BUILD is the build folder (default build).
+# Test of `make install` and `make uninstall`: installs the build into temporary folders, checks the
+# files and the exported symbols, compiles and runs a program with pkg-config, shared and static,
+# uninstalls, and checks that nothing is left. KVD_BUILD is the build folder (default build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${KVD_BUILD:-build}
@@ -16,7 +16,7 @@ die() {
 
 [ -x "$build/kvd" ] || die "$build/kvd is not built: run make"
 
-# `-o all`: what is built is installed as it is, whatever flags it was built with.
+# `-o all`: installs the build as it is, whatever flags it was built with.
 make_install() {
 	MAKEFLAGS='' make --no-print-directory -s -o all B="$build" "$@"
 }
@@ -34,7 +34,8 @@ list_files() {
 echo "DESTDIR: the tree that a package would hold"
 root=$tmp/root
 make_install DESTDIR="$root" PREFIX=/opt/kvd install
-diff <(tr ' ' '\n' <<<"$expected") <(list_files "$root/opt/kvd") || die "other files than expected"
+diff <(tr ' ' '\n' <<<"$expected") <(list_files "$root/opt/kvd") ||
+	die "installed other files than expected"
 [ "$(list_files "$root" | grep -cv '^opt/kvd/')" = 0 ] || die "files outside of PREFIX"
 ! grep -rlF "$tmp" "$root" --include=*.pc --include=*.service || die "DESTDIR is in a file"
 ! grep -rn '@[A-Z]*@' "$root" --include=*.pc --include=*.service || die "a placeholder is left"
@@ -58,7 +59,8 @@ readelf -d "$prefix/lib/libkvd.so" | grep -q 'SONAME.*\[libkvd\.so\.0\.2\]' || d
 nm -D --defined-only "$prefix/lib/libkvd.so" >"$tmp/shared"
 nm -g --defined-only "$prefix/lib/libkvd.a" >"$tmp/static"
 for list in shared static; do
-	awk 'NF == 3 && $3 !~ /^kvd_/ && $3 !~ /^KVD_0$/ { print; bad = 1 } END { exit bad }' "$tmp/$list" ||
+	awk 'NF == 3 && $3 !~ /^kvd_/ && $3 !~ /^KVD_0$/ { print; bad = 1 }
+		END { exit bad }' "$tmp/$list" ||
 		die "the $list library exports what is not in kvd.h"
 done
 for name in $(grep -o '\bkvd_[a-z_]*(' client/kvd.h | tr -d '(' | sort -u); do
@@ -66,7 +68,7 @@ for name in $(grep -o '\bkvd_[a-z_]*(' client/kvd.h | tr -d '(' | sort -u); do
 	grep -q " T $name\$" "$tmp/static" || die "libkvd.a does not have $name of kvd.h"
 done
 
-# Names that libkvd uses inside are the program's to use.
+# A program may use the names that libkvd uses inside.
 cat >"$tmp/program.c" <<'PROGRAM'
 #include <kvd.h>
 #include <stdio.h>
@@ -92,11 +94,13 @@ run_program() {
 }
 
 echo "shared: $(pkg-config --libs kvd)"
-"${CC:-cc}" "${warnings[@]}" "${cflags[@]}" -o "$tmp/shared-program" "$tmp/program.c" "${shared_libs[@]}"
-readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\.2\]' || die "not linked to the library"
+"${CC:-cc}" "${warnings[@]}" "${cflags[@]}" -o "$tmp/shared-program" "$tmp/program.c" \
+	"${shared_libs[@]}"
+readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\.2\]' ||
+	die "not linked to the library"
 run_program env LD_LIBRARY_PATH="$prefix/lib" "$tmp/shared-program"
 
-# Wholly static: the proof that kvd.pc names all that libkvd.a needs.
+# Fully static: this proves that kvd.pc names all that libkvd.a needs.
 echo "static: ${#static_libs[@]} flags"
 "${CC:-cc}" -static "${cflags[@]}" -o "$tmp/static-program" "$tmp/program.c" "${static_libs[@]}" \
 	2>"$tmp/static-warnings" || die "static link: $(cat "$tmp/static-warnings")"

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What tests/run-all and tests/vm/suite share: running cases with a time limit, two or more at
-# once, one line each. Sourced.
+# Functions for tests/run-all and tests/vm/suite, which source this file: running cases in parallel,
+# each with a time limit, and printing one line for each.
 #
-# A case is a program or script. It ends with 0 = ok, 77 = skipped, its last line says why, and
-# anything else = failed. It runs in the tree's root and finds in its environment:
+# A case is a program or script. Its exit status is 0 if it passed, 77 if it was skipped (its last
+# line says why), and anything else if it failed. It runs in the tree's root, with this environment:
 #
 #   KVD_BUILD        folder with kvd, kvctl, kvbench and tests/ of the flavour under test
 #   KVD_FLAVOUR      release, asan or tsan
 #   KVD_TEST_DEVICE  softnic or verbs
 #   KVD_RDMA_ADDR    with verbs: the IP address of the RDMA device
-#   TMPDIR           a folder of its own, removed afterwards; short enough for Unix sockets
+#   TMPDIR           a folder for this case alone, removed afterwards; short enough for Unix sockets
 #
 # suite_results holds one line a case: `status seconds flavour name`.
 
@@ -22,7 +22,7 @@ suite_results=$suite_tmp/results
 suite_logs=
 suite_cases=0
 
-# Lines of a failed case's log that are shown; the whole log stays in suite_logs.
+# How many lines of a failed case's log are shown; the whole log stays in suite_logs.
 SUITE_LOG_LINES_MAX=60
 
 suite_cleanup() {
@@ -50,7 +50,8 @@ suite_report() {
 	printf '%s %s %s %s\n' "$status" "$seconds" "$flavour" "$name" >>"$suite_results"
 	if [ "$status" = FAIL ]; then
 		# One write, so that the lines of two failures do not mix.
-		printf '  %-5s %-8s %-34s %6ss  %s\n%s\n' "$status" "$flavour" "$name" "$seconds" "$log" \
+		printf '  %-5s %-8s %-34s %6ss  %s\n%s\n' \
+			"$status" "$flavour" "$name" "$seconds" "$log" \
 			"$(tail -n "$SUITE_LOG_LINES_MAX" "$log" | sed 's/^/      | /')"
 	else
 		printf '  %-5s %-8s %-34s %6ss%s\n' "$status" "$flavour" "$name" "$seconds" "$note"
@@ -63,7 +64,7 @@ suite_seconds_since() {
 	printf '%d.%02d' $((hundredths / 100)) $((hundredths % 100))
 }
 
-# flavour, name, seconds allowed, command... (with VAR=value before it if need be)
+# flavour, name, time limit in seconds, [VAR=value...] command...
 suite_run() {
 	local flavour=$1 name=$2 limit=$3 status=FAIL start result log dir pid
 	shift 3
@@ -89,13 +90,13 @@ suite_run() {
 	suite_report "$status" "$(suite_seconds_since "$start")" "$flavour" "$name" "$log"
 }
 
-# Whether the case's `flavour/name` is among those asked for.
+# Whether the case's `flavour/name` matches the pattern.
 suite_wants() {
 	# shellcheck disable=SC2053 # a pattern is meant
 	[ -z "$suite_pattern" ] || [[ $1/$2 == *$suite_pattern* ]]
 }
 
-# Like suite_run, beside at most suite_jobs - 1 others.
+# Runs a case in the background, with at most suite_jobs - 1 others at the same time.
 suite_start() {
 	suite_wants "$1" "$2" || return 0
 	suite_cases=$((suite_cases + 1))
@@ -109,8 +110,8 @@ suite_wait() {
 	wait
 }
 
-# The test programs by prefix, as paths below the build's tests/, from their sources: one that was not
-# built fails when it is run.
+# Prints the test programs with a prefix, as paths below the build's tests/. They are found by their
+# sources, so that a program that was not built fails.
 suite_programs() {
 	local source
 	for source in tests/*/"$1"_*.c tests/*/*/"$1"_*.c; do
@@ -118,7 +119,8 @@ suite_programs() {
 	done
 }
 
-# The system tests: what is executable in tests/system; the rest there is theirs to share.
+# Prints the system tests: the executable files in tests/system. The other files are what they
+# share.
 suite_scripts() {
 	local script
 	for script in tests/system/*.sh tests/system/*.py; do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the fuzz targets share. Each target is one libFuzzer program: `make fuzzers` builds them. */
+/* What the fuzz targets share; each target is one libFuzzer program, built by `make fuzzers`. */
 #ifndef KVD_TESTS_FUZZ_FUZZ_H
 #define KVD_TESTS_FUZZ_FUZZ_H
 
@@ -11,14 +11,16 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/* What must hold for every input that was let through. */
+/* Aborts unless @condition holds, as it must for every input that a parser accepts. */
 #define must(condition)                                                                            \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
 			abort();                                                                   \
 	} while (0)
 
-/* The input in a block of exactly its size, so that a byte read too many is seen. Never NULL. */
+/*
+ * Copies the input to a heap block of exactly its size, so that a byte read too many is detected.
+ */
 static inline void *exact_copy(const uint8_t *data, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
@@ -29,7 +31,7 @@ static inline void *exact_copy(const uint8_t *data, size_t size)
 	return copy;
 }
 
-/* Reads every byte: a pointer out of bounds is seen here, not later. */
+/* Reads every byte, so that a pointer out of bounds is detected here. */
 static inline uint8_t touch(const uint8_t *p, size_t len)
 {
 	volatile uint8_t sum = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The addresses that users give: what is let through is whole, the rest has a reason. */
+/*
+ * Fuzz target of device_addr_parse(): a URL is either decoded completely or refused with a reason.
+ */
 #include "common/rdma/device.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Configuration files. One that is let through has options in their ranges, and what --print-config
- * writes of it reads back to the same.
+ * Fuzz target of configuration files: in an accepted file all options are in their ranges, and what
+ * --print-config prints of it is read back to the same options.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 static int file;
 static char path[64];
 
-/* The reader complains to stderr; libFuzzer does not use the stream. */
+/* config_load() writes errors to stderr, which libFuzzer does not use as a stream. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void)argc, (void)argv;

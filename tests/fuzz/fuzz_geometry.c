@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a server may say of its index: nothing a client computes from what is let through leaves the
- * region. The sum is made right, or no input would get past it.
+ * Fuzz target of geometry_check(): no offset that a client computes from an accepted geometry is
+ * outside the region. The target makes the sum right, since no random input would have it.
  */
 #include "common/sum.h"
 #include "common/wire.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A region full of anything: what READs and responses bring is changed as the input says, with sums
- * made right where it asks for it, and GETs and scans must end in bounds. What they may not do is
- * crash, read outside the region, or go on for ever. The server is a fake: its index is larger than
- * the client believes, and some of its items expire.
+ * Fuzz target of GETs and scans in a hostile region: the input changes what READs and responses
+ * bring, with sums made right where it asks for it. GETs and scans must not crash, read outside the
+ * region, or run for ever. The server is a fake: its index is larger than the client knows, and
+ * some of its items expire.
  *
- * The input is a list of changes, 16 bytes each: when, what, where, to what.
+ * The input is a list of changes, 16 bytes each: which READ or response, how, where, to what value.
  */
 #include "common/sum.h"
 #include "tests/fuzz/fuzz.h"
@@ -15,8 +15,8 @@
 #define KEYS 40
 
 struct change {
-	uint8_t event; /* the how manieth READ or response; 255: all */
-	uint8_t seal;  /* bit 0: make the sum right afterwards; bit 1: one bit, not a word */
+	uint8_t event; /* which READ or response, counted from 0; 255: all */
+	uint8_t seal;  /* bit 0: make the sum right afterwards; bit 1: change one bit, not a word */
 	uint16_t at;
 	uint32_t reserved;
 	uint64_t to;
@@ -26,7 +26,7 @@ static struct fake_server *server;
 static const uint8_t *changes;
 static size_t change_count;
 static unsigned int events;
-static uint64_t home; /* where the client takes overflow buckets to be at home: as read last */
+static uint64_t home; /* the home bucket that was read last, for the sums of overflow buckets */
 
 static void apply(const struct change *change, uint8_t *bytes, uint32_t len)
 {
@@ -68,7 +68,9 @@ static void change_bytes(uint64_t offset, uint8_t *to, uint32_t bytes, bool seal
 		if (sealed && change.seal & 1)
 			seal(offset, to, bytes);
 	}
-	/* A GET has bounds: tries, chains, slots. 32 tries of 64 hops would be 2,048 buckets. */
+	/*
+	 * Tries, chains and slots of a GET are bounded: 32 tries of 64 hops would be 2,048 buckets.
+	 */
 	must(++events < 100000);
 }
 
@@ -84,13 +86,13 @@ static void before_response(struct fake_server *p, struct wire_response *respons
 {
 	(void)p;
 	change_bytes(0, (uint8_t *)response, sizeof(*response), false);
-	/* The rest of the message is not there to be sent. */
+	/* The message has no more bytes to send. */
 	if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response) &&
 	    !(response->flags & WIRE_R_COPY))
 		response->value_len = 0;
 }
 
-/* One entry, and what the input makes of its length. */
+/* Responds with one entry, whose length the input may change. */
 static void respond(struct fake_server *p, const struct request *request,
 		    struct wire_response *response, uint8_t *value)
 {
@@ -130,7 +132,7 @@ static void fake_server_make(void)
 	server->respond = respond;
 }
 
-/* A handle that no input before has left a trace in. */
+/* Resets the handle, so that no earlier input has an effect on it. */
 static void handle_renew(void)
 {
 	if (server && server->kvd.broken) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Fuzzes the parser of YCSB's property files and of -p arguments. */
+/*
+ * Fuzz target of YCSB property files and -p arguments: the list is in bounds, errors have a text.
+ */
 #include "bench/props.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a client may send to the server: what is let through is complete and in bounds. */
+/*
+ * Fuzz target of wire_request_parse(): an accepted message from a client is complete and in bounds.
+ */
 #include "common/wire.h"
 #include "tests/fuzz/fuzz.h"
 

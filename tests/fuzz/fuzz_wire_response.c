@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server may send to a client, entries of a SCAN included. */
+/* Fuzz target of wire_response_parse() and, for a SCAN, wire_entry_parse(): all is in bounds. */
 #include "common/wire.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,19 +1,20 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# shellcheck disable=SC2015,SC2154 # A && B || fail is meant so; "here" is the includer's
+# shellcheck disable=SC2015,SC2154 # A && B || fail is meant so; the including script sets "here"
 #
-# The kernel and the initramfs of the test machine: fetched, checked, built, kept in a cache.
+# Functions that fetch, check and build the kernel and the initramfs of the test machine, and keep
+# them in a cache.
 # Guarantee: cache_prepare returns 0 only with KERNEL and INITRAMFS set to files whose checksums
-# match those noted when they were made from a package that matched apt's (signed) metadata.
-# Any number of callers may run it at once.
+# match those stored when they were made from a package that matched apt's (signed) metadata.
+# Any number of callers may run it at the same time.
 
 # shellcheck disable=SC2034 # read by the script that includes this file
 GUEST_ADDR=10.9.0.1	# as in init
 KERNEL_META=linux-image-amd64	# the cloud flavour has no rdma_rxe
 BOOTS_KEPT_MAX=2
 
-# In no special order: modules.dep gives the order. crc32_generic is named nowhere as a
-# dependency, but rdma_rxe asks for "crc32" by name when a link is added.
+# In any order, since modules.dep gives the order. No module depends on crc32_generic, but rdma_rxe
+# asks for "crc32" by name when a link is added.
 MODULES=(crc32_generic crc32-pclmul virtio_pci virtio_net 9p 9pnet_virtio overlay
 	rdma_rxe ib_uverbs rdma_ucm dummy veth sch_netem)
 APPLETS=(sh mount mkdir insmod cat ls ln chroot setsid sleep readlink mv cp
@@ -32,10 +33,11 @@ fail() {
 
 tools_check() {
 	local dir pair missing=()
-	for dir in /usr/sbin /sbin; do	# not in a plain user's PATH; the guest's command gets it too
+	for dir in /usr/sbin /sbin; do	# not in an ordinary user's PATH; passed to the guest, too
 		[[ :$PATH: == *:$dir:* ]] || PATH+=:$dir
 	done
-	for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio xz:xz-utils depmod:kmod \
+	for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio \
+		xz:xz-utils depmod:kmod \
 		rdma:iproute2 ibv_devinfo:ibverbs-utils dpkg-deb:dpkg apt-get:apt \
 		flock:util-linux setpriv:util-linux; do
 		command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
@@ -44,7 +46,7 @@ tools_check() {
 		mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
 		fail "missing packages; try: apt-get install ${missing[*]}"
 	fi
-	# The loader's own word: a static program is not one it can run.
+	# ldd fails for a static program, which the loader does not run.
 	! LC_ALL=C ldd "$(command -v busybox)" >/dev/null 2>&1 ||
 		fail "busybox is not statically linked; try: apt-get install busybox-static"
 	[[ $(uname -m) == x86_64 ]] || fail "only x86_64 hosts are supported, this is $(uname -m)"
@@ -55,10 +57,11 @@ file_sha256() {
 	sum=$(sha256sum -- "$1" 2>/dev/null) && printf '%s\n' "${sum%% *}"
 }
 
-# True when the file matches the sum that was noted beside it.
+# True if the file matches the sum that is stored beside it.
 file_is_intact() {
 	local noted
-	[[ -s $1 && -s $1.sha256 ]] && read -r noted <"$1.sha256" && [[ $(file_sha256 "$1") == "$noted" ]]
+	[[ -s $1 && -s $1.sha256 ]] && read -r noted <"$1.sha256" &&
+		[[ $(file_sha256 "$1") == "$noted" ]]
 }
 
 apt_update() {
@@ -73,7 +76,7 @@ kernel_find() {
 	package=$(apt-cache depends --important "$KERNEL_META" 2>/dev/null |
 		sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
 	[[ -n $package ]] || return 1
-	# Of all versions known, apt-cache show prints the candidate first.
+	# Of all versions, apt-cache show prints the candidate first.
 	apt-cache show --no-all-versions "$package" 2>/dev/null |
 		awk -v p="$package" '/^Version:/ { v = $2 } /^SHA256:/ { s = $2 }
 			END { if (v == "" || length(s) != 64) exit 1; print p, v, s }'
@@ -83,8 +86,9 @@ kernel_download() {	# PACKAGE VERSION SHA256
 	local dir
 	dir=$(mktemp -d "$cache/download.XXXXXX") || return 1
 	say "fetching $1 $2 (about 70 MB, once)"
-	# apt's sandbox user could not write in this folder.
-	(cd "$dir" && apt-get -q -o APT::Sandbox::User=root download "$1=$2") >"$cache/apt.log" 2>&1 &&
+	# apt's sandbox user could not write to this folder.
+	(cd "$dir" && apt-get -q -o APT::Sandbox::User=root download "$1=$2") \
+		>"$cache/apt.log" 2>&1 &&
 		mv "$dir"/*.deb "$dir/deb" && [[ $(file_sha256 "$dir/deb") == "$3" ]] &&
 		mv "$dir/deb" "$cache/kernel.deb" && printf '%s\n' "$3" >"$cache/kernel.deb.sha256"
 	local err=$?
@@ -97,11 +101,11 @@ kernel_fetch() {
 	for tries in 1 2; do
 		# shellcheck disable=SC2086 # three words
 		found=$(kernel_find) && kernel_download $found && return 0
-		# Never updated, or so long ago that the mirror has dropped the version.
+		# apt's lists may be missing, or so old that the mirror has dropped the version.
 		((tries == 1)) && { apt_update || return 1; }
 	done
 	if [[ -z $found ]]; then
-		say "no package $KERNEL_META known to apt: the machine needs Debian's kernel"
+		say "apt knows no package $KERNEL_META: the test machine needs Debian's kernel"
 	else
 		say "could not fetch $found, or its checksum differs from apt's; see $cache/apt.log"
 	fi
@@ -113,7 +117,10 @@ modules_order() {	# folder with modules.dep
 	local module
 	for module in "${MODULES[@]}"; do
 		awk -v m="$module" '
-			function base(p) { sub(/.*\//, "", p); sub(/\.ko.*/, "", p); gsub(/-/, "_", p); return p }
+			function base(p) {
+				sub(/.*\//, "", p); sub(/\.ko.*/, "", p); gsub(/-/, "_", p)
+				return p
+			}
 			BEGIN { gsub(/-/, "_", m) }
 			FILENAME ~ /builtin$/ { if (base($1) == m) found = 1; next }
 			{ sub(/:$/, "", $1) }
@@ -142,26 +149,29 @@ initramfs_tree() {	# work folder holding the unpacked package in pkg
 	done <"$1/order"
 }
 
-# Takes the kernel proper out of its self-extracting image: QEMU starts it directly (PVH), which
-# saves the seconds that unpacking takes in emulation. Offsets: x86 boot protocol, 2.08 and later.
+# Unpacks the kernel from its self-extracting image: QEMU starts it directly (PVH), which saves the
+# seconds that unpacking takes in emulation. Offsets: x86 boot protocol, 2.08 and later.
 kernel_unpack() {	# image, output
 	local setup_sectors offset length
 	setup_sectors=$(od -An -tu1 -j 497 -N 1 "$1")
 	read -r offset length < <(od -An -tu4 -j 584 -N 8 "$1")
 	# The last 4 bytes are the unpacked size, not part of the stream.
-	tail -c +$(((setup_sectors + 1) * 512 + offset + 1)) "$1" | head -c $((length - 4)) | xz -dc >"$2"
+	tail -c +$(((setup_sectors + 1) * 512 + offset + 1)) "$1" | head -c $((length - 4)) |
+		xz -dc >"$2"
 	# head ends before tail does.
 	((PIPESTATUS[2] == 0)) || { say "$1 is not compressed with xz"; return 1; }
 }
 
-# Makes boot-KEY: kernel, initramfs and their sums appear together or not at all.
+# Makes boot-KEY, so that kernel, initramfs and their sums appear together or not at all.
 boot_build() {	# folder
 	local work
 	work=$(mktemp -d "$cache/build.XXXXXX") || return 1
 	say "building the initramfs"
 	# Uncompressed: unpacking in emulation costs more than loading.
-	dpkg-deb -x "$cache/kernel.deb" "$work/pkg" && initramfs_tree "$work" && mkdir "$work/boot" &&
-		(cd "$work/root" && find . | cpio --quiet -o -H newc -R 0:0) >"$work/boot/initramfs" &&
+	dpkg-deb -x "$cache/kernel.deb" "$work/pkg" && initramfs_tree "$work" &&
+		mkdir "$work/boot" &&
+		(cd "$work/root" && find . | cpio --quiet -o -H newc -R 0:0) \
+			>"$work/boot/initramfs" &&
 		kernel_unpack "$work"/pkg/boot/vmlinuz-* "$work/boot/vmlinux" &&
 		(cd "$work/boot" && sha256sum initramfs vmlinux >SHA256SUMS) &&
 		rm -rf -- "$1" && mv "$work/boot" "$1"
@@ -175,7 +185,7 @@ boot_is_intact() {
 	[[ -s $1/SHA256SUMS ]] && (cd "$1" && sha256sum --check --status SHA256SUMS 2>/dev/null)
 }
 
-# Keeps the newest few: other versions of these scripts may share the cache.
+# Keeps the newest folders: other versions of these scripts may share the cache.
 boots_prune() {
 	local old
 	# shellcheck disable=SC2012 # names are ours: boot-HEX
@@ -186,13 +196,14 @@ boots_prune() {
 
 boot_key() {
 	local sum
-	sum=$(cat "$here/lib.sh" "$here/init" "$(command -v busybox)" "$cache/kernel.deb.sha256" | sha256sum)
+	sum=$(cat "$here/lib.sh" "$here/init" "$(command -v busybox)" "$cache/kernel.deb.sha256" |
+		sha256sum)
 	printf '%s\n' "${sum:0:16}"
 }
 
-do_cache_prepare() {	# under the lock
+do_cache_prepare() {	# with the lock held
 	local boot
-	# What an earlier, killed run left: nobody else can be at work here now.
+	# An earlier, killed run left these; with the lock no other run is using them.
 	rm -rf -- "$cache"/download.?????? "$cache"/build.??????
 	if [[ -s $cache/kernel.deb.sha256 ]]; then
 		boot=$cache/boot-$(boot_key)
@@ -205,7 +216,8 @@ do_cache_prepare() {	# under the lock
 }
 
 cache_prepare() {
-	mkdir -p -- "$cache" || { say "cannot make the cache folder $cache; see KVD_VM_CACHE"; return 1; }
+	mkdir -p -- "$cache" ||
+		{ say "cannot make the cache folder $cache; see KVD_VM_CACHE"; return 1; }
 	(
 		flock -n 9 || { say "waiting for another run to fill $cache" && flock 9; } || exit 1
 		do_cache_prepare

@@ -27,7 +27,7 @@ INSTALL    ?= install
 OBJCOPY    ?= objcopy
 JOBS       ?= $(shell nproc)
 
-# One folder per flavour, so that objects of two flavours never meet.
+# One folder per flavour, so that objects of two flavours are never mixed.
 ifdef SAN
 comma   := ,
 SANNAME := $(subst $(comma),-,$(SAN))
@@ -49,12 +49,13 @@ K_CPPFLAGS := -I. -D_GNU_SOURCE $(if $(DEBUG),-DKVD_DEBUG=1)
 K_CFLAGS   := -std=gnu11 -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -pthread $(WARN) \
 	$(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 K_CFLAGS_LAST := $(if $(DEBUG),-O0)
+COMPILE     = $(CC) $(K_CPPFLAGS) $(CPPFLAGS) $(K_CFLAGS) $(CFLAGS) $(K_CFLAGS_LAST)
 K_LDFLAGS  := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 # clang leaves its sanitizer runtime undefined in a shared object, so -z,defs is for plain builds.
 SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=client/kvd.map \
 	$(if $(SAN),,-Wl,-z,defs)
 
-# Asked for when first used: `make deps` has to run on a machine that has no pkg-config yet.
+# Evaluated at the first use: `make deps` must run on a machine that has no pkg-config yet.
 libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 RDMA_LIBS   = $(call libs,RDMA_LIBS,libibverbs librdmacm)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
@@ -69,13 +70,14 @@ QA = @printf '  %-7s %s\n' AR $@;
 endif
 endif
 
-# Sources are found by their place; the file with a program's main is no part of its library.
+# Sources are found by their folder; the file with a program's main is not part of its library.
 COMMON_SRC := $(sort $(wildcard common/*.c common/*/*.c common/*/*/*.c))
 CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
 SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c server/*/*.c)))
 BENCH_SRC  := $(filter-out %/main.c,$(sort $(wildcard bench/*.c bench/kvtrace/*.c)))
 MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/kvtrace/main.c)
-# test_*, race_*, conformance_* and sys_* are programs; the other files in tests/ help all of them.
+# test_*, race_*, conformance_* and sys_* are programs; all of them link the other files in
+# tests/.
 TEST_SRC   := $(sort $(wildcard $(foreach p,test race conformance sys, \
 	tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
 HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
@@ -93,7 +95,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
 # In link order: each may use what stands to the right of it.
 TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
 
-# Passed on to a make that check or demo starts; under `make -j` it shares our jobs instead.
+# For the make that check or demo starts; under `make -j` it shares our jobs instead.
 SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
 .DELETE_ON_ERROR:
@@ -102,21 +104,22 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .PHONY: all tests fuzzers fuzz check demo demo-rdma deps deps-test lint headers layers format fmt \
 	cppcheck scripts install uninstall clean help FORCE
 
-all: $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a  ## the programs and the library (default)
+PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
+all: $(PRODUCTS)  ## the programs and the library (default)
 	@:
 
 tests: $(TESTS)  ## the test programs, not run
 	@:
 
-# Flags live in a file that changes only when they do: editing CFLAGS rebuilds, nothing else does.
+# The flags are in a file that changes only when they do: changed CFLAGS rebuild all, nothing else
+# does.
 $(O)/flags: FORCE
-	@mkdir -p $(@D); f='$(CC) $(K_CPPFLAGS) $(CPPFLAGS) $(K_CFLAGS) $(CFLAGS) $(K_CFLAGS_LAST)'; \
-	f="$$f "'$(K_LDFLAGS) $(LDFLAGS) $(LDLIBS)'; \
+	@mkdir -p $(@D); f='$(COMPILE)'; f="$$f "'$(K_LDFLAGS) $(LDFLAGS) $(LDLIBS)'; \
 	[ "$$f" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$f" >$@
 
 $(O)/%.o: %.c $(O)/flags
 	@mkdir -p $(@D)
-	$(QC)$(CC) $(K_CPPFLAGS) $(CPPFLAGS) $(K_CFLAGS) $(CFLAGS) $(K_CFLAGS_LAST) -fPIC -MMD -MP -c -o $@ $<
+	$(QC)$(COMPILE) -fPIC -MMD -MP -c -o $@ $<
 
 $(O)/libcommon.a: $(call obj,$(COMMON_SRC))
 $(O)/libclient.a: $(call obj,$(CLIENT_SRC))
@@ -128,13 +131,14 @@ $(O)/lib%.a: $(O)/flags
 	$(QA)rm -f $@; $(AR) qcs $@ $(filter %.o,$^)
 
 # One object in which only kvd_* is global: an archive has no symbol map, and a program that links
-# libkvd.a may have its own log_error().
+# libkvd.a may define its own log_error().
 $(B)/libkvd.a: $(call obj,$(CLIENT_SRC) $(COMMON_SRC))
 	$(QA)$(LD) -r -o $(O)/libkvd.o $(filter %.o,$^) && \
 	$(OBJCOPY) --wildcard --keep-global-symbol='kvd_*' $(O)/libkvd.o && \
 	rm -f $@ && $(AR) rcs $@ $(O)/libkvd.o
 $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/kvd.map
-	$(QL)$(CC) $(SO_LDFLAGS) $(K_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(RDMA_LIBS) $(LDLIBS)
+	$(QL)$(CC) $(SO_LDFLAGS) $(K_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+		$(RDMA_LIBS) $(LDLIBS)
 	@ln -sf $(@F) $(B)/libkvd.so
 
 $(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libcommon.a
@@ -145,13 +149,16 @@ $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm \
+		$(LDLIBS)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(CC) -fsanitize=fuzzer $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) -lm $(LDLIBS)
+	$(QL)$(CC) -fsanitize=fuzzer $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) \
+		-lm $(LDLIBS)
 
-# libFuzzer is clang's. The folder is its own: the instrumentation is in every object.
-fuzz_make = $(MAKE) --no-print-directory $(SUBJOBS) CC=clang SAN=fuzzer-no-link,address,undefined B=build/fuzz
+# libFuzzer is part of clang. It has its own folder, since every object is instrumented.
+fuzz_make = $(MAKE) --no-print-directory $(SUBJOBS) CC=clang B=build/fuzz \
+	SAN=fuzzer-no-link,address,undefined
 fuzzers:  ## the fuzz targets in build/fuzz/, by clang
 	@+$(fuzz_make) fuzz-programs
 .PHONY: fuzz-programs
@@ -160,7 +167,8 @@ FUZZ_SECONDS ?= 20
 fuzz: fuzzers  ## runs each fuzz target for FUZZ_SECONDS; findings and new inputs in build/fuzz/
 	@for f in $(notdir $(FUZZ_SRC:.c=)); do mkdir -p build/fuzz/new/$$f && \
 		build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ \
-		-verbosity=0 -print_final_stats=1 build/fuzz/new/$$f tests/fuzz/corpus/$$f || exit 1; done
+		-verbosity=0 -print_final_stats=1 \
+		build/fuzz/new/$$f tests/fuzz/corpus/$$f || exit 1; done
 fuzz-programs: $(FUZZERS)
 
 deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
@@ -188,13 +196,15 @@ lint: headers layers format scripts cppcheck  ## headers, layers, clang-format, 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
 	@printf '%s\n' $(HDRS) | xargs -P $(JOBS) -I {} sh -c 'echo "#include \"{}\"" | \
-		$(CC) $(K_CPPFLAGS) $(CPPFLAGS) -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c - || exit 255'
+		$(CC) $(K_CPPFLAGS) $(CPPFLAGS) -std=gnu11 -Wall -Wextra -Werror -fsyntax-only \
+		-x c - || exit 255'
 	@echo '#include "client/kvd.h"' | $(CXX) -I. -Wall -Wextra -Werror -fsyntax-only -x c++ -
 	@echo '  headers ok'
 
-# client -> common <- server, bench -> client, tests -> anything; softnic is reached through the
-# seam in common/rdma/device.h and by no other way.
-not_in = ! grep -nE '^[[:space:]]*\#[[:space:]]*include[[:space:]]*"($(2))/' $(or $(wildcard $(1)),/dev/null)
+# client -> common <- server, bench -> client, tests -> anything; softnic is reached only through
+# common/rdma/device.h.
+not_in = ! grep -nE '^[[:space:]]*\#[[:space:]]*include[[:space:]]*"($(2))/' \
+	$(or $(wildcard $(1)),/dev/null)
 layers:
 	@$(call not_in,common/*.[ch] common/*/*.[ch] common/*/*/*.[ch],client|server|bench|tests)
 	@$(call not_in,common/*.[ch] common/rdma/*.[ch] client/*.[ch] server/*.[ch] server/*/*.[ch] \
@@ -216,14 +226,15 @@ fmt:  ## formats all C sources as lint wants them
 
 scripts:
 	@for s in $(SCRIPTS); do \
-		[ -x $$s ] || ! head -c 2 $$s | grep -q '#!' || { echo "$$s: chmod +x it"; exit 1; }; \
+		[ -x $$s ] || ! head -c 2 $$s | grep -q '#!' || \
+			{ echo "$$s: chmod +x it"; exit 1; }; \
 		bash -n $$s || exit 1; done
 	@echo '  scripts ok'
 
-# warning, performance, portability: what cppcheck is rather sure of. Not style and not
-# unusedFunction: matters of taste, and libraries have functions that only their users call.
-# It looks into no system header, which keeps it quick and quiet; the loops of <sys/queue.h> and
-# liburcu, which it would not know for loops, are told to it.
+# warning, performance, portability: the checks with few false positives. Not style, which is a
+# matter of taste, and not unusedFunction, since a library has functions that only its users call.
+# cppcheck reads no system headers, which keeps it quick; so the loop macros of <sys/queue.h> and
+# liburcu are defined here.
 CPPCHECK_FLAGS := --enable=warning,performance,portability --inline-suppr --std=c11 --quiet \
 	--error-exitcode=1 -I. -D_GNU_SOURCE -D__x86_64__ -D__LP64__ \
 	-D'TAILQ_FOREACH(v,h,f)=while((v)=each_of(h))' -D'chain_for_each(t,b,h)=while((b)=each_of(h))' \
@@ -233,7 +244,7 @@ cppcheck:
 	@echo '  cppcheck ok'
 
 D = $(DESTDIR)
-install: all  ## honours DESTDIR and PREFIX; keeps a kvd.ini that is there
+install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm755 $(B)/kvd $(D)$(BINDIR)/kvd
 	$(Q)$(INSTALL) -Dm755 $(B)/kvctl $(D)$(BINDIR)/kvctl
 	$(Q)$(INSTALL) -Dm755 $(B)/kvbench $(D)$(BINDIR)/kvbench
@@ -250,11 +261,12 @@ install: all  ## honours DESTDIR and PREFIX; keeps a kvd.ini that is there
 	$(Q)[ -e $(D)$(SYSCONFDIR)/kvd/kvd.ini ] || \
 		$(INSTALL) -Dm644 conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini
 
-uninstall:  ## removes what install put there; keeps a kvd.ini that was changed
+uninstall:  ## removes what install installed; keeps a changed kvd.ini
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
 		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
 		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service
-	$(Q)! cmp -s conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini || rm -f $(D)$(SYSCONFDIR)/kvd/kvd.ini
+	$(Q)! cmp -s conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini || \
+		rm -f $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)rmdir $(D)$(SYSCONFDIR)/kvd 2>/dev/null || true
 
 clean:  ## removes build/

@@ -87,7 +87,6 @@ enum wire_status {
 #define WIRE_F_TOUCH 0x04u	/* GET: also sets the expiry time */
 #define WIRE_F_CREATE 0x08u	/* ARITH: an absent key is created with the number `initial` */
 #define WIRE_F_VALUES 0x10u	/* SCAN: values as well as keys */
-#define WIRE_F_ALL 0x1fu
 
 struct wire_request {
 	uint8_t op;
@@ -164,7 +163,7 @@ struct wire_response {
 	};
 	uint64_t slot; /* PUT, ARITH: the item's slot now; GET with COPY: a slot for the copy */
 	union {
-		uint64_t copy_seed; /* GET with COPY: what its sum is made with */
+		uint64_t copy_seed; /* GET with COPY: the seed of the copy's sum */
 		uint64_t result;    /* ARITH */
 		uint64_t cursor;    /* SCAN: of the next part, 0: the scan is complete */
 		uint64_t arg64;

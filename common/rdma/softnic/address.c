@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file of the listening socket. A file that a server left when it died is replaced, one on
- * which a process listens is not, and ours is removed when the device is closed, unless another
- * process has replaced it.
+ * The listening socket's file: binding it for a server, finding it and connecting to it for a
+ * client. A file that a server left when it died is replaced, one on which a process listens is
+ * not, and ours is removed when the device is closed, unless another process has replaced it.
  *
  * The socket listens from the time the device is opened, so that a second server sees that the
  * address is in use; no connection is accepted before listen().

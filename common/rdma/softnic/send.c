@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The send queue. Work requests start and complete in the order in which they were posted:
+ * The send queue: starts the posted SENDs and READs and completes them, both in the order in which
+ * they were posted:
  *
  *	SEND		copied to the request ring, in pieces if it is long, at once if there
  *			is room; complete when the peer has counted it as received
@@ -187,7 +188,7 @@ void do_sn_send_push(struct sn_qp *qp)
 
 	while (qp->verbs.state == IBV_QPS_RTS && sq->pushed != sq->posted) {
 		struct sn_send *send = sn_send_at(qp, sq->pushed);
-		bool begun;
+		bool started;
 
 		if (send->fence && sq->reads)
 			return;
@@ -195,9 +196,9 @@ void do_sn_send_push(struct sn_qp *qp)
 			do_push_fail(qp, sq->pushed, IBV_WC_LOC_PROT_ERR, LINK_ERROR_GONE);
 			return;
 		}
-		begun = send->opcode == IBV_WR_SEND ? do_push_send(qp, sq->pushed) :
-						      do_push_read(qp, sq->pushed);
-		if (!begun)
+		started = send->opcode == IBV_WR_SEND ? do_push_send(qp, sq->pushed) :
+							do_push_read(qp, sq->pushed);
+		if (!started)
 			return;
 		sq->pushed++;
 	}

@@ -201,21 +201,9 @@ headers:
 	@echo '#include "client/kvd.h"' | $(CXX) -I. -Wall -Wextra -Werror -fsyntax-only -x c++ -
 	@echo '  headers ok'
 
-# client -> common <- server, bench -> client, tests -> anything; softnic is reached only through
-# common/rdma/device.h.
-not_in = ! grep -nE '^[[:space:]]*\#[[:space:]]*include[[:space:]]*"($(2))/' \
-	$(or $(wildcard $(1)),/dev/null)
+# Folders include each other in one direction only: the script says which.
 layers:
-	@$(call not_in,common/*.[ch] common/*/*.[ch] common/*/*/*.[ch],client|server|bench|tests)
-	@$(call not_in,common/*.[ch] common/rdma/*.[ch] client/*.[ch] server/*.[ch] server/*/*.[ch] \
-		bench/*.[ch] bench/*/*.[ch],common/rdma/softnic)
-	@$(call not_in,client/*.[ch],server|bench|tests)
-	@$(call not_in,server/*.[ch] server/*/*.[ch],client|bench|tests)
-	@$(call not_in,bench/*.[ch] bench/kvtrace/*.[ch] bench/rcu/*.[ch],server|tests)
-	@$(call not_in,bench/engine/*.[ch],client|tests|server/net|server/config)
-	@! grep -nE '"server/[^/"]*"' bench/engine/*.[ch]
-	@! grep -nE '#[[:space:]]*include[[:space:]]*"[^/"]*"' $(ALL_SRC) $(HDRS)
-	@echo '  layers ok'
+	@tests/lint/includes
 
 format:
 	@printf '%s\n' $(ALL_SRC) $(HDRS) | xargs -P $(JOBS) -n 16 clang-format --dry-run -Werror

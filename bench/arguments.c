@@ -12,7 +12,7 @@
 #include "bench/client.h"
 #include "bench/shift.h"
 #include "bench/small.h"
-#include "bench/workload.h"
+#include "bench/workload_parse.h"
 #include "common/util/parse.h"
 
 /* Long options without a letter. */

@@ -11,7 +11,7 @@
 #include "bench/runner.h"
 #include "bench/shift.h"
 #include "bench/small.h"
-#include "bench/workload.h"
+#include "bench/workload_parse.h"
 
 enum exit_status {
 	EXIT_FINE = 0,

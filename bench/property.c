@@ -14,8 +14,6 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
-const char *const distribution_names[] = { "uniform", "zipfian",     "latest", "sequential",
-					   "hotspot", "exponential", NULL };
 static const char *const length_names[] = { "constant", "uniform", "zipfian", NULL };
 static const char *const order_names[] = { "hashed", "ordered", NULL };
 

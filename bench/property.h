@@ -41,7 +41,6 @@ extern const struct property properties[];
 extern const size_t property_count;
 extern const struct property_idle properties_idle[];
 extern const size_t property_idle_count;
-extern const char *const distribution_names[];
 
 const struct property *property_find(const char *name);
 const struct property_idle *property_idle_find(const char *name);

@@ -12,8 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "bench/props.h"
-
 #define WORKLOAD_RECORDS_MAX UINT64_C(1000000000000)
 #define WORKLOAD_THREADS_MAX 1024
 /* "user", a number of up to 20 digits or this many by zeropadding; fits KVD_KEY_MAX. */
@@ -71,13 +69,6 @@ struct workload {
 	uint64_t seed; /* 0: another one for each run */
 };
 
-/*
- * Fills @workload for @phase from @props, which must outlive it. Returns 0; or -EINVAL with the
- * name and the place of a property in props->error that is not known or not supported, or whose
- * value is wrong.
- */
-int workload_parse(struct workload *workload, enum phase phase, struct props *props);
-
 /* Number of records that the load phase inserts, from insert_start on. */
 uint64_t workload_load_count(const struct workload *workload);
 
@@ -90,10 +81,9 @@ size_t workload_key_max(const struct workload *workload);
 /* Writes the key of record @number to @key (WORKLOAD_KEY_MAX bytes). Returns its length. */
 size_t workload_key(const struct workload *workload, uint64_t number, char *key);
 
-/* The name of a request distribution, as in the property. */
+/* The names of enum distribution, as in the property; NULL ends them. */
+extern const char *const distribution_names[];
+/* The name of a request distribution. */
 const char *distribution_name(unsigned int distribution);
-
-/* Prints every property with its default and its effect, or why it has none. */
-void workload_help(FILE *out);
 
 #endif /* KVD_BENCH_WORKLOAD_H */

@@ -11,7 +11,6 @@
 
 #include "common/util/log.h"
 #include "common/util/parse.h"
-#include "common/rdma/softnic/softnic.h"
 
 #define FAULT_TEXT_MAX 256
 #define FAULT_DELAY_MAX 10000000000ull /* ns */

@@ -104,6 +104,9 @@ extern _Atomic bool fault_active;
 
 struct sn_context;
 
+/* context.c: ends the device, as IBV_EVENT_DEVICE_FATAL reports. */
+void sn_context_kill(struct sn_context *ctx);
+
 /* Counts the call; returns the negative errno that it must fail with, or 0. @ctx: NULL for open. */
 int fault_hit(enum fault_call call, struct sn_context *ctx);
 

@@ -380,7 +380,6 @@ int sn_object_add(struct sn_context *ctx, enum sn_object object);
 void sn_object_remove(struct sn_context *ctx, enum sn_object object);
 void sn_async_push(struct sn_context *ctx, const struct device_async_event *event);
 void sn_async_forget(struct sn_context *ctx, const void *object);
-void sn_context_kill(struct sn_context *ctx);
 
 /* mr.c */
 int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "bench/workload.h"
+#include "bench/workload_parse.h"
 
 static struct props props;
 static struct workload workload;

@@ -55,7 +55,7 @@ struct db_backend {
 	 * succeeded; else the status of one that did not, and each other was done or not.
 	 */
 	enum kvd_status (*put)(struct db *db, const struct db_change *changes, size_t count);
-	enum kvd_status (*delete)(struct db *db, const struct db_change *changes, size_t count);
+	enum kvd_status (*remove)(struct db *db, const struct db_change *changes, size_t count);
 	/*
 	 * Writes the server's statistics to @text as lines of "name value". A backend that is not
 	 * kvd's gives four of them, by the names that kvd has for them: items, evictions,
@@ -126,7 +126,7 @@ static inline enum kvd_status db_put(struct db *db, const struct db_change *chan
 static inline enum kvd_status db_delete(struct db *db, const struct db_change *changes,
 					size_t count)
 {
-	return db->backend->delete (db, changes, count);
+	return db->backend->remove(db, changes, count);
 }
 
 static inline enum kvd_status db_server_stats(struct db *db, char *text, size_t size)

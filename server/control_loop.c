@@ -210,7 +210,7 @@ static int loop_run(struct loop *loop)
 		conn_manager_expire(&server->net, now);
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
-			conn_manager_rearm(&server->net);
+			conn_manager_arm_srq_limits(&server->net);
 			store_tick(&server->store);
 		}
 	}

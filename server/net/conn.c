@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Creates connections, finds them by queue pair number, and reports those that failed. */
 #include "server/net/conn.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 
 #include "common/util/log.h"
 #include "common/util/stat.h"
-#include "server/net/poller.h"
+#include "server/net/worker.h"
 
 const char *conn_device_name(const struct conn *conn)
 {
@@ -40,16 +41,15 @@ struct conn *conn_lookup(struct poller *poller, uint32_t qp_num)
 	return atomic_load_explicit(&conn->published, memory_order_acquire) ? conn : NULL;
 }
 
-void conn_remove(struct conn *conn)
+void conn_table_remove(struct conn *conn)
 {
 	cds_lfht_del(conn->poller->conns, &conn->node);
 }
 
-/* The queue pair can do nothing for the peer yet: access is 0 until HELLO (guarantee D). */
+/* The client can access nothing through the queue pair until HELLO (guarantee D). */
 static int conn_create_qp(struct conn *conn)
 {
 	struct poller *poller = conn->poller;
-	const struct worker_limits *limits = &poller->worker->limits;
 	const struct device_ops *ops = poller->nic->dev->ops;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = conn,
@@ -58,7 +58,7 @@ static int conn_create_qp(struct conn *conn)
 		.srq = poller->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = conn_sq_depth(conn->window, limits->signal_every),
+			.max_send_wr = poller_sq_depth(poller, conn->window),
 			.max_send_sge = 1,
 			.max_inline_data = poller->inline_max,
 		},
@@ -66,7 +66,7 @@ static int conn_create_qp(struct conn *conn)
 	int err = ops->create_qp(conn->id, poller->nic->pd, &attr, 0);
 
 	if (err == -EINVAL && poller->inline_max > sizeof(struct wire_response)) {
-		/* A device with less room in its work requests: bare responses have to fit. */
+		/* The device has less room: responses without a buffer still have to fit. */
 		poller->inline_max = attr.cap.max_inline_data = sizeof(struct wire_response);
 		err = ops->create_qp(conn->id, poller->nic->pd, &attr, 0);
 	}
@@ -92,8 +92,8 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	conn->serial = serial;
 	conn->window = window;
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
-	for (i = 0; i < NOTE_TYPES; i++)
-		conn->notes[i] = (struct note){ .conn = conn, .type = (enum note_type)i };
+	for (i = 0; i < NOTE_KINDS; i++)
+		conn->notes[i] = (struct note){ .conn = conn, .kind = (enum note_kind)i };
 	err = conn_create_qp(conn);
 	if (err) {
 		free(conn);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A connection: one client, one queue pair, one worker, for life.
+ * A connection: one client with one queue pair, which one worker serves from the first event to the
+ * last.
  *
- *	CONNECT_REQUEST   control makes the queue pair, enters it in the worker's table, accepts
- *	first message     worker: must be HELLO; remote read is granted, rkey and geometry are told
- *	requests          worker: answered in the order in which they came, large PUTs excepted
- *	the end           whoever sees it first: DISCONNECTED, a deadline, or a worker's NOTE_FAILED
+ *	CONNECT_REQUEST   control creates the queue pair, adds the connection to the poller's table,
+ *			  and accepts it
+ *	first message     worker: it has to be HELLO; the worker grants remote read and sends rkey and
+ *			  geometry
+ *	requests          worker: responses go out in the order of the requests, but for large PUTs
+ *	the end           begins with DISCONNECTED, a deadline or a worker's NOTE_FAILED
  *	  disconnect	  control: queue pair to the error state, everything posted is flushed
- *	  NOTE_QUIESCE	  worker posts nothing any more
+ *	  NOTE_QUIESCE	  worker stops posting
  *	  NOTE_QUIESCED	  control destroys the queue pair: from now on nothing moves data
- *	  NOTE_RELEASE	  worker takes back buffers and memory, removes it from its table
+ *	  NOTE_RELEASE	  worker takes back buffers and memory, removes it from the poller's table
  *	  NOTE_RELEASED	  control returns the credits and frees it after a grace period
  *
- * Each field says whose it is. What belongs to the worker is touched by the control thread only
- * before the queue pair is connected and after NOTE_RELEASED; the notes order the two.
+ * Each field says which thread owns it. The control thread touches the worker's fields only before
+ * the queue pair is connected and after NOTE_RELEASED; the notes order the two.
  */
 #ifndef KVD_SERVER_NET_CONN_H
 #define KVD_SERVER_NET_CONN_H
@@ -31,93 +34,83 @@
 struct poller;
 struct item;
 
-/* READs one pull has under way. */
-#define PULL_DEPTH 4
-
-/* A value on its way from the client's memory into an item. One at a time for a connection. */
+/* A large value that is being READ from the client's memory into an item. One at a time. */
 struct pull {
-	struct item *item; /* NULL: none under way */
+	struct item *item; /* NULL: no value is being pulled */
 	uint64_t hash;
-	uint64_t addr; /* next byte of the client's to ask for */
-	uint8_t *to;   /* where it goes */
-	uint32_t left; /* bytes not asked for yet */
+	uint64_t addr; /* of the next READ, in the client's memory */
+	uint8_t *to;   /* where the next READ puts its bytes */
+	uint32_t left; /* bytes for which no READ was posted yet */
 	uint32_t rkey;
-	uint32_t id; /* of the request, as what follows */
+	/* Of the request. */
+	uint32_t id;
 	uint32_t ttl;
 	uint64_t version;
 	uint8_t mode;
-	unsigned int out; /* READs under way */
+	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
 };
 
 struct conn {
 	/* Fixed when the connection is made. */
 	struct cds_lfht_node node; /* in poller->conns, by qp_num */
 	uint32_t qp_num;
-	uint32_t serial; /* tells completions of this connection from an older one's */
-	uint32_t window;
+	uint32_t serial; /* an older connection with this qp_num had another one */
+	uint32_t window; /* requests that the client may have outstanding */
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
-	_Atomic bool published; /* set last: orders all above before what conn_lookup() returns */
+	_Atomic bool published; /* set last: who finds it set sees all fields above */
 
 	/* The worker's. */
-	bool open;			/* HELLO was answered */
 	bool stopped;			/* failed or quiesced: nothing is to be posted */
-	uint32_t response_bytes;	/* longest message the client takes */
+	uint32_t response_bytes;	/* longest message that the client accepts */
 	uint32_t sq_used;		/* work requests posted and not known to be done */
 	uint32_t sq_unsignaled;		/* of those, posted since the last signaled one */
-	uint32_t batch_requests;	/* in the batch being worked on */
-	uint32_t sent_first, sent_last; /* response buffers under way, oldest first */
+	uint32_t batch_requests;	/* in the current batch */
+	uint32_t sent_first, sent_last; /* buffers of posted responses, oldest first */
 	uint32_t buffers;		/* response buffers held */
-	struct ibv_send_wr *chain_first, *chain_last; /* of the batch being worked on */
+	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
 	struct pull pull;
-	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is one */
-	struct item *copy;	      /* of the last GET whose value did not fit a response */
+	struct item *copy;	      /* for the last GET whose value did not fit a response */
+	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is a copy */
 	uint64_t copy_ns;	      /* when it was made, by the server's clock */
 
-	/* Written by the worker, read by the control thread. */
-	_Atomic bool greeted;
-	_Atomic uint64_t pull_since_ns; /* 0: no pull under way */
+	/* Written by the worker, read by the control thread, too. */
+	_Atomic bool hello_done;	/* remote read is granted, and other requests are allowed */
+	_Atomic uint64_t pull_since_ns; /* 0: no value is being pulled */
 
 	/* The control thread's. */
 	struct conn *prev, *next;
 	enum { CONN_LIVE, CONN_FLUSHING, CONN_QUIESCING, CONN_RELEASING } stage;
-	uint64_t deadline_ns; /* LIVE: for HELLO; FLUSHING: for the last flushed receive */
+	uint64_t deadline_ns; /* LIVE: for HELLO; FLUSHING: for the last flushed completion */
 
-	struct note notes[NOTE_TYPES];
+	struct note notes[NOTE_KINDS];
 };
 
-/* Requests a connection's send queue holds beside those of pulls. */
-static inline uint32_t conn_sq_depth(uint32_t window, uint32_t signal_every)
-{
-	/* An honest client has at most `window` responses unseen; completions may lag behind. */
-	return 4 * window + signal_every + PULL_DEPTH;
-}
-
-/* The name of a connection in the log. */
+/* The name of a connection in the log: device and queue pair. */
 #define CONN_FMT "connection %s/0x%06x"
 #define CONN_ARG(conn) conn_device_name(conn), (conn)->qp_num
 
 const char *conn_device_name(const struct conn *conn);
 
 /*
- * Makes the connection that @id asks for on @poller with its queue pair and enters it in the
- * poller's table. The caller accepts. Control thread. 0 or a negative errno.
+ * Creates the connection that @id requests, with its queue pair, and adds it to @poller's table.
+ * The caller accepts it. Control thread. 0 or a negative errno.
  */
-int conn_create(struct conn **conn, struct poller *poller, struct cm_id *id, uint32_t serial,
+int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
 		uint32_t window);
 
-/* Frees a connection that is in no table; its queue pair, if there is still one, with it. */
+/* Frees a connection that is in no table, with its queue pair if that still exists. */
 void conn_destroy(struct conn *conn);
 
-/* The worker: looks up a completion's connection, NULL if there is none. RCU read side. */
+/* The worker: the connection of a completion, NULL if there is none. Inside of an RCU read lock. */
 struct conn *conn_lookup(struct poller *poller, uint32_t qp_num);
-/* Removes it from the poller's table. RCU read side. */
-void conn_remove(struct conn *conn);
+/* Removes it from the poller's table. Inside of an RCU read lock. */
+void conn_table_remove(struct conn *conn);
 
 /*
- * The worker: this connection is to end, because of @why. Logged once; what comes from it afterwards
- * is dropped. The control thread does the rest.
+ * The worker: ends the connection because of @why, and logs it, once. Later messages of the client
+ * are dropped. The control thread closes the connection.
  */
 void conn_fail(struct conn *conn, const char *why);
 

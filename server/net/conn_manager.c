@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Manages the connections for the control thread: from CONNECT_REQUEST to the last note. */
 #include "server/net/conn_manager.h"
 
 #include <errno.h>
@@ -13,21 +14,22 @@
 #include "server/net/poller.h"
 
 /*
- * How long to wait for IBV_EVENT_QP_LAST_WQE_REACHED, which says that a queue pair in error takes no
- * more receives from its SRQ. Not every device reports it (see server/DESIGN.md).
+ * How long to wait for IBV_EVENT_QP_LAST_WQE_REACHED, which reports that a queue pair in error
+ * takes no more receives from its SRQ. Not every device raises it (server/DESIGN.md).
  */
 #define FLUSH_WAIT_NS 100000000ull
 
-/*
- * Transport retries, and how long a peer that finds no receive posted waits before it tries again:
- * IBTA code 12 is 0.64 ms; code 0, rdma_cm's default, would be 655 ms.
- */
+/* Transport retries. */
 #define RETRY_COUNT 7
-#define RNR_RETRY_COUNT                                                                            \
-	6 /* our responses to a client that posts no receives: it broke its promise */
+/* Retries of a response to a client that has no receive posted, which breaks the protocol. */
+#define RNR_RETRY_COUNT 6
+/*
+ * How long a client that finds no receive posted waits before it retries: IBTA code 12 is 0.64 ms;
+ * code 0, rdma_cm's default, would be 655 ms.
+ */
 #define MIN_RNR_TIMER 12
 
-/* Events of one kind taken before notes, deadlines and signals have their turn. */
+/* Events of one kind that are handled before notes, deadlines and signals have their turn. */
 #define EVENTS_AT_ONCE 64
 
 static const struct device_ops *conn_ops(const struct conn *conn)
@@ -40,7 +42,7 @@ static struct worker *conn_worker(const struct conn *conn)
 	return conn->poller->worker;
 }
 
-static void conns_add(struct net *net, struct conn *conn)
+static void conn_list_add(struct net *net, struct conn *conn)
 {
 	conn->prev = NULL;
 	conn->next = net->conns;
@@ -53,7 +55,7 @@ static void conns_add(struct net *net, struct conn *conn)
 	conn->poller->credits -= conn->window;
 }
 
-static void conns_remove(struct net *net, struct conn *conn)
+static void conn_list_remove(struct net *net, struct conn *conn)
 {
 	if (conn->prev)
 		conn->prev->next = conn->next;
@@ -66,9 +68,9 @@ static void conns_remove(struct net *net, struct conn *conn)
 	conn->poller->credits += conn->window;
 }
 
-/* Refuses a connection with a reason the client can print. */
-static void refuse(struct net *net, struct cm_id *id, enum wire_reject_reason reason,
-		   const char *text)
+/* Refuses a connection, with a reason that the client can print. */
+static void connect_refuse(struct net *net, struct cm_id *id, enum wire_reject_reason reason,
+			   const char *text)
 {
 	struct wire_reject reject = {
 		.magic = WIRE_MAGIC,
@@ -84,14 +86,14 @@ static void refuse(struct net *net, struct cm_id *id, enum wire_reject_reason re
 }
 
 /* The worker with the fewest connections on this device that can take one more, or NULL. */
-static struct poller *choose_poller(struct net *net, const struct nic *nic)
+static struct poller *poller_choose(struct net *net, const struct nic *nic)
 {
 	struct poller *best = NULL, *poller;
 	unsigned int i, n = (unsigned int)(nic - net->nics);
 
 	for (i = 0; i < net->worker_count; i++) {
 		poller = &net->workers[i].pollers[n];
-		if (!poller->credits || poller->conns_count >= poller->conns_max)
+		if (!poller->credits || poller->conns_count >= poller->limits.conns_max)
 			continue;
 		if (!best || poller->conns_count < best->conns_count)
 			best = poller;
@@ -99,34 +101,35 @@ static struct poller *choose_poller(struct net *net, const struct nic *nic)
 	return best;
 }
 
-static bool connect_is_ours(const struct cm_event *event)
+static bool connect_is_kvd(const struct cm_event *event)
 {
-	struct wire_connect hello;
+	struct wire_connect connect;
 
-	if (event->private_len < sizeof(hello))
+	if (event->private_len < sizeof(connect))
 		return false;
-	memcpy(&hello, event->private_data, sizeof(hello));
-	return hello.magic == WIRE_MAGIC && hello.abi == WIRE_ABI && hello.bytes == sizeof(hello);
+	memcpy(&connect, event->private_data, sizeof(connect));
+	return connect.magic == WIRE_MAGIC && connect.abi == WIRE_ABI &&
+	       connect.bytes == sizeof(connect);
 }
 
-/* Credits are shared out so that some are left for each connection that may still come. */
-static uint32_t window_for(const struct net *net, const struct poller *poller)
+/* The window to grant: request.window, or less so that credits are left for later connections. */
+static uint32_t window_choose(const struct net *net, const struct poller *poller)
 {
-	uint32_t share = poller->credits / (poller->conns_max - poller->conns_count);
+	uint32_t share = poller->credits / (poller->limits.conns_max - poller->conns_count);
 
 	if (!share)
 		return 1;
 	return share < net->env.config->request.window ? share : net->env.config->request.window;
 }
 
-static int accept_on(struct net *net, struct poller *poller, struct cm_id *id)
+static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
 		.rnr_retry_count = RNR_RETRY_COUNT,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
-	uint32_t window = window_for(net, poller);
+	uint32_t window = window_choose(net, poller);
 	struct conn *conn;
 	int err;
 
@@ -137,7 +140,7 @@ static int accept_on(struct net *net, struct poller *poller, struct cm_id *id)
 	err = id->dev->ops->accept(id, &param);
 	if (err) {
 		rcu_read_lock();
-		conn_remove(conn);
+		conn_table_remove(conn);
 		rcu_read_unlock();
 		synchronize_rcu();
 		id->dev->ops->destroy_qp(id);
@@ -145,47 +148,69 @@ static int accept_on(struct net *net, struct poller *poller, struct cm_id *id)
 		free(conn);
 		return err;
 	}
-	conns_add(net, conn);
+	conn_list_add(net, conn);
 	log_debug(CONN_FMT ": worker %u, window %u", CONN_ARG(conn), conn_worker(conn)->number,
 		  window);
 	return 0;
 }
 
-static void connect_request(struct net *net, struct nic *nic, const struct cm_event *event)
+static const char *connect_advice(int err)
+{
+	switch (err) {
+	case -EMFILE:
+	case -ENFILE:
+		return "raise the limit on open files (`ulimit -n` in the shell that starts kvd, "
+		       "LimitNOFILE= in its systemd unit) or lower server.max_connections";
+	case -EINVAL:
+		return "the device may not support send queues of this depth: lower "
+		       "request.window or request.signal_every";
+	case -ENOMEM:
+		return "allow the process more memory, for an RDMA device locked memory (`ulimit "
+		       "-l` in the shell that starts kvd, LimitMEMLOCK= in its systemd unit), or "
+		       "lower server.max_connections or request.window";
+	default:
+		return "the client may have given up; if this repeats, check the device and the "
+		       "network";
+	}
+}
+
+static void connect_handle(struct net *net, struct nic *nic, const struct cm_event *event)
 {
 	struct poller *poller;
 	int err;
 
-	if (!connect_is_ours(event)) {
-		refuse(net, event->id, WIRE_REJECT_VERSION,
-		       "the client does not speak this version of kvd's protocol");
+	if (!connect_is_kvd(event)) {
+		connect_refuse(net, event->id, WIRE_REJECT_VERSION,
+			       "the client does not speak this version of kvd's protocol");
 		return;
 	}
 	if (net->stopping) {
-		refuse(net, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
+		connect_refuse(net, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
 		return;
 	}
-	/* Before the pollers are asked, whose share of this limit may be used up too. */
+	/* Checked before the pollers' shares of this limit, so that the client gets this reason. */
 	if (net->stats.connections >= net->env.config->server.max_connections) {
-		refuse(net, event->id, WIRE_REJECT_FULL, "server.max_connections is reached");
+		connect_refuse(net, event->id, WIRE_REJECT_FULL,
+			       "server.max_connections is reached");
 		return;
 	}
-	poller = choose_poller(net, nic);
+	poller = poller_choose(net, nic);
 	if (!poller) {
-		refuse(net, event->id, WIRE_REJECT_FULL,
-		       "no window left to grant (request.srq_depth)");
+		connect_refuse(net, event->id, WIRE_REJECT_FULL,
+			       "no window left to grant (request.srq_depth)");
 		return;
 	}
-	err = accept_on(net, poller, event->id);
+	err = connect_accept(net, poller, event->id);
 	if (err) {
-		log_error("device %s: can't accept a connection: %s", nic->dev->name,
-			  strerror(-err));
-		refuse(net, event->id, WIRE_REJECT_ERROR,
-		       "the server could not set up the connection");
+		log_error("device %s: can't accept a connection, %llu are open: %s; %s",
+			  nic->dev->name, (unsigned long long)net->stats.connections,
+			  strerror(-err), connect_advice(err));
+		connect_refuse(net, event->id, WIRE_REJECT_ERROR,
+			       "the server could not set up the connection");
 	}
 }
 
-/* The first step to the end of a connection; more calls do nothing. */
+/* Starts to close a connection; further calls do nothing. */
 static void conn_close(struct conn *conn)
 {
 	if (conn->stage != CONN_LIVE)
@@ -206,7 +231,7 @@ static void device_failed(struct net *net, const struct nic *nic, const char *wh
 {
 	if (net->failed)
 		return;
-	log_error("device %s: %s: the server stops; start it again when the device is back",
+	log_error("device %s failed (%s): the server stops; start it again when the device works",
 		  nic->dev->name, what);
 	net->failed = net->stopping = true;
 }
@@ -221,12 +246,12 @@ void conn_manager_cm_events(struct net *net, struct nic *nic)
 			net->events_left = true;
 		switch (event.type) {
 		case CM_CONNECT_REQUEST:
-			connect_request(net, nic, &event);
+			connect_handle(net, nic, &event);
 			break;
 		case CM_ESTABLISHED:
 			break;
 		case CM_DEVICE_REMOVED:
-			device_failed(net, nic, "removed");
+			device_failed(net, nic, "it was removed");
 			break;
 		case CM_REJECTED:
 		case CM_UNREACHABLE:
@@ -240,8 +265,8 @@ void conn_manager_cm_events(struct net *net, struct nic *nic)
 	}
 }
 
-/* The connection whose queue pair this is and still exists, or NULL. */
-static struct conn *conn_of_qp(const struct net *net, const struct ibv_qp *qp)
+/* The connection with this queue pair, NULL if the queue pair is destroyed or about to be. */
+static struct conn *conn_lookup_qp(const struct net *net, const struct ibv_qp *qp)
 {
 	struct conn *conn;
 
@@ -253,7 +278,7 @@ static struct conn *conn_of_qp(const struct net *net, const struct ibv_qp *qp)
 
 static void last_wqe_reached(struct net *net, const struct ibv_qp *qp)
 {
-	struct conn *conn = conn_of_qp(net, qp);
+	struct conn *conn = conn_lookup_qp(net, qp);
 
 	if (!conn)
 		return;
@@ -261,7 +286,8 @@ static void last_wqe_reached(struct net *net, const struct ibv_qp *qp)
 	conn_quiesce(conn);
 }
 
-static struct poller *next_poller(struct net *net, unsigned int *at)
+/* Iterates over all pollers, with *@at 0 at first; NULL at the end. */
+static struct poller *poller_next(struct net *net, unsigned int *at)
 {
 	unsigned int worker = *at / NIC_MAX, nic = *at % NIC_MAX;
 
@@ -271,42 +297,45 @@ static struct poller *next_poller(struct net *net, unsigned int *at)
 	return &net->workers[worker].pollers[nic];
 }
 
-/* The event is one-shot and armed again by the next tick: a flood makes one a second, not more. */
+/* The event is one-shot and is armed again by the next tick: there is at most one a second. */
 static void srq_limit_reached(struct net *net, struct nic *nic, const struct ibv_srq *srq)
 {
 	struct poller *poller;
 	unsigned int at = 0;
 
 	stat_add(&net->stats.srq_limits, 1);
-	log_ratelimited(LOG_WARN, 1, "device %s: receives run low: clients exceed their windows",
+	log_ratelimited(LOG_WARN, 1,
+			"device %s: a shared receive queue has less than an eighth of its "
+			"receives left: clients exceed their windows, or many use them fully at "
+			"once (then raise request.srq_depth)",
 			nic->dev->name);
-	while ((poller = next_poller(net, &at)))
+	while ((poller = poller_next(net, &at)))
 		if (poller->srq == srq)
 			poller->limit_reached = true;
 }
 
-void conn_manager_rearm(struct net *net)
+void conn_manager_arm_srq_limits(struct net *net)
 {
 	struct poller *poller;
 	unsigned int at = 0;
 
-	while ((poller = next_poller(net, &at)))
+	while ((poller = poller_next(net, &at)))
 		if (poller->limit_reached) {
 			poller->limit_reached = false;
 			poller_arm_srq_limit(poller);
 		}
 }
 
-/* Its client lost the right to it: not every device flushes a queue pair that such an event is of. */
-static void qp_failed(struct net *net, struct nic *nic, const struct device_async_event *event)
+/* Such an event ends the connection. Not every device flushes the queue pair by itself. */
+static void qp_failed(struct net *net, const struct device_async_event *event)
 {
-	struct conn *conn = conn_of_qp(net, event->qp);
+	struct conn *conn = conn_lookup_qp(net, event->qp);
 
 	stat_add(&net->stats.async_errors, 1);
 	if (!conn)
 		return;
-	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: %s on device %s", CONN_ARG(conn),
-			ibv_event_type_str(event->type), nic->dev->name);
+	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: the device reports: %s", CONN_ARG(conn),
+			ibv_event_type_str(event->type));
 	conn_close(conn);
 }
 
@@ -334,10 +363,11 @@ void conn_manager_async_events(struct net *net, struct nic *nic)
 		case IBV_EVENT_QP_FATAL:
 		case IBV_EVENT_QP_REQ_ERR:
 		case IBV_EVENT_QP_ACCESS_ERR:
-			qp_failed(net, nic, &event);
+			qp_failed(net, &event);
 			break;
 		default:
-			log_info("device %s: %s", nic->dev->name, ibv_event_type_str(event.type));
+			log_info("device %s reports: %s", nic->dev->name,
+				 ibv_event_type_str(event.type));
 			break;
 		}
 		if (count >= EVENTS_AT_ONCE)
@@ -345,8 +375,8 @@ void conn_manager_async_events(struct net *net, struct nic *nic)
 	}
 }
 
-/* Frees those at @conn, linked by next, after everyone who might look at one is done. */
-static void conns_free(struct conn *conn)
+/* Frees the list at @conn after a grace period: workers may still have one from conn_lookup(). */
+static void conn_list_free(struct conn *conn)
 {
 	struct conn *next;
 
@@ -367,7 +397,7 @@ void conn_manager_read_mail(struct net *net)
 	for (note = mailbox_take(&net->mailbox); note; note = next) {
 		next = note->next;
 		conn = note->conn;
-		switch (note->type) {
+		switch (note->kind) {
 		case NOTE_FAILED:
 			conn_close(conn);
 			break;
@@ -377,7 +407,7 @@ void conn_manager_read_mail(struct net *net)
 			mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_RELEASE]);
 			break;
 		case NOTE_RELEASED:
-			conns_remove(net, conn);
+			conn_list_remove(net, conn);
 			conn->next = released;
 			released = conn;
 			break;
@@ -385,20 +415,24 @@ void conn_manager_read_mail(struct net *net)
 			break;
 		}
 	}
-	conns_free(released);
+	conn_list_free(released);
 }
 
+/* Whether a live connection missed a deadline; logs which. */
 static bool conn_expired(const struct net *net, const struct conn *conn, uint64_t now_ns)
 {
 	uint64_t pull = atomic_load_explicit(&conn->pull_since_ns, memory_order_relaxed);
 
 	if (pull && now_ns > pull && now_ns - pull > net->env.config->server.pull_timeout) {
-		log_warn(CONN_FMT ": closed: a large value did not arrive in time", CONN_ARG(conn));
+		log_warn(CONN_FMT ": closed: a large value was not read from the client within "
+				  "server.pull_timeout",
+			 CONN_ARG(conn));
 		return true;
 	}
-	if (!atomic_load_explicit(&conn->greeted, memory_order_relaxed) &&
+	if (!atomic_load_explicit(&conn->hello_done, memory_order_relaxed) &&
 	    now_ns > conn->deadline_ns) {
-		log_warn(CONN_FMT ": closed: no HELLO in time", CONN_ARG(conn));
+		log_warn(CONN_FMT ": closed: no valid HELLO within server.handshake_timeout",
+			 CONN_ARG(conn));
 		return true;
 	}
 	return false;
@@ -452,9 +486,9 @@ void conn_manager_free_all(struct net *net)
 
 	while (net->conns) {
 		conn = net->conns;
-		conns_remove(net, conn);
+		conn_list_remove(net, conn);
 		rcu_read_lock();
-		conn_remove(conn);
+		conn_table_remove(conn);
 		rcu_read_unlock();
 		conn_destroy(conn);
 	}

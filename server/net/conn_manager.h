@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections as the control thread sees them: server/net/conn.h tells their life. All functions are
- * for the control thread; none blocks.
+ * The connection manager: accepts, refuses, closes and frees connections, as events, notes and
+ * deadlines require. server/net/conn.h has the life of a connection. All functions are for the
+ * control thread. None blocks, but for the grace period before a connection is freed.
  */
 #ifndef KVD_SERVER_NET_CONN_MANAGER_H
 #define KVD_SERVER_NET_CONN_MANAGER_H
@@ -9,25 +10,25 @@
 #include "server/net/net.h"
 
 /*
- * Takes the events of the device's connections, up to a bound: net->events_left says that there
+ * Handles connection events of the device, EVENTS_AT_ONCE at most: net->events_left says that there
  * may be more.
  */
 void conn_manager_cm_events(struct net *net, struct nic *nic);
-/* Takes the device's asynchronous events, likewise. */
+/* Handles asynchronous events of the device, in the same way. */
 void conn_manager_async_events(struct net *net, struct nic *nic);
-/* Takes the workers' notes. */
+/* Handles the workers' notes. */
 void conn_manager_read_mail(struct net *net);
-/* Arms the limits of shared receive queues again that were reached. */
-void conn_manager_rearm(struct net *net);
-/* Closes the connections whose time is over. */
+/* Arms the limit events of shared receive queues that were reached, again. */
+void conn_manager_arm_srq_limits(struct net *net);
+/* Closes connections whose HELLO or large value is late; goes on with those that were flushed. */
 void conn_manager_expire(struct net *net, uint64_t now_ns);
-/* Begins to close all. */
+/* Starts to close all connections. */
 void conn_manager_close_all(struct net *net);
 /* Whether a value is being pulled from a client. */
 bool conn_manager_pulling(const struct net *net);
-/* Whether a connection waits for its last flushed completion. */
+/* Whether a connection is being flushed. */
 bool conn_manager_flushing(const struct net *net);
-/* Frees what is left when no worker runs any more. */
+/* Frees all connections that are left. No worker may run. */
 void conn_manager_free_all(struct net *net);
 
 #endif /* KVD_SERVER_NET_CONN_MANAGER_H */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Keeps the copies of large items that clients READ, and frees the oldest. */
 #include "server/net/copy.h"
 
 static uint64_t copy_bytes(const struct item *item)
@@ -30,13 +31,13 @@ void copy_expire(struct worker *worker)
 
 void copy_keep(struct worker *worker, struct conn *conn, struct item *item)
 {
-	uint64_t most = memory_bytes(worker->store_thread.cache.memory) / COPIES_SHARE /
-			worker->limits.workers;
+	uint64_t bytes_max = memory_bytes(worker->store_thread.cache.memory) / COPIES_SHARE /
+			     worker->limits.workers;
 
 	conn->copy = item;
 	conn->copy_ns = worker->store_thread.now_ns;
 	worker->copies_bytes += copy_bytes(item);
 	TAILQ_INSERT_TAIL(&worker->copies, conn, copy_entry);
-	while (worker->copies_bytes > most && TAILQ_FIRST(&worker->copies) != conn)
+	while (worker->copies_bytes > bytes_max && TAILQ_FIRST(&worker->copies) != conn)
 		copy_drop(worker, TAILQ_FIRST(&worker->copies));
 }

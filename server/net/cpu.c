@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the CPUs of the process's affinity mask. */
+/* Reads the affinity mask of the process, for the number of workers and the CPUs to pin them to. */
 #include "server/net/cpu.h"
 
 #include <sched.h>
 
-static void allowed(cpu_set_t *set)
+/* CPU 0 alone if the mask can't be read. */
+static void affinity_read(cpu_set_t *set)
 {
 	CPU_ZERO(set);
 	if (sched_getaffinity(0, sizeof(*set), set))
@@ -17,7 +18,7 @@ unsigned int cpu_workers(const struct config *config)
 	cpu_set_t set;
 
 	if (!n) {
-		allowed(&set);
+		affinity_read(&set);
 		n = (unsigned int)CPU_COUNT(&set);
 	}
 	return n < WORKERS_MAX ? n : WORKERS_MAX;
@@ -28,7 +29,7 @@ int cpu_number(unsigned int n)
 	cpu_set_t set;
 	int cpu;
 
-	allowed(&set);
+	affinity_read(&set);
 	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &set) && !n--)
 			return cpu;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPUs this process may run on, and how many workers that makes. */
+/* CPUs: those that this process may run on, and how many worker threads they are for. */
 #ifndef KVD_SERVER_NET_CPU_H
 #define KVD_SERVER_NET_CPU_H
 
@@ -7,10 +7,10 @@
 
 #define WORKERS_MAX 64
 
-/* Worker threads: server.workers, or one for each CPU; at most WORKERS_MAX. */
+/* The number of worker threads: server.workers, or one for each CPU; at most WORKERS_MAX. */
 unsigned int cpu_workers(const struct config *config);
 
-/* The @n-th CPU, from 0 on, that this process may run on; -1: there are not that many. */
+/* The number of the @n-th CPU, from 0 on, that this process may run on; -1: it has fewer. */
 int cpu_number(unsigned int n);
 
 #endif /* KVD_SERVER_NET_CPU_H */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* Turns requests into calls of the store, and their results into response headers. */
 #include "server/net/execute.h"
 
 #include "common/util/stat.h"
 #include "server/store/store.h"
 
-/* How often a get-and-touch begins anew because the value was replaced in between. */
+/* Tries of a GET with touch, each of which fails when the value is replaced in between. */
 #define TOUCH_TRIES_MAX 64
 
 void put_change_init(const struct request *request, struct table_change *change)
@@ -52,8 +53,8 @@ static enum wire_status touch(struct store_thread *thread, const struct request 
 }
 
 /*
- * A GET that touches is two steps: a touch leaves the version as it is, so if the value that is read
- * then has it still, both were one.
+ * A GET with touch has two steps. A touch keeps the version, so if the value that is read next has
+ * the same one, both steps were on one value.
  */
 static void execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head, struct response_value *value)
@@ -83,7 +84,7 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 		table_access(thread, hash);
 }
 
-/* Frees memory where items are evicted: not in the middle of a look, since it may have to wait. */
+/* Evicts items, if that is configured. Not inside of a lookup: it may wait for a grace period. */
 static bool make_room_for_copy(struct store_thread *thread, const struct request *request,
 			       const struct wire_response *head)
 {
@@ -106,7 +107,7 @@ struct item *execute_copy(struct store_thread *thread, const struct request *req
 	status = lookup_copy(thread, hash, request->key, request->key_len, seed, &copy);
 	if (status == WIRE_BUSY && make_room_for_copy(thread, request, head))
 		status = lookup_copy(thread, hash, request->key, request->key_len, seed, &copy);
-	/* The touch was that of another value. */
+	/* The touch was on another value. */
 	if (!status && request->flags & WIRE_F_TOUCH && copy->version != head->version) {
 		table_abandon(thread, copy);
 		status = WIRE_BUSY;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A mailbox: a locked list of notes, a flag for an owner that polls, an eventfd for one that
+ * sleeps.
+ */
 #include "server/net/mailbox.h"
 
 #include <errno.h>
@@ -15,8 +19,14 @@ int mailbox_init(struct mailbox *mailbox)
 	atomic_init(&mailbox->pending, false);
 	mailbox->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (mailbox->event_fd < 0) {
-		log_error("mailbox: eventfd: %m");
-		return -errno;
+		int err = -errno;
+
+		log_error("can't create an eventfd for a thread's mailbox: %m: %s",
+			  err == -EMFILE ? "raise the limit on open files (`ulimit -n` in the "
+					   "shell that starts kvd, LimitNOFILE= in its systemd "
+					   "unit) or lower server.workers" :
+					   "lower server.workers");
+		return err;
 	}
 	pthread_mutex_init(&mailbox->lock, NULL);
 	return 0;
@@ -33,9 +43,9 @@ void mailbox_wake(struct mailbox *mailbox)
 	uint64_t one = 1;
 
 	/*
-	 * First the fd: were it made readable after the owner had taken the note, nothing would tell
-	 * the owner to read it, and its sleep would end at once each time. It fails only when the
-	 * counter is full, and then the fd is readable.
+	 * The fd comes first. If it became readable after the owner took the note, the owner would
+	 * not know that it has to read it, and each of its sleeps would end at once. write() fails
+	 * only when the counter is full, and then the fd is readable.
 	 */
 	if (write(mailbox->event_fd, &one, sizeof(one)) < 0)
 		log_debug("mailbox: %m");

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Puts devices and workers together, and takes them apart in reverse. */
+/* Sets up devices and workers, starts and stops them, and releases them in reverse order. */
 #include "server/net/net.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/util/log.h"
+#include "server/net/cpu.h"
 #include "server/net/worker_loop.h"
 
 static int net_init_nics(struct net *net)
@@ -35,8 +37,10 @@ static int net_init_workers(struct net *net)
 	int err;
 
 	net->workers = calloc(n, sizeof(*net->workers));
-	if (!net->workers)
+	if (!net->workers) {
+		log_error("no memory for %u workers: lower server.workers", n);
 		return -ENOMEM;
+	}
 	net->worker_count = n;
 	net->env.workers = n;
 	for (i = 0; i < n; i++) {
@@ -56,7 +60,7 @@ int net_init(struct net *net, const struct worker_env *env)
 	err = mailbox_init(&net->mailbox);
 	if (err)
 		return err;
-	net->env.control = &net->mailbox; /* and now there is something to release */
+	net->env.control = &net->mailbox; /* from now on net_release() has something to release */
 	err = net_init_nics(net);
 	return err ? err : net_init_workers(net);
 }

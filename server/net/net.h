@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The network part of the server: its devices, its workers, and its connections.
- */
+/* The network part of the server as a whole: its devices, its workers and its connections. */
 #ifndef KVD_SERVER_NET_NET_H
 #define KVD_SERVER_NET_NET_H
 
@@ -12,8 +10,9 @@
 	X(connections, "connections open")                                                         \
 	X(connections_total, "connections accepted since the start")                               \
 	X(connections_rejected, "connections refused")                                             \
-	X(connections_expired, "connections closed at a deadline")                                 \
-	X(srq_limits, "times receives ran low on a shared receive queue")                          \
+	X(connections_expired,                                                                     \
+	  "connections closed because HELLO or a large value did not arrive in time")              \
+	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
 	X(async_errors, "asynchronous errors reported by a device")
 
 struct net_stats {
@@ -31,21 +30,21 @@ struct net {
 	struct mailbox mailbox; /* notes to the control thread */
 
 	/* The control thread's: server/net/conn_manager.h. */
-	struct net_stats stats; /* others may read */
-	struct conn *conns;	/* all, by next and prev */
+	struct net_stats stats; /* other threads may read them */
+	struct conn *conns;	/* all connections, linked by next and prev */
 	uint32_t serial;	/* of the next connection */
-	bool events_left;	/* a device may have more events than were taken at once */
-	bool stopping;		/* connections are refused */
+	bool events_left;	/* EVENTS_AT_ONCE were taken: a device may have more */
+	bool stopping;		/* new connections are refused */
 	bool failed;		/* a device failed: the server has to stop */
 };
 
 /*
- * Opens the devices that the configuration asks for and sets up the workers. @env: config, store,
- * stats_print and stats_arg are the caller's, the rest is filled in. @net is all zero before.
- * Returns 0 or a negative errno after logging; net_release() takes what is left half done.
+ * Opens the configured devices and sets up the workers. The caller fills in config, store,
+ * stats_print and stats_arg of @env; @net is all zero before. Returns 0 or a negative errno after
+ * logging; then net_release() releases what was set up.
  */
 int net_init(struct net *net, const struct worker_env *env);
-/* When no worker runs and no connection is left. */
+/* No worker may run and no connection may be left. */
 void net_release(struct net *net);
 
 /* Starts the workers, then the listeners. 0 or a negative errno after logging. */

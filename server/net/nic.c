@@ -15,8 +15,8 @@
 #define LISTEN_BACKLOG 128
 
 /*
- * What the device's queues hold for each message buffer: a work request and a completion, of 64 bytes
- * each with mlx5.
+ * What the device's queues hold for each message buffer: a work request and a completion, of 64
+ * bytes each with mlx5.
  */
 #define QUEUE_BYTES_PER_BUFFER 128u
 

@@ -30,7 +30,8 @@ struct nic {
 uint32_t nic_choose(uint32_t configured, const char **why);
 
 /*
- * The NUMA node of RDMA device @name in the folder @devices (/sys/class/infiniband); -1: it does not say.
+ * The NUMA node of RDMA device @name in the folder @devices (/sys/class/infiniband); -1: it does
+ * not say.
  */
 int nic_numa_node(const char *devices, const char *name);
 
@@ -40,8 +41,8 @@ int nic_init(struct nic *nic, enum device_kind kind, const struct config *config
 void nic_release(struct nic *nic);
 
 /*
- * Registered memory is locked memory: what a process may lock (RLIMIT_MEMLOCK) bounds it, unless the
- * process has CAP_IPC_LOCK.
+ * Registered memory is locked memory: what a process may lock (RLIMIT_MEMLOCK) bounds it, unless
+ * the process has CAP_IPC_LOCK.
  */
 enum memlock_verdict {
 	MEMLOCK_ENOUGH,
@@ -52,8 +53,9 @@ enum memlock_verdict {
 enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes);
 
 /*
- * Sees to it that this process may register the region and the workers' buffers with a verbs device;
- * raises the soft limit if that suffices. 0, or -ENOMEM after logging what is needed and what to do.
+ * Sees to it that this process may register the region and the workers' buffers with a verbs
+ * device; raises the soft limit if that suffices. 0, or -ENOMEM after logging what is needed and
+ * what to do.
  */
 int nic_check_memlock(const struct config *config, uint64_t region_bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a worker has on one device. There are as many buffers for responses as for receives, and a
- * quarter more: the sum of the windows granted never exceeds srq_depth, and a connection holds at
+ * Sets pollers up and posts receives. There are as many buffers for responses as for receives, and
+ * a quarter more: the sum of the windows granted never exceeds srq_depth, and a connection holds at
  * most its window of responses beside that quarter, so neither kind runs out (guarantees F and G).
  */
 #include "server/net/poller.h"
@@ -12,134 +12,210 @@
 #include <sys/mman.h>
 
 #include "common/util/log.h"
-#include "server/net/conn.h"
+#include "common/wire.h"
 
 /*
- * Responses of up to this many bytes go inside the work request, if the device can: that saves the
- * device a DMA read of host memory. Headers have 40 bytes.
+ * Messages of up to this many bytes are sent inline (inside the work request) if the device can:
+ * that saves it a DMA read of host memory. It is enough for the header of a response and 164 bytes
+ * of value. A response without a buffer has to be inline, since its header is not in registered
+ * memory.
  */
 #define INLINE_WANTED 220
+static_assert(INLINE_WANTED >= sizeof(struct wire_response), "responses without a buffer");
 
 /* Buckets of the table of connections: fixed, so that liburcu needs no resizing thread. */
 #define CONNS_HASH_BUCKETS 1024
 
-static uint32_t min32(uint32_t a, uint32_t b)
+static uint32_t buffer_count(const struct poller *poller)
 {
-	return a < b ? a : b;
+	return 2 * poller->limits.srq_depth + poller->limits.srq_depth / 4;
 }
 
 static int poller_init_buffers(struct poller *poller)
 {
-	const struct worker_limits *limits = &poller->worker->limits;
-	uint32_t i, count = 2 * limits->srq_depth + limits->srq_depth / 4;
-	struct device_mem mem = { .fd = -1 };
+	uint32_t i, count = buffer_count(poller);
 
 	poller->buffers = calloc(count, sizeof(*poller->buffers));
 	poller->free = calloc(count, sizeof(*poller->free));
 	if (!poller->buffers || !poller->free)
 		return -ENOMEM;
-	mem.length = (size_t)count * limits->buffer_bytes;
-	mem.addr = mmap(NULL, mem.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			0);
-	if (mem.addr == MAP_FAILED)
+	poller->memory_bytes = (size_t)count * poller->limits.buffer_bytes;
+	poller->memory = mmap(NULL, poller->memory_bytes, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (poller->memory == MAP_FAILED) {
+		poller->memory = NULL;
 		return -errno;
-	poller->memory = mem.addr;
-	poller->memory_bytes = mem.length;
-	for (i = count; i > limits->srq_depth; i--)
+	}
+	/* The first srq_depth buffers are posted as receives. */
+	for (i = count; i > poller->limits.srq_depth; i--)
 		buffer_put(poller, i - 1);
-	poller->extra = limits->srq_depth / 4;
+	poller->spare_buffers = poller->limits.srq_depth / 4;
+	return 0;
+}
+
+static int poller_register_buffers(struct poller *poller)
+{
+	const struct device_mem mem = { poller->memory, poller->memory_bytes, -1, 0 };
+
 	return poller->nic->dev->ops->reg_mr(poller->nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE,
 					     &poller->mr);
 }
 
-/* Flushing a queue pair completes all it holds at once: the CQ has room for that on all of them. */
+/*
+ * Entries of the completion queue; lowers limits.conns_max to what fits the device's. Flushing a
+ * queue pair completes all that it holds at once: there is room for that on all connections
+ * together.
+ */
 static int poller_cq_size(struct poller *poller)
 {
-	const struct worker_limits *limits = &poller->worker->limits;
-	uint32_t each = conn_sq_depth(limits->window, limits->signal_every);
-	uint32_t most = (uint32_t)poller->nic->attr.max_cqe;
+	struct poller_limits *limits = &poller->limits;
+	uint32_t cqes_per_conn = poller_sq_depth(poller, limits->window);
+	uint32_t cqes_max = (uint32_t)poller->nic->attr.max_cqe;
+	uint32_t conns_fit;
 
-	if (most < limits->srq_depth + each) {
-		log_error("device %s has completion queues of %u entries at most: lower "
+	if (cqes_max < limits->srq_depth + cqes_per_conn) {
+		log_error("worker %u on device %s: a completion queue of the device has at most %u "
+			  "entries, and %u receives with one connection need %u: lower "
 			  "request.srq_depth or request.window",
-			  poller->nic->dev->name, most);
+			  poller->worker_number, poller->nic->dev->name, cqes_max,
+			  limits->srq_depth, limits->srq_depth + cqes_per_conn);
 		return -EINVAL;
 	}
-	poller->conns_max = min32(limits->conns_max, (most - limits->srq_depth) / each);
-	if (poller->conns_max < limits->conns_max)
-		log_notice("device %s has completion queues of %u entries at most: %u connections "
-			   "for worker %u",
-			   poller->nic->dev->name, most, poller->conns_max, poller->worker->number);
-	return (int)(limits->srq_depth + poller->conns_max * each);
+	conns_fit = (cqes_max - limits->srq_depth) / cqes_per_conn;
+	if (conns_fit < limits->conns_max) {
+		log_notice("worker %u on device %s: takes at most %u connections instead of %u, "
+			   "since a completion queue of the device has at most %u entries; lower "
+			   "request.window, request.signal_every or request.srq_depth for more",
+			   poller->worker_number, poller->nic->dev->name, conns_fit,
+			   limits->conns_max, cqes_max);
+		limits->conns_max = conns_fit;
+	}
+	return (int)(limits->srq_depth + limits->conns_max * cqes_per_conn);
 }
 
-static int poller_init_queues(struct poller *poller)
+static int poller_create_cq(struct poller *poller, int cqes)
 {
-	const struct device_ops *ops = poller->nic->dev->ops;
-	struct ibv_srq_init_attr attr = {
-		.attr = { .max_wr = poller->worker->limits.srq_depth, .max_sge = 1 },
-	};
-	int size, err;
+	return poller->nic->dev->ops->create_cq(poller->nic->dev, cqes, poller,
+						poller->comp_channel, &poller->cq);
+}
 
-	size = poller_cq_size(poller);
-	if (size < 0)
-		return size;
-	err = ops->create_comp_channel(poller->nic->dev, &poller->comp_channel);
-	if (!err)
-		err = ops->create_cq(poller->nic->dev, size, poller, poller->comp_channel,
-				     &poller->cq);
-	if (!err)
-		err = ops->create_srq(poller->nic->pd, &attr, &poller->srq);
-	return err;
+static int poller_create_srq(struct poller *poller)
+{
+	struct ibv_srq_init_attr attr = {
+		.attr = { .max_wr = poller->limits.srq_depth, .max_sge = 1 },
+	};
+
+	return poller->nic->dev->ops->create_srq(poller->nic->pd, &attr, &poller->srq);
 }
 
 static void poller_fill_srq(struct poller *poller)
 {
 	uint32_t i, j, buffers[BATCH_MAX];
 
-	for (i = 0; i < poller->worker->limits.srq_depth; i += j) {
-		for (j = 0; j < BATCH_MAX && i + j < poller->worker->limits.srq_depth; j++)
+	for (i = 0; i < poller->limits.srq_depth; i += j) {
+		for (j = 0; j < BATCH_MAX && i + j < poller->limits.srq_depth; j++)
 			buffers[j] = i + j;
 		poller_post_recvs(poller, buffers, j);
 	}
 }
 
-/* The second net under the credits. */
+/* Credits keep the SRQ from running empty; its limit event shows it if they fail to. */
 int poller_arm_srq_limit(struct poller *poller)
 {
-	struct ibv_srq_attr attr = { .srq_limit = poller->worker->limits.srq_depth / 8 };
+	struct ibv_srq_attr attr = { .srq_limit = poller->limits.srq_depth / 8 };
 
 	return poller->nic->dev->ops->modify_srq(poller->srq, &attr, IBV_SRQ_LIMIT);
 }
 
-int poller_init(struct poller *poller, struct worker *worker, struct nic *nic)
+/* What else than lower options helps against the error. */
+static const char *poller_advice(const struct poller *poller, int err)
 {
+	switch (err) {
+	case -EMFILE:
+	case -ENFILE:
+		return ", or raise the limit on open files (`ulimit -n` in the shell that starts "
+		       "kvd, LimitNOFILE= in its systemd unit)";
+	case -ENOMEM:
+		return poller->nic->dev->kind == DEVICE_VERBS ?
+			       ", or allow the process more locked memory (`ulimit -l` in the "
+			       "shell that starts kvd, LimitMEMLOCK= in its systemd unit)" :
+			       ", or allow the process more memory";
+	default:
+		return "";
+	}
+}
+
+/* Logs that a step of the setup failed and which @options to lower; returns @err. */
+static int poller_error(const struct poller *poller, int err, const char *step, const char *options)
+{
+	const struct poller_limits *limits = &poller->limits;
+	const struct ibv_device_attr *attr = &poller->nic->attr;
+
+	log_error("worker %u on device %s: can't %s: %s (%u receives, %u buffers of %u bytes, %u "
+		  "connections; the device has at most %d receives and %d completions in a queue): "
+		  "lower %s%s",
+		  poller->worker_number, poller->nic->dev->name, step, strerror(-err),
+		  limits->srq_depth, buffer_count(poller), limits->buffer_bytes, limits->conns_max,
+		  attr->max_srq_wr, attr->max_cqe, options, poller_advice(poller, err));
+	return err;
+}
+
+/* The steps of the setup, in order. */
+static int poller_init_all(struct poller *poller, int cqes)
+{
+	const struct device_ops *ops = poller->nic->dev->ops;
 	int err;
 
-	*poller = (struct poller){
-		.worker = worker,
-		.nic = nic,
-		.inline_max = INLINE_WANTED,
-		.credits = worker->limits.srq_depth,
-	};
 	poller->conns = cds_lfht_new(CONNS_HASH_BUCKETS, CONNS_HASH_BUCKETS, CONNS_HASH_BUCKETS, 0,
 				     NULL);
 	err = poller->conns ? poller_init_buffers(poller) : -ENOMEM;
-	if (!err)
-		err = poller_init_queues(poller);
-	if (!err) {
-		poller_fill_srq(poller);
-		err = poller_arm_srq_limit(poller);
-	}
-	if (err) {
-		log_error("worker %u on device %s: can't set up queues and buffers (%u receives of "
-			  "%u bytes): %s",
-			  worker->number, nic->dev->name, worker->limits.srq_depth,
-			  worker->limits.buffer_bytes, strerror(-err));
-		poller_release(poller);
-		return err;
-	}
+	if (err)
+		return poller_error(poller, err, "allocate its message buffers",
+				    "request.srq_depth, request.buffer or server.workers");
+	err = poller_register_buffers(poller);
+	if (err)
+		return poller_error(poller, err, "register its message buffers",
+				    "request.srq_depth, request.buffer or server.workers");
+	err = ops->create_comp_channel(poller->nic->dev, &poller->comp_channel);
+	if (err)
+		return poller_error(poller, err, "create its completion channel", "server.workers");
+	err = poller_create_cq(poller, cqes);
+	if (err)
+		return poller_error(poller, err, "create its completion queue",
+				    "server.max_connections, request.window, request.srq_depth or "
+				    "server.workers");
+	err = poller_create_srq(poller);
+	if (err)
+		return poller_error(poller, err, "create its shared receive queue",
+				    "request.srq_depth or server.workers");
+	poller_fill_srq(poller);
+	err = poller_arm_srq_limit(poller);
+	if (err)
+		return poller_error(poller, err, "set the limit of its shared receive queue",
+				    "request.srq_depth");
 	return 0;
+}
+
+int poller_init(struct poller *poller, struct worker *worker, unsigned int number,
+		const struct poller_limits *limits, struct nic *nic)
+{
+	int cqes, err;
+
+	*poller = (struct poller){
+		.worker = worker,
+		.worker_number = number,
+		.nic = nic,
+		.limits = *limits,
+		.inline_max = INLINE_WANTED,
+		.credits = limits->srq_depth,
+	};
+	cqes = poller_cq_size(poller);
+	if (cqes < 0)
+		return cqes;
+	err = poller_init_all(poller, cqes);
+	if (err)
+		poller_release(poller);
+	return err;
 }
 
 void poller_release(struct poller *poller)
@@ -168,7 +244,7 @@ void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned 
 	for (i = 0; i < count; i++) {
 		sges[i] = (struct ibv_sge){
 			.addr = (uintptr_t)poller_buffer(poller, buffers[i]),
-			.length = poller->worker->limits.buffer_bytes,
+			.length = poller->limits.buffer_bytes,
 			.lkey = poller->mr->lkey,
 		};
 		wrs[i] = (struct ibv_recv_wr){
@@ -180,9 +256,10 @@ void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned 
 	}
 	err = count ? ibv_post_srq_recv(poller->srq, wrs, &bad) : 0;
 	if (err) {
-		/* There are exactly as many buffers as the SRQ has room for: the device is broken. */
-		log_error("device %s: ibv_post_srq_recv: %s; giving up", poller->nic->dev->name,
-			  strerror(err));
+		/* There are exactly as many buffers as the SRQ has room for: the device broke. */
+		log_error("device %s: ibv_post_srq_recv: %s: no request could arrive; kvd aborts, "
+			  "start it again",
+			  poller->nic->dev->name, strerror(err));
 		abort();
 	}
 }

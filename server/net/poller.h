@@ -1,23 +1,99 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pollers: what a worker has on one device (struct poller in server/net/worker.h): its queues, its
- * message buffers, and how work requests are told apart when they complete.
+ * Pollers: what a worker has on one device. A completion queue, a shared receive queue, message
+ * buffers and the connections by queue pair number; and how a completion says which work request it
+ * is of.
  */
 #ifndef KVD_SERVER_NET_POLLER_H
 #define KVD_SERVER_NET_POLLER_H
 
-#include "server/net/worker.h"
+#include <urcu-qsbr.h>
+#include <urcu/rculfhash.h>
 
-int poller_init(struct poller *poller, struct worker *worker, struct nic *nic);
+#include "server/net/nic.h"
+
+struct worker;
+
+/* Completions that a worker takes from a poller at a time, and receives posted at a time. */
+#define BATCH_MAX 32
+
+/* READs that one pull of a large value has outstanding. */
+#define PULL_DEPTH 4
+
+#define BUFFER_NONE UINT32_MAX
+
+/*
+ * A message buffer. It is posted to the SRQ, holds a request, is free, or holds a response that was
+ * posted and has not completed.
+ */
+struct buffer {
+	uint32_t next; /* buffer of the connection's next posted response */
+};
+
+/* What a poller needs of the configuration. */
+struct poller_limits {
+	uint32_t srq_depth;    /* receives */
+	uint32_t buffer_bytes; /* of a message buffer */
+	uint32_t signal_every; /* responses for each signaled one */
+	uint32_t window;       /* largest one of a connection, in requests */
+	uint32_t conns_max;
+};
+
+struct poller {
+	struct worker *worker;
+	unsigned int worker_number; /* for the log */
+	struct nic *nic;
+	struct poller_limits limits;
+	struct ibv_comp_channel *comp_channel;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	uint8_t *memory; /* of all buffers */
+	size_t memory_bytes;
+	struct ibv_mr *mr;
+	struct buffer *buffers;
+	uint32_t *free; /* stack of buffers that are free for responses */
+	uint32_t free_count;
+	uint32_t spare_buffers; /* free buffers that connections may take beyond their windows */
+	uint32_t inline_max;	/* bytes of the longest message that is sent inline */
+	struct cds_lfht *conns; /* by qp_num */
+
+	/* The control thread's. */
+	uint32_t credits; /* receives that no connection's window covers yet */
+	uint32_t conns_count;
+	bool limit_reached; /* the SRQ's limit event came; it is to be armed again */
+};
+
+/*
+ * Sets up the poller of worker @number on @nic. Its limits are @limits, but conns_max may be lower,
+ * so that the device's completion queues suffice. 0 or a negative errno after logging.
+ */
+int poller_init(struct poller *poller, struct worker *worker, unsigned int number,
+		const struct poller_limits *limits, struct nic *nic);
 void poller_release(struct poller *poller);
-/* Asks to be told when an eighth of the receives is left. 0 or a negative errno. */
+/* Asks for an event when less than an eighth of the receives is left. 0 or a negative errno. */
 int poller_arm_srq_limit(struct poller *poller);
-/* Posts @count receive buffers in one chain. A failure ends the process: no request could come. */
+/*
+ * Posts @count receive buffers, BATCH_MAX at most, in one chain. A failure ends the process:
+ * requests could no longer arrive.
+ */
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
+
+/*
+ * Work requests that the send queue of a connection with this window holds, those of a pull
+ * included.
+ */
+static inline uint32_t poller_sq_depth(const struct poller *poller, uint32_t window)
+{
+	/*
+	 * A client that keeps the rules has at most `window` responses that it has not taken. Their
+	 * completions may come later than its next requests.
+	 */
+	return 4 * window + poller->limits.signal_every + PULL_DEPTH;
+}
 
 static inline uint8_t *poller_buffer(const struct poller *poller, uint32_t buffer)
 {
-	return poller->memory + (size_t)buffer * poller->worker->limits.buffer_bytes;
+	return poller->memory + (size_t)buffer * poller->limits.buffer_bytes;
 }
 
 static inline uint32_t buffer_take(struct poller *poller)
@@ -31,19 +107,20 @@ static inline void buffer_put(struct poller *poller, uint32_t buffer)
 }
 
 /*
- * What a completion is of. Errors leave only the wr_id valid, so it says everything:
+ * A work request's wr_id. A failed completion has nothing else that is valid but its queue pair's
+ * number, so the wr_id says everything:
  *
  *	63    60 59        52 51           32 31        0
  *	+-------+------------+---------------+-----------+
  *	| kind  |   covers   | serial, 20 b  |  buffer   |
  *	+-------+------------+---------------+-----------+
  *
- * covers: work requests of this queue pair that are done when this one is, itself included.
+ * covers: work requests of this queue pair that are done when this one is, itself included; at most
+ * request.signal_every, which is 64 at most.
  */
 enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL };
 
 #define WR_SERIAL_MASK 0xfffffu
-#define WR_COVERS_MAX 255u
 
 static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t covers, uint32_t serial,
 				  uint32_t buffer)

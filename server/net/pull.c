@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+/* READs large values from clients, piece by piece, and commits them to the table. */
 #include "server/net/pull.h"
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/execute.h"
+#include "server/net/worker.h"
 
 static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
 {
-	uint32_t most = PULL_PIECE_BYTES;
+	uint32_t bytes_max = PULL_PIECE_BYTES;
 
-	if (poller->nic->port.max_msg_sz < most)
-		most = poller->nic->port.max_msg_sz;
-	return left < most ? left : most;
+	if (poller->nic->port.max_msg_sz < bytes_max)
+		bytes_max = poller->nic->port.max_msg_sz;
+	return left < bytes_max ? left : bytes_max;
 }
 
 static bool pull_post(struct poller *poller, struct conn *conn)
@@ -33,12 +35,12 @@ static bool pull_post(struct poller *poller, struct conn *conn)
 	};
 
 	if (ibv_post_send(conn->qp, &wr, &bad)) {
-		conn_fail(conn, "ibv_post_send of a READ failed");
+		conn_fail(conn, "ibv_post_send of the READ of a large value failed");
 		return false;
 	}
 	conn->sq_used++;
 	conn->sq_unsignaled = 0;
-	pull->out++;
+	pull->reads_posted++;
 	pull->addr += bytes;
 	pull->to += bytes;
 	pull->left -= bytes;
@@ -47,12 +49,12 @@ static bool pull_post(struct poller *poller, struct conn *conn)
 
 static void pull_fill_queue(struct poller *poller, struct conn *conn)
 {
-	while (conn->pull.left && conn->pull.out < PULL_DEPTH)
+	while (conn->pull.left && conn->pull.reads_posted < PULL_DEPTH)
 		if (!pull_post(poller, conn))
 			return;
 }
 
-/* Whether the value can be taken at all. */
+/* Checks what needs no memory: the value's length, and that no other pull is active. */
 static enum wire_status pull_admit(struct poller *poller, struct conn *conn,
 				   const struct request *request)
 {
@@ -129,12 +131,12 @@ static void pull_finish(struct response_list *responses, struct conn *conn)
 void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id)
 {
 	conn->sq_used -= wr_id_covers(wr_id);
-	conn->pull.out--;
+	conn->pull.reads_posted--;
 	if (conn->stopped)
 		return;
 	if (conn->pull.left)
 		pull_fill_queue(responses->poller, conn);
-	else if (!conn->pull.out)
+	else if (!conn->pull.reads_posted)
 		pull_finish(responses, conn);
 }
 

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large values: the worker READs them from the client's registered memory into a fresh item, which
- * is in the table only once it is whole. The client writes nothing here (guarantee D), and its
- * buffer is its own until it is answered. One pull at a time for a connection.
+ * Pulls: PUTs of large values, which the worker READs from the client's registered memory into a
+ * fresh item. The item enters the table only when it is whole. The client writes nothing to the
+ * server's memory (guarantee D), and may not change its buffer before the response. A connection
+ * has one pull at a time.
  */
 #ifndef KVD_SERVER_NET_PULL_H
 #define KVD_SERVER_NET_PULL_H
 
 #include "server/net/response.h"
 
-/* Bytes of one READ; the device's longest message may be shorter. */
+/* Most bytes of one READ; the device's longest message may be shorter. */
 #define PULL_PIECE_BYTES (1u << 20)
 
-/* Starts to fetch the value of @request; the response comes when it is there. Or an error at once. */
+/*
+ * Starts to READ the value of @request, which is answered when it has arrived; or answers with an
+ * error.
+ */
 void pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash);
 
-/* A READ is done: asks for the next, or puts the item into the table and responses. */
+/*
+ * A READ has completed: posts the next one, or puts the item into the table and starts the
+ * response.
+ */
 void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id);
 
-/* The connection's queue pair is gone: gives the item's memory back. */
+/* The connection's queue pair is destroyed: frees the item of a pull that was not finished. */
 void pull_release(struct poller *poller, struct conn *conn);
 
 #endif /* KVD_SERVER_NET_PULL_H */

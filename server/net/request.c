@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Executes requests: HELLO, STATS and FLUSH here, those of the table by server/net/execute.h. */
 #include "server/net/request.h"
 
 #include <stdio.h>
@@ -9,11 +10,12 @@
 #include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/pull.h"
+#include "server/net/worker.h"
 #include "server/store/store.h"
 
 /*
- * Only now may the client's queue pair read here, and only now does it learn where (design: the
- * handshake). A system call, but not on the path of a request: a connection says HELLO once.
+ * The client may read the region from now on; the response to HELLO tells it where the region is.
+ * This is a system call, but not on the path of a request (W1): a connection sends HELLO once.
  */
 static bool grant_remote_read(struct conn *conn)
 {
@@ -21,10 +23,16 @@ static bool grant_remote_read(struct conn *conn)
 	int err = conn->id->dev->ops->modify_qp(conn->qp, &attr, IBV_QP_ACCESS_FLAGS);
 
 	if (err) {
-		log_error(CONN_FMT ": can't grant remote read: %s", CONN_ARG(conn), strerror(-err));
-		conn_fail(conn, "remote read could not be granted");
+		log_error(CONN_FMT ": can't grant the client remote read (ibv_modify_qp): %s",
+			  CONN_ARG(conn), strerror(-err));
+		conn_fail(conn, "the device did not grant remote read");
 	}
 	return !err;
+}
+
+static bool hello_done(const struct conn *conn)
+{
+	return atomic_load_explicit(&conn->hello_done, memory_order_relaxed);
 }
 
 static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
@@ -38,7 +46,7 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.window = conn->window,
-		.request_bytes = poller->worker->limits.buffer_bytes,
+		.request_bytes = poller->limits.buffer_bytes,
 		.rkey = poller->nic->mr->rkey,
 		.region_addr = (uintptr_t)table->region->base,
 		.access_rate = evicts ? config->memory.access_rate : 0,
@@ -50,7 +58,7 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 static void request_hello(struct response_list *responses, struct conn *conn,
 			  const struct request *request)
 {
-	uint32_t most = responses->poller->worker->limits.buffer_bytes;
+	uint32_t bytes_max = responses->poller->limits.buffer_bytes;
 	struct wire_welcome welcome;
 	struct wire_hello hello;
 	struct response_wr *response;
@@ -58,9 +66,10 @@ static void request_hello(struct response_list *responses, struct conn *conn,
 	void *value;
 
 	memcpy(&hello, request->value, sizeof(hello));
-	if (hello.magic != WIRE_MAGIC || hello.features || conn->open ||
+	if (hello.magic != WIRE_MAGIC || hello.features || hello_done(conn) ||
 	    hello.response_bytes < WIRE_RESPONSE_MIN || hello.response_bytes > WIRE_RESPONSE_MAX) {
-		conn_fail(conn, "HELLO with impossible values");
+		conn_fail(conn,
+			  "HELLO with values that the protocol does not allow, or a second HELLO");
 		return;
 	}
 	response = response_start(responses, conn, WIRE_HELLO, request->id);
@@ -68,7 +77,7 @@ static void request_hello(struct response_list *responses, struct conn *conn,
 		response->head.status = WIRE_PROTOCOL;
 		return;
 	}
-	conn->response_bytes = hello.response_bytes < most ? hello.response_bytes : most;
+	conn->response_bytes = hello.response_bytes < bytes_max ? hello.response_bytes : bytes_max;
 	if (!grant_remote_read(conn))
 		return;
 	value = response_buffer(responses, response, &size);
@@ -77,11 +86,10 @@ static void request_hello(struct response_list *responses, struct conn *conn,
 	welcome_fill(&welcome, conn);
 	memcpy(value, &welcome, sizeof(welcome));
 	response->value_len = sizeof(welcome);
-	conn->open = true;
-	atomic_store_explicit(&conn->greeted, true, memory_order_relaxed);
+	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
 }
 
-/* The value fits no response: the client reads a copy. */
+/* The value does not fit a response: the client READs a copy. */
 static void response_with_copy(struct response_list *responses, struct response_wr *response,
 			       const struct request *request, uint64_t hash)
 {
@@ -180,7 +188,7 @@ static void request_stats(struct response_list *responses, struct conn *conn,
 void request_execute(struct response_list *responses, struct conn *conn,
 		     const struct request *request, uint64_t hash)
 {
-	if (!conn->open && request->op != WIRE_HELLO) {
+	if (!hello_done(conn) && request->op != WIRE_HELLO) {
 		conn_fail(conn, "a request before HELLO");
 		return;
 	}

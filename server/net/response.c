@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* Builds and posts responses, and takes their buffers back when they complete. */
 #include "server/net/response.h"
 
 #include <string.h>
 
 #include "common/util/stat.h"
+#include "server/net/worker.h"
 
 struct response_wr *response_start(struct response_list *responses, struct conn *conn,
 				   enum wire_op op, uint32_t id)
@@ -22,16 +24,16 @@ struct response_wr *response_start(struct response_list *responses, struct conn 
 }
 
 /*
- * A connection has as many buffers as its window. A completion may come in later than the request
- * that the client sent when it had the response, so there are some more; they are shared, and who
- * finds none left did not take its responses.
+ * A connection may hold as many buffers as its window. A response's completion may arrive later
+ * than the client's next request, so there are spare ones, which all connections share; one that
+ * finds none left does not take its responses.
  */
 static uint32_t conn_take_buffer(struct poller *poller, struct conn *conn)
 {
 	if (conn->buffers >= conn->window) {
-		if (!poller->extra)
+		if (!poller->spare_buffers)
 			return BUFFER_NONE;
-		poller->extra--;
+		poller->spare_buffers--;
 	}
 	conn->buffers++;
 	return buffer_take(poller);
@@ -40,7 +42,7 @@ static uint32_t conn_take_buffer(struct poller *poller, struct conn *conn)
 static void conn_put_buffer(struct poller *poller, struct conn *conn, uint32_t buffer)
 {
 	if (conn->buffers > conn->window)
-		poller->extra++;
+		poller->spare_buffers++;
 	conn->buffers--;
 	buffer_put(poller, buffer);
 }
@@ -51,7 +53,8 @@ void *response_buffer(struct response_list *responses, struct response_wr *respo
 	uint32_t buffer = conn_take_buffer(poller, response->conn);
 
 	if (buffer == BUFFER_NONE) {
-		conn_fail(response->conn, "too many responses not taken");
+		conn_fail(response->conn,
+			  "the client does not take its responses: no buffer is left");
 		return NULL;
 	}
 	response->buffer = buffer;
@@ -84,16 +87,17 @@ void response_drop_buffer(struct response_list *responses, struct response_wr *r
 	response->buffer = BUFFER_NONE;
 }
 
-/* Where the message lies, and whether it goes inside the work request. */
+/* Fills in the work request: where the message is, and whether it is sent inline. */
 static void response_fill(struct poller *poller, struct response_wr *response)
 {
-	bool bare = response->buffer == BUFFER_NONE;
-	void *message = bare ? (void *)&response->head : poller_buffer(poller, response->buffer);
+	bool buffered = response->buffer != BUFFER_NONE;
+	void *message = buffered ? (void *)poller_buffer(poller, response->buffer) :
+				   (void *)&response->head;
 
-	/* A GET whose value is in a copy tells its length, though none of it follows. */
+	/* Else head.value_len stays as it is: of a GET whose value is in a copy, its length. */
 	if (response->value_len)
 		response->head.value_len = response->value_len;
-	if (!bare)
+	if (buffered)
 		memcpy(message, &response->head, sizeof(response->head));
 	response->sge = (struct ibv_sge){
 		.addr = (uintptr_t)message,
@@ -110,10 +114,11 @@ static void response_fill(struct poller *poller, struct response_wr *response)
 }
 
 /*
- * A response in a buffer is signaled, to get the buffer back; of the others every N-th. All have a
- * wr_id: a queue pair that fails completes the unsignaled ones too, and 0 would say a receive.
+ * A response that the device reads from its buffer is signaled, since the buffer is free only when
+ * it completes; of the inline ones, one in request.signal_every is. All have a wr_id: a queue pair
+ * that fails completes the unsignaled ones too, and 0 would stand for a receive.
  */
-static void response_sign(struct poller *poller, struct response_wr *response)
+static void response_signal(struct poller *poller, struct response_wr *response)
 {
 	struct worker *worker = poller->worker;
 	struct conn *conn = response->conn;
@@ -124,7 +129,7 @@ static void response_sign(struct poller *poller, struct response_wr *response)
 	stat_add(&worker->stats.responses, 1);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);
-	if (!buffered && conn->sq_unsignaled < worker->limits.signal_every)
+	if (!buffered && conn->sq_unsignaled < poller->limits.signal_every)
 		return;
 	response->wr.send_flags |= IBV_SEND_SIGNALED;
 	conn->sq_unsignaled = 0;
@@ -134,15 +139,14 @@ static void response_sign(struct poller *poller, struct response_wr *response)
 /* Appends the response to its connection's chain; false if the queue pair has no room. */
 static bool response_chain(struct poller *poller, struct response_wr *response)
 {
-	const struct worker_limits *limits = &poller->worker->limits;
 	struct conn *conn = response->conn;
 
-	if (conn->sq_used >= conn_sq_depth(conn->window, limits->signal_every) - PULL_DEPTH) {
-		conn_fail(conn, "responses not taken while more is requested");
+	if (conn->sq_used >= poller_sq_depth(poller, conn->window) - PULL_DEPTH) {
+		conn_fail(conn, "the client does not take its responses: the send queue is full");
 		return false;
 	}
 	response_fill(poller, response);
-	response_sign(poller, response);
+	response_signal(poller, response);
 	if (!(response->wr.send_flags & IBV_SEND_INLINE))
 		sent_push(poller, conn, response->buffer);
 	if (conn->chain_first)

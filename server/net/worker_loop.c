@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Runs a worker: poll, execute, respond; read the mailbox; spin for a while; sleep. */
 #include "server/net/worker_loop.h"
 
 #include <errno.h>
@@ -10,37 +11,41 @@
 #include "common/util/log.h"
 #include "common/util/spin.h"
 #include "common/util/stat.h"
+#include "server/net/conn.h"
 #include "server/net/copy.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
 
-/* While there are copies a sleeping worker looks so often whether one is too old. */
+/* How often a sleeping worker that has copies wakes up to free those that are too old. */
 #define COPIES_CHECK_MS 1000
 
-/* server/config/option_table.h: a window that a batch can't hold could not be seen to be exceeded. */
+/*
+ * A client exceeds its window when one batch has more requests of it, so a batch has to hold more
+ * than the largest window (server/config/option_table.h).
+ */
 static_assert(BATCH_MAX > 31, "request.window");
 
-/* A request of the batch being worked on. */
-struct work {
+struct batch_request {
 	struct conn *conn;
 	struct request request;
-	uint64_t hash;
+	uint64_t hash; /* of the key, if there is one */
 };
 
+/* What is done with the completions of one ibv_poll_cq(). */
 struct batch {
-	struct work works[BATCH_MAX];
-	unsigned int count;
-	uint32_t recvs[BATCH_MAX]; /* buffers whose requests are done with */
+	struct batch_request requests[BATCH_MAX];
+	unsigned int request_count;
+	uint32_t recvs[BATCH_MAX]; /* receive buffers to post again after the requests */
 	unsigned int recv_count;
-	bool work; /* something that somebody waits for */
+	bool client_waits; /* for the response to a request or pull in this batch */
 	struct response_list responses;
 };
 
-/* What a look at the completion queues found. */
-enum found {
-	FOUND_NOTHING,
-	FOUND_RECORDS, /* access records, and what is left of responses: nobody waits for them */
-	FOUND_WORK,
+/* What a poll found to do, from the least to the most urgent. */
+enum activity {
+	ACTIVITY_NONE,
+	ACTIVITY_UNAWAITED, /* access records, completed responses: no client waits for them */
+	ACTIVITY_AWAITED,   /* a client or the control thread waits for it */
 };
 
 static struct conn *completion_conn(struct poller *poller, const struct ibv_wc *wc)
@@ -50,18 +55,18 @@ static struct conn *completion_conn(struct poller *poller, const struct ibv_wc *
 	return conn && (conn->serial & WR_SERIAL_MASK) == wr_id_serial(wc->wr_id) ? conn : NULL;
 }
 
-/* Tells why a queue pair broke. Flushes only follow what did, or a disconnect. */
+/* Reports why a queue pair failed. Flush errors only follow the failure, or a disconnect. */
 static void completion_failed(struct conn *conn, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
 		conn_fail(conn, ibv_wc_status_str(wc->status));
 }
 
-/* A message came in: checks it and starts to fetch the bucket of its key. */
+/* Checks a message that arrived, and prefetches the bucket of its key. */
 static void batch_add(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
 {
 	struct worker *worker = poller->worker;
-	struct work *work = &batch->works[batch->count];
+	struct batch_request *entry = &batch->requests[batch->request_count];
 	uint32_t buffer = wr_id_buffer(wc->wr_id);
 	struct conn *conn = conn_lookup(poller, wc->qp_num);
 	const char *error;
@@ -73,22 +78,22 @@ static void batch_add(struct batch *batch, struct poller *poller, const struct i
 		completion_failed(conn, wc);
 		return;
 	}
-	error = wire_request_parse(&work->request, poller_buffer(poller, buffer), wc->byte_len);
+	error = wire_request_parse(&entry->request, poller_buffer(poller, buffer), wc->byte_len);
 	if (!error && ++conn->batch_requests > conn->window)
-		error = "more requests than the window allows";
+		error = "the client has more requests outstanding than its window allows";
 	if (error) {
 		stat_add(&worker->stats.protocol_errors, 1);
 		conn_fail(conn, error);
 		return;
 	}
-	work->conn = conn;
-	batch->work |= work->request.op != WIRE_ACCESS;
-	if (work->request.key && work->request.op != WIRE_SCAN) {
-		work->hash = table_hash(worker->store_thread.table, work->request.key,
-					work->request.key_len);
-		table_prefetch_bucket(worker->store_thread.table, work->hash);
+	entry->conn = conn;
+	batch->client_waits |= entry->request.op != WIRE_ACCESS;
+	if (entry->request.key && entry->request.op != WIRE_SCAN) {
+		entry->hash = table_hash(worker->store_thread.table, entry->request.key,
+					 entry->request.key_len);
+		table_prefetch_bucket(worker->store_thread.table, entry->hash);
 	}
-	batch->count++;
+	batch->request_count++;
 }
 
 static void batch_complete(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
@@ -107,7 +112,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		return;
 	}
 	if (wr_id_kind(wc->wr_id) == WR_PULL) {
-		batch->work = true;
+		batch->client_waits = true;
 		pull_done(&batch->responses, conn, wc->wr_id);
 	} else {
 		response_done(poller, conn, wc->wr_id);
@@ -117,24 +122,27 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 static void batch_execute(struct batch *batch, struct poller *poller)
 {
 	struct worker *worker = poller->worker;
-	struct work *work;
+	struct batch_request *entry;
 	unsigned int i;
 
-	for (i = 0; i < batch->count; i++)
-		if (batch->works[i].request.key && batch->works[i].request.op != WIRE_SCAN)
-			table_prefetch_item(worker->store_thread.table, batch->works[i].hash);
-	for (i = 0; i < batch->count; i++) {
-		work = &batch->works[i];
-		work->conn->batch_requests = 0;
-		if (!work->conn->stopped)
-			request_execute(&batch->responses, work->conn, &work->request, work->hash);
+	for (i = 0; i < batch->request_count; i++) {
+		entry = &batch->requests[i];
+		if (entry->request.key && entry->request.op != WIRE_SCAN)
+			table_prefetch_item(worker->store_thread.table, entry->hash);
 	}
-	stat_add(&worker->stats.requests, batch->count);
+	for (i = 0; i < batch->request_count; i++) {
+		entry = &batch->requests[i];
+		entry->conn->batch_requests = 0;
+		if (!entry->conn->stopped)
+			request_execute(&batch->responses, entry->conn, &entry->request,
+					entry->hash);
+	}
+	stat_add(&worker->stats.requests, batch->request_count);
 	stat_add(&worker->stats.batches, 1);
 }
 
-/* Takes what has completed, up to BATCH_MAX. */
-static enum found poller_poll(struct poller *poller)
+/* Takes up to BATCH_MAX completions, executes the requests in them and responds (W2, W4). */
+static enum activity poller_poll(struct poller *poller)
 {
 	struct ibv_wc wcs[BATCH_MAX];
 	struct batch batch;
@@ -142,12 +150,12 @@ static enum found poller_poll(struct poller *poller)
 
 	n = ibv_poll_cq(poller->cq, BATCH_MAX, wcs);
 	if (n <= 0)
-		return FOUND_NOTHING;
-	/* After the requests have come, before any is executed: client/clock.c relies on it. */
+		return ACTIVITY_NONE;
+	/* After the requests arrived and before any is executed: client/clock.c relies on it. */
 	store_thread_clock(&poller->worker->store_thread);
-	batch.count = 0;
+	batch.request_count = 0;
 	batch.recv_count = 0;
-	batch.work = false;
+	batch.client_waits = false;
 	batch.responses.poller = poller;
 	batch.responses.count = 0;
 	rcu_read_lock();
@@ -157,24 +165,25 @@ static enum found poller_poll(struct poller *poller)
 	poller_post_recvs(poller, batch.recvs, batch.recv_count);
 	responses_send(&batch.responses);
 	rcu_read_unlock();
-	return batch.work ? FOUND_WORK : FOUND_RECORDS;
+	return batch.client_waits ? ACTIVITY_AWAITED : ACTIVITY_UNAWAITED;
 }
 
-static enum found worker_poll(struct worker *worker)
+/* Polls each device once; returns the greatest activity. */
+static enum activity worker_poll(struct worker *worker)
 {
-	enum found found = FOUND_NOTHING, here;
+	enum activity activity = ACTIVITY_NONE, of_poller;
 	unsigned int i;
 
 	for (i = 0; i < worker->poller_count; i++) {
-		here = poller_poll(&worker->pollers[i]);
-		found = here > found ? here : found;
+		of_poller = poller_poll(&worker->pollers[i]);
+		activity = of_poller > activity ? of_poller : activity;
 	}
-	return found;
+	return activity;
 }
 
 /*
- * Everything this connection completed is taken off the queue before its queue pair goes, so that no
- * receive buffer is lost with it. Bounded: a CQ holds no more than its size.
+ * Takes all completions off the queue. Before a queue pair is destroyed its completions have to be
+ * taken, or its receive buffers would be lost. Bounded: a CQ holds no more than its size.
  */
 static void poller_drain(struct poller *poller)
 {
@@ -193,7 +202,7 @@ static void conn_release(struct conn *conn)
 	copy_drop(worker, conn);
 	response_release_all(poller, conn);
 	rcu_read_lock();
-	conn_remove(conn);
+	conn_table_remove(conn);
 	rcu_read_unlock();
 	mailbox_send(worker->env->control, &conn->notes[NOTE_RELEASED]);
 }
@@ -204,11 +213,11 @@ static void worker_read_mail(struct worker *worker)
 
 	for (note = mailbox_take(&worker->mailbox); note; note = next) {
 		next = note->next;
-		if (note->type == NOTE_QUIESCE) {
+		if (note->kind == NOTE_QUIESCE) {
 			note->conn->stopped = true;
 			poller_drain(note->conn->poller);
 			mailbox_send(worker->env->control, &note->conn->notes[NOTE_QUIESCED]);
-		} else if (note->type == NOTE_RELEASE) {
+		} else if (note->kind == NOTE_RELEASE) {
 			conn_release(note->conn);
 		}
 	}
@@ -236,7 +245,7 @@ static void worker_wait(struct worker *worker)
 			;
 }
 
-/* W3: arm everything first, look once more, and only then sleep. */
+/* W3: arms every completion queue, polls once more, and only then sleeps. */
 static void worker_sleep(struct worker *worker)
 {
 	unsigned int i;
@@ -249,7 +258,7 @@ static void worker_sleep(struct worker *worker)
 	worker_wait(worker);
 }
 
-/* There was nothing to do for a while. What others wait for must not lie here meanwhile. */
+/* After server.spin_time without requests: gives back memory that others may need, then sleeps. */
 static void worker_rest(struct worker *worker)
 {
 	copy_expire(worker);
@@ -269,17 +278,21 @@ static void worker_pin(const struct worker *worker)
 	CPU_SET(worker->cpu, &set);
 	err = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 	if (err)
-		log_warn("worker %u: can't be pinned to CPU %d: %s", worker->number, worker->cpu,
-			 strerror(err));
+		log_warn(
+			"worker %u: can't be pinned to CPU %d (server.pin): %s; it runs on any CPU",
+			worker->number, worker->cpu, strerror(err));
 }
 
-/* After access records alone there is no more to expect soon than before them. */
-static void worker_idle(struct worker *worker, enum found found, uint64_t *idle_since)
+/*
+ * Spins for spin_ns after the last awaited activity, then rests. A worker that is woken by
+ * unawaited activity rests again at once, since no request can be expected to follow.
+ */
+static void worker_idle(struct worker *worker, enum activity activity, uint64_t *idle_since)
 {
 	uint64_t now = clock_ns();
 
 	if (!*idle_since)
-		*idle_since = found == FOUND_RECORDS ? now - worker->limits.spin_ns : now;
+		*idle_since = activity == ACTIVITY_UNAWAITED ? now - worker->limits.spin_ns : now;
 	if (now - *idle_since >= worker->limits.spin_ns) {
 		worker_rest(worker);
 		*idle_since = 0;
@@ -292,40 +305,38 @@ static void *worker_run(void *arg)
 {
 	struct worker *worker = arg;
 	uint64_t idle_since = 0;
-	enum found found;
+	enum activity activity;
 
 	worker_pin(worker);
 	rcu_register_thread();
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		found = worker_poll(worker);
+		activity = worker_poll(worker);
 		if (mailbox_pending(&worker->mailbox)) {
 			worker_read_mail(worker);
-			found = FOUND_WORK;
+			activity = ACTIVITY_AWAITED;
 		}
 		rcu_quiescent_state();
-		if (found == FOUND_WORK)
+		if (activity == ACTIVITY_AWAITED)
 			idle_since = 0;
 		else
-			worker_idle(worker, found, &idle_since);
+			worker_idle(worker, activity, &idle_since);
 	}
 	rcu_unregister_thread();
 	return NULL;
 }
 
-static void worker_limits_init(struct worker_limits *limits, const struct worker_env *env)
+static int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic)
 {
 	const struct config *config = env->config;
-
-	*limits = (struct worker_limits){
-		.spin_ns = config->server.spin_time,
-		.busy = config->server.poll == POLL_BUSY,
+	const struct poller_limits limits = {
 		.srq_depth = config->request.srq_depth,
 		.buffer_bytes = (uint32_t)config->request.buffer,
 		.signal_every = config->request.signal_every,
 		.window = config->request.window,
 		.conns_max = (config->server.max_connections + env->workers - 1) / env->workers,
-		.workers = env->workers,
 	};
+
+	return poller_init(&worker->pollers[nic], worker, worker->number, &limits, &env->nics[nic]);
 }
 
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
@@ -335,10 +346,15 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 	TAILQ_INIT(&worker->copies);
 	worker->number = number;
 	worker->cpu = cpu;
-	worker_limits_init(&worker->limits, env);
+	worker->limits = (struct worker_limits){
+		.spin_ns = env->config->server.spin_time,
+		.busy = env->config->server.poll == POLL_BUSY,
+		.workers = env->workers,
+	};
 	if (getrandom(&worker->copy_seed, sizeof(worker->copy_seed), 0) !=
 	    sizeof(worker->copy_seed)) {
-		log_error("worker %u: getrandom: %m", number);
+		log_error("worker %u: no random numbers for the seeds of copies (getrandom): %m",
+			  number);
 		return -EIO;
 	}
 	err = mailbox_init(&worker->mailbox);
@@ -348,14 +364,12 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 	if (err)
 		goto release_mailbox;
 	while (worker->poller_count < env->nic_count) {
-		unsigned int i = worker->poller_count;
-
-		err = poller_init(&worker->pollers[i], worker, &env->nics[i]);
+		err = worker_init_poller(worker, env, worker->poller_count);
 		if (err)
 			goto release_pollers;
 		worker->poller_count++;
 	}
-	worker->env = env; /* and now there is something to release */
+	worker->env = env; /* from now on worker_release() has something to release */
 	return 0;
 
 release_pollers:
@@ -383,7 +397,11 @@ int worker_start(struct worker *worker)
 	int err = -pthread_create(&worker->thread, NULL, worker_run, worker);
 
 	if (err)
-		log_error("worker %u: can't start a thread: %s", worker->number, strerror(-err));
+		log_error(
+			"worker %u: can't start its thread: %s: raise the limit on threads (`ulimit "
+			"-u` in the shell that starts kvd, TasksMax= in its systemd unit) or lower "
+			"server.workers",
+			worker->number, strerror(-err));
 	worker->started = !err;
 	return err;
 }

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker's thread: it takes completions in batches, executes the requests in them, and sleeps when
- * there are none. The rules W1 to W4 are at the head of server/net/worker.h.
+ * The loop of a worker's thread: it takes completions in batches, executes the requests in them,
+ * and sleeps when there are none. It keeps the rules W1 to W4 of server/net/worker.h.
  */
 #ifndef KVD_SERVER_NET_WORKER_LOOP_H
 #define KVD_SERVER_NET_WORKER_LOOP_H
 
 #include "server/net/worker.h"
 
-/* Sets up all but the thread. Logs what fails. */
+/*
+ * Sets up all but the thread. @cpu: to pin the thread to, or -1. 0 or a negative errno after
+ * logging.
+ */
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu);
+/* Starts the thread. 0 or a negative errno after logging. */
 int worker_start(struct worker *worker);
-/* Ends the thread; every connection must have been released before. */
+/* Ends the thread. Connections that are not released by then are for conn_manager_free_all(). */
 void worker_stop(struct worker *worker);
 void worker_release(struct worker *worker);
 

@@ -1042,7 +1042,7 @@ static const char *case_socket_garbage_held(void)
 
 #define REFUSED "connection refused: the client does not speak this version"
 #define EARLY "closed: a request before HELLO"
-#define HELLO "closed: HELLO with impossible values"
+#define HELLO "closed: HELLO with values that the protocol does not allow"
 #define ANY "-" /* the server need not notice */
 
 static const struct {
@@ -1055,7 +1055,7 @@ static const struct {
 	{ "connect_abi", "any", REFUSED, case_connect_abi },
 	{ "connect_garbage", "any", REFUSED, case_connect_garbage },
 	{ "connect_abort", "any", ANY, case_connect_abort },
-	{ "silent", "any", "closed: no HELLO in time", case_silent },
+	{ "silent", "any", "closed: no valid HELLO within server.handshake_timeout", case_silent },
 	{ "early_get", "any", EARLY, case_early_get },
 	{ "early_put", "any", EARLY, case_early_put },
 	{ "early_stats", "any", EARLY, case_early_stats },
@@ -1065,7 +1065,8 @@ static const struct {
 	{ "hello_large", "any", HELLO, case_hello_large },
 	{ "hello_short", "any", "closed: HELLO of the wrong length", case_hello_short },
 	{ "hello_twice", "any", HELLO, case_hello_twice },
-	{ "hello_abi", "any", "closed: no HELLO in time", case_hello_abi },
+	{ "hello_abi", "any", "closed: no valid HELLO within server.handshake_timeout",
+	  case_hello_abi },
 	{ "deaf", "any", "closed: .*(RNR|rnr|receiver not ready)", case_deaf },
 	{ "op_0", "any", "closed: unknown operation", case_op_0 },
 	{ "op_7", "any", "closed: unknown operation", case_op_7 },
@@ -1108,7 +1109,7 @@ static const struct {
 	{ "pull_half", "any", "closed: ", case_pull_half },
 	{ "pull_too_large", "any", ANY, case_pull_too_large },
 	{ "pull_twice", "any", ANY, case_pull_twice },
-	{ "pull_never", "softnic", "closed: a large value did not arrive", case_pull_never },
+	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
 	{ "put_too_large", "special", ANY, case_put_too_large },
 	{ "read_early", "any", ANY, case_read_early },
 	{ "read_before", "any", ANY, case_read_before },

@@ -106,7 +106,7 @@ static void no_note_and_no_wake_up_is_lost(void **state)
 		senders[i].notes = calloc(NOTES, sizeof(struct note));
 		assert_non_null(senders[i].notes);
 		for (unsigned int j = 0; j < NOTES; j++)
-			senders[i].notes[j].type = (enum note_type)i;
+			senders[i].notes[j].kind = (enum note_kind)i;
 		assert_int_equal(pthread_create(&senders[i].thread, NULL, send_all, &senders[i]),
 				 0);
 	}
@@ -115,8 +115,8 @@ static void no_note_and_no_wake_up_is_lost(void **state)
 			assert_true(readable(WAIT_MS));
 		for (note = mailbox_take(&mailbox); note; note = following) {
 			following = note->next;
-			assert_ptr_equal(note, &senders[note->type].notes[next[note->type]]);
-			next[note->type]++;
+			assert_ptr_equal(note, &senders[note->kind].notes[next[note->kind]]);
+			next[note->kind]++;
 			got++;
 		}
 	}

@@ -10,6 +10,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/net/advice.h"
 #include "server/net/conn.h"
 #include "server/net/poller.h"
 
@@ -159,15 +160,13 @@ static const char *connect_advice(int err)
 	switch (err) {
 	case -EMFILE:
 	case -ENFILE:
-		return "raise the limit on open files (`ulimit -n` in the shell that starts kvd, "
-		       "LimitNOFILE= in its systemd unit) or lower server.max_connections";
+		return ADVICE_OPEN_FILES " or lower server.max_connections";
 	case -EINVAL:
 		return "the device may not support send queues of this depth: lower "
 		       "request.window or request.signal_every";
 	case -ENOMEM:
-		return "allow the process more memory, for an RDMA device locked memory (`ulimit "
-		       "-l` in the shell that starts kvd, LimitMEMLOCK= in its systemd unit), or "
-		       "lower server.max_connections or request.window";
+		return "allow the process more memory, for an RDMA device " ADVICE_LOCKED_MEMORY
+		       ", or lower server.max_connections or request.window";
 	default:
 		return "the client may have given up; if this repeats, check the device and the "
 		       "network";

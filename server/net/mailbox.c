@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
+#include "server/net/advice.h"
 
 int mailbox_init(struct mailbox *mailbox)
 {
@@ -21,11 +22,9 @@ int mailbox_init(struct mailbox *mailbox)
 	if (mailbox->event_fd < 0) {
 		int err = -errno;
 
-		log_error("can't create an eventfd for a thread's mailbox: %m: %s",
-			  err == -EMFILE ? "raise the limit on open files (`ulimit -n` in the "
-					   "shell that starts kvd, LimitNOFILE= in its systemd "
-					   "unit) or lower server.workers" :
-					   "lower server.workers");
+		log_error("can't create an eventfd for a thread's mailbox: %m: %slower "
+			  "server.workers",
+			  err == -EMFILE ? ADVICE_OPEN_FILES " or " : "");
 		return err;
 	}
 	pthread_mutex_init(&mailbox->lock, NULL);

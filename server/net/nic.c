@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opens the devices, registers the region with them, and checks the limit on locked memory. */
 #include "server/net/nic.h"
 
 #include <errno.h>
@@ -9,9 +10,10 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
+#include "server/net/advice.h"
 #include "server/net/cpu.h"
 
-/* Connection requests that wait to be looked at; more are refused by the device. */
+/* Connection requests that may wait to be handled; the device refuses more. */
 #define LISTEN_BACKLOG 128
 
 /*
@@ -46,6 +48,63 @@ static void nic_address(struct device_addr *addr, enum device_kind kind,
 	addr->mode = config->softnic.socket_mode;
 }
 
+static void softnic_open_error(const char *path, int err)
+{
+	const char *reason = strerror(-err);
+
+	switch (err) {
+	case -ENOENT:
+		log_error("softnic.socket = %s: its folder does not exist: create the folder, or "
+			  "set another path, e.g. -o softnic.socket=/tmp/kvd.sock",
+			  path);
+		break;
+	case -EACCES:
+	case -EPERM:
+		log_error("softnic.socket = %s: this user may not create it (%s): allow the user "
+			  "to write to its folder, or set another path, e.g. -o "
+			  "softnic.socket=/tmp/kvd.sock",
+			  path, reason);
+		break;
+	case -EADDRINUSE:
+		log_error("softnic.socket: %s is in use: stop the kvd that listens there, or set "
+			  "another path; a file that no process listens on may be removed",
+			  path);
+		break;
+	default:
+		log_error("softnic.socket = %s: can't listen there: %s%s", path, reason,
+			  err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
+	}
+}
+
+static void verbs_open_error(const struct config *config, int err)
+{
+	const char *address = config->rdma.address;
+
+	switch (err) {
+	case -ENODEV:
+		log_error("server.device = verbs, rdma.address = %s: no RDMA device of this host "
+			  "can be used: set rdma.address to an address of one, or server.device = "
+			  "softnic to serve clients on this host without one",
+			  address);
+		break;
+	case -EADDRINUSE:
+		log_error("rdma.port: %u at rdma.address = %s is in use: stop the server that "
+			  "listens there, or set another port",
+			  config->rdma.port, address);
+		break;
+	case -EADDRNOTAVAIL:
+		log_error("rdma.address = %s is not an address of this host: set one that `ip "
+			  "addr` lists for the interface of an RDMA device, or auto",
+			  address);
+		break;
+	default:
+		log_error("server.device = verbs: can't listen at rdma.address = %s, rdma.port = "
+			  "%u: %s; set another address, or server.device = softnic",
+			  address, config->rdma.port, strerror(-err));
+	}
+}
+
+/* What the seam logs knows no options, so the option to change is logged here. */
 static int nic_open(struct nic *nic, enum device_kind kind, const struct config *config)
 {
 	struct device_addr addr;
@@ -53,9 +112,18 @@ static int nic_open(struct nic *nic, enum device_kind kind, const struct config 
 
 	nic_address(&addr, kind, config);
 	err = device_open(&nic->dev, &addr, DEVICE_LISTEN, 0);
+	if (err && kind == DEVICE_SOFTNIC)
+		softnic_open_error(addr.path, err);
+	else if (err)
+		verbs_open_error(config, err);
 	if (err)
 		return err;
-	return nic->dev->ops->query(nic->dev, &nic->attr, &nic->port);
+	err = nic->dev->ops->query(nic->dev, &nic->attr, &nic->port);
+	if (err)
+		log_error(
+			"device %s: can't query its limits: %s; restart kvd when the device works",
+			nic->dev->name, strerror(-err));
+	return err;
 }
 
 /* CAP_IPC_LOCK in the effective set. The libc has no function for it. */
@@ -68,7 +136,7 @@ static bool may_lock_all(void)
 	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
 }
 
-/* An estimate: as many buffers as an poller makes, and what its queues hold for them. */
+/* An estimate: the buffers that a poller allocates, and what its queues hold for them. */
 static uint64_t workers_bytes(const struct config *config)
 {
 	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;
@@ -127,10 +195,24 @@ static int nic_register(struct nic *nic, const struct store *store)
 	int err;
 
 	err = ops->alloc_pd(nic->dev, &nic->pd);
+	if (!err)
+		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+				  &nic->mr);
 	if (err)
-		return err;
-	return ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
-			   &nic->mr);
+		log_error("device %s: can't register the region (%zu bytes): %s; lower memory.size",
+			  nic->dev->name, (size_t)region->bytes, strerror(-err));
+	return err;
+}
+
+static int nic_create_channel(struct nic *nic)
+{
+	int err = nic->dev->ops->create_cm_channel(nic->dev, &nic->channel);
+
+	if (err)
+		log_error("device %s: can't create a channel for connection events: %s%s",
+			  nic->dev->name, strerror(-err),
+			  err == -EMFILE ? "; " ADVICE_OPEN_FILES : "");
+	return err;
 }
 
 int nic_numa_node(const char *devices, const char *name)
@@ -161,9 +243,8 @@ int nic_init(struct nic *nic, enum device_kind kind, const struct config *config
 	if (!err)
 		err = nic_register(nic, store);
 	if (!err)
-		err = nic->dev->ops->create_cm_channel(nic->dev, &nic->channel);
+		err = nic_create_channel(nic);
 	if (err) {
-		log_error("device %s can't be used: %s", device_kind_name(kind), strerror(-err));
 		nic_release(nic);
 		return err;
 	}
@@ -176,7 +257,9 @@ int nic_listen(struct nic *nic)
 	int err = nic->dev->ops->listen(nic->channel, LISTEN_BACKLOG, &nic->listener);
 
 	if (err)
-		log_error("can't listen on %s: %s", nic->dev->address, strerror(-err));
+		log_error("device %s: can't listen at %s: %s; set another %s", nic->dev->name,
+			  nic->dev->address, strerror(-err),
+			  nic->dev->kind == DEVICE_VERBS ? "rdma.port" : "softnic.socket");
 	else
 		log_notice("listening on %s://%s",
 			   nic->dev->kind == DEVICE_VERBS ? "rdma" : "softnic", nic->dev->address);

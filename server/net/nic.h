@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device the server serves on: what all workers share of it. Set up and torn down by the control
- * thread while no worker runs; read by all in between.
+ * Devices that the server serves on: what all workers share of each. The control thread sets one up
+ * and releases it while no worker runs; in between all threads read it.
  */
 #ifndef KVD_SERVER_NET_NIC_H
 #define KVD_SERVER_NET_NIC_H
@@ -23,10 +23,12 @@ struct nic {
 	struct cm_id *listener;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
-	const char *why; /* this device was chosen */
+	const char *why; /* the reason for which this device was chosen */
 };
 
-/* Which devices to serve on: DEVICE_* bits for `device = auto` on this host, with the reason. */
+/*
+ * DEVICE_* bits of the devices to serve on: @configured, or for auto what this host has; and why.
+ */
 uint32_t nic_choose(uint32_t configured, const char **why);
 
 /*
@@ -35,14 +37,17 @@ uint32_t nic_choose(uint32_t configured, const char **why);
  */
 int nic_numa_node(const char *devices, const char *name);
 
-/* Opens the device, registers the region, makes the listener's channel. Logs what fails. */
+/*
+ * Opens the device, registers the region and creates the channel of connection events. 0 or a
+ * negative errno after logging.
+ */
 int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
 	     const struct store *store, const char *why);
 void nic_release(struct nic *nic);
 
 /*
- * Registered memory is locked memory: what a process may lock (RLIMIT_MEMLOCK) bounds it, unless
- * the process has CAP_IPC_LOCK.
+ * Registered memory is locked, and RLIMIT_MEMLOCK bounds the memory that a process may lock, unless
+ * it has the capability CAP_IPC_LOCK.
  */
 enum memlock_verdict {
 	MEMLOCK_ENOUGH,
@@ -53,13 +58,13 @@ enum memlock_verdict {
 enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes);
 
 /*
- * Sees to it that this process may register the region and the workers' buffers with a verbs
- * device; raises the soft limit if that suffices. 0, or -ENOMEM after logging what is needed and
+ * Makes sure that this process may register the region and the workers' buffers with a verbs
+ * device; raises the soft limit if that is enough. 0, or -ENOMEM after logging what is needed and
  * what to do.
  */
 int nic_check_memlock(const struct config *config, uint64_t region_bytes);
 
-/* Starts to take connections. */
+/* Starts to accept connections. 0 or a negative errno after logging. */
 int nic_listen(struct nic *nic);
 
 #endif /* KVD_SERVER_NET_NIC_H */

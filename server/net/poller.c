@@ -13,6 +13,7 @@
 
 #include "common/util/log.h"
 #include "common/wire.h"
+#include "server/net/advice.h"
 
 /*
  * Messages of up to this many bytes are sent inline (inside the work request) if the device can:
@@ -133,12 +134,10 @@ static const char *poller_advice(const struct poller *poller, int err)
 	switch (err) {
 	case -EMFILE:
 	case -ENFILE:
-		return ", or raise the limit on open files (`ulimit -n` in the shell that starts "
-		       "kvd, LimitNOFILE= in its systemd unit)";
+		return ", or " ADVICE_OPEN_FILES;
 	case -ENOMEM:
 		return poller->nic->dev->kind == DEVICE_VERBS ?
-			       ", or allow the process more locked memory (`ulimit -l` in the "
-			       "shell that starts kvd, LimitMEMLOCK= in its systemd unit)" :
+			       ", or " ADVICE_LOCKED_MEMORY :
 			       ", or allow the process more memory";
 	default:
 		return "";

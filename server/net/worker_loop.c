@@ -11,6 +11,7 @@
 #include "common/util/log.h"
 #include "common/util/spin.h"
 #include "common/util/stat.h"
+#include "server/net/advice.h"
 #include "server/net/conn.h"
 #include "server/net/copy.h"
 #include "server/net/pull.h"
@@ -397,11 +398,9 @@ int worker_start(struct worker *worker)
 	int err = -pthread_create(&worker->thread, NULL, worker_run, worker);
 
 	if (err)
-		log_error(
-			"worker %u: can't start its thread: %s: raise the limit on threads (`ulimit "
-			"-u` in the shell that starts kvd, TasksMax= in its systemd unit) or lower "
-			"server.workers",
-			worker->number, strerror(-err));
+		log_error("worker %u: can't start its thread: %s: " ADVICE_THREADS " or lower "
+			  "server.workers",
+			  worker->number, strerror(-err));
 	worker->started = !err;
 	return err;
 }

@@ -72,7 +72,7 @@ stops_at_once() { # signal
 }
 
 address_in_use() {
-	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" && grep -q ' error ' "$tmp/log2"
+	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" && grep -Eq ' error (softnic.socket|rdma.port): .* is in use: ' "$tmp/log2"
 }
 
 check "-h names every option" kvd_says 0 'max_connections' -h

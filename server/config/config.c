@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the configuration file through inih, whose traps are closed here. inih (version 55, as
- * Debian builds it) cuts long lines and values without a word, takes a line that begins with a
- * space for more of the value before it, tells its handler no line number, takes repeated keys
- * and sections, and skips lines that it does not understand. So it reads through read_line(),
- * which knows the line's number and lets through only lines that mean one thing.
+ * Reads configuration files with inih, and avoids its traps. inih (version 55, as Debian builds it)
+ * silently cuts long lines and values, appends a line that begins with a space to the value before
+ * it, passes no line number to its handler, accepts repeated keys and sections, and skips lines
+ * that it does not understand. So it reads through read_line(), which counts the lines and passes
+ * on only those that have one meaning.
  *
- * A file is read into a copy of the configuration, so that errors leave no half of it behind.
+ * A file is read into a copy of the configuration, so that one with errors changes nothing.
  */
 #include "server/config/config.h"
 
@@ -43,7 +43,7 @@ static const char *const section_names[] = {
 enum section_state {
 	SECTION_NONE, /* before the first one */
 	SECTION_KNOWN,
-	SECTION_REFUSED, /* told; what stands in it is passed over */
+	SECTION_REFUSED, /* an error was reported; its options are ignored */
 };
 
 struct config_file {
@@ -52,18 +52,18 @@ struct config_file {
 	const char *path;
 	unsigned int line;
 	unsigned int errors;
-	unsigned int unread_line; /* given to inih as an option, not yet come back; 0 none */
+	unsigned int unread_line; /* passed to inih, and handle_option() not yet called; 0 none */
 	enum section_state section;
-	bool ended;				  /* inih has been told so */
+	bool ended;				  /* inih gets no more lines */
 	unsigned int option_line[OPTION_COUNT];	  /* where it was set; 0 not yet */
 	unsigned int section_line[SECTION_COUNT]; /* where it began; 0 not yet */
 };
 
-/* The one place where a configuration error is told. line 0: the place has no lines. */
-static void complain(const char *place, unsigned int line, const char *format, ...)
+/* Reports a configuration error. @line 0: the place has no lines. */
+static void report(const char *place, unsigned int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void complain(const char *place, unsigned int line, const char *format, ...)
+static void report(const char *place, unsigned int line, const char *format, ...)
 {
 	va_list args;
 
@@ -82,7 +82,7 @@ static void complain(const char *place, unsigned int line, const char *format, .
 #define file_error(file, at_line, ...)                                                             \
 	do {                                                                                       \
 		(file)->errors++;                                                                  \
-		complain((file)->path, (at_line), __VA_ARGS__);                                    \
+		report((file)->path, (at_line), __VA_ARGS__);                                      \
 	} while (0)
 
 static const struct config_option *option_find(const char *section, const char *key)
@@ -114,13 +114,13 @@ void config_init(struct config *config)
 		const struct config_option *option = &option_table[i];
 
 		if (option_parse(option, option->text, option_field(config, option), &why)) {
-			complain(option->key, 0, "bad default: %s", why.text);
+			report(option->key, 0, "bad default: %s", why.text);
 			abort();
 		}
 	}
 }
 
-/* Reads a section's line. Returns whether inih, which checks nothing, may see it too. */
+/* Checks a section's line, which inih does not do. Returns whether to pass it on to inih. */
 static bool begin_section(struct config_file *file, const char *text)
 {
 	size_t length = strcspn(text + 1, "]");
@@ -157,8 +157,8 @@ static bool begin_section(struct config_file *file, const char *text)
 }
 
 /*
- * Checks a line that has lost its newline and the space at its end. Returns whether inih may see
- * it; what it must not see is a comment or is told.
+ * Checks a line whose newline and trailing space were removed. Returns whether to pass it on to
+ * inih; a line that is not is a comment, or its error was reported.
  */
 static bool check_line(struct config_file *file, const char *line)
 {
@@ -183,7 +183,7 @@ static bool check_line(struct config_file *file, const char *line)
 
 /*
  * Reads one line of at most size - 1 bytes. Returns its length without the newline; -1 at the end
- * of the file; -2 after a line that is too long or has a zero byte, which is told.
+ * of the file; -2 after reporting a line that is too long or has a zero byte.
  */
 static int fetch_line(struct config_file *file, char *line, int size)
 {
@@ -218,7 +218,7 @@ static int fetch_line(struct config_file *file, char *line, int size)
 	return length;
 }
 
-/* An option's line must have come to handle_option() before the next line is read. */
+/* inih has to call handle_option() for an option's line before it reads the next line. */
 static void check_unread(struct config_file *file)
 {
 	if (file->unread_line)
@@ -226,7 +226,7 @@ static void check_unread(struct config_file *file)
 	file->unread_line = 0;
 }
 
-/* The ini_reader: gives inih the next line, or an empty one in place of what it must not see. */
+/* The ini_reader: passes inih the next line, or an empty one instead of a comment or an error. */
 static char *read_line(char *line, int size, void *stream)
 {
 	struct config_file *file = stream;
@@ -235,7 +235,7 @@ static char *read_line(char *line, int size, void *stream)
 	check_unread(file);
 	if (file->ended || file->errors >= CONFIG_ERRORS_MAX)
 		return NULL;
-	/* - 1: the newline that inih looks for. */
+	/* - 1: for the newline that inih expects. */
 	length = fetch_line(file, line, size - 1);
 	if (length == -1) {
 		file->ended = true;
@@ -253,7 +253,7 @@ static char *read_line(char *line, int size, void *stream)
 	return line;
 }
 
-/* The ini_handler. Returns 1, since errors are counted here and not by inih. */
+/* The ini_handler. Returns 1 always: errors are counted here and not by inih. */
 static int handle_option(void *user, const char *section, const char *key, const char *value)
 {
 	struct config_file *file = user;
@@ -293,12 +293,12 @@ static int parse_file(struct config_file *file)
 	check_unread(file);
 	if (ferror(file->in)) {
 		ret = -errno;
-		complain(file->path, 0, "cannot read: %s", strerror(-ret));
+		report(file->path, 0, "cannot read: %s", strerror(-ret));
 		return ret;
 	}
-	/* Every line that inih may not understand was kept from it, so this is no error of the file. */
+	/* inih got only lines that it understands, so this is no error of the file. */
 	if (ret && !file->errors) {
-		complain(file->path, 0, "inih failed with %d", ret);
+		report(file->path, 0, "the parser failed (inih error %d)", ret);
 		return -EIO;
 	}
 	return file->errors ? -EINVAL : 0;
@@ -309,14 +309,16 @@ int config_load(struct config *config, const char *path)
 	struct config_file *file = calloc(1, sizeof(*file));
 	int ret;
 
-	if (!file)
+	if (!file) {
+		report(path, 0, "cannot read: %s", strerror(ENOMEM));
 		return -ENOMEM;
+	}
 	file->config = *config;
 	file->path = path;
 	file->in = fopen(path, "re");
 	if (!file->in) {
 		ret = -errno;
-		complain(path, 0, "cannot open: %s", strerror(-ret));
+		report(path, 0, "cannot open: %s", strerror(-ret));
 		goto free_file;
 	}
 	ret = parse_file(file);
@@ -337,19 +339,20 @@ int config_set(struct config *config, const char *assignment)
 	struct parse_why why;
 
 	if (!dot || !equals || dot > equals) {
-		complain("-o", 0, "'%s' is not section.key=value", assignment);
+		report("-o", 0, "'%s' is not section.key=value: kvd --help lists all options",
+		       assignment);
 		return -EINVAL;
 	}
 	snprintf(section, sizeof(section), "%.*s", (int)(dot - assignment), assignment);
 	snprintf(key, sizeof(key), "%.*s", (int)(equals - dot - 1), dot + 1);
 	option = option_find(section, key);
 	if (!option) {
-		complain("-o", 0, "unknown option '%.*s': kvd --help lists them",
-			 (int)(equals - assignment), assignment);
+		report("-o", 0, "unknown option '%.*s': kvd --help lists them",
+		       (int)(equals - assignment), assignment);
 		return -EINVAL;
 	}
 	if (option_parse(option, equals + 1, option_field(config, option), &why)) {
-		complain("-o", 0, "%s.%s: %s", section, key, why.text);
+		report("-o", 0, "%s.%s: %s", section, key, why.text);
 		return -EINVAL;
 	}
 	return 0;
@@ -360,24 +363,24 @@ int config_check(const struct config *config)
 	int ret = 0;
 
 	if (config->request.window > config->request.srq_depth) {
-		complain("config", 0,
-			 "request.window (%u) is more than request.srq_depth (%u): no connection "
-			 "could be granted its window; lower the first or raise the second",
-			 config->request.window, config->request.srq_depth);
+		report("config", 0,
+		       "request.window (%u) is more than request.srq_depth (%u): no connection "
+		       "could be granted its window; lower the first or raise the second",
+		       config->request.window, config->request.srq_depth);
 		ret = -EINVAL;
 	}
-	/* A value that is replaced elsewhere stands twice for a moment, and the index needs room. */
+	/* While a value is replaced its old item exists too, and the index needs room. */
 	if (config->limits.max_value > config->memory.size / 4) {
-		complain("config", 0,
-			 "limits.max_value is more than a quarter of memory.size: such a value "
-			 "could hardly be stored; lower the first or raise the second");
+		report("config", 0,
+		       "limits.max_value is more than a quarter of memory.size: memory could "
+		       "hold few such values; lower the first or raise the second");
 		ret = -EINVAL;
 	}
-	/* An index slot takes 8 bytes, and half of the region is left to the items. */
+	/* A slot of the index takes 8 bytes, and half of the region is for items. */
 	if (config->index.keys > config->memory.size / 16) {
-		complain("config", 0,
-			 "index.keys needs an index of more than half of memory.size: lower the "
-			 "first or raise the second");
+		report("config", 0,
+		       "index.keys needs an index of more than half of memory.size: lower the "
+		       "first or raise the second");
 		ret = -EINVAL;
 	}
 	return ret;

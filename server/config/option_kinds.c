@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of options: for each, text to field, field to text, and what is allowed. */
+/* Option kinds: for each a function to parse it, one to format it and one for its domain. */
 #include "server/config/option_kinds.h"
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ struct option_kind {
 		     struct parse_why *why);
 	void (*format)(const struct config_option *option, const void *field, char *buffer);
 	void (*domain)(const struct config_option *option, char *buffer);
-	const struct choice *choices; /* for kinds that are one word out of a list */
+	const struct choice *choices; /* of kinds that are one word of a list, else NULL */
 };
 
 static int parse_kind_uint(const struct config_option *option, const char *text, void *field,
@@ -166,7 +166,7 @@ static void format_kind_choice(const struct config_option *option, const void *f
 	strcpy(buffer, choice->name ? choice->name : "?");
 }
 
-/* What inih would take for a comment or strip would not come back from --print-config. */
+/* Refuses what inih would strip or take for a comment: --print-config has to read back. */
 static int check_plain_text(const char *text, struct parse_why *why)
 {
 	size_t length = strlen(text);
@@ -256,7 +256,7 @@ static void domain_kind_address(const struct config_option *option, char *buffer
 	strcpy(buffer, "auto | an IPv4 or IPv6 address");
 }
 
-/* Reads "N" or "N-M", M not less. Returns what follows it, or NULL. */
+/* Skips "N" or "N-M", M not less than N. Returns the text after it, or NULL. */
 static const char *skip_nodes(const char *text)
 {
 	unsigned long first, last;
@@ -274,7 +274,7 @@ static const char *skip_nodes(const char *text)
 	return last < first ? NULL : end;
 }
 
-/* Only the form: which nodes there are is seen when the region is made. */
+/* Checks the form alone: region_create() checks that the host has these nodes. */
 static int parse_kind_numa(const struct config_option *option, const char *text, void *field,
 			   struct parse_why *why)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One option at run time: how text becomes the field of struct config and back. Below
- * server/config/config.c, which knows files and sections; nothing else needs this.
+ * Option kinds: how the text of each kind of option (size, time, device, ...) is parsed, printed
+ * and described; and option_table[], the options of server/config/option_table.h at run time. Only
+ * server/config/config.c uses it, which knows files and sections.
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_KINDS_H
 #define KVD_SERVER_CONFIG_OPTION_KINDS_H
@@ -12,7 +13,7 @@
 #include "common/util/parse.h"
 #include "server/config/option_table.h"
 
-/* Bytes of any option's value or domain as text, its zero included. */
+/* Bytes of any option's value or domain as text, the zero included. */
 #define OPTION_TEXT_MAX 320
 
 struct option_kind;
@@ -23,7 +24,7 @@ struct config_option {
 	const struct option_kind *kind;
 	size_t offset;	  /* of the field in struct config */
 	size_t size;	  /* of the field */
-	const char *text; /* the default */
+	const char *text; /* the default, as text */
 	uint64_t min;
 	uint64_t max;
 	const char *help;
@@ -33,16 +34,19 @@ struct config_option {
 enum { OPTION_COUNT = 0 OPTIONS(X) };
 #undef X
 
+/* In the order of the table. */
 extern const struct config_option option_table[OPTION_COUNT];
 
-/* Parses text into the field. Returns 0, or -EINVAL or -ERANGE and fills why. */
+/* Parses @text into @field. Returns 0, or -EINVAL or -ERANGE and fills in @why. */
 int option_parse(const struct config_option *option, const char *text, void *field,
 		 struct parse_why *why);
 
-/* The field's value as text that option_parse() takes. buffer holds OPTION_TEXT_MAX bytes. */
+/* The value of @field as text for option_parse(). @buffer holds OPTION_TEXT_MAX bytes. */
 const char *option_format(const struct config_option *option, const void *field, char *buffer);
 
-/* What the option may be: "0 to 64", "yes | no". buffer holds OPTION_TEXT_MAX bytes. */
+/*
+ * The values that the option may have: "0 to 64", "yes | no". @buffer holds OPTION_TEXT_MAX bytes.
+ */
 const char *option_domain(const struct config_option *option, char *buffer);
 
 #endif /* KVD_SERVER_CONFIG_OPTION_KINDS_H */

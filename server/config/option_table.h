@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every option of the server, once. From this table come struct config, the parser, --help,
- * --print-config and the test that conf/kvd.ini names them all.
+ * The table of the server's options, each of which is declared here and nowhere else. struct config
+ * (server/config/config.h), the array option_table[] that the parser, --help and --print-config use
+ * (server/config/option_kinds.h), and the test of conf/kvd.ini are made from it.
  *
  *	X(section, key, kind, default, min, max, help)
  *
- * Kinds and what they are in struct config:
+ * The kinds, and the field of struct config for each:
  *
  *	UINT	  uint32_t, min to max
  *	COUNT	  uint64_t, min to max
@@ -32,11 +33,11 @@
 #include "server/store/store_options.h"
 
 enum poll_mode {
-	POLL_ADAPTIVE, /* poll while there is work and for spin_time after it, then sleep */
+	POLL_ADAPTIVE, /* poll while requests arrive and for spin_time afterwards, then sleep */
 	POLL_BUSY,     /* never sleep */
 };
 
-/* Bytes of a path, its zero included: a line of the file has to hold it (see server/config/config.c). */
+/* Bytes of a path, its zero included: it has to fit a line of the file (server/config/config.c). */
 #define OPTION_FILE_MAX 160
 
 /* Bytes of a list of NUMA nodes, its zero included. */
@@ -53,21 +54,22 @@ enum poll_mode {
 	X(server, device, DEVICES, "auto", 0, 0,                                                   \
 	  "devices to serve on; auto is verbs if this host has an RDMA device, else softnic")      \
 	X(server, workers, UINT, "0", 0, 64,                                                       \
-	  "worker threads; 0 is one for each CPU the process may run on")                          \
+	  "worker threads; 0 is one for each CPU that the process may run on")                     \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
-	  "tie each worker to a CPU of its own")                                                   \
+	  "pin each worker thread to one CPU")                                                     \
 	X(server, poll, POLL, "adaptive", 0, 0,                                                    \
-	  "adaptive lets an idle worker sleep, busy never does")                                   \
+	  "adaptive: an idle worker polls for spin_time, then sleeps; busy: it polls "             \
+	  "all the time")                                                                          \
 	X(server, spin_time, TIME, "50us", 0, OPTION_S(1),                                         \
 	  "how long an idle worker polls before it sleeps")                                        \
 	X(server, max_connections, UINT, "1024", 1, 65536,                                         \
-	  "connections at a time; the next one is refused")                                        \
+	  "most connections at a time; further ones are refused")                                  \
 	X(server, drain_timeout, TIME, "5s", 0, OPTION_S(600),                                     \
-	  "how long a stopping server waits for large values on their way")                               \
+	  "how long a stopping server waits for large values that it reads from clients")          \
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \
-	  "a connection that has not said HELLO by then is closed")                                \
+	  "a connection that sends no HELLO within this time is closed")                           \
 	X(server, pull_timeout, TIME, "30s", OPTION_MS(10), OPTION_S(600),                         \
-	  "a large value has to be read from its client within this time")
+	  "a connection whose large value is not read within this time is closed")
 
 #define OPTIONS_rdma(X)                                                                            \
 	X(rdma, address, ADDRESS, "auto", 0, 0,                                                    \
@@ -77,56 +79,58 @@ enum poll_mode {
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket, SOCKET, "/run/kvd/kvd.sock", 0, 0,                                      \
-	  "Unix socket that clients on this host connect to")                                      \
+	  "path of the Unix socket that clients on this host connect to")                          \
 	X(softnic, socket_mode, MODE, "0660", 0, 0777,                                             \
-	  "permissions of the socket: who may write to it may connect")
+	  "permissions of the socket; clients need write permission to connect")
 
 #define OPTIONS_memory(X)                                                                          \
 	X(memory, size, SIZE, "1g", OPTION_MIB(16), OPTION_GIB(512),                               \
-	  "the region: index and items; it never grows")                                           \
+	  "size of the region, which holds the index and all items; it never grows")               \
 	X(memory, hugepages, HUGEPAGES, "auto", 0, 0,                                              \
-	  "pages of the region: auto takes the largest that fit and are there, require no "       \
-	  "normal ones")                                                                           \
+	  "page size of the region: auto is the largest that fits and is free, require "           \
+	  "no normal pages")                                                                       \
 	X(memory, numa, NUMA, "default", 0, 0,                                                     \
-	  "nodes that hold the region; default leaves it to the kernel, local is the node of the " \
-	  "RDMA device")                                                                           \
+	  "NUMA nodes of the region: default is the kernel's choice, local the RDMA "              \
+	  "device's node")                                                                         \
 	X(memory, eviction, EVICTION, "lru", 0, 0,                                                 \
-	  "what happens when memory is full: none fails PUTs, lru and lfu evict")                  \
+	  "when memory is full: none fails PUTs, lru and lfu evict items")                         \
 	X(memory, access_rate, UINT, "4", 1, 1024,                                                 \
-	  "with eviction: one in so many GETs is told to the server")                              \
+	  "with eviction: a client reports one GET in this many to the server")                    \
 	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \
-	  "with eviction: a client tells of its GETs at the latest after this time, when it does "  \
-	  "something")
+	  "with eviction: a client's first call after this time reports its GETs, even "           \
+	  "if they are few")
 
 #define OPTIONS_index(X)                                                                           \
 	X(index, keys, COUNT, "0", 0, UINT64_C(1) << 36,                                           \
-	  "keys to have room for at the start, at a fill of 65 %; the index grows by itself")                         \
+	  "keys that the index has room for at the start, at a fill of 65 %; it grows "            \
+	  "by itself")                                                                             \
 	X(index, fill, UINT, "65", 30, 90,                                                         \
-	  "percent of the slots in use at which the index grows")
+	  "the index grows when this percentage of its slots is in use")
 
 #define OPTIONS_expiry(X)                                                                          \
 	X(expiry, sweep_share, UINT, "5", 1, 50,                                                   \
-	  "percent of one CPU that looking for expired items may take")
+	  "percentage of one CPU that the sweep of expired items may use")
 
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, SIZE, "1m", 0, OPTION_GIB(1),                                         \
-	  "largest value a client may store")
+	  "size of the largest value that a client may store")
 
 #define OPTIONS_request(X)                                                                         \
-	X(request, window, UINT, "8", 1, 31,                                          \
-	  "requests a connection may have outstanding")                                            \
+	X(request, window, UINT, "8", 1, 31,                                                       \
+	  "most requests that a connection may have outstanding")                                  \
 	X(request, buffer, SIZE, "2k", WIRE_REQUEST_MIN, WIRE_RESPONSE_MAX,                        \
-	  "receive buffer; a request that does not fit it is pulled from the client")              \
+	  "size of a message buffer; the value of a request that does not fit is read "            \
+	  "from its client")                                                                       \
 	X(request, srq_depth, UINT, "4096", 64, 32768,                                             \
 	  "receives of each worker on each device; bounds the sum of the windows")                 \
 	X(request, signal_every, UINT, "8", 1, 64,                                                 \
-	  "responses for each signaled one")
+	  "one response in this many is signaled")
 
 #define OPTIONS_log(X)                                                                             \
 	X(log, level, LEVEL, "notice", 0, 0,                                                       \
-	  "the least important lines to log")                                                      \
+	  "the least important level that is logged")                                              \
 	X(log, file, FILE, "", 0, 0,                                                               \
-	  "file to log to, reopened on SIGHUP; empty is stderr")
+	  "file to log to, opened again on SIGHUP; empty is stderr")
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S) \

@@ -461,7 +461,8 @@ static void test_set(void **state)
 	assert_string_equal(errors, "-o: unknown option 'server.worker': kvd --help lists them\n");
 	assert_int_equal(set("softnic.socket=/a "), -EINVAL);
 	assert_int_equal(set("workers=6"), -EINVAL);
-	assert_string_equal(errors, "-o: 'workers=6' is not section.key=value\n");
+	assert_string_equal(errors, "-o: 'workers=6' is not section.key=value: kvd --help "
+				    "lists all options\n");
 	assert_int_equal(set("workers=6.5"), -EINVAL);
 	assert_int_equal(set("server.workers"), -EINVAL);
 	assert_int_equal(set(""), -EINVAL);

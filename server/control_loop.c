@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The control thread's loop: it waits for connection events, asynchronous events, signals and the
- * workers' notes, and wakes once a second for the clock and the deadlines.
+ * workers' notes, and wakes up once a second for the clock and the deadlines.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,6 +13,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/net/advice.h"
 #include "server/net/conn_manager.h"
 #include "server/server.h"
 
@@ -20,13 +21,16 @@
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
 #define EVENTS_MAX 16
 
-/* How long a stopping server still answers: what had arrived by then gets there. */
-#define ANSWER_NS 100000000ull
+/*
+ * How long a stopping server still executes requests, so that those that have arrived are answered.
+ */
+#define RESPOND_NS 100000000ull
 
 /* How long closing all connections may take at the end. */
 #define FORCE_NS 5000000000ull
+#define FORCE_S (FORCE_NS / 1000000000ull)
 
-/* What an epoll event is of: a kind, and which device. */
+/* Where an epoll event comes from; the number of the device goes with it. */
 enum source { SOURCE_CM, SOURCE_ASYNC, SOURCE_MAILBOX, SOURCE_SIGNAL };
 
 struct loop {
@@ -77,7 +81,8 @@ static int loop_init(struct loop *loop, struct server *server)
 	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	err = loop->epoll_fd < 0 || loop->signal_fd < 0 ? -errno : loop_add_all(loop);
 	if (err)
-		log_error("control: can't wait for events: %s", strerror(-err));
+		log_error("the control thread can't wait for events: %s%s", strerror(-err),
+			  err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
 	return err;
 }
 
@@ -89,7 +94,7 @@ static void loop_release(struct loop *loop)
 		close(loop->epoll_fd);
 }
 
-/* The second call does not wait for anything. */
+/* Starts to stop; a second call ends all waiting. */
 static void stop(struct server *server)
 {
 	uint64_t now = clock_ns();
@@ -99,7 +104,7 @@ static void stop(struct server *server)
 		server->drain_until_ns = 1;
 		return;
 	}
-	server->answer_until_ns = now + ANSWER_NS;
+	server->respond_until_ns = now + RESPOND_NS;
 	server->drain_until_ns = now + server->config.server.drain_timeout;
 }
 
@@ -107,10 +112,16 @@ static void take_signals(struct loop *loop)
 {
 	struct server *server = loop->server;
 	struct signalfd_siginfo info;
+	int err;
 
 	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
-			if (!log_reopen())
+			err = log_reopen();
+			if (err)
+				log_error("SIGHUP: log.file = %s: can't open it: %s; the log goes "
+					  "on in the old file",
+					  server->config.log.file, strerror(-err));
+			else
 				log_notice("SIGHUP: log reopened");
 			continue;
 		}
@@ -140,7 +151,7 @@ static void dispatch(struct loop *loop, uint64_t data)
 	}
 }
 
-/* What was left because of a bound, whether its fd is readable or not. */
+/* Handles the events that a bound left over, whether or not their fd is readable. */
 static void take_events_left(struct server *server)
 {
 	unsigned int i;
@@ -152,7 +163,7 @@ static void take_events_left(struct server *server)
 	}
 }
 
-/* Waits for the next events or the next tick. */
+/* Waits for events or the next tick, and handles the events. */
 static int loop_wait(struct loop *loop)
 {
 	struct server *server = loop->server;
@@ -168,7 +179,7 @@ static int loop_wait(struct loop *loop)
 	n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout_ms);
 	rcu_thread_online();
 	if (n < 0 && errno != EINTR) {
-		log_error("control: epoll_wait: %m");
+		log_error("the control thread can't wait for events: epoll_wait: %m; kvd stops");
 		return -errno;
 	}
 	if (server->net.events_left)
@@ -178,7 +189,7 @@ static int loop_wait(struct loop *loop)
 	return 0;
 }
 
-/* Whether all is done and the server can go. */
+/* Whether the server has stopped; closes all connections when it is time to. */
 static bool stopping_done(struct server *server, uint64_t now)
 {
 	if (server->net.failed)
@@ -187,14 +198,14 @@ static bool stopping_done(struct server *server, uint64_t now)
 		return false;
 	if (!server->force_until_ns) {
 		if (now < server->drain_until_ns &&
-		    (conn_manager_pulling(&server->net) || now < server->answer_until_ns))
+		    (conn_manager_pulling(&server->net) || now < server->respond_until_ns))
 			return false;
 		server->force_until_ns = now + FORCE_NS;
 		conn_manager_close_all(&server->net);
 	}
 	if (server->net.conns && now > server->force_until_ns)
-		log_error("control: %llu connections did not close in time",
-			  (unsigned long long)server->net.stats.connections);
+		log_error("%llu connections did not close within %llu s: kvd stops without them",
+			  (unsigned long long)server->net.stats.connections, FORCE_S);
 	return !server->net.conns || now > server->force_until_ns;
 }
 

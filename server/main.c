@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvd: the server's command line. Stays in the foreground; what supervises it (systemd, a container,
- * a shell) sends SIGTERM to stop it and SIGHUP after it moved the log.
+ * kvd: the server's command line. kvd stays in the foreground; its supervisor (systemd, a
+ * container, a shell) sends SIGTERM to stop it and SIGHUP after it moved the log file.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -33,18 +33,19 @@ static void usage(FILE *out)
 {
 	fputs("Usage: kvd [-c FILE] [-o section.key=value]...\n"
 	      "\n"
-	      "  -c, --config FILE   read the configuration from FILE; without, the defaults hold\n"
+	      "  -c, --config FILE   read the configuration from FILE; without, options have defaults\n"
 	      "  -o, --option section.key=value\n"
-	      "                      set one option; stands above the file\n"
-	      "      --check-config  check the configuration and exit: status 0, or 78 if it is bad\n"
-	      "      --print-config  print the configuration in force and exit\n"
+	      "                      set one option, which overrides the file; may be repeated\n"
+	      "      --check-config  check the configuration and exit: 0, or 78 if it has errors\n"
+	      "      --print-config  print the resulting configuration, as a file, and exit\n"
 	      "  -V, --version       print the version and exit\n"
 	      "  -h, --help          print this and exit\n"
 	      "\n"
-	      "Signals: TERM and INT answer what has arrived and stop; HUP reopens the log.\n"
+	      "Signals: TERM and INT stop kvd after it answered the requests that have arrived; a\n"
+	      "second one ends the waiting. HUP opens the log file again.\n"
 	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 78 bad configuration.\n"
 	      "\n"
-	      "Options of the configuration:\n",
+	      "Options, as section.key=default; a file has key = value lines under [section]:\n",
 	      out);
 	config_help(out);
 	fputs("\nStatistics (kvctl stats):\n", out);
@@ -54,7 +55,7 @@ static void usage(FILE *out)
 struct arguments {
 	enum mode mode;
 	const char *file;
-	const char **assignments; /* of -o, in order */
+	const char **assignments; /* of -o, in the order given */
 	unsigned int count;
 };
 
@@ -88,7 +89,10 @@ static void arguments_parse(struct arguments *arguments, int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "kvd: %s: unexpected argument. Try kvd --help.\n", argv[optind]);
+		fprintf(stderr,
+			"kvd: unexpected argument '%s': give a file with -c, an option with -o; "
+			"try kvd --help\n",
+			argv[optind]);
 		exit(EX_USAGE);
 	}
 }
@@ -106,7 +110,7 @@ static int configure(struct config *config, const struct arguments *arguments)
 	return config_check(config);
 }
 
-/* Signals are taken by the control thread (server/control_loop.c): all threads inherit this mask. */
+/* The control thread reads these signals (server/control_loop.c). All threads inherit the mask. */
 static void signals_block(void)
 {
 	sigset_t signals;
@@ -126,7 +130,10 @@ static int serve(const struct config *config)
 
 	server.config = *config;
 	if (log_init((enum log_level)config->log.level, config->log.file)) {
-		fprintf(stderr, "kvd: can't log to %s: %m\n", config->log.file);
+		fprintf(stderr,
+			"kvd: log.file = %s: can't open it: %m; set a path that this user may "
+			"write to, or nothing to log to stderr\n",
+			config->log.file);
 		return EXIT_FAILURE;
 	}
 	signals_block();
@@ -148,8 +155,10 @@ int main(int argc, char **argv)
 	int status;
 
 	arguments.assignments = calloc((size_t)argc, sizeof(*arguments.assignments));
-	if (!arguments.assignments)
+	if (!arguments.assignments) {
+		fputs("kvd: no memory for the arguments\n", stderr);
 		return EX_OSERR;
+	}
 	arguments_parse(&arguments, argc, argv);
 	status = configure(&config, &arguments) ? EX_CONFIG : EX_OK;
 	free(arguments.assignments);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Sets the server up from its configuration, and releases it. */
 #include "server/server.h"
 
 #include "common/util/clock.h"
@@ -6,7 +7,7 @@
 
 #define DEVICES_FOLDER "/sys/class/infiniband"
 
-/* The node that memory.numa = local means, if this host has an RDMA device. */
+/* The NUMA node for memory.numa = local: the RDMA device's, or -1 if there is none. */
 static struct numa_local local_node(char name[IBV_SYSFS_NAME_MAX])
 {
 	return (struct numa_local){

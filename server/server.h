@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The server as a whole. */
+/* The server as a whole: its configuration, its store and its network part. */
 #ifndef KVD_SERVER_SERVER_H
 #define KVD_SERVER_SERVER_H
 
@@ -14,19 +14,22 @@ struct server {
 	uint64_t started_ns;
 
 	/* The control thread's: server/control_loop.c. */
-	uint64_t drain_until_ns;  /* 0: not stopping */
-	uint64_t answer_until_ns; /* stopping: requests are answered until then */
-	uint64_t force_until_ns;  /* 0: connections are not being closed yet */
+	uint64_t drain_until_ns;   /* 0: not stopping */
+	uint64_t respond_until_ns; /* stopping: requests are executed until then */
+	uint64_t force_until_ns;   /* 0: connections are not being closed yet */
 };
 
-/* Sets up everything in order; logs what fails. server->config is filled in by the caller. */
+/*
+ * Sets up the store and the network part. The caller has filled in server->config, the rest is
+ * zero. 0 or a negative errno after logging, with nothing left to release.
+ */
 int server_init(struct server *server);
-/* In reverse; takes what server_init() left half done. */
+/* Releases everything in reverse order. */
 void server_release(struct server *server);
 
 /*
- * Serves until SIGTERM or SIGINT (which the caller has blocked) or until a device fails, drains, and
- * returns 0 or a negative errno. server/control_loop.c
+ * Serves until SIGTERM or SIGINT (which the caller has blocked) or until a device fails, and closes
+ * all connections. Returns 0, or a negative errno after logging. In server/control_loop.c.
  */
 int server_run(struct server *server);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Writes the statistics, line by line, from the counters of all modules. */
 #include "server/stats.h"
 
 #include <stdarg.h>
@@ -14,11 +15,13 @@
 
 #define LINE_MAX_BYTES 512
 
-/* Lines are numbered from 0; those from `first` on are written while they fit. */
+/* The output. Lines are numbered from 0; those from `first` on are written while they fit. */
 struct lines {
 	char *text;
 	uint32_t size, used;
-	uint32_t first, number, next;
+	uint32_t first;	 /* line to start with */
+	uint32_t number; /* of the current line */
+	uint32_t next;	 /* the first line that did not fit; 0: all did */
 };
 
 static void __attribute__((format(printf, 2, 3))) line(struct lines *l, const char *format, ...)
@@ -96,7 +99,7 @@ static uint64_t sum_workers(const struct server *server, size_t offset)
 /* The sum over all threads of the table, the maintenance thread's included. */
 #define THREADS_SUM(field) table_sum(&server->store.table, offsetof(struct store_thread, field))
 
-/* How the region is divided: the parts add up to region_bytes when nobody is at work. */
+/* How the region is divided: the parts add up to region_bytes while no thread changes them. */
 static void memory_lines(struct lines *l, const struct server *server)
 {
 	struct memory_stats stats;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The server's version is the client library's: they are built and released together. */
+/* The server's version: the client library's too, since they are built and released together. */
 #ifndef KVD_SERVER_VERSION_H
 #define KVD_SERVER_VERSION_H
 

@@ -5,8 +5,8 @@
  *
  *	CONNECT_REQUEST   control creates the queue pair, adds the connection to the poller's table,
  *			  and accepts it
- *	first message     worker: it has to be HELLO; the worker grants remote read and sends rkey and
- *			  geometry
+ *	first message     worker: it has to be HELLO; the worker grants remote read, and responds
+ *			  with rkey and geometry
  *	requests          worker: responses go out in the order of the requests, but for large PUTs
  *	the end           begins with DISCONNECTED, a deadline or a worker's NOTE_FAILED
  *	  disconnect	  control: queue pair to the error state, everything posted is flushed

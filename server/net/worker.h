@@ -5,8 +5,8 @@
  *
  *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
  *	 (HELLO, STATS, FLUSH, failures and going to sleep are not on it. Seldom, a change wakes the
- *	 maintenance thread, which is a write(2), or waits for a grace period: when it makes room, or
- *	 when a limbo of large items and overflow buckets is full.)
+ *	 maintenance thread, which is a write(2), or waits for a grace period: when it makes room,
+ *	 or when a limbo of large items and overflow buckets is full.)
  *   W2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one device
  *	 starves neither the other device nor the mailbox.
  *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:

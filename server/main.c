@@ -33,7 +33,7 @@ static void usage(FILE *out)
 {
 	fputs("Usage: kvd [-c FILE] [-o section.key=value]...\n"
 	      "\n"
-	      "  -c, --config FILE   read the configuration from FILE; without, options have defaults\n"
+	      "  -c, --config FILE   read options from FILE; the others keep their defaults\n"
 	      "  -o, --option section.key=value\n"
 	      "                      set one option, which overrides the file; may be repeated\n"
 	      "      --check-config  check the configuration and exit: 0, or 78 if it has errors\n"

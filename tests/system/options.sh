@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# kvd's command line, its signals, and what it says of the device it uses (guarantee H).
+# Tests kvd's command line, its signals, and what it reports about its device (guarantee H).
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 get100000='' put100='' put1000000='' # set by looping
 
-# status, pattern, kvd's arguments...: without a server that stays
+# status, pattern, kvd's arguments...: kvd exits by itself, with this status and output
 kvd_says() {
 	local want=$1 pattern=$2 said got
 	shift 2
@@ -23,7 +23,7 @@ print_is_accepted() {
 		grep -qx 'max_value = 5m' "$tmp/printed.ini"
 }
 
-# line of the file, pattern, the file's text
+# line with the error, pattern of the message, the file's text
 bad_config() {
 	printf '%b' "$3" >"$tmp/bad.ini"
 	kvd_says 78 "$tmp/bad.ini:$1: .*$2" -c "$tmp/bad.ini" --check-config &&
@@ -34,8 +34,8 @@ option_counts() {
 	kvctl info | grep -qx 'value_max 2097152' && kvctl stats | grep -qx 'workers 1'
 }
 
-# The log, the statistics and the client say the same of the device, and why.
-device_is_told() { # kind, number, pattern of why
+# The log, the statistics and the client report the same device, and why it was chosen.
+device_is_reported() { # kind, number, pattern of why
 	local name
 	name=$(kvctl stats | sed -n "s/^device\.$2\.name //p")
 	kvctl stats | grep -qx "device.$2.kind $1" &&
@@ -48,15 +48,17 @@ device_is_told() { # kind, number, pattern of why
 log_is_reopened() {
 	mv "$log" "$log.1" && kill -HUP "$server_pid" &&
 		wait_until "$DEADLINE_S" grep -q 'SIGHUP: log reopened' "$log" &&
-		expect 0 pong ping && wait_until "$DEADLINE_S" grep -q 'debug connection .*: closed' "$log"
+		expect 0 pong ping &&
+		wait_until "$DEADLINE_S" grep -q 'debug connection .*: closed' "$log"
 }
 
 looping() { # variable, name, mode, bytes
-	client_start "$1" "$tmp/$2" loop "$url" "$3" "$2" "$4" 0 && await_line "$tmp/$2" '^looping' "${!1}"
+	client_start "$1" "$tmp/$2" loop "$url" "$3" "$2" "$4" 0 &&
+		await_line "$tmp/$2" '^looping' "${!1}"
 }
 
-# A client of a server that stops is told so and ends; how many rounds it had is its affair.
-is_told() { # pid, file
+# A client whose server stops reports that and ends, after any number of rounds.
+reports_the_stop() { # pid, file
 	await_end "$1" && forget "$1"
 	tail -n 1 "$2"
 	[ "$status" = 3 ] && grep -q '^lost after .*connection lost: .*stopped' "$2"
@@ -72,13 +74,14 @@ stops_at_once() { # signal
 }
 
 address_in_use() {
-	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" && grep -Eq ' error (softnic.socket|rdma.port): .* is in use: ' "$tmp/log2"
+	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" &&
+		grep -Eq ' error (softnic.socket|rdma.port): .* is in use: ' "$tmp/log2"
 }
 
 check "-h names every option" kvd_says 0 'max_connections' -h
 check "-V" kvd_says 0 '^kvd [0-9]+\.[0-9]+\.[0-9]+$' -V
 check "--check-config of a good file" kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config
-check "--check-config of what comes with kvd" kvd_says 0 '^$' -c conf/kvd.ini --check-config
+check "--check-config of conf/kvd.ini" kvd_says 0 '^$' -c conf/kvd.ini --check-config
 check "--print-config is a good file" print_is_accepted
 check "an unknown option" kvd_says 64 'kvd --help' --frobnicate
 check "a word too many" kvd_says 64 'unexpected argument' serve
@@ -91,9 +94,9 @@ check "a bad size" bad_config 3 'size' '[memory]\n\nsize = much\n'
 check "-o with an unknown key" kvd_says 78 'frobs' -o server.frobs=1
 check "-o with a bad value" kvd_says 78 'server.workers' -o server.workers=x
 
-check "-o stands above the file" server_start -o limits.max_value=2m -o server.workers=1 || finish
-check "it counts" option_counts
-check "the device is told in the log, the statistics and by the client" device_is_told "$device" 0 \
+check "-o overrides the file" server_start -o limits.max_value=2m -o server.workers=1 || finish
+check "the option of -o holds" option_counts
+check "the log, the statistics and the client report the device" device_is_reported "$device" 0 \
 	"the configuration asks for it"
 check "a second server at the same address is refused" address_in_use
 check "the first one goes on" expect 0 pong ping
@@ -102,28 +105,28 @@ check "SIGTERM" server_stop
 
 check "the server starts" server_start
 for spec in get:100000 put:100 put:1000000; do
-	check "a client in the midst of ${spec%:*} of ${spec#*:} bytes" \
+	check "a client that does ${spec%:*} of ${spec#*:} bytes" \
 		looping "${spec/:/}" "${spec/:/}" "${spec%:*}" "${spec#*:}"
 done
 check "SIGTERM under load" server_stop
-check "the client in mid-GET is told" is_told "$get100000" "$tmp/get100000"
-check "the client in mid-PUT is told" is_told "$put100" "$tmp/put100"
-check "the client in a large PUT is told" is_told "$put1000000" "$tmp/put1000000"
-check "nobody is there any more" refused_or_gone
+check "the client in a GET reports it" reports_the_stop "$get100000" "$tmp/get100000"
+check "the client in a PUT reports it" reports_the_stop "$put100" "$tmp/put100"
+check "the client in a large PUT reports it" reports_the_stop "$put1000000" "$tmp/put1000000"
+check "no server is there any more" refused_or_gone
 
 check "the server starts" server_start
 check "SIGINT" stops_at_once INT
 
-# What auto chooses is what this host has.
+# auto chooses the device that this host has.
 config_write auto
 check "device = auto" server_start
 if [ -n "$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then
 	if [ "$device" = verbs ]; then
-		check "auto is verbs, since there is an RDMA device" device_is_told verbs 0 \
+		check "auto is verbs, since there is an RDMA device" device_is_reported verbs 0 \
 			"this host has an RDMA device"
 	fi
 elif [ "$device" = softnic ]; then
-	check "auto is softnic, since there is no RDMA device" device_is_told softnic 0 \
+	check "auto is softnic, since there is no RDMA device" device_is_reported softnic 0 \
 		"this host has no RDMA device"
 fi
 check "the server stops" server_stop

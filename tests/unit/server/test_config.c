@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration: defaults, every trap of inih, ranges, overrides, cross-field checks, and that
- * conf/kvd.ini is what the option table says. What is written to stderr is read back through a
- * temporary file, since the exact words with file and line are what users see.
+ * Tests of the configuration: defaults, every trap of inih, ranges, overrides, checks across
+ * options, and that conf/kvd.ini is what the option table says. Errors are captured in a temporary
+ * file, since users see their exact words with file and line.
  */
 #include "server/config/config.h"
 
@@ -224,7 +224,7 @@ static void test_load(void **state)
 	assert_string_equal(config.softnic.socket, "/tmp/a b;c=d[e]:f");
 	assert_int_equal(config.softnic.socket_mode, 0600);
 	assert_int_equal(config.log.level, LOG_DEBUG);
-	/* What the file does not name stays. */
+	/* Options that are not in the file keep their values. */
 	assert_int_equal(config.server.max_connections, 1024);
 	assert_int_equal(load(""), 0);
 	assert_int_equal(config.server.workers, 3);
@@ -242,7 +242,7 @@ static void test_names(void **state)
 	refuse("[]\n", 1, "unknown section []: ");
 	refuse("workers = 2\n[server]\n", 1, "'workers' is in no section: ");
 	refuse("[server]\n= 2\n", 2, "unknown option '' in [server]: ");
-	/* inih cuts names at 49 bytes: what is left must not pass for a known one. */
+	/* inih cuts names at 49 bytes: a name that was cut must not be taken for a known one. */
 	refuse("[serverxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx]\n", 1,
 	       "unknown section [serverxxxx");
 	refuse("[server]\nworkersxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 1\n", 2,
@@ -266,7 +266,7 @@ static void test_form(void **state)
 	refuse("[server]\npin = no\nworkers ; = 2", 3, "not an option: write key = value");
 	refuse("[server\n", 1, "'[' without ']': ");
 	refuse("[server] workers = 2\n", 1, "text after ']': ");
-	/* inih would take this for more of the value before it. */
+	/* inih would append this to the value before it. */
 	refuse("[softnic]\nsocket = /a\n  /b\n", 3, "the line begins with a space: ");
 	refuse("[server]\n\tworkers = 2\n", 2, "the line begins with a space: ");
 	refuse(" [server]\n", 1, "the line begins with a space: ");
@@ -312,7 +312,7 @@ static void test_values(void **state)
 	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
 }
 
-/* Lists of NUMA nodes are checked for their form; what the host has is not known here. */
+/* Lists of NUMA nodes: only their form is checked, not whether the host has the nodes. */
 static void test_numa(void **state)
 {
 	static const char *const good[] = { "default", "local", "interleave", "0",
@@ -339,7 +339,7 @@ static void test_numa(void **state)
 	assert_non_null(strstr(errors, "memory.numa: longer than 63 bytes: "));
 }
 
-/* A line that inih would cut is refused, and the longest that it does not cut is taken whole. */
+/* A line that inih would cut is refused; the longest that it does not cut is read whole. */
 static void test_long_line(void **state)
 {
 	char text[1024], value[512];
@@ -391,7 +391,7 @@ static void test_bytes(void **state)
 	refuse(control, 2, "log.file: a control character is in the value: ");
 }
 
-/* Every error of a file is told, and none of its good options is applied. */
+/* All errors of a file are reported, and none of its good options is applied. */
 static void test_all_errors(void **state)
 {
 	const char *at;
@@ -500,7 +500,7 @@ static void print(char *text)
 	read_file(path, text);
 }
 
-/* --print-config is a file that loads to the same configuration, whatever the values. */
+/* --print-config writes a file that loads to the same configuration, whatever the values. */
 static void test_print(void **state)
 {
 	static const char *const assignments[] = {
@@ -528,7 +528,7 @@ static void test_print(void **state)
 	assert_memory_equal(&config, &wanted, sizeof(config));
 }
 
-/* The comment at the end is one for any size, also where its line is longest. */
+/* The last line is a comment that can be read back, even where it is longest. */
 static void test_print_division(void **state)
 {
 	static char text[TEXT_MAX];
@@ -545,7 +545,7 @@ static void test_print_division(void **state)
 	assert_string_equal(errors, "");
 }
 
-/* conf/kvd.ini, below its opening comment, is what --print-config says of the defaults. */
+/* conf/kvd.ini, below its opening comment, is what --print-config writes for the defaults. */
 static void test_example(void **state)
 {
 	static char wanted[TEXT_MAX], text[TEXT_MAX];

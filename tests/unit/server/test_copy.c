@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of large values that readers were given: a bounded share of the memory, the oldest go first. */
+/*
+ * Tests of copies of large items: they take a bounded share of the memory, and the oldest are freed
+ * first.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +47,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A copy of the key's value for the connection. */
+/* Puts the key, and gives a copy of its item to the connection. */
 static void keep(unsigned int conn, const char *key, uint32_t len)
 {
 	uint32_t key_len = (uint32_t)strlen(key);
@@ -56,6 +59,7 @@ static void keep(unsigned int conn, const char *key, uint32_t len)
 	copy_keep(&worker, &conns[conn], copy);
 }
 
+/* Connections that have a copy. */
 static unsigned int kept(void)
 {
 	unsigned int i, n = 0;
@@ -65,20 +69,20 @@ static unsigned int kept(void)
 	return n;
 }
 
-/* A thirty-second of the memory, in bytes: of small copies many, of large ones few. */
+/* The share is in bytes: it holds many small copies or few large ones. */
 static void share_of_the_memory(uint32_t len)
 {
-	uint64_t most = memory_bytes(store.memory) / COPIES_SHARE, each;
+	uint64_t share = memory_bytes(store.memory) / COPIES_SHARE;
+	uint64_t copy_bytes = mem_class_bytes(item_bytes(1, len));
 	unsigned int i;
 
-	each = mem_class_bytes(item_bytes(1, len));
 	for (i = 0; i < CONNS; i++)
 		keep(i, "k", len);
-	assert_int_equal(kept(), most / each);
-	assert_true(worker.copies_bytes <= most);
-	/* The newest. */
+	assert_int_equal(kept(), share / copy_bytes);
+	assert_true(worker.copies_bytes <= share);
+	/* The newest are kept. */
 	for (i = 0; i < CONNS; i++)
-		assert_int_equal(conns[i].copy != NULL, i >= CONNS - most / each);
+		assert_int_equal(conns[i].copy != NULL, i >= CONNS - share / copy_bytes);
 }
 
 static void small_copies(void **state)
@@ -93,7 +97,7 @@ static void large_copies(void **state)
 	share_of_the_memory(70000);
 }
 
-/* The share is that of all workers. */
+/* The workers divide the share. */
 static void a_share_for_each_worker(void **state)
 {
 	(void)state;
@@ -104,7 +108,7 @@ static void a_share_for_each_worker(void **state)
 					 mem_class_bytes(item_bytes(1, 8000)));
 }
 
-/* Who idles does not keep one for ever. */
+/* An idle connection does not keep its copy for ever. */
 static void old_copies(void **state)
 {
 	(void)state;
@@ -119,7 +123,7 @@ static void old_copies(void **state)
 	assert_non_null(conns[1].copy);
 }
 
-/* One that is larger than the share alone is kept, as the only one. */
+/* A copy that is larger than the share is kept, as the only one. */
 static void a_copy_above_the_share(void **state)
 {
 	(void)state;

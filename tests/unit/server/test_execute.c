@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests as they come from the wire, what they do, and every field of the response. */
+/*
+ * Tests of execute(): requests as they come from the wire, what they do, and every response field.
+ */
 #include "server/net/execute.h"
 
 #include <stdio.h>
@@ -45,7 +47,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The message of @wire, through the parser, to @request. Value and access records follow the key. */
+/* Builds the message of @wire and parses it. @rest, value and access records, follows the key. */
 static void parse(struct request *request, const struct wire_request *wire, const char *key,
 		  const void *rest, size_t rest_len)
 {
@@ -229,7 +231,7 @@ static void get_and_touch(void **state)
 			 WIRE_NOT_FOUND);
 }
 
-/* What does not fit the response is copied for the client. */
+/* A value that does not fit the response is copied for the client. */
 static void get_a_long_value(void **state)
 {
 	static const uint16_t flags[] = { 0, WIRE_F_TOUCH };
@@ -261,7 +263,7 @@ static void get_a_long_value(void **state)
 		assert_memory_equal(copy->data + 1, value, 60000);
 		table_abandon(&test_threads[0], copy);
 	}
-	/* It was touched, and then replaced: the copy is not the value that was touched. */
+	/* Touched, then replaced: the copy is not the value that was touched. */
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = 5), WIRE_OK);
 	assert_int_equal(test_store_put(&store, "k", 1, value, 50000, NULL), WIRE_OK);
 	assert_null(execute_copy(&test_threads[0], &request, hash_of("k", 1), 77, &head));
@@ -305,13 +307,13 @@ static void scan(void **state)
 		assert_int_equal(head.entries, 0);
 	} while (head.cursor);
 	assert_int_equal(n, 50);
-	/* All of them, without values, in one. */
+	/* As many keys as fit, without values. */
 	assert_int_equal(ASK("", NULL, .op = WIRE_SCAN), WIRE_OK);
 	assert_true(head.entries > 20);
 	assert_true(head.cursor > 0);
 }
 
-/* What is not the table's is refused here; a PING and access records need nothing of it. */
+/* Requests that do not concern the table are refused; PING and access records need no table. */
 static void other_requests(void **state)
 {
 	static const enum wire_op refused[] = { WIRE_HELLO, WIRE_STATS, WIRE_FLUSH };
@@ -331,7 +333,7 @@ static void other_requests(void **state)
 	assert_false(response_has_value(WIRE_PING));
 }
 
-static void tell_of(const char *keys, uint16_t count)
+static void report_accesses(const char *keys, uint16_t count)
 {
 	const struct wire_request wire = { .op = WIRE_ACCESS, .access_count = count };
 	uint64_t hashes[WIRE_ACCESS_MAX];
@@ -355,11 +357,11 @@ static void access_records(void **state)
 	l = item_at(head.slot);
 	before = l->access;
 	atomic_fetch_add(&store.table.tick, 10);
-	tell_of("kxk", 3);
+	report_accesses("kxk", 3);
 	assert_int_equal(STAT(accesses), 3);
 	assert_int_equal(k->access, (uint16_t)atomic_load(&store.table.tick));
 	assert_int_equal(l->access, before);
-	/* A two-sided GET is one, too. */
+	/* A two-sided GET counts as an access, too. */
 	ASK("l", NULL, .op = WIRE_GET);
 	assert_int_equal(l->access, k->access);
 	assert_int_equal(STAT(accesses), 4);
@@ -369,7 +371,7 @@ static void access_records_mean_nothing_without_eviction(void **state)
 {
 	(void)state;
 	put("k", value, 10);
-	tell_of("k", 1);
+	report_accesses("k", 1);
 	ASK("k", NULL, .op = WIRE_GET);
 	assert_int_equal(STAT(accesses), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The mailbox: notes come in the order in which they were sent, all of them, and wake who sleeps. */
+/* Tests of the mailbox: no note is lost, their order is kept, and a sleeping owner wakes up. */
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -62,7 +62,7 @@ static void in_order(void **state)
 	assert_false(mailbox_pending(&mailbox));
 	assert_false(readable(0));
 	assert_null(mailbox_take(&mailbox));
-	/* And used again. */
+	/* A note can be sent again. */
 	mailbox_send(&mailbox, &notes[1]);
 	note = mailbox_take(&mailbox);
 	assert_ptr_equal(note, &notes[1]);
@@ -82,7 +82,7 @@ static void a_wake_without_a_note(void **state)
 
 struct sender {
 	pthread_t thread;
-	struct note *notes; /* conn says which it is */
+	struct note *notes; /* kind is the number of the sender */
 };
 
 static void *send_all(void *arg)
@@ -94,7 +94,7 @@ static void *send_all(void *arg)
 	return NULL;
 }
 
-/* The owner sleeps whenever it finds nothing: one lost wake-up and it sleeps to the deadline. */
+/* The owner sleeps whenever it finds no note: after one lost wake-up it sleeps to the deadline. */
 static void no_note_and_no_wake_up_is_lost(void **state)
 {
 	struct sender senders[SENDERS];
@@ -142,8 +142,8 @@ static void *send_one_by_one(void *arg)
 	return NULL;
 }
 
-/* An owner that takes a note while it is being sent must not find the fd readable for ever after. */
-static void what_was_taken_wakes_nobody(void **state)
+/* If the owner takes a note while it is being sent, the fd must not stay readable. */
+static void a_taken_note_wakes_nobody(void **state)
 {
 	unsigned int i, got;
 	pthread_t thread;
@@ -170,7 +170,7 @@ int main(void)
 		CASE(in_order),
 		CASE(a_wake_without_a_note),
 		CASE(no_note_and_no_wake_up_is_lost),
-		CASE(what_was_taken_wakes_nobody),
+		CASE(a_taken_note_wakes_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

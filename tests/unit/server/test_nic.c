@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limit on locked memory: what is decided for each limit, and that a process which really has the
- * limit, and not the capability, is told what to do or helps itself. Each in a child of its own.
+ * Tests of the check of the locked-memory limit: the verdict for each limit; and that a process
+ * with the limit and without the capability raises it, or logs what to do. Each case runs in a
+ * child process.
  */
 #include "server/net/nic.h"
 
@@ -42,7 +43,7 @@ static int group_teardown(void **state)
 	return rmdir(dir);
 }
 
-static void decided(void **state)
+static void verdicts(void **state)
 {
 	static const struct {
 		rlim_t soft, hard;
@@ -80,8 +81,9 @@ static int drop_lock_capability(void)
 #define NOT_CAPABLE 77
 
 /*
- * What a child with these limits does: 0, or 1 for -ENOMEM; NOT_CAPABLE when the kernel does not let
- * it lock a byte; another status means that it broke.
+ * The exit status of a child with these limits: 0 if the check passes, 1 for -ENOMEM; NOT_CAPABLE
+ * if the kernel does not let it lock a byte in spite of @capable; any other is an error of the
+ * test.
  */
 static int child_checks(rlim_t soft, rlim_t hard, bool capable, rlim_t soft_after)
 {
@@ -136,7 +138,7 @@ static void log_is(const char *wanted)
 #define NEEDED_KIB 1942
 #define KIB(n) ((rlim_t)(n) << 10)
 
-/* The hard limit can be lowered by everyone and raised by few. */
+/* Any process can lower its hard limit, few can raise it again. */
 static void need_hard_limit(rlim_t bytes)
 {
 	struct rlimit limit;
@@ -149,21 +151,21 @@ static void need_hard_limit(rlim_t bytes)
 	}
 }
 
-static void short_of_it(void **state)
+static void limit_too_low(void **state)
 {
 	(void)state;
 	need_hard_limit(KIB(NEEDED_KIB));
 	assert_int_equal(check_in_child(KIB(16), KIB(64), false, KIB(16)), 1);
 	log_is(" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 KiB by "
-	       "its hard limit, and has to lock about 1942 KiB to serve on an RDMA device: 1024 KiB "
-	       "of region, 918 KiB of buffers and queues of 3 workers; allow it with `ulimit -l "
+	       "its hard limit, and has to lock about 1942 KiB to serve on an RDMA device: 1024 "
+	       "KiB of region, 918 KiB of buffers and queues of 3 workers; allow it with `ulimit -l "
 	       "1942` in the shell that starts kvd, LimitMEMLOCK=1942K in its systemd unit, or the "
 	       "capability CAP_IPC_LOCK, or lower memory.size\n");
 	/* One KiB less than it needs. */
 	assert_int_equal(check_in_child(0, KIB(NEEDED_KIB - 1), false, 0), 1);
 }
 
-static void helps_itself(void **state)
+static void soft_limit_is_raised(void **state)
 {
 	(void)state;
 	need_hard_limit(KIB(NEEDED_KIB));
@@ -174,7 +176,7 @@ static void helps_itself(void **state)
 	log_is("");
 }
 
-static void has_the_capability(void **state)
+static void capability_suffices(void **state)
 {
 	int status = check_in_child(0, 0, true, 0);
 
@@ -190,10 +192,10 @@ static void has_the_capability(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decided),
-		cmocka_unit_test(short_of_it),
-		cmocka_unit_test(helps_itself),
-		cmocka_unit_test(has_the_capability),
+		cmocka_unit_test(verdicts),
+		cmocka_unit_test(limit_too_low),
+		cmocka_unit_test(soft_limit_is_raised),
+		cmocka_unit_test(capability_suffices),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

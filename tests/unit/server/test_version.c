@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Library and server are one release; statuses have a text each and the numbers they always had. */
+/*
+ * Tests that library and server have one version, and that statuses keep their numbers and texts.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +25,7 @@ static void one_version(void **state)
 	assert_string_equal(KVD_SERVER_VERSION, text);
 }
 
-/* Stable: a program that was compiled against an older library relies on them. */
+/* These never change: programs that were compiled against an older library rely on them. */
 static const struct {
 	enum kvd_status status;
 	int number;

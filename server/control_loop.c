@@ -30,7 +30,7 @@
 #define FORCE_NS 5000000000ull
 #define FORCE_S (FORCE_NS / 1000000000ull)
 
-/* Where an epoll event comes from; the number of the device goes with it. */
+/* Sources of epoll events; an event has the number of the device, too. */
 enum source { SOURCE_CM, SOURCE_ASYNC, SOURCE_MAILBOX, SOURCE_SIGNAL };
 
 struct loop {

@@ -54,12 +54,12 @@ struct conn {
 	/* Fixed when the connection is made. */
 	struct cds_lfht_node node; /* in poller->conns, by qp_num */
 	uint32_t qp_num;
-	uint32_t serial; /* an older connection with this qp_num had another one */
+	uint32_t serial; /* tells its completions from those of an older connection */
 	uint32_t window; /* requests that the client may have outstanding */
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
-	_Atomic bool published; /* set last: who finds it set sees all fields above */
+	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
 	/* The worker's. */
 	bool stopped;			/* failed or quiesced: nothing is to be posted */

@@ -34,8 +34,7 @@ struct response_wr *response_start(struct response_list *responses, struct conn 
 
 /*
  * Gives the response a buffer. Returns the place for the value, which has *@size bytes; or NULL
- * after failing the connection, because its client has not taken as many responses as its window
- * allows.
+ * after failing the connection, because its client left too many responses untaken.
  */
 void *response_buffer(struct response_list *responses, struct response_wr *response,
 		      uint32_t *size);

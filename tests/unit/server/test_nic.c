@@ -156,11 +156,11 @@ static void limit_too_low(void **state)
 	(void)state;
 	need_hard_limit(KIB(NEEDED_KIB));
 	assert_int_equal(check_in_child(KIB(16), KIB(64), false, KIB(16)), 1);
-	log_is(" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 KiB by "
-	       "its hard limit, and has to lock about 1942 KiB to serve on an RDMA device: 1024 "
-	       "KiB of region, 918 KiB of buffers and queues of 3 workers; allow it with `ulimit -l "
-	       "1942` in the shell that starts kvd, LimitMEMLOCK=1942K in its systemd unit, or the "
-	       "capability CAP_IPC_LOCK, or lower memory.size\n");
+	log_is(" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 "
+	       "KiB by its hard limit, and has to lock about 1942 KiB to serve on an RDMA "
+	       "device: 1024 KiB of region, 918 KiB of buffers and queues of 3 workers; allow "
+	       "it with `ulimit -l 1942` in the shell that starts kvd, LimitMEMLOCK=1942K in "
+	       "its systemd unit, or the capability CAP_IPC_LOCK, or lower memory.size\n");
 	/* One KiB less than it needs. */
 	assert_int_equal(check_in_child(0, KIB(NEEDED_KIB - 1), false, 0), 1);
 }

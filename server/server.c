@@ -3,7 +3,6 @@
 #include "server/server.h"
 
 #include "common/util/clock.h"
-#include "server/stats.h"
 
 #define DEVICES_FOLDER "/sys/class/infiniband"
 
@@ -48,11 +47,15 @@ int server_init(struct server *server)
 		.config = &server->config,
 		.store = &server->store,
 		.stats_print = print_stats,
-		.stats_arg = server,
+		.stats_arg = &server->stats_source,
 	};
 	int err;
 
-	server->started_ns = clock_ns();
+	server->stats_source = (struct stats_source){
+		.store = &server->store,
+		.net = &server->net,
+		.started_ns = clock_ns(),
+	};
 	err = server_init_store(server);
 	if (!err)
 		err = net_init(&server->net, &env);

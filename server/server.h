@@ -5,13 +5,14 @@
 
 #include "server/config/config.h"
 #include "server/net/net.h"
+#include "server/stats.h"
 #include "server/store/store.h"
 
 struct server {
 	struct config config;
 	struct store store;
 	struct net net;
-	uint64_t started_ns;
+	struct stats_source stats_source;
 
 	/* The control thread's: server/control_loop.c. */
 	uint64_t drain_until_ns;   /* 0: not stopping */

@@ -9,8 +9,6 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/server.h"
-#include "server/store/index.h"
 #include "server/version.h"
 
 #define LINE_MAX_BYTES 512
@@ -57,25 +55,25 @@ static uint64_t micros(const struct timeval *t)
 	return (uint64_t)t->tv_sec * 1000000u + (uint64_t)t->tv_usec;
 }
 
-static void process_lines(struct lines *l, const struct server *server)
+static void process_lines(struct lines *l, const struct stats_source *source)
 {
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
 	line(l, "version %s", KVD_SERVER_VERSION);
 	number(l, "pid", (uint64_t)getpid());
-	number(l, "uptime_s", (clock_ns() - server->started_ns) / 1000000000u);
+	number(l, "uptime_s", (clock_ns() - source->started_ns) / 1000000000u);
 	number(l, "cpu_user_us", micros(&usage.ru_utime));
 	number(l, "cpu_system_us", micros(&usage.ru_stime));
-	number(l, "workers", server->net.worker_count);
+	number(l, "workers", source->net->worker_count);
 }
 
-static void device_lines(struct lines *l, const struct server *server)
+static void device_lines(struct lines *l, const struct stats_source *source)
 {
 	unsigned int i;
 
-	for (i = 0; i < server->net.nic_count; i++) {
-		const struct nic *nic = &server->net.nics[i];
+	for (i = 0; i < source->net->nic_count; i++) {
+		const struct nic *nic = &source->net->nics[i];
 
 		line(l, "device.%u.kind %s", i, device_kind_name(nic->dev->kind));
 		line(l, "device.%u.name %s", i, nic->dev->name);
@@ -85,75 +83,75 @@ static void device_lines(struct lines *l, const struct server *server)
 }
 
 /* The sum over all workers of the counter at @offset of struct worker. */
-static uint64_t sum_workers(const struct server *server, size_t offset)
+static uint64_t sum_workers(const struct stats_source *source, size_t offset)
 {
 	uint64_t sum = 0;
 	unsigned int i;
 
-	for (i = 0; i < server->net.worker_count; i++)
+	for (i = 0; i < source->net->worker_count; i++)
 		sum += stat_read(
-			(const uint64_t *)((const char *)&server->net.workers[i] + offset));
+			(const uint64_t *)((const char *)&source->net->workers[i] + offset));
 	return sum;
 }
 
 /* The sum over all threads of the table, the maintenance thread's included. */
-#define THREADS_SUM(field) table_sum(&server->store.table, offsetof(struct store_thread, field))
+#define THREADS_SUM(field) table_sum(&source->store->table, offsetof(struct store_thread, field))
 
 /* How the region is divided: the parts add up to region_bytes while no thread changes them. */
-static void memory_lines(struct lines *l, const struct server *server)
+static void memory_lines(struct lines *l, const struct stats_source *source)
 {
 	struct memory_stats stats;
 
-	memory_stats(server->store.memory, &stats);
-	number(l, "region_bytes", server->store.region.bytes);
-	number(l, "region_page_bytes", server->store.region.page_bytes);
-	line(l, "region_numa %s", server->store.region.numa);
+	memory_stats(source->store->memory, &stats);
+	number(l, "region_bytes", source->store->region.bytes);
+	number(l, "region_page_bytes", source->store->region.page_bytes);
+	line(l, "region_numa %s", source->store->region.numa);
 	number(l, "memory.superblock", sizeof(struct superblock));
 #define X(name, help) number(l, "memory." #name, stats.name);
 	MEMORY_STATS(X)
 #undef X
 	number(l, "memory.pad", REGION_PAD);
-	number(l, "item_memory_bytes", memory_bytes(server->store.memory));
+	number(l, "item_memory_bytes", memory_bytes(source->store->memory));
 	number(l, "item_memory_live_bytes", THREADS_SUM(stats.live_bytes));
 	number(l, "item_memory_failures", THREADS_SUM(cache.failures));
 }
 
-static void store_lines(struct lines *l, const struct server *server)
+static void store_lines(struct lines *l, const struct stats_source *source)
 {
-	uint64_t buckets = index_buckets(&server->store.table);
+	uint64_t buckets = index_buckets(&source->store->table);
 
-	memory_lines(l, server);
-	number(l, "items", store_items(&server->store));
+	memory_lines(l, source);
+	number(l, "items", store_items(source->store));
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
-	line(l, "eviction %s", eviction_policy_name(server->config.memory.eviction));
+	line(l, "eviction %s", eviction_policy_name(source->store->table.eviction));
 #define X(name, help) number(l, #name, THREADS_SUM(stats.name));
 	TABLE_STATS(X)
 #undef X
-#define X(name, help) number(l, #name, stat_read(&server->store.maintenance.stats.name));
+#define X(name, help) number(l, #name, stat_read(&source->store->maintenance.stats.name));
 	MAINTENANCE_STATS(X)
 #undef X
 }
 
-static void traffic_lines(struct lines *l, const struct server *server)
+static void traffic_lines(struct lines *l, const struct stats_source *source)
 {
-#define X(name, help) number(l, #name, stat_read(&server->net.stats.name));
+#define X(name, help) number(l, #name, stat_read(&source->net->stats.name));
 	NET_STATS(X)
 #undef X
-#define X(name, help) number(l, #name, sum_workers(server, offsetof(struct worker, stats.name)));
+#define X(name, help) number(l, #name, sum_workers(source, offsetof(struct worker, stats.name)));
 	WORKER_STATS(X)
 #undef X
 }
 
-uint32_t stats_print(const struct server *server, uint32_t first, char *text, uint32_t size,
+uint32_t stats_print(const struct stats_source *source, uint32_t first, char *text, uint32_t size,
 		     uint32_t *next)
 {
 	struct lines l = { .text = text, .size = size, .first = first };
 
-	process_lines(&l, server);
-	device_lines(&l, server);
-	store_lines(&l, server);
-	traffic_lines(&l, server);
+	process_lines(&l, source);
+	device_lines(&l, source);
+	store_lines(&l, source);
+	traffic_lines(&l, source);
 	*next = l.next;
 	return l.used;
 }

@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct server;
+#include "server/net/net.h"
+#include "server/store/store.h"
 
 /* X(name, help): the statistics that no module counts itself. */
 #define PROCESS_STATS(X)                                                                           \
@@ -36,12 +37,19 @@ struct server;
 	X(item_memory_live_bytes, "bytes of all items: header, key and value")                     \
 	X(item_memory_failures, "times no block of a size was free at once")
 
+/* Where the numbers come from. */
+struct stats_source {
+	const struct store *store;
+	const struct net *net;
+	uint64_t started_ns; /* of clock_ns() */
+};
+
 /*
  * Writes lines from number @first on to @text, as many whole lines as fit @size bytes, without a
  * zero at the end. Returns the bytes written; *@next is the number of the next line, 0 if there is
  * none. Any thread.
  */
-uint32_t stats_print(const struct server *server, uint32_t first, char *text, uint32_t size,
+uint32_t stats_print(const struct stats_source *source, uint32_t first, char *text, uint32_t size,
 		     uint32_t *next);
 
 /* Writes the names with their meaning, for --help. */

@@ -18,37 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/rdma/device.h"
 #include "server/config/option_table.h"
-
-/* The field of an option of each kind: server/config/option_table.h. */
-#define OPTION_FIELD_UINT(name) uint32_t name
-#define OPTION_FIELD_COUNT(name) uint64_t name
-#define OPTION_FIELD_SIZE(name) uint64_t name
-#define OPTION_FIELD_TIME(name) uint64_t name
-#define OPTION_FIELD_BOOL(name) bool name
-#define OPTION_FIELD_MODE(name) uint32_t name
-#define OPTION_FIELD_DEVICES(name) uint32_t name
-#define OPTION_FIELD_POLL(name) uint32_t name
-#define OPTION_FIELD_HUGEPAGES(name) uint32_t name
-#define OPTION_FIELD_EVICTION(name) uint32_t name
-#define OPTION_FIELD_LEVEL(name) uint32_t name
-#define OPTION_FIELD_ADDRESS(name) char name[DEVICE_HOST_MAX]
-#define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
-#define OPTION_FIELD_SOCKET(name) char name[DEVICE_PATH_MAX]
-#define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
-
-/* config.server.workers, config.softnic.socket, ...: named by section and key. */
-struct config {
-#define X(section, key, kind, text, min, max, help) OPTION_FIELD_##kind(key);
-#define S(section)                                                                                 \
-	struct {                                                                                   \
-		OPTIONS_##section(X)                                                               \
-	} section;
-	OPTION_SECTIONS(S)
-#undef S
-#undef X
-};
 
 /* Sets every option to its default. */
 void config_init(struct config *config);

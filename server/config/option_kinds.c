@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "common/util/log.h"
-#include "server/config/config.h"
 
 struct choice {
 	const char *name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The table of the server's options, each of which is declared here and nowhere else. struct config
- * (server/config/config.h), the array option_table[] that the parser, --help and --print-config use
+ * (below), the array option_table[] that the parser, --help and --print-config use
  * (server/config/option_kinds.h), and the test of conf/kvd.ini are made from it.
  *
  *	X(section, key, kind, default, min, max, help)
@@ -27,8 +27,10 @@
 #ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
 #define KVD_SERVER_CONFIG_OPTION_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "common/rdma/device.h"
 #include "common/wire.h"
 #include "server/store/store_options.h"
 
@@ -140,5 +142,34 @@ enum poll_mode {
 #define OPTIONS(X)                                                                                 \
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_softnic(X) OPTIONS_memory(X) OPTIONS_index(X)    \
 		OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X) OPTIONS_log(X)
+
+/* The field of an option of each kind. */
+#define OPTION_FIELD_UINT(name) uint32_t name
+#define OPTION_FIELD_COUNT(name) uint64_t name
+#define OPTION_FIELD_SIZE(name) uint64_t name
+#define OPTION_FIELD_TIME(name) uint64_t name
+#define OPTION_FIELD_BOOL(name) bool name
+#define OPTION_FIELD_MODE(name) uint32_t name
+#define OPTION_FIELD_DEVICES(name) uint32_t name
+#define OPTION_FIELD_POLL(name) uint32_t name
+#define OPTION_FIELD_HUGEPAGES(name) uint32_t name
+#define OPTION_FIELD_EVICTION(name) uint32_t name
+#define OPTION_FIELD_LEVEL(name) uint32_t name
+#define OPTION_FIELD_ADDRESS(name) char name[DEVICE_HOST_MAX]
+#define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
+#define OPTION_FIELD_SOCKET(name) char name[DEVICE_PATH_MAX]
+#define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
+
+/* config.server.workers, config.softnic.socket, ...: named by section and key. */
+struct config {
+#define X(section, key, kind, text, min, max, help) OPTION_FIELD_##kind(key);
+#define S(section)                                                                                 \
+	struct {                                                                                   \
+		OPTIONS_##section(X)                                                               \
+	} section;
+	OPTION_SECTIONS(S)
+#undef S
+#undef X
+};
 
 #endif /* KVD_SERVER_CONFIG_OPTION_TABLE_H */

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "tests/support/store_hooks.h"
 #include "tests/support/store_fixture.h"
+#include "tests/support/store_hooks.h"
 
 #define REGION_BYTES (8u << 20)
 #define PLACES_MAX 64

@@ -13,8 +13,8 @@
 #include "bench/server_stats.h"
 #include "common/util/clock.h"
 
-#define WINDOW_NS UINT64_C(100000000)
-#define WINDOWS_MAX 36000
+#define INTERVAL_NS UINT64_C(100000000)
+#define INTERVALS_MAX 36000
 #define FAILURES_MAX 100
 #define KEY_BYTES 16
 /* Bytes of an item beside its value, header and key, to know when enough is written. */
@@ -25,7 +25,7 @@
 struct step {
 	uint64_t low, high; /* bytes of value */
 	uint64_t puts, failed;
-	uint32_t windows[WINDOWS_MAX]; /* PUTs in each */
+	uint32_t intervals[INTERVALS_MAX]; /* PUTs in each */
 	unsigned int count;
 };
 
@@ -66,7 +66,7 @@ static uint64_t put_one(struct shift *shift, struct step *step)
 
 static int step_do(struct shift *shift, struct step *step)
 {
-	uint64_t left, bytes, start, window;
+	uint64_t left, bytes, start, interval;
 
 	if (stat_get(shift, "item_memory_bytes", &left))
 		return -EIO;
@@ -75,10 +75,10 @@ static int step_do(struct shift *shift, struct step *step)
 	while (left && step->failed < FAILURES_MAX) {
 		bytes = put_one(shift, step);
 		left = left > bytes ? left - bytes : 0;
-		window = (clock_ns() - start) / WINDOW_NS;
-		if (window < WINDOWS_MAX) {
-			step->windows[window]++;
-			step->count = (unsigned int)window + 1;
+		interval = (clock_ns() - start) / INTERVAL_NS;
+		if (interval < INTERVALS_MAX) {
+			step->intervals[interval]++;
+			step->count = (unsigned int)interval + 1;
 		}
 	}
 	return 0;
@@ -94,7 +94,7 @@ static int compare(const void *a, const void *b)
 static int step_report(struct shift *shift, const struct step *step)
 {
 	const unsigned int whole = step->count > 1 ? step->count - 1 : 1, half = whole / 2;
-	static uint32_t sorted[WINDOWS_MAX];
+	static uint32_t sorted[INTERVALS_MAX];
 	uint32_t worst = UINT32_MAX, steady;
 	uint64_t memory, live;
 	unsigned int i;
@@ -103,8 +103,8 @@ static int step_report(struct shift *shift, const struct step *step)
 	    stat_get(shift, "item_memory_live_bytes", &live))
 		return -EIO;
 	for (i = 0; i < whole; i++)
-		worst = step->windows[i] < worst ? step->windows[i] : worst;
-	memcpy(sorted, step->windows + half, (whole - half) * sizeof(*sorted));
+		worst = step->intervals[i] < worst ? step->intervals[i] : worst;
+	memcpy(sorted, step->intervals + half, (whole - half) * sizeof(*sorted));
 	qsort(sorted, whole - half, sizeof(*sorted), compare);
 	steady = sorted[(whole - half) / 2];
 	printf("%8" PRIu64 "-%-8" PRIu64 " %10" PRIu64 " %8.2f %11u %11u %7.2f %8.1f %8" PRIu64

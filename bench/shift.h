@@ -6,8 +6,8 @@
  * For each size, new keys with values of that size, or of any size in between, are PUT until that
  * many times the item memory has been written. Columns of the table:
  *
- *	steady/s	PUTs per second in the median window of the second half, after the shift
- *	worst/s		PUTs per second in the worst window; the last one is not whole, not counted
+ *	steady/s	PUTs per second in the median interval of the second half, after the shift
+ *	worst/s		PUTs per second in the worst interval; the last one is not whole, not counted
  *	% live		of the item memory, the part that holds live items at the end
  */
 #ifndef KVD_BENCH_SHIFT_H

@@ -32,6 +32,6 @@ say
 status=$?
 say
 "$build/kvctl" -a "$kvd_url" stats |
-	grep -E '^(memory\.|items |evictions |moves |windows|index_buckets |put_no_space )'
+	grep -E '^(memory\.|items |evictions |moves |evacuations|index_buckets |put_no_space )'
 kvd_stop || status=$?
 exit $status

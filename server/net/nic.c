@@ -104,7 +104,7 @@ static void verbs_open_error(const struct config *config, int err)
 	}
 }
 
-/* What the seam logs knows no options, so the option to change is logged here. */
+/* What the device interface logs knows no options, so the option to change is logged here. */
 static int nic_open(struct nic *nic, enum device_kind kind, const struct config *config)
 {
 	struct device_addr addr;

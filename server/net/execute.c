@@ -187,7 +187,7 @@ static void execute_scan(struct store_thread *thread, const struct request *requ
 	struct scan scan = {
 		.prefix = request->key,
 		.prefix_len = request->key_len,
-		.most = request->keys_max,
+		.keys_max = request->keys_max,
 		.values = request->flags & WIRE_F_VALUES,
 		.cursor = request->cursor,
 		.buffer = value->value,

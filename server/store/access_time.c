@@ -47,14 +47,14 @@ static uint32_t lfu_counter(uint32_t tick, uint16_t access)
 	return counter > units ? counter - units : 0;
 }
 
-uint16_t access_time_fresh(const struct store_thread *thread)
+uint16_t access_time_initial(const struct store_thread *thread)
 {
 	uint32_t tick = tick_now(thread->table);
 
 	return thread->table->eviction == EVICTION_LFU ? lfu_make(tick, LFU_FIRST) : (uint16_t)tick;
 }
 
-uint16_t access_time_touched(struct store_thread *thread, uint16_t access)
+uint16_t access_time_update(struct store_thread *thread, uint16_t access)
 {
 	uint32_t tick = tick_now(thread->table), counter, odds;
 
@@ -73,7 +73,7 @@ uint32_t access_time_coldness(const struct store_thread *thread, const struct it
 	uint16_t access = item_access_load(item);
 	uint32_t tick = tick_now(table);
 
-	if (expires_is_over(item_expires_load(item), thread->now_ns))
+	if (is_expired(item_expires_load(item), thread->now_ns))
 		return UINT32_MAX;
 	if (table->eviction == EVICTION_LFU)
 		return 256 - lfu_counter(tick, access);

@@ -12,8 +12,8 @@
 const char *eviction_policy_name(uint32_t policy);
 
 /* item.access of an item that is new, and of one that is used once more. */
-uint16_t access_time_fresh(const struct store_thread *thread);
-uint16_t access_time_touched(struct store_thread *thread, uint16_t access);
+uint16_t access_time_initial(const struct store_thread *thread);
+uint16_t access_time_update(struct store_thread *thread, uint16_t access);
 
 /* A key was added: time goes on. */
 void access_time_tick(struct table *table);

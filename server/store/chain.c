@@ -48,7 +48,7 @@ void do_chain_find(const struct store_thread *thread, struct chain_pos *pos, str
 	*pos = (struct chain_pos){ .home = home };
 	chain_for_each(table, bucket, home) {
 		if (do_bucket_find(table, pos, bucket, hash_tag(hash), key, key_len)) {
-			pos->live = !expires_is_over(pos->item->expires, thread->now_ns);
+			pos->live = !is_expired(pos->item->expires, thread->now_ns);
 			return;
 		}
 		if (bucket != home)
@@ -169,16 +169,16 @@ void retired_free(struct store_thread *thread, struct retired *retired)
 }
 
 /* I4: whether one more chain may be shortened in this second. */
-static bool moves_take(struct store_thread *thread)
+static bool chain_move_allowed(struct store_thread *thread)
 {
 	struct table *table = thread->table;
 	uint64_t now_s = thread->now_ns / 1000000000u;
-	uint64_t then = atomic_load_explicit(&table->moves_s, memory_order_relaxed);
+	uint64_t then = atomic_load_explicit(&table->chain_moves_s, memory_order_relaxed);
 
 	/* Times of workers differ by a batch; only forward, or seconds would be counted twice. */
-	if (now_s > then && atomic_compare_exchange_strong(&table->moves_s, &then, now_s))
-		atomic_store(&table->moves, 0);
-	return atomic_fetch_add(&table->moves, 1) < MOVES_MAX;
+	if (now_s > then && atomic_compare_exchange_strong(&table->chain_moves_s, &then, now_s))
+		atomic_store(&table->chain_moves, 0);
+	return atomic_fetch_add(&table->chain_moves, 1) < CHAIN_MOVES_MAX;
 }
 
 bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
@@ -195,7 +195,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 		if (needed >= parts.bucket_count)
 			return false;
 	}
-	if (!moves_take(thread))
+	if (!chain_move_allowed(thread))
 		return false;
 	if (avoid) {
 		parts.buckets[parts.bucket_count++] = spare;

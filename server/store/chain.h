@@ -18,7 +18,7 @@
 #define CHAIN_SLOTS_MAX ((CHAIN_MAX + 1) * BUCKET_SLOTS)
 
 /* Chains that are shortened in one second, all in all. Two seconds' worth still keeps I4. */
-#define MOVES_MAX 10000
+#define CHAIN_MOVES_MAX 10000
 
 /* A chain that would be left with so few free slots is not shortened: the next PUT would need them. */
 #define SPARE_SLOTS 6

@@ -72,7 +72,7 @@ static bool slab_open(struct memory *memory, uint32_t page)
 	hint_store(&slab->evacuating, 0);
 	hint_store(&size_class->available, size_class->available + slab->free);
 	do_slab_list(memory, slab);
-	page_heap_unhold(&memory->heap, page, page + slab->pages);
+	page_heap_open(&memory->heap, page, page + slab->pages);
 	mem_unlock(&size_class->lock);
 	return true;
 }
@@ -82,11 +82,12 @@ static void evacuations_add(struct memory *memory, uint32_t n)
 	__atomic_fetch_add(&memory->evacuations, n, __ATOMIC_RELAXED);
 }
 
-static void evacuation_init(struct mem_evacuation *evacuation, struct memory *memory, uint32_t want,
-			    uint32_t want_pages)
+static void evacuation_init(struct mem_evacuation *evacuation, struct memory *memory,
+			    uint32_t target, uint32_t target_pages)
 {
-	*evacuation =
-		(struct mem_evacuation){ .memory = memory, .want = want, .want_pages = want_pages };
+	*evacuation = (struct mem_evacuation){ .memory = memory,
+					       .target = target,
+					       .target_pages = target_pages };
 	/* Before any slab is marked; who frees sees it at the latest when its magazine was collected. */
 	evacuations_add(memory, 1);
 }
@@ -96,15 +97,15 @@ static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 {
 	struct memory *memory = evacuation->memory;
 	struct span span;
-	bool ok = do_page_heap_hold(&memory->heap, evacuation->want, evacuation->want_pages,
-				    &evacuation->page, &evacuation->pages);
+	bool ok = do_page_heap_close(&memory->heap, evacuation->target, evacuation->target_pages,
+				     &evacuation->page, &evacuation->pages);
 
 	mem_unlock(&memory->heap.lock);
 	if (!ok) {
 		evacuations_add(memory, -1u);
 		return false;
 	}
-	evacuation->span = evacuation->page;
+	evacuation->next_page = evacuation->page;
 	for (uint32_t at = evacuation->page; at < evacuation->page + evacuation->pages;
 	     at += span.pages) {
 		span = span_at(&memory->heap, at);
@@ -127,8 +128,8 @@ bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memo
 	    (hint_load(&heap->map[page].word) & PAGE_KIND) != PAGE_FREE)
 		span = do_span_at(heap, page, page + 1);
 	if (span.kind != PAGE_FREE) {
-		evacuation->want = span.page;
-		evacuation->want_pages = span.pages;
+		evacuation->target = span.page;
+		evacuation->target_pages = span.pages;
 	}
 	return do_evacuation_begin(evacuation);
 }
@@ -203,7 +204,7 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 
 	for (uint32_t at = page; at < page + pages; at = span.page + span.pages) {
 		span = do_span_at(&memory->heap, at, page + pages);
-		if (span.evacuating || span.kind == PAGE_HELD || span.kind == PAGE_BUCKETS)
+		if (span.evacuating || span.kind == PAGE_RESERVED || span.kind == PAGE_BUCKETS)
 			return UINT64_MAX;
 		if (span.kind == PAGE_LARGE)
 			cost += (uint64_t)span.pages * PAGE_BYTES;
@@ -231,7 +232,7 @@ static uint64_t place_random(struct memory *memory, uint32_t pages, uint64_t *ra
 	if (pages <= heap->end - heap->first) {
 		at = heap->first + random_below(random, heap->end - heap->first);
 		span = do_span_at(heap, at, heap->end);
-		*page = span.kind == PAGE_FREE ? do_run_of(heap, at) : span.page;
+		*page = span.kind == PAGE_FREE ? do_run_first(heap, at) : span.page;
 		if (*page > heap->end - pages)
 			*page = heap->end - pages;
 		cost = do_place_cost(memory, *page, pages);
@@ -260,8 +261,8 @@ bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory
 	evacuation_init(evacuation, memory, best_page, pages_of(bytes));
 	mem_lock(&memory->heap.lock);
 	/* In the meantime a bucket slab may have come there. */
-	if (do_place_cost(memory, best_page, evacuation->want_pages) == UINT64_MAX)
-		evacuation->want_pages = 0;
+	if (do_place_cost(memory, best_page, evacuation->target_pages) == UINT64_MAX)
+		evacuation->target_pages = 0;
 	return do_evacuation_begin(evacuation);
 }
 
@@ -272,8 +273,8 @@ bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory
 	mem_lock(&memory->heap.lock);
 	/* Not all of it: there is no memory without a page. */
 	if (bytes < memory_bytes(memory)) {
-		evacuation->want = memory->heap.first;
-		evacuation->want_pages = pages_of(bytes);
+		evacuation->target = memory->heap.first;
+		evacuation->target_pages = pages_of(bytes);
 	}
 	return do_evacuation_begin(evacuation);
 }
@@ -284,9 +285,9 @@ static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_
 {
 	uint32_t i = from;
 
-	while (i < slab->blocks && slab->bits[i / 64] >> i % 64 & 1)
+	while (i < slab->blocks && slab->free_bits[i / 64] >> i % 64 & 1)
 		i++;
-	evacuation->block = i + 1;
+	evacuation->next_block = i + 1;
 	if (i >= slab->blocks)
 		return false;
 	block->p = slab_block(memory, slab, i);
@@ -299,7 +300,7 @@ static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_
 	return true;
 }
 
-/* The next block of the slab at evacuation->span, or its only one if it is a large item. */
+/* The next block of the slab at evacuation->next_page, or its only one if it is a large item. */
 static bool span_next(struct mem_evacuation *evacuation, const struct span *span,
 		      struct mem_block *block)
 {
@@ -311,12 +312,12 @@ static bool span_next(struct mem_evacuation *evacuation, const struct span *span
 		*block = (struct mem_block){ .p = page_address(memory, span->page),
 					     .bytes = (size_t)span->pages * PAGE_BYTES,
 					     .kind = MEM_ITEM };
-		return !evacuation->block++;
+		return !evacuation->next_block++;
 	}
-	slab = slab_lock(memory, evacuation->span);
+	slab = slab_lock(memory, evacuation->next_page);
 	if (!slab)
 		return false;
-	found = do_slab_next(memory, slab, evacuation->block, evacuation, block);
+	found = do_slab_next(memory, slab, evacuation->next_block, evacuation, block);
 	mem_unlock(&class_of(memory, slab)->lock);
 	return found;
 }
@@ -325,14 +326,14 @@ bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *bl
 {
 	struct span span;
 
-	while (evacuation->span < evacuation->page + evacuation->pages) {
-		span = span_at(&evacuation->memory->heap, evacuation->span);
-		if (span.kind != PAGE_HELD && span_next(evacuation, &span, block))
+	while (evacuation->next_page < evacuation->page + evacuation->pages) {
+		span = span_at(&evacuation->memory->heap, evacuation->next_page);
+		if (span.kind != PAGE_RESERVED && span_next(evacuation, &span, block))
 			return true;
-		evacuation->span += span.pages;
-		evacuation->block = 0;
+		evacuation->next_page += span.pages;
+		evacuation->next_block = 0;
 	}
-	evacuation->span = evacuation->page;
+	evacuation->next_page = evacuation->page;
 	return false;
 }
 
@@ -345,7 +346,7 @@ static void evacuation_open(struct mem_evacuation *evacuation, uint32_t page, ui
 	while (page < end) {
 		span = span_at(&memory->heap, page);
 		if (!is_slab(span.kind))
-			page += page_heap_unhold(&memory->heap, page, end);
+			page += page_heap_open(&memory->heap, page, end);
 		else if (slab_open(memory, page))
 			page += span.pages;
 	}
@@ -356,8 +357,8 @@ static void evacuation_end(struct mem_evacuation *evacuation, bool taken)
 	uint32_t end = evacuation->page + evacuation->pages;
 
 	if (taken) {
-		evacuation_open(evacuation, evacuation->page, evacuation->want);
-		evacuation_open(evacuation, evacuation->want + evacuation->want_pages, end);
+		evacuation_open(evacuation, evacuation->page, evacuation->target);
+		evacuation_open(evacuation, evacuation->target + evacuation->target_pages, end);
 	} else {
 		evacuation_open(evacuation, evacuation->page, end);
 	}
@@ -366,8 +367,8 @@ static void evacuation_end(struct mem_evacuation *evacuation, bool taken)
 
 bool mem_evacuation_end(struct mem_evacuation *evacuation)
 {
-	bool empty = page_heap_all_held(&evacuation->memory->heap, evacuation->want,
-					evacuation->want_pages);
+	bool empty = page_heap_all_reserved(&evacuation->memory->heap, evacuation->target,
+					    evacuation->target_pages);
 
 	evacuation_end(evacuation, false);
 	return empty;
@@ -379,13 +380,13 @@ void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cac
 	bool taken;
 	void *p;
 
-	assert(mem_class(bytes) == MEM_CLASS_LARGE && pages_of(bytes) == evacuation->want_pages);
-	taken = page_heap_take_held(&evacuation->memory->heap, evacuation->want,
-				    evacuation->want_pages);
+	assert(mem_class(bytes) == MEM_CLASS_LARGE && pages_of(bytes) == evacuation->target_pages);
+	taken = page_heap_alloc_reserved(&evacuation->memory->heap, evacuation->target,
+					 evacuation->target_pages);
 	evacuation_end(evacuation, taken);
 	if (!taken)
 		return NULL;
-	p = page_address(evacuation->memory, evacuation->want);
+	p = page_address(evacuation->memory, evacuation->target);
 	store_relaxed64(p, 0);
 	stat_add(&cache->allocated_bytes, mem_class_bytes(bytes));
 	return p;
@@ -393,8 +394,8 @@ void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cac
 
 bool mem_evacuation_end_index(struct mem_evacuation *evacuation)
 {
-	bool taken = page_heap_index_held(&evacuation->memory->heap, evacuation->want,
-					  evacuation->want_pages);
+	bool taken = page_heap_alloc_index(&evacuation->memory->heap, evacuation->target,
+					   evacuation->target_pages);
 
 	evacuation_end(evacuation, taken);
 	return taken;

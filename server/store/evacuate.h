@@ -17,10 +17,10 @@
  */
 struct mem_evacuation {
 	struct memory *memory;
-	uint32_t page, pages;	   /* whole spans */
-	uint32_t want, want_pages; /* what it was begun for, inside */
-	uint32_t span;		   /* iterator: page of the span, and block in it */
-	uint32_t block;
+	uint32_t page, pages;	       /* whole spans */
+	uint32_t target, target_pages; /* the pages among them that are wanted */
+	uint32_t next_page;	       /* iterator: first page of a span, and a block in it */
+	uint32_t next_block;
 };
 
 /* The span that holds @p. False: it is being evacuated already, or belongs to the index or to nothing. */

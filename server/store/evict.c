@@ -103,10 +103,10 @@ static void item_move_or_evict(struct store_thread *thread, const struct mem_blo
 		return;
 	candidate_of_class(thread, &other, mem_class(block->bytes), SAMPLES_MOVE);
 	if (other.coldness > cold && other.block != block->p &&
-	    table_remove_block(thread, other.hash, other.block, REMOVE_EVICTED) &&
+	    table_remove_block(thread, other.hash, other.block, REMOVAL_EVICTED) &&
 	    table_move_block(thread, hash, block->p) != WIRE_NO_SPACE)
 		return;
-	table_remove_block(thread, hash, block->p, REMOVE_EVICTED);
+	table_remove_block(thread, hash, block->p, REMOVAL_EVICTED);
 }
 
 /* Gives the chain another bucket for this one. */
@@ -152,7 +152,7 @@ static void evacuation_run(struct store_thread *thread, struct mem_evacuation *e
 		if (!evict)
 			table_move_block(thread, hash, block.p);
 		else if (cold >= warm)
-			table_remove_block(thread, hash, block.p, REMOVE_EVICTED);
+			table_remove_block(thread, hash, block.p, REMOVAL_EVICTED);
 		else
 			item_move_or_evict(thread, &block, hash, cold);
 	}
@@ -222,7 +222,7 @@ static bool room_in_slabs(struct store_thread *thread, unsigned int class_id, si
 	if (any.coldness > (uint64_t)own.coldness * COLDER_TIMES)
 		return empty_span_of(thread, &any,
 				     own.coldness ? own.coldness : any.coldness / COLDER_TIMES);
-	return own.coldness && table_remove_block(thread, own.hash, own.block, REMOVE_EVICTED);
+	return own.coldness && table_remove_block(thread, own.hash, own.block, REMOVAL_EVICTED);
 }
 
 /*
@@ -240,7 +240,7 @@ static void *room_for_large(struct store_thread *thread, size_t bytes, unsigned 
 	candidate_of_any(thread, &any);
 	if (own.coldness && any.coldness <= (uint64_t)own.coldness * COLDER_TIMES && step % 4) {
 		for (i = 0; i < n && own.coldness; i++) {
-			table_remove_block(thread, own.hash, own.block, REMOVE_EVICTED);
+			table_remove_block(thread, own.hash, own.block, REMOVAL_EVICTED);
 			candidate_of_class(thread, &own, MEM_CLASS_LARGE, SAMPLES);
 		}
 		return NULL;
@@ -273,10 +273,10 @@ static void *room_by_moving(struct store_thread *thread, size_t bytes, bool *gai
 }
 
 /* Whether it was tried in vain just now, and nothing was freed since. */
-static bool room_retry_is_early(const struct store_thread *thread)
+static bool room_failed_just_now(const struct store_thread *thread)
 {
-	return thread->room_retry_freed == thread->cache.freed_bytes + 1 &&
-	       thread->now_ns - thread->room_retry_ns < ROOM_RETRY_NS;
+	return thread->room_failed_freed == thread->cache.freed_bytes + 1 &&
+	       thread->now_ns - thread->room_failed_ns < ROOM_RETRY_NS;
 }
 
 static void *make_room_moving(struct store_thread *thread, size_t bytes)
@@ -285,7 +285,7 @@ static void *make_room_moving(struct store_thread *thread, size_t bytes)
 	bool gained = true;
 	void *block;
 
-	if (room_retry_is_early(thread))
+	if (room_failed_just_now(thread))
 		return NULL;
 	memory_gather(thread->table->memory);
 	for (step = 0; gained && step < ROOM_STEPS_MAX; step++) {
@@ -295,8 +295,8 @@ static void *make_room_moving(struct store_thread *thread, size_t bytes)
 		if (block)
 			return block;
 	}
-	thread->room_retry_freed = thread->cache.freed_bytes + 1;
-	thread->room_retry_ns = thread->now_ns;
+	thread->room_failed_freed = thread->cache.freed_bytes + 1;
+	thread->room_failed_ns = thread->now_ns;
 	return NULL;
 }
 

@@ -91,7 +91,7 @@ static void index_size_advance(struct table *table, uint32_t level, uint64_t nex
 
 bool index_extend(struct table *table)
 {
-	uint64_t room = atomic_load(&table->room);
+	uint64_t room = atomic_load(&table->buckets_max);
 	struct mem_evacuation evacuation;
 	struct mem_block block;
 
@@ -103,7 +103,7 @@ bool index_extend(struct table *table)
 	}
 	if (!mem_evacuation_end_index(&evacuation))
 		return false;
-	atomic_store(&table->room, room + INDEX_STEP);
+	atomic_store(&table->buckets_max, room + INDEX_STEP);
 	return true;
 }
 
@@ -123,7 +123,7 @@ static void do_grow(struct store_thread *thread)
 
 	if (!index_is_full(table, buckets))
 		return;
-	if (buckets >= atomic_load(&table->room)) {
+	if (buckets >= atomic_load(&table->buckets_max)) {
 		/* Once the maintenance thread, if there is one, was asked, it does it. */
 		if (atomic_load(&table->room_wanted) && table->wake_fd >= 0)
 			return;

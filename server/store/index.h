@@ -14,7 +14,7 @@
  *	 chain_move_end(). The home bucket's epoch is odd meanwhile, and then all buckets of the chain
  *	 have a new one. So a reader that sees the same even epoch before and after, or in all buckets
  *	 it read, has missed no slot.
- *   I4. The epoch of one chain rises less than 2^16 times a second (MOVES_MAX), so that a reader that
+ *   I4. The epoch of one chain rises less than 2^16 times a second (CHAIN_MOVES_MAX), so that a reader that
  *	 takes less than that does not meet the same epoch again.
  */
 #ifndef KVD_SERVER_STORE_INDEX_H

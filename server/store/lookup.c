@@ -126,7 +126,7 @@ static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash,
 
 	do {
 		result = lookup_once(thread->table, hash, key, key_len, ref);
-		if (result == LOOKUP_FOUND && expires_is_over(ref->head.expires, thread->now_ns))
+		if (result == LOOKUP_FOUND && is_expired(ref->head.expires, thread->now_ns))
 			result = LOOKUP_MISSING;
 		else if (result == LOOKUP_FOUND)
 			result = use(thread, ref, arg);

@@ -31,7 +31,7 @@
 #define RETRY_NS_MAX 1000000000ull
 
 /* Slabs are emptied by moving while more than this share of them is free blocks. */
-#define LOOSE_SHARE 16
+#define COMPACT_FREE_SHARE 16
 /* Slabs emptied in one turn of the loop, so that flushes and expiry do not wait. */
 #define COMPACT_AT_ONCE 8
 
@@ -57,7 +57,7 @@ static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t n
 			if (!slot)
 				continue;
 			racy_copy(&head, slot_item(table, slot), sizeof(head));
-			if (expires_is_over(head.expires, now_ns))
+			if (is_expired(head.expires, now_ns))
 				return true;
 		}
 	}
@@ -71,21 +71,21 @@ static void sweep_slice(struct maintenance *maintenance)
 	uint64_t start = cpu_ns(), buckets = index_buckets(table), spent;
 	unsigned int n;
 
-	for (n = 0; n < SLICE_BUCKETS && maintenance->sweep_at < buckets;
-	     n++, maintenance->sweep_at++)
-		if (bucket_is_due(table, maintenance->sweep_at, maintenance->store_thread.now_ns))
-			table_sweep_bucket(&maintenance->store_thread, maintenance->sweep_at, 0);
+	for (n = 0; n < SLICE_BUCKETS && maintenance->sweep_next < buckets;
+	     n++, maintenance->sweep_next++)
+		if (bucket_is_due(table, maintenance->sweep_next, maintenance->store_thread.now_ns))
+			table_sweep_bucket(&maintenance->store_thread, maintenance->sweep_next, 0);
 	spent = cpu_ns() - start;
 	stat_add(&maintenance->stats.sweep_cpu_us, (spent + 999) / 1000);
-	maintenance->sweep_rest_ns = clock_ns() + spent * (100 - maintenance->sweep_share) /
+	maintenance->sweep_next_ns = clock_ns() + spent * (100 - maintenance->sweep_share) /
 							  maintenance->sweep_share;
-	if (maintenance->sweep_at < buckets)
+	if (maintenance->sweep_next < buckets)
 		return;
-	maintenance->sweep_at = 0;
+	maintenance->sweep_next = 0;
 	stat_add(&maintenance->stats.sweeps, 1);
 	/* Expiry times are seconds: a second look within one would find nothing. */
-	if (maintenance->sweep_rest_ns < clock_ns() + TICK_NS / 2)
-		maintenance->sweep_rest_ns = clock_ns() + TICK_NS / 2;
+	if (maintenance->sweep_next_ns < clock_ns() + TICK_NS / 2)
+		maintenance->sweep_next_ns = clock_ns() + TICK_NS / 2;
 }
 
 /* When the sweep goes on; 0: there is nothing to sweep. */
@@ -93,13 +93,13 @@ static uint64_t sweep(struct maintenance *maintenance)
 {
 	if (!table_sum(maintenance->table, offsetof(struct store_thread, stats.expiring)))
 		return 0;
-	if (clock_ns() >= maintenance->sweep_rest_ns)
+	if (clock_ns() >= maintenance->sweep_next_ns)
 		sweep_slice(maintenance);
-	return maintenance->sweep_rest_ns;
+	return maintenance->sweep_next_ns;
 }
 
 /* Gives the index a step more memory: what lives there goes elsewhere, or goes. */
-static bool index_make_room(struct maintenance *maintenance)
+static bool index_give_step(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
 	struct mem_evacuation evacuation;
@@ -111,7 +111,7 @@ static bool index_make_room(struct maintenance *maintenance)
 	evict_evacuate(&maintenance->store_thread, &evacuation, table->eviction != EVICTION_NONE);
 	if (!mem_evacuation_end_index(&evacuation))
 		return false;
-	atomic_fetch_add(&table->room, INDEX_STEP);
+	atomic_fetch_add(&table->buckets_max, INDEX_STEP);
 	stat_add(&maintenance->stats.index_steps, 1);
 	return true;
 }
@@ -123,42 +123,43 @@ static void maintenance_quiesce(struct maintenance *maintenance)
 	store_thread_clock(&maintenance->store_thread);
 }
 
-static void do_index_room(struct maintenance *maintenance)
+static void do_index_give_memory(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
 	uint64_t buckets = index_buckets(table);
 
-	while (atomic_load(&table->room) < buckets + INDEX_STEP + buckets / ROOM_AHEAD) {
+	while (atomic_load(&table->buckets_max) < buckets + INDEX_STEP + buckets / ROOM_AHEAD) {
 		maintenance_quiesce(maintenance);
-		if (!index_make_room(maintenance))
+		if (!index_give_step(maintenance))
 			break;
 	}
-	if (atomic_load(&table->room) > buckets) {
-		maintenance->retry_ns = 0;
+	if (atomic_load(&table->buckets_max) > buckets) {
+		maintenance->room_retry_ns = 0;
 		atomic_store(&table->room_wanted, false);
 		return;
 	}
-	maintenance->retry_ns = maintenance->retry_ns ? 2 * maintenance->retry_ns : RETRY_NS_MIN;
-	if (maintenance->retry_ns > RETRY_NS_MAX)
-		maintenance->retry_ns = RETRY_NS_MAX;
-	maintenance->room_at_ns = clock_ns() + maintenance->retry_ns;
+	maintenance->room_retry_ns = maintenance->room_retry_ns ? 2 * maintenance->room_retry_ns :
+								  RETRY_NS_MIN;
+	if (maintenance->room_retry_ns > RETRY_NS_MAX)
+		maintenance->room_retry_ns = RETRY_NS_MAX;
+	maintenance->room_next_ns = clock_ns() + maintenance->room_retry_ns;
 }
 
 /* When to try again; 0: there is room. */
-static uint64_t index_room(struct maintenance *maintenance)
+static uint64_t index_give_memory(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
 
 	if (!atomic_load(&table->room_wanted))
 		return 0;
-	if (clock_ns() < maintenance->room_at_ns)
-		return maintenance->room_at_ns;
+	if (clock_ns() < maintenance->room_next_ns)
+		return maintenance->room_next_ns;
 	/* Who splits reads the room, and adds to it, with this held. */
 	if (atomic_exchange(&table->growing, 1))
 		return clock_ns() + RETRY_NS_MIN;
-	do_index_room(maintenance);
+	do_index_give_memory(maintenance);
 	atomic_store(&table->growing, 0);
-	return atomic_load(&table->room_wanted) ? maintenance->room_at_ns : 0;
+	return atomic_load(&table->room_wanted) ? maintenance->room_next_ns : 0;
 }
 
 /* Moves items together where slabs are loose, once in a while and only if something was stored. */
@@ -169,19 +170,19 @@ static bool compact(struct maintenance *maintenance)
 	struct memory_stats stats;
 	unsigned int i;
 
-	if (allocated == maintenance->allocated)
+	if (allocated == maintenance->compact_allocated)
 		return false;
 	memory_stats(table->memory, &stats);
-	if (stats.free > memory_bytes(table->memory) / LOOSE_SHARE ||
-	    stats.item_slabs_free < stats.item_slabs / LOOSE_SHARE) {
-		maintenance->allocated = allocated;
+	if (stats.free > memory_bytes(table->memory) / COMPACT_FREE_SHARE ||
+	    stats.item_slabs_free < stats.item_slabs / COMPACT_FREE_SHARE) {
+		maintenance->compact_allocated = allocated;
 		return false;
 	}
 	for (i = 0; i < COMPACT_AT_ONCE && evict_compact(&maintenance->store_thread); i++)
 		stat_add(&maintenance->stats.compactions, 1);
 	if (i == COMPACT_AT_ONCE)
 		return true;
-	maintenance->allocated = allocated;
+	maintenance->compact_allocated = allocated;
 	return false;
 }
 
@@ -288,7 +289,7 @@ static uint64_t flush_due(struct maintenance *maintenance)
 	return next ? next - maintenance->table->clock_base : 0;
 }
 
-static void earlier(uint64_t *when, uint64_t other)
+static void wake_by(uint64_t *when, uint64_t other)
 {
 	if (other && other < *when)
 		*when = other;
@@ -300,9 +301,9 @@ static uint64_t maintenance_turn(struct maintenance *maintenance)
 	uint64_t when = clock_ns() + TICK_NS;
 
 	store_thread_clock(&maintenance->store_thread);
-	earlier(&when, index_room(maintenance));
-	earlier(&when, flush_due(maintenance));
-	earlier(&when, sweep(maintenance));
+	wake_by(&when, index_give_memory(maintenance));
+	wake_by(&when, flush_due(maintenance));
+	wake_by(&when, sweep(maintenance));
 	if (compact(maintenance))
 		when = 1;
 	store_thread_idle(&maintenance->store_thread);

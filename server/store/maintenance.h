@@ -56,10 +56,11 @@ struct maintenance {
 	uint64_t ticket; /* the last one given */
 
 	/* The thread's own. */
-	uint64_t sweep_at;	       /* the next bucket */
-	uint64_t sweep_rest_ns;	       /* when the next slice may begin */
-	uint64_t retry_ns, room_at_ns; /* of making room for the index */
-	uint64_t allocated;	       /* bytes, when compaction was thought of last */
+	uint64_t sweep_next;	    /* number of the next bucket to sweep */
+	uint64_t sweep_next_ns;	    /* when the next slice may begin */
+	uint64_t room_retry_ns;	    /* pause before the index's room is tried again; 0: none */
+	uint64_t room_next_ns;	    /* when it is tried again */
+	uint64_t compact_allocated; /* bytes allocated by all threads when compaction last ended */
 };
 
 /* @id: of its thread. 0 or a negative errno, logged. */

@@ -29,7 +29,7 @@ static uint64_t magazines_max(const struct memory *memory)
 	return memory_bytes(memory) / MAGAZINES_SHARE;
 }
 
-static bool do_magazine_full(const struct mem_cache *cache, unsigned int class_id)
+static bool do_magazine_is_full(const struct mem_cache *cache, unsigned int class_id)
 {
 	return cache->magazines[class_id].count == MAGAZINE_BLOCKS ||
 	       cache->magazine_bytes + cache->memory->classes[class_id].bytes >
@@ -37,7 +37,7 @@ static bool do_magazine_full(const struct mem_cache *cache, unsigned int class_i
 }
 
 /* The block that is returned, and half a magazine, or what may be of it. */
-static void *do_refill(struct mem_cache *cache, unsigned int class_id)
+static void *do_magazine_refill(struct mem_cache *cache, unsigned int class_id)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
 	uint64_t bytes = cache->memory->classes[class_id].bytes, max = magazines_max(cache->memory);
@@ -46,7 +46,7 @@ static void *do_refill(struct mem_cache *cache, unsigned int class_id)
 
 	while (want && cache->magazine_bytes + want * bytes > max)
 		want--;
-	n = class_take(cache->memory, class_id, blocks, want + 1);
+	n = slabs_alloc(cache->memory, class_id, blocks, want + 1);
 	if (!n)
 		return NULL;
 	/* The lowest address is the next. */
@@ -57,31 +57,31 @@ static void *do_refill(struct mem_cache *cache, unsigned int class_id)
 }
 
 /* Gives back the blocks that are longest in the magazine. */
-static void do_flush(struct mem_cache *cache, unsigned int class_id, unsigned int count)
+static void do_magazine_drain(struct mem_cache *cache, unsigned int class_id, unsigned int count)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
 
 	if (!count)
 		return;
-	class_give(cache->memory, class_id, magazine->blocks, count);
+	slabs_free(cache->memory, class_id, magazine->blocks, count);
 	memmove(magazine->blocks, magazine->blocks + count,
 		(magazine->count - count) * sizeof(magazine->blocks[0]));
 	do_magazine_resize(cache, class_id, magazine->count - count);
 }
 
-static void do_flush_all(struct mem_cache *cache)
+static void do_cache_drain(struct mem_cache *cache)
 {
 	for (unsigned int class_id = 0; class_id < MEM_CLASSES_MAX; class_id++)
-		do_flush(cache, class_id, cache->magazines[class_id].count);
+		do_magazine_drain(cache, class_id, cache->magazines[class_id].count);
 }
 
-static void *class_alloc(struct mem_cache *cache, unsigned int class_id)
+static void *block_alloc(struct mem_cache *cache, unsigned int class_id)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
 	void *p = NULL;
 
 	if (!cache->memory->classes[class_id].has_magazines) {
-		class_take(cache->memory, class_id, &p, 1);
+		slabs_alloc(cache->memory, class_id, &p, 1);
 		return p;
 	}
 	mem_lock(&cache->lock);
@@ -89,19 +89,19 @@ static void *class_alloc(struct mem_cache *cache, unsigned int class_id)
 		p = magazine->blocks[magazine->count - 1];
 		do_magazine_resize(cache, class_id, magazine->count - 1);
 	} else {
-		p = do_refill(cache, class_id);
+		p = do_magazine_refill(cache, class_id);
 	}
 	mem_unlock(&cache->lock);
 	return p;
 }
 
 /* Its slab is evacuated: it stays there. Asked only during an evacuation: it costs two cache misses. */
-static bool do_must_give(const struct memory *memory, const void *p)
+static bool do_is_evacuated(const struct memory *memory, const void *p)
 {
 	return hint_load(&memory->evacuations) && hint_load(&slab_of(memory, p)->evacuating);
 }
 
-static void class_free(struct mem_cache *cache, unsigned int class_id, void *p)
+static void block_free(struct mem_cache *cache, unsigned int class_id, void *p)
 {
 	struct memory *memory = cache->memory;
 	struct mem_magazine *magazine = &cache->magazines[class_id];
@@ -109,14 +109,15 @@ static void class_free(struct mem_cache *cache, unsigned int class_id, void *p)
 	/* M1: what readers of the region see from now on. */
 	assert(hint_load((uint64_t *)p) == 0);
 	if (!memory->classes[class_id].has_magazines) {
-		class_give(memory, class_id, &p, 1);
+		slabs_free(memory, class_id, &p, 1);
 		return;
 	}
 	mem_lock(&cache->lock);
-	if (__builtin_expect(do_magazine_full(cache, class_id), 0))
-		do_flush(cache, class_id, (magazine->count + 1u) / 2);
-	if (__builtin_expect(do_must_give(memory, p) || do_magazine_full(cache, class_id), 0)) {
-		class_give(memory, class_id, &p, 1);
+	if (__builtin_expect(do_magazine_is_full(cache, class_id), 0))
+		do_magazine_drain(cache, class_id, (magazine->count + 1u) / 2);
+	if (__builtin_expect(do_is_evacuated(memory, p) || do_magazine_is_full(cache, class_id),
+			     0)) {
+		slabs_free(memory, class_id, &p, 1);
 	} else {
 		magazine->blocks[magazine->count] = p;
 		do_magazine_resize(cache, class_id, magazine->count + 1u);
@@ -129,7 +130,7 @@ static void *large_alloc(struct memory *memory, size_t bytes)
 	uint32_t page = PAGE_NONE;
 
 	if (bytes <= memory_bytes(memory))
-		page = page_heap_take(&memory->heap, pages_of(bytes), PAGE_LARGE, 0);
+		page = page_heap_alloc(&memory->heap, pages_of(bytes), PAGE_LARGE, 0);
 	if (page == PAGE_NONE)
 		return NULL;
 	store_relaxed64(page_address(memory, page), 0);
@@ -140,7 +141,7 @@ void *mem_alloc(struct mem_cache *cache, size_t bytes)
 {
 	unsigned int class_id = mem_class(bytes);
 	void *p = class_id == MEM_CLASS_LARGE ? large_alloc(cache->memory, bytes) :
-						class_alloc(cache, class_id);
+						block_alloc(cache, class_id);
 
 	if (p)
 		stat_add(&cache->allocated_bytes, mem_class_bytes(bytes));
@@ -156,15 +157,15 @@ void mem_free(struct mem_cache *cache, void *p, size_t bytes)
 	stat_add(&cache->freed_bytes, mem_class_bytes(bytes));
 	if (class_id == MEM_CLASS_LARGE) {
 		assert(hint_load((uint64_t *)p) == 0);
-		page_heap_give(&cache->memory->heap, page_of(cache->memory, p));
+		page_heap_free(&cache->memory->heap, page_of(cache->memory, p));
 	} else {
-		class_free(cache, class_id, p);
+		block_free(cache, class_id, p);
 	}
 }
 
 void *mem_alloc_bucket(struct mem_cache *cache, uint64_t home)
 {
-	void *p = class_alloc(cache, CLASS_BUCKETS);
+	void *p = block_alloc(cache, CLASS_BUCKETS);
 
 	if (p) {
 		mem_bucket_set_home(cache->memory, p, home);
@@ -178,7 +179,7 @@ void *mem_alloc_bucket(struct mem_cache *cache, uint64_t home)
 void mem_free_bucket(struct mem_cache *cache, void *p)
 {
 	stat_add(&cache->freed_bytes, BUCKET_BYTES);
-	class_free(cache, CLASS_BUCKETS, p);
+	block_free(cache, CLASS_BUCKETS, p);
 }
 
 void mem_bucket_set_home(struct memory *memory, void *p, uint64_t home)
@@ -210,7 +211,7 @@ void mem_cache_release(struct mem_cache *cache)
 		;
 	*link = cache->next;
 	mem_lock(&cache->lock);
-	do_flush_all(cache);
+	do_cache_drain(cache);
 	mem_unlock(&cache->lock);
 	pthread_mutex_unlock(&memory->caches_lock);
 	cache->memory = NULL;
@@ -221,7 +222,7 @@ void memory_gather(struct memory *memory)
 	pthread_mutex_lock(&memory->caches_lock);
 	for (struct mem_cache *cache = memory->caches; cache; cache = cache->next) {
 		mem_lock(&cache->lock);
-		do_flush_all(cache);
+		do_cache_drain(cache);
 		mem_unlock(&cache->lock);
 	}
 	pthread_mutex_unlock(&memory->caches_lock);
@@ -241,7 +242,7 @@ static void do_magazine_collect(struct mem_cache *cache, unsigned int class_id, 
 			magazine->blocks[kept++] = magazine->blocks[i];
 	if (n) {
 		do_magazine_resize(cache, class_id, kept);
-		class_give(cache->memory, class_id, blocks, n);
+		slabs_free(cache->memory, class_id, blocks, n);
 	}
 }
 
@@ -291,7 +292,7 @@ static void *sample_slab(const struct memory *memory, uint32_t number, uint32_t 
 	if (!has || class_id == CLASS_BUCKETS)
 		return NULL;
 	i = random_below(random, blocks ? blocks : has);
-	if (i >= has || hint_load(&slab->bits[i / 64]) >> i % 64 & 1)
+	if (i >= has || hint_load(&slab->free_bits[i / 64]) >> i % 64 & 1)
 		return NULL;
 	offset = (uint64_t)hint_load(&slab->page) * PAGE_BYTES +
 		 (uint64_t)i * memory->classes[class_id].bytes;
@@ -327,7 +328,7 @@ static void *sample_class(const struct memory *memory, const struct size_class *
 
 	if (!slabs)
 		return NULL;
-	return sample_slab(memory, hint_load(&size_class->array[random_below(random, slabs)]),
+	return sample_slab(memory, hint_load(&size_class->slab_ids[random_below(random, slabs)]),
 			   size_class->blocks, random);
 }
 
@@ -398,7 +399,7 @@ void memory_stats(const struct memory *constant, struct memory_stats *stats)
 			stats_add_class(memory, class_id, stats);
 	mem_lock(&heap->lock);
 	stats->index = (uint64_t)heap->first * PAGE_BYTES - sizeof(struct superblock);
-	stats->free = ((uint64_t)heap->free + heap->held) * PAGE_BYTES;
+	stats->free = ((uint64_t)heap->free + heap->reserved) * PAGE_BYTES;
 	stats->large = (uint64_t)heap->large * PAGE_BYTES;
 	stats->evacuating = (uint64_t)heap->evacuating * PAGE_BYTES;
 	mem_unlock(&heap->lock);
@@ -426,7 +427,7 @@ static void classes_init(struct memory *memory)
 					       PAGE_BYTES);
 		size_class->blocks = (uint16_t)(size_class->pages * PAGE_BYTES / size_class->bytes);
 		size_class->has_magazines = size_class->bytes <= CLASS_SMALL_MAX;
-		size_class->array = memory->arrays + (size_t)i * memory->slabs_max;
+		size_class->slab_ids = memory->slab_ids + (size_t)i * memory->slabs_max;
 		for (unsigned int list = 0; list < SLAB_LISTS; list++)
 			size_class->lists[list] = SLAB_NONE;
 	}
@@ -454,12 +455,12 @@ static size_t homes_count(const struct memory *memory)
 static int arrays_create(struct memory *memory)
 {
 	memory->slabs = map_array(memory->slabs_max, sizeof(struct slab));
-	memory->arrays = map_array((size_t)memory->slabs_max * MEM_CLASSES_MAX, sizeof(uint32_t));
+	memory->slab_ids = map_array((size_t)memory->slabs_max * MEM_CLASSES_MAX, sizeof(uint32_t));
 	memory->homes = map_array(homes_count(memory), sizeof(uint32_t));
-	return memory->slabs && memory->arrays && memory->homes ? 0 : -ENOMEM;
+	return memory->slabs && memory->slab_ids && memory->homes ? 0 : -ENOMEM;
 }
 
-static struct memory *memory_new(struct region *region)
+static struct memory *memory_alloc(struct region *region)
 {
 	struct memory *memory = aligned_alloc(alignof(struct memory), sizeof(*memory));
 
@@ -467,7 +468,7 @@ static struct memory *memory_new(struct region *region)
 		return NULL;
 	memset(memory, 0, sizeof(*memory));
 	memory->region = region;
-	memory->slab_spare = SLAB_NONE;
+	memory->slabs_spare = SLAB_NONE;
 	pthread_mutex_init(&memory->caches_lock, NULL);
 	return memory;
 }
@@ -486,7 +487,7 @@ int memory_create(struct memory **out, struct region *region, uint64_t index_byt
 			  (unsigned long long)index_bytes, (unsigned long long)region->bytes);
 		return -EINVAL;
 	}
-	memory = memory_new(region);
+	memory = memory_alloc(region);
 	if (!memory)
 		return -ENOMEM;
 	memory->slabs_max = (end - first) / SLAB_PAGES_MIN + 1;
@@ -510,7 +511,8 @@ void memory_destroy(struct memory *memory)
 	if (!memory)
 		return;
 	unmap_array(memory->homes, homes_count(memory), sizeof(uint32_t));
-	unmap_array(memory->arrays, (size_t)memory->slabs_max * MEM_CLASSES_MAX, sizeof(uint32_t));
+	unmap_array(memory->slab_ids, (size_t)memory->slabs_max * MEM_CLASSES_MAX,
+		    sizeof(uint32_t));
 	unmap_array(memory->slabs, memory->slabs_max, sizeof(struct slab));
 	page_heap_release(&memory->heap);
 	pthread_mutex_destroy(&memory->caches_lock);

@@ -103,7 +103,7 @@ int page_heap_init(struct page_heap *heap, uint32_t first, uint32_t end)
 		heap->map = NULL;
 		return -errno;
 	}
-	for (unsigned int i = 0; i < SPAN_BINS; i++)
+	for (unsigned int i = 0; i < RUN_BINS; i++)
 		heap->bins[i] = PAGE_NONE;
 	do_link(heap, first, end - first);
 	return 0;
@@ -121,27 +121,27 @@ bool page_heap_may_have(const struct page_heap *heap, uint32_t pages)
 	return pages <= heap->end && hint_load(&heap->mask) >> bin_of(pages);
 }
 
-/* The run of a bin that is long enough and at the highest address, of the first SPAN_TRIES. */
-static uint32_t do_bin_fit(const struct page_heap *heap, unsigned int bin, uint32_t pages)
+/* The run of a bin that is long enough and at the highest address, of the first RUN_TRIES_MAX. */
+static uint32_t do_bin_find(const struct page_heap *heap, unsigned int bin, uint32_t pages)
 {
 	uint32_t best = PAGE_NONE;
 	unsigned int n = 0;
 
-	for (uint32_t run = heap->bins[bin]; run != PAGE_NONE && n < SPAN_TRIES;
+	for (uint32_t run = heap->bins[bin]; run != PAGE_NONE && n < RUN_TRIES_MAX;
 	     run = page_at(heap, run)->next, n++)
 		if (page_at(heap, run)->pages >= pages && (best == PAGE_NONE || run > best))
 			best = run;
 	return best;
 }
 
-static uint32_t do_run_fit(const struct page_heap *heap, uint32_t pages)
+static uint32_t do_run_find(const struct page_heap *heap, uint32_t pages)
 {
 	unsigned int bin = bin_of(pages);
-	uint32_t run = do_bin_fit(heap, bin, pages);
+	uint32_t run = do_bin_find(heap, bin, pages);
 	uint64_t above = heap->mask >> bin >> 1;
 
 	if (run == PAGE_NONE && above)
-		run = do_bin_fit(heap, bin + 1 + (unsigned int)__builtin_ctzll(above), pages);
+		run = do_bin_find(heap, bin + 1 + (unsigned int)__builtin_ctzll(above), pages);
 	return run;
 }
 
@@ -158,14 +158,14 @@ static void do_use(struct page_heap *heap, uint32_t page, uint32_t pages, enum p
 		heap->large += pages;
 }
 
-uint32_t page_heap_take(struct page_heap *heap, uint32_t pages, enum page_kind kind, uint32_t slab)
+uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind kind, uint32_t slab)
 {
 	uint32_t page, rest;
 
 	if (!page_heap_may_have(heap, pages))
 		return PAGE_NONE;
 	mem_lock(&heap->lock);
-	page = do_run_fit(heap, pages);
+	page = do_run_find(heap, pages);
 	if (page != PAGE_NONE) {
 		rest = do_unlink(heap, page) - pages;
 		if (rest)
@@ -177,14 +177,14 @@ uint32_t page_heap_take(struct page_heap *heap, uint32_t pages, enum page_kind k
 	return page;
 }
 
-static void do_held(struct page_heap *heap, uint32_t page, uint32_t pages)
+static void do_reserve(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	for (uint32_t i = 0; i < pages; i++)
-		set_word(heap, page + i, PAGE_HELD, page + i);
-	heap->held += pages;
+		set_word(heap, page + i, PAGE_RESERVED, page + i);
+	heap->reserved += pages;
 }
 
-void page_heap_give(struct page_heap *heap, uint32_t page)
+void page_heap_free(struct page_heap *heap, uint32_t page)
 {
 	uint32_t pages;
 
@@ -194,7 +194,7 @@ void page_heap_give(struct page_heap *heap, uint32_t page)
 	if (kind_of(heap, page) == PAGE_LARGE)
 		heap->large -= pages;
 	if (is_evacuating(heap, page))
-		do_held(heap, page, pages);
+		do_reserve(heap, page, pages);
 	else
 		do_free(heap, page, pages);
 	mem_unlock(&heap->lock);
@@ -204,7 +204,7 @@ void page_heap_give(struct page_heap *heap, uint32_t page)
  * The first page of the free run that @page is in. As many steps as the run is long: who asks for a
  * page in the midst of one looks for more than any run has.
  */
-uint32_t do_run_of(const struct page_heap *heap, uint32_t page)
+uint32_t do_run_first(const struct page_heap *heap, uint32_t page)
 {
 	while (page > heap->first && kind_of(heap, page - 1) == PAGE_FREE)
 		page--;
@@ -217,11 +217,11 @@ struct span do_span_at(const struct page_heap *heap, uint32_t page, uint32_t end
 	uint32_t run;
 
 	if (span.kind == PAGE_FREE) {
-		run = do_run_of(heap, page);
+		run = do_run_first(heap, page);
 		span.pages = run + page_at(heap, run)->pages - page;
 		if (span.pages > end - page)
 			span.pages = end - page;
-	} else if (span.kind != PAGE_HELD) {
+	} else if (span.kind != PAGE_RESERVED) {
 		span.page = span_of(heap, page);
 		span.pages = page_at(heap, span.page)->pages;
 		span.evacuating = is_evacuating(heap, span.page);
@@ -241,20 +241,20 @@ struct span span_at(struct page_heap *heap, uint32_t page)
 }
 
 /* Takes a piece out of a free run. */
-static void do_hold_free(struct page_heap *heap, uint32_t page, uint32_t pages)
+static void do_reserve_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
-	uint32_t run = do_run_of(heap, page);
+	uint32_t run = do_run_first(heap, page);
 	uint32_t length = do_unlink(heap, run);
 
 	if (run < page)
 		do_link(heap, run, page - run);
 	if (page + pages < run + length)
 		do_link(heap, page + pages, run + length - page - pages);
-	do_held(heap, page, pages);
+	do_reserve(heap, page, pages);
 }
 
-bool do_page_heap_hold(struct page_heap *heap, uint32_t page, uint32_t pages, uint32_t *first,
-		       uint32_t *count)
+bool do_page_heap_close(struct page_heap *heap, uint32_t page, uint32_t pages, uint32_t *first,
+			uint32_t *count)
 {
 	uint32_t end = page + pages, at;
 	struct span span;
@@ -263,7 +263,7 @@ bool do_page_heap_hold(struct page_heap *heap, uint32_t page, uint32_t pages, ui
 		return false;
 	for (at = page; at < end; at = span.page + span.pages) {
 		span = do_span_at(heap, at, end);
-		if (span.evacuating || span.kind == PAGE_HELD)
+		if (span.evacuating || span.kind == PAGE_RESERVED)
 			return false;
 		if (at == page)
 			*first = span.page;
@@ -272,7 +272,7 @@ bool do_page_heap_hold(struct page_heap *heap, uint32_t page, uint32_t pages, ui
 	for (at = *first; at < end; at = span.page + span.pages) {
 		span = do_span_at(heap, at, end);
 		if (span.kind == PAGE_FREE)
-			do_hold_free(heap, at, span.pages);
+			do_reserve_free(heap, at, span.pages);
 		else
 			hint_store(&page_at(heap, at)->word,
 				   page_at(heap, at)->word | PAGE_EVACUATING);
@@ -281,16 +281,16 @@ bool do_page_heap_hold(struct page_heap *heap, uint32_t page, uint32_t pages, ui
 	return true;
 }
 
-uint32_t page_heap_unhold(struct page_heap *heap, uint32_t page, uint32_t end)
+uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end)
 {
 	uint32_t pages = 0;
 	struct span span;
 
 	mem_lock(&heap->lock);
-	while (page + pages < end && kind_of(heap, page + pages) == PAGE_HELD)
+	while (page + pages < end && kind_of(heap, page + pages) == PAGE_RESERVED)
 		pages++;
 	if (pages) {
-		heap->held -= pages;
+		heap->reserved -= pages;
 		do_free(heap, page, pages);
 	} else {
 		span = do_span_at(heap, page, end);
@@ -304,32 +304,32 @@ uint32_t page_heap_unhold(struct page_heap *heap, uint32_t page, uint32_t end)
 	return pages;
 }
 
-static bool do_all_held(const struct page_heap *heap, uint32_t page, uint32_t pages)
+static bool do_all_reserved(const struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	for (uint32_t i = 0; i < pages; i++)
-		if (kind_of(heap, page + i) != PAGE_HELD)
+		if (kind_of(heap, page + i) != PAGE_RESERVED)
 			return false;
 	return true;
 }
 
-bool page_heap_all_held(struct page_heap *heap, uint32_t page, uint32_t pages)
+bool page_heap_all_reserved(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	bool all;
 
 	mem_lock(&heap->lock);
-	all = do_all_held(heap, page, pages);
+	all = do_all_reserved(heap, page, pages);
 	mem_unlock(&heap->lock);
 	return all;
 }
 
-bool page_heap_take_held(struct page_heap *heap, uint32_t page, uint32_t pages)
+bool page_heap_alloc_reserved(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	bool all;
 
 	mem_lock(&heap->lock);
-	all = do_all_held(heap, page, pages);
+	all = do_all_reserved(heap, page, pages);
 	if (all) {
-		heap->held -= pages;
+		heap->reserved -= pages;
 		heap->evacuating -= pages;
 		do_use(heap, page, pages, PAGE_LARGE, 0);
 	}
@@ -337,14 +337,14 @@ bool page_heap_take_held(struct page_heap *heap, uint32_t page, uint32_t pages)
 	return all;
 }
 
-bool page_heap_index_held(struct page_heap *heap, uint32_t page, uint32_t pages)
+bool page_heap_alloc_index(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	bool all;
 
 	mem_lock(&heap->lock);
-	all = page == heap->first && do_all_held(heap, page, pages);
+	all = page == heap->first && do_all_reserved(heap, page, pages);
 	if (all) {
-		heap->held -= pages;
+		heap->reserved -= pages;
 		heap->evacuating -= pages;
 		hint_store(&heap->first, page + pages);
 	}

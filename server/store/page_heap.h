@@ -26,7 +26,7 @@
  * Guards a few instructions, or the making of a slab at most. A holder that lost its CPU gets it
  * back from those who wait: they yield after some microseconds.
  */
-#define MEM_SPINS_ALONE 100
+#define MEM_LOCK_SPINS 100
 
 static inline void mem_lock(uint32_t *lock)
 {
@@ -34,7 +34,7 @@ static inline void mem_lock(uint32_t *lock)
 
 	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
-			spin_pause(spins++ < MEM_SPINS_ALONE ? 0 : SPIN_ALONE_NS);
+			spin_pause(spins++ < MEM_LOCK_SPINS ? 0 : SPIN_ALONE_NS);
 }
 
 static inline void mem_unlock(uint32_t *lock)
@@ -48,8 +48,8 @@ static inline void mem_unlock(uint32_t *lock)
 /* Pages */
 
 enum page_kind {
-	PAGE_FREE, /* all there is at first, so that the map need not be written */
-	PAGE_HELD, /* free, but kept by an evacuation */
+	PAGE_FREE,     /* all there is at first, so that the map need not be written */
+	PAGE_RESERVED, /* free, but kept by an evacuation */
 	PAGE_ITEMS,
 	PAGE_BUCKETS,
 	PAGE_LARGE,
@@ -76,17 +76,17 @@ static_assert(REGION_BYTES_MAX / PAGE_BYTES <= 1u << (32 - PAGE_SPAN_SHIFT), "pa
  * that one word says which bins have any. A slab's lengths, 16, 32 and 64 pages, begin bins: every run
  * in them or above will do.
  */
-#define SPAN_BINS 63u
+#define RUN_BINS 63u
 /* How many runs of a bin are looked at. A large item may miss one that fits behind so many smaller. */
-#define SPAN_TRIES 64u
+#define RUN_TRIES_MAX 64u
 
 struct page_heap {
 	alignas(64) uint32_t lock; /* guards all of it and the page map */
 	uint32_t first, end;	   /* pages of the region; those before are the index's */
 	struct page *map;
 	uint64_t mask; /* bins with a run */
-	uint32_t bins[SPAN_BINS];
-	uint32_t free, held, large, evacuating; /* pages */
+	uint32_t bins[RUN_BINS];
+	uint32_t free, reserved, large, evacuating; /* pages */
 };
 
 int page_heap_init(struct page_heap *heap, uint32_t first, uint32_t end);
@@ -98,9 +98,10 @@ bool page_heap_may_have(const struct page_heap *heap, uint32_t pages);
  * Takes pages: of the runs of the smallest bin that has what is needed the one at the highest address,
  * and there the end. Returns the first page or PAGE_NONE.
  */
-uint32_t page_heap_take(struct page_heap *heap, uint32_t pages, enum page_kind kind, uint32_t slab);
+uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind kind,
+			 uint32_t slab);
 /* Gives back a whole span; if it is being evacuated its pages are held from now on. */
-void page_heap_give(struct page_heap *heap, uint32_t page);
+void page_heap_free(struct page_heap *heap, uint32_t page);
 
 /* What is at a page: a span, or a piece of a free run or of held pages that begins there. */
 struct span {
@@ -113,7 +114,7 @@ struct span {
 /* The span that @page is in; a free or held piece begins at @page itself. Pieces end before @end. */
 struct span do_span_at(const struct page_heap *heap, uint32_t page, uint32_t end);
 /* The first page of the free run that @page is in. */
-uint32_t do_run_of(const struct page_heap *heap, uint32_t page);
+uint32_t do_run_first(const struct page_heap *heap, uint32_t page);
 /* Takes the lock: what is at @page, of which is known that it is not in a free run. */
 struct span span_at(struct page_heap *heap, uint32_t page);
 
@@ -122,14 +123,14 @@ struct span span_at(struct page_heap *heap, uint32_t page);
  * free pages among them held. False, and nothing is changed: one of them is in a evacuation, or it is out of
  * bounds. *@first, *@count are what is kept.
  */
-bool do_page_heap_hold(struct page_heap *heap, uint32_t page, uint32_t pages, uint32_t *first,
-		       uint32_t *count);
+bool do_page_heap_close(struct page_heap *heap, uint32_t page, uint32_t pages, uint32_t *first,
+			uint32_t *count);
 /* Undoes it for what is at @page: a span, or all held pages from there to @end. Returns its length. */
-uint32_t page_heap_unhold(struct page_heap *heap, uint32_t page, uint32_t end);
+uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end);
 /* Whether all pages are held; takes them then for a large item (@kind) or for the index. */
-bool page_heap_all_held(struct page_heap *heap, uint32_t page, uint32_t pages);
-bool page_heap_take_held(struct page_heap *heap, uint32_t page, uint32_t pages);
-bool page_heap_index_held(struct page_heap *heap, uint32_t page, uint32_t pages);
+bool page_heap_all_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
+bool page_heap_alloc_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
+bool page_heap_alloc_index(struct page_heap *heap, uint32_t page, uint32_t pages);
 
 static inline uint32_t pages_of(size_t bytes)
 {

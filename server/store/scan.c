@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scans: collects the keys of one chain after the other as a reader without a lock (server/store/lookup.h)
- * and writes them to the response.
+ * Scans: collects the keys of one chain after the other without a lock (server/store/lookup.h),
+ * sorts them and writes them to the response.
  */
 #include "server/store/scan.h"
 
@@ -9,15 +9,15 @@
 
 #include "server/store/chain.h"
 
-/* A key of the bucket that is being scanned: where it is in the order, and its item. */
-struct found {
-	uint64_t order;
+/* A key of the chain that is being scanned. */
+struct scan_key {
+	uint64_t order; /* its place in the scan: its hash with the bits reversed */
 	const struct item *item;
 	uint64_t sum; /* of the item when its key was read */
 };
 
 struct bucket_scan {
-	struct found found[CHAIN_SLOTS_MAX];
+	struct scan_key keys[CHAIN_SLOTS_MAX];
 	unsigned int count;
 	uint8_t level;
 };
@@ -30,25 +30,28 @@ static uint64_t bits_reversed(uint64_t x)
 	return __builtin_bswap64(x);
 }
 
-/* Reads the key that the slot leads to (L4). False: it is being changed. */
-static bool found_add(const struct table *table, struct bucket_scan *b, const uint64_t *slot_at,
-		      uint64_t slot, uint64_t from)
+/* Adds the key that the slot leads to (L4). False: it is being changed. */
+static bool scan_key_add(const struct table *table, struct bucket_scan *b, const uint64_t *slot_at,
+			 uint64_t slot, uint64_t from)
 {
-	struct found *found = &b->found[b->count];
+	struct scan_key *key = &b->keys[b->count];
 	uint64_t hash;
 
-	found->item = slot_item(table, slot);
-	found->sum = item_sum_first(found->item);
-	if (found->sum == ITEM_SUM_INVALID || !lookup_block_hash(table, found->item, &hash) ||
-	    slot_follow(slot_at) != slot || item_sum_again(found->item) != found->sum)
+	key->item = slot_item(table, slot);
+	key->sum = item_sum_first(key->item);
+	if (key->sum == ITEM_SUM_INVALID || !lookup_block_hash(table, key->item, &hash) ||
+	    slot_follow(slot_at) != slot || item_sum_again(key->item) != key->sum)
 		return false;
-	found->order = bits_reversed(hash);
-	if (found->order >= from)
+	key->order = bits_reversed(hash);
+	if (key->order >= from)
 		b->count++;
 	return true;
 }
 
-/* All keys of the chain of the bucket that @from falls into, those before @from left out. */
+/*
+ * Collects the keys from @from on of the chain whose range @from is in. False: the chain was being
+ * changed.
+ */
 static bool bucket_collect(const struct table *table, struct bucket_scan *b, uint64_t from)
 {
 	const struct bucket *home = index_home(table, bits_reversed(from)), *bucket;
@@ -63,29 +66,30 @@ static bool bucket_collect(const struct table *table, struct bucket_scan *b, uin
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			uint64_t slot = slot_follow(&bucket->slots[i]);
 
-			if (slot && !found_add(table, b, &bucket->slots[i], slot, from))
+			if (slot && !scan_key_add(table, b, &bucket->slots[i], slot, from))
 				return false;
 		}
 	}
 	return chain_epoch_again(home) == epoch;
 }
 
+/* By insertion: a chain has 14 slots, seldom more. */
 static void bucket_sort(struct bucket_scan *b)
 {
 	unsigned int i, j;
 
 	for (i = 1; i < b->count; i++) {
-		struct found found = b->found[i];
+		struct scan_key key = b->keys[i];
 
-		for (j = i; j && b->found[j - 1].order > found.order; j--)
-			b->found[j] = b->found[j - 1];
-		b->found[j] = found;
+		for (j = i; j && b->keys[j - 1].order > key.order; j--)
+			b->keys[j] = b->keys[j - 1];
+		b->keys[j] = key;
 	}
 }
 
 static bool has_prefix(const struct scan *scan, const struct item *head, const uint8_t *key)
 {
-	/* Without a prefix there is nothing to point at. */
+	/* A prefix of no bytes may be NULL, which memcmp() must not be given. */
 	return !scan->prefix_len ||
 	       (head->key_len >= scan->prefix_len && !memcmp(key, scan->prefix, scan->prefix_len));
 }
@@ -93,19 +97,20 @@ static bool has_prefix(const struct scan *scan, const struct item *head, const u
 enum emit { EMIT_DONE, EMIT_FULL, EMIT_RETRY };
 
 /*
- * Writes the item as an entry, unless it is over, or its key has not the prefix. A value goes with it
- * if an empty buffer could hold it; if this one can't, it is full.
+ * Writes the item as an entry, unless it has expired or its key does not begin with the prefix. Its
+ * value is left out if it would not fit even an empty buffer; EMIT_FULL if only this one has no
+ * room.
  */
 static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
-			    const struct found *found)
+			    const struct scan_key *key)
 {
 	uint8_t *to = scan->buffer + scan->used;
 	uint32_t left = scan->size - scan->used;
 	struct wire_entry entry;
 	struct item head;
 
-	racy_copy(&head, found->item, sizeof(head));
-	if (item_sum_again(found->item) != found->sum)
+	racy_copy(&head, key->item, sizeof(head));
+	if (item_sum_again(key->item) != key->sum)
 		return EMIT_RETRY;
 	entry = (struct wire_entry){
 		.version = head.version,
@@ -116,12 +121,12 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 	};
 	if (scan->values && item_bytes(head.key_len, head.value_len) <= scan->size)
 		entry.value_sent = head.value_len;
-	if (expires_is_over(head.expires, thread->now_ns))
+	if (is_expired(head.expires, thread->now_ns))
 		return EMIT_DONE;
 	if (sizeof(entry) + head.key_len + entry.value_sent > left)
 		return EMIT_FULL;
-	racy_copy(to + sizeof(entry), found->item->data, head.key_len + entry.value_sent);
-	if (item_sum_again(found->item) != found->sum)
+	racy_copy(to + sizeof(entry), key->item->data, head.key_len + entry.value_sent);
+	if (item_sum_again(key->item) != key->sum)
 		return EMIT_RETRY;
 	if (!has_prefix(scan, &head, to + sizeof(entry)))
 		return EMIT_DONE;
@@ -131,7 +136,7 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 	return EMIT_DONE;
 }
 
-/* The keys of one bucket from scan->cursor on; what was written moves the cursor. */
+/* Writes the collected keys in order. The cursor ends at the key that was dealt with last. */
 static enum emit bucket_emit(struct store_thread *thread, struct scan *scan,
 			     const struct bucket_scan *b)
 {
@@ -139,15 +144,15 @@ static enum emit bucket_emit(struct store_thread *thread, struct scan *scan,
 	unsigned int i;
 
 	for (i = 0; emit == EMIT_DONE && i < b->count; i++) {
-		scan->cursor = b->found[i].order;
-		if (scan->most && scan->entries >= scan->most)
+		scan->cursor = b->keys[i].order;
+		if (scan->keys_max && scan->entries >= scan->keys_max)
 			return EMIT_FULL;
-		emit = entry_emit(thread, scan, &b->found[i]);
+		emit = entry_emit(thread, scan, &b->keys[i]);
 	}
 	return emit;
 }
 
-/* The first place of the order behind the bucket that @cursor falls into; 0: there is none. */
+/* Where the range behind the one that @cursor is in begins; 0: there is none. */
 static uint64_t bucket_behind(uint64_t cursor, uint8_t level)
 {
 	return level ? ((cursor >> (64 - level)) + 1) << (64 - level) : 0;
@@ -169,7 +174,11 @@ enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 			emit = bucket_emit(thread, scan, &b);
 		}
 		if (emit == EMIT_FULL) {
-			/* Keys of one and the same hash do not fit: the scan goes on behind them. */
+			/*
+			 * Entries were written and the cursor stands still: more keys have this
+			 * hash than fit a buffer. The scan goes on behind them, or it would never
+			 * end.
+			 */
 			scan->cursor += scan->entries && scan->cursor == start;
 			return WIRE_OK;
 		}

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scans: reading all keys, bucket by bucket, in an order that splits do not disturb.
+ * Scans: read all keys, bucket by bucket, in an order that splits of buckets do not disturb.
  */
 #ifndef KVD_SERVER_STORE_SCAN_H
 #define KVD_SERVER_STORE_SCAN_H
 
 #include "server/store/lookup.h"
 
-/*
- * Writes entries (struct wire_entry) of keys at and behind *@cursor to @buffer, at most @most (0: no
- * limit), with values or without, and sets *@cursor to where to go on, 0: done. Keys in the order of their
- * hashes' bits reversed: a bucket of any level has a range of that order for itself, so a scan that
- * goes through the order once has met every key that was there all the time, however often buckets
- * were split meanwhile. Bounded: SCAN_BUCKETS_MAX. WIRE_OK or WIRE_BUSY.
- */
+/* Home buckets that one call of table_scan() goes through at most. */
 #define SCAN_BUCKETS_MAX 256u
 
+/* One part of a scan. Prefix and buffer are the caller's. */
 struct scan {
-	const uint8_t *prefix;
+	const uint8_t *prefix; /* keys that begin with it are wanted; NULL if prefix_len is 0 */
 	uint32_t prefix_len;
-	uint32_t most;
-	bool values;
-	uint64_t cursor;
-	uint8_t *buffer;
-	uint32_t size;
-	/* out */
-	uint32_t used;
-	uint32_t entries;
+	uint32_t keys_max; /* entries wanted at most; 0: as many as fit */
+	bool values;	   /* whether values are wanted, too */
+	uint64_t cursor;   /* in: where to begin, 0: at the start; out: where to go on, 0: done */
+	uint8_t *buffer;   /* out: the entries, each a struct wire_entry, key and value */
+	uint32_t size;	   /* bytes of the buffer */
+	uint32_t used;	   /* out: bytes written */
+	uint32_t entries;  /* out */
 };
 
+/*
+ * Writes the entries of the keys from the cursor on to the buffer. WIRE_OK, or WIRE_BUSY if a chain
+ * kept changing for LOOKUP_NS_MAX. Takes no lock; bounded by SCAN_BUCKETS_MAX.
+ *
+ * Keys come in the order of their hashes with the bits reversed. In that order the keys of a bucket
+ * of any level are one range, so a scan from 0 to the end meets every key that is in the table all
+ * the time, however often buckets are split meanwhile.
+ */
 enum wire_status table_scan(struct store_thread *thread, struct scan *scan);
 
 #endif /* KVD_SERVER_STORE_SCAN_H */

@@ -27,7 +27,7 @@
  *
  * A value of 4 KiB with a short key has a class of its own, 4160: 0.4 % are lost for 4144 bytes.
  */
-#define CLASS_STEPS_MAX 512u /* bytes */
+#define CLASS_LINEAR_MAX 512u /* bytes */
 #define CLASS_SHRINK 22u
 
 uint16_t size_class_bytes[MEM_CLASSES_MAX];
@@ -65,9 +65,9 @@ __attribute__((constructor)) static void classes_make(void)
 {
 	unsigned int class_id = 0;
 
-	for (uint32_t bytes = CLASS_BYTES_MIN; bytes <= CLASS_STEPS_MAX; bytes += CLASS_STEP)
+	for (uint32_t bytes = CLASS_BYTES_MIN; bytes <= CLASS_LINEAR_MAX; bytes += CLASS_STEP)
 		class_add(bytes);
-	classes_add(CLASS_STEPS_MAX, CLASS_SMALL_MAX);
+	classes_add(CLASS_LINEAR_MAX, CLASS_SMALL_MAX);
 	classes_add(CLASS_SMALL_MAX, CLASS_BYTES_MAX);
 	size_class_bytes[CLASS_BUCKETS] = BUCKET_BYTES;
 	for (uint32_t step = 0; step <= CLASS_BYTES_MAX / CLASS_STEP; step++) {

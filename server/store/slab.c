@@ -9,26 +9,26 @@
 
 #include "common/barrier.h"
 
-static struct slab *do_slab_new(struct memory *memory)
+static struct slab *do_descriptor_alloc(struct memory *memory)
 {
 	struct slab *slab = NULL;
 
 	mem_lock(&memory->heap.lock);
-	if (memory->slab_spare != SLAB_NONE) {
-		slab = &memory->slabs[memory->slab_spare];
-		memory->slab_spare = slab->next;
-	} else if (memory->slabs_made < memory->slabs_max) {
-		slab = &memory->slabs[memory->slabs_made++];
+	if (memory->slabs_spare != SLAB_NONE) {
+		slab = &memory->slabs[memory->slabs_spare];
+		memory->slabs_spare = slab->next;
+	} else if (memory->slabs_used < memory->slabs_max) {
+		slab = &memory->slabs[memory->slabs_used++];
 	}
 	mem_unlock(&memory->heap.lock);
 	return slab;
 }
 
-static void do_slab_spare(struct memory *memory, struct slab *slab)
+static void do_descriptor_free(struct memory *memory, struct slab *slab)
 {
 	mem_lock(&memory->heap.lock);
-	slab->next = memory->slab_spare;
-	memory->slab_spare = (uint32_t)(slab - memory->slabs);
+	slab->next = memory->slabs_spare;
+	memory->slabs_spare = (uint32_t)(slab - memory->slabs);
 	mem_unlock(&memory->heap.lock);
 }
 
@@ -95,8 +95,8 @@ static uint32_t do_slab_pages(struct memory *memory, const struct size_class *si
 		bytes = *pages * PAGE_BYTES;
 		if (bytes % size_class->bytes > bytes / 8)
 			continue;
-		page = page_heap_take(&memory->heap, *pages, kind,
-				      (uint32_t)(slab - memory->slabs));
+		page = page_heap_alloc(&memory->heap, *pages, kind,
+				       (uint32_t)(slab - memory->slabs));
 		if (page != PAGE_NONE)
 			return page;
 	}
@@ -104,20 +104,20 @@ static uint32_t do_slab_pages(struct memory *memory, const struct size_class *si
 }
 
 /* All blocks of a new slab are free, and invalid items to whoever reads them (M1). */
-static void do_slab_fill(struct memory *memory, struct slab *slab, uint32_t blocks)
+static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t blocks)
 {
 	for (uint32_t i = 0; i < blocks; i++)
 		store_relaxed64(slab_block(memory, slab, i), 0);
 	for (uint32_t i = 0; i < SLAB_WORDS; i++)
-		hint_store(&slab->bits[i], blocks >= 64 * (i + 1) ? UINT64_MAX :
-					   blocks > 64 * i ? (1ull << (blocks - 64 * i)) - 1 :
-							     0);
+		hint_store(&slab->free_bits[i], blocks >= 64 * (i + 1) ? UINT64_MAX :
+						blocks > 64 * i ? (1ull << (blocks - 64 * i)) - 1 :
+								  0);
 	hint_store(&slab->blocks, (uint16_t)blocks);
 	hint_store(&slab->free, (uint16_t)blocks);
-	slab->from = 0;
+	slab->first_word = 0;
 }
 
-static struct slab *do_slab_make(struct memory *memory, unsigned int number)
+static struct slab *do_slab_create(struct memory *memory, unsigned int number)
 {
 	struct size_class *size_class = &memory->classes[number];
 	struct slab *slab;
@@ -125,7 +125,7 @@ static struct slab *do_slab_make(struct memory *memory, unsigned int number)
 
 	if (!page_heap_may_have(&memory->heap, SLAB_PAGES_MIN))
 		return NULL;
-	slab = do_slab_new(memory);
+	slab = do_descriptor_alloc(memory);
 	if (!slab)
 		return NULL;
 	hint_store(&slab->class_id, (uint16_t)number);
@@ -133,13 +133,13 @@ static struct slab *do_slab_make(struct memory *memory, unsigned int number)
 	slab->list = SLAB_LISTS;
 	page = do_slab_pages(memory, size_class, slab, &slab->pages);
 	if (page == PAGE_NONE) {
-		do_slab_spare(memory, slab);
+		do_descriptor_free(memory, slab);
 		return NULL;
 	}
 	hint_store(&slab->page, page);
-	do_slab_fill(memory, slab, slab->pages * PAGE_BYTES / size_class->bytes);
+	do_slab_format(memory, slab, slab->pages * PAGE_BYTES / size_class->bytes);
 	slab->index = size_class->slabs;
-	hint_store(&size_class->array[slab->index], (uint32_t)(slab - memory->slabs));
+	hint_store(&size_class->slab_ids[slab->index], (uint32_t)(slab - memory->slabs));
 	hint_store(&size_class->slabs, size_class->slabs + 1);
 	size_class->slab_pages += slab->pages;
 	size_class->free += slab->blocks;
@@ -149,24 +149,24 @@ static struct slab *do_slab_make(struct memory *memory, unsigned int number)
 }
 
 /* At once when it is empty, so that nobody who needs pages has to look for them. */
-static void do_slab_free(struct memory *memory, struct slab *slab)
+static void do_slab_destroy(struct memory *memory, struct slab *slab)
 {
 	struct size_class *size_class = &memory->classes[slab->class_id];
-	uint32_t last = size_class->array[size_class->slabs - 1];
+	uint32_t last = size_class->slab_ids[size_class->slabs - 1];
 
 	do_slab_unlist(memory, slab);
 	hint_store(&size_class->slabs, size_class->slabs - 1);
-	hint_store(&size_class->array[slab->index], last);
+	hint_store(&size_class->slab_ids[slab->index], last);
 	memory->slabs[last].index = slab->index;
 	size_class->slab_pages -= slab->pages;
 	size_class->free -= slab->blocks;
 	if (!slab->evacuating)
 		hint_store(&size_class->available, size_class->available - slab->blocks);
-	page_heap_give(&memory->heap, slab->page);
-	do_slab_spare(memory, slab);
+	page_heap_free(&memory->heap, slab->page);
+	do_descriptor_free(memory, slab);
 }
 
-static void do_slab_give(struct memory *memory, struct slab *slab, const void *p)
+static void do_slab_free_block(struct memory *memory, struct slab *slab, const void *p)
 {
 	struct size_class *size_class = &memory->classes[slab->class_id];
 	uint64_t offset = (uint64_t)((const uint8_t *)p -
@@ -175,39 +175,39 @@ static void do_slab_give(struct memory *memory, struct slab *slab, const void *p
 	uint64_t bit = 1ull << i % 64;
 
 	/* A block's start, and one that was handed out. */
-	assert((uint64_t)i * size_class->bytes == offset && !(slab->bits[word] & bit));
-	hint_store(&slab->bits[word], slab->bits[word] | bit);
-	if (word < slab->from)
-		slab->from = (uint16_t)word;
+	assert((uint64_t)i * size_class->bytes == offset && !(slab->free_bits[word] & bit));
+	hint_store(&slab->free_bits[word], slab->free_bits[word] | bit);
+	if (word < slab->first_word)
+		slab->first_word = (uint16_t)word;
 	hint_store(&slab->free, (uint16_t)(slab->free + 1));
 	size_class->free++;
 	if (!slab->evacuating)
 		hint_store(&size_class->available, size_class->available + 1);
 	if (slab->free == slab->blocks)
-		do_slab_free(memory, slab);
+		do_slab_destroy(memory, slab);
 	else
 		do_slab_list(memory, slab);
 }
 
 /* Takes up to @count free blocks out of a slab. */
-static unsigned int do_slab_take(struct memory *memory, struct slab *slab, void **blocks,
-				 unsigned int count)
+static unsigned int do_slab_alloc_blocks(struct memory *memory, struct slab *slab, void **blocks,
+					 unsigned int count)
 {
 	struct size_class *size_class = &memory->classes[slab->class_id];
-	unsigned int n = 0, i = slab->from;
+	unsigned int n = 0, i = slab->first_word;
 	uint64_t bits;
 
 	if (count > slab->free)
 		count = slab->free;
 	for (;; i++) {
-		for (bits = slab->bits[i]; bits && n < count; bits &= bits - 1)
+		for (bits = slab->free_bits[i]; bits && n < count; bits &= bits - 1)
 			blocks[n++] = slab_block(memory, slab,
 						 64 * i + (unsigned int)__builtin_ctzll(bits));
-		hint_store(&slab->bits[i], bits);
+		hint_store(&slab->free_bits[i], bits);
 		if (n == count)
 			break;
 	}
-	slab->from = (uint16_t)i;
+	slab->first_word = (uint16_t)i;
 	hint_store(&slab->free, (uint16_t)(slab->free - n));
 	size_class->free -= n;
 	hint_store(&size_class->available, size_class->available - n);
@@ -217,7 +217,7 @@ static unsigned int do_slab_take(struct memory *memory, struct slab *slab, void 
 
 /* Classes */
 
-static struct slab *do_class_slab(struct memory *memory, const struct size_class *size_class)
+static struct slab *do_class_fullest(struct memory *memory, const struct size_class *size_class)
 {
 	for (unsigned int i = 0; i < SLAB_LISTS; i++)
 		if (size_class->lists[i] != SLAB_NONE)
@@ -225,8 +225,8 @@ static struct slab *do_class_slab(struct memory *memory, const struct size_class
 	return NULL;
 }
 
-unsigned int class_take(struct memory *memory, unsigned int number, void **blocks,
-			unsigned int count)
+unsigned int slabs_alloc(struct memory *memory, unsigned int number, void **blocks,
+			 unsigned int count)
 {
 	struct size_class *size_class = &memory->classes[number];
 	struct slab *slab;
@@ -238,18 +238,18 @@ unsigned int class_take(struct memory *memory, unsigned int number, void **block
 		return 0;
 	mem_lock(&size_class->lock);
 	while (n < count) {
-		slab = do_class_slab(memory, size_class);
+		slab = do_class_fullest(memory, size_class);
 		if (!slab && !n)
-			slab = do_slab_make(memory, number);
+			slab = do_slab_create(memory, number);
 		if (!slab)
 			break;
-		n += do_slab_take(memory, slab, blocks + n, count - n);
+		n += do_slab_alloc_blocks(memory, slab, blocks + n, count - n);
 	}
 	mem_unlock(&size_class->lock);
 	return n;
 }
 
-void class_give(struct memory *memory, unsigned int number, void *const *blocks, unsigned int count)
+void slabs_free(struct memory *memory, unsigned int number, void *const *blocks, unsigned int count)
 {
 	struct size_class *size_class = &memory->classes[number];
 
@@ -260,6 +260,6 @@ void class_give(struct memory *memory, unsigned int number, void *const *blocks,
 		__builtin_prefetch(slab_of(memory, blocks[i]), 1);
 	mem_lock(&size_class->lock);
 	for (unsigned int i = 0; i < count; i++)
-		do_slab_give(memory, slab_of(memory, blocks[i]), blocks[i]);
+		do_slab_free_block(memory, slab_of(memory, blocks[i]), blocks[i]);
 	mem_unlock(&size_class->lock);
 }

@@ -34,10 +34,10 @@ struct slab {
 	uint16_t free;
 	uint8_t list; /* SLAB_LISTS: in none */
 	uint8_t evacuating;
-	uint16_t from; /* no free block in the words of bits before */
+	uint16_t first_word; /* no free block in the words of bits before */
 	uint32_t next, prev;
-	uint32_t index;		   /* in the class's array */
-	uint64_t bits[SLAB_WORDS]; /* set: free */
+	uint32_t index;			/* in the class's array */
+	uint64_t free_bits[SLAB_WORDS]; /* set: free */
 };
 static_assert(sizeof(struct slab) == 256, "four cache lines");
 
@@ -50,7 +50,7 @@ struct size_class {
 	bool has_magazines; /* small enough for caches to keep some */
 	uint32_t available; /* free blocks not in slabs that are evacuated */
 	uint32_t slabs;
-	uint32_t *array; /* of all slabs */
+	uint32_t *slab_ids; /* of all slabs */
 	uint32_t lists[SLAB_LISTS];
 	uint64_t slab_pages;
 	uint64_t free; /* blocks, those in slabs that are evacuated included, those in magazines not */
@@ -62,10 +62,10 @@ struct memory {
 	struct size_class classes[MEM_CLASSES_MAX];
 	struct slab *slabs;
 	uint32_t slabs_max;
-	uint32_t slabs_made,
-		slab_spare; /* under the page heap's lock: never used, and free descriptors */
-	uint32_t *arrays;   /* of the classes, slabs_max each */
-	uint32_t *homes;    /* of every BUCKET_BYTES of the region */
+	uint32_t slabs_used,
+		slabs_spare; /* under the page heap's lock: never used, and free descriptors */
+	uint32_t *slab_ids;  /* of the classes, slabs_max each */
+	uint32_t *homes;     /* of every BUCKET_BYTES of the region */
 	pthread_mutex_t caches_lock; /* taken before a cache's */
 	struct mem_cache *caches;
 	uint32_t evacuations; /* under way: only then frees look where they free */
@@ -93,9 +93,9 @@ static inline struct slab *slab_of(const struct memory *memory, const void *p)
 }
 
 /* Up to @count free blocks of a class; a new slab is made for the first alone. */
-unsigned int class_take(struct memory *memory, unsigned int number, void **blocks,
-			unsigned int count);
-void class_give(struct memory *memory, unsigned int number, void *const *blocks,
+unsigned int slabs_alloc(struct memory *memory, unsigned int number, void **blocks,
+			 unsigned int count);
+void slabs_free(struct memory *memory, unsigned int number, void *const *blocks,
 		unsigned int count);
 /* With the class's lock: files the slab in the list that its free blocks ask for. */
 void do_slab_list(struct memory *memory, struct slab *slab);

@@ -27,7 +27,7 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 	};
 	clock_gettime(CLOCK_REALTIME, &now);
 	table->clock_base = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_ns();
-	atomic_store(&table->room, geometry_buckets(&region->geometry));
+	atomic_store(&table->buckets_max, geometry_buckets(&region->geometry));
 }
 
 int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id)
@@ -145,7 +145,7 @@ void item_free(struct store_thread *thread, struct item *item)
 
 void count_removal(struct store_thread *thread, enum removal why)
 {
-	stat_add(&thread->stats.evictions, why == REMOVE_EVICTED);
-	stat_add(&thread->stats.flushed, why == REMOVE_FLUSHED);
+	stat_add(&thread->stats.evictions, why == REMOVAL_EVICTED);
+	stat_add(&thread->stats.flushed, why == REMOVAL_FLUSHED);
 	count_keys(thread, -1);
 }

@@ -48,12 +48,12 @@ struct table {
 	uint64_t clock_base; /* of the server's clock: what clock_ns() lacks of the time since 1970 */
 
 	/* server/store/index.h */
-	_Atomic uint64_t index_size; /* level and split, in one word */
-	_Atomic uint64_t room;	     /* buckets there is index memory for */
-	_Atomic int64_t items;	     /* about: see ITEMS_UNREPORTED_MAX */
+	_Atomic uint64_t index_size;  /* level and split, in one word */
+	_Atomic uint64_t buckets_max; /* buckets there is index memory for */
+	_Atomic int64_t items;	      /* about: see ITEMS_UNREPORTED_MAX */
 	_Atomic uint32_t growing;
-	_Atomic bool room_wanted;	 /* growth waits for the maintenance thread to make room */
-	_Atomic uint64_t moves_s, moves; /* chains that were shortened in this second */
+	_Atomic bool room_wanted; /* growth waits for the maintenance thread to make room */
+	_Atomic uint64_t chain_moves_s, chain_moves; /* chains that were shortened in this second */
 
 	/* server/store/evict.h */
 	_Atomic uint32_t tick; /* the time of item.access */
@@ -104,7 +104,7 @@ struct store_thread {
 	uint64_t floor;	 /* table.version_floor, as the change at hand has it */
 	uint64_t random;
 	int64_t items_unreported;
-	uint64_t room_retry_freed, room_retry_ns; /* server/store/evict.c */
+	uint64_t room_failed_freed, room_failed_ns; /* server/store/evict.c */
 	uint8_t id;
 	struct table_stats stats;
 };
@@ -132,7 +132,7 @@ static inline uint64_t table_hash(const struct table *table, const void *key, ui
 }
 
 /* Whether an item with this expiry time is gone at @now_ns. */
-static inline bool expires_is_over(uint32_t expires, uint64_t now_ns)
+static inline bool is_expired(uint32_t expires, uint64_t now_ns)
 {
 	return expires && (uint64_t)expires * 1000000000u <= now_ns;
 }
@@ -146,7 +146,7 @@ static inline uint32_t expires_after(uint64_t now_ns, uint32_t ttl)
 }
 
 /* Why an item goes. */
-enum removal { REMOVE_DELETED, REMOVE_EVICTED, REMOVE_FLUSHED };
+enum removal { REMOVAL_EVICTED, REMOVAL_FLUSHED };
 
 /* For what changes items. */
 

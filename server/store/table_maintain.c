@@ -81,7 +81,7 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint6
 			if (!pos.bucket->slots[i])
 				continue;
 			pos.item = slot_item(table, pos.bucket->slots[i]);
-			over = expires_is_over(pos.item->expires, thread->now_ns);
+			over = is_expired(pos.item->expires, thread->now_ns);
 			if (!over && pos.item->version > version)
 				continue;
 			pos.slot = &pos.bucket->slots[i];
@@ -132,8 +132,7 @@ void table_access(struct store_thread *thread, uint64_t hash)
 			if (!bucket->slots[i] || slot_tag(bucket->slots[i]) != tag)
 				continue;
 			item = slot_item(table, bucket->slots[i]);
-			item_access_store(item,
-					  access_time_touched(thread, item_access_load(item)));
+			item_access_store(item, access_time_update(thread, item_access_load(item)));
 		}
 	}
 	bucket_unlock(home);

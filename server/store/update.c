@@ -102,7 +102,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_invalidate(item);
 	item->version = next_version(thread, item);
 	item_fill(item, a->change, value);
-	item_access_store(item, access_time_touched(thread, item_access_load(item)));
+	item_access_store(item, access_time_update(thread, item_access_load(item)));
 	slot = slot_for(table, a->hash, item);
 	if (slot != *a->pos.slot) {
 		slot_store(a->pos.slot, slot);
@@ -193,8 +193,8 @@ static enum wire_status do_install(struct attempt *a, uint64_t body)
 	if (status)
 		return status;
 	change_done(a->change, a->item, slot);
-	item_access_store(a->item, old ? access_time_touched(thread, item_access_load(old)) :
-					 access_time_fresh(thread));
+	item_access_store(a->item, old ? access_time_update(thread, item_access_load(old)) :
+					 access_time_initial(thread));
 	item_count(thread, a->item);
 	if (old) {
 		item_uncount(thread, old);
@@ -351,7 +351,7 @@ static enum wire_status do_touch(struct attempt *a)
 	item_invalidate(item);
 	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
 			 __ATOMIC_RELAXED);
-	item_access_store(item, access_time_touched(thread, item_access_load(item)));
+	item_access_store(item, access_time_update(thread, item_access_load(item)));
 	item_count(thread, item);
 	change_done(a->change, item, *a->pos.slot);
 	item_publish(item, item_seal_sum(table, item, body));
@@ -394,7 +394,7 @@ static bool attempt_make_room(struct attempt *a)
 static void attempt_clear(struct attempt *a)
 {
 	if (a->flushed) {
-		count_removal(a->thread, REMOVE_FLUSHED);
+		count_removal(a->thread, REMOVAL_FLUSHED);
 		item_free(a->thread, a->flushed);
 		a->flushed = NULL;
 	}
@@ -412,7 +412,7 @@ static void attempt_end(struct attempt *a)
 	if (a->old)
 		item_free(thread, a->old);
 	if (a->victim) {
-		count_removal(thread, REMOVE_EVICTED);
+		count_removal(thread, REMOVAL_EVICTED);
 		item_free(thread, a->victim);
 	}
 	if (a->inserted) {
@@ -436,7 +436,7 @@ static void do_hide_expiring(struct attempt *a)
 	a->hidden_sum = pos->item->sum;
 	item_invalidate(pos->item);
 	store_thread_clock(a->thread);
-	pos->live = !expires_is_over(pos->item->expires, a->thread->now_ns);
+	pos->live = !is_expired(pos->item->expires, a->thread->now_ns);
 }
 
 /* What was hidden and not changed is as it was. */

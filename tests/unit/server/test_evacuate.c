@@ -352,7 +352,7 @@ static void large(void **state)
 	assert_null(mem_alloc(&a, bytes));
 	assert_false(mem_evacuation_begin_large(&w, memory, BYTES, &seed, 8));
 	assert_true(mem_evacuation_begin_large(&w, memory, bytes, &seed, 8));
-	assert_int_equal(w.want_pages, 257);
+	assert_int_equal(w.target_pages, 257);
 	assert_null(mem_evacuation_end_large(&w, &a, bytes));
 
 	assert_true(mem_evacuation_begin_large(&w, memory, bytes, &seed, 8));
@@ -360,7 +360,7 @@ static void large(void **state)
 	p = mem_evacuation_end_large(&w, &a, bytes);
 	assert_non_null(p);
 	assert_int_equal(*(uint64_t *)p, 0);
-	assert_int_equal(page_of(memory, p), w.want);
+	assert_int_equal(page_of(memory, p), w.target);
 	assert_int_equal(stats().large, 257 * PAGE_BYTES);
 	assert_int_equal(stats().evacuating, 0);
 	live[unit(p)].bytes = bytes;

@@ -199,22 +199,22 @@ static void access_records(void **state)
 static void lfu_counts(void **state)
 {
 	struct store_thread *w = &test_threads[0];
-	uint16_t access = access_time_fresh(w), before;
+	uint16_t access = access_time_initial(w), before;
 	unsigned int i;
 
 	(void)state;
 	for (i = 0; i < 10; i++) {
 		before = access & 0xff;
-		access = access_time_touched(w, access);
+		access = access_time_update(w, access);
 		assert_in_range(access & 0xff, before, before + 1);
 	}
-	assert_true((access & 0xff) > (access_time_fresh(w) & 0xff));
+	assert_true((access & 0xff) > (access_time_initial(w) & 0xff));
 	for (; i < 100000; i++)
-		access = access_time_touched(w, access);
+		access = access_time_update(w, access);
 	assert_in_range(access & 0xff, 200, 255);
 	atomic_fetch_add(&store.table.tick, 1u << 14);
 	before = access & 0xff;
-	access = access_time_touched(w, access);
+	access = access_time_update(w, access);
 	assert_in_range(access & 0xff, before - 32, before - 31);
 }
 

@@ -258,14 +258,14 @@ static void moves_have_a_limit(void **state)
 	uint64_t key, round, shortened;
 
 	(void)state;
-	for (round = 0; round < MOVES_MAX + 10; round++) {
+	for (round = 0; round < CHAIN_MOVES_MAX + 10; round++) {
 		for (key = 0; key < BUCKET_SLOTS + 1; key++)
 			put(key);
 		for (key = 0; key < BUCKET_SLOTS + 1; key++)
 			delete (key);
 	}
 	shortened = STAT(chains_shortened);
-	assert_int_equal(shortened, MOVES_MAX);
+	assert_int_equal(shortened, CHAIN_MOVES_MAX);
 	assert_store(&census);
 	assert_int_equal(census.overflow_buckets, 1);
 	/* A thread whose batch began a little earlier does not begin a new second. */
@@ -293,8 +293,8 @@ static void the_longest_chain_leaves_at_once(void **state)
 	(void)state;
 	for (key = 0; key < CHAIN_SLOTS_MAX; key++)
 		put(key);
-	atomic_store(&store.table.moves_s, ENGINE_NOW_NS / SECOND_NS);
-	atomic_store(&store.table.moves, MOVES_MAX);
+	atomic_store(&store.table.chain_moves_s, ENGINE_NOW_NS / SECOND_NS);
+	atomic_store(&store.table.chain_moves, CHAIN_MOVES_MAX);
 	for (key = 3; key < CHAIN_SLOTS_MAX; key++)
 		delete (key);
 	assert_store(&census);
@@ -372,11 +372,11 @@ static void no_room_for_the_index(void **state)
 	}
 	assert_true(atomic_load(&store.table.room_wanted));
 	assert_false(index_extend(&store.table));
-	assert_int_equal(index_buckets(&store.table), atomic_load(&store.table.room));
+	assert_int_equal(index_buckets(&store.table), atomic_load(&store.table.buckets_max));
 	assert_store(NULL);
 	for (last = key + 500; key < last; key++)
 		put_for(key, &large);
-	assert_int_equal(index_buckets(&store.table), atomic_load(&store.table.room));
+	assert_int_equal(index_buckets(&store.table), atomic_load(&store.table.buckets_max));
 	assert_store(NULL);
 	while (large > 1ull << 32)
 		delete (--large);
@@ -387,9 +387,9 @@ static void no_room_for_the_index(void **state)
 		delete (key);
 	test_store_check(&store, NULL);
 	memory_gather(store.memory);
-	room = atomic_load(&store.table.room);
+	room = atomic_load(&store.table.buckets_max);
 	assert_true(index_extend(&store.table));
-	assert_int_equal(atomic_load(&store.table.room), room + INDEX_STEP);
+	assert_int_equal(atomic_load(&store.table.buckets_max), room + INDEX_STEP);
 	for (key = 0; key < 2 * last; key++)
 		put(key);
 	assert_true(index_buckets(&store.table) > room);

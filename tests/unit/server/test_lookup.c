@@ -533,7 +533,7 @@ static void evict(void)
 
 	do_chain_find(changer, &place, home, hash, &key, 8);
 	bucket_unlock(home);
-	assert_true(table_remove_block(changer, hash, place.item, REMOVE_EVICTED));
+	assert_true(table_remove_block(changer, hash, place.item, REMOVAL_EVICTED));
 }
 
 static const struct scenario scenarios[] = {

@@ -395,7 +395,7 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 
 	for (key = 0; key < fill; key++)
 		put(key, len);
-	room = atomic_load(&store.table.room);
+	room = atomic_load(&store.table.buckets_max);
 	start();
 	for (; key < fill + small; key++) {
 		put(key, 0);
@@ -411,7 +411,7 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 		  index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100 + 2 * BUCKET_SLOTS >=
 			  (uint64_t)atomic_load(&store.table.items)));
 	stop();
-	assert_true(atomic_load(&store.table.room) > room);
+	assert_true(atomic_load(&store.table.buckets_max) > room);
 	assert_int_equal(atomic_load(&store.table.room_wanted), false);
 	assert_store(NULL);
 	if (store.table.eviction == EVICTION_NONE)

@@ -41,7 +41,7 @@ static int teardown(void **state)
 
 static void take(uint32_t pages)
 {
-	uint32_t page = page_heap_take(&heap, pages, PAGE_LARGE, 0);
+	uint32_t page = page_heap_alloc(&heap, pages, PAGE_LARGE, 0);
 
 	if (page == PAGE_NONE)
 		return;
@@ -58,7 +58,7 @@ static void give(unsigned int i)
 {
 	for (uint32_t k = 0; k < live[i].pages; k++)
 		used[live[i].page + k] = 0;
-	page_heap_give(&heap, live[i].page);
+	page_heap_free(&heap, live[i].page);
 	live[i] = live[--live_count];
 }
 
@@ -76,7 +76,7 @@ static void check_runs(void)
 {
 	uint32_t listed = 0;
 
-	for (unsigned int bin = 0; bin < SPAN_BINS; bin++) {
+	for (unsigned int bin = 0; bin < RUN_BINS; bin++) {
 		assert_int_equal(heap.bins[bin] != PAGE_NONE, heap.mask >> bin & 1);
 		for (uint32_t run = heap.bins[bin]; run != PAGE_NONE; run = heap.map[run].next) {
 			uint32_t end = run + heap.map[run].pages;
@@ -117,27 +117,27 @@ static void from_the_end(void **state)
 	uint32_t a, b, c;
 
 	(void)state;
-	a = page_heap_take(&heap, 16, PAGE_LARGE, 0);
-	b = page_heap_take(&heap, 16, PAGE_LARGE, 0);
-	c = page_heap_take(&heap, 16, PAGE_LARGE, 0);
+	a = page_heap_alloc(&heap, 16, PAGE_LARGE, 0);
+	b = page_heap_alloc(&heap, 16, PAGE_LARGE, 0);
+	c = page_heap_alloc(&heap, 16, PAGE_LARGE, 0);
 	assert_int_equal(a, END - 16);
 	assert_int_equal(b, END - 32);
 	assert_int_equal(c, END - 48);
-	page_heap_give(&heap, a);
-	page_heap_give(&heap, c);
-	assert_int_equal(page_heap_take(&heap, 4, PAGE_LARGE, 0), END - 4);
-	assert_int_equal(page_heap_take(&heap, 16, PAGE_LARGE, 0), c);
+	page_heap_free(&heap, a);
+	page_heap_free(&heap, c);
+	assert_int_equal(page_heap_alloc(&heap, 4, PAGE_LARGE, 0), END - 4);
+	assert_int_equal(page_heap_alloc(&heap, 16, PAGE_LARGE, 0), c);
 }
 
 static void no_more_than_there_is(void **state)
 {
 	(void)state;
-	assert_int_equal(page_heap_take(&heap, END - FIRST + 1, PAGE_LARGE, 0), PAGE_NONE);
-	assert_int_equal(page_heap_take(&heap, UINT32_MAX, PAGE_LARGE, 0), PAGE_NONE);
-	assert_int_equal(page_heap_take(&heap, END - FIRST, PAGE_LARGE, 0), FIRST);
+	assert_int_equal(page_heap_alloc(&heap, END - FIRST + 1, PAGE_LARGE, 0), PAGE_NONE);
+	assert_int_equal(page_heap_alloc(&heap, UINT32_MAX, PAGE_LARGE, 0), PAGE_NONE);
+	assert_int_equal(page_heap_alloc(&heap, END - FIRST, PAGE_LARGE, 0), FIRST);
 	assert_false(page_heap_may_have(&heap, 1));
-	assert_int_equal(page_heap_take(&heap, 1, PAGE_LARGE, 0), PAGE_NONE);
-	page_heap_give(&heap, FIRST);
+	assert_int_equal(page_heap_alloc(&heap, 1, PAGE_LARGE, 0), PAGE_NONE);
+	page_heap_free(&heap, FIRST);
 	assert_true(page_heap_may_have(&heap, END - FIRST));
 }
 
@@ -147,23 +147,23 @@ static void held(void **state)
 	uint32_t page, first, count;
 
 	(void)state;
-	page = page_heap_take(&heap, 10, PAGE_LARGE, 0);
-	assert_true(do_page_heap_hold(&heap, page - 20, 25, &first, &count));
+	page = page_heap_alloc(&heap, 10, PAGE_LARGE, 0);
+	assert_true(do_page_heap_close(&heap, page - 20, 25, &first, &count));
 	assert_int_equal(first, page - 20);
 	assert_int_equal(count, 30);
-	assert_int_equal(heap.held, 20);
+	assert_int_equal(heap.reserved, 20);
 	assert_int_equal(heap.free, END - FIRST - 30);
-	assert_false(do_page_heap_hold(&heap, page - 1, 1, &first, &count));
-	assert_false(do_page_heap_hold(&heap, page + 9, 1, &first, &count));
-	assert_false(do_page_heap_hold(&heap, END - 1, 2, &first, &count));
-	assert_false(do_page_heap_hold(&heap, FIRST - 1, 2, &first, &count));
-	assert_false(page_heap_all_held(&heap, page - 20, 25));
-	page_heap_give(&heap, page);
-	assert_true(page_heap_all_held(&heap, page - 20, 30));
+	assert_false(do_page_heap_close(&heap, page - 1, 1, &first, &count));
+	assert_false(do_page_heap_close(&heap, page + 9, 1, &first, &count));
+	assert_false(do_page_heap_close(&heap, END - 1, 2, &first, &count));
+	assert_false(do_page_heap_close(&heap, FIRST - 1, 2, &first, &count));
+	assert_false(page_heap_all_reserved(&heap, page - 20, 25));
+	page_heap_free(&heap, page);
+	assert_true(page_heap_all_reserved(&heap, page - 20, 30));
 	assert_int_equal(heap.free, END - FIRST - 30);
-	assert_int_equal(page_heap_unhold(&heap, page - 20, page + 10), 30);
+	assert_int_equal(page_heap_open(&heap, page - 20, page + 10), 30);
 	assert_int_equal(heap.free, END - FIRST);
-	assert_int_equal(heap.held + heap.evacuating + heap.large, 0);
+	assert_int_equal(heap.reserved + heap.evacuating + heap.large, 0);
 	check_runs();
 }
 

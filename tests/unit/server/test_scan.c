@@ -115,7 +115,7 @@ static bool batch(struct scan *scan)
 	memset(buffer, 0xee, sizeof(buffer));
 	assert_int_equal(table_scan(&test_threads[0], scan), WIRE_OK);
 	assert_true(scan->used <= scan->size);
-	assert_true(!scan->most || scan->entries <= scan->most);
+	assert_true(!scan->keys_max || scan->entries <= scan->keys_max);
 	assert_int_equal(buffer[scan->size], 0xee);
 	for (; at < scan->used; entries++) {
 		const char *error = wire_entry_parse(&entry, buffer, scan->used, &at);
@@ -198,7 +198,7 @@ static void at_most_so_many(void **state)
 		put(key);
 	for (uint32_t most = 1; most < 600; most += 1 + most / 3) {
 		scan_init(&scan, BUFFER_MAX, true);
-		scan.most = most;
+		scan.keys_max = most;
 		/* The last key may be followed by a batch that finds that there is no more. */
 		assert_in_range(scan_whole(&scan), (500 + most - 1) / most, 500 / most + 1);
 		assert_met(0, 500, 1);

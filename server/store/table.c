@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table's state: what all threads share of it, what each thread has, and the counters, versions
- * and sums that every change of it needs.
+ * The table's state: what its threads share and what each has for itself, and the counters,
+ * versions and sums that every change of an item needs.
  */
 #include "server/store/table.h"
 
@@ -47,7 +47,7 @@ void store_thread_clock(struct store_thread *thread)
 {
 	uint64_t now_ns = clock_ns() + thread->table->clock_base;
 
-	/* A test may have set it ahead. */
+	/* Never back: a test may have set it ahead. */
 	if (thread->now_ns < now_ns)
 		thread->now_ns = now_ns;
 }
@@ -80,7 +80,10 @@ void table_wake_maintenance(const struct table *table)
 {
 	uint64_t one = 1;
 
-	/* The counter can't be full; nothing to do if it were. */
+	/*
+	 * write() fails only if the event counter is at its maximum: then a wake-up is pending
+	 * anyway.
+	 */
 	if (table->wake_fd >= 0 && write(table->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -99,7 +102,7 @@ uint64_t next_version(struct store_thread *thread, const struct item *old)
 		clock = thread->floor;
 	if (clock < seen)
 		clock = seen;
-	/* Flushes read it: server/store/maintenance.c. */
+	/* Atomic: flush_version() of server/store/maintenance.c reads it. */
 	__atomic_store_n(&thread->clock, ++clock, __ATOMIC_RELAXED);
 	return clock << THREAD_ID_BITS | thread->id;
 }

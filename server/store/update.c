@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Updates: the operations that change a key, each as one attempt under its bucket's lock, made again
- * with memory in hand where there was none.
+ * Updates: the operations that change a key. Each is an attempt under the lock of the key's bucket;
+ * one that found no memory is repeated, with memory that was allocated without the lock.
  */
 #include "server/store/update.h"
 
@@ -14,13 +14,13 @@
 #include "server/store/evict.h"
 #include "server/store/growth.h"
 
-/* How often a PUT that found no room makes some and tries again. */
+/* Attempts of one operation, all but the first after memory was made free. */
 #define ROOM_TRIES_MAX 8
 
-/* 2^64 - 1 has so many digits. */
+/* Digits of 2^64 - 1. */
 #define DIGITS_MAX 20
 
-/* A new value: one part behind the other. One of them may be the old value. */
+/* A value to be stored: two parts, one behind the other. One of them may be the old value. */
 struct value {
 	struct {
 		const void *p;
@@ -31,30 +31,34 @@ struct value {
 };
 
 /*
- * One attempt to change a key. Memory that is needed and not free is made free with no lock held, and
- * then the attempt is made again, with it in hand.
+ * One attempt to change a key, made by an act: do_put(), do_arith(), do_touch(), do_delete() or
+ * do_commit(). An act that lacks memory says in @wanted what it needs; attempt_run() lets go of the
+ * lock, makes room and tries again, with what it got in @item or @bucket.
  */
 struct attempt {
 	struct store_thread *thread;
 	uint64_t hash;
 	struct table_change *change;
 	struct chain_pos pos;
-	struct item *item; /* to be placed; NULL: to be allocated */
+	struct item *item; /* to be stored; NULL: to be allocated */
 	size_t item_bytes;
-	uint64_t body;	       /* of a pulled item: its item_body_sum(), made without the lock */
-	struct bucket *bucket; /* to extend the chain with, if need be */
-	size_t wanted;	       /* out: bytes there were not; BUCKET_WANTED: an overflow bucket */
-	struct item *old;      /* out: what is not in the table any more */
-	struct item *victim;   /* out: the same, of another key */
-	struct item *flushed;  /* out: the same, because a flush is on its way to it */
-	uint64_t hidden_sum;   /* of pos.item, while it is hidden; see do_hide_expiring() */
+	uint64_t body; /* of a pulled item: its item_body_sum(), computed without the lock */
+	struct bucket *bucket; /* to extend the chain with; NULL: to be allocated */
+	size_t wanted;	      /* out: bytes that were not free; BUCKET_WANTED: an overflow bucket */
+	struct item *old;     /* out: taken out of the table, to be freed without the lock */
+	struct item *victim;  /* out: the same, another key's, evicted */
+	struct item *flushed; /* out: the same, because of a flush under way */
+	uint64_t hidden_sum;  /* of pos.item, while do_hide_expiring() has made it invalid */
 	struct retired retired;
 	bool inserted;
 };
 
 #define BUCKET_WANTED SIZE_MAX
 
-/* Writes the parts to an item, in which one of them may lie already, in the order that keeps it. */
+/*
+ * Writes the parts to an item. One of them may be the item's own old value, at @old: the part that
+ * overlaps it is moved before the other overwrites it.
+ */
 static void value_write(uint8_t *to, const struct value *value, const void *old)
 {
 	uint32_t first = value->parts[0].len;
@@ -69,7 +73,7 @@ static void value_write(uint8_t *to, const struct value *value, const void *old)
 	}
 }
 
-/* Header, key and value of an item that no reader takes for valid. The sum and version are to come. */
+/* Writes header, key and value of an invalid item, all but sum, version and access time. */
 static void item_fill(struct item *item, const struct table_change *change,
 		      const struct value *value)
 {
@@ -83,6 +87,7 @@ static void item_fill(struct item *item, const struct table_change *change,
 	item->key_len = (uint16_t)change->key_len;
 }
 
+/* Sets the results of the change. */
 static void change_done(struct table_change *change, const struct item *item, uint64_t slot)
 {
 	change->slot = slot;
@@ -90,7 +95,10 @@ static void change_done(struct table_change *change, const struct item *item, ui
 	change->expires = item->expires;
 }
 
-/* Rewrites the item where it is. Clients' cached slots stay good, unless the length changed. */
+/*
+ * Rewrites the item where it is. Slots that clients have cached stay good unless the length
+ * changes.
+ */
 static void do_replace_in_place(struct attempt *a, const struct value *value)
 {
 	struct store_thread *thread = a->thread;
@@ -114,7 +122,10 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	stat_add(&thread->stats.replaces_in_place, 1);
 }
 
-/* The chain can't get longer: another key's item makes room for @slot, where items are evicted. */
+/*
+ * For a chain that can't get longer: evicts the coldest item of the home bucket, if items are
+ * evicted, and uses its slot.
+ */
 static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 {
 	struct store_thread *thread = a->thread;
@@ -134,7 +145,7 @@ static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* Adds an overflow bucket with @slot in it to the chain. */
+/* Adds an overflow bucket with @slot in it to the chain, sealed before it is linked. */
 static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 {
 	struct store_thread *thread = a->thread;
@@ -160,7 +171,7 @@ static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* Makes the slot of the key, or a new one, lead to the item, which is not valid yet. */
+/* Makes the key's slot, or a new one, lead to the new item, which is not valid yet (T1). */
 static enum wire_status do_point(struct attempt *a, uint64_t slot)
 {
 	const struct table *table = a->thread->table;
@@ -179,7 +190,7 @@ static enum wire_status do_point(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* Points the table at a->item and makes it valid. @body is its item_body_sum(). */
+/* Makes a->item the key's, and valid. @body is its item_body_sum(). */
 static enum wire_status do_install(struct attempt *a, uint64_t body)
 {
 	struct store_thread *thread = a->thread;
@@ -209,6 +220,7 @@ static enum wire_status do_install(struct attempt *a, uint64_t body)
 	return WIRE_OK;
 }
 
+/* Stores the value, in place if the old item and the new one are small and of one size class. */
 static enum wire_status do_store(struct attempt *a, const struct value *value)
 {
 	uint64_t value_len = (uint64_t)value->parts[0].len + value->parts[1].len;
@@ -223,7 +235,9 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 		do_replace_in_place(a, value);
 		return WIRE_OK;
 	}
-	/* The old value may have changed its length since the room was made. */
+	/*
+	 * From the last attempt; the old value, if it is part of this one, may have another length.
+	 */
 	if (a->item && mem_class_bytes(a->item_bytes) != mem_class_bytes(bytes)) {
 		mem_free(&a->thread->cache, a->item, a->item_bytes);
 		a->item = NULL;
@@ -239,7 +253,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 	return do_install(a, item_body_sum(a->item));
 }
 
-/* Whether the mode of a PUT allows it. */
+/* Whether the mode of the PUT allows it. */
 static enum wire_status put_check(const struct attempt *a)
 {
 	switch (a->change->mode) {
@@ -283,7 +297,7 @@ static enum wire_status do_put(struct attempt *a)
 	return do_store(a, &value);
 }
 
-/* The number that a value is, all of it, in decimal. */
+/* Parses a value that is a decimal number from its first byte to its last. False: it is not. */
 static bool parse_decimal(const uint8_t *text, uint32_t len, uint64_t *number)
 {
 	uint64_t n = 0;
@@ -336,7 +350,7 @@ static enum wire_status do_arith(struct attempt *a)
 	return status;
 }
 
-/* Only the header changes: version, value and place stay. */
+/* Changes the expiry time and the access time: version, value and place stay. */
 static enum wire_status do_touch(struct attempt *a)
 {
 	struct store_thread *thread = a->thread;
@@ -373,7 +387,10 @@ static enum wire_status do_delete(struct attempt *a)
 	return live ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
-/* Gets, with no lock held, what the attempt did not find. False: there is none to be had. */
+/*
+ * Allocates, with no lock held, what the attempt lacked. False: it lacked nothing, or no room was
+ * made.
+ */
 static bool attempt_make_room(struct attempt *a)
 {
 	size_t wanted = a->wanted;
@@ -390,7 +407,7 @@ static bool attempt_make_room(struct attempt *a)
 	return a->item;
 }
 
-/* What an attempt took out of the table whether it came to its end or not. */
+/* Frees what an attempt took out of the table, whether it succeeded or not. */
 static void attempt_clear(struct attempt *a)
 {
 	if (a->flushed) {
@@ -401,6 +418,7 @@ static void attempt_clear(struct attempt *a)
 	retired_free(a->thread, &a->retired);
 }
 
+/* Frees what was not used and what was replaced; counts the new key and lets the index grow. */
 static void attempt_end(struct attempt *a)
 {
 	struct store_thread *thread = a->thread;
@@ -423,8 +441,9 @@ static void attempt_end(struct attempt *a)
 }
 
 /*
- * An item that expires can't be found live and then changed when its time is over: a client that read
- * it in between has seen that it was gone. So it is made invalid first, and then the clock decides.
+ * Decides whether an item with an expiry time is live. It must not be found live and then changed
+ * after it has expired: a client that read it in between would have seen it expired, and then live
+ * again (guarantee B). So it is made invalid first, and the clock is read after that.
  */
 static void do_hide_expiring(struct attempt *a)
 {
@@ -439,7 +458,7 @@ static void do_hide_expiring(struct attempt *a)
 	pos->live = !is_expired(pos->item->expires, a->thread->now_ns);
 }
 
-/* What was hidden and not changed is as it was. */
+/* Makes an item that was hidden and not changed valid again. */
 static void do_show_expiring(struct attempt *a, enum wire_status status)
 {
 	if (status && !a->old && a->hidden_sum != ITEM_SUM_INVALID)
@@ -447,8 +466,9 @@ static void do_show_expiring(struct attempt *a, enum wire_status status)
 }
 
 /*
- * Finds the key. An item that a flush under way is to remove goes now: were it changed, it would have a
- * new version and stay, and were it just taken for absent, others could still read it.
+ * Finds the key. If a flush is under way that the item is older than, the item is removed at once:
+ * if it were changed, it would get a new version and survive the flush; if it were treated as
+ * absent and left there, others could still read it.
  */
 static void do_lookup(struct attempt *a, struct bucket *home)
 {
@@ -464,6 +484,9 @@ static void do_lookup(struct attempt *a, struct bucket *home)
 	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
 }
 
+/*
+ * Runs an operation: @act under the lock, again after room was made, ROOM_TRIES_MAX times at most.
+ */
 static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
 {
 	unsigned int tries = 0;
@@ -531,7 +554,7 @@ struct item *table_reserve(struct store_thread *thread, const struct table_chang
 	return item;
 }
 
-/* As do_put(), with the item that was reserved. */
+/* As do_put(), but the item is there already, with its value. */
 static enum wire_status do_commit(struct attempt *a)
 {
 	enum wire_status status = put_check(a);

@@ -1,38 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Updates: the operations that change a key: PUT in all its modes, arithmetic, TOUCH, DELETE.
+ * Updates: the operations that change a key (PUT in all its modes, arithmetic, TOUCH, DELETE).
+ *
+ * All of them follow T1 to T4 of server/store/table.h. They take the lock of the key's home bucket,
+ * so the caller holds none; where memory is short they make room, which may wait for a grace
+ * period.
  */
 #ifndef KVD_SERVER_STORE_UPDATE_H
 #define KVD_SERVER_STORE_UPDATE_H
 
 #include "server/store/table.h"
 
-/* What one change of a key is to do, and what came of it. */
+/* The arguments of one change of a key, and its results. Key and value remain the caller's. */
 struct table_change {
 	const void *key;
 	uint32_t key_len;
-	enum wire_put mode;
+	enum wire_put mode; /* table_put(), table_commit() */
 	const void *value;
 	uint32_t value_len;
 	uint32_t flags;
-	uint32_t ttl;	  /* seconds, 0: for ever */
-	uint64_t version; /* in: cas, delete; out: the item's */
-	bool if_version;  /* delete */
-	bool create;	  /* arith */
-	bool decrement;	  /* arith */
-	uint64_t delta;	  /* arith */
-	uint64_t number;  /* arith, in: to create; out: the result */
-	uint64_t slot;	  /* out: what leads to the item */
-	uint32_t expires; /* out */
+	uint32_t ttl;	  /* seconds to live, 0: never expires */
+	uint64_t version; /* in: what CAS or a conditional DELETE expects; out: the item's */
+	bool if_version;  /* table_delete(): only that version */
+	bool create;	  /* table_arith(): a key that is missing gets @number */
+	bool decrement;	  /* table_arith(): subtract, not below 0; else add, modulo 2^64 */
+	uint64_t delta;	  /* table_arith() */
+	uint64_t number;  /* table_arith(): in: see @create; out: the result */
+	uint64_t slot;	  /* out: the slot that leads to the item */
+	uint32_t expires; /* out: the item's */
 };
 
 /*
- * PUT in all its modes. WIRE_OK, WIRE_NO_SPACE, WIRE_NOT_FOUND, WIRE_EXISTS, WIRE_TOO_LARGE (append,
- * prepend).
+ * PUT in all its modes. WIRE_OK; WIRE_NO_SPACE; WIRE_NOT_FOUND and WIRE_EXISTS where the mode says
+ * so; WIRE_TOO_LARGE if append or prepend would exceed the region's value_max; WIRE_PROTOCOL: no
+ * such mode.
  */
 enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change);
 
-/* Adds to or subtracts from a decimal number. As table_put(), and WIRE_NOT_A_NUMBER. */
+/*
+ * Adds to or subtracts from a value that is a decimal number. WIRE_OK, WIRE_NO_SPACE,
+ * WIRE_NOT_FOUND, WIRE_NOT_A_NUMBER.
+ */
 enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change);
 
@@ -40,19 +48,21 @@ enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
 enum wire_status table_touch(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change);
 
-/* WIRE_OK, WIRE_NOT_FOUND or WIRE_EXISTS (another version). */
+/* Removes the key. WIRE_OK, WIRE_NOT_FOUND or WIRE_EXISTS (it has another version). */
 enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
 			      const struct table_change *change);
 
 /*
- * A PUT whose value arrives later. table_reserve() gives an item that is not in the table, key and
- * header filled in, the value at table_reserved_value() to be filled; NULL: no space. It is the
- * caller's until table_commit() (which consumes it, also on failure) or table_abandon().
+ * A PUT whose value arrives later. table_reserve() allocates an item that is not in the table and
+ * fills in key and header; the caller writes the value to table_reserved_value(). NULL: no space.
+ * The item is the caller's until table_commit(), which consumes it also on failure, or
+ * table_abandon().
  */
 struct item *table_reserve(struct store_thread *thread, const struct table_change *change);
-/* As table_put(), of whose arguments key, value and their lengths are the item's. */
+/* As table_put(); key, value and their lengths are the item's. */
 enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
 			      struct table_change *change);
+/* Frees the item. */
 void table_abandon(struct store_thread *thread, struct item *item);
 
 static inline void *table_reserved_value(struct item *item)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access times: how it is noted in an item that it was used, for LRU and for LFU, and how cold an item
- * is by that.
+ * Access times: the clock that ticks with the keys added, and the two ways to code an item's use in
+ * its access field, LRU and LFU.
  */
 #include "server/store/access_time.h"
 
 #include "common/barrier.h"
 
 /*
- * LFU: a logarithmic counter in the low byte, as Redis has it (Morris, CACM 1978): one more use counts
- * with a probability of 1 / (FACTOR * (counter - FIRST) + 1). It falls by one for each unit of time
- * since it was last looked at; the high byte is the time, in units of 2^UNIT_SHIFT ticks.
+ * LFU: a logarithmic counter in the low byte, as in Redis (Morris, CACM 1978): one more use raises
+ * it with a probability of 1 / (FACTOR * (counter - FIRST) + 1), and it falls by one for each unit
+ * of time since it was last changed. The high byte is the time of that change, in units of
+ * 2^UNIT_SHIFT ticks.
  */
 #define LFU_FIRST 5u
 #define LFU_FACTOR 2u
@@ -26,6 +27,7 @@ static uint32_t tick_now(const struct table *table)
 	return atomic_load_explicit(&table->tick, memory_order_relaxed);
 }
 
+/* Xorshift, of the thread's own state. */
 static uint64_t random_next(struct store_thread *thread)
 {
 	thread->random ^= thread->random << 13;
@@ -39,6 +41,7 @@ static uint16_t lfu_make(uint32_t tick, uint32_t counter)
 	return (uint16_t)((tick >> LFU_UNIT_SHIFT & 0xff) << 8 | counter);
 }
 
+/* The counter at @tick: what has fallen since the last change is taken off. */
 static uint32_t lfu_counter(uint32_t tick, uint16_t access)
 {
 	uint32_t units = ((tick >> LFU_UNIT_SHIFT) - (access >> 8)) & 0xff;

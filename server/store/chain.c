@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains: finding keys in them, and changing them in the order that readers without a lock rely on.
+ * Chains: finds keys in a chain of buckets, and writes, shortens and seals chains in the order that
+ * readers without a lock rely on.
  */
 #include "server/store/chain.h"
 
@@ -13,7 +14,7 @@ static bool item_has_key(const struct item *item, const void *key, uint32_t key_
 	return item->key_len == key_len && !memcmp(item->data, key, key_len);
 }
 
-/* Looks for the key in one bucket and notes the first empty slot. */
+/* Finds the key in one bucket and notes the first empty slot of the chain. */
 static bool do_bucket_find(const struct table *table, struct chain_pos *pos, struct bucket *bucket,
 			   uint16_t tag, const void *key, uint32_t key_len)
 {
@@ -87,6 +88,7 @@ void do_chain_seal(const struct table *table, const struct bucket *home, struct 
 				       region_offset(table->region, home)));
 }
 
+/* Writes @count slots and clears the others. */
 static void bucket_fill(struct bucket *bucket, const uint64_t *slots, unsigned int count)
 {
 	unsigned int i;
@@ -123,7 +125,7 @@ void do_chain_take_apart(const struct table *table, struct bucket *home, const s
 	}
 }
 
-/* Overflow buckets that @count slots need. */
+/* Overflow buckets that @count slots need beside the home bucket. */
 static unsigned int overflow_for(unsigned int count)
 {
 	return count <= BUCKET_SLOTS ? 0 : (count - 1) / BUCKET_SLOTS;
@@ -168,14 +170,16 @@ void retired_free(struct store_thread *thread, struct retired *retired)
 		limbo_add(&thread->limbo, &thread->cache, retired->buckets[--retired->count], 0);
 }
 
-/* I4: whether one more chain may be shortened in this second. */
+/* Whether one more chain may be shortened in this second (I4). Counts it. */
 static bool chain_move_allowed(struct store_thread *thread)
 {
 	struct table *table = thread->table;
 	uint64_t now_s = thread->now_ns / 1000000000u;
 	uint64_t then = atomic_load_explicit(&table->chain_moves_s, memory_order_relaxed);
 
-	/* Times of workers differ by a batch; only forward, or seconds would be counted twice. */
+	/*
+	 * The threads' clocks differ by a batch; only forward, or a second would get two budgets.
+	 */
 	if (now_s > then && atomic_compare_exchange_strong(&table->chain_moves_s, &then, now_s))
 		atomic_store(&table->chain_moves, 0);
 	return atomic_fetch_add(&table->chain_moves, 1) < CHAIN_MOVES_MAX;

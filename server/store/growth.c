@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Growth: makes the index's first buckets, splits buckets as keys are added, and adds memory to the
- * index.
+ * Growth: formats the index's first buckets, splits buckets as keys are added, and adds memory to
+ * the index.
  */
 #include "server/store/growth.h"
 
@@ -22,7 +22,7 @@ void index_format(struct table *table)
 	atomic_store(&table->index_size, index_size_make(g->level, g->split));
 }
 
-/* Orders the slots by the bit of their keys' hashes that the split looks at; returns how many have 0. */
+/* Orders the slots by bit @bit of their keys' hashes, 0 first; returns how many have 0. */
 static unsigned int do_partition(const struct table *table, struct chain_parts *parts, uint32_t bit)
 {
 	unsigned int low = 0, high = parts->slot_count, i;
@@ -44,36 +44,37 @@ static unsigned int do_partition(const struct table *table, struct chain_parts *
 }
 
 /*
- * Splits the home bucket @number of @level. The new bucket is whole before the old one, which leads to
- * it by its level, has lost anything (I2). Both chains together need no more overflow buckets than
- * there were: n slots in c + 1 buckets, n <= 14 (c + 1), fit two homes and c more, however they fall.
+ * Splits home bucket @number, which has @level. The new bucket is complete before the old one,
+ * whose level leads to it, loses a slot (I2). Both chains together need no more overflow buckets
+ * than there were: n slots that were in c + 1 buckets, n <= 14 (c + 1), fit two home buckets and c
+ * more, however they are divided.
  */
 static void split(struct store_thread *thread, uint64_t number, uint32_t level)
 {
 	const struct table *table = thread->table;
 	struct bucket *home = index_lock_number(table, number);
-	struct bucket *fresh = index_bucket(table, number + (1ull << level));
+	struct bucket *added = index_bucket(table, number + (1ull << level));
 	struct retired retired = { .count = 0 };
 	struct chain_parts parts;
 	unsigned int low;
 
 	do_chain_take_apart(table, home, NULL, &parts);
 	low = do_partition(table, &parts, level);
-	bucket_clear(fresh, (uint8_t)(level + 1), 0);
-	bucket_lock(fresh);
-	chain_move_begin(fresh);
+	bucket_clear(added, (uint8_t)(level + 1), 0);
+	bucket_lock(added);
+	chain_move_begin(added);
 	chain_move_begin(home);
-	do_chain_write(table, fresh, (uint8_t)(level + 1), parts.slots + low,
+	do_chain_write(table, added, (uint8_t)(level + 1), parts.slots + low,
 		       parts.slot_count - low, &parts);
 	do_chain_write(table, home, (uint8_t)(level + 1), parts.slots, low, &parts);
 	chain_parts_retire(thread, &parts, &retired);
-	bucket_unlock(fresh);
+	bucket_unlock(added);
 	bucket_unlock(home);
 	stat_add(&thread->stats.splits, 1);
 	retired_free(thread, &retired);
 }
 
-/* Makes the larger index known, to this process and to readers of the superblock. */
+/* Publishes the larger size of the index, in this process and in the superblock. */
 static void index_size_advance(struct table *table, uint32_t level, uint64_t next)
 {
 	struct geometry *g = &table->region->geometry;
@@ -107,6 +108,7 @@ bool index_extend(struct table *table)
 	return true;
 }
 
+/* Whether the items fill more than table.fill percent of the slots of @buckets home buckets. */
 static bool index_is_full(const struct table *table, uint64_t buckets)
 {
 	int64_t items = atomic_load_explicit(&table->items, memory_order_relaxed);
@@ -124,7 +126,7 @@ static void do_grow(struct store_thread *thread)
 	if (!index_is_full(table, buckets))
 		return;
 	if (buckets >= atomic_load(&table->buckets_max)) {
-		/* Once the maintenance thread, if there is one, was asked, it does it. */
+		/* The maintenance thread, if there is one, was asked already and does it. */
 		if (atomic_load(&table->room_wanted) && table->wake_fd >= 0)
 			return;
 		if (!index_extend(table)) {
@@ -143,7 +145,7 @@ void index_grow(struct store_thread *thread)
 
 	if (!index_is_full(table, index_buckets(table)))
 		return;
-	/* One splits at a time; who comes second has nothing to wait for. */
+	/* One thread splits at a time; another one need not wait for it. */
 	if (atomic_exchange_explicit(&table->growing, 1, memory_order_acquire))
 		return;
 	do_grow(thread);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Growth: how the index gets its first buckets, and more of them as keys are added. The rules are at
+ * Growth: formats the index's first buckets, and adds buckets as keys are added. The rules are at
  * the head of server/store/index.h.
  */
 #ifndef KVD_SERVER_STORE_GROWTH_H
@@ -8,17 +8,22 @@
 
 #include "server/store/chain.h"
 
-/* Memory is added to the index in steps of so many buckets: 64 KiB. */
+/* Buckets by which the memory of the index grows: 64 KiB. */
 #define INDEX_STEP 512u
 
-/* Formats the buckets the geometry begins with, in memory that is the index's. */
+/* Formats the buckets that the geometry has at the start. Before threads start. */
 void index_format(struct table *table);
 
-/* Called with no lock held after a key was added: splits a bucket if there are keys enough. */
+/*
+ * Splits a bucket if there are more keys than table.fill allows. To be called with no lock held
+ * after a key was added. Does nothing if another thread splits at the moment; may wait for a grace
+ * period.
+ */
 void index_grow(struct store_thread *thread);
 
 /*
- * Adds a step of memory to the index, if it is free. Else the maintenance thread has to empty it: false.
+ * Adds a step of memory to the index, if the pages behind it are free; else returns false, and the
+ * maintenance thread has to empty them. The caller holds table.growing.
  */
 bool index_extend(struct table *table);
 

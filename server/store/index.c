@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The index: finds and locks the home bucket of a key while the index grows, and prefetches it. */
 #include "server/store/index.h"
 
 #include <string.h>
@@ -13,8 +14,9 @@ struct bucket *index_home(const struct table *table, uint64_t hash)
 	if (number < index_size_split(size))
 		number = low_bits(hash, level + 1);
 	/*
-	 * I1. The index size may be old by now. The bucket was split once for each bit from its old level
-	 * on: the key left it with the first that differs, for a bucket that is there since.
+	 * I1. The index size may be outdated by now. The bucket was split once for each bit above
+	 * its old level; the first of these bits that differs says in which split the key left, and
+	 * for which bucket, which has been complete since.
 	 */
 	for (;;) {
 		home = index_bucket(table, number);
@@ -50,7 +52,7 @@ void index_geometry(const struct table *table, struct geometry *geometry)
 {
 	uint64_t size = atomic_load(&table->index_size);
 
-	/* All but level and split is for good. */
+	/* All but level, split and sum never changes; these are overwritten here. */
 	racy_copy(geometry, &table->region->geometry, sizeof(*geometry));
 	geometry->level = index_size_level(size);
 	geometry->split = index_size_split(size);

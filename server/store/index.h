@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index: home buckets, one array behind the superblock that grows at its end, and their chains of
- * overflow buckets. It grows by linear hashing (Litwin, VLDB 1980): with 2^level + split buckets the
- * next split takes bucket number `split` apart, into itself and a new last one, and both are of a
- * level one higher.
+ * The index: finds the home bucket of a key. Home buckets are one array behind the superblock,
+ * which grows at its end; each begins a chain of overflow buckets. It grows by linear hashing
+ * (Litwin, VLDB 1980): with 2^level + split buckets the next split divides bucket number `split`
+ * into itself and a new last bucket, and both get the next higher level.
  *
- *   I1. A bucket's level says which keys are in its chain: those whose hash's low `level` bits are its
- *	 number. Levels only rise. So whoever comes to a bucket with an old idea of the index's size
- *	 sees that the key is elsewhere, and where.
- *   I2. A bucket is in the index (the index size, the superblock's geometry, another bucket's level lead
- *	 to it) only after it is whole and sealed.
+ *   I1. A bucket's level says which keys are in its chain: those whose hash has the bucket's number
+ *	 in its low `level` bits. Levels only rise. So a reader that comes to a bucket with an
+ *	 outdated index size sees that the key is elsewhere, and where.
+ *   I2. A bucket is reachable (through the index size, the superblock's geometry or another
+ *	 bucket's level) only after it is complete and sealed.
  *   I3. Slots are moved, by a split or to shorten a chain, only between chain_move_begin() and
- *	 chain_move_end(). The home bucket's epoch is odd meanwhile, and then all buckets of the chain
- *	 have a new one. So a reader that sees the same even epoch before and after, or in all buckets
- *	 it read, has missed no slot.
- *   I4. The epoch of one chain rises less than 2^16 times a second (CHAIN_MOVES_MAX), so that a reader that
- *	 takes less than that does not meet the same epoch again.
+ *	 chain_move_end(). The home bucket's epoch is odd meanwhile, and then all buckets of the
+ *	 chain get a new one. So a reader that finds the same even epoch before and after, or in all
+ *	 buckets that it read, has missed no slot.
+ *   I4. The epoch of one chain rises less than 2^16 times a second (CHAIN_MOVES_MAX), so a reader
+ *	 that takes less than a second does not meet the same epoch again.
+ *
+ * Threads: any; the functions here block only for a bucket's lock, where they say so.
  */
 #ifndef KVD_SERVER_STORE_INDEX_H
 #define KVD_SERVER_STORE_INDEX_H
@@ -23,6 +25,7 @@
 #include "common/barrier.h"
 #include "server/store/table.h"
 
+/* table.index_size: level and split, in one word, so that both are read at once. */
 static inline uint64_t index_size_make(uint32_t level, uint64_t split)
 {
 	return (uint64_t)level << 56 | split;
@@ -50,7 +53,7 @@ static inline uint64_t index_buckets(const struct table *table)
 	return (1ull << index_size_level(size)) + index_size_split(size);
 }
 
-/* Home bucket number @number. The segments of the geometry lie one behind the other. */
+/* Home bucket number @number: the segments of the geometry lie one behind the other. */
 static inline struct bucket *index_bucket(const struct table *table, uint64_t number)
 {
 	return region_at(table->region, sizeof(struct superblock) + number * BUCKET_BYTES);
@@ -61,11 +64,13 @@ static inline uint64_t index_number(const struct table *table, const struct buck
 	return (region_offset(table->region, home) - sizeof(struct superblock)) / BUCKET_BYTES;
 }
 
+/* What a bucket's overflow field says to lead to @bucket. */
 static inline uint32_t bucket_ref(const struct region *region, const struct bucket *bucket)
 {
 	return (uint32_t)(region_offset(region, bucket) / BUCKET_BYTES);
 }
 
+/* The next bucket of the chain, or NULL. With the lock or without. */
 static inline struct bucket *bucket_next(const struct table *table, const struct bucket *bucket)
 {
 	uint32_t overflow = bucket_overflow_load(bucket);
@@ -78,20 +83,23 @@ static inline struct item *slot_item(const struct table *table, uint64_t slot)
 	return region_at(table->region, slot_offset(slot));
 }
 
-/* The home bucket of @hash at this moment. */
+/* The home bucket of @hash at this moment; without its lock a split may move the key on. */
 __attribute__((returns_nonnull)) struct bucket *index_home(const struct table *table,
 							   uint64_t hash);
-/* The home bucket of @hash, locked. */
+/* The home bucket of @hash, locked. The caller unlocks it: bucket_unlock(). */
 __attribute__((returns_nonnull)) struct bucket *index_lock_home(const struct table *table,
 								uint64_t hash);
-/* Home bucket number @number, locked. */
+/* Home bucket number @number, locked. The same. */
 __attribute__((returns_nonnull)) struct bucket *index_lock_number(const struct table *table,
 								  uint64_t number);
 
-/* The geometry as of now, sealed. Any thread. */
+/* Writes the geometry as it is now, with its sum, to the caller's @geometry. */
 void index_geometry(const struct table *table, struct geometry *geometry);
 
-/* Brings the home bucket of @hash to the cache; then, once it is there, the item. */
+/*
+ * Prefetch the home bucket of @hash; and, when that is in the cache, the first item of it whose
+ * slot has the key's tag.
+ */
 void table_prefetch_bucket(const struct table *table, uint64_t hash);
 void table_prefetch_item(const struct table *table, uint64_t hash);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The limbo: collects what is to be freed after a grace period, waits for it and frees it. */
 #include "server/store/limbo.h"
 
 #include <urcu-qsbr.h>
@@ -16,7 +17,7 @@ void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
 		if (limbo->entries[i].bytes) {
 			mem_free(cache, limbo->entries[i].p, limbo->entries[i].bytes);
 		} else {
-			/* M1. The sum comes first in a bucket, too. */
+			/* M1: zeroes the first 8 bytes, which are a bucket's sum, too. */
 			bucket_seal(limbo->entries[i].p, 0);
 			mem_free_bucket(cache, limbo->entries[i].p);
 		}

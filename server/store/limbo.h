@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What readers inside the server may still be looking at: overflow buckets that were unlinked and
- * large items that were replaced or removed. It is freed after an RCU grace period, many at a time.
- * Readers of the region need no such thing: whatever they find there must verify.
+ * The limbo: delays the freeing of memory that readers inside the server may still use, until an
+ * RCU grace period has passed: overflow buckets that were unlinked, and large items that were
+ * replaced or removed. Many share one grace period. Clients need no such delay: whatever they read
+ * must verify.
  *
- * Small items are not kept: they are freed at once, and a reader in the server that meets one that
- * is being reused reads again (server/store/lookup.h), which takes less time than waiting would cost.
+ * Small items are freed at once. A reader in the server that meets one that is being reused retries
+ * (server/store/lookup.h), which takes less time than waiting would cost.
+ *
+ * Threads: each has a limbo of its own (struct store_thread) and is an RCU reader (QSBR).
  */
 #ifndef KVD_SERVER_STORE_LIMBO_H
 #define KVD_SERVER_STORE_LIMBO_H
 
 #include "server/store/memory.h"
 
+/* Entries in one limbo; when it is full it is emptied. */
 #define LIMBO_MAX 32
-/* Bytes in one limbo: at most this share of the item memory, or one item. */
+/* A limbo with more than this share of the item memory, 1/1024, is emptied, too. */
 #define LIMBO_SHARE 1024
 
-/* Items of at least so many bytes are kept; the others are copied faster than they are reused. */
+/*
+ * Items of at least so many bytes wait in limbo; smaller ones are copied faster than they are
+ * reused.
+ */
 #define LIMBO_ITEM_BYTES 32768u
 
 struct limbo_entry {
@@ -30,9 +37,12 @@ struct limbo {
 	uint64_t bytes;
 };
 
-/* Frees @p through @cache after a grace period. Waits for one now and then. */
+/*
+ * Frees @p through @cache after a grace period, for which it waits if the limbo is full. @bytes: of
+ * an item, invalid by now; 0: an overflow bucket. No lock held, no item or bucket in use.
+ */
 void limbo_add(struct limbo *limbo, struct mem_cache *cache, void *p, size_t bytes);
-/* Waits for a grace period and frees all, if there is anything. */
+/* Waits for a grace period and frees everything, if there is anything. The same conditions. */
 void limbo_empty(struct limbo *limbo, struct mem_cache *cache);
 
 #endif /* KVD_SERVER_STORE_LIMBO_H */

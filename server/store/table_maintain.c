@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes of server/store/table.h that begin at a block of memory or a bucket, not at a key: items that are
- * evicted, moved, swept, flushed, or were heard of.
+ * Table maintenance: removes, moves and sweeps items that were found by their memory or their
+ * bucket, and notes the GETs that clients report.
  */
 #include "server/store/table_maintain.h"
 
@@ -30,7 +30,7 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 	return true;
 }
 
-/* Copies the item to @to and makes that the key's. */
+/* Copies the item to @to and makes the copy the key's, in the order of T1. */
 static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos *pos,
 		    struct item *to)
 {
@@ -67,27 +67,27 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 	return WIRE_OK;
 }
 
-/* Removes one item of the chain that is over or too old. False: there is none. */
+/* Removes one item that has expired or that a flush of @version covers. False: there is none. */
 static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint64_t version,
 			 struct item **item, struct retired *retired)
 {
 	const struct table *table = thread->table;
 	struct chain_pos pos = { .home = home };
 	unsigned int i;
-	bool over;
+	bool expired;
 
 	chain_for_each(table, pos.bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			if (!pos.bucket->slots[i])
 				continue;
 			pos.item = slot_item(table, pos.bucket->slots[i]);
-			over = is_expired(pos.item->expires, thread->now_ns);
-			if (!over && pos.item->version > version)
+			expired = is_expired(pos.item->expires, thread->now_ns);
+			if (!expired && pos.item->version > version)
 				continue;
 			pos.slot = &pos.bucket->slots[i];
 			do_remove(thread, &pos, retired);
-			stat_add(&thread->stats.expired, over);
-			stat_add(&thread->stats.flushed, !over);
+			stat_add(&thread->stats.expired, expired);
+			stat_add(&thread->stats.flushed, !expired);
 			*item = pos.item;
 			return true;
 		}
@@ -122,7 +122,7 @@ void table_access(struct store_thread *thread, uint64_t hash)
 	uint16_t tag = hash_tag(hash);
 	unsigned int i;
 
-	/* What is being changed just now is in use anyway: nobody waits to note that. */
+	/* An access is not worth waiting for; a change under way notes an access itself. */
 	if (!bucket_trylock(home))
 		return;
 	chain_for_each(table, bucket, home) {

@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes of the table that begin at a block of memory or a bucket, not at a key: items that are
- * evicted, moved, swept or flushed, and access records.
+ * Table maintenance: changes of the table that begin at a block of memory, a bucket or a hash, not
+ * at a key: evicting and moving an item, sweeping a bucket, noting an access.
+ *
+ * They take a bucket's lock, so the caller holds none, and may wait for a grace period. They keep
+ * T1 to T4 of server/store/table.h.
  */
 #ifndef KVD_SERVER_STORE_TABLE_MAINTAIN_H
 #define KVD_SERVER_STORE_TABLE_MAINTAIN_H
 
 #include "server/store/table.h"
 
-/*
- * Removes the item at @block, if a slot of the chain of @hash leads there. Returns whether it did.
- */
+/* Removes the item at @block and frees it. False: no slot of the chain of @hash leads there. */
 bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why);
-/* Moves it to other memory of its class, in the order of T1. WIRE_NO_SPACE, WIRE_NOT_FOUND. */
+/*
+ * Moves the item at @block to other memory of its size class and frees the block. Its version
+ * stays. WIRE_OK; WIRE_NOT_FOUND: no slot of the chain of @hash leads there; WIRE_NO_SPACE.
+ */
 enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block);
 
-/* Removes what is over, or has a version of at most @version, from the chain of bucket @number. */
+/*
+ * Removes the items that have expired, or have a version of at most @version, from the chain of
+ * home bucket @number. The lock is held for one item at a time.
+ */
 void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version);
 
-/* A GET of the key was heard of: notes its time for eviction. */
+/*
+ * A client has reported a GET: notes the time of the access in every item of the chain whose slot
+ * has the tag of @hash. Does nothing if the bucket is locked; takes no other lock and does not
+ * wait.
+ */
 void table_access(struct store_thread *thread, uint64_t hash);
 
 #endif /* KVD_SERVER_STORE_TABLE_MAINTAIN_H */

@@ -177,9 +177,7 @@ static bool chain_move_allowed(struct store_thread *thread)
 	uint64_t now_s = thread->now_ns / 1000000000u;
 	uint64_t then = atomic_load_explicit(&table->chain_moves_s, memory_order_relaxed);
 
-	/*
-	 * The threads' clocks differ by a batch; only forward, or a second would get two budgets.
-	 */
+	/* Threads' clocks differ by a batch. Only forward: or a second would have two budgets. */
 	if (now_s > then && atomic_compare_exchange_strong(&table->chain_moves_s, &then, now_s))
 		atomic_store(&table->chain_moves, 0);
 	return atomic_fetch_add(&table->chain_moves, 1) < CHAIN_MOVES_MAX;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Lookups: find keys and copy items inside the server without a lock, verifying what was read, and
+ * retry when it was being changed.
+ */
 #include "server/store/lookup.h"
 
 #include <string.h>
@@ -8,11 +12,11 @@
 #include "common/util/stat.h"
 #include "server/store/chain.h"
 
-/* What one look at a key, a slot or an item gives. */
+/* What one try to look up a key gives, in a table, a bucket or a slot. */
 enum lookup_result {
 	LOOKUP_FOUND,
 	LOOKUP_MISSING,
-	LOOKUP_RETRY, /* it was being changed */
+	LOOKUP_RETRY, /* something was being changed */
 };
 
 bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
@@ -32,6 +36,7 @@ struct item_snapshot {
 	struct item head;
 };
 
+/* False: the item was invalid or changed meanwhile (L2). */
 static bool item_snapshot_take(const struct table *table, const struct item *item,
 			       struct item_snapshot *snapshot)
 {
@@ -50,7 +55,7 @@ static bool item_snapshot_take(const struct table *table, const struct item *ite
 	return item_sum_again(item) == sum;
 }
 
-/* Whether the slot leads to the key (L4). */
+/* Whether the slot leads to the key; if not, with the checks of L4. */
 static enum lookup_result slot_lookup(const struct table *table, const uint64_t *slot_at,
 				      uint64_t slot, const void *key, uint32_t key_len,
 				      struct item_ref *ref)
@@ -105,7 +110,7 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 	return result;
 }
 
-/* Copies from an item that was seen valid. False: it was changed meanwhile (L2, L3). */
+/* Copies @bytes of an item that was seen valid. False: it was changed meanwhile (L2, L3). */
 static bool item_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes)
 {
 	bool stays = item_bytes(ref->head.key_len, ref->head.value_len) >= LIMBO_ITEM_BYTES;
@@ -115,9 +120,10 @@ static bool item_ref_copy(const struct item_ref *ref, void *to, const void *from
 	return stays || item_sum_again(ref->item) == ref->head.sum;
 }
 
-/* What is done with the item once it was found valid: copied. */
+/* What is done with an item that was found: it is copied. */
 typedef enum lookup_result (*use_fn)(struct store_thread *thread, struct item_ref *ref, void *arg);
 
+/* Looks the key up and uses its item; retries until that was done without a change in between. */
 static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash, const void *key,
 				     uint32_t key_len, struct item_ref *ref, use_fn use, void *arg)
 {
@@ -136,18 +142,19 @@ static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash,
 					  WIRE_BUSY;
 }
 
-struct room {
+/* Where a value is copied to. */
+struct value_buffer {
 	void *buffer;
 	size_t size;
 };
 
 static enum lookup_result use_value(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
-	const struct room *room = arg;
+	const struct value_buffer *to = arg;
 
 	(void)thread;
-	if (ref->head.value_len > room->size ||
-	    item_ref_copy(ref, room->buffer, ref->item->data + ref->head.key_len,
+	if (ref->head.value_len > to->size ||
+	    item_ref_copy(ref, to->buffer, ref->item->data + ref->head.key_len,
 			  ref->head.value_len))
 		return LOOKUP_FOUND;
 	return LOOKUP_RETRY;
@@ -156,12 +163,12 @@ static enum lookup_result use_value(struct store_thread *thread, struct item_ref
 enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const void *key,
 			    uint32_t key_len, void *buffer, size_t size, struct item_ref *ref)
 {
-	struct room room = { buffer, size };
+	struct value_buffer to = { buffer, size };
 
-	return lookup_until(thread, hash, key, key_len, ref, use_value, &room);
+	return lookup_until(thread, hash, key, key_len, ref, use_value, &to);
 }
 
-/* No room for the copy looks like a copy that was made: the caller tells them apart. */
+/* LOOKUP_FOUND with *@arg NULL: there is no memory for the copy. */
 static enum lookup_result use_copy(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);

@@ -1,55 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers inside the server: two-sided GETs, scans, the search for something to evict. They take no
- * lock. The caller is an RCU reader (QSBR) and stays in one batch.
+ * Lookups: find keys and copy items inside the server without a lock, for two-sided GETs, scans and
+ * eviction. The caller is an RCU reader (QSBR) and passes no quiescent state meanwhile.
  *
- *   L1. The chain stays readable: overflow buckets are freed only after a grace period. That none of
- *	 its slots was moved past the reader, the epoch tells (server/store/index.h, I3).
- *   L2. A small item may be rewritten or reused while it is read. It counts if its sum was valid and
- *	 the same before and after; the sum says version and place. Where that fails, the reader
- *	 looks again.
- *   L3. A large item (LIMBO_ITEM_BYTES) is never rewritten in place, but for its expiry time, and is
- *	 freed after a grace period. Once seen valid it can be copied at leisure.
- *   L4. "Not there" needs the epoch to be as it was, and of each slot with the key's tag that its item
- *	 was another key's, valid, with the slot leading to it, and valid with the same sum after that.
+ *   L1. A chain stays readable: overflow buckets are freed only after a grace period. Whether a slot
+ *	 was moved past the reader is seen from the epoch (server/store/index.h, I3).
+ *   L2. A small item may be rewritten or reused while it is read. What was read is used only if the
+ *	 item's sum was valid and the same before and after: the sum covers version and place. Else
+ *	 the lookup is retried.
+ *   L3. A large item (LIMBO_ITEM_BYTES) is never rewritten in place, except for its expiry time, and
+ *	 is freed only after a grace period. Once seen valid it can be copied without another check.
+ *   L4. "Not found" needs the same even epoch before and after, and for each slot with the key's tag
+ *	 that its item was valid and another key's, that the slot still led to it then, and that its
+ *	 sum was the same after that.
  */
 #ifndef KVD_SERVER_STORE_LOOKUP_H
 #define KVD_SERVER_STORE_LOOKUP_H
 
 #include "server/store/table.h"
 
-/* How long a reader looks again and again before it says WIRE_BUSY. */
+/* How long a lookup is retried before it returns WIRE_BUSY. */
 #define LOOKUP_NS_MAX 1000000000ull
 
 /* An item that was seen valid. */
 struct item_ref {
 	struct item *item;
-	struct item head; /* of it, verified */
+	struct item head; /* a verified copy of its header */
 };
 
 /*
- * Copies the value to @buffer if it has at most @size bytes, else only ref->head is filled in. WIRE_OK,
- * WIRE_NOT_FOUND, or WIRE_BUSY: it kept changing for LOOKUP_NS_MAX.
+ * Finds the key, fills in @ref, and copies the value to @buffer if it has at most @size bytes.
+ * WIRE_OK; WIRE_NOT_FOUND; WIRE_BUSY: it kept changing for LOOKUP_NS_MAX. A retry pauses: see
+ * backoff_wait().
  */
 enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const void *key,
 			    uint32_t key_len, void *buffer, size_t size, struct item_ref *ref);
 
 /*
- * Sets aside a copy of the item for one reader: valid to who knows @seed, and in no bucket. The
- * caller frees it with table_abandon(). As lookup_get(); WIRE_BUSY also if there is no space for a copy.
+ * Allocates a copy of the item for one client: its sum is made with @seed instead of the
+ * incarnation, and no bucket leads to it. The caller frees it with table_abandon(). As
+ * lookup_get(); WIRE_BUSY also if there is no memory for the copy.
  */
 enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
 			     uint32_t key_len, uint64_t seed, struct item **copy);
 
-/* The hash of the key of what may be an item at @block. False: nothing valid is there now. */
+/*
+ * Hashes the key of the item at @block, which may be anything. False: no valid item is there now.
+ */
 bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash);
 
-/* The pauses between the tries of a reader that met a change. */
+/* The pauses of a lookup that is retried. */
 struct backoff {
-	uint64_t since_ns; /* of the first try that failed; 0: none has */
+	uint64_t since_ns; /* when the first try failed, clock_ns(); 0: none has */
 };
 
-/* Pauses, longer each time, and counts the retry. False: LOOKUP_NS_MAX is over. */
+/* Counts the retry and pauses, longer each time. False: LOOKUP_NS_MAX has passed. */
 bool backoff_wait(struct store_thread *thread, struct backoff *backoff);
 
 #endif /* KVD_SERVER_STORE_LOOKUP_H */

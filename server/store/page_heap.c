@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page heap: the pages of the item memory, handed out as heap; free pages are runs that merge with
- * their neighbours and are found in bins by length.
+ * The page heap: the pages of the item memory, handed out as heap; free pages are runs that merge
+ * with their neighbours and are found in bins by length.
  */
 #include "server/store/page_heap.h"
 
@@ -34,7 +34,7 @@ static uint32_t span_of(const struct page_heap *heap, uint32_t page)
 	return hint_load(&page_at(heap, page)->word) >> PAGE_SPAN_SHIFT;
 }
 
-/* The bin of runs of so many pages. */
+/* The bin of runs of so many pages; see RUN_BINS. */
 static unsigned int bin_of(uint32_t pages)
 {
 	unsigned int log2 = 31 - (unsigned int)__builtin_clz(pages);
@@ -42,7 +42,7 @@ static unsigned int bin_of(uint32_t pages)
 	return log2 < 4 ? pages - 1 : 15 + 2 * (log2 - 4) + (pages >> (log2 - 1) & 1);
 }
 
-/* Makes a run of free pages one that can be found; their kind says already that they are free. */
+/* Lists a run of free pages in its bin; the pages are PAGE_FREE already. */
 static void do_link(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	unsigned int bin = bin_of(pages);
@@ -56,10 +56,11 @@ static void do_link(struct page_heap *heap, uint32_t page, uint32_t pages)
 	if (head->next != PAGE_NONE)
 		page_at(heap, head->next)->prev = page;
 	heap->bins[bin] = page;
-	hint_store(&heap->mask, heap->mask | 1ull << bin);
+	hint_store(&heap->bins_used, heap->bins_used | 1ull << bin);
 	heap->free += pages;
 }
 
+/* Takes the run that begins at @page out of its bin; returns its length. */
 static uint32_t do_unlink(struct page_heap *heap, uint32_t page)
 {
 	struct page *head = page_at(heap, page);
@@ -72,12 +73,12 @@ static uint32_t do_unlink(struct page_heap *heap, uint32_t page)
 	if (head->next != PAGE_NONE)
 		page_at(heap, head->next)->prev = head->prev;
 	if (heap->bins[bin] == PAGE_NONE)
-		hint_store(&heap->mask, heap->mask & ~(1ull << bin));
+		hint_store(&heap->bins_used, heap->bins_used & ~(1ull << bin));
 	heap->free -= head->pages;
 	return head->pages;
 }
 
-/* Frees pages: they become one run with those before and after them. */
+/* Makes pages free: they become one run with the free pages before and behind them. */
 static void do_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	uint32_t before;
@@ -118,10 +119,10 @@ void page_heap_release(struct page_heap *heap)
 
 bool page_heap_may_have(const struct page_heap *heap, uint32_t pages)
 {
-	return pages <= heap->end && hint_load(&heap->mask) >> bin_of(pages);
+	return pages <= heap->end && hint_load(&heap->bins_used) >> bin_of(pages);
 }
 
-/* The run of a bin that is long enough and at the highest address, of the first RUN_TRIES_MAX. */
+/* Of the first RUN_TRIES_MAX runs of a bin, the long enough one at the highest address. */
 static uint32_t do_bin_find(const struct page_heap *heap, unsigned int bin, uint32_t pages)
 {
 	uint32_t best = PAGE_NONE;
@@ -134,17 +135,19 @@ static uint32_t do_bin_find(const struct page_heap *heap, unsigned int bin, uint
 	return best;
 }
 
+/* A run for so many pages; only the first bin may have runs that are too short. */
 static uint32_t do_run_find(const struct page_heap *heap, uint32_t pages)
 {
 	unsigned int bin = bin_of(pages);
 	uint32_t run = do_bin_find(heap, bin, pages);
-	uint64_t above = heap->mask >> bin >> 1;
+	uint64_t above = heap->bins_used >> bin >> 1;
 
 	if (run == PAGE_NONE && above)
 		run = do_bin_find(heap, bin + 1 + (unsigned int)__builtin_ctzll(above), pages);
 	return run;
 }
 
+/* Makes pages that were taken out of a run, or were reserved, a span. */
 static void do_use(struct page_heap *heap, uint32_t page, uint32_t pages, enum page_kind kind,
 		   uint32_t slab)
 {
@@ -177,6 +180,7 @@ uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind 
 	return page;
 }
 
+/* Makes pages that are in no run reserved. */
 static void do_reserve(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	for (uint32_t i = 0; i < pages; i++)
@@ -201,8 +205,8 @@ void page_heap_free(struct page_heap *heap, uint32_t page)
 }
 
 /*
- * The first page of the free run that @page is in. As many steps as the run is long: who asks for a
- * page in the midst of one looks for more than any run has.
+ * The loop is short where it matters: a caller that asks for a page in the middle of a run needs
+ * more pages than any run has.
  */
 uint32_t do_run_first(const struct page_heap *heap, uint32_t page)
 {
@@ -240,7 +244,7 @@ struct span span_at(struct page_heap *heap, uint32_t page)
 	return span;
 }
 
-/* Takes a piece out of a free run. */
+/* Takes pages out of a free run and reserves them. */
 static void do_reserve_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	uint32_t run = do_run_first(heap, page);

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page heap: the pages of the item memory, handed out as spans of whole pages.
+ * The page heap: allocates spans of 4 KiB pages of the region, for slabs, large items and the
+ * index.
  *
- * Every 4 KiB page has a descriptor in the page map, outside of the region. The map is sized for the
- * whole region when the heap is made, of pages that cost nothing until they are touched
- * (MAP_NORESERVE), so that nothing here ever allocates: 16 bytes are in use for each page of items.
+ * Words: a span is a number of pages allocated together, a run a number of free pages side by side.
+ * Page numbers count from the region's first byte.
  *
- * Who reads without a lock (mem_sample(), hints before a lock is taken) reads single words, which are
- * therefore stored and loaded as relaxed atomics, and believes none of them.
+ * Every page has a descriptor of 16 bytes in the page map, outside of the region. The map is mapped
+ * for the whole region at the start (MAP_NORESERVE: pages of it that are not touched cost nothing),
+ * so nothing here allocates memory later.
+ *
+ * Threads: any; the heap's lock is taken by all functions but do_*, which expect it held, and
+ * page_heap_may_have(). mem_sample() and others read single words of the map without it, as hints
+ * that may be outdated; so these words are stored and loaded as relaxed atomics.
  */
 #ifndef KVD_SERVER_STORE_PAGE_HEAP_H
 #define KVD_SERVER_STORE_PAGE_HEAP_H
@@ -23,8 +28,9 @@
 #define PAGE_NONE UINT32_MAX
 
 /*
- * Guards a few instructions, or the making of a slab at most. A holder that lost its CPU gets it
- * back from those who wait: they yield after some microseconds.
+ * A spin lock, for the page heap, a size class or a thread's magazines: held for a few
+ * instructions, or for creating a slab at most. Waiting threads yield after so many looks, a few
+ * microseconds, so that a holder that lost its CPU gets it back.
  */
 #define MEM_LOCK_SPINS 100
 
@@ -42,68 +48,74 @@ static inline void mem_unlock(uint32_t *lock)
 	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
+/* Words that are also read without the lock that guards them. */
 #define hint_load(p) __atomic_load_n(p, __ATOMIC_RELAXED)
 #define hint_store(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
 
-/* Pages */
-
 enum page_kind {
-	PAGE_FREE,     /* all there is at first, so that the map need not be written */
-	PAGE_RESERVED, /* free, but kept by an evacuation */
-	PAGE_ITEMS,
-	PAGE_BUCKETS,
-	PAGE_LARGE,
+	PAGE_FREE,     /* 0: all pages at first, so that the map need not be written */
+	PAGE_RESERVED, /* free, but not to be allocated until an evacuation ends */
+	PAGE_ITEMS,    /* of a slab of items */
+	PAGE_BUCKETS,  /* of a slab of overflow buckets */
+	PAGE_LARGE,    /* of a large item */
 };
 
 struct page {
-	uint32_t word; /* kind, in a evacuation, first page of the span; of free pages only the run's
-			  first and last have the latter */
-	uint32_t pages; /* of the first page: length of span or run */
+	/*
+	 * Kind, PAGE_EVACUATING, and the first page of the span; of free pages, only a run's first
+	 * and last page have the run's first page here.
+	 */
+	uint32_t word;
+	uint32_t pages; /* in the first page of a span or run: its length */
 	union {
-		uint32_t slab; /* of all pages of a slab */
-		uint32_t next; /* of the first page of a free run: the next of its bin */
+		uint32_t slab; /* in all pages of a slab: its number */
+		uint32_t next; /* in the first page of a free run: the next run of its bin */
 	};
-	uint32_t prev;
+	uint32_t prev; /* the same: the previous one */
 };
 
 #define PAGE_KIND 7u
-#define PAGE_EVACUATING 8u
+#define PAGE_EVACUATING 8u /* in the first page of a span that is being evacuated */
 #define PAGE_SPAN_SHIFT 4
 static_assert(REGION_BYTES_MAX / PAGE_BYTES <= 1u << (32 - PAGE_SPAN_SHIFT), "page numbers fit");
 
 /*
- * Free runs by length: bins 0 to 14 hold runs of 1 to 15 pages, those above have two to a doubling, so
- * that one word says which bins have any. A slab's lengths, 16, 32 and 64 pages, begin bins: every run
- * in them or above will do.
+ * Free runs are listed in bins by their length: bins 0 to 14 hold runs of 1 to 15 pages; above,
+ * there are two bins for each doubling. So one word can say which bins have runs. 16, 32 and 64
+ * pages, which slabs take, are the shortest runs of their bins: every run of these bins and those
+ * above fits.
  */
 #define RUN_BINS 63u
-/* How many runs of a bin are looked at. A large item may miss one that fits behind so many smaller. */
+/* Runs of a bin that are tried. A large item may miss one that fits behind so many shorter ones. */
 #define RUN_TRIES_MAX 64u
 
 struct page_heap {
 	alignas(64) uint32_t lock; /* guards all of it and the page map */
-	uint32_t first, end;	   /* pages of the region; those before are the index's */
+	uint32_t first, end;	   /* the pages; those before @first are the index's */
 	struct page *map;
-	uint64_t mask; /* bins with a run */
-	uint32_t bins[RUN_BINS];
-	uint32_t free, reserved, large, evacuating; /* pages */
+	uint64_t bins_used;	 /* one bit for each bin that has a run */
+	uint32_t bins[RUN_BINS]; /* the first page of each bin's first run */
+	/* Numbers of pages; evacuating: in spans and runs that are evacuated, reserved ones too. */
+	uint32_t free, reserved, large, evacuating;
 };
 
+/* The pages from @first up to @end are free. Returns 0 or a negative errno, not logged. */
 int page_heap_init(struct page_heap *heap, uint32_t first, uint32_t end);
 void page_heap_release(struct page_heap *heap);
 
-/* Without the lock: whether it is worth a try to take so many pages. */
+/* Whether it is worth a try to allocate so many pages. Takes no lock: a hint. */
 bool page_heap_may_have(const struct page_heap *heap, uint32_t pages);
 /*
- * Takes pages: of the runs of the smallest bin that has what is needed the one at the highest address,
- * and there the end. Returns the first page or PAGE_NONE.
+ * Allocates a span: the end of a free run, from the smallest bin that has a long enough one, and of
+ * those the one at the highest address (so the pages behind the index stay free longest). @slab:
+ * the number of the slab, unless @kind is PAGE_LARGE. Returns the first page, or PAGE_NONE.
  */
 uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind kind,
 			 uint32_t slab);
-/* Gives back a whole span; if it is being evacuated its pages are held from now on. */
+/* Frees the span that begins at @page; if it is being evacuated, its pages become reserved. */
 void page_heap_free(struct page_heap *heap, uint32_t page);
 
-/* What is at a page: a span, or a piece of a free run or of held pages that begins there. */
+/* What is at a page: a span, the rest of a free run from there on, or a reserved page. */
 struct span {
 	uint32_t page, pages;
 	enum page_kind kind;
@@ -111,27 +123,34 @@ struct span {
 	uint32_t slab;
 };
 
-/* The span that @page is in; a free or held piece begins at @page itself. Pieces end before @end. */
+/* The span that @page is in; or the free pages from @page on, up to @end; or the reserved page. */
 struct span do_span_at(const struct page_heap *heap, uint32_t page, uint32_t end);
-/* The first page of the free run that @page is in. */
+/* The first page of the free run that @page is in. Takes as many steps as @page is behind it. */
 uint32_t do_run_first(const struct page_heap *heap, uint32_t page);
-/* Takes the lock: what is at @page, of which is known that it is not in a free run. */
+/* As do_span_at(), for one page. */
 struct span span_at(struct page_heap *heap, uint32_t page);
 
 /*
- * Keeps whole spans that cover [@page, @page + @pages) from being handed out: they are being evacuated now,
- * free pages among them held. False, and nothing is changed: one of them is in a evacuation, or it is out of
- * bounds. *@first, *@count are what is kept.
+ * Begins to evacuate the spans that cover [@page, @page + @pages): marks them, and reserves the
+ * free pages among them. *@first and *@count say which pages that are. Returns false and changes
+ * nothing if some of them are being evacuated already, or out of bounds.
  */
 bool do_page_heap_close(struct page_heap *heap, uint32_t page, uint32_t pages, uint32_t *first,
 			uint32_t *count);
-/* Undoes it for what is at @page: a span, or all held pages from there to @end. Returns its length. */
+/*
+ * Ends that for what is at @page: a span, or all reserved pages from there to @end, which become
+ * free. Returns the number of pages.
+ */
 uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end);
-/* Whether all pages are held; takes them then for a large item (@kind) or for the index. */
+/*
+ * Whether all these pages are reserved. If so, page_heap_alloc_reserved() makes them the span of a
+ * large item; page_heap_alloc_index() gives them to the index, if they are the first pages.
+ */
 bool page_heap_all_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
 bool page_heap_alloc_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
 bool page_heap_alloc_index(struct page_heap *heap, uint32_t page, uint32_t pages);
 
+/* Pages that @bytes take. */
 static inline uint32_t pages_of(size_t bytes)
 {
 	return (uint32_t)((bytes + PAGE_BYTES - 1) / PAGE_BYTES);

@@ -79,7 +79,7 @@ static uint16_t slab_shorter(const struct page_heap *heap, uint16_t pages)
 	if (pages > SLAB_BYTES_MIN / PAGE_BYTES)
 		return pages / 2;
 	/* Bins of short runs hold one length each: bin n runs of n + 1 pages. */
-	shorter = hint_load(&heap->mask) & ((1ull << (pages - 1)) - 1);
+	shorter = hint_load(&heap->bins_used) & ((1ull << (pages - 1)) - 1);
 	return shorter ? (uint16_t)(64 - __builtin_clzll(shorter)) : 0;
 }
 

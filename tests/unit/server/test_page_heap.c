@@ -77,7 +77,7 @@ static void check_runs(void)
 	uint32_t listed = 0;
 
 	for (unsigned int bin = 0; bin < RUN_BINS; bin++) {
-		assert_int_equal(heap.bins[bin] != PAGE_NONE, heap.mask >> bin & 1);
+		assert_int_equal(heap.bins[bin] != PAGE_NONE, heap.bins_used >> bin & 1);
 		for (uint32_t run = heap.bins[bin]; run != PAGE_NONE; run = heap.map[run].next) {
 			uint32_t end = run + heap.map[run].pages;
 
@@ -107,7 +107,7 @@ static void random_walk(void **state)
 	while (live_count)
 		give(live_count - 1);
 	check_runs();
-	assert_int_equal(heap.bins[62 - __builtin_clzll(heap.mask) + 1], FIRST);
+	assert_int_equal(heap.bins[62 - __builtin_clzll(heap.bins_used) + 1], FIRST);
 	assert_int_equal(heap.map[FIRST].pages, END - FIRST);
 }
 

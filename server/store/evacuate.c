@@ -47,17 +47,17 @@ static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 {
 	struct slab *slab = slab_lock(memory, page);
 	struct size_class *size_class;
-	unsigned int number;
+	unsigned int class_id;
 
 	if (!slab)
 		return;
-	number = slab->class_id;
+	class_id = slab->class_id;
 	size_class = class_of(memory, slab);
 	hint_store(&slab->evacuating, 1);
 	hint_store(&size_class->available, size_class->available - slab->free);
 	do_slab_list(memory, slab);
 	mem_unlock(&size_class->lock);
-	magazines_collect(memory, number, page, pages);
+	magazines_collect(memory, class_id, page, pages);
 }
 
 /* The slab at @page is as others again. False: it was freed. */
@@ -153,9 +153,9 @@ static struct slab *do_class_sparse(struct memory *memory, const struct size_cla
 }
 
 /* Its share in use, of 2^16; more than that: none. */
-static uint32_t class_sparse(struct memory *memory, unsigned int number, uint32_t *page)
+static uint32_t class_sparse(struct memory *memory, unsigned int class_id, uint32_t *page)
 {
-	struct size_class *size_class = &memory->classes[number];
+	struct size_class *size_class = &memory->classes[class_id];
 	uint32_t share = UINT32_MAX;
 	struct slab *slab;
 
@@ -165,9 +165,9 @@ static uint32_t class_sparse(struct memory *memory, unsigned int number, uint32_
 	 */
 	if (hint_load(&size_class->available) < size_class->blocks &&
 	    hint_load(&size_class->slabs) &&
-	    hint_load(&size_class->available) + magazines_count(memory, number) >=
+	    hint_load(&size_class->available) + magazines_count(memory, class_id) >=
 		    size_class->blocks)
-		magazines_collect(memory, number, 0, UINT32_MAX);
+		magazines_collect(memory, class_id, 0, UINT32_MAX);
 	mem_lock(&size_class->lock);
 	slab = do_class_sparse(memory, size_class);
 	if (slab) {

@@ -370,16 +370,16 @@ uint64_t memory_bytes(const struct memory *memory)
 	return (uint64_t)(memory->heap.end - hint_load(&memory->heap.first)) * PAGE_BYTES;
 }
 
-static void stats_add_class(struct memory *memory, unsigned int number, struct memory_stats *stats)
+static void stats_add_class(struct memory *memory, unsigned int class_id, struct memory_stats *stats)
 {
-	struct size_class *size_class = &memory->classes[number];
-	uint64_t cached = magazines_count(memory, number), pages, free;
+	struct size_class *size_class = &memory->classes[class_id];
+	uint64_t cached = magazines_count(memory, class_id), pages, free;
 
 	mem_lock(&size_class->lock);
 	pages = size_class->slab_pages;
 	free = size_class->free;
 	mem_unlock(&size_class->lock);
-	if (number == CLASS_BUCKETS) {
+	if (class_id == CLASS_BUCKETS) {
 		stats->bucket_slabs = pages * PAGE_BYTES;
 		stats->bucket_slabs_free = (free + cached) * size_class->bytes;
 	} else {

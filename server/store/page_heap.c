@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page heap: the pages of the item memory, handed out as heap; free pages are runs that merge
- * with their neighbours and are found in bins by length.
+ * The page heap: allocates spans of pages of the region. Free pages form runs that merge with their
+ * neighbours and are listed in bins by length.
  */
 #include "server/store/page_heap.h"
 

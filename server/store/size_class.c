@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Size classes: which sizes of blocks the item memory hands out, and which of them an item takes.
+ * Size classes: computes the sizes of blocks, and the table that finds the class of an item's size.
  */
 #include "server/store/size_class.h"
 
 #include <assert.h>
 
-#include "server/store/page_heap.h"
-
 /*
- * Steps of 16 bytes up to 512; above, as many bytes as let a certain number of blocks
- * fit a slab, with about one block in 22 less from class to class: 131 classes. Percent of the memory of
- * full slabs that are lost, over all sizes that ITEM_ALIGN divides (others lose up to 15 bytes more);
- * tests/unit/server/test_memory.c prints it:
+ * Up to 512 bytes, classes are 16 bytes apart. Above, a class's blocks are as large as lets a
+ * certain number of them fit a slab, and that number falls by about one in 22 from class to class:
+ * 131 classes. The percentage of full slabs' memory that is lost, over all sizes that ITEM_ALIGN
+ * divides (others lose up to 15 bytes more), as tests/unit/server/test_memory.c prints it:
  *
  *	   bytes	classes	average	worst
  *	   48 -   512	     30	    0.2	  0.5
@@ -60,7 +58,7 @@ static void classes_add(uint32_t from, uint32_t to)
 	assert(last == to);
 }
 
-/* Before main(), since sizes have classes without a memory too. */
+/* Before main(): mem_class() is used before and without a struct memory. */
 __attribute__((constructor)) static void classes_make(void)
 {
 	unsigned int class_id = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs: spans of pages cut into blocks of one size class, and the lists that say which slab a block is
- * taken from.
+ * Slabs: creates slabs, allocates their blocks and frees them, and keeps the lists that say which
+ * slab a block comes from. do_* functions expect the lock of the slab's class to be held.
  */
 #include "server/store/slab.h"
 
@@ -9,6 +9,7 @@
 
 #include "common/barrier.h"
 
+/* NULL: slabs_max are in use. */
 static struct slab *do_descriptor_alloc(struct memory *memory)
 {
 	struct slab *slab = NULL;
@@ -69,8 +70,8 @@ void do_slab_list(struct memory *memory, struct slab *slab)
 }
 
 /*
- * The length of the next shorter slab to try. Below the smallest usual one any length serves, so that
- * the gaps that large items leave are not lost to small ones: what has a run of that length.
+ * The length of the next shorter slab to try; 0: none. Below the smallest whole slab, the length of
+ * the longest shorter run: gaps between large items are used for small ones whatever their length.
  */
 static uint16_t slab_shorter(const struct page_heap *heap, uint16_t pages)
 {
@@ -78,12 +79,14 @@ static uint16_t slab_shorter(const struct page_heap *heap, uint16_t pages)
 
 	if (pages > SLAB_BYTES_MIN / PAGE_BYTES)
 		return pages / 2;
-	/* Bins of short runs hold one length each: bin n runs of n + 1 pages. */
+	/* Bin n has the runs of n + 1 pages: see RUN_BINS. */
 	shorter = hint_load(&heap->bins_used) & ((1ull << (pages - 1)) - 1);
 	return shorter ? (uint16_t)(64 - __builtin_clzll(shorter)) : 0;
 }
 
-/* Pages for a slab: where there is no room for a whole one, fewer, if that wastes little. */
+/*
+ * Allocates pages for a slab; where there is no room for a whole one, fewer, if little is wasted.
+ */
 static uint32_t do_slab_pages(struct memory *memory, const struct size_class *size_class,
 			      struct slab *slab, uint16_t *pages)
 {
@@ -103,7 +106,7 @@ static uint32_t do_slab_pages(struct memory *memory, const struct size_class *si
 	return PAGE_NONE;
 }
 
-/* All blocks of a new slab are free, and invalid items to whoever reads them (M1). */
+/* Makes all blocks free, and invalid items to readers of the region (M1). */
 static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t blocks)
 {
 	for (uint32_t i = 0; i < blocks; i++)
@@ -117,9 +120,9 @@ static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t bl
 	slab->first_word = 0;
 }
 
-static struct slab *do_slab_create(struct memory *memory, unsigned int number)
+static struct slab *do_slab_create(struct memory *memory, unsigned int class_id)
 {
-	struct size_class *size_class = &memory->classes[number];
+	struct size_class *size_class = &memory->classes[class_id];
 	struct slab *slab;
 	uint32_t page;
 
@@ -128,7 +131,7 @@ static struct slab *do_slab_create(struct memory *memory, unsigned int number)
 	slab = do_descriptor_alloc(memory);
 	if (!slab)
 		return NULL;
-	hint_store(&slab->class_id, (uint16_t)number);
+	hint_store(&slab->class_id, (uint16_t)class_id);
 	hint_store(&slab->evacuating, 0);
 	slab->list = SLAB_LISTS;
 	page = do_slab_pages(memory, size_class, slab, &slab->pages);
@@ -148,7 +151,9 @@ static struct slab *do_slab_create(struct memory *memory, unsigned int number)
 	return slab;
 }
 
-/* At once when it is empty, so that nobody who needs pages has to look for them. */
+/*
+ * Frees a slab when its last block is freed, so that its pages are there for other sizes at once.
+ */
 static void do_slab_destroy(struct memory *memory, struct slab *slab)
 {
 	struct size_class *size_class = &memory->classes[slab->class_id];
@@ -166,6 +171,7 @@ static void do_slab_destroy(struct memory *memory, struct slab *slab)
 	do_descriptor_free(memory, slab);
 }
 
+/* Frees a block; divides by the size with size_class.inverse. */
 static void do_slab_free_block(struct memory *memory, struct slab *slab, const void *p)
 {
 	struct size_class *size_class = &memory->classes[slab->class_id];
@@ -174,7 +180,7 @@ static void do_slab_free_block(struct memory *memory, struct slab *slab, const v
 	uint32_t i = (uint32_t)(offset / 16 * size_class->inverse >> 32), word = i / 64;
 	uint64_t bit = 1ull << i % 64;
 
-	/* A block's start, and one that was handed out. */
+	/* @p is where a block begins, and that block is allocated. */
 	assert((uint64_t)i * size_class->bytes == offset && !(slab->free_bits[word] & bit));
 	hint_store(&slab->free_bits[word], slab->free_bits[word] | bit);
 	if (word < slab->first_word)
@@ -189,7 +195,7 @@ static void do_slab_free_block(struct memory *memory, struct slab *slab, const v
 		do_slab_list(memory, slab);
 }
 
-/* Takes up to @count free blocks out of a slab. */
+/* Allocates up to @count blocks of a slab, lowest addresses first. */
 static unsigned int do_slab_alloc_blocks(struct memory *memory, struct slab *slab, void **blocks,
 					 unsigned int count)
 {
@@ -215,8 +221,7 @@ static unsigned int do_slab_alloc_blocks(struct memory *memory, struct slab *sla
 	return n;
 }
 
-/* Classes */
-
+/* The fullest slab that has free blocks, or NULL. */
 static struct slab *do_class_fullest(struct memory *memory, const struct size_class *size_class)
 {
 	for (unsigned int i = 0; i < SLAB_LISTS; i++)
@@ -225,14 +230,14 @@ static struct slab *do_class_fullest(struct memory *memory, const struct size_cl
 	return NULL;
 }
 
-unsigned int slabs_alloc(struct memory *memory, unsigned int number, void **blocks,
+unsigned int slabs_alloc(struct memory *memory, unsigned int class_id, void **blocks,
 			 unsigned int count)
 {
-	struct size_class *size_class = &memory->classes[number];
+	struct size_class *size_class = &memory->classes[class_id];
 	struct slab *slab;
 	unsigned int n = 0;
 
-	/* Without a lock: a full store must not make its workers wait for each other. */
+	/* Without the lock: in a full store, workers must not wait for each other here. */
 	if (!hint_load(&size_class->available) &&
 	    !page_heap_may_have(&memory->heap, SLAB_PAGES_MIN))
 		return 0;
@@ -240,7 +245,7 @@ unsigned int slabs_alloc(struct memory *memory, unsigned int number, void **bloc
 	while (n < count) {
 		slab = do_class_fullest(memory, size_class);
 		if (!slab && !n)
-			slab = do_slab_create(memory, number);
+			slab = do_slab_create(memory, class_id);
 		if (!slab)
 			break;
 		n += do_slab_alloc_blocks(memory, slab, blocks + n, count - n);
@@ -249,11 +254,12 @@ unsigned int slabs_alloc(struct memory *memory, unsigned int number, void **bloc
 	return n;
 }
 
-void slabs_free(struct memory *memory, unsigned int number, void *const *blocks, unsigned int count)
+void slabs_free(struct memory *memory, unsigned int class_id, void *const *blocks,
+		unsigned int count)
 {
-	struct size_class *size_class = &memory->classes[number];
+	struct size_class *size_class = &memory->classes[class_id];
 
-	/* They are anywhere: let the two misses for each overlap. */
+	/* Two cache misses for each block, wherever it is: prefetched, they overlap. */
 	for (unsigned int i = 0; i < count; i++)
 		__builtin_prefetch(&memory->heap.map[page_of(memory, blocks[i])]);
 	for (unsigned int i = 0; i < count; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs: spans of pages cut into blocks of one size class; and struct memory, whose parts memory.c,
+ * Slabs: spans of pages cut into blocks of one size class; and struct memory, which memory.c,
  * slab.c and evacuate.c share.
  *
- * Every slab has a descriptor of 256 bytes in an array outside of the region, sized for the worst case
- * when the memory is made, of pages that cost nothing until they are touched. With the page map that
- * is 0.8 % of the memory, and 4 bytes for each block of a bucket slab.
+ * Every slab has a descriptor of 256 bytes in an array outside of the region. The array is mapped
+ * for the worst case at the start; pages of it that are not touched cost nothing. With the page map
+ * this comes to 0.8 % of the memory, and to 4 bytes for each block of a bucket slab.
  */
 #ifndef KVD_SERVER_STORE_SLAB_H
 #define KVD_SERVER_STORE_SLAB_H
@@ -19,56 +19,60 @@
 
 #define SLAB_NONE UINT32_MAX
 
-/* The shortest slab, made only where there is no room for a usual one. */
+/* The shortest slab, created only where there is no room for a whole one. */
 #define SLAB_PAGES_MIN 4u
 #define SLAB_BLOCKS_MAX (SLAB_BYTES_MIN / CLASS_BYTES_MIN)
 #define SLAB_WORDS ((SLAB_BLOCKS_MAX + 63) / 64)
-/* Partial slabs are listed by how full they are: 0 the fullest, from which blocks are taken first. */
+/*
+ * Slabs with free blocks are listed by how full they are: list 0 has the fullest, which are used
+ * first.
+ */
 #define SLAB_LISTS 8u
 
+/* Guarded by the lock of its class. */
 struct slab {
-	alignas(64) uint32_t page; /* the class's lock guards all of it */
+	alignas(64) uint32_t page; /* its first page */
 	uint16_t pages;
-	uint16_t class_id; /* set before the page map leads here */
+	uint16_t class_id; /* stored before the page map leads here */
 	uint16_t blocks;
 	uint16_t free;
 	uint8_t list; /* SLAB_LISTS: in none */
 	uint8_t evacuating;
-	uint16_t first_word; /* no free block in the words of bits before */
-	uint32_t next, prev;
-	uint32_t index;			/* in the class's array */
-	uint64_t free_bits[SLAB_WORDS]; /* set: free */
+	uint16_t first_word;		/* words of free_bits before this one are 0 */
+	uint32_t next, prev;		/* in its list */
+	uint32_t index;			/* in slab_ids of its class */
+	uint64_t free_bits[SLAB_WORDS]; /* bit i set: block i is free */
 };
 static_assert(sizeof(struct slab) == 256, "four cache lines");
 
 struct size_class {
 	alignas(64) uint32_t lock;
-	uint32_t bytes;
-	uint32_t inverse;   /* 2^32 / (bytes / 16), rounded up */
-	uint16_t pages;	    /* of a slab; where there is no room a half or a quarter will do */
+	uint32_t bytes;	    /* of a block; 0: no such class */
+	uint32_t inverse;   /* 2^32 / (bytes / 16), rounded up: to divide by multiplying */
+	uint16_t pages;	    /* of a whole slab; shorter ones are created where it does not fit */
 	uint16_t blocks;    /* of a whole slab */
-	bool has_magazines; /* small enough for caches to keep some */
-	uint32_t available; /* free blocks not in slabs that are evacuated */
-	uint32_t slabs;
-	uint32_t *slab_ids; /* of all slabs */
+	bool has_magazines; /* threads keep free blocks in magazines */
+	uint32_t available; /* free blocks in slabs that are not being evacuated */
+	uint32_t slabs;	    /* number of slabs */
+	uint32_t *slab_ids; /* of all of them: indexes into memory.slabs */
 	uint32_t lists[SLAB_LISTS];
-	uint64_t slab_pages;
-	uint64_t free; /* blocks, those in slabs that are evacuated included, those in magazines not */
+	uint64_t slab_pages; /* of all its slabs */
+	uint64_t free; /* free blocks, also of slabs being evacuated; not those in magazines */
 };
 
 struct memory {
 	struct region *region;
 	struct page_heap heap;
 	struct size_class classes[MEM_CLASSES_MAX];
-	struct slab *slabs;
+	struct slab *slabs; /* descriptors */
 	uint32_t slabs_max;
-	uint32_t slabs_used,
-		slabs_spare; /* under the page heap's lock: never used, and free descriptors */
-	uint32_t *slab_ids;  /* of the classes, slabs_max each */
-	uint32_t *homes;     /* of every BUCKET_BYTES of the region */
+	uint32_t slabs_used;  /* descriptors ever used; with the page heap's lock */
+	uint32_t slabs_spare; /* the first that is free again; with the page heap's lock */
+	uint32_t *slab_ids;   /* those of all classes, slabs_max each */
+	uint32_t *homes; /* the home of the overflow bucket at each BUCKET_BYTES of the region */
 	pthread_mutex_t caches_lock; /* taken before a cache's */
 	struct mem_cache *caches;
-	uint32_t evacuations; /* under way: only then frees look where they free */
+	uint32_t evacuations; /* under way; only then a free has to check its slab for one */
 };
 
 static inline void *page_address(const struct memory *memory, uint32_t page)
@@ -87,19 +91,28 @@ static inline void *slab_block(const struct memory *memory, const struct slab *s
 	       (uint64_t)i * memory->classes[slab->class_id].bytes;
 }
 
+/* The slab that the block @p is in. */
 static inline struct slab *slab_of(const struct memory *memory, const void *p)
 {
 	return &memory->slabs[hint_load(&memory->heap.map[page_of(memory, p)].slab)];
 }
 
-/* Up to @count free blocks of a class; a new slab is made for the first alone. */
-unsigned int slabs_alloc(struct memory *memory, unsigned int number, void **blocks,
+/*
+ * Allocates up to @count blocks of a class; a new slab is created only if there would be none.
+ * Returns how many. Takes the class's lock and, inside of it, the page heap's; so does
+ * slabs_free().
+ */
+unsigned int slabs_alloc(struct memory *memory, unsigned int class_id, void **blocks,
 			 unsigned int count);
-void slabs_free(struct memory *memory, unsigned int number, void *const *blocks,
+void slabs_free(struct memory *memory, unsigned int class_id, void *const *blocks,
 		unsigned int count);
-/* With the class's lock: files the slab in the list that its free blocks ask for. */
+/*
+ * Moves the slab to the list for its number of free blocks; to none if it is full or being
+ * evacuated.
+ */
 void do_slab_list(struct memory *memory, struct slab *slab);
 
+/* A random number less than @n; @random is the caller's state. */
 static inline uint32_t random_below(uint64_t *random, uint32_t n)
 {
 	uint64_t z = *random += 0x9e3779b97f4a7c15ull; /* splitmix64 */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Item memory: allocates and frees blocks through threads' magazines and large items as spans,
+ * samples blocks at random, and adds up the statistics.
+ */
 #include "server/store/memory.h"
 
 #include <assert.h>
@@ -12,7 +16,7 @@
 #include "common/util/stat.h"
 #include "server/store/slab.h"
 
-/* Magazines; with the cache's lock */
+/* Magazines. do_* functions expect the cache's lock to be held. */
 
 static void do_magazine_resize(struct mem_cache *cache, unsigned int class_id, unsigned int count)
 {
@@ -23,7 +27,9 @@ static void do_magazine_resize(struct mem_cache *cache, unsigned int class_id, u
 	stat_add(&cache->magazine_bytes, (uint64_t)(more * cache->memory->classes[class_id].bytes));
 }
 
-/* What the magazines of a cache may take (M3). They may hold more for a while: the index has grown. */
+/*
+ * Bytes in the magazines of a cache (M3). They may be more for a while after the index has grown.
+ */
 static uint64_t magazines_max(const struct memory *memory)
 {
 	return memory_bytes(memory) / MAGAZINES_SHARE;
@@ -36,7 +42,7 @@ static bool do_magazine_is_full(const struct mem_cache *cache, unsigned int clas
 		       magazines_max(cache->memory);
 }
 
-/* The block that is returned, and half a magazine, or what may be of it. */
+/* Allocates a block, and fills up to half of the empty magazine, as far as M3 allows. */
 static void *do_magazine_refill(struct mem_cache *cache, unsigned int class_id)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
@@ -49,14 +55,16 @@ static void *do_magazine_refill(struct mem_cache *cache, unsigned int class_id)
 	n = slabs_alloc(cache->memory, class_id, blocks, want + 1);
 	if (!n)
 		return NULL;
-	/* The lowest address is the next. */
+	/*
+	 * In reverse: the magazine is used from its end, and the lowest address is to come first.
+	 */
 	for (unsigned int i = n - 1; i > 0; i--)
 		magazine->blocks[n - 1 - i] = blocks[i];
 	do_magazine_resize(cache, class_id, n - 1);
 	return blocks[0];
 }
 
-/* Gives back the blocks that are longest in the magazine. */
+/* Frees the @count blocks that have been in the magazine longest into their slabs. */
 static void do_magazine_drain(struct mem_cache *cache, unsigned int class_id, unsigned int count)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
@@ -95,7 +103,10 @@ static void *block_alloc(struct mem_cache *cache, unsigned int class_id)
 	return p;
 }
 
-/* Its slab is evacuated: it stays there. Asked only during an evacuation: it costs two cache misses. */
+/*
+ * Whether the block's slab is being evacuated: then it is freed there. Looked up only while there
+ * are evacuations, since it costs two cache misses.
+ */
 static bool do_is_evacuated(const struct memory *memory, const void *p)
 {
 	return hint_load(&memory->evacuations) && hint_load(&slab_of(memory, p)->evacuating);
@@ -106,7 +117,7 @@ static void block_free(struct mem_cache *cache, unsigned int class_id, void *p)
 	struct memory *memory = cache->memory;
 	struct mem_magazine *magazine = &cache->magazines[class_id];
 
-	/* M1: what readers of the region see from now on. */
+	/* M1 */
 	assert(hint_load((uint64_t *)p) == 0);
 	if (!memory->classes[class_id].has_magazines) {
 		slabs_free(memory, class_id, &p, 1);
@@ -271,17 +282,21 @@ uint64_t magazines_count(struct memory *memory, unsigned int class_id)
 	return n;
 }
 
-/* Sampling: on hints, without a lock. What is found was a block, or part of one, some time ago. */
+/* Sampling, without a lock: a block that is found may have been one only some time ago. */
 
-#define SAMPLE_TRIES 8u /* for each block that is wanted */
+#define SAMPLE_TRIES 8u /* at most, for each block that is wanted */
 
+/* Whether these bytes are in the item memory: what was read without a lock may be anything. */
 static bool in_pages(const struct memory *memory, uint64_t offset, uint64_t bytes)
 {
 	return offset >= (uint64_t)hint_load(&memory->heap.first) * PAGE_BYTES &&
 	       offset + bytes <= (uint64_t)memory->heap.end * PAGE_BYTES;
 }
 
-/* A block of a slab, of @blocks that it would have (0: of those it has). NULL: that one is not in use. */
+/*
+ * A random block of a slab, drawn from @blocks (0: from as many as the slab has), so that blocks of
+ * short slabs are not drawn more often. NULL: there is no such block, or it is free.
+ */
 static void *sample_slab(const struct memory *memory, uint32_t number, uint32_t blocks,
 			 uint64_t *random)
 {
@@ -301,7 +316,7 @@ static void *sample_slab(const struct memory *memory, uint32_t number, uint32_t 
 	return region_at(memory->region, offset);
 }
 
-/* What a random page holds: a large item, or a block of its slab if @slabs. */
+/* What a random page holds: a large item or, if @slabs, a block of its slab. NULL: neither. */
 static void *sample_page(const struct memory *memory, bool slabs, uint64_t *random)
 {
 	uint32_t first = hint_load(&memory->heap.first), word, slab, head;
@@ -363,14 +378,15 @@ unsigned int mem_sample_any(struct memory *memory, uint64_t *random, void **bloc
 	return n;
 }
 
-/* The whole */
+/* Totals, creation and release */
 
 uint64_t memory_bytes(const struct memory *memory)
 {
 	return (uint64_t)(memory->heap.end - hint_load(&memory->heap.first)) * PAGE_BYTES;
 }
 
-static void stats_add_class(struct memory *memory, unsigned int class_id, struct memory_stats *stats)
+static void stats_add_class(struct memory *memory, unsigned int class_id,
+			    struct memory_stats *stats)
 {
 	struct size_class *size_class = &memory->classes[class_id];
 	uint64_t cached = magazines_count(memory, class_id), pages, free;

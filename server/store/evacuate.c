@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Windows. What is in one is marked in the page map, under the page heap's lock: spans that are freed then
- * become held pages and not free ones, so that nothing that is evacuated turns into anything but held
- * pages until it ends. That is why a slab may be looked up first and locked then.
+ * Evacuations: close, list and open the spans that are to be emptied.
+ *
+ * The spans are marked in the page map, under the page heap's lock. A marked span that is freed
+ * becomes reserved pages, not free ones, so until the evacuation ends pages in it can become
+ * nothing but reserved. That is why a slab may be looked up first and locked after that.
  */
 #include "server/store/evacuate.h"
 
@@ -12,7 +14,9 @@
 #include "common/util/stat.h"
 #include "server/store/slab.h"
 
-/* How many slabs of a class are looked at for the one with the fewest blocks, in its emptiest list. */
+/*
+ * Slabs of a class, from its emptiest list, among which the one with the fewest blocks is chosen.
+ */
 #define SPARSE_TRIES 64u
 
 static bool is_slab(enum page_kind kind)
@@ -20,7 +24,7 @@ static bool is_slab(enum page_kind kind)
 	return kind == PAGE_ITEMS || kind == PAGE_BUCKETS;
 }
 
-/* Locks the class of the slab that begins at a page of a evacuation. NULL: it was freed. */
+/* Locks the class of the slab that begins at a page of an evacuation. NULL: the slab was freed. */
 static struct slab *slab_lock(struct memory *memory, uint32_t page)
 {
 	struct span span = span_at(&memory->heap, page);
@@ -28,7 +32,7 @@ static struct slab *slab_lock(struct memory *memory, uint32_t page)
 
 	if (!is_slab(span.kind))
 		return NULL;
-	/* Another one, if it is freed now and its descriptor used again: seen in the next step. */
+	/* If the slab is freed now and its descriptor reused, the wrong class: checked below. */
 	size_class = &memory->classes[hint_load(&memory->slabs[span.slab].class_id)];
 	mem_lock(&size_class->lock);
 	if (is_slab(span_at(&memory->heap, page).kind))
@@ -42,7 +46,7 @@ static struct size_class *class_of(struct memory *memory, const struct slab *sla
 	return &memory->classes[slab->class_id];
 }
 
-/* No blocks of the slab at @page are handed out any more when this returns. */
+/* Closes the slab at @page: when this returns, no blocks of it are allocated any more. */
 static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 {
 	struct slab *slab = slab_lock(memory, page);
@@ -60,7 +64,7 @@ static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 	magazines_collect(memory, class_id, page, pages);
 }
 
-/* The slab at @page is as others again. False: it was freed. */
+/* Opens the slab at @page again. False: it was freed. */
 static bool slab_open(struct memory *memory, uint32_t page)
 {
 	struct slab *slab = slab_lock(memory, page);
@@ -88,11 +92,17 @@ static void evacuation_init(struct mem_evacuation *evacuation, struct memory *me
 	*evacuation = (struct mem_evacuation){ .memory = memory,
 					       .target = target,
 					       .target_pages = target_pages };
-	/* Before any slab is marked; who frees sees it at the latest when its magazine was collected. */
+	/*
+	 * Before any slab is marked; a thread that frees sees it at the latest when its magazines
+	 * were collected.
+	 */
 	evacuations_add(memory, 1);
 }
 
-/* With the page heap's lock, which is released: closes the spans that are covered. False: it can't be. */
+/*
+ * Closes the spans that cover the target. With the page heap's lock held, which it releases. False:
+ * one of them is being evacuated already, or the target is empty or out of bounds.
+ */
 static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 {
 	struct memory *memory = evacuation->memory;
@@ -123,7 +133,7 @@ bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memo
 
 	evacuation_init(evacuation, memory, 0, 0);
 	mem_lock(&heap->lock);
-	/* Of a free page there is no need to know the run. */
+	/* do_span_at() is slow for a page in a long free run, and a free page is refused anyway. */
 	if (page >= heap->first && page < heap->end &&
 	    (hint_load(&heap->map[page].word) & PAGE_KIND) != PAGE_FREE)
 		span = do_span_at(heap, page, page + 1);
@@ -134,7 +144,9 @@ bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memo
 	return do_evacuation_begin(evacuation);
 }
 
-/* The slab with the fewest blocks in use, if the free blocks of the class's others can take them. */
+/*
+ * The slab with the fewest blocks in use, if free blocks of the class's other slabs can take them.
+ */
 static struct slab *do_class_sparse(struct memory *memory, const struct size_class *size_class)
 {
 	struct slab *best = NULL, *slab;
@@ -148,11 +160,13 @@ static struct slab *do_class_sparse(struct memory *memory, const struct size_cla
 		if (!best || slab->blocks - slab->free < best->blocks - best->free)
 			best = slab;
 	}
-	/* What is free in all is enough for all of it. */
+	/* As many free blocks as the slab has blocks: those outside of it can take those in use. */
 	return best && best->blocks <= size_class->available ? best : NULL;
 }
 
-/* Its share in use, of 2^16; more than that: none. */
+/*
+ * The share of that slab in use, in 2^16ths, and its first page. UINT32_MAX: there is no such slab.
+ */
 static uint32_t class_sparse(struct memory *memory, unsigned int class_id, uint32_t *page)
 {
 	struct size_class *size_class = &memory->classes[class_id];
@@ -160,8 +174,9 @@ static uint32_t class_sparse(struct memory *memory, unsigned int class_id, uint3
 	struct slab *slab;
 
 	/*
-	 * If it takes what is in magazines, they are emptied: who moves could not reach them, would make a
-	 * new slab for the rest, and find the next sparse one for ever.
+	 * If it takes the blocks in magazines, drain those. The thread that moves the items can't
+	 * allocate from other threads' magazines: it would create a new slab for the rest, which
+	 * would be the next sparse one, and so on for ever.
 	 */
 	if (hint_load(&size_class->available) < size_class->blocks &&
 	    hint_load(&size_class->slabs) &&
@@ -194,7 +209,7 @@ bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memor
 	       mem_evacuation_begin(evacuation, memory, page_address(memory, best_page));
 }
 
-/* Bytes in use in the spans that cover so many pages; UINT64_MAX: not to be emptied. */
+/* Bytes in use in the spans that cover these pages. UINT64_MAX: they can't be evacuated. */
 static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32_t pages)
 {
 	const struct slab *slab;
@@ -211,7 +226,7 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 		if (span.kind != PAGE_ITEMS)
 			continue;
 		slab = &memory->slabs[span.slab];
-		/* Never negative, but for a slab that is being made. */
+		/* Without the class's lock: may be negative for a slab that is being created. */
 		used = hint_load(&slab->blocks) - hint_load(&slab->free);
 		if (used > 0)
 			cost += (uint64_t)used * memory->classes[hint_load(&slab->class_id)].bytes;
@@ -219,7 +234,10 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 	return cost;
 }
 
-/* A place for so many pages: from the first page of what is at a random one, if there is room. */
+/*
+ * Chooses a place of so many pages, beginning with the span or run at a random page; returns its
+ * cost.
+ */
 static uint64_t place_random(struct memory *memory, uint32_t pages, uint64_t *random,
 			     uint32_t *page)
 {
@@ -260,7 +278,7 @@ bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory
 		return false;
 	evacuation_init(evacuation, memory, best_page, pages_of(bytes));
 	mem_lock(&memory->heap.lock);
-	/* In the meantime a bucket slab may have come there. */
+	/* A bucket slab may have been created there in the meantime. */
 	if (do_place_cost(memory, best_page, evacuation->target_pages) == UINT64_MAX)
 		evacuation->target_pages = 0;
 	return do_evacuation_begin(evacuation);
@@ -271,7 +289,7 @@ bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory
 {
 	evacuation_init(evacuation, memory, 0, 0);
 	mem_lock(&memory->heap.lock);
-	/* Not all of it: there is no memory without a page. */
+	/* Less than all of it: item memory has at least one page. */
 	if (bytes < memory_bytes(memory)) {
 		evacuation->target = memory->heap.first;
 		evacuation->target_pages = pages_of(bytes);
@@ -279,7 +297,7 @@ bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory
 	return do_evacuation_begin(evacuation);
 }
 
-/* The first block in use from @from on. */
+/* The first block in use from block @from on. False: there is none. */
 static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_t from,
 			 struct mem_evacuation *evacuation, struct mem_block *block)
 {
@@ -300,7 +318,7 @@ static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_
 	return true;
 }
 
-/* The next block of the slab at evacuation->next_page, or its only one if it is a large item. */
+/* The next block of the slab at next_page; or the only one, if a large item is there. */
 static bool span_next(struct mem_evacuation *evacuation, const struct span *span,
 		      struct mem_block *block)
 {
@@ -337,7 +355,10 @@ bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *bl
 	return false;
 }
 
-/* From the first page to the last, and never back: what has ended may be in another evacuation. */
+/*
+ * Opens the spans from @page to @end, in order and never going back: a span that is open may be in
+ * another evacuation already.
+ */
 static void evacuation_open(struct mem_evacuation *evacuation, uint32_t page, uint32_t end)
 {
 	struct memory *memory = evacuation->memory;
@@ -352,6 +373,7 @@ static void evacuation_open(struct mem_evacuation *evacuation, uint32_t page, ui
 	}
 }
 
+/* @taken: the target is allocated, so it is not opened. */
 static void evacuation_end(struct mem_evacuation *evacuation, bool taken)
 {
 	uint32_t end = evacuation->page + evacuation->pages;

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Evacuation: emptying spans of the item memory, so that what they are made of serves other sizes, a
- * large item, or the index.
+ * Evacuations: empty spans of the item memory, so that their pages can serve blocks of another
+ * size, a large item or the index.
+ *
+ *	begin		closes the spans: nothing is allocated from them, what is freed stays free
+ *	next ...	tells what is in them; the caller moves or frees it
+ *	end		opens the spans again; those that are empty become free pages
+ *
+ * Threads: any; one evacuation belongs to one thread, and two never share a span. The functions
+ * take the locks of server/store/memory.h, in its order, and hold none when they return.
  */
 #ifndef KVD_SERVER_STORE_EVACUATE_H
 #define KVD_SERVER_STORE_EVACUATE_H
@@ -11,9 +18,8 @@
 #include "server/store/memory.h"
 
 /*
- * An evacuation: spans that are being emptied. From begin to end nothing is handed out from them, and what
- * is freed in them stays there. One thread's; evacuations do not overlap. Every one that was begun has to be
- * ended once; a begin that returns false leaves nothing to end, and nothing of use in the struct.
+ * One evacuation. After a begin that returned true, one of the mem_evacuation_end*() has to be
+ * called once; after false, there is nothing to end and the struct holds nothing of use.
  */
 struct mem_evacuation {
 	struct memory *memory;
@@ -23,21 +29,28 @@ struct mem_evacuation {
 	uint32_t next_block;
 };
 
-/* The span that holds @p. False: it is being evacuated already, or belongs to the index or to nothing. */
+/*
+ * Begins an evacuation of the span that @p is in. False: it is being evacuated already, or @p is in
+ * the index or in free pages.
+ */
 bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p);
 /*
- * The slab, of items or buckets, with the smallest share of blocks in use, if what is in it fits free
- * blocks of other slabs of its class; if it takes what is in magazines, they are emptied for it. False:
- * there is none: moving items can free nothing.
+ * The same for the slab, of items or buckets, with the smallest share of blocks in use, provided
+ * these fit free blocks of other slabs of its class. Where it takes the blocks in magazines for
+ * that, the magazines are drained. False: there is no such slab, so moving items can free nothing.
  */
 bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory);
 /*
- * Room for a large item of @bytes: of @tries places chosen at random the one with the fewest bytes in
- * use (and never a bucket slab). False: all of them were being evacuated, or larger than the memory.
+ * The same for pages for a large item of @bytes: of @tries places chosen at random, the one with
+ * the fewest bytes in use, and without bucket slabs. False: there was no such place that is not
+ * being evacuated, or the item is larger than the memory. @random is the caller's state.
  */
 bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory *memory,
 				size_t bytes, uint64_t *random, unsigned int tries);
-/* What lies behind the index, @bytes of it, a multiple of PAGE_BYTES. */
+/*
+ * The same for the @bytes behind the index, a multiple of PAGE_BYTES. False: item memory is not
+ * larger than that, or they are being evacuated.
+ */
 bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory *memory,
 				uint64_t bytes);
 
@@ -45,21 +58,22 @@ enum mem_kind { MEM_ITEM, MEM_BUCKET };
 
 struct mem_block {
 	void *p;
-	size_t bytes; /* of its class or span */
+	size_t bytes; /* of a block of its class, or of the span */
 	enum mem_kind kind;
-	uint64_t home; /* of a bucket */
+	uint64_t home; /* of a bucket: the number of its home bucket */
 };
 
 /*
- * The next block of the spans that is not free (now): it may not be written yet, or be freed any time.
- * False: that was the last; the next call starts over.
+ * The next block in the spans that is not free. It may not be written yet, or be freed at any time
+ * by another thread. False: there are no more; the next call starts over.
  */
 bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *block);
 
 /*
- * Ends a evacuation. Spans that are empty become free pages, the others are as before. Returns whether all
- * of what it was begun for is free now. mem_evacuation_end_large() takes it in the same step: the large
- * block, or NULL. mem_evacuation_end_index() gives it to the index; memory_bytes() falls.
+ * End the evacuation. Empty spans become free pages; the others are as before. mem_evacuation_end()
+ * returns whether all pages that it was begun for were empty. mem_evacuation_end_large() allocates
+ * them for a large item in the same step, and mem_evacuation_end_index() gives them to the index,
+ * which lowers memory_bytes(); if not all were empty they return NULL or false.
  */
 bool mem_evacuation_end(struct mem_evacuation *evacuation);
 void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cache *cache,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Eviction: chooses cold items at random, evicts them, and empties slabs and places for large items
+ * by moving and evicting what is in them.
+ */
 #include "server/store/evict.h"
 
 #include "common/util/spin.h"
@@ -8,39 +12,42 @@
 #include "server/store/lookup.h"
 #include "server/store/table_maintain.h"
 
-/* Candidates looked at; 5 is what Redis samples by default, 10 is close to exact LRU there. */
+/* Candidates drawn; Redis draws 5 by default, and 10 come close to exact LRU there. */
 #define SAMPLES 16
-/* The same for each item that would rather be moved than evicted. */
+/* The same, to find a colder item that can be evicted for one that is to be moved. */
 #define SAMPLES_MOVE 4
 
-/* A slab of another class is emptied if it is this many times colder. */
+/* A slab is emptied for another class if its candidate is this many times colder. */
 #define COLDER_TIMES 2
 
-/* What one PUT may do to find room: slabs, samples, waits. */
+/* Steps in which one allocation makes room; each evicts some items or empties a span. */
 #define ROOM_STEPS_MAX 64
-/* How many large items are evicted at once: each time a grace period is waited for. */
+/*
+ * Large items evicted in one step, which waits for a grace period; 1 if they are as large as that.
+ */
 #define LARGE_AT_ONCE 4
 #define LARGE_AT_ONCE_BYTES (256u << 10)
-/* Places looked at for a large item. */
+/* Places drawn for a large item. */
 #define PLACES 8
-/* A slab may find no place though spans enough were emptied: every so many steps one is made. */
+/* What was emptied may be too short: every so many steps a place of the right length is emptied. */
 #define STEPS_PER_PLACE 4
-/* Items up to this size fit the smallest slab without much waste. */
+/* Blocks up to this size fit a slab of SLAB_BYTES_MIN without much waste. */
 #define SLAB_SMALL_ITEM_BYTES 8192u
 
-/* Looks at a block whose item is not valid: its owner may be about to make it so. */
+/* How often a block without a valid item is read: a thread may be about to make the item valid. */
 #define SNAPSHOT_TRIES_MAX 64
 
-/* A PUT that found no room in vain does not look for it again that soon, unless something was freed. */
+/* Pause after moving items made no room, unless the thread frees something earlier. */
 #define ROOM_RETRY_NS 10000000ull
 
-/* The coldest of some items, of one class or of all. */
+/* The coldest of some items that were drawn. */
 struct candidate {
 	void *block;
 	uint64_t hash;
 	uint32_t coldness; /* 0: there is none */
 };
 
+/* Chooses the coldest valid item of @blocks, which may hold anything by now. */
 static void candidate_choose(const struct store_thread *thread, struct candidate *best,
 			     void **blocks, unsigned int count)
 {
@@ -80,7 +87,7 @@ static void candidate_of_any(struct store_thread *thread, struct candidate *best
 			 mem_sample_any(thread->table->memory, &thread->random, blocks, SAMPLES));
 }
 
-/* The hash of an item whose owner may be at work on it: waits for that, but not long. */
+/* The hash of the item at @block. Waits a little if a thread is writing it. */
 static bool block_hash(const struct table *table, const void *block, uint64_t *hash)
 {
 	unsigned int tries;
@@ -93,7 +100,10 @@ static bool block_hash(const struct table *table, const void *block, uint64_t *h
 	return false;
 }
 
-/* Moves the item; if there is no block for it, a colder one of its class goes, or it goes itself. */
+/*
+ * Moves the item; if there is no block for it, evicts a colder one of its class and tries again, or
+ * evicts it.
+ */
 static void item_move_or_evict(struct store_thread *thread, const struct mem_block *block,
 			       uint64_t hash, uint32_t cold)
 {
@@ -109,7 +119,7 @@ static void item_move_or_evict(struct store_thread *thread, const struct mem_blo
 	table_remove_block(thread, hash, block->p, REMOVAL_EVICTED);
 }
 
-/* Gives the chain another bucket for this one. */
+/* Replaces the overflow bucket at @block in its chain by another one. */
 static void bucket_replace(struct store_thread *thread, const struct mem_block *block)
 {
 	struct bucket *spare = mem_alloc_bucket(&thread->cache, block->home);
@@ -132,7 +142,7 @@ static void bucket_replace(struct store_thread *thread, const struct mem_block *
 	retired_free(thread, &retired);
 }
 
-/* @warm: items that are not as cold as this are moved, if that is possible at all. */
+/* @warm: with @evict, items that are at least as cold as this are evicted and not moved. */
 static void evacuation_run(struct store_thread *thread, struct mem_evacuation *evacuation,
 			   bool evict, uint32_t warm)
 {
@@ -156,7 +166,7 @@ static void evacuation_run(struct store_thread *thread, struct mem_evacuation *e
 		else
 			item_move_or_evict(thread, &block, hash, cold);
 	}
-	/* What waits for a grace period keeps the spans from being empty. */
+	/* Items and buckets that wait for a grace period would keep the spans from being empty. */
 	limbo_empty(&thread->limbo, &thread->cache);
 }
 
@@ -165,6 +175,7 @@ void evict_evacuate(struct store_thread *thread, struct mem_evacuation *evacuati
 	evacuation_run(thread, evacuation, evict, UINT32_MAX);
 }
 
+/* Ends it. Returns whether the spans are empty. */
 static bool evacuation_done(struct store_thread *thread, struct mem_evacuation *evacuation)
 {
 	bool empty = mem_evacuation_end(evacuation);
@@ -183,7 +194,7 @@ bool evict_compact(struct store_thread *thread)
 	return evacuation_done(thread, &evacuation);
 }
 
-/* Empties the span in which the candidate lives. */
+/* Empties the span that the candidate is in. */
 static bool empty_span_of(struct store_thread *thread, const struct candidate *candidate,
 			  uint32_t warm)
 {
@@ -195,7 +206,7 @@ static bool empty_span_of(struct store_thread *thread, const struct candidate *c
 	return evacuation_done(thread, &evacuation);
 }
 
-/* Empties a place for a slab where large items leave only pieces that are too small for one. */
+/* Empties a place for a slab, where large items leave only runs that are too short for one. */
 static bool empty_slab_place(struct store_thread *thread, size_t bytes, uint32_t warm)
 {
 	struct mem_evacuation evacuation;
@@ -209,7 +220,7 @@ static bool empty_slab_place(struct store_thread *thread, size_t bytes, uint32_t
 	return evacuation_done(thread, &evacuation);
 }
 
-/* Evicts an item of the class, or empties a slab of a colder one. */
+/* One step for a small item: evicts an item of the class, or empties a span with a colder one. */
 static bool room_in_slabs(struct store_thread *thread, unsigned int class_id, size_t bytes,
 			  unsigned int step)
 {
@@ -226,8 +237,8 @@ static bool room_in_slabs(struct store_thread *thread, unsigned int class_id, si
 }
 
 /*
- * Evicts large items, of which one may leave the room another needs, or empties a place of the size.
- * Returns the block if it came with that.
+ * One step for a large item: evicts large items, which may leave enough room, or empties a place of
+ * the size. Returns the block in the latter case, if it became empty.
  */
 static void *room_for_large(struct store_thread *thread, size_t bytes, unsigned int step)
 {
@@ -238,7 +249,8 @@ static void *room_for_large(struct store_thread *thread, size_t bytes, unsigned 
 
 	candidate_of_class(thread, &own, MEM_CLASS_LARGE, SAMPLES);
 	candidate_of_any(thread, &any);
-	if (own.coldness && any.coldness <= (uint64_t)own.coldness * COLDER_TIMES && step % 4) {
+	if (own.coldness && any.coldness <= (uint64_t)own.coldness * COLDER_TIMES &&
+	    step % STEPS_PER_PLACE) {
 		for (i = 0; i < n && own.coldness; i++) {
 			table_remove_block(thread, own.hash, own.block, REMOVAL_EVICTED);
 			candidate_of_class(thread, &own, MEM_CLASS_LARGE, SAMPLES);
@@ -254,7 +266,10 @@ static void *room_for_large(struct store_thread *thread, size_t bytes, unsigned 
 	return block;
 }
 
-/* Without eviction: only by moving. */
+/*
+ * One step without eviction: moves items together, and where that gains nothing, empties a place
+ * for a large item by moving. Returns the block in the latter case.
+ */
 static void *room_by_moving(struct store_thread *thread, size_t bytes, bool *gained)
 {
 	struct mem_evacuation evacuation;
@@ -272,13 +287,14 @@ static void *room_by_moving(struct store_thread *thread, size_t bytes, bool *gai
 	return block;
 }
 
-/* Whether it was tried in vain just now, and nothing was freed since. */
+/* Whether moving made no room just now, and this thread has freed nothing since. */
 static bool room_failed_just_now(const struct store_thread *thread)
 {
 	return thread->room_failed_freed == thread->cache.freed_bytes + 1 &&
 	       thread->now_ns - thread->room_failed_ns < ROOM_RETRY_NS;
 }
 
+/* evict_make_room() without eviction. */
 static void *make_room_moving(struct store_thread *thread, size_t bytes)
 {
 	unsigned int step;

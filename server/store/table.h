@@ -109,7 +109,8 @@ struct store_thread {
 	uint64_t floor;	 /* table.version_floor as the change under way has read it */
 	uint64_t random;
 	int64_t items_unreported;
-	uint64_t room_failed_freed, room_failed_ns; /* server/store/evict.c */
+	/* server/store/evict.c: when making room failed last, and cache.freed_bytes + 1 then. */
+	uint64_t room_failed_freed, room_failed_ns;
 	uint8_t id;
 	struct table_stats stats;
 };

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The maintenance thread: a loop that flushes, gives memory to the index, sweeps expired items and
+ * compacts slabs, each in portions, and sleeps until the next is due.
+ */
 #include "server/store/maintenance.h"
 
 #include <errno.h>
@@ -16,23 +20,27 @@
 #include "server/store/growth.h"
 #include "server/store/table_maintain.h"
 
+/* The thread wakes at least this often. */
 #define TICK_NS 1000000000ull
 
-/* Of versions, whose counters have 56 bits: room for 2^36 flushes. */
+/* By how much a flush raises versions. Their counters have 56 bits: enough for 2^36 flushes. */
 #define FLOOR_MARGIN (1ull << 20)
 
-/* Buckets swept between two looks at the clock: some 50 us. */
+/* Buckets swept in one slice, between two readings of the clock: some 50 us. */
 #define SLICE_BUCKETS 64
 
-/* Memory the index is given ahead of its growth: this share of what it has. */
+/* The index gets memory ahead of its growth: for 1/8 more buckets than it has. */
 #define ROOM_AHEAD 8
-/* How soon it is tried again when what lies in the way could not be moved: doubles up to the second. */
+/* Pause after items in the way of the index could not be moved: doubles from min to max. */
 #define RETRY_NS_MIN 10000000ull
 #define RETRY_NS_MAX 1000000000ull
 
-/* Slabs are emptied by moving while more than this share of them is free blocks. */
+/*
+ * Slabs are compacted while less than 1/16 of the memory is free pages and more than 1/16 of the
+ * item slabs is free blocks.
+ */
 #define COMPACT_FREE_SHARE 16
-/* Slabs emptied in one turn of the loop, so that flushes and expiry do not wait. */
+/* Slabs compacted in one turn of the loop, so that flushes and sweeps need not wait long. */
 #define COMPACT_AT_ONCE 8
 
 static uint64_t cpu_ns(void)
@@ -43,7 +51,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Whether the chain holds something that is over. Without its lock: a hint. */
+/* Whether the chain holds an expired item. Without its lock: a hint. */
 static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t now_ns)
 {
 	const struct bucket *home = index_bucket(table, number), *bucket;
@@ -64,7 +72,7 @@ static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t n
 	return false;
 }
 
-/* Sweeps a slice, and rests as long as its share of the CPU asks for. */
+/* Sweeps a slice, and sets when the next may begin to keep to sweep_share (K1). */
 static void sweep_slice(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
@@ -83,12 +91,12 @@ static void sweep_slice(struct maintenance *maintenance)
 		return;
 	maintenance->sweep_next = 0;
 	stat_add(&maintenance->stats.sweeps, 1);
-	/* Expiry times are seconds: a second look within one would find nothing. */
+	/* Expiry times are whole seconds: another pass within the same one would find little. */
 	if (maintenance->sweep_next_ns < clock_ns() + TICK_NS / 2)
 		maintenance->sweep_next_ns = clock_ns() + TICK_NS / 2;
 }
 
-/* When the sweep goes on; 0: there is nothing to sweep. */
+/* Returns when the sweep goes on; 0: no item has an expiry time. */
 static uint64_t sweep(struct maintenance *maintenance)
 {
 	if (!table_sum(maintenance->table, offsetof(struct store_thread, stats.expiring)))
@@ -98,7 +106,7 @@ static uint64_t sweep(struct maintenance *maintenance)
 	return maintenance->sweep_next_ns;
 }
 
-/* Gives the index a step more memory: what lives there goes elsewhere, or goes. */
+/* Gives the index a step of memory: items in it are moved or, with eviction, evicted. */
 static bool index_give_step(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
@@ -116,7 +124,7 @@ static bool index_give_step(struct maintenance *maintenance)
 	return true;
 }
 
-/* In long work, with nothing of the table in hand: nobody has to wait for it, and time goes on. */
+/* Between parts of long work, no item or bucket in use: lets grace periods end, reads the clock. */
 static void maintenance_quiesce(struct maintenance *maintenance)
 {
 	rcu_quiescent_state();
@@ -145,7 +153,7 @@ static void do_index_give_memory(struct maintenance *maintenance)
 	maintenance->room_next_ns = clock_ns() + maintenance->room_retry_ns;
 }
 
-/* When to try again; 0: there is room. */
+/* Returns when to try again; 0: there is room enough. */
 static uint64_t index_give_memory(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
@@ -154,7 +162,7 @@ static uint64_t index_give_memory(struct maintenance *maintenance)
 		return 0;
 	if (clock_ns() < maintenance->room_next_ns)
 		return maintenance->room_next_ns;
-	/* Who splits reads the room, and adds to it, with this held. */
+	/* The thread that splits holds it, too, while it reads and raises buckets_max. */
 	if (atomic_exchange(&table->growing, 1))
 		return clock_ns() + RETRY_NS_MIN;
 	do_index_give_memory(maintenance);
@@ -162,7 +170,10 @@ static uint64_t index_give_memory(struct maintenance *maintenance)
 	return atomic_load(&table->room_wanted) ? maintenance->room_next_ns : 0;
 }
 
-/* Moves items together where slabs are loose, once in a while and only if something was stored. */
+/*
+ * Compacts slabs if they are sparse, and only if something was allocated since the last time. True:
+ * there is more to do.
+ */
 static bool compact(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
@@ -218,19 +229,20 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 }
 
 /*
- * A version that every item stored before this has at most, and none that is stored after: no thread
- * gives a lower one once it has seen the floor, and after a grace period all have. Those that have not
- * yet are FLOOR_MARGIN behind it, far more than they can give in that time: what they store then is
- * taken for older than the flush, which is under way.
+ * Returns a version that separates the items stored before this call, which have at most that one,
+ * from those stored after it returns. A thread that has read the floor makes no version at or below
+ * it, and after a grace period all threads have read it. Until then threads' counters are
+ * FLOOR_MARGIN below it, more versions than they can make in that time: what they store meanwhile
+ * counts as older than the flush, which is under way.
  */
 static uint64_t flush_version(struct table *table)
 {
-	uint64_t clock = 0, its;
+	uint64_t clock = 0, other;
 	unsigned int i;
 
 	for (i = 0; i < table->thread_count; i++) {
-		its = __atomic_load_n(&table->threads[i]->clock, __ATOMIC_RELAXED);
-		clock = its > clock ? its : clock;
+		other = __atomic_load_n(&table->threads[i]->clock, __ATOMIC_RELAXED);
+		clock = other > clock ? other : clock;
 	}
 	clock += FLOOR_MARGIN;
 	atomic_store(&table->version_floor, clock);
@@ -239,8 +251,10 @@ static uint64_t flush_version(struct table *table)
 }
 
 /*
- * Buckets that are split meanwhile put what they lose behind the last, where it is met later: once no
- * split is under way that has moved something, and is not in the index size yet.
+ * Removes all items with at most the version that separates. A bucket that is split meanwhile moves
+ * items to a new last bucket, which the loop comes to later. The last buckets are swept with
+ * table.growing held: then no split is under way that has moved items and is not in the index size
+ * yet.
  */
 static void flush_all(struct maintenance *maintenance)
 {
@@ -252,7 +266,7 @@ static void flush_all(struct maintenance *maintenance)
 			maintenance_quiesce(maintenance);
 		table_sweep_bucket(&maintenance->store_thread, number, version);
 	}
-	/* Who splits may be waiting for a grace period. */
+	/* The thread that holds it may be waiting for a grace period. */
 	while (atomic_exchange(&table->growing, 1))
 		rcu_quiescent_state();
 	for (; number < index_buckets(table); number++)
@@ -260,7 +274,7 @@ static void flush_all(struct maintenance *maintenance)
 	atomic_store(&table->growing, 0);
 }
 
-/* Does the flushes whose time has come; returns when the next one's does, 0: none is waiting. */
+/* Does all flushes that are due in one; returns when the next is due, clock_ns(), 0: none waits. */
 static uint64_t flush_due(struct maintenance *maintenance)
 {
 	uint64_t due[FLUSHES_MAX], next = 0, now = maintenance->store_thread.now_ns;
@@ -289,13 +303,14 @@ static uint64_t flush_due(struct maintenance *maintenance)
 	return next ? next - maintenance->table->clock_base : 0;
 }
 
-static void wake_by(uint64_t *when, uint64_t other)
+/* Makes *@when no later than @limit, unless that is 0. */
+static void wake_by(uint64_t *when, uint64_t limit)
 {
-	if (other && other < *when)
-		*when = other;
+	if (limit && limit < *when)
+		*when = limit;
 }
 
-/* One turn: does what is due and returns when to wake again. */
+/* One turn of the loop: does what is due and returns when the next turn is, clock_ns(). */
 static uint64_t maintenance_turn(struct maintenance *maintenance)
 {
 	uint64_t when = clock_ns() + TICK_NS;
@@ -305,7 +320,7 @@ static uint64_t maintenance_turn(struct maintenance *maintenance)
 	wake_by(&when, flush_due(maintenance));
 	wake_by(&when, sweep(maintenance));
 	if (compact(maintenance))
-		when = 1;
+		when = 1; /* at once */
 	store_thread_idle(&maintenance->store_thread);
 	return when;
 }
@@ -321,10 +336,10 @@ static void maintenance_wait(struct maintenance *maintenance, uint64_t when)
 
 	rcu_thread_offline();
 	if (ppoll(&fd, 1, &timeout, NULL) < 0 && errno != EINTR)
-		log_error("maintenance: poll: %m");
+		log_error("maintenance: can't wait for work: ppoll: %m");
 	rcu_thread_online();
 	if (fd.revents && read(maintenance->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_error("maintenance: eventfd: %m");
+		log_error("maintenance: can't read its eventfd: %m");
 }
 
 static void *maintenance_run(void *arg)
@@ -352,7 +367,8 @@ int maintenance_init(struct maintenance *maintenance, struct table *table, uint8
 	maintenance->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (maintenance->event_fd < 0) {
 		err = -errno;
-		log_error("maintenance: eventfd: %m");
+		log_error("maintenance: can't create an eventfd: %m; raise the limit of open "
+			  "files (ulimit -n)");
 		maintenance->table = NULL;
 		return err;
 	}
@@ -373,7 +389,9 @@ int maintenance_start(struct maintenance *maintenance)
 	atomic_store(&maintenance->stop, false);
 	err = -pthread_create(&maintenance->thread, NULL, maintenance_run, maintenance);
 	if (err)
-		log_error("maintenance: can't start a thread: %s", strerror(-err));
+		log_error("maintenance: can't start its thread: %s; raise the limit of processes "
+			  "(ulimit -u)",
+			  strerror(-err));
 	maintenance->started = !err;
 	return err;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The maintenance thread: a thread that does what nobody asks for, so that no worker has to: it removes items whose
- * time is over, makes room for the index to grow, moves items together where slabs stand half empty,
- * and flushes.
+ * The maintenance thread: removes expired items, makes room for the index to grow, moves items
+ * together where slabs are sparse, and flushes, so that no worker has to.
  *
- *   K1. Looking for expired items takes at most expiry.sweep_share percent of one CPU, as the thread's
- *	 own CPU clock says, and nothing while no item has an expiry time.
+ *   K1. Sweeping expired items takes at most expiry.sweep_share percent of one CPU, by the thread's
+ *	 own CPU clock, and nothing while no item has an expiry time.
  *   K2. It holds a bucket's lock for one item at a time, as a worker does.
- *   K3. It sleeps when there is nothing to do, and wakes once a second to see (guarantee E).
+ *   K3. It sleeps when there is nothing to do, and wakes once a second to check (guarantee E).
  */
 #ifndef KVD_SERVER_STORE_MAINTENANCE_H
 #define KVD_SERVER_STORE_MAINTENANCE_H
@@ -16,24 +15,23 @@
 
 #include "server/store/table.h"
 
-/* Flushes that may be waiting for their time. */
+/* Flushes that may wait, for their time or for the thread. */
 #define FLUSHES_MAX 64
-/* Of those, with a delay: so that one without finds a place. */
+/* Of those, the ones with a delay: places are left for flushes without one. */
 #define FLUSHES_LATER_MAX 56
 
 struct flush {
-	uint64_t ticket; /* 0: unused */
-	uint64_t at_ns;	 /* the server's clock */
+	uint64_t ticket; /* 0: none is here */
+	uint64_t at_ns;	 /* when it is due, by the server's clock */
 };
 
 /* X(name, help) */
 #define MAINTENANCE_STATS(X)                                                                       \
-	X(sweeps, "passes over the whole index in search of expired items")                        \
+	X(sweeps, "passes over the whole index to remove expired items")                           \
 	X(sweep_cpu_us, "CPU time they took")                                                      \
-	X(flushes, "flushes done")                                                                 \
-	X(index_steps,                                                                             \
-	  "times memory was emptied by the maintenance thread and given to the index")             \
-	X(compactions, "slabs that the maintenance thread emptied by moving what was left in them")
+	X(flushes, "flushes finished")                                                             \
+	X(index_steps, "steps of memory that the maintenance thread emptied for the index")        \
+	X(compactions, "slabs that the maintenance thread emptied by moving their items")
 
 struct maintenance_stats {
 #define X(name, help) uint64_t name;
@@ -53,7 +51,7 @@ struct maintenance {
 
 	pthread_mutex_t lock; /* guards what follows; taken by itself only */
 	struct flush waiting[FLUSHES_MAX];
-	uint64_t ticket; /* the last one given */
+	uint64_t ticket; /* of the last flush */
 
 	/* The thread's own. */
 	uint64_t sweep_next;	    /* number of the next bucket to sweep */
@@ -63,22 +61,26 @@ struct maintenance {
 	uint64_t compact_allocated; /* bytes allocated by all threads when compaction last ended */
 };
 
-/* @id: of its thread. 0 or a negative errno, logged. */
+/* @id: of the thread, for store_thread_init(). Returns 0 or a negative errno; see there. */
 int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
 		     uint32_t sweep_share);
-/* 0 or a negative errno, logged. */
+/* Starts the thread. Returns 0 or a negative errno, logged. */
 int maintenance_start(struct maintenance *maintenance);
-/* Waits for the thread to end. */
+/* Stops the thread and waits for its end. Nothing if it was not started. */
 void maintenance_stop(struct maintenance *maintenance);
-/* After maintenance_stop(). */
+/* After maintenance_stop(). Takes a struct of zero bytes, too. */
 void maintenance_release(struct maintenance *maintenance);
 
 /*
- * Asks for a flush in @delay_s seconds: of every item that is stored before. Returns its ticket; 0:
- * FLUSHES_MAX, or with a delay FLUSHES_LATER_MAX, are waiting. Any thread, as the next.
+ * Requests a flush, @delay_s seconds after @now_ns: the removal of every item that is stored before
+ * then. Returns its ticket; 0: too many are waiting (FLUSHES_MAX; with a delay FLUSHES_LATER_MAX).
+ * Any thread; does not wait for the flush.
  */
 uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s);
-/* Whether no reader can see anything of what the flush was to remove. False also for unknown tickets. */
+/*
+ * Whether the flush is finished: no reader can see an item that it was to remove. False also for
+ * unknown tickets. Any thread.
+ */
 bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket);
 
 #endif /* KVD_SERVER_STORE_MAINTENANCE_H */

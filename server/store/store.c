@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The store put together: region, item memory, table and maintenance thread. */
+/* The store: creates and destroys its parts, region, item memory, table and maintenance thread. */
 #include "server/store/store.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ void store_stop(struct store *store)
 
 uint64_t store_items(const struct store *store)
 {
-	/* Removes first: an item is never counted out before it was counted in. */
+	/* Removes first: so a key is never subtracted before it was added. */
 	uint64_t removes = table_sum(&store->table, offsetof(struct store_thread, stats.removes));
 
 	return table_sum(&store->table, offsetof(struct store_thread, stats.inserts)) - removes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store: the storage engine as its users see it. Whoever uses the engine (the server, benchmarks,
- * tests) includes this header; it knows no RDMA, no connection and no configuration file.
+ * The store: the interface of the storage engine, for the server, benchmarks and tests. The engine
+ * knows no RDMA, no connection and no configuration file.
  *
  *	struct store store;
  *	struct store_thread thread;	one for each thread that works on the store
@@ -16,14 +16,14 @@
  *
  * The operations and where they are declared:
  *
- *	table_hash, table_prefetch_bucket, table_prefetch_item	table.h, index.h: before any operation
- *	table_put, table_arith, table_touch, table_delete	update.h: they change a key
+ *	table_hash, table_prefetch_bucket, table_prefetch_item	table.h, index.h: before an operation
+ *	table_put, table_arith, table_touch, table_delete	update.h: change a key
  *	table_reserve, table_commit, table_abandon		update.h: a value that arrives later
- *	lookup_get, lookup_copy					lookup.h: they read a key
- *	table_scan						scan.h: reads all keys
- *	table_access						table_maintain.h: a GET was reported
- *	maintenance_flush, maintenance_flushed			maintenance.h: remove all keys
- *	evict_make_room						evict.h: memory for a copy
+ *	lookup_get, lookup_copy					lookup.h: read a key
+ *	table_scan						scan.h: read all keys
+ *	table_access						table_maintain.h: note a reported GET
+ *	maintenance_flush, maintenance_flushed			maintenance.h: remove all items
+ *	evict_make_room						evict.h: memory for a copy of an item
  */
 #ifndef KVD_SERVER_STORE_STORE_H
 #define KVD_SERVER_STORE_STORE_H
@@ -40,32 +40,38 @@
 
 struct store {
 	struct region region;  /* what clients read */
-	struct memory *memory; /* the part of it that holds items */
-	struct table table;    /* keys to items */
+	struct memory *memory; /* the part of the region that holds items */
+	struct table table;    /* maps keys to items */
 	struct maintenance maintenance;
 	uint32_t sweep_share;
 };
 
 /*
- * Maps the region and makes an empty store in it. Returns 0 or a negative errno after logging, and
- * *@store holds nothing then: see region_create() and memory_create().
+ * Maps the region and creates an empty store in it. Returns 0 or, after logging, a negative errno,
+ * and *@store holds nothing then: see region_create() and memory_create().
  */
 int store_create(struct store *store, const struct store_options *options);
-/* After store_stop() and store_thread_release() of all threads. Takes a store of zero bytes, too. */
+/*
+ * After store_stop() and store_thread_release() of all threads. Takes a store of zero bytes, too.
+ */
 void store_destroy(struct store *store);
 
 /*
- * Starts the maintenance thread; the store works without one, but expired items stay until they are
- * met, nothing is flushed, and the index grows only into free memory. After store_thread_init() of all
- * other threads, before they begin. Returns 0 or a negative errno after logging.
+ * Starts the maintenance thread. The store works without one, but then expired items stay until
+ * their key is changed or they are evicted, nothing is flushed, and the index grows only into free
+ * memory. After store_thread_init() of all other threads, before they begin. Returns 0 or a
+ * negative errno.
  */
 int store_start(struct store *store);
-/* Stops it. When no other thread works on the store any more. Nothing if it was not started. */
+/* Stops it, after all other threads have ended their work. Nothing if it was not started. */
 void store_stop(struct store *store);
 
 /* Items in the store. Any thread. */
 uint64_t store_items(const struct store *store);
-/* Writes the clock and the number of items to the superblock, for clients. One thread, once a second. */
+/*
+ * Writes the clock and the number of items to the superblock, for clients. One thread, once a
+ * second.
+ */
 void store_tick(struct store *store);
 
 #endif /* KVD_SERVER_STORE_STORE_H */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Huge pages: maps the region's memory in the largest pages that memory.hugepages allows and the
+ * host has free, seals it, and logs what to configure where there are too few.
+ */
 #include "server/store/hugepages.h"
 
 #include <errno.h>
@@ -20,14 +24,14 @@
 #define GIB ((uint64_t)1 << 30)
 #define REMEDY_MAX 384
 
-/* Largest first: what can't be had is tried with the next. */
+/* Largest first: where there are too few pages of one size, the next is tried. */
 enum { PAGES_1G, PAGES_2M, PAGES_NORMAL };
 
 static const struct hugepage {
 	uint64_t bytes;
 	unsigned int memfd_flags;
 	const char *name;
-	const char *folder; /* in a folder of sysfs named hugepages */
+	const char *folder; /* below the hugepages folders of sysfs */
 } hugepages[PAGES_NORMAL] = {
 	{ 1 << 30, MFD_HUGETLB | MFD_HUGE_1GB, "1 GiB", "hugepages-1048576kB" },
 	{ 2 << 20, MFD_HUGETLB | MFD_HUGE_2MB, "2 MiB", "hugepages-2048kB" },
@@ -44,8 +48,8 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
 }
 
 /*
- * Hugepages are reserved on the host and not on the nodes: where the nodes that the mapping is bound
- * to have too few, the first touch would be a SIGBUS. So they are taken now.
+ * Touches all pages. mmap() reserves huge pages of the host, not of its nodes: if the nodes that
+ * the mapping is bound to had too few, the first access to a missing one would be a SIGBUS.
  */
 static int populate(const struct numa_policy *policy, void *base, uint64_t bytes)
 {
@@ -76,7 +80,10 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 	return err;
 }
 
-/* Makes a file of memory and maps it. Pages are reserved (huge) or touched on first use (normal). */
+/*
+ * Creates a memfd and maps it. Huge pages are reserved now, or allocated if bound to nodes; normal
+ * pages are allocated at the first access.
+ */
 static int map(struct mapping *mapping, uint64_t bytes, uint64_t page_bytes,
 	       unsigned int memfd_flags, const struct numa_policy *policy)
 {
@@ -105,7 +112,7 @@ void hugepages_unmap(struct mapping *mapping)
 
 uint64_t hugepages_to_configure(uint64_t total, uint64_t available, uint64_t needed)
 {
-	/* Enough of them, and yet they were not given: they may be on other nodes. */
+	/* Enough are free, but mapping them failed: they may be on other nodes. */
 	if (available >= needed)
 		available = 0;
 	return total - available + needed;
@@ -126,9 +133,12 @@ static bool read_count(const char *folder, const char *name, uint64_t *count)
 	return ok;
 }
 
-/* What is there of a size of hugepages, and the command to have @needed more, as texts. */
+/*
+ * Writes to @free_text how many pages of the kind are free, and to @command the one that makes
+ * @needed more available; empty if the host has no pages of this size. Both have REMEDY_MAX bytes.
+ */
 static void describe_pool(const struct hugepage *kind, int node, uint64_t needed, char *free_text,
-			  char *remedy)
+			  char *command)
 {
 	char folder[128];
 	uint64_t total, free, reserved = 0, wanted;
@@ -141,7 +151,7 @@ static void describe_pool(const struct hugepage *kind, int node, uint64_t needed
 	if (!read_count(folder, "nr_hugepages", &total) ||
 	    !read_count(folder, "free_hugepages", &free)) {
 		snprintf(free_text, REMEDY_MAX, "this host has no pages of this size");
-		snprintf(remedy, REMEDY_MAX, "no command helps: choose another memory.hugepages");
+		command[0] = '\0';
 		return;
 	}
 	read_count(folder, "resv_hugepages", &reserved); /* nodes have none */
@@ -150,27 +160,38 @@ static void describe_pool(const struct hugepage *kind, int node, uint64_t needed
 		 node >= 0 ? " on the node" : "");
 	wanted = hugepages_to_configure(total, free, needed);
 	if (kind == &hugepages[PAGES_2M] && node < 0)
-		snprintf(remedy, REMEDY_MAX, "to have them: sysctl vm.nr_hugepages=%" PRIu64,
-			 wanted);
+		snprintf(command, REMEDY_MAX, "sysctl vm.nr_hugepages=%" PRIu64, wanted);
 	else
-		snprintf(remedy, REMEDY_MAX, "to have them: echo %" PRIu64 " > %s/nr_hugepages",
-			 wanted, folder);
+		snprintf(command, REMEDY_MAX, "echo %" PRIu64 " > %s/nr_hugepages", wanted, folder);
 	if (kind == &hugepages[PAGES_1G])
-		snprintf(remedy + strlen(remedy), REMEDY_MAX - strlen(remedy),
+		snprintf(command + strlen(command), REMEDY_MAX - strlen(command),
 			 ", or boot with hugepagesz=1G hugepages=%" PRIu64, wanted);
 }
 
-/* The one line about hugepages that were wanted and could not be had. */
+/*
+ * Logs, in one line, that huge pages are missing: an error if they are required, a warning if a
+ * size was asked for, and with auto, where 4 KiB pages are as good an answer, a notice.
+ */
 static void log_shortage(enum hugepages_mode mode, const struct hugepage *kind, int err,
 			 const struct numa_policy *policy, uint64_t bytes, const char *instead)
 {
+	bool optional = mode == HUGEPAGES_AUTO;
 	uint64_t needed = round_up(bytes, kind->bytes) / kind->bytes;
-	char free_text[REMEDY_MAX], remedy[REMEDY_MAX];
+	char free_text[REMEDY_MAX], command[REMEDY_MAX];
+	const char *remedy = optional ? "optional: " : "to get them: ";
 
-	describe_pool(kind, policy->node, needed, free_text, remedy);
-	log_at(mode == HUGEPAGES_REQUIRE ? LOG_ERROR : LOG_WARN,
-	       "region: memory.hugepages = %s: can't have %" PRIu64 " x %s (%s; %s); %s; %s",
-	       mode_names[mode], needed, kind->name, strerror(-err), free_text, instead, remedy);
+	describe_pool(kind, policy->node, needed, free_text, command);
+	if (!command[0])
+		remedy = optional ? "memory.hugepages = off avoids this notice" :
+				    "choose another memory.hugepages";
+	log_at(mode == HUGEPAGES_REQUIRE ? LOG_ERROR :
+	       optional			 ? LOG_NOTICE :
+					   LOG_WARN,
+	       "region: memory.hugepages = %s: too few huge pages: %" PRIu64
+	       " x %s needed (%s; %s); "
+	       "%s; %s%s",
+	       mode_names[mode], needed, kind->name, strerror(-err), free_text, instead, remedy,
+	       command);
 }
 
 static int map_normal(struct mapping *mapping, uint64_t bytes, const struct numa_policy *policy)
@@ -178,48 +199,49 @@ static int map_normal(struct mapping *mapping, uint64_t bytes, const struct numa
 	int err = map(mapping, bytes, (uint64_t)sysconf(_SC_PAGESIZE), 0, policy);
 
 	if (err)
-		log_error("region: can't map %" PRIu64 " bytes: %s; lower memory.size", bytes,
-			  strerror(-err));
+		log_error("region: can't map %" PRIu64 " bytes of memory: %s; lower memory.size",
+			  bytes, strerror(-err));
 	return err;
 }
 
-/* The first size to try, and the largest whose absence is worth a word. */
-static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *told)
+/* The size to try first, and in *@wanted the largest one whose shortage is logged. */
+static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *wanted)
 {
 	switch (mode) {
 	case HUGEPAGES_AUTO:
 	case HUGEPAGES_REQUIRE:
-		*told = PAGES_2M;
+		*wanted = PAGES_2M;
 		return bytes && bytes % GIB == 0 ? PAGES_1G : PAGES_2M;
 	case HUGEPAGES_1G:
-		return *told = PAGES_1G;
+		return *wanted = PAGES_1G;
 	case HUGEPAGES_2M:
-		return *told = PAGES_2M;
+		return *wanted = PAGES_2M;
 	case HUGEPAGES_OFF:
 		break;
 	}
-	return *told = PAGES_NORMAL;
+	return *wanted = PAGES_NORMAL;
 }
 
 int hugepages_map(struct mapping *mapping, uint64_t bytes, enum hugepages_mode mode,
 		  const struct numa_policy *policy)
 {
-	int told, told_err = 0, err = -ENOMEM;
-	int kind = first_kind(mode, bytes, &told);
-	const char *instead = "using normal pages";
+	int wanted, wanted_err = 0, err = -ENOMEM;
+	int kind = first_kind(mode, bytes, &wanted);
+	char instead[48];
 
+	snprintf(instead, sizeof(instead), "using %ld KiB pages", sysconf(_SC_PAGESIZE) / 1024);
 	for (; err && kind < PAGES_NORMAL; kind++) {
 		err = map(mapping, bytes, hugepages[kind].bytes, hugepages[kind].memfd_flags,
 			  policy);
-		if (kind == told)
-			told_err = err;
-		else if (!err && told_err)
-			instead = "using pages of 2 MiB";
+		if (kind == wanted)
+			wanted_err = err;
+		else if (!err && wanted_err)
+			strcpy(instead, "using 2 MiB pages");
 	}
 	if (err && mode == HUGEPAGES_REQUIRE)
-		instead = "they are required";
-	if (told_err)
-		log_shortage(mode, &hugepages[told], told_err, policy, bytes, instead);
+		strcpy(instead, "they are required");
+	if (wanted_err)
+		log_shortage(mode, &hugepages[wanted], wanted_err, policy, bytes, instead);
 	if (!err || mode == HUGEPAGES_REQUIRE)
 		return err;
 	return map_normal(mapping, bytes, policy);

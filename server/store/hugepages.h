@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pages the region is made of: a sealed memfd of 1 GiB, 2 MiB or normal pages, mapped and
- * placed on NUMA nodes. What the options of [memory] ask for and the host has not is told in one
- * line, with the command that makes it right.
+ * Huge pages: maps the region's memory, a sealed memfd of 1 GiB, 2 MiB or normal pages, and places
+ * it on NUMA nodes. Where the host has fewer huge pages than the options of [memory] ask for, one
+ * line in the log says how many are needed, how many are free, and the command that provides them.
+ *
+ * To be called before other threads start.
  */
 #ifndef KVD_SERVER_STORE_HUGEPAGES_H
 #define KVD_SERVER_STORE_HUGEPAGES_H
@@ -18,16 +20,16 @@ struct mapping {
 };
 
 /*
- * Maps @bytes, rounded up to whole pages. Returns 0 or a negative errno after logging; @mapping holds
- * nothing then.
+ * Maps @bytes, rounded up to whole pages of the size that is used. Returns 0 or, after logging, a
+ * negative errno, and @mapping holds nothing then. The caller unmaps it.
  */
 int hugepages_map(struct mapping *mapping, uint64_t bytes, enum hugepages_mode mode,
 		  const struct numa_policy *policy);
 void hugepages_unmap(struct mapping *mapping);
 
 /*
- * What nr_hugepages has to be for @needed more pages, where it is @total now and @available of them
- * are neither in use nor reserved.
+ * The nr_hugepages that makes @needed pages available, where it is @total now and @available of
+ * these are neither in use nor reserved.
  */
 uint64_t hugepages_to_configure(uint64_t total, uint64_t available, uint64_t needed);
 

@@ -499,21 +499,25 @@ int memory_create(struct memory **out, struct region *region, uint64_t index_byt
 	*out = NULL;
 	if (region->bytes > REGION_BYTES_MAX || first >= end) {
 		log_error("memory: an index of %llu bytes leaves nothing for items in a region of "
-			  "%llu; raise memory.size",
+			  "%llu bytes; raise memory.size or lower index.keys",
 			  (unsigned long long)index_bytes, (unsigned long long)region->bytes);
 		return -EINVAL;
 	}
 	memory = memory_alloc(region);
-	if (!memory)
+	if (!memory) {
+		log_error("memory: can't allocate %zu bytes for its size classes: %s",
+			  sizeof(*memory), strerror(ENOMEM));
 		return -ENOMEM;
+	}
 	memory->slabs_max = (end - first) / SLAB_PAGES_MIN + 1;
 	err = page_heap_init(&memory->heap, (uint32_t)first, (uint32_t)end);
 	if (!err)
 		err = arrays_create(memory);
 	if (err) {
-		log_error("memory: can't map what describes the pages: %s; raise the limit of "
-			  "address space (ulimit -v) or lower memory.size",
-			  strerror(-err));
+		log_error(
+			"memory: can't map the descriptors of pages and slabs: %s; raise the limit "
+			"of address space (ulimit -v) or lower memory.size",
+			strerror(-err));
 		memory_destroy(memory);
 		return err;
 	}

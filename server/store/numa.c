@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* NUMA: parses memory.numa with libnuma and sets the policy of a mapping. */
 #include "server/store/numa.h"
 
 #include <errno.h>
@@ -10,14 +11,14 @@
 
 #include "common/util/log.h"
 
-/* libnuma's own words on standard error about a node it does not know; said here, in the log. */
+/* Replaces libnuma's function, which writes to standard error: errors are logged here. */
 void numa_warn(int number, char *format, ...)
 {
 	(void)number;
 	(void)format;
 }
 
-/* "0-1,3". What does not fit is cut. */
+/* Writes nodes as in "0-1,3" to @text, cut off at @size. Returns @text. */
 static const char *nodes_text(const struct bitmask *nodes, char *text, size_t size)
 {
 	unsigned int first, last, at = 0;
@@ -131,11 +132,12 @@ int numa_policy_apply(const struct numa_policy *policy, void *base, uint64_t byt
 {
 	int err;
 
-	/* + 1: the kernel takes one bit less than it is told. */
+	/* + 1: the kernel uses one bit less than maxnode says. */
 	if (!policy->nodes || !mbind(base, bytes, policy->bound ? MPOL_BIND : MPOL_INTERLEAVE,
 				     policy->nodes->maskp, policy->nodes->size + 1, 0))
 		return 0;
 	err = -errno;
-	log_error("region: memory can't be placed on NUMA %s: %m", policy->text);
+	log_error("region: can't place memory on NUMA %s: %m; choose other nodes in memory.numa",
+		  policy->text);
 	return err;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On which NUMA nodes the region's memory is: the option memory.numa, checked and made a policy.
+ * NUMA: makes the option memory.numa a policy that says on which nodes the region's memory is.
  *
- * The policy is set on the mapping before its first page is touched, and since the region is a
- * file of memory it holds for everyone who touches it. libnuma reads the nodes' names and knows
- * which of them this process may use.
+ * The policy is set on the mapping before its first page is touched. The region is a memfd, so the
+ * policy holds for every process that touches it. libnuma parses the nodes and knows which of them
+ * this process may use.
  */
 #ifndef KVD_SERVER_STORE_NUMA_H
 #define KVD_SERVER_STORE_NUMA_H
@@ -17,27 +17,28 @@
 struct bitmask;
 
 struct numa_policy {
-	struct bitmask *nodes;	  /* NULL: the kernel's policy, nothing is done */
-	bool bound;		  /* to the nodes, and not spread over them */
-	int node;		  /* the only one it is bound to, or -1 */
+	struct bitmask *nodes;	  /* NULL: the kernel's policy is kept */
+	bool bound;		  /* bound to the nodes; else interleaved over them */
+	int node;		  /* the node, if it is bound to one only; else -1 */
 	char text[NUMA_TEXT_MAX]; /* "default", "nodes 0-1", ...: for the log and statistics */
 };
 
 /* What "local" means: the node of the device that clients read the region through. */
 struct numa_local {
-	int node;	    /* -1: not known, the node of the CPU this thread runs on */
-	const char *device; /* its name */
+	int node;	    /* -1: not known; then that of the CPU this thread runs on */
+	const char *device; /* the device's name */
 };
 
 /*
- * @option: default, local, interleave, or nodes; NULL is default. @local may be NULL. Returns 0 or a negative errno after
- * logging: EINVAL when there is no such node, EOPNOTSUPP when the kernel has no NUMA.
+ * @option: default, local, interleave, or nodes as in "0-1,3"; NULL is default. @local may be NULL.
+ * Returns 0 or, after logging, a negative errno: EINVAL if there is no such node, EOPNOTSUPP if the
+ * kernel has no NUMA policies. The caller releases the policy.
  */
 int numa_policy_init(struct numa_policy *policy, const char *option,
 		     const struct numa_local *local);
 void numa_policy_release(struct numa_policy *policy);
 
-/* Sets the policy of a mapping that nobody has touched. 0 or a negative errno after logging. */
+/* Sets the policy of a mapping that was not touched yet. Returns 0 or a negative errno, logged. */
 int numa_policy_apply(const struct numa_policy *policy, void *base, uint64_t bytes);
 
 #endif /* KVD_SERVER_STORE_NUMA_H */

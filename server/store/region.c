@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The region: maps its memory and formats its superblock and geometry. */
 #include "server/store/region.h"
 
 #include <errno.h>
@@ -12,10 +13,13 @@
 #include "common/util/log.h"
 #include "server/store/hugepages.h"
 
-/* Fill of the index when it holds the keys it was sized for, in percent; see common/layout.h. */
+/*
+ * Percent of the slots that are in use when the index has the keys it is sized for; see
+ * common/layout.h.
+ */
 #define INDEX_FILL 65
 
-/* What a geometry can have; see geometry_check(). */
+/* The largest level that geometry_check() accepts. */
 #define INDEX_LEVEL_MAX 32u
 
 uint32_t index_level(uint64_t keys)
@@ -26,7 +30,7 @@ uint32_t index_level(uint64_t keys)
 						  64 - (uint32_t)__builtin_clzll(buckets - 1);
 }
 
-/* Whether 2^@level buckets and nothing else fit a region of @bytes. */
+/* Whether 2^@level buckets fit a region of @bytes, if nothing else is in it. */
 static bool index_fits(uint64_t bytes, uint32_t level)
 {
 	return level <= INDEX_LEVEL_MAX &&
@@ -38,7 +42,7 @@ static int random_fill(void *p, size_t bytes)
 	return getrandom(p, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
 }
 
-/* The segments lie one behind the other: the index grows upward from the superblock. */
+/* Places the segments one behind the other: the index grows upward from the superblock. */
 static void geometry_place_segments(struct geometry *g)
 {
 	uint32_t k;
@@ -59,7 +63,8 @@ static int region_format(struct region *region, const struct store_options *opti
 	if (!err)
 		err = random_fill(&g->hash_seed, sizeof(g->hash_seed));
 	if (err) {
-		log_error("region: getrandom failed: %m");
+		log_error("region: can't get random bytes for the incarnation and the hash seed: "
+			  "getrandom: %m");
 		return err;
 	}
 	g->region_bytes = region->bytes;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The region: the one mapping that clients may read (common/layout.h says what is in it).
+ * The region: the one mapping that clients may read; common/layout.h says what is in it.
  *
- * It is a memfd, so that softnic can hand it to clients of this host, sealed against any further
- * writable mapping (F_SEAL_FUTURE_WRITE) and any change of size as soon as the server has its own:
- * the MMU keeps guarantee D there. On verbs the MR's access flags do.
+ * It is a memfd, so that softnic can pass it to clients of this host. As soon as the server has its
+ * own mapping, the memfd is sealed against any other writable mapping (F_SEAL_FUTURE_WRITE) and any
+ * change of size: so the MMU keeps guarantee D there. On verbs the MR's access flags do.
  */
 #ifndef KVD_SERVER_STORE_REGION_H
 #define KVD_SERVER_STORE_REGION_H
@@ -19,43 +19,49 @@
 struct region {
 	uint8_t *base;
 	uint64_t bytes;
-	uint64_t page_bytes; /* of the pages it got: 4 KiB, 2 MiB or 1 GiB */
+	uint64_t page_bytes; /* of its pages: 4 KiB, 2 MiB or 1 GiB */
 	int fd;
-	char numa[NUMA_TEXT_MAX]; /* "default", "nodes 0-1", ... */
-	struct geometry geometry; /* to be changed by one thread, which then publishes it */
+	char numa[NUMA_TEXT_MAX]; /* its NUMA policy: "default", "nodes 0-1", ... */
+	struct geometry geometry; /* changed by one thread at a time, which then publishes it */
 };
 
 /*
- * log2 of the buckets that hold @keys keys at the fill the index is sized for, 65 %; at least
- * INDEX_LEVEL_MIN.
+ * log2 of the buckets that hold @keys keys with 65 % of the slots in use; at least INDEX_LEVEL_MIN.
  */
 uint32_t index_level(uint64_t keys);
 
-/* What an index of 2^@level buckets takes. */
+/* Bytes of an index of 2^@level buckets. */
 static inline uint64_t index_bytes(uint32_t level)
 {
 	return (uint64_t)BUCKET_BYTES << level;
 }
 
 /*
- * Maps the memory and writes the superblock and the geometry, with a place for every segment that the
- * index can grow to; the buckets are the caller's to format. Returns 0 or a negative errno after
- * logging: ENOMEM when memory, or hugepages that are required, are not there; EINVAL when the index
- * leaves no room for items or there is no such NUMA node; EOPNOTSUPP without NUMA in the kernel.
+ * Maps the memory and writes the superblock and the geometry, with a place for every segment that
+ * the index can grow to. The caller formats the buckets. Returns 0 or, after logging, a negative
+ * errno: ENOMEM if memory, or huge pages that are required, are missing; EINVAL if the index leaves
+ * too little room for items, or there is no such NUMA node; EOPNOTSUPP if the kernel has no NUMA
+ * policies.
  */
 int region_create(struct region *region, const struct store_options *options);
 void region_destroy(struct region *region);
 
 /*
- * Seals region->geometry with its sum and writes it to the superblock. A reader that meets it half
- * written finds that the sum does not match. One thread at a time.
+ * Computes the sum of region->geometry and writes the geometry to the superblock. A client that
+ * reads it half written finds that the sum does not match. One thread at a time.
  */
 void region_publish_geometry(struct region *region);
 
-/* How @bytes of region with 2^@level buckets at the start are divided, in one line without an end. */
+/*
+ * Writes how a region of @bytes with 2^@level buckets at the start is divided: one line, no
+ * newline.
+ */
 void region_describe(uint64_t bytes, uint32_t level, char *text, size_t size);
 
-/* Writes what a reader may want to know of the time and the store. One thread only. */
+/*
+ * Writes the server's clock, in seconds, and the number of items to the superblock. One thread
+ * only.
+ */
 void region_tick(struct region *region, uint64_t clock_s, uint64_t items);
 
 static inline struct superblock *region_superblock(const struct region *region)

@@ -13,7 +13,7 @@ static void store_log(const struct store *store, uint32_t level)
 	char text[256];
 
 	region_describe(store->region.bytes, level, text, sizeof(text));
-	log_notice("region: %s; pages of %llu bytes, NUMA %s", text,
+	log_notice("store: %s; pages of %llu bytes, NUMA %s", text,
 		   (unsigned long long)store->region.page_bytes, store->region.numa);
 }
 

@@ -16,14 +16,14 @@
  *
  * The operations and where they are declared:
  *
- *	table_hash, table_prefetch_bucket, table_prefetch_item	table.h, index.h: before an operation
+ *	table_hash, table_prefetch_bucket, table_prefetch_item	table.h, index.h: first of all
  *	table_put, table_arith, table_touch, table_delete	update.h: change a key
  *	table_reserve, table_commit, table_abandon		update.h: a value that arrives later
  *	lookup_get, lookup_copy					lookup.h: read a key
  *	table_scan						scan.h: read all keys
- *	table_access						table_maintain.h: note a reported GET
+ *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed			maintenance.h: remove all items
- *	evict_make_room						evict.h: memory for a copy of an item
+ *	evict_make_room						evict.h: memory for a copy
  */
 #ifndef KVD_SERVER_STORE_STORE_H
 #define KVD_SERVER_STORE_STORE_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Where the server's memory is: hugepages and NUMA nodes as the options ask, served to clients, or
-# an error or one warning that says what to do. As root, 2 MiB pages are configured for a moment
+# an error or one notice that says what to do. As root, 2 MiB pages are configured for a moment
 # where the kernel gives them; tests/unit/server/test_region.c does the same with the same lock.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -52,9 +52,9 @@ serves() {
 	expect 0 '' put key value && expect 0 '^value' get key
 }
 
-# number: warnings about the region since the server started
-warned() {
-	[ "$(tail -n "+$log_start" "$log" | grep -c ' warn region: ')" = "$1" ]
+# number, level: lines of that level about the region since the server started
+logged_lines() {
+	[ "$(tail -n "+$log_start" "$log" | grep -c " $2 region: ")" = "$1" ]
 }
 
 # number
@@ -76,18 +76,23 @@ if pool_begin; then
 	for mode in auto 2m require; do
 		check "memory.hugepages = $mode with enough of them" server_start -o memory.hugepages=$mode
 		check "it has them" page_bytes_are 2097152
-		check "it says nothing of it" warned 0
+		check "it logs no warning about them" logged_lines 0 warn
+		check "and no notice" logged_lines 0 notice
 		check "it serves" serves
 		check "it stops" server_stop
 	done
 	check "the host's pages are given back" pool_set "$pages"
 	check "a page too few" pool_set $((pages - 1))
+	missing="too few huge pages: $pages x 2 MiB needed .*$((pages - 1)) of $((pages - 1)) .*"
 	check "required, it is an error with the command that helps" start_fails \
-		"memory.hugepages = require: can't have $pages x 2 MiB .*$((pages - 1)) of $((pages - 1)) .*: sysctl vm.nr_hugepages=$pages\$" \
+		"memory.hugepages = require: $missing: sysctl vm.nr_hugepages=$pages\$" \
 		-o memory.hugepages=require
 	check "else normal pages do" server_start -o memory.hugepages=auto
-	check "with one warning" warned 1
-	check "which has the command that helps" logged "; using normal pages; .* vm.nr_hugepages=$pages\$"
+	check "with one notice" logged_lines 1 notice
+	check "and no warning" logged_lines 0 warn
+	using="using $(($(getconf PAGESIZE) / 1024)) KiB pages"
+	check "the notice has the command that helps" logged \
+		"= auto: $missing; $using; optional: sysctl vm.nr_hugepages=$pages\$"
 	check "it serves" serves
 	check "it stops" server_stop
 	pool_restore

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The region: what it holds when it is new, how large its index gets, that it is sealed, and that its
- * memory is what the options ask for, or that the log says why not. As root, hugepages are configured
- * for a moment where that can be tried, and put back.
+ * The region: what it holds when it is new, how large its index gets, that it is sealed, and that
+ * its memory is what the options ask for, or that the log says why not. As root, hugepages are
+ * configured for a moment where that can be tried, and put back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -315,8 +315,8 @@ static uint64_t pool_read(const char *pool, const char *name)
 }
 
 /*
- * The host's pool of hugepages, changed for a case. All tests that change it take turns by a lock on
- * the file of 2 MiB pages.
+ * The host's pool of hugepages, changed for a case. All tests that change it take turns by a lock
+ * on the file of 2 MiB pages.
  */
 static struct pool {
 	const char *folder;
@@ -395,7 +395,8 @@ static void more_than_any_host_has(void **state)
 	assert_null(other.base);
 	assert_int_equal(other.fd, -1);
 	assert_int_equal(log_lines(), 1);
-	assert_logged(" error region: memory.hugepages = require: can't have 33554432 x 2 MiB (");
+	assert_logged(" error region: memory.hugepages = require: too few huge pages: "
+		      "33554432 x 2 MiB needed (");
 	assert_logged("; they are required; ");
 }
 
@@ -461,8 +462,9 @@ static void pages_of_2m(void **state)
 		assert_int_equal(other.page_bytes, 2 << 20);
 		region_destroy(&other);
 		assert_int_equal(log_lines(), 1);
-		assert_logged(" warn region: memory.hugepages = 1g: can't have 1 x 1 GiB (");
-		assert_logged("; using pages of 2 MiB; ");
+		assert_logged(
+			" warn region: memory.hugepages = 1g: too few huge pages: 1 x 1 GiB needed (");
+		assert_logged("; using 2 MiB pages; ");
 	}
 }
 
@@ -470,6 +472,7 @@ static void pages_of_2m(void **state)
 static void no_pages_of_2m(void **state)
 {
 	struct region other;
+	char text[256];
 
 	(void)state;
 	pool_begin(POOL_2M, 3);
@@ -477,23 +480,30 @@ static void no_pages_of_2m(void **state)
 	assert_true(other.page_bytes == (uint64_t)sysconf(_SC_PAGESIZE));
 	region_destroy(&other);
 	assert_int_equal(log_lines(), 1);
-	assert_logged(
-		" warn region: memory.hugepages = auto: can't have 8 x 2 MiB (Cannot "
-		"allocate memory; 3 of 3 pages are free); using normal pages; to have them: sysctl "
-		"vm.nr_hugepages=8\n");
+	snprintf(
+		text, sizeof(text),
+		" notice region: memory.hugepages = auto: too few huge pages: 8 x 2 MiB needed (Cannot "
+		"allocate memory; 3 of 3 pages are free); using %ld KiB pages; optional: sysctl "
+		"vm.nr_hugepages=8\n",
+		sysconf(_SC_PAGESIZE) / 1024);
+	assert_logged(text);
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
 	assert_int_equal(log_lines(), 2);
 	assert_logged(
-		" error region: memory.hugepages = require: can't have 8 x 2 MiB (Cannot "
-		"allocate memory; 3 of 3 pages are free); they are required; to have them: sysctl "
-		"vm.nr_hugepages=8\n");
+		" error region: memory.hugepages = require: too few huge pages: 8 x 2 MiB needed "
+		"(Cannot allocate memory; 3 of 3 pages are free); they are required; to get them: "
+		"sysctl vm.nr_hugepages=8\n");
 	/* On a node, that node's pages count, and they are all taken at once. */
 	if (!create_pages(&other, 16 << 20, HUGEPAGES_2M, "0")) {
 		region_destroy(&other);
+		snprintf(text, sizeof(text),
+			 "; 3 of 3 pages are free on the node); using %ld KiB pages; to get them: "
+			 "echo 8 > /sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
+			 "nr_hugepages\n",
+			 sysconf(_SC_PAGESIZE) / 1024);
+		assert_logged(text);
 		assert_logged(
-			"; 3 of 3 pages are free on the node); using normal pages; to have them: "
-			"echo 8 > /sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
-			"nr_hugepages\n");
+			" warn region: memory.hugepages = 2m: too few huge pages: 8 x 2 MiB ");
 		assert_int_equal(create_pages(&other, 6 << 20, HUGEPAGES_2M, "0"), 0);
 		assert_int_equal(other.page_bytes, 2 << 20);
 		assert_int_equal(pool_read(POOL_2M, "free_hugepages"), 0);
@@ -525,9 +535,10 @@ static void pages_of_1g(void **state)
 	assert_int_equal(create_pages(&other, 2ull << 30, HUGEPAGES_1G, NULL), 0);
 	assert_true(other.page_bytes < 1 << 30);
 	region_destroy(&other);
-	assert_logged(" warn region: memory.hugepages = 1g: can't have 2 x 1 GiB (Cannot allocate "
-		      "memory; 1 of 1 pages are free); using ");
-	assert_logged("; to have them: echo 2 > " POOL_1G
+	assert_logged(
+		" warn region: memory.hugepages = 1g: too few huge pages: 2 x 1 GiB needed (Cannot "
+		"allocate memory; 1 of 1 pages are free); using ");
+	assert_logged("; to get them: echo 2 > " POOL_1G
 		      "/nr_hugepages, or boot with hugepagesz=1G hugepages=2\n");
 }
 

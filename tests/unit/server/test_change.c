@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every way to change a key, on one that is there, one that is not and one whose time is over; in
- * place and elsewhere; within limits and beyond. After each the whole store is checked.
+ * Tests of updates: every way to change a key, on a key that is live, absent or expired; in place
+ * and elsewhere; within limits and beyond. After each the whole store is checked.
  */
 #include "tests/support/store_test.h"
 
@@ -10,7 +10,7 @@
 
 static uint8_t value[VALUE_BYTES], found[VALUE_BYTES + 1];
 
-/* What a key is before it is changed. */
+/* The state of a key before it is changed. */
 enum before { LIVE, ABSENT, EXPIRED };
 
 #define OLD_TTL 10
@@ -51,7 +51,7 @@ static enum wire_status put(struct table_change *change)
 	return table_put(&test_threads[0], hash_of("key", 3), change);
 }
 
-/* As put(), but the value comes later. */
+/* As put(), but the value arrives later. */
 static enum wire_status put_late(struct table_change *change)
 {
 	const void *v = change->value;
@@ -64,7 +64,7 @@ static enum wire_status put_late(struct table_change *change)
 	return table_commit(&test_threads[0], hash_of("key", 3), item, change);
 }
 
-/* Returns the version of the old value; 0: there is none. */
+/* Brings the key into that state. Returns the version of its value; 0: it has none. */
 static uint64_t make(enum before before, const void *v, uint32_t len)
 {
 	struct table_change change = change_of(WIRE_SET, v, len);
@@ -104,7 +104,7 @@ static void assert_value(const void *v, uint32_t len, uint32_t flags, uint32_t e
 
 #define OLD_EXPIRES ((uint32_t)(ENGINE_NOW_NS / SECOND_NS + 1 + OLD_TTL))
 
-/* What is to be seen after a change that failed. */
+/* What readers must see after a change that failed. */
 static void assert_unchanged(enum before before, const void *v, uint32_t len)
 {
 	if (before == LIVE)
@@ -114,9 +114,12 @@ static void assert_unchanged(enum before before, const void *v, uint32_t len)
 	assert_store(NULL);
 }
 
-/* Sizes so that the new value goes over the old one, or elsewhere, smaller, larger or kept in limbo. */
+/*
+ * Sizes for which the new value goes to the old one's place or elsewhere, smaller, larger, or in
+ * limbo.
+ */
 static const struct {
-	uint32_t old, new;
+	uint32_t old_len, new_len;
 } sizes[] = {
 	{ 100, 100 },  { 100, 99 },	 { 100, 1000 },	   { 1000, 100 },
 	{ 0, 0 },      { 0, 5000 },	 { 5000, 0 },	   { 100, 100000 },
@@ -127,23 +130,23 @@ static const struct {
 
 static enum wire_status (*const ways[])(struct table_change *) = { put, put_late };
 
-/* Each mode, on each kind of key. @ok: whether it is to succeed; else with which status it fails. */
+/* A PUT in a mode, on a key in a state, with all sizes; its status must be @expected. */
 static void try_put(enum wire_put mode, enum before before, enum wire_status expected)
 {
 	for (unsigned int way = 0; way < 2; way++)
 		for (unsigned int i = 0; i < SIZES; i++) {
-			uint64_t old = make(before, value, sizes[i].old);
-			struct table_change change = change_of(mode, value + 7, sizes[i].new);
+			uint64_t old = make(before, value, sizes[i].old_len);
+			struct table_change change = change_of(mode, value + 7, sizes[i].new_len);
 
 			change.ttl = 100;
 			change.version = old;
 			assert_int_equal(ways[way](&change), expected);
 			if (expected) {
-				assert_unchanged(before, value, sizes[i].old);
+				assert_unchanged(before, value, sizes[i].old_len);
 				continue;
 			}
 			assert_true(change.version > old);
-			assert_value(value + 7, sizes[i].new, NEW_FLAGS, change.expires);
+			assert_value(value + 7, sizes[i].new_len, NEW_FLAGS, change.expires);
 			assert_int_equal(change.expires,
 					 expires_after(test_threads[0].now_ns, 100));
 			assert_store(NULL);
@@ -193,7 +196,7 @@ static void cas(void **state)
 		change = change_of(WIRE_CAS, value + 1, 100);
 		change.version = old;
 		assert_int_equal(ways[way](&change), WIRE_OK);
-		/* Once. */
+		/* A version is good for one CAS. */
 		change = change_of(WIRE_CAS, value + 2, 100);
 		change.version = old;
 		assert_int_equal(ways[way](&change), WIRE_EXISTS);
@@ -211,7 +214,7 @@ static void no_mode(void **state)
 	assert_unchanged(LIVE, value, 100);
 }
 
-/* The old value is in the middle of @value, so what is to come out is there, too. */
+/* The old value is in the middle of @value, so the expected result is in @value, too. */
 static void try_append(enum before before, enum wire_status expected)
 {
 	const uint8_t *old = value + 60000;
@@ -220,7 +223,8 @@ static void try_append(enum before before, enum wire_status expected)
 	for (unsigned int way = 0; way < 2; way++)
 		for (unsigned int i = 0; i < SIZES; i++)
 			for (int behind = 0; behind < 2; behind++) {
-				uint32_t len = sizes[i].old % 50000, more = sizes[i].new % 60000;
+				uint32_t len = sizes[i].old_len % 50000,
+					 more = sizes[i].new_len % 60000;
 				uint64_t version = make(before, old, len);
 
 				change = behind ? change_of(WIRE_APPEND, old + len, more) :
@@ -246,7 +250,7 @@ static void append_and_prepend(void **state)
 	try_append(EXPIRED, WIRE_NOT_FOUND);
 }
 
-/* Byte by byte, in every size class and over every border of one. */
+/* By a few bytes, through every size class and over every border between classes. */
 static void append_grows(void **state)
 {
 	uint32_t behind = 0, before = 0;
@@ -309,7 +313,7 @@ static void numbers(void **state)
 		const char *old;
 		uint64_t delta;
 		bool decrement;
-		const char *new;
+		const char *result;
 	} cases[] = {
 		{ "0", 1, false, "1" },
 		{ "9", 1, false, "10" },
@@ -331,8 +335,9 @@ static void numbers(void **state)
 		struct store_value out;
 
 		assert_int_equal(arith(cases[i].delta, cases[i].decrement, &number), WIRE_OK);
-		assert_true(number == strtoull(cases[i].new, NULL, 10));
-		assert_value(cases[i].new, (uint32_t)strlen(cases[i].new), OLD_FLAGS, OLD_EXPIRES);
+		assert_true(number == strtoull(cases[i].result, NULL, 10));
+		assert_value(cases[i].result, (uint32_t)strlen(cases[i].result), OLD_FLAGS,
+			     OLD_EXPIRES);
 		assert_int_equal(test_store_get(&store, "key", 3, found, 100, &out), WIRE_OK);
 		assert_true(out.version > old);
 		assert_store(NULL);
@@ -394,7 +399,7 @@ static void arith_creates(void **state)
 		assert_true(change.number == UINT64_MAX);
 		assert_value("18446744073709551615", 20, NEW_FLAGS, change.expires);
 		assert_int_equal(change.expires, expires_after(test_threads[0].now_ns, 9));
-		/* There now: the delta counts, the number does not. */
+		/* The key is there now: the delta is used, the number is not. */
 		change.number = 1;
 		assert_int_equal(table_arith(&test_threads[0], hash_of("key", 3), &change),
 				 WIRE_OK);
@@ -419,7 +424,7 @@ static void touch(void **state)
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
 		assert_int_equal(change.expires, expires_after(ENGINE_NOW_NS, i % 2 * 50));
 		assert_store(NULL);
-		/* It lives longer than it was to. */
+		/* It lives longer than it would have. */
 		set_now(OLD_EXPIRES * SECOND_NS);
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
 	}
@@ -440,7 +445,7 @@ static enum wire_status delete_if(uint64_t version)
 	return table_delete(&test_threads[0], hash_of("key", 3), &change);
 }
 
-static void delete (void **state)
+static void delete_key(void **state)
 {
 	struct store_census census;
 	uint64_t old;
@@ -464,7 +469,7 @@ static void delete (void **state)
 	assert_int_equal(STAT(live_bytes), 0);
 }
 
-/* Not before its time, and at it. */
+/* An item expires at its time and not before. */
 static void expires_to_the_nanosecond(void **state)
 {
 	struct table_change change = change_of(WIRE_SET, value, 10);
@@ -478,10 +483,10 @@ static void expires_to_the_nanosecond(void **state)
 	assert_value(value, 10, NEW_FLAGS, change.expires);
 	set_now(change.expires * SECOND_NS);
 	assert_missing();
-	/* On a whole second. */
+	/* A whole second is not rounded up. */
 	assert_int_equal(put(&change), WIRE_OK);
 	assert_true(change.expires * SECOND_NS == test_threads[0].now_ns + SECOND_NS);
-	/* The longest there is. */
+	/* The longest time to live. */
 	change.ttl = WIRE_TTL_MAX;
 	assert_int_equal(put(&change), WIRE_OK);
 	set_now(ENGINE_NOW_NS + (WIRE_TTL_MAX - 1ull) * SECOND_NS);
@@ -496,7 +501,7 @@ static void fill(uint32_t len)
 		key++;
 }
 
-/* T4, in every mode that needs memory: without it, the old value stands. */
+/* T4, in every mode that needs memory: without it, the old value stays. */
 static void no_space(void **state)
 {
 	static const enum wire_put modes[] = {
@@ -521,7 +526,7 @@ static void no_space(void **state)
 	}
 	assert_store(&after);
 	assert_true(before.digest == after.digest);
-	/* In place there is room, with another length, too. */
+	/* Changes in place need no memory, with another length either. */
 	assert_int_equal(arith(1, false, &number), WIRE_OK);
 	assert_value("123456790", 9, OLD_FLAGS, OLD_EXPIRES);
 	change = change_of(WIRE_APPEND, "0", 1);
@@ -530,7 +535,7 @@ static void no_space(void **state)
 	assert_store(NULL);
 }
 
-/* A value on its way while the key is changed: the condition is that of the commit. */
+/* The key is changed while a value is being pulled: the condition is checked at the commit. */
 static void pulled_conditions(void **state)
 {
 	struct table_change change = change_of(WIRE_ADD, NULL, 500);
@@ -563,7 +568,9 @@ static void pulled_conditions(void **state)
 	assert_store(NULL);
 }
 
-/* L3 of server/store/lookup.h: what readers copy without looking twice is never rewritten. */
+/*
+ * L3 of server/store/lookup.h: an item that readers copy without a second check is never rewritten.
+ */
 static void large_items_are_not_rewritten(void **state)
 {
 	const uint32_t around = LIMBO_ITEM_BYTES - 35;
@@ -598,7 +605,7 @@ int main(void)
 		CASE(not_numbers),
 		CASE(arith_creates),
 		CASE(touch),
-		CASE(delete),
+		CASE(delete_key),
 		CASE(expires_to_the_nanosecond),
 		CASE(no_space),
 		CASE(pulled_conditions),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table: every operation, with the whole table checked against T1 to T4 of server/store/table.h after
- * each (test_store_check()); a long random walk beside a model; the limits; and the share of the keys in
- * overflow buckets that common/layout.h says.
+ * Tests of the table: every operation, with the whole table checked against T1 to T4 of
+ * server/store/table.h after each (test_store_check()); a long random walk beside a model; the
+ * limits; and the share of keys in overflow buckets that common/layout.h states.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,7 +126,7 @@ static void insert_get_delete(void **state)
 	assert_int_equal(STAT(removes), 1);
 }
 
-/* Same size class, same length in slot units: nothing of the slot changes. */
+/* Same size class, same length in slot units: the slot does not change. */
 static void replace_in_place_keeps_the_slot(void **state)
 {
 	struct table_change a, b;
@@ -148,7 +148,7 @@ static void replace_in_place_tells_the_new_length(void **state)
 	uint32_t bytes;
 
 	(void)state;
-	/* The first size above 1 KiB that ends a slot unit and not a class. */
+	/* The first size above 1 KiB that fills a slot unit but not its class. */
 	for (bytes = 17 * SLOT_UNIT; mem_class(bytes) != mem_class(bytes + 1);)
 		bytes += SLOT_UNIT;
 	put_and_check("key", value, bytes - 35, &a);
@@ -171,7 +171,7 @@ static void replace_elsewhere_frees_the_old(void **state)
 	assert_true(b.version > a.version);
 	assert_value("key", 3, value + 1, 1000);
 	assert_int_equal(STAT(replaces_elsewhere), 1);
-	/* T1: what a stale slot leads to is not valid. */
+	/* T1: a stale slot leads to nothing valid. */
 	assert_int_equal(((struct item *)region_at(&store.region, slot_offset(a.slot)))->sum,
 			 ITEM_SUM_INVALID);
 }
@@ -187,7 +187,7 @@ static void delete_leaves_nothing_valid(void **state)
 			 ITEM_SUM_INVALID);
 }
 
-/* A class border on either side of every length from nothing up. */
+/* Lengths from 0 up, on both sides of every border between size classes. */
 static void every_length(void **state)
 {
 	static const uint8_t key[1] = { 0 };
@@ -214,7 +214,7 @@ static void keys_of_any_bytes_and_length(void **state)
 	uint32_t len;
 
 	(void)state;
-	/* Each is the beginning of the next: only the length tells them apart. */
+	/* Each key is a prefix of the next: only the length tells them apart. */
 	for (len = 1; len <= KEY_MAX; len += len < 40 ? 1 : 41)
 		assert_int_equal(test_store_put(&store, keys[0], len, value + len, len % 50, NULL),
 				 WIRE_OK);
@@ -225,7 +225,7 @@ static void keys_of_any_bytes_and_length(void **state)
 		if (len != KEY_MAX)
 			assert_value(keys[0], len, value + len, len % 50);
 	assert_value(keys[0], KEY_MAX, value + KEY_MAX, 7);
-	/* All keys of one byte. */
+	/* All keys that have one byte. */
 	for (len = 0; len < 256; len++) {
 		keys[1][0] = (uint8_t)len;
 		assert_int_equal(test_store_put(&store, keys[1], 1, value + len, 9, NULL), WIRE_OK);
@@ -312,7 +312,10 @@ static enum wire_status walk_delete(uint64_t key, unsigned int w)
 	return table_delete(&test_threads[w], table_hash(&store.table, &key, 8), &change);
 }
 
-/* Two threads, one thread: PUTs of all kinds and DELETEs beside a model, the table checked always. */
+/*
+ * Two threads, then one: PUTs of all kinds and DELETEs beside a model; the table is checked after
+ * each.
+ */
 static void random_walk(void **state)
 {
 	static struct model model[WALK_KEYS];
@@ -323,7 +326,7 @@ static void random_walk(void **state)
 	(void)state;
 	memset(model, 0, sizeof(model));
 	for (i = 0; i < WALK_STEPS; i++) {
-		/* Keys are spread unevenly, so that some are inserted and deleted often. */
+		/* Uneven, so that some keys are inserted and deleted often. */
 		key = random_next() % (1 + random_next() % WALK_KEYS);
 		w = random_next() % 2;
 		if (random_next() % 100 < (i < WALK_STEPS / 2 ? 20 : 45)) {
@@ -350,7 +353,7 @@ static void random_walk(void **state)
 	assert_int_equal(census.items, there);
 }
 
-/* A chain gives back the buckets it needs no more, and grows again. */
+/* A chain frees the buckets that it does not need any more, and grows again. */
 static void overflow_buckets_come_and_go(void **state)
 {
 	struct store_census before, after;
@@ -376,7 +379,7 @@ static void overflow_buckets_come_and_go(void **state)
 		assert_value(&key, 8, value, 50);
 }
 
-/* T4: the PUT that finds the chain full fails and changes nothing; replacing still works. */
+/* T4: a PUT of a new key into a full chain fails and changes nothing; replacing still works. */
 static void full_chain(void **state)
 {
 	const uint64_t most = (CHAIN_MAX + 1) * BUCKET_SLOTS;
@@ -419,7 +422,7 @@ static uint64_t fill_memory(uint32_t len)
 	return key;
 }
 
-/* T4 again: no memory for the new item, for the copy, for the reserved one; the old value stands. */
+/* T4: without memory for the new item, the copy or the reserved item the old value stays. */
 static void out_of_memory(void **state)
 {
 	struct table_change reserve = { .key = "r", .key_len = 1, .value_len = 5000 };
@@ -440,10 +443,10 @@ static void out_of_memory(void **state)
 	assert_store(&after);
 	assert_true(before.digest == after.digest);
 	assert_value(&key, 8, value, 5000);
-	/* In place needs no memory. */
+	/* Replacing in place needs no memory. */
 	assert_int_equal(test_store_put(&store, &key, 8, value + 1, 4999, NULL), WIRE_OK);
 	assert_value(&key, 8, value + 1, 4999);
-	/* What is deleted can be used again. */
+	/* Memory of deleted items can be used again. */
 	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 	assert_int_equal(test_store_put(&store, "n", 1, value + 7, 5000, NULL), WIRE_OK);
 	assert_store(NULL);
@@ -452,7 +455,7 @@ static void out_of_memory(void **state)
 			assert_value(&key, 8, value, 5000);
 }
 
-/* Takes blocks of @bytes until there are none; returns what they take. */
+/* Allocates blocks of @bytes until there are none; returns the bytes they take. */
 static uint64_t exhaust(struct store_thread *thread, size_t bytes)
 {
 	uint64_t taken = 0;
@@ -471,7 +474,7 @@ static uint64_t exhaust_buckets(struct store_thread *thread)
 	return taken;
 }
 
-/* Memory for the item, but none for the overflow bucket it needs: the item's is given back. */
+/* There is memory for the item, but none for the overflow bucket it needs: the item's is freed. */
 static void out_of_memory_for_a_bucket(void **state)
 {
 	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
@@ -490,7 +493,7 @@ static void out_of_memory_for_a_bucket(void **state)
 		exhaust(thread, bytes);
 	mem_free(&thread->cache, room, bytes);
 	assert_int_equal(table_put(thread, table_hash(&store.table, "x", 1), &p), WIRE_NO_SPACE);
-	/* It was the bucket that failed: the item's memory is there still. */
+	/* The bucket was missing: the item's memory is still free. */
 	room = mem_alloc(&thread->cache, bytes);
 	assert_non_null(room);
 	mem_free(&thread->cache, room, bytes);
@@ -527,7 +530,7 @@ static void reserve_commit_abandon(void **state)
 	assert_value("pulled", 6, value, 3000);
 	assert_store(NULL);
 
-	/* Replaced, and deleted, while a value was on its way. */
+	/* The key is replaced, and deleted, while a value is being pulled. */
 	item = table_reserve(w, &p);
 	memcpy(table_reserved_value(item), value + 9, 3000);
 	put("pulled", "short", 5, NULL);
@@ -554,7 +557,7 @@ static void copy_of(uint32_t len)
 	assert_true(copy->sum != item_sum(copy, store.region.geometry.incarnation, offset));
 	assert_int_equal(copy->value_len, len);
 	assert_memory_equal(copy->data + 1, value, len);
-	/* It is the reader's own. */
+	/* The copy belongs to its reader. */
 	put("c", value + 1, len, NULL);
 	assert_int_equal(test_store_delete(&store, "c", 1), WIRE_OK);
 	assert_true(copy->sum == item_sum(copy, seed, offset));
@@ -577,7 +580,7 @@ static void copies(void **state)
 	copy_of(0);
 }
 
-/* lookup_get() copies what fits, and tells the length of what does not. */
+/* lookup_get() copies a value that fits, and returns the length of one that does not. */
 static void get_into_a_small_buffer(void **state)
 {
 	struct store_value out;
@@ -595,7 +598,7 @@ static void get_into_a_small_buffer(void **state)
 	assert_int_equal(out.value_len, 0);
 }
 
-/* A version is above the one it replaces, whoever wrote that; no two are alike. */
+/* A version is above the one it replaces, whichever thread wrote that; no two are equal. */
 static void versions(void **state)
 {
 	uint64_t last = 0, hash = table_hash(&store.table, "v", 1);
@@ -604,7 +607,7 @@ static void versions(void **state)
 
 	(void)state;
 	for (i = 0; i < 1000; i++) {
-		/* One thread far ahead of the other. */
+		/* One thread's clock is far ahead of the other's. */
 		assert_int_equal(table_put(&test_threads[i % 7 == 6], hash, &p), WIRE_OK);
 		assert_true(p.version > last);
 		assert_int_equal(p.version & ((1 << THREAD_ID_BITS) - 1), i % 7 == 6);
@@ -646,7 +649,10 @@ static double overflow_share(unsigned int percent)
 	return 100.0 * (double)census.overflow_items / (double)n;
 }
 
-/* The table in common/layout.h. The hash seed is random: the borders are six deviations away. */
+/*
+ * The table of overflow shares in common/layout.h. The hash seed is random: 6 deviations are
+ * allowed.
+ */
 static void overflow_is_what_layout_h_says(void **state)
 {
 	double at_50 = overflow_share(50), at_60 = overflow_share(60);

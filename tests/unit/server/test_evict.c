@@ -174,7 +174,7 @@ static void lru_is_swept_by_a_scan(void **state)
 /* Of all keys with the hash, and of no others; counted. */
 static void access_records(void **state)
 {
-	const uint64_t old = 1, fresh = 2;
+	const uint64_t old = 1, young = 2;
 	const struct item *item;
 	struct table_change out;
 	uint16_t before;
@@ -185,7 +185,7 @@ static void access_records(void **state)
 	before = item->access;
 	for (uint64_t key = 100; key < 200; key++)
 		put(key, 10);
-	access_of(fresh);
+	access_of(young);
 	assert_int_equal(item->access, before);
 	access_of(old);
 	assert_int_not_equal(item->access, before);

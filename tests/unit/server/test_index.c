@@ -44,7 +44,7 @@ static void put(uint64_t key)
 	assert_int_equal(test_store_put(&store, &key, 8, &key, 8, NULL), WIRE_OK);
 }
 
-static void delete (uint64_t key)
+static void delete_key(uint64_t key)
 {
 	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 }
@@ -144,7 +144,7 @@ static void grows_from_one_bucket(void **state)
 			GROWTH_KEYS - ITEMS_UNREPORTED_MAX - BUCKET_SLOTS,
 			GROWTH_KEYS + BUCKET_SLOTS);
 	for (key = 0; key < GROWTH_KEYS; key++)
-		delete (key);
+		delete_key(key);
 	assert_store(NULL);
 	assert_int_equal(index_buckets(&store.table), 1 + splits);
 }
@@ -220,7 +220,7 @@ static void chains_get_shorter(void **state)
 	epoch = epoch_of_the_bucket();
 	assert_int_equal(epoch, 0);
 	for (key = 0; key < BUCKET_SLOTS * 6; key++) {
-		delete (key);
+		delete_key(key);
 		count--;
 		if (overflow && count + SPARE_SLOTS <= BUCKET_SLOTS * overflow) {
 			overflow--;
@@ -244,7 +244,7 @@ static void to_and_fro_moves_nothing(void **state)
 		put(key);
 	for (unsigned int i = 0; i < 100; i++) {
 		put(1000);
-		delete (1000);
+		delete_key(1000);
 	}
 	assert_int_equal(STAT(chains_shortened), 0);
 	assert_int_equal(epoch_of_the_bucket(), 0);
@@ -262,7 +262,7 @@ static void moves_have_a_limit(void **state)
 		for (key = 0; key < BUCKET_SLOTS + 1; key++)
 			put(key);
 		for (key = 0; key < BUCKET_SLOTS + 1; key++)
-			delete (key);
+			delete_key(key);
 	}
 	shortened = STAT(chains_shortened);
 	assert_int_equal(shortened, CHAIN_MOVES_MAX);
@@ -271,11 +271,11 @@ static void moves_have_a_limit(void **state)
 	/* A thread whose batch began a little earlier does not begin a new second. */
 	test_threads[0].now_ns -= SECOND_NS;
 	put(1);
-	delete (1);
+	delete_key(1);
 	assert_int_equal(STAT(chains_shortened), shortened);
 	set_now(ENGINE_NOW_NS + SECOND_NS);
 	put(1);
-	delete (1);
+	delete_key(1);
 	assert_int_equal(STAT(chains_shortened), shortened + 1);
 	assert_store(&census);
 	assert_int_equal(census.overflow_buckets, 0);
@@ -296,7 +296,7 @@ static void the_longest_chain_leaves_at_once(void **state)
 	atomic_store(&store.table.chain_moves_s, ENGINE_NOW_NS / SECOND_NS);
 	atomic_store(&store.table.chain_moves, CHAIN_MOVES_MAX);
 	for (key = 3; key < CHAIN_SLOTS_MAX; key++)
-		delete (key);
+		delete_key(key);
 	assert_store(&census);
 	assert_int_equal(census.overflow_buckets, CHAIN_MAX);
 	set_now(ENGINE_NOW_NS + SECOND_NS);
@@ -354,7 +354,7 @@ static void fill_with(uint32_t len, uint64_t *key)
 static void put_for(uint64_t key, uint64_t *large)
 {
 	while (test_store_put(&store, &key, 8, &key, 8, NULL) == WIRE_NO_SPACE)
-		delete (--*large);
+		delete_key(--*large);
 }
 
 /* Behind the index lie items: it does not grow, and says so; PUTs go on. Then there is room again. */
@@ -379,12 +379,12 @@ static void no_room_for_the_index(void **state)
 	assert_int_equal(index_buckets(&store.table), atomic_load(&store.table.buckets_max));
 	assert_store(NULL);
 	while (large > 1ull << 32)
-		delete (--large);
+		delete_key(--large);
 	for (last = key, key = 0; key < last; key += 10)
 		assert_there(key);
 	/* All but a few keys, so that what is behind the index gets free. */
 	for (key = 0; key < last; key++)
-		delete (key);
+		delete_key(key);
 	test_store_check(&store, NULL);
 	memory_gather(store.memory);
 	room = atomic_load(&store.table.buckets_max);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers in the server (L1 to L4 of server/store/lookup.h), step by step and not by luck, from both sides:
- * after every ordered store of a change somebody looks; and at every step of a look the whole change
- * is made. What is seen is a value that the key had in between, or that it was not there if it was
- * not, and never anything else. Keys that nobody touches are found by all of it.
+ * Tests of lookups (L1 to L4 of server/store/lookup.h) beside changes, step by step, so that they
+ * do not depend on luck: after every ordered store of a change, all kinds of lookups are made; and
+ * at every step of a lookup, the whole change is made. A lookup must return a value that the key
+ * had meanwhile, or a miss only if the key was missing. Keys that are not changed must always be
+ * found.
  */
 #include "tests/support/store_test.h"
 
 #include "tests/support/store_hooks.h"
 
-/* Time passes by looking at it, so that waiting in vain does not take a second. */
+/*
+ * Each call advances the clock, so that a lookup that is never successful does not take a second.
+ */
 static uint64_t fast_clock_ns(void)
 {
 	static uint64_t now;
@@ -28,7 +31,7 @@ static void hooked_racy_copy(void *to, const void *from, size_t bytes)
 
 #define STEPPED(call) (reader_step(), call)
 
-/* The function of the name is meant inside of the macro of the name. */
+/* Inside of a macro, its own name is the function. */
 #define clock_ns fast_clock_ns
 #define racy_copy hooked_racy_copy
 #define slot_follow(slot) STEPPED(slot_follow(slot))
@@ -57,13 +60,13 @@ static void hooked_racy_copy(void *to, const void *from, size_t bytes)
 #define OTHERS_MAX 100
 #define OTHER_LEN 50u
 
-/* The key that is watched: the values it may have, in their order. */
+/* The key that is watched, and the values it may have, in their order. */
 #define WATCHED 4711u
 static uint32_t lens[4];
 static uint64_t salts[4];
 static unsigned int len_count;
 static bool may_miss;
-/* Keys that nobody touches. */
+/* Keys that are not changed. */
 static uint64_t others[OTHERS_MAX];
 static unsigned int other_count;
 
@@ -115,7 +118,7 @@ static bool is_value(const uint8_t *v, uint32_t len, uint64_t key, uint64_t salt
 	return !memcmp(v, expected, len);
 }
 
-/* One of the values the key may have, and none that is older than what was seen before. */
+/* The value must be one that the key may have, and not older than one that was seen before. */
 static void watched_seen(const uint8_t *v, uint32_t len)
 {
 	unsigned int n;
@@ -178,7 +181,9 @@ static void get_others(void)
 	}
 }
 
-/* Of the entries of one batch: the watched key's value, and how many others there are. */
+/*
+ * Checks the watched key's value among the entries of one batch; returns the number of other keys.
+ */
 static unsigned int entries_seen(const struct scan *scan)
 {
 	unsigned int n = 0, i;
@@ -224,7 +229,7 @@ static void scan_all(void)
 		fail_msg("%s: a scan met the key %u times", scenario->name, found_times);
 }
 
-/* Others that are in the chain of the watched key. */
+/* Puts other keys into the chain of the watched one. */
 static void put_others(unsigned int count)
 {
 	uint64_t from = 1000000;
@@ -235,8 +240,8 @@ static void put_others(unsigned int count)
 	}
 }
 
-/* The @n-th of the others comes to belong to the change. */
-static uint64_t take_other(unsigned int n)
+/* Takes the @n-th key off the others: the change will use it. */
+static uint64_t remove_other(unsigned int n)
 {
 	uint64_t key = others[n];
 
@@ -248,7 +253,7 @@ static uint64_t take_other(unsigned int n)
 
 static uint64_t victim, victims[OTHERS_MAX];
 
-static void nothing_there(void)
+static void no_value(void)
 {
 	VALUES_ARE(100);
 	may_miss = true;
@@ -333,7 +338,10 @@ static void replace_thrice(void)
 	put_watched(3);
 }
 
-/* Its memory becomes another key's at once, which a reader that has the old slot finds valid. */
+/*
+ * The old item's memory becomes another key's at once: a reader with the old slot finds a valid
+ * item.
+ */
 static void replace_and_reuse(void)
 {
 	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
@@ -356,7 +364,7 @@ static void one_value(void)
 	prepare_replace();
 }
 
-static void one_value_that_goes(void)
+static void one_value_to_remove(void)
 {
 	one_value();
 	may_miss = true;
@@ -367,7 +375,9 @@ static void delete_watched(void)
 	delete_key(WATCHED);
 }
 
-/* Away and there again, in another slot since that one was taken, while its memory is another key's. */
+/*
+ * The key is deleted and put again, in another slot; its first slot and memory are another key's.
+ */
 static void delete_and_insert(void)
 {
 	delete_key(WATCHED);
@@ -375,12 +385,12 @@ static void delete_and_insert(void)
 	put_watched(1);
 }
 
-static void two_values_that_go(void)
+static void two_values_to_remove(void)
 {
 	VALUES_ARE(300, 300);
 	may_miss = true;
 	put_others(6);
-	victim = take_other(3);
+	victim = remove_other(3);
 	delete_key(victim);
 	put_watched(0);
 }
@@ -393,8 +403,8 @@ static void touch(void)
 	assert_int_equal(table_touch(changer, hash_of(&key, 8), &change), WIRE_OK);
 }
 
-/* As one_value(), of an item that expires: it is hidden while the clock is asked. */
-static void one_mortal_value(void)
+/* As one_value(), with an expiry time: the item is made invalid before the clock is read. */
+static void one_expiring_value(void)
 {
 	one_value();
 	touch();
@@ -414,7 +424,7 @@ static void fail_to_change(void)
 	assert_int_equal(table_arith(changer, hash, &change), WIRE_NOT_A_NUMBER);
 }
 
-static void two_mortal_values(void)
+static void two_expiring_values(void)
 {
 	small_to_other_class();
 	touch();
@@ -431,7 +441,7 @@ static void append(void)
 	assert_int_equal(table_put(changer, hash_of(&key, 8), &change), WIRE_OK);
 }
 
-/* Of one salt, so that the longer one is the shorter one and more of the same. */
+/* Both of one salt, so that the longer value begins with the shorter one. */
 static void to_append(void)
 {
 	VALUES_ARE(304, 312);
@@ -450,7 +460,9 @@ static void move(void)
 	assert_int_equal(table_move_block(changer, hash, place.item), WIRE_OK);
 }
 
-/* The chain has one bucket more than it needs as soon as the victim is gone; the key is in the last. */
+/*
+ * The chain has a bucket too many as soon as the victim is deleted; the watched key is in the last.
+ */
 static void chain_to_shorten(void)
 {
 	unsigned int n = 0;
@@ -459,7 +471,7 @@ static void chain_to_shorten(void)
 	put_others(3 * BUCKET_SLOTS);
 	put_watched(0);
 	for (; 2 * BUCKET_SLOTS - SPARE_SLOTS - 1 < other_count; n++)
-		victims[n] = take_other(n);
+		victims[n] = remove_other(n);
 	victim = victims[--n];
 	while (n)
 		delete_key(victims[--n]);
@@ -473,7 +485,7 @@ static void delete_victim(void)
 	assert_int_equal(changer->stats.chains_shortened, before + 1);
 }
 
-/* Shortened, and as long as before again: the buckets it gave back are not to be met. */
+/* The chain is shortened and gets as long as before: readers must not come to the freed buckets. */
 static void delete_and_put_many(void)
 {
 	uint64_t from = 9000000;
@@ -537,7 +549,7 @@ static void evict(void)
 }
 
 static const struct scenario scenarios[] = {
-	{ "insert", nothing_there, insert },
+	{ "insert", no_value, insert },
 	{ "insert with an overflow bucket", full_bucket, insert },
 	{ "replace in place", small_same, replace },
 	{ "replace in place, longer", small_longer, replace },
@@ -548,14 +560,14 @@ static const struct scenario scenarios[] = {
 	{ "large to hardly large", large_at_the_border, replace },
 	{ "replace and reuse", small_to_other_class, replace_and_reuse },
 	{ "replace to and fro", to_and_fro, replace_thrice },
-	{ "delete", one_value_that_goes, delete_watched },
-	{ "evict", one_value_that_goes, evict },
-	{ "delete and insert", two_values_that_go, delete_and_insert },
+	{ "delete", one_value_to_remove, delete_watched },
+	{ "evict", one_value_to_remove, evict },
+	{ "delete and insert", two_values_to_remove, delete_and_insert },
 	{ "touch", one_value, touch },
 	{ "touch, large", large_to_small, touch },
-	{ "touch again", one_mortal_value, touch },
-	{ "fail to change", one_mortal_value, fail_to_change },
-	{ "replace what expires", two_mortal_values, replace },
+	{ "touch again", one_expiring_value, touch },
+	{ "fail to change", one_expiring_value, fail_to_change },
+	{ "replace what expires", two_expiring_values, replace },
 	{ "append", to_append, append },
 	{ "move", one_value, move },
 	{ "move, large", large_to_small, move },
@@ -582,7 +594,7 @@ static void begin(const struct scenario *s)
 	s->prepare();
 }
 
-/* Once nothing happens any more, everything is as it is to be, at once. */
+/* After the change, all lookups succeed at the first try. */
 static void end(void)
 {
 	uint64_t retries;
@@ -598,9 +610,9 @@ static void end(void)
 	test_store_destroy(&store);
 }
 
-/* Looks in the midst of a change. */
+/* Lookups in the middle of a change */
 
-static bool looking;
+static bool observing;
 static unsigned int steps_made, steps_blind;
 
 void store_hook(const char *after)
@@ -608,35 +620,35 @@ void store_hook(const char *after)
 	unsigned int before = busy;
 
 	(void)after;
-	if (!looking)
+	if (!observing)
 		return;
-	looking = false;
+	observing = false;
 	get_watched();
 	copy_watched();
 	steps_made++;
 	steps_blind += busy > before;
 	get_others();
 	scan_all();
-	looking = true;
+	observing = true;
 }
 
-static void looks_between_stores(void **state)
+static void lookups_between_stores(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i < SCENARIOS; i++) {
 		begin(&scenarios[i]);
 		steps_made = steps_blind = 0;
-		looking = true;
+		observing = true;
 		scenarios[i].change();
-		looking = false;
+		observing = false;
 		assert_true(steps_made > 0);
-		/* Sooner or later somebody sees something. */
+		/* At some step a lookup was successful. */
 		assert_true(steps_blind < steps_made);
 		end();
 	}
 }
 
-/* The whole change, in the midst of a look: at its step number @change_at. */
+/* The whole change, in the middle of a lookup: at its step number @change_at */
 
 static unsigned int reader_steps, change_at;
 static bool changed;
@@ -650,19 +662,19 @@ static void reader_step(void)
 	scenario->change();
 }
 
-static unsigned int interrupted(const struct scenario *s, void (*look)(void))
+static unsigned int interrupted(const struct scenario *s, void (*lookup)(void))
 {
 	unsigned int n;
 
-	/* The first steps one by one, then some of them: a scan and many GETs are the same again. */
+	/* The first steps one by one, then some of them: scans and many GETs repeat themselves. */
 	for (n = 1;; n += 1 + n / 24) {
 		begin(s);
 		reader_steps = 0;
 		changed = false;
 		change_at = n;
-		look();
+		lookup();
 		change_at = 0;
-		/* One change is no reason to give up. */
+		/* A lookup does not give up because of one change. */
 		assert_int_equal(busy, 0);
 		if (!changed)
 			break;
@@ -700,8 +712,8 @@ static void scans_met_by_changes(void **state)
 		assert_true(interrupted(&scenarios[i], scan_all) > 50);
 }
 
-/* What keeps changing is given up after a bounded time. */
-static void patience_ends(void **state)
+/* A lookup in a chain that keeps changing gives up after a bounded time. */
+static void busy_after_a_bounded_time(void **state)
 {
 	const uint64_t key = WATCHED;
 	struct scan scan = { .buffer = batch, .size = 1000 };
@@ -720,7 +732,7 @@ static void patience_ends(void **state)
 	end();
 }
 
-/* An item whose time is over is not there, for any reader; one that was touched is. */
+/* No lookup finds an expired item. */
 static void expired(void **state)
 {
 	const uint64_t key = WATCHED;
@@ -747,12 +759,12 @@ static void expired(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(looks_between_stores),
+		cmocka_unit_test(lookups_between_stores),
 		cmocka_unit_test(gets_met_by_changes),
 		cmocka_unit_test(copies_met_by_changes),
 		cmocka_unit_test(gets_of_others_met_by_changes),
 		cmocka_unit_test(scans_met_by_changes),
-		cmocka_unit_test(patience_ends),
+		cmocka_unit_test(busy_after_a_bounded_time),
 		cmocka_unit_test(expired),
 	};
 

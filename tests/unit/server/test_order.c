@@ -18,7 +18,7 @@
 
 #define REGION_BYTES (8u << 20)
 #define PLACES_MAX 64
-#define LOOKS_MAX 64
+#define VIEWS_MAX 64
 
 static struct store store;
 static uint8_t value[8192];
@@ -36,8 +36,8 @@ static struct {
 	uint64_t place; /* where it is */
 	uint64_t slot;	/* of the key, as the buckets have it; 0: none */
 	bool sealed;	/* all buckets of the chain verify */
-} looks[LOOKS_MAX];
-static unsigned int look_count;
+} views[VIEWS_MAX];
+static unsigned int view_count;
 
 static bool is_valid(uint64_t place)
 {
@@ -85,56 +85,56 @@ void store_hook(const char *after)
 
 	if (!watched)
 		return;
-	assert_true(look_count < LOOKS_MAX);
-	looks[look_count].after = after;
-	looks[look_count].valid = 0;
-	looks[look_count].slot = find_slot(&looks[look_count].sealed);
-	if (looks[look_count].slot)
-		note_place(slot_offset(looks[look_count].slot));
+	assert_true(view_count < VIEWS_MAX);
+	views[view_count].after = after;
+	views[view_count].valid = 0;
+	views[view_count].slot = find_slot(&views[view_count].sealed);
+	if (views[view_count].slot)
+		note_place(slot_offset(views[view_count].slot));
 	for (i = 0; i < place_count; i++) {
 		if (!is_valid(places[i]))
 			continue;
 		/* T1: one valid copy at most, at any instant. */
-		if (looks[look_count].valid)
+		if (views[view_count].valid)
 			fail_msg("after %s: two valid copies of the key", after);
-		looks[look_count].place = places[i];
-		looks[look_count].valid =
+		views[view_count].place = places[i];
+		views[view_count].valid =
 			((struct item *)region_at(&store.region, places[i]))->version;
 	}
-	look_count++;
+	view_count++;
 }
 
 static void watch(const char *key)
 {
 	watched = key;
 	watched_len = (uint32_t)strlen(key);
-	look_count = 0;
+	view_count = 0;
 }
 
 /* What every change has in common: old value, then none, then the new one, never back. */
-static void assert_order(uint64_t old, uint64_t new)
+static void assert_order(uint64_t old, uint64_t latest)
 {
 	unsigned int i, stage = 0;
 
-	assert_true(look_count > 0);
-	for (i = 0; i < look_count; i++) {
-		uint64_t valid = looks[i].valid;
+	assert_true(view_count > 0);
+	for (i = 0; i < view_count; i++) {
+		uint64_t valid = views[i].valid;
 
 		if (stage == 0 && valid != old)
 			stage = 1;
 		if (stage == 1 && valid)
 			stage = 2;
-		if (valid != (stage == 0 ? old : stage == 1 ? 0 : new))
+		if (valid != (stage == 0 ? old : stage == 1 ? 0 : latest))
 			fail_msg("step %u, after %s: version %llu is valid, out of order", i,
-				 looks[i].after, (unsigned long long)valid);
+				 views[i].after, (unsigned long long)valid);
 		/* T1: whoever sees the new value knows that all can, through the slot. */
-		if (valid && slot_offset(looks[i].slot) != looks[i].place)
+		if (valid && slot_offset(views[i].slot) != views[i].place)
 			fail_msg("step %u, after %s: valid, but its slot leads elsewhere", i,
-				 looks[i].after);
+				 views[i].after);
 	}
-	assert_int_equal(stage, new ? 2 : 1);
-	assert_true(looks[look_count - 1].sealed);
-	assert_int_equal(looks[look_count - 1].valid, new);
+	assert_int_equal(stage, latest ? 2 : 1);
+	assert_true(views[view_count - 1].sealed);
+	assert_int_equal(views[view_count - 1].valid, latest);
 	watched = NULL;
 	assert_null(test_store_check(&store, NULL));
 }
@@ -142,9 +142,9 @@ static void assert_order(uint64_t old, uint64_t new)
 /* T3: at no point is there no slot. */
 static void assert_never_without_slot(void)
 {
-	for (unsigned int i = 0; i < look_count; i++)
-		if (!looks[i].slot)
-			fail_msg("step %u, after %s: no slot", i, looks[i].after);
+	for (unsigned int i = 0; i < view_count; i++)
+		if (!views[i].slot)
+			fail_msg("step %u, after %s: no slot", i, views[i].after);
 }
 
 static uint64_t put(const char *key, uint32_t len)
@@ -192,34 +192,34 @@ static void insert(void **state)
 
 static void replace_in_place(void **state)
 {
-	uint64_t old = put("key", 100), new;
+	uint64_t old = put("key", 100), latest;
 
 	(void)state;
 	watch("key");
-	new = put("key", 99);
+	latest = put("key", 99);
 	assert_never_without_slot();
-	assert_order(old, new);
+	assert_order(old, latest);
 	/* With another length in the slot. */
 	old = put("key", 1065);
 	watch("key");
-	new = put("key", 1165);
+	latest = put("key", 1165);
 	assert_never_without_slot();
-	assert_order(old, new);
+	assert_order(old, latest);
 }
 
 /* To and fro between two places: what was the key's old place comes back as its new one. */
 static void replace_elsewhere(void **state)
 {
-	uint64_t old = put("key", 100), new;
+	uint64_t old = put("key", 100), latest;
 	unsigned int i;
 
 	(void)state;
 	for (i = 0; i < 10; i++) {
 		watch("key");
-		new = put("key", i % 2 ? 100 : 1000);
+		latest = put("key", i % 2 ? 100 : 1000);
 		assert_never_without_slot();
-		assert_order(old, new);
-		old = new;
+		assert_order(old, latest);
+		old = latest;
 	}
 	assert_int_equal(place_count, 2);
 }
@@ -265,7 +265,7 @@ static void insert_into_a_new_overflow_bucket(void **state)
 		put(key, 50);
 	watch("z");
 	assert_order(0, put("z", 50));
-	assert_true(look_count >= 5);
+	assert_true(view_count >= 5);
 }
 
 /* A failed PUT leaves the old value valid at every step. */
@@ -280,8 +280,8 @@ static void no_space(void **state)
 	store_hook("before");
 	assert_int_equal(test_store_put(&store, "key", 3, value, 6000, NULL), WIRE_NO_SPACE);
 	store_hook("after");
-	for (i = 0; i < look_count; i++)
-		assert_true(looks[i].valid == old);
+	for (i = 0; i < view_count; i++)
+		assert_true(views[i].valid == old);
 	watched = NULL;
 	assert_null(test_store_check(&store, NULL));
 }

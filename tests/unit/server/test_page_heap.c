@@ -39,7 +39,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void take(uint32_t pages)
+static void span_alloc(uint32_t pages)
 {
 	uint32_t page = page_heap_alloc(&heap, pages, PAGE_LARGE, 0);
 
@@ -54,7 +54,7 @@ static void take(uint32_t pages)
 	live[live_count++].pages = pages;
 }
 
-static void give(unsigned int i)
+static void span_free(unsigned int i)
 {
 	for (uint32_t k = 0; k < live[i].pages; k++)
 		used[live[i].page + k] = 0;
@@ -98,14 +98,14 @@ static void random_walk(void **state)
 	(void)state;
 	for (unsigned int step = 0; step < 20000; step++) {
 		if (live_count < LIVE_MAX && random_below(&seed, 100) < 55)
-			take(1 + random_below(&seed, random_below(&seed, 10) ? 20 : 300));
+			span_alloc(1 + random_below(&seed, random_below(&seed, 10) ? 20 : 300));
 		else if (live_count)
-			give(random_below(&seed, live_count));
+			span_free(random_below(&seed, live_count));
 		if (step % 50 == 0)
 			check_runs();
 	}
 	while (live_count)
-		give(live_count - 1);
+		span_free(live_count - 1);
 	check_runs();
 	assert_int_equal(heap.bins[62 - __builtin_clzll(heap.bins_used) + 1], FIRST);
 	assert_int_equal(heap.map[FIRST].pages, END - FIRST);
@@ -142,7 +142,7 @@ static void no_more_than_there_is(void **state)
 }
 
 /* Held: a piece in the midst of a free run, and a span that is freed later. */
-static void held(void **state)
+static void reserved(void **state)
 {
 	uint32_t page, first, count;
 
@@ -174,7 +174,7 @@ int main(void)
 		TEST(random_walk),
 		TEST(from_the_end),
 		TEST(no_more_than_there_is),
-		TEST(held),
+		TEST(reserved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that is full: what is evicted and what stays; memory that goes from one size to another,
- * with eviction and, by moving items together, without; large items; overflow buckets.
+ * Tests of eviction: which items are evicted and which stay when memory is full; how memory goes
+ * from one size to another, with eviction and, by moving items together, without; large items;
+ * overflow buckets.
  */
 #include "server/store/evict.h"
 
@@ -12,7 +13,7 @@
 #define VALUE_BYTES (1u << 20)
 #define FILL 65
 
-/* The larger of the two sizes a slab has: server/store/spans.h. */
+/* The larger size of slabs: server/store/size_class.h. */
 #define SLAB_BYTES (256u << 10)
 
 static uint8_t value[VALUE_BYTES];
@@ -82,7 +83,7 @@ static bool is_there(uint64_t key)
 	return test_store_get(&store, &key, 8, NULL, 0, &out) == WIRE_OK;
 }
 
-/* Percent of the keys from @from to @to that are there. */
+/* Percent of the keys from @from to @to that are in the store. */
 static double share_there(uint64_t from, uint64_t to)
 {
 	uint64_t n = 0;
@@ -103,8 +104,8 @@ static void access_of(uint64_t key)
 }
 
 /*
- * Twice as many keys as there is memory for, while some of the first are used again and again: they
- * stay, and of the others the last.
+ * Puts twice as many keys as there is memory for, while some of the first are used again and again:
+ * these stay, and of the others the last ones.
  */
 static void hot_and_cold(uint32_t len, uint64_t keys, unsigned int uses)
 {
@@ -145,7 +146,10 @@ static void lfu_keeps_what_is_hot(void **state)
 	hot_and_cold(200, 110000, 2);
 }
 
-/* Keys that were used often, and then many that are put once. Returns how many of the first stay. */
+/*
+ * Puts keys that are used often, then many that are put once. Returns the percentage of the first
+ * that stay.
+ */
 static double share_after_a_scan(void)
 {
 	uint64_t key, pass;
@@ -171,7 +175,7 @@ static void lru_is_swept_by_a_scan(void **state)
 	assert_true(share_after_a_scan() < 5);
 }
 
-/* Of all keys with the hash, and of no others; counted. */
+/* An access record changes the access of the key with its hash only, and is counted. */
 static void access_records(void **state)
 {
 	const uint64_t old = 1, young = 2;
@@ -190,12 +194,12 @@ static void access_records(void **state)
 	access_of(old);
 	assert_int_not_equal(item->access, before);
 	assert_int_equal(STAT(accesses), 2);
-	/* A reader's place stays good. */
+	/* The item stays valid at the place that clients have cached. */
 	assert_int_equal(item->sum,
 			 item_sum(item, store.region.geometry.incarnation, slot_offset(out.slot)));
 }
 
-/* LFU: rises ever more slowly, falls with time. */
+/* LFU: the counter rises ever more slowly, and falls with time. */
 static void lfu_counts(void **state)
 {
 	struct store_thread *w = &test_threads[0];
@@ -218,7 +222,7 @@ static void lfu_counts(void **state)
 	assert_in_range(access & 0xff, before - 32, before - 31);
 }
 
-/* Puts @bytes in all of new keys with values of these sizes. */
+/* Puts new keys with values of these sizes, @bytes in all. */
 static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_t *lens,
 		  unsigned int count, double least)
 {
@@ -237,7 +241,7 @@ static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_
 	assert_true(live_share() >= least);
 }
 
-/* Memory goes where it is needed, to and fro. */
+/* Memory goes to the size that needs it, back and forth. */
 static void shift_of_sizes(void **state)
 {
 	static const uint32_t small[] = { 100 }, page[] = { 4096 };
@@ -262,12 +266,12 @@ static void shift_to_large(void **state)
 	phase("100 kB", &key, 3 * REGION_BYTES, large, 1, 85);
 	phase("100 B to 300 kB", &key, 3 * REGION_BYTES, all, 3, 80);
 	phase("100 B", &key, REGION_BYTES, small, 1, 80);
-	/* One that takes a thirtieth of it all. */
+	/* One item that takes a thirtieth of the memory. */
 	put(key, VALUE_BYTES);
 	assert_true(is_there(key));
 }
 
-/* Larger than there is: refused at once, and nothing goes for it. */
+/* An item larger than the memory is refused at once, and nothing is evicted for it. */
 static void larger_than_memory(void **state)
 {
 	struct table_change change = { .key = "k", .key_len = 1, .value_len = REGION_BYTES };
@@ -292,8 +296,9 @@ static void delete (uint64_t key)
 }
 
 /*
- * Of free blocks and pages there is less than one slab for each of two sizes, and threads' magazines. With
- * large items, runs of pages that are too short for another one are left, too: of 16 pages one or so.
+ * Free blocks and pages are less than one slab for each of two sizes, and the threads' magazines.
+ * With large items, there are also runs of pages that are too short for another one: about one page
+ * in 16.
  */
 static void assert_really_full(uint32_t len)
 {
@@ -310,7 +315,7 @@ static void assert_really_full(uint32_t len)
 	assert_true(stats.item_slabs_free < 2 * SLAB_BYTES);
 }
 
-/* Without eviction PUTs fail, and only when there is no room: what was freed serves any size. */
+/* Without eviction PUTs fail only when there is no room: memory that was freed serves any size. */
 static void none_moves(uint32_t from, uint32_t to)
 {
 	uint64_t end = fill_memory(0, from), key, last;
@@ -319,7 +324,7 @@ static void none_moves(uint32_t from, uint32_t to)
 	print_message("values of %u: live %.1f %%;", from, full);
 	assert_true(full > 85);
 	assert_int_equal(STAT(evictions), 0);
-	/* Every third is left: no slab is empty. */
+	/* Every third item is left: no slab is empty. */
 	for (key = 0; key < end; key++)
 		if (key % 3)
 			delete (key);
@@ -360,7 +365,7 @@ static void none_large_to_small(void **state)
 	none_moves(60000, 1000);
 }
 
-/* Another thread's magazine is memory, too: the last block there is can be had. */
+/* Blocks in another thread's magazine can be allocated, down to the last one. */
 static void none_takes_what_is_in_magazines(void **state)
 {
 	struct table_change change = { .key = "x", .key_len = 1, .value = value, .value_len = 107 };
@@ -377,7 +382,7 @@ static void none_takes_what_is_in_magazines(void **state)
 	assert_int_equal(share_there(8, end), 100);
 }
 
-/* A chain that needs a bucket gets one when memory is full. */
+/* A chain that needs an overflow bucket gets one when memory is full. */
 static void overflow_buckets_when_full(void **state)
 {
 	struct store_census census;

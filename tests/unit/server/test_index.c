@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index: growth bucket by bucket, seen by readers of the region with every idea of its size that
- * was ever true; chains that get longer, are split and get shorter; memory for it that is there, and
- * that is not; and the share of the keys in overflow buckets that common/layout.h says.
+ * Tests of the index: growth bucket by bucket, as seen by readers with every index size that was
+ * ever true; chains that get longer, are split and get shorter; with memory to grow into and
+ * without; and the share of keys in overflow buckets that common/layout.h states.
  */
 #include <math.h>
 
@@ -68,14 +68,16 @@ static void assert_geometry(void)
 	assert_true(geometry_buckets(&g) == index_buckets(&store.table));
 }
 
-/* What a client does that knew the geometry @g once: the buckets' levels lead it on (I1). */
+/* What a client does that still has the old geometry @g: the buckets' levels lead it on (I1). */
 static bool client_finds(const struct geometry *g, uint64_t key)
 {
 	uint64_t hash = hash_of(&key, 8), number = geometry_home(g, hash), home, offset;
 	const struct bucket *bucket = index_bucket(&store.table, number);
 
 	while (low_bits(hash, bucket->level) != number) {
-		/* By one split at a time: the bucket of all of the level's bits may not be there yet. */
+		/*
+		 * One split at a time: the bucket with all of the level's bits may not exist yet.
+		 */
 		number = low_bits(hash, (uint32_t)__builtin_ctzll(hash ^ number) + 1);
 		bucket = index_bucket(&store.table, number);
 	}
@@ -99,7 +101,7 @@ static bool client_finds(const struct geometry *g, uint64_t key)
 #define GROWTH_KEYS 3000
 #define KNOWN_MAX 12
 
-/* The same for who read the index size when it was that of @g, and was held up since. */
+/* The same for a thread that read the index size when it was that of @g, and was delayed since. */
 static const struct bucket *late_home(const struct geometry *g, uint64_t key)
 {
 	uint64_t size = atomic_load(&store.table.index_size);
@@ -139,7 +141,7 @@ static void grows_from_one_bucket(void **state)
 	}
 	assert_true(splits > 300);
 	assert_true(known_count > 7);
-	/* The fill it was made for, within the keys the threads have not told of. */
+	/* The configured fill, within the keys that threads have not added to table.items yet. */
 	assert_in_range(index_buckets(&store.table) * BUCKET_SLOTS * FILL / 100,
 			GROWTH_KEYS - ITEMS_UNREPORTED_MAX - BUCKET_SLOTS,
 			GROWTH_KEYS + BUCKET_SLOTS);
@@ -149,7 +151,7 @@ static void grows_from_one_bucket(void **state)
 	assert_int_equal(index_buckets(&store.table), 1 + splits);
 }
 
-/* A chain of many buckets comes apart, and with it its overflow buckets. */
+/* A chain of many buckets is split, and its overflow buckets are divided or freed. */
 static void long_chains_are_split(void **state)
 {
 	struct store_census census;
@@ -207,7 +209,7 @@ static uint16_t epoch_of_the_bucket(void)
 	return index_bucket(&store.table, 0)->epoch;
 }
 
-/* Buckets are given back when SPARE_SLOTS would stay free, and the epoch says that slots moved. */
+/* A bucket is freed when SPARE_SLOTS stay free without it, and the epoch says that slots moved. */
 static void chains_get_shorter(void **state)
 {
 	uint64_t key, overflow = 5, count = BUCKET_SLOTS * 6;
@@ -234,7 +236,7 @@ static void chains_get_shorter(void **state)
 	assert_int_equal(STAT(chains_shortened), 5);
 }
 
-/* To and fro at the border of a bucket moves nothing. */
+/* Inserts and deletes around the border of a bucket move no slots. */
 static void to_and_fro_moves_nothing(void **state)
 {
 	uint64_t key;
@@ -251,7 +253,7 @@ static void to_and_fro_moves_nothing(void **state)
 	assert_store(NULL);
 }
 
-/* I4: so many in a second and not one more. */
+/* I4: CHAIN_MOVES_MAX in a second and not one more. */
 static void moves_have_a_limit(void **state)
 {
 	struct store_census census;
@@ -268,7 +270,7 @@ static void moves_have_a_limit(void **state)
 	assert_int_equal(shortened, CHAIN_MOVES_MAX);
 	assert_store(&census);
 	assert_int_equal(census.overflow_buckets, 1);
-	/* A thread whose batch began a little earlier does not begin a new second. */
+	/* A thread whose clock is a little behind does not begin a new second. */
 	test_threads[0].now_ns -= SECOND_NS;
 	put(1);
 	delete_key(1);
@@ -281,7 +283,7 @@ static void moves_have_a_limit(void **state)
 	assert_int_equal(census.overflow_buckets, 0);
 }
 
-/* The longest chain there is, emptied while nothing may move, gives back all at once. */
+/* The longest chain, emptied while no slot may move, frees all its buckets at once later. */
 static void the_longest_chain_leaves_at_once(void **state)
 {
 	struct store_thread *w = &test_threads[0];
@@ -312,7 +314,7 @@ static void the_longest_chain_leaves_at_once(void **state)
 		assert_there(key);
 }
 
-/* One bucket of a chain is exchanged for another, wherever in the chain it is. */
+/* A bucket of a chain is replaced by another, wherever in the chain it is. */
 static void a_bucket_is_replaced(void **state)
 {
 	struct store_thread *w = &test_threads[0];
@@ -350,14 +352,17 @@ static void fill_with(uint32_t len, uint64_t *key)
 		++*key;
 }
 
-/* Small items for large ones: memory is full all the time. */
+/* Small items replace large ones: memory is full all the time. */
 static void put_for(uint64_t key, uint64_t *large)
 {
 	while (test_store_put(&store, &key, 8, &key, 8, NULL) == WIRE_NO_SPACE)
 		delete_key(--*large);
 }
 
-/* Behind the index lie items: it does not grow, and says so; PUTs go on. Then there is room again. */
+/*
+ * Items are behind the index: it does not grow and asks for room; PUTs go on. Then there is room
+ * again.
+ */
 static void no_room_for_the_index(void **state)
 {
 	uint64_t large = 1ull << 32, key, room, last;
@@ -382,7 +387,7 @@ static void no_room_for_the_index(void **state)
 		delete_key(--large);
 	for (last = key, key = 0; key < last; key += 10)
 		assert_there(key);
-	/* All but a few keys, so that what is behind the index gets free. */
+	/* All but a few keys, so that the pages behind the index become free. */
 	for (key = 0; key < last; key++)
 		delete_key(key);
 	test_store_check(&store, NULL);
@@ -396,7 +401,9 @@ static void no_room_for_the_index(void **state)
 	assert_store(NULL);
 }
 
-/* Mean and variance of the keys that do not fit a home bucket to which @mean keys fall (Poisson). */
+/*
+ * Mean and variance of the keys that do not fit a home bucket with @mean keys on average (Poisson).
+ */
 static void excess(double mean, double *expected, double *variance)
 {
 	double p = exp(-mean), square = 0;
@@ -412,7 +419,9 @@ static void excess(double mean, double *expected, double *variance)
 	*variance = square - *expected * *expected;
 }
 
-/* Keys in overflow buckets, and how far from Poisson, in deviations. */
+/*
+ * The share of keys in overflow buckets must be as Poisson says, within 6 deviations. Returns it.
+ */
 static double assert_poisson(void)
 {
 	const struct geometry *g = &store.region.geometry;
@@ -437,7 +446,7 @@ static double assert_poisson(void)
 
 #define POISSON_LEVEL 13
 
-/* While the index grows: where all buckets are of one level, and half-way to the next. */
+/* While the index grows: where all buckets have one level, and half-way to the next. */
 static void overflow_share_of_fill(uint32_t fill, double layout)
 {
 	uint64_t key = 0;

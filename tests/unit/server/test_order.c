@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of the table's stores (T1 of server/store/table.h, guarantee B), step by step and not by luck:
- * the table is compiled here with every store that readers depend on followed by a look at what a
- * reader would find at this very point, through the buckets and at every place a client's cache may
- * still lead to.
+ * Tests of the order of the table's stores (T1 of server/store/table.h, guarantee B), step by step,
+ * so that they do not depend on luck: the table is compiled here so that after every store that
+ * readers depend on, a view is taken: what a reader would find at this point, through the buckets
+ * and at every place that a client's cache may still lead to.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,18 +23,18 @@
 static struct store store;
 static uint8_t value[8192];
 
-/* The key that is watched, and every place where it was or may come to be. */
+/* The key that is watched, and every place where its item was or may be. */
 static const char *watched;
 static uint32_t watched_len;
 static uint64_t places[PLACES_MAX];
 static unsigned int place_count;
 
-/* What was found at each look: the versions of the valid copy (0: none) and of the slot's item. */
+/* What was found after each store. */
 static struct {
 	const char *after;
-	uint64_t valid; /* version of the copy that verifies, wherever; 0: none */
-	uint64_t place; /* where it is */
-	uint64_t slot;	/* of the key, as the buckets have it; 0: none */
+	uint64_t valid; /* version of the copy that verifies, at any place; 0: none */
+	uint64_t place; /* of that copy */
+	uint64_t slot;	/* of the key in the buckets; 0: none */
 	bool sealed;	/* all buckets of the chain verify */
 } views[VIEWS_MAX];
 static unsigned int view_count;
@@ -111,7 +111,7 @@ static void watch(const char *key)
 	view_count = 0;
 }
 
-/* What every change has in common: old value, then none, then the new one, never back. */
+/* In every change, the old version is valid, then none, then the new one, and none again later. */
 static void assert_order(uint64_t old, uint64_t latest)
 {
 	unsigned int i, stage = 0;
@@ -127,7 +127,7 @@ static void assert_order(uint64_t old, uint64_t latest)
 		if (valid != (stage == 0 ? old : stage == 1 ? 0 : latest))
 			fail_msg("step %u, after %s: version %llu is valid, out of order", i,
 				 views[i].after, (unsigned long long)valid);
-		/* T1: whoever sees the new value knows that all can, through the slot. */
+		/* T1: when one reader can see the new value, all can, through the slot. */
 		if (valid && slot_offset(views[i].slot) != views[i].place)
 			fail_msg("step %u, after %s: valid, but its slot leads elsewhere", i,
 				 views[i].after);
@@ -139,7 +139,7 @@ static void assert_order(uint64_t old, uint64_t latest)
 	assert_null(test_store_check(&store, NULL));
 }
 
-/* T3: at no point is there no slot. */
+/* T3: the key has a slot at every point. */
 static void assert_never_without_slot(void)
 {
 	for (unsigned int i = 0; i < view_count; i++)
@@ -199,7 +199,7 @@ static void replace_in_place(void **state)
 	latest = put("key", 99);
 	assert_never_without_slot();
 	assert_order(old, latest);
-	/* With another length in the slot. */
+	/* With another length in the slot */
 	old = put("key", 1065);
 	watch("key");
 	latest = put("key", 1165);
@@ -207,7 +207,7 @@ static void replace_in_place(void **state)
 	assert_order(old, latest);
 }
 
-/* To and fro between two places: what was the key's old place comes back as its new one. */
+/* Back and forth between two places: the key's old place becomes its new one again. */
 static void replace_elsewhere(void **state)
 {
 	uint64_t old = put("key", 100), latest;
@@ -250,12 +250,12 @@ static void delete (void **state)
 	store_hook("before");
 	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_OK);
 	assert_order(old, 0);
-	/* And back where it was. */
+	/* And back */
 	watch("key");
 	assert_order(0, put("key", 100));
 }
 
-/* The overflow bucket is whole before it is linked. */
+/* The overflow bucket is complete before it is linked. */
 static void insert_into_a_new_overflow_bucket(void **state)
 {
 	char key[3] = "a";

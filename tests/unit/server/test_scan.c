@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scans: every key that is there all the time is met, once, in the order of the cursors, whatever the
- * buffer's size, and whatever is added, removed and split between any two batches.
+ * Tests of scans: every key that is there all the time is returned once, in the order of the
+ * cursors, whatever the buffer's size, and whatever is added, removed and split between two
+ * batches.
  */
 #include "tests/support/store_test.h"
 
@@ -11,7 +12,7 @@
 #define BUFFER_MAX (64u << 10)
 
 static uint8_t buffer[BUFFER_MAX + 16], value[100000];
-static uint8_t times[KEYS_MAX]; /* that each key was met */
+static uint8_t times[KEYS_MAX]; /* each key was returned */
 static uint64_t last_order;
 static bool any_order;
 
@@ -104,7 +105,7 @@ static void entry_met(const struct scan *scan, const struct scan_entry *entry)
 		assert_null(entry->value);
 }
 
-/* One batch. Returns whether there is more. */
+/* Checks one batch. Returns whether there is more. */
 static bool batch(struct scan *scan)
 {
 	uint64_t cursor = scan->cursor;
@@ -125,7 +126,7 @@ static bool batch(struct scan *scan)
 		entry_met(scan, &entry);
 	}
 	assert_int_equal(entries, scan->entries);
-	/* Onward, and behind all that was met. */
+	/* The cursor advances, past all keys that were returned. */
 	assert_true(!scan->cursor || scan->cursor > cursor);
 	assert_true(!scan->cursor || !any_order || scan->cursor > last_order);
 	return scan->cursor;
@@ -156,7 +157,7 @@ static void nothing_to_scan(void **state)
 	assert_false(any_order);
 }
 
-/* Bounded, though it finds nothing. */
+/* Bounded, also if no key is found. */
 static void many_empty_buckets(void **state)
 {
 	struct scan scan;
@@ -199,13 +200,16 @@ static void at_most_so_many(void **state)
 	for (uint32_t most = 1; most < 600; most += 1 + most / 3) {
 		scan_init(&scan, BUFFER_MAX, true);
 		scan.keys_max = most;
-		/* The last key may be followed by a batch that finds that there is no more. */
+		/* The batch with the last key may be followed by an empty one. */
 		assert_in_range(scan_whole(&scan), (500 + most - 1) / most, 500 / most + 1);
 		assert_met(0, 500, 1);
 	}
 }
 
-/* What no buffer of the size could hold goes without its value; what only an empty one can, waits. */
+/*
+ * A value that fits no buffer is left out; one that fits an empty buffer only waits for the next
+ * batch.
+ */
 static void long_values(void **state)
 {
 	static const uint32_t lens[] = { 10, 500, 959, 960, 961, 2000, 100000 };
@@ -266,8 +270,8 @@ static void prefixes(void **state)
 }
 
 /*
- * The index grows from one bucket to hundreds while the scan goes on: so many keys are added between
- * any two batches, others removed, and those below STAY stay.
+ * The index grows from one bucket to hundreds during the scan: between two batches many keys are
+ * added and others removed; those below STAY stay.
  */
 #define STAY 600
 
@@ -301,7 +305,7 @@ static void growing_meanwhile(void **state)
 	}
 }
 
-/* A scan that began when there was one bucket, and is asked to go on from any cursor of it. */
+/* A scan that began when there was one bucket is continued from any of its cursors. */
 static void old_cursors(void **state)
 {
 	uint64_t cursors[200], key;
@@ -326,13 +330,13 @@ static void old_cursors(void **state)
 		for (key = 0; key < 5000; key++)
 			assert_int_equal(times[key], bits_reversed(hash_of(&key, 8)) >= cursors[i]);
 	}
-	/* Anybody may send any cursor. */
+	/* A client may send any cursor. */
 	scan_init(&scan, 5000, false);
 	scan.cursor = UINT64_MAX;
 	assert_false(batch(&scan));
 }
 
-/* Long chains, taken apart and put together again while a scan is in the midst of them. */
+/* Long chains are split and shortened while a scan is in the middle of them. */
 static void chains_change_meanwhile(void **state)
 {
 	uint64_t key, round = 0;
@@ -355,7 +359,7 @@ static void chains_change_meanwhile(void **state)
 		assert_true(times[key] <= 1);
 }
 
-/* A key for which there is not even room in an empty buffer is no reason to come back for ever. */
+/* A key that does not even fit an empty buffer does not keep the scan from ending. */
 static void long_key_in_a_small_buffer(void **state)
 {
 	static const uint8_t key[KEY_MAX];

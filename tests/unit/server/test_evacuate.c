@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Windows: what they cover, what they keep from being handed out, and that any mix of sizes can be
- * turned into any other by moving what lives in them.
+ * Tests of evacuations: which spans they cover, that nothing is allocated from these, and that any
+ * mix of sizes can be turned into any other by moving the blocks in them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static struct memory *memory;
 static struct mem_cache a, b;
 static uint64_t seed;
 
-/* What lives, by its address: bytes asked for, or a bucket with its home. */
+/* The model: for each address the bytes of the block there, or a bucket and its home. */
 static struct {
 	uint32_t bytes;
 	uint32_t home;
@@ -59,7 +59,7 @@ static uint64_t unit(const void *p)
 	return region_offset(&region, p) / ITEM_ALIGN;
 }
 
-/* An item that says in each of its ends what it is. */
+/* Writes an item that says at both of its ends what it is. */
 static void *put(struct mem_cache *cache, uint32_t bytes)
 {
 	void *p = mem_alloc(cache, bytes);
@@ -103,7 +103,7 @@ static void drop(struct mem_cache *cache, void *p, enum mem_kind kind)
 }
 
 /* Moves a block of the evacuated spans elsewhere. */
-static bool move(struct mem_cache *cache, const struct mem_evacuation *w,
+static bool move(struct mem_cache *cache, const struct mem_evacuation *e,
 		 const struct mem_block *block)
 {
 	uint32_t bytes = live[unit(block->p)].bytes, home = live[unit(block->p)].home;
@@ -119,20 +119,20 @@ static bool move(struct mem_cache *cache, const struct mem_evacuation *w,
 	}
 	if (!to)
 		return false;
-	assert_false(page_of(memory, to) - w->page < w->pages);
+	assert_false(page_of(memory, to) - e->page < e->pages);
 	drop(cache, block->p, block->kind);
 	return true;
 }
 
-/* Empties a evacuation, by moving what can be moved and dropping the rest if @drop_rest. */
-static unsigned int empty(struct mem_evacuation *w, bool drop_rest)
+/* Empties the spans by moving what can be moved; frees the rest if @drop_rest. */
+static unsigned int empty(struct mem_evacuation *e, bool drop_rest)
 {
 	struct mem_block block;
 	unsigned int n = 0;
 
-	while (mem_evacuation_next(w, &block)) {
+	while (mem_evacuation_next(e, &block)) {
 		n++;
-		if (!move(&a, w, &block) && drop_rest)
+		if (!move(&a, e, &block) && drop_rest)
 			drop(&b, block.p, block.kind);
 	}
 	return n;
@@ -165,7 +165,7 @@ static void all_freed(void)
 static void nothing_done(void **state)
 {
 	struct memory_stats before, after;
-	struct mem_evacuation w, other;
+	struct mem_evacuation e, other;
 	struct mem_block block;
 	void *p, *large;
 	unsigned int n = 0;
@@ -179,41 +179,41 @@ static void nothing_done(void **state)
 	memory_gather(memory);
 	before = stats();
 
-	assert_true(mem_evacuation_begin(&w, memory, p));
-	assert_int_equal(w.pages, 16);
+	assert_true(mem_evacuation_begin(&e, memory, p));
+	assert_int_equal(e.pages, 16);
 	assert_false(mem_evacuation_begin(&other, memory, p));
 	assert_int_equal(stats().evacuating, 16 * PAGE_BYTES);
-	while (mem_evacuation_next(&w, &block)) {
+	while (mem_evacuation_next(&e, &block)) {
 		assert_int_equal(live[unit(block.p)].bytes, 200);
 		assert_int_equal(block.bytes, 208);
 		assert_int_equal(block.kind, MEM_ITEM);
 		n++;
 	}
 	assert_int_equal(n, 601 - 65536 / 208);
-	assert_false(mem_evacuation_end(&w));
+	assert_false(mem_evacuation_end(&e));
 
-	/* Any address inside of a large item will do. */
-	assert_true(mem_evacuation_begin(&w, memory, (uint8_t *)large + 50000));
-	assert_true(mem_evacuation_next(&w, &block));
+	/* Any address inside of a large item */
+	assert_true(mem_evacuation_begin(&e, memory, (uint8_t *)large + 50000));
+	assert_true(mem_evacuation_next(&e, &block));
 	assert_ptr_equal(block.p, large);
 	assert_int_equal(block.bytes, 25 * PAGE_BYTES);
-	assert_false(mem_evacuation_next(&w, &block));
-	assert_false(mem_evacuation_end(&w));
+	assert_false(mem_evacuation_next(&e, &block));
+	assert_false(mem_evacuation_end(&e));
 
-	assert_false(mem_evacuation_begin(&w, memory, region.base));
-	assert_false(mem_evacuation_begin(&w, memory, region.base + INDEX_BYTES));
-	assert_false(mem_evacuation_begin(&w, memory, region.base + 2 * PAGE_BYTES));
-	assert_false(mem_evacuation_begin(&w, memory, region.base + BYTES - 1));
+	assert_false(mem_evacuation_begin(&e, memory, region.base));
+	assert_false(mem_evacuation_begin(&e, memory, region.base + INDEX_BYTES));
+	assert_false(mem_evacuation_begin(&e, memory, region.base + 2 * PAGE_BYTES));
+	assert_false(mem_evacuation_begin(&e, memory, region.base + BYTES - 1));
 	after = stats();
 	assert_memory_equal(&before, &after, sizeof(before));
 	assert_int_equal(memory->evacuations, 0);
 	all_freed();
 }
 
-/* Nothing is handed out from a evacuation, be it free before, freed in it, or in anybody's magazine. */
+/* Nothing is allocated from these spans: blocks free before, freed since, or in any magazine. */
 static void closed(void **state)
 {
-	struct mem_evacuation w;
+	struct mem_evacuation e;
 	void *p[400], *q;
 	unsigned int i, n = 65536 / 208;
 
@@ -225,18 +225,18 @@ static void closed(void **state)
 		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
 	assert_int_equal(a.magazines[mem_class(200)].count, 4);
 	assert_int_equal(b.magazines[mem_class(200)].count, 4);
-	assert_true(mem_evacuation_begin(&w, memory, p[100]));
+	assert_true(mem_evacuation_begin(&e, memory, p[100]));
 	assert_int_equal(a.magazine_bytes + b.magazine_bytes, 0);
 	for (i = 8; i < 16; i++)
 		drop(i % 2 ? &a : &b, p[i], MEM_ITEM);
 	assert_int_equal(a.magazine_bytes + b.magazine_bytes, 0);
 	for (i = 0; i < 500; i++) {
 		q = put(i % 2 ? &a : &b, 200);
-		assert_false(page_of(memory, q) - w.page < w.pages);
+		assert_false(page_of(memory, q) - e.page < e.pages);
 	}
-	assert_int_equal(empty(&w, false), n - 16);
+	assert_int_equal(empty(&e, false), n - 16);
 	assert_int_equal(stats().evacuating, 65536);
-	assert_true(mem_evacuation_end(&w));
+	assert_true(mem_evacuation_end(&e));
 	assert_int_equal(stats().evacuating, 0);
 	all_freed();
 }
@@ -244,20 +244,23 @@ static void closed(void **state)
 static void large_freed_in_its_evacuation(void **state)
 {
 	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
-	struct mem_evacuation w;
+	struct mem_evacuation e;
 	void *p = put(&a, 10 * PAGE_BYTES);
 
 	(void)state;
 	assert_non_null(put(&a, (uint32_t)(pages - 10) * PAGE_BYTES));
-	assert_true(mem_evacuation_begin(&w, memory, p));
+	assert_true(mem_evacuation_begin(&e, memory, p));
 	drop(&b, p, MEM_ITEM);
 	assert_null(mem_alloc(&a, 10 * PAGE_BYTES));
 	assert_null(mem_alloc(&a, 100));
-	assert_true(mem_evacuation_end(&w));
+	assert_true(mem_evacuation_end(&e));
 	assert_ptr_equal(put(&a, 10 * PAGE_BYTES), p);
 }
 
-/* Fills the memory with one size, frees all but every @keep-th, and moves until other sizes have room. */
+/*
+ * Fills the memory with one size, frees all but each @keep-th, and moves until other sizes have
+ * room.
+ */
 static void thin_out(uint32_t bytes, unsigned int keep)
 {
 	uint32_t n = 0;
@@ -271,13 +274,13 @@ static void thin_out(uint32_t bytes, unsigned int keep)
 
 static unsigned int move_until_dense(void)
 {
-	struct mem_evacuation w;
+	struct mem_evacuation e;
 	unsigned int evacuations = 0;
 
-	while (mem_evacuation_begin_sparse(&w, memory)) {
-		empty(&w, false);
-		if (!mem_evacuation_end(&w)) {
-			/* The class's free blocks are in the other cache's magazine. */
+	while (mem_evacuation_begin_sparse(&e, memory)) {
+		empty(&e, false);
+		if (!mem_evacuation_end(&e)) {
+			/* The free blocks of the class are in the other cache's magazine. */
 			memory_gather(memory);
 		}
 		assert_true(++evacuations < 10000);
@@ -305,7 +308,7 @@ static void shift_of_sizes(void **state)
 			      sizes[i], sizes[i + 1], kept, evacuations, n,
 			      (unsigned long long)s.free / PAGE_BYTES,
 			      (unsigned long long)s.item_slabs_free);
-		/* Three quarters of the memory have changed their size. */
+		/* Three quarters of the memory now have the other sizes. */
 		assert_true((uint64_t)n * sizes[i + 1] > BYTES * 66 / 100);
 		assert_true(s.free < SLAB_BYTES_MAX + SLAB_BYTES_MIN);
 		all_freed();
@@ -315,52 +318,52 @@ static void shift_of_sizes(void **state)
 static void sparse_choice(void **state)
 {
 	void *p[1200];
-	struct mem_evacuation w;
+	struct mem_evacuation e;
 	unsigned int i, n = 65536 / 208;
 
 	(void)state;
-	assert_false(mem_evacuation_begin_sparse(&w, memory));
+	assert_false(mem_evacuation_begin_sparse(&e, memory));
 	for (i = 0; i < 3 * n; i++)
 		p[i] = put(&a, 200);
-	assert_false(mem_evacuation_begin_sparse(&w, memory));
-	/* Of the second slab 100 are left, of the third 150: together they fit one. */
+	assert_false(mem_evacuation_begin_sparse(&e, memory));
+	/* 100 blocks of the second slab are left, and 150 of the third: together they fit one. */
 	for (i = n + 100; i < 2 * n; i++)
 		drop(&a, p[i], MEM_ITEM);
 	memory_gather(memory);
-	assert_false(mem_evacuation_begin_sparse(&w, memory));
+	assert_false(mem_evacuation_begin_sparse(&e, memory));
 	for (i = 2 * n + 150; i < 3 * n; i++)
 		drop(&b, p[i], MEM_ITEM);
 	assert_true(b.magazine_bytes > 0);
-	assert_true(mem_evacuation_begin_sparse(&w, memory));
-	assert_true(page_of(memory, p[n]) - w.page < w.pages);
-	assert_int_equal(empty(&w, false), 100);
-	assert_true(mem_evacuation_end(&w));
+	assert_true(mem_evacuation_begin_sparse(&e, memory));
+	assert_true(page_of(memory, p[n]) - e.page < e.pages);
+	assert_int_equal(empty(&e, false), 100);
+	assert_true(mem_evacuation_end(&e));
 	memory_gather(memory);
-	assert_false(mem_evacuation_begin_sparse(&w, memory));
+	assert_false(mem_evacuation_begin_sparse(&e, memory));
 	all_freed();
 }
 
 static void large(void **state)
 {
 	uint32_t bytes = (1 << 20) + 5;
-	struct mem_evacuation w;
+	struct mem_evacuation e;
 	void *p;
 
 	(void)state;
 	while (put(&a, 148))
 		;
 	assert_null(mem_alloc(&a, bytes));
-	assert_false(mem_evacuation_begin_large(&w, memory, BYTES, &seed, 8));
-	assert_true(mem_evacuation_begin_large(&w, memory, bytes, &seed, 8));
-	assert_int_equal(w.target_pages, 257);
-	assert_null(mem_evacuation_end_large(&w, &a, bytes));
+	assert_false(mem_evacuation_begin_large(&e, memory, BYTES, &seed, 8));
+	assert_true(mem_evacuation_begin_large(&e, memory, bytes, &seed, 8));
+	assert_int_equal(e.target_pages, 257);
+	assert_null(mem_evacuation_end_large(&e, &a, bytes));
 
-	assert_true(mem_evacuation_begin_large(&w, memory, bytes, &seed, 8));
-	assert_true(empty(&w, true) > 257 * 20);
-	p = mem_evacuation_end_large(&w, &a, bytes);
+	assert_true(mem_evacuation_begin_large(&e, memory, bytes, &seed, 8));
+	assert_true(empty(&e, true) > 257 * 20);
+	p = mem_evacuation_end_large(&e, &a, bytes);
 	assert_non_null(p);
 	assert_int_equal(*(uint64_t *)p, 0);
-	assert_int_equal(page_of(memory, p), w.target);
+	assert_int_equal(page_of(memory, p), e.target);
 	assert_int_equal(stats().large, 257 * PAGE_BYTES);
 	assert_int_equal(stats().evacuating, 0);
 	live[unit(p)].bytes = bytes;
@@ -369,10 +372,10 @@ static void large(void **state)
 	all_freed();
 }
 
-/* Of many places the one that costs least: a quarter of the memory is nearly empty. */
+/* Of many places the one with the fewest bytes in use: a quarter of the memory is nearly empty. */
 static void large_chooses(void **state)
 {
-	struct mem_evacuation w;
+	struct mem_evacuation e;
 	struct mem_block block;
 	uint64_t in_use = 0;
 
@@ -382,32 +385,32 @@ static void large_chooses(void **state)
 	for (uint64_t i = UNITS / 2; i < UNITS * 3 / 4; i++)
 		if (live[i].bytes && i % 50)
 			drop(&a, region.base + i * ITEM_ALIGN, MEM_ITEM);
-	assert_true(mem_evacuation_begin_large(&w, memory, 1 << 20, &seed, 64));
-	while (mem_evacuation_next(&w, &block))
+	assert_true(mem_evacuation_begin_large(&e, memory, 1 << 20, &seed, 64));
+	while (mem_evacuation_next(&e, &block))
 		in_use += block.bytes;
 	assert_true(in_use < (1 << 20) / 2);
-	mem_evacuation_end(&w);
+	mem_evacuation_end(&e);
 	all_freed();
 }
 
 static void large_avoids_buckets(void **state)
 {
 	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
-	struct mem_evacuation w, inner;
+	struct mem_evacuation e, inner;
 	uint8_t *p;
 
 	(void)state;
 	while (put_bucket(&a, 3))
 		;
-	assert_false(mem_evacuation_begin_large(&w, memory, 40000, &seed, 200));
+	assert_false(mem_evacuation_begin_large(&e, memory, 40000, &seed, 200));
 	all_freed();
-	/* All of it, at once; and then nothing else is left to open. */
+	/* All of the memory at once; then there is nothing else to evacuate. */
 	p = put(&a, (uint32_t)pages * PAGE_BYTES);
-	assert_true(mem_evacuation_begin_large(&w, memory, pages * PAGE_BYTES, &seed, 1));
+	assert_true(mem_evacuation_begin_large(&e, memory, pages * PAGE_BYTES, &seed, 1));
 	assert_false(mem_evacuation_begin_large(&inner, memory, 40000, &seed, 200));
 	assert_false(mem_evacuation_begin_index(&inner, memory, PAGE_BYTES));
 	drop(&a, p, MEM_ITEM);
-	assert_ptr_equal(mem_evacuation_end_large(&w, &b, pages * PAGE_BYTES), p);
+	assert_ptr_equal(mem_evacuation_end_large(&e, &b, pages * PAGE_BYTES), p);
 	mem_free(&a, p, pages * PAGE_BYTES);
 	all_freed();
 }
@@ -415,27 +418,27 @@ static void large_avoids_buckets(void **state)
 static void index_grows(void **state)
 {
 	uint64_t before = memory_bytes(memory), step = 16 * PAGE_BYTES;
-	struct mem_evacuation w, other;
+	struct mem_evacuation e, other;
 	unsigned int i, n = 0;
 	void *p;
 
 	(void)state;
-	/* Into free pages. */
-	assert_true(mem_evacuation_begin_index(&w, memory, step));
+	/* Into free pages */
+	assert_true(mem_evacuation_begin_index(&e, memory, step));
 	assert_false(mem_evacuation_begin_index(&other, memory, step));
-	assert_true(mem_evacuation_end_index(&w));
+	assert_true(mem_evacuation_end_index(&e));
 	assert_int_equal(memory_bytes(memory), before - step);
 	assert_int_equal(stats().index, INDEX_BYTES + step);
 
-	/* Into what is full of items and buckets, a third of which are freed then. */
+	/* Into pages full of items and buckets, a third of which are freed after that */
 	for (i = 0; (p = i % 3 ? put(&a, i % 3 == 1 ? 128 : 20000) : put_bucket(&a, i + 1)); i++)
 		;
 	while (put_bucket(&a, ++i))
 		;
 	while (put(&b, 128))
 		;
-	assert_true(mem_evacuation_begin_index(&w, memory, step));
-	assert_false(mem_evacuation_end_index(&w));
+	assert_true(mem_evacuation_begin_index(&e, memory, step));
+	assert_false(mem_evacuation_end_index(&e));
 	assert_int_equal(memory_bytes(memory), before - step);
 	for (i = 0; i < UNITS; i++)
 		if (live[i].bytes && random_below(&seed, 3) == 0)
@@ -443,9 +446,9 @@ static void index_grows(void **state)
 			     live[i].home ? MEM_BUCKET : MEM_ITEM);
 	memory_gather(memory);
 	while (memory_bytes(memory) > before * 3 / 4) {
-		assert_true(mem_evacuation_begin_index(&w, memory, step));
-		n += empty(&w, true);
-		assert_true(mem_evacuation_end_index(&w));
+		assert_true(mem_evacuation_begin_index(&e, memory, step));
+		n += empty(&e, true);
+		assert_true(mem_evacuation_end_index(&e));
 		stats();
 	}
 	print_message("%u blocks were in the way of the index\n", n);
@@ -453,14 +456,14 @@ static void index_grows(void **state)
 	for (i = 0; i < UNITS; i++)
 		assert_true(!live[i].bytes ||
 			    (uint64_t)i * ITEM_ALIGN >= PAGE_BYTES + stats().index);
-	assert_false(mem_evacuation_begin_index(&w, memory, memory_bytes(memory)));
-	assert_false(mem_evacuation_begin_index(&w, memory, BYTES * 2));
+	assert_false(mem_evacuation_begin_index(&e, memory, memory_bytes(memory)));
+	assert_false(mem_evacuation_begin_index(&e, memory, BYTES * 2));
 	all_freed();
 }
 
 static void homes(void **state)
 {
-	struct mem_evacuation w;
+	struct mem_evacuation e;
 	struct mem_block block;
 	unsigned int n = 0;
 	void *p[40];
@@ -472,16 +475,16 @@ static void homes(void **state)
 		live[unit(p[i])].home = UINT32_MAX - i;
 		mem_bucket_set_home(memory, p[i], UINT32_MAX - i);
 	}
-	assert_true(mem_evacuation_begin(&w, memory, p[3]));
-	while (mem_evacuation_next(&w, &block)) {
+	assert_true(mem_evacuation_begin(&e, memory, p[3]));
+	while (mem_evacuation_next(&e, &block)) {
 		assert_int_equal(block.kind, MEM_BUCKET);
 		assert_int_equal(block.bytes, BUCKET_BYTES);
 		assert_int_equal(block.home, live[unit(block.p)].home);
 		n++;
 	}
 	assert_int_equal(n, 40);
-	assert_int_equal(empty(&w, false), 40); /* it starts over */
-	assert_true(mem_evacuation_end(&w));
+	assert_int_equal(empty(&e, false), 40); /* it starts over */
+	assert_true(mem_evacuation_end(&e));
 	all_freed();
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The maintenance thread's thread beside a store: what it does though nobody asks, and what it is asked for. Time
- * is moved while it does not run; whatever it is to do is waited for, by the counters that say so.
+ * Tests of the maintenance thread, running beside a store: sweeps, flushes, growth of the index and
+ * compaction. The clock is set while the thread does not run; what it should do is waited for by
+ * means of its counters.
  */
 #include <pthread.h>
 #include <time.h>
@@ -63,7 +64,7 @@ static void start(void)
 
 static void stop(void)
 {
-	/* It may be waiting for a grace period. */
+	/* The thread may be waiting for a grace period. */
 	rcu_thread_offline();
 	maintenance_stop(&maintenance);
 	rcu_thread_online();
@@ -129,7 +130,7 @@ static uint64_t count_there(uint64_t from, uint64_t to)
 	return n;
 }
 
-/* Memory comes back though nobody asks for the keys. */
+/* Expired items are freed though no client uses their keys. */
 static void expired_items_go(void **state)
 {
 	uint64_t key;
@@ -141,7 +142,7 @@ static void expired_items_go(void **state)
 		put(key, 100);
 	set_now(ENGINE_NOW_NS + 2 * SECOND_NS + SECOND_NS / 2);
 	start();
-	/* Those with 1 and 2 seconds: half of the first. */
+	/* Those that live 1 and 2 seconds: half of the first. */
 	WAIT_FOR(STAT(expired) == 1000);
 	stop();
 	assert_int_equal(STAT(removes), 1000);
@@ -156,7 +157,7 @@ static void expired_items_go(void **state)
 	assert_int_equal(count_there(2000, 3000), 1000);
 }
 
-/* Chains of the index, too. */
+/* Chains are swept, too. */
 static void expired_items_go_from_chains(void **state)
 {
 	struct store_census census;
@@ -177,7 +178,7 @@ static void expired_items_go_from_chains(void **state)
 	assert_int_equal(census.overflow_buckets, 0);
 }
 
-/* K1: by its own counters, and not at all without a reason. */
+/* K1: by the thread's own counters; and no sweeps if no item has an expiry time. */
 static void sweeps_take_their_share(void **state)
 {
 	uint64_t begun = clock_ns(), elapsed_us, ticket, slices;
@@ -198,7 +199,7 @@ static void sweeps_take_their_share(void **state)
 	stop();
 	elapsed_us = (clock_ns() - begun) / 1000;
 	slices = index_buckets(&store.table) / 64;
-	/* Each slice is rounded up, and the last one rests later. */
+	/* Each slice's time is rounded up, and the pause after the last one comes later. */
 	print_message("%llu us of CPU in %llu us\n",
 		      (unsigned long long)maintenance.stats.sweep_cpu_us,
 		      (unsigned long long)elapsed_us);
@@ -228,7 +229,7 @@ static void flush_at_once(void **state)
 	assert_true(maintenance_flushed(&maintenance, ticket));
 }
 
-/* At its time, and then whatever was stored before that; meanwhile, nothing. */
+/* A delayed flush removes nothing before its time, and then all that was stored before that. */
 static void flush_later(void **state)
 {
 	uint64_t key, ticket, early;
@@ -263,7 +264,7 @@ static void flushes_have_a_limit(void **state)
 
 	(void)state;
 	for (i = 0; i < FLUSHES_MAX; i++) {
-		/* The last places are for those at once. */
+		/* The last places are for flushes without a delay. */
 		if (i == FLUSHES_LATER_MAX)
 			assert_int_equal(maintenance_flush(&maintenance, ENGINE_NOW_NS, 10), 0);
 		tickets[i] = maintenance_flush(&maintenance, ENGINE_NOW_NS,
@@ -279,10 +280,10 @@ static void flushes_have_a_limit(void **state)
 }
 
 /*
- * A thread that stores keys one after the other until `enough`. However long
- * the test's own thread waits for a CPU, the store is not full: at key_limit the writer goes on with
- * spare keys, over and over. Each round of the test sets the limit LEAD keys further than where the
- * one before ended, so that at most 2 * LEAD keys are live; they take half of the store.
+ * A thread that stores keys one after the other until `enough`. The store does not get full however
+ * long the test's own thread waits for a CPU: at key_limit this thread goes on with SPARE_KEYS
+ * keys, again and again. Each round of the test sets the limit LEAD keys above where the last round
+ * ended, so that at most 2 * LEAD keys are live; they take half of the store.
  */
 #define LEAD 20000u
 #define SPARE_KEY (1ull << 40)
@@ -313,7 +314,7 @@ static void *store_on_and_on(void *arg)
 	return NULL;
 }
 
-/* While the index grows: nothing older is left, everything newer is there. */
+/* Flushes while the index grows: no older item is left, all newer ones are there. */
 static void flush_while_keys_are_stored(void **state)
 {
 	uint64_t before, after, ticket, last_flushed = 0;
@@ -333,7 +334,7 @@ static void flush_while_keys_are_stored(void **state)
 		before = atomic_load(&next_key);
 		ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
 		WAIT_FOR(maintenance_flushed(&maintenance, ticket));
-		/* The next one may have been under way. */
+		/* The PUT of the next key may have been under way. */
 		after = atomic_load(&next_key) + 1;
 		for (uint64_t key = last_flushed; key < before; key++) {
 			struct item_ref ref;
@@ -361,7 +362,7 @@ static void flush_while_keys_are_stored(void **state)
 	assert_store(NULL);
 }
 
-/* A split has moved keys to a bucket that is not in the index size yet: they are to go, too. */
+/* A split has moved keys to a bucket that is not in the index size yet: they are flushed, too. */
 static void flush_during_a_split(void **state)
 {
 	uint64_t size = atomic_load(&store.table.index_size), ticket, until_ns;
@@ -374,7 +375,7 @@ static void flush_during_a_split(void **state)
 	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
 	split(&test_threads[0], index_size_split(size), index_size_level(size));
 	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
-	/* It must not be done before the split is; it gets the time to be. */
+	/* The flush must not be finished before the split; it gets the time for that mistake. */
 	for (until_ns = clock_ns() + SECOND_NS / 20; clock_ns() < until_ns;)
 		pause_shortly();
 	assert_false(maintenance_flushed(&maintenance, ticket));
@@ -386,8 +387,8 @@ static void flush_during_a_split(void **state)
 }
 
 /*
- * The index grows to where items are: they are moved, or, where there is no other room and it is
- * allowed, evicted.
+ * The index grows into pages with items: they are moved or, if there is no room elsewhere and
+ * eviction is on, evicted.
  */
 static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 {
@@ -402,8 +403,8 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 		rcu_quiescent_state();
 	}
 	/*
-	 * Growth goes on with the next keys, once there is room. What this thread's limbo holds may be in
-	 * the way: a worker empties it when it has nothing to do.
+	 * Growth goes on with the next keys, once there is room. What is in this thread's limbo may
+	 * be in the way: a worker empties its limbo when it is idle.
 	 */
 	WAIT_FOR((put(key++, 0), store_thread_idle(&test_threads[0]),
 		  stat_read(&maintenance.stats.index_steps) > 0));
@@ -423,7 +424,7 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 static void index_gets_room_by_moving(void **state)
 {
 	(void)state;
-	/* Full, and then holes where other items were: the last that came lie behind the index. */
+	/* Full, then with holes between items: those that came last are behind the index. */
 	for (uint64_t key = 1ull << 40; put_ttl(key, 3000, 0) == WIRE_OK; key++)
 		assert_true(key < 1ull << 41);
 	for (uint64_t key = 1ull << 40; is_there(key); key++)
@@ -439,7 +440,7 @@ static void index_gets_room_by_evicting(void **state)
 	index_grows_over_items(4000, 2500, 20000);
 }
 
-/* Slabs that are half empty are emptied by moving what is left, unless there is memory enough. */
+/* Slabs that are half empty are compacted, unless enough memory is free. */
 static void loose_slabs_are_emptied(void **state)
 {
 	struct memory_stats before, after;
@@ -481,7 +482,7 @@ static void stops_and_starts(void **state)
 	}
 }
 
-/* Without a thread nobody is woken, and nothing breaks. */
+/* Without a maintenance thread the store works, and no thread is woken. */
 static void nobody_to_wake(void **state)
 {
 	struct table table = { .wake_fd = -1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Item memory: where blocks lie, what is in them, that nearly all of it can be used by any size after
- * any other, that its statistics add up, and what samples are taken.
+ * Tests of the item memory: where blocks are and what new ones hold; that any size can use nearly
+ * all memory after any other; that the statistics add up; and which blocks samples find.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -50,7 +50,9 @@ static void check_stats(uint64_t used)
 	assert_int_equal(memory_bytes(memory), BYTES - REGION_PAD - s.index - PAGE_BYTES);
 	assert_int_equal(a.allocated_bytes + b.allocated_bytes - a.freed_bytes - b.freed_bytes,
 			 used);
-	/* What is not free in slabs is in use, or too small for one more block. */
+	/*
+	 * Bytes of slabs that are not in free blocks are in use, or a rest too short for a block.
+	 */
 	assert_true(s.item_slabs - s.item_slabs_free + s.bucket_slabs - s.bucket_slabs_free +
 			    s.large >=
 		    used);
@@ -58,7 +60,7 @@ static void check_stats(uint64_t used)
 			 s.free + s.item_slabs_free + s.bucket_slabs_free);
 }
 
-/* When everything is freed the pages are one run again. */
+/* When all blocks are freed the pages are one run again. */
 static void check_empty(void)
 {
 	struct memory_stats s;
@@ -83,7 +85,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* What every new block must be; then it is written from end to end. */
+/* Checks where a new block is and what it holds, and writes all of it. */
 static void check_block(const void *p, size_t bytes)
 {
 	uint64_t at = region_offset(&region, p), sum;
@@ -124,7 +126,7 @@ static void print_used(uint64_t n, size_t bytes, double percent)
 	assert_true(used <= 100);
 }
 
-/* No size leaves the memory in a state in which another finds no room. */
+/* Whatever size was used before, another one finds nearly as much room. */
 static void all_of_it_again_and_again(void **state)
 {
 	static const struct {
@@ -148,7 +150,7 @@ static void all_of_it_again_and_again(void **state)
 	assert_int_equal(a.failures + b.failures, sizeof(sizes) / sizeof(sizes[0]));
 }
 
-/* The shadow of a random walk. */
+/* The model of a random walk. */
 #define LIVE_MAX 6000u
 
 static struct {
@@ -185,7 +187,7 @@ static void walk_take(struct mem_cache *cache)
 	live[live_count].p = p;
 	live[live_count].bytes = bytes;
 	live[live_count].mark = (uint8_t)(1 + random_below(&seed, 255));
-	/* All of its class: blocks that overlap would spoil each other. */
+	/* All bytes of its class: blocks that overlap would overwrite each other. */
 	memset(p, live[live_count].mark, live_size(live_count));
 	live_bytes += live_size(live_count++);
 }
@@ -248,7 +250,7 @@ static void classes(void **state)
 	assert_int_equal(mem_class_bytes(1 << 30), 1 << 30);
 }
 
-/* The table at the head of server/store/memory.c. */
+/* The table at the head of server/store/size_class.c. */
 static void waste(void **state)
 {
 	static const uint32_t ends[] = { 48,   512,   1024,  2048,  4096,
@@ -279,7 +281,7 @@ static void waste(void **state)
 	}
 }
 
-/* A failure, and what makes it a success again: what others have in magazine. */
+/* An allocation fails, and succeeds when other threads' magazines are drained. */
 static void gathering(void **state)
 {
 	uint64_t n = fill(&a, 160);
@@ -302,7 +304,7 @@ static void gathering(void **state)
 	assert_null(mem_alloc_bucket(&a, 0));
 }
 
-/* Where only a few pages are left slabs are short, down to SLAB_PAGES_MIN. */
+/* Where only a few pages are left, slabs are short, down to SLAB_PAGES_MIN. */
 static void short_slabs(void **state)
 {
 	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
@@ -311,12 +313,12 @@ static void short_slabs(void **state)
 	(void)state;
 	assert_non_null(large);
 	assert_int_equal(fill(&a, 32768), 2);
-	/* Seven pages: one slab, of which a block of 48 bytes is the rest. Half of them would do. */
+	/* Seven pages are left: one slab of blocks of 48 bytes takes all of them. */
 	assert_int_equal(fill(&a, 48), 7 * PAGE_BYTES / 48);
 	check_stats((pages - 23) * PAGE_BYTES + 2 * 32768 + 7 * PAGE_BYTES / 48 * 48);
 }
 
-/* Three pages are no slab, nor four of blocks that would waste more than an eighth. */
+/* Three pages make no slab, nor do four for blocks of which more than an eighth would be wasted. */
 static void no_shorter_slabs(void **state)
 {
 	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
@@ -334,7 +336,10 @@ static void no_shorter_slabs(void **state)
 	assert_int_equal(fill(&a, 48), 0);
 }
 
-/* 1 MiB each of three sizes: samples are by bytes; of a class, of nothing else. */
+/*
+ * 1 MiB each of three sizes: samples of all items go by bytes, those of a class find only that
+ * class.
+ */
 static void sampling(void **state)
 {
 	static const size_t sizes[] = { 160, 4096, 65536 };
@@ -349,7 +354,7 @@ static void sampling(void **state)
 		}
 	for (i = 0; i < 1000; i++)
 		assert_non_null(mem_alloc_bucket(&a, i));
-	/* Leave nothing free, so that samples find something. */
+	/* Leave nothing free, so that each sample finds something. */
 	assert_non_null(mem_alloc(&a, memory->heap.map[memory->heap.first].pages * PAGE_BYTES));
 	for (i = 0; i < 60000; i++) {
 		got = mem_sample_any(memory, &seed, found, 8);
@@ -372,7 +377,7 @@ static void sampling(void **state)
 	assert_true(got > 0);
 }
 
-/* Every block of a class is as likely as any other, those that are free are not found. */
+/* Each block of a class is as likely as any other; free ones are not found. */
 static void sampling_is_even(void **state)
 {
 	static unsigned int hits[BYTES / 64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The heap of free pages: against a model that knows of every page what it is. */
+/* Tests of the page heap, against a model that says of every page whether it is allocated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static uint32_t model_free(void)
 	return n;
 }
 
-/* Every free page is in a run that is as long as it can be, and in the bin of its length. */
+/* Every free page is in a run that is as long as possible, and in the bin for its length. */
 static void check_runs(void)
 {
 	uint32_t listed = 0;
@@ -111,7 +111,7 @@ static void random_walk(void **state)
 	assert_int_equal(heap.map[FIRST].pages, END - FIRST);
 }
 
-/* Pages come from the end, and what is asked for again comes from the highest gap it fits. */
+/* Pages are allocated from the end, and later from the gap at the highest address that fits. */
 static void from_the_end(void **state)
 {
 	uint32_t a, b, c;
@@ -141,7 +141,7 @@ static void no_more_than_there_is(void **state)
 	assert_true(page_heap_may_have(&heap, END - FIRST));
 }
 
-/* Held: a piece in the midst of a free run, and a span that is freed later. */
+/* Pages are reserved from the middle of a free run, and of a span that is freed later. */
 static void reserved(void **state)
 {
 	uint32_t page, first, count;

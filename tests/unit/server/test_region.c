@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The region: what it holds when it is new, how large its index gets, that it is sealed, and that
- * its memory is what the options ask for, or that the log says why not. As root, hugepages are
- * configured for a moment where that can be tried, and put back.
+ * Tests of the region: what a new one holds, how large its index may get, that it is sealed, and
+ * that its memory is what the options ask for, or the log says why not. As root, huge pages are
+ * configured for the duration of a case where the kernel provides them; then the old number is
+ * restored.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@
 
 static struct region region;
 
-/* No NUMA, normal pages, 2^level buckets. */
+/* A region without NUMA policy and huge pages, with 2^level buckets. */
 static int create(struct region *r, uint64_t bytes, uint32_t level, uint64_t value_max)
 {
 	const struct store_options options = {
@@ -80,7 +81,7 @@ static void superblock(void **state)
 	assert_true(super->clock_s == 1234567890123 && super->items == 77);
 }
 
-/* One behind the other as long as they fit; the buckets themselves are untouched. */
+/* Segments are one behind the other as long as they fit; the buckets are not touched. */
 static void segments(void **state)
 {
 	const struct geometry *g = &region.geometry;
@@ -98,7 +99,7 @@ static void segments(void **state)
 	assert_true(end == sizeof(struct superblock) + (2 << 20));
 	for (; k < SEGMENTS_MAX; k++)
 		assert_true(g->segments[k] == 0);
-	/* As large as it gets, it is still right in the eyes of a client, and contiguous. */
+	/* At its largest, the geometry is still valid to a client, and contiguous. */
 	grown.level = 14;
 	grown.sum = geometry_sum(&grown);
 	assert_null(geometry_check(&grown));
@@ -134,7 +135,7 @@ static void described(void **state)
 	region_describe(BYTES, 6, text, sizeof(text));
 	assert_string_equal(text, "region 4194304 bytes = superblock 4096 + index (grows from 8192 "
 				  "to at most 2097152) + items + pad 4096");
-	/* Exactly room for 4 MiB of index, and one byte less. */
+	/* Room for exactly 4 MiB of index, and for one byte less */
 	region_describe(BYTES + 8192, 7, text, sizeof(text));
 	assert_non_null(strstr(text, "(grows from 16384 to at most 4194304)"));
 	region_describe(BYTES + 8191, 7, text, sizeof(text));
@@ -152,7 +153,7 @@ static void two_regions_differ(void **state)
 	region_destroy(&other);
 }
 
-/* Guarantee D on softnic: who has the file can read it and nothing more. */
+/* Guarantee D on softnic: a process that has the file can only read it. */
 static void sealed(void **state)
 {
 	uint8_t *map = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, region.fd, 0);
@@ -162,7 +163,7 @@ static void sealed(void **state)
 	(void)state;
 	assert_true(map != MAP_FAILED);
 	assert_memory_equal(map, region.base, 4096);
-	/* Read-only for good. */
+	/* The mapping can't be made writable. */
 	assert_int_equal(mprotect(map, BYTES, PROT_READ | PROT_WRITE), -1);
 	assert_int_equal(errno, EACCES);
 	munmap(map, BYTES);
@@ -176,7 +177,7 @@ static void sealed(void **state)
 	assert_int_equal(ftruncate(region.fd, 2 * BYTES), -1);
 	assert_int_equal(fallocate(region.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
 			 -1);
-	/* Opened anew through /proc, it is the same file with the same seals. */
+	/* Opened again through /proc, the file has the same seals. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", region.fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0) {
@@ -185,13 +186,13 @@ static void sealed(void **state)
 		assert_int_equal(pwrite(fd, "x", 1, 0), -1);
 		close(fd);
 	}
-	/* The server itself still writes. */
+	/* The server's own mapping is still writable. */
 	region.base[4096] ^= 1;
 	region.base[4096] ^= 1;
 	assert_true(fcntl(region.fd, F_GETFD) & FD_CLOEXEC);
 }
 
-/* The least index that holds the keys at a fill of 65 %. */
+/* The smallest index that holds the keys at a fill of 65 %. */
 static void index_levels(void **state)
 {
 	const uint64_t keys[] = { 1,	   582,	      583,	  1000,	     4096,
@@ -227,7 +228,7 @@ static void an_index_too_large(void **state)
 	struct region other;
 
 	(void)state;
-	/* Half of the region is the most. */
+	/* The index may begin with half of the region. */
 	assert_int_equal(create(&other, 1 << 20, 13, 0), -EINVAL);
 	assert_null(other.base);
 	assert_int_equal(other.fd, -1);
@@ -278,7 +279,7 @@ static int log_setup(void **state)
 	return log_init(LOG_NOTICE, log_path);
 }
 
-/* The lines logged since the case began, in log_text; returns their number. */
+/* Reads what was logged since the case began into log_text; returns the number of lines. */
 static unsigned int log_lines(void)
 {
 	FILE *in = fopen(log_path, "re");
@@ -337,7 +338,10 @@ static bool pool_set(uint64_t count)
 	return fclose(out) == 0 && pool_read(pool.folder, "nr_hugepages") == count;
 }
 
-/* @count pages, and no others, are free until the case ends. Skips it where that can't be. */
+/*
+ * Makes the pool have exactly @count pages, all free, until the case ends. Skips the case if it
+ * can't.
+ */
 static void pool_begin(const char *folder, uint64_t count)
 {
 	int lock = open(POOL_2M "/nr_hugepages", O_RDONLY | O_CLOEXEC);
@@ -356,7 +360,7 @@ static void pool_begin(const char *folder, uint64_t count)
 	}
 }
 
-/* Puts it back, also after a case that failed. */
+/* Restores the pool, also after a case that failed. */
 static int pool_end(void)
 {
 	bool ok = pool.lock < 0 || pool_read(pool.folder, "nr_hugepages") == pool.before ||
@@ -385,7 +389,7 @@ static int create_pages(struct region *r, uint64_t bytes, enum hugepages_mode mo
 	return region_create(r, &options);
 }
 
-/* Required, they are an error; else normal pages do, if there are so many of them. */
+/* Too few huge pages are an error if they are required. */
 static void more_than_any_host_has(void **state)
 {
 	struct region other;
@@ -418,11 +422,11 @@ static void pages_are_counted(void **state)
 	assert_true(hugepages_to_configure(0, 0, 512) == 512);
 	assert_true(hugepages_to_configure(64, 10, 512) == 566);
 	assert_true(hugepages_to_configure(64, 64, 512) == 512);
-	/* There were enough, but not where they were wanted. */
+	/* Enough are free, but not on the right nodes. */
 	assert_true(hugepages_to_configure(64, 64, 64) == 128);
 }
 
-/* Sealed, readable by another mapping, and rounded up to whole pages, as with normal ones. */
+/* As with normal pages: sealed, readable through another mapping, rounded up to whole pages. */
 static void assert_of_2m(struct region *other, uint64_t pages)
 {
 	uint8_t *map;
@@ -456,19 +460,19 @@ static void pages_of_2m(void **state)
 		assert_int_equal(create_pages(&other, (15 << 20) + 1, modes[i], NULL), 0);
 		assert_of_2m(&other, 8);
 	}
-	/* 1 GiB pages can't be had: the next smaller ones, and a line. */
+	/* No 1 GiB pages are free: the next smaller ones are used, with one warning. */
 	if (!pool_read(POOL_1G, "free_hugepages")) {
 		assert_int_equal(create_pages(&other, 4 << 20, HUGEPAGES_1G, NULL), 0);
 		assert_int_equal(other.page_bytes, 2 << 20);
 		region_destroy(&other);
 		assert_int_equal(log_lines(), 1);
-		assert_logged(
-			" warn region: memory.hugepages = 1g: too few huge pages: 1 x 1 GiB needed (");
+		assert_logged(" warn region: memory.hugepages = 1g: too few huge pages: 1 x 1 GiB "
+			      "needed (");
 		assert_logged("; using 2 MiB pages; ");
 	}
 }
 
-/* One line, which says how many there are and what would help. */
+/* One line says how many pages are free and which command provides the missing ones. */
 static void no_pages_of_2m(void **state)
 {
 	struct region other;
@@ -493,7 +497,7 @@ static void no_pages_of_2m(void **state)
 		" error region: memory.hugepages = require: too few huge pages: 8 x 2 MiB needed "
 		"(Cannot allocate memory; 3 of 3 pages are free); they are required; to get them: "
 		"sysctl vm.nr_hugepages=8\n");
-	/* On a node, that node's pages count, and they are all taken at once. */
+	/* Bound to a node: only that node's pages count, and all are allocated at once. */
 	if (!create_pages(&other, 16 << 20, HUGEPAGES_2M, "0")) {
 		region_destroy(&other);
 		snprintf(text, sizeof(text),
@@ -524,7 +528,7 @@ static void pages_of_1g(void **state)
 	assert_int_equal(create_pages(&other, 1 << 30, HUGEPAGES_REQUIRE, NULL), 0);
 	assert_int_equal(other.page_bytes, 1 << 30);
 	region_destroy(&other);
-	/* What asks for them is rounded up to them, auto is not. */
+	/* 1g rounds the region up to whole pages of 1 GiB; auto uses smaller pages. */
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_1G, NULL), 0);
 	assert_int_equal(other.bytes, 1 << 30);
 	region_destroy(&other);
@@ -542,7 +546,7 @@ static void pages_of_1g(void **state)
 		      "/nr_hugepages, or boot with hugepagesz=1G hugepages=2\n");
 }
 
-/* The kernel's own word on what the mapping's policy is. */
+/* The mapping's policy, as the kernel says. */
 static int policy_of(const struct region *r)
 {
 	int mode = -1;
@@ -602,7 +606,7 @@ static void no_such_node(void **state)
 		      "nodes it may use are: ");
 }
 
-/* As sysfs has it: a number, -1 where the device tells none, and no file for some devices. */
+/* In sysfs: a number; -1 for a device without a node; for some devices, no file. */
 static void nodes_of_devices(void **state)
 {
 	static const struct {

@@ -5,7 +5,6 @@
  */
 #include "server/store/evict.h"
 
-#include "common/util/spin.h"
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"

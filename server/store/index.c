@@ -2,8 +2,6 @@
 /* The index: finds and locks the home bucket of a key while the index grows, and prefetches it. */
 #include "server/store/index.h"
 
-#include <string.h>
-
 struct bucket *index_home(const struct table *table, uint64_t hash)
 {
 	uint64_t size = atomic_load_explicit(&table->index_size, memory_order_acquire), differ;

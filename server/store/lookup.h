@@ -18,6 +18,7 @@
 #ifndef KVD_SERVER_STORE_LOOKUP_H
 #define KVD_SERVER_STORE_LOOKUP_H
 
+#include "common/wire.h"
 #include "server/store/table.h"
 
 /* How long a lookup is retried before it returns WIRE_BUSY. */

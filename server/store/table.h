@@ -29,7 +29,6 @@
 #include <stdatomic.h>
 
 #include "common/sum.h"
-#include "common/wire.h"
 #include "server/store/limbo.h"
 #include "server/store/memory.h"
 #include "server/store/region.h"

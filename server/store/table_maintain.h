@@ -9,6 +9,7 @@
 #ifndef KVD_SERVER_STORE_TABLE_MAINTAIN_H
 #define KVD_SERVER_STORE_TABLE_MAINTAIN_H
 
+#include "common/wire.h"
 #include "server/store/table.h"
 
 /* Removes the item at @block and frees it. False: no slot of the chain of @hash leads there. */

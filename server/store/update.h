@@ -9,6 +9,7 @@
 #ifndef KVD_SERVER_STORE_UPDATE_H
 #define KVD_SERVER_STORE_UPDATE_H
 
+#include "common/wire.h"
 #include "server/store/table.h"
 
 /* The arguments of one change of a key, and its results. Key and value remain the caller's. */

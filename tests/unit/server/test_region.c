@@ -484,12 +484,11 @@ static void no_pages_of_2m(void **state)
 	assert_true(other.page_bytes == (uint64_t)sysconf(_SC_PAGESIZE));
 	region_destroy(&other);
 	assert_int_equal(log_lines(), 1);
-	snprintf(
-		text, sizeof(text),
-		" notice region: memory.hugepages = auto: too few huge pages: 8 x 2 MiB needed (Cannot "
-		"allocate memory; 3 of 3 pages are free); using %ld KiB pages; optional: sysctl "
-		"vm.nr_hugepages=8\n",
-		sysconf(_SC_PAGESIZE) / 1024);
+	snprintf(text, sizeof(text),
+		 " notice region: memory.hugepages = auto: too few huge pages: 8 x 2 MiB needed "
+		 "(Cannot allocate memory; 3 of 3 pages are free); using %ld KiB pages; optional: "
+		 "sysctl vm.nr_hugepages=8\n",
+		 sysconf(_SC_PAGESIZE) / 1024);
 	assert_logged(text);
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
 	assert_int_equal(log_lines(), 2);

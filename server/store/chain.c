@@ -47,6 +47,7 @@ void do_chain_find(const struct store_thread *thread, struct chain_pos *pos, str
 	struct bucket *bucket;
 
 	*pos = (struct chain_pos){ .home = home };
+	/* To the end if the key is missing: an insert needs the tail and the first empty slot. */
 	chain_for_each(table, bucket, home) {
 		if (do_bucket_find(table, pos, bucket, hash_tag(hash), key, key_len)) {
 			pos->live = !is_expired(pos->item->expires, thread->now_ns);
@@ -81,6 +82,10 @@ bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struc
 	return false;
 }
 
+/*
+ * The sum covers the places of the bucket and of its home bucket, so a bucket that went to another
+ * chain does not verify for a client that came to it through this one.
+ */
 void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket)
 {
 	bucket_seal(bucket, bucket_sum(bucket, table->region->geometry.incarnation,
@@ -97,6 +102,10 @@ static void bucket_fill(struct bucket *bucket, const uint64_t *slots, unsigned i
 		__atomic_store_n(&bucket->slots[i], i < count ? slots[i] : 0, __ATOMIC_RELAXED);
 }
 
+/*
+ * Field by field and atomically: a reader that holds no lock may still be in the bucket. The lock,
+ * level and epoch of a reused block are whatever its last owner left.
+ */
 void bucket_clear(struct bucket *bucket, uint8_t level, uint16_t epoch)
 {
 	unsigned int i;
@@ -115,6 +124,7 @@ void do_chain_take_apart(const struct table *table, struct bucket *home, const s
 	struct bucket *bucket;
 	unsigned int i;
 
+	/* The arrays, some 4 KiB, are not cleared: nothing behind the counts is read. */
 	parts->slot_count = parts->bucket_count = parts->bucket_used = 0;
 	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++)
@@ -137,6 +147,10 @@ void do_chain_write(const struct table *table, struct bucket *home, uint8_t leve
 	unsigned int n = overflow_for(count), i;
 	struct bucket *next = NULL, *bucket;
 
+	/*
+	 * From the end: each bucket is sealed before the one that leads to it is. They already have
+	 * the epoch that chain_move_end() gives the home bucket.
+	 */
 	for (i = n; i; i--) {
 		bucket = parts->buckets[parts->bucket_used + i - 1];
 		bucket_fill(bucket, slots + i * BUCKET_SLOTS,
@@ -156,6 +170,7 @@ void do_chain_write(const struct table *table, struct bucket *home, uint8_t leve
 	do_chain_seal(table, home, home);
 }
 
+/* They go through the limbo: readers without a lock may be in them (L1). */
 void chain_parts_retire(struct store_thread *thread, struct chain_parts *parts,
 			struct retired *retired)
 {
@@ -192,6 +207,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 
 	do_chain_take_apart(table, home, avoid, &parts);
 	needed = overflow_for(parts.slot_count);
+	/* To replace @avoid the chain is written in any case. */
 	if (!avoid) {
 		needed = overflow_for(parts.slot_count + SPARE_SLOTS);
 		if (needed >= parts.bucket_count)
@@ -205,6 +221,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 	}
 	chain_move_begin(home);
 	do_chain_write(table, home, home->level, parts.slots, parts.slot_count, &parts);
+	/* Not in parts, so not retired with them. */
 	if (avoid) {
 		stat_sub(&thread->stats.overflow_buckets, 1);
 		retired->buckets[retired->count++] = avoid;
@@ -214,6 +231,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 	return true;
 }
 
+/* In the order of T1: the item is invalid before its slot is cleared. */
 void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retired *retired)
 {
 	item_uncount(thread, pos->item);

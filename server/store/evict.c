@@ -129,6 +129,7 @@ static void bucket_replace(struct store_thread *thread, const struct mem_block *
 
 	if (!spare)
 		return;
+	/* block->home may be outdated: the chain says whether the bucket is still in it. */
 	home = index_lock_number(table, block->home);
 	chain_for_each(table, bucket, home)
 		if (bucket == block->p) {
@@ -229,6 +230,7 @@ static bool room_in_slabs(struct store_thread *thread, unsigned int class_id, si
 	candidate_of_any(thread, &any);
 	if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
 		return empty_slab_place(thread, bytes, any.coldness / COLDER_TIMES);
+	/* Also if the class has no candidate: then there are no items of this size to evict. */
 	if (any.coldness > (uint64_t)own.coldness * COLDER_TIMES)
 		return empty_span_of(thread, &any,
 				     own.coldness ? own.coldness : any.coldness / COLDER_TIMES);
@@ -302,6 +304,7 @@ static void *make_room_moving(struct store_thread *thread, size_t bytes)
 
 	if (room_failed_just_now(thread))
 		return NULL;
+	/* Other threads' magazines may have what is needed. */
 	memory_gather(thread->table->memory);
 	for (step = 0; gained && step < ROOM_STEPS_MAX; step++) {
 		block = mem_alloc(&thread->cache, bytes);
@@ -322,6 +325,7 @@ void *evict_make_room(struct store_thread *thread, size_t bytes)
 
 	if (bytes > memory_bytes(thread->table->memory))
 		return NULL;
+	/* What waits there may be enough. */
 	limbo_empty(&thread->limbo, &thread->cache);
 	if (thread->table->eviction == EVICTION_NONE)
 		return make_room_moving(thread, bytes);

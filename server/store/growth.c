@@ -27,6 +27,7 @@ static unsigned int do_partition(const struct table *table, struct chain_parts *
 {
 	unsigned int low = 0, high = parts->slot_count, i;
 
+	/* Their keys are hashed again: the cache misses overlap. */
 	for (i = 0; i < parts->slot_count; i++)
 		__builtin_prefetch(slot_item(table, parts->slots[i]));
 	while (low < high) {
@@ -60,6 +61,10 @@ static void split(struct store_thread *thread, uint64_t number, uint32_t level)
 
 	do_chain_take_apart(table, home, NULL, &parts);
 	low = do_partition(table, &parts, level);
+	/*
+	 * Locked, since it can be reached through the old bucket's level before its chain is
+	 * unlocked.
+	 */
 	bucket_clear(added, (uint8_t)(level + 1), 0);
 	bucket_lock(added);
 	chain_move_begin(added);
@@ -83,6 +88,7 @@ static void index_size_advance(struct table *table, uint32_t level, uint64_t nex
 		level++;
 		next = 0;
 	}
+	/* Only the thread that holds table.growing gets here, so the geometry has one writer. */
 	g->level = level;
 	g->split = next;
 	atomic_store_explicit(&table->index_size, index_size_make(level, next),
@@ -98,6 +104,7 @@ bool index_extend(struct table *table)
 
 	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
 		return false;
+	/* Only if nothing is in the pages: moving it is the maintenance thread's work. */
 	if (mem_evacuation_next(&evacuation, &block)) {
 		mem_evacuation_end(&evacuation);
 		return false;
@@ -135,6 +142,7 @@ static void do_grow(struct store_thread *thread)
 			return;
 		}
 	}
+	/* In this order: I2. */
 	split(thread, next, level);
 	index_size_advance(table, level, next + 1);
 }

@@ -44,6 +44,7 @@ static bool item_snapshot_take(const struct table *table, const struct item *ite
 
 	if (sum == ITEM_SUM_INVALID)
 		return false;
+	/* What was copied may be anything: its lengths are checked before they are used. */
 	racy_copy(&snapshot->head, item, sizeof(*item));
 	if (snapshot->head.key_len < 1 || snapshot->head.key_len > KEY_MAX ||
 	    region_offset(table->region, item) +
@@ -98,6 +99,7 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 	uint16_t epoch = chain_epoch_first(home);
 	enum lookup_result result = LOOKUP_MISSING;
 
+	/* Slots are being moved (I3), or the index size was outdated (I1). */
 	if (epoch & 1 || low_bits(hash, bucket_level_load(home)) != index_number(table, home))
 		return LOOKUP_RETRY;
 	chain_for_each(table, bucket, home) {
@@ -105,6 +107,7 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 		if (result != LOOKUP_MISSING)
 			break;
 	}
+	/* A key that was found was there, whatever moved; for a miss, nothing may have. */
 	if (result == LOOKUP_MISSING && chain_epoch_again(home) != epoch)
 		return LOOKUP_RETRY;
 	return result;
@@ -113,6 +116,7 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 /* Copies @bytes of an item that was seen valid. False: it was changed meanwhile (L2, L3). */
 static bool item_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes)
 {
+	/* L3 */
 	bool stays = item_bytes(ref->head.key_len, ref->head.value_len) >= LIMBO_ITEM_BYTES;
 
 	if (bytes)
@@ -198,6 +202,7 @@ enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const v
 		return status;
 	if (!*copy)
 		return WIRE_BUSY;
+	/* Not the incarnation: a reader with a stale place must not take the copy for the item. */
 	item_publish(*copy, item_sum(*copy, seed, region_offset(thread->table->region, *copy)));
 	return WIRE_OK;
 }

@@ -18,6 +18,7 @@
 
 /* Magazines. do_* functions expect the cache's lock to be held. */
 
+/* Sets the number of blocks; magazine_bytes follows, so that M3 is one comparison. */
 static void do_magazine_resize(struct mem_cache *cache, unsigned int class_id, unsigned int count)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
@@ -83,6 +84,9 @@ static void do_cache_drain(struct mem_cache *cache)
 		do_magazine_drain(cache, class_id, cache->magazines[class_id].count);
 }
 
+/*
+ * In the common case a block comes from the thread's magazine, under a lock that is not contended.
+ */
 static void *block_alloc(struct mem_cache *cache, unsigned int class_id)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
@@ -112,6 +116,10 @@ static bool do_is_evacuated(const struct memory *memory, const void *p)
 	return hint_load(&memory->evacuations) && hint_load(&slab_of(memory, p)->evacuating);
 }
 
+/*
+ * A full magazine is drained by half, so that a thread between alloc and free does not drain each
+ * time.
+ */
 static void block_free(struct mem_cache *cache, unsigned int class_id, void *p)
 {
 	struct memory *memory = cache->memory;
@@ -136,6 +144,9 @@ static void block_free(struct mem_cache *cache, unsigned int class_id, void *p)
 	mem_unlock(&cache->lock);
 }
 
+/*
+ * The comparison comes first: pages_of() returns 32 bits. M1: the span's first 8 bytes are zeroed.
+ */
 static void *large_alloc(struct memory *memory, size_t bytes)
 {
 	uint32_t page = PAGE_NONE;
@@ -217,6 +228,7 @@ void mem_cache_release(struct mem_cache *cache)
 
 	if (!memory)
 		return;
+	/* Both locks: evacuations and statistics go through the list. */
 	pthread_mutex_lock(&memory->caches_lock);
 	for (link = &memory->caches; *link != cache; link = &(*link)->next)
 		;
@@ -239,6 +251,7 @@ void memory_gather(struct memory *memory)
 	pthread_mutex_unlock(&memory->caches_lock);
 }
 
+/* The others keep their order: the one used last is used first. */
 static void do_magazine_collect(struct mem_cache *cache, unsigned int class_id, uint32_t page,
 				uint32_t pages)
 {
@@ -385,6 +398,10 @@ uint64_t memory_bytes(const struct memory *memory)
 	return (uint64_t)(memory->heap.end - hint_load(&memory->heap.first)) * PAGE_BYTES;
 }
 
+/*
+ * Magazines are counted before the slabs, so blocks on their way between may be missed or counted
+ * twice.
+ */
 static void stats_add_class(struct memory *memory, unsigned int class_id,
 			    struct memory_stats *stats)
 {
@@ -429,6 +446,7 @@ uint64_t memory_free_bytes(const struct memory *memory)
 	return stats.free + stats.item_slabs_free + stats.bucket_slabs_free;
 }
 
+/* An inverse that is rounded up gives exact quotients for all offsets in a slab. */
 static void classes_init(struct memory *memory)
 {
 	for (unsigned int i = 0; i < MEM_CLASSES_MAX; i++) {
@@ -449,6 +467,7 @@ static void classes_init(struct memory *memory)
 	}
 }
 
+/* Of zeros; pages cost nothing until they are touched. */
 static void *map_array(size_t count, size_t size)
 {
 	void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE,
@@ -509,6 +528,7 @@ int memory_create(struct memory **out, struct region *region, uint64_t index_byt
 			  sizeof(*memory), strerror(ENOMEM));
 		return -ENOMEM;
 	}
+	/* The worst case: all pages are shortest slabs, and one more is being created. */
 	memory->slabs_max = (end - first) / SLAB_PAGES_MIN + 1;
 	err = page_heap_init(&memory->heap, (uint32_t)first, (uint32_t)end);
 	if (!err)

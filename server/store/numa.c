@@ -60,6 +60,7 @@ static int init_local(struct numa_policy *policy, const struct numa_local *local
 		name = local->device;
 	else
 		node = numa_node_of_cpu(sched_getcpu());
+	/* A node may have CPUs or devices and no memory, or be forbidden by a cpuset. */
 	if (node < 0 || !numa_bitmask_isbitset(numa_all_nodes_ptr, (unsigned int)node)) {
 		snprintf(what, sizeof(what), "node %d, of %s, has no memory for this process", node,
 			 name);

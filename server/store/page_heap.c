@@ -48,6 +48,7 @@ static void do_link(struct page_heap *heap, uint32_t page, uint32_t pages)
 	unsigned int bin = bin_of(pages);
 	struct page *head = page_at(heap, page);
 
+	/* do_free() of neighbouring pages finds the run at both ends. */
 	set_word(heap, page, PAGE_FREE, page);
 	set_word(heap, page + pages - 1, PAGE_FREE, page);
 	head->pages = pages;
@@ -83,6 +84,7 @@ static void do_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	uint32_t before;
 
+	/* All pages' kinds: a page in the middle of the run may be asked for, too. */
 	for (uint32_t i = 0; i < pages; i++)
 		set_word(heap, page + i, PAGE_FREE, page);
 	if (page + pages < heap->end && kind_of(heap, page + pages) == PAGE_FREE)
@@ -165,6 +167,7 @@ uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind 
 {
 	uint32_t page, rest;
 
+	/* Without the lock, so that threads do not wait for each other when memory is full. */
 	if (!page_heap_may_have(heap, pages))
 		return PAGE_NONE;
 	mem_lock(&heap->lock);
@@ -265,6 +268,7 @@ bool do_page_heap_close(struct page_heap *heap, uint32_t page, uint32_t pages, u
 
 	if (!pages || page < heap->first || pages > heap->end || end > heap->end)
 		return false;
+	/* First a check of all spans, so that a failure changes nothing; then the marks. */
 	for (at = page; at < end; at = span.page + span.pages) {
 		span = do_span_at(heap, at, end);
 		if (span.evacuating || span.kind == PAGE_RESERVED)
@@ -326,6 +330,7 @@ bool page_heap_all_reserved(struct page_heap *heap, uint32_t page, uint32_t page
 	return all;
 }
 
+/* Checked and allocated under one lock: another evacuation can't begin in between. */
 bool page_heap_alloc_reserved(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	bool all;

@@ -74,6 +74,7 @@ static int region_format(struct region *region, const struct store_options *opti
 	geometry_place_segments(g);
 	super->abi = LAYOUT_ABI;
 	region_publish_geometry(region);
+	/* Last: the magic says that the rest is there. */
 	store_relaxed64(&super->magic, LAYOUT_MAGIC);
 	return 0;
 }
@@ -96,6 +97,7 @@ int region_create(struct region *region, const struct store_options *options)
 	if (err)
 		return err;
 	err = hugepages_map(&mapping, options->bytes, options->hugepages, &policy);
+	/* The policy is in the mapping now; its text is kept for the log and statistics. */
 	strcpy(region->numa, policy.text);
 	numa_policy_release(&policy);
 	if (err)
@@ -128,6 +130,7 @@ void region_publish_geometry(struct region *region)
 	const size_t words = offsetof(struct geometry, sum) / sizeof(*to);
 
 	region->geometry.sum = geometry_sum(&region->geometry);
+	/* Word by word, the sum last: clients may read at any time. */
 	for (size_t i = 0; i < words; i++)
 		store_relaxed64(&to[i], from[i]);
 	dma_wmb();

@@ -96,6 +96,7 @@ static uint32_t do_slab_pages(struct memory *memory, const struct size_class *si
 	for (*pages = size_class->pages; *pages >= SLAB_PAGES_MIN;
 	     *pages = slab_shorter(&memory->heap, *pages)) {
 		bytes = *pages * PAGE_BYTES;
+		/* At most an eighth may be left over. */
 		if (bytes % size_class->bytes > bytes / 8)
 			continue;
 		page = page_heap_alloc(&memory->heap, *pages, kind,
@@ -120,6 +121,7 @@ static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t bl
 	slab->first_word = 0;
 }
 
+/* Creates a slab with all blocks free. NULL: no pages or no descriptor. */
 static struct slab *do_slab_create(struct memory *memory, unsigned int class_id)
 {
 	struct size_class *size_class = &memory->classes[class_id];
@@ -159,6 +161,7 @@ static void do_slab_destroy(struct memory *memory, struct slab *slab)
 	struct size_class *size_class = &memory->classes[slab->class_id];
 	uint32_t last = size_class->slab_ids[size_class->slabs - 1];
 
+	/* The last slab takes its place among slab_ids, which has no gaps. */
 	do_slab_unlist(memory, slab);
 	hint_store(&size_class->slabs, size_class->slabs - 1);
 	hint_store(&size_class->slab_ids[slab->index], last);

@@ -39,6 +39,7 @@ int store_create(struct store *store, const struct store_options *options)
 
 void store_destroy(struct store *store)
 {
+	/* In the reverse order; the table has nothing of its own to free. */
 	memory_destroy(store->memory);
 	store->memory = NULL;
 	region_destroy(&store->region);

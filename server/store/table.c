@@ -25,6 +25,7 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		.eviction = options->eviction,
 		.wake_fd = -1,
 	};
+	/* Read once: the server's clock does not follow later corrections of the time of day. */
 	clock_gettime(CLOCK_REALTIME, &now);
 	table->clock_base = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_ns();
 	atomic_store(&table->buckets_max, geometry_buckets(&region->geometry));
@@ -35,6 +36,7 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 	memset(thread, 0, sizeof(*thread));
 	thread->table = table;
 	thread->id = id;
+	/* Not 0, which xorshift would keep. */
 	thread->random = 0x9e3779b97f4a7c15ull * (id + 1u);
 	store_thread_clock(thread);
 	if (table->thread_count == STORE_THREADS_MAX)
@@ -94,6 +96,7 @@ uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *i
 			 item_bytes(item->key_len, item->value_len));
 }
 
+/* Lamport's clock: a key's versions increase, though threads share no counter. */
 uint64_t next_version(struct store_thread *thread, const struct item *old)
 {
 	uint64_t seen = old ? old->version >> THREAD_ID_BITS : 0, clock = thread->clock;
@@ -121,6 +124,7 @@ void item_uncount(struct store_thread *thread, const struct item *item)
 
 void count_keys(struct store_thread *thread, int64_t n)
 {
+	/* In steps, so that threads seldom write to the line they share. */
 	thread->items_unreported += n;
 	if (thread->items_unreported < ITEMS_UNREPORTED_MAX &&
 	    thread->items_unreported > -ITEMS_UNREPORTED_MAX)

@@ -11,6 +11,11 @@
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
 
+/*
+ * The slot decides under the lock: the block may have been freed or reused since @hash was read
+ * from it without a lock, and then no slot of that chain leads there, or one whose item may be
+ * removed as well.
+ */
 bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why)
 {
@@ -38,6 +43,7 @@ static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos
 	struct item *from = pos->item;
 	size_t sum_bytes = sizeof(from->sum);
 
+	/* All but the sum, which covers the place: @to stays invalid until it is published. */
 	memcpy((uint8_t *)to + sum_bytes, (const uint8_t *)from + sum_bytes,
 	       item_bytes(from->key_len, from->value_len) - sum_bytes);
 	item_invalidate(from);
@@ -54,6 +60,7 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 	struct chain_pos pos;
 	bool found = do_chain_find_block(thread->table, &pos, home, block);
 
+	/* Quick, so it is allocated with the lock held: its length is known only now. */
 	if (found)
 		to = mem_alloc(&thread->cache, item_bytes(pos.item->key_len, pos.item->value_len));
 	if (to)
@@ -95,6 +102,7 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint6
 	return false;
 }
 
+/* The chain is searched from its start after each removal, which may have moved its slots. */
 void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version)
 {
 	struct retired retired;
@@ -115,6 +123,10 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 	} while (found);
 }
 
+/*
+ * The record has a hash and no key, so all items of the chain with the tag count as used: one that
+ * has the tag by chance is kept a little longer.
+ */
 void table_access(struct store_thread *thread, uint64_t hash)
 {
 	const struct table *table = thread->table;

@@ -112,6 +112,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_fill(item, a->change, value);
 	item_access_store(item, access_time_update(thread, item_access_load(item)));
 	slot = slot_for(table, a->hash, item);
+	/* Before the item is valid again: T1. */
 	if (slot != *a->pos.slot) {
 		slot_store(a->pos.slot, slot);
 		do_chain_seal(table, a->pos.home, a->pos.bucket);
@@ -228,8 +229,10 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 	const struct item *old = a->pos.item;
 	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
 
+	/* The request's value was checked; appended, it may have become too long. */
 	if (value_len > a->thread->table->region->geometry.value_max)
 		return WIRE_TOO_LARGE;
+	/* Only small items: L3. */
 	if (old && bytes < LIMBO_ITEM_BYTES && old_bytes < LIMBO_ITEM_BYTES &&
 	    mem_class(old_bytes) == mem_class(bytes)) {
 		do_replace_in_place(a, value);
@@ -579,6 +582,7 @@ enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct
 	change->key_len = item->key_len;
 	change->value_len = item->value_len;
 	if (change->mode == WIRE_APPEND || change->mode == WIRE_PREPEND) {
+		/* The reserved item is only the value's buffer: the new item is longer. */
 		change->key = item->data;
 		change->value = table_reserved_value(item);
 		status = table_put(thread, hash, change);

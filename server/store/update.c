@@ -229,7 +229,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 	const struct item *old = a->pos.item;
 	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
 
-	/* The request's value was checked; appended, it may have become too long. */
+	/* The length after append or prepend; a pulled value was checked before it was pulled. */
 	if (value_len > a->thread->table->region->geometry.value_max)
 		return WIRE_TOO_LARGE;
 	/* Only small items: L3. */

@@ -33,8 +33,8 @@ struct table_change {
 
 /*
  * PUT in all its modes. WIRE_OK; WIRE_NO_SPACE; WIRE_NOT_FOUND and WIRE_EXISTS where the mode says
- * so; WIRE_TOO_LARGE if append or prepend would exceed the region's value_max; WIRE_PROTOCOL: no
- * such mode.
+ * so; WIRE_TOO_LARGE if the value, with what it is appended or prepended to, is longer than the
+ * region's value_max; WIRE_PROTOCOL: no such mode.
  */
 enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change);
 

@@ -36,11 +36,12 @@ struct retired {
 
 /*
  * Goes through the buckets of the chain of @home, from @home on. Bounded: a bucket that a reader
- * without the lock is at may become part of another chain and lead the reader on there.
+ * without the lock is at may become part of another chain and lead the reader on there. @home is not
+ * NULL, which is not tested.
  */
 #define chain_for_each(table, bucket, home)                                                        \
 	for (unsigned int chain_hops = ((bucket) = (home), 0);                                     \
-	     (bucket) && chain_hops <= CHAIN_MAX;                                                  \
+	     !chain_hops || ((bucket) && chain_hops <= CHAIN_MAX);                                 \
 	     (bucket) = bucket_next(table, bucket), chain_hops++)
 
 /* Where a key is in its chain, or where it can be inserted. */

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <regex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 #define RECV_BYTES 4096u
 #define SEND_BYTES (64u << 10)
 #define DATA_BYTES (2u << 20) /* what the server may pull */
+#define STATS_BYTES (64u << 10)
 #define MEMORY_BYTES (SEND_BYTES + RECVS * RECV_BYTES + DATA_BYTES)
 
 enum wr { WR_RECV, WR_SEND, WR_RDMA };
@@ -403,6 +405,17 @@ static const char *expect_ping(struct peer *p)
 		error = "the connection is no longer good";
 	peer_close(p);
 	return error;
+}
+
+/* A connection by libkvd, or NULL: kvd_error(NULL) has the reason. */
+static struct kvd *good_client_open(void)
+{
+	struct kvd_options options;
+	struct kvd *db;
+
+	kvd_options_init(&options);
+	options.timeout_ms = options.connect_timeout_ms = (uint32_t)(DEADLINE_NS / 1000000);
+	return kvd_open(&db, url, &options) ? NULL : db;
 }
 
 /* --- the connect request ------------------------------------------------------------------------ */
@@ -835,6 +848,61 @@ static const char *case_pull_twice(void)
 	return expect_ping(&p);
 }
 
+static bool is_sent(const struct peer *p)
+{
+	return p->sends_done || p->closed;
+}
+
+static uint64_t server_pulls(struct kvd *db)
+{
+	static char text[STATS_BYTES];
+	const char *line;
+
+	if (kvd_server_stats(db, text, sizeof(text), NULL))
+		die(kvd_error(db), EIO);
+	line = strstr(text, "\npulls ");
+	if (!line)
+		die("the server's statistics have no pulls", EPROTO);
+	return strtoull(line + strlen("\npulls "), NULL, 10);
+}
+
+/*
+ * Waits until the server's READ of the value is posted or about to be. A verbs device serves it by
+ * itself: all that can be known in time is that the server's device has the request. On softnic
+ * this process would serve it in peer_poll(), so another connection asks how many pulls there are.
+ */
+static bool pull_begins(struct peer *p, struct kvd *db, uint64_t pulls)
+{
+	uint64_t end = clock_ns() + DEADLINE_NS;
+
+	if (strncmp(url, "softnic:", 8))
+		return peer_wait(p, is_sent) && !p->closed;
+	while (server_pulls(db) == pulls)
+		if (clock_ns() > end || usleep(PAUSE_US))
+			return false;
+	return true;
+}
+
+/* Dies while the server pulls. tests/system/crash.sh checks what the server does then. */
+static const char *case_die_in_pull(void)
+{
+	struct kvd *db = good_client_open();
+	uint64_t pulls;
+	struct peer p;
+
+	if (!db)
+		return kvd_error(NULL);
+	pulls = server_pulls(db);
+	peer_greet(&p);
+	p.sends_done = 0;
+	if (peer_send(&p, fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey, 1u << 20)))
+		return "can't send";
+	if (!pull_begins(&p, db, pulls))
+		return "the server did not begin to pull";
+	kill(getpid(), SIGKILL);
+	return "alive after SIGKILL";
+}
+
 /* A value within the limits of the protocol but not of a server with a max_value below it. */
 static const char *case_put_too_large(void)
 {
@@ -1111,6 +1179,7 @@ static const struct {
 	{ "pull_twice", "any", ANY, case_pull_twice },
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
 	{ "put_too_large", "special", ANY, case_put_too_large },
+	{ "die_in_pull", "special", ANY, case_die_in_pull },
 	{ "read_early", "any", ANY, case_read_early },
 	{ "read_before", "any", ANY, case_read_before },
 	{ "read_across_start", "any", ANY, case_read_across_start },
@@ -1204,15 +1273,12 @@ static bool log_has(long from, const char *pattern)
 static const char *good_client_works(void)
 {
 	static char text[400];
-	struct kvd_options options;
+	struct kvd *db = good_client_open();
 	struct kvd_item item = { 0 };
 	enum kvd_status status;
 	char value[16] = "";
-	struct kvd *db;
 
-	kvd_options_init(&options);
-	options.timeout_ms = options.connect_timeout_ms = (uint32_t)(DEADLINE_NS / 1000000);
-	if (kvd_open(&db, url, &options)) {
+	if (!db) {
 		snprintf(text, sizeof(text), "a good client: %s", kvd_error(NULL));
 		return text;
 	}

@@ -23,7 +23,7 @@ static struct kvd *open_direct(void *arg, unsigned int thread, const struct kvd_
 	struct loopback *loopback = loopback_open(&store, thread, options);
 
 	(void)arg;
-	loopback->odd = true;
+	loopback->scatter = true;
 	return &loopback->kvd;
 }
 

@@ -41,7 +41,7 @@ static struct kvd *store_open(unsigned int thread, const struct kvd_options *opt
 {
 	struct loopback *loopback = loopback_open(&store, thread, options);
 
-	loopback->odd = true;
+	loopback->scatter = true;
 	if (mutant_active)
 		loopback->before_read = mutant_before_read;
 	if (mutant_active == MUTANT_LEVEL_IGNORED)

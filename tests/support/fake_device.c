@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The fake device for one client handle: the verbs and device operations that a handle calls, with
+ * every work request done by the test when it is posted.
+ */
 #include "tests/support/fake_device.h"
 
 #include <errno.h>
@@ -55,7 +59,10 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	enum ibv_wc_status status;
 
 	for (; wr; wr = wr->next) {
-		/* A SEND makes two completions at most. */
+		/*
+		 * A SEND makes at most two completions: its own and that of the receive of its
+		 * response.
+		 */
 		if (fake->wc_count + 2 > SENDS_MAX) {
 			*bad = wr;
 			return ENOMEM;

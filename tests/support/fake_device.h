@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A fake device for one client handle: a function of the test does each work request when it is
- * posted. The handle's queue pair, completion queue and connection are all here.
+ * A fake device for one client handle, for tests that decide what each verb does: a function of
+ * the test carries out each work request when it is posted, in the same thread. The handle's queue
+ * pair, completion queue and connection are members of the device.
  */
 #ifndef KVD_TESTS_SUPPORT_FAKE_DEVICE_H
 #define KVD_TESTS_SUPPORT_FAKE_DEVICE_H
@@ -22,20 +23,24 @@ struct fake_device {
 	struct ibv_wc wcs[SENDS_MAX];
 	unsigned int wc_count;
 
-	/* The test's functions: do a READ, or a SEND, to which fake_device_respond() may respond. */
+	/* The test's functions. @send may call fake_device_respond(). */
 	enum ibv_wc_status (*read)(struct fake_device *fake, const struct ibv_send_wr *wr);
 	enum ibv_wc_status (*send)(struct fake_device *fake, const struct ibv_send_wr *wr);
-	void (*idle)(
-		struct fake_device *fake); /* before a poll of an empty completion queue; or NULL */
+	/* Called when an empty completion queue is polled; may be NULL. */
+	void (*idle)(struct fake_device *fake);
 	void (*close)(struct fake_device *fake);
 };
 
 /*
- * Gives @kvd the device; read, send and close are set before. Ends the process if that fails.
+ * Makes @fake the device of @kvd. The caller has set @fake's read, send and close. Exits the
+ * process on failure.
  */
 void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *name);
 
-/* Puts the response, and its value unless it is in a copy, into the oldest receive buffer. */
+/*
+ * Writes the response into the oldest receive buffer and completes it. The value follows the header
+ * unless the response says that it is in a copy, which the client READs.
+ */
 void fake_device_respond(struct fake_device *fake, const struct wire_response *response,
 			 const uint8_t *value);
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The fake server: a region with an index and items that tests lay out, and responses to the
+ * requests of one client handle.
+ */
 #include "tests/support/fake_server.h"
 
 #include <stdio.h>
@@ -35,7 +39,7 @@ uint64_t fake_server_hash(const struct fake_server *server, uint64_t key)
 	return key_hash(&key, sizeof(key), server->geometry.hash_seed);
 }
 
-static struct fake_server_key *find(const struct fake_server *server, uint64_t key)
+static struct fake_server_key *key_lookup(const struct fake_server *server, uint64_t key)
 {
 	for (unsigned int i = 0; i < server->key_count; i++)
 		if (server->keys[i].key == key)
@@ -45,7 +49,7 @@ static struct fake_server_key *find(const struct fake_server *server, uint64_t k
 
 struct item *fake_server_item(const struct fake_server *server, uint64_t key)
 {
-	const struct fake_server_key *k = find(server, key);
+	const struct fake_server_key *k = key_lookup(server, key);
 
 	must(k, "no such key");
 	return (struct item *)(void *)(server->region + k->offset);
@@ -55,7 +59,7 @@ void fake_server_seal(struct fake_server *server, uint64_t key)
 {
 	struct item *item = fake_server_item(server, key);
 
-	item->sum = item_sum(item, INCARNATION, find(server, key)->offset);
+	item->sum = item_sum(item, INCARNATION, key_lookup(server, key)->offset);
 }
 
 static void slot_add(struct fake_server *server, struct bucket *home, uint64_t slot)
@@ -139,7 +143,7 @@ void fake_server_put(struct fake_server *server, uint64_t key, uint32_t len, uin
 
 void fake_server_delete(struct fake_server *server, uint64_t key)
 {
-	struct fake_server_key *k = find(server, key);
+	struct fake_server_key *k = key_lookup(server, key);
 
 	if (!k)
 		return;
@@ -186,7 +190,7 @@ static enum ibv_wc_status fake_server_read(struct fake_device *fake, const struc
 	return IBV_WC_SUCCESS;
 }
 
-/* As the server does: an expired item counts as not stored. */
+/* As on a real server, an expired item is not found. */
 static void respond_get(struct fake_server *server, const struct request *request,
 			struct wire_response *response, uint8_t *value)
 {
@@ -196,7 +200,7 @@ static void respond_get(struct fake_server *server, const struct request *reques
 	memcpy(&key, request->key, 8);
 	server->gets++;
 	response->status = WIRE_NOT_FOUND;
-	if (!find(server, key))
+	if (!key_lookup(server, key))
 		return;
 	item = fake_server_item(server, key);
 	if (item->expires && item->expires * 1000000000ull <= server->clock_ns)
@@ -265,7 +269,7 @@ void fake_server_release(struct fake_server *server)
 	server->holding = false;
 }
 
-/* The handle polls and nothing is there: sends the response that is held back. */
+/* The handle polls an empty completion queue: sends the response that was held back. */
 static void fake_server_idle(struct fake_device *fake)
 {
 	fake_server_release(fake_server_of(fake));
@@ -290,7 +294,7 @@ static void fake_server_init_region(struct fake_server *server, uint32_t level)
 		.level_base = level,
 		.level = level,
 	};
-	/* Contiguous; as many as there is room for before the items. */
+	/* Segments of the index, side by side; as many as fit before the items. */
 	for (unsigned int k = 0; at + bytes <= FAKE_SERVER_REGION_BYTES / 4; k++) {
 		server->geometry.segments[k] = at;
 		at += bytes;

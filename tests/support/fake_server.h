@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client handle on a fake server: the test makes the region and the responses as it needs them.
- * For what a real server does only rarely: splits that are half published, epochs that change,
- * clocks at the edge of an expiry time, responses that do not come.
+ * A fake server with one client handle, for states that a real server is in only rarely: splits
+ * that are half published, epochs that change, a clock at the edge of an expiry time, responses
+ * that do not come. The test lays out the region and decides about the responses.
  *
- * The store is a list of keys of 8 bytes; fake_server_lay_out() makes the index from it. The
- * handle's calls run on verbs that are done here when they are posted, in this thread.
+ * The store is a list of keys of 8 bytes; fake_server_lay_out() builds the index from it. The
+ * handle's work requests are carried out in the caller's thread when they are posted
+ * (tests/support/fake_device.h).
  */
 #ifndef KVD_TESTS_SUPPORT_FAKE_SERVER_H
 #define KVD_TESTS_SUPPORT_FAKE_SERVER_H
@@ -28,7 +29,7 @@ struct fake_server {
 	struct fake_device fake;
 
 	uint8_t *region;
-	struct geometry geometry; /* of the index; the superblock has what was published */
+	struct geometry geometry; /* of the index; the superblock has the published one */
 	struct fake_server_key keys[FAKE_SERVER_KEYS_MAX];
 	unsigned int key_count;
 	uint64_t items_end;    /* items grow up from the middle of the region */
@@ -36,15 +37,15 @@ struct fake_server {
 	uint16_t epoch;	       /* of all buckets */
 	uint64_t clock_ns;     /* the server's; the test sets it */
 
-	unsigned int requests, pings, gets; /* seen */
+	unsigned int requests, pings, gets; /* received so far */
 	unsigned int access_messages, access_records;
-	unsigned int outstanding_max; /* most requests without a response at a time */
+	unsigned int outstanding_max; /* requests without a response at the same time */
 	uint64_t last_access;	      /* the last record */
-	bool hold_access;	      /* no response to ACCESS before fake_server_release() */
+	bool hold_access; /* hold the response to ACCESS back until fake_server_release() */
 	struct wire_response held;
-	bool holding;
+	bool holding; /* @held is valid */
 
-	/* Any may be NULL. */
+	/* Hooks; each may be NULL. */
 	void (*before_read)(struct fake_server *server, uint64_t offset, uint32_t bytes);
 	void (*after_read)(struct fake_server *server, uint64_t offset, uint8_t *to,
 			   uint32_t bytes);
@@ -54,27 +55,29 @@ struct fake_server {
 			struct wire_response *response, uint8_t *value);
 };
 
-/* An empty store of 2^@level buckets. The caller ends it with kvd_close(). */
+/* Creates an empty store of 2^@level buckets; kvd_close() of the handle frees it. */
 struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t access_rate,
 				     uint32_t access_delay_ms, const struct kvd_options *options);
 
-/* Stores a value of @len bytes, each the key's low byte, and lays the index out. */
+/* Stores a value of @len bytes, each equal to the key's low byte, and lays out the index. */
 void fake_server_put(struct fake_server *server, uint64_t key, uint32_t len, uint32_t expires);
 void fake_server_delete(struct fake_server *server, uint64_t key);
-/* The item of a key that exists. */
+/* Returns the item of @key, which must exist. */
 struct item *fake_server_item(const struct fake_server *server, uint64_t key);
-/* Makes its sum right again. */
+/* Computes the sum of the key's item again, after the test has changed the item. */
 void fake_server_seal(struct fake_server *server, uint64_t key);
 
-/* Splits @count buckets, which raises the level where it must. The superblock is unchanged. */
+/*
+ * Splits @count buckets, raises the level when all of one are split, and lays out the index. The
+ * superblock keeps the geometry that was published last.
+ */
 void fake_server_split(struct fake_server *server, unsigned int count);
 void fake_server_publish(struct fake_server *server);
 void fake_server_lay_out(struct fake_server *server);
 
-/* Sends the response to ACCESS that was held back. */
+/* Sends the response to ACCESS that was held back, if there is one. */
 void fake_server_release(struct fake_server *server);
 
-/* The hash of a key. */
 uint64_t fake_server_hash(const struct fake_server *server, uint64_t key);
 
 #endif /* KVD_TESTS_SUPPORT_FAKE_SERVER_H */

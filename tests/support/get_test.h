@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fixture of the tests of the client's GET (client/get.c, rules G1 to G3): a store in this
- * process and a handle on it (tests/support/loopback.h). Hooks do what another client or the reuse of
- * memory could do between or during two READs. After each case the store is checked for leaks,
- * copies included.
+ * The fixture for the tests of the client's GET (client/get.c, rules G1 to G3): a store in this
+ * process and a handle on it (tests/support/loopback.h). Hooks do what another client or the reuse
+ * of memory could do during a READ or between two. After each case the store is checked for leaks,
+ * copies for GETs of large values included.
  */
 #ifndef KVD_TESTS_SUPPORT_GET_TEST_H
 #define KVD_TESTS_SUPPORT_GET_TEST_H
@@ -27,8 +27,8 @@ static struct store store;
 static struct loopback *loopback;
 static struct kvd *kvd;
 static uint8_t value[VALUE_BYTES], found[VALUE_BYTES];
-static unsigned int reads, requests, bucket_reads; /* seen by the hooks */
-static uint32_t rewrite_len;			   /* of what rewrite() wrote last */
+static unsigned int reads, requests, bucket_reads; /* counted by the hooks */
+static uint32_t rewrite_len;			   /* of the value rewrite() wrote last */
 
 static inline void setup_level(uint32_t level, const struct kvd_options *options)
 {
@@ -89,7 +89,7 @@ static inline int teardown(void **state)
 	return error ? -1 : 0;
 }
 
-/* Another client's PUT and DELETE: by thread 0, behind the handle's back. */
+/* Another client's PUT and DELETE: store thread 0 does them without the handle. */
 static inline void other_put(const char *key, const void *v, uint32_t len)
 {
 	assert_int_equal(test_store_put(&store, key, (uint32_t)strlen(key), v, len, NULL), WIRE_OK);
@@ -100,6 +100,7 @@ static inline void other_delete(const char *key)
 	assert_int_equal(test_store_delete(&store, key, (uint32_t)strlen(key)), WIRE_OK);
 }
 
+/* The offset of the key's item, which is in its home bucket; 0 if it is not. */
 static inline uint64_t place_of(const char *key)
 {
 	uint32_t len = (uint32_t)strlen(key);
@@ -153,7 +154,7 @@ static inline void assert_not_found(const char *key)
 	assert_int_equal(found[0], 0xee);
 }
 
-/* What the last GET cost. */
+/* The READs, retries and fallbacks since the last call. */
 static inline void assert_cost(uint64_t all_reads, uint64_t retries, uint64_t fallbacks)
 {
 	assert_int_equal(kvd->stats.reads, all_reads);
@@ -162,7 +163,7 @@ static inline void assert_cost(uint64_t all_reads, uint64_t retries, uint64_t fa
 	reset_stats();
 }
 
-/* Flips a bit of each bucket that is read, as often as *arg says. */
+/* Flips a bit of each bucket that is READ, *arg times. */
 static inline void tear_bucket(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	unsigned int *left = d->arg;
@@ -176,9 +177,9 @@ static inline void tear_bucket(struct loopback *d, uint64_t offset, uint8_t *to,
 	to[16 + bucket_reads % 112] ^= 1;
 }
 
-/* Makes an item invalid while it is READ, as during a PUT: as often as *arg says. */
-static uint64_t hidden_sum;
+static uint64_t hidden_sum; /* of the item that hide_item() invalidated, or 0 */
 
+/* Makes an item invalid while it is READ, as a PUT does, *arg times. show_item() follows. */
 static inline void hide_item(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	struct item *item = region_at(&store.region, offset);

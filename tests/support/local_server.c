@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A server in this process: starts it in a thread, connects handles to it over softnic and stops
+ * it.
+ */
 #include "tests/support/local_server.h"
 
 #include <pthread.h>
@@ -43,7 +47,7 @@ void local_server_init(void)
 	log_init(LOG_WARN, NULL);
 }
 
-/* Few of the READs, or there would be few READs. */
+/* Yields after few of the pieces: after each, the tests would READ too little. */
 static void between_pieces(void *arg)
 {
 	static _Thread_local unsigned int pieces;
@@ -58,7 +62,7 @@ void local_server_tear(unsigned int bytes)
 	fault_set(&(struct fault_plan){ .tear = bytes, .tear_hook = between_pieces });
 }
 
-static void *serve(void *arg)
+static void *server_thread_run(void *arg)
 {
 	(void)arg;
 	server_status = server_run(&server);
@@ -72,7 +76,7 @@ static void configure(struct config *config, const char *const *assignments)
 	const char *const *option;
 	char socket[96];
 
-	snprintf(dir, sizeof(dir), "/tmp/kvd-served-XXXXXX");
+	snprintf(dir, sizeof(dir), "/tmp/kvd-local-XXXXXX");
 	must(mkdtemp(dir), "mkdtemp");
 	snprintf(path, sizeof(path), "%s/kvd.sock", dir);
 	snprintf(url, sizeof(url), "softnic://%s", path);
@@ -90,7 +94,7 @@ const char *local_server_begin(const char *const *assignments)
 	memset(&server, 0, sizeof(server));
 	configure(&server.config, assignments);
 	must(!server_init(&server), "server_init");
-	must(!pthread_create(&server_thread, NULL, serve, NULL), "pthread_create");
+	must(!pthread_create(&server_thread, NULL, server_thread_run, NULL), "pthread_create");
 	return url;
 }
 

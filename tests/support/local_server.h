@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A whole server in this process, that handles connect to over softnic; and READs that copy a few
- * bytes at a time and yield the CPU in between now and then, since a whole copy is over too soon for a
- * writer to meet it often. One server at a time. What fails ends the process.
+ * A complete server in this process, to which client handles connect over softnic; for race tests
+ * and ThreadSanitizer. READs can be made to copy a few bytes at a time and to yield the CPU
+ * sometimes: otherwise a copy takes too short a time for a writer to overlap it often. There is
+ * one server at a time. Any failure exits the process.
  */
 #ifndef KVD_TESTS_SUPPORT_LOCAL_SERVER_H
 #define KVD_TESTS_SUPPORT_LOCAL_SERVER_H
@@ -12,24 +13,25 @@
 #include "client/kvd.h"
 
 /*
- * Before the first server, and before other threads: the log, and the signals that a server takes from
- * a signalfd, so that every thread has to block them.
+ * Initializes the log and blocks the signals that a server reads from a signalfd. Call it before
+ * the first server and before other threads start, since every thread has to block them.
  */
 void local_server_init(void);
 
-/* The device's fault plan: @bytes of a READ at a time. */
+/* Makes READs copy @bytes at a time (common/rdma/softnic/fault.h). */
 void local_server_tear(unsigned int bytes);
 
 /*
- * Starts a server of two workers without hugepages in a folder of its own. @assignments: "section.key=value"
- * each, NULL behind the last. Returns its address, which is good until the next is started.
+ * Starts a server with two workers and without hugepages in a folder of its own. @assignments are
+ * options, "section.key=value" each, and end with NULL. Returns the server's URL, valid until the
+ * next call.
  */
 const char *local_server_begin(const char *const *assignments);
 
-/* Ends it as SIGTERM does. Returns whether it ended well. */
+/* Stops the server with SIGTERM. Returns whether it ended without an error. */
 bool local_server_end(void);
 
-/* A handle on the server at @url, which may not listen yet. */
+/* Connects a handle to the server at @url; waits until that server listens. */
 struct kvd *local_server_open(const char *url, const struct kvd_options *options);
 
 #endif /* KVD_TESTS_SUPPORT_LOCAL_SERVER_H */

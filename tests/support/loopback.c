@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The loopback client: verbs that READ from a store in this process and execute requests on it, for
+ * one client handle.
+ */
 #include "tests/support/loopback.h"
 
 #include <sched.h>
@@ -13,9 +17,9 @@
 #include "common/util/clock.h"
 #include "server/net/execute.h"
 
-#define ODD_PIECE_MAX 96
-/* One piece in this many is followed by a chance for others to run. */
-#define ODD_YIELD 24
+#define SCATTER_PIECE_BYTES_MAX 96
+/* After one piece in this many the thread yields the CPU. */
+#define SCATTER_PIECES_PER_YIELD 24
 
 static struct loopback *loopback_of(const struct fake_device *fake)
 {
@@ -30,25 +34,26 @@ static uint64_t random_next(struct loopback *loopback)
 	return loopback->random;
 }
 
-/* Halves in either order, down to pieces of any length. */
-static void copy_odd(struct loopback *loopback, uint8_t *to, const uint8_t *from, uint32_t bytes)
+/* Copies two parts of random lengths in random order, and each part in the same way. */
+static void copy_scattered(struct loopback *loopback, uint8_t *to, const uint8_t *from,
+			   uint32_t bytes)
 {
 	uint64_t r = random_next(loopback);
 	uint32_t first;
 
-	if (bytes <= 1 + r % ODD_PIECE_MAX) {
+	if (bytes <= 1 + r % SCATTER_PIECE_BYTES_MAX) {
 		memcpy(to, from, bytes);
-		if (r >> 32 & 1 && (r >> 33) % ODD_YIELD == 0)
+		if (r >> 32 & 1 && (r >> 33) % SCATTER_PIECES_PER_YIELD == 0)
 			sched_yield();
 		return;
 	}
 	first = 1 + (uint32_t)(r >> 8) % (bytes - 1);
 	if (r >> 63) {
-		copy_odd(loopback, to, from, first);
-		copy_odd(loopback, to + first, from + first, bytes - first);
+		copy_scattered(loopback, to, from, first);
+		copy_scattered(loopback, to + first, from + first, bytes - first);
 	} else {
-		copy_odd(loopback, to + first, from + first, bytes - first);
-		copy_odd(loopback, to, from, first);
+		copy_scattered(loopback, to + first, from + first, bytes - first);
+		copy_scattered(loopback, to, from, first);
 	}
 }
 
@@ -64,8 +69,8 @@ static enum ibv_wc_status loopback_read(struct fake_device *fake, const struct i
 		return IBV_WC_REM_ACCESS_ERR;
 	if (loopback->before_read)
 		loopback->before_read(loopback, offset, bytes);
-	if (loopback->odd)
-		copy_odd(loopback, to, loopback->region + offset, bytes);
+	if (loopback->scatter)
+		copy_scattered(loopback, to, loopback->region + offset, bytes);
 	else
 		memcpy(to, loopback->region + offset, bytes);
 	if (loopback->after_read)
@@ -103,7 +108,7 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 	if (loopback->copy)
 		table_abandon(loopback->thread, loopback->copy);
 	loopback->copy = NULL;
-	/* Whatever thread it is: what it does to the table it does as an RCU reader. */
+	/* Any thread may call this; one that changes the table has to be an RCU reader. */
 	rcu_register_thread();
 	store_thread_clock(loopback->thread);
 	*response = (struct wire_response){
@@ -123,7 +128,7 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 	rcu_unregister_thread();
 }
 
-/* Does the request in @wr and puts the response into the oldest receive buffer. */
+/* Executes the request in @wr and puts the response into the oldest receive buffer. */
 static enum ibv_wc_status loopback_send(struct fake_device *fake, const struct ibv_send_wr *wr)
 {
 	struct loopback *loopback = loopback_of(fake);
@@ -174,7 +179,7 @@ static void loopback_init_device(struct loopback *loopback)
 	fake_device_init(&loopback->fake, &loopback->kvd, "loopback");
 }
 
-/* As client/open.c does with the server's welcome. */
+/* Initializes the handle as client/open.c does with a server's welcome. */
 static void loopback_init_handle(struct loopback *loopback, const struct kvd_options *options)
 {
 	struct wire_welcome welcome = {

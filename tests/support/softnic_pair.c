@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Two ends of softnic in one process: creates each end's device and objects, connects them, and
+ * posts and polls for the unit tests.
+ */
 #include "tests/support/softnic_pair.h"
 
 #include <errno.h>

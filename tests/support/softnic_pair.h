@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two ends of softnic in one process, for the unit tests of the device: each has a device with one of
- * everything. Functions return what the device returned, so that tests can make any of them fail;
- * release takes what was made so far.
+ * Two ends of softnic in one process, for the unit tests of that device: each end has a device with
+ * one object of each kind. The functions return the device's result, so that a test can make any of
+ * them fail; end_release() also releases an end that is only partly set up.
  */
 #ifndef KVD_TESTS_SUPPORT_SOFTNIC_PAIR_H
 #define KVD_TESTS_SUPPORT_SOFTNIC_PAIR_H
@@ -18,7 +18,7 @@
 #define PAIR_MEM_BYTES (256 * 1024)
 #define PAIR_SEND_WR 64
 
-/* What the server tells the client in its private data. */
+/* The server end's private data: where the client end may READ. */
 struct pair_hello {
 	uint64_t addr;
 	uint32_t rkey;
@@ -29,12 +29,12 @@ struct end {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
-	struct ibv_cq *recv_cq; /* the same, unless two are asked for */
+	struct ibv_cq *recv_cq; /* the same as cq, unless end_options.two_cqs is set */
 	struct ibv_srq *srq;
 	struct cm_channel *cm;
 	struct cm_id *listener;
 	struct cm_id *id; /* the first one */
-	uint8_t *mem;	  /* half for what is sent and read, half for receives */
+	uint8_t *mem;	  /* the first half for SENDs and READs, the second for receives */
 	int fd;
 	struct ibv_mr *mr;
 	struct pair_hello remote;
@@ -42,32 +42,34 @@ struct end {
 	unsigned int disconnected;
 };
 
-/* How an end is made. */
 struct end_options {
-	bool share;   /* its memory is a memfd */
-	bool two_cqs; /* each with a channel of its own: end.comp is the receiving one's */
-	int access;   /* of the queue pairs, for the peer */
+	bool share;   /* the memory is a memfd */
+	bool two_cqs; /* each with its own channel; end.comp is the one of recv_cq */
+	int access;   /* rights of the peer on the queue pairs */
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
 };
 
 extern const struct end_options END_DEFAULTS;
 
-/* A socket path of this process; valid until the next call. */
+/* Returns a new path for a socket, in this process's folder; valid until the next call. */
 const char *pair_path(void);
 void pair_path_release(void);
 
 int end_init(struct end *end, enum device_role role, const char *path,
 	     const struct end_options *options);
-/* Also checks that the device has nothing left that was not destroyed. */
+/* Aborts if an object of the device is left. */
 void end_release(struct end *end);
 
 int end_create_qp(struct end *end, struct cm_id *id, const struct end_options *options);
-/* Makes an id with a queue pair and starts to connect it. */
+/* Creates an id with a queue pair and starts to connect it. */
 int end_connect(struct end *end, struct cm_id **id, const struct end_options *options);
-/* Takes one event: accepts, counts, destroys ids that were disconnected. -EAGAIN: none. */
+/*
+ * Handles one connection event: accepts connect requests, counts, destroys ids whose peer has
+ * disconnected. -EAGAIN if there is no event.
+ */
 int end_serve_cm(struct end *end, const struct end_options *options);
-/* Serves both ends until the client's connections number @count. */
+/* Connects @client to @server: handles the events of both until the connection is established. */
 int ends_connect(struct end *server, struct end *client, struct cm_id **id,
 		 const struct end_options *server_options,
 		 const struct end_options *client_options);
@@ -80,7 +82,10 @@ int end_post_read(struct end *end, struct ibv_qp *qp, uint32_t offset, uint32_t 
 uint8_t *end_recv_slot(const struct end *end, unsigned int slot);
 uint32_t end_recv_bytes(void);
 
-/* Polls @end, and @other meanwhile (whose completions must be none), for one completion. */
+/*
+ * Polls @end for one completion. Also polls @other, if not NULL, with room for none, so that its
+ * device makes progress.
+ */
 int end_wait(struct end *end, struct end *other, struct ibv_wc *wc);
 
 uint64_t pair_now_ms(void);

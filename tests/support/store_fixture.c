@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The store fixture for tests: creates a store without a server, calls the table, and walks all
+ * buckets and items to check the invariants.
+ */
 #include "tests/support/store_fixture.h"
 
 #include <stdio.h>
@@ -7,7 +11,7 @@
 
 #include "common/util/stat.h"
 
-/* A piece of the heap, or a version: what must not be there twice. */
+/* A range of the item memory, by offset. No two may overlap. */
 struct extent {
 	uint64_t at, bytes;
 };
@@ -23,7 +27,7 @@ struct walk {
 static void *must(void *p, const char *what)
 {
 	if (!p) {
-		fprintf(stderr, "store: no %s\n", what);
+		fprintf(stderr, "store fixture: no %s\n", what);
 		exit(EXIT_FAILURE);
 	}
 	return p;
@@ -79,13 +83,13 @@ static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t v
 	walk->census.class_bytes += version ? mem_class_bytes(bytes) : BUCKET_BYTES;
 }
 
-/* Order does not matter to it, so that items may be met in any. */
+/* A sum, so that the order in which items are visited does not matter. */
 static void walk_digest(struct walk *walk, const void *p, size_t bytes, uint64_t offset)
 {
 	walk->census.digest += XXH3_64bits_withSeed(p, bytes, offset);
 }
 
-/* Behind the index as it is now, and before the pad. */
+/* After the buckets of the index as it is now, and before the pad. */
 static bool in_heap(const struct store *store, uint64_t offset, uint64_t bytes)
 {
 	const struct region *r = &store->region;
@@ -102,25 +106,26 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 	const struct item *item = region_at(&walk->store->region, offset);
 
 	if (!in_heap(walk->store, offset, sizeof(*item)))
-		return "a slot leads out of the heap";
+		return "a slot points outside the heap";
 	bytes = item_bytes(item->key_len, item->value_len);
 	if (item->key_len < 1 || item->key_len > KEY_MAX || !in_heap(walk->store, offset, bytes))
-		return "an item leaves the heap";
+		return "an item ends outside the heap";
 	if (item->sum == ITEM_SUM_INVALID || item->sum != item_sum(item, g->incarnation, offset))
-		return "a slot leads to an item that does not verify";
+		return "a slot points to an item that does not verify";
 	hash = key_hash(item->data, item->key_len, g->hash_seed);
 	if (geometry_home(g, hash) != home)
 		return "a key is in another key's chain";
 	if (slot != slot_make(hash_tag(hash), offset, bytes))
-		return "a slot has not the tag or the length of its item";
+		return "a slot has another tag or length than its item";
 	if (offset + slot_bytes(slot) > walk->store->region.bytes)
-		return "a slot's READ leaves the region";
+		return "a READ of a slot's item would end outside the region";
 	walk_note(walk, offset, bytes, item->version);
 	walk_digest(walk, item, bytes, offset);
 	walk->census.items++;
 	return NULL;
 }
 
+/* Whether the items of slots @a and @b have the same key. */
 static bool same_key(const struct store *store, uint64_t a, uint64_t b)
 {
 	const struct item *x = region_at(&store->region, slot_offset(a));
@@ -141,7 +146,7 @@ static const char *check_bucket(struct walk *walk, const struct bucket *bucket, 
 	    bucket_sum(bucket, g->incarnation, offset, geometry_bucket_offset(g, home)))
 		return "a bucket does not verify";
 	if (bucket->level != g->level + split)
-		return "a bucket has another level";
+		return "a bucket has a level other than the index gives it";
 	if (bucket->epoch != first->epoch || bucket->epoch & 1)
 		return "a bucket has another epoch than its chain, or an odd one";
 	if (bucket->lock)
@@ -151,7 +156,7 @@ static const char *check_bucket(struct walk *walk, const struct bucket *bucket, 
 	return NULL;
 }
 
-/* All slots of a chain; collects them to find a key that is there twice. */
+/* Checks all slots of a chain, and that no key is in it twice. */
 static const char *check_chain(struct walk *walk, uint64_t home)
 {
 	const struct region *region = &walk->store->region;
@@ -171,7 +176,7 @@ static const char *check_chain(struct walk *walk, uint64_t home)
 			walk->census.overflow_items += hops > 0;
 			for (j = 0; !error && j < count; j++)
 				if (same_key(walk->store, slots[j], bucket->slots[i]))
-					error = "a key is there twice";
+					error = "a chain has a key twice";
 			slots[count++] = bucket->slots[i];
 		}
 		if (error || !bucket->overflow)
@@ -216,17 +221,17 @@ static const char *check_apart(struct walk *walk)
 			return "two items or overflow buckets overlap";
 		/* 0 stands for an overflow bucket. */
 		if (walk->versions[i] && walk->versions[i - 1] == walk->versions[i])
-			return "a version is there twice";
+			return "two items have the same version";
 	}
 	return NULL;
 }
 
-/* Copies that were set aside and reserved items are in no bucket: the caller abandons them first. */
+/* Copies for large GETs and reserved items are in no bucket: the caller abandons them before. */
 static const char *check_counts(const struct walk *walk)
 {
 	uint64_t items = 0, overflow = 0, bytes = 0;
 
-	/* A maintenance thread's is one of them. */
+	/* If there is a maintenance thread, its store thread is one of these. */
 	for (unsigned int i = 0; i < walk->store->table.thread_count; i++) {
 		const struct store_thread *w = walk->store->table.threads[i];
 
@@ -235,23 +240,23 @@ static const char *check_counts(const struct walk *walk)
 		bytes += stat_read(&w->cache.allocated_bytes) - stat_read(&w->cache.freed_bytes);
 	}
 	if (items != walk->census.items)
-		return "inserts and removes are not the items that are there";
+		return "inserts minus removes is not the number of items";
 	if (overflow != walk->census.overflow_buckets)
 		return "overflow buckets are miscounted";
 	if (bytes != walk->census.class_bytes)
-		return "memory in use is not that of items and overflow buckets: a leak";
+		return "memory in use is not that of all items and overflow buckets";
 	return NULL;
 }
 
 static const char *check_geometry(const struct store *store)
 {
-	const struct geometry *told = &region_superblock(&store->region)->geometry;
+	const struct geometry *published = &region_superblock(&store->region)->geometry;
 	struct geometry now;
 
 	index_geometry(&store->table, &now);
-	if (memcmp(told, &now, sizeof(now)))
+	if (memcmp(published, &now, sizeof(now)))
 		return "the superblock's geometry is not that of the index";
-	return geometry_check(told);
+	return geometry_check(published);
 }
 
 const char *test_store_check(struct store *store, struct store_census *census)

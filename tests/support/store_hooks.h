@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table and the index, compiled into the test that includes this, with every store that readers
- * depend on followed by a call of store_hook(): there the test looks at what a reader would find at this
- * very point. The linker then has no need of the library's objects of these. Once in a program.
+ * Store hooks: compiles the table and the index into the test that includes this file, with a call
+ * of store_hook() after every memory store that readers depend on, so that the test can check what
+ * a reader finds at each of these points. The linker then takes no objects of these files from the
+ * library. Include it in one file of a program.
  */
 #ifndef KVD_TESTS_SUPPORT_STORE_HOOKS_H
 #define KVD_TESTS_SUPPORT_STORE_HOOKS_H
 
 #include "common/barrier.h"
 
-/* The test's own. @after: the name of the function of common/barrier.h that was called. */
+/* The test defines it. @after: the name of the function of common/barrier.h that was called. */
 void store_hook(const char *after);
 
 static inline void hooked_item_invalidate(struct item *item)
@@ -60,7 +61,7 @@ static inline void hooked_chain_move_end(struct bucket *home)
 	store_hook("chain_move_end");
 }
 
-/* What the macros are not to change: server/store/index.h has functions of its own. */
+/* Included before the macros, which must not change the functions in headers. */
 #include "server/store/growth.h"
 
 #define item_invalidate hooked_item_invalidate

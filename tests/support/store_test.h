@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the unit tests of the storage engine have in common, for cmocka programs with one store. */
+/*
+ * Shared by the unit tests of the storage engine: the store, its clock, random numbers, values and
+ * sums of statistics, for cmocka programs with one store.
+ */
 #ifndef KVD_TESTS_SUPPORT_STORE_TEST_H
 #define KVD_TESTS_SUPPORT_STORE_TEST_H
 
@@ -18,7 +21,7 @@
 
 static struct store store;
 
-/* The engine's clock in tests: far from 0, and not a whole second. */
+/* What the tests set the engine's clock to: far from 0, and not a whole second. */
 #define ENGINE_NOW_NS 1700000000500000000ull
 #define SECOND_NS 1000000000ull
 
@@ -32,7 +35,7 @@ __attribute__((unused)) static uint64_t random_next(void)
 	return x;
 }
 
-/* From then on the server's clock goes on by itself, as far as the engine reads it. */
+/* Sets the store's clock, which advances from there on. */
 __attribute__((unused)) static void set_now(uint64_t now_ns)
 {
 	store.table.clock_base = now_ns - clock_ns();
@@ -52,7 +55,7 @@ __attribute__((unused)) static uint64_t hash_of(const void *key, uint32_t key_le
 	return table_hash(&store.table, key, key_len);
 }
 
-/* The sum over all threads. */
+/* The sum of a statistic over all store threads. */
 __attribute__((unused)) static uint64_t stats_sum(size_t offset)
 {
 	uint64_t sum = 0;
@@ -65,7 +68,7 @@ __attribute__((unused)) static uint64_t stats_sum(size_t offset)
 
 #define STAT(name) stats_sum(offsetof(struct table_stats, name))
 
-/* A value of a key in tests with integer keys: @key and @salt, repeated. */
+/* Fills @value with a word that depends on @key and @salt, repeated. */
 __attribute__((unused)) static void value_make(uint8_t *value, uint32_t len, uint64_t key,
 					       uint64_t salt)
 {

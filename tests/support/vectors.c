@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Test vectors: finds the numbers, tables and blocks of bytes in the protocol documents, and fails
+ * the test where they are missing or differ.
+ */
 #include "tests/support/vectors.h"
 
 #include <ctype.h>
@@ -55,8 +59,8 @@ static bool line_is_fence(const char *line)
 	return !strncmp(line, "```", 3);
 }
 
-/* What stands behind the only place where @what is in the documents. */
-static const char *text_behind(const char *what)
+/* Returns the text after @what, which must be in the documents exactly once. */
+static const char *text_after(const char *what)
 {
 	const char *found = NULL, *at;
 	unsigned int i;
@@ -77,7 +81,7 @@ static const char *block_text(const char *name)
 	char fence[64];
 
 	assert_true(snprintf(fence, sizeof(fence), "\n```vector %s\n", name) < (int)sizeof(fence));
-	return text_behind(fence);
+	return text_after(fence);
 }
 
 static void bytes_add(struct vector *vector, const uint8_t *bytes, size_t len)
@@ -146,12 +150,12 @@ void vector_load(struct vector *vector, const char *name)
 static uint64_t number_parse(const char *at, const char **end)
 {
 	uint64_t number;
-	char *behind;
+	char *after;
 
-	number = strtoull(at, &behind, 0);
-	if (behind == at || !isspace((unsigned char)*behind))
+	number = strtoull(at, &after, 0);
+	if (after == at || !isspace((unsigned char)*after))
 		fail_msg("no number: %.30s", at);
-	*end = behind;
+	*end = after;
 	return number;
 }
 
@@ -180,7 +184,7 @@ unsigned int vector_numbers(const char *name, uint64_t *to, unsigned int max)
 	return count;
 }
 
-/* The next block of numbers from @at on, or NULL. */
+/* Returns the text of the next block of numbers from @at on, or NULL. */
 static const char *numbers_next(const char *at)
 {
 	static const char fence[] = "\n```numbers\n";
@@ -189,8 +193,11 @@ static const char *numbers_next(const char *at)
 	return at ? at + sizeof(fence) - 1 : NULL;
 }
 
-/* Counts the lines of all such blocks, or @name's alone. Each has to say *@value if there is one. */
-static unsigned int numbers_look(const char *name, const uint64_t *value)
+/*
+ * Counts the lines of all blocks of numbers, or only those of @name. With @value, each of them must
+ * have the number *@value.
+ */
+static unsigned int numbers_match(const char *name, const uint64_t *value)
 {
 	size_t len = name ? strlen(name) : 0;
 	unsigned int i, count = 0;
@@ -204,26 +211,26 @@ static unsigned int numbers_look(const char *name, const uint64_t *value)
 				count++;
 				if (value && number_parse(line + len + strspn(line + len, " "),
 							  &end) != *value)
-					fail_msg("the document is wrong: %.60s", line);
+					fail_msg("the code has another number: %.60s", line);
 			}
 	return count;
 }
 
 void assert_number(const char *name, uint64_t value)
 {
-	if (numbers_look(name, &value) != 1)
-		fail_msg("%s does not stand once in the documents", name);
+	if (numbers_match(name, &value) != 1)
+		fail_msg("%s is not in the documents exactly once", name);
 }
 
 unsigned int numbers_count(void)
 {
-	return numbers_look(NULL, NULL);
+	return numbers_match(NULL, NULL);
 }
 
-/* The first row of the first table behind @anchor: behind the line "|---|". */
+/* Returns the first row of the first table after @anchor, which follows the line "|---|". */
 static const char *table_begin(const char *anchor)
 {
-	const char *line = text_behind(anchor);
+	const char *line = text_after(anchor);
 
 	while (strncmp(line, "|---", 4))
 		line = line_next(line);
@@ -233,8 +240,8 @@ static const char *table_begin(const char *anchor)
 static void assert_row(const char *line, const char *row)
 {
 	if (strncmp(line, row, strlen(row)))
-		fail_msg("the document says\n  %.*s\nand not\n  %s", (int)strcspn(line, "\n"), line,
-			 row);
+		fail_msg("the document says\n  %.*s\ninstead of\n  %s", (int)strcspn(line, "\n"),
+			 line, row);
 }
 
 static void assert_table_ends(const char *line)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands in the protocol's documents in a form that programs read: numbers, tables of fields,
- * test vectors. Whatever is missing or can't be read fails the test that asks for it.
+ * Test vectors: reads the numbers, tables of fields and blocks of bytes in the protocol documents,
+ * to compare them with the code. Anything that is missing or can't be parsed fails the calling
+ * test.
  */
 #ifndef KVD_TESTS_SUPPORT_VECTORS_H
 #define KVD_TESTS_SUPPORT_VECTORS_H
@@ -14,7 +15,7 @@
 struct vector {
 	uint8_t bytes[VECTOR_BYTES_MAX];
 	size_t len;
-	const char *text; /* of the block, its comments included; ends at the fence */
+	const char *text; /* the block with its comments; ends at the fence */
 };
 
 struct field {
@@ -22,31 +23,35 @@ struct field {
 	size_t offset, bytes;
 };
 
-/* Reads the documents; a block is looked for in all of them. */
+/* Reads the documents. The other functions search all of them. */
 void documents_load(const char *const *paths, unsigned int count);
 void documents_free(void);
 
-/* The bytes of the block "```vector NAME". */
+/* Parses the bytes of the block "```vector NAME". */
 void vector_load(struct vector *vector, const char *name);
-/* The line "NAME = NUMBER" of a block. */
+/* Returns the number of the line "NAME = NUMBER" of a block. */
 uint64_t vector_number(const struct vector *vector, const char *name);
-/* The numbers of a block that is a table, row by row. Returns how many. */
+/* Parses a block that is a table of numbers, row by row. Returns how many there are. */
 unsigned int vector_numbers(const char *name, uint64_t *to, unsigned int max);
 
-/* The document says that @name is @value in a block "```numbers". */
+/* Asserts that a block "```numbers" has the line "NAME NUMBER" with @name and @value. */
 void assert_number(const char *name, uint64_t value);
-/* How many numbers there are in all. */
+/* Returns how many lines the blocks "```numbers" have. */
 unsigned int numbers_count(void);
 
-/* The first table behind the text @anchor has these fields, and no others. */
+/*
+ * Asserts that the first table after the text @anchor has these fields and no others, and that they
+ * cover @bytes without gaps.
+ */
 void assert_fields(const char *anchor, const struct field *fields, unsigned int count,
 		   size_t bytes);
+
 struct named {
 	unsigned int number;
 	const char *name;
 };
 
-/* The first table behind @anchor has a row "| NUMBER | NAME |" for each, in this order, no other. */
+/* Asserts that the first table after @anchor has the rows "| NUMBER | NAME |", in this order. */
 void assert_rows(const char *anchor, const struct named *rows, unsigned int count);
 
 #endif /* KVD_TESTS_SUPPORT_VECTORS_H */

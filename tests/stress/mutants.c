@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The mutants' code: functions of common/barrier.h and of the table that break a rule while a
+ * mutant is active, and pause to give others time to observe it.
+ */
 #include "tests/stress/mutants.h"
 
 #include <string.h>
@@ -7,36 +11,36 @@
 #include "client/geometry.h"
 #include "common/barrier.h"
 
-/* Of moments that could be widened, one in so many is. */
-#define PAUSE_ODDS 4
+/* A mutant pauses in one of so many cases, for this long. */
+#define ONE_PAUSE_IN 4
 #define PAUSE_NS 300000
-#define FOLLOW_ODDS 500
-/* Items that a thread leaves valid at a time. */
-#define VALIDS 512
+#define ONE_FOLLOW_PAUSE_IN 500
+/* Freed items that a thread keeps valid at the same time. */
+#define LATE_FREES_MAX 512
 
 enum mutant mutant_active;
 const struct table *mutant_table;
 
-/* An item that is to be invalidated when it is freed, late. */
-struct valid {
+/* A removed item that stays valid until it is freed, which is late. */
+struct late_free {
 	struct item *item;
-	struct mem_cache *cache; /* to be freed with; NULL: it is not to be freed yet */
+	struct mem_cache *cache; /* that frees it; NULL until mutant_mem_free() is called for it */
 	size_t bytes;
 };
 
-/* What a thread has left undone, or does at the moment. */
+/* What the calling thread does now, and what it has postponed. */
 static _Thread_local struct {
-	struct item *kept; /* to be invalidated late */
-	bool rewriting;	   /* an item that is valid */
+	struct item *kept; /* the replaced item, to be invalidated late */
+	bool rewriting;	   /* a valid item, in place */
 	uint64_t *slot;	   /* to be stored late, with the lock of home held */
 	uint64_t slot_value;
 	struct bucket *home;
-	struct valid valids[VALIDS];
-	unsigned int valid_next;
-	struct bucket *fresh;  /* of a split */
+	struct late_free late_frees[LATE_FREES_MAX];
+	unsigned int late_free_next;
+	struct bucket *fresh;  /* the new bucket of a split */
 	struct bucket *moving; /* home of the chain that is being moved */
 	bool shortening;
-	struct bucket *low; /* its level is to be stored late */
+	struct bucket *low; /* a split bucket whose new level is to be stored late */
 	uint8_t low_level;
 	uint64_t random;
 } mine;
@@ -67,7 +71,7 @@ static void pause_now(void)
 
 static void pause_maybe(void)
 {
-	if (one_in(PAUSE_ODDS))
+	if (one_in(ONE_PAUSE_IN))
 		pause_now();
 }
 
@@ -76,13 +80,13 @@ static bool is(const char *in, const char *function)
 	return !strcmp(in, function);
 }
 
-static void free_valid(struct valid *valid)
+static void free_late(struct late_free *late)
 {
-	if (!valid->cache)
+	if (!late->cache)
 		return;
-	item_invalidate(valid->item);
-	mem_free(valid->cache, valid->item, valid->bytes);
-	*valid = (struct valid){ .item = NULL };
+	item_invalidate(late->item);
+	mem_free(late->cache, late->item, late->bytes);
+	*late = (struct late_free){ .item = NULL };
 }
 
 void mutant_item_invalidate(struct item *item, const char *in)
@@ -99,31 +103,31 @@ void mutant_item_invalidate(struct item *item, const char *in)
 	if (((mutant_active == MUTANT_FREE_VALID && (is(in, "do_remove") || is(in, "do_point"))) ||
 	     (mutant_active == MUTANT_MOVE_VALID && is(in, "do_move"))) &&
 	    item_bytes(item->key_len, item->value_len) < LIMBO_ITEM_BYTES) {
-		free_valid(&mine.valids[++mine.valid_next % VALIDS]);
-		mine.valids[mine.valid_next % VALIDS].item = item;
+		free_late(&mine.late_frees[++mine.late_free_next % LATE_FREES_MAX]);
+		mine.late_frees[mine.late_free_next % LATE_FREES_MAX].item = item;
 		return;
 	}
 	item_invalidate(item);
 }
 
-/* It follows soon after. */
+/* Comes soon after the item was to be invalidated; postpones the free as well. */
 void mutant_mem_free(struct mem_cache *cache, void *p, size_t bytes)
 {
-	struct valid *valid = &mine.valids[mine.valid_next % VALIDS];
+	struct late_free *late = &mine.late_frees[mine.late_free_next % LATE_FREES_MAX];
 
-	if (!p || p != valid->item) {
+	if (!p || p != late->item) {
 		mem_free(cache, p, bytes);
 		return;
 	}
-	valid->cache = cache;
-	valid->bytes = bytes;
+	late->cache = cache;
+	late->bytes = bytes;
 }
 
 static void invalidate_kept(void)
 {
 	if (!mine.kept)
 		return;
-	/* Fillers are many, and only their writers would notice. */
+	/* No pause for fillers: there are many, and only their writers would notice. */
 	if (mine.kept->data[0] != 'f')
 		pause_now();
 	item_invalidate(mine.kept);
@@ -138,7 +142,7 @@ void mutant_item_publish(struct item *item, uint64_t sum, const char *in)
 	invalidate_kept();
 }
 
-/* The first half, and after a while the second. */
+/* Copies the first half and, after a pause, the second. */
 void *mutant_memmove(void *to, const void *from, size_t bytes)
 {
 	size_t half = mine.rewriting ? bytes / 2 : 0;
@@ -189,8 +193,8 @@ void mutant_settle(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < VALIDS; i++)
-		free_valid(&mine.valids[i]);
+	for (i = 0; i < LATE_FREES_MAX; i++)
+		free_late(&mine.late_frees[i]);
 	acknowledge();
 }
 
@@ -230,7 +234,7 @@ void mutant_level_store(struct bucket *bucket, uint8_t level, const char *in)
 	bucket_level_store(bucket, level);
 }
 
-/* Leaves the home bucket with what it will have after the split, and the new one with nothing. */
+/* Removes from the home bucket what the split moves, before the new bucket has it; then pauses. */
 static void split_early(struct bucket *home)
 {
 	unsigned int i;
@@ -284,7 +288,7 @@ void mutant_chain_move_end(struct bucket *home)
 
 uint64_t mutant_slot_follow(const uint64_t *slot)
 {
-	if (mutant_active == MUTANT_EPOCH_IGNORED && one_in(FOLLOW_ODDS))
+	if (mutant_active == MUTANT_EPOCH_IGNORED && one_in(ONE_FOLLOW_PAUSE_IN))
 		pause_now();
 	return slot_follow(slot);
 }
@@ -313,7 +317,7 @@ static bool is_home(uint64_t offset, uint32_t bytes, uint64_t *number)
 	       *number < index_buckets(mutant_table);
 }
 
-/* Between a home bucket and the next one of its chain. */
+/* Pauses between the READs of a home bucket and of the chain's next one. */
 void mutant_before_read(struct loopback *loopback, uint64_t offset, uint32_t bytes)
 {
 	uint64_t number;
@@ -324,7 +328,7 @@ void mutant_before_read(struct loopback *loopback, uint64_t offset, uint32_t byt
 		pause_maybe();
 }
 
-/* What the client is given has the level that it expects. */
+/* Gives the bucket the level that the client expects, so that it does not see the split. */
 void mutant_after_read(struct loopback *loopback, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	const struct geometry *g = &loopback->kvd.geometry;

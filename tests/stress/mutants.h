@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mutants of the table, bugs made on purpose, to see that the torture finds them: tests/stress/race_torture.c
- * compiles the table with the functions of common/barrier.h replaced by those here, which do the
- * same unless one mutant is active. Each breaks one rule of server/store/table.h, index.h, look.h or of
- * client/lookup.c, and widens the moment in which that shows.
+ * Mutants: deliberate bugs in the table and in the client's lookup, to check that the torture
+ * finds them (mutation testing). tests/stress/race_torture.c compiles the table with the functions
+ * of common/barrier.h replaced by those declared here, which behave the same unless a mutant is
+ * active. Each mutant breaks one rule of server/store/table.h, index.h, lookup.h or of
+ * client/lookup.c, and makes the time longer in which others can observe that.
  */
 #ifndef KVD_TESTS_STRESS_MUTANTS_H
 #define KVD_TESTS_STRESS_MUTANTS_H
@@ -16,17 +17,17 @@
 #define MUTANT_MAP(X) \
 	X(NONE, "none") \
 	X(OLD_STAYS, "T1: a replaced item is invalidated after the new one is valid") \
-	X(SUM_FIRST, "T1: an item is valid before its slot leads to it") \
+	X(SUM_FIRST, "T1: an item is valid before its slot points to it") \
 	X(REWRITE_VALID, "T1: an item stays valid while it is rewritten in place") \
 	X(ACK_EARLY, "T2: an insert returns before its slot is stored and the bucket sealed") \
 	X(FREE_VALID, "T1: a deleted or replaced item is invalidated when its memory is freed, later") \
 	X(SPLIT_CLEARS, "I2: a split clears what it moves before the new bucket has it") \
-	X(LEVEL_LATE, "I1: a split bucket has its new level late") \
-	X(MOVE_VALID, "T1: a moved item stays valid where it was, for a while") \
-	X(LEVEL_IGNORED, "G2: a client takes a miss from a bucket that was split") \
+	X(LEVEL_LATE, "I1: a split bucket gets its new level late") \
+	X(MOVE_VALID, "T1: a moved item stays valid at its old place for a while") \
+	X(LEVEL_IGNORED, "G2: a client accepts a miss from a bucket that was split") \
 	X(KEY_IGNORED, "G1: a client does not compare the item's key") \
 	X(EPOCH_STAYS, "I3: a chain that is shortened keeps its epoch") \
-	X(EPOCH_IGNORED, "L4: readers in the server do not look at the epoch")
+	X(EPOCH_IGNORED, "L4: readers in the server ignore the epoch")
 /* clang-format on */
 
 enum mutant {
@@ -41,7 +42,7 @@ extern const struct table *mutant_table;
 
 const char *mutant_text(unsigned int number);
 
-/* @in: the function that calls. */
+/* @in: the name of the calling function, by which a mutant picks the call that it changes. */
 void mutant_item_invalidate(struct item *item, const char *in);
 void mutant_item_publish(struct item *item, uint64_t sum, const char *in);
 void mutant_slot_store(uint64_t *slot, uint64_t value, const char *in);
@@ -57,7 +58,7 @@ uint16_t mutant_epoch_first(const struct bucket *home);
 uint16_t mutant_epoch_again(const struct bucket *home, uint16_t epoch);
 bool mutant_item_is_for(const struct item *item, const struct kvd_get_request *request);
 
-/* Does what the calling thread has left to do. */
+/* Carries out what the calling thread has postponed. */
 void mutant_settle(void);
 
 /* Hooks of struct loopback. */

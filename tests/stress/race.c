@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The race of writers and readers: makes values, runs the threads and checks every response against
+ * the guarantees.
+ */
 #include "tests/stress/race.h"
 
 #include <getopt.h>
@@ -14,35 +18,35 @@
 #define KEYS 48
 #define VALUE_MAX_BYTES 400000u
 #define MANY 8
-#define COMPLAINTS_MAX 10
+#define ERRORS_PRINTED_MAX 10
 #define ITEM_HEADER 32u
-/* A mortal key's life: this many operations, of which the last is a DELETE. */
-#define LIFE 6
-/* Writer and sequence number in the flags. */
+/* Every so many operations on a mortal or mixed key, one is a DELETE. */
+#define MORTAL_OPERATIONS 6
+/* Flags: the sequence number in the low bits, the writer above. */
 #define GENERATION_BITS 28
-/* Reads between two looks at whether it is over, each followed by a chance for writers to run. */
-#define READS_AT_ONCE 256
-#define READS_AT_A_STRETCH 64
-/* There are more threads than cores: who waits, sleeps. */
+/* A reader checks whether to stop, and yields the CPU to writers, after this many reads. */
+#define READS_PER_CHECK 256
+#define READS_PER_YIELD 64
+/* There are more threads than cores, so that waiting threads should sleep soon. */
 #define SPIN_US 5
 /* Half of all operations are on the first few keys. */
 #define HOT_KEYS (2 * KINDS)
 
-enum kind { OWNED, MORTAL, SHARED, WILD, KINDS };
+enum kind { OWNED, MORTAL, SHARED, MIXED, KINDS };
 
-static const char *const kind_names[KINDS] = { "owned", "mortal", "shared", "wild" };
+static const char *const kind_names[KINDS] = { "owned", "mortal", "shared", "mixed" };
 
 struct key {
 	uint8_t bytes[KVD_KEY_MAX];
 	uint32_t len;
 	enum kind kind;
-	/* Sequence numbers of the one writer; versions if it is shared. */
+	/* Of PUTs: sequence numbers of the only writer; versions if the key is shared. */
 	_Atomic uint64_t started, acked, seen;
 };
 
 struct race {
 	const struct race_options *options;
-	const struct race_side *side;
+	const struct race_backend *backend;
 	struct key keys[KEYS];
 	_Atomic bool stop;
 	_Atomic uint64_t reads, wrong;
@@ -59,7 +63,7 @@ struct racer {
 	pthread_t thread;
 	unsigned int number;
 	uint64_t random;
-	uint64_t sequence; /* writers: of what it writes to shared and wild keys */
+	uint64_t sequence; /* writers: the last one written to shared and mixed keys */
 	uint8_t *value, *expected;
 	struct counts counts;
 };
@@ -88,13 +92,13 @@ static unsigned int random_key(struct racer *r)
 static void wrong(struct race *race, const struct key *key, const char *what, uint64_t a,
 		  uint64_t b, uint64_t c)
 {
-	if (atomic_fetch_add(&race->wrong, 1) < COMPLAINTS_MAX)
+	if (atomic_fetch_add(&race->wrong, 1) < ERRORS_PRINTED_MAX)
 		fprintf(stderr, "WRONG: %s key %ld: %s (%llu, %llu, %llu)\n", kind_names[key->kind],
 			(long)(key - race->keys), what, (unsigned long long)a,
 			(unsigned long long)b, (unsigned long long)c);
 }
 
-static void raise(_Atomic uint64_t *to, uint64_t value)
+static void store_max(_Atomic uint64_t *to, uint64_t value)
 {
 	uint64_t now = atomic_load(to);
 
@@ -102,7 +106,7 @@ static void raise(_Atomic uint64_t *to, uint64_t value)
 		;
 }
 
-/* Sizes of items of many classes, small ones first: what follows is ever rarer. */
+/* Item sizes of many size classes, in ascending order; the larger, the rarer. */
 static const uint32_t classes[] = {
 	64,   80,   96,	  112,	128,   160,   192,   224,   256,   320,	   384,
 	448,  512,  640,  768,	896,   1024,  1280,  1536,  1792,  2048,   2560,
@@ -112,8 +116,9 @@ static const uint32_t classes[] = {
 #define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
 
 /*
- * How long the value with these flags is: the class lasts for four writes, its border is crossed. A
- * hot key goes to and fro between two places, so that memory comes back to the key it was of before.
+ * The length of the value with these flags. Four writes in a row are of sizes around that of one
+ * class. A hot key alternates between two classes, so that freed memory is often allocated for the
+ * same key again.
  */
 static uint32_t value_length(const struct key *key, uint32_t flags)
 {
@@ -144,20 +149,20 @@ static void value_fill(const struct key *key, uint32_t flags, uint8_t *to, uint3
 	memcpy(to + at, &x, len - at);
 }
 
-/* A: the value is what its flags say that was written, to the last byte. */
+/* A: length and bytes are those that were written with these flags. */
 static bool value_is_whole(struct racer *r, const struct key *key, const struct kvd_item *item,
 			   const uint8_t *value)
 {
 	uint32_t len = value_length(key, item->flags);
 
 	if (item->value_len != len) {
-		wrong(r->race, key, "A: length is not that of the flags", item->flags,
+		wrong(r->race, key, "A: the length does not match the flags", item->flags,
 		      item->value_len, len);
 		return false;
 	}
 	value_fill(key, item->flags, r->expected, len);
 	if (memcmp(r->expected, value, len)) {
-		wrong(r->race, key, "A: bytes are not those of the flags", item->flags, len, 0);
+		wrong(r->race, key, "A: the bytes do not match the flags", item->flags, len, 0);
 		return false;
 	}
 	return true;
@@ -165,10 +170,11 @@ static bool value_is_whole(struct racer *r, const struct key *key, const struct 
 
 static bool is_delete(enum kind kind, uint64_t sequence)
 {
-	return (kind == MORTAL || kind == WILD) && sequence % LIFE == LIFE - 1;
+	return (kind == MORTAL || kind == MIXED) &&
+	       sequence % MORTAL_OPERATIONS == MORTAL_OPERATIONS - 1;
 }
 
-/* What no later GET may be older than, when this is called. */
+/* The oldest PUT that a GET which begins now may return. */
 static uint64_t key_floor(struct key *key)
 {
 	uint64_t acked = atomic_load(&key->acked), seen = atomic_load(&key->seen);
@@ -187,7 +193,7 @@ static void check_miss(struct racer *r, struct key *key, uint64_t floor, uint64_
 		if (floor > ceiling)
 			wrong(r->race, key, "B, C: missed between two DELETEs", floor, ceiling, 0);
 		else
-			raise(&key->seen, floor);
+			store_max(&key->seen, floor);
 	}
 }
 
@@ -196,18 +202,18 @@ static void check_value(struct racer *r, struct key *key, const struct kvd_item 
 {
 	uint64_t at = item->flags & ((1u << GENERATION_BITS) - 1);
 
-	if (!value_is_whole(r, key, item, value) || key->kind == WILD)
+	if (!value_is_whole(r, key, item, value) || key->kind == MIXED)
 		return;
 	if (key->kind == SHARED)
 		at = ceiling = item->version;
 	if (at < floor || at > ceiling || is_delete(key->kind, at))
-		wrong(r->race, key, "B: a value from another time", at, floor, ceiling);
+		wrong(r->race, key, "B: a value that is too old or too new", at, floor, ceiling);
 	else
-		raise(&key->seen, at);
+		store_max(&key->seen, at);
 }
 
-static void check_answer(struct racer *r, struct key *key, enum kvd_status status,
-			 const struct kvd_item *item, const uint8_t *value, uint64_t floor)
+static void check_response(struct racer *r, struct key *key, enum kvd_status status,
+			   const struct kvd_item *item, const uint8_t *value, uint64_t floor)
 {
 	uint64_t ceiling = atomic_load(&key->started);
 
@@ -230,7 +236,7 @@ static void read_one(struct racer *r, struct key *key)
 	enum kvd_status status;
 
 	status = kvd_get(r->kvd, key->bytes, key->len, r->value, VALUE_MAX_BYTES, &item);
-	check_answer(r, key, status, &item, r->value, floor);
+	check_response(r, key, status, &item, r->value, floor);
 }
 
 static void read_many(struct racer *r)
@@ -252,8 +258,8 @@ static void read_many(struct racer *r)
 	}
 	kvd_get_many(r->kvd, requests, MANY);
 	for (i = 0; i < MANY; i++)
-		check_answer(r, keys[i], requests[i].status, &requests[i].item, requests[i].value,
-			     floors[i]);
+		check_response(r, keys[i], requests[i].status, &requests[i].item, requests[i].value,
+			       floors[i]);
 }
 
 static void *reader_run(void *arg)
@@ -266,8 +272,8 @@ static void *reader_run(void *arg)
 
 	while (!atomic_load_explicit(&race->stop, memory_order_relaxed)) {
 		before = r->counts.reads;
-		while (r->counts.reads - before < READS_AT_ONCE) {
-			for (i = 0; i < READS_AT_A_STRETCH; i += many ? MANY : 1)
+		while (r->counts.reads - before < READS_PER_CHECK) {
+			for (i = 0; i < READS_PER_YIELD; i += many ? MANY : 1)
 				if (many)
 					read_many(r);
 				else
@@ -336,7 +342,7 @@ static void write_shared(struct racer *r, struct key *key)
 	}
 	write_put(r, key, sequence, &version);
 	if (key->kind == SHARED)
-		raise(&key->acked, version);
+		store_max(&key->acked, version);
 }
 
 static bool is_mine(const struct racer *r, unsigned int key)
@@ -344,7 +350,7 @@ static bool is_mine(const struct racer *r, unsigned int key)
 	return key / KINDS % r->race->options->writers == r->number;
 }
 
-/* Writes, and reads back now and then what only it may have changed. */
+/* Writes random keys, and sometimes reads the key just written. */
 static void *writer_run(void *arg)
 {
 	struct racer *r = arg;
@@ -353,7 +359,7 @@ static void *writer_run(void *arg)
 
 	while (!atomic_load_explicit(&race->stop, memory_order_relaxed)) {
 		i = random_key(r);
-		if (race->keys[i].kind == SHARED || race->keys[i].kind == WILD)
+		if (race->keys[i].kind == SHARED || race->keys[i].kind == MIXED)
 			write_shared(r, &race->keys[i]);
 		else if (is_mine(r, i))
 			write_owned(r, &race->keys[i]);
@@ -379,7 +385,7 @@ static void keys_init(struct race *race)
 	}
 }
 
-/* Every key gets its first value, by who owns it; a writer's handle does it before the race. */
+/* Before the race: each writer's handle writes the first value of the keys assigned to it. */
 static void preload(struct racer *r)
 {
 	struct race *race = r->race;
@@ -394,7 +400,7 @@ static void preload(struct racer *r)
 	}
 }
 
-/* Readers with a cache, without one, and with one too small that asks for many. */
+/* One reader in three has a cache, one has none, and one has too small a cache and GETs many. */
 static void racer_open(struct racer *r)
 {
 	bool reads = r->number >= r->race->options->writers;
@@ -407,7 +413,7 @@ static void racer_open(struct racer *r)
 		options.cache_bytes = 0;
 	else if (reads && r->number % 3 == 2)
 		options.cache_bytes = 512;
-	r->kvd = r->race->side->open(r->race->side->arg, r->number, &options);
+	r->kvd = r->race->backend->open(r->race->backend->arg, r->number, &options);
 	r->value = malloc((size_t)MANY * VALUE_MAX_BYTES);
 	r->expected = malloc(VALUE_MAX_BYTES);
 	if (!r->kvd || !r->value || !r->expected) {
@@ -433,7 +439,7 @@ static void racer_close(struct racer *r, struct counts *all)
 	free(r->expected);
 }
 
-static void wait_until_over(struct race *race, uint64_t start)
+static void wait_until_stopped(struct race *race, uint64_t start)
 {
 	const struct timespec pause = { 0, 10000000 };
 	uint64_t limit = race->options->seconds * 1000000000ull;
@@ -447,7 +453,7 @@ static void wait_until_over(struct race *race, uint64_t start)
 
 static bool report(const char *name, const struct race *race, const struct counts *all, uint64_t ns)
 {
-	uint64_t met = all->stats.retries + all->stats.cache_stale;
+	uint64_t conflicts = all->stats.retries + all->stats.cache_stale;
 
 	printf("%s: seed %llu, %u writers, %u readers, %.1f s\n"
 	       "reads %llu (misses %llu), puts %llu, deletes %llu\n"
@@ -457,17 +463,18 @@ static bool report(const char *name, const struct race *race, const struct count
 	       name, (unsigned long long)race->options->seed, race->options->writers,
 	       race->options->readers, (double)ns / 1e9, (unsigned long long)all->reads,
 	       (unsigned long long)all->misses, (unsigned long long)all->puts,
-	       (unsigned long long)all->deletes, (unsigned long long)met,
+	       (unsigned long long)all->deletes, (unsigned long long)conflicts,
 	       (unsigned long long)all->stats.retries, (unsigned long long)all->stats.cache_stale,
 	       (unsigned long long)all->stats.fallbacks, (unsigned long long)all->stats.cache_hits,
 	       (unsigned long long)all->stats.pulled_bytes,
 	       (unsigned long long)atomic_load(&race->wrong));
-	if (!met)
-		printf("no read met a change: nothing was tested\n");
-	return met && !atomic_load(&race->wrong);
+	if (!conflicts)
+		printf("no read overlapped a change: nothing was tested\n");
+	return conflicts && !atomic_load(&race->wrong);
 }
 
-bool race_run(const char *name, const struct race_options *options, const struct race_side *side)
+bool race_run(const char *name, const struct race_options *options,
+	      const struct race_backend *backend)
 {
 	static struct race race;
 	static struct racer racers[RACE_THREADS_MAX];
@@ -476,7 +483,7 @@ bool race_run(const char *name, const struct race_options *options, const struct
 	uint64_t start;
 
 	race.options = options;
-	race.side = side;
+	race.backend = backend;
 	keys_init(&race);
 	for (i = 0; i < n; i++) {
 		racers[i] = (struct racer){
@@ -493,7 +500,7 @@ bool race_run(const char *name, const struct race_options *options, const struct
 		if (pthread_create(&racers[i].thread, NULL,
 				   i < options->writers ? writer_run : reader_run, &racers[i]))
 			abort();
-	wait_until_over(&race, start);
+	wait_until_stopped(&race, start);
 	for (i = 0; i < n; i++)
 		pthread_join(racers[i].thread, NULL);
 	start = clock_ns() - start;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that allocate and free, each other's blocks too, beside one that empties evacuations, looks at
- * samples and statistics. Every block says in each word but the first whose it is.
+ * Race test of the item memory: threads allocate and free blocks, also each other's, while movers
+ * evacuate spans and take samples and statistics. Every word of a block but the first holds the
+ * number of the slot that owns it, so that blocks that overlap are detected.
  *
  *	race_memory [operations per thread]
  *
- * Blocks in use hang in slots, each with a lock, as items hang in buckets: who wants to free or move
- * one takes the slot's lock, so that the mover's thread can move what others allocated.
+ * A block in use belongs to a slot, which has a lock, as an item belongs to a bucket: a thread
+ * that frees or moves a block holds its slot's lock, so that movers can move blocks that others
+ * allocated.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -34,7 +36,7 @@ static struct slot slots[SLOTS];
 static uint32_t owner[BYTES / ITEM_ALIGN]; /* slot + 1 of the block that begins here; a hint */
 static unsigned int operations = 60000, working = WORKERS;
 
-/* The movers' evacuations: open while seq is odd. */
+/* The movers' evacuations; each is in progress while seq is odd. */
 static struct open_evacuation {
 	uint32_t seq, page, pages;
 } open_evacuations[MOVERS];
@@ -65,7 +67,7 @@ static void evacuation_publish(struct open_evacuation *open, const struct mem_ev
 	__atomic_store_n(&open->seq, open->seq + 1, __ATOMIC_RELEASE);
 }
 
-/* Nothing may come out of spans whose evacuation had begun before and has not ended. */
+/* A block may not come from a span whose evacuation began before the call and has not ended. */
 static void *alloc_checked(struct mem_cache *cache, uint32_t bytes)
 {
 	struct open_evacuation before[MOVERS];
@@ -84,7 +86,7 @@ static void *alloc_checked(struct mem_cache *cache, uint32_t bytes)
 	return p;
 }
 
-/* Fills a slot with a new block. */
+/* Allocates a block for a slot. */
 static bool do_put(struct mem_cache *cache, struct slot *slot, uint32_t number, uint32_t bytes)
 {
 	uint64_t *p = alloc_checked(cache, bytes);
@@ -147,7 +149,7 @@ static void *worker(void *arg)
 	return NULL;
 }
 
-/* Moves a block, or frees it. False: it is not (yet, or any more) in a slot. */
+/* Moves a block, or frees it. False: it belongs to no slot (yet, or any more). */
 static bool evacuate(struct mem_cache *cache, const struct mem_evacuation *w, const void *p)
 {
 	uint32_t number = hint_load(&owner[unit(p)]);
@@ -265,7 +267,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < WORKERS + MOVERS; i++)
 		pthread_join(threads[i], NULL);
 	check_all_freed();
-	printf("%u evacuations emptied, %u not\n", emptied, left);
+	printf("%u evacuations emptied their span, %u did not\n", emptied, left);
 	check(emptied > 10);
 	memory_destroy(memory);
 	munmap(region.base, BYTES);

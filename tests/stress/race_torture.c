@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The torture of growth (tests/stress/torture.h): on a store without a server, through one in this process
- * (-S), or through one that runs already (-u). `race_torture -t 600` is the long form. With -b a
- * mutant of the table is active, which is compiled here for that purpose: tests/stress/mutants.h.
+ * The torture of a growing index (tests/stress/torture.h), as a program: on a store without a
+ * server, on a server in this process (-S), or on a running one (-u). `race_torture -t 600` is the
+ * long form. With -b a mutant is active (tests/stress/mutants.h), for which the table is compiled
+ * into this file.
  */
 #include <stdlib.h>
 
@@ -41,10 +42,11 @@
 int main(int argc, char **argv)
 {
 	struct torture_options options = { .seed = 1, .seconds = 5, .writers = 3, .readers = 3 };
-	const struct torture_side *side;
+	const struct torture_backend *backend;
 
 	torture_options_parse(&options, argc, argv);
 	mutant_active = (enum mutant)options.mutant;
-	side = options.server || options.url ? torture_server(&options) : torture_store(&options);
-	return torture_run(&options, side) ? EXIT_SUCCESS : EXIT_FAILURE;
+	backend = options.server || options.url ? torture_server(&options) :
+						  torture_store(&options);
+	return torture_run(&options, backend) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The torture finds what is wrong: it is run with each of the bugs of tests/stress/mutants.h in turn, and
- * has to say so in words of its own, not by a crash or a sanitizer; without one it finds nothing.
+ * Test of the torture itself: it must find each mutant of tests/stress/mutants.h by its own checks,
+ * not by a crash or a sanitizer, and must find nothing wrong without a mutant.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include "tests/stress/mutants.h"
 
-/* Most are found within a second; a machine that is busy with other tests takes longer. */
+/* Most mutants are found within a second; it takes longer while other tests run. */
 #define SECONDS_FOUND 60
 #define SECONDS_CLEAN 3
 #define OUTPUT_MAX 16384
@@ -24,7 +24,7 @@
 static const char *program;
 static char output[OUTPUT_MAX];
 
-/* Returns its exit status, or -1 if it ended otherwise. */
+/* Runs the torture. Returns its exit status, or -1 if it did not exit. */
 static int torture(unsigned int mutant, unsigned int seconds)
 {
 	char command[512], option[16] = "";
@@ -51,7 +51,8 @@ static void is_found(void **state)
 	int status = torture(mutant, SECONDS_FOUND);
 
 	if (status != EXIT_FAILURE || !strstr(output, "WRONG: "))
-		fail_msg("bug %u (%s): status %d: %s", mutant, mutant_text(mutant), status, output);
+		fail_msg("mutant %u (%s): status %d: %s", mutant, mutant_text(mutant), status,
+			 output);
 }
 
 static void nothing_is_found(void **state)
@@ -63,7 +64,7 @@ static void nothing_is_found(void **state)
 		fail_msg("status %d: %s", status, output);
 }
 
-/* Beside this program. */
+/* race_torture is in the same folder as this program. */
 static void find_program(const char *self)
 {
 	static char path[384];

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The torture of a growing index: chooses rounds, runs the threads, and has the recorded histories
+ * checked.
+ */
 #include "tests/stress/torture.h"
 
 #include <getopt.h>
@@ -13,17 +17,17 @@
 #include "tests/stress/mutants.h"
 #include "tests/stress/torture_actor.h"
 
-#define COMPLAINTS_MAX 5
-/* There are more threads than cores: who waits, sleeps. */
+#define ERRORS_PRINTED_MAX 5
+/* There are more threads than cores, so that waiting threads should sleep soon. */
 #define SPIN_US 5
 #define TIMEOUT_MS 60000
 #define ROUND_NS_MAX 1000000000ull
-/* What is to expire within the round has a second to live, and up to one more. */
-#define ROUND_NS_BRIEF 2500000000ull
-/* Operations between two looks at whether the round is over, and a chance for others to run. */
-#define AT_A_STRETCH 64
-/* Reads between two of which a client has forgotten how the index has grown. */
-#define FORGET_ODDS 50
+/* Items that expire within the round live for one second, and up to one more. */
+#define ROUND_NS_EXPIRING 2500000000ull
+/* A thread yields the CPU after this many operations. */
+#define STEPS_PER_YIELD 64
+/* Before one read in this many the client forgets how the index has grown. */
+#define ONE_FORGET_IN 50
 #define DISTURB_PAUSE_NS 200000
 #define FLUSH_EVERY 50
 #define FILLERS_FIRST 1000
@@ -44,7 +48,7 @@ void actor_wrong(struct actor *a, const char *format, ...)
 	va_list args;
 
 	atomic_store(&a->torture->stop, true);
-	if (atomic_fetch_add(&a->torture->wrong, 1) >= COMPLAINTS_MAX)
+	if (atomic_fetch_add(&a->torture->wrong, 1) >= ERRORS_PRINTED_MAX)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
@@ -57,7 +61,7 @@ void actor_failed(struct actor *a, const char *what, enum kvd_status status)
 	actor_wrong(a, "%s: %s: %s", what, kvd_status_text(status), kvd_error(a->kvd));
 }
 
-/* 24 bytes that are read again by scans, and some more for a few. */
+/* 24 bytes, which scans parse, and up to 30 bytes of padding. */
 void key_make(const struct torture *t, struct torture_key *key, char kind, unsigned int writer,
 	      uint64_t number)
 {
@@ -106,7 +110,7 @@ static void write_step(struct actor *a)
 	} else if (random < 7) {
 		hot_get(a);
 	} else if (random < 8) {
-		/* Each has one writer. */
+		/* Each stay key has one writer. */
 		stay = (unsigned int)actor_random(a) % STAY_KEYS;
 		stay -= stay % a->torture->options->writers;
 		stay += a->number;
@@ -123,8 +127,8 @@ static void read_step(struct actor *a)
 {
 	uint64_t random = actor_random(a) % 16;
 
-	/* A client that was away while the index grew. */
-	if (actor_random(a) % FORGET_ODDS == 0)
+	/* As if the client had been idle while the index grew. */
+	if (actor_random(a) % ONE_FORGET_IN == 0)
 		a->kvd->geometry = a->geometry;
 	if (random < 8)
 		hot_get(a);
@@ -149,8 +153,8 @@ static void disturb_step(struct actor *a)
 
 	if (t->round.flush && actor_random(a) % FLUSH_EVERY == 0)
 		hot_flush(a);
-	if (t->side->disturb) {
-		t->side->disturb(actor_random(a));
+	if (t->backend->disturb) {
+		t->backend->disturb(actor_random(a));
 		a->counts.disturbances++;
 	}
 	nap(DISTURB_PAUSE_NS);
@@ -173,16 +177,16 @@ static void *actor_run(void *arg)
 		else if (a->number > readers)
 			disturb_step(a);
 		else
-			for (i = 0; i < AT_A_STRETCH && !is_over(t); i++)
+			for (i = 0; i < STEPS_PER_YIELD && !is_over(t); i++)
 				a->writes ? write_step(a) : read_step(a);
 		sched_yield();
 	}
-	if (t->side->leave)
-		t->side->leave();
+	if (t->backend->leave)
+		t->backend->leave();
 	return NULL;
 }
 
-/* Readers with a cache, without one, and with one that is too small. */
+/* One reader in three has a cache, one has none, and one has a cache that is too small. */
 static void actor_begin(struct actor *a, struct torture *t, unsigned int number)
 {
 	unsigned int reader = number - t->options->writers;
@@ -204,7 +208,7 @@ static void actor_begin(struct actor *a, struct torture *t, unsigned int number)
 		options.cache_bytes = 0;
 	else if (!a->writes && reader % 3 == 2)
 		options.cache_bytes = 512;
-	a->kvd = t->side->open(number, &options);
+	a->kvd = t->backend->open(number, &options);
 	a->geometry = a->kvd->geometry;
 }
 
@@ -222,7 +226,7 @@ static void actor_end(struct actor *a, struct counts *all, struct kvd_stats *sum
 	kvd_close(a->kvd);
 }
 
-/* What the rounds came to. */
+/* The counts of all rounds. */
 struct tally {
 	struct counts counts;
 	struct kvd_stats stats;
@@ -241,7 +245,7 @@ static bool judge(const char *what, int ret, const struct lin_result *result)
 	return false;
 }
 
-/* Whether the recorded history can be. */
+/* Whether the recorded history is linearizable and its versions are right. */
 static bool judge_history(const struct torture *t, const struct actor *actors, unsigned int count,
 			  struct tally *tally)
 {
@@ -261,7 +265,10 @@ static bool judge_history(const struct torture *t, const struct actor *actors, u
 	return judge("versions", ret, &result) && ok;
 }
 
-/* With fillers before them, the stay keys are where chains that are shortened will lose buckets. */
+/*
+ * Before the race. With fillers put first, the stay keys are in those buckets of long chains that
+ * are freed when chains are shortened.
+ */
 static void preload(struct torture *t, struct actor *actors)
 {
 	unsigned int i;
@@ -297,11 +304,11 @@ static bool round_run(struct torture *t, struct actor *actors, struct tally *tal
 	bool ok;
 
 	memset(t->stays, 0, sizeof(t->stays));
-	memset((void *)t->brief_ns, 0, sizeof(t->brief_ns));
+	memset((void *)t->expiring_ns, 0, sizeof(t->expiring_ns));
 	memset((void *)t->fillers, 0, sizeof(t->fillers));
 	t->nonce = clock_ns();
 	atomic_store(&t->stop, false);
-	t->side->begin(&t->round);
+	t->backend->begin(&t->round);
 	for (i = 0; i < count; i++)
 		actor_begin(&actors[i], t, i);
 	preload(t, actors);
@@ -315,7 +322,7 @@ static bool round_run(struct torture *t, struct actor *actors, struct tally *tal
 	}
 	ok = !atomic_load(&t->wrong);
 	ok = judge_history(t, actors, count, tally) && ok;
-	error = t->side->end();
+	error = t->backend->end();
 	if (error)
 		fprintf(stderr, "WRONG: the store: %s\n", error);
 	for (i = 0; i < count; i++)
@@ -323,7 +330,10 @@ static bool round_run(struct torture *t, struct actor *actors, struct tally *tal
 	return ok && !error;
 }
 
-/* Sizes, fill and disturbances change from round to round; the first is the plain one. */
+/*
+ * Chooses size, fill, eviction, expiry and flushes of a round; the first has none of the last
+ * three.
+ */
 static void round_choose(struct torture *t, unsigned int number)
 {
 	static const uint32_t fills[] = { 65, 400, 20, 200, 100, 300 };
@@ -341,19 +351,19 @@ static void round_choose(struct torture *t, unsigned int number)
 		.max_ns = ROUND_NS_MAX,
 		.flush = number % 6 == 2 || t->options->flush,
 	};
-	/* In short chains it would hardly be found. */
+	/* Short chains would hardly ever show this mutant. */
 	if (t->options->mutant == MUTANT_EPOCH_STAYS) {
 		r->fill = 400;
 		return;
 	}
 	if (number % 6 == 4) {
-		r->brief = true;
+		r->expiring = true;
 		r->fillers = FILLERS_MAX;
-		r->max_ns = ROUND_NS_BRIEF;
+		r->max_ns = ROUND_NS_EXPIRING;
 	}
 	if (number % 6 == 3) {
 		r->eviction = 1 + (uint32_t)(number / 6 + t->options->seed) % 2;
-		/* Chains that can't get longer. */
+		/* Full chains, in an index that does not grow. */
 		if (r->eviction == EVICTION_LFU) {
 			r->fill = FILL_NO_GROWTH;
 			r->level = 1;
@@ -372,8 +382,8 @@ static void report(const struct torture *t, const struct tally *tally, uint64_t 
 #define X(name) printf(#name " %llu, ", (unsigned long long)tally->counts.name);
 	COUNTS_MAP(X)
 #undef X
-	printf("checker's steps %llu\n", (unsigned long long)tally->steps);
-	printf("GETs: retries %llu, cached and stale %llu, geometry reads %llu, asked %llu, "
+	printf("steps of the checker %llu\n", (unsigned long long)tally->steps);
+	printf("GETs: retries %llu, cached and stale %llu, geometry reads %llu, by request %llu, "
 	       "expired %llu\n",
 	       (unsigned long long)tally->stats.retries,
 	       (unsigned long long)tally->stats.cache_stale,
@@ -402,7 +412,7 @@ static void actors_free(struct actor *actors)
 	}
 }
 
-bool torture_run(const struct torture_options *options, const struct torture_side *side)
+bool torture_run(const struct torture_options *options, const struct torture_backend *backend)
 {
 	static struct torture t;
 	static struct actor actors[TORTURE_THREADS_MAX];
@@ -412,7 +422,7 @@ bool torture_run(const struct torture_options *options, const struct torture_sid
 	bool ok = true;
 
 	t.options = options;
-	t.side = side;
+	t.backend = backend;
 	actors_alloc(actors);
 	while (ok && (!tally.rounds || clock_ns() - start < limit)) {
 		round_choose(&t, (unsigned int)tally.rounds);
@@ -425,7 +435,7 @@ bool torture_run(const struct torture_options *options, const struct torture_sid
 	}
 	actors_free(actors);
 	report(&t, &tally, clock_ns() - start);
-	missing = side->report ? side->report() : NULL;
+	missing = backend->report ? backend->report() : NULL;
 	if (missing && ok)
 		printf("nothing was tested: %s\n", missing);
 	return ok && !missing;
@@ -441,10 +451,12 @@ static unsigned int number_below(const char *text, unsigned int max)
 static void usage(const char *program)
 {
 	fprintf(stderr,
-		"Usage: %s [-t SECONDS] [-s SEED] [-w WRITERS] [-r READERS] [-b BUG] [-F] "
-		"[-S] [-u URL]\n-F: flushes in every round\n"
-		"-S: through a server in this process; -u: one that runs, and that "
-		"nobody else uses\n-b: with one of these bugs in the table\n",
+		"Usage: %s [-t SECONDS] [-s SEED] [-w WRITERS] [-r READERS] [-b MUTANT] [-F] "
+		"[-S] [-u URL]\n"
+		"-F: flush in every round\n"
+		"-S: use a server in this process\n"
+		"-u: use a running server, which nobody else may use\n"
+		"-b: activate one of these mutants, without -S and -u:\n",
 		program);
 	for (unsigned int i = 1; i < MUTANTS; i++)
 		fprintf(stderr, "    %2u  %s\n", i, mutant_text(i));

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The torture of growth: rounds in which an index grows from a few buckets to thousands while
- * writers, one-sided and two-sided readers, scans, moves, deletes, eviction and flushes all work on
- * it, through libkvd's API. Three kinds of keys:
+ * The torture of a growing index: a stress test of rounds in which the index grows from a few
+ * buckets to thousands while writers, one-sided and two-sided readers, scans, moves, deletes,
+ * eviction and flushes use it through libkvd's API. Kinds of keys:
  *
- *	hot	a few; every operation on them is recorded with its call and return, and the history
- *		must be linearizable (tests/linearizability/lin.h): guarantees A, B and C of server/DESIGN.md
- *	stay	there from before the round to its end, and rewritten: never missed, by a GET or a
- *		scan, never an older value than one whose PUT had returned (B, C)
- *	filler	thousands, each one writer's, that come and go so that buckets are split and chains
- *		grow and are shortened: what their writer reads is what it wrote last
+ *	hot	a few: every operation on them is recorded with its call and return, and the history
+ *		must be linearizable (tests/linearizability/lin.h): guarantees A, B and C of
+ *		server/DESIGN.md
+ *	stay	put before the round, rewritten in it and never deleted: no GET and no scan may
+ *		miss them or return an older value than one whose PUT had returned (B, C)
+ *	filler	thousands, each written by one thread, which adds and deletes them so that buckets
+ *		are split and chains grow and are shortened: the thread must read what it wrote last
  *
- * Every value says by its bytes whose it is, so that a torn or foreign one can't pass for whole
- * (A).
+ * Stay and filler keys are also called cold: their operations are checked at once and not recorded.
+ * The bytes of every value depend on the key and the PUT, so that a torn value, or that of another
+ * key, is detected (A).
  */
 #ifndef KVD_TESTS_STRESS_TORTURE_H
 #define KVD_TESTS_STRESS_TORTURE_H
@@ -24,7 +26,7 @@
 
 #define TORTURE_WRITERS_MAX 3
 #define TORTURE_READERS_MAX 3
-/* Writers, readers, one that scans and one that disturbs. */
+/* Writers, readers, one thread that scans and one that moves items and flushes. */
 #define TORTURE_THREADS_MAX (TORTURE_WRITERS_MAX + TORTURE_READERS_MAX + 2)
 
 struct torture_options {
@@ -32,51 +34,51 @@ struct torture_options {
 	unsigned int seconds;
 	unsigned int writers, readers;
 	unsigned int mutant; /* enum mutant of tests/stress/mutants.h */
-	bool flush;	     /* in every round, with every kind of change */
-	bool server;	     /* through a server in this process, over softnic */
-	const char *url;     /* through one that runs already, or NULL */
+	bool flush;	     /* in every round */
+	bool server;	     /* use a server in this process, over softnic */
+	const char *url;     /* of a running server to use, or NULL */
 };
 
-/* What differs between rounds. */
+/* What differs from round to round. */
 struct torture_round {
 	uint64_t seed;
 	unsigned int number;
 	unsigned int threads;
 	uint32_t level;	   /* the index begins with 2^level buckets */
-	uint32_t fill;	   /* percent at which it grows: far above 100 makes long chains */
+	uint32_t fill;	   /* percent at which it grows; above 100 there are chains */
 	uint32_t eviction; /* enum eviction_policy */
 	uint64_t region_bytes;
-	uint64_t fillers; /* of each writer: the round ends when one has so many */
+	uint64_t fillers; /* the round ends when a writer has put so many */
 	uint64_t max_ns;  /* or after this */
-	bool flush;	  /* now and then */
-	bool brief;	  /* some PUTs have a second to live */
+	bool flush;	  /* flush sometimes */
+	bool expiring;	  /* some PUTs have a time to live of one second */
 };
 
 /* The store under torture. */
-struct torture_side {
+struct torture_backend {
 	void (*begin)(const struct torture_round *round);
-	/* A handle for thread @thread. Ends the process if there is none. */
+	/* Opens a handle for thread @thread. Exits the process on failure. */
 	struct kvd *(*open)(unsigned int thread, const struct kvd_options *options);
-	/* One move of items, by the thread that disturbs. NULL: it can't be done from here. */
+	/* Evacuates a span of items, in the thread that moves items; NULL: not possible. */
 	void (*disturb)(uint64_t random);
-	/* Removes all that is stored at its call. @kvd is the calling thread's handle. */
+	/* Removes all items that are stored when it is called. @kvd is the calling thread's. */
 	bool (*flush)(struct kvd *kvd);
 	/* Called by each thread at its end. NULL: nothing to do. */
 	void (*leave)(void);
-	/* After the round, with all handles closed: NULL, or what is wrong with the store. */
+	/* Ends the round, when all handles are closed. Returns NULL, or what is wrong. */
 	const char *(*end)(void);
-	/* Prints what the store counted; NULL, or what did not happen. NULL: it can't say. */
+	/* Prints the store's counts. Returns NULL, or what was not tested. May be NULL. */
 	const char *(*report)(void);
 };
 
-/* Reads the command line: -t SECONDS, -s SEED, -w WRITERS, -r READERS, -b BUG, -F, -S, -u URL. */
+/* Parses -t SECONDS, -s SEED, -w WRITERS, -r READERS, -b MUTANT, -F, -S, -u URL. */
 void torture_options_parse(struct torture_options *options, int argc, char **argv);
 
-/* Does rounds until the time is over or something is wrong, prints counts; whether all is well. */
-bool torture_run(const struct torture_options *options, const struct torture_side *side);
+/* Runs rounds until the time is up or a check fails, and prints counts. True: it passed. */
+bool torture_run(const struct torture_options *options, const struct torture_backend *backend);
 
 /* tests/stress/torture_store.c, tests/stress/torture_server.c */
-const struct torture_side *torture_store(const struct torture_options *options);
-const struct torture_side *torture_server(const struct torture_options *options);
+const struct torture_backend *torture_store(const struct torture_options *options);
+const struct torture_backend *torture_server(const struct torture_options *options);
 
 #endif /* KVD_TESTS_STRESS_TORTURE_H */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread of the torture (tests/stress/torture.h) and what it does. */
+/*
+ * Actors: the threads of the torture (tests/stress/torture.h), their state, and the operations that
+ * they run on hot keys (torture_hot.c) and on cold ones (torture_cold.c).
+ */
 #ifndef KVD_TESTS_STRESS_TORTURE_ACTOR_H
 #define KVD_TESTS_STRESS_TORTURE_ACTOR_H
 
@@ -11,8 +14,8 @@
 #include "tests/stress/torture.h"
 
 #define HOT_KEYS 24
-/* Of those, in rounds with expiry, the last ones are written so seldom that they expire. */
-#define BRIEF_KEYS 8
+/* In rounds with expiry the last of those are written so seldom that they expire. */
+#define EXPIRING_KEYS 8
 #define STAY_KEYS 96
 #define FILLERS_MAX (1u << 16)
 #define VALUE_BYTES_MAX (256u << 10)
@@ -26,21 +29,21 @@ struct counts {
 #undef X
 };
 
-/* A stay key's PUTs are numbered; the number is in its flags. */
+/* The number of a stay key's PUT, which is in its flags. */
 struct stay {
-	_Atomic uint32_t acked; /* by its writer */
-	_Atomic uint32_t seen;	/* by whoever */
-	uint32_t started;	/* its writer's */
+	_Atomic uint32_t acked; /* the last that has returned */
+	_Atomic uint32_t seen;	/* the last that a GET of any thread has returned */
+	uint32_t started;	/* the last that was called; for its writer only */
 };
 
 struct torture {
 	const struct torture_options *options;
-	const struct torture_side *side;
+	const struct torture_backend *backend;
 	struct torture_round round;
-	uint64_t nonce; /* in every key of the round */
+	uint64_t nonce; /* part of every key of the round */
 	struct stay stays[STAY_KEYS];
-	_Atomic uint64_t brief_ns[HOT_KEYS];	       /* when they were written last */
-	_Atomic uint64_t fillers[TORTURE_WRITERS_MAX]; /* how many each writer has begun with */
+	_Atomic uint64_t expiring_ns[HOT_KEYS];	       /* of the last write */
+	_Atomic uint64_t fillers[TORTURE_WRITERS_MAX]; /* that each writer has put */
 	_Atomic bool stop;
 	_Atomic unsigned int wrong;
 };
@@ -54,12 +57,12 @@ struct actor {
 	uint64_t random;
 	struct lin_log log;
 	struct counts counts;
-	uint64_t serial;	     /* of its values */
+	uint64_t serial;	     /* of its last value */
 	uint64_t versions[HOT_KEYS]; /* the last it saw, for CAS */
-	uint64_t tail, head;	     /* its fillers that are there */
-	uint64_t shrink_to;	     /* tail < this: it deletes only */
+	uint64_t tail, head;	     /* its fillers: tail is the oldest, head the next */
+	uint64_t shrink_to;	     /* while tail is below, it only deletes */
 	uint32_t *filler_flags;	     /* FILLERS_MAX, of the last PUT of each */
-	struct geometry geometry;    /* as it was at the beginning */
+	struct geometry geometry;    /* when the round began */
 	uint8_t *value;		     /* MANY of VALUE_BYTES_MAX */
 	uint8_t *expected;	     /* VALUE_BYTES_MAX */
 };
@@ -69,7 +72,7 @@ struct torture_key {
 	size_t len;
 };
 
-/* Whether a key that nobody deletes may be gone all the same. */
+/* Whether a key may vanish that no thread deletes. */
 static inline bool torture_vanishes(const struct torture *t)
 {
 	return t->round.eviction || t->round.flush;
@@ -82,17 +85,17 @@ static inline bool torture_has_chains(const struct torture *t)
 }
 
 uint64_t actor_random(struct actor *a);
-/* Says what is wrong, and ends the round. */
+/* Prints what is wrong, and ends the round. */
 void actor_wrong(struct actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same of a status that no call should have. */
+/* The same for a call that returned an unexpected status. */
 void actor_failed(struct actor *a, const char *what, enum kvd_status status);
 
 /* Key number @number of a kind ('h', 's', or 'f' and its writer). */
 void key_make(const struct torture *t, struct torture_key *key, char kind, unsigned int writer,
 	      uint64_t number);
-/* A length as items have it: mostly short. */
+/* A random length, mostly short. */
 uint32_t value_length(uint64_t random);
-/* The value of that length which @a, @b stand for. */
+/* Fills @to with bytes that depend on @a and @b. */
 void value_fill(uint8_t *to, uint32_t len, uint64_t a, uint64_t b);
 
 /* Recorded operations on a hot key: tests/stress/torture_hot.c. */
@@ -101,7 +104,7 @@ void hot_get(struct actor *a);
 void hot_get_many(struct actor *a);
 void hot_flush(struct actor *a);
 
-/* The others: tests/stress/torture_cold.c. */
+/* Operations on stay keys and fillers, checked at once: tests/stress/torture_cold.c. */
 void stay_put(struct actor *a, unsigned int number);
 void stay_get(struct actor *a);
 void filler_change(struct actor *a);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys whose operations are not recorded: checked on the spot. */
+/*
+ * The torture's cold keys, stay keys and fillers: operations that are checked at once, not
+ * recorded.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/stress/torture_actor.h"
 
-/* One operation on fillers in so many begins to delete them: most of them if chains are long. */
-#define SHRINK_ODDS 1500
-/* A scan that takes longer is no scan any more; the bound is for a cursor that runs in circles. */
+/* One change of fillers in this many begins to delete them: most of them if chains are long. */
+#define ONE_SHRINK_IN 1500
+/* Far more than any scan takes: for a cursor that would never end. */
 #define SCAN_CALLS_MAX 1000000
 
 struct reading {
@@ -17,16 +20,16 @@ struct reading {
 	const char *what;
 };
 
-static void cold_get(struct actor *a, struct reading *r, bool asks)
+static void cold_get(struct actor *a, struct reading *r, bool by_request)
 {
-	r->what = asks ? "GET by request" : "GET";
-	r->status = (asks ? kvd_get_by_request : kvd_get)(a->kvd, r->key.bytes, r->key.len,
-							  a->value, VALUE_BYTES_MAX, &r->item);
+	r->what = by_request ? "GET by request" : "GET";
+	r->status = (by_request ? kvd_get_by_request : kvd_get)(
+		a->kvd, r->key.bytes, r->key.len, a->value, VALUE_BYTES_MAX, &r->item);
 	if (r->status && r->status != KVD_NOT_FOUND && r->status != KVD_ERR_BUSY)
 		actor_failed(a, r->what, r->status);
 }
 
-/* Stay and filler keys have values that follow from the key and the flags. */
+/* Makes the value of a stay key or filler, which depends on the key and the flags. */
 static uint32_t cold_value(const struct torture_key *key, uint32_t flags, uint8_t *to)
 {
 	uint64_t seed, len;
@@ -44,7 +47,7 @@ static bool cold_is_whole(struct actor *a, const struct reading *r, const uint8_
 
 	if (r->item.value_len == len && !memcmp(value, a->expected, len))
 		return true;
-	actor_wrong(a, "A: %s of a '%c' key: not the value of its flags, %u", r->what,
+	actor_wrong(a, "A: %s of a '%c' key: the value does not match its flags, %u", r->what,
 		    r->key.bytes[0], r->item.flags);
 	return false;
 }
@@ -82,9 +85,8 @@ static void stay_check(struct actor *a, const struct reading *r, unsigned int nu
 	if (!cold_is_whole(a, r, a->value))
 		return;
 	if (r->item.flags < acked || r->item.flags < seen)
-		actor_wrong(
-			a, "B: %s: key %u has value %u, after PUT %u had returned, and %u was seen",
-			r->what, number, r->item.flags, acked, seen);
+		actor_wrong(a, "B: %s: key %u has value %u, after PUT %u returned and a GET saw %u",
+			    r->what, number, r->item.flags, acked, seen);
 	while (now < r->item.flags &&
 	       !atomic_compare_exchange_weak(&stay->seen, &now, r->item.flags))
 		;
@@ -132,13 +134,13 @@ static void filler_delete(struct actor *a)
 		actor_failed(a, "DELETE of a filler", status);
 }
 
-/* Adds one, mostly; or deletes the oldest, or rewrites one. */
+/* Puts a new filler, deletes the oldest or rewrites one. */
 void filler_change(struct actor *a)
 {
 	uint64_t random = actor_random(a), live = a->head - a->tail;
 
 	a->counts.filler++;
-	if (random % SHRINK_ODDS == 0)
+	if (random % ONE_SHRINK_IN == 0)
 		a->shrink_to = a->tail + (torture_has_chains(a->torture) ? live * 3 / 4 : live / 4);
 	if (live && (a->tail < a->shrink_to || (random >> 32) % 16 == 0))
 		filler_delete(a);
@@ -163,7 +165,7 @@ void filler_get_own(struct actor *a)
 	cold_get(a, &r, random % 8 == 0);
 	a->counts.filler++;
 	if (r.status == KVD_NOT_FOUND && !torture_vanishes(a->torture))
-		actor_wrong(a, "C: %s: filler %llu of %u, which is there, is missed", r.what,
+		actor_wrong(a, "C: %s: filler %llu of %u, which exists, is missed", r.what,
 			    (unsigned long long)number, a->number);
 	if (!r.status && cold_is_whole(a, &r, a->value) && r.item.flags != a->filler_flags[number])
 		actor_wrong(a, "B: %s: filler %llu of %u has value %u instead of %u", r.what,
@@ -248,7 +250,5 @@ void cold_scan(struct actor *a)
 	a->counts.scans++;
 	for (i = 0; i < STAY_KEYS; i++)
 		if (!scanned.stays[i] && !torture_vanishes(a->torture))
-			actor_wrong(a,
-				    "a scan did not deliver key %u, which was there all the time",
-				    i);
+			actor_wrong(a, "a scan missed key %u, which existed all the time", i);
 }

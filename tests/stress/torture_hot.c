@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on the hot keys, recorded with their answers. */
+/* The torture's hot keys: operations that are recorded with their results, for the checker. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/util/clock.h"
 #include "tests/stress/torture_actor.h"
 
-/* So long that it can't be over in a round; and so short that it can. */
+/* The long one does not expire within a round; the short one does. */
 #define TTL_LONG_S 3600
-#define TTL_BRIEF_S 1
-/* What lives for so long at most. */
-#define BRIEF_NS 2100000000ull
+#define TTL_SHORT_S 1
+/* An item with the short one has expired after this time at the latest. */
+#define EXPIRING_NS 2100000000ull
 #define PIECE_BYTES_MAX 40
 
-/* The first few get half of it. */
+/* Half of the operations are on the first quarter of the keys. */
 static uint32_t random_key(struct actor *a)
 {
 	uint64_t r = actor_random(a);
@@ -21,18 +21,18 @@ static uint32_t random_key(struct actor *a)
 	return (uint32_t)((r >> 8) % (r & 1 ? HOT_KEYS / 4 : HOT_KEYS));
 }
 
-static bool is_brief(const struct actor *a, uint32_t key)
+static bool is_expiring(const struct actor *a, uint32_t key)
 {
-	return a->torture->round.brief && key >= HOT_KEYS - BRIEF_KEYS;
+	return a->torture->round.expiring && key >= HOT_KEYS - EXPIRING_KEYS;
 }
 
-/* Whether it is time for a brief key to be written, and this is who does it. */
-static bool brief_take(struct actor *a, uint32_t key)
+/* Whether it is time to write an expiring key, and no other thread does it. */
+static bool expiring_take(struct actor *a, uint32_t key)
 {
-	_Atomic uint64_t *at = &a->torture->brief_ns[key];
+	_Atomic uint64_t *at = &a->torture->expiring_ns[key];
 	uint64_t then = atomic_load(at), now = clock_ns();
 
-	return now - then > BRIEF_NS / 2 + actor_random(a) % BRIEF_NS &&
+	return now - then > EXPIRING_NS / 2 + actor_random(a) % EXPIRING_NS &&
 	       atomic_compare_exchange_strong(at, &then, now);
 }
 
@@ -74,7 +74,7 @@ static void hot_return(struct actor *a, int64_t index, const char *what, enum kv
 		a->versions[a->log.ops[index].key] = version;
 }
 
-/* Numbers for every third key, else bytes that nobody else writes. */
+/* Makes a number for every third key, mostly; else bytes that no other PUT has. */
 static uint32_t make_value(struct actor *a, uint32_t key, uint8_t *to, bool piece)
 {
 	uint64_t r = actor_random(a);
@@ -106,8 +106,8 @@ static void hot_put(struct actor *a, uint32_t number, struct put_kind kind)
 	key_make(a->torture, &key, 'h', 0, number);
 	len = make_value(a, number, a->value, piece);
 	if (!piece &&
-	    (is_brief(a, number) || (a->torture->round.brief && actor_random(a) % 16 == 0))) {
-		args.ttl_s = TTL_BRIEF_S;
+	    (is_expiring(a, number) || (a->torture->round.expiring && actor_random(a) % 16 == 0))) {
+		args.ttl_s = TTL_SHORT_S;
 		op.mortal = true;
 	}
 	if (kind.kind == LIN_CAS)
@@ -148,8 +148,8 @@ static void hot_arith(struct actor *a, uint32_t number, enum lin_kind kind)
 
 static void hot_touch(struct actor *a, uint32_t number)
 {
-	bool brief = is_brief(a, number);
-	struct lin_op op = { .key = number, .kind = LIN_TOUCH, .mortal = brief };
+	bool expires = is_expiring(a, number);
+	struct lin_op op = { .key = number, .kind = LIN_TOUCH, .mortal = expires };
 	struct torture_key key;
 	enum kvd_status status;
 	uint64_t version = 0;
@@ -157,7 +157,8 @@ static void hot_touch(struct actor *a, uint32_t number)
 
 	key_make(a->torture, &key, 'h', 0, number);
 	index = hot_call(a, &op);
-	status = kvd_touch(a->kvd, key.bytes, key.len, brief ? TTL_BRIEF_S : TTL_LONG_S, &version);
+	status = kvd_touch(a->kvd, key.bytes, key.len, expires ? TTL_SHORT_S : TTL_LONG_S,
+			   &version);
 	hot_return(a, index, "TOUCH", status, version, NULL);
 }
 
@@ -173,7 +174,7 @@ void hot_change(struct actor *a)
 {
 	uint32_t key = random_key(a);
 
-	if (is_brief(a, key) && !brief_take(a, key)) {
+	if (is_expiring(a, key) && !expiring_take(a, key)) {
 		hot_get(a);
 		return;
 	}
@@ -213,7 +214,7 @@ void hot_change(struct actor *a)
 
 void hot_get(struct actor *a)
 {
-	bool asks = actor_random(a) % 4 == 0;
+	bool by_request = actor_random(a) % 4 == 0;
 	struct lin_op op = { .key = random_key(a), .kind = LIN_GET };
 	struct kvd_item item = { 0 };
 	struct lin_value value = { 0 };
@@ -223,13 +224,13 @@ void hot_get(struct actor *a)
 
 	key_make(a->torture, &key, 'h', 0, op.key);
 	index = hot_call(a, &op);
-	status = (asks ? kvd_get_by_request : kvd_get)(a->kvd, key.bytes, key.len, a->value,
-						       VALUE_BYTES_MAX, &item);
+	status = (by_request ? kvd_get_by_request : kvd_get)(a->kvd, key.bytes, key.len, a->value,
+							     VALUE_BYTES_MAX, &item);
 	op.return_ns = clock_ns();
 	if (!status)
 		value = lin_value(a->value, item.value_len);
-	hot_return(a, index, asks ? "GET by request" : "GET", status, item.version, &value);
-	/* Not when the value had been looked at. */
+	hot_return(a, index, by_request ? "GET by request" : "GET", status, item.version, &value);
+	/* The time of the return, without the time that reading the value took. */
 	if (index >= 0 && a->log.ops[index].status != LIN_UNKNOWN)
 		a->log.ops[index].return_ns = op.return_ns;
 }
@@ -267,7 +268,7 @@ void hot_get_many(struct actor *a)
 	}
 }
 
-/* One flush is an operation on each key. */
+/* A flush is recorded as one operation on each key. */
 void hot_flush(struct actor *a)
 {
 	int64_t indexes[HOT_KEYS];
@@ -277,7 +278,7 @@ void hot_flush(struct actor *a)
 
 	for (i = 0; i < HOT_KEYS; i++)
 		indexes[i] = hot_call(a, &(struct lin_op){ .key = i, .kind = LIN_FLUSH });
-	done = a->torture->side->flush(a->kvd);
+	done = a->torture->backend->flush(a->kvd);
 	now = clock_ns();
 	for (i = 0; done && i < HOT_KEYS; i++)
 		lin_return(&a->log, indexes[i], now, LIN_OK, 0, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The torture through everything: a server over softnic, one for each round in this process, with
- * two workers and a maintenance thread that all make the index grow; or one that runs already, which is
- * tortured as it is. READs copy a few bytes at a time and yield in between (the device's fault
- * plan).
+ * The torture on a server: in this process over softnic, a new server for each round, with two
+ * workers and a maintenance thread, which all make the index grow; or on a running server with the
+ * configuration that it has. READs over softnic copy a few bytes at a time and yield the CPU
+ * sometimes (the device's fault plan).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "tests/support/local_server.h"
 
 #define TEAR_BYTES 48
-/* What index.fill may be. */
+/* The limits of the option index.fill. */
 #define FILL_MIN 30
 #define FILL_MAX 90
 
@@ -54,8 +54,8 @@ static const char *server_end(void)
 	return local_server_end() ? NULL : "the server failed";
 }
 
-/* What the last round left would fill its memory. */
-static void foreign_begin(const struct torture_round *round)
+/* Removes the last round's items, or they would fill the server's memory. */
+static void running_begin(const struct torture_round *round)
 {
 	struct kvd *kvd = server_open(0, NULL);
 
@@ -67,28 +67,28 @@ static void foreign_begin(const struct torture_round *round)
 	kvd_close(kvd);
 }
 
-static const char *foreign_end(void)
+static const char *running_end(void)
 {
 	return NULL;
 }
 
-const struct torture_side *torture_server(const struct torture_options *options)
+const struct torture_backend *torture_server(const struct torture_options *options)
 {
-	static const struct torture_side own = {
+	static const struct torture_backend own = {
 		.begin = server_begin,
 		.open = server_open,
 		.flush = server_flush,
 		.end = server_end,
 	};
-	static const struct torture_side foreign = {
-		.begin = foreign_begin,
+	static const struct torture_backend running = {
+		.begin = running_begin,
 		.open = server_open,
 		.flush = server_flush,
-		.end = foreign_end,
+		.end = running_end,
 	};
 
 	local_server_init();
 	local_server_tear(TEAR_BYTES);
 	url = options->url;
-	return url ? &foreign : &own;
+	return url ? &running : &own;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The torture of a store without a server: each thread's handle has a store thread of its own and
- * reads through a second mapping in odd pieces (tests/support/loopback.h), the server's maintenance thread makes room for
- * the index, and one more thread empties slabs at random. In the end the whole table is checked.
+ * The torture on a store without a server: each thread's handle has its own store thread and READs
+ * scattered pieces through a second mapping (tests/support/loopback.h); the server's maintenance
+ * thread makes room for the index, and another thread evacuates random spans. The whole table is
+ * checked at the end of each round.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static struct kvd *store_open(unsigned int thread, const struct kvd_options *opt
 	return &loopback->kvd;
 }
 
-/* Empties the span that a random item is in, or the one with the fewest; as a PUT for room does. */
+/* Evacuates the span of a random item, or the one with the fewest; a PUT does so to make room. */
 static void store_disturb(uint64_t random)
 {
 	struct store_thread *thread = &test_threads[test_thread_count - 1];
@@ -100,7 +101,7 @@ static const char *store_end(void)
 	return error;
 }
 
-/* What was not tortured at all. */
+/* Prints the table's statistics. Returns what was not tested, or NULL. */
 static const char *store_report(void)
 {
 #define X(name, help) printf(#name " %llu, ", (unsigned long long)sums.name);
@@ -112,9 +113,9 @@ static const char *store_report(void)
 	return sums.chains_shortened && sums.moves ? NULL : "no shortened chain, or no move";
 }
 
-const struct torture_side *torture_store(const struct torture_options *options)
+const struct torture_backend *torture_store(const struct torture_options *options)
 {
-	static const struct torture_side side = {
+	static const struct torture_backend backend = {
 		.begin = store_begin,
 		.open = store_open,
 		.disturb = store_disturb,
@@ -125,5 +126,5 @@ const struct torture_side *torture_store(const struct torture_options *options)
 	};
 
 	(void)options;
-	return &side;
+	return &backend;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Values, and the recorder. The search is in lin_search.c. */
+/*
+ * The linearizability checker's values, which stand for the bytes of an item, and its recorder of
+ * operations. The search is in lin_search.c.
+ */
 #include "tests/linearizability/lin.h"
 
 #include <errno.h>
@@ -37,7 +40,7 @@ static uint64_t power(uint64_t base, uint32_t exponent)
 	return r;
 }
 
-/* @value.number * 10 + @digit, or no number any more. */
+/* Appends @digit to the number, or makes it no number. */
 static void number_push(struct lin_value *value, unsigned int digit)
 {
 	if (value->is_number && digit <= 9 &&

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What a verdict rests on, for who has to find the bug. */
-#include "tests/linearizability/lin_parts.h"
+/*
+ * Explains a verdict of the linearizability checker: prints the operation that fails, those around
+ * it and the possible states of the item.
+ */
+#include "tests/linearizability/lin_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Of an excerpt: operations that returned before the one in question was called, and lines. */
+/* Limits of an excerpt: operations that returned before the call of the one that fails; lines. */
 #define EXCERPT_BEFORE 8
 #define EXCERPT_MAX 48
 
@@ -22,7 +25,7 @@ static void print_value(FILE *out, const struct lin_value *value)
 		fprintf(out, " #%016" PRIx64 " (%u bytes)", value->hash, value->len);
 }
 
-/* One line; times are in ns from @zero_ns on. */
+/* Prints one line; times are in ns since @zero_ns. */
 static void print_op(FILE *out, const struct lin_op *op, uint64_t zero_ns, char mark)
 {
 	fprintf(out, "%c client %-3u %10" PRId64 " .. ", mark, op->client,
@@ -42,7 +45,7 @@ static void print_op(FILE *out, const struct lin_op *op, uint64_t zero_ns, char 
 	if (op->status == LIN_OK &&
 	    (op->kind == LIN_GET || op->kind == LIN_INCR || op->kind == LIN_DECR))
 		print_value(out, &op->value);
-	if (lin_op_tells_version(op))
+	if (lin_op_has_version(op))
 		fprintf(out, " version %" PRIu64, op->version);
 	fputc('\n', out);
 }
@@ -55,7 +58,7 @@ static int call_compare(const void *a, const void *b)
 	return x->call_ns < y->call_ns ? -1 : x->call_ns > y->call_ns;
 }
 
-/* The last to return first; those that did not, before all. */
+/* Descending by time of return; operations that did not return come first. */
 static int return_compare(const void *a, const void *b)
 {
 	const struct lin_op *x = *(const struct lin_op *const *)a;
@@ -64,9 +67,7 @@ static int return_compare(const void *a, const void *b)
 	return x->return_ns > y->return_ns ? -1 : x->return_ns < y->return_ns;
 }
 
-/*
- * The operations on its key that overlap @op, and the last few that returned before it was called.
- */
+/* Prints the operations on @op's key that overlap it, and the last ones that returned before. */
 static void print_excerpt(FILE *out, const struct lin_op **ops, size_t count,
 			  const struct lin_op *op)
 {
@@ -77,10 +78,10 @@ static void print_excerpt(FILE *out, const struct lin_op **ops, size_t count,
 		overlapping++;
 	lines = overlapping + EXCERPT_BEFORE < count ? overlapping + EXCERPT_BEFORE : count;
 	if (lines > EXCERPT_MAX) {
-		/* Of many that overlap it, those that return with it and soon before. */
+		/* Too many overlap it: those that return first. */
 		ops += lines - EXCERPT_MAX;
 		lines = EXCERPT_MAX;
-		fputs("  (the first to return; there are more that overlap it)\n", out);
+		fputs("  (more operations overlap it; these return first)\n", out);
 		print_op(out, op, op->call_ns, '>');
 	}
 	qsort(ops, lines, sizeof(*ops), call_compare);
@@ -139,7 +140,7 @@ void lin_explain(FILE *out, const struct lin_result *result)
 	}
 	fprintf(out,
 		"  %" PRIu64
-		" operations on it had returned and were right; ns since the call of '>':\n",
+		" operations on it were right before; times in ns since the call of '>':\n",
 		result->returned_before);
 	print_history(out, result);
 	print_states(out, result);

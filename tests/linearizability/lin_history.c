@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The recorded operations of all threads in the order of time; and their versions. */
-#include "tests/linearizability/lin_parts.h"
+/*
+ * Histories for the linearizability checker: sorts the recorded operations of all threads by key
+ * and time, and checks their versions.
+ */
+#include "tests/linearizability/lin_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -59,7 +62,7 @@ int lin_history_init(struct lin_history *h, const struct lin_log *logs, size_t c
 		for (j = 0; j < logs[i].count; j++) {
 			if (!lin_op_is_valid(&logs[i].ops[j]))
 				return -EINVAL;
-			if (!lin_op_is_idle(&logs[i].ops[j]))
+			if (!lin_op_is_irrelevant(&logs[i].ops[j]))
 				history_add(h, &logs[i].ops[j]);
 		}
 	}
@@ -86,13 +89,13 @@ void lin_result_set(struct lin_result *result, enum lin_verdict verdict, const c
 	result->key = op->key;
 }
 
-/* Whether its value is what the item has at its version. */
-static bool op_tells_value(const struct lin_op *op)
+/* Whether op->value is the whole value that the item had with op->version. */
+static bool op_has_value(const struct lin_op *op)
 {
 	return op->kind != LIN_APPEND && op->kind != LIN_PREPEND && op->kind != LIN_TOUCH;
 }
 
-/* By version; of one version writers first, then those that tell the value. */
+/* By version; for one version first writes, then operations with the value. */
 static int version_compare(const void *a, const void *b)
 {
 	const struct lin_op *x = *(const struct lin_op *const *)a;
@@ -102,31 +105,32 @@ static int version_compare(const void *a, const void *b)
 		return x->version < y->version ? -1 : 1;
 	if (lin_op_writes(x) != lin_op_writes(y))
 		return lin_op_writes(x) ? -1 : 1;
-	return op_tells_value(y) - op_tells_value(x);
+	return op_has_value(y) - op_has_value(x);
 }
 
 static void versions_compare(const struct lin_op **ops, size_t count, struct lin_result *result)
 {
-	const struct lin_op *first = NULL, *teller = NULL, *op;
+	const struct lin_op *first = NULL, *with_value = NULL, *op;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
 		op = ops[i];
 		if (!first || op->version != first->version) {
 			first = op;
-			teller = NULL;
+			with_value = NULL;
 		} else if (lin_op_writes(op)) {
 			return lin_result_set(result, LIN_WRONG, "two changes returned one version",
 					      op, first);
 		} else if (op->key != first->key) {
 			return lin_result_set(result, LIN_WRONG, "two keys have one version", op,
 					      first);
-		} else if (teller && op_tells_value(op) && !lin_same(&op->value, &teller->value)) {
+		} else if (with_value && op_has_value(op) &&
+			   !lin_same(&op->value, &with_value->value)) {
 			return lin_result_set(result, LIN_WRONG, "two values have one version", op,
-					      teller);
+					      with_value);
 		}
-		if (!teller && op_tells_value(op))
-			teller = op;
+		if (!with_value && op_has_value(op))
+			with_value = op;
 	}
 }
 
@@ -140,7 +144,7 @@ int lin_check_versions(const struct lin_log *logs, size_t count, struct lin_resu
 	ret = lin_history_init(&h, logs, count);
 	if (!ret) {
 		for (i = 0; i < h.ops_count; i++)
-			if (lin_op_tells_version(h.ops[i]))
+			if (lin_op_has_version(h.ops[i]))
 				h.ops[kept++] = h.ops[i];
 		qsort(h.ops, kept, sizeof(struct lin_op *), version_compare);
 		versions_compare(h.ops, kept, result);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The model: one item, one operation at a time. */
-#include "tests/linearizability/lin_parts.h"
+/*
+ * The linearizability checker's model: what each operation does to one item, and with which
+ * results, when operations run one at a time.
+ */
+#include "tests/linearizability/lin_internal.h"
 
-/* Statuses besides UNKNOWN and NO_EFFECT that a kind can have. */
+/* The statuses that a kind can have, besides UNKNOWN and NO_EFFECT. */
 static unsigned int statuses_of(unsigned int kind)
 {
 	switch (kind) {
@@ -33,12 +36,12 @@ bool lin_op_is_valid(const struct lin_op *op)
 	       (op->status < LIN_STATUSES && (statuses_of(op->kind) >> op->status & 1));
 }
 
-bool lin_op_is_idle(const struct lin_op *op)
+bool lin_op_is_irrelevant(const struct lin_op *op)
 {
 	return op->status == LIN_NO_EFFECT || (op->status == LIN_UNKNOWN && op->kind == LIN_GET);
 }
 
-bool lin_op_looks(const struct lin_op *op)
+bool lin_op_only_reads(const struct lin_op *op)
 {
 	return op->status != LIN_UNKNOWN && (op->status != LIN_OK || op->kind == LIN_GET);
 }
@@ -70,7 +73,7 @@ uint64_t lin_op_version_max(const struct lin_op *op)
 	return lin_op_writes(op) ? op->version - 1 : op->version;
 }
 
-/* Somebody saw that the version is @version. */
+/* A response says that the version is @version. */
 static bool version_is(struct lin_state *state, uint64_t version)
 {
 	if (state->exact)
@@ -83,7 +86,7 @@ static bool version_is(struct lin_state *state, uint64_t version)
 	return true;
 }
 
-/* Somebody saw that the version is not @version. */
+/* A response says that the version is not @version. */
 static bool version_is_not(struct lin_state *state, uint64_t version)
 {
 	if (state->exact)
@@ -101,7 +104,7 @@ static bool version_is_not(struct lin_state *state, uint64_t version)
 	return true;
 }
 
-/* The next version; @version is 0 if it was not told. */
+/* A change gives the item a new version: @version, or 0 if no response has it. */
 static bool version_next(struct lin_state *state, uint64_t version)
 {
 	if (version && version <= state->version)
@@ -119,7 +122,7 @@ void lin_state_vanish(struct lin_state *state)
 	*state = (struct lin_state){ .doubtful = state->exact && state->doubtful, .exact = true };
 }
 
-/* What INCR and DECR make of it. */
+/* Applies INCR or DECR. */
 static bool state_count(struct lin_state *state, const struct lin_op *op)
 {
 	uint64_t old = state->value.number;
@@ -133,7 +136,7 @@ static bool state_count(struct lin_state *state, const struct lin_op *op)
 	return op->status == LIN_UNKNOWN || lin_same(&state->value, &op->value);
 }
 
-/* Lets @op succeed, but for a new version. False if it can't. */
+/* Applies an @op that succeeds, except for the new version. False if it can't succeed. */
 static bool state_change(struct lin_state *state, const struct lin_op *op)
 {
 	if (!state->present && op->kind != LIN_PUT && op->kind != LIN_ADD && op->kind != LIN_FLUSH)
@@ -190,7 +193,7 @@ bool lin_state_apply(struct lin_state *state, const struct lin_op *op)
 	}
 }
 
-bool lin_op_tells_version(const struct lin_op *op)
+bool lin_op_has_version(const struct lin_op *op)
 {
 	return op->version && op->status == LIN_OK && op->kind != LIN_DELETE &&
 	       op->kind != LIN_FLUSH;

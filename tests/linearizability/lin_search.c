@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The search is Wing and Gong's (J. M. Wing, C. Gong: "Testing and verifying concurrent objects",
- * Journal of Parallel and Distributed Computing 17, 1993) in the form of Lowe's just-in-time
- * linearization graph search (G. Lowe: "Testing for linearizability", Concurrency and Computation:
- * Practice and Experience 29(4), 2017).
+ * The linearizability checker's search for an order of the operations of each key. It is Wing and
+ * Gong's (J. M. Wing, C. Gong: "Testing and verifying concurrent objects", Journal of Parallel and
+ * Distributed Computing 17, 1993) in the form of Lowe's just-in-time linearization graph search
+ * (G. Lowe: "Testing for linearizability", Concurrency and Computation: Practice and Experience
+ * 29(4), 2017).
  *
- * Calls and returns are taken in the order of time. A configuration is what the history so far may
- * have come to: the item's state, and which of the pending operations have already taken effect. It
- * is enough to let operations take effect just in time, when one returns: then every configuration
- * in which that one has not is extended by each sequence of pending operations that ends with it,
- * and the others go. When none is left, that return is the first that can't be explained, and all
- * before it could.
+ * The search takes calls and returns in the order of time. A configuration is one possible outcome
+ * of the history so far: the item's state, and the set of pending operations that have already
+ * taken effect. It is enough to let operations take effect just in time, when one returns: then
+ * each configuration in which that operation has not taken effect is replaced by those that result
+ * from each sequence of pending operations which ends with it. When none is left, that return is
+ * the first one that no order explains.
  *
- * All configurations are carried along instead of backtracking over Wing and Gong's list of events:
- * the pending operations (the "window") are all that is left of that list. Memory so does not
- * depend on the history's length. At a quiescent point, where nothing is pending, the
- * configurations are nothing but the set of possible states, so the history is cut there by itself;
- * operations with an unknown outcome stay in the window until they are in every configuration.
+ * The search keeps all configurations instead of backtracking over Wing and Gong's list of events,
+ * of which only the pending operations are needed then. So memory does not depend on the history's
+ * length. While nothing is pending, the configurations are just the set of possible states.
+ * Operations with an unknown result stay pending until they have taken effect in every
+ * configuration.
  *
- * Three things keep the configurations few. Each leaves out only what can't explain more than what
- * is kept:
+ * Three rules keep the number of configurations small. Each drops only configurations that can't
+ * explain more than those that stay:
  *
- * L1. Lowe's memory of (operations, state): no configuration is kept twice. Further, of two that
- *     differ in operations with unknown outcomes only, the one in which fewer have taken effect
- *     covers the other, as these never have to; and a version that is less known covers one that is
- *     known better.
- * L2. An operation that by its answer changed nothing takes effect as soon as the state allows it:
- *     moved there from any later place, it leaves all others as they were.
- * L3. Versions only grow in one life. A configuration whose version is above what a pending
- *     operation's answer allows is dropped if nothing that overlaps that operation can end the
- *     item's life. This looks ahead, at an answer that has not come yet, so it may end the search
- *     before the first return that can't be explained. A key that is wrong is searched once more
- *     without it, to tell the place.
+ * L1. Lowe's memory of (operations, state): no configuration is kept twice. Also, of two that
+ * differ
+ *     only in operations with unknown results, the one in which fewer have taken effect covers the
+ *     other, since such operations need not take effect; and a version that is known less exactly
+ *     covers one that is known better.
+ * L2. An operation whose result says that it changed nothing takes effect as soon as the state
+ * allows
+ *     it: moving it there from any later place does not affect the others.
+ * L3. Versions grow until the item is removed. A configuration is dropped if its version is above
+ * the
+ *     highest one that the result of a pending operation allows, and nothing that overlaps that
+ *     operation can remove the item. This uses a result that is recorded for a later time, so the
+ *     search may fail before the first return that no order explains. A wrong key is therefore
+ *     searched again without L3, to report the right place.
  */
-#include "tests/linearizability/lin_parts.h"
+#include "tests/linearizability/lin_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,17 +50,18 @@
 
 struct config {
 	struct lin_state state;
-	/* Which of the window have taken effect: of those with known outcomes, of those without. */
-	uint64_t known, maybe;
-	uint32_t next; /* in its chain of the table */
+	/* The pending operations that have taken effect: with known results, and with unknown. */
+	uint64_t known, unknown;
+	uint32_t next; /* in its chain of the hash table */
 	bool covered;
 };
 
-struct window {
+/* Pending operations; each has a slot, and sets of them are bits by slot. */
+struct pending_ops {
 	const struct lin_op *ops[LIN_PENDING_MAX];
 	uint64_t version_max[LIN_PENDING_MAX];	/* L3; UINT64_MAX: no limit */
-	uint64_t pending;			/* the ops' bits */
-	uint64_t lookers, life_enders, limited; /* those of them for which it matters */
+	uint64_t pending;			/* slots in use */
+	uint64_t readers, life_enders, limited; /* subsets for L2 and L3 */
 };
 
 struct configs {
@@ -66,10 +71,10 @@ struct configs {
 
 struct search {
 	const struct lin_options *options;
-	bool exact_place; /* without L3 */
-	struct window known, maybe;
+	bool without_lookahead; /* search without L3 */
+	struct pending_ops known, unknown;
 	struct configs now, next;
-	/* Heads of the chains of @next, by hash; a power of two of them. */
+	/* Hash table of @next: heads of chains; the size is a power of two. */
 	uint32_t *table;
 	uint32_t table_size;
 	uint32_t peak;
@@ -93,21 +98,22 @@ static uint64_t config_hash(const struct config *c)
 	return h ^ h >> 29;
 }
 
-/* L1: whether whatever @b can explain, @a can. */
+/* L1: whether @a can explain everything that @b can. */
 static bool config_covers(const struct config *a, const struct config *b)
 {
 	const struct lin_state *s = &a->state, *t = &b->state;
 
-	return a->known == b->known && !(a->maybe & ~b->maybe) && lin_same(&s->value, &t->value) &&
-	       s->present == t->present && s->exact == t->exact && s->mortal == t->mortal &&
-	       s->doubtful == t->doubtful && s->not_version == t->not_version &&
+	return a->known == b->known && !(a->unknown & ~b->unknown) &&
+	       lin_same(&s->value, &t->value) && s->present == t->present && s->exact == t->exact &&
+	       s->mortal == t->mortal && s->doubtful == t->doubtful &&
+	       s->not_version == t->not_version &&
 	       (s->exact ? s->version == t->version : s->version <= t->version);
 }
 
-/* L2. */
-static void config_settle(const struct search *s, struct config *c)
+/* L2: applies the pending operations that changed nothing, where the state allows it. */
+static void config_apply_readers(const struct search *s, struct config *c)
 {
-	uint64_t left = s->known.lookers & ~c->known;
+	uint64_t left = s->known.readers & ~c->known;
 	struct lin_state state;
 	unsigned int slot;
 
@@ -122,13 +128,13 @@ static void config_settle(const struct search *s, struct config *c)
 	}
 }
 
-/* L3. */
+/* L3: whether the version is too high for the result of a pending operation. */
 static bool config_is_hopeless(const struct search *s, const struct config *c)
 {
 	uint64_t left = s->known.limited & ~c->known;
 
 	if (!left || !c->state.present || can_vanish(s, &c->state) ||
-	    (s->known.life_enders & ~c->known) || (s->maybe.life_enders & ~c->maybe))
+	    (s->known.life_enders & ~c->known) || (s->unknown.life_enders & ~c->unknown))
 		return false;
 	for (; left; left &= left - 1)
 		if (c->state.version > s->known.version_max[__builtin_ctzll(left)])
@@ -136,7 +142,7 @@ static bool config_is_hopeless(const struct search *s, const struct config *c)
 	return false;
 }
 
-/* -ENOMEM, or -EOVERFLOW at the maximum. */
+/* Makes room for one more. -ENOMEM, or -EOVERFLOW if there are @max. */
 static int configs_reserve(struct configs *configs, uint32_t max)
 {
 	uint32_t room = configs->room ? configs->room * 2 : CONFIGS_MIN;
@@ -169,7 +175,7 @@ static void table_link(struct search *s, uint32_t index)
 	*head = index;
 }
 
-/* As many chains as there is room for configurations. */
+/* Makes as many chains as there is room for configurations. */
 static int table_grow(struct search *s)
 {
 	uint32_t *table, i;
@@ -200,7 +206,7 @@ static int next_add(struct search *s, const struct config *c)
 	}
 	ret = configs_reserve(&s->next, s->options->configs_max);
 	if (ret == -EOVERFLOW)
-		s->gave_up = "too many configurations at a time";
+		s->gave_up = "too many configurations at the same time";
 	if (ret)
 		return ret;
 	s->next.list[s->next.count] = *c;
@@ -214,9 +220,12 @@ static int next_add(struct search *s, const struct config *c)
 	return 0;
 }
 
-/* @from, then @op, whose bits are @known and @maybe, if that can be. */
+/*
+ * Adds the configuration that @op makes from @from with the item in @state, if @op can have its
+ * result there. @known and @unknown are the bit of @op.
+ */
 static int try_op(struct search *s, const struct config *from, const struct lin_state *state,
-		  const struct lin_op *op, uint64_t known, uint64_t maybe)
+		  const struct lin_op *op, uint64_t known, uint64_t unknown)
 {
 	struct config c = { .state = *state };
 
@@ -227,25 +236,25 @@ static int try_op(struct search *s, const struct config *from, const struct lin_
 	if (!lin_state_apply(&c.state, op))
 		return 0;
 	c.known = from->known | known;
-	c.maybe = from->maybe | maybe;
-	config_settle(s, &c);
+	c.unknown = from->unknown | unknown;
+	config_apply_readers(s, &c);
 	return config_is_hopeless(s, &c) ? 0 : next_add(s, &c);
 }
 
-/* Each operation of @window that is not in @done takes effect after @from. */
-static int try_window(struct search *s, const struct config *from, const struct window *window,
-		      uint64_t done)
+/* Tries each operation of @set that has not taken effect in @from, which those in @done have. */
+static int try_pending(struct search *s, const struct config *from, const struct pending_ops *set,
+		       uint64_t done)
 {
-	bool is_known = window == &s->known;
+	bool is_known = set == &s->known;
 	struct lin_state gone = from->state;
-	uint64_t left = window->pending & ~done, bit;
+	uint64_t left = set->pending & ~done, bit;
 	const struct lin_op *op;
 	int ret = 0;
 
 	lin_state_vanish(&gone);
 	for (; left && !ret; left &= left - 1) {
 		bit = left & -left;
-		op = window->ops[__builtin_ctzll(left)];
+		op = set->ops[__builtin_ctzll(left)];
 		ret = try_op(s, from, &from->state, op, is_known ? bit : 0, is_known ? 0 : bit);
 		if (!ret && can_vanish(s, &from->state))
 			ret = try_op(s, from, &gone, op, is_known ? bit : 0, is_known ? 0 : bit);
@@ -253,23 +262,23 @@ static int try_window(struct search *s, const struct config *from, const struct 
 	return ret;
 }
 
-/* Frees the slots of unknown outcomes that are in every configuration. */
-static void maybe_forget(struct search *s)
+/* Frees the slots of operations with unknown results that took effect in every configuration. */
+static void unknown_forget(struct search *s)
 {
-	uint64_t everywhere = s->maybe.pending;
+	uint64_t everywhere = s->unknown.pending;
 	uint32_t i;
 
 	for (i = 0; i < s->now.count; i++)
-		everywhere &= s->now.list[i].maybe;
+		everywhere &= s->now.list[i].unknown;
 	if (!everywhere)
 		return;
 	for (i = 0; i < s->now.count; i++)
-		s->now.list[i].maybe &= ~everywhere;
-	s->maybe.pending &= ~everywhere;
-	s->maybe.life_enders &= ~everywhere;
+		s->now.list[i].unknown &= ~everywhere;
+	s->unknown.pending &= ~everywhere;
+	s->unknown.life_enders &= ~everywhere;
 }
 
-/* What is left of @next when the operation @bit has returned becomes @now. */
+/* Makes those of @next in which operation @bit has taken effect the new @now. */
 static void next_take(struct search *s, uint64_t bit)
 {
 	uint32_t i, kept = 0;
@@ -285,8 +294,8 @@ static void next_take(struct search *s, uint64_t bit)
 }
 
 /*
- * Until @bit has taken effect in all configurations. 1, 0 if there is none left, or a negative
- * errno.
+ * Extends the configurations until operation @bit has taken effect in all. Returns 1; 0 if none is
+ * left; or a negative errno.
  */
 static int search_until(struct search *s, uint64_t bit)
 {
@@ -302,9 +311,9 @@ static int search_until(struct search *s, uint64_t bit)
 		c = s->next.list[i]; /* by value: the list may move */
 		if (c.covered || (c.known & bit))
 			continue;
-		ret = try_window(s, &c, &s->known, c.known);
+		ret = try_pending(s, &c, &s->known, c.known);
 		if (!ret)
-			ret = try_window(s, &c, &s->maybe, c.maybe);
+			ret = try_pending(s, &c, &s->unknown, c.unknown);
 	}
 	if (ret)
 		return ret;
@@ -312,12 +321,12 @@ static int search_until(struct search *s, uint64_t bit)
 		if (!s->next.list[i].covered && (s->next.list[i].known & bit))
 			break;
 	if (i == s->next.count)
-		return 0; /* and @now is as it was, to be shown */
+		return 0; /* @now is unchanged, for the result */
 	next_take(s, bit);
 	return 1;
 }
 
-/* As search_until(). */
+/* Handles the return of @op. Returns as search_until(). */
 static int search_return(struct search *s, const struct lin_op *op)
 {
 	uint64_t left = s->known.pending, bit;
@@ -333,44 +342,47 @@ static int search_return(struct search *s, const struct lin_op *op)
 		ret = search_until(s, bit);
 		if (ret <= 0)
 			return ret;
-		maybe_forget(s);
+		unknown_forget(s);
 	}
 	for (i = 0; i < s->now.count; i++)
 		s->now.list[i].known &= ~bit;
 	s->known.pending &= ~bit;
-	s->known.lookers &= ~bit;
+	s->known.readers &= ~bit;
 	s->known.life_enders &= ~bit;
 	s->known.limited &= ~bit;
 	return 1;
 }
 
-/* @life_end_ns: when the next operation that may end the item's life is called, after this one. */
+/*
+ * Handles the call of @op. @life_end_ns: when the next operation that may remove the item is
+ * called. Returns as search_until().
+ */
 static int search_call(struct search *s, const struct lin_op *op, uint64_t life_end_ns)
 {
-	struct window *w = op->status == LIN_UNKNOWN ? &s->maybe : &s->known;
+	struct pending_ops *set = op->status == LIN_UNKNOWN ? &s->unknown : &s->known;
 	unsigned int slot;
 	uint64_t bit;
 	uint32_t i;
 
-	if (!~w->pending) {
+	if (!~set->pending) {
 		s->gave_up = "too many operations pending on one key";
 		return -EOVERFLOW;
 	}
-	slot = (unsigned int)__builtin_ctzll(~w->pending);
+	slot = (unsigned int)__builtin_ctzll(~set->pending);
 	bit = UINT64_C(1) << slot;
-	w->ops[slot] = op;
-	w->pending |= bit;
-	w->version_max[slot] = lin_op_version_max(op);
-	if (lin_op_looks(op))
-		w->lookers |= bit;
+	set->ops[slot] = op;
+	set->pending |= bit;
+	set->version_max[slot] = lin_op_version_max(op);
+	if (lin_op_only_reads(op))
+		set->readers |= bit;
 	if (lin_op_may_end_life(op))
-		w->life_enders |= bit;
-	if (w == &s->known && w->version_max[slot] != UINT64_MAX && life_end_ns > op->return_ns &&
-	    !s->exact_place)
-		w->limited |= bit;
-	if (lin_op_looks(op))
+		set->life_enders |= bit;
+	if (set == &s->known && set->version_max[slot] != UINT64_MAX &&
+	    life_end_ns > op->return_ns && !s->without_lookahead)
+		set->limited |= bit;
+	if (lin_op_only_reads(op))
 		for (i = 0; i < s->now.count; i++)
-			config_settle(s, &s->now.list[i]);
+			config_apply_readers(s, &s->now.list[i]);
 	return 1;
 }
 
@@ -385,7 +397,8 @@ static void result_set_states(struct lin_result *result, const struct search *s)
 }
 
 /*
- * What went wrong at @op, with @ret of search_call() or search_return(). The first wrong key stays.
+ * Records that the search failed at @op with @ret of search_call() or search_return(). An undecided
+ * key does not replace an earlier one.
  */
 static int result_fail(struct lin_result *result, const struct search *s, const struct lin_op *op,
 		       uint64_t returned, int ret)
@@ -395,14 +408,14 @@ static int result_fail(struct lin_result *result, const struct search *s, const 
 	if (result->verdict != LIN_RIGHT && ret < 0)
 		return 0;
 	lin_result_set(result, ret < 0 ? LIN_UNDECIDED : LIN_WRONG,
-		       ret < 0 ? s->gave_up : "no order of the operations explains this answer", op,
-		       NULL);
+		       ret < 0 ? s->gave_up : "no order of the operations explains this response",
+		       op, NULL);
 	result->returned_before = returned;
 	result_set_states(result, s);
 	return 0;
 }
 
-/* Whether only such configurations are left as rest on a version that may have been ruled out. */
+/* Whether each configuration has a version that may have been ruled out before. */
 static bool search_is_doubtful(const struct search *s)
 {
 	uint32_t i;
@@ -417,8 +430,8 @@ static int search_start(struct search *s)
 {
 	int ret;
 
-	s->known = (struct window){ .pending = 0 };
-	s->maybe = (struct window){ .pending = 0 };
+	s->known = (struct pending_ops){ .pending = 0 };
+	s->unknown = (struct pending_ops){ .pending = 0 };
 	s->steps = 0;
 	s->now.count = s->next.count = 0;
 	ret = configs_reserve(&s->now, 1);
@@ -433,7 +446,7 @@ static int search_start(struct search *s)
 	return 0;
 }
 
-/* One key's events, one at least. 0, with what is wrong in @result, or a negative errno. */
+/* Searches one key's events, at least one. Returns 0 and sets @result, or a negative errno. */
 static int search_events(struct search *s, const struct lin_event *events, size_t count,
 			 const struct lin_op *const *ops, struct lin_result *result)
 {
@@ -460,7 +473,7 @@ static int search_events(struct search *s, const struct lin_event *events, size_
 	}
 	if (search_is_doubtful(s) && result->verdict == LIN_RIGHT) {
 		lin_result_set(result, LIN_UNDECIDED,
-			       "what a version is not was too much to remember", op, NULL);
+			       "too many versions were ruled out to keep them all", op, NULL);
 		result->op = NULL;
 		result->returned_before = returned;
 		result_set_states(result, s);
@@ -468,24 +481,24 @@ static int search_events(struct search *s, const struct lin_event *events, size_
 	return 0;
 }
 
-/* As search_events(), and a key that is wrong is so at the first return that can't be explained. */
+/* As search_events(); for a wrong key @result has the first return that no order explains. */
 static int search_key(struct search *s, const struct lin_event *events, size_t count,
 		      const struct lin_op *const *ops, struct lin_result *result)
 {
 	struct lin_result exact = *result;
 	int ret;
 
-	s->exact_place = false;
+	s->without_lookahead = false;
 	ret = search_events(s, events, count, ops, result);
 	result->steps += s->steps;
 	if (ret || result->verdict != LIN_WRONG)
 		return ret;
 	exact.verdict = LIN_RIGHT;
 	exact.steps = result->steps;
-	s->exact_place = true;
+	s->without_lookahead = true;
 	ret = search_events(s, events, count, ops, &exact);
 	exact.steps += s->steps;
-	/* It may be too much to search without L3; the verdict stands all the same. */
+	/* Without L3 the search may exceed a limit; the verdict is valid all the same. */
 	if (!ret && exact.verdict == LIN_WRONG)
 		*result = exact;
 	return ret;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The linearizability checker: histories known to be right and known to be wrong, its values,
- * recorder and explanations. Random histories are in tests/linearizability/test_lin_random.c.
+ * Tests of the linearizability checker: histories known to be right and known to be wrong, its
+ * values, recorder and explanations. Random histories are in
+ * tests/linearizability/test_lin_random.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,13 +15,13 @@
 
 #include <cmocka.h>
 
-#include "tests/linearizability/lin_trial.h"
+#include "tests/linearizability/lin_exhaustive.h"
 
-/* Histories written down. Times are small numbers; 0 for a version: was not told. */
+/* Short forms of operations. Times are small numbers; version 0: unknown. */
 
-#define OP(call, ret, what, answer, ...)                                                           \
+#define OP(call, ret, what, result, ...)                                                           \
 	{                                                                                          \
-		.call_ns = (call), .return_ns = (ret), .kind = LIN_##what, .status = LIN_##answer, \
+		.call_ns = (call), .return_ns = (ret), .kind = LIN_##what, .status = LIN_##result, \
 		__VA_ARGS__                                                                        \
 	}
 #define GET(call, ret, text, ver) OP(call, ret, GET, OK, .value = V(text), .version = (ver))
@@ -40,7 +41,7 @@
 		       (is_vanishing));                                                            \
 	} while (0)
 #define RIGHT(...) CHECK(LIN_RIGHT, 0, false, __VA_ARGS__)
-/* @at: the number of the operation at whose return it shows. */
+/* @at: the index of the operation at whose return the checker must fail. */
 #define WRONG(at, ...) CHECK(LIN_WRONG, at, false, __VA_ARGS__)
 #define RIGHT_VANISHING(...) CHECK(LIN_RIGHT, 0, true, __VA_ARGS__)
 #define WRONG_VANISHING(at, ...) CHECK(LIN_WRONG, at, true, __VA_ARGS__)
@@ -49,19 +50,19 @@ static void expect(int line, struct lin_op *ops, size_t count, enum lin_verdict 
 		   bool vanish)
 {
 	struct lin_result result;
-	enum lin_verdict got = trial_verdict(ops, count, vanish, &result);
+	enum lin_verdict got = check_verdict(ops, count, vanish, &result);
 
 	if (got != expected) {
-		trial_show(ops, count, &result);
+		check_print(ops, count, &result);
 		fail_msg("line %d: verdict %d", line, got);
 	}
 	if (got == LIN_WRONG && result.op != &ops[at]) {
-		trial_show(ops, count, &result);
+		check_print(ops, count, &result);
 		fail_msg("line %d: found at another operation", line);
 	}
-	if (count <= TRIAL_OPS_MAX &&
-	    trial_of_all_orders(ops, count, vanish) != (expected == LIN_RIGHT))
-		fail_msg("line %d: the trial of all orders says otherwise", line);
+	if (count <= EXHAUSTIVE_OPS_MAX &&
+	    exhaustive_search(ops, count, vanish) != (expected == LIN_RIGHT))
+		fail_msg("line %d: the exhaustive search has another verdict", line);
 }
 
 static void values_combine(void **state)
@@ -111,7 +112,7 @@ static void values_know_numbers(void **state)
 			a = lin_append(V(texts[i]), V(texts[j]));
 			b = V(text);
 			assert_true(lin_same(&a, &b));
-			/* A part longer than a number's 20 digits is none, so its whole is none. */
+			/* If a part has more than 20 digits and is no number, the whole is none. */
 			assert_int_equal(a.is_number, b.is_number);
 			assert_int_equal(a.number, b.number);
 		}
@@ -123,27 +124,27 @@ static void reads_and_puts(void **state)
 	(void)state;
 	RIGHT(PUT(0, 10, "a", 1), GET(20, 30, "a", 1), PUT(40, 50, "b", 2), GET(60, 70, "b", 2));
 	RIGHT(MISS(0, 5), PUT(0, 10, "a", 1), GET(5, 15, "a", 1));
-	/* Overlapping: either. */
+	/* GET overlaps PUT: it may return either value. */
 	RIGHT(PUT(0, 10, "a", 1), PUT(20, 40, "b", 2), GET(25, 30, "a", 1));
 	RIGHT(PUT(0, 10, "a", 1), PUT(20, 40, "b", 2), GET(25, 30, "b", 2));
-	/* Two PUTs at once: the versions say in which order. */
+	/* Two PUTs overlap: the versions give their order. */
 	RIGHT(PUT(0, 50, "a", 2), PUT(10, 40, "b", 1), GET(60, 70, "a", 2));
 	WRONG(2, PUT(0, 50, "a", 2), PUT(10, 40, "b", 1), GET(60, 70, "b", 1));
 	/* Stale after an acknowledged PUT. */
 	WRONG(2, PUT(0, 10, "a", 1), PUT(20, 30, "b", 2), GET(40, 50, "a", 1));
-	/* New, then old, between two readers while the PUT goes on. */
+	/* One reader sees the new value, a later one the old, while the PUT is pending. */
 	WRONG(3, PUT(0, 10, "a", 1), PUT(20, 90, "b", 2), GET(30, 40, "b", 2), GET(50, 60, "a", 1));
 	RIGHT(PUT(0, 10, "a", 1), PUT(20, 90, "b", 2), GET(30, 50, "b", 2), GET(40, 60, "a", 1));
-	/* Never written; from the future; missing while present. */
+	/* Never written; written later; a miss while present. */
 	WRONG(1, PUT(0, 10, "a", 1), GET(20, 30, "x", 1));
 	WRONG(1, PUT(0, 10, "a", 1), GET(20, 30, "a", 2));
 	WRONG(0, GET(0, 10, "a", 1), PUT(20, 30, "a", 1));
 	WRONG(1, PUT(0, 10, "a", 1), MISS(20, 30));
 	WRONG(2, PUT(0, 10, "a", 1), PUT(20, 50, "b", 2), MISS(30, 40));
-	/* Ends that touch overlap. */
+	/* A return and a call at the same time overlap. */
 	RIGHT(PUT(0, 10, "a", 1), MISS(10, 20));
 	WRONG(1, PUT(0, 10, "a", 1), MISS(11, 20));
-	/* Nothing happened, at any rate nothing to the item. */
+	/* NO_EFFECT changes nothing. */
 	RIGHT(PUT(0, 10, "a", 1), OP(20, 30, PUT, NO_EFFECT, .value = V("b")), GET(40, 50, "a", 1));
 	WRONG(2, PUT(0, 10, "a", 1), OP(20, 30, PUT, NO_EFFECT, .value = V("b")),
 	      GET(40, 50, "b", 2));
@@ -157,14 +158,14 @@ static void deletes(void **state)
 	/* Resurrected. */
 	WRONG(2, PUT(0, 10, "a", 5), DEL(20, 30), GET(40, 50, "a", 5));
 	WRONG(3, PUT(0, 10, "a", 5), DEL(20, 90), MISS(30, 40), GET(50, 60, "a", 5));
-	/* There was nothing to delete, or twice the same. */
+	/* Nothing to delete; the same item deleted twice. */
 	WRONG(0, DEL(0, 10));
 	WRONG(2, PUT(0, 10, "a", 5), DEL(20, 30), DEL(40, 50));
 	RIGHT(PUT(0, 10, "a", 5), DEL(20, 30), OP(40, 50, DELETE, NOT_FOUND));
 	WRONG(1, PUT(0, 10, "a", 5), OP(20, 30, DELETE, NOT_FOUND));
 	RIGHT(PUT(0, 10, "a", 5), OP(20, 30, FLUSH, OK), OP(40, 50, FLUSH, OK), MISS(60, 70));
 	WRONG(2, PUT(0, 10, "a", 5), OP(20, 30, FLUSH, OK), GET(40, 50, "a", 5));
-	/* A DELETE called while a PUT waits lets the PUT's version go back. */
+	/* A DELETE during a PUT allows the PUT a lower version. */
 	RIGHT(PUT(0, 10, "a", 5), PUT(20, 90, "b", 2), DEL(30, 40), GET(50, 60, "b", 2));
 }
 
@@ -187,7 +188,7 @@ static void conditions(void **state)
 	RIGHT(PUT(0, 10, "a", 1), CAS(20, 40, 1, "b", 2), OP(20, 40, CAS, EXISTS, .arg = 1));
 	WRONG(1, PUT(0, 10, "a", 1), OP(20, 30, CAS, EXISTS, .arg = 1));
 	RIGHT(OP(0, 10, CAS, NOT_FOUND, .arg = 1), PUT(20, 30, "a", 1));
-	/* Two of one version: an update is lost. */
+	/* Two that expect the same version: an update is lost. */
 	WRONG(2, PUT(0, 10, "a", 1), CAS(20, 40, 1, "b", 2), CAS(25, 45, 1, "c", 3));
 	WRONG(3, PUT(0, 10, "a", 1), CAS(20, 30, 1, "b", 2), CAS(40, 50, 2, "c", 3),
 	      GET(60, 70, "b", 2));
@@ -203,7 +204,7 @@ static void versions_grow(void **state)
 	WRONG(1, PUT(0, 10, "a", 5), PUT(20, 30, "b", 5));
 	RIGHT(PUT(0, 10, "a", 5), PUT(20, 30, "b", 0), PUT(40, 50, "c", 7));
 	WRONG(2, PUT(0, 10, "a", 5), PUT(20, 30, "b", 0), PUT(40, 50, "c", 6));
-	/* Told by nobody but readers, who have to agree. */
+	/* Only readers have the version, and must agree. */
 	RIGHT(PUT(0, 10, "a", 0), GET(20, 30, "a", 0), GET(40, 50, "a", 3), GET(60, 70, "a", 3));
 	WRONG(2, PUT(0, 10, "a", 0), GET(20, 30, "a", 4), GET(40, 50, "a", 3));
 	WRONG(2, PUT(0, 10, "a", 0), OP(20, 30, CAS, EXISTS, .arg = 3), GET(40, 50, "a", 3));
@@ -211,7 +212,7 @@ static void versions_grow(void **state)
 	WRONG(3, PUT(0, 10, "a", 0), OP(20, 30, CAS, EXISTS, .arg = 2),
 	      OP(40, 50, CAS, EXISTS, .arg = 1), GET(60, 70, "a", 2));
 	WRONG(2, PUT(0, 10, "a", 0), OP(20, 30, CAS, EXISTS, .arg = 1), GET(40, 50, "a", 1));
-	/* What a CAS says is of the version before the PUT, or of the one after. */
+	/* The failed CAS may apply to the version before the PUT or after it. */
 	RIGHT(PUT(0, 10, "x", 0), PUT(20, 60, "a", 0), OP(20, 50, CAS, EXISTS, .arg = 3),
 	      GET(70, 80, "a", 3));
 	RIGHT(PUT(0, 10, "x", 0), PUT(20, 60, "a", 0), OP(20, 75, CAS, EXISTS, .arg = 5),
@@ -235,7 +236,7 @@ static void pieces_and_numbers(void **state)
 	WRONG(4, both[0], both[1], both[2], both[3], GET(70, 80, "mxyw", 0));
 	WRONG(0, OP(0, 10, APPEND, OK, .value = V("x"), .version = 2));
 	RIGHT(PUT(0, 10, "5", 1), INCR(20, 30, 3, 8, 2), GET(40, 50, "8", 2));
-	/* Lost: both from the same old number. */
+	/* A lost update: both begin with the same number. */
 	WRONG(2, PUT(0, 10, "5", 1), INCR(20, 40, 1, 6, 2), INCR(20, 40, 1, 6, 3));
 	RIGHT(PUT(0, 10, "5", 1), INCR(20, 40, 1, 7, 3), INCR(20, 40, 1, 6, 2));
 	RIGHT(PUT(0, 10, "5", 1),
@@ -248,15 +249,15 @@ static void pieces_and_numbers(void **state)
 	      INCR(40, 50, 1, 106, 3));
 }
 
-static void unknown_outcomes(void **state)
+static void unknown_results(void **state)
 {
 	(void)state;
-	/* Late, never, at once. */
+	/* Takes effect late; never; at once. */
 	RIGHT(PUT(0, 10, "a", 1), LOST(20, PUT, .value = V("b")), GET(30, 40, "a", 1),
 	      GET(50, 60, "b", 2), GET(70, 80, "b", 2));
 	RIGHT(PUT(0, 10, "a", 1), LOST(20, PUT, .value = V("b")), GET(30, 40, "a", 1));
 	RIGHT(PUT(0, 10, "a", 1), LOST(20, PUT, .value = V("b")), GET(30, 40, "b", 2));
-	/* Undone; twice; before its call; with the old version, or two. */
+	/* Undone; twice; before its call; with the old version; with two versions. */
 	WRONG(3, PUT(0, 10, "a", 1), LOST(20, PUT, .value = V("b")), GET(30, 40, "b", 2),
 	      GET(50, 60, "a", 1));
 	WRONG(4, PUT(0, 10, "a", 1), LOST(20, PUT, .value = V("b")), GET(30, 40, "b", 2),
@@ -287,12 +288,12 @@ static void vanishing(void **state)
 	RIGHT_VANISHING(PUT(0, 10, "a", 1), MISS(20, 30), MISS(40, 50));
 	RIGHT_VANISHING(PUT(0, 10, "a", 5), OP(20, 30, ADD, OK, .value = V("b"), .version = 2));
 	RIGHT_VANISHING(PUT(0, 10, "a", 5), OP(20, 30, DELETE, NOT_FOUND), PUT(40, 50, "b", 2));
-	/* What vanished stays away, and what is there is what was written last. */
+	/* A vanished item stays absent; an item that is present has the last value. */
 	WRONG_VANISHING(2, PUT(0, 10, "a", 1), MISS(20, 30), GET(40, 50, "a", 1));
 	WRONG_VANISHING(2, PUT(0, 10, "a", 1), PUT(20, 30, "b", 2), GET(40, 50, "a", 1));
 	WRONG_VANISHING(3, PUT(0, 10, "a", 1), MISS(20, 30), OP(40, 50, REPLACE, NOT_FOUND),
 			OP(60, 70, APPEND, OK, .value = V("x"), .version = 2));
-	/* Of items with an expiry alone, without the option. */
+	/* Without the option only items with an expiry vanish. */
 	RIGHT(OP(0, 10, PUT, OK, .value = V("a"), .version = 1, .mortal = true), MISS(20, 30));
 	WRONG(2, OP(0, 10, PUT, OK, .value = V("a"), .version = 1, .mortal = true), MISS(20, 30),
 	      GET(40, 50, "a", 1));
@@ -328,7 +329,7 @@ static void undecided_is_no_pass(void **state)
 	assert_int_equal(lin_check(&log, 1, &options, &result), 0);
 	assert_int_equal(result.verdict, LIN_UNDECIDED);
 	assert_true(result.steps <= 5001);
-	/* A wrong key counts more than an undecided one. */
+	/* A wrong key takes precedence over an undecided one. */
 	ops[0].key = 1;
 	ops[MANY] = (struct lin_op)DEL(0, 10);
 	ops[MANY].key = 2;
@@ -338,7 +339,7 @@ static void undecided_is_no_pass(void **state)
 	assert_int_equal(lin_check(&log, 1, &options, &result), 0);
 	assert_int_equal(result.verdict, LIN_WRONG);
 	assert_int_equal(result.key, 2);
-	/* One more pending than there are slots. */
+	/* One more operation pending than there are slots. */
 	for (i = 0; i <= LIN_PENDING_MAX; i++)
 		ops[i] = (struct lin_op)LOST(20, PUT, .value = V("a"));
 	log.count = LIN_PENDING_MAX;
@@ -349,7 +350,7 @@ static void undecided_is_no_pass(void **state)
 	assert_int_equal(result.verdict, LIN_UNDECIDED);
 }
 
-/* More than one thing that a version is not, and then it may be that. */
+/* More than one version is ruled out, and then the item has one of them. */
 static void doubt_is_no_pass(void **state)
 {
 	struct lin_op ops[] = { PUT(0, 10, "a", 0), OP(20, 30, CAS, EXISTS, .arg = 5),
@@ -357,12 +358,12 @@ static void doubt_is_no_pass(void **state)
 	struct lin_result result;
 
 	(void)state;
-	assert_int_equal(trial_verdict(ops, 4, false, &result), LIN_UNDECIDED);
-	assert_int_equal(trial_verdict(ops, 3, false, &result), LIN_RIGHT);
+	assert_int_equal(check_verdict(ops, 4, false, &result), LIN_UNDECIDED);
+	assert_int_equal(check_verdict(ops, 3, false, &result), LIN_RIGHT);
 	ops[3] = (struct lin_op)GET(60, 70, "a", 5);
-	assert_int_equal(trial_verdict(ops, 4, false, &result), LIN_WRONG);
+	assert_int_equal(check_verdict(ops, 4, false, &result), LIN_WRONG);
 	ops[3] = (struct lin_op)PUT(60, 70, "b", 7);
-	assert_int_equal(trial_verdict(ops, 4, false, &result), LIN_RIGHT);
+	assert_int_equal(check_verdict(ops, 4, false, &result), LIN_RIGHT);
 }
 
 static void versions_are_unique(void **state)
@@ -385,7 +386,7 @@ static void versions_are_unique(void **state)
 	assert_int_equal(lin_check_versions(&log, 1, &result), 0);
 	assert_int_equal(result.verdict, LIN_WRONG);
 	assert_true(result.op && result.other && result.op != result.other);
-	/* A reader of another key, or another value, with a version that is taken. */
+	/* A reader of another key, or another value, with a version that is in use. */
 	ops[2].version = ops[3].version = ops[4].version = 2;
 	ops[1].version = 2;
 	assert_int_equal(lin_check_versions(&log, 1, &result), 0);
@@ -474,7 +475,7 @@ int main(void)
 		cmocka_unit_test(values_combine),      cmocka_unit_test(values_know_numbers),
 		cmocka_unit_test(reads_and_puts),      cmocka_unit_test(deletes),
 		cmocka_unit_test(conditions),	       cmocka_unit_test(versions_grow),
-		cmocka_unit_test(pieces_and_numbers),  cmocka_unit_test(unknown_outcomes),
+		cmocka_unit_test(pieces_and_numbers),  cmocka_unit_test(unknown_results),
 		cmocka_unit_test(vanishing),	       cmocka_unit_test(undecided_is_no_pass),
 		cmocka_unit_test(doubt_is_no_pass),    cmocka_unit_test(versions_are_unique),
 		cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(recorder_and_explanation),

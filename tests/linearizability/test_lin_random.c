@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The linearizability checker: random small histories against a search through all orders
- * (tests/linearizability/lin_trial.h), simulated large ones as they are and with one answer changed, and what it
- * may cost.
+ * Tests of the linearizability checker with random histories: small ones against an exhaustive
+ * search (tests/linearizability/lin_exhaustive.h); large simulated ones, unchanged and with one
+ * result changed; and the steps that the checker takes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "tests/linearizability/lin_trial.h"
+#include "tests/linearizability/lin_exhaustive.h"
 
 #define SMALL_ROUNDS 6000
 #define CLIENTS 8
@@ -59,10 +59,8 @@ static struct lin_op random_call(enum mix mix)
 	return op;
 }
 
-/*
- * Executes @op on @item, and fills in its answer; what it writes gets a version from @version on.
- */
-static void execute(struct trial_item *item, struct lin_op *op, uint64_t version)
+/* Executes @op on @item and fills in its result; a write gets @version or a higher one. */
+static void execute(struct model_item *item, struct lin_op *op, uint64_t version)
 {
 	op->status = LIN_OK;
 	if (op->kind == LIN_CAS && item->present && op->arg != item->version)
@@ -72,37 +70,35 @@ static void execute(struct trial_item *item, struct lin_op *op, uint64_t version
 	else if ((op->kind == LIN_INCR || op->kind == LIN_DECR) && item->present &&
 		 !item->value.is_number)
 		op->status = LIN_NOT_NUMBER;
-	else if (!trial_item_change(item, op))
+	else if (!model_apply(item, op))
 		op->status = LIN_NOT_FOUND;
 	if (op->status != LIN_OK)
 		return;
-	if (trial_changes(op->kind))
+	if (model_changes(op->kind))
 		item->version = version;
 	if (op->kind == LIN_GET || op->kind == LIN_INCR || op->kind == LIN_DECR)
 		op->value = item->value;
 	op->version = item->version;
 }
 
-/* The answer gets lost; nothing of it may be left in what was recorded. */
-static void lose_answer(struct lin_op *op)
+/* The response is lost: nothing of the result may remain in the record. */
+static void lose_response(struct lin_op *op)
 {
 	op->status = LIN_UNKNOWN;
 	op->return_ns = LIN_NEVER;
 	op->version = 0;
 }
 
-/*
- * @count operations on one item, executed one by one, each somewhere in an interval that overlaps.
- */
+/* Makes @count operations on one item with overlapping intervals, executed one by one in them. */
 static void small_history(struct lin_op *ops, unsigned int count, enum mix mix)
 {
-	struct trial_item item = { .present = false };
+	struct model_item item = { .present = false };
 	uint64_t now;
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
 		if ((mix == VANISHING || item.mortal) && one_in(6))
-			item = (struct trial_item){ .present = false };
+			item = (struct model_item){ .present = false };
 		ops[i] = random_call(mix);
 		if (i == 0 && one_in(2))
 			ops[i].kind = LIN_PUT;
@@ -119,7 +115,7 @@ static void small_history(struct lin_op *ops, unsigned int count, enum mix mix)
 		if (one_in(8)) {
 			if (one_in(2))
 				execute(&item, &ops[i], item.version + 1 + below(3));
-			lose_answer(&ops[i]);
+			lose_response(&ops[i]);
 			continue;
 		}
 		execute(&item, &ops[i], item.version + 1 + below(3));
@@ -128,7 +124,7 @@ static void small_history(struct lin_op *ops, unsigned int count, enum mix mix)
 	}
 }
 
-/* Changes an answer, or when it came, to another that its kind can have. */
+/* Changes a result, or its time, to another one that the kind can have. */
 static void spoil(struct lin_op *ops, unsigned int count)
 {
 	static const uint8_t other[] = { LIN_OK, LIN_NOT_FOUND, LIN_EXISTS, LIN_NOT_NUMBER };
@@ -161,28 +157,28 @@ static void spoil(struct lin_op *ops, unsigned int count)
 static void small_histories(enum mix mix)
 {
 	unsigned int round, spoiled, count, right = 0, wrong = 0, undecided = 0;
-	struct lin_op ops[TRIAL_OPS_MAX];
+	struct lin_op ops[EXHAUSTIVE_OPS_MAX];
 	struct lin_result result;
 	enum lin_verdict got;
 	bool expected;
 
 	for (round = 0; round < SMALL_ROUNDS; round++) {
-		count = 1 + below(TRIAL_OPS_MAX);
+		count = 1 + below(EXHAUSTIVE_OPS_MAX);
 		small_history(ops, count, mix);
 		for (spoiled = 0; spoiled < 3; spoiled++) {
-			got = trial_verdict(ops, count, mix == VANISHING, &result);
-			expected = spoiled == 0 ||
-				   trial_of_all_orders(ops, count, mix == VANISHING);
+			got = check_verdict(ops, count, mix == VANISHING, &result);
+			expected = spoiled == 0 || exhaustive_search(ops, count, mix == VANISHING);
 			right += got == LIN_RIGHT;
 			wrong += got == LIN_WRONG;
 			undecided += got == LIN_UNDECIDED;
 			if (got != LIN_UNDECIDED && (got == LIN_RIGHT) != expected) {
-				trial_show(ops, count, &result);
+				check_print(ops, count, &result);
 				fail_msg("round %u: expected %s", round,
 					 expected ? "right" : "wrong");
 			}
-			if (spoiled == 0 && !trial_of_all_orders(ops, count, mix == VANISHING))
-				fail_msg("round %u: what was executed is no order", round);
+			if (spoiled == 0 && !exhaustive_search(ops, count, mix == VANISHING))
+				fail_msg("round %u: wrong, though there is the order of execution",
+					 round);
 			spoil(ops, count);
 			spoil(ops, count);
 		}
@@ -210,13 +206,13 @@ static void small_mortal(void **state)
 	small_histories(MORTAL);
 }
 
-/* Large histories: clients that call one operation after the other, on items that are executed. */
+/* Large histories: each client calls one operation after the other, on simulated items. */
 
 struct shape {
 	size_t ops;
 	unsigned int keys;
 	enum mix mix;
-	unsigned int lost_in; /* one in so many answers gets lost; 0: none */
+	unsigned int lost_in; /* one response in this many is lost; 0: none */
 };
 
 struct planned {
@@ -249,12 +245,12 @@ static struct planned *plan(const struct shape *shape)
 	return plans;
 }
 
-/* One planned operation, through the recorder. Values are short-lived and mostly unique. */
+/* Runs one planned operation and records it. Values are mostly unique, and soon replaced. */
 static void simulate_one(struct lin_log *log, const struct planned *p, const struct shape *shape,
-			 struct trial_item *items, uint64_t serial)
+			 struct model_item *items, uint64_t serial)
 {
 	struct lin_op op = random_call(shape->mix);
-	struct trial_item *item;
+	struct model_item *item;
 	int64_t index;
 
 	op.key = below(shape->keys);
@@ -265,7 +261,7 @@ static void simulate_one(struct lin_log *log, const struct planned *p, const str
 	if (op.kind == LIN_CAS)
 		op.arg = one_in(3) ? serial : item->version;
 	if ((shape->mix == VANISHING || item->mortal) && one_in(20))
-		*item = (struct trial_item){ .present = false };
+		*item = (struct model_item){ .present = false };
 	index = lin_call(log, &op);
 	assert_true(index >= 0);
 	if (shape->lost_in && one_in(shape->lost_in)) {
@@ -279,7 +275,7 @@ static void simulate_one(struct lin_log *log, const struct planned *p, const str
 
 static void simulate(struct lin_log *logs, const struct shape *shape)
 {
-	struct trial_item *items = calloc(shape->keys, sizeof(*items));
+	struct model_item *items = calloc(shape->keys, sizeof(*items));
 	struct planned *plans = plan(shape);
 	size_t i;
 
@@ -310,10 +306,9 @@ static void large(const char *name, const struct shape *shape)
 	assert_int_equal(lin_check(logs, CLIENTS, &options, &result), 0);
 	if (result.verdict != LIN_RIGHT)
 		lin_explain(stderr, &result);
-	print_message(
-		"  %s: %zu operations, %u keys: %.1f steps for each, %u configurations at most\n",
-		name, shape->ops, shape->keys, (double)result.steps / (double)shape->ops,
-		result.configs_peak);
+	print_message("  %s: %zu operations, %u keys: %.1f steps each, at most %u configurations\n",
+		      name, shape->ops, shape->keys, (double)result.steps / (double)shape->ops,
+		      result.configs_peak);
 	assert_int_equal(result.verdict, LIN_RIGHT);
 	assert_int_equal(result.ops, shape->ops);
 	assert_int_equal(result.keys, shape->keys);
@@ -338,13 +333,13 @@ static void large_vanishing(void **state)
 	large("one key", &(struct shape){ .ops = 20000, .keys = 1, .mix = VANISHING });
 }
 
-static void large_with_lost_answers(void **state)
+static void large_with_lost_responses(void **state)
 {
 	(void)state;
 	large("lost", &(struct shape){ .ops = 100000, .keys = 50, .mix = STRICT, .lost_in = 1000 });
 }
 
-/* A random answered GET that found something. */
+/* Returns a random GET that found a value. */
 static struct lin_op *random_get(struct lin_log *logs)
 {
 	struct lin_log *log;
@@ -357,7 +352,7 @@ static struct lin_op *random_get(struct lin_log *logs)
 	return op;
 }
 
-/* The GET answers what was replaced before it was called. False if there was nothing older. */
+/* Makes the GET return a value that was replaced before its call; false if there is none. */
 static bool make_stale(struct lin_op *get, const struct lin_log *logs)
 {
 	const struct lin_op *op, *newest = NULL, *older = NULL;
@@ -382,7 +377,7 @@ static bool make_stale(struct lin_op *get, const struct lin_log *logs)
 	return true;
 }
 
-static void one_wrong_answer_is_found(void **state)
+static void one_wrong_result_is_found(void **state)
 {
 	const struct shape shape = { .ops = 4000, .keys = 10, .mix = NO_DELETES };
 	struct lin_log logs[CLIENTS];
@@ -425,8 +420,8 @@ int main(void)
 		cmocka_unit_test(small_mortal),
 		cmocka_unit_test(large_strict),
 		cmocka_unit_test(large_vanishing),
-		cmocka_unit_test(large_with_lost_answers),
-		cmocka_unit_test(one_wrong_answer_is_found),
+		cmocka_unit_test(large_with_lost_responses),
+		cmocka_unit_test(one_wrong_result_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

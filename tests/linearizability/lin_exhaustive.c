@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/linearizability/lin_trial.h"
+/*
+ * An exhaustive search for an order of a few operations, to test the linearizability checker
+ * against.
+ */
+#include "tests/linearizability/lin_exhaustive.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,28 +13,28 @@
 
 #include <cmocka.h>
 
-struct trial {
+struct exhaustive {
 	const struct lin_op *ops;
 	size_t count;
 	bool vanish;
-	uint64_t version_max; /* versions that were not told are tried up to here */
+	uint64_t version_max; /* unknown versions are tried up to here */
 };
 
-static bool orders(const struct trial *t, unsigned int used, struct trial_item item);
+static bool orders(const struct exhaustive *t, unsigned int used, struct model_item item);
 
-bool trial_changes(unsigned int kind)
+bool model_changes(unsigned int kind)
 {
 	return kind != LIN_GET && kind != LIN_DELETE && kind != LIN_TOUCH && kind != LIN_FLUSH;
 }
 
-bool trial_item_change(struct trial_item *item, const struct lin_op *op)
+bool model_apply(struct model_item *item, const struct lin_op *op)
 {
 	uint64_t n = item->value.number;
 
 	if (op->kind == LIN_FLUSH || op->kind == LIN_DELETE) {
 		if (op->kind == LIN_DELETE && !item->present)
 			return false;
-		*item = (struct trial_item){ .present = false };
+		*item = (struct model_item){ .present = false };
 		return true;
 	}
 	if (op->kind == LIN_PUT || op->kind == LIN_ADD) {
@@ -59,7 +63,7 @@ bool trial_item_change(struct trial_item *item, const struct lin_op *op)
 	return true;
 }
 
-static bool orders_from(const struct trial *t, unsigned int used, struct trial_item item,
+static bool orders_from(const struct exhaustive *t, unsigned int used, struct model_item item,
 			unsigned int i)
 {
 	const struct lin_op *op = &t->ops[i];
@@ -73,13 +77,13 @@ static bool orders_from(const struct trial *t, unsigned int used, struct trial_i
 		       orders(t, used, item);
 	if (op->status == LIN_NOT_NUMBER)
 		return item.present && !item.value.is_number && orders(t, used, item);
-	if (!trial_item_change(&item, op))
+	if (!model_apply(&item, op))
 		return false;
 	if (op->status == LIN_OK &&
 	    (op->kind == LIN_GET || op->kind == LIN_INCR || op->kind == LIN_DECR) &&
 	    !lin_same(&item.value, &op->value))
 		return false;
-	if (!trial_changes(op->kind))
+	if (!model_changes(op->kind))
 		return (!op->version || op->kind == LIN_DELETE || op->kind == LIN_FLUSH ||
 			op->version == item.version) &&
 		       orders(t, used, item);
@@ -93,9 +97,9 @@ static bool orders_from(const struct trial *t, unsigned int used, struct trial_i
 	return false;
 }
 
-static bool orders(const struct trial *t, unsigned int used, struct trial_item item)
+static bool orders(const struct exhaustive *t, unsigned int used, struct model_item item)
 {
-	const struct trial_item absent = { .present = false };
+	const struct model_item absent = { .present = false };
 	bool all = true;
 	unsigned int i, j;
 
@@ -122,9 +126,9 @@ static bool orders(const struct trial *t, unsigned int used, struct trial_item i
 	return false;
 }
 
-bool trial_of_all_orders(const struct lin_op *ops, size_t count, bool vanish)
+bool exhaustive_search(const struct lin_op *ops, size_t count, bool vanish)
 {
-	struct trial t = { .ops = ops, .count = count, .vanish = vanish };
+	struct exhaustive t = { .ops = ops, .count = count, .vanish = vanish };
 	size_t i;
 
 	for (i = 0; i < count; i++) {
@@ -134,10 +138,10 @@ bool trial_of_all_orders(const struct lin_op *ops, size_t count, bool vanish)
 			t.version_max = ops[i].arg;
 	}
 	t.version_max += count + 1;
-	return orders(&t, 0, (struct trial_item){ .present = false });
+	return orders(&t, 0, (struct model_item){ .present = false });
 }
 
-enum lin_verdict trial_verdict(struct lin_op *ops, size_t count, bool vanish,
+enum lin_verdict check_verdict(struct lin_op *ops, size_t count, bool vanish,
 			       struct lin_result *result)
 {
 	struct lin_log log = { .ops = ops, .count = count };
@@ -147,7 +151,7 @@ enum lin_verdict trial_verdict(struct lin_op *ops, size_t count, bool vanish,
 	return result->verdict;
 }
 
-void trial_show(const struct lin_op *ops, size_t count, struct lin_result *result)
+void check_print(const struct lin_op *ops, size_t count, struct lin_result *result)
 {
 	struct lin_log log = { .ops = (struct lin_op *)ops, .count = count };
 	size_t i;

@@ -1200,8 +1200,14 @@ static const struct {
 
 /* --- playing them ------------------------------------------------------------------------------- */
 
-/* The server logs at most 10 such lines a second: no more are asked of it. */
-#define LOG_LINES_MAX_PER_S 4
+/*
+ * The server logs at most 10 warnings of one kind in a second of its monotonic clock, and drops
+ * others; a case would then wait for a line that never comes. So a case begins when there were few
+ * warnings in the last second, however that second lies in the server's.
+ */
+#define WARNINGS_RECENT_MAX 4
+#define RECENT_NS 1100000000ull
+#define RECENT_BYTES 16384
 #define LOG_BYTES_MAX (1u << 20)
 
 static const char *log_path;
@@ -1233,25 +1239,42 @@ static const char *log_text(long from)
 	return text;
 }
 
-static unsigned int count_lines_at(const char *text, const char *second)
+#define LOG_TIME_LEN 23 /* like 2026-01-31T12:00:00.000, in UTC */
+
+/* The time @before_ns ago as log lines begin with it. */
+static void log_time(char *text, size_t size, uint64_t before_ns)
+{
+	struct timespec now;
+	uint64_t ns;
+	time_t seconds;
+	size_t len;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec - before_ns;
+	seconds = (time_t)(ns / 1000000000ull);
+	len = strftime(text, size, "%Y-%m-%dT%H:%M:%S", gmtime(&seconds));
+	snprintf(text + len, size - len, ".%03u", (unsigned int)(ns / 1000000 % 1000));
+}
+
+/* The warnings in @text that are not older than @oldest. */
+static unsigned int count_warnings(const char *text, const char *oldest)
 {
 	unsigned int lines = 0;
 
 	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
-		lines += !strncmp(text, second, strlen(second)) &&
-			 strstr(text, "Z warn ") == text + 23;
+		lines += strncmp(text, oldest, LOG_TIME_LEN) >= 0 &&
+			 strstr(text, "Z warn ") == text + LOG_TIME_LEN;
 	return lines;
 }
 
+/* Waits until the server will log a warning again. @from: where to read the log. */
 static void log_wait_for_room(long from)
 {
-	char second[32];
-	time_t now;
+	char oldest[32];
 
 	do {
-		now = time(NULL);
-		strftime(second, sizeof(second), "%Y-%m-%dT%H:%M:%S", gmtime(&now));
-	} while (count_lines_at(log_text(from), second) > LOG_LINES_MAX_PER_S && !usleep(20000));
+		log_time(oldest, sizeof(oldest), RECENT_NS);
+	} while (count_warnings(log_text(from), oldest) > WARNINGS_RECENT_MAX && !usleep(20000));
 }
 
 /* Whether a line behind @from fits the pattern, in time. */
@@ -1293,7 +1316,7 @@ static const char *good_client_works(void)
 
 static bool play(size_t i)
 {
-	long from = log_size(), recent = from > 4096 ? from - 4096 : 0;
+	long from = log_size(), recent = from > RECENT_BYTES ? from - RECENT_BYTES : 0;
 	const char *error;
 
 	log_wait_for_room(recent);

@@ -111,7 +111,8 @@ kvd_stat() {
 	local stats value
 	stats=$("$build/kvctl" -a "$kvd_url" stats) || die "kvd's statistics can't be read"
 	value=$(sed -n "s/^$1 //p" <<<"$stats")
-	[ -n "$value" ] || die "kvd has no statistic $1: kvctl stats has the names; mend this script"
+	[ -n "$value" ] ||
+		die "kvd has no statistic $1: kvctl stats prints the names; correct this script"
 	printf '%s\n' "$value"
 }
 

@@ -19,8 +19,8 @@ struct engine {
 };
 
 /*
- * Makes a store of @bytes with 2^@level buckets that grows at @fill percent. The calling thread becomes
- * an RCU reader. Ends the process if it can't.
+ * Creates a store of @bytes with 2^@level buckets that grows at @fill percent. The calling thread
+ * becomes an RCU reader. Exits the process on failure.
  */
 void engine_create(struct engine *engine, uint64_t bytes, uint32_t level, uint32_t fill);
 void engine_destroy(struct engine *engine);

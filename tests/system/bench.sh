@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# kvbench: every workload on a real server, what it refuses, that it finds wrong values, lost
-# records and a lost server and reports them in its exit status; the same on memcached and Redis.
-# shellcheck disable=SC2086,SC2317 # words without blanks; functions that check calls
+# System test of kvbench: every workload on a real server; options that it refuses; that it finds
+# wrong values, lost records and a lost server and reports them in its exit status; and the same on
+# memcached and Redis.
+# shellcheck disable=SC2086,SC2317 # words without blanks; functions called by check
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -12,7 +13,7 @@ operations=1000
 [ "$device" = softnic ] || { records=100 && operations=300; }
 out=$tmp/out
 
-# status, arguments...: runs kvbench, its output in $out, and compares its exit status
+# status, arguments...: runs kvbench with its output to $out, and compares its exit status
 bench() {
 	local want=$1 got
 	shift
@@ -24,7 +25,8 @@ bench() {
 	return 1
 }
 
-# status, arguments...: the same for what takes no properties, or another store
+# status, arguments...: the same without a URL and a timeout, for commands that take no properties
+# and for other stores
 bare() {
 	local want=$1 got
 	shift
@@ -36,12 +38,12 @@ bare() {
 	return 1
 }
 
-# name: a figure of the JSON in $out
+# name: prints a figure of the JSON in $out
 figure() {
 	sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$out"
 }
 
-# name, condition on v; n is the number of operations of run
+# name, awk condition: on the figure v; n is the number of operations
 figure_is() {
 	local value
 	value=$(figure "$1")
@@ -52,7 +54,7 @@ figure_is() {
 
 said() {
 	grep -q -- "$1" "$out" "$out.err" && return 0
-	echo "nowhere said: $1"
+	echo "not in the output: $1"
 	tail -n "$CHECK_LINES_SHOWN" "$out" "$out.err"
 	return 1
 }
@@ -80,9 +82,10 @@ workload_b() {
 	run "$1/workloadb" && figure_is update_count 'v > 0 && v < 0.12 * n'
 }
 
-# No READ is wasted once the cache is warm, and the server does not even wake up.
+# With a warm cache a GET takes one READ, and the server does not wake up.
 workload_c() {
-	run "$1/workloadc" -p kvd.warmup_operations=$((10 * records)) && figure_is read_count "v == $operations" &&
+	run "$1/workloadc" -p kvd.warmup_operations=$((10 * records)) &&
+		figure_is read_count "v == $operations" &&
 		figure_is client_puts 'v == 0' && figure_is client_requests 'v == 0' &&
 		figure_is reads_per_get 'v >= 1 && v <= 1.05' &&
 		figure_is server_cpu_us_per_operation 'v < 20'
@@ -115,7 +118,8 @@ files_of_ycsb() {
 
 batches() {
 	run $own/workloadc -b 16 -p kvd.warmup_operations=$((10 * records)) &&
-		figure_is round_trips_per_get 'v < 0.2' && figure_is read_count "v == $operations" &&
+		figure_is round_trips_per_get 'v < 0.2' &&
+		figure_is read_count "v == $operations" &&
 		run $own/workloadf -b 16 -t 2
 }
 
@@ -153,7 +157,8 @@ parts_of_a_load() {
 }
 
 refusals() {
-	bench 2 run -P $own/workloada -p scanproportion=0.5 && said 'scanproportion.*ordered scans' &&
+	bench 2 run -P $own/workloada -p scanproportion=0.5 &&
+		said 'scanproportion.*ordered scans' &&
 		bench 2 run -P $own/workloada -p recordcont=5 && said 'recordcont=5' &&
 		bench 2 run -P $own/workloada -p recordcount=5x && said '5x' &&
 		bench 2 run -P "$tmp/none" && said "$tmp/none" &&
@@ -161,7 +166,7 @@ refusals() {
 		bench 2 run --frobnicate && bench 2 run -P $own/workloada -t 0
 }
 
-# A store that does not exist, URLs of another one, and what a store or a command can't do
+# An unknown store, URLs of another store, and options that a store or command does not support
 store_refusals() {
 	local mc=memcached://$tmp/none
 	bare 2 run -d etcd -a "$url" -P $own/workloadc && said 'etcd.*kvd, memcached or redis' &&
@@ -170,20 +175,22 @@ store_refusals() {
 		bare 2 run -a "$mc" -P $own/workloadc && said 'd kvd takes.*for -d memcached' &&
 		bare 2 run -d memcached -a "$mc" -P $own/workloadc -p zeropadding=247 &&
 		said 'zeropadding.*250' && bare 2 count -d memcached -a "$mc?pipeline=0" &&
-		said pipeline && bare 2 shift -d redis -a redis:///none 100 && said 'needs -d kvd' &&
+		said pipeline && bare 2 shift -d redis -a redis:///none 100 &&
+		said 'needs -d kvd' &&
 		bare 2 shift -a "$url" && bare 2 shift -a "$url" 100-50 && said 100-50 &&
 		bare 2 put -a "$url" && said 'needs -n' && bare 2 put -n 5 -b 2 -a "$url" &&
 		said '-b is not an option of put' && bare 69 count -d memcached -a "$mc" &&
 		said "can't connect to $mc"
 }
 
-# store, url: 1,000 records of their own, beside those that are there
+# store, url: 1,000 records besides the existing ones
 small_records() {
 	local store=(-d "$1" -a "$2") before
 	before=$("$build/kvbench" count "${store[@]}") && bare 0 put "${store[@]}" -n 1000 &&
 		bare 0 get "${store[@]}" -n 1000 && said '^records 1000$' &&
 		bare 0 miss "${store[@]}" -n 1000 && bare 1 get "${store[@]}" -n 1001 &&
-		said 'not found' && [ "$("$build/kvbench" count "${store[@]}")" = $((before + 1000)) ] &&
+		said 'not found' &&
+		[ "$("$build/kvbench" count "${store[@]}")" = $((before + 1000)) ] &&
 		bare 0 delete "${store[@]}" -n 1000 && bare 1 delete "${store[@]}" -n 1000 &&
 		[ "$("$build/kvbench" count "${store[@]}")" = "$before" ]
 }
@@ -193,8 +200,8 @@ store_workloads() {
 	local store=(-d "$1" -a "$2" -p "recordcount=$records")
 	bare 0 load "${store[@]}" -P $own/workloada -t 2 --json &&
 		figure_is insert_count "v == $records" && figure_is db "v == \"$1\"" &&
-		bare 0 run "${store[@]}" -P $own/workloadf -p operationcount=$operations -t 2 -b 16 \
-			--json && figure_is operations "v == $operations" &&
+		bare 0 run "${store[@]}" -P $own/workloadf -p operationcount=$operations -t 2 \
+			-b 16 --json && figure_is operations "v == $operations" &&
 		figure_is read_count "v == $operations" && figure_is wrong 'v == 0' &&
 		figure_is not_found 'v == 0' && figure_is failed 'v == 0' &&
 		figure_is server_cpu_us 'v >= 0' &&
@@ -203,7 +210,7 @@ store_workloads() {
 		said "^$records GETs found no record" && said '^server.*(' && ! grep bucket "$out"
 }
 
-# store, url, command...: starts its server
+# store, url, command...: starts the server of another store
 store_start() {
 	local name=$1 store_url=$2
 	shift 2
@@ -218,7 +225,7 @@ store_stop() {
 	kill -TERM "$store_pid" && await_end "$store_pid" && forget "$store_pid"
 }
 
-# A wrong value in memcached is found as in kvd.
+# kvbench finds a wrong value in memcached, as in kvd.
 memcached_wrong_value() {
 	local key=user6284781860667377211 line
 	exec 3<>"/dev/tcp/127.0.0.1/$mc_port" &&
@@ -231,7 +238,7 @@ memcached_wrong_value() {
 		said "WRONG VALUE of $key"
 }
 
-missing_records_in_words() {
+missing_records_in_text() {
 	bench 1 run -P $own/workloadc -p recordcount=$((records * 2)) \
 		-p requestdistribution=sequential -p operationcount=$((records * 2)) &&
 		said "^[0-9]* GETs found no record.* (0 evictions" && said 'memory.size'
@@ -268,8 +275,8 @@ records_that_are_missing() {
 		figure_is not_found "v > 0 && v <= $records" && figure_is wrong 'v == 0'
 }
 
-# file, pattern: PUT under the first record's key; one GET of each record finds exactly that one
-# wrong, and says what the pattern wants
+# file, pattern: puts the file as the first record; one GET of each record finds that one value
+# wrong and prints the pattern
 wrong_value_is_found() {
 	local key=user6284781860667377211
 	kvctl put $key - <"$1" || return 1
@@ -280,7 +287,7 @@ wrong_value_is_found() {
 			-p requestdistribution=sequential -p dataintegrity=false
 }
 
-# Byte 700 of the record is another one.
+# Byte 700 of the record is changed.
 one_byte_changed() {
 	local byte
 	kvctl get user6284781860667377211 >"$tmp/record" || return 1
@@ -295,22 +302,26 @@ one_byte_changed() {
 }
 
 another_keys_record() {
-	kvctl get user8517097267634966620 >"$tmp/record" && wrong_value_is_found "$tmp/record" 'does not fit'
+	kvctl get user8517097267634966620 >"$tmp/record" &&
+		wrong_value_is_found "$tmp/record" 'does not fit'
 }
 
 not_a_record() {
-	echo garbage >"$tmp/record" && wrong_value_is_found "$tmp/record" "shorter than" && load $own/workloada
+	echo garbage >"$tmp/record" && wrong_value_is_found "$tmp/record" "shorter than" &&
+		load $own/workloada
 }
 
 server_is_full() {
 	bench 1 load -P $own/workloada -p recordcount=100 -p fieldlength=90000 --json &&
-		said "memory is full" && figure_is insert_failed 'v == 1' && figure_is insert_count 'v > 0'
+		said "memory is full" && figure_is insert_failed 'v == 1' &&
+		figure_is insert_count 'v > 0'
 }
 
-# Progress lines say that the run is on.
-bench_start() { # options...
+# options...: starts a run in the background and waits for its first line of progress
+bench_start() {
 	"$build/kvbench" run -P $own/workloada -a "$url" -p recordcount=$records -s --json \
-		-p operationcount=0 -p maxexecutiontime=600 -p kvd.timeout_ms="$CALL_TIMEOUT_MS" "$@" \
+		-p operationcount=0 -p maxexecutiontime=600 \
+		-p kvd.timeout_ms="$CALL_TIMEOUT_MS" "$@" \
 		>"$out" 2>"$out.err" &
 	bench_pid=$!
 	pids+=("$bench_pid")
@@ -318,8 +329,8 @@ bench_start() { # options...
 }
 
 interrupted() {
-	bench_start -t 2 && kill -INT "$bench_pid" && await_end "$bench_pid" && forget "$bench_pid" &&
-		[ "$status" = 0 ] && figure_is interrupted 'v == "true"' &&
+	bench_start -t 2 && kill -INT "$bench_pid" && await_end "$bench_pid" &&
+		forget "$bench_pid" && [ "$status" = 0 ] && figure_is interrupted 'v == "true"' &&
 		figure_is operations 'v > 0' && figure_is wrong 'v == 0'
 }
 
@@ -334,18 +345,18 @@ server_is_killed() {
 		[ "$status" = 69 ] && figure_is wrong 'v == 0'
 }
 
-check "starts" server_start -o limits.max_value=4m -o memory.eviction=none
-check "nobody listens" nobody_listens
+check "the server starts" server_start -o limits.max_value=4m -o memory.eviction=none
+check "no server" nobody_listens
 check "the project's own workloads" all_workloads $own
 check "batches" batches
-check "the address from the environment" url_from_environment
+check "the URL from the environment" url_from_environment
 check "records that are missing" records_that_are_missing
 check "one byte changed" one_byte_changed
 check "another key's record" another_keys_record
 check "not a record" not_a_record
 check "target and maxexecutiontime" target_is_kept
 check "SIGINT ends a run" interrupted
-# What the device has no part in.
+# Checks that do not depend on the device.
 if [ "$device" = softnic ]; then
 	check "help and version" help_and_version
 	check "refusals by name" refusals
@@ -355,7 +366,7 @@ if [ "$device" = softnic ]; then
 	check "a part of a load" parts_of_a_load
 	check "refusals of stores and commands" store_refusals
 	check "small records" small_records kvd "$url"
-	check "missing records in words" missing_records_in_words
+	check "records that are missing: the text output" missing_records_in_text
 	mc_port=$((20000 + $$ % 20000))
 	mc_url=memcached://127.0.0.1:$mc_port
 	redis_url=redis://$tmp/redis
@@ -367,7 +378,7 @@ if [ "$device" = softnic ]; then
 		check "memcached: small records" small_records memcached "$mc_url"
 		check "memcached stops" store_stop
 	else
-		echo "      memcached is not installed: not tried"
+		echo "      left out: memcached is not installed"
 	fi
 	if command -v redis-server >/dev/null; then
 		check "Redis starts" store_start redis "$redis_url" redis-server --port 0 \
@@ -376,17 +387,17 @@ if [ "$device" = softnic ]; then
 		check "Redis: small records" small_records redis "$redis_url"
 		check "Redis stops" store_stop
 	else
-		echo "      redis-server is not installed: not tried"
+		echo "      left out: redis-server is not installed"
 	fi
 	if [ -r ../shared/ycsb/workloada ]; then
 		check "YCSB's own files" files_of_ycsb
 	else
-		echo "      YCSB's own files are not beside the tree: not tried"
+		echo "      left out: YCSB's own files are not in ../shared/ycsb"
 	fi
 fi
 check "the server is full" server_is_full
-check "stops" server_stop
-check "starts again" server_start
+check "the server stops" server_stop
+check "the server starts again" server_start
 [ "$device" != softnic ] || check "shifts of value sizes" shifts
 check "loads again" load $own/workloada
 check "the server is killed" server_is_killed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# kvctl's commands with every way they end, keys and values of all lengths, and the limits as the
-# server keeps them itself.
+# System test of kvctl: its commands with every result, keys and values of all lengths, and the
+# limits that the server itself checks.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -11,7 +11,8 @@ hex_1024=$(printf '00ff%.0s' $(seq 512))
 round_trip() { # file, key...
 	local file=$1
 	shift
-	kvctl "${@:2}" put "$1" - <"$file" && kvctl "${@:2}" get "$1" >"$tmp/got" && cmp "$file" "$tmp/got"
+	kvctl "${@:2}" put "$1" - <"$file" && kvctl "${@:2}" get "$1" >"$tmp/got" &&
+		cmp "$file" "$tmp/got"
 }
 
 empty_value() {
@@ -48,7 +49,7 @@ info_is_complete() {
 	grep -qx "device.kind $device" "$tmp/info" && grep -qx "value_max 1048576" "$tmp/info"
 }
 
-# Every name that --help explains is there, but for the device's number, and none else.
+# kvctl stats has exactly the names of kvd --help, apart from the device's number.
 stats_are_those_of_help() {
 	kvctl stats | sed 's/ .*//; s/^device\.[0-9]*/device.N/' | sort -u >"$tmp/stats"
 	"$build/kvd" --help | sed '1,/^Statistics/d' | awk '{ print $1 }' | sort >"$tmp/help"
@@ -67,7 +68,7 @@ unreachable() {
 	url=${url}9 expect 69 "$said" ping
 }
 
-# By a user who may run kvctl and see the socket, but not connect to it.
+# As a user who may run kvctl and see the socket, but not connect to it.
 no_permission() {
 	local said
 	chmod 711 "$tmp" && cp "$build/kvctl" "$tmp/kvctl" && chmod 755 "$tmp/kvctl" || return 1
@@ -101,7 +102,8 @@ check "a key of 1024 bytes" round_trip "$tmp/binary" "$key_1024"
 check "keys of any bytes" any_bytes
 check "a key of 1025 bytes is refused" usage_error '1 to 1024 bytes' put "${key_1024}K" value
 check "an empty key is refused" usage_error '1 to 1024 bytes' get ''
-check "a hexadecimal key of 1025 bytes is refused" usage_error '1 to 1024 bytes' -x get "${hex_1024}00"
+check "a hexadecimal key of 1025 bytes is refused" usage_error '1 to 1024 bytes' \
+	-x get "${hex_1024}00"
 check "a key that is not hexadecimal is refused" usage_error 'hexadecimal' -x get 0g
 check "half a byte is refused" usage_error 'hexadecimal' -x get 123
 check "an empty value" empty_value
@@ -109,12 +111,12 @@ check "overwriting" overwrite
 check "deleting twice" delete_twice
 check "a missing key" expect 1 'not found' get missing
 check "a value of max_value bytes" round_trip "$tmp/1m" big
-check "one byte more: the client says so" expect 70 'at most 1048576 \(limits.max_value\)' \
+check "one byte more: the client refuses it" expect 70 'at most 1048576 \(limits.max_value\)' \
 	put big - <"$tmp/1m+1"
-check "the old value stands" kvctl get big
+check "the old value stays" kvctl get big
 kvctl put precious intact
-check "one byte more: the server says so" rogue pull_too_large
-check "flags are taken" expect 0 '^$' -f 4294967295 put flagged value
+check "one byte more: the server refuses it" rogue pull_too_large
+check "flags are accepted" expect 0 '^$' -f 4294967295 put flagged value
 check "flags out of range are refused" usage_error 'range' -f 4294967296 put flagged value
 check "ping" pings
 check "info" info_is_complete
@@ -126,24 +128,24 @@ check "too many words" usage_error 'number of arguments' del a b
 check "an unknown option" usage_error 'kvctl -h' -Z
 check "kvctl -h" expect 0 '^Usage: kvctl' -h
 check "kvctl -V" expect 0 '^kvctl [0-9]+\.[0-9]+\.[0-9]+$' -V
-check "no server there" unreachable
-check "a URL that is none" bad_url
+check "no server" unreachable
+check "not a URL" bad_url
 if [ "$device" = softnic ] && [ "$(id -u)" = 0 ]; then
 	check "no permission for the socket" no_permission
 fi
 if [ -z "$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then
 	check "no RDMA device" no_rdma_device
 fi
-check "a standard output that takes nothing" standard_output_full
+check "a standard output that is full" standard_output_full
 checks_of client values "$url"
 check "the server stops" server_stop
 
 check "the server starts with max_value = 1000" server_start -o limits.max_value=1000
 kvctl put precious intact
-check "one byte more in a message: the server says so" rogue put_too_large
+check "one byte more in a message: the server refuses it" rogue put_too_large
 check "the server stops again" server_stop
 
-# 8 MiB is longer than one READ of a pull may be, and than a message of Soft-RoCE.
+# 8 MiB is longer than one READ of a pull, and than the longest message of Soft-RoCE.
 check "the server starts with max_value = 9m" server_start -o limits.max_value=9m \
 	-o memory.size=64m
 head -c 8388608 /dev/urandom >"$tmp/8m"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Many connections: a thousand opened and closed, a thousand idle beside one that works, one too
-# many, and all that they held back at the end. On verbs there are fewer unless KVD_TEST_LONG=1: in
-# an emulated machine each takes a tenth of a second and more to set up.
+# System test of many connections: a thousand opened and closed, a thousand idle ones beside one
+# that works, one above the limit, and the release of all that they held. On verbs there are fewer
+# unless KVD_TEST_LONG=1: in an emulated machine each takes at least a tenth of a second to set up.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -16,7 +16,7 @@ if [ "${KVD_TEST_LONG:-}" = 1 ]; then
 fi
 ulimit -Sn "$(ulimit -Hn)"
 
-# file, number: holds connections until release, in the background
+# file, number: opens connections in the background and holds them until `release`
 hold() {
 	mkfifo "$tmp/hold.in"
 	: >"$1"
@@ -39,7 +39,7 @@ works() {
 	expect 0 '^$' put key value && expect 0 '^value$' get key
 }
 
-# All are there, each answers, and the server's threads sleep meanwhile.
+# All are open, and the server counts them.
 held_connections() {
 	grep -qx "holding $held" "$tmp/held" && stat_is connections $((held + 1))
 }
@@ -53,7 +53,7 @@ refused() {
 	expect 69 "$1" ping
 }
 
-# The last of the closed ones may take the server a moment.
+# The server may need a moment to release the last of the closed ones.
 can_open_again() {
 	wait_until "$DEADLINE_S" kvctl ping && wait_until "$DEADLINE_S" stat_is connections 1
 }
@@ -61,31 +61,31 @@ can_open_again() {
 check "the server starts" server_start -o server.max_connections=1024 \
 	-o request.srq_depth=4096 -o log.level=info || finish
 checks_of client connections "$url" "$total" "$at_once"
-check "they are all gone" wait_until "$DEADLINE_S" stat_is connections 1
+check "all are closed" wait_until "$DEADLINE_S" stat_is connections 1
 check "$held idle connections at once" hold "$tmp/held" "$held"
-check "they are all there" held_connections
+check "all are open" held_connections
 check "another client works beside them" works
-check "each of them still answers" release "$tmp/held" "$held"
-check "they are all gone again" wait_until "$DEADLINE_S" stat_is connections 1
+check "each of them still works" release "$tmp/held" "$held"
+check "all are closed again" wait_until "$DEADLINE_S" stat_is connections 1
 check "the server stops" server_stop
 
 check "the server starts with max_connections = 20" server_start -o server.max_connections=20
-check "more than that" hold "$tmp/held" 21
-check "the next one is refused with the reason" one_too_many 20 "server.max_connections is reached"
+check "one connection more than that" hold "$tmp/held" 21
+check "the last one is refused with the reason" one_too_many 20 "server.max_connections is reached"
 check "kvctl prints the reason" refused 'refuses the connection: server.max_connections is reached'
-check "those that were there still answer" release "$tmp/held" 20
-check "then one can connect again" can_open_again
+check "the earlier ones still work" release "$tmp/held" 20
+check "then a client can connect again" can_open_again
 check "the server stops" server_stop
 
-# 64 receives are 64 windows of 1, if more connections than that may come.
+# 64 receives make 64 windows of 1, if more connections than that are allowed.
 check "the server starts with few receives" server_start -o server.workers=1 \
 	-o server.max_connections=1000 -o request.srq_depth=64
-check "more than it has windows for" hold "$tmp/held" 65
-check "the next one is refused with the reason" one_too_many 64 "no window left to grant"
+check "more connections than it has windows for" hold "$tmp/held" 65
+check "the last one is refused with the reason" one_too_many 64 "no window left to grant"
 check "kvctl prints the reason" refused 'no window left to grant \(request.srq_depth\)'
-check "those that were there still answer" release "$tmp/held" 64
-check "then one can connect again" can_open_again
-check "all windows have come back" hold "$tmp/held" 64
-check "and all of them answer" release "$tmp/held" 64
+check "the earlier ones still work" release "$tmp/held" 64
+check "then a client can connect again" can_open_again
+check "all windows are free again" hold "$tmp/held" 64
+check "and each connection works" release "$tmp/held" 64
 check "the server stops" server_stop
 finish

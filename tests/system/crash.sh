@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Clients that die or stop in the middle of what they do, and a server that dies. The others go on,
-# what the dead held comes back, and nobody hangs.
+# System test of crashes: clients that are killed or stopped during operations, and a server that is
+# killed. Other clients continue, the server releases what a killed client held, and nobody hangs.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 neighbour='' getter='' putter='' large='' # set by looping
 
-# How many clients are killed, and in the midst of what: operation and bytes.
+# How many clients are killed, and during which operations: kind and bytes.
 case $device in
 softnic) kills=4 specs="put:1000000 put:100 mix:300000 get:100" ;;
 *) kills=2 specs="put:1000000 put:100 get:100" ;;
 esac
 
 looping() { # variable, name, mode, bytes, pause
-	client_start "$1" "$tmp/$2" loop "$url" "$3" "$2" "$4" "$5" && await_line "$tmp/$2" '^looping' "${!1}"
+	client_start "$1" "$tmp/$2" loop "$url" "$3" "$2" "$4" "$5" &&
+		await_line "$tmp/$2" '^looping' "${!1}"
 }
 
-# number, mode, bytes: clients one after the other, each killed at another place of its loop
+# number, mode, bytes: starts clients one after the other and kills each at another time in its loop
 kill_clients() {
 	local victim n count=$1
 	shift
@@ -29,8 +30,8 @@ kill_clients() {
 	! ended "$server_pid" && ! ended "$neighbour"
 }
 
-# One client that dies while the server pulls its value. The pull was cut short if it has begun and
-# the key, kkkkk, is not there: on verbs the server is faster now and then, and has the whole value.
+# Runs one client that kills itself while the server pulls its value. The pull was cut short if it
+# began and the key, kkkkk, is not found: on verbs the server sometimes finishes the pull first.
 pull_is_cut() {
 	local before after
 	before=$(stat_of pulls) || return 1
@@ -42,7 +43,7 @@ pull_is_cut() {
 	return 1
 }
 
-# number: so many clients, one after the other, until that many pulls were cut short
+# number: runs such clients, one after the other, until so many pulls were cut short
 cut_pulls() {
 	local cut=0 tries=0
 	while [ $cut -lt "$1" ] && [ $tries -lt $((10 * $1)) ]; do
@@ -53,12 +54,12 @@ cut_pulls() {
 	[ $cut = "$1" ] && ! ended "$server_pid"
 }
 
-# The value that a killed client left behind is whole; of what it holds, `loop` checks the bytes.
+# key, bytes: the value that a killed client left has its full length; `loop` checks bytes.
 left_whole() { # key, bytes
 	kvctl get "$1" >"$tmp/left" && [ "$(wc -c <"$tmp/left")" = "$2" ]
 }
 
-# A client that is stopped keeps its connection, and nobody waits for it.
+# A stopped client keeps its connection, and others do not wait for it.
 stopped_client() {
 	local sleeper
 	looping sleeper sleeper mix 200000 0 || return 1
@@ -68,7 +69,8 @@ stopped_client() {
 	kill -TERM "$sleeper" && await_end "$sleeper" && forget "$sleeper" && [ "$status" = 0 ]
 }
 
-# One that never goes on is closed if it owes the server a value, and may stay if not.
+# A client that is stopped and then killed: the server may close its connection before the kill, if
+# it is pulling a value from it.
 stopped_for_good() {
 	local sleeper
 	looping sleeper sleeper mix 200000 0 || return 1
@@ -83,50 +85,52 @@ neighbour_ends_well() {
 	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/neighbour"
 }
 
-# A client that loses its server says so, within its timeout, and ends.
+# A client whose server was killed reports the lost connection within its timeout, and ends.
 lost() { # pid, file
-	local ms
+	local ms reason='(connection lost|timed out)'
 	await_end "$1" && forget "$1"
 	tail -n 1 "$2"
-	ms=$(sed -n 's/^lost after [0-9]* rounds, \([0-9]*\) ms: \(connection lost\|timed out\).*/\1/p' "$2")
+	ms=$(sed -En "s/^lost after [0-9]* rounds, ([0-9]*) ms: $reason.*/\1/p" "$2")
 	[ "$status" = 3 ] && [ -n "$ms" ] && [ "$ms" -lt $((SYS_TIMEOUT_MS + 3000)) ]
 }
 
 restarted_server_works() {
 	server_start || return 1
-	expect 1 'not found' get other && expect 0 '^$' put other again && expect 0 '^again$' get other
+	expect 1 'not found' get other && expect 0 '^$' put other again &&
+		expect 0 '^again$' get other
 }
 
 check "the server starts" server_start || finish
 check "a neighbour works" looping neighbour neighbour mix 3000 1000 || finish
-# A first one leaves its key, which then stays at one length.
+# The first client puts the key, so that later ones replace a value of the same length.
 for spec in $specs; do
-	check "a first client, ${spec%:*} of ${spec#*:} bytes" kill_clients 1 "${spec%:*}" "${spec#*:}"
+	check "a first client, ${spec%:*} of ${spec#*:} bytes" \
+		kill_clients 1 "${spec%:*}" "${spec#*:}"
 	wait_until "$DEADLINE_S" stat_is connections 2
-	check "the memory is looked at, ${spec%:*} of ${spec#*:} bytes" memory_note
+	check "the free memory is noted, ${spec%:*} of ${spec#*:} bytes" memory_note
 	check "kill -9 of clients, ${spec%:*} of ${spec#*:} bytes" \
 		kill_clients "$kills" "${spec%:*}" "${spec#*:}"
-	check "their memory and connections are back" nothing_is_held 2
+	check "the server has released their memory and connections" nothing_is_held 2
 	check "the value they left is whole" left_whole "victim${spec/:/}" "${spec#*:}"
 done
-check "SIGSTOP of a client, then it goes on" stopped_client
+check "SIGSTOP of a client, then SIGCONT" stopped_client
 check "SIGSTOP of a client, then kill -9" stopped_for_good
-check "the neighbour never noticed" neighbour_ends_well
-check "no connection is left" wait_until "$DEADLINE_S" stat_is connections 1
-# Nobody else pulls now, so the server's count of pulls tells of these clients alone.
+check "the neighbour worked without an error" neighbour_ends_well
+check "all connections are closed" wait_until "$DEADLINE_S" stat_is connections 1
+# No other client pulls now, so that the server counts only the pulls of these.
 check "the free memory is noted" memory_note
 check "clients die while the server pulls their value" cut_pulls "$kills"
-check "their memory and connections are back" nothing_is_held 1
+check "the server has released their memory and connections" nothing_is_held 1
 
 export SYS_TIMEOUT_MS=3000
-check "clients in the midst of GETs" looping getter getter get 100000 0
-check "clients in the midst of PUTs" looping putter putter put 100 0
-check "clients in the midst of large PUTs" looping large large put 1000000 0
+check "a client that GETs" looping getter getter get 100000 0
+check "a client that PUTs" looping putter putter put 100 0
+check "a client that PUTs large values" looping large large put 1000000 0
 check "kill -9 of the server" server_kill
-check "the client in mid-GET is told and ends" lost "$getter" "$tmp/getter"
-check "the client in mid-PUT is told and ends" lost "$putter" "$tmp/putter"
-check "the client in a large PUT is told and ends" lost "$large" "$tmp/large"
-check "with no server a client is told at once" expect 69 '^kvctl: ' ping
+check "the client that GETs reports it and ends" lost "$getter" "$tmp/getter"
+check "the client that PUTs reports it and ends" lost "$putter" "$tmp/putter"
+check "the client that PUTs large values reports it and ends" lost "$large" "$tmp/large"
+check "without a server a client fails at once" expect 69 '^kvctl: ' ping
 SYS_TIMEOUT_MS=$CALL_TIMEOUT_MS
 check "the server starts again, empty, and works" restarted_server_works
 check "the server stops" server_stop

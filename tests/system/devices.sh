@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# One server on two devices at once: what is put through one is seen through the other, also by
-# clients that work at the same time.
+# System test of one server on two devices at once: a client on one device gets what a client on the
+# other has put, also while both work at the same time.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" != verbs ]; then
-	echo "only one device here: this is for hosts that have an RDMA device"
+	echo "this test needs an RDMA device: set KVD_TEST_DEVICE=verbs"
 	exit 77
 fi
 rdma=$url
@@ -22,7 +22,7 @@ large_seen() { # from, to
 	url=$1 kvctl put large - <"$tmp/large" && url=$2 kvctl get large | cmp - "$tmp/large"
 }
 
-both_are_told() {
+both_are_reported() {
 	logged 'notice device verbs ' && logged 'notice device softnic ' &&
 		kvctl stats >"$tmp/stats" && grep -qx 'device.0.kind verbs' "$tmp/stats" &&
 		grep -qx 'device.1.kind softnic' "$tmp/stats" &&
@@ -30,7 +30,8 @@ both_are_told() {
 		url=$softnic kvctl info | grep -qx 'device.kind softnic'
 }
 
-# One writes a key through one device, one reads it whole through the other; `loop` checks.
+# One client writes a key through one device, another reads it through the other; `loop` checks
+# that each value is whole.
 works_meanwhile() {
 	local writer reader
 	client_start writer "$tmp/writer" loop "$1" put shared 2000 0
@@ -49,7 +50,7 @@ stat_above() {
 
 config_write verbs,softnic
 check "the server starts on two devices" server_start || finish
-check "both are told" both_are_told
+check "log, statistics and clients name both" both_are_reported
 check "from verbs to softnic" seen "$rdma" "$softnic"
 check "from softnic to verbs" seen "$softnic" "$rdma"
 check "a large value from verbs to softnic" large_seen "$rdma" "$softnic"

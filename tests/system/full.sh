@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Full memory: a PUT fails with the reason, all that is there stays readable and can be written
-# over, and after deletes there is room again.
+# System test of full memory without eviction: a PUT fails with the reason, existing items can still
+# be read and replaced, and deletes make room again.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 refused_large() {
-	head -c 1000000 /dev/zero | expect 70 "the server's memory is full: raise memory.size" put large -
+	head -c 1000000 /dev/zero |
+		expect 70 "the server's memory is full: raise memory.size" put large -
 }
 
-# Large values until one is refused; the counter of the failures says so too.
+# Puts large values until one is refused; the statistics count the failure.
 fill_with_large() {
 	local n
 	head -c 1000000 /dev/urandom >"$tmp/large"
@@ -23,8 +24,9 @@ large_is_intact() {
 	kvctl get large1 | cmp - "$tmp/large"
 }
 
-# With receive buffers of 16 KiB the value of 12,000 bytes still goes inside the request, and the one
-# of 30,000 is pulled. On verbs the machine is emulated: no small ones, which are many.
+# With receive buffers of 16 KiB a value of 12,000 bytes is part of the request, and one of 30,000
+# is pulled. An emulated machine (verbs) is too slow for the many small values that fill the
+# memory.
 case $device in
 softnic) sizes="1000 12000 30000" ;;
 *) sizes="12000 30000" ;;
@@ -35,10 +37,10 @@ check "the server starts" server_start -o memory.size=16m -o memory.eviction=non
 for size in $sizes; do
 	checks_of client fill "$url" "$size"
 done
-check "nothing is left of it" stat_is items 0
+check "no item is left" stat_is items 0
 check "large values fill it" fill_with_large
-check "another is refused, with what to do" refused_large
-check "those that are there are intact" large_is_intact
+check "another one is refused, with advice" refused_large
+check "the earlier ones are intact" large_is_intact
 check "a large value is deleted" expect 0 '^$' del large2
 check "another one fits" kvctl put large - <"$tmp/large"
 check "the server stops" server_stop

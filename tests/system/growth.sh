@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The index grows from its smallest size under load, beside readers that check every byte; a full
-# store evicts, and no PUT fails; what expires comes back.
+# System test of growth and eviction: the index grows from its smallest size under load, while
+# readers check every byte; a full store evicts, and no PUT fails.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -28,7 +28,7 @@ at_least() { # name, number
 	return 1
 }
 
-# A handle that was opened when the index was small, and reads while it grows.
+# A reader whose handle was opened while the index was small reads while it grows.
 reader_beside() {
 	local pid
 	bench load a recordcount=500 fieldcount=1 fieldlength=50 || return 1
@@ -44,7 +44,7 @@ reader_beside() {
 	return 1
 }
 
-# Buckets for the items there are, at the configured fill of 65 %: 9.1 in each.
+# There are enough buckets: at the configured fill of 65 % each has 9.1 items.
 index_fits() {
 	local items buckets
 	items=$(stat_of items) && buckets=$(stat_of index_buckets) || return 1
@@ -54,7 +54,8 @@ index_fits() {
 }
 
 all_are_there() {
-	bench run c recordcount="$records" fieldcount=1 fieldlength=50 operationcount=$((records * 2))
+	bench run c recordcount="$records" fieldcount=1 fieldlength=50 \
+		operationcount=$((records * 2))
 }
 
 mostly_live() {
@@ -71,7 +72,7 @@ fill_twice() {
 		stat_is put_no_space 0
 }
 
-# Records that were evicted are not found; of those that are there, no byte is wrong.
+# Evicted records are not found; no byte of the others is wrong.
 reads_of_a_part() {
 	bench run c recordcount=$((many / 4)) fieldcount=4 fieldlength=1000 operationcount=4000
 	grep -q '"wrong": 0' "$tmp/bench.run"
@@ -79,25 +80,25 @@ reads_of_a_part() {
 
 parts_add_up() {
 	local sum
-	sum=$(stat_of memory.superblock memory.index memory.free memory.item_slabs memory.bucket_slabs \
-		memory.large memory.pad) && stat_is region_bytes "$sum"
+	sum=$(stat_of memory.superblock memory.index memory.free memory.item_slabs \
+		memory.bucket_slabs memory.large memory.pad) && stat_is region_bytes "$sum"
 }
 
 check "the server starts with the smallest index" server_start -o memory.size=128m || finish
-check "buckets to begin with" stat_is index_buckets 64
-check "it grows beside a reader" reader_beside
-check "by splitting" at_least splits 100
-check "as much as the items need" index_fits
-check "every record is there" all_are_there
-check "the memory's parts add up" parts_add_up
+check "it has 64 buckets" stat_is index_buckets 64
+check "the index grows while a client reads" reader_beside
+check "by splits" at_least splits 100
+check "to the size that the items need" index_fits
+check "every record is found" all_are_there
+check "the parts of the memory add up to the region" parts_add_up
 check "the server stops" server_stop
 
 check "a server that evicts starts" server_start -o memory.size=16m -o memory.eviction=lru
-check "more than fits is stored, in two sizes; no PUT fails" fill_twice
-check "something was evicted for it" at_least evictions 1000
+check "more items than fit are put, in two sizes; no PUT fails" fill_twice
+check "items were evicted for them" at_least evictions 1000
 check "at least 90 % of the item memory is live" mostly_live
-check "readers tell what they read" reads_of_a_part
-check "and it is noted" at_least accesses 100
-check "the memory's parts add up" parts_add_up
+check "readers report accesses" reads_of_a_part
+check "the server has recorded them" at_least accesses 100
+check "the parts of the memory add up to the region" parts_add_up
 check "the server stops" server_stop
 finish

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# GETs cost the server no CPU time and no request (guarantee E): nothing but GETs for a while,
-# against as long a time of nothing.
-# KVD_TEST_LONG=1 does it for ten seconds.
+# System test of guarantee E, that GETs cost the server no CPU time and no request: compares some
+# seconds of GETs with as many without. With KVD_TEST_LONG=1 it takes ten seconds instead of three.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -11,7 +10,7 @@ permille=10
 if [ "${KVD_TEST_LONG:-}" = 1 ]; then
 	seconds=10
 fi
-# ThreadSanitizer has a thread of its own that wakes up ten times a second.
+# ThreadSanitizer's background thread wakes up ten times a second.
 if [ "${KVD_FLAVOUR:-}" = tsan ]; then
 	permille=30
 fi

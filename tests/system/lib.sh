@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What the system tests share: a folder, a server on the device under test, clients, checks.
-# Sourced; tests/suite.sh says what is in the environment, and what is here says the rest.
+# Shared by the system tests: a temporary folder, a server on the device under test, clients, and
+# named checks. To be sourced; tests/suite.sh describes the environment variables.
 #
-# Nothing here waits for a time to pass: wait_until looks for a state, with a deadline that is far
-# away, because the same tests run under sanitizers and in an emulated machine.
+# Nothing here sleeps to synchronise: wait_until polls for a state. Its deadline is long, because
+# the same tests run under sanitizers and in an emulated machine.
 
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -13,19 +13,19 @@ build=$(realpath "${KVD_BUILD:-build}") || exit 1
 device=${KVD_TEST_DEVICE:-softnic}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 
-DEADLINE_S=60	       # of any state that is waited for
-CALL_TIMEOUT_MS=20000  # of a client's call, where the test is not about that
+DEADLINE_S=60	       # of wait_until
+CALL_TIMEOUT_MS=20000  # of a client's call, unless the test is about timeouts
 CHECK_LINES_SHOWN=20
 
 failures=0
 checks=0
-pids=()	      # of all that has to be gone at the end
+pids=()	      # processes to kill at the end
 server_pid=
 log=$tmp/log
 url=
-exec {report}>&1 # where the lines of checks go, also while a check's output goes elsewhere
+exec {report}>&1 # for lines printed while the output of a check is redirected
 
-# A report of a sanitizer is a file here; their usual exit status 1 would be kvctl's "not found".
+# Sanitizers write their reports to files, and exit with 99: 1 is kvctl's "not found".
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
 export TSAN_OPTIONS="${TSAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
@@ -41,12 +41,12 @@ verbs)
 	url=rdma://$KVD_RDMA_ADDR:$port
 	;;
 *)
-	echo "KVD_TEST_DEVICE is $device: softnic or verbs"
+	echo "KVD_TEST_DEVICE is $device: set it to softnic or verbs"
 	exit 1
 	;;
 esac
 
-# Ends what is left, each by its pid, and removes the folder.
+# Kills the processes that are left, each by its pid, and removes the folder.
 # shellcheck disable=SC2317 # called by trap
 cleanup() {
 	local pid failed=0
@@ -64,10 +64,10 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 143' TERM INT HUP
 
-# text: the test is wrong, and ends as failed with the check that called this. Often that was in a
-# subshell, as in [ "$(stat_of name)" = ... ], whose status is lost: so it is left in a file, which check,
-# wait_until and cleanup look for. (A signal won't do: bash may run the trap between two such words,
-# and ends with status 0 then.)
+# text: ends the whole test as failed, because the test itself is wrong. The caller is often in a
+# subshell, as in [ "$(stat_of name)" = ... ], whose status is lost: so the text goes to a file,
+# for which check, wait_until and cleanup look. (A signal would not do: bash may run its trap
+# between two such words and then end with status 0.)
 give_up() {
 	printf '%s\n' "$1" >"$tmp/gave_up"
 	exit 1
@@ -77,7 +77,7 @@ gave_up() {
 	[ -e "$tmp/gave_up" ]
 }
 
-# name, command...: one named check; what the command says is shown if it fails
+# name, command...: runs one named check; prints the output of the command if it fails
 check() {
 	local name=$1 status
 	shift
@@ -95,7 +95,7 @@ check() {
 	return 1
 }
 
-# command...: a program that does many checks and prints their lines itself
+# command...: runs a program that makes many checks and prints their lines itself
 checks_of() {
 	local status good bad
 	"$@" | tee "$tmp/checks.out"
@@ -111,13 +111,13 @@ checks_of() {
 	fi
 }
 
-# seconds, command...: until it succeeds
+# seconds, command...: repeats the command until it succeeds
 wait_until() {
 	local end=$((SECONDS + $1))
 	shift
 	until "$@"; do
 		if [ $SECONDS -ge "$end" ] || gave_up; then
-			echo "waited in vain for: $*"
+			echo "not within the deadline: $*"
 			return 1
 		fi
 		sleep 0.05
@@ -131,7 +131,7 @@ ended() {
 	[[ ${stat##*) } == Z* ]]
 }
 
-# pid: the exit status of a child in $status, or failure if it does not end
+# pid: waits for a child and sets $status to its exit status; fails if it does not end
 status=
 await_end() {
 	wait_until "$DEADLINE_S" ended "$1" || return 1
@@ -147,8 +147,8 @@ forget() {
 	pids=(${kept[@]+"${kept[@]}"})
 }
 
-# [devices]: the configuration, in $tmp/kvd.ini
-# shellcheck disable=SC2120 # the scripts give them
+# [devices]: writes the configuration to $tmp/kvd.ini
+# shellcheck disable=SC2120 # scripts pass them
 config_write() {
 	cat >"$tmp/kvd.ini" <<-END
 		[server]
@@ -177,7 +177,7 @@ server_is_up() {
 	ended "$server_pid" || tail -n "+$log_start" "$log" 2>/dev/null | grep -q ' ready: '
 }
 
-# Lines of the log so far, to look for new ones only.
+# Prints how many lines the log has, to find new ones later.
 log_lines() {
 	if [ -e "$log" ]; then wc -l <"$log"; else echo 0; fi
 }
@@ -195,7 +195,7 @@ server_start() {
 	return 1
 }
 
-# SIGTERM, and everything that has to be true of how it ends
+# Sends SIGTERM and checks the exit status, the last line of the log and the standard error.
 server_stop() {
 	kill -TERM "$server_pid" && await_end "$server_pid" || return 1
 	forget "$server_pid"
@@ -205,7 +205,7 @@ server_stop() {
 		return 1
 	fi
 	tail -n 1 "$log" | grep -q ' kvd stopped$' && [ ! -s "$tmp/stderr" ] && return 0
-	echo "the last lines of the log and of the standard error:"
+	echo "the log and the standard error end with:"
 	tail -n 5 "$log" "$tmp/stderr"
 	return 1
 }
@@ -226,7 +226,7 @@ rogue() {
 	"$build/tests/system/sys_rogue" "$url" "$log" "$@"
 }
 
-# pattern: in a line that the server logged since it started
+# pattern: whether the server has logged a line with it since it started
 logged() {
 	tail -n "+$log_start" "$log" | grep -Eq -- "$1" && return 0
 	echo "not in the log: $1"
@@ -234,7 +234,7 @@ logged() {
 	return 1
 }
 
-# status, pattern, kvctl's arguments...: how it ends and what it says, in whole
+# status, pattern, arguments...: runs kvctl and compares its exit status and its whole output
 expect() {
 	local want=$1 pattern=$2 said got
 	shift 2
@@ -245,16 +245,16 @@ expect() {
 	return 1
 }
 
-# name...: the number of that name in the server's statistics; of several the sum, of one look.
-# Fails and prints nothing if the server does not answer. A name that the server does not have ends
-# the test: it would be empty for ever, and equal to itself.
+# name...: prints the statistic of that name, or the sum of several, from one call of kvctl stats.
+# Fails and prints nothing if the server does not respond. A name that the server does not have ends
+# the test: an empty string would always equal itself.
 stat_of() {
 	local stats name value sum=0
 	stats=$(kvctl stats) || return 1
 	for name in "$@"; do
 		value=$(awk -v name="$name" '$1 == name { print $2 }' <<<"$stats")
 		[[ $value =~ ^[0-9]+$ ]] ||
-			give_up "no number $name in the server's statistics: kvctl stats has the names; mend the test"
+			give_up "no statistic $name: correct the test by kvctl stats"
 		sum=$((sum + value))
 	done
 	echo "$sum"
@@ -266,14 +266,15 @@ stat_is() {
 	value=$(stat_of "$1") && [ "$value" = "$2" ]
 }
 
-# Bytes that nothing holds: pages that are free, and blocks that are free in slabs. An item or
-# bucket that is lost is missing here for ever.
+# Prints the bytes of memory that are free: pages, and blocks in slabs. A leaked item or bucket
+# never comes back here.
 memory_free() {
 	stat_of memory.free memory.item_slabs_free memory.bucket_slabs_free
 }
 
-# Notes how much is free now: the most of several looks, since a client that works meanwhile has two
-# values of its key now and then, and what was freed just now may still wait for readers.
+# Stores in memory_noted how much is free now: the largest of several samples, since a client that
+# PUTs meanwhile sometimes has two values of its key, and memory just freed may still wait for
+# readers.
 LOOKS=10
 memory_note() {
 	local now
@@ -290,33 +291,34 @@ memory_is_back() {
 	now=$(memory_free) && [ "$now" -ge "$memory_noted" ]
 }
 
-# connections, this look's own included: until no more are there, and all memory is free that was
-# when it was noted. What the dead held comes back some time after their end.
+# connections: waits until there are so many, this one included, and until as much memory is free as
+# memory_note stored. The server releases what a killed client held some time after its end.
 nothing_is_held() {
-	wait_until "$DEADLINE_S" stat_is connections "$1" && wait_until "$DEADLINE_S" memory_is_back &&
-		return 0
-	kvctl stats | grep -E '^(connections|items|inserts|removes|overflow|pulls|item_memory|memory\.)'
+	wait_until "$DEADLINE_S" stat_is connections "$1" &&
+		wait_until "$DEADLINE_S" memory_is_back && return 0
+	kvctl stats |
+		grep -E '^(connections|items|inserts|removes|overflow|pulls|item_memory|memory\.)'
 	echo "free: $memory_noted bytes before, $(memory_free) now"
 	return 1
 }
 
-# variable for the pid, file for the output, arguments...: a client program in the background
+# variable for the pid, file for the output, arguments...: starts sys_client in the background
 client_start() {
 	local -n started=$1
 	local out=$2
 	shift 2
-	# The child would empty it too, but later: await_line must not find what another one said.
+	# Before the child does it: await_line must not find a line of an earlier program.
 	: >"$out"
 	"$build/tests/system/sys_client" "$@" >>"$out" 2>&1 &
 	started=$!
 	pids+=("$started")
 }
 
-# file, pattern, pid: until the program says so; fails at once if it ends instead
+# file, pattern, pid: waits until the program prints the line; fails at once if it ends instead
 await_line() {
 	says() { grep -qs -- "$2" "$1" || ended "$3"; }
 	wait_until "$DEADLINE_S" says "$1" "$2" "$3" && grep -q -- "$2" "$1" && return 0
-	echo "said instead of '$2':" && tail -n 5 "$1"
+	echo "no line '$2', but:" && tail -n 5 "$1"
 	return 1
 }
 
@@ -330,7 +332,7 @@ no_sanitizer_reports() {
 	return $found
 }
 
-# The end of every script.
+# Ends every script: prints the number of checks, and exits.
 finish() {
 	check "no sanitizer reports" no_sanitizer_reports
 	if [ "$failures" != 0 ]; then

@@ -7,23 +7,23 @@
 . "$(dirname "$0")/lib.sh"
 
 pool=/sys/kernel/mm/hugepages/hugepages-2048kB
-pages=16 # of 2 MiB: the 32 MiB that config_write asks for
+pages=16 # of 2 MiB: the 32 MiB that config_write configures
 pool_before=
 
 pool_restore() {
 	[ -z "$pool_before" ] || echo "$pool_before" >"$pool/nr_hugepages"
 	pool_before=
 }
-# A second trap on EXIT takes the place of the first.
+# A second trap on EXIT replaces the first.
 trap 'pool_restore; cleanup' EXIT
 
-# number: so many pages, all of them free
+# number: configures so many pages; fails unless all are free then
 pool_set() {
 	echo "$1" 2>/dev/null >"$pool/nr_hugepages" && [ "$(cat "$pool/nr_hugepages")" = "$1" ] &&
 		[ "$(cat "$pool/free_hugepages")" = "$1" ]
 }
 
-# Only as root, and if nobody else uses hugepages.
+# Works only as root, and if no other process uses hugepages.
 pool_begin() {
 	[ -w "$pool/nr_hugepages" ] && exec 9<"$pool/nr_hugepages" && flock 9 || return 1
 	[ "$(cat "$pool/nr_hugepages")" = "$(cat "$pool/free_hugepages")" ] || return 1
@@ -33,21 +33,22 @@ pool_begin() {
 	return 1
 }
 
-# pattern, -o...: the server does not start and says why, in one line
+# pattern, -o...: the server does not start and gives the reason in one line
 start_fails() {
 	local pattern=$1 got start
 	shift
 	start=$(($(log_lines) + 1))
 	timeout "$DEADLINE_S" "$build/kvd" -c "$tmp/kvd.ini" "$@" 2>&1
 	got=$?
-	[ "$got" = 1 ] && [ "$(tail -n "+$start" "$log" | grep -Ec " error region: | error memory\.")" = 1 ] &&
+	[ "$got" = 1 ] &&
+		[ "$(tail -n "+$start" "$log" | grep -Ec " error (region: |memory\.)")" = 1 ] &&
 		tail -n "+$start" "$log" | grep -Eq -- "$pattern" && return 0
 	echo "status $got, or not like '$pattern':"
 	tail -n "+$start" "$log"
 	return 1
 }
 
-# A client on this host maps the region's file, whatever its pages are.
+# A client on this host maps the region's file; that works with pages of any size.
 serves() {
 	expect 0 '' put key value && expect 0 '^value' get key
 }
@@ -62,8 +63,8 @@ page_bytes_are() {
 	stat_is region_page_bytes "$1"
 }
 
-check "an unknown node" start_fails 'memory.numa = 999: .* the nodes it may use are: |no NUMA policies' \
-	-o memory.numa=999
+check "an unknown node" start_fails \
+	'memory.numa = 999: .* the nodes it may use are: |no NUMA policies' -o memory.numa=999
 if [ -d /sys/devices/system/node/node0 ]; then
 	for numa in 0 local interleave; do
 		check "memory.numa = $numa" server_start -o memory.numa=$numa
@@ -74,7 +75,8 @@ fi
 
 if pool_begin; then
 	for mode in auto 2m require; do
-		check "memory.hugepages = $mode with enough of them" server_start -o memory.hugepages=$mode
+		check "memory.hugepages = $mode with enough of them" server_start \
+			-o memory.hugepages=$mode
 		check "it has them" page_bytes_are 2097152
 		check "it logs no warning about them" logged_lines 0 warn
 		check "and no notice" logged_lines 0 notice
@@ -97,6 +99,6 @@ if pool_begin; then
 	check "it stops" server_stop
 	pool_restore
 else
-	echo "hugepages left out: $pool can't be set here, or is in use"
+	echo "hugepages are left out: $pool can't be set here, or is in use"
 fi
 finish

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The operations beside GET, PUT and DELETE, as a user types them: conditions, append, numbers, expiry,
-# scans, flushes, with every way they end. Each is seen both by READs and by request.
+# System test of the operations other than GET, PUT and DELETE, through kvctl: conditions, append,
+# numbers, expiry, scans and flushes, with every result. Each is checked by READs and by request.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# key, value: by READ and by request
+# key, value: the key has the value, by READ and by request
 holds() {
 	expect 0 "^$2\$" get "$1" && expect 0 "^$2\$" -r get "$1"
 }
@@ -14,14 +14,15 @@ gone() {
 	expect 1 'not found' get "$1" && expect 1 'not found' -r get "$1"
 }
 
-# key: its version
+# key: prints its version
 version_of() {
 	kvctl -v get "$1" 2>&1 >/dev/null | sed -n 's/.*version[ =:]*\([0-9]*\).*/\1/p'
 }
 
 add_and_replace() {
 	expect 1 'not found' replace a one && expect 0 '' add a one && holds a one &&
-		expect 2 'exists' add a two && holds a one && expect 0 '' replace a three && holds a three
+		expect 2 'exists' add a two && holds a one && expect 0 '' replace a three &&
+		holds a three
 }
 
 compare_and_swap() {
@@ -37,11 +38,12 @@ append_and_prepend() {
 		kvctl append p -end && kvctl prepend p begin- && holds p begin-middle-end
 }
 
-# Pieces too long for a message are pulled.
+# The server pulls pieces that are too long for a message.
 append_large() {
 	head -c 60000 /dev/urandom >"$tmp/piece"
-	kvctl put l - <"$tmp/piece" && kvctl append l - <"$tmp/piece" && kvctl prepend l - <"$tmp/piece" &&
-		kvctl get l >"$tmp/got" && cat "$tmp/piece" "$tmp/piece" "$tmp/piece" | cmp - "$tmp/got" &&
+	kvctl put l - <"$tmp/piece" && kvctl append l - <"$tmp/piece" &&
+		kvctl prepend l - <"$tmp/piece" && kvctl get l >"$tmp/got" &&
+		cat "$tmp/piece" "$tmp/piece" "$tmp/piece" | cmp - "$tmp/got" &&
 		kvctl -r get l | cmp - "$tmp/got"
 }
 
@@ -57,7 +59,7 @@ numbers() {
 		expect 3 'not a number' incr n 1 && holds n 12x
 }
 
-# Gone after its time, for READs as for requests, and the memory comes back unasked.
+# The item expires, for READs and for requests, and the background sweep removes it.
 expiry() {
 	local items
 	items=$(stat_of items) && kvctl -e 2 put e mortal && kvctl -e 3600 put f later &&
@@ -69,10 +71,11 @@ expiry() {
 touching() {
 	kvctl -e 3 put t short && expect 0 '' touch t 3600 && expect 0 '^short$' gat t 3600 &&
 		kvctl -e 3600 put u long && expect 0 '' touch u 1 && wait_until 10 gone u &&
-		expect 1 'not found' touch u 1 && expect 1 'not found' gat u 1 && sleep 2 && holds t short
+		expect 1 'not found' touch u 1 && expect 1 'not found' gat u 1 && sleep 2 &&
+		holds t short
 }
 
-# What "expires" in get -v says: 0 is never.
+# A time to live of 0 removes the expiry.
 touch_for_ever() {
 	kvctl -e 2 put v value && kvctl touch v 0 && sleep 3 && holds v value
 }
@@ -82,15 +85,17 @@ scan_all() {
 	expect 0 '' flush || return 1
 	for n in $(seq 40); do kvctl put "s$n" "value$n"; done
 	for n in $(seq 5); do kvctl put "other$n" x; done
-	[ "$(kvctl scan | sort -u | wc -l)" = 45 ] && [ "$(kvctl scan s | sort -u | wc -l)" = 40 ] &&
+	[ "$(kvctl scan | sort -u | wc -l)" = 45 ] &&
+		[ "$(kvctl scan s | sort -u | wc -l)" = 40 ] &&
 		kvctl -v scan s7 | grep -q value7 && [ -z "$(kvctl scan nothing)" ]
 }
 
 flush() {
-	kvctl put x old && expect 0 '' flush && gone x && stat_is items 0 && kvctl put x new && holds x new
+	kvctl put x old && expect 0 '' flush && gone x && stat_is items 0 && kvctl put x new &&
+		holds x new
 }
 
-# Later: what is there then goes, and what comes after stays.
+# With a delay: items that exist then are removed, and later ones stay.
 flush_later() {
 	kvctl put x old && expect 0 '' flush 2 && holds x old && wait_until 10 gone x &&
 		kvctl put x new && sleep 1 && holds x new
@@ -100,12 +105,12 @@ check "the server starts" server_start || finish
 check "add and replace" add_and_replace
 check "compare and swap" compare_and_swap
 check "append and prepend" append_and_prepend
-check "append and prepend of what is pulled" append_large
-check "append beyond max_value: refused, the old value stands" append_beyond_the_limit
+check "append and prepend of large values" append_large
+check "append beyond max_value: refused, the old value stays" append_beyond_the_limit
 check "increment and decrement" numbers
 check "expiry" expiry
-check "touch, get and touch" touching
-check "touch with 0: for ever" touch_for_ever
+check "touch; get and touch" touching
+check "touch with 0: no expiry" touch_for_ever
 check "scan" scan_all
 check "flush" flush
 check "flush at a later time" flush_later

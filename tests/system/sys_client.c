@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client for the system tests, on libkvd alone: what would take too many kvctl calls, or has to
- * be going on while something else happens. Prints `ok` and `FAIL` lines as tests/system/lib.sh does;
- * its exit status is 0 if nothing failed.
+ * A client for the system tests that uses only libkvd: for what would take too many calls of kvctl,
+ * or has to run while something else happens. Prints `ok` and `FAIL` lines as tests/system/lib.sh
+ * does; the exit status is 0 if nothing failed.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 #define CONNECTIONS_MAX 4096
 #define STATS_BYTES (64u << 10)
 
-/* How loop ends, beside 0: SIGTERM, and 1: a wrong answer. */
+/* Exit status of loop if the connection is lost; 0 after SIGTERM, 1 after a wrong value. */
 #define EXIT_LOST 3
 
 static unsigned int failures;
@@ -73,7 +73,7 @@ static struct kvd *must_connect(const char *url)
 	return db;
 }
 
-/* Bytes that tell where they come from: any two seeds differ in nearly every byte. */
+/* Bytes that depend on @seed: those of two seeds differ nearly everywhere. */
 static void fill(uint8_t *p, size_t bytes, uint64_t seed)
 {
 	uint64_t x = seed * 0x9e3779b97f4a7c15ull + 1;
@@ -98,10 +98,12 @@ static bool filled(const uint8_t *p, size_t bytes, uint64_t seed)
 	return same;
 }
 
-/* --- values: every length at which something is done another way ------------------------------ */
+/*
+ * --- values: PUT and GET of lengths around each limit at which the code path changes -----------
+ */
 
 #define LENGTHS_MAX 64
-/* The longest item of which a slot tells the length, and the unit in which it does. */
+/* The longest item whose length a slot can encode, and the unit of that length. */
 #define SLOT_BYTES_MAX 262080u
 #define SLOT_UNIT 64u
 #define REQUEST_HEADER 32u
@@ -135,7 +137,7 @@ static void choose_lengths(struct values *v, uint32_t request_bytes)
 	v->lengths[v->count++] = 1;
 	v->lengths[v->count++] = 100;
 	add_around(v, inline_max, 1);
-	/* What fits a response of the same size. */
+	/* The most that fits into a response of the same size. */
 	add_around(v, request_bytes - 40, 1);
 	add_around(v, 4096 - 40, 1);
 	add_around(v, SLOT_BYTES_MAX - ITEM_HEADER - v->key_len, 1);
@@ -155,10 +157,10 @@ static const char *value_read(struct values *v, struct kvd *db, size_t length, u
 	if (status)
 		return kvd_status_text(status);
 	if (item.value_len != length || item.flags != (uint32_t)seed)
-		return "length or flags are others";
+		return "wrong length or flags";
 	if (!filled(v->got, length, seed))
-		return "the bytes are others";
-	return v->got[length] == 0x5a ? NULL : "written behind the value";
+		return "wrong bytes";
+	return v->got[length] == 0x5a ? NULL : "bytes were written after the value";
 }
 
 static const char *value_too_long(struct values *v, struct kvd *db, size_t length)
@@ -168,8 +170,8 @@ static const char *value_too_long(struct values *v, struct kvd *db, size_t lengt
 	if (!length)
 		return NULL;
 	if (kvd_get(db, v->key, v->key_len, v->got, length - 1, &item) != KVD_ERR_BUFFER)
-		return "one byte too few was not refused";
-	return item.value_len == length ? NULL : "the length needed is wrong";
+		return "a buffer one byte too short was not refused";
+	return item.value_len == length ? NULL : "the length that is needed is wrong";
 }
 
 static const char *value_round(struct values *v, size_t length, uint64_t seed)
@@ -182,7 +184,7 @@ static const char *value_round(struct values *v, size_t length, uint64_t seed)
 	if (kvd_put(v->writer, v->key, v->key_len, v->value, length, &args, &version))
 		return kvd_error(v->writer);
 	error = value_read(v, v->writer, length, seed);
-	/* The reader's cache still leads to the value before. */
+	/* The reader's cache still points to the previous value. */
 	if (!error)
 		error = value_read(v, v->reader, length, seed);
 	if (!error)
@@ -200,9 +202,9 @@ static void values_of_key(struct values *v, size_t key_len, uint32_t request_byt
 	choose_lengths(v, request_bytes);
 	for (i = 0; !error && i < v->count; i++)
 		error = value_round(v, v->lengths[i], 1000 * key_len + i);
-	check(!error, "key of %zu bytes: each of %u lengths over the one before%s%s", key_len,
-	      v->count, error ? ": " : "", error ? error : "");
-	/* Short and long in turn: the memory of each is used again for the other. */
+	check(!error, "key of %zu bytes: values of %u lengths, each over the previous one%s%s",
+	      key_len, v->count, error ? ": " : "", error ? error : "");
+	/* Short and long in turn: the memory of one is used again for the other. */
 	for (i = 0, j = v->count - 1; !error && i < j; i++, j--) {
 		error = value_round(v, v->lengths[j], 2000 * key_len + j);
 		if (!error)
@@ -237,7 +239,7 @@ static int command_values(char **words)
 		      kvd_get(v.writer, v.key, KVD_KEY_MAX + 1, NULL, 0, NULL) == KVD_ERR_INVALID &&
 		      kvd_delete(v.writer, v.key, 0) == KVD_ERR_INVALID,
 	      "keys of 0 and 1025 bytes: %s", kvd_error(v.writer));
-	check(!kvd_ping(v.writer) && !kvd_ping(v.reader), "both connections are as good as before");
+	check(!kvd_ping(v.writer) && !kvd_ping(v.reader), "both connections still work");
 	kvd_close(v.writer);
 	kvd_close(v.reader);
 	free(v.value);
@@ -245,11 +247,13 @@ static int command_values(char **words)
 	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --- connections ------------------------------------------------------------------------------ */
+/*
+ * --- connections -------------------------------------------------------------------------------
+ */
 
 /*
- * Opens up to @count connections; the first READ of each comes at once behind its HELLO, when the
- * right to it is new. A failure is in *@why.
+ * Opens up to @count connections. Each READs immediately after its HELLO, when the server has just
+ * granted the right to. Sets *@why to the reason of a failure.
  */
 static unsigned int open_many(struct kvd **list, const char *url, unsigned int count,
 			      const char **why)
@@ -299,8 +303,8 @@ static int command_connections(char **words)
 		close_many(list, opened);
 		done += opened;
 		if (opened < at_once || good < opened) {
-			check(false, "after %u connections: %u of %u opened, %u answered: %s", done,
-			      opened, at_once, good, why);
+			check(false, "after %u connections: %u of %u opened, %u responded: %s",
+			      done, opened, at_once, good, why);
 			return EXIT_FAILURE;
 		}
 	}
@@ -309,8 +313,8 @@ static int command_connections(char **words)
 }
 
 /*
- * URL, COUNT: opens as many, or as many as there can be, and says so; holds them till the standard
- * input ends. Says then how many still answer.
+ * URL, COUNT: opens COUNT connections, or as many as the server accepts, and prints how many; holds
+ * them until the standard input ends; then prints how many still work.
  */
 static int command_hold(char **words)
 {
@@ -332,7 +336,9 @@ static int command_hold(char **words)
 	return good == opened ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* --- loop: work that goes on while something happens ------------------------------------------- */
+/*
+ * --- loop: operations that run while something else happens ------------------------------------
+ */
 
 static void on_term(int signal_number)
 {
@@ -348,7 +354,7 @@ struct loop {
 	uint64_t rounds;
 };
 
-/* A value tells its round in its first 8 bytes; the rest follows from it. */
+/* The first 8 bytes of a value are its round; the others depend on it. */
 static void value_make(uint8_t *value, size_t bytes, uint64_t round)
 {
 	memcpy(value, &round, sizeof(round));
@@ -367,7 +373,7 @@ static enum kvd_status loop_put(struct loop *l)
 	return kvd_put(l->db, l->key, strlen(l->key), l->value, l->bytes, NULL, NULL);
 }
 
-/* Whoever may write the key, what is read is whole; @exact: it is what this loop wrote last. */
+/* The value must be whole, whoever wrote it; with @exact it must be the last one of this loop. */
 static enum kvd_status loop_get(struct loop *l, bool exact)
 {
 	struct kvd_item item;
@@ -396,7 +402,7 @@ static enum kvd_status loop_round(struct loop *l, const char *mode)
 	return status;
 }
 
-/* URL, put|get|mix, KEY, BYTES, PAUSE_US: until SIGTERM or the connection is lost. */
+/* URL, put|get|mix, KEY, BYTES, PAUSE_US: repeats until SIGTERM or the connection is lost. */
 static int command_loop(char **words)
 {
 	struct loop l = { .db = must_connect(words[0]),
@@ -431,13 +437,15 @@ static int command_loop(char **words)
 	return status ? EXIT_LOST : EXIT_SUCCESS;
 }
 
-/* --- fill: the memory, to its end and back ----------------------------------------------------- */
+/*
+ * --- fill: fills the memory and empties it again -----------------------------------------------
+ */
 
 struct fill {
 	struct kvd *db;
 	size_t bytes;
 	uint8_t *value, *got;
-	unsigned int count; /* keys that are there */
+	unsigned int count; /* keys that are stored */
 };
 
 static size_t fill_key(char *key, unsigned int n)
@@ -454,7 +462,7 @@ static enum kvd_status fill_put(struct fill *f, unsigned int n, uint64_t seed)
 	return kvd_put(f->db, key, len, f->value, f->bytes, NULL, NULL);
 }
 
-/* How many of the keys hold what was put with n + @seed. */
+/* Counts the keys whose value is that of seed n + @seed. */
 static unsigned int fill_intact(struct fill *f, uint64_t seed)
 {
 	unsigned int n, good = 0;
@@ -493,7 +501,7 @@ static void fill_delete(struct fill *f, unsigned int first, unsigned int count)
 	check(good == count, "%u of %u deleted", good, count);
 }
 
-/* What is pulled needs memory of its own before the old value's is free. */
+/* A pulled value needs memory before that of the old value is free. */
 static void fill_over_full(struct fill *f, bool pulled)
 {
 	enum kvd_status status = KVD_OK;
@@ -502,14 +510,14 @@ static void fill_over_full(struct fill *f, bool pulled)
 	if (pulled) {
 		status = fill_put(f, 0, 7);
 		check(status == KVD_ERR_NO_SPACE && fill_intact(f, 0) == f->count,
-		      "a long value over another is refused, and the old one stands: %s",
+		      "a long value over another is refused, and the old one stays: %s",
 		      kvd_status_text(status));
 		return;
 	}
 	for (n = 0; !status && n < f->count; n++)
 		status = fill_put(f, n, n + 7);
-	check(!status && fill_intact(f, 7) == f->count,
-	      "every value can be written over in place: %s", kvd_status_text(status));
+	check(!status && fill_intact(f, 7) == f->count, "every value can be replaced in place: %s",
+	      kvd_status_text(status));
 }
 
 static void fill_work(struct fill *f, bool pulled)
@@ -530,7 +538,7 @@ static void fill_work(struct fill *f, bool pulled)
 	fill_delete(f, 0, all);
 }
 
-/* URL, BYTES: values of that length fill the server, twice. */
+/* URL, BYTES: fills the server with values of that length, twice. */
 static int command_fill(char **words)
 {
 	struct fill f = { .db = must_connect(words[0]), .bytes = (size_t)atol(words[1]) };
@@ -552,7 +560,9 @@ static int command_fill(char **words)
 	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --- gets: nothing but GETs, and what they cost the server -------------------------------------- */
+/*
+ * --- gets: measures what GETs cost the server --------------------------------------------------
+ */
 
 static uint64_t stat_named(const char *text, const char *name)
 {
@@ -565,7 +575,7 @@ static uint64_t stat_named(const char *text, const char *name)
 		line = strchr(line, '\n');
 		line = line ? line + 1 : NULL;
 	}
-	die("statistics have no", name);
+	die("the statistics have no", name);
 }
 
 struct cost {
@@ -612,7 +622,7 @@ static void gets_round(struct kvd *db, bool put)
 	}
 }
 
-/* What the server does in as long a time without GETs: its clock, and these statistics. */
+/* Measures the server without GETs, when it runs only its clock and serves the statistics. */
 static struct cost cost_of_nothing(struct kvd *db, unsigned int seconds)
 {
 	struct cost first = cost_now(db), last;
@@ -642,12 +652,12 @@ static struct cost cost_of_gets(struct kvd *db, unsigned int seconds)
 	};
 }
 
-/* What a server may use in permille of the time when nobody wants anything of it: it sleeps. */
+/* CPU time that an idle server may use, in permille of the time. */
 #define IDLE_PERMILLE 50
-/* Connections made and closed before that: their ends pass notes to workers that are awake. */
+/* Connections opened and closed before; their ends wake workers, which must sleep again. */
 #define IDLE_CONNECTIONS 10
 
-/* URL, SECONDS, PERMILLE: GETs may cost the server that share of the time at most. */
+/* URL, SECONDS, PERMILLE: GETs may cost the server at most that share of the time. */
 static int command_gets(char **words)
 {
 	struct kvd *db = must_connect(words[0]);
@@ -678,7 +688,7 @@ static int command_gets(char **words)
 	      "the server took %" PRIu64 " requests, all for these statistics", busy.requests);
 	check(reads / gets >= 0.999 && reads / gets <= 1.05, "%.4f READs per GET", reads / gets);
 	check(after.fallbacks == before.fallbacks && after.misses == before.misses,
-	      "no GET asked the server, none missed");
+	      "no GET used a request, none missed");
 	kvd_close(db);
 	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -700,6 +710,12 @@ int main(int argc, char **argv)
 	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(argv[1], commands[i].name) && argc == commands[i].words + 2)
 			return commands[i].run(argv + 2);
-	fputs("usage: sys_client COMMAND URL ...; see the source\n", stderr);
+	fputs("usage: sys_client values URL\n"
+	      "       sys_client connections URL TOTAL AT_ONCE\n"
+	      "       sys_client hold URL COUNT\n"
+	      "       sys_client loop URL put|get|mix KEY BYTES PAUSE_US\n"
+	      "       sys_client fill URL BYTES\n"
+	      "       sys_client gets URL SECONDS PERMILLE\n",
+	      stderr);
 	return 64;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that breaks the rules, for the system tests: it speaks the protocol by itself, on the
- * seam to the devices.
+ * A rogue client, which breaks kvd's protocol, for the system tests. It uses the device interface
+ * directly instead of libkvd.
  *
- *	sys_rogue URL LOG all		plays all cases that fit the device
- *	sys_rogue URL LOG CASE...	plays these
+ *	sys_rogue URL LOG all		runs all cases that fit the device
+ *	sys_rogue URL LOG CASE...	runs these cases
  *
- * A case says what the server has to do to this client. After each, the server has to have logged
- * what happened, and a good client, by libkvd, connects and finds `precious` = `intact`.
- * Prints `ok` and `FAIL` lines as tests/system/lib.sh does; status 0 if nothing failed.
+ * A case checks what the server does with this client. After each case the server has to log what
+ * happened (LOG is its log file), and a good client, which uses libkvd, must be able to connect and
+ * find `precious` = `intact`. Prints `ok` and `FAIL` lines as tests/system/lib.sh does; the exit
+ * status is 0 if nothing failed.
  */
 #include <errno.h>
 #include <regex.h>
@@ -34,7 +35,7 @@
 #define RECVS 64
 #define RECV_BYTES 4096u
 #define SEND_BYTES (64u << 10)
-#define DATA_BYTES (2u << 20) /* what the server may pull */
+#define DATA_BYTES (2u << 20) /* that the server can pull */
 #define STATS_BYTES (64u << 10)
 #define MEMORY_BYTES (SEND_BYTES + RECVS * RECV_BYTES + DATA_BYTES)
 
@@ -48,11 +49,11 @@ struct peer {
 	struct cm_id *id;
 	struct ibv_mr *mr;
 	uint8_t *memory; /* messages to send, receives, data */
-	bool deaf;	 /* posts no receives */
+	bool deaf;	 /* post no receives */
 
 	bool established, refused, closed;
 	struct wire_reject reject;
-	unsigned int responses; /* taken, the last one in: */
+	unsigned int responses; /* received since the last peer_send(); the last one: */
 	struct wire_response response;
 	uint8_t value[RECV_BYTES];
 	unsigned int sends_done, rdma_done;
@@ -86,7 +87,7 @@ static void peer_post_recv(struct peer *p, uint64_t n)
 		.num_sge = 1,
 	};
 
-	/* Fails once the queue pair is gone, which is what some cases wait for. */
+	/* Fails when the queue pair is in error, for which some cases wait. */
 	(void)ibv_post_recv(p->id->qp, &wr, &bad);
 }
 
@@ -201,7 +202,7 @@ static void take_event(struct peer *p, const struct cm_event *event)
 	}
 }
 
-/* Takes what has come, and gives the device a chance to work. */
+/* Handles events and completions; on softnic it also makes the device work. */
 static void peer_poll(struct peer *p)
 {
 	struct cm_event event;
@@ -223,7 +224,7 @@ static void peer_poll(struct peer *p)
 	}
 }
 
-/* Polls until @done; what the caller gets is whether it came to that in time. */
+/* Polls until @done; returns false if the deadline passes first. */
 static bool peer_wait(struct peer *p, bool (*done)(const struct peer *))
 {
 	uint64_t end = clock_ns() + DEADLINE_NS;
@@ -248,7 +249,7 @@ static bool is_closed(const struct peer *p)
 	return p->closed;
 }
 
-static bool is_answered(const struct peer *p)
+static bool is_responded(const struct peer *p)
 {
 	return p->responses || p->closed;
 }
@@ -281,7 +282,7 @@ static const struct wire_connect good_connect = {
 	.bytes = sizeof(struct wire_connect),
 };
 
-/* A connection that has not said HELLO. */
+/* Connects without HELLO. */
 static void peer_start(struct peer *p, bool deaf)
 {
 	peer_open(p, deaf);
@@ -290,7 +291,7 @@ static void peer_start(struct peer *p, bool deaf)
 		die(p->refused ? p->reject.text : "connect", ECONNREFUSED);
 }
 
-/* Sends the first @bytes of the send buffer; an errno if the queue pair refuses. */
+/* Sends the first @bytes of the send buffer; returns an errno if the queue pair is in error. */
 static int peer_send(struct peer *p, size_t bytes)
 {
 	struct ibv_sge sge = {
@@ -339,7 +340,10 @@ static int peer_rdma(struct peer *p, enum ibv_wr_opcode opcode, uint64_t addr, u
 	return ibv_post_send(p->id->qp, &wr, &bad);
 }
 
-/* Lays a request out in the send buffer: header, key, value. Lengths are as the caller says. */
+/*
+ * Writes a request to the send buffer: @head, a key and a value, whatever lengths @head has.
+ * Returns its length.
+ */
 static size_t peer_fill(struct peer *p, const struct wire_request *head, size_t key_len,
 			size_t value_len)
 {
@@ -369,12 +373,12 @@ static const struct wire_hello good_hello = {
 	.response_bytes = RECV_BYTES,
 };
 
-/* A connection as a good client has it. */
+/* Connects and sends HELLO as a good client does. */
 static void peer_greet(struct peer *p)
 {
 	peer_start(p, false);
 	peer_fill_hello(p, &good_hello);
-	if (peer_send(p, HELLO_BYTES) || !peer_wait(p, is_answered) || p->closed ||
+	if (peer_send(p, HELLO_BYTES) || !peer_wait(p, is_responded) || p->closed ||
 	    p->response.status != WIRE_OK || p->response.value_len != sizeof(p->welcome))
 		die("HELLO", EPROTO);
 	memcpy(&p->welcome, p->value, sizeof(p->welcome));
@@ -388,7 +392,10 @@ static const char *expect_closed(struct peer *p)
 	return error;
 }
 
-/* What is sent costs the connection. A queue pair that is in error already is as good. */
+/*
+ * Sends the first @bytes, for which the server must close the connection. The queue pair may
+ * already be in error.
+ */
 static const char *send_and_expect_closed(struct peer *p, size_t bytes)
 {
 	(void)peer_send(p, bytes);
@@ -400,9 +407,9 @@ static const char *expect_ping(struct peer *p)
 	const struct wire_request head = { .op = WIRE_PING, .id = 99 };
 	const char *error = NULL;
 
-	if (peer_send(p, peer_fill(p, &head, 0, 0)) || !peer_wait(p, is_answered) || p->closed ||
+	if (peer_send(p, peer_fill(p, &head, 0, 0)) || !peer_wait(p, is_responded) || p->closed ||
 	    p->response.status || p->response.id != 99)
-		error = "the connection is no longer good";
+		error = "the connection does not work any more";
 	peer_close(p);
 	return error;
 }
@@ -418,7 +425,9 @@ static struct kvd *good_client_open(void)
 	return kvd_open(&db, url, &options) ? NULL : db;
 }
 
-/* --- the connect request ------------------------------------------------------------------------ */
+/*
+ * --- the connect request -----------------------------------------------------------------------
+ */
 
 static const char *expect_refused(const void *private_data, size_t bytes)
 {
@@ -470,7 +479,7 @@ static const char *case_connect_garbage(void)
 
 #define ABORTS 20
 
-/* Gone before the server's answer can come. */
+/* Disconnects before the server can respond. */
 static const char *case_connect_abort(void)
 {
 	const struct cm_param param = {
@@ -490,7 +499,9 @@ static const char *case_connect_abort(void)
 	return NULL;
 }
 
-/* --- HELLO -------------------------------------------------------------------------------------- */
+/*
+ * --- HELLO -------------------------------------------------------------------------------------
+ */
 
 static const char *case_silent(void)
 {
@@ -587,7 +598,7 @@ static const char *case_hello_twice(void)
 	return send_and_expect_closed(&p, HELLO_BYTES);
 }
 
-/* Told, not closed at once; and nothing is granted. */
+/* The server responds with an error and grants nothing; it closes the connection later. */
 static const char *case_hello_abi(void)
 {
 	struct wire_hello hello = good_hello;
@@ -596,14 +607,14 @@ static const char *case_hello_abi(void)
 	hello.abi++;
 	peer_start(&p, false);
 	peer_fill_hello(&p, &hello);
-	if (peer_send(&p, HELLO_BYTES) || !peer_wait(&p, is_answered) || p.closed)
-		return "no answer";
+	if (peer_send(&p, HELLO_BYTES) || !peer_wait(&p, is_responded) || p.closed)
+		return "no response";
 	if (p.response.status != WIRE_PROTOCOL || p.response.value_len)
-		return "not told that the protocol is another";
+		return "the response does not say that the protocol differs";
 	return expect_closed(&p);
 }
 
-/* The responses find no receive. */
+/* The client posts no receives for the responses. */
 static const char *case_deaf(void)
 {
 	struct peer p;
@@ -613,9 +624,11 @@ static const char *case_deaf(void)
 	return send_and_expect_closed(&p, HELLO_BYTES);
 }
 
-/* --- malformed requests ------------------------------------------------------------------------- */
+/*
+ * --- malformed requests ------------------------------------------------------------------------
+ */
 
-/* Sends @head with a key and value of these lengths behind it, whatever it says of them. */
+/* Sends @head with a key and a value of these lengths, whatever lengths @head has. */
 static const char *malformed(const struct wire_request *head, size_t key_len, size_t value_len)
 {
 	struct peer p;
@@ -721,9 +734,11 @@ static const char *case_random(void)
 	return error;
 }
 
-/* --- too much ----------------------------------------------------------------------------------- */
+/*
+ * --- too much ----------------------------------------------------------------------------------
+ */
 
-/* Has as many requests under way as the send queue holds, whatever the window. */
+/* Keeps the send queue full of requests, far more than the window. */
 static const char *case_flood(void)
 {
 	const struct wire_request head = { .op = WIRE_PING };
@@ -745,7 +760,9 @@ static const char *case_flood(void)
 	return expect_closed(&p);
 }
 
-/* --- pulls -------------------------------------------------------------------------------------- */
+/*
+ * --- pulls -------------------------------------------------------------------------------------
+ */
 
 static size_t fill_pull(struct peer *p, uint64_t addr, uint32_t rkey, uint32_t bytes)
 {
@@ -788,7 +805,7 @@ static const char *case_pull_wrap(void)
 	return send_and_expect_closed(&p, fill_pull(&p, UINT64_MAX - 10, p.mr->rkey, 100000));
 }
 
-/* The pieces of it that are there are read; the item never gets into the table. */
+/* The server can READ only the first pieces; the item must not get into the table. */
 static const char *case_pull_half(void)
 {
 	struct peer p;
@@ -813,15 +830,15 @@ static const char *case_pull_too_large(void)
 			bytes = UINT32_MAX;
 		if (peer_send(&p, fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey,
 					    (uint32_t)bytes)) ||
-		    !peer_wait(&p, is_answered) || p.closed || p.response.id != 7)
-			return "no answer";
+		    !peer_wait(&p, is_responded) || p.closed || p.response.id != 7)
+			return "no response";
 		if (p.response.status != WIRE_TOO_LARGE)
-			return "not told that it is too large";
+			return "the response does not say that it is too large";
 	}
 	return expect_ping(&p);
 }
 
-/* Two pulls at once on one connection: the second one is told so, the first one is done. */
+/* Two pulls at once on one connection: the second one is refused, the first one is done. */
 static const char *case_pull_twice(void)
 {
 	unsigned int busy = 0, done = 0;
@@ -833,9 +850,9 @@ static const char *case_pull_twice(void)
 	if (peer_send(&p, bytes) || peer_send(&p, bytes))
 		return "can't send";
 	while (busy + done < 2) {
-		if (!peer_wait(&p, is_answered) || p.closed || p.response.id != 7)
-			return "no answer";
-		/* Both answers may have come at once: the last one tells for itself. */
+		if (!peer_wait(&p, is_responded) || p.closed || p.response.id != 7)
+			return "no response";
+		/* If both responses have come at once, only the last one is known. */
 		busy += p.response.status == WIRE_BUSY;
 		done += p.response.status == WIRE_OK;
 		if (p.responses > 1 || busy > 1 ||
@@ -903,7 +920,7 @@ static const char *case_die_in_pull(void)
 	return "alive after SIGKILL";
 }
 
-/* A value within the limits of the protocol but not of a server with a max_value below it. */
+/* A value that the protocol allows, but that is larger than max_value of this server. */
 static const char *case_put_too_large(void)
 {
 	struct wire_request head = { .op = WIRE_PUT, .key_len = 5, .id = 3 };
@@ -911,17 +928,17 @@ static const char *case_put_too_large(void)
 
 	peer_greet(&p);
 	head.value_len = (uint32_t)p.welcome.geometry.value_max;
-	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) || !peer_wait(&p, is_answered) ||
-	    p.closed || p.response.status)
+	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) ||
+	    !peer_wait(&p, is_responded) || p.closed || p.response.status)
 		return "a value of max_value bytes is refused";
 	head.value_len++;
-	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) || !peer_wait(&p, is_answered) ||
-	    p.closed || p.response.status != WIRE_TOO_LARGE)
+	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) ||
+	    !peer_wait(&p, is_responded) || p.closed || p.response.status != WIRE_TOO_LARGE)
 		return "one byte more is not refused";
 	return expect_ping(&p);
 }
 
-/* softnic: the owner of the memory serves the READ while it polls, and this one does not. */
+/* On softnic the owner of the memory serves a READ when it polls; this client does not poll. */
 static const char *case_pull_never(void)
 {
 	const struct timespec pause = { .tv_nsec = 100000000 };
@@ -939,10 +956,12 @@ static const char *case_pull_never(void)
 	return expect_closed(&p);
 }
 
-/* --- the region --------------------------------------------------------------------------------- */
+/*
+ * --- the region --------------------------------------------------------------------------------
+ */
 
-/* Another connection's view of the region's first bytes. */
-static void region_look(uint8_t *bytes, size_t count)
+/* Reads the region's first bytes through another connection. */
+static void region_read(uint8_t *bytes, size_t count)
 {
 	struct peer p;
 
@@ -955,7 +974,7 @@ static void region_look(uint8_t *bytes, size_t count)
 	peer_close(&p);
 }
 
-/* It must not work, and bring no byte. The connection is gone, or will be. */
+/* The operation must fail and change no byte of the data. Closes the connection. */
 static const char *rdma_fails(struct peer *p, enum ibv_wr_opcode opcode, uint64_t addr,
 			      uint32_t rkey, uint32_t bytes)
 {
@@ -973,22 +992,21 @@ static const char *rdma_fails(struct peer *p, enum ibv_wr_opcode opcode, uint64_
 		error = "it worked";
 	for (i = 0; !error && i < bytes; i++)
 		if (peer_data(p)[i] != 0xee)
-			error = "it failed but brought bytes";
+			error = "it failed but wrote bytes";
 	peer_close(p);
 	return error;
 }
 
 static const char *case_read_early(void)
 {
-	struct peer friend, p;
+	struct peer good, p;
 	const char *error;
 
-	/* Another's connection tells what this one has not been told. */
-	peer_greet(&friend);
+	/* The address and key that this connection does not have come from another one. */
+	peer_greet(&good);
 	peer_start(&p, false);
-	error = rdma_fails(&p, IBV_WR_RDMA_READ, friend.welcome.region_addr, friend.welcome.rkey,
-			   64);
-	peer_close(&friend);
+	error = rdma_fails(&p, IBV_WR_RDMA_READ, good.welcome.region_addr, good.welcome.rkey, 64);
+	peer_close(&good);
 	return error;
 }
 
@@ -1017,11 +1035,11 @@ static const char *write_fails(enum ibv_wr_opcode opcode, uint32_t bytes)
 	const char *error;
 	struct peer p;
 
-	region_look(before, sizeof(before));
+	region_read(before, sizeof(before));
 	peer_greet(&p);
 	error = rdma_fails(&p, opcode, p.welcome.region_addr, p.welcome.rkey, bytes);
-	region_look(after, sizeof(after));
-	/* The clock and the number of items change by themselves. */
+	region_read(after, sizeof(after));
+	/* The clock and the number of items may change meanwhile. */
 	if (!error && (memcmp(before, after, offsetof(struct superblock, clock_s)) ||
 		       memcmp(before + 344, after + 344, sizeof(before) - 344)))
 		error = "the region has changed";
@@ -1048,7 +1066,9 @@ static const char *case_fetch_and_add(void)
 	return write_fails(IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 }
 
-/* --- softnic's socket --------------------------------------------------------------------------- */
+/*
+ * --- softnic's socket --------------------------------------------------------------------------
+ */
 
 static int socket_open(void)
 {
@@ -1063,7 +1083,7 @@ static int socket_open(void)
 
 #define SOCKETS 20
 
-/* Garbage of all lengths where the handshake belongs; the server may close, or wait for more. */
+/* Garbage of all lengths instead of the handshake; the server may close, or wait for more. */
 static const char *case_socket_garbage(void)
 {
 	uint64_t state = 4711;
@@ -1106,12 +1126,14 @@ static const char *case_socket_garbage_held(void)
 	return closed ? NULL : "the server kept the socket";
 }
 
-/* --- the cases ---------------------------------------------------------------------------------- */
+/*
+ * --- the cases ---------------------------------------------------------------------------------
+ */
 
 #define REFUSED "connection refused: the client does not speak this version"
 #define EARLY "closed: a request before HELLO"
 #define HELLO "closed: HELLO with values that the protocol does not allow"
-#define ANY "-" /* the server need not notice */
+#define ANY "-" /* the server need not log anything */
 
 static const struct {
 	const char *name, *device, *logged;
@@ -1198,7 +1220,9 @@ static const struct {
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 
-/* --- playing them ------------------------------------------------------------------------------- */
+/*
+ * --- running them ------------------------------------------------------------------------------
+ */
 
 /*
  * The server logs at most 10 warnings of one kind in a second of its monotonic clock, and drops
@@ -1224,7 +1248,7 @@ static long log_size(void)
 	return size;
 }
 
-/* What the log holds from @from on; static. */
+/* Returns the log's text from @from on, in a static buffer. */
 static const char *log_text(long from)
 {
 	static char text[LOG_BYTES_MAX + 1];
@@ -1277,7 +1301,7 @@ static void log_wait_for_room(long from)
 	} while (count_warnings(log_text(from), oldest) > WARNINGS_RECENT_MAX && !usleep(20000));
 }
 
-/* Whether a line behind @from fits the pattern, in time. */
+/* Waits until a line after @from matches the pattern; false if the deadline passes first. */
 static bool log_has(long from, const char *pattern)
 {
 	uint64_t end = clock_ns() + DEADLINE_NS;
@@ -1314,7 +1338,7 @@ static const char *good_client_works(void)
 	return item.value_len == 6 && !memcmp(value, "intact", 6) ? NULL : "data is not intact";
 }
 
-static bool play(size_t i)
+static bool run_case(size_t i)
 {
 	long from = log_size(), recent = from > RECENT_BYTES ? from - RECENT_BYTES : 0;
 	const char *error;
@@ -1322,18 +1346,18 @@ static bool play(size_t i)
 	log_wait_for_room(recent);
 	error = cases[i].run();
 	if (!error && strcmp(cases[i].logged, ANY) && !log_has(from, cases[i].logged))
-		error = "not in the log in time";
+		error = "not logged within the deadline";
 	if (!error)
 		error = good_client_works();
 	printf("%s %s%s%s\n", error ? "FAIL " : "ok   ", cases[i].name, error ? ": " : "",
 	       error ? error : "");
 	if (error)
-		printf("      | looked for: %s; logged:\n%s", cases[i].logged, log_text(from));
+		printf("      | expected: %s; logged:\n%s", cases[i].logged, log_text(from));
 	fflush(stdout);
 	return !error;
 }
 
-/* "any" is for every device; "special" for the servers of those who ask for it by name. */
+/* "any" fits every device; a "special" case runs only by name, for a script that needs it. */
 static bool fits(size_t i)
 {
 	const char *device = !strncmp(url, "softnic:", 8) ? "softnic" : "verbs";
@@ -1341,7 +1365,7 @@ static bool fits(size_t i)
 	return !strcmp(cases[i].device, "any") || !strcmp(cases[i].device, device);
 }
 
-static bool play_named(const char *name)
+static bool run_named(const char *name)
 {
 	bool found = false, good = true;
 	size_t i;
@@ -1350,7 +1374,7 @@ static bool play_named(const char *name)
 		if (strcmp(name, "all") ? strcmp(name, cases[i].name) : !fits(i))
 			continue;
 		found = true;
-		good &= play(i);
+		good &= run_case(i);
 	}
 	if (!found)
 		printf("FAIL  no case %s\n", name);
@@ -1369,6 +1393,6 @@ int main(int argc, char **argv)
 	url = argv[1];
 	log_path = argv[2];
 	for (i = 3; i < argc; i++)
-		good &= play_named(argv[i]);
+		good &= run_named(argv[i]);
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A server whose index grows from nothing while clients write, read, scan and flush: every recorded
-# history must be linearizable (tests/stress/race_torture.c).
+# System test of a server whose index grows from its smallest size while clients write, read, scan
+# and flush: every recorded history must be linearizable (tests/stress/race_torture.c).
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -15,11 +15,11 @@ index_has_grown() {
 }
 
 check "the server starts" server_start -o memory.size=64m -o index.keys=0 -o index.fill=30 || finish
-check "histories of a growing index are right" torture 3 1
-check "it has grown" index_has_grown
+check "histories of a growing index are linearizable" torture 3 1
+check "the index has grown" index_has_grown
 check "the server stops" server_stop
 if [ "$device" = softnic ]; then
-	check "so are those of servers in one process, that evict, too" \
+	check "so are those of servers in one process, which also evict" \
 		"$build/tests/stress/race_torture" -S -t 5
 fi
 finish

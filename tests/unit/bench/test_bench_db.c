@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stores behind kvbench: which URL fits which -d, and memcached's and Redis's protocols against a
- * server that is a socket of the test. A backend sends before it receives, so the test writes the
- * response first, then calls, then compares the request.
+ * Tests of kvbench's stores: which URL belongs to which -d, and the protocols of memcached and
+ * Redis against a socket of the test. A backend sends before it receives, so that the test can
+ * write the response first, then call the backend and then compare the request.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -109,7 +109,7 @@ static void expect_no_request(void)
 static struct kvd_get_request requests[2];
 static char values[2][VALUE_SIZE + 1];
 
-/* GETs of a and b, or of the first @count of them. */
+/* GETs of the first @count of the keys a and b. */
 static void get(size_t count)
 {
 	static const char *const keys[] = { "a", "b" };
@@ -151,7 +151,7 @@ static void urls_fit_their_store(void **state)
 	assert_string_equal(target.url, "redis:///s");
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void urls_of_other_stores_are_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(target_is("etcd", "softnic:///s"), -EINVAL);
@@ -166,7 +166,7 @@ static void what_does_not_fit_is_refused(void **state)
 	assert_non_null(strstr(error, "KVD_URL"));
 }
 
-/* @address is refused with @status, and the reason has @word. */
+/* Asserts that @address is refused with @status and an error that contains @word. */
 static void expect_no_connection(const char *name, const char *address, enum kvd_status status,
 				 const char *word)
 {
@@ -177,7 +177,7 @@ static void expect_no_connection(const char *name, const char *address, enum kvd
 	assert_int_equal(db_open(&db, &target, &kvd, error), status);
 	assert_null(db);
 	if (!strstr(error, word))
-		fail_msg("%s: '%s' without %s", address, error, word);
+		fail_msg("%s: '%s' does not contain %s", address, error, word);
 }
 
 static void bad_addresses(void **state)
@@ -232,7 +232,7 @@ static void memcached_pipelines(void **state)
 	assert_int_equal(put(1), KVD_OK);
 	respond("STORED\r\nSTORED\r\nSERVER_ERROR\r\n");
 	assert_int_equal(put(1), KVD_ERR_NO_SPACE);
-	/* A GET takes the responses of the PUTs before it. */
+	/* A GET receives the responses of the PUTs before it. */
 	assert_int_equal(put(1), KVD_OK);
 	respond("STORED\r\nEND\r\n");
 	get(1);
@@ -289,7 +289,9 @@ static void redis_changes(void **state)
 	disconnect();
 }
 
-/* After @response to a GET the connection is lost with @status, and the next call says so. */
+/*
+ * Asserts that @response to a GET ends the connection with @status, and that the next call fails.
+ */
 static void expect_lost(const char *name, const char *response, enum kvd_status status)
 {
 	connect_to(name);
@@ -358,7 +360,7 @@ static void expect_stats(const char *name, const char *response)
 	disconnect();
 }
 
-static void statistics_have_kvds_names(void **state)
+static void statistics_have_the_names_of_kvd(void **state)
 {
 	(void)state;
 	expect_stats("memcached", "STAT version 1.6.18\r\nSTAT rusage_user 2.000003\r\n"
@@ -372,7 +374,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(urls_fit_their_store),
-		cmocka_unit_test(what_does_not_fit_is_refused),
+		cmocka_unit_test(urls_of_other_stores_are_refused),
 		cmocka_unit_test(bad_addresses),
 		cmocka_unit_test(memcached_gets),
 		cmocka_unit_test(memcached_changes),
@@ -382,7 +384,7 @@ int main(void)
 		cmocka_unit_test(redis_changes),
 		cmocka_unit_test(bad_responses_end_the_connection),
 		cmocka_unit_test(no_response_is_a_timeout),
-		cmocka_unit_test(statistics_have_kvds_names),
+		cmocka_unit_test(statistics_have_the_names_of_kvd),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

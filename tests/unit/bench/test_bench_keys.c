@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Request distributions against YCSB's: shares of the most popular records, bounds, inserts that
- * are not acknowledged; and the counter of inserts under threads.
+ * Tests of kvbench's request distributions against YCSB's: shares of the most popular records,
+ * bounds, inserts that are not acknowledged; and of the counter of inserts with several threads.
  */
 #include <math.h>
 #include <pthread.h>
@@ -47,7 +47,7 @@ static void prepare(unsigned int distribution)
 	key_chooser_init(&chooser, &keys);
 }
 
-/* Draws and counts what comes; nothing may be at or above @bound. */
+/* Draws and counts record numbers, which must be below @bound. */
 static void draw(uint64_t bound)
 {
 	uint64_t number;
@@ -61,7 +61,7 @@ static void draw(uint64_t bound)
 	}
 }
 
-/* 5 standard deviations of a count, and some per cent for what the reference itself is off. */
+/* Allows 5 standard deviations of a count and a few per cent for the error of the reference. */
 static void expect_share(uint64_t number, double share)
 {
 	const double want = share * DRAWS;
@@ -86,7 +86,7 @@ static void zipfian_is_scrambled_as_in_ycsb(void **state)
 }
 
 /* The most popular item is 0, whose hash is known; YCSB's record 144 of 1,001 follows from it. */
-static void fnv_hash_is_that_of_ycsb(void **state)
+static void fnv_hash_equals_ycsb(void **state)
 {
 	(void)state;
 	assert_true(fnv_hash(0) == UINT64_C(6284781860667377211));
@@ -124,7 +124,7 @@ static void latest_follows_the_inserts(void **state)
 	assert_int_equal(chooser.latest.zeta_items, RECORDS + 499);
 }
 
-static void unacknowledged_inserts_are_not_asked_for(void **state)
+static void unacknowledged_inserts_are_not_drawn(void **state)
 {
 	uint64_t first, second;
 
@@ -133,14 +133,14 @@ static void unacknowledged_inserts_are_not_asked_for(void **state)
 	assert_true(counter_take(&keys.inserted, &first));
 	assert_true(counter_take(&keys.inserted, &second));
 	counter_acknowledge(&keys.inserted, second);
-	draw(RECORDS); /* the first is missing, so the second must not be drawn either */
+	draw(RECORDS); /* neither: the first one is not acknowledged */
 	counter_acknowledge(&keys.inserted, first);
 	draw(RECORDS + 2);
 	assert_true(hits[RECORDS + 1] > 0);
 }
 
-/* Zipfian with inserts to come: only what exists, though most draws fall beyond. */
-static void zipfian_leaves_out_what_is_to_come(void **state)
+/* Zipfian with inserts to come draws only existing records, though most numbers are larger. */
+static void zipfian_skips_future_inserts(void **state)
 {
 	(void)state;
 	prepare(DISTRIBUTION_ZIPFIAN);
@@ -162,7 +162,7 @@ static void uniform_is_even(void **state)
 		expect_share((uint64_t)i, 1.0 / RECORDS);
 }
 
-static void sequential_goes_round(void **state)
+static void sequential_wraps_around(void **state)
 {
 	int i;
 
@@ -210,7 +210,7 @@ static void one_record_is_enough(void **state)
 	(void)state;
 	for (distribution = 0; distribution <= DISTRIBUTION_EXPONENTIAL; distribution++) {
 		if (distribution == DISTRIBUTION_HOTSPOT)
-			continue; /* refused: nothing would be hot */
+			continue; /* refused: there would be no hot record */
 		prepare(distribution);
 		workload.record_count = 1;
 		keys_init(&keys, &workload);
@@ -219,7 +219,7 @@ static void one_record_is_enough(void **state)
 	}
 }
 
-static void counter_has_a_window(void **state)
+static void counter_limits_unacknowledged_inserts(void **state)
 {
 	static struct counter counter;
 	uint64_t number, i;
@@ -252,7 +252,7 @@ static void *insert_some(void *argument)
 			sched_yield();
 		atomic_store_explicit(&inserted[number], 1, memory_order_relaxed);
 		counter_acknowledge(&shared, number);
-		/* Everything below the limit is there. */
+		/* Every number below the limit has been inserted. */
 		limit = counter_limit(&shared);
 		if (limit && !atomic_load_explicit(&inserted[limit - 1], memory_order_relaxed))
 			return argument;
@@ -260,7 +260,7 @@ static void *insert_some(void *argument)
 	return NULL;
 }
 
-/* None is lost, and nothing is below the limit before it is there. */
+/* No insert is lost, and the limit stays below inserts that are not done. */
 static void counter_under_threads(void **state)
 {
 	pthread_t threads[COUNTER_THREADS];
@@ -281,18 +281,18 @@ static void counter_under_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fnv_hash_is_that_of_ycsb),
+		cmocka_unit_test(fnv_hash_equals_ycsb),
 		cmocka_unit_test(zipfian_is_scrambled_as_in_ycsb),
-		cmocka_unit_test(zipfian_leaves_out_what_is_to_come),
+		cmocka_unit_test(zipfian_skips_future_inserts),
 		cmocka_unit_test(latest_prefers_the_newest),
 		cmocka_unit_test(latest_follows_the_inserts),
-		cmocka_unit_test(unacknowledged_inserts_are_not_asked_for),
+		cmocka_unit_test(unacknowledged_inserts_are_not_drawn),
 		cmocka_unit_test(uniform_is_even),
-		cmocka_unit_test(sequential_goes_round),
+		cmocka_unit_test(sequential_wraps_around),
 		cmocka_unit_test(hotspot_has_its_share),
 		cmocka_unit_test(exponential_has_its_share),
 		cmocka_unit_test(one_record_is_enough),
-		cmocka_unit_test(counter_has_a_window),
+		cmocka_unit_test(counter_limits_unacknowledged_inserts),
 		cmocka_unit_test(counter_under_threads),
 	};
 

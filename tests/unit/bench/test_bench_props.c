@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The property parser: java.util.Properties' syntax, rule by rule, and its refusals.
+ * Tests of kvbench's property parser: the syntax of java.util.Properties, rule by rule, and errors.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static const char *value_of(const char *key)
 	return prop ? prop->value : "(none)";
 }
 
-/* @text is one property, and this one. */
+/* Asserts that @text is exactly this property. */
 static void expect_one(const char *text, const char *key, const char *value)
 {
 	props_release(&props);
@@ -71,7 +71,7 @@ static void separators(void **state)
 	expect_one("=b", "", "b");
 }
 
-static void blanks_behind_a_value_stay(void **state)
+static void trailing_blanks_stay(void **state)
 {
 	(void)state;
 	expect_one("a=b \n", "a", "b ");
@@ -113,7 +113,7 @@ static void continuations(void **state)
 	expect_one("a=b\\", "a", "b");
 }
 
-static void a_joined_line_has_its_first_number(void **state)
+static void a_continued_line_has_its_first_number(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("\n\na=1\\\n2\\\n3\nb=4"), 0);
@@ -212,11 +212,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(separators),
-		TEST(blanks_behind_a_value_stay),
+		TEST(trailing_blanks_stay),
 		TEST(comments_and_blank_lines),
 		TEST(line_ends),
 		TEST(continuations),
-		TEST(a_joined_line_has_its_first_number),
+		TEST(a_continued_line_has_its_first_number),
 		TEST(escapes),
 		TEST(bad_unicode_is_refused_by_line),
 		TEST(later_values_win),

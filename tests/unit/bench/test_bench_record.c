@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records: the documented layout, and that no damage passes the check, whichever byte it hits.
+ * Tests of kvbench's records: the documented layout, and that the check finds any damage, in
+ * whatever byte.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -113,7 +114,7 @@ static void the_fault_is_located(void **state)
 	assert_int_equal(fault.field, 3);
 }
 
-/* Any cut but the whole, and any length but its own. */
+/* Every shorter record, and every other length. */
 static void a_cut_or_longer_record_is_found(void **state)
 {
 	size_t i, len, cut;
@@ -127,7 +128,7 @@ static void a_cut_or_longer_record_is_found(void **state)
 	}
 }
 
-/* Two generations of one record, joined at any byte, wherever that is neither of them. */
+/* Two generations of one record, joined at every byte where the result differs from both. */
 static void a_torn_record_is_found(void **state)
 {
 	static uint8_t torn[8192];
@@ -141,7 +142,7 @@ static void a_torn_record_is_found(void **state)
 			memcpy(torn, a, at);
 			memcpy(torn + at, b + at, len - at);
 			if (!memcmp(torn, a, len) || !memcmp(torn, b, len))
-				continue; /* torn where they are equal */
+				continue; /* the result equals one of them */
 			assert_int_equal(check(torn, len), -EBADMSG);
 			found++;
 		}
@@ -149,7 +150,7 @@ static void a_torn_record_is_found(void **state)
 	assert_true(found > 5000);
 }
 
-/* One cache line, one field or one word of another generation, of zeros, or of its neighbour. */
+/* A word, cache line or field replaced by that of another generation, by zeros or the next one. */
 static void a_mixed_record_is_found(void **state)
 {
 	const size_t len = build(a, &shapes[0], &first);
@@ -184,7 +185,7 @@ static void another_keys_record_is_found(void **state)
 	assert_int_equal(record_check(a, len, KEY "\0", KEY_LEN + 1, &fault), -EBADMSG);
 }
 
-static void no_two_generations_look_alike(void **state)
+static void generations_differ_nearly_everywhere(void **state)
 {
 	const size_t len = build(a, &shapes[0], &first);
 	size_t i, same = 0;
@@ -207,7 +208,7 @@ static void garbage_is_no_record(void **state)
 	memset(a, 0xff, sizeof(a));
 	assert_int_equal(check(a, 1032), -EBADMSG);
 	assert_int_equal(check(a, 0), -EBADMSG);
-	/* A table of lengths larger than the value. */
+	/* A table of lengths that is larger than the value. */
 	build(a, &shapes[4], &first);
 	a[4] = 0xff;
 	a[5] = 0xff;
@@ -226,7 +227,7 @@ int main(void)
 		cmocka_unit_test(a_torn_record_is_found),
 		cmocka_unit_test(a_mixed_record_is_found),
 		cmocka_unit_test(another_keys_record_is_found),
-		cmocka_unit_test(no_two_generations_look_alike),
+		cmocka_unit_test(generations_differ_nearly_everywhere),
 		cmocka_unit_test(garbage_is_no_record),
 	};
 

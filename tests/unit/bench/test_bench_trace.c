@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces: what the reader takes and refuses, what the made-up ones contain, and exact LRU beside a
- * simple one that looks through all its items.
+ * Tests of cache traces: lines that the reader accepts and refuses, the shape of synthetic traces,
+ * and exact LRU against a simple one that searches all its items.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static void expect_end(void)
 	trace_close(&trace);
 }
 
-/* @text, its first line bad: it is refused with @why. */
+/* Asserts that the first line of @text is refused with @why. */
 static void expect_bad(const char *text, const char *why)
 {
 	struct trace_access access;
@@ -65,7 +65,7 @@ static void expect_bad(const char *text, const char *why)
 	trace_close(&trace);
 }
 
-static void lines_are_taken(void **state)
+static void lines_are_parsed(void **state)
 {
 	(void)state;
 	trace_text("1 5\n# note\n\n  2,7\r\n3\n18446744073709551615 ,\t0 9 x",
@@ -78,7 +78,7 @@ static void lines_are_taken(void **state)
 	expect_end();
 }
 
-static void columns_are_taken(void **state)
+static void columns_are_parsed(void **state)
 {
 	const struct trace_format format = { .key_column = 2, .size_column = 4, .text_keys = true };
 	struct trace_access a, b, c;
@@ -119,7 +119,10 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of @count accesses: how many keys there are, and the count of the most and of the once used. */
+/*
+ * Of @count accesses: sets the number of keys, the number of accesses to the most used key, and the
+ * number of keys used once.
+ */
 static void census(const struct synth_shape *shape, size_t count, size_t *keys, size_t *top,
 		   size_t *once)
 {
@@ -150,11 +153,16 @@ static void census(const struct synth_shape *shape, size_t count, size_t *keys, 
 
 static void synth_has_its_shape(void **state)
 {
-	struct synth_shape shape = { .keys = 1000, .scan_run = 100, .size_min = 10, .size_max = 99 };
+	struct synth_shape shape = {
+		.keys = 1000,
+		.scan_run = 100,
+		.size_min = 10,
+		.size_max = 99,
+	};
 	size_t keys, top, once;
 
 	(void)state;
-	/* zeta(1000, 0.99) is 7.73: the first of a thousand has 12.9 % */
+	/* zeta(1000, 0.99) is 7.73: the first of 1,000 keys has 12.9 %. */
 	census(&shape, 200000, &keys, &top, &once);
 	assert_in_range(keys, 990, 1000);
 	assert_in_range(top, 25000, 26700);
@@ -192,7 +200,7 @@ static void synth_repeats(void **state)
 	assert_int_equal(same, 0);
 }
 
-/* The newest first. */
+/* The items, newest first. */
 struct simple {
 	struct trace_access items[SIMPLE_ITEMS];
 	size_t count;
@@ -262,7 +270,7 @@ static void lru_is_exact(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_are_taken),	 cmocka_unit_test(columns_are_taken),
+		cmocka_unit_test(lines_are_parsed),	 cmocka_unit_test(columns_are_parsed),
 		cmocka_unit_test(bad_lines_are_refused), cmocka_unit_test(synth_has_its_shape),
 		cmocka_unit_test(synth_repeats),	 cmocka_unit_test(lru_is_exact),
 	};

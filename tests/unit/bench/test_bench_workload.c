@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From properties to a workload: YCSB's defaults and keys, what is refused and how it is named, and
- * real property files, the project's own and, where they lie beside it, YCSB's.
+ * Tests of kvbench's workloads: YCSB's defaults and keys, properties that are refused with their
+ * names, and real property files: kvd's own and, if ../shared/ycsb exists, YCSB's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,23 +18,23 @@
 static struct props props;
 static struct workload workload;
 
-/* Parses the properties in @text, one a line. Returns whether they were taken. */
-static int taken(enum phase phase, const char *text)
+/* Parses the properties in @text, one a line. Returns whether they are valid. */
+static int parsed(enum phase phase, const char *text)
 {
 	props_release(&props);
 	assert_int_equal(props_parse(&props, text, strlen(text), "file"), 0);
 	return workload_parse(&workload, phase, &props) == 0;
 }
 
-/* @line is refused, and the message has @word and the place. */
+/* Asserts that @line is refused with an error that contains @word and the place. */
 static void refused(const char *line, const char *word)
 {
 	char text[256];
 
 	snprintf(text, sizeof(text), "recordcount=1000\noperationcount=1000\n%s\n", line);
-	assert_false(taken(PHASE_RUN, text));
+	assert_false(parsed(PHASE_RUN, text));
 	if (!strstr(props.error, word) || !strstr(props.error, "file:"))
-		fail_msg("%s: message without %s or place: %s", line, word, props.error);
+		fail_msg("%s: the error has no %s or no place: %s", line, word, props.error);
 }
 
 static void accepted(const char *line)
@@ -42,14 +42,14 @@ static void accepted(const char *line)
 	char text[256];
 
 	snprintf(text, sizeof(text), "recordcount=1000\noperationcount=1000\n%s\n", line);
-	if (!taken(PHASE_RUN, text))
+	if (!parsed(PHASE_RUN, text))
 		fail_msg("%s: %s", line, props.error);
 }
 
-static void defaults_are_those_of_ycsb(void **state)
+static void defaults_equal_ycsb(void **state)
 {
 	(void)state;
-	assert_true(taken(PHASE_RUN, "recordcount=5\noperationcount=7"));
+	assert_true(parsed(PHASE_RUN, "recordcount=5\noperationcount=7"));
 	assert_int_equal(workload.record_count, 5);
 	assert_int_equal(workload.operation_count, 7);
 	assert_int_equal(workload_load_count(&workload), 5);
@@ -66,20 +66,20 @@ static void defaults_are_those_of_ycsb(void **state)
 	assert_true(workload.hotspot_data_fraction == 0.2);
 	assert_true(workload.hotspot_operation_fraction == 0.8);
 	assert_int_equal(workload.threads, 1);
-	assert_true(workload.check); /* but this is not */
+	assert_true(workload.check); /* unlike YCSB */
 	assert_int_equal(workload.cache_bytes, 16 << 20);
 	assert_int_equal(workload_record_max(&workload), 1032);
 }
 
-static void values_are_taken(void **state)
+static void values_are_parsed(void **state)
 {
 	(void)state;
 	assert_true(
-		taken(PHASE_RUN,
-		      "recordcount=100\noperationcount=7\ninsertstart=20\ninsertcount=30\n"
-		      "readproportion=0.25 \nreadmodifywriteproportion=1\ndataintegrity=FALSE\n"
-		      "kvd.cache_bytes=1m\nkvd.warmup=2\nkvd.timeout_ms=9\ntarget=50\n"
-		      "fieldlengthdistribution=zipfian\nlabel=x y\nrequestdistribution=latest"));
+		parsed(PHASE_RUN,
+		       "recordcount=100\noperationcount=7\ninsertstart=20\ninsertcount=30\n"
+		       "readproportion=0.25 \nreadmodifywriteproportion=1\ndataintegrity=FALSE\n"
+		       "kvd.cache_bytes=1m\nkvd.warmup=2\nkvd.timeout_ms=9\ntarget=50\n"
+		       "fieldlengthdistribution=zipfian\nlabel=x y\nrequestdistribution=latest"));
 	assert_int_equal(workload.insert_start, 20);
 	assert_int_equal(workload_load_count(&workload), 30);
 	assert_true(workload.proportions[OPERATION_READ] == 0.25);
@@ -95,7 +95,7 @@ static void values_are_taken(void **state)
 	assert_int_equal(workload_record_max(&workload), 32 + 10 * 104);
 }
 
-static void what_is_not_offered_is_refused_by_name(void **state)
+static void unsupported_properties_are_refused_by_name(void **state)
 {
 	(void)state;
 	refused("scanproportion=0.95", "scanproportion");
@@ -114,7 +114,7 @@ static void what_is_not_offered_is_refused_by_name(void **state)
 	refused("=1", "does not know");
 }
 
-static void what_changes_nothing_is_accepted(void **state)
+static void properties_without_effect_are_accepted(void **state)
 {
 	(void)state;
 	accepted("workload=com.yahoo.ycsb.workloads.CoreWorkload");
@@ -153,15 +153,15 @@ static void bad_values_are_refused(void **state)
 	refused("dotransactions=false", "dotransactions");
 }
 
-static void what_does_not_fit_together_is_refused(void **state)
+static void contradictions_are_refused(void **state)
 {
 	(void)state;
-	assert_false(taken(PHASE_LOAD, "operationcount=1"));
+	assert_false(parsed(PHASE_LOAD, "operationcount=1"));
 	assert_non_null(strstr(props.error, "recordcount"));
-	assert_false(taken(PHASE_RUN, "recordcount=1"));
+	assert_false(parsed(PHASE_RUN, "recordcount=1"));
 	assert_non_null(strstr(props.error, "operationcount"));
-	assert_true(taken(PHASE_RUN, "recordcount=1\nmaxexecutiontime=1"));
-	assert_true(taken(PHASE_LOAD, "recordcount=1"));
+	assert_true(parsed(PHASE_RUN, "recordcount=1\nmaxexecutiontime=1"));
+	assert_true(parsed(PHASE_LOAD, "recordcount=1"));
 	refused("insertstart=1000", "insertstart");
 	refused("insertstart=1\ninsertcount=1000", "insertcount");
 	accepted("insertstart=1\ninsertcount=999");
@@ -170,8 +170,8 @@ static void what_does_not_fit_together_is_refused(void **state)
 	refused("requestdistribution=hotspot\nhotspotdatafraction=0", "hotspotdatafraction");
 	refused("requestdistribution=hotspot\nhotspotdatafraction=1", "hotspotdatafraction");
 	refused("requestdistribution=exponential\nexponential.percentile=100", "exponential");
-	assert_false(taken(PHASE_RUN, "recordcount=1\noperationcount=1\nreadproportion=0\n"
-				      "updateproportion=0"));
+	assert_false(parsed(PHASE_RUN, "recordcount=1\noperationcount=1\nreadproportion=0\n"
+				       "updateproportion=0"));
 	assert_non_null(strstr(props.error, "nothing to do"));
 }
 
@@ -184,30 +184,30 @@ static void expect_key(uint64_t number, const char *want)
 	assert_memory_equal(key, want, len);
 }
 
-/* The hashed ones as YCSB's own CoreWorkload.buildKeyName() gives them. */
-static void keys_are_those_of_ycsb(void **state)
+/* The hashed keys are those of YCSB's own CoreWorkload.buildKeyName(). */
+static void keys_equal_ycsb(void **state)
 {
 	(void)state;
-	assert_true(taken(PHASE_LOAD, "recordcount=1000"));
+	assert_true(parsed(PHASE_LOAD, "recordcount=1000"));
 	expect_key(0, "user6284781860667377211");
 	expect_key(1, "user8517097267634966620");
 	expect_key(2, "user1820151046732198393");
 	expect_key(999, "user2071219101098386137");
 	expect_key(1000000, "user1011632231655643464");
 	expect_key(UINT64_C(1) << 40, "user6908947124047430886");
-	assert_true(taken(PHASE_LOAD, "recordcount=1000\nzeropadding=22"));
+	assert_true(parsed(PHASE_LOAD, "recordcount=1000\nzeropadding=22"));
 	expect_key(0, "user0006284781860667377211");
-	assert_true(taken(PHASE_LOAD, "recordcount=1000\ninsertorder=ordered"));
+	assert_true(parsed(PHASE_LOAD, "recordcount=1000\ninsertorder=ordered"));
 	expect_key(0, "user0");
 	expect_key(1234567890123, "user1234567890123");
-	assert_true(taken(PHASE_LOAD, "recordcount=1000\ninsertorder=ordered\nzeropadding=8"));
+	assert_true(parsed(PHASE_LOAD, "recordcount=1000\ninsertorder=ordered\nzeropadding=8"));
 	expect_key(5, "user00000005");
 	expect_key(123456789, "user123456789");
-	assert_true(taken(PHASE_LOAD, "recordcount=1000\nzeropadding=1000"));
+	assert_true(parsed(PHASE_LOAD, "recordcount=1000\nzeropadding=1000"));
 	assert_int_equal(workload_key(&workload, 1, (char[WORKLOAD_KEY_MAX]){ 0 }), 1004);
 }
 
-/* Loads @folder/@name. Returns -1 if it is not there, else whether it was taken. */
+/* Loads @folder/@name. Returns -1 if there is no such file, else whether it is valid. */
 static int file_taken(const char *folder, const char *name)
 {
 	char path[256];
@@ -274,13 +274,13 @@ static int release(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_are_those_of_ycsb),
-		cmocka_unit_test(values_are_taken),
-		cmocka_unit_test(what_is_not_offered_is_refused_by_name),
-		cmocka_unit_test(what_changes_nothing_is_accepted),
+		cmocka_unit_test(defaults_equal_ycsb),
+		cmocka_unit_test(values_are_parsed),
+		cmocka_unit_test(unsupported_properties_are_refused_by_name),
+		cmocka_unit_test(properties_without_effect_are_accepted),
 		cmocka_unit_test(bad_values_are_refused),
-		cmocka_unit_test(what_does_not_fit_together_is_refused),
-		cmocka_unit_test(keys_are_those_of_ycsb),
+		cmocka_unit_test(contradictions_are_refused),
+		cmocka_unit_test(keys_equal_ycsb),
 		cmocka_unit_test(own_files),
 		cmocka_unit_test(files_of_ycsb),
 	};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The protocol's documents against the code: every number, every table of fields and every test
- * vector in common/PROTOCOL.md and common/rdma/softnic/PROTOCOL.md. A byte that differs, on either side, fails.
+ * Tests of the protocol documents against the code: every number, every table of fields and every
+ * test vector in common/PROTOCOL.md and common/rdma/softnic/PROTOCOL.md must match the code, byte
+ * by byte.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,10 +42,10 @@ static const char *const paths[] = { "common/PROTOCOL.md", "common/rdma/softnic/
 		assert_rows(anchor, rows, COUNT(rows));                                            \
 	} while (0)
 
-/* The limits of two options, from their table. */
+/* The limits of two options, from server/config/option_table.h. */
 static uint64_t window_option_max, buffer_option_min, buffer_option_max;
 
-static void options_look(void)
+static void options_load(void)
 {
 #define X(section, key, kind, preset, min, max, help)                                              \
 	if (!strcmp(#key, "window"))                                                               \
@@ -57,7 +58,7 @@ static void options_look(void)
 #undef X
 }
 
-static void the_numbers_are_those_of_the_code(void **state)
+static void the_numbers_match_the_code(void **state)
 {
 	const struct {
 		const char *name;
@@ -80,7 +81,7 @@ static void the_numbers_are_those_of_the_code(void **state)
 		{ "access_max", WIRE_ACCESS_MAX },
 		{ "ttl_max", WIRE_TTL_MAX },
 		{ "segments", SEGMENTS_MAX },
-		{ "level_max", 32 }, /* geometry_check(): see the_geometry_is_that_of_the_code */
+		{ "level_max", 32 }, /* geometry_check(): see the_geometry_matches_the_code */
 		{ "chain_max", CHAIN_MAX },
 		{ "link_magic", LINK_MAGIC },
 		{ "link_version", LINK_VERSION },
@@ -106,7 +107,7 @@ static void the_numbers_are_those_of_the_code(void **state)
 	assert_true(window_option_max <= WIRE_WINDOW_MAX);
 }
 
-static void the_tables_of_the_handshake_are_those_of_the_code(void **state)
+static void the_tables_of_the_handshake_match_the_code(void **state)
 {
 	(void)state;
 	FIELDS("**Connect request**", wire_connect, F(wire_connect, magic, "magic"),
@@ -128,7 +129,7 @@ static void the_tables_of_the_handshake_are_those_of_the_code(void **state)
 	       F(wire_welcome, geometry, "geometry"));
 }
 
-static void the_tables_of_requests_are_those_of_the_code(void **state)
+static void the_tables_of_requests_match_the_code(void **state)
 {
 	unsigned int i;
 	struct named ops[WIRE_OP_MAX];
@@ -153,7 +154,7 @@ static void the_tables_of_requests_are_those_of_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"));
 }
 
-static void the_tables_of_responses_are_those_of_the_code(void **state)
+static void the_tables_of_responses_match_the_code(void **state)
 {
 	(void)state;
 	FIELDS("\n## Responses\n", wire_response, F(wire_response, op, "op"),
@@ -175,7 +176,7 @@ static void the_tables_of_responses_are_those_of_the_code(void **state)
 	       F(wire_entry, reserved2, "reserved"));
 }
 
-static void the_tables_of_the_region_are_those_of_the_code(void **state)
+static void the_tables_of_the_region_match_the_code(void **state)
 {
 	static const struct field superblock[] = {
 		F(superblock, magic, "magic"),	     F(superblock, abi, "ABI"),
@@ -200,7 +201,7 @@ static void the_tables_of_the_region_are_those_of_the_code(void **state)
 	       F(item, access, "access time"));
 }
 
-static void the_tables_of_softnic_are_those_of_the_code(void **state)
+static void the_tables_of_softnic_match_the_code(void **state)
 {
 	(void)state;
 	FIELDS("or a *wake-up*", link_message, F(link_message, magic, "magic"),
@@ -250,7 +251,7 @@ static void the_tables_of_softnic_are_those_of_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(LINK_WAKE_ROOM), "room"));
 }
 
-/* What the vectors are of. */
+/* The example that the vectors describe. */
 #define INCARNATION 0x0123456789abcdefull
 #define SEED 0xfedcba9876543210ull
 #define REGION_BYTES (64ull << 20)
@@ -274,7 +275,7 @@ static void the_tables_of_softnic_are_those_of_the_code(void **state)
 
 static struct vector vector;
 
-/* A message that is put together from its parts. */
+/* A message, composed of its parts. */
 struct message {
 	uint8_t bytes[VECTOR_BYTES_MAX];
 	size_t len;
@@ -291,7 +292,7 @@ static void assert_vector(const char *name, const void *bytes, size_t len)
 {
 	vector_load(&vector, name);
 	if (vector.len != len)
-		fail_msg("%s has %zu bytes, not %zu", name, vector.len, len);
+		fail_msg("%s has %zu bytes instead of %zu", name, vector.len, len);
 	assert_memory_equal(vector.bytes, bytes, len);
 }
 
@@ -330,7 +331,7 @@ static struct geometry geometry_make(void)
 	return g;
 }
 
-static void the_hashes_are_those_of_the_code(void **state)
+static void the_hashes_match_the_code(void **state)
 {
 	uint64_t numbers[64];
 	uint8_t bytes[KEY_MAX];
@@ -347,7 +348,7 @@ static void the_hashes_are_those_of_the_code(void **state)
 	}
 }
 
-static void the_geometry_is_that_of_the_code(void **state)
+static void the_geometry_matches_the_code(void **state)
 {
 	struct geometry g = geometry_make();
 	uint64_t numbers[64];
@@ -362,7 +363,7 @@ static void the_geometry_is_that_of_the_code(void **state)
 		assert_true(numbers[i + 1] == geometry_home(&g, numbers[i]));
 		assert_true(numbers[i + 2] == geometry_bucket_offset(&g, numbers[i + 1]));
 	}
-	/* level_max: the next one is refused for its level. */
+	/* level_max: a geometry with the next level is refused. */
 	g.level = 33;
 	g.sum = geometry_sum(&g);
 	assert_string_equal(geometry_check(&g), "index level out of range");
@@ -371,7 +372,7 @@ static void the_geometry_is_that_of_the_code(void **state)
 	assert_string_not_equal(geometry_check(&g), "index level out of range");
 }
 
-static void the_slots_are_those_of_the_code(void **state)
+static void the_slots_match_the_code(void **state)
 {
 	uint64_t numbers[64];
 	unsigned int i, count = vector_numbers("slots", numbers, COUNT(numbers));
@@ -402,7 +403,7 @@ static void assert_bucket(const char *name, struct bucket *bucket, uint64_t offs
 	assert_true(vector_number(&vector, "home") == HOME_OFFSET);
 }
 
-static void the_buckets_are_those_of_the_code(void **state)
+static void the_buckets_match_the_code(void **state)
 {
 	struct geometry g = geometry_make();
 	struct bucket home = {
@@ -418,7 +419,7 @@ static void the_buckets_are_those_of_the_code(void **state)
 	assert_bucket("overflow bucket", &overflow, OVERFLOW_OFFSET);
 }
 
-static void the_item_is_that_of_the_code(void **state)
+static void the_item_matches_the_code(void **state)
 {
 	union {
 		struct item item;
@@ -443,7 +444,7 @@ static void the_item_is_that_of_the_code(void **state)
 	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item));
 }
 
-static void the_private_data_is_that_of_the_code(void **state)
+static void the_private_data_matches_the_code(void **state)
 {
 	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, sizeof(connect) };
 	const struct wire_reject reject = {
@@ -458,7 +459,7 @@ static void the_private_data_is_that_of_the_code(void **state)
 	assert_vector("reject", &reject, sizeof(reject));
 }
 
-/* The vector is this request, and the server's parser takes it. */
+/* Asserts that the vector is this request and that the server's parser accepts it. */
 static void assert_request(const char *name, const struct wire_request *head, const void *body,
 			   size_t len)
 {
@@ -493,7 +494,7 @@ static const struct wire_request hello_head = { .op = WIRE_HELLO,
 						.id = 1,
 						.value_len = sizeof(hello) };
 
-static void hello_is_that_of_the_code(void **state)
+static void hello_matches_the_code(void **state)
 {
 	const struct wire_response head = {
 		.op = WIRE_HELLO,
@@ -518,7 +519,7 @@ static void hello_is_that_of_the_code(void **state)
 	assert_response("welcome", &head, &welcome, sizeof(welcome));
 }
 
-static void puts_are_those_of_the_code(void **state)
+static void puts_match_the_code(void **state)
 {
 	const struct wire_request put = {
 		.op = WIRE_PUT,
@@ -557,7 +558,7 @@ static void puts_are_those_of_the_code(void **state)
 	assert_request("put with pull", &pull, "photo", 5);
 }
 
-static void gets_are_those_of_the_code(void **state)
+static void gets_match_the_code(void **state)
 {
 	const struct wire_request get = { .op = WIRE_GET, .id = 3, .key_len = NAME_LEN };
 	const struct wire_response found = {
@@ -586,7 +587,7 @@ static void gets_are_those_of_the_code(void **state)
 	assert_response("get response with copy", &copied, NULL, 0);
 }
 
-static void the_others_are_those_of_the_code(void **state)
+static void the_other_requests_match_the_code(void **state)
 {
 	const struct wire_request delete = {
 		.op = WIRE_DELETE,
@@ -624,7 +625,7 @@ static void the_others_are_those_of_the_code(void **state)
 	assert_int_equal(at, body.len);
 }
 
-static void the_messages_of_softnic_are_those_of_the_code(void **state)
+static void the_messages_of_softnic_match_the_code(void **state)
 {
 	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, sizeof(connect) };
 	struct link_message message = {
@@ -657,7 +658,7 @@ static void the_messages_of_softnic_are_those_of_the_code(void **state)
 	assert_vector("softnic grant", &grant, sizeof(grant));
 }
 
-static void the_records_of_softnic_are_those_of_the_code(void **state)
+static void the_records_of_softnic_match_the_code(void **state)
 {
 	const struct link_request send = {
 		.opcode = LINK_SEND,
@@ -682,7 +683,7 @@ static void the_records_of_softnic_are_those_of_the_code(void **state)
 static int setup(void **state)
 {
 	(void)state;
-	options_look();
+	options_load();
 	documents_load(paths, COUNT(paths));
 	return 0;
 }
@@ -697,24 +698,24 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_numbers_are_those_of_the_code),
-		cmocka_unit_test(the_tables_of_the_handshake_are_those_of_the_code),
-		cmocka_unit_test(the_tables_of_requests_are_those_of_the_code),
-		cmocka_unit_test(the_tables_of_responses_are_those_of_the_code),
-		cmocka_unit_test(the_tables_of_the_region_are_those_of_the_code),
-		cmocka_unit_test(the_tables_of_softnic_are_those_of_the_code),
-		cmocka_unit_test(the_hashes_are_those_of_the_code),
-		cmocka_unit_test(the_geometry_is_that_of_the_code),
-		cmocka_unit_test(the_slots_are_those_of_the_code),
-		cmocka_unit_test(the_buckets_are_those_of_the_code),
-		cmocka_unit_test(the_item_is_that_of_the_code),
-		cmocka_unit_test(the_private_data_is_that_of_the_code),
-		cmocka_unit_test(hello_is_that_of_the_code),
-		cmocka_unit_test(puts_are_those_of_the_code),
-		cmocka_unit_test(gets_are_those_of_the_code),
-		cmocka_unit_test(the_others_are_those_of_the_code),
-		cmocka_unit_test(the_messages_of_softnic_are_those_of_the_code),
-		cmocka_unit_test(the_records_of_softnic_are_those_of_the_code),
+		cmocka_unit_test(the_numbers_match_the_code),
+		cmocka_unit_test(the_tables_of_the_handshake_match_the_code),
+		cmocka_unit_test(the_tables_of_requests_match_the_code),
+		cmocka_unit_test(the_tables_of_responses_match_the_code),
+		cmocka_unit_test(the_tables_of_the_region_match_the_code),
+		cmocka_unit_test(the_tables_of_softnic_match_the_code),
+		cmocka_unit_test(the_hashes_match_the_code),
+		cmocka_unit_test(the_geometry_matches_the_code),
+		cmocka_unit_test(the_slots_match_the_code),
+		cmocka_unit_test(the_buckets_match_the_code),
+		cmocka_unit_test(the_item_matches_the_code),
+		cmocka_unit_test(the_private_data_matches_the_code),
+		cmocka_unit_test(hello_matches_the_code),
+		cmocka_unit_test(puts_match_the_code),
+		cmocka_unit_test(gets_match_the_code),
+		cmocka_unit_test(the_other_requests_match_the_code),
+		cmocka_unit_test(the_messages_of_softnic_match_the_code),
+		cmocka_unit_test(the_records_of_softnic_match_the_code),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

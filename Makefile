@@ -102,7 +102,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all tests fuzzers fuzz check demo demo-rdma deps deps-test lint headers layers format fmt \
-	cppcheck scripts install uninstall clean help FORCE
+	columns cppcheck scripts install uninstall clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS)  ## the programs and the library (default)
@@ -191,7 +191,7 @@ demo-rdma: deps-test  ## the same over libibverbs and librdmacm, in a VM if ther
 	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
 	else tests/vm/run -- bench/demo.sh --rdma; fi
 
-lint: headers layers format scripts cppcheck  ## headers, layers, clang-format, scripts, cppcheck
+lint: headers layers format columns scripts cppcheck  ## all static checks of the sources
 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
@@ -209,6 +209,11 @@ format:
 	@printf '%s\n' $(ALL_SRC) $(HDRS) | xargs -P $(JOBS) -n 16 clang-format --dry-run -Werror
 	@echo '  format ok'
 
+# No line of code, script or document is wider than 100 columns.
+columns:
+	@tests/lint/columns
+	@echo '  columns ok'
+
 fmt:  ## formats all C sources as lint wants them
 	@clang-format -i $(ALL_SRC) $(HDRS)
 
@@ -225,7 +230,8 @@ scripts:
 # liburcu are defined here.
 CPPCHECK_FLAGS := --enable=warning,performance,portability --inline-suppr --std=c11 --quiet \
 	--error-exitcode=1 -I. -D_GNU_SOURCE -D__x86_64__ -D__LP64__ \
-	-D'TAILQ_FOREACH(v,h,f)=while((v)=each_of(h))' -D'chain_for_each(t,b,h)=while((b)=each_of(h))' \
+	-D'TAILQ_FOREACH(v,h,f)=while((v)=each_of(h))' \
+	-D'chain_for_each(t,b,h)=while((b)=each_of(h))' \
 	-D'cds_lfht_for_each_entry(t,i,p,m)=while((p)=each_of(t))'
 cppcheck:
 	@cppcheck -j $(JOBS) $(CPPCHECK_FLAGS) $(filter-out tests/%,$(ALL_SRC))

@@ -43,7 +43,7 @@ static void help(FILE *out)
 		"delete  delete each of them in random order\n"
 		"count   print how many keys the store holds\n"
 		"shift   fill kvd with values of one SIZE after another; report for each the rate\n"
-		"        of PUTs in intervals of 100 ms, and the part of the memory with live items\n"
+		"        of PUTs in intervals of 100 ms, and the part of memory with live items\n"
 		"\n"
 		"  -d, --db DB            the store; kvd if not given\n"
 		"  -a, --address URL      its address; $KVD_URL if not given\n"

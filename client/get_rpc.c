@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two-sided GET: the server looks the key up without a lock (server/store/lookup.h) and sends the
- * value, or the offset of a copy that this client READs.
+ * The two-sided GET: the server looks the key up without a lock (server/store/lookup.h) and sends
+ * the value, or the offset of a copy that this client READs.
  */
 #include "client/get_rpc.h"
 

@@ -36,8 +36,8 @@ struct retired {
 
 /*
  * Goes through the buckets of the chain of @home, from @home on. Bounded: a bucket that a reader
- * without the lock is at may become part of another chain and lead the reader on there. @home is not
- * NULL, which is not tested.
+ * without the lock is at may become part of another chain and lead the reader on there. @home is
+ * not NULL, which is not tested.
  */
 #define chain_for_each(table, bucket, home)                                                        \
 	for (unsigned int chain_hops = ((bucket) = (home), 0);                                     \

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Where the server's memory is: hugepages and NUMA nodes as the options ask, served to clients, or
-# an error or one notice that says what to do. As root, 2 MiB pages are configured for a moment
-# where the kernel gives them; tests/unit/server/test_region.c does the same with the same lock.
+# System test of hugepages and NUMA nodes: the server places its memory as the options say and
+# serves clients from it, or gives an error or one notice that says what to do. As root the test
+# configures 2 MiB pages for a short time, if the kernel allows it; tests/unit/server/test_region.c
+# does the same with the same lock.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -83,13 +84,13 @@ if pool_begin; then
 		check "it serves" serves
 		check "it stops" server_stop
 	done
-	check "the host's pages are given back" pool_set "$pages"
-	check "a page too few" pool_set $((pages - 1))
+	check "all pages are free again" pool_set "$pages"
+	check "one page too few" pool_set $((pages - 1))
 	missing="too few huge pages: $pages x 2 MiB needed .*$((pages - 1)) of $((pages - 1)) .*"
 	check "required, it is an error with the command that helps" start_fails \
 		"memory.hugepages = require: $missing: sysctl vm.nr_hugepages=$pages\$" \
 		-o memory.hugepages=require
-	check "else normal pages do" server_start -o memory.hugepages=auto
+	check "otherwise the server uses normal pages" server_start -o memory.hugepages=auto
 	check "with one notice" logged_lines 1 notice
 	check "and no warning" logged_lines 0 warn
 	using="using $(($(getconf PAGESIZE) / 1024)) KiB pages"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Tests kvd's command line, its signals, and what it reports about its device (guarantee H).
+# System test of kvd's command line, its signals, and what it reports about its device (guarantee
+# H).
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 get100000='' put100='' put1000000='' # set by looping

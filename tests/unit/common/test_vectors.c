@@ -284,7 +284,8 @@ struct message {
 static void add(struct message *message, const void *part, size_t len)
 {
 	assert_true(len <= sizeof(message->bytes) - message->len);
-	memcpy(message->bytes + message->len, part, len);
+	if (len)
+		memcpy(message->bytes + message->len, part, len);
 	message->len += len;
 }
 

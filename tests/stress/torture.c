@@ -22,6 +22,8 @@
 #define SPIN_US 5
 #define TIMEOUT_MS 60000
 #define ROUND_NS_MAX 1000000000ull
+/* Rounds differ by their number; each kind is tested once, however slow the machine is. */
+#define ROUND_KINDS 6
 /* Items that expire within the round live for one second, and up to one more. */
 #define ROUND_NS_EXPIRING 2500000000ull
 /* A thread yields the CPU after this many operations. */
@@ -336,33 +338,33 @@ static bool round_run(struct torture *t, struct actor *actors, struct tally *tal
  */
 static void round_choose(struct torture *t, unsigned int number)
 {
-	static const uint32_t fills[] = { 65, 400, 20, 200, 100, 300 };
-	static const uint32_t levels[] = { 0, 2, 6, 1, 4, 0 };
+	static const uint32_t fills[ROUND_KINDS] = { 65, 400, 20, 200, 100, 300 };
+	static const uint32_t levels[ROUND_KINDS] = { 0, 2, 6, 1, 4, 0 };
 	struct torture_round *r = &t->round;
 
 	*r = (struct torture_round){
 		.seed = t->options->seed * 1000003 + number,
 		.number = number,
 		.threads = t->options->writers + t->options->readers + 2,
-		.level = levels[(number + number / 6) % 6],
-		.fill = fills[number % 6],
+		.level = levels[(number + number / ROUND_KINDS) % ROUND_KINDS],
+		.fill = fills[number % ROUND_KINDS],
 		.region_bytes = 96u << 20,
 		.fillers = FILLERS_MAX / 4,
 		.max_ns = ROUND_NS_MAX,
-		.flush = number % 6 == 2 || t->options->flush,
+		.flush = number % ROUND_KINDS == 2 || t->options->flush,
 	};
 	/* Short chains would hardly ever show this mutant. */
 	if (t->options->mutant == MUTANT_EPOCH_STAYS) {
 		r->fill = 400;
 		return;
 	}
-	if (number % 6 == 4) {
+	if (number % ROUND_KINDS == 4) {
 		r->expiring = true;
 		r->fillers = FILLERS_MAX;
 		r->max_ns = ROUND_NS_EXPIRING;
 	}
-	if (number % 6 == 3) {
-		r->eviction = 1 + (uint32_t)(number / 6 + t->options->seed) % 2;
+	if (number % ROUND_KINDS == 3) {
+		r->eviction = 1 + (uint32_t)(number / ROUND_KINDS + t->options->seed) % 2;
 		/* Full chains, in an index that does not grow. */
 		if (r->eviction == EVICTION_LFU) {
 			r->fill = FILL_NO_GROWTH;
@@ -424,7 +426,7 @@ bool torture_run(const struct torture_options *options, const struct torture_bac
 	t.options = options;
 	t.backend = backend;
 	actors_alloc(actors);
-	while (ok && (!tally.rounds || clock_ns() - start < limit)) {
+	while (ok && (tally.rounds < ROUND_KINDS || clock_ns() - start < limit)) {
 		round_choose(&t, (unsigned int)tally.rounds);
 		ok = round_run(&t, actors, &tally);
 		if (!ok)

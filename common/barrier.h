@@ -11,7 +11,7 @@
  * is not defined (Ziegler et al., SIGMOD 2023): no function here relies on it, since the sums
  * detect a torn READ.
  *
- * A function called x_peek() reads without the bucket's lock.
+ * A function called x_load() reads without the bucket's lock.
  */
 #ifndef KVD_COMMON_BARRIER_H
 #define KVD_COMMON_BARRIER_H

@@ -62,7 +62,7 @@ static unsigned long hash_of(uint32_t qp_num)
 	return (unsigned long)qp_num * 0x9e3779b97f4a7c15ul >> 32;
 }
 
-static inline uint32_t look_up(uint32_t qp_num)
+static inline uint32_t conn_lookup(uint32_t qp_num)
 {
 	struct cds_lfht_iter iter;
 	struct cds_lfht_node *node;
@@ -94,7 +94,7 @@ struct flavour {
                                                                                                    \
 		for (i = 0; i < BATCH; i++) {                                                      \
 			lock();                                                                    \
-			sum += look_up(sequence[(turn * BATCH + i) % SEQUENCE]);                   \
+			sum += conn_lookup(sequence[(turn * BATCH + i) % SEQUENCE]);               \
 			unlock();                                                                  \
 		}                                                                                  \
 		quiesce();                                                                         \
@@ -106,7 +106,7 @@ struct flavour {
                                                                                                    \
 		lock();                                                                            \
 		for (i = 0; i < BATCH; i++)                                                        \
-			sum += look_up(sequence[(turn * BATCH + i) % SEQUENCE]);                   \
+			sum += conn_lookup(sequence[(turn * BATCH + i) % SEQUENCE]);               \
 		unlock();                                                                          \
 		quiesce();                                                                         \
 		return sum;                                                                        \

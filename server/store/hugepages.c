@@ -89,8 +89,10 @@ static int map(struct mapping *mapping, uint64_t bytes, uint64_t page_bytes,
 {
 	int err;
 
-	mapping->page_bytes = page_bytes;
-	mapping->bytes = round_up(bytes, page_bytes);
+	*mapping = (struct mapping){
+		.bytes = round_up(bytes, page_bytes),
+		.page_bytes = page_bytes,
+	};
 	mapping->fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
 	if (mapping->fd < 0)
 		return -errno;
@@ -170,7 +172,7 @@ static void describe_pool(const struct hugepage *kind, int node, uint64_t needed
 
 /*
  * Logs, in one line, that huge pages are missing: an error if they are required, a warning if a
- * size was asked for, and with auto, where 4 KiB pages are as good an answer, a notice.
+ * size was asked for, and with auto, where 4 KiB pages serve as well, a notice.
  */
 static void log_shortage(enum hugepages_mode mode, const struct hugepage *kind, int err,
 			 const struct numa_policy *policy, uint64_t bytes, const char *instead)

@@ -2,24 +2,28 @@
 /* Sets the server up from its configuration, and releases it. */
 #include "server/server.h"
 
+#include <string.h>
+
 #include "common/util/clock.h"
 
 #define DEVICES_FOLDER "/sys/class/infiniband"
 
 /* The NUMA node for memory.numa = local: the RDMA device's, or -1 if there is none. */
-static struct numa_local local_node(char name[IBV_SYSFS_NAME_MAX])
+static struct numa_local local_node(const struct config *config, char name[IBV_SYSFS_NAME_MAX])
 {
-	return (struct numa_local){
-		.node = device_verbs_present(name) ? nic_numa_node(DEVICES_FOLDER, name) : -1,
-		.device = name,
-	};
+	struct numa_local local = { .node = -1, .device = name };
+
+	/* Only then: it opens the RDMA devices. */
+	if (!strcmp(config->memory.numa, "local") && device_verbs_present(name))
+		local.node = nic_numa_node(DEVICES_FOLDER, name);
+	return local;
 }
 
 static int server_init_store(struct server *server)
 {
 	const struct config *config = &server->config;
 	char device[IBV_SYSFS_NAME_MAX];
-	const struct numa_local local = local_node(device);
+	const struct numa_local local = local_node(config, device);
 	const struct store_options options = {
 		.bytes = config->memory.size,
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,

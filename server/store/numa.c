@@ -51,7 +51,7 @@ static int refuse_nodes(const char *option, const char *what)
 static int init_local(struct numa_policy *policy, const struct numa_local *local)
 {
 	const char *name = "this CPU";
-	char what[NUMA_TEXT_MAX];
+	char what[160];
 	int node = -1;
 
 	if (local)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/util/clock.h"
+#include "common/util/log.h"
 #include "common/util/stat.h"
 
 void table_init(struct table *table, struct region *region, struct memory *memory,
@@ -39,8 +40,12 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 	/* Not 0, which xorshift would keep. */
 	thread->random = 0x9e3779b97f4a7c15ull * (id + 1u);
 	store_thread_clock(thread);
-	if (table->thread_count == STORE_THREADS_MAX)
+	if (table->thread_count == STORE_THREADS_MAX) {
+		log_error("store: there are %u threads already, which is the most: lower "
+			  "server.workers",
+			  table->thread_count);
 		return -ENOMEM;
+	}
 	table->threads[table->thread_count++] = thread;
 	return mem_cache_init(&thread->cache, table->memory);
 }

@@ -58,7 +58,7 @@ struct table {
 	_Atomic uint64_t chain_moves_s; /* a second of the server's clock, and: */
 	_Atomic uint64_t chain_moves;	/* chains that were shortened in it (I4) */
 
-	/* server/store/evict.h */
+	/* server/store/access_time.h */
 	_Atomic uint32_t tick;	       /* the clock of item.access */
 	_Atomic uint32_t tick_inserts; /* keys added since the last tick */
 
@@ -119,8 +119,8 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		const struct store_options *options);
 
 /*
- * @id: unique, less than STORE_THREADS_MAX. Before threads start. Returns 0, or -ENOMEM, not
- * logged, if there are STORE_THREADS_MAX already.
+ * @id: unique, less than STORE_THREADS_MAX. Before threads start. Returns 0, or -ENOMEM after
+ * logging, if there are STORE_THREADS_MAX already.
  */
 int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id);
 /*

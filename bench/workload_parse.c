@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses properties to a workload. First each property is parsed by the tables of
+ * Parses YCSB properties into a workload. First each property is parsed by the tables of
  * property.c; then those that depend on each other are checked together.
  */
 #include "bench/workload_parse.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of kvd_open() that tests do on a handle without a device, too. */
+/* Opening a handle: the steps that tests also do, on a handle without a device. */
 #ifndef KVD_CLIENT_OPEN_H
 #define KVD_CLIENT_OPEN_H
 

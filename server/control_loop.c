@@ -22,7 +22,8 @@
 #define EVENTS_MAX 16
 
 /*
- * How long a stopping server still executes requests, so that those that have arrived are answered.
+ * How long a stopping server still executes requests, so that those that have arrived get a
+ * response.
  */
 #define RESPOND_NS 100000000ull
 

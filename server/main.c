@@ -41,7 +41,7 @@ static void usage(FILE *out)
 	      "  -V, --version       print the version and exit\n"
 	      "  -h, --help          print this and exit\n"
 	      "\n"
-	      "Signals: TERM and INT stop kvd after it answered the requests that have arrived; a\n"
+	      "Signals: TERM and INT stop kvd after it executed the requests that have arrived; a\n"
 	      "second one ends the waiting. HUP opens the log file again.\n"
 	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 78 bad configuration.\n"
 	      "\n"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads configuration files with inih, and avoids its traps. inih (version 55, as Debian builds it)
- * silently cuts long lines and values, appends a line that begins with a space to the value before
- * it, passes no line number to its handler, accepts repeated keys and sections, and skips lines
- * that it does not understand. So it reads through read_line(), which counts the lines and passes
- * on only those that have one meaning.
+ * Reads the configuration: the file, by inih behind a reader of its own, and -o assignments.
+ *
+ * inih (version 55, as Debian builds it) silently cuts long lines and values, appends a line that
+ * begins with a space to the value before it, passes no line number to its handler, accepts
+ * repeated keys and sections, and skips lines that it does not understand. So it reads through
+ * read_line(), which counts the lines and passes on only those that have one meaning.
  *
  * A file is read into a copy of the configuration, so that one with errors changes nothing.
  */

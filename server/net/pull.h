@@ -14,8 +14,8 @@
 #define PULL_PIECE_BYTES (1u << 20)
 
 /*
- * Starts to READ the value of @request, which is answered when it has arrived; or answers with an
- * error.
+ * Starts to READ the value of @request, which gets its response when the value has arrived; or
+ * responds with an error.
  */
 void pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests: what the server does for each operation, and how it is answered. */
+/* Requests: dispatches each operation and starts its response. */
 #ifndef KVD_SERVER_NET_REQUEST_H
 #define KVD_SERVER_NET_REQUEST_H
 

@@ -37,7 +37,7 @@ struct worker_limits {
 	X(requests, "requests received")                                                           \
 	X(gets, "GETs by request")                                                                 \
 	X(get_misses, "of those, not found")                                                       \
-	X(get_copies, "of those, answered with a copy that the client READs")                      \
+	X(get_copies, "of those, with a copy that the client READs")                               \
 	X(puts, "PUTs, increments and decrements")                                                 \
 	X(put_no_space,                                                                            \
 	  "of those, failed because the memory, or the chain of the bucket, is full")              \

@@ -22,7 +22,7 @@
 #define SPIN_US 5
 #define TIMEOUT_MS 60000
 #define ROUND_NS_MAX 1000000000ull
-/* Rounds differ by their number; each kind is tested once, however slow the machine is. */
+/* At least one round of each kind; of the two evictions, one. So the time may be exceeded. */
 #define ROUND_KINDS 6
 /* Items that expire within the round live for one second, and up to one more. */
 #define ROUND_NS_EXPIRING 2500000000ull

@@ -12,14 +12,14 @@
 #include "common/util/stat.h"
 
 /* A range of the item memory, by offset. No two may overlap. */
-struct extent {
+struct block_range {
 	uint64_t at, bytes;
 };
 
 struct walk {
 	const struct store *store;
 	struct store_census census;
-	struct extent *extents;
+	struct block_range *extents;
 	uint64_t *versions;
 	uint64_t extent_count, extent_size;
 };
@@ -78,7 +78,7 @@ static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t v
 					      walk->extent_size * sizeof(*walk->versions)),
 				      "memory");
 	}
-	walk->extents[walk->extent_count] = (struct extent){ at, bytes };
+	walk->extents[walk->extent_count] = (struct block_range){ at, bytes };
 	walk->versions[walk->extent_count++] = version;
 	walk->census.class_bytes += version ? mem_class_bytes(bytes) : BUCKET_BYTES;
 }
@@ -196,7 +196,7 @@ static const char *check_chain(struct walk *walk, uint64_t home)
 
 static int compare_extents(const void *a, const void *b)
 {
-	const struct extent *x = a, *y = b;
+	const struct block_range *x = a, *y = b;
 
 	return x->at < y->at ? -1 : x->at > y->at;
 }

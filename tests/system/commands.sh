@@ -68,7 +68,7 @@ unreachable() {
 	url=${url}9 expect 69 "$said" ping
 }
 
-# As a user who may run kvctl and see the socket, but not connect to it.
+# As a user whom the socket, or a folder on its path, keeps out.
 no_permission() {
 	local said
 	chmod 711 "$tmp" && cp "$build/kvctl" "$tmp/kvctl" && chmod 755 "$tmp/kvctl" || return 1

@@ -83,7 +83,8 @@ static void usage(FILE *out)
 	      "\n"
 	      "Exit status: 0 done, 1 the key does not exist, 2 the key exists or has another\n"
 	      "version, 3 the value is not a number, 64 bad usage, 69 can't connect to the\n"
-	      "server, 70 the call failed, 71 out of memory, 74 can't write the output.\n",
+	      "server, 70 the call failed, 71 out of memory, 74 can't read the input\n"
+	      "or write the output.\n",
 	      out);
 }
 
@@ -239,7 +240,7 @@ static int command_gat(struct kvd *db, const struct arguments *arguments)
 	return get(db, &with);
 }
 
-/* Reads the standard input to its end. */
+/* Reads the standard input to its end. NULL after printing why it could not. */
 static uint8_t *read_input(size_t *len)
 {
 	size_t size = READ_BYTES_FIRST, n;
@@ -258,6 +259,13 @@ static uint8_t *read_input(size_t *len)
 			free(bytes);
 		bytes = grown;
 	}
+	if (!bytes) {
+		fputs("kvctl: no memory for the value\n", stderr);
+	} else if (ferror(stdin)) {
+		fprintf(stderr, "kvctl: can't read the value from the standard input: %m\n");
+		free(bytes);
+		bytes = NULL;
+	}
 	return bytes;
 }
 
@@ -275,10 +283,8 @@ static int put(struct kvd *db, const struct arguments *arguments, int at,
 	parse_key(&key, arguments);
 	if (input) {
 		read = read_input(&len);
-		if (!read) {
-			fputs("kvctl: no memory for the value\n", stderr);
-			return EX_OSERR;
-		}
+		if (!read)
+			return ferror(stdin) ? EX_IOERR : EX_OSERR;
 	} else {
 		len = strlen(word);
 	}

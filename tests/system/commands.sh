@@ -114,6 +114,8 @@ check "a value of max_value bytes" round_trip "$tmp/1m" big
 check "one byte more: the client refuses it" expect 70 'at most 1048576 \(limits.max_value\)' \
 	put big - <"$tmp/1m+1"
 check "the old value stays" kvctl get big
+check "a value that can't be read" expect 74 "can't read the value" put overread - <"$tmp"
+check "nothing is stored for it" expect 1 'not found' get overread
 kvctl put precious intact
 check "one byte more: the server refuses it" rogue pull_too_large
 check "flags are accepted" expect 0 '^$' -f 4294967295 put flagged value

@@ -18,6 +18,7 @@
 #include "common/util/parse.h"
 
 #define BATCH_MAX 64
+static_assert(3 * BATCH_MAX <= STREAM_PARTS_MAX, "stream_send()");
 #define PIPELINE_MAX 1024
 /* memcached's own limit */
 #define MEMCACHED_KEY_MAX 250

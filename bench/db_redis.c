@@ -18,6 +18,7 @@
 #define INFO_MAX 65536
 /* Each command is sent in this many parts at most: its beginning, key, middle, value and end. */
 #define COMMAND_PARTS 5
+static_assert(COMMAND_PARTS * BATCH_MAX <= STREAM_PARTS_MAX, "stream_send()");
 
 static const char prefix[] = "redis://";
 

@@ -9,6 +9,7 @@
 #ifndef KVD_BENCH_STREAM_H
 #define KVD_BENCH_STREAM_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,7 +38,7 @@ struct stream {
 enum kvd_status stream_open(struct stream *stream, const char *address, uint32_t timeout_ms);
 void stream_close(struct stream *stream);
 
-/* Sends all bytes of @parts, which it changes. */
+/* Sends all bytes of @parts, STREAM_PARTS_MAX at most, which it changes. */
 enum kvd_status stream_send(struct stream *stream, struct iovec *parts, size_t count);
 
 /* Takes one line. Its \r\n is replaced by a zero, and it stands until the next call. */

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "server/config/option_kinds.h"
-#include "server/store/region.h"
+#include "server/store/store.h"
 
 /* After this many errors or lines it is not a configuration file. */
 #define CONFIG_ERRORS_MAX 20

@@ -6,8 +6,6 @@
 
 #include "common/util/clock.h"
 
-#define DEVICES_FOLDER "/sys/class/infiniband"
-
 /* The NUMA node for memory.numa = local: the RDMA device's, or -1 if there is none. */
 static struct numa_local local_node(const struct config *config, char name[IBV_SYSFS_NAME_MAX])
 {
@@ -15,7 +13,7 @@ static struct numa_local local_node(const struct config *config, char name[IBV_S
 
 	/* Only then: it opens the RDMA devices. */
 	if (!strcmp(config->memory.numa, "local") && device_verbs_present(name))
-		local.node = nic_numa_node(DEVICES_FOLDER, name);
+		local.node = nic_numa_node(NIC_DEVICES_FOLDER, name);
 	return local;
 }
 
@@ -39,19 +37,13 @@ static int server_init_store(struct server *server)
 	return store_create(&server->store, &options);
 }
 
-static uint32_t print_stats(const void *arg, uint32_t first, char *text, uint32_t size,
-			    uint32_t *next)
-{
-	return stats_print(arg, first, text, size, next);
-}
-
 int server_init(struct server *server)
 {
 	const struct worker_env env = {
 		.config = &server->config,
 		.store = &server->store,
-		.stats_print = print_stats,
-		.stats_arg = &server->stats_source,
+		.stats_print = stats_print,
+		.stats_source = &server->stats_source,
 	};
 	int err;
 

@@ -40,8 +40,8 @@ struct net {
 
 /*
  * Opens the configured devices and sets up the workers. The caller fills in config, store,
- * stats_print and stats_arg of @env; @net is all zero before. Returns 0 or a negative errno after
- * logging; then net_release() releases what was set up.
+ * stats_print and stats_source of @env; @net is all zero before. Returns 0 or a negative errno
+ * after logging; then net_release() releases what was set up.
  */
 int net_init(struct net *net, const struct worker_env *env);
 /* No worker may run and no connection may be left. */

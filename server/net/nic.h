@@ -31,10 +31,10 @@ struct nic {
  */
 uint32_t nic_choose(uint32_t configured, const char **why);
 
-/*
- * The NUMA node of RDMA device @name in the folder @devices (/sys/class/infiniband); -1: it does
- * not say.
- */
+/* Where the kernel lists RDMA devices. */
+#define NIC_DEVICES_FOLDER "/sys/class/infiniband"
+
+/* The NUMA node of RDMA device @name in the folder @devices; -1: it does not say. */
 int nic_numa_node(const char *devices, const char *name);
 
 /*

@@ -181,7 +181,7 @@ static void request_stats(struct response_list *responses, struct conn *conn,
 	const struct worker_env *env = responses->poller->worker->env;
 
 	if (text)
-		response->value_len = env->stats_print(env->stats_arg, request->first_line, text,
+		response->value_len = env->stats_print(env->stats_source, request->first_line, text,
 						       size, &response->head.next_line);
 }
 

@@ -62,6 +62,8 @@ struct worker_stats {
 #undef X
 };
 
+struct stats_source;
+
 /* What the workers of a server share; constant while they run. */
 struct worker_env {
 	const struct config *config;
@@ -71,9 +73,9 @@ struct worker_env {
 	unsigned int workers;
 	struct mailbox *control; /* notes to the control thread */
 	/* Writes the server's statistics from line @first on: see server/stats.h. */
-	uint32_t (*stats_print)(const void *arg, uint32_t first, char *text, uint32_t size,
-				uint32_t *next);
-	const void *stats_arg;
+	uint32_t (*stats_print)(const struct stats_source *source, uint32_t first, char *text,
+				uint32_t size, uint32_t *next);
+	const struct stats_source *stats_source;
 };
 
 struct worker {

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -25,370 +24,16 @@
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
-#include "common/rdma/device.h"
 #include "common/wire.h"
+#include "tests/support/raw_peer.h"
 
-#define DEADLINE_NS 30000000000ull
-#define PAUSE_US 200
-
-#define SENDS 256
-#define RECVS 64
-#define RECV_BYTES 4096u
-#define SEND_BYTES (64u << 10)
-#define DATA_BYTES (2u << 20) /* that the server can pull */
 #define STATS_BYTES (64u << 10)
-#define MEMORY_BYTES (SEND_BYTES + RECVS * RECV_BYTES + DATA_BYTES)
 
-enum wr { WR_RECV, WR_SEND, WR_RDMA };
-
-struct peer {
-	struct device *dev;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct cm_channel *channel;
-	struct cm_id *id;
-	struct ibv_mr *mr;
-	uint8_t *memory; /* messages to send, receives, data */
-	bool deaf;	 /* post no receives */
-
-	bool established, refused, closed;
-	struct wire_reject reject;
-	unsigned int responses; /* received since the last peer_send(); the last one: */
-	struct wire_response response;
-	uint8_t value[RECV_BYTES];
-	unsigned int sends_done, rdma_done;
-	enum ibv_wc_status status; /* of the last completion of a send or RDMA */
-	struct wire_welcome welcome;
-};
-
-static const char *url;
-
-static uint8_t *peer_data(const struct peer *p)
+static const char *expect_closed(struct raw_peer *p)
 {
-	return p->memory + SEND_BYTES + RECVS * RECV_BYTES;
-}
+	const char *error = raw_wait(p, raw_is_closed) ? NULL : "the server kept the connection";
 
-static _Noreturn void die(const char *what, int err)
-{
-	printf("FAIL  %s: %s\n", what, strerror(err < 0 ? -err : err));
-	exit(EXIT_FAILURE);
-}
-
-static void peer_post_recv(struct peer *p, uint64_t n)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)(p->memory + SEND_BYTES + n * RECV_BYTES),
-		.length = RECV_BYTES,
-		.lkey = p->mr->lkey,
-	};
-	struct ibv_recv_wr *bad, wr = {
-		.wr_id = (uint64_t)WR_RECV << 32 | n,
-		.sg_list = &sge,
-		.num_sge = 1,
-	};
-
-	/* Fails when the queue pair is in error, for which some cases wait. */
-	(void)ibv_post_recv(p->id->qp, &wr, &bad);
-}
-
-static void peer_open_queues(struct peer *p)
-{
-	const struct device_ops *ops = p->dev->ops;
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {
-			.max_send_wr = SENDS,
-			.max_recv_wr = RECVS,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-		},
-	};
-	int err = ops->alloc_pd(p->dev, &p->pd);
-
-	if (!err)
-		err = ops->create_cq(p->dev, SENDS + RECVS, p, NULL, &p->cq);
-	if (!err)
-		err = ops->create_cm_channel(p->dev, &p->channel);
-	if (!err)
-		err = ops->create_id(p->channel, &p->id);
-	if (err)
-		die("queues", err);
-	attr.send_cq = attr.recv_cq = p->cq;
-	err = ops->create_qp(p->id, p->pd, &attr, IBV_ACCESS_REMOTE_READ);
-	if (err)
-		die("create_qp", err);
-}
-
-static void peer_open_memory(struct peer *p)
-{
-	struct device_mem mem = { .length = MEMORY_BYTES, .fd = -1 };
-	int err;
-
-	mem.addr = mmap(NULL, mem.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			0);
-	if (mem.addr == MAP_FAILED)
-		die("mmap", errno);
-	p->memory = mem.addr;
-	err = p->dev->ops->reg_mr(p->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
-				  &p->mr);
-	if (err)
-		die("reg_mr", err);
-}
-
-static void peer_open(struct peer *p, bool deaf)
-{
-	struct device_addr addr;
-	unsigned int i;
-	char why[160];
-	int err;
-
-	memset(p, 0, sizeof(*p));
-	p->deaf = deaf;
-	if (device_addr_parse(&addr, url, why, sizeof(why)))
-		die(why, EINVAL);
-	err = device_open(&p->dev, &addr, DEVICE_CONNECT, (int)(DEADLINE_NS / 1000000));
-	if (err)
-		die("device_open", err);
-	peer_open_queues(p);
-	peer_open_memory(p);
-	for (i = 0; !deaf && i < RECVS; i++)
-		peer_post_recv(p, i);
-}
-
-static void peer_close(struct peer *p)
-{
-	const struct device_ops *ops = p->dev->ops;
-
-	ops->disconnect(p->id);
-	ops->destroy_id(p->id);
-	ops->destroy_cm_channel(p->channel);
-	ops->destroy_cq(p->cq);
-	ops->dereg_mr(p->mr);
-	ops->dealloc_pd(p->pd);
-	device_close(p->dev);
-	munmap(p->memory, MEMORY_BYTES);
-}
-
-static void take_response(struct peer *p, const struct ibv_wc *wc)
-{
-	uint64_t n = (uint32_t)wc->wr_id;
-	const uint8_t *message = p->memory + SEND_BYTES + n * RECV_BYTES;
-
-	if (wc->byte_len >= sizeof(p->response)) {
-		memcpy(&p->response, message, sizeof(p->response));
-		memcpy(p->value, message + sizeof(p->response), wc->byte_len - sizeof(p->response));
-		p->responses++;
-	}
-	peer_post_recv(p, n);
-}
-
-static void take_event(struct peer *p, const struct cm_event *event)
-{
-	switch (event->type) {
-	case CM_ESTABLISHED:
-		p->established = true;
-		break;
-	case CM_REJECTED:
-		memcpy(&p->reject, event->private_data, sizeof(p->reject));
-		p->refused = true;
-		break;
-	case CM_UNREACHABLE:
-	case CM_DISCONNECTED:
-	case CM_DEVICE_REMOVED:
-		p->closed = true;
-		break;
-	case CM_CONNECT_REQUEST:
-		break;
-	}
-}
-
-/* Handles events and completions; on softnic it also makes the device work. */
-static void peer_poll(struct peer *p)
-{
-	struct cm_event event;
-	struct ibv_wc wc;
-
-	while (!p->dev->ops->cm_get_event(p->channel, &event))
-		take_event(p, &event);
-	while (ibv_poll_cq(p->cq, 1, &wc) > 0) {
-		if (wc.wr_id >> 32 == WR_RECV) {
-			if (!wc.status)
-				take_response(p, &wc);
-			continue;
-		}
-		p->status = wc.status;
-		if (wc.wr_id >> 32 == WR_SEND)
-			p->sends_done++;
-		else
-			p->rdma_done++;
-	}
-}
-
-/* Polls until @done; returns false if the deadline passes first. */
-static bool peer_wait(struct peer *p, bool (*done)(const struct peer *))
-{
-	uint64_t end = clock_ns() + DEADLINE_NS;
-
-	for (;;) {
-		peer_poll(p);
-		if (done(p))
-			return true;
-		if (clock_ns() > end)
-			return false;
-		usleep(PAUSE_US);
-	}
-}
-
-static bool is_settled(const struct peer *p)
-{
-	return p->established || p->refused || p->closed;
-}
-
-static bool is_closed(const struct peer *p)
-{
-	return p->closed;
-}
-
-static bool is_responded(const struct peer *p)
-{
-	return p->responses || p->closed;
-}
-
-static bool is_rdma_done(const struct peer *p)
-{
-	return p->rdma_done || p->closed;
-}
-
-static void peer_connect(struct peer *p, const void *private_data, size_t bytes)
-{
-	const struct cm_param param = {
-		.private_data = private_data,
-		.private_len = (uint8_t)bytes,
-		.retry_count = 7,
-		.rnr_retry_count = 7,
-		.min_rnr_timer = 12,
-	};
-	int err = p->dev->ops->connect(p->id, &param);
-
-	if (err)
-		die("connect", err);
-	if (!peer_wait(p, is_settled))
-		die("connect", ETIMEDOUT);
-}
-
-static const struct wire_connect good_connect = {
-	.magic = WIRE_MAGIC,
-	.abi = WIRE_ABI,
-	.bytes = sizeof(struct wire_connect),
-};
-
-/* Connects without HELLO. */
-static void peer_start(struct peer *p, bool deaf)
-{
-	peer_open(p, deaf);
-	peer_connect(p, &good_connect, sizeof(good_connect));
-	if (!p->established)
-		die(p->refused ? p->reject.text : "connect", ECONNREFUSED);
-}
-
-/* Sends the first @bytes of the send buffer; returns an errno if the queue pair is in error. */
-static int peer_send(struct peer *p, size_t bytes)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)p->memory,
-		.length = (uint32_t)bytes,
-		.lkey = p->mr->lkey,
-	};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = (uint64_t)WR_SEND << 32,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-
-	p->responses = 0;
-	return ibv_post_send(p->id->qp, &wr, &bad);
-}
-
-static int peer_rdma(struct peer *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
-		     uint32_t bytes)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)peer_data(p),
-		.length = bytes,
-		.lkey = p->mr->lkey,
-	};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = (uint64_t)WR_RDMA << 32,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = opcode,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-
-	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = addr;
-		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = 1;
-		wr.wr.atomic.swap = 1;
-	} else {
-		wr.wr.rdma.remote_addr = addr;
-		wr.wr.rdma.rkey = rkey;
-	}
-	p->rdma_done = 0;
-	return ibv_post_send(p->id->qp, &wr, &bad);
-}
-
-/*
- * Writes a request to the send buffer: @head, a key and a value, whatever lengths @head has.
- * Returns its length.
- */
-static size_t peer_fill(struct peer *p, const struct wire_request *head, size_t key_len,
-			size_t value_len)
-{
-	memcpy(p->memory, head, sizeof(*head));
-	memset(p->memory + sizeof(*head), 'k', key_len);
-	memset(p->memory + sizeof(*head) + key_len, 'v', value_len);
-	return sizeof(*head) + key_len + value_len;
-}
-
-static void peer_fill_hello(struct peer *p, const struct wire_hello *hello)
-{
-	const struct wire_request head = {
-		.op = WIRE_HELLO,
-		.value_len = sizeof(*hello),
-		.id = 1,
-	};
-
-	memcpy(p->memory, &head, sizeof(head));
-	memcpy(p->memory + sizeof(head), hello, sizeof(*hello));
-}
-
-#define HELLO_BYTES (sizeof(struct wire_request) + sizeof(struct wire_hello))
-
-static const struct wire_hello good_hello = {
-	.magic = WIRE_MAGIC,
-	.abi = WIRE_ABI,
-	.response_bytes = RECV_BYTES,
-};
-
-/* Connects and sends HELLO as a good client does. */
-static void peer_greet(struct peer *p)
-{
-	peer_start(p, false);
-	peer_fill_hello(p, &good_hello);
-	if (peer_send(p, HELLO_BYTES) || !peer_wait(p, is_responded) || p->closed ||
-	    p->response.status != WIRE_OK || p->response.value_len != sizeof(p->welcome))
-		die("HELLO", EPROTO);
-	memcpy(&p->welcome, p->value, sizeof(p->welcome));
-}
-
-static const char *expect_closed(struct peer *p)
-{
-	const char *error = peer_wait(p, is_closed) ? NULL : "the server kept the connection";
-
-	peer_close(p);
+	raw_close(p);
 	return error;
 }
 
@@ -396,21 +41,21 @@ static const char *expect_closed(struct peer *p)
  * Sends the first @bytes, for which the server must close the connection. The queue pair may
  * already be in error.
  */
-static const char *send_and_expect_closed(struct peer *p, size_t bytes)
+static const char *send_and_expect_closed(struct raw_peer *p, size_t bytes)
 {
-	(void)peer_send(p, bytes);
+	(void)raw_send(p, bytes);
 	return expect_closed(p);
 }
 
-static const char *expect_ping(struct peer *p)
+static const char *expect_ping(struct raw_peer *p)
 {
 	const struct wire_request head = { .op = WIRE_PING, .id = 99 };
 	const char *error = NULL;
 
-	if (peer_send(p, peer_fill(p, &head, 0, 0)) || !peer_wait(p, is_responded) || p->closed ||
+	if (raw_send(p, raw_fill(p, &head, 0, 0)) || !raw_wait(p, raw_is_responded) || p->closed ||
 	    p->response.status || p->response.id != 99)
 		error = "the connection does not work any more";
-	peer_close(p);
+	raw_close(p);
 	return error;
 }
 
@@ -421,8 +66,8 @@ static struct kvd *good_client_open(void)
 	struct kvd *db;
 
 	kvd_options_init(&options);
-	options.timeout_ms = options.connect_timeout_ms = (uint32_t)(DEADLINE_NS / 1000000);
-	return kvd_open(&db, url, &options) ? NULL : db;
+	options.timeout_ms = options.connect_timeout_ms = (uint32_t)(RAW_DEADLINE_NS / 1000000);
+	return kvd_open(&db, raw_url, &options) ? NULL : db;
 }
 
 /*
@@ -432,14 +77,14 @@ static struct kvd *good_client_open(void)
 static const char *expect_refused(const void *private_data, size_t bytes)
 {
 	const char *error = NULL;
-	struct peer p;
+	struct raw_peer p;
 
-	peer_open(&p, false);
-	peer_connect(&p, private_data, bytes);
+	raw_open(&p, false);
+	raw_connect(&p, private_data, bytes);
 	if (!p.refused || p.reject.magic != WIRE_MAGIC || p.reject.abi != WIRE_ABI ||
 	    p.reject.reason != WIRE_REJECT_VERSION || !strstr(p.reject.text, "protocol"))
 		error = "not refused with a reason";
-	peer_close(&p);
+	raw_close(&p);
 	return error;
 }
 
@@ -450,12 +95,12 @@ static const char *case_connect_empty(void)
 
 static const char *case_connect_short(void)
 {
-	return expect_refused(&good_connect, 9);
+	return expect_refused(&raw_good_connect, 9);
 }
 
 static const char *case_connect_magic(void)
 {
-	struct wire_connect hello = good_connect;
+	struct wire_connect hello = raw_good_connect;
 
 	hello.magic++;
 	return expect_refused(&hello, sizeof(hello));
@@ -463,7 +108,7 @@ static const char *case_connect_magic(void)
 
 static const char *case_connect_abi(void)
 {
-	struct wire_connect hello = good_connect;
+	struct wire_connect hello = raw_good_connect;
 
 	hello.abi++;
 	return expect_refused(&hello, sizeof(hello));
@@ -483,18 +128,18 @@ static const char *case_connect_garbage(void)
 static const char *case_connect_abort(void)
 {
 	const struct cm_param param = {
-		.private_data = &good_connect,
-		.private_len = sizeof(good_connect),
+		.private_data = &raw_good_connect,
+		.private_len = sizeof(raw_good_connect),
 		.min_rnr_timer = 12,
 	};
-	struct peer p;
+	struct raw_peer p;
 	int i;
 
 	for (i = 0; i < ABORTS; i++) {
-		peer_open(&p, false);
+		raw_open(&p, false);
 		if (p.dev->ops->connect(p.id, &param))
 			return "connect failed";
-		peer_close(&p);
+		raw_close(&p);
 	}
 	return NULL;
 }
@@ -505,9 +150,9 @@ static const char *case_connect_abort(void)
 
 static const char *case_silent(void)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_start(&p, false);
+	raw_start(&p, false);
 	return expect_closed(&p);
 }
 
@@ -518,10 +163,10 @@ static const char *early(uint8_t op, size_t key_len, size_t value_len)
 		.key_len = (uint16_t)key_len,
 		.value_len = (uint32_t)value_len,
 	};
-	struct peer p;
+	struct raw_peer p;
 
-	peer_start(&p, false);
-	return send_and_expect_closed(&p, peer_fill(&p, &head, key_len, value_len));
+	raw_start(&p, false);
+	return send_and_expect_closed(&p, raw_fill(&p, &head, key_len, value_len));
 }
 
 static const char *case_early_get(void)
@@ -541,16 +186,16 @@ static const char *case_early_stats(void)
 
 static const char *hello_closed(const struct wire_hello *hello)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_start(&p, false);
-	peer_fill_hello(&p, hello);
-	return send_and_expect_closed(&p, HELLO_BYTES);
+	raw_start(&p, false);
+	raw_fill_hello(&p, hello);
+	return send_and_expect_closed(&p, RAW_HELLO_BYTES);
 }
 
 static const char *case_hello_magic(void)
 {
-	struct wire_hello hello = good_hello;
+	struct wire_hello hello = raw_good_hello;
 
 	hello.magic ^= 1;
 	return hello_closed(&hello);
@@ -558,7 +203,7 @@ static const char *case_hello_magic(void)
 
 static const char *case_hello_features(void)
 {
-	struct wire_hello hello = good_hello;
+	struct wire_hello hello = raw_good_hello;
 
 	hello.features = 1ull << 63;
 	return hello_closed(&hello);
@@ -566,7 +211,7 @@ static const char *case_hello_features(void)
 
 static const char *case_hello_small(void)
 {
-	struct wire_hello hello = good_hello;
+	struct wire_hello hello = raw_good_hello;
 
 	hello.response_bytes = WIRE_RESPONSE_MIN - 1;
 	return hello_closed(&hello);
@@ -574,7 +219,7 @@ static const char *case_hello_small(void)
 
 static const char *case_hello_large(void)
 {
-	struct wire_hello hello = good_hello;
+	struct wire_hello hello = raw_good_hello;
 
 	hello.response_bytes = UINT32_MAX;
 	return hello_closed(&hello);
@@ -583,31 +228,31 @@ static const char *case_hello_large(void)
 static const char *case_hello_short(void)
 {
 	const struct wire_request head = { .op = WIRE_HELLO, .value_len = 8 };
-	struct peer p;
+	struct raw_peer p;
 
-	peer_start(&p, false);
-	return send_and_expect_closed(&p, peer_fill(&p, &head, 0, 8));
+	raw_start(&p, false);
+	return send_and_expect_closed(&p, raw_fill(&p, &head, 0, 8));
 }
 
 static const char *case_hello_twice(void)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
-	peer_fill_hello(&p, &good_hello);
-	return send_and_expect_closed(&p, HELLO_BYTES);
+	raw_greet(&p);
+	raw_fill_hello(&p, &raw_good_hello);
+	return send_and_expect_closed(&p, RAW_HELLO_BYTES);
 }
 
 /* The server responds with an error and grants nothing; it closes the connection later. */
 static const char *case_hello_abi(void)
 {
-	struct wire_hello hello = good_hello;
-	struct peer p;
+	struct wire_hello hello = raw_good_hello;
+	struct raw_peer p;
 
 	hello.abi++;
-	peer_start(&p, false);
-	peer_fill_hello(&p, &hello);
-	if (peer_send(&p, HELLO_BYTES) || !peer_wait(&p, is_responded) || p.closed)
+	raw_start(&p, false);
+	raw_fill_hello(&p, &hello);
+	if (raw_send(&p, RAW_HELLO_BYTES) || !raw_wait(&p, raw_is_responded) || p.closed)
 		return "no response";
 	if (p.response.status != WIRE_PROTOCOL || p.response.value_len)
 		return "the response does not say that the protocol differs";
@@ -617,11 +262,11 @@ static const char *case_hello_abi(void)
 /* The client posts no receives for the responses. */
 static const char *case_deaf(void)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_start(&p, true);
-	peer_fill_hello(&p, &good_hello);
-	return send_and_expect_closed(&p, HELLO_BYTES);
+	raw_start(&p, true);
+	raw_fill_hello(&p, &raw_good_hello);
+	return send_and_expect_closed(&p, RAW_HELLO_BYTES);
 }
 
 /*
@@ -631,10 +276,10 @@ static const char *case_deaf(void)
 /* Sends @head with a key and a value of these lengths, whatever lengths @head has. */
 static const char *malformed(const struct wire_request *head, size_t key_len, size_t value_len)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
-	return send_and_expect_closed(&p, peer_fill(&p, head, key_len, value_len));
+	raw_greet(&p);
+	return send_and_expect_closed(&p, raw_fill(&p, head, key_len, value_len));
 }
 
 #define MALFORMED(name, key_bytes, value_bytes, ...)                                               \
@@ -681,10 +326,10 @@ MALFORMED(oversized, 5, 60000, .op = WIRE_PUT, .key_len = 5, .value_len = 60000)
 static const char *truncated(size_t bytes)
 {
 	const struct wire_request head = { .op = WIRE_PING };
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
-	peer_fill(&p, &head, 0, 0);
+	raw_greet(&p);
+	raw_fill(&p, &head, 0, 0);
 	return send_and_expect_closed(&p, bytes);
 }
 
@@ -716,15 +361,15 @@ static const char *case_random(void)
 {
 	uint64_t state = 20240229;
 	const char *error = NULL;
-	struct peer p;
+	struct raw_peer p;
 	size_t bytes, j;
 	int i;
 
 	for (i = 0; !error && i < RANDOM_MESSAGES; i++) {
 		if (i % 2)
-			peer_greet(&p);
+			raw_greet(&p);
 		else
-			peer_start(&p, false);
+			raw_start(&p, false);
 		bytes = 1 + random_next(&state) % 1500;
 		for (j = 0; j < bytes; j++)
 			p.memory[j] = (uint8_t)random_next(&state);
@@ -742,20 +387,20 @@ static const char *case_random(void)
 static const char *case_flood(void)
 {
 	const struct wire_request head = { .op = WIRE_PING };
-	uint64_t end = clock_ns() + DEADLINE_NS;
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
 	unsigned int posted = 0, done;
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
+	raw_greet(&p);
 	p.sends_done = 0;
-	peer_fill(&p, &head, 0, 0);
+	raw_fill(&p, &head, 0, 0);
 	while (!p.closed && clock_ns() < end) {
 		done = p.sends_done;
-		while (posted - done < SENDS && !peer_send(&p, sizeof(head)))
+		while (posted - done < RAW_SENDS && !raw_send(&p, sizeof(head)))
 			posted++;
-		peer_poll(&p);
+		raw_poll(&p);
 		if (p.sends_done == done)
-			usleep(PAUSE_US);
+			usleep(RAW_PAUSE_US);
 	}
 	return expect_closed(&p);
 }
@@ -764,7 +409,7 @@ static const char *case_flood(void)
  * --- pulls -------------------------------------------------------------------------------------
  */
 
-static size_t fill_pull(struct peer *p, uint64_t addr, uint32_t rkey, uint32_t bytes)
+static size_t fill_pull(struct raw_peer *p, uint64_t addr, uint32_t rkey, uint32_t bytes)
 {
 	const struct wire_request head = {
 		.op = WIRE_PUT,
@@ -776,61 +421,61 @@ static size_t fill_pull(struct peer *p, uint64_t addr, uint32_t rkey, uint32_t b
 		.pull_rkey = rkey,
 	};
 
-	return peer_fill(p, &head, 5, 0);
+	return raw_fill(p, &head, 5, 0);
 }
 
 static const char *case_pull_wrong_rkey(void)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
-	return send_and_expect_closed(&p, fill_pull(&p, (uintptr_t)peer_data(&p),
+	raw_greet(&p);
+	return send_and_expect_closed(&p, fill_pull(&p, (uintptr_t)raw_data(&p),
 						    p.mr->rkey ^ 0x5500, 100000));
 }
 
 static const char *case_pull_beyond(void)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
-	return send_and_expect_closed(&p, fill_pull(&p, (uintptr_t)peer_data(&p) + DATA_BYTES - 99,
-						    p.mr->rkey, 100));
+	raw_greet(&p);
+	return send_and_expect_closed(
+		&p, fill_pull(&p, (uintptr_t)raw_data(&p) + RAW_DATA_BYTES - 99, p.mr->rkey, 100));
 }
 
 static const char *case_pull_wrap(void)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
+	raw_greet(&p);
 	return send_and_expect_closed(&p, fill_pull(&p, UINT64_MAX - 10, p.mr->rkey, 100000));
 }
 
 /* The server can READ only the first pieces; the item must not get into the table. */
 static const char *case_pull_half(void)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
+	raw_greet(&p);
 	return send_and_expect_closed(
-		&p, fill_pull(&p, (uintptr_t)peer_data(&p) + DATA_BYTES / 2 + 200000, p.mr->rkey,
-			      DATA_BYTES / 2));
+		&p, fill_pull(&p, (uintptr_t)raw_data(&p) + RAW_DATA_BYTES / 2 + 200000, p.mr->rkey,
+			      RAW_DATA_BYTES / 2));
 }
 
 static const char *case_pull_too_large(void)
 {
 	static const uint32_t over[] = { 1, 1u << 20, 1u << 29, UINT32_MAX };
-	struct peer p;
+	struct raw_peer p;
 	uint64_t bytes;
 	unsigned int i;
 
-	peer_greet(&p);
+	raw_greet(&p);
 	for (i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
 		bytes = p.welcome.geometry.value_max + over[i];
 		if (bytes > UINT32_MAX)
 			bytes = UINT32_MAX;
-		if (peer_send(&p, fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey,
-					    (uint32_t)bytes)) ||
-		    !peer_wait(&p, is_responded) || p.closed || p.response.id != 7)
+		if (raw_send(&p,
+			     fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, (uint32_t)bytes)) ||
+		    !raw_wait(&p, raw_is_responded) || p.closed || p.response.id != 7)
 			return "no response";
 		if (p.response.status != WIRE_TOO_LARGE)
 			return "the response does not say that it is too large";
@@ -842,15 +487,15 @@ static const char *case_pull_too_large(void)
 static const char *case_pull_twice(void)
 {
 	unsigned int busy = 0, done = 0;
-	struct peer p;
+	struct raw_peer p;
 	size_t bytes;
 
-	peer_greet(&p);
-	bytes = fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey, 1u << 20);
-	if (peer_send(&p, bytes) || peer_send(&p, bytes))
+	raw_greet(&p);
+	bytes = fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20);
+	if (raw_send(&p, bytes) || raw_send(&p, bytes))
 		return "can't send";
 	while (busy + done < 2) {
-		if (!peer_wait(&p, is_responded) || p.closed || p.response.id != 7)
+		if (!raw_wait(&p, raw_is_responded) || p.closed || p.response.id != 7)
 			return "no response";
 		/* If both responses have come at once, only the last one is known. */
 		busy += p.response.status == WIRE_BUSY;
@@ -865,7 +510,7 @@ static const char *case_pull_twice(void)
 	return expect_ping(&p);
 }
 
-static bool is_sent(const struct peer *p)
+static bool is_sent(const struct raw_peer *p)
 {
 	return p->sends_done || p->closed;
 }
@@ -876,26 +521,26 @@ static uint64_t server_pulls(struct kvd *db)
 	const char *line;
 
 	if (kvd_server_stats(db, text, sizeof(text), NULL))
-		die(kvd_error(db), EIO);
+		raw_die(kvd_error(db), EIO);
 	line = strstr(text, "\npulls ");
 	if (!line)
-		die("the server's statistics have no pulls", EPROTO);
+		raw_die("the server's statistics have no pulls", EPROTO);
 	return strtoull(line + strlen("\npulls "), NULL, 10);
 }
 
 /*
  * Waits until the server's READ of the value is posted or about to be. A verbs device serves it by
  * itself: all that can be known in time is that the server's device has the request. On softnic
- * this process would serve it in peer_poll(), so another connection asks how many pulls there are.
+ * this process would serve it in raw_poll(), so another connection asks how many pulls there are.
  */
-static bool pull_begins(struct peer *p, struct kvd *db, uint64_t pulls)
+static bool pull_begins(struct raw_peer *p, struct kvd *db, uint64_t pulls)
 {
-	uint64_t end = clock_ns() + DEADLINE_NS;
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
 
-	if (strncmp(url, "softnic:", 8))
-		return peer_wait(p, is_sent) && !p->closed;
+	if (strncmp(raw_url, "softnic:", 8))
+		return raw_wait(p, is_sent) && !p->closed;
 	while (server_pulls(db) == pulls)
-		if (clock_ns() > end || usleep(PAUSE_US))
+		if (clock_ns() > end || usleep(RAW_PAUSE_US))
 			return false;
 	return true;
 }
@@ -905,14 +550,14 @@ static const char *case_die_in_pull(void)
 {
 	struct kvd *db = good_client_open();
 	uint64_t pulls;
-	struct peer p;
+	struct raw_peer p;
 
 	if (!db)
 		return kvd_error(NULL);
 	pulls = server_pulls(db);
-	peer_greet(&p);
+	raw_greet(&p);
 	p.sends_done = 0;
-	if (peer_send(&p, fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey, 1u << 20)))
+	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)))
 		return "can't send";
 	if (!pull_begins(&p, db, pulls))
 		return "the server did not begin to pull";
@@ -924,16 +569,16 @@ static const char *case_die_in_pull(void)
 static const char *case_put_too_large(void)
 {
 	struct wire_request head = { .op = WIRE_PUT, .key_len = 5, .id = 3 };
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
+	raw_greet(&p);
 	head.value_len = (uint32_t)p.welcome.geometry.value_max;
-	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) ||
-	    !peer_wait(&p, is_responded) || p.closed || p.response.status)
+	if (raw_send(&p, raw_fill(&p, &head, 5, head.value_len)) ||
+	    !raw_wait(&p, raw_is_responded) || p.closed || p.response.status)
 		return "a value of max_value bytes is refused";
 	head.value_len++;
-	if (peer_send(&p, peer_fill(&p, &head, 5, head.value_len)) ||
-	    !peer_wait(&p, is_responded) || p.closed || p.response.status != WIRE_TOO_LARGE)
+	if (raw_send(&p, raw_fill(&p, &head, 5, head.value_len)) ||
+	    !raw_wait(&p, raw_is_responded) || p.closed || p.response.status != WIRE_TOO_LARGE)
 		return "one byte more is not refused";
 	return expect_ping(&p);
 }
@@ -942,15 +587,13 @@ static const char *case_put_too_large(void)
 static const char *case_pull_never(void)
 {
 	const struct timespec pause = { .tv_nsec = 100000000 };
-	uint64_t end = clock_ns() + DEADLINE_NS;
-	struct cm_event event;
-	struct peer p;
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
+	struct raw_peer p;
 
-	peer_greet(&p);
-	(void)peer_send(&p, fill_pull(&p, (uintptr_t)peer_data(&p), p.mr->rkey, 100000));
+	raw_greet(&p);
+	(void)raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 100000));
 	while (!p.closed && clock_ns() < end) {
-		while (!p.dev->ops->cm_get_event(p.channel, &event))
-			take_event(&p, &event);
+		raw_poll_events(&p);
 		nanosleep(&pause, NULL);
 	}
 	return expect_closed(&p);
@@ -963,50 +606,50 @@ static const char *case_pull_never(void)
 /* Reads the region's first bytes through another connection. */
 static void region_read(uint8_t *bytes, size_t count)
 {
-	struct peer p;
+	struct raw_peer p;
 
-	peer_greet(&p);
-	if (peer_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr, p.welcome.rkey,
-		      (uint32_t)count) ||
-	    !peer_wait(&p, is_rdma_done) || p.closed || p.status)
-		die("a good READ", EIO);
-	memcpy(bytes, peer_data(&p), count);
-	peer_close(&p);
+	raw_greet(&p);
+	if (raw_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr, p.welcome.rkey,
+		     (uint32_t)count) ||
+	    !raw_wait(&p, raw_is_rdma_done) || p.closed || p.status)
+		raw_die("a good READ", EIO);
+	memcpy(bytes, raw_data(&p), count);
+	raw_close(&p);
 }
 
 /* The operation must fail and change no byte of the data. Closes the connection. */
-static const char *rdma_fails(struct peer *p, enum ibv_wr_opcode opcode, uint64_t addr,
+static const char *rdma_fails(struct raw_peer *p, enum ibv_wr_opcode opcode, uint64_t addr,
 			      uint32_t rkey, uint32_t bytes)
 {
 	const char *error = NULL;
 	uint32_t i;
 
-	memset(peer_data(p), 0xee, bytes);
-	if (peer_rdma(p, opcode, addr, rkey, bytes)) {
-		peer_close(p);
+	memset(raw_data(p), 0xee, bytes);
+	if (raw_rdma(p, opcode, addr, rkey, bytes)) {
+		raw_close(p);
 		return NULL;
 	}
-	if (!peer_wait(p, is_rdma_done))
+	if (!raw_wait(p, raw_is_rdma_done))
 		error = "no completion";
 	else if (p->rdma_done && p->status == IBV_WC_SUCCESS)
 		error = "it worked";
 	for (i = 0; !error && i < bytes; i++)
-		if (peer_data(p)[i] != 0xee)
+		if (raw_data(p)[i] != 0xee)
 			error = "it failed but wrote bytes";
-	peer_close(p);
+	raw_close(p);
 	return error;
 }
 
 static const char *case_read_early(void)
 {
-	struct peer good, p;
+	struct raw_peer good, p;
 	const char *error;
 
 	/* The address and key that this connection does not have come from another one. */
-	peer_greet(&good);
-	peer_start(&p, false);
+	raw_greet(&good);
+	raw_start(&p, false);
 	error = rdma_fails(&p, IBV_WR_RDMA_READ, good.welcome.region_addr, good.welcome.rkey, 64);
-	peer_close(&good);
+	raw_close(&good);
 	return error;
 }
 
@@ -1014,9 +657,9 @@ static const char *case_read_early(void)
 	static const char *case_##name(void)                                                       \
 	{                                                                                          \
 		struct wire_welcome *w;                                                            \
-		struct peer p;                                                                     \
+		struct raw_peer p;                                                                 \
                                                                                                    \
-		peer_greet(&p);                                                                    \
+		raw_greet(&p);                                                                     \
 		w = &p.welcome;                                                                    \
 		return rdma_fails(&p, IBV_WR_RDMA_READ, addr, rkey, bytes);                        \
 	}
@@ -1033,10 +676,10 @@ static const char *write_fails(enum ibv_wr_opcode opcode, uint32_t bytes)
 {
 	uint8_t before[4096], after[4096];
 	const char *error;
-	struct peer p;
+	struct raw_peer p;
 
 	region_read(before, sizeof(before));
-	peer_greet(&p);
+	raw_greet(&p);
 	error = rdma_fails(&p, opcode, p.welcome.region_addr, p.welcome.rkey, bytes);
 	region_read(after, sizeof(after));
 	/* The clock and the number of items may change meanwhile. */
@@ -1075,9 +718,9 @@ static int socket_open(void)
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", url + strlen("softnic://"));
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", raw_url + strlen("softnic://"));
 	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
-		die("the socket", errno);
+		raw_die("the socket", errno);
 	return fd;
 }
 
@@ -1103,7 +746,7 @@ static const char *case_socket_garbage(void)
 
 static bool socket_closes(int fd)
 {
-	struct timeval limit = { .tv_sec = (time_t)(DEADLINE_NS / 1000000000) };
+	struct timeval limit = { .tv_sec = (time_t)(RAW_DEADLINE_NS / 1000000000) };
 	char byte;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -1242,7 +885,7 @@ static long log_size(void)
 	long size;
 
 	if (!file || fseek(file, 0, SEEK_END))
-		die(log_path, errno);
+		raw_die(log_path, errno);
 	size = ftell(file);
 	fclose(file);
 	return size;
@@ -1256,7 +899,7 @@ static const char *log_text(long from)
 	size_t n;
 
 	if (!file || fseek(file, from, SEEK_SET))
-		die(log_path, errno);
+		raw_die(log_path, errno);
 	n = fread(text, 1, LOG_BYTES_MAX, file);
 	text[n] = '\0';
 	fclose(file);
@@ -1304,12 +947,12 @@ static void log_wait_for_room(long from)
 /* Waits until a line after @from matches the pattern; false if the deadline passes first. */
 static bool log_has(long from, const char *pattern)
 {
-	uint64_t end = clock_ns() + DEADLINE_NS;
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
 	bool found;
 	regex_t re;
 
 	if (regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE))
-		die(pattern, EINVAL);
+		raw_die(pattern, EINVAL);
 	do {
 		found = !regexec(&re, log_text(from), 0, NULL, 0);
 	} while (!found && clock_ns() < end && !usleep(10000));
@@ -1360,7 +1003,7 @@ static bool run_case(size_t i)
 /* "any" fits every device; a "special" case runs only by name, for a script that needs it. */
 static bool fits(size_t i)
 {
-	const char *device = !strncmp(url, "softnic:", 8) ? "softnic" : "verbs";
+	const char *device = !strncmp(raw_url, "softnic:", 8) ? "softnic" : "verbs";
 
 	return !strcmp(cases[i].device, "any") || !strcmp(cases[i].device, device);
 }
@@ -1390,7 +1033,7 @@ int main(int argc, char **argv)
 		fputs("usage: sys_rogue URL LOG all|CASE...\n", stderr);
 		return 64;
 	}
-	url = argv[1];
+	raw_url = argv[1];
 	log_path = argv[2];
 	for (i = 3; i < argc; i++)
 		good &= run_named(argv[i]);

@@ -242,6 +242,7 @@ int server_run(struct server *server)
 	int err;
 
 	rcu_register_thread();
+	conn_manager_init(&server->net);
 	err = loop_init(&loop, server);
 	if (!err)
 		err = start_all(server);

@@ -50,6 +50,16 @@ struct pull {
 	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
 };
 
+/* How far the end of a connection has come, for the control thread. */
+enum conn_stage { CONN_LIVE, CONN_FLUSHING, CONN_QUIESCING, CONN_RELEASING };
+
+/* What the deadline of a connection is for: server/net/conn_timer.h. */
+enum conn_timer {
+	CONN_TIMER_HELLO, /* its HELLO */
+	CONN_TIMER_FLUSH, /* the last flushed completion */
+	CONN_TIMER_KINDS,
+};
+
 struct conn {
 	/* Fixed when the connection is made. */
 	struct cds_lfht_node node; /* in poller->conns, by qp_num */
@@ -71,18 +81,21 @@ struct conn {
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
 	struct pull pull;
+	TAILQ_ENTRY(conn) pull_entry; /* in worker->pulls, if pull_since_ns is not 0 */
+	uint64_t pull_since_ns;	      /* when the pull began; 0: none, or it has failed */
 	struct item *copy;	      /* for the last GET whose value did not fit a response */
 	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is a copy */
 	uint64_t copy_ns;	      /* when it was made, by the server's clock */
 
 	/* Written by the worker, read by the control thread, too. */
-	_Atomic bool hello_done;	/* remote read is granted, and other requests are allowed */
-	_Atomic uint64_t pull_since_ns; /* 0: no value is being pulled */
+	_Atomic bool hello_done; /* remote read is granted, and other requests are allowed */
 
 	/* The control thread's. */
 	struct conn *prev, *next;
-	enum { CONN_LIVE, CONN_FLUSHING, CONN_QUIESCING, CONN_RELEASING } stage;
-	uint64_t deadline_ns; /* LIVE: for HELLO; FLUSHING: for the last flushed completion */
+	enum conn_stage stage;
+	TAILQ_ENTRY(conn) timer_entry; /* in the list of its kind, if timer_due_ns is not 0 */
+	enum conn_timer timer;
+	uint64_t timer_due_ns; /* 0: no deadline */
 
 	struct note notes[NOTE_KINDS];
 };

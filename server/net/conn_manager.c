@@ -69,6 +69,15 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	conn->poller->credits += conn->window;
 }
 
+/* A later stage has its own deadline, or none. */
+static void conn_set_stage(struct net *net, struct conn *conn, enum conn_stage stage)
+{
+	conn->stage = stage;
+	conn_timer_cancel(&net->timers, conn);
+	if (stage == CONN_FLUSHING)
+		conn_timer_set(&net->timers, conn, CONN_TIMER_FLUSH, clock_ns());
+}
+
 /* Refuses a connection, with a reason that the client can print. */
 static void connect_refuse(struct net *net, struct cm_id *id, enum wire_reject_reason reason,
 			   const char *text)
@@ -137,7 +146,6 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 	err = conn_create(&conn, poller, id, ++net->serial, window);
 	if (err)
 		return err;
-	conn->deadline_ns = clock_ns() + net->env.config->server.handshake_timeout;
 	err = id->dev->ops->accept(id, &param);
 	if (err) {
 		rcu_read_lock();
@@ -150,6 +158,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 		return err;
 	}
 	conn_list_add(net, conn);
+	conn_timer_set(&net->timers, conn, CONN_TIMER_HELLO, clock_ns());
 	log_debug(CONN_FMT ": worker %u, window %u", CONN_ARG(conn), conn_worker(conn)->number,
 		  window);
 	return 0;
@@ -210,19 +219,18 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 }
 
 /* Starts to close a connection; further calls do nothing. */
-static void conn_close(struct conn *conn)
+static void conn_close(struct net *net, struct conn *conn)
 {
 	if (conn->stage != CONN_LIVE)
 		return;
-	conn->stage = CONN_FLUSHING;
-	conn->deadline_ns = clock_ns() + FLUSH_WAIT_NS;
+	conn_set_stage(net, conn, CONN_FLUSHING);
 	log_debug(CONN_FMT ": closing", CONN_ARG(conn));
 	conn_ops(conn)->disconnect(conn->id);
 }
 
-static void conn_quiesce(struct conn *conn)
+static void conn_quiesce(struct net *net, struct conn *conn)
 {
-	conn->stage = CONN_QUIESCING;
+	conn_set_stage(net, conn, CONN_QUIESCING);
 	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_QUIESCE]);
 }
 
@@ -256,7 +264,7 @@ void conn_manager_cm_events(struct net *net, struct nic *nic)
 		case CM_UNREACHABLE:
 		case CM_DISCONNECTED:
 			if (event.id && event.id->context)
-				conn_close(event.id->context);
+				conn_close(net, event.id->context);
 			break;
 		}
 		if (count >= EVENTS_AT_ONCE)
@@ -264,25 +272,25 @@ void conn_manager_cm_events(struct net *net, struct nic *nic)
 	}
 }
 
-/* The connection with this queue pair, NULL if the queue pair is destroyed or about to be. */
-static struct conn *conn_lookup_qp(const struct net *net, const struct ibv_qp *qp)
+/*
+ * The connection of an event's queue pair, NULL if the queue pair is about to be destroyed. It is
+ * not destroyed yet: this thread does that, and no device reports events of one that is.
+ */
+static struct conn *event_conn(const struct ibv_qp *qp)
 {
-	struct conn *conn;
+	struct conn *conn = qp->qp_context;
 
-	for (conn = net->conns; conn; conn = conn->next)
-		if (conn->qp == qp && conn->stage <= CONN_FLUSHING)
-			return conn;
-	return NULL;
+	return conn->stage <= CONN_FLUSHING ? conn : NULL;
 }
 
 static void last_wqe_reached(struct net *net, const struct ibv_qp *qp)
 {
-	struct conn *conn = conn_lookup_qp(net, qp);
+	struct conn *conn = event_conn(qp);
 
 	if (!conn)
 		return;
-	conn_close(conn);
-	conn_quiesce(conn);
+	conn_close(net, conn);
+	conn_quiesce(net, conn);
 }
 
 /* Iterates over all pollers, with *@at 0 at first; NULL at the end. */
@@ -328,14 +336,14 @@ void conn_manager_arm_srq_limits(struct net *net)
 /* Such an event ends the connection. Not every device flushes the queue pair by itself. */
 static void qp_failed(struct net *net, const struct device_async_event *event)
 {
-	struct conn *conn = conn_lookup_qp(net, event->qp);
+	struct conn *conn = event_conn(event->qp);
 
 	stat_add(&net->stats.async_errors, 1);
 	if (!conn)
 		return;
 	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: the device reports: %s", CONN_ARG(conn),
 			ibv_event_type_str(event->type));
-	conn_close(conn);
+	conn_close(net, conn);
 }
 
 void conn_manager_async_events(struct net *net, struct nic *nic)
@@ -398,7 +406,7 @@ void conn_manager_read_mail(struct net *net)
 		conn = note->conn;
 		switch (note->kind) {
 		case NOTE_FAILED:
-			conn_close(conn);
+			conn_close(net, conn);
 			break;
 		case NOTE_QUIESCED:
 			conn->stage = CONN_RELEASING;
@@ -417,38 +425,26 @@ void conn_manager_read_mail(struct net *net)
 	conn_list_free(released);
 }
 
-/* Whether a live connection missed a deadline; logs which. */
-static bool conn_expired(const struct net *net, const struct conn *conn, uint64_t now_ns)
+/* A connection that did its HELLO in time has no deadline from then on. */
+static void hello_due(struct net *net, struct conn *conn)
 {
-	uint64_t pull = atomic_load_explicit(&conn->pull_since_ns, memory_order_relaxed);
-
-	if (pull && now_ns > pull && now_ns - pull > net->env.config->server.pull_timeout) {
-		log_warn(CONN_FMT ": closed: a large value was not read from the client within "
-				  "server.pull_timeout",
-			 CONN_ARG(conn));
-		return true;
-	}
-	if (!atomic_load_explicit(&conn->hello_done, memory_order_relaxed) &&
-	    now_ns > conn->deadline_ns) {
-		log_warn(CONN_FMT ": closed: no valid HELLO within server.handshake_timeout",
-			 CONN_ARG(conn));
-		return true;
-	}
-	return false;
+	if (atomic_load_explicit(&conn->hello_done, memory_order_relaxed))
+		return;
+	log_ratelimited(LOG_WARN, 10,
+			CONN_FMT ": closed: no valid HELLO within server.handshake_timeout",
+			CONN_ARG(conn));
+	stat_add(&net->stats.connections_expired, 1);
+	conn_close(net, conn);
 }
 
 void conn_manager_expire(struct net *net, uint64_t now_ns)
 {
 	struct conn *conn;
 
-	for (conn = net->conns; conn; conn = conn->next) {
-		if (conn->stage == CONN_FLUSHING && now_ns > conn->deadline_ns) {
-			conn_quiesce(conn);
-		} else if (conn->stage == CONN_LIVE && conn_expired(net, conn, now_ns)) {
-			stat_add(&net->stats.connections_expired, 1);
-			conn_close(conn);
-		}
-	}
+	while ((conn = conn_timer_take(&net->timers, CONN_TIMER_FLUSH, now_ns)))
+		conn_quiesce(net, conn);
+	while ((conn = conn_timer_take(&net->timers, CONN_TIMER_HELLO, now_ns)))
+		hello_due(net, conn);
 }
 
 void conn_manager_close_all(struct net *net)
@@ -456,27 +452,32 @@ void conn_manager_close_all(struct net *net)
 	struct conn *conn;
 
 	for (conn = net->conns; conn; conn = conn->next)
-		conn_close(conn);
+		conn_close(net, conn);
 }
 
 bool conn_manager_pulling(const struct net *net)
 {
-	const struct conn *conn;
+	unsigned int i;
 
-	for (conn = net->conns; conn; conn = conn->next)
-		if (atomic_load_explicit(&conn->pull_since_ns, memory_order_relaxed))
+	for (i = 0; i < net->worker_count; i++)
+		if (stat_read(&net->workers[i].pulls_count))
 			return true;
 	return false;
 }
 
 bool conn_manager_flushing(const struct net *net)
 {
-	const struct conn *conn;
+	return conn_timer_any(&net->timers, CONN_TIMER_FLUSH);
+}
 
-	for (conn = net->conns; conn; conn = conn->next)
-		if (conn->stage == CONN_FLUSHING)
-			return true;
-	return false;
+void conn_manager_init(struct net *net)
+{
+	const uint64_t delays_ns[CONN_TIMER_KINDS] = {
+		[CONN_TIMER_HELLO] = net->env.config->server.handshake_timeout,
+		[CONN_TIMER_FLUSH] = FLUSH_WAIT_NS,
+	};
+
+	conn_timers_init(&net->timers, delays_ns);
 }
 
 void conn_manager_free_all(struct net *net)
@@ -485,6 +486,7 @@ void conn_manager_free_all(struct net *net)
 
 	while (net->conns) {
 		conn = net->conns;
+		conn_timer_cancel(&net->timers, conn);
 		conn_list_remove(net, conn);
 		rcu_read_lock();
 		conn_table_remove(conn);

@@ -3,6 +3,7 @@
 #ifndef KVD_SERVER_NET_NET_H
 #define KVD_SERVER_NET_NET_H
 
+#include "server/net/conn_timer.h"
 #include "server/net/worker.h"
 
 /* X(name, help): counted by the control thread. */
@@ -10,8 +11,7 @@
 	X(connections, "connections open")                                                         \
 	X(connections_total, "connections accepted since the start")                               \
 	X(connections_rejected, "connections refused")                                             \
-	X(connections_expired,                                                                     \
-	  "connections closed because HELLO or a large value did not arrive in time")              \
+	X(connections_expired, "connections closed because HELLO did not arrive in time")          \
 	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
 	X(async_errors, "asynchronous errors reported by a device")
 
@@ -32,10 +32,11 @@ struct net {
 	/* The control thread's: server/net/conn_manager.h. */
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
-	uint32_t serial;	/* of the next connection */
-	bool events_left;	/* EVENTS_AT_ONCE were taken: a device may have more */
-	bool stopping;		/* new connections are refused */
-	bool failed;		/* a device failed: the server has to stop */
+	struct conn_timers timers;
+	uint32_t serial;  /* of the next connection */
+	bool events_left; /* EVENTS_AT_ONCE were taken: a device may have more */
+	bool stopping;	  /* new connections are refused */
+	bool failed;	  /* a device failed: the server has to stop */
 };
 
 /*

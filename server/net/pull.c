@@ -7,6 +7,22 @@
 #include "server/net/execute.h"
 #include "server/net/worker.h"
 
+static void pull_list_add(struct worker *worker, struct conn *conn)
+{
+	conn->pull_since_ns = clock_ns();
+	TAILQ_INSERT_TAIL(&worker->pulls, conn, pull_entry);
+	stat_add(&worker->pulls_count, 1);
+}
+
+static void pull_list_remove(struct worker *worker, struct conn *conn)
+{
+	if (!conn->pull_since_ns)
+		return;
+	TAILQ_REMOVE(&worker->pulls, conn, pull_entry);
+	conn->pull_since_ns = 0;
+	stat_sub(&worker->pulls_count, 1);
+}
+
 static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
 {
 	uint32_t bytes_max = PULL_PIECE_BYTES;
@@ -102,7 +118,7 @@ void pull_start(struct response_list *responses, struct conn *conn, const struct
 		.ttl = request->ttl,
 		.version = request->version,
 	};
-	atomic_store_explicit(&conn->pull_since_ns, clock_ns(), memory_order_relaxed);
+	pull_list_add(poller->worker, conn);
 	stat_add(&poller->worker->stats.pulls, 1);
 	stat_add(&poller->worker->stats.pull_bytes, request->value_len);
 	pull_fill_queue(poller, conn);
@@ -122,7 +138,7 @@ static void pull_finish(struct response_list *responses, struct conn *conn)
 
 	status = table_commit(&worker->store_thread, conn->pull.hash, conn->pull.item, &change);
 	conn->pull.item = NULL;
-	atomic_store_explicit(&conn->pull_since_ns, 0, memory_order_relaxed);
+	pull_list_remove(worker, conn);
 	response_set_change(&change, status, &response->head);
 	stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
 	stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
@@ -140,8 +156,25 @@ void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_i
 		pull_finish(responses, conn);
 }
 
+void pull_expire(struct worker *worker)
+{
+	struct conn *conn;
+	uint64_t now_ns;
+
+	if (TAILQ_EMPTY(&worker->pulls))
+		return;
+	now_ns = clock_ns();
+	while ((conn = TAILQ_FIRST(&worker->pulls)) &&
+	       now_ns - conn->pull_since_ns > worker->limits.pull_ns) {
+		pull_list_remove(worker, conn);
+		conn_fail(conn, "a large value was not read from the client within "
+				"server.pull_timeout");
+	}
+}
+
 void pull_release(struct poller *poller, struct conn *conn)
 {
+	pull_list_remove(poller->worker, conn);
 	if (conn->pull.item)
 		table_abandon(&poller->worker->store_thread, conn->pull.item);
 	conn->pull.item = NULL;

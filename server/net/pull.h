@@ -9,6 +9,7 @@
 #define KVD_SERVER_NET_PULL_H
 
 #include "server/net/response.h"
+#include "server/net/worker.h"
 
 /* Most bytes of one READ; the device's longest message may be shorter. */
 #define PULL_PIECE_BYTES (1u << 20)
@@ -25,6 +26,9 @@ void pull_start(struct response_list *responses, struct conn *conn, const struct
  * response.
  */
 void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id);
+
+/* Fails the connections whose pull takes longer than server.pull_timeout. */
+void pull_expire(struct worker *worker);
 
 /* The connection's queue pair is destroyed: frees the item of a pull that was not finished. */
 void pull_release(struct poller *poller, struct conn *conn);

@@ -28,6 +28,7 @@
 /* What a worker needs of the configuration, beside its pollers. */
 struct worker_limits {
 	uint64_t spin_ns; /* how long an idle worker polls before it sleeps */
+	uint64_t pull_ns; /* how long a large value may take */
 	bool busy;	  /* never sleeps */
 	uint32_t workers;
 };
@@ -52,8 +53,8 @@ struct worker_limits {
 	X(responses, "responses sent")                                                             \
 	X(responses_signaled, "of those, signaled")                                                \
 	X(sleeps, "times a worker went to sleep")                                                  \
-	X(connections_failed, "connections closed because the client broke the protocol or "       \
-			      "the queue pair failed")                                             \
+	X(connections_failed, "connections closed because the client broke the protocol, the "     \
+			      "queue pair failed, or a large value did not arrive in time")        \
 	X(protocol_errors, "messages that break the protocol")
 
 struct worker_stats {
@@ -89,7 +90,10 @@ struct worker {
 	TAILQ_HEAD(copy_list, conn)
 	copies; /* connections that have a copy, oldest first; server/net/copy.h */
 	uint64_t copies_bytes;
-	uint64_t copy_seed; /* of the next copy; random at first */
+	TAILQ_HEAD(pull_list, conn)
+	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
+	uint64_t pulls_count; /* length of that list; other threads may read it */
+	uint64_t copy_seed;   /* of the next copy; random at first */
 	unsigned int number;
 	int cpu; /* to pin the thread to, or -1 */
 	pthread_t thread;

@@ -17,8 +17,8 @@
 #include "server/net/pull.h"
 #include "server/net/request.h"
 
-/* How often a sleeping worker that has copies wakes up to free those that are too old. */
-#define COPIES_CHECK_MS 1000
+/* How often a sleeping worker that has copies or pulls wakes up for those that are too old. */
+#define EXPIRE_MS 1000
 
 /*
  * A client exceeds its window when one batch has more requests of it, so a batch has to hold more
@@ -226,7 +226,7 @@ static void worker_read_mail(struct worker *worker)
 
 static void worker_wait(struct worker *worker)
 {
-	bool copies = !TAILQ_EMPTY(&worker->copies);
+	bool expires = !TAILQ_EMPTY(&worker->copies) || !TAILQ_EMPTY(&worker->pulls);
 	struct pollfd fds[NIC_MAX + 1];
 	struct ibv_cq *cq;
 	unsigned int i;
@@ -236,8 +236,7 @@ static void worker_wait(struct worker *worker)
 	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
 	stat_add(&worker->stats.sleeps, 1);
 	rcu_thread_offline();
-	if (poll(fds, worker->poller_count + 1, copies ? COPIES_CHECK_MS : -1) < 0 &&
-	    errno != EINTR)
+	if (poll(fds, worker->poller_count + 1, expires ? EXPIRE_MS : -1) < 0 && errno != EINTR)
 		log_error("worker %u: poll: %m", worker->number);
 	rcu_thread_online();
 	for (i = 0; i < worker->poller_count; i++)
@@ -316,6 +315,7 @@ static void *worker_run(void *arg)
 			worker_read_mail(worker);
 			activity = ACTIVITY_AWAITED;
 		}
+		pull_expire(worker);
 		rcu_quiescent_state();
 		if (activity == ACTIVITY_AWAITED)
 			idle_since = 0;
@@ -345,10 +345,12 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 	int err;
 
 	TAILQ_INIT(&worker->copies);
+	TAILQ_INIT(&worker->pulls);
 	worker->number = number;
 	worker->cpu = cpu;
 	worker->limits = (struct worker_limits){
 		.spin_ns = env->config->server.spin_time,
+		.pull_ns = env->config->server.pull_timeout,
 		.busy = env->config->server.poll == POLL_BUSY,
 		.workers = env->workers,
 	};

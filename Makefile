@@ -6,7 +6,7 @@
 #        DEBUG=1   -O0 and KVD_DEBUG, in build/debug
 #        SAN=address,undefined | SAN=thread   sanitizers, in build/asan, build/tsan
 #        CC=clang  CFLAGS= CPPFLAGS= LDFLAGS= LDLIBS= (yours; never overwritten)
-#        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= ... for install
+#        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= SYSUSERSDIR= ... for install
 #        JOBS=2    what check and demo build and test at once
 #        T=pattern only the tests whose name matches, in check
 #        FUZZ_SECONDS=20 for each target, in fuzz
@@ -20,8 +20,10 @@ PREFIX     ?= /usr/local
 BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
-SYSCONFDIR ?= $(PREFIX)/etc
+# As the GNU coding standards have it; what is installed into /usr is configured in /etc.
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/etc,$(PREFIX)/etc)
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 PKGCONFIG  ?= pkg-config
 INSTALL    ?= install
 OBJCOPY    ?= objcopy
@@ -117,7 +119,25 @@ $(O)/flags: FORCE
 	@mkdir -p $(@D); f='$(COMPILE)'; f="$$f "'$(K_LDFLAGS) $(LDFLAGS) $(LDLIBS)'; \
 	[ "$$f" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$f" >$@
 
-$(O)/%.o: %.c $(O)/flags
+# Without a header hundreds of lines of errors would hide that one command installs it. `missing`
+# prints which of the given programs and headers are not there.
+BUILD_HEADERS := infiniband/verbs.h rdma/rdma_cma.h urcu-qsbr.h urcu/rculfhash.h ini.h \
+	jemalloc/jemalloc.h numa.h xxhash.h
+missing = command -v $(PKGCONFIG) >/dev/null || printf ' %s' '$(PKGCONFIG)'; \
+	command -v $(firstword $(CC)) >/dev/null || { printf ' %s' '$(firstword $(CC))'; exit; }; \
+	for h in $(1); do echo "\#include <$$h>" | $(COMPILE) -E -x c - >/dev/null 2>&1 || \
+		printf ' %s' "$$h"; done
+$(O)/found: $(O)/flags
+	@m=$$($(call missing,$(BUILD_HEADERS))); [ -z "$$m" ] || { echo "missing:$$m;" \
+		"run \`make deps\` first (conf/install-deps lists the packages)" >&2; exit 1; }
+	@touch $@
+$(O)/found-test: $(O)/found
+	@m=$$($(call missing,setjmp.h cmocka.h)); [ -z "$$m" ] || { echo "missing:$$m;" \
+		"run \`make deps-test\` first (conf/install-deps lists the packages)" >&2; exit 1; }
+	@touch $@
+$(call obj,$(TEST_SRC) $(HELPER_SRC)): | $(O)/found-test
+
+$(O)/%.o: %.c $(O)/flags | $(O)/found
 	@mkdir -p $(@D)
 	$(QC)$(COMPILE) -fPIC -MMD -MP -c -o $@ $<
 
@@ -238,6 +258,9 @@ cppcheck:
 	@echo '  cppcheck ok'
 
 D = $(DESTDIR)
+# The linker's cache must know a new library. Not where a package is built, in DESTDIR.
+LDCONFIG = PATH="$$PATH:/usr/sbin:/sbin" ldconfig
+ldconfig_run = $(if $(D),:,[ "$$(id -u)" != 0 ] || $(LDCONFIG))
 install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm755 $(B)/kvd $(D)$(BINDIR)/kvd
 	$(Q)$(INSTALL) -Dm755 $(B)/kvctl $(D)$(BINDIR)/kvctl
@@ -252,16 +275,25 @@ install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' client/kvd.pc.in >$(D)$(LIBDIR)/pkgconfig/kvd.pc
 	$(Q)sed -e 's|@BINDIR@|$(BINDIR)|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' conf/kvd.service \
 		>$(D)$(UNITDIR)/kvd.service
+	$(Q)$(INSTALL) -Dm644 conf/kvd.sysusers $(D)$(SYSUSERSDIR)/kvd.conf
 	$(Q)[ -e $(D)$(SYSCONFDIR)/kvd/kvd.ini ] || \
 		$(INSTALL) -Dm644 conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini
+	$(Q)$(ldconfig_run)
+	$(Q)[ -n "$(D)" ] || { l=$(LIBDIR)/libkvd.so.$(SOMAJOR); for f in $$($(LDCONFIG) -p | \
+		sed -n 's|.* => \(.*/libkvd[.]so[.]$(SOMAJOR)\)$$|\1|p'); do \
+			[ ! "$$f" -ef "$$l" ] || l=; done; [ -z "$$l" ]; } || \
+		echo "The dynamic linker does not search $(LIBDIR): link programs with" \
+		"-Wl,-rpath,$(LIBDIR), set LD_LIBRARY_PATH, or add it to /etc/ld.so.conf.d."
 
 uninstall:  ## removes what install installed; keeps a changed kvd.ini
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
 		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
-		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service
+		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service \
+		$(D)$(SYSUSERSDIR)/kvd.conf
 	$(Q)! cmp -s conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini || \
 		rm -f $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)rmdir $(D)$(SYSCONFDIR)/kvd 2>/dev/null || true
+	$(Q)$(ldconfig_run)
 
 clean:  ## removes build/
 	$(Q)rm -rf build

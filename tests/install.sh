@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Test of `make install` and `make uninstall`: installs the build into temporary folders, checks the
 # files and the exported symbols, compiles and runs a program with pkg-config, shared and static,
-# uninstalls, and checks that nothing is left. KVD_BUILD is the build folder (default build).
+# uninstalls, and checks that nothing is left. As root it also installs for real, into /usr/local
+# and /usr, on overlays that only this test sees. KVD_BUILD is the build folder (default build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${KVD_BUILD:-build}
@@ -25,7 +26,8 @@ version=$(awk '/define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $3; s = "." } 
 	client/kvd.h)
 
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
-lib/libkvd.so.0.2 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service"
+lib/libkvd.so.0.2 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
+lib/sysusers.d/kvd.conf"
 
 list_files() {
 	(cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort)
@@ -111,4 +113,63 @@ echo "uninstall"
 make_install PREFIX="$prefix" uninstall
 [ -z "$(list_files "$prefix")" ] || die "left: $(list_files "$prefix")"
 [ ! -e "$prefix/etc/kvd" ] || die "left: etc/kvd"
+
+echo "a library or a header that is missing"
+said=$(MAKEFLAGS='' make B="$tmp/missing" CPPFLAGS=-nostdinc 2>&1) &&
+	die "it builds without headers"
+grep -q '^missing: .*run `make deps` first' <<<"$said" || die "no word of make deps: $said"
+[ "$(wc -l <<<"$said")" -le 2 ] || die "more than the one line: $said"
+
+echo "the group of the systemd unit"
+make_install DESTDIR="$root" PREFIX=/usr install
+unit=$root/usr/lib/systemd/system/kvd.service
+grep -qx 'Group=kvd' "$unit" || die "kvd.service has no group"
+if command -v systemd-analyze >/dev/null && command -v systemd-sysusers >/dev/null; then
+	mkdir -p "$root/etc"
+	systemd-sysusers --root="$root" 2>"$tmp/sysusers" || die "sysusers: $(cat "$tmp/sysusers")"
+	grep -q '^kvd:' "$root/etc/group" || die "sysusers.d/kvd.conf makes no group kvd"
+	# The programs that the unit names have to exist.
+	sed "s|=/usr/bin/kvd|=$root/usr/bin/kvd|" "$unit" >"$tmp/kvd.service"
+	said=$(systemd-analyze verify "$tmp/kvd.service" 2>&1) || die "kvd.service: $said"
+	[ -z "$said" ] || die "kvd.service: $said"
+else
+	echo "no systemd here: the unit is not verified"
+fi
+
+# Installing for real needs root, and is kept from the host: /usr and /etc are overlays.
+if [ "$(id -u)" != 0 ] || ! unshare -m true 2>/dev/null; then
+	echo "ok, but not root, or no mount namespaces: nothing was installed for real"
+	exit 0
+fi
+mkdir -p "$tmp"/{usr,etc}.{new,work}
+export -f make_install die list_files run_program
+export build tmp version
+unshare -m bash -euo pipefail -c '
+	for f in usr etc; do
+		mount -t overlay overlay "/$f" \
+			-o "lowerdir=/$f,upperdir=$tmp/$f.new,workdir=$tmp/$f.work"
+	done
+	rm -rf /usr/local/etc/kvd /etc/kvd # of an installation on this host
+	unset PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+	echo "/usr/local: a program starts without LD_LIBRARY_PATH"
+	make_install install
+	# shellcheck disable=SC2046 # a list of flags
+	"${CC:-cc}" -o "$tmp/program" "$tmp/program.c" $(pkg-config --cflags --libs kvd)
+	run_program "$tmp/program"
+	make_install uninstall
+	! ldconfig -p | grep libkvd || die "the cache of the linker still has libkvd"
+
+	echo "/usr: the configuration is in /etc"
+	said=$(make_install PREFIX=/usr install)
+	[ -z "$said" ] || die "make install says: $said"
+	[ -e /etc/kvd/kvd.ini ] && [ ! -e /usr/etc/kvd ] || die "kvd.ini is not in /etc/kvd"
+	grep -q "kvd -c /etc/kvd/kvd.ini" /usr/lib/systemd/system/kvd.service ||
+		die "kvd.service has another path"
+	make_install PREFIX=/usr uninstall
+	[ ! -e /etc/kvd ] || die "left: /etc/kvd"
+'
+# Whiteouts and folders that were looked at may be there, files and links may not.
+left=$(find "$tmp/usr.new" "$tmp/etc.new" ! -type d ! -type c ! -name ld.so.cache)
+[ -z "$left" ] || die "uninstall left: $left"
 echo "ok"

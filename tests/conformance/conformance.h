@@ -23,6 +23,13 @@
 #define SUITE_WAIT_MS 20000
 #define SUITE_QUIET_MS 50
 
+/*
+ * How often the fd may be readable without a notification in SUITE_QUIET_MS: softnic checks once a
+ * millisecond whether a message has waited too long for its receive. Without any sleep it would be
+ * thousands.
+ */
+#define SPURIOUS_MAX (2 * SUITE_QUIET_MS)
+
 #define SIDE_STASH_MAX 1024 /* completions that were polled and not yet returned by side_wc() */
 #define SIDE_MEM_BYTES (64 * 1024) /* unless the options say otherwise */
 #define SIDE_RECV_BYTES 4096
@@ -154,6 +161,10 @@ bool side_wc_within(struct side *side, struct ibv_wc *wc, int wait_ms);
 /* The next completion, which must have this id and status. */
 struct ibv_wc side_wc_is(struct side *side, uint64_t wr_id, enum ibv_wc_status status);
 void side_wc_none(struct side *side);
+/* Whether the completion channel's fd becomes readable within @wait_ms. */
+bool side_readable(struct side *side, int wait_ms);
+/* Takes a notification, which must come. */
+void side_notified(struct side *side);
 /* Waits until the queue pair is in the error state. */
 void side_qp_in_error(struct side *side);
 

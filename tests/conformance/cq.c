@@ -18,39 +18,6 @@
 #define ROUNDS_VERBS 3000
 #define DELAY_SPINS 4000 /* random delay, up to some microseconds: about the time of a round */
 
-/*
- * How often the fd may be readable without a notification in SUITE_QUIET_MS: softnic checks once a
- * millisecond whether a message has waited too long for its receive. Without any sleep it would be
- * thousands.
- */
-#define SPURIOUS_MAX (2 * SUITE_QUIET_MS)
-
-static bool comp_readable(struct side *side, int wait_ms)
-{
-	struct pollfd pfd = { .fd = side->comp->fd, .events = POLLIN };
-
-	return poll(&pfd, 1, wait_ms) == 1;
-}
-
-/*
- * The fd may be readable without a notification: softnic's peers wake us when they want to be
- * served, and get_cq_event() then returns EAGAIN. A sleeper has to check again; but it must get to
- * sleep.
- */
-static void notification_take(struct side *side)
-{
-	struct ibv_cq *cq;
-	int err = -EAGAIN;
-
-	for (unsigned int i = 0; i < SPURIOUS_MAX && err == -EAGAIN; i++) {
-		if (!comp_readable(side, SUITE_WAIT_MS))
-			suite_fail(__FILE__, __LINE__, "%s: no notification", side->name);
-		err = suite.ops->get_cq_event(side->comp, &cq);
-	}
-	CHECK_OK(err);
-	CHECK(cq == side->cq && cq->cq_context == side);
-}
-
 static void notification_none(struct side *side)
 {
 	int64_t deadline_us = suite_now_us() + SUITE_QUIET_MS * 1000LL;
@@ -59,7 +26,7 @@ static void notification_none(struct side *side)
 
 	do {
 		CHECK_INT(suite.ops->get_cq_event(side->comp, &cq), -EAGAIN);
-		spurious += comp_readable(side, SUITE_QUIET_MS);
+		spurious += side_readable(side, SUITE_QUIET_MS);
 		CHECK(spurious < SPURIOUS_MAX);
 	} while (suite_now_us() < deadline_us);
 }
@@ -79,7 +46,7 @@ static void notify_once(void)
 	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
 	notification_none(&pair.server);
 	CHECK_OK(send_post(&pair.client, 2, 0, 16, 0));
-	notification_take(&pair.server);
+	side_notified(&pair.server);
 	CHECK_OK(send_post(&pair.client, 3, 0, 16, 0));
 	notification_none(&pair.server);
 	side_wc_is(&pair.server, 1, IBV_WC_SUCCESS);
@@ -87,7 +54,7 @@ static void notify_once(void)
 
 	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
 	CHECK_OK(send_post(&pair.client, 4, 0, 16, 0));
-	notification_take(&pair.server);
+	side_notified(&pair.server);
 	side_wc_is(&pair.server, 3, IBV_WC_SUCCESS);
 	pair_close(&pair);
 }
@@ -102,14 +69,14 @@ static void notify_of_own_work(void)
 	pair_open(&pair, &options);
 	CHECK_OK(ibv_req_notify_cq(pair.client.cq, 0));
 	CHECK_OK(read_post(&pair.client, 1, 0, 64, 0, IBV_SEND_SIGNALED));
-	notification_take(&pair.client);
+	side_notified(&pair.client);
 	side_wc_is(&pair.client, 1, IBV_WC_SUCCESS);
 
 	CHECK_OK(send_post(&pair.client, 2, 0, 64, IBV_SEND_SIGNALED)); /* no receive is posted */
 	CHECK_OK(ibv_req_notify_cq(pair.client.cq, 0));
 	notification_none(&pair.client);
 	CHECK_OK(suite.ops->disconnect(pair.client.id));
-	notification_take(&pair.client);
+	side_notified(&pair.client);
 	side_wc_is(&pair.client, 2, IBV_WC_WR_FLUSH_ERR);
 	pair_close(&pair);
 }
@@ -124,7 +91,7 @@ static void notify_after_late_receive(void)
 	CHECK_OK(send_post(&pair.client, 1, 0, 16, 0));
 	notification_none(&pair.server);
 	CHECK_OK(recv_post(&pair.server, 2, 0, 64));
-	notification_take(&pair.server);
+	side_notified(&pair.server);
 	side_wc_is(&pair.server, 2, IBV_WC_SUCCESS);
 	pair_close(&pair);
 }
@@ -144,7 +111,7 @@ static void *sleeper_run(void *arg)
 		CHECK_OK(ibv_req_notify_cq(client->cq, 0));
 		if (side_wc_within(client, &wc, 0))
 			break;
-		CHECK(comp_readable(client, SUITE_WAIT_MS));
+		CHECK(side_readable(client, SUITE_WAIT_MS));
 		suite.ops->get_cq_event(client->comp, &cq);
 	}
 	CHECK_INT(wc.status, IBV_WC_SUCCESS);
@@ -210,7 +177,7 @@ static void destroy_with_notification(void)
 	CHECK_OK(recv_post(&pair.server, 1, 0, 64));
 	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
 	CHECK_OK(send_post(&pair.client, 1, 0, 16, 0));
-	CHECK(comp_readable(&pair.server, SUITE_WAIT_MS));
+	CHECK(side_readable(&pair.server, SUITE_WAIT_MS));
 	pair_close(&pair);
 }
 
@@ -249,7 +216,7 @@ static bool consume_one(struct side *server)
 	CHECK_OK(ibv_req_notify_cq(server->cq, 0));
 	count = ibv_poll_cq(server->cq, 1, &wc);
 	if (count == 0) {
-		if (!comp_readable(server, SUITE_WAIT_MS))
+		if (!side_readable(server, SUITE_WAIT_MS))
 			suite_fail(__FILE__, __LINE__, "a wake-up was lost");
 		/* The result means nothing: the event may be for a completion polled before. */
 		suite.ops->get_cq_event(server->comp, &cq);

@@ -202,6 +202,50 @@ static void post_in_error(void)
 	pair_close(&pair);
 }
 
+/*
+ * How a server drains a queue pair: after disconnect() it posts a marker, whose flush is the queue
+ * pair's last completion. It comes behind the receives that were there and behind all requests, it
+ * wakes a sleeper, and it may be empty and unsignaled.
+ */
+static void marker_is_last(void)
+{
+	struct pair pair;
+	struct ibv_cq *cq;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_OK(recv_post(&pair.server, i, 0, 64));
+	pair.client.other = NULL; /* the server doesn't poll what comes */
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_OK(send_post(&pair.client, i, 0, 16, IBV_SEND_SIGNALED));
+	if (suite.kind == DEVICE_SOFTNIC) /* receives while it arms */
+		CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	for (unsigned int i = 0; i < 3; i++)
+		side_wc_is(&pair.client, i, IBV_WC_SUCCESS);
+	pair.server.other = NULL;
+	for (unsigned int i = 10; i < 14; i++) /* no receive is posted for them */
+		CHECK_OK(send_post(&pair.server, i, 0, 16, i % 2 ? IBV_SEND_SIGNALED : 0));
+	while (!suite.ops->get_cq_event(pair.server.comp, &cq))
+		;
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	CHECK_OK(suite.ops->disconnect(pair.server.id));
+	CHECK_OK(send_post(&pair.server, 99, 0, 0, 0));
+	side_notified(&pair.server);
+	for (unsigned int i = 0; i < 3; i++)
+		side_wc_is(&pair.server, i, IBV_WC_SUCCESS);
+	for (unsigned int i = 10; i < 14; i++)
+		side_wc_is(&pair.server, i, IBV_WC_WR_FLUSH_ERR);
+	side_wc_is(&pair.server, 99, IBV_WC_WR_FLUSH_ERR);
+	side_wc_none(&pair.server);
+
+	/* And one that is posted while the owner sleeps wakes it. */
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	CHECK_OK(send_post(&pair.server, 100, 0, 0, 0));
+	side_notified(&pair.server);
+	side_wc_is(&pair.server, 100, IBV_WC_WR_FLUSH_ERR);
+	pair_close(&pair);
+}
+
 /* An unsignaled request that fails completes too, and those after it are flushed. */
 static void error_of_unsignaled(void)
 {
@@ -243,6 +287,7 @@ const struct suite_case order_cases[] = {
 	{ "chain_bad_wr", chain_bad_wr, BOTH_DEVICES },
 	{ "flush_on_error", flush_on_error, BOTH_DEVICES },
 	{ "post_in_error", post_in_error, BOTH_DEVICES },
+	{ "marker_is_last", marker_is_last, BOTH_DEVICES },
 	{ "error_of_unsignaled", error_of_unsignaled, BOTH_DEVICES },
 	{ "received_before_end", received_before_end, BOTH_DEVICES },
 	{ NULL, NULL, 0 },

@@ -197,3 +197,29 @@ void side_qp_in_error(struct side *side)
 	suite_fail(__FILE__, __LINE__, "%s: the queue pair is in state %d, not in error",
 		   side->name, attr.qp_state);
 }
+
+bool side_readable(struct side *side, int wait_ms)
+{
+	struct pollfd pfd = { .fd = side->comp->fd, .events = POLLIN };
+
+	return poll(&pfd, 1, wait_ms) == 1;
+}
+
+/*
+ * The fd may be readable without a notification: softnic's peers wake us when they want to be
+ * served, and get_cq_event() then returns EAGAIN. A sleeper has to check again; but it must get to
+ * sleep.
+ */
+void side_notified(struct side *side)
+{
+	struct ibv_cq *cq;
+	int err = -EAGAIN;
+
+	for (unsigned int i = 0; i < SPURIOUS_MAX && err == -EAGAIN; i++) {
+		if (!side_readable(side, SUITE_WAIT_MS))
+			suite_fail(__FILE__, __LINE__, "%s: no notification", side->name);
+		err = suite.ops->get_cq_event(side->comp, &cq);
+	}
+	CHECK_OK(err);
+	CHECK(cq == side->cq && cq->cq_context == side);
+}

@@ -39,6 +39,13 @@
 /* Pause after moving items made no room, unless the thread frees something earlier. */
 #define ROOM_RETRY_NS 10000000ull
 
+/*
+ * Every so many times that a thread is about to evict, the first included, it takes back what idle
+ * threads have in their magazines: that goes through all caches, and a thread counts as idle if it
+ * did nothing in between.
+ */
+#define ROOMS_PER_GATHER 64
+
 /* The coldest of some items that were drawn. */
 struct candidate {
 	void *block;
@@ -318,6 +325,15 @@ static void *make_room_moving(struct store_thread *thread, size_t bytes)
 	return NULL;
 }
 
+/* Before evicting: frees what waits in this thread's limbo, and what idle threads have cached. */
+static void gather_before_evicting(struct store_thread *thread)
+{
+	limbo_empty(&thread->limbo, &thread->cache);
+	if (thread->table->eviction != EVICTION_NONE && thread->rooms++ % ROOMS_PER_GATHER == 0)
+		stat_add(&thread->stats.gathered_bytes,
+			 memory_gather_idle(thread->table->memory, &thread->cache));
+}
+
 void *evict_make_room(struct store_thread *thread, size_t bytes)
 {
 	unsigned int class_id = mem_class(bytes), step;
@@ -325,8 +341,8 @@ void *evict_make_room(struct store_thread *thread, size_t bytes)
 
 	if (bytes > memory_bytes(thread->table->memory))
 		return NULL;
-	/* What waits there may be enough. */
-	limbo_empty(&thread->limbo, &thread->cache);
+	/* That may be enough. */
+	gather_before_evicting(thread);
 	if (thread->table->eviction == EVICTION_NONE)
 		return make_room_moving(thread, bytes);
 	for (step = 0; !block && step < ROOM_STEPS_MAX; step++) {
@@ -370,7 +386,7 @@ struct bucket *evict_make_bucket(struct store_thread *thread)
 	struct candidate any;
 	unsigned int step;
 
-	limbo_empty(&thread->limbo, &thread->cache);
+	gather_before_evicting(thread);
 	for (step = 0; !bucket && step < ROOM_STEPS_MAX; step++) {
 		bucket = mem_alloc_bucket(&thread->cache, 0);
 		if (bucket)

@@ -251,6 +251,31 @@ void memory_gather(struct memory *memory)
 	pthread_mutex_unlock(&memory->caches_lock);
 }
 
+/* What changes with every allocation and every free. Any thread. */
+static uint64_t cache_activity(const struct mem_cache *cache)
+{
+	return stat_read(&cache->allocated_bytes) + stat_read(&cache->freed_bytes);
+}
+
+uint64_t memory_gather_idle(struct memory *memory, const struct mem_cache *own)
+{
+	uint64_t bytes = 0, activity;
+
+	pthread_mutex_lock(&memory->caches_lock);
+	for (struct mem_cache *cache = memory->caches; cache; cache = cache->next) {
+		activity = cache_activity(cache);
+		if (cache != own && (cache->gathered == activity || !cache->gathered)) {
+			mem_lock(&cache->lock);
+			bytes += cache->magazine_bytes;
+			do_cache_drain(cache);
+			mem_unlock(&cache->lock);
+		}
+		cache->gathered = activity;
+	}
+	pthread_mutex_unlock(&memory->caches_lock);
+	return bytes;
+}
+
 /* The others keep their order: the one used last is used first. */
 static void do_magazine_collect(struct mem_cache *cache, unsigned int class_id, uint32_t page,
 				uint32_t pages)

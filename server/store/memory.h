@@ -107,6 +107,14 @@ void mem_bucket_set_home(struct memory *memory, void *p, uint64_t home);
 void memory_gather(struct memory *memory);
 
 /*
+ * The same for the caches of idle threads, @own excepted: those from which nothing was allocated or
+ * freed since the last call, by whatever thread; and those that no call has looked at yet. Returns
+ * the bytes freed. For a thread that would evict items while others' magazines hold free blocks;
+ * the magazines of busy threads are left to them.
+ */
+uint64_t memory_gather_idle(struct memory *memory, const struct mem_cache *own);
+
+/*
  * Chooses up to @count blocks at random, of one class or, with mem_sample_any(), of all items; each
  * byte of their memory is as likely as any other. Takes no lock, so these are hints: a block may be
  * free by now, or of another class, or be returned twice. Returns how many were found; overflow
@@ -135,6 +143,7 @@ struct mem_cache {
 	uint64_t allocated_bytes; /* by this cache, as mem_class_bytes(); stats add up all caches */
 	uint64_t freed_bytes;
 	uint64_t failures; /* allocations that found nothing free */
+	uint64_t gathered; /* its cache_activity() as memory_gather_idle() saw it; caches_lock */
 	struct mem_magazine magazines[MEM_CLASSES_MAX];
 };
 

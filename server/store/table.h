@@ -80,6 +80,7 @@ struct table {
 	X(expired, "of those, because they had expired")                                           \
 	X(evictions, "of those, evicted to make room")                                             \
 	X(flushed, "of those, removed by a flush")                                                 \
+	X(gathered_bytes, "free blocks taken back from idle threads instead of evicting items")    \
 	X(moves, "items moved to empty the memory they were in")                                   \
 	X(evacuations, "evacuations begun: to make room, to compact, for the index")               \
 	X(evacuations_failed, "of those, not emptied; those for the index are not counted")        \
@@ -110,6 +111,7 @@ struct store_thread {
 	int64_t items_unreported;
 	/* server/store/evict.c: when making room failed last, and cache.freed_bytes + 1 then. */
 	uint64_t room_failed_freed, room_failed_ns;
+	uint64_t rooms; /* how often it evicted to make room */
 	uint8_t id;
 	struct table_stats stats;
 };

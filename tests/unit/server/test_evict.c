@@ -39,6 +39,17 @@ static int setup_lru(void **state)
 	return create(REGION_BYTES, EVICTION_LRU);
 }
 
+/* The index is as large as it will ever have to be, so memory is used for items alone. */
+static int setup_index(void **state)
+{
+	const struct store_options options = { .fill = FILL, .eviction = EVICTION_LRU };
+
+	(void)state;
+	test_store_create_with(&store, REGION_BYTES, 15, 2, &options);
+	set_now(ENGINE_NOW_NS);
+	return 0;
+}
+
 static int setup_lfu(void **state)
 {
 	(void)state;
@@ -382,6 +393,79 @@ static void none_takes_what_is_in_magazines(void **state)
 	assert_int_equal(share_there(8, end), 100);
 }
 
+/* Puts a key and deletes it, by thread @thread, whose magazine has one more block then. */
+static void fill_magazine(unsigned int thread, unsigned int blocks)
+{
+	for (unsigned int i = 0; i < blocks; i++) {
+		uint64_t key = UINT64_MAX - i;
+		struct table_change change = {
+			.key = &key, .key_len = 8, .value = value, .value_len = 100
+		};
+
+		assert_int_equal(table_put(&test_threads[thread], hash_of(&key, 8), &change),
+				 WIRE_OK);
+	}
+	for (unsigned int i = 0; i < blocks; i++) {
+		uint64_t key = UINT64_MAX - i;
+		const struct table_change change = { .key = &key, .key_len = 8 };
+
+		assert_int_equal(table_delete(&test_threads[thread], hash_of(&key, 8), &change),
+				 WIRE_OK);
+	}
+}
+
+/* With one busy thread, free blocks in the magazine of an idle one are used before any eviction. */
+static void idle_magazines_before_evicting(void **state)
+{
+	const unsigned int class_id = mem_class(item_bytes(8, 100));
+	struct mem_magazine *idle = &test_threads[1].cache.magazines[class_id];
+	uint64_t key = 0, end;
+	unsigned int kept;
+
+	(void)state;
+	fill_magazine(1, MAGAZINE_BLOCKS);
+	kept = idle->count;
+	assert_true(kept >= MAGAZINE_BLOCKS / 2);
+	while (idle->count)
+		put(key++, 100);
+	assert_int_equal(STAT(evictions), 0);
+	assert_true(STAT(gathered_bytes) >= kept * item_bytes(8, 100));
+	for (end = key + kept - 1; key < end; key++)
+		put(key, 100);
+	assert_int_equal(STAT(evictions), 0);
+	/*
+	 * Idle again: its blocks are taken again when room was made some times, not for each PUT:
+	 * a slab that was emptied serves hundreds.
+	 */
+	fill_magazine(1, MAGAZINE_BLOCKS / 4);
+	assert_true(idle->count > 0);
+	for (end = key + 200000; idle->count && key < end; key++)
+		put(key, 100);
+	assert_int_equal(idle->count, 0);
+}
+
+/* What a thread that is not idle has in its magazines stays there. */
+static void busy_magazines_stay(void **state)
+{
+	uint64_t key = 0, gathered;
+
+	(void)state;
+	while (!STAT(evictions))
+		put(key++, 100);
+	fill_magazine(1, MAGAZINE_BLOCKS / 4);
+	/* At most two rounds: one may have begun before the thread was busy. */
+	for (uint64_t end = key + 100000; key < end; key++) {
+		put(key, 100);
+		fill_magazine(1, 1);
+	}
+	gathered = STAT(gathered_bytes);
+	for (uint64_t end = key + 100000; key < end; key++) {
+		put(key, 100);
+		fill_magazine(1, 1);
+	}
+	assert_int_equal(STAT(gathered_bytes), gathered);
+}
+
 /* A chain that needs an overflow bucket gets one when memory is full. */
 static void overflow_buckets_when_full(void **state)
 {
@@ -442,6 +526,8 @@ int main(void)
 		CASE(none_small_to_large, setup_none),
 		CASE(none_large_to_small, setup_none),
 		CASE(none_takes_what_is_in_magazines, setup_none),
+		CASE(idle_magazines_before_evicting, setup_index),
+		CASE(busy_magazines_stay, setup_index),
 		CASE(overflow_buckets_when_full, setup_lru),
 		CASE(room_for_nothing_but_small, setup_lru),
 		cmocka_unit_test(policies_have_names),

@@ -103,8 +103,8 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all tests fuzzers fuzz check demo demo-rdma deps deps-test lint headers layers format fmt \
-	columns cppcheck scripts install uninstall clean help FORCE
+.PHONY: all tests fuzzers fuzz check check-long demo demo-rdma deps deps-test lint headers layers \
+	format fmt columns cppcheck scripts install uninstall clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS)  ## the programs and the library (default)
@@ -202,6 +202,8 @@ check: deps-test  ## builds release, ASan+UBSan and TSan flavours, runs every te
 	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=thread all tests
 	@+$(if $(FUZZ_SRC),$(fuzz_make) fuzz-programs)
 	@JOBS=$(JOBS) T='$(T)' MAKEFLAGS= tests/run-all
+check-long:  ## the same, with each test in its long form: an hour or more
+	@+KVD_TEST_LONG=1 $(MAKE) --no-print-directory check
 
 demo: deps  ## a server and YCSB A and C on the software device
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Measures what one client (the victim) notices of others that give it a hard time.
+#
+#   bench/noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS] [KIND...]
+#
+# The victim is kvbench with one thread: half GETs, half PUTs of uniform keys, 1,000 bytes. For each
+# kind of noise (tests/system/sys_noise.c; needs `make tests`) it runs alone, then beside the noise,
+# against one server. 4xKIND is four of them. A process beside the victim takes CPU time whether it
+# is a client or not, so the last column compares with as many processes that only burn CPU (busy).
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+records=5000
+seconds=3
+workers=1
+device=softnic
+usage="usage: noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS] [KIND...]"
+if [ "${1:-}" = --rdma ]; then
+	device=verbs
+	shift
+fi
+while getopts r:d:w: option; do
+	case $option in
+	r) records=$OPTARG ;;
+	d) seconds=$OPTARG ;;
+	w) workers=$OPTARG ;;
+	*) die "$usage" ;;
+	esac
+done
+shift $((OPTIND - 1))
+kinds=("$@")
+[ $# -gt 0 ] || kinds=(scan 4xscan churn large deaf pulls flood stats flush)
+noise=$build/tests/system/sys_noise
+need_hint="run make tests"
+need "$noise"
+
+# file, command, properties...
+bench() {
+	local file=$1 command=$2
+	shift 2
+	# Keys that a flush removed are not found, which is no failure here: the figures tell.
+	"$build/kvbench" "$command" -a "$kvd_url" -P "$bench_dir/workloads/workloada" --json \
+		-p recordcount="$records" -p requestdistribution=uniform -p fieldcount=1 \
+		-p fieldlength=1000 "$@" >"$file" 2>"$file.err"
+	[ -n "$(figure "$file" operations)" ] || die "kvbench $command: $(cat "$file.err")"
+}
+
+# file: runs the victim
+victim() {
+	bench "$1" run -p operationcount=0 -p maxexecutiontime="$seconds"
+	[ "$(figure "$1" wrong)" = 0 ] || die "a wrong value was read"
+}
+
+noise_pids=()
+# count, kind
+noise_start() {
+	local i
+	noise_pids=()
+	for ((i = 0; i < $1; i++)); do
+		"$noise" "$kvd_url" "$2" >"$tmp/noise.$i" 2>&1 &
+		noise_pids+=($!)
+	done
+	pids+=("${noise_pids[@]}")
+	sleep 0.3
+}
+
+noise_stop() {
+	local pid
+	kill -TERM "${noise_pids[@]}" 2>/dev/null
+	for pid in "${noise_pids[@]}"; do
+		wait_until 1 ended "$pid" || kill -KILL "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+	done
+	pids=("$kvd_pid")
+	# The server notices the end of the last ones.
+	wait_until 10 only_me || true
+}
+
+# shellcheck disable=SC2317 # called by wait_until
+only_me() {
+	[ "$(kvd_stat connections)" -le 1 ]
+}
+
+# label, file, file to compare with
+line() {
+	local op cells=()
+	for op in read update; do
+		local p
+		for p in p50 p99 p99_9 max; do
+			cells+=("$(awk -v x="$(figure "$2" "${op}_${p}_us")" 'BEGIN {
+				printf(x < 100 ? "%.1f" : "%.0f", x) }')")
+		done
+		cells+=("$(ratio "$(figure "$2" "${op}_p99_us")" "$(figure "$3" "${op}_p99_us")")")
+	done
+	printf '%-8s %10s %8s %8s %8s %8s %6s %9s %8s %8s %8s %6s\n' "$1" \
+		"$(commas "$(figure "$2" operations_per_second)")" "${cells[@]}"
+}
+
+kvd_start "$device" -o server.workers="$workers" -o memory.size=256m \
+	${KVD_OPTIONS:+$KVD_OPTIONS}
+bench "$tmp/load" load
+victim "$tmp/warm"
+victim "$tmp/alone"
+say "$("$build/kvd" --version) at $kvd_url, workers: $workers; victim: 1 thread," \
+	"$(commas "$records") records of 1,000 B, half GETs, half PUTs; $seconds s each;" \
+	"$(nproc) cores"
+printf '%-8s %10s %8s %8s %8s %8s %6s %9s %8s %8s %8s %6s\n' '' 'ops/s' 'GET p50' p99 p99.9 max \
+	'x busy' 'PUT p50' p99 p99.9 max 'x busy'
+line alone "$tmp/alone" "$tmp/alone"
+for kind in "${kinds[@]}"; do
+	count=1
+	name=$kind
+	if [[ $kind =~ ^([0-9]+)x(.*)$ ]]; then
+		count=${BASH_REMATCH[1]}
+		name=${BASH_REMATCH[2]}
+	fi
+	if [ ! -e "$tmp/busy$count" ]; then
+		noise_start "$count" busy
+		victim "$tmp/busy$count"
+		noise_stop
+		line "${count}xbusy" "$tmp/busy$count" "$tmp/busy$count"
+	fi
+	noise_start "$count" "$name"
+	victim "$tmp/run"
+	noise_stop
+	line "$kind" "$tmp/run" "$tmp/busy$count"
+	bench "$tmp/load" load
+done
+kvd_stop || die "kvd's exit status was $?"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of guarantee F, one client can't harm another: beside each kind of noisy client
+# (tests/system/sys_noise.c) kvbench reads and writes, and every operation succeeds with the right
+# value; when the noise ends, all that it held is free again. How fast the operations are is
+# measured by bench/noisy-neighbour.sh.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+records=200
+seconds=1 # beside each
+value_bytes=1000
+[ "${KVD_TEST_LONG:-0}" = 0 ] || seconds=20
+kinds="scan churn large deaf stats"
+# Only softnic needs a client's process for a pull, or shares descriptors with it.
+[ "$device" != softnic ] || kinds+=" pulls flood"
+
+# command, properties...: runs the victim
+victim() {
+	"$build/kvbench" "$1" -a "$url" -P bench/workloads/workloada --json \
+		-p recordcount=$records -p fieldcount=1 -p fieldlength=$value_bytes \
+		-p kvd.timeout_ms="$CALL_TIMEOUT_MS" "${@:2}" >"$tmp/victim" 2>"$tmp/victim.err"
+}
+
+# kind: starts that noise
+noise_start() {
+	"$build/tests/system/sys_noise" "$url" "$1" >"$tmp/noise" 2>&1 &
+	noise=$!
+	pids+=("$noise")
+	await_line "$tmp/noise" '^begins' "$noise"
+}
+
+# It may wait for the server in a call, and is killed then: a client that vanishes.
+noise_stop() {
+	kill -TERM "$noise" 2>/dev/null
+	wait_until 3 ended "$noise" || kill -KILL "$noise"
+	await_end "$noise"
+	forget "$noise"
+}
+
+noisy() { # kind
+	local result
+	noise_start "$1" || return 1
+	victim run -p operationcount=0 -p maxexecutiontime=$seconds
+	result=$?
+	ended "$noise" && cat "$tmp/noise" && result=1
+	noise_stop
+	[ $result = 0 ] && return 0
+	cat "$tmp/victim.err" "$tmp/noise"
+	grep -E '"(ended|failed|not_found|wrong)"' "$tmp/victim"
+	return 1
+}
+
+# What a flush removes is not found; nothing else may go wrong.
+flushed() {
+	noise_start flush || return 1
+	victim run -p operationcount=0 -p maxexecutiontime=$seconds
+	noise_stop
+	grep -q '"failed": 0,' "$tmp/victim" && grep -q '"wrong": 0$' "$tmp/victim" && return 0
+	cat "$tmp/victim.err" "$tmp/noise"
+	return 1
+}
+
+config_write
+check "the server starts" server_start -o memory.size=64m -o memory.eviction=none \
+	-o server.pull_timeout=2s
+check "records are loaded" victim load
+# The keys that noise itself stores stay, so they are there before the memory is noted.
+check "noise of large values, for its keys" noisy large
+check "noise of deaf clients, for its key" noisy deaf
+check "the free memory is known" memory_note
+for kind in $kinds; do
+	check "beside $kind every operation succeeds" noisy "$kind"
+	check "all that $kind held is free" nothing_is_held 1
+done
+check "beside flush no operation fails" flushed
+check "the server stops" server_stop
+finish

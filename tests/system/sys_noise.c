@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client that gives other clients a hard time, for the measurement and the test of what these
+ * notice of it (bench/noisy-neighbour.sh, tests/system/noisy.sh).
+ *
+ *	sys_noise URL KIND	prints `begins`, does it until SIGTERM, then prints `KIND N`: how
+ *				often
+ *
+ * The kinds are at the end of this file. What the server answers does not matter here: it may
+ * refuse, be busy, or close the connection, and then a new one is opened.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/kvd.h"
+#include "common/util/clock.h"
+#include "common/wire.h"
+#include "tests/support/raw_peer.h"
+
+#define LARGE_BYTES (1u << 20)
+#define LARGE_KEYS 4
+#define STATS_BYTES (64u << 10)
+#define PULLERS 16 /* connections that ask for a pull and serve none */
+#define PULL_BYTES (1u << 20)
+#define KEY_LEN 5
+#define VALUE_BYTES 1000
+#define FD_MAX 256
+#define FLOOD_AT_ONCE 64
+#define PAUSE_AFTER_ERROR_US 1000
+
+static volatile sig_atomic_t stop;
+static unsigned long long rounds;
+
+static void on_term(int number)
+{
+	(void)number;
+	stop = 1;
+}
+
+/* A handle that works, or NULL after a pause. */
+static struct kvd *handle_open(struct kvd *db)
+{
+	struct kvd_options options;
+
+	if (db && kvd_ping(db) != KVD_ERR_DISCONNECTED)
+		return db;
+	kvd_close(db);
+	kvd_options_init(&options);
+	options.cache_bytes = 0;
+	if (!kvd_open(&db, raw_url, &options))
+		return db;
+	usleep(PAUSE_AFTER_ERROR_US);
+	return NULL;
+}
+
+/* Calls @call with a handle until the end; one that fails gets a new handle where it lost its. */
+static void repeat(enum kvd_status (*call)(struct kvd *db))
+{
+	struct kvd *db = NULL;
+
+	while (!stop) {
+		db = handle_open(db);
+		while (db && !stop && call(db) < KVD_ERR_INVALID)
+			rounds++;
+	}
+	kvd_close(db);
+}
+
+static int ignore_entry(void *arg, const struct kvd_entry *entry)
+{
+	(void)arg;
+	(void)entry;
+	return 0;
+}
+
+/* The prefix is nobody's: the server looks at every bucket and sends nothing. */
+static enum kvd_status scan_part(struct kvd *db)
+{
+	static const struct kvd_scan_args args = { .prefix = "\xff\xff", .prefix_len = 2 };
+	static uint64_t cursor;
+
+	return kvd_scan(db, &cursor, &args, ignore_entry, NULL);
+}
+
+static void noise_scan(void)
+{
+	repeat(scan_part);
+}
+
+static enum kvd_status put_large(struct kvd *db)
+{
+	static char value[LARGE_BYTES];
+	char key[16];
+	int len = snprintf(key, sizeof(key), "noise%llu", rounds % LARGE_KEYS);
+
+	return kvd_put(db, key, (size_t)len, value, sizeof(value), NULL, NULL);
+}
+
+static void noise_large(void)
+{
+	repeat(put_large);
+}
+
+static enum kvd_status read_stats(struct kvd *db)
+{
+	static char text[STATS_BYTES];
+
+	return kvd_server_stats(db, text, sizeof(text), NULL);
+}
+
+static void noise_stats(void)
+{
+	repeat(read_stats);
+}
+
+static enum kvd_status flush(struct kvd *db)
+{
+	return kvd_flush_all(db);
+}
+
+static void noise_flush(void)
+{
+	repeat(flush);
+}
+
+static void noise_churn(void)
+{
+	struct kvd_options options;
+	struct kvd *db;
+
+	kvd_options_init(&options);
+	options.cache_bytes = 0;
+	while (!stop) {
+		if (kvd_open(&db, raw_url, &options))
+			usleep(PAUSE_AFTER_ERROR_US);
+		else
+			rounds++;
+		kvd_close(db);
+	}
+}
+
+/* Connects and sends HELLO; false if the server did not want that. */
+static bool greet(struct raw_peer *p)
+{
+	raw_open(p, false);
+	raw_connect(p, &raw_good_connect, sizeof(raw_good_connect));
+	raw_fill_hello(p, &raw_good_hello);
+	if (!p->established || raw_send(p, RAW_HELLO_BYTES) || !raw_wait(p, raw_is_responded) ||
+	    p->closed || p->response.status)
+		return false;
+	memcpy(&p->welcome, p->value, sizeof(p->welcome));
+	return true;
+}
+
+/* Stores a value that a response needs a buffer for, under the key of raw_fill(). */
+static bool put_value(struct raw_peer *p)
+{
+	const struct wire_request head = {
+		.op = WIRE_PUT,
+		.key_len = KEY_LEN,
+		.value_len = VALUE_BYTES,
+		.id = 2,
+	};
+
+	return !raw_send(p, raw_fill(p, &head, KEY_LEN, VALUE_BYTES)) &&
+	       raw_wait(p, raw_is_responded) && !p->closed;
+}
+
+/* Sends GETs and polls for no response, until the server has enough of it. */
+static void noise_deaf(void)
+{
+	const struct wire_request head = { .op = WIRE_GET, .key_len = KEY_LEN, .id = 2 };
+	struct raw_peer p;
+	unsigned int sent;
+
+	while (!stop) {
+		if (greet(&p) && put_value(&p)) {
+			for (sent = 0; sent < RAW_SENDS / 2 && !stop && !p.closed; sent++) {
+				if (raw_send(&p, raw_fill(&p, &head, KEY_LEN, 0)))
+					break;
+				raw_poll_events(&p);
+				usleep(sent < p.welcome.window ? 0 : RAW_PAUSE_US);
+				rounds++;
+			}
+		}
+		raw_close(&p);
+	}
+}
+
+/* Asks for pulls, and polls no device, so that softnic, which needs the owner, serves none. */
+static void noise_pulls(void)
+{
+	static struct raw_peer peers[PULLERS];
+	bool open[PULLERS] = { false };
+	struct wire_request head = {
+		.op = WIRE_PUT,
+		.flags = WIRE_F_PULL,
+		.key_len = KEY_LEN,
+		.value_len = PULL_BYTES,
+		.id = 2,
+	};
+	size_t i;
+
+	for (i = 0; !stop; i = (i + 1) % PULLERS) {
+		struct raw_peer *p = &peers[i];
+
+		usleep(PAUSE_AFTER_ERROR_US / PULLERS);
+		if (open[i]) {
+			raw_poll_events(p);
+			if (!p->closed)
+				continue;
+			raw_close(p);
+		}
+		open[i] = true;
+		p->closed = !greet(p);
+		head.pull_addr = (uintptr_t)raw_data(p);
+		head.pull_rkey = p->mr->rkey;
+		if (!p->closed)
+			(void)raw_send(p, raw_fill(p, &head, KEY_LEN, 0));
+		rounds++;
+	}
+	for (i = 0; i < PULLERS; i++)
+		if (open[i])
+			raw_close(&peers[i]);
+}
+
+/* Writes to every descriptor that this process shares with the server: sockets and eventfds. */
+static void noise_flood(void)
+{
+	static const uint64_t one = 1;
+	int fds[FD_MAX], fd;
+	struct raw_peer p;
+	unsigned int i, n;
+	struct stat stat;
+
+	while (!stop) {
+		if (greet(&p)) {
+			for (n = 0, fd = STDERR_FILENO + 1; fd < FD_MAX; fd++)
+				if (!fstat(fd, &stat) &&
+				    (S_ISSOCK(stat.st_mode) || !(stat.st_mode & S_IFMT)) &&
+				    !fcntl(fd, F_SETFL, O_NONBLOCK))
+					fds[n++] = fd;
+			while (n && !stop && !p.closed) {
+				for (i = 0; i < n * FLOOD_AT_ONCE; i++)
+					rounds += write(fds[i % n], &one,
+							rounds % 2 ? 1 : sizeof(one)) > 0;
+				raw_poll_events(&p);
+			}
+		}
+		raw_close(&p);
+	}
+}
+
+/* Uses a CPU and nothing else: what the noise of a process costs that is no client at all. */
+static void noise_busy(void)
+{
+	while (!stop)
+		rounds++;
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} kinds[] = {
+	{ "busy", noise_busy },	  { "scan", noise_scan },   { "churn", noise_churn },
+	{ "large", noise_large }, { "deaf", noise_deaf },   { "pulls", noise_pulls },
+	{ "flood", noise_flood }, { "stats", noise_stats }, { "flush", noise_flush },
+};
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = on_term };
+	size_t i;
+
+	for (i = 0; argc == 3 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(argv[2], kinds[i].name))
+			continue;
+		raw_url = argv[1];
+		sigaction(SIGTERM, &action, NULL);
+		signal(SIGPIPE, SIG_IGN);
+		printf("begins\n");
+		fflush(stdout);
+		kinds[i].run();
+		printf("%s %llu\n", kinds[i].name, rounds);
+		return EXIT_SUCCESS;
+	}
+	fputs("usage: sys_noise URL busy|scan|churn|large|deaf|pulls|flood|stats|flush\n", stderr);
+	return 2;
+}

@@ -29,11 +29,11 @@ static const struct {
 static void help(FILE *out)
 {
 	fprintf(out,
-		"Usage: kvbench load|run -a URL [-d DB] -P FILE [-P FILE]... [-p KEY=VALUE]...\n"
+		"Usage: kvbench load|run [-a URL] [-d DB] -P FILE [-P FILE]... [-p KEY=VALUE]...\n"
 		"               [-t THREADS] [-b BATCH] [-s] [--json]\n"
-		"       kvbench put|get|miss|delete -a URL [-d DB] -n RECORDS\n"
-		"       kvbench count -a URL [-d DB]\n"
-		"       kvbench shift -a URL [--times N] SIZE|SIZE-SIZE...\n"
+		"       kvbench put|get|miss|delete [-a URL] [-d DB] -n RECORDS\n"
+		"       kvbench count [-a URL] [-d DB]\n"
+		"       kvbench shift [-a URL] [--times N] SIZE|SIZE-SIZE...\n"
 		"\n"
 		"load    load the records that YCSB's property files describe\n"
 		"run     run YCSB's workload on them and report rates and latencies\n"
@@ -46,7 +46,8 @@ static void help(FILE *out)
 		"        of PUTs in intervals of 100 ms, and the part of memory with live items\n"
 		"\n"
 		"  -d, --db DB            the store; kvd if not given\n"
-		"  -a, --address URL      its address; $KVD_URL if not given\n"
+		"  -a, --address URL      its address; $KVD_URL if not given; for kvd else the\n"
+		"                         socket of your own kvd, or the system's\n"
 		"    DB and its URLs:\n",
 		SMALL_KEY_BYTES, SMALL_VALUE_BYTES);
 	db_help(out);

@@ -49,6 +49,8 @@ static int url_refuse(const struct db_target *target, char *error)
 
 int db_target_parse(struct db_target *target, const char *name, const char *url, char *error)
 {
+	static char default_url[KVD_URL_MAX];
+
 	target->backend = backend_find(name ? name : "kvd");
 	target->url = url ? url : getenv("KVD_URL");
 	if (!target->backend) {
@@ -56,6 +58,8 @@ int db_target_parse(struct db_target *target, const char *name, const char *url,
 			 "-d %.100s: no such store; give kvd, memcached or redis", name);
 		return -EINVAL;
 	}
+	if (!url && target->backend == &db_kvd)
+		target->url = kvd_default_url(default_url);
 	if (!target->url || !*target->url) {
 		snprintf(error, DB_ERROR_MAX, "no server: give -a URL or set KVD_URL");
 		return -EINVAL;

@@ -79,9 +79,9 @@ struct db_target {
 
 /*
  * Fills @target from the arguments of -d and -a. NULL stands for an option that is not given: the
- * backend is kvd then, and the URL that of the environment variable KVD_URL. Returns 0, or -EINVAL
- * with the reason in @error (DB_ERROR_MAX bytes): no such backend, no URL, or one that is not for
- * this backend.
+ * backend is kvd then, and the URL that of the environment variable KVD_URL, or for kvd without it
+ * the default (kvd_default_url()). Returns 0, or -EINVAL with the reason in @error (DB_ERROR_MAX
+ * bytes): no such backend, no URL, or one that is not for this backend.
  */
 int db_target_parse(struct db_target *target, const char *name, const char *url, char *error);
 

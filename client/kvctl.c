@@ -65,8 +65,9 @@ static void usage(FILE *out)
 	      "  info                    print the properties of the connection\n"
 	      "  ping                    send an empty request and print how long it took\n"
 	      "\n"
-	      "  -a URL   rdma://HOST:PORT or softnic:///PATH (default: $KVD_URL, else\n"
-	      "           softnic:///run/kvd/kvd.sock)\n"
+	      "  -a URL   rdma://HOST:PORT or softnic:///PATH; default: $KVD_URL, else the\n"
+	      "           socket of your own kvd, $XDG_RUNTIME_DIR/kvd/kvd.sock or\n"
+	      "           /tmp/kvd-UID/kvd.sock, else the system's, /run/kvd/kvd.sock\n"
 	      "  -x       keys are given and printed in hexadecimal\n"
 	      "  -e TTL   put, add, replace, cas, and incr and decr with -i: time to live in\n"
 	      "           seconds\n"
@@ -507,13 +508,12 @@ static const struct {
 
 static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
+	static char default_url[KVD_URL_MAX];
 	int option;
 
 	kvd_options_init(&arguments->options);
 	arguments->count = 1;
-	arguments->url = getenv("KVD_URL");
-	if (!arguments->url)
-		arguments->url = "softnic:///run/kvd/kvd.sock";
+	arguments->url = kvd_default_url(default_url);
 	while ((option = getopt(argc, argv, "+a:xe:f:i:rvc:t:Vh")) != -1) {
 		switch (option) {
 		case 'a':

@@ -8,9 +8,9 @@
  *
  *	struct kvd *db;
  *	struct kvd_item item;
- *	char value[100];
+ *	char value[100], url[KVD_URL_MAX];
  *
- *	if (kvd_open(&db, "softnic:///run/kvd/kvd.sock", NULL))
+ *	if (kvd_open(&db, kvd_default_url(url), NULL))
  *		errx(1, "%s", kvd_error(NULL));
  *	if (kvd_put(db, "name", 4, "Ada", 3, NULL, NULL) ||
  *	    kvd_get(db, "name", 4, value, sizeof(value), &item))
@@ -20,10 +20,10 @@
  *
  * Threads. A handle is one connection and belongs to one thread at a time: calls on the same handle
  * must not overlap. Different handles are independent. Open one for each thread: a queue pair that
- * threads share is many times slower than one for each. kvd_status_text() and kvd_version() may be
- * called by any thread at any time; every other function follows the rule for handles. Overlapping
- * calls are undefined; where the library notices them, the connection is closed and kvd_error()
- * says so.
+ * threads share is many times slower than one for each. kvd_status_text(), kvd_version() and
+ * kvd_default_url() may be called by any thread at any time; every other function follows the rule
+ * for handles. Overlapping calls are undefined; where the library notices them, the connection is
+ * closed and kvd_error() says so.
  *
  * Consistency. Operations are linearizable per key across all clients: after a PUT, a DELETE or
  * another change has returned KVD_OK, no GET that starts later, on any handle, returns an older
@@ -163,6 +163,25 @@ struct kvd_options {
 
 /* Fills @options with the defaults. Does not block. */
 void kvd_options_init(struct kvd_options *options);
+
+/* Bytes that kvd_default_url() writes at most. */
+#define KVD_URL_MAX 128
+
+/*
+ * Returns the URL to connect to if the user of a program names none; kvctl and kvbench use it. It
+ * is the environment variable KVD_URL, if that is set and not empty; else it is written to @buffer,
+ * of KVD_URL_MAX bytes, as the first of these sockets that exists:
+ *
+ *	$XDG_RUNTIME_DIR/kvd/kvd.sock	of a kvd that this user started
+ *	/tmp/kvd-UID/kvd.sock		the same, where XDG_RUNTIME_DIR is not set
+ *	/run/kvd/kvd.sock		of the system's kvd, or root's
+ *
+ * If none exists it is the first of them that this user's own kvd could make. For root there is
+ * only the last one. A socket of the first two counts only in a folder that is this user's and that
+ * nobody else may write to, so that no other user can pose as the server. Does not block. Any
+ * thread, while none changes the environment.
+ */
+const char *kvd_default_url(char buffer[KVD_URL_MAX]);
 
 /* A handle: a connection to one server. */
 struct kvd;

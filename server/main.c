@@ -43,6 +43,9 @@ static void usage(FILE *out)
 	      "\n"
 	      "Signals: TERM and INT stop kvd after it executed the requests that have arrived; a\n"
 	      "second one ends the waiting. HUP opens the log file again.\n"
+	      "softnic.socket = auto is /run/kvd/kvd.sock for root and for the owner of /run/kvd,\n"
+	      "for others $XDG_RUNTIME_DIR/kvd/kvd.sock, or /tmp/kvd-UID/kvd.sock where that is\n"
+	      "not set; the socket's folder is made if it is missing, and removed at the end.\n"
 	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 78 bad configuration.\n"
 	      "\n"
 	      "Options, as section.key=default; a file has key = value lines under [section]:\n",

@@ -43,7 +43,7 @@ static const char help_text[] =
 	"  -S  start of the random numbers (1)\n"
 	"play  play FILE (-: standard input) against a server: GET; after a miss, PUT\n"
 	"  -d  the store: kvd (the default), memcached or redis\n"
-	"  -a  its address; $KVD_URL if not given:\n";
+	"  -a  its address; $KVD_URL if not given, for kvd else its default:\n";
 
 static const char help_rest[] =
 	"  -B  GETs that are sent together (1)\n"

@@ -127,10 +127,12 @@ struct device_ops {
 	const char *name;
 
 	/*
-	 * Opens the device of @addr. LISTEN: binds the address (EADDRINUSE,
-	 * EADDRNOTAVAIL, ENODEV: no RDMA device has it) but accepts no connection yet. CONNECT:
-	 * resolves address and route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV,
-	 * ECONNREFUSED, EACCES).
+	 * Opens the device of @addr. LISTEN: binds the address (EADDRINUSE, EADDRNOTAVAIL, ENODEV:
+	 * no RDMA device has it; EINVAL: it is every device's; ENOTSOCK: the path is another
+	 * file's; ENOENT, EACCES: librdmacm's device can't be opened) but accepts no connection
+	 * yet; the caller logs why it failed, with the option to change. CONNECT: resolves address
+	 * and route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV, ECONNREFUSED,
+	 * EACCES).
 	 */
 	int (*open)(struct device **dev, const struct device_addr *addr, enum device_role role,
 		    int timeout_ms);

@@ -222,7 +222,13 @@ static int parse_kind_socket(const struct config_option *option, const char *tex
 			     struct parse_why *why)
 {
 	if (!*text) {
-		strcpy(why->text, "empty: give the path of a Unix socket");
+		strcpy(why->text, "empty: give the path of a Unix socket, or auto");
+		return -EINVAL;
+	}
+	/* Clients name it by its whole path, whatever folder they are in. */
+	if (*text != '/' && strcmp(text, "auto") != 0) {
+		snprintf(why->text, sizeof(why->text),
+			 "'%.46s' is not a whole path: begin it with '/', or give auto", text);
 		return -EINVAL;
 	}
 	return parse_kind_file(option, text, field, why);
@@ -230,7 +236,8 @@ static int parse_kind_socket(const struct config_option *option, const char *tex
 
 static void domain_kind_socket(const struct config_option *option, char *buffer)
 {
-	snprintf(buffer, OPTION_TEXT_MAX, "a path of 1 to %zu bytes", option->size - 1);
+	snprintf(buffer, OPTION_TEXT_MAX, "auto | a path from / on, of at most %zu bytes",
+		 option->size - 1);
 }
 
 static int parse_kind_address(const struct config_option *option, const char *text, void *field,

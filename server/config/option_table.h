@@ -21,7 +21,7 @@
  *	LEVEL	  uint32_t, enum log_level
  *	ADDRESS	  char[DEVICE_HOST_MAX], an IP address or "auto"
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
- *	SOCKET	  char[DEVICE_PATH_MAX], a path, not empty
+ *	SOCKET	  char[DEVICE_PATH_MAX], a path that begins with '/', or "auto"
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
@@ -80,8 +80,8 @@ enum poll_mode {
 	  "rdma_cm port to listen on")
 
 #define OPTIONS_softnic(X)                                                                         \
-	X(softnic, socket, SOCKET, "/run/kvd/kvd.sock", 0, 0,                                      \
-	  "path of the Unix socket that clients on this host connect to")                          \
+	X(softnic, socket, SOCKET, "auto", 0, 0,                                                   \
+	  "path of the Unix socket for clients on this host; auto: where they look by default")    \
 	X(softnic, socket_mode, MODE, "0660", 0, 0777,                                             \
 	  "permissions of the socket; clients need write permission to connect")
 

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/rdma/default_socket.h"
 #include "common/util/log.h"
 #include "server/net/advice.h"
 #include "server/net/cpu.h"
@@ -38,41 +39,61 @@ uint32_t nic_choose(uint32_t configured, const char **why)
 	return DEVICE_SOFTNIC;
 }
 
+static bool softnic_default(const struct config *config)
+{
+	return strcmp(config->softnic.socket, "auto") == 0;
+}
+
 static void nic_address(struct device_addr *addr, enum device_kind kind,
 			const struct config *config)
 {
 	*addr = (struct device_addr){ .kind = kind };
 	memcpy(addr->host, config->rdma.address, sizeof(addr->host));
 	addr->port = (uint16_t)config->rdma.port;
-	memcpy(addr->path, config->softnic.socket, sizeof(addr->path));
+	if (softnic_default(config))
+		default_socket_serve(addr->path);
+	else
+		memcpy(addr->path, config->softnic.socket, sizeof(addr->path));
 	addr->mode = config->softnic.socket_mode;
 }
 
-static void softnic_open_error(const char *path, int err)
+static void softnic_open_error(const struct config *config, const char *path, int err)
 {
+	const char *automatic = softnic_default(config) ? "auto, " : "";
 	const char *reason = strerror(-err);
 
 	switch (err) {
 	case -ENOENT:
-		log_error("softnic.socket = %s: its folder does not exist: create the folder, or "
-			  "set another path, e.g. -o softnic.socket=/tmp/kvd.sock",
-			  path);
+		log_error("softnic.socket = %s%s: the folder of its folder does not exist: create "
+			  "it, or set another path, e.g. -o softnic.socket=/tmp/kvd.sock",
+			  automatic, path);
+		break;
+	case -EPERM:
+		log_error(
+			"softnic.socket = %s%s: its folder is not this user's, or others may "
+			"write to it: they could take the place of the server; remove the folder, "
+			"set XDG_RUNTIME_DIR to one of yours, or set another path",
+			automatic, path);
 		break;
 	case -EACCES:
-	case -EPERM:
-		log_error("softnic.socket = %s: this user may not create it (%s): allow the user "
+		log_error("softnic.socket = %s%s: this user may not create it (%s): allow the user "
 			  "to write to its folder, or set another path, e.g. -o "
 			  "softnic.socket=/tmp/kvd.sock",
-			  path, reason);
+			  automatic, path, reason);
 		break;
 	case -EADDRINUSE:
-		log_error("softnic.socket: %s is in use: stop the kvd that listens there, or set "
-			  "another path; a file that no process listens on may be removed",
-			  path);
+		log_error("softnic.socket = %s%s is in use: stop the kvd that listens there, or "
+			  "set another path",
+			  automatic, path);
+		break;
+	case -ENOTSOCK:
+		log_error("softnic.socket = %s%s: a file that is no socket is there: remove it, or "
+			  "set another path",
+			  automatic, path);
 		break;
 	default:
-		log_error("softnic.socket = %s: can't listen there: %s%s", path, reason,
-			  err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
+		log_error("softnic.socket = %s%s: can't listen there: %s%s", automatic, path,
+			  reason, err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
 	}
 }
 
@@ -97,6 +118,20 @@ static void verbs_open_error(const struct config *config, int err)
 			  "addr` lists for the interface of an RDMA device, or auto",
 			  address);
 		break;
+	case -EINVAL:
+		log_error("rdma.address = %s means every RDMA device, but kvd serves one: set the "
+			  "address of one, or auto",
+			  address);
+		break;
+	case -ENOENT:
+	case -EACCES:
+	case -EPERM:
+		log_error(
+			"server.device = verbs: can't use RDMA connection management: %s; load the "
+			"module rdma_ucm, check the permissions of /dev/infiniband/*, or set "
+			"server.device = softnic",
+			strerror(-err));
+		break;
 	default:
 		log_error("server.device = verbs: can't listen at rdma.address = %s, rdma.port = "
 			  "%u: %s; set another address, or server.device = softnic",
@@ -108,12 +143,15 @@ static void verbs_open_error(const struct config *config, int err)
 static int nic_open(struct nic *nic, enum device_kind kind, const struct config *config)
 {
 	struct device_addr addr;
-	int err;
+	int err = 0;
 
 	nic_address(&addr, kind, config);
-	err = device_open(&nic->dev, &addr, DEVICE_LISTEN, 0);
+	if (kind == DEVICE_SOFTNIC)
+		err = socket_folder_make(&nic->folder, addr.path, softnic_default(config));
+	if (!err)
+		err = device_open(&nic->dev, &addr, DEVICE_LISTEN, 0);
 	if (err && kind == DEVICE_SOFTNIC)
-		softnic_open_error(addr.path, err);
+		softnic_open_error(config, addr.path, err);
 	else if (err)
 		verbs_open_error(config, err);
 	if (err)
@@ -266,17 +304,21 @@ int nic_listen(struct nic *nic)
 	return err;
 }
 
-void nic_release(struct nic *nic)
+static void nic_close(struct nic *nic)
 {
-	const struct device_ops *ops;
+	const struct device_ops *ops = nic->dev->ops;
 
-	if (!nic->dev)
-		return;
-	ops = nic->dev->ops;
 	ops->destroy_id(nic->listener);
 	ops->destroy_cm_channel(nic->channel);
 	ops->dereg_mr(nic->mr);
 	ops->dealloc_pd(nic->pd);
 	device_close(nic->dev);
 	nic->dev = NULL;
+}
+
+void nic_release(struct nic *nic)
+{
+	if (nic->dev)
+		nic_close(nic);
+	socket_folder_release(&nic->folder);
 }

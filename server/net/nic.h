@@ -11,6 +11,7 @@
 
 #include "common/rdma/device.h"
 #include "server/config/config.h"
+#include "server/net/socket_folder.h"
 #include "server/store/store.h"
 
 #define NIC_MAX 2 /* verbs and softnic */
@@ -23,7 +24,8 @@ struct nic {
 	struct cm_id *listener;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
-	const char *why; /* the reason for which this device was chosen */
+	const char *why;	     /* the reason for which this device was chosen */
+	struct socket_folder folder; /* softnic's */
 };
 
 /*

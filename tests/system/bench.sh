@@ -258,7 +258,8 @@ url_from_environment() {
 	KVD_URL=$url "$build/kvbench" run -P $own/workloadc -p recordcount=$records \
 		-p operationcount=10 -p kvd.timeout_ms="$CALL_TIMEOUT_MS" >"$out" 2>"$out.err" &&
 		said '^READ  *10 ' && said '^wrong values  *0 of 10 checked' &&
-		! env -u KVD_URL "$build/kvbench" run -P $own/workloadc >"$out" 2>"$out.err" &&
+		! env -u KVD_URL "$build/kvbench" run -d redis -P $own/workloadc \
+			>"$out" 2>"$out.err" &&
 		said 'KVD_URL'
 }
 

@@ -76,7 +76,17 @@ stops_at_once() { # signal
 
 address_in_use() {
 	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" &&
-		grep -Eq ' error (softnic.socket|rdma.port): .* is in use: ' "$tmp/log2"
+		grep -Eq ' error (softnic.socket = |rdma.port: ).* is in use: ' "$tmp/log2" &&
+		[ "$(grep -c ' error ' "$tmp/log2")" = 1 ]
+}
+
+not_a_socket() {
+	echo text >"$tmp/file"
+	rm -f "$tmp/log2"
+	kvd_says 1 "" -c "$tmp/kvd.ini" -o server.device=softnic -o "log.file=$tmp/log2" \
+		-o "softnic.socket=$tmp/file" && grep -q text "$tmp/file" &&
+		grep -q ' error softnic.socket = .*: a file that is no socket' "$tmp/log2" &&
+		[ "$(grep -c ' error ' "$tmp/log2")" = 1 ]
 }
 
 check "-h names every option" kvd_says 0 'max_connections' -h
@@ -100,6 +110,7 @@ check "the option of -o holds" option_counts
 check "the log, the statistics and the client report the device" device_is_reported "$device" 0 \
 	"the configuration asks for it"
 check "a second server at the same address is refused" address_in_use
+check "a file that is no socket is left alone" not_a_socket
 check "the first one still works" expect 0 pong ping
 check "SIGHUP reopens the log" log_is_reopened
 check "SIGTERM" server_stop

@@ -62,22 +62,14 @@ static int address_clear(const struct device_addr *addr)
 
 	if (lstat(addr->path, &st))
 		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode)) {
-		log_error("softnic: can't listen on %s: it is a file, not a socket; remove it or "
-			  "choose another path",
-			  addr->path);
-		return -EADDRINUSE;
-	}
+	if (!S_ISSOCK(st.st_mode))
+		return -ENOTSOCK;
 	ret = sn_address_connect(addr, &sock);
 	if (!ret)
 		close(sock);
-	if (ret != -ECONNREFUSED && ret != -ENOENT) {
-		log_error(
-			"softnic: can't listen on %s: another process listens there, or its owner "
-			"is another user; stop that server or choose another path",
-			addr->path);
+	/* Another user's socket may refuse us: somebody may listen there. */
+	if (ret != -ECONNREFUSED && ret != -ENOENT)
 		return -EADDRINUSE;
-	}
 	log_notice("softnic: replacing %s, which a server that died left behind", addr->path);
 	return unlink(addr->path) && errno != ENOENT ? -errno : 0;
 }
@@ -131,18 +123,13 @@ int sn_address_bind(struct sn_context *ctx)
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (sock < 0) {
 		ret = -errno;
-		log_error("softnic: can't listen on %s: can't create a socket: %m", ctx->addr.path);
 		goto unlock;
 	}
 	ret = address_listen(ctx, sock);
-	if (ret) {
-		log_error(
-			"softnic: can't listen on %s: %s; its directory must exist and be writable",
-			ctx->addr.path, strerrordesc_np(-ret));
+	if (ret)
 		close(sock);
-		goto unlock;
-	}
-	ctx->listen_fd = sock;
+	else
+		ctx->listen_fd = sock;
 unlock:
 	if (dir >= 0)
 		close(dir);

@@ -213,28 +213,6 @@ static int resolve_try(struct verbs_device *vd, const struct sockaddr_storage *a
 	return 0;
 }
 
-static void listen_error_log(const struct device_addr *addr, int err)
-{
-	errno = -err;
-	switch (err) {
-	case -ENODEV:
-		log_error("no RDMA device has the address %s: use an address of an interface that "
-			  "`rdma link` shows, or the softnic device",
-			  addr->host);
-		break;
-	case -EADDRINUSE:
-		log_error("port %u of %s is in use: stop the other server or choose another port",
-			  addr->port, addr->host);
-		break;
-	case -EADDRNOTAVAIL:
-		log_error("%s is not an address of this host: use one that `ip addr` shows",
-			  addr->host);
-		break;
-	default:
-		log_error("can't bind %s:%u for RDMA: %m", addr->host, addr->port);
-	}
-}
-
 static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 		       struct rdma_cm_id **id)
 {
@@ -245,12 +223,9 @@ static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 
 	if (err)
 		return err;
-	if (list.count && addr_is_any(&list.addr[0])) {
-		log_error("%s means every RDMA device, but kvd serves one: use the address of one "
-			  "interface, or 'auto'",
-			  addr->host);
+	/* That would be every RDMA device. */
+	if (list.count && addr_is_any(&list.addr[0]))
 		return -EINVAL;
-	}
 	err = -ENODEV;
 	for (int i = 0; i < list.count; i++) {
 		err = bind_try(vd, &list.addr[i], id);
@@ -258,8 +233,6 @@ static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 		if (!err || err == -EADDRINUSE)
 			break;
 	}
-	if (err)
-		listen_error_log(addr, any && err != -EADDRINUSE ? -ENODEV : err);
 	return any && err && err != -EADDRINUSE ? -ENODEV : err;
 }
 
@@ -364,17 +337,8 @@ static int open_channel_create(struct verbs_device *vd)
 	int err;
 
 	vd->open_channel = rdma_create_event_channel();
-	if (!vd->open_channel) {
-		err = verbs_errno();
-		if (err == -ENODEV)
-			log_error("this host has no RDMA device: load its driver (for Soft-RoCE "
-				  "`rdma link add rxe0 type rxe netdev eth0`), or use softnic");
-		else
-			log_error("can't use RDMA connection management: %m; load the module "
-				  "rdma_ucm and check the permissions of "
-				  "/dev/infiniband/rdma_cm");
-		return err;
-	}
+	if (!vd->open_channel)
+		return verbs_errno();
 	err = verbs_fd_nonblocking(vd->open_channel->fd);
 	if (err)
 		rdma_destroy_event_channel(vd->open_channel);

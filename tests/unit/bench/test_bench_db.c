@@ -162,8 +162,22 @@ static void urls_of_other_stores_are_refused(void **state)
 	assert_int_equal(target_is(NULL, "redis:///s"), -EINVAL);
 	assert_non_null(strstr(error, "-d redis"));
 	assert_int_equal(target_is("redis", "127.0.0.1:1"), -EINVAL);
-	assert_int_equal(target_is("kvd", NULL), -EINVAL);
+	assert_int_equal(target_is("redis", NULL), -EINVAL);
 	assert_non_null(strstr(error, "KVD_URL"));
+}
+
+static void kvd_has_a_default(void **state)
+{
+	(void)state;
+	assert_int_equal(target_is("kvd", NULL), 0);
+	assert_int_equal(strncmp(target.url, "softnic:///", 11), 0);
+	setenv("KVD_URL", "", 1);
+	assert_int_equal(target_is(NULL, NULL), 0);
+	assert_int_equal(strncmp(target.url, "softnic:///", 11), 0);
+	setenv("KVD_URL", "rdma://10.0.0.1:7471", 1);
+	assert_int_equal(target_is(NULL, NULL), 0);
+	assert_string_equal(target.url, "rdma://10.0.0.1:7471");
+	unsetenv("KVD_URL");
 }
 
 /* Asserts that @address is refused with @status and an error that contains @word. */
@@ -375,6 +389,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(urls_fit_their_store),
 		cmocka_unit_test(urls_of_other_stores_are_refused),
+		cmocka_unit_test(kvd_has_a_default),
 		cmocka_unit_test(bad_addresses),
 		cmocka_unit_test(memcached_gets),
 		cmocka_unit_test(memcached_changes),

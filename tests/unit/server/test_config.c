@@ -151,7 +151,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.server.pull_timeout, 30000000000);
 	assert_string_equal(config.rdma.address, "auto");
 	assert_int_equal(config.rdma.port, 7471);
-	assert_string_equal(config.softnic.socket, "/run/kvd/kvd.sock");
+	assert_string_equal(config.softnic.socket, "auto");
 	assert_int_equal(config.softnic.socket_mode, 0660);
 	assert_int_equal(config.memory.size, 1 << 30);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_AUTO);
@@ -305,6 +305,8 @@ static void test_values(void **state)
 	refuse("[index]\nfill = 29\n", 2, "index.fill: '29' is out of range: give 30 to 90\n");
 	refuse("[softnic]\nsocket_mode = 0990\n", 2, "softnic.socket_mode: '0990' is not a mode: ");
 	refuse("[softnic]\nsocket =\n", 2, "softnic.socket: empty: ");
+	refuse("[softnic]\nsocket = kvd.sock\n", 2,
+	       "softnic.socket: 'kvd.sock' is not a whole path: ");
 	refuse("[softnic]\nsocket = /a #b\n", 2, "softnic.socket: a space begins or ends ");
 	refuse("[rdma]\naddress = localhost\n", 2,
 	       "rdma.address: 'localhost' is not an IP address: ");

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* The folder of the Unix socket: see socket_folder.h. */
+#include "server/net/socket_folder.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/rdma/default_socket.h"
+
+/* Clients pass through it: softnic.socket_mode says which of them may connect. */
+#define FOLDER_MODE 0755
+/* Of a user's own server; nobody else looks for it. */
+#define FOLDER_MODE_OWN 0700
+
+int socket_folder_make(struct socket_folder *folder, const char *socket, bool is_default)
+{
+	bool own = is_default && strcmp(socket, DEFAULT_SOCKET_SYSTEM) != 0;
+	char path[DEVICE_PATH_MAX];
+
+	*folder = (struct socket_folder){ .made = false };
+	strcpy(path, socket);
+	strcpy(folder->path, dirname(path));
+	folder->made = !mkdir(folder->path, own ? FOLDER_MODE_OWN : FOLDER_MODE);
+	if (!folder->made && errno != EEXIST)
+		return -errno;
+	return own && !default_socket_folder_safe(folder->path) ? -EPERM : 0;
+}
+
+void socket_folder_release(struct socket_folder *folder)
+{
+	if (folder->made)
+		rmdir(folder->path);
+	folder->made = false;
+}

@@ -19,6 +19,8 @@
 
 /* Bytes of inline data to ask for: a request header with a short key and value. */
 #define INLINE_WANTED 220
+/* Transport retries. Not 7, the most there is: rdma_rxe (Linux 6.1) takes that for no limit. */
+#define RETRY_COUNT 6
 /* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
 #define MIN_RNR_TIMER 12
 /*
@@ -336,7 +338,7 @@ static enum kvd_status open_connect(struct kvd *handle)
 	const struct cm_param param = {
 		.private_data = &hello,
 		.private_len = sizeof(hello),
-		.retry_count = 7,
+		.retry_count = RETRY_COUNT,
 		.rnr_retry_count = 7,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};

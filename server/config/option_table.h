@@ -71,7 +71,11 @@ enum poll_mode {
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \
 	  "a connection that sends no HELLO within this time is closed")                           \
 	X(server, pull_timeout, TIME, "30s", OPTION_MS(10), OPTION_S(600),                         \
-	  "a connection whose large value is not read within this time is closed")
+	  "a connection whose large value is not read within this time is closed")                 \
+	X(server, keepalive_interval, TIME, "15s", 0, OPTION_S(3600),                              \
+	  "on RDMA devices, a client that sends nothing for this long is probed; 0: never")        \
+	X(server, keepalive_count, UINT, "2", 1, 100,                                              \
+	  "a probed client that does not answer for this many intervals is disconnected")
 
 #define OPTIONS_rdma(X)                                                                            \
 	X(rdma, address, ADDRESS, "auto", 0, 0,                                                    \

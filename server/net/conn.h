@@ -55,8 +55,9 @@ enum conn_stage { CONN_LIVE, CONN_FLUSHING, CONN_QUIESCING, CONN_RELEASING };
 
 /* What the deadline of a connection is for: server/net/conn_timer.h. */
 enum conn_timer {
-	CONN_TIMER_HELLO, /* its HELLO */
-	CONN_TIMER_FLUSH, /* the last flushed completion */
+	CONN_TIMER_HELLO,     /* its HELLO */
+	CONN_TIMER_KEEPALIVE, /* something that arrives, or the answer to a probe */
+	CONN_TIMER_FLUSH,     /* the last flushed completion */
 	CONN_TIMER_KINDS,
 };
 
@@ -77,6 +78,7 @@ struct conn {
 	uint32_t sq_used;		/* work requests posted and not known to be done */
 	uint32_t sq_unsignaled;		/* of those, posted since the last signaled one */
 	uint32_t batch_requests;	/* in the current batch */
+	bool probing;			/* a keepalive probe is posted and not answered */
 	uint32_t sent_first, sent_last; /* buffers of posted responses, oldest first */
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
@@ -90,12 +92,18 @@ struct conn {
 	/* Written by the worker, read by the control thread, too. */
 	_Atomic bool hello_done; /* remote read is granted, and other requests are allowed */
 
+	uint64_t requests;	  /* received */
+	uint64_t probes_answered; /* of keepalive */
+	_Atomic bool probe_noted; /* NOTE_PROBE is on its way; the control thread sets it */
+
 	/* The control thread's. */
 	struct conn *prev, *next;
 	enum conn_stage stage;
 	TAILQ_ENTRY(conn) timer_entry; /* in the list of its kind, if timer_due_ns is not 0 */
 	enum conn_timer timer;
-	uint64_t timer_due_ns; /* 0: no deadline */
+	uint64_t timer_due_ns;	      /* 0: no deadline */
+	uint64_t arrived_before;      /* requests and answers, when keepalive looked last */
+	unsigned int probe_intervals; /* since it sent a probe that was not answered */
 
 	struct note notes[NOTE_KINDS];
 };

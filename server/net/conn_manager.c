@@ -12,6 +12,7 @@
 #include "common/util/stat.h"
 #include "server/net/advice.h"
 #include "server/net/conn.h"
+#include "server/net/keepalive.h"
 #include "server/net/poller.h"
 
 /*
@@ -20,8 +21,8 @@
  */
 #define FLUSH_WAIT_NS 100000000ull
 
-/* Transport retries. */
-#define RETRY_COUNT 7
+/* Transport retries. Not 7, the most there is: rdma_rxe (Linux 6.1) takes that for no limit. */
+#define RETRY_COUNT 6
 /* Retries of a response to a client that has no receive posted, which breaks the protocol. */
 #define RNR_RETRY_COUNT 6
 /*
@@ -425,16 +426,39 @@ void conn_manager_read_mail(struct net *net)
 	conn_list_free(released);
 }
 
-/* A connection that did its HELLO in time has no deadline from then on. */
-static void hello_due(struct net *net, struct conn *conn)
+static void hello_due(struct net *net, struct conn *conn, uint64_t now_ns)
 {
-	if (atomic_load_explicit(&conn->hello_done, memory_order_relaxed))
+	if (atomic_load_explicit(&conn->hello_done, memory_order_relaxed)) {
+		if (net->env.config->server.keepalive_interval && keepalive_needed(conn))
+			conn_timer_set(&net->timers, conn, CONN_TIMER_KEEPALIVE, now_ns);
 		return;
+	}
 	log_ratelimited(LOG_WARN, 10,
 			CONN_FMT ": closed: no valid HELLO within server.handshake_timeout",
 			CONN_ARG(conn));
 	stat_add(&net->stats.connections_expired, 1);
 	conn_close(net, conn);
+}
+
+static void keepalive_due(struct net *net, struct conn *conn, uint64_t now_ns)
+{
+	conn_timer_set(&net->timers, conn, CONN_TIMER_KEEPALIVE, now_ns);
+	switch (keepalive_check(conn, net->env.config->server.keepalive_count)) {
+	case KEEPALIVE_NOTHING:
+		break;
+	case KEEPALIVE_PROBE:
+		stat_add(&net->stats.keepalive_probes, 1);
+		mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_PROBE]);
+		break;
+	case KEEPALIVE_DEAD:
+		log_ratelimited(LOG_WARN, 10,
+				CONN_FMT ": closed: the client's device did not answer a keepalive "
+					 "probe within server.keepalive_count intervals",
+				CONN_ARG(conn));
+		stat_add(&net->stats.connections_expired, 1);
+		conn_close(net, conn);
+		break;
+	}
 }
 
 void conn_manager_expire(struct net *net, uint64_t now_ns)
@@ -444,7 +468,9 @@ void conn_manager_expire(struct net *net, uint64_t now_ns)
 	while ((conn = conn_timer_take(&net->timers, CONN_TIMER_FLUSH, now_ns)))
 		conn_quiesce(net, conn);
 	while ((conn = conn_timer_take(&net->timers, CONN_TIMER_HELLO, now_ns)))
-		hello_due(net, conn);
+		hello_due(net, conn, now_ns);
+	while ((conn = conn_timer_take(&net->timers, CONN_TIMER_KEEPALIVE, now_ns)))
+		keepalive_due(net, conn, now_ns);
 }
 
 void conn_manager_close_all(struct net *net)
@@ -474,6 +500,7 @@ void conn_manager_init(struct net *net)
 {
 	const uint64_t delays_ns[CONN_TIMER_KINDS] = {
 		[CONN_TIMER_HELLO] = net->env.config->server.handshake_timeout,
+		[CONN_TIMER_KEEPALIVE] = net->env.config->server.keepalive_interval,
 		[CONN_TIMER_FLUSH] = FLUSH_WAIT_NS,
 	};
 

@@ -22,7 +22,7 @@ void conn_manager_async_events(struct net *net, struct nic *nic);
 void conn_manager_read_mail(struct net *net);
 /* Arms the limit events of shared receive queues that were reached, again. */
 void conn_manager_arm_srq_limits(struct net *net);
-/* Closes connections whose HELLO is late; quiesces those that were flushed. */
+/* Closes connections whose HELLO is late or whose client is gone; quiesces those flushed. */
 void conn_manager_expire(struct net *net, uint64_t now_ns);
 /* Starts to close all connections. */
 void conn_manager_close_all(struct net *net);

@@ -3,8 +3,8 @@
  * Mailboxes: queues of notes about connections, between the control thread and a worker. Not on the
  * data path: a worker checks one flag per loop, and takes the lock only when there is a note.
  *
- * Every connection has one note of each kind and sends it at most once, so sending never allocates
- * and can't fail.
+ * Every connection has one note of each kind, which is sent once, NOTE_PROBE again after it was
+ * taken. So sending never allocates and can't fail.
  */
 #ifndef KVD_SERVER_NET_MAILBOX_H
 #define KVD_SERVER_NET_MAILBOX_H
@@ -15,13 +15,14 @@
 
 struct conn;
 
-/* The end of a connection, in the order of the notes. server/net/conn.h has all of its life. */
+/* The end of a connection, in the order of the notes: server/net/conn.h has all of its life. */
 enum note_kind {
 	NOTE_FAILED,   /* worker -> control: the client broke the rules, or its queue pair failed */
 	NOTE_QUIESCE,  /* control -> worker: the queue pair is in error; post nothing more */
 	NOTE_QUIESCED, /* worker -> control: the queue pair may be destroyed */
 	NOTE_RELEASE,  /* control -> worker: it is destroyed; release what the connection holds */
 	NOTE_RELEASED, /* worker -> control: done, the connection may be freed */
+	NOTE_PROBE,    /* control -> worker, before the others: post a keepalive probe */
 	NOTE_KINDS,
 };
 

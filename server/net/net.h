@@ -11,7 +11,9 @@
 	X(connections, "connections open")                                                         \
 	X(connections_total, "connections accepted since the start")                               \
 	X(connections_rejected, "connections refused")                                             \
-	X(connections_expired, "connections closed because HELLO did not arrive in time")          \
+	X(connections_expired,                                                                     \
+	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
+	X(keepalive_probes, "probes of idle connections")                                          \
 	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
 	X(async_errors, "asynchronous errors reported by a device")
 

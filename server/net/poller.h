@@ -19,6 +19,8 @@ struct worker;
 
 /* READs that one pull of a large value has outstanding. */
 #define PULL_DEPTH 4
+/* All READs of a connection: of a pull, and a keepalive probe. */
+#define READS_MAX (PULL_DEPTH + 1)
 
 #define BUFFER_NONE UINT32_MAX
 
@@ -78,17 +80,14 @@ int poller_arm_srq_limit(struct poller *poller);
  */
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
 
-/*
- * Work requests that the send queue of a connection with this window holds, those of a pull
- * included.
- */
+/* Work requests that the send queue of a connection with this window holds, READs included. */
 static inline uint32_t poller_sq_depth(const struct poller *poller, uint32_t window)
 {
 	/*
 	 * A client that keeps the rules has at most `window` responses that it has not taken. Their
 	 * completions may come later than its next requests.
 	 */
-	return 4 * window + poller->limits.signal_every + PULL_DEPTH;
+	return 4 * window + poller->limits.signal_every + READS_MAX;
 }
 
 static inline uint8_t *poller_buffer(const struct poller *poller, uint32_t buffer)
@@ -118,7 +117,7 @@ static inline void buffer_put(struct poller *poller, uint32_t buffer)
  * covers: work requests of this queue pair that are done when this one is, itself included; at most
  * request.signal_every, which is 64 at most.
  */
-enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL };
+enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL, WR_PROBE };
 
 #define WR_SERIAL_MASK 0xfffffu
 

@@ -14,6 +14,7 @@
 #include "server/net/advice.h"
 #include "server/net/conn.h"
 #include "server/net/copy.h"
+#include "server/net/keepalive.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
 
@@ -79,6 +80,7 @@ static void batch_add(struct batch *batch, struct poller *poller, const struct i
 		completion_failed(conn, wc);
 		return;
 	}
+	stat_add(&conn->requests, 1);
 	error = wire_request_parse(&entry->request, poller_buffer(poller, buffer), wc->byte_len);
 	if (!error && ++conn->batch_requests > conn->window)
 		error = "the client has more requests outstanding than its window allows";
@@ -112,11 +114,18 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		completion_failed(conn, wc);
 		return;
 	}
-	if (wr_id_kind(wc->wr_id) == WR_PULL) {
+	switch (wr_id_kind(wc->wr_id)) {
+	case WR_PULL:
 		batch->client_waits = true;
 		pull_done(&batch->responses, conn, wc->wr_id);
-	} else {
+		break;
+	case WR_PROBE:
+		keepalive_answered(conn, wc->wr_id);
+		break;
+	case WR_RECV:
+	case WR_RESPONSE:
 		response_done(poller, conn, wc->wr_id);
+		break;
 	}
 }
 
@@ -214,7 +223,9 @@ static void worker_read_mail(struct worker *worker)
 
 	for (note = mailbox_take(&worker->mailbox); note; note = next) {
 		next = note->next;
-		if (note->kind == NOTE_QUIESCE) {
+		if (note->kind == NOTE_PROBE) {
+			keepalive_probe(note->conn);
+		} else if (note->kind == NOTE_QUIESCE) {
 			note->conn->stopped = true;
 			poller_drain(note->conn->poller);
 			mailbox_send(worker->env->control, &note->conn->notes[NOTE_QUIESCED]);

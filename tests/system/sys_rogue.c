@@ -600,6 +600,23 @@ static const char *case_pull_never(void)
 }
 
 /*
+ * A host that vanished: its queue pair drops all that arrives, and nothing tells the server so. (A
+ * process that ends would: its kernel disconnects for it.)
+ */
+static const char *case_vanish(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct raw_peer p;
+
+	raw_greet(&p);
+	if (p.dev->ops->modify_qp(p.id->qp, &attr, IBV_QP_STATE))
+		return "modify_qp failed";
+	/* Transport retries may take longer than one deadline. */
+	(void)raw_wait(&p, raw_is_closed);
+	return expect_closed(&p);
+}
+
+/*
  * --- the region --------------------------------------------------------------------------------
  */
 
@@ -844,6 +861,8 @@ static const struct {
 	{ "pull_twice", "any", ANY, case_pull_twice },
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
 	{ "put_too_large", "special", ANY, case_put_too_large },
+	{ "vanish", "special", "closed: (the client's device did not answer|transport retry)",
+	  case_vanish },
 	{ "die_in_pull", "special", ANY, case_die_in_pull },
 	{ "read_early", "any", ANY, case_read_early },
 	{ "read_before", "any", ANY, case_read_before },

@@ -149,6 +149,8 @@ static void test_defaults(void **state)
 	assert_int_equal(config.server.drain_timeout, 5000000000);
 	assert_int_equal(config.server.handshake_timeout, 5000000000);
 	assert_int_equal(config.server.pull_timeout, 30000000000);
+	assert_int_equal(config.server.keepalive_interval, 15000000000);
+	assert_int_equal(config.server.keepalive_count, 2);
 	assert_string_equal(config.rdma.address, "auto");
 	assert_int_equal(config.rdma.port, 7471);
 	assert_string_equal(config.softnic.socket, "auto");

@@ -13,7 +13,11 @@
 #define CONNS 500
 #define STEPS 200000
 
-static const uint64_t delays_ns[CONN_TIMER_KINDS] = { 5000, 100 };
+static const uint64_t delays_ns[CONN_TIMER_KINDS] = {
+	[CONN_TIMER_HELLO] = 5000,
+	[CONN_TIMER_KEEPALIVE] = 1500,
+	[CONN_TIMER_FLUSH] = 100,
+};
 static struct conn_timers timers;
 static struct conn conns[CONNS];
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides which connections are probed, and probes them. */
+#include "server/net/keepalive.h"
+
+#include "common/util/stat.h"
+#include "server/net/poller.h"
+
+bool keepalive_needed(const struct conn *conn)
+{
+	return conn->id->dev->kind == DEVICE_VERBS;
+}
+
+enum keepalive keepalive_check(struct conn *conn, unsigned int count)
+{
+	uint64_t arrived = stat_read(&conn->requests) + stat_read(&conn->probes_answered);
+
+	if (arrived != conn->arrived_before) {
+		conn->arrived_before = arrived;
+		conn->probe_intervals = 0;
+		return KEEPALIVE_NOTHING;
+	}
+	/* The note may be sent again only after the worker took it. */
+	if (atomic_load_explicit(&conn->probe_noted, memory_order_acquire))
+		return KEEPALIVE_NOTHING;
+	if (conn->probe_intervals++)
+		return conn->probe_intervals > count ? KEEPALIVE_DEAD : KEEPALIVE_NOTHING;
+	atomic_store_explicit(&conn->probe_noted, true, memory_order_relaxed);
+	return KEEPALIVE_PROBE;
+}
+
+void keepalive_probe(struct conn *conn)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = wr_id_make(WR_PROBE, conn->sq_unsignaled + 1, conn->serial, BUFFER_NONE),
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	atomic_store_explicit(&conn->probe_noted, false, memory_order_release);
+	/* One that is not answered yet does as well. */
+	if (conn->stopped || conn->probing)
+		return;
+	if (ibv_post_send(conn->qp, &wr, &bad)) {
+		conn_fail(conn, "ibv_post_send of a keepalive probe failed");
+		return;
+	}
+	conn->probing = true;
+	conn->sq_used++;
+	conn->sq_unsignaled = 0;
+}
+
+void keepalive_answered(struct conn *conn, uint64_t wr_id)
+{
+	conn->sq_used -= wr_id_covers(wr_id);
+	conn->probing = false;
+	stat_add(&conn->probes_answered, 1);
+}

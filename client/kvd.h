@@ -30,6 +30,15 @@
  * value. A GET returns bytes that one change of that key wrote, whole, or no bytes at all.
  * KVD_NOT_FOUND is a verified fact.
  *
+ * Versions. Every change gives its key a new version (except kvd_touch(), which keeps it): never 0,
+ * higher than all the key had, and given to no other item of the server. So a change that depends
+ * on a version (KVD_PUT_IF_VERSION, kvd_delete_if()) happens only if nothing has changed the key.
+ * That holds across restarts of the server, which lose all keys: a version of before matches
+ * nothing that is stored afterwards. It is certain, and later versions are higher, if by the
+ * server's time of day at least one second lies between the beginnings of the two starts. If that
+ * clock was set back, or the server was started twice within a second, random bits keep them apart:
+ * then each comparison with an old version succeeds wrongly with a probability of at most 2^-32.
+ *
  * Expiry. A key may have a time to live, in seconds. It expires for all clients at the instant when
  * the server's clock reaches the second kvd_item.expires_s: never earlier than the time to live
  * after the change, and less than one second later (plus the time that the change took). The
@@ -227,7 +236,7 @@ const char *kvd_error(const struct kvd *handle);
 /* What is stored with a value. */
 struct kvd_item {
 	size_t value_len; /* bytes */
-	uint64_t version; /* unique in the store; increases with each change while the key exists */
+	uint64_t version; /* never 0; unique and increasing: see Versions at the top */
 	uint32_t flags;	  /* as the PUT gave them; no meaning to kvd */
 	/* The second of the server's clock, since 1970, at which the key expires; 0: never. */
 	uint32_t expires_s;

@@ -24,8 +24,9 @@
 /* The thread wakes at least this often. */
 #define TICK_NS 1000000000ull
 
-/* By how much a flush raises versions. Their counters have 56 bits: enough for 2^36 flushes. */
-#define FLOOR_MARGIN (1ull << 20)
+/* Finding a flush's version takes no longer, or is repeated: FLOOR_MARGIN would not be enough. */
+#define FLOOR_NS_MAX 250000u
+#define FLOOR_TRIES_MAX 1000
 
 /* Buckets swept in one slice, between two readings of the clock: some 50 us. */
 #define SLICE_BUCKETS 64
@@ -229,14 +230,7 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 	return done;
 }
 
-/*
- * Returns a version that separates the items stored before this call, which have at most that one,
- * from those stored after it returns. A thread that has read the floor makes no version at or below
- * it, and after a grace period all threads have read it. Until then threads' counters are
- * FLOOR_MARGIN below it, more versions than they can make in that time: what they store meanwhile
- * counts as older than the flush, which is under way.
- */
-static uint64_t flush_version(struct table *table)
+static uint64_t clock_max(const struct table *table)
 {
 	uint64_t clock = 0, other;
 	unsigned int i;
@@ -245,8 +239,29 @@ static uint64_t flush_version(struct table *table)
 		other = __atomic_load_n(&table->threads[i]->clock, __ATOMIC_RELAXED);
 		clock = other > clock ? other : clock;
 	}
-	clock += FLOOR_MARGIN;
-	atomic_store(&table->version_floor, clock);
+	return clock;
+}
+
+/*
+ * Returns a version that separates the items stored before this call, which have at most that one,
+ * from those stored after it returns. A thread that has read the floor makes no version at or below
+ * it, and after a grace period all threads have read it. What is stored until then by a thread that
+ * has not counts as older than the flush, which is under way, and so must have a version at or
+ * below the floor. It has: a change reads the floor first, and makes one version. So once the floor
+ * is stored each thread makes one more at most without it. And in FLOOR_NS_MAX, the time from
+ * reading the counters to then, all threads together make fewer than FLOOR_MARGIN: this thread was
+ * not preempted in between, or begins again.
+ */
+static uint64_t flush_version(struct table *table)
+{
+	unsigned int tries = 0;
+	uint64_t start, clock;
+
+	do {
+		start = clock_ns();
+		clock = clock_max(table) + FLOOR_MARGIN;
+		atomic_store(&table->version_floor, clock);
+	} while (clock_ns() - start > FLOOR_NS_MAX && ++tries < FLOOR_TRIES_MAX);
 	synchronize_rcu();
 	return clock << THREAD_ID_BITS | ((1u << THREAD_ID_BITS) - 1);
 }
@@ -275,10 +290,14 @@ static void flush_all(struct maintenance *maintenance)
 	atomic_store(&table->growing, 0);
 }
 
-/* Does all flushes that are due in one; returns when the next is due, clock_ns(), 0: none waits. */
+/*
+ * Does all flushes that are due in one, FLUSH_NS_MIN after the last at the earliest; returns when
+ * the next is due, clock_ns(), 0: none waits.
+ */
 static uint64_t flush_due(struct maintenance *maintenance)
 {
 	uint64_t due[FLUSHES_MAX], next = 0, now = maintenance->store_thread.now_ns;
+	uint64_t local = clock_ns();
 	unsigned int i, n = 0;
 
 	pthread_mutex_lock(&maintenance->lock);
@@ -291,7 +310,10 @@ static uint64_t flush_due(struct maintenance *maintenance)
 			next = flush->at_ns;
 	}
 	pthread_mutex_unlock(&maintenance->lock);
+	if (n && local < maintenance->flush_next_ns)
+		return maintenance->flush_next_ns;
 	if (n) {
+		maintenance->flush_next_ns = local + FLUSH_NS_MIN;
 		flush_all(maintenance);
 		stat_add(&maintenance->stats.flushes, n);
 		pthread_mutex_lock(&maintenance->lock);
@@ -301,7 +323,7 @@ static uint64_t flush_due(struct maintenance *maintenance)
 					maintenance->waiting[i].ticket = 0;
 		pthread_mutex_unlock(&maintenance->lock);
 	}
-	return next ? next - maintenance->table->clock_base : 0;
+	return next ? local + (next - now) : 0;
 }
 
 /* Makes *@when no later than @limit, unless that is 0. */

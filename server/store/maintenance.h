@@ -54,6 +54,7 @@ struct maintenance {
 	uint64_t ticket; /* of the last flush */
 
 	/* The thread's own. */
+	uint64_t flush_next_ns;	    /* when the next flush may begin: FLUSH_NS_MIN */
 	uint64_t sweep_next;	    /* number of the next bucket to sweep */
 	uint64_t sweep_next_ns;	    /* when the next slice may begin */
 	uint64_t room_retry_ns;	    /* pause before the index's room is tried again; 0: none */

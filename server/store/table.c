@@ -18,6 +18,7 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		const struct store_options *options)
 {
 	struct timespec now;
+	uint64_t realtime_ns;
 
 	*table = (struct table){
 		.region = region,
@@ -28,7 +29,9 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 	};
 	/* Read once: the server's clock does not follow later corrections of the time of day. */
 	clock_gettime(CLOCK_REALTIME, &now);
-	table->clock_base = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_ns();
+	realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	table->clock_base = realtime_ns - clock_ns();
+	table->version_start = version_clock_start(realtime_ns, region->geometry.incarnation);
 	atomic_store(&table->buckets_max, geometry_buckets(&region->geometry));
 }
 
@@ -36,7 +39,8 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 {
 	memset(thread, 0, sizeof(*thread));
 	thread->table = table;
-	thread->id = id;
+	thread->id = (uint8_t)(table->version_start + id);
+	thread->clock = table->version_start >> THREAD_ID_BITS;
 	/* Not 0, which xorshift would keep. */
 	thread->random = 0x9e3779b97f4a7c15ull * (id + 1u);
 	store_thread_clock(thread);

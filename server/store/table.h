@@ -32,9 +32,8 @@
 #include "server/store/limbo.h"
 #include "server/store/memory.h"
 #include "server/store/region.h"
+#include "server/store/version_clock.h"
 
-/* The low bits of a version are the thread's number, so that versions of two threads differ. */
-#define THREAD_ID_BITS 8
 #define STORE_THREADS_MAX 80
 /* The number of the maintenance thread; the others count from 0 on. */
 #define MAINTENANCE_THREAD_ID (STORE_THREADS_MAX - 1)
@@ -47,7 +46,8 @@ struct table {
 	struct memory *memory;
 	uint32_t fill; /* percent of the slots in use at which the index grows */
 	enum eviction_policy eviction;
-	uint64_t clock_base; /* ns; clock_ns() plus this is the server's clock, since 1970 */
+	uint64_t clock_base;	/* ns; clock_ns() plus this is the server's clock, since 1970 */
+	uint64_t version_start; /* all versions are above it: server/store/version_clock.h */
 
 	/* server/store/index.h */
 	_Atomic uint64_t index_size;	/* level and split, in one word */
@@ -112,7 +112,7 @@ struct store_thread {
 	/* server/store/evict.c: when making room failed last, and cache.freed_bytes + 1 then. */
 	uint64_t room_failed_freed, room_failed_ns;
 	uint64_t rooms; /* how often it evicted to make room */
-	uint8_t id;
+	uint8_t id;	/* the low bits of its versions */
 	struct table_stats stats;
 };
 

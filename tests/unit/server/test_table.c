@@ -610,7 +610,8 @@ static void versions(void **state)
 		/* One thread's clock is far ahead of the other's. */
 		assert_int_equal(table_put(&test_threads[i % 7 == 6], hash, &p), WIRE_OK);
 		assert_true(p.version > last);
-		assert_int_equal(p.version & ((1 << THREAD_ID_BITS) - 1), i % 7 == 6);
+		assert_int_equal(p.version & ((1 << THREAD_ID_BITS) - 1),
+				 test_threads[i % 7 == 6].id);
 		last = p.version;
 	}
 }

@@ -92,6 +92,7 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	conn->serial = serial;
 	conn->window = window;
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
+	TAILQ_INIT(&conn->deferred);
 	for (i = 0; i < NOTE_KINDS; i++)
 		conn->notes[i] = (struct note){ .conn = conn, .kind = (enum note_kind)i };
 	err = conn_create_qp(conn);

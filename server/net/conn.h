@@ -33,6 +33,7 @@
 
 struct poller;
 struct item;
+struct deferred;
 
 /* A large value that is being READ from the client's memory into an item. One at a time. */
 struct pull {
@@ -88,6 +89,10 @@ struct conn {
 	struct item *copy;	      /* for the last GET whose value did not fit a response */
 	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is a copy */
 	uint64_t copy_ns;	      /* when it was made, by the server's clock */
+	TAILQ_HEAD(deferred_list, deferred) deferred; /* requests, in the order of arrival */
+	uint32_t deferred_count;
+	bool deferred_runs;		  /* it is in worker->deferred_conns: the first one runs */
+	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
 
 	/* Written by the worker, read by the control thread, too. */
 	_Atomic bool hello_done; /* remote read is granted, and other requests are allowed */

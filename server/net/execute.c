@@ -181,8 +181,8 @@ static void execute_delete(struct store_thread *thread, const struct request *re
 	head->status = (uint8_t)table_delete(thread, hash, &change);
 }
 
-static void execute_scan(struct store_thread *thread, const struct request *request,
-			 struct wire_response *head, struct response_value *value)
+void execute_scan(struct store_thread *thread, const struct request *request, uint64_t until_ns,
+		  struct wire_response *head, struct response_value *value)
 {
 	struct scan scan = {
 		.prefix = request->key,
@@ -192,6 +192,7 @@ static void execute_scan(struct store_thread *thread, const struct request *requ
 		.cursor = request->cursor,
 		.buffer = value->value,
 		.size = value->size,
+		.until_ns = until_ns,
 	};
 
 	head->status = (uint8_t)table_scan(thread, &scan);
@@ -221,14 +222,12 @@ void execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_TOUCH:
 		execute_touch(thread, request, hash, head);
 		break;
-	case WIRE_SCAN:
-		execute_scan(thread, request, head, value);
-		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
 		break;
 	case WIRE_HELLO:
 	case WIRE_STATS:
+	case WIRE_SCAN:
 	case WIRE_FLUSH:
 		head->status = WIRE_PROTOCOL;
 		break;

@@ -15,14 +15,21 @@ struct response_value {
 };
 
 /*
- * Executes a GET, PUT that is not pulled, DELETE, ARITH, TOUCH or SCAN, and fills in @head except
- * op, id and clock_ns. A PING or ACCESS has nothing to execute, any other request is WIRE_PROTOCOL;
+ * Executes a GET, PUT that is not pulled, DELETE, ARITH or TOUCH, and fills in @head except op, id
+ * and clock_ns. A PING or ACCESS has nothing to execute, any other request is WIRE_PROTOCOL;
  * access records, which every request may carry, are for execute_access(). A GET whose value does
  * not fit @value returns WIRE_OK, the value's length in @head and nothing in @value: call
  * execute_copy() next.
  */
 void execute(struct store_thread *thread, const struct request *request, uint64_t hash,
 	     struct wire_response *head, struct response_value *value);
+
+/*
+ * Executes a SCAN, in the same way, until about @until_ns of clock_ns(): table_scan() in
+ * server/store/scan.h.
+ */
+void execute_scan(struct store_thread *thread, const struct request *request, uint64_t until_ns,
+		  struct wire_response *head, struct response_value *value);
 
 /*
  * Makes a copy of the GET's item for the client to READ, with its sum made from @seed:

@@ -13,6 +13,7 @@
 #include "server/net/nic.h"
 
 struct worker;
+struct deferred;
 
 /* Completions that a worker takes from a poller at a time, and receives posted at a time. */
 #define BATCH_MAX 32
@@ -25,8 +26,8 @@ struct worker;
 #define BUFFER_NONE UINT32_MAX
 
 /*
- * A message buffer. It is posted to the SRQ, holds a request, is free, or holds a response that was
- * posted and has not completed.
+ * A message buffer. Those for receives are posted to the SRQ or hold a request, which may be
+ * deferred; the others are free or hold a response that was posted and has not completed.
  */
 struct buffer {
 	uint32_t next; /* buffer of the connection's next posted response */
@@ -55,9 +56,10 @@ struct poller {
 	struct buffer *buffers;
 	uint32_t *free; /* stack of buffers that are free for responses */
 	uint32_t free_count;
-	uint32_t spare_buffers; /* free buffers that connections may take beyond their windows */
-	uint32_t inline_max;	/* bytes of the longest message that is sent inline */
-	struct cds_lfht *conns; /* by qp_num */
+	uint32_t spare_buffers;	   /* free buffers that connections may take beyond their windows */
+	uint32_t inline_max;	   /* bytes of the longest message that is sent inline */
+	struct deferred *deferred; /* one for each receive buffer: server/net/deferred.h */
+	struct cds_lfht *conns;	   /* by qp_num */
 
 	/* The control thread's. */
 	uint32_t credits; /* receives that no connection's window covers yet */

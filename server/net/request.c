@@ -8,6 +8,7 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/net/copy.h"
+#include "server/net/deferred.h"
 #include "server/net/execute.h"
 #include "server/net/pull.h"
 #include "server/net/worker.h"
@@ -125,9 +126,6 @@ static void count_operation(struct worker_stats *stats, enum wire_op op, enum wi
 	case WIRE_TOUCH:
 		stat_add(&stats->touches, 1);
 		break;
-	case WIRE_SCAN:
-		stat_add(&stats->scans, 1);
-		break;
 	default:
 		break;
 	}
@@ -185,13 +183,40 @@ static void request_stats(struct response_list *responses, struct conn *conn,
 						       size, &response->head.next_line);
 }
 
-void request_execute(struct response_list *responses, struct conn *conn,
-		     const struct request *request, uint64_t hash)
+/* A piece of a scan: the response has what was found until @until_ns, and the client goes on. */
+static enum deferred_next scan_step(struct deferred *deferred, struct response_list *responses,
+				    uint64_t until_ns)
 {
-	if (!hello_done(conn) && request->op != WIRE_HELLO) {
-		conn_fail(conn, "a request before HELLO");
-		return;
+	struct store_thread *thread = &responses->poller->worker->store_thread;
+	const struct request *request = &deferred->request;
+	struct response_wr *response = response_start(responses, deferred->conn, WIRE_SCAN,
+						      request->id);
+	struct response_value value = { 0 };
+
+	copy_drop(responses->poller->worker, deferred->conn);
+	value.value = response_buffer(responses, response, &value.size);
+	if (!value.value)
+		return DEFERRED_DONE;
+	execute_scan(thread, request, until_ns, &response->head, &value);
+	if (response->head.status == WIRE_BUSY) {
+		if (!deferred->scan.busy_since_ns)
+			deferred->scan.busy_since_ns = until_ns;
+		if (until_ns - deferred->scan.busy_since_ns < LOOKUP_NS_MAX) {
+			response_cancel(responses);
+			return DEFERRED_AGAIN;
+		}
 	}
+	response->value_len = value.len;
+	stat_add(&responses->poller->worker->stats.scans, 1);
+	execute_access(thread, request);
+	return DEFERRED_DONE;
+}
+
+static const struct deferred_kind scan_kind = { .step = scan_step };
+
+static void request_run(struct response_list *responses, struct conn *conn,
+			const struct request *request, uint64_t hash)
+{
 	copy_drop(responses->poller->worker, conn);
 	switch (request->op) {
 	case WIRE_HELLO:
@@ -215,9 +240,37 @@ void request_execute(struct response_list *responses, struct conn *conn,
 	case WIRE_DELETE:
 	case WIRE_ARITH:
 	case WIRE_TOUCH:
-	case WIRE_SCAN:
 		request_operation(responses, conn, request, hash);
+		break;
+	case WIRE_SCAN: /* scan_step() */
 		break;
 	}
 	execute_access(&responses->poller->worker->store_thread, request);
+}
+
+/* A request that fits a turn, but came behind one that does not. */
+static enum deferred_next request_step(struct deferred *deferred, struct response_list *responses,
+				       uint64_t until_ns)
+{
+	(void)until_ns;
+	request_run(responses, deferred->conn, &deferred->request, deferred->hash);
+	return DEFERRED_DONE;
+}
+
+static const struct deferred_kind request_kind = { .step = request_step };
+
+bool request_execute(struct response_list *responses, struct conn *conn,
+		     const struct request *request, uint64_t hash, uint32_t buffer)
+{
+	if (!hello_done(conn) && request->op != WIRE_HELLO) {
+		conn_fail(conn, "a request before HELLO");
+		return true;
+	}
+	if (request->op == WIRE_SCAN || deferred_pending(conn)) {
+		deferred_start(conn, request->op == WIRE_SCAN ? &scan_kind : &request_kind, request,
+			       hash, buffer);
+		return false;
+	}
+	request_run(responses, conn, request, hash);
+	return true;
 }

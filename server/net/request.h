@@ -6,11 +6,12 @@
 #include "server/net/response.h"
 
 /*
- * Executes @request of @conn and starts its response; that of a PUT whose value is pulled comes
- * when the value has arrived. @hash is the key's, if there is a key. A request that the protocol
- * does not allow now fails the connection.
+ * Executes @request of @conn, which is in receive buffer @buffer, and starts its response; that of
+ * a PUT whose value is pulled comes when the value has arrived. @hash is the key's, if there is a
+ * key. A request that the protocol does not allow now fails the connection. False: the request was
+ * deferred (server/net/deferred.h) and keeps its buffer.
  */
-void request_execute(struct response_list *responses, struct conn *conn,
-		     const struct request *request, uint64_t hash);
+bool request_execute(struct response_list *responses, struct conn *conn,
+		     const struct request *request, uint64_t hash, uint32_t buffer);
 
 #endif /* KVD_SERVER_NET_REQUEST_H */

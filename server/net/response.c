@@ -87,6 +87,11 @@ void response_drop_buffer(struct response_list *responses, struct response_wr *r
 	response->buffer = BUFFER_NONE;
 }
 
+void response_cancel(struct response_list *responses)
+{
+	response_drop_buffer(responses, &responses->list[--responses->count]);
+}
+
 /* Fills in the work request: where the message is, and whether it is sent inline. */
 static void response_fill(struct poller *poller, struct response_wr *response)
 {

@@ -39,6 +39,9 @@ struct response_wr *response_start(struct response_list *responses, struct conn 
 void *response_buffer(struct response_list *responses, struct response_wr *response,
 		      uint32_t *size);
 
+/* The response that was started last is not sent. */
+void response_cancel(struct response_list *responses);
+
 /* The response needs no buffer after all. */
 void response_drop_buffer(struct response_list *responses, struct response_wr *response);
 

@@ -12,7 +12,10 @@
  *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
  *	 no wake-up is lost.
  *   W4. Receives are posted again before the responses that allow clients to send more: a client
- *	 that keeps to its window always meets a posted receive.
+ *	 that keeps to its window always meets a posted receive. A deferred request's receive is
+ *	 posted just before its response; until then the request is outstanding in the window of
+ *	 its client, so only that client has fewer receives to meet.
+ *   W5. A turn runs one piece of deferred requests, after the batches: server/net/deferred.h.
  */
 #ifndef KVD_SERVER_NET_WORKER_H
 #define KVD_SERVER_NET_WORKER_H
@@ -49,6 +52,8 @@ struct worker_limits {
 	X(scans, "parts of scans")                                                                 \
 	X(pulls, "large values READ from clients")                                                 \
 	X(pull_bytes, "bytes of these values")                                                     \
+	X(deferred, "requests that were executed in pieces, or waited for one that was")           \
+	X(deferred_pieces, "pieces of such requests")                                              \
 	X(batches, "batches of completions")                                                       \
 	X(responses, "responses sent")                                                             \
 	X(responses_signaled, "of those, signaled")                                                \
@@ -94,6 +99,8 @@ struct worker {
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	uint64_t pulls_count; /* length of that list; other threads may read it */
 	uint64_t copy_seed;   /* of the next copy; random at first */
+	/* Connections whose first deferred request runs, in the order of their turns. */
+	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
 	unsigned int number;
 	int cpu; /* to pin the thread to, or -1 */
 	pthread_t thread;

@@ -14,6 +14,7 @@
 #include "server/net/advice.h"
 #include "server/net/conn.h"
 #include "server/net/copy.h"
+#include "server/net/deferred.h"
 #include "server/net/keepalive.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
@@ -30,14 +31,15 @@ static_assert(BATCH_MAX > 31, "request.window");
 struct batch_request {
 	struct conn *conn;
 	struct request request;
-	uint64_t hash; /* of the key, if there is one */
+	uint64_t hash;	 /* of the key, if there is one */
+	uint32_t buffer; /* the receive buffer that it is in */
 };
 
 /* What is done with the completions of one ibv_poll_cq(). */
 struct batch {
 	struct batch_request requests[BATCH_MAX];
 	unsigned int request_count;
-	uint32_t recvs[BATCH_MAX]; /* receive buffers to post again after the requests */
+	uint32_t recvs[BATCH_MAX]; /* receive buffers to post again: of all but deferred requests */
 	unsigned int recv_count;
 	bool client_waits; /* for the response to a request or pull in this batch */
 	struct response_list responses;
@@ -64,30 +66,30 @@ static void completion_failed(struct conn *conn, const struct ibv_wc *wc)
 		conn_fail(conn, ibv_wc_status_str(wc->status));
 }
 
-/* Checks a message that arrived, and prefetches the bucket of its key. */
-static void batch_add(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
+/* Checks a message that arrived, and prefetches the bucket of its key. False: it is dropped. */
+static bool batch_add(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
 {
 	struct worker *worker = poller->worker;
 	struct batch_request *entry = &batch->requests[batch->request_count];
-	uint32_t buffer = wr_id_buffer(wc->wr_id);
 	struct conn *conn = conn_lookup(poller, wc->qp_num);
 	const char *error;
 
-	batch->recvs[batch->recv_count++] = buffer;
 	if (!conn || conn->stopped)
-		return;
+		return false;
 	if (wc->status) {
 		completion_failed(conn, wc);
-		return;
+		return false;
 	}
 	stat_add(&conn->requests, 1);
-	error = wire_request_parse(&entry->request, poller_buffer(poller, buffer), wc->byte_len);
-	if (!error && ++conn->batch_requests > conn->window)
+	entry->buffer = wr_id_buffer(wc->wr_id);
+	error = wire_request_parse(&entry->request, poller_buffer(poller, entry->buffer),
+				   wc->byte_len);
+	if (!error && ++conn->batch_requests + conn->deferred_count > conn->window)
 		error = "the client has more requests outstanding than its window allows";
 	if (error) {
 		stat_add(&worker->stats.protocol_errors, 1);
 		conn_fail(conn, error);
-		return;
+		return false;
 	}
 	entry->conn = conn;
 	batch->client_waits |= entry->request.op != WIRE_ACCESS;
@@ -97,6 +99,7 @@ static void batch_add(struct batch *batch, struct poller *poller, const struct i
 		table_prefetch_bucket(worker->store_thread.table, entry->hash);
 	}
 	batch->request_count++;
+	return true;
 }
 
 static void batch_complete(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
@@ -104,7 +107,8 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 	struct conn *conn;
 
 	if (wr_id_kind(wc->wr_id) == WR_RECV) {
-		batch_add(batch, poller, wc);
+		if (!batch_add(batch, poller, wc))
+			batch->recvs[batch->recv_count++] = wr_id_buffer(wc->wr_id);
 		return;
 	}
 	conn = completion_conn(poller, wc);
@@ -143,9 +147,10 @@ static void batch_execute(struct batch *batch, struct poller *poller)
 	for (i = 0; i < batch->request_count; i++) {
 		entry = &batch->requests[i];
 		entry->conn->batch_requests = 0;
-		if (!entry->conn->stopped)
-			request_execute(&batch->responses, entry->conn, &entry->request,
-					entry->hash);
+		if (entry->conn->stopped ||
+		    request_execute(&batch->responses, entry->conn, &entry->request, entry->hash,
+				    entry->buffer))
+			batch->recvs[batch->recv_count++] = entry->buffer;
 	}
 	stat_add(&worker->stats.requests, batch->request_count);
 	stat_add(&worker->stats.batches, 1);
@@ -227,6 +232,7 @@ static void worker_read_mail(struct worker *worker)
 			keepalive_probe(note->conn);
 		} else if (note->kind == NOTE_QUIESCE) {
 			note->conn->stopped = true;
+			deferred_cancel(note->conn);
 			poller_drain(note->conn->poller);
 			mailbox_send(worker->env->control, &note->conn->notes[NOTE_QUIESCED]);
 		} else if (note->kind == NOTE_RELEASE) {
@@ -327,6 +333,8 @@ static void *worker_run(void *arg)
 			activity = ACTIVITY_AWAITED;
 		}
 		pull_expire(worker);
+		if (deferred_run(worker))
+			activity = ACTIVITY_AWAITED;
 		rcu_quiescent_state();
 		if (activity == ACTIVITY_AWAITED)
 			idle_since = 0;
@@ -340,6 +348,7 @@ static void *worker_run(void *arg)
 static int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic)
 {
 	const struct config *config = env->config;
+	struct poller *poller = &worker->pollers[nic];
 	const struct poller_limits limits = {
 		.srq_depth = config->request.srq_depth,
 		.buffer_bytes = (uint32_t)config->request.buffer,
@@ -347,8 +356,26 @@ static int worker_init_poller(struct worker *worker, const struct worker_env *en
 		.window = config->request.window,
 		.conns_max = (config->server.max_connections + env->workers - 1) / env->workers,
 	};
+	int err;
 
-	return poller_init(&worker->pollers[nic], worker, worker->number, &limits, &env->nics[nic]);
+	err = poller_init(poller, worker, worker->number, &limits, &env->nics[nic]);
+	if (err)
+		return err;
+	err = deferred_init(poller);
+	if (err) {
+		log_error("worker %u: no memory for %u requests: lower request.srq_depth",
+			  worker->number, limits.srq_depth);
+		poller_release(poller);
+	}
+	return err;
+}
+
+static void worker_release_pollers(struct worker *worker)
+{
+	while (worker->poller_count) {
+		deferred_release(&worker->pollers[--worker->poller_count]);
+		poller_release(&worker->pollers[worker->poller_count]);
+	}
 }
 
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
@@ -357,6 +384,7 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 
 	TAILQ_INIT(&worker->copies);
 	TAILQ_INIT(&worker->pulls);
+	TAILQ_INIT(&worker->deferred_conns);
 	worker->number = number;
 	worker->cpu = cpu;
 	worker->limits = (struct worker_limits){
@@ -387,8 +415,7 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 	return 0;
 
 release_pollers:
-	while (worker->poller_count)
-		poller_release(&worker->pollers[--worker->poller_count]);
+	worker_release_pollers(worker);
 	store_thread_release(&worker->store_thread);
 release_mailbox:
 	mailbox_release(&worker->mailbox);
@@ -399,8 +426,7 @@ void worker_release(struct worker *worker)
 {
 	if (!worker->env)
 		return;
-	while (worker->poller_count)
-		poller_release(&worker->pollers[--worker->poller_count]);
+	worker_release_pollers(worker);
 	store_thread_release(&worker->store_thread);
 	mailbox_release(&worker->mailbox);
 	worker->env = NULL;

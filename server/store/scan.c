@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/util/clock.h"
 #include "server/store/chain.h"
 
 /* A key of the chain that is being scanned. */
@@ -163,11 +164,15 @@ enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 	uint64_t start = scan->cursor;
 	struct backoff backoff = { 0 };
 	unsigned int buckets = 0;
+	bool tried = false;
 	struct bucket_scan b;
 	enum emit emit;
 
 	scan->used = scan->entries = 0;
 	while (buckets < SCAN_BUCKETS_MAX) {
+		if (tried && clock_ns() >= scan->until_ns)
+			return scan->cursor == start && !scan->entries ? WIRE_BUSY : WIRE_OK;
+		tried = true;
 		emit = EMIT_RETRY;
 		if (bucket_collect(thread->table, &b, scan->cursor)) {
 			bucket_sort(&b);

@@ -19,13 +19,15 @@ struct scan {
 	uint64_t cursor;   /* in: where to begin, 0: at the start; out: where to go on, 0: done */
 	uint8_t *buffer;   /* out: the entries, each a struct wire_entry, key and value */
 	uint32_t size;	   /* bytes of the buffer */
+	uint64_t until_ns; /* clock_ns() when to end */
 	uint32_t used;	   /* out: bytes written */
 	uint32_t entries;  /* out */
 };
 
 /*
- * Writes the entries of the keys from the cursor on to the buffer. WIRE_OK, or WIRE_BUSY if a chain
- * kept changing for LOOKUP_NS_MAX. Takes no lock; bounded by SCAN_BUCKETS_MAX.
+ * Writes the entries of the keys from the cursor on to the buffer, until it is full, the time is up
+ * or SCAN_BUCKETS_MAX buckets were read; at least one bucket is tried. WIRE_OK, or WIRE_BUSY if the
+ * cursor's chain kept changing all that time, LOOKUP_NS_MAX at most. Takes no lock.
  *
  * Keys come in the order of their hashes with the bits reversed. In that order the keys of a bucket
  * of any level are one range, so a scan from 0 to the end meets every key that is in the table all

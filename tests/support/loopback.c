@@ -118,6 +118,8 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 	};
 	if (request->flags & WIRE_F_PULL)
 		loopback_put(loopback, request, hash, response);
+	else if (request->op == WIRE_SCAN)
+		execute_scan(loopback->thread, request, UINT64_MAX, response, &response_value);
 	else
 		execute(loopback->thread, request, hash, response, &response_value);
 	if (request->op == WIRE_GET && !response->status &&

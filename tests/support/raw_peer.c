@@ -246,10 +246,10 @@ void raw_start(struct raw_peer *p, bool deaf)
 		raw_die(p->refused ? p->reject.text : "connect", ECONNREFUSED);
 }
 
-int raw_send(struct raw_peer *p, size_t bytes)
+int raw_send_at(struct raw_peer *p, size_t at, size_t bytes)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)p->memory,
+		.addr = (uintptr_t)p->memory + at,
 		.length = (uint32_t)bytes,
 		.lkey = p->mr->lkey,
 	};
@@ -263,6 +263,11 @@ int raw_send(struct raw_peer *p, size_t bytes)
 
 	p->responses = 0;
 	return ibv_post_send(p->id->qp, &wr, &bad);
+}
+
+int raw_send(struct raw_peer *p, size_t bytes)
+{
+	return raw_send_at(p, 0, bytes);
 }
 
 int raw_rdma(struct raw_peer *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,

@@ -83,6 +83,8 @@ bool raw_is_rdma_done(const struct raw_peer *p);
 
 /* Sends the first @bytes of the send buffer; returns an errno if the queue pair is in error. */
 int raw_send(struct raw_peer *p, size_t bytes);
+/* Sends @bytes at @at of the send buffer. */
+int raw_send_at(struct raw_peer *p, size_t at, size_t bytes);
 int raw_rdma(struct raw_peer *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
 	     uint32_t bytes);
 /*

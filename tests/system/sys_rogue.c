@@ -384,25 +384,93 @@ static const char *case_random(void)
  */
 
 /* Keeps the send queue full of requests, far more than the window. */
-static const char *case_flood(void)
+static const char *flood(const struct wire_request *head)
 {
-	const struct wire_request head = { .op = WIRE_PING };
 	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
 	unsigned int posted = 0, done;
 	struct raw_peer p;
 
 	raw_greet(&p);
 	p.sends_done = 0;
-	raw_fill(&p, &head, 0, 0);
+	raw_fill(&p, head, 0, 0);
 	while (!p.closed && clock_ns() < end) {
 		done = p.sends_done;
-		while (posted - done < RAW_SENDS && !raw_send(&p, sizeof(head)))
+		while (posted - done < RAW_SENDS && !raw_send(&p, sizeof(*head)))
 			posted++;
 		raw_poll(&p);
 		if (p.sends_done == done)
 			usleep(RAW_PAUSE_US);
 	}
 	return expect_closed(&p);
+}
+
+static const char *case_flood(void)
+{
+	const struct wire_request head = { .op = WIRE_PING };
+
+	return flood(&head);
+}
+
+/* Those that the server deferred count in the window, or this client would hold all receives. */
+static const char *case_flood_of_scans(void)
+{
+	const struct wire_request head = { .op = WIRE_SCAN };
+
+	return flood(&head);
+}
+
+/* Sends as many SCANs as the window allows, but one, and a PING behind them. */
+static void scans_and_ping(struct raw_peer *p)
+{
+	struct wire_request head = { .op = WIRE_SCAN };
+	uint32_t i;
+
+	memcpy(p->memory, &head, sizeof(head));
+	for (i = 1; i < p->welcome.window; i++)
+		raw_send(p, sizeof(head));
+	head = (struct wire_request){ .op = WIRE_PING };
+	memcpy(p->memory + sizeof(head), &head, sizeof(head));
+	raw_send_at(p, sizeof(head), sizeof(head));
+}
+
+static bool is_ping_responded(const struct raw_peer *p)
+{
+	return p->response.op == WIRE_PING || p->closed;
+}
+
+/* A client may send a whole window of them at once, and the responses come in order. */
+static const char *case_window_of_scans(void)
+{
+	const char *error = NULL;
+	struct raw_peer p;
+
+	raw_greet(&p);
+	scans_and_ping(&p);
+	if (!raw_wait(&p, is_ping_responded) || p.closed)
+		error = "no response to the PING";
+	else if (p.responses != p.welcome.window)
+		error = "PING was responded to before a SCAN";
+	raw_close(&p);
+	return error;
+}
+
+/*
+ * Clients that leave while their requests are deferred. More requests than the server has receives:
+ * if a few of them got lost each time, the good client would find none.
+ */
+#define LEAVERS 100
+
+static const char *case_scans_left(void)
+{
+	struct raw_peer p;
+	int i;
+
+	for (i = 0; i < LEAVERS; i++) {
+		raw_greet(&p);
+		scans_and_ping(&p);
+		raw_close(&p);
+	}
+	return NULL;
 }
 
 /*
@@ -853,6 +921,9 @@ static const struct {
 	{ "bytes_31", "any", "closed: message shorter", case_bytes_31 },
 	{ "random", "any", "closed: ", case_random },
 	{ "flood", "any", "closed: ", case_flood },
+	{ "flood_of_scans", "any", "closed: ", case_flood_of_scans },
+	{ "window_of_scans", "any", ANY, case_window_of_scans },
+	{ "scans_left", "any", ANY, case_scans_left },
 	{ "pull_wrong_rkey", "any", "closed: ", case_pull_wrong_rkey },
 	{ "pull_beyond", "any", "closed: ", case_pull_beyond },
 	{ "pull_wrap", "any", "closed: ", case_pull_wrap },

@@ -73,7 +73,11 @@ static enum wire_status ask(struct wire_request wire, const char *key, const voi
 	response_value = (struct response_value){ .value = received, .size = RESPONSE_VALUE_BYTES };
 	if (!response_has_value(request.op))
 		response_value = (struct response_value){ 0 };
-	execute(&test_threads[0], &request, hash_of(key, wire.key_len), &head, &response_value);
+	if (request.op == WIRE_SCAN)
+		execute_scan(&test_threads[0], &request, UINT64_MAX, &head, &response_value);
+	else
+		execute(&test_threads[0], &request, hash_of(key, wire.key_len), &head,
+			&response_value);
 	assert_int_equal(received[RESPONSE_VALUE_BYTES], 0xee);
 	return head.status;
 }

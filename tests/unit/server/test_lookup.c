@@ -212,7 +212,12 @@ static unsigned int entries_seen(const struct scan *scan)
 
 static void scan_all(void)
 {
-	struct scan scan = { .values = true, .buffer = batch, .size = 1000 };
+	struct scan scan = {
+		.values = true,
+		.buffer = batch,
+		.size = 1000,
+		.until_ns = UINT64_MAX,
+	};
 	unsigned int seen = 0;
 
 	found_times = 0;
@@ -716,7 +721,7 @@ static void scans_met_by_changes(void **state)
 static void busy_after_a_bounded_time(void **state)
 {
 	const uint64_t key = WATCHED;
-	struct scan scan = { .buffer = batch, .size = 1000 };
+	struct scan scan = { .buffer = batch, .size = 1000, .until_ns = UINT64_MAX };
 	struct item_ref ref;
 	struct bucket *home;
 
@@ -736,7 +741,7 @@ static void busy_after_a_bounded_time(void **state)
 static void expired(void **state)
 {
 	const uint64_t key = WATCHED;
-	struct scan scan = { .buffer = batch, .size = 1000 };
+	struct scan scan = { .buffer = batch, .size = 1000, .until_ns = UINT64_MAX };
 	struct item_ref ref;
 	struct item *copy;
 

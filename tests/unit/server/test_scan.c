@@ -78,7 +78,9 @@ static uint64_t bits_reversed(uint64_t x)
 
 static void scan_init(struct scan *scan, uint32_t size, bool values)
 {
-	*scan = (struct scan){ .buffer = buffer, .size = size, .values = values };
+	*scan = (struct scan){
+		.buffer = buffer, .size = size, .values = values, .until_ns = UINT64_MAX
+	};
 	memset(times, 0, sizeof(times));
 	any_order = false;
 }
@@ -169,6 +171,33 @@ static void many_empty_buckets(void **state)
 	scan_init(&scan, 1000, true);
 	assert_int_equal(scan_whole(&scan), 4096 / SCAN_BUCKETS_MAX);
 	assert_int_equal(times[77], 1);
+}
+
+/* When the time is up, a call still gets on, by one bucket. */
+static void time_is_up(void **state)
+{
+	const uint64_t key = 77;
+	struct bucket *home;
+	struct scan scan;
+	uint64_t at;
+
+	(void)state;
+	put(key);
+	scan_init(&scan, 1000, true);
+	scan.until_ns = 0;
+	assert_int_equal(scan_whole(&scan), 4096);
+	assert_int_equal(times[key], 1);
+	/* One that finds its first chain being changed has nothing to return. */
+	home = test_store_home(&store, &key, sizeof(key));
+	chain_move_begin(home);
+	scan_init(&scan, 1000, true);
+	scan.until_ns = 0;
+	scan.cursor = at = bits_reversed(hash_of(&key, sizeof(key)));
+	assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_BUSY);
+	assert_int_equal(scan.cursor, at);
+	chain_move_end(home);
+	do_chain_seal(&store.table, home, home);
+	assert_true(batch(&scan));
 }
 
 static void every_size_of_buffer(void **state)
@@ -384,6 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(nothing_to_scan, setup),
 		CASE(many_empty_buckets, setup_wide),
+		CASE(time_is_up, setup_wide),
 		CASE(every_size_of_buffer, setup),
 		CASE(at_most_so_many, setup),
 		CASE(long_values, setup),

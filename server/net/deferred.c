@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Queues deferred requests, one queue for each connection, and runs them piece by piece. */
+#include "server/net/deferred.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/util/clock.h"
+#include "common/util/stat.h"
+#include "server/net/worker.h"
+
+int deferred_init(struct poller *poller)
+{
+	poller->deferred = calloc(poller->limits.srq_depth, sizeof(*poller->deferred));
+	return poller->deferred ? 0 : -ENOMEM;
+}
+
+void deferred_release(struct poller *poller)
+{
+	free(poller->deferred);
+	poller->deferred = NULL;
+}
+
+/* The connection takes its turns from now on, behind the others. */
+static void conn_run(struct conn *conn)
+{
+	if (conn->deferred_runs)
+		return;
+	conn->deferred_runs = true;
+	TAILQ_INSERT_TAIL(&conn->poller->worker->deferred_conns, conn, deferred_entry);
+}
+
+static void conn_pause(struct conn *conn)
+{
+	if (!conn->deferred_runs)
+		return;
+	conn->deferred_runs = false;
+	TAILQ_REMOVE(&conn->poller->worker->deferred_conns, conn, deferred_entry);
+}
+
+void deferred_start(struct conn *conn, const struct deferred_kind *kind,
+		    const struct request *request, uint64_t hash, uint32_t buffer)
+{
+	struct deferred *deferred = &conn->poller->deferred[buffer];
+	bool first = !deferred_pending(conn);
+
+	*deferred = (struct deferred){
+		.kind = kind,
+		.conn = conn,
+		.buffer = buffer,
+		.request = *request,
+		.hash = hash,
+	};
+	TAILQ_INSERT_TAIL(&conn->deferred, deferred, entry);
+	conn->deferred_count++;
+	stat_add(&conn->poller->worker->stats.deferred, 1);
+	if (first)
+		conn_run(conn);
+}
+
+void deferred_wake(struct conn *conn)
+{
+	if (deferred_pending(conn))
+		conn_run(conn);
+}
+
+/* Before the response is sent: the client may then fill its window again (W4). */
+static void deferred_end(struct deferred *deferred)
+{
+	struct conn *conn = deferred->conn;
+
+	TAILQ_REMOVE(&conn->deferred, deferred, entry);
+	conn->deferred_count--;
+	poller_post_recvs(conn->poller, &deferred->buffer, 1);
+}
+
+void deferred_cancel(struct conn *conn)
+{
+	struct deferred *deferred;
+
+	while ((deferred = TAILQ_FIRST(&conn->deferred))) {
+		if (deferred->kind->cancel)
+			deferred->kind->cancel(deferred);
+		deferred_end(deferred);
+	}
+	conn_pause(conn);
+}
+
+static void conn_step(struct conn *conn, struct response_list *responses)
+{
+	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
+	enum deferred_next next;
+
+	next = deferred->kind->step(deferred, responses, clock_ns() + DEFERRED_PIECE_NS);
+	stat_add(&conn->poller->worker->stats.deferred_pieces, 1);
+	if (next == DEFERRED_DONE)
+		deferred_end(deferred);
+	if (next != DEFERRED_WAIT && deferred_pending(conn))
+		conn_run(conn);
+}
+
+bool deferred_run(struct worker *worker)
+{
+	struct conn *conn = TAILQ_FIRST(&worker->deferred_conns);
+	struct response_list responses;
+
+	if (!conn)
+		return false;
+	conn_pause(conn);
+	if (conn->stopped) {
+		deferred_cancel(conn);
+		return true;
+	}
+	/* As in a batch: after the request arrived and before it is executed. */
+	store_thread_clock(&worker->store_thread);
+	responses.poller = conn->poller;
+	responses.count = 0;
+	rcu_read_lock();
+	conn_step(conn, &responses);
+	responses_send(&responses);
+	rcu_read_unlock();
+	return true;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Deferred requests: those that do not fit a worker's turn. They are executed piece by piece, one
+ * piece in each turn, after the requests that do fit.
+ *
+ *   D1. A turn runs one piece, of DEFERRED_PIECE_NS. So the others' requests wait for one piece at
+ *	 most, however many are deferred.
+ *   D2. Connections take turns: a client that defers a whole window of requests gets no more
+ *	 pieces than one that defers a single request.
+ *   D3. The requests of one connection are executed in order: while it has a deferred one, later
+ *	 ones are deferred, too.
+ *   D4. A deferred request keeps its receive buffer, so what its pointers lead to stays. It is
+ *	 outstanding: it counts in the client's window until just before its response is posted, and
+ *	 the sum of the windows is at most the number of receives (W4 in server/net/worker.h).
+ *   D5. Between two pieces the worker polls, reads its mail and passes a quiescent state: a step
+ *	 must not use what it found without a lock in the piece before.
+ *   D6. When its connection fails or ends, a deferred request is cancelled, and its buffer posted
+ *	 again.
+ *
+ * A step that has to wait for something returns DEFERRED_WAIT and costs nothing until
+ * deferred_wake(). All functions are the worker's.
+ */
+#ifndef KVD_SERVER_NET_DEFERRED_H
+#define KVD_SERVER_NET_DEFERRED_H
+
+#include "server/net/conn.h"
+#include "server/net/response.h"
+
+/*
+ * How long a piece should take: as long as some 40 PUTs, so that a worker that has deferred
+ * requests still spends about half of its time on the others of a full batch.
+ */
+#define DEFERRED_PIECE_NS 20000u
+
+struct deferred;
+
+/* What is next for a deferred request after a step. */
+enum deferred_next {
+	DEFERRED_DONE,	/* nothing: its response was started, or its connection failed */
+	DEFERRED_AGAIN, /* another piece */
+	DEFERRED_WAIT,	/* nothing before deferred_wake() */
+};
+
+/* A kind of deferred request: how it is executed. */
+struct deferred_kind {
+	/*
+	 * Executes a piece, inside of an RCU read lock. It should end soon after @until_ns of
+	 * clock_ns(), and has to get on however late it is called.
+	 */
+	enum deferred_next (*step)(struct deferred *deferred, struct response_list *responses,
+				   uint64_t until_ns);
+	/* Releases what the state holds, when it is cancelled. NULL: it holds nothing. */
+	void (*cancel)(struct deferred *deferred);
+};
+
+/* The request in a receive buffer, while it is deferred. */
+struct deferred {
+	TAILQ_ENTRY(deferred) entry; /* in conn->deferred */
+	const struct deferred_kind *kind;
+	struct conn *conn;
+	uint32_t buffer;	/* that it keeps */
+	struct request request; /* its pointers point into the buffer */
+	uint64_t hash;		/* of the key, if there is one */
+	/* The state between two pieces; all zero before the first. The kind decides which. */
+	union {
+		struct {
+			uint64_t busy_since_ns; /* when a chain was first found changing, or 0 */
+		} scan;
+	};
+};
+
+/* One for each receive buffer of the poller. 0 or -ENOMEM. */
+int deferred_init(struct poller *poller);
+void deferred_release(struct poller *poller);
+
+/*
+ * Defers the request in receive buffer @buffer, behind those of its connection that are deferred
+ * already. The caller does not post the buffer again. It can't fail.
+ */
+void deferred_start(struct conn *conn, const struct deferred_kind *kind,
+		    const struct request *request, uint64_t hash, uint32_t buffer);
+
+/*
+ * Ends the wait of the connection's first deferred request: its step is called again. Nothing
+ * happens if there is none, or if it does not wait.
+ */
+void deferred_wake(struct conn *conn);
+
+/* Runs one piece and sends its response. False: there was none to run. */
+bool deferred_run(struct worker *worker);
+
+/* Cancels all deferred requests of a connection. */
+void deferred_cancel(struct conn *conn);
+
+/* Whether a request of the connection has to be deferred, because one before it is (D3). */
+static inline bool deferred_pending(const struct conn *conn)
+{
+	return !TAILQ_EMPTY(&conn->deferred);
+}
+
+#endif /* KVD_SERVER_NET_DEFERRED_H */

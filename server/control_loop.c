@@ -13,6 +13,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/log_writer.h"
 #include "server/net/advice.h"
 #include "server/net/conn_manager.h"
 #include "server/server.h"
@@ -113,17 +114,10 @@ static void take_signals(struct loop *loop)
 {
 	struct server *server = loop->server;
 	struct signalfd_siginfo info;
-	int err;
 
 	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
-			err = log_reopen();
-			if (err)
-				log_error("SIGHUP: log.file = %s: can't open it: %s; the log goes "
-					  "on in the old file",
-					  server->config.log.file, strerror(-err));
-			else
-				log_notice("SIGHUP: log reopened");
+			log_writer_reopen();
 			continue;
 		}
 		log_notice("signal %u: stopping", info.ssi_signo);

@@ -11,6 +11,7 @@
 
 #include "common/util/log.h"
 #include "server/config/config.h"
+#include "server/log_writer.h"
 #include "server/server.h"
 #include "server/stats.h"
 #include "server/version.h"
@@ -140,6 +141,8 @@ static int serve(const struct config *config)
 		return EXIT_FAILURE;
 	}
 	signals_block();
+	if (log_writer_start())
+		return EXIT_FAILURE;
 	log_notice("kvd %s starts", KVD_SERVER_VERSION);
 	err = server_init(&server);
 	if (!err) {
@@ -147,6 +150,7 @@ static int serve(const struct config *config)
 		server_release(&server);
 	}
 	log_notice("kvd stopped%s", err ? " because of an error" : "");
+	log_writer_stop();
 	log_release();
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -9,6 +9,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/log_writer.h"
 #include "server/version.h"
 
 #define LINE_MAX_BYTES 512
@@ -66,6 +67,7 @@ static void process_lines(struct lines *l, const struct stats_source *source)
 	number(l, "cpu_user_us", micros(&usage.ru_utime));
 	number(l, "cpu_system_us", micros(&usage.ru_stime));
 	number(l, "workers", source->net->worker_count);
+	number(l, "log_lines_lost", log_writer_lost());
 }
 
 static void device_lines(struct lines *l, const struct stats_source *source)

@@ -20,6 +20,7 @@
 	X(cpu_user_us, "CPU time of the process in user mode, microseconds")                       \
 	X(cpu_system_us, "CPU time of the process in the kernel, microseconds")                    \
 	X(workers, "worker threads")                                                               \
+	X(log_lines_lost, "lines of the log that were lost because its file or pipe took no more") \
 	X(device.N.kind, "verbs or softnic, for each device N")                                    \
 	X(device.N.name, "its name")                                                               \
 	X(device.N.address, "the address it listens at")                                           \

@@ -22,6 +22,7 @@
 _Atomic int log_threshold = LOG_OFF;
 
 static _Atomic int log_fd = STDERR_FILENO;
+static void (*_Atomic log_sink)(const char *line, size_t length);
 static char log_path[PATH_MAX];
 
 const char *log_level_name(enum log_level level)
@@ -85,6 +86,21 @@ int log_reopen(void)
 	return ret;
 }
 
+const char *log_file(void)
+{
+	return log_path;
+}
+
+int log_descriptor(void)
+{
+	return atomic_load(&log_fd);
+}
+
+void log_set_sink(void (*sink)(const char *line, size_t length))
+{
+	atomic_store(&log_sink, sink);
+}
+
 void log_release(void)
 {
 	log_set_level(LOG_OFF);
@@ -118,6 +134,37 @@ static void mask_controls(char *text, size_t length)
 			text[i] = '?';
 }
 
+static size_t format_line(char *line, enum log_level level, const char *format, va_list args)
+{
+	int saved_errno = errno;
+	size_t head = format_head(line, level);
+	size_t room = LOG_LINE_MAX - head;
+	size_t length;
+	int wanted;
+
+	errno = saved_errno;
+	wanted = vsnprintf(line + head, room, format, args);
+	length = wanted < 0 ? 0 : (size_t)wanted;
+	if (length >= room) {
+		length = room - 1;
+		memcpy(line + head + length - 3, "...", 3);
+	}
+	mask_controls(line + head, length);
+	line[head + length] = '\n';
+	return head + length + 1;
+}
+
+size_t log_format(char line[LOG_LINE_MAX], enum log_level level, const char *format, ...)
+{
+	size_t length;
+	va_list args;
+
+	va_start(args, format);
+	length = format_line(line, level, format, args);
+	va_end(args);
+	return length;
+}
+
 static void write_line(const char *line, size_t length)
 {
 	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
@@ -129,27 +176,19 @@ static void write_line(const char *line, size_t length)
 
 void log_write(enum log_level level, const char *format, ...)
 {
+	void (*sink)(const char *line, size_t length) = atomic_load(&log_sink);
 	int saved_errno = errno;
 	char line[LOG_LINE_MAX];
-	size_t head = format_head(line, level);
-	size_t room = sizeof(line) - head;
 	size_t length;
 	va_list args;
-	int wanted;
 
-	errno = saved_errno;
 	va_start(args, format);
-	wanted = vsnprintf(line + head, room, format, args);
+	length = format_line(line, level, format, args);
 	va_end(args);
-
-	length = wanted < 0 ? 0 : (size_t)wanted;
-	if (length >= room) {
-		length = room - 1;
-		memcpy(line + head + length - 3, "...", 3);
-	}
-	mask_controls(line + head, length);
-	line[head + length] = '\n';
-	write_line(line, head + length + 1);
+	if (sink)
+		sink(line, length);
+	else
+		write_line(line, length);
 	errno = saved_errno;
 }
 

@@ -3,7 +3,9 @@
  * The log: one line per event, `2026-11-21T00:18:00.123Z level message`, to stderr or a file.
  *
  * Threads: any thread may log at any time, log_set_level() and log_reopen() included. A line is
- * one write(2) on an O_APPEND descriptor, so lines never mix and no lock is taken.
+ * one write(2) on an O_APPEND descriptor, so lines never mix and no lock is taken. That write may
+ * block, on a pipe that nobody reads for example: so kvd gives its lines to a thread instead
+ * (log_set_sink(), server/log_writer.h).
  *
  * It is silent (LOG_OFF) until log_init() or log_set_level(): libkvd contains this code and must
  * not write to the stderr of the program that it is linked into.
@@ -13,6 +15,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The longest line, with its newline; a longer one is cut and ends in "...". */
@@ -44,6 +47,18 @@ int log_init(enum log_level level, const char *path);
  */
 int log_reopen(void);
 
+/* The path of the file; "" for stderr. */
+const char *log_file(void);
+
+/* What lines are written to. The number stays the same until log_release(). */
+int log_descriptor(void);
+
+/*
+ * From now on @sink gets each line, which ends in a newline, instead of the file; it may be called
+ * by any thread. NULL: the file again.
+ */
+void log_set_sink(void (*sink)(const char *line, size_t length));
+
 /* Closes the file and goes silent. No other thread may be logging. */
 void log_release(void);
 
@@ -59,6 +74,13 @@ static inline bool log_enabled(enum log_level level)
 
 /* Writes one line. Control characters become '?', errno is kept, and %m may be used. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * Makes a line as log_write() does, and does not write it. Returns its length, newline included;
+ * there is no zero at its end.
+ */
+size_t log_format(char line[LOG_LINE_MAX], enum log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #define log_at(level, ...)                                                                         \
 	do {                                                                                       \

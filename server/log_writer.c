@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log's thread: takes lines from a ring and writes them.
+ *
+ * A batch stays in the ring until it was written, so that a process that dies finds there whatever
+ * was not; it may write a batch twice. The lock is held while bytes are copied, never during a
+ * system call that may block.
+ */
+#include "server/log_writer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
+/* A pipe takes as much in one piece, and as soon as poll(2) says that it takes anything. */
+#define BATCH_BYTES PIPE_BUF
+
+/* How long to wait for a file that takes nothing before looking whether to stop or to reopen. */
+#define WAIT_MS 100
+
+#define MS_NS 1000000ull
+
+/* A thread that died may have held the lock: then nothing is written. */
+#define CRASH_LOCK_TRIES 100
+
+/* Sent by the kernel, by abort(), or by a failed assertion. */
+static const int crash_signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
+
+#define CRASH_SIGNALS (sizeof(crash_signals) / sizeof(crash_signals[0]))
+
+static struct {
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t wake;  /* the thread: there is a line, or something to do */
+	pthread_cond_t ended;
+	bool running;
+	bool stopping;
+	bool reopen;
+	bool dropping;	   /* the ring was full, and is not half empty yet */
+	uint64_t unsaid;   /* lines lost that no line has told of */
+	uint64_t head;	   /* bytes written since the start; the ring's first byte */
+	uint64_t tail;	   /* bytes put in */
+	uint64_t until_ns; /* stopping: give up then */
+	char ring[LOG_WRITER_BYTES];
+	_Atomic uint64_t lost; /* read without the lock */
+	pthread_t thread;
+	bool caught[CRASH_SIGNALS]; /* which crash_signals this module handles */
+} writer = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+static uint64_t do_used(void)
+{
+	return writer.tail - writer.head;
+}
+
+static void do_append(const char *line, size_t length)
+{
+	size_t at = writer.tail % LOG_WRITER_BYTES;
+	size_t first = length < LOG_WRITER_BYTES - at ? length : LOG_WRITER_BYTES - at;
+
+	memcpy(writer.ring + at, line, first);
+	memcpy(writer.ring, line + first, length - first);
+	writer.tail += length;
+}
+
+/*
+ * Copies whole lines from the ring's begin, as many as fit; the first may be the rest of one.
+ * Returns their bytes.
+ */
+static size_t do_peek(char batch[BATCH_BYTES])
+{
+	size_t length = do_used() < BATCH_BYTES ? do_used() : BATCH_BYTES;
+	size_t at = writer.head % LOG_WRITER_BYTES;
+	size_t first = length < LOG_WRITER_BYTES - at ? length : LOG_WRITER_BYTES - at;
+
+	memcpy(batch, writer.ring + at, first);
+	memcpy(batch + first, writer.ring, length - first);
+	while (length && batch[length - 1] != '\n')
+		length--;
+	return length;
+}
+
+/* Says how many lines were lost, once there is room for more than that. */
+static void do_say_lost(void)
+{
+	char line[LOG_LINE_MAX];
+
+	if (!writer.unsaid || do_used() > LOG_WRITER_BYTES / 2)
+		return;
+	do_append(line, log_format(line, LOG_WARN,
+				   "log: %llu lines were lost: %s took no more for a while",
+				   (unsigned long long)writer.unsaid,
+				   *log_file() ? log_file() : "stderr"));
+	writer.unsaid = 0;
+	writer.dropping = false;
+}
+
+/* The log's sink. */
+static void writer_put(const char *line, size_t length)
+{
+	bool empty;
+
+	pthread_mutex_lock(&writer.lock);
+	empty = do_used() == 0;
+	if (do_used() + length > LOG_WRITER_BYTES)
+		writer.dropping = true;
+	if (writer.dropping) {
+		writer.unsaid++;
+		atomic_fetch_add_explicit(&writer.lost, 1, memory_order_relaxed);
+	} else {
+		do_append(line, length);
+	}
+	pthread_mutex_unlock(&writer.lock);
+	if (empty)
+		pthread_cond_signal(&writer.wake);
+}
+
+/* Waits until @fd takes bytes, and writes. Returns how many; 0: none, or a negative errno. */
+static ssize_t write_some(int fd, const char *batch, size_t length, int wait_ms)
+{
+	struct pollfd poller = { .fd = fd, .events = POLLOUT };
+	ssize_t written;
+
+	if (poll(&poller, 1, wait_ms) <= 0)
+		return 0;
+	written = write(fd, batch, length);
+	return written < 0 ? -errno : written;
+}
+
+static void pause_ms(unsigned int ms)
+{
+	const struct timespec time = { 0, ms * (long)MS_NS };
+
+	nanosleep(&time, NULL);
+}
+
+/* Writes one batch, or as much of it as the file takes now. False: give up. */
+static bool write_batch(const char *batch, size_t length)
+{
+	ssize_t written = write_some(log_descriptor(), batch, length, WAIT_MS);
+	bool go_on;
+
+	pthread_mutex_lock(&writer.lock);
+	if (written > 0)
+		writer.head += (uint64_t)written;
+	go_on = !writer.stopping || (written >= 0 && clock_ns() < writer.until_ns);
+	pthread_mutex_unlock(&writer.lock);
+	/* A full disk, or a reader that is gone: both may come back. */
+	if (written < 0 && written != -EINTR && go_on)
+		pause_ms(WAIT_MS);
+	return go_on;
+}
+
+/* The thread's own lines never go to the file directly, not even after the sink was taken away. */
+static void reopen(void)
+{
+	char line[LOG_LINE_MAX];
+	int err = log_reopen();
+
+	if (!err) {
+		if (log_enabled(LOG_NOTICE))
+			writer_put(line, log_format(line, LOG_NOTICE, "SIGHUP: log reopened"));
+		return;
+	}
+	writer_put(line, log_format(line, LOG_ERROR,
+				    "SIGHUP: log.file = %s: can't open it: %s; the log goes on in "
+				    "the old file",
+				    log_file(), strerror(-err)));
+	/* On stderr too: the old file may have been removed. It may be a pipe that is full. */
+	write_some(STDERR_FILENO, line,
+		   log_format(line, LOG_ERROR, "log.file = %s: can't open it again: %s", log_file(),
+			      strerror(-err)),
+		   0);
+}
+
+/* One turn: waits for lines or a request. False: stopping, and all is written or given up. */
+static bool writer_turn(void)
+{
+	char batch[BATCH_BYTES];
+	bool wants_reopen;
+	size_t length;
+
+	pthread_mutex_lock(&writer.lock);
+	while (!do_used() && !writer.unsaid && !writer.reopen && !writer.stopping)
+		pthread_cond_wait(&writer.wake, &writer.lock);
+	wants_reopen = writer.reopen;
+	writer.reopen = false;
+	do_say_lost();
+	length = do_peek(batch);
+	pthread_mutex_unlock(&writer.lock);
+	if (wants_reopen) {
+		reopen();
+		return true;
+	}
+	return length && write_batch(batch, length);
+}
+
+static void *writer_run(void *unused)
+{
+	(void)unused;
+	while (writer_turn())
+		;
+	pthread_mutex_lock(&writer.lock);
+	writer.running = false;
+	pthread_mutex_unlock(&writer.lock);
+	pthread_cond_signal(&writer.ended);
+	return NULL;
+}
+
+static bool crash_lock(void)
+{
+	for (int tries = 0; tries < CRASH_LOCK_TRIES; tries++) {
+		if (!pthread_mutex_trylock(&writer.lock))
+			return true;
+		pause_ms(1);
+	}
+	return false;
+}
+
+/*
+ * Writes what is in the ring. trylock and what else is called here neither allocate nor wait for
+ * another thread; the signal's default action follows, as SA_RESETHAND says.
+ */
+static void on_crash(int signal)
+{
+	uint64_t until = clock_ns() + LOG_WRITER_FLUSH_MS * MS_NS;
+	char batch[BATCH_BYTES];
+	ssize_t written = 0;
+	size_t length;
+
+	if (crash_lock()) {
+		while (written >= 0 && clock_ns() < until && (length = do_peek(batch))) {
+			written = write_some(log_descriptor(), batch, length, WAIT_MS);
+			writer.head += written > 0 ? (uint64_t)written : 0;
+		}
+	}
+	/* The lock stays held: the thread must not count a batch that was written here. */
+	raise(signal);
+}
+
+/* Catches the signals that have their default action: a sanitizer's handler stays. */
+static void crash_catch(void)
+{
+	const struct sigaction action = { .sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction old;
+
+	for (unsigned int i = 0; i < CRASH_SIGNALS; i++)
+		writer.caught[i] = !sigaction(crash_signals[i], NULL, &old) &&
+				   old.sa_handler == SIG_DFL &&
+				   !sigaction(crash_signals[i], &action, NULL);
+}
+
+static void crash_release(void)
+{
+	for (unsigned int i = 0; i < CRASH_SIGNALS; i++)
+		if (writer.caught[i])
+			signal(crash_signals[i], SIG_DFL);
+}
+
+static int start_thread(void)
+{
+	pthread_condattr_t monotonic;
+	int err;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&writer.wake, &monotonic);
+	pthread_cond_init(&writer.ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	writer.stopping = writer.dropping = writer.reopen = false;
+	writer.head = writer.tail = writer.unsaid = 0;
+	pthread_mutex_lock(&writer.lock);
+	err = -pthread_create(&writer.thread, NULL, writer_run, NULL);
+	writer.running = !err;
+	pthread_mutex_unlock(&writer.lock);
+	return err;
+}
+
+static bool is_running(void)
+{
+	bool running;
+
+	pthread_mutex_lock(&writer.lock);
+	running = writer.running;
+	pthread_mutex_unlock(&writer.lock);
+	return running;
+}
+
+int log_writer_start(void)
+{
+	int err = -EBUSY;
+
+	if (!is_running())
+		err = start_thread();
+	if (err) {
+		log_error("can't start the log's thread: %s; raise the limit of threads "
+			  "(ulimit -u, TasksMax= in the systemd unit)",
+			  strerror(-err));
+		return err;
+	}
+	crash_catch();
+	log_set_sink(writer_put);
+	return 0;
+}
+
+/* Whether the thread ended in time. */
+static bool await_end(void)
+{
+	/* Twice: once for the file to take the rest, once for the thread to be scheduled. */
+	uint64_t until = clock_ns() + 2 * LOG_WRITER_FLUSH_MS * MS_NS;
+	const struct timespec time = { (time_t)(until / 1000000000u), (long)(until % 1000000000u) };
+	bool done;
+	int err = 0;
+
+	pthread_mutex_lock(&writer.lock);
+	writer.stopping = true;
+	writer.until_ns = clock_ns() + LOG_WRITER_FLUSH_MS * MS_NS;
+	pthread_cond_signal(&writer.wake);
+	while (writer.running && !err)
+		err = pthread_cond_timedwait(&writer.ended, &writer.lock, &time);
+	done = !writer.running;
+	pthread_mutex_unlock(&writer.lock);
+	return done;
+}
+
+void log_writer_stop(void)
+{
+	if (!is_running())
+		return;
+	log_set_sink(NULL);
+	crash_release();
+	if (await_end())
+		pthread_join(writer.thread, NULL);
+	else
+		pthread_detach(writer.thread);
+}
+
+void log_writer_reopen(void)
+{
+	pthread_mutex_lock(&writer.lock);
+	writer.reopen = true;
+	pthread_mutex_unlock(&writer.lock);
+	pthread_cond_signal(&writer.wake);
+}
+
+uint64_t log_writer_lost(void)
+{
+	return atomic_load_explicit(&writer.lost, memory_order_relaxed);
+}

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of a log that takes nothing: while the server's stderr is a full pipe that nobody
+# reads, requests and new connections go on; when it is read again, the lines are there and the
+# number of those that were lost. And a log file that can't be opened again is reported.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+connections=600
+[ "$device" = softnic ] || connections=100
+
+pipe_fill() {
+	# A descriptor of its own: O_NONBLOCK belongs to the open file, not to the pipe.
+	mkfifo "$tmp/pipe" && exec {pipe}<>"$tmp/pipe" &&
+		dd if=/dev/zero of="$tmp/pipe" oflag=nonblock bs=4096 count=100000 2>/dev/null
+	[ -p "$tmp/pipe" ]
+}
+
+serves() {
+	expect 0 '' -t 10000 ping
+}
+
+# Its log can't be read: it is up when it answers.
+start_on_pipe() {
+	"$build/kvd" -c "$tmp/kvd.ini" -o log.file= -o server.max_connections=2000 2>&"$pipe" &
+	server_pid=$!
+	pids+=("$server_pid")
+	wait_until "$DEADLINE_S" serves
+}
+
+# A value of 64 KiB waits for a grace period, which every thread has to pass.
+large_puts() {
+	local i
+	head -c 65536 /dev/zero | tr '\0' v >"$tmp/value" || return 1
+	for i in $(seq 20); do
+		expect 0 '' -t 10000 put "large$((i % 2))" - <"$tmp/value" || return 1
+	done
+}
+
+lost_is_counted() {
+	[ "$(stat_of log_lines_lost)" -gt 0 ]
+}
+
+# The pipe's zeros are still in it. Reads it until the server has said how many lines were lost.
+pipe_is_read() {
+	cat <"$tmp/pipe" >"$tmp/lines" &
+	pids+=("$!")
+	wait_until "$DEADLINE_S" grep -aq 'were lost: stderr took no more' "$tmp/lines"
+}
+
+lines_are_there() {
+	local said lost
+	said=$(tr -d '\0' <"$tmp/lines" |
+		awk '/ warn log: .* lines were lost: / { n += $4 } END { print n }')
+	lost=$(stat_of log_lines_lost)
+	grep -aq ' notice kvd .* starts$' "$tmp/lines" && grep -aq ' ready: ' "$tmp/lines" &&
+		[ "$said" = "$lost" ] && return 0
+	echo "said $said, counted $lost"
+	tr -d '\0' <"$tmp/lines" | head -n 5
+	return 1
+}
+
+stopped() {
+	kill -TERM "$server_pid" && await_end "$server_pid" && forget "$server_pid" &&
+		[ "$status" = 0 ]
+}
+
+says_stopped() {
+	wait_until "$DEADLINE_S" grep -aq ' kvd stopped$' "$tmp/lines"
+}
+
+check "a pipe that takes nothing more" pipe_fill || finish
+check "a server that logs to it starts" start_on_pipe || finish
+check "values of 64 KiB are stored" large_puts
+checks_of client connections "$url" "$connections" 20
+if [ "$device" = softnic ]; then
+	check "lines that found no room are counted" lost_is_counted
+	check "values of 64 KiB are still stored" large_puts
+	check "when the pipe is read, the server says how many" pipe_is_read
+	check "and the lines before them are there" lines_are_there
+	check "the server stops" stopped
+	check "its last line comes" says_stopped
+else
+	check "the server stops though its last line can't be written" stopped
+fi
+
+reopen_fails() {
+	mv "$log" "$log.1" && mkdir "$log" && kill -HUP "$server_pid" &&
+		wait_until "$DEADLINE_S" grep -q "SIGHUP: log.file = $log: can't open" "$log.1" &&
+		wait_until "$DEADLINE_S" grep -q "open it again: Is a directory" "$tmp/stderr" &&
+		expect 0 pong ping && rmdir "$log"
+}
+
+reopens() {
+	kill -HUP "$server_pid" &&
+		wait_until "$DEADLINE_S" grep -q 'SIGHUP: log reopened' "$log" && : >"$tmp/stderr"
+}
+
+: >"$log"
+check "a server with a log file starts" server_start
+check "a file that can't be opened again is reported there and on stderr" reopen_fails
+check "later it can" reopens
+check "the server stops" server_stop
+finish

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the log's thread (server/log_writer.h): lines keep their order, a pipe that nobody reads
+ * stops nobody, what is lost is counted and said, and a process that ends or dies writes the rest.
+ */
+#include "server/log_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
+#define TEXT_MAX (4u << 20)
+#define DEADLINE_S 60ull
+
+static char dir[] = "/tmp/kvd-test-writer-XXXXXX";
+static char path[64], moved[64];
+static char text[TEXT_MAX];
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/log", dir);
+	snprintf(moved, sizeof(moved), "%s/log.1", dir);
+	/* What these tests are about is that nothing blocks. */
+	alarm(4 * DEADLINE_S);
+	signal(SIGPIPE, SIG_IGN); /* as kvd does */
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	log_writer_stop();
+	log_release();
+	unlink(path);
+	unlink(moved);
+	return 0;
+}
+
+static void start(const char *file)
+{
+	assert_int_equal(log_init(LOG_DEBUG, file), 0);
+	assert_int_equal(log_writer_start(), 0);
+}
+
+static void stop(void)
+{
+	log_writer_stop();
+	log_release();
+}
+
+/* Reads the file into text; returns its bytes. */
+static size_t slurp(const char *name)
+{
+	FILE *in = fopen(name, "re");
+	size_t length = 0;
+
+	if (in) {
+		length = fread(text, 1, sizeof(text) - 1, in);
+		fclose(in);
+	}
+	text[length] = '\0';
+	return length;
+}
+
+static void wait_for(const char *name, const char *wanted)
+{
+	uint64_t until = clock_ns() + DEADLINE_S * 1000000000;
+
+	while (!slurp(name) || !strstr(text, wanted)) {
+		if (clock_ns() > until)
+			fail_msg("'%s' is not in %s: %s", wanted, name, text);
+		poll(NULL, 0, 1);
+	}
+}
+
+/*
+ * Checks that the numbers of `info line N of thread T` in text ascend; returns how many such lines
+ * there are, and adds the lines that others say were lost to *lost.
+ */
+static unsigned int check_order(unsigned int threads, uint64_t *lost)
+{
+	int last[16];
+	unsigned int lines = 0;
+
+	memset(last, -1, sizeof(last));
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		const char *at = strstr(line, " info line ");
+		unsigned int thread = 0;
+		unsigned long long count;
+		int number;
+
+		if (!at) {
+			assert_int_equal(
+				sscanf(line, "%*s warn log: %llu lines were lost: ", &count), 1);
+			*lost += count;
+			continue;
+		}
+		assert_int_equal(sscanf(at, " info line %d of thread %u", &number, &thread), 2);
+		assert_true(thread < threads && number > last[thread]);
+		last[thread] = number;
+		lines++;
+	}
+	return lines;
+}
+
+#define THREADS 4
+#define LINES 2000u
+
+static void *write_lines(void *number)
+{
+	for (unsigned int i = 0; i < LINES; i++)
+		log_info("line %u of thread %u", i, *(unsigned int *)number);
+	return NULL;
+}
+
+/* Every line arrives, or is counted. */
+static void threads_write(void **state)
+{
+	uint64_t before = log_writer_lost(), lost = 0;
+	pthread_t threads[THREADS];
+	unsigned int numbers[THREADS];
+
+	(void)state;
+	start(path);
+	for (unsigned int i = 0; i < THREADS; i++) {
+		numbers[i] = i;
+		assert_int_equal(pthread_create(&threads[i], NULL, write_lines, &numbers[i]), 0);
+	}
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	stop();
+	slurp(path);
+	assert_int_equal(check_order(THREADS, &lost) + (log_writer_lost() - before),
+			 THREADS * LINES);
+	assert_true(lost == log_writer_lost() - before);
+}
+
+/* Makes path a pipe that takes nothing more; returns its end to read from. */
+static int full_pipe(void)
+{
+	static const char bytes[4096];
+	int in, out;
+
+	assert_int_equal(mkfifo(path, 0600), 0);
+	in = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	out = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(in >= 0 && out >= 0);
+	while (write(out, bytes, sizeof(bytes)) > 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+	close(out);
+	return in;
+}
+
+/* Reads what is in the pipe now; returns its bytes, the zeros of full_pipe() left out. */
+static size_t drain(int in, size_t length)
+{
+	char bytes[4096];
+	ssize_t n;
+
+	while ((n = read(in, bytes, sizeof(bytes))) > 0)
+		for (ssize_t i = 0; i < n; i++)
+			if (bytes[i]) {
+				assert_true(length < sizeof(text) - 1);
+				text[length++] = bytes[i];
+			}
+	text[length] = '\0';
+	return length;
+}
+
+static void a_full_pipe(void **state)
+{
+	uint64_t until = clock_ns() + DEADLINE_S * 1000000000;
+	uint64_t before = log_writer_lost(), lost = 0;
+	unsigned int numbers[] = { 0, 1 }, lines;
+	int in = full_pipe();
+	size_t length = 0;
+
+	(void)state;
+	start(path);
+	write_lines(&numbers[0]);
+	write_lines(&numbers[1]);
+	lost = log_writer_lost() - before;
+	/* 4,000 lines of 54 bytes or more; the ring holds 128 KiB. */
+	assert_in_range(lost, 2 * LINES - LOG_WRITER_BYTES / 50, 2 * LINES - 1);
+	/* Nothing more is lost while it is read; the count comes where the lines are missing. */
+	while (!strstr(text, " lines were lost: ") && clock_ns() < until)
+		length = drain(in, length);
+	assert_true(lost == log_writer_lost() - before);
+	assert_int_equal(text[length - 1], '\n');
+	lost = 0;
+	lines = check_order(2, &lost);
+	assert_true(lost == log_writer_lost() - before);
+	assert_int_equal(lines + lost, 2 * LINES);
+	/* It goes on. */
+	length = 0;
+	text[0] = '\0';
+	log_info("line 9999 of thread 0");
+	while (!strstr(text, "line 9999") && clock_ns() < until)
+		length = drain(in, length);
+	assert_non_null(strstr(text, "line 9999 of thread 0\n"));
+	stop();
+	close(in);
+}
+
+/* Neither the end of the process nor reopening waits for a reader. */
+static void ends_beside_a_full_pipe(void **state)
+{
+	int in = full_pipe(), saved = dup(STDERR_FILENO), err;
+	uint64_t until = clock_ns() + DEADLINE_S * 1000000000;
+
+	(void)state;
+	assert_true(saved >= 0);
+	start(path);
+	log_info("never read");
+	log_writer_reopen();
+	/* Where a line would go that is written after the end. */
+	dup2(in, STDERR_FILENO);
+	stop();
+	/* The thread ended: it did not stay in write(2). */
+	while ((err = log_writer_start()) == -EBUSY && clock_ns() < until)
+		poll(NULL, 0, 1);
+	log_writer_stop();
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(in);
+	assert_int_equal(err, 0);
+}
+
+/* The flag of stderr's file description is the shell's, too. */
+static void descriptor_is_not_changed(void **state)
+{
+	int before = fcntl(STDERR_FILENO, F_GETFL);
+
+	(void)state;
+	start(NULL);
+	log_set_level(LOG_OFF);
+	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL), before);
+	stop();
+	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL), before);
+}
+
+/* A full disk: what waits is not lost, unless the ring is too small for it. */
+static void a_full_disk(void **state)
+{
+	uint64_t before = log_writer_lost();
+	unsigned int number = 0;
+
+	(void)state;
+	start("/dev/full");
+	log_info("waits");
+	assert_true(log_writer_lost() == before);
+	write_lines(&number);
+	write_lines(&number);
+	assert_true(log_writer_lost() > before);
+	stop();
+}
+
+static void opened_again(void **state)
+{
+	int saved, fd;
+
+	(void)state;
+	start(path);
+	log_info("one");
+	wait_for(path, " info one\n");
+	assert_int_equal(rename(path, moved), 0);
+	log_writer_reopen();
+	wait_for(path, " notice SIGHUP: log reopened\n");
+	log_info("two");
+	wait_for(path, " info two\n");
+
+	/* It can't be opened: the old file says so, and stderr, for it may be gone. */
+	assert_int_equal(unlink(moved), 0);
+	assert_int_equal(rename(path, moved), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	saved = dup(STDERR_FILENO);
+	snprintf(text, sizeof(text), "%s/stderr", dir);
+	fd = open(text, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	assert_true(saved >= 0 && fd >= 0);
+	dup2(fd, STDERR_FILENO);
+	log_writer_reopen();
+	wait_for(moved, " error SIGHUP: log.file = ");
+	assert_non_null(strstr(text, "/log: can't open it: Is a directory; the log goes on in the "
+				     "old file\n"));
+	log_info("three");
+	wait_for(moved, " info three\n");
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fd);
+	assert_int_equal(rmdir(path), 0);
+	snprintf(path + strlen(dir), sizeof(path) - strlen(dir), "/stderr");
+	wait_for(path, ": can't open it again: Is a directory\n");
+	unlink(path);
+	snprintf(path + strlen(dir), sizeof(path) - strlen(dir), "/log");
+	stop();
+}
+
+/* What a process logged before it died by a signal. */
+static void dies(int number)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		const struct sigaction standard = { .sa_handler = SIG_DFL };
+
+		/* Not cmocka's, as in kvd. */
+		sigaction(number, &standard, NULL);
+		start(path);
+		for (unsigned int i = 0; i < 100; i++)
+			log_info("line %u of thread 0", i);
+		log_error("the last words");
+		raise(number);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), number);
+	slurp(path);
+	assert_non_null(strstr(text, " info line 0 of thread 0\n"));
+	assert_non_null(strstr(text, " error the last words\n"));
+	unlink(path);
+}
+
+static void a_process_dies(void **state)
+{
+	(void)state;
+	dies(SIGABRT);
+	dies(SIGBUS);
+	dies(SIGSEGV);
+}
+
+/* Before the thread starts, and after it was stopped, lines are written at once. */
+static void without_the_thread(void **state)
+{
+	(void)state;
+	assert_int_equal(log_init(LOG_INFO, path), 0);
+	log_info("before");
+	slurp(path);
+	assert_non_null(strstr(text, " info before\n"));
+	assert_int_equal(log_writer_start(), 0);
+	assert_int_equal(log_writer_start(), -EBUSY);
+	log_info("meanwhile");
+	log_writer_stop();
+	log_writer_stop();
+	log_info("after");
+	slurp(path);
+	assert_non_null(strstr(text, " info meanwhile\n"));
+	assert_non_null(strstr(text, " info after\n"));
+	log_release();
+}
+
+#define CASE(name) cmocka_unit_test_teardown(name, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(threads_write),
+		CASE(a_full_pipe),
+		CASE(ends_beside_a_full_pipe),
+		CASE(descriptor_is_not_changed),
+		CASE(a_full_disk),
+		CASE(opened_again),
+		CASE(a_process_dies),
+		CASE(without_the_thread),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

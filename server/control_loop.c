@@ -13,9 +13,9 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "server/log_writer.h"
 #include "server/net/advice.h"
 #include "server/net/conn_manager.h"
+#include "server/reload.h"
 #include "server/server.h"
 
 #define TICK_MS 1000
@@ -117,7 +117,7 @@ static void take_signals(struct loop *loop)
 
 	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
-			log_writer_reopen();
+			reload(&server->config, server->source);
 			continue;
 		}
 		log_notice("signal %u: stopping", info.ssi_signo);

@@ -43,7 +43,9 @@ static void usage(FILE *out)
 	      "  -h, --help          print this and exit\n"
 	      "\n"
 	      "Signals: TERM and INT stop kvd after it executed the requests that have arrived; a\n"
-	      "second one ends the waiting. HUP opens the log file again.\n"
+	      "second one ends the waiting. HUP opens the log file again and reads the\n"
+	      "configuration again: log.level and server.drain_timeout are taken over, and\n"
+	      "the log names other options that changed, which need a restart.\n"
 	      "softnic.socket = auto is /run/kvd/kvd.sock for root and for the owner of /run/kvd,\n"
 	      "for others $XDG_RUNTIME_DIR/kvd/kvd.sock, or /tmp/kvd-UID/kvd.sock where that is\n"
 	      "not set; the socket's folder is made if it is missing, and removed at the end.\n"
@@ -58,9 +60,7 @@ static void usage(FILE *out)
 
 struct arguments {
 	enum mode mode;
-	const char *file;
-	const char **assignments; /* of -o, in the order given */
-	unsigned int count;
+	struct config_source source;
 };
 
 static void arguments_parse(struct arguments *arguments, int argc, char **argv)
@@ -70,10 +70,10 @@ static void arguments_parse(struct arguments *arguments, int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "c:o:Vh", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
-			arguments->file = optarg;
+			arguments->source.file = optarg;
 			break;
 		case 'o':
-			arguments->assignments[arguments->count++] = optarg;
+			arguments->source.assignments[arguments->source.count++] = optarg;
 			break;
 		case OPTION_CHECK:
 			arguments->mode = MODE_CHECK;
@@ -101,19 +101,6 @@ static void arguments_parse(struct arguments *arguments, int argc, char **argv)
 	}
 }
 
-static int configure(struct config *config, const struct arguments *arguments)
-{
-	unsigned int i;
-
-	config_init(config);
-	if (arguments->file && config_load(config, arguments->file))
-		return -1;
-	for (i = 0; i < arguments->count; i++)
-		if (config_set(config, arguments->assignments[i]))
-			return -1;
-	return config_check(config);
-}
-
 /* The control thread reads these signals (server/control_loop.c). All threads inherit the mask. */
 static void signals_block(void)
 {
@@ -127,12 +114,13 @@ static void signals_block(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static int serve(const struct config *config)
+static int serve(const struct config *config, const struct config_source *source)
 {
 	static struct server server;
 	int err;
 
 	server.config = *config;
+	server.source = source;
 	if (log_init((enum log_level)config->log.level, config->log.file)) {
 		fprintf(stderr,
 			"kvd: log.file = %s: can't open it: %m; set a path that this user may "
@@ -158,27 +146,22 @@ static int serve(const struct config *config)
 int main(int argc, char **argv)
 {
 	struct arguments arguments = { 0 };
+	const char **assignments = calloc((size_t)argc, sizeof(*assignments));
 	struct config config;
-	int status;
+	int status = EX_OK;
 
-	arguments.assignments = calloc((size_t)argc, sizeof(*arguments.assignments));
-	if (!arguments.assignments) {
+	if (!assignments) {
 		fputs("kvd: no memory for the arguments\n", stderr);
 		return EX_OSERR;
 	}
+	arguments.source.assignments = assignments;
 	arguments_parse(&arguments, argc, argv);
-	status = configure(&config, &arguments) ? EX_CONFIG : EX_OK;
-	free(arguments.assignments);
-	if (status)
-		return status;
-	switch (arguments.mode) {
-	case MODE_CHECK:
-		return EX_OK;
-	case MODE_PRINT:
+	if (config_read(&config, &arguments.source))
+		status = EX_CONFIG;
+	else if (arguments.mode == MODE_PRINT)
 		config_print(&config, stdout);
-		return EX_OK;
-	case MODE_SERVE:
-		break;
-	}
-	return serve(&config);
+	else if (arguments.mode == MODE_SERVE)
+		status = serve(&config, &arguments.source);
+	free(assignments);
+	return status;
 }

@@ -10,6 +10,7 @@
 
 struct server {
 	struct config config;
+	const struct config_source *source; /* SIGHUP reads it again */
 	struct store store;
 	struct net net;
 	struct stats_source stats_source;
@@ -21,8 +22,9 @@ struct server {
 };
 
 /*
- * Sets up the store and the network part. The caller has filled in server->config, the rest is
- * zero. 0 or a negative errno after logging, with nothing left to release.
+ * Sets up the store and the network part. The caller has filled in server->config and
+ * server->source, the rest is zero. 0 or a negative errno after logging, with nothing left to
+ * release.
  */
 int server_init(struct server *server);
 /* Releases everything in reverse order. */

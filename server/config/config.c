@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/log.h"
 #include "server/config/option_kinds.h"
 #include "server/store/store.h"
 
@@ -60,24 +61,31 @@ struct config_file {
 	unsigned int section_line[SECTION_COUNT]; /* where it began; 0 not yet */
 };
 
+static bool errors_in_log;
+
+void config_errors_to_log(void)
+{
+	errors_in_log = true;
+}
+
 /* Reports a configuration error. @line 0: the place has no lines. */
 static void report(const char *place, unsigned int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 static void report(const char *place, unsigned int line, const char *format, ...)
 {
+	char at[16] = "", text[LOG_LINE_MAX];
 	va_list args;
 
-	flockfile(stderr);
 	if (line)
-		fprintf(stderr, "%s:%u: ", place, line);
-	else
-		fprintf(stderr, "%s: ", place);
+		snprintf(at, sizeof(at), ":%u", line);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	fputc('\n', stderr);
-	funlockfile(stderr);
+	if (errors_in_log)
+		log_error("%s%s: %s", place, at, text);
+	else
+		fprintf(stderr, "%s%s: %s\n", place, at, text);
 }
 
 #define file_error(file, at_line, ...)                                                             \
@@ -385,6 +393,35 @@ int config_check(const struct config *config)
 		ret = -EINVAL;
 	}
 	return ret;
+}
+
+int config_read(struct config *config, const struct config_source *source)
+{
+	int ret = 0;
+
+	config_init(config);
+	if (source->file)
+		ret = config_load(config, source->file);
+	for (unsigned int i = 0; !ret && i < source->count; i++)
+		ret = config_set(config, source->assignments[i]);
+	return ret ? ret : config_check(config);
+}
+
+void config_compare(const struct config *old, const struct config *new,
+		    void (*changed)(const struct config_change *change, void *context),
+		    void *context)
+{
+	char from[OPTION_TEXT_MAX], to[OPTION_TEXT_MAX];
+
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct config_option *option = &option_table[i];
+		const struct config_change change = { option->section, option->key, from, to };
+
+		option_format(option, option_field_const(old, option), from);
+		option_format(option, option_field_const(new, option), to);
+		if (strcmp(from, to) != 0)
+			changed(&change, context);
+	}
 }
 
 void config_print(const struct config *config, FILE *out)

@@ -8,8 +8,8 @@
  *	    config_check(&config))
  *		exit(EX_CONFIG);
  *
- * Errors are written to stderr, one line each, as `file:line: message` or `-o: message`. A file
- * that has errors changes nothing. Not for use by several threads at once.
+ * Errors are written to stderr, or to the log, one line each, as `file:line: message` or `-o:
+ * message`. A file that has errors changes nothing. Not for use by several threads at once.
  */
 #ifndef KVD_SERVER_CONFIG_CONFIG_H
 #define KVD_SERVER_CONFIG_CONFIG_H
@@ -35,6 +35,29 @@ int config_set(struct config *config, const char *assignment);
 
 /* Checks that the options fit each other. Returns 0, or -EINVAL after reporting all that do not. */
 int config_check(const struct config *config);
+
+/* What a configuration is read from, at the start and again later. */
+struct config_source {
+	const char *file;	  /* or NULL */
+	const char **assignments; /* of -o, in the order given */
+	unsigned int count;
+};
+
+/* All of it: defaults, file, assignments, check. 0 or a negative errno after reporting. */
+int config_read(struct config *config, const struct config_source *source);
+
+/* From now on errors go to the log: a server that has started may have lost its stderr. */
+void config_errors_to_log(void);
+
+/* An option that differs, with its values as text. */
+struct config_change {
+	const char *section, *key, *from, *to;
+};
+
+/* Calls @changed for each option that differs, in the order of the table. */
+void config_compare(const struct config *old, const struct config *new,
+		    void (*changed)(const struct config_change *change, void *context),
+		    void *context);
 
 /*
  * Writes a file from which config_load() reads the same configuration; a comment at its end says

@@ -53,6 +53,43 @@ log_is_reopened() {
 		wait_until "$DEADLINE_S" grep -q 'debug connection .*: closed' "$log"
 }
 
+# pattern: the log has such a line after a SIGHUP
+after_hangup() {
+	log_start=$(($(log_lines) + 1))
+	kill -HUP "$server_pid"
+	wait_until "$DEADLINE_S" eval 'tail -n "+$log_start" "$log" |
+		grep -q "SIGHUP: .*configuration"' || return 1
+	logged "$1"
+}
+
+level_is_taken_over() {
+	sed -i 's/^level = .*/level = info/' "$tmp/kvd.ini"
+	after_hangup 'SIGHUP: log.level is now info, it was debug' &&
+		logged ' 1 options taken over, 0 need a restart' && expect 0 pong ping &&
+		! logged ' debug ' >/dev/null
+}
+
+changes_are_named() {
+	sed -i 's/^workers = .*/workers = 7/; s/^socket_mode = .*/socket_mode = 0666/
+		s/^level = .*/level = debug/' "$tmp/kvd.ini"
+	after_hangup "warn SIGHUP: server.workers was changed from '2' to '7': that needs a rest" &&
+		logged "warn SIGHUP: softnic.socket_mode was changed from '0600' to '0666'" &&
+		logged ' 1 options taken over, 2 need a restart' &&
+		kvctl stats | grep -qx 'workers 2'
+}
+
+errors_change_nothing() {
+	printf 'level = info\nfrobs = 1\n' >>"$tmp/kvd.ini"
+	after_hangup "error $tmp/kvd.ini:[0-9]+: unknown option 'frobs' in \[log\]" &&
+		logged 'the configuration has errors: nothing of it was taken over' &&
+		expect 0 pong ping && logged ' debug connection'
+}
+
+missing_file_changes_nothing() {
+	mv "$tmp/kvd.ini" "$tmp/moved.ini"
+	after_hangup "error $tmp/kvd.ini: cannot open: No such file" && expect 0 pong ping
+}
+
 looping() { # variable, name, mode, bytes
 	client_start "$1" "$tmp/$2" loop "$url" "$3" "$2" "$4" 0 &&
 		await_line "$tmp/$2" '^looping' "${!1}"
@@ -114,6 +151,14 @@ check "a file that is no socket is left alone" not_a_socket
 check "the first one still works" expect 0 pong ping
 check "SIGHUP reopens the log" log_is_reopened
 check "SIGTERM" server_stop
+
+check "the server starts" server_start
+check "SIGHUP takes over log.level" level_is_taken_over
+check "SIGHUP names the options that need a restart" changes_are_named
+check "SIGHUP with errors in the file changes nothing" errors_change_nothing
+check "SIGHUP without the file changes nothing" missing_file_changes_nothing
+check "the server stops" server_stop
+config_write
 
 check "the server starts" server_start
 for spec in get:100000 put:100 put:1000000; do

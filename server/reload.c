@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* SIGHUP: see reload.h. */
+#include "server/reload.h"
+
+#include <string.h>
+
+#include "common/util/log.h"
+#include "server/log_writer.h"
+
+struct reload {
+	struct config *config;
+	const struct config *fresh;
+	unsigned int taken, refused;
+};
+
+/* Takes over what the control thread alone uses. False if the option needs a restart. */
+static bool take_over(struct reload *reload, const struct config_change *change)
+{
+	if (!strcmp(change->section, "log") && !strcmp(change->key, "level")) {
+		reload->config->log.level = reload->fresh->log.level;
+		log_set_level((enum log_level)reload->fresh->log.level);
+		return true;
+	}
+	if (!strcmp(change->section, "server") && !strcmp(change->key, "drain_timeout")) {
+		reload->config->server.drain_timeout = reload->fresh->server.drain_timeout;
+		return true;
+	}
+	return false;
+}
+
+static void option_changed(const struct config_change *change, void *context)
+{
+	struct reload *reload = context;
+
+	if (take_over(reload, change)) {
+		reload->taken++;
+		log_notice("SIGHUP: %s.%s is now %s, it was %s", change->section, change->key,
+			   change->to, change->from);
+	} else {
+		reload->refused++;
+		log_warn("SIGHUP: %s.%s was changed from '%s' to '%s': that needs a restart; it "
+			 "stays as it was",
+			 change->section, change->key, change->from, change->to);
+	}
+}
+
+void reload(struct config *config, const struct config_source *source)
+{
+	struct config fresh;
+	struct reload state = { .config = config, .fresh = &fresh };
+
+	log_writer_reopen();
+	config_errors_to_log();
+	if (config_read(&fresh, source)) {
+		log_error("SIGHUP: the configuration has errors: nothing of it was taken over");
+		return;
+	}
+	config_compare(config, &fresh, option_changed, &state);
+	log_notice("SIGHUP: configuration read: %u options taken over, %u need a restart",
+		   state.taken, state.refused);
+}

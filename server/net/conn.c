@@ -41,6 +41,14 @@ struct conn *conn_lookup(struct poller *poller, uint32_t qp_num)
 	return atomic_load_explicit(&conn->published, memory_order_acquire) ? conn : NULL;
 }
 
+void conn_table_add(struct conn *conn)
+{
+	atomic_store_explicit(&conn->published, true, memory_order_release);
+	rcu_read_lock();
+	cds_lfht_add(conn->poller->conns, qp_num_hash(conn->qp_num), &conn->node);
+	rcu_read_unlock();
+}
+
 void conn_table_remove(struct conn *conn)
 {
 	cds_lfht_del(conn->poller->conns, &conn->node);
@@ -101,10 +109,7 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 		return err;
 	}
 	id->context = conn;
-	atomic_store_explicit(&conn->published, true, memory_order_release);
-	rcu_read_lock();
-	cds_lfht_add(poller->conns, qp_num_hash(conn->qp_num), &conn->node);
-	rcu_read_unlock();
+	conn_table_add(conn);
 	*out = conn;
 	return 0;
 }

@@ -10,9 +10,11 @@
  *	requests          worker: responses go out in the order of the requests, but for large PUTs
  *	the end           begins with DISCONNECTED, a deadline or a worker's NOTE_FAILED
  *	  disconnect	  control: queue pair to the error state, everything posted is flushed
- *	  NOTE_QUIESCE	  worker stops posting
- *	  NOTE_QUIESCED	  control destroys the queue pair: from now on nothing moves data
- *	  NOTE_RELEASE	  worker takes back buffers and memory, removes it from the poller's table
+ *	  NOTE_QUIESCE	  worker stops posting; when it has taken the last completion, it removes
+ *			  the connection from the poller's table
+ *	  NOTE_QUIESCED	  control destroys the queue pair: from now on nothing moves data, and its
+ *			  number may be another connection's
+ *	  NOTE_RELEASE	  worker takes back buffers and memory
  *	  NOTE_RELEASED	  control returns the credits and frees it after a grace period
  *
  * Each field says which thread owns it. The control thread touches the worker's fields only before
@@ -94,6 +96,9 @@ struct conn {
 	bool deferred_runs;		  /* it is in worker->deferred_conns: the first one runs */
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
 
+	uint64_t drained_at;	       /* of poller->taken, if it has no marker */
+	TAILQ_ENTRY(conn) drain_entry; /* in poller->unmarked */
+
 	/* Written by the worker, read by the control thread, too. */
 	_Atomic bool hello_done; /* remote read is granted, and other requests are allowed */
 
@@ -131,6 +136,8 @@ void conn_destroy(struct conn *conn);
 
 /* The worker: the connection of a completion, NULL if there is none. Inside of an RCU read lock. */
 struct conn *conn_lookup(struct poller *poller, uint32_t qp_num);
+/* Adds it to the poller's table, when all that the worker needs of it is there. Control thread. */
+void conn_table_add(struct conn *conn);
 /* Removes it from the poller's table. Inside of an RCU read lock. */
 void conn_table_remove(struct conn *conn);
 

@@ -208,6 +208,7 @@ int poller_init(struct poller *poller, struct worker *worker, unsigned int numbe
 		.inline_max = INLINE_WANTED,
 		.credits = limits->srq_depth,
 	};
+	TAILQ_INIT(&poller->unmarked);
 	cqes = poller_cq_size(poller);
 	if (cqes < 0)
 		return cqes;

@@ -7,6 +7,8 @@
 #ifndef KVD_SERVER_NET_POLLER_H
 #define KVD_SERVER_NET_POLLER_H
 
+#include <sys/queue.h>
+
 #include <urcu-qsbr.h>
 #include <urcu/rculfhash.h>
 
@@ -60,6 +62,9 @@ struct poller {
 	uint32_t inline_max;	   /* bytes of the longest message that is sent inline */
 	struct deferred *deferred; /* one for each receive buffer: server/net/deferred.h */
 	struct cds_lfht *conns;	   /* by qp_num */
+	uint64_t taken;		   /* completions, since the start */
+	/* Ending connections whose marker the device did not take: server/net/teardown.h. */
+	TAILQ_HEAD(unmarked_list, conn) unmarked;
 
 	/* The control thread's. */
 	uint32_t credits; /* receives that no connection's window covers yet */
@@ -82,14 +87,17 @@ int poller_arm_srq_limit(struct poller *poller);
  */
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
 
-/* Work requests that the send queue of a connection with this window holds, READs included. */
+/* What is posted beside responses: READs, and at the end a marker (server/net/teardown.h). */
+#define NOT_RESPONSES_MAX (READS_MAX + 1)
+
+/* Work requests that the send queue of a connection with this window holds. */
 static inline uint32_t poller_sq_depth(const struct poller *poller, uint32_t window)
 {
 	/*
 	 * A client that keeps the rules has at most `window` responses that it has not taken. Their
 	 * completions may come later than its next requests.
 	 */
-	return 4 * window + poller->limits.signal_every + READS_MAX;
+	return 4 * window + poller->limits.signal_every + NOT_RESPONSES_MAX;
 }
 
 static inline uint8_t *poller_buffer(const struct poller *poller, uint32_t buffer)
@@ -119,7 +127,7 @@ static inline void buffer_put(struct poller *poller, uint32_t buffer)
  * covers: work requests of this queue pair that are done when this one is, itself included; at most
  * request.signal_every, which is 64 at most.
  */
-enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL, WR_PROBE };
+enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL, WR_PROBE, WR_MARKER };
 
 #define WR_SERIAL_MASK 0xfffffu
 

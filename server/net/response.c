@@ -146,7 +146,7 @@ static bool response_chain(struct poller *poller, struct response_wr *response)
 {
 	struct conn *conn = response->conn;
 
-	if (conn->sq_used >= poller_sq_depth(poller, conn->window) - READS_MAX) {
+	if (conn->sq_used >= poller_sq_depth(poller, conn->window) - NOT_RESPONSES_MAX) {
 		conn_fail(conn, "the client does not take its responses: the send queue is full");
 		return false;
 	}

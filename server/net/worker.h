@@ -87,6 +87,7 @@ struct worker_env {
 struct worker {
 	const struct worker_env *env; /* NULL: the worker was not initialised */
 	struct mailbox mailbox;	      /* notes to this worker */
+	struct note *mail;	      /* taken from it and not handled yet, oldest first */
 	struct poller pollers[NIC_MAX];
 	unsigned int poller_count;
 	struct store_thread store_thread;

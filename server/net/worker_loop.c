@@ -18,9 +18,17 @@
 #include "server/net/keepalive.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
+#include "server/net/teardown.h"
 
 /* How often a sleeping worker that has copies or pulls wakes up for those that are too old. */
 #define EXPIRE_MS 1000
+
+/*
+ * Notes that a worker handles in a turn. When many connections end together, the others' requests
+ * do not wait for all of them: one note takes up to some microseconds, the write(2) of its answer
+ * included.
+ */
+#define NOTES_AT_ONCE 8
 
 /*
  * A client exceeds its window when one batch has more requests of it, so a batch has to hold more
@@ -114,6 +122,10 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 	conn = completion_conn(poller, wc);
 	if (!conn)
 		return;
+	if (wr_id_kind(wc->wr_id) == WR_MARKER) {
+		teardown_drained(conn);
+		return;
+	}
 	if (wc->status) {
 		completion_failed(conn, wc);
 		return;
@@ -127,6 +139,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		keepalive_answered(conn, wc->wr_id);
 		break;
 	case WR_RECV:
+	case WR_MARKER:
 	case WR_RESPONSE:
 		response_done(poller, conn, wc->wr_id);
 		break;
@@ -164,8 +177,10 @@ static enum activity poller_poll(struct poller *poller)
 	int i, n;
 
 	n = ibv_poll_cq(poller->cq, BATCH_MAX, wcs);
-	if (n <= 0)
+	if (n <= 0) {
+		teardown_count(poller, 0);
 		return ACTIVITY_NONE;
+	}
 	/* After the requests arrived and before any is executed: client/clock.c relies on it. */
 	store_thread_clock(&poller->worker->store_thread);
 	batch.request_count = 0;
@@ -179,6 +194,7 @@ static enum activity poller_poll(struct poller *poller)
 	batch_execute(&batch, poller);
 	poller_post_recvs(poller, batch.recvs, batch.recv_count);
 	responses_send(&batch.responses);
+	teardown_count(poller, (unsigned int)n);
 	rcu_read_unlock();
 	return batch.client_waits ? ACTIVITY_AWAITED : ACTIVITY_UNAWAITED;
 }
@@ -196,49 +212,37 @@ static enum activity worker_poll(struct worker *worker)
 	return activity;
 }
 
-/*
- * Takes all completions off the queue. Before a queue pair is destroyed its completions have to be
- * taken, or its receive buffers would be lost. Bounded: a CQ holds no more than its size.
- */
-static void poller_drain(struct poller *poller)
+/* True: there was mail. At most NOTES_AT_ONCE notes have their turn, the others wait. */
+static bool worker_read_mail(struct worker *worker)
 {
-	int left = poller->cq->cqe + BATCH_MAX;
+	struct note *note;
+	unsigned int i;
 
-	while (poller_poll(poller) && left > 0)
-		left -= BATCH_MAX;
-}
-
-static void conn_release(struct conn *conn)
-{
-	struct poller *poller = conn->poller;
-	struct worker *worker = poller->worker;
-
-	pull_release(poller, conn);
-	copy_drop(worker, conn);
-	response_release_all(poller, conn);
-	rcu_read_lock();
-	conn_table_remove(conn);
-	rcu_read_unlock();
-	mailbox_send(worker->env->control, &conn->notes[NOTE_RELEASED]);
-}
-
-static void worker_read_mail(struct worker *worker)
-{
-	struct note *note, *next;
-
-	for (note = mailbox_take(&worker->mailbox); note; note = next) {
-		next = note->next;
-		if (note->kind == NOTE_PROBE) {
+	if (!worker->mail && mailbox_pending(&worker->mailbox))
+		worker->mail = mailbox_take(&worker->mailbox);
+	else if (!worker->mail)
+		return false;
+	for (i = 0; i < NOTES_AT_ONCE && (note = worker->mail); i++) {
+		/* Before it is handled: the control thread may then send the note again. */
+		worker->mail = note->next;
+		switch (note->kind) {
+		case NOTE_PROBE:
 			keepalive_probe(note->conn);
-		} else if (note->kind == NOTE_QUIESCE) {
-			note->conn->stopped = true;
-			deferred_cancel(note->conn);
-			poller_drain(note->conn->poller);
-			mailbox_send(worker->env->control, &note->conn->notes[NOTE_QUIESCED]);
-		} else if (note->kind == NOTE_RELEASE) {
-			conn_release(note->conn);
+			break;
+		case NOTE_QUIESCE:
+			teardown_begin(note->conn);
+			break;
+		case NOTE_RELEASE:
+			teardown_release(note->conn);
+			break;
+		case NOTE_FAILED:
+		case NOTE_QUIESCED:
+		case NOTE_RELEASED:
+		case NOTE_KINDS:
+			break;
 		}
 	}
+	return true;
 }
 
 static void worker_wait(struct worker *worker)
@@ -328,10 +332,8 @@ static void *worker_run(void *arg)
 	rcu_register_thread();
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
 		activity = worker_poll(worker);
-		if (mailbox_pending(&worker->mailbox)) {
-			worker_read_mail(worker);
+		if (worker_read_mail(worker))
 			activity = ACTIVITY_AWAITED;
-		}
 		pull_expire(worker);
 		if (deferred_run(worker))
 			activity = ACTIVITY_AWAITED;

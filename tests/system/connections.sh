@@ -69,6 +69,17 @@ check "each of them still works" release "$tmp/held" "$held"
 check "all are closed again" wait_until "$DEADLINE_S" stat_is connections 1
 check "the server stops" server_stop
 
+# A connection that begins must not be taken for the one whose number its queue pair got.
+if [ "$device" = softnic ]; then
+	export KVD_SOFTNIC_FAULTS=reuse=1
+	check "the server starts with numbers of queue pairs used again at once" \
+		server_start -o server.workers=1
+	unset KVD_SOFTNIC_FAULTS
+	checks_of client connections "$url" 400 8
+	check "all are closed" wait_until "$DEADLINE_S" stat_is connections 1
+	check "the server stops" server_stop
+fi
+
 check "the server starts with max_connections = 20" server_start -o server.max_connections=20
 check "one connection more than that" hold "$tmp/held" 21
 check "the last one is refused with the reason" one_too_many 20 "server.max_connections is reached"

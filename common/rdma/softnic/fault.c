@@ -111,6 +111,11 @@ bool fault_drops(void)
 	return fault_plan.drop_at && fault_count(FAULT_post_send) == fault_plan.drop_at;
 }
 
+bool fault_reuses(void)
+{
+	return fault_plan.reuse;
+}
+
 uint64_t fault_delay_ns(void)
 {
 	return fault_plan.delay_ns ? fault_next() % fault_plan.delay_ns : 0;
@@ -167,11 +172,13 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 		return parse_uint(value, 1, UINT64_MAX, &plan->drop_at, why);
 	if (!strcmp(key, "kill"))
 		return parse_uint(value, 1, UINT64_MAX, &plan->kill_at, why);
+	if (!strcmp(key, "reuse"))
+		return parse_uint(value, 0, 1, &plan->reuse, why);
 	if (!strcmp(key, "delay"))
 		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->delay_ns, why);
 	if (strcmp(key, "tear")) {
 		snprintf(why->text, sizeof(why->text),
-			 "'%s' is not one of seed, fail, tear, drop, delay, kill", key);
+			 "'%s' is not one of seed, fail, tear, drop, delay, kill, reuse", key);
 		return -EINVAL;
 	}
 	ret = parse_uint(value, 1, UINT32_MAX, &number, why);

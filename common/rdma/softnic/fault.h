@@ -11,6 +11,8 @@
  *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
  *	delay=TIME	what a peer sends waits up to TIME before it is seen
  *	kill=N		the device dies at the N-th call of any kind
+ *	reuse=1		a queue pair gets the lowest number that is free, so that numbers are
+ *			used again at once
  *
  * The environment is read when the first device is opened; a plan that does not parse fails the
  * open. There is one plan per process. Without a plan the cost is one predictable branch per call.
@@ -71,6 +73,7 @@ struct fault_plan {
 	uint64_t drop_at;  /* which post_send, counted from 1; 0 = none */
 	uint64_t delay_ns; /* at most; 0 = none */
 	uint64_t kill_at;  /* which call of any kind, counted from 1; 0 = none */
+	uint64_t reuse;	   /* 1: numbers of queue pairs are used again at once */
 	/*
 	 * Called between the pieces of a torn READ, with locks of the reader's queue pair held: it
 	 * may write the memory that is being read, but must not call this device. NULL: the thread
@@ -122,6 +125,9 @@ static inline int fault_check(enum fault_call call, struct sn_context *ctx)
 
 /* Whether the current post_send() loses its connection. */
 bool fault_drops(void);
+
+/* Whether a queue pair gets the lowest number that is free. */
+bool fault_reuses(void);
 
 /* A random delay, in nanoseconds, for what the peer just sent. */
 uint64_t fault_delay_ns(void);

@@ -98,20 +98,31 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
 }
 
+static bool do_qp_number_used(const struct sn_context *ctx, uint32_t number)
+{
+	const struct sn_qp *qp;
+
+	TAILQ_FOREACH(qp, &ctx->qps, in_context)
+		if (qp->verbs.qp_num == number)
+			return true;
+	return number < 2; /* 0 and 1 are special on InfiniBand */
+}
+
 /* Numbers have 24 bits: after a wrap one may still be in use. ctx->lock is held. */
 static uint32_t do_qp_number(struct sn_context *ctx)
 {
-	const struct sn_qp *qp;
 	uint32_t number;
 
+	if (fault_on() && fault_reuses()) {
+		for (number = 2; do_qp_number_used(ctx, number); number++)
+			;
+		return number;
+	}
 	do {
 		number = ctx->qp_num_next++ & QP_NUM_MASK;
 		if (ctx->qp_num_next <= QP_NUM_MASK)
 			return number;
-		TAILQ_FOREACH(qp, &ctx->qps, in_context)
-			if (qp->verbs.qp_num == number)
-				break;
-	} while (qp || number < 2); /* 0 and 1 are special on InfiniBand */
+	} while (do_qp_number_used(ctx, number));
 	return number;
 }
 

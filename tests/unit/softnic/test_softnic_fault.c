@@ -282,10 +282,11 @@ static void test_parse(void **state)
 	unsigned int i;
 
 	(void)state;
-	assert_int_equal(fault_parse(&plan,
-				     "seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=9",
-				     why, sizeof(why)),
-			 0);
+	assert_int_equal(
+		fault_parse(&plan,
+			    "seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=9,reuse=1",
+			    why, sizeof(why)),
+		0);
 	assert_int_equal(plan.seed, 7);
 	assert_int_equal(plan.fail_call, FAULT_create_qp);
 	assert_int_equal(plan.fail_at, 3);

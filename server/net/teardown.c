@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Drains connections that end and releases what they hold. */
+#include "server/net/teardown.h"
+
+#include "server/net/copy.h"
+#include "server/net/deferred.h"
+#include "server/net/pull.h"
+#include "server/net/response.h"
+#include "server/net/worker.h"
+
+/* False: the device does not take it. There is a place for it in the send queue. */
+static bool marker_post(struct conn *conn)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = wr_id_make(WR_MARKER, 1, conn->serial, BUFFER_NONE),
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	return !ibv_post_send(conn->qp, &wr, &bad);
+}
+
+void teardown_begin(struct conn *conn)
+{
+	struct poller *poller = conn->poller;
+
+	conn->stopped = true;
+	deferred_cancel(conn);
+	if (marker_post(conn))
+		return;
+	conn->drained_at = poller->taken + (uint64_t)poller->cq->cqe;
+	TAILQ_INSERT_TAIL(&poller->unmarked, conn, drain_entry);
+}
+
+void teardown_drained(struct conn *conn)
+{
+	rcu_read_lock();
+	conn_table_remove(conn);
+	rcu_read_unlock();
+	mailbox_send(conn->poller->worker->env->control, &conn->notes[NOTE_QUIESCED]);
+}
+
+void teardown_count(struct poller *poller, unsigned int count)
+{
+	struct conn *conn;
+
+	poller->taken += count;
+	while ((conn = TAILQ_FIRST(&poller->unmarked)) &&
+	       (count < BATCH_MAX || poller->taken >= conn->drained_at)) {
+		TAILQ_REMOVE(&poller->unmarked, conn, drain_entry);
+		teardown_drained(conn);
+	}
+}
+
+void teardown_release(struct conn *conn)
+{
+	struct poller *poller = conn->poller;
+
+	pull_release(poller, conn);
+	copy_drop(poller->worker, conn);
+	response_release_all(poller, conn);
+	mailbox_send(poller->worker->env->control, &conn->notes[NOTE_RELEASED]);
+}

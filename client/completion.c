@@ -6,8 +6,6 @@
  */
 #include "client/completion.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "common/util/clock.h"
@@ -23,6 +21,7 @@ enum awaited { AWAIT_READ, AWAIT_RESPONSE, AWAIT_ACCESS };
 
 /* What the completions polled so far have brought. */
 struct progress {
+	bool any; /* since completion_sleep() began */
 	bool read;
 	uint32_t chain; /* the READs that the call waits for; 0: none */
 };
@@ -112,6 +111,7 @@ static enum kvd_status completions_poll(struct kvd *handle, struct progress *pro
 	if (n < 0)
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_poll_cq failed",
 				   handle->dev->name);
+	progress->any |= n > 0;
 	for (i = 0; i < n; i++) {
 		if (wcs[i].status)
 			return completion_failed(handle, &wcs[i]);
@@ -145,23 +145,14 @@ static enum kvd_status cm_events_poll(struct kvd *handle)
 	return KVD_OK;
 }
 
-/*
- * Sleeps until one of the two is readable, or @left_ns have passed. A notification says only that
- * the queue has to be polled, so all are taken and none is counted.
- */
-static void sleep_on_fds(struct kvd *handle, uint64_t left_ns)
+/* Sleeps until a completion or an event of the connection comes; 1: the latter did. */
+static int sleep_once(struct kvd *handle, uint64_t left_ns)
 {
-	struct pollfd fds[] = {
-		{ handle->comp_channel->fd, POLLIN, 0 },
-		{ handle->cm_channel->fd, POLLIN, 0 },
-	};
 	uint64_t ms = left_ns / 1000000 + 1;
-	struct ibv_cq *cq;
 
 	handle->stats.sleeps++;
-	poll(fds, 2, ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX);
-	while (!handle->dev->ops->get_cq_event(handle->comp_channel, &cq))
-		;
+	return handle->dev->ops->sleep(handle->comp_channel, handle->cm_channel->fd,
+				       ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX);
 }
 
 static bool is_done(const struct kvd *handle, const struct progress *progress, enum awaited awaited)
@@ -178,25 +169,29 @@ static bool is_done(const struct kvd *handle, const struct progress *progress, e
 }
 
 /*
- * Waits asleep: requests a notification, polls once more, sleeps. The order matters: a completion
- * that arrives before the request causes no notification, but the poll finds it.
+ * Waits asleep until a completion came: requests a notification, polls once more, sleeps. The order
+ * matters: a completion that arrives before the request causes no notification, but the poll finds
+ * it. Completions come before events: a response that arrived before the disconnect counts.
  */
-static enum kvd_status completion_sleep(struct kvd *handle, struct progress *progress,
-					enum awaited awaited)
+static enum kvd_status completion_sleep(struct kvd *handle, struct progress *progress)
 {
 	enum kvd_status status;
+	int has_event = 0;
 	uint64_t now;
 
+	progress->any = false;
 	for (;;) {
 		if (ibv_req_notify_cq(handle->cq, 0))
 			return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
 					   handle->dev->name);
 		status = completions_poll(handle, progress);
-		if (status || is_done(handle, progress, awaited))
+		if (status || progress->any)
 			return status;
-		status = cm_events_poll(handle);
-		if (status)
-			return status;
+		if (has_event) {
+			status = cm_events_poll(handle);
+			if (status)
+				return status;
+		}
 		now = clock_ns();
 		if (now >= handle->deadline_ns)
 			return handle_fail(
@@ -204,13 +199,17 @@ static enum kvd_status completion_sleep(struct kvd *handle, struct progress *pro
 				"no response from %s within the timeout; the connection is "
 				"closed",
 				handle->dev->address);
-		sleep_on_fds(handle, handle->deadline_ns - now);
+		has_event = sleep_once(handle, handle->deadline_ns - now);
+		if (has_event < 0)
+			return handle_fail(handle, KVD_ERR_DEVICE, "device %s: can't sleep: %s",
+					   handle->dev->name, strerror(-has_event));
 	}
 }
 
 /*
- * Waits by polling, for spin_us. A call that finds its completion at the first poll reads no clock,
- * so the deadline of a call is set at the first poll that finds nothing.
+ * Waits by polling, for spin_us since the last completion, then asleep. A call that finds its
+ * completion at the first poll reads no clock, so the deadline of a call is set at the first poll
+ * that finds nothing.
  */
 static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited, uint32_t chain)
 {
@@ -228,9 +227,14 @@ static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited,
 			if (!handle->deadline_ns)
 				handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
 		}
-		if (now - start >= handle->options.spin_us * 1000ull || now >= handle->deadline_ns)
-			return completion_sleep(handle, &progress, awaited);
-		spin_pause(now - start);
+		if (now - start < handle->options.spin_us * 1000ull && now < handle->deadline_ns) {
+			spin_pause(now - start);
+			continue;
+		}
+		status = completion_sleep(handle, &progress);
+		if (status || is_done(handle, &progress, awaited))
+			return status;
+		start = clock_ns();
 	}
 }
 

@@ -11,8 +11,8 @@
  *	softnic	(common/rdma/softnic/)	a software device for processes on the same host
  *
  * Conventions. Functions return 0 or a negative errno, whatever libibverbs or librdmacm return
- * inside. Only device_open() blocks. Events are copied and acknowledged inside the call that takes
- * them, so no destroy call ever waits for one. Every destroy function accepts NULL.
+ * inside. Only device_open() and sleep() block. Events are copied and acknowledged inside the call
+ * that takes them, so no destroy call ever waits for one. Every destroy function accepts NULL.
  *
  * Threads: as in libibverbs, every call may be made on any thread, and an object must not be used
  * while it is being destroyed. Only one thread at a time may take events of a channel.
@@ -162,6 +162,13 @@ struct device_ops {
 	 * Takes the next notification off @channel and acknowledges it; -EAGAIN if there is none.
 	 */
 	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq);
+	/*
+	 * Sleeps until @channel has something to do, @fd (-1: none) is readable, or @timeout_ms
+	 * have passed (-1: never). Does it, as get_cq_event does, and takes all notifications: call
+	 * ibv_req_notify_cq() and poll before, and poll after. Returns 1 if @fd is readable, 0 if
+	 * that is not known, or a negative errno. Call it with the same @fd each time.
+	 */
+	int (*sleep)(struct ibv_comp_channel *channel, int fd, int timeout_ms);
 
 	int (*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_srq **srq);
 	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);

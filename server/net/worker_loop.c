@@ -245,25 +245,46 @@ static bool worker_read_mail(struct worker *worker)
 	return true;
 }
 
-static void worker_wait(struct worker *worker)
+static int poller_sleep(struct poller *poller, int fd, int timeout_ms)
 {
-	bool expires = !TAILQ_EMPTY(&worker->copies) || !TAILQ_EMPTY(&worker->pulls);
+	return poller->nic->dev->ops->sleep(poller->comp_channel, fd, timeout_ms);
+}
+
+/* With several devices: waits for all of them, then lets those do their work that have any. */
+static int pollers_sleep(struct worker *worker, int timeout_ms)
+{
 	struct pollfd fds[NIC_MAX + 1];
-	struct ibv_cq *cq;
 	unsigned int i;
+	int ret = 0;
 
 	for (i = 0; i < worker->poller_count; i++)
 		fds[i] = (struct pollfd){ worker->pollers[i].comp_channel->fd, POLLIN, 0 };
 	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
+	if (poll(fds, worker->poller_count + 1, timeout_ms) < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (i = 0; i < worker->poller_count && ret >= 0; i++)
+		if (fds[i].revents)
+			ret = poller_sleep(&worker->pollers[i], -1, 0);
+	return ret;
+}
+
+/* With one device, going to sleep takes one system call, and waking up another. */
+static void worker_wait(struct worker *worker)
+{
+	bool expires = !TAILQ_EMPTY(&worker->copies) || !TAILQ_EMPTY(&worker->pulls);
+	int timeout_ms = expires ? EXPIRE_MS : -1;
+	int ret;
+
 	stat_add(&worker->stats.sleeps, 1);
 	rcu_thread_offline();
-	if (poll(fds, worker->poller_count + 1, expires ? EXPIRE_MS : -1) < 0 && errno != EINTR)
-		log_error("worker %u: poll: %m", worker->number);
+	if (worker->poller_count == 1)
+		ret = poller_sleep(&worker->pollers[0], worker->mailbox.event_fd, timeout_ms);
+	else
+		ret = pollers_sleep(worker, timeout_ms);
 	rcu_thread_online();
-	for (i = 0; i < worker->poller_count; i++)
-		while (!worker->pollers[i].nic->dev->ops->get_cq_event(
-			worker->pollers[i].comp_channel, &cq))
-			;
+	if (ret < 0)
+		log_ratelimited(LOG_ERROR, 1, "worker %u: can't sleep: %s", worker->number,
+				strerror(-ret));
 }
 
 /* W3: arms every completion queue, polls once more, and only then sleeps. */

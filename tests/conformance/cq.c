@@ -206,20 +206,36 @@ static void *produce(void *arg)
 	return NULL;
 }
 
+/* Sleeps as a program with its own event loop does. */
+static void sleep_by_poll(struct side *server)
+{
+	struct ibv_cq *cq;
+
+	if (!side_readable(server, SUITE_WAIT_MS))
+		suite_fail(__FILE__, __LINE__, "a wake-up was lost");
+	/* The result means nothing: the event may be for a completion polled before. */
+	suite.ops->get_cq_event(server->comp, &cq);
+}
+
+static void sleep_by_device(struct side *server)
+{
+	int64_t start_us = suite_now_us();
+
+	CHECK(suite.ops->sleep(server->comp, server->cm->fd, SUITE_WAIT_MS) >= 0);
+	if (suite_now_us() - start_us >= SUITE_WAIT_MS * 1000LL)
+		suite_fail(__FILE__, __LINE__, "a wake-up was lost");
+}
+
 /* As a worker does: arm, poll once more, and only then sleep. True if there was a completion. */
-static bool consume_one(struct side *server)
+static bool consume_one(struct side *server, void (*sleep_until_woken)(struct side *server))
 {
 	struct ibv_wc wc;
-	struct ibv_cq *cq;
 	int count;
 
 	CHECK_OK(ibv_req_notify_cq(server->cq, 0));
 	count = ibv_poll_cq(server->cq, 1, &wc);
 	if (count == 0) {
-		if (!side_readable(server, SUITE_WAIT_MS))
-			suite_fail(__FILE__, __LINE__, "a wake-up was lost");
-		/* The result means nothing: the event may be for a completion polled before. */
-		suite.ops->get_cq_event(server->comp, &cq);
+		sleep_until_woken(server);
 		count = ibv_poll_cq(server->cq, 1, &wc);
 	}
 	CHECK(count >= 0);
@@ -228,7 +244,7 @@ static bool consume_one(struct side *server)
 	return count;
 }
 
-static void no_lost_wakeup(void)
+static void wake_often(void (*sleep_until_woken)(struct side *server))
 {
 	struct producer producer = {
 		.rounds = suite.kind == DEVICE_SOFTNIC ? ROUNDS_SOFTNIC : ROUNDS_VERBS,
@@ -242,12 +258,51 @@ static void no_lost_wakeup(void)
 	CHECK_OK(recv_post(&pair.server, 0, 0, 64));
 	CHECK_INT(pthread_create(&thread, NULL, produce, &producer), 0);
 	while (atomic_load(&producer.consumed) < producer.rounds) {
-		if (!consume_one(&pair.server))
+		if (!consume_one(&pair.server, sleep_until_woken))
 			continue;
 		CHECK_OK(recv_post(&pair.server, 0, 0, 64));
 		atomic_fetch_add(&producer.consumed, 1);
 	}
 	pthread_join(thread, NULL);
+	pair_close(&pair);
+}
+
+static void no_lost_wakeup(void)
+{
+	wake_often(sleep_by_poll);
+}
+
+static void no_lost_wakeup_asleep(void)
+{
+	wake_often(sleep_by_device);
+}
+
+/* sleep() returns for a completion, for the other file and after the timeout. */
+static void sleep_for_each(void)
+{
+	struct cm_event event;
+	struct pair pair;
+	int64_t start_us;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(recv_post(&pair.server, 1, 0, 64));
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	start_us = suite_now_us();
+	CHECK_OK(suite.ops->sleep(pair.server.comp, pair.server.cm->fd, SUITE_QUIET_MS));
+	CHECK(suite_now_us() - start_us >= SUITE_QUIET_MS * 1000LL - 1000);
+
+	CHECK_OK(send_post(&pair.client, 1, 0, 16, 0));
+	CHECK_OK(suite.ops->sleep(pair.server.comp, pair.server.cm->fd, SUITE_WAIT_MS));
+	side_wc_is(&pair.server, 1, IBV_WC_SUCCESS);
+	CHECK_OK(suite.ops->sleep(pair.server.comp, -1, 0)); /* none is left */
+
+	CHECK_OK(ibv_req_notify_cq(pair.server.cq, 0));
+	CHECK_OK(suite.ops->disconnect(pair.client.id));
+	start_us = suite_now_us();
+	while (suite.ops->sleep(pair.server.comp, pair.server.cm->fd, SUITE_WAIT_MS) != 1)
+		CHECK(suite_now_us() - start_us < SUITE_WAIT_MS * 1000LL);
+	CHECK_OK(suite.ops->cm_get_event(pair.server.cm, &event));
+	CHECK_INT(event.type, CM_DISCONNECTED);
 	pair_close(&pair);
 }
 
@@ -284,6 +339,8 @@ const struct suite_case cq_cases[] = {
 	{ "cq_overrun", cq_overrun, BOTH_DEVICES },
 	{ "destroy_with_notification", destroy_with_notification, BOTH_DEVICES },
 	{ "no_lost_wakeup", no_lost_wakeup, BOTH_DEVICES },
+	{ "no_lost_wakeup_asleep", no_lost_wakeup_asleep, BOTH_DEVICES },
+	{ "sleep_for_each", sleep_for_each, BOTH_DEVICES },
 	{ "poll_batches", poll_batches, BOTH_DEVICES },
 	{ NULL, NULL, 0 },
 };

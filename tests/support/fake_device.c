@@ -125,10 +125,11 @@ static void dereg_mr(struct ibv_mr *mr)
 	free(mr);
 }
 
-static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq)
+static int sleep_on(struct ibv_comp_channel *channel, int fd, int timeout_ms)
 {
-	(void)channel, (void)cq;
-	return -EAGAIN;
+	(void)channel, (void)fd;
+	usleep((useconds_t)timeout_ms * 1000);
+	return 1;
 }
 
 static int cm_get_event(struct cm_channel *channel, struct cm_event *event)
@@ -183,7 +184,7 @@ static const struct device_ops fake_device_ops = {
 	.dereg_mr = dereg_mr,
 	.destroy_comp_channel = destroy_comp_channel,
 	.destroy_cq = destroy_cq,
-	.get_cq_event = get_cq_event,
+	.sleep = sleep_on,
 	.destroy_qp = destroy_id,
 	.destroy_cm_channel = destroy_cm_channel,
 	.cm_get_event = cm_get_event,

@@ -3,8 +3,12 @@
  * Completion channels: how a thread sleeps until one of its CQs has work. A channel's fd is an
  * epoll of the sockets of all queue pairs whose CQs use it (a byte there is a wake-up, its end
  * means that the peer is gone), of an eventfd that is readable while there are notifications, and
- * of a timer for queue pairs that wait for a point in time rather than for their peer. No call here
- * waits: get_cq_event() serves what woke its caller and returns a notification or -EAGAIN.
+ * of a timer for queue pairs that wait for a point in time rather than for their peer.
+ * get_cq_event() serves what woke its caller and returns a notification or -EAGAIN; it never waits.
+ *
+ * sleep() waits for the epoll itself. So a sleep takes two system calls, epoll_wait() and the
+ * recvmsg() that takes the wake-up off the socket, and waking takes one, sendmsg(): a notification
+ * that the sleeper itself causes, when it serves what woke it, needs no kick.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -45,6 +49,7 @@ int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
 	channel->ctx = ctx;
 	channel->verbs.context = &ctx->verbs;
 	channel->verbs.fd = epoll_create1(EPOLL_CLOEXEC);
+	channel->also_fd = -1;
 	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (channel->verbs.fd < 0 || channel->kick_fd < 0 || channel->timer_fd < 0) {
@@ -100,6 +105,22 @@ void sn_destroy_comp_channel(struct ibv_comp_channel *verbs)
 	free(channel);
 }
 
+/* Makes kick_fd readable while there are notifications. event_lock is held. */
+static void do_channel_kick(struct sn_channel *channel)
+{
+	bool wanted = !TAILQ_EMPTY(&channel->ready);
+	uint64_t count = 1;
+
+	if (wanted == channel->kicked)
+		return;
+	channel->kicked = wanted;
+	/* The eventfd's count is 0 or 1, so neither can fail. */
+	if (wanted)
+		(void)!write(channel->kick_fd, &count, sizeof(count));
+	else
+		(void)!read(channel->kick_fd, &count, sizeof(count));
+}
+
 void sn_channel_add(struct sn_channel *channel, struct sn_cq *cq)
 {
 	pthread_mutex_lock(&channel->lock);
@@ -117,16 +138,9 @@ void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq)
 	if (cq->events)
 		TAILQ_REMOVE(&channel->ready, cq, in_ready);
 	cq->events = 0;
+	do_channel_kick(channel);
 	pthread_mutex_unlock(&channel->event_lock);
 	pthread_mutex_unlock(&channel->lock);
-}
-
-static void channel_kick(struct sn_channel *channel)
-{
-	static const uint64_t one = 1;
-
-	/* Can only fail if the counter would exceed 2^64 - 2. */
-	(void)!write(channel->kick_fd, &one, sizeof(one));
 }
 
 void sn_channel_event(struct sn_channel *channel, struct sn_cq *cq)
@@ -134,7 +148,8 @@ void sn_channel_event(struct sn_channel *channel, struct sn_cq *cq)
 	pthread_mutex_lock(&channel->event_lock);
 	if (!cq->events++)
 		TAILQ_INSERT_TAIL(&channel->ready, cq, in_ready);
-	channel_kick(channel);
+	if (!channel->taking)
+		do_channel_kick(channel);
 	pthread_mutex_unlock(&channel->event_lock);
 }
 
@@ -161,25 +176,51 @@ void sn_channel_unwatch(struct sn_channel *channel, int sock)
 	/* The lock: get_cq_event() may be serving the queue pair that is about to be destroyed. */
 	pthread_mutex_lock(&channel->lock);
 	epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, sock, NULL);
+	channel->unwatched++;
 	pthread_mutex_unlock(&channel->lock);
+}
+
+/* The calling thread serves and then calls one of the next two. */
+static void channel_take_begin(struct sn_channel *channel)
+{
+	pthread_mutex_lock(&channel->event_lock);
+	channel->taking = true;
+	pthread_mutex_unlock(&channel->event_lock);
 }
 
 static bool channel_take(struct sn_channel *channel, struct ibv_cq **out)
 {
 	struct sn_cq *cq;
-	uint64_t count;
 
 	pthread_mutex_lock(&channel->event_lock);
 	cq = TAILQ_FIRST(&channel->ready);
 	if (cq && !--cq->events)
 		TAILQ_REMOVE(&channel->ready, cq, in_ready);
-	if (TAILQ_EMPTY(&channel->ready))
-		(void)!read(channel->kick_fd, &count, sizeof(count));
+	channel->taking = false;
+	do_channel_kick(channel);
 	pthread_mutex_unlock(&channel->event_lock);
 	if (!cq)
 		return false;
 	*out = &cq->verbs;
 	return true;
+}
+
+/* Whether there were any. */
+static bool channel_take_all(struct sn_channel *channel)
+{
+	struct sn_cq *cq;
+	bool any = false;
+
+	pthread_mutex_lock(&channel->event_lock);
+	while ((cq = TAILQ_FIRST(&channel->ready))) {
+		TAILQ_REMOVE(&channel->ready, cq, in_ready);
+		cq->events = 0;
+		any = true;
+	}
+	channel->taking = false;
+	do_channel_kick(channel);
+	pthread_mutex_unlock(&channel->event_lock);
+	return any;
 }
 
 static void do_channel_serve_timed(struct sn_channel *channel)
@@ -197,16 +238,18 @@ static void do_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, ui
 	struct sn_cq *cq = qp->recv_cq->channel == channel ? qp->recv_cq : qp->send_cq;
 
 	sn_cq_serve(cq, qp);
-	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		sn_qp_lost(qp);
+	/* In error it has nothing to be woken for; its socket may stay readable. */
+	if (sn_qp_in_error(qp))
 		epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, qp->sock, NULL);
-	}
 }
 
-static void do_channel_serve(struct sn_channel *channel)
+/* Whether also_fd is readable. */
+static bool do_channel_serve_events(struct sn_channel *channel, const struct epoll_event *events,
+				    int count)
 {
-	struct epoll_event events[SN_WAKE_MAX];
-	int count = epoll_wait(channel->verbs.fd, events, SN_WAKE_MAX, 0);
+	bool also = false;
 	int i;
 
 	for (i = 0; i < count; i++) {
@@ -214,9 +257,20 @@ static void do_channel_serve(struct sn_channel *channel)
 
 		if (ptr == &channel->timer_fd)
 			do_channel_serve_timed(channel);
+		else if (ptr == &channel->also_fd)
+			also = true;
 		else if (ptr != &channel->kick_fd)
 			do_channel_serve_qp(channel, ptr, events[i].events);
 	}
+	return also;
+}
+
+static void do_channel_serve(struct sn_channel *channel)
+{
+	struct epoll_event events[SN_WAKE_MAX];
+	int count = epoll_wait(channel->verbs.fd, events, SN_WAKE_MAX, 0);
+
+	do_channel_serve_events(channel, events, count);
 }
 
 void sn_channel_serve(struct sn_channel *channel)
@@ -225,6 +279,54 @@ void sn_channel_serve(struct sn_channel *channel)
 		return;
 	do_channel_serve(channel);
 	pthread_mutex_unlock(&channel->lock);
+}
+
+static int do_channel_set_also(struct sn_channel *channel, int fd)
+{
+	if (fd == channel->also_fd)
+		return 0;
+	if (channel->also_fd >= 0)
+		epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, channel->also_fd, NULL);
+	channel->also_fd = fd;
+	return fd < 0 ? 0 : channel_add_fd(channel->verbs.fd, fd, EPOLLIN, &channel->also_fd);
+}
+
+/*
+ * The epoll is waited for without the lock, so that queue pairs can be destroyed meanwhile. If one
+ * was, the events may point to it and are fetched anew, which loses none: they are level-triggered.
+ */
+static int do_channel_wait(struct sn_channel *channel, struct epoll_event *events, int timeout_ms)
+{
+	uint32_t unwatched = channel->unwatched;
+	int count;
+
+	pthread_mutex_unlock(&channel->lock);
+	count = epoll_wait(channel->verbs.fd, events, SN_WAKE_MAX, timeout_ms);
+	pthread_mutex_lock(&channel->lock);
+	if (channel->unwatched != unwatched)
+		count = epoll_wait(channel->verbs.fd, events, SN_WAKE_MAX, 0);
+	return count;
+}
+
+int sn_sleep(struct ibv_comp_channel *verbs, int fd, int timeout_ms)
+{
+	struct sn_channel *channel = sn_container(verbs, struct sn_channel, verbs);
+	struct epoll_event events[SN_WAKE_MAX];
+	int ret = fault_check(FAULT_get_cq_event, channel->ctx);
+	int count;
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&channel->lock);
+	ret = do_channel_set_also(channel, fd);
+	if (!ret && !channel_take_all(channel)) {
+		count = do_channel_wait(channel, events, timeout_ms);
+		channel_take_begin(channel);
+		ret = do_channel_serve_events(channel, events, count);
+		channel_take_all(channel);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return ret;
 }
 
 int sn_get_cq_event(struct ibv_comp_channel *verbs, struct ibv_cq **cq)
@@ -236,6 +338,7 @@ int sn_get_cq_event(struct ibv_comp_channel *verbs, struct ibv_cq **cq)
 		return ret;
 	pthread_mutex_lock(&channel->lock);
 	if (!channel_take(channel, cq)) {
+		channel_take_begin(channel);
 		do_channel_serve(channel);
 		if (!channel_take(channel, cq))
 			ret = -EAGAIN;

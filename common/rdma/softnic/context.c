@@ -362,6 +362,7 @@ const struct device_ops softnic_ops = {
 	.create_cq = sn_create_cq,
 	.destroy_cq = sn_destroy_cq,
 	.get_cq_event = sn_get_cq_event,
+	.sleep = sn_sleep,
 	.create_srq = sn_create_srq,
 	.modify_srq = sn_modify_srq,
 	.destroy_srq = sn_destroy_srq,

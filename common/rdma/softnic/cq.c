@@ -215,7 +215,7 @@ static void do_member_serve(struct sn_cq *cq, struct sn_member *member, bool wok
 
 	pthread_mutex_lock(&qp->lock);
 	if (woken)
-		do_sn_qp_drain(qp);
+		do_sn_qp_drain(qp, false);
 	do_sn_qp_progress(qp);
 	do_member_settle(cq, member);
 	pthread_mutex_unlock(&qp->lock);
@@ -360,7 +360,8 @@ static void cq_scan(struct sn_cq *cq, int wanted)
 	cq->scans++;
 	found = do_cq_scan_hot(cq, wanted);
 	found |= do_cq_scan_cold(cq);
-	if (!found) {
+	/* A thread that is about to sleep learns of these from the channel. */
+	if (!found && !(cq->channel && cq_notifies(cq))) {
 		do_cq_check_lives(cq);
 		serve = do_cq_serve_due(cq);
 	}

@@ -155,6 +155,29 @@ int link_receive(int sock, struct link_message *message, int *fd)
 	return (int)got;
 }
 
+int link_take_wakes(int sock)
+{
+	struct mmsghdr messages[LINK_WAKES_TAKEN] = { 0 };
+	struct iovec iovs[LINK_WAKES_TAKEN];
+	char bytes[LINK_WAKES_TAKEN][2]; /* a second byte shows a packet that is too long */
+	int got, i;
+
+	for (i = 0; i < LINK_WAKES_TAKEN; i++) {
+		iovs[i] = (struct iovec){ .iov_base = bytes[i], .iov_len = sizeof(bytes[i]) };
+		messages[i].msg_hdr.msg_iov = &iovs[i];
+		messages[i].msg_hdr.msg_iovlen = 1;
+	}
+	got = recvmmsg(sock, messages, LINK_WAKES_TAKEN, MSG_DONTWAIT, NULL);
+	for (i = 0; i < got; i++) {
+		/* Nothing is an empty packet, or the end, which the caller's epoll shows. */
+		if (messages[i].msg_len == 0 && link_hung_up(sock))
+			return i;
+		if (messages[i].msg_len != 1)
+			return -EPROTO;
+	}
+	return got < 0 ? 0 : got;
+}
+
 void link_wake(int sock)
 {
 	static const char byte = 1;

@@ -134,6 +134,7 @@ enum link_message_type {
 };
 
 #define LINK_PRIVATE_MAX 196
+#define LINK_WAKES_TAKEN 4 /* by one call; a peer may have two on their way */
 
 struct link_message {
 	uint32_t magic;
@@ -177,6 +178,12 @@ int link_send(int sock, const struct link_message *message, int fd);
  */
 int link_receive(int sock, struct link_message *message, int *fd);
 
+/*
+ * Takes wake-ups, as many as there are but at most LINK_WAKES_TAKEN, and returns how many there
+ * were. -EPROTO: there is a packet that is none.
+ */
+int link_take_wakes(int sock);
+
 /* Wakes the peer, which waits at its end of the socket. Never blocks. */
 void link_wake(int sock);
 
@@ -193,7 +200,10 @@ static inline void side_publish(struct link_side *mine, uint32_t bell)
 	atomic_store_explicit(&mine->bell, bell, memory_order_seq_cst);
 }
 
-/* Whether the peer wants to be woken for any of @events; true only once for each side_arm(). */
+/*
+ * Whether the peer wants to be woken for any of @events; true only once for each side_arm(). The
+ * caller then sends one byte, and publishes nothing more before it has.
+ */
 static inline bool side_take_wake(struct link_side *theirs, uint32_t events)
 {
 	if (!(atomic_load_explicit(&theirs->wake, memory_order_seq_cst) & events))
@@ -201,9 +211,10 @@ static inline bool side_take_wake(struct link_side *theirs, uint32_t events)
 	return atomic_exchange_explicit(&theirs->wake, 0, memory_order_seq_cst) & events;
 }
 
-static inline void side_arm(struct link_side *mine, uint32_t events)
+/* Asks for a wake-up; true if the one that was asked for before, if any, was or is being sent. */
+static inline bool side_arm(struct link_side *mine, uint32_t events)
 {
-	atomic_store_explicit(&mine->wake, events, memory_order_seq_cst);
+	return atomic_exchange_explicit(&mine->wake, events, memory_order_seq_cst) == 0;
 }
 
 /* Stops wake-ups; true if one was already sent or is being sent. */

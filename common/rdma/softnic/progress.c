@@ -3,6 +3,13 @@
  * Progress: the one function that moves a connection forward (it takes what the peer published,
  * does what can be done, and publishes the result), and the arming of wake-ups before a thread
  * sleeps.
+ *
+ * A peer may send one wake-up for each time it was asked for one. More end the connection: each
+ * costs us two system calls, so one client could slow all others. sn_qp.wakes counts those that may
+ * still come. Arming adds one; it is taken back when the wake-up arrives, or when we disarm and
+ * find that the peer has not taken it. A peer that has taken it (our word is 0) and was interrupted
+ * before it sent the byte keeps it, so that it may come late. As it sends the byte before it
+ * publishes again, at most SN_WAKES_LATE can be on their way once the socket has been emptied.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -171,12 +178,19 @@ bool do_sn_qp_arm(struct sn_qp *qp)
 
 	if (!theirs)
 		return true;
-	if (qp->wake_due)
-		do_sn_qp_drain(qp);
+	/* Before, the socket still has the handshake, and wake-ups wait behind it. */
+	if (!qp->armed && qp->wakes && qp->established) {
+		do_sn_qp_drain(qp, true);
+		if (qp->wakes > SN_WAKES_LATE)
+			qp->wakes = SN_WAKES_LATE;
+	}
 	qp->rearm = false;
 	for (round = 0; round < SN_ARM_ROUNDS; round++) {
-		qp->armed = do_sn_qp_wanted(qp);
-		side_arm(qp->mine, qp->armed);
+		uint32_t wanted = do_sn_qp_wanted(qp);
+
+		if (side_arm(qp->mine, wanted) || !qp->armed)
+			qp->wakes++;
+		qp->armed = wanted;
 		if (side_bell(theirs) == atomic_load_explicit(&qp->seen_bell, memory_order_relaxed))
 			return true;
 		do_sn_qp_progress(qp);
@@ -195,31 +209,59 @@ void do_sn_qp_disarm(struct sn_qp *qp)
 	if (!qp->armed)
 		return;
 	qp->armed = 0;
-	if (side_disarm(qp->mine))
-		qp->wake_due = true;
+	if (!side_disarm(qp->mine) && qp->wakes)
+		qp->wakes--;
 }
 
-/* Takes wake-ups and files off the socket. */
-void do_sn_qp_drain(struct sn_qp *qp)
+/* The side that connects gets files, too; and it trusts its server not to flood it. */
+static void do_qp_drain_active(struct sn_qp *qp, bool all)
 {
 	struct link_message message;
 	unsigned int count;
-	int fd = -1;
-	int got;
+	int got, fd;
 
-	qp->wake_due = false;
-	if (!qp->established)
-		return;
 	for (count = 0; count < SN_DRAIN_MAX; count++) {
-		got = link_receive(qp->sock, &message, qp->is_active ? &fd : NULL);
-		if (got <= 0)
-			return;
-		if (qp->is_active && got == sizeof(message) && fd >= 0)
+		got = link_receive(qp->sock, &message, &fd);
+		if (got == sizeof(message) && fd >= 0)
 			do_sn_grant_take(qp, &message, fd);
 		if (fd >= 0)
 			close(fd);
-		fd = -1;
+		if (got == 1 && qp->wakes)
+			qp->wakes--;
+		if (got <= 0 || (got == 1 && !all))
+			return;
 	}
+}
+
+/*
+ * All are taken at once. If one that came too soon were left, it would be taken after the next
+ * arming, and pass for the answer to that. More than LINK_WAKES_TAKEN are there only after the
+ * handshake, which took its time; sn_qp.wakes bounds their number.
+ */
+static void do_qp_drain_passive(struct sn_qp *qp)
+{
+	int got;
+
+	do {
+		got = link_take_wakes(qp->sock);
+		if (qp->verbs.state != IBV_QPS_RTS)
+			return;
+		if (got < 0 || (uint32_t)got > qp->wakes) {
+			do_sn_qp_broken(qp, "sent more wake-ups than it was asked for");
+			return;
+		}
+		qp->wakes -= (uint32_t)got;
+	} while (got == LINK_WAKES_TAKEN);
+}
+
+void do_sn_qp_drain(struct sn_qp *qp, bool all)
+{
+	if (!qp->established)
+		return;
+	if (qp->is_active)
+		do_qp_drain_active(qp, all);
+	else
+		do_qp_drain_passive(qp);
 }
 
 uint64_t do_sn_qp_timer_ns(const struct sn_qp *qp)

@@ -348,6 +348,16 @@ void sn_qp_lost(struct sn_qp *qp)
 	pthread_mutex_unlock(&qp->lock);
 }
 
+bool sn_qp_in_error(struct sn_qp *qp)
+{
+	bool in_error;
+
+	pthread_mutex_lock(&qp->lock);
+	in_error = qp->verbs.state == IBV_QPS_ERR;
+	pthread_mutex_unlock(&qp->lock);
+	return in_error;
+}
+
 void sn_qp_drop(struct sn_qp *qp)
 {
 	pthread_mutex_lock(&qp->lock);

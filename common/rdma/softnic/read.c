@@ -170,7 +170,7 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 	serves = side_load(&theirs->serves);
 	grant = do_grant_find(qp, theirs, rkey);
 	if (!grant && qp->is_active) {
-		do_sn_qp_drain(qp);
+		do_sn_qp_drain(qp, true);
 		qp->rearm = true;
 		grant = do_grant_find(qp, theirs, rkey);
 	}

@@ -57,10 +57,11 @@
 #define SN_COLD_SERVE_EVERY 16 /* one in this many scans without work serves the channel, too */
 #define SN_COLD_AFTER 2048     /* scans without traffic after which a queue pair becomes cold */
 #define SN_SKIP_MAX 8	       /* polls in a row that may return completions without a scan */
-#define SN_TICK_SCAN 4	  /* hot queue pairs whose peer is checked for being alive per clock tick */
-#define SN_ARM_ROUNDS 4	  /* attempts to go to sleep while the peer keeps sending */
-#define SN_DRAIN_MAX 1024 /* messages taken off a socket at once; more than one holds */
-#define SN_WAKE_MAX 64	  /* sockets served by one ibv_get_cq_event() */
+#define SN_TICK_SCAN 4	/* hot queue pairs whose peer is checked for being alive per clock tick */
+#define SN_ARM_ROUNDS 4 /* attempts to go to sleep while the peer keeps sending */
+#define SN_DRAIN_MAX (LINK_GRANTS_MAX + 2) /* packets taken off a socket at once */
+#define SN_WAKE_MAX 64			   /* sockets served by one ibv_get_cq_event() */
+#define SN_WAKES_LATE 1		   /* wake-ups that can be on their way while none is asked for */
 #define SN_RNR_SLEEP_NS 1000000ull /* least pause between checks for a receive while asleep */
 #define SN_PREFETCH_CHAIN 32	   /* READs whose memory is prefetched ahead */
 #define SN_PREFETCH_LINES 32	   /* lines of each: 2 KiB, then the hardware prefetches */
@@ -177,16 +178,20 @@ struct sn_cq {
 };
 
 struct sn_channel {
-	struct ibv_comp_channel verbs; /* its fd: an epoll of these two and of all sockets */
+	struct ibv_comp_channel verbs; /* its fd: an epoll of these three and of all sockets */
 	struct sn_context *ctx;
 	TAILQ_ENTRY(sn_channel) in_context;
 	int kick_fd;  /* eventfd: there are notifications */
 	int timer_fd; /* a queue pair waits for a point in time, not for its peer */
+	int also_fd;  /* what sleep() waits for besides; -1: nothing */
 	pthread_mutex_t lock;
 	struct sn_cq_list cqs;
+	uint32_t unwatched; /* sockets that were taken out of the epoll, as a count */
 
 	pthread_mutex_t event_lock;
 	struct sn_cq_list ready;
+	bool taking; /* a thread is serving and takes what is ready afterwards: no kick is needed */
+	bool kicked; /* kick_fd is readable */
 };
 
 /* A posted receive of an SRQ or of one queue pair. */
@@ -315,7 +320,7 @@ struct sn_qp {
 	uint32_t changed; /* enum link_wake: changes since the last do_sn_qp_publish() */
 	uint32_t armed;	  /* enum link_wake: what the peer wakes us up for */
 	bool rearm;	  /* the socket was drained, maybe of a wake-up: arm again */
-	bool wake_due;	  /* the peer has sent or will send a wake-up that is to be drained */
+	uint32_t wakes;	  /* wake-ups that the peer may still send: progress.c */
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
 	uint8_t reads_max;
@@ -403,6 +408,7 @@ void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *fro
 int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **channel);
 void sn_destroy_comp_channel(struct ibv_comp_channel *channel);
 int sn_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq);
+int sn_sleep(struct ibv_comp_channel *channel, int fd, int timeout_ms);
 void sn_channel_event(struct sn_channel *channel, struct sn_cq *cq);
 void sn_channel_add(struct sn_channel *channel, struct sn_cq *cq);
 void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq);
@@ -470,6 +476,7 @@ void sn_qp_disconnect(struct sn_qp *qp);
 /* Flushes all requests, because the peer is gone. */
 void sn_qp_lost(struct sn_qp *qp);
 void do_sn_qp_lost(struct sn_qp *qp);
+bool sn_qp_in_error(struct sn_qp *qp);
 /* Fault plan: loses the connection. */
 void sn_qp_drop(struct sn_qp *qp);
 /* To the error state: the oldest request gets @status, the others are flushed. */
@@ -486,7 +493,8 @@ bool do_sn_qp_arm(struct sn_qp *qp);
 void do_sn_qp_disarm(struct sn_qp *qp);
 /* enum link_wake: the progress of the peer that we are waiting for. */
 uint32_t do_sn_qp_wanted(const struct sn_qp *qp);
-void do_sn_qp_drain(struct sn_qp *qp);
+/* Takes packets off the socket: up to a wake-up, or all of them. May put the qp in error. */
+void do_sn_qp_drain(struct sn_qp *qp, bool all);
 uint64_t sn_rnr_timer_ns(uint8_t code);
 uint64_t do_sn_qp_timer_ns(const struct sn_qp *qp);
 

@@ -5,6 +5,8 @@
  */
 #include "common/rdma/verbs/verbs.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -196,6 +198,18 @@ static int verbs_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **
 	return 0;
 }
 
+static int verbs_sleep(struct ibv_comp_channel *channel, int fd, int timeout_ms)
+{
+	struct pollfd fds[] = { { channel->fd, POLLIN, 0 }, { fd, POLLIN, 0 } };
+	struct ibv_cq *cq;
+
+	if (poll(fds, 2, timeout_ms) < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (fds[0].revents)
+		(void)verbs_get_cq_event(channel, &cq);
+	return fds[1].revents != 0;
+}
+
 static int verbs_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_srq **srq)
 {
 	int err;
@@ -236,6 +250,7 @@ const struct device_ops verbs_ops = {
 	.create_cq = verbs_create_cq,
 	.destroy_cq = verbs_destroy_cq,
 	.get_cq_event = verbs_get_cq_event,
+	.sleep = verbs_sleep,
 	.create_srq = verbs_create_srq,
 	.modify_srq = verbs_modify_srq,
 	.destroy_srq = verbs_destroy_srq,

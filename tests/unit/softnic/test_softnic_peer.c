@@ -25,6 +25,7 @@
 #define STROKES 60 /* writes of one attack */
 #define SILENT_PEERS 300
 #define NOISE_PEERS 100
+#define SERVES_MAX 8 /* until the server has done what a peer waits for */
 
 static struct end server, client;
 static const char *path;
@@ -452,10 +453,21 @@ static void test_memory_is_sealed(void **state)
 	check_good();
 }
 
-/* A peer that leaves wake-ups on its socket, and one that sends them without end. */
-static void test_wake_flood(void **state)
+static bool raw_is_closed(const struct raw *raw)
 {
-	static const char byte = 1;
+	return atomic_load(&raw->shared->side[LINK_PASSIVE].closed);
+}
+
+static void raw_send_bytes(const struct raw *raw, size_t count)
+{
+	static const char bytes[2];
+
+	send(raw->sock, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* A peer that leaves wake-ups on its socket. */
+static void test_wake_flood_taken(void **state)
+{
 	struct raw raw;
 	unsigned int i;
 
@@ -466,15 +478,92 @@ static void test_wake_flood(void **state)
 		server_works();
 		serve();
 	}
-	for (i = 0; i < 20; i++) {
-		while (send(raw.sock, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
-			;
-		ibv_req_notify_cq(server.cq, 0);
-		serve();
-	}
 	check_good();
 	raw_close(&raw);
 	serve();
+}
+
+/* Lets the server arm, and takes the wake-up that it asks for. */
+static void raw_take_wake(struct raw *raw)
+{
+	unsigned int serves;
+
+	ibv_req_notify_cq(server.cq, 0);
+	for (serves = 0; serves < SERVES_MAX; serves++) {
+		if (side_take_wake(&raw->shared->side[LINK_PASSIVE], LINK_WAKE_EVENT))
+			return;
+		serve();
+		ibv_req_notify_cq(server.cq, 0);
+	}
+	fail_msg("the server does not arm");
+}
+
+/* One wake-up for each arming is right, also if it comes late, and whoever empties the socket. */
+static void test_wakes_as_asked(void **state)
+{
+	struct raw raw;
+	unsigned int i;
+
+	(void)state;
+	raw_connect(&raw);
+	for (i = 0; i < 1000; i++) {
+		raw_take_wake(&raw);
+		if (i % 2) {
+			atomic_fetch_add(&raw.side->bell, 1); /* nothing new, but it is served */
+			serve();
+		}
+		if (i % 4 == 0)
+			ibv_req_notify_cq(server.cq, 0);
+		raw_send_bytes(&raw, 1);
+		serve();
+		if (i % 3)
+			check_good();
+		assert_false(raw_is_closed(&raw));
+	}
+	raw_close(&raw);
+	serve();
+}
+
+/* What a flood of the socket consists of, and whether the server had asked for one wake-up. */
+struct flood {
+	const char *what;
+	size_t bytes; /* of each packet */
+	unsigned int packets;
+	bool asked;
+};
+
+static const struct flood floods[] = {
+	{ "two for one arming", 1, 2, false },	 { "two after one was taken", 1, 2, true },
+	{ "as many as fit", 1, 100000, true },	 { "an empty packet", 0, 1, false },
+	{ "a packet of two bytes", 2, 1, true },
+};
+
+/*
+ * More than one wake-up for each arming ends the connection, and at once: else each would cost the
+ * server two system calls, and all others the time for them.
+ */
+static void test_wake_flood(void **state)
+{
+	unsigned int i, packet, serves;
+
+	(void)state;
+	for (i = 0; i < sizeof(floods) / sizeof(floods[0]); i++) {
+		struct raw raw;
+
+		raw_connect(&raw);
+		check_good();
+		if (floods[i].asked)
+			raw_take_wake(&raw);
+		for (packet = 0; packet < floods[i].packets; packet++)
+			raw_send_bytes(&raw, floods[i].bytes);
+		for (serves = 0; serves < SERVES_MAX && !raw_is_closed(&raw); serves++)
+			serve();
+		if (!raw_is_closed(&raw))
+			fail_msg("%s: the connection is still there", floods[i].what);
+		check_good();
+		raw_close(&raw);
+		serve();
+	}
 }
 
 /* The server maps no file that a client passes. */
@@ -539,6 +628,7 @@ int main(void)
 		cmocka_unit_test(test_noise_at_the_door), cmocka_unit_test(test_silent_peers),
 		cmocka_unit_test(test_malformed),	  cmocka_unit_test(test_forged_responses),
 		cmocka_unit_test(test_scribbler),	  cmocka_unit_test(test_memory_is_sealed),
+		cmocka_unit_test(test_wake_flood_taken),  cmocka_unit_test(test_wakes_as_asked),
 		cmocka_unit_test(test_wake_flood),	  cmocka_unit_test(test_files_from_clients),
 	};
 

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of what a sleep on softnic costs and of the fences it relies on: the order of publishing
+ * and arming as a litmus test, and the system calls of a sleep and of a wake-up, which this program
+ * counts by defining the C library's functions for them itself.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/softnic/softnic.h"
+#include "tests/support/softnic_pair.h"
+
+#define OPS (&softnic_ops)
+#define CELLS 64
+#define ROUNDS 400000
+#define MEET_SPINS 1000
+#define SLEEPS 300
+#define IDLE 40 /* connections beside the one that is used */
+
+/*
+ * Litmus test of link.h: of a side that publishes and one that arms at the same moment, at least
+ * one sees the other. On x86-64 it fails if the store in side_publish() is not sequentially
+ * consistent. The two threads start each round together; where they share a core they rarely run
+ * at the same moment, and the test shows nothing then.
+ */
+static struct link_side publishers[CELLS], sleepers[CELLS];
+static uint8_t woke[CELLS], saw[CELLS];
+static _Atomic uint32_t at[2]; /* the round that each thread has reached */
+
+static void litmus_meet(unsigned int me, uint32_t round)
+{
+	unsigned int spins = 0;
+
+	atomic_store(&at[me], round);
+	while ((int32_t)(atomic_load(&at[!me]) - round) < 0)
+		if (++spins % MEET_SPINS == 0)
+			sched_yield();
+}
+
+static void *litmus_publish(void *arg)
+{
+	uint32_t round;
+
+	(void)arg;
+	for (round = 1; round <= ROUNDS; round++) {
+		uint32_t i = round % CELLS;
+
+		litmus_meet(0, round);
+		side_publish(&publishers[i], round);
+		woke[i] = side_take_wake(&sleepers[i], LINK_WAKE_EVENT);
+	}
+	litmus_meet(0, round);
+	return NULL;
+}
+
+static void test_litmus(void **state)
+{
+	uint32_t round, before, lost = 0;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, litmus_publish, NULL), 0);
+	for (round = 1; round <= ROUNDS; round++) {
+		uint32_t i = round % CELLS;
+
+		litmus_meet(1, round);
+		side_arm(&sleepers[i], LINK_WAKE_EVENT);
+		saw[i] = side_bell(&publishers[i]) == round;
+		/* Both threads have finished the round before this one. */
+		before = (round - 1) % CELLS;
+		lost += round > 1 && !woke[before] && !saw[before];
+	}
+	litmus_meet(1, round);
+	pthread_join(thread, NULL);
+	assert_int_equal(lost, 0);
+}
+
+/* System calls of this thread, while it counts. */
+static _Thread_local bool counting;
+static _Thread_local unsigned int waits, receives, sends, others;
+
+int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
+{
+	waits += counting;
+	return (int)syscall(SYS_epoll_pwait, fd, events, max, timeout_ms, NULL, 8);
+}
+
+int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int count, int flags, struct timespec *timeout)
+{
+	receives += counting;
+	return (int)syscall(SYS_recvmmsg, fd, msgs, count, flags, timeout);
+}
+
+ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	receives += counting;
+	return syscall(SYS_recvmsg, fd, msg, flags);
+}
+
+ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+	sends += counting;
+	return syscall(SYS_sendto, fd, buf, len, flags, NULL, 0);
+}
+
+ssize_t read(int fd, void *buf, size_t len)
+{
+	others += counting;
+	return syscall(SYS_read, fd, buf, len);
+}
+
+ssize_t write(int fd, const void *buf, size_t len)
+{
+	others += counting;
+	return syscall(SYS_write, fd, buf, len);
+}
+
+static struct end server, client;
+static struct cm_id *ids[IDLE + 1];
+static _Atomic unsigned int received;
+static _Atomic pid_t sleeper;
+
+/* Whether the thread sleeps in the kernel. */
+static bool thread_sleeps(pid_t thread)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%*d %*s %c", &state) != 1)
+		state = 0;
+	if (file)
+		fclose(file);
+	return state == 'S';
+}
+
+static void *sleep_often(void *arg)
+{
+	unsigned int *calls = arg;
+	struct ibv_wc wc;
+
+	atomic_store(&sleeper, (pid_t)syscall(SYS_gettid));
+	counting = true;
+	while (atomic_load(&received) < SLEEPS) {
+		int got;
+
+		ibv_req_notify_cq(server.cq, 0);
+		got = ibv_poll_cq(server.cq, 1, &wc);
+		if (!got) {
+			if (OPS->sleep(server.comp, server.cm->fd, PAIR_WAIT_MS) < 0)
+				abort();
+			got = ibv_poll_cq(server.cq, 1, &wc);
+		}
+		if (got && end_post_recv(&server, (unsigned int)wc.wr_id))
+			abort();
+		atomic_fetch_add(&received, (unsigned int)got);
+	}
+	counting = false;
+	calls[0] = waits;
+	calls[1] = receives;
+	calls[2] = sends + others;
+	return NULL;
+}
+
+/* A sleep takes two system calls, and waking takes one, whatever else is connected and idle. */
+static void test_system_calls(void **state)
+{
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	unsigned int calls[3], i;
+	struct ibv_wc wc;
+	pthread_t thread;
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s", pair_path());
+	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	for (i = 0; i <= IDLE; i++)
+		assert_int_equal(
+			ends_connect(&server, &client, &ids[i], &END_DEFAULTS, &END_DEFAULTS), 0);
+	assert_int_equal(pthread_create(&thread, NULL, sleep_often, calls), 0);
+	for (i = 0; i < SLEEPS; i++) {
+		while (atomic_load(&received) < i || !atomic_load(&sleeper) ||
+		       !thread_sleeps(atomic_load(&sleeper))) {
+			assert_true(pair_now_ms() < deadline);
+			sched_yield();
+		}
+		counting = true;
+		assert_int_equal(end_post_send(&client, ids[IDLE / 2]->qp, 0, 8, IBV_SEND_SIGNALED),
+				 0);
+		counting = false;
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	}
+	pthread_join(thread, NULL);
+	/* A thread that only waits for a lock looks asleep, too: then the message comes before. */
+	assert_in_range(calls[0], SLEEPS * 9 / 10, SLEEPS * 11 / 10);
+	assert_in_range(calls[1], 0, SLEEPS * 11 / 10);
+	assert_in_range(calls[2], 0, SLEEPS / 10);
+	assert_in_range(sends, 0, SLEEPS);
+	assert_int_equal(waits + receives + others, 0);
+	for (i = 0; i <= IDLE; i++)
+		OPS->destroy_id(ids[i]);
+	while (atomic_load(&dev_to_sn_context(server.dev)->objects[SN_OBJECT_ID]) > 1)
+		end_serve_cm(&server, &END_DEFAULTS);
+	end_release(&client);
+	end_release(&server);
+	pair_path_release();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_litmus),
+		cmocka_unit_test(test_system_calls),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -55,15 +55,29 @@ uint64_t server_clock_width(const struct server_clock *clock, uint64_t now_ns)
 	return server_clock_high(clock, now_ns) - server_clock_low(clock, now_ns);
 }
 
-void server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t sent_ns,
+/* Signed: two readings differ by less than the minimum in either direction. */
+bool server_clock_slept(const struct server_clock *clock, uint64_t slept_ns)
+{
+	return (int64_t)(slept_ns - clock->slept_ns) >= (int64_t)CLOCK_SLEPT_NS_MIN;
+}
+
+void server_clock_forget(struct server_clock *clock, uint64_t slept_ns)
+{
+	*clock = (struct server_clock){ .slept_ns = slept_ns };
+}
+
+bool server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t sent_ns,
 			uint64_t received_ns)
 {
 	uint64_t low = clock_ns, high, old_low, old_high, took = received_ns - sent_ns;
+	bool fits;
 
 	high = saturating_add(clock_ns, saturating_add(took, drift_ns(took)));
 	old_low = server_clock_low(clock, received_ns);
 	old_high = server_clock_high(clock, received_ns);
-	if (old_low <= high && low <= old_high) {
+	fits = old_low <= high && low <= old_high;
+	/* One that is too wide is of the past: what happened since would live on in it. */
+	if (fits && old_high - old_low <= CLOCK_WIDTH_NS_MAX) {
 		low = low > old_low ? low : old_low;
 		high = high < old_high ? high : old_high;
 	}
@@ -71,8 +85,10 @@ void server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t 
 		.low_ns = low,
 		.high_ns = high,
 		.at_ns = received_ns,
+		.slept_ns = clock->slept_ns,
 		.known = true,
 	};
+	return fits;
 }
 
 enum expiry server_clock_judge(const struct server_clock *clock, uint32_t expires_s,

@@ -70,7 +70,7 @@ static enum kvd_status lookup_by_rpc(struct kvd *handle, struct lookup *l)
 static enum kvd_status lookup_refresh_clock(struct kvd *handle, struct lookup *l)
 {
 	l->step = STEP_ITEM;
-	l->since_ns = clock_ns();
+	l->since_ns = clock_raw_ns();
 	/* Another lookup of this batch may have done it. */
 	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
 		return KVD_OK;
@@ -84,7 +84,7 @@ struct round {
 	struct lookup *owners[GETS_MAX];
 	unsigned int count;
 	uint64_t scratch_used;
-	uint64_t began_ns; /* local time before the READs are posted; 0: not taken, as not needed */
+	uint64_t began_ns; /* clock_raw_ns() before the READs are posted; 0: not needed */
 };
 
 static void round_add(struct round *round, struct lookup *l, const struct reg_buf *buf, uint64_t at,
@@ -126,7 +126,7 @@ static void round_add_bucket(struct kvd *handle, struct round *round, struct loo
 	}
 	if (!l->hops) {
 		if (!round->began_ns)
-			round->began_ns = clock_ns();
+			round->began_ns = clock_raw_ns();
 		l->chain_ns = round->began_ns;
 	}
 	handle->stats.bucket_reads++;

@@ -42,6 +42,7 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 	for (i = 0; i < LATENCIES; i++)
 		hist_init(&handle->latency[i]);
 	access_init(&handle->access, 0, 0, 0);
+	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->process = getpid();
 	handle->thread = pthread_self();
 }
@@ -173,7 +174,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.request_bytes = handle->request_bytes,
 		.cache_bytes = bcache_bytes(&handle->cache),
 		.buckets = geometry_buckets(&handle->geometry),
-		.clock_error_ns = server_clock_width(&handle->clock, clock_ns()),
+		.clock_error_ns = server_clock_width(&handle->clock, clock_raw_ns()),
 		.access_rate = (uint32_t)handle->access.rate,
 	};
 }

@@ -42,13 +42,25 @@
  * Expiry. A key may have a time to live, in seconds. It expires for all clients at the instant when
  * the server's clock reaches the second kvd_item.expires_s: never earlier than the time to live
  * after the change, and less than one second later (plus the time that the change took). The
- * server's clock starts with its real time and never goes back. A handle knows that clock to within
- * an error bound (kvd_info.clock_error_ns): one network round trip plus 0.2 % of the time since the
- * last response, but at most 10 ms or that round trip, whichever is longer. A GET that finds a key
- * about to expire within that error asks the server. So expiry is linearizable as well, as long as
- * the monotonic clocks of the two hosts differ in rate by no more than 0.1 % (NTP's own limit). If
- * a virtual machine is stopped with its clock standing still, but not long enough to lose its
- * connections, it may see a key expire early or late by the length of that stop.
+ * server's clock starts with its real time, runs at the rate of its hardware and never goes back. A
+ * handle knows that clock to within an error bound (kvd_info.clock_error_ns): one network round
+ * trip plus 0.4 % of the time since the last response, but at most 10 ms or that round trip,
+ * whichever is longer. A GET that finds a key about to expire within that error asks the server. So
+ * expiry is linearizable as well, as long as the rates of the two hosts' CLOCK_MONOTONIC_RAW differ
+ * by no more than 0.2 % (client/clock.h says why they do not). NTP does not steer that clock, and
+ * setting the time of day changes nothing. A process that is stopped and goes on sees what it would
+ * have seen.
+ *
+ * A host that is suspended (to memory or disk) is the exception, since that clock stands still
+ * then. The server's clock leaves out the time its host was suspended. The client's host tells
+ * afterwards that it was, and its handles ask the server before they judge the next key. A virtual
+ * machine that is stopped from outside (paused, saved, moved) and goes on with connections alive
+ * can't tell. For the handles of one that was, a key may expire late: a GET may return it after it
+ * expired, as much later as the stop was long, if the server has not removed it yet. While the
+ * server is such a machine, a key may expire early: a GET may miss it although the server's clock,
+ * which stood still, has not reached its second, and other handles may still return it. Both end
+ * with a handle's next response from the server, at the latest 2.5 s (of its own host's time) after
+ * the last one, when a GET of a key that expires asks for one; kvd_stats.clock_jumps counts them.
  *
  * Blocking. Every call that uses the network blocks until it is done or kvd_options.timeout_ms has
  * passed. After KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or KVD_ERR_PROTOCOL the
@@ -542,6 +554,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info);
 	X(geometry_reads, "RDMA READs of the index's geometry, after the index grew")              \
 	X(expired, "items that a GET found expired")                                               \
 	X(clock_asks, "requests for the server's clock, before an expiry time was judged")         \
+	X(clock_jumps, "times a host's clock was seen to have stood still: see Expiry")            \
 	X(access_records, "hits reported to the server")                                           \
 	X(access_messages, "messages with access records alone, included in requests")             \
 	X(requests, "messages sent to the server")                                                 \

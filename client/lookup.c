@@ -103,7 +103,7 @@ static void chain_next(struct kvd *handle, struct lookup *l)
 		l->hops++;
 	} else if (l->overflow || l->key_mismatch) {
 		l->step = STEP_RPC;
-	} else if (l->hops && clock_ns() - l->chain_ns > CHAIN_NS_MAX) {
+	} else if (l->hops && clock_raw_ns() - l->chain_ns > CHAIN_NS_MAX) {
 		retry(handle, l);
 	} else {
 		lookup_finish(l, KVD_NOT_FOUND);
@@ -219,11 +219,26 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 		access_add(&handle->access, l->hash, clock_ns());
 }
 
+/* Reads again what looks like sleep: this thread may have been preempted between two clocks. */
+static void forget_if_slept(struct kvd *handle)
+{
+	uint64_t slept;
+
+	if (!server_clock_slept(&handle->clock, clock_slept_ns()))
+		return;
+	slept = clock_slept_ns();
+	if (!server_clock_slept(&handle->clock, slept))
+		return;
+	server_clock_forget(&handle->clock, slept);
+	handle->stats.clock_jumps++;
+}
+
 /* An item with an expiry time is a hit only if client/clock.h allows it. */
 static void check_expiry(struct kvd *handle, struct lookup *l, const struct item *item)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = clock_raw_ns();
 
+	forget_if_slept(handle);
 	if (!l->clock_refreshed && server_clock_width(&handle->clock, now) > CLOCK_WIDTH_NS_MAX) {
 		l->clock_refreshed = true;
 		l->step = STEP_CLOCK;

@@ -28,8 +28,8 @@ struct lookup {
 	uint64_t bucket_offset;
 	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
 	const uint8_t *buffer;	      /* to which the current READ goes */
-	uint64_t chain_ns; /* local time; the READ of the home bucket was posted then or later */
-	uint64_t since_ns; /* local time; the item was READ after it; 0: unknown */
+	uint64_t chain_ns; /* clock_raw_ns(); the home bucket's READ was posted then or later */
+	uint64_t since_ns; /* clock_raw_ns(); the item was READ after it; 0: unknown */
 	enum step step;
 	unsigned int slot, slot_count;
 	unsigned int tries, hops, moves;

@@ -148,7 +148,7 @@ static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct 
 		status = window_wait(handle);
 	if (!status) {
 		bytes = request_fill(handle, rpc);
-		sent_ns = clock_ns();
+		sent_ns = clock_raw_ns();
 		handle->stats.round_trips++;
 		status = request_post(handle, &handle->messages, request_buffer(handle), bytes);
 	}
@@ -156,8 +156,9 @@ static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct 
 		status = completion_wait_response(handle);
 	if (!status)
 		status = response_parse(handle, rpc, response);
-	if (!status)
-		server_clock_learn(&handle->clock, response->clock_ns, sent_ns, clock_ns());
+	if (!status &&
+	    !server_clock_learn(&handle->clock, response->clock_ns, sent_ns, clock_raw_ns()))
+		handle->stats.clock_jumps++;
 	return status;
 }
 

@@ -70,6 +70,6 @@ uint64_t store_items(const struct store *store)
 
 void store_tick(struct store *store)
 {
-	region_tick(&store->region, (clock_ns() + store->table.clock_base) / 1000000000u,
+	region_tick(&store->region, (clock_raw_ns() + store->table.clock_base) / 1000000000u,
 		    store_items(store));
 }

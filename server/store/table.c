@@ -17,8 +17,7 @@
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		const struct store_options *options)
 {
-	struct timespec now;
-	uint64_t realtime_ns;
+	uint64_t realtime_ns = clock_read_ns(CLOCK_REALTIME);
 
 	*table = (struct table){
 		.region = region,
@@ -28,9 +27,7 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		.wake_fd = -1,
 	};
 	/* Read once: the server's clock does not follow later corrections of the time of day. */
-	clock_gettime(CLOCK_REALTIME, &now);
-	realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	table->clock_base = realtime_ns - clock_ns();
+	table->clock_base = realtime_ns - clock_raw_ns();
 	table->version_start = version_clock_start(realtime_ns, region->geometry.incarnation);
 	atomic_store(&table->buckets_max, geometry_buckets(&region->geometry));
 }
@@ -56,7 +53,7 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 
 void store_thread_clock(struct store_thread *thread)
 {
-	uint64_t now_ns = clock_ns() + thread->table->clock_base;
+	uint64_t now_ns = clock_raw_ns() + thread->table->clock_base;
 
 	/* Never back: a test may have set it ahead. */
 	if (thread->now_ns < now_ns)

@@ -46,7 +46,7 @@ struct table {
 	struct memory *memory;
 	uint32_t fill; /* percent of the slots in use at which the index grows */
 	enum eviction_policy eviction;
-	uint64_t clock_base;	/* ns; clock_ns() plus this is the server's clock, since 1970 */
+	uint64_t clock_base;	/* ns; clock_raw_ns() plus this is the server's clock, since 1970 */
 	uint64_t version_start; /* all versions are above it: server/store/version_clock.h */
 
 	/* server/store/index.h */

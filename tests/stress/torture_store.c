@@ -71,7 +71,8 @@ static void store_disturb(uint64_t random)
 
 static bool store_flush(struct kvd *kvd)
 {
-	uint64_t ticket = maintenance_flush(&maintenance, clock_ns() + store.table.clock_base, 0);
+	uint64_t ticket = maintenance_flush(&maintenance, clock_raw_ns() + store.table.clock_base,
+					    0);
 
 	(void)kvd;
 	while (ticket && !maintenance_flushed(&maintenance, ticket))

@@ -38,7 +38,7 @@ __attribute__((unused)) static uint64_t random_next(void)
 /* Sets the store's clock, which advances from there on. */
 __attribute__((unused)) static void set_now(uint64_t now_ns)
 {
-	store.table.clock_base = now_ns - clock_ns();
+	store.table.clock_base = now_ns - clock_raw_ns();
 	for (unsigned int i = 0; i < test_thread_count; i++)
 		test_threads[i].now_ns = now_ns;
 }

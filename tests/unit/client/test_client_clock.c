@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -17,6 +20,25 @@
 #define S 1000000000ull
 #define MS 1000000ull
 #define US 1000ull
+
+/* How far each clock of this host is set ahead: the program and libkvd in it see these. */
+static struct {
+	uint64_t mono_ns, raw_ns, boot_ns;
+} ahead;
+
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+	int err = (int)syscall(SYS_clock_gettime, id, now);
+	uint64_t ns = (uint64_t)now->tv_sec * S + (uint64_t)now->tv_nsec;
+
+	ns += id == CLOCK_MONOTONIC	? ahead.mono_ns :
+	      id == CLOCK_MONOTONIC_RAW ? ahead.raw_ns :
+	      id == CLOCK_BOOTTIME	? ahead.boot_ns :
+					  0;
+	now->tv_sec = (time_t)(ns / S);
+	now->tv_nsec = (long)(ns % S);
+	return err;
+}
 
 static void nothing_is_known_at_first(void **state)
 {
@@ -39,20 +61,20 @@ static void a_response_bounds_it(void **state)
 	assert_true(server_clock_low(&clock, 100 * S + 10 * US) <= 500 * S);
 	assert_in_range(server_clock_high(&clock, 100 * S + 10 * US), 500 * S + 10 * US,
 			500 * S + 10 * US + 100);
-	/* A second later: a second, give or take a thousandth. */
-	assert_in_range(server_clock_low(&clock, 101 * S), 500 * S + 998 * MS, 501 * S - 999 * US);
-	assert_in_range(server_clock_high(&clock, 101 * S), 501 * S + 1000 * US,
-			501 * S + 1012 * US);
-	assert_in_range(server_clock_width(&clock, 105 * S), 10 * MS, 10 * MS + 20 * US);
+	/* A second later: a second, give or take two thousandths. */
+	assert_in_range(server_clock_low(&clock, 101 * S), 500 * S + 997 * MS, 501 * S - 1999 * US);
+	assert_in_range(server_clock_high(&clock, 101 * S), 501 * S + 2000 * US,
+			501 * S + 2012 * US);
+	assert_in_range(server_clock_width(&clock, 102 * S + 500 * MS), 10 * MS, 10 * MS + 20 * US);
 	/* A second before. */
-	assert_in_range(server_clock_low(&clock, 99 * S), 498 * S + 998 * MS, 499 * S - 1000 * US);
-	assert_in_range(server_clock_high(&clock, 99 * S), 499 * S, 499 * S + 1012 * US);
+	assert_in_range(server_clock_low(&clock, 99 * S), 498 * S + 997 * MS, 499 * S - 2000 * US);
+	assert_in_range(server_clock_high(&clock, 99 * S), 499 * S, 499 * S + 2012 * US);
 }
 
 /* With any allowed clock rates and any delays, the server's clock is inside the interval. */
 static void the_truth_is_inside(void **state)
 {
-	static const int64_t rates[] = { -1000, -500, 0, 500, 999 };
+	static const int64_t rates[] = { -2000, -500, 0, 500, 1999 };
 	uint64_t x = 88172645463325252, local, sent, at, server;
 	struct server_clock clock;
 
@@ -92,12 +114,16 @@ static void responses_narrow_each_other(void **state)
 	assert_true(server_clock_width(&clock, 100 * S + 1 * MS) <= width + 4);
 	/* After a minute the slow response gives the narrower one. */
 	server_clock_learn(&clock, 560 * S + 500 * US, 160 * S, 160 * S + 1 * MS);
-	assert_true(server_clock_width(&clock, 160 * S + 1 * MS) <= 1 * MS + 2 * US);
+	assert_true(server_clock_width(&clock, 160 * S + 1 * MS) <= 1 * MS + 4 * US);
 	/* A response that contradicts the interval replaces it: a clock stood still. */
-	server_clock_learn(&clock, 300 * S, 161 * S, 161 * S + 1 * US);
+	assert_false(server_clock_learn(&clock, 300 * S, 161 * S, 161 * S + 1 * US));
 	assert_in_range(server_clock_low(&clock, 161 * S + 1 * US), 300 * S - 1, 300 * S);
 	server_clock_learn(&clock, 900 * S, 162 * S, 162 * S + 1 * US);
 	assert_in_range(server_clock_low(&clock, 162 * S + 1 * US), 900 * S - 1, 900 * S);
+	/* One too wide to be used does not narrow the next, or a stop of the past would last. */
+	assert_true(server_clock_learn(&clock, 1900 * S + 900 * MS, 1162 * S, 1162 * S + 1 * MS));
+	assert_in_range(server_clock_low(&clock, 1162 * S + 1 * MS), 1900 * S + 900 * MS - 1,
+			1900 * S + 900 * MS);
 }
 
 static void extremes_do_not_wrap(void **state)
@@ -127,10 +153,10 @@ static void judgements(void **state)
 	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S), EXPIRY_VALID);
 	assert_int_equal(server_clock_judge(&clock, 501, 99 * S, 100 * S + 985 * MS), EXPIRY_VALID);
 	assert_int_equal(server_clock_judge(&clock, 501, 0, 100 * S + 995 * MS), EXPIRY_UNKNOWN);
-	assert_int_equal(server_clock_judge(&clock, 501, 0, 101 * S + 2 * MS), EXPIRY_REREAD);
+	assert_int_equal(server_clock_judge(&clock, 501, 0, 101 * S + 3 * MS), EXPIRY_REREAD);
 	/* The READ may have been before the item expired. */
-	assert_int_equal(server_clock_judge(&clock, 501, 101 * S, 101 * S + 2 * MS), EXPIRY_REREAD);
-	assert_int_equal(server_clock_judge(&clock, 501, 101 * S + 2 * MS, 101 * S + 3 * MS),
+	assert_int_equal(server_clock_judge(&clock, 501, 101 * S, 101 * S + 3 * MS), EXPIRY_REREAD);
+	assert_int_equal(server_clock_judge(&clock, 501, 101 * S + 3 * MS, 101 * S + 4 * MS),
 			 EXPIRY_EXPIRED);
 }
 
@@ -146,6 +172,7 @@ static int setup(void **state)
 	server = fake_server_open(2, 1, 0, 0, NULL);
 	kvd = &server->kvd;
 	seen = 0;
+	memset(&ahead, 0, sizeof(ahead));
 	return 0;
 }
 
@@ -173,7 +200,8 @@ static void know(int64_t from, int64_t to)
 	kvd->clock = (struct server_clock){
 		.low_ns = expires + (uint64_t)from,
 		.high_ns = expires + (uint64_t)to,
-		.at_ns = clock_ns(),
+		.at_ns = clock_raw_ns(),
+		.slept_ns = kvd->clock.slept_ns,
 		.known = true,
 	};
 }
@@ -199,12 +227,12 @@ static void the_clock_is_requested_once(void **state)
 	assert_int_equal(kvd->stats.clock_asks, 1);
 	assert_int_equal(kvd->stats.reads, 4);
 	assert_true(kvd->clock.known);
-	/* Six seconds without a response: 12 ms are too wide. */
-	kvd->clock.at_ns -= 6 * S;
+	/* Three seconds without a response: 12 ms are too wide. */
+	kvd->clock.at_ns -= 3 * S;
 	assert_get(KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 2);
 	/* The response to any request narrows it. */
-	kvd->clock.at_ns -= 6 * S;
+	kvd->clock.at_ns -= 3 * S;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_get(KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 2);
@@ -289,7 +317,8 @@ static void ever_expiring(struct fake_server *p, uint64_t offset, uint8_t *to, u
 	fake_server_seal(p, key);
 	*item = *fake_server_item(p, key);
 	now = item->expires * S;
-	kvd->clock = (struct server_clock){ now, now + 1000, clock_ns(), true };
+	kvd->clock = (struct server_clock){ now, now + 1000, clock_raw_ns(), kvd->clock.slept_ns,
+					    true };
 	(void)offset;
 }
 
@@ -310,7 +339,7 @@ static void a_response_that_is_too_slow(void **state)
 	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 100);
 	know(-(int64_t)(100 * S), -(int64_t)(50 * S));
 	server->clock_ns = 0;
-	kvd->clock.at_ns = clock_ns();
+	kvd->clock.at_ns = clock_raw_ns();
 	assert_get(KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 1);
 }
@@ -335,6 +364,100 @@ static void many_ask_once(void **state)
 	assert_int_equal(kvd->stats.expired, GETS_MAX / 2);
 }
 
+/* An item that lives for two seconds, and one response: the client knows the server's clock. */
+static void put_for_two_seconds(void)
+{
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 2);
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+}
+
+/* Time passes: for the server, and on this host's clocks. */
+static void pass(uint64_t server_ns, uint64_t raw_ns, uint64_t mono_ns, uint64_t boot_ns)
+{
+	server->clock_ns += server_ns;
+	ahead.raw_ns += raw_ns;
+	ahead.mono_ns += mono_ns;
+	ahead.boot_ns += boot_ns;
+}
+
+/* NTP slews this host's clock by as much as the kernel lets it, in either direction. */
+static void slewing_does_not_matter(void **state)
+{
+	(void)state;
+	put_for_two_seconds();
+	pass(1990 * MS, 1990 * MS, 2189 * MS, 2189 * MS);
+	assert_get(KVD_OK);
+	pass(20 * MS, 20 * MS, 0, 0);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+	assert_int_equal(kvd->stats.fallbacks, 0);
+	assert_int_equal(kvd->stats.clock_jumps, 0);
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 4);
+	pass(1980 * MS, 1980 * MS, 1782 * MS, 1782 * MS);
+	pass(20 * MS, 20 * MS, 0, 0);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.clock_jumps, 0);
+}
+
+/* This host is suspended: it sees that, and asks before it believes its clock. */
+static void a_suspended_client_asks(void **state)
+{
+	(void)state;
+	put_for_two_seconds();
+	pass(3 * S, 0, 0, 3 * S);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.clock_asks, 2);
+	assert_int_equal(kvd->stats.clock_jumps, 1);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.clock_asks, 2);
+}
+
+/*
+ * A virtual machine is stopped and its clocks with it: nothing tells. kvd.h says that the item may
+ * be returned as much later as the stop was long, until the next response, or for 2.5 s.
+ */
+static void a_stopped_client_is_late(void **state)
+{
+	(void)state;
+	put_for_two_seconds();
+	pass(3 * S, 0, 0, 0);
+	assert_get(KVD_OK);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(kvd->stats.clock_jumps, 1);
+	assert_get(KVD_NOT_FOUND);
+	assert_get(KVD_NOT_FOUND);
+}
+
+static void a_stopped_client_asks_after_a_while(void **state)
+{
+	(void)state;
+	put_for_two_seconds();
+	fake_server_item(server, key)->expires = FAKE_SERVER_CLOCK_S + 20;
+	fake_server_seal(server, key);
+	pass(30 * S, 0, 0, 0);
+	pass(2600 * MS, 2600 * MS, 2600 * MS, 2600 * MS);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.clock_asks, 2);
+	assert_int_equal(kvd->stats.clock_jumps, 1);
+}
+
+/* The server is stopped: the item may be missed as much too early, until the next response. */
+static void a_stopped_server_is_early(void **state)
+{
+	(void)state;
+	put_for_two_seconds();
+	pass(0, 2200 * MS, 2200 * MS, 2200 * MS);
+	assert_get(KVD_NOT_FOUND);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(kvd->stats.clock_jumps, 1);
+	assert_get(KVD_OK);
+	pass(0, 2600 * MS, 2600 * MS, 2600 * MS);
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 2);
+	assert_int_equal(kvd->stats.clock_jumps, 2);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -355,6 +478,11 @@ int main(void)
 		CASE(reading_again_ends),
 		CASE(a_response_that_is_too_slow),
 		CASE(many_ask_once),
+		CASE(slewing_does_not_matter),
+		CASE(a_suspended_client_asks),
+		CASE(a_stopped_client_is_late),
+		CASE(a_stopped_client_asks_after_a_while),
+		CASE(a_stopped_server_is_early),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

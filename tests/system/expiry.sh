@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of expiry: GETs find a key until the second of the server's clock at which it expires,
+# and not after it, also those of a client that was stopped meanwhile and goes on.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+watcher='' sleeper='' # set by watch
+
+# variable, name, key: starts a client that GETs the key until it has expired
+watch() {
+	local -n pid=$1
+	: >"$tmp/$2"
+	"$build/tests/system/sys_expiry" "$url" "$3" >>"$tmp/$2" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	await_line "$tmp/$2" '^looping' "$pid"
+}
+
+ended_well() { # pid, name
+	await_end "$1" && forget "$1"
+	tail -n 1 "$tmp/$2"
+	[ "$status" = 0 ] && grep -q '^ok ' "$tmp/$2"
+}
+
+# key: two clients GET it until it has expired; one is stopped before that and goes on after it
+stopped_across_expiry() {
+	kvctl -e 2 put "$1" mortal && watch watcher watcher "$1" && watch sleeper sleeper "$1" ||
+		return 1
+	kill -STOP "$sleeper" && ended_well "$watcher" watcher && kill -CONT "$sleeper" &&
+		ended_well "$sleeper" sleeper
+}
+
+check "the server starts" server_start || finish
+check "SIGSTOP of a client while its key expires" stopped_across_expiry key
+check "the server stops" server_stop
+finish

@@ -13,14 +13,23 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/detach.h"
 #include "server/net/advice.h"
 #include "server/net/conn_manager.h"
+#include "server/notify.h"
 #include "server/reload.h"
 #include "server/server.h"
 
 #define TICK_MS 1000
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
 #define EVENTS_MAX 16
+#define NS_PER_MS 1000000ull
+
+/*
+ * Workers are asked for a sign of life so often in the time that systemd's watchdog waits for one:
+ * a busy machine may keep one from running for a while.
+ */
+#define HEALTH_PER_WATCHDOG 4
 
 /*
  * How long a stopping server still executes requests, so that those that have arrived get a
@@ -39,6 +48,8 @@ struct loop {
 	struct server *server;
 	int epoll_fd;
 	int signal_fd;
+	uint64_t health_ns; /* how often to ask; 0: there is no watchdog */
+	uint64_t health_at_ns;
 };
 
 static int loop_add(struct loop *loop, int fd, enum source source, unsigned int index)
@@ -75,6 +86,8 @@ static int loop_init(struct loop *loop, struct server *server)
 	int err;
 
 	loop->server = server;
+	loop->health_ns = notify_watchdog_ns() / HEALTH_PER_WATCHDOG;
+	loop->health_at_ns = 0;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
@@ -106,8 +119,17 @@ static void stop(struct server *server)
 		server->drain_until_ns = 1;
 		return;
 	}
+	notify_send("STOPPING=1\nSTATUS=executing the requests that have arrived");
 	server->respond_until_ns = now + RESPOND_NS;
 	server->drain_until_ns = now + server->config.server.drain_timeout;
+}
+
+static void ready_tell(const struct server *server)
+{
+	if (server->net.stopping)
+		return;
+	notify_send("READY=1\nSTATUS=serving on %s with %u workers",
+		    server->net.nics[0].dev->address, server->net.worker_count);
 }
 
 static void take_signals(struct loop *loop)
@@ -117,7 +139,9 @@ static void take_signals(struct loop *loop)
 
 	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
+			notify_reloading();
 			reload(&server->config, server->source);
+			ready_tell(server);
 			continue;
 		}
 		log_notice("signal %u: stopping", info.ssi_signo);
@@ -167,6 +191,8 @@ static int loop_wait(struct loop *loop)
 
 	if (server->drain_until_ns || conn_manager_flushing(&server->net))
 		timeout_ms = TICK_FLUSHING_MS;
+	if (loop->health_ns && timeout_ms > (int)(loop->health_ns / NS_PER_MS))
+		timeout_ms = (int)(loop->health_ns / NS_PER_MS);
 	if (server->net.events_left)
 		timeout_ms = 0;
 
@@ -204,6 +230,16 @@ static bool stopping_done(struct server *server, uint64_t now)
 	return !server->net.conns || now > server->force_until_ns;
 }
 
+/* systemd restarts kvd if a worker is stuck, and not only if this thread is. */
+static void health_check(struct loop *loop, uint64_t now)
+{
+	if (!loop->health_ns || now < loop->health_at_ns)
+		return;
+	loop->health_at_ns = now + loop->health_ns;
+	if (net_alive(&loop->server->net))
+		notify_send("WATCHDOG=1");
+}
+
 static int loop_run(struct loop *loop)
 {
 	struct server *server = loop->server;
@@ -214,6 +250,7 @@ static int loop_run(struct loop *loop)
 		err = loop_wait(loop);
 		now = clock_ns();
 		conn_manager_expire(&server->net, now);
+		health_check(loop, now);
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
 			conn_manager_arm_srq_limits(&server->net);
@@ -242,6 +279,9 @@ int server_run(struct server *server)
 		err = start_all(server);
 	if (!err) {
 		log_notice("ready: %u workers", server->net.worker_count);
+		log_echo_errors(false);
+		ready_tell(server);
+		detach_ready();
 		err = loop_run(&loop);
 	}
 	rcu_thread_offline();

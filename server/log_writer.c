@@ -333,6 +333,24 @@ static bool await_end(void)
 	return done;
 }
 
+static bool all_written(void)
+{
+	bool empty;
+
+	pthread_mutex_lock(&writer.lock);
+	empty = !writer.running || !do_used();
+	pthread_mutex_unlock(&writer.lock);
+	return empty;
+}
+
+void log_writer_flush(void)
+{
+	uint64_t until = clock_ns() + LOG_WRITER_FLUSH_MS * MS_NS;
+
+	while (!all_written() && clock_ns() < until)
+		pause_ms(1);
+}
+
 void log_writer_stop(void)
 {
 	if (!is_running())

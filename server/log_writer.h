@@ -28,6 +28,9 @@
  */
 int log_writer_start(void);
 
+/* Waits until all lines so far are written, for LOG_WRITER_FLUSH_MS at most. Any thread. */
+void log_writer_flush(void);
+
 /*
  * Writes what waits, for LOG_WRITER_FLUSH_MS at most, and stops the thread. No other thread may be
  * logging. Nothing if it was not started. A thread that can't be stopped, since it waits inside

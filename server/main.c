@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvd: the server's command line. kvd stays in the foreground; its supervisor (systemd, a
- * container, a shell) sends SIGTERM to stop it and SIGHUP after it moved the log file.
+ * kvd: the server's command line. kvd stays in the foreground, or detaches with -d; its supervisor
+ * (systemd, a container, a shell) sends SIGTERM to stop it and SIGHUP after it moved the log file
+ * or changed the configuration.
  */
 #include <getopt.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
 
 #include "common/util/log.h"
 #include "server/config/config.h"
+#include "server/detach.h"
 #include "server/log_writer.h"
+#include "server/notify.h"
+#include "server/pidfile.h"
 #include "server/server.h"
 #include "server/stats.h"
 #include "server/version.h"
 
 enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT };
 
-enum { OPTION_CHECK = 256, OPTION_PRINT };
+enum { OPTION_CHECK = 256, OPTION_PRINT, OPTION_PIDFILE };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "option", required_argument, NULL, 'o' },
+	{ "daemon", no_argument, NULL, 'd' },
+	{ "pidfile", required_argument, NULL, OPTION_PIDFILE },
 	{ "check-config", no_argument, NULL, OPTION_CHECK },
 	{ "print-config", no_argument, NULL, OPTION_PRINT },
 	{ "version", no_argument, NULL, 'V' },
@@ -32,11 +39,15 @@ static const struct option long_options[] = {
 
 static void usage(FILE *out)
 {
-	fputs("Usage: kvd [-c FILE] [-o section.key=value]...\n"
+	fputs("Usage: kvd [-c FILE] [-o section.key=value]... [-d] [--pidfile FILE]\n"
 	      "\n"
 	      "  -c, --config FILE   read options from FILE; the others keep their defaults\n"
 	      "  -o, --option section.key=value\n"
 	      "                      set one option, which overrides the file; may be repeated\n"
+	      "  -d, --daemon        go on in the background as soon as the server is ready;\n"
+	      "                      log.file says where to log to then\n"
+	      "      --pidfile FILE  write the number of the server's process to FILE, which is\n"
+	      "                      locked while it runs and removed at the end\n"
 	      "      --check-config  check the configuration and exit: 0, or 78 if it has errors\n"
 	      "      --print-config  print the resulting configuration, as a file, and exit\n"
 	      "  -V, --version       print the version and exit\n"
@@ -60,6 +71,8 @@ static void usage(FILE *out)
 
 struct arguments {
 	enum mode mode;
+	bool daemon;
+	const char *pidfile;
 	struct config_source source;
 };
 
@@ -67,13 +80,19 @@ static void arguments_parse(struct arguments *arguments, int argc, char **argv)
 {
 	int option;
 
-	while ((option = getopt_long(argc, argv, "c:o:Vh", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "c:o:dVh", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
 			arguments->source.file = optarg;
 			break;
 		case 'o':
 			arguments->source.assignments[arguments->source.count++] = optarg;
+			break;
+		case 'd':
+			arguments->daemon = true;
+			break;
+		case OPTION_PIDFILE:
+			arguments->pidfile = optarg;
 			break;
 		case OPTION_CHECK:
 			arguments->mode = MODE_CHECK;
@@ -114,13 +133,31 @@ static void signals_block(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static int serve(const struct config *config, const struct config_source *source)
+/* All that has to be undone at the end is done from here on, in the process that serves. */
+static int run(struct server *server, const char *pidfile)
+{
+	int err = pidfile_create(pidfile);
+
+	if (err)
+		return err;
+	notify_init();
+	err = server_init(server);
+	if (!err) {
+		err = server_run(server);
+		server_release(server);
+	}
+	notify_release();
+	pidfile_remove();
+	return err;
+}
+
+static int serve(const struct config *config, const struct arguments *arguments)
 {
 	static struct server server;
 	int err;
 
 	server.config = *config;
-	server.source = source;
+	server.source = &arguments->source;
 	if (log_init((enum log_level)config->log.level, config->log.file)) {
 		fprintf(stderr,
 			"kvd: log.file = %s: can't open it: %m; set a path that this user may "
@@ -128,15 +165,14 @@ static int serve(const struct config *config, const struct config_source *source
 			config->log.file);
 		return EXIT_FAILURE;
 	}
+	log_echo_errors(true); /* until the server is ready */
+	if (arguments->daemon && detach())
+		return EXIT_FAILURE;
 	signals_block();
 	if (log_writer_start())
 		return EXIT_FAILURE;
 	log_notice("kvd %s starts", KVD_SERVER_VERSION);
-	err = server_init(&server);
-	if (!err) {
-		err = server_run(&server);
-		server_release(&server);
-	}
+	err = run(&server, arguments->pidfile);
 	log_notice("kvd stopped%s", err ? " because of an error" : "");
 	log_writer_stop();
 	log_release();
@@ -161,7 +197,7 @@ int main(int argc, char **argv)
 	else if (arguments.mode == MODE_PRINT)
 		config_print(&config, stdout);
 	else if (arguments.mode == MODE_SERVE)
-		status = serve(&config, &arguments.source);
+		status = serve(&config, &arguments);
 	free(assignments);
 	return status;
 }

@@ -23,6 +23,7 @@ _Atomic int log_threshold = LOG_OFF;
 
 static _Atomic int log_fd = STDERR_FILENO;
 static void (*_Atomic log_sink)(const char *line, size_t length);
+static _Atomic bool log_echo;
 static char log_path[PATH_MAX];
 
 const char *log_level_name(enum log_level level)
@@ -101,6 +102,11 @@ void log_set_sink(void (*sink)(const char *line, size_t length))
 	atomic_store(&log_sink, sink);
 }
 
+void log_echo_errors(bool echo)
+{
+	atomic_store(&log_echo, echo);
+}
+
 void log_release(void)
 {
 	log_set_level(LOG_OFF);
@@ -165,10 +171,8 @@ size_t log_format(char line[LOG_LINE_MAX], enum log_level level, const char *for
 	return length;
 }
 
-static void write_line(const char *line, size_t length)
+static void write_line(int fd, const char *line, size_t length)
 {
-	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
-
 	for (int tries = 0; tries < LOG_WRITE_TRIES_MAX; tries++)
 		if (write(fd, line, length) >= 0 || errno != EINTR)
 			return;
@@ -185,10 +189,12 @@ void log_write(enum log_level level, const char *format, ...)
 	va_start(args, format);
 	length = format_line(line, level, format, args);
 	va_end(args);
+	if (level == LOG_ERROR && atomic_load(&log_echo) && log_descriptor() != STDERR_FILENO)
+		write_line(STDERR_FILENO, line, length);
 	if (sink)
 		sink(line, length);
 	else
-		write_line(line, length);
+		write_line(log_descriptor(), line, length);
 	errno = saved_errno;
 }
 

@@ -59,6 +59,12 @@ int log_descriptor(void);
  */
 void log_set_sink(void (*sink)(const char *line, size_t length));
 
+/*
+ * While @echo, errors are written to stderr, too, if the log is a file: whoever starts a server
+ * looks there, and may not know the file. Such a write may block.
+ */
+void log_echo_errors(bool echo);
+
 /* Closes the file and goes silent. No other thread may be logging. */
 void log_release(void);
 

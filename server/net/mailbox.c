@@ -67,6 +67,7 @@ struct note *mailbox_take(struct mailbox *mailbox)
 	uint64_t count;
 
 	atomic_store_explicit(&mailbox->pending, false, memory_order_relaxed);
+	atomic_fetch_add_explicit(&mailbox->taken, 1, memory_order_relaxed);
 	/* Before the list is read: a note sent from here on makes the fd readable again. */
 	if (read(mailbox->event_fd, &count, sizeof(count)) < 0)
 		count = 0;

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct conn;
 
@@ -35,8 +36,9 @@ struct note {
 struct mailbox {
 	pthread_mutex_t lock; /* guards first and last */
 	struct note *first, **last;
-	_Atomic bool pending; /* a note or a wake-up was sent since the last mailbox_take() */
-	int event_fd;	      /* readable from then on, so that the owner can sleep in poll(2) */
+	_Atomic bool pending;	/* a note or a wake-up was sent since the last mailbox_take() */
+	_Atomic uint64_t taken; /* calls of mailbox_take(): signs of the owner's life */
+	int event_fd;		/* readable from then on, so that the owner can sleep in poll(2) */
 };
 
 /* 0 or a negative errno after logging. */

@@ -99,6 +99,25 @@ int net_start(struct net *net)
 	return 0;
 }
 
+bool net_alive(struct net *net)
+{
+	bool alive = true;
+	unsigned int i;
+	uint64_t taken;
+
+	for (i = 0; i < net->worker_count; i++) {
+		taken = atomic_load_explicit(&net->workers[i].mailbox.taken, memory_order_relaxed);
+		/* + 1: a worker's first count is 0, and so is what was never asked for. */
+		if (net->taken[i] == taken + 1) {
+			log_warn("worker %u has not finished a turn since it was last asked", i);
+			alive = false;
+		}
+		net->taken[i] = taken + 1;
+		mailbox_wake(&net->workers[i].mailbox);
+	}
+	return alive;
+}
+
 void net_stop(struct net *net)
 {
 	unsigned int i;

@@ -4,6 +4,7 @@
 #define KVD_SERVER_NET_NET_H
 
 #include "server/net/conn_timer.h"
+#include "server/net/cpu.h"
 #include "server/net/worker.h"
 
 /* X(name, help): counted by the control thread. */
@@ -35,10 +36,11 @@ struct net {
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
 	struct conn_timers timers;
-	uint32_t serial;  /* of the next connection */
-	bool events_left; /* EVENTS_AT_ONCE were taken: a device may have more */
-	bool stopping;	  /* new connections are refused */
-	bool failed;	  /* a device failed: the server has to stop */
+	uint32_t serial;	     /* of the next connection */
+	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */
+	bool stopping;		     /* new connections are refused */
+	bool failed;		     /* a device failed: the server has to stop */
+	uint64_t taken[WORKERS_MAX]; /* each worker's mailbox.taken at the last net_alive() */
 };
 
 /*
@@ -52,6 +54,12 @@ void net_release(struct net *net);
 
 /* Starts the workers, then the listeners. 0 or a negative errno after logging. */
 int net_start(struct net *net);
+/*
+ * Whether each worker has finished a turn since the last call, or this is the first; wakes all of
+ * them, so that those that sleep do until the next one. A worker that has not is logged. The
+ * control thread calls it, now and then.
+ */
+bool net_alive(struct net *net);
 /* Stops the workers. */
 void net_stop(struct net *net);
 

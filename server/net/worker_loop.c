@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -457,6 +458,7 @@ void worker_release(struct worker *worker)
 
 int worker_start(struct worker *worker)
 {
+	char name[16]; /* the kernel's limit; for top -H and the like */
 	int err = -pthread_create(&worker->thread, NULL, worker_run, worker);
 
 	if (err)
@@ -464,6 +466,9 @@ int worker_start(struct worker *worker)
 			  "server.workers",
 			  worker->number, strerror(-err));
 	worker->started = !err;
+	snprintf(name, sizeof(name), "worker-%u", worker->number);
+	if (!err)
+		pthread_setname_np(worker->thread, name);
 	return err;
 }
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* kvd -d: see detach.h. */
+#include "server/detach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "server/log_writer.h"
+
+/* The server's end of the pipe on which it says that it is ready. */
+static int ready_fd = -1;
+
+/* In the process that was started: waits for the server, and ends. */
+static _Noreturn void await_server(pid_t server, int fd)
+{
+	ssize_t length;
+	int status;
+	char byte;
+
+	do
+		length = read(fd, &byte, 1);
+	while (length < 0 && errno == EINTR);
+	if (length == 1)
+		_exit(EXIT_SUCCESS);
+	while (waitpid(server, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status))
+		_exit(WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
+	fprintf(stderr, "kvd: the server ended before it was ready, by signal %d (%s)\n",
+		WTERMSIG(status), strsignal(WTERMSIG(status)));
+	_exit(EXIT_FAILURE);
+}
+
+int detach(void)
+{
+	int fds[2], err;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		goto failed;
+	pid = fork();
+	if (pid < 0)
+		goto failed;
+	if (pid) {
+		close(fds[1]);
+		await_server(pid, fds[0]);
+	}
+	close(fds[0]);
+	setsid();
+	ready_fd = fds[1];
+	return 0;
+
+failed:
+	err = -errno;
+	log_error("-d: can't start a process: %s", strerror(-err));
+	return err;
+}
+
+static bool is_file(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode);
+}
+
+void detach_ready(void)
+{
+	int null;
+
+	if (ready_fd < 0)
+		return;
+	if (!*log_file() && !is_file(STDERR_FILENO))
+		log_notice("detached: what is logged from now on is lost; set log.file");
+	log_writer_flush();
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		if (!is_file(STDERR_FILENO))
+			dup2(null, STDERR_FILENO);
+		if (null > STDERR_FILENO)
+			close(null);
+	}
+	(void)!write(ready_fd, "", 1);
+	close(ready_fd);
+	ready_fd = -1;
+}

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <infiniband/verbs.h>
 
@@ -38,6 +39,7 @@ enum device_role {
 
 #define DEVICE_HOST_MAX 256 /* bytes of a host name or address, with its zero byte */
 #define DEVICE_PATH_MAX 108 /* bytes of a Unix socket's path, with its zero byte (sun_path) */
+#define DEVICE_PEER_MAX 64  /* bytes of the address of a connection's other end, likewise */
 
 struct device_addr {
 	enum device_kind kind;
@@ -80,6 +82,13 @@ struct cm_id {
 	struct cm_channel *channel;
 	struct ibv_qp *qp; /* set by create_qp */
 	void *context;	   /* the owner's */
+};
+
+/* Who is at the other end of a connection that was requested. */
+struct cm_peer {
+	char address[DEVICE_PEER_MAX]; /* "10.9.0.1:4711", "[fe80::1]:4711" or "pid:4711" */
+	bool uid_known;		       /* the kernel says which user it is: softnic */
+	uid_t uid;
 };
 
 #define CM_PRIVATE_MAX_CONNECT 56 /* bytes of private data: the least of what RDMA_PS_TCP allows */
@@ -201,6 +210,8 @@ struct device_ops {
 	int (*connect)(struct cm_id *id, const struct cm_param *param);
 	int (*accept)(struct cm_id *id, const struct cm_param *param);
 	int (*reject)(struct cm_id *id, const void *private_data, uint8_t private_len);
+	/* For an id of CONNECT_REQUEST, until it is destroyed. */
+	int (*query_peer)(struct cm_id *id, struct cm_peer *peer);
 	/*
 	 * Moves the queue pair to the error state, so that all its work requests are flushed, and
 	 * notifies the peer. May be called more than once and in any state.

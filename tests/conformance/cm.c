@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NOBODY_HOST "203.0.113.1" /* RFC 5737: reserved for documents, so no host has it */
 
@@ -294,6 +296,29 @@ static void disconnect_by_server(void)
 	disconnect_by(&pair, &pair.server, &pair.client);
 }
 
+/* Who connected: this process. */
+static void peer_is_known(void)
+{
+	char expected[DEVICE_PEER_MAX];
+	struct cm_peer peer;
+	struct pair pair;
+
+	pair_open(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(suite.ops->query_peer(pair.server.id, &peer));
+	if (suite.kind == DEVICE_SOFTNIC) {
+		snprintf(expected, sizeof(expected), "pid:%d", (int)getpid());
+		CHECK(!strcmp(peer.address, expected));
+		CHECK(peer.uid_known);
+		CHECK_INT(peer.uid, getuid());
+	} else {
+		CHECK(!strncmp(peer.address, getenv("KVD_RDMA_ADDR"),
+			       strlen(getenv("KVD_RDMA_ADDR"))));
+		CHECK(strrchr(peer.address, ':') && atoi(strrchr(peer.address, ':') + 1) > 0);
+		CHECK(!peer.uid_known);
+	}
+	pair_close(&pair);
+}
+
 /* The end that disconnects gets no event for it. */
 static void disconnect_not_echoed(void)
 {
@@ -336,6 +361,7 @@ const struct suite_case cm_cases[] = {
 	{ "open_wrong_address", open_wrong_address, DEVICE_VERBS },
 	{ "open_auto", open_auto, DEVICE_VERBS },
 	{ "address_in_use", address_in_use, BOTH_DEVICES },
+	{ "peer_is_known", peer_is_known, BOTH_DEVICES },
 	{ "disconnect_by_client", disconnect_by_client, BOTH_DEVICES },
 	{ "disconnect_by_server", disconnect_by_server, BOTH_DEVICES },
 	{ "disconnect_not_echoed", disconnect_not_echoed, BOTH_DEVICES },

@@ -10,6 +10,7 @@
 #include "common/rdma/softnic/cm.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -487,6 +488,24 @@ void sn_destroy_qp(struct cm_id *cm)
 		sn_qp_destroy(to_sn_qp(cm->qp));
 	cm->qp = NULL;
 	pthread_mutex_unlock(&channel->lock);
+}
+
+int sn_query_peer(struct cm_id *cm, struct cm_peer *peer)
+{
+	struct sn_id *id = to_sn_id(cm);
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+	int ret = fault_check(FAULT_query_peer, id->ctx);
+
+	if (ret)
+		return ret;
+	*peer = (struct cm_peer){ 0 };
+	if (getsockopt(id->sock, SOL_SOCKET, SO_PEERCRED, &cred, &size))
+		return -errno;
+	snprintf(peer->address, sizeof(peer->address), "pid:%d", (int)cred.pid);
+	peer->uid_known = true;
+	peer->uid = cred.uid;
+	return 0;
 }
 
 int sn_disconnect(struct cm_id *cm)

@@ -378,6 +378,7 @@ const struct device_ops softnic_ops = {
 	.connect = sn_connect,
 	.accept = sn_accept,
 	.reject = sn_reject,
+	.query_peer = sn_query_peer,
 	.disconnect = sn_disconnect,
 	.destroy_id = sn_destroy_id,
 };

@@ -49,6 +49,7 @@
 	X(connect)		\
 	X(accept)		\
 	X(reject)		\
+	X(query_peer)		\
 	X(disconnect)		\
 	X(post_send)		\
 	X(post_recv)		\

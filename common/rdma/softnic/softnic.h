@@ -573,6 +573,7 @@ int sn_create_id(struct cm_channel *channel, struct cm_id **id);
 int sn_connect(struct cm_id *id, const struct cm_param *param);
 int sn_accept(struct cm_id *id, const struct cm_param *param);
 int sn_reject(struct cm_id *id, const void *private_data, uint8_t private_len);
+int sn_query_peer(struct cm_id *id, struct cm_peer *peer);
 int sn_disconnect(struct cm_id *id);
 void sn_destroy_id(struct cm_id *id);
 void sn_cm_channel_kick(struct sn_cm_channel *channel);

@@ -6,6 +6,8 @@
 #include "common/rdma/verbs/verbs.h"
 
 #include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -364,6 +366,21 @@ int verbs_reject(struct cm_id *id, const void *private_data, uint8_t private_len
 	}
 	pthread_mutex_unlock(&vid->lock);
 	return err;
+}
+
+int verbs_query_peer(struct cm_id *id, struct cm_peer *peer)
+{
+	const struct sockaddr *addr = rdma_get_peer_addr(verbs_id_of(id)->rdma);
+	bool ipv6 = addr->sa_family == AF_INET6;
+	char host[DEVICE_PEER_MAX - 10]; /* without brackets and port */
+	char port[6];
+
+	*peer = (struct cm_peer){ 0 };
+	if (getnameinfo(addr, ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), host,
+			sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+		return -EINVAL;
+	snprintf(peer->address, sizeof(peer->address), ipv6 ? "[%s]:%s" : "%s:%s", host, port);
+	return 0;
 }
 
 int verbs_disconnect(struct cm_id *id)

@@ -266,6 +266,7 @@ const struct device_ops verbs_ops = {
 	.connect = verbs_connect,
 	.accept = verbs_accept,
 	.reject = verbs_reject,
+	.query_peer = verbs_query_peer,
 	.disconnect = verbs_disconnect,
 	.destroy_id = verbs_destroy_id,
 };

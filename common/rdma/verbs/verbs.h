@@ -146,6 +146,7 @@ int verbs_create_id(struct cm_channel *channel, struct cm_id **id);
 int verbs_connect(struct cm_id *id, const struct cm_param *param);
 int verbs_accept(struct cm_id *id, const struct cm_param *param);
 int verbs_reject(struct cm_id *id, const void *private_data, uint8_t private_len);
+int verbs_query_peer(struct cm_id *id, struct cm_peer *peer);
 int verbs_disconnect(struct cm_id *id);
 void verbs_destroy_id(struct cm_id *id);
 /* Allocates an id (0 or -ENOMEM), and attaches librdmacm's id to it. */

@@ -97,6 +97,7 @@ static int session_rest(struct end *server, struct end *client)
 	struct ibv_device_attr device;
 	struct ibv_port_attr port;
 	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad; /* refused with a shared receive queue */
+	struct cm_peer peer;
 	int ret = OPS->query(client->dev, &device, &port);
 
 	if (!ret)
@@ -113,6 +114,8 @@ static int session_rest(struct end *server, struct end *client)
 		ret = session_reject(server, client);
 	if (!ret)
 		ret = ibv_post_recv(client->id->qp, &wr, &bad) == EINVAL ? 0 : -EIO;
+	if (!ret)
+		ret = OPS->query_peer(server->id, &peer);
 	if (!ret)
 		ret = OPS->disconnect(client->id);
 	return ret;

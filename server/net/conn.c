@@ -99,6 +99,10 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	conn->poller = poller;
 	conn->serial = serial;
 	conn->window = window;
+	/* So that one of those that it may always have outstanding is signaled. */
+	conn->signal_every = poller->limits.signal_every;
+	if (conn->signal_every > window)
+		conn->signal_every = window;
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
 	TAILQ_INIT(&conn->deferred);
 	for (i = 0; i < NOTE_KINDS; i++)

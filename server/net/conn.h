@@ -32,8 +32,8 @@
 #include "common/rdma/device.h"
 #include "common/wire.h"
 #include "server/net/mailbox.h"
+#include "server/net/poller.h"
 
-struct poller;
 struct item;
 struct deferred;
 
@@ -68,8 +68,9 @@ struct conn {
 	/* Fixed when the connection is made. */
 	struct cds_lfht_node node; /* in poller->conns, by qp_num */
 	uint32_t qp_num;
-	uint32_t serial; /* tells its completions from those of an older connection */
-	uint32_t window; /* requests that the client may have outstanding */
+	uint32_t serial;       /* tells its completions from those of an older connection */
+	uint32_t window;       /* requests that the client may have outstanding */
+	uint32_t signal_every; /* one of so many responses is signaled; at most the window */
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
@@ -78,7 +79,7 @@ struct conn {
 	/* The worker's. */
 	bool stopped;			/* failed or quiesced: nothing is to be posted */
 	uint32_t response_bytes;	/* longest message that the client accepts */
-	uint32_t sq_used;		/* work requests posted and not known to be done */
+	uint32_t sq_used;		/* work requests posted, or about to be, not known done */
 	uint32_t sq_unsignaled;		/* of those, posted since the last signaled one */
 	uint32_t batch_requests;	/* in the current batch */
 	bool probing;			/* a keepalive probe is posted and not answered */
@@ -123,6 +124,40 @@ struct conn {
 #define CONN_ARG(conn) conn_device_name(conn), (conn)->qp_num
 
 const char *conn_device_name(const struct conn *conn);
+
+/*
+ * Places for the completions of work requests. A connection may always have sq_share() work
+ * requests outstanding, and more as long as its queue pair has room and others leave spare places:
+ * so the completion queue can't overrun (server/net/poller.h).
+ */
+static inline uint32_t sq_share(const struct conn *conn)
+{
+	return conn->window + SENDS_BESIDE_WINDOW;
+}
+
+static inline bool sq_room(const struct conn *conn)
+{
+	return conn->sq_used < sq_share(conn) ||
+	       (conn->poller->spare_sends &&
+		conn->sq_used < poller_sq_depth(conn->poller, conn->window) - MARKERS);
+}
+
+/* For a work request that is posted, or will be at the end of the batch. There is room. */
+static inline void sq_take(struct conn *conn)
+{
+	if (conn->sq_used++ >= sq_share(conn))
+		conn->poller->spare_sends--;
+}
+
+/* The @count oldest ones are done. */
+static inline void sq_put(struct conn *conn, uint32_t count)
+{
+	uint32_t share = sq_share(conn);
+	uint32_t over = conn->sq_used > share ? conn->sq_used - share : 0;
+
+	conn->sq_used -= count;
+	conn->poller->spare_sends += over < count ? over : count;
+}
 
 /*
  * Creates the connection that @id requests, with its queue pair, and adds it to @poller's table.

@@ -18,7 +18,7 @@
  *	 again.
  *
  * A step that has to wait for something returns DEFERRED_WAIT and costs nothing until
- * deferred_wake(). All functions are the worker's.
+ * deferred_wake(), which may come for another reason. All functions are the worker's.
  */
 #ifndef KVD_SERVER_NET_DEFERRED_H
 #define KVD_SERVER_NET_DEFERRED_H

@@ -37,21 +37,21 @@ void keepalive_probe(struct conn *conn)
 	};
 
 	atomic_store_explicit(&conn->probe_noted, false, memory_order_release);
-	/* One that is not answered yet does as well. */
-	if (conn->stopped || conn->probing)
+	/* One that is not answered yet does as well, and so does anything else outstanding. */
+	if (conn->stopped || conn->probing || !sq_room(conn))
 		return;
 	if (ibv_post_send(conn->qp, &wr, &bad)) {
 		conn_fail(conn, "ibv_post_send of a keepalive probe failed");
 		return;
 	}
 	conn->probing = true;
-	conn->sq_used++;
+	sq_take(conn);
 	conn->sq_unsignaled = 0;
 }
 
 void keepalive_answered(struct conn *conn, uint64_t wr_id)
 {
-	conn->sq_used -= wr_id_covers(wr_id);
+	sq_put(conn, wr_id_covers(wr_id));
 	conn->probing = false;
 	stat_add(&conn->probes_answered, 1);
 }

@@ -3,6 +3,7 @@
  * Sets pollers up and posts receives. There are as many buffers for responses as for receives, and
  * a quarter more: the sum of the windows granted never exceeds srq_depth, and a connection holds at
  * most its window of responses beside that quarter, so neither kind runs out (guarantees F and G).
+ * The places of the completion queue are shared out in the same way.
  */
 #include "server/net/poller.h"
 
@@ -63,35 +64,48 @@ static int poller_register_buffers(struct poller *poller)
 }
 
 /*
- * Entries of the completion queue; lowers limits.conns_max to what fits the device's. Flushing a
- * queue pair completes all that it holds at once: there is room for that on all connections
- * together.
+ * Entries that the completion queue must have, whatever the clients do: for a receive each, for a
+ * response to each request of all windows together, and for what each connection may have
+ * outstanding beside those, its marker included.
+ */
+static uint32_t cqes_needed(const struct poller_limits *limits, uint32_t conns)
+{
+	return 2 * limits->srq_depth + conns * (SENDS_BESIDE_WINDOW + MARKERS);
+}
+
+/*
+ * Sizes the completion queue; lowers limits.conns_max to what fits the device's. A queue pair in
+ * error completes all that it holds at once, unsignaled work requests too: each that is posted has
+ * its place. What the queue has beyond the places that are needed is spare: for connections whose
+ * completions come late, and for more READs of a pull at a time.
  */
 static int poller_cq_size(struct poller *poller)
 {
 	struct poller_limits *limits = &poller->limits;
-	uint32_t cqes_per_conn = poller_sq_depth(poller, limits->window);
 	uint32_t cqes_max = (uint32_t)poller->nic->attr.max_cqe;
 	uint32_t conns_fit;
 
-	if (cqes_max < limits->srq_depth + cqes_per_conn) {
+	if (cqes_max < cqes_needed(limits, 1)) {
 		log_error("worker %u on device %s: a completion queue of the device has at most %u "
 			  "entries, and %u receives with one connection need %u: lower "
-			  "request.srq_depth or request.window",
+			  "request.srq_depth",
 			  poller->worker_number, poller->nic->dev->name, cqes_max,
-			  limits->srq_depth, limits->srq_depth + cqes_per_conn);
+			  limits->srq_depth, cqes_needed(limits, 1));
 		return -EINVAL;
 	}
-	conns_fit = (cqes_max - limits->srq_depth) / cqes_per_conn;
+	conns_fit = (cqes_max - cqes_needed(limits, 0)) / (SENDS_BESIDE_WINDOW + MARKERS);
 	if (conns_fit < limits->conns_max) {
 		log_notice("worker %u on device %s: takes at most %u connections instead of %u, "
 			   "since a completion queue of the device has at most %u entries; lower "
-			   "request.window, request.signal_every or request.srq_depth for more",
+			   "request.srq_depth for more",
 			   poller->worker_number, poller->nic->dev->name, conns_fit,
 			   limits->conns_max, cqes_max);
 		limits->conns_max = conns_fit;
 	}
-	return (int)(limits->srq_depth + limits->conns_max * cqes_per_conn);
+	poller->spare_sends = 2 * limits->srq_depth;
+	if (poller->spare_sends > cqes_max - cqes_needed(limits, limits->conns_max))
+		poller->spare_sends = cqes_max - cqes_needed(limits, limits->conns_max);
+	return (int)(cqes_needed(limits, limits->conns_max) + poller->spare_sends);
 }
 
 static int poller_create_cq(struct poller *poller, int cqes)
@@ -181,8 +195,7 @@ static int poller_init_all(struct poller *poller, int cqes)
 	err = poller_create_cq(poller, cqes);
 	if (err)
 		return poller_error(poller, err, "create its completion queue",
-				    "server.max_connections, request.window, request.srq_depth or "
-				    "server.workers");
+				    "server.max_connections, request.srq_depth or server.workers");
 	err = poller_create_srq(poller);
 	if (err)
 		return poller_error(poller, err, "create its shared receive queue",

@@ -24,6 +24,13 @@ struct deferred;
 #define PULL_DEPTH 4
 /* All READs of a connection: of a pull, and a keepalive probe. */
 #define READS_MAX (PULL_DEPTH + 1)
+/*
+ * Work requests that each connection may have outstanding beside a response for each of its window:
+ * a READ of a pull, a probe, and the response to the pull.
+ */
+#define SENDS_BESIDE_WINDOW 3
+/* At the end of a connection, beside all those (server/net/teardown.h). */
+#define MARKERS 1
 
 #define BUFFER_NONE UINT32_MAX
 
@@ -59,6 +66,7 @@ struct poller {
 	uint32_t *free; /* stack of buffers that are free for responses */
 	uint32_t free_count;
 	uint32_t spare_buffers;	   /* free buffers that connections may take beyond their windows */
+	uint32_t spare_sends;	   /* work requests that they may have outstanding beyond theirs */
 	uint32_t inline_max;	   /* bytes of the longest message that is sent inline */
 	struct deferred *deferred; /* one for each receive buffer: server/net/deferred.h */
 	struct cds_lfht *conns;	   /* by qp_num */
@@ -87,17 +95,14 @@ int poller_arm_srq_limit(struct poller *poller);
  */
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
 
-/* What is posted beside responses: READs, and at the end a marker (server/net/teardown.h). */
-#define NOT_RESPONSES_MAX (READS_MAX + 1)
-
-/* Work requests that the send queue of a connection with this window holds. */
+/*
+ * Work requests that the send queue of a connection with this window holds, READs and the marker
+ * included. A client that keeps the rules has at most `window` responses that it has not taken, but
+ * their completions may come later than its next requests.
+ */
 static inline uint32_t poller_sq_depth(const struct poller *poller, uint32_t window)
 {
-	/*
-	 * A client that keeps the rules has at most `window` responses that it has not taken. Their
-	 * completions may come later than its next requests.
-	 */
-	return 4 * window + poller->limits.signal_every + NOT_RESPONSES_MAX;
+	return 4 * window + poller->limits.signal_every + READS_MAX + MARKERS;
 }
 
 static inline uint8_t *poller_buffer(const struct poller *poller, uint32_t buffer)

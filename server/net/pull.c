@@ -54,7 +54,7 @@ static bool pull_post(struct poller *poller, struct conn *conn)
 		conn_fail(conn, "ibv_post_send of the READ of a large value failed");
 		return false;
 	}
-	conn->sq_used++;
+	sq_take(conn);
 	conn->sq_unsignaled = 0;
 	pull->reads_posted++;
 	pull->addr += bytes;
@@ -65,7 +65,7 @@ static bool pull_post(struct poller *poller, struct conn *conn)
 
 static void pull_fill_queue(struct poller *poller, struct conn *conn)
 {
-	while (conn->pull.left && conn->pull.reads_posted < PULL_DEPTH)
+	while (conn->pull.left && conn->pull.reads_posted < PULL_DEPTH && sq_room(conn))
 		if (!pull_post(poller, conn))
 			return;
 }
@@ -146,7 +146,7 @@ static void pull_finish(struct response_list *responses, struct conn *conn)
 
 void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id)
 {
-	conn->sq_used -= wr_id_covers(wr_id);
+	sq_put(conn, wr_id_covers(wr_id));
 	conn->pull.reads_posted--;
 	if (conn->stopped)
 		return;
@@ -170,6 +170,12 @@ void pull_expire(struct worker *worker)
 		conn_fail(conn, "a large value was not read from the client within "
 				"server.pull_timeout");
 	}
+}
+
+void pull_continue(struct poller *poller, struct conn *conn)
+{
+	if (conn->pull.item && !conn->stopped)
+		pull_fill_queue(poller, conn);
 }
 
 void pull_release(struct poller *poller, struct conn *conn)

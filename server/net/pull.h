@@ -30,6 +30,12 @@ void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_i
 /* Fails the connections whose pull takes longer than server.pull_timeout. */
 void pull_expire(struct worker *worker);
 
+/*
+ * Other work requests of the connection completed: posts READs of its pull, if there is one, for
+ * which there was no room in the send queue.
+ */
+void pull_continue(struct poller *poller, struct conn *conn);
+
 /* The connection's queue pair is destroyed: frees the item of a pull that was not finished. */
 void pull_release(struct poller *poller, struct conn *conn);
 

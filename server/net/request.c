@@ -189,10 +189,12 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 {
 	struct store_thread *thread = &responses->poller->worker->store_thread;
 	const struct request *request = &deferred->request;
-	struct response_wr *response = response_start(responses, deferred->conn, WIRE_SCAN,
-						      request->id);
 	struct response_value value = { 0 };
+	struct response_wr *response;
 
+	if (!response_room(deferred->conn))
+		return DEFERRED_WAIT;
+	response = response_start(responses, deferred->conn, WIRE_SCAN, request->id);
 	copy_drop(responses->poller->worker, deferred->conn);
 	value.value = response_buffer(responses, response, &value.size);
 	if (!value.value)
@@ -248,11 +250,16 @@ static void request_run(struct response_list *responses, struct conn *conn,
 	execute_access(&responses->poller->worker->store_thread, request);
 }
 
-/* A request that fits a turn, but came behind one that does not. */
+/*
+ * A request that fits a turn, but came behind one that does not, or when there was no room for its
+ * response.
+ */
 static enum deferred_next request_step(struct deferred *deferred, struct response_list *responses,
 				       uint64_t until_ns)
 {
 	(void)until_ns;
+	if (!response_room(deferred->conn))
+		return DEFERRED_WAIT;
 	request_run(responses, deferred->conn, &deferred->request, deferred->hash);
 	return DEFERRED_DONE;
 }
@@ -266,7 +273,7 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		conn_fail(conn, "a request before HELLO");
 		return true;
 	}
-	if (request->op == WIRE_SCAN || deferred_pending(conn)) {
+	if (request->op == WIRE_SCAN || deferred_pending(conn) || !response_room(conn)) {
 		deferred_start(conn, request->op == WIRE_SCAN ? &scan_kind : &request_kind, request,
 			       hash, buffer);
 		return false;

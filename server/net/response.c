@@ -7,6 +7,23 @@
 #include "common/util/stat.h"
 #include "server/net/worker.h"
 
+/*
+ * What a connection may always hold, and what it may hold beyond that as long as the others leave
+ * some: buffers of responses, and places of work requests in the completion queue. A response's
+ * completion may arrive later than the client's next request, so an honest client may have more
+ * responses that are not known to be done than its window; it then depends on the spare ones, and
+ * where there are none left, on its own responses to complete.
+ */
+static bool conn_has_buffer(const struct poller *poller, const struct conn *conn)
+{
+	return conn->buffers < conn->window || poller->spare_buffers;
+}
+
+bool response_room(const struct conn *conn)
+{
+	return conn_has_buffer(conn->poller, conn) && sq_room(conn);
+}
+
 struct response_wr *response_start(struct response_list *responses, struct conn *conn,
 				   enum wire_op op, uint32_t id)
 {
@@ -20,21 +37,16 @@ struct response_wr *response_start(struct response_list *responses, struct conn 
 	response->conn = conn;
 	response->buffer = BUFFER_NONE;
 	response->value_len = 0;
+	sq_take(conn);
 	return response;
 }
 
-/*
- * A connection may hold as many buffers as its window. A response's completion may arrive later
- * than the client's next request, so there are spare ones, which all connections share; one that
- * finds none left does not take its responses.
- */
 static uint32_t conn_take_buffer(struct poller *poller, struct conn *conn)
 {
-	if (conn->buffers >= conn->window) {
-		if (!poller->spare_buffers)
-			return BUFFER_NONE;
+	if (!conn_has_buffer(poller, conn))
+		return BUFFER_NONE;
+	if (conn->buffers >= conn->window)
 		poller->spare_buffers--;
-	}
 	conn->buffers++;
 	return buffer_take(poller);
 }
@@ -53,8 +65,8 @@ void *response_buffer(struct response_list *responses, struct response_wr *respo
 	uint32_t buffer = conn_take_buffer(poller, response->conn);
 
 	if (buffer == BUFFER_NONE) {
-		conn_fail(response->conn,
-			  "the client does not take its responses: no buffer is left");
+		/* Not unless response_room() was not asked. */
+		conn_fail(response->conn, "no buffer is left for a response");
 		return NULL;
 	}
 	response->buffer = buffer;
@@ -89,7 +101,10 @@ void response_drop_buffer(struct response_list *responses, struct response_wr *r
 
 void response_cancel(struct response_list *responses)
 {
-	response_drop_buffer(responses, &responses->list[--responses->count]);
+	struct response_wr *response = &responses->list[--responses->count];
+
+	response_drop_buffer(responses, response);
+	sq_put(response->conn, 1);
 }
 
 /* Fills in the work request: where the message is, and whether it is sent inline. */
@@ -120,7 +135,7 @@ static void response_fill(struct poller *poller, struct response_wr *response)
 
 /*
  * A response that the device reads from its buffer is signaled, since the buffer is free only when
- * it completes; of the inline ones, one in request.signal_every is. All have a wr_id: a queue pair
+ * it completes; of the inline ones, one in conn->signal_every is. All have a wr_id: a queue pair
  * that fails completes the unsignaled ones too, and 0 would stand for a receive.
  */
 static void response_signal(struct poller *poller, struct response_wr *response)
@@ -129,27 +144,22 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	struct conn *conn = response->conn;
 	bool buffered = !(response->wr.send_flags & IBV_SEND_INLINE);
 
-	conn->sq_used++;
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);
-	if (!buffered && conn->sq_unsignaled < poller->limits.signal_every)
+	if (!buffered && conn->sq_unsignaled < conn->signal_every)
 		return;
 	response->wr.send_flags |= IBV_SEND_SIGNALED;
 	conn->sq_unsignaled = 0;
 	stat_add(&worker->stats.responses_signaled, 1);
 }
 
-/* Appends the response to its connection's chain; false if the queue pair has no room. */
-static bool response_chain(struct poller *poller, struct response_wr *response)
+/* Appends the response to its connection's chain. */
+static void response_chain(struct poller *poller, struct response_wr *response)
 {
 	struct conn *conn = response->conn;
 
-	if (conn->sq_used >= poller_sq_depth(poller, conn->window) - NOT_RESPONSES_MAX) {
-		conn_fail(conn, "the client does not take its responses: the send queue is full");
-		return false;
-	}
 	response_fill(poller, response);
 	response_signal(poller, response);
 	if (!(response->wr.send_flags & IBV_SEND_INLINE))
@@ -159,7 +169,6 @@ static bool response_chain(struct poller *poller, struct response_wr *response)
 	else
 		conn->chain_first = &response->wr;
 	conn->chain_last = &response->wr;
-	return true;
 }
 
 static void conn_post_chain(struct conn *conn)
@@ -181,9 +190,12 @@ void responses_send(struct response_list *responses)
 
 	for (i = 0; i < responses->count; i++) {
 		response = &responses->list[i];
-		if (response->conn->stopped || !response_chain(poller, response)) {
+		if (response->conn->stopped) {
 			response_drop_buffer(responses, response);
+			sq_put(response->conn, 1);
 			response->conn = NULL;
+		} else {
+			response_chain(poller, response);
 		}
 	}
 	for (i = 0; i < responses->count; i++) {
@@ -199,7 +211,7 @@ void responses_send(struct response_list *responses)
 
 void response_done(struct poller *poller, struct conn *conn, uint64_t wr_id)
 {
-	conn->sq_used -= wr_id_covers(wr_id);
+	sq_put(conn, wr_id_covers(wr_id));
 	if (wr_id_buffer(wr_id) != BUFFER_NONE && conn->sent_first != BUFFER_NONE)
 		sent_pop(poller, conn);
 }
@@ -208,4 +220,5 @@ void response_release_all(struct poller *poller, struct conn *conn)
 {
 	while (conn->sent_first != BUFFER_NONE)
 		sent_pop(poller, conn);
+	sq_put(conn, conn->sq_used);
 }

@@ -26,15 +26,24 @@ struct response_list {
 };
 
 /*
+ * Whether a response of the connection, and its value, can be started now. If not, at least one
+ * response of this very connection is posted, signaled and not completed, so that waiting until it
+ * completes, with the request deferred, comes to an end: the client's device acknowledges it, or
+ * retries are exhausted and the connection fails. What other clients do is of no influence.
+ */
+bool response_room(const struct conn *conn);
+
+/*
  * Starts a response to request @id, with status WIRE_OK and no value. It can't fail: a batch has at
- * most BATCH_MAX completions, and each causes at most one response.
+ * most BATCH_MAX completions, and each causes at most one response. response_room() holds, or a
+ * READ of the connection has just completed.
  */
 struct response_wr *response_start(struct response_list *responses, struct conn *conn,
 				   enum wire_op op, uint32_t id);
 
 /*
  * Gives the response a buffer. Returns the place for the value, which has *@size bytes; or NULL
- * after failing the connection, because its client left too many responses untaken.
+ * after failing the connection, if there was no room.
  */
 void *response_buffer(struct response_list *responses, struct response_wr *response,
 		      uint32_t *size);
@@ -45,7 +54,7 @@ void response_cancel(struct response_list *responses);
 /* The response needs no buffer after all. */
 void response_drop_buffer(struct response_list *responses, struct response_wr *response);
 
-/* Posts all responses; fails connections whose send queue is full. */
+/* Posts all responses. */
 void responses_send(struct response_list *responses);
 
 /* The completion of a response: it and the unsignaled ones before it on its queue pair are done. */

@@ -145,6 +145,9 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		response_done(poller, conn, wc->wr_id);
 		break;
 	}
+	/* There is room again for what this connection waits to post. */
+	pull_continue(poller, conn);
+	deferred_wake(conn);
 }
 
 static void batch_execute(struct batch *batch, struct poller *poller)

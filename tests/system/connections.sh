@@ -49,6 +49,10 @@ one_too_many() { # limit, reason
 		logged "connection refused: $2"
 }
 
+none_logged() {
+	! logged "$1" >/dev/null
+}
+
 refused() {
 	expect 69 "$1" ping
 }
@@ -86,6 +90,12 @@ check "the last one is refused with the reason" one_too_many 20 "server.max_conn
 check "kvctl prints the reason" refused 'refuses the connection: server.max_connections is reached'
 check "the earlier ones still work" release "$tmp/held" 20
 check "then a client can connect again" can_open_again
+check "the server stops" server_stop
+
+# The completion queue of a worker holds what its connections are granted (rxe has 32,767 entries).
+check "the server starts with one worker for 4,096 connections" server_start -o server.workers=1 \
+	-o server.max_connections=4096 -o request.srq_depth=4096
+check "its completion queue has room for all of them" none_logged 'takes at most'
 check "the server stops" server_stop
 
 # 64 receives make 64 windows of 1, if more connections than that are allowed.

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of what connections share on a poller: response buffers and places in the completion queue.
+ * The device is a function that keeps what was posted; the test decides when it completes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/net/response.h"
+#include "server/net/worker.h"
+
+#define SRQ_DEPTH 32u
+#define SPARE_SENDS 6u
+#define BUFFER_BYTES 2048u
+#define CONNS 5
+#define POSTED_MAX 256
+#define STEPS 100000
+
+/* The windows use up the receives. The first connections take no response, the last one does. */
+static const uint32_t windows[CONNS] = { 8, 8, 8, 7, 1 };
+
+struct posted {
+	uint64_t wr_id;
+	bool signaled;
+};
+
+struct test_conn {
+	struct conn conn;
+	struct ibv_qp qp;
+	struct cm_id id;
+	struct posted posted[POSTED_MAX]; /* oldest first */
+	unsigned int count;
+};
+
+static struct worker worker;
+static struct poller *const poller = &worker.pollers[0];
+static struct test_conn conns[CONNS];
+static struct ibv_context verbs;
+static struct ibv_mr mr;
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct test_conn *c = caa_container_of(qp, struct test_conn, qp);
+
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		assert_true(c->count < POSTED_MAX);
+		c->posted[c->count++] = (struct posted){
+			.wr_id = wr->wr_id,
+			.signaled = wr->send_flags & IBV_SEND_SIGNALED,
+		};
+	}
+	return 0;
+}
+
+static void poller_setup(void)
+{
+	uint32_t i, buffers = SRQ_DEPTH + SRQ_DEPTH / 4;
+
+	*poller = (struct poller){
+		.worker = &worker,
+		.limits = { .srq_depth = SRQ_DEPTH,
+			    .buffer_bytes = BUFFER_BYTES,
+			    .signal_every = 8 },
+		.spare_buffers = SRQ_DEPTH / 4,
+		.spare_sends = SPARE_SENDS,
+		.inline_max = sizeof(struct wire_response),
+		.memory = calloc(buffers, BUFFER_BYTES),
+		.buffers = calloc(buffers, sizeof(struct buffer)),
+		.free = calloc(buffers, sizeof(uint32_t)),
+		.mr = &mr,
+	};
+	for (i = 0; i < buffers; i++)
+		buffer_put(poller, i);
+}
+
+static int setup(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	memset(&worker, 0, sizeof(worker));
+	memset(conns, 0, sizeof(conns));
+	verbs.ops.post_send = post_send;
+	poller_setup();
+	for (i = 0; i < CONNS; i++) {
+		conns[i].qp.context = &verbs;
+		conns[i].conn = (struct conn){
+			.qp = &conns[i].qp,
+			.id = &conns[i].id,
+			.poller = poller,
+			.window = windows[i],
+			.signal_every = windows[i],
+			.response_bytes = BUFFER_BYTES,
+			.sent_first = BUFFER_NONE,
+			.sent_last = BUFFER_NONE,
+		};
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(poller->memory);
+	free(poller->buffers);
+	free(poller->free);
+	return 0;
+}
+
+/* Responds to a request, with a value that needs a buffer or without one. False: it has to wait. */
+static bool respond(struct test_conn *c, bool value)
+{
+	struct response_list responses = { .poller = poller };
+	struct response_wr *response;
+	uint32_t size;
+
+	if (!response_room(&c->conn))
+		return false;
+	response = response_start(&responses, &c->conn, WIRE_GET, 1);
+	if (value) {
+		assert_non_null(response_buffer(&responses, response, &size));
+		response->value_len = size;
+	}
+	responses_send(&responses);
+	assert_false(c->conn.stopped);
+	return true;
+}
+
+/* The device completes the work requests up to the next signaled one. False: there is none. */
+static bool complete(struct test_conn *c)
+{
+	unsigned int n = 0;
+
+	while (n < c->count && !c->posted[n].signaled)
+		n++;
+	if (n == c->count)
+		return false;
+	response_done(poller, &c->conn, c->posted[n].wr_id);
+	c->count -= n + 1;
+	memmove(c->posted, c->posted + n + 1, c->count * sizeof(c->posted[0]));
+	return true;
+}
+
+static unsigned int sends_outstanding(void)
+{
+	unsigned int i, sum = 0;
+
+	for (i = 0; i < CONNS; i++)
+		sum += conns[i].conn.sq_used;
+	return sum;
+}
+
+/* Deaf clients take all that is spare; one of window 1 goes on for ever. */
+static void window_1_beside_deaf(bool value)
+{
+	struct test_conn *honest = &conns[CONNS - 1];
+	unsigned int i, n;
+
+	for (i = 0; i < CONNS - 1; i++)
+		while (respond(&conns[i], value))
+			;
+	assert_true(value ? !poller->spare_buffers : !poller->spare_sends);
+	for (n = 0; n < 1000; n++) {
+		/* Its completions come as late as they can. */
+		while (respond(honest, value))
+			;
+		assert_true(complete(honest));
+		assert_true(respond(honest, value) || complete(honest));
+	}
+}
+
+static void values_beside_deaf(void **state)
+{
+	(void)state;
+	window_1_beside_deaf(true);
+}
+
+static void headers_beside_deaf(void **state)
+{
+	(void)state;
+	window_1_beside_deaf(false);
+}
+
+/* Whatever is posted and completed, nobody waits without a completion of his own to come. */
+static void nobody_waits_in_vain(void **state)
+{
+	uint32_t places = SPARE_SENDS, i;
+	unsigned int step;
+
+	(void)state;
+	srand(1);
+	for (i = 0; i < CONNS; i++)
+		places += windows[i] + SENDS_BESIDE_WINDOW;
+	for (step = 0; step < STEPS; step++) {
+		struct test_conn *c = &conns[rand() % CONNS];
+
+		if (rand() % 3)
+			respond(c, rand() % 2);
+		else
+			complete(c);
+		assert_true(poller->spare_sends <= SPARE_SENDS);
+		assert_true(poller->spare_buffers <= SRQ_DEPTH / 4);
+		assert_true(sends_outstanding() <= places);
+		if (!response_room(&c->conn)) {
+			unsigned int before = c->conn.sq_used;
+
+			assert_true(complete(c));
+			assert_true(c->conn.sq_used < before);
+		}
+	}
+	for (i = 0; i < CONNS; i++)
+		response_release_all(poller, &conns[i].conn);
+	assert_int_equal(poller->spare_sends, SPARE_SENDS);
+	assert_int_equal(poller->spare_buffers, SRQ_DEPTH / 4);
+	assert_int_equal(poller->free_count, SRQ_DEPTH + SRQ_DEPTH / 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(values_beside_deaf, setup, teardown),
+		cmocka_unit_test_setup_teardown(headers_beside_deaf, setup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_waits_in_vain, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -29,6 +29,7 @@
  *   - "not found" is right if the server's clock had reached T at t. That is so if the lower bound
  *     had reached T *before* the READ began. The lower bound after the READ is not enough: between
  *     t and then another client may have replaced the item, before T, and the key was never absent.
+ *     (A READ may be a load of this core: clock_load_barrier() keeps it behind the clock.)
  *   - otherwise only the server knows: the client asks it.
  *
  * Assumption: since the last response the two hosts' clocks have differed in rate by no more than

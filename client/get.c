@@ -71,6 +71,7 @@ static enum kvd_status lookup_refresh_clock(struct kvd *handle, struct lookup *l
 {
 	l->step = STEP_ITEM;
 	l->since_ns = clock_raw_ns();
+	clock_load_barrier();
 	/* Another lookup of this batch may have done it. */
 	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
 		return KVD_OK;

@@ -32,6 +32,7 @@
 #include "client/lookup.h"
 
 #include "client/geometry.h"
+#include "common/barrier.h"
 #include "common/util/clock.h"
 
 /* Overflow buckets that are followed. The server makes fewer: CHAIN_MAX, server/store/index.h. */
@@ -254,6 +255,7 @@ static void check_expiry(struct kvd *handle, struct lookup *l, const struct item
 		break;
 	case EXPIRY_REREAD:
 		l->since_ns = now;
+		clock_load_barrier();
 		l->step = ++l->tries < handle->options.get_tries ? STEP_ITEM : STEP_RPC;
 		break;
 	case EXPIRY_UNKNOWN:

@@ -52,6 +52,44 @@ static inline void load_barrier(void)
 #endif
 }
 
+/*
+ * Orders earlier stores before later loads, and before later readings of the clock. Nothing else
+ * here does, and no processor does it by itself: a store waits in the core's buffer for its cache
+ * line, for a hundred ns if another core has it, while later loads are executed. It is for who
+ * stores to the region and then decides by what it loads: without it, a reader could still see the
+ * region as it was at a time that the decision takes for later than the store. As tests/stress/
+ * test_store_buffering.c shows.
+ *
+ * x86: a locked instruction, which completes when the buffer is empty; the fence in front of the
+ * kernel's RDTSC (LFENCE, or RDTSCP) waits for it. Faster than MFENCE. arm64: DSB, since the
+ * counter is not memory, and what DMB orders is memory.
+ */
+static inline void store_load_barrier(void)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__("lock; addl $0, -4(%%rsp)" ::: "memory", "cc");
+#elif defined(__aarch64__)
+	__asm__ __volatile__("dsb osh\n\tisb" ::: "memory");
+#else
+	__sync_synchronize();
+#endif
+}
+
+/*
+ * Orders an earlier reading of the clock before later loads. A core may execute loads that follow
+ * RDTSC (or read the counter, arm64) before it.
+ */
+static inline void clock_load_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__asm__ __volatile__("lfence" ::: "memory");
+#elif defined(__aarch64__)
+	__asm__ __volatile__("isb" ::: "memory");
+#else
+	__sync_synchronize();
+#endif
+}
+
 /* Tells the core that this is a spin loop. */
 static inline void cpu_relax(void)
 {
@@ -69,7 +107,7 @@ static inline void store_relaxed64(uint64_t *p, uint64_t v)
 
 /*
  * Makes @item invalid for every reader before any later store becomes visible: after this its bytes
- * may be rewritten or its slot cleared.
+ * may be rewritten or its slot cleared. A later load may be done before: store_load_barrier().
  */
 static inline void item_invalidate(struct item *item)
 {

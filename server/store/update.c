@@ -446,7 +446,8 @@ static void attempt_end(struct attempt *a)
 /*
  * Decides whether an item with an expiry time is live. It must not be found live and then changed
  * after it has expired: a client that read it in between would have seen it expired, and then live
- * again (guarantee B). So it is made invalid first, and the clock is read after that.
+ * again (guarantee B). So it is made invalid first, and the clock is read after that, when all can
+ * see it: who reads the item valid does so before, at a time at which it had not expired.
  */
 static void do_hide_expiring(struct attempt *a)
 {
@@ -457,6 +458,7 @@ static void do_hide_expiring(struct attempt *a)
 		return;
 	a->hidden_sum = pos->item->sum;
 	item_invalidate(pos->item);
+	store_load_barrier();
 	store_thread_clock(a->thread);
 	pos->live = !is_expired(pos->item->expires, a->thread->now_ns);
 }

@@ -20,6 +20,9 @@
 
 #include "common/util/log.h"
 
+/* Of a transparent huge page. */
+#define LARGE_PAGE_BYTES ((size_t)2 << 20)
+
 /* What one READ of a chain will copy. */
 struct read_step {
 	const uint8_t *from;
@@ -68,6 +71,34 @@ static int grant_check(const struct link_message *message, int fd, uint64_t *uni
 	return 0;
 }
 
+/*
+ * Maps the file where the address has the same rest as @start, divided by the size of a large page:
+ * only there does the kernel map large pages as such. They cost less per READ, and 2 MiB of page
+ * tables less for each GiB. Returns the mapping or MAP_FAILED.
+ */
+static void *map_at_large(int fd, uint64_t start, size_t length)
+{
+	const size_t reserved = length + LARGE_PAGE_BYTES;
+	uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			     -1, 0);
+	size_t before;
+	void *map;
+
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	before = (start - (uintptr_t)room) & (LARGE_PAGE_BYTES - 1);
+	map = mmap(room + before, length, PROT_READ, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+		   (off_t)start);
+	if (map == MAP_FAILED) {
+		munmap(room, reserved);
+		return MAP_FAILED;
+	}
+	if (before)
+		munmap(room, before);
+	munmap(room + before + length, LARGE_PAGE_BYTES - before);
+	return map;
+}
+
 int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd)
 {
 	struct sn_grant *grant;
@@ -85,7 +116,9 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 	start = message->grant_offset & ~(unit - 1);
 	length = (size_t)((message->grant_offset - start + message->grant_length + unit - 1) &
 			  ~(unit - 1));
-	map = mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, (off_t)start);
+	map = unit < LARGE_PAGE_BYTES ?
+		      map_at_large(fd, start, length) :
+		      mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, (off_t)start);
 	if (map == MAP_FAILED) {
 		int err = errno;
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/rdma/default_socket.h"
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/net/advice.h"
 #include "server/net/cpu.h"
@@ -174,8 +175,7 @@ static bool may_lock_all(void)
 	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
 }
 
-/* An estimate: the buffers that a poller allocates, and what its queues hold for them. */
-static uint64_t workers_bytes(const struct config *config)
+uint64_t nic_workers_bytes(const struct config *config)
 {
 	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;
 
@@ -198,7 +198,7 @@ static uint64_t kib(uint64_t bytes)
 
 int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 {
-	uint64_t workers = workers_bytes(config), bytes = region_bytes + workers;
+	uint64_t workers = nic_workers_bytes(config), bytes = region_bytes + workers;
 	struct rlimit limit, raised;
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit))
@@ -225,17 +225,32 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 	return -ENOMEM;
 }
 
+int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes)
+{
+	if (bytes <= attr->max_mr_size)
+		return 0;
+	log_error("device %s: it registers at most %" PRIu64 " bytes in one piece (max_mr_size), "
+		  "and the region has %" PRIu64 ": lower memory.size to that",
+		  name, (uint64_t)attr->max_mr_size, bytes);
+	return -E2BIG;
+}
+
 static int nic_register(struct nic *nic, const struct store *store)
 {
 	const struct device_ops *ops = nic->dev->ops;
 	const struct region *region = &store->region;
 	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
+	uint64_t start = clock_ns();
 	int err;
 
+	err = nic_check_size(&nic->attr, nic->dev->name, region->bytes);
+	if (err)
+		return err;
 	err = ops->alloc_pd(nic->dev, &nic->pd);
 	if (!err)
 		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
 				  &nic->mr);
+	nic->register_ms = (uint32_t)((clock_ns() - start) / 1000000u);
 	if (err)
 		log_error("device %s: can't register the region (%zu bytes): %s; lower memory.size",
 			  nic->dev->name, (size_t)region->bytes, strerror(-err));
@@ -286,7 +301,8 @@ int nic_init(struct nic *nic, enum device_kind kind, const struct config *config
 		nic_release(nic);
 		return err;
 	}
-	log_notice("device %s %s: %s", device_kind_name(kind), nic->dev->name, why);
+	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms", device_kind_name(kind),
+		   nic->dev->name, why, nic->register_ms);
 	return 0;
 }
 

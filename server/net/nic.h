@@ -24,6 +24,7 @@ struct nic {
 	struct cm_id *listener;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
+	uint32_t register_ms;	     /* how long registering the region took */
 	const char *why;	     /* the reason for which this device was chosen */
 	struct socket_folder folder; /* softnic's */
 };
@@ -38,6 +39,12 @@ uint32_t nic_choose(uint32_t configured, const char **why);
 
 /* The NUMA node of RDMA device @name in the folder @devices; -1: it does not say. */
 int nic_numa_node(const char *devices, const char *name);
+
+/*
+ * Checks that the device can register @bytes in one piece, as the region is. 0, or -E2BIG after
+ * logging both figures.
+ */
+int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes);
 
 /*
  * Opens the device, registers the region and creates the channel of connection events. 0 or a
@@ -58,6 +65,9 @@ enum memlock_verdict {
 };
 
 enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes);
+
+/* An estimate: the buffers that the workers allocate, and what their queues hold for them. */
+uint64_t nic_workers_bytes(const struct config *config);
 
 /*
  * Makes sure that this process may register the region and the workers' buffers with a verbs

@@ -189,6 +189,22 @@ static void capability_suffices(void **state)
 	log_is("");
 }
 
+/* A device that can't register the region in one piece is refused with both figures. */
+static void a_device_too_small(void **state)
+{
+	const struct ibv_device_attr attr = { .max_mr_size = 1000 };
+
+	(void)state;
+	unlink(log_path);
+	assert_int_equal(log_init(LOG_NOTICE, log_path), 0);
+	assert_int_equal(nic_check_size(&attr, "mlx9", 1000), 0);
+	log_is("");
+	assert_int_equal(nic_check_size(&attr, "mlx9", 1001), -E2BIG);
+	log_is(" error device mlx9: it registers at most 1000 bytes in one piece (max_mr_size), "
+	       "and the region has 1001: lower memory.size to that\n");
+	log_release();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +212,7 @@ int main(void)
 		cmocka_unit_test(limit_too_low),
 		cmocka_unit_test(soft_limit_is_raised),
 		cmocka_unit_test(capability_suffices),
+		cmocka_unit_test(a_device_too_small),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

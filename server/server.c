@@ -6,6 +6,9 @@
 
 #include "common/util/clock.h"
 
+/* What the process takes with no worker and no connection: code, libraries, stacks. */
+#define PROCESS_BYTES ((uint64_t)12 << 20)
+
 /* The NUMA node for memory.numa = local: the RDMA device's, or -1 if there is none. */
 static struct numa_local local_node(const struct config *config, char name[IBV_SYSFS_NAME_MAX])
 {
@@ -17,24 +20,60 @@ static struct numa_local local_node(const struct config *config, char name[IBV_S
 	return local;
 }
 
-static int server_init_store(struct server *server)
-{
-	const struct config *config = &server->config;
+/* The options of the store, and what they point to. */
+struct store_setup {
 	char device[IBV_SYSFS_NAME_MAX];
-	const struct numa_local local = local_node(config, device);
-	const struct store_options options = {
+	struct numa_local local;
+	struct store_options options;
+};
+
+static bool serves_verbs(const struct config *config)
+{
+	const char *why;
+
+	return nic_choose(config->server.device, &why) & DEVICE_VERBS;
+}
+
+static void store_setup_init(struct store_setup *setup, const struct config *config)
+{
+	setup->local = local_node(config, setup->device);
+	setup->options = (struct store_options){
 		.bytes = config->memory.size,
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,
+		/* A verbs device pins all pages anyway, one after the other. */
+		.prefault = config->memory.prefault || serves_verbs(config),
+		.bytes_beside = PROCESS_BYTES + nic_workers_bytes(config),
 		.numa = config->memory.numa,
-		.local = &local,
+		.local = &setup->local,
 		.level = index_level(config->index.keys),
 		.value_max = config->limits.max_value,
 		.fill = config->index.fill,
 		.eviction = (enum eviction_policy)config->memory.eviction,
 		.sweep_share = config->expiry.sweep_share,
 	};
+}
 
-	return store_create(&server->store, &options);
+int server_check(const struct config *config)
+{
+	struct store_setup setup;
+	int err;
+
+	store_setup_init(&setup, config);
+	err = store_check(&setup.options);
+	if (!err && serves_verbs(config))
+		err = nic_check_memlock(config, config->memory.size);
+	return err;
+}
+
+static int server_init_store(struct server *server)
+{
+	struct store_setup setup;
+	int err = server_check(&server->config);
+
+	if (err)
+		return err;
+	store_setup_init(&setup, &server->config);
+	return store_create(&server->store, &setup.options);
 }
 
 int server_init(struct server *server)

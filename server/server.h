@@ -22,6 +22,15 @@ struct server {
 };
 
 /*
+ * Checks, before anything is allocated, whether this host can give the server what its
+ * configuration asks for: memory, within the host's, the control groups' and the process's limits;
+ * huge pages that are required; NUMA nodes; and, for a verbs device, memory that may be locked,
+ * for which it raises the soft limit if that is enough. For --check-config too. Returns 0 or, after
+ * logging, a negative errno.
+ */
+int server_check(const struct config *config);
+
+/*
  * Sets up the store and the network part. The caller has filled in server->config and
  * server->source, the rest is zero. 0 or a negative errno after logging, with nothing left to
  * release.

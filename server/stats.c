@@ -107,6 +107,7 @@ static void memory_lines(struct lines *l, const struct stats_source *source)
 	memory_stats(source->store->memory, &stats);
 	number(l, "region_bytes", source->store->region.bytes);
 	number(l, "region_page_bytes", source->store->region.page_bytes);
+	number(l, "region_large_bytes", source->store->region.large_bytes);
 	line(l, "region_numa %s", source->store->region.numa);
 	number(l, "memory.superblock", sizeof(struct superblock));
 #define X(name, help) number(l, "memory." #name, stats.name);

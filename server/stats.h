@@ -31,6 +31,7 @@
 	X(eviction, "none, lru or lfu")                                                            \
 	X(region_bytes, "size of the region; memory.* are its parts")                              \
 	X(region_page_bytes, "size of the region's pages")                                         \
+	X(region_large_bytes, "of them, bytes on transparent huge pages")                          \
 	X(region_numa, "NUMA nodes of the region")                                                 \
 	X(memory.superblock, "bytes of the superblock")                                            \
 	X(memory.pad, "bytes at the end that are not used")                                        \

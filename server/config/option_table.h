@@ -93,8 +93,10 @@ enum poll_mode {
 	X(memory, size, SIZE, "1g", OPTION_MIB(16), OPTION_GIB(512),                               \
 	  "size of the region, which holds the index and all items; it never grows")               \
 	X(memory, hugepages, HUGEPAGES, "auto", 0, 0,                                              \
-	  "page size of the region: auto is the largest that fits and is free, require "           \
-	  "no normal pages")                                                                       \
+	  "pages of the region: auto is the largest there are; require allows no normal or "       \
+	  "transparent ones")                                                                      \
+	X(memory, prefault, BOOL, "yes", 0, 0,                                                     \
+	  "allocate all memory at the start; no: as items fill it, unless a verbs device pins it") \
 	X(memory, numa, NUMA, "default", 0, 0,                                                     \
 	  "NUMA nodes of the region: default is the kernel's choice, local the RDMA "              \
 	  "device's node")                                                                         \

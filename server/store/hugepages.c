@@ -14,15 +14,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
-
-/* Linux 5.14; libcs are older. */
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "server/store/host_memory.h"
+#include "server/store/prefault.h"
 
 #define GIB ((uint64_t)1 << 30)
 #define REMEDY_MAX 384
+#define FOLDER_MAX 128
 
 /* Largest first: where there are too few pages of one size, the next is tried. */
 enum { PAGES_1G, PAGES_2M, PAGES_NORMAL };
@@ -48,32 +47,73 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
 }
 
 /*
- * Touches all pages. mmap() reserves huge pages of the host, not of its nodes: if the nodes that
- * the mapping is bound to had too few, the first access to a missing one would be a SIGBUS.
+ * Maps the file at a multiple of a large page's size: the kernel maps large pages only where the
+ * address and the place in the file have the same rest.
  */
-static int populate(const struct numa_policy *policy, void *base, uint64_t bytes)
+static void *map_at_large(int fd, uint64_t bytes)
 {
-	if (!policy->bound || !madvise(base, bytes, MADV_POPULATE_WRITE) || errno == EINVAL)
-		return 0;
-	return errno == EFAULT ? -ENOMEM : -errno;
+	const uint64_t reserved = bytes + LARGE_PAGE_BYTES;
+	uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			     -1, 0);
+	uint64_t before;
+	void *base;
+
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	before = -(uintptr_t)room & (LARGE_PAGE_BYTES - 1);
+	base = mmap(room + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (base == MAP_FAILED) {
+		munmap(room, reserved);
+		return MAP_FAILED;
+	}
+	if (before)
+		munmap(room, before);
+	munmap(room + before + bytes, LARGE_PAGE_BYTES - before);
+	return base;
+}
+
+static int populate(struct mapping *mapping, bool large, const struct numa_policy *policy)
+{
+	struct prefault prefault = {
+		.base = mapping->base,
+		.bytes = mapping->bytes,
+		.fd = mapping->fd,
+		.large = large,
+		.nodes = policy->interleaved,
+	};
+	uint64_t start = clock_ns();
+	int err = prefault_run(&prefault);
+
+	mapping->large_bytes = prefault.large_to;
+	mapping->prefault_ms = (uint32_t)((clock_ns() - start) / 1000000u);
+	return err;
 }
 
 static int map_file(struct mapping *mapping, unsigned int memfd_flags,
-		    const struct numa_policy *policy)
+		    const struct store_options *options, const struct numa_policy *policy)
 {
+	/*
+	 * mmap() reserves huge pages of the host, not of its nodes: if the nodes that the mapping
+	 * is bound to had too few, the first access to a missing one would be a SIGBUS.
+	 */
+	bool now = options->prefault || (memfd_flags && policy->bound);
 	int err;
 
 	if (ftruncate(mapping->fd, (off_t)mapping->bytes))
 		return -errno;
-	mapping->base = mmap(NULL, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapping->fd,
-			     0);
+	if (memfd_flags)
+		mapping->base = mmap(NULL, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+				     mapping->fd, 0);
+	else
+		mapping->base = map_at_large(mapping->fd, mapping->bytes);
 	if (mapping->base == MAP_FAILED) {
 		mapping->base = NULL;
 		return -errno;
 	}
 	err = numa_policy_apply(policy, mapping->base, mapping->bytes);
-	if (!err && memfd_flags)
-		err = populate(policy, mapping->base, mapping->bytes);
+	if (!err && now)
+		err = populate(mapping, !memfd_flags && options->hugepages != HUGEPAGES_OFF,
+			       policy);
 	if (!err &&
 	    fcntl(mapping->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW))
 		err = -errno;
@@ -82,21 +122,21 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 
 /*
  * Creates a memfd and maps it. Huge pages are reserved now, or allocated if bound to nodes; normal
- * pages are allocated at the first access.
+ * pages are allocated at the first access; and all of them now if options->prefault says so.
  */
-static int map(struct mapping *mapping, uint64_t bytes, uint64_t page_bytes,
-	       unsigned int memfd_flags, const struct numa_policy *policy)
+static int map(struct mapping *mapping, uint64_t page_bytes, unsigned int memfd_flags,
+	       const struct store_options *options, const struct numa_policy *policy)
 {
 	int err;
 
 	*mapping = (struct mapping){
-		.bytes = round_up(bytes, page_bytes),
+		.bytes = round_up(options->bytes, page_bytes),
 		.page_bytes = page_bytes,
 	};
 	mapping->fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
 	if (mapping->fd < 0)
 		return -errno;
-	err = map_file(mapping, memfd_flags, policy);
+	err = map_file(mapping, memfd_flags, options, policy);
 	if (err)
 		hugepages_unmap(mapping);
 	return err;
@@ -135,6 +175,32 @@ static bool read_count(const char *folder, const char *name, uint64_t *count)
 	return ok;
 }
 
+/* The folder in sysfs of the host's pool, or of node's. */
+static void pool_folder(const struct hugepage *kind, int node, char folder[FOLDER_MAX])
+{
+	if (node >= 0)
+		snprintf(folder, FOLDER_MAX, "/sys/devices/system/node/node%d/hugepages/%s", node,
+			 kind->folder);
+	else
+		snprintf(folder, FOLDER_MAX, "/sys/kernel/mm/hugepages/%s", kind->folder);
+}
+
+/* Whether @needed pages can be had: free and not reserved, or the kernel may allocate them. */
+static bool pool_has(const struct hugepage *kind, int node, uint64_t needed)
+{
+	uint64_t free = 0, reserved = 0, more = 0, surplus = 0;
+	char folder[FOLDER_MAX];
+
+	pool_folder(kind, node, folder);
+	read_count(folder, "free_hugepages", &free);
+	/* Nodes have neither of these two. */
+	read_count(folder, "resv_hugepages", &reserved);
+	read_count(folder, "nr_overcommit_hugepages", &more);
+	read_count(folder, "surplus_hugepages", &surplus);
+	free -= reserved < free ? reserved : free;
+	return free + (more > surplus ? more - surplus : 0) >= needed;
+}
+
 /*
  * Writes to @free_text how many pages of the kind are free, and to @command the one that makes
  * @needed more available; empty if the host has no pages of this size. Both have REMEDY_MAX bytes.
@@ -142,14 +208,10 @@ static bool read_count(const char *folder, const char *name, uint64_t *count)
 static void describe_pool(const struct hugepage *kind, int node, uint64_t needed, char *free_text,
 			  char *command)
 {
-	char folder[128];
+	char folder[FOLDER_MAX];
 	uint64_t total, free, reserved = 0, wanted;
 
-	if (node >= 0)
-		snprintf(folder, sizeof(folder), "/sys/devices/system/node/node%d/hugepages/%s",
-			 node, kind->folder);
-	else
-		snprintf(folder, sizeof(folder), "/sys/kernel/mm/hugepages/%s", kind->folder);
+	pool_folder(kind, node, folder);
 	if (!read_count(folder, "nr_hugepages", &total) ||
 	    !read_count(folder, "free_hugepages", &free)) {
 		snprintf(free_text, REMEDY_MAX, "this host has no pages of this size");
@@ -172,13 +234,14 @@ static void describe_pool(const struct hugepage *kind, int node, uint64_t needed
 
 /*
  * Logs, in one line, that huge pages are missing: an error if they are required, a warning if a
- * size was asked for, and with auto, where 4 KiB pages serve as well, a notice.
+ * size was asked for, and with auto, where normal pages serve as well, a notice.
  */
-static void log_shortage(enum hugepages_mode mode, const struct hugepage *kind, int err,
-			 const struct numa_policy *policy, uint64_t bytes, const char *instead)
+static void log_shortage(const struct store_options *options, const struct hugepage *kind, int err,
+			 const struct numa_policy *policy, const char *instead)
 {
+	enum hugepages_mode mode = options->hugepages;
 	bool optional = mode == HUGEPAGES_AUTO;
-	uint64_t needed = round_up(bytes, kind->bytes) / kind->bytes;
+	uint64_t needed = round_up(options->bytes, kind->bytes) / kind->bytes;
 	char free_text[REMEDY_MAX], command[REMEDY_MAX];
 	const char *remedy = optional ? "optional: " : "to get them: ";
 
@@ -186,6 +249,8 @@ static void log_shortage(enum hugepages_mode mode, const struct hugepage *kind, 
 	if (!command[0])
 		remedy = optional ? "memory.hugepages = off avoids this notice" :
 				    "choose another memory.hugepages";
+	else if (optional && !options->prefault)
+		remedy = "optional: memory.prefault = yes, or ";
 	log_at(mode == HUGEPAGES_REQUIRE ? LOG_ERROR :
 	       optional			 ? LOG_NOTICE :
 					   LOG_WARN,
@@ -196,14 +261,49 @@ static void log_shortage(enum hugepages_mode mode, const struct hugepage *kind, 
 	       command);
 }
 
-static int map_normal(struct mapping *mapping, uint64_t bytes, const struct numa_policy *policy)
+static int check_normal(const struct store_options *options)
 {
-	int err = map(mapping, bytes, (uint64_t)sysconf(_SC_PAGESIZE), 0, policy);
+	uint64_t beside = options->bytes_beside + options->bytes / STORE_BESIDE;
+	struct host_memory memory;
+
+	host_memory_read(&memory, "");
+	return host_memory_check(&memory, options->bytes, beside, options->prefault);
+}
+
+static int map_normal(struct mapping *mapping, const struct store_options *options,
+		      const struct numa_policy *policy)
+{
+	int err = check_normal(options);
 
 	if (err)
-		log_error("region: can't map %" PRIu64 " bytes of memory: %s; lower memory.size",
-			  bytes, strerror(-err));
+		return err;
+	err = map(mapping, (uint64_t)sysconf(_SC_PAGESIZE), 0, options, policy);
+	if (err)
+		log_error("region: can't get %" PRIu64 " bytes of memory%s%s: %s; lower "
+			  "memory.size",
+			  options->bytes, policy->bound ? " on NUMA " : "",
+			  policy->bound ? policy->text : "", strerror(-err));
 	return err;
+}
+
+/* Says what the region has where there were too few huge pages. False: it is as good as those. */
+static bool describe_normal(const struct mapping *mapping, const struct store_options *options,
+			    char *text, size_t size)
+{
+	uint64_t possible = mapping->bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+	long kib = sysconf(_SC_PAGESIZE) / 1024;
+
+	if (possible && mapping->large_bytes >= possible) {
+		snprintf(text, size, "using transparent huge pages");
+		return options->hugepages != HUGEPAGES_AUTO;
+	}
+	if (mapping->large_bytes)
+		snprintf(text, size,
+			 "using transparent huge pages for %" PRIu64 " bytes, else %ld KiB pages",
+			 mapping->large_bytes, kib);
+	else
+		snprintf(text, size, "using %ld KiB pages", kib);
+	return true;
 }
 
 /* The size to try first, and in *@wanted the largest one whose shortage is logged. */
@@ -224,27 +324,64 @@ static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *wanted)
 	return *wanted = PAGES_NORMAL;
 }
 
-int hugepages_map(struct mapping *mapping, uint64_t bytes, enum hugepages_mode mode,
+/*
+ * Tries huge pages from the largest kind on. *@missing is the kind, with its error, whose shortage
+ * is to be logged; NULL if there is none.
+ */
+static int map_huge(struct mapping *mapping, const struct store_options *options,
+		    const struct numa_policy *policy, const struct hugepage **missing,
+		    int *missing_err)
+{
+	int wanted, err = -ENOMEM;
+	int kind = first_kind(options->hugepages, options->bytes, &wanted);
+
+	*missing = NULL;
+	for (; err && kind < PAGES_NORMAL; kind++) {
+		err = map(mapping, hugepages[kind].bytes, hugepages[kind].memfd_flags, options,
+			  policy);
+		if (err && kind == wanted) {
+			*missing = &hugepages[kind];
+			*missing_err = err;
+		}
+	}
+	return err;
+}
+
+int hugepages_map(struct mapping *mapping, const struct store_options *options,
 		  const struct numa_policy *policy)
 {
-	int wanted, wanted_err = 0, err = -ENOMEM;
-	int kind = first_kind(mode, bytes, &wanted);
-	char instead[48];
+	const struct hugepage *missing;
+	char instead[96] = "using 2 MiB pages";
+	int missing_err = 0, err;
 
-	snprintf(instead, sizeof(instead), "using %ld KiB pages", sysconf(_SC_PAGESIZE) / 1024);
-	for (; err && kind < PAGES_NORMAL; kind++) {
-		err = map(mapping, bytes, hugepages[kind].bytes, hugepages[kind].memfd_flags,
-			  policy);
-		if (kind == wanted)
-			wanted_err = err;
-		else if (!err && wanted_err)
-			strcpy(instead, "using 2 MiB pages");
-	}
-	if (err && mode == HUGEPAGES_REQUIRE)
-		strcpy(instead, "they are required");
-	if (wanted_err)
-		log_shortage(mode, &hugepages[wanted], wanted_err, policy, bytes, instead);
-	if (!err || mode == HUGEPAGES_REQUIRE)
+	err = map_huge(mapping, options, policy, &missing, &missing_err);
+	if (err && options->hugepages == HUGEPAGES_REQUIRE) {
+		log_shortage(options, missing, missing_err, policy, "they are required");
 		return err;
-	return map_normal(mapping, bytes, policy);
+	}
+	if (err) {
+		err = map_normal(mapping, options, policy);
+		if (err)
+			return err;
+		if (!describe_normal(mapping, options, instead, sizeof(instead)))
+			missing = NULL;
+	}
+	if (missing)
+		log_shortage(options, missing, missing_err, policy, instead);
+	return 0;
+}
+
+int hugepages_check(const struct store_options *options, const struct numa_policy *policy)
+{
+	int wanted, kind = first_kind(options->hugepages, options->bytes, &wanted);
+
+	for (; kind < PAGES_NORMAL; kind++)
+		if (pool_has(&hugepages[kind], policy->node,
+			     round_up(options->bytes, hugepages[kind].bytes) /
+				     hugepages[kind].bytes))
+			return 0;
+	if (options->hugepages != HUGEPAGES_REQUIRE)
+		return check_normal(options);
+	log_shortage(options, &hugepages[wanted], -ENOMEM, policy, "they are required");
+	return -ENOMEM;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Huge pages: maps the region's memory, a sealed memfd of 1 GiB, 2 MiB or normal pages, and places
- * it on NUMA nodes. Where the host has fewer huge pages than the options of [memory] ask for, one
+ * Huge pages: maps the region's memory, a sealed memfd of 1 GiB, 2 MiB or normal pages, places
+ * it on NUMA nodes and prefaults it. Normal pages become transparent huge pages then, if the
+ * kernel can do that. Where the host has fewer huge pages than the options of [memory] ask for, one
  * line in the log says how many are needed, how many are free, and the command that provides them.
  *
  * To be called before other threads start.
@@ -16,14 +17,22 @@ struct mapping {
 	uint8_t *base; /* NULL: nothing is mapped */
 	uint64_t bytes;
 	uint64_t page_bytes;
+	uint64_t large_bytes; /* of normal pages, how much is on transparent huge pages */
+	uint32_t prefault_ms; /* how long prefaulting took */
 	int fd;
 };
 
 /*
- * Maps @bytes, rounded up to whole pages of the size that is used. Returns 0 or, after logging, a
- * negative errno, and @mapping holds nothing then. The caller unmaps it.
+ * Checks without any effect that hugepages_map() can succeed: that the huge pages that are required
+ * are free, or else that the host has as much memory. Returns 0 or, after logging, -ENOMEM.
  */
-int hugepages_map(struct mapping *mapping, uint64_t bytes, enum hugepages_mode mode,
+int hugepages_check(const struct store_options *options, const struct numa_policy *policy);
+
+/*
+ * Maps options->bytes, rounded up to whole pages of the size that is used. Returns 0 or, after
+ * logging, a negative errno, and @mapping holds nothing then. The caller unmaps it.
+ */
+int hugepages_map(struct mapping *mapping, const struct store_options *options,
 		  const struct numa_policy *policy);
 void hugepages_unmap(struct mapping *mapping);
 

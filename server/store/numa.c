@@ -79,6 +79,7 @@ static void init_interleave(struct numa_policy *policy)
 	char nodes[NUMA_TEXT_MAX - sizeof("interleave, nodes ")];
 
 	policy->nodes = numa_get_mems_allowed();
+	policy->interleaved = numa_bitmask_weight(policy->nodes);
 	snprintf(policy->text, sizeof(policy->text), "interleave, nodes %s",
 		 nodes_text(policy->nodes, nodes, sizeof(nodes)));
 }
@@ -102,7 +103,7 @@ int numa_policy_init(struct numa_policy *policy, const char *option, const struc
 {
 	int err = 0;
 
-	*policy = (struct numa_policy){ .node = -1, .text = "default" };
+	*policy = (struct numa_policy){ .node = -1, .interleaved = 1, .text = "default" };
 	if (!option || strcmp(option, "default") == 0)
 		return 0;
 	if (numa_available() < 0) {

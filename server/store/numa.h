@@ -19,6 +19,7 @@ struct bitmask;
 struct numa_policy {
 	struct bitmask *nodes;	  /* NULL: the kernel's policy is kept */
 	bool bound;		  /* bound to the nodes; else interleaved over them */
+	uint32_t interleaved;	  /* nodes over which pages are interleaved; 1: they are not */
 	int node;		  /* the node, if it is bound to one only; else -1 */
 	char text[NUMA_TEXT_MAX]; /* "default", "nodes 0-1", ...: for the log and statistics */
 };

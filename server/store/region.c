@@ -79,6 +79,31 @@ static int region_format(struct region *region, const struct store_options *opti
 	return 0;
 }
 
+static int index_check(const struct store_options *options)
+{
+	if (options->level <= INDEX_LEVEL_MAX && index_bytes(options->level) <= options->bytes / 2)
+		return 0;
+	log_error("region: an index of 2^%" PRIu32 " buckets of %u bytes leaves too little "
+		  "of memory.size (%" PRIu64 ") for items; lower index.keys or raise "
+		  "memory.size",
+		  options->level, BUCKET_BYTES, options->bytes);
+	return -EINVAL;
+}
+
+int region_check(const struct store_options *options)
+{
+	struct numa_policy policy;
+	int err = index_check(options);
+
+	if (!err)
+		err = numa_policy_init(&policy, options->numa, options->local);
+	if (err)
+		return err;
+	err = hugepages_check(options, &policy);
+	numa_policy_release(&policy);
+	return err;
+}
+
 int region_create(struct region *region, const struct store_options *options)
 {
 	struct numa_policy policy;
@@ -86,17 +111,12 @@ int region_create(struct region *region, const struct store_options *options)
 	int err;
 
 	*region = (struct region){ .fd = -1 };
-	if (options->level > INDEX_LEVEL_MAX || index_bytes(options->level) > options->bytes / 2) {
-		log_error("region: an index of 2^%" PRIu32 " buckets of %u bytes leaves too little "
-			  "of memory.size (%" PRIu64 ") for items; lower index.keys or raise "
-			  "memory.size",
-			  options->level, BUCKET_BYTES, options->bytes);
-		return -EINVAL;
-	}
-	err = numa_policy_init(&policy, options->numa, options->local);
+	err = index_check(options);
+	if (!err)
+		err = numa_policy_init(&policy, options->numa, options->local);
 	if (err)
 		return err;
-	err = hugepages_map(&mapping, options->bytes, options->hugepages, &policy);
+	err = hugepages_map(&mapping, options, &policy);
 	/* The policy is in the mapping now; its text is kept for the log and statistics. */
 	strcpy(region->numa, policy.text);
 	numa_policy_release(&policy);
@@ -105,6 +125,8 @@ int region_create(struct region *region, const struct store_options *options)
 	region->base = mapping.base;
 	region->bytes = mapping.bytes;
 	region->page_bytes = mapping.page_bytes;
+	region->large_bytes = mapping.large_bytes;
+	region->prefault_ms = mapping.prefault_ms;
 	region->fd = mapping.fd;
 	err = region_format(region, options);
 	if (err)
@@ -114,7 +136,7 @@ int region_create(struct region *region, const struct store_options *options)
 
 void region_destroy(struct region *region)
 {
-	struct mapping mapping = { region->base, region->bytes, region->page_bytes, region->fd };
+	struct mapping mapping = { .base = region->base, .bytes = region->bytes, .fd = region->fd };
 
 	if (!region->base)
 		return;

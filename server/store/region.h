@@ -19,7 +19,9 @@
 struct region {
 	uint8_t *base;
 	uint64_t bytes;
-	uint64_t page_bytes; /* of its pages: 4 KiB, 2 MiB or 1 GiB */
+	uint64_t page_bytes;  /* of its pages: 4 KiB, 2 MiB or 1 GiB */
+	uint64_t large_bytes; /* of normal pages, how much is on transparent huge pages */
+	uint32_t prefault_ms; /* how long allocating them took; 0: they are at the first access */
 	int fd;
 	char numa[NUMA_TEXT_MAX]; /* its NUMA policy: "default", "nodes 0-1", ... */
 	struct geometry geometry; /* changed by one thread at a time, which then publishes it */
@@ -35,6 +37,12 @@ static inline uint64_t index_bytes(uint32_t level)
 {
 	return (uint64_t)BUCKET_BYTES << level;
 }
+
+/*
+ * Checks without any effect that region_create() can succeed with these options; logs why not, as
+ * that does.
+ */
+int region_check(const struct store_options *options);
 
 /*
  * Maps the memory and writes the superblock and the geometry, with a place for every segment that

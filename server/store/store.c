@@ -2,19 +2,40 @@
 /* The store: creates and destroys its parts, region, item memory, table and maintenance thread. */
 #include "server/store/store.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/store/growth.h"
 
-static void store_log(const struct store *store, uint32_t level)
+/* What pages the region has, and whether they are allocated: no silent fallback. */
+static void describe_pages(const struct region *region, bool prefault, char *text, size_t size)
 {
-	char text[256];
+	int at = snprintf(text, size, "pages of %" PRIu64 " bytes", region->page_bytes);
 
-	region_describe(store->region.bytes, level, text, sizeof(text));
-	log_notice("store: %s; pages of %llu bytes, NUMA %s", text,
-		   (unsigned long long)store->region.page_bytes, store->region.numa);
+	if (region->large_bytes)
+		at += snprintf(text + at, size - (size_t)at,
+			       ", %" PRIu64 " bytes of them on transparent huge pages",
+			       region->large_bytes);
+	if (prefault)
+		snprintf(text + at, size - (size_t)at, ", allocated in %" PRIu32 " ms",
+			 region->prefault_ms);
+}
+
+static void store_log(const struct store *store, const struct store_options *options)
+{
+	char text[256], pages[128];
+
+	region_describe(store->region.bytes, options->level, text, sizeof(text));
+	describe_pages(&store->region, options->prefault, pages, sizeof(pages));
+	log_notice("store: %s; %s, NUMA %s", text, pages, store->region.numa);
+}
+
+int store_check(const struct store_options *options)
+{
+	return region_check(options);
 }
 
 int store_create(struct store *store, const struct store_options *options)
@@ -33,7 +54,7 @@ int store_create(struct store *store, const struct store_options *options)
 	}
 	table_init(&store->table, &store->region, store->memory, options);
 	index_format(&store->table);
-	store_log(store, options->level);
+	store_log(store, options);
 	return 0;
 }
 

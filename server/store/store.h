@@ -47,6 +47,12 @@ struct store {
 };
 
 /*
+ * Checks without any effect whether this host can give a store with these options what it needs:
+ * memory, huge pages that are required, NUMA nodes. Returns 0 or, after logging, a negative errno.
+ */
+int store_check(const struct store_options *options);
+
+/*
  * Maps the region and creates an empty store in it. Returns 0 or, after logging, a negative errno,
  * and *@store holds nothing then: see region_create() and memory_create().
  */

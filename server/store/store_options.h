@@ -3,14 +3,20 @@
 #ifndef KVD_SERVER_STORE_STORE_OPTIONS_H
 #define KVD_SERVER_STORE_STORE_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * Pages of 2 MiB or 1 GiB are those that the host has put aside (hugetlb). Where there are too few,
+ * a region that is prefaulted has normal pages, of which the kernel makes transparent huge ones, or
+ * else 4 KiB.
+ */
 enum hugepages_mode {
-	HUGEPAGES_AUTO,	   /* the largest that fit and are free, else 4 KiB, with a notice */
+	HUGEPAGES_AUTO,	   /* the largest that fit and are free, else normal; a notice for 4 KiB */
 	HUGEPAGES_OFF,	   /* 4 KiB */
-	HUGEPAGES_2M,	   /* 2 MiB, else 4 KiB, with a warning */
-	HUGEPAGES_1G,	   /* 1 GiB, else 2 MiB, else 4 KiB, with a warning */
-	HUGEPAGES_REQUIRE, /* as auto, but no 4 KiB: an error */
+	HUGEPAGES_2M,	   /* 2 MiB, else normal, with a warning */
+	HUGEPAGES_1G,	   /* 1 GiB, else 2 MiB, else normal, with a warning */
+	HUGEPAGES_REQUIRE, /* as auto, but no normal ones: an error */
 };
 
 enum eviction_policy {
@@ -21,10 +27,15 @@ enum eviction_policy {
 
 struct numa_local;
 
+/* What describes the region's pages and slabs outside it takes one byte for each so many in it. */
+#define STORE_BESIDE 128u
+
 struct store_options {
 	uint64_t bytes; /* of the region; rounded up to whole pages */
 	enum hugepages_mode hugepages;
-	const char *numa;		/* as the option memory.numa; NULL: default */
+	bool prefault;	       /* allocate all pages at once; else at the first access */
+	uint64_t bytes_beside; /* that the process needs beside the store: to be checked, too */
+	const char *numa;      /* as the option memory.numa; NULL: default */
 	const struct numa_local *local; /* what "local" means; NULL: the node of the CPU */
 	uint32_t level;			/* the index begins with 2^level buckets: index_level() */
 	uint64_t value_max;		/* bytes of the longest value */

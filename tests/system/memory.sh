@@ -74,6 +74,107 @@ if [ -d /sys/devices/system/node/node0 ]; then
 	done
 fi
 
+# MiB: the process holds that much of the region, within its megabyte of other shared memory
+holds() {
+	local kib
+	kib=$(awk '/^RssShmem:/ { print $2 }' "/proc/$server_pid/status")
+	[ "$kib" -ge $(($1 * 1024)) ] && [ "$kib" -lt $((($1 + 2) * 1024)) ] && return 0
+	echo "$kib KiB"
+	return 1
+}
+
+holds_less() {
+	[ "$(awk '/^RssShmem:/ { print $2 }' "/proc/$server_pid/status")" -lt $(($1 * 1024)) ]
+}
+
+# What the server says about its pages is what the kernel says.
+large_pages_are_said() {
+	local large
+	large=$(stat_of region_large_bytes) || return 1
+	echo "$large bytes"
+	if [ "$large" -gt 0 ]; then
+		logged " store: .* $large bytes of them on transparent huge pages, allocated in " &&
+			awk '/^ShmemPmdMapped:/ { n += $2 } END { exit n * 1024 < '"$large"' }' \
+				"/proc/$server_pid/smaps"
+	else
+		logged ' notice region: .*; using [0-9]* KiB pages; '
+	fi
+}
+
+# The kernel maps large pages as such only where the address is a multiple of their size.
+client_maps_aligned() {
+	local start
+	client_start reader "$tmp/reader" loop "$url" mix key 100 0 &&
+		await_line "$tmp/reader" '^looping' "$reader" || return 1
+	start=$(awk -F- '/memfd:kvd-region/ { print $1 }' "/proc/$reader/maps")
+	kill -TERM "$reader" && await_end "$reader" && forget "$reader"
+	echo "mapped at '$start'"
+	[ -n "$start" ] && [ $((16#$start % (2 << 20))) = 0 ]
+}
+
+check "all memory is allocated at the start" server_start -o memory.hugepages=auto
+check "the process holds it" holds 32
+check "the server says what pages it has" large_pages_are_said
+[ "$device" != softnic ] || check "a client maps them at a multiple" client_maps_aligned
+check "it serves" serves
+check "it stops" server_stop
+check "memory.hugepages = off" server_start
+check "that is allocated, too" holds 32
+check "no page is large" stat_is region_large_bytes 0
+check "it stops" server_stop
+if [ "$device" = softnic ]; then
+	check "memory.prefault = no" server_start -o memory.prefault=no
+	check "allocates as items come" holds_less 16
+	check "it serves" serves
+	check "it stops" server_stop
+fi
+
+# More than this host has, and more than a control group has.
+total=$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)
+for prefault in yes no; do
+	check "memory.size beyond the host's, prefault = $prefault" start_fails \
+		"needs [0-9]* MiB, $((total + 1)) MiB of region and about [0-9]* MiB beside it, \
+and can have $total MiB at most, by MemTotal of /proc/meminfo: lower memory.size" \
+		-o memory.size=$((total + 1))m -o memory.prefault=$prefault
+done
+
+# Makes a group of 60 MiB below this process's own, of either version; fails if it may not.
+group=
+group_begin() {
+	local path mounts=/proc/self/mountinfo
+	path=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+	if [ -n "$path" ]; then
+		group=$(awk '/ - cgroup .*memory/ { print $5; exit }' $mounts)$path/kvd.$$
+		mkdir "$group" && echo 60M >"$group/memory.limit_in_bytes"
+	else
+		path=$(sed -n 's/^0:://p' /proc/self/cgroup)
+		group=$(awk '/ - cgroup2 / { print $5; exit }' $mounts)$path/kvd.$$
+		mkdir "$group" && echo 60M >"$group/memory.max"
+	fi 2>/dev/null && [ -w "$group/cgroup.procs" ] && return 0
+	rmdir "$group" 2>/dev/null
+	group=
+	return 1
+}
+
+in_group() {
+	(echo "$BASHPID" >"$group/cgroup.procs" && start_fails "$@")
+}
+
+group_end() {
+	[ -z "$group" ] || wait_until "$DEADLINE_S" rmdir "$group"
+}
+
+if group_begin; then
+	check "memory.size beyond the control group's" in_group \
+		'memory.size: kvd needs .*, 64 MiB of region .* 60 MiB at most, by .*/memory\.' \
+		-o memory.size=64m
+	check "and what does not fit beside it" in_group \
+		'memory.size: kvd needs .* MiB, 59 MiB of region ' -o memory.size=59m
+	check "the group can be removed" group_end
+else
+	echo "control groups are left out: none can be made here"
+fi
+
 if pool_begin; then
 	for mode in auto 2m require; do
 		check "memory.hugepages = $mode with enough of them" server_start \
@@ -90,14 +191,18 @@ if pool_begin; then
 	check "required, it is an error with the command that helps" start_fails \
 		"memory.hugepages = require: $missing: sysctl vm.nr_hugepages=$pages\$" \
 		-o memory.hugepages=require
-	check "otherwise the server uses normal pages" server_start -o memory.hugepages=auto
-	check "with one notice" logged_lines 1 notice
-	check "and no warning" logged_lines 0 warn
-	using="using $(($(getconf PAGESIZE) / 1024)) KiB pages"
-	check "the notice has the command that helps" logged \
-		"= auto: $missing; $using; optional: sysctl vm.nr_hugepages=$pages\$"
-	check "it serves" serves
-	check "it stops" server_stop
+	# A verbs device has prefaulting at any rate.
+	if [ "$device" = softnic ]; then
+		check "otherwise the server uses normal pages" server_start \
+			-o memory.hugepages=auto -o memory.prefault=no
+		check "with one notice" logged_lines 1 notice
+		check "and no warning" logged_lines 0 warn
+		using="using $(($(getconf PAGESIZE) / 1024)) KiB pages"
+		check "the notice has the command that helps" logged "= auto: $missing; $using; \
+optional: memory.prefault = yes, or sysctl vm.nr_hugepages=$pages\$"
+		check "it serves" serves
+		check "it stops" server_stop
+	fi
 	pool_restore
 else
 	echo "hugepages are left out: $pool can't be set here, or is in use"

@@ -157,6 +157,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.softnic.socket_mode, 0660);
 	assert_int_equal(config.memory.size, 1 << 30);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_AUTO);
+	assert_true(config.memory.prefault);
 	assert_string_equal(config.memory.numa, "default");
 	assert_int_equal(config.memory.eviction, EVICTION_LRU);
 	assert_int_equal(config.memory.access_rate, 4);
@@ -191,6 +192,7 @@ static void test_load(void **state)
 			      "[memory]\n"
 			      "size = 64m   \n"
 			      "hugepages = require\n"
+			      "prefault = no\n"
 			      "numa = 0-1,3\n"
 			      "eviction = lfu\n"
 			      "access_rate = 1\n"
@@ -216,6 +218,7 @@ static void test_load(void **state)
 	assert_int_equal(config.server.spin_time, 0);
 	assert_int_equal(config.memory.size, 64 << 20);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_REQUIRE);
+	assert_false(config.memory.prefault);
 	assert_string_equal(config.memory.numa, "0-1,3");
 	assert_int_equal(config.memory.eviction, EVICTION_LFU);
 	assert_int_equal(config.memory.access_rate, 1);

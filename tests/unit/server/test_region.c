@@ -28,6 +28,7 @@
 #include "common/wire.h"
 #include "server/net/nic.h"
 #include "server/store/hugepages.h"
+#include "server/store/prefault.h"
 #include "server/store/region.h"
 
 #define BYTES ((uint64_t)4 << 20)
@@ -389,6 +390,151 @@ static int create_pages(struct region *r, uint64_t bytes, enum hugepages_mode mo
 	return region_create(r, &options);
 }
 
+/* Pages of the mapping that are allocated, of @pages. */
+static uint64_t resident(const struct region *r, uint64_t pages)
+{
+	unsigned char *in_memory = malloc(pages);
+	uint64_t count = 0;
+
+	assert_non_null(in_memory);
+	assert_int_equal(mincore(r->base, r->bytes, in_memory), 0);
+	for (uint64_t i = 0; i < pages; i++)
+		count += in_memory[i] & 1;
+	free(in_memory);
+	return count;
+}
+
+static void create_prefaulted(struct region *r, uint64_t bytes, enum hugepages_mode mode,
+			      const char *numa)
+{
+	const struct store_options options = {
+		.bytes = bytes, .hugepages = mode, .numa = numa, .level = 6, .prefault = true
+	};
+
+	assert_int_equal(region_create(r, &options), 0);
+}
+
+/* All is allocated, and still zero; a client's mapping is aligned for large pages. */
+static void prefaulted(void **state)
+{
+	static const enum hugepages_mode modes[] = { HUGEPAGES_OFF, HUGEPAGES_AUTO };
+	const uint64_t bytes = ((uint64_t)8 << 20) + 4096, pages = bytes / 4096;
+	struct region other;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		create_prefaulted(&other, bytes, modes[i], NULL);
+		assert_int_equal(other.page_bytes, 4096);
+		assert_true(resident(&other, pages) == pages);
+		assert_true((uintptr_t)other.base % LARGE_PAGE_BYTES == 0);
+		for (uint64_t at = sizeof(struct superblock); at < bytes; at++)
+			assert_int_equal(other.base[at], 0);
+		/* The last page is no whole large one. */
+		assert_true(other.large_bytes <= bytes - 4096);
+		if (modes[i] == HUGEPAGES_OFF)
+			assert_true(other.large_bytes == 0);
+		else if (other.large_bytes < bytes - 4096)
+			/* This kernel can't: then it is said. */
+			assert_logged(" notice region: memory.hugepages = auto: too few huge ");
+		else
+			assert_int_equal(log_lines(), 0);
+		region_destroy(&other);
+	}
+	assert_int_equal(create_pages(&other, bytes, HUGEPAGES_AUTO, NULL), 0);
+	assert_true(resident(&other, pages) < pages);
+	assert_true(other.large_bytes == 0);
+	region_destroy(&other);
+}
+
+/* Several threads, chunks of which the last is short, and a kernel without MADV_POPULATE_WRITE. */
+static void prefault_ways(void **state)
+{
+	const uint64_t bytes = ((uint64_t)257 << 20) + 8192;
+	struct region other;
+	struct stat file;
+
+	(void)state;
+	for (uint32_t way = 0; way < 4; way++) {
+		assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
+		struct prefault prefault = {
+			.base = other.base,
+			.bytes = way < 2 ? bytes : 4096 * 100,
+			.fd = other.fd,
+			.nodes = 1,
+			.threads = way % 2 ? 1 : 3,
+			.no_populate = way >= 2,
+		};
+		assert_int_equal(prefault_run(&prefault), 0);
+		/* Not mincore(2), for which pages are not there until they are used. */
+		assert_int_equal(fstat(other.fd, &file), 0);
+		assert_true((uint64_t)file.st_blocks * 512 >= prefault.bytes);
+		region_destroy(&other);
+	}
+}
+
+/* Memory that is not there is an error, not a signal. */
+static void prefault_fails(void **state)
+{
+	struct region other;
+
+	(void)state;
+	assert_int_equal(create_pages(&other, BYTES, HUGEPAGES_OFF, NULL), 0);
+	for (int way = 0; way < 2; way++) {
+		/* Behind the end of the file */
+		struct prefault prefault = {
+			.base = other.base,
+			.bytes = 2 * BYTES,
+			.fd = other.fd,
+			.nodes = 1,
+			.no_populate = way,
+		};
+		assert_true(prefault_run(&prefault) < 0);
+	}
+	region_destroy(&other);
+}
+
+/* Interleaved: large pages take turns, as normal pages do. */
+static void large_pages_take_turns(void **state)
+{
+	const uint32_t pages = (uint32_t)(LARGE_PAGE_BYTES / (uint64_t)sysconf(_SC_PAGESIZE));
+
+	(void)state;
+	for (uint32_t nodes = 1; nodes <= 8; nodes++)
+		for (uint64_t large = 0; large < 64; large++) {
+			uint32_t first = prefault_first_page(large, nodes);
+
+			assert_true(first < nodes && first < pages);
+			assert_int_equal((large * pages + first) % nodes, large % nodes);
+		}
+}
+
+/* Before anything is done, the check finds what would fail. */
+static void checked(void **state)
+{
+	struct store_options options = { .bytes = BYTES, .level = 6, .prefault = true };
+
+	(void)state;
+	assert_int_equal(region_check(&options), 0);
+	assert_int_equal(log_lines(), 0);
+	options.bytes = 512ull << 30;
+	assert_int_equal(region_check(&options), -ENOMEM);
+	assert_logged(" error memory.size: kvd needs 528384 MiB, 524288 MiB of region and about "
+		      "4096 MiB beside it, and can have ");
+	options.hugepages = HUGEPAGES_REQUIRE;
+	assert_int_equal(region_check(&options), -ENOMEM);
+	assert_logged(" error region: memory.hugepages = require: too few huge pages: ");
+	options = (struct store_options){ .bytes = BYTES, .level = 20 };
+	assert_int_equal(region_check(&options), -EINVAL);
+	options = (struct store_options){ .bytes = BYTES, .level = 6, .numa = "999" };
+	assert_true(region_check(&options) < 0);
+	assert_int_equal(log_lines(), 4);
+	/* Nor is a region created that can't be had. */
+	options = (struct store_options){ .bytes = 512ull << 30, .level = 6 };
+	struct region other;
+	assert_int_equal(region_create(&other, &options), -ENOMEM);
+	assert_null(other.base);
+}
+
 /* Too few huge pages are an error if they are required. */
 static void more_than_any_host_has(void **state)
 {
@@ -487,7 +633,7 @@ static void no_pages_of_2m(void **state)
 	snprintf(text, sizeof(text),
 		 " notice region: memory.hugepages = auto: too few huge pages: 8 x 2 MiB needed "
 		 "(Cannot allocate memory; 3 of 3 pages are free); using %ld KiB pages; optional: "
-		 "sysctl vm.nr_hugepages=8\n",
+		 "memory.prefault = yes, or sysctl vm.nr_hugepages=8\n",
 		 sysconf(_SC_PAGESIZE) / 1024);
 	assert_logged(text);
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
@@ -654,6 +800,11 @@ int main(void)
 		cmocka_unit_test(odd_sizes_are_rounded_up),
 		LOG_CASE(more_than_any_host_has),
 		LOG_CASE(hugepages_off),
+		LOG_CASE(prefaulted),
+		LOG_CASE(prefault_ways),
+		LOG_CASE(prefault_fails),
+		cmocka_unit_test(large_pages_take_turns),
+		LOG_CASE(checked),
 		cmocka_unit_test(pages_are_counted),
 		LOG_CASE(pages_of_2m),
 		LOG_CASE(no_pages_of_2m),

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* Prefaulting: threads that take one chunk of the region after the other and populate it. */
+#include "server/store/prefault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
+/* Linux 5.14 and 6.1; libcs are older. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* Each MADV_COLLAPSE waits until all CPUs have emptied their lists of pages: so it gets much. */
+#define CHUNK_BYTES ((uint64_t)256 << 20)
+
+#define PROGRESS_NS 5000000000ull
+
+struct work {
+	const struct prefault *prefault;
+	uint64_t chunks;
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t ended;
+	uint64_t next; /* the chunk that nobody has taken */
+	uint64_t done;
+	uint32_t running;
+	int err;
+	int large_err;
+};
+
+uint32_t prefault_first_page(uint64_t large, uint32_t nodes)
+{
+	const uint64_t pages = LARGE_PAGE_BYTES / (uint64_t)sysconf(_SC_PAGESIZE);
+
+	/* pages * large + first = large (mod nodes) */
+	return nodes > pages ? 0 : (uint32_t)((nodes - pages * large % nodes + large) % nodes);
+}
+
+/*
+ * Allocates the pages. Not by touching them: where a NUMA node or a control group has too few
+ * hugetlb pages, that is a SIGBUS. fallocate() serves kernels before 5.14; it takes the file's
+ * lock, so threads wait for each other.
+ */
+static int populate(const struct prefault *p, uint64_t at, uint64_t bytes)
+{
+	int err = EINVAL;
+
+	if (!p->no_populate)
+		err = madvise(p->base + at, bytes, MADV_POPULATE_WRITE) ? errno : 0;
+	if (err == EINVAL)
+		do {
+			err = fallocate(p->fd, 0, (off_t)at, (off_t)bytes) ? errno : 0;
+		} while (err == EINTR);
+	return err == EFAULT || err == ENOSPC ? -ENOMEM : -err;
+}
+
+/* Makes the chunk large pages, as far as the kernel does that. */
+static int collapse(const struct prefault *p, uint64_t at, uint64_t bytes, int *large_err)
+{
+	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t end = at + bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES, large;
+	int err = 0;
+
+	for (large = at; large < end && !err; large += LARGE_PAGE_BYTES) {
+		uint32_t first = prefault_first_page(large / LARGE_PAGE_BYTES, p->nodes);
+
+		err = populate(p, large + first * page_bytes, page_bytes);
+	}
+	if (!err && end > at && madvise(p->base + at, end - at, MADV_COLLAPSE))
+		*large_err = -errno;
+	return err;
+}
+
+/* Returns the chunk to populate now; false if there is none. */
+static bool work_take(struct work *work, uint64_t *chunk)
+{
+	bool more;
+
+	pthread_mutex_lock(&work->lock);
+	more = !work->err && work->next < work->chunks;
+	*chunk = more ? work->next++ : 0;
+	pthread_mutex_unlock(&work->lock);
+	return more;
+}
+
+static void work_done(struct work *work, int err, int large_err)
+{
+	pthread_mutex_lock(&work->lock);
+	work->done++;
+	if (!work->err)
+		work->err = err;
+	if (!work->large_err)
+		work->large_err = large_err;
+	pthread_mutex_unlock(&work->lock);
+}
+
+static void *work_run(void *argument)
+{
+	struct work *work = argument;
+	const struct prefault *p = work->prefault;
+	uint64_t chunk;
+
+	while (work_take(work, &chunk)) {
+		uint64_t at = chunk * CHUNK_BYTES;
+		uint64_t bytes = p->bytes - at < CHUNK_BYTES ? p->bytes - at : CHUNK_BYTES;
+		int large_err = 0, err = 0;
+
+		if (p->large)
+			err = collapse(p, at, bytes, &large_err);
+		if (!err)
+			err = populate(p, at, bytes);
+		work_done(work, err, large_err);
+	}
+	pthread_mutex_lock(&work->lock);
+	work->running--;
+	pthread_cond_signal(&work->ended);
+	pthread_mutex_unlock(&work->lock);
+	return NULL;
+}
+
+/* Waits for the threads to end, and logs how far they have come. */
+static void work_wait(struct work *work)
+{
+	uint64_t until = clock_ns() + PROGRESS_NS;
+
+	pthread_mutex_lock(&work->lock);
+	while (work->running) {
+		const struct timespec time = { (time_t)(until / 1000000000u),
+					       (long)(until % 1000000000u) };
+
+		if (!pthread_cond_timedwait(&work->ended, &work->lock, &time))
+			continue;
+		log_notice("region: %" PRIu64 " of %" PRIu64 " MiB allocated",
+			   work->done * (CHUNK_BYTES >> 20), work->prefault->bytes >> 20);
+		until += PROGRESS_NS;
+	}
+	pthread_mutex_unlock(&work->lock);
+}
+
+static uint32_t thread_count(const struct prefault *p, uint64_t chunks)
+{
+	uint64_t count = p->threads;
+	cpu_set_t cpus;
+
+	if (!count)
+		count = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (uint64_t)CPU_COUNT(&cpus);
+	if (count > PREFAULT_THREADS_MAX)
+		count = PREFAULT_THREADS_MAX;
+	return (uint32_t)(count < chunks ? count : chunks);
+}
+
+static void work_threads(struct work *work, uint32_t count)
+{
+	pthread_t threads[PREFAULT_THREADS_MAX];
+	uint32_t started = 0;
+
+	work->running = count;
+	while (started < count && !pthread_create(&threads[started], NULL, work_run, work))
+		started++;
+	pthread_mutex_lock(&work->lock);
+	work->running -= count - started;
+	pthread_mutex_unlock(&work->lock);
+	if (!started) {
+		work->running = 1;
+		work_run(work);
+	}
+	work_wait(work);
+	while (started)
+		pthread_join(threads[--started], NULL);
+}
+
+/* The bytes of the mapping that the kernel maps by large pages, as /proc/self/smaps says. */
+static uint64_t large_bytes(const struct prefault *p)
+{
+	const uint64_t base = (uintptr_t)p->base;
+	uint64_t begin, end, kib, sum = 0;
+	FILE *in = fopen("/proc/self/smaps", "re");
+	bool inside = false;
+	char line[512];
+
+	while (in && fgets(line, sizeof(line), in)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &begin, &end) == 2)
+			inside = begin >= base && begin < base + p->bytes;
+		else if (inside && sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
+			sum += kib << 10;
+	}
+	if (in)
+		fclose(in);
+	return sum;
+}
+
+int prefault_run(struct prefault *p)
+{
+	struct work work = {
+		.prefault = p,
+		.chunks = (p->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+	pthread_condattr_t monotonic;
+
+	/* For kernels without MADV_COLLAPSE: if shmem_enabled is advise, first accesses do it. */
+	if (p->large)
+		madvise(p->base, p->bytes, MADV_HUGEPAGE);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&work.ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	work_threads(&work, thread_count(p, work.chunks));
+	pthread_cond_destroy(&work.ended);
+	p->large_err = work.large_err;
+	p->large_to = p->large && !work.err ? large_bytes(p) : 0;
+	return work.err;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the check of the host's memory (server/store/host_memory.h), with /proc and control
+ * groups of either version in a folder of the test's own.
+ */
+#include "server/store/host_memory.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/util/log.h"
+
+#define GIB ((uint64_t)1 << 30)
+#define MIB ((uint64_t)1 << 20)
+
+static char root[] = "/tmp/kvd-test-host-XXXXXX";
+static char log_path[64];
+
+/* Writes the file @path below the root, and makes its folders. */
+static void put(const char *path, const char *text)
+{
+	char full[512];
+	FILE *out;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+		*at = '\0';
+		mkdir(full, 0700);
+		*at = '/';
+	}
+	out = fopen(full, "we");
+	assert_non_null(out);
+	fputs(text, out);
+	assert_int_equal(fclose(out), 0);
+}
+
+static void clear(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s/proc %s/sys", root, root);
+	assert_int_equal(system(command), 0);
+}
+
+/* A host of 16 GiB, of which 8 are free. */
+static int setup(void **state)
+{
+	(void)state;
+	put("/proc/meminfo", "MemTotal:       16777216 kB\n"
+			     "MemFree:         1048576 kB\n"
+			     "MemAvailable:    8388608 kB\n");
+	return log_init(LOG_NOTICE, log_path);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	log_release();
+	unlink(log_path);
+	clear();
+	return 0;
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(root))
+		return -1;
+	snprintf(log_path, sizeof(log_path), "%s/log", root);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	return rmdir(root);
+}
+
+static void assert_limits(uint64_t now, const char *now_name, uint64_t ever, const char *ever_name)
+{
+	struct host_memory memory;
+
+	host_memory_read(&memory, root);
+	if (memory.now.bytes != now || strcmp(memory.now.name, now_name) != 0)
+		fail_msg("now %llu by %s", (unsigned long long)memory.now.bytes, memory.now.name);
+	if (memory.ever.bytes != ever || strcmp(memory.ever.name, ever_name) != 0)
+		fail_msg("ever %llu by %s", (unsigned long long)memory.ever.bytes,
+			 memory.ever.name);
+}
+
+static void the_host(void **state)
+{
+	(void)state;
+	assert_limits(8 * GIB, "MemAvailable of /proc/meminfo", 16 * GIB,
+		      "MemTotal of /proc/meminfo");
+}
+
+static void nothing_known(void **state)
+{
+	struct host_memory memory;
+
+	(void)state;
+	clear();
+	host_memory_read(&memory, root);
+	assert_true(memory.now.bytes == UINT64_MAX && memory.ever.bytes == UINT64_MAX);
+	assert_int_equal(host_memory_check(&memory, 1ull << 50, 0, true), 0);
+}
+
+#define MOUNT_V2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+
+/* The group has no limit, the one above it 2 GiB, of which 1.5 are used, 0.25 by page cache. */
+static void version_2(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "0::/a.slice/kvd.service\n");
+	put("/proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda rw\n" MOUNT_V2);
+	put("/sys/fs/cgroup/a.slice/kvd.service/memory.max", "max\n");
+	put("/sys/fs/cgroup/a.slice/kvd.service/memory.high", "max\n");
+	put("/sys/fs/cgroup/a.slice/kvd.service/memory.current", "1000\n");
+	put("/sys/fs/cgroup/a.slice/memory.max", "2147483648\n");
+	put("/sys/fs/cgroup/a.slice/memory.high", "max\n");
+	put("/sys/fs/cgroup/a.slice/memory.current", "1610612736\n");
+	put("/sys/fs/cgroup/a.slice/memory.stat",
+	    "anon 1\nfile 777777777\ninactive_file 134217728\nactive_file 134217728\n");
+	assert_limits(GIB / 2 + GIB / 4, "/sys/fs/cgroup/a.slice/memory.max", 2 * GIB,
+		      "/sys/fs/cgroup/a.slice/memory.max");
+	/* The group's own memory.high is lower than that. */
+	put("/sys/fs/cgroup/a.slice/kvd.service/memory.high", "104857600\n");
+	assert_limits(104857600 - 1000, "/sys/fs/cgroup/a.slice/kvd.service/memory.high", 104857600,
+		      "/sys/fs/cgroup/a.slice/kvd.service/memory.high");
+	/* More is used than the limit, which was lowered. */
+	put("/sys/fs/cgroup/a.slice/kvd.service/memory.current", "904857600\n");
+	assert_limits(0, "/sys/fs/cgroup/a.slice/kvd.service/memory.high", 104857600,
+		      "/sys/fs/cgroup/a.slice/kvd.service/memory.high");
+}
+
+/* In a container with namespaces the group is the top of what is mounted. */
+static void version_2_container(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "0::/\n");
+	put("/proc/self/mountinfo", MOUNT_V2);
+	put("/sys/fs/cgroup/memory.max", "209715200\n");
+	put("/sys/fs/cgroup/memory.current", "9715200\n");
+	assert_limits(200000000, "/sys/fs/cgroup/memory.max", 209715200,
+		      "/sys/fs/cgroup/memory.max");
+}
+
+/* Version 1, beside an empty hierarchy of version 2; a container without namespaces. */
+static void version_1(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "9:name=systemd:/\n"
+				 "4:cpu,cpuacct:/docker/ab\n"
+				 "3:memory:/docker/ab/in\n"
+				 "0::/\n");
+	put("/proc/self/mountinfo",
+	    "31 23 0:27 /docker/ab /sys/fs/cgroup/cpu rw shared:5 - cgroup cgroup rw,cpu,cpuacct\n"
+	    "32 23 0:28 /docker/ab /sys/fs/cgroup/memory rw shared:6 - cgroup cgroup rw,memory\n"
+	    "33 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n");
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912\n");
+	put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "268435456\n");
+	put("/sys/fs/cgroup/memory/memory.stat",
+	    "inactive_file 5\ntotal_inactive_file 67108864\ntotal_active_file 0\n");
+	put("/sys/fs/cgroup/memory/in/memory.limit_in_bytes", "9223372036854771712\n");
+	put("/sys/fs/cgroup/memory/in/memory.usage_in_bytes", "4096\n");
+	assert_limits(320 * MIB, "/sys/fs/cgroup/memory/memory.limit_in_bytes", 512 * MIB,
+		      "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+}
+
+/* What containers and odd mounts show must not lead anywhere. */
+static void odd_files(void **state)
+{
+	static const char *const cgroups[] = { "0::/../../x\n", "0::\n", "", "garbage\n",
+					       "3:memory:\n" };
+	static const char *const mounts[] = { MOUNT_V2, "", " - \n", "1 2 3 /a - cgroup2 x\n",
+					      "30 23 0:26 /elsewhere /sys/fs/cgroup rw - cgroup2 "
+					      "cgroup2 rw\n" };
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++)
+		for (unsigned int j = 0; j < 5; j++) {
+			put("/proc/self/cgroup", cgroups[i]);
+			put("/proc/self/mountinfo", mounts[j]);
+			put("/sys/fs/cgroup/memory.max", "max\n");
+			assert_limits(8 * GIB, "MemAvailable of /proc/meminfo", 16 * GIB,
+				      "MemTotal of /proc/meminfo");
+		}
+}
+
+static const char *logged(void)
+{
+	static char text[2048];
+	FILE *in = fopen(log_path, "re");
+
+	assert_non_null(in);
+	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+	fclose(in);
+	return text;
+}
+
+/* Both figures, where the limit comes from, and what to do. */
+static void refused(void **state)
+{
+	struct host_memory memory;
+
+	(void)state;
+	host_memory_read(&memory, root);
+	assert_int_equal(host_memory_check(&memory, 7 * GIB, GIB, true), 0);
+	assert_string_equal(logged(), "");
+	assert_int_equal(host_memory_check(&memory, 100 * GIB, GIB, false), -ENOMEM);
+	assert_non_null(strstr(logged(), " error memory.size: kvd needs 103424 MiB, 102400 MiB of "
+					 "region and about 1024 MiB beside it, and can have 16384 "
+					 "MiB at most, by MemTotal of /proc/meminfo: lower "
+					 "memory.size, or raise that limit\n"));
+	/* More than is free now: refused if it is to be filled now, else a warning. */
+	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, true), -ENOMEM);
+	assert_non_null(strstr(logged(), " error memory.size: kvd needs 9216 MiB, 8192 MiB of "
+					 "region and about 1024 MiB beside it, and 8192 MiB can be "
+					 "had now, by MemAvailable of /proc/meminfo: lower "
+					 "memory.size, or end what uses the rest\n"));
+	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, false), 0);
+	assert_non_null(strstr(logged(), " warn memory.size: kvd needs 9216 MiB, "));
+	assert_non_null(strstr(logged(), ", or kvd may be killed when it fills\n"));
+}
+
+/* The exit status of a child with a resource limit: 0 if a region of 1 GiB passes. */
+static int check_with_limit(int resource, uint64_t bytes)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		const struct rlimit limit = { bytes, bytes };
+		struct host_memory memory;
+
+		if (setrlimit((__rlimit_resource_t)resource, &limit))
+			_exit(2);
+		host_memory_read(&memory, root);
+		_exit(host_memory_check(&memory, GIB, MIB, true) ? 1 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void resource_limits(void **state)
+{
+	(void)state;
+	/* In pages; of the address space, 100 MiB are used. */
+	put("/proc/self/statm", "25600 1 1 1 0 1 0\n");
+	assert_int_equal(check_with_limit(RLIMIT_AS, 2 * GIB), 0);
+	assert_int_equal(check_with_limit(RLIMIT_AS, GIB + 50 * MIB), 1);
+	assert_non_null(strstr(logged(),
+			       ", and can have 974 MiB at most, by RLIMIT_AS (ulimit -v), "
+			       "less what is mapped already: lower "));
+	assert_int_equal(check_with_limit(RLIMIT_FSIZE, GIB), 0);
+	assert_int_equal(check_with_limit(RLIMIT_FSIZE, GIB - 1), 1);
+	assert_non_null(strstr(logged(), " error memory.size: the region has 1024 MiB, and this "
+					 "process may make files of 1023 MiB at most (RLIMIT_"));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(the_host),	 CASE(nothing_known), CASE(version_2), CASE(version_2_container),
+		CASE(version_1), CASE(odd_files),     CASE(refused),   CASE(resource_limits),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

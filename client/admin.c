@@ -86,7 +86,7 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 
 enum kvd_status kvd_flush_all(struct kvd *handle)
 {
-	uint64_t ticket, until = clock_ns() + handle->options.timeout_ms * 1000000ull;
+	uint64_t ticket, start = clock_ns();
 	enum kvd_status status = kvd_flush_start(handle, 0, &ticket);
 	struct timespec pause = { 0 };
 	unsigned int ms = FLUSH_PAUSE_MS_MIN;
@@ -95,7 +95,7 @@ enum kvd_status kvd_flush_all(struct kvd *handle)
 		status = kvd_flush_done(handle, ticket);
 		if (status != KVD_ERR_BUSY)
 			return status;
-		if (clock_ns() >= until)
+		if (clock_ns() - start >= handle->options.timeout_ms * 1000000ull)
 			return handle_error_set(
 				handle, KVD_ERR_TIMEOUT,
 				"the flush was not done within timeout_ms; it goes on");

@@ -19,6 +19,8 @@ const char *kvd_default_url(char buffer[KVD_URL_MAX])
 	static_assert(sizeof(SCHEME) + DEVICE_PATH_MAX <= KVD_URL_MAX, "every path fits");
 	if (url && *url)
 		return url;
+	if (!buffer)
+		return SCHEME DEFAULT_SOCKET_SYSTEM;
 	default_socket_find(path);
 	snprintf(buffer, KVD_URL_MAX, SCHEME "%s", path);
 	return buffer;

@@ -273,7 +273,7 @@ static void count_results(struct kvd *handle, const struct kvd_get_request *requ
 	}
 }
 
-/* Starts the lookups of @requests; those with a bad key are done at once. */
+/* Starts the lookups of @requests; those with a bad key or buffer are done at once. */
 static void lookups_prepare(struct kvd *handle, struct lookup *lookups,
 			    struct kvd_get_request *requests, unsigned int count)
 {
@@ -284,7 +284,8 @@ static void lookups_prepare(struct kvd *handle, struct lookup *lookups,
 		l = &lookups[i];
 		l->request = &requests[i];
 		l->backoff = false;
-		if (key_check(handle, requests[i].key, requests[i].key_len)) {
+		if (key_check(handle, requests[i].key, requests[i].key_len) ||
+		    buffer_check(handle, requests[i].value, requests[i].value_size)) {
 			lookup_finish(l, KVD_ERR_INVALID);
 			continue;
 		}
@@ -331,6 +332,9 @@ enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *request
 	enum kvd_status status = call_begin(handle);
 	size_t i, n;
 
+	if (!requests && count)
+		return status ? status :
+				handle_fail(handle, KVD_ERR_INVALID, "the requests are NULL");
 	for (i = 0; i < count; i += n) {
 		n = count - i < GETS_MAX ? count - i : GETS_MAX;
 		if (!status)
@@ -366,15 +370,19 @@ static enum kvd_status get_by_request(struct kvd *handle, struct kvd_get_request
 				      uint16_t flags, uint32_t ttl_s, struct kvd_item *item)
 {
 	enum kvd_status status = call_begin(handle);
-	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
-	uint64_t start = timed ? clock_ns() : 0;
+	uint64_t start;
+	bool timed;
 
 	if (!status)
 		status = key_check(handle, request->key, request->key_len);
 	if (!status)
+		status = buffer_check(handle, request->value, request->value_size);
+	if (!status)
 		status = ttl_check(handle, ttl_s);
 	if (status)
 		return status;
+	timed = handle->timed_gets++ % TIMED_EVERY == 0;
+	start = timed ? clock_ns() : 0;
 	get_rpc(handle, request, flags, ttl_s);
 	count_results(handle, request, 1);
 	if (timed)

@@ -30,6 +30,14 @@ const char *kvd_status_text(enum kvd_status status)
 	return "unknown status";
 }
 
+/* What the last call of this thread met that had no handle to keep it in: kvd_open(), mostly. */
+static _Thread_local char thread_error[ERROR_BYTES];
+
+const char *kvd_error(const struct kvd *handle)
+{
+	return handle ? handle->error : thread_error;
+}
+
 /* Rate 0 until the welcome says otherwise: no access records. */
 void handle_init(struct kvd *handle, const struct kvd_options *options)
 {
@@ -95,7 +103,7 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(handle->error, sizeof(handle->error), format, args);
+	vsnprintf(handle ? handle->error : thread_error, ERROR_BYTES, format, args);
 	va_end(args);
 	return status;
 }
@@ -106,6 +114,8 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
  */
 enum kvd_status call_begin(struct kvd *handle)
 {
+	if (!handle)
+		return handle_error_set(NULL, KVD_ERR_INVALID, "the handle is NULL");
 	handle->deadline_ns = 0;
 	handle->thread = pthread_self();
 	return handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;
@@ -115,8 +125,18 @@ enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
 {
 	if (key && key_len >= 1 && key_len <= KVD_KEY_MAX)
 		return KVD_OK;
+	if (!key && key_len)
+		return handle_fail(handle, KVD_ERR_INVALID, "the key is NULL");
 	return handle_fail(handle, KVD_ERR_INVALID, "a key of %zu bytes: 1 to %d are allowed",
 			   key_len, KVD_KEY_MAX);
+}
+
+enum kvd_status buffer_check(struct kvd *handle, const void *value, size_t value_size)
+{
+	if (value || !value_size)
+		return KVD_OK;
+	return handle_fail(handle, KVD_ERR_INVALID,
+			   "the buffer for the value is NULL, but has %zu bytes", value_size);
 }
 
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
@@ -151,18 +171,21 @@ enum kvd_status handle_scratch_resize(struct kvd *handle, size_t bytes)
 
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
 {
-	*stats = handle->stats;
+	if (handle && stats)
+		*stats = handle->stats;
 }
 
 uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_op op, double quantile)
 {
-	if ((unsigned int)op >= LATENCIES)
+	if (!handle || (unsigned int)op >= LATENCIES)
 		return 0;
 	return hist_quantile(&handle->latency[op], quantile);
 }
 
 void kvd_info(const struct kvd *handle, struct kvd_info *info)
 {
+	if (!handle || !info)
+		return;
 	*info = (struct kvd_info){
 		.device_kind = device_kind_name(handle->dev->kind),
 		.device_name = handle->dev->name,

@@ -88,7 +88,10 @@ struct kvd {
 /* Sets up what needs no connection. @options may be NULL: the defaults. @handle is zeroed. */
 void handle_init(struct kvd *handle, const struct kvd_options *options);
 
-/* Sets the text for kvd_error() and returns @status. */
+/*
+ * Sets the text for kvd_error() and returns @status. @handle may be NULL: the thread's text, for
+ * calls without a handle.
+ */
 enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, const char *format,
 				 ...) __attribute__((format(printf, 3, 4)));
 
@@ -100,11 +103,17 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Begins a call of the API. KVD_ERR_DISCONNECTED if the connection is closed, else KVD_OK. */
+/*
+ * Begins a call of the API. KVD_ERR_INVALID if @handle is NULL, KVD_ERR_DISCONNECTED if the
+ * connection is closed, else KVD_OK.
+ */
 enum kvd_status call_begin(struct kvd *handle);
 
 /* KVD_ERR_INVALID if it is NULL, empty or longer than KVD_KEY_MAX. */
 enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len);
+
+/* KVD_ERR_INVALID if a buffer for a value is NULL, but has a size. */
+enum kvd_status buffer_check(struct kvd *handle, const void *value, size_t value_size);
 
 /* KVD_ERR_INVALID if it is longer than KVD_TTL_MAX. */
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);

@@ -62,6 +62,11 @@
  * with a handle's next response from the server, at the latest 2.5 s (of its own host's time) after
  * the last one, when a GET of a key that expires asks for one; kvd_stats.clock_jumps counts them.
  *
+ * NULL. Where a pointer may be NULL, its function says so. Any other NULL is refused: functions
+ * that return a status return KVD_ERR_INVALID and do nothing; kvd_options_init(), kvd_info() and
+ * kvd_stats() do nothing; kvd_latency_ns() returns 0. kvd_error(NULL) then has the text if it was
+ * the handle, else kvd_error() of the handle.
+ *
  * Blocking. Every call that uses the network blocks until it is done or kvd_options.timeout_ms has
  * passed. After KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or KVD_ERR_PROTOCOL the
  * connection is closed: every later call on the handle returns KVD_ERR_DISCONNECTED, and only
@@ -197,10 +202,10 @@ void kvd_options_init(struct kvd_options *options);
  *	/tmp/kvd-UID/kvd.sock		the same, where XDG_RUNTIME_DIR is not set
  *	/run/kvd/kvd.sock		of the system's kvd, or root's
  *
- * If none exists it is the first of them that this user's own kvd could make. For root there is
- * only the last one. A socket of the first two counts only in a folder that is this user's and that
- * nobody else may write to, so that no other user can pose as the server. Does not block. Any
- * thread, while none changes the environment.
+ * If none exists it is the first of them that this user's own kvd could make. For root, and if
+ * @buffer is NULL, there is only the last one. A socket of the first two counts only in a folder
+ * that is this user's and that nobody else may write to, so that no other user can pose as the
+ * server. Does not block. Any thread, while none changes the environment.
  */
 const char *kvd_default_url(char buffer[KVD_URL_MAX]);
 
@@ -239,9 +244,9 @@ void kvd_close(struct kvd *handle);
 
 /*
  * Returns one line about the last call that failed on @handle: what happened, the cause and, if
- * there is one, the remedy; "" if none failed. With NULL: about the last kvd_open() of the calling
- * thread. The string belongs to the library and is valid until the next call on the handle (with
- * NULL: until the thread's next kvd_open()). Does not block.
+ * there is one, the remedy; "" if none failed. With NULL: about the calling thread's last
+ * kvd_open(), or later call with a NULL handle. The string belongs to the library and is valid
+ * until the next call on the handle (with NULL: until the thread's next such call). Does not block.
  */
 const char *kvd_error(const struct kvd *handle);
 
@@ -261,7 +266,8 @@ struct kvd_item {
  * KVD_OK: @value holds item->value_len bytes; the rest of @value is unchanged.
  * KVD_NOT_FOUND: the key is not in the store, or has expired.
  * KVD_ERR_BUFFER: the value is longer than @value_size; *@item is filled, @value is unchanged.
- * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX.
+ * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX, or @value is NULL but @value_size
+ * is not 0.
  * KVD_ERR_NO_MEMORY: memory for a large value could not be allocated or registered.
  * KVD_ERR_BUSY: the value kept changing for get_tries reads, it is too large for a message, and the
  * server has no memory for a copy of it.
@@ -310,8 +316,9 @@ struct kvd_get_request {
  * timeout_ms applies to each 32. Each GET is linearizable on its own; together they are not a
  * snapshot.
  *
- * KVD_OK: every request was done; look at the status of each. Any other status closed the
- * connection; the requests that were not done have it as their status too.
+ * KVD_OK: every request was done; look at the status of each. KVD_ERR_INVALID: @handle is NULL, or
+ * @requests is and @count is not 0. Any other status closed the connection. The requests that were
+ * not done have the status too.
  */
 enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count);
 

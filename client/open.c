@@ -35,16 +35,10 @@
 /* A completion for each work request that can be posted, so that the queue can't overrun. */
 #define CQ_SIZE (SENDS_MAX + RECVS)
 
-/* What the last kvd_open() of this thread met: there is no handle to keep it in. */
-static _Thread_local char open_error[ERROR_BYTES];
-
-const char *kvd_error(const struct kvd *handle)
-{
-	return handle ? handle->error : open_error;
-}
-
 void kvd_options_init(struct kvd_options *options)
 {
+	if (!options)
+		return;
 	*options = (struct kvd_options){
 		.timeout_ms = 2000,
 		.connect_timeout_ms = 5000,
@@ -145,8 +139,10 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 	char reason[160];
 	int err;
 
-	if (device_addr_parse(&addr, url ? url : "", reason, sizeof(reason)))
-		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url ? url : "(null)", reason);
+	if (!url)
+		return handle_fail(handle, KVD_ERR_INVALID, "the URL is NULL");
+	if (device_addr_parse(&addr, url, reason, sizeof(reason)))
+		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url, reason);
 	err = device_open(&handle->dev, &addr, DEVICE_CONNECT,
 			  (int)handle->options.connect_timeout_ms);
 	if (err) {
@@ -426,19 +422,21 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 
 enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_options *options)
 {
-	struct kvd *handle = calloc(1, sizeof(*handle));
-	enum kvd_status status;
+	enum kvd_status status = KVD_OK;
+	struct kvd *handle;
 
+	if (!out)
+		return handle_error_set(NULL, KVD_ERR_INVALID,
+					"the pointer to the handle to open is NULL");
 	*out = NULL;
-	open_error[0] = '\0';
-	if (!handle) {
-		snprintf(open_error, sizeof(open_error), "out of memory");
-		return KVD_ERR_NO_MEMORY;
-	}
+	handle_error_set(NULL, KVD_OK, "%s", "");
+	handle = calloc(1, sizeof(*handle));
+	if (!handle)
+		return handle_error_set(NULL, KVD_ERR_NO_MEMORY, "out of memory");
 	handle_init(handle, options);
 	status = open_all(handle, url);
 	if (status) {
-		memcpy(open_error, handle->error, sizeof(open_error));
+		handle_error_set(NULL, status, "%s", handle->error);
 		kvd_close(handle);
 		return status;
 	}

@@ -95,6 +95,22 @@ head -c 3000 /dev/urandom >"$tmp/binary"
 head -c 1048576 /dev/urandom >"$tmp/1m"
 head -c 1048577 /dev/urandom >"$tmp/1m+1"
 
+# The functions that kvd.h declares, after the preprocessor: comments are gone.
+declared() {
+	cc -E -P -I. client/kvd.h | grep -o '\<kvd_[a-z0-9_]*(' | tr -d '(' | sort -u
+}
+
+exported() {
+	nm -D --defined-only "$build/libkvd.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+		sort -u
+}
+
+exports_are_those_of_header() {
+	declared >"$tmp/declared" && exported >"$tmp/exported" && [ -s "$tmp/declared" ] &&
+		diff "$tmp/declared" "$tmp/exported"
+}
+
+check "libkvd.so exports what kvd.h declares" exports_are_those_of_header
 check "the server starts" server_start || finish
 check "put and get" round_trip "$tmp/binary" key
 check "a key of 1 byte" round_trip "$tmp/binary" k

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NULL pointers: every function of client/kvd.h with each of its pointers NULL. What the header
+ * does not allow is refused with KVD_ERR_INVALID and a text, and nothing is done; what it allows
+ * works.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/fake_server.h"
+
+static struct fake_server *server;
+static struct kvd *kvd;
+static char buffer[65536];
+static uint64_t number;
+
+/* Whatever is asked is done, with nothing in the response but a ticket; no key is found. */
+static void respond(struct fake_server *p, const struct request *request,
+		    struct wire_response *response, uint8_t *value)
+{
+	(void)p;
+	(void)value;
+	response->status = request->op == WIRE_GET ? WIRE_NOT_FOUND : WIRE_OK;
+	response->version = 7;
+	response->arg64 = 0;
+	response->slot = 0;
+	response->arg32 = 0;
+	response->value_len = 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	server = fake_server_open(2, 1, 0, 0, NULL);
+	kvd = &server->kvd;
+	server->respond = respond;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvd_close(kvd);
+	return 0;
+}
+
+static int each(void *arg, const struct kvd_entry *entry)
+{
+	(void)arg;
+	(void)entry;
+	return 0;
+}
+
+/* What a call without a handle, or with another pointer missing, is expected to do. */
+static void assert_no_handle(enum kvd_status status)
+{
+	assert_int_equal(status, KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(NULL), "NULL"));
+	/* A text that is there already must not pass for that of the next call. */
+	assert_int_equal(kvd_open(NULL, "softnic:///x", NULL), KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(NULL), "to open"));
+}
+
+static void assert_refused(enum kvd_status status)
+{
+	unsigned int requests = server->requests;
+
+	assert_int_equal(status, KVD_ERR_INVALID);
+	assert_true(strlen(kvd_error(kvd)) > 0);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->requests, requests + 1);
+}
+
+static void opening_and_closing(void **state)
+{
+	struct kvd *db = kvd;
+
+	(void)state;
+	assert_int_equal(kvd_open(NULL, "softnic:///nowhere", NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_open(&db, NULL, NULL), KVD_ERR_INVALID);
+	assert_null(db);
+	assert_non_null(strstr(kvd_error(NULL), "NULL"));
+	assert_int_equal(kvd_open(&db, "softnic:///nowhere", NULL), KVD_ERR_UNREACHABLE);
+	kvd_options_init(NULL);
+	kvd_close(NULL);
+	assert_non_null(kvd_error(NULL));
+	assert_true(strlen(kvd_default_url(NULL)) > 0);
+	assert_true(strlen(kvd_default_url(buffer)) > 0);
+	assert_true(strlen(kvd_version()) > 0);
+	assert_true(strlen(kvd_status_text(KVD_OK)) > 0);
+}
+
+static void reading(void **state)
+{
+	struct kvd_get_request request = { .key = "k", .key_len = 1 };
+	struct kvd_item item;
+
+	(void)state;
+	assert_no_handle(kvd_get(NULL, "k", 1, buffer, 10, &item));
+	assert_refused(kvd_get(kvd, NULL, 1, buffer, 10, &item));
+	assert_refused(kvd_get(kvd, "k", 1, NULL, 10, &item));
+	assert_int_equal(kvd_get(kvd, "k", 1, NULL, 0, NULL), KVD_NOT_FOUND);
+	assert_no_handle(kvd_get_by_request(NULL, "k", 1, buffer, 10, &item));
+	assert_refused(kvd_get_by_request(kvd, NULL, 1, buffer, 10, &item));
+	assert_refused(kvd_get_by_request(kvd, "k", 1, NULL, 10, &item));
+	assert_int_equal(kvd_get_by_request(kvd, "k", 1, NULL, 0, NULL), KVD_NOT_FOUND);
+	assert_no_handle(kvd_get_and_touch(NULL, "k", 1, 5, buffer, 10, &item));
+	assert_refused(kvd_get_and_touch(kvd, NULL, 1, 5, buffer, 10, &item));
+	assert_refused(kvd_get_and_touch(kvd, "k", 1, 5, NULL, 10, &item));
+	assert_int_equal(kvd_get_and_touch(kvd, "k", 1, 5, NULL, 0, NULL), KVD_NOT_FOUND);
+
+	assert_no_handle(kvd_get_many(NULL, &request, 1));
+	assert_int_equal(request.status, KVD_ERR_INVALID);
+	assert_no_handle(kvd_get_many(NULL, NULL, 1));
+	assert_refused(kvd_get_many(kvd, NULL, 1));
+	assert_int_equal(kvd_get_many(kvd, NULL, 0), KVD_OK);
+	request.key = NULL;
+	assert_int_equal(kvd_get_many(kvd, &request, 1), KVD_OK);
+	assert_int_equal(request.status, KVD_ERR_INVALID);
+	request = (struct kvd_get_request){ .key = "k", .key_len = 1, .value_size = 5 };
+	assert_int_equal(kvd_get_many(kvd, &request, 1), KVD_OK);
+	assert_int_equal(request.status, KVD_ERR_INVALID);
+}
+
+static void changing(void **state)
+{
+	const struct kvd_put_args args = { .ttl_s = 5 };
+	const struct kvd_arith_args arith = { .create = 1 };
+
+	(void)state;
+	assert_no_handle(kvd_put(NULL, "k", 1, "v", 1, &args, &number));
+	assert_refused(kvd_put(kvd, NULL, 1, "v", 1, &args, &number));
+	assert_refused(kvd_put(kvd, "k", 1, NULL, 1, &args, &number));
+	assert_int_equal(kvd_put(kvd, "k", 1, NULL, 0, NULL, NULL), KVD_OK);
+	assert_no_handle(kvd_delete(NULL, "k", 1));
+	assert_refused(kvd_delete(kvd, NULL, 1));
+	assert_no_handle(kvd_delete_if(NULL, "k", 1, 1));
+	assert_refused(kvd_delete_if(kvd, NULL, 1, 1));
+	assert_no_handle(kvd_incr(NULL, "k", 1, 1, &arith, &number, &number));
+	assert_refused(kvd_incr(kvd, NULL, 1, 1, &arith, &number, &number));
+	assert_int_equal(kvd_incr(kvd, "k", 1, 1, NULL, NULL, NULL), KVD_OK);
+	assert_no_handle(kvd_decr(NULL, "k", 1, 1, &arith, &number, &number));
+	assert_refused(kvd_decr(kvd, NULL, 1, 1, &arith, &number, &number));
+	assert_int_equal(kvd_decr(kvd, "k", 1, 1, NULL, NULL, NULL), KVD_OK);
+	assert_no_handle(kvd_touch(NULL, "k", 1, 1, &number));
+	assert_refused(kvd_touch(kvd, NULL, 1, 1, &number));
+	assert_int_equal(kvd_touch(kvd, "k", 1, 1, NULL), KVD_OK);
+}
+
+static void the_whole_store(void **state)
+{
+	struct kvd_scan_args scan = { .prefix = NULL, .prefix_len = 1 };
+	size_t len;
+
+	(void)state;
+	assert_no_handle(kvd_flush_start(NULL, 0, &number));
+	assert_no_handle(kvd_flush_done(NULL, 1));
+	assert_no_handle(kvd_flush_all(NULL));
+	assert_no_handle(kvd_ping(NULL));
+	assert_no_handle(kvd_server_stats(NULL, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_server_stats(kvd, NULL, sizeof(buffer), &len));
+	assert_int_equal(kvd_server_stats(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
+	number = 0;
+	assert_no_handle(kvd_scan(NULL, &number, NULL, each, NULL));
+	assert_refused(kvd_scan(kvd, NULL, NULL, each, NULL));
+	assert_refused(kvd_scan(kvd, &number, NULL, NULL, NULL));
+	assert_refused(kvd_scan(kvd, &number, &scan, each, NULL));
+	assert_int_equal(kvd_scan(kvd, &number, NULL, each, NULL), KVD_OK);
+	assert_int_equal(kvd_flush_start(kvd, 0, NULL), KVD_OK);
+}
+
+static void the_handle(void **state)
+{
+	struct kvd_stats stats = { .gets = 5 };
+	struct kvd_info info = { .window = 5 };
+
+	(void)state;
+	kvd_info(NULL, &info);
+	kvd_info(kvd, NULL);
+	kvd_info(NULL, NULL);
+	assert_int_equal(info.window, 5);
+	kvd_stats(NULL, &stats);
+	kvd_stats(kvd, NULL);
+	kvd_stats(NULL, NULL);
+	assert_int_equal(stats.gets, 5);
+	assert_int_equal(kvd_latency_ns(NULL, KVD_OP_GET, 0.5), 0);
+}
+
+/* The functions that are called with NULL above: a new one of the header has to be added there. */
+static const char tested[] =
+	" kvd_close kvd_decr kvd_default_url kvd_delete kvd_delete_if kvd_error kvd_flush_all "
+	"kvd_flush_done kvd_flush_start kvd_get kvd_get_and_touch kvd_get_by_request kvd_get_many "
+	"kvd_incr kvd_info kvd_latency_ns kvd_open kvd_options_init kvd_ping kvd_put kvd_scan "
+	"kvd_server_stats kvd_stats kvd_status_text kvd_touch kvd_version ";
+
+/* A declaration begins a line; comments and macros do not begin with a letter. */
+static void every_function_is_tested(void **state)
+{
+	FILE *header = fopen("client/kvd.h", "r");
+	char line[256], name[64], wanted[80];
+	unsigned int found = 0;
+	const char *at;
+
+	(void)state;
+	assert_non_null(header);
+	while (fgets(line, sizeof(line), header)) {
+		if (line[0] < 'a' || line[0] > 'z' || !strncmp(line, "typedef", 7))
+			continue;
+		at = strstr(line, "kvd_");
+		while (at && (sscanf(at, "%63[a-z_0-9]", name) != 1 || at[strlen(name)] != '('))
+			at = strstr(at + 1, "kvd_");
+		if (!at)
+			continue;
+		found++;
+		snprintf(wanted, sizeof(wanted), " %s ", name);
+		if (!strstr(tested, wanted))
+			fail_msg("%s() is not called with NULL by this test", name);
+	}
+	fclose(header);
+	assert_true(found >= 26);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(opening_and_closing),
+		CASE(reading),
+		CASE(changing),
+		CASE(the_whole_store),
+		CASE(the_handle),
+		cmocka_unit_test(every_function_is_tested),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

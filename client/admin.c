@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that concern the whole server: PING, statistics and flushes. */
+/* Requests that concern the whole server: PING, statistics, connections and flushes. */
 #include <string.h>
 #include <time.h>
 
@@ -49,6 +49,48 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 	if (len)
 		*len = used;
 	return KVD_OK;
+}
+
+/* A response has as many lines as fit, and the cursor of the next ones. */
+enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = { .head.op = WIRE_CLIENTS };
+	struct response response;
+	size_t used = 0;
+
+	if (!status && (!text || !size))
+		status = handle_fail(handle, KVD_ERR_INVALID, "no room for the list");
+	do {
+		if (!status)
+			status = rpc_call(handle, &rpc, &response);
+		if (status)
+			return status;
+		if (response.value_len >= size - used)
+			return handle_fail(handle, KVD_ERR_BUFFER,
+					   "the list needs more than %zu bytes", size);
+		memcpy(text + used, response.value, response.value_len);
+		used += response.value_len;
+		/* Else a server could keep this loop running for ever. */
+		if (response.cursor && response.cursor <= rpc.head.cursor)
+			return handle_fail(handle, KVD_ERR_PROTOCOL,
+					   "the server at %s sent the same list twice",
+					   handle->dev->address);
+		rpc.head.cursor = response.cursor;
+	} while (response.cursor);
+	text[used] = '\0';
+	if (len)
+		*len = used;
+	return KVD_OK;
+}
+
+enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = { .head = { .op = WIRE_KILL, .client = id } };
+	struct response response;
+
+	return status ? status : rpc_call(handle, &rpc, &response);
 }
 
 enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)

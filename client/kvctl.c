@@ -13,6 +13,7 @@
 #include "common/util/clock.h"
 
 #define STATS_BYTES (64u << 10)
+#define CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections that a server takes */
 #define EXIT_NOT_FOUND 1
 #define EXIT_EXISTS 2
 #define EXIT_NOT_A_NUMBER 3
@@ -62,6 +63,8 @@ static void usage(FILE *out)
 	      "                          DELAY: in so many seconds, without waiting\n"
 	      "  stats                   print the server's statistics, which kvd --help\n"
 	      "                          explains\n"
+	      "  clients                 print the server's connections, one a line\n"
+	      "  kill ID                 close the connection with this id, as clients prints it\n"
 	      "  info                    print the properties of the connection\n"
 	      "  ping                    send an empty request and print how long it took\n"
 	      "\n"
@@ -444,6 +447,30 @@ static int command_flush(struct kvd *db, const struct arguments *arguments)
 	return report(db, kvd_flush_all(db));
 }
 
+static int command_clients(struct kvd *db, const struct arguments *arguments)
+{
+	char *text = malloc(CLIENTS_BYTES);
+	enum kvd_status status;
+
+	(void)arguments;
+	if (!text) {
+		fputs("kvctl: out of memory\n", stderr);
+		return EX_OSERR;
+	}
+	status = kvd_client_list(db, text, CLIENTS_BYTES, NULL);
+	if (!status)
+		fputs(text, stdout);
+	free(text);
+	return report(db, status);
+}
+
+static int command_kill(struct kvd *db, const struct arguments *arguments)
+{
+	uint64_t id = parse_number(arguments->words[1], 0, UINT64_MAX);
+
+	return report(db, kvd_client_kill(db, id));
+}
+
 static int command_stats(struct kvd *db, const struct arguments *arguments)
 {
 	static char text[STATS_BYTES];
@@ -503,6 +530,7 @@ static const struct {
 	{ "touch", 3, 3, command_touch },     { "del", 2, 2, command_del },
 	{ "scan", 1, 2, command_scan },	      { "flush", 1, 2, command_flush },
 	{ "stats", 1, 1, command_stats },     { "info", 1, 1, command_info },
+	{ "clients", 1, 1, command_clients }, { "kill", 2, 2, command_kill },
 	{ "ping", 1, 1, command_ping },
 };
 

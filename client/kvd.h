@@ -522,6 +522,44 @@ enum kvd_status kvd_ping(struct kvd *handle);
  */
 enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len);
 
+/*
+ * Gets a list of the server's connections: a line for each, of name=value pairs with a space
+ * between them and a newline at the end. Later versions may add pairs.
+ *
+ *	id	  for kvd_client_kill(); never used again by this start of the server
+ *	device	  of the server
+ *	addr	  ADDRESS:PORT of the client, or on the software device pid:PROCESS
+ *	uid	  the client's user; on the software device only
+ *	worker	  the server's thread that serves it
+ *	state	  hello: not yet open; open; closing
+ *	age	  seconds since it connected
+ *	idle	  seconds since its last request; GETs by READ are not seen
+ *	requests  received from it
+ *	received  bytes in them, without values that the server fetched by READs
+ *	sent	  bytes in responses
+ *	window	  requests that it may have outstanding
+ *
+ * Writes at most @size bytes to @text, with a terminating zero, and the length without it to *@len,
+ * unless @len is NULL. May need several requests, each of which blocks for at most timeout_ms. A
+ * connection that is open from the first to the last is listed once. Whoever can connect may ask.
+ *
+ * KVD_ERR_BUFFER: @size is too small (256 bytes for each connection are enough).
+ * KVD_ERR_BUSY: the server has no memory for the list now.
+ * KVD_ERR_INVALID: @text is NULL or @size is 0.
+ * Else as for kvd_ping().
+ */
+enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len);
+
+/*
+ * Closes the connection with this id on the server. Its client's next call returns
+ * KVD_ERR_DISCONNECTED. Whoever can connect may do this to all others.
+ *
+ * KVD_NOT_FOUND: there is no such connection, or not any more.
+ * KVD_ERR_DISCONNECTED: it was the handle's own.
+ * Else as for kvd_ping().
+ */
+enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
+
 /* What a handle is connected to. The strings belong to the handle. */
 struct kvd_info {
 	const char *device_kind; /* "verbs" or "softnic" */

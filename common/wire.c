@@ -35,6 +35,8 @@ static const struct {
 	[WIRE_SCAN] = { .name = "SCAN", .key = KEY_MAY, .flags = WIRE_F_VALUES },
 	[WIRE_FLUSH] = { .name = "FLUSH" },
 	[WIRE_ACCESS] = { .name = "ACCESS" },
+	[WIRE_CLIENTS] = { .name = "CLIENTS" },
+	[WIRE_KILL] = { .name = "KILL" },
 };
 
 const char *wire_op_name(enum wire_op op)
@@ -60,6 +62,8 @@ static bool has_arg64(const struct wire_request *r)
 	case WIRE_ARITH:
 	case WIRE_SCAN:
 	case WIRE_FLUSH:
+	case WIRE_CLIENTS:
+	case WIRE_KILL:
 		return true;
 	default:
 		return false;

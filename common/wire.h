@@ -49,12 +49,14 @@ enum wire_op {
 	WIRE_PUT = 4,
 	WIRE_DELETE = 5,
 	WIRE_STATS = 6,
-	WIRE_ARITH = 7,	  /* increment or decrement a decimal number */
-	WIRE_TOUCH = 8,	  /* set the expiry time */
-	WIRE_SCAN = 9,	  /* some keys, by cursor */
-	WIRE_FLUSH = 10,  /* remove all items: starts it, or asks whether it is done */
-	WIRE_ACCESS = 11, /* access records alone */
-	WIRE_OP_MAX = WIRE_ACCESS,
+	WIRE_ARITH = 7,	   /* increment or decrement a decimal number */
+	WIRE_TOUCH = 8,	   /* set the expiry time */
+	WIRE_SCAN = 9,	   /* some keys, by cursor */
+	WIRE_FLUSH = 10,   /* remove all items: starts it, or asks whether it is done */
+	WIRE_ACCESS = 11,  /* access records alone */
+	WIRE_CLIENTS = 12, /* the server's connections as text, by cursor */
+	WIRE_KILL = 13,	   /* close a connection */
+	WIRE_OP_MAX = WIRE_KILL,
 };
 
 /* What a PUT does; the numbers are those of enum kvd_put_mode. */
@@ -107,8 +109,9 @@ struct wire_request {
 	union {
 		uint64_t version; /* PUT cas, DELETE with IF_VERSION: the item's */
 		uint64_t delta;	  /* ARITH */
-		uint64_t cursor;  /* SCAN: 0 to begin */
+		uint64_t cursor;  /* SCAN, CLIENTS: 0 to begin */
 		uint64_t ticket;  /* FLUSH: 0 to start one */
+		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
 		uint64_t arg64;
 	};
 	union {
@@ -165,7 +168,7 @@ struct wire_response {
 	union {
 		uint64_t copy_seed; /* GET with COPY: the seed of the copy's sum */
 		uint64_t result;    /* ARITH */
-		uint64_t cursor;    /* SCAN: of the next part, 0: the scan is complete */
+		uint64_t cursor;    /* SCAN, CLIENTS: of the next part, 0: that was all */
 		uint64_t arg64;
 	};
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
@@ -241,7 +244,7 @@ struct request {
 		uint32_t item_flags, first_line, keys_max, arg32;
 	};
 	union {
-		uint64_t version, delta, cursor, ticket, arg64;
+		uint64_t version, delta, cursor, ticket, client, arg64;
 	};
 	union {
 		uint64_t pull_addr, initial, arg_addr;

@@ -19,6 +19,11 @@ static inline void stat_sub(uint64_t *counter, uint64_t n)
 	stat_add(counter, -n);
 }
 
+static inline void stat_set(uint64_t *counter, uint64_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
 static inline uint64_t stat_read(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);

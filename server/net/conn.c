@@ -121,6 +121,7 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 void conn_destroy(struct conn *conn)
 {
 	conn->id->dev->ops->destroy_id(conn->id);
+	free(conn->query.text);
 	free(conn);
 }
 

@@ -53,6 +53,19 @@ struct pull {
 	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
 };
 
+/* A CLIENTS or KILL request of a connection: server/net/query.h. */
+struct query {
+	enum wire_op op;
+	uint64_t arg;  /* CLIENTS: the cursor; KILL: the number of a connection */
+	char *text;    /* for the response to CLIENTS; freed with the connection */
+	uint32_t size; /* of text */
+	/* The answer. */
+	enum wire_status status;
+	uint32_t len;	 /* bytes of text */
+	uint64_t cursor; /* of the next page, 0: none */
+	bool answered;	 /* the worker's: NOTE_ANSWER came */
+};
+
 /* How far the end of a connection has come, for the control thread. */
 enum conn_stage { CONN_LIVE, CONN_FLUSHING, CONN_QUIESCING, CONN_RELEASING };
 
@@ -74,6 +87,9 @@ struct conn {
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
+	struct cm_peer peer;
+	uint64_t connected_ns;	/* by clock_ns() */
+	uint64_t number;	/* in net->registry, for users; 0: not there */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
 	/* The worker's. */
@@ -104,6 +120,9 @@ struct conn {
 	_Atomic bool hello_done; /* remote read is granted, and other requests are allowed */
 
 	uint64_t requests;	  /* received */
+	uint64_t received_bytes;  /* in them */
+	uint64_t sent_bytes;	  /* in responses */
+	uint64_t active_ns;	  /* when the last request came, by the server's clock; 0: none */
 	uint64_t probes_answered; /* of keepalive */
 	_Atomic bool probe_noted; /* NOTE_PROBE is on its way; the control thread sets it */
 
@@ -115,6 +134,9 @@ struct conn {
 	uint64_t timer_due_ns;	      /* 0: no deadline */
 	uint64_t arrived_before;      /* requests and answers, when keepalive looked last */
 	unsigned int probe_intervals; /* since it sent a probe that was not answered */
+
+	/* The worker's and the control thread's in turn: NOTE_QUERY and NOTE_ANSWER pass it on. */
+	struct query query;
 
 	struct note notes[NOTE_KINDS];
 };

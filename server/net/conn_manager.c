@@ -14,6 +14,7 @@
 #include "server/net/conn.h"
 #include "server/net/keepalive.h"
 #include "server/net/poller.h"
+#include "server/net/query_answer.h"
 
 /*
  * How long to wait for IBV_EVENT_QP_LAST_WQE_REACHED, which reports that a queue pair in error
@@ -51,6 +52,7 @@ static void conn_list_add(struct net *net, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn;
 	net->conns = conn;
+	conn->number = conn_registry_add(&net->registry, conn);
 	stat_add(&net->stats.connections, 1);
 	stat_add(&net->stats.connections_total, 1);
 	conn->poller->conns_count++;
@@ -65,7 +67,8 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		net->conns = conn->next;
 	if (conn->next)
 		conn->next->prev = conn->prev;
-	stat_add(&net->stats.connections, (uint64_t)-1);
+	conn_registry_remove(&net->registry, conn->number);
+	stat_sub(&net->stats.connections, 1);
 	conn->poller->conns_count--;
 	conn->poller->credits += conn->window;
 }
@@ -147,7 +150,10 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 	err = conn_create(&conn, poller, id, ++net->serial, window);
 	if (err)
 		return err;
-	err = id->dev->ops->accept(id, &param);
+	conn->connected_ns = clock_ns();
+	err = id->dev->ops->query_peer(id, &conn->peer);
+	if (!err)
+		err = id->dev->ops->accept(id, &param);
 	if (err) {
 		rcu_read_lock();
 		conn_table_remove(conn);
@@ -397,6 +403,25 @@ static void conn_list_free(struct conn *conn)
 	}
 }
 
+/* The connection that asked may be the one that is closed: then it gets no answer. */
+static void query_taken(struct net *net, struct conn *conn)
+{
+	struct conn *kill;
+
+	if (conn->stage != CONN_LIVE)
+		return;
+	kill = query_answer(net, conn);
+	if (kill) {
+		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s asked for it (KILL %llu)",
+				CONN_ARG(kill), conn->peer.address,
+				(unsigned long long)kill->number);
+		stat_add(&net->stats.connections_killed, 1);
+		conn_close(net, kill);
+	}
+	if (conn->stage == CONN_LIVE)
+		mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_ANSWER]);
+}
+
 void conn_manager_read_mail(struct net *net)
 {
 	struct conn *conn, *released = NULL;
@@ -408,6 +433,9 @@ void conn_manager_read_mail(struct net *net)
 		switch (note->kind) {
 		case NOTE_FAILED:
 			conn_close(net, conn);
+			break;
+		case NOTE_QUERY:
+			query_taken(net, conn);
 			break;
 		case NOTE_QUIESCED:
 			conn->stage = CONN_RELEASING;

@@ -66,6 +66,9 @@ struct deferred {
 		struct {
 			uint64_t busy_since_ns; /* when a chain was first found changing, or 0 */
 		} scan;
+		struct {
+			bool asked;
+		} query; /* CLIENTS, KILL */
 	};
 };
 

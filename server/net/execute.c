@@ -229,6 +229,8 @@ void execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_STATS:
 	case WIRE_SCAN:
 	case WIRE_FLUSH:
+	case WIRE_CLIENTS:
+	case WIRE_KILL:
 		head->status = WIRE_PROTOCOL;
 		break;
 	}

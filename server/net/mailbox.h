@@ -3,8 +3,8 @@
  * Mailboxes: queues of notes about connections, between the control thread and a worker. Not on the
  * data path: a worker checks one flag per loop, and takes the lock only when there is a note.
  *
- * Every connection has one note of each kind, which is sent once, NOTE_PROBE again after it was
- * taken. So sending never allocates and can't fail.
+ * Every connection has one note of each kind, which is sent once; the last three again after they
+ * were taken. So sending never allocates and can't fail.
  */
 #ifndef KVD_SERVER_NET_MAILBOX_H
 #define KVD_SERVER_NET_MAILBOX_H
@@ -24,6 +24,8 @@ enum note_kind {
 	NOTE_RELEASE,  /* control -> worker: it is destroyed; release what the connection holds */
 	NOTE_RELEASED, /* worker -> control: done, the connection may be freed */
 	NOTE_PROBE,    /* control -> worker, before the others: post a keepalive probe */
+	NOTE_QUERY,    /* worker -> control: server/net/query.h */
+	NOTE_ANSWER,   /* control -> worker, before NOTE_QUIESCE: its answer */
 	NOTE_KINDS,
 };
 

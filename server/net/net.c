@@ -52,6 +52,16 @@ static int net_init_workers(struct net *net)
 	return 0;
 }
 
+static int net_init_registry(struct net *net)
+{
+	uint32_t conns_max = net->env.config->server.max_connections;
+	int err = conn_registry_init(&net->registry, conns_max);
+
+	if (err)
+		log_error("no memory for %u connections: lower server.max_connections", conns_max);
+	return err;
+}
+
 int net_init(struct net *net, const struct worker_env *env)
 {
 	int err;
@@ -61,7 +71,9 @@ int net_init(struct net *net, const struct worker_env *env)
 	if (err)
 		return err;
 	net->env.control = &net->mailbox; /* from now on net_release() has something to release */
-	err = net_init_nics(net);
+	err = net_init_registry(net);
+	if (!err)
+		err = net_init_nics(net);
 	return err ? err : net_init_workers(net);
 }
 
@@ -78,6 +90,7 @@ void net_release(struct net *net)
 	net->worker_count = 0;
 	while (net->nic_count)
 		nic_release(&net->nics[--net->nic_count]);
+	conn_registry_release(&net->registry);
 	mailbox_release(&net->mailbox);
 }
 

@@ -3,6 +3,7 @@
 #ifndef KVD_SERVER_NET_NET_H
 #define KVD_SERVER_NET_NET_H
 
+#include "server/net/conn_registry.h"
 #include "server/net/conn_timer.h"
 #include "server/net/cpu.h"
 #include "server/net/worker.h"
@@ -14,6 +15,7 @@
 	X(connections_rejected, "connections refused")                                             \
 	X(connections_expired,                                                                     \
 	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
+	X(connections_killed, "connections closed because a client asked for it")                  \
 	X(keepalive_probes, "probes of idle connections")                                          \
 	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
 	X(async_errors, "asynchronous errors reported by a device")
@@ -36,6 +38,7 @@ struct net {
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
 	struct conn_timers timers;
+	struct conn_registry registry;
 	uint32_t serial;	     /* of the next connection */
 	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */
 	bool stopping;		     /* new connections are refused */

@@ -11,6 +11,7 @@
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
 #include "server/net/pull.h"
+#include "server/net/query.h"
 #include "server/net/worker.h"
 #include "server/store/store.h"
 
@@ -244,7 +245,9 @@ static void request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_TOUCH:
 		request_operation(responses, conn, request, hash);
 		break;
-	case WIRE_SCAN: /* scan_step() */
+	case WIRE_SCAN:	   /* scan_step() */
+	case WIRE_CLIENTS: /* server/net/query.h */
+	case WIRE_KILL:
 		break;
 	}
 	execute_access(&responses->poller->worker->store_thread, request);
@@ -266,16 +269,31 @@ static enum deferred_next request_step(struct deferred *deferred, struct respons
 
 static const struct deferred_kind request_kind = { .step = request_step };
 
+static const struct deferred_kind *deferred_kind(enum wire_op op)
+{
+	switch (op) {
+	case WIRE_SCAN:
+		return &scan_kind;
+	case WIRE_CLIENTS:
+	case WIRE_KILL:
+		return &query_kind;
+	default:
+		return &request_kind;
+	}
+}
+
 bool request_execute(struct response_list *responses, struct conn *conn,
 		     const struct request *request, uint64_t hash, uint32_t buffer)
 {
+	const struct deferred_kind *kind;
+
 	if (!hello_done(conn) && request->op != WIRE_HELLO) {
 		conn_fail(conn, "a request before HELLO");
 		return true;
 	}
-	if (request->op == WIRE_SCAN || deferred_pending(conn) || !response_room(conn)) {
-		deferred_start(conn, request->op == WIRE_SCAN ? &scan_kind : &request_kind, request,
-			       hash, buffer);
+	kind = deferred_kind(request->op);
+	if (kind != &request_kind || deferred_pending(conn) || !response_room(conn)) {
+		deferred_start(conn, kind, request, hash, buffer);
 		return false;
 	}
 	request_run(responses, conn, request, hash);

@@ -18,6 +18,7 @@
 #include "server/net/deferred.h"
 #include "server/net/keepalive.h"
 #include "server/net/pull.h"
+#include "server/net/query.h"
 #include "server/net/request.h"
 #include "server/net/teardown.h"
 
@@ -90,6 +91,8 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 		return false;
 	}
 	stat_add(&conn->requests, 1);
+	stat_add(&conn->received_bytes, wc->byte_len);
+	stat_set(&conn->active_ns, worker->store_thread.now_ns);
 	entry->buffer = wr_id_buffer(wc->wr_id);
 	error = wire_request_parse(&entry->request, poller_buffer(poller, entry->buffer),
 				   wc->byte_len);
@@ -233,12 +236,16 @@ static bool worker_read_mail(struct worker *worker)
 		case NOTE_PROBE:
 			keepalive_probe(note->conn);
 			break;
+		case NOTE_ANSWER:
+			query_answered(note->conn);
+			break;
 		case NOTE_QUIESCE:
 			teardown_begin(note->conn);
 			break;
 		case NOTE_RELEASE:
 			teardown_release(note->conn);
 			break;
+		case NOTE_QUERY:
 		case NOTE_FAILED:
 		case NOTE_QUIESCED:
 		case NOTE_RELEASED:

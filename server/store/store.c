@@ -89,8 +89,12 @@ uint64_t store_items(const struct store *store)
 	return table_sum(&store->table, offsetof(struct store_thread, stats.inserts)) - removes;
 }
 
+uint64_t store_clock_ns(const struct store *store)
+{
+	return clock_raw_ns() + store->table.clock_base;
+}
+
 void store_tick(struct store *store)
 {
-	region_tick(&store->region, (clock_raw_ns() + store->table.clock_base) / 1000000000u,
-		    store_items(store));
+	region_tick(&store->region, store_clock_ns(store) / 1000000000u, store_items(store));
 }

@@ -74,6 +74,10 @@ void store_stop(struct store *store);
 
 /* Items in the store. Any thread. */
 uint64_t store_items(const struct store *store);
+/* The server's clock, in nanoseconds since 1970. Any thread. */
+uint64_t store_clock_ns(const struct store *store);
+/* The server's clock, in nanoseconds since 1970. Any thread. */
+uint64_t store_clock_ns(const struct store *store);
 /*
  * Writes the clock and the number of items to the superblock, for clients. One thread, once a
  * second.

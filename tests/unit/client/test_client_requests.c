@@ -318,6 +318,42 @@ static void a_scan_with_a_wrong_count(void **state)
 	assert_string_equal(names, "");
 }
 
+static void list_of_clients(void **state)
+{
+	char text[200];
+	size_t len = 0;
+
+	(void)state;
+	next.value_len = 5;
+	memcpy(body, "id=1\n", 5);
+	assert_int_equal(kvd_client_list(kvd, text, sizeof(text), &len), KVD_OK);
+	assert_int_equal(sent.op, WIRE_CLIENTS);
+	assert_true(sent.cursor == 0 && len == 5);
+	assert_string_equal(text, "id=1\n");
+	assert_int_equal(kvd_client_list(kvd, text, 5, NULL), KVD_ERR_BUFFER);
+	assert_int_equal(kvd_client_list(kvd, NULL, 5, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_client_list(kvd, text, 0, NULL), KVD_ERR_INVALID);
+	next.status = WIRE_BUSY;
+	next.value_len = 0;
+	assert_int_equal(kvd_client_list(kvd, text, sizeof(text), NULL), KVD_ERR_BUSY);
+	/* A list that does not get on would never end. */
+	next.status = WIRE_OK;
+	next.cursor = 7;
+	assert_int_equal(kvd_client_list(kvd, text, sizeof(text), NULL), KVD_ERR_PROTOCOL);
+	assert_int_equal(sent.cursor, 7);
+}
+
+static void kills(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_client_kill(kvd, ~0ull), KVD_OK);
+	assert_int_equal(sent.op, WIRE_KILL);
+	assert_true(sent.client == ~0ull);
+	next.status = WIRE_NOT_FOUND;
+	assert_int_equal(kvd_client_kill(kvd, 5), KVD_NOT_FOUND);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
 static void flushes(void **state)
 {
 	uint64_t ticket = 0;
@@ -473,6 +509,8 @@ int main(void)
 		CASE(arguments_of_scan),
 		CASE(a_malformed_scan),
 		CASE(a_scan_with_a_wrong_count),
+		CASE(list_of_clients),
+		CASE(kills),
 		CASE(flushes),
 		CASE(two_threads_at_once),
 		CASE(two_threads_in_turn),

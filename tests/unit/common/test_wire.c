@@ -143,6 +143,8 @@ static const struct {
 	{ { .op = WIRE_FLUSH, .ttl = WIRE_TTL_MAX }, 0 },
 	{ { .op = WIRE_FLUSH, .ticket = ~0ull }, 0 },
 	{ { .op = WIRE_ACCESS, .access_count = 1 }, 8 },
+	{ { .op = WIRE_CLIENTS, .cursor = ~0ull }, 0 },
+	{ { .op = WIRE_KILL, .client = ~0ull }, 0 },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -642,6 +644,7 @@ static void names(void **state)
 	assert_string_equal(wire_op_name(WIRE_HELLO), "HELLO");
 	assert_string_equal(wire_op_name(WIRE_STATS), "STATS");
 	assert_string_equal(wire_op_name(WIRE_ACCESS), "ACCESS");
+	assert_string_equal(wire_op_name(WIRE_KILL), "KILL");
 	assert_string_equal(wire_op_name((enum wire_op)0), "unknown");
 	assert_string_equal(wire_op_name((enum wire_op)(WIRE_OP_MAX + 1)), "unknown");
 }

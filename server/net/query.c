@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* The worker's half of CLIENTS and KILL: asks the control thread, and responds. */
+#include "server/net/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/net/copy.h"
+#include "server/net/execute.h"
+#include "server/net/worker.h"
+
+/* False: no memory for the text. It is as long as a response may be, and is made once. */
+static bool query_ask(struct conn *conn, const struct request *request)
+{
+	struct query *query = &conn->query;
+
+	query->size = conn->response_bytes - (uint32_t)sizeof(struct wire_response);
+	if (!query->text)
+		query->text = malloc(query->size);
+	if (!query->text)
+		return false;
+	query->op = request->op;
+	query->arg = request->arg64;
+	query->answered = false;
+	mailbox_send(conn->poller->worker->env->control, &conn->notes[NOTE_QUERY]);
+	return true;
+}
+
+static void query_respond(struct deferred *deferred, struct response_list *responses,
+			  enum wire_status status)
+{
+	const struct query *query = &deferred->conn->query;
+	struct response_wr *response = response_start(responses, deferred->conn,
+						      deferred->request.op, deferred->request.id);
+	uint32_t size;
+	char *text;
+
+	response->head.status = (uint8_t)status;
+	if (status || !query->len)
+		return;
+	text = response_buffer(responses, response, &size);
+	if (!text)
+		return;
+	memcpy(text, query->text, query->len);
+	response->value_len = query->len;
+	response->head.cursor = query->cursor;
+}
+
+static enum deferred_next query_step(struct deferred *deferred, struct response_list *responses,
+				     uint64_t until_ns)
+{
+	struct conn *conn = deferred->conn;
+
+	(void)until_ns;
+	if (!response_room(conn))
+		return DEFERRED_WAIT;
+	if (!deferred->query.asked) {
+		copy_drop(responses->poller->worker, conn);
+		deferred->query.asked = query_ask(conn, &deferred->request);
+		if (deferred->query.asked)
+			return DEFERRED_WAIT;
+		query_respond(deferred, responses, WIRE_BUSY);
+	} else if (conn->query.answered) {
+		query_respond(deferred, responses, conn->query.status);
+	} else {
+		return DEFERRED_WAIT;
+	}
+	execute_access(&responses->poller->worker->store_thread, &deferred->request);
+	return DEFERRED_DONE;
+}
+
+const struct deferred_kind query_kind = { .step = query_step };
+
+void query_answered(struct conn *conn)
+{
+	conn->query.answered = true;
+	deferred_wake(conn);
+}

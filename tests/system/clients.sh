@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of `kvctl clients` and `kvctl kill`: what is listed, page by page, and that a
+# connection that is closed is one client's and no other's.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+victim='' neighbour='' # set by client_start
+
+case $device in
+softnic) held=200 ;;
+*) held=30 ;;
+esac
+
+looping() { # variable
+	client_start "$1" "$tmp/$1" loop "$url" mix "$1" 100 1000 &&
+		await_line "$tmp/$1" '^looping' "${!1}"
+}
+
+# Prints the field of a line: name, line
+field() {
+	sed -n "s/.*\\b$1=\\([^ ]*\\).*/\\1/p" <<<"$2"
+}
+
+# Prints the line of the process's connection, or on verbs of the only one with many requests.
+line_of() { # pid
+	if [ "$device" = softnic ]; then
+		kvctl clients | grep " addr=pid:$1 "
+	else
+		kvctl clients | grep -E ' requests=[0-9]{2,} '
+	fi
+}
+
+listed() { # pid
+	local line requests
+	line=$(line_of "$1") || return 1
+	echo "$line"
+	[ "$(field state "$line")" = open ] && [ "$(field window "$line")" -ge 1 ] &&
+		[ "$(field age "$line")" -lt 600 ] && [ "$(field idle "$line")" -le 5 ] || return 1
+	requests=$(field requests "$line")
+	[ "$(field received "$line")" -ge $((48 * requests)) ] &&
+		[ "$(field sent "$line")" -ge $((48 * (requests - 32))) ] || return 1
+	[ "$device" != softnic ] || [ "$(field uid "$line")" = "$(id -u)" ]
+}
+
+busy() { # pid
+	local line
+	line=$(line_of "$1") && [ "$(field requests "$line")" -ge 100 ]
+}
+
+kill_victim() {
+	local id
+	id=$(field id "$(line_of "$victim")")
+	expect 0 '^$' kill "$id" && wait_until "$DEADLINE_S" expect 1 'not found' kill "$id"
+}
+
+victim_lost_it() {
+	await_end "$victim" && forget "$victim"
+	cat "$tmp/victim"
+	[ "$status" != 0 ] && grep -qi 'lost\|disconnected' "$tmp/victim"
+}
+
+# Opens connections in the background and holds them until the descriptor is closed.
+hold() {
+	mkfifo "$tmp/hold.in"
+	"$build/tests/system/sys_client" hold "$url" "$held" <"$tmp/hold.in" >"$tmp/held" 2>&1 &
+	holder=$!
+	pids+=("$holder")
+	exec 9>"$tmp/hold.in"
+	await_line "$tmp/held" "^holding $held" "$holder"
+}
+
+# Each is listed once, with an id of its own, though they need many pages.
+all_listed() {
+	kvctl clients >"$tmp/list" || return 1
+	wc -l <"$tmp/list"
+	[ "$(wc -l <"$tmp/list")" = $((held + 1)) ] &&
+		[ "$(grep -o '^id=[0-9]*' "$tmp/list" | sort -u | wc -l)" = $((held + 1)) ]
+}
+
+check "the server starts" server_start -o server.max_connections=256 || finish
+check "a client" looping victim
+check "it sends requests" wait_until "$DEADLINE_S" busy "$victim"
+check "it is listed with what it did" listed "$victim"
+check "an unknown id is not found" expect 1 'not found' kill 987654321
+check "no id is 0" expect 1 'not found' kill 0
+check "its id is no number" expect 64 'not a number' kill x
+check "its connection is closed" kill_victim
+check "its calls fail" victim_lost_it
+check "the server says who asked for it" logged 'closed: .* asked for it'
+check "and counts it" stat_is connections_killed 1
+check "another client" looping neighbour
+check "many connections" hold
+kill -TERM "$neighbour" && await_end "$neighbour" && forget "$neighbour"
+check "all are listed" wait_until "$DEADLINE_S" all_listed
+exec 9>&-
+check "the holder ended" await_end "$holder"
+forget "$holder"
+check "only this one is listed then" wait_until "$DEADLINE_S" stat_is connections 1
+check "the server stops" server_stop
+finish

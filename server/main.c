@@ -4,12 +4,18 @@
  * (systemd, a container, a shell) sends SIGTERM to stop it and SIGHUP after it moved the log file
  * or changed the configuration.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "common/util/log.h"
 #include "server/config/config.h"
@@ -48,7 +54,8 @@ static void usage(FILE *out)
 	      "                      log.file says where to log to then\n"
 	      "      --pidfile FILE  write the number of the server's process to FILE, which is\n"
 	      "                      locked while it runs and removed at the end\n"
-	      "      --check-config  check the configuration and exit: 0, or 78 if it has errors\n"
+	      "      --check-config  check the configuration, and what a start with it needs of\n"
+	      "                      this host, and exit: 0, or 78 if there are errors\n"
 	      "      --print-config  print the resulting configuration, as a file, and exit\n"
 	      "  -V, --version       print the version and exit\n"
 	      "  -h, --help          print this and exit\n"
@@ -151,6 +158,46 @@ static int run(struct server *server, const char *pidfile)
 	return err;
 }
 
+static void log_file_error(const struct config *config, int err)
+{
+	fprintf(stderr,
+		"kvd: log.file = %s: can't open it: %s; set a path that this user may write to, or "
+		"nothing to log to stderr\n",
+		config->log.file, strerror(-err));
+}
+
+/* What opening the log's file would return; it is not made. */
+static int log_file_check(const char *path)
+{
+	char folder[OPTION_FILE_MAX];
+	struct stat st;
+
+	if (!*path)
+		return 0;
+	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (!faccessat(AT_FDCWD, path, W_OK, AT_EACCESS))
+		return 0;
+	if (errno != ENOENT)
+		return -errno;
+	strcpy(folder, path);
+	return faccessat(AT_FDCWD, dirname(folder), W_OK | X_OK, AT_EACCESS) ? -errno : 0;
+}
+
+/* --check-config: reports all that would stop a start, and changes nothing. */
+static int check(const struct config *config)
+{
+	int log_err = log_file_check(config->log.file), store_err, net_err;
+
+	log_init(LOG_WARN, NULL);
+	if (log_err)
+		log_file_error(config, log_err);
+	store_err = server_check(config);
+	net_err = net_check(config);
+	log_release();
+	return log_err || store_err || net_err ? EX_CONFIG : EX_OK;
+}
+
 static int serve(const struct config *config, const struct arguments *arguments)
 {
 	static struct server server;
@@ -158,11 +205,9 @@ static int serve(const struct config *config, const struct arguments *arguments)
 
 	server.config = *config;
 	server.source = &arguments->source;
-	if (log_init((enum log_level)config->log.level, config->log.file)) {
-		fprintf(stderr,
-			"kvd: log.file = %s: can't open it: %m; set a path that this user may "
-			"write to, or nothing to log to stderr\n",
-			config->log.file);
+	err = log_init((enum log_level)config->log.level, config->log.file);
+	if (err) {
+		log_file_error(config, err);
 		return EXIT_FAILURE;
 	}
 	log_echo_errors(true); /* until the server is ready */
@@ -196,7 +241,9 @@ int main(int argc, char **argv)
 		status = EX_CONFIG;
 	else if (arguments.mode == MODE_PRINT)
 		config_print(&config, stdout);
-	else if (arguments.mode == MODE_SERVE)
+	else if (arguments.mode == MODE_CHECK)
+		status = check(&config);
+	else
 		status = serve(&config, &arguments);
 	free(assignments);
 	return status;

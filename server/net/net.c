@@ -6,12 +6,27 @@
 #include <stdlib.h>
 
 #include "common/util/log.h"
-#include "server/net/cpu.h"
+#include "server/net/nic_address.h"
 #include "server/net/worker_loop.h"
+
+static const enum device_kind kinds[NIC_MAX] = { DEVICE_VERBS, DEVICE_SOFTNIC };
+
+int net_check(const struct config *config)
+{
+	const char *why;
+	uint32_t chosen = nic_choose(config->server.device, &why);
+	unsigned int i;
+	int err, first = 0;
+
+	for (i = 0; i < NIC_MAX; i++) {
+		err = chosen & kinds[i] ? nic_address_check(config, kinds[i]) : 0;
+		first = first ? first : err;
+	}
+	return first;
+}
 
 static int net_init_nics(struct net *net)
 {
-	static const enum device_kind kinds[NIC_MAX] = { DEVICE_VERBS, DEVICE_SOFTNIC };
 	const struct config *config = net->env.config;
 	const char *why;
 	uint32_t chosen = nic_choose(config->server.device, &why);

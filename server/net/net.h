@@ -52,6 +52,11 @@ struct net {
  * after logging; then net_release() releases what was set up.
  */
 int net_init(struct net *net, const struct worker_env *env);
+/*
+ * Checks, without changing anything, that a server could listen at the configured addresses. 0 or a
+ * negative errno after logging.
+ */
+int net_check(const struct config *config);
 /* No worker may run and no connection may be left. */
 void net_release(struct net *net);
 

@@ -9,11 +9,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/rdma/default_socket.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/net/advice.h"
 #include "server/net/cpu.h"
+#include "server/net/nic_address.h"
 
 /* Connection requests that may wait to be handled; the device refuses more. */
 #define LISTEN_BACKLOG 128
@@ -40,107 +40,6 @@ uint32_t nic_choose(uint32_t configured, const char **why)
 	return DEVICE_SOFTNIC;
 }
 
-static bool softnic_default(const struct config *config)
-{
-	return strcmp(config->softnic.socket, "auto") == 0;
-}
-
-static void nic_address(struct device_addr *addr, enum device_kind kind,
-			const struct config *config)
-{
-	*addr = (struct device_addr){ .kind = kind };
-	memcpy(addr->host, config->rdma.address, sizeof(addr->host));
-	addr->port = (uint16_t)config->rdma.port;
-	if (softnic_default(config))
-		default_socket_serve(addr->path);
-	else
-		memcpy(addr->path, config->softnic.socket, sizeof(addr->path));
-	addr->mode = config->softnic.socket_mode;
-}
-
-static void softnic_open_error(const struct config *config, const char *path, int err)
-{
-	const char *automatic = softnic_default(config) ? "auto, " : "";
-	const char *reason = strerror(-err);
-
-	switch (err) {
-	case -ENOENT:
-		log_error("softnic.socket = %s%s: the folder of its folder does not exist: create "
-			  "it, or set another path, e.g. -o softnic.socket=/tmp/kvd.sock",
-			  automatic, path);
-		break;
-	case -EPERM:
-		log_error(
-			"softnic.socket = %s%s: its folder is not this user's, or others may "
-			"write to it: they could take the place of the server; remove the folder, "
-			"set XDG_RUNTIME_DIR to one of yours, or set another path",
-			automatic, path);
-		break;
-	case -EACCES:
-		log_error("softnic.socket = %s%s: this user may not create it (%s): allow the user "
-			  "to write to its folder, or set another path, e.g. -o "
-			  "softnic.socket=/tmp/kvd.sock",
-			  automatic, path, reason);
-		break;
-	case -EADDRINUSE:
-		log_error("softnic.socket = %s%s is in use: stop the kvd that listens there, or "
-			  "set another path",
-			  automatic, path);
-		break;
-	case -ENOTSOCK:
-		log_error("softnic.socket = %s%s: a file that is no socket is there: remove it, or "
-			  "set another path",
-			  automatic, path);
-		break;
-	default:
-		log_error("softnic.socket = %s%s: can't listen there: %s%s", automatic, path,
-			  reason, err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
-	}
-}
-
-static void verbs_open_error(const struct config *config, int err)
-{
-	const char *address = config->rdma.address;
-
-	switch (err) {
-	case -ENODEV:
-		log_error("server.device = verbs, rdma.address = %s: no RDMA device of this host "
-			  "can be used: set rdma.address to an address of one, or server.device = "
-			  "softnic to serve clients on this host without one",
-			  address);
-		break;
-	case -EADDRINUSE:
-		log_error("rdma.port: %u at rdma.address = %s is in use: stop the server that "
-			  "listens there, or set another port",
-			  config->rdma.port, address);
-		break;
-	case -EADDRNOTAVAIL:
-		log_error("rdma.address = %s is not an address of this host: set one that `ip "
-			  "addr` lists for the interface of an RDMA device, or auto",
-			  address);
-		break;
-	case -EINVAL:
-		log_error("rdma.address = %s means every RDMA device, but kvd serves one: set the "
-			  "address of one, or auto",
-			  address);
-		break;
-	case -ENOENT:
-	case -EACCES:
-	case -EPERM:
-		log_error(
-			"server.device = verbs: can't use RDMA connection management: %s; load the "
-			"module rdma_ucm, check the permissions of /dev/infiniband/*, or set "
-			"server.device = softnic",
-			strerror(-err));
-		break;
-	default:
-		log_error("server.device = verbs: can't listen at rdma.address = %s, rdma.port = "
-			  "%u: %s; set another address, or server.device = softnic",
-			  address, config->rdma.port, strerror(-err));
-	}
-}
-
-/* What the device interface logs knows no options, so the option to change is logged here. */
 static int nic_open(struct nic *nic, enum device_kind kind, const struct config *config)
 {
 	struct device_addr addr;
@@ -148,15 +47,13 @@ static int nic_open(struct nic *nic, enum device_kind kind, const struct config 
 
 	nic_address(&addr, kind, config);
 	if (kind == DEVICE_SOFTNIC)
-		err = socket_folder_make(&nic->folder, addr.path, softnic_default(config));
+		err = socket_folder_make(&nic->folder, addr.path, nic_address_default(config));
 	if (!err)
 		err = device_open(&nic->dev, &addr, DEVICE_LISTEN, 0);
-	if (err && kind == DEVICE_SOFTNIC)
-		softnic_open_error(config, addr.path, err);
-	else if (err)
-		verbs_open_error(config, err);
-	if (err)
+	if (err) {
+		nic_address_error(config, &addr, err);
 		return err;
+	}
 	err = nic->dev->ops->query(nic->dev, &nic->attr, &nic->port);
 	if (err)
 		log_error(

@@ -3,6 +3,7 @@
 #include "server/net/socket_folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,9 +16,14 @@
 /* Of a user's own server; nobody else looks for it. */
 #define FOLDER_MODE_OWN 0700
 
+static bool is_own(const char *socket, bool is_default)
+{
+	return is_default && strcmp(socket, DEFAULT_SOCKET_SYSTEM) != 0;
+}
+
 int socket_folder_make(struct socket_folder *folder, const char *socket, bool is_default)
 {
-	bool own = is_default && strcmp(socket, DEFAULT_SOCKET_SYSTEM) != 0;
+	bool own = is_own(socket, is_default);
 	char path[DEVICE_PATH_MAX];
 
 	*folder = (struct socket_folder){ .made = false };
@@ -27,6 +33,33 @@ int socket_folder_make(struct socket_folder *folder, const char *socket, bool is
 	if (!folder->made && errno != EEXIST)
 		return -errno;
 	return own && !default_socket_folder_safe(folder->path) ? -EPERM : 0;
+}
+
+/* Whether files can be made in the folder. */
+static int check_writable(const char *folder)
+{
+	struct stat st;
+
+	if (stat(folder, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) ? -errno : 0;
+}
+
+int socket_folder_check(const char *socket, bool is_default)
+{
+	char path[DEVICE_PATH_MAX];
+	char *folder;
+	int err;
+
+	strcpy(path, socket);
+	folder = dirname(path);
+	err = check_writable(folder);
+	if (err == -ENOENT)
+		return check_writable(dirname(folder));
+	return !err && is_own(socket, is_default) && !default_socket_folder_safe(folder) ? -EPERM :
+											   err;
 }
 
 void socket_folder_release(struct socket_folder *folder)

@@ -19,6 +19,12 @@ struct socket_folder {
  */
 int socket_folder_make(struct socket_folder *folder, const char *socket, bool is_default);
 
+/*
+ * Checks, without changing anything, that socket_folder_make() would succeed and that this user may
+ * make a socket in the folder. 0 or the negative errno that would be met.
+ */
+int socket_folder_check(const char *socket, bool is_default);
+
 /* Removes the folder if we made it and it is empty. */
 void socket_folder_release(struct socket_folder *folder);
 

@@ -117,6 +117,25 @@ address_in_use() {
 		[ "$(grep -c ' error ' "$tmp/log2")" = 1 ]
 }
 
+# pattern, arguments...: --check-config says so, and the start fails with the same words
+would_not_start() {
+	local pattern=$1
+	shift
+	kvd_says 78 "$pattern" -c "$tmp/kvd.ini" -o log.file= "$@" --check-config &&
+		kvd_says 1 "$pattern" -c "$tmp/kvd.ini" -o log.file= "$@"
+}
+
+makes_nothing() {
+	kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config -o server.device=softnic \
+		-o "log.file=$tmp/new.log" -o "softnic.socket=$tmp/new/s" &&
+		[ ! -e "$tmp/new.log" ] && [ ! -e "$tmp/new" ]
+}
+
+address_in_use_is_said() {
+	kvd_says 0 'warn (softnic.socket|rdma.port): .* is in use: as long as that kvd runs' \
+		-c "$tmp/kvd.ini" --check-config
+}
+
 not_a_socket() {
 	echo text >"$tmp/file"
 	rm -f "$tmp/log2"
@@ -129,7 +148,33 @@ not_a_socket() {
 check "-h names every option" kvd_says 0 'max_connections' -h
 check "-V" kvd_says 0 '^kvd [0-9]+\.[0-9]+\.[0-9]+$' -V
 check "--check-config of a good file" kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config
-check "--check-config of conf/kvd.ini" kvd_says 0 '^$' -c conf/kvd.ini --check-config
+check "--check-config of conf/kvd.ini" kvd_says 0 '^$' -c conf/kvd.ini --check-config \
+	-o memory.size=64m
+check "--check-config: no folder for the log" would_not_start 'log.file = /none/log: can.t open' \
+	-o log.file=/none/log
+check "--check-config: the log is a folder" would_not_start 'log.file = /tmp: .*Is a directory' \
+	-o log.file=/tmp
+check "--check-config: a relative socket" kvd_says 78 "softnic.socket: 'kvd.sock' is not a whole" \
+	--check-config -o softnic.socket=kvd.sock
+check "--check-config: no folder for the socket's folder" \
+	would_not_start 'softnic.socket = /none/none/s: the folder of its folder' \
+	-o server.device=softnic -o softnic.socket=/none/none/s
+check "--check-config: a file at the socket's path" \
+	would_not_start 'softnic.socket = .*: a file that is no socket' \
+	-o server.device=softnic -o "softnic.socket=$tmp/kvd.ini"
+check "--check-config: a NUMA node that is not there" would_not_start 'memory.numa = 7' \
+	-o memory.numa=7
+if [ "$(cat /proc/sys/vm/nr_hugepages)" = 0 ]; then
+	check "--check-config: no huge pages" would_not_start 'memory.hugepages = require' \
+		-o memory.hugepages=require -o memory.size=64m
+fi
+check "--check-config: more memory than the host has" would_not_start 'memory.size' \
+	-o memory.size=512g
+if [ "$device" = verbs ]; then
+	check "--check-config: another host's address" \
+		would_not_start 'rdma.address = 203.0.113.1' -o rdma.address=203.0.113.1
+fi
+check "--check-config makes nothing" makes_nothing
 check "--print-config is a good file" print_is_accepted
 check "an unknown option" kvd_says 64 'kvd --help' --frobnicate
 check "a word too many" kvd_says 64 'unexpected argument' serve
@@ -148,6 +193,7 @@ check "the log, the statistics and the client report the device" device_is_repor
 	"the configuration asks for it"
 check "a second server at the same address is refused" address_in_use
 check "a file that is no socket is left alone" not_a_socket
+check "--check-config: that one runs is no error" address_in_use_is_said
 check "the first one still works" expect 0 pong ping
 check "SIGHUP reopens the log" log_is_reopened
 check "SIGTERM" server_stop

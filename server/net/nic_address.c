@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* The addresses to serve at: see nic_address.h. */
+#include "server/net/nic_address.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/rdma/default_socket.h"
+#include "common/util/log.h"
+#include "server/net/advice.h"
+#include "server/net/socket_folder.h"
+
+/* Of a socket's flags in /proc/net/unix: __SO_ACCEPTCON of the kernel. */
+#define LISTENING 0x10000
+
+bool nic_address_default(const struct config *config)
+{
+	return strcmp(config->softnic.socket, "auto") == 0;
+}
+
+void nic_address(struct device_addr *addr, enum device_kind kind, const struct config *config)
+{
+	*addr = (struct device_addr){ .kind = kind };
+	memcpy(addr->host, config->rdma.address, sizeof(addr->host));
+	addr->port = (uint16_t)config->rdma.port;
+	if (nic_address_default(config))
+		default_socket_serve(addr->path);
+	else
+		memcpy(addr->path, config->softnic.socket, sizeof(addr->path));
+	addr->mode = config->softnic.socket_mode;
+}
+
+static void softnic_open_error(const struct config *config, const char *path, int err)
+{
+	const char *automatic = nic_address_default(config) ? "auto, " : "";
+	const char *reason = strerror(-err);
+
+	switch (err) {
+	case -ENOENT:
+		log_error("softnic.socket = %s%s: the folder of its folder does not exist: create "
+			  "it, or set another path, e.g. -o softnic.socket=/tmp/kvd.sock",
+			  automatic, path);
+		break;
+	case -EPERM:
+		log_error(
+			"softnic.socket = %s%s: its folder is not this user's, or others may "
+			"write to it: they could take the place of the server; remove the folder, "
+			"set XDG_RUNTIME_DIR to one of yours, or set another path",
+			automatic, path);
+		break;
+	case -EACCES:
+		log_error("softnic.socket = %s%s: this user may not create it (%s): allow the user "
+			  "to write to its folder, or set another path, e.g. -o "
+			  "softnic.socket=/tmp/kvd.sock",
+			  automatic, path, reason);
+		break;
+	case -EADDRINUSE:
+		log_error("softnic.socket = %s%s is in use: stop the kvd that listens there, or "
+			  "set another path",
+			  automatic, path);
+		break;
+	case -ENOTSOCK:
+		log_error("softnic.socket = %s%s: a file that is no socket is there: remove it, or "
+			  "set another path",
+			  automatic, path);
+		break;
+	default:
+		log_error("softnic.socket = %s%s: can't listen there: %s%s", automatic, path,
+			  reason, err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
+	}
+}
+
+static void verbs_open_error(const struct config *config, int err)
+{
+	const char *address = config->rdma.address;
+
+	switch (err) {
+	case -ENODEV:
+		log_error("server.device = verbs, rdma.address = %s: no RDMA device of this host "
+			  "can be used: set rdma.address to an address of one, or server.device = "
+			  "softnic to serve clients on this host without one",
+			  address);
+		break;
+	case -EADDRINUSE:
+		log_error("rdma.port: %u at rdma.address = %s is in use: stop the server that "
+			  "listens there, or set another port",
+			  config->rdma.port, address);
+		break;
+	case -EADDRNOTAVAIL:
+		log_error("rdma.address = %s is not an address of this host: set one that `ip "
+			  "addr` lists for the interface of an RDMA device, or auto",
+			  address);
+		break;
+	case -EINVAL:
+		log_error("rdma.address = %s means every RDMA device, but kvd serves one: set the "
+			  "address of one, or auto",
+			  address);
+		break;
+	case -ENOENT:
+	case -EACCES:
+	case -EPERM:
+		log_error(
+			"server.device = verbs: can't use RDMA connection management: %s; load the "
+			"module rdma_ucm, check the permissions of /dev/infiniband/*, or set "
+			"server.device = softnic",
+			strerror(-err));
+		break;
+	default:
+		log_error("server.device = verbs: can't listen at rdma.address = %s, rdma.port = "
+			  "%u: %s; set another address, or server.device = softnic",
+			  address, config->rdma.port, strerror(-err));
+	}
+}
+
+void nic_address_error(const struct config *config, const struct device_addr *addr, int err)
+{
+	if (addr->kind == DEVICE_SOFTNIC)
+		softnic_open_error(config, addr->path, err);
+	else
+		verbs_open_error(config, err);
+}
+
+/* Whether a process listens at @path: in this network namespace, as Linux lists them. */
+static bool is_listening(const char *path)
+{
+	FILE *in = fopen("/proc/net/unix", "re");
+	char line[256], at[DEVICE_PATH_MAX];
+	unsigned int flags;
+	bool found = false;
+
+	while (in && !found && fgets(line, sizeof(line), in))
+		found = sscanf(line, "%*s %*s %*s %x %*s %*s %*s %107s", &flags, at) == 2 &&
+			(flags & LISTENING) && !strcmp(at, path);
+	if (in)
+		fclose(in);
+	return found;
+}
+
+static int softnic_check(const struct config *config, const struct device_addr *addr)
+{
+	struct stat st;
+	int err = socket_folder_check(addr->path, nic_address_default(config));
+
+	if (err || lstat(addr->path, &st))
+		return err;
+	if (!S_ISSOCK(st.st_mode))
+		return -ENOTSOCK;
+	return is_listening(addr->path) ? -EADDRINUSE : 0;
+}
+
+/* Binds the address for a moment: no client can connect meanwhile. */
+static int verbs_check(const struct device_addr *addr)
+{
+	struct device *dev;
+	int err = device_open(&dev, addr, DEVICE_LISTEN, 0);
+
+	if (!err)
+		device_close(dev);
+	return err;
+}
+
+int nic_address_check(const struct config *config, enum device_kind kind)
+{
+	struct device_addr addr;
+	int err;
+
+	nic_address(&addr, kind, config);
+	err = kind == DEVICE_SOFTNIC ? softnic_check(config, &addr) : verbs_check(&addr);
+	if (err == -EADDRINUSE) {
+		if (kind == DEVICE_SOFTNIC)
+			log_warn("softnic.socket: %s is in use: as long as that kvd runs, no other "
+				 "can start with it",
+				 addr.path);
+		else
+			log_warn("rdma.port: %u is in use: as long as that kvd runs, no other can "
+				 "start with it",
+				 addr.port);
+		return 0;
+	}
+	if (err)
+		nic_address_error(config, &addr, err);
+	return err;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The addresses that the configuration asks to serve at; and why one can't be used, with the option
+ * to change, which the device interface does not know.
+ */
+#ifndef KVD_SERVER_NET_NIC_ADDRESS_H
+#define KVD_SERVER_NET_NIC_ADDRESS_H
+
+#include <stdbool.h>
+
+#include "common/rdma/device.h"
+#include "server/config/config.h"
+
+/* Whether softnic's socket is the default one. */
+bool nic_address_default(const struct config *config);
+
+void nic_address(struct device_addr *addr, enum device_kind kind, const struct config *config);
+
+/* Logs why device_open() of the address failed. */
+void nic_address_error(const struct config *config, const struct device_addr *addr, int err);
+
+/*
+ * Checks, without changing anything, that a server could listen at the address. That one listens
+ * there already is a warning: it may be the one whose configuration is checked. 0 or a negative
+ * errno after logging.
+ */
+int nic_address_check(const struct config *config, enum device_kind kind);
+
+#endif /* KVD_SERVER_NET_NIC_ADDRESS_H */

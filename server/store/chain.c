@@ -216,6 +216,8 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 	if (!chain_move_allowed(thread))
 		return false;
 	if (avoid) {
+		/* What it was before may have left its lock set, which nobody would clear. */
+		bucket_clear(spare, home->level, home->epoch);
 		parts.buckets[parts.bucket_count++] = spare;
 		stat_add(&thread->stats.overflow_buckets, 1);
 	}

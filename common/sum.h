@@ -31,6 +31,39 @@ static inline uint64_t item_body_sum(const struct item *item)
 }
 
 /*
+ * The same, in pieces: begin, add key and value from the first byte to the last, end. It stays
+ * where it is in between: the state in it is aligned, whatever it is part of.
+ */
+#define BODY_SUM_ALIGN 64u
+
+struct body_sum {
+	uint8_t state[sizeof(XXH3_state_t) + BODY_SUM_ALIGN - 1];
+};
+
+static inline XXH3_state_t *body_sum_state(struct body_sum *sum)
+{
+	uintptr_t at = (uintptr_t)sum->state;
+
+	return (XXH3_state_t *)(sum->state +
+				(BODY_SUM_ALIGN - at % BODY_SUM_ALIGN) % BODY_SUM_ALIGN);
+}
+
+static inline void body_sum_begin(struct body_sum *sum)
+{
+	XXH3_64bits_reset(body_sum_state(sum));
+}
+
+static inline void body_sum_add(struct body_sum *sum, const void *bytes, size_t count)
+{
+	XXH3_64bits_update(body_sum_state(sum), bytes, count);
+}
+
+static inline uint64_t body_sum_end(struct body_sum *sum)
+{
+	return XXH3_64bits_digest(body_sum_state(sum));
+}
+
+/*
  * The sum of an item at @offset whose item_body_sum() is @body. It covers the incarnation and the
  * offset, so a copy or an old version at another offset does not verify. It does not cover the
  * access time, which changes while readers read. Never ITEM_SUM_INVALID.

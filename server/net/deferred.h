@@ -24,6 +24,7 @@
 #define KVD_SERVER_NET_DEFERRED_H
 
 #include "server/net/conn.h"
+#include "server/net/execute.h"
 #include "server/net/response.h"
 
 /*
@@ -69,6 +70,10 @@ struct deferred {
 		struct {
 			bool asked;
 		} query; /* CLIENTS, KILL */
+		struct {
+			bool begun;
+			struct large_request request;
+		} large;
 	};
 };
 

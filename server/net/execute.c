@@ -41,22 +41,27 @@ static void response_set_item(const struct item *item, struct wire_response *hea
 	head->value_len = item->value_len;
 }
 
-static enum wire_status touch(struct store_thread *thread, const struct request *request,
-			      uint64_t hash, struct table_change *change)
+static void touch_change_init(const struct request *request, struct table_change *change)
 {
 	*change = (struct table_change){
 		.key = request->key,
 		.key_len = request->key_len,
 		.ttl = request->ttl,
 	};
-	return table_touch(thread, hash, change);
+}
+
+static enum wire_status touch(struct store_thread *thread, const struct request *request,
+			      uint64_t hash, struct table_change *change)
+{
+	touch_change_init(request, change);
+	return attempt_touch(thread, hash, change, 0, 0);
 }
 
 /*
  * A GET with touch has two steps. A touch keeps the version, so if the value that is read next has
  * the same one, both steps were on one value.
  */
-static void execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
+static bool execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head, struct response_value *value)
 {
 	bool touches = request->flags & WIRE_F_TOUCH;
@@ -68,6 +73,8 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 	do {
 		if (touches)
 			status = touch(thread, request, hash, &change);
+		if (change.large)
+			return false;
 		if (!status)
 			status = lookup_get(thread, hash, request->key, request->key_len,
 					    value->value, value->size, &ref);
@@ -76,12 +83,13 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 	} while (status == WIRE_EXISTS);
 	head->status = (uint8_t)status;
 	if (status)
-		return;
+		return true;
 	response_set_item(&ref.head, head);
 	if (head->value_len <= value->size)
 		value->len = head->value_len;
 	if (!touches && thread->table->eviction != EVICTION_NONE)
 		table_access(thread, hash);
+	return true;
 }
 
 /* Evicts items, if that is configured. Not inside of a lookup: it may wait for a grace period. */
@@ -96,6 +104,28 @@ static bool make_room_for_copy(struct store_thread *thread, const struct request
 	if (room)
 		mem_free(&thread->cache, room, bytes);
 	return room;
+}
+
+/* Nothing that was filled in for a value stays. */
+static void response_set_failed(enum wire_status status, struct wire_response *head)
+{
+	*head = (struct wire_response){
+		.op = head->op,
+		.id = head->id,
+		.status = (uint8_t)status,
+		.clock_ns = head->clock_ns,
+	};
+}
+
+static void response_set_copy(const struct store_thread *thread, const struct item *copy,
+			      uint64_t hash, uint64_t seed, struct wire_response *head)
+{
+	head->status = WIRE_OK;
+	response_set_item(copy, head);
+	head->flags = WIRE_R_COPY;
+	head->copy_seed = seed;
+	head->slot = slot_make(hash_tag(hash), region_offset(thread->table->region, copy),
+			       item_bytes(copy->key_len, copy->value_len));
 }
 
 struct item *execute_copy(struct store_thread *thread, const struct request *request, uint64_t hash,
@@ -113,30 +143,21 @@ struct item *execute_copy(struct store_thread *thread, const struct request *req
 		status = WIRE_BUSY;
 	}
 	if (status) {
-		*head = (struct wire_response){
-			.op = head->op,
-			.id = head->id,
-			.status = (uint8_t)status,
-			.clock_ns = head->clock_ns,
-		};
+		response_set_failed(status, head);
 		return NULL;
 	}
-	head->status = WIRE_OK;
-	response_set_item(copy, head);
-	head->flags = WIRE_R_COPY;
-	head->copy_seed = seed;
-	head->slot = slot_make(hash_tag(hash), region_offset(thread->table->region, copy),
-			       item_bytes(copy->key_len, copy->value_len));
+	response_set_copy(thread, copy, hash, seed, head);
 	return copy;
 }
 
-static void execute_put(struct store_thread *thread, const struct request *request, uint64_t hash,
+static bool execute_put(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head)
 {
 	struct table_change change;
 
 	put_change_init(request, &change);
-	response_set_change(&change, table_put(thread, hash, &change), head);
+	response_set_change(&change, attempt_put(thread, hash, &change), head);
+	return !change.large;
 }
 
 static void execute_arith(struct store_thread *thread, const struct request *request, uint64_t hash,
@@ -158,7 +179,7 @@ static void execute_arith(struct store_thread *thread, const struct request *req
 		head->result = change.number;
 }
 
-static void execute_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
+static bool execute_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  struct wire_response *head)
 {
 	struct table_change change = { 0 };
@@ -166,6 +187,7 @@ static void execute_touch(struct store_thread *thread, const struct request *req
 
 	response_set_change(&change, status, head);
 	head->slot = 0;
+	return !change.large;
 }
 
 static void execute_delete(struct store_thread *thread, const struct request *request,
@@ -203,16 +225,14 @@ void execute_scan(struct store_thread *thread, const struct request *request, ui
 	head->value_len = value->len = scan.used;
 }
 
-void execute(struct store_thread *thread, const struct request *request, uint64_t hash,
+bool execute(struct store_thread *thread, const struct request *request, uint64_t hash,
 	     struct wire_response *head, struct response_value *value)
 {
 	switch (request->op) {
 	case WIRE_GET:
-		execute_get(thread, request, hash, head, value);
-		break;
+		return execute_get(thread, request, hash, head, value);
 	case WIRE_PUT:
-		execute_put(thread, request, hash, head);
-		break;
+		return execute_put(thread, request, hash, head);
 	case WIRE_DELETE:
 		execute_delete(thread, request, hash, head);
 		break;
@@ -220,8 +240,7 @@ void execute(struct store_thread *thread, const struct request *request, uint64_
 		execute_arith(thread, request, hash, head);
 		break;
 	case WIRE_TOUCH:
-		execute_touch(thread, request, hash, head);
-		break;
+		return execute_touch(thread, request, hash, head);
 	case WIRE_PING:
 	case WIRE_ACCESS:
 		break;
@@ -234,6 +253,73 @@ void execute(struct store_thread *thread, const struct request *request, uint64_
 		head->status = WIRE_PROTOCOL;
 		break;
 	}
+	return true;
+}
+
+void execute_large_begin(struct large_request *large, struct store_thread *thread,
+			 const struct request *request, uint64_t hash, uint64_t seed)
+{
+	struct table_change change;
+
+	large->seed = seed;
+	large->tries = 0;
+	large->touched = 0;
+	if (request->op == WIRE_PUT) {
+		put_change_init(request, &change);
+		large_append(&large->steps, thread, hash, &change);
+	} else if (request->op == WIRE_TOUCH || request->flags & WIRE_F_TOUCH) {
+		touch_change_init(request, &change);
+		large_touch(&large->steps, thread, hash, &change);
+	} else {
+		large_copy(&large->steps, thread, hash, request->key, request->key_len, seed);
+	}
+}
+
+/* The value was touched, or copied; as execute_get(), the touch and the copy have one version. */
+static enum large_next large_get_next(struct large_request *large, const struct request *request,
+				      uint64_t hash, struct wire_response *head)
+{
+	struct store_thread *thread = large->steps.thread;
+	enum wire_status status = large->steps.status;
+	struct item *copy = large->steps.copy;
+	struct table_change change;
+
+	if (!status && !copy) {
+		large->touched = large->steps.change.version;
+		large_copy(&large->steps, thread, hash, request->key, request->key_len,
+			   large->seed);
+		return LARGE_AGAIN;
+	}
+	if (!status && large->touched && copy->version != large->touched) {
+		table_abandon(thread, copy);
+		large->steps.copy = NULL;
+		status = WIRE_BUSY;
+		if (++large->tries < TOUCH_TRIES_MAX) {
+			touch_change_init(request, &change);
+			large_touch(&large->steps, thread, hash, &change);
+			return LARGE_AGAIN;
+		}
+	}
+	if (status)
+		response_set_failed(status, head);
+	else
+		response_set_copy(thread, copy, hash, large->seed, head);
+	return LARGE_DONE;
+}
+
+enum large_next execute_large_step(struct large_request *large, const struct request *request,
+				   uint64_t hash, uint32_t bytes_max, struct wire_response *head)
+{
+	enum large_next next = large_step(&large->steps, bytes_max);
+
+	if (next != LARGE_DONE)
+		return next;
+	if (request->op == WIRE_GET)
+		return large_get_next(large, request, hash, head);
+	response_set_change(&large->steps.change, large->steps.status, head);
+	if (request->op == WIRE_TOUCH)
+		head->slot = 0;
+	return LARGE_DONE;
 }
 
 void execute_access(struct store_thread *thread, const struct request *request)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/net/copy.h"
@@ -14,6 +15,12 @@
 #include "server/net/query.h"
 #include "server/net/worker.h"
 #include "server/store/store.h"
+
+/*
+ * Bytes of a large item that are copied or summed between two looks at the clock: less than
+ * DEFERRED_PIECE_NS.
+ */
+#define LARGE_PIECE_BYTES (64u << 10)
 
 /*
  * The client may read the region from now on; the response to HELLO tells it where the region is.
@@ -91,8 +98,14 @@ static void request_hello(struct response_list *responses, struct conn *conn,
 	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
 }
 
-/* The value does not fit a response: the client READs a copy. */
-static void response_with_copy(struct response_list *responses, struct response_wr *response,
+static void response_keep_copy(struct worker *worker, struct conn *conn, struct item *copy)
+{
+	copy_keep(worker, conn, copy);
+	stat_add(&worker->stats.get_copies, 1);
+}
+
+/* The value does not fit a response: the client READs a copy. False: it is to be made in steps. */
+static bool response_with_copy(struct response_list *responses, struct response_wr *response,
 			       const struct request *request, uint64_t hash)
 {
 	struct worker *worker = responses->poller->worker;
@@ -101,10 +114,9 @@ static void response_with_copy(struct response_list *responses, struct response_
 	response_drop_buffer(responses, response);
 	copy = execute_copy(&worker->store_thread, request, hash, worker->copy_seed++,
 			    &response->head);
-	if (!copy)
-		return;
-	copy_keep(worker, response->conn, copy);
-	stat_add(&worker->stats.get_copies, 1);
+	if (copy)
+		response_keep_copy(worker, response->conn, copy);
+	return copy || response->head.status != WIRE_TOO_LARGE;
 }
 
 static void count_operation(struct worker_stats *stats, enum wire_op op, enum wire_status status)
@@ -132,24 +144,31 @@ static void count_operation(struct worker_stats *stats, enum wire_op op, enum wi
 	}
 }
 
-static void request_operation(struct response_list *responses, struct conn *conn,
+/* False: the item is large, and nothing was done yet. */
+static bool request_operation(struct response_list *responses, struct conn *conn,
 			      const struct request *request, uint64_t hash)
 {
 	struct worker *worker = responses->poller->worker;
 	struct response_wr *response = response_start(responses, conn, request->op, request->id);
 	struct response_value value = { 0 };
+	bool done;
 
 	if (response_has_value(request->op)) {
 		value.value = response_buffer(responses, response, &value.size);
 		if (!value.value)
-			return;
+			return true;
 	}
-	execute(&worker->store_thread, request, hash, &response->head, &value);
-	count_operation(&worker->stats, request->op, response->head.status);
+	done = execute(&worker->store_thread, request, hash, &response->head, &value);
 	response->value_len = value.len;
-	if (request->op == WIRE_GET && !response->head.status &&
+	if (done && request->op == WIRE_GET && !response->head.status &&
 	    response->head.value_len > value.size)
-		response_with_copy(responses, response, request, hash);
+		done = response_with_copy(responses, response, request, hash);
+	if (!done) {
+		response_cancel(responses);
+		return false;
+	}
+	count_operation(&worker->stats, request->op, response->head.status);
+	return true;
 }
 
 static void request_flush(struct response_list *responses, struct conn *conn,
@@ -217,9 +236,55 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 
 static const struct deferred_kind scan_kind = { .step = scan_step };
 
-static void request_run(struct response_list *responses, struct conn *conn,
+/* Executes pieces of a request on a large item, until the time is up. */
+static enum deferred_next large_step_until(struct deferred *deferred,
+					   struct response_list *responses, uint64_t until_ns)
+{
+	const struct request *request = &deferred->request;
+	struct worker *worker = responses->poller->worker;
+	struct large_request *large = &deferred->large.request;
+	struct response_wr *response;
+	enum large_next next;
+
+	if (!response_room(deferred->conn))
+		return DEFERRED_WAIT;
+	response = response_start(responses, deferred->conn, request->op, request->id);
+	if (!deferred->large.begun)
+		execute_large_begin(large, &worker->store_thread, request, deferred->hash,
+				    worker->copy_seed++);
+	deferred->large.begun = true;
+	do
+		next = execute_large_step(large, request, deferred->hash, LARGE_PIECE_BYTES,
+					  &response->head);
+	while (next == LARGE_AGAIN && clock_ns() < until_ns);
+	if (next != LARGE_DONE) {
+		response_cancel(responses);
+		return DEFERRED_AGAIN;
+	}
+	if (large->steps.copy)
+		response_keep_copy(worker, deferred->conn, large->steps.copy);
+	count_operation(&worker->stats, request->op, response->head.status);
+	execute_access(&worker->store_thread, request);
+	return DEFERRED_DONE;
+}
+
+static void large_request_cancel(struct deferred *deferred)
+{
+	if (deferred->large.begun)
+		large_cancel(&deferred->large.request.steps);
+}
+
+static const struct deferred_kind large_kind = {
+	.step = large_step_until,
+	.cancel = large_request_cancel,
+};
+
+/* False: the request is on a large item, for large_kind; nothing was done yet. */
+static bool request_run(struct response_list *responses, struct conn *conn,
 			const struct request *request, uint64_t hash)
 {
+	bool done = true;
+
 	copy_drop(responses->poller->worker, conn);
 	switch (request->op) {
 	case WIRE_HELLO:
@@ -235,7 +300,7 @@ static void request_run(struct response_list *responses, struct conn *conn,
 		if (request->flags & WIRE_F_PULL)
 			pull_start(responses, conn, request, hash);
 		else
-			request_operation(responses, conn, request, hash);
+			done = request_operation(responses, conn, request, hash);
 		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
@@ -243,14 +308,16 @@ static void request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_DELETE:
 	case WIRE_ARITH:
 	case WIRE_TOUCH:
-		request_operation(responses, conn, request, hash);
+		done = request_operation(responses, conn, request, hash);
 		break;
 	case WIRE_SCAN:	   /* scan_step() */
 	case WIRE_CLIENTS: /* server/net/query.h */
 	case WIRE_KILL:
 		break;
 	}
-	execute_access(&responses->poller->worker->store_thread, request);
+	if (done)
+		execute_access(&responses->poller->worker->store_thread, request);
+	return done;
 }
 
 /*
@@ -263,8 +330,10 @@ static enum deferred_next request_step(struct deferred *deferred, struct respons
 	(void)until_ns;
 	if (!response_room(deferred->conn))
 		return DEFERRED_WAIT;
-	request_run(responses, deferred->conn, &deferred->request, deferred->hash);
-	return DEFERRED_DONE;
+	if (request_run(responses, deferred->conn, &deferred->request, deferred->hash))
+		return DEFERRED_DONE;
+	deferred->kind = &large_kind;
+	return DEFERRED_AGAIN;
 }
 
 static const struct deferred_kind request_kind = { .step = request_step };
@@ -296,6 +365,8 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		deferred_start(conn, kind, request, hash, buffer);
 		return false;
 	}
-	request_run(responses, conn, request, hash);
-	return true;
+	if (request_run(responses, conn, request, hash))
+		return true;
+	deferred_start(conn, &large_kind, request, hash, buffer);
+	return false;
 }

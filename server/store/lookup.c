@@ -12,13 +12,6 @@
 #include "common/util/stat.h"
 #include "server/store/chain.h"
 
-/* What one try to look up a key gives, in a table, a bucket or a slot. */
-enum lookup_result {
-	LOOKUP_FOUND,
-	LOOKUP_MISSING,
-	LOOKUP_RETRY, /* something was being changed */
-};
-
 bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
 {
 	uint64_t now = clock_ns();
@@ -113,8 +106,13 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 	return result;
 }
 
-/* Copies @bytes of an item that was seen valid. False: it was changed meanwhile (L2, L3). */
-static bool item_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes)
+enum lookup_result lookup_find(const struct store_thread *thread, uint64_t hash, const void *key,
+			       uint32_t key_len, struct item_ref *ref)
+{
+	return lookup_once(thread->table, hash, key, key_len, ref);
+}
+
+bool lookup_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes)
 {
 	/* L3 */
 	bool stays = item_bytes(ref->head.key_len, ref->head.value_len) >= LIMBO_ITEM_BYTES;
@@ -158,8 +156,8 @@ static enum lookup_result use_value(struct store_thread *thread, struct item_ref
 
 	(void)thread;
 	if (ref->head.value_len > to->size ||
-	    item_ref_copy(ref, to->buffer, ref->item->data + ref->head.key_len,
-			  ref->head.value_len))
+	    lookup_ref_copy(ref, to->buffer, ref->item->data + ref->head.key_len,
+			    ref->head.value_len))
 		return LOOKUP_FOUND;
 	return LOOKUP_RETRY;
 }
@@ -172,18 +170,18 @@ enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const vo
 	return lookup_until(thread, hash, key, key_len, ref, use_value, &to);
 }
 
-/* LOOKUP_FOUND with *@arg NULL: there is no memory for the copy. */
+/* LOOKUP_FOUND with *@arg NULL: there is no memory for the copy, or the item is large. */
 static enum lookup_result use_copy(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);
 	struct item **copy = arg;
 
-	*copy = mem_alloc(&thread->cache, bytes);
+	*copy = bytes < LARGE_BYTES ? mem_alloc(&thread->cache, bytes) : NULL;
 	if (!*copy)
 		return LOOKUP_FOUND;
 	memcpy((uint8_t *)*copy + sizeof(uint64_t), (uint8_t *)&ref->head + sizeof(uint64_t),
 	       sizeof(**copy) - sizeof(uint64_t));
-	if (item_ref_copy(ref, (*copy)->data, ref->item->data, bytes - sizeof(**copy)))
+	if (lookup_ref_copy(ref, (*copy)->data, ref->item->data, bytes - sizeof(**copy)))
 		return LOOKUP_FOUND;
 	mem_free(&thread->cache, *copy, bytes);
 	*copy = NULL;
@@ -201,7 +199,9 @@ enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const v
 	if (status)
 		return status;
 	if (!*copy)
-		return WIRE_BUSY;
+		return item_bytes(ref.head.key_len, ref.head.value_len) < LARGE_BYTES ?
+			       WIRE_BUSY :
+			       WIRE_TOO_LARGE;
 	/* Not the incarnation: a reader with a stale place must not take the copy for the item. */
 	item_publish(*copy, item_sum(*copy, seed, region_offset(thread->table->region, *copy)));
 	return WIRE_OK;

@@ -30,6 +30,19 @@ struct item_ref {
 	struct item head; /* a verified copy of its header */
 };
 
+/* What one try to look up a key gives. */
+enum lookup_result {
+	LOOKUP_FOUND,
+	LOOKUP_MISSING,
+	LOOKUP_RETRY, /* something was being changed */
+};
+
+/* One try, without a pause; an expired item is found. */
+enum lookup_result lookup_find(const struct store_thread *thread, uint64_t hash, const void *key,
+			       uint32_t key_len, struct item_ref *ref);
+/* Copies @bytes of an item that was found. False: it was changed meanwhile (L2, L3). */
+bool lookup_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes);
+
 /*
  * Finds the key, fills in @ref, and copies the value to @buffer if it has at most @size bytes.
  * WIRE_OK; WIRE_NOT_FOUND; WIRE_BUSY: it kept changing for LOOKUP_NS_MAX. A retry pauses: see
@@ -41,7 +54,8 @@ enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const vo
 /*
  * Allocates a copy of the item for one client: its sum is made with @seed instead of the
  * incarnation, and no bucket leads to it. The caller frees it with table_abandon(). As
- * lookup_get(); WIRE_BUSY also if there is no memory for the copy.
+ * lookup_get(); WIRE_BUSY also if there is no memory for the copy; WIRE_TOO_LARGE: it is large
+ * (LARGE_BYTES), and large_copy() of server/store/large.h copies it.
  */
 enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
 			     uint32_t key_len, uint64_t seed, struct item **copy);

@@ -41,6 +41,14 @@
 /* Keys added or removed that a thread counts for itself before it adds them to table.items. */
 #define ITEMS_UNREPORTED_MAX 8
 
+/*
+ * An item of so many bytes or more is large: it is not copied or summed in one pass, but in steps,
+ * and not with a bucket's lock held. One pass over a smaller one takes some 20 us. Large ones are
+ * freed after a grace period and never rewritten in place (L3 in lookup.h); the steps rely on it.
+ */
+#define LARGE_BYTES (128u << 10)
+static_assert(LARGE_BYTES >= LIMBO_ITEM_BYTES, "L3");
+
 struct table {
 	struct region *region;
 	struct memory *memory;
@@ -80,6 +88,8 @@ struct table {
 	X(expired, "of those, because they had expired")                                           \
 	X(evictions, "of those, evicted to make room")                                             \
 	X(flushed, "of those, removed by a flush")                                                 \
+	X(large_changes, "changes and copies of large items that were made in steps")              \
+	X(large_restarts, "of those, begun again because the key was changed meanwhile")           \
 	X(gathered_bytes, "free blocks taken back from idle threads instead of evicting items")    \
 	X(moves, "items moved to empty the memory they were in")                                   \
 	X(evacuations, "evacuations begun: to make room, to compact, for the index")               \

@@ -1,598 +1,87 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Updates: the operations that change a key. Each is an attempt under the lock of the key's bucket;
- * one that found no memory is repeated, with memory that was allocated without the lock.
+ * Updates: the operations that change a key, from begin to end. Each is an attempt under the lock
+ * of the key's bucket; one that finds a large item is made in steps, all of them here.
  */
 #include "server/store/update.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "common/util/stat.h"
-#include "server/store/access_time.h"
-#include "server/store/chain.h"
 #include "server/store/evict.h"
-#include "server/store/growth.h"
-
-/* Attempts of one operation, all but the first after memory was made free. */
-#define ROOM_TRIES_MAX 8
-
-/* Digits of 2^64 - 1. */
-#define DIGITS_MAX 20
-
-/* A value to be stored: two parts, one behind the other. One of them may be the old value. */
-struct value {
-	struct {
-		const void *p;
-		uint32_t len;
-	} parts[2];
-	uint32_t flags;
-	uint32_t expires;
-};
-
-/*
- * One attempt to change a key, made by an act: do_put(), do_arith(), do_touch(), do_delete() or
- * do_commit(). An act that lacks memory says in @wanted what it needs; attempt_run() lets go of the
- * lock, makes room and tries again, with what it got in @item or @bucket.
- */
-struct attempt {
-	struct store_thread *thread;
-	uint64_t hash;
-	struct table_change *change;
-	struct chain_pos pos;
-	struct item *item; /* to be stored; NULL: to be allocated */
-	size_t item_bytes;
-	uint64_t body; /* of a pulled item: its item_body_sum(), computed without the lock */
-	struct bucket *bucket; /* to extend the chain with; NULL: to be allocated */
-	size_t wanted;	      /* out: bytes that were not free; BUCKET_WANTED: an overflow bucket */
-	struct item *old;     /* out: taken out of the table, to be freed without the lock */
-	struct item *victim;  /* out: the same, another key's, evicted */
-	struct item *flushed; /* out: the same, because of a flush under way */
-	uint64_t hidden_sum;  /* of pos.item, while do_hide_expiring() has made it invalid */
-	struct retired retired;
-	bool inserted;
-};
-
-#define BUCKET_WANTED SIZE_MAX
-
-/*
- * Writes the parts to an item. One of them may be the item's own old value, at @old: the part that
- * overlaps it is moved before the other overwrites it.
- */
-static void value_write(uint8_t *to, const struct value *value, const void *old)
-{
-	uint32_t first = value->parts[0].len;
-	unsigned int i, order = value->parts[1].len && value->parts[1].p == old;
-
-	for (i = 0; i < 2; i++) {
-		unsigned int part = i ^ order;
-
-		if (value->parts[part].p && value->parts[part].len)
-			memmove(to + (part ? first : 0), value->parts[part].p,
-				value->parts[part].len);
-	}
-}
-
-/* Writes header, key and value of an invalid item, all but sum, version and access time. */
-static void item_fill(struct item *item, const struct table_change *change,
-		      const struct value *value)
-{
-	const void *old = item->data + change->key_len;
-
-	value_write(item->data + change->key_len, value, old);
-	memcpy(item->data, change->key, change->key_len);
-	item->expires = value->expires;
-	item->value_len = value->parts[0].len + value->parts[1].len;
-	item->flags = value->flags;
-	item->key_len = (uint16_t)change->key_len;
-}
-
-/* Sets the results of the change. */
-static void change_done(struct table_change *change, const struct item *item, uint64_t slot)
-{
-	change->slot = slot;
-	change->version = item->version;
-	change->expires = item->expires;
-}
-
-/*
- * Rewrites the item where it is. Slots that clients have cached stay good unless the length
- * changes.
- */
-static void do_replace_in_place(struct attempt *a, const struct value *value)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	struct item *item = a->pos.item;
-	uint64_t slot;
-
-	item_uncount(thread, item);
-	item_invalidate(item);
-	item->version = next_version(thread, item);
-	item_fill(item, a->change, value);
-	item_access_store(item, access_time_update(thread, item_access_load(item)));
-	slot = slot_for(table, a->hash, item);
-	/* Before the item is valid again: T1. */
-	if (slot != *a->pos.slot) {
-		slot_store(a->pos.slot, slot);
-		do_chain_seal(table, a->pos.home, a->pos.bucket);
-	}
-	change_done(a->change, item, slot);
-	item_count(thread, item);
-	item_publish(item, item_seal_sum(table, item, item_body_sum(item)));
-	stat_add(&thread->stats.replaces_in_place, 1);
-}
-
-/*
- * For a chain that can't get longer: evicts the coldest item of the home bucket, if items are
- * evicted, and uses its slot.
- */
-static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
-{
-	struct store_thread *thread = a->thread;
-	struct bucket *home = a->pos.home;
-	uint64_t *chosen = evict_choose_slot(thread, home);
-
-	if (!chosen) {
-		stat_add(&thread->stats.chain_full, 1);
-		return WIRE_NO_SPACE;
-	}
-	a->victim = slot_item(thread->table, *chosen);
-	item_uncount(thread, a->victim);
-	item_invalidate(a->victim);
-	slot_store(chosen, slot);
-	do_chain_seal(thread->table, home, home);
-	stat_add(&thread->stats.removes, 1);
-	return WIRE_OK;
-}
-
-/* Adds an overflow bucket with @slot in it to the chain, sealed before it is linked. */
-static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	struct bucket *home = a->pos.home, *bucket = a->bucket;
-
-	if (a->pos.length >= CHAIN_MAX)
-		return do_evict_from_chain(a, slot);
-	if (!bucket)
-		bucket = mem_alloc_bucket(&thread->cache, index_number(table, home));
-	if (!bucket) {
-		a->wanted = BUCKET_WANTED;
-		return WIRE_NO_SPACE;
-	}
-	a->bucket = NULL;
-	mem_bucket_set_home(table->memory, bucket, index_number(table, home));
-	bucket_clear(bucket, home->level, home->epoch);
-	slot_store(&bucket->slots[0], slot);
-	do_chain_seal(table, home, bucket);
-	bucket_link(a->pos.tail, bucket_ref(table->region, bucket));
-	do_chain_seal(table, home, a->pos.tail);
-	stat_add(&thread->stats.overflow_buckets, 1);
-	return WIRE_OK;
-}
-
-/* Makes the key's slot, or a new one, lead to the new item, which is not valid yet (T1). */
-static enum wire_status do_point(struct attempt *a, uint64_t slot)
-{
-	const struct table *table = a->thread->table;
-	struct chain_pos *pos = &a->pos;
-
-	if (pos->slot) {
-		item_invalidate(pos->item);
-		slot_store(pos->slot, slot);
-		do_chain_seal(table, pos->home, pos->bucket);
-		return WIRE_OK;
-	}
-	if (!pos->free_in)
-		return do_extend_chain(a, slot);
-	slot_store(pos->free_slot, slot);
-	do_chain_seal(table, pos->home, pos->free_in);
-	return WIRE_OK;
-}
-
-/* Makes a->item the key's, and valid. @body is its item_body_sum(). */
-static enum wire_status do_install(struct attempt *a, uint64_t body)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	uint64_t slot = slot_for(table, a->hash, a->item);
-	struct item *old = a->pos.item;
-	enum wire_status status;
-
-	a->item->version = next_version(thread, old);
-	status = do_point(a, slot);
-	if (status)
-		return status;
-	change_done(a->change, a->item, slot);
-	item_access_store(a->item, old ? access_time_update(thread, item_access_load(old)) :
-					 access_time_initial(thread));
-	item_count(thread, a->item);
-	if (old) {
-		item_uncount(thread, old);
-		stat_add(&thread->stats.replaces_elsewhere, 1);
-	} else {
-		stat_add(&thread->stats.inserts, 1);
-		a->inserted = true;
-	}
-	item_publish(a->item, item_seal_sum(table, a->item, body));
-	a->item = NULL;
-	a->old = old;
-	return WIRE_OK;
-}
-
-/* Stores the value, in place if the old item and the new one are small and of one size class. */
-static enum wire_status do_store(struct attempt *a, const struct value *value)
-{
-	uint64_t value_len = (uint64_t)value->parts[0].len + value->parts[1].len;
-	size_t bytes = item_bytes(a->change->key_len, value_len);
-	const struct item *old = a->pos.item;
-	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
-
-	/* The length after append or prepend; a pulled value was checked before it was pulled. */
-	if (value_len > a->thread->table->region->geometry.value_max)
-		return WIRE_TOO_LARGE;
-	/* Only small items: L3. */
-	if (old && bytes < LIMBO_ITEM_BYTES && old_bytes < LIMBO_ITEM_BYTES &&
-	    mem_class(old_bytes) == mem_class(bytes)) {
-		do_replace_in_place(a, value);
-		return WIRE_OK;
-	}
-	/*
-	 * From the last attempt; the old value, if it is part of this one, may have another length.
-	 */
-	if (a->item && mem_class_bytes(a->item_bytes) != mem_class_bytes(bytes)) {
-		mem_free(&a->thread->cache, a->item, a->item_bytes);
-		a->item = NULL;
-	}
-	if (!a->item)
-		a->item = mem_alloc(&a->thread->cache, bytes);
-	a->item_bytes = bytes;
-	if (!a->item) {
-		a->wanted = bytes;
-		return WIRE_NO_SPACE;
-	}
-	item_fill(a->item, a->change, value);
-	return do_install(a, item_body_sum(a->item));
-}
-
-/* Whether the mode of the PUT allows it. */
-static enum wire_status put_check(const struct attempt *a)
-{
-	switch (a->change->mode) {
-	case WIRE_SET:
-		return WIRE_OK;
-	case WIRE_ADD:
-		return a->pos.live ? WIRE_EXISTS : WIRE_OK;
-	case WIRE_CAS:
-		if (!a->pos.live)
-			return WIRE_NOT_FOUND;
-		return a->pos.item->version == a->change->version ? WIRE_OK : WIRE_EXISTS;
-	case WIRE_REPLACE:
-	case WIRE_APPEND:
-	case WIRE_PREPEND:
-		return a->pos.live ? WIRE_OK : WIRE_NOT_FOUND;
-	}
-	return WIRE_PROTOCOL;
-}
-
-static enum wire_status do_put(struct attempt *a)
-{
-	const struct table_change *change = a->change;
-	enum wire_status status = put_check(a);
-	const struct item *old = a->pos.item;
-	bool append = change->mode == WIRE_APPEND, prepend = change->mode == WIRE_PREPEND;
-	struct value value = {
-		.flags = change->flags,
-		.expires = expires_after(a->thread->now_ns, change->ttl),
-	};
-
-	if (status)
-		return status;
-	value.parts[append].p = change->value;
-	value.parts[append].len = change->value_len;
-	if (append || prepend) {
-		value.parts[prepend].p = old->data + old->key_len;
-		value.parts[prepend].len = old->value_len;
-		value.flags = old->flags;
-		value.expires = old->expires;
-	}
-	return do_store(a, &value);
-}
-
-/* Parses a value that is a decimal number from its first byte to its last. False: it is not. */
-static bool parse_decimal(const uint8_t *text, uint32_t len, uint64_t *number)
-{
-	uint64_t n = 0;
-	uint32_t i;
-
-	if (!len || len > DIGITS_MAX)
-		return false;
-	for (i = 0; i < len; i++) {
-		unsigned int digit = text[i] - (unsigned int)'0';
-
-		if (digit > 9 || n > (UINT64_MAX - digit) / 10)
-			return false;
-		n = n * 10 + digit;
-	}
-	*number = n;
-	return true;
-}
-
-static enum wire_status do_arith(struct attempt *a)
-{
-	struct table_change *change = a->change;
-	const struct item *old = a->pos.item;
-	char text[DIGITS_MAX + 1];
-	enum wire_status status;
-	struct value value;
-	uint64_t n;
-
-	if (a->pos.live) {
-		if (!parse_decimal(old->data + old->key_len, old->value_len, &n))
-			return WIRE_NOT_A_NUMBER;
-		if (!change->decrement)
-			n += change->delta;
-		else
-			n = n < change->delta ? 0 : n - change->delta;
-		value = (struct value){ .flags = old->flags, .expires = old->expires };
-	} else if (change->create) {
-		n = change->number;
-		value = (struct value){
-			.flags = change->flags,
-			.expires = expires_after(a->thread->now_ns, change->ttl),
-		};
-	} else {
-		return WIRE_NOT_FOUND;
-	}
-	value.parts[0].p = text;
-	value.parts[0].len = (uint32_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
-	status = do_store(a, &value);
-	if (!status)
-		change->number = n;
-	return status;
-}
-
-/* Changes the expiry time and the access time: version, value and place stay. */
-static enum wire_status do_touch(struct attempt *a)
-{
-	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
-	struct item *item = a->pos.item;
-	uint64_t body;
-
-	if (!a->pos.live)
-		return WIRE_NOT_FOUND;
-	body = item_body_sum(item);
-	item_uncount(thread, item);
-	item_invalidate(item);
-	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
-			 __ATOMIC_RELAXED);
-	item_access_store(item, access_time_update(thread, item_access_load(item)));
-	item_count(thread, item);
-	change_done(a->change, item, *a->pos.slot);
-	item_publish(item, item_seal_sum(table, item, body));
-	return WIRE_OK;
-}
-
-static enum wire_status do_delete(struct attempt *a)
-{
-	bool live = a->pos.live;
-
-	if (!a->pos.slot)
-		return WIRE_NOT_FOUND;
-	if (live && a->change->if_version && a->pos.item->version != a->change->version)
-		return WIRE_EXISTS;
-	do_remove(a->thread, &a->pos, &a->retired);
-	stat_add(&a->thread->stats.expired, !live);
-	a->old = a->pos.item;
-	count_keys(a->thread, -1);
-	return live ? WIRE_OK : WIRE_NOT_FOUND;
-}
-
-/*
- * Allocates, with no lock held, what the attempt lacked. False: it lacked nothing, or no room was
- * made.
- */
-static bool attempt_make_room(struct attempt *a)
-{
-	size_t wanted = a->wanted;
-
-	a->wanted = 0;
-	if (!wanted)
-		return false;
-	if (wanted == BUCKET_WANTED) {
-		a->bucket = evict_make_bucket(a->thread);
-		return a->bucket;
-	}
-	a->item = evict_make_room(a->thread, wanted);
-	a->item_bytes = wanted;
-	return a->item;
-}
-
-/* Frees what an attempt took out of the table, whether it succeeded or not. */
-static void attempt_clear(struct attempt *a)
-{
-	if (a->flushed) {
-		count_removal(a->thread, REMOVAL_FLUSHED);
-		item_free(a->thread, a->flushed);
-		a->flushed = NULL;
-	}
-	retired_free(a->thread, &a->retired);
-}
-
-/* Frees what was not used and what was replaced; counts the new key and lets the index grow. */
-static void attempt_end(struct attempt *a)
-{
-	struct store_thread *thread = a->thread;
-
-	if (a->item)
-		mem_free(&thread->cache, a->item, a->item_bytes);
-	if (a->bucket)
-		mem_free_bucket(&thread->cache, a->bucket);
-	if (a->old)
-		item_free(thread, a->old);
-	if (a->victim) {
-		count_removal(thread, REMOVAL_EVICTED);
-		item_free(thread, a->victim);
-	}
-	if (a->inserted) {
-		count_keys(thread, 1);
-		access_time_tick(thread->table);
-		index_grow(thread);
-	}
-}
-
-/*
- * Decides whether an item with an expiry time is live. It must not be found live and then changed
- * after it has expired: a client that read it in between would have seen it expired, and then live
- * again (guarantee B). So it is made invalid first, and the clock is read after that, when all can
- * see it: who reads the item valid does so before, at a time at which it had not expired.
- */
-static void do_hide_expiring(struct attempt *a)
-{
-	struct chain_pos *pos = &a->pos;
-
-	a->hidden_sum = ITEM_SUM_INVALID;
-	if (!pos->live || !pos->item->expires)
-		return;
-	a->hidden_sum = pos->item->sum;
-	item_invalidate(pos->item);
-	store_load_barrier();
-	store_thread_clock(a->thread);
-	pos->live = !is_expired(pos->item->expires, a->thread->now_ns);
-}
-
-/* Makes an item that was hidden and not changed valid again. */
-static void do_show_expiring(struct attempt *a, enum wire_status status)
-{
-	if (status && !a->old && a->hidden_sum != ITEM_SUM_INVALID)
-		item_publish(a->pos.item, a->hidden_sum);
-}
-
-/*
- * Finds the key. If a flush is under way that the item is older than, the item is removed at once:
- * if it were changed, it would get a new version and survive the flush; if it were treated as
- * absent and left there, others could still read it.
- */
-static void do_lookup(struct attempt *a, struct bucket *home)
-{
-	const struct table_change *change = a->change;
-	struct store_thread *thread = a->thread;
-
-	thread->floor = atomic_load_explicit(&thread->table->version_floor, memory_order_relaxed);
-	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
-	if (!a->pos.slot || a->pos.item->version >> THREAD_ID_BITS > thread->floor)
-		return;
-	a->flushed = a->pos.item;
-	do_remove(thread, &a->pos, &a->retired);
-	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
-}
-
-/*
- * Runs an operation: @act under the lock, again after room was made, ROOM_TRIES_MAX times at most.
- */
-static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
-{
-	unsigned int tries = 0;
-	enum wire_status status;
-
-	do {
-		struct bucket *home = index_lock_home(a->thread->table, a->hash);
-
-		do_lookup(a, home);
-		do_hide_expiring(a);
-		status = act(a);
-		do_show_expiring(a, status);
-		bucket_unlock(home);
-		attempt_clear(a);
-	} while (status == WIRE_NO_SPACE && ++tries < ROOM_TRIES_MAX && attempt_make_room(a));
-	attempt_end(a);
-	return status;
-}
+#include "server/store/large.h"
 
 enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change)
 {
-	struct attempt a = { .thread = thread, .hash = hash, .change = change };
+	enum wire_status status = attempt_put(thread, hash, change);
+	struct large large;
 
-	return attempt_run(&a, do_put);
+	if (!change->large)
+		return status;
+	large_append(&large, thread, hash, change);
+	large_run(&large);
+	*change = large.change;
+	return large.status;
 }
 
 enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change)
 {
-	struct attempt a = { .thread = thread, .hash = hash, .change = change };
-
-	return attempt_run(&a, do_arith);
+	return attempt_arith(thread, hash, change);
 }
 
 enum wire_status table_touch(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change)
 {
-	struct attempt a = { .thread = thread, .hash = hash, .change = change };
+	enum wire_status status = attempt_touch(thread, hash, change, 0, 0);
+	struct large large;
 
-	return attempt_run(&a, do_touch);
+	if (!change->large)
+		return status;
+	large_touch(&large, thread, hash, change);
+	large_run(&large);
+	*change = large.change;
+	return large.status;
 }
 
 enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
 			      const struct table_change *change)
 {
 	struct table_change copy = *change;
-	struct attempt a = { .thread = thread, .hash = hash, .change = &copy };
 
-	return attempt_run(&a, do_delete);
+	return attempt_delete(thread, hash, &copy);
 }
 
 struct item *table_reserve(struct store_thread *thread, const struct table_change *change)
 {
 	size_t bytes = item_bytes(change->key_len, change->value_len);
-	const struct value value = {
-		.parts[0] = { change->value, change->value_len },
-		.flags = change->flags,
-	};
 	struct item *item = mem_alloc(&thread->cache, bytes);
 
 	if (!item)
 		item = evict_make_room(thread, bytes);
 	if (item)
-		item_fill(item, change, &value);
+		item_fill_head(item, change, change->value_len, change->flags);
 	return item;
 }
 
-/* As do_put(), but the item is there already, with its value. */
-static enum wire_status do_commit(struct attempt *a)
+/* The reserved item is only the value's buffer: the new item is longer. */
+static enum wire_status commit_append(struct store_thread *thread, uint64_t hash, struct item *item,
+				      struct table_change *change)
 {
-	enum wire_status status = put_check(a);
+	enum wire_status status;
 
-	a->item->expires = expires_after(a->thread->now_ns, a->change->ttl);
-	return status ? status : do_install(a, a->body);
+	change->value = table_reserved_value(item);
+	status = table_put(thread, hash, change);
+	table_abandon(thread, item);
+	return status;
 }
 
 enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
 			      struct table_change *change)
 {
-	struct attempt a = {
-		.thread = thread,
-		.hash = hash,
-		.change = change,
-		.item = item,
-		.item_bytes = item_bytes(item->key_len, item->value_len),
-		.body = item_body_sum(item),
-	};
-	enum wire_status status;
-
+	change->key = item->data;
 	change->key_len = item->key_len;
 	change->value_len = item->value_len;
-	if (change->mode == WIRE_APPEND || change->mode == WIRE_PREPEND) {
-		/* The reserved item is only the value's buffer: the new item is longer. */
-		change->key = item->data;
-		change->value = table_reserved_value(item);
-		status = table_put(thread, hash, change);
-		table_abandon(thread, item);
-		return status;
-	}
-	change->key = item->data;
-	return attempt_run(&a, do_commit);
+	if (change->mode == WIRE_APPEND || change->mode == WIRE_PREPEND)
+		return commit_append(thread, hash, item, change);
+	return attempt_commit(thread, hash, change, item, 0, item_body_sum(item));
 }
 
 void table_abandon(struct store_thread *thread, struct item *item)

@@ -9,27 +9,7 @@
 #ifndef KVD_SERVER_STORE_UPDATE_H
 #define KVD_SERVER_STORE_UPDATE_H
 
-#include "common/wire.h"
-#include "server/store/table.h"
-
-/* The arguments of one change of a key, and its results. Key and value remain the caller's. */
-struct table_change {
-	const void *key;
-	uint32_t key_len;
-	enum wire_put mode; /* table_put(), table_commit() */
-	const void *value;
-	uint32_t value_len;
-	uint32_t flags;
-	uint32_t ttl;	  /* seconds to live, 0: never expires */
-	uint64_t version; /* in: what CAS or a conditional DELETE expects; out: the item's */
-	bool if_version;  /* table_delete(): only that version */
-	bool create;	  /* table_arith(): a key that is missing gets @number */
-	bool decrement;	  /* table_arith(): subtract, not below 0; else add, modulo 2^64 */
-	uint64_t delta;	  /* table_arith() */
-	uint64_t number;  /* table_arith(): in: see @create; out: the result */
-	uint64_t slot;	  /* out: the slot that leads to the item */
-	uint32_t expires; /* out: the item's */
-};
+#include "server/store/attempt.h"
 
 /*
  * PUT in all its modes. WIRE_OK; WIRE_NO_SPACE; WIRE_NOT_FOUND and WIRE_EXISTS where the mode says

@@ -33,6 +33,8 @@
 #include "server/store/chain.c"
 #include "server/store/growth.c"
 #include "server/store/table_maintain.c"
+#include "server/store/attempt.c"
+#include "server/store/large.c"
 #include "server/store/update.c"
 #include "server/store/lookup.c"
 #include "server/store/scan.c"

@@ -111,6 +111,8 @@ static const char *store_report(void)
 	printf("in the table\n");
 	if (!sums.splits || !sums.overflow_buckets)
 		return "no growth";
+	if (!sums.large_changes)
+		return "no change of a large item in steps";
 	return sums.chains_shortened && sums.moves ? NULL : "no shortened chain, or no move";
 }
 

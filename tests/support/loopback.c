@@ -21,6 +21,9 @@
 /* After one piece in this many the thread yields the CPU. */
 #define SCATTER_PIECES_PER_YIELD 24
 
+#define LARGE_STEP_BYTES_MAX (32u << 10)
+#define LARGE_STEPS_PER_YIELD 4
+
 static struct loopback *loopback_of(const struct fake_device *fake)
 {
 	return (struct loopback *)((char *)(uintptr_t)fake - offsetof(struct loopback, fake));
@@ -95,6 +98,27 @@ static void loopback_put(struct loopback *loopback, const struct request *reques
 	response_set_change(&change, status, response);
 }
 
+/*
+ * A request on a large item, in steps that are far shorter than a server's: others get in between,
+ * and memory that was freed is reused, since each step is followed by a quiescent state.
+ */
+static void loopback_large(struct loopback *loopback, const struct request *request, uint64_t hash,
+			   struct wire_response *response)
+{
+	static _Thread_local struct large_request large;
+
+	execute_large_begin(&large, loopback->thread, request, hash, loopback->copy_seed++);
+	while (execute_large_step(&large, request, hash,
+				  1 + (uint32_t)(random_next(loopback) % LARGE_STEP_BYTES_MAX),
+				  response) != LARGE_DONE) {
+		rcu_quiescent_state();
+		store_thread_clock(loopback->thread);
+		if (random_next(loopback) % LARGE_STEPS_PER_YIELD == 0)
+			sched_yield();
+	}
+	loopback->copy = large.steps.copy;
+}
+
 static void loopback_execute(struct loopback *loopback, const struct request *request,
 			     struct wire_response *response, uint8_t *value)
 {
@@ -120,12 +144,15 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 		loopback_put(loopback, request, hash, response);
 	else if (request->op == WIRE_SCAN)
 		execute_scan(loopback->thread, request, UINT64_MAX, response, &response_value);
-	else
-		execute(loopback->thread, request, hash, response, &response_value);
-	if (request->op == WIRE_GET && !response->status &&
-	    response->value_len > response_value.size)
+	else if (!execute(loopback->thread, request, hash, response, &response_value))
+		loopback_large(loopback, request, hash, response);
+	if (request->op == WIRE_GET && !response->status && !response->flags &&
+	    response->value_len > response_value.size) {
 		loopback->copy = execute_copy(loopback->thread, request, hash,
 					      loopback->copy_seed++, response);
+		if (response->status == WIRE_TOO_LARGE)
+			loopback_large(loopback, request, hash, response);
+	}
 	execute_access(loopback->thread, request);
 	rcu_unregister_thread();
 }

@@ -75,6 +75,8 @@ static inline void hooked_chain_move_end(struct bucket *home)
 #include "server/store/chain.c"
 #include "server/store/growth.c"
 #include "server/store/table_maintain.c"
+#include "server/store/attempt.c"
+#include "server/store/large.c"
 #include "server/store/update.c"
 #undef item_invalidate
 #undef item_publish

@@ -37,6 +37,36 @@ static bool in_bounds(void)
 	return item_bytes(u.item.key_len, u.item.value_len) <= sizeof(u);
 }
 
+/* In pieces of any lengths the body's sum is the same. */
+static void body_in_pieces(void **state)
+{
+	static union {
+		struct item item;
+		uint8_t bytes[sizeof(struct item) + 70000];
+	} large;
+	static const uint32_t lengths[] = { 0, 1, 200, 240, 241, 255, 256, 257, 4096, 69000 };
+	static const uint32_t pieces[] = { 1, 63, 64, 256, 1000, 65536 };
+	const uint32_t key_len = 5;
+	struct body_sum sum;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(large); i++)
+		large.bytes[i] = (uint8_t)(i * 37 + (i >> 8));
+	large.item.key_len = key_len;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (size_t j = 0; j < sizeof(pieces) / sizeof(pieces[0]); j++) {
+			uint32_t bytes = key_len + lengths[i], done, n;
+
+			large.item.value_len = lengths[i];
+			body_sum_begin(&sum);
+			for (done = 0; done < bytes; done += n) {
+				n = bytes - done < pieces[j] ? bytes - done : pieces[j];
+				body_sum_add(&sum, large.item.data + done, n);
+			}
+			assert_int_equal(body_sum_end(&sum), item_body_sum(&large.item));
+		}
+}
+
 static void assert_bits_count(uint16_t key_len, uint32_t value_len)
 {
 	size_t bit, access = offsetof(struct item, access), bytes = item_bytes(key_len, value_len);
@@ -176,6 +206,7 @@ static void the_algorithm_is_the_one_of_the_abi(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(body_in_pieces),
 		cmocka_unit_test(every_bit_of_an_item_counts),
 		cmocka_unit_test(place_and_incarnation_count),
 		cmocka_unit_test(the_cut_between_key_and_value_counts),

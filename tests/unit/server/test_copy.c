@@ -52,11 +52,13 @@ static void keep(unsigned int conn, const char *key, uint32_t len)
 {
 	uint32_t key_len = (uint32_t)strlen(key);
 	uint64_t hash = table_hash(&store.table, key, key_len);
-	struct item *copy;
+	struct large large;
 
 	assert_int_equal(test_store_put(&store, key, key_len, value, len, NULL), WIRE_OK);
-	assert_int_equal(lookup_copy(&worker.store_thread, hash, key, key_len, 7, &copy), WIRE_OK);
-	copy_keep(&worker, &conns[conn], copy);
+	large_copy(&large, &worker.store_thread, hash, key, key_len, 7);
+	large_run(&large);
+	assert_int_equal(large.status, WIRE_OK);
+	copy_keep(&worker, &conns[conn], large.copy);
 }
 
 /* Connections that have a copy. */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attempts: changes of a key in one pass, under the lock of the key's home bucket, in the order of
+ * T1 to T4 of server/store/table.h. update.h has the operations.
+ *
+ * A change that would copy or sum a large item changes nothing: it returns WIRE_BUSY and sets
+ * change->large. server/store/large.h prepares it without the lock, in steps, and then comes back
+ * with what it has prepared.
+ *
+ * The caller holds no lock; where memory is short, room is made, which may wait for a grace period.
+ */
+#ifndef KVD_SERVER_STORE_ATTEMPT_H
+#define KVD_SERVER_STORE_ATTEMPT_H
+
+#include "common/wire.h"
+#include "server/store/table.h"
+
+/* The item that a change of a large one begins with. */
+struct change_from {
+	uint64_t version;
+	uint32_t value_len;
+	uint32_t flags;
+};
+
+/* The arguments of one change of a key, and its results. Key and value remain the caller's. */
+struct table_change {
+	const void *key;
+	uint32_t key_len;
+	enum wire_put mode; /* table_put(), table_commit() */
+	const void *value;
+	uint32_t value_len;
+	uint32_t flags;
+	uint32_t ttl;	  /* seconds to live, 0: never expires */
+	uint64_t version; /* in: what CAS or a conditional DELETE expects; out: the item's */
+	bool if_version;  /* table_delete(): only that version */
+	bool create;	  /* table_arith(): a key that is missing gets @number */
+	bool decrement;	  /* table_arith(): subtract, not below 0; else add, modulo 2^64 */
+	bool large;	  /* out: nothing was changed, since the item, @from, is large */
+	uint64_t delta;	  /* table_arith() */
+	uint64_t number;  /* table_arith(): in: see @create; out: the result */
+	uint64_t slot;	  /* out: the slot that leads to the item */
+	uint32_t expires; /* out: the item's */
+	struct change_from from;
+};
+
+/* The statuses are those of server/store/update.h, and WIRE_BUSY with change->large. */
+enum wire_status attempt_put(struct store_thread *thread, uint64_t hash,
+			     struct table_change *change);
+enum wire_status attempt_arith(struct store_thread *thread, uint64_t hash,
+			       struct table_change *change);
+enum wire_status attempt_delete(struct store_thread *thread, uint64_t hash,
+				struct table_change *change);
+/*
+ * @body: the item_body_sum() of version @from of the key; 0 and 0: it was not made. Used only if
+ * that is still the key's version.
+ */
+enum wire_status attempt_touch(struct store_thread *thread, uint64_t hash,
+			       struct table_change *change, uint64_t from, uint64_t body);
+/*
+ * Puts @item into the table, which has key, value and header but for version, expiry and access
+ * time, and @body for its item_body_sum(). APPEND and PREPEND: it was made from version @from,
+ * which has to be the key's still. Consumes the item, also on failure.
+ */
+enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
+				struct table_change *change, struct item *item, uint64_t from,
+				uint64_t body);
+
+/* Writes the key, and the header but for sum, version, expiry and access time. */
+void item_fill_head(struct item *item, const struct table_change *change, uint32_t value_len,
+		    uint32_t flags);
+
+#endif /* KVD_SERVER_STORE_ATTEMPT_H */

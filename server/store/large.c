@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* Large items: copies and sums them in steps, and changes the table when all is prepared. */
+#include "server/store/large.h"
+
+#include <string.h>
+
+#include "common/util/clock.h"
+#include "common/util/spin.h"
+#include "common/util/stat.h"
+#include "server/store/evict.h"
+#include "server/store/lookup.h"
+
+/* A sum of bytes that are read without the lock is made from copies of so many: see body_add(). */
+#define BOUNCE_BYTES 1024
+
+static void large_begin(struct large *large, struct store_thread *thread, uint64_t hash,
+			const struct table_change *change)
+{
+	large->status = WIRE_BUSY;
+	large->change = *change;
+	large->copy = NULL;
+	large->arrived = 0;
+	large->thread = thread;
+	large->hash = hash;
+	large->state = LARGE_BEGIN;
+	large->item = large->value_item = NULL;
+	large->retry_since_ns = 0;
+	large->restarts = 0;
+}
+
+void large_append(struct large *large, struct store_thread *thread, uint64_t hash,
+		  const struct table_change *change)
+{
+	large_begin(large, thread, hash, change);
+	large->kind = LARGE_APPEND;
+}
+
+void large_touch(struct large *large, struct store_thread *thread, uint64_t hash,
+		 const struct table_change *change)
+{
+	large_begin(large, thread, hash, change);
+	large->kind = LARGE_TOUCH;
+}
+
+void large_copy(struct large *large, struct store_thread *thread, uint64_t hash, const void *key,
+		uint32_t key_len, uint64_t seed)
+{
+	const struct table_change change = { .key = key, .key_len = key_len };
+
+	large_begin(large, thread, hash, &change);
+	large->kind = LARGE_COPY;
+	large->seed = seed;
+}
+
+/* The sum begins with the key; what follows is added as it arrives. */
+static void body_begin(struct large *large, uint64_t body_bytes)
+{
+	stat_add(&large->thread->stats.large_changes, !large->restarts);
+	large->body_bytes = body_bytes;
+	large->body_done = 0;
+	body_sum_begin(&large->sum);
+	large->state = LARGE_BODY;
+}
+
+void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
+		  struct item *item, const struct table_change *change)
+{
+	large_begin(large, thread, hash, change);
+	large->kind = LARGE_COMMIT;
+	large->from.version = 0;
+	large->item = item;
+	large->item_bytes = item_bytes(item->key_len, item->value_len);
+	body_begin(large, (uint64_t)item->key_len + item->value_len);
+}
+
+static void item_drop(struct large *large, struct item **item)
+{
+	if (*item)
+		mem_free(&large->thread->cache, *item,
+			 item_bytes((*item)->key_len, (*item)->value_len));
+	*item = NULL;
+}
+
+void large_cancel(struct large *large)
+{
+	item_drop(large, &large->item);
+	item_drop(large, &large->value_item);
+	large->state = LARGE_ENDED;
+}
+
+static enum large_next large_end(struct large *large, enum wire_status status)
+{
+	large_cancel(large);
+	large->status = status;
+	return LARGE_DONE;
+}
+
+/* The key has another version by now, or none (S3). */
+static enum large_next large_restart(struct large *large)
+{
+	item_drop(large, &large->item);
+	large->state = LARGE_BEGIN;
+	stat_add(&large->thread->stats.large_restarts, 1);
+	if (++large->restarts > LARGE_RESTARTS_MAX)
+		return large_end(large, WIRE_BUSY);
+	return LARGE_AGAIN;
+}
+
+/* The item was being changed, so nothing is known: the caller tries again, for a limited time. */
+static enum large_next large_retry(struct large *large)
+{
+	uint64_t now = clock_ns();
+
+	stat_add(&large->thread->stats.lookup_retries, 1);
+	if (!large->retry_since_ns)
+		large->retry_since_ns = now;
+	if (now - large->retry_since_ns >= LOOKUP_NS_MAX)
+		return large_end(large, WIRE_BUSY);
+	return LARGE_RETRY;
+}
+
+/* The item to be copied. */
+static enum large_next copy_begin(struct large *large)
+{
+	const struct table_change *change = &large->change;
+	struct item_ref ref;
+	enum lookup_result result = lookup_find(large->thread, large->hash, change->key,
+						change->key_len, &ref);
+
+	if (result == LOOKUP_RETRY)
+		return large_retry(large);
+	if (result == LOOKUP_MISSING || is_expired(ref.head.expires, large->thread->now_ns))
+		return large_end(large, WIRE_NOT_FOUND);
+	large->retry_since_ns = 0;
+	large->from = (struct change_from){
+		.version = ref.head.version,
+		.value_len = ref.head.value_len,
+		.flags = ref.head.flags,
+	};
+	large->state = LARGE_ALLOCATE;
+	return LARGE_AGAIN;
+}
+
+/* The whole change if the item is not large by now, else what it begins with. */
+static enum large_next change_begin(struct large *large)
+{
+	struct table_change *change = &large->change;
+	enum wire_status status = large->kind == LARGE_APPEND ?
+					  attempt_put(large->thread, large->hash, change) :
+					  attempt_touch(large->thread, large->hash, change, 0, 0);
+
+	if (!change->large)
+		return large_end(large, status);
+	large->from = change->from;
+	if (large->kind == LARGE_APPEND)
+		large->state = LARGE_ALLOCATE;
+	else
+		body_begin(large, (uint64_t)change->key_len + large->from.value_len);
+	return LARGE_AGAIN;
+}
+
+/* Allocates the item that is to be made. A copy, which is a help to one reader, evicts only. */
+static enum large_next item_allocate(struct large *large)
+{
+	const struct table_change *change = &large->change;
+	bool copies = large->kind == LARGE_COPY;
+	uint32_t value_len = large->from.value_len + change->value_len;
+	size_t bytes = item_bytes(change->key_len, value_len);
+	struct item *item = mem_alloc(&large->thread->cache, bytes);
+
+	if (!item && (!copies || large->thread->table->eviction != EVICTION_NONE))
+		item = evict_make_room(large->thread, bytes);
+	if (!item)
+		return large_end(large, copies ? WIRE_BUSY : WIRE_NO_SPACE);
+	item_fill_head(item, change, value_len, large->from.flags);
+	item->version = large->from.version;
+	large->item = item;
+	large->item_bytes = bytes;
+	body_begin(large, (uint64_t)change->key_len + value_len);
+	return LARGE_AGAIN;
+}
+
+/* A part of the body that is being made: where it goes, and the bytes. */
+struct part {
+	uint64_t at, bytes;
+	const uint8_t *from;
+};
+
+/* Copies what the bytes from body_done on, @bytes of them, have of the part. */
+static bool part_copy(struct large *large, const struct part *part, const struct item_ref *ref,
+		      uint64_t bytes)
+{
+	uint64_t first = large->body_done, end = first + bytes;
+
+	if (first < part->at)
+		first = part->at;
+	if (end > part->at + part->bytes)
+		end = part->at + part->bytes;
+	return first >= end || lookup_ref_copy(ref, large->item->data + first,
+					       part->from + (first - part->at), end - first);
+}
+
+/* Copies bytes of the old value, and of what is appended or prepended; the key is there. */
+static bool body_copy(struct large *large, const struct item_ref *ref, uint64_t bytes)
+{
+	const struct table_change *change = &large->change;
+	bool prepends = large->kind == LARGE_APPEND && change->mode == WIRE_PREPEND;
+	const struct part old = {
+		.at = change->key_len + (prepends ? change->value_len : 0),
+		.bytes = large->from.value_len,
+		.from = ref->item->data + change->key_len,
+	};
+	const struct part new = {
+		.at = change->key_len + (prepends ? 0 : large->from.value_len),
+		.bytes = change->value_len,
+		.from = change->value,
+	};
+
+	return part_copy(large, &old, ref, bytes) && part_copy(large, &new, ref, bytes);
+}
+
+/*
+ * Sums bytes of an item that was found valid: it stays as it is until the next quiescent state. For
+ * ThreadSanitizer, which does not know that, they are copied first.
+ */
+static void body_add(struct large *large, const uint8_t *from, uint64_t bytes)
+{
+#ifdef __SANITIZE_THREAD__
+	uint8_t bounce[BOUNCE_BYTES];
+	uint64_t n;
+
+	for (; bytes; bytes -= n, from += n) {
+		n = bytes < sizeof(bounce) ? bytes : sizeof(bounce);
+		racy_copy(bounce, from, n);
+		body_sum_add(&large->sum, bounce, n);
+	}
+#else
+	body_sum_add(&large->sum, from, bytes);
+#endif
+}
+
+static void body_advance(struct large *large, const uint8_t *from, uint64_t bytes)
+{
+	body_add(large, from, bytes);
+	large->body_done += bytes;
+	if (large->body_done == large->body_bytes)
+		large->state = LARGE_END;
+}
+
+/* The next bytes of a body that is made from the key's item (S2). */
+static enum large_next body_step(struct large *large, uint64_t bytes)
+{
+	const struct table_change *change = &large->change;
+	struct item_ref ref;
+	enum lookup_result result = lookup_find(large->thread, large->hash, change->key,
+						change->key_len, &ref);
+
+	if (result == LOOKUP_RETRY)
+		return large_retry(large);
+	if (result == LOOKUP_MISSING || ref.head.version != large->from.version)
+		return large_restart(large);
+	if (large->item && !body_copy(large, &ref, bytes))
+		return large_retry(large);
+	large->retry_since_ns = 0;
+	if (large->item)
+		large->item->expires = ref.head.expires;
+	body_advance(large, (large->item ? large->item : ref.item)->data + large->body_done, bytes);
+	return LARGE_AGAIN;
+}
+
+/* The next bytes of a value that arrives from its client. */
+static enum large_next arrived_step(struct large *large, uint64_t bytes)
+{
+	uint64_t there = (uint64_t)large->item->key_len + large->arrived - large->body_done;
+
+	if (!there && large->body_done < large->body_bytes)
+		return LARGE_WAIT;
+	body_advance(large, large->item->data + large->body_done, bytes < there ? bytes : there);
+	return LARGE_AGAIN;
+}
+
+static enum large_next large_body(struct large *large, uint32_t bytes_max)
+{
+	uint64_t left = large->body_bytes - large->body_done;
+	uint64_t bytes = left < bytes_max ? left : bytes_max;
+
+	return large->kind == LARGE_COMMIT ? arrived_step(large, bytes) : body_step(large, bytes);
+}
+
+/*
+ * Not the incarnation in the copy's sum: a reader with a stale place must not take it for the item.
+ */
+static enum large_next copy_end(struct large *large)
+{
+	struct item *copy = large->item;
+
+	item_publish(copy, item_sum_of(copy, body_sum_end(&large->sum), large->seed,
+				       region_offset(large->thread->table->region, copy)));
+	large->item = NULL;
+	large->copy = copy;
+	return large_end(large, WIRE_OK);
+}
+
+/* The pulled value is what is appended: the item that it is in is not the one to be stored. */
+static enum large_next pulled_append(struct large *large)
+{
+	struct item *value = large->item;
+
+	large->value_item = value;
+	large->item = NULL;
+	large->change.key = value->data;
+	large->change.key_len = value->key_len;
+	large->change.value = value->data + value->key_len;
+	large->change.value_len = value->value_len;
+	large->kind = LARGE_APPEND;
+	large->state = LARGE_BEGIN;
+	return LARGE_AGAIN;
+}
+
+static enum large_next change_end(struct large *large)
+{
+	struct table_change *change = &large->change;
+	uint64_t body = body_sum_end(&large->sum);
+	const void *key = change->key;
+	enum wire_status status;
+
+	if (large->kind == LARGE_TOUCH) {
+		status = attempt_touch(large->thread, large->hash, change, large->from.version,
+				       body);
+	} else {
+		status = attempt_commit(large->thread, large->hash, change, large->item,
+					large->from.version, body);
+		large->item = NULL;
+		change->key = key; /* the item is gone */
+	}
+	return change->large ? large_restart(large) : large_end(large, status);
+}
+
+enum large_next large_step(struct large *large, uint32_t bytes_max)
+{
+	switch (large->state) {
+	case LARGE_BEGIN:
+		return large->kind == LARGE_COPY ? copy_begin(large) : change_begin(large);
+	case LARGE_ALLOCATE:
+		return item_allocate(large);
+	case LARGE_BODY:
+		return large_body(large, bytes_max);
+	case LARGE_END:
+		if (large->kind == LARGE_COPY)
+			return copy_end(large);
+		if (large->kind == LARGE_COMMIT &&
+		    (large->change.mode == WIRE_APPEND || large->change.mode == WIRE_PREPEND))
+			return pulled_append(large);
+		return change_end(large);
+	case LARGE_ENDED:
+		break;
+	}
+	return LARGE_DONE;
+}
+
+void large_run(struct large *large)
+{
+	enum large_next next;
+
+	if (large->kind == LARGE_COMMIT)
+		large->arrived = large->item->value_len;
+	do {
+		next = large_step(large, UINT32_MAX);
+		if (next == LARGE_RETRY)
+			spin_pause(clock_ns() - large->retry_since_ns);
+	} while (next != LARGE_DONE);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Large items: changes and copies that take time in proportion to an item's size, in steps of
+ * bounded work. The caller decides when the next step is due, and serves others in between.
+ *
+ *   S1. A step copies and sums at most as many bytes as it was allowed, without a bucket's lock.
+ *	 With the lock only the stores of T1 are made, at the end: all they need is prepared.
+ *   S2. Between two steps the caller may pass a quiescent state. So each step looks the item up
+ *	 again, and goes on only if it still has the version that the first one found. Versions are
+ *	 unique, and a large item is not rewritten in place (L3): the same version has the same key
+ *	 and value, also when a touch has changed its expiry time or it was moved meanwhile.
+ *   S3. A change takes effect only if the key has that version still, under the lock. Else it
+ *	 begins again, because another change of the key took effect. After LARGE_RESTARTS_MAX times
+ *	 it fails with WIRE_BUSY, and nothing was changed (T4).
+ *
+ *	large_append(&large, ...); or large_touch(), large_copy(), large_commit()
+ *	do
+ *		next = large_step(&large, bytes);
+ *	while (next != LARGE_DONE);
+ *	... large.status, large.change, large.copy ...
+ */
+#ifndef KVD_SERVER_STORE_LARGE_H
+#define KVD_SERVER_STORE_LARGE_H
+
+#include "server/store/attempt.h"
+
+#define LARGE_RESTARTS_MAX 64
+
+enum large_next {
+	LARGE_DONE,
+	LARGE_AGAIN, /* another step */
+	LARGE_RETRY, /* the same, but another thread is changing the item: a pause is of use */
+	LARGE_WAIT,  /* all of the value that has arrived is summed: see @arrived */
+};
+
+struct large {
+	/* The results, after LARGE_DONE. */
+	enum wire_status status;
+	struct table_change change; /* of large_append(), large_touch(), large_commit() */
+	struct item *copy;	    /* of large_copy(): the caller's, with WIRE_OK */
+
+	/* Set by the caller at any time after large_commit(): bytes of the value that are there. */
+	uint32_t arrived;
+
+	/* The steps' own. */
+	struct store_thread *thread;
+	uint64_t hash;
+	enum { LARGE_APPEND, LARGE_TOUCH, LARGE_COPY, LARGE_COMMIT } kind;
+	enum { LARGE_BEGIN, LARGE_ALLOCATE, LARGE_BODY, LARGE_END, LARGE_ENDED } state;
+	struct change_from from; /* the item that the change or copy begins with (S2) */
+	struct item *item; /* that is being made; NULL: there is none yet, or none is needed */
+	size_t item_bytes;
+	struct item *value_item; /* holds what is appended, if it was pulled */
+	uint64_t body_bytes;	 /* key and value */
+	uint64_t body_done;	 /* of those, copied and summed */
+	struct body_sum sum;
+	uint64_t seed;		 /* large_copy() */
+	uint64_t retry_since_ns; /* the item has been changing since then; 0: it is not */
+	unsigned int restarts;
+};
+
+/*
+ * Begin. @key, @change->key and @change->value remain the caller's and stay until the end.
+ *
+ * large_append(): a PUT that appends or prepends. large_touch(): table_touch(). Both in
+ * server/store/update.h; meant for a change for which attempt_put() or attempt_touch() has set
+ * change->large, but right for any.
+ *
+ * large_copy(): lookup_copy() of server/store/lookup.h, without its limit.
+ *
+ * large_commit(): table_commit() of @item, of which the value has not arrived yet.
+ */
+void large_append(struct large *large, struct store_thread *thread, uint64_t hash,
+		  const struct table_change *change);
+void large_touch(struct large *large, struct store_thread *thread, uint64_t hash,
+		 const struct table_change *change);
+void large_copy(struct large *large, struct store_thread *thread, uint64_t hash, const void *key,
+		uint32_t key_len, uint64_t seed);
+void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
+		  struct item *item, const struct table_change *change);
+
+/* One step, of at most @bytes_max bytes. No lock held. */
+enum large_next large_step(struct large *large, uint32_t bytes_max);
+
+/* All steps, one after the other, in the caller's time. All of the value has arrived. */
+void large_run(struct large *large);
+
+/* Ends it before LARGE_DONE, and frees what it holds. Nothing was changed. */
+void large_cancel(struct large *large);
+
+#endif /* KVD_SERVER_STORE_LARGE_H */

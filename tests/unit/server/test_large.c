@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of changes and copies of large items in steps: a step's work is bounded, no bucket is
+ * locked between steps, nothing is summed under the lock, and whatever happens to the key between
+ * two steps, the result is one of a whole operation.
+ */
+#include "server/store/large.h"
+
+#include <urcu-qsbr.h>
+
+#include "common/barrier.h"
+#include "tests/support/store_test.h"
+
+#define REGION_BYTES (512u << 20)
+#define VALUE_BYTES (64u << 20)
+#define SMALL_BYTES (300u << 10) /* large, but quick */
+#define MORE_BYTES 1000u
+#define STEP_BYTES (64u << 10)
+#define TTL 100
+
+static const uint64_t key = 1;
+static uint64_t neighbour; /* another key of its bucket */
+static uint8_t *value, *more, *expected;
+static struct large large;
+
+static int group_setup(void **state)
+{
+	(void)state;
+	value = malloc(VALUE_BYTES);
+	expected = malloc(VALUE_BYTES + MORE_BYTES);
+	more = malloc(SMALL_BYTES);
+	if (!value || !expected || !more)
+		return -1;
+	value_make(value, VALUE_BYTES, 1, 2);
+	value_make(more, SMALL_BYTES, 3, 4);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	free(value);
+	free(expected);
+	free(more);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	const struct store_options options = { .fill = STORE_NO_GROWTH };
+
+	(void)state;
+	rcu_register_thread();
+	test_store_create_with(&store, REGION_BYTES, 4, 2, &options);
+	set_now(ENGINE_NOW_NS);
+	neighbour = 0;
+	test_store_collide(&store, key, false, &neighbour);
+	return 0;
+}
+
+/* assert_store() also finds what was allocated and not freed. */
+static int teardown(void **state)
+{
+	(void)state;
+	assert_store(NULL);
+	test_store_destroy(&store);
+	rcu_unregister_thread();
+	return 0;
+}
+
+static void put_value(uint32_t len)
+{
+	assert_int_equal(test_store_put(&store, &key, 8, value, len, NULL), WIRE_OK);
+}
+
+static uint64_t hash(void)
+{
+	return hash_of(&key, 8);
+}
+
+static struct table_change change_of(enum wire_put mode)
+{
+	return (struct table_change){
+		.key = &key, .key_len = 8, .mode = mode, .value = more, .value_len = MORE_BYTES
+	};
+}
+
+static struct table_change touch_of(void)
+{
+	return (struct table_change){ .key = &key, .key_len = 8, .ttl = TTL };
+}
+
+/* A change of another key of the bucket, by another thread; it would wait for the bucket's lock. */
+static void put_neighbour(void)
+{
+	struct table_change change = {
+		.key = &neighbour, .key_len = 8, .value = "n", .value_len = 1
+	};
+
+	assert_int_equal(test_store_home(&store, &key, 8)->lock, 0);
+	assert_int_equal(table_put(&test_threads[1], hash_of(&neighbour, 8), &change), WIRE_OK);
+}
+
+/* A step, after a quiescent state and a change of another key. Checks what it worked. */
+static enum large_next step(void)
+{
+	uint64_t done = large.body_done;
+	enum large_next next;
+
+	rcu_quiescent_state();
+	put_neighbour();
+	next = large_step(&large, STEP_BYTES);
+	if (large.state == LARGE_BODY && large.body_done)
+		assert_in_range(large.body_done - done, 1, STEP_BYTES);
+	assert_int_not_equal(next, LARGE_RETRY);
+	return next;
+}
+
+/* Steps until it has a part of the body. */
+static void step_into_body(void)
+{
+	while (large.state != LARGE_BODY || large.body_done < 2 * STEP_BYTES)
+		assert_int_equal(step(), LARGE_AGAIN);
+}
+
+static unsigned int steps_to_end(void)
+{
+	unsigned int n = 1;
+
+	while (step() != LARGE_DONE)
+		n++;
+	return n;
+}
+
+static void assert_value(const void *bytes, uint32_t len)
+{
+	struct store_value out;
+	uint8_t *buffer = malloc(len);
+
+	assert_non_null(buffer);
+	assert_int_equal(test_store_get(&store, &key, 8, buffer, len, &out), WIRE_OK);
+	assert_int_equal(out.value_len, len);
+	assert_memory_equal(buffer, bytes, len);
+	free(buffer);
+}
+
+/* What @len bytes of the value and MORE_BYTES of the other are together. */
+static void expect(enum wire_put mode, const uint8_t *old, uint32_t len)
+{
+	bool appends = mode == WIRE_APPEND;
+
+	memcpy(expected + (appends ? 0 : MORE_BYTES), old, len);
+	memcpy(expected + (appends ? len : 0), more, MORE_BYTES);
+}
+
+static struct item *item_of_key(void)
+{
+	struct item_ref ref;
+
+	assert_int_equal(lookup_find(&test_threads[0], hash(), &key, 8, &ref), LOOKUP_FOUND);
+	return ref.item;
+}
+
+/*
+ * An append of 64 MiB is made in steps, with no lock in between and no work of that size at the
+ * end: what was wrong in the memory then is not in the sum.
+ */
+static void extends(enum wire_put mode)
+{
+	const struct table_change change = change_of(mode);
+	struct item *item;
+	uint64_t sum;
+
+	put_value(VALUE_BYTES);
+	large_append(&large, &test_threads[0], hash(), &change);
+	while (large.state != LARGE_END)
+		assert_int_equal(step(), LARGE_AGAIN);
+	item = large.item;
+	item->data[VALUE_BYTES / 2] ^= 1;
+	assert_int_equal(step(), LARGE_DONE);
+	item->data[VALUE_BYTES / 2] ^= 1;
+	assert_int_equal(large.status, WIRE_OK);
+	sum = item_sum(item, store.region.geometry.incarnation, region_offset(&store.region, item));
+	assert_int_equal(item->sum, sum);
+	assert_int_equal(large.change.version, item->version);
+	expect(mode, value, VALUE_BYTES);
+	assert_value(expected, VALUE_BYTES + MORE_BYTES);
+}
+
+static void append_in_steps(void **state)
+{
+	(void)state;
+	extends(WIRE_APPEND);
+}
+
+static void prepend_in_steps(void **state)
+{
+	(void)state;
+	extends(WIRE_PREPEND);
+}
+
+static void touch_in_steps(void **state)
+{
+	const struct table_change change = touch_of();
+	struct item *item;
+	uint64_t version;
+
+	(void)state;
+	put_value(VALUE_BYTES);
+	item = item_of_key();
+	version = item->version;
+	large_touch(&large, &test_threads[0], hash(), &change);
+	while (large.state != LARGE_END)
+		assert_int_equal(step(), LARGE_AGAIN);
+	item->data[VALUE_BYTES / 2] ^= 1;
+	assert_int_equal(step(), LARGE_DONE);
+	item->data[VALUE_BYTES / 2] ^= 1;
+	assert_int_equal(large.status, WIRE_OK);
+	assert_int_equal(item->version, version);
+	assert_int_equal(item->expires, ENGINE_NOW_NS / SECOND_NS + 1 + TTL);
+	assert_int_equal(large.change.expires, item->expires);
+	assert_value(value, VALUE_BYTES);
+}
+
+static void copy_in_steps(void **state)
+{
+	const uint64_t seed = 77;
+	struct item *copy;
+
+	(void)state;
+	put_value(VALUE_BYTES);
+	large_copy(&large, &test_threads[0], hash(), &key, 8, seed);
+	assert_true(steps_to_end() >= VALUE_BYTES / STEP_BYTES);
+	assert_int_equal(large.status, WIRE_OK);
+	copy = large.copy;
+	assert_int_equal(copy->version, item_of_key()->version);
+	assert_int_equal(copy->sum, item_sum(copy, seed, region_offset(&store.region, copy)));
+	assert_memory_equal(copy->data + 8, value, VALUE_BYTES);
+	table_abandon(&test_threads[0], copy);
+}
+
+/* A value is summed as it arrives. */
+static void commit_as_it_arrives(void **state)
+{
+	struct table_change change = {
+		.key = &key, .key_len = 8, .value_len = SMALL_BYTES, .mode = WIRE_SET
+	};
+	struct item *item = table_reserve(&test_threads[0], &change);
+
+	(void)state;
+	assert_non_null(item);
+	large_commit(&large, &test_threads[0], hash(), item, &change);
+	assert_int_equal(step(), LARGE_AGAIN); /* the key */
+	assert_int_equal(large_step(&large, STEP_BYTES), LARGE_WAIT);
+	for (uint32_t at = 0; at < SMALL_BYTES; at += 100000) {
+		large.arrived = SMALL_BYTES - at < 100000 ? SMALL_BYTES : at + 100000;
+		memcpy((uint8_t *)table_reserved_value(item) + at, value + at, large.arrived - at);
+		while (large.state == LARGE_BODY && large.body_done < 8u + large.arrived)
+			assert_int_equal(step(), LARGE_AGAIN);
+		if (large.arrived < SMALL_BYTES)
+			assert_int_equal(large_step(&large, STEP_BYTES), LARGE_WAIT);
+	}
+	assert_int_equal(step(), LARGE_DONE);
+	assert_int_equal(large.status, WIRE_OK);
+	assert_value(value, SMALL_BYTES);
+}
+
+/* A value that is appended and arrives. */
+static void pulled_append_in_steps(void **state)
+{
+	struct table_change change = {
+		.key = &key, .key_len = 8, .value_len = MORE_BYTES, .mode = WIRE_APPEND
+	};
+	struct item *item = table_reserve(&test_threads[0], &change);
+
+	(void)state;
+	put_value(SMALL_BYTES);
+	memcpy(table_reserved_value(item), more, MORE_BYTES);
+	large_commit(&large, &test_threads[0], hash(), item, &change);
+	large.arrived = MORE_BYTES;
+	steps_to_end();
+	assert_int_equal(large.status, WIRE_OK);
+	expect(WIRE_APPEND, value, SMALL_BYTES);
+	assert_value(expected, SMALL_BYTES + MORE_BYTES);
+}
+
+/* What other threads do to the key between two steps. */
+
+static void replace(void)
+{
+	struct table_change change = {
+		.key = &key, .key_len = 8, .value = value + 8, .value_len = SMALL_BYTES - 8
+	};
+
+	assert_int_equal(table_put(&test_threads[1], hash(), &change), WIRE_OK);
+}
+
+static void replace_by_small(void)
+{
+	struct table_change change = { .key = &key, .key_len = 8, .value = value, .value_len = 10 };
+
+	assert_int_equal(table_put(&test_threads[1], hash(), &change), WIRE_OK);
+}
+
+static void delete (void)
+{
+	const struct table_change change = { .key = &key, .key_len = 8 };
+
+	assert_int_equal(table_delete(&test_threads[1], hash(), &change), WIRE_OK);
+}
+
+static void touch(void)
+{
+	struct table_change change = { .key = &key, .key_len = 8, .ttl = 2 * TTL };
+
+	assert_int_equal(table_touch(&test_threads[1], hash(), &change), WIRE_OK);
+}
+
+static void move(void)
+{
+	assert_int_equal(table_move_block(&test_threads[1], hash(), item_of_key()), WIRE_OK);
+}
+
+/* Begins an operation, runs @between in its middle, and ends it. Returns the restarts. */
+static unsigned int interrupted(unsigned int kind, void (*between)(void))
+{
+	struct table_change change = kind == LARGE_TOUCH ? touch_of() : change_of(WIRE_APPEND);
+
+	put_value(SMALL_BYTES);
+	if (kind == LARGE_APPEND)
+		large_append(&large, &test_threads[0], hash(), &change);
+	else if (kind == LARGE_TOUCH)
+		large_touch(&large, &test_threads[0], hash(), &change);
+	else
+		large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
+	step_into_body();
+	between();
+	steps_to_end();
+	return large.restarts;
+}
+
+static void append_interrupted(void **state)
+{
+	(void)state;
+	assert_int_equal(interrupted(LARGE_APPEND, replace), 1);
+	assert_int_equal(large.status, WIRE_OK);
+	expect(WIRE_APPEND, value + 8, SMALL_BYTES - 8);
+	assert_value(expected, SMALL_BYTES - 8 + MORE_BYTES);
+
+	assert_int_equal(interrupted(LARGE_APPEND, replace_by_small), 1);
+	assert_int_equal(large.status, WIRE_OK);
+	expect(WIRE_APPEND, value, 10);
+	assert_value(expected, 10 + MORE_BYTES);
+
+	assert_int_equal(interrupted(LARGE_APPEND, delete), 1);
+	assert_int_equal(large.status, WIRE_NOT_FOUND);
+
+	/* The expiry time is that of the touch; and a move does not matter. */
+	assert_int_equal(interrupted(LARGE_APPEND, touch), 0);
+	assert_int_equal(large.status, WIRE_OK);
+	assert_int_equal(large.change.expires, ENGINE_NOW_NS / SECOND_NS + 1 + 2 * TTL);
+	assert_int_equal(interrupted(LARGE_APPEND, move), 0);
+	assert_int_equal(large.status, WIRE_OK);
+	expect(WIRE_APPEND, value, SMALL_BYTES);
+	assert_value(expected, SMALL_BYTES + MORE_BYTES);
+}
+
+static void touch_interrupted(void **state)
+{
+	(void)state;
+	assert_int_equal(interrupted(LARGE_TOUCH, replace), 1);
+	assert_int_equal(large.status, WIRE_OK);
+	assert_value(value + 8, SMALL_BYTES - 8);
+	assert_int_equal(item_of_key()->expires, large.change.expires);
+	assert_int_not_equal(large.change.expires, 0);
+
+	assert_int_equal(interrupted(LARGE_TOUCH, replace_by_small), 1);
+	assert_int_equal(large.status, WIRE_OK);
+	assert_int_equal(item_of_key()->expires, large.change.expires);
+
+	assert_int_equal(interrupted(LARGE_TOUCH, delete), 1);
+	assert_int_equal(large.status, WIRE_NOT_FOUND);
+
+	assert_int_equal(interrupted(LARGE_TOUCH, touch), 0);
+	assert_int_equal(large.status, WIRE_OK);
+	assert_int_equal(item_of_key()->expires, ENGINE_NOW_NS / SECOND_NS + 1 + TTL);
+
+	assert_int_equal(interrupted(LARGE_TOUCH, move), 0);
+	assert_int_equal(large.status, WIRE_OK);
+	assert_int_equal(item_of_key()->expires, large.change.expires);
+	assert_value(value, SMALL_BYTES);
+}
+
+static void copy_interrupted(void **state)
+{
+	static void (*const between[])(void) = { replace, replace_by_small, touch, move };
+	const uint8_t *of[] = { value + 8, value, value, value };
+	const uint32_t lengths[] = { SMALL_BYTES - 8, 10, SMALL_BYTES, SMALL_BYTES };
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(interrupted(LARGE_COPY, between[i]), i < 2);
+		assert_int_equal(large.status, WIRE_OK);
+		assert_int_equal(large.copy->value_len, lengths[i]);
+		assert_memory_equal(large.copy->data + 8, of[i], lengths[i]);
+		assert_int_equal(large.copy->version, item_of_key()->version);
+		assert_int_equal(large.copy->sum,
+				 item_sum(large.copy, 5, region_offset(&store.region, large.copy)));
+		table_abandon(&test_threads[0], large.copy);
+	}
+	assert_int_equal(interrupted(LARGE_COPY, delete), 1);
+	assert_int_equal(large.status, WIRE_NOT_FOUND);
+	assert_null(large.copy);
+}
+
+/* Between the last byte and the end. */
+static void interrupted_at_the_end(void **state)
+{
+	const struct table_change append = change_of(WIRE_APPEND), touch_it = touch_of();
+
+	(void)state;
+	put_value(SMALL_BYTES);
+	large_append(&large, &test_threads[0], hash(), &append);
+	while (large.state != LARGE_END)
+		step();
+	replace();
+	steps_to_end();
+	assert_int_equal(large.restarts, 1);
+	expect(WIRE_APPEND, value + 8, SMALL_BYTES - 8);
+	assert_value(expected, SMALL_BYTES - 8 + MORE_BYTES);
+
+	put_value(SMALL_BYTES);
+	large_touch(&large, &test_threads[0], hash(), &touch_it);
+	while (large.state != LARGE_END)
+		step();
+	replace();
+	steps_to_end();
+	assert_int_equal(large.restarts, 1);
+	assert_value(value + 8, SMALL_BYTES - 8);
+}
+
+/* A key that is replaced all the time: the change gives up, after a bounded number of tries. */
+static void replaced_all_the_time(void **state)
+{
+	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_TOUCH, LARGE_COPY };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		unsigned int n = 0;
+		struct table_change change = kinds[i] == LARGE_TOUCH ? touch_of() :
+								       change_of(WIRE_APPEND);
+
+		put_value(SMALL_BYTES);
+		if (kinds[i] == LARGE_APPEND)
+			large_append(&large, &test_threads[0], hash(), &change);
+		else if (kinds[i] == LARGE_TOUCH)
+			large_touch(&large, &test_threads[0], hash(), &change);
+		else
+			large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
+		do {
+			replace();
+			assert_true(++n < 10 * LARGE_RESTARTS_MAX);
+		} while (step() != LARGE_DONE);
+		assert_int_equal(large.status, WIRE_BUSY);
+		assert_value(value + 8, SMALL_BYTES - 8);
+		assert_int_equal(item_of_key()->expires, 0);
+	}
+}
+
+/* Cancelled after any number of steps, it has changed nothing and keeps no memory. */
+static void cancelled(void **state)
+{
+	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_TOUCH, LARGE_COPY };
+	struct table_change change;
+	uint64_t free_bytes;
+
+	(void)state;
+	put_value(SMALL_BYTES);
+	put_neighbour();
+	limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
+	free_bytes = memory_free_bytes(store.memory);
+	for (unsigned int i = 0; i < 3; i++)
+		for (unsigned int n = 0; n < 8; n++) {
+			change = kinds[i] == LARGE_TOUCH ? touch_of() : change_of(WIRE_APPEND);
+			if (kinds[i] == LARGE_APPEND)
+				large_append(&large, &test_threads[0], hash(), &change);
+			else if (kinds[i] == LARGE_TOUCH)
+				large_touch(&large, &test_threads[0], hash(), &change);
+			else
+				large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
+			for (unsigned int j = 0; j < n && large.state != LARGE_END; j++)
+				step();
+			large_cancel(&large);
+			assert_int_equal(memory_free_bytes(store.memory), free_bytes);
+		}
+	assert_value(value, SMALL_BYTES);
+	assert_int_equal(item_of_key()->expires, 0);
+}
+
+/* Expired between two steps: as if it was not there. */
+static void expires_meanwhile(void **state)
+{
+	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_TOUCH };
+	struct table_change put = {
+		.key = &key, .key_len = 8, .value = value, .value_len = SMALL_BYTES, .ttl = 1
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct table_change change = kinds[i] == LARGE_TOUCH ? touch_of() :
+								       change_of(WIRE_APPEND);
+
+		assert_int_equal(table_put(&test_threads[0], hash(), &put), WIRE_OK);
+		if (kinds[i] == LARGE_APPEND)
+			large_append(&large, &test_threads[0], hash(), &change);
+		else
+			large_touch(&large, &test_threads[0], hash(), &change);
+		step_into_body();
+		set_now(test_threads[0].now_ns + 3 * SECOND_NS);
+		steps_to_end();
+		assert_int_equal(large.status, WIRE_NOT_FOUND);
+	}
+}
+
+/* Nothing changes for what is small, or too large. */
+static void other_sizes(void **state)
+{
+	const uint64_t value_max = store.region.geometry.value_max;
+	struct table_change change = change_of(WIRE_APPEND);
+
+	(void)state;
+	put_value(100);
+	large_append(&large, &test_threads[0], hash(), &change);
+	assert_int_equal(steps_to_end(), 1);
+	assert_int_equal(large.status, WIRE_OK);
+	large_append(&large, &test_threads[0], hash_of("none", 4),
+		     &(struct table_change){ .key = "none", .key_len = 4, .mode = WIRE_APPEND });
+	assert_int_equal(steps_to_end(), 1);
+	assert_int_equal(large.status, WIRE_NOT_FOUND);
+	store.region.geometry.value_max = SMALL_BYTES + 10;
+	put_value(SMALL_BYTES);
+	large_append(&large, &test_threads[0], hash(), &change);
+	assert_int_equal(steps_to_end(), 1);
+	assert_int_equal(large.status, WIRE_TOO_LARGE);
+	assert_value(value, SMALL_BYTES);
+	store.region.geometry.value_max = value_max;
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(append_in_steps),	     CASE(prepend_in_steps),
+		CASE(touch_in_steps),	     CASE(copy_in_steps),
+		CASE(commit_as_it_arrives),  CASE(pulled_append_in_steps),
+		CASE(append_interrupted),    CASE(touch_interrupted),
+		CASE(copy_interrupted),	     CASE(interrupted_at_the_end),
+		CASE(replaced_all_the_time), CASE(cancelled),
+		CASE(expires_meanwhile),     CASE(other_sizes),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

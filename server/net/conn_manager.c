@@ -217,9 +217,10 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 	}
 	err = connect_accept(net, poller, event->id);
 	if (err) {
-		log_error("device %s: can't accept a connection, %llu are open: %s; %s",
-			  nic->dev->name, (unsigned long long)net->stats.connections,
-			  strerror(-err), connect_advice(err));
+		log_ratelimited(LOG_ERROR, 1,
+				"device %s: can't accept a connection, %llu are open: %s; %s",
+				nic->dev->name, (unsigned long long)net->stats.connections,
+				strerror(-err), connect_advice(err));
 		connect_refuse(net, event->id, WIRE_REJECT_ERROR,
 			       "the server could not set up the connection");
 	}
@@ -380,8 +381,8 @@ void conn_manager_async_events(struct net *net, struct nic *nic)
 			qp_failed(net, &event);
 			break;
 		default:
-			log_info("device %s reports: %s", nic->dev->name,
-				 ibv_event_type_str(event.type));
+			log_ratelimited(LOG_INFO, 1, "device %s reports: %s", nic->dev->name,
+					ibv_event_type_str(event.type));
 			break;
 		}
 		if (count >= EVENTS_AT_ONCE)

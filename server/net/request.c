@@ -32,8 +32,9 @@ static bool grant_remote_read(struct conn *conn)
 	int err = conn->id->dev->ops->modify_qp(conn->qp, &attr, IBV_QP_ACCESS_FLAGS);
 
 	if (err) {
-		log_error(CONN_FMT ": can't grant the client remote read (ibv_modify_qp): %s",
-			  CONN_ARG(conn), strerror(-err));
+		log_ratelimited(LOG_ERROR, 1,
+				CONN_FMT ": can't grant the client remote read (ibv_modify_qp): %s",
+				CONN_ARG(conn), strerror(-err));
 		conn_fail(conn, "the device did not grant remote read");
 	}
 	return !err;

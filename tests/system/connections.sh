@@ -98,6 +98,39 @@ check "the server starts with one worker for 4,096 connections" server_start -o 
 check "its completion queue has room for all of them" none_logged 'takes at most'
 check "the server stops" server_stop
 
+# Each connection needs some open files of a server on softnic. It says why it can't take one more,
+# and not once for each attempt.
+few_files() {
+	local hard lines
+	hard=$(ulimit -Sn)
+	ulimit -Sn 64
+	server_start -o server.workers=1 -o server.max_connections=1000
+	ulimit -Sn "$hard"
+}
+
+# At most one line a second of each kind. There are a handful of kinds.
+lines_are_few() {
+	local from seconds=$SECONDS lines
+	from=$(log_lines)
+	rogue storm
+	lines=$(tail -n "+$((from + 1))" "$log" | grep -cE 'Z (warn|error) ')
+	seconds=$((SECONDS - seconds + 2))
+	echo "$lines lines in $seconds s"
+	[ "$lines" -ge 1 ] && [ "$lines" -le $((20 * seconds)) ]
+}
+
+if [ "$device" = softnic ]; then
+	check "the server starts with few open files" few_files
+	check "a value that must stay" kvctl put precious intact
+	check "as many connections as it can take" hold "$tmp/held" 100
+	check "hundreds of attempts cause few lines" lines_are_few
+	check "it says what to do" logged "raise the limit of open files"
+	check "the earlier ones still work" release "$tmp/held" \
+		"$(sed -n 's/^holding //p' "$tmp/held")"
+	check "then a client can connect again" can_open_again
+	check "the server stops" server_stop
+fi
+
 # 64 receives make 64 windows of 1, if more connections than that are allowed.
 check "the server starts with few receives" server_start -o server.workers=1 \
 	-o server.max_connections=1000 -o request.srq_depth=64

@@ -667,6 +667,24 @@ static const char *case_pull_never(void)
 	return expect_closed(&p);
 }
 
+#define STORM 400
+
+/* Connects often to a server that can't take one more connection. */
+static const char *case_storm(void)
+{
+	struct raw_peer p;
+	int i;
+
+	for (i = 0; i < STORM; i++) {
+		raw_open(&p, false);
+		raw_connect(&p, &raw_good_connect, sizeof(raw_good_connect));
+		if (!p.refused && !p.closed)
+			return "accepted";
+		raw_close(&p);
+	}
+	return NULL;
+}
+
 /*
  * A host that vanished: its queue pair drops all that arrives, and nothing tells the server so. (A
  * process that ends would: its kernel disconnects for it.)
@@ -932,6 +950,7 @@ static const struct {
 	{ "pull_twice", "any", ANY, case_pull_twice },
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
 	{ "put_too_large", "special", ANY, case_put_too_large },
+	{ "storm", "special", ANY, case_storm },
 	{ "vanish", "special", "closed: (the client's device did not answer|transport retry)",
 	  case_vanish },
 	{ "die_in_pull", "special", ANY, case_die_in_pull },

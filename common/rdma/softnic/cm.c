@@ -200,7 +200,7 @@ int do_sn_id_watch(struct sn_id *id, uint32_t events)
 	if (epoll_ctl(id->cm.channel->fd, op, id->sock, &event)) {
 		int err = errno;
 
-		log_error("softnic: can't watch a connection (epoll_ctl): %m");
+		log_ratelimited(LOG_ERROR, 1, "softnic: can't watch a connection (epoll_ctl): %m");
 		return -err;
 	}
 	id->watched = true;

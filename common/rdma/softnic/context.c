@@ -261,8 +261,10 @@ void sn_async_push(struct sn_context *ctx, const struct device_async_event *even
 	if (ctx->async_head - ctx->async_tail < SN_ASYNC_MAX)
 		ctx->async[ctx->async_head++ % SN_ASYNC_MAX] = *event;
 	else if (!ctx->async_lost++)
-		log_error("softnic: asynchronous events are lost: %d are pending, none is taken",
-			  SN_ASYNC_MAX);
+		log_ratelimited(
+			LOG_ERROR, 1,
+			"softnic: asynchronous events are lost: %d are pending, none is taken",
+			SN_ASYNC_MAX);
 	(void)!write(ctx->verbs.async_fd, &one, sizeof(one));
 	pthread_mutex_unlock(&ctx->async_lock);
 }

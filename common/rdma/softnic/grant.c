@@ -36,9 +36,11 @@ static bool do_grant_send(struct sn_qp *qp, const struct sn_mr *mr, uint32_t slo
 	int ret = link_send(qp->sock, &message, mr->fd);
 
 	if (ret) {
-		log_warn("softnic: queue pair %#x: can't pass %zu bytes of memory to the peer: %s; "
-			 "READs of them will cost this process CPU time",
-			 qp->verbs.qp_num, mr->verbs.length, strerrordesc_np(-ret));
+		log_ratelimited(
+			LOG_WARN, 1,
+			"softnic: queue pair %#x: can't pass %zu bytes of memory to the peer: %s; "
+			"READs of them will cost this process CPU time",
+			qp->verbs.qp_num, mr->verbs.length, strerrordesc_np(-ret));
 		return false;
 	}
 	qp->granted[slot] = mr->verbs.rkey;

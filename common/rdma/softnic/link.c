@@ -22,8 +22,9 @@ static int link_map_fd(struct link_shared **shared, int fd)
 	if (addr == MAP_FAILED) {
 		int err = errno;
 
-		log_error("softnic: can't map the memory of a connection (%zu bytes): %m",
-			  LINK_BYTES);
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: can't map the memory of a connection (%zu bytes): %m",
+				LINK_BYTES);
 		return -err;
 	}
 	*shared = addr;
@@ -37,13 +38,15 @@ int link_create(struct link_shared **shared, int *fd)
 	*fd = memfd_create("softnic", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0) {
 		ret = -errno;
-		log_error("softnic: can't create the memory of a connection: %m%s",
-			  ret == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+		log_ratelimited(
+			LOG_ERROR, 1, "softnic: can't create the memory of a connection: %m%s",
+			ret == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 		return ret;
 	}
 	if (ftruncate(*fd, LINK_BYTES) || fcntl(*fd, F_ADD_SEALS, LINK_SEALS)) {
 		ret = -errno;
-		log_error("softnic: can't size and seal the memory of a connection: %m");
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: can't size and seal the memory of a connection: %m");
 		goto close_fd;
 	}
 	ret = link_map_fd(shared, *fd);
@@ -64,9 +67,11 @@ int link_map(struct link_shared **shared, int fd)
 
 	if (seals < 0 || (seals & LINK_SEALS) != LINK_SEALS || fstat(fd, &st) ||
 	    st.st_size != (off_t)LINK_BYTES) {
-		log_error("softnic: refused the server's connection memory, whose size or seals "
-			  "(%#x) are wrong: use the same version of kvd on both sides",
-			  (unsigned int)seals);
+		log_ratelimited(
+			LOG_ERROR, 1,
+			"softnic: refused the server's connection memory, whose size or seals "
+			"(%#x) are wrong: use the same version of kvd on both sides",
+			(unsigned int)seals);
 		return -EPROTO;
 	}
 	return link_map_fd(shared, fd);

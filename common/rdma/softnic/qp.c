@@ -285,8 +285,9 @@ int sn_qp_establish(struct sn_qp *qp)
 	if (!ret && recv && recv != send)
 		ret = sn_channel_watch(recv, qp, qp->sock);
 	if (ret)
-		log_error("softnic: queue pair %#x: can't watch its connection: %s",
-			  qp->verbs.qp_num, strerrordesc_np(-ret));
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: queue pair %#x: can't watch its connection: %s",
+				qp->verbs.qp_num, strerrordesc_np(-ret));
 	return ret;
 }
 

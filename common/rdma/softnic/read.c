@@ -108,9 +108,11 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 
 	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
 	    grant_check(message, fd, &unit)) {
-		log_error("softnic: queue pair %#x: refused to map a file of the server: its seals "
-			  "or range are wrong; READs of it fail",
-			  qp->verbs.qp_num);
+		log_ratelimited(
+			LOG_ERROR, 1,
+			"softnic: queue pair %#x: refused to map a file of the server: its seals "
+			"or range are wrong; READs of it fail",
+			qp->verbs.qp_num);
 		return -EPROTO;
 	}
 	start = message->grant_offset & ~(unit - 1);

@@ -99,7 +99,8 @@ void verbs_destroy_id(struct cm_id *id)
 		return;
 	verbs_destroy_qp(id);
 	if (rdma_destroy_id(vid->rdma))
-		log_error(
+		log_ratelimited(
+			LOG_ERROR, 1,
 			"%s: can't destroy a connection: %m; it is leaked until this process ends",
 			id->dev->name);
 	id_free(vid);
@@ -303,7 +304,8 @@ int verbs_connect(struct cm_id *id, const struct cm_param *param)
 	pthread_mutex_unlock(&vid->lock);
 	if (err) {
 		errno = -err;
-		log_error("%s: can't connect to %s: %m", id->dev->name, id->dev->address);
+		log_ratelimited(LOG_ERROR, 1, "%s: can't connect to %s: %m", id->dev->name,
+				id->dev->address);
 	}
 	return err;
 }

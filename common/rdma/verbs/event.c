@@ -275,8 +275,9 @@ int verbs_cm_get_event(struct cm_channel *channel, struct cm_event *event)
 		if (rdma_get_cm_event(verbs_channel_of(channel)->rdma, &raw)) {
 			err = verbs_errno();
 			if (err != -EAGAIN)
-				log_error("%s: can't take connection events: %m",
-					  channel->dev->name);
+				log_ratelimited(LOG_ERROR, 1,
+						"%s: can't take connection events: %m",
+						channel->dev->name);
 			return err;
 		}
 		memset(event, 0, sizeof(*event));

@@ -53,8 +53,8 @@ static int enter_init(struct verbs_id *vid, struct ibv_qp *qp, int access)
 	}
 	if (err) {
 		errno = -err;
-		log_error("%s: can't move queue pair 0x%x to INIT: %m", vid->id.dev->name,
-			  qp->qp_num);
+		log_ratelimited(LOG_ERROR, 1, "%s: can't move queue pair 0x%x to INIT: %m",
+				vid->id.dev->name, qp->qp_num);
 	}
 	return err;
 }
@@ -72,11 +72,12 @@ int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr
 	qp = ibv_create_qp(pd, attr);
 	if (!qp) {
 		err = verbs_errno();
-		log_error("%s: can't create a queue pair with %u sends, %u receives, %u+%u pieces, "
-			  "%u inline bytes: %m; `ibv_devinfo -v` shows the device's limits",
-			  id->dev->name, attr->cap.max_send_wr, attr->cap.max_recv_wr,
-			  attr->cap.max_send_sge, attr->cap.max_recv_sge,
-			  attr->cap.max_inline_data);
+		log_ratelimited(
+			LOG_ERROR, 1,
+			"%s: can't create a queue pair with %u sends, %u receives, %u+%u pieces, "
+			"%u inline bytes: %m; `ibv_devinfo -v` shows the device's limits",
+			id->dev->name, attr->cap.max_send_wr, attr->cap.max_recv_wr,
+			attr->cap.max_send_sge, attr->cap.max_recv_sge, attr->cap.max_inline_data);
 		return err;
 	}
 	pthread_mutex_lock(&vid->lock);
@@ -104,7 +105,8 @@ int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	err = verbs_error(ibv_modify_qp(qp, attr, mask));
 	if (err) {
 		errno = -err;
-		log_error("can't modify queue pair 0x%x (mask 0x%x): %m", qp->qp_num, mask);
+		log_ratelimited(LOG_ERROR, 1, "can't modify queue pair 0x%x (mask 0x%x): %m",
+				qp->qp_num, mask);
 	}
 	return err;
 }
@@ -130,7 +132,8 @@ void verbs_destroy_qp(struct cm_id *id)
 	pthread_mutex_unlock(&vid->lock);
 	if (err) {
 		errno = -err;
-		log_error(
+		log_ratelimited(
+			LOG_ERROR, 1,
 			"%s: can't destroy a queue pair: %m; it is leaked until this process ends",
 			id->dev->name);
 	}

@@ -146,6 +146,31 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 #undef X
 }
 
+static void turn_lines(struct lines *l, const struct stats_source *source)
+{
+	uint64_t completions, completions_max = 0, above = 0;
+	struct hist hist;
+	unsigned int i;
+
+	hist_init(&hist);
+	for (i = 0; i < source->net->worker_count; i++) {
+		turn_stats_read(&source->net->workers[i].turns, &hist);
+		completions = stat_read(&source->net->workers[i].turns.completions_max);
+		completions_max = completions > completions_max ? completions : completions_max;
+	}
+	number(l, "worker.turns", hist_count(&hist));
+	number(l, "worker.turn_us_max", hist_max(&hist) / 1000);
+	number(l, "worker.turn_ns_p50", hist_quantile(&hist, 0.5));
+	number(l, "worker.turn_ns_p99", hist_quantile(&hist, 0.99));
+	number(l, "worker.turn_ns_p99_9", hist_quantile(&hist, 0.999));
+	number(l, "worker.turn_completions_max", completions_max);
+#define X(name, ns)                                                                                \
+	number(l, "worker.turns_" #name, turn_class_count(&hist, above, ns));                      \
+	above = ns;
+	TURN_CLASSES(X)
+#undef X
+}
+
 uint32_t stats_print(const struct stats_source *source, uint32_t first, char *text, uint32_t size,
 		     uint32_t *next)
 {
@@ -155,6 +180,7 @@ uint32_t stats_print(const struct stats_source *source, uint32_t first, char *te
 	device_lines(&l, source);
 	store_lines(&l, source);
 	traffic_lines(&l, source);
+	turn_lines(&l, source);
 	*next = l.next;
 	return l.used;
 }
@@ -167,6 +193,12 @@ void stats_help(FILE *out)
 	MAINTENANCE_STATS(X)
 	NET_STATS(X)
 	WORKER_STATS(X)
+	TURN_STATS(X)
+#undef X
+#define X(name, ns)                                                                                \
+	fprintf(out, "  worker.turns_%-11s %s\n", #name,                                           \
+		"turns that took so long at most, and longer than those of the line before");
+	TURN_CLASSES(X)
 #undef X
 #define X(name, help) fprintf(out, "  memory.%-17s %s\n", #name, help);
 	MEMORY_STATS(X)

@@ -39,6 +39,16 @@
 	X(item_memory_live_bytes, "bytes of all items: header, key and value")                     \
 	X(item_memory_failures, "times no block of a size was free at once")
 
+/* X(name, help): of the turns of all workers. They are followed by the histogram, TURN_CLASSES. */
+#define TURN_STATS(X)                                                                              \
+	X(worker.turns, "turns of the workers' loops in which there was something to do")          \
+	X(worker.turn_us_max, "the longest of them, microseconds; with the time of other threads " \
+			      "on its CPU")                                                        \
+	X(worker.turn_ns_p50, "half of them took no longer, nanoseconds")                          \
+	X(worker.turn_ns_p99, "99 % took no longer")                                               \
+	X(worker.turn_ns_p99_9, "99.9 % took no longer")                                           \
+	X(worker.turn_completions_max, "completions taken in a turn at most")
+
 /* Where the numbers come from. */
 struct stats_source {
 	const struct store *store;

@@ -113,6 +113,7 @@ bool deferred_run(struct worker *worker)
 	}
 	/* As in a batch: after the request arrived and before it is executed. */
 	store_thread_clock(&worker->store_thread);
+	turn_begin(&worker->turn, worker->store_thread.now_ns);
 	responses.poller = conn->poller;
 	responses.count = 0;
 	rcu_read_lock();

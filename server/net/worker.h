@@ -26,6 +26,7 @@
 
 #include "server/net/mailbox.h"
 #include "server/net/poller.h"
+#include "server/net/turn.h"
 #include "server/store/store.h"
 
 /* What a worker needs of the configuration, beside its pollers. */
@@ -93,6 +94,8 @@ struct worker {
 	struct store_thread store_thread;
 	struct worker_limits limits;
 	struct worker_stats stats;
+	struct turn turn;
+	struct turn_stats turns;
 	TAILQ_HEAD(copy_list, conn)
 	copies; /* connections that have a copy, oldest first; server/net/copy.h */
 	uint64_t copies_bytes;

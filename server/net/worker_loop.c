@@ -176,6 +176,18 @@ static void batch_execute(struct batch *batch, struct poller *poller)
 	stat_add(&worker->stats.batches, 1);
 }
 
+static void worker_turn_begin(struct worker *worker)
+{
+	store_thread_clock(&worker->store_thread);
+	turn_begin(&worker->turn, worker->store_thread.now_ns);
+}
+
+static void worker_turn_end(struct worker *worker)
+{
+	store_thread_clock(&worker->store_thread);
+	turn_end(&worker->turn, &worker->turns, worker->store_thread.now_ns);
+}
+
 /* Takes up to BATCH_MAX completions, executes the requests in them and responds (W2, W4). */
 static enum activity poller_poll(struct poller *poller)
 {
@@ -189,7 +201,8 @@ static enum activity poller_poll(struct poller *poller)
 		return ACTIVITY_NONE;
 	}
 	/* After the requests arrived and before any is executed: client/clock.c relies on it. */
-	store_thread_clock(&poller->worker->store_thread);
+	worker_turn_begin(poller->worker);
+	poller->worker->turn.completions += (uint64_t)n;
 	batch.request_count = 0;
 	batch.recv_count = 0;
 	batch.client_waits = false;
@@ -227,8 +240,9 @@ static bool worker_read_mail(struct worker *worker)
 
 	if (!worker->mail && mailbox_pending(&worker->mailbox))
 		worker->mail = mailbox_take(&worker->mailbox);
-	else if (!worker->mail)
+	if (!worker->mail)
 		return false;
+	worker_turn_begin(worker);
 	for (i = 0; i < NOTES_AT_ONCE && (note = worker->mail); i++) {
 		/* Before it is handled: the control thread may then send the note again. */
 		worker->mail = note->next;
@@ -370,6 +384,8 @@ static void *worker_run(void *arg)
 		if (deferred_run(worker))
 			activity = ACTIVITY_AWAITED;
 		rcu_quiescent_state();
+		if (worker->turn.began_ns)
+			worker_turn_end(worker);
 		if (activity == ACTIVITY_AWAITED)
 			idle_since = 0;
 		else

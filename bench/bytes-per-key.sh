@@ -52,7 +52,7 @@ printf '%-18s %10s %10s %12s %14s %14s\n' '' 'empty MiB' 'full MiB' 'bytes a key
 	'of it overhead' 'loaded per s'
 
 # 256 bytes a key is about twice what it takes; pages are taken when touched.
-kvd_start softnic -o server.workers=1 -o memory.hugepages=off \
+kvd_start softnic -o server.workers=1 -o memory.hugepages=off -o memory.prefault=no \
 	-o memory.size=$((records * 256 + (64 << 20)))
 measure "kvd $(kvd_stat version)" "$kvd_pid" kvd "$kvd_url"
 buckets=$(kvd_stat index_bytes)

@@ -85,6 +85,7 @@ static int populate(struct mapping *mapping, bool large, const struct numa_polic
 	int err = prefault_run(&prefault);
 
 	mapping->large_bytes = prefault.large_to;
+	mapping->large_err = prefault.large_err;
 	mapping->prefault_ms = (uint32_t)((clock_ns() - start) / 1000000u);
 	return err;
 }
@@ -292,17 +293,22 @@ static bool describe_normal(const struct mapping *mapping, const struct store_op
 {
 	uint64_t possible = mapping->bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
 	long kib = sysconf(_SC_PAGESIZE) / 1024;
+	size_t at;
 
 	if (possible && mapping->large_bytes >= possible) {
 		snprintf(text, size, "using transparent huge pages");
 		return options->hugepages != HUGEPAGES_AUTO;
 	}
 	if (mapping->large_bytes)
-		snprintf(text, size,
-			 "using transparent huge pages for %" PRIu64 " bytes, else %ld KiB pages",
-			 mapping->large_bytes, kib);
+		at = (size_t)snprintf(text, size,
+				      "using transparent huge pages for %" PRIu64 " bytes, else ",
+				      mapping->large_bytes);
 	else
-		snprintf(text, size, "using %ld KiB pages", kib);
+		at = (size_t)snprintf(text, size, "using ");
+	at += (size_t)snprintf(text + at, size - at, "%ld KiB pages", kib);
+	if (mapping->large_err)
+		snprintf(text + at, size - at, " (the kernel makes no large ones: %s)",
+			 strerror(-mapping->large_err));
 	return true;
 }
 
@@ -351,7 +357,7 @@ int hugepages_map(struct mapping *mapping, const struct store_options *options,
 		  const struct numa_policy *policy)
 {
 	const struct hugepage *missing;
-	char instead[96] = "using 2 MiB pages";
+	char instead[192] = "using 2 MiB pages";
 	int missing_err = 0, err;
 
 	err = map_huge(mapping, options, policy, &missing, &missing_err);

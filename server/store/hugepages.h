@@ -18,6 +18,7 @@ struct mapping {
 	uint64_t bytes;
 	uint64_t page_bytes;
 	uint64_t large_bytes; /* of normal pages, how much is on transparent huge pages */
+	int large_err; /* why the kernel made fewer large pages than it could; 0: not known */
 	uint32_t prefault_ms; /* how long prefaulting took */
 	int fd;
 };

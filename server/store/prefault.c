@@ -23,13 +23,17 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* Each MADV_COLLAPSE waits until all CPUs have emptied their lists of pages: so it gets much. */
-#define CHUNK_BYTES ((uint64_t)256 << 20)
+/*
+ * Each MADV_COLLAPSE waits until all CPUs have emptied their lists of pages, on a busy machine for
+ * a quarter of a second: so it gets much at once.
+ */
+#define CHUNK_BYTES_MAX ((uint64_t)1 << 30)
 
 #define PROGRESS_NS 5000000000ull
 
 struct work {
 	const struct prefault *prefault;
+	uint64_t chunk_bytes; /* a multiple of a large page */
 	uint64_t chunks;
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t ended;
@@ -113,8 +117,9 @@ static void *work_run(void *argument)
 	uint64_t chunk;
 
 	while (work_take(work, &chunk)) {
-		uint64_t at = chunk * CHUNK_BYTES;
-		uint64_t bytes = p->bytes - at < CHUNK_BYTES ? p->bytes - at : CHUNK_BYTES;
+		uint64_t at = chunk * work->chunk_bytes;
+		uint64_t rest = p->bytes - at;
+		uint64_t bytes = rest < work->chunk_bytes ? rest : work->chunk_bytes;
 		int large_err = 0, err = 0;
 
 		if (p->large)
@@ -143,14 +148,20 @@ static void work_wait(struct work *work)
 		if (!pthread_cond_timedwait(&work->ended, &work->lock, &time))
 			continue;
 		log_notice("region: %" PRIu64 " of %" PRIu64 " MiB allocated",
-			   work->done * (CHUNK_BYTES >> 20), work->prefault->bytes >> 20);
+			   work->done * (work->chunk_bytes >> 20), work->prefault->bytes >> 20);
 		until += PROGRESS_NS;
 	}
 	pthread_mutex_unlock(&work->lock);
 }
 
-static uint32_t thread_count(const struct prefault *p, uint64_t chunks)
+static uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes)
 {
+	return (bytes + chunk_bytes - 1) / chunk_bytes;
+}
+
+static uint32_t thread_count(const struct prefault *p)
+{
+	uint64_t large = chunks_of(p->bytes, LARGE_PAGE_BYTES);
 	uint64_t count = p->threads;
 	cpu_set_t cpus;
 
@@ -158,7 +169,7 @@ static uint32_t thread_count(const struct prefault *p, uint64_t chunks)
 		count = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (uint64_t)CPU_COUNT(&cpus);
 	if (count > PREFAULT_THREADS_MAX)
 		count = PREFAULT_THREADS_MAX;
-	return (uint32_t)(count < chunks ? count : chunks);
+	return (uint32_t)(count < large ? count : large);
 }
 
 static void work_threads(struct work *work, uint32_t count)
@@ -203,11 +214,8 @@ static uint64_t large_bytes(const struct prefault *p)
 
 int prefault_run(struct prefault *p)
 {
-	struct work work = {
-		.prefault = p,
-		.chunks = (p->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES,
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-	};
+	struct work work = { .prefault = p, .lock = PTHREAD_MUTEX_INITIALIZER };
+	uint32_t threads = thread_count(p);
 	pthread_condattr_t monotonic;
 
 	/* For kernels without MADV_COLLAPSE: if shmem_enabled is advise, first accesses do it. */
@@ -217,7 +225,12 @@ int prefault_run(struct prefault *p)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&work.ended, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	work_threads(&work, thread_count(p, work.chunks));
+	/* An equal part for each thread, in whole large pages */
+	work.chunk_bytes = chunks_of(p->bytes, threads * LARGE_PAGE_BYTES) * LARGE_PAGE_BYTES;
+	if (work.chunk_bytes > CHUNK_BYTES_MAX)
+		work.chunk_bytes = CHUNK_BYTES_MAX;
+	work.chunks = chunks_of(p->bytes, work.chunk_bytes);
+	work_threads(&work, threads);
 	pthread_cond_destroy(&work.ended);
 	p->large_err = work.large_err;
 	p->large_to = p->large && !work.err ? large_bytes(p) : 0;

@@ -97,7 +97,7 @@ large_pages_are_said() {
 			awk '/^ShmemPmdMapped:/ { n += $2 } END { exit n * 1024 < '"$large"' }' \
 				"/proc/$server_pid/smaps"
 	else
-		logged ' notice region: .*; using [0-9]* KiB pages; '
+		logged ' notice region: .*; using .*[0-9]* KiB pages'
 	fi
 }
 

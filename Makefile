@@ -303,17 +303,20 @@ clean:  ## removes build/
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t14
 
-# What the scripts in bench/ need beside kvbench: the player of traces, and measurements of the
-# storage engine and of liburcu in one process. Programs in bench/engine link the server library and
-# include no headers of server/ but those of the storage engine.
-PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c))
-PROBES    := kvtrace table-bench index-reads rcu-flavours
+# What the scripts in bench/ need beside kvbench: the player of traces, measurements of libkvd, and
+# of the storage engine and of liburcu in one process. Programs in bench/engine link the server
+# library and include no headers of server/ but those of the storage engine.
+PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c))
+PROBES    := kvtrace table-bench index-reads rcu-flavours crowd
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
 benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh beside kvbench
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+$(B)/crowd: $(B)/%: $(O)/bench/client/%.o $(O)/libbench.a $(O)/libclient.a \
+		$(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
 $(B)/rcu-flavours: $(O)/bench/rcu/main.o
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)

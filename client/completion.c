@@ -21,7 +21,7 @@ enum awaited { AWAIT_READ, AWAIT_RESPONSE, AWAIT_ACCESS };
 
 /* What the completions polled so far have brought. */
 struct progress {
-	bool any; /* since completion_sleep() began */
+	bool any; /* since a wait or sleep began, or began anew */
 	bool read;
 	uint32_t chain; /* the READs that the call waits for; 0: none */
 };
@@ -207,35 +207,40 @@ static enum kvd_status completion_sleep(struct kvd *handle, struct progress *pro
 }
 
 /*
- * Waits by polling, for spin_us since the last completion, then asleep. A call that finds its
- * completion at the first poll reads no clock, so the deadline of a call is set at the first poll
- * that finds nothing.
+ * Waits by polling, for spin_us since the last completion or less where that is in vain (spin.h),
+ * then asleep. A call that finds its completion at the first poll reads no clock, so the deadline
+ * of a call is set at the first poll that finds nothing.
  */
 static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited, uint32_t chain)
 {
 	struct progress progress = { .chain = chain };
-	uint64_t now, start = 0;
+	struct spin *spin = &handle->spin;
 	enum kvd_status status;
+	bool waited = false;
+	uint64_t now;
 
 	for (;;) {
 		status = completions_poll(handle, &progress);
 		if (status || is_done(handle, &progress, awaited))
-			return status;
+			break;
 		now = clock_ns();
-		if (!start) {
-			start = now;
-			if (!handle->deadline_ns)
-				handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
-		}
-		if (now - start < handle->options.spin_us * 1000ull && now < handle->deadline_ns) {
-			spin_pause(now - start);
+		if (!handle->deadline_ns)
+			handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
+		if (!waited || progress.any)
+			spin_begin(spin, handle->options.spin_us * 1000ull, now);
+		waited = true;
+		progress.any = false;
+		if (now < handle->deadline_ns && spin_wait(spin, now))
 			continue;
-		}
+		spin_end(spin, true);
 		status = completion_sleep(handle, &progress);
 		if (status || is_done(handle, &progress, awaited))
 			return status;
-		start = clock_ns();
+		waited = false;
 	}
+	if (waited)
+		spin_end(spin, false);
+	return status;
 }
 
 enum kvd_status completion_wait_read(struct kvd *handle, uint32_t chain)

@@ -17,6 +17,7 @@
 #include "common/layout.h"
 #include "common/rdma/device.h"
 #include "common/util/hist.h"
+#include "common/util/spin.h"
 
 #define GETS_MAX 32 /* GETs that are done together: READs in one chain */
 /*
@@ -55,6 +56,7 @@ struct kvd {
 	uint32_t request_id;
 	uint32_t read_chain;  /* number of the last chain of READs; the low half of its wr_id */
 	uint64_t deadline_ns; /* of the current call; 0: not set yet, see completion.c */
+	struct spin spin;
 
 	/* From the server's welcome; the geometry as last READ. */
 	struct geometry geometry;

@@ -177,7 +177,8 @@ struct kvd_options {
 	size_t cache_bytes;
 	/*
 	 * How long a call polls for its completion before it sleeps in the kernel, in microseconds;
-	 * at most 1,000,000; 0: it sleeps at once. Default 200.
+	 * at most 1,000,000; 0: it sleeps at once. Beside programs that compute on the same CPU it
+	 * sleeps sooner where polls are in vain. Default 200.
 	 */
 	uint32_t spin_us;
 	/*

@@ -1,22 +1,112 @@
 /* SPDX-License-Identifier: MIT */
-/* Pausing between two polls of a loop that waits for a device or another thread. */
+/*
+ * Waiting by polling: what a loop that waits for a device or another thread does between two polls,
+ * and for how long it polls before it sleeps. It learns from its own waits who else wants its CPU.
+ *
+ * A response takes less than 2 us if the thread that makes it runs on another CPU. Then nothing is
+ * as good as polling. If that thread waits for this very CPU, each poll delays it. Nobody tells
+ * which of the two it is, but there are signs:
+ *
+ *	Polls in vain. A wait first polls with a mere pause in between, for SPIN_PAUSE_NS, and only
+ *	then yields the CPU between two polls. When that was in vain SPIN_VAIN_MAX times in a row,
+ *	the thread yields at once: so two threads that share a CPU need one switch for a response.
+ *	One wait in SPIN_PROBE_EVERY pauses all the same, to see whether this has changed.
+ *
+ *	Yields that take long. Threads that wait for each other give back the CPU within
+ *	microseconds. A program that computes keeps it for a time slice, 1,000 times what a response
+ *	takes. It has a right to its share, but some schedulers give it a slice at each yield
+ *	(EEVDF: Linux 6.6 and later), and then yields leave next to nothing. If more than one in
+ *	SPIN_LONG_EVERY took SPIN_LONG_NS, the thread is busy: it yields no more for SPIN_BUSY_TIMES
+ *	the time that the last one took. It pauses as long as it may poll and then sleeps; when that
+ *	was in vain several times, it sleeps at once. A thread that slept gets the CPU soon when it
+ *	is woken, as it has used less than its share.
+ *
+ * A thread that need not wait at all, or not for long, yields once in SPIN_STRETCH_NS: otherwise
+ * others on its CPU would get it only after a time slice, of some milliseconds.
+ *
+ * Where a yield does not hand over the CPU, which is up to the kernel's scheduler, a wait lasts
+ * until the caller's limit at the latest, and ends asleep.
+ *
+ * A struct spin belongs to one thread at a time. All zero, it has learned nothing. Times are
+ * clock_ns()'s.
+ */
 #ifndef KVD_COMMON_UTIL_SPIN_H
 #define KVD_COMMON_UTIL_SPIN_H
 
 #include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/barrier.h"
 
-/*
- * How long to poll before the loop lets other threads run between two polls. What comes sooner
- * costs no system call; what takes longer may be waiting for this CPU: a worker, a client, or the
- * kernel's half of Soft-RoCE.
- */
-#define SPIN_ALONE_NS 5000
+#define SPIN_PAUSE_NS 5000u
+#define SPIN_VAIN_MAX 4u
+#define SPIN_PROBE_EVERY 256u
+/* More than a hundred waiting threads need for a turn, and less than the shortest time slice. */
+#define SPIN_LONG_NS 700000u
+#define SPIN_LONG_EVERY 16u
+/* Three long ones in a row may be a coincidence. */
+#define SPIN_CREDIT_MAX (3 * SPIN_LONG_EVERY)
+#define SPIN_BUSY_TIMES 16u
+/* A yield that nobody wants takes 0.3 us: 0.6 % of it. */
+#define SPIN_STRETCH_NS 50000u
 
+struct spin {
+	bool busy;    /* others that compute want the CPU, too: no yields until busy_until_ns */
+	bool yielded; /* in this wait, as the pauses were in vain */
+	unsigned int vain;   /* waits in a row in which they were */
+	unsigned int credit; /* SPIN_LONG_EVERY for each long yield that may come; others earn it */
+	unsigned int waits;  /* without pauses, for the next probe */
+	uint64_t since_ns;   /* this wait began */
+	uint64_t pause_ns;   /* of this wait: pauses for so long */
+	uint64_t limit_ns;   /* of this wait: polls for so long */
+	uint64_t shared_ns;  /* the last yield */
+	uint64_t busy_until_ns;
+};
+
+/* A wait begins, with a poll that brought nothing. It may poll for @limit_ns before it sleeps. */
+void spin_begin(struct spin *spin, uint64_t limit_ns, uint64_t now_ns);
+
+/* It has ended: by a poll, or because it goes to sleep. */
+void spin_end(struct spin *spin, bool asleep);
+
+/* Yields the CPU, and learns from it. */
+void spin_yield(struct spin *spin, uint64_t now_ns);
+
+/* It is time to let others have the CPU, although this thread does not wait in vain. */
+static inline bool spin_share_due(const struct spin *spin, uint64_t now_ns)
+{
+	return now_ns - spin->shared_ns >= SPIN_STRETCH_NS;
+}
+
+/* Between two polls of a wait. Returns false at once if it is time to sleep. */
+static inline bool spin_wait(struct spin *spin, uint64_t now_ns)
+{
+	uint64_t spent_ns = now_ns - spin->since_ns;
+
+	if (spent_ns >= spin->limit_ns)
+		return false;
+	if (spin->busy || (spent_ns < spin->pause_ns && !spin_share_due(spin, now_ns)))
+		cpu_relax();
+	else
+		spin_yield(spin, now_ns);
+	return true;
+}
+
+/* For a loop that finds work at each poll, so that it does not wait. */
+static inline void spin_share(struct spin *spin, uint64_t now_ns)
+{
+	if (!spin->busy && spin_share_due(spin, now_ns))
+		spin_yield(spin, now_ns);
+}
+
+/*
+ * The same for a short wait that has no struct spin, as for a lock whose holder may have lost its
+ * CPU.
+ */
 static inline void spin_pause(uint64_t spent_ns)
 {
-	if (spent_ns < SPIN_ALONE_NS)
+	if (spent_ns < SPIN_PAUSE_NS)
 		cpu_relax();
 	else
 		sched_yield();

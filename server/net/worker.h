@@ -93,6 +93,7 @@ struct worker {
 	unsigned int poller_count;
 	struct store_thread store_thread;
 	struct worker_limits limits;
+	struct spin spin;
 	struct worker_stats stats;
 	struct turn turn;
 	struct turn_stats turns;

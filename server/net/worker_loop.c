@@ -25,6 +25,9 @@
 /* How often a sleeping worker that has copies or pulls wakes up for those that are too old. */
 #define EXPIRE_MS 1000
 
+/* A worker that always finds work reads the clock after so many batches, of up to a few us. */
+#define SHARE_CHECK_EVERY 8
+
 /*
  * Notes that a worker handles in a turn. When many connections end together, the others' requests
  * do not wait for all of them: one note takes up to some microseconds, the write(2) of its answer
@@ -351,28 +354,46 @@ static void worker_pin(const struct worker *worker)
 }
 
 /*
- * Spins for spin_ns after the last awaited activity, then rests. A worker that is woken by
- * unawaited activity rests again at once, since no request can be expected to follow.
+ * Polls for spin_ns after the last awaited activity, or less where that is in vain, then rests. A
+ * worker that is woken by unawaited activity rests again at once, since no request can be expected
+ * to follow.
  */
-static void worker_idle(struct worker *worker, enum activity activity, uint64_t *idle_since)
+static void worker_idle(struct worker *worker, enum activity activity, bool *idle)
 {
+	struct spin *spin = &worker->spin;
 	uint64_t now = clock_ns();
 
-	if (!*idle_since)
-		*idle_since = activity == ACTIVITY_UNAWAITED ? now - worker->limits.spin_ns : now;
-	if (now - *idle_since >= worker->limits.spin_ns) {
+	if (!*idle && activity == ACTIVITY_UNAWAITED) {
 		worker_rest(worker);
-		*idle_since = 0;
-	} else {
-		spin_pause(worker->limits.busy ? 0 : now - *idle_since);
+		return;
 	}
+	if (!*idle)
+		spin_begin(spin, worker->limits.spin_ns, now);
+	*idle = true;
+	if (worker->limits.busy) {
+		cpu_relax();
+	} else if (!spin_wait(spin, now)) {
+		spin_end(spin, true);
+		worker_rest(worker);
+		*idle = false;
+	}
+}
+
+/* A turn that found work: even if each does, others get the CPU now and then. */
+static void worker_active(struct worker *worker, bool *idle)
+{
+	if (*idle)
+		spin_end(&worker->spin, false);
+	else if (!worker->limits.busy && worker->stats.batches % SHARE_CHECK_EVERY == 0)
+		spin_share(&worker->spin, clock_ns());
+	*idle = false;
 }
 
 static void *worker_run(void *arg)
 {
 	struct worker *worker = arg;
-	uint64_t idle_since = 0;
 	enum activity activity;
+	bool idle = false;
 
 	worker_pin(worker);
 	rcu_register_thread();
@@ -387,9 +408,9 @@ static void *worker_run(void *arg)
 		if (worker->turn.began_ns)
 			worker_turn_end(worker);
 		if (activity == ACTIVITY_AWAITED)
-			idle_since = 0;
+			worker_active(worker, &idle);
 		else
-			worker_idle(worker, activity, &idle_since);
+			worker_idle(worker, activity, &idle);
 	}
 	rcu_unregister_thread();
 	return NULL;

@@ -40,7 +40,7 @@ static inline void mem_lock(uint32_t *lock)
 
 	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
-			spin_pause(spins++ < MEM_LOCK_SPINS ? 0 : SPIN_ALONE_NS);
+			spin_pause(spins++ < MEM_LOCK_SPINS ? 0 : SPIN_PAUSE_NS);
 }
 
 static inline void mem_unlock(uint32_t *lock)

@@ -141,6 +141,12 @@ $(O)/%.o: %.c $(O)/flags | $(O)/found
 	@mkdir -p $(@D)
 	$(QC)$(COMPILE) -fPIC -MMD -MP -c -o $@ $<
 
+# The variants of the sum for wider registers: common/sum_variant.c chooses one at run time.
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+$(O)/common/sum_avx2.o: K_CFLAGS += -mavx2
+$(O)/common/sum_avx512.o: K_CFLAGS += -mavx512f
+endif
+
 $(O)/libcommon.a: $(call obj,$(COMMON_SRC))
 $(O)/libclient.a: $(call obj,$(CLIENT_SRC))
 $(O)/libserver.a: $(call obj,$(SERVER_SRC))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hash of keys and the checksums of items, buckets and the geometry: XXH3-64 of xxHash 0.8,
- * header-only, so that short inputs are hashed inline.
+ * header-only, so that short inputs are hashed inline. Longer ones go to the variant for this CPU.
  *
  * Why a 64-bit checksum and not versions around the data: the order in which a device reads host
  * memory inside one READ is not defined, and schemes that rely on it have returned corrupt data
@@ -17,6 +17,15 @@
 #include <xxhash.h>
 
 #include "common/layout.h"
+#include "common/sum_variant.h"
+
+/* XXH3 works on stripes, where wider registers pay, for more bytes than these. */
+#define SUM_INLINE_MAX 240u
+
+static inline uint64_t sum_bytes(const void *data, size_t bytes)
+{
+	return bytes <= SUM_INLINE_MAX ? XXH3_64bits(data, bytes) : sum_long(data, bytes);
+}
 
 /* The hash of a key: its low bits choose the bucket, its top 16 bits are the tag. */
 static inline uint64_t key_hash(const void *key, size_t key_len, uint64_t seed)
@@ -27,7 +36,7 @@ static inline uint64_t key_hash(const void *key, size_t key_len, uint64_t seed)
 /* The part of an item's sum that does not depend on its offset: key and value. */
 static inline uint64_t item_body_sum(const struct item *item)
 {
-	return XXH3_64bits(item->data, (size_t)item->key_len + item->value_len);
+	return sum_bytes(item->data, (size_t)item->key_len + item->value_len);
 }
 
 /*

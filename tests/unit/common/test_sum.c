@@ -203,6 +203,35 @@ static void the_algorithm_is_the_one_of_the_abi(void **state)
 	assert_true(bucket_sum(&empty, 0, 0, 0) != 0);
 }
 
+/* All variants that this CPU has, for all lengths and alignments. */
+static void test_variants(void **state)
+{
+	enum { BYTES_MAX = 5000, OFFSETS = 65 };
+	static uint8_t data[OFFSETS + BYTES_MAX];
+	struct sum_variant variant;
+	unsigned int n, offset;
+	uint64_t sum;
+	size_t bytes;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 167 + (i >> 8) * 59 + 13);
+	for (bytes = 0; bytes <= BYTES_MAX; bytes++) {
+		offset = (unsigned int)(bytes * 7 % OFFSETS);
+		sum = XXH3_64bits(data + offset, bytes);
+		assert_true(sum_bytes(data + offset, bytes) == sum);
+		for (n = 0; sum_variant(n, &variant); n++)
+			assert_true(variant.sum(data + offset, bytes) == sum);
+	}
+	for (offset = 0; offset < OFFSETS; offset++) {
+		sum = XXH3_64bits(data + offset, BYTES_MAX);
+		for (n = 0; sum_variant(n, &variant); n++)
+			assert_true(variant.sum(data + offset, BYTES_MAX) == sum);
+	}
+	/* The fastest one is in use. */
+	assert_true(n && sum_variant(n - 1, &variant) && sum_long == variant.sum);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +243,7 @@ int main(void)
 		cmocka_unit_test(every_bit_of_a_bucket_counts),
 		cmocka_unit_test(every_bit_of_a_geometry_counts),
 		cmocka_unit_test(the_algorithm_is_the_one_of_the_abi),
+		cmocka_unit_test(test_variants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

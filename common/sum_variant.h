@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The variants of the sum of long data: XXH3-64 compiled for several instruction sets. All give the
+ * same sum; common/sum.h calls the fastest one that this CPU has.
+ */
+#ifndef KVD_COMMON_SUM_VARIANT_H
+#define KVD_COMMON_SUM_VARIANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t sum_function(const void *data, size_t bytes);
+
+struct sum_variant {
+	const char *name;
+	sum_function *sum;
+};
+
+/* Compiled for what the compiler assumes anyway: SSE2 on x86-64, NEON on arm64. */
+uint64_t sum_base(const void *data, size_t bytes);
+#ifdef __x86_64__
+uint64_t sum_avx2(const void *data, size_t bytes);
+uint64_t sum_avx512(const void *data, size_t bytes);
+#endif
+
+/* The fastest one of this CPU; set before main(), and sum_base() until then. */
+extern sum_function *sum_long;
+
+/* The @n-th variant that this CPU has, from the slowest to the fastest; false: there is none. */
+bool sum_variant(unsigned int n, struct sum_variant *variant);
+
+#endif /* KVD_COMMON_SUM_VARIANT_H */

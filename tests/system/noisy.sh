@@ -24,6 +24,7 @@ victim() {
 
 # kind: starts that noise
 noise_start() {
+	: >"$tmp/noise" # what the noise before said
 	"$build/tests/system/sys_noise" "$url" "$1" >"$tmp/noise" 2>&1 &
 	noise=$!
 	pids+=("$noise")

@@ -20,10 +20,14 @@ if [ "${KVD_TEST_UNSHARED:-}" != 1 ]; then
 	exit
 fi
 mount -t tmpfs tmpfs /run || exit 1
-mkdir /run/runtime /run/runtime-open
+mkdir /run/runtime /run/runtime-open /run/build /run/log
 chown "$USER_ID" /run/runtime /run/runtime-open
 chmod 700 /run/runtime
-chmod 777 /run/runtime-open "$tmp"
+chmod 777 /run/runtime-open /run/log
+# The user need not have the right to pass the folders above these two.
+mount --bind "$build" /run/build || exit 1
+build=/run/build
+log=/run/log/log
 unset KVD_URL XDG_RUNTIME_DIR
 
 # Run a command as root, and as an ordinary user. env replaces itself by the command, which so has
@@ -34,11 +38,11 @@ as=("${root[@]}")
 
 # Starts a server with the default socket.
 start() {
-	: >"$tmp/log"
-	chmod 666 "$tmp/log"
+	: >"$log"
+	chmod 666 "$log"
 	"${as[@]}" "$build/kvd" -o server.device=softnic \
 		-o memory.size=16m -o limits.max_value=64k -o memory.hugepages=off \
-		-o server.workers=1 -o log.file="$tmp/log" >>"$tmp/stderr" 2>&1 &
+		-o server.workers=1 -o log.file="$log" >>"$tmp/stderr" 2>&1 &
 	server_pid=$!
 	pids+=("$server_pid")
 	wait_until "$DEADLINE_S" server_is_up && ! ended "$server_pid"
@@ -65,7 +69,7 @@ refused() {
 	start >/dev/null
 	await_end "$server_pid" && forget "$server_pid"
 	: >"$tmp/stderr"
-	[ "$status" = 1 ] && [ "$(grep -c ' error ' "$tmp/log")" = 1 ] && logged "$1"
+	[ "$status" = 1 ] && [ "$(grep -c ' error ' "$log")" = 1 ] && logged "$1"
 }
 
 # A folder that somebody else made, or that others may write to, is not used by either side.

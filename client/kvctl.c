@@ -21,6 +21,7 @@
 
 struct arguments {
 	const char *url;
+	bool given; /* the URL, and not taken by default */
 	struct kvd_options options;
 	bool hex; /* keys are given, and printed, in hexadecimal */
 	bool request;
@@ -546,6 +547,7 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 		switch (option) {
 		case 'a':
 			arguments->url = optarg;
+			arguments->given = true;
 			break;
 		case 'x':
 			arguments->hex = true;
@@ -595,7 +597,8 @@ static int run_command(const struct arguments *arguments,
 	int code;
 
 	if (kvd_open(&db, arguments->url, &arguments->options)) {
-		fprintf(stderr, "kvctl: %s\n", kvd_error(NULL));
+		fprintf(stderr, "kvctl: %s%s\n", kvd_error(NULL),
+			arguments->given ? "" : " (-a URL or $KVD_URL name another server)");
 		return EX_UNAVAILABLE;
 	}
 	code = command(db, arguments);

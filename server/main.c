@@ -193,7 +193,7 @@ static int check(const struct config *config)
 	if (log_err)
 		log_file_error(config, log_err);
 	store_err = server_check(config);
-	net_err = net_check(config);
+	net_err = net_check(config, true);
 	log_release();
 	return log_err || store_err || net_err ? EX_CONFIG : EX_OK;
 }

@@ -91,7 +91,10 @@ int server_init(struct server *server)
 		.net = &server->net,
 		.started_ns = clock_ns(),
 	};
-	err = server_init_store(server);
+	/* First what takes no time: to fill the memory of a large store may take minutes. */
+	err = net_check(&server->config, false);
+	if (!err)
+		err = server_init_store(server);
 	if (!err)
 		err = net_init(&server->net, &env);
 	if (err)

@@ -11,7 +11,7 @@
 
 static const enum device_kind kinds[NIC_MAX] = { DEVICE_VERBS, DEVICE_SOFTNIC };
 
-int net_check(const struct config *config)
+int net_check(const struct config *config, bool warn)
 {
 	const char *why;
 	uint32_t chosen = nic_choose(config->server.device, &why);
@@ -19,7 +19,7 @@ int net_check(const struct config *config)
 	int err, first = 0;
 
 	for (i = 0; i < NIC_MAX; i++) {
-		err = chosen & kinds[i] ? nic_address_check(config, kinds[i]) : 0;
+		err = chosen & kinds[i] ? nic_address_check(config, kinds[i], warn) : 0;
 		first = first ? first : err;
 	}
 	return first;

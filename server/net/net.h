@@ -53,10 +53,10 @@ struct net {
  */
 int net_init(struct net *net, const struct worker_env *env);
 /*
- * Checks, without changing anything, that a server could listen at the configured addresses. 0 or a
- * negative errno after logging.
+ * Checks, without changing anything, that a server could listen at the configured addresses; @warn:
+ * warns of those that are in use. 0 or a negative errno after logging.
  */
-int net_check(const struct config *config);
+int net_check(const struct config *config, bool warn);
 /* No worker may run and no connection may be left. */
 void net_release(struct net *net);
 

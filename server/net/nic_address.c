@@ -161,7 +161,7 @@ static int verbs_check(const struct device_addr *addr)
 	return err;
 }
 
-int nic_address_check(const struct config *config, enum device_kind kind)
+int nic_address_check(const struct config *config, enum device_kind kind, bool warn)
 {
 	struct device_addr addr;
 	int err;
@@ -169,6 +169,8 @@ int nic_address_check(const struct config *config, enum device_kind kind)
 	nic_address(&addr, kind, config);
 	err = kind == DEVICE_SOFTNIC ? softnic_check(config, &addr) : verbs_check(&addr);
 	if (err == -EADDRINUSE) {
+		if (!warn)
+			return 0;
 		if (kind == DEVICE_SOFTNIC)
 			log_warn("softnic.socket: %s is in use: as long as that kvd runs, no other "
 				 "can start with it",

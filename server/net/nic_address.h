@@ -21,9 +21,9 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
 
 /*
  * Checks, without changing anything, that a server could listen at the address. That one listens
- * there already is a warning: it may be the one whose configuration is checked. 0 or a negative
- * errno after logging.
+ * there already is no error, and a warning if @warn: it may be the one whose configuration is
+ * checked. 0 or a negative errno after logging.
  */
-int nic_address_check(const struct config *config, enum device_kind kind);
+int nic_address_check(const struct config *config, enum device_kind kind, bool warn);
 
 #endif /* KVD_SERVER_NET_NIC_ADDRESS_H */

@@ -58,8 +58,8 @@ int socket_folder_check(const char *socket, bool is_default)
 	err = check_writable(folder);
 	if (err == -ENOENT)
 		return check_writable(dirname(folder));
-	return !err && is_own(socket, is_default) && !default_socket_folder_safe(folder) ? -EPERM :
-											   err;
+	/* Whose it is matters more than that it can't be written to. */
+	return is_own(socket, is_default) && !default_socket_folder_safe(folder) ? -EPERM : err;
 }
 
 void socket_folder_release(struct socket_folder *folder)

@@ -125,6 +125,21 @@ would_not_start() {
 		kvd_says 1 "$pattern" -c "$tmp/kvd.ini" -o log.file= "$@"
 }
 
+# An address that can't be used is found before the memory is filled, and by one line.
+address_comes_first() {
+	kvd_says 1 ' error softnic.socket' -c "$tmp/kvd.ini" -o log.file= \
+		-o server.device=softnic -o softnic.socket=/none/none/s &&
+		! "$build/kvd" -c "$tmp/kvd.ini" -o log.file= -o server.device=softnic \
+			-o softnic.socket=/none/none/s 2>&1 | grep -q ' notice store: '
+}
+
+# kvctl without an address says how to give one.
+default_address_is_said() {
+	local said
+	said=$(env -u KVD_URL XDG_RUNTIME_DIR= "$build/kvctl" -t 1000 ping 2>&1) ||
+		[[ $said == *" (-a URL or \$KVD_URL name another server)" ]]
+}
+
 makes_nothing() {
 	kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config -o server.device=softnic \
 		-o "log.file=$tmp/new.log" -o "softnic.socket=$tmp/new/s" &&
@@ -175,6 +190,8 @@ if [ "$device" = verbs ]; then
 		would_not_start 'rdma.address = 203.0.113.1' -o rdma.address=203.0.113.1
 fi
 check "--check-config makes nothing" makes_nothing
+check "a bad address is found before the memory is filled" address_comes_first
+check "kvctl without an address says how to give one" default_address_is_said
 check "--print-config is a good file" print_is_accepted
 check "an unknown option" kvd_says 64 'kvd --help' --frobnicate
 check "a word too many" kvd_says 64 'unexpected argument' serve

@@ -66,6 +66,8 @@ enum poll_mode {
 	  "how long an idle worker polls before it sleeps")                                        \
 	X(server, max_connections, UINT, "1024", 1, 65536,                                         \
 	  "most connections at a time; further ones are refused")                                  \
+	X(server, admin_connections, UINT, "4", 0, 16,                                             \
+	  "connections beyond those, on the Unix socket, for root and the server's own user")      \
 	X(server, drain_timeout, TIME, "5s", 0, OPTION_S(600),                                     \
 	  "how long a stopping server waits for large values that it reads from clients")          \
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \

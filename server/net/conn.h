@@ -88,6 +88,7 @@ struct conn {
 	struct ibv_qp *qp;
 	struct poller *poller;
 	struct cm_peer peer;
+	bool admin;		/* its slot and credit are those of administrators */
 	uint64_t connected_ns;	/* by clock_ns() */
 	uint64_t number;	/* in net->registry, for users; 0: not there */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
@@ -55,6 +56,11 @@ static void conn_list_add(struct net *net, struct conn *conn)
 	conn->number = conn_registry_add(&net->registry, conn);
 	stat_add(&net->stats.connections, 1);
 	stat_add(&net->stats.connections_total, 1);
+	if (conn->admin) {
+		net->admins_count++;
+		conn->poller->admins_count++;
+		return;
+	}
 	conn->poller->conns_count++;
 	conn->poller->credits -= conn->window;
 }
@@ -69,6 +75,11 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		conn->next->prev = conn->prev;
 	conn_registry_remove(&net->registry, conn->number);
 	stat_sub(&net->stats.connections, 1);
+	if (conn->admin) {
+		net->admins_count--;
+		conn->poller->admins_count--;
+		return;
+	}
 	conn->poller->conns_count--;
 	conn->poller->credits += conn->window;
 }
@@ -115,6 +126,21 @@ static struct poller *poller_choose(struct net *net, const struct nic *nic)
 	return best;
 }
 
+/*
+ * For a client that finds no place, if it is an administrator: the poller that takes it, or NULL.
+ * An administrator is root or the server's own user, as the kernel says: on the Unix socket only.
+ */
+static struct poller *poller_choose_admin(struct net *net, const struct nic *nic, struct cm_id *id)
+{
+	struct poller *poller = &net->workers[0].pollers[nic - net->nics];
+	struct cm_peer peer;
+
+	if (net->admins_count >= poller->limits.admins_max || id->dev->ops->query_peer(id, &peer) ||
+	    !peer.uid_known)
+		return NULL;
+	return !peer.uid || peer.uid == geteuid() ? poller : NULL;
+}
+
 static bool connect_is_kvd(const struct cm_event *event)
 {
 	struct wire_connect connect;
@@ -136,20 +162,21 @@ static uint32_t window_choose(const struct net *net, const struct poller *poller
 	return share < net->env.config->request.window ? share : net->env.config->request.window;
 }
 
-static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id)
+static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id, bool admin)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
 		.rnr_retry_count = RNR_RETRY_COUNT,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
-	uint32_t window = window_choose(net, poller);
+	uint32_t window = admin ? 1 : window_choose(net, poller);
 	struct conn *conn;
 	int err;
 
 	err = conn_create(&conn, poller, id, ++net->serial, window);
 	if (err)
 		return err;
+	conn->admin = admin;
 	conn->connected_ns = clock_ns();
 	err = id->dev->ops->query_peer(id, &conn->peer);
 	if (!err)
@@ -192,6 +219,7 @@ static const char *connect_advice(int err)
 static void connect_handle(struct net *net, struct nic *nic, const struct cm_event *event)
 {
 	struct poller *poller;
+	bool full, admin = false;
 	int err;
 
 	if (!connect_is_kvd(event)) {
@@ -203,19 +231,20 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 		connect_refuse(net, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
 		return;
 	}
-	/* Checked before the pollers' shares of this limit, so that the client gets this reason. */
-	if (net->stats.connections >= net->env.config->server.max_connections) {
-		connect_refuse(net, event->id, WIRE_REJECT_FULL,
-			       "server.max_connections is reached");
-		return;
+	full = net->stats.connections - net->admins_count >=
+	       net->env.config->server.max_connections;
+	poller = full ? NULL : poller_choose(net, nic);
+	if (!poller) {
+		admin = true;
+		poller = poller_choose_admin(net, nic, event->id);
 	}
-	poller = poller_choose(net, nic);
 	if (!poller) {
 		connect_refuse(net, event->id, WIRE_REJECT_FULL,
-			       "no window left to grant (request.srq_depth)");
+			       full ? "server.max_connections is reached" :
+				      "no window left to grant (request.srq_depth)");
 		return;
 	}
-	err = connect_accept(net, poller, event->id);
+	err = connect_accept(net, poller, event->id, admin);
 	if (err) {
 		log_ratelimited(LOG_ERROR, 1,
 				"device %s: can't accept a connection, %llu are open: %s; %s",

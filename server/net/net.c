@@ -69,7 +69,8 @@ static int net_init_workers(struct net *net)
 
 static int net_init_registry(struct net *net)
 {
-	uint32_t conns_max = net->env.config->server.max_connections;
+	const struct config *config = net->env.config;
+	uint32_t conns_max = config->server.max_connections + config->server.admin_connections;
 	int err = conn_registry_init(&net->registry, conns_max);
 
 	if (err)

@@ -40,6 +40,7 @@ struct net {
 	struct conn_timers timers;
 	struct conn_registry registry;
 	uint32_t serial;	     /* of the next connection */
+	uint32_t admins_count;	     /* connections beyond server.max_connections */
 	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */
 	bool stopping;		     /* new connections are refused */
 	bool failed;		     /* a device failed: the server has to stop */

@@ -70,7 +70,8 @@ static int poller_register_buffers(struct poller *poller)
  */
 static uint32_t cqes_needed(const struct poller_limits *limits, uint32_t conns)
 {
-	return 2 * limits->srq_depth + conns * (SENDS_BESIDE_WINDOW + MARKERS);
+	return 2 * limits->srq_depth +
+	       (conns + limits->admins_max) * (SENDS_BESIDE_WINDOW + MARKERS);
 }
 
 /*
@@ -219,7 +220,7 @@ int poller_init(struct poller *poller, struct worker *worker, unsigned int numbe
 		.nic = nic,
 		.limits = *limits,
 		.inline_max = INLINE_WANTED,
-		.credits = limits->srq_depth,
+		.credits = limits->srq_depth - limits->admins_max,
 	};
 	TAILQ_INIT(&poller->unmarked);
 	cqes = poller_cq_size(poller);

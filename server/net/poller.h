@@ -49,6 +49,7 @@ struct poller_limits {
 	uint32_t signal_every; /* responses for each signaled one */
 	uint32_t window;       /* largest one of a connection, in requests */
 	uint32_t conns_max;
+	uint32_t admins_max; /* connections beyond those, with a window of 1 each */
 };
 
 struct poller {
@@ -75,9 +76,10 @@ struct poller {
 	TAILQ_HEAD(unmarked_list, conn) unmarked;
 
 	/* The control thread's. */
-	uint32_t credits; /* receives that no connection's window covers yet */
-	uint32_t conns_count;
-	bool limit_reached; /* the SRQ's limit event came; it is to be armed again */
+	uint32_t credits;      /* receives that no connection's window covers yet */
+	uint32_t conns_count;  /* without those of administrators */
+	uint32_t admins_count; /* their connections */
+	bool limit_reached;    /* the SRQ's limit event came; it is to be armed again */
 };
 
 /*

@@ -426,6 +426,9 @@ static int worker_init_poller(struct worker *worker, const struct worker_env *en
 		.signal_every = config->request.signal_every,
 		.window = config->request.window,
 		.conns_max = (config->server.max_connections + env->workers - 1) / env->workers,
+		.admins_max = env->nics[nic].dev->kind == DEVICE_SOFTNIC ?
+				      config->server.admin_connections :
+				      0,
 	};
 	int err;
 

@@ -84,7 +84,8 @@ if [ "$device" = softnic ]; then
 	check "the server stops" server_stop
 fi
 
-check "the server starts with max_connections = 20" server_start -o server.max_connections=20
+check "the server starts with max_connections = 20" server_start -o server.max_connections=20 \
+	-o server.admin_connections=0
 check "one connection more than that" hold "$tmp/held" 21
 check "the last one is refused with the reason" one_too_many 20 "server.max_connections is reached"
 check "kvctl prints the reason" refused 'refuses the connection: server.max_connections is reached'
@@ -131,9 +132,48 @@ if [ "$device" = softnic ]; then
 	check "the server stops" server_stop
 fi
 
+# Every place is taken: one of root or of the server's user still gets in, one of others does not.
+other_user_refused() {
+	local said
+	chmod 711 "$tmp" && chmod 666 "$tmp/s"
+	said=$(setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$build/kvctl" -a "$url" ping 2>&1)
+	[ $? = 69 ] && [[ $said =~ 'server.max_connections is reached' ]] && return 0
+	echo "$said"
+	return 1
+}
+
+may_be_another_user() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$build/kvctl" 2>/dev/null
+}
+
+kill_one() {
+	local id
+	id=$(kvctl clients | sed -n 's/^id=\([0-9]*\) .*/\1/p' | head -n 1)
+	expect 0 '^$' kill "$id"
+}
+
+if [ "$device" = softnic ]; then
+	check "the server starts with places for 2 administrators" server_start \
+		-o server.max_connections=20 -o server.admin_connections=2
+	check "all other places are taken" hold "$tmp/held" 20
+	check "an administrator gets in" expect 0 ' window=1$' clients
+	! may_be_another_user || check "another user does not" other_user_refused
+	check "an administrator makes room" kill_one
+	check "then there is a place" wait_until "$DEADLINE_S" stat_is connections 20
+	exec 9>&-
+	await_end "$holder" && forget "$holder"
+	check "all places can be used" hold "$tmp/held" 22
+	check "these too, and no more" grep -qx "holding 22" "$tmp/held"
+	check "kvctl prints the reason" refused 'server.max_connections is reached'
+	check "they work" release "$tmp/held" 22
+	check "all are free again" can_open_again
+	check "the server stops" server_stop
+fi
+
 # 64 receives make 64 windows of 1, if more connections than that are allowed.
 check "the server starts with few receives" server_start -o server.workers=1 \
-	-o server.max_connections=1000 -o request.srq_depth=64
+	-o server.max_connections=1000 -o request.srq_depth=64 -o server.admin_connections=0
 check "more connections than it has windows for" hold "$tmp/held" 65
 check "the last one is refused with the reason" one_too_many 64 "no window left to grant"
 check "kvctl prints the reason" refused 'no window left to grant \(request.srq_depth\)'

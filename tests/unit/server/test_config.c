@@ -146,6 +146,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.server.poll, POLL_ADAPTIVE);
 	assert_int_equal(config.server.spin_time, 50000);
 	assert_int_equal(config.server.max_connections, 1024);
+	assert_int_equal(config.server.admin_connections, 4);
 	assert_int_equal(config.server.drain_timeout, 5000000000);
 	assert_int_equal(config.server.handshake_timeout, 5000000000);
 	assert_int_equal(config.server.pull_timeout, 30000000000);

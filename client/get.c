@@ -38,7 +38,9 @@ static enum kvd_status read_long_item(struct kvd *handle, struct lookup *l)
 	struct item head;
 	enum kvd_status status;
 
-	status = read_long(handle, offset, sizeof(head));
+	status = handle_scratch_resize(handle, sizeof(head));
+	if (!status)
+		status = read_long(handle, offset, sizeof(head));
 	if (status)
 		return status;
 	memcpy(&head, handle->scratch.base, sizeof(head));
@@ -140,8 +142,7 @@ static enum kvd_status scratch_fit(struct kvd *handle, const struct lookup *l)
 {
 	uint32_t bytes = slot_bytes(l->slots[l->slot]);
 
-	if (bytes <= handle->scratch.bytes)
-		return KVD_OK;
+	/* Also where it fits: scratch must not shrink meanwhile. */
 	return handle_scratch_resize(handle, bytes);
 }
 

@@ -30,6 +30,9 @@ const char *kvd_status_text(enum kvd_status status)
 	return "unknown status";
 }
 
+/* The client's device writes to scratch, the server's may READ from it. */
+#define SCRATCH_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+
 /* What the last call of this thread met that had no handle to keep it in: kvd_open(), mostly. */
 static _Thread_local char thread_error[ERROR_BYTES];
 
@@ -109,6 +112,25 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 }
 
 /*
+ * Counts calls while scratch is larger than at first, and shrinks it to what they needed. No READ
+ * and no pull is under way between two calls. If it fails, scratch is as large as before, or has to
+ * be made anew by the next call.
+ */
+static void scratch_age(struct kvd *handle)
+{
+	size_t wanted = handle->scratch_wanted;
+
+	if (handle->scratch.bytes <= SCRATCH_BYTES_MIN || ++handle->scratch_calls < SCRATCH_CALLS)
+		return;
+	handle->scratch_calls = 0;
+	handle->scratch_wanted = 0;
+	if (wanted < SCRATCH_BYTES_MIN)
+		wanted = SCRATCH_BYTES_MIN;
+	if (wanted <= handle->scratch.bytes / SCRATCH_SPARE)
+		reg_buf_resize(&handle->scratch, handle->dev, handle->pd, wanted, SCRATCH_ACCESS);
+}
+
+/*
  * The deadline is set when the call first has to wait: see completion_wait(). The thread is only
  * noted, for handle_misuse(): a check would cost every GET a branch.
  */
@@ -118,7 +140,10 @@ enum kvd_status call_begin(struct kvd *handle)
 		return handle_error_set(NULL, KVD_ERR_INVALID, "the handle is NULL");
 	handle->deadline_ns = 0;
 	handle->thread = pthread_self();
-	return handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;
+	if (handle->broken)
+		return KVD_ERR_DISCONNECTED;
+	scratch_age(handle);
+	return KVD_OK;
 }
 
 enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
@@ -151,8 +176,12 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
 
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes, int access)
 {
-	int err = reg_buf_resize(buf, handle->dev, handle->pd, bytes, access);
+	int err;
 
+	if (bytes <= buf->bytes)
+		return KVD_OK;
+	err = reg_buf_resize(buf, handle->dev, handle->pd,
+			     bytes > 2 * buf->bytes ? bytes : 2 * buf->bytes, access);
 	if (!err)
 		return KVD_OK;
 	return handle_fail(handle, KVD_ERR_NO_MEMORY,
@@ -165,8 +194,11 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 
 enum kvd_status handle_scratch_resize(struct kvd *handle, size_t bytes)
 {
-	return handle_buf_resize(handle, &handle->scratch, bytes,
-				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	if (bytes > handle->scratch_wanted)
+		handle->scratch_wanted = bytes;
+	if (bytes < SCRATCH_BYTES_MIN)
+		bytes = SCRATCH_BYTES_MIN;
+	return handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
 }
 
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)

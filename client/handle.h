@@ -28,6 +28,11 @@
 #define RESPONSE_BYTES 4096u
 /* Room for the longest message with the longest URL in it. */
 #define ERROR_BYTES 512
+/* Scratch is never smaller: room for the items of a batch of GETs. It grows for larger values. */
+#define SCRATCH_BYTES_MIN (64u << 10)
+/* Scratch shrinks after so many calls of which none needed more than a quarter of it. */
+#define SCRATCH_CALLS 256
+#define SCRATCH_SPARE 4
 #define SENDS_MAX (2 * GETS_MAX) /* work requests in the send queue */
 #define LATENCIES (KVD_OP_SCAN + 1)
 /* The end of messages about what only a second user of the handle can cause. */
@@ -70,6 +75,8 @@ struct kvd {
 	struct reg_buf access_messages; /* one, of access records alone */
 	struct reg_buf buckets;		/* GETS_MAX buckets, or a geometry */
 	struct reg_buf scratch;		/* items that are READ; a value that the server READs */
+	size_t scratch_wanted; /* the most that was needed in the last scratch_calls calls, bytes */
+	uint32_t scratch_calls;
 	struct bcache cache;
 	struct server_clock clock;
 	struct access access;
@@ -120,7 +127,10 @@ enum kvd_status buffer_check(struct kvd *handle, const void *value, size_t value
 /* KVD_ERR_INVALID if it is longer than KVD_TTL_MAX. */
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
 
-/* reg_buf_resize() with the handle's device. KVD_ERR_NO_MEMORY if it fails. */
+/*
+ * Makes room for @bytes in @buf; to twice what there was, so that growing is rare. KVD_ERR_NO_MEMORY
+ * if it fails: the handle stays usable, and a later call tries again.
+ */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);
 /* The same for scratch: the client's device writes to it, the server's may READ from it. */

@@ -80,6 +80,12 @@
  * response to such a message, except that the next such message waits for the response to the one
  * before. The records of an idle handle are reported by its next call or by kvd_close().
  *
+ * Memory. A handle has some 100 KiB of memory registered with the device, beside the bucket cache,
+ * which is not registered. For a value larger than 64 KiB it grows by up to twice the value's
+ * length, for the time of the resize too: old and new are never registered together. If that fails,
+ * the call returns KVD_ERR_NO_MEMORY, and the handle stays usable. It shrinks again after 256 calls
+ * of which none needed more than a quarter of it, so not while the handle is idle.
+ *
  * Signals and fork. libkvd installs no signal handlers and starts no threads. A handle must not be
  * used in a child process after fork(2).
  */

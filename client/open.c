@@ -30,8 +30,6 @@
 #define REGION_BYTES_PER_BUCKET (8 * BUCKET_BYTES)
 /* How long kvd_close() waits for the responses to the last access records. */
 #define CLOSE_WAIT_MS 50
-/* Items of a batch of GETs; scratch grows for larger ones. */
-#define SCRATCH_BYTES_MIN (64u << 10)
 /* A completion for each work request that can be posted, so that the queue can't overrun. */
 #define CQ_SIZE (SENDS_MAX + RECVS)
 

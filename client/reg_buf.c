@@ -1,52 +1,87 @@
 /* SPDX-License-Identifier: MIT */
-/* Registered buffers: allocates, registers, grows and frees memory for a client's RDMA. */
+/* Registered buffers: allocates, registers, resizes and frees memory for a client's RDMA. */
 #include "client/reg_buf.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#define PAGE_BYTES 4096
+#define PAGE_BYTES 4096u
 
-/* At least twice what there was, so that growing is rare. */
-static size_t grown_bytes(const struct reg_buf *buf, size_t bytes)
+/*
+ * Maps a new buffer. A child after fork(2) does not get it: with pages that a device has pinned, a
+ * fork would leave the device and the parent with different ones, or copy them all at once
+ * (ibv_fork_init(3)).
+ */
+static int reg_buf_map(struct reg_buf *buf, size_t bytes)
 {
-	size_t grown = bytes > 2 * buf->bytes ? bytes : 2 * buf->bytes;
+	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	return (grown + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	if (base == MAP_FAILED)
+		return -errno;
+	if (madvise(base, bytes, MADV_DONTFORK)) {
+		munmap(base, bytes);
+		return -errno;
+	}
+	*buf = (struct reg_buf){ .base = base, .bytes = bytes };
+	return 0;
 }
 
+/* The mapping keeps its content, as far as it fits, and what madvise() said of it. */
+static int reg_buf_remap(struct reg_buf *buf, size_t bytes)
+{
+	void *base = mremap(buf->base, buf->bytes, bytes, MREMAP_MAYMOVE);
+
+	if (base == MAP_FAILED)
+		return -errno;
+	buf->base = base;
+	buf->bytes = bytes;
+	return 0;
+}
+
+static int reg_buf_register(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, int access)
+{
+	const struct device_mem mem = { .addr = buf->base, .length = buf->bytes, .fd = -1 };
+	int err = dev->ops->reg_mr(pd, &mem, access, &buf->mr);
+
+	if (err)
+		buf->mr = NULL;
+	return err;
+}
+
+/*
+ * Deregisters first: a device that holds the old pages beside the new ones would need the sum of
+ * both, of locked memory as well. If the new size fails the old one is registered again; it shrinks
+ * in place, which needs no memory.
+ */
 int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, size_t bytes,
 		   int access)
 {
-	struct device_mem mem = { .fd = -1 };
-	struct ibv_mr *mr;
+	size_t old = buf->bytes, length = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
 	int err;
 
-	if (bytes <= buf->bytes)
+	if (length == old)
 		return 0;
-	mem.length = grown_bytes(buf, bytes);
-	mem.addr = mmap(NULL, mem.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			0);
-	if (mem.addr == MAP_FAILED)
-		return -errno;
-	err = dev->ops->reg_mr(pd, &mem, access, &mr);
-	if (err) {
-		munmap(mem.addr, mem.length);
-		return err;
+	if (buf->mr)
+		dev->ops->dereg_mr(buf->mr);
+	buf->mr = NULL;
+	err = old ? reg_buf_remap(buf, length) : reg_buf_map(buf, length);
+	if (!err) {
+		err = reg_buf_register(buf, dev, pd, access);
+		if (!err)
+			return 0;
 	}
-	if (buf->bytes)
-		memcpy(mem.addr, buf->base, buf->bytes);
-	reg_buf_release(buf, dev);
-	*buf = (struct reg_buf){ .base = mem.addr, .bytes = mem.length, .mr = mr };
-	return 0;
+	if (!old || (buf->bytes > old && reg_buf_remap(buf, old)) ||
+	    reg_buf_register(buf, dev, pd, access))
+		reg_buf_release(buf, dev);
+	return err;
 }
 
 void reg_buf_release(struct reg_buf *buf, struct device *dev)
 {
 	if (!buf->base)
 		return;
-	dev->ops->dereg_mr(buf->mr);
+	if (buf->mr)
+		dev->ops->dereg_mr(buf->mr);
 	munmap(buf->base, buf->bytes);
 	*buf = (struct reg_buf){ 0 };
 }

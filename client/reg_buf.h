@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Registered buffers: memory that the client's device may write to, and that the server may read if
- * @access says so. They grow and never shrink.
+ * @access says so. A child after fork(2) does not have them.
  */
 #ifndef KVD_CLIENT_REG_BUF_H
 #define KVD_CLIENT_REG_BUF_H
@@ -16,9 +16,10 @@ struct reg_buf {
 };
 
 /*
- * Grows @buf to at least @bytes bytes and keeps its content; base and mr change. Does nothing if it
- * is large enough. @access: IBV_ACCESS_*. Returns 0 or a negative errno, with @buf unchanged:
- * -ENOMEM when RLIMIT_MEMLOCK forbids it, too (verbs).
+ * Makes @buf @bytes bytes long, rounded up to pages, and keeps its content as far as it fits; base
+ * and mr change. At no time are both sizes registered. No device may be using the buffer. @access:
+ * IBV_ACCESS_*. Returns 0 or a negative errno (-ENOMEM when RLIMIT_MEMLOCK forbids it, too: verbs).
+ * Then @buf has its old size, or none if that could not be registered again either.
  */
 int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, size_t bytes,
 		   int access);

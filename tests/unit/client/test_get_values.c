@@ -108,6 +108,109 @@ static void no_memory_for_a_copy(void **state)
 	assert_get("key", value, 60000);
 }
 
+/* A device that counts what is registered, and refuses more than @registered_limit. */
+static struct device_ops counting_ops;
+static const struct device_ops *real_ops;
+static size_t registered, registered_most, registered_limit;
+
+static int counting_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access,
+			   struct ibv_mr **mr)
+{
+	int err;
+
+	if (registered + mem->length > registered_limit)
+		return -ENOMEM;
+	err = real_ops->reg_mr(pd, mem, access, mr);
+	if (err)
+		return err;
+	(*mr)->length = mem->length;
+	registered += mem->length;
+	if (registered > registered_most)
+		registered_most = registered;
+	return 0;
+}
+
+static void counting_dereg_mr(struct ibv_mr *mr)
+{
+	registered -= mr->length;
+	real_ops->dereg_mr(mr);
+}
+
+/* From here on; what is registered now is scratch. */
+static void count_registered(size_t limit)
+{
+	real_ops = kvd->dev->ops;
+	counting_ops = *real_ops;
+	counting_ops.reg_mr = counting_reg_mr;
+	counting_ops.dereg_mr = counting_dereg_mr;
+	kvd->dev->ops = &counting_ops;
+	kvd->scratch.mr->length = kvd->scratch.bytes;
+	registered = registered_most = kvd->scratch.bytes;
+	registered_limit = limit;
+}
+
+static void stop_counting(void)
+{
+	assert_int_equal(registered, kvd->scratch.bytes);
+	kvd->dev->ops = real_ops;
+}
+
+static void scratch_grows_and_shrinks(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	other_put("large", value, 3500000);
+	other_put("half", value, 1000000);
+	other_put("small", value, 100);
+	count_registered(SIZE_MAX);
+	assert_int_equal(kvd->scratch.bytes, SCRATCH_BYTES_MIN);
+	assert_get("large", value, 3500000);
+	assert_in_range(kvd->scratch.bytes, 3500000, 7100000);
+	assert_int_equal(registered_most, kvd->scratch.bytes);
+	/* Often enough used, it stays. */
+	for (i = 0; i < 4 * SCRATCH_CALLS; i++)
+		assert_get(i % 200 ? "small" : "half", value, i % 200 ? 100 : 1000000);
+	assert_in_range(kvd->scratch.bytes, 3500000, 7100000);
+	/* Then no more. */
+	for (i = 0; i < 2 * SCRATCH_CALLS; i++)
+		assert_get("small", value, 100);
+	assert_int_equal(kvd->scratch.bytes, SCRATCH_BYTES_MIN);
+	assert_get("half", value, 1000000);
+	assert_get("small", value, 100);
+	/* A pulled value keeps it, too. */
+	for (i = 0; i < 3 * SCRATCH_CALLS; i++)
+		if (i % 200)
+			assert_get("small", value, 100);
+		else
+			assert_int_equal(kvd_put(kvd, "p", 1, value, 400000, NULL, NULL), KVD_OK);
+	assert_in_range(kvd->scratch.bytes, 400000, 1600000);
+	stop_counting();
+}
+
+/* It can't grow, and, worse, the old size can't be registered again either. */
+static void scratch_that_can_not_grow(void **state)
+{
+	(void)state;
+	other_put("large", value, 3500000);
+	other_put("small", value, 100);
+	count_registered(1000000);
+	assert_int_equal(kvd_get(kvd, "large", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
+	assert_int_equal(kvd->scratch.bytes, SCRATCH_BYTES_MIN);
+	assert_get("small", value, 100);
+	registered_limit = 0;
+	assert_int_equal(kvd_get(kvd, "large", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
+	assert_int_equal(kvd->scratch.bytes, 0);
+	assert_int_equal(kvd_get(kvd, "small", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
+	assert_int_equal(kvd_get(kvd, "large", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
+	assert_int_equal(kvd_put(kvd, "p", 1, value, 400000, NULL, NULL), KVD_ERR_NO_MEMORY);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	registered_limit = SIZE_MAX;
+	assert_get("small", value, 100);
+	assert_get("large", value, 3500000);
+	stop_counting();
+}
+
 /* The longest item whose length fits a slot, one longer, and some READ in pieces. */
 static void long_items(void **state)
 {
@@ -362,6 +465,8 @@ int main(void)
 		CASE(a_copy_out_of_bounds),
 		CASE(no_memory_for_a_copy),
 		CASE(long_items),
+		CASE(scratch_grows_and_shrinks),
+		CASE(scratch_that_can_not_grow),
 		CASE(long_items_being_changed),
 		CASE(a_buffer_too_small),
 		CASE(many),

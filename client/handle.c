@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/util/clock.h"
@@ -41,6 +42,27 @@ const char *kvd_error(const struct kvd *handle)
 	return handle ? handle->error : thread_error;
 }
 
+#define PAGE_BYTES 4096
+
+/*
+ * A page that a child after fork(2), vfork(2) excepted, finds zeroed: to ask it costs a call one
+ * load. NULL, where the kernel can't do that: then misuse is seen only when a call fails.
+ */
+static uint32_t *owned_create(void)
+{
+	uint32_t *owned = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (owned == MAP_FAILED)
+		return NULL;
+	if (madvise(owned, PAGE_BYTES, MADV_WIPEONFORK)) {
+		munmap(owned, PAGE_BYTES);
+		return NULL;
+	}
+	*owned = 1;
+	return owned;
+}
+
 /* Rate 0 until the welcome says otherwise: no access records. */
 void handle_init(struct kvd *handle, const struct kvd_options *options)
 {
@@ -56,6 +78,13 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->process = getpid();
 	handle->thread = pthread_self();
+	handle->owned = owned_create();
+}
+
+void handle_release(struct kvd *handle)
+{
+	if (handle->owned)
+		munmap(handle->owned, PAGE_BYTES);
 }
 
 /* After these the state of the connection is unknown: work requests may still complete. */
@@ -138,6 +167,10 @@ enum kvd_status call_begin(struct kvd *handle)
 {
 	if (!handle)
 		return handle_error_set(NULL, KVD_ERR_INVALID, "the handle is NULL");
+	if (handle_is_inherited(handle))
+		return handle_error_set(handle, KVD_ERR_DISCONNECTED,
+					"this handle was opened before fork(2), by the parent: the "
+					"child has to open its own");
 	handle->deadline_ns = 0;
 	handle->thread = pthread_self();
 	if (handle->broken)

@@ -84,6 +84,7 @@ struct kvd {
 
 	/* To detect two users of one handle, in handle_fail(). */
 	pid_t process;	  /* that opened it */
+	uint32_t *owned;  /* 1; 0 in a child after fork(2): see handle_is_inherited() */
 	pthread_t thread; /* that began the last call */
 	bool shared;	  /* two threads' calls overlapped */
 
@@ -113,8 +114,20 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
 	__attribute__((format(printf, 3, 4)));
 
 /*
+ * Whether this process got the handle by fork(2). Its buffers are not there then, and the
+ * connection is the parent's.
+ */
+static inline bool handle_is_inherited(const struct kvd *handle)
+{
+	return handle->owned && !*handle->owned;
+}
+
+/* Frees what handle_init() allocated. */
+void handle_release(struct kvd *handle);
+
+/*
  * Begins a call of the API. KVD_ERR_INVALID if @handle is NULL, KVD_ERR_DISCONNECTED if the
- * connection is closed, else KVD_OK.
+ * connection is closed or the parent's (fork), else KVD_OK.
  */
 enum kvd_status call_begin(struct kvd *handle);
 
@@ -128,8 +141,8 @@ enum kvd_status buffer_check(struct kvd *handle, const void *value, size_t value
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
 
 /*
- * Makes room for @bytes in @buf; to twice what there was, so that growing is rare. KVD_ERR_NO_MEMORY
- * if it fails: the handle stays usable, and a later call tries again.
+ * Makes room for @bytes in @buf; to twice what there was, so that growing is rare.
+ * KVD_ERR_NO_MEMORY if it fails: the handle stays usable, and a later call tries again.
  */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);

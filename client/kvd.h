@@ -86,8 +86,16 @@
  * the call returns KVD_ERR_NO_MEMORY, and the handle stays usable. It shrinks again after 256 calls
  * of which none needed more than a quarter of it, so not while the handle is idle.
  *
- * Signals and fork. libkvd installs no signal handlers and starts no threads. A handle must not be
- * used in a child process after fork(2).
+ * Signals and fork. libkvd installs no signal handlers and starts no threads. The process that
+ * opened a handle may fork(2) at any time between two calls and goes on with its handles: what it
+ * PUTs is what it wrote. In the child they are the parent's. There all calls on them return
+ * KVD_ERR_DISCONNECTED and do nothing, and kvd_close() frees the child's memory and leaves the
+ * connection to the parent. The child may open handles of its own. The memory that a handle has
+ * registered is not mapped in the child (MADV_DONTFORK, as ibv_fork_init(3) has libibverbs do; that
+ * call is not needed on Linux 5.12 and later, where the kernel copies what libibverbs itself has
+ * pinned; before that make it before the first kvd_open() of an rdma:// URL). A child that does not
+ * exec(3) keeps the connection's descriptors until it exits, so a parent that dies without
+ * kvd_close() stays connected until then. After vfork(2) call nothing of libkvd.
  */
 #ifndef KVD_H
 #define KVD_H

@@ -448,11 +448,16 @@ void kvd_close(struct kvd *handle)
 {
 	const struct device_ops *ops;
 
+	bool inherited;
+
 	if (!handle)
 		return;
-	access_report_all(handle, CLOSE_WAIT_MS);
+	inherited = handle_is_inherited(handle);
+	if (!inherited)
+		access_report_all(handle, CLOSE_WAIT_MS);
 	bcache_release(&handle->cache);
-	if (handle->dev) {
+	/* Any call to the device would be the parent's. */
+	if (handle->dev && !inherited) {
 		ops = handle->dev->ops;
 		/* The queue pair first: after that no device writes to the buffers. */
 		if (handle->id) {
@@ -470,5 +475,6 @@ void kvd_close(struct kvd *handle)
 		ops->dealloc_pd(handle->pd);
 		device_close(handle->dev);
 	}
+	handle_release(handle);
 	free(handle);
 }

@@ -3,6 +3,7 @@
 #include "server/net/nic.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <string.h>
@@ -144,6 +145,9 @@ static int nic_register(struct nic *nic, const struct store *store)
 	if (err)
 		return err;
 	err = ops->alloc_pd(nic->dev, &nic->pd);
+	/* Shared memory, so a fork takes no page from it; but a child has no business in it. */
+	if (!err && madvise(region->base, region->bytes, MADV_DONTFORK))
+		err = -errno;
 	if (!err)
 		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
 				  &nic->mr);

@@ -24,8 +24,9 @@ ended_well() { # pid, name
 
 # key: two clients GET it until it has expired; one is stopped before that and goes on after it
 stopped_across_expiry() {
-	kvctl -e 2 put "$1" mortal && watch watcher watcher "$1" && watch sleeper sleeper "$1" ||
-		return 1
+	watch watcher watcher "$1" && watch sleeper sleeper "$1" && kvctl -e 2 put "$1" mortal &&
+		await_line "$tmp/watcher" '^found' "$watcher" &&
+		await_line "$tmp/sleeper" '^found' "$sleeper" || return 1
 	kill -STOP "$sleeper" && ended_well "$watcher" watcher && kill -CONT "$sleeper" &&
 		ended_well "$sleeper" sleeper
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client for the system test of expiry: GETs a key until it has expired, and checks each result
- * against the time of day, which is the server's clock here, on the same host. Prints `ok` and
- * `FAIL` lines as tests/system/lib.sh does.
+ * A client for the system test of expiry: GETs a key from when it is there until it has expired,
+ * and checks each result against the time of day, which is the server's clock here, on the same
+ * host. Prints `ok` and `FAIL` lines as tests/system/lib.sh does.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +45,9 @@ int main(int argc, char **argv)
 	options.timeout_ms = TIMEOUT_MS;
 	if (kvd_open(&db, argv[1], &options))
 		fail("open", kvd_error(NULL));
-	while (misses < MISSES) {
+	puts("looping");
+	fflush(stdout);
+	for (; misses < MISSES; usleep(PAUSE_US)) {
 		before = clock_read_ns(CLOCK_REALTIME);
 		status = kvd_get(db, argv[2], strlen(argv[2]), value, sizeof(value), &item);
 		after = clock_read_ns(CLOCK_REALTIME);
@@ -53,8 +55,9 @@ int main(int argc, char **argv)
 			fail("get", kvd_error(db));
 		if (!status && !item.expires_s)
 			fail("get", "the key does not expire");
+		/* Not there yet. */
 		if (!hits && status)
-			fail("get", "the key is not there");
+			continue;
 		if (!status && misses)
 			fail("get", "a key that had expired is there again");
 		if (!status)
@@ -66,10 +69,9 @@ int main(int argc, char **argv)
 		hits += !status;
 		misses += status == KVD_NOT_FOUND;
 		if (hits == 1 && !status) {
-			puts("looping");
+			puts("found");
 			fflush(stdout);
 		}
-		usleep(PAUSE_US);
 	}
 	printf("ok    %u hits until it expired, and none later\n", hits);
 	kvd_close(db);

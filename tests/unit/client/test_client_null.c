@@ -167,6 +167,10 @@ static void the_whole_store(void **state)
 	assert_no_handle(kvd_server_stats(NULL, buffer, sizeof(buffer), &len));
 	assert_refused(kvd_server_stats(kvd, NULL, sizeof(buffer), &len));
 	assert_int_equal(kvd_server_stats(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
+	assert_no_handle(kvd_client_list(NULL, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_client_list(kvd, NULL, sizeof(buffer), &len));
+	assert_int_equal(kvd_client_list(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
+	assert_no_handle(kvd_client_kill(NULL, 1));
 	number = 0;
 	assert_no_handle(kvd_scan(NULL, &number, NULL, each, NULL));
 	assert_refused(kvd_scan(kvd, NULL, NULL, each, NULL));
@@ -195,7 +199,8 @@ static void the_handle(void **state)
 
 /* The functions that are called with NULL above: a new one of the header has to be added there. */
 static const char tested[] =
-	" kvd_close kvd_decr kvd_default_url kvd_delete kvd_delete_if kvd_error kvd_flush_all "
+	" kvd_client_kill kvd_client_list "
+	"kvd_close kvd_decr kvd_default_url kvd_delete kvd_delete_if kvd_error kvd_flush_all "
 	"kvd_flush_done kvd_flush_start kvd_get kvd_get_and_touch kvd_get_by_request kvd_get_many "
 	"kvd_incr kvd_info kvd_latency_ns kvd_open kvd_options_init kvd_ping kvd_put kvd_scan "
 	"kvd_server_stats kvd_stats kvd_status_text kvd_touch kvd_version ";

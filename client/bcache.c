@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/slot_match.h"
+
 /* Cached buckets of a chain that are followed; the rest of a longer chain is READ. */
 #define HOPS_MAX 4
 
@@ -65,13 +67,16 @@ unsigned int bcache_lookup(const struct bcache *cache, uint64_t home, uint16_t t
 			   uint64_t slots[BCACHE_MATCHES_MAX])
 {
 	const struct bcache_entry *entry = entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));
-	unsigned int i, hops, found = 0;
+	unsigned int matches, hops, found = 0;
+	uint64_t slot;
 
 	for (hops = 0; entry && hops < HOPS_MAX; hops++) {
-		for (i = 0; i < BUCKET_SLOTS; i++)
-			if (entry->slots[i] && slot_tag(entry->slots[i]) == tag &&
-			    found < BCACHE_MATCHES_MAX)
-				slots[found++] = entry->slots[i];
+		matches = slots_match(entry->slots, tag);
+		for (; matches && found < BCACHE_MATCHES_MAX; matches &= matches - 1) {
+			slot = entry->slots[__builtin_ctz(matches)];
+			if (slot)
+				slots[found++] = slot;
+		}
 		entry = entry_lookup(cache, entry->overflow);
 	}
 	return found;

@@ -32,6 +32,7 @@
 #include "client/lookup.h"
 
 #include "client/geometry.h"
+#include "common/slot_match.h"
 #include "common/barrier.h"
 #include "common/util/clock.h"
 
@@ -143,7 +144,8 @@ static uint64_t number_at(uint64_t hash, uint8_t level)
 void lookup_bucket(struct kvd *handle, struct lookup *l)
 {
 	const struct bucket *bucket = (const struct bucket *)l->buffer;
-	unsigned int i;
+	unsigned int matches;
+	uint64_t slot;
 
 	if (!bucket_verifies(handle, l, bucket)) {
 		retry(handle, l);
@@ -160,9 +162,12 @@ void lookup_bucket(struct kvd *handle, struct lookup *l)
 	l->overflow = bucket->overflow;
 	l->slot = 0;
 	l->slot_count = 0;
-	for (i = 0; i < BUCKET_SLOTS; i++)
-		if (bucket->slots[i] && slot_tag(bucket->slots[i]) == hash_tag(l->hash))
-			l->slots[l->slot_count++] = bucket->slots[i];
+	matches = slots_match(bucket->slots, hash_tag(l->hash));
+	for (; matches; matches &= matches - 1) {
+		slot = bucket->slots[__builtin_ctz(matches)];
+		if (slot)
+			l->slots[l->slot_count++] = slot;
+	}
 	if (l->slot_count)
 		l->step = STEP_ITEM;
 	else

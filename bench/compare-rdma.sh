@@ -5,6 +5,9 @@
 #
 #   tests/vm/run -- bench/compare-rdma.sh [-n ROUNDS]
 #
+# ib_read_lat runs twice: with a queue pair that it connects itself, and with one of rdma_cm (-R),
+# as kvd's are. Servers run on the first CPU, clients on the last one.
+#
 # Each figure is the median of ROUNDS runs. The programs take turns, so that a disturbance of the
 # machine affects all of them. perftest polls without a pause; kvd gets a long spin time to do the
 # same.
@@ -34,6 +37,8 @@ perftest_port=$((18000 + $$ % 1000))
 mc_port=$((20000 + $$ % 20000))
 mc_url=memcached://$KVD_RDMA_ADDR:$mc_port
 failures=0
+server_cpu=0
+client_cpu=$(($(nproc) - 1))
 
 # Fields of these lengths make items, and READs, of those sizes: 32 bytes of header, 23 or 24 of
 # key, rounded up to 64 bytes.
@@ -49,20 +54,25 @@ listening() {
 		END { exit !found }' /proc/net/tcp /proc/net/tcp6
 }
 
-# program, bytes, column, options...: one run of perftest; prints the column of its result
+# program, bytes, column, options...: one run of perftest; prints the column of its result. With
+# rdma_cm its server listens not on TCP, and says when.
 perftest() {
-	local program=$1 bytes=$2 column=$3 server
+	local program=$1 bytes=$2 column=$3 server ready
 	shift 3
+	ready=(listening $((perftest_port + 1)))
+	[[ " $* " != *' -R '* ]] ||
+		ready=(grep -q 'Waiting for client' "$tmp/perftest-server")
+	: >"$tmp/perftest-server"
 	perftest_port=$((perftest_port + 1))
 	set -- -F -x "${KVD_GID_INDEX:-1}" -p "$perftest_port" -s "$bytes" "$@"
-	"$program" "$@" >"$tmp/perftest-server" 2>&1 &
+	stdbuf -oL taskset -c "$server_cpu" "$program" "$@" >"$tmp/perftest-server" 2>&1 &
 	server=$!
-	if ! wait_until "$READY_S" listening "$perftest_port"; then
+	if ! wait_until "$READY_S" "${ready[@]}"; then
 		kill -KILL "$server"
 		cat "$tmp/perftest-server" >&2
 		return 1
 	fi
-	"$program" "$@" "$KVD_RDMA_ADDR" >"$tmp/perftest-client" 2>&1 ||
+	taskset -c "$client_cpu" "$program" "$@" "$KVD_RDMA_ADDR" >"$tmp/perftest-client" 2>&1 ||
 		cat "$tmp/perftest-client" >&2
 	wait "$server"
 	awk -v column="$column" '$1 ~ /^[0-9]+$/ && NF >= 5 { print $column }' \
@@ -73,8 +83,9 @@ perftest() {
 bench() {
 	local store=$1 url=$2 length=$3 name=$4
 	shift 4
-	if ! "$build/kvbench" run -d "$store" -a "$url" -P "$bench_dir/workloads/workloadc" --json \
-		-p recordcount=$records -p requestdistribution=uniform -p fieldcount=1 \
+	if ! taskset -c "$client_cpu" "$build/kvbench" run -d "$store" -a "$url" \
+		-P "$bench_dir/workloads/workloadc" --json -p recordcount=$records \
+		-p requestdistribution=uniform -p fieldcount=1 \
 		-p fieldlength="$length" -p operationcount=$samples -p kvd.timeout_ms=20000 \
 		-p kvd.warmup_operations=$samples "$@" >"$tmp/bench"; then
 		say "kvbench run at $url, $*: failed" >&2
@@ -106,6 +117,7 @@ median() {
 round() {
 	local bytes=$1 length=$2 puts=(-p readproportion=0 -p updateproportion=1)
 	note "read-lat-$bytes" "$(perftest ib_read_lat "$bytes" 5 -n $samples)"
+	note "read-lat-cm-$bytes" "$(perftest ib_read_lat "$bytes" 5 -R -n $samples)"
 	note "warm-$bytes" "$(bench kvd "$kvd_url" "$length" read_p50_us)"
 	note "cold-$bytes" "$(bench kvd "$kvd_url" "$length" read_p50_us -p kvd.cache_bytes=0)"
 	note "send-lat-$bytes" "$(perftest ib_send_lat "$bytes" 5 -n $samples)"
@@ -135,6 +147,8 @@ table() {
 		target
 	row 'warm GET, p50 us' "$(median "warm-$bytes")" 'ib_read_lat' \
 		"$(median "read-lat-$bytes")" '<= 1.15'
+	row 'warm GET, p50 us' "$(median "warm-$bytes")" 'ib_read_lat -R (rdma_cm)' \
+		"$(median "read-lat-cm-$bytes")" '<= 1.10'
 	row 'cold GET, p50 us' "$(median "cold-$bytes")" 'ib_read_lat' \
 		"$(median "read-lat-$bytes")" '<= 2.2'
 	row 'PUT, p50 us' "$(median "put-$bytes")" '2 x ib_send_lat' \
@@ -150,7 +164,8 @@ table() {
 
 kvd_start verbs -o server.workers=1 -o server.spin_time=2ms -o memory.size=64m \
 	-o index.keys=$records
-memcached -u "$(id -un)" -l "$KVD_RDMA_ADDR" -p "$mc_port" -U 0 -t 1 >"$tmp/memcached.log" 2>&1 &
+taskset -c "$server_cpu" memcached -u "$(id -un)" \
+	-l "$KVD_RDMA_ADDR" -p "$mc_port" -U 0 -t 1 >"$tmp/memcached.log" 2>&1 &
 pids+=($!)
 wait_until "$READY_S" listening "$mc_port" || die "memcached did not start"
 

@@ -230,7 +230,7 @@ static void do_channel_serve_timed(struct sn_channel *channel)
 
 	(void)!read(channel->timer_fd, &count, sizeof(count));
 	TAILQ_FOREACH(cq, &channel->cqs, in_channel)
-		sn_cq_serve_timed(cq);
+		sn_cq_serve_waiting(cq);
 }
 
 static void do_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, uint32_t events)

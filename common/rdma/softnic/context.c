@@ -43,9 +43,9 @@
  *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting has a deadline, and
  *     one call does a bounded amount of work. The data path allocates nothing. It makes system
  *     calls only to wake a peer that sleeps; to take wake-ups and files off the socket before it
- *     sleeps and when a READ's memory is not mapped; once per clock tick, to check that a peer is
- *     alive; and in every 16th poll without work, to find out which cold connections woke us.
- *  h. Idle connections cost a poll next to nothing (cq.c).
+ *     sleeps and when a READ's memory is not mapped; once per clock tick, to find out which peers
+ *     are gone; and in every 128th poll without work, to find out which cold connections woke us.
+ *  h. Idle connections cost a poll next to nothing (scan.c).
  */
 #include "common/rdma/softnic/cm.h"
 
@@ -313,8 +313,13 @@ void sn_context_kill(struct sn_context *ctx)
 		return;
 	sn_async_push(ctx, &(struct device_async_event){ .type = IBV_EVENT_DEVICE_FATAL });
 	pthread_mutex_lock(&ctx->lock);
-	TAILQ_FOREACH(qp, &ctx->qps, in_context)
-		atomic_store_explicit(&qp->attention, true, memory_order_relaxed);
+	TAILQ_FOREACH(qp, &ctx->qps, in_context) {
+		pthread_mutex_lock(&qp->lock);
+		/* One that is not in the lists of its CQs yet is served when it gets there. */
+		if (qp->attached && qp->verbs.state == IBV_QPS_RTS)
+			do_sn_qp_attend(qp, true);
+		pthread_mutex_unlock(&qp->lock);
+	}
 	TAILQ_FOREACH(channel, &ctx->channels, in_context)
 		sn_channel_timer(channel, 1);
 	TAILQ_FOREACH(cm, &ctx->cm_channels, in_context)

@@ -105,7 +105,7 @@ void do_sn_qp_progress(struct sn_qp *qp)
 		return;
 	bell = side_bell(theirs);
 	if (fault_on() && qp->verbs.state == IBV_QPS_RTS && do_qp_held(qp)) {
-		atomic_store_explicit(&qp->attention, true, memory_order_relaxed);
+		do_sn_qp_attend(qp, true);
 		return;
 	}
 	atomic_store_explicit(&qp->seen_bell, bell, memory_order_relaxed);
@@ -133,9 +133,7 @@ void do_sn_qp_progress(struct sn_qp *qp)
 	}
 	if (qp->verbs.state == IBV_QPS_RTS)
 		do_qp_take_peer_error(qp, theirs);
-	atomic_store_explicit(&qp->attention,
-			      qp->verbs.state == IBV_QPS_RTS && qp->incoming.waiting,
-			      memory_order_relaxed);
+	do_sn_qp_attend(qp, qp->verbs.state == IBV_QPS_RTS && qp->incoming.waiting);
 	do_sn_qp_publish(qp);
 }
 
@@ -197,6 +195,7 @@ bool do_sn_qp_arm(struct sn_qp *qp)
 		if (qp->hold_until_ns)
 			return true; /* the fault plan's timer will wake us */
 	}
+	do_sn_qp_attend(qp, qp->verbs.state == IBV_QPS_RTS);
 	if (qp->send_cq->channel)
 		sn_channel_timer(qp->send_cq->channel, 1);
 	if (qp->recv_cq->channel)

@@ -167,6 +167,12 @@ int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *a
 	ret = qp_alloc_queues(qp);
 	if (ret)
 		goto free_qp;
+	ret = sn_cq_reserve(qp->send_cq);
+	if (ret)
+		goto free_qp;
+	ret = sn_cq_reserve(qp->recv_cq);
+	if (ret)
+		goto unreserve_send;
 	qp_enlist(qp);
 	ret = sn_id_set_qp(id, qp);
 	if (ret)
@@ -176,6 +182,9 @@ int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *a
 
 delist_qp:
 	qp_delist(qp);
+	sn_cq_unreserve(qp->recv_cq);
+unreserve_send:
+	sn_cq_unreserve(qp->send_cq);
 free_qp:
 	qp_free(qp);
 remove_object:
@@ -201,7 +210,6 @@ void sn_qp_destroy(struct sn_qp *qp)
 	struct sn_context *ctx = qp->ctx;
 
 	qp_delist(qp);
-	qp_leave_cqs(qp);
 	pthread_mutex_lock(&qp->lock);
 	if (qp->mine && qp->verbs.state != IBV_QPS_ERR) {
 		side_store(&qp->mine->error, LINK_ERROR_GONE);
@@ -209,13 +217,17 @@ void sn_qp_destroy(struct sn_qp *qp)
 		do_sn_qp_publish(qp);
 	}
 	qp->verbs.state = IBV_QPS_ERR;
+	do_sn_qp_attend(qp, false);
 	do_sn_grants_release(qp);
 	pthread_mutex_unlock(&qp->lock);
+	qp_leave_cqs(qp);
 	sn_cq_forget(qp->send_cq, qp);
 	sn_cq_forget(qp->recv_cq, qp);
 	sn_async_forget(ctx, &qp->verbs);
 	link_unmap(qp->shared);
 	sn_object_remove(ctx, SN_OBJECT_QP);
+	sn_cq_unreserve(qp->send_cq);
+	sn_cq_unreserve(qp->recv_cq);
 	qp_free(qp);
 }
 
@@ -299,7 +311,7 @@ void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error
 	do_sn_send_complete(qp);
 	do_sn_send_flush(qp, status);
 	do_sn_recv_flush(qp);
-	atomic_store_explicit(&qp->attention, false, memory_order_relaxed);
+	do_sn_qp_attend(qp, false);
 	if (qp->mine) {
 		side_store(&qp->mine->error, (uint32_t)why);
 		qp->changed |= LINK_WAKE_EVENT;

@@ -48,15 +48,20 @@
 #define SN_MR_MAX 4096
 #define SN_READS_MAX 128 /* READs of memory that is not mapped, outstanding in one direction */
 #define SN_MESSAGE_MAX (1u << 30)
-#define SN_ASYNC_MAX 1024      /* asynchronous events that are pending */
-#define SN_HALF_OPEN_MAX 64    /* peers that connected and have not sent a connect request */
-#define SN_HANDSHAKE_MS 5000   /* for each step of connecting that waits for the peer */
-#define SN_RETRY_MS 10	       /* between attempts at a listener whose queue is full */
-#define SN_HOT_SCAN 64	       /* hot queue pairs that one poll scans at most */
-#define SN_COLD_SCAN 4	       /* cold ones */
-#define SN_COLD_SERVE_EVERY 16 /* one in this many scans without work serves the channel, too */
-#define SN_COLD_AFTER 2048     /* scans without traffic after which a queue pair becomes cold */
-#define SN_SKIP_MAX 8	       /* polls in a row that may return completions without a scan */
+#define SN_ASYNC_MAX 1024    /* asynchronous events that are pending */
+#define SN_HALF_OPEN_MAX 64  /* peers that connected and have not sent a connect request */
+#define SN_HANDSHAKE_MS 5000 /* for each step of connecting that waits for the peer */
+#define SN_RETRY_MS 10	     /* between attempts at a listener whose queue is full */
+#define SN_HOT_SCAN 1024     /* bells that one poll looks at: some microseconds */
+#define SN_WAITING_SCAN 16   /* queue pairs of the waiting list that one poll serves */
+#define SN_COLD_SCAN 32	     /* cold queue pairs that are looked at per clock tick */
+#define SN_COOL_MAX 32	     /* hot ones that become cold per clock tick */
+#define SN_COLD_AFTER_MS 200 /* without traffic */
+#define SN_SERVE_AFTER 128   /* scans without work after which one serves the channel, too */
+#define SN_ARMED_SCANS 2     /* scans between arming and sleeping that leave the channel alone */
+#define SN_HOT_COST 64	     /* looking at this many bells costs as much as a scan of one */
+#define SN_BUSY_SCAN 2	     /* what a scan with work counts as: it takes longer */
+#define SN_SKIP_MAX 8	     /* polls in a row that may return completions without a scan */
 #define SN_TICK_SCAN 4	/* hot queue pairs whose peer is checked for being alive per clock tick */
 #define SN_ARM_ROUNDS 4 /* attempts to go to sleep while the peer keeps sending */
 #define SN_DRAIN_MAX (LINK_GRANTS_MAX + 2) /* packets taken off a socket at once */
@@ -138,12 +143,20 @@ struct sn_cqe {
 	bool solicited;
 };
 
-/* A queue pair's place in one of the lists of a CQ. */
+/* A queue pair's places in a CQ: in the hot ones or the cold ones, and in the waiting ones. */
 struct sn_member {
-	TAILQ_ENTRY(sn_member) entry;
 	struct sn_qp *qp;
-	uint32_t active;  /* the CQ's scans when it last had traffic */
-	_Atomic bool hot; /* changed under the CQ's list_lock */
+	_Atomic bool hot; /* changed under the CQ's list_lock, like the next two */
+	uint32_t index;	  /* of the hot ones */
+	TAILQ_ENTRY(sn_member) in_cold;
+	TAILQ_ENTRY(sn_member) in_waiting; /* while qp->attention is set; under the CQ's lock */
+};
+
+/* What a scan needs to know of a hot queue pair. */
+struct sn_hot {
+	const struct link_side *theirs; /* with the bell that is watched */
+	uint32_t seen;			/* what it was; other threads may have seen a later one */
+	uint32_t active_ms;		/* the clock tick of its last change */
 };
 
 TAILQ_HEAD(sn_member_list, sn_member);
@@ -164,13 +177,22 @@ struct sn_cq {
 	_Atomic int notify; /* enum sn_notify; written under lock */
 	bool dead;	    /* it overflowed */
 
+	struct sn_member_list waiting;
+	_Atomic uint32_t waiting_count; /* changed under lock */
+
 	pthread_mutex_t list_lock;
-	struct sn_member_list hot;
-	struct sn_member_list cold; /* armed, if there is a channel: their peers wake us up */
+	struct sn_hot *hot;		/* hot_count entries, room for hot_max */
+	struct sn_member **hot_members; /* the same ones */
+	struct sn_member_list cold;	/* armed: their peers wake us up */
 	uint32_t hot_count;
-	uint64_t tick;
-	uint32_t scans;	      /* polls that scanned the queue pairs */
-	uint32_t empty_scans; /* scans that found no work, while there were cold queue pairs */
+	uint32_t hot_max;
+	uint32_t reserved;    /* queue pairs for which there is room */
+	uint32_t hot_next;    /* where the next scan begins */
+	uint32_t cool_next;   /* where the next tick begins */
+	uint32_t tick_ms;     /* the coarse clock's last tick */
+	bool ticked;	      /* since the last one whose work was done */
+	uint32_t unserved;    /* scans since the channel was served */
+	uint32_t armed_scans; /* scans since the CQ was armed */
 
 	TAILQ_ENTRY(sn_cq) in_channel; /* under the channel's lock */
 	TAILQ_ENTRY(sn_cq) in_ready;   /* under the channel's event_lock, like the next */
@@ -305,7 +327,7 @@ struct sn_qp {
 	/* Read without the lock. */
 	struct link_side *_Atomic theirs;
 	_Atomic uint32_t seen_bell;
-	_Atomic bool attention; /* has work that the peer's bell does not announce */
+	_Atomic bool attention; /* has work that the peer's bell does not announce; under lock */
 
 	pthread_mutex_t lock;
 	int access;
@@ -428,16 +450,27 @@ int sn_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* False if the CQ is full, which makes it dead. */
 bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
 bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
+/* Drops the completions of a queue pair that were not polled. */
+void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp);
+
+/* scan.c */
+/* Serves queue pairs that have work until there are @wanted completions, or all were looked at. */
+void sn_cq_scan(struct sn_cq *cq, int wanted);
+/* Completes what is there, so that it causes no notification, and then asks all for wake-ups. */
+void do_sn_cq_arm_all(struct sn_cq *cq, int notify);
+/* Makes room for one more queue pair, so that the data path allocates nothing. */
+int sn_cq_reserve(struct sn_cq *cq);
+void sn_cq_unreserve(struct sn_cq *cq);
 void sn_cq_add(struct sn_cq *cq, struct sn_member *member);
 /* Call when a cold queue pair has requests outstanding again. */
 void sn_cq_warm(struct sn_cq *cq, struct sn_member *member);
 void sn_cq_remove(struct sn_cq *cq, struct sn_member *member);
-/* Drops the completions of a queue pair that were not polled. */
-void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp);
 /* Serves one queue pair after its peer woke us. */
 void sn_cq_serve(struct sn_cq *cq, struct sn_qp *qp);
-/* Serves the queue pairs that have work, after the timer fired. */
-void sn_cq_serve_timed(struct sn_cq *cq);
+/* Serves the queue pairs that wait for a point in time, after the timer fired. */
+void sn_cq_serve_waiting(struct sn_cq *cq);
+/* Says whether the queue pair has work that its peer's bell does not announce. */
+void do_sn_qp_attend(struct sn_qp *qp, bool attention);
 
 /* srq.c */
 int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_srq **srq);

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hot and cold queue pairs: which of those of a completion queue a poll looks at.
+ *
+ * A queue pair with recent traffic is *hot*. A scan looks at the bells of up to SN_HOT_SCAN hot
+ * queue pairs in turn, which is all of them unless there are more, and does nothing for one whose
+ * bell has not changed. So that this takes about a nanosecond each, where to find the bell and what
+ * it was are in an array of their own (struct sn_hot): a scan touches a quarter of a cache line of
+ * that and the line with the bell, and no line of the queue pair itself. There is no hint that one
+ * client could forge or clear for another: only the client can write its bell, and the array is
+ * ours.
+ *
+ * A queue pair without traffic for SN_COLD_AFTER_MS becomes *cold*, if its CQ has a completion
+ * channel: it asks its peer for a wake-up, stays armed, and costs a scan nothing. The channel says
+ * which cold queue pairs were woken. A thread that sleeps learns it at once; one that polls asks
+ * now and then. Arming a CQ makes all its hot queue pairs cold, so it costs only as much as those,
+ * and after a wake-up only the one that caused it is hot. As a net under that, each clock tick also
+ * looks at the bells of a few cold ones.
+ *
+ * A queue pair that has work which no bell announces (it waits for a receive) is in the CQ's
+ * waiting list, and is served by each scan. One with two CQs is always hot in both: two pollers
+ * can't agree when it is idle.
+ *
+ * No lost wake-up: ibv_req_notify_cq() first sets notify and then arms every hot queue pair; arming
+ * checks the peer's words again after it asked for the wake-up (link.h). What came before that
+ * check is in the CQ; what comes later wakes us. Cold queue pairs are armed at all times.
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct sn_member *cq_member(struct sn_cq *cq, struct sn_qp *qp)
+{
+	return &qp->members[qp->member_count > 1 && cq == qp->recv_cq];
+}
+
+static uint32_t clock_tick_ms(void)
+{
+	return (uint32_t)(sn_now_ns(CLOCK_MONOTONIC_COARSE) / 1000000u);
+}
+
+static void do_hot_add(struct sn_cq *cq, struct sn_member *member)
+{
+	struct sn_qp *qp = member->qp;
+
+	member->index = cq->hot_count++;
+	cq->hot_members[member->index] = member;
+	cq->hot[member->index] = (struct sn_hot){
+		.theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed),
+		.seen = atomic_load_explicit(&qp->seen_bell, memory_order_relaxed),
+		.active_ms = clock_tick_ms(),
+	};
+	atomic_store_explicit(&member->hot, true, memory_order_relaxed);
+}
+
+/* The last one takes its place. */
+static void do_hot_remove(struct sn_cq *cq, struct sn_member *member)
+{
+	uint32_t last = --cq->hot_count;
+
+	cq->hot[member->index] = cq->hot[last];
+	cq->hot_members[member->index] = cq->hot_members[last];
+	cq->hot_members[member->index]->index = member->index;
+	atomic_store_explicit(&member->hot, false, memory_order_relaxed);
+}
+
+static void do_member_place(struct sn_cq *cq, struct sn_member *member, bool hot)
+{
+	bool was_hot = atomic_load_explicit(&member->hot, memory_order_relaxed);
+
+	if (hot && was_hot) {
+		/* What progress saw by now needs no second look. */
+		cq->hot[member->index].seen = atomic_load_explicit(&member->qp->seen_bell,
+								   memory_order_relaxed);
+	} else if (hot) {
+		TAILQ_REMOVE(&cq->cold, member, in_cold);
+		do_hot_add(cq, member);
+	} else if (was_hot) {
+		do_hot_remove(cq, member);
+		TAILQ_INSERT_TAIL(&cq->cold, member, in_cold);
+	}
+}
+
+static bool cq_notifies(const struct sn_cq *cq)
+{
+	return atomic_load_explicit(&cq->notify, memory_order_relaxed) != SN_NOTIFY_NONE;
+}
+
+/* Asks for wake-ups by the peer or, where a point in time is waited for, by the timer. */
+static bool do_member_arm(struct sn_cq *cq, struct sn_qp *qp)
+{
+	uint64_t delay_ns;
+
+	if (!cq->channel)
+		return true;
+	if (!do_sn_qp_arm(qp))
+		return false;
+	delay_ns = do_sn_qp_timer_ns(qp);
+	if (delay_ns)
+		sn_channel_timer(cq->channel, delay_ns);
+	return true;
+}
+
+/* After a queue pair was served: if a thread sleeps on one of its CQs, the peer must wake it. */
+static void do_member_settle(struct sn_cq *cq, struct sn_member *member)
+{
+	struct sn_qp *qp = member->qp;
+	bool sleeping = cq_notifies(qp->send_cq) || cq_notifies(qp->recv_cq);
+
+	if (sleeping) {
+		do_member_arm(qp->send_cq, qp);
+		if (qp->recv_cq != qp->send_cq)
+			do_member_arm(qp->recv_cq, qp);
+	} else {
+		do_sn_qp_disarm(qp);
+	}
+	do_member_place(cq, member, !sleeping || !cq->channel || qp->member_count > 1);
+}
+
+static void do_member_serve(struct sn_cq *cq, struct sn_member *member, bool woken)
+{
+	struct sn_qp *qp = member->qp;
+
+	pthread_mutex_lock(&qp->lock);
+	if (woken)
+		do_sn_qp_drain(qp, false);
+	do_sn_qp_progress(qp);
+	do_member_settle(cq, member);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
+{
+	struct sn_qp *qp = member->qp;
+	bool resting;
+
+	pthread_mutex_lock(&qp->lock);
+	resting = !atomic_load_explicit(&qp->attention, memory_order_relaxed) && do_sn_qp_arm(qp);
+	if (resting)
+		do_member_place(cq, member, false);
+	else
+		cq->hot[member->index].active_ms = cq->tick_ms;
+	pthread_mutex_unlock(&qp->lock);
+}
+
+static bool cq_has(struct sn_cq *cq, int wanted)
+{
+	bool has;
+
+	pthread_mutex_lock(&cq->lock);
+	has = cq->head - cq->tail >= (uint32_t)wanted;
+	pthread_mutex_unlock(&cq->lock);
+	return has;
+}
+
+/* Looks at hot queue pairs until @wanted completions are there; begins where it stopped. */
+static bool do_scan_hot(struct sn_cq *cq, int wanted)
+{
+	uint32_t left = cq->hot_count < SN_HOT_SCAN ? cq->hot_count : SN_HOT_SCAN;
+	uint32_t at = cq->hot_next;
+	bool found = false;
+
+	for (; left && cq->hot_count; left--, at++) {
+		struct sn_hot *hot;
+		uint32_t bell;
+
+		if (at >= cq->hot_count)
+			at = 0;
+		hot = &cq->hot[at];
+		bell = side_bell(hot->theirs);
+		if (bell == hot->seen)
+			continue;
+		hot->active_ms = cq->tick_ms;
+		if (!sn_qp_has_work(cq->hot_members[at]->qp)) {
+			hot->seen = bell; /* somebody else has served it */
+			continue;
+		}
+		do_member_serve(cq, cq->hot_members[at], false);
+		found = true;
+		if (cq_has(cq, wanted)) {
+			at++;
+			break;
+		}
+	}
+	cq->hot_next = at;
+	return found;
+}
+
+/* Serves those of the waiting list that come next. */
+static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
+{
+	uint32_t left = atomic_load_explicit(&cq->waiting_count, memory_order_relaxed);
+	struct sn_member *member;
+
+	for (left = left < max ? left : max; left; left--) {
+		/* It stays: it leaves the CQ only under list_lock. */
+		pthread_mutex_lock(&cq->lock);
+		member = TAILQ_FIRST(&cq->waiting);
+		if (member) {
+			TAILQ_REMOVE(&cq->waiting, member, in_waiting);
+			TAILQ_INSERT_TAIL(&cq->waiting, member, in_waiting);
+		}
+		pthread_mutex_unlock(&cq->lock);
+		if (!member)
+			return;
+		do_member_serve(cq, member, false);
+	}
+}
+
+/* Makes those cold that have had no traffic for long, a few at a time. */
+static void do_tick_cool(struct sn_cq *cq)
+{
+	uint32_t left = cq->hot_count < SN_HOT_SCAN ? cq->hot_count : SN_HOT_SCAN;
+	uint32_t cooled = 0;
+
+	for (; left && cq->hot_count && cooled < SN_COOL_MAX; left--, cq->cool_next++) {
+		struct sn_member *member;
+
+		if (cq->cool_next >= cq->hot_count)
+			cq->cool_next = 0;
+		member = cq->hot_members[cq->cool_next];
+		if (cq->tick_ms - cq->hot[cq->cool_next].active_ms < SN_COLD_AFTER_MS ||
+		    member->qp->member_count > 1)
+			continue;
+		do_member_cool(cq, member);
+		cooled++;
+	}
+}
+
+static void do_tick_check_cold(struct sn_cq *cq)
+{
+	struct sn_member *member;
+	unsigned int i;
+
+	for (i = 0; i < SN_COLD_SCAN; i++) {
+		member = TAILQ_FIRST(&cq->cold);
+		if (!member)
+			break;
+		TAILQ_REMOVE(&cq->cold, member, in_cold);
+		TAILQ_INSERT_TAIL(&cq->cold, member, in_cold);
+		if (sn_qp_has_work(member->qp))
+			do_member_serve(cq, member, false);
+	}
+}
+
+/*
+ * A peer that was killed leaves its memory in place: only its socket shows it. The channel's epoll
+ * watches all sockets; without a channel each tick checks a few.
+ */
+static void do_tick_check_lives(struct sn_cq *cq)
+{
+	unsigned int i;
+
+	for (i = 0; i < SN_TICK_SCAN && cq->hot_count; i++, cq->cool_next++) {
+		struct sn_qp *qp;
+		bool lost;
+
+		if (cq->cool_next >= cq->hot_count)
+			cq->cool_next = 0;
+		qp = cq->hot_members[cq->cool_next]->qp;
+		pthread_mutex_lock(&qp->lock);
+		lost = qp->verbs.state == IBV_QPS_RTS && link_hung_up(qp->sock);
+		pthread_mutex_unlock(&qp->lock);
+		if (lost)
+			sn_qp_lost(qp);
+	}
+}
+
+/* What is done once per tick of the kernel's coarse clock; true if there was one. */
+static bool do_scan_tick(struct sn_cq *cq)
+{
+	if (!cq->ticked)
+		return false;
+	cq->ticked = false;
+	if (cq->channel) {
+		do_tick_cool(cq);
+		do_tick_check_cold(cq);
+	} else {
+		do_tick_check_lives(cq);
+	}
+	return true;
+}
+
+void sn_cq_scan(struct sn_cq *cq, int wanted)
+{
+	bool serve = false;
+	uint32_t now_ms;
+	bool found;
+
+	/* Another thread is scanning: it pushes its completions to the same CQ. */
+	if (pthread_mutex_trylock(&cq->list_lock))
+		return;
+	now_ms = clock_tick_ms();
+	cq->ticked |= now_ms != cq->tick_ms;
+	cq->tick_ms = now_ms;
+	found = do_scan_hot(cq, wanted);
+	do_scan_waiting(cq, SN_WAITING_SCAN);
+	/* A thread about to sleep learns the rest from the channel; but it may stay awake. */
+	if (!cq->channel || !cq_notifies(cq) || ++cq->armed_scans > SN_ARMED_SCANS) {
+		/* By the time that the scan took. */
+		cq->unserved += (found ? SN_BUSY_SCAN : 1) + cq->hot_count / SN_HOT_COST;
+		if (!found || cq->unserved >= SN_SERVE_AFTER)
+			serve = do_scan_tick(cq);
+		if (cq->unserved >= SN_SERVE_AFTER) {
+			cq->unserved = 0;
+			serve |= !TAILQ_EMPTY(&cq->cold);
+		}
+	}
+	pthread_mutex_unlock(&cq->list_lock);
+	if (serve && cq->channel)
+		sn_channel_serve(cq->channel);
+}
+
+void do_sn_cq_arm_all(struct sn_cq *cq, int notify)
+{
+	struct sn_member *member;
+	uint32_t i;
+
+	cq->armed_scans = 0;
+	do_scan_waiting(cq, SN_WAITING_SCAN);
+	for (i = 0; i < cq->hot_count; i++) {
+		if (side_bell(cq->hot[i].theirs) == cq->hot[i].seen)
+			continue;
+		member = cq->hot_members[i];
+		pthread_mutex_lock(&member->qp->lock);
+		do_sn_qp_progress(member->qp);
+		pthread_mutex_unlock(&member->qp->lock);
+	}
+	pthread_mutex_lock(&cq->lock);
+	if (notify > atomic_load_explicit(&cq->notify, memory_order_relaxed))
+		atomic_store_explicit(&cq->notify, notify, memory_order_relaxed);
+	pthread_mutex_unlock(&cq->lock);
+	/* From the last on, since one that becomes cold gives its place to the last. */
+	for (i = cq->hot_count; i-- > 0;) {
+		member = cq->hot_members[i];
+		pthread_mutex_lock(&member->qp->lock);
+		do_member_settle(cq, member);
+		pthread_mutex_unlock(&member->qp->lock);
+	}
+}
+
+/* Makes room for @count hot queue pairs. */
+static int do_hot_reserve(struct sn_cq *cq, uint32_t count)
+{
+	struct sn_member **members;
+	struct sn_hot *hot;
+
+	if (count <= cq->hot_max)
+		return 0;
+	count = sn_round_up(count);
+	hot = realloc(cq->hot, count * sizeof(*hot));
+	if (!hot)
+		return -ENOMEM;
+	cq->hot = hot;
+	members = realloc(cq->hot_members, count * sizeof(struct sn_member *));
+	if (!members)
+		return -ENOMEM;
+	cq->hot_members = members;
+	cq->hot_max = count;
+	return 0;
+}
+
+int sn_cq_reserve(struct sn_cq *cq)
+{
+	int ret;
+
+	pthread_mutex_lock(&cq->list_lock);
+	ret = do_hot_reserve(cq, cq->reserved + 1);
+	cq->reserved += !ret;
+	pthread_mutex_unlock(&cq->list_lock);
+	return ret;
+}
+
+void sn_cq_unreserve(struct sn_cq *cq)
+{
+	pthread_mutex_lock(&cq->list_lock);
+	cq->reserved--;
+	pthread_mutex_unlock(&cq->list_lock);
+}
+
+void sn_cq_add(struct sn_cq *cq, struct sn_member *member)
+{
+	pthread_mutex_lock(&cq->list_lock);
+	do_hot_add(cq, member);
+	do_member_serve(cq, member, false);
+	pthread_mutex_unlock(&cq->list_lock);
+}
+
+void sn_cq_warm(struct sn_cq *cq, struct sn_member *member)
+{
+	pthread_mutex_lock(&cq->list_lock);
+	pthread_mutex_lock(&member->qp->lock);
+	do_member_settle(cq, member);
+	pthread_mutex_unlock(&member->qp->lock);
+	pthread_mutex_unlock(&cq->list_lock);
+}
+
+void sn_cq_remove(struct sn_cq *cq, struct sn_member *member)
+{
+	pthread_mutex_lock(&cq->list_lock);
+	if (atomic_load_explicit(&member->hot, memory_order_relaxed))
+		do_hot_remove(cq, member);
+	else
+		TAILQ_REMOVE(&cq->cold, member, in_cold);
+	pthread_mutex_unlock(&cq->list_lock);
+}
+
+void sn_cq_serve(struct sn_cq *cq, struct sn_qp *qp)
+{
+	pthread_mutex_lock(&cq->list_lock);
+	do_member_serve(cq, cq_member(cq, qp), true);
+	pthread_mutex_unlock(&cq->list_lock);
+}
+
+void sn_cq_serve_waiting(struct sn_cq *cq)
+{
+	pthread_mutex_lock(&cq->list_lock);
+	do_scan_waiting(cq, SN_QP_MAX);
+	pthread_mutex_unlock(&cq->list_lock);
+}
+
+void do_sn_qp_attend(struct sn_qp *qp, bool attention)
+{
+	unsigned int i;
+
+	if (atomic_load_explicit(&qp->attention, memory_order_relaxed) == attention)
+		return;
+	atomic_store_explicit(&qp->attention, attention, memory_order_relaxed);
+	for (i = 0; i < qp->member_count; i++) {
+		struct sn_cq *cq = i ? qp->recv_cq : qp->send_cq;
+
+		pthread_mutex_lock(&cq->lock);
+		if (attention)
+			TAILQ_INSERT_TAIL(&cq->waiting, &qp->members[i], in_waiting);
+		else
+			TAILQ_REMOVE(&cq->waiting, &qp->members[i], in_waiting);
+		atomic_fetch_add_explicit(&cq->waiting_count, attention ? 1u : -1u,
+					  memory_order_relaxed);
+		pthread_mutex_unlock(&cq->lock);
+	}
+}

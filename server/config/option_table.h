@@ -72,6 +72,8 @@ enum poll_mode {
 	  "how long a stopping server waits for large values that it reads from clients")          \
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \
 	  "a connection that sends no HELLO within this time is closed")                           \
+	X(server, pull_stall, TIME, "5s", OPTION_MS(10), OPTION_S(600),                            \
+	  "a connection is closed if no part of its large value is read for this time")            \
 	X(server, pull_timeout, TIME, "30s", OPTION_MS(10), OPTION_S(600),                         \
 	  "a connection whose large value is not read within this time is closed")                 \
 	X(server, keepalive_interval, TIME, "15s", 0, OPTION_S(3600),                              \
@@ -104,6 +106,9 @@ enum poll_mode {
 	  "device's node")                                                                         \
 	X(memory, eviction, EVICTION, "lru", 0, 0,                                                 \
 	  "when memory is full: none fails PUTs, lru and lfu evict items")                         \
+	X(memory, pull_share, UINT, "12", 1, 100,                                                  \
+	  "percentage of the item memory for large values that are being read from clients; "      \
+	  "more of them wait")                                                                  \
 	X(memory, access_rate, UINT, "4", 1, 1024,                                                 \
 	  "with eviction: a client reports one GET in this many to the server")                    \
 	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \

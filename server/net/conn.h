@@ -33,6 +33,8 @@
 #include "common/wire.h"
 #include "server/net/mailbox.h"
 #include "server/net/poller.h"
+#include "server/store/store.h"
+#include "server/net/poller.h"
 
 struct item;
 struct deferred;
@@ -41,9 +43,11 @@ struct deferred;
 struct pull {
 	struct item *item; /* NULL: no value is being pulled */
 	uint64_t hash;
-	uint64_t addr; /* of the next READ, in the client's memory */
-	uint8_t *to;   /* where the next READ puts its bytes */
-	uint32_t left; /* bytes for which no READ was posted yet */
+	uint64_t addr;	    /* of the next READ, in the client's memory */
+	uint8_t *to;	    /* where the next READ puts its bytes */
+	uint32_t left;	    /* bytes for which no READ was posted yet */
+	uint32_t arrived;   /* bytes whose READs completed */
+	struct large steps; /* of a large item: sums what has arrived, and commits it */
 	uint32_t rkey;
 	/* Of the request. */
 	uint32_t id;
@@ -64,6 +68,14 @@ struct query {
 	uint32_t len;	 /* bytes of text */
 	uint64_t cursor; /* of the next page, 0: none */
 	bool answered;	 /* the worker's: NOTE_ANSWER came */
+};
+
+/* What a connection's pull holds of the memory for pulls, or waits for. */
+struct pull_hold {
+	enum pull_class class;
+	uint64_t bytes;	 /* that it holds; 0: none */
+	uint64_t wanted; /* that it waits for; 0: it does not wait */
+	TAILQ_ENTRY(conn) entry;
 };
 
 /* How far the end of a connection has come, for the control thread. */
@@ -104,8 +116,11 @@ struct conn {
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
 	struct pull pull;
-	TAILQ_ENTRY(conn) pull_entry; /* in worker->pulls, if pull_since_ns is not 0 */
-	uint64_t pull_since_ns;	      /* when the pull began; 0: none, or it has failed */
+	TAILQ_ENTRY(conn) pull_entry;	  /* in worker->pulls, if pull_since_ns is not 0 */
+	uint64_t pull_since_ns;		  /* when the pull began; 0: none, or it has failed */
+	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
+	uint64_t progress_ns;		  /* when the last of its READs completed */
+	struct pull_hold pull_hold;
 	struct item *copy;	      /* for the last GET whose value did not fit a response */
 	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is a copy */
 	uint64_t copy_ns;	      /* when it was made, by the server's clock */

@@ -20,6 +20,9 @@ struct deferred;
 /* Completions that a worker takes from a poller at a time, and receives posted at a time. */
 #define BATCH_MAX 32
 
+/* Connections whose last pull arrived, and the others: server/net/pull_budget.h. */
+enum pull_class { PULL_UNPROVEN, PULL_PROVEN, PULL_CLASSES };
+
 /* READs that one pull of a large value has outstanding. */
 #define PULL_DEPTH 4
 /* All READs of a connection: of a pull, and a keepalive probe. */

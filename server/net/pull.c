@@ -5,12 +5,14 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/execute.h"
+#include "server/net/pull_budget.h"
 #include "server/net/worker.h"
 
 static void pull_list_add(struct worker *worker, struct conn *conn)
 {
-	conn->pull_since_ns = clock_ns();
+	conn->pull_since_ns = conn->progress_ns = clock_ns();
 	TAILQ_INSERT_TAIL(&worker->pulls, conn, pull_entry);
+	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
 	stat_add(&worker->pulls_count, 1);
 }
 
@@ -19,8 +21,19 @@ static void pull_list_remove(struct worker *worker, struct conn *conn)
 	if (!conn->pull_since_ns)
 		return;
 	TAILQ_REMOVE(&worker->pulls, conn, pull_entry);
+	TAILQ_REMOVE(&worker->pulls_by_progress, conn, progress_entry);
 	conn->pull_since_ns = 0;
 	stat_sub(&worker->pulls_count, 1);
+}
+
+/* A READ has completed. */
+static void pull_list_progress(struct worker *worker, struct conn *conn)
+{
+	if (!conn->pull_since_ns)
+		return;
+	conn->progress_ns = clock_ns();
+	TAILQ_REMOVE(&worker->pulls_by_progress, conn, progress_entry);
+	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
 }
 
 static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
@@ -30,6 +43,11 @@ static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
 	if (poller->nic->port.max_msg_sz < bytes_max)
 		bytes_max = poller->nic->port.max_msg_sz;
 	return left < bytes_max ? left : bytes_max;
+}
+
+static bool pull_is_large(const struct pull *pull)
+{
+	return pull->steps.thread;
 }
 
 static bool pull_post(struct poller *poller, struct conn *conn)
@@ -70,41 +88,61 @@ static void pull_fill_queue(struct poller *poller, struct conn *conn)
 			return;
 }
 
-/* Checks what needs no memory: the value's length, and that no other pull is active. */
-static enum wire_status pull_admit(struct poller *poller, struct conn *conn,
-				   const struct request *request)
+/*
+ * Checks the value's length and that no other pull is active, and asks for the memory. True: the
+ * pull waits for that, and for nothing else.
+ */
+static bool pull_admit(struct poller *poller, struct conn *conn, const struct request *request,
+		       enum wire_status *status)
 {
 	struct worker *worker = poller->worker;
+	bool waited = conn->pull_hold.wanted;
+	enum pull_admission admission;
 
-	if (request->value_len > worker->store_thread.table->region->geometry.value_max) {
-		stat_add(&worker->stats.put_too_large, 1);
-		return WIRE_TOO_LARGE;
+	*status = WIRE_OK;
+	if (request->value_len > worker->store_thread.table->region->geometry.value_max)
+		*status = WIRE_TOO_LARGE;
+	else if (conn->pull.item)
+		*status = WIRE_BUSY;
+	if (*status)
+		return false;
+	admission = pull_budget_take(
+		&worker->pull_budget, conn,
+		mem_class_bytes(item_bytes(request->key_len, request->value_len)));
+	if (admission == PULL_REFUSED) {
+		stat_add(&worker->stats.pulls_refused, 1);
+		*status = WIRE_BUSY;
 	}
-	if (conn->pull.item)
-		return WIRE_BUSY;
-	return WIRE_OK;
+	stat_add(&worker->stats.pulls_waited, admission == PULL_WAITS && !waited);
+	return admission == PULL_WAITS;
 }
 
-void pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
+bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash)
 {
 	struct poller *poller = responses->poller;
-	struct store_thread *thread = &poller->worker->store_thread;
-	enum wire_status status = pull_admit(poller, conn, request);
+	struct worker *worker = poller->worker;
 	struct table_change change;
-	struct item *item;
+	struct item *item = NULL;
+	enum wire_status status;
 
-	stat_add(&poller->worker->stats.puts, 1);
+	if (pull_admit(poller, conn, request, &status))
+		return false;
+	stat_add(&worker->stats.puts, 1);
 	put_change_init(request, &change);
-	item = status ? NULL : table_reserve(thread, &change);
-	if (!status && !item) {
-		stat_add(&poller->worker->stats.put_no_space, 1);
-		status = WIRE_NO_SPACE;
+	if (!status) {
+		item = table_reserve(&worker->store_thread, &change);
+		status = item ? WIRE_OK : WIRE_NO_SPACE;
 	}
 	if (status) {
+		stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
+		stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
+		if (!conn->pull.item)
+			pull_budget_give(&worker->pull_budget, conn,
+					 conn->pull_hold.class == PULL_PROVEN);
 		response_start(responses, conn, WIRE_PUT, request->id)->head.status =
 			(uint8_t)status;
-		return;
+		return true;
 	}
 	conn->pull = (struct pull){
 		.item = item,
@@ -118,41 +156,70 @@ void pull_start(struct response_list *responses, struct conn *conn, const struct
 		.ttl = request->ttl,
 		.version = request->version,
 	};
-	pull_list_add(poller->worker, conn);
-	stat_add(&poller->worker->stats.pulls, 1);
-	stat_add(&poller->worker->stats.pull_bytes, request->value_len);
+	if (item_bytes(request->key_len, request->value_len) >= LARGE_BYTES)
+		large_commit(&conn->pull.steps, &worker->store_thread, hash, item, &change);
+	pull_list_add(worker, conn);
+	stat_add(&worker->stats.pulls, 1);
+	stat_add(&worker->stats.pull_bytes, request->value_len);
 	pull_fill_queue(poller, conn);
+	return true;
 }
 
+/* Puts the item into the table, and starts the response. */
 static void pull_finish(struct response_list *responses, struct conn *conn)
 {
 	struct worker *worker = responses->poller->worker;
 	struct response_wr *response = response_start(responses, conn, WIRE_PUT, conn->pull.id);
+	struct pull *pull = &conn->pull;
 	struct table_change change = {
-		.mode = (enum wire_put)conn->pull.mode,
-		.ttl = conn->pull.ttl,
-		.version = conn->pull.version,
-		.flags = conn->pull.item->flags,
+		.mode = (enum wire_put)pull->mode,
+		.ttl = pull->ttl,
+		.version = pull->version,
+		.flags = pull->item->flags,
 	};
 	enum wire_status status;
 
-	status = table_commit(&worker->store_thread, conn->pull.hash, conn->pull.item, &change);
-	conn->pull.item = NULL;
+	if (pull_is_large(pull)) {
+		status = pull->steps.status;
+		change = pull->steps.change;
+	} else {
+		status = table_commit(&worker->store_thread, pull->hash, pull->item, &change);
+	}
+	pull->item = NULL;
 	pull_list_remove(worker, conn);
+	pull_budget_give(&worker->pull_budget, conn, true);
 	response_set_change(&change, status, &response->head);
 	stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
 	stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
 }
 
+/* Sums what has arrived of a large value; with the last of it, the item enters the table. */
+static bool pull_sum(struct pull *pull)
+{
+	enum large_next next;
+
+	pull->steps.arrived = pull->arrived;
+	do
+		next = large_step(&pull->steps, PULL_PIECE_BYTES);
+	while (next == LARGE_AGAIN || next == LARGE_RETRY);
+	return next == LARGE_DONE;
+}
+
 void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id)
 {
+	struct poller *poller = responses->poller;
+	struct pull *pull = &conn->pull;
+
 	sq_put(conn, wr_id_covers(wr_id));
-	conn->pull.reads_posted--;
+	pull->reads_posted--;
+	pull_list_progress(poller->worker, conn);
 	if (conn->stopped)
 		return;
-	if (conn->pull.left)
-		pull_fill_queue(responses->poller, conn);
-	else if (!conn->pull.reads_posted)
+	/* READs complete in the order in which they were posted. */
+	pull->arrived += piece_bytes(poller, pull->item->value_len - pull->arrived);
+	if (pull->left)
+		pull_fill_queue(poller, conn);
+	if (pull_is_large(pull) ? pull_sum(pull) : !pull->left && !pull->reads_posted)
 		pull_finish(responses, conn);
 }
 
@@ -170,6 +237,18 @@ void pull_expire(struct worker *worker)
 		conn_fail(conn, "a large value was not read from the client within "
 				"server.pull_timeout");
 	}
+	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
+	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
+		pull_list_remove(worker, conn);
+		stat_add(&worker->stats.pulls_stalled, 1);
+		conn_fail(conn, "no part of a large value was read from the client within "
+				"server.pull_stall");
+	}
+}
+
+void pull_wait_cancel(struct conn *conn)
+{
+	pull_budget_leave(&conn->poller->worker->pull_budget, conn);
 }
 
 void pull_continue(struct poller *poller, struct conn *conn)
@@ -180,8 +259,12 @@ void pull_continue(struct poller *poller, struct conn *conn)
 
 void pull_release(struct poller *poller, struct conn *conn)
 {
-	pull_list_remove(poller->worker, conn);
+	struct worker *worker = poller->worker;
+
+	pull_list_remove(worker, conn);
+	pull_budget_leave(&worker->pull_budget, conn);
+	pull_budget_give(&worker->pull_budget, conn, false);
 	if (conn->pull.item)
-		table_abandon(&poller->worker->store_thread, conn->pull.item);
+		table_abandon(&worker->store_thread, conn->pull.item);
 	conn->pull.item = NULL;
 }

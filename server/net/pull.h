@@ -16,10 +16,14 @@
 
 /*
  * Starts to READ the value of @request, which gets its response when the value has arrived; or
- * responds with an error.
+ * responds with an error. False: it waits for memory (server/net/pull_budget.h) and is to be called
+ * again when the connection is woken by deferred_wake().
  */
-void pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
+bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash);
+
+/* A pull that waits is not to be started any more. */
+void pull_wait_cancel(struct conn *conn);
 
 /*
  * A READ has completed: posts the next one, or puts the item into the table and starts the
@@ -27,7 +31,10 @@ void pull_start(struct response_list *responses, struct conn *conn, const struct
  */
 void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id);
 
-/* Fails the connections whose pull takes longer than server.pull_timeout. */
+/*
+ * Fails the connections whose pull takes longer than server.pull_timeout, or of which no part
+ * arrived for server.pull_stall.
+ */
 void pull_expire(struct worker *worker);
 
 /*

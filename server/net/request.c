@@ -280,7 +280,32 @@ static const struct deferred_kind large_kind = {
 	.cancel = large_request_cancel,
 };
 
-/* False: the request is on a large item, for large_kind; nothing was done yet. */
+/* A PUT whose value is to be pulled, and waits for the memory. */
+static enum deferred_next pull_step(struct deferred *deferred, struct response_list *responses,
+				    uint64_t until_ns)
+{
+	(void)until_ns;
+	if (!response_room(deferred->conn) ||
+	    !pull_start(responses, deferred->conn, &deferred->request, deferred->hash))
+		return DEFERRED_WAIT;
+	execute_access(&responses->poller->worker->store_thread, &deferred->request);
+	return DEFERRED_DONE;
+}
+
+static void pull_cancel(struct deferred *deferred)
+{
+	pull_wait_cancel(deferred->conn);
+}
+
+static const struct deferred_kind pull_kind = { .step = pull_step, .cancel = pull_cancel };
+
+/* For a request that request_run() did not do. */
+static const struct deferred_kind *later_kind(const struct request *request)
+{
+	return request->flags & WIRE_F_PULL ? &pull_kind : &large_kind;
+}
+
+/* False: nothing was done yet, and the request is for later_kind(). */
 static bool request_run(struct response_list *responses, struct conn *conn,
 			const struct request *request, uint64_t hash)
 {
@@ -299,7 +324,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 		break;
 	case WIRE_PUT:
 		if (request->flags & WIRE_F_PULL)
-			pull_start(responses, conn, request, hash);
+			done = pull_start(responses, conn, request, hash);
 		else
 			done = request_operation(responses, conn, request, hash);
 		break;
@@ -333,7 +358,7 @@ static enum deferred_next request_step(struct deferred *deferred, struct respons
 		return DEFERRED_WAIT;
 	if (request_run(responses, deferred->conn, &deferred->request, deferred->hash))
 		return DEFERRED_DONE;
-	deferred->kind = &large_kind;
+	deferred->kind = later_kind(&deferred->request);
 	return DEFERRED_AGAIN;
 }
 
@@ -368,6 +393,6 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 	}
 	if (request_run(responses, conn, request, hash))
 		return true;
-	deferred_start(conn, &large_kind, request, hash, buffer);
+	deferred_start(conn, later_kind(request), request, hash, buffer);
 	return false;
 }

@@ -31,9 +31,10 @@
 
 /* What a worker needs of the configuration, beside its pollers. */
 struct worker_limits {
-	uint64_t spin_ns; /* how long an idle worker polls before it sleeps */
-	uint64_t pull_ns; /* how long a large value may take */
-	bool busy;	  /* never sleeps */
+	uint64_t spin_ns;	/* how long an idle worker polls before it sleeps */
+	uint64_t pull_ns;	/* how long a large value may take */
+	uint64_t pull_stall_ns; /* how long no part of it may arrive */
+	bool busy;		/* never sleeps */
 	uint32_t workers;
 };
 
@@ -53,6 +54,9 @@ struct worker_limits {
 	X(scans, "parts of scans")                                                                 \
 	X(pulls, "large values READ from clients")                                                 \
 	X(pull_bytes, "bytes of these values")                                                     \
+	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
+	X(pulls_refused, "large values refused, since too many waited already")                    \
+	X(pulls_stalled, "connections closed because their large value did not arrive")            \
 	X(deferred, "requests that were executed in pieces, or waited for one that was")           \
 	X(deferred_pieces, "pieces of such requests")                                              \
 	X(batches, "batches of completions")                                                       \
@@ -85,6 +89,14 @@ struct worker_env {
 	const struct stats_source *stats_source;
 };
 
+/* The memory of pulls, and who waits for it: server/net/pull_budget.h. */
+struct pull_budget {
+	uint64_t bytes_max;
+	uint64_t held[PULL_CLASSES];
+	TAILQ_HEAD(pull_waiting_list, conn) waiting[PULL_CLASSES]; /* in the order of arrival */
+	unsigned int waiting_count;
+};
+
 struct worker {
 	const struct worker_env *env; /* NULL: the worker was not initialised */
 	struct mailbox mailbox;	      /* notes to this worker */
@@ -102,6 +114,9 @@ struct worker {
 	uint64_t copies_bytes;
 	TAILQ_HEAD(pull_list, conn)
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
+	/* The same, the one whose last READ completed earliest first. */
+	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
+	struct pull_budget pull_budget;
 	uint64_t pulls_count; /* length of that list; other threads may read it */
 	uint64_t copy_seed;   /* of the next copy; random at first */
 	/* Connections whose first deferred request runs, in the order of their turns. */

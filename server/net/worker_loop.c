@@ -18,6 +18,7 @@
 #include "server/net/deferred.h"
 #include "server/net/keepalive.h"
 #include "server/net/pull.h"
+#include "server/net/pull_budget.h"
 #include "server/net/query.h"
 #include "server/net/request.h"
 #include "server/net/teardown.h"
@@ -458,12 +459,17 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 
 	TAILQ_INIT(&worker->copies);
 	TAILQ_INIT(&worker->pulls);
+	TAILQ_INIT(&worker->pulls_by_progress);
+	pull_budget_init(&worker->pull_budget, memory_bytes(env->store->memory) / 100 *
+						       env->config->memory.pull_share /
+						       env->workers);
 	TAILQ_INIT(&worker->deferred_conns);
 	worker->number = number;
 	worker->cpu = cpu;
 	worker->limits = (struct worker_limits){
 		.spin_ns = env->config->server.spin_time,
 		.pull_ns = env->config->server.pull_timeout,
+		.pull_stall_ns = env->config->server.pull_stall,
 		.busy = env->config->server.poll == POLL_BUSY,
 		.workers = env->workers,
 	};

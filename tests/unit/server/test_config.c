@@ -150,6 +150,8 @@ static void test_defaults(void **state)
 	assert_int_equal(config.server.drain_timeout, 5000000000);
 	assert_int_equal(config.server.handshake_timeout, 5000000000);
 	assert_int_equal(config.server.pull_timeout, 30000000000);
+	assert_int_equal(config.server.pull_stall, 5000000000);
+	assert_int_equal(config.memory.pull_share, 12);
 	assert_int_equal(config.server.keepalive_interval, 15000000000);
 	assert_int_equal(config.server.keepalive_count, 2);
 	assert_string_equal(config.rdma.address, "auto");
@@ -302,6 +304,8 @@ static void test_values(void **state)
 	       "memory.hugepages: '4m' is none of: auto | off | 2m | 1g | require\n");
 	refuse("[memory]\neviction = random\n", 2,
 	       "memory.eviction: 'random' is none of: none | lru | lfu\n");
+	refuse("[memory]\npull_share = 101\n", 2,
+	       "memory.pull_share: '101' is out of range: give 1 to 100\n");
 	refuse("[memory]\naccess_rate = 0\n", 2,
 	       "memory.access_rate: '0' is out of range: give 1 to 1024\n");
 	refuse("[memory]\naccess_delay = 11s\n", 2,

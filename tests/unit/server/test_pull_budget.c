@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the memory of pulls (B1 to B4 in server/net/pull_budget.h): clients that never serve a
+ * READ hold half of it at most, the others go on, and each that waits gets its turn.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/net/deferred.h"
+#include "server/net/pull_budget.h"
+
+#define BUDGET_BYTES 100u
+#define CONNS (PULLS_WAITING_MAX + 200)
+
+static struct worker worker;
+static struct poller poller;
+static struct conn conns[CONNS];
+static struct deferred deferred[CONNS];
+static struct pull_budget *const budget = &worker.pull_budget;
+
+/* Each connection has a deferred request, which waits, so that it can be woken. */
+static int setup(void **state)
+{
+	(void)state;
+	memset(&worker, 0, sizeof(worker));
+	memset(conns, 0, sizeof(conns));
+	TAILQ_INIT(&worker.deferred_conns);
+	pull_budget_init(budget, BUDGET_BYTES);
+	poller.worker = &worker;
+	for (unsigned int i = 0; i < CONNS; i++) {
+		conns[i].poller = &poller;
+		TAILQ_INIT(&conns[i].deferred);
+		TAILQ_INSERT_TAIL(&conns[i].deferred, &deferred[i], entry);
+	}
+	return 0;
+}
+
+static enum pull_admission take(unsigned int conn, uint64_t bytes)
+{
+	return pull_budget_take(budget, &conns[conn], bytes);
+}
+
+/* The number of the connection that was woken first, which sleeps again; CONNS: none was. */
+static unsigned int woken(void)
+{
+	struct conn *conn = TAILQ_FIRST(&worker.deferred_conns);
+
+	if (!conn)
+		return CONNS;
+	TAILQ_REMOVE(&worker.deferred_conns, conn, deferred_entry);
+	conn->deferred_runs = false;
+	return (unsigned int)(conn - conns);
+}
+
+static void prove(unsigned int conn)
+{
+	assert_int_equal(take(conn, 1), PULL_ADMITTED);
+	pull_budget_give(budget, &conns[conn], true);
+}
+
+/* 80 clients that never serve a READ: they hold half, and those that do have the other half. */
+static void beside_hostile_ones(void **state)
+{
+	unsigned int admitted = 0;
+
+	(void)state;
+	prove(100);
+	prove(101);
+	for (unsigned int i = 0; i < 80; i++)
+		admitted += take(i, 10) == PULL_ADMITTED;
+	assert_int_equal(admitted, 5);
+	assert_int_equal(budget->held[PULL_UNPROVEN], BUDGET_BYTES / 2);
+	for (unsigned int i = 0; i < 1000; i++) {
+		assert_int_equal(take(100, 20), PULL_ADMITTED);
+		assert_int_equal(take(101, 30), PULL_ADMITTED);
+		pull_budget_give(budget, &conns[100], true);
+		pull_budget_give(budget, &conns[101], true);
+	}
+	while (woken() < CONNS)
+		;
+	/* They are closed after a while: the next ones in the order of arrival. */
+	for (unsigned int i = 0; i < 75; i++) {
+		pull_budget_give(budget, &conns[i], false);
+		assert_int_equal(woken(), i + 5);
+		assert_int_equal(take(i + 5, 10), PULL_ADMITTED);
+		assert_int_equal(woken(), CONNS);
+	}
+	assert_int_equal(budget->waiting_count, 0);
+}
+
+/* While connections without a pull so far wait, the others leave them their half. */
+static void new_ones_get_their_half(void **state)
+{
+	(void)state;
+	prove(1);
+	prove(2);
+	assert_int_equal(take(1, 40), PULL_ADMITTED);
+	assert_int_equal(take(2, 40), PULL_ADMITTED);
+	assert_int_equal(take(3, 40), PULL_WAITS);
+	pull_budget_give(budget, &conns[1], true);
+	assert_int_equal(woken(), 3);
+	assert_int_equal(take(1, 40), PULL_WAITS);
+	assert_int_equal(take(3, 40), PULL_ADMITTED);
+	pull_budget_give(budget, &conns[2], true);
+	assert_int_equal(woken(), 1);
+	assert_int_equal(take(1, 40), PULL_ADMITTED);
+}
+
+/* A value larger than all of it is possible, alone; later ones wait until it was served. */
+static void larger_than_the_budget_alone(void **state)
+{
+	(void)state;
+	prove(1);
+	prove(3);
+	assert_int_equal(take(1, 10), PULL_ADMITTED);
+	assert_int_equal(take(2, 10 * BUDGET_BYTES), PULL_WAITS);
+	assert_int_equal(take(3, 10), PULL_WAITS);
+	assert_int_equal(woken(), CONNS);
+	pull_budget_give(budget, &conns[1], true);
+	assert_true(woken() < CONNS);
+	assert_true(woken() < CONNS);
+	assert_int_equal(take(2, 10 * BUDGET_BYTES), PULL_ADMITTED);
+	assert_int_equal(take(3, 10), PULL_WAITS);
+	pull_budget_give(budget, &conns[2], true);
+	assert_int_equal(woken(), 3);
+	assert_int_equal(take(3, 10), PULL_ADMITTED);
+}
+
+/* The queue is bounded; one that leaves it is forgotten. */
+static void bounded(void **state)
+{
+	(void)state;
+	assert_int_equal(take(0, 50), PULL_ADMITTED);
+	for (unsigned int i = 1; i <= PULLS_WAITING_MAX; i++)
+		assert_int_equal(take(i, 50), PULL_WAITS);
+	assert_int_equal(take(PULLS_WAITING_MAX + 1, 50), PULL_REFUSED);
+	assert_int_equal(take(PULLS_WAITING_MAX, 50), PULL_WAITS);
+	pull_budget_leave(budget, &conns[1]);
+	pull_budget_leave(budget, &conns[1]);
+	assert_int_equal(take(PULLS_WAITING_MAX + 1, 50), PULL_WAITS);
+	pull_budget_give(budget, &conns[0], false);
+	pull_budget_give(budget, &conns[0], false);
+	assert_int_equal(woken(), 2);
+	assert_int_equal(take(2, 50), PULL_ADMITTED);
+	assert_int_equal(budget->held[PULL_UNPROVEN], 50);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(beside_hostile_ones, setup),
+		cmocka_unit_test_setup(new_ones_get_their_half, setup),
+		cmocka_unit_test_setup(larger_than_the_budget_alone, setup),
+		cmocka_unit_test_setup(bounded, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

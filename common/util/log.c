@@ -140,7 +140,8 @@ static void mask_controls(char *text, size_t length)
 			text[i] = '?';
 }
 
-static size_t format_line(char *line, enum log_level level, const char *format, va_list args)
+static size_t __attribute__((format(printf, 3, 0)))
+format_line(char *line, enum log_level level, const char *format, va_list args)
 {
 	int saved_errno = errno;
 	size_t head = format_head(line, level);

@@ -24,11 +24,11 @@
 #define ROUNDS_MIN 4
 
 static struct {
-	struct item item __attribute__((aligned(128)));
 	atomic_bool stop;
 	/* Of each item, which is named by its sum: */
 	uint64_t invalid_ns[ITEMS + 1]; /* the clock after it was made invalid */
 	uint64_t valid_ns[ITEMS + 1];	/* the last clock after which it was read valid; 0: never */
+	struct item item __attribute__((aligned(128)));
 } shared;
 
 /* The reader, as client/lookup.c: the clock first, then the READ. */

@@ -184,8 +184,8 @@ static void odd_files(void **state)
 	static const char *const cgroups[] = { "0::/../../x\n", "0::\n", "", "garbage\n",
 					       "3:memory:\n" };
 	static const char *const mounts[] = { MOUNT_V2, "", " - \n", "1 2 3 /a - cgroup2 x\n",
-					      "30 23 0:26 /elsewhere /sys/fs/cgroup rw - cgroup2 "
-					      "cgroup2 rw\n" };
+					      ("30 23 0:26 /elsewhere /sys/fs/cgroup rw - "
+					       "cgroup2 cgroup2 rw\n") };
 
 	(void)state;
 	for (unsigned int i = 0; i < 5; i++)

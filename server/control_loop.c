@@ -196,9 +196,7 @@ static int loop_wait(struct loop *loop)
 	if (server->net.events_left)
 		timeout_ms = 0;
 
-	rcu_thread_offline();
 	n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout_ms);
-	rcu_thread_online();
 	if (n < 0 && errno != EINTR) {
 		log_error("the control thread can't wait for events: epoll_wait: %m; kvd stops");
 		return -errno;
@@ -272,7 +270,12 @@ int server_run(struct server *server)
 	struct loop loop;
 	int err;
 
+	/*
+	 * Offline but for its changes of the tables of connections (server/net/conn.h): what it
+	 * does may take long, and no grace period waits for it.
+	 */
 	rcu_register_thread();
+	rcu_thread_offline();
 	conn_manager_init(&server->net);
 	err = loop_init(&loop, server);
 	if (!err)
@@ -284,11 +287,10 @@ int server_run(struct server *server)
 		detach_ready();
 		err = loop_run(&loop);
 	}
-	rcu_thread_offline();
 	net_stop(&server->net);
 	store_stop(&server->store);
-	rcu_thread_online();
 	conn_manager_free_all(&server->net);
+	rcu_thread_online();
 	rcu_unregister_thread();
 	loop_release(&loop);
 	if (!err && server->net.failed)

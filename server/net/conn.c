@@ -44,9 +44,7 @@ struct conn *conn_lookup(struct poller *poller, uint32_t qp_num)
 void conn_table_add(struct conn *conn)
 {
 	atomic_store_explicit(&conn->published, true, memory_order_release);
-	rcu_read_lock();
 	cds_lfht_add(conn->poller->conns, qp_num_hash(conn->qp_num), &conn->node);
-	rcu_read_unlock();
 }
 
 void conn_table_remove(struct conn *conn)
@@ -113,7 +111,9 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 		return err;
 	}
 	id->context = conn;
+	rcu_thread_online();
 	conn_table_add(conn);
+	rcu_thread_offline();
 	*out = conn;
 	return 0;
 }

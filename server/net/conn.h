@@ -199,7 +199,7 @@ static inline void sq_put(struct conn *conn, uint32_t count)
 
 /*
  * Creates the connection that @id requests, with its queue pair, and adds it to @poller's table.
- * The caller accepts it. Control thread. 0 or a negative errno.
+ * The caller accepts it. Control thread, which is RCU-offline. 0 or a negative errno.
  */
 int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
 		uint32_t window);
@@ -209,9 +209,12 @@ void conn_destroy(struct conn *conn);
 
 /* The worker: the connection of a completion, NULL if there is none. Inside of an RCU read lock. */
 struct conn *conn_lookup(struct poller *poller, uint32_t qp_num);
-/* Adds it to the poller's table, when all that the worker needs of it is there. Control thread. */
+/*
+ * Adds it to the poller's table, when all that the worker needs of it is there. The thread is
+ * RCU-online.
+ */
 void conn_table_add(struct conn *conn);
-/* Removes it from the poller's table. Inside of an RCU read lock. */
+/* Removes it from the poller's table. The thread is RCU-online. */
 void conn_table_remove(struct conn *conn);
 
 /*

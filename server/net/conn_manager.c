@@ -162,6 +162,14 @@ static uint32_t window_choose(const struct net *net, const struct poller *poller
 	return share < net->env.config->request.window ? share : net->env.config->request.window;
 }
 
+/* This thread is offline otherwise: server/control_loop.c. */
+static void table_remove(struct conn *conn)
+{
+	rcu_thread_online();
+	conn_table_remove(conn);
+	rcu_thread_offline();
+}
+
 static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id, bool admin)
 {
 	const struct cm_param param = {
@@ -182,9 +190,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 	if (!err)
 		err = id->dev->ops->accept(id, &param);
 	if (err) {
-		rcu_read_lock();
-		conn_table_remove(conn);
-		rcu_read_unlock();
+		table_remove(conn);
 		synchronize_rcu();
 		id->dev->ops->destroy_qp(id);
 		id->context = NULL;
@@ -573,9 +579,7 @@ void conn_manager_free_all(struct net *net)
 		conn = net->conns;
 		conn_timer_cancel(&net->timers, conn);
 		conn_list_remove(net, conn);
-		rcu_read_lock();
-		conn_table_remove(conn);
-		rcu_read_unlock();
+		table_remove(conn);
 		conn_destroy(conn);
 	}
 }

@@ -90,4 +90,29 @@ victim=
 beside 0 nothing
 beside 4 scan
 beside 2 churn
+
+# The control thread is inside of accept() for a while. Large values need grace periods meanwhile.
+STALL_S=3
+putter_works() {
+	kill -TERM "$putter" && await_end "$putter" && forget "$putter"
+	tail -n 1 "$tmp/putter"
+	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/putter"
+}
+
+# A client that stores large values, and gives up a call after a second
+putter_start() {
+	SYS_TIMEOUT_MS=1000 client_start putter "$tmp/putter" loop "$url" put large 200000 0 &&
+		await_line "$tmp/putter" '^looping' "$putter"
+}
+
+if [ "$device" = softnic ]; then
+	export KVD_SOFTNIC_FAULTS=stall=${STALL_S}s
+	check "the server starts with accept() that takes $STALL_S s" \
+		server_start -o server.workers=1
+	unset KVD_SOFTNIC_FAULTS
+	check "a client stores large values" putter_start
+	check "another one connects" expect 0 '' ping
+	check "meanwhile the first one never waited for a second" putter_works
+	check "the server stops" server_stop
+fi
 finish

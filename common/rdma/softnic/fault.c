@@ -111,6 +111,16 @@ bool fault_drops(void)
 	return fault_plan.drop_at && fault_count(FAULT_post_send) == fault_plan.drop_at;
 }
 
+void fault_stall(void)
+{
+	const struct timespec time = {
+		.tv_sec = (time_t)(fault_plan.stall_ns / 1000000000u),
+		.tv_nsec = (long)(fault_plan.stall_ns % 1000000000u),
+	};
+
+	nanosleep(&time, NULL);
+}
+
 bool fault_reuses(void)
 {
 	return fault_plan.reuse;
@@ -174,11 +184,14 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 		return parse_uint(value, 1, UINT64_MAX, &plan->kill_at, why);
 	if (!strcmp(key, "reuse"))
 		return parse_uint(value, 0, 1, &plan->reuse, why);
+	if (!strcmp(key, "stall"))
+		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->stall_ns, why);
 	if (!strcmp(key, "delay"))
 		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->delay_ns, why);
 	if (strcmp(key, "tear")) {
 		snprintf(why->text, sizeof(why->text),
-			 "'%s' is not one of seed, fail, tear, drop, delay, kill, reuse", key);
+			 "'%s' is not one of seed, fail, tear, drop, delay, kill, stall, reuse",
+			 key);
 		return -EINVAL;
 	}
 	ret = parse_uint(value, 1, UINT32_MAX, &number, why);

@@ -217,8 +217,8 @@ void kvd_options_init(struct kvd_options *options);
  *	/tmp/kvd-UID/kvd.sock		the same, where XDG_RUNTIME_DIR is not set
  *	/run/kvd/kvd.sock		of the system's kvd, or root's
  *
- * If none exists it is the first of them that this user's own kvd could make. For root, and if
- * @buffer is NULL, there is only the last one. A socket of the first two counts only in a folder
+ * If none exists it is the first one where XDG_RUNTIME_DIR is set, else the last one. For root, and
+ * if @buffer is NULL, there is only the last one. A socket of the first two counts only in a folder
  * that is this user's and that nobody else may write to, so that no other user can pose as the
  * server. Does not block. Any thread, while none changes the environment.
  */

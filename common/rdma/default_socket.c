@@ -75,6 +75,7 @@ void default_socket_find(char *path)
 			return;
 	}
 	strcpy(path, DEFAULT_SOCKET_SYSTEM);
-	if (!is_socket(path))
-		default_socket_serve(path);
+	/* Not in /tmp: anybody may have made that folder, or may before the program connects. */
+	if (geteuid() && !is_socket(path) && !runtime_socket(path))
+		strcpy(path, DEFAULT_SOCKET_SYSTEM);
 }

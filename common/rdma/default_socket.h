@@ -24,7 +24,8 @@ void default_socket_serve(char *path);
 
 /*
  * Writes to @path, of DEVICE_PATH_MAX bytes, the socket that a client of this user connects to. If
- * there is none, it is that of default_socket_serve().
+ * there is none, it is the one in $XDG_RUNTIME_DIR, or else the system's: no other user can make
+ * either of them.
  */
 void default_socket_find(char *path);
 

@@ -36,13 +36,13 @@ root=(env)
 user=(setpriv --reuid "$USER_ID" --regid "$USER_ID" --clear-groups env)
 as=("${root[@]}")
 
-# Starts a server with the default socket.
+# [-o section.key=value]...: starts a server, with the default socket if none is given
 start() {
 	: >"$log"
 	chmod 666 "$log"
 	"${as[@]}" "$build/kvd" -o server.device=softnic \
 		-o memory.size=16m -o limits.max_value=64k -o memory.hugepages=off \
-		-o server.workers=1 -o log.file="$log" >>"$tmp/stderr" 2>&1 &
+		-o server.workers=1 -o log.file="$log" "$@" >>"$tmp/stderr" 2>&1 &
 	server_pid=$!
 	pids+=("$server_pid")
 	wait_until "$DEADLINE_S" server_is_up && ! ended "$server_pid"
@@ -75,7 +75,19 @@ refused() {
 # A folder that somebody else made, or that others may write to, is not used by either side.
 hijacked() { # folder
 	refused "error softnic.socket = auto, $1/kvd.sock: its folder is not this user's" &&
-		[[ $("${user[@]}" "$build/kvctl" ping 2>&1) == *"no socket at $1/kvd.sock"* ]]
+		[[ $("${user[@]}" "$build/kvctl" ping 2>&1) == *"no socket at /run/kvd/kvd.sock"* ]]
+}
+
+# A server that somebody else runs where the user's own would be: no client talks to it.
+impostor() { # folder
+	local said
+	as=("${root[@]}")
+	start -o softnic.socket="$1/kvd.sock" -o softnic.socket_mode=0666 || return 1
+	said=$("${user[@]}" "$build/kvctl" ping 2>&1)
+	server_stop || return 1
+	[[ $said == *"no socket at /run/kvd/kvd.sock"* ]] && return 0
+	echo "said: $said"
+	return 1
 }
 
 # The system's server serves a user who has none; a user's own one comes first.
@@ -113,6 +125,8 @@ as=("${user[@]}")
 
 mkdir "$user_folder"
 check "another user's folder is refused" hijacked "$user_folder"
+check "another user's server there is passed over" impostor "$user_folder"
+as=("${user[@]}")
 rmdir "$user_folder"
 "${user[@]}" mkdir -m 777 "$user_folder"
 check "a folder that others may write to is refused" hijacked "$user_folder"

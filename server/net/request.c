@@ -285,8 +285,12 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 				    uint64_t until_ns)
 {
 	(void)until_ns;
-	if (!response_room(deferred->conn) ||
-	    !pull_start(responses, deferred->conn, &deferred->request, deferred->hash))
+	/* It waits for its own client then, which may never take a response: others come first. */
+	if (!response_room(deferred->conn)) {
+		pull_wait_cancel(deferred->conn);
+		return DEFERRED_WAIT;
+	}
+	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash))
 		return DEFERRED_WAIT;
 	execute_access(&responses->poller->worker->store_thread, &deferred->request);
 	return DEFERRED_DONE;

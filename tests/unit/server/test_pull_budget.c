@@ -13,6 +13,7 @@
 
 #include "server/net/deferred.h"
 #include "server/net/pull_budget.h"
+#include "server/net/request.h"
 
 #define BUDGET_BYTES 100u
 #define CONNS (PULLS_WAITING_MAX + 200)
@@ -150,6 +151,45 @@ static void bounded(void **state)
 	assert_int_equal(budget->held[PULL_UNPROVEN], 50);
 }
 
+/* A connection whose turn comes while its client takes no responses does not stop the others. */
+static void without_room_for_a_response(void **state)
+{
+	static struct region region = { .geometry = { .value_max = BUDGET_BYTES } };
+	static struct table table = { .region = &region };
+	const struct request put = {
+		.op = WIRE_PUT,
+		.flags = WIRE_F_PULL,
+		.key = (const uint8_t *)"k",
+		.key_len = 1,
+		.value_len = BUDGET_BYTES / 2,
+	};
+	struct response_list responses = { .poller = &poller };
+
+	(void)state;
+	worker.store_thread.table = &table;
+	poller.deferred = deferred;
+	poller.spare_buffers = 1;
+	poller.spare_sends = 1;
+	TAILQ_INIT(&conns[1].deferred);
+	atomic_init(&conns[1].hello_done, true);
+	assert_int_equal(take(0, 50), PULL_ADMITTED);
+	assert_false(request_execute(&responses, &conns[1], &put, 0, 1));
+	assert_true(deferred_run(&worker));
+	assert_int_equal(take(2, 50), PULL_WAITS);
+	poller.spare_buffers = 0;
+	pull_budget_give(budget, &conns[0], false);
+	assert_true(deferred_run(&worker));
+	assert_int_equal(woken(), 2);
+	assert_int_equal(take(2, 50), PULL_ADMITTED);
+	/* With room again, it waits behind those that came meanwhile. */
+	poller.spare_buffers = 1;
+	deferred_wake(&conns[1]);
+	assert_true(deferred_run(&worker));
+	assert_int_equal(woken(), CONNS);
+	pull_budget_give(budget, &conns[2], false);
+	assert_int_equal(woken(), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +197,7 @@ int main(void)
 		cmocka_unit_test_setup(new_ones_get_their_half, setup),
 		cmocka_unit_test_setup(larger_than_the_budget_alone, setup),
 		cmocka_unit_test_setup(bounded, setup),
+		cmocka_unit_test_setup(without_room_for_a_response, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,8 +73,9 @@ struct query {
 /* What a connection's pull holds of the memory for pulls, or waits for. */
 struct pull_hold {
 	enum pull_class class;
-	uint64_t bytes;	 /* that it holds; 0: none */
-	uint64_t wanted; /* that it waits for; 0: it does not wait */
+	uint64_t bytes;	  /* that it holds; 0: none */
+	uint64_t wanted;  /* that it waits for; 0: it does not wait */
+	uint64_t arrival; /* while it waits: its number among all that have waited */
 	TAILQ_ENTRY(conn) entry;
 };
 

@@ -35,12 +35,16 @@ static bool fits(const struct pull_budget *budget, enum pull_class class, uint64
 					    budget->held[class] + bytes <= class_max;
 }
 
-/* B3: whether a value of more than half of the share is next in the other class. */
-static bool is_stopped(const struct pull_budget *budget, enum pull_class class)
+/*
+ * B3: whether a value of more than half of the share is next in the other class, and came earlier.
+ * It needs no one else to hold any, so if the others did not wait for it, it might wait for ever.
+ */
+static bool is_stopped(const struct pull_budget *budget, const struct pull_hold *hold)
 {
-	const struct conn *other = TAILQ_FIRST(&budget->waiting[!class]);
+	const struct conn *other = TAILQ_FIRST(&budget->waiting[!hold->class]);
 
-	return other && is_oversize(budget, other->pull_hold.wanted) && held(budget);
+	return other && is_oversize(budget, other->pull_hold.wanted) &&
+	       (!hold->wanted || other->pull_hold.arrival < hold->arrival);
 }
 
 /* Wakes the first of each class, if there is room for it now. */
@@ -72,7 +76,7 @@ enum pull_admission pull_budget_take(struct pull_budget *budget, struct conn *co
 	struct conn *first = TAILQ_FIRST(&budget->waiting[hold->class]);
 
 	if ((!first || first == conn) && fits(budget, hold->class, bytes) &&
-	    (first == conn || !is_stopped(budget, hold->class))) {
+	    !is_stopped(budget, hold)) {
 		budget->held[hold->class] += bytes;
 		hold->bytes = bytes;
 		pull_budget_leave(budget, conn);
@@ -83,6 +87,7 @@ enum pull_admission pull_budget_take(struct pull_budget *budget, struct conn *co
 	if (budget->waiting_count == PULLS_WAITING_MAX)
 		return PULL_REFUSED;
 	hold->wanted = bytes;
+	hold->arrival = budget->arrivals++;
 	budget->waiting_count++;
 	TAILQ_INSERT_TAIL(&budget->waiting[hold->class], conn, pull_hold.entry);
 	return PULL_WAITS;

@@ -95,6 +95,7 @@ struct pull_budget {
 	uint64_t held[PULL_CLASSES];
 	TAILQ_HEAD(pull_waiting_list, conn) waiting[PULL_CLASSES]; /* in the order of arrival */
 	unsigned int waiting_count;
+	uint64_t arrivals; /* connections that have begun to wait */
 };
 
 struct worker {

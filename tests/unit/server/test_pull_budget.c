@@ -132,6 +132,29 @@ static void larger_than_the_budget_alone(void **state)
 	assert_int_equal(take(3, 10), PULL_ADMITTED);
 }
 
+/* Of values that need the budget one after the other, the first that came is the next. */
+static void large_ones_in_order(void **state)
+{
+	(void)state;
+	prove(1);
+	prove(2);
+	assert_int_equal(take(1, 60), PULL_ADMITTED);
+	assert_int_equal(take(3, 60), PULL_WAITS);
+	assert_int_equal(take(2, 60), PULL_WAITS);
+	pull_budget_give(budget, &conns[1], true);
+	assert_int_equal(take(1, 60), PULL_WAITS);
+	assert_int_equal(take(2, 60), PULL_WAITS);
+	assert_int_equal(take(3, 60), PULL_ADMITTED);
+	while (woken() < CONNS)
+		;
+	pull_budget_give(budget, &conns[3], true);
+	assert_int_equal(woken(), 2);
+	assert_int_equal(take(2, 60), PULL_ADMITTED);
+	pull_budget_give(budget, &conns[2], true);
+	assert_int_equal(woken(), 1);
+	assert_int_equal(take(1, 60), PULL_ADMITTED);
+}
+
 /* The queue is bounded; one that leaves it is forgotten. */
 static void bounded(void **state)
 {
@@ -196,6 +219,7 @@ int main(void)
 		cmocka_unit_test_setup(beside_hostile_ones, setup),
 		cmocka_unit_test_setup(new_ones_get_their_half, setup),
 		cmocka_unit_test_setup(larger_than_the_budget_alone, setup),
+		cmocka_unit_test_setup(large_ones_in_order, setup),
 		cmocka_unit_test_setup(bounded, setup),
 		cmocka_unit_test_setup(without_room_for_a_response, setup),
 	};

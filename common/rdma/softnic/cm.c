@@ -75,6 +75,8 @@ int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
 	channel->ctx = ctx;
 	TAILQ_INIT(&channel->ids);
 	TAILQ_INIT(&channel->ready);
+	TAILQ_INIT(&channel->half_open);
+	sn_timers_init(&channel->timers);
 	pthread_mutex_init(&channel->lock, NULL);
 	ret = cm_channel_open_fds(channel);
 	if (ret) {
@@ -142,13 +144,24 @@ struct sn_id *do_sn_id_create(struct sn_cm_channel *channel, enum sn_id_state st
 	id->ctx = channel->ctx;
 	id->state = state;
 	id->sock = -1;
+	id->deadline.owner = id->retry.owner = id;
 	id->reported = state != SN_ID_HALF_OPEN;
 	if (state == SN_ID_HALF_OPEN) {
-		channel->half_open++;
+		TAILQ_INSERT_TAIL(&channel->half_open, id, in_half_open);
+		channel->half_open_count++;
 		channel->unreported++;
 	}
 	TAILQ_INSERT_TAIL(&channel->ids, id, in_channel);
 	return id;
+}
+
+void do_sn_id_opened(struct sn_id *id, enum sn_id_state state)
+{
+	struct sn_cm_channel *channel = sn_id_channel(id);
+
+	TAILQ_REMOVE(&channel->half_open, id, in_half_open);
+	channel->half_open_count--;
+	id->state = state;
 }
 
 void do_sn_id_free(struct sn_id *id)
@@ -156,7 +169,9 @@ void do_sn_id_free(struct sn_id *id)
 	struct sn_cm_channel *channel = sn_id_channel(id);
 
 	if (id->state == SN_ID_HALF_OPEN)
-		channel->half_open--;
+		do_sn_id_opened(id, SN_ID_DONE);
+	sn_timer_cancel(&channel->timers, &id->deadline);
+	sn_timer_cancel(&channel->timers, &id->retry);
 	if (!id->reported)
 		channel->unreported--;
 	if (id->cm.qp) {
@@ -214,38 +229,39 @@ void do_sn_id_unwatch(struct sn_id *id)
 	id->watched = false;
 }
 
+/* A cancelled timer does not change timer_fd, which then fires for nothing. */
 static void do_channel_set_timer(struct sn_cm_channel *channel)
 {
-	struct itimerspec next = { .it_value = { 0 } };
-	uint64_t first = 0;
-	struct sn_id *id;
+	uint64_t first = sn_timers_first_ns(&channel->timers);
+	struct itimerspec next = { .it_value = {
+					   .tv_sec = (time_t)(first / 1000000000u),
+					   .tv_nsec = (long)(first % 1000000000u),
+				   } };
 
-	TAILQ_FOREACH(id, &channel->ids, in_channel) {
-		if (id->deadline_ns && (!first || id->deadline_ns < first))
-			first = id->deadline_ns;
-		if (id->retry_ns && (!first || id->retry_ns < first))
-			first = id->retry_ns;
-	}
 	channel->timer_ns = first;
-	next.it_value.tv_sec = (time_t)(first / 1000000000u);
-	next.it_value.tv_nsec = (long)(first % 1000000000u);
 	timerfd_settime(channel->timer_fd, TFD_TIMER_ABSTIME, &next, NULL);
 }
 
-void do_sn_id_set_timer(struct sn_id *id, uint64_t *when, uint64_t delay_ms)
+void do_sn_id_set_timer(struct sn_id *id, struct sn_timer *timer, enum sn_delay delay)
 {
 	struct sn_cm_channel *channel = sn_id_channel(id);
 
-	*when = sn_now_ns(CLOCK_MONOTONIC) + delay_ms * 1000000u;
-	if (!channel->timer_ns || *when < channel->timer_ns)
+	sn_timer_set(&channel->timers, timer, delay, sn_now_ns(CLOCK_MONOTONIC));
+	if (!channel->timer_ns || timer->when_ns < channel->timer_ns)
 		do_channel_set_timer(channel);
+}
+
+void do_sn_id_cancel_timer(struct sn_id *id, struct sn_timer *timer)
+{
+	sn_timer_cancel(&sn_id_channel(id)->timers, timer);
 }
 
 /* Stops listening to the peer. */
 static void do_id_stop(struct sn_id *id)
 {
 	do_sn_id_unwatch(id);
-	id->deadline_ns = id->retry_ns = 0;
+	do_sn_id_cancel_timer(id, &id->deadline);
+	do_sn_id_cancel_timer(id, &id->retry);
 	id->state = SN_ID_DONE;
 	if (id->sock >= 0)
 		shutdown(id->sock, SHUT_RDWR);
@@ -265,34 +281,24 @@ void do_sn_id_end(struct sn_id *id, enum cm_event_type type, int status)
 /* Drops the oldest half-open connections if there are too many. */
 static void do_channel_bound(struct sn_cm_channel *channel)
 {
-	struct sn_id *id, *next;
-
-	for (id = TAILQ_FIRST(&channel->ids); id && channel->half_open > SN_HALF_OPEN_MAX;
-	     id = next) {
-		next = TAILQ_NEXT(id, in_channel);
-		if (id->state != SN_ID_HALF_OPEN)
-			continue;
+	while (channel->half_open_count > SN_HALF_OPEN_MAX) {
 		log_ratelimited(LOG_WARN, 1,
 				"softnic: more than %d peers connected without a connect request: "
 				"disconnecting the oldest",
 				SN_HALF_OPEN_MAX);
-		do_sn_id_free(id);
+		do_sn_id_free(TAILQ_FIRST(&channel->half_open));
 	}
 }
 
 static void do_channel_serve_timer(struct sn_cm_channel *channel)
 {
 	uint64_t now = sn_now_ns(CLOCK_MONOTONIC);
-	struct sn_id *id, *next;
+	struct sn_timer *timer;
 	uint64_t count;
 
 	(void)!read(channel->timer_fd, &count, sizeof(count));
-	for (id = TAILQ_FIRST(&channel->ids); id; id = next) {
-		next = TAILQ_NEXT(id, in_channel);
-		if ((id->deadline_ns && id->deadline_ns <= now) ||
-		    (id->retry_ns && id->retry_ns <= now))
-			do_sn_handshake_due(id, now);
-	}
+	while ((timer = sn_timers_take(&channel->timers, now)))
+		do_sn_handshake_due(timer->owner);
 	do_channel_bound(channel);
 	do_channel_set_timer(channel);
 }

@@ -7,6 +7,7 @@
 #define KVD_COMMON_RDMA_SOFTNIC_CM_H
 
 #include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/timer.h"
 
 enum sn_id_state {
 	SN_ID_NEW, /* created, not connecting yet */
@@ -25,14 +26,15 @@ struct sn_id {
 	struct sn_context *ctx;
 	TAILQ_ENTRY(sn_id) in_channel;
 	TAILQ_ENTRY(sn_id) in_ready;
+	TAILQ_ENTRY(sn_id) in_half_open;
 	enum sn_id_state state;
 	int sock;
-	bool reported;	      /* the caller knows it: from an event, or because it created it */
-	bool watched;	      /* in the channel's epoll */
-	uint32_t pending;     /* events to deliver: 1 << enum cm_event_type, lowest first */
-	int status;	      /* of UNREACHABLE */
-	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
-	uint64_t retry_ns;    /* RETRYING: when to connect again; LISTENING: when to accept again */
+	bool reported;	  /* the caller knows it: from an event, or because it created it */
+	bool watched;	  /* in the channel's epoll */
+	uint32_t pending; /* events to deliver: 1 << enum cm_event_type, lowest first */
+	int status;	  /* of UNREACHABLE */
+	struct sn_timer deadline;
+	struct sn_timer retry;	     /* RETRYING: to connect again; LISTENING: to accept again */
 	struct link_message message; /* the handshake's last message, received or to be sent */
 	uint8_t responder_resources; /* as events report it */
 	uint8_t initiator_depth;
@@ -51,9 +53,11 @@ struct sn_cm_channel {
 	pthread_mutex_t lock;
 	struct sn_id_list ids;
 	struct sn_id_list ready;
-	unsigned int half_open;
+	struct sn_id_list half_open; /* the oldest first */
+	unsigned int half_open_count;
+	struct sn_timers timers;
 	unsigned int unreported; /* ids that are not reported, with the half-open ones */
-	uint64_t timer_ns;	 /* when the timer fires; 0: not set */
+	uint64_t timer_ns;	 /* when timer_fd fires; 0: not set */
 	bool removed_reported;	 /* DEVICE_REMOVED was delivered to all ids */
 };
 
@@ -78,14 +82,17 @@ void do_sn_id_free(struct sn_id *id);
 void do_sn_id_event(struct sn_id *id, enum cm_event_type type);
 int do_sn_id_watch(struct sn_id *id, uint32_t events);
 void do_sn_id_unwatch(struct sn_id *id);
-void do_sn_id_set_timer(struct sn_id *id, uint64_t *when, uint64_t delay_ms);
+/* The state after HALF_OPEN; the id was in that. */
+void do_sn_id_opened(struct sn_id *id, enum sn_id_state state);
+void do_sn_id_set_timer(struct sn_id *id, struct sn_timer *timer, enum sn_delay delay);
+void do_sn_id_cancel_timer(struct sn_id *id, struct sn_timer *timer);
 /* Ends a connection, or an attempt to connect, with an event. */
 void do_sn_id_end(struct sn_id *id, enum cm_event_type type, int status);
 
 /* handshake.c */
 void do_sn_handshake(struct sn_id *id, uint32_t events);
-/* The id's deadline or retry is due. */
-void do_sn_handshake_due(struct sn_id *id, uint64_t now);
+/* The id's deadline or retry is due, and not set any more. May free the id. */
+void do_sn_handshake_due(struct sn_id *id);
 void do_sn_handshake_connect(struct sn_id *id);
 
 #endif /* KVD_COMMON_RDMA_SOFTNIC_CM_H */

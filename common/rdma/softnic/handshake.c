@@ -22,8 +22,7 @@
 
 #include "common/util/log.h"
 
-#define ACCEPT_MAX 64	    /* connections that one call accepts */
-#define ACCEPT_PAUSE_MS 100 /* after a failure, such as no descriptors left */
+#define ACCEPT_MAX 64 /* connections that one call accepts */
 
 static uint8_t reads_or_most(uint8_t reads)
 {
@@ -84,7 +83,7 @@ static void id_log_peer(const struct sn_id *id)
 static bool do_accept_pause(struct sn_id *listener)
 {
 	do_sn_id_unwatch(listener);
-	do_sn_id_set_timer(listener, &listener->retry_ns, ACCEPT_PAUSE_MS);
+	do_sn_id_set_timer(listener, &listener->retry, SN_DELAY_PAUSE);
 	return false;
 }
 
@@ -117,7 +116,7 @@ static bool do_accept_one(struct sn_id *listener)
 		do_sn_id_free(id);
 		return false;
 	}
-	do_sn_id_set_timer(id, &id->deadline_ns, SN_HANDSHAKE_MS);
+	do_sn_id_set_timer(id, &id->deadline, SN_DELAY_HANDSHAKE);
 	return true;
 }
 
@@ -132,8 +131,8 @@ static void do_accept(struct sn_id *listener)
 
 	for (count = 0; count < ACCEPT_MAX && do_accept_one(listener); count++)
 		;
-	if (channel->half_open > SN_HALF_OPEN_MAX)
-		do_sn_id_set_timer(listener, &listener->retry_ns, 1);
+	if (channel->half_open_count > SN_HALF_OPEN_MAX)
+		do_sn_id_set_timer(listener, &listener->retry, SN_DELAY_SOON);
 }
 
 /* Takes a half-open peer's connect request. */
@@ -163,12 +162,11 @@ static void do_take_connect(struct sn_id *id)
 					"its connect request is malformed; is it a kvd client?" :
 					"its kvd has another version; use the same on both sides");
 		shutdown(id->sock, SHUT_RDWR);
-		do_sn_id_set_timer(id, &id->deadline_ns, 1); /* freed by the timer */
+		do_sn_id_set_timer(id, &id->deadline, SN_DELAY_SOON); /* freed by the timer */
 		return;
 	}
-	sn_id_channel(id)->half_open--;
-	id->state = SN_ID_REQUESTED;
-	id->deadline_ns = 0;
+	do_sn_id_opened(id, SN_ID_REQUESTED);
+	do_sn_id_cancel_timer(id, &id->deadline);
 	id->responder_resources = reads_or_most(id->message.initiator_depth);
 	id->initiator_depth = reads_or_most(id->message.responder_resources);
 	do_sn_id_event(id, CM_CONNECT_REQUEST);
@@ -194,7 +192,7 @@ static void do_take_ready(struct sn_id *id)
 		do_sn_id_end(id, CM_DISCONNECTED, ret);
 		return;
 	}
-	id->deadline_ns = 0;
+	do_sn_id_cancel_timer(id, &id->deadline);
 	id->state = SN_ID_ESTABLISHED;
 	id->message.private_len = 0;
 	do_sn_id_event(id, CM_ESTABLISHED);
@@ -250,7 +248,7 @@ static void do_take_response(struct sn_id *id)
 	} else if (!ret && id->message.type == LINK_MESSAGE_ACCEPT && fd >= 0) {
 		ret = do_join(id, fd);
 		if (!ret) {
-			id->deadline_ns = 0;
+			do_sn_id_cancel_timer(id, &id->deadline);
 			id->state = SN_ID_ESTABLISHED;
 			do_sn_id_event(id, CM_ESTABLISHED);
 		}
@@ -288,11 +286,10 @@ void do_sn_handshake(struct sn_id *id, uint32_t events)
 	}
 }
 
-void do_sn_handshake_due(struct sn_id *id, uint64_t now)
+void do_sn_handshake_due(struct sn_id *id)
 {
 	switch (id->state) {
 	case SN_ID_LISTENING:
-		id->retry_ns = 0;
 		if (!id->watched)
 			do_sn_id_watch(id, EPOLLIN);
 		break;
@@ -303,7 +300,7 @@ void do_sn_handshake_due(struct sn_id *id, uint64_t now)
 		do_sn_id_end(id, CM_DISCONNECTED, -ETIMEDOUT);
 		break;
 	case SN_ID_RETRYING:
-		if (now < id->deadline_ns) {
+		if (id->deadline.when_ns) {
 			do_sn_handshake_connect(id);
 			break;
 		}
@@ -312,7 +309,7 @@ void do_sn_handshake_due(struct sn_id *id, uint64_t now)
 		do_sn_id_end(id, CM_UNREACHABLE, -ETIMEDOUT);
 		break;
 	default:
-		id->deadline_ns = id->retry_ns = 0;
+		break;
 	}
 }
 
@@ -323,10 +320,10 @@ void do_sn_handshake_connect(struct sn_id *id)
 
 	if (ret == -EAGAIN) {
 		id->state = SN_ID_RETRYING;
-		do_sn_id_set_timer(id, &id->retry_ns, SN_RETRY_MS);
+		do_sn_id_set_timer(id, &id->retry, SN_DELAY_RETRY);
 		return;
 	}
-	id->retry_ns = 0;
+	do_sn_id_cancel_timer(id, &id->retry);
 	if (!ret)
 		ret = link_send(id->sock, &id->message, -1);
 	if (!ret) {
@@ -362,7 +359,7 @@ int sn_connect(struct cm_id *cm, const struct cm_param *param)
 	id->message.initiator_depth = reads_or_most(param->initiator_depth);
 	id->rnr_retry = param->rnr_retry_count;
 	id->min_rnr_timer = param->min_rnr_timer;
-	do_sn_id_set_timer(id, &id->deadline_ns, SN_HANDSHAKE_MS);
+	do_sn_id_set_timer(id, &id->deadline, SN_DELAY_HANDSHAKE);
 	do_sn_handshake_connect(id);
 unlock:
 	pthread_mutex_unlock(&channel->lock);
@@ -426,7 +423,7 @@ int sn_accept(struct cm_id *cm, const struct cm_param *param)
 		ret = do_accept_join(id, param);
 	if (!ret) {
 		id->state = SN_ID_ACCEPTED;
-		do_sn_id_set_timer(id, &id->deadline_ns, SN_HANDSHAKE_MS);
+		do_sn_id_set_timer(id, &id->deadline, SN_DELAY_HANDSHAKE);
 		ret = do_sn_id_watch(id, EPOLLIN | EPOLLRDHUP);
 	}
 	pthread_mutex_unlock(&channel->lock);

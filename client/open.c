@@ -262,6 +262,11 @@ static enum kvd_status connect_failed(struct kvd *handle, int err)
 	case -ETIMEDOUT:
 		return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s: %s", address,
 				   strerror(-err));
+	case -EPROTONOSUPPORT:
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "kvd at %s has another version of the protocol: use the same "
+				   "version of kvd on both sides",
+				   address);
 	default:
 		return handle_fail(handle, KVD_ERR_UNREACHABLE, "can't connect to %s: %s", address,
 				   strerror(-err));

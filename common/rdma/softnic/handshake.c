@@ -207,11 +207,19 @@ static int do_join(struct sn_id *id, int fd)
 		.is_active = true,
 		.rnr_retry = id->rnr_retry,
 		.min_rnr_timer = id->min_rnr_timer,
+		.line = id->message.line,
 	};
 	int ret;
 
 	if (!qp)
 		return -EINVAL;
+	if (attach.line >= LINK_LINES) {
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: refused the server's connection memory: its words begin "
+				"at line %u, which must be less than %zu",
+				attach.line, LINK_LINES);
+		return -EPROTO;
+	}
 	id->responder_resources = reads_or_most(id->message.initiator_depth);
 	id->initiator_depth = reads_or_most(id->message.responder_resources);
 	attach.reads_max = id->initiator_depth;
@@ -377,6 +385,7 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 		.rnr_retry = param->rnr_retry_count,
 		.min_rnr_timer = param->min_rnr_timer,
 		.reads_max = initiator,
+		.line = qp->verbs.qp_num % LINK_LINES,
 	};
 	struct link_message message;
 	int fd;
@@ -396,6 +405,7 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 	message.qp_num = qp->verbs.qp_num;
 	message.responder_resources = responder;
 	message.initiator_depth = initiator;
+	message.line = (uint8_t)attach.line;
 	/* If the peer is gone, watching its socket will show it. */
 	link_send(id->sock, &message, fd);
 	sn_qp_announce(qp);

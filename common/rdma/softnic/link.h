@@ -24,7 +24,7 @@
 #include "common/rdma/softnic/ring.h"
 
 #define LINK_MAGIC 0x6b76646eu /* "kvdn" */
-#define LINK_VERSION 1
+#define LINK_VERSION 2
 
 #define LINK_GRANTS_MAX 16 /* files that a peer can map over one connection */
 
@@ -77,9 +77,17 @@ _Static_assert(sizeof(struct link_side) == 192, "layout is shared");
 #define LINK_PASSIVE 0 /* the side that accepts */
 #define LINK_ACTIVE 1  /* the side that connects */
 
+/*
+ * The sides begin at a line of the header page that the accepting end chooses and says in ACCEPT,
+ * another for each connection. At the same place in all pages, the bells of all connections would
+ * be in one set of the processor's caches, and one that looks at many would miss on each.
+ */
+#define LINK_HEADER 4096
+#define LINK_LINE 64
+#define LINK_LINES ((LINK_HEADER - 2 * sizeof(struct link_side)) / LINK_LINE + 1)
+
 struct link_shared {
-	struct link_side side[2];
-	uint8_t pad[4096 - 2 * sizeof(struct link_side)];
+	uint8_t header[LINK_HEADER];
 	uint8_t request[2][RING_BYTES];
 	uint8_t response[2][RING_BYTES];
 };
@@ -87,6 +95,7 @@ struct link_shared {
 #define LINK_BYTES sizeof(struct link_shared)
 
 _Static_assert(offsetof(struct link_shared, request) == 4096, "layout is shared");
+_Static_assert(LINK_LINES == 59, "the number is shared");
 _Static_assert(sizeof(struct link_shared) == 4096 + 4 * RING_BYTES, "layout is shared");
 
 /* A record of a request ring. */
@@ -145,7 +154,7 @@ struct link_message {
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
 	uint8_t grant_slot;
-	uint8_t reserved8;
+	uint8_t line;
 	uint32_t grant_rkey;
 	uint32_t reserved;
 	uint64_t grant_addr;
@@ -156,6 +165,15 @@ struct link_message {
 };
 
 _Static_assert(sizeof(struct link_message) == 248, "layout is shared");
+
+/* @line is less than LINK_LINES: check what a peer says. @which: LINK_PASSIVE or LINK_ACTIVE. */
+static inline struct link_side *link_side(struct link_shared *shared, unsigned int line,
+					  unsigned int which)
+{
+	uint8_t *first = shared->header + line * LINK_LINE;
+
+	return (struct link_side *)(void *)first + which;
+}
 
 /* Creates the memory of a connection; the caller passes @fd to the peer and closes it. */
 int link_create(struct link_shared **shared, int *fd);

@@ -237,7 +237,7 @@ static void do_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 	unsigned int me = attach->is_active ? LINK_ACTIVE : LINK_PASSIVE;
 
 	qp->shared = shared;
-	qp->mine = &shared->side[me];
+	qp->mine = link_side(shared, attach->line, me);
 	qp->sock = attach->sock;
 	qp->is_active = attach->is_active;
 	qp->rnr_retry = attach->rnr_retry;
@@ -251,7 +251,8 @@ static void do_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 	if (qp->access & IBV_ACCESS_REMOTE_READ)
 		side_store(&qp->mine->serves, 1);
 	qp->verbs.state = IBV_QPS_RTS;
-	atomic_store_explicit(&qp->theirs, &shared->side[!me], memory_order_release);
+	atomic_store_explicit(&qp->theirs, link_side(shared, attach->line, !me),
+			      memory_order_release);
 }
 
 int sn_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)

@@ -491,6 +491,7 @@ void sn_qp_destroy(struct sn_qp *qp);
 
 struct sn_attach {
 	struct link_shared *shared;
+	unsigned int line; /* of its sides */
 	int sock;
 	bool is_active;
 	uint8_t rnr_retry;

@@ -42,6 +42,7 @@ struct raw {
 	int sock;
 	struct link_shared *shared;
 	struct link_side *side;
+	struct link_side *theirs;
 	struct link_message response;
 };
 
@@ -84,6 +85,13 @@ static void serve(void)
 			end_post_recv(&server, (unsigned int)wc[i].wr_id);
 }
 
+static void raw_find_sides(struct raw *raw)
+{
+	assert_true(raw->response.line < LINK_LINES);
+	raw->side = link_side(raw->shared, raw->response.line, LINK_ACTIVE);
+	raw->theirs = link_side(raw->shared, raw->response.line, LINK_PASSIVE);
+}
+
 static void raw_connect(struct raw *raw)
 {
 	struct link_message hello = raw_message();
@@ -97,7 +105,7 @@ static void raw_connect(struct raw *raw)
 	assert_true(fd >= 0);
 	assert_int_equal(link_map(&raw->shared, fd), 0);
 	close(fd);
-	raw->side = &raw->shared->side[LINK_ACTIVE];
+	raw_find_sides(raw);
 	hello.type = LINK_MESSAGE_READY;
 	assert_int_equal(link_send(raw->sock, &hello, -1), 0);
 	serve();
@@ -272,7 +280,7 @@ static void test_malformed(void **state)
 		atomic_store(&raw.side->request_head, m->published);
 		atomic_store(&raw.side->bell, 1);
 		serve();
-		if (!atomic_load(&raw.shared->side[LINK_PASSIVE].closed))
+		if (!atomic_load(&raw.theirs->closed))
 			fail_msg("%s was taken", m->what);
 		raw_close(&raw);
 		check_good();
@@ -301,7 +309,7 @@ static void test_forged_responses(void **state)
 			atomic_store(&raw.side->acked, ~0u);
 		atomic_store(&raw.side->bell, 1);
 		serve();
-		assert_int_equal(atomic_load(&raw.shared->side[LINK_PASSIVE].closed), 1);
+		assert_int_equal(atomic_load(&raw.theirs->closed), 1);
 		raw_close(&raw);
 		check_good();
 	}
@@ -377,8 +385,7 @@ static void raw_stroke(struct raw *raw, uint32_t *head)
 		send(raw->sock, bytes, next_random() % sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
 		break;
 	default:
-		atomic_store(&raw->side->response_tail,
-			     atomic_load(&raw->shared->side[LINK_PASSIVE].response_head));
+		atomic_store(&raw->side->response_tail, atomic_load(&raw->theirs->response_head));
 		atomic_fetch_add(&raw->side->bell, 1);
 	}
 }
@@ -441,13 +448,13 @@ static void test_memory_is_sealed(void **state)
 	 * request.
 	 */
 	assert_int_equal(link_map(&raw.shared, fd), 0);
-	raw.side = &raw.shared->side[LINK_ACTIVE];
+	raw_find_sides(&raw);
 	assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, LINK_BYTES),
 			 0);
 	atomic_store(&raw.side->request_head, RING_UNIT);
 	atomic_store(&raw.side->bell, 77);
 	serve();
-	assert_int_equal(atomic_load(&raw.shared->side[LINK_PASSIVE].closed), 1);
+	assert_int_equal(atomic_load(&raw.theirs->closed), 1);
 	close(fd);
 	raw_close(&raw);
 	check_good();
@@ -455,7 +462,7 @@ static void test_memory_is_sealed(void **state)
 
 static bool raw_is_closed(const struct raw *raw)
 {
-	return atomic_load(&raw->shared->side[LINK_PASSIVE].closed);
+	return atomic_load(&raw->theirs->closed);
 }
 
 static void raw_send_bytes(const struct raw *raw, size_t count)
@@ -490,7 +497,7 @@ static void raw_take_wake(struct raw *raw)
 
 	ibv_req_notify_cq(server.cq, 0);
 	for (serves = 0; serves < SERVES_MAX; serves++) {
-		if (side_take_wake(&raw->shared->side[LINK_PASSIVE], LINK_WAKE_EVENT))
+		if (side_take_wake(raw->theirs, LINK_WAKE_EVENT))
 			return;
 		serve();
 		ibv_req_notify_cq(server.cq, 0);
@@ -622,14 +629,106 @@ static int group_teardown(void **state)
 	return 0;
 }
 
+/* A server that breaks the rules: answers one connect request with @response. */
+static void hostile_respond(int listener, const struct link_message *response, bool with_memory)
+{
+	struct link_shared *shared = NULL;
+	struct link_message connect;
+	int sock, fd = -1;
+
+	sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(sock >= 0);
+	while (link_receive(sock, &connect, NULL) == -EAGAIN)
+		;
+	if (with_memory)
+		assert_int_equal(link_create(&shared, &fd), 0);
+	assert_int_equal(link_send(sock, response, fd), 0);
+	if (fd >= 0)
+		close(fd);
+	link_unmap(shared);
+	close(sock);
+}
+
+static void test_servers_of_another_kind(void **state)
+{
+	static const struct {
+		struct link_message response;
+		bool with_memory;
+		int status;
+	} servers[] = {
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = LINK_LINES },
+		  true,
+		  -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = 255 }, true, -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION - 1, LINK_MESSAGE_REJECT, .line = 0 },
+		  false,
+		  -EPROTONOSUPPORT },
+		{ { LINK_MAGIC, LINK_VERSION - 1, LINK_MESSAGE_ACCEPT, .line = 0 },
+		  true,
+		  -EPROTONOSUPPORT },
+	};
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct end other;
+	unsigned int i;
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	strncpy(un.sun_path, pair_path(), sizeof(un.sun_path) - 1);
+	assert_int_equal(bind(listener, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(end_init(&other, DEVICE_CONNECT, un.sun_path, &END_DEFAULTS), 0);
+	for (i = 0; i < sizeof(servers) / sizeof(servers[0]); i++) {
+		struct cm_event event;
+		struct cm_id *id;
+		int ret;
+
+		assert_int_equal(end_connect(&other, &id, &END_DEFAULTS), 0);
+		hostile_respond(listener, &servers[i].response, servers[i].with_memory);
+		while ((ret = OPS->cm_get_event(other.cm, &event)) == -EAGAIN)
+			;
+		assert_int_equal(ret, 0);
+		assert_int_equal(event.type, CM_UNREACHABLE);
+		assert_int_equal(event.status, servers[i].status);
+		OPS->destroy_id(id);
+	}
+	end_release(&other);
+	close(listener);
+	check_good();
+}
+
+/* The bells of connections that are made one after the other are at different places. */
+static void test_bells_are_spread(void **state)
+{
+	bool used[LINK_LINES] = { false };
+	struct raw raw;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < LINK_LINES; i++) {
+		raw_connect(&raw);
+		assert_false(used[raw.response.line]);
+		used[raw.response.line] = true;
+		raw_close(&raw);
+		serve();
+	}
+	check_good();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_noise_at_the_door), cmocka_unit_test(test_silent_peers),
-		cmocka_unit_test(test_malformed),	  cmocka_unit_test(test_forged_responses),
-		cmocka_unit_test(test_scribbler),	  cmocka_unit_test(test_memory_is_sealed),
-		cmocka_unit_test(test_wake_flood_taken),  cmocka_unit_test(test_wakes_as_asked),
-		cmocka_unit_test(test_wake_flood),	  cmocka_unit_test(test_files_from_clients),
+		cmocka_unit_test(test_noise_at_the_door),
+		cmocka_unit_test(test_silent_peers),
+		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_forged_responses),
+		cmocka_unit_test(test_scribbler),
+		cmocka_unit_test(test_memory_is_sealed),
+		cmocka_unit_test(test_wake_flood_taken),
+		cmocka_unit_test(test_wakes_as_asked),
+		cmocka_unit_test(test_wake_flood),
+		cmocka_unit_test(test_files_from_clients),
+		cmocka_unit_test(test_servers_of_another_kind),
+		cmocka_unit_test(test_bells_are_spread),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -38,7 +38,7 @@
 #define SN_SGE_MAX 16
 #define SN_INLINE_MAX 512
 #define SN_CQ_MAX 1024
-#define SN_CQE_MAX 65536
+#define SN_CQE_MAX 262144
 #define SN_SRQ_MAX 1024
 #define SN_SRQ_WR_MAX 65536
 #define SN_PD_MAX 256

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Measures PUTs of one client thread over many connections in turn, and beside idle connections, on
+# softnic with one worker.
+#
+#   bench/connections-scaling.sh [-s SECONDS] [-r ROUNDS] [-c "1 16 256 1000"] [-i "1000 10000"]
+#                                [-B BUILD_BEFORE]
+#
+# One line for each number of active connections (-c; none of them idle), then for each number of
+# idle ones (-i) beside one that is active. The figures are those of the round with the median
+# rate, which is that of the 90th percentile of intervals of 20 ms; the ratio is to one connection
+# of the same build. Targets: 0.5 with 1,000 active, 0.95 with 10,000 idle.
+# With -B each line also runs with the programs in that folder, in turn. It needs a program
+# connections of its own, since libkvd is part of that: link bench/client/connections.c with the
+# libclient.a of before. Root may open as many files as it needs; others need ulimit -n 20000.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+seconds=2
+rounds=3
+active_list='1 16 256 1000'
+idle_list='1000 10000'
+before=
+usage='connections-scaling.sh [-s SECONDS] [-r ROUNDS] [-c "1 16"] [-i "1000"] [-B BUILD_BEFORE]'
+while getopts s:r:c:i:B: option; do
+	case $option in
+	s) seconds=$OPTARG ;;
+	r) rounds=$OPTARG ;;
+	c) active_list=$OPTARG ;;
+	i) idle_list=$OPTARG ;;
+	B) before=$(realpath "$OPTARG") || exit 1 ;;
+	*) die "usage: $usage" ;;
+	esac
+done
+builds=("$build")
+[ -z "$before" ] || builds+=("$before")
+for of in "${builds[@]}"; do
+	need_hint='run make benchmarks' need "$of/connections"
+done
+ulimit -n 20000 2>/dev/null || ulimit -n "$(ulimit -H -n)"
+
+# build, active, idle: one run, in a line of $tmp/lines
+measure() {
+	local figures
+	build=$1
+	kvd_start softnic -o server.workers=1 -o server.max_connections=10900 \
+		-o request.srq_depth=10900 -o request.window=1 -o memory.size=256m \
+		-o memory.hugepages=off
+	figures=$("$build/connections" -a "$kvd_url" -c "$2" -i "$3" -s "$seconds") || {
+		tail -n 5 "$tmp/kvd.log" >&2
+		die "$2 active and $3 idle connections: the client failed"
+	}
+	kvd_stop || die "kvd failed"
+	printf '%s %s %s %s\n' "$1" "$2" "$3" "$figures" >>"$tmp/lines"
+	printf '%s\n' "$(basename "$(dirname "$1")"): $2 active, $3 idle: $figures" >&2
+}
+
+# build: the medians, with ratios to one connection
+table() {
+	sort -k 2,2n -k 3,3n -k 4,4n "$tmp/lines" | awk -v build="$1" '
+	function flush(m) {
+		if (!n) return
+		m = int((n + 1) / 2)
+		if (key == "1 0") one = rate[m]
+		split(key, of, " ")
+		split(rest[m], f, " ")
+		printf "%7d %7d %9d %6.2f %9d %8.1f %8.1f %8.1f %9d\n", of[1], of[2], rate[m],
+			one ? rate[m] / one : 0, f[1], f[2], f[3], f[4], f[5]
+		n = 0
+	}
+	$1 == build {
+		if ($2 " " $3 != key) flush()
+		key = $2 " " $3
+		rate[++n] = $4
+		rest[n] = $5 " " $6 " " $7 " " $8 " " $9
+	}
+	END { flush() }'
+}
+
+for ((round = 0; round < rounds; round++)); do
+	for active in $active_list; do
+		for of in "${builds[@]}"; do
+			measure "$of" "$active" 0
+		done
+	done
+	for idle in $idle_list; do
+		for of in "${builds[@]}"; do
+			measure "$of" 1 "$idle"
+		done
+	done
+done
+
+say "kvd on softnic, PUTs of 48 bytes, 1 worker, 1 client thread, $seconds s each, medians of" \
+	"$rounds; $(nproc) cores, Linux $(uname -r), load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+for of in "${builds[@]}"; do
+	say "$of:"
+	printf '%7s %7s %9s %6s %9s %8s %8s %8s %9s\n' active idle 'PUT/s' ratio 'over all' \
+		'p50 us' p99 p99.9 'opened/s'
+	table "$of"
+done

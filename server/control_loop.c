@@ -87,6 +87,8 @@ static int loop_init(struct loop *loop, struct server *server)
 
 	loop->server = server;
 	loop->health_ns = notify_watchdog_ns() / HEALTH_PER_WATCHDOG;
+	if (loop->health_ns && loop->health_ns < NS_PER_MS)
+		loop->health_ns = NS_PER_MS; /* what epoll_wait() counts in */
 	loop->health_at_ns = 0;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);

@@ -17,6 +17,7 @@
 suite_jobs=${KVD_JOBS:-$(nproc)}
 suite_pattern=${KVD_TESTS:-}
 suite_tmp=$(mktemp -d /tmp/kvd-check.XXXXXX) || exit 1
+chmod 711 "$suite_tmp" # tests let other users pass, to a socket
 suite_results=$suite_tmp/results
 : >"$suite_results"
 suite_logs=
@@ -70,6 +71,7 @@ suite_run() {
 	shift 3
 	log=$suite_logs/$flavour-${name//\//-}.log
 	dir=$(mktemp -d "$suite_tmp/XXXX")
+	chmod 711 "$dir"
 	start=${EPOCHREALTIME/./}
 	# A shell's background jobs ignore SIGINT, and so would what they start.
 	env --default-signal=INT,QUIT TMPDIR="$dir" KVD_FLAVOUR="$flavour" \

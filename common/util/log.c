@@ -36,11 +36,19 @@ const char *log_level_name(enum log_level level)
 	return (unsigned int)level < LOG_LEVEL_COUNT ? names[level] : "?";
 }
 
+/*
+ * Without O_NONBLOCK the open of a FIFO that nobody reads would not return; with it, it fails with
+ * ENXIO. Writes wait as usual.
+ */
 static int log_open(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		      0640);
 
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	fcntl(fd, F_SETFL, O_APPEND);
+	return fd;
 }
 
 static void log_close(void)

@@ -32,7 +32,6 @@
 #include "common/rdma/device.h"
 #include "common/wire.h"
 #include "server/net/mailbox.h"
-#include "server/net/poller.h"
 #include "server/store/store.h"
 #include "server/net/poller.h"
 

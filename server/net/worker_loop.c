@@ -385,7 +385,8 @@ static void worker_active(struct worker *worker, bool *idle)
 {
 	if (*idle)
 		spin_end(&worker->spin, false);
-	else if (!worker->limits.busy && worker->stats.batches % SHARE_CHECK_EVERY == 0)
+	else if (!worker->limits.busy &&
+		 (worker->stats.batches + worker->stats.deferred_pieces) % SHARE_CHECK_EVERY == 0)
 		spin_share(&worker->spin, clock_ns());
 	*idle = false;
 }

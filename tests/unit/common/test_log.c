@@ -224,6 +224,10 @@ static void test_open_fails(void **state)
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(log_reopen(), -EISDIR);
 	assert_int_equal(rmdir(path), 0);
+	/* That nobody reads: opening it must not wait for a reader. */
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(log_reopen(), -ENXIO);
+	assert_int_equal(unlink(path), 0);
 	log_debug("and here");
 	assert_int_equal(slurp(moved), 2);
 }

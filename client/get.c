@@ -78,7 +78,7 @@ static enum kvd_status lookup_refresh_clock(struct kvd *handle, struct lookup *l
 	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
 		return KVD_OK;
 	handle->stats.clock_asks++;
-	return rpc_ping(handle);
+	return rpc_clock(handle);
 }
 
 /* The READs that the lookups need next, as many as fit scratch. */

@@ -211,6 +211,17 @@ enum kvd_status rpc_ping(struct kvd *handle)
 	return rpc_call(handle, &rpc, &response);
 }
 
+enum kvd_status rpc_clock(struct kvd *handle)
+{
+	struct rpc rpc = { .head.op = WIRE_PING };
+	struct response response;
+	enum kvd_status status = rpc_exchange(handle, &rpc, &response);
+
+	if (status || response.status == WIRE_BUSY)
+		return status;
+	return rpc_status(handle, &response);
+}
+
 /* The buffer is free again after the response to the message before. */
 enum kvd_status access_report(struct kvd *handle)
 {

@@ -26,6 +26,9 @@ enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *r
 /* PING: an empty request. */
 enum kvd_status rpc_ping(struct kvd *handle);
 
+/* A PING for the server's clock, which every response has, a refusal too: it is no failure. */
+enum kvd_status rpc_clock(struct kvd *handle);
+
 /*
  * Reports access records in a message of their own. Does not wait for its response, but for the
  * response to the one before, whose buffer it uses.

@@ -344,6 +344,26 @@ static void a_response_that_is_too_slow(void **state)
 	assert_int_equal(kvd->stats.clock_asks, 1);
 }
 
+static void refuse_ping(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op == WIRE_PING)
+		response->status = WIRE_BUSY;
+	(void)p;
+}
+
+/* A server that refuses the request for its clock has told it. */
+static void a_refusal_has_the_clock(void **state)
+{
+	(void)state;
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 100);
+	server->before_response = refuse_ping;
+	assert_get(KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+	assert_int_equal(server->pings, 1);
+	assert_string_equal(kvd_error(kvd), "");
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_BUSY);
+}
+
 static void many_ask_once(void **state)
 {
 	static struct kvd_get_request list[GETS_MAX];
@@ -477,6 +497,7 @@ int main(void)
 		CASE(a_miss_is_not_made_of_an_old_read),
 		CASE(reading_again_ends),
 		CASE(a_response_that_is_too_slow),
+		CASE(a_refusal_has_the_clock),
 		CASE(many_ask_once),
 		CASE(slewing_does_not_matter),
 		CASE(a_suspended_client_asks),

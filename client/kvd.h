@@ -74,6 +74,12 @@
  * ended this way may or may not have taken effect. (One exception: after KVD_ERR_TIMEOUT of
  * kvd_flush_all() the handle may still be usable.) Any other status leaves the handle usable.
  *
+ * Limits. A server may limit the requests and the bytes of each connection
+ * (limits.connection_requests and limits.connection_bytes of kvd). Beyond that, every call that
+ * sends a request may return KVD_ERR_BUSY, also where this is not said below: the server did not
+ * execute that request, and the handle stays usable. Try again after a pause. Refused requests do
+ * not count. GETs by READ are not limited; those that have to ask the server are.
+ *
  * Access records. A server that evicts has to know which keys are in use, but does not see GETs. If
  * it asks for access records, a handle reports one hit in kvd_info.access_rate, chosen at random:
  * with the next request, or some dozens at a time in a message of their own. No call waits for the
@@ -308,7 +314,8 @@ enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t k
  * kvd_get_by_request(), and
  *
  * KVD_ERR_INVALID: also if @ttl_s is too long.
- * KVD_ERR_BUFFER, KVD_ERR_BUSY: the time to live was set nevertheless.
+ * KVD_ERR_BUFFER: the time to live was set nevertheless. KVD_ERR_BUSY: it was, unless the request
+ * was refused: see Limits at the top.
  */
 enum kvd_status kvd_get_and_touch(struct kvd *handle, const void *key, size_t key_len,
 				  uint32_t ttl_s, void *value, size_t value_size,
@@ -454,7 +461,7 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
  * these statuses is possible. Blocks for at most timeout_ms.
  *
  * KVD_OK: no reader can see any more an item that was stored before the flush's time.
- * KVD_ERR_BUSY: not yet; readers may still see some of them.
+ * KVD_ERR_BUSY: not yet, as far as this call could find out; readers may still see some of them.
  * KVD_ERR_INVALID: @ticket is 0.
  * Else as kvd_flush_start().
  */

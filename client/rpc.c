@@ -180,7 +180,9 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 				   "the server's memory is full: raise memory.size or delete keys");
 	case WIRE_BUSY:
 		return handle_fail(handle, KVD_ERR_BUSY,
-				   "the server can't do this now; try again later");
+				   "the server can't do this now, or the connection is over its "
+				   "limit (limits.connection_requests, limits.connection_bytes); "
+				   "try again later");
 	case WIRE_EXISTS:
 		return handle_fail(handle, KVD_ERR_EXISTS,
 				   "the condition does not hold; nothing was changed");

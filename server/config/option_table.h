@@ -128,7 +128,11 @@ enum poll_mode {
 
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, SIZE, "1m", 0, OPTION_GIB(1),                                         \
-	  "size of the largest value that a client may store")
+	  "size of the largest value that a client may store")                                     \
+	X(limits, connection_requests, UINT, "0", 0, 1000000000,                                   \
+	  "requests per second of a connection; those beyond are answered BUSY; 0: no limit")      \
+	X(limits, connection_bytes, SIZE, "0", 0, OPTION_GIB(64),                                  \
+	  "bytes per second of a connection's requests, responses and large values; 0: no limit")
 
 #define OPTIONS_request(X)                                                                         \
 	X(request, window, UINT, "8", 1, 31,                                                       \

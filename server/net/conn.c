@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/util/log.h"
 #include "common/util/stat.h"
@@ -83,9 +84,15 @@ static int conn_create_qp(struct conn *conn)
 	return 0;
 }
 
+bool peer_is_admin(const struct cm_peer *peer)
+{
+	return peer->uid_known && (!peer->uid || peer->uid == geteuid());
+}
+
 int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
 		uint32_t window)
 {
+	const struct worker_limits *limits = &poller->worker->limits;
 	struct conn *conn = calloc(1, sizeof(*conn));
 	unsigned int i;
 	int err;
@@ -105,7 +112,11 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	TAILQ_INIT(&conn->deferred);
 	for (i = 0; i < NOTE_KINDS; i++)
 		conn->notes[i] = (struct note){ .conn = conn, .kind = (enum note_kind)i };
-	err = conn_create_qp(conn);
+	conn_limit_init(&conn->limit, limits->connection_requests, limits->connection_bytes);
+	err = id->dev->ops->query_peer(id, &conn->peer);
+	conn->by_admin = !err && peer_is_admin(&conn->peer);
+	if (!err)
+		err = conn_create_qp(conn);
 	if (err) {
 		free(conn);
 		return err;

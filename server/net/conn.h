@@ -31,6 +31,7 @@
 
 #include "common/rdma/device.h"
 #include "common/wire.h"
+#include "server/net/conn_limit.h"
 #include "server/net/mailbox.h"
 #include "server/store/store.h"
 #include "server/net/poller.h"
@@ -100,6 +101,7 @@ struct conn {
 	struct ibv_qp *qp;
 	struct poller *poller;
 	struct cm_peer peer;
+	bool by_admin;		/* peer_is_admin() */
 	bool admin;		/* its slot and credit are those of administrators */
 	uint64_t connected_ns;	/* by clock_ns() */
 	uint64_t number;	/* in net->registry, for users; 0: not there */
@@ -111,6 +113,7 @@ struct conn {
 	uint32_t sq_used;		/* work requests posted, or about to be, not known done */
 	uint32_t sq_unsignaled;		/* of those, posted since the last signaled one */
 	uint32_t batch_requests;	/* in the current batch */
+	struct conn_limit limit;	/* of its requests */
 	bool probing;			/* a keepalive probe is posted and not answered */
 	uint32_t sent_first, sent_last; /* buffers of posted responses, oldest first */
 	uint32_t buffers;		/* response buffers held */
@@ -196,6 +199,12 @@ static inline void sq_put(struct conn *conn, uint32_t count)
 	conn->sq_used -= count;
 	conn->poller->spare_sends += over < count ? over : count;
 }
+
+/*
+ * Whether a client is an administrator's: of root or the server's own user, as the kernel says. So
+ * on the Unix socket only.
+ */
+bool peer_is_admin(const struct cm_peer *peer);
 
 /*
  * Creates the connection that @id requests, with its queue pair, and adds it to @poller's table.

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
@@ -128,17 +127,15 @@ static struct poller *poller_choose(struct net *net, const struct nic *nic)
 
 /*
  * For a client that finds no place, if it is an administrator: the poller that takes it, or NULL.
- * An administrator is root or the server's own user, as the kernel says: on the Unix socket only.
  */
 static struct poller *poller_choose_admin(struct net *net, const struct nic *nic, struct cm_id *id)
 {
 	struct poller *poller = &net->workers[0].pollers[nic - net->nics];
 	struct cm_peer peer;
 
-	if (net->admins_count >= poller->limits.admins_max || id->dev->ops->query_peer(id, &peer) ||
-	    !peer.uid_known)
+	if (net->admins_count >= poller->limits.admins_max || id->dev->ops->query_peer(id, &peer))
 		return NULL;
-	return !peer.uid || peer.uid == geteuid() ? poller : NULL;
+	return peer_is_admin(&peer) ? poller : NULL;
 }
 
 static bool connect_is_kvd(const struct cm_event *event)
@@ -186,9 +183,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 		return err;
 	conn->admin = admin;
 	conn->connected_ns = clock_ns();
-	err = id->dev->ops->query_peer(id, &conn->peer);
-	if (!err)
-		err = id->dev->ops->accept(id, &param);
+	err = id->dev->ops->accept(id, &param);
 	if (err) {
 		table_remove(conn);
 		synchronize_rcu();

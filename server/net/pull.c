@@ -161,6 +161,7 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 	pull_list_add(worker, conn);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
+	conn_limit_charge(&conn->limit, request->value_len);
 	pull_fill_queue(poller, conn);
 	return true;
 }

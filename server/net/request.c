@@ -101,6 +101,7 @@ static void request_hello(struct response_list *responses, struct conn *conn,
 
 static void response_keep_copy(struct worker *worker, struct conn *conn, struct item *copy)
 {
+	conn_limit_charge(&conn->limit, copy->value_len);
 	copy_keep(worker, conn, copy);
 	stat_add(&worker->stats.get_copies, 1);
 }
@@ -381,6 +382,58 @@ static const struct deferred_kind *deferred_kind(enum wire_op op)
 	}
 }
 
+/* What is never refused: the first request, and those by which administrators find out and act. */
+static bool request_is_exempt(const struct conn *conn, enum wire_op op)
+{
+	return op == WIRE_HELLO ||
+	       (conn->by_admin && (op == WIRE_STATS || op == WIRE_CLIENTS || op == WIRE_KILL));
+}
+
+static uint64_t message_bytes(const struct request *request)
+{
+	return sizeof(struct wire_request) + request->key_len +
+	       (request->flags & WIRE_F_PULL ? 0 : request->value_len) +
+	       (uint64_t)request->access_count * WIRE_ACCESS_BYTES;
+}
+
+/* Whether the request is beyond a limit of its connection. */
+static bool request_is_limited(struct conn *conn, const struct request *request)
+{
+	struct worker *worker = conn->poller->worker;
+
+	if (request_is_exempt(conn, request->op) ||
+	    conn_limit_admit(&conn->limit, message_bytes(request), worker->store_thread.now_ns))
+		return false;
+	stat_add(&worker->stats.requests_limited, 1);
+	return true;
+}
+
+/*
+ * Access records are hints, so a message with nothing else is done by ignoring them; and clients
+ * expect no status but OK of it.
+ */
+static void request_refuse(struct response_list *responses, struct conn *conn,
+			   const struct request *request)
+{
+	struct response_wr *response = response_start(responses, conn, request->op, request->id);
+
+	if (request->op != WIRE_ACCESS)
+		response->head.status = WIRE_BUSY;
+}
+
+/* A request that is beyond a limit, but came behind a deferred one, or when there was no room. */
+static enum deferred_next refuse_step(struct deferred *deferred, struct response_list *responses,
+				      uint64_t until_ns)
+{
+	(void)until_ns;
+	if (!response_room(deferred->conn))
+		return DEFERRED_WAIT;
+	request_refuse(responses, deferred->conn, &deferred->request);
+	return DEFERRED_DONE;
+}
+
+static const struct deferred_kind refuse_kind = { .step = refuse_step };
+
 bool request_execute(struct response_list *responses, struct conn *conn,
 		     const struct request *request, uint64_t hash, uint32_t buffer)
 {
@@ -391,9 +444,16 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		return true;
 	}
 	kind = deferred_kind(request->op);
-	if (kind != &request_kind || deferred_pending(conn) || !response_room(conn)) {
+	if (conn->limit.on && request_is_limited(conn, request))
+		kind = &refuse_kind;
+	if ((kind != &request_kind && kind != &refuse_kind) || deferred_pending(conn) ||
+	    !response_room(conn)) {
 		deferred_start(conn, kind, request, hash, buffer);
 		return false;
+	}
+	if (kind == &refuse_kind) {
+		request_refuse(responses, conn, request);
+		return true;
 	}
 	if (request_run(responses, conn, request, hash))
 		return true;

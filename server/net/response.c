@@ -147,6 +147,9 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
 	stat_add(&conn->sent_bytes, response->sge.length);
+	/* A refused request takes nothing, or a client that tries again at once never gets on. */
+	if (conn->limit.on && response->head.status != WIRE_BUSY)
+		conn_limit_charge(&conn->limit, response->sge.length);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);
 	if (!buffered && conn->sq_unsignaled < conn->signal_every)

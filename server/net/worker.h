@@ -34,13 +34,19 @@ struct worker_limits {
 	uint64_t spin_ns;	/* how long an idle worker polls before it sleeps */
 	uint64_t pull_ns;	/* how long a large value may take */
 	uint64_t pull_stall_ns; /* how long no part of it may arrive */
-	bool busy;		/* never sleeps */
+	/* What a connection may ask for in a second: server/net/conn_limit.h. 0: no limit. */
+	uint64_t connection_requests;
+	uint64_t connection_bytes;
+	bool busy; /* never sleeps */
 	uint32_t workers;
 };
 
 /* X(name, help); sums over all workers are in the server's statistics. */
 #define WORKER_STATS(X)                                                                            \
 	X(requests, "requests received")                                                           \
+	X(requests_limited,                                                                        \
+	  "of those, beyond a limit of their connection (limits.connection_requests, "             \
+	  "limits.connection_bytes): answered BUSY, or access records alone, ignored")             \
 	X(gets, "GETs by request")                                                                 \
 	X(get_misses, "of those, not found")                                                       \
 	X(get_copies, "of those, with a copy that the client READs")                               \

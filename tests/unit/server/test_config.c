@@ -169,6 +169,8 @@ static void test_defaults(void **state)
 	assert_int_equal(config.index.fill, 65);
 	assert_int_equal(config.expiry.sweep_share, 5);
 	assert_int_equal(config.limits.max_value, 1 << 20);
+	assert_int_equal(config.limits.connection_requests, 0);
+	assert_int_equal(config.limits.connection_bytes, 0);
 	assert_int_equal(config.request.window, 8);
 	assert_int_equal(config.request.buffer, 2048);
 	assert_int_equal(config.request.srq_depth, 4096);
@@ -200,6 +202,9 @@ static void test_load(void **state)
 			      "eviction = lfu\n"
 			      "access_rate = 1\n"
 			      "access_delay = 10s\n"
+			      "[limits]\n"
+			      "connection_requests = 1000000000\n"
+			      "connection_bytes = 64g\n"
 			      "[expiry]\n"
 			      "sweep_share = 50\n"
 			      "[index]\n"
@@ -226,6 +231,8 @@ static void test_load(void **state)
 	assert_int_equal(config.memory.eviction, EVICTION_LFU);
 	assert_int_equal(config.memory.access_rate, 1);
 	assert_int_equal(config.memory.access_delay, 10000000000);
+	assert_int_equal(config.limits.connection_requests, 1000000000);
+	assert_int_equal(config.limits.connection_bytes, 64ull << 30);
 	assert_int_equal(config.expiry.sweep_share, 50);
 	assert_int_equal(config.index.fill, 30);
 	assert_string_equal(config.rdma.address, "fe80::1");
@@ -312,6 +319,10 @@ static void test_values(void **state)
 	       "memory.access_delay: '11s' is out of range: give 1ms to 10s\n");
 	refuse("[expiry]\nsweep_share = 51\n", 2,
 	       "expiry.sweep_share: '51' is out of range: give 1 to 50\n");
+	refuse("[limits]\nconnection_requests = 1000000001\n", 2,
+	       "limits.connection_requests: '1000000001' is out of range: give 0 to 1000000000\n");
+	refuse("[limits]\nconnection_bytes = 65g\n", 2,
+	       "limits.connection_bytes: '65g' is out of range: give 0 to 64g\n");
 	refuse("[index]\nfill = 29\n", 2, "index.fill: '29' is out of range: give 30 to 90\n");
 	refuse("[softnic]\nsocket_mode = 0990\n", 2, "softnic.socket_mode: '0990' is not a mode: ");
 	refuse("[softnic]\nsocket =\n", 2, "softnic.socket: empty: ");

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of limits.connection_requests and limits.connection_bytes: a client that asks for more
+# gets BUSY and goes on later, others notice nothing, and a value larger than the bucket passes
+# alone.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+RATE=10
+BYTES=2m
+
+limited() {
+	[ "$(stat_of requests_limited)" -gt 0 ]
+}
+
+check "the server starts" server_start
+check "one request after the other, without a limit" kvctl put key value
+check "none is refused" stat_is requests_limited 0
+check "the server stops" server_stop
+
+check "the server starts with a limit of requests" server_start \
+	-o limits.connection_requests=$RATE || finish
+checks_of "$build/tests/system/sys_limits" requests "$url" $RATE
+check "refused requests are counted" limited
+check "the error names the option" grep -q 'limits.connection_requests' "$tmp/checks.out"
+check "nobody lost a connection" stat_is connections_failed 0
+check "the server stops" server_stop
+
+check "the server starts with a limit of bytes" server_start -o limits.connection_bytes=$BYTES
+checks_of "$build/tests/system/sys_limits" bytes "$url" $((2 << 20))
+check "refused requests are counted" limited
+check "nobody lost a connection" stat_is connections_failed 0
+check "the server stops" server_stop
+finish

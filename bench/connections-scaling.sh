@@ -43,8 +43,8 @@ ulimit -n 20000 2>/dev/null || ulimit -n "$(ulimit -H -n)"
 measure() {
 	local figures
 	build=$1
-	kvd_start softnic -o server.workers=1 -o server.max_connections=10900 \
-		-o request.srq_depth=10900 -o request.window=1 -o memory.size=256m \
+	kvd_start softnic -o server.workers=1 -o server.max_connections=12000 \
+		-o request.srq_depth=12000 -o request.window=1 -o memory.size=256m \
 		-o memory.hugepages=off
 	figures=$("$build/connections" -a "$kvd_url" -c "$2" -i "$3" -s "$seconds") || {
 		tail -n 5 "$tmp/kvd.log" >&2

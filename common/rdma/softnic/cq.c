@@ -39,6 +39,7 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	cq->verbs.cqe = cqe;
 	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_init(&cq->list_lock, NULL);
+	cq->serve_after = SN_SERVE_AFTER;
 	TAILQ_INIT(&cq->waiting);
 	TAILQ_INIT(&cq->cold);
 	if (channel) {

@@ -13,9 +13,10 @@
  * A queue pair without traffic for SN_COLD_AFTER_MS becomes *cold*, if its CQ has a completion
  * channel: it asks its peer for a wake-up, stays armed, and costs a scan nothing. The channel says
  * which cold queue pairs were woken. A thread that sleeps learns it at once; one that polls asks
- * now and then. Arming a CQ makes all its hot queue pairs cold, so it costs only as much as those,
- * and after a wake-up only the one that caused it is hot. As a net under that, each clock tick also
- * looks at the bells of a few cold ones.
+ * now and then, and more often after one was woken: a client that uses many connections in turn
+ * wakes another each time. Arming a CQ makes all its hot queue pairs cold, so it costs only as much
+ * as those, and after a wake-up only the one that caused it is hot. As a net under that, each clock
+ * tick also looks at the bells of a few cold ones.
  *
  * A queue pair that has work which no bell announces (it waits for a receive) is in the CQ's
  * waiting list, and is served by each scan. One with two CQs is always hot in both: two pollers
@@ -300,10 +301,12 @@ void sn_cq_scan(struct sn_cq *cq, int wanted)
 	if (!cq->channel || !cq_notifies(cq) || ++cq->armed_scans > SN_ARMED_SCANS) {
 		/* By the time that the scan took. */
 		cq->unserved += (found ? SN_BUSY_SCAN : 1) + cq->hot_count / SN_HOT_COST;
-		if (!found || cq->unserved >= SN_SERVE_AFTER)
+		if (!found || cq->unserved >= cq->serve_after)
 			serve = do_scan_tick(cq);
-		if (cq->unserved >= SN_SERVE_AFTER) {
+		if (cq->unserved >= cq->serve_after) {
 			cq->unserved = 0;
+			if (cq->serve_after < SN_SERVE_AFTER)
+				cq->serve_after *= 2;
 			serve |= !TAILQ_EMPTY(&cq->cold);
 		}
 	}
@@ -410,6 +413,7 @@ void sn_cq_serve(struct sn_cq *cq, struct sn_qp *qp)
 {
 	pthread_mutex_lock(&cq->list_lock);
 	do_member_serve(cq, cq_member(cq, qp), true);
+	cq->serve_after = SN_SERVE_SOON;
 	pthread_mutex_unlock(&cq->list_lock);
 }
 

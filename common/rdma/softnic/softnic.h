@@ -58,6 +58,7 @@
 #define SN_COOL_MAX 32	     /* hot ones that become cold per clock tick */
 #define SN_COLD_AFTER_MS 200 /* without traffic */
 #define SN_SERVE_AFTER 128   /* scans without work after which one serves the channel, too */
+#define SN_SERVE_SOON 8	     /* the same after the channel woke a cold queue pair */
 #define SN_ARMED_SCANS 2     /* scans between arming and sleeping that leave the channel alone */
 #define SN_HOT_COST 64	     /* looking at this many bells costs as much as a scan of one */
 #define SN_BUSY_SCAN 2	     /* what a scan with work counts as: it takes longer */
@@ -192,6 +193,7 @@ struct sn_cq {
 	uint32_t tick_ms;     /* the coarse clock's last tick */
 	bool ticked;	      /* since the last one whose work was done */
 	uint32_t unserved;    /* scans since the channel was served */
+	uint32_t serve_after; /* SN_SERVE_SOON to SN_SERVE_AFTER */
 	uint32_t armed_scans; /* scans since the CQ was armed */
 
 	TAILQ_ENTRY(sn_cq) in_channel; /* under the channel's lock */

@@ -86,6 +86,16 @@ static bool fault_survives(enum fault_call call)
 	}
 }
 
+static void fault_stall(void)
+{
+	const struct timespec time = {
+		.tv_sec = (time_t)(fault_plan.stall_ns / 1000000000u),
+		.tv_nsec = (long)(fault_plan.stall_ns % 1000000000u),
+	};
+
+	nanosleep(&time, NULL);
+}
+
 int fault_hit(enum fault_call call, struct sn_context *ctx)
 {
 	uint64_t count = atomic_fetch_add(&fault_counts[call], 1) + 1;
@@ -99,6 +109,8 @@ int fault_hit(enum fault_call call, struct sn_context *ctx)
 		if (!fault_survives(call))
 			return -EIO;
 	}
+	if (fault_plan.stall_at == count && fault_plan.stall_call == call)
+		fault_stall();
 	if (fault_plan.fail_at != count || fault_plan.fail_call != call)
 		return 0;
 	log_warn("softnic: fault plan: %s number %llu fails", fault_names[call],
@@ -109,16 +121,6 @@ int fault_hit(enum fault_call call, struct sn_context *ctx)
 bool fault_drops(void)
 {
 	return fault_plan.drop_at && fault_count(FAULT_post_send) == fault_plan.drop_at;
-}
-
-void fault_stall(void)
-{
-	const struct timespec time = {
-		.tv_sec = (time_t)(fault_plan.stall_ns / 1000000000u),
-		.tv_nsec = (long)(fault_plan.stall_ns % 1000000000u),
-	};
-
-	nanosleep(&time, NULL);
 }
 
 bool fault_reuses(void)
@@ -149,7 +151,8 @@ void fault_copy(void *to, const void *from, size_t length)
 	}
 }
 
-static int parse_fail(struct fault_plan *plan, char *value, struct parse_why *why)
+/* CALL:N */
+static int parse_call(char *value, enum fault_call *number, uint64_t *at, struct parse_why *why)
 {
 	char *colon = strchr(value, ':');
 	unsigned int call;
@@ -165,8 +168,23 @@ static int parse_fail(struct fault_plan *plan, char *value, struct parse_why *wh
 		snprintf(why->text, sizeof(why->text), "'%s' is not a call of the device", value);
 		return -EINVAL;
 	}
-	plan->fail_call = (enum fault_call)call;
-	return parse_uint(colon + 1, 1, UINT64_MAX, &plan->fail_at, why);
+	*number = (enum fault_call)call;
+	return parse_uint(colon + 1, 1, UINT64_MAX, at, why);
+}
+
+/* CALL:N:TIME */
+static int parse_stall(struct fault_plan *plan, char *value, struct parse_why *why)
+{
+	char *colon = strrchr(value, ':');
+	int ret;
+
+	if (!colon) {
+		snprintf(why->text, sizeof(why->text), "'%s' is not CALL:N:TIME", value);
+		return -EINVAL;
+	}
+	*colon = 0;
+	ret = parse_call(value, &plan->stall_call, &plan->stall_at, why);
+	return ret ? ret : parse_time(colon + 1, 1, FAULT_DELAY_MAX, &plan->stall_ns, why);
 }
 
 static int parse_item(struct fault_plan *plan, const char *key, char *value, struct parse_why *why)
@@ -177,7 +195,7 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 	if (!strcmp(key, "seed"))
 		return parse_uint(value, 0, UINT64_MAX, &plan->seed, why);
 	if (!strcmp(key, "fail"))
-		return parse_fail(plan, value, why);
+		return parse_call(value, &plan->fail_call, &plan->fail_at, why);
 	if (!strcmp(key, "drop"))
 		return parse_uint(value, 1, UINT64_MAX, &plan->drop_at, why);
 	if (!strcmp(key, "kill"))
@@ -185,7 +203,7 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 	if (!strcmp(key, "reuse"))
 		return parse_uint(value, 0, 1, &plan->reuse, why);
 	if (!strcmp(key, "stall"))
-		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->stall_ns, why);
+		return parse_stall(plan, value, why);
 	if (!strcmp(key, "delay"))
 		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->delay_ns, why);
 	if (strcmp(key, "tear")) {

@@ -11,7 +11,8 @@
  *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
  *	delay=TIME	what a peer sends waits up to TIME before it is seen
  *	kill=N		the device dies at the N-th call of any kind
- *	stall=TIME	accept() takes this long, as on a device or network that is slow
+ *	stall=CALL:N:TIME the N-th CALL takes this long, as on a device or network that is slow;
+ *			may be given once
  *	reuse=1		a queue pair gets the lowest number that is free, so that numbers are
  *			used again at once
  *
@@ -75,7 +76,9 @@ struct fault_plan {
 	uint64_t drop_at;  /* which post_send, counted from 1; 0 = none */
 	uint64_t delay_ns; /* at most; 0 = none */
 	uint64_t kill_at;  /* which call of any kind, counted from 1; 0 = none */
-	uint64_t stall_ns; /* 0 = none */
+	enum fault_call stall_call;
+	uint64_t stall_at; /* which stall_call takes long, counted from 1; 0 = none */
+	uint64_t stall_ns; /* how long */
 	uint64_t reuse;	   /* 1: numbers of queue pairs are used again at once */
 	/*
 	 * Called between the pieces of a torn READ, with locks of the reader's queue pair held: it
@@ -128,9 +131,6 @@ static inline int fault_check(enum fault_call call, struct sn_context *ctx)
 
 /* Whether the current post_send() loses its connection. */
 bool fault_drops(void);
-
-/* Waits as long as an accept() has to. */
-void fault_stall(void);
 
 /* Whether a queue pair gets the lowest number that is free. */
 bool fault_reuses(void);

@@ -420,8 +420,6 @@ int sn_accept(struct cm_id *cm, const struct cm_param *param)
 	struct sn_cm_channel *channel = sn_id_channel(id);
 	int ret = fault_check(FAULT_accept, id->ctx);
 
-	if (fault_on())
-		fault_stall();
 	if (!ret)
 		ret = param_check(param, CM_PRIVATE_MAX_ACCEPT);
 	if (ret)

@@ -276,9 +276,26 @@ static void test_delayed(void **state)
 static void test_parse(void **state)
 {
 	static const char *const wrong[] = {
-		"",	     "seed",	    "seed=",	       "seed=x",	"fail=create_qp",
-		"fail=x:1",  "fail=open:0", "tear=0",	       "tear=1,",	"delay=5",
-		"delay=20s", "boom=1",	    "tear=5000000000", "seed=1;kill=2", " seed=1",
+		"",
+		"seed",
+		"seed=",
+		"seed=x",
+		"fail=create_qp",
+		"fail=x:1",
+		"fail=open:0",
+		"tear=0",
+		"tear=1,",
+		"delay=5",
+		"delay=20s",
+		"boom=1",
+		"tear=5000000000",
+		"seed=1;kill=2",
+		" seed=1",
+		"stall=3s",
+		"stall=accept:3s",
+		"stall=x:1:3s",
+		"stall=accept:1:",
+		"stall=accept:0:3s",
 	};
 	struct fault_plan plan;
 	char why[256];
@@ -287,7 +304,8 @@ static void test_parse(void **state)
 	(void)state;
 	assert_int_equal(
 		fault_parse(&plan,
-			    "seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=9,reuse=1",
+			    "seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=9,reuse=1,"
+			    "stall=modify_qp:2:3ms",
 			    why, sizeof(why)),
 		0);
 	assert_int_equal(plan.seed, 7);
@@ -297,6 +315,9 @@ static void test_parse(void **state)
 	assert_int_equal(plan.drop_at, 5);
 	assert_int_equal(plan.delay_ns, 200000);
 	assert_int_equal(plan.kill_at, 9);
+	assert_int_equal(plan.stall_call, FAULT_modify_qp);
+	assert_int_equal(plan.stall_at, 2);
+	assert_int_equal(plan.stall_ns, 3000000);
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		why[0] = 0;
 		if (fault_parse(&plan, wrong[i], why, sizeof(why)) != -EINVAL)

@@ -195,6 +195,7 @@ static int loop_wait(struct loop *loop)
 		timeout_ms = TICK_FLUSHING_MS;
 	if (loop->health_ns && timeout_ms > (int)(loop->health_ns / NS_PER_MS))
 		timeout_ms = (int)(loop->health_ns / NS_PER_MS);
+	timeout_ms = conn_manager_wait_ms(&server->net, timeout_ms);
 	if (server->net.events_left)
 		timeout_ms = 0;
 
@@ -249,6 +250,7 @@ static int loop_run(struct loop *loop)
 	while (!err && !stopping_done(server, now)) {
 		err = loop_wait(loop);
 		now = clock_ns();
+		conn_manager_answer(&server->net, now);
 		conn_manager_expire(&server->net, now);
 		health_check(loop, now);
 		if (now - tick >= TICK_MS * 1000000ull) {

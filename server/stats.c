@@ -14,35 +14,27 @@
 
 #define LINE_MAX_BYTES 512
 
-/* The output. Lines are numbered from 0; those from `first` on are written while they fit. */
+/* The output. A line that does not fit is left out, and so are those behind it. */
 struct lines {
 	char *text;
-	uint32_t size, used;
-	uint32_t first;	 /* line to start with */
-	uint32_t number; /* of the current line */
-	uint32_t next;	 /* the first line that did not fit; 0: all did */
+	uint32_t size;
+	uint32_t used; /* bytes of all lines */
 };
 
 static void __attribute__((format(printf, 2, 3))) line(struct lines *l, const char *format, ...)
 {
 	char text[LINE_MAX_BYTES];
-	uint32_t number = l->number++;
 	va_list args;
 	int n;
 
-	if (number < l->first || l->next)
-		return;
 	va_start(args, format);
 	n = vsnprintf(text, sizeof(text) - 1, format, args);
 	va_end(args);
 	if (n > (int)sizeof(text) - 2)
 		n = sizeof(text) - 2;
 	text[n++] = '\n';
-	if ((uint32_t)n > l->size - l->used) {
-		l->next = number;
-		return;
-	}
-	memcpy(l->text + l->used, text, (size_t)n);
+	if (l->used <= l->size && (uint32_t)n <= l->size - l->used)
+		memcpy(l->text + l->used, text, (size_t)n);
 	l->used += (uint32_t)n;
 }
 
@@ -171,17 +163,15 @@ static void turn_lines(struct lines *l, const struct stats_source *source)
 #undef X
 }
 
-uint32_t stats_print(const struct stats_source *source, uint32_t first, char *text, uint32_t size,
-		     uint32_t *next)
+uint32_t stats_print(const struct stats_source *source, char *text, uint32_t size)
 {
-	struct lines l = { .text = text, .size = size, .first = first };
+	struct lines l = { .text = text, .size = size };
 
 	process_lines(&l, source);
 	device_lines(&l, source);
 	store_lines(&l, source);
 	traffic_lines(&l, source);
 	turn_lines(&l, source);
-	*next = l.next;
 	return l.used;
 }
 

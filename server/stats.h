@@ -57,12 +57,10 @@ struct stats_source {
 };
 
 /*
- * Writes lines from number @first on to @text, as many whole lines as fit @size bytes, without a
- * zero at the end. Returns the bytes written; *@next is the number of the next line, 0 if there is
- * none. Any thread.
+ * Writes the lines to @text, as many as fit @size bytes, without a zero at the end. Returns the
+ * bytes of all: if they are more than @size, some lines are missing. Any thread.
  */
-uint32_t stats_print(const struct stats_source *source, uint32_t first, char *text, uint32_t size,
-		     uint32_t *next);
+uint32_t stats_print(const struct stats_source *source, char *text, uint32_t size);
 
 /* Writes the names with their meaning, for --help. */
 void stats_help(FILE *out);

@@ -9,6 +9,7 @@
 
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/net/snapshot.h"
 #include "server/net/worker.h"
 
 const char *conn_device_name(const struct conn *conn)
@@ -133,6 +134,7 @@ void conn_destroy(struct conn *conn)
 {
 	conn->id->dev->ops->destroy_id(conn->id);
 	free(conn->query.text);
+	snapshot_drop(conn->query.stats);
 	free(conn);
 }
 

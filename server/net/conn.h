@@ -5,7 +5,8 @@
  *
  *	CONNECT_REQUEST   control creates the queue pair, adds the connection to the poller's table,
  *			  and accepts it
- *	first message     worker: it has to be HELLO; the worker grants remote read, and responds
+ *	first message     worker: it has to be HELLO; the worker defers it and sends NOTE_QUERY,
+ *			  control grants remote read and sends NOTE_ANSWER, and the worker responds
  *			  with rkey and geometry
  *	requests          worker: responses go out in the order of the requests, but for large PUTs
  *	the end           begins with DISCONNECTED, a deadline or a worker's NOTE_FAILED
@@ -38,6 +39,7 @@
 
 struct item;
 struct deferred;
+struct snapshot;
 
 /* A large value that is being READ from the client's memory into an item. One at a time. */
 struct pull {
@@ -57,7 +59,7 @@ struct pull {
 	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
 };
 
-/* A CLIENTS or KILL request of a connection: server/net/query.h. */
+/* A request of a connection that the control thread answers: server/net/query.h. */
 struct query {
 	enum wire_op op;
 	uint64_t arg;  /* CLIENTS: the cursor; KILL: the number of a connection */
@@ -65,9 +67,11 @@ struct query {
 	uint32_t size; /* of text */
 	/* The answer. */
 	enum wire_status status;
-	uint32_t len;	 /* bytes of text */
-	uint64_t cursor; /* of the next page, 0: none */
-	bool answered;	 /* the worker's: NOTE_ANSWER came */
+	uint32_t len;		/* bytes of text */
+	uint64_t cursor;	/* of the next page, 0: none */
+	bool granted;		/* HELLO: the client has remote read */
+	struct snapshot *stats; /* STATS: kept until the last page. NULL: none, or no memory */
+	bool answered;		/* the worker's: NOTE_ANSWER came */
 };
 
 /* What a connection's pull holds of the memory for pulls, or waits for. */
@@ -136,7 +140,8 @@ struct conn {
 	TAILQ_ENTRY(conn) drain_entry; /* in poller->unmarked */
 
 	/* Written by the worker, read by the control thread, too. */
-	_Atomic bool hello_done; /* remote read is granted, and other requests are allowed */
+	_Atomic bool hello_taken; /* a valid HELLO came in time, whenever it is granted */
+	_Atomic bool hello_done;  /* remote read is granted, and other requests are allowed */
 
 	uint64_t requests;	  /* received */
 	uint64_t received_bytes;  /* in them */
@@ -153,6 +158,8 @@ struct conn {
 	uint64_t timer_due_ns;	      /* 0: no deadline */
 	uint64_t arrived_before;      /* requests and answers, when keepalive looked last */
 	unsigned int probe_intervals; /* since it sent a probe that was not answered */
+	struct query_list *queries;   /* the one that its query waits in, or NULL */
+	TAILQ_ENTRY(conn) query_entry;
 
 	/* The worker's and the control thread's in turn: NOTE_QUERY and NOTE_ANSWER pass it on. */
 	struct query query;

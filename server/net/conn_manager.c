@@ -15,6 +15,7 @@
 #include "server/net/keepalive.h"
 #include "server/net/poller.h"
 #include "server/net/query_answer.h"
+#include "server/net/snapshot.h"
 
 /*
  * How long to wait for IBV_EVENT_QP_LAST_WQE_REACHED, which reports that a queue pair in error
@@ -34,6 +35,15 @@
 
 /* Events of one kind that are handled before notes, deadlines and signals have their turn. */
 #define EVENTS_AT_ONCE 64
+/* Queries likewise, STATS apart. One takes as long as the device's ibv_modify_qp() at most. */
+#define QUERIES_AT_ONCE 64
+
+/*
+ * Between two snapshots of the statistics: clients that ask for them in a loop take 2 % of this
+ * thread's time. So a snapshot is shared by the requests that arrived before it was begun.
+ */
+#define STATS_INTERVAL_NS 5000000u
+#define NS_PER_MS 1000000u
 
 static const struct device_ops *conn_ops(const struct conn *conn)
 {
@@ -83,10 +93,19 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	conn->poller->credits += conn->window;
 }
 
-/* A later stage has its own deadline, or none. */
+static void query_forget(struct conn *conn)
+{
+	if (!conn->queries)
+		return;
+	TAILQ_REMOVE(conn->queries, conn, query_entry);
+	conn->queries = NULL;
+}
+
+/* A later stage has its own deadline, or none, and no query is answered any more. */
 static void conn_set_stage(struct net *net, struct conn *conn, enum conn_stage stage)
 {
 	conn->stage = stage;
+	query_forget(conn);
 	conn_timer_cancel(&net->timers, conn);
 	if (stage == CONN_FLUSHING)
 		conn_timer_set(&net->timers, conn, CONN_TIMER_FLUSH, clock_ns());
@@ -434,14 +453,35 @@ static void conn_list_free(struct conn *conn)
 	}
 }
 
-/* The connection that asked may be the one that is closed: then it gets no answer. */
+/* NOTE_QUERY */
 static void query_taken(struct net *net, struct conn *conn)
 {
-	struct conn *kill;
-
 	if (conn->stage != CONN_LIVE)
 		return;
-	kill = query_answer(net, conn);
+	conn->queries = conn->query.op == WIRE_STATS ? &net->stats_queries : &net->queries;
+	TAILQ_INSERT_TAIL(conn->queries, conn, query_entry);
+}
+
+/* The oldest query of the list, or NULL. */
+static struct conn *query_next(struct query_list *queries)
+{
+	struct conn *conn = TAILQ_FIRST(queries);
+
+	if (conn)
+		query_forget(conn);
+	return conn;
+}
+
+static void answer_send(struct conn *conn)
+{
+	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_ANSWER]);
+}
+
+/* The connection that asked may be the one that is closed: then it gets no answer. */
+static void query_run(struct net *net, struct conn *conn)
+{
+	struct conn *kill = query_answer(net, conn);
+
 	if (kill) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s asked for it (KILL %llu)",
 				CONN_ARG(kill), conn->peer.address,
@@ -450,7 +490,47 @@ static void query_taken(struct net *net, struct conn *conn)
 		conn_close(net, kill);
 	}
 	if (conn->stage == CONN_LIVE)
-		mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_ANSWER]);
+		answer_send(conn);
+}
+
+/* All that wait have arrived before this snapshot is begun. Those left over get the next one. */
+static void stats_run(struct net *net)
+{
+	struct snapshot *snapshot = snapshot_make(&net->env);
+	struct conn *conn;
+	unsigned int i;
+
+	for (i = 0; i < QUERIES_AT_ONCE && (conn = query_next(&net->stats_queries)); i++) {
+		conn->query.stats = snapshot_share(snapshot);
+		answer_send(conn);
+	}
+	snapshot_drop(snapshot);
+	net->stats_at_ns = clock_ns() + STATS_INTERVAL_NS;
+}
+
+void conn_manager_answer(struct net *net, uint64_t now_ns)
+{
+	struct conn *conn;
+	unsigned int i;
+
+	for (i = 0; i < QUERIES_AT_ONCE && (conn = query_next(&net->queries)); i++)
+		query_run(net, conn);
+	if (!TAILQ_EMPTY(&net->queries))
+		net->events_left = true;
+	if (!TAILQ_EMPTY(&net->stats_queries) && now_ns >= net->stats_at_ns)
+		stats_run(net);
+}
+
+int conn_manager_wait_ms(const struct net *net, int wait_ms)
+{
+	uint64_t now_ns, due_ms = 0;
+
+	if (TAILQ_EMPTY(&net->stats_queries))
+		return wait_ms;
+	now_ns = clock_ns();
+	if (net->stats_at_ns > now_ns)
+		due_ms = (net->stats_at_ns - now_ns) / NS_PER_MS + 1;
+	return due_ms < (uint64_t)wait_ms ? (int)due_ms : wait_ms;
 }
 
 void conn_manager_read_mail(struct net *net)
@@ -487,7 +567,8 @@ void conn_manager_read_mail(struct net *net)
 
 static void hello_due(struct net *net, struct conn *conn, uint64_t now_ns)
 {
-	if (atomic_load_explicit(&conn->hello_done, memory_order_relaxed)) {
+	/* A HELLO that waits for this thread is not late. */
+	if (atomic_load_explicit(&conn->hello_taken, memory_order_relaxed)) {
 		if (net->env.config->server.keepalive_interval && keepalive_needed(conn))
 			conn_timer_set(&net->timers, conn, CONN_TIMER_KEEPALIVE, now_ns);
 		return;
@@ -564,6 +645,8 @@ void conn_manager_init(struct net *net)
 	};
 
 	conn_timers_init(&net->timers, delays_ns);
+	TAILQ_INIT(&net->queries);
+	TAILQ_INIT(&net->stats_queries);
 }
 
 void conn_manager_free_all(struct net *net)

@@ -20,6 +20,13 @@ void conn_manager_cm_events(struct net *net, struct nic *nic);
 void conn_manager_async_events(struct net *net, struct nic *nic);
 /* Handles the workers' notes. */
 void conn_manager_read_mail(struct net *net);
+/*
+ * Answers the queries that read_mail() found (server/net/query.h), a bounded number of them:
+ * net->events_left says that there are more. At most one snapshot of the statistics is made.
+ */
+void conn_manager_answer(struct net *net, uint64_t now_ns);
+/* How long to wait for events: @wait_ms, or less if a snapshot is due before. */
+int conn_manager_wait_ms(const struct net *net, int wait_ms);
 /* Arms the limit events of shared receive queues that were reached, again. */
 void conn_manager_arm_srq_limits(struct net *net);
 /* Closes connections whose HELLO is late or whose client is gone; quiesces those flushed. */

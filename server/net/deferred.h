@@ -69,7 +69,7 @@ struct deferred {
 		} scan;
 		struct {
 			bool asked;
-		} query; /* CLIENTS, KILL */
+		} query; /* HELLO, STATS, CLIENTS, KILL */
 		struct {
 			bool begun;
 			struct large_request request;

@@ -26,6 +26,8 @@ struct net_stats {
 #undef X
 };
 
+TAILQ_HEAD(query_list, conn);
+
 struct net {
 	struct worker_env env;
 	struct nic nics[NIC_MAX];
@@ -38,6 +40,9 @@ struct net {
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
 	struct conn_timers timers;
+	struct query_list queries;	 /* connections whose HELLO, CLIENTS or KILL waits */
+	struct query_list stats_queries; /* and those whose STATS does */
+	uint64_t stats_at_ns;		 /* no snapshot is made before */
 	struct conn_registry registry;
 	uint32_t serial;	     /* of the next connection */
 	uint32_t admins_count;	     /* connections beyond server.max_connections */

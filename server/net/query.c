@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS and KILL: asks the control thread, and responds. */
+/* The worker's half of CLIENTS, KILL and STATS: asks the control thread, and responds. */
 #include "server/net/query.h"
 
 #include <stdlib.h>
@@ -7,7 +7,18 @@
 
 #include "server/net/copy.h"
 #include "server/net/execute.h"
+#include "server/net/snapshot.h"
 #include "server/net/worker.h"
+
+void query_send(struct conn *conn, enum wire_op op, uint64_t arg)
+{
+	struct query *query = &conn->query;
+
+	query->op = op;
+	query->arg = arg;
+	query->answered = false;
+	mailbox_send(conn->poller->worker->env->control, &conn->notes[NOTE_QUERY]);
+}
 
 /* False: no memory for the text. It is as long as a response may be, and is made once. */
 static bool query_ask(struct conn *conn, const struct request *request)
@@ -19,10 +30,7 @@ static bool query_ask(struct conn *conn, const struct request *request)
 		query->text = malloc(query->size);
 	if (!query->text)
 		return false;
-	query->op = request->op;
-	query->arg = request->arg64;
-	query->answered = false;
-	mailbox_send(conn->poller->worker->env->control, &conn->notes[NOTE_QUERY]);
+	query_send(conn, request->op, request->arg64);
 	return true;
 }
 
@@ -70,6 +78,62 @@ static enum deferred_next query_step(struct deferred *deferred, struct response_
 }
 
 const struct deferred_kind query_kind = { .step = query_step };
+
+/* A page of the connection's snapshot, which it keeps until the last one. */
+static void stats_respond(struct deferred *deferred, struct response_list *responses)
+{
+	struct query *query = &deferred->conn->query;
+	struct response_wr *response = response_start(responses, deferred->conn, WIRE_STATS,
+						      deferred->request.id);
+	uint32_t size;
+	char *text;
+
+	if (!query->stats) {
+		response->head.status = WIRE_BUSY;
+		return;
+	}
+	text = response_buffer(responses, response, &size);
+	if (!text)
+		return;
+	response->value_len = snapshot_page(query->stats, deferred->request.first_line, text, size,
+					    &response->head.next_line);
+	if (response->head.next_line)
+		return;
+	snapshot_drop(query->stats);
+	query->stats = NULL;
+}
+
+/* The first page is of a new snapshot; so is another one whose snapshot is gone. */
+static bool stats_ask(struct deferred *deferred)
+{
+	struct query *query = &deferred->conn->query;
+
+	if (deferred->query.asked || (deferred->request.first_line && query->stats))
+		return false;
+	snapshot_drop(query->stats);
+	query->stats = NULL;
+	deferred->query.asked = true;
+	query_send(deferred->conn, WIRE_STATS, 0);
+	return true;
+}
+
+static enum deferred_next stats_step(struct deferred *deferred, struct response_list *responses,
+				     uint64_t until_ns)
+{
+	struct conn *conn = deferred->conn;
+
+	(void)until_ns;
+	if (!response_room(conn) || stats_ask(deferred))
+		return DEFERRED_WAIT;
+	if (deferred->query.asked && !conn->query.answered)
+		return DEFERRED_WAIT;
+	copy_drop(responses->poller->worker, conn);
+	stats_respond(deferred, responses);
+	execute_access(&responses->poller->worker->store_thread, &deferred->request);
+	return DEFERRED_DONE;
+}
+
+const struct deferred_kind stats_kind = { .step = stats_step };
 
 void query_answered(struct conn *conn)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists connections, and finds the one to be closed. */
+/* Grants remote read, lists connections, and finds the one to be closed. */
 #include "server/net/query_answer.h"
 
 #include <inttypes.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/net/conn.h"
 
@@ -72,6 +73,22 @@ static void answer_clients(const struct net *net, struct query *query)
 	query->cursor = slot < count ? slot : 0;
 }
 
+/*
+ * HELLO. A queue pair whose client is gone already may be in the error state, so that the device
+ * refuses; then the connection ends anyway.
+ */
+static bool grant_remote_read(const struct conn *conn)
+{
+	struct ibv_qp_attr attr = { .qp_access_flags = IBV_ACCESS_REMOTE_READ };
+	int err = conn->id->dev->ops->modify_qp(conn->qp, &attr, IBV_QP_ACCESS_FLAGS);
+
+	if (err)
+		log_ratelimited(LOG_ERROR, 1,
+				CONN_FMT ": can't grant the client remote read (ibv_modify_qp): %s",
+				CONN_ARG(conn), strerror(-err));
+	return !err;
+}
+
 struct conn *query_answer(const struct net *net, struct conn *conn)
 {
 	struct query *query = &conn->query;
@@ -80,6 +97,10 @@ struct conn *query_answer(const struct net *net, struct conn *conn)
 	query->status = WIRE_OK;
 	query->len = 0;
 	query->cursor = 0;
+	if (query->op == WIRE_HELLO) {
+		query->granted = grant_remote_read(conn);
+		return NULL;
+	}
 	if (query->op == WIRE_CLIENTS) {
 		answer_clients(net, query);
 		return NULL;

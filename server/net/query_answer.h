@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The control thread's half of CLIENTS and KILL: server/net/query.h. */
+/* The control thread's half of HELLO, CLIENTS and KILL: server/net/query.h. */
 #ifndef KVD_SERVER_NET_QUERY_ANSWER_H
 #define KVD_SERVER_NET_QUERY_ANSWER_H
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Executes requests: HELLO, STATS and FLUSH here, those of the table by server/net/execute.h. */
+/* Dispatches requests; those of the table are executed by server/net/execute.h. */
 #include "server/net/request.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "common/util/clock.h"
-#include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
+#include "server/net/hello.h"
 #include "server/net/pull.h"
 #include "server/net/query.h"
 #include "server/net/worker.h"
@@ -21,83 +18,6 @@
  * DEFERRED_PIECE_NS.
  */
 #define LARGE_PIECE_BYTES (64u << 10)
-
-/*
- * The client may read the region from now on; the response to HELLO tells it where the region is.
- * This is a system call, but not on the path of a request (W1): a connection sends HELLO once.
- */
-static bool grant_remote_read(struct conn *conn)
-{
-	struct ibv_qp_attr attr = { .qp_access_flags = IBV_ACCESS_REMOTE_READ };
-	int err = conn->id->dev->ops->modify_qp(conn->qp, &attr, IBV_QP_ACCESS_FLAGS);
-
-	if (err) {
-		log_ratelimited(LOG_ERROR, 1,
-				CONN_FMT ": can't grant the client remote read (ibv_modify_qp): %s",
-				CONN_ARG(conn), strerror(-err));
-		conn_fail(conn, "the device did not grant remote read");
-	}
-	return !err;
-}
-
-static bool hello_done(const struct conn *conn)
-{
-	return atomic_load_explicit(&conn->hello_done, memory_order_relaxed);
-}
-
-static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
-{
-	const struct poller *poller = conn->poller;
-	const struct table *table = poller->worker->store_thread.table;
-	const struct config *config = poller->worker->env->config;
-	bool evicts = config->memory.eviction != EVICTION_NONE;
-
-	*welcome = (struct wire_welcome){
-		.magic = WIRE_MAGIC,
-		.abi = WIRE_ABI,
-		.window = conn->window,
-		.request_bytes = poller->limits.buffer_bytes,
-		.rkey = poller->nic->mr->rkey,
-		.region_addr = (uintptr_t)table->region->base,
-		.access_rate = evicts ? config->memory.access_rate : 0,
-		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
-	};
-	index_geometry(table, &welcome->geometry);
-}
-
-static void request_hello(struct response_list *responses, struct conn *conn,
-			  const struct request *request)
-{
-	uint32_t bytes_max = responses->poller->limits.buffer_bytes;
-	struct wire_welcome welcome;
-	struct wire_hello hello;
-	struct response_wr *response;
-	uint32_t size;
-	void *value;
-
-	memcpy(&hello, request->value, sizeof(hello));
-	if (hello.magic != WIRE_MAGIC || hello.features || hello_done(conn) ||
-	    hello.response_bytes < WIRE_RESPONSE_MIN || hello.response_bytes > WIRE_RESPONSE_MAX) {
-		conn_fail(conn,
-			  "HELLO with values that the protocol does not allow, or a second HELLO");
-		return;
-	}
-	response = response_start(responses, conn, WIRE_HELLO, request->id);
-	if (hello.abi != WIRE_ABI) {
-		response->head.status = WIRE_PROTOCOL;
-		return;
-	}
-	conn->response_bytes = hello.response_bytes < bytes_max ? hello.response_bytes : bytes_max;
-	if (!grant_remote_read(conn))
-		return;
-	value = response_buffer(responses, response, &size);
-	if (!value)
-		return;
-	welcome_fill(&welcome, conn);
-	memcpy(value, &welcome, sizeof(welcome));
-	response->value_len = sizeof(welcome);
-	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
-}
 
 static void response_keep_copy(struct worker *worker, struct conn *conn, struct item *copy)
 {
@@ -190,19 +110,6 @@ static void request_flush(struct response_list *responses, struct conn *conn,
 	response->head.ticket = maintenance_flush(maintenance, worker->store_thread.now_ns,
 						  request->ttl);
 	response->head.status = response->head.ticket ? WIRE_OK : WIRE_BUSY;
-}
-
-static void request_stats(struct response_list *responses, struct conn *conn,
-			  const struct request *request)
-{
-	struct response_wr *response = response_start(responses, conn, WIRE_STATS, request->id);
-	uint32_t size;
-	char *text = response_buffer(responses, response, &size);
-	const struct worker_env *env = responses->poller->worker->env;
-
-	if (text)
-		response->value_len = env->stats_print(env->stats_source, request->first_line, text,
-						       size, &response->head.next_line);
 }
 
 /* A piece of a scan: the response has what was found until @until_ns, and the client goes on. */
@@ -318,12 +225,6 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 
 	copy_drop(responses->poller->worker, conn);
 	switch (request->op) {
-	case WIRE_HELLO:
-		request_hello(responses, conn, request);
-		break;
-	case WIRE_STATS:
-		request_stats(responses, conn, request);
-		break;
 	case WIRE_FLUSH:
 		request_flush(responses, conn, request);
 		break;
@@ -342,7 +243,9 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 		done = request_operation(responses, conn, request, hash);
 		break;
 	case WIRE_SCAN:	   /* scan_step() */
-	case WIRE_CLIENTS: /* server/net/query.h */
+	case WIRE_HELLO:   /* server/net/hello.h */
+	case WIRE_STATS:   /* server/net/query.h */
+	case WIRE_CLIENTS: /* likewise */
 	case WIRE_KILL:
 		break;
 	}
@@ -372,8 +275,12 @@ static const struct deferred_kind request_kind = { .step = request_step };
 static const struct deferred_kind *deferred_kind(enum wire_op op)
 {
 	switch (op) {
+	case WIRE_HELLO:
+		return &hello_kind;
 	case WIRE_SCAN:
 		return &scan_kind;
+	case WIRE_STATS:
+		return &stats_kind;
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
 		return &query_kind;
@@ -434,12 +341,35 @@ static enum deferred_next refuse_step(struct deferred *deferred, struct response
 
 static const struct deferred_kind refuse_kind = { .step = refuse_step };
 
+/* A request that came behind a HELLO which was not done yet. */
+static enum deferred_next early_step(struct deferred *deferred, struct response_list *responses,
+				     uint64_t until_ns)
+{
+	(void)responses;
+	(void)until_ns;
+	if (!hello_done(deferred->conn)) {
+		conn_fail(deferred->conn, "a request before HELLO");
+		return DEFERRED_DONE;
+	}
+	if (deferred->conn->limit.on && request_is_limited(deferred->conn, &deferred->request))
+		deferred->kind = &refuse_kind;
+	else
+		deferred->kind = deferred_kind(deferred->request.op);
+	return DEFERRED_AGAIN;
+}
+
+static const struct deferred_kind early_kind = { .step = early_step };
+
 bool request_execute(struct response_list *responses, struct conn *conn,
 		     const struct request *request, uint64_t hash, uint32_t buffer)
 {
 	const struct deferred_kind *kind;
 
 	if (!hello_done(conn) && request->op != WIRE_HELLO) {
+		if (deferred_pending(conn)) {
+			deferred_start(conn, &early_kind, request, hash, buffer);
+			return false;
+		}
 		conn_fail(conn, "a request before HELLO");
 		return true;
 	}

@@ -4,9 +4,10 @@
  * It has a poller for each device, a thread cache of item memory, and statistics.
  *
  *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
- *	 (HELLO, STATS, FLUSH, failures and going to sleep are not on it. Seldom, a change wakes the
- *	 maintenance thread, which is a write(2), or waits for a grace period: when it makes room,
- *	 or when a limbo of large items and overflow buckets is full.)
+ *	 (HELLO, STATS, CLIENTS and KILL are not on it: a write(2) has the control thread answer
+ *	 them. Nor are FLUSH, failures and going to sleep. Seldom, a change wakes the maintenance
+ *	 thread, which is a write(2), or waits for a grace period: when it makes room, or when a
+ *	 limbo of large items and overflow buckets is full.)
  *   W2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one device
  *	 starves neither the other device nor the mailbox.
  *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
@@ -63,7 +64,8 @@ struct worker_limits {
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
 	X(pulls_refused, "large values refused, since too many waited already")                    \
 	X(pulls_stalled, "connections closed because their large value did not arrive")            \
-	X(deferred, "requests that were executed in pieces, or waited for one that was")           \
+	X(deferred, "requests that took several turns: in pieces, or answered by the control "     \
+		    "thread, or behind one of those")                                              \
 	X(deferred_pieces, "pieces of such requests")                                              \
 	X(batches, "batches of completions")                                                       \
 	X(responses, "responses sent")                                                             \
@@ -89,9 +91,8 @@ struct worker_env {
 	unsigned int nic_count;
 	unsigned int workers;
 	struct mailbox *control; /* notes to the control thread */
-	/* Writes the server's statistics from line @first on: see server/stats.h. */
-	uint32_t (*stats_print)(const struct stats_source *source, uint32_t first, char *text,
-				uint32_t size, uint32_t *next);
+	/* Writes the server's statistics: see server/stats.h. */
+	uint32_t (*stats_print)(const struct stats_source *source, char *text, uint32_t size);
 	const struct stats_source *stats_source;
 };
 

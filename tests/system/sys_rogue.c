@@ -259,6 +259,82 @@ static const char *case_hello_abi(void)
 	return expect_closed(&p);
 }
 
+#define SECOND_AT 512 /* of the send buffer: for a message behind HELLO */
+
+/* Sends HELLO, and a request behind it without waiting for the welcome. */
+static void hello_and(struct raw_peer *p, const struct wire_hello *hello,
+		      const struct wire_request *head)
+{
+	size_t bytes = RAW_HELLO_BYTES;
+
+	raw_start(p, false);
+	if (head)
+		bytes = raw_fill(p, head, 0, 0);
+	else
+		raw_fill_hello(p, hello);
+	memcpy(p->memory + SECOND_AT, p->memory, bytes);
+	raw_fill_hello(p, hello);
+	(void)raw_send(p, RAW_HELLO_BYTES);
+	(void)raw_send_at(p, SECOND_AT, bytes);
+}
+
+static bool is_responded_twice(const struct raw_peer *p)
+{
+	return p->closed || p->responses == 2;
+}
+
+/* A request behind HELLO is executed after it, however long that waits. */
+static const char *case_hello_ping(void)
+{
+	const struct wire_request head = { .op = WIRE_PING, .id = 77 };
+	struct raw_peer p;
+
+	hello_and(&p, &raw_good_hello, &head);
+	if (!raw_wait(&p, is_responded_twice) || p.closed || p.response.op != WIRE_PING ||
+	    p.response.id != 77 || p.response.status)
+		return "no response to the request behind HELLO";
+	return expect_ping(&p);
+}
+
+static const char *case_hello_and_hello(void)
+{
+	struct raw_peer p;
+
+	hello_and(&p, &raw_good_hello, NULL);
+	return expect_closed(&p);
+}
+
+/* The HELLO gives the client nothing, so the request behind it is too early. */
+static const char *case_hello_abi_ping(void)
+{
+	const struct wire_request head = { .op = WIRE_PING };
+	struct wire_hello hello = raw_good_hello;
+	struct raw_peer p;
+
+	hello.abi++;
+	hello_and(&p, &hello, &head);
+	return expect_closed(&p);
+}
+
+#define GONE_TIMES 20
+
+/* Clients that are gone before the control thread has answered. */
+static const char *case_hello_gone(void)
+{
+	const struct wire_request head = { .op = WIRE_STATS };
+	struct raw_peer p;
+	unsigned int i;
+
+	for (i = 0; i < GONE_TIMES; i++) {
+		hello_and(&p, &raw_good_hello, &head);
+		raw_close(&p);
+		raw_greet(&p);
+		(void)raw_send(&p, raw_fill(&p, &head, 0, 0));
+		raw_close(&p);
+	}
+	return NULL;
+}
+
 /* The client posts no receives for the responses. */
 static const char *case_deaf(void)
 {
@@ -901,6 +977,10 @@ static const struct {
 	{ "hello_large", "any", HELLO, case_hello_large },
 	{ "hello_short", "any", "closed: HELLO of the wrong length", case_hello_short },
 	{ "hello_twice", "any", HELLO, case_hello_twice },
+	{ "hello_ping", "any", ANY, case_hello_ping },
+	{ "hello_and_hello", "any", HELLO, case_hello_and_hello },
+	{ "hello_abi_ping", "any", EARLY, case_hello_abi_ping },
+	{ "hello_gone", "any", ANY, case_hello_gone },
 	{ "hello_abi", "any", "closed: no valid HELLO within server.handshake_timeout",
 	  case_hello_abi },
 	{ "deaf", "any", "closed: .*(RNR|rnr|receiver not ready)", case_deaf },

@@ -142,5 +142,6 @@ untouched() {
 if [ "$device" = softnic ]; then
 	check "accept() takes long: values that need grace periods are stored" \
 		untouched accept 200000
+	check "modify_qp() takes long, for HELLO: values are stored" untouched modify_qp 100
 fi
 finish

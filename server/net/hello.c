@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks HELLO, has remote read granted, and sends the welcome. */
+#include "server/net/hello.h"
+
+#include <string.h>
+
+#include "server/net/query.h"
+#include "server/net/worker.h"
+
+static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
+{
+	const struct poller *poller = conn->poller;
+	const struct table *table = poller->worker->store_thread.table;
+	const struct config *config = poller->worker->env->config;
+	bool evicts = config->memory.eviction != EVICTION_NONE;
+
+	*welcome = (struct wire_welcome){
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.window = conn->window,
+		.request_bytes = poller->limits.buffer_bytes,
+		.rkey = poller->nic->mr->rkey,
+		.region_addr = (uintptr_t)table->region->base,
+		.access_rate = evicts ? config->memory.access_rate : 0,
+		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
+	};
+	index_geometry(table, &welcome->geometry);
+}
+
+static enum deferred_next hello_check(struct deferred *deferred, struct response_list *responses)
+{
+	uint32_t bytes_max = responses->poller->limits.buffer_bytes;
+	struct conn *conn = deferred->conn;
+	struct wire_hello hello;
+
+	memcpy(&hello, deferred->request.value, sizeof(hello));
+	if (hello.magic != WIRE_MAGIC || hello.features || hello_done(conn) ||
+	    hello.response_bytes < WIRE_RESPONSE_MIN || hello.response_bytes > WIRE_RESPONSE_MAX) {
+		conn_fail(conn,
+			  "HELLO with values that the protocol does not allow, or a second HELLO");
+		return DEFERRED_DONE;
+	}
+	if (hello.abi != WIRE_ABI) {
+		response_start(responses, conn, WIRE_HELLO, deferred->request.id)->head.status =
+			WIRE_PROTOCOL;
+		return DEFERRED_DONE;
+	}
+	conn->response_bytes = hello.response_bytes < bytes_max ? hello.response_bytes : bytes_max;
+	atomic_store_explicit(&conn->hello_taken, true, memory_order_relaxed);
+	query_send(conn, WIRE_HELLO, 0);
+	deferred->query.asked = true;
+	return DEFERRED_WAIT;
+}
+
+/* The client may read the region from now on: the welcome tells it where the region is. */
+static void hello_welcome(struct deferred *deferred, struct response_list *responses)
+{
+	struct conn *conn = deferred->conn;
+	struct wire_welcome welcome;
+	struct response_wr *response;
+	uint32_t size;
+	void *value;
+
+	response = response_start(responses, conn, WIRE_HELLO, deferred->request.id);
+	value = response_buffer(responses, response, &size);
+	if (!value)
+		return;
+	welcome_fill(&welcome, conn);
+	memcpy(value, &welcome, sizeof(welcome));
+	response->value_len = sizeof(welcome);
+	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
+}
+
+static enum deferred_next hello_step(struct deferred *deferred, struct response_list *responses,
+				     uint64_t until_ns)
+{
+	struct conn *conn = deferred->conn;
+
+	(void)until_ns;
+	if (!response_room(conn))
+		return DEFERRED_WAIT;
+	if (!deferred->query.asked)
+		return hello_check(deferred, responses);
+	if (!conn->query.answered)
+		return DEFERRED_WAIT;
+	if (conn->query.granted)
+		hello_welcome(deferred, responses);
+	else
+		conn_fail(conn, "the device did not grant remote read");
+	return DEFERRED_DONE;
+}
+
+const struct deferred_kind hello_kind = { .step = hello_step };

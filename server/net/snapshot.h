@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A snapshot of the server's statistics: their text, as it was when it was made. The control thread
+ * makes it for all requests that wait for one; connections share it, and each keeps it until it has
+ * sent the last line, so the pages of one client are of the same moment.
+ */
+#ifndef KVD_SERVER_NET_SNAPSHOT_H
+#define KVD_SERVER_NET_SNAPSHOT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct worker_env;
+
+struct snapshot {
+	_Atomic uint32_t references;
+	uint32_t bytes;
+	char text[]; /* whole lines */
+};
+
+/* With one reference. NULL: no memory. It takes up to 0.1 ms. */
+struct snapshot *snapshot_make(const struct worker_env *env);
+
+/* References: each may be dropped by any thread; NULL has none. */
+struct snapshot *snapshot_share(struct snapshot *snapshot);
+void snapshot_drop(struct snapshot *snapshot);
+
+/*
+ * Copies lines from number @first on to @text, as many as fit @size bytes. Returns the bytes;
+ * *@next is the number of the next line, 0 if there is none.
+ */
+uint32_t snapshot_page(const struct snapshot *snapshot, uint32_t first, char *text, uint32_t size,
+		       uint32_t *next);
+
+#endif /* KVD_SERVER_NET_SNAPSHOT_H */

@@ -15,6 +15,8 @@
 /* One of the keys that half of the operations are on, and which is no number. */
 #define LARGE_KEY 1
 #define LARGE_VALUE_BYTES (140u << 10)
+/* Seldom: each costs as much as hundreds of small ones, of which the test needs many. */
+#define LARGE_ONE_IN 32
 
 /* Half of the operations are on the first quarter of the keys. */
 static uint32_t random_key(struct actor *a)
@@ -87,7 +89,7 @@ static uint32_t make_value(struct actor *a, uint32_t key, uint8_t *to, bool piec
 		return (uint32_t)snprintf((char *)to, PIECE_BYTES_MAX, "%u",
 					  (unsigned int)(r >> 44) % (piece ? 10 : 100000));
 	/* So that appends, touches and copies of it are made in steps (server/store/large.h). */
-	if (!piece && key == LARGE_KEY && (r >> 44) % 4 == 0)
+	if (!piece && key == LARGE_KEY && (r >> 44) % LARGE_ONE_IN == 0)
 		len = LARGE_VALUE_BYTES + (uint32_t)(r % LARGE_VALUE_BYTES) / 4;
 	value_fill(to, len, ++a->serial, a->number);
 	return len;

@@ -115,7 +115,7 @@ make_install PREFIX="$prefix" uninstall
 [ ! -e "$prefix/etc/kvd" ] || die "left: etc/kvd"
 
 echo "a library or a header that is missing"
-said=$(MAKEFLAGS='' make B="$tmp/missing" CPPFLAGS=-nostdinc 2>&1) &&
+said=$(MAKEFLAGS='' make --no-print-directory B="$tmp/missing" CPPFLAGS=-nostdinc 2>&1) &&
 	die "it builds without headers"
 grep -q '^missing: .*run `make deps` first' <<<"$said" || die "no word of make deps: $said"
 [ "$(wc -l <<<"$said")" -le 2 ] || die "more than the one line: $said"

@@ -165,7 +165,7 @@ compile_block() {
 	} >/mnt/prog.c
 	# shellcheck disable=SC2046 # a list of flags
 	if (cd /mnt && cc -Wall -Wextra -Werror prog.c $(pkg-config --cflags --libs kvd) -o prog) \
-		>/mnt/said 2>&1 && ldd /mnt/prog | grep -q '/libkvd'; then
+		>/mnt/said 2>&1 && ldd /mnt/prog >>/mnt/said && grep -q '/libkvd' /mnt/said; then
 		echo "ok    the C block compiles with the installed library"
 	else
 		fail "the C block does not compile"

@@ -659,17 +659,29 @@ static bool is_sent(const struct raw_peer *p)
 	return p->sends_done || p->closed;
 }
 
-static uint64_t server_pulls(struct kvd *db)
+/* The sum of the statistics of these names. */
+static uint64_t server_stats_sum(struct kvd *db, const char *const *names)
 {
 	static char text[STATS_BYTES];
+	uint64_t sum = 0;
 	const char *line;
+	char start[64];
 
 	if (kvd_server_stats(db, text, sizeof(text), NULL))
 		raw_die(kvd_error(db), EIO);
-	line = strstr(text, "\npulls ");
-	if (!line)
-		raw_die("the server's statistics have no pulls", EPROTO);
-	return strtoull(line + strlen("\npulls "), NULL, 10);
+	for (; *names; names++) {
+		snprintf(start, sizeof(start), "\n%s ", *names);
+		line = strstr(text, start);
+		if (!line)
+			raw_die(*names, ENOENT);
+		sum += strtoull(line + strlen(start), NULL, 10);
+	}
+	return sum;
+}
+
+static uint64_t server_stat(struct kvd *db, const char *name)
+{
+	return server_stats_sum(db, (const char *const[]){ name, NULL });
 }
 
 /*
@@ -683,7 +695,7 @@ static bool pull_begins(struct raw_peer *p, struct kvd *db, uint64_t pulls)
 
 	if (strncmp(raw_url, "softnic:", 8))
 		return raw_wait(p, is_sent) && !p->closed;
-	while (server_pulls(db) == pulls)
+	while (server_stat(db, "pulls") == pulls)
 		if (clock_ns() > end || usleep(RAW_PAUSE_US))
 			return false;
 	return true;
@@ -698,7 +710,7 @@ static const char *case_die_in_pull(void)
 
 	if (!db)
 		return kvd_error(NULL);
-	pulls = server_pulls(db);
+	pulls = server_stat(db, "pulls");
 	raw_greet(&p);
 	p.sends_done = 0;
 	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)))
@@ -741,6 +753,110 @@ static const char *case_pull_never(void)
 		nanosleep(&pause, NULL);
 	}
 	return expect_closed(&p);
+}
+
+/*
+ * Clients that ask for a pull each and never serve it, more than the memory has room for. Beside
+ * them a client that has served one stores new keys, large and small.
+ */
+#define HOARDERS 80
+#define HOARD_BYTES (1u << 20)
+#define BESIDE_ROUNDS 8
+#define BESIDE_LARGE_BYTES (512u << 10)
+#define BESIDE_SMALL_BYTES 1000
+
+/* @round's two values under new keys: the status of the first PUT that fails. */
+static enum kvd_status put_beside(struct kvd *db, int round)
+{
+	static char value[BESIDE_LARGE_BYTES];
+	enum kvd_status status;
+	char key[32];
+
+	memset(value, 'b', sizeof(value));
+	snprintf(key, sizeof(key), "beside-large%d", round);
+	status = kvd_put(db, key, strlen(key), value, BESIDE_LARGE_BYTES, NULL, NULL);
+	if (status)
+		return status;
+	snprintf(key, sizeof(key), "beside-small%d", round);
+	return kvd_put(db, key, strlen(key), value, BESIDE_SMALL_BYTES, NULL, NULL);
+}
+
+static void delete_beside(struct kvd *db, int rounds)
+{
+	char key[32];
+
+	for (int i = 0; i < rounds; i++) {
+		snprintf(key, sizeof(key), "beside-large%d", i);
+		kvd_delete(db, key, strlen(key));
+		snprintf(key, sizeof(key), "beside-small%d", i);
+		kvd_delete(db, key, strlen(key));
+	}
+}
+
+/* What the server does at once with a pull that it is asked for. */
+static const char *const pull_fates[] = { "pulls", "pulls_waited", "pulls_refused", "put_no_space",
+					  NULL };
+
+/* They ask; from then on nobody polls their devices. False: the server did not take them all. */
+static bool hoarders_ask(struct raw_peer *hoarders, struct kvd *db)
+{
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS, asked = server_stats_sum(db, pull_fates);
+	int i;
+
+	for (i = 0; i < HOARDERS; i++) {
+		raw_greet(&hoarders[i]);
+		if (raw_send(&hoarders[i],
+			     fill_pull(&hoarders[i], (uintptr_t)raw_data(&hoarders[i]),
+				       hoarders[i].mr->rkey, HOARD_BYTES)))
+			return false;
+	}
+	while (server_stats_sum(db, pull_fates) < asked + HOARDERS)
+		if (clock_ns() > end || usleep(RAW_PAUSE_US))
+			return false;
+	return true;
+}
+
+static const char *hoard_beside(struct raw_peer *hoarders, struct kvd *db)
+{
+	static char text[400];
+	uint64_t longest_ns = 0, begin_ns;
+	unsigned int failed = 0;
+	int i;
+
+	if (put_beside(db, 0))
+		return kvd_error(db);
+	if (!hoarders_ask(hoarders, db))
+		return "the server did not take the pulls";
+	*text = '\0';
+	for (i = 1; i < BESIDE_ROUNDS; i++) {
+		begin_ns = clock_ns();
+		if (put_beside(db, i)) {
+			snprintf(text, sizeof(text), "%u of %d PUTs beside them failed: %s",
+				 ++failed, i, kvd_error(db));
+		}
+		begin_ns = clock_ns() - begin_ns;
+		longest_ns = begin_ns > longest_ns ? begin_ns : longest_ns;
+	}
+	printf("      | %u of %d pairs of PUTs failed, the longest took %.1f ms\n", failed, i - 1,
+	       (double)longest_ns / 1e6);
+	return failed ? text : NULL;
+}
+
+static const char *case_pull_hoard(void)
+{
+	static struct raw_peer hoarders[HOARDERS];
+	struct kvd *db = good_client_open();
+	const char *error;
+	int i;
+
+	if (!db)
+		return kvd_error(NULL);
+	error = hoard_beside(hoarders, db);
+	for (i = 0; i < HOARDERS; i++)
+		raw_close(&hoarders[i]);
+	delete_beside(db, BESIDE_ROUNDS);
+	kvd_close(db);
+	return error;
 }
 
 #define STORM 400
@@ -1029,6 +1145,8 @@ static const struct {
 	{ "pull_too_large", "any", ANY, case_pull_too_large },
 	{ "pull_twice", "any", ANY, case_pull_twice },
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
+	{ "pull_stalled", "special", "closed: no part of a large value was read", case_pull_never },
+	{ "pull_hoard", "special", ANY, case_pull_hoard },
 	{ "put_too_large", "special", ANY, case_put_too_large },
 	{ "storm", "special", ANY, case_storm },
 	{ "vanish", "special", "closed: (the client's device did not answer|transport retry)",

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of the memory of pulls (server/net/pull_budget.h): clients that ask the server to READ
+# a large value and never serve that READ leave the others the memory, are closed after
+# server.pull_stall, and are counted. On a verbs device the client's device serves READs by itself,
+# so only softnic has such clients.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+if [ "$device" != softnic ]; then
+	echo "a verbs device serves READs without its client"
+	exit 77
+fi
+
+# name, number: more than that
+stat_above() {
+	local value
+	value=$(stat_of "$1") && [ "$value" -gt "$2" ]
+}
+
+# Nothing that waits here is closed by pull_timeout before a deadline of this test.
+check "the server starts" server_start -o memory.size=64m -o memory.eviction=none \
+	-o server.max_connections=128 -o request.srq_depth=4096 -o server.pull_timeout=600s \
+	-o server.pull_stall=600s || finish
+check "a value that must stay" kvctl put precious intact
+# Its slab has an end that is too short for a block, which then does not count as a leak.
+check "a value of the rogue's length" kvctl put beside-small0 "$(printf 'v%.0s' $(seq 1000))"
+check "is deleted" kvctl del beside-small0
+check "the free memory is noted" memory_note || finish
+checks_of rogue pull_hoard
+check "the pulls waited" stat_above pulls_waited 40
+check "none was refused" stat_is pulls_refused 0
+check "none was closed for standing still" stat_is pulls_stalled 0
+check "all memory is back, before the timeouts" nothing_is_held 1
+check "the server stops" server_stop
+
+check "a server starts that waits for 200 ms" server_start -o server.pull_timeout=600s \
+	-o server.pull_stall=200ms || finish
+check "a value that must stay" kvctl put precious intact
+check "the free memory is noted" memory_note || finish
+checks_of rogue pull_stalled
+check "it is counted" stat_is pulls_stalled 1
+check "with the connections that failed" stat_is connections_failed 1
+check "its memory is back" nothing_is_held 1
+check "the server stops" server_stop
+finish

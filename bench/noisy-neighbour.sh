@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: MIT
 # Measures what one client (the victim) notices of others that give it a hard time.
 #
-#   bench/noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS] [KIND...]
+#   bench/noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS]
+#			     [-o SECTION.KEY=VALUE]... [KIND...]
 #
 # The victim is kvbench with one thread: half GETs, half PUTs of uniform keys, 1,000 bytes. For each
 # kind of noise (tests/system/sys_noise.c; needs `make tests`) it runs alone, then beside the noise,
 # against one server. 4xKIND is four of them. A process beside the victim takes CPU time whether it
 # is a client or not, so the last column compares with as many processes that only burn CPU (busy).
+#
+# -o is an option of kvd, as on its command line. Two kinds need some: append and touch change a
+# value of 64 MiB, with -o limits.max_value=128m -o memory.size=1g.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -15,16 +19,19 @@ records=5000
 seconds=3
 workers=1
 device=softnic
-usage="usage: noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS] [KIND...]"
+options=()
+usage="usage: noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS]
+	[-o SECTION.KEY=VALUE]... [KIND...]"
 if [ "${1:-}" = --rdma ]; then
 	device=verbs
 	shift
 fi
-while getopts r:d:w: option; do
+while getopts r:d:w:o: option; do
 	case $option in
 	r) records=$OPTARG ;;
 	d) seconds=$OPTARG ;;
 	w) workers=$OPTARG ;;
+	o) options+=(-o "$OPTARG") ;;
 	*) die "$usage" ;;
 	esac
 done
@@ -63,6 +70,9 @@ noise_start() {
 	done
 	pids+=("${noise_pids[@]}")
 	sleep 0.3
+	for ((i = 0; i < $1; i++)); do
+		! ended "${noise_pids[$i]}" || die "$2: $(tail -n 1 "$tmp/noise.$i")"
+	done
 }
 
 noise_stop() {
@@ -98,7 +108,7 @@ line() {
 }
 
 kvd_start "$device" -o server.workers="$workers" -o memory.size=256m \
-	${KVD_OPTIONS:+$KVD_OPTIONS}
+	${options[@]+"${options[@]}"}
 bench "$tmp/load" load
 victim "$tmp/warm"
 victim "$tmp/alone"

@@ -25,6 +25,8 @@
 
 #define LARGE_BYTES (1u << 20)
 #define LARGE_KEYS 4
+#define HUGE_BYTES (64u << 20) /* limits.max_value has to allow twice that */
+#define TOUCH_TTL_S 3600
 #define STATS_BYTES (64u << 10)
 #define PULLERS 16 /* connections that ask for a pull and serve none */
 #define PULL_BYTES (1u << 20)
@@ -105,6 +107,48 @@ static enum kvd_status put_large(struct kvd *db)
 static void noise_large(void)
 {
 	repeat(put_large);
+}
+
+/* A value that a byte is appended to; it is put again when it has become too large. */
+static const char huge_key[] = "noise-huge";
+
+static enum kvd_status put_huge(struct kvd *db)
+{
+	char *value = calloc(1, HUGE_BYTES);
+	enum kvd_status status;
+
+	if (!value)
+		raw_die("the value", ENOMEM);
+	status = kvd_put(db, huge_key, strlen(huge_key), value, HUGE_BYTES, NULL, NULL);
+	free(value);
+	if (status == KVD_ERR_TOO_LARGE || status == KVD_ERR_NO_SPACE)
+		raw_die(kvd_error(db), EFBIG);
+	return status;
+}
+
+static enum kvd_status append_huge(struct kvd *db)
+{
+	static const struct kvd_put_args append = { .mode = KVD_PUT_APPEND };
+	enum kvd_status status = kvd_put(db, huge_key, strlen(huge_key), "n", 1, &append, NULL);
+
+	return status == KVD_NOT_FOUND || status == KVD_ERR_TOO_LARGE ? put_huge(db) : status;
+}
+
+static void noise_append(void)
+{
+	repeat(append_huge);
+}
+
+static enum kvd_status touch_huge(struct kvd *db)
+{
+	enum kvd_status status = kvd_touch(db, huge_key, strlen(huge_key), TOUCH_TTL_S, NULL);
+
+	return status == KVD_NOT_FOUND ? put_huge(db) : status;
+}
+
+static void noise_touch(void)
+{
+	repeat(touch_huge);
 }
 
 static enum kvd_status read_stats(struct kvd *db)
@@ -268,9 +312,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } kinds[] = {
-	{ "busy", noise_busy },	  { "scan", noise_scan },   { "churn", noise_churn },
-	{ "large", noise_large }, { "deaf", noise_deaf },   { "pulls", noise_pulls },
-	{ "flood", noise_flood }, { "stats", noise_stats }, { "flush", noise_flush },
+	{ "busy", noise_busy },	    { "scan", noise_scan },   { "churn", noise_churn },
+	{ "large", noise_large },   { "deaf", noise_deaf },   { "pulls", noise_pulls },
+	{ "flood", noise_flood },   { "stats", noise_stats }, { "flush", noise_flush },
+	{ "append", noise_append }, { "touch", noise_touch },
 };
 
 int main(int argc, char **argv)
@@ -290,6 +335,8 @@ int main(int argc, char **argv)
 		printf("%s %llu\n", kinds[i].name, rounds);
 		return EXIT_SUCCESS;
 	}
-	fputs("usage: sys_noise URL busy|scan|churn|large|deaf|pulls|flood|stats|flush\n", stderr);
+	fputs("usage: sys_noise URL busy|scan|churn|large|append|touch|deaf|pulls|flood|stats|"
+	      "flush\n",
+	      stderr);
 	return 2;
 }

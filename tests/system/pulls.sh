@@ -13,6 +13,7 @@ if [ "$device" != softnic ]; then
 fi
 
 # name, number: more than that
+# shellcheck disable=SC2317 # called by check
 stat_above() {
 	local value
 	value=$(stat_of "$1") && [ "$value" -gt "$2" ]

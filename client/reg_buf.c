@@ -3,6 +3,7 @@
 #include "client/reg_buf.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define PAGE_BYTES 4096u
@@ -26,9 +27,23 @@ static int reg_buf_map(struct reg_buf *buf, size_t bytes)
 	return 0;
 }
 
-/* The mapping keeps its content, as far as it fits, and what madvise() said of it. */
+/*
+ * The mapping keeps its content, as far as it fits, and what madvise() said of it. ThreadSanitizer
+ * does not know mremap(2): addresses that it moves from one thread's buffer to another's would be a
+ * race of the two, so there the content is copied.
+ */
 static int reg_buf_remap(struct reg_buf *buf, size_t bytes)
 {
+#ifdef __SANITIZE_THREAD__
+	const struct reg_buf old = *buf;
+	int err = reg_buf_map(buf, bytes);
+
+	if (err)
+		return err;
+	memcpy(buf->base, old.base, bytes < old.bytes ? bytes : old.bytes);
+	munmap(old.base, old.bytes);
+	return 0;
+#else
 	void *base = mremap(buf->base, buf->bytes, bytes, MREMAP_MAYMOVE);
 
 	if (base == MAP_FAILED)
@@ -36,6 +51,7 @@ static int reg_buf_remap(struct reg_buf *buf, size_t bytes)
 	buf->base = base;
 	buf->bytes = bytes;
 	return 0;
+#endif
 }
 
 static int reg_buf_register(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, int access)

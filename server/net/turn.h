@@ -4,7 +4,7 @@
  * was something to do. It is measured by the clock, so a turn in which the kernel let another
  * thread run counts as long as that took; the completions of a turn do not depend on that.
  *
- * The cost is one more reading of the clock in each turn (25 ns), and two additions.
+ * The cost is one more reading of the clock in each turn (20 to 50 ns), and two additions.
  */
 #ifndef KVD_SERVER_NET_TURN_H
 #define KVD_SERVER_NET_TURN_H

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # System test of the bound on a worker's turn (server/DESIGN.md, A turn): beside clients that scan,
 # and beside others that connect and close, nearly all turns take less than ten times as long as the
-# longest piece that a turn is made of, and none takes more completions than one batch.
+# longest piece that a turn is made of, and none takes more completions than one batch. The clock
+# judges on softnic in the release flavour alone.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -11,6 +12,13 @@
 # on a busy machine they are some in a hundred.
 LONG_CLASSES="worker.turns_1ms worker.turns_4ms worker.turns_16ms worker.turns_more"
 LONG_SHARE=10 # of long turns, percent at most
+TRIES=3	      # where others take the CPU for a while
+# Where code is instrumented or emulated, its time says nothing: there the clock does not judge.
+judged=1
+case ${KVD_FLAVOUR:-release}-$device in
+release-softnic) ;;
+*) judged=0 ;;
+esac
 BATCH_MAX=32
 KEYS=100000 # so many that a scan of some hundred buckets takes longer than that
 SECONDS_EACH=0.4
@@ -63,7 +71,18 @@ turns_are_short() {
 	long=$((long_noted - long))
 	echo "$long of $turns turns took longer than 256 us"
 	kvctl stats | grep '^worker\.'
-	[ "$turns" -gt 100 ] && [ $((100 * long)) -le $((LONG_SHARE * turns)) ]
+	[ "$turns" -gt 100 ] || return 1
+	[ $judged = 0 ] || [ $((100 * long)) -le $((LONG_SHARE * turns)) ]
+}
+
+# A victim works, and the worker's turns are short meanwhile.
+short_beside_victim() {
+	local i
+	for ((i = 0; i < TRIES; i++)); do
+		turns_note && victim_works || return 1
+		! turns_are_short || return 0
+	done
+	return 1
 }
 
 batches_are_short() {
@@ -76,9 +95,7 @@ batches_are_short() {
 # count, kind
 beside() {
 	check "$1 times: $2" attack "$1" "$2"
-	check "the turns so far are noted" turns_note
-	check "a victim works beside them" victim_works
-	check "its turns are short" turns_are_short
+	check "a victim works, and turns are short" short_beside_victim
 	attack_ends
 }
 

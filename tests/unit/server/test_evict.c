@@ -444,25 +444,33 @@ static void idle_magazines_before_evicting(void **state)
 	assert_int_equal(idle->count, 0);
 }
 
+/* A slab has 64 blocks of 4 KiB at most, so room is made more than 64 times for so many. */
+#define BUSY_VALUE 3900
+#define BUSY_PUTS 10000
+
 /* What a thread that is not idle has in its magazines stays there. */
 static void busy_magazines_stay(void **state)
 {
-	uint64_t key = 0, gathered;
+	uint64_t key = 0, gathered, rooms;
 
 	(void)state;
 	while (!STAT(evictions))
-		put(key++, 100);
+		put(key++, BUSY_VALUE);
+	rooms = test_threads[0].rooms;
 	fill_magazine(1, MAGAZINE_BLOCKS / 4);
 	/* At most two rounds: one may have begun before the thread was busy. */
-	for (uint64_t end = key + 100000; key < end; key++) {
-		put(key, 100);
+	for (uint64_t end = key + BUSY_PUTS; key < end; key++) {
+		put(key, BUSY_VALUE);
 		fill_magazine(1, 1);
 	}
+	assert_true(test_threads[0].rooms - rooms > 64);
+	rooms = test_threads[0].rooms;
 	gathered = STAT(gathered_bytes);
-	for (uint64_t end = key + 100000; key < end; key++) {
-		put(key, 100);
+	for (uint64_t end = key + BUSY_PUTS; key < end; key++) {
+		put(key, BUSY_VALUE);
 		fill_magazine(1, 1);
 	}
+	assert_true(test_threads[0].rooms - rooms > 64);
 	assert_int_equal(STAT(gathered_bytes), gathered);
 }
 

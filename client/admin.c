@@ -18,70 +18,57 @@ enum kvd_status kvd_ping(struct kvd *handle)
 	return status ? status : rpc_ping(handle);
 }
 
-/* A response has as many lines as fit, and the number of the next line. */
-enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
+/*
+ * Reads a text that may take several responses: each has as many lines as fit, and says where the
+ * next ones begin. @op is STATS or CLIENTS, @name what the text is called, with its verb.
+ */
+static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char *name,
+				 const char *verb, char *text, size_t size, size_t *len)
 {
 	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .head.op = WIRE_STATS };
+	struct rpc rpc = { .head.op = (uint8_t)op };
 	struct response response;
+	uint64_t at = 0, next;
 	size_t used = 0;
 
 	if (!status && (!text || !size))
-		status = handle_fail(handle, KVD_ERR_INVALID, "no room for the statistics");
+		status = handle_fail(handle, KVD_ERR_INVALID, "no room for the %s", name);
 	do {
 		if (!status)
 			status = rpc_call(handle, &rpc, &response);
 		if (status)
 			return status;
 		if (response.value_len >= size - used)
-			return handle_fail(handle, KVD_ERR_BUFFER,
-					   "the statistics need more than %zu bytes", size);
+			return handle_fail(handle, KVD_ERR_BUFFER, "the %s %s more than %zu bytes",
+					   name, verb, size);
 		memcpy(text + used, response.value, response.value_len);
 		used += response.value_len;
+		next = op == WIRE_STATS ? response.next_line : response.cursor;
 		/* Else a server could keep this loop running for ever. */
-		if (response.next_line && response.next_line <= rpc.head.first_line)
+		if (next && next <= at)
 			return handle_fail(handle, KVD_ERR_PROTOCOL,
-					   "the server at %s sent the same statistics twice",
-					   handle->dev->address);
-		rpc.head.first_line = response.next_line;
-	} while (response.next_line);
+					   "the server at %s sent the same %s twice",
+					   handle->dev->address, name);
+		at = next;
+		if (op == WIRE_STATS)
+			rpc.head.first_line = response.next_line;
+		else
+			rpc.head.cursor = response.cursor;
+	} while (next);
 	text[used] = '\0';
 	if (len)
 		*len = used;
 	return KVD_OK;
 }
 
-/* A response has as many lines as fit, and the cursor of the next ones. */
+enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	return text_read(handle, WIRE_STATS, "statistics", "need", text, size, len);
+}
+
 enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
 {
-	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .head.op = WIRE_CLIENTS };
-	struct response response;
-	size_t used = 0;
-
-	if (!status && (!text || !size))
-		status = handle_fail(handle, KVD_ERR_INVALID, "no room for the list");
-	do {
-		if (!status)
-			status = rpc_call(handle, &rpc, &response);
-		if (status)
-			return status;
-		if (response.value_len >= size - used)
-			return handle_fail(handle, KVD_ERR_BUFFER,
-					   "the list needs more than %zu bytes", size);
-		memcpy(text + used, response.value, response.value_len);
-		used += response.value_len;
-		/* Else a server could keep this loop running for ever. */
-		if (response.cursor && response.cursor <= rpc.head.cursor)
-			return handle_fail(handle, KVD_ERR_PROTOCOL,
-					   "the server at %s sent the same list twice",
-					   handle->dev->address);
-		rpc.head.cursor = response.cursor;
-	} while (response.cursor);
-	text[used] = '\0';
-	if (len)
-		*len = used;
-	return KVD_OK;
+	return text_read(handle, WIRE_CLIENTS, "list", "needs", text, size, len);
 }
 
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)

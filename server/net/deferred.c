@@ -91,6 +91,11 @@ static void conn_step(struct conn *conn, struct response_list *responses)
 	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
 	enum deferred_next next;
 
+	if (!response_room(conn)) {
+		if (deferred->kind->no_room)
+			deferred->kind->no_room(deferred);
+		return;
+	}
 	next = deferred->kind->step(deferred, responses, clock_ns() + DEFERRED_PIECE_NS);
 	stat_add(&conn->poller->worker->stats.deferred_pieces, 1);
 	if (next == DEFERRED_DONE)

@@ -17,8 +17,9 @@
  *   D6. When its connection fails or ends, a deferred request is cancelled, and its buffer posted
  *	 again.
  *
- * A step that has to wait for something returns DEFERRED_WAIT and costs nothing until
- * deferred_wake(), which may come for another reason. All functions are the worker's.
+ * Without room for its response (response_room()) a request waits for one of its connection's own
+ * to complete. A step that has to wait for something else returns DEFERRED_WAIT. Either costs
+ * nothing until deferred_wake(), which may come for another reason. All functions are the worker's.
  */
 #ifndef KVD_SERVER_NET_DEFERRED_H
 #define KVD_SERVER_NET_DEFERRED_H
@@ -45,11 +46,14 @@ enum deferred_next {
 /* A kind of deferred request: how it is executed. */
 struct deferred_kind {
 	/*
-	 * Executes a piece, inside of an RCU read lock. It should end soon after @until_ns of
-	 * clock_ns(), and has to get on however late it is called.
+	 * Executes a piece, inside of an RCU read lock, when there is room for its response. It
+	 * should end soon after @until_ns of clock_ns(), and has to get on however late it is
+	 * called.
 	 */
 	enum deferred_next (*step)(struct deferred *deferred, struct response_list *responses,
 				   uint64_t until_ns);
+	/* Instead of a step: there is no room, so it waits for its own client. NULL: nothing. */
+	void (*no_room)(struct deferred *deferred);
 	/* Releases what the state holds, when it is cancelled. NULL: it holds nothing. */
 	void (*cancel)(struct deferred *deferred);
 };

@@ -77,8 +77,6 @@ static enum deferred_next hello_step(struct deferred *deferred, struct response_
 	struct conn *conn = deferred->conn;
 
 	(void)until_ns;
-	if (!response_room(conn))
-		return DEFERRED_WAIT;
 	if (!deferred->query.asked)
 		return hello_check(deferred, responses);
 	if (!conn->query.answered)

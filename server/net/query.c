@@ -60,8 +60,6 @@ static enum deferred_next query_step(struct deferred *deferred, struct response_
 	struct conn *conn = deferred->conn;
 
 	(void)until_ns;
-	if (!response_room(conn))
-		return DEFERRED_WAIT;
 	if (!deferred->query.asked) {
 		copy_drop(responses->poller->worker, conn);
 		deferred->query.asked = query_ask(conn, &deferred->request);
@@ -123,7 +121,7 @@ static enum deferred_next stats_step(struct deferred *deferred, struct response_
 	struct conn *conn = deferred->conn;
 
 	(void)until_ns;
-	if (!response_room(conn) || stats_ask(deferred))
+	if (stats_ask(deferred))
 		return DEFERRED_WAIT;
 	if (deferred->query.asked && !conn->query.answered)
 		return DEFERRED_WAIT;

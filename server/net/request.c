@@ -121,8 +121,6 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 	struct response_value value = { 0 };
 	struct response_wr *response;
 
-	if (!response_room(deferred->conn))
-		return DEFERRED_WAIT;
 	response = response_start(responses, deferred->conn, WIRE_SCAN, request->id);
 	copy_drop(responses->poller->worker, deferred->conn);
 	value.value = response_buffer(responses, response, &value.size);
@@ -155,8 +153,6 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 	struct response_wr *response;
 	enum large_next next;
 
-	if (!response_room(deferred->conn))
-		return DEFERRED_WAIT;
 	response = response_start(responses, deferred->conn, request->op, request->id);
 	if (!deferred->large.begun)
 		execute_large_begin(large, &worker->store_thread, request, deferred->hash,
@@ -193,23 +189,23 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 				    uint64_t until_ns)
 {
 	(void)until_ns;
-	/* It waits for its own client then, which may never take a response: others come first. */
-	if (!response_room(deferred->conn)) {
-		pull_wait_cancel(deferred->conn);
-		return DEFERRED_WAIT;
-	}
 	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash))
 		return DEFERRED_WAIT;
 	execute_access(&responses->poller->worker->store_thread, &deferred->request);
 	return DEFERRED_DONE;
 }
 
-static void pull_cancel(struct deferred *deferred)
+/* Without room it waits for its own client, which may never take a response: others come first. */
+static void pull_leave(struct deferred *deferred)
 {
 	pull_wait_cancel(deferred->conn);
 }
 
-static const struct deferred_kind pull_kind = { .step = pull_step, .cancel = pull_cancel };
+static const struct deferred_kind pull_kind = {
+	.step = pull_step,
+	.no_room = pull_leave,
+	.cancel = pull_leave,
+};
 
 /* For a request that request_run() did not do. */
 static const struct deferred_kind *later_kind(const struct request *request)
@@ -262,8 +258,6 @@ static enum deferred_next request_step(struct deferred *deferred, struct respons
 				       uint64_t until_ns)
 {
 	(void)until_ns;
-	if (!response_room(deferred->conn))
-		return DEFERRED_WAIT;
 	if (request_run(responses, deferred->conn, &deferred->request, deferred->hash))
 		return DEFERRED_DONE;
 	deferred->kind = later_kind(&deferred->request);
@@ -333,8 +327,6 @@ static enum deferred_next refuse_step(struct deferred *deferred, struct response
 				      uint64_t until_ns)
 {
 	(void)until_ns;
-	if (!response_room(deferred->conn))
-		return DEFERRED_WAIT;
 	request_refuse(responses, deferred->conn, &deferred->request);
 	return DEFERRED_DONE;
 }

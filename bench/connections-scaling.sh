@@ -28,15 +28,11 @@ while getopts s:r:c:i:B: option; do
 	r) rounds=$OPTARG ;;
 	c) active_list=$OPTARG ;;
 	i) idle_list=$OPTARG ;;
-	B) before=$(realpath "$OPTARG") || exit 1 ;;
+	B) before=$OPTARG ;;
 	*) die "usage: $usage" ;;
 	esac
 done
-builds=("$build")
-[ -z "$before" ] || builds+=("$before")
-for of in "${builds[@]}"; do
-	need_hint='run make benchmarks' need "$of/connections"
-done
+builds_find connections "$before"
 ulimit -n 20000 2>/dev/null || ulimit -n "$(ulimit -H -n)"
 
 # build, active, idle: one run, in a line of $tmp/lines

@@ -56,6 +56,17 @@ need() {
 	done
 }
 
+# program, [folder]: sets $builds to our build and, if there is one, the folder with the programs of
+# before; both must have that program of `make benchmarks`
+builds_find() {
+	local of
+	builds=("$build")
+	[ -z "${2-}" ] || builds+=("$(realpath "$2")") || exit 1
+	for of in "${builds[@]}"; do
+		need_hint='run make benchmarks' need "$of/$1"
+	done
+}
+
 # A child that has ended is a zombie until it is waited for.
 ended() {
 	local stat

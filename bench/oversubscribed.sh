@@ -33,15 +33,11 @@ while getopts qs:w:c:b:B: option; do
 	w) workers_list=$OPTARG ;;
 	c) clients_list=$OPTARG ;;
 	b) loops_list=$OPTARG ;;
-	B) before=$(realpath "$OPTARG") || exit 1 ;;
+	B) before=$OPTARG ;;
 	*) die "usage: $usage" ;;
 	esac
 done
-builds=("$build")
-[ -z "$before" ] || builds+=("$before")
-for of in "${builds[@]}"; do
-	need_hint='run make benchmarks' need "$of/crowd"
-done
+builds_find crowd "$before"
 
 # workers, clients: whether this combination is measured
 wanted() {

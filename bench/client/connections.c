@@ -24,21 +24,14 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "bench/random.h"
-#include "client/kvd.h"
-#include "common/util/clock.h"
-#include "common/util/hist.h"
+#include "bench/client/puts.h"
 
 #define ACTIVE_MAX 1024
 #define IDLE_MAX 65536
 #define IDLE_EACH 1000 /* handles of one process */
 #define HANDLE_FDS 10  /* descriptors of a handle, at most */
-#define RECORDS 100000
-#define VALUE_BYTES 48
 #define CONNECT_MS 60000
 #define SETTLE_MS 500 /* for the idle ones to be found idle */
-#define WARM_UP_NS 500000000u
-#define SECOND_NS 1000000000u
 #define INTERVAL_NS 20000000u
 #define SECONDS_MAX 600
 #define INTERVALS_MAX ((unsigned long)SECONDS_MAX * SECOND_NS / INTERVAL_NS)
@@ -136,26 +129,13 @@ static void pin_last(void)
 static uint64_t puts_until(unsigned int count, struct random *random, uint64_t until_ns)
 {
 	static unsigned int next; /* the connection whose turn it is */
-	char value[VALUE_BYTES] = { 0 };
-	uint64_t record, before, now, done = 0;
+	uint64_t now = clock_ns(), done;
 
-	for (now = clock_ns(); now < until_ns; done++) {
-		struct kvd *db = active[next];
-
+	for (done = 0; now < until_ns; done++) {
+		now = put_measured(active[next], random, &latency, now);
 		next = next + 1 < count ? next + 1 : 0;
-		record = random_below(random, RECORDS);
-		before = now;
-		if (kvd_put(db, &record, sizeof(record), value, sizeof(value), NULL, NULL))
-			errx(1, "%s", kvd_error(db));
-		now = clock_ns();
-		hist_record(&latency, now - before);
 	}
 	return done;
-}
-
-static double us(uint64_t ns)
-{
-	return (double)ns / 1000;
 }
 
 static double per_second(uint64_t puts, uint64_t ns)
@@ -192,16 +172,6 @@ static void measure(unsigned int count, unsigned int seconds, double opened_per_
 	       per_second(done, now - begin), us(hist_quantile(&latency, 0.5)),
 	       us(hist_quantile(&latency, 0.99)), us(hist_quantile(&latency, 0.999)),
 	       opened_per_second);
-}
-
-static unsigned int number(const char *text, unsigned int max)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-
-	if (end == text || *end || n > max)
-		errx(2, "%s: give a number from 0 to %u", text, max);
-	return (unsigned int)n;
 }
 
 static void run(const char *url, unsigned int count, unsigned int idle, unsigned int seconds)

@@ -25,17 +25,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "bench/random.h"
-#include "client/kvd.h"
-#include "common/util/clock.h"
-#include "common/util/hist.h"
+#include "bench/client/puts.h"
 
 #define CLIENTS_MAX 64
 #define LOOPS_MAX 64
-#define RECORDS 100000
-#define VALUE_BYTES 48
-#define WARM_UP_NS 500000000u
-#define SECOND_NS 1000000000u
 
 enum placement { FREE, BESIDE, ACROSS };
 
@@ -98,17 +91,10 @@ static long switches(void)
 /* PUTs until @until_ns; returns how many. */
 static uint64_t puts_until(struct client *client, struct random *random, uint64_t until_ns)
 {
-	char value[VALUE_BYTES] = { 0 };
-	uint64_t record, before, now, count = 0;
+	uint64_t now = clock_ns(), count;
 
-	for (now = clock_ns(); now < until_ns; count++) {
-		record = random_below(random, RECORDS);
-		before = now;
-		if (kvd_put(client->db, &record, sizeof(record), value, sizeof(value), NULL, NULL))
-			errx(1, "client %u: %s", client->number, kvd_error(client->db));
-		now = clock_ns();
-		hist_record(&client->latency, now - before);
-	}
+	for (count = 0; now < until_ns; count++)
+		now = put_measured(client->db, random, &client->latency, now);
 	return count;
 }
 
@@ -163,11 +149,6 @@ static void clients_open(void)
 	}
 }
 
-static double us(uint64_t ns)
-{
-	return (double)ns / 1000;
-}
-
 static void print(void)
 {
 	double all = 0, slowest = clients[0].per_second, fastest = 0;
@@ -189,16 +170,6 @@ static void print(void)
 	       us(hist_quantile(&latency, 0.99)), us(hist_quantile(&latency, 0.999)),
 	       us(hist_max(&latency)), slowest / fastest,
 	       (double)switched / (double)hist_count(&latency));
-}
-
-static unsigned int number(const char *text, unsigned int max)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-
-	if (end == text || *end || n > max)
-		errx(2, "%s: give a number from 0 to %u", text, max);
-	return (unsigned int)n;
 }
 
 static enum placement placement(const char *text)

@@ -96,6 +96,13 @@ cpu() {
 	figure "$tmp/$1" server_cpu_us_per_operation
 }
 
+# name: of kvd's CPU for an operation, with the parts of its workers
+kvd_cpu() {
+	printf '%s us (useful %s, polling %s)' "$(cpu "$1")" \
+		"$(figure "$tmp/$1" server_useful_us_per_operation)" \
+		"$(figure "$tmp/$1" server_polling_us_per_operation)"
+}
+
 memcached_start "$mc_tcp" -l 127.0.0.1 -p "$mc_port" -U 0
 memcached_start "$mc_unix" -s "$tmp/memcached.sock"
 kvd_start softnic -o server.workers="$workers" -o memory.size=1g -o index.keys="$records"
@@ -135,8 +142,8 @@ say "Targets: GET of one thread >= 20 x, PUT >= 8 x memcached over TCP, one at a
 say "kvd has no pipelined PUT: its figures in the last line are those of the line before."
 say "In 'GET, 16 together' p50 is that of all 16; that of a pipelined PUT means nothing."
 say "READs per GET: $(figure "$tmp/kvd-get-1" reads_per_get)." \
-	"Server's CPU per GET: kvd $(cpu kvd-get-1) us, memcached $(cpu tcp-get-1) us over TCP;" \
-	"per PUT: $(cpu kvd-set) and $(cpu tcp-set) us."
+	"Server's CPU per GET: kvd $(kvd_cpu kvd-get-1), memcached $(cpu tcp-get-1) us over TCP;" \
+	"per PUT: $(kvd_cpu kvd-set) and $(cpu tcp-set) us."
 
 kvd_stop || failures=$((failures + 1))
 [ "$failures" = 0 ]

@@ -138,12 +138,16 @@ static void text_cpu(const struct report *report, FILE *out)
 	snprintf(label, sizeof(label), "CPU, %s%s", backend->name,
 		 backend == &db_kvd ? " process" : "");
 	fprintf(out, "%-20s ", label);
-	if (result->server_known)
+	if (result->server_cpu.known)
 		fprintf(out, "%.3f us per operation, %.1f %% of a core\n",
-			ratio((double)result->server_cpu_us, operations),
-			ratio((double)result->server_cpu_us * 100, elapsed_us));
+			ratio((double)result->server_cpu.us, operations),
+			ratio((double)result->server_cpu.us * 100, elapsed_us));
 	else
 		fprintf(out, "not known: the server did not report it\n");
+	if (result->server_cpu.parts_known)
+		fprintf(out, "CPU, its workers     %.3f us per operation useful, %.3f us polling\n",
+			ratio((double)result->server_cpu.useful_us, operations),
+			ratio((double)result->server_cpu.polling_us, operations));
 	fprintf(out, "CPU, kvbench         %.3f us per operation, %.1f %% of a core\n",
 		ratio((double)result->client_cpu_us, operations),
 		ratio((double)result->client_cpu_us * 100, elapsed_us));
@@ -275,18 +279,24 @@ static void json_client(const struct result *result, FILE *out)
 #undef X
 }
 
+/* Of the time of a process, or of threads in it. */
+static void json_cpu(FILE *out, const char *whose, uint64_t us, double operations)
+{
+	fprintf(out, "  \"%s_us\": %" PRIu64 ",\n", whose, us);
+	fprintf(out, "  \"%s_us_per_operation\": %.3f,\n", whose, ratio((double)us, operations));
+}
+
 static void json_end(const struct report *report, FILE *out)
 {
 	const struct result *result = report->result;
 	const double operations = (double)result->operations;
 
-	json_uint(out, "client_cpu_us", result->client_cpu_us);
-	json_number(out, "client_cpu_us_per_operation",
-		    ratio((double)result->client_cpu_us, operations));
-	if (result->server_known) {
-		json_uint(out, "server_cpu_us", result->server_cpu_us);
-		json_number(out, "server_cpu_us_per_operation",
-			    ratio((double)result->server_cpu_us, operations));
+	json_cpu(out, "client_cpu", result->client_cpu_us, operations);
+	if (result->server_cpu.known)
+		json_cpu(out, "server_cpu", result->server_cpu.us, operations);
+	if (result->server_cpu.parts_known) {
+		json_cpu(out, "server_useful", result->server_cpu.useful_us, operations);
+		json_cpu(out, "server_polling", result->server_cpu.polling_us, operations);
 	}
 	fprintf(out, "  \"checked\": %s,\n", report->workload->check ? "true" : "false");
 	fprintf(out, "  \"interrupted\": %s,\n", result->interrupted ? "true" : "false");

@@ -199,9 +199,7 @@ static void measure_end(struct runner *runner, struct result *result)
 	result->elapsed_ns = clock_ns() - runner->start_ns;
 	result->client_cpu_us = own_cpu_us() - result->client_cpu_us;
 	server_stats_sample(&runner->server_after, runner->control);
-	result->server_known = runner->server_before.valid && runner->server_after.valid;
-	if (result->server_known)
-		result->server_cpu_us = runner->server_after.cpu_us - runner->server_before.cpu_us;
+	result->server_cpu = server_cpu_between(&runner->server_before, &runner->server_after);
 	result->evictions_known = server_stats_number(runner->server_after.text, "evictions",
 						      &result->evictions);
 	for (i = 0; i < OPERATION_COUNT; i++)

@@ -30,8 +30,7 @@ struct result {
 	struct operation_stats stats[OPERATION_COUNT];
 	struct kvd_stats client; /* of all connections together */
 	uint64_t client_cpu_us;	 /* of this process */
-	bool server_known;
-	uint64_t server_cpu_us; /* of its process */
+	struct server_cpu server_cpu;
 	bool evictions_known;
 	uint64_t evictions; /* since the server started */
 	bool interrupted;

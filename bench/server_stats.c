@@ -39,13 +39,38 @@ void server_stats_sample(struct server_stats *stats, struct db *db)
 {
 	uint64_t user_us, system_us;
 
-	stats->valid = false;
+	stats->cpu = (struct server_cpu){ 0 };
 	stats->text[0] = '\0';
 	if (db_server_stats(db, stats->text, sizeof(stats->text)))
 		return;
 	if (!server_stats_number(stats->text, "cpu_user_us", &user_us) ||
 	    !server_stats_number(stats->text, "cpu_system_us", &system_us))
 		return;
-	stats->cpu_us = user_us + system_us;
-	stats->valid = true;
+	stats->cpu.us = user_us + system_us;
+	stats->cpu.known = true;
+	stats->cpu.parts_known =
+		server_stats_number(stats->text, "worker.cpu_useful_us", &stats->cpu.useful_us) &&
+		server_stats_number(stats->text, "worker.cpu_polling_us", &stats->cpu.polling_us);
+}
+
+struct server_cpu server_cpu_between(const struct server_stats *before,
+				     const struct server_stats *after)
+{
+	const struct server_cpu *b = &before->cpu, *a = &after->cpu;
+	struct server_cpu cpu = { .known = b->known && a->known };
+	uint64_t workers_us;
+
+	if (!cpu.known)
+		return cpu;
+	cpu.us = a->us - b->us;
+	cpu.parts_known = b->parts_known && a->parts_known;
+	if (!cpu.parts_known)
+		return cpu;
+	/* The useful part counts time of other threads, too, so it may grow more than the whole. */
+	workers_us = a->useful_us + a->polling_us - b->useful_us - b->polling_us;
+	cpu.useful_us = a->useful_us - b->useful_us;
+	if (cpu.useful_us > workers_us)
+		cpu.useful_us = workers_us;
+	cpu.polling_us = workers_us - cpu.useful_us;
+	return cpu;
 }

@@ -14,14 +14,25 @@
 /* Bytes that db_server_stats() needs at most. */
 #define SERVER_STATS_MAX 65536
 
+/* CPU time of the server's process, user and system. */
+struct server_cpu {
+	bool known; /* the server reported it */
+	uint64_t us;
+	bool parts_known;		/* and these parts of it, of its workers: */
+	uint64_t useful_us, polling_us; /* in turns that found work; the rest */
+};
+
 struct server_stats {
-	bool valid;	 /* the server reported its CPU time */
-	uint64_t cpu_us; /* user and system time of its process since its start */
+	struct server_cpu cpu; /* since its start */
 	char text[SERVER_STATS_MAX];
 };
 
 /* Samples now. A statistic that the server does not report is missing; that is no error. */
 void server_stats_sample(struct server_stats *stats, struct db *db);
+
+/* What was spent between two samples. */
+struct server_cpu server_cpu_between(const struct server_stats *before,
+				     const struct server_stats *after);
 
 /* Finds @name and copies its value to @value. Returns whether it is there. */
 bool server_stats_find(const char *text, const char *name, char *value, size_t size);

@@ -2,6 +2,7 @@
 /* Writes the statistics, line by line, from the counters of all modules. */
 #include "server/stats.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/log_writer.h"
+#include "server/net/worker_loop.h"
 #include "server/version.h"
 
 #define LINE_MAX_BYTES 512
@@ -163,6 +165,33 @@ static void turn_lines(struct lines *l, const struct stats_source *source)
 #undef X
 }
 
+/* A turn is measured by the clock, so others on its CPU may make it longer than its CPU time. */
+static void worker_cpu(const struct worker *worker, uint64_t *useful_us, uint64_t *polling_us)
+{
+	uint64_t cpu_ns = worker_cpu_ns(worker), turns_ns = stat_read(&worker->turns.ns_sum);
+
+	if (turns_ns > cpu_ns)
+		turns_ns = cpu_ns;
+	*useful_us = turns_ns / 1000;
+	*polling_us = (cpu_ns - turns_ns) / 1000;
+}
+
+static void worker_cpu_lines(struct lines *l, const struct stats_source *source)
+{
+	uint64_t useful_us, polling_us, useful_sum_us = 0, polling_sum_us = 0;
+	unsigned int i;
+
+	for (i = 0; i < source->net->worker_count; i++) {
+		worker_cpu(&source->net->workers[i], &useful_us, &polling_us);
+		line(l, "worker.%u.cpu_useful_us %" PRIu64, i, useful_us);
+		line(l, "worker.%u.cpu_polling_us %" PRIu64, i, polling_us);
+		useful_sum_us += useful_us;
+		polling_sum_us += polling_us;
+	}
+	number(l, "worker.cpu_useful_us", useful_sum_us);
+	number(l, "worker.cpu_polling_us", polling_sum_us);
+}
+
 uint32_t stats_print(const struct stats_source *source, char *text, uint32_t size)
 {
 	struct lines l = { .text = text, .size = size };
@@ -172,6 +201,7 @@ uint32_t stats_print(const struct stats_source *source, char *text, uint32_t siz
 	store_lines(&l, source);
 	traffic_lines(&l, source);
 	turn_lines(&l, source);
+	worker_cpu_lines(&l, source);
 	return l.used;
 }
 

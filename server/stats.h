@@ -47,7 +47,13 @@
 	X(worker.turn_ns_p50, "half of them took no longer, nanoseconds")                          \
 	X(worker.turn_ns_p99, "99 % took no longer")                                               \
 	X(worker.turn_ns_p99_9, "99.9 % took no longer")                                           \
-	X(worker.turn_completions_max, "completions taken in a turn at most")
+	X(worker.turn_completions_max, "completions taken in a turn at most")                      \
+	X(worker.cpu_useful_us, "CPU time of the workers in turns, microseconds; with the time "   \
+				"of other threads on their CPUs, but no more than there is")       \
+	X(worker.cpu_polling_us, "the rest of their CPU time: polling in vain, going to sleep "    \
+				 "and waking up")                                                  \
+	X(worker.N.cpu_useful_us, "the same for each worker N")                                    \
+	X(worker.N.cpu_polling_us, "the rest of its CPU time")
 
 /* Where the numbers come from. */
 struct stats_source {

@@ -15,6 +15,7 @@ void turn_end(struct turn *turn, struct turn_stats *stats, uint64_t now_ns)
 	uint64_t ns = now_ns - turn->began_ns;
 
 	stat_add(&stats->counts[hist_bucket(ns)], 1);
+	stat_add(&stats->ns_sum, ns);
 	stat_max(&stats->ns_max, ns);
 	stat_max(&stats->completions_max, turn->completions);
 	turn->began_ns = turn->completions = 0;
@@ -30,6 +31,7 @@ void turn_stats_read(const struct turn_stats *stats, struct hist *hist)
 		hist->buckets[i] += count;
 		hist->count += count;
 	}
+	hist->sum_ns += stat_read(&stats->ns_sum);
 	if (max_ns > hist->max_ns)
 		hist->max_ns = max_ns;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
@@ -529,6 +530,17 @@ int worker_start(struct worker *worker)
 	if (!err)
 		pthread_setname_np(worker->thread, name);
 	return err;
+}
+
+uint64_t worker_cpu_ns(const struct worker *worker)
+{
+	struct timespec cpu;
+	clockid_t clock;
+
+	if (!worker->started || pthread_getcpuclockid(worker->thread, &clock) ||
+	    clock_gettime(clock, &cpu))
+		return 0;
+	return (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
 }
 
 void worker_stop(struct worker *worker)

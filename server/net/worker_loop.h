@@ -15,6 +15,8 @@
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu);
 /* Starts the thread. 0 or a negative errno after logging. */
 int worker_start(struct worker *worker);
+/* CPU time of its thread, 0 if that does not run. Of the thread that starts and stops it. */
+uint64_t worker_cpu_ns(const struct worker *worker);
 /* Ends the thread. Connections that are not released by then are for conn_manager_free_all(). */
 void worker_stop(struct worker *worker);
 void worker_release(struct worker *worker);

@@ -79,7 +79,8 @@ workload_a() {
 }
 
 workload_b() {
-	run "$1/workloadb" && figure_is update_count 'v > 0 && v < 0.12 * n'
+	run "$1/workloadb" && figure_is update_count 'v > 0 && v < 0.12 * n' &&
+		figure_is server_useful_us 'v > 0' && figure_is server_polling_us 'v > 0'
 }
 
 # With a warm cache a GET takes one READ, and the server does not wake up.

@@ -49,9 +49,9 @@ info_is_complete() {
 	grep -qx "device.kind $device" "$tmp/info" && grep -qx "value_max 1048576" "$tmp/info"
 }
 
-# kvctl stats has exactly the names of kvd --help, apart from the device's number.
+# kvctl stats has exactly the names of kvd --help, apart from the numbers of devices and workers.
 stats_are_those_of_help() {
-	kvctl stats | sed 's/ .*//; s/^device\.[0-9]*/device.N/' | sort -u >"$tmp/stats"
+	kvctl stats | sed -E 's/ .*//; s/^(device|worker)\.[0-9]+/\1.N/' | sort -u >"$tmp/stats"
 	"$build/kvd" --help | sed '1,/^Statistics/d' | awk '{ print $1 }' | sort >"$tmp/help"
 	diff "$tmp/help" "$tmp/stats"
 }

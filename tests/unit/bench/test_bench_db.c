@@ -367,8 +367,9 @@ static void expect_stats(const char *name, const char *response)
 	connect_to(name);
 	respond(response);
 	server_stats_sample(&stats, db);
-	assert_true(stats.valid);
-	assert_int_equal(stats.cpu_us, 2000003 + 1500000);
+	assert_true(stats.cpu.known);
+	assert_int_equal(stats.cpu.us, 2000003 + 1500000);
+	assert_false(stats.cpu.parts_known);
 	expect_stat(&stats, "items", 12);
 	expect_stat(&stats, "evictions", 7);
 	disconnect();
@@ -382,6 +383,38 @@ static void statistics_have_the_names_of_kvd(void **state)
 				  "STAT evictions 7\r\nEND\r\n");
 	expect_stats("redis", "$93\r\n# CPU\r\nused_cpu_sys:1.500000\r\nused_cpu_user:2.000003\r\n"
 			      "evicted_keys:7\r\ndb0:keys=12,expires=0\r\n\r\n");
+}
+
+static struct server_stats cpu_sample(uint64_t us, uint64_t useful_us, uint64_t polling_us)
+{
+	return (struct server_stats){
+		.cpu = { true, us, true, useful_us, polling_us },
+	};
+}
+
+static void cpu_time_between_samples(void **state)
+{
+	static struct server_stats before, after;
+	struct server_cpu cpu;
+
+	(void)state;
+	before = cpu_sample(100, 20, 50);
+	after = cpu_sample(1100, 320, 650);
+	cpu = server_cpu_between(&before, &after);
+	assert_true(cpu.known && cpu.parts_known);
+	assert_int_equal(cpu.us, 1000);
+	assert_int_equal(cpu.useful_us, 300);
+	assert_int_equal(cpu.polling_us, 600);
+	/* Useful turns that were interrupted: no more than all CPU time, and none was polling. */
+	after = cpu_sample(1100, 640, 0);
+	cpu = server_cpu_between(&before, &after);
+	assert_int_equal(cpu.useful_us, 570);
+	assert_int_equal(cpu.polling_us, 0);
+	before.cpu.parts_known = false;
+	cpu = server_cpu_between(&before, &after);
+	assert_true(cpu.known && !cpu.parts_known);
+	after.cpu.known = false;
+	assert_false(server_cpu_between(&before, &after).known);
 }
 
 int main(void)
@@ -400,6 +433,7 @@ int main(void)
 		cmocka_unit_test(bad_responses_end_the_connection),
 		cmocka_unit_test(no_response_is_a_timeout),
 		cmocka_unit_test(statistics_have_the_names_of_kvd),
+		cmocka_unit_test(cpu_time_between_samples),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

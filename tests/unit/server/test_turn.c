@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of the statistics of a worker's turns (server/net/turn.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/net/turn.h"
+
+static struct turn_stats stats;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&stats, 0, sizeof(stats));
+	return 0;
+}
+
+static void turn_of(struct turn *turn, uint64_t began_ns, uint64_t ns, uint64_t completions)
+{
+	turn_begin(turn, began_ns);
+	turn->completions += completions;
+	turn_end(turn, &stats, began_ns + ns);
+}
+
+static void turns_are_summed(void **state)
+{
+	struct turn turn = { 0 };
+	struct hist hist;
+
+	(void)state;
+	turn_of(&turn, 5, 100, 3);
+	turn_of(&turn, 1000, 70, 32);
+	turn_of(&turn, 2000, 5000, 1);
+	hist_init(&hist);
+	turn_stats_read(&stats, &hist);
+	assert_int_equal(hist_count(&hist), 3);
+	assert_int_equal(hist_max(&hist), 5000);
+	assert_int_equal(hist.sum_ns, 5170);
+	assert_int_equal(stats.completions_max, 32);
+	/* Those of another worker come on top. */
+	turn_stats_read(&stats, &hist);
+	assert_int_equal(hist_count(&hist), 6);
+	assert_int_equal(hist.sum_ns, 2 * 5170);
+}
+
+static void a_turn_begins_once(void **state)
+{
+	struct turn turn = { 0 };
+
+	(void)state;
+	turn_begin(&turn, 10);
+	turn_begin(&turn, 90);
+	turn_end(&turn, &stats, 100);
+	assert_int_equal(stats.ns_sum, 90);
+	assert_int_equal(turn.began_ns, 0);
+	assert_int_equal(turn.completions, 0);
+}
+
+static void classes_have_each_turn_once(void **state)
+{
+	struct turn turn = { 0 };
+	uint64_t above = 0, sum = 0;
+	struct hist hist;
+
+	(void)state;
+	for (uint64_t ns = 1; ns < 1ull << 40; ns = ns * 3 + 1)
+		turn_of(&turn, 7, ns, 1);
+	hist_init(&hist);
+	turn_stats_read(&stats, &hist);
+	assert_int_equal(turn_class_count(&hist, 0, 1000), 6); /* 1 4 13 40 121 364 */
+#define X(name, ns)                                                                                \
+	sum += turn_class_count(&hist, above, ns);                                                 \
+	above = ns;
+	TURN_CLASSES(X)
+#undef X
+	assert_int_equal(sum, hist_count(&hist));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(turns_are_summed, setup),
+		cmocka_unit_test_setup(a_turn_begins_once, setup),
+		cmocka_unit_test_setup(classes_have_each_turn_once, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

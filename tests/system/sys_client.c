@@ -6,7 +6,6 @@
  */
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +14,8 @@
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
+#include "tests/support/checks.h"
 
-#define TIMEOUT_MS 20000
 #define CACHE_BYTES (16u << 20) /* more than the index of any server here */
 #define CONNECTIONS_MAX 4096
 #define STATS_BYTES (64u << 10)
@@ -24,33 +23,13 @@
 /* Exit status of loop if the connection is lost; 0 after SIGTERM, 1 after a wrong value. */
 #define EXIT_LOST 3
 
-static unsigned int failures;
 static volatile sig_atomic_t stop;
-
-static void __attribute__((format(printf, 2, 3))) check(bool good, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	printf(good ? "ok    " : "FAIL  ");
-	vprintf(format, args);
-	printf("\n");
-	va_end(args);
-	fflush(stdout);
-	failures += !good;
-}
-
-static _Noreturn void die(const char *what, const char *why)
-{
-	printf("FAIL  %s: %s\n", what, why);
-	exit(EXIT_FAILURE);
-}
 
 static uint32_t timeout_ms(void)
 {
 	const char *text = getenv("SYS_TIMEOUT_MS");
 
-	return text ? (uint32_t)atoi(text) : TIMEOUT_MS;
+	return text ? (uint32_t)atoi(text) : SYS_TIMEOUT_MS;
 }
 
 static enum kvd_status connect_with(struct kvd **db, const char *url, size_t cache_bytes)
@@ -59,7 +38,7 @@ static enum kvd_status connect_with(struct kvd **db, const char *url, size_t cac
 
 	kvd_options_init(&options);
 	options.timeout_ms = timeout_ms();
-	options.connect_timeout_ms = TIMEOUT_MS;
+	options.connect_timeout_ms = SYS_TIMEOUT_MS;
 	options.cache_bytes = cache_bytes;
 	return kvd_open(db, url, &options);
 }
@@ -244,7 +223,7 @@ static int command_values(char **words)
 	kvd_close(v.reader);
 	free(v.value);
 	free(v.got);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_status();
 }
 
 /*
@@ -557,7 +536,7 @@ static int command_fill(char **words)
 	free(f.value);
 	free(f.got);
 	kvd_close(f.db);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_status();
 }
 
 /*
@@ -690,7 +669,7 @@ static int command_gets(char **words)
 	check(after.fallbacks == before.fallbacks && after.misses == before.misses,
 	      "no GET used a request, none missed");
 	kvd_close(db);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_status();
 }
 
 static const struct {

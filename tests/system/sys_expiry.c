@@ -13,25 +13,18 @@
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
+#include "tests/support/checks.h"
 
-#define TIMEOUT_MS 20000
 #define PAUSE_US 500
 /* GETs after the key was first missed, which have to miss it, too. */
 #define MISSES 200
 /* The server read the time of day when it started, this one reads it now. */
 #define APART_NS 20000000u
 
-static _Noreturn void fail(const char *what, const char *why)
-{
-	printf("FAIL  %s: %s\n", what, why);
-	exit(EXIT_FAILURE);
-}
-
 int main(int argc, char **argv)
 {
 	uint64_t before, after, expires_ns = 0;
 	unsigned int hits = 0, misses = 0;
-	struct kvd_options options;
 	enum kvd_status status;
 	struct kvd_item item;
 	char value[100];
@@ -41,10 +34,7 @@ int main(int argc, char **argv)
 		fputs("usage: sys_expiry URL KEY\n", stderr);
 		return 64;
 	}
-	kvd_options_init(&options);
-	options.timeout_ms = TIMEOUT_MS;
-	if (kvd_open(&db, argv[1], &options))
-		fail("open", kvd_error(NULL));
+	db = must_open(argv[1]);
 	puts("looping");
 	fflush(stdout);
 	for (; misses < MISSES; usleep(PAUSE_US)) {
@@ -52,20 +42,20 @@ int main(int argc, char **argv)
 		status = kvd_get(db, argv[2], strlen(argv[2]), value, sizeof(value), &item);
 		after = clock_read_ns(CLOCK_REALTIME);
 		if (status && status != KVD_NOT_FOUND)
-			fail("get", kvd_error(db));
+			die("get", kvd_error(db));
 		if (!status && !item.expires_s)
-			fail("get", "the key does not expire");
+			die("get", "the key does not expire");
 		/* Not there yet. */
 		if (!hits && status)
 			continue;
 		if (!status && misses)
-			fail("get", "a key that had expired is there again");
+			die("get", "a key that had expired is there again");
 		if (!status)
 			expires_ns = item.expires_s * 1000000000ull;
 		if (!status && before > expires_ns + APART_NS)
-			fail("get", "a key is returned after it expired");
+			die("get", "a key is returned after it expired");
 		if (status && after + APART_NS < expires_ns)
-			fail("get", "a key is missed before it expired");
+			die("get", "a key is missed before it expired");
 		hits += !status;
 		misses += status == KVD_NOT_FOUND;
 		if (hits == 1 && !status) {

@@ -13,33 +13,16 @@
 #include <unistd.h>
 
 #include "client/kvd.h"
+#include "tests/support/checks.h"
 
 #define LARGE_BYTES 300000u /* the server READs it from the client */
-#define TIMEOUT_MS 20000
 #define FORKS 4
 
 static uint8_t value[LARGE_BYTES], found[LARGE_BYTES];
-static unsigned int failures;
 
-static void check(bool good, const char *what, struct kvd *db)
+static void check_calls(bool good, const char *what, struct kvd *db)
 {
-	printf("%s  %s%s%s\n", good ? "ok  " : "FAIL", what, good ? "" : ": ",
-	       good ? "" : kvd_error(db));
-	fflush(stdout);
-	failures += !good;
-}
-
-static struct kvd *open_handle(const char *url)
-{
-	struct kvd_options options;
-	struct kvd *db;
-
-	kvd_options_init(&options);
-	options.timeout_ms = TIMEOUT_MS;
-	if (!kvd_open(&db, url, &options))
-		return db;
-	printf("FAIL  open: %s\n", kvd_error(NULL));
-	exit(EXIT_FAILURE);
+	check(good, "%s%s%s", what, good ? "" : ": ", good ? "" : kvd_error(db));
 }
 
 /* PUTs and GETs values of both kinds, filled with @byte. */
@@ -73,7 +56,7 @@ static int child(struct kvd *db, const char *url, int ready, int go)
 	memset(value, 0xee, sizeof(value));
 	memset(found, 0xee, sizeof(found));
 	kvd_close(db);
-	own = open_handle(url);
+	own = must_open(url);
 	if (!works(own, "child", 'a'))
 		return 2;
 	/* Lives on while the parent works. */
@@ -97,15 +80,16 @@ static void fork_once(struct kvd *db, const char *url, int byte)
 	if (!pid)
 		_exit(child(db, url, ready[1], go[0]));
 	/* At once, beside the child's first steps, and again when it has taken all of them. */
-	check(works(db, "parent", byte), "the parent's PUTs send what it wrote", db);
+	check_calls(works(db, "parent", byte), "the parent's PUTs send what it wrote", db);
 	close(ready[1]);
 	if (read(ready[0], &c, 1) == 1)
-		check(works(db, "parent", byte + 1), "after the child's kvd_close(), too", db);
+		check_calls(works(db, "parent", byte + 1), "after the child's kvd_close(), too",
+			    db);
 	if (write(go[1], &c, 1) != 1)
-		check(false, "the child waits", db);
+		check_calls(false, "the child waits", db);
 	waitpid(pid, &status, 0);
-	check(status == 0, "the child is refused the handle, and works with its own", db);
-	check(works(db, "parent", byte + 2), "after the child's end, too", db);
+	check_calls(status == 0, "the child is refused the handle, and works with its own", db);
+	check_calls(works(db, "parent", byte + 2), "after the child's end, too", db);
 	close(ready[0]);
 	close(go[0]);
 	close(go[1]);
@@ -119,10 +103,10 @@ int main(int argc, char **argv)
 		fputs("usage: sys_fork URL\n", stderr);
 		return 64;
 	}
-	db = open_handle(argv[1]);
-	check(works(db, "parent", '0'), "PUTs before a fork", db);
+	db = must_open(argv[1]);
+	check_calls(works(db, "parent", '0'), "PUTs before a fork", db);
 	for (int i = 0; i < FORKS; i++)
 		fork_once(db, argv[1], 'A' + 3 * i);
 	kvd_close(db);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_status();
 }

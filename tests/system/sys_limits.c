@@ -5,7 +5,6 @@
  * slow the machine is. Prints `ok` and `FAIL` lines as tests/system/lib.sh does.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +12,8 @@
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
+#include "tests/support/checks.h"
 
-#define TIMEOUT_MS 20000
 #define DEADLINE_NS 60000000000ull
 #define PINGS 1000
 #define GETS 2000
@@ -25,33 +24,6 @@
 #define STATS_BYTES (64u << 10)
 
 static uint8_t value[LARGE_BYTES];
-static unsigned int failures;
-
-static void __attribute__((format(printf, 2, 3))) check(bool good, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	printf(good ? "ok    " : "FAIL  ");
-	vprintf(format, args);
-	printf("\n");
-	va_end(args);
-	fflush(stdout);
-	failures += !good;
-}
-
-static struct kvd *open_handle(const char *url)
-{
-	struct kvd_options options;
-	struct kvd *db;
-
-	kvd_options_init(&options);
-	options.timeout_ms = TIMEOUT_MS;
-	if (!kvd_open(&db, url, &options))
-		return db;
-	printf("FAIL  open: %s\n", kvd_error(NULL));
-	exit(EXIT_FAILURE);
-}
 
 static enum kvd_status put(struct kvd *db, size_t len)
 {
@@ -119,7 +91,7 @@ static void stats_are_for_administrators(struct kvd *db, bool admin)
 /* URL, RATE: the server's limits.connection_requests. */
 static int command_requests(const char *url, uint64_t rate)
 {
-	struct kvd *db = open_handle(url), *other;
+	struct kvd *db = must_open(url), *other;
 	bool admin = !strncmp(url, "softnic:", 8);
 	uint64_t begin = clock_ns(), max;
 	struct got got;
@@ -133,7 +105,7 @@ static int command_requests(const char *url, uint64_t rate)
 	check(got.done >= BURST_REQUESTS - 1, "at least the burst is done");
 	check(got.busy, "some are BUSY: %s", kvd_error(db));
 	gets_go_on(db);
-	other = open_handle(url);
+	other = must_open(url);
 	got = pings(other, OTHERS_PINGS);
 	check(got.done == OTHERS_PINGS, "another connection has its own limit: %u of %u", got.done,
 	      OTHERS_PINGS);
@@ -141,7 +113,7 @@ static int command_requests(const char *url, uint64_t rate)
 	check(ping_succeeds_later(db), "after a while it is done again");
 	stats_are_for_administrators(db, admin);
 	kvd_close(db);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_status();
 }
 
 /*
@@ -169,7 +141,7 @@ static void debt_is_paid(struct kvd *db, const char *what, uint64_t bytes, uint6
 /* URL, RATE: the server's limits.connection_bytes. */
 static int command_bytes(const char *url, uint64_t rate)
 {
-	struct kvd *db = open_handle(url), *other = open_handle(url);
+	struct kvd *db = must_open(url), *other = must_open(url);
 	uint64_t begin = clock_ns(), moved = 0;
 	unsigned int count = 0;
 
@@ -179,7 +151,7 @@ static int command_bytes(const char *url, uint64_t rate)
 	kvd_close(db);
 
 	/* A copy for the client to READ counts, too. */
-	db = open_handle(url);
+	db = must_open(url);
 	check(!put(other, LARGE_BYTES), "a value for the other direction");
 	begin = clock_ns();
 	check(!kvd_get_by_request(db, "key", 3, value, sizeof(value), NULL),
@@ -187,7 +159,7 @@ static int command_bytes(const char *url, uint64_t rate)
 	debt_is_paid(db, "a large GET by request", LARGE_BYTES, begin, rate);
 	kvd_close(db);
 
-	db = open_handle(url);
+	db = must_open(url);
 	begin = clock_ns();
 	while (!put(db, MEDIUM_BYTES) && ++count < PINGS)
 		moved += MEDIUM_BYTES;
@@ -195,7 +167,7 @@ static int command_bytes(const char *url, uint64_t rate)
 	      "small PUTs: BUSY after %u", count);
 	kvd_close(db);
 	kvd_close(other);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_status();
 }
 
 int main(int argc, char **argv)

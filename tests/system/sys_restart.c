@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "client/kvd.h"
+#include "tests/support/checks.h"
 
 #define KEYS 32
 #define LARGE_BYTES 200000u /* the server READs it from the client */
-#define TIMEOUT_MS 20000
 
 /* Versions of a key: after each of these changes. */
 enum { BY_PUT, BY_LARGE_PUT, BY_CAS, BY_APPEND, BY_INCR, CHANGES };
@@ -23,20 +23,11 @@ struct versions {
 	uint64_t of[KEYS][CHANGES];
 };
 
-static unsigned int failures;
-
-static void check(bool good, const char *what)
-{
-	printf("%s  %s\n", good ? "ok  " : "FAIL", what);
-	failures += !good;
-}
-
 static void must(enum kvd_status status, struct kvd *db, const char *what)
 {
 	if (!status)
 		return;
-	printf("FAIL  %s: %s\n", what, kvd_error(db));
-	exit(EXIT_FAILURE);
+	die(what, kvd_error(db));
 }
 
 static size_t key_of(char key[16], unsigned int n)
@@ -147,16 +138,13 @@ static void file_transfer(struct versions *versions, const char *path, bool writ
 int main(int argc, char **argv)
 {
 	struct versions before, now;
-	struct kvd_options options;
 	struct kvd *db;
 
 	if (argc != 4 || (strcmp(argv[1], "take") && strcmp(argv[1], "return"))) {
 		fputs("usage: sys_restart take|return URL FILE\n", stderr);
 		return 64;
 	}
-	kvd_options_init(&options);
-	options.timeout_ms = TIMEOUT_MS;
-	must(kvd_open(&db, argv[2], &options), NULL, "open");
+	db = must_open(argv[2]);
 	if (!strcmp(argv[1], "take")) {
 		keys_change(db, &now);
 		check(true, "keys are changed in every way");
@@ -170,5 +158,5 @@ int main(int argc, char **argv)
 		file_transfer(&now, argv[3], true);
 	}
 	kvd_close(db);
-	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_status();
 }

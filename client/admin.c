@@ -7,15 +7,57 @@
 #include "client/rpc.h"
 #include "common/util/clock.h"
 
-/* Pauses between two requests that ask whether a flush is done: the first, and the longest. */
-#define FLUSH_PAUSE_MS_MIN 1
-#define FLUSH_PAUSE_MS_MAX 20
+/* Pauses between two tries of a request that is answered BUSY: the first, and the longest. */
+#define PAUSE_MS_MIN 1
+#define PAUSE_MS_MAX 20
+
+struct tries {
+	uint64_t until_ns;
+	unsigned int pause_ms;
+};
+
+static void tries_begin(struct tries *tries, const struct kvd *handle)
+{
+	tries->until_ns = clock_ns() + handle->options.timeout_ms * 1000000ull;
+	tries->pause_ms = PAUSE_MS_MIN;
+}
+
+/* Pauses before the next try, or returns false: timeout_ms has passed. */
+static bool tries_pause(struct tries *tries)
+{
+	struct timespec pause = { .tv_nsec = tries->pause_ms * 1000000l };
+
+	if (clock_ns() >= tries->until_ns)
+		return false;
+	nanosleep(&pause, NULL);
+	tries->pause_ms *= 2;
+	if (tries->pause_ms > PAUSE_MS_MAX)
+		tries->pause_ms = PAUSE_MS_MAX;
+	return true;
+}
 
 enum kvd_status kvd_ping(struct kvd *handle)
 {
 	enum kvd_status status = call_begin(handle);
 
 	return status ? status : rpc_ping(handle);
+}
+
+/*
+ * Asks for a page of a text. When the server's limits refuse one behind the first, those before it
+ * would have been for nothing, so it is asked for again.
+ */
+static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first,
+				 struct response *response)
+{
+	enum kvd_status status;
+	struct tries tries;
+
+	tries_begin(&tries, handle);
+	do
+		status = rpc_call(handle, rpc, response);
+	while (status == KVD_ERR_BUSY && !first && tries_pause(&tries));
+	return status;
 }
 
 /*
@@ -35,7 +77,7 @@ static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char
 		status = handle_fail(handle, KVD_ERR_INVALID, "no room for the %s", name);
 	do {
 		if (!status)
-			status = rpc_call(handle, &rpc, &response);
+			status = page_read(handle, &rpc, !at, &response);
 		if (status)
 			return status;
 		if (response.value_len >= size - used)
@@ -115,23 +157,19 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 
 enum kvd_status kvd_flush_all(struct kvd *handle)
 {
-	uint64_t ticket, start = clock_ns();
-	enum kvd_status status = kvd_flush_start(handle, 0, &ticket);
-	struct timespec pause = { 0 };
-	unsigned int ms = FLUSH_PAUSE_MS_MIN;
+	enum kvd_status status;
+	struct tries tries;
+	uint64_t ticket;
 
-	while (!status) {
+	tries_begin(&tries, handle);
+	status = kvd_flush_start(handle, 0, &ticket);
+	if (status)
+		return status;
+	do {
 		status = kvd_flush_done(handle, ticket);
 		if (status != KVD_ERR_BUSY)
 			return status;
-		if (clock_ns() - start >= handle->options.timeout_ms * 1000000ull)
-			return handle_error_set(
-				handle, KVD_ERR_TIMEOUT,
+	} while (tries_pause(&tries));
+	return handle_error_set(handle, KVD_ERR_TIMEOUT,
 				"the flush was not done within timeout_ms; it goes on");
-		pause.tv_nsec = ms * 1000000l;
-		nanosleep(&pause, NULL);
-		ms = 2 * ms < FLUSH_PAUSE_MS_MAX ? 2 * ms : FLUSH_PAUSE_MS_MAX;
-		status = KVD_OK;
-	}
-	return status;
 }

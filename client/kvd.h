@@ -78,7 +78,9 @@
  * (limits.connection_requests and limits.connection_bytes of kvd). Beyond that, every call that
  * sends a request may return KVD_ERR_BUSY, also where this is not said below: the server did not
  * execute that request, and the handle stays usable. Try again after a pause. Refused requests do
- * not count. GETs by READ are not limited; those that have to ask the server are.
+ * not count. GETs by READ are not limited; those that have to ask the server are. A call that needs
+ * several requests, kvd_server_stats() or kvd_client_list(), tries again itself once the first of
+ * them was executed, for timeout_ms each.
  *
  * Access records. A server that evicts has to know which keys are in use, but does not see GETs. If
  * it asks for access records, a handle reports one hit in kvd_info.access_rate, chosen at random:

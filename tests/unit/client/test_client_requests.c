@@ -343,6 +343,58 @@ static void list_of_clients(void **state)
 	assert_int_equal(sent.cursor, 7);
 }
 
+static unsigned int pages, page_requests;
+
+/* A text of three pages; each request for one behind the first is refused, but the busy-th. */
+static void respond_pages(struct fake_server *p, const struct request *request,
+			  struct wire_response *response, uint8_t *value)
+{
+	uint64_t page = request->op == WIRE_STATS ? request->first_line : request->cursor;
+
+	(void)p;
+	if (busy && (page ? page_requests++ % busy != busy - 1 : busy == ~0u)) {
+		response->status = WIRE_BUSY;
+		return;
+	}
+	pages++;
+	response->value_len = 2;
+	memcpy(value, "a\n", 2);
+	value[0] = (uint8_t)('a' + page);
+	if (page == 2)
+		return;
+	if (request->op == WIRE_STATS)
+		response->next_line = (uint32_t)page + 1;
+	else
+		response->cursor = page + 1;
+}
+
+/* What a server that limits the connection refuses of a text is asked for again. */
+static void pages_that_are_refused(void **state)
+{
+	char text[200];
+
+	(void)state;
+	server->respond = respond_pages;
+	pages = page_requests = 0;
+	busy = 3;
+	assert_int_equal(kvd_server_stats(kvd, text, sizeof(text), NULL), KVD_OK);
+	assert_string_equal(text, "a\nb\nc\n");
+	assert_int_equal(kvd_client_list(kvd, text, sizeof(text), NULL), KVD_OK);
+	assert_string_equal(text, "a\nb\nc\n");
+	assert_int_equal(pages, 6);
+	assert_int_equal(page_requests, 12);
+	/* The first page is the caller's to ask for again, and none is for ever. */
+	kvd->options.timeout_ms = 5;
+	pages = 0;
+	busy = ~0u;
+	assert_int_equal(kvd_client_list(kvd, text, sizeof(text), NULL), KVD_ERR_BUSY);
+	assert_int_equal(pages, 0);
+	busy = 1u << 30;
+	assert_int_equal(kvd_client_list(kvd, text, sizeof(text), NULL), KVD_ERR_BUSY);
+	assert_int_equal(pages, 1);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
 static void kills(void **state)
 {
 	(void)state;
@@ -523,6 +575,7 @@ int main(void)
 		CASE(a_malformed_scan),
 		CASE(a_scan_with_a_wrong_count),
 		CASE(list_of_clients),
+		CASE(pages_that_are_refused),
 		CASE(kills),
 		CASE(flushes),
 		CASE(two_threads_at_once),

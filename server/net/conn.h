@@ -34,12 +34,12 @@
 #include "common/wire.h"
 #include "server/net/conn_limit.h"
 #include "server/net/mailbox.h"
+#include "server/net/snapshot.h"
 #include "server/store/store.h"
 #include "server/net/poller.h"
 
 struct item;
 struct deferred;
-struct snapshot;
 
 /* A large value that is being READ from the client's memory into an item. One at a time. */
 struct pull {
@@ -71,7 +71,8 @@ struct query {
 	uint64_t cursor;	/* of the next page, 0: none */
 	bool granted;		/* HELLO: the client has remote read */
 	struct snapshot *stats; /* STATS: kept until the last page. NULL: none, or no memory */
-	bool answered;		/* the worker's: NOTE_ANSWER came */
+	struct snapshot_place stats_place; /* of the page that comes next */
+	bool answered;			   /* the worker's: NOTE_ANSWER came */
 };
 
 /* What a connection's pull holds of the memory for pulls, or waits for. */

@@ -94,7 +94,7 @@ static void stats_respond(struct deferred *deferred, struct response_list *respo
 	if (!text)
 		return;
 	response->value_len = snapshot_page(query->stats, deferred->request.first_line, text, size,
-					    &response->head.next_line);
+					    &query->stats_place, &response->head.next_line);
 	if (response->head.next_line)
 		return;
 	snapshot_drop(query->stats);
@@ -110,6 +110,7 @@ static bool stats_ask(struct deferred *deferred)
 		return false;
 	snapshot_drop(query->stats);
 	query->stats = NULL;
+	query->stats_place = (struct snapshot_place){ 0 };
 	deferred->query.asked = true;
 	query_send(deferred->conn, WIRE_STATS, 0);
 	return true;

@@ -53,12 +53,15 @@ static const char *line_end(const char *at, const char *end)
 }
 
 uint32_t snapshot_page(const struct snapshot *snapshot, uint32_t first, char *text, uint32_t size,
-		       uint32_t *next)
+		       struct snapshot_place *place, uint32_t *next)
 {
-	const char *at = snapshot->text, *end = at + snapshot->bytes, *begin, *after;
+	const char *at, *end = snapshot->text + snapshot->bytes, *begin, *after;
 	uint32_t number;
 
-	for (number = 0; number < first && at < end; number++)
+	if (place->line > first)
+		*place = (struct snapshot_place){ 0 };
+	at = snapshot->text + place->offset;
+	for (number = place->line; number < first && at < end; number++)
 		at = line_end(at, end);
 	for (begin = at; at < end; at = after, number++) {
 		after = line_end(at, end);
@@ -66,6 +69,7 @@ uint32_t snapshot_page(const struct snapshot *snapshot, uint32_t first, char *te
 			break;
 	}
 	memcpy(text, begin, (size_t)(at - begin));
+	*place = (struct snapshot_place){ number, (uint32_t)(at - snapshot->text) };
 	*next = at < end ? number : 0;
 	return (uint32_t)(at - begin);
 }

@@ -25,11 +25,18 @@ struct snapshot *snapshot_make(const struct worker_env *env);
 struct snapshot *snapshot_share(struct snapshot *snapshot);
 void snapshot_drop(struct snapshot *snapshot);
 
+/* Where a line begins. All zero: the first one. */
+struct snapshot_place {
+	uint32_t line, offset;
+};
+
 /*
  * Copies lines from number @first on to @text, as many as fit @size bytes. Returns the bytes;
- * *@next is the number of the next line, 0 if there is none.
+ * *@next is the number of the next line, 0 if there is none. *@place is of a line of this snapshot,
+ * and becomes that of the next one; when @first is the line there, as it is when a text is read
+ * from the first page to the last, the cost is that of the page.
  */
 uint32_t snapshot_page(const struct snapshot *snapshot, uint32_t first, char *text, uint32_t size,
-		       uint32_t *next);
+		       struct snapshot_place *place, uint32_t *next);
 
 #endif /* KVD_SERVER_NET_SNAPSHOT_H */

@@ -4,11 +4,12 @@
  *
  * A queue pair with recent traffic is *hot*. A scan looks at the bells of up to SN_HOT_SCAN hot
  * queue pairs in turn, which is all of them unless there are more, and does nothing for one whose
- * bell has not changed. So that this takes about a nanosecond each, where to find the bell and what
- * it was are in an array of their own (struct sn_hot): a scan touches a quarter of a cache line of
- * that and the line with the bell, and no line of the queue pair itself. There is no hint that one
- * client could forge or clear for another: only the client can write its bell, and the array is
- * ours.
+ * bell has not changed. It begins behind the last one that had work, and ends SN_SCAN_ON bells
+ * behind the next one: to look at a thousand takes as long as to serve one. So that a bell takes a
+ * nanosecond or two, where to find it and what it was are in an array of their own (struct sn_hot):
+ * a scan touches a quarter of a cache line of that and the line with the bell, and no line of the
+ * queue pair itself. There is no hint that one client could forge or clear for another: only the
+ * client can write its bell, and the array is ours.
  *
  * A queue pair without traffic for SN_COLD_AFTER_MS becomes *cold*, if its CQ has a completion
  * channel: it asks its peer for a wake-up, stays armed, and costs a scan nothing. The channel says
@@ -155,11 +156,15 @@ static bool cq_has(struct sn_cq *cq, int wanted)
 	return has;
 }
 
-/* Looks at hot queue pairs until @wanted completions are there; begins where it stopped. */
+/*
+ * Looks at hot queue pairs until @wanted completions are there, or SN_SCAN_ON bells after the last
+ * one with work: what was found shall not wait until a thousand others were looked at. The next
+ * scan begins behind the last one with work, so each has its turn.
+ */
 static bool do_scan_hot(struct sn_cq *cq, int wanted)
 {
 	uint32_t left = cq->hot_count < SN_HOT_SCAN ? cq->hot_count : SN_HOT_SCAN;
-	uint32_t at = cq->hot_next;
+	uint32_t at = cq->hot_next, next = at;
 	bool found = false;
 
 	for (; left && cq->hot_count; left--, at++) {
@@ -179,12 +184,13 @@ static bool do_scan_hot(struct sn_cq *cq, int wanted)
 		}
 		do_member_serve(cq, cq->hot_members[at], false);
 		found = true;
-		if (cq_has(cq, wanted)) {
-			at++;
+		next = at + 1;
+		if (cq_has(cq, wanted))
 			break;
-		}
+		if (left > SN_SCAN_ON)
+			left = SN_SCAN_ON;
 	}
-	cq->hot_next = at;
+	cq->hot_next = found ? next : at;
 	return found;
 }
 
@@ -268,6 +274,26 @@ static void do_tick_check_lives(struct sn_cq *cq)
 	}
 }
 
+/*
+ * Whether this scan may do the work of a tick: in a wait that has lasted through the tick, or after
+ * many scans with work. Not in a wait that has just begun: a program that uses many connections in
+ * turn begins one on each in about every tick, and would make a system call each time.
+ */
+static bool cq_tick_due(struct sn_cq *cq, bool found)
+{
+	if (found) {
+		cq->waits = false;
+		if (++cq->found_scans < SN_SERVE_AFTER)
+			return false;
+		cq->found_scans = 0;
+		return true;
+	}
+	if (!cq->waits)
+		cq->wait_tick_ms = cq->tick_ms;
+	cq->waits = true;
+	return cq->wait_tick_ms != cq->tick_ms;
+}
+
 /* What is done once per tick of the kernel's coarse clock; true if there was one. */
 static bool do_scan_tick(struct sn_cq *cq)
 {
@@ -301,7 +327,7 @@ void sn_cq_scan(struct sn_cq *cq, int wanted)
 	if (!cq->channel || !cq_notifies(cq) || ++cq->armed_scans > SN_ARMED_SCANS) {
 		/* By the time that the scan took. */
 		cq->unserved += (found ? SN_BUSY_SCAN : 1) + cq->hot_count / SN_HOT_COST;
-		if (!found || cq->unserved >= cq->serve_after)
+		if (cq_tick_due(cq, found))
 			serve = do_scan_tick(cq);
 		if (cq->unserved >= cq->serve_after) {
 			cq->unserved = 0;

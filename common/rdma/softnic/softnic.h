@@ -53,6 +53,7 @@
 #define SN_HANDSHAKE_MS 5000 /* for each step of connecting that waits for the peer */
 #define SN_RETRY_MS 10	     /* between attempts at a listener whose queue is full */
 #define SN_HOT_SCAN 1024     /* bells that one poll looks at: some microseconds */
+#define SN_SCAN_ON 64	     /* of these, after one with work was found */
 #define SN_WAITING_SCAN 16   /* queue pairs of the waiting list that one poll serves */
 #define SN_COLD_SCAN 32	     /* cold queue pairs that are looked at per clock tick */
 #define SN_COOL_MAX 32	     /* hot ones that become cold per clock tick */
@@ -187,14 +188,17 @@ struct sn_cq {
 	struct sn_member_list cold;	/* armed: their peers wake us up */
 	uint32_t hot_count;
 	uint32_t hot_max;
-	uint32_t reserved;    /* queue pairs for which there is room */
-	uint32_t hot_next;    /* where the next scan begins */
-	uint32_t cool_next;   /* where the next tick begins */
-	uint32_t tick_ms;     /* the coarse clock's last tick */
-	bool ticked;	      /* since the last one whose work was done */
-	uint32_t unserved;    /* scans since the channel was served */
-	uint32_t serve_after; /* SN_SERVE_SOON to SN_SERVE_AFTER */
-	uint32_t armed_scans; /* scans since the CQ was armed */
+	uint32_t reserved;     /* queue pairs for which there is room */
+	uint32_t hot_next;     /* where the next scan begins */
+	uint32_t cool_next;    /* where the next tick begins */
+	uint32_t tick_ms;      /* the coarse clock's last tick */
+	bool ticked;	       /* since the last one whose work was done */
+	uint32_t unserved;     /* scans since the channel was served */
+	uint32_t serve_after;  /* SN_SERVE_SOON to SN_SERVE_AFTER */
+	uint32_t armed_scans;  /* scans since the CQ was armed */
+	bool waits;	       /* the last scan found nothing */
+	uint32_t wait_tick_ms; /* the clock's tick at the first scan that did not */
+	uint32_t found_scans;  /* scans that did, since one of them did the work of a tick */
 
 	TAILQ_ENTRY(sn_cq) in_channel; /* under the channel's lock */
 	TAILQ_ENTRY(sn_cq) in_ready;   /* under the channel's event_lock, like the next */

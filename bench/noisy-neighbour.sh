@@ -10,8 +10,8 @@
 # against one server. 4xKIND is four of them. A process beside the victim takes CPU time whether it
 # is a client or not, so the last column compares with as many processes that only burn CPU (busy).
 #
-# -o is an option of kvd, as on its command line. Two kinds need some: append and touch change a
-# value of 64 MiB, with -o limits.max_value=128m -o memory.size=1g.
+# -o is an option of kvd, as on its command line. Three kinds need some: append, extend (by 1
+# MiB) and touch change a value of 64 MiB, with -o limits.max_value=128m -o memory.size=1g.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -40,22 +40,19 @@
 
 struct item;
 struct deferred;
+struct deferred_work;
 
 /* A large value that is being READ from the client's memory into an item. One at a time. */
 struct pull {
-	struct item *item; /* NULL: no value is being pulled */
-	uint64_t hash;
-	uint64_t addr;	    /* of the next READ, in the client's memory */
-	uint8_t *to;	    /* where the next READ puts its bytes */
+	bool active;
+	uint64_t addr; /* of the next READ, in the client's memory */
+	uint8_t *to;   /* where the next READ puts its bytes */
+	uint32_t value_len;
 	uint32_t left;	    /* bytes for which no READ was posted yet */
 	uint32_t arrived;   /* bytes whose READs completed */
-	struct large steps; /* of a large item: sums what has arrived, and commits it */
+	struct large steps; /* sums what has arrived, and commits it; the item is in them */
 	uint32_t rkey;
-	/* Of the request. */
-	uint32_t id;
-	uint32_t ttl;
-	uint64_t version;
-	uint8_t mode;
+	uint32_t id;		   /* of the request */
 	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
 };
 
@@ -124,8 +121,8 @@ struct conn {
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
 	struct pull pull;
-	TAILQ_ENTRY(conn) pull_entry;	  /* in worker->pulls, if pull_since_ns is not 0 */
-	uint64_t pull_since_ns;		  /* when the pull began; 0: none, or it has failed */
+	TAILQ_ENTRY(conn) pull_entry; /* in worker->pulls, if pull_since_ns is not 0 */
+	uint64_t pull_since_ns;	      /* when the pull began; 0: none, it has arrived, or failed */
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
 	struct pull_hold pull_hold;
@@ -134,8 +131,9 @@ struct conn {
 	uint64_t copy_ns;	      /* when it was made, by the server's clock */
 	TAILQ_HEAD(deferred_list, deferred) deferred; /* requests, in the order of arrival */
 	uint32_t deferred_count;
-	bool deferred_runs;		  /* it is in worker->deferred_conns: the first one runs */
+	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
+	const struct deferred_work *work; /* beside its requests; NULL: none */
 
 	uint64_t drained_at;	       /* of poller->taken, if it has no marker */
 	TAILQ_ENTRY(conn) drain_entry; /* in poller->unmarked */

@@ -58,9 +58,14 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
 		conn_run(conn);
 }
 
+void deferred_work_start(struct conn *conn, const struct deferred_work *work)
+{
+	conn->work = work;
+}
+
 void deferred_wake(struct conn *conn)
 {
-	if (deferred_pending(conn))
+	if (conn->work || deferred_pending(conn))
 		conn_run(conn);
 }
 
@@ -83,7 +88,23 @@ void deferred_cancel(struct conn *conn)
 			deferred->kind->cancel(deferred);
 		deferred_end(deferred);
 	}
+	conn->work = NULL;
 	conn_pause(conn);
+}
+
+/* A piece of the connection's work. False: there was nothing to do, so its requests are next. */
+static bool conn_work(struct conn *conn, struct response_list *responses)
+{
+	enum deferred_next next = conn->work->step(conn, responses, clock_ns() + DEFERRED_PIECE_NS);
+
+	if (next == DEFERRED_WAIT)
+		return false;
+	stat_add(&conn->poller->worker->stats.deferred_pieces, 1);
+	if (next == DEFERRED_DONE)
+		conn->work = NULL;
+	if (next == DEFERRED_AGAIN || deferred_pending(conn))
+		conn_run(conn);
+	return true;
 }
 
 static void conn_step(struct conn *conn, struct response_list *responses)
@@ -91,6 +112,8 @@ static void conn_step(struct conn *conn, struct response_list *responses)
 	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
 	enum deferred_next next;
 
+	if ((conn->work && conn_work(conn, responses)) || !deferred)
+		return;
 	if (!response_room(conn)) {
 		if (deferred->kind->no_room)
 			deferred->kind->no_room(deferred);

@@ -16,6 +16,10 @@
  *	 must not use what it found without a lock in the piece before.
  *   D6. When its connection fails or ends, a deferred request is cancelled, and its buffer posted
  *	 again.
+ *   D7. A connection may have work beside its requests, that of its pull, whose receive was posted
+ *	 again when the READs began. It is executed in the same pieces, in the same turns of the
+ *	 connection, and before its deferred requests, which are younger. If a piece can do nothing,
+ *	 they have the turn.
  *
  * Without room for its response (response_room()) a request waits for one of its connection's own
  * to complete. A step that has to wait for something else returns DEFERRED_WAIT. Either costs
@@ -33,6 +37,12 @@
  * requests still spends about half of its time on the others of a full batch.
  */
 #define DEFERRED_PIECE_NS 20000u
+
+/*
+ * Bytes of a large item that are copied or summed between two looks at the clock: they take less
+ * than DEFERRED_PIECE_NS.
+ */
+#define DEFERRED_STEP_BYTES (64u << 10)
 
 struct deferred;
 
@@ -81,6 +91,16 @@ struct deferred {
 	};
 };
 
+/* Work of a connection beside its requests (D7). */
+struct deferred_work {
+	/*
+	 * As that of a request, but there may be no room for a response, and DEFERRED_WAIT means
+	 * that it could do nothing.
+	 */
+	enum deferred_next (*step)(struct conn *conn, struct response_list *responses,
+				   uint64_t until_ns);
+};
+
 /* One for each receive buffer of the poller. 0 or -ENOMEM. */
 int deferred_init(struct poller *poller);
 void deferred_release(struct poller *poller);
@@ -93,15 +113,21 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
 		    const struct request *request, uint64_t hash, uint32_t buffer);
 
 /*
- * Ends the wait of the connection's first deferred request: its step is called again. Nothing
- * happens if there is none, or if it does not wait.
+ * Gives the connection, which has none, work beside its requests. Its first piece is due after
+ * deferred_wake().
+ */
+void deferred_work_start(struct conn *conn, const struct deferred_work *work);
+
+/*
+ * Ends the wait of the connection's work and of its first deferred request: their steps are called
+ * again. Nothing happens if there is none, or if they do not wait.
  */
 void deferred_wake(struct conn *conn);
 
 /* Runs one piece and sends its response. False: there was none to run. */
 bool deferred_run(struct worker *worker);
 
-/* Cancels all deferred requests of a connection. */
+/* Cancels all deferred requests of a connection, and its work. */
 void deferred_cancel(struct conn *conn);
 
 /* Whether a request of the connection has to be deferred, because one before it is (D3). */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* READs large values from clients, piece by piece, and commits them to the table. */
+/*
+ * READs large values from clients, piece by piece; sums what has arrived and commits the values to
+ * the table, in pieces of the worker's turns.
+ */
 #include "server/net/pull.h"
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/net/deferred.h"
 #include "server/net/execute.h"
 #include "server/net/pull_budget.h"
 #include "server/net/worker.h"
@@ -26,12 +30,12 @@ static void pull_list_remove(struct worker *worker, struct conn *conn)
 	stat_sub(&worker->pulls_count, 1);
 }
 
-/* A READ has completed. */
-static void pull_list_progress(struct worker *worker, struct conn *conn)
+/* A READ has completed, or it is the worker that is late. */
+static void pull_list_progress(struct worker *worker, struct conn *conn, uint64_t now_ns)
 {
 	if (!conn->pull_since_ns)
 		return;
-	conn->progress_ns = clock_ns();
+	conn->progress_ns = now_ns;
 	TAILQ_REMOVE(&worker->pulls_by_progress, conn, progress_entry);
 	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
 }
@@ -45,9 +49,21 @@ static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
 	return left < bytes_max ? left : bytes_max;
 }
 
-static bool pull_is_large(const struct pull *pull)
+/* Bytes that have arrived and are not summed. */
+static uint64_t pull_backlog(const struct pull *pull)
 {
-	return pull->steps.thread;
+	return pull->arrived - large_arrived_done(&pull->steps);
+}
+
+/* Whether another READ is due: no more is READ ahead of the sum than PULL_DEPTH pieces. */
+static bool pull_wants_read(const struct poller *poller, const struct pull *pull)
+{
+	uint64_t ahead_max = (uint64_t)PULL_DEPTH * piece_bytes(poller, UINT32_MAX), ahead;
+
+	if (!pull->left || pull->reads_posted == PULL_DEPTH)
+		return false;
+	ahead = pull->value_len - pull->left - large_arrived_done(&pull->steps);
+	return ahead + piece_bytes(poller, pull->left) <= ahead_max;
 }
 
 static bool pull_post(struct poller *poller, struct conn *conn)
@@ -83,7 +99,7 @@ static bool pull_post(struct poller *poller, struct conn *conn)
 
 static void pull_fill_queue(struct poller *poller, struct conn *conn)
 {
-	while (conn->pull.left && conn->pull.reads_posted < PULL_DEPTH && sq_room(conn))
+	while (pull_wants_read(poller, &conn->pull) && sq_room(conn))
 		if (!pull_post(poller, conn))
 			return;
 }
@@ -102,7 +118,7 @@ static bool pull_admit(struct poller *poller, struct conn *conn, const struct re
 	*status = WIRE_OK;
 	if (request->value_len > worker->store_thread.table->region->geometry.value_max)
 		*status = WIRE_TOO_LARGE;
-	else if (conn->pull.item)
+	else if (conn->pull.active)
 		*status = WIRE_BUSY;
 	if (*status)
 		return false;
@@ -116,6 +132,45 @@ static bool pull_admit(struct poller *poller, struct conn *conn, const struct re
 	stat_add(&worker->stats.pulls_waited, admission == PULL_WAITS && !waited);
 	return admission == PULL_WAITS;
 }
+
+/* The item is in the table, or nothing was changed. */
+static void pull_finish(struct response_list *responses, struct conn *conn)
+{
+	struct worker *worker = responses->poller->worker;
+	const struct large *steps = &conn->pull.steps;
+	struct response_wr *response;
+
+	response_unreserve(conn);
+	response = response_start(responses, conn, WIRE_PUT, conn->pull.id);
+	response_set_change(&steps->change, steps->status, &response->head);
+	stat_add(&worker->stats.put_no_space, steps->status == WIRE_NO_SPACE);
+	stat_add(&worker->stats.put_too_large, steps->status == WIRE_TOO_LARGE);
+	conn->pull.active = false;
+	pull_budget_give(&worker->pull_budget, conn, true);
+}
+
+/*
+ * Sums what has arrived, and READs on; with the last of it, the item enters the table, and in front
+ * of or behind the key's value, if it is an append.
+ */
+static enum deferred_next pull_work_step(struct conn *conn, struct response_list *responses,
+					 uint64_t until_ns)
+{
+	struct pull *pull = &conn->pull;
+	enum large_next next;
+
+	do
+		next = large_step(&pull->steps, DEFERRED_STEP_BYTES);
+	while (next == LARGE_AGAIN && clock_ns() < until_ns);
+	if (next == LARGE_DONE) {
+		pull_finish(responses, conn);
+		return DEFERRED_DONE;
+	}
+	pull_fill_queue(conn->poller, conn);
+	return next == LARGE_WAIT ? DEFERRED_WAIT : DEFERRED_AGAIN;
+}
+
+static const struct deferred_work pull_work = { .step = pull_work_step };
 
 bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash)
@@ -137,7 +192,7 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 	if (status) {
 		stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
 		stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
-		if (!conn->pull.item)
+		if (!conn->pull.active)
 			pull_budget_give(&worker->pull_budget, conn,
 					 conn->pull_hold.class == PULL_PROVEN);
 		response_start(responses, conn, WIRE_PUT, request->id)->head.status =
@@ -145,19 +200,16 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 		return true;
 	}
 	conn->pull = (struct pull){
-		.item = item,
-		.hash = hash,
+		.active = true,
 		.addr = request->pull_addr,
 		.to = table_reserved_value(item),
+		.value_len = request->value_len,
 		.left = request->value_len,
 		.rkey = request->pull_rkey,
 		.id = request->id,
-		.mode = request->mode,
-		.ttl = request->ttl,
-		.version = request->version,
 	};
-	if (item_bytes(request->key_len, request->value_len) >= LARGE_BYTES)
-		large_commit(&conn->pull.steps, &worker->store_thread, hash, item, &change);
+	large_commit(&conn->pull.steps, &worker->store_thread, hash, item, &change);
+	deferred_work_start(conn, &pull_work);
 	pull_list_add(worker, conn);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
@@ -166,62 +218,26 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 	return true;
 }
 
-/* Puts the item into the table, and starts the response. */
-static void pull_finish(struct response_list *responses, struct conn *conn)
+void pull_done(struct conn *conn, uint64_t wr_id)
 {
-	struct worker *worker = responses->poller->worker;
-	struct response_wr *response = response_start(responses, conn, WIRE_PUT, conn->pull.id);
-	struct pull *pull = &conn->pull;
-	struct table_change change = {
-		.mode = (enum wire_put)pull->mode,
-		.ttl = pull->ttl,
-		.version = pull->version,
-		.flags = pull->item->flags,
-	};
-	enum wire_status status;
-
-	if (pull_is_large(pull)) {
-		status = pull->steps.status;
-		change = pull->steps.change;
-	} else {
-		status = table_commit(&worker->store_thread, pull->hash, pull->item, &change);
-	}
-	pull->item = NULL;
-	pull_list_remove(worker, conn);
-	pull_budget_give(&worker->pull_budget, conn, true);
-	response_set_change(&change, status, &response->head);
-	stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
-	stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
-}
-
-/* Sums what has arrived of a large value; with the last of it, the item enters the table. */
-static bool pull_sum(struct pull *pull)
-{
-	enum large_next next;
-
-	pull->steps.arrived = pull->arrived;
-	do
-		next = large_step(&pull->steps, PULL_PIECE_BYTES);
-	while (next == LARGE_AGAIN || next == LARGE_RETRY);
-	return next == LARGE_DONE;
-}
-
-void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id)
-{
-	struct poller *poller = responses->poller;
+	struct poller *poller = conn->poller;
 	struct pull *pull = &conn->pull;
 
 	sq_put(conn, wr_id_covers(wr_id));
 	pull->reads_posted--;
-	pull_list_progress(poller->worker, conn);
 	if (conn->stopped)
 		return;
 	/* READs complete in the order in which they were posted. */
-	pull->arrived += piece_bytes(poller, pull->item->value_len - pull->arrived);
-	if (pull->left)
+	pull->arrived += piece_bytes(poller, pull->value_len - pull->arrived);
+	pull->steps.arrived = pull->arrived;
+	if (pull->arrived < pull->value_len) {
+		pull_list_progress(poller->worker, conn, clock_ns());
 		pull_fill_queue(poller, conn);
-	if (pull_is_large(pull) ? pull_sum(pull) : !pull->left && !pull->reads_posted)
-		pull_finish(responses, conn);
+	} else {
+		/* The client has done its part. */
+		pull_list_remove(poller->worker, conn);
+		response_reserve(conn);
+	}
 }
 
 void pull_expire(struct worker *worker)
@@ -240,6 +256,10 @@ void pull_expire(struct worker *worker)
 	}
 	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
 	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
+		if (pull_backlog(&conn->pull)) {
+			pull_list_progress(worker, conn, now_ns);
+			continue;
+		}
 		pull_list_remove(worker, conn);
 		stat_add(&worker->stats.pulls_stalled, 1);
 		conn_fail(conn, "no part of a large value was read from the client within "
@@ -254,7 +274,7 @@ void pull_wait_cancel(struct conn *conn)
 
 void pull_continue(struct poller *poller, struct conn *conn)
 {
-	if (conn->pull.item && !conn->stopped)
+	if (conn->pull.active && !conn->stopped)
 		pull_fill_queue(poller, conn);
 }
 
@@ -265,7 +285,7 @@ void pull_release(struct poller *poller, struct conn *conn)
 	pull_list_remove(worker, conn);
 	pull_budget_leave(&worker->pull_budget, conn);
 	pull_budget_give(&worker->pull_budget, conn, false);
-	if (conn->pull.item)
-		table_abandon(&worker->store_thread, conn->pull.item);
-	conn->pull.item = NULL;
+	if (conn->pull.active)
+		large_cancel(&conn->pull.steps);
+	conn->pull.active = false;
 }

@@ -3,7 +3,7 @@
  * Pulls: PUTs of large values, which the worker READs from the client's registered memory into a
  * fresh item. The item enters the table only when it is whole. The client writes nothing to the
  * server's memory (guarantee D), and may not change its buffer before the response. A connection
- * has one pull at a time.
+ * has one pull at a time; later requests of it may be done first.
  */
 #ifndef KVD_SERVER_NET_PULL_H
 #define KVD_SERVER_NET_PULL_H
@@ -26,10 +26,11 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 void pull_wait_cancel(struct conn *conn);
 
 /*
- * A READ has completed: posts the next one, or puts the item into the table and starts the
- * response.
+ * A READ has completed: posts the next one. The caller calls deferred_wake() then: what has arrived
+ * is summed by the connection's work (D7 in server/net/deferred.h), which puts the whole item into
+ * the table and starts the response, for which there is a place then.
  */
-void pull_done(struct response_list *responses, struct conn *conn, uint64_t wr_id);
+void pull_done(struct conn *conn, uint64_t wr_id);
 
 /*
  * Fails the connections whose pull takes longer than server.pull_timeout, or of which no part

@@ -13,12 +13,6 @@
 #include "server/net/worker.h"
 #include "server/store/store.h"
 
-/*
- * Bytes of a large item that are copied or summed between two looks at the clock: less than
- * DEFERRED_PIECE_NS.
- */
-#define LARGE_PIECE_BYTES (64u << 10)
-
 static void response_keep_copy(struct worker *worker, struct conn *conn, struct item *copy)
 {
 	conn_limit_charge(&conn->limit, copy->value_len);
@@ -159,7 +153,7 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 				    worker->copy_seed++);
 	deferred->large.begun = true;
 	do
-		next = execute_large_step(large, request, deferred->hash, LARGE_PIECE_BYTES,
+		next = execute_large_step(large, request, deferred->hash, DEFERRED_STEP_BYTES,
 					  &response->head);
 	while (next == LARGE_AGAIN && clock_ns() < until_ns);
 	if (next != LARGE_DONE) {

@@ -24,6 +24,16 @@ bool response_room(const struct conn *conn)
 	return conn_has_buffer(conn->poller, conn) && sq_room(conn);
 }
 
+void response_reserve(struct conn *conn)
+{
+	sq_take(conn);
+}
+
+void response_unreserve(struct conn *conn)
+{
+	sq_put(conn, 1);
+}
+
 struct response_wr *response_start(struct response_list *responses, struct conn *conn,
 				   enum wire_op op, uint32_t id)
 {

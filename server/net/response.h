@@ -34,9 +34,17 @@ struct response_list {
 bool response_room(const struct conn *conn);
 
 /*
+ * Takes the place of a response without a value that will be started later, whether or not there is
+ * room then. response_room() holds, or a READ of the connection has just completed.
+ */
+void response_reserve(struct conn *conn);
+/* Gives the place back; a response_start() may follow at once. */
+void response_unreserve(struct conn *conn);
+
+/*
  * Starts a response to request @id, with status WIRE_OK and no value. It can't fail: a batch has at
  * most BATCH_MAX completions, and each causes at most one response. response_room() holds, or a
- * READ of the connection has just completed.
+ * reserved place was given back just now.
  */
 struct response_wr *response_start(struct response_list *responses, struct conn *conn,
 				   enum wire_op op, uint32_t id);

@@ -66,7 +66,7 @@ struct worker_limits {
 	X(pulls_stalled, "connections closed because their large value did not arrive")            \
 	X(deferred, "requests that took several turns: in pieces, or answered by the control "     \
 		    "thread, or behind one of those")                                              \
-	X(deferred_pieces, "pieces of such requests")                                              \
+	X(deferred_pieces, "pieces of such requests, and of large values that arrive")             \
 	X(batches, "batches of completions")                                                       \
 	X(responses, "responses sent")                                                             \
 	X(responses_signaled, "of those, signaled")                                                \

@@ -142,7 +142,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 	switch (wr_id_kind(wc->wr_id)) {
 	case WR_PULL:
 		batch->client_waits = true;
-		pull_done(&batch->responses, conn, wc->wr_id);
+		pull_done(conn, wc->wr_id);
 		break;
 	case WR_PROBE:
 		keepalive_answered(conn, wc->wr_id);

@@ -55,7 +55,8 @@ void large_copy(struct large *large, struct store_thread *thread, uint64_t hash,
 /* The sum begins with the key; what follows is added as it arrives. */
 static void body_begin(struct large *large, uint64_t body_bytes)
 {
-	stat_add(&large->thread->stats.large_changes, !large->restarts);
+	stat_add(&large->thread->stats.large_changes,
+		 !large->restarts && item_bytes(0, body_bytes) >= LARGE_BYTES);
 	large->body_bytes = body_bytes;
 	large->body_done = 0;
 	body_sum_begin(&large->sum);

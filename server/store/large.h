@@ -79,6 +79,13 @@ void large_copy(struct large *large, struct store_thread *thread, uint64_t hash,
 void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
 		  struct item *item, const struct table_change *change);
 
+/* After large_commit(), before all has arrived: bytes of the value that are summed. */
+static inline uint64_t large_arrived_done(const struct large *large)
+{
+	return large->body_done > large->item->key_len ? large->body_done - large->item->key_len :
+							 0;
+}
+
 /* One step, of at most @bytes_max bytes. No lock held. */
 enum large_next large_step(struct large *large, uint32_t bytes_max);
 

@@ -61,27 +61,15 @@ struct item *table_reserve(struct store_thread *thread, const struct table_chang
 	return item;
 }
 
-/* The reserved item is only the value's buffer: the new item is longer. */
-static enum wire_status commit_append(struct store_thread *thread, uint64_t hash, struct item *item,
-				      struct table_change *change)
-{
-	enum wire_status status;
-
-	change->value = table_reserved_value(item);
-	status = table_put(thread, hash, change);
-	table_abandon(thread, item);
-	return status;
-}
-
 enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
 			      struct table_change *change)
 {
-	change->key = item->data;
-	change->key_len = item->key_len;
-	change->value_len = item->value_len;
-	if (change->mode == WIRE_APPEND || change->mode == WIRE_PREPEND)
-		return commit_append(thread, hash, item, change);
-	return attempt_commit(thread, hash, change, item, 0, item_body_sum(item));
+	struct large large;
+
+	large_commit(&large, thread, hash, item, change);
+	large_run(&large);
+	*change = large.change;
+	return large.status;
 }
 
 void table_abandon(struct store_thread *thread, struct item *item)

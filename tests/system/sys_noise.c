@@ -139,6 +139,22 @@ static void noise_append(void)
 	repeat(append_huge);
 }
 
+/* The same with a value that the server READs. */
+static enum kvd_status extend_huge(struct kvd *db)
+{
+	static const struct kvd_put_args append = { .mode = KVD_PUT_APPEND };
+	static char value[LARGE_BYTES];
+	enum kvd_status status = kvd_put(db, huge_key, strlen(huge_key), value, sizeof(value),
+					 &append, NULL);
+
+	return status == KVD_NOT_FOUND || status == KVD_ERR_TOO_LARGE ? put_huge(db) : status;
+}
+
+static void noise_extend(void)
+{
+	repeat(extend_huge);
+}
+
 static enum kvd_status touch_huge(struct kvd *db)
 {
 	enum kvd_status status = kvd_touch(db, huge_key, strlen(huge_key), TOUCH_TTL_S, NULL);
@@ -315,7 +331,7 @@ static const struct {
 	{ "busy", noise_busy },	    { "scan", noise_scan },   { "churn", noise_churn },
 	{ "large", noise_large },   { "deaf", noise_deaf },   { "pulls", noise_pulls },
 	{ "flood", noise_flood },   { "stats", noise_stats }, { "flush", noise_flush },
-	{ "append", noise_append }, { "touch", noise_touch },
+	{ "append", noise_append }, { "touch", noise_touch }, { "extend", noise_extend },
 };
 
 int main(int argc, char **argv)
@@ -335,8 +351,8 @@ int main(int argc, char **argv)
 		printf("%s %llu\n", kinds[i].name, rounds);
 		return EXIT_SUCCESS;
 	}
-	fputs("usage: sys_noise URL busy|scan|churn|large|append|touch|deaf|pulls|flood|stats|"
-	      "flush\n",
+	fputs("usage: sys_noise URL busy|scan|churn|large|append|extend|touch|deaf|pulls|flood|"
+	      "stats|flush\n",
 	      stderr);
 	return 2;
 }

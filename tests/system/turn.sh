@@ -3,7 +3,8 @@
 # System test of the bound on a worker's turn (server/DESIGN.md, A turn): beside clients that scan,
 # and beside others that connect and close, nearly all turns take less than ten times as long as the
 # longest piece that a turn is made of, and none takes more completions than one batch. The clock
-# judges on softnic in the release flavour alone.
+# judges on softnic in the release flavour alone. The same beside a client that appends a value that
+# the worker READs to one of 64 MiB.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -40,6 +41,13 @@ attack() {
 	for ((i = 0; i < $1; i++)); do
 		await_line "$tmp/noise.$i" '^begins' "${attackers[$i]}" || return 1
 	done
+}
+
+# name, number: more than that
+# shellcheck disable=SC2317 # called by wait_until
+stat_above() {
+	local value
+	value=$(stat_of "$1") && [ "$value" -gt "$2" ]
 }
 
 attack_ends() {
@@ -107,6 +115,32 @@ beside 4 scan
 beside 2 churn
 check "no turn took more than a batch" batches_are_short
 check "the server stops" server_stop
+
+# Appends to a value of 64 MiB, of 1 MiB that the worker READs. Without a victim at first: its turns
+# are so many that the long ones would be a small share.
+appends_begin() {
+	attack 1 extend && wait_until "$DEADLINE_S" stat_above large_changes 1
+}
+
+short_without_victim() {
+	local i
+	for ((i = 0; i < TRIES; i++)); do
+		turns_note || return 1
+		sleep "$SECONDS_EACH"
+		! turns_are_short || return 0
+	done
+	return 1
+}
+
+if [ $judged = 1 ]; then
+	check "a server for large values starts" server_start -o server.workers=1 \
+		-o limits.max_value=128m -o memory.size=1g || finish
+	check "values of 1 MiB are appended to one of 64 MiB" appends_begin
+	check "the turns are short" short_without_victim
+	check "a victim works" victim_works
+	attack_ends
+	check "the server stops" server_stop
+fi
 
 # A call of the control thread takes STALL_MS. A client gives up a call after CALL_MS, which is
 # shorter. A machine that is very busy may hold up the client, too: then it is tried again.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of deferred requests (D1 to D6 in server/net/deferred.h): one piece at a time, connections
+ * Tests of deferred requests (D1 to D7 in server/net/deferred.h): one piece at a time, connections
  * take turns, each one's requests stay in order, waiting costs nothing, and receive buffers are
  * posted again before the responses, once each. The device is a table of two functions.
  */
@@ -240,13 +240,84 @@ static void failed_connection(void **state)
 	assert_int_equal(sends, 1);
 }
 
+/* Work beside the requests: as many pieces as it was told to, and it waits between two parts. */
+#define WORK_ID 50
+static unsigned int work_pieces, work_parts;
+
+static enum deferred_next work_step(struct conn *conn, struct response_list *responses,
+				    uint64_t until_ns)
+{
+	(void)conn;
+	(void)responses;
+	assert_true(until_ns);
+	if (!work_pieces)
+		return work_parts ? DEFERRED_WAIT : DEFERRED_DONE;
+	order[pieces++] = WORK_ID;
+	if (--work_pieces)
+		return DEFERRED_AGAIN;
+	return --work_parts ? DEFERRED_AGAIN : DEFERRED_DONE;
+}
+
+static const struct deferred_work work = { .step = work_step };
+
+/* The work comes before the connection's requests, in its turns, even without room to respond. */
+static void work_first(void **state)
+{
+	static const uint32_t ids[] = { WORK_ID, 9, WORK_ID, 9, 1, 9 };
+
+	(void)state;
+	work_pieces = 2;
+	work_parts = 1;
+	deferred_work_start(&conns[0], &work);
+	assert_false(deferred_run(&worker));
+	deferred_wake(&conns[0]);
+	start(0, 1, 1);
+	start(1, 9, 3);
+	run_all();
+	assert_order(ids, 6);
+	assert_null(conns[0].work);
+	work_pieces = 1;
+	work_parts = 1;
+	conns[0].buffers = RECVS; /* a window full, and there are no spare ones */
+	deferred_work_start(&conns[0], &work);
+	deferred_wake(&conns[0]);
+	run_all();
+	assert_int_equal(pieces, 7);
+}
+
+/* While it waits, the requests have the turns. Work that a connection leaves is forgotten. */
+static void work_waits(void **state)
+{
+	static const uint32_t ids[] = { WORK_ID, 1, 1, WORK_ID };
+
+	(void)state;
+	work_pieces = 1;
+	work_parts = 3;
+	deferred_work_start(&conns[0], &work);
+	start(0, 1, 2);
+	run_all();
+	assert_order(ids, 3);
+	assert_int_equal(work_parts, 2);
+	work_pieces = 1;
+	deferred_wake(&conns[0]);
+	run_all();
+	assert_order(ids, 4);
+	assert_int_equal(work_parts, 1);
+	work_pieces = 1;
+	deferred_cancel(&conns[0]);
+	assert_null(conns[0].work);
+	deferred_wake(&conns[0]);
+	assert_false(deferred_run(&worker));
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(one_piece_a_run), CASE(connections_take_turns), CASE(waiting),
-		CASE(cancelling),      CASE(failed_connection),
+		CASE(cancelling),      CASE(failed_connection),	     CASE(work_first),
+		CASE(work_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of pulls in a worker's turns (server/net/pull.h): what has arrived is summed and appended
+ * in pieces, one in each turn, and others have theirs in between; READs don't run ahead of the sum;
+ * the response always has a place; a connection that ends in any of the pieces leaves nothing. The
+ * device is a table of functions that keep what was posted; the test decides when it completes.
+ */
+#include "server/net/pull.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <urcu-qsbr.h>
+
+#include "common/util/stat.h"
+#include "server/net/deferred.h"
+#include "server/net/pull_budget.h"
+#include "tests/support/store_fixture.h"
+
+#define REGION_BYTES (256u << 20)
+#define VALUE_BYTES (64u << 20)
+#define MORE_BYTES (2u << 20)
+#define RECVS 16
+#define CONNS 3
+#define WINDOW 4
+#define POSTED_MAX 64
+#define PIECES_MAX 100000
+/* Pieces of 20 us that 64 MiB surely take: none copies or sums 6 MiB in that time. */
+#define PIECES_MIN 10
+#define LONG_NS 3600000000000ull
+
+struct test_conn {
+	struct conn conn;
+	struct ibv_qp qp;
+	struct ibv_send_wr reads[POSTED_MAX]; /* posted and not completed, oldest first */
+	struct ibv_sge sges[POSTED_MAX];
+	unsigned int read_count;
+	unsigned int responses; /* posted */
+	struct wire_response response;
+};
+
+static struct store store;
+static struct worker worker;
+static struct worker_env env;
+static struct mailbox control;
+static struct device dev = { .name = "test" };
+static struct nic nic = { .dev = &dev };
+static struct poller *const poller = &worker.pollers[0];
+static struct test_conn conns[CONNS];
+static struct ibv_context verbs;
+static struct ibv_srq srq;
+static struct ibv_mr mr;
+static uint8_t *value, *more, *both;
+static const char key[] = "key";
+
+static int post_srq_recv(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)to;
+	(void)wr;
+	(void)bad;
+	return 0;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct test_conn *c = caa_container_of(qp, struct test_conn, qp);
+
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		if (wr->opcode == IBV_WR_SEND) {
+			memcpy(&c->response, (void *)(uintptr_t)wr->sg_list->addr,
+			       sizeof(c->response));
+			c->responses++;
+			continue;
+		}
+		assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
+		assert_true(c->read_count < POSTED_MAX);
+		c->reads[c->read_count] = *wr;
+		c->sges[c->read_count++] = *wr->sg_list;
+	}
+	return 0;
+}
+
+static void conn_setup(struct test_conn *c)
+{
+	*c = (struct test_conn){
+		.qp = { .context = &verbs },
+		.conn = {
+			.poller = poller,
+			.qp = &c->qp,
+			.window = WINDOW,
+			.signal_every = WINDOW,
+			.sent_first = BUFFER_NONE,
+			.sent_last = BUFFER_NONE,
+		},
+	};
+	TAILQ_INIT(&c->conn.deferred);
+	for (unsigned int i = 0; i < NOTE_KINDS; i++)
+		c->conn.notes[i] = (struct note){ .conn = &c->conn, .kind = (enum note_kind)i };
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	rcu_register_thread();
+	test_store_create(&store, REGION_BYTES, 4, 1);
+	store.region.geometry.value_max = VALUE_BYTES + MORE_BYTES;
+	memset(&worker, 0, sizeof(worker));
+	env = (struct worker_env){ .store = &store, .control = &control };
+	worker.env = &env;
+	worker.limits = (struct worker_limits){ .pull_ns = LONG_NS, .pull_stall_ns = LONG_NS };
+	TAILQ_INIT(&worker.deferred_conns);
+	TAILQ_INIT(&worker.pulls);
+	TAILQ_INIT(&worker.pulls_by_progress);
+	pull_budget_init(&worker.pull_budget, REGION_BYTES);
+	verbs.ops.post_send = post_send;
+	verbs.ops.post_srq_recv = post_srq_recv;
+	srq.context = &verbs;
+	nic.mr = &mr;
+	nic.port.max_msg_sz = 1u << 30;
+	*poller = (struct poller){
+		.worker = &worker,
+		.nic = &nic,
+		.limits = { .srq_depth = RECVS, .signal_every = WINDOW },
+		.srq = &srq,
+		.mr = &mr,
+		.inline_max = sizeof(struct wire_response),
+	};
+	for (unsigned int i = 0; i < CONNS; i++)
+		conn_setup(&conns[i]);
+	assert_int_equal(mailbox_init(&control), 0);
+	assert_int_equal(deferred_init(poller), 0);
+	return store_thread_init(&worker.store_thread, &store.table, 1);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < CONNS; i++) {
+		assert_false(conns[i].conn.pull.active);
+		assert_null(conns[i].conn.work);
+		assert_int_equal(conns[i].conn.pull_hold.bytes, 0);
+	}
+	assert_true(TAILQ_EMPTY(&worker.pulls));
+	assert_true(TAILQ_EMPTY(&worker.pulls_by_progress));
+	assert_int_equal(stat_read(&worker.pulls_count), 0);
+	deferred_release(poller);
+	mailbox_release(&control);
+	store_thread_release(&worker.store_thread);
+	test_store_destroy(&store);
+	rcu_unregister_thread();
+	return 0;
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	value = malloc(VALUE_BYTES);
+	more = malloc(MORE_BYTES);
+	both = malloc(VALUE_BYTES + MORE_BYTES);
+	if (!value || !more || !both)
+		return -1;
+	for (uint32_t i = 0; i < VALUE_BYTES; i++)
+		value[i] = (uint8_t)(i * 2654435761u >> 24);
+	for (uint32_t i = 0; i < MORE_BYTES; i++)
+		more[i] = (uint8_t)(i * 2246822519u >> 24);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	free(value);
+	free(more);
+	free(both);
+	return 0;
+}
+
+static uint64_t hash(void)
+{
+	return table_hash(&store.table, key, sizeof(key));
+}
+
+/* The client asks for a pull of the bytes at @from. */
+static bool ask(struct test_conn *c, enum wire_put mode, const uint8_t *from, uint32_t len)
+{
+	const struct request put = {
+		.op = WIRE_PUT,
+		.flags = WIRE_F_PULL,
+		.mode = (uint8_t)mode,
+		.id = 7,
+		.key = (const uint8_t *)key,
+		.key_len = sizeof(key),
+		.value_len = len,
+		.pull_addr = (uintptr_t)from,
+	};
+	struct response_list responses = { .poller = poller };
+	bool done;
+
+	store_thread_clock(&worker.store_thread);
+	done = pull_start(&responses, &c->conn, &put, hash());
+	responses_send(&responses);
+	return done;
+}
+
+/* The device has read what the oldest READ asks for. */
+static void serve_read(struct test_conn *c)
+{
+	uint64_t summed = large_arrived_done(&c->conn.pull.steps);
+	uint64_t wr_id = c->reads[0].wr_id;
+
+	assert_true(c->read_count);
+	memcpy((void *)(uintptr_t)c->sges[0].addr,
+	       (void *)(uintptr_t)c->reads[0].wr.rdma.remote_addr, c->sges[0].length);
+	c->read_count--;
+	memmove(c->reads, c->reads + 1, c->read_count * sizeof(c->reads[0]));
+	memmove(c->sges, c->sges + 1, c->read_count * sizeof(c->sges[0]));
+	pull_done(&c->conn, wr_id);
+	/* Not with the batch. */
+	assert_int_equal(large_arrived_done(&c->conn.pull.steps), summed);
+	deferred_wake(&c->conn);
+}
+
+/* One turn of the worker, but for its batch. */
+static bool turn(void)
+{
+	bool ran = deferred_run(&worker);
+
+	rcu_quiescent_state();
+	return ran;
+}
+
+/* Serves all READs, and runs all pieces. Returns these. */
+static unsigned int pull_through(struct test_conn *c)
+{
+	unsigned int pieces = 0;
+
+	while (c->read_count) {
+		serve_read(c);
+		while (turn())
+			assert_true(++pieces < PIECES_MAX);
+	}
+	return pieces;
+}
+
+static void assert_value(const uint8_t *bytes, uint32_t len)
+{
+	struct store_value out;
+	uint8_t *buffer = malloc(len);
+
+	assert_non_null(buffer);
+	assert_int_equal(test_store_get(&store, key, sizeof(key), buffer, len, &out), WIRE_OK);
+	assert_int_equal(out.value_len, len);
+	assert_memory_equal(buffer, bytes, len);
+	free(buffer);
+}
+
+static void assert_responded(const struct test_conn *c, enum wire_status status)
+{
+	assert_int_equal(c->responses, 1);
+	assert_int_equal(c->response.op, WIRE_PUT);
+	assert_int_equal(c->response.id, 7);
+	assert_int_equal(c->response.status, status);
+}
+
+static void put_value(void)
+{
+	assert_int_equal(test_store_put(&store, key, sizeof(key), value, VALUE_BYTES, NULL),
+			 WIRE_OK);
+}
+
+/* What arrives is summed piece by piece, each in a turn of its own. */
+static void sums_in_pieces(void **state)
+{
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	assert_false(turn());
+	assert_true(pull_through(c) >= PIECES_MIN);
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+	assert_int_equal(c->conn.sq_used, 1);
+}
+
+/* A worker that is late with the sum READs no more than PULL_DEPTH pieces ahead of it. */
+static void reads_wait_for_the_sum(void **state)
+{
+	struct test_conn *c = &conns[0];
+	unsigned int served = 0, pieces = 0;
+
+	(void)state;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	for (; c->read_count; served++)
+		serve_read(c);
+	assert_int_equal(served, PULL_DEPTH);
+	while (turn())
+		pieces++;
+	assert_true(pieces > 1);
+	assert_int_equal(c->read_count, PULL_DEPTH);
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+}
+
+/* An append to a value of 64 MiB takes pieces, and so does the other connection in between. */
+static void appends_in_pieces(void **state)
+{
+	struct test_conn *c = &conns[0], *other = &conns[1];
+	unsigned int pieces = 0;
+
+	(void)state;
+	put_value();
+	assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
+	while (c->read_count)
+		serve_read(c);
+	while (c->conn.pull.steps.kind != LARGE_APPEND)
+		assert_true(turn());
+	/* Its small value needs two turns at most: this connection's, and then its own. */
+	assert_true(ask(other, WIRE_SET, more, 1000));
+	serve_read(other);
+	assert_int_equal(other->responses, 0);
+	assert_true(turn());
+	assert_true(turn());
+	assert_responded(other, WIRE_OK);
+	assert_int_equal(c->responses, 0);
+	/* It was another version then, of one key: the append is to that. */
+	while (turn())
+		pieces++;
+	assert_responded(c, WIRE_OK);
+	memcpy(both, more, 1000);
+	memcpy(both + 1000, more, MORE_BYTES);
+	assert_value(both, 1000 + MORE_BYTES);
+
+	put_value();
+	c->responses = 0;
+	assert_true(ask(c, WIRE_PREPEND, more, MORE_BYTES));
+	while (c->read_count)
+		serve_read(c);
+	for (pieces = 0; turn(); pieces++)
+		;
+	assert_true(pieces >= PIECES_MIN);
+	assert_responded(c, WIRE_OK);
+	memcpy(both, more, MORE_BYTES);
+	memcpy(both + MORE_BYTES, value, VALUE_BYTES);
+	assert_value(both, VALUE_BYTES + MORE_BYTES);
+}
+
+/* The response has a place even if all others are taken by responses that do not complete. */
+static void response_has_a_place(void **state)
+{
+	struct response_list responses = { .poller = poller };
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	while (c->read_count)
+		serve_read(c);
+	while (sq_room(&c->conn)) {
+		response_start(&responses, &c->conn, WIRE_PING, 1);
+		responses_send(&responses);
+	}
+	c->responses = 0;
+	while (turn())
+		;
+	assert_responded(c, WIRE_OK);
+	assert_true(c->conn.sq_used <= sq_share(&c->conn));
+	assert_value(value, MORE_BYTES);
+}
+
+/* After any number of pieces. */
+static void connection_ends(void **state)
+{
+	static const unsigned int ends[] = { 0, 1, 2, 3, 5, 10, 30, 100 };
+	struct test_conn *c = &conns[0];
+	uint64_t free_bytes;
+
+	(void)state;
+	put_value();
+	free_bytes = memory_free_bytes(store.memory);
+	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		conn_setup(c);
+		assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
+		while (c->read_count)
+			serve_read(c);
+		for (unsigned int n = 0; n < ends[i] && !c->responses; n++)
+			turn();
+		if (c->responses) {
+			put_value();
+			continue;
+		}
+		c->conn.stopped = true;
+		deferred_cancel(&c->conn);
+		deferred_wake(&c->conn);
+		assert_false(turn());
+		pull_release(poller, &c->conn);
+		response_release_all(poller, &c->conn);
+		assert_int_equal(c->conn.sq_used, 0);
+		assert_int_equal(memory_free_bytes(store.memory), free_bytes);
+	}
+}
+
+/* A client stands still when a READ is outstanding, not when the worker is late with the sum. */
+static void stands_still(void **state)
+{
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	worker.limits.pull_stall_ns = 0;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	while (c->read_count)
+		serve_read(c);
+	usleep(1);
+	pull_expire(&worker);
+	assert_false(c->conn.stopped);
+	while (turn())
+		;
+	usleep(1);
+	pull_expire(&worker);
+	assert_true(c->conn.stopped);
+	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 1);
+	deferred_cancel(&c->conn);
+	pull_release(poller, &c->conn);
+}
+
+/* One that has served all its READs is not closed, whatever time the rest takes. */
+static void arrived(void **state)
+{
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	worker.limits.pull_ns = 0;
+	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	while (c->read_count)
+		serve_read(c);
+	usleep(1);
+	pull_expire(&worker);
+	assert_false(c->conn.stopped);
+	while (turn())
+		;
+	assert_responded(c, WIRE_OK);
+	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	usleep(1);
+	pull_expire(&worker);
+	assert_true(c->conn.stopped);
+	deferred_cancel(&c->conn);
+	pull_release(poller, &c->conn);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(sums_in_pieces),	 CASE(reads_wait_for_the_sum),
+		CASE(appends_in_pieces), CASE(response_has_a_place),
+		CASE(connection_ends),	 CASE(stands_still),
+		CASE(arrived),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -13,10 +13,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ini.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/util/log.h"
 #include "server/config/option_kinds.h"
@@ -313,6 +316,36 @@ static int parse_file(struct config_file *file)
 	return file->errors ? -EINVAL : 0;
 }
 
+/*
+ * Opens the file. Nothing else than a file: a FIFO would let the control thread wait for whoever
+ * writes to it, when it reads the configuration again.
+ */
+static int open_file(struct config_file *file)
+{
+	struct stat st;
+	int err, fd = open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0) {
+		err = -errno;
+		report(file->path, 0, "cannot open: %s", strerror(-err));
+		return err;
+	}
+	if (!fstat(fd, &st) && !S_ISREG(st.st_mode)) {
+		err = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+		report(file->path, 0, "cannot read: %s",
+		       S_ISDIR(st.st_mode) ? strerror(EISDIR) : "it is no regular file");
+		goto close_fd;
+	}
+	file->in = fdopen(fd, "r");
+	if (file->in)
+		return 0;
+	err = -errno;
+	report(file->path, 0, "cannot read: %s", strerror(-err));
+close_fd:
+	close(fd);
+	return err;
+}
+
 int config_load(struct config *config, const char *path)
 {
 	struct config_file *file = calloc(1, sizeof(*file));
@@ -324,12 +357,9 @@ int config_load(struct config *config, const char *path)
 	}
 	file->config = *config;
 	file->path = path;
-	file->in = fopen(path, "re");
-	if (!file->in) {
-		ret = -errno;
-		report(path, 0, "cannot open: %s", strerror(-ret));
+	ret = open_file(file);
+	if (ret)
 		goto free_file;
-	}
 	ret = parse_file(file);
 	if (!ret)
 		*config = file->config;

@@ -90,6 +90,13 @@ missing_file_changes_nothing() {
 	after_hangup "error $tmp/kvd.ini: cannot open: No such file" && expect 0 pong ping
 }
 
+# Nobody writes to it: the server does not wait for that.
+fifo_changes_nothing() {
+	mkfifo "$tmp/kvd.ini" &&
+		after_hangup "error $tmp/kvd.ini: cannot read: it is no regular file" &&
+		expect 0 pong ping && rm "$tmp/kvd.ini"
+}
+
 looping() { # variable, name, mode, bytes
 	client_start "$1" "$tmp/$2" loop "$url" "$3" "$2" "$4" 0 &&
 		await_line "$tmp/$2" '^looping' "${!1}"
@@ -220,6 +227,7 @@ check "SIGHUP takes over log.level" level_is_taken_over
 check "SIGHUP names the options that need a restart" changes_are_named
 check "SIGHUP with errors in the file changes nothing" errors_change_nothing
 check "SIGHUP without the file changes nothing" missing_file_changes_nothing
+check "SIGHUP with a FIFO in its place changes nothing" fifo_changes_nothing
 check "the server stops" server_stop
 config_write
 

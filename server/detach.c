@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +43,8 @@ static _Noreturn void await_server(pid_t server, int fd)
 
 int detach(void)
 {
+	pid_t pid, parent = getpid();
 	int fds[2], err;
-	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC))
 		goto failed;
@@ -54,6 +56,9 @@ int detach(void)
 		await_server(pid, fds[0]);
 	}
 	close(fds[0]);
+	/* Until the server is ready, it ends with the process that waits for it: by Ctrl-C. */
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent)
+		_exit(EXIT_FAILURE);
 	setsid();
 	ready_fd = fds[1];
 	return 0;
@@ -89,7 +94,10 @@ void detach_ready(void)
 		if (null > STDERR_FILENO)
 			close(null);
 	}
-	(void)!write(ready_fd, "", 1);
+	prctl(PR_SET_PDEATHSIG, 0);
+	/* It ended just now: so does the server. */
+	if (write(ready_fd, "", 1) != 1)
+		raise(SIGTERM);
 	close(ready_fd);
 	ready_fd = -1;
 }

@@ -2,8 +2,9 @@
 /*
  * kvd -d: the server goes on in a process of its own, in a session without a terminal. The process
  * that was started waits until the server is ready, and ends with 0 then; if the server ends
- * instead, with its status. Until it is ready the server writes its errors, and its log if that has
- * no file, to the stderr that it was started with.
+ * instead, with its status. If something ends it before, by Ctrl-C or a signal, the server ends,
+ * too. Until it is ready the server writes its errors, and its log if that has no file, to the
+ * stderr that it was started with.
  */
 #ifndef KVD_SERVER_DETACH_H
 #define KVD_SERVER_DETACH_H

@@ -49,6 +49,18 @@ fails_with() {
 	return 1
 }
 
+# Ends the process that was started, which waits for a server that takes long to start.
+interrupted() {
+	local parent server
+	KVD_SOFTNIC_FAULTS=stall=listen:1:3s "$build/kvd" -c "$tmp/kvd.ini" -d \
+		--pidfile "$pidfile" >"$tmp/said" 2>&1 &
+	parent=$!
+	wait_until "$DEADLINE_S" [ -s "$pidfile" ] && server=$(daemon_pid) && kill "$parent" ||
+		return
+	wait "$parent"
+	[ $? = 143 ] && wait_until "$DEADLINE_S" ended "$server" && [ ! -e "$pidfile" ]
+}
+
 without_log_file() {
 	sed 's/^file = .*//' "$tmp/kvd.ini" >"$tmp/nolog.ini"
 	timeout "$DEADLINE_S" "$build/kvd" -c "$tmp/nolog.ini" -d --pidfile "$pidfile" 2>&1 |
@@ -205,6 +217,9 @@ check "kvd -d fails as the server: its start" \
 	-o softnic.socket=/none/none/s
 check "kvd -d fails as the server: its configuration" fails_with 'server.workers' 78 \
 	-o server.workers=x
+if [ "$device" = softnic ]; then
+	check "kvd -d that is interrupted ends the server, too" interrupted
+fi
 check "no pid file is left" [ ! -e "$pidfile" ]
 check "the pid file of a server that runs is refused" pidfile_is_locked
 check "the pid file of a server that died is replaced" stale_pidfile

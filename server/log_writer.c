@@ -33,6 +33,9 @@
 /* A thread that died may have held the lock: then nothing is written. */
 #define CRASH_LOCK_TRIES 100
 
+/* Longer than a thread that dies takes to write. */
+#define CRASH_WAIT_MS (2 * LOG_WRITER_FLUSH_MS)
+
 /* Sent by the kernel, by abort(), or by a failed assertion. */
 static const int crash_signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 
@@ -52,6 +55,7 @@ static struct {
 	uint64_t until_ns; /* stopping: give up then */
 	char ring[LOG_WRITER_BYTES];
 	_Atomic uint64_t lost; /* read without the lock */
+	_Atomic int crashed;   /* the thread that died first, 0: none */
 	pthread_t thread;
 	bool caught[CRASH_SIGNALS]; /* which crash_signals this module handles */
 } writer = {
@@ -139,7 +143,7 @@ static ssize_t write_some(int fd, const char *batch, size_t length, int wait_ms)
 
 static void pause_ms(unsigned int ms)
 {
-	const struct timespec time = { 0, ms * (long)MS_NS };
+	const struct timespec time = { ms / 1000, ms % 1000 * (long)MS_NS };
 
 	nanosleep(&time, NULL);
 }
@@ -161,6 +165,19 @@ static bool write_batch(const char *batch, size_t length)
 	return go_on;
 }
 
+/* The first line of the new file, if that takes it now; lines of before may wait in the ring. */
+static void reopened(void)
+{
+	char line[LOG_LINE_MAX];
+	size_t length;
+
+	if (!log_enabled(LOG_NOTICE))
+		return;
+	length = log_format(line, LOG_NOTICE, "SIGHUP: log reopened");
+	if (write_some(log_descriptor(), line, length, 0) != (ssize_t)length)
+		writer_put(line, length);
+}
+
 /* The thread's own lines never go to the file directly, not even after the sink was taken away. */
 static void reopen(void)
 {
@@ -168,8 +185,7 @@ static void reopen(void)
 	int err = log_reopen();
 
 	if (!err) {
-		if (log_enabled(LOG_NOTICE))
-			writer_put(line, log_format(line, LOG_NOTICE, "SIGHUP: log reopened"));
+		reopened();
 		return;
 	}
 	writer_put(line, log_format(line, LOG_ERROR,
@@ -229,9 +245,9 @@ static bool crash_lock(void)
 
 /*
  * Writes what is in the ring. trylock and what else is called here neither allocate nor wait for
- * another thread; the signal's default action follows, as SA_RESETHAND says.
+ * another thread.
  */
-static void on_crash(int signal)
+static void crash_write(void)
 {
 	uint64_t until = clock_ns() + LOG_WRITER_FLUSH_MS * MS_NS;
 	char batch[BATCH_BYTES];
@@ -245,13 +261,25 @@ static void on_crash(int signal)
 		}
 	}
 	/* The lock stays held: the thread must not count a batch that was written here. */
-	raise(signal);
+}
+
+/* The first thread that comes here writes. Another one waits, or it would end the process. */
+static void on_crash(int number)
+{
+	int self = gettid(), writes = 0;
+
+	if (atomic_compare_exchange_strong(&writer.crashed, &writes, self))
+		crash_write();
+	else if (writes != self)
+		pause_ms(CRASH_WAIT_MS);
+	signal(number, SIG_DFL);
+	raise(number);
 }
 
 /* Catches the signals that have their default action: a sanitizer's handler stays. */
 static void crash_catch(void)
 {
-	const struct sigaction action = { .sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND };
+	const struct sigaction action = { .sa_handler = on_crash };
 	struct sigaction old;
 
 	for (unsigned int i = 0; i < CRASH_SIGNALS; i++)

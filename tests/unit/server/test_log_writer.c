@@ -130,6 +130,7 @@ static unsigned int check_order(unsigned int threads, uint64_t *lost)
 
 #define THREADS 4
 #define LINES 2000u
+#define DYING 4
 
 static void *write_lines(void *number)
 {
@@ -283,6 +284,7 @@ static void a_full_disk(void **state)
 
 static void opened_again(void **state)
 {
+	const char *first;
 	int saved, fd;
 
 	(void)state;
@@ -290,8 +292,15 @@ static void opened_again(void **state)
 	log_info("one");
 	wait_for(path, " info one\n");
 	assert_int_equal(rename(path, moved), 0);
+	for (unsigned int i = 0; i < 1000; i++)
+		log_info("line %u", i);
 	log_writer_reopen();
 	wait_for(path, " notice SIGHUP: log reopened\n");
+	/* It is the first line there, though others were waiting. */
+	first = strchr(text, '\n');
+	assert_non_null(first);
+	assert_non_null(strstr(text, "SIGHUP: log reopened"));
+	assert_true(strstr(text, "SIGHUP: log reopened") < first);
 	log_info("two");
 	wait_for(path, " info two\n");
 
@@ -349,6 +358,49 @@ static void dies(int number)
 	unlink(path);
 }
 
+static void *dying_thread(void *barrier)
+{
+	pthread_barrier_wait(barrier);
+	raise(SIGABRT);
+	return NULL;
+}
+
+/* Several threads at once, while much is to be written: none ends the process before that is. */
+static void threads_die(void)
+{
+	const struct sigaction standard = { .sa_handler = SIG_DFL };
+	pthread_barrier_t barrier;
+	pthread_t threads[DYING];
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		sigaction(SIGABRT, &standard, NULL);
+		start(path);
+		pthread_barrier_init(&barrier, NULL, DYING);
+		for (unsigned int i = 0; i < DYING - 1; i++)
+			pthread_create(&threads[i], NULL, dying_thread, &barrier);
+		for (unsigned int i = 0; i < 1000; i++)
+			log_info("line %u of thread 0", i);
+		log_error("the last words");
+		dying_thread(&barrier);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	slurp(path);
+	assert_non_null(strstr(text, " error the last words\n"));
+	unlink(path);
+}
+
+static void several_threads_die(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 50; i++)
+		threads_die();
+}
+
 static void a_process_dies(void **state)
 {
 	(void)state;
@@ -389,6 +441,7 @@ int main(void)
 		CASE(a_full_disk),
 		CASE(opened_again),
 		CASE(a_process_dies),
+		CASE(several_threads_die),
 		CASE(without_the_thread),
 	};
 

@@ -111,8 +111,8 @@ static void conn_set_stage(struct net *net, struct conn *conn, enum conn_stage s
 		conn_timer_set(&net->timers, conn, CONN_TIMER_FLUSH, clock_ns());
 }
 
-/* Refuses a connection, with a reason that the client can print. */
-static void connect_refuse(struct net *net, struct cm_id *id, enum wire_reject_reason reason,
+/* Tells a client why its connection is refused, in words that it can print. */
+static void connect_reject(struct net *net, struct cm_id *id, enum wire_reject_reason reason,
 			   const char *text)
 {
 	struct wire_reject reject = {
@@ -125,6 +125,12 @@ static void connect_refuse(struct net *net, struct cm_id *id, enum wire_reject_r
 	stat_add(&net->stats.connections_rejected, 1);
 	log_ratelimited(LOG_WARN, 10, "device %s: connection refused: %s", id->dev->name, text);
 	id->dev->ops->reject(id, &reject, sizeof(reject));
+}
+
+static void connect_refuse(struct net *net, struct cm_id *id, enum wire_reject_reason reason,
+			   const char *text)
+{
+	connect_reject(net, id, reason, text);
 	id->dev->ops->destroy_id(id);
 }
 
@@ -186,6 +192,7 @@ static void table_remove(struct conn *conn)
 	rcu_thread_offline();
 }
 
+/* After an error id->context is the connection, if there is one: it is to be closed. */
 static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id, bool admin)
 {
 	const struct cm_param param = {
@@ -202,16 +209,10 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 		return err;
 	conn->admin = admin;
 	conn->connected_ns = clock_ns();
-	err = id->dev->ops->accept(id, &param);
-	if (err) {
-		table_remove(conn);
-		synchronize_rcu();
-		id->dev->ops->destroy_qp(id);
-		id->context = NULL;
-		free(conn);
-		return err;
-	}
 	conn_list_add(net, conn);
+	err = id->dev->ops->accept(id, &param);
+	if (err)
+		return err;
 	conn_timer_set(&net->timers, conn, CONN_TIMER_HELLO, clock_ns());
 	log_debug(CONN_FMT ": worker %u, window %u", CONN_ARG(conn), conn_worker(conn)->number,
 		  window);
@@ -234,6 +235,35 @@ static const char *connect_advice(int err)
 		return "the client may have given up; if this repeats, check the device and the "
 		       "network";
 	}
+}
+
+/* Starts to close a connection; further calls do nothing. */
+static void conn_close(struct net *net, struct conn *conn)
+{
+	if (conn->stage != CONN_LIVE)
+		return;
+	conn_set_stage(net, conn, CONN_FLUSHING);
+	log_debug(CONN_FMT ": closing", CONN_ARG(conn));
+	conn_ops(conn)->disconnect(conn->id);
+}
+
+/*
+ * A queue pair that was being accepted may have taken receives from the shared queue already, so it
+ * ends as that of any other connection, behind its last completion.
+ */
+static void connect_failed(struct net *net, const struct nic *nic, struct cm_id *id, int err)
+{
+	static const char text[] = "the server could not set up the connection";
+
+	log_ratelimited(LOG_ERROR, 1, "device %s: can't accept a connection, %llu are open: %s; %s",
+			nic->dev->name, (unsigned long long)net->stats.connections, strerror(-err),
+			connect_advice(err));
+	if (!id->context) {
+		connect_refuse(net, id, WIRE_REJECT_ERROR, text);
+		return;
+	}
+	connect_reject(net, id, WIRE_REJECT_ERROR, text);
+	conn_close(net, id->context);
 }
 
 static void connect_handle(struct net *net, struct nic *nic, const struct cm_event *event)
@@ -265,24 +295,8 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 		return;
 	}
 	err = connect_accept(net, poller, event->id, admin);
-	if (err) {
-		log_ratelimited(LOG_ERROR, 1,
-				"device %s: can't accept a connection, %llu are open: %s; %s",
-				nic->dev->name, (unsigned long long)net->stats.connections,
-				strerror(-err), connect_advice(err));
-		connect_refuse(net, event->id, WIRE_REJECT_ERROR,
-			       "the server could not set up the connection");
-	}
-}
-
-/* Starts to close a connection; further calls do nothing. */
-static void conn_close(struct net *net, struct conn *conn)
-{
-	if (conn->stage != CONN_LIVE)
-		return;
-	conn_set_stage(net, conn, CONN_FLUSHING);
-	log_debug(CONN_FMT ": closing", CONN_ARG(conn));
-	conn_ops(conn)->disconnect(conn->id);
+	if (err)
+		connect_failed(net, nic, event->id, err);
 }
 
 static void conn_quiesce(struct net *net, struct conn *conn)

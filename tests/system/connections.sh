@@ -84,6 +84,17 @@ if [ "$device" = softnic ]; then
 	check "the server stops" server_stop
 fi
 
+# What it held is back, so another client gets the only place.
+if [ "$device" = softnic ]; then
+	export KVD_SOFTNIC_FAULTS=fail=accept:1
+	check "the server starts; it can't accept the first connection" server_start \
+		-o server.max_connections=1 -o server.admin_connections=0
+	unset KVD_SOFTNIC_FAULTS
+	check "the client gets the reason" refused 'the server could not set up the connection'
+	check "the next one can connect" can_open_again
+	check "the server stops" server_stop
+fi
+
 check "the server starts with max_connections = 20" server_start -o server.max_connections=20 \
 	-o server.admin_connections=0
 check "one connection more than that" hold "$tmp/held" 21

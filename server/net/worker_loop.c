@@ -18,6 +18,7 @@
 #include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/keepalive.h"
+#include "server/net/pace.h"
 #include "server/net/pull.h"
 #include "server/net/pull_budget.h"
 #include "server/net/query.h"
@@ -58,13 +59,6 @@ struct batch {
 	unsigned int recv_count;
 	bool client_waits; /* for the response to a request or pull in this batch */
 	struct response_list responses;
-};
-
-/* What a poll found to do, from the least to the most urgent. */
-enum activity {
-	ACTIVITY_NONE,
-	ACTIVITY_UNAWAITED, /* access records, completed responses: no client waits for them */
-	ACTIVITY_AWAITED,   /* a client or the control thread waits for it */
 };
 
 static struct conn *completion_conn(struct poller *poller, const struct ibv_wc *wc)
@@ -356,47 +350,45 @@ static void worker_pin(const struct worker *worker)
 }
 
 /*
- * Polls for spin_ns after the last awaited activity, or less where that is in vain, then rests. A
- * worker that is woken by unawaited activity rests again at once, since no request can be expected
- * to follow.
+ * Polls for spin_ns after the last awaited activity, or less where that is in vain, then rests.
  */
-static void worker_idle(struct worker *worker, enum activity activity, bool *idle)
+static void worker_idle(struct worker *worker, enum activity activity, enum pace *pace)
 {
 	struct spin *spin = &worker->spin;
 	uint64_t now = clock_ns();
 
-	if (!*idle && activity == ACTIVITY_UNAWAITED) {
+	if (pace_rests(*pace, activity)) {
 		worker_rest(worker);
 		return;
 	}
-	if (!*idle)
+	if (*pace != PACE_WAITING)
 		spin_begin(spin, worker->limits.spin_ns, now);
-	*idle = true;
+	*pace = PACE_WAITING;
 	if (worker->limits.busy) {
 		cpu_relax();
 	} else if (!spin_wait(spin, now)) {
 		spin_end(spin, true);
 		worker_rest(worker);
-		*idle = false;
+		*pace = PACE_WOKEN;
 	}
 }
 
 /* A turn that found work: even if each does, others get the CPU now and then. */
-static void worker_active(struct worker *worker, bool *idle)
+static void worker_active(struct worker *worker, enum pace *pace)
 {
-	if (*idle)
+	if (*pace == PACE_WAITING)
 		spin_end(&worker->spin, false);
 	else if (!worker->limits.busy &&
 		 (worker->stats.batches + worker->stats.deferred_pieces) % SHARE_CHECK_EVERY == 0)
 		spin_share(&worker->spin, clock_ns());
-	*idle = false;
+	*pace = PACE_ACTIVE;
 }
 
 static void *worker_run(void *arg)
 {
 	struct worker *worker = arg;
 	enum activity activity;
-	bool idle = false;
+	enum pace pace = PACE_ACTIVE;
 
 	worker_pin(worker);
 	rcu_register_thread();
@@ -411,9 +403,9 @@ static void *worker_run(void *arg)
 		if (worker->turn.began_ns)
 			worker_turn_end(worker);
 		if (activity == ACTIVITY_AWAITED)
-			worker_active(worker, &idle);
+			worker_active(worker, &pace);
 		else
-			worker_idle(worker, activity, &idle);
+			worker_idle(worker, activity, &pace);
 	}
 	rcu_unregister_thread();
 	return NULL;

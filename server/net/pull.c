@@ -17,7 +17,6 @@ static void pull_list_add(struct worker *worker, struct conn *conn)
 	conn->pull_since_ns = conn->progress_ns = clock_ns();
 	TAILQ_INSERT_TAIL(&worker->pulls, conn, pull_entry);
 	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
-	stat_add(&worker->pulls_count, 1);
 }
 
 static void pull_list_remove(struct worker *worker, struct conn *conn)
@@ -27,7 +26,6 @@ static void pull_list_remove(struct worker *worker, struct conn *conn)
 	TAILQ_REMOVE(&worker->pulls, conn, pull_entry);
 	TAILQ_REMOVE(&worker->pulls_by_progress, conn, progress_entry);
 	conn->pull_since_ns = 0;
-	stat_sub(&worker->pulls_count, 1);
 }
 
 /* A READ has completed, or it is the worker that is late. */
@@ -38,6 +36,19 @@ static void pull_list_progress(struct worker *worker, struct conn *conn, uint64_
 	conn->progress_ns = now_ns;
 	TAILQ_REMOVE(&worker->pulls_by_progress, conn, progress_entry);
 	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
+}
+
+static void pull_begin(struct worker *worker, struct conn *conn)
+{
+	conn->pull.active = true;
+	stat_add(&worker->pulls_count, 1);
+	pull_list_add(worker, conn);
+}
+
+static void pull_end(struct worker *worker, struct conn *conn)
+{
+	conn->pull.active = false;
+	stat_sub(&worker->pulls_count, 1);
 }
 
 static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
@@ -145,7 +156,7 @@ static void pull_finish(struct response_list *responses, struct conn *conn)
 	response_set_change(&steps->change, steps->status, &response->head);
 	stat_add(&worker->stats.put_no_space, steps->status == WIRE_NO_SPACE);
 	stat_add(&worker->stats.put_too_large, steps->status == WIRE_TOO_LARGE);
-	conn->pull.active = false;
+	pull_end(worker, conn);
 	pull_budget_give(&worker->pull_budget, conn, true);
 }
 
@@ -200,7 +211,6 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 		return true;
 	}
 	conn->pull = (struct pull){
-		.active = true,
 		.addr = request->pull_addr,
 		.to = table_reserved_value(item),
 		.value_len = request->value_len,
@@ -210,7 +220,7 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 	};
 	large_commit(&conn->pull.steps, &worker->store_thread, hash, item, &change);
 	deferred_work_start(conn, &pull_work);
-	pull_list_add(worker, conn);
+	pull_begin(worker, conn);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
 	conn_limit_charge(&conn->limit, request->value_len);
@@ -285,7 +295,8 @@ void pull_release(struct poller *poller, struct conn *conn)
 	pull_list_remove(worker, conn);
 	pull_budget_leave(&worker->pull_budget, conn);
 	pull_budget_give(&worker->pull_budget, conn, false);
-	if (conn->pull.active)
-		large_cancel(&conn->pull.steps);
-	conn->pull.active = false;
+	if (!conn->pull.active)
+		return;
+	large_cancel(&conn->pull.steps);
+	pull_end(worker, conn);
 }

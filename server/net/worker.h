@@ -125,7 +125,7 @@ struct worker {
 	/* The same, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
 	struct pull_budget pull_budget;
-	uint64_t pulls_count; /* length of that list; other threads may read it */
+	uint64_t pulls_count; /* begun and not ended; other threads may read it */
 	uint64_t copy_seed;   /* of the next copy; random at first */
 	/* Connections whose first deferred request runs, in the order of their turns. */
 	TAILQ_HEAD(deferred_conns, conn) deferred_conns;

@@ -429,7 +429,10 @@ static void stands_still(void **state)
 	pull_release(poller, &c->conn);
 }
 
-/* One that has served all its READs is not closed, whatever time the rest takes. */
+/*
+ * One that has served all its READs is not closed, whatever time the rest takes; and a server that
+ * stops still sees its pull.
+ */
 static void arrived(void **state)
 {
 	struct test_conn *c = &conns[0];
@@ -442,9 +445,11 @@ static void arrived(void **state)
 	usleep(1);
 	pull_expire(&worker);
 	assert_false(c->conn.stopped);
+	assert_int_equal(stat_read(&worker.pulls_count), 1);
 	while (turn())
 		;
 	assert_responded(c, WIRE_OK);
+	assert_int_equal(stat_read(&worker.pulls_count), 0);
 	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
 	usleep(1);
 	pull_expire(&worker);

@@ -107,8 +107,8 @@ enum poll_mode {
 	X(memory, eviction, EVICTION, "lru", 0, 0,                                                 \
 	  "when memory is full: none fails PUTs, lru and lfu evict items")                         \
 	X(memory, pull_share, UINT, "12", 1, 100,                                                  \
-	  "percentage of the item memory for large values that are being read from clients; "      \
-	  "more of them wait")                                                                  \
+	  "percentage of the item memory for large values being pulled, and again for appends "    \
+	  "and copies")                                                                  \
 	X(memory, access_rate, UINT, "4", 1, 1024,                                                 \
 	  "with eviction: a client reports one GET in this many to the server")                    \
 	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \

@@ -110,6 +110,7 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	if (conn->signal_every > window)
 		conn->signal_every = window;
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
+	conn->pull_hold.conn = conn;
 	TAILQ_INIT(&conn->deferred);
 	for (i = 0; i < NOTE_KINDS; i++)
 		conn->notes[i] = (struct note){ .conn = conn, .kind = (enum note_kind)i };

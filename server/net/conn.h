@@ -42,6 +42,16 @@ struct item;
 struct deferred;
 struct deferred_work;
 
+/* What one value holds of a budget, or waits for: server/net/budget.h. */
+struct budget_hold {
+	struct conn *conn; /* to be woken */
+	enum budget_class class;
+	uint64_t bytes;			/* that it holds; 0: none */
+	uint64_t wanted;		/* that it waits for; 0: it does not wait */
+	uint64_t arrival;		/* while it waits: its number among all that have waited */
+	TAILQ_ENTRY(budget_hold) entry; /* in budget->waiting, if wanted is not 0 */
+};
+
 /* A large value that is being READ from the client's memory into an item. One at a time. */
 struct pull {
 	bool active;
@@ -54,6 +64,7 @@ struct pull {
 	uint32_t rkey;
 	uint32_t id;		   /* of the request */
 	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
+	struct budget_hold build;  /* of what an append is made into */
 };
 
 /* A request of a connection that the control thread answers: server/net/query.h. */
@@ -70,15 +81,6 @@ struct query {
 	struct snapshot *stats; /* STATS: kept until the last page. NULL: none, or no memory */
 	struct snapshot_place stats_place; /* of the page that comes next */
 	bool answered;			   /* the worker's: NOTE_ANSWER came */
-};
-
-/* What a connection's pull holds of the memory for pulls, or waits for. */
-struct pull_hold {
-	enum pull_class class;
-	uint64_t bytes;	  /* that it holds; 0: none */
-	uint64_t wanted;  /* that it waits for; 0: it does not wait */
-	uint64_t arrival; /* while it waits: its number among all that have waited */
-	TAILQ_ENTRY(conn) entry;
 };
 
 /* How far the end of a connection has come, for the control thread. */
@@ -125,7 +127,7 @@ struct conn {
 	uint64_t pull_since_ns;	      /* when the pull began; 0: none, it has arrived, or failed */
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
-	struct pull_hold pull_hold;
+	struct budget_hold pull_hold;
 	struct item *copy;	      /* for the last GET whose value did not fit a response */
 	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is a copy */
 	uint64_t copy_ns;	      /* when it was made, by the server's clock */

@@ -114,7 +114,7 @@ static void conn_step(struct conn *conn, struct response_list *responses)
 
 	if ((conn->work && conn_work(conn, responses)) || !deferred)
 		return;
-	if (!response_room(conn)) {
+	if (!deferred->reserved && !response_room(conn)) {
 		if (deferred->kind->no_room)
 			deferred->kind->no_room(deferred);
 		return;

@@ -22,8 +22,9 @@
  *	 they have the turn.
  *
  * Without room for its response (response_room()) a request waits for one of its connection's own
- * to complete. A step that has to wait for something else returns DEFERRED_WAIT. Either costs
- * nothing until deferred_wake(), which may come for another reason. All functions are the worker's.
+ * to complete, unless it has reserved a place: one that holds what others wait for has. A step that
+ * has to wait for something else returns DEFERRED_WAIT. Either costs nothing until deferred_wake(),
+ * which may come for another reason. All functions are the worker's.
  */
 #ifndef KVD_SERVER_NET_DEFERRED_H
 #define KVD_SERVER_NET_DEFERRED_H
@@ -56,7 +57,8 @@ enum deferred_next {
 /* A kind of deferred request: how it is executed. */
 struct deferred_kind {
 	/*
-	 * Executes a piece, inside of an RCU read lock, when there is room for its response. It
+	 * Executes a piece, inside of an RCU read lock, when there is room for its response; with a
+	 * reserved place it gives that back first and takes it again if it is not done. It
 	 * should end soon after @until_ns of clock_ns(), and has to get on however late it is
 	 * called.
 	 */
@@ -76,6 +78,7 @@ struct deferred {
 	uint32_t buffer;	/* that it keeps */
 	struct request request; /* its pointers point into the buffer */
 	uint64_t hash;		/* of the key, if there is one */
+	bool reserved;		/* there is a place for its response: response_reserve() */
 	/* The state between two pieces; all zero before the first. The kind decides which. */
 	union {
 		struct {
@@ -87,6 +90,7 @@ struct deferred {
 		struct {
 			bool begun;
 			struct large_request request;
+			struct budget_hold hold; /* server/net/build.h */
 		} large;
 	};
 };

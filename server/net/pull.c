@@ -9,7 +9,7 @@
 #include "common/util/stat.h"
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
-#include "server/net/pull_budget.h"
+#include "server/net/build.h"
 #include "server/net/worker.h"
 
 static void pull_list_add(struct worker *worker, struct conn *conn)
@@ -124,7 +124,7 @@ static bool pull_admit(struct poller *poller, struct conn *conn, const struct re
 {
 	struct worker *worker = poller->worker;
 	bool waited = conn->pull_hold.wanted;
-	enum pull_admission admission;
+	enum budget_admission admission;
 
 	*status = WIRE_OK;
 	if (request->value_len > worker->store_thread.table->region->geometry.value_max)
@@ -133,15 +133,14 @@ static bool pull_admit(struct poller *poller, struct conn *conn, const struct re
 		*status = WIRE_BUSY;
 	if (*status)
 		return false;
-	admission = pull_budget_take(
-		&worker->pull_budget, conn,
-		mem_class_bytes(item_bytes(request->key_len, request->value_len)));
-	if (admission == PULL_REFUSED) {
+	admission = budget_take(&worker->pull_budget, &conn->pull_hold,
+				mem_class_bytes(item_bytes(request->key_len, request->value_len)));
+	if (admission == BUDGET_REFUSED) {
 		stat_add(&worker->stats.pulls_refused, 1);
 		*status = WIRE_BUSY;
 	}
-	stat_add(&worker->stats.pulls_waited, admission == PULL_WAITS && !waited);
-	return admission == PULL_WAITS;
+	stat_add(&worker->stats.pulls_waited, admission == BUDGET_WAITS && !waited);
+	return admission == BUDGET_WAITS;
 }
 
 /* The item is in the table, or nothing was changed. */
@@ -156,8 +155,9 @@ static void pull_finish(struct response_list *responses, struct conn *conn)
 	response_set_change(&steps->change, steps->status, &response->head);
 	stat_add(&worker->stats.put_no_space, steps->status == WIRE_NO_SPACE);
 	stat_add(&worker->stats.put_too_large, steps->status == WIRE_TOO_LARGE);
+	build_end(conn, &conn->pull.build);
 	pull_end(worker, conn);
-	pull_budget_give(&worker->pull_budget, conn, true);
+	budget_give(&worker->pull_budget, &conn->pull_hold, true);
 }
 
 /*
@@ -170,9 +170,11 @@ static enum deferred_next pull_work_step(struct conn *conn, struct response_list
 	struct pull *pull = &conn->pull;
 	enum large_next next;
 
-	do
+	do {
+		if (!build_admit(conn, &pull->build, &pull->steps))
+			return DEFERRED_WAIT;
 		next = large_step(&pull->steps, DEFERRED_STEP_BYTES);
-	while (next == LARGE_AGAIN && clock_ns() < until_ns);
+	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
 	if (next == LARGE_DONE) {
 		pull_finish(responses, conn);
 		return DEFERRED_DONE;
@@ -204,8 +206,8 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 		stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
 		stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
 		if (!conn->pull.active)
-			pull_budget_give(&worker->pull_budget, conn,
-					 conn->pull_hold.class == PULL_PROVEN);
+			budget_give(&worker->pull_budget, &conn->pull_hold,
+				    conn->pull_hold.class == BUDGET_PROVEN);
 		response_start(responses, conn, WIRE_PUT, request->id)->head.status =
 			(uint8_t)status;
 		return true;
@@ -279,7 +281,7 @@ void pull_expire(struct worker *worker)
 
 void pull_wait_cancel(struct conn *conn)
 {
-	pull_budget_leave(&conn->poller->worker->pull_budget, conn);
+	budget_leave(&conn->poller->worker->pull_budget, &conn->pull_hold);
 }
 
 void pull_continue(struct poller *poller, struct conn *conn)
@@ -293,10 +295,11 @@ void pull_release(struct poller *poller, struct conn *conn)
 	struct worker *worker = poller->worker;
 
 	pull_list_remove(worker, conn);
-	pull_budget_leave(&worker->pull_budget, conn);
-	pull_budget_give(&worker->pull_budget, conn, false);
+	budget_leave(&worker->pull_budget, &conn->pull_hold);
+	budget_give(&worker->pull_budget, &conn->pull_hold, false);
 	if (!conn->pull.active)
 		return;
 	large_cancel(&conn->pull.steps);
+	build_end(conn, &conn->pull.build);
 	pull_end(worker, conn);
 }

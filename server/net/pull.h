@@ -16,7 +16,7 @@
 
 /*
  * Starts to READ the value of @request, which gets its response when the value has arrived; or
- * responds with an error. False: it waits for memory (server/net/pull_budget.h) and is to be called
+ * responds with an error. False: it waits for memory (server/net/budget.h) and is to be called
  * again when the connection is woken by deferred_wake().
  */
 bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,

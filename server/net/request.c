@@ -4,6 +4,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/net/build.h"
 #include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
@@ -137,31 +138,53 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 
 static const struct deferred_kind scan_kind = { .step = scan_step };
 
-/* Executes pieces of a request on a large item, until the time is up. */
+/* Steps of a request on a large item, until the time is up. */
+static enum deferred_next large_run_until(struct deferred *deferred, struct wire_response *head,
+					  uint64_t until_ns)
+{
+	struct large_request *large = &deferred->large.request;
+	enum large_next next;
+
+	do {
+		if (!build_admit(deferred->conn, &deferred->large.hold, &large->steps))
+			return DEFERRED_WAIT;
+		next = execute_large_step(large, &deferred->request, deferred->hash,
+					  DEFERRED_STEP_BYTES, head);
+	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
+	return next == LARGE_DONE ? DEFERRED_DONE : DEFERRED_AGAIN;
+}
+
+/* It holds memory for which others wait, so it keeps a place for its response from the begin on. */
+static void large_begin(struct deferred *deferred, struct worker *worker)
+{
+	execute_large_begin(&deferred->large.request, &worker->store_thread, &deferred->request,
+			    deferred->hash, worker->copy_seed++);
+	deferred->large.begun = deferred->reserved = true;
+	response_reserve(deferred->conn);
+}
+
 static enum deferred_next large_step_until(struct deferred *deferred,
 					   struct response_list *responses, uint64_t until_ns)
 {
 	const struct request *request = &deferred->request;
 	struct worker *worker = responses->poller->worker;
-	struct large_request *large = &deferred->large.request;
+	struct conn *conn = deferred->conn;
 	struct response_wr *response;
-	enum large_next next;
+	enum deferred_next next;
 
-	response = response_start(responses, deferred->conn, request->op, request->id);
 	if (!deferred->large.begun)
-		execute_large_begin(large, &worker->store_thread, request, deferred->hash,
-				    worker->copy_seed++);
-	deferred->large.begun = true;
-	do
-		next = execute_large_step(large, request, deferred->hash, DEFERRED_STEP_BYTES,
-					  &response->head);
-	while (next == LARGE_AGAIN && clock_ns() < until_ns);
-	if (next != LARGE_DONE) {
+		large_begin(deferred, worker);
+	response_unreserve(conn);
+	response = response_start(responses, conn, request->op, request->id);
+	next = large_run_until(deferred, &response->head, until_ns);
+	if (next != DEFERRED_DONE) {
 		response_cancel(responses);
-		return DEFERRED_AGAIN;
+		response_reserve(conn);
+		return next;
 	}
-	if (large->steps.copy)
-		response_keep_copy(worker, deferred->conn, large->steps.copy);
+	build_end(conn, &deferred->large.hold);
+	if (deferred->large.request.steps.copy)
+		response_keep_copy(worker, conn, deferred->large.request.steps.copy);
 	count_operation(&worker->stats, request->op, response->head.status);
 	execute_access(&worker->store_thread, request);
 	return DEFERRED_DONE;
@@ -169,8 +192,10 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 
 static void large_request_cancel(struct deferred *deferred)
 {
-	if (deferred->large.begun)
-		large_cancel(&deferred->large.request.steps);
+	if (!deferred->large.begun)
+		return;
+	large_cancel(&deferred->large.request.steps);
+	build_end(deferred->conn, &deferred->large.hold);
 }
 
 static const struct deferred_kind large_kind = {

@@ -64,6 +64,9 @@ struct worker_limits {
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
 	X(pulls_refused, "large values refused, since too many waited already")                    \
 	X(pulls_stalled, "connections closed because their large value did not arrive")            \
+	X(large_waited, "appends to large values and copies of them that had to wait for memory "  \
+			"(memory.pull_share)")                                                     \
+	X(large_refused, "the same, refused, since too many waited already")                       \
 	X(deferred, "requests that took several turns: in pieces, or answered by the control "     \
 		    "thread, or behind one of those")                                              \
 	X(deferred_pieces, "pieces of such requests, and of large values that arrive")             \
@@ -96,13 +99,14 @@ struct worker_env {
 	const struct stats_source *stats_source;
 };
 
-/* The memory of pulls, and who waits for it: server/net/pull_budget.h. */
-struct pull_budget {
+/* Memory of large values that are not finished, and who waits for it: server/net/budget.h. */
+struct budget {
 	uint64_t bytes_max;
-	uint64_t held[PULL_CLASSES];
-	TAILQ_HEAD(pull_waiting_list, conn) waiting[PULL_CLASSES]; /* in the order of arrival */
+	uint64_t held[BUDGET_CLASSES];
+	TAILQ_HEAD(budget_waiting, budget_hold)
+	waiting[BUDGET_CLASSES]; /* in the order of arrival */
 	unsigned int waiting_count;
-	uint64_t arrivals; /* connections that have begun to wait */
+	uint64_t arrivals; /* of those that have begun to wait */
 };
 
 struct worker {
@@ -124,9 +128,10 @@ struct worker {
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	/* The same, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	struct pull_budget pull_budget;
-	uint64_t pulls_count; /* begun and not ended; other threads may read it */
-	uint64_t copy_seed;   /* of the next copy; random at first */
+	struct budget pull_budget;  /* of values that are being read from clients */
+	struct budget build_budget; /* of those being made from large items */
+	uint64_t pulls_count;	    /* begun and not ended; other threads may read it */
+	uint64_t copy_seed;	    /* of the next copy; random at first */
 	/* Connections whose first deferred request runs, in the order of their turns. */
 	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
 	unsigned int number;

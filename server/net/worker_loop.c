@@ -20,7 +20,7 @@
 #include "server/net/keepalive.h"
 #include "server/net/pace.h"
 #include "server/net/pull.h"
-#include "server/net/pull_budget.h"
+#include "server/net/budget.h"
 #include "server/net/query.h"
 #include "server/net/request.h"
 #include "server/net/teardown.h"
@@ -449,14 +449,15 @@ static void worker_release_pollers(struct worker *worker)
 
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
 {
+	uint64_t budget_bytes = memory_bytes(env->store->memory) / 100 *
+				env->config->memory.pull_share / env->workers;
 	int err;
 
 	TAILQ_INIT(&worker->copies);
 	TAILQ_INIT(&worker->pulls);
 	TAILQ_INIT(&worker->pulls_by_progress);
-	pull_budget_init(&worker->pull_budget, memory_bytes(env->store->memory) / 100 *
-						       env->config->memory.pull_share /
-						       env->workers);
+	budget_init(&worker->pull_budget, budget_bytes);
+	budget_init(&worker->build_budget, budget_bytes);
 	TAILQ_INIT(&worker->deferred_conns);
 	worker->number = number;
 	worker->cpu = cpu;

@@ -89,6 +89,12 @@ void large_cancel(struct large *large)
 	large->state = LARGE_ENDED;
 }
 
+void large_refuse(struct large *large)
+{
+	large_cancel(large);
+	large->status = WIRE_BUSY;
+}
+
 static enum large_next large_end(struct large *large, enum wire_status status)
 {
 	large_cancel(large);
@@ -120,6 +126,15 @@ static enum large_next large_retry(struct large *large)
 	return LARGE_RETRY;
 }
 
+/* The next step allocates the item that is to be made. */
+static enum large_next allocate_next(struct large *large)
+{
+	large->item_bytes = item_bytes(large->change.key_len,
+				       large->from.value_len + large->change.value_len);
+	large->state = LARGE_ALLOCATE;
+	return LARGE_AGAIN;
+}
+
 /* The item to be copied. */
 static enum large_next copy_begin(struct large *large)
 {
@@ -138,8 +153,7 @@ static enum large_next copy_begin(struct large *large)
 		.value_len = ref.head.value_len,
 		.flags = ref.head.flags,
 	};
-	large->state = LARGE_ALLOCATE;
-	return LARGE_AGAIN;
+	return allocate_next(large);
 }
 
 /* The whole change if the item is not large by now, else what it begins with. */
@@ -154,9 +168,8 @@ static enum large_next change_begin(struct large *large)
 		return large_end(large, status);
 	large->from = change->from;
 	if (large->kind == LARGE_APPEND)
-		large->state = LARGE_ALLOCATE;
-	else
-		body_begin(large, (uint64_t)change->key_len + large->from.value_len);
+		return allocate_next(large);
+	body_begin(large, (uint64_t)change->key_len + large->from.value_len);
 	return LARGE_AGAIN;
 }
 
@@ -166,7 +179,7 @@ static enum large_next item_allocate(struct large *large)
 	const struct table_change *change = &large->change;
 	bool copies = large->kind == LARGE_COPY;
 	uint32_t value_len = large->from.value_len + change->value_len;
-	size_t bytes = item_bytes(change->key_len, value_len);
+	size_t bytes = large->item_bytes;
 	struct item *item = mem_alloc(&large->thread->cache, bytes);
 
 	if (!item && (!copies || large->thread->table->eviction != EVICTION_NONE))
@@ -176,7 +189,6 @@ static enum large_next item_allocate(struct large *large)
 	item_fill_head(item, change, value_len, large->from.flags);
 	item->version = large->from.version;
 	large->item = item;
-	large->item_bytes = bytes;
 	body_begin(large, (uint64_t)change->key_len + value_len);
 	return LARGE_AGAIN;
 }

@@ -79,6 +79,12 @@ void large_copy(struct large *large, struct store_thread *thread, uint64_t hash,
 void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
 		  struct item *item, const struct table_change *change);
 
+/* Bytes that the next step allocates; 0: none. The caller may wait with that step. */
+static inline size_t large_wants(const struct large *large)
+{
+	return large->state == LARGE_ALLOCATE ? large->item_bytes : 0;
+}
+
 /* After large_commit(), before all has arrived: bytes of the value that are summed. */
 static inline uint64_t large_arrived_done(const struct large *large)
 {
@@ -94,5 +100,7 @@ void large_run(struct large *large);
 
 /* Ends it before LARGE_DONE, and frees what it holds. Nothing was changed. */
 void large_cancel(struct large *large);
+/* The same, with LARGE_DONE and WIRE_BUSY from the next step. */
+void large_refuse(struct large *large);
 
 #endif /* KVD_SERVER_STORE_LARGE_H */

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of the memory of pulls (server/net/pull_budget.h): clients that ask the server to READ
-# a large value and never serve that READ leave the others the memory, are closed after
-# server.pull_stall, and are counted. On a verbs device the client's device serves READs by itself,
-# so only softnic has such clients.
+# System test of the memory of large values that are not finished (server/net/budget.h): clients
+# that ask the server to READ a large value and never serve that READ leave the others the memory,
+# are closed after server.pull_stall, and are counted; and so do clients that append to large
+# values, all at once. On a verbs device the client's device serves READs by itself, so only softnic
+# has such clients.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -33,6 +34,19 @@ check "the pulls waited" stat_above pulls_waited 40
 check "none was refused" stat_is pulls_refused 0
 check "none was closed for standing still" stat_is pulls_stalled 0
 check "all memory is back, before the timeouts" nothing_is_held 1
+check "the server stops" server_stop
+
+check "a server starts for larger values" server_start -o memory.size=64m \
+	-o memory.eviction=none -o limits.max_value=8m -o server.workers=1 || finish
+check "a value that must stay" kvctl put precious intact
+check "a value of the rogue's length" kvctl put beside-small0 "$(printf 'v%.0s' $(seq 1000))"
+check "is deleted" kvctl del beside-small0
+check "the free memory is noted" memory_note || finish
+checks_of rogue append_hoard
+check "appends waited" stat_above large_waited 0
+check "none was refused" stat_is large_refused 0
+check "no PUT found no memory" stat_is put_no_space 0
+check "all memory is back" nothing_is_held 1
 check "the server stops" server_stop
 
 check "a server starts that waits for 200 ms" server_start -o server.pull_timeout=600s \

@@ -859,6 +859,94 @@ static const char *case_pull_hoard(void)
 	return error;
 }
 
+/*
+ * Clients that append to a large value each, all at once: what they make would not fit the memory
+ * together. Each append succeeds, and so does what another client stores meanwhile.
+ */
+#define BUILDERS 12
+#define BUILD_BYTES (3u << 20)
+
+/* Builder @i's key, as raw_fill() makes it. Returns its length. */
+static size_t build_key(char *key, int i)
+{
+	memset(key, 'k', (size_t)i + 1);
+	return (size_t)i + 1;
+}
+
+/* Stores the values that are appended to. */
+static enum kvd_status builders_put(struct kvd *db)
+{
+	static char value[BUILD_BYTES];
+	enum kvd_status status = KVD_OK;
+	char key[BUILDERS];
+
+	for (int i = 0; i < BUILDERS && !status; i++)
+		status = kvd_put(db, key, build_key(key, i), value, sizeof(value), NULL, NULL);
+	return status;
+}
+
+static bool builder_asks(struct raw_peer *p, int i)
+{
+	const struct wire_request head = {
+		.op = WIRE_PUT,
+		.mode = WIRE_APPEND,
+		.key_len = (uint16_t)(i + 1),
+		.value_len = 1,
+		.id = 7,
+	};
+
+	return !raw_send(p, raw_fill(p, &head, head.key_len, head.value_len));
+}
+
+static bool builder_done(struct raw_peer *p, int i, struct kvd *db)
+{
+	static char value[BUILD_BYTES + 1];
+	struct kvd_item item;
+	char key[BUILDERS];
+
+	return raw_wait(p, raw_is_responded) && !p->closed && !p->response.status &&
+	       !kvd_get(db, key, build_key(key, i), value, sizeof(value), &item) &&
+	       item.value_len == sizeof(value) && value[BUILD_BYTES] == 'v' &&
+	       !kvd_delete(db, key, build_key(key, i));
+}
+
+static const char *build_beside(struct raw_peer *builders, struct kvd *db)
+{
+	int i;
+
+	if (builders_put(db))
+		return kvd_error(db);
+	for (i = 0; i < BUILDERS; i++)
+		raw_greet(&builders[i]);
+	for (i = 0; i < BUILDERS; i++)
+		if (!builder_asks(&builders[i], i))
+			return "can't send";
+	for (i = 0; i < BESIDE_ROUNDS; i++)
+		if (put_beside(db, i))
+			return kvd_error(db);
+	for (i = 0; i < BUILDERS; i++)
+		if (!builder_done(&builders[i], i, db))
+			return "an append failed";
+	return NULL;
+}
+
+static const char *case_append_hoard(void)
+{
+	static struct raw_peer builders[BUILDERS];
+	struct kvd *db = good_client_open();
+	const char *error;
+	int i;
+
+	if (!db)
+		return kvd_error(NULL);
+	error = build_beside(builders, db);
+	for (i = 0; i < BUILDERS; i++)
+		raw_close(&builders[i]);
+	delete_beside(db, BESIDE_ROUNDS);
+	kvd_close(db);
+	return error;
+}
+
 #define STORM 400
 
 /* Connects often to a server that can't take one more connection. */
@@ -1147,6 +1235,7 @@ static const struct {
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
 	{ "pull_stalled", "special", "closed: no part of a large value was read", case_pull_never },
 	{ "pull_hoard", "special", ANY, case_pull_hoard },
+	{ "append_hoard", "special", ANY, case_append_hoard },
 	{ "put_too_large", "special", ANY, case_put_too_large },
 	{ "storm", "special", ANY, case_storm },
 	{ "vanish", "special", "closed: (the client's device did not answer|transport retry)",

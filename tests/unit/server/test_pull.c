@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of pulls in a worker's turns (server/net/pull.h): what has arrived is summed and appended
- * in pieces, one in each turn, and others have theirs in between; READs don't run ahead of the sum;
- * the response always has a place; a connection that ends in any of the pieces leaves nothing. The
+ * Tests of large values in a worker's turns (server/net/pull.h, server/net/build.h): what has
+ * arrived is summed and appended in pieces, one in each turn, and others have theirs in between;
+ * READs don't run ahead of the sum; values that are made from others keep to their budget; the
+ * response always has a place; a connection that ends in any of the pieces leaves nothing. The
  * device is a table of functions that keep what was posted; the test decides when it completes.
  */
 #include "server/net/pull.h"
@@ -20,15 +21,17 @@
 
 #include "common/util/stat.h"
 #include "server/net/deferred.h"
-#include "server/net/pull_budget.h"
+#include "server/net/build.h"
+#include "server/net/request.h"
 #include "tests/support/store_fixture.h"
 
-#define REGION_BYTES (256u << 20)
+#define REGION_BYTES (512u << 20)
 #define VALUE_BYTES (64u << 20)
 #define MORE_BYTES (2u << 20)
 #define RECVS 16
 #define CONNS 3
 #define WINDOW 4
+#define BUILD_BYTES (100u << 20) /* one append to the value */
 #define POSTED_MAX 64
 #define PIECES_MAX 100000
 /* Pieces of 20 us that 64 MiB surely take: none copies or sums 6 MiB in that time. */
@@ -101,6 +104,7 @@ static void conn_setup(struct test_conn *c)
 		},
 	};
 	TAILQ_INIT(&c->conn.deferred);
+	c->conn.pull_hold.conn = &c->conn;
 	for (unsigned int i = 0; i < NOTE_KINDS; i++)
 		c->conn.notes[i] = (struct note){ .conn = &c->conn, .kind = (enum note_kind)i };
 }
@@ -110,7 +114,7 @@ static int setup(void **state)
 	(void)state;
 	rcu_register_thread();
 	test_store_create(&store, REGION_BYTES, 4, 1);
-	store.region.geometry.value_max = VALUE_BYTES + MORE_BYTES;
+	store.region.geometry.value_max = VALUE_BYTES + CONNS * MORE_BYTES;
 	memset(&worker, 0, sizeof(worker));
 	env = (struct worker_env){ .store = &store, .control = &control };
 	worker.env = &env;
@@ -118,7 +122,8 @@ static int setup(void **state)
 	TAILQ_INIT(&worker.deferred_conns);
 	TAILQ_INIT(&worker.pulls);
 	TAILQ_INIT(&worker.pulls_by_progress);
-	pull_budget_init(&worker.pull_budget, REGION_BYTES);
+	budget_init(&worker.pull_budget, REGION_BYTES);
+	budget_init(&worker.build_budget, BUILD_BYTES);
 	verbs.ops.post_send = post_send;
 	verbs.ops.post_srq_recv = post_srq_recv;
 	srq.context = &verbs;
@@ -146,7 +151,10 @@ static int teardown(void **state)
 		assert_false(conns[i].conn.pull.active);
 		assert_null(conns[i].conn.work);
 		assert_int_equal(conns[i].conn.pull_hold.bytes, 0);
+		assert_int_equal(conns[i].conn.pull.build.bytes, 0);
 	}
+	assert_int_equal(worker.build_budget.held[BUDGET_PROVEN], 0);
+	assert_int_equal(worker.build_budget.waiting_count, 0);
 	assert_true(TAILQ_EMPTY(&worker.pulls));
 	assert_true(TAILQ_EMPTY(&worker.pulls_by_progress));
 	assert_int_equal(stat_read(&worker.pulls_count), 0);
@@ -163,7 +171,7 @@ static int group_setup(void **state)
 	(void)state;
 	value = malloc(VALUE_BYTES);
 	more = malloc(MORE_BYTES);
-	both = malloc(VALUE_BYTES + MORE_BYTES);
+	both = malloc(VALUE_BYTES + CONNS * MORE_BYTES);
 	if (!value || !more || !both)
 		return -1;
 	for (uint32_t i = 0; i < VALUE_BYTES; i++)
@@ -458,15 +466,157 @@ static void arrived(void **state)
 	pull_release(poller, &c->conn);
 }
 
+/* So many connections build something. */
+static unsigned int builders(void)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < CONNS; i++)
+		n += conns[i].conn.pull.build.bytes || poller->deferred[i].large.hold.bytes;
+	return n;
+}
+
+/* Runs all pieces, in each of which one connection at most builds something. */
+static unsigned int build_all(void)
+{
+	unsigned int n = 0;
+
+	for (; turn(); n++)
+		assert_true(builders() <= 1);
+	return n;
+}
+
+/*
+ * Appends of several clients to one value, of which the budget has room for one: the others wait
+ * without memory, and are done one after the other, though each needs more than the one before.
+ */
+static void appends_wait_for_memory(void **state)
+{
+	(void)state;
+	put_value();
+	for (unsigned int i = 0; i < CONNS; i++) {
+		assert_true(ask(&conns[i], WIRE_APPEND, more, MORE_BYTES));
+		while (conns[i].read_count)
+			serve_read(&conns[i]);
+	}
+	build_all();
+	for (unsigned int i = 0; i < CONNS; i++)
+		assert_responded(&conns[i], WIRE_OK);
+	assert_int_equal(stat_read(&worker.stats.large_waited), CONNS - 1);
+	memcpy(both, value, VALUE_BYTES);
+	for (unsigned int i = 0; i < CONNS; i++)
+		memcpy(both + VALUE_BYTES + i * MORE_BYTES, more, MORE_BYTES);
+	assert_value(both, VALUE_BYTES + CONNS * MORE_BYTES);
+}
+
+/* The connection asks for one byte to be appended, in a message, which is in receive @buffer. */
+static void append_byte(struct test_conn *c, uint32_t buffer)
+{
+	static const uint8_t byte = 'x';
+	const struct request put = {
+		.op = WIRE_PUT,
+		.mode = WIRE_APPEND,
+		.id = 7,
+		.key = (const uint8_t *)key,
+		.key_len = sizeof(key),
+		.value = &byte,
+		.value_len = 1,
+	};
+	struct response_list responses = { .poller = poller };
+
+	atomic_store(&c->conn.hello_done, true);
+	store_thread_clock(&worker.store_thread);
+	assert_false(request_execute(&responses, &c->conn, &put, hash(), buffer));
+	assert_int_equal(responses.count, 0);
+}
+
+/* The same with values that came in messages, beside one that was pulled: it is summed first. */
+static void requests_wait_for_memory(void **state)
+{
+	(void)state;
+	put_value();
+	assert_true(ask(&conns[0], WIRE_APPEND, more, MORE_BYTES));
+	while (conns[0].read_count)
+		serve_read(&conns[0]);
+	append_byte(&conns[1], 1);
+	append_byte(&conns[2], 2);
+	build_all();
+	for (unsigned int i = 0; i < CONNS; i++)
+		assert_responded(&conns[i], WIRE_OK);
+	assert_int_equal(stat_read(&worker.stats.large_waited), CONNS - 1);
+	memcpy(both, value, VALUE_BYTES);
+	memset(both + VALUE_BYTES, 'x', 2);
+	memcpy(both + VALUE_BYTES + 2, more, MORE_BYTES);
+	assert_value(both, VALUE_BYTES + MORE_BYTES + 2);
+}
+
+/* One whose client takes no responses any more does not keep the memory for that. */
+static void no_room_while_building(void **state)
+{
+	struct response_list responses = { .poller = poller };
+	struct test_conn *c = &conns[1];
+
+	(void)state;
+	put_value();
+	append_byte(c, 1);
+	append_byte(&conns[2], 2);
+	while (!builders())
+		assert_true(turn());
+	while (sq_room(&c->conn)) {
+		response_start(&responses, &c->conn, WIRE_PING, 1);
+		responses_send(&responses);
+	}
+	c->responses = 0;
+	build_all();
+	assert_responded(c, WIRE_OK);
+	assert_responded(&conns[2], WIRE_OK);
+	assert_true(c->conn.sq_used <= sq_share(&c->conn));
+}
+
+/* Connections that end leave the budget to the others, whether they hold some or wait. */
+static void builders_end(void **state)
+{
+	uint64_t free_bytes;
+
+	(void)state;
+	put_value();
+	free_bytes = memory_free_bytes(store.memory);
+	assert_true(ask(&conns[0], WIRE_APPEND, more, MORE_BYTES));
+	while (conns[0].read_count)
+		serve_read(&conns[0]);
+	append_byte(&conns[1], 1);
+	append_byte(&conns[2], 2);
+	while (worker.build_budget.waiting_count < CONNS - 1)
+		assert_true(turn());
+	assert_int_equal(builders(), 1);
+	for (unsigned int i = 0; i < CONNS - 1; i++) {
+		conns[i].conn.stopped = true;
+		deferred_cancel(&conns[i].conn);
+		pull_release(poller, &conns[i].conn);
+		response_release_all(poller, &conns[i].conn);
+		assert_int_equal(conns[i].conn.sq_used, 0);
+	}
+	assert_true(memory_free_bytes(store.memory) >= free_bytes);
+	build_all();
+	assert_responded(&conns[2], WIRE_OK);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(sums_in_pieces),	 CASE(reads_wait_for_the_sum),
-		CASE(appends_in_pieces), CASE(response_has_a_place),
-		CASE(connection_ends),	 CASE(stands_still),
+		CASE(sums_in_pieces),
+		CASE(reads_wait_for_the_sum),
+		CASE(appends_in_pieces),
+		CASE(response_has_a_place),
+		CASE(connection_ends),
+		CASE(stands_still),
 		CASE(arrived),
+		CASE(appends_wait_for_memory),
+		CASE(requests_wait_for_memory),
+		CASE(no_room_while_building),
+		CASE(builders_end),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

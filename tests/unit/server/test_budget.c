@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the memory of pulls (B1 to B4 in server/net/pull_budget.h): clients that never serve a
+ * Tests of budgets, by that of pulls (B1 to B4 in server/net/budget.h): clients that never serve a
  * READ hold half of it at most, the others go on, and each that waits gets its turn.
  */
 #include <setjmp.h>
@@ -12,17 +12,17 @@
 #include <cmocka.h>
 
 #include "server/net/deferred.h"
-#include "server/net/pull_budget.h"
+#include "server/net/budget.h"
 #include "server/net/request.h"
 
 #define BUDGET_BYTES 100u
-#define CONNS (PULLS_WAITING_MAX + 200)
+#define CONNS (BUDGET_WAITING_MAX + 200)
 
 static struct worker worker;
 static struct poller poller;
 static struct conn conns[CONNS];
 static struct deferred deferred[CONNS];
-static struct pull_budget *const budget = &worker.pull_budget;
+static struct budget *const budget = &worker.pull_budget;
 
 /* Each connection has a deferred request, which waits, so that it can be woken. */
 static int setup(void **state)
@@ -31,19 +31,20 @@ static int setup(void **state)
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.deferred_conns);
-	pull_budget_init(budget, BUDGET_BYTES);
+	budget_init(budget, BUDGET_BYTES);
 	poller.worker = &worker;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
+		conns[i].pull_hold.conn = &conns[i];
 		TAILQ_INIT(&conns[i].deferred);
 		TAILQ_INSERT_TAIL(&conns[i].deferred, &deferred[i], entry);
 	}
 	return 0;
 }
 
-static enum pull_admission take(unsigned int conn, uint64_t bytes)
+static enum budget_admission take(unsigned int conn, uint64_t bytes)
 {
-	return pull_budget_take(budget, &conns[conn], bytes);
+	return budget_take(budget, &conns[conn].pull_hold, bytes);
 }
 
 /* The number of the connection that was woken first, which sleeps again; CONNS: none was. */
@@ -60,8 +61,8 @@ static unsigned int woken(void)
 
 static void prove(unsigned int conn)
 {
-	assert_int_equal(take(conn, 1), PULL_ADMITTED);
-	pull_budget_give(budget, &conns[conn], true);
+	assert_int_equal(take(conn, 1), BUDGET_ADMITTED);
+	budget_give(budget, &conns[conn].pull_hold, true);
 }
 
 /* 80 clients that never serve a READ: they hold half, and those that do have the other half. */
@@ -73,22 +74,22 @@ static void beside_hostile_ones(void **state)
 	prove(100);
 	prove(101);
 	for (unsigned int i = 0; i < 80; i++)
-		admitted += take(i, 10) == PULL_ADMITTED;
+		admitted += take(i, 10) == BUDGET_ADMITTED;
 	assert_int_equal(admitted, 5);
-	assert_int_equal(budget->held[PULL_UNPROVEN], BUDGET_BYTES / 2);
+	assert_int_equal(budget->held[BUDGET_UNPROVEN], BUDGET_BYTES / 2);
 	for (unsigned int i = 0; i < 1000; i++) {
-		assert_int_equal(take(100, 20), PULL_ADMITTED);
-		assert_int_equal(take(101, 30), PULL_ADMITTED);
-		pull_budget_give(budget, &conns[100], true);
-		pull_budget_give(budget, &conns[101], true);
+		assert_int_equal(take(100, 20), BUDGET_ADMITTED);
+		assert_int_equal(take(101, 30), BUDGET_ADMITTED);
+		budget_give(budget, &conns[100].pull_hold, true);
+		budget_give(budget, &conns[101].pull_hold, true);
 	}
 	while (woken() < CONNS)
 		;
 	/* They are closed after a while: the next ones in the order of arrival. */
 	for (unsigned int i = 0; i < 75; i++) {
-		pull_budget_give(budget, &conns[i], false);
+		budget_give(budget, &conns[i].pull_hold, false);
 		assert_int_equal(woken(), i + 5);
-		assert_int_equal(take(i + 5, 10), PULL_ADMITTED);
+		assert_int_equal(take(i + 5, 10), BUDGET_ADMITTED);
 		assert_int_equal(woken(), CONNS);
 	}
 	assert_int_equal(budget->waiting_count, 0);
@@ -100,16 +101,16 @@ static void new_ones_get_their_half(void **state)
 	(void)state;
 	prove(1);
 	prove(2);
-	assert_int_equal(take(1, 40), PULL_ADMITTED);
-	assert_int_equal(take(2, 40), PULL_ADMITTED);
-	assert_int_equal(take(3, 40), PULL_WAITS);
-	pull_budget_give(budget, &conns[1], true);
+	assert_int_equal(take(1, 40), BUDGET_ADMITTED);
+	assert_int_equal(take(2, 40), BUDGET_ADMITTED);
+	assert_int_equal(take(3, 40), BUDGET_WAITS);
+	budget_give(budget, &conns[1].pull_hold, true);
 	assert_int_equal(woken(), 3);
-	assert_int_equal(take(1, 40), PULL_WAITS);
-	assert_int_equal(take(3, 40), PULL_ADMITTED);
-	pull_budget_give(budget, &conns[2], true);
+	assert_int_equal(take(1, 40), BUDGET_WAITS);
+	assert_int_equal(take(3, 40), BUDGET_ADMITTED);
+	budget_give(budget, &conns[2].pull_hold, true);
 	assert_int_equal(woken(), 1);
-	assert_int_equal(take(1, 40), PULL_ADMITTED);
+	assert_int_equal(take(1, 40), BUDGET_ADMITTED);
 }
 
 /* A value larger than all of it is possible, alone; later ones wait until it was served. */
@@ -118,18 +119,18 @@ static void larger_than_the_budget_alone(void **state)
 	(void)state;
 	prove(1);
 	prove(3);
-	assert_int_equal(take(1, 10), PULL_ADMITTED);
-	assert_int_equal(take(2, 10 * BUDGET_BYTES), PULL_WAITS);
-	assert_int_equal(take(3, 10), PULL_WAITS);
+	assert_int_equal(take(1, 10), BUDGET_ADMITTED);
+	assert_int_equal(take(2, 10 * BUDGET_BYTES), BUDGET_WAITS);
+	assert_int_equal(take(3, 10), BUDGET_WAITS);
 	assert_int_equal(woken(), CONNS);
-	pull_budget_give(budget, &conns[1], true);
+	budget_give(budget, &conns[1].pull_hold, true);
 	assert_true(woken() < CONNS);
 	assert_true(woken() < CONNS);
-	assert_int_equal(take(2, 10 * BUDGET_BYTES), PULL_ADMITTED);
-	assert_int_equal(take(3, 10), PULL_WAITS);
-	pull_budget_give(budget, &conns[2], true);
+	assert_int_equal(take(2, 10 * BUDGET_BYTES), BUDGET_ADMITTED);
+	assert_int_equal(take(3, 10), BUDGET_WAITS);
+	budget_give(budget, &conns[2].pull_hold, true);
 	assert_int_equal(woken(), 3);
-	assert_int_equal(take(3, 10), PULL_ADMITTED);
+	assert_int_equal(take(3, 10), BUDGET_ADMITTED);
 }
 
 /* Of values that need the budget one after the other, the first that came is the next. */
@@ -138,40 +139,63 @@ static void large_ones_in_order(void **state)
 	(void)state;
 	prove(1);
 	prove(2);
-	assert_int_equal(take(1, 60), PULL_ADMITTED);
-	assert_int_equal(take(3, 60), PULL_WAITS);
-	assert_int_equal(take(2, 60), PULL_WAITS);
-	pull_budget_give(budget, &conns[1], true);
-	assert_int_equal(take(1, 60), PULL_WAITS);
-	assert_int_equal(take(2, 60), PULL_WAITS);
-	assert_int_equal(take(3, 60), PULL_ADMITTED);
+	assert_int_equal(take(1, 60), BUDGET_ADMITTED);
+	assert_int_equal(take(3, 60), BUDGET_WAITS);
+	assert_int_equal(take(2, 60), BUDGET_WAITS);
+	budget_give(budget, &conns[1].pull_hold, true);
+	assert_int_equal(take(1, 60), BUDGET_WAITS);
+	assert_int_equal(take(2, 60), BUDGET_WAITS);
+	assert_int_equal(take(3, 60), BUDGET_ADMITTED);
 	while (woken() < CONNS)
 		;
-	pull_budget_give(budget, &conns[3], true);
+	budget_give(budget, &conns[3].pull_hold, true);
 	assert_int_equal(woken(), 2);
-	assert_int_equal(take(2, 60), PULL_ADMITTED);
-	pull_budget_give(budget, &conns[2], true);
+	assert_int_equal(take(2, 60), BUDGET_ADMITTED);
+	budget_give(budget, &conns[2].pull_hold, true);
 	assert_int_equal(woken(), 1);
-	assert_int_equal(take(1, 60), PULL_ADMITTED);
+	assert_int_equal(take(1, 60), BUDGET_ADMITTED);
 }
 
 /* The queue is bounded; one that leaves it is forgotten. */
 static void bounded(void **state)
 {
 	(void)state;
-	assert_int_equal(take(0, 50), PULL_ADMITTED);
-	for (unsigned int i = 1; i <= PULLS_WAITING_MAX; i++)
-		assert_int_equal(take(i, 50), PULL_WAITS);
-	assert_int_equal(take(PULLS_WAITING_MAX + 1, 50), PULL_REFUSED);
-	assert_int_equal(take(PULLS_WAITING_MAX, 50), PULL_WAITS);
-	pull_budget_leave(budget, &conns[1]);
-	pull_budget_leave(budget, &conns[1]);
-	assert_int_equal(take(PULLS_WAITING_MAX + 1, 50), PULL_WAITS);
-	pull_budget_give(budget, &conns[0], false);
-	pull_budget_give(budget, &conns[0], false);
+	assert_int_equal(take(0, 50), BUDGET_ADMITTED);
+	for (unsigned int i = 1; i <= BUDGET_WAITING_MAX; i++)
+		assert_int_equal(take(i, 50), BUDGET_WAITS);
+	assert_int_equal(take(BUDGET_WAITING_MAX + 1, 50), BUDGET_REFUSED);
+	assert_int_equal(take(BUDGET_WAITING_MAX, 50), BUDGET_WAITS);
+	budget_leave(budget, &conns[1].pull_hold);
+	budget_leave(budget, &conns[1].pull_hold);
+	assert_int_equal(take(BUDGET_WAITING_MAX + 1, 50), BUDGET_WAITS);
+	budget_give(budget, &conns[0].pull_hold, false);
+	budget_give(budget, &conns[0].pull_hold, false);
 	assert_int_equal(woken(), 2);
-	assert_int_equal(take(2, 50), PULL_ADMITTED);
-	assert_int_equal(budget->held[PULL_UNPROVEN], 50);
+	assert_int_equal(take(2, 50), BUDGET_ADMITTED);
+	assert_int_equal(budget->held[BUDGET_UNPROVEN], 50);
+}
+
+/* One that needs more than it holds gives that back, and is the next to get what it needs. */
+static void more_than_it_holds(void **state)
+{
+	(void)state;
+	prove(1);
+	prove(2);
+	prove(3);
+	assert_int_equal(take(1, 30), BUDGET_ADMITTED);
+	assert_int_equal(take(2, 50), BUDGET_ADMITTED);
+	assert_int_equal(take(3, 30), BUDGET_WAITS);
+	assert_int_equal(take(1, 50), BUDGET_ADMITTED);
+	assert_int_equal(budget->held[BUDGET_PROVEN], 100);
+	assert_int_equal(take(1, 60), BUDGET_WAITS);
+	assert_int_equal(budget->held[BUDGET_PROVEN], 50);
+	assert_int_equal(take(3, 30), BUDGET_WAITS);
+	budget_give(budget, &conns[2].pull_hold, true);
+	assert_int_equal(woken(), 1);
+	assert_int_equal(take(1, 60), BUDGET_ADMITTED);
+	assert_int_equal(woken(), 3);
+	assert_int_equal(take(3, 30), BUDGET_ADMITTED);
+	assert_int_equal(budget->waiting_count, 0);
 }
 
 /* A connection whose turn comes while its client takes no responses does not stop the others. */
@@ -195,21 +219,21 @@ static void without_room_for_a_response(void **state)
 	poller.spare_sends = 1;
 	TAILQ_INIT(&conns[1].deferred);
 	atomic_init(&conns[1].hello_done, true);
-	assert_int_equal(take(0, 50), PULL_ADMITTED);
+	assert_int_equal(take(0, 50), BUDGET_ADMITTED);
 	assert_false(request_execute(&responses, &conns[1], &put, 0, 1));
 	assert_true(deferred_run(&worker));
-	assert_int_equal(take(2, 50), PULL_WAITS);
+	assert_int_equal(take(2, 50), BUDGET_WAITS);
 	poller.spare_buffers = 0;
-	pull_budget_give(budget, &conns[0], false);
+	budget_give(budget, &conns[0].pull_hold, false);
 	assert_true(deferred_run(&worker));
 	assert_int_equal(woken(), 2);
-	assert_int_equal(take(2, 50), PULL_ADMITTED);
+	assert_int_equal(take(2, 50), BUDGET_ADMITTED);
 	/* With room again, it waits behind those that came meanwhile. */
 	poller.spare_buffers = 1;
 	deferred_wake(&conns[1]);
 	assert_true(deferred_run(&worker));
 	assert_int_equal(woken(), CONNS);
-	pull_budget_give(budget, &conns[2], false);
+	budget_give(budget, &conns[2].pull_hold, false);
 	assert_int_equal(woken(), 1);
 }
 
@@ -221,6 +245,7 @@ int main(void)
 		cmocka_unit_test_setup(larger_than_the_budget_alone, setup),
 		cmocka_unit_test_setup(large_ones_in_order, setup),
 		cmocka_unit_test_setup(bounded, setup),
+		cmocka_unit_test_setup(more_than_it_holds, setup),
 		cmocka_unit_test_setup(without_room_for_a_response, setup),
 	};
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Budgets: how much item memory large values that are not finished may take, and who waits for
+ * some, holding none. A worker has two: of values that are being read from clients
+ * (server/net/pull.h), and of those that are being made from large items, by an append or as a copy
+ * for a reader (server/net/build.h). A holder of the second one waits for nobody, so those of the
+ * first one may wait for it.
+ *
+ *   B1. What is held of one budget is at most memory.pull_share percent of the item memory, of
+ *	 which each worker has an equal share; or one value, if that is larger: then it is the only
+ *	 one.
+ *   B2. There are two classes of connections: those whose last pull arrived, and the others. The
+ *	 others hold half of the share at most, and while they wait, they can get that half. So
+ *	 clients that never serve a READ do not keep those that do from storing values. What is made
+ *	 from large items depends on no client: all of it is of the first class.
+ *   B3. A class is served in the order of arrival. A value of more than half of the share stops
+ *	 later ones of both classes until it was served.
+ *   B4. At most BUDGET_WAITING_MAX wait for one budget; further ones are refused.
+ *
+ * All functions are the worker's.
+ */
+#ifndef KVD_SERVER_NET_BUDGET_H
+#define KVD_SERVER_NET_BUDGET_H
+
+#include "server/net/conn.h"
+#include "server/net/worker.h"
+
+#define BUDGET_WAITING_MAX 1024u
+
+enum budget_admission {
+	BUDGET_ADMITTED,
+	BUDGET_WAITS,	/* deferred_wake() follows when it is worth trying again */
+	BUDGET_REFUSED, /* B4 */
+};
+
+void budget_init(struct budget *budget, uint64_t bytes_max);
+
+/*
+ * Asks for @bytes; again after it waited. What the hold had of the budget it gives back, and then
+ * is the first of its class.
+ */
+enum budget_admission budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
+/* Returns what is held, if anything is. @arrived: the value did. */
+void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived);
+/* It waits no more, if it did. */
+void budget_leave(struct budget *budget, struct budget_hold *hold);
+
+#endif /* KVD_SERVER_NET_BUDGET_H */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Takes the memory for values made from large items from the worker's budget. */
+#include "server/net/build.h"
+
+#include "common/util/stat.h"
+
+bool build_admit(struct conn *conn, struct budget_hold *hold, struct large *steps)
+{
+	struct worker *worker = conn->poller->worker;
+	size_t wants = large_wants(steps);
+	uint64_t bytes = wants ? mem_class_bytes(wants) : 0;
+	bool waited = hold->wanted;
+	enum budget_admission admission;
+
+	if (bytes <= hold->bytes)
+		return true;
+	hold->conn = conn;
+	hold->class = BUDGET_PROVEN;
+	admission = budget_take(&worker->build_budget, hold, bytes);
+	if (admission == BUDGET_REFUSED)
+		large_refuse(steps);
+	stat_add(&worker->stats.large_refused, admission == BUDGET_REFUSED);
+	stat_add(&worker->stats.large_waited, admission == BUDGET_WAITS && !waited);
+	return admission != BUDGET_WAITS;
+}
+
+void build_end(struct conn *conn, struct budget_hold *hold)
+{
+	struct budget *budget = &conn->poller->worker->build_budget;
+
+	budget_leave(budget, hold);
+	budget_give(budget, hold, true);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Builds: values that are being made from large items in steps (server/store/large.h), by an append
+ * or prepend, or as a copy for a reader. Each takes the memory for the new item from the worker's
+ * budget before a step allocates it, and waits without memory until it gets some.
+ */
+#ifndef KVD_SERVER_NET_BUILD_H
+#define KVD_SERVER_NET_BUILD_H
+
+#include "server/net/budget.h"
+
+/*
+ * Whether the next step is due. False: it needs memory that others hold, and deferred_wake() of the
+ * connection follows. If too many wait already, it is due and ends with WIRE_BUSY (B4). @hold is
+ * all zero at first.
+ */
+bool build_admit(struct conn *conn, struct budget_hold *hold, struct large *steps);
+/* It has ended in any way: gives back what it held, or waits no more. */
+void build_end(struct conn *conn, struct budget_hold *hold);
+
+#endif /* KVD_SERVER_NET_BUILD_H */

@@ -313,7 +313,7 @@ help:  ## this list
 # of the storage engine and of liburcu in one process. Programs in bench/engine link the server
 # library and include no headers of server/ but those of the storage engine.
 PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c))
-PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections
+PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
@@ -321,8 +321,8 @@ benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh besi
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
-$(B)/crowd $(B)/connections: $(B)/%: $(O)/bench/client/%.o $(O)/libbench.a $(O)/libclient.a \
-		$(O)/libcommon.a
+$(B)/crowd $(B)/connections $(B)/get-floor: $(B)/%: $(O)/bench/client/%.o \
+		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
 $(B)/rcu-flavours: $(O)/bench/rcu/main.o
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)

@@ -199,15 +199,10 @@ struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd, uint32
 			 uint64_t addr, uint64_t length, int access)
 {
 	struct sn_mr *mr = atomic_load_explicit(&ctx->mrs[key % SN_MR_MAX], memory_order_acquire);
-	uint64_t start;
 
 	if (!mr || mr->verbs.lkey != key || mr->verbs.pd != pd || (mr->access & access) != access)
 		return NULL;
-	start = (uintptr_t)mr->verbs.addr;
-	if (addr < start || addr - start > mr->verbs.length ||
-	    length > mr->verbs.length - (addr - start))
-		return NULL;
-	return mr;
+	return sn_mr_covers(mr, addr, length) ? mr : NULL;
 }
 
 bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access)

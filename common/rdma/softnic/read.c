@@ -29,10 +29,21 @@ struct read_step {
 	uint32_t length;
 };
 
+/* A few whole lines, as small items are; for more, a call of memcpy() is worth its time. */
+static void copy_lines(uint8_t *to, const uint8_t *from, size_t length)
+{
+	size_t at;
+
+	for (at = 0; at < length; at += SN_LINE)
+		memcpy(to + at, from + at, SN_LINE);
+}
+
 void sn_read_copy(void *to, const uint8_t *from, size_t length)
 {
 	if (fault_on())
 		fault_copy(to, from, length);
+	else if (length <= SN_COPY_LINES * SN_LINE && length % SN_LINE == 0)
+		copy_lines(to, from, length);
 	else
 		memcpy(to, from, length);
 }
@@ -215,27 +226,50 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 	return *from ? SN_READ_MAPPED : SN_READ_REFUSED;
 }
 
+/* The keys of the chain's last READ: the next one has the same ones as a rule. */
+struct read_keys {
+	const struct sn_grant *grant;
+	const struct sn_mr *mr;
+};
+
+/* Whether the READ may write to its local memory. */
+static bool do_read_local_valid(struct sn_qp *qp, const struct ibv_send_wr *wr,
+				struct read_keys *keys)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+
+	if (wr->num_sge > 1)
+		return sn_sges_valid(qp, sge, (uint32_t)wr->num_sge, IBV_ACCESS_LOCAL_WRITE);
+	if (keys->mr && keys->mr->verbs.lkey == sge->lkey)
+		return sn_mr_covers(keys->mr, sge->addr, sge->length);
+	keys->mr = sn_mr_find(qp->ctx, qp->verbs.pd, sge->lkey, sge->addr, sge->length,
+			      IBV_ACCESS_LOCAL_WRITE);
+	return keys->mr;
+}
+
 /* Whether a READ only needs copying; then fills in @step. */
 static bool do_read_simple(struct sn_qp *qp, const struct link_side *theirs,
-			   const struct ibv_send_wr *wr, struct read_step *step)
+			   const struct ibv_send_wr *wr, struct read_keys *keys,
+			   struct read_step *step)
 {
-	struct sn_grant *grant;
 	uint64_t length;
 
 	if (wr->opcode != IBV_WR_RDMA_READ || wr->num_sge < 1 ||
 	    (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
 	    (wr->send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE)))
 		return false;
-	length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
+	length = wr->sg_list[0].length;
+	if (wr->num_sge > 1)
+		length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
 	if (!length || length > SN_MESSAGE_MAX)
 		return false;
-	grant = do_grant_find(qp, theirs, wr->wr.rdma.rkey);
-	if (!grant)
+	if (!keys->grant || keys->grant->rkey != wr->wr.rdma.rkey)
+		keys->grant = do_grant_find(qp, theirs, wr->wr.rdma.rkey);
+	if (!keys->grant)
 		return false;
-	step->from = grant_at(grant, wr->wr.rdma.remote_addr, length);
+	step->from = grant_at(keys->grant, wr->wr.rdma.remote_addr, length);
 	step->length = (uint32_t)length;
-	return step->from &&
-	       sn_sges_valid(qp, wr->sg_list, (uint32_t)wr->num_sge, IBV_ACCESS_LOCAL_WRITE);
+	return step->from && do_read_local_valid(qp, wr, keys);
 }
 
 static void read_prefetch(const struct read_step *step)
@@ -257,12 +291,13 @@ static unsigned int do_read_plan(struct sn_qp *qp, const struct ibv_send_wr *wr,
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
 	uint32_t used = qp->sq.posted - atomic_load_explicit(&qp->sq.freed, memory_order_acquire);
 	unsigned int room = qp->cap.max_send_wr - used;
+	struct read_keys keys = { NULL, NULL };
 	unsigned int count = 0;
 
 	if (room > SN_PREFETCH_CHAIN)
 		room = SN_PREFETCH_CHAIN;
 	for (; wr && count < room; wr = wr->next) {
-		if (!do_read_simple(qp, theirs, wr, &steps[count]))
+		if (!do_read_simple(qp, theirs, wr, &keys, &steps[count]))
 			break;
 		if (wr->next || count)
 			read_prefetch(&steps[count]);

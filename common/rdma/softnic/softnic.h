@@ -73,6 +73,7 @@
 #define SN_PREFETCH_CHAIN 32	   /* READs whose memory is prefetched ahead */
 #define SN_PREFETCH_LINES 32	   /* lines of each: 2 KiB, then the hardware prefetches */
 #define SN_LINE 64
+#define SN_COPY_LINES 4 /* lines that are copied without a call */
 
 #define sn_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
@@ -420,6 +421,14 @@ void sn_dereg_mr(struct ibv_mr *mr);
 /* The registration with this key if it covers the range, is of this PD and allows @access. */
 struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd, uint32_t key,
 			 uint64_t addr, uint64_t length, int access);
+static inline bool sn_mr_covers(const struct sn_mr *mr, uint64_t addr, uint64_t length)
+{
+	uint64_t start = (uintptr_t)mr->verbs.addr;
+
+	return addr >= start && addr - start <= mr->verbs.length &&
+	       length <= mr->verbs.length - (addr - start);
+}
+
 bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access);
 
 /* sge.c */

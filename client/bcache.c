@@ -6,11 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/slot_match.h"
-
-/* Cached buckets of a chain that are followed; the rest of a longer chain is READ. */
-#define HOPS_MAX 4
-
 int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets)
 {
 	uint64_t entries = bytes / sizeof(struct bcache_entry);
@@ -24,11 +19,16 @@ int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets)
 	entries = 1ull << (63 - __builtin_clzll(entries));
 	if (entries > 1ull << 31)
 		entries = 1ull << 31;
-	/* The kernel allocates a page when it is first used. */
+	/*
+	 * The kernel allocates a page when it is first used: a large one if it has one, since a
+	 * lookup of a random key costs a walk of the page tables where pages are small. The
+	 * buckets of an index lie together, so little of a large page stays unused.
+	 */
 	p = mmap(NULL, entries * sizeof(struct bcache_entry), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
+	madvise(p, entries * sizeof(struct bcache_entry), MADV_HUGEPAGE);
 	cache->entries = p;
 	cache->mask = (uint32_t)(entries - 1);
 	return 0;
@@ -46,42 +46,6 @@ void bcache_release(struct bcache *cache)
 	cache->entries = NULL;
 }
 
-/* The only entry in which a bucket may be. @unit: its offset / BUCKET_BYTES. */
-static struct bcache_entry *entry_at(const struct bcache *cache, uint32_t unit)
-{
-	return &cache->entries[unit & cache->mask];
-}
-
-/* The entry of this bucket, or NULL. */
-static struct bcache_entry *entry_lookup(const struct bcache *cache, uint32_t unit)
-{
-	struct bcache_entry *entry;
-
-	if (!cache->entries || !unit)
-		return NULL;
-	entry = entry_at(cache, unit);
-	return entry->unit == unit ? entry : NULL;
-}
-
-unsigned int bcache_lookup(const struct bcache *cache, uint64_t home, uint16_t tag,
-			   uint64_t slots[BCACHE_MATCHES_MAX])
-{
-	const struct bcache_entry *entry = entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));
-	unsigned int matches, hops, found = 0;
-	uint64_t slot;
-
-	for (hops = 0; entry && hops < HOPS_MAX; hops++) {
-		matches = slots_match(entry->slots, tag);
-		for (; matches && found < BCACHE_MATCHES_MAX; matches &= matches - 1) {
-			slot = entry->slots[__builtin_ctz(matches)];
-			if (slot)
-				slots[found++] = slot;
-		}
-		entry = entry_lookup(cache, entry->overflow);
-	}
-	return found;
-}
-
 void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bucket)
 {
 	uint32_t unit = (uint32_t)(offset / BUCKET_BYTES);
@@ -89,7 +53,7 @@ void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bu
 
 	if (!cache->entries)
 		return;
-	entry = entry_at(cache, unit);
+	entry = bcache_entry_at(cache, unit);
 	entry->unit = unit;
 	entry->overflow = bucket->overflow;
 	memcpy(entry->slots, bucket->slots, sizeof(entry->slots));
@@ -98,15 +62,15 @@ void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bu
 /* The first cached slot of the chain that equals @slot or, unless @equal, has its tag. */
 static uint64_t *slot_lookup(const struct bcache *cache, uint64_t home, uint64_t slot, bool equal)
 {
-	struct bcache_entry *entry = entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));
+	struct bcache_entry *entry = bcache_entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));
 	unsigned int i, hops;
 
-	for (hops = 0; entry && hops < HOPS_MAX; hops++) {
+	for (hops = 0; entry && hops < BCACHE_HOPS_MAX; hops++) {
 		for (i = 0; i < BUCKET_SLOTS; i++)
 			if (equal ? entry->slots[i] == slot :
 				    entry->slots[i] && slot_tag(entry->slots[i]) == slot_tag(slot))
 				return &entry->slots[i];
-		entry = entry_lookup(cache, entry->overflow);
+		entry = bcache_entry_lookup(cache, entry->overflow);
 	}
 	return NULL;
 }
@@ -128,7 +92,7 @@ void bcache_learn(struct bcache *cache, uint64_t home, uint64_t slot)
 		*known = slot;
 		return;
 	}
-	entry = entry_at(cache, unit);
+	entry = bcache_entry_at(cache, unit);
 	if (entry->unit != unit) {
 		memset(entry, 0, sizeof(*entry));
 		entry->unit = unit;

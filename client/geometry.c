@@ -54,12 +54,6 @@ static bool geometry_follows(const struct geometry *old, const struct geometry *
 
 enum kvd_status geometry_refresh(struct kvd *handle)
 {
-	const struct read read = {
-		.offset = GEOMETRY_OFFSET,
-		.to = handle->buckets.base,
-		.buf = &handle->buckets,
-		.bytes = sizeof(struct geometry),
-	};
 	uint64_t now = clock_ns();
 	enum kvd_status status;
 	struct geometry g;
@@ -70,7 +64,8 @@ enum kvd_status geometry_refresh(struct kvd *handle)
 	handle->geometry_ns = now;
 	for (i = 0; i < REFRESH_TRIES; i++) {
 		handle->stats.geometry_reads++;
-		status = read_chain(handle, &read, 1);
+		read_add(handle, 0, GEOMETRY_OFFSET, &handle->buckets, 0, sizeof(g));
+		status = read_chain(handle, 1);
 		if (status)
 			return status;
 		memcpy(&g, handle->buckets.base, sizeof(g));

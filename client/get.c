@@ -83,41 +83,50 @@ static enum kvd_status lookup_refresh_clock(struct kvd *handle, struct lookup *l
 
 /* The READs that the lookups need next, as many as fit scratch. */
 struct round {
-	struct read reads[GETS_MAX];
 	struct lookup *owners[GETS_MAX];
 	unsigned int count;
+	unsigned int left;  /* lookups that are not done */
+	unsigned int tries; /* the most of those that have to pause */
+	bool alone;	    /* a lookup has a step to do that can't share a chain */
 	uint64_t scratch_used;
 	uint64_t began_ns; /* clock_raw_ns() before the READs are posted; 0: not needed */
 };
 
-static void round_add(struct round *round, struct lookup *l, const struct reg_buf *buf, uint64_t at,
-		      uint64_t offset, uint32_t bytes)
+static inline void round_add(struct kvd *handle, struct round *round, struct lookup *l,
+			     const struct reg_buf *buf, uint64_t at, uint64_t offset,
+			     uint32_t bytes)
 {
 	l->buffer = buf->base + at;
-	round->owners[round->count] = l;
-	round->reads[round->count++] = (struct read){
-		.offset = offset,
-		.to = buf->base + at,
-		.buf = buf,
-		.bytes = bytes,
-	};
+	l->bytes = bytes;
+	read_add(handle, round->count, offset, buf, at, bytes);
+	round->owners[round->count++] = l;
 }
 
 /* An item that does not fit the rest of scratch waits for the next round. */
-static void round_add_item(struct kvd *handle, struct round *round, struct lookup *l)
+static inline void round_add_item(struct kvd *handle, struct round *round, struct lookup *l)
 {
 	uint64_t slot = l->slots[l->slot];
 	uint32_t bytes = slot_bytes(slot);
 
+	if (slot_is_long(slot)) {
+		round->alone = true;
+		return;
+	}
 	/* No server stores such a slot; a READ of it would break the connection. */
 	if (!bytes || !region_holds(handle, slot_offset(slot), bytes)) {
 		lookup_stale(handle, l);
 		return;
 	}
-	if (round->scratch_used + bytes > handle->scratch.bytes)
-		return;
-	round_add(round, l, &handle->scratch, round->scratch_used, slot_offset(slot), bytes);
-	round->scratch_used += bytes;
+	/* Counts also where it fits: scratch must not shrink meanwhile. */
+	if (bytes > handle->scratch_wanted)
+		handle->scratch_wanted = bytes;
+	if (bytes > handle->scratch.bytes)
+		round->alone = true;
+	else if (round->scratch_used + bytes <= handle->scratch.bytes) {
+		round_add(handle, round, l, &handle->scratch, round->scratch_used,
+			  slot_offset(slot), bytes);
+		round->scratch_used += bytes;
+	}
 }
 
 /* The first bucket of a chain starts the time that G2 bounds by CHAIN_NS_MAX. */
@@ -125,6 +134,7 @@ static void round_add_bucket(struct kvd *handle, struct round *round, struct loo
 {
 	if (!region_holds(handle, l->bucket_offset, BUCKET_BYTES)) {
 		l->step = STEP_RPC;
+		round->alone = true;
 		return;
 	}
 	if (!l->hops) {
@@ -133,17 +143,34 @@ static void round_add_bucket(struct kvd *handle, struct round *round, struct loo
 		l->chain_ns = round->began_ns;
 	}
 	handle->stats.bucket_reads++;
-	round_add(round, l, &handle->buckets, (uint64_t)round->count * BUCKET_BYTES,
+	round_add(handle, round, l, &handle->buckets, (uint64_t)round->count * BUCKET_BYTES,
 		  l->bucket_offset, BUCKET_BYTES);
 }
 
-/* Makes room in scratch for this lookup's item alone. */
-static enum kvd_status scratch_fit(struct kvd *handle, const struct lookup *l)
+/* Puts the READs of all lookups together. */
+static void round_plan(struct kvd *handle, struct round *round, struct lookup *lookups,
+		       unsigned int count)
 {
-	uint32_t bytes = slot_bytes(l->slots[l->slot]);
+	struct lookup *l;
 
-	/* Also where it fits: scratch must not shrink meanwhile. */
-	return handle_scratch_resize(handle, bytes);
+	round->count = round->left = round->tries = 0;
+	round->alone = false;
+	round->scratch_used = 0;
+	round->began_ns = 0;
+	for (l = lookups; l < lookups + count; l++) {
+		if (l->step == STEP_DONE)
+			continue;
+		round->left++;
+		if (l->backoff && l->tries > round->tries)
+			round->tries = l->tries;
+		l->backoff = false;
+		if (l->step == STEP_ITEM)
+			round_add_item(handle, round, l);
+		else if (l->step == STEP_BUCKET)
+			round_add_bucket(handle, round, l);
+		else
+			round->alone = true;
+	}
 }
 
 /* Does the steps that can't share a chain: requests, the geometry, and long items. */
@@ -158,7 +185,7 @@ static enum kvd_status lookup_step_alone(struct kvd *handle, struct lookup *l)
 	if (!status && l->step == STEP_ITEM && slot_is_long(l->slots[l->slot]))
 		status = read_long_item(handle, l);
 	else if (!status && l->step == STEP_ITEM)
-		status = scratch_fit(handle, l);
+		status = handle_scratch_resize(handle, slot_bytes(l->slots[l->slot]));
 	if (!status && l->step == STEP_RPC)
 		status = lookup_by_rpc(handle, l);
 	if (status == KVD_ERR_NO_MEMORY) {
@@ -180,83 +207,54 @@ static void backoff_pause(unsigned int tries)
 		cpu_relax();
 }
 
-/* Pauses if any lookup has to, for as long as the one with the most tries needs. */
-static void lookups_back_off(struct lookup *lookups, unsigned int count)
-{
-	unsigned int i, tries = 0;
-
-	for (i = 0; i < count; i++) {
-		if (lookups[i].backoff && lookups[i].tries > tries)
-			tries = lookups[i].tries;
-		lookups[i].backoff = false;
-	}
-	if (tries)
-		backoff_pause(tries);
-}
-
 /* Posts the READs of a round, waits for all, and gives each lookup its data. */
 static enum kvd_status round_run(struct kvd *handle, struct round *round)
 {
-	enum kvd_status status;
+	enum kvd_status status = read_chain(handle, round->count);
 	struct lookup *l;
 	unsigned int i;
 
-	status = read_chain(handle, round->reads, round->count);
-	for (i = 0; !status && i < round->count; i++) {
+	if (status)
+		return status;
+	for (i = 0; i < round->count; i++) {
 		l = round->owners[i];
 		if (l->step == STEP_BUCKET)
 			lookup_bucket(handle, l);
 		else
-			lookup_item(handle, l, (const struct item *)l->buffer,
-				    round->reads[i].bytes);
+			lookup_item(handle, l, (const struct item *)l->buffer, l->bytes);
+		round->left -= l->step == STEP_DONE;
 	}
-	return status;
+	return KVD_OK;
 }
 
-/*
- * Does one step of all lookups: first those that can't share a chain, then the others' READs in
- * one. Sets *@done if all lookups were done before.
- */
-static enum kvd_status lookups_step(struct kvd *handle, struct lookup *lookups, unsigned int count,
-				    bool *done)
+/* Those that have to pause first do theirs after the next round. */
+static enum kvd_status lookups_step_alone(struct kvd *handle, struct lookup *lookups,
+					  unsigned int count)
 {
-	struct round round;
-	enum kvd_status status;
+	enum kvd_status status = KVD_OK;
 	unsigned int i;
 
-	round.count = 0;
-	round.scratch_used = 0;
-	round.began_ns = 0;
-	for (i = 0; i < count; i++) {
-		status = lookup_step_alone(handle, &lookups[i]);
-		if (status)
-			return status;
-	}
-	*done = true;
-	for (i = 0; i < count; i++) {
-		struct lookup *l = &lookups[i];
-
-		if (l->step == STEP_DONE)
-			continue;
-		*done = false;
-		if (l->step == STEP_BUCKET)
-			round_add_bucket(handle, &round, l);
-		else if (l->step == STEP_ITEM && !slot_is_long(l->slots[l->slot]))
-			round_add_item(handle, &round, l);
-	}
-	return round.count ? round_run(handle, &round) : KVD_OK;
+	for (i = 0; !status && i < count; i++)
+		if (!lookups[i].backoff)
+			status = lookup_step_alone(handle, &lookups[i]);
+	return status;
 }
 
 /* Ends: each step takes a lookup to its next slot, bucket or try, and each of these has a bound. */
 static enum kvd_status lookups_run(struct kvd *handle, struct lookup *lookups, unsigned int count)
 {
 	enum kvd_status status = KVD_OK;
-	bool done = false;
+	struct round round;
 
-	while (!status && !done) {
-		lookups_back_off(lookups, count);
-		status = lookups_step(handle, lookups, count, &done);
-	}
+	do {
+		round_plan(handle, &round, lookups, count);
+		if (round.tries)
+			backoff_pause(round.tries);
+		if (round.count)
+			status = round_run(handle, &round);
+		if (!status && round.alone)
+			status = lookups_step_alone(handle, lookups, count);
+	} while (!status && round.left);
 	return status;
 }
 
@@ -274,30 +272,40 @@ static void count_results(struct kvd *handle, const struct kvd_get_request *requ
 	}
 }
 
-/* Starts the lookups of @requests; those with a bad key or buffer are done at once. */
-static void lookups_prepare(struct kvd *handle, struct lookup *lookups,
-			    struct kvd_get_request *requests, unsigned int count)
+static enum kvd_status request_check(struct kvd *handle, const struct kvd_get_request *request)
 {
-	struct lookup *l;
+	enum kvd_status status = key_check(handle, request->key, request->key_len);
+
+	return status ? status : buffer_check(handle, request->value, request->value_size);
+}
+
+/* Finds the key's home bucket, and prefetches what is cached of it. */
+static inline void lookup_prepare(struct kvd *handle, struct lookup *l,
+				  struct kvd_get_request *request)
+{
+	l->request = request;
+	if (request_check(handle, request)) {
+		lookup_finish(l, KVD_ERR_INVALID);
+		return;
+	}
+	l->hash = key_hash(request->key, request->key_len, handle->geometry.hash_seed);
+	l->number = geometry_home(&handle->geometry, l->hash);
+	l->home = geometry_bucket_offset(&handle->geometry, l->number);
+	l->step = STEP_BUCKET;
+	bcache_prefetch(&handle->cache, l->home);
+}
+
+/*
+ * Starts the lookups of @requests; those with a bad key or buffer are done at once. The cache is
+ * much larger than the CPU's: all its entries are prefetched before the first is used.
+ */
+static void lookups_start(struct kvd *handle, struct lookup *lookups,
+			  struct kvd_get_request *requests, unsigned int count)
+{
 	unsigned int i;
 
-	for (i = 0; i < count; i++) {
-		l = &lookups[i];
-		l->request = &requests[i];
-		l->backoff = false;
-		if (key_check(handle, requests[i].key, requests[i].key_len) ||
-		    buffer_check(handle, requests[i].value, requests[i].value_size)) {
-			lookup_finish(l, KVD_ERR_INVALID);
-			continue;
-		}
-		l->hash = key_hash(requests[i].key, requests[i].key_len,
-				   handle->geometry.hash_seed);
-		l->number = geometry_home(&handle->geometry, l->hash);
-		l->home = geometry_bucket_offset(&handle->geometry, l->number);
-		l->step = STEP_BUCKET;
-		if (count > 1)
-			bcache_prefetch(&handle->cache, l->home);
-	}
+	for (i = 0; i < count; i++)
+		lookup_prepare(handle, &lookups[i], &requests[i]);
 	for (i = 0; i < count; i++)
 		if (lookups[i].step != STEP_DONE)
 			lookup_start(handle, &lookups[i]);
@@ -314,7 +322,7 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 	unsigned int i;
 
 	handle->deadline_ns = 0;
-	lookups_prepare(handle, lookups, requests, count);
+	lookups_start(handle, lookups, requests, count);
 	status = lookups_run(handle, lookups, count);
 	for (i = 0; status && i < count; i++)
 		if (lookups[i].step != STEP_DONE)

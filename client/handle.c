@@ -63,6 +63,20 @@ static uint32_t *owned_create(void)
 	return owned;
 }
 
+/* All of the work requests that is the same in every chain of READs. */
+static void reads_init(struct kvd *handle)
+{
+	unsigned int i;
+
+	for (i = 0; i < GETS_MAX; i++)
+		handle->read_wrs[i] = (struct ibv_send_wr){
+			.next = i + 1 < GETS_MAX ? &handle->read_wrs[i + 1] : NULL,
+			.sg_list = &handle->read_sges[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_READ,
+		};
+}
+
 /* Rate 0 until the welcome says otherwise: no access records. */
 void handle_init(struct kvd *handle, const struct kvd_options *options)
 {
@@ -74,6 +88,7 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 		kvd_options_init(&handle->options);
 	for (i = 0; i < LATENCIES; i++)
 		hist_init(&handle->latency[i]);
+	reads_init(handle);
 	access_init(&handle->access, 0, 0, 0);
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->process = getpid();
@@ -179,20 +194,16 @@ enum kvd_status call_begin(struct kvd *handle)
 	return KVD_OK;
 }
 
-enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
+enum kvd_status key_refuse(struct kvd *handle, const void *key, size_t key_len)
 {
-	if (key && key_len >= 1 && key_len <= KVD_KEY_MAX)
-		return KVD_OK;
 	if (!key && key_len)
 		return handle_fail(handle, KVD_ERR_INVALID, "the key is NULL");
 	return handle_fail(handle, KVD_ERR_INVALID, "a key of %zu bytes: 1 to %d are allowed",
 			   key_len, KVD_KEY_MAX);
 }
 
-enum kvd_status buffer_check(struct kvd *handle, const void *value, size_t value_size)
+enum kvd_status buffer_refuse(struct kvd *handle, size_t value_size)
 {
-	if (value || !value_size)
-		return KVD_OK;
 	return handle_fail(handle, KVD_ERR_INVALID,
 			   "the buffer for the value is NULL, but has %zu bytes", value_size);
 }

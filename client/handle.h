@@ -77,6 +77,9 @@ struct kvd {
 	struct reg_buf scratch;		/* items that are READ; a value that the server READs */
 	size_t scratch_wanted; /* the most that was needed in the last scratch_calls calls, bytes */
 	uint32_t scratch_calls;
+	/* A chain of READs while it is put together: see client/read.h. */
+	struct ibv_send_wr read_wrs[GETS_MAX];
+	struct ibv_sge read_sges[GETS_MAX];
 	struct bcache cache;
 	struct server_clock clock;
 	struct access access;
@@ -131,11 +134,22 @@ void handle_release(struct kvd *handle);
  */
 enum kvd_status call_begin(struct kvd *handle);
 
+/* Say what is wrong with a key, or a buffer for a value; KVD_ERR_INVALID. */
+enum kvd_status key_refuse(struct kvd *handle, const void *key, size_t key_len);
+enum kvd_status buffer_refuse(struct kvd *handle, size_t value_size);
+
 /* KVD_ERR_INVALID if it is NULL, empty or longer than KVD_KEY_MAX. */
-enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len);
+static inline enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
+{
+	return key && key_len >= 1 && key_len <= KVD_KEY_MAX ? KVD_OK :
+							       key_refuse(handle, key, key_len);
+}
 
 /* KVD_ERR_INVALID if a buffer for a value is NULL, but has a size. */
-enum kvd_status buffer_check(struct kvd *handle, const void *value, size_t value_size);
+static inline enum kvd_status buffer_check(struct kvd *handle, const void *value, size_t value_size)
+{
+	return value || !value_size ? KVD_OK : buffer_refuse(handle, value_size);
+}
 
 /* KVD_ERR_INVALID if it is longer than KVD_TTL_MAX. */
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);

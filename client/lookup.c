@@ -82,13 +82,13 @@ static void retry(struct kvd *handle, struct lookup *l)
 void lookup_start(struct kvd *handle, struct lookup *l)
 {
 	chain_start(l);
-	l->level_min = 0;
-	l->tries = 0;
-	l->moves = 0;
-	l->backoff = false;
-	l->clock_refreshed = false;
 	l->since_ns = 0;
 	l->slot = 0;
+	l->tries = 0;
+	l->moves = 0;
+	l->level_min = 0;
+	l->backoff = false;
+	l->clock_refreshed = false;
 	l->slot_count = bcache_lookup(&handle->cache, l->home, hash_tag(l->hash), l->slots);
 	if (l->slot_count) {
 		l->step = STEP_ITEM;

@@ -11,6 +11,9 @@
 #include "client/handle.h"
 #include "common/sum.h"
 
+/* Longer keys are compared by memcmp(). */
+#define KEY_INLINE_MAX 32u
+
 enum step {
 	STEP_BUCKET, /* READ the bucket at bucket_offset */
 	STEP_ITEM,   /* READ the item of slots[slot] */
@@ -20,27 +23,29 @@ enum step {
 	STEP_DONE,
 };
 
+/* What every GET uses comes first, and next to it what lookup_start() zeroes. */
 struct lookup {
 	struct kvd_get_request *request;
 	uint64_t hash;
-	uint64_t number; /* of the home bucket, as far as the client knows */
-	uint64_t home;	 /* its offset */
-	uint64_t bucket_offset;
-	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
-	const uint8_t *buffer;	      /* to which the current READ goes */
-	uint64_t chain_ns; /* clock_raw_ns(); the home bucket's READ was posted then or later */
-	uint64_t since_ns; /* clock_raw_ns(); the item was READ after it; 0: unknown */
+	uint64_t number;       /* of the home bucket, as far as the client knows */
+	uint64_t home;	       /* its offset */
+	const uint8_t *buffer; /* to which the current READ goes */
 	enum step step;
+	uint32_t bytes;	   /* of the current READ */
+	uint64_t since_ns; /* clock_raw_ns(); the item was READ after it; 0: unknown */
 	unsigned int slot, slot_count;
 	unsigned int tries, hops, moves;
-	uint32_t overflow; /* of the bucket that was READ last */
-	uint16_t epoch;	   /* of the home bucket */
-	uint8_t level; /* of the home bucket; STEP_MOVED: the least level of the key's new one */
 	uint8_t level_min; /* the least level that the home bucket may have */
 	bool cached;	   /* slots are from the bucket cache */
 	bool key_mismatch; /* an item had the key's tag, but another key */
 	bool backoff;	   /* to retry: pause first */
 	bool clock_refreshed;
+	uint8_t level;	/* of the home bucket; STEP_MOVED: the least level of the key's new one */
+	uint16_t epoch; /* of the home bucket */
+	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
+	uint64_t bucket_offset;
+	uint64_t chain_ns; /* clock_raw_ns(); the home bucket's READ was posted then or later */
+	uint32_t overflow; /* of the bucket that was READ last */
 };
 
 /* Starts at the cached slots, or else at the home bucket. @l->hash, number and home are set. */
@@ -70,10 +75,30 @@ static inline bool item_verifies(const struct item *item, uint64_t bytes, uint64
 	       item_sum(item, seed, offset) == item->sum;
 }
 
+/* Compares keys; the usual short ones without a call. */
+static inline bool keys_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
+{
+	uint64_t x, y, differ;
+	size_t at;
+
+	if (bytes < sizeof(x) || bytes > KEY_INLINE_MAX)
+		return !memcmp(a, b, bytes);
+	/* The last word overlaps the one before. */
+	memcpy(&x, a + bytes - sizeof(x), sizeof(x));
+	memcpy(&y, b + bytes - sizeof(y), sizeof(y));
+	differ = x ^ y;
+	for (at = 0; at + sizeof(x) < bytes; at += sizeof(x)) {
+		memcpy(&x, a + at, sizeof(x));
+		memcpy(&y, b + at, sizeof(y));
+		differ |= x ^ y;
+	}
+	return !differ;
+}
+
 static inline bool item_is_for(const struct item *item, const struct kvd_get_request *request)
 {
 	return item->key_len == request->key_len &&
-	       !memcmp(item->data, request->key, request->key_len);
+	       keys_equal(item->data, request->key, request->key_len);
 }
 
 static inline struct kvd_item item_info(const struct item *item)

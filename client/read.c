@@ -12,43 +12,22 @@
 /* Bytes of one READ of a long item, unless the device's longest message is shorter. */
 #define PIECE_BYTES (1u << 20)
 
-bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes)
-{
-	return offset < handle->geometry.region_bytes &&
-	       bytes <= handle->geometry.region_bytes - offset;
-}
-
 /* Work requests before the last signaled one are complete with it: their entries are free again. */
-enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigned int count)
+enum kvd_status read_chain(struct kvd *handle, unsigned int count)
 {
-	struct ibv_send_wr wrs[GETS_MAX], *bad;
-	struct ibv_sge sges[GETS_MAX];
+	struct ibv_send_wr *last = &handle->read_wrs[count - 1], *next = last->next, *bad;
 	uint32_t chain = ++handle->read_chain;
-	unsigned int i;
 	int err;
 
-	for (i = 0; i < count; i++) {
-		bool last = i + 1 == count;
-
-		sges[i] = (struct ibv_sge){
-			.addr = (uintptr_t)reads[i].to,
-			.length = reads[i].bytes,
-			.lkey = reads[i].buf->mr->lkey,
-		};
-		wrs[i].wr_id = wr_id_make(WR_READ, chain);
-		wrs[i].next = last ? NULL : &wrs[i + 1];
-		wrs[i].sg_list = &sges[i];
-		wrs[i].num_sge = 1;
-		wrs[i].opcode = IBV_WR_RDMA_READ;
-		wrs[i].send_flags = last ? IBV_SEND_SIGNALED : 0;
-		wrs[i].wr.rdma.remote_addr = handle->region_addr + reads[i].offset;
-		wrs[i].wr.rdma.rkey = handle->rkey;
-		handle->stats.read_bytes += reads[i].bytes;
-	}
 	handle->stats.reads += count;
 	handle->stats.round_trips++;
 	handle->unsignaled = 0;
-	err = ibv_post_send(handle->qp, wrs, &bad);
+	last->wr_id = wr_id_make(WR_READ, chain);
+	last->send_flags = IBV_SEND_SIGNALED;
+	last->next = NULL;
+	err = ibv_post_send(handle->qp, handle->read_wrs, &bad);
+	last->send_flags = 0;
+	last->next = next;
 	if (err)
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
 				   handle->dev->name, strerror(err));
@@ -58,7 +37,6 @@ enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigne
 enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes)
 {
 	uint32_t piece = PIECE_BYTES;
-	struct read reads[GETS_MAX];
 	enum kvd_status status;
 	uint64_t at = 0;
 	unsigned int n;
@@ -67,15 +45,12 @@ enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes)
 		piece = handle->port.max_msg_sz;
 	while (at < bytes) {
 		for (n = 0; n < GETS_MAX && at < bytes; n++) {
-			reads[n] = (struct read){
-				.offset = offset + at,
-				.to = handle->scratch.base + at,
-				.buf = &handle->scratch,
-				.bytes = bytes - at < piece ? (uint32_t)(bytes - at) : piece,
-			};
-			at += reads[n].bytes;
+			uint32_t next = bytes - at < piece ? (uint32_t)(bytes - at) : piece;
+
+			read_add(handle, n, offset + at, &handle->scratch, at, next);
+			at += next;
 		}
-		status = read_chain(handle, reads, n);
+		status = read_chain(handle, n);
 		if (status)
 			return status;
 	}

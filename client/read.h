@@ -5,19 +5,34 @@
 
 #include "client/handle.h"
 
-/* A READ of @bytes at @offset of the region to @to, which is in @buf. */
-struct read {
-	uint64_t offset;
-	uint8_t *to;
-	const struct reg_buf *buf;
-	uint32_t bytes;
-};
+/*
+ * Puts a READ of @bytes at @offset of the region to @buf, from its byte @at on, into the chain as
+ * number @i. What all READs have in common is in the work requests since handle_init().
+ */
+static inline void read_add(struct kvd *handle, unsigned int i, uint64_t offset,
+			    const struct reg_buf *buf, uint64_t at, uint32_t bytes)
+{
+	struct ibv_send_wr *wr = &handle->read_wrs[i];
+	struct ibv_sge *sge = &handle->read_sges[i];
 
-/* Posts @count (1 to GETS_MAX) READs as one chain and waits until all have completed. */
-enum kvd_status read_chain(struct kvd *handle, const struct read *reads, unsigned int count);
+	sge->addr = (uintptr_t)(buf->base + at);
+	sge->length = bytes;
+	sge->lkey = buf->mr->lkey;
+	wr->wr.rdma.remote_addr = handle->region_addr + offset;
+	wr->wr.rdma.rkey = handle->rkey;
+	handle->stats.read_bytes += bytes;
+}
+
+/* Posts the chain, @count (1 to GETS_MAX) READs, and waits until all have completed. */
+enum kvd_status read_chain(struct kvd *handle, unsigned int count);
 /* READs @bytes, in as many READs as the device needs, to the start of scratch, which has room. */
 enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes);
+
 /* Whether @bytes at @offset lie inside the region. */
-bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes);
+static inline bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes)
+{
+	return offset < handle->geometry.region_bytes &&
+	       bytes <= handle->geometry.region_bytes - offset;
+}
 
 #endif /* KVD_CLIENT_READ_H */

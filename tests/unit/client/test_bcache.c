@@ -137,6 +137,11 @@ static void chains_are_followed(void **state)
 	bcache_drop(&cache, HOME, next.slots[1]);
 	assert_int_equal(bcache_lookup(&cache, HOME, 101, found), 0);
 	assert_int_equal(bcache_lookup(&cache, HOME, 102, found), 1);
+	/* Only up to the first bucket with the tag. */
+	next.slots[0] = slot_make(12, 3 << 20, 100);
+	bcache_store(&cache, OVERFLOW, &next);
+	assert_int_equal(bcache_lookup(&cache, HOME, 12, found), 1);
+	assert_true(found[0] == home.slots[2]);
 	/* Stale entries may form a cycle: the lookup ends nevertheless. */
 	next.overflow = HOME / BUCKET_BYTES;
 	bcache_store(&cache, OVERFLOW, &next);

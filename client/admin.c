@@ -161,10 +161,10 @@ enum kvd_status kvd_flush_all(struct kvd *handle)
 	struct tries tries;
 	uint64_t ticket;
 
-	tries_begin(&tries, handle);
 	status = kvd_flush_start(handle, 0, &ticket);
 	if (status)
 		return status;
+	tries_begin(&tries, handle);
 	do {
 		status = kvd_flush_done(handle, ticket);
 		if (status != KVD_ERR_BUSY)

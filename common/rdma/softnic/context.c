@@ -149,6 +149,8 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	TAILQ_INIT(&ctx->qps);
 	TAILQ_INIT(&ctx->cm_channels);
 	TAILQ_INIT(&ctx->channels);
+	TAILQ_INIT(&ctx->async);
+	ctx->fatal.event.type = IBV_EVENT_DEVICE_FATAL;
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_mutex_init(&ctx->mr_lock, NULL);
 	pthread_mutex_init(&ctx->async_lock, NULL);
@@ -253,56 +255,6 @@ static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv
 	return 0;
 }
 
-void sn_async_push(struct sn_context *ctx, const struct device_async_event *event)
-{
-	static const uint64_t one = 1;
-
-	pthread_mutex_lock(&ctx->async_lock);
-	if (ctx->async_head - ctx->async_tail < SN_ASYNC_MAX)
-		ctx->async[ctx->async_head++ % SN_ASYNC_MAX] = *event;
-	else if (!ctx->async_lost++)
-		log_ratelimited(
-			LOG_ERROR, 1,
-			"softnic: asynchronous events are lost: %d are pending, none is taken",
-			SN_ASYNC_MAX);
-	(void)!write(ctx->verbs.async_fd, &one, sizeof(one));
-	pthread_mutex_unlock(&ctx->async_lock);
-}
-
-void sn_async_forget(struct sn_context *ctx, const void *object)
-{
-	uint32_t from, to;
-
-	pthread_mutex_lock(&ctx->async_lock);
-	for (from = to = ctx->async_tail; from != ctx->async_head; from++) {
-		const struct device_async_event *event = &ctx->async[from % SN_ASYNC_MAX];
-
-		if (event->qp != object && event->srq != object && event->cq != object)
-			ctx->async[to++ % SN_ASYNC_MAX] = *event;
-	}
-	ctx->async_head = to;
-	pthread_mutex_unlock(&ctx->async_lock);
-}
-
-static int sn_get_async_event(struct device *dev, struct device_async_event *event)
-{
-	struct sn_context *ctx = dev_to_sn_context(dev);
-	int ret = fault_check(FAULT_get_async_event, ctx);
-	uint64_t count;
-
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&ctx->async_lock);
-	if (ctx->async_tail == ctx->async_head)
-		ret = -EAGAIN;
-	else
-		*event = ctx->async[ctx->async_tail++ % SN_ASYNC_MAX];
-	if (ctx->async_tail == ctx->async_head)
-		(void)!read(ctx->verbs.async_fd, &count, sizeof(count));
-	pthread_mutex_unlock(&ctx->async_lock);
-	return ret;
-}
-
 void sn_context_kill(struct sn_context *ctx)
 {
 	struct sn_cm_channel *cm;
@@ -311,7 +263,7 @@ void sn_context_kill(struct sn_context *ctx)
 
 	if (atomic_exchange(&ctx->dead, true))
 		return;
-	sn_async_push(ctx, &(struct device_async_event){ .type = IBV_EVENT_DEVICE_FATAL });
+	sn_async_push(ctx, &ctx->fatal);
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_FOREACH(qp, &ctx->qps, in_context) {
 		pthread_mutex_lock(&qp->lock);

@@ -37,6 +37,10 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	cq->verbs.channel = channel;
 	cq->verbs.cq_context = cq_context;
 	cq->verbs.cqe = cqe;
+	cq->error.event = (struct device_async_event){
+		.type = IBV_EVENT_CQ_ERR,
+		.cq = &cq->verbs,
+	};
 	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_init(&cq->list_lock, NULL);
 	cq->serve_after = SN_SERVE_AFTER;
@@ -63,7 +67,7 @@ void sn_destroy_cq(struct ibv_cq *verbs)
 		return;
 	if (cq->channel)
 		sn_channel_remove(cq->channel, cq);
-	sn_async_forget(cq->ctx, verbs);
+	sn_async_forget(cq->ctx, &cq->error);
 	sn_object_remove(cq->ctx, SN_OBJECT_CQ);
 	pthread_mutex_destroy(&cq->list_lock);
 	pthread_mutex_destroy(&cq->lock);
@@ -82,10 +86,7 @@ static void do_cq_overrun(struct sn_cq *cq)
 		"softnic: a completion queue of %d entries overflowed and can't be used any more: "
 		"it must hold the completions of all requests that may be outstanding",
 		cq->verbs.cqe);
-	sn_async_push(cq->ctx, &(struct device_async_event){
-				       .type = IBV_EVENT_CQ_ERR,
-				       .cq = &cq->verbs,
-			       });
+	sn_async_push(cq->ctx, &cq->error);
 }
 
 static void do_cq_notify(struct sn_cq *cq, bool solicited)

@@ -64,10 +64,7 @@ static void do_qp_take_peer_error(struct sn_qp *qp, struct link_side *theirs)
 		do_sn_qp_error(qp, IBV_WC_REM_OP_ERR, LINK_ERROR_GONE);
 		return;
 	case LINK_ERROR_ACCESS:
-		sn_async_push(qp->ctx, &(struct device_async_event){
-					       .type = IBV_EVENT_QP_ACCESS_ERR,
-					       .qp = &qp->verbs,
-				       });
+		sn_async_push(qp->ctx, &qp->access_error);
 		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
 		return;
 	default:

@@ -84,6 +84,14 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 	qp->member_count = qp->send_cq == qp->recv_cq ? 1 : 2;
 	for (i = 0; i < qp->member_count; i++)
 		qp->members[i].qp = qp;
+	qp->last_wqe.event = (struct device_async_event){
+		.type = IBV_EVENT_QP_LAST_WQE_REACHED,
+		.qp = &qp->verbs,
+	};
+	qp->access_error.event = (struct device_async_event){
+		.type = IBV_EVENT_QP_ACCESS_ERR,
+		.qp = &qp->verbs,
+	};
 	qp->verbs = (struct ibv_qp){
 		.context = &ctx->verbs,
 		.qp_context = attr->qp_context,
@@ -223,7 +231,8 @@ void sn_qp_destroy(struct sn_qp *qp)
 	qp_leave_cqs(qp);
 	sn_cq_forget(qp->send_cq, qp);
 	sn_cq_forget(qp->recv_cq, qp);
-	sn_async_forget(ctx, &qp->verbs);
+	sn_async_forget(ctx, &qp->last_wqe);
+	sn_async_forget(ctx, &qp->access_error);
 	link_unmap(qp->shared);
 	sn_object_remove(ctx, SN_OBJECT_QP);
 	sn_cq_unreserve(qp->send_cq);
@@ -319,10 +328,7 @@ void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error
 		do_sn_qp_publish(qp);
 	}
 	if (qp->srq)
-		sn_async_push(qp->ctx, &(struct device_async_event){
-					       .type = IBV_EVENT_QP_LAST_WQE_REACHED,
-					       .qp = &qp->verbs,
-				       });
+		sn_async_push(qp->ctx, &qp->last_wqe);
 }
 
 void do_sn_qp_broken(struct sn_qp *qp, const char *what)

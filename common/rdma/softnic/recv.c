@@ -158,10 +158,7 @@ static void do_serve_refuse(struct sn_qp *qp)
 	ring_out_commit(&qp->response_out, sizeof(response));
 	qp->changed |= LINK_WAKE_EVENT;
 	do_sn_qp_publish(qp);
-	sn_async_push(qp->ctx, &(struct device_async_event){
-				       .type = IBV_EVENT_QP_ACCESS_ERR,
-				       .qp = &qp->verbs,
-			       });
+	sn_async_push(qp->ctx, &qp->access_error);
 	do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
 }
 

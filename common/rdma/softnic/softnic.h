@@ -48,7 +48,6 @@
 #define SN_MR_MAX 4096
 #define SN_READS_MAX 128 /* READs of memory that is not mapped, outstanding in one direction */
 #define SN_MESSAGE_MAX (1u << 30)
-#define SN_ASYNC_MAX 1024    /* asynchronous events that are pending */
 #define SN_HALF_OPEN_MAX 64  /* peers that connected and have not sent a connect request */
 #define SN_HANDSHAKE_MS 5000 /* for each step of connecting that waits for the peer */
 #define SN_RETRY_MS 10	     /* between attempts at a listener whose queue is full */
@@ -107,6 +106,15 @@ struct sn_mr {
 	uint64_t fd_offset;
 };
 
+/* An asynchronous event that an object can cause. */
+struct sn_async {
+	struct device_async_event event;
+	bool pending; /* in the context's list; under its async_lock */
+	TAILQ_ENTRY(sn_async) entry;
+};
+
+TAILQ_HEAD(sn_async_list, sn_async);
+
 struct sn_context {
 	struct device dev;
 	struct ibv_context verbs;
@@ -131,10 +139,8 @@ struct sn_context {
 	_Atomic(struct sn_mr *) mrs[SN_MR_MAX];
 
 	pthread_mutex_t async_lock;
-	uint32_t async_head;
-	uint32_t async_tail;
-	uint32_t async_lost;
-	struct device_async_event async[SN_ASYNC_MAX];
+	struct sn_async_list async; /* the pending ones */
+	struct sn_async fatal;
 };
 
 /* A completion, and the slots of the send queue that polling it frees. */
@@ -179,6 +185,7 @@ struct sn_cq {
 	uint32_t skipped;   /* polls since the last scan */
 	_Atomic int notify; /* enum sn_notify; written under lock */
 	bool dead;	    /* it overflowed */
+	struct sn_async error;
 
 	struct sn_member_list waiting;
 	_Atomic uint32_t waiting_count; /* changed under lock */
@@ -245,6 +252,7 @@ struct sn_srq {
 	pthread_mutex_t lock;
 	struct sn_recv_queue queue;
 	uint32_t limit; /* 0: not armed */
+	struct sn_async limit_reached;
 };
 
 enum sn_send_state {
@@ -367,6 +375,8 @@ struct sn_qp {
 	uint32_t granted[LINK_GRANTS_MAX]; /* what the peer may map */
 	struct sn_grant grants[LINK_GRANTS_MAX];
 	uint32_t grant_last;
+	struct sn_async last_wqe; /* its SRQ gives it no more receives */
+	struct sn_async access_error;
 };
 
 static inline struct sn_context *to_sn_context(struct ibv_context *verbs)
@@ -412,8 +422,12 @@ static inline uint32_t sn_round_up(uint32_t count)
 /* Counts a new object: 0, or -ENOMEM at the object's limit. */
 int sn_object_add(struct sn_context *ctx, enum sn_object object);
 void sn_object_remove(struct sn_context *ctx, enum sn_object object);
-void sn_async_push(struct sn_context *ctx, const struct device_async_event *event);
-void sn_async_forget(struct sn_context *ctx, const void *object);
+
+/* async.c */
+void sn_async_push(struct sn_context *ctx, struct sn_async *async);
+/* Before the object that causes it is freed. */
+void sn_async_forget(struct sn_context *ctx, struct sn_async *async);
+int sn_get_async_event(struct device *dev, struct device_async_event *event);
 
 /* mr.c */
 int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr);

@@ -94,6 +94,10 @@ int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_
 	srq->ctx = ctx;
 	srq->verbs.context = &ctx->verbs;
 	srq->verbs.srq_context = attr->srq_context;
+	srq->limit_reached.event = (struct device_async_event){
+		.type = IBV_EVENT_SRQ_LIMIT_REACHED,
+		.srq = &srq->verbs,
+	};
 	srq->verbs.pd = pd;
 	pthread_mutex_init(&srq->lock, NULL);
 	attr->attr.max_sge = srq->queue.max_sge;
@@ -130,7 +134,7 @@ void sn_destroy_srq(struct ibv_srq *verbs)
 
 	if (!srq)
 		return;
-	sn_async_forget(srq->ctx, verbs);
+	sn_async_forget(srq->ctx, &srq->limit_reached);
 	sn_object_remove(srq->ctx, SN_OBJECT_SRQ);
 	pthread_mutex_destroy(&srq->lock);
 	sn_recv_queue_release(&srq->queue);
@@ -172,9 +176,6 @@ bool sn_srq_take(struct sn_srq *srq, struct sn_incoming *in)
 	}
 	pthread_mutex_unlock(&srq->lock);
 	if (low)
-		sn_async_push(srq->ctx, &(struct device_async_event){
-						.type = IBV_EVENT_SRQ_LIMIT_REACHED,
-						.srq = &srq->verbs,
-					});
+		sn_async_push(srq->ctx, &srq->limit_reached);
 	return taken;
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of what softnic keeps for many queue pairs: asynchronous events, of which none is lost.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/softnic/softnic.h"
+#include "tests/support/softnic_pair.h"
+
+#define OPS (&softnic_ops)
+#define MANY 1500
+
+static struct end server, client;
+static struct cm_id *ids[MANY];
+
+static int ends_start(void **state)
+{
+	char path[64];
+	int ret;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s", pair_path());
+	ret = end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS);
+	return ret ?: end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS);
+}
+
+static int ends_stop(void **state)
+{
+	(void)state;
+	end_release(&client);
+	end_release(&server);
+	return 0;
+}
+
+static void qps_create(unsigned int from, unsigned int to)
+{
+	unsigned int i;
+
+	for (i = from; i < to; i++) {
+		assert_int_equal(OPS->create_id(client.cm, &ids[i]), 0);
+		assert_int_equal(end_create_qp(&client, ids[i], &END_DEFAULTS), 0);
+	}
+}
+
+static void qps_destroy(unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		OPS->destroy_id(ids[i]);
+}
+
+static void qp_fail(unsigned int i)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	assert_int_equal(OPS->modify_qp(ids[i]->qp, &attr, IBV_QP_STATE), 0);
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* All queue pairs fail before an event is taken: each is reported, once and in order. */
+static void test_no_event_is_lost(void **state)
+{
+	struct device_async_event event;
+	unsigned int i;
+
+	(void)state;
+	qps_create(0, MANY);
+	for (i = 0; i < MANY; i++)
+		qp_fail(i);
+	for (i = 0; i < MANY; i++) {
+		assert_true(is_readable(client.dev->verbs->async_fd));
+		assert_int_equal(OPS->get_async_event(client.dev, &event), 0);
+		assert_int_equal(event.type, IBV_EVENT_QP_LAST_WQE_REACHED);
+		assert_ptr_equal(event.qp, ids[i]->qp);
+	}
+	assert_int_equal(OPS->get_async_event(client.dev, &event), -EAGAIN);
+	assert_false(is_readable(client.dev->verbs->async_fd));
+	qps_destroy(MANY);
+}
+
+/* Events of a queue pair that was destroyed are not reported. */
+static void test_events_end_with_their_object(void **state)
+{
+	struct device_async_event event;
+
+	(void)state;
+	qps_create(0, 3);
+	qp_fail(0);
+	qp_fail(1);
+	qp_fail(2);
+	OPS->destroy_qp(ids[1]);
+	assert_int_equal(OPS->get_async_event(client.dev, &event), 0);
+	assert_ptr_equal(event.qp, ids[0]->qp);
+	assert_int_equal(OPS->get_async_event(client.dev, &event), 0);
+	assert_ptr_equal(event.qp, ids[2]->qp);
+	assert_false(is_readable(client.dev->verbs->async_fd));
+	qp_fail(0); /* it has failed already */
+	assert_int_equal(OPS->get_async_event(client.dev, &event), -EAGAIN);
+	qps_destroy(3);
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	pair_path_release();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_no_event_is_lost, ends_start, ends_stop),
+		cmocka_unit_test_setup_teardown(test_events_end_with_their_object, ends_start,
+						ends_stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, group_teardown);
+}

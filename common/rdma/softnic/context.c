@@ -143,7 +143,7 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	ctx->addr = *addr;
 	ctx->role = role;
 	ctx->listen_fd = -1;
-	ctx->qp_num_next = (random & 0x7fffff) | 0x100;
+	ctx->qp_numbers.next = (random & 0x7fffff) | 0x100;
 	ctx->mr_tag = random >> 13;
 	ctx->mr_next = random % SN_MR_MAX;
 	TAILQ_INIT(&ctx->qps);
@@ -160,6 +160,7 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 static void context_free(struct sn_context *ctx)
 {
 	sn_address_release(ctx);
+	sn_qp_numbers_release(&ctx->qp_numbers);
 	if (ctx->verbs.async_fd >= 0)
 		close(ctx->verbs.async_fd);
 	pthread_mutex_destroy(&ctx->verbs.mutex);

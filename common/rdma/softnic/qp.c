@@ -9,7 +9,6 @@
 #include "common/util/log.h"
 
 #define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
-#define QP_NUM_MASK 0xffffffu
 #define QP_MASK (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 static int qp_check(const struct ibv_qp_init_attr *attr, int access)
@@ -106,48 +105,24 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
 }
 
-static bool do_qp_number_used(const struct sn_context *ctx, uint32_t number)
-{
-	const struct sn_qp *qp;
-
-	TAILQ_FOREACH(qp, &ctx->qps, in_context)
-		if (qp->verbs.qp_num == number)
-			return true;
-	return number < 2; /* 0 and 1 are special on InfiniBand */
-}
-
-/* Numbers have 24 bits: after a wrap one may still be in use. ctx->lock is held. */
-static uint32_t do_qp_number(struct sn_context *ctx)
-{
-	uint32_t number;
-
-	if (fault_on() && fault_reuses()) {
-		for (number = 2; do_qp_number_used(ctx, number); number++)
-			;
-		return number;
-	}
-	do {
-		number = ctx->qp_num_next++ & QP_NUM_MASK;
-		if (ctx->qp_num_next <= QP_NUM_MASK)
-			return number;
-	} while (do_qp_number_used(ctx, number));
-	return number;
-}
-
-static void qp_enlist(struct sn_qp *qp)
+static int qp_enlist(struct sn_qp *qp)
 {
 	struct sn_context *ctx = qp->ctx;
+	int ret;
 
 	pthread_mutex_lock(&ctx->lock);
-	qp->verbs.qp_num = do_qp_number(ctx);
-	TAILQ_INSERT_TAIL(&ctx->qps, qp, in_context);
+	ret = do_sn_qp_number_take(&ctx->qp_numbers, qp);
+	if (!ret)
+		TAILQ_INSERT_TAIL(&ctx->qps, qp, in_context);
 	pthread_mutex_unlock(&ctx->lock);
+	return ret;
 }
 
 static void qp_delist(struct sn_qp *qp)
 {
 	pthread_mutex_lock(&qp->ctx->lock);
 	TAILQ_REMOVE(&qp->ctx->qps, qp, in_context);
+	do_sn_qp_number_put(&qp->ctx->qp_numbers, qp);
 	pthread_mutex_unlock(&qp->ctx->lock);
 }
 
@@ -181,7 +156,9 @@ int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *a
 	ret = sn_cq_reserve(qp->recv_cq);
 	if (ret)
 		goto unreserve_send;
-	qp_enlist(qp);
+	ret = qp_enlist(qp);
+	if (ret)
+		goto unreserve_recv;
 	ret = sn_id_set_qp(id, qp);
 	if (ret)
 		goto delist_qp;
@@ -190,6 +167,7 @@ int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *a
 
 delist_qp:
 	qp_delist(qp);
+unreserve_recv:
 	sn_cq_unreserve(qp->recv_cq);
 unreserve_send:
 	sn_cq_unreserve(qp->send_cq);

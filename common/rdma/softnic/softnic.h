@@ -115,6 +115,16 @@ struct sn_async {
 
 TAILQ_HEAD(sn_async_list, sn_async);
 
+LIST_HEAD(sn_qp_bucket, sn_qp);
+
+/* The numbers of queue pairs that are in use. */
+struct sn_qp_numbers {
+	struct sn_qp_bucket *buckets;
+	uint32_t bucket_count; /* a power of two, or 0 */
+	uint32_t count;
+	uint32_t next; /* to be given, if it is free */
+};
+
 struct sn_context {
 	struct device dev;
 	struct ibv_context verbs;
@@ -131,7 +141,7 @@ struct sn_context {
 	struct sn_qp_list qps;
 	struct sn_cm_channel_list cm_channels;
 	struct sn_channel_list channels;
-	uint32_t qp_num_next;
+	struct sn_qp_numbers qp_numbers;
 	uint32_t mr_next;
 	uint32_t mr_tag;
 
@@ -334,6 +344,7 @@ struct sn_qp {
 	struct sn_cq *recv_cq;
 	struct sn_srq *srq;
 	TAILQ_ENTRY(sn_qp) in_context;
+	LIST_ENTRY(sn_qp) in_numbers; /* under the context's lock */
 	struct sn_member members[2];
 	unsigned int member_count; /* 2 if there are two CQs */
 	struct ibv_qp_cap cap;
@@ -511,6 +522,12 @@ int sn_recv_queue_init(struct sn_recv_queue *queue, uint32_t max_wr, uint32_t ma
 void sn_recv_queue_release(struct sn_recv_queue *queue);
 int sn_recv_queue_post(struct sn_recv_queue *queue, const struct ibv_recv_wr *wr);
 bool sn_recv_queue_take(struct sn_recv_queue *queue, struct sn_incoming *in);
+
+/* qp_number.c */
+/* Gives @qp a number. ctx->lock is held. 0 or -ENOMEM. */
+int do_sn_qp_number_take(struct sn_qp_numbers *numbers, struct sn_qp *qp);
+void do_sn_qp_number_put(struct sn_qp_numbers *numbers, struct sn_qp *qp);
+void sn_qp_numbers_release(struct sn_qp_numbers *numbers);
 
 /* qp.c */
 int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);

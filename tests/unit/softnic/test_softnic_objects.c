@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what softnic keeps for many queue pairs: asynchronous events, of which none is lost.
+ * Tests of what softnic keeps for many queue pairs: asynchronous events, of which none is lost, and
+ * numbers, which are unique after they have wrapped.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,6 +16,8 @@
 
 #define OPS (&softnic_ops)
 #define MANY 1500
+#define FEW 8
+#define LAST_NUMBER 0xffffffu
 
 static struct end server, client;
 static struct cm_id *ids[MANY];
@@ -112,6 +115,29 @@ static void test_events_end_with_their_object(void **state)
 	qps_destroy(3);
 }
 
+static void test_numbers_wrap(void **state)
+{
+	struct sn_qp_numbers *numbers = &dev_to_sn_context(client.dev)->qp_numbers;
+	unsigned int i, j;
+
+	(void)state;
+	numbers->next = LAST_NUMBER - 1;
+	qps_create(0, FEW);
+	assert_int_equal(ids[0]->qp->qp_num, LAST_NUMBER - 1);
+	assert_int_equal(ids[1]->qp->qp_num, LAST_NUMBER);
+	for (i = 2; i < FEW; i++)
+		assert_int_equal(ids[i]->qp->qp_num, i);
+	/* One that was given back is used again, those in use are left out. */
+	OPS->destroy_qp(ids[4]);
+	numbers->next = LAST_NUMBER - 1;
+	qps_create(FEW, 5 * FEW);
+	assert_int_equal(ids[FEW]->qp->qp_num, 4);
+	for (i = 0; i < 5 * FEW; i++)
+		for (j = 0; j < i && i != 4; j++)
+			assert_true(j == 4 || ids[i]->qp->qp_num != ids[j]->qp->qp_num);
+	qps_destroy(5 * FEW);
+}
+
 static int group_teardown(void **state)
 {
 	(void)state;
@@ -125,6 +151,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_event_is_lost, ends_start, ends_stop),
 		cmocka_unit_test_setup_teardown(test_events_end_with_their_object, ends_start,
 						ends_stop),
+		cmocka_unit_test_setup_teardown(test_numbers_wrap, ends_start, ends_stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

@@ -5,6 +5,8 @@
  */
 #include "server/store/evict.h"
 
+#include <urcu-qsbr.h>
+
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
@@ -26,6 +28,8 @@
  */
 #define LARGE_AT_ONCE 4
 #define LARGE_AT_ONCE_BYTES (256u << 10)
+/* Blocks that an evacuation moves or evicts between two quiescent states: some 50 us. */
+#define BLOCKS_PER_QUIESCE 64
 /* Places drawn for a large item. */
 #define PLACES 8
 /* What was emptied may be too short: every so many steps a place of the right length is emptied. */
@@ -154,11 +158,15 @@ static void evacuation_run(struct store_thread *thread, struct mem_evacuation *e
 			   bool evict, uint32_t warm)
 {
 	struct mem_block block;
+	unsigned int n = 0;
 	uint64_t hash;
 	uint32_t cold;
 
 	stat_add(&thread->stats.evacuations, 1);
 	while (mem_evacuation_next(evacuation, &block)) {
+		/* The grace periods of others don't wait until all of it is empty. */
+		if (++n % BLOCKS_PER_QUIESCE == 0)
+			rcu_quiescent_state();
 		if (block.kind == MEM_BUCKET) {
 			bucket_replace(thread, &block);
 			continue;

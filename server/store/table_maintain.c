@@ -7,9 +7,15 @@
 
 #include <string.h>
 
+#include <urcu-qsbr.h>
+
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
+#include "server/store/lookup.h"
+
+/* Bytes of a large item that are moved between two quiescent states: less than 50 us. */
+#define MOVE_PIECE_BYTES (256u << 10)
 
 /*
  * The slot decides under the lock: the block may have been freed or reused since @hash was read
@@ -35,9 +41,12 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 	return true;
 }
 
-/* Copies the item to @to and makes the copy the key's, in the order of T1. */
+/*
+ * Makes @to, which has key and value of the item, the key's, in the order of T1. @body is its
+ * item_body_sum().
+ */
 static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos *pos,
-		    struct item *to)
+		    struct item *to, uint64_t body)
 {
 	const struct table *table = thread->table;
 	struct item *from = pos->item;
@@ -45,33 +54,120 @@ static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos
 
 	/* All but the sum, which covers the place: @to stays invalid until it is published. */
 	memcpy((uint8_t *)to + sum_bytes, (const uint8_t *)from + sum_bytes,
-	       item_bytes(from->key_len, from->value_len) - sum_bytes);
+	       sizeof(*from) - sum_bytes);
 	item_invalidate(from);
 	slot_store(pos->slot, slot_for(table, hash, to));
 	do_chain_seal(table, pos->home, pos->bucket);
-	item_publish(to, item_seal_sum(table, to, item_body_sum(to)));
+	item_publish(to, item_seal_sum(table, to, body));
 	stat_add(&thread->stats.moves, 1);
+}
+
+/* Whether the item of the ref is still where it was, under the lock, with @pos of its slot. */
+static bool do_find_ref(const struct store_thread *thread, struct chain_pos *pos,
+			struct bucket *home, const struct item_ref *ref)
+{
+	return do_chain_find_block(thread->table, pos, home, ref->item) &&
+	       pos->item->version == ref->head.version;
+}
+
+/* Lets a grace period end. Whether the item is still there: then it stays until the next one. */
+static bool move_pause(struct store_thread *thread, uint64_t hash, const struct item_ref *ref)
+{
+	struct chain_pos pos;
+	struct bucket *home;
+	bool found;
+
+	rcu_quiescent_state();
+	home = index_lock_home(thread->table, hash);
+	found = do_find_ref(thread, &pos, home, ref);
+	bucket_unlock(home);
+	return found;
+}
+
+/*
+ * Copies key and value of a large item to @to, without the lock, and sums them. False: the item is
+ * not there any more.
+ */
+static bool move_copy(struct store_thread *thread, uint64_t hash, const struct item_ref *ref,
+		      struct item *to, struct body_sum *sum)
+{
+	uint64_t bytes = (uint64_t)ref->head.key_len + ref->head.value_len, done, n;
+
+	body_sum_begin(sum);
+	for (done = 0; done < bytes; done += n) {
+		if (done && !move_pause(thread, hash, ref))
+			return false;
+		n = bytes - done < MOVE_PIECE_BYTES ? bytes - done : MOVE_PIECE_BYTES;
+		/* L3: it is large, so it does not change. */
+		lookup_ref_copy(ref, to->data + done, ref->item->data + done, n);
+		body_sum_add(sum, to->data + done, n);
+	}
+	return true;
+}
+
+/* Moves a large item that was in its bucket; there was no quiescent state since. */
+static enum wire_status move_large(struct store_thread *thread, uint64_t hash,
+				   const struct item_ref *ref)
+{
+	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);
+	struct item *to = mem_alloc(&thread->cache, bytes);
+	struct bucket *home;
+	struct chain_pos pos;
+	struct body_sum sum;
+	bool moved = false;
+
+	if (!to)
+		return WIRE_NO_SPACE;
+	if (move_copy(thread, hash, ref, to, &sum)) {
+		home = index_lock_home(thread->table, hash);
+		moved = do_find_ref(thread, &pos, home, ref);
+		if (moved)
+			do_move(thread, hash, &pos, to, body_sum_end(&sum));
+		bucket_unlock(home);
+	}
+	if (moved)
+		item_free(thread, pos.item);
+	else
+		mem_free(&thread->cache, to, bytes);
+	return moved ? WIRE_OK : WIRE_NOT_FOUND;
+}
+
+/* With the lock held. The length is known only now, so the memory is allocated with it, quickly. */
+static enum wire_status do_move_small(struct store_thread *thread, uint64_t hash,
+				      struct chain_pos *pos)
+{
+	const struct item *from = pos->item;
+	size_t bytes = item_bytes(from->key_len, from->value_len);
+	struct item *to = mem_alloc(&thread->cache, bytes);
+
+	if (!to)
+		return WIRE_NO_SPACE;
+	memcpy(to->data, from->data, bytes - sizeof(*from));
+	do_move(thread, hash, pos, to, item_body_sum(from));
+	return WIRE_OK;
 }
 
 enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block)
 {
 	struct bucket *home = index_lock_home(thread->table, hash);
-	struct item *to = NULL;
+	enum wire_status status = WIRE_NOT_FOUND;
+	struct item_ref ref = { .item = NULL };
 	struct chain_pos pos;
-	bool found = do_chain_find_block(thread->table, &pos, home, block);
+	bool large;
 
-	/* Quick, so it is allocated with the lock held: its length is known only now. */
-	if (found)
-		to = mem_alloc(&thread->cache, item_bytes(pos.item->key_len, pos.item->value_len));
-	if (to)
-		do_move(thread, hash, &pos, to);
+	if (do_chain_find_block(thread->table, &pos, home, block)) {
+		ref.item = pos.item;
+		ref.head = *pos.item;
+	}
+	large = ref.item && item_bytes(ref.head.key_len, ref.head.value_len) >= LARGE_BYTES;
+	if (ref.item && !large)
+		status = do_move_small(thread, hash, &pos);
 	bucket_unlock(home);
-	if (!found)
-		return WIRE_NOT_FOUND;
-	if (!to)
-		return WIRE_NO_SPACE;
-	item_free(thread, pos.item);
-	return WIRE_OK;
+	if (large)
+		return move_large(thread, hash, &ref);
+	if (!status)
+		item_free(thread, ref.item);
+	return status;
 }
 
 /* Removes one item that has expired or that a flush of @version covers. False: there is none. */

@@ -17,7 +17,9 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 			enum removal why);
 /*
  * Moves the item at @block to other memory of its size class and frees the block. Its version
- * stays. WIRE_OK; WIRE_NOT_FOUND: no slot of the chain of @hash leads there; WIRE_NO_SPACE.
+ * stays. A large item is copied in pieces without the lock, and the thread passes quiescent states
+ * meanwhile. WIRE_OK; WIRE_NOT_FOUND: no slot of the chain of @hash leads there, or not any more;
+ * WIRE_NO_SPACE.
  */
 enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block);
 

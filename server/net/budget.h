@@ -16,6 +16,11 @@
  *   B3. A class is served in the order of arrival. A value of more than half of the share stops
  *	 later ones of both classes until it was served.
  *   B4. At most BUDGET_WAITING_MAX wait for one budget; further ones are refused.
+ *   B5. A connection asks for memory for a pull only after it has served a READ: one of no bytes,
+ *	 a probe, before its first value. It has server.pull_stall for that. So clients that serve
+ *	 no READ at all hold no memory and have no place among those that wait, and newcomers do
+ *	 not wait for them. (Memory that was given can't be taken back while a READ into it is
+ *	 posted, short of ending the queue pair.)
  *
  * All functions are the worker's.
  */

@@ -28,7 +28,7 @@ enum keepalive keepalive_check(struct conn *conn, unsigned int count)
 	return KEEPALIVE_PROBE;
 }
 
-void keepalive_probe(struct conn *conn)
+void keepalive_post(struct conn *conn)
 {
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = wr_id_make(WR_PROBE, conn->sq_unsignaled + 1, conn->serial, BUFFER_NONE),
@@ -36,17 +36,22 @@ void keepalive_probe(struct conn *conn)
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
-	atomic_store_explicit(&conn->probe_noted, false, memory_order_release);
 	/* One that is not answered yet does as well, and so does anything else outstanding. */
 	if (conn->stopped || conn->probing || !sq_room(conn))
 		return;
 	if (ibv_post_send(conn->qp, &wr, &bad)) {
-		conn_fail(conn, "ibv_post_send of a keepalive probe failed");
+		conn_fail(conn, "ibv_post_send of a probe failed");
 		return;
 	}
 	conn->probing = true;
 	sq_take(conn);
 	conn->sq_unsignaled = 0;
+}
+
+void keepalive_probe(struct conn *conn)
+{
+	atomic_store_explicit(&conn->probe_noted, false, memory_order_release);
+	keepalive_post(conn);
 }
 
 void keepalive_answered(struct conn *conn, uint64_t wr_id)

@@ -12,7 +12,8 @@
  *
  * server/DESIGN.md has the time until a host that vanished is found.
  *
- * On softnic there is nothing to probe: the kernel reports at once that a process ended.
+ * On softnic there is nothing to keep alive: the kernel reports at once that a process ended. A
+ * probe is answered by the client there, when it polls.
  */
 #ifndef KVD_SERVER_NET_KEEPALIVE_H
 #define KVD_SERVER_NET_KEEPALIVE_H
@@ -36,6 +37,8 @@ enum keepalive keepalive_check(struct conn *conn, unsigned int count);
 
 /* The worker: posts a probe, because of NOTE_PROBE. */
 void keepalive_probe(struct conn *conn);
+/* The worker: posts one for a reason of its own, if none is posted and there is room. */
+void keepalive_post(struct conn *conn);
 /* The worker: the probe with this wr_id was answered. */
 void keepalive_answered(struct conn *conn, uint64_t wr_id);
 

@@ -10,6 +10,7 @@
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
 #include "server/net/build.h"
+#include "server/net/keepalive.h"
 #include "server/net/worker.h"
 
 static void pull_list_add(struct worker *worker, struct conn *conn)
@@ -116,8 +117,30 @@ static void pull_fill_queue(struct poller *poller, struct conn *conn)
 }
 
 /*
+ * B5: whether the connection has served a READ. If not, it is probed, and the pull waits for the
+ * answer as long as for a part of its value.
+ */
+static bool pull_is_served(struct worker *worker, struct conn *conn)
+{
+	if (conn->pull_hold.class == BUDGET_PROVEN || conn->probes_answered)
+		return true;
+	if (!conn->pull_since_ns) {
+		pull_list_add(worker, conn);
+		stat_add(&worker->stats.pulls_probed, 1);
+	}
+	keepalive_post(conn);
+	return false;
+}
+
+void pull_probed(struct conn *conn)
+{
+	if (!conn->pull.active)
+		pull_list_remove(conn->poller->worker, conn);
+}
+
+/*
  * Checks the value's length and that no other pull is active, and asks for the memory. True: the
- * pull waits for that, and for nothing else.
+ * pull waits for that, or for the answer to a probe.
  */
 static bool pull_admit(struct poller *poller, struct conn *conn, const struct request *request,
 		       enum wire_status *status)
@@ -133,6 +156,8 @@ static bool pull_admit(struct poller *poller, struct conn *conn, const struct re
 		*status = WIRE_BUSY;
 	if (*status)
 		return false;
+	if (!pull_is_served(worker, conn))
+		return true;
 	admission = budget_take(&worker->pull_budget, &conn->pull_hold,
 				mem_class_bytes(item_bytes(request->key_len, request->value_len)));
 	if (admission == BUDGET_REFUSED) {
@@ -268,7 +293,7 @@ void pull_expire(struct worker *worker)
 	}
 	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
 	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
-		if (pull_backlog(&conn->pull)) {
+		if (conn->pull.active && pull_backlog(&conn->pull)) {
 			pull_list_progress(worker, conn, now_ns);
 			continue;
 		}

@@ -16,11 +16,15 @@
 
 /*
  * Starts to READ the value of @request, which gets its response when the value has arrived; or
- * responds with an error. False: it waits for memory (server/net/budget.h) and is to be called
- * again when the connection is woken by deferred_wake().
+ * responds with an error. False: it waits for memory, or for the answer to a probe (B1 to B5 in
+ * server/net/budget.h), and is to be called again when the connection is woken by
+ * deferred_wake().
  */
 bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash);
+
+/* A probe of the connection was answered: a pull that waits for that has no deadline any more. */
+void pull_probed(struct conn *conn);
 
 /* A pull that waits is not to be started any more. */
 void pull_wait_cancel(struct conn *conn);

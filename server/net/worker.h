@@ -61,6 +61,8 @@ struct worker_limits {
 	X(scans, "parts of scans")                                                                 \
 	X(pulls, "large values READ from clients")                                                 \
 	X(pull_bytes, "bytes of these values")                                                     \
+	X(pulls_probed,                                                                            \
+	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
 	X(pulls_refused, "large values refused, since too many waited already")                    \
 	X(pulls_stalled, "connections closed because their large value did not arrive")            \

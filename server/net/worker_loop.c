@@ -140,6 +140,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		break;
 	case WR_PROBE:
 		keepalive_answered(conn, wc->wr_id);
+		pull_probed(conn);
 		break;
 	case WR_RECV:
 	case WR_MARKER:

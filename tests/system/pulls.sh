@@ -30,7 +30,8 @@ check "a value of the rogue's length" kvctl put beside-small0 "$(printf 'v%.0s' 
 check "is deleted" kvctl del beside-small0
 check "the free memory is noted" memory_note || finish
 checks_of rogue pull_hoard
-check "the pulls waited" stat_above pulls_waited 40
+check "all of them were probed first" stat_above pulls_probed 79
+check "none of them waited for memory" stat_is pulls_waited 0
 check "none was refused" stat_is pulls_refused 0
 check "none was closed for standing still" stat_is pulls_stalled 0
 check "all memory is back, before the timeouts" nothing_is_held 1

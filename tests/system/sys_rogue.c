@@ -710,8 +710,14 @@ static const char *case_die_in_pull(void)
 
 	if (!db)
 		return kvd_error(NULL);
-	pulls = server_stat(db, "pulls");
 	raw_greet(&p);
+	/* The first one is served, with the probe before it. */
+	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)) ||
+	    !raw_wait(&p, raw_is_responded) || p.closed || p.response.status)
+		return "the first pull is not done";
+	if (kvd_delete(db, "kkkkk", 5))
+		return "its key is not there";
+	pulls = server_stat(db, "pulls");
 	p.sends_done = 0;
 	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)))
 		return "can't send";
@@ -794,8 +800,8 @@ static void delete_beside(struct kvd *db, int rounds)
 }
 
 /* What the server does at once with a pull that it is asked for. */
-static const char *const pull_fates[] = { "pulls", "pulls_waited", "pulls_refused", "put_no_space",
-					  NULL };
+static const char *const pull_fates[] = { "pulls",	   "pulls_probed", "pulls_waited",
+					  "pulls_refused", "put_no_space", NULL };
 
 /* They ask; from then on nobody polls their devices. False: the server did not take them all. */
 static bool hoarders_ask(struct raw_peer *hoarders, struct kvd *db)
@@ -814,6 +820,16 @@ static bool hoarders_ask(struct raw_peer *hoarders, struct kvd *db)
 		if (clock_ns() > end || usleep(RAW_PAUSE_US))
 			return false;
 	return true;
+}
+
+/* A client that has served no READ so far stores a large value: it waits for none of them. */
+static const char *newcomer_beside(void)
+{
+	struct kvd *db = good_client_open();
+	enum kvd_status status = db ? put_beside(db, BESIDE_ROUNDS) : KVD_ERR_UNREACHABLE;
+
+	kvd_close(db);
+	return status ? "a newcomer's PUT beside them failed" : NULL;
 }
 
 static const char *hoard_beside(struct raw_peer *hoarders, struct kvd *db)
@@ -839,7 +855,7 @@ static const char *hoard_beside(struct raw_peer *hoarders, struct kvd *db)
 	}
 	printf("      | %u of %d pairs of PUTs failed, the longest took %.1f ms\n", failed, i - 1,
 	       (double)longest_ns / 1e6);
-	return failed ? text : NULL;
+	return failed ? text : newcomer_beside();
 }
 
 static const char *case_pull_hoard(void)
@@ -854,7 +870,7 @@ static const char *case_pull_hoard(void)
 	error = hoard_beside(hoarders, db);
 	for (i = 0; i < HOARDERS; i++)
 		raw_close(&hoarders[i]);
-	delete_beside(db, BESIDE_ROUNDS);
+	delete_beside(db, BESIDE_ROUNDS + 1);
 	kvd_close(db);
 	return error;
 }

@@ -36,6 +36,7 @@ static int setup(void **state)
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
 		conns[i].pull_hold.conn = &conns[i];
+		conns[i].probes_answered = 1; /* B5 */
 		TAILQ_INIT(&conns[i].deferred);
 		TAILQ_INSERT_TAIL(&conns[i].deferred, &deferred[i], entry);
 	}

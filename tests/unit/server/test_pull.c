@@ -22,6 +22,7 @@
 #include "common/util/stat.h"
 #include "server/net/deferred.h"
 #include "server/net/build.h"
+#include "server/net/keepalive.h"
 #include "server/net/request.h"
 #include "tests/support/store_fixture.h"
 
@@ -44,6 +45,7 @@ struct test_conn {
 	struct ibv_send_wr reads[POSTED_MAX]; /* posted and not completed, oldest first */
 	struct ibv_sge sges[POSTED_MAX];
 	unsigned int read_count;
+	uint64_t probe;		/* the wr_id of a READ of no bytes, 0: none was posted */
 	unsigned int responses; /* posted */
 	struct wire_response response;
 };
@@ -83,6 +85,11 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 			continue;
 		}
 		assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
+		if (!wr->num_sge) {
+			assert_int_equal(c->probe, 0);
+			c->probe = wr->wr_id;
+			continue;
+		}
 		assert_true(c->read_count < POSTED_MAX);
 		c->reads[c->read_count] = *wr;
 		c->sges[c->read_count++] = *wr->sg_list;
@@ -99,6 +106,7 @@ static void conn_setup(struct test_conn *c)
 			.qp = &c->qp,
 			.window = WINDOW,
 			.signal_every = WINDOW,
+			.probes_answered = 1,
 			.sent_first = BUFFER_NONE,
 			.sent_last = BUFFER_NONE,
 		},
@@ -437,6 +445,49 @@ static void stands_still(void **state)
 	pull_release(poller, &c->conn);
 }
 
+/* B5: who has served no READ yet is asked to, and has neither memory nor a place in the queue. */
+static void probed_first(void **state)
+{
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	c->conn.probes_answered = 0;
+	for (unsigned int i = 0; i < 3; i++)
+		assert_false(ask(c, WIRE_SET, value, MORE_BYTES));
+	assert_true(c->probe);
+	assert_int_equal(c->read_count, 0);
+	assert_int_equal(c->conn.pull_hold.bytes, 0);
+	assert_int_equal(worker.pull_budget.waiting_count, 0);
+	assert_int_equal(stat_read(&worker.stats.pulls_probed), 1);
+	keepalive_answered(&c->conn, c->probe);
+	pull_probed(&c->conn);
+	/* From now on it has no deadline until it holds memory. */
+	worker.limits.pull_stall_ns = 0;
+	usleep(1);
+	pull_expire(&worker);
+	assert_false(c->conn.stopped);
+	c->probe = 0;
+	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_int_equal(c->probe, 0);
+}
+
+static void probe_is_not_answered(void **state)
+{
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	c->conn.probes_answered = 0;
+	worker.limits.pull_stall_ns = 0;
+	assert_false(ask(c, WIRE_SET, value, MORE_BYTES));
+	usleep(1);
+	pull_expire(&worker);
+	assert_true(c->conn.stopped);
+	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 1);
+	pull_release(poller, &c->conn);
+}
+
 /*
  * One that has served all its READs is not closed, whatever time the rest takes; and a server that
  * stops still sees its pull.
@@ -617,6 +668,8 @@ int main(void)
 		CASE(requests_wait_for_memory),
 		CASE(no_room_while_building),
 		CASE(builders_end),
+		CASE(probed_first),
+		CASE(probe_is_not_answered),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -43,8 +43,9 @@
  *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting has a deadline, and
  *     one call does a bounded amount of work. The data path allocates nothing. It makes system
  *     calls only to wake a peer that sleeps; to take wake-ups and files off the socket before it
- *     sleeps and when a READ's memory is not mapped; once per clock tick, to find out which peers
- *     are gone; and in every 128th poll without work, to find out which cold connections woke us.
+ *     sleeps and when a READ's memory is not mapped; once per clock tick that a wait lasts through,
+ *     to find out which peers are gone; and in every 128th poll without work, to find out which
+ *     cold connections woke us.
  *  h. Idle connections cost a poll next to nothing (scan.c).
  */
 #include "common/rdma/softnic/cm.h"

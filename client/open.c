@@ -148,6 +148,8 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 		return addr.kind == DEVICE_SOFTNIC ? open_softnic_failed(handle, addr.path, err) :
 						     open_verbs_failed(handle, url, err);
 	}
+	/* A handle belongs to one thread at a time, and the device to the handle. */
+	handle->dev->single_threaded = true;
 	err = handle->dev->ops->query(handle->dev, &handle->attr, &handle->port);
 	if (err)
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s can't be queried: %s",

@@ -15,7 +15,8 @@
  * that takes them, so no destroy call ever waits for one. Every destroy function accepts NULL.
  *
  * Threads: as in libibverbs, every call may be made on any thread, and an object must not be used
- * while it is being destroyed. Only one thread at a time may take events of a channel.
+ * while it is being destroyed. Only one thread at a time may take events of a channel. A device
+ * that one thread at a time uses can be declared so: single_threaded in struct device.
  */
 #ifndef KVD_COMMON_RDMA_DEVICE_H
 #define KVD_COMMON_RDMA_DEVICE_H
@@ -54,6 +55,12 @@ struct device {
 	enum device_kind kind;
 	const struct device_ops *ops;
 	struct ibv_context *verbs; /* for the inline verbs and the queries */
+	/*
+	 * A promise of the owner, to be made after device_open() and before anything is created: no
+	 * two calls on the device and its objects overlap, those of the data path included. Then
+	 * these need no locks. Any thread may make them, one after the other.
+	 */
+	bool single_threaded;
 	char name[IBV_SYSFS_NAME_MAX];
 	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd.sock", for messages */
 };

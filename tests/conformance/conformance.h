@@ -41,8 +41,9 @@
 struct suite {
 	enum device_kind kind;
 	const struct device_ops *ops;
-	const char *program; /* this program, to start again as a peer process */
-	const char *dir;     /* for sockets */
+	const char *program;  /* this program, to start again as a peer process */
+	const char *dir;      /* for sockets */
+	bool single_threaded; /* the sides' devices are declared so */
 };
 
 extern struct suite suite;

@@ -6,7 +6,8 @@
  *
  * KVD_TEST_DEVICE gives the device if the first argument does not. For verbs, KVD_RDMA_ADDR is the
  * IP address of the RDMA device (unset: the first usable one). CASE is the beginning of a case's
- * name. KVD_CONFORMANCE_VERBOSE=1 shows the output of cases that pass, too.
+ * name. KVD_CONFORMANCE_VERBOSE=1 shows the output of cases that pass, too. Each case runs twice:
+ * the second time with devices that are declared single-threaded.
  *
  * Status: 0 if all passed, 1 if one failed, 77 if this host has no such device.
  */
@@ -77,11 +78,13 @@ static void dir_empty(const char *path)
 /* exec, not only fork: a child must not inherit a verbs device, and this one has nothing open. */
 static void case_exec(const struct suite_case *c, int output)
 {
+	const char *how = suite.single_threaded ? "--single" : "--case";
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
 	alarm(CASE_SECONDS_MAX);
-	execl(suite.program, suite.program, suite.ops->name, "--case", c->name, suite.dir, NULL);
+	execl(suite.program, suite.program, suite.ops->name, how, c->name, suite.dir, NULL);
 	_exit(EXIT_FAILURE);
 }
 
@@ -100,8 +103,8 @@ static bool case_run(const struct suite_case *c)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-	printf("%-4s  %-32s %6lld ms%s\n", passed ? "ok" : "FAIL", c->name,
-	       (long long)(suite_now_us() - start_us) / 1000,
+	printf("%-4s  %-32s %-6s %6lld ms%s\n", passed ? "ok" : "FAIL", c->name,
+	       suite.single_threaded ? "single" : "", (long long)(suite_now_us() - start_us) / 1000,
 	       WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (hung)" :
 	       WIFSIGNALED(status)				  ? " (crashed)" :
 								    "");
@@ -125,26 +128,23 @@ static bool case_wanted(const struct suite_case *c, char **names)
 	return false;
 }
 
-static struct totals groups_run(char **names)
+static void groups_run(char **names, struct totals *totals)
 {
-	struct totals totals = { 0, 0 };
-
 	for (size_t g = 0; g < array_len(groups); g++)
 		for (const struct suite_case *c = groups[g]; c->name; c++) {
 			if (!case_wanted(c, names))
 				continue;
 			if (case_run(c))
-				totals.passed++;
+				totals->passed++;
 			else
-				totals.failed++;
+				totals->failed++;
 		}
-	return totals;
 }
 
 static int suite_run(char **names)
 {
 	const char *tmp = getenv("TMPDIR");
-	struct totals totals;
+	struct totals totals = { 0, 0 };
 	char *dir;
 
 	if (asprintf(&dir, "%s%s", tmp ? tmp : "/tmp", DIR_TEMPLATE) < 0 || !mkdtemp(dir)) {
@@ -152,7 +152,9 @@ static int suite_run(char **names)
 		return EXIT_FAILURE;
 	}
 	suite.dir = dir;
-	totals = groups_run(names);
+	groups_run(names, &totals);
+	suite.single_threaded = true;
+	groups_run(names, &totals);
 	rmdir(dir);
 	free(dir);
 	printf("%s: %d passed, %d failed\n", suite.ops->name, totals.passed, totals.failed);
@@ -190,7 +192,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s softnic|verbs [CASE...]\n", argv[0]);
 		return EXIT_FAILURE;
 	}
-	if (argc == 5 && strcmp(argv[2], "--case") == 0)
+	suite.single_threaded = argc == 5 && strcmp(argv[2], "--single") == 0;
+	if (argc == 5 && (suite.single_threaded || strcmp(argv[2], "--case") == 0))
 		return case_main(argv[3], argv[4]);
 	if (argc == 5 && strcmp(argv[2], "--peer") == 0)
 		return peer_main(argv[3], argv[4]);

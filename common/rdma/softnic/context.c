@@ -257,6 +257,14 @@ static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv
 	return 0;
 }
 
+#ifdef SN_LOCK_CHECK
+void sn_lock_broken(void)
+{
+	log_error("softnic: two threads at once use a device that was declared single-threaded");
+	abort();
+}
+#endif
+
 void sn_context_kill(struct sn_context *ctx)
 {
 	struct sn_cm_channel *cm;
@@ -268,11 +276,11 @@ void sn_context_kill(struct sn_context *ctx)
 	sn_async_push(ctx, &ctx->fatal);
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_FOREACH(qp, &ctx->qps, in_context) {
-		pthread_mutex_lock(&qp->lock);
+		sn_lock(&qp->lock);
 		/* One that is not in the lists of its CQs yet is served when it gets there. */
 		if (qp->attached && qp->verbs.state == IBV_QPS_RTS)
 			do_sn_qp_attend(qp, true);
-		pthread_mutex_unlock(&qp->lock);
+		sn_unlock(&qp->lock);
 	}
 	TAILQ_FOREACH(channel, &ctx->channels, in_context)
 		sn_channel_timer(channel, 1);

@@ -41,8 +41,8 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 		.type = IBV_EVENT_CQ_ERR,
 		.cq = &cq->verbs,
 	};
-	pthread_mutex_init(&cq->lock, NULL);
-	pthread_mutex_init(&cq->list_lock, NULL);
+	sn_lock_init(&cq->lock, ctx->dev.single_threaded);
+	sn_lock_init(&cq->list_lock, ctx->dev.single_threaded);
 	cq->serve_after = SN_SERVE_AFTER;
 	TAILQ_INIT(&cq->waiting);
 	TAILQ_INIT(&cq->cold);
@@ -69,8 +69,8 @@ void sn_destroy_cq(struct ibv_cq *verbs)
 		sn_channel_remove(cq->channel, cq);
 	sn_async_forget(cq->ctx, &cq->error);
 	sn_object_remove(cq->ctx, SN_OBJECT_CQ);
-	pthread_mutex_destroy(&cq->list_lock);
-	pthread_mutex_destroy(&cq->lock);
+	sn_lock_destroy(&cq->list_lock);
+	sn_lock_destroy(&cq->lock);
 	free(cq->hot_members);
 	free(cq->hot);
 	free(cq->cqes);
@@ -116,9 +116,9 @@ bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
 {
 	bool pushed;
 
-	pthread_mutex_lock(&cq->lock);
+	sn_lock(&cq->lock);
 	pushed = do_sn_cq_push(cq, cqe);
-	pthread_mutex_unlock(&cq->lock);
+	sn_unlock(&cq->lock);
 	return pushed;
 }
 
@@ -141,7 +141,7 @@ void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp)
 {
 	uint32_t from, to;
 
-	pthread_mutex_lock(&cq->lock);
+	sn_lock(&cq->lock);
 	for (from = to = cq->tail; from != cq->head; from++) {
 		if (cq->cqes[from & cq->mask].qp == qp)
 			continue;
@@ -150,7 +150,7 @@ void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp)
 		to++;
 	}
 	cq->head = to;
-	pthread_mutex_unlock(&cq->lock);
+	sn_unlock(&cq->lock);
 }
 
 int sn_poll_cq(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
@@ -162,19 +162,19 @@ int sn_poll_cq(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&cq->lock);
+	sn_lock(&cq->lock);
 	got = do_cq_pop(cq, count, wc);
 	if (got && cq->skipped++ < SN_SKIP_MAX) {
-		pthread_mutex_unlock(&cq->lock);
+		sn_unlock(&cq->lock);
 		return got;
 	}
 	cq->skipped = 0;
-	pthread_mutex_unlock(&cq->lock);
+	sn_unlock(&cq->lock);
 	sn_cq_scan(cq, count - got > 0 ? count - got : 1);
-	pthread_mutex_lock(&cq->lock);
+	sn_lock(&cq->lock);
 	got += do_cq_pop(cq, count - got, wc + got);
 	dead = cq->dead;
-	pthread_mutex_unlock(&cq->lock);
+	sn_unlock(&cq->lock);
 	return got || !dead ? got : -EIO;
 }
 
@@ -185,8 +185,8 @@ int sn_req_notify_cq(struct ibv_cq *verbs, int solicited_only)
 
 	if (ret)
 		return -ret;
-	pthread_mutex_lock(&cq->list_lock);
+	sn_lock(&cq->list_lock);
 	do_sn_cq_arm_all(cq, solicited_only ? SN_NOTIFY_SOLICITED : SN_NOTIFY_ANY);
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 	return 0;
 }

@@ -87,7 +87,7 @@ void do_sn_grants_update(struct sn_qp *qp)
 	uint32_t slot;
 	bool may;
 
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	may = do_qp_may_read(qp);
 	if (qp->mine)
 		do_grants_revoke(qp, !may);
@@ -106,7 +106,7 @@ void do_sn_grants_update(struct sn_qp *qp)
 		serves = !!(qp->access & IBV_ACCESS_REMOTE_READ);
 	if (qp->mine)
 		side_store(&qp->mine->serves, serves);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 }
 
 void sn_grants_update(struct sn_qp *qp)

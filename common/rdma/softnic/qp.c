@@ -61,7 +61,7 @@ static void qp_free(struct sn_qp *qp)
 	free(qp->sq.inline_data);
 	free(qp->sq.sges);
 	free(qp->sq.wrs);
-	pthread_mutex_destroy(&qp->lock);
+	sn_lock_destroy(&qp->lock);
 	free(qp);
 }
 
@@ -70,7 +70,7 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 {
 	unsigned int i;
 
-	pthread_mutex_init(&qp->lock, NULL);
+	sn_lock_init(&qp->lock, ctx->dev.single_threaded);
 	qp->ctx = ctx;
 	qp->send_cq = to_sn_cq(attr->send_cq);
 	qp->recv_cq = to_sn_cq(attr->recv_cq);
@@ -196,7 +196,7 @@ void sn_qp_destroy(struct sn_qp *qp)
 	struct sn_context *ctx = qp->ctx;
 
 	qp_delist(qp);
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	if (qp->mine && qp->verbs.state != IBV_QPS_ERR) {
 		side_store(&qp->mine->error, LINK_ERROR_GONE);
 		qp->changed |= LINK_WAKE_EVENT;
@@ -205,7 +205,7 @@ void sn_qp_destroy(struct sn_qp *qp)
 	qp->verbs.state = IBV_QPS_ERR;
 	do_sn_qp_attend(qp, false);
 	do_sn_grants_release(qp);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	qp_leave_cqs(qp);
 	sn_cq_forget(qp->send_cq, qp);
 	sn_cq_forget(qp->recv_cq, qp);
@@ -246,28 +246,28 @@ int sn_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	if (qp->verbs.state != IBV_QPS_INIT || qp->shared)
 		ret = -EINVAL;
 	else
 		do_qp_attach(qp, attach);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	if (ret)
 		return ret;
 	sn_cq_add(qp->send_cq, &qp->members[0]);
 	if (qp->member_count > 1)
 		sn_cq_add(qp->recv_cq, &qp->members[1]);
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	qp->attached = true;
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	return 0;
 }
 
 void sn_qp_announce(struct sn_qp *qp)
 {
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	qp->announced = true;
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	sn_grants_update(qp);
 }
 
@@ -277,9 +277,9 @@ int sn_qp_establish(struct sn_qp *qp)
 	struct sn_channel *recv = qp->recv_cq->channel;
 	int ret = 0;
 
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	qp->established = true;
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	if (send)
 		ret = sn_channel_watch(send, qp, qp->sock);
 	if (!ret && recv && recv != send)
@@ -323,14 +323,14 @@ void do_sn_qp_broken(struct sn_qp *qp, const char *what)
 
 void sn_qp_disconnect(struct sn_qp *qp)
 {
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	if (qp->mine) {
 		side_store(&qp->mine->closed, 1);
 		qp->changed |= LINK_WAKE_EVENT;
 	}
 	do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_NONE);
 	do_sn_qp_publish(qp);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 }
 
 void do_sn_qp_lost(struct sn_qp *qp)
@@ -341,29 +341,29 @@ void do_sn_qp_lost(struct sn_qp *qp)
 
 void sn_qp_lost(struct sn_qp *qp)
 {
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	do_sn_qp_lost(qp);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 }
 
 bool sn_qp_in_error(struct sn_qp *qp)
 {
 	bool in_error;
 
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	in_error = qp->verbs.state == IBV_QPS_ERR;
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	return in_error;
 }
 
 void sn_qp_drop(struct sn_qp *qp)
 {
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	if (qp->sock >= 0) {
 		shutdown(qp->sock, SHUT_RDWR);
 		do_sn_qp_lost(qp);
 	}
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 }
 
 static int do_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -393,9 +393,9 @@ int sn_modify_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int mask)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	ret = do_qp_modify(qp, attr, mask);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	if (!ret)
 		sn_grants_update(qp);
 	return ret;
@@ -409,7 +409,7 @@ int sn_query_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int mask)
 	(void)mask; /* returns all attributes, as libibverbs allows */
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	*attr = (struct ibv_qp_attr){
 		.qp_state = verbs->state,
 		.cur_qp_state = verbs->state,
@@ -422,6 +422,6 @@ int sn_query_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int mask)
 		.port_num = 1,
 		.rnr_retry = qp->rnr_retry,
 	};
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	return 0;
 }

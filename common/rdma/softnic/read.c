@@ -346,12 +346,12 @@ unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr)
 	count = do_read_plan(qp, *wr, steps);
 	if (!count)
 		return 0;
-	pthread_mutex_lock(&qp->send_cq->lock);
+	sn_lock(&qp->send_cq->lock);
 	for (i = 0; i < count && alive; i++) {
 		alive = do_read_step(qp, *wr, &steps[i]);
 		*wr = (*wr)->next;
 	}
-	pthread_mutex_unlock(&qp->send_cq->lock);
+	sn_unlock(&qp->send_cq->lock);
 	qp->sq.pushed = qp->sq.done = qp->sq.posted;
 	if (!alive)
 		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);

@@ -21,7 +21,7 @@ int sn_post_recv(struct ibv_qp *verbs, struct ibv_recv_wr *wr, struct ibv_recv_w
 		*bad_wr = wr;
 		return -ret;
 	}
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	for (; wr; wr = wr->next) {
 		ret = sn_recv_queue_post(&qp->rq, wr);
 		if (ret) {
@@ -31,7 +31,7 @@ int sn_post_recv(struct ibv_qp *verbs, struct ibv_recv_wr *wr, struct ibv_recv_w
 	}
 	if (verbs->state == IBV_QPS_ERR)
 		do_sn_recv_flush(qp);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	return -ret;
 }
 

@@ -124,12 +124,12 @@ static void do_member_serve(struct sn_cq *cq, struct sn_member *member, bool wok
 {
 	struct sn_qp *qp = member->qp;
 
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	if (woken)
 		do_sn_qp_drain(qp, false);
 	do_sn_qp_progress(qp);
 	do_member_settle(cq, member);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 }
 
 static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
@@ -137,22 +137,22 @@ static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
 	struct sn_qp *qp = member->qp;
 	bool resting;
 
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	resting = !atomic_load_explicit(&qp->attention, memory_order_relaxed) && do_sn_qp_arm(qp);
 	if (resting)
 		do_member_place(cq, member, false);
 	else
 		cq->hot[member->index].active_ms = cq->tick_ms;
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 }
 
 static bool cq_has(struct sn_cq *cq, int wanted)
 {
 	bool has;
 
-	pthread_mutex_lock(&cq->lock);
+	sn_lock(&cq->lock);
 	has = cq->head - cq->tail >= (uint32_t)wanted;
-	pthread_mutex_unlock(&cq->lock);
+	sn_unlock(&cq->lock);
 	return has;
 }
 
@@ -202,13 +202,13 @@ static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
 
 	for (left = left < max ? left : max; left; left--) {
 		/* It stays: it leaves the CQ only under list_lock. */
-		pthread_mutex_lock(&cq->lock);
+		sn_lock(&cq->lock);
 		member = TAILQ_FIRST(&cq->waiting);
 		if (member) {
 			TAILQ_REMOVE(&cq->waiting, member, in_waiting);
 			TAILQ_INSERT_TAIL(&cq->waiting, member, in_waiting);
 		}
-		pthread_mutex_unlock(&cq->lock);
+		sn_unlock(&cq->lock);
 		if (!member)
 			return;
 		do_member_serve(cq, member, false);
@@ -266,9 +266,9 @@ static void do_tick_check_lives(struct sn_cq *cq)
 		if (cq->cool_next >= cq->hot_count)
 			cq->cool_next = 0;
 		qp = cq->hot_members[cq->cool_next]->qp;
-		pthread_mutex_lock(&qp->lock);
+		sn_lock(&qp->lock);
 		lost = qp->verbs.state == IBV_QPS_RTS && link_hung_up(qp->sock);
-		pthread_mutex_unlock(&qp->lock);
+		sn_unlock(&qp->lock);
 		if (lost)
 			sn_qp_lost(qp);
 	}
@@ -316,7 +316,7 @@ void sn_cq_scan(struct sn_cq *cq, int wanted)
 	bool found;
 
 	/* Another thread is scanning: it pushes its completions to the same CQ. */
-	if (pthread_mutex_trylock(&cq->list_lock))
+	if (sn_trylock(&cq->list_lock))
 		return;
 	now_ms = clock_tick_ms();
 	cq->ticked |= now_ms != cq->tick_ms;
@@ -336,7 +336,7 @@ void sn_cq_scan(struct sn_cq *cq, int wanted)
 			serve |= !TAILQ_EMPTY(&cq->cold);
 		}
 	}
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 	if (serve && cq->channel)
 		sn_channel_serve(cq->channel);
 }
@@ -352,20 +352,20 @@ void do_sn_cq_arm_all(struct sn_cq *cq, int notify)
 		if (side_bell(cq->hot[i].theirs) == cq->hot[i].seen)
 			continue;
 		member = cq->hot_members[i];
-		pthread_mutex_lock(&member->qp->lock);
+		sn_lock(&member->qp->lock);
 		do_sn_qp_progress(member->qp);
-		pthread_mutex_unlock(&member->qp->lock);
+		sn_unlock(&member->qp->lock);
 	}
-	pthread_mutex_lock(&cq->lock);
+	sn_lock(&cq->lock);
 	if (notify > atomic_load_explicit(&cq->notify, memory_order_relaxed))
 		atomic_store_explicit(&cq->notify, notify, memory_order_relaxed);
-	pthread_mutex_unlock(&cq->lock);
+	sn_unlock(&cq->lock);
 	/* From the last on, since one that becomes cold gives its place to the last. */
 	for (i = cq->hot_count; i-- > 0;) {
 		member = cq->hot_members[i];
-		pthread_mutex_lock(&member->qp->lock);
+		sn_lock(&member->qp->lock);
 		do_member_settle(cq, member);
-		pthread_mutex_unlock(&member->qp->lock);
+		sn_unlock(&member->qp->lock);
 	}
 }
 
@@ -394,60 +394,60 @@ int sn_cq_reserve(struct sn_cq *cq)
 {
 	int ret;
 
-	pthread_mutex_lock(&cq->list_lock);
+	sn_lock(&cq->list_lock);
 	ret = do_hot_reserve(cq, cq->reserved + 1);
 	cq->reserved += !ret;
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 	return ret;
 }
 
 void sn_cq_unreserve(struct sn_cq *cq)
 {
-	pthread_mutex_lock(&cq->list_lock);
+	sn_lock(&cq->list_lock);
 	cq->reserved--;
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 }
 
 void sn_cq_add(struct sn_cq *cq, struct sn_member *member)
 {
-	pthread_mutex_lock(&cq->list_lock);
+	sn_lock(&cq->list_lock);
 	do_hot_add(cq, member);
 	do_member_serve(cq, member, false);
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 }
 
 void sn_cq_warm(struct sn_cq *cq, struct sn_member *member)
 {
-	pthread_mutex_lock(&cq->list_lock);
-	pthread_mutex_lock(&member->qp->lock);
+	sn_lock(&cq->list_lock);
+	sn_lock(&member->qp->lock);
 	do_member_settle(cq, member);
-	pthread_mutex_unlock(&member->qp->lock);
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&member->qp->lock);
+	sn_unlock(&cq->list_lock);
 }
 
 void sn_cq_remove(struct sn_cq *cq, struct sn_member *member)
 {
-	pthread_mutex_lock(&cq->list_lock);
+	sn_lock(&cq->list_lock);
 	if (atomic_load_explicit(&member->hot, memory_order_relaxed))
 		do_hot_remove(cq, member);
 	else
 		TAILQ_REMOVE(&cq->cold, member, in_cold);
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 }
 
 void sn_cq_serve(struct sn_cq *cq, struct sn_qp *qp)
 {
-	pthread_mutex_lock(&cq->list_lock);
+	sn_lock(&cq->list_lock);
 	do_member_serve(cq, cq_member(cq, qp), true);
 	cq->serve_after = SN_SERVE_SOON;
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 }
 
 void sn_cq_serve_waiting(struct sn_cq *cq)
 {
-	pthread_mutex_lock(&cq->list_lock);
+	sn_lock(&cq->list_lock);
 	do_scan_waiting(cq, SN_QP_MAX);
-	pthread_mutex_unlock(&cq->list_lock);
+	sn_unlock(&cq->list_lock);
 }
 
 void do_sn_qp_attend(struct sn_qp *qp, bool attention)
@@ -460,13 +460,13 @@ void do_sn_qp_attend(struct sn_qp *qp, bool attention)
 	for (i = 0; i < qp->member_count; i++) {
 		struct sn_cq *cq = i ? qp->recv_cq : qp->send_cq;
 
-		pthread_mutex_lock(&cq->lock);
+		sn_lock(&cq->lock);
 		if (attention)
 			TAILQ_INSERT_TAIL(&cq->waiting, &qp->members[i], in_waiting);
 		else
 			TAILQ_REMOVE(&cq->waiting, &qp->members[i], in_waiting);
 		atomic_fetch_add_explicit(&cq->waiting_count, attention ? 1u : -1u,
 					  memory_order_relaxed);
-		pthread_mutex_unlock(&cq->lock);
+		sn_unlock(&cq->lock);
 	}
 }

@@ -371,7 +371,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	}
 	if (fault_on() && fault_drops())
 		sn_qp_drop(qp);
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	if (verbs->state != IBV_QPS_RTS && verbs->state != IBV_QPS_ERR)
 		ret = -EINVAL;
 	else
@@ -381,7 +381,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	if (qp->armed && (qp->rearm || (do_sn_qp_wanted(qp) & ~qp->armed)))
 		do_sn_qp_arm(qp);
 	warm = qp->attached && qp->sq.done != qp->sq.posted;
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	/* Make it hot: the response should find us polling, not have to wake us. */
 	if (warm && !atomic_load_explicit(&qp->members[0].hot, memory_order_relaxed))
 		sn_cq_warm(qp->send_cq, &qp->members[0]);

@@ -32,6 +32,7 @@
 #include "common/rdma/device.h"
 #include "common/rdma/softnic/fault.h"
 #include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
 
 #define SN_QP_MAX 65536
 #define SN_WR_MAX 16384 /* of a send or receive queue */
@@ -187,7 +188,7 @@ struct sn_cq {
 	struct sn_context *ctx;
 	struct sn_channel *channel; /* or NULL */
 
-	pthread_mutex_t lock;
+	struct sn_lock lock;
 	struct sn_cqe *cqes;
 	uint32_t mask;
 	uint32_t head;
@@ -200,7 +201,7 @@ struct sn_cq {
 	struct sn_member_list waiting;
 	_Atomic uint32_t waiting_count; /* changed under lock */
 
-	pthread_mutex_t list_lock;
+	struct sn_lock list_lock;
 	struct sn_hot *hot;		/* hot_count entries, room for hot_max */
 	struct sn_member **hot_members; /* the same ones */
 	struct sn_member_list cold;	/* armed: their peers wake us up */
@@ -355,7 +356,7 @@ struct sn_qp {
 	_Atomic uint32_t seen_bell;
 	_Atomic bool attention; /* has work that the peer's bell does not announce; under lock */
 
-	pthread_mutex_t lock;
+	struct sn_lock lock;
 	int access;
 	struct link_shared *shared;
 	struct link_side *mine;

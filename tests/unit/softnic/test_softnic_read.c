@@ -236,7 +236,7 @@ static void test_client_checks_files(void **state)
 
 	(void)state;
 	assert_int_equal(ftruncate(fd, 4096), 0);
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
@@ -256,7 +256,7 @@ static void test_client_checks_files(void **state)
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
 	grant.grant_addr = 4096;
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), 0);
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	close(fd);
 }
 

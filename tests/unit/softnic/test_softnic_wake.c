@@ -371,9 +371,9 @@ static void test_arming_checks_again(void **state)
 	qp = to_sn_qp(server.id->qp);
 	assert_int_equal(end_post_send(&client, ids[0]->qp, 0, 8, 0), 0);
 	assert_int_equal(cq->head, cq->tail);
-	pthread_mutex_lock(&qp->lock);
+	sn_lock(&qp->lock);
 	assert_true(do_sn_qp_arm(qp));
-	pthread_mutex_unlock(&qp->lock);
+	sn_unlock(&qp->lock);
 	assert_int_equal(cq->head, cq->tail + 1);
 	disconnect_many(1);
 	ends_release();

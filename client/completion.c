@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "client/window.h"
 #include "common/util/clock.h"
 #include "common/util/spin.h"
 #include "common/wire.h"
@@ -59,22 +60,26 @@ static enum kvd_status completion_failed(struct kvd *handle, const struct ibv_wc
 }
 
 /* The response to an ACCESS message has nothing in it; the next call that polls drops it. */
-static bool is_access_response(const struct kvd *handle, const struct ibv_wc *wc)
+static bool is_access_response(const struct kvd *handle, const struct ibv_wc *wc,
+			       struct response *response)
 {
 	const uint8_t *p = handle->messages.base + (wc->wr_id & UINT32_MAX) * RESPONSE_BYTES;
-	struct response response;
 
-	return handle->access_id && !wire_response_parse(&response, p, wc->byte_len) &&
-	       response.op == WIRE_ACCESS && response.id == handle->access_id &&
-	       response.status == WIRE_OK;
+	return handle->access_id && !wire_response_parse(response, p, wc->byte_len) &&
+	       response->op == WIRE_ACCESS && response->id == handle->access_id &&
+	       response->status == WIRE_OK;
 }
 
 /* Keeps the response for the call that waits for it: one request at a time, so one response. */
 static enum kvd_status response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 {
-	if (is_access_response(handle, wc)) {
+	struct response response;
+	enum kvd_status status;
+
+	if (is_access_response(handle, wc, &response)) {
 		handle->access_id = 0;
-		return recv_post(handle, (uint32_t)wc->wr_id);
+		status = window_learn(handle, &response);
+		return status ? status : recv_post(handle, (uint32_t)wc->wr_id);
 	}
 	if (handle->recv_ready)
 		return handle_fail(handle, KVD_ERR_PROTOCOL,

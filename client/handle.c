@@ -269,7 +269,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.incarnation = handle->geometry.incarnation,
 		.region_bytes = handle->geometry.region_bytes,
 		.value_max = handle->geometry.value_max,
-		.window = handle->window,
+		.window = handle_window(handle, clock_raw_ns()),
 		.request_bytes = handle->request_bytes,
 		.cache_bytes = bcache_bytes(&handle->cache),
 		.buckets = geometry_buckets(&handle->geometry),

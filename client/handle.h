@@ -18,6 +18,7 @@
 #include "common/rdma/device.h"
 #include "common/util/hist.h"
 #include "common/util/spin.h"
+#include "common/wire.h"
 
 #define GETS_MAX 32 /* GETs that are done together: READs in one chain */
 /*
@@ -68,8 +69,10 @@ struct kvd {
 	uint64_t geometry_ns; /* local time of that READ; 0: it is the welcome's */
 	uint64_t region_addr;
 	uint32_t rkey;
-	uint32_t window;
 	uint32_t request_bytes;
+	uint32_t window;    /* requests that may be outstanding: client/window.h */
+	bool window_moves;  /* each response says it anew */
+	uint64_t posted_ns; /* when the last request was posted, by clock_raw_ns() */
 
 	struct reg_buf messages;	/* RECVS response buffers, then one request */
 	struct reg_buf access_messages; /* one, of access records alone */
@@ -97,6 +100,15 @@ struct kvd {
 	char device_why[160];
 	char error[ERROR_BYTES];
 };
+
+/* The window at @now_ns of clock_raw_ns(): client/window.h. */
+static inline uint32_t handle_window(const struct kvd *handle, uint64_t now_ns)
+{
+	bool lapsed = handle->window_moves &&
+		      now_ns - handle->posted_ns > WIRE_WINDOW_LAPSE_MS * 1000000ull;
+
+	return lapsed ? WIRE_WINDOW_LAPSED : handle->window;
+}
 
 /* Sets up what needs no connection. @options may be NULL: the defaults. @handle is zeroed. */
 void handle_init(struct kvd *handle, const struct kvd_options *options);

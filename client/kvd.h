@@ -561,7 +561,7 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
  *	requests  received from it
  *	received  bytes in them, without values that the server fetched by READs
  *	sent	  bytes in responses
- *	window	  requests that it may have outstanding
+ *	window	  requests that it may have outstanding: 1 when it has been idle for some seconds
  *
  * Writes at most @size bytes to @text, with a terminating zero, and the length without it to *@len,
  * unless @len is NULL. May need several requests, each of which blocks for at most timeout_ms. A
@@ -592,7 +592,7 @@ struct kvd_info {
 	uint64_t incarnation;	 /* random number of this start of the server */
 	uint64_t region_bytes;	 /* size of the server's memory region */
 	uint64_t value_max;	 /* longest value that the server takes, in bytes */
-	uint32_t window;	 /* requests that may be outstanding on this connection */
+	uint32_t window;	 /* requests that may be outstanding, now: 1 after an idle second */
 	uint32_t request_bytes;	 /* longest message the server takes; it READs longer values */
 	size_t cache_bytes;	 /* size of the bucket cache in use */
 	uint64_t buckets;	 /* of the server's index, as far as this handle knows */

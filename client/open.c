@@ -334,7 +334,8 @@ static enum kvd_status open_connect(struct kvd *handle)
 	const struct wire_connect hello = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
-		.bytes = sizeof(hello),
+		.bytes = WIRE_CONNECT_BYTES,
+		.features = WIRE_FEATURE_WINDOW,
 	};
 	const struct cm_param param = {
 		.private_data = &hello,
@@ -354,7 +355,8 @@ static enum kvd_status open_connect(struct kvd *handle)
 /* NULL, or what is wrong. All later code relies on these bounds. */
 static const char *welcome_check(const struct wire_welcome *welcome)
 {
-	if (welcome->magic != WIRE_MAGIC || welcome->abi != WIRE_ABI || welcome->features)
+	if (welcome->magic != WIRE_MAGIC || welcome->abi != WIRE_ABI ||
+	    welcome->features & ~WIRE_FEATURE_WINDOW)
 		return "not this version of kvd's protocol";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
 		return "window out of range";
@@ -374,6 +376,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	handle->region_addr = welcome->region_addr;
 	handle->rkey = welcome->rkey;
 	handle->window = welcome->window;
+	handle->window_moves = welcome->features & WIRE_FEATURE_WINDOW;
 	handle->request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);

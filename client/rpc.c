@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/completion.h"
+#include "client/window.h"
 #include "common/util/clock.h"
 
 static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
@@ -130,10 +131,13 @@ static enum kvd_status response_parse(struct kvd *handle, const struct rpc *rpc,
 	return KVD_OK;
 }
 
-/* Waits until the window has a credit for one more request: an ACCESS message may hold one. */
+/* Waits until one more request may be outstanding: an ACCESS message may be. */
 static enum kvd_status window_wait(struct kvd *handle)
 {
-	return handle->access_id && handle->window < 2 ? completion_wait_access(handle) : KVD_OK;
+	if (!handle->access_id)
+		return KVD_OK;
+	window_look(handle, clock_raw_ns());
+	return handle->window < 2 ? completion_wait_access(handle) : KVD_OK;
 }
 
 /* Returns KVD_OK if there is a response, whatever its status. */
@@ -149,6 +153,8 @@ static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct 
 	if (!status) {
 		bytes = request_fill(handle, rpc);
 		sent_ns = clock_raw_ns();
+		window_look(handle, sent_ns);
+		window_posted(handle, sent_ns);
 		handle->stats.round_trips++;
 		status = request_post(handle, &handle->messages, request_buffer(handle), bytes);
 	}
@@ -156,6 +162,8 @@ static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct 
 		status = completion_wait_response(handle);
 	if (!status)
 		status = response_parse(handle, rpc, response);
+	if (!status)
+		status = window_learn(handle, response);
 	if (!status &&
 	    !server_clock_learn(&handle->clock, response->clock_ns, sent_ns, clock_raw_ns()))
 		handle->stats.clock_jumps++;
@@ -230,6 +238,7 @@ enum kvd_status access_report(struct kvd *handle)
 	struct wire_request head = { .op = WIRE_ACCESS };
 	size_t bytes = sizeof(head) + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES;
 	enum kvd_status status = KVD_OK;
+	uint64_t now_ns;
 
 	if (handle->access_id)
 		status = completion_wait_access(handle);
@@ -238,6 +247,10 @@ enum kvd_status access_report(struct kvd *handle)
 					   IBV_ACCESS_LOCAL_WRITE);
 	if (status)
 		return status;
+	/* Nothing else is outstanding. */
+	now_ns = clock_raw_ns();
+	window_look(handle, now_ns);
+	window_posted(handle, now_ns);
 	head.id = request_id_next(handle);
 	head.access_count = access_append(handle, handle->access_messages.base, sizeof(head));
 	memcpy(handle->access_messages.base, &head, sizeof(head));

@@ -193,6 +193,8 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 	copy = r.flags & WIRE_R_COPY;
 	if (r.flags & ~WIRE_R_COPY || (copy && r.op != WIRE_GET) || r.reserved)
 		return "response with unknown flags";
+	if (r.window > WIRE_WINDOW_MAX)
+		return "response with a window out of range";
 	if (r.value_len > VALUE_MAX || len - sizeof(r) != (copy ? 0 : r.value_len))
 		return "response length does not match its value";
 	*out = (struct response){
@@ -206,6 +208,7 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 		.arg64 = r.arg64,
 		.clock_ns = r.clock_ns,
 		.expires = r.expires,
+		.window = r.window,
 		.value = (const uint8_t *)msg + sizeof(r),
 		.value_len = r.value_len,
 	};

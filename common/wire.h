@@ -20,16 +20,34 @@
 #define WIRE_ABI 2
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
+/*
+ * The features are what the client can do beyond the ABI. They stand behind the bytes that are
+ * counted in `bytes`, which older servers want to be 16 and do not look beyond. Where a client
+ * sends no more than those, or the fabric pads them with zeros, it has no features. The server says
+ * in its welcome which of them count.
+ */
 struct wire_connect {
 	uint64_t magic;
 	uint32_t abi;
-	uint32_t bytes; /* of this struct: private data arrives padded */
+	uint32_t bytes;	   /* WIRE_CONNECT_BYTES */
+	uint64_t features; /* WIRE_FEATURE_*; a server ignores those that it does not know */
 };
-static_assert(sizeof(struct wire_connect) == 16, "ABI");
+static_assert(sizeof(struct wire_connect) == 24, "ABI");
+#define WIRE_CONNECT_BYTES 16u
+static_assert(offsetof(struct wire_connect, features) == WIRE_CONNECT_BYTES, "ABI");
+
+/* The window changes: each response says how many requests the client may have outstanding. */
+#define WIRE_FEATURE_WINDOW 1ull
+/*
+ * And a client that has sent nothing for so long has a window of 1 until the next response: the
+ * server counts on it (server/net/window.h).
+ */
+#define WIRE_WINDOW_LAPSE_MS 1000u
+#define WIRE_WINDOW_LAPSED 1u
 
 enum wire_reject_reason {
 	WIRE_REJECT_VERSION = 1, /* not kvd, or another ABI */
-	WIRE_REJECT_FULL = 2,	 /* max_connections reached, or no credits left for a window */
+	WIRE_REJECT_FULL = 2,	 /* max_connections reached, or no receive left for one more */
 	WIRE_REJECT_STOPPING = 3,
 	WIRE_REJECT_ERROR = 4, /* the server could not set the connection up */
 };
@@ -173,9 +191,11 @@ struct wire_response {
 	};
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
 	uint32_t expires;  /* GET, PUT, ARITH, TOUCH: the item's */
-	uint32_t reserved; /* 0 */
+	uint16_t window;   /* with WIRE_FEATURE_WINDOW, but in the response to HELLO; else 0 */
+	uint16_t reserved; /* 0 */
 };
 static_assert(sizeof(struct wire_response) == 56, "ABI");
+static_assert(offsetof(struct wire_response, window) == 52, "ABI");
 static_assert(offsetof(struct wire_response, version) == 16, "ABI");
 static_assert(offsetof(struct wire_response, slot) == 24, "ABI");
 static_assert(offsetof(struct wire_response, arg64) == 32, "ABI");
@@ -199,7 +219,7 @@ struct wire_hello {
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t response_bytes; /* of the client's receive buffers, WIRE_RESPONSE_MIN or more */
-	uint64_t features;	 /* none is defined: 0 */
+	uint64_t features;	 /* 0: they are offered in the connect request */
 };
 static_assert(sizeof(struct wire_hello) == 24, "ABI");
 
@@ -207,11 +227,11 @@ static_assert(sizeof(struct wire_hello) == 24, "ABI");
 struct wire_welcome {
 	uint64_t magic;
 	uint32_t abi;
-	uint32_t window;	/* requests the client may have outstanding */
+	uint32_t window;	/* requests the client may have outstanding, at first or always */
 	uint32_t request_bytes; /* longest message the server takes */
 	uint32_t rkey;
 	uint64_t region_addr;
-	uint64_t features;
+	uint64_t features;	  /* those of the connect request that the server has, too */
 	uint32_t access_rate;	  /* report one GET of this many; 0: none (no eviction) */
 	uint32_t access_delay_ms; /* and no later than this, once the client calls again */
 	struct geometry geometry;
@@ -288,6 +308,7 @@ struct response {
 	};
 	uint64_t clock_ns;
 	uint32_t expires;
+	uint32_t window; /* WIRE_WINDOW_MAX at most */
 	const uint8_t *value;
 	uint32_t value_len; /* bytes at value; with WIRE_R_COPY, of the copy's value */
 };

@@ -136,14 +136,15 @@ enum poll_mode {
 
 #define OPTIONS_request(X)                                                                         \
 	X(request, window, UINT, "8", 1, 31,                                                       \
-	  "most requests that a connection may have outstanding")                                  \
+	  "most requests that an active connection may have outstanding; an idle one has 1")       \
 	X(request, buffer, SIZE, "2k", WIRE_REQUEST_MIN, WIRE_RESPONSE_MAX,                        \
 	  "size of a message buffer; the value of a request that does not fit is read "            \
 	  "from its client")                                                                       \
 	X(request, srq_depth, UINT, "4096", 64, 32768,                                             \
-	  "receives of each worker on each device; bounds the sum of the windows")                 \
-	X(request, signal_every, UINT, "8", 1, 64,                                                 \
-	  "one response in this many is signaled")
+	  "receives of each worker on each device; bounds the sum of the windows, and so the "     \
+	  "connections")                                                                           \
+	X(request, signal_every, UINT, "4", 1, 64,                                                 \
+	  "one response in this many is signaled; more than 4 count as 4")
 
 #define OPTIONS_log(X)                                                                             \
 	X(log, level, LEVEL, "notice", 0, 0,                                                       \

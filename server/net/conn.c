@@ -66,7 +66,7 @@ static int conn_create_qp(struct conn *conn)
 		.srq = poller->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = poller_sq_depth(poller, conn->window),
+			.max_send_wr = conn->sq_depth + MARKERS,
 			.max_send_sge = 1,
 			.max_inline_data = poller->inline_max,
 		},
@@ -91,7 +91,7 @@ bool peer_is_admin(const struct cm_peer *peer)
 }
 
 int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
-		uint32_t window)
+		uint32_t window_max)
 {
 	const struct worker_limits *limits = &poller->worker->limits;
 	struct conn *conn = calloc(1, sizeof(*conn));
@@ -104,11 +104,13 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	conn->id = id;
 	conn->poller = poller;
 	conn->serial = serial;
-	conn->window = window;
+	conn->window = conn->window_told = 1;
+	stat_set(&conn->window_shown, conn->window);
+	conn->sq_depth = poller_sq_depth(poller, window_max) - MARKERS;
 	/* So that one of those that it may always have outstanding is signaled. */
 	conn->signal_every = poller->limits.signal_every;
-	if (conn->signal_every > window)
-		conn->signal_every = window;
+	if (conn->signal_every > sq_share(conn))
+		conn->signal_every = sq_share(conn);
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
 	conn->pull_hold.conn = conn;
 	TAILQ_INIT(&conn->deferred);

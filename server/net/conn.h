@@ -15,8 +15,8 @@
  *			  the connection from the poller's table
  *	  NOTE_QUIESCED	  control destroys the queue pair: from now on nothing moves data, and its
  *			  number may be another connection's
- *	  NOTE_RELEASE	  worker takes back buffers and memory
- *	  NOTE_RELEASED	  control returns the credits and frees it after a grace period
+ *	  NOTE_RELEASE	  worker takes back buffers, memory and the window
+ *	  NOTE_RELEASED	  control frees it after a grace period
  *
  * Each field says which thread owns it. The control thread touches the worker's fields only before
  * the queue pair is connected and after NOTE_RELEASED; the notes order the two.
@@ -99,19 +99,27 @@ struct conn {
 	struct cds_lfht_node node; /* in poller->conns, by qp_num */
 	uint32_t qp_num;
 	uint32_t serial;       /* tells its completions from those of an older connection */
-	uint32_t window;       /* requests that the client may have outstanding */
-	uint32_t signal_every; /* one of so many responses is signaled; at most the window */
+	uint32_t sq_depth;     /* work requests that the send queue holds, beside the marker */
+	uint32_t signal_every; /* one of so many responses is signaled: see window_set() */
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
 	struct cm_peer peer;
 	bool by_admin;		/* peer_is_admin() */
-	bool admin;		/* its slot and credit are those of administrators */
+	bool admin;		/* its slot and receive are those of administrators */
+	bool window_moves;	/* the client has WIRE_FEATURE_WINDOW */
 	uint64_t connected_ns;	/* by clock_ns() */
 	uint64_t number;	/* in net->registry, for users; 0: not there */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
-	/* The worker's. */
+	/* The worker's. The windows: server/net/window.h. */
+	uint32_t window;	  /* requests that the client may have outstanding, at most */
+	uint32_t window_told;	  /* the same, as it knows or will know soon */
+	uint64_t window_known_at; /* `requests` with which it is sure to know a smaller one */
+	bool window_active;	  /* it is in poller->windows.active, if window_moves */
+	uint64_t window_look_ns;  /* when to see whether it is still active, or later */
+	TAILQ_ENTRY(conn) window_entry;
+	uint64_t responses;		/* sent */
 	bool stopped;			/* failed or quiesced: nothing is to be posted */
 	uint32_t response_bytes;	/* longest message that the client accepts */
 	uint32_t sq_used;		/* work requests posted, or about to be, not known done */
@@ -147,6 +155,7 @@ struct conn {
 	uint64_t requests;	  /* received */
 	uint64_t received_bytes;  /* in them */
 	uint64_t sent_bytes;	  /* in responses */
+	uint64_t window_shown;	  /* window */
 	uint64_t active_ns;	  /* when the last request came, by the server's clock; 0: none */
 	uint64_t probes_answered; /* of keepalive */
 	_Atomic bool probe_noted; /* NOTE_PROBE is on its way; the control thread sets it */
@@ -187,8 +196,7 @@ static inline uint32_t sq_share(const struct conn *conn)
 static inline bool sq_room(const struct conn *conn)
 {
 	return conn->sq_used < sq_share(conn) ||
-	       (conn->poller->spare_sends &&
-		conn->sq_used < poller_sq_depth(conn->poller, conn->window) - MARKERS);
+	       (conn->poller->spare_sends && conn->sq_used < conn->sq_depth);
 }
 
 /* For a work request that is posted, or will be at the end of the batch. There is room. */
@@ -216,10 +224,11 @@ bool peer_is_admin(const struct cm_peer *peer);
 
 /*
  * Creates the connection that @id requests, with its queue pair, and adds it to @poller's table.
- * The caller accepts it. Control thread, which is RCU-offline. 0 or a negative errno.
+ * Its window is 1, and may grow to @window_max. The caller accepts it. Control thread, which is
+ * RCU-offline. 0 or a negative errno.
  */
 int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
-		uint32_t window);
+		uint32_t window_max);
 
 /* Frees a connection that is in no table, with its queue pair if that still exists. */
 void conn_destroy(struct conn *conn);

@@ -71,7 +71,6 @@ static void conn_list_add(struct net *net, struct conn *conn)
 		return;
 	}
 	conn->poller->conns_count++;
-	conn->poller->credits -= conn->window;
 }
 
 static void conn_list_remove(struct net *net, struct conn *conn)
@@ -90,7 +89,6 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		return;
 	}
 	conn->poller->conns_count--;
-	conn->poller->credits += conn->window;
 }
 
 static void query_forget(struct conn *conn)
@@ -142,7 +140,7 @@ static struct poller *poller_choose(struct net *net, const struct nic *nic)
 
 	for (i = 0; i < net->worker_count; i++) {
 		poller = &net->workers[i].pollers[n];
-		if (!poller->credits || poller->conns_count >= poller->limits.conns_max)
+		if (poller->conns_count >= poller->limits.conns_max)
 			continue;
 		if (!best || poller->conns_count < best->conns_count)
 			best = poller;
@@ -163,25 +161,17 @@ static struct poller *poller_choose_admin(struct net *net, const struct nic *nic
 	return peer_is_admin(&peer) ? poller : NULL;
 }
 
-static bool connect_is_kvd(const struct cm_event *event)
+/* Older clients send no features: zeros, or nothing. */
+static bool connect_parse(struct wire_connect *connect, const struct cm_event *event)
 {
-	struct wire_connect connect;
+	size_t len = event->private_len < sizeof(*connect) ? event->private_len : sizeof(*connect);
 
-	if (event->private_len < sizeof(connect))
+	*connect = (struct wire_connect){ 0 };
+	if (len < WIRE_CONNECT_BYTES)
 		return false;
-	memcpy(&connect, event->private_data, sizeof(connect));
-	return connect.magic == WIRE_MAGIC && connect.abi == WIRE_ABI &&
-	       connect.bytes == sizeof(connect);
-}
-
-/* The window to grant: request.window, or less so that credits are left for later connections. */
-static uint32_t window_choose(const struct net *net, const struct poller *poller)
-{
-	uint32_t share = poller->credits / (poller->limits.conns_max - poller->conns_count);
-
-	if (!share)
-		return 1;
-	return share < net->env.config->request.window ? share : net->env.config->request.window;
+	memcpy(connect, event->private_data, len);
+	return connect->magic == WIRE_MAGIC && connect->abi == WIRE_ABI &&
+	       connect->bytes == WIRE_CONNECT_BYTES;
 }
 
 /* This thread is offline otherwise: server/control_loop.c. */
@@ -193,29 +183,29 @@ static void table_remove(struct conn *conn)
 }
 
 /* After an error id->context is the connection, if there is one: it is to be closed. */
-static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id, bool admin)
+static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id, bool admin,
+			  uint64_t features)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
 		.rnr_retry_count = RNR_RETRY_COUNT,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
-	uint32_t window = admin ? 1 : window_choose(net, poller);
 	struct conn *conn;
 	int err;
 
-	err = conn_create(&conn, poller, id, ++net->serial, window);
+	err = conn_create(&conn, poller, id, ++net->serial, admin ? 1 : poller->limits.window);
 	if (err)
 		return err;
 	conn->admin = admin;
+	conn->window_moves = !admin && features & WIRE_FEATURE_WINDOW;
 	conn->connected_ns = clock_ns();
 	conn_list_add(net, conn);
 	err = id->dev->ops->accept(id, &param);
 	if (err)
 		return err;
 	conn_timer_set(&net->timers, conn, CONN_TIMER_HELLO, clock_ns());
-	log_debug(CONN_FMT ": worker %u, window %u", CONN_ARG(conn), conn_worker(conn)->number,
-		  window);
+	log_debug(CONN_FMT ": worker %u", CONN_ARG(conn), conn_worker(conn)->number);
 	return 0;
 }
 
@@ -268,11 +258,12 @@ static void connect_failed(struct net *net, const struct nic *nic, struct cm_id 
 
 static void connect_handle(struct net *net, struct nic *nic, const struct cm_event *event)
 {
+	struct wire_connect connect;
 	struct poller *poller;
 	bool full, admin = false;
 	int err;
 
-	if (!connect_is_kvd(event)) {
+	if (!connect_parse(&connect, event)) {
 		connect_refuse(net, event->id, WIRE_REJECT_VERSION,
 			       "the client does not speak this version of kvd's protocol");
 		return;
@@ -294,7 +285,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 				      "no window left to grant (request.srq_depth)");
 		return;
 	}
-	err = connect_accept(net, poller, event->id, admin);
+	err = connect_accept(net, poller, event->id, admin, connect.features);
 	if (err)
 		connect_failed(net, nic, event->id, err);
 }

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "server/net/query.h"
+#include "server/net/window.h"
 #include "server/net/worker.h"
 
-static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
+static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 {
 	const struct poller *poller = conn->poller;
 	const struct table *table = poller->worker->store_thread.table;
@@ -17,10 +18,11 @@ static void welcome_fill(struct wire_welcome *welcome, const struct conn *conn)
 	*welcome = (struct wire_welcome){
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
-		.window = conn->window,
+		.window = window_welcome(conn),
 		.request_bytes = poller->limits.buffer_bytes,
 		.rkey = poller->nic->mr->rkey,
 		.region_addr = (uintptr_t)table->region->base,
+		.features = conn->window_moves ? WIRE_FEATURE_WINDOW : 0,
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
 	};

@@ -223,9 +223,10 @@ int poller_init(struct poller *poller, struct worker *worker, unsigned int numbe
 		.nic = nic,
 		.limits = *limits,
 		.inline_max = INLINE_WANTED,
-		.credits = limits->srq_depth - limits->admins_max,
 	};
 	TAILQ_INIT(&poller->unmarked);
+	if (poller->limits.conns_max > limits->srq_depth - limits->admins_max)
+		poller->limits.conns_max = limits->srq_depth - limits->admins_max;
 	cqes = poller_cq_size(poller);
 	if (cqes < 0)
 		return cqes;

@@ -51,8 +51,19 @@ struct poller_limits {
 	uint32_t buffer_bytes; /* of a message buffer */
 	uint32_t signal_every; /* responses for each signaled one */
 	uint32_t window;       /* largest one of a connection, in requests */
-	uint32_t conns_max;
-	uint32_t admins_max; /* connections beyond those, with a window of 1 each */
+	uint32_t conns_max;    /* each has a receive at least */
+	uint32_t admins_max;   /* connections beyond those, with a window of 1 each */
+};
+
+/* What the windows of its connections take of a poller's receives: server/net/window.h. */
+struct window_pool {
+	uint32_t lendable; /* receives for windows larger than 1, of clients whose windows move */
+	uint32_t left;	   /* that no window covers */
+	uint32_t share;	   /* window of each active connection */
+	uint32_t fixed;	   /* window of a client that takes the first one for good */
+	uint32_t active_count;
+	/* Active connections whose windows move, by the time of the next look. */
+	TAILQ_HEAD(active_list, conn) active;
 };
 
 struct poller {
@@ -75,11 +86,12 @@ struct poller {
 	struct deferred *deferred; /* one for each receive buffer: server/net/deferred.h */
 	struct cds_lfht *conns;	   /* by qp_num */
 	uint64_t taken;		   /* completions, since the start */
+	bool all_taken;		   /* the last poll took all that had arrived */
 	/* Ending connections whose marker the device did not take: server/net/teardown.h. */
 	TAILQ_HEAD(unmarked_list, conn) unmarked;
+	struct window_pool windows;
 
 	/* The control thread's. */
-	uint32_t credits;      /* receives that no connection's window covers yet */
 	uint32_t conns_count;  /* without those of administrators */
 	uint32_t admins_count; /* their connections */
 	bool limit_reached;    /* the SRQ's limit event came; it is to be armed again */
@@ -87,7 +99,7 @@ struct poller {
 
 /*
  * Sets up the poller of worker @number on @nic. Its limits are @limits, but conns_max may be lower,
- * so that the device's completion queues suffice. 0 or a negative errno after logging.
+ * so that receives and the device's completion queues suffice. 0 or a negative errno after logging.
  */
 int poller_init(struct poller *poller, struct worker *worker, unsigned int number,
 		const struct poller_limits *limits, struct nic *nic);
@@ -101,9 +113,9 @@ int poller_arm_srq_limit(struct poller *poller);
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
 
 /*
- * Work requests that the send queue of a connection with this window holds, READs and the marker
- * included. A client that keeps the rules has at most `window` responses that it has not taken, but
- * their completions may come later than its next requests.
+ * Work requests that the send queue of a connection with windows up to this one holds, READs and
+ * the marker included. A client that keeps the rules has at most `window` responses that it has not
+ * taken, but their completions may come later than its next requests.
  */
 static inline uint32_t poller_sq_depth(const struct poller *poller, uint32_t window)
 {

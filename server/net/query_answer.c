@@ -43,11 +43,12 @@ static uint32_t print_conn(const struct net *net, const struct conn *conn, char 
 	n = snprintf(line, LINE_MAX_BYTES,
 		     "id=%" PRIu64 " device=%s addr=%s%s worker=%u state=%s age=%" PRIu64
 		     " idle=%" PRIu64 " requests=%" PRIu64 " received=%" PRIu64 " sent=%" PRIu64
-		     " window=%u\n",
+		     " window=%" PRIu64 "\n",
 		     conn->number, conn_device_name(conn), conn->peer.address, uid,
 		     conn->poller->worker->number, state_name(conn), age_s,
 		     active_ns ? idle_s : age_s, stat_read(&conn->requests),
-		     stat_read(&conn->received_bytes), stat_read(&conn->sent_bytes), conn->window);
+		     stat_read(&conn->received_bytes), stat_read(&conn->sent_bytes),
+		     stat_read(&conn->window_shown));
 	return n < LINE_MAX_BYTES ? (uint32_t)n : LINE_MAX_BYTES - 1;
 }
 

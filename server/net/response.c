@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/stat.h"
+#include "server/net/window.h"
 #include "server/net/worker.h"
 
 /*
@@ -174,6 +175,10 @@ static void response_chain(struct poller *poller, struct response_wr *response)
 {
 	struct conn *conn = response->conn;
 
+	conn->responses++;
+	/* Of HELLO's response the welcome has it. */
+	if (response->head.op != WIRE_HELLO)
+		response->head.window = window_tell(conn);
 	response_fill(poller, response);
 	response_signal(poller, response);
 	if (!(response->wr.send_flags & IBV_SEND_INLINE))

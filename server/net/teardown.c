@@ -6,6 +6,7 @@
 #include "server/net/deferred.h"
 #include "server/net/pull.h"
 #include "server/net/response.h"
+#include "server/net/window.h"
 #include "server/net/worker.h"
 
 /* False: the device does not take it. There is a place for it in the send queue. */
@@ -59,5 +60,6 @@ void teardown_release(struct conn *conn)
 	pull_release(poller, conn);
 	copy_drop(poller->worker, conn);
 	response_release_all(poller, conn);
+	window_release(conn);
 	mailbox_send(poller->worker->env->control, &conn->notes[NOTE_RELEASED]);
 }

@@ -75,6 +75,9 @@ struct worker_limits {
 	X(batches, "batches of completions")                                                       \
 	X(responses, "responses sent")                                                             \
 	X(responses_signaled, "of those, signaled")                                                \
+	X(windows_grown, "times a connection's window became larger")                              \
+	X(windows_shrunk, "times it became smaller, since more connections are active")            \
+	X(windows_lapsed, "times it became 1, since the connection was idle")                      \
 	X(sleeps, "times a worker went to sleep")                                                  \
 	X(connections_failed, "connections closed because the client broke the protocol, the "     \
 			      "queue pair failed, or a large value did not arrive in time")        \

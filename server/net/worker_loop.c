@@ -24,8 +24,12 @@
 #include "server/net/query.h"
 #include "server/net/request.h"
 #include "server/net/teardown.h"
+#include "server/net/window.h"
 
-/* How often a sleeping worker that has copies or pulls wakes up for those that are too old. */
+/*
+ * How often a sleeping worker that has copies, pulls or active connections wakes up for those that
+ * are too old, or idle.
+ */
 #define EXPIRE_MS 1000
 
 /* A worker that always finds work reads the clock after so many batches, of up to a few us. */
@@ -92,6 +96,7 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 	stat_add(&conn->requests, 1);
 	stat_add(&conn->received_bytes, wc->byte_len);
 	stat_set(&conn->active_ns, worker->store_thread.now_ns);
+	window_request(conn);
 	entry->buffer = wr_id_buffer(wc->wr_id);
 	error = wire_request_parse(&entry->request, poller_buffer(poller, entry->buffer),
 				   wc->byte_len);
@@ -196,6 +201,7 @@ static enum activity poller_poll(struct poller *poller)
 	int i, n;
 
 	n = ibv_poll_cq(poller->cq, BATCH_MAX, wcs);
+	poller->all_taken = n < BATCH_MAX;
 	if (n <= 0) {
 		teardown_count(poller, 0);
 		return ACTIVITY_NONE;
@@ -270,6 +276,26 @@ static bool worker_read_mail(struct worker *worker)
 	return true;
 }
 
+/* After a poll that began at @now_ns or later. */
+static void windows_expire(struct worker *worker, uint64_t now_ns)
+{
+	unsigned int i;
+
+	for (i = 0; i < worker->poller_count; i++)
+		if (worker->pollers[i].all_taken)
+			window_expire(&worker->pollers[i], now_ns);
+}
+
+static bool windows_any_active(const struct worker *worker)
+{
+	unsigned int i;
+
+	for (i = 0; i < worker->poller_count; i++)
+		if (window_any_active(&worker->pollers[i]))
+			return true;
+	return false;
+}
+
 static int poller_sleep(struct poller *poller, int fd, int timeout_ms)
 {
 	return poller->nic->dev->ops->sleep(poller->comp_channel, fd, timeout_ms);
@@ -296,7 +322,8 @@ static int pollers_sleep(struct worker *worker, int timeout_ms)
 /* With one device, going to sleep takes one system call, and waking up another. */
 static void worker_wait(struct worker *worker)
 {
-	bool expires = !TAILQ_EMPTY(&worker->copies) || !TAILQ_EMPTY(&worker->pulls);
+	bool expires = !TAILQ_EMPTY(&worker->copies) || !TAILQ_EMPTY(&worker->pulls) ||
+		       windows_any_active(worker);
 	int timeout_ms = expires ? EXPIRE_MS : -1;
 	int ret;
 
@@ -325,10 +352,11 @@ static void worker_sleep(struct worker *worker)
 	worker_wait(worker);
 }
 
-/* After server.spin_time without requests: gives back memory that others may need, then sleeps. */
+/* After server.spin_time without requests: gives back what others may need, then sleeps. */
 static void worker_rest(struct worker *worker)
 {
 	copy_expire(worker);
+	store_thread_clock(&worker->store_thread); /* for windows_expire(), after the next poll */
 	store_thread_idle(&worker->store_thread);
 	if (!worker->limits.busy)
 		worker_sleep(worker);
@@ -366,6 +394,7 @@ static void worker_idle(struct worker *worker, enum activity activity, enum pace
 		spin_begin(spin, worker->limits.spin_ns, now);
 	*pace = PACE_WAITING;
 	if (worker->limits.busy) {
+		store_thread_clock(&worker->store_thread);
 		cpu_relax();
 	} else if (!spin_wait(spin, now)) {
 		spin_end(spin, true);
@@ -390,11 +419,14 @@ static void *worker_run(void *arg)
 	struct worker *worker = arg;
 	enum activity activity;
 	enum pace pace = PACE_ACTIVE;
+	uint64_t polled_ns;
 
 	worker_pin(worker);
 	rcu_register_thread();
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
+		polled_ns = worker->store_thread.now_ns;
 		activity = worker_poll(worker);
+		windows_expire(worker, polled_ns);
 		if (worker_read_mail(worker))
 			activity = ACTIVITY_AWAITED;
 		pull_expire(worker);
@@ -431,6 +463,7 @@ static int worker_init_poller(struct worker *worker, const struct worker_env *en
 	err = poller_init(poller, worker, worker->number, &limits, &env->nics[nic]);
 	if (err)
 		return err;
+	window_pool_init(poller);
 	err = deferred_init(poller);
 	if (err) {
 		log_error("worker %u: no memory for %u requests: lower request.srq_depth",

@@ -235,7 +235,8 @@ void raw_connect(struct raw_peer *p, const void *private_data, size_t bytes)
 const struct wire_connect raw_good_connect = {
 	.magic = WIRE_MAGIC,
 	.abi = WIRE_ABI,
-	.bytes = sizeof(struct wire_connect),
+	.bytes = WIRE_CONNECT_BYTES,
+	.features = WIRE_FEATURE_WINDOW,
 };
 
 void raw_start(struct raw_peer *p, bool deaf)

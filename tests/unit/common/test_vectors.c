@@ -78,6 +78,8 @@ static void the_numbers_match_the_code(void **state)
 		{ "request_max", WIRE_RESPONSE_MAX },
 		{ "window_granted_max", window_option_max },
 		{ "window_max", WIRE_WINDOW_MAX },
+		{ "window_lapse_ms", WIRE_WINDOW_LAPSE_MS },
+		{ "window_lapsed", WIRE_WINDOW_LAPSED },
 		{ "access_max", WIRE_ACCESS_MAX },
 		{ "ttl_max", WIRE_TTL_MAX },
 		{ "segments", SEGMENTS_MAX },
@@ -113,7 +115,8 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 {
 	(void)state;
 	FIELDS("**Connect request**", wire_connect, F(wire_connect, magic, "magic"),
-	       F(wire_connect, abi, "ABI"), F(wire_connect, bytes, "length"));
+	       F(wire_connect, abi, "ABI"), F(wire_connect, bytes, "length"),
+	       F(wire_connect, features, "features"));
 	FIELDS("**Reject**", wire_reject, F(wire_reject, magic, "magic"),
 	       F(wire_reject, abi, "ABI"), F(wire_reject, reason, "reason"),
 	       F(wire_reject, text, "text"));
@@ -166,8 +169,8 @@ static void the_tables_of_responses_match_the_code(void **state)
 	       F(wire_response, version, "version / ticket"), F(wire_response, slot, "slot"),
 	       F(wire_response, arg64, "copy seed / result / cursor"),
 	       F(wire_response, clock_ns, "clock"), F(wire_response, expires, "expires"),
-	       F(wire_response, reserved, "reserved"));
-	ROWS("| 52 | 4 | reserved |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
+	       F(wire_response, window, "window"), F(wire_response, reserved, "reserved"));
+	ROWS("| 54 | 2 | reserved |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
 	     R(WIRE_TOO_LARGE, "too large"), R(WIRE_NO_SPACE, "no space"),
 	     R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"), R(WIRE_EXISTS, "exists"),
 	     R(WIRE_NOT_A_NUMBER, "not a number"));
@@ -262,6 +265,7 @@ static void the_tables_of_softnic_match_the_code(void **state)
 #define FLAGS 7u
 #define VERSION 0x2a01ull
 #define CLOCK_NS 1800000000000000000ull
+#define WINDOW 8
 #define EXPIRES 1800000061u
 #define ITEM_OFFSET 0x3a98760ull
 #define HOME_OFFSET 0x4880ull
@@ -447,7 +451,8 @@ static void the_item_matches_the_code(void **state)
 
 static void the_private_data_matches_the_code(void **state)
 {
-	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, sizeof(connect) };
+	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
+					      WIRE_FEATURE_WINDOW };
 	const struct wire_reject reject = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
@@ -507,6 +512,7 @@ static void hello_matches_the_code(void **state)
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.window = 8,
+		.features = WIRE_FEATURE_WINDOW,
 		.request_bytes = 2048,
 		.rkey = RKEY,
 		.region_addr = REGION_ADDR,
@@ -546,6 +552,7 @@ static void puts_match_the_code(void **state)
 		.version = VERSION,
 		.slot = name_slot(),
 		.clock_ns = CLOCK_NS + 2,
+		.window = WINDOW,
 		.expires = EXPIRES,
 	};
 	struct message body = { .len = 0 };
@@ -569,6 +576,7 @@ static void gets_match_the_code(void **state)
 		.item_flags = FLAGS,
 		.version = VERSION,
 		.clock_ns = CLOCK_NS + 3,
+		.window = WINDOW,
 		.expires = EXPIRES,
 	};
 	const struct wire_response copied = {
@@ -580,6 +588,7 @@ static void gets_match_the_code(void **state)
 		.slot = long_slot(),
 		.copy_seed = COPY_SEED,
 		.clock_ns = CLOCK_NS + 4,
+		.window = WINDOW,
 	};
 
 	(void)state;
@@ -612,6 +621,7 @@ static void the_other_requests_match_the_code(void **state)
 		.entries = 1,
 		.cursor = 0x4000000000000000,
 		.clock_ns = CLOCK_NS + 5,
+		.window = WINDOW,
 	};
 	struct message body = { .len = 0 };
 	struct scan_entry parsed;
@@ -628,7 +638,8 @@ static void the_other_requests_match_the_code(void **state)
 
 static void the_messages_of_softnic_match_the_code(void **state)
 {
-	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, sizeof(connect) };
+	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
+					      WIRE_FEATURE_WINDOW };
 	struct link_message message = {
 		.magic = LINK_MAGIC,
 		.version = LINK_VERSION,

@@ -174,7 +174,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.request.window, 8);
 	assert_int_equal(config.request.buffer, 2048);
 	assert_int_equal(config.request.srq_depth, 4096);
-	assert_int_equal(config.request.signal_every, 8);
+	assert_int_equal(config.request.signal_every, 4);
 	assert_int_equal(config.log.level, LOG_NOTICE);
 	assert_string_equal(config.log.file, "");
 	assert_int_equal(check(), 0);

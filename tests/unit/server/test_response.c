@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "server/net/response.h"
+#include "server/net/window.h"
 #include "server/net/worker.h"
 
 #define SRQ_DEPTH 32u
@@ -96,6 +97,7 @@ static int setup(void **state)
 			.id = &conns[i].id,
 			.poller = poller,
 			.window = windows[i],
+			.sq_depth = poller_sq_depth(poller, windows[i]) - MARKERS,
 			.signal_every = windows[i],
 			.response_bytes = BUFFER_BYTES,
 			.sent_first = BUFFER_NONE,
@@ -222,12 +224,68 @@ static void nobody_waits_in_vain(void **state)
 	assert_int_equal(poller->free_count, SRQ_DEPTH + SRQ_DEPTH / 4);
 }
 
+/*
+ * The same, and windows change all the time. Of as many work requests in a row as a connection with
+ * the smallest window may have outstanding, one is signaled.
+ */
+static void nobody_waits_while_windows_move(void **state)
+{
+	unsigned int step, i;
+
+	(void)state;
+	srand(2);
+	poller->limits.window = 8;
+	poller->limits.conns_max = CONNS;
+	window_pool_init(poller);
+	for (i = 0; i < CONNS; i++) {
+		conns[i].conn.window = conns[i].conn.window_told = 1;
+		conns[i].conn.window_moves = true;
+		conns[i].conn.sq_depth = poller_sq_depth(poller, 8) - MARKERS;
+		conns[i].conn.signal_every = 1 + SENDS_BESIDE_WINDOW;
+	}
+	for (step = 0; step < STEPS; step++) {
+		struct test_conn *c = &conns[rand() % CONNS];
+
+		switch (rand() % 4) {
+		case 0:
+			c->conn.requests++;
+			c->conn.active_ns = worker.store_thread.now_ns;
+			window_request(&c->conn);
+			break;
+		case 1:
+			respond(c, !(rand() % 16));
+			break;
+		case 2:
+			complete(c);
+			break;
+		default:
+			worker.store_thread.now_ns += (uint64_t)(rand() % 1000000000);
+			window_expire(poller, worker.store_thread.now_ns);
+		}
+		assert_true(poller->spare_sends <= SPARE_SENDS);
+		assert_true(poller->spare_buffers <= SRQ_DEPTH / 4);
+		assert_true(sends_outstanding() <=
+			    SRQ_DEPTH + CONNS * SENDS_BESIDE_WINDOW + SPARE_SENDS);
+		assert_true(response_room(&c->conn) || complete(c));
+	}
+	assert_true(worker.stats.windows_lapsed > 100);
+	assert_true(worker.stats.windows_shrunk > 100);
+	for (i = 0; i < CONNS; i++) {
+		response_release_all(poller, &conns[i].conn);
+		window_release(&conns[i].conn);
+	}
+	assert_int_equal(poller->spare_sends, SPARE_SENDS);
+	assert_int_equal(poller->spare_buffers, SRQ_DEPTH / 4);
+	assert_int_equal(poller->windows.left, SRQ_DEPTH - CONNS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(values_beside_deaf, setup, teardown),
 		cmocka_unit_test_setup_teardown(headers_beside_deaf, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_waits_in_vain, setup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_waits_while_windows_move, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

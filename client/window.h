@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The window: how many requests the client may have outstanding, ACCESS messages included. With
+ * WIRE_FEATURE_WINDOW each response says it, and a client that has posted nothing for a while
+ * takes it for 1 (common/PROTOCOL.md, server/net/window.h). Before a request is posted:
+ *
+ *	window_look(), with the time of now;
+ *	fewer than handle->window requests are outstanding, else wait for a response and look again;
+ *	window_posted(), with a time that is not later than the request is posted.
+ */
+#ifndef KVD_CLIENT_WINDOW_H
+#define KVD_CLIENT_WINDOW_H
+
+#include "client/handle.h"
+#include "common/wire.h"
+
+/* @now_ns: by clock_raw_ns(). */
+static inline void window_look(struct kvd *handle, uint64_t now_ns)
+{
+	handle->window = handle_window(handle, now_ns);
+}
+
+static inline void window_posted(struct kvd *handle, uint64_t now_ns)
+{
+	handle->posted_ns = now_ns;
+}
+
+/* Takes the window from a response. KVD_ERR_PROTOCOL if it is not as the welcome announced it. */
+enum kvd_status window_learn(struct kvd *handle, const struct response *response);
+
+#endif /* KVD_CLIENT_WINDOW_H */

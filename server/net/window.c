@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Shares the receives of a poller between its active connections. */
+#include "server/net/window.h"
+
+#include "common/util/stat.h"
+#include "server/net/worker.h"
+
+/* From one look at an active connection to the next. The list is in the order of the looks. */
+#define LOOK_NS 1000000000ull
+/* Connections that are looked at in one call. */
+#define LOOKS_MAX 16
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t share_of(const struct poller *poller, uint32_t conns)
+{
+	uint32_t share = poller->windows.lendable / (conns ? conns : 1);
+
+	return 1 + min_u32(share, poller->limits.window - 1);
+}
+
+static void share_update(struct poller *poller)
+{
+	poller->windows.share = share_of(poller, poller->windows.active_count);
+}
+
+void window_pool_init(struct poller *poller)
+{
+	const struct poller_limits *limits = &poller->limits;
+	struct window_pool *pool = &poller->windows;
+
+	TAILQ_INIT(&pool->active);
+	pool->active_count = 0;
+	pool->lendable = limits->srq_depth - limits->admins_max - limits->conns_max;
+	pool->left = pool->lendable;
+	pool->fixed = share_of(poller, limits->conns_max);
+	share_update(poller);
+}
+
+static uint32_t beyond(uint32_t used, uint32_t share)
+{
+	return used > share ? used - share : 0;
+}
+
+/*
+ * Sets the window. What the connection has outstanding beyond it comes out of what is spare, which
+ * has to suffice: false, and nothing was changed, if it does not. A larger window never fails.
+ *
+ * Whatever the window, a connection without room for a response waits for one of its own that is
+ * signaled: conn->signal_every is at most sq_share() of the smallest window, so that of as many
+ * responses in a row one is.
+ */
+static bool window_set(struct conn *conn, uint32_t window)
+{
+	struct poller *poller = conn->poller;
+	uint32_t share = sq_share(conn) - conn->window + window;
+	uint32_t sends = poller->spare_sends + beyond(conn->sq_used, sq_share(conn));
+	uint32_t buffers = poller->spare_buffers + beyond(conn->buffers, conn->window);
+
+	if (beyond(conn->sq_used, share) > sends || beyond(conn->buffers, window) > buffers)
+		return false;
+	poller->spare_sends = sends - beyond(conn->sq_used, share);
+	poller->spare_buffers = buffers - beyond(conn->buffers, window);
+	poller->windows.left += conn->window;
+	poller->windows.left -= window;
+	conn->window = window;
+	stat_set(&conn->window_shown, window);
+	return true;
+}
+
+/* As much of @window as there are receives left. */
+static void window_grow(struct conn *conn, uint32_t window)
+{
+	struct worker_stats *stats = &conn->poller->worker->stats;
+	uint32_t more = min_u32(window - conn->window, conn->poller->windows.left);
+
+	if (more && window_set(conn, conn->window + more))
+		stat_add(&stats->windows_grown, 1);
+}
+
+static void look_later(struct conn *conn, uint64_t now_ns)
+{
+	conn->window_look_ns = now_ns + LOOK_NS;
+	TAILQ_INSERT_TAIL(&conn->poller->windows.active, conn, window_entry);
+}
+
+/* For ever, or until the connection ends; so it is not lendable any more. */
+static void activate_fixed(struct conn *conn)
+{
+	struct window_pool *pool = &conn->poller->windows;
+
+	if (!conn->admin)
+		window_grow(conn, pool->fixed);
+	pool->lendable -= conn->window - 1;
+	share_update(conn->poller);
+	conn->window_told = conn->window;
+}
+
+void window_activate(struct conn *conn)
+{
+	struct poller *poller = conn->poller;
+
+	conn->window_active = true;
+	if (!conn->window_moves) {
+		activate_fixed(conn);
+		return;
+	}
+	poller->windows.active_count++;
+	share_update(poller);
+	look_later(conn, poller->worker->store_thread.now_ns);
+	conn->window_told = conn->window;
+	conn->window_known_at = UINT64_MAX;
+	window_grow(conn, poller->windows.share);
+}
+
+void window_known(struct conn *conn)
+{
+	if (!window_set(conn, conn->window_told))
+		return;
+	stat_add(&conn->poller->worker->stats.windows_shrunk, 1);
+}
+
+uint32_t window_welcome(struct conn *conn)
+{
+	conn->window_told = conn->window;
+	return conn->window;
+}
+
+/*
+ * The share has changed since the client was told. If it is less than its window, it is told that,
+ * and C3 begins anew with this response.
+ */
+void window_change(struct conn *conn)
+{
+	uint32_t share = conn->poller->windows.share;
+
+	if (share > conn->window)
+		window_grow(conn, share);
+	conn->window_told = min_u32(share, conn->window);
+	conn->window_known_at = conn->responses + conn->window;
+}
+
+static void deactivate(struct conn *conn)
+{
+	struct poller *poller = conn->poller;
+
+	conn->window_active = false;
+	if (!conn->window_moves)
+		return;
+	TAILQ_REMOVE(&poller->windows.active, conn, window_entry);
+	poller->windows.active_count--;
+	share_update(poller);
+}
+
+static bool is_idle(const struct conn *conn, uint64_t now_ns)
+{
+	return now_ns > conn->active_ns + WINDOW_IDLE_NS && !conn->stopped &&
+	       !conn->deferred_count && !conn->pull_since_ns;
+}
+
+/* A second later again, if its responses stand still and leave it too little room. */
+static void look(struct conn *conn, uint64_t now_ns)
+{
+	struct poller *poller = conn->poller;
+
+	if (!is_idle(conn, now_ns) || !window_set(conn, WIRE_WINDOW_LAPSED)) {
+		TAILQ_REMOVE(&poller->windows.active, conn, window_entry);
+		look_later(conn, now_ns);
+		return;
+	}
+	deactivate(conn);
+	conn->window_told = WIRE_WINDOW_LAPSED;
+	stat_add(&poller->worker->stats.windows_lapsed, 1);
+}
+
+void window_expire(struct poller *poller, uint64_t now_ns)
+{
+	struct conn *conn;
+	unsigned int i;
+
+	for (i = 0; i < LOOKS_MAX && (conn = TAILQ_FIRST(&poller->windows.active)) &&
+		    now_ns >= conn->window_look_ns;
+	     i++)
+		look(conn, now_ns);
+}
+
+/* Nothing of it is outstanding any more, so the smaller window always can be set. */
+void window_release(struct conn *conn)
+{
+	struct window_pool *pool = &conn->poller->windows;
+
+	if (!conn->window_active)
+		return;
+	if (!conn->window_moves)
+		pool->lendable += conn->window - 1;
+	deactivate(conn);
+	window_set(conn, 1);
+	share_update(conn->poller);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the client's window: taken from each response, lapsed after an idle second, respected by
+ * requests beside an ACCESS message; and constant with a server that does not have the feature.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "client/open.h"
+#include "client/window.h"
+#include "common/util/clock.h"
+#include "tests/support/fake_server.h"
+
+#define SECOND 1000000000ull
+
+static struct fake_server *server;
+static struct kvd *kvd;
+static uint16_t window; /* of the next responses */
+
+static void tell_window(struct fake_server *of, struct wire_response *response)
+{
+	(void)of;
+	response->window = window;
+}
+
+/* Every GET is reported, in a message of its own whose response is held back. */
+static void open_with(uint64_t features, uint32_t first)
+{
+	server = fake_server_open(2, first, 1, 0, NULL);
+	kvd = &server->kvd;
+	kvd->window_moves = features & WIRE_FEATURE_WINDOW;
+	window_posted(kvd, clock_raw_ns());
+	server->before_response = tell_window;
+	server->hold_access = true;
+	fake_server_put(server, 1, 20, 0);
+}
+
+static uint32_t shown(void)
+{
+	struct kvd_info info;
+
+	kvd_info(kvd, &info);
+	return info.window;
+}
+
+static void get(void)
+{
+	static uint8_t found[32];
+	uint64_t key = 1;
+
+	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
+}
+
+static void each_response_tells_it(void **state)
+{
+	(void)state;
+	open_with(WIRE_FEATURE_WINDOW, 8);
+	assert_int_equal(shown(), 8);
+	window = 5;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(shown(), 5);
+	window = WIRE_WINDOW_MAX;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(shown(), WIRE_WINDOW_MAX);
+	/* The response to an ACCESS message, too, when it is taken. */
+	window = 3;
+	get();
+	assert_true(server->holding);
+	fake_server_release(server);
+	window = 4;
+	get();
+	assert_int_equal(kvd->window, 3);
+	kvd_close(kvd);
+}
+
+/* With an ACCESS message outstanding a request needs a window of 2. */
+static void it_is_respected(void **state)
+{
+	(void)state;
+	open_with(WIRE_FEATURE_WINDOW, 8);
+	window = 2;
+	get();
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->outstanding_max, 2);
+	/* The response that was held back has the window of 2 still. */
+	window = 1;
+	fake_server_release(server);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	server->outstanding_max = 0;
+	for (int i = 0; i < 10; i++) {
+		get();
+		assert_int_equal(kvd_ping(kvd), KVD_OK);
+	}
+	assert_int_equal(server->outstanding_max, 1);
+	kvd_close(kvd);
+}
+
+/* An idle second later it is 1, until the next response. */
+static void it_lapses(void **state)
+{
+	(void)state;
+	open_with(WIRE_FEATURE_WINDOW, 8);
+	window = 8;
+	get();
+	assert_true(server->holding);
+	kvd->posted_ns -= 2 * SECOND;
+	assert_int_equal(shown(), 1);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->outstanding_max, 1);
+	assert_int_equal(shown(), 8);
+	get();
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->outstanding_max, 2);
+	/* A request that was posted keeps it, an ACCESS message does as well. */
+	fake_server_release(server);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	kvd->posted_ns -= 2 * SECOND;
+	get();
+	assert_int_equal(kvd->window, 1);
+	assert_true(clock_raw_ns() - kvd->posted_ns < SECOND);
+	kvd_close(kvd);
+}
+
+/* A server of before: no window in its responses, and no lapse. */
+static void it_is_constant_without_the_feature(void **state)
+{
+	(void)state;
+	open_with(0, 3);
+	window = 0;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	kvd->posted_ns -= 2 * SECOND;
+	assert_int_equal(shown(), 3);
+	get();
+	kvd->posted_ns -= 2 * SECOND;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->outstanding_max, 2);
+	window = 3;
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
+	kvd_close(kvd);
+}
+
+static void a_missing_window_is_refused(void **state)
+{
+	(void)state;
+	open_with(WIRE_FEATURE_WINDOW, 3);
+	window = 0;
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
+	kvd_close(kvd);
+	open_with(WIRE_FEATURE_WINDOW, 3);
+	window = WIRE_WINDOW_MAX + 1;
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
+	kvd_close(kvd);
+}
+
+/* The welcome says which features count; those that were not offered are refused. */
+static void the_welcome_has_the_features(void **state)
+{
+	struct wire_welcome welcome = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.window = 7,
+		.request_bytes = WIRE_REQUEST_MIN,
+		.features = WIRE_FEATURE_WINDOW,
+	};
+
+	(void)state;
+	open_with(0, 3);
+	welcome.geometry = server->geometry;
+	bcache_release(&kvd->cache);
+	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
+	assert_true(kvd->window_moves);
+	assert_int_equal(shown(), 7);
+	bcache_release(&kvd->cache);
+	welcome.features = 0;
+	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
+	assert_false(kvd->window_moves);
+	for (unsigned int bit = 1; bit < 64; bit++) {
+		welcome.features = WIRE_FEATURE_WINDOW | 1ull << bit;
+		assert_int_equal(open_welcome(kvd, &welcome), KVD_ERR_PROTOCOL);
+	}
+	kvd_close(kvd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_response_tells_it),
+		cmocka_unit_test(it_is_respected),
+		cmocka_unit_test(it_lapses),
+		cmocka_unit_test(it_is_constant_without_the_feature),
+		cmocka_unit_test(a_missing_window_is_refused),
+		cmocka_unit_test(the_welcome_has_the_features),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -530,6 +530,97 @@ static const char *case_window_of_scans(void)
 	return error;
 }
 
+/* Posts @count PINGs at once. */
+static void pings(struct raw_peer *p, uint32_t count)
+{
+	const struct wire_request head = { .op = WIRE_PING };
+
+	memcpy(p->memory, &head, sizeof(head));
+	while (count--)
+		raw_send(p, sizeof(head));
+}
+
+static unsigned int wanted; /* responses */
+
+static bool is_window_responded(const struct raw_peer *p)
+{
+	return p->responses >= wanted || p->closed;
+}
+
+/* Sends what the window allows, several times. NULL, or what went wrong. */
+static const char *window_used_up(struct raw_peer *p, uint32_t window)
+{
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		wanted = window;
+		pings(p, window);
+		if (!raw_wait(p, is_window_responded) || p->closed)
+			return "no response to a window of PINGs";
+	}
+	return NULL;
+}
+
+/* Every response tells the window, which may be used up. */
+static const char *case_window_told(void)
+{
+	const char *error;
+	struct raw_peer p;
+
+	raw_greet(&p);
+	error = window_used_up(&p, p.welcome.window);
+	if (!error && p.welcome.features != WIRE_FEATURE_WINDOW)
+		error = "the welcome does not have the feature";
+	if (!error && p.response.window != p.welcome.window)
+		error = "the response has another window";
+	raw_close(&p);
+	return error;
+}
+
+/* Connects as a client of before, which sends 16 bytes: its window is that of the welcome. */
+static const char *case_window_fixed(void)
+{
+	const char *error = NULL;
+	struct raw_peer p;
+
+	raw_open(&p, false);
+	raw_connect(&p, &raw_good_connect, WIRE_CONNECT_BYTES);
+	if (!p.established)
+		error = "not accepted";
+	if (!error) {
+		raw_fill_hello(&p, &raw_good_hello);
+		raw_send(&p, RAW_HELLO_BYTES);
+		if (!raw_wait(&p, raw_is_responded) || p.closed)
+			error = "no welcome";
+	}
+	if (!error) {
+		memcpy(&p.welcome, p.value, sizeof(p.welcome));
+		error = window_used_up(&p, p.welcome.window);
+	}
+	if (!error && (p.welcome.features || p.response.window))
+		error = "the server answered with what such a client refuses";
+	raw_close(&p);
+	return error;
+}
+
+/* One request more than the window, behind SCANs, which are deferred, so that it is seen. */
+static const char *case_window_exceeded(void)
+{
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
+	struct raw_peer p;
+	uint32_t i;
+
+	raw_greet(&p);
+	while (!p.closed && clock_ns() < end) {
+		scans_and_ping(&p);
+		wanted = 2 * p.welcome.window;
+		for (i = 0; i < p.welcome.window && !p.closed; i++)
+			raw_send(&p, sizeof(struct wire_request));
+		raw_wait(&p, is_window_responded);
+	}
+	return expect_closed(&p);
+}
+
 /*
  * Clients that leave while their requests are deferred. More requests than the server has receives:
  * if a few of them got lost each time, the good client would find none.
@@ -1241,6 +1332,10 @@ static const struct {
 	{ "flood", "any", "closed: ", case_flood },
 	{ "flood_of_scans", "any", "closed: ", case_flood_of_scans },
 	{ "window_of_scans", "any", ANY, case_window_of_scans },
+	{ "window_told", "any", ANY, case_window_told },
+	{ "window_fixed", "any", ANY, case_window_fixed },
+	{ "window_exceeded", "any", "more requests outstanding than its window",
+	  case_window_exceeded },
 	{ "scans_left", "any", ANY, case_scans_left },
 	{ "pull_wrong_rkey", "any", "closed: ", case_pull_wrong_rkey },
 	{ "pull_beyond", "any", "closed: ", case_pull_beyond },

@@ -39,8 +39,9 @@ static_assert(offsetof(struct wire_connect, features) == WIRE_CONNECT_BYTES, "AB
 /* The window changes: each response says how many requests the client may have outstanding. */
 #define WIRE_FEATURE_WINDOW 1ull
 /*
- * And a client that has sent nothing for so long has a window of 1 until the next response: the
- * server counts on it (server/net/window.h).
+ * And a client that has posted nothing for so long may post the next request only if none is
+ * outstanding, whatever a response that came since says: the server counts on it
+ * (server/net/window.h).
  */
 #define WIRE_WINDOW_LAPSE_MS 1000u
 #define WIRE_WINDOW_LAPSED 1u

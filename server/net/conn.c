@@ -104,7 +104,7 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	conn->id = id;
 	conn->poller = poller;
 	conn->serial = serial;
-	conn->window = conn->window_told = 1;
+	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);
 	conn->sq_depth = poller_sq_depth(poller, window_max) - MARKERS;
 	/* So that one of those that it may always have outstanding is signaled. */

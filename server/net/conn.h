@@ -115,7 +115,8 @@ struct conn {
 	/* The worker's. The windows: server/net/window.h. */
 	uint32_t window;	  /* requests that the client may have outstanding, at most */
 	uint32_t window_told;	  /* the same, as it knows or will know soon */
-	uint64_t window_known_at; /* `requests` with which it is sure to know a smaller one */
+	uint32_t window_next;	  /* what it knows, at most, with request window_known_at */
+	uint64_t window_known_at; /* of `requests`; if window_next is less than window */
 	bool window_active;	  /* it is in poller->windows.active, if window_moves */
 	uint64_t window_look_ns;  /* when to see whether it is still active, or later */
 	TAILQ_ENTRY(conn) window_entry;

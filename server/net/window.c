@@ -75,7 +75,7 @@ static bool window_set(struct conn *conn, uint32_t window)
 static void window_grow(struct conn *conn, uint32_t window)
 {
 	struct worker_stats *stats = &conn->poller->worker->stats;
-	uint32_t more = min_u32(window - conn->window, conn->poller->windows.left);
+	uint32_t more = min_u32(beyond(window, conn->window), conn->poller->windows.left);
 
 	if (more && window_set(conn, conn->window + more))
 		stat_add(&stats->windows_grown, 1);
@@ -96,7 +96,7 @@ static void activate_fixed(struct conn *conn)
 		window_grow(conn, pool->fixed);
 	pool->lendable -= conn->window - 1;
 	share_update(conn->poller);
-	conn->window_told = conn->window;
+	conn->window_next = conn->window_told = conn->window;
 }
 
 void window_activate(struct conn *conn)
@@ -111,15 +111,19 @@ void window_activate(struct conn *conn)
 	poller->windows.active_count++;
 	share_update(poller);
 	look_later(conn, poller->worker->store_thread.now_ns);
-	conn->window_told = conn->window;
-	conn->window_known_at = UINT64_MAX;
 	window_grow(conn, poller->windows.share);
+	conn->window_next = conn->window;
+	conn->window_told = 0;
 }
 
 void window_known(struct conn *conn)
 {
-	if (!window_set(conn, conn->window_told))
+	uint32_t before = conn->window;
+
+	if (!window_set(conn, conn->window_next))
 		return;
+	conn->window_next = conn->window_told;
+	conn->window_known_at = conn->responses + before;
 	stat_add(&conn->poller->worker->stats.windows_shrunk, 1);
 }
 
@@ -131,16 +135,21 @@ uint32_t window_welcome(struct conn *conn)
 
 /*
  * The share has changed since the client was told. If it is less than its window, it is told that,
- * and C3 begins anew with this response.
+ * and C3 begins with this response. If C3 has begun before, it goes on with the larger of the two:
+ * so shares that change back and forth don't put it off.
  */
 void window_change(struct conn *conn)
 {
 	uint32_t share = conn->poller->windows.share;
+	bool known_soon = conn->window_next < conn->window;
 
-	if (share > conn->window)
-		window_grow(conn, share);
+	window_grow(conn, share);
 	conn->window_told = min_u32(share, conn->window);
-	conn->window_known_at = conn->responses + conn->window;
+	if (known_soon && conn->window_next > conn->window_told)
+		return;
+	conn->window_next = conn->window_told;
+	if (!known_soon)
+		conn->window_known_at = conn->responses + conn->window;
 }
 
 static void deactivate(struct conn *conn)
@@ -158,7 +167,7 @@ static void deactivate(struct conn *conn)
 static bool is_idle(const struct conn *conn, uint64_t now_ns)
 {
 	return now_ns > conn->active_ns + WINDOW_IDLE_NS && !conn->stopped &&
-	       !conn->deferred_count && !conn->pull_since_ns;
+	       !conn->deferred_count && !conn->pull.active;
 }
 
 /* A second later again, if its responses stand still and leave it too little room. */
@@ -172,7 +181,7 @@ static void look(struct conn *conn, uint64_t now_ns)
 		return;
 	}
 	deactivate(conn);
-	conn->window_told = WIRE_WINDOW_LAPSED;
+	conn->window_next = conn->window_told = WIRE_WINDOW_LAPSED;
 	stat_add(&poller->worker->stats.windows_lapsed, 1);
 }
 

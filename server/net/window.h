@@ -15,9 +15,10 @@
  *   C3. A client that was told a smaller window in response number a (of those on this connection,
  *	 in the order in which they are sent) knows it when a + window requests of it have arrived.
  *	 For before it took that response, it had taken a - 1 at most, and so had sent fewer than
- *	 a + window requests. No message has to say it.
- *   C4. A client that has posted no request for WIRE_WINDOW_LAPSE_MS takes its window for 1, until
- *	 the next response. The server counts that window back WINDOW_IDLE_NS after the last
+ *	 a + window requests. No message has to say it. What it knows then is a window that it
+ *	 was told in response a or later: the largest of those counts.
+ *   C4. A client that has posted no request for WIRE_WINDOW_LAPSE_MS takes its window for 1 when
+ *	 it posts the next one. The server counts that window back WINDOW_IDLE_NS after the last
  *	 request arrived, which was later than it was posted, when nothing of that client is
  *	 outstanding. So an idle client need not be told, nor answer. Between the client's look at
  *	 its clock and the arrival of the request may pass the difference, 4 s. One that takes
@@ -30,7 +31,8 @@
  *	 sent after the server saw that.)
  *   C5. Nobody depends on what another client gives back but for more than a window of 1. A client
  *	 that does nothing, or breaks the rules, keeps from the others one share for
- *	 WINDOW_IDLE_NS.
+ *	 WINDOW_IDLE_NS. One whose share became less keeps the larger one for as many requests of
+ *	 its own (C3), which a client that wants to can send WINDOW_IDLE_NS apart.
  *
  * A client without WIRE_FEATURE_WINDOW has the window of the welcome to its end. It gets the share
  * that it would have if all connections were active, so that there is one for all of them.
@@ -59,7 +61,7 @@ static inline void window_request(struct conn *conn)
 {
 	if (!conn->window_active)
 		window_activate(conn);
-	else if (conn->window_told < conn->window && conn->requests >= conn->window_known_at)
+	else if (conn->window_next < conn->window && conn->requests >= conn->window_known_at)
 		window_known(conn);
 }
 
@@ -74,15 +76,17 @@ static inline uint16_t window_tell(struct conn *conn)
 {
 	if (!conn->window_moves)
 		return 0;
-	if (conn->window_told != conn->poller->windows.share)
+	if (conn->window_active && conn->window_told != conn->poller->windows.share)
 		window_change(conn);
 	return (uint16_t)conn->window_told;
 }
 
 /*
- * Takes the windows of idle connections back, by the server's clock at @now_ns. All requests that
- * had arrived by then have been taken: a worker that was stopped for a while finds them first.
- * Looks at a bounded number of connections, and at each active one about once a second.
+ * Takes the windows of idle connections back, by the server's clock at @now_ns. The last poll found
+ * no more requests than it could take, so a worker that was stopped for a while mostly finds them
+ * first. (Not always: softnic may look at a connection only in a later poll. Its requests then
+ * arrive as those of an idle one do, see C4.) Looks at a bounded number of connections, and at each
+ * active one about once a second.
  */
 void window_expire(struct poller *poller, uint64_t now_ns);
 

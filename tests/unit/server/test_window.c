@@ -37,6 +37,7 @@ static void conn_open(struct conn *conn, bool moves)
 		.poller = poller,
 		.window = 1,
 		.window_told = 1,
+		.window_next = 1,
 		.window_moves = moves,
 	};
 }
@@ -192,6 +193,36 @@ static void a_smaller_window_is_revoked(void **state)
 	assert_all_covered();
 }
 
+/* Shares that change back and forth do not put off what is known: the larger one is. */
+static void shares_change(void **state)
+{
+	struct conn *conn = &conns[0];
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(exchange(conn), WINDOW);
+	for (i = 1; i < 7; i++)
+		exchange(&conns[i]);
+	/* 7 connections share, and an eighth comes and goes, and comes. */
+	for (i = 0; i < WINDOW; i++) {
+		assert_int_equal(exchange(conn), 7 - i % 2);
+		if (i % 2 == 0)
+			exchange(&conns[7]);
+		else if (i < WINDOW - 1)
+			window_release(&conns[7]);
+	}
+	assert_int_equal(conn->window, WINDOW);
+	/* The smaller one follows once the client is sure to know that, too. */
+	for (i = 0; i < WINDOW - 1; i++) {
+		assert_int_equal(exchange(conn), 6);
+		assert_int_equal(conn->window, 7);
+		assert_all_covered();
+	}
+	exchange(conn);
+	assert_int_equal(conn->window, 6);
+	assert_all_covered();
+}
+
 static void idle_connections(void **state)
 {
 	struct conn *conn = &conns[0];
@@ -234,7 +265,8 @@ static void not_idle(void **state)
 	exchange(&conns[0]);
 	conns[0].deferred_count = 1;
 	exchange(&conns[1]);
-	conns[1].pull_since_ns = now_ns;
+	/* Its value may have arrived, and be worked at (pull_since_ns is 0 then). */
+	conns[1].pull.active = true;
 	exchange(&conns[2]);
 	conns[2].stopped = true;
 	advance(10 * WINDOW_IDLE_NS);
@@ -301,12 +333,15 @@ static void fixed_windows(void **state)
 		request(&conns[i]);
 		assert_int_equal(window_welcome(&conns[i]), fixed);
 		assert_int_equal(respond(&conns[i]), 0);
+		assert_int_equal(exchange(&conns[i]), 0);
 		assert_all_covered();
 	}
 	advance(10 * WINDOW_IDLE_NS);
 	expire();
-	for (i = 0; i < CONNS_MAX; i++)
+	for (i = 0; i < CONNS_MAX; i++) {
+		assert_int_equal(exchange(&conns[i]), 0);
 		assert_int_equal(conns[i].window, fixed);
+	}
 	/* What they keep is not shared by others. */
 	window_release(&conns[0]);
 	conn_open(&conns[0], true);
@@ -551,6 +586,7 @@ int main(void)
 		cmocka_unit_test_setup(shares, setup),
 		cmocka_unit_test_setup(a_smaller_window_is_known, setup),
 		cmocka_unit_test_setup(a_smaller_window_is_revoked, setup),
+		cmocka_unit_test_setup(shares_change, setup),
 		cmocka_unit_test_setup(idle_connections, setup),
 		cmocka_unit_test_setup(not_idle, setup),
 		cmocka_unit_test_setup(responses_outstanding, setup),

@@ -143,8 +143,7 @@ enum poll_mode {
 	X(request, srq_depth, UINT, "4096", 64, 32768,                                             \
 	  "receives of each worker on each device; bounds the sum of the windows, and so the "     \
 	  "connections")                                                                           \
-	X(request, signal_every, UINT, "4", 1, 64,                                                 \
-	  "one response in this many is signaled; more than 4 count as 4")
+	X(request, signal_every, UINT, "4", 1, 4, "one response in this many is signaled")
 
 #define OPTIONS_log(X)                                                                             \
 	X(log, level, LEVEL, "notice", 0, 0,                                                       \

@@ -107,10 +107,6 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);
 	conn->sq_depth = poller_sq_depth(poller, window_max) - MARKERS;
-	/* So that one of those that it may always have outstanding is signaled. */
-	conn->signal_every = poller->limits.signal_every;
-	if (conn->signal_every > sq_share(conn))
-		conn->signal_every = sq_share(conn);
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
 	conn->pull_hold.conn = conn;
 	TAILQ_INIT(&conn->deferred);

@@ -98,9 +98,8 @@ struct conn {
 	/* Fixed when the connection is made. */
 	struct cds_lfht_node node; /* in poller->conns, by qp_num */
 	uint32_t qp_num;
-	uint32_t serial;       /* tells its completions from those of an older connection */
-	uint32_t sq_depth;     /* work requests that the send queue holds, beside the marker */
-	uint32_t signal_every; /* one of so many responses is signaled: see window_set() */
+	uint32_t serial;   /* tells its completions from those of an older connection */
+	uint32_t sq_depth; /* work requests that the send queue holds, beside the marker */
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;

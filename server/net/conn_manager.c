@@ -282,7 +282,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 	if (!poller) {
 		connect_refuse(net, event->id, WIRE_REJECT_FULL,
 			       full ? "server.max_connections is reached" :
-				      "no window left to grant (request.srq_depth)");
+				      "every receive has its connection (request.srq_depth)");
 		return;
 	}
 	err = connect_accept(net, poller, event->id, admin, connect.features);

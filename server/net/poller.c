@@ -138,7 +138,7 @@ static void poller_fill_srq(struct poller *poller)
 	}
 }
 
-/* Credits keep the SRQ from running empty; its limit event shows it if they fail to. */
+/* Windows keep the SRQ from running empty; its limit event shows it if they fail to. */
 int poller_arm_srq_limit(struct poller *poller)
 {
 	struct ibv_srq_attr attr = { .srq_limit = poller->limits.srq_depth / 8 };
@@ -215,6 +215,7 @@ static int poller_init_all(struct poller *poller, int cqes)
 int poller_init(struct poller *poller, struct worker *worker, unsigned int number,
 		const struct poller_limits *limits, struct nic *nic)
 {
+	uint32_t conns_fit;
 	int cqes, err;
 
 	*poller = (struct poller){
@@ -225,8 +226,14 @@ int poller_init(struct poller *poller, struct worker *worker, unsigned int numbe
 		.inline_max = INLINE_WANTED,
 	};
 	TAILQ_INIT(&poller->unmarked);
-	if (poller->limits.conns_max > limits->srq_depth - limits->admins_max)
-		poller->limits.conns_max = limits->srq_depth - limits->admins_max;
+	conns_fit = limits->srq_depth - limits->admins_max;
+	if (conns_fit < limits->conns_max) {
+		log_notice(
+			"worker %u on device %s: takes at most %u connections instead of %u, one "
+			"for each receive; raise request.srq_depth for more",
+			number, nic->dev->name, conns_fit, limits->conns_max);
+		poller->limits.conns_max = conns_fit;
+	}
 	cqes = poller_cq_size(poller);
 	if (cqes < 0)
 		return cqes;

@@ -147,7 +147,7 @@ static inline void buffer_put(struct poller *poller, uint32_t buffer)
  *	+-------+------------+---------------+-----------+
  *
  * covers: work requests of this queue pair that are done when this one is, itself included; at most
- * request.signal_every, which is 64 at most.
+ * request.signal_every.
  */
 enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL, WR_PROBE, WR_MARKER };
 

@@ -146,7 +146,7 @@ static void response_fill(struct poller *poller, struct response_wr *response)
 
 /*
  * A response that the device reads from its buffer is signaled, since the buffer is free only when
- * it completes; of the inline ones, one in conn->signal_every is. All have a wr_id: a queue pair
+ * it completes; of the inline ones, one in request.signal_every is. All have a wr_id: a queue pair
  * that fails completes the unsignaled ones too, and 0 would stand for a receive.
  */
 static void response_signal(struct poller *poller, struct response_wr *response)
@@ -163,7 +163,7 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 		conn_limit_charge(&conn->limit, response->sge.length);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);
-	if (!buffered && conn->sq_unsignaled < conn->signal_every)
+	if (!buffered && conn->sq_unsignaled < poller->limits.signal_every)
 		return;
 	response->wr.send_flags |= IBV_SEND_SIGNALED;
 	conn->sq_unsignaled = 0;

@@ -50,7 +50,7 @@ static uint32_t beyond(uint32_t used, uint32_t share)
  * has to suffice: false, and nothing was changed, if it does not. A larger window never fails.
  *
  * Whatever the window, a connection without room for a response waits for one of its own that is
- * signaled: conn->signal_every is at most sq_share() of the smallest window, so that of as many
+ * signaled: request.signal_every is at most sq_share() of the smallest window, so that of as many
  * responses in a row one is.
  */
 static bool window_set(struct conn *conn, uint32_t window)

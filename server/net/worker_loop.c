@@ -47,6 +47,8 @@
  * than the largest window (server/config/option_table.h).
  */
 static_assert(BATCH_MAX > 31, "request.window");
+/* See window_set(). */
+static_assert(1 + SENDS_BESIDE_WINDOW >= 4, "request.signal_every");
 
 struct batch_request {
 	struct conn *conn;

@@ -105,7 +105,6 @@ static void conn_setup(struct test_conn *c)
 			.poller = poller,
 			.qp = &c->qp,
 			.window = WINDOW,
-			.signal_every = WINDOW,
 			.probes_answered = 1,
 			.sent_first = BUFFER_NONE,
 			.sent_last = BUFFER_NONE,

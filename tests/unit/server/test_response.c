@@ -68,7 +68,7 @@ static void poller_setup(void)
 		.worker = &worker,
 		.limits = { .srq_depth = SRQ_DEPTH,
 			    .buffer_bytes = BUFFER_BYTES,
-			    .signal_every = 8 },
+			    .signal_every = 1 + SENDS_BESIDE_WINDOW },
 		.spare_buffers = SRQ_DEPTH / 4,
 		.spare_sends = SPARE_SENDS,
 		.inline_max = sizeof(struct wire_response),
@@ -98,7 +98,6 @@ static int setup(void **state)
 			.poller = poller,
 			.window = windows[i],
 			.sq_depth = poller_sq_depth(poller, windows[i]) - MARKERS,
-			.signal_every = windows[i],
 			.response_bytes = BUFFER_BYTES,
 			.sent_first = BUFFER_NONE,
 			.sent_last = BUFFER_NONE,
@@ -241,7 +240,6 @@ static void nobody_waits_while_windows_move(void **state)
 		conns[i].conn.window = conns[i].conn.window_next = conns[i].conn.window_told = 1;
 		conns[i].conn.window_moves = true;
 		conns[i].conn.sq_depth = poller_sq_depth(poller, 8) - MARKERS;
-		conns[i].conn.signal_every = 1 + SENDS_BESIDE_WINDOW;
 	}
 	for (step = 0; step < STEPS; step++) {
 		struct test_conn *c = &conns[rand() % CONNS];

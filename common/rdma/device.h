@@ -58,7 +58,8 @@ struct device {
 	/*
 	 * A promise of the owner, to be made after device_open() and before anything is created: no
 	 * two calls on the device and its objects overlap, those of the data path included. Then
-	 * these need no locks. Any thread may make them, one after the other.
+	 * softnic takes no locks in these. Any thread may make them, one after the other. Providers
+	 * of libibverbs take theirs all the same.
 	 */
 	bool single_threaded;
 	char name[IBV_SYSFS_NAME_MAX];

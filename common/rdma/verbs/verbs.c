@@ -164,30 +164,6 @@ static void verbs_destroy_comp_channel(struct ibv_comp_channel *channel)
 		destroy_check(ibv_destroy_comp_channel(channel), "a completion channel");
 }
 
-/*
- * Without locks where the device's owner promised that one thread at a time uses it and libibverbs'
- * provider can do that; else NULL. (A queue pair's send queue keeps its lock: to lose it takes a
- * thread domain, which few providers have.)
- */
-static struct ibv_cq *create_cq_single(struct device *dev, int cqe, void *cq_context,
-				       struct ibv_comp_channel *channel, int vector)
-{
-	struct ibv_cq_init_attr_ex attr = {
-		.cqe = (uint32_t)cqe,
-		.cq_context = cq_context,
-		.channel = channel,
-		.comp_vector = (uint32_t)vector,
-		.wc_flags = IBV_WC_STANDARD_FLAGS,
-		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
-		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
-	};
-	struct ibv_cq_ex *cq = NULL;
-
-	if (dev->single_threaded)
-		cq = ibv_create_cq_ex(dev->verbs, &attr);
-	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
-}
-
 static int verbs_create_cq(struct device *dev, int cqe, void *cq_context,
 			   struct ibv_comp_channel *channel, struct ibv_cq **cq)
 {
@@ -195,9 +171,7 @@ static int verbs_create_cq(struct device *dev, int cqe, void *cq_context,
 	int vector = (int)(atomic_fetch_add(&vd->vector_next, 1) % (unsigned int)vd->vector_count);
 	int err;
 
-	*cq = create_cq_single(dev, cqe, cq_context, channel, vector);
-	if (!*cq)
-		*cq = ibv_create_cq(dev->verbs, cqe, cq_context, channel, vector);
+	*cq = ibv_create_cq(dev->verbs, cqe, cq_context, channel, vector);
 	if (*cq)
 		return 0;
 	err = verbs_errno();

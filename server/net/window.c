@@ -187,13 +187,10 @@ static void look(struct conn *conn, uint64_t now_ns)
 
 void window_expire(struct poller *poller, uint64_t now_ns)
 {
-	struct conn *conn;
 	unsigned int i;
 
-	for (i = 0; i < LOOKS_MAX && (conn = TAILQ_FIRST(&poller->windows.active)) &&
-		    now_ns >= conn->window_look_ns;
-	     i++)
-		look(conn, now_ns);
+	for (i = 0; i < LOOKS_MAX && window_due(poller, now_ns); i++)
+		look(TAILQ_FIRST(&poller->windows.active), now_ns);
 }
 
 /* Nothing of it is outstanding any more, so the smaller window always can be set. */

@@ -93,7 +93,15 @@ void window_expire(struct poller *poller, uint64_t now_ns);
 /* Takes the window of a connection back whose queue pair is destroyed. */
 void window_release(struct conn *conn);
 
-/* Whether window_expire() has something to do, some day, though no request arrives. */
+/* Whether window_expire() has something to do now. */
+static inline bool window_due(const struct poller *poller, uint64_t now_ns)
+{
+	const struct conn *first = TAILQ_FIRST(&poller->windows.active);
+
+	return first && now_ns >= first->window_look_ns;
+}
+
+/* Whether it has, some day, though no request arrives. */
 static inline bool window_any_active(const struct poller *poller)
 {
 	return !TAILQ_EMPTY(&poller->windows.active);

@@ -288,6 +288,17 @@ static void windows_expire(struct worker *worker, uint64_t now_ns)
 			window_expire(&worker->pollers[i], now_ns);
 }
 
+/* More than one call of windows_expire() does. */
+static bool windows_due(const struct worker *worker)
+{
+	unsigned int i;
+
+	for (i = 0; i < worker->poller_count; i++)
+		if (window_due(&worker->pollers[i], worker->store_thread.now_ns))
+			return true;
+	return false;
+}
+
 static bool windows_any_active(const struct worker *worker)
 {
 	unsigned int i;
@@ -360,7 +371,7 @@ static void worker_rest(struct worker *worker)
 	copy_expire(worker);
 	store_thread_clock(&worker->store_thread); /* for windows_expire(), after the next poll */
 	store_thread_idle(&worker->store_thread);
-	if (!worker->limits.busy)
+	if (!worker->limits.busy && !windows_due(worker))
 		worker_sleep(worker);
 }
 

@@ -6,8 +6,8 @@
  *
  * KVD_TEST_DEVICE gives the device if the first argument does not. For verbs, KVD_RDMA_ADDR is the
  * IP address of the RDMA device (unset: the first usable one). CASE is the beginning of a case's
- * name. KVD_CONFORMANCE_VERBOSE=1 shows the output of cases that pass, too. On softnic each case runs
- * twice: the second time with devices that are declared single-threaded, which take no locks.
+ * name. KVD_CONFORMANCE_VERBOSE=1 shows the output of cases that pass, too. On softnic each case
+ * runs twice: the second time with devices that are declared single-threaded, without locks.
  *
  * Status: 0 if all passed, 1 if one failed, 77 if this host has no such device.
  */

@@ -124,11 +124,13 @@ wait_until() {
 	done
 }
 
-# A child that has ended is a zombie until it is waited for.
+# A child that has ended is a zombie until it is waited for. One whose first thread has ended is a
+# zombie, too: its files are open, and locked, until the last thread has.
 ended() {
 	local stat
 	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
-	[[ ${stat##*) } == Z* ]]
+	read -ra stat <<<"${stat##*) }" # from the state on; the 18th is the number of threads
+	[[ ${stat[0]} == Z && ${stat[17]} == 1 ]]
 }
 
 # pid: waits for a child and sets $status to its exit status; fails if it does not end

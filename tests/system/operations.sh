@@ -62,16 +62,16 @@ numbers() {
 # The item expires, for READs and for requests, and the background sweep removes it.
 expiry() {
 	local items
-	items=$(stat_of items) && kvctl -e 2 put e mortal && kvctl -e 3600 put f later &&
+	items=$(stat_of items) && kvctl -e 3600 put f later && kvctl -e 5 put e mortal &&
 		holds e mortal || return 1
 	stat_is items $((items + 2)) || return 1
-	wait_until 10 gone e && holds f later && wait_until 10 stat_is items $((items + 1))
+	wait_until 20 gone e && holds f later && wait_until 10 stat_is items $((items + 1))
 }
 
 touching() {
-	kvctl -e 3 put t short && expect 0 '' touch t 3600 && expect 0 '^short$' gat t 3600 &&
+	kvctl -e 5 put t short && expect 0 '' touch t 3600 && expect 0 '^short$' gat t 3600 &&
 		kvctl -e 3600 put u long && expect 0 '' touch u 1 && wait_until 10 gone u &&
-		expect 1 'not found' touch u 1 && expect 1 'not found' gat u 1 && sleep 2 &&
+		expect 1 'not found' touch u 1 && expect 1 'not found' gat u 1 && sleep 4 &&
 		holds t short
 }
 

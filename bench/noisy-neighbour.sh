@@ -6,9 +6,12 @@
 #			     [-o SECTION.KEY=VALUE]... [KIND...]
 #
 # The victim is kvbench with one thread: half GETs, half PUTs of uniform keys, 1,000 bytes. For each
-# kind of noise (tests/system/sys_noise.c; needs `make tests`) it runs alone, then beside the noise,
-# against one server. 4xKIND is four of them. A process beside the victim takes CPU time whether it
-# is a client or not, so the last column compares with as many processes that only burn CPU (busy).
+# kind of noise (tests/system/sys_noise.c; needs `make tests`) it runs beside that, each time
+# against a fresh server. 4xKIND is four of them.
+#
+# "x busy" compares with as many processes that only burn CPU (busy): a process beside the victim
+# takes CPU time whether it is a client or not. The last two columns have how long the worker's
+# turns took, us: what a request waits for in the server itself, whoever else has the CPU.
 #
 # -o is an option of kvd, as on its command line. Three kinds need some: append, extend (by 1
 # MiB) and touch change a value of 64 MiB, with -o limits.max_value=128m -o memory.size=1g.
@@ -39,6 +42,7 @@ shift $((OPTIND - 1))
 kinds=("$@")
 [ $# -gt 0 ] || kinds=(scan 4xscan churn large deaf pulls flood stats flush)
 noise=$build/tests/system/sys_noise
+columns='%-8s %10s %8s %8s %8s %8s %6s %9s %8s %8s %8s %6s %9s %8s\n'
 need_hint="run make tests"
 need "$noise"
 
@@ -53,9 +57,9 @@ bench() {
 	[ -n "$(figure "$file" operations)" ] || die "kvbench $command: $(cat "$file.err")"
 }
 
-# file: runs the victim
+# file, seconds: runs the victim
 victim() {
-	bench "$1" run -p operationcount=0 -p maxexecutiontime="$seconds"
+	bench "$1" run -p operationcount=0 -p maxexecutiontime="$2"
 	[ "$(figure "$1" wrong)" = 0 ] || die "a wrong value was read"
 }
 
@@ -92,32 +96,59 @@ only_me() {
 	[ "$(kvd_stat connections)" -le 1 ]
 }
 
+# Starts a server with the records, which the victim has used.
+server_start() {
+	kvd_start "$device" -o server.workers="$workers" -o memory.size=256m \
+		${options[@]+"${options[@]}"}
+	bench "$tmp/load" load
+	victim "$tmp/warm" 1
+}
+
+server_stop() {
+	kvd_stop || die "kvd's exit status was $?"
+	pids=()
+}
+
 # label, file, file to compare with
 line() {
-	local op cells=()
+	local op p cells=()
 	for op in read update; do
-		local p
 		for p in p50 p99 p99_9 max; do
 			cells+=("$(awk -v x="$(figure "$2" "${op}_${p}_us")" 'BEGIN {
 				printf(x < 100 ? "%.1f" : "%.0f", x) }')")
 		done
 		cells+=("$(ratio "$(figure "$2" "${op}_p99_us")" "$(figure "$3" "${op}_p99_us")")")
 	done
-	printf '%-8s %10s %8s %8s %8s %8s %6s %9s %8s %8s %8s %6s\n' "$1" \
-		"$(commas "$(figure "$2" operations_per_second)")" "${cells[@]}"
+	for p in p99 p99_9; do
+		cells+=("$(awk -v ns="$(kvd_stat worker.turn_ns_$p)" 'BEGIN {
+			printf("%.1f", ns / 1000) }')")
+	done
+	# shellcheck disable=SC2059 # the columns
+	printf "$columns" "$1" "$(commas "$(figure "$2" operations_per_second)")" "${cells[@]}"
 }
 
-kvd_start "$device" -o server.workers="$workers" -o memory.size=256m \
-	${options[@]+"${options[@]}"}
-bench "$tmp/load" load
-victim "$tmp/warm"
-victim "$tmp/alone"
+# count, kind, file, file to compare with: one line of the table
+beside() {
+	local label=$2
+	[ "$1" = 1 ] || label=$1x$2
+	server_start
+	noise_start "$1" "$2"
+	victim "$3" "$seconds"
+	noise_stop
+	line "$label" "$3" "$4"
+	server_stop
+}
+
+server_start
+victim "$tmp/alone" "$seconds"
 say "$("$build/kvd" --version) at $kvd_url, workers: $workers; victim: 1 thread," \
 	"$(commas "$records") records of 1,000 B, half GETs, half PUTs; $seconds s each;" \
 	"$(nproc) cores"
-printf '%-8s %10s %8s %8s %8s %8s %6s %9s %8s %8s %8s %6s\n' '' 'ops/s' 'GET p50' p99 p99.9 max \
-	'x busy' 'PUT p50' p99 p99.9 max 'x busy'
+# shellcheck disable=SC2059
+printf "$columns" '' 'ops/s' 'GET p50' p99 p99.9 max 'x busy' 'PUT p50' p99 p99.9 max 'x busy' \
+	'turn p99' p99.9
 line alone "$tmp/alone" "$tmp/alone"
+server_stop
 for kind in "${kinds[@]}"; do
 	count=1
 	name=$kind
@@ -125,16 +156,6 @@ for kind in "${kinds[@]}"; do
 		count=${BASH_REMATCH[1]}
 		name=${BASH_REMATCH[2]}
 	fi
-	if [ ! -e "$tmp/busy$count" ]; then
-		noise_start "$count" busy
-		victim "$tmp/busy$count"
-		noise_stop
-		line "${count}xbusy" "$tmp/busy$count" "$tmp/busy$count"
-	fi
-	noise_start "$count" "$name"
-	victim "$tmp/run"
-	noise_stop
-	line "$kind" "$tmp/run" "$tmp/busy$count"
-	bench "$tmp/load" load
+	[ -e "$tmp/busy$count" ] || beside "$count" busy "$tmp/busy$count" "$tmp/busy$count"
+	beside "$count" "$name" "$tmp/run" "$tmp/busy$count"
 done
-kvd_stop || die "kvd's exit status was $?"

@@ -47,7 +47,8 @@ static void usage(FILE *out)
 {
 	fputs("Usage: kvd [-c FILE] [-o section.key=value]... [-d] [--pidfile FILE]\n"
 	      "\n"
-	      "  -c, --config FILE   read options from FILE; the others keep their defaults\n"
+	      "  -c, --config FILE   read options from FILE; the others keep their defaults;\n"
+	      "                      /dev/null sets none\n"
 	      "  -o, --option section.key=value\n"
 	      "                      set one option, which overrides the file; may be repeated\n"
 	      "  -d, --daemon        go on in the background as soon as the server is ready;\n"

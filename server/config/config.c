@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/util/log.h"
@@ -316,6 +317,12 @@ static int parse_file(struct config_file *file)
 	return file->errors ? -EINVAL : 0;
 }
 
+/* /dev/null, whatever its name: an empty file. */
+static bool is_null_device(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
 /*
  * Opens the file. Nothing else than a file: a FIFO would let the control thread wait for whoever
  * writes to it, when it reads the configuration again.
@@ -330,7 +337,7 @@ static int open_file(struct config_file *file)
 		report(file->path, 0, "cannot open: %s", strerror(-err));
 		return err;
 	}
-	if (!fstat(fd, &st) && !S_ISREG(st.st_mode)) {
+	if (!fstat(fd, &st) && !S_ISREG(st.st_mode) && !is_null_device(&st)) {
 		err = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 		report(file->path, 0, "cannot read: %s",
 		       S_ISDIR(st.st_mode) ? strerror(EISDIR) : "it is no regular file");

@@ -172,6 +172,8 @@ check "-V" kvd_says 0 '^kvd [0-9]+\.[0-9]+\.[0-9]+$' -V
 check "--check-config of a good file" kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config
 check "--check-config of conf/kvd.ini" kvd_says 0 '^$' -c conf/kvd.ini --check-config \
 	-o memory.size=64m
+check "--check-config of /dev/null, which sets nothing" kvd_says 0 '^$' -c /dev/null \
+	--check-config -o memory.size=64m
 check "--check-config: no folder for the log" would_not_start 'log.file = /none/log: can.t open' \
 	-o log.file=/none/log
 check "--check-config: the log is a folder" would_not_start 'log.file = /tmp: .*Is a directory' \

@@ -467,6 +467,38 @@ static void test_unreadable(void **state)
 	assert_non_null(strstr(errors, ": cannot read: Is a directory\n"));
 }
 
+/*
+ * Something else than a file is refused, by its kind, and without a wait for who writes to it. Only
+ * /dev/null is an empty file, by whatever name.
+ */
+static void test_no_file(void **state)
+{
+	int saved, fifo, zero, null, link;
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	saved = capture_begin();
+	fifo = config_load(&config, path);
+	zero = config_load(&config, "/dev/zero");
+	capture_end(saved);
+	assert_int_equal(fifo, -EINVAL);
+	assert_int_equal(zero, -EINVAL);
+	assert_non_null(strstr(errors, "t.ini: cannot read: it is no regular file\n"));
+	assert_non_null(strstr(errors, "/dev/zero: cannot read: it is no regular file\n"));
+
+	unlink(path);
+	assert_int_equal(symlink("/dev/null", path), 0);
+	saved = capture_begin();
+	null = config_load(&config, "/dev/null");
+	link = config_load(&config, path);
+	capture_end(saved);
+	unlink(path);
+	assert_int_equal(null, 0);
+	assert_int_equal(link, 0);
+	assert_string_equal(errors, "");
+}
+
 static void test_set(void **state)
 {
 	(void)state;
@@ -613,15 +645,16 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults), CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),    CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),	    CONFIG_TEST(test_values),
-		CONFIG_TEST(test_numa),	    CONFIG_TEST(test_long_line),
-		CONFIG_TEST(test_bytes),    CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),   CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_set),	    CONFIG_TEST(test_check),
-		CONFIG_TEST(test_print),    CONFIG_TEST(test_print_division),
-		CONFIG_TEST(test_example),  CONFIG_TEST(test_table),
+		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
+		CONFIG_TEST(test_numa),		  CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
+		CONFIG_TEST(test_check),	  CONFIG_TEST(test_print),
+		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
+		CONFIG_TEST(test_table),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

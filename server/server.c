@@ -68,10 +68,7 @@ int server_check(const struct config *config)
 static int server_init_store(struct server *server)
 {
 	struct store_setup setup;
-	int err = server_check(&server->config);
 
-	if (err)
-		return err;
 	store_setup_init(&setup, &server->config);
 	return store_create(&server->store, &setup.options);
 }
@@ -93,6 +90,10 @@ int server_init(struct server *server)
 	};
 	/* First what takes no time: to fill the memory of a large store may take minutes. */
 	err = net_check(&server->config, false);
+	if (!err)
+		err = server_check(&server->config);
+	if (!err)
+		err = net_open(&server->net, &server->config);
 	if (!err)
 		err = server_init_store(server);
 	if (!err)

@@ -25,9 +25,8 @@ int net_check(const struct config *config, bool warn)
 	return first;
 }
 
-static int net_init_nics(struct net *net)
+int net_open(struct net *net, const struct config *config)
 {
-	const struct config *config = net->env.config;
 	const char *why;
 	uint32_t chosen = nic_choose(config->server.device, &why);
 	unsigned int i;
@@ -36,10 +35,23 @@ static int net_init_nics(struct net *net)
 	for (i = 0; i < NIC_MAX; i++) {
 		if (!(chosen & kinds[i]))
 			continue;
-		err = nic_init(&net->nics[net->nic_count], kinds[i], config, net->env.store, why);
+		err = nic_open(&net->nics[net->nic_count], kinds[i], config, why);
 		if (err)
 			return err;
 		net->nic_count++;
+	}
+	return 0;
+}
+
+static int net_init_nics(struct net *net)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < net->nic_count; i++) {
+		err = nic_init(&net->nics[i], net->env.config, net->env.store);
+		if (err)
+			return err;
 	}
 	net->env.nics = net->nics;
 	net->env.nic_count = net->nic_count;
@@ -86,7 +98,7 @@ int net_init(struct net *net, const struct worker_env *env)
 	err = mailbox_init(&net->mailbox);
 	if (err)
 		return err;
-	net->env.control = &net->mailbox; /* from now on net_release() has something to release */
+	net->env.control = &net->mailbox;
 	err = net_init_registry(net);
 	if (!err)
 		err = net_init_nics(net);
@@ -97,8 +109,6 @@ void net_release(struct net *net)
 {
 	unsigned int i;
 
-	if (!net->env.control)
-		return;
 	for (i = 0; i < net->worker_count; i++)
 		worker_release(&net->workers[i]);
 	free(net->workers);
@@ -107,7 +117,9 @@ void net_release(struct net *net)
 	while (net->nic_count)
 		nic_release(&net->nics[--net->nic_count]);
 	conn_registry_release(&net->registry);
-	mailbox_release(&net->mailbox);
+	if (net->env.control)
+		mailbox_release(&net->mailbox);
+	net->env.control = NULL;
 }
 
 int net_start(struct net *net)

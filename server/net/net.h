@@ -53,9 +53,13 @@ struct net {
 };
 
 /*
- * Opens the configured devices and sets up the workers. The caller fills in config, store,
- * stats_print and stats_source of @env; @net is all zero before. Returns 0 or a negative errno
- * after logging; then net_release() releases what was set up.
+ * Opens the configured devices, before there is a store; @net is all zero before. Returns 0 or a
+ * negative errno after logging. net_release() releases what was set up, as after net_init().
+ */
+int net_open(struct net *net, const struct config *config);
+/*
+ * Sets up the devices for the store, and the workers. The caller fills in config, store,
+ * stats_print and stats_source of @env. Returns 0 or a negative errno after logging.
  */
 int net_init(struct net *net, const struct worker_env *env);
 /*

@@ -41,7 +41,7 @@ uint32_t nic_choose(uint32_t configured, const char **why)
 	return DEVICE_SOFTNIC;
 }
 
-static int nic_open(struct nic *nic, enum device_kind kind, const struct config *config)
+static int nic_open_device(struct nic *nic, enum device_kind kind, const struct config *config)
 {
 	struct device_addr addr;
 	int err = 0;
@@ -133,6 +133,21 @@ int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_
 	return -E2BIG;
 }
 
+int nic_open(struct nic *nic, enum device_kind kind, const struct config *config, const char *why)
+{
+	int err;
+
+	*nic = (struct nic){ .why = why };
+	err = nic_open_device(nic, kind, config);
+	if (!err && kind == DEVICE_VERBS)
+		err = nic_check_memlock(config, config->memory.size);
+	if (!err)
+		err = nic_check_size(&nic->attr, nic->dev->name, config->memory.size);
+	if (err)
+		nic_release(nic);
+	return err;
+}
+
 static int nic_register(struct nic *nic, const struct store *store)
 {
 	const struct device_ops *ops = nic->dev->ops;
@@ -141,6 +156,7 @@ static int nic_register(struct nic *nic, const struct store *store)
 	uint64_t start = clock_ns();
 	int err;
 
+	/* It may be a little longer than memory.size: whole pages. */
 	err = nic_check_size(&nic->attr, nic->dev->name, region->bytes);
 	if (err)
 		return err;
@@ -185,25 +201,20 @@ int nic_numa_node(const char *devices, const char *name)
 	return node;
 }
 
-int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
-	     const struct store *store, const char *why)
+int nic_init(struct nic *nic, const struct config *config, const struct store *store)
 {
-	int err;
+	int err = 0;
 
-	*nic = (struct nic){ .why = why };
-	err = nic_open(nic, kind, config);
-	if (!err && kind == DEVICE_VERBS)
+	if (nic->dev->kind == DEVICE_VERBS)
 		err = nic_check_memlock(config, store->region.bytes);
 	if (!err)
 		err = nic_register(nic, store);
 	if (!err)
 		err = nic_create_channel(nic);
-	if (err) {
-		nic_release(nic);
+	if (err)
 		return err;
-	}
-	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms", device_kind_name(kind),
-		   nic->dev->name, why, nic->register_ms);
+	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms",
+		   device_kind_name(nic->dev->kind), nic->dev->name, nic->why, nic->register_ms);
 	return 0;
 }
 

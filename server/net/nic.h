@@ -47,11 +47,14 @@ int nic_numa_node(const char *devices, const char *name);
 int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes);
 
 /*
- * Opens the device, registers the region and creates the channel of connection events. 0 or a
- * negative errno after logging.
+ * Opens the device, at the address where it will listen, and checks that it can register a region
+ * of memory.size: so what can't be served fails before the region's memory is allocated, which may
+ * take minutes. 0 or a negative errno after logging, with nothing left to release.
  */
-int nic_init(struct nic *nic, enum device_kind kind, const struct config *config,
-	     const struct store *store, const char *why);
+int nic_open(struct nic *nic, enum device_kind kind, const struct config *config, const char *why);
+/* Registers the region and creates the channel of connection events. Likewise, but it is open. */
+int nic_init(struct nic *nic, const struct config *config, const struct store *store);
+/* Whatever was set up of it. */
 void nic_release(struct nic *nic);
 
 /*

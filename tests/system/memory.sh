@@ -129,6 +129,23 @@ if [ "$device" = softnic ]; then
 	check "it stops" server_stop
 fi
 
+# Before it is allocated, which takes minutes if there is much.
+too_large_for_the_device() {
+	local start said
+	start=$(($(log_lines) + 1))
+	KVD_SOFTNIC_FAULTS=mr_max=1000000 timeout "$DEADLINE_S" "$build/kvd" -c "$tmp/kvd.ini" \
+		>/dev/null 2>&1 && return 1
+	said=$(tail -n "+$start" "$log")
+	grep -q "error device .*: it registers at most 1000000 bytes in one piece (max_mr_size), \
+and the region has 33554432: lower memory.size to that" <<<"$said" &&
+		! grep -q ' store: ' <<<"$said" && [ ! -e "$tmp/s" ] && return 0
+	echo "$said"
+	return 1
+}
+if [ "$device" = softnic ]; then
+	check "memory.size beyond the device's max_mr_size" too_large_for_the_device
+fi
+
 # More than this host has, and more than a control group has.
 total=$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)
 for prefault in yes no; do

@@ -227,7 +227,7 @@ static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv
 		return ret;
 	*attr = (struct ibv_device_attr){
 		.fw_ver = "softnic 1",
-		.max_mr_size = SIZE_MAX,
+		.max_mr_size = fault_mr_max(),
 		.page_size_cap = 4096,
 		.max_qp = SN_QP_MAX,
 		.max_qp_wr = SN_WR_MAX,

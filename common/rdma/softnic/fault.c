@@ -128,6 +128,11 @@ bool fault_reuses(void)
 	return fault_plan.reuse;
 }
 
+uint64_t fault_mr_max(void)
+{
+	return fault_on() && fault_plan.mr_max ? fault_plan.mr_max : SIZE_MAX;
+}
+
 uint64_t fault_delay_ns(void)
 {
 	return fault_plan.delay_ns ? fault_next() % fault_plan.delay_ns : 0;
@@ -202,13 +207,16 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 		return parse_uint(value, 1, UINT64_MAX, &plan->kill_at, why);
 	if (!strcmp(key, "reuse"))
 		return parse_uint(value, 0, 1, &plan->reuse, why);
+	if (!strcmp(key, "mr_max"))
+		return parse_uint(value, 1, SIZE_MAX, &plan->mr_max, why);
 	if (!strcmp(key, "stall"))
 		return parse_stall(plan, value, why);
 	if (!strcmp(key, "delay"))
 		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->delay_ns, why);
 	if (strcmp(key, "tear")) {
 		snprintf(why->text, sizeof(why->text),
-			 "'%s' is not one of seed, fail, tear, drop, delay, kill, stall, reuse",
+			 "'%s' is not one of seed, fail, tear, drop, delay, kill, stall, reuse, "
+			 "mr_max",
 			 key);
 		return -EINVAL;
 	}

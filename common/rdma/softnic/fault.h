@@ -15,6 +15,7 @@
  *			may be given once
  *	reuse=1		a queue pair gets the lowest number that is free, so that numbers are
  *			used again at once
+ *	mr_max=BYTES	the longest memory region that the device says it can register, and does
  *
  * The environment is read when the first device is opened; a plan that does not parse fails the
  * open. There is one plan per process. Without a plan the cost is one predictable branch per call.
@@ -80,6 +81,7 @@ struct fault_plan {
 	uint64_t stall_at; /* which stall_call takes long, counted from 1; 0 = none */
 	uint64_t stall_ns; /* how long */
 	uint64_t reuse;	   /* 1: numbers of queue pairs are used again at once */
+	uint64_t mr_max;   /* bytes of a memory region, at most; 0 = no limit */
 	/*
 	 * Called between the pieces of a torn READ, with locks of the reader's queue pair held: it
 	 * may write the memory that is being read, but must not call this device. NULL: the thread
@@ -134,6 +136,9 @@ bool fault_drops(void);
 
 /* Whether a queue pair gets the lowest number that is free. */
 bool fault_reuses(void);
+
+/* The longest memory region, in bytes. */
+uint64_t fault_mr_max(void);
 
 /* A random delay, in nanoseconds, for what the peer just sent. */
 uint64_t fault_delay_ns(void);

@@ -35,6 +35,8 @@ static int mr_check(const struct device_mem *mem, int access)
 			  (unsigned int)access);
 		return -EINVAL;
 	}
+	if (mem->length > fault_mr_max())
+		return -EINVAL;
 	if (!mem->addr || !mem->length || (uintptr_t)mem->addr + mem->length < mem->length)
 		return -EINVAL;
 	return 0;

@@ -305,7 +305,7 @@ static void test_parse(void **state)
 	assert_int_equal(
 		fault_parse(&plan,
 			    "seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=9,reuse=1,"
-			    "stall=modify_qp:2:3ms",
+			    "stall=modify_qp:2:3ms,mr_max=4096",
 			    why, sizeof(why)),
 		0);
 	assert_int_equal(plan.seed, 7);
@@ -318,6 +318,7 @@ static void test_parse(void **state)
 	assert_int_equal(plan.stall_call, FAULT_modify_qp);
 	assert_int_equal(plan.stall_at, 2);
 	assert_int_equal(plan.stall_ns, 3000000);
+	assert_int_equal(plan.mr_max, 4096);
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		why[0] = 0;
 		if (fault_parse(&plan, wrong[i], why, sizeof(why)) != -EINVAL)

@@ -277,6 +277,14 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 	}
 }
 
+/* One that has ended for another reason stays in the lists until it is released. */
+static void expire(struct worker *worker, struct conn *conn, const char *why)
+{
+	pull_list_remove(worker, conn);
+	stat_add(&worker->stats.pulls_stalled, !conn->stopped);
+	conn_fail(conn, why);
+}
+
 void pull_expire(struct worker *worker)
 {
 	struct conn *conn;
@@ -286,21 +294,20 @@ void pull_expire(struct worker *worker)
 		return;
 	now_ns = clock_ns();
 	while ((conn = TAILQ_FIRST(&worker->pulls)) &&
-	       now_ns - conn->pull_since_ns > worker->limits.pull_ns) {
-		pull_list_remove(worker, conn);
-		conn_fail(conn, "a large value was not read from the client within "
-				"server.pull_timeout");
-	}
+	       now_ns - conn->pull_since_ns > worker->limits.pull_ns)
+		expire(worker, conn,
+		       "a large value was not read from the client within server.pull_timeout");
 	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
 	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
 		if (conn->pull.active && pull_backlog(&conn->pull)) {
 			pull_list_progress(worker, conn, now_ns);
 			continue;
 		}
-		pull_list_remove(worker, conn);
-		stat_add(&worker->stats.pulls_stalled, 1);
-		conn_fail(conn, "no part of a large value was read from the client within "
-				"server.pull_stall");
+		expire(worker, conn,
+		       conn->pull.active ? "no part of a large value was read from the client "
+					   "within server.pull_stall" :
+					   "it did not serve a READ of no bytes, before its first "
+					   "large value, within server.pull_stall");
 	}
 }
 

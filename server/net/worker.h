@@ -65,7 +65,8 @@ struct worker_limits {
 	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
 	X(pulls_refused, "large values refused, since too many waited already")                    \
-	X(pulls_stalled, "connections closed because their large value did not arrive")            \
+	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
+			 "READ of no bytes before the first one, did not arrive in time")          \
 	X(large_waited, "appends to large values and copies of them that had to wait for memory "  \
 			"(memory.pull_share)")                                                     \
 	X(large_refused, "the same, refused, since too many waited already")                       \

@@ -487,6 +487,27 @@ static void probe_is_not_answered(void **state)
 	pull_release(poller, &c->conn);
 }
 
+/* Connections that have ended otherwise are closed and counted as what they are. */
+static void ended_otherwise(void **state)
+{
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	worker.limits.pull_stall_ns = 0;
+	for (unsigned int i = 0; i < 2; i++) {
+		conn_setup(c);
+		c->conn.probes_answered = i;
+		assert_int_equal(ask(c, WIRE_SET, value, MORE_BYTES), i);
+		c->conn.stopped = true;
+		usleep(1);
+		pull_expire(&worker);
+		deferred_cancel(&c->conn);
+		pull_release(poller, &c->conn);
+	}
+	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 0);
+	assert_int_equal(stat_read(&worker.stats.connections_failed), 0);
+}
+
 /*
  * One that has served all its READs is not closed, whatever time the rest takes; and a server that
  * stops still sees its pull.
@@ -512,6 +533,7 @@ static void arrived(void **state)
 	usleep(1);
 	pull_expire(&worker);
 	assert_true(c->conn.stopped);
+	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 1);
 	deferred_cancel(&c->conn);
 	pull_release(poller, &c->conn);
 }
@@ -662,6 +684,7 @@ int main(void)
 		CASE(response_has_a_place),
 		CASE(connection_ends),
 		CASE(stands_still),
+		CASE(ended_otherwise),
 		CASE(arrived),
 		CASE(appends_wait_for_memory),
 		CASE(requests_wait_for_memory),

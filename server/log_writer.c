@@ -309,6 +309,8 @@ static int start_thread(void)
 	writer.head = writer.tail = writer.unsaid = 0;
 	pthread_mutex_lock(&writer.lock);
 	err = -pthread_create(&writer.thread, NULL, writer_run, NULL);
+	if (!err)
+		pthread_setname_np(writer.thread, "log");
 	writer.running = !err;
 	pthread_mutex_unlock(&writer.lock);
 	return err;

@@ -415,6 +415,8 @@ int maintenance_start(struct maintenance *maintenance)
 		log_error("maintenance: can't start its thread: %s; raise the limit of processes "
 			  "(ulimit -u)",
 			  strerror(-err));
+	else
+		pthread_setname_np(maintenance->thread, "maintenance");
 	maintenance->started = !err;
 	return err;
 }

@@ -249,15 +249,15 @@ expect() {
 
 # name...: prints the statistic of that name, or the sum of several, from one call of kvctl stats.
 # Fails and prints nothing if the server does not respond. A name that the server does not have ends
-# the test: an empty string would always equal itself.
+# the test: an empty string would always equal itself. It starts no process but kvctl, since an
+# emulated machine takes long for each.
 stat_of() {
-	local stats name value sum=0
+	local stats name sum=0
 	stats=$(kvctl stats) || return 1
 	for name in "$@"; do
-		value=$(awk -v name="$name" '$1 == name { print $2 }' <<<"$stats")
-		[[ $value =~ ^[0-9]+$ ]] ||
+		[[ $'\n'$stats$'\n' =~ $'\n'"$name "([0-9]+)$'\n' ]] ||
 			give_up "no statistic $name: correct the test by kvctl stats"
-		sum=$((sum + value))
+		sum=$((sum + BASH_REMATCH[1]))
 	done
 	echo "$sum"
 }
@@ -322,6 +322,25 @@ await_line() {
 	wait_until "$DEADLINE_S" says "$1" "$2" "$3" && grep -q -- "$2" "$1" && return 0
 	echo "no line '$2', but:" && tail -n 5 "$1"
 	return 1
+}
+
+# name: stops one thread of the server, as a debugger does, until thaw
+freezer=
+freeze() {
+	local task tid=
+	for task in "/proc/$server_pid/task/"*; do
+		[ "$(cat "$task/comm")" != "$1" ] || tid=${task##*/}
+	done
+	[ -n "$tid" ] || { echo "the server has no thread $1" && return 1; }
+	: >"$tmp/freezer"
+	"$build/tests/system/sys_supervise" freeze "$tid" >>"$tmp/freezer" 2>&1 &
+	freezer=$!
+	pids+=("$freezer")
+	await_line "$tmp/freezer" '^frozen' "$freezer"
+}
+
+thaw() {
+	kill "$freezer" && await_end "$freezer" && forget "$freezer"
 }
 
 no_sanitizer_reports() {

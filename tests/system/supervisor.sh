@@ -95,19 +95,10 @@ other_files_are_kept() {
 # $tmp/notified
 listener_start() {
 	: >"$tmp/notified"
-	python3 - "$1" "$tmp/notified" <<-'END' &
-	import socket, sys
-	path = sys.argv[1]
-	listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-	listener.bind("\0" + path[1:] if path[0] == "@" else path)
-	with open(sys.argv[2], "w", buffering=1) as out:
-	    print("listening", file=out)
-	    while True:
-	        print(listener.recv(4096).decode(), file=out)
-	END
+	"$build/tests/system/sys_supervise" listen "$1" >>"$tmp/notified" 2>&1 &
 	listener=$!
 	pids+=("$listener")
-	wait_until "$DEADLINE_S" grep -q listening "$tmp/notified"
+	await_line "$tmp/notified" '^listening' "$listener"
 }
 
 listener_stop() {
@@ -157,33 +148,14 @@ more_stuck_lines_than() {
 	[ "$(stuck_lines)" -gt "$1" ]
 }
 
-# tid: stops one thread of the server, as a debugger does, until this process is killed
-freeze() {
-	python3 - "$1" <<-'END' &
-	import ctypes, signal, sys
-	libc = ctypes.CDLL(None, use_errno=True)
-	PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
-	tid = int(sys.argv[1])
-	for request in PTRACE_SEIZE, PTRACE_INTERRUPT:
-	    if libc.ptrace(request, tid, None, None):
-	        sys.exit(77)
-	signal.pause()
-	END
-	freezer=$!
-	pids+=("$freezer")
-}
-
 # Both workers are idle: their signs of life come without requests.
 watchdog() {
-	local tid task before stuck
+	local before stuck
 	listener_start "$tmp/notify" || return 1
 	# Asked every 100 ms.
 	NOTIFY_SOCKET=$tmp/notify WATCHDOG_USEC=400000 server_start || return 1
 	wait_until "$DEADLINE_S" more_signs_than 3 || return 1
-	for task in "/proc/$server_pid/task/"*; do
-		[ "$(cat "$task/comm")" != worker-1 ] || tid=${task##*/}
-	done
-	freeze "$tid"
+	freeze worker-1 || return 1
 	stuck=$(stuck_lines)
 	wait_until "$DEADLINE_S" more_stuck_lines_than "$stuck" || return 1
 	before=$(signs_of_life)
@@ -192,8 +164,7 @@ watchdog() {
 	[ "$(signs_of_life)" = "$before" ] || return 1
 	# The control thread is not stuck.
 	kill -HUP "$server_pid" && notified RELOADING=1 || return 1
-	kill "$freezer" && await_end "$freezer" && forget "$freezer" &&
-		wait_until "$DEADLINE_S" more_signs_than "$before" && server_stop &&
+	thaw && wait_until "$DEADLINE_S" more_signs_than "$before" && server_stop &&
 		listener_stop
 }
 

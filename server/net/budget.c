@@ -13,7 +13,16 @@ void budget_init(struct budget *budget, uint64_t bytes_max)
 
 static uint64_t held(const struct budget *budget)
 {
-	return budget->held[BUDGET_UNPROVEN] + budget->held[BUDGET_PROVEN];
+	uint64_t bytes = 0;
+
+	for (int class = 0; class < BUDGET_CLASSES; class ++)
+		bytes += budget->held[class];
+	return bytes;
+}
+
+static bool waits(const struct budget *budget, enum budget_class class)
+{
+	return !TAILQ_EMPTY(&budget->waiting[class]);
 }
 
 static bool is_oversize(const struct budget *budget, uint64_t bytes)
@@ -21,27 +30,39 @@ static bool is_oversize(const struct budget *budget, uint64_t bytes)
 	return bytes > budget->bytes_max / 2;
 }
 
-/* B1 and B2. */
+/* What the connections of a class may hold: B2 and B6. */
+static uint64_t class_max(const struct budget *budget, enum budget_class class)
+{
+	if (class == BUDGET_LATE)
+		return budget->bytes_max / BUDGET_LATE_PART;
+	return class == BUDGET_UNPROVEN || waits(budget, BUDGET_UNPROVEN) ? budget->bytes_max / 2 :
+									    budget->bytes_max;
+}
+
+/* B1, B2 and B6. */
 static bool fits(const struct budget *budget, enum budget_class class, uint64_t bytes)
 {
-	bool shared = class == BUDGET_UNPROVEN || !TAILQ_EMPTY(&budget->waiting[BUDGET_UNPROVEN]);
-	uint64_t class_max = shared ? budget->bytes_max / 2 : budget->bytes_max;
-
+	if (class == BUDGET_LATE &&
+	    (waits(budget, BUDGET_UNPROVEN) || waits(budget, BUDGET_PROVEN)))
+		return false;
 	if (!held(budget))
 		return true;
 	if (held(budget) + bytes > budget->bytes_max)
 		return false;
-	return is_oversize(budget, bytes) ? !budget->held[class] :
-					    budget->held[class] + bytes <= class_max;
+	if (is_oversize(budget, bytes))
+		return class != BUDGET_LATE && !budget->held[class];
+	return budget->held[class] + bytes <= class_max(budget, class);
 }
 
 /*
  * B3: whether a value of more than half of the share is next in the other class, and came earlier.
  * It needs no one else to hold any, so if the others did not wait for it, it might wait for ever.
+ * Those that are late wait for all others at any rate.
  */
 static bool is_stopped(const struct budget *budget, const struct budget_hold *hold)
 {
-	const struct budget_hold *other = TAILQ_FIRST(&budget->waiting[!hold->class]);
+	enum budget_class class = hold->class == BUDGET_PROVEN ? BUDGET_UNPROVEN : BUDGET_PROVEN;
+	const struct budget_hold *other = TAILQ_FIRST(&budget->waiting[class]);
 
 	return other && is_oversize(budget, other->wanted) &&
 	       (!hold->wanted || other->arrival < hold->arrival);
@@ -50,10 +71,12 @@ static bool is_stopped(const struct budget *budget, const struct budget_hold *ho
 /* Wakes the first of each class, if there is room for it now. */
 static void wake(struct budget *budget)
 {
-	for (int class = BUDGET_PROVEN; class >= 0; class --) {
-		struct budget_hold *hold = TAILQ_FIRST(&budget->waiting[class]);
+	static const enum budget_class order[] = { BUDGET_PROVEN, BUDGET_UNPROVEN, BUDGET_LATE };
 
-		if (hold && fits(budget, (enum budget_class) class, hold->wanted))
+	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
+		struct budget_hold *hold = TAILQ_FIRST(&budget->waiting[order[i]]);
+
+		if (hold && fits(budget, order[i], hold->wanted))
 			deferred_wake(hold->conn);
 	}
 }
@@ -61,7 +84,7 @@ static void wake(struct budget *budget)
 static void wait_begin(struct budget *budget, struct budget_hold *hold, uint64_t bytes, bool first)
 {
 	hold->wanted = bytes;
-	budget->waiting_count++;
+	budget->waiting_count[hold->class]++;
 	if (first) {
 		TAILQ_INSERT_HEAD(&budget->waiting[hold->class], hold, entry);
 	} else {
@@ -75,7 +98,7 @@ void budget_leave(struct budget *budget, struct budget_hold *hold)
 	if (!hold->wanted)
 		return;
 	TAILQ_REMOVE(&budget->waiting[hold->class], hold, entry);
-	budget->waiting_count--;
+	budget->waiting_count[hold->class]--;
 	hold->wanted = 0;
 	wake(budget);
 }
@@ -96,12 +119,20 @@ enum budget_admission budget_take(struct budget *budget, struct budget_hold *hol
 	}
 	if (hold->wanted)
 		return BUDGET_WAITS;
-	if (budget->waiting_count == BUDGET_WAITING_MAX) {
+	if (budget->waiting_count[hold->class] == BUDGET_WAITING_MAX) {
 		wake(budget);
 		return BUDGET_REFUSED;
 	}
 	wait_begin(budget, hold, bytes, held_some);
 	return BUDGET_WAITS;
+}
+
+void budget_class_set(struct budget *budget, struct budget_hold *hold, enum budget_class class)
+{
+	if (hold->class == class || hold->bytes)
+		return;
+	budget_leave(budget, hold);
+	hold->class = class;
 }
 
 void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived)

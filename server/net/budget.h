@@ -9,18 +9,29 @@
  *   B1. What is held of one budget is at most memory.pull_share percent of the item memory, of
  *	 which each worker has an equal share; or one value, if that is larger: then it is the only
  *	 one.
- *   B2. There are two classes of connections: those whose last pull arrived, and the others. The
- *	 others hold half of the share at most, and while they wait, they can get that half. So
- *	 clients that never serve a READ do not keep those that do from storing values. What is made
- *	 from large items depends on no client: all of it is of the first class.
+ *   B2. There are two classes of connections (but for B6): those whose last pull arrived, and the
+ *	 others. The others hold half of the share at most, and while they wait, they can get that
+ *	 half. So clients that never serve a READ do not keep those that do from storing values.
+ *	 What is made from large items depends on no client: all of it is of the first class.
  *   B3. A class is served in the order of arrival. A value of more than half of the share stops
  *	 later ones of both classes until it was served.
- *   B4. At most BUDGET_WAITING_MAX wait for one budget; further ones are refused.
+ *   B4. At most BUDGET_WAITING_MAX of a class wait for one budget; further ones are refused. So
+ *	 newcomers, however many, take no place from those whose values arrive.
  *   B5. A connection asks for memory for a pull only after it has served a READ: one of no bytes,
  *	 a probe, before its first value. It has server.pull_stall for that. So clients that serve
  *	 no READ at all hold no memory and have no place among those that wait, and newcomers do
  *	 not wait for them. (Memory that was given can't be taken back while a READ into it is
  *	 posted, short of ending the queue pair.)
+ *   B6. When a connection ends while it holds memory for a value that has not arrived, because it
+ *	 stood still or by itself, its peer (server/net/pull_peers.h) is late, for as long as
+ *	 server.pull_timeout: all its connections are of a third class, those that wait already
+ *	 when their turn comes. That class holds 1 / BUDGET_LATE_PART of the share at most, or one
+ *	 value when nobody else holds any, and gets nothing while any other connection waits. So
+ *	 who waits for memory waits for a peer that stalls once: for server.pull_stall
+ *	 (server.pull_timeout if it serves a part now and then), with however many connections it
+ *	 asks, and however often it connects anew. For several such peers at once it waits as many
+ *	 times, at most: less if there is room for several of their values. Of more than
+ *	 PULL_PEERS_MAX the first ones are forgotten early.
  *
  * All functions are the worker's.
  */
@@ -31,6 +42,7 @@
 #include "server/net/worker.h"
 
 #define BUDGET_WAITING_MAX 1024u
+#define BUDGET_LATE_PART 8
 
 enum budget_admission {
 	BUDGET_ADMITTED,
@@ -47,6 +59,8 @@ void budget_init(struct budget *budget, uint64_t bytes_max);
 enum budget_admission budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
 /* Returns what is held, if anything is. @arrived: the value did. */
 void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived);
+/* Moves the hold to another class, unless it holds some. If it waited, it does not any more. */
+void budget_class_set(struct budget *budget, struct budget_hold *hold, enum budget_class class);
 /* It waits no more, if it did. */
 void budget_leave(struct budget *budget, struct budget_hold *hold);
 

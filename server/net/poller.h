@@ -20,8 +20,11 @@ struct deferred;
 /* Completions that a worker takes from a poller at a time, and receives posted at a time. */
 #define BATCH_MAX 32
 
-/* Connections whose last pull arrived, and the others: server/net/budget.h. */
-enum budget_class { BUDGET_UNPROVEN, BUDGET_PROVEN, BUDGET_CLASSES };
+/*
+ * Connections that have stored no large value; whose last one arrived; and of peers that were late
+ * with one: server/net/budget.h.
+ */
+enum budget_class { BUDGET_UNPROVEN, BUDGET_PROVEN, BUDGET_LATE, BUDGET_CLASSES };
 
 /* READs that one pull of a large value has outstanding. */
 #define PULL_DEPTH 4

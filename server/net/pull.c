@@ -138,6 +138,19 @@ void pull_probed(struct conn *conn)
 		pull_list_remove(conn->poller->worker, conn);
 }
 
+/* B6. The class may have changed while the pull waited. */
+static void pull_classify(struct worker *worker, struct conn *conn)
+{
+	struct budget_hold *hold = &conn->pull_hold;
+	enum budget_class class = hold->class == BUDGET_LATE ? BUDGET_UNPROVEN : hold->class;
+
+	if (pull_peers_has(&worker->pull_peers, &conn->peer, clock_ns())) {
+		stat_add(&worker->stats.pulls_late, hold->class != BUDGET_LATE);
+		class = BUDGET_LATE;
+	}
+	budget_class_set(&worker->pull_budget, hold, class);
+}
+
 /*
  * Checks the value's length and that no other pull is active, and asks for the memory. True: the
  * pull waits for that, or for the answer to a probe.
@@ -158,6 +171,7 @@ static bool pull_admit(struct poller *poller, struct conn *conn, const struct re
 		return false;
 	if (!pull_is_served(worker, conn))
 		return true;
+	pull_classify(worker, conn);
 	admission = budget_take(&worker->pull_budget, &conn->pull_hold,
 				mem_class_bytes(item_bytes(request->key_len, request->value_len)));
 	if (admission == BUDGET_REFUSED) {
@@ -285,6 +299,18 @@ static void expire(struct worker *worker, struct conn *conn, const char *why)
 	conn_fail(conn, why);
 }
 
+/*
+ * When a peer is late no more, its connections wait as others do. (Without others they would not
+ * wait: so there are pulls then, and pull_expire() is called.)
+ */
+static void late_wake(struct worker *worker, uint64_t now_ns)
+{
+	struct budget_hold *hold = TAILQ_FIRST(&worker->pull_budget.waiting[BUDGET_LATE]);
+
+	if (hold && !pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns))
+		deferred_wake(hold->conn);
+}
+
 void pull_expire(struct worker *worker)
 {
 	struct conn *conn;
@@ -293,6 +319,7 @@ void pull_expire(struct worker *worker)
 	if (TAILQ_EMPTY(&worker->pulls))
 		return;
 	now_ns = clock_ns();
+	late_wake(worker, now_ns);
 	while ((conn = TAILQ_FIRST(&worker->pulls)) &&
 	       now_ns - conn->pull_since_ns > worker->limits.pull_ns)
 		expire(worker, conn,
@@ -327,6 +354,9 @@ void pull_release(struct poller *poller, struct conn *conn)
 	struct worker *worker = poller->worker;
 
 	pull_list_remove(worker, conn);
+	if (conn->pull.active && conn->pull.arrived < conn->pull.value_len)
+		pull_peers_add(&worker->pull_peers, &conn->peer,
+			       clock_ns() + worker->limits.pull_ns);
 	budget_leave(&worker->pull_budget, &conn->pull_hold);
 	budget_give(&worker->pull_budget, &conn->pull_hold, false);
 	if (!conn->pull.active)

@@ -16,7 +16,7 @@
 
 /*
  * Starts to READ the value of @request, which gets its response when the value has arrived; or
- * responds with an error. False: it waits for memory, or for the answer to a probe (B1 to B5 in
+ * responds with an error. False: it waits for memory, or for the answer to a probe (B1 to B6 in
  * server/net/budget.h), and is to be called again when the connection is woken by
  * deferred_wake().
  */

@@ -27,6 +27,7 @@
 
 #include "server/net/mailbox.h"
 #include "server/net/poller.h"
+#include "server/net/pull_peers.h"
 #include "server/net/turn.h"
 #include "server/store/store.h"
 
@@ -65,6 +66,7 @@ struct worker_limits {
 	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
 	X(pulls_refused, "large values refused, since too many waited already")                    \
+	X(pulls_late, "large values of clients of which another one did not arrive: served last")  \
 	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
 			 "READ of no bytes before the first one, did not arrive in time")          \
 	X(large_waited, "appends to large values and copies of them that had to wait for memory "  \
@@ -111,7 +113,7 @@ struct budget {
 	uint64_t held[BUDGET_CLASSES];
 	TAILQ_HEAD(budget_waiting, budget_hold)
 	waiting[BUDGET_CLASSES]; /* in the order of arrival */
-	unsigned int waiting_count;
+	unsigned int waiting_count[BUDGET_CLASSES];
 	uint64_t arrivals; /* of those that have begun to wait */
 };
 
@@ -134,10 +136,11 @@ struct worker {
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	/* The same, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	struct budget pull_budget;  /* of values that are being read from clients */
-	struct budget build_budget; /* of those being made from large items */
-	uint64_t pulls_count;	    /* begun and not ended; other threads may read it */
-	uint64_t copy_seed;	    /* of the next copy; random at first */
+	struct budget pull_budget;    /* of values that are being read from clients */
+	struct budget build_budget;   /* of those being made from large items */
+	struct pull_peers pull_peers; /* of which a value did not arrive */
+	uint64_t pulls_count;	      /* begun and not ended; other threads may read it */
+	uint64_t copy_seed;	      /* of the next copy; random at first */
 	/* Connections whose first deferred request runs, in the order of their turns. */
 	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
 	unsigned int number;

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # System test of the memory of large values that are not finished (server/net/budget.h): clients
 # that ask the server to READ a large value and never serve that READ leave the others the memory,
-# are closed after server.pull_stall, and are counted; and so do clients that append to large
-# values, all at once. On a verbs device the client's device serves READs by itself, so only softnic
+# are closed after server.pull_stall, and are counted; those that serve some READs and then stall
+# hold others up once, however often they connect; and clients that append to large values, all at
+# once, leave it, too. On a verbs device the client's device serves READs by itself, so only softnic
 # has such clients.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -35,6 +36,29 @@ check "none of them waited for memory" stat_is pulls_waited 0
 check "none was refused" stat_is pulls_refused 0
 check "none was closed for standing still" stat_is pulls_stalled 0
 check "all memory is back, before the timeouts" nothing_is_held 1
+check "the server stops" server_stop
+
+# They hold all of the memory, and ask for more than 20 s of it: each only once, for 2 s.
+check "a server starts that waits for 2 s" server_start -o memory.size=64m \
+	-o memory.eviction=none -o server.workers=1 -o server.max_connections=128 \
+	-o request.srq_depth=4096 -o server.pull_timeout=600s -o server.pull_stall=2s || finish
+check "a value that must stay" kvctl put precious intact
+check "a value of the rogue's length" kvctl put beside-small0 "$(printf 'v%.0s' $(seq 1000))"
+check "is deleted" kvctl del beside-small0
+check "the free memory is noted" memory_note || finish
+"$build/tests/system/sys_rogue" "$url" "$log" pull_stall >"$tmp/stall" 2>&1 &
+stallers=$!
+pids+=("$stallers")
+check "clients stall in large values" await_line "$tmp/stall" '^stalling' "$stallers"
+checks_of rogue beside_stall
+check "the stalled ones were closed" stat_above pulls_stalled 0
+check "and what they ask for comes last" stat_above pulls_late 0
+stallers_end() {
+	kill -KILL "$stallers" && await_end "$stallers" && forget "$stallers" &&
+		expect 0 '' del kkkkk
+}
+check "they end" stallers_end
+check "all memory is back" nothing_is_held 1
 check "the server stops" server_stop
 
 check "a server starts for larger values" server_start -o memory.size=64m \

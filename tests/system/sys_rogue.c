@@ -858,6 +858,7 @@ static const char *case_pull_never(void)
  */
 #define HOARDERS 80
 #define HOARD_BYTES (1u << 20)
+#define STALL_PROOF_BYTES (20u << 10)
 #define BESIDE_ROUNDS 8
 #define BESIDE_LARGE_BYTES (512u << 10)
 #define BESIDE_SMALL_BYTES 1000
@@ -962,6 +963,64 @@ static const char *case_pull_hoard(void)
 	for (i = 0; i < HOARDERS; i++)
 		raw_close(&hoarders[i]);
 	delete_beside(db, BESIDE_ROUNDS + 1);
+	kvd_close(db);
+	return error;
+}
+
+/*
+ * Clients that serve one pull, ask for a large one, and let that stand still; each connects again
+ * when the server has closed it, until this process is killed. It prints a line when all of them
+ * have asked.
+ */
+static void staller_begin(struct raw_peer *p)
+{
+	raw_greet(p);
+	/* The first one is served, when there is memory; this one is not waited for for long. */
+	if (raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, STALL_PROOF_BYTES)) ||
+	    !raw_wait(p, raw_is_responded) || p->closed)
+		return;
+	(void)raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, HOARD_BYTES));
+}
+
+static const char *case_pull_stall(void)
+{
+	static struct raw_peer stallers[HOARDERS];
+	int i;
+
+	for (i = 0; i < HOARDERS; i++)
+		staller_begin(&stallers[i]);
+	printf("stalling\n");
+	fflush(stdout);
+	for (i = 0;; i = (i + 1) % HOARDERS) {
+		raw_poll_events(&stallers[i]);
+		if (stallers[i].closed) {
+			raw_close(&stallers[i]);
+			staller_begin(&stallers[i]);
+		}
+		usleep(RAW_PAUSE_US);
+	}
+	return NULL;
+}
+
+/* Beside them, in another process, values arrive. They wait for the first ones to be closed. */
+#define BESIDE_STALL_NS 10000000000ull
+
+static const char *case_beside_stall(void)
+{
+	struct kvd *db = good_client_open();
+	uint64_t begin_ns = clock_ns();
+	const char *error = NULL;
+	int i;
+
+	if (!db)
+		return kvd_error(NULL);
+	for (i = 0; i < BESIDE_ROUNDS && !error; i++)
+		error = put_beside(db, i) ? "a PUT beside them failed" : NULL;
+	begin_ns = clock_ns() - begin_ns;
+	printf("      | %d pairs of PUTs took %.1f s\n", i, (double)begin_ns / 1e9);
+	if (!error && begin_ns > BESIDE_STALL_NS)
+		error = "they took too long";
+	delete_beside(db, BESIDE_ROUNDS);
 	kvd_close(db);
 	return error;
 }
@@ -1347,6 +1406,8 @@ static const struct {
 	{ "pull_stalled", "special", "closed: it did not serve a READ of no bytes",
 	  case_pull_never },
 	{ "pull_hoard", "special", ANY, case_pull_hoard },
+	{ "pull_stall", "special", ANY, case_pull_stall },
+	{ "beside_stall", "special", ANY, case_beside_stall },
 	{ "append_hoard", "special", ANY, case_append_hoard },
 	{ "put_too_large", "special", ANY, case_put_too_large },
 	{ "storm", "special", ANY, case_storm },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of budgets, by that of pulls (B1 to B4 in server/net/budget.h): clients that never serve a
- * READ hold half of it at most, the others go on, and each that waits gets its turn.
+ * Tests of budgets, by that of pulls (B1 to B4 and B6 in server/net/budget.h): clients that never
+ * serve a READ hold half of it at most, the others go on, and each that waits gets its turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,6 +60,15 @@ static unsigned int woken(void)
 	return (unsigned int)(conn - conns);
 }
 
+static unsigned int waiting(void)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < BUDGET_CLASSES; i++)
+		n += budget->waiting_count[i];
+	return n;
+}
+
 static void prove(unsigned int conn)
 {
 	assert_int_equal(take(conn, 1), BUDGET_ADMITTED);
@@ -93,7 +102,7 @@ static void beside_hostile_ones(void **state)
 		assert_int_equal(take(i + 5, 10), BUDGET_ADMITTED);
 		assert_int_equal(woken(), CONNS);
 	}
-	assert_int_equal(budget->waiting_count, 0);
+	assert_int_equal(waiting(), 0);
 }
 
 /* While connections without a pull so far wait, the others leave them their half. */
@@ -166,6 +175,10 @@ static void bounded(void **state)
 		assert_int_equal(take(i, 50), BUDGET_WAITS);
 	assert_int_equal(take(BUDGET_WAITING_MAX + 1, 50), BUDGET_REFUSED);
 	assert_int_equal(take(BUDGET_WAITING_MAX, 50), BUDGET_WAITS);
+	/* They take no place from those of the other class. */
+	budget_class_set(budget, &conns[BUDGET_WAITING_MAX + 2].pull_hold, BUDGET_PROVEN);
+	assert_int_equal(take(BUDGET_WAITING_MAX + 2, 60), BUDGET_WAITS);
+	budget_leave(budget, &conns[BUDGET_WAITING_MAX + 2].pull_hold);
 	budget_leave(budget, &conns[1].pull_hold);
 	budget_leave(budget, &conns[1].pull_hold);
 	assert_int_equal(take(BUDGET_WAITING_MAX + 1, 50), BUDGET_WAITS);
@@ -196,7 +209,47 @@ static void more_than_it_holds(void **state)
 	assert_int_equal(take(1, 60), BUDGET_ADMITTED);
 	assert_int_equal(woken(), 3);
 	assert_int_equal(take(3, 30), BUDGET_ADMITTED);
-	assert_int_equal(budget->waiting_count, 0);
+	assert_int_equal(waiting(), 0);
+}
+
+/*
+ * B6: peers that were late with a value hold an eighth, and nothing new while any other waits; but
+ * one of them may be the only one.
+ */
+static void late_ones_are_the_last(void **state)
+{
+	(void)state;
+	prove(1);
+	for (unsigned int i = 10; i < 14; i++)
+		budget_class_set(budget, &conns[i].pull_hold, BUDGET_LATE);
+	assert_int_equal(take(10, 2 * BUDGET_BYTES), BUDGET_ADMITTED);
+	assert_int_equal(take(2, 10), BUDGET_WAITS);
+	assert_int_equal(take(11, 6), BUDGET_WAITS);
+	budget_give(budget, &conns[10].pull_hold, false);
+	assert_int_equal(woken(), 2);
+	assert_int_equal(woken(), CONNS);
+	assert_int_equal(take(11, 6), BUDGET_WAITS);
+	assert_int_equal(take(2, 10), BUDGET_ADMITTED);
+	assert_int_equal(woken(), 11);
+	assert_int_equal(take(11, 6), BUDGET_ADMITTED);
+	assert_int_equal(take(12, 6), BUDGET_ADMITTED);
+	assert_int_equal(take(13, 1), BUDGET_WAITS);
+	/* The others have all the rest. */
+	assert_int_equal(take(1, 70), BUDGET_ADMITTED);
+	assert_int_equal(take(3, 10), BUDGET_WAITS);
+	budget_give(budget, &conns[11].pull_hold, true);
+	assert_int_equal(woken(), 3);
+	assert_int_equal(woken(), CONNS);
+	assert_int_equal(take(13, 1), BUDGET_WAITS);
+	/* One whose peer is late no more waits as others do, behind them. */
+	budget_class_set(budget, &conns[13].pull_hold, BUDGET_UNPROVEN);
+	assert_int_equal(budget->waiting_count[BUDGET_LATE], 0);
+	assert_int_equal(take(13, 1), BUDGET_WAITS);
+	assert_int_equal(woken(), 3);
+	assert_int_equal(take(3, 10), BUDGET_ADMITTED);
+	assert_int_equal(woken(), 13);
+	assert_int_equal(take(13, 1), BUDGET_ADMITTED);
+	assert_int_equal(waiting(), 0);
 }
 
 /* A connection whose turn comes while its client takes no responses does not stop the others. */
@@ -247,6 +300,7 @@ int main(void)
 		cmocka_unit_test_setup(large_ones_in_order, setup),
 		cmocka_unit_test_setup(bounded, setup),
 		cmocka_unit_test_setup(more_than_it_holds, setup),
+		cmocka_unit_test_setup(late_ones_are_the_last, setup),
 		cmocka_unit_test_setup(without_room_for_a_response, setup),
 	};
 

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,7 +162,7 @@ static int teardown(void **state)
 		assert_int_equal(conns[i].conn.pull.build.bytes, 0);
 	}
 	assert_int_equal(worker.build_budget.held[BUDGET_PROVEN], 0);
-	assert_int_equal(worker.build_budget.waiting_count, 0);
+	assert_int_equal(worker.build_budget.waiting_count[BUDGET_PROVEN], 0);
 	assert_true(TAILQ_EMPTY(&worker.pulls));
 	assert_true(TAILQ_EMPTY(&worker.pulls_by_progress));
 	assert_int_equal(stat_read(&worker.pulls_count), 0);
@@ -456,7 +457,7 @@ static void probed_first(void **state)
 	assert_true(c->probe);
 	assert_int_equal(c->read_count, 0);
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
-	assert_int_equal(worker.pull_budget.waiting_count, 0);
+	assert_true(TAILQ_EMPTY(&worker.pull_budget.waiting[BUDGET_UNPROVEN]));
 	assert_int_equal(stat_read(&worker.stats.pulls_probed), 1);
 	keepalive_answered(&c->conn, c->probe);
 	pull_probed(&c->conn);
@@ -506,6 +507,117 @@ static void ended_otherwise(void **state)
 	}
 	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 0);
 	assert_int_equal(stat_read(&worker.stats.connections_failed), 0);
+}
+
+/* The connection ends while its value has not arrived. */
+static void ends_in_a_pull(struct test_conn *c)
+{
+	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	c->conn.stopped = true;
+	deferred_cancel(&c->conn);
+	pull_release(poller, &c->conn);
+	conn_setup(c);
+}
+
+/* B6: a peer that was late is served last, on each of its connections, until the time is over. */
+static void late_peer_waits_for_others(void **state)
+{
+	struct test_conn *late = &conns[0], *also_late = &conns[1], *other = &conns[2];
+
+	(void)state;
+	strcpy(other->conn.peer.address, "10.0.0.2:1");
+	budget_init(&worker.pull_budget, 2 * MORE_BYTES);
+	/* One that waits already comes behind those that wait when its turn comes. */
+	assert_true(ask(late, WIRE_SET, value, VALUE_BYTES));
+	assert_false(ask(also_late, WIRE_SET, value, VALUE_BYTES));
+	assert_false(ask(other, WIRE_SET, more, MORE_BYTES));
+	late->conn.stopped = true;
+	deferred_cancel(&late->conn);
+	pull_release(poller, &late->conn);
+	conn_setup(late);
+	assert_false(ask(also_late, WIRE_SET, value, VALUE_BYTES));
+	assert_true(ask(other, WIRE_SET, more, MORE_BYTES));
+	assert_false(ask(late, WIRE_SET, value, 1 << 20));
+	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_LATE], 2);
+	assert_int_equal(stat_read(&worker.stats.pulls_late), 2);
+	pull_through(other);
+	assert_responded(other, WIRE_OK);
+	/* Nobody else waits any more. */
+	assert_true(ask(also_late, WIRE_SET, value, VALUE_BYTES));
+	pull_through(also_late);
+	assert_responded(also_late, WIRE_OK);
+	pull_wait_cancel(&late->conn);
+
+	/* When the time is over, it waits as others do. */
+	worker.limits.pull_ns = 0;
+	ends_in_a_pull(late);
+	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
+	assert_false(ask(late, WIRE_SET, value, 1 << 20));
+	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_LATE], 0);
+	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	pull_wait_cancel(&late->conn);
+	other->responses = 0;
+	pull_through(other);
+	assert_responded(other, WIRE_OK);
+}
+
+/* The same if the time ends while it waits. */
+static void late_no_more(void **state)
+{
+	struct test_conn *late = &conns[0], *other = &conns[2];
+
+	(void)state;
+	strcpy(other->conn.peer.address, "10.0.0.2:1");
+	budget_init(&worker.pull_budget, 2 * MORE_BYTES);
+	ends_in_a_pull(late);
+	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
+	assert_false(ask(late, WIRE_SET, value, 1 << 20));
+	pull_expire(&worker);
+	assert_false(late->conn.deferred_runs);
+	worker.pull_peers = (struct pull_peers){ 0 };
+	TAILQ_INSERT_TAIL(&late->conn.deferred, &poller->deferred[0], entry);
+	pull_expire(&worker);
+	assert_true(late->conn.deferred_runs);
+	TAILQ_REMOVE(&worker.deferred_conns, &late->conn, deferred_entry);
+	late->conn.deferred_runs = false;
+	TAILQ_INIT(&late->conn.deferred);
+	assert_false(ask(late, WIRE_SET, value, 1 << 20));
+	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	pull_wait_cancel(&late->conn);
+	pull_through(other);
+}
+
+/* A peer is a host, or a process on this one; some of them are remembered, each for its time. */
+static void peers(void **state)
+{
+	static const struct cm_peer host = { .address = "10.0.0.1:4711" },
+				    again = { .address = "10.0.0.1:7" },
+				    longer = { .address = "10.0.0.11:4711" },
+				    process = { .address = "pid:4711", .uid_known = true },
+				    another = { .address = "pid:471", .uid_known = true };
+	static struct pull_peers known;
+	struct cm_peer peer;
+
+	(void)state;
+	assert_false(pull_peers_has(&known, &host, 0));
+	pull_peers_add(&known, &host, 10);
+	assert_true(pull_peers_has(&known, &again, 9));
+	assert_false(pull_peers_has(&known, &again, 10));
+	assert_false(pull_peers_has(&known, &longer, 9));
+	pull_peers_add(&known, &process, 20);
+	assert_true(pull_peers_has(&known, &process, 19));
+	assert_false(pull_peers_has(&known, &another, 19));
+	assert_false(pull_peers_has(&known, &again, 19));
+	pull_peers_add(&known, &again, 21);
+	for (unsigned int i = 0; i < PULL_PEERS_MAX - 1; i++) {
+		peer = (struct cm_peer){ 0 };
+		snprintf(peer.address, sizeof(peer.address), "10.0.1.%u:1", i);
+		pull_peers_add(&known, &peer, 30);
+		assert_true(pull_peers_has(&known, &peer, 29));
+	}
+	/* The process's time was the shortest. */
+	assert_true(pull_peers_has(&known, &host, 15));
+	assert_false(pull_peers_has(&known, &process, 15));
 }
 
 /*
@@ -658,7 +770,7 @@ static void builders_end(void **state)
 		serve_read(&conns[0]);
 	append_byte(&conns[1], 1);
 	append_byte(&conns[2], 2);
-	while (worker.build_budget.waiting_count < CONNS - 1)
+	while (worker.build_budget.waiting_count[BUDGET_PROVEN] < CONNS - 1)
 		assert_true(turn());
 	assert_int_equal(builders(), 1);
 	for (unsigned int i = 0; i < CONNS - 1; i++) {
@@ -686,6 +798,9 @@ int main(void)
 		CASE(stands_still),
 		CASE(ended_otherwise),
 		CASE(arrived),
+		CASE(late_peer_waits_for_others),
+		CASE(late_no_more),
+		cmocka_unit_test(peers),
 		CASE(appends_wait_for_memory),
 		CASE(requests_wait_for_memory),
 		CASE(no_room_while_building),

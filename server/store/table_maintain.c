@@ -12,7 +12,6 @@
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
-#include "server/store/lookup.h"
 
 /* Bytes of a large item that are moved between two quiescent states: less than 50 us. */
 #define MOVE_PIECE_BYTES (256u << 10)
@@ -70,66 +69,64 @@ static bool do_find_ref(const struct store_thread *thread, struct chain_pos *pos
 	       pos->item->version == ref->head.version;
 }
 
-/* Lets a grace period end. Whether the item is still there: then it stays until the next one. */
-static bool move_pause(struct store_thread *thread, uint64_t hash, const struct item_ref *ref)
+/* Whether the item is still there: then it stays until the next quiescent state. */
+static bool move_find(const struct table_move *move)
 {
+	struct bucket *home = index_lock_home(move->thread->table, move->hash);
 	struct chain_pos pos;
-	struct bucket *home;
-	bool found;
+	bool found = do_find_ref(move->thread, &pos, home, &move->ref);
 
-	rcu_quiescent_state();
-	home = index_lock_home(thread->table, hash);
-	found = do_find_ref(thread, &pos, home, ref);
 	bucket_unlock(home);
 	return found;
 }
 
-/*
- * Copies key and value of a large item to @to, without the lock, and sums them. False: the item is
- * not there any more.
- */
-static bool move_copy(struct store_thread *thread, uint64_t hash, const struct item_ref *ref,
-		      struct item *to, struct body_sum *sum)
+static size_t move_bytes(const struct table_move *move)
 {
-	uint64_t bytes = (uint64_t)ref->head.key_len + ref->head.value_len, done, n;
-
-	body_sum_begin(sum);
-	for (done = 0; done < bytes; done += n) {
-		if (done && !move_pause(thread, hash, ref))
-			return false;
-		n = bytes - done < MOVE_PIECE_BYTES ? bytes - done : MOVE_PIECE_BYTES;
-		/* L3: it is large, so it does not change. */
-		lookup_ref_copy(ref, to->data + done, ref->item->data + done, n);
-		body_sum_add(sum, to->data + done, n);
-	}
-	return true;
+	return item_bytes(move->ref.head.key_len, move->ref.head.value_len);
 }
 
-/* Moves a large item that was in its bucket; there was no quiescent state since. */
-static enum wire_status move_large(struct store_thread *thread, uint64_t hash,
-				   const struct item_ref *ref)
+void table_move_cancel(struct table_move *move)
 {
-	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);
-	struct item *to = mem_alloc(&thread->cache, bytes);
-	struct bucket *home;
-	struct chain_pos pos;
-	struct body_sum sum;
-	bool moved = false;
+	mem_free(&move->thread->cache, move->to, move_bytes(move));
+	move->to = NULL;
+}
 
-	if (!to)
-		return WIRE_NO_SPACE;
-	if (move_copy(thread, hash, ref, to, &sum)) {
-		home = index_lock_home(thread->table, hash);
-		moved = do_find_ref(thread, &pos, home, ref);
-		if (moved)
-			do_move(thread, hash, &pos, to, body_sum_end(&sum));
-		bucket_unlock(home);
+/* Makes the copy, which is whole, the key's. */
+static enum wire_status move_end(struct table_move *move)
+{
+	uint64_t body = body_sum_end(&move->sum);
+	struct bucket *home = index_lock_home(move->thread->table, move->hash);
+	struct chain_pos pos;
+	bool found = do_find_ref(move->thread, &pos, home, &move->ref);
+
+	if (found)
+		do_move(move->thread, move->hash, &pos, move->to, body);
+	bucket_unlock(home);
+	if (!found) {
+		table_move_cancel(move);
+		return WIRE_NOT_FOUND;
 	}
-	if (moved)
-		item_free(thread, pos.item);
-	else
-		mem_free(&thread->cache, to, bytes);
-	return moved ? WIRE_OK : WIRE_NOT_FOUND;
+	item_free(move->thread, pos.item);
+	return WIRE_OK;
+}
+
+enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
+{
+	const struct item_ref *ref = &move->ref;
+	uint64_t bytes = (uint64_t)ref->head.key_len + ref->head.value_len - move->done;
+
+	if (!move_find(move)) {
+		table_move_cancel(move);
+		return WIRE_NOT_FOUND;
+	}
+	if (bytes > bytes_max)
+		bytes = bytes_max;
+	/* L3: it is large, so it does not change. */
+	lookup_ref_copy(ref, move->to->data + move->done, ref->item->data + move->done, bytes);
+	body_sum_add(&move->sum, move->to->data + move->done, bytes);
+	move->done += bytes;
+	return move->done < (uint64_t)ref->head.key_len + ref->head.value_len ? WIRE_BUSY :
+										 move_end(move);
 }
 
 /* With the lock held. The length is known only now, so the memory is allocated with it, quickly. */
@@ -147,26 +144,44 @@ static enum wire_status do_move_small(struct store_thread *thread, uint64_t hash
 	return WIRE_OK;
 }
 
-enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block)
+enum wire_status table_move_begin(struct table_move *move, struct store_thread *thread,
+				  uint64_t hash, const void *block)
 {
 	struct bucket *home = index_lock_home(thread->table, hash);
 	enum wire_status status = WIRE_NOT_FOUND;
-	struct item_ref ref = { .item = NULL };
 	struct chain_pos pos;
-	bool large;
+	bool large = false;
 
 	if (do_chain_find_block(thread->table, &pos, home, block)) {
-		ref.item = pos.item;
-		ref.head = *pos.item;
+		large = item_bytes(pos.item->key_len, pos.item->value_len) >= LARGE_BYTES;
+		move->ref.item = pos.item;
+		move->ref.head = *pos.item;
+		status = large ? WIRE_BUSY : do_move_small(thread, hash, &pos);
 	}
-	large = ref.item && item_bytes(ref.head.key_len, ref.head.value_len) >= LARGE_BYTES;
-	if (ref.item && !large)
-		status = do_move_small(thread, hash, &pos);
 	bucket_unlock(home);
-	if (large)
-		return move_large(thread, hash, &ref);
 	if (!status)
-		item_free(thread, ref.item);
+		item_free(thread, pos.item);
+	if (!large)
+		return status;
+	move->thread = thread;
+	move->hash = hash;
+	move->done = 0;
+	body_sum_begin(&move->sum);
+	move->to = mem_alloc(&thread->cache, move_bytes(move));
+	return move->to ? WIRE_BUSY : WIRE_NO_SPACE;
+}
+
+enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block)
+{
+	struct table_move move;
+	enum wire_status status = table_move_begin(&move, thread, hash, block);
+
+	while (status == WIRE_BUSY) {
+		status = table_move_step(&move, MOVE_PIECE_BYTES);
+		/* Others' grace periods don't wait until all of it is copied. */
+		if (status == WIRE_BUSY)
+			rcu_quiescent_state();
+	}
 	return status;
 }
 

@@ -10,6 +10,7 @@
 #define KVD_SERVER_STORE_TABLE_MAINTAIN_H
 
 #include "common/wire.h"
+#include "server/store/lookup.h"
 #include "server/store/table.h"
 
 /* Removes the item at @block and frees it. False: no slot of the chain of @hash leads there. */
@@ -22,6 +23,28 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
  * WIRE_NO_SPACE.
  */
 enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, const void *block);
+
+/*
+ * A move of a large item in steps, between which the caller may pass quiescent states: each finds
+ * the item again, and the last one makes the copy the key's (S1 to S3 in server/store/large.h). It
+ * stays where it is (struct body_sum).
+ */
+struct table_move {
+	struct store_thread *thread;
+	uint64_t hash;
+	struct item_ref ref;
+	struct item *to;
+	uint64_t done; /* bytes of key and value, copied and summed */
+	struct body_sum sum;
+};
+
+/* As table_move_block(), but WIRE_BUSY: the item is large, and table_move_step() moves it. */
+enum wire_status table_move_begin(struct table_move *move, struct store_thread *thread,
+				  uint64_t hash, const void *block);
+/* Copies and sums up to @bytes_max bytes. WIRE_BUSY: there are more. Else as table_move_block(). */
+enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max);
+/* Ends it before table_move_step() did. The item stays where it was. */
+void table_move_cancel(struct table_move *move);
 
 /*
  * Removes the items that have expired, or have a version of at most @version, from the chain of

@@ -19,6 +19,11 @@
  */
 #define SPARSE_TRIES 64u
 
+/* Pages of a place that are looked at, closed or opened in one step: some tens of slabs at most. */
+#define LOOK_PAGES 512u
+#define CLOSE_PAGES 128u
+#define OPEN_PAGES 512u
+
 static bool is_slab(enum page_kind kind)
 {
 	return kind == PAGE_ITEMS || kind == PAGE_BUCKETS;
@@ -86,6 +91,11 @@ static void evacuations_add(struct memory *memory, uint32_t n)
 	__atomic_fetch_add(&memory->evacuations, n, __ATOMIC_RELAXED);
 }
 
+uint32_t mem_evacuations(const struct memory *memory)
+{
+	return hint_load(&memory->evacuations);
+}
+
 static void evacuation_init(struct mem_evacuation *evacuation, struct memory *memory,
 			    uint32_t target, uint32_t target_pages)
 {
@@ -99,30 +109,50 @@ static void evacuation_init(struct mem_evacuation *evacuation, struct memory *me
 	evacuations_add(memory, 1);
 }
 
+/* The pages of the target that are not closed yet, from *@page on. */
+static uint32_t pages_to_close(const struct mem_evacuation *evacuation, uint32_t *page)
+{
+	uint32_t end = evacuation->target + evacuation->target_pages;
+
+	*page = evacuation->pages ? evacuation->page + evacuation->pages : evacuation->target;
+	return *page < end ? end - *page : 0;
+}
+
 /*
- * Closes the spans that cover the target. With the page heap's lock held, which it releases. False:
- * one of them is being evacuated already, or the target is empty or out of bounds.
+ * Closes the spans that cover the next @pages pages of the target. With the page heap's lock held,
+ * which it releases. False: one of them is being evacuated already, or they are out of bounds.
  */
-static bool do_evacuation_begin(struct mem_evacuation *evacuation)
+static bool do_evacuation_close(struct mem_evacuation *evacuation, uint32_t pages)
 {
 	struct memory *memory = evacuation->memory;
+	uint32_t page, count;
 	struct span span;
-	bool ok = do_page_heap_close(&memory->heap, evacuation->target, evacuation->target_pages,
-				     &evacuation->page, &evacuation->pages);
+	bool ok;
 
+	pages_to_close(evacuation, &page);
+	ok = do_page_heap_close(&memory->heap, page, pages, &page, &count);
 	mem_unlock(&memory->heap.lock);
-	if (!ok) {
-		evacuations_add(memory, -1u);
+	if (!ok)
 		return false;
-	}
-	evacuation->next_page = evacuation->page;
-	for (uint32_t at = evacuation->page; at < evacuation->page + evacuation->pages;
-	     at += span.pages) {
+	if (!evacuation->pages)
+		evacuation->page = evacuation->next_page = page;
+	evacuation->pages += count;
+	for (uint32_t at = page; at < page + count; at += span.pages) {
 		span = span_at(&memory->heap, at);
 		if (is_slab(span.kind))
 			slab_close(memory, at, span.pages);
 	}
 	return true;
+}
+
+/* Closes all spans of the target, as above. */
+static bool do_evacuation_begin(struct mem_evacuation *evacuation)
+{
+	bool ok = do_evacuation_close(evacuation, evacuation->target_pages);
+
+	if (!ok)
+		evacuations_add(evacuation->memory, -1u);
+	return ok;
 }
 
 bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p)
@@ -209,16 +239,20 @@ bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memor
 	       mem_evacuation_begin(evacuation, memory, page_address(memory, best_page));
 }
 
-/* Bytes in use in the spans that cover these pages. UINT64_MAX: they can't be evacuated. */
-static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32_t pages)
+/*
+ * Bytes in use in the spans from *@at on, to the first one that ends at @until or behind it; @end:
+ * of the pages that matter. UINT64_MAX: they can't be evacuated. Moves *@at behind them.
+ */
+static uint64_t do_place_cost(const struct memory *memory, uint32_t *at, uint32_t until,
+			      uint32_t end)
 {
 	const struct slab *slab;
 	uint64_t cost = 0;
 	struct span span;
 	int used;
 
-	for (uint32_t at = page; at < page + pages; at = span.page + span.pages) {
-		span = do_span_at(&memory->heap, at, page + pages);
+	for (; *at < until; *at = span.page + span.pages) {
+		span = do_span_at(&memory->heap, *at, end);
 		if (span.evacuating || span.kind == PAGE_RESERVED || span.kind == PAGE_BUCKETS)
 			return UINT64_MAX;
 		if (span.kind == PAGE_LARGE)
@@ -234,54 +268,111 @@ static uint64_t do_place_cost(const struct memory *memory, uint32_t page, uint32
 	return cost;
 }
 
-/*
- * Chooses a place of so many pages, beginning with the span or run at a random page; returns its
- * cost.
- */
-static uint64_t place_random(struct memory *memory, uint32_t pages, uint64_t *random,
-			     uint32_t *page)
+/* Chooses a place that begins with the span or run at a random page. */
+static void do_place_draw(struct mem_place *place, const struct page_heap *heap, uint64_t *random)
+{
+	uint32_t at = heap->first + random_below(random, heap->end - heap->first);
+	struct span span = do_span_at(heap, at, heap->end);
+
+	place->page = span.kind == PAGE_FREE ? do_run_first(heap, at) : span.page;
+	if (place->page > heap->end - place->pages)
+		place->page = heap->end - place->pages;
+	place->at = place->page;
+	place->cost = 0;
+}
+
+/* Looks on at one place. True: it has seen all of it, or that it is of no use. */
+static bool do_place_look(struct mem_place *place, const struct memory *memory)
+{
+	uint32_t end = place->page + place->pages, until = end;
+	uint64_t cost;
+
+	if (until - place->at > LOOK_PAGES)
+		until = place->at + LOOK_PAGES;
+	cost = do_place_cost(memory, &place->at, until, end);
+	place->cost = cost == UINT64_MAX ? UINT64_MAX : place->cost + cost;
+	return place->cost == UINT64_MAX || place->at >= end;
+}
+
+void mem_place_begin(struct mem_place *place, size_t bytes, unsigned int tries)
+{
+	*place = (struct mem_place){
+		.pages = pages_of(bytes),
+		.tries = tries,
+		.best = UINT64_MAX,
+	};
+}
+
+bool mem_place_step(struct mem_place *place, struct memory *memory, uint64_t *random)
 {
 	struct page_heap *heap = &memory->heap;
-	uint64_t cost = UINT64_MAX;
-	struct span span;
-	uint32_t at;
+	bool seen;
 
 	mem_lock(&heap->lock);
-	if (pages <= heap->end - heap->first) {
-		at = heap->first + random_below(random, heap->end - heap->first);
-		span = do_span_at(heap, at, heap->end);
-		*page = span.kind == PAGE_FREE ? do_run_first(heap, at) : span.page;
-		if (*page > heap->end - pages)
-			*page = heap->end - pages;
-		cost = do_place_cost(memory, *page, pages);
+	if (place->pages > heap->end - heap->first) {
+		mem_unlock(&heap->lock);
+		return false;
 	}
+	if (!place->at)
+		do_place_draw(place, heap, random);
+	seen = do_place_look(place, memory);
 	mem_unlock(&heap->lock);
-	return cost;
+	if (!seen)
+		return true;
+	place->at = 0;
+	if (place->cost < place->best) {
+		place->best = place->cost;
+		place->best_page = place->page;
+	}
+	return --place->tries && place->best;
+}
+
+void mem_evacuation_begin_place(struct mem_evacuation *evacuation, struct memory *memory,
+				const struct mem_place *place)
+{
+	evacuation_init(evacuation, memory, place->best_page, place->pages);
+}
+
+enum mem_close mem_evacuation_close(struct mem_evacuation *evacuation)
+{
+	struct memory *memory = evacuation->memory;
+	uint32_t page, pages = pages_to_close(evacuation, &page), at;
+
+	if (pages > CLOSE_PAGES)
+		pages = CLOSE_PAGES;
+	at = page;
+	mem_lock(&memory->heap.lock);
+	/* A bucket slab may have been created there in the meantime. */
+	if (do_place_cost(memory, &at, page + pages, page + pages) == UINT64_MAX) {
+		mem_unlock(&memory->heap.lock);
+		return MEM_CLOSE_FAILED;
+	}
+	if (!do_evacuation_close(evacuation, pages))
+		return MEM_CLOSE_FAILED;
+	return pages_to_close(evacuation, &page) ? MEM_CLOSE_AGAIN : MEM_CLOSED;
 }
 
 bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory *memory,
 				size_t bytes, uint64_t *random, unsigned int tries)
 {
-	uint64_t best = UINT64_MAX, cost;
-	uint32_t best_page = 0, page = 0;
+	enum mem_close close;
+	struct mem_place place;
 
 	if (bytes > memory_bytes(memory))
 		return false;
-	for (; tries && best; tries--) {
-		cost = place_random(memory, pages_of(bytes), random, &page);
-		if (cost < best) {
-			best = cost;
-			best_page = page;
-		}
-	}
-	if (best == UINT64_MAX)
+	mem_place_begin(&place, bytes, tries);
+	while (mem_place_step(&place, memory, random))
+		;
+	if (place.best == UINT64_MAX)
 		return false;
-	evacuation_init(evacuation, memory, best_page, pages_of(bytes));
-	mem_lock(&memory->heap.lock);
-	/* A bucket slab may have been created there in the meantime. */
-	if (do_place_cost(memory, best_page, evacuation->target_pages) == UINT64_MAX)
-		evacuation->target_pages = 0;
-	return do_evacuation_begin(evacuation);
+	mem_evacuation_begin_place(evacuation, memory, &place);
+	do
+		close = mem_evacuation_close(evacuation);
+	while (close == MEM_CLOSE_AGAIN);
+	if (close == MEM_CLOSE_FAILED)
+		while (mem_evacuation_open(evacuation))
+			;
+	return close == MEM_CLOSED;
 }
 
 bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory *memory,
@@ -342,11 +433,15 @@ static bool span_next(struct mem_evacuation *evacuation, const struct span *span
 
 bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *block)
 {
+	uint32_t end = evacuation->page + evacuation->pages;
 	struct span span;
 
-	while (evacuation->next_page < evacuation->page + evacuation->pages) {
+	while (evacuation->next_page < end) {
 		span = span_at(&evacuation->memory->heap, evacuation->next_page);
-		if (span.kind != PAGE_RESERVED && span_next(evacuation, &span, block))
+		if (span.kind == PAGE_RESERVED)
+			span.pages = page_heap_reserved(&evacuation->memory->heap,
+							evacuation->next_page, end);
+		else if (span_next(evacuation, &span, block))
 			return true;
 		evacuation->next_page += span.pages;
 		evacuation->next_block = 0;
@@ -356,57 +451,72 @@ bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *bl
 }
 
 /*
- * Opens the spans from @page to @end, in order and never going back: a span that is open may be in
- * another evacuation already.
+ * Opens the spans from @page on, to the first one that ends at @until or behind it, in order and
+ * never going back: a span that is open may be in another evacuation already. Returns the page
+ * behind them.
  */
-static void evacuation_open(struct mem_evacuation *evacuation, uint32_t page, uint32_t end)
+static uint32_t evacuation_open(struct mem_evacuation *evacuation, uint32_t page, uint32_t until)
 {
 	struct memory *memory = evacuation->memory;
 	struct span span;
 
-	while (page < end) {
+	while (page < until) {
 		span = span_at(&memory->heap, page);
 		if (!is_slab(span.kind))
-			page += page_heap_open(&memory->heap, page, end);
+			page += page_heap_open(&memory->heap, page, until);
 		else if (slab_open(memory, page))
 			page += span.pages;
 	}
+	return page;
 }
 
-/* @taken: the target is allocated, so it is not opened. */
-static void evacuation_end(struct mem_evacuation *evacuation, bool taken)
+bool mem_evacuation_open(struct mem_evacuation *evacuation)
 {
-	uint32_t end = evacuation->page + evacuation->pages;
+	uint32_t end = evacuation->page + evacuation->pages, until;
+	uint32_t page = evacuation->page + evacuation->opened;
 
-	if (taken) {
-		evacuation_open(evacuation, evacuation->page, evacuation->target);
-		evacuation_open(evacuation, evacuation->target + evacuation->target_pages, end);
-	} else {
-		evacuation_open(evacuation, evacuation->page, end);
-	}
+	/* The target is another thread's business by now, if it is allocated. */
+	if (evacuation->taken && page == evacuation->target)
+		page += evacuation->target_pages;
+	until = end - page > OPEN_PAGES ? page + OPEN_PAGES : end;
+	if (evacuation->taken && page < evacuation->target && until > evacuation->target)
+		until = evacuation->target;
+	page = evacuation_open(evacuation, page, until);
+	evacuation->opened = page - evacuation->page;
+	if (page < end)
+		return true;
 	evacuations_add(evacuation->memory, -1u);
+	return false;
+}
+
+static void evacuation_end(struct mem_evacuation *evacuation)
+{
+	while (mem_evacuation_open(evacuation))
+		;
+}
+
+bool mem_evacuation_is_empty(struct mem_evacuation *evacuation)
+{
+	return page_heap_all_reserved(&evacuation->memory->heap, evacuation->target,
+				      evacuation->target_pages);
 }
 
 bool mem_evacuation_end(struct mem_evacuation *evacuation)
 {
-	bool empty = page_heap_all_reserved(&evacuation->memory->heap, evacuation->target,
-					    evacuation->target_pages);
+	bool empty = mem_evacuation_is_empty(evacuation);
 
-	evacuation_end(evacuation, false);
+	evacuation_end(evacuation);
 	return empty;
 }
 
-void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cache *cache,
-			       size_t bytes)
+void *mem_evacuation_take(struct mem_evacuation *evacuation, struct mem_cache *cache, size_t bytes)
 {
-	bool taken;
 	void *p;
 
 	assert(mem_class(bytes) == MEM_CLASS_LARGE && pages_of(bytes) == evacuation->target_pages);
-	taken = page_heap_alloc_reserved(&evacuation->memory->heap, evacuation->target,
-					 evacuation->target_pages);
-	evacuation_end(evacuation, taken);
-	if (!taken)
+	evacuation->taken = page_heap_alloc_reserved(&evacuation->memory->heap, evacuation->target,
+						     evacuation->target_pages);
+	if (!evacuation->taken)
 		return NULL;
 	p = page_address(evacuation->memory, evacuation->target);
 	store_relaxed64(p, 0);
@@ -414,11 +524,19 @@ void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cac
 	return p;
 }
 
+void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cache *cache,
+			       size_t bytes)
+{
+	void *p = mem_evacuation_take(evacuation, cache, bytes);
+
+	evacuation_end(evacuation);
+	return p;
+}
+
 bool mem_evacuation_end_index(struct mem_evacuation *evacuation)
 {
-	bool taken = page_heap_alloc_index(&evacuation->memory->heap, evacuation->target,
-					   evacuation->target_pages);
-
-	evacuation_end(evacuation, taken);
-	return taken;
+	evacuation->taken = page_heap_alloc_index(&evacuation->memory->heap, evacuation->target,
+						  evacuation->target_pages);
+	evacuation_end(evacuation);
+	return evacuation->taken;
 }

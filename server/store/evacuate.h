@@ -23,10 +23,12 @@
  */
 struct mem_evacuation {
 	struct memory *memory;
-	uint32_t page, pages;	       /* whole spans */
+	uint32_t page, pages;	       /* whole spans, closed so far */
 	uint32_t target, target_pages; /* the pages among them that are wanted */
 	uint32_t next_page;	       /* iterator: first page of a span, and a block in it */
 	uint32_t next_block;
+	uint32_t opened; /* of @pages */
+	bool taken;	 /* the target is allocated */
 };
 
 /*
@@ -54,6 +56,9 @@ bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory
 bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory *memory,
 				uint64_t bytes);
 
+/* How many are under way. A hint. */
+uint32_t mem_evacuations(const struct memory *memory);
+
 enum mem_kind { MEM_ITEM, MEM_BUCKET };
 
 struct mem_block {
@@ -79,5 +84,47 @@ bool mem_evacuation_end(struct mem_evacuation *evacuation);
 void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cache *cache,
 			       size_t bytes);
 bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
+
+/*
+ * The same in steps, for pages of a large item, which may be many: each takes some 10 us at most,
+ * beside 1 to 3 ns for each free page. Others may use the memory in between.
+ *
+ *	mem_place_begin(), mem_place_step() ...		chooses the pages
+ *	mem_evacuation_begin_place(), mem_evacuation_close() ...
+ *	mem_evacuation_next() ...
+ *	mem_evacuation_take() or mem_evacuation_is_empty(), or neither
+ *	mem_evacuation_open() ...			at any time after begin: ends it
+ */
+struct mem_place {
+	uint32_t pages;
+	unsigned int tries;  /* left */
+	uint32_t page, at;   /* that is being looked at, and how far; at 0: none is */
+	uint64_t cost;	     /* of it so far */
+	uint64_t best;	     /* the lowest cost; UINT64_MAX: no place was found */
+	uint32_t best_page;
+};
+
+void mem_place_begin(struct mem_place *place, size_t bytes, unsigned int tries);
+/* Looks on. True: there is more to look at. */
+bool mem_place_step(struct mem_place *place, struct memory *memory, uint64_t *random);
+
+/* Begins an evacuation of the best place, of which nothing is closed yet. There is one. */
+void mem_evacuation_begin_place(struct mem_evacuation *evacuation, struct memory *memory,
+				const struct mem_place *place);
+
+enum mem_close {
+	MEM_CLOSED,	 /* all of it is */
+	MEM_CLOSE_AGAIN, /* there is more to be closed */
+	MEM_CLOSE_FAILED /* something in it is being evacuated, or is a bucket slab */
+};
+
+enum mem_close mem_evacuation_close(struct mem_evacuation *evacuation);
+/* Allocates the pages for a large item, as mem_evacuation_end_large(). */
+void *mem_evacuation_take(struct mem_evacuation *evacuation, struct mem_cache *cache,
+			  size_t bytes);
+/* Whether all pages that it was begun for are empty. */
+bool mem_evacuation_is_empty(struct mem_evacuation *evacuation);
+/* Opens more of the spans. True: there are more; false: the evacuation has ended. */
+bool mem_evacuation_open(struct mem_evacuation *evacuation);
 
 #endif /* KVD_SERVER_STORE_EVACUATE_H */

@@ -342,7 +342,8 @@ static void *sample_slab(const struct memory *memory, uint32_t number, uint32_t 
 	uint32_t class_id = hint_load(&slab->class_id), has = hint_load(&slab->blocks), i;
 	uint64_t offset;
 
-	if (!has || class_id == CLASS_BUCKETS)
+	/* What is evicted in a slab that is being emptied makes no room yet. */
+	if (!has || class_id == CLASS_BUCKETS || hint_load(&slab->evacuating))
 		return NULL;
 	i = random_below(random, blocks ? blocks : has);
 	if (i >= has || hint_load(&slab->free_bits[i / 64]) >> i % 64 & 1)
@@ -364,9 +365,10 @@ static void *sample_page(const struct memory *memory, bool slabs, uint64_t *rand
 	word = hint_load(&page->word);
 	if ((word & PAGE_KIND) == PAGE_LARGE) {
 		head = word >> PAGE_SPAN_SHIFT;
-		return in_pages(memory, (uint64_t)head * PAGE_BYTES, PAGE_BYTES) ?
-			       page_address(memory, head) :
-			       NULL;
+		if (!in_pages(memory, (uint64_t)head * PAGE_BYTES, PAGE_BYTES) ||
+		    hint_load(&memory->heap.map[head].word) & PAGE_EVACUATING)
+			return NULL;
+		return page_address(memory, head);
 	}
 	slab = hint_load(&page->slab);
 	if (!slabs || (word & PAGE_KIND) != PAGE_ITEMS || slab >= memory->slabs_max)

@@ -118,7 +118,8 @@ uint64_t memory_gather_idle(struct memory *memory, const struct mem_cache *own);
  * Chooses up to @count blocks at random, of one class or, with mem_sample_any(), of all items; each
  * byte of their memory is as likely as any other. Takes no lock, so these are hints: a block may be
  * free by now, or of another class, or be returned twice. Returns how many were found; overflow
- * buckets are not among them. @random is the caller's state.
+ * buckets are not among them, nor is what is in memory that is being emptied. @random is the
+ * caller's state.
  */
 unsigned int mem_sample(struct memory *memory, unsigned int class_id, uint64_t *random,
 			void **blocks, unsigned int count);

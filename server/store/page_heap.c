@@ -320,6 +320,17 @@ static bool do_all_reserved(const struct page_heap *heap, uint32_t page, uint32_
 	return true;
 }
 
+uint32_t page_heap_reserved(struct page_heap *heap, uint32_t page, uint32_t end)
+{
+	uint32_t pages = 0;
+
+	mem_lock(&heap->lock);
+	while (page + pages < end && kind_of(heap, page + pages) == PAGE_RESERVED)
+		pages++;
+	mem_unlock(&heap->lock);
+	return pages;
+}
+
 bool page_heap_all_reserved(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	bool all;

@@ -147,6 +147,8 @@ uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end);
  * large item; page_heap_alloc_index() gives them to the index, if they are the first pages.
  */
 bool page_heap_all_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
+/* The number of reserved pages from @page on, before the first of another kind, or @end. */
+uint32_t page_heap_reserved(struct page_heap *heap, uint32_t page, uint32_t end);
 bool page_heap_alloc_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
 bool page_heap_alloc_index(struct page_heap *heap, uint32_t page, uint32_t pages);
 

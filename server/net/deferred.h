@@ -92,6 +92,7 @@ struct deferred {
 			struct large_request request;
 			struct budget_hold hold; /* server/net/build.h */
 		} large;
+		struct room room; /* for a point operation, or the item of a pull */
 	};
 };
 

@@ -92,20 +92,6 @@ static bool execute_get(struct store_thread *thread, const struct request *reque
 	return true;
 }
 
-/* Evicts items, if that is configured. Not inside of a lookup: it may wait for a grace period. */
-static bool make_room_for_copy(struct store_thread *thread, const struct request *request,
-			       const struct wire_response *head)
-{
-	size_t bytes = item_bytes(request->key_len, head->value_len);
-	void *room = NULL;
-
-	if (thread->table->eviction != EVICTION_NONE)
-		room = evict_make_room(thread, bytes);
-	if (room)
-		mem_free(&thread->cache, room, bytes);
-	return room;
-}
-
 /* Nothing that was filled in for a value stays. */
 static void response_set_failed(enum wire_status status, struct wire_response *head)
 {
@@ -135,8 +121,6 @@ struct item *execute_copy(struct store_thread *thread, const struct request *req
 	struct item *copy;
 
 	status = lookup_copy(thread, hash, request->key, request->key_len, seed, &copy);
-	if (status == WIRE_BUSY && make_room_for_copy(thread, request, head))
-		status = lookup_copy(thread, hash, request->key, request->key_len, seed, &copy);
 	/* The touch was on another value. */
 	if (!status && request->flags & WIRE_F_TOUCH && copy->version != head->version) {
 		table_abandon(thread, copy);
@@ -151,17 +135,18 @@ struct item *execute_copy(struct store_thread *thread, const struct request *req
 }
 
 static bool execute_put(struct store_thread *thread, const struct request *request, uint64_t hash,
-			struct wire_response *head)
+			struct wire_response *head, struct room *room)
 {
 	struct table_change change;
 
 	put_change_init(request, &change);
+	change.room = room;
 	response_set_change(&change, attempt_put(thread, hash, &change), head);
-	return !change.large;
+	return !change.large && !room_pending(room);
 }
 
-static void execute_arith(struct store_thread *thread, const struct request *request, uint64_t hash,
-			  struct wire_response *head)
+static bool execute_arith(struct store_thread *thread, const struct request *request, uint64_t hash,
+			  struct wire_response *head, struct room *room)
 {
 	struct table_change change = {
 		.key = request->key,
@@ -172,11 +157,13 @@ static void execute_arith(struct store_thread *thread, const struct request *req
 		.number = request->initial,
 		.flags = request->item_flags,
 		.ttl = request->ttl,
+		.room = room,
 	};
 
 	response_set_change(&change, table_arith(thread, hash, &change), head);
 	if (!head->status)
 		head->result = change.number;
+	return !room_pending(room);
 }
 
 static bool execute_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
@@ -226,19 +213,18 @@ void execute_scan(struct store_thread *thread, const struct request *request, ui
 }
 
 bool execute(struct store_thread *thread, const struct request *request, uint64_t hash,
-	     struct wire_response *head, struct response_value *value)
+	     struct wire_response *head, struct response_value *value, struct room *room)
 {
 	switch (request->op) {
 	case WIRE_GET:
 		return execute_get(thread, request, hash, head, value);
 	case WIRE_PUT:
-		return execute_put(thread, request, hash, head);
+		return execute_put(thread, request, hash, head, room);
 	case WIRE_DELETE:
 		execute_delete(thread, request, hash, head);
 		break;
 	case WIRE_ARITH:
-		execute_arith(thread, request, hash, head);
-		break;
+		return execute_arith(thread, request, hash, head, room);
 	case WIRE_TOUCH:
 		return execute_touch(thread, request, hash, head);
 	case WIRE_PING:

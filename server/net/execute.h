@@ -19,11 +19,12 @@ struct response_value {
  * and clock_ns. A PING or ACCESS has nothing to execute, any other request is WIRE_PROTOCOL;
  * access records, which every request may carry, are for execute_access(). A GET whose value does
  * not fit @value returns WIRE_OK, the value's length in @head and nothing in @value: call
- * execute_copy() next. False: nothing was done, since the key's item is large; begin with
- * execute_large_begin().
+ * execute_copy() next. False: nothing was done. If room_pending(@room), its steps come first, and
+ * then the same again; else the key's item is large: begin with execute_large_begin(). @room is
+ * that of attempt.h; room_init() before the first call.
  */
 bool execute(struct store_thread *thread, const struct request *request, uint64_t hash,
-	     struct wire_response *head, struct response_value *value);
+	     struct wire_response *head, struct response_value *value, struct room *room);
 
 /*
  * Executes a SCAN, in the same way, until about @until_ns of clock_ns(): table_scan() in
@@ -35,7 +36,7 @@ void execute_scan(struct store_thread *thread, const struct request *request, ui
 /*
  * Makes a copy of the GET's item for the client to READ, with its sum made from @seed:
  * lookup_copy() in server/store/lookup.h. NULL: head->status says why; WIRE_TOO_LARGE: the item is
- * large, begin with execute_large_begin().
+ * large, or memory is short: begin with execute_large_begin().
  */
 struct item *execute_copy(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  uint64_t seed, struct wire_response *head);

@@ -225,22 +225,25 @@ static enum deferred_next pull_work_step(struct conn *conn, struct response_list
 static const struct deferred_work pull_work = { .step = pull_work_step };
 
 bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
-		uint64_t hash)
+		uint64_t hash, struct room *room)
 {
 	struct poller *poller = responses->poller;
 	struct worker *worker = poller->worker;
+	enum wire_status status = WIRE_OK;
 	struct table_change change;
 	struct item *item = NULL;
-	enum wire_status status;
 
-	if (pull_admit(poller, conn, request, &status))
+	/* With room for it, it was admitted before. */
+	if (!room->bytes && pull_admit(poller, conn, request, &status))
 		return false;
-	stat_add(&worker->stats.puts, 1);
 	put_change_init(request, &change);
 	if (!status) {
-		item = table_reserve(&worker->store_thread, &change);
+		item = table_reserve_begin(&worker->store_thread, &change, room);
+		if (!item && room_pending(room))
+			return false;
 		status = item ? WIRE_OK : WIRE_NO_SPACE;
 	}
+	stat_add(&worker->stats.puts, 1);
 	if (status) {
 		stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
 		stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);

@@ -16,12 +16,13 @@
 
 /*
  * Starts to READ the value of @request, which gets its response when the value has arrived; or
- * responds with an error. False: it waits for memory, or for the answer to a probe (B1 to B6 in
- * server/net/budget.h), and is to be called again when the connection is woken by
- * deferred_wake().
+ * responds with an error. False: it is to be called again. If room_pending(@room), when its steps
+ * have made room for the item, until when the pull keeps its part of the budget; else it waits for
+ * that, or for the answer to a probe (B1 to B6 in server/net/budget.h), and the connection is woken
+ * by deferred_wake(). room_init() before the first call.
  */
 bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
-		uint64_t hash);
+		uint64_t hash, struct room *room);
 
 /* A probe of the connection was answered: a pull that waits for that has no deadline any more. */
 void pull_probed(struct conn *conn);

@@ -2,6 +2,8 @@
 /* Dispatches requests; those of the table are executed by server/net/execute.h. */
 #include "server/net/request.h"
 
+#include <string.h>
+
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/build.h"
@@ -61,9 +63,9 @@ static void count_operation(struct worker_stats *stats, enum wire_op op, enum wi
 	}
 }
 
-/* False: the item is large, and nothing was done yet. */
+/* False: nothing was done yet; if room_pending(@room), room comes first, else the item is large. */
 static bool request_operation(struct response_list *responses, struct conn *conn,
-			      const struct request *request, uint64_t hash)
+			      const struct request *request, uint64_t hash, struct room *room)
 {
 	struct worker *worker = responses->poller->worker;
 	struct response_wr *response = response_start(responses, conn, request->op, request->id);
@@ -75,7 +77,7 @@ static bool request_operation(struct response_list *responses, struct conn *conn
 		if (!value.value)
 			return true;
 	}
-	done = execute(&worker->store_thread, request, hash, &response->head, &value);
+	done = execute(&worker->store_thread, request, hash, &response->head, &value, room);
 	response->value_len = value.len;
 	if (done && request->op == WIRE_GET && !response->head.status &&
 	    response->head.value_len > value.size)
@@ -203,13 +205,68 @@ static const struct deferred_kind large_kind = {
 	.cancel = large_request_cancel,
 };
 
+/*
+ * Steps of a room, until the time is up. True: it has ended. Others may wait for what it has
+ * closed, so the request keeps a place for its response meanwhile: it waits for no client.
+ */
+static bool room_run_until(struct deferred *deferred, uint64_t until_ns)
+{
+	enum room_next next;
+
+	if (!deferred->reserved)
+		response_reserve(deferred->conn);
+	deferred->reserved = true;
+	do
+		next = room_step(&deferred->room);
+	while (next == ROOM_AGAIN && clock_ns() < until_ns);
+	if (next != ROOM_DONE)
+		return false;
+	response_unreserve(deferred->conn);
+	deferred->reserved = false;
+	return true;
+}
+
+/* A point operation that there was no memory for. */
+static enum deferred_next room_step_until(struct deferred *deferred,
+					  struct response_list *responses, uint64_t until_ns)
+{
+	const struct request *request = &deferred->request;
+
+	if (!room_run_until(deferred, until_ns))
+		return DEFERRED_AGAIN;
+	if (request_operation(responses, deferred->conn, request, deferred->hash,
+			      &deferred->room)) {
+		execute_access(&responses->poller->worker->store_thread, request);
+		return DEFERRED_DONE;
+	}
+	/* By now it is an append to a large item. */
+	if (!room_pending(&deferred->room)) {
+		memset(&deferred->large, 0, sizeof(deferred->large));
+		deferred->kind = &large_kind;
+	}
+	return DEFERRED_AGAIN;
+}
+
+static void room_request_cancel(struct deferred *deferred)
+{
+	room_cancel(&deferred->room);
+}
+
+static const struct deferred_kind room_kind = {
+	.step = room_step_until,
+	.cancel = room_request_cancel,
+};
+
 /* A PUT whose value is to be pulled, and waits for the memory. */
 static enum deferred_next pull_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
-	(void)until_ns;
-	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash))
-		return DEFERRED_WAIT;
+	struct room *room = &deferred->room;
+
+	if (room_pending(room) && !room_run_until(deferred, until_ns))
+		return DEFERRED_AGAIN;
+	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash, room))
+		return room_pending(room) ? DEFERRED_AGAIN : DEFERRED_WAIT;
 	execute_access(&responses->poller->worker->store_thread, &deferred->request);
 	return DEFERRED_DONE;
 }
@@ -220,24 +277,36 @@ static void pull_leave(struct deferred *deferred)
 	pull_wait_cancel(deferred->conn);
 }
 
+static void pull_cancel(struct deferred *deferred)
+{
+	room_cancel(&deferred->room);
+	pull_leave(deferred);
+}
+
 static const struct deferred_kind pull_kind = {
 	.step = pull_step,
 	.no_room = pull_leave,
-	.cancel = pull_leave,
+	.cancel = pull_cancel,
 };
 
-/* For a request that request_run() did not do. */
-static const struct deferred_kind *later_kind(const struct request *request)
+/* Goes on later with a request that request_run() did not do. */
+static void request_postpone(struct deferred *deferred, const struct room *room)
 {
-	return request->flags & WIRE_F_PULL ? &pull_kind : &large_kind;
+	if (deferred->request.flags & WIRE_F_PULL)
+		deferred->kind = &pull_kind;
+	else
+		deferred->kind = room_pending(room) ? &room_kind : &large_kind;
+	if (room_pending(room))
+		deferred->room = *room;
 }
 
-/* False: nothing was done yet, and the request is for later_kind(). */
+/* False: nothing was done yet, and request_postpone() follows. @room: as request_operation(). */
 static bool request_run(struct response_list *responses, struct conn *conn,
-			const struct request *request, uint64_t hash)
+			const struct request *request, uint64_t hash, struct room *room)
 {
 	bool done = true;
 
+	room_init(room);
 	copy_drop(responses->poller->worker, conn);
 	switch (request->op) {
 	case WIRE_FLUSH:
@@ -245,9 +314,9 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 		break;
 	case WIRE_PUT:
 		if (request->flags & WIRE_F_PULL)
-			done = pull_start(responses, conn, request, hash);
+			done = pull_start(responses, conn, request, hash, room);
 		else
-			done = request_operation(responses, conn, request, hash);
+			done = request_operation(responses, conn, request, hash, room);
 		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
@@ -255,7 +324,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_DELETE:
 	case WIRE_ARITH:
 	case WIRE_TOUCH:
-		done = request_operation(responses, conn, request, hash);
+		done = request_operation(responses, conn, request, hash, room);
 		break;
 	case WIRE_SCAN:	   /* scan_step() */
 	case WIRE_HELLO:   /* server/net/hello.h */
@@ -276,10 +345,12 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 static enum deferred_next request_step(struct deferred *deferred, struct response_list *responses,
 				       uint64_t until_ns)
 {
+	struct room room;
+
 	(void)until_ns;
-	if (request_run(responses, deferred->conn, &deferred->request, deferred->hash))
+	if (request_run(responses, deferred->conn, &deferred->request, deferred->hash, &room))
 		return DEFERRED_DONE;
-	deferred->kind = later_kind(&deferred->request);
+	request_postpone(deferred, &room);
 	return DEFERRED_AGAIN;
 }
 
@@ -375,6 +446,7 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		     const struct request *request, uint64_t hash, uint32_t buffer)
 {
 	const struct deferred_kind *kind;
+	struct room room;
 
 	if (!hello_done(conn) && request->op != WIRE_HELLO) {
 		if (deferred_pending(conn)) {
@@ -396,8 +468,9 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		request_refuse(responses, conn, request);
 		return true;
 	}
-	if (request_run(responses, conn, request, hash))
+	if (request_run(responses, conn, request, hash, &room))
 		return true;
-	deferred_start(conn, later_kind(request), request, hash, buffer);
+	deferred_start(conn, kind, request, hash, buffer);
+	request_postpone(&conn->poller->deferred[buffer], &room);
 	return false;
 }

@@ -11,7 +11,6 @@
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
-#include "server/store/evict.h"
 #include "server/store/growth.h"
 
 /* Attempts of one operation, all but the first after memory was made free. */
@@ -42,19 +41,19 @@ struct attempt {
 	struct chain_pos pos;
 	struct item *item; /* to be stored; NULL: to be allocated */
 	size_t item_bytes;
-	uint64_t body; /* an item_body_sum() made without the lock: of @item, or a touch's */
-	uint64_t from; /* the version of the key's item that @body was made from; 0: of none */
+	uint64_t body;	/* an item_body_sum() made without the lock: of @item, or a touch's */
+	uint64_t from;	/* the version of the key's item that @body was made from; 0: of none */
+	bool committed; /* @item is the caller's */
 	struct bucket *bucket; /* to extend the chain with; NULL: to be allocated */
-	size_t wanted;	      /* out: bytes that were not free; BUCKET_WANTED: an overflow bucket */
-	struct item *old;     /* out: taken out of the table, to be freed without the lock */
-	struct item *victim;  /* out: the same, another key's, evicted */
-	struct item *flushed; /* out: the same, because of a flush under way */
-	uint64_t hidden_sum;  /* of pos.item, while do_hide_expiring() has made it invalid */
+	struct room *room;     /* change->room, or the attempt's own */
+	size_t wanted;	       /* out: bytes that were not free, or ROOM_BUCKET */
+	struct item *old;      /* out: taken out of the table, to be freed without the lock */
+	struct item *victim;   /* out: the same, another key's, evicted */
+	struct item *flushed;  /* out: the same, because of a flush under way */
+	uint64_t hidden_sum;   /* of pos.item, while do_hide_expiring() has made it invalid */
 	struct retired retired;
 	bool inserted;
 };
-
-#define BUCKET_WANTED SIZE_MAX
 
 /*
  * Writes the parts to an item. One of them may be the item's own old value, at @old: the part that
@@ -165,7 +164,7 @@ static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 	if (!bucket)
 		bucket = mem_alloc_bucket(&thread->cache, index_number(table, home));
 	if (!bucket) {
-		a->wanted = BUCKET_WANTED;
+		a->wanted = ROOM_BUCKET;
 		return WIRE_NO_SPACE;
 	}
 	a->bucket = NULL;
@@ -421,24 +420,38 @@ static enum wire_status do_delete(struct attempt *a)
 	return live ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
+/* Takes the block that room was made for. False: there is none. */
+static bool attempt_take_block(struct attempt *a)
+{
+	size_t bytes = a->room->bytes;
+	void *block = room_take(a->room);
+
+	if (bytes == ROOM_BUCKET) {
+		a->bucket = block;
+	} else if (block) {
+		a->item = block;
+		a->item_bytes = bytes;
+	}
+	return block;
+}
+
 /*
- * Allocates, with no lock held, what the attempt lacked. False: it lacked nothing, or no room was
- * made.
+ * Makes room, with no lock held, for what the attempt lacked. False: it lacked nothing, no room was
+ * made, or the caller is to make it.
  */
 static bool attempt_make_room(struct attempt *a)
 {
 	size_t wanted = a->wanted;
 
 	a->wanted = 0;
-	if (!wanted)
+	if (!wanted || ++a->room->tries >= ROOM_TRIES_MAX)
 		return false;
-	if (wanted == BUCKET_WANTED) {
-		a->bucket = evict_make_bucket(a->thread);
-		return a->bucket;
-	}
-	a->item = evict_make_room(a->thread, wanted);
-	a->item_bytes = wanted;
-	return a->item;
+	room_begin(a->room, a->thread, wanted);
+	if (!a->change->room)
+		room_run(a->room);
+	else if (!room_try(a->room))
+		return false;
+	return attempt_take_block(a);
 }
 
 /* Frees what an attempt took out of the table, whether it succeeded or not. */
@@ -457,7 +470,7 @@ static void attempt_end(struct attempt *a)
 {
 	struct store_thread *thread = a->thread;
 
-	if (a->item)
+	if (a->item && !(a->committed && change_wants_room(a->change)))
 		mem_free(&thread->cache, a->item, a->item_bytes);
 	if (a->bucket)
 		mem_free_bucket(&thread->cache, a->bucket);
@@ -520,25 +533,40 @@ static void do_lookup(struct attempt *a, struct bucket *home)
 	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
 }
 
+/* @act under the lock. */
+static enum wire_status attempt_once(struct attempt *a, enum wire_status (*act)(struct attempt *))
+{
+	struct bucket *home = index_lock_home(a->thread->table, a->hash);
+	enum wire_status status;
+
+	do_lookup(a, home);
+	do_hide_expiring(a);
+	status = act(a);
+	do_show_expiring(a, status);
+	bucket_unlock(home);
+	attempt_clear(a);
+	return status;
+}
+
 /*
- * Runs an operation: @act under the lock, again after room was made, ROOM_TRIES_MAX times at most.
+ * Runs an operation: @act, and again after room was made, ROOM_TRIES_MAX times at most. If the room
+ * that the caller has made is none, once.
  */
 static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
 {
-	unsigned int tries = 0;
+	struct room own;
 	enum wire_status status;
 
 	a->change->large = false;
-	do {
-		struct bucket *home = index_lock_home(a->thread->table, a->hash);
-
-		do_lookup(a, home);
-		do_hide_expiring(a);
-		status = act(a);
-		do_show_expiring(a, status);
-		bucket_unlock(home);
-		attempt_clear(a);
-	} while (status == WIRE_NO_SPACE && ++tries < ROOM_TRIES_MAX && attempt_make_room(a));
+	room_init(&own);
+	a->room = a->change->room ? a->change->room : &own;
+	if (a->room->bytes && !attempt_take_block(a))
+		a->room->tries = ROOM_TRIES_MAX;
+	do
+		status = attempt_once(a, act);
+	while (status == WIRE_NO_SPACE && attempt_make_room(a));
+	if (change_wants_room(a->change))
+		status = WIRE_BUSY;
 	attempt_end(a);
 	return status;
 }
@@ -603,6 +631,7 @@ enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
 		.change = change,
 		.item = item,
 		.item_bytes = item_bytes(item->key_len, item->value_len),
+		.committed = true,
 		.from = from,
 		.body = body,
 	};

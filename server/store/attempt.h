@@ -7,13 +7,16 @@
  * change->large. server/store/large.h prepares it without the lock, in steps, and then comes back
  * with what it has prepared.
  *
- * The caller holds no lock; where memory is short, room is made, which may wait for a grace period.
+ * The caller holds no lock. Where memory is short, room is made (server/store/room.h): all of it
+ * here, which may wait for grace periods; or, with change->room, only what takes some us. If that
+ * is not enough the change returns WIRE_BUSY and has changed nothing. The caller runs the steps of
+ * the room to their end, and then begins the change anew, with that room: it has the block.
  */
 #ifndef KVD_SERVER_STORE_ATTEMPT_H
 #define KVD_SERVER_STORE_ATTEMPT_H
 
 #include "common/wire.h"
-#include "server/store/table.h"
+#include "server/store/room.h"
 
 /* The item that a change of a large one begins with. */
 struct change_from {
@@ -41,9 +44,19 @@ struct table_change {
 	uint64_t slot;	  /* out: the slot that leads to the item */
 	uint32_t expires; /* out: the item's */
 	struct change_from from;
+	struct room *room; /* NULL: room is made at once */
 };
 
-/* The statuses are those of server/store/update.h, and WIRE_BUSY with change->large. */
+/* Whether the change has returned WIRE_BUSY because its room is to be made first. */
+static inline bool change_wants_room(const struct table_change *change)
+{
+	return change->room && room_pending(change->room);
+}
+
+/*
+ * The statuses are those of server/store/update.h, and WIRE_BUSY with change->large or
+ * change_wants_room(). With any other status the room is empty again.
+ */
 enum wire_status attempt_put(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change);
 enum wire_status attempt_arith(struct store_thread *thread, uint64_t hash,
@@ -59,7 +72,8 @@ enum wire_status attempt_touch(struct store_thread *thread, uint64_t hash,
 /*
  * Puts @item into the table, which has key, value and header but for version, expiry and access
  * time, and @body for its item_body_sum(). APPEND and PREPEND: it was made from version @from,
- * which has to be the key's still. Consumes the item, also on failure.
+ * which has to be the key's still. Consumes the item, also on failure, unless the change wants
+ * room.
  */
 enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
 				struct table_change *change, struct item *item, uint64_t from,

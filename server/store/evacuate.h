@@ -97,10 +97,10 @@ bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
  */
 struct mem_place {
 	uint32_t pages;
-	unsigned int tries;  /* left */
-	uint32_t page, at;   /* that is being looked at, and how far; at 0: none is */
-	uint64_t cost;	     /* of it so far */
-	uint64_t best;	     /* the lowest cost; UINT64_MAX: no place was found */
+	unsigned int tries; /* left */
+	uint32_t page, at;  /* that is being looked at, and how far; at 0: none is */
+	uint64_t cost;	    /* of it so far */
+	uint64_t best;	    /* the lowest cost; UINT64_MAX: no place was found */
 	uint32_t best_page;
 };
 
@@ -120,8 +120,7 @@ enum mem_close {
 
 enum mem_close mem_evacuation_close(struct mem_evacuation *evacuation);
 /* Allocates the pages for a large item, as mem_evacuation_end_large(). */
-void *mem_evacuation_take(struct mem_evacuation *evacuation, struct mem_cache *cache,
-			  size_t bytes);
+void *mem_evacuation_take(struct mem_evacuation *evacuation, struct mem_cache *cache, size_t bytes);
 /* Whether all pages that it was begun for are empty. */
 bool mem_evacuation_is_empty(struct mem_evacuation *evacuation);
 /* Opens more of the spans. True: there are more; false: the evacuation has ended. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Eviction: makes room when memory is full, by evicting items and by emptying slabs for other
- * sizes.
+ * Eviction: chooses what is evicted when memory is full, and empties slabs and places for large
+ * items by moving and evicting what is in them. room.h makes room by it.
  *
  * There are no lists of items. item.access says when an item was last used (LRU) or how often
  * (LFU), in a time that goes by keys added: 1,024 ticks while as many are added as there are
@@ -9,29 +9,27 @@
  * server does not see one-sided GETs; clients report some of them (common/PROTOCOL.md, access
  * records).
  *
- * Evicting an item of the size class that is needed makes room at once. So that memory also moves
- * between classes as one LRU (or LFU) over all items would move it, the coldest candidate of the
- * class is compared with the coldest of all items. If the latter is much colder, its slab is
- * emptied: items in it that are at least as cold as the class's candidate are evicted, the others
- * moved.
- *
- * With eviction off nothing is evicted, but items are moved together as long as that empties a
- * slab.
+ * With eviction off nothing is evicted, but items are moved together.
  */
 #ifndef KVD_SERVER_STORE_EVICT_H
 #define KVD_SERVER_STORE_EVICT_H
 
 #include "server/store/evacuate.h"
-#include "server/store/table.h"
+#include "server/store/table_maintain.h"
 
-/*
- * Allocates a block of @bytes, after making room if necessary; NULL: no room could be made. Takes
- * bucket locks and may wait for a grace period: no lock held, no item or bucket in use. Bounded by
- * ROOM_STEPS_MAX.
- */
-void *evict_make_room(struct store_thread *thread, size_t bytes);
-/* The same for an overflow bucket. The caller sets its home: mem_bucket_set_home(). */
-struct bucket *evict_make_bucket(struct store_thread *thread);
+/* The coldest of some items that were drawn. */
+struct candidate {
+	void *block;
+	uint64_t hash;
+	uint32_t coldness; /* 0: there is none */
+};
+
+/* Of the items of a size class, or of all; what is in memory that is being emptied is not drawn. */
+void evict_candidate_of_class(struct store_thread *thread, struct candidate *best,
+			      unsigned int class_id);
+void evict_candidate_of_any(struct store_thread *thread, struct candidate *best);
+/* Evicts it. False: it is not there any more. No lock held; may wait for a grace period. */
+bool evict_candidate(struct store_thread *thread, const struct candidate *candidate);
 
 /*
  * The slot of the coldest item in a locked bucket, to be evicted from a full chain. NULL: eviction
@@ -40,11 +38,37 @@ struct bucket *evict_make_bucket(struct store_thread *thread);
 uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *bucket);
 
 /*
- * Moves the items and buckets in the spans elsewhere; with @evict, items that find no room are
- * evicted. Blocks that another thread is writing stay. The caller ends the evacuation. Conditions
- * as above.
+ * Emptying the spans of an evacuation, in steps: what is in them is moved elsewhere. With @evict,
+ * items that are at least as cold as @warm, and those that find no room, are evicted. Blocks that
+ * another thread is writing stay. It stays where it is (struct table_move).
  */
-void evict_evacuate(struct store_thread *thread, struct mem_evacuation *evacuation, bool evict);
+struct emptying {
+	struct mem_evacuation evacuation;
+	uint32_t warm;
+	bool evict;
+	bool moving; /* @move, of a large item, is under way */
+	struct table_move move;
+};
+
+/*
+ * Before the first step; the evacuation is begun by the caller, who ends it, too. An evacuation
+ * ends after limbo_empty(): items and buckets in limbo keep the spans from being empty.
+ */
+void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool evict,
+		    uint32_t warm);
+/*
+ * Moves or evicts one block, or moves a part of a large item, some 20 us at most beside what
+ * limbo_add() may wait. False: there were no more blocks. No lock held, no item or bucket in use.
+ */
+bool emptying_step(struct store_thread *thread, struct emptying *emptying);
+/* Ends it early: a move that is under way is given up. */
+void emptying_cancel(struct emptying *emptying);
+
+/*
+ * All steps, passing quiescent states in between; evicts nothing that can be moved. The caller ends
+ * the evacuation, with the block. Conditions as above.
+ */
+void evict_evacuate(struct store_thread *thread, struct emptying *emptying, bool evict);
 
 /* Moves items together to empty one slab. False: there is none, or it did not get empty. */
 bool evict_compact(struct store_thread *thread);

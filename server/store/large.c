@@ -7,7 +7,6 @@
 #include "common/util/clock.h"
 #include "common/util/spin.h"
 #include "common/util/stat.h"
-#include "server/store/evict.h"
 #include "server/store/lookup.h"
 
 /* A sum of bytes that are read without the lock is made from copies of so many: see body_add(). */
@@ -24,6 +23,7 @@ static void large_begin(struct large *large, struct store_thread *thread, uint64
 	large->hash = hash;
 	large->state = LARGE_BEGIN;
 	large->item = large->value_item = NULL;
+	room_init(&large->room);
 	large->retry_since_ns = 0;
 	large->restarts = 0;
 }
@@ -86,6 +86,7 @@ void large_cancel(struct large *large)
 {
 	item_drop(large, &large->item);
 	item_drop(large, &large->value_item);
+	room_cancel(&large->room);
 	large->state = LARGE_ENDED;
 }
 
@@ -156,14 +157,27 @@ static enum large_next copy_begin(struct large *large)
 	return allocate_next(large);
 }
 
+/* The next steps make the room that was begun. */
+static enum large_next room_next(struct large *large, enum large_state after)
+{
+	large->after = after;
+	large->state = LARGE_ROOM;
+	return LARGE_AGAIN;
+}
+
 /* The whole change if the item is not large by now, else what it begins with. */
 static enum large_next change_begin(struct large *large)
 {
 	struct table_change *change = &large->change;
-	enum wire_status status = large->kind == LARGE_APPEND ?
-					  attempt_put(large->thread, large->hash, change) :
-					  attempt_touch(large->thread, large->hash, change, 0, 0);
+	enum wire_status status;
 
+	change->room = &large->room;
+	status = large->kind == LARGE_APPEND ?
+			 attempt_put(large->thread, large->hash, change) :
+			 attempt_touch(large->thread, large->hash, change, 0, 0);
+	change->room = NULL;
+	if (room_pending(&large->room))
+		return room_next(large, LARGE_BEGIN);
 	if (!change->large)
 		return large_end(large, status);
 	large->from = change->from;
@@ -173,23 +187,46 @@ static enum large_next change_begin(struct large *large)
 	return LARGE_AGAIN;
 }
 
-/* Allocates the item that is to be made. A copy, which is a help to one reader, evicts only. */
-static enum large_next item_allocate(struct large *large)
+/* Begins to fill the item that is to be made. NULL: there is no memory for it. */
+static enum large_next item_begin(struct large *large, struct item *item)
 {
 	const struct table_change *change = &large->change;
-	bool copies = large->kind == LARGE_COPY;
 	uint32_t value_len = large->from.value_len + change->value_len;
-	size_t bytes = large->item_bytes;
-	struct item *item = mem_alloc(&large->thread->cache, bytes);
 
-	if (!item && (!copies || large->thread->table->eviction != EVICTION_NONE))
-		item = evict_make_room(large->thread, bytes);
 	if (!item)
-		return large_end(large, copies ? WIRE_BUSY : WIRE_NO_SPACE);
+		return large_end(large, large->kind == LARGE_COPY ? WIRE_BUSY : WIRE_NO_SPACE);
 	item_fill_head(item, change, value_len, large->from.flags);
 	item->version = large->from.version;
 	large->item = item;
 	body_begin(large, (uint64_t)change->key_len + value_len);
+	return LARGE_AGAIN;
+}
+
+/* Allocates the item that is to be made. A copy, which is a help to one reader, evicts only. */
+static enum large_next item_allocate(struct large *large)
+{
+	struct item *item = mem_alloc(&large->thread->cache, large->item_bytes);
+
+	if (item || (large->kind == LARGE_COPY && large->thread->table->eviction == EVICTION_NONE))
+		return item_begin(large, item);
+	room_begin(&large->room, large->thread, large->item_bytes);
+	room_try(&large->room);
+	return room_next(large, LARGE_ALLOCATE);
+}
+
+static enum large_next room_made(struct large *large)
+{
+	switch (room_step(&large->room)) {
+	case ROOM_AGAIN:
+		return LARGE_AGAIN;
+	case ROOM_WAIT:
+		return LARGE_RETRY;
+	case ROOM_DONE:
+		break;
+	}
+	if (large->after == LARGE_ALLOCATE)
+		return item_begin(large, room_take(&large->room));
+	large->state = large->after;
 	return LARGE_AGAIN;
 }
 
@@ -337,15 +374,20 @@ static enum large_next change_end(struct large *large)
 	const void *key = change->key;
 	enum wire_status status;
 
+	change->room = &large->room;
 	if (large->kind == LARGE_TOUCH) {
 		status = attempt_touch(large->thread, large->hash, change, large->from.version,
 				       body);
 	} else {
 		status = attempt_commit(large->thread, large->hash, change, large->item,
 					large->from.version, body);
-		large->item = NULL;
+		if (!room_pending(&large->room))
+			large->item = NULL;
 		change->key = key; /* the item is gone */
 	}
+	change->room = NULL;
+	if (room_pending(&large->room))
+		return room_next(large, LARGE_END);
 	return change->large ? large_restart(large) : large_end(large, status);
 }
 
@@ -365,6 +407,8 @@ enum large_next large_step(struct large *large, uint32_t bytes_max)
 		    (large->change.mode == WIRE_APPEND || large->change.mode == WIRE_PREPEND))
 			return pulled_append(large);
 		return change_end(large);
+	case LARGE_ROOM:
+		return room_made(large);
 	case LARGE_ENDED:
 		break;
 	}
@@ -378,6 +422,8 @@ void large_run(struct large *large)
 	if (large->kind == LARGE_COMMIT)
 		large->arrived = large->item->value_len;
 	do {
+		if (room_pending(&large->room))
+			room_run(&large->room);
 		next = large_step(large, UINT32_MAX);
 		if (next == LARGE_RETRY)
 			spin_pause(clock_ns() - large->retry_since_ns);

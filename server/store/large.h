@@ -12,6 +12,7 @@
  *   S3. A change takes effect only if the key has that version still, under the lock. Else it
  *	 begins again, because another change of the key took effect. After LARGE_RESTARTS_MAX times
  *	 it fails with WIRE_BUSY, and nothing was changed (T4).
+ *   S4. Where memory is short, steps make room for it (R1 in server/store/room.h).
  *
  *	large_append(&large, ...); or large_touch(), large_copy(), large_commit()
  *	do
@@ -23,14 +24,19 @@
 #define KVD_SERVER_STORE_LARGE_H
 
 #include "server/store/attempt.h"
+#include "server/store/room.h"
 
 #define LARGE_RESTARTS_MAX 64
 
 enum large_next {
 	LARGE_DONE,
 	LARGE_AGAIN, /* another step */
-	LARGE_RETRY, /* the same, but another thread is changing the item: a pause is of use */
-	LARGE_WAIT,  /* all of the value that has arrived is summed: see @arrived */
+	/*
+	 * The same, but another thread is changing the item, or the room waits for others: a pause
+	 * is of use.
+	 */
+	LARGE_RETRY,
+	LARGE_WAIT, /* all of the value that has arrived is summed: see @arrived */
 };
 
 struct large {
@@ -46,7 +52,16 @@ struct large {
 	struct store_thread *thread;
 	uint64_t hash;
 	enum { LARGE_APPEND, LARGE_TOUCH, LARGE_COPY, LARGE_COMMIT } kind;
-	enum { LARGE_BEGIN, LARGE_ALLOCATE, LARGE_BODY, LARGE_END, LARGE_ENDED } state;
+	enum large_state {
+		LARGE_BEGIN,
+		LARGE_ALLOCATE,
+		LARGE_BODY,
+		LARGE_END,
+		LARGE_ROOM, /* makes room for what the state @after lacked */
+		LARGE_ENDED,
+	} state;
+	enum large_state after;
+	struct room room;
 	struct change_from from; /* the item that the change or copy begins with (S2) */
 	struct item *item; /* that is being made; NULL: there is none yet, or none is needed */
 	size_t item_bytes;

@@ -199,9 +199,7 @@ enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const v
 	if (status)
 		return status;
 	if (!*copy)
-		return item_bytes(ref.head.key_len, ref.head.value_len) < LARGE_BYTES ?
-			       WIRE_BUSY :
-			       WIRE_TOO_LARGE;
+		return WIRE_TOO_LARGE;
 	/* Not the incarnation: a reader with a stale place must not take the copy for the item. */
 	item_publish(*copy, item_sum(*copy, seed, region_offset(thread->table->region, *copy)));
 	return WIRE_OK;

@@ -54,8 +54,8 @@ enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const vo
 /*
  * Allocates a copy of the item for one client: its sum is made with @seed instead of the
  * incarnation, and no bucket leads to it. The caller frees it with table_abandon(). As
- * lookup_get(); WIRE_BUSY also if there is no memory for the copy; WIRE_TOO_LARGE: it is large
- * (LARGE_BYTES), and large_copy() of server/store/large.h copies it.
+ * lookup_get(); WIRE_TOO_LARGE: it is large (LARGE_BYTES), or there is no memory for the copy, and
+ * large_copy() of server/store/large.h makes it in steps.
  */
 enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
 			     uint32_t key_len, uint64_t seed, struct item **copy);

@@ -112,14 +112,15 @@ static uint64_t sweep(struct maintenance *maintenance)
 static bool index_give_step(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
-	struct mem_evacuation evacuation;
+	struct emptying emptying;
 
 	if (index_extend(table))
 		return true;
-	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
+	if (!mem_evacuation_begin_index(&emptying.evacuation, table->memory,
+					INDEX_STEP * BUCKET_BYTES))
 		return false;
-	evict_evacuate(&maintenance->store_thread, &evacuation, table->eviction != EVICTION_NONE);
-	if (!mem_evacuation_end_index(&evacuation))
+	evict_evacuate(&maintenance->store_thread, &emptying, table->eviction != EVICTION_NONE);
+	if (!mem_evacuation_end_index(&emptying.evacuation))
 		return false;
 	atomic_fetch_add(&table->buckets_max, INDEX_STEP);
 	stat_add(&maintenance->stats.index_steps, 1);

@@ -24,17 +24,17 @@
  *	table_scan						scan.h: read all keys
  *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed			maintenance.h: remove all items
- *	evict_make_room						evict.h: memory for a copy
+ *	room_begin, room_step					room.h: memory for any, in steps
  */
 #ifndef KVD_SERVER_STORE_STORE_H
 #define KVD_SERVER_STORE_STORE_H
 
 #include "server/store/access_time.h"
-#include "server/store/evict.h"
 #include "server/store/index.h"
 #include "server/store/large.h"
 #include "server/store/lookup.h"
 #include "server/store/maintenance.h"
+#include "server/store/room.h"
 #include "server/store/scan.h"
 #include "server/store/store_options.h"
 #include "server/store/table_maintain.h"

@@ -91,6 +91,8 @@ struct table {
 	X(large_changes, "changes and copies of large items that were made in steps")              \
 	X(large_restarts, "of those, begun again because the key was changed meanwhile")           \
 	X(gathered_bytes, "free blocks taken back from idle threads instead of evicting items")    \
+	X(rooms, "times room was made in steps, since evicting an item was not enough")            \
+	X(rooms_failed, "times no room could be made")                                             \
 	X(moves, "items moved to empty the memory they were in")                                   \
 	X(evacuations, "evacuations begun: to make room, to compact, for the index")               \
 	X(evacuations_failed, "of those, not emptied; those for the index are not counted")        \
@@ -119,10 +121,11 @@ struct store_thread {
 	uint64_t floor;	 /* table.version_floor as the change under way has read it */
 	uint64_t random;
 	int64_t items_unreported;
-	/* server/store/evict.c: when making room failed last, and cache.freed_bytes + 1 then. */
+	/* server/store/room.c: when making room failed last, and cache.freed_bytes + 1 then. */
 	uint64_t room_failed_freed, room_failed_ns;
-	uint64_t rooms; /* how often it evicted to make room */
-	uint8_t id;	/* the low bits of its versions */
+	uint64_t rooms;		/* how often it evicted to make room */
+	uint32_t rooms_open[2]; /* evacuations of its rooms: of slabs and the like, and larger */
+	uint8_t id;		/* the low bits of its versions */
 	struct table_stats stats;
 };
 

@@ -126,7 +126,7 @@ enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
 	body_sum_add(&move->sum, move->to->data + move->done, bytes);
 	move->done += bytes;
 	return move->done < (uint64_t)ref->head.key_len + ref->head.value_len ? WIRE_BUSY :
-										 move_end(move);
+										move_end(move);
 }
 
 /* With the lock held. The length is known only now, so the memory is allocated with it, quickly. */

@@ -5,7 +5,6 @@
  */
 #include "server/store/update.h"
 
-#include "server/store/evict.h"
 #include "server/store/large.h"
 
 enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change)
@@ -49,16 +48,33 @@ enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
 	return attempt_delete(thread, hash, &copy);
 }
 
-struct item *table_reserve(struct store_thread *thread, const struct table_change *change)
+struct item *table_reserve_begin(struct store_thread *thread, const struct table_change *change,
+				 struct room *room)
 {
 	size_t bytes = item_bytes(change->key_len, change->value_len);
-	struct item *item = mem_alloc(&thread->cache, bytes);
+	bool made = room->bytes;
+	struct item *item = made ? room_take(room) : mem_alloc(&thread->cache, bytes);
 
-	if (!item)
-		item = evict_make_room(thread, bytes);
+	if (!item && !made) {
+		room_begin(room, thread, bytes);
+		item = room_try(room) ? room_take(room) : NULL;
+	}
 	if (item)
 		item_fill_head(item, change, change->value_len, change->flags);
 	return item;
+}
+
+struct item *table_reserve(struct store_thread *thread, const struct table_change *change)
+{
+	struct item *item;
+	struct room room;
+
+	room_init(&room);
+	item = table_reserve_begin(thread, change, &room);
+	if (!room_pending(&room))
+		return item;
+	room_run(&room);
+	return table_reserve_begin(thread, change, &room);
 }
 
 enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,

@@ -40,6 +40,12 @@ enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
  * table_abandon().
  */
 struct item *table_reserve(struct store_thread *thread, const struct table_change *change);
+/*
+ * The same in steps: NULL with room_pending(@room): the caller runs the steps of the room to their
+ * end and calls it again; else: no space. room_init() before the first call.
+ */
+struct item *table_reserve_begin(struct store_thread *thread, const struct table_change *change,
+				 struct room *room);
 /* As table_put(); key, value and their lengths are the item's. */
 enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
 			      struct table_change *change);

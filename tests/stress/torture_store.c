@@ -54,7 +54,7 @@ static struct kvd *store_open(unsigned int thread, const struct kvd_options *opt
 static void store_disturb(uint64_t random)
 {
 	struct store_thread *thread = &test_threads[test_thread_count - 1];
-	struct mem_evacuation evacuation;
+	struct emptying emptying;
 	void *block;
 
 	rcu_register_thread();
@@ -62,9 +62,9 @@ static void store_disturb(uint64_t random)
 	if (random % 4 == 0)
 		evict_compact(thread);
 	else if (mem_sample_any(store.memory, &thread->random, &block, 1) &&
-		 mem_evacuation_begin(&evacuation, store.memory, block)) {
-		evict_evacuate(thread, &evacuation, store.table.eviction);
-		mem_evacuation_end(&evacuation);
+		 mem_evacuation_begin(&emptying.evacuation, store.memory, block)) {
+		evict_evacuate(thread, &emptying, store.table.eviction);
+		mem_evacuation_end(&emptying.evacuation);
 	}
 	rcu_unregister_thread();
 }

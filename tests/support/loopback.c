@@ -119,6 +119,28 @@ static void loopback_large(struct loopback *loopback, const struct request *requ
 	loopback->copy = large.steps.copy;
 }
 
+/* A request on the table; where it needs room, in steps as above. */
+static void loopback_operation(struct loopback *loopback, const struct request *request,
+			       uint64_t hash, struct wire_response *response,
+			       struct response_value *value)
+{
+	static _Thread_local struct room room;
+	bool done;
+
+	room_init(&room);
+	do {
+		while (room_pending(&room) && room_step(&room) != ROOM_DONE) {
+			rcu_quiescent_state();
+			store_thread_clock(loopback->thread);
+			if (random_next(loopback) % LARGE_STEPS_PER_YIELD == 0)
+				sched_yield();
+		}
+		done = execute(loopback->thread, request, hash, response, value, &room);
+	} while (room_pending(&room));
+	if (!done)
+		loopback_large(loopback, request, hash, response);
+}
+
 static void loopback_execute(struct loopback *loopback, const struct request *request,
 			     struct wire_response *response, uint8_t *value)
 {
@@ -144,8 +166,8 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 		loopback_put(loopback, request, hash, response);
 	else if (request->op == WIRE_SCAN)
 		execute_scan(loopback->thread, request, UINT64_MAX, response, &response_value);
-	else if (!execute(loopback->thread, request, hash, response, &response_value))
-		loopback_large(loopback, request, hash, response);
+	else
+		loopback_operation(loopback, request, hash, response, &response_value);
 	if (request->op == WIRE_GET && !response->status && !response->flags &&
 	    response->value_len > response_value.size) {
 		loopback->copy = execute_copy(loopback->thread, request, hash,

@@ -65,6 +65,7 @@ static void parse(struct request *request, const struct wire_request *wire, cons
 static enum wire_status ask(struct wire_request wire, const char *key, const void *v)
 {
 	struct request request;
+	struct room room;
 
 	wire.key_len = (uint16_t)strlen(key);
 	parse(&request, &wire, key, v, wire.value_len);
@@ -73,11 +74,12 @@ static enum wire_status ask(struct wire_request wire, const char *key, const voi
 	response_value = (struct response_value){ .value = received, .size = RESPONSE_VALUE_BYTES };
 	if (!response_has_value(request.op))
 		response_value = (struct response_value){ 0 };
+	room_init(&room);
 	if (request.op == WIRE_SCAN)
 		execute_scan(&test_threads[0], &request, UINT64_MAX, &head, &response_value);
 	else
 		execute(&test_threads[0], &request, hash_of(key, wire.key_len), &head,
-			&response_value);
+			&response_value, &room);
 	assert_int_equal(received[RESPONSE_VALUE_BYTES], 0xee);
 	return head.status;
 }
@@ -323,12 +325,14 @@ static void other_requests(void **state)
 	static const enum wire_op refused[] = { WIRE_HELLO, WIRE_STATS, WIRE_FLUSH, WIRE_CLIENTS,
 						WIRE_KILL };
 	struct request request = { .op = WIRE_PING };
+	struct room room;
 
 	(void)state;
+	room_init(&room);
 	for (unsigned int i = 0; i < 3; i++) {
 		request.op = refused[i];
 		head.status = WIRE_OK;
-		execute(&test_threads[0], &request, 0, &head, &response_value);
+		execute(&test_threads[0], &request, 0, &head, &response_value, &room);
 		assert_int_equal(head.status, WIRE_PROTOCOL);
 	}
 	assert_int_equal(ASK("", NULL, .op = WIRE_PING), WIRE_OK);

@@ -217,10 +217,16 @@ static bool ask(struct test_conn *c, enum wire_put mode, const uint8_t *from, ui
 		.pull_addr = (uintptr_t)from,
 	};
 	struct response_list responses = { .poller = poller };
+	struct room room;
 	bool done;
 
+	room_init(&room);
 	store_thread_clock(&worker.store_thread);
-	done = pull_start(&responses, &c->conn, &put, hash());
+	do {
+		done = pull_start(&responses, &c->conn, &put, hash(), &room);
+		if (room_pending(&room))
+			room_run(&room);
+	} while (!done && room.bytes);
 	responses_send(&responses);
 	return done;
 }

@@ -438,7 +438,7 @@ static void out_of_memory(void **state)
 	assert_null(table_reserve(&test_threads[0], &reserve));
 	assert_int_equal(lookup_copy(&test_threads[0], table_hash(&store.table, &key, 8), &key, 8,
 				     1, &copy),
-			 WIRE_BUSY);
+			 WIRE_TOO_LARGE);
 	assert_null(copy);
 	assert_store(&after);
 	assert_true(before.digest == after.digest);

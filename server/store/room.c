@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Room: a state machine that chooses, evicts, and empties slabs and places, a little in each step.
+ */
+#include "server/store/room.h"
+
+#include <urcu-qsbr.h>
+
+#include "common/util/clock.h"
+#include "common/util/spin.h"
+#include "common/util/stat.h"
+
+/* A slab is emptied for another class if its candidate is this many times colder. */
+#define COLDER_TIMES 2
+
+/* Choices for one room; each evicts some items or empties a span. */
+#define ROOM_STEPS_MAX 64
+/* Steps of room_try(): each draws candidates and evicts one, 1 to 2 us. */
+#define BRIEF_STEPS 4
+/*
+ * Large items evicted in one step, which waits for a grace period; 1 if they are as large as that.
+ */
+#define LARGE_AT_ONCE 4
+#define LARGE_AT_ONCE_BYTES (256u << 10)
+/* Places drawn for a large item. */
+#define PLACES 8
+/* What was emptied may be too short: every so many steps a place of the right length is emptied. */
+#define STEPS_PER_PLACE 4
+/* Blocks up to this size fit a slab of SLAB_BYTES_MIN without much waste. */
+#define SLAB_SMALL_ITEM_BYTES 8192u
+
+/* Steps of room_run() between two quiescent states: some 50 us. */
+#define STEPS_PER_QUIESCE 64
+
+/* Pause after moving items made no room, unless the thread frees something earlier. */
+#define ROOM_RETRY_NS 10000000ull
+
+/* How long a room waits for others' evacuations to end (R3), with eviction and without. */
+#define WAIT_NS 1000000000ull
+#define WAIT_MOVING_NS 100000000ull
+
+/*
+ * Every so many times that a thread is about to evict, the first included, it takes back what idle
+ * threads have in their magazines: that goes through all caches, and a thread counts as idle if it
+ * did nothing in between.
+ */
+#define ROOMS_PER_GATHER 64
+
+static bool evicts(const struct room *room)
+{
+	return room->thread->table->eviction != EVICTION_NONE;
+}
+
+static struct memory *memory_of(const struct room *room)
+{
+	return room->thread->table->memory;
+}
+
+static bool is_large(const struct room *room)
+{
+	return room->bytes != ROOM_BUCKET && mem_class(room->bytes) == MEM_CLASS_LARGE;
+}
+
+static bool is_too_large(const struct room *room)
+{
+	return room->bytes != ROOM_BUCKET && room->bytes > memory_bytes(memory_of(room));
+}
+
+static void *block_alloc(const struct room *room)
+{
+	struct mem_cache *cache = &room->thread->cache;
+
+	return room->bytes == ROOM_BUCKET ? mem_alloc_bucket(cache, 0) :
+					    mem_alloc(cache, room->bytes);
+}
+
+static void block_free(const struct room *room)
+{
+	struct mem_cache *cache = &room->thread->cache;
+
+	if (room->bytes == ROOM_BUCKET)
+		mem_free_bucket(cache, room->block);
+	else
+		mem_free(cache, room->block, room->bytes);
+}
+
+static void limbo_settle(const struct room *room)
+{
+	limbo_empty(&room->thread->limbo, &room->thread->cache);
+}
+
+/* The evacuations that this thread has open of spans like those of this room (R2). */
+static uint32_t *rooms_open(const struct room *room)
+{
+	bool larger = is_large(room) && room->bytes > SLAB_BYTES_MAX;
+
+	return &room->thread->rooms_open[larger];
+}
+
+static bool may_open(const struct room *room)
+{
+	return room->blocks || *rooms_open(room) < ROOMS_OPEN_MAX;
+}
+
+static void opened(struct room *room)
+{
+	room->open = true;
+	++*rooms_open(room);
+}
+
+void room_begin(struct room *room, struct store_thread *thread, size_t bytes)
+{
+	room->thread = thread;
+	room->bytes = bytes;
+	room->block = NULL;
+	room->state = ROOM_BEGIN;
+	room->step = 0;
+	room->brief = room->blocks = room->waited = room->open = false;
+	room->emptying.moving = false;
+}
+
+/* Whether moving made no room just now, and this thread has freed nothing since. */
+static bool failed_just_now(const struct room *room)
+{
+	const struct store_thread *thread = room->thread;
+
+	return !evicts(room) && thread->room_failed_freed == thread->cache.freed_bytes + 1 &&
+	       thread->now_ns - thread->room_failed_ns < ROOM_RETRY_NS;
+}
+
+static enum room_next room_go(struct room *room, enum room_state state)
+{
+	room->state = state;
+	return ROOM_AGAIN;
+}
+
+static enum room_next room_end(struct room *room)
+{
+	room->state = ROOM_ENDED;
+	return ROOM_DONE;
+}
+
+/* There is no room, unless others' evacuations hold it (R3). */
+static enum room_next room_fail(struct room *room)
+{
+	struct store_thread *thread = room->thread;
+
+	if (!room->waited && mem_evacuations(memory_of(room))) {
+		room->waited = true;
+		room->since_ns = clock_ns();
+		return room_go(room, ROOM_WAITS);
+	}
+	thread->room_failed_freed = thread->cache.freed_bytes + 1;
+	thread->room_failed_ns = thread->now_ns;
+	stat_add(&thread->stats.rooms_failed, 1);
+	return room_end(room);
+}
+
+static enum room_next room_waits(struct room *room)
+{
+	if (mem_evacuations(memory_of(room)) &&
+	    clock_ns() - room->since_ns < (evicts(room) ? WAIT_NS : WAIT_MOVING_NS))
+		return ROOM_WAIT;
+	room->step = 0;
+	return room_go(room, ROOM_CHOOSE);
+}
+
+/* Takes what other threads do not need; that may be enough. */
+static enum room_next room_gather(struct room *room)
+{
+	struct store_thread *thread = room->thread;
+
+	if (is_too_large(room) || failed_just_now(room))
+		return room_end(room);
+	if (!evicts(room))
+		memory_gather(memory_of(room));
+	else if (thread->rooms++ % ROOMS_PER_GATHER == 0)
+		stat_add(&thread->stats.gathered_bytes,
+			 memory_gather_idle(memory_of(room), &thread->cache));
+	return room_go(room, ROOM_CHOOSE);
+}
+
+/* The next steps empty a place of @bytes. */
+static enum room_next place_next(struct room *room, size_t bytes, bool for_block)
+{
+	mem_place_begin(&room->place, bytes, PLACES);
+	room->for_block = for_block;
+	room->compacts = false;
+	return room_go(room, ROOM_PLACE);
+}
+
+/* The next step begins to empty the candidate's span. */
+static enum room_next span_next(struct room *room, const struct candidate *cold, uint32_t warm)
+{
+	room->cold = *cold;
+	room->for_block = room->compacts = false;
+	room->emptying.warm = warm;
+	return room_go(room, ROOM_SPAN);
+}
+
+static enum room_next choose_for_bucket(struct room *room)
+{
+	struct candidate any;
+
+	evict_candidate_of_any(room->thread, &any);
+	return any.coldness ? span_next(room, &any, any.coldness / COLDER_TIMES) : ROOM_AGAIN;
+}
+
+/* Evicts an item of the class, or empties a span with a colder one. */
+static enum room_next choose_for_small(struct room *room, unsigned int step)
+{
+	struct store_thread *thread = room->thread;
+	struct candidate own, any;
+
+	evict_candidate_of_class(thread, &own, mem_class(room->bytes));
+	evict_candidate_of_any(thread, &any);
+	/* Another class's memory may wait for its turn; a block of the own class is there now. */
+	if (may_open(room) || !own.coldness) {
+		room->emptying.warm = any.coldness / COLDER_TIMES;
+		/* Where large items leave only runs that are too short for a slab. */
+		if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
+			return place_next(room,
+					  room->bytes > SLAB_SMALL_ITEM_BYTES ? SLAB_BYTES_MAX :
+										SLAB_BYTES_MIN,
+					  false);
+		/* Also if the class has no candidate: then there are no such items to evict. */
+		if (any.coldness > (uint64_t)own.coldness * COLDER_TIMES)
+			return span_next(room, &any,
+					 own.coldness ? own.coldness : any.coldness / COLDER_TIMES);
+	}
+	if (own.coldness)
+		evict_candidate(thread, &own);
+	return ROOM_AGAIN;
+}
+
+/* Evicts large items, which may leave enough room, or empties a place of the size. */
+static enum room_next choose_for_large(struct room *room, unsigned int step)
+{
+	unsigned int i, n = room->bytes < LARGE_AT_ONCE_BYTES ? LARGE_AT_ONCE : 1;
+	struct store_thread *thread = room->thread;
+	struct candidate own, any;
+
+	evict_candidate_of_class(thread, &own, MEM_CLASS_LARGE);
+	evict_candidate_of_any(thread, &any);
+	if (!own.coldness || any.coldness > (uint64_t)own.coldness * COLDER_TIMES ||
+	    step % STEPS_PER_PLACE == 0) {
+		room->emptying.warm = any.coldness / COLDER_TIMES;
+		return place_next(room, room->bytes, true);
+	}
+	for (i = 0; i < n && own.coldness; i++) {
+		evict_candidate(thread, &own);
+		evict_candidate_of_class(thread, &own, MEM_CLASS_LARGE);
+	}
+	return ROOM_AGAIN;
+}
+
+static enum room_next room_choose(struct room *room)
+{
+	unsigned int step = room->step;
+
+	if (!room->brief)
+		limbo_settle(room);
+	room->block = block_alloc(room);
+	if (room->block)
+		return room_end(room);
+	if (step == ROOM_STEPS_MAX)
+		return room_fail(room);
+	room->step++;
+	if (!evicts(room))
+		return room_go(room, ROOM_COMPACT);
+	if (room->bytes == ROOM_BUCKET)
+		return choose_for_bucket(room);
+	return is_large(room) ? choose_for_large(room, step) : choose_for_small(room, step);
+}
+
+static enum room_next empty_next(struct room *room)
+{
+	emptying_begin(room->thread, &room->emptying, evicts(room), room->emptying.warm);
+	return room_go(room, ROOM_EMPTY);
+}
+
+static enum room_next room_span(struct room *room)
+{
+	if (!may_open(room))
+		return ROOM_WAIT;
+	if (!mem_evacuation_begin(&room->emptying.evacuation, memory_of(room), room->cold.block))
+		return room_go(room, ROOM_CHOOSE);
+	opened(room);
+	return empty_next(room);
+}
+
+/* Moving gained nothing: it may still give a large item its place. */
+static enum room_next compact_fails(struct room *room)
+{
+	return is_large(room) ? place_next(room, room->bytes, true) : room_fail(room);
+}
+
+static enum room_next room_compact(struct room *room)
+{
+	if (!may_open(room))
+		return ROOM_WAIT;
+	if (!mem_evacuation_begin_sparse(&room->emptying.evacuation, memory_of(room)))
+		return compact_fails(room);
+	room->for_block = false;
+	room->compacts = true;
+	opened(room);
+	return empty_next(room);
+}
+
+/* What follows when a place was not emptied. */
+static enum room_next place_fails(struct room *room)
+{
+	return evicts(room) ? room_go(room, ROOM_CHOOSE) : room_fail(room);
+}
+
+static enum room_next room_place(struct room *room)
+{
+	struct memory *memory = memory_of(room);
+
+	if (!may_open(room))
+		return ROOM_WAIT;
+	if (mem_place_step(&room->place, memory, &room->thread->random))
+		return ROOM_AGAIN;
+	if (room->place.best == UINT64_MAX)
+		return place_fails(room);
+	mem_evacuation_begin_place(&room->emptying.evacuation, memory, &room->place);
+	opened(room);
+	return room_go(room, ROOM_CLOSE);
+}
+
+static enum room_next room_close(struct room *room)
+{
+	switch (mem_evacuation_close(&room->emptying.evacuation)) {
+	case MEM_CLOSE_AGAIN:
+		return ROOM_AGAIN;
+	case MEM_CLOSED:
+		return empty_next(room);
+	case MEM_CLOSE_FAILED:
+		break;
+	}
+	return room_go(room, ROOM_OPEN);
+}
+
+static enum room_next room_empty(struct room *room)
+{
+	struct mem_evacuation *evacuation = &room->emptying.evacuation;
+	struct store_thread *thread = room->thread;
+	bool emptied;
+
+	if (emptying_step(thread, &room->emptying))
+		return ROOM_AGAIN;
+	limbo_settle(room);
+	if (room->for_block) {
+		room->block = mem_evacuation_take(evacuation, &thread->cache, room->bytes);
+		emptied = room->block;
+	} else {
+		emptied = mem_evacuation_is_empty(evacuation);
+	}
+	stat_add(&thread->stats.evacuations_failed, !emptied);
+	/* Without eviction what did not get empty won't the next time. */
+	room->compacts = room->compacts && !emptied;
+	return room_go(room, ROOM_OPEN);
+}
+
+static enum room_next room_open(struct room *room)
+{
+	if (mem_evacuation_open(&room->emptying.evacuation))
+		return ROOM_AGAIN;
+	room->open = false;
+	--*rooms_open(room);
+	if (room->block)
+		return room_end(room);
+	if (room->compacts)
+		return compact_fails(room);
+	return room->for_block ? place_fails(room) : room_go(room, ROOM_CHOOSE);
+}
+
+enum room_next room_step(struct room *room)
+{
+	switch (room->state) {
+	case ROOM_BEGIN:
+		return room_gather(room);
+	case ROOM_CHOOSE:
+		return room_choose(room);
+	case ROOM_SPAN:
+		return room_span(room);
+	case ROOM_COMPACT:
+		return room_compact(room);
+	case ROOM_PLACE:
+		return room_place(room);
+	case ROOM_CLOSE:
+		return room_close(room);
+	case ROOM_EMPTY:
+		return room_empty(room);
+	case ROOM_OPEN:
+		return room_open(room);
+	case ROOM_WAITS:
+		return room_waits(room);
+	case ROOM_ENDED:
+		break;
+	}
+	return ROOM_DONE;
+}
+
+bool room_try(struct room *room)
+{
+	unsigned int i;
+
+	if (is_too_large(room) || failed_just_now(room)) {
+		room_end(room);
+		return true;
+	}
+	room->brief = evicts(room) && !is_large(room) && room->bytes != ROOM_BUCKET;
+	for (i = 0; room->brief && i <= BRIEF_STEPS; i++)
+		if (room->state == ROOM_BEGIN || room->state == ROOM_CHOOSE)
+			room_step(room);
+	room->brief = false;
+	stat_add(&room->thread->stats.rooms, room_pending(room));
+	return !room_pending(room);
+}
+
+void room_run(struct room *room)
+{
+	enum room_next next;
+	unsigned int n = 0;
+
+	room->blocks = true;
+	while ((next = room_step(room)) != ROOM_DONE) {
+		/* The grace periods of others don't wait until all is done. */
+		if (next == ROOM_WAIT || room->emptying.moving || ++n % STEPS_PER_QUIESCE == 0)
+			rcu_quiescent_state();
+		if (next == ROOM_WAIT)
+			spin_pause(SPIN_PAUSE_NS);
+	}
+}
+
+void *room_take(struct room *room)
+{
+	void *block = room->block;
+
+	room->block = NULL;
+	room->bytes = 0;
+	return block;
+}
+
+void room_cancel(struct room *room)
+{
+	if (room_pending(room) && room->open) {
+		emptying_cancel(&room->emptying);
+		while (mem_evacuation_open(&room->emptying.evacuation))
+			;
+		--*rooms_open(room);
+	}
+	if (room->block)
+		block_free(room);
+	room_init(room);
+}
+
+void *room_make(struct store_thread *thread, size_t bytes)
+{
+	void *block = mem_alloc(&thread->cache, bytes);
+	struct room room;
+
+	if (block)
+		return block;
+	room_init(&room);
+	room_begin(&room, thread, bytes);
+	room_run(&room);
+	return room_take(&room);
+}

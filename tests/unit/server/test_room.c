@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of making room in steps (server/store/room.h): what one step does is bounded, all steps
+ * together do what room_run() does, a room can be cancelled after any step, and rooms that are made
+ * at the same time don't fail because of each other.
+ */
+#include "server/store/room.h"
+
+#include <urcu-qsbr.h>
+
+#include "tests/support/store_test.h"
+
+#define REGION_BYTES (16u << 20)
+#define LARGE_VALUE (1u << 20)
+#define HUGE_VALUE (4u << 20)
+#define FILL 65
+#define STEPS_MAX 1000000u
+
+/* As in server/store/room.c, evicted or moved by one step; evict.c; and evacuate.c. */
+#define ITEMS_STEP 4
+#define MOVE_STEP (64u << 10)
+#define CLOSE_STEP (128u * PAGE_BYTES)
+
+static uint8_t value[HUGE_VALUE];
+
+static void create(enum eviction_policy policy)
+{
+	const struct store_options options = { .fill = FILL, .eviction = policy };
+
+	test_store_create_with(&store, REGION_BYTES, 15, 2, &options);
+	set_now(ENGINE_NOW_NS);
+}
+
+static int setup_lru(void **state)
+{
+	(void)state;
+	create(EVICTION_LRU);
+	return 0;
+}
+
+static int setup_none(void **state)
+{
+	(void)state;
+	create(EVICTION_NONE);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_store(NULL);
+	test_store_destroy(&store);
+	return 0;
+}
+
+static enum wire_status put(uint64_t key, uint32_t len)
+{
+	return test_store_put(&store, &key, 8, value, len, NULL);
+}
+
+static void delete (uint64_t key)
+{
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
+}
+
+/* Puts values until one was evicted, or did not fit. Returns the key behind the last one. */
+static uint64_t fill(uint64_t key, uint32_t len)
+{
+	uint64_t evicted = STAT(evictions);
+
+	while (put(key, len) == WIRE_OK) {
+		key++;
+		if (STAT(evictions) > evicted)
+			break;
+	}
+	return key;
+}
+
+static uint64_t evacuating(void)
+{
+	struct memory_stats stats;
+
+	memory_stats(store.memory, &stats);
+	return stats.evacuating;
+}
+
+static void begin(struct room *room, unsigned int thread, size_t bytes)
+{
+	room_init(room);
+	room_begin(room, &test_threads[thread], bytes);
+}
+
+/* Nothing is closed any more, and no room counts as open. */
+static void assert_all_open(void)
+{
+	assert_int_equal(evacuating(), 0);
+	assert_int_equal(mem_evacuations(store.memory), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		for (unsigned int j = 0; j < 2; j++)
+			assert_int_equal(test_threads[i].rooms_open[j], 0);
+}
+
+static void free_block(struct room *room)
+{
+	assert_non_null(room->block);
+	room_cancel(room);
+}
+
+static void step_is_bounded(struct room *room, enum room_next *next)
+{
+	uint64_t items = STAT(evictions) + STAT(moves), closed = evacuating();
+	uint64_t done = room->emptying.moving ? room->emptying.move.done : 0;
+
+	*next = room_step(room);
+	assert_true(STAT(evictions) + STAT(moves) - items <= ITEMS_STEP);
+	/* A span is closed whole. */
+	assert_true((int64_t)(evacuating() - closed) <= (int64_t)(CLOSE_STEP + LARGE_VALUE));
+	if (room->emptying.moving)
+		assert_true(room->emptying.move.done - done <= MOVE_STEP);
+}
+
+static unsigned int run_bounded(struct room *room)
+{
+	enum room_next next;
+	unsigned int steps = 0;
+
+	do {
+		step_is_bounded(room, &next);
+		rcu_quiescent_state();
+		assert_true(++steps < STEPS_MAX);
+	} while (next != ROOM_DONE);
+	return steps;
+}
+
+/* Room for one value in a store full of small items takes many steps, each of which does little. */
+static void steps_are_bounded(void **state)
+{
+	struct room room;
+
+	(void)state;
+	fill(0, 100);
+	begin(&room, 0, HUGE_VALUE);
+	assert_false(room_try(&room));
+	assert_int_equal(evacuating(), 0);
+	assert_true(run_bounded(&room) > HUGE_VALUE / 256);
+	free_block(&room);
+	assert_all_open();
+	assert_int_equal(STAT(rooms), 1);
+}
+
+/* A large item that is in the way is moved in parts. */
+static void large_items_move_in_steps(void **state)
+{
+	uint64_t key, end;
+	unsigned int steps;
+	struct room room;
+
+	(void)state;
+	end = fill(0, LARGE_VALUE);
+	/* Runs of free pages that are too short for the value, and large items between them. */
+	for (key = 1; key < end; key += 2)
+		delete (key);
+	store_thread_idle(&test_threads[0]);
+	begin(&room, 0, HUGE_VALUE);
+	assert_false(room_try(&room));
+	steps = run_bounded(&room);
+	print_message("%u steps\n", steps);
+	assert_true(STAT(moves) > 0);
+	assert_true(steps > STAT(moves) * (LARGE_VALUE / MOVE_STEP));
+	assert_int_equal(STAT(evictions), 0);
+	free_block(&room);
+	assert_all_open();
+}
+
+/* What making room came to. */
+struct outcome {
+	uint64_t offset, evictions, moves, evacuations;
+};
+
+static struct outcome outcome_of(bool at_once, uint32_t full_of, size_t bytes)
+{
+	struct room room;
+	struct outcome outcome;
+
+	create(EVICTION_LRU);
+	fill(0, full_of);
+	begin(&room, 0, bytes);
+	if (at_once)
+		room_run(&room);
+	else if (!room_try(&room))
+		run_bounded(&room);
+	outcome = (struct outcome){
+		.offset = region_offset(&store.region, room.block),
+		.evictions = STAT(evictions),
+		.moves = STAT(moves),
+		.evacuations = STAT(evacuations),
+	};
+	free_block(&room);
+	assert_all_open();
+	assert_store(NULL);
+	test_store_destroy(&store);
+	return outcome;
+}
+
+static void steps_do_the_same(void **state)
+{
+	static const uint32_t full_of[] = { 100, 1000, 40000 };
+	static const size_t bytes[] = { 200, 5000, 40000, LARGE_VALUE, ROOM_BUCKET };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		for (unsigned int j = 0; j < 5; j++) {
+			struct outcome once = outcome_of(true, full_of[i], bytes[j]);
+			struct outcome steps = outcome_of(false, full_of[i], bytes[j]);
+
+			assert_memory_equal(&once, &steps, sizeof(once));
+		}
+}
+
+/* After every so many steps, in every state; whatever was closed or allocated is given back. */
+static void cancelled_after(unsigned int steps, size_t bytes, bool *ended)
+{
+	struct room room;
+
+	store_thread_idle(&test_threads[0]);
+	begin(&room, 0, bytes);
+	*ended = room_try(&room);
+	while (!*ended && steps--)
+		*ended = room_step(&room) == ROOM_DONE;
+	room_cancel(&room);
+	assert_false(room_pending(&room));
+	assert_null(room.block);
+	assert_all_open();
+	store_thread_idle(&test_threads[0]);
+	/* All that is allocated is in the table. */
+	assert_store(NULL);
+}
+
+static void cancel_with(size_t bytes, uint32_t full_of, unsigned int stride)
+{
+	unsigned int steps;
+	bool ended = false;
+	uint64_t key = 0;
+
+	for (steps = 0; !ended; steps += stride) {
+		key = fill(key, full_of);
+		cancelled_after(steps, bytes, &ended);
+	}
+	assert_true(steps > stride);
+}
+
+static void cancelled(void **state)
+{
+	(void)state;
+	cancel_with(LARGE_VALUE, 100, 511);
+	cancel_with(200, 3000, 1);
+	cancel_with(ROOM_BUCKET, 3000, 3);
+}
+
+/* In the middle of a move: the copy is freed, and the item is where it was. */
+static void cancelled_while_moving(void **state)
+{
+	uint64_t key, end, free_bytes;
+	struct room room;
+
+	(void)state;
+	end = fill(0, LARGE_VALUE);
+	for (key = 1; key < end; key += 2)
+		delete (key);
+	store_thread_idle(&test_threads[0]);
+	free_bytes = memory_free_bytes(store.memory);
+	begin(&room, 0, HUGE_VALUE);
+	while (!room.emptying.moving || !room.emptying.move.done)
+		assert_int_equal(room_step(&room), ROOM_AGAIN);
+	room_cancel(&room);
+	assert_all_open();
+	assert_int_equal(memory_free_bytes(store.memory), free_bytes);
+	for (key = 0; key < end; key += 2)
+		assert_int_equal(test_store_get(&store, &key, 8, NULL, 0,
+						&(struct store_value){ 0 }),
+				 WIRE_OK);
+}
+
+/* Many rooms of two threads take turns: all get their block, and few have memory closed. */
+static void rooms_take_turns(void **state)
+{
+	static const size_t sizes[] = { 200, LARGE_VALUE, 1000, 40000, ROOM_BUCKET, 6000 };
+	static struct room rooms[24];
+	unsigned int i, left, waits = 0, rounds = 0;
+
+	(void)state;
+	fill(0, 100);
+	for (i = 0; i < 24; i++)
+		begin(&rooms[i], i % 2,
+		      sizes[i % 6] == LARGE_VALUE && i > 5 ? 300000 : sizes[i % 6]);
+	do {
+		for (i = left = 0; i < 24; i++) {
+			if (!room_pending(&rooms[i]))
+				continue;
+			waits += room_step(&rooms[i]) == ROOM_WAIT;
+			left++;
+		}
+		for (i = 0; i < 4; i++)
+			assert_true(test_threads[i / 2].rooms_open[i % 2] <= ROOMS_OPEN_MAX);
+		rcu_quiescent_state();
+		assert_true(++rounds < STEPS_MAX);
+	} while (left);
+	assert_true(waits > 0);
+	for (i = 0; i < 24; i++)
+		free_block(&rooms[i]);
+	assert_all_open();
+}
+
+/* Begins rooms of a thread until as many slabs are closed as may be. */
+static void close_slabs(struct room *rooms, unsigned int thread)
+{
+	for (unsigned int i = 0; i < ROOMS_OPEN_MAX; i++) {
+		begin(&rooms[i], thread, ROOM_BUCKET);
+		while (!rooms[i].open)
+			assert_int_equal(room_step(&rooms[i]), ROOM_AGAIN);
+	}
+	assert_int_equal(test_threads[thread].rooms_open[0], ROOMS_OPEN_MAX);
+}
+
+/*
+ * Others have slabs closed. The items of one class are hot, so their memory would not be taken, but
+ * a PUT of their size gets its block at once.
+ */
+static void small_rooms_do_not_wait(void **state)
+{
+	static struct room others[ROOMS_OPEN_MAX];
+	uint64_t evictions;
+	struct room room;
+	unsigned int i;
+
+	(void)state;
+	fill(0, 100);
+	for (uint64_t key = 1u << 20; key < (1u << 20) + 2000; key++)
+		put(key, 1000);
+	close_slabs(others, 0);
+	for (i = 0; i < 50; i++) {
+		evictions = STAT(evictions);
+		begin(&room, 0, item_bytes(8, 1000));
+		assert_true(room_try(&room));
+		assert_true(STAT(evictions) - evictions <= ITEMS_STEP);
+		free_block(&room);
+	}
+	for (i = 0; i < ROOMS_OPEN_MAX; i++)
+		room_cancel(&others[i]);
+	assert_all_open();
+}
+
+/*
+ * Without eviction: the memory that is left is closed by another room, which is for more than that.
+ * The second one does not fail, but waits.
+ */
+static void waits_for_what_others_closed(void **state)
+{
+	struct room other, room;
+	unsigned int i;
+
+	(void)state;
+	/* Full of large items, but for one free run. */
+	fill(0, LARGE_VALUE);
+	while (put(1000, 3000) == WIRE_OK && put(random_next(), 3000) == WIRE_OK)
+		;
+	delete (0);
+	store_thread_idle(&test_threads[0]);
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	begin(&other, 1, HUGE_VALUE);
+	/* It takes all places in turn; the one with the free run is the cheapest. */
+	for (i = 0; i < STEPS_MAX && evacuating() < HUGE_VALUE; i++)
+		room_step(&other);
+	assert_true(other.open);
+	begin(&room, 0, LARGE_VALUE - 8192);
+	for (i = 0; i < 1000; i++)
+		assert_int_not_equal(room_step(&room), ROOM_DONE);
+	assert_int_equal(room.state, ROOM_WAITS);
+	room_cancel(&other);
+	while (room_step(&room) != ROOM_DONE)
+		;
+	free_block(&room);
+	assert_all_open();
+}
+
+/* A PUT with a room of its caller's: it changes nothing before there is room. */
+static void a_put_in_steps(void **state)
+{
+	const uint64_t key = 1u << 30;
+	struct room room;
+	struct table_change change = {
+		.key = &key, .key_len = 8, .value = value, .value_len = 3000, .room = &room
+	};
+	struct store_census before, after;
+	static void *blocks[MAGAZINE_BLOCKS + SLAB_BYTES_MAX / 3000];
+	unsigned int i, n = 0;
+
+	(void)state;
+	fill(0, 100);
+	room_init(&room);
+	assert_store(&before);
+	assert_int_equal(attempt_put(&test_threads[0], hash_of(&key, 8), &change), WIRE_BUSY);
+	assert_true(change_wants_room(&change));
+	assert_false(change.large);
+	assert_store(&after);
+	assert_true(before.digest == after.digest);
+	run_bounded(&room);
+	assert_non_null(room.block);
+	/* Nobody else can take the block: there is no other, and yet it is done. */
+	while ((blocks[n] = mem_alloc(&test_threads[1].cache, item_bytes(8, 3000))))
+		n++;
+	assert_int_equal(attempt_put(&test_threads[0], hash_of(&key, 8), &change), WIRE_OK);
+	assert_false(change_wants_room(&change));
+	assert_null(room.block);
+	for (i = 0; i < n; i++)
+		mem_free(&test_threads[1].cache, blocks[i], item_bytes(8, 3000));
+	assert_all_open();
+}
+
+/* Where no room can be made it fails, as it does without steps, and again at once. */
+static void a_put_fails(void **state)
+{
+	const uint64_t key = 1u << 30;
+	struct room room;
+	struct table_change change = {
+		.key = &key, .key_len = 8, .value = value, .value_len = 3000, .room = &room
+	};
+	enum wire_status status;
+	unsigned int runs = 0;
+
+	(void)state;
+	fill(0, 100);
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	room_init(&room);
+	while ((status = attempt_put(&test_threads[0], hash_of(&key, 8), &change)) == WIRE_BUSY) {
+		assert_true(++runs < 10);
+		run_bounded(&room);
+	}
+	assert_int_equal(status, WIRE_NO_SPACE);
+	assert_true(runs > 0);
+	room_init(&room);
+	assert_int_equal(attempt_put(&test_threads[0], hash_of(&key, 8), &change), WIRE_NO_SPACE);
+	assert_int_equal(STAT(evictions), 0);
+	assert_all_open();
+}
+
+#define LRU(test) cmocka_unit_test_setup_teardown(test, setup_lru, teardown)
+#define NONE(test) cmocka_unit_test_setup_teardown(test, setup_none, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LRU(steps_are_bounded),
+		NONE(large_items_move_in_steps),
+		cmocka_unit_test(steps_do_the_same),
+		LRU(cancelled),
+		NONE(cancelled_while_moving),
+		LRU(rooms_take_turns),
+		LRU(small_rooms_do_not_wait),
+		NONE(waits_for_what_others_closed),
+		LRU(a_put_in_steps),
+		NONE(a_put_fails),
+	};
+
+	int failed;
+
+	rcu_register_thread();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	rcu_unregister_thread();
+	return failed;
+}

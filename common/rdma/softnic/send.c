@@ -293,21 +293,10 @@ static void do_send_copy_inline(struct sn_qp *qp, uint32_t index, const struct i
 	}
 }
 
-/* Queues one request. */
-static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
+/* What is kept of a request until it completes. */
+static void do_send_fill(struct sn_qp *qp, struct sn_send *send, const struct ibv_send_wr *wr,
+			 uint64_t length)
 {
-	struct sn_send_queue *sq = &qp->sq;
-	uint32_t index = sq->posted;
-	struct sn_send *send = sn_send_at(qp, index);
-	uint64_t length;
-	int ret;
-
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
-		return -EINVAL;
-	length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
-	ret = do_send_check(qp, wr, length);
-	if (ret)
-		return ret;
 	*send = (struct sn_send){
 		.wr_id = wr->wr_id,
 		.length = (uint32_t)length,
@@ -318,17 +307,40 @@ static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
 		.solicited = wr->send_flags & IBV_SEND_SOLICITED,
 		.is_inline = wr->send_flags & IBV_SEND_INLINE,
 	};
-	if (wr->opcode == IBV_WR_RDMA_READ) {
-		send->remote_addr = wr->wr.rdma.remote_addr;
-		send->rkey = wr->wr.rdma.rkey;
-	}
-	if (send->is_inline)
-		do_send_copy_inline(qp, index, wr);
-	else if (wr->num_sge)
-		memcpy(sn_send_sges(qp, index), wr->sg_list,
-		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
-	sq->posted++;
-	return 0;
+}
+
+/*
+ * A SEND that nothing is ahead of, and for which there is room, goes from the caller's memory to
+ * the ring. False: it has to be queued.
+ */
+static bool do_send_direct(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_t length)
+{
+	struct sn_send_queue *sq = &qp->sq;
+	struct sn_send *send = sn_send_at(qp, sq->posted);
+	struct link_request request = {
+		.opcode = wr->send_flags & IBV_SEND_SOLICITED ? LINK_SEND_SOLICITED : LINK_SEND,
+		.length = (uint32_t)length,
+		.total = (uint32_t)length,
+	};
+	uint32_t span = ring_span((uint32_t)sizeof(request) + (uint32_t)length);
+
+	if (wr->opcode != IBV_WR_SEND || length > LINK_PIECE_MAX || sq->pushed != sq->posted ||
+	    (wr->send_flags & IBV_SEND_FENCE && sq->reads) ||
+	    qp->verbs.state != IBV_QPS_RTS || ring_out_room(&qp->request_out) < span)
+		return false;
+	if (!(wr->send_flags & IBV_SEND_INLINE) &&
+	    !sn_sges_valid(qp, wr->sg_list, (uint32_t)wr->num_sge, 0))
+		return false;
+	ring_out_write(&qp->request_out, 0, &request, sizeof(request));
+	sn_sges_to_ring(&qp->request_out, sizeof(request), wr->sg_list, (uint32_t)wr->num_sge, 0,
+			(uint32_t)length);
+	ring_out_commit(&qp->request_out, (uint32_t)sizeof(request) + (uint32_t)length);
+	qp->changed |= LINK_WAKE_EVENT;
+	do_send_fill(qp, send, wr, length);
+	send->number = ++sq->sends;
+	send->state = SN_SEND_WAITING;
+	sq->pushed = ++sq->posted;
+	return true;
 }
 
 /* After one request was queued: checks its local memory; in the error state flushes it. */
@@ -345,6 +357,38 @@ static void do_send_begin(struct sn_qp *qp)
 		send->state = SN_SEND_FAULTY;
 }
 
+/* Starts or queues one request. */
+static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct sn_send_queue *sq = &qp->sq;
+	uint32_t index = sq->posted;
+	struct sn_send *send = sn_send_at(qp, index);
+	uint64_t length;
+	int ret;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+		return -EINVAL;
+	length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
+	ret = do_send_check(qp, wr, length);
+	if (ret)
+		return ret;
+	if (do_send_direct(qp, wr, length))
+		return 0;
+	do_send_fill(qp, send, wr, length);
+	if (wr->opcode == IBV_WR_RDMA_READ) {
+		send->remote_addr = wr->wr.rdma.remote_addr;
+		send->rkey = wr->wr.rdma.rkey;
+	}
+	if (send->is_inline)
+		do_send_copy_inline(qp, index, wr);
+	else if (wr->num_sge)
+		memcpy(sn_send_sges(qp, index), wr->sg_list,
+		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	sq->posted++;
+	do_send_begin(qp);
+	return 0;
+}
+
 static void do_post_chain(struct sn_qp *qp, struct ibv_send_wr **wr, int *ret)
 {
 	while (*wr) {
@@ -354,7 +398,6 @@ static void do_post_chain(struct sn_qp *qp, struct ibv_send_wr **wr, int *ret)
 		*ret = do_send_post(qp, *wr);
 		if (*ret)
 			break;
-		do_send_begin(qp);
 		*wr = (*wr)->next;
 	}
 }
@@ -376,7 +419,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 		ret = -EINVAL;
 	else
 		do_post_chain(qp, &wr, &ret);
-	if (qp->sq.pushed != qp->sq.posted)
+	if (qp->sq.pushed != qp->sq.posted || qp->changed)
 		do_sn_qp_progress(qp);
 	if (qp->armed && (qp->rearm || (do_sn_qp_wanted(qp) & ~qp->armed)))
 		do_sn_qp_arm(qp);

@@ -45,22 +45,43 @@ const char *kvd_error(const struct kvd *handle)
 #define PAGE_BYTES 4096
 
 /*
- * A page that a child after fork(2), vfork(2) excepted, finds zeroed: to ask it costs a call one
- * load. NULL, where the kernel can't do that: then misuse is seen only when a call fails.
+ * A page of the process that a child after fork(2), vfork(2) excepted, finds zeroed: to ask it
+ * costs a call one load. One for all handles, or a thread that uses many in turn would miss the
+ * cache and the TLB on each. NULL, where the kernel can't do that: then misuse is seen only when a
+ * call fails.
  */
-static uint32_t *owned_create(void)
+static _Atomic uint32_t *owner_page(void)
 {
-	uint32_t *owned = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static _Atomic uint32_t *_Atomic page;
+	_Atomic uint32_t *created, *other = NULL;
 
-	if (owned == MAP_FAILED)
+	if (atomic_load(&page))
+		return atomic_load(&page);
+	created = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+	if (created == MAP_FAILED)
 		return NULL;
-	if (madvise(owned, PAGE_BYTES, MADV_WIPEONFORK)) {
-		munmap(owned, PAGE_BYTES);
-		return NULL;
-	}
-	*owned = 1;
-	return owned;
+	if (!madvise(created, PAGE_BYTES, MADV_WIPEONFORK) &&
+	    atomic_compare_exchange_strong(&page, &other, created))
+		return created;
+	munmap(created, PAGE_BYTES);
+	return other;
+}
+
+/*
+ * The number of this process in the page: another one than all the processes had from which it got
+ * its handles by fork(2).
+ */
+static uint32_t owner_number(_Atomic uint32_t *page)
+{
+	static _Atomic uint32_t last;
+	uint32_t number = 0;
+
+	if (atomic_load(page))
+		return atomic_load(page);
+	if (atomic_compare_exchange_strong(page, &number, atomic_fetch_add(&last, 1) + 1))
+		return atomic_load(page);
+	return number;
 }
 
 /* All of the work requests that is the same in every chain of READs. */
@@ -93,13 +114,9 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->process = getpid();
 	handle->thread = pthread_self();
-	handle->owned = owned_create();
-}
-
-void handle_release(struct kvd *handle)
-{
-	if (handle->owned)
-		munmap(handle->owned, PAGE_BYTES);
+	handle->owner_page = owner_page();
+	if (handle->owner_page)
+		handle->owner = owner_number(handle->owner_page);
 }
 
 /* After these the state of the connection is unknown: work requests may still complete. */

@@ -7,6 +7,7 @@
 #define KVD_CLIENT_HANDLE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "client/access.h"
@@ -42,11 +43,13 @@
 	"may be using this one"
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
 
+/*
+ * What most calls use is together at the begin: a thread that uses a thousand handles in turn finds
+ * none of it in its caches.
+ */
 struct kvd {
 	struct kvd_options options;
 	struct device *dev;
-	struct ibv_device_attr attr;
-	struct ibv_port_attr port;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *comp_channel;
 	struct ibv_cq *cq;
@@ -80,23 +83,26 @@ struct kvd {
 	struct reg_buf scratch;		/* items that are READ; a value that the server READs */
 	size_t scratch_wanted; /* the most that was needed in the last scratch_calls calls, bytes */
 	uint32_t scratch_calls;
-	/* A chain of READs while it is put together: see client/read.h. */
-	struct ibv_send_wr read_wrs[GETS_MAX];
-	struct ibv_sge read_sges[GETS_MAX];
 	struct bcache cache;
 	struct server_clock clock;
-	struct access access;
 	uint32_t access_id; /* of the ACCESS message that has no response yet; 0: none */
 
 	/* To detect two users of one handle, in handle_fail(). */
-	pid_t process;	  /* that opened it */
-	uint32_t *owned;  /* 1; 0 in a child after fork(2): see handle_is_inherited() */
-	pthread_t thread; /* that began the last call */
-	bool shared;	  /* two threads' calls overlapped */
+	pid_t process;		      /* that opened it */
+	uint32_t owner;		      /* what was then in *owner_page; another in a child */
+	_Atomic uint32_t *owner_page; /* see handle_is_inherited() */
+	pthread_t thread;	      /* that began the last call */
+	bool shared;		      /* two threads' calls overlapped */
 
 	struct kvd_stats stats;
 	uint64_t timed_gets;
+	struct access access;
+	/* A chain of READs while it is put together: see client/read.h. */
+	struct ibv_send_wr read_wrs[GETS_MAX];
+	struct ibv_sge read_sges[GETS_MAX];
 	struct hist latency[LATENCIES];
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
 	char device_why[160];
 	char error[ERROR_BYTES];
 };
@@ -134,11 +140,9 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
  */
 static inline bool handle_is_inherited(const struct kvd *handle)
 {
-	return handle->owned && !*handle->owned;
+	return handle->owner_page &&
+	       atomic_load_explicit(handle->owner_page, memory_order_relaxed) != handle->owner;
 }
-
-/* Frees what handle_init() allocated. */
-void handle_release(struct kvd *handle);
 
 /*
  * Begins a call of the API. KVD_ERR_INVALID if @handle is NULL, KVD_ERR_DISCONNECTED if the

@@ -485,6 +485,5 @@ void kvd_close(struct kvd *handle)
 		ops->dealloc_pd(handle->pd);
 		device_close(handle->dev);
 	}
-	handle_release(handle);
 	free(handle);
 }

@@ -325,8 +325,8 @@ static bool do_send_direct(struct sn_qp *qp, const struct ibv_send_wr *wr, uint6
 	uint32_t span = ring_span((uint32_t)sizeof(request) + (uint32_t)length);
 
 	if (wr->opcode != IBV_WR_SEND || length > LINK_PIECE_MAX || sq->pushed != sq->posted ||
-	    (wr->send_flags & IBV_SEND_FENCE && sq->reads) ||
-	    qp->verbs.state != IBV_QPS_RTS || ring_out_room(&qp->request_out) < span)
+	    (wr->send_flags & IBV_SEND_FENCE && sq->reads) || qp->verbs.state != IBV_QPS_RTS ||
+	    ring_out_room(&qp->request_out) < span)
 		return false;
 	if (!(wr->send_flags & IBV_SEND_INLINE) &&
 	    !sn_sges_valid(qp, wr->sg_list, (uint32_t)wr->num_sge, 0))

@@ -522,12 +522,27 @@ static void a_read_that_is_not_ours(void **state)
 	assert_non_null(strstr(kvd_error(kvd), "one thread at a time"));
 }
 
+/* A handle of the child's own makes its parent's no less foreign. */
+static bool child_has_its_own(void)
+{
+	struct kvd *own = calloc(1, sizeof(*own));
+	bool good;
+
+	if (!own)
+		return false;
+	handle_init(own, NULL);
+	good = !handle_is_inherited(own) && handle_is_inherited(kvd);
+	free(own);
+	return good;
+}
+
 static bool child_is_refused(void)
 {
 	bool good = kvd_ping(kvd) == KVD_ERR_DISCONNECTED && strstr(kvd_error(kvd), "fork") &&
 		    kvd_put(kvd, "k", 1, "v", 1, NULL, NULL) == KVD_ERR_DISCONNECTED &&
 		    kvd_get(kvd, "k", 1, body, sizeof(body), NULL) == KVD_ERR_DISCONNECTED;
 
+	good &= child_has_its_own();
 	kvd_close(kvd);
 	return good;
 }

@@ -89,7 +89,8 @@ ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h server/*.h \
 	server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system/*.sh tests/vm/run \
-	tests/vm/suite tests/vm/selftest tests/vm/*.sh bench/*.sh .ci/run)
+	tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts tests/vm/*.sh \
+	bench/*.sh .ci/run)
 
 obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))

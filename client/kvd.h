@@ -59,8 +59,9 @@
  * expired, as much later as the stop was long, if the server has not removed it yet. While the
  * server is such a machine, a key may expire early: a GET may miss it although the server's clock,
  * which stood still, has not reached its second, and other handles may still return it. Both end
- * with a handle's next response from the server, at the latest 2.5 s (of its own host's time) after
- * the last one, when a GET of a key that expires asks for one; kvd_stats.clock_jumps counts them.
+ * for a handle with the next response that a call waits for and the server sent after the stop: at
+ * the latest 2.5 s (of its own host's time) after the last one, when a GET of a key that expires
+ * asks for one; kvd_stats.clock_jumps counts them.
  *
  * NULL. Where a pointer may be NULL, its function says so. Any other NULL is refused: functions
  * that return a status return KVD_ERR_INVALID and do nothing; kvd_options_init(), kvd_info() and

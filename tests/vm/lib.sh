@@ -9,7 +9,7 @@
 # Any number of callers may run it at the same time.
 
 # shellcheck disable=SC2034 # read by the script that includes this file
-GUEST_ADDR=10.9.0.1	# as in init
+GUEST_NET=10.9.0	# the host's number follows: 1, or 2 for the second of a pair
 KERNEL_META=linux-image-amd64	# the cloud flavour has no rdma_rxe
 BOOTS_KEPT_MAX=2
 

@@ -6,106 +6,100 @@
 #include <string.h>
 #include <sys/mman.h>
 
-int bcache_init(struct bcache *cache, size_t bytes, uint64_t buckets)
+int bcache_init(struct bcache *cache, size_t bytes)
 {
-	uint64_t entries = bytes / sizeof(struct bcache_entry);
+	uint64_t lines = bytes / sizeof(struct bcache_line);
 	void *p;
 
 	*cache = (struct bcache){ 0 };
-	if (entries > buckets)
-		entries = buckets;
-	if (!entries)
+	if (!lines)
 		return 0;
-	entries = 1ull << (63 - __builtin_clzll(entries));
-	if (entries > 1ull << 31)
-		entries = 1ull << 31;
+	cache->bits = (uint8_t)(63 - __builtin_clzll(lines));
+	cache->tag_bits = cache->bits < BCACHE_TAG_BITS ? cache->bits : BCACHE_TAG_BITS;
+	cache->tag_mask = (1u << cache->tag_bits) - 1;
+	lines = 1ull << cache->bits;
 	/*
 	 * The kernel allocates a page when it is first used: a large one if it has one, since a
-	 * lookup of a random key costs a walk of the page tables where pages are small. The
-	 * buckets of an index lie together, so little of a large page stays unused.
+	 * lookup of a random key costs a walk of the page tables where pages are small. The lines
+	 * of an index that is small for the cache lie together.
 	 */
-	p = mmap(NULL, entries * sizeof(struct bcache_entry), PROT_READ | PROT_WRITE,
+	p = mmap(NULL, lines * sizeof(struct bcache_line), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
-	madvise(p, entries * sizeof(struct bcache_entry), MADV_HUGEPAGE);
-	cache->entries = p;
-	cache->mask = (uint32_t)(entries - 1);
+	madvise(p, lines * sizeof(struct bcache_line), MADV_HUGEPAGE);
+	cache->lines = p;
 	return 0;
 }
 
 size_t bcache_bytes(const struct bcache *cache)
 {
-	return cache->entries ? ((size_t)cache->mask + 1) * sizeof(struct bcache_entry) : 0;
+	return cache->lines ? sizeof(struct bcache_line) << cache->bits : 0;
 }
 
 void bcache_release(struct bcache *cache)
 {
-	if (cache->entries)
-		munmap(cache->entries, bcache_bytes(cache));
-	cache->entries = NULL;
+	if (cache->lines)
+		munmap(cache->lines, bcache_bytes(cache));
+	cache->lines = NULL;
 }
 
-void bcache_store(struct bcache *cache, uint64_t offset, const struct bucket *bucket)
+void bcache_level(struct bcache *cache, uint32_t level)
 {
-	uint32_t unit = (uint32_t)(offset / BUCKET_BYTES);
-	struct bcache_entry *entry;
+	uint32_t bits = cache->bits - cache->tag_bits;
 
-	if (!cache->entries)
-		return;
-	entry = bcache_entry_at(cache, unit);
-	entry->unit = unit;
-	entry->overflow = bucket->overflow;
-	memcpy(entry->slots, bucket->slots, sizeof(entry->slots));
+	cache->low_mask = (1ull << (level < bits ? level : bits)) - 1;
 }
 
-/* The first cached slot of the chain that equals @slot or, unless @equal, has its tag. */
-static uint64_t *slot_lookup(const struct bcache *cache, uint64_t home, uint64_t slot, bool equal)
+/* Replaces the slot with the same tag, or takes an empty one, or, if @force, any. */
+static void line_store(struct bcache *cache, struct bcache_line *line, uint64_t slot, bool force)
 {
-	struct bcache_entry *entry = bcache_entry_lookup(cache, (uint32_t)(home / BUCKET_BYTES));
-	unsigned int i, hops;
+	unsigned int i, at = LINE_SLOTS;
 
-	for (hops = 0; entry && hops < BCACHE_HOPS_MAX; hops++) {
-		for (i = 0; i < BUCKET_SLOTS; i++)
-			if (equal ? entry->slots[i] == slot :
-				    entry->slots[i] && slot_tag(entry->slots[i]) == slot_tag(slot))
-				return &entry->slots[i];
-		entry = bcache_entry_lookup(cache, entry->overflow);
+	for (i = 0; i < LINE_SLOTS; i++) {
+		if (!line->slots[i]) {
+			at = i;
+		} else if (slot_tag(line->slots[i]) == slot_tag(slot)) {
+			at = i;
+			break;
+		}
 	}
-	return NULL;
+	if (at == LINE_SLOTS && force)
+		at = cache->victim++ % LINE_SLOTS;
+	if (at < LINE_SLOTS)
+		line->slots[at] = slot;
 }
 
-/*
- * Replaces the slot with the same tag, or takes an empty one of the chain; if there is none, the
- * slot is not stored. An entry of another bucket is dropped for it: the newest use wins.
- */
-void bcache_learn(struct bcache *cache, uint64_t home, uint64_t slot)
+void bcache_store(struct bcache *cache, uint64_t number, const struct bucket *bucket, uint16_t tag)
 {
-	uint32_t unit = (uint32_t)(home / BUCKET_BYTES);
-	struct bcache_entry *entry;
-	uint64_t *known;
+	unsigned int i;
+	uint64_t slot;
 
-	if (!cache->entries)
+	if (!cache->lines)
 		return;
-	known = slot_lookup(cache, home, slot, false);
-	if (known) {
-		*known = slot;
-		return;
+	for (i = 0; i < BUCKET_SLOTS; i++) {
+		slot = bucket->slots[i];
+		if (slot)
+			line_store(cache, bcache_line(cache, number, slot_tag(slot)), slot,
+				   slot_tag(slot) == tag);
 	}
-	entry = bcache_entry_at(cache, unit);
-	if (entry->unit != unit) {
-		memset(entry, 0, sizeof(*entry));
-		entry->unit = unit;
-	}
-	known = slot_lookup(cache, home, 0, true);
-	if (known)
-		*known = slot;
 }
 
-void bcache_drop(struct bcache *cache, uint64_t home, uint64_t slot)
+void bcache_learn(struct bcache *cache, uint64_t hash, uint64_t slot)
 {
-	uint64_t *known = cache->entries ? slot_lookup(cache, home, slot, true) : NULL;
+	if (cache->lines)
+		line_store(cache, bcache_line(cache, hash, slot_tag(slot)), slot, true);
+}
 
-	if (known)
-		*known = 0;
+void bcache_drop(struct bcache *cache, uint64_t hash, uint64_t slot)
+{
+	struct bcache_line *line;
+	unsigned int i;
+
+	if (!cache->lines)
+		return;
+	line = bcache_line(cache, hash, slot_tag(slot));
+	for (i = 0; i < LINE_SLOTS; i++)
+		if (line->slots[i] == slot)
+			line->slots[i] = 0;
 }

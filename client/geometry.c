@@ -71,6 +71,7 @@ enum kvd_status geometry_refresh(struct kvd *handle)
 		memcpy(&g, handle->buckets.base, sizeof(g));
 		if (!geometry_check(&g) && geometry_follows(&handle->geometry, &g)) {
 			handle->geometry = g;
+			bcache_level(&handle->cache, g.level);
 			break;
 		}
 	}

@@ -18,10 +18,4 @@ bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset);
  */
 enum kvd_status geometry_refresh(struct kvd *handle);
 
-/* The offset of a key's home bucket. */
-static inline uint64_t home_offset(const struct kvd *handle, uint64_t hash)
-{
-	return geometry_bucket_offset(&handle->geometry, geometry_home(&handle->geometry, hash));
-}
-
 #endif /* KVD_CLIENT_GEOMETRY_H */

@@ -292,7 +292,7 @@ static inline void lookup_prepare(struct kvd *handle, struct lookup *l,
 	l->number = geometry_home(&handle->geometry, l->hash);
 	l->home = geometry_bucket_offset(&handle->geometry, l->number);
 	l->step = STEP_BUCKET;
-	bcache_prefetch(&handle->cache, l->home);
+	bcache_prefetch(&handle->cache, l->hash);
 }
 
 /*

@@ -89,7 +89,8 @@ void lookup_start(struct kvd *handle, struct lookup *l)
 	l->level_min = 0;
 	l->backoff = false;
 	l->clock_refreshed = false;
-	l->slot_count = bcache_lookup(&handle->cache, l->home, hash_tag(l->hash), l->slots);
+	l->slots[0] = bcache_lookup(&handle->cache, l->hash);
+	l->slot_count = l->slots[0] != 0;
 	if (l->slot_count) {
 		l->step = STEP_ITEM;
 		l->cached = true;
@@ -151,7 +152,7 @@ void lookup_bucket(struct kvd *handle, struct lookup *l)
 		retry(handle, l);
 		return;
 	}
-	bcache_store(&handle->cache, l->bucket_offset, bucket);
+	bcache_store(&handle->cache, l->number, bucket, hash_tag(l->hash));
 	if (!l->hops && number_at(l->hash, bucket->level) != l->number) {
 		l->level = (uint8_t)(__builtin_ctzll(l->hash ^ l->number) + 1);
 		l->step = STEP_MOVED;
@@ -271,7 +272,7 @@ static void check_expiry(struct kvd *handle, struct lookup *l, const struct item
 
 void lookup_stale(struct kvd *handle, struct lookup *l)
 {
-	bcache_drop(&handle->cache, l->home, l->slots[l->slot]);
+	bcache_drop(&handle->cache, l->hash, l->slots[l->slot]);
 	if (l->cached) {
 		handle->stats.cache_stale++;
 		restart_at_home(handle, l);

@@ -25,9 +25,9 @@
 #define MIN_RNR_TIMER 12
 /*
  * The index grows, so what bounds the cache is not the index's size now, but an eighth of the
- * region: an index larger than that has items so small that caching all of it is useless.
+ * region: with more slots than that has room for, items are so small that caching all is useless.
  */
-#define REGION_BYTES_PER_BUCKET (8 * BUCKET_BYTES)
+#define CACHE_SHARE 8
 /* How long kvd_close() waits for the responses to the last access records. */
 #define CLOSE_WAIT_MS 50
 /* A completion for each work request that can be posted, so that the queue can't overrun. */
@@ -367,6 +367,7 @@ static const char *welcome_check(const struct wire_welcome *welcome)
 
 enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
 {
+	size_t cache_bytes = handle->options.cache_bytes;
 	const char *error = welcome_check(welcome);
 
 	if (error)
@@ -380,10 +381,12 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	handle->request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);
-	if (bcache_init(&handle->cache, handle->options.cache_bytes,
-			welcome->geometry.region_bytes / REGION_BYTES_PER_BUCKET))
+	if (cache_bytes > welcome->geometry.region_bytes / CACHE_SHARE)
+		cache_bytes = welcome->geometry.region_bytes / CACHE_SHARE;
+	if (bcache_init(&handle->cache, cache_bytes))
 		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
-				   handle->options.cache_bytes);
+				   cache_bytes);
+	bcache_level(&handle->cache, handle->geometry.level);
 	return KVD_OK;
 }
 

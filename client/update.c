@@ -2,7 +2,6 @@
 /* Updates of one key: PUT, DELETE, arithmetic and TOUCH, one request and one response each. */
 #include <string.h>
 
-#include "client/geometry.h"
 #include "client/handle.h"
 #include "client/rpc.h"
 #include "common/util/clock.h"
@@ -19,7 +18,7 @@ static void learn_slot(struct kvd *handle, const struct rpc *rpc, const struct r
 {
 	uint64_t hash = key_hash(rpc->key, rpc->key_len, handle->geometry.hash_seed);
 
-	bcache_learn(&handle->cache, home_offset(handle, hash), response->slot);
+	bcache_learn(&handle->cache, hash, response->slot);
 }
 
 /* In the statistics every change except DELETE is a PUT. */

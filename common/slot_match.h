@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which slots of a bucket have a tag: a bit for each, with one comparison for four slots where the
- * CPU has SSE2, as every x86-64 does. For a bucket that no other thread is writing.
+ * Which slots of a bucket, or of a line of the client's cache, have a tag: a bit for each, with one
+ * comparison for four slots where the CPU has SSE2, as every x86-64 does. For slots that no other
+ * thread is writing.
  */
 #ifndef KVD_COMMON_SLOT_MATCH_H
 #define KVD_COMMON_SLOT_MATCH_H
@@ -12,12 +13,15 @@
 
 #include "common/layout.h"
 
+/* Slots of 64 bytes, as the client's cache has them. */
+#define LINE_SLOTS 8u
+
 /* An empty slot has the tag 0. */
-static inline unsigned int slots_match_scalar(const uint64_t slots[BUCKET_SLOTS], uint16_t tag)
+static inline unsigned int match_scalar(const uint64_t *slots, unsigned int count, uint16_t tag)
 {
 	unsigned int i, matches = 0;
 
-	for (i = 0; i < BUCKET_SLOTS; i++)
+	for (i = 0; i < count; i++)
 		matches |= (unsigned int)(slot_tag(slots[i]) == tag) << i;
 	return matches;
 }
@@ -52,10 +56,26 @@ static inline unsigned int slots_match(const uint64_t slots[BUCKET_SLOTS], uint1
 	/* The last four are those from slot 10 on: 10 and 11 come twice. */
 	return (mask & 0xfff) | (mask >> 2 & 0x3000);
 }
+
+static inline unsigned int line_match(const uint64_t slots[LINE_SLOTS], uint16_t tag)
+{
+	const __m128i wanted = _mm_set1_epi16((short)tag);
+	__m128i a, b;
+
+	a = _mm_cmpeq_epi16(slots_upper(slots), wanted);
+	b = _mm_cmpeq_epi16(slots_upper(slots + 4), wanted);
+	a = _mm_packs_epi32(a, b);
+	return (unsigned int)_mm_movemask_epi8(_mm_packs_epi16(a, a)) & 0xff;
+}
 #else
 static inline unsigned int slots_match(const uint64_t slots[BUCKET_SLOTS], uint16_t tag)
 {
-	return slots_match_scalar(slots, tag);
+	return match_scalar(slots, BUCKET_SLOTS, tag);
+}
+
+static inline unsigned int line_match(const uint64_t slots[LINE_SLOTS], uint16_t tag)
+{
+	return match_scalar(slots, LINE_SLOTS, tag);
 }
 #endif
 

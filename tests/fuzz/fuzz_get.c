@@ -144,7 +144,7 @@ static void handle_renew(void)
 	server->kvd.geometry = ((struct superblock *)(void *)server->region)->geometry;
 	server->kvd.geometry_ns = 0;
 	memset(&server->kvd.clock, 0, sizeof(server->kvd.clock));
-	memset(server->kvd.cache.entries, 0, bcache_bytes(&server->kvd.cache));
+	memset(server->kvd.cache.lines, 0, bcache_bytes(&server->kvd.cache));
 	memset(server->kvd.scratch.base, 0, server->kvd.scratch.bytes);
 }
 

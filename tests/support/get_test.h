@@ -35,9 +35,9 @@ static inline void setup_level(uint32_t level, const struct kvd_options *options
 	struct kvd_options small;
 	uint64_t x = 88172645463325252;
 
-	/* One entry for each home bucket. */
+	/* Two lines for each home bucket: room for all of its slots. */
 	kvd_options_init(&small);
-	small.cache_bytes = sizeof(struct bcache_entry) << level;
+	small.cache_bytes = 2 * sizeof(struct bcache_line) << level;
 	for (size_t i = 0; i < VALUE_BYTES; i += 8) {
 		x ^= x << 13;
 		x ^= x >> 7;

@@ -78,7 +78,7 @@ static void age_geometry(void)
 
 static void forget(void)
 {
-	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+	memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));
 }
 
 /* At every size of the index, with a geometry of every older size. */

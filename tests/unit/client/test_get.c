@@ -263,8 +263,7 @@ static void any_wrong_bit_is_seen(void **state)
 	for (bit = 0; bit < item_bytes(3, 100) * 8; bit++) {
 		bool counts = bit < access || bit >= access + 16;
 
-		kvd->cache.entries[0].unit = 0;
-		memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+		memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));
 		reset_stats();
 		assert_get("key", value, 100);
 		assert_int_equal(kvd->stats.retries, counts);
@@ -392,8 +391,8 @@ static void colliding_tags(void **state)
 	}
 	reset_stats();
 	assert_int_equal(kvd_get(kvd, &keys[7], 8, found, 1, NULL), KVD_NOT_FOUND);
-	/* READs: four cached slots, the bucket, all seven slots. */
-	assert_cost(4 + 1 + 7, 0, 1);
+	/* READs: the cached slot, the bucket, all seven slots. */
+	assert_cost(1 + 1 + 7, 0, 1);
 	/* A key that this handle PUT is a hit although other keys with the tag are cached. */
 	assert_int_equal(kvd_put(kvd, &keys[7], 8, value, 9,
 				 &(struct kvd_put_args){ .flags = 9 ^ 0xf1a95 }, NULL),
@@ -424,10 +423,13 @@ static void chains(void **state)
 		for (key = 0; key < CHAINED; key++)
 			assert_get_bytes(&key, 8, value + key, 40);
 	reset_stats();
-	/* Key 0 is in the home bucket, key 30 in the second overflow bucket. The cache is of one
-	 * entry, since there is but one home bucket, and holds what was read last. */
+	/* Key 0 is in the home bucket, key 30 in the second overflow bucket. The cache has two
+	 * lines, since there is but one home bucket, and holds what was read last. */
+	key = 99;
+	assert_get_bytes(&key, 8, value + key, 40);
+	assert_cost(1, 0, 0);
 	key = 30;
-	assert_int_equal(bcache_bytes(&kvd->cache), sizeof(struct bcache_entry));
+	assert_int_equal(bcache_bytes(&kvd->cache), 2 * sizeof(struct bcache_line));
 	assert_get_bytes(&key, 8, value + key, 40);
 	assert_cost(4, 0, 0);
 	key = 12345;

@@ -292,7 +292,7 @@ static void a_buffer_too_small(void **state)
 	/* The same by request. */
 	loopback->after_read = tear_bucket;
 	loopback->arg = &left;
-	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+	memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));
 	memset(found, 0xee, 200);
 	assert_int_equal(kvd_get(kvd, "key", 3, found, 99, &item), KVD_ERR_BUFFER);
 	assert_int_equal(item.value_len, 100);
@@ -399,7 +399,7 @@ static void a_lost_connection(void **state)
 
 	(void)state;
 	other_put("key", value, 100);
-	memset(kvd->cache.entries, 0, bcache_bytes(&kvd->cache));
+	memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));
 	for (i = 0; i < 100; i++)
 		list[i] = (struct kvd_get_request){ "key", 3, found, 100, KVD_ERR_BUSY, { 0 } };
 	loopback->before_read = break_at_read;

@@ -45,8 +45,10 @@ static void test_equals_scalar(void **state)
 		for (i = 0; i < BUCKET_SLOTS; i++)
 			bucket.slots[i] = slot_random(&random);
 		for (i = 0; i < TAGS; i++) {
-			expected = slots_match_scalar(bucket.slots, tags[i]);
+			expected = match_scalar(bucket.slots, BUCKET_SLOTS, tags[i]);
 			assert_int_equal(slots_match(bucket.slots, tags[i]), expected);
+			assert_int_equal(line_match(bucket.slots, tags[i]),
+					 expected & ((1u << LINE_SLOTS) - 1));
 		}
 	}
 }
@@ -63,6 +65,10 @@ static void test_each_slot(void **state)
 		slots[i] = slot_make(0x1234, 4096, 64);
 		assert_int_equal(slots_match(slots, 0x1234), 1u << i);
 		assert_int_equal(slots_match(slots, 0), ((1u << BUCKET_SLOTS) - 1) ^ 1u << i);
+		if (i >= LINE_SLOTS)
+			continue;
+		assert_int_equal(line_match(slots, 0x1234), 1u << i);
+		assert_int_equal(line_match(slots, 0), ((1u << LINE_SLOTS) - 1) ^ 1u << i);
 	}
 }
 

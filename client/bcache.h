@@ -21,6 +21,7 @@
 
 #include "common/layout.h"
 #include "common/slot_match.h"
+#include "common/util/prefetch.h"
 
 struct bcache_line {
 	uint64_t slots[LINE_SLOTS]; /* 0: empty; no two have the same tag */
@@ -90,7 +91,7 @@ static inline uint64_t bcache_lookup(const struct bcache *cache, uint64_t hash)
 static inline void bcache_prefetch(const struct bcache *cache, uint64_t hash)
 {
 	if (cache->lines)
-		__builtin_prefetch(bcache_line(cache, hash, hash_tag(hash)));
+		prefetch_line(bcache_line(cache, hash, hash_tag(hash)));
 }
 
 #endif /* KVD_CLIENT_BCACHE_H */

@@ -123,6 +123,7 @@ static inline void round_add_item(struct kvd *handle, struct round *round, struc
 	if (bytes > handle->scratch.bytes)
 		round->alone = true;
 	else if (round->scratch_used + bytes <= handle->scratch.bytes) {
+		read_prefetch(handle, slot_offset(slot), bytes);
 		round_add(handle, round, l, &handle->scratch, round->scratch_used,
 			  slot_offset(slot), bytes);
 		round->scratch_used += bytes;
@@ -143,8 +144,29 @@ static void round_add_bucket(struct kvd *handle, struct round *round, struct loo
 		l->chain_ns = round->began_ns;
 	}
 	handle->stats.bucket_reads++;
+	read_prefetch(handle, l->bucket_offset, BUCKET_BYTES);
 	round_add(handle, round, l, &handle->buckets, (uint64_t)round->count * BUCKET_BYTES,
 		  l->bucket_offset, BUCKET_BYTES);
+}
+
+static inline void round_begin(struct round *round)
+{
+	round->count = round->left = round->tries = 0;
+	round->alone = false;
+	round->scratch_used = 0;
+	round->began_ns = 0;
+}
+
+/* Adds what a lookup that is not done needs next. */
+static inline void round_add_step(struct kvd *handle, struct round *round, struct lookup *l)
+{
+	round->left++;
+	if (l->step == STEP_ITEM)
+		round_add_item(handle, round, l);
+	else if (l->step == STEP_BUCKET)
+		round_add_bucket(handle, round, l);
+	else
+		round->alone = true;
 }
 
 /* Puts the READs of all lookups together. */
@@ -153,23 +175,14 @@ static void round_plan(struct kvd *handle, struct round *round, struct lookup *l
 {
 	struct lookup *l;
 
-	round->count = round->left = round->tries = 0;
-	round->alone = false;
-	round->scratch_used = 0;
-	round->began_ns = 0;
+	round_begin(round);
 	for (l = lookups; l < lookups + count; l++) {
 		if (l->step == STEP_DONE)
 			continue;
-		round->left++;
 		if (l->backoff && l->tries > round->tries)
 			round->tries = l->tries;
 		l->backoff = false;
-		if (l->step == STEP_ITEM)
-			round_add_item(handle, round, l);
-		else if (l->step == STEP_BUCKET)
-			round_add_bucket(handle, round, l);
-		else
-			round->alone = true;
+		round_add_step(handle, round, l);
 	}
 }
 
@@ -241,21 +254,22 @@ static enum kvd_status lookups_step_alone(struct kvd *handle, struct lookup *loo
 }
 
 /* Ends: each step takes a lookup to its next slot, bucket or try, and each of these has a bound. */
-static enum kvd_status lookups_run(struct kvd *handle, struct lookup *lookups, unsigned int count)
+static enum kvd_status lookups_run(struct kvd *handle, struct round *round, struct lookup *lookups,
+				   unsigned int count)
 {
 	enum kvd_status status = KVD_OK;
-	struct round round;
 
-	do {
-		round_plan(handle, &round, lookups, count);
-		if (round.tries)
-			backoff_pause(round.tries);
-		if (round.count)
-			status = round_run(handle, &round);
-		if (!status && round.alone)
+	for (;;) {
+		if (round->tries)
+			backoff_pause(round->tries);
+		if (round->count)
+			status = round_run(handle, round);
+		if (!status && round->alone)
 			status = lookups_step_alone(handle, lookups, count);
-	} while (!status && round.left);
-	return status;
+		if (status || !round->left)
+			return status;
+		round_plan(handle, round, lookups, count);
+	}
 }
 
 /* A value too long for the caller's buffer is a hit: the key was found. */
@@ -279,7 +293,7 @@ static enum kvd_status request_check(struct kvd *handle, const struct kvd_get_re
 	return status ? status : buffer_check(handle, request->value, request->value_size);
 }
 
-/* Finds the key's home bucket, and prefetches what is cached of it. */
+/* Hashes the key, and prefetches what is cached of it. */
 static inline void lookup_prepare(struct kvd *handle, struct lookup *l,
 				  struct kvd_get_request *request)
 {
@@ -289,26 +303,33 @@ static inline void lookup_prepare(struct kvd *handle, struct lookup *l,
 		return;
 	}
 	l->hash = key_hash(request->key, request->key_len, handle->geometry.hash_seed);
-	l->number = geometry_home(&handle->geometry, l->hash);
-	l->home = geometry_bucket_offset(&handle->geometry, l->number);
 	l->step = STEP_BUCKET;
 	bcache_prefetch(&handle->cache, l->hash);
 }
 
 /*
- * Starts the lookups of @requests; those with a bad key or buffer are done at once. The cache is
- * much larger than the CPU's: all its entries are prefetched before the first is used.
+ * Starts the lookups of @requests, and puts their first READs together; those with a bad key or
+ * buffer are done at once. Cache and region are much larger than the CPU's cache: each of the two
+ * is prefetched for all lookups before the first one uses it.
  */
-static void lookups_start(struct kvd *handle, struct lookup *lookups,
+static void lookups_start(struct kvd *handle, struct round *round, struct lookup *lookups,
 			  struct kvd_get_request *requests, unsigned int count)
 {
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
 		lookup_prepare(handle, &lookups[i], &requests[i]);
-	for (i = 0; i < count; i++)
-		if (lookups[i].step != STEP_DONE)
-			lookup_start(handle, &lookups[i]);
+	if (!handle->region_source)
+		handle->region_source = handle->dev->ops->read_source(
+			handle->qp, handle->rkey, handle->region_addr,
+			handle->geometry.region_bytes);
+	round_begin(round);
+	for (i = 0; i < count; i++) {
+		if (lookups[i].step == STEP_DONE)
+			continue;
+		lookup_start(handle, &lookups[i]);
+		round_add_step(handle, round, &lookups[i]);
+	}
 }
 
 /* @count: at most GETS_MAX. */
@@ -319,11 +340,12 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 	uint64_t start = timed ? clock_ns() : 0;
 	struct lookup lookups[GETS_MAX];
 	enum kvd_status status;
+	struct round round;
 	unsigned int i;
 
 	handle->deadline_ns = 0;
-	lookups_start(handle, lookups, requests, count);
-	status = lookups_run(handle, lookups, count);
+	lookups_start(handle, &round, lookups, requests, count);
+	status = lookups_run(handle, &round, lookups, count);
 	for (i = 0; status && i < count; i++)
 		if (lookups[i].step != STEP_DONE)
 			requests[i].status = status;

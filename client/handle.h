@@ -71,6 +71,7 @@ struct kvd {
 	struct geometry geometry;
 	uint64_t geometry_ns; /* local time of that READ; 0: it is the welcome's */
 	uint64_t region_addr;
+	const uint8_t *region_source; /* device_ops.read_source(); NULL: not known, or none */
 	uint32_t rkey;
 	uint32_t request_bytes;
 	uint32_t window;    /* requests that may be outstanding: client/window.h */

@@ -45,12 +45,6 @@
 /* From the READ of a home bucket to that of the chain's last bucket: see above. */
 #define CHAIN_NS_MAX 1000000000u
 
-void lookup_finish(struct lookup *l, enum kvd_status status)
-{
-	l->request->status = status;
-	l->step = STEP_DONE;
-}
-
 /* Starts at the first bucket of the chain. */
 static void chain_start(struct lookup *l)
 {
@@ -61,8 +55,8 @@ static void chain_start(struct lookup *l)
 	l->key_mismatch = false;
 }
 
-/* The same, where the chain is by the current geometry. */
-static void restart_at_home(const struct kvd *handle, struct lookup *l)
+/* Where the chain is by the current geometry. */
+void lookup_restart(const struct kvd *handle, struct lookup *l)
 {
 	l->number = geometry_home(&handle->geometry, l->hash);
 	l->home = geometry_bucket_offset(&handle->geometry, l->number);
@@ -74,27 +68,9 @@ static void retry(struct kvd *handle, struct lookup *l)
 {
 	handle->stats.retries++;
 	l->backoff = true;
-	restart_at_home(handle, l);
+	lookup_restart(handle, l);
 	if (++l->tries >= handle->options.get_tries)
 		l->step = STEP_RPC;
-}
-
-void lookup_start(struct kvd *handle, struct lookup *l)
-{
-	chain_start(l);
-	l->since_ns = 0;
-	l->slot = 0;
-	l->tries = 0;
-	l->moves = 0;
-	l->level_min = 0;
-	l->backoff = false;
-	l->clock_refreshed = false;
-	l->slots[0] = bcache_lookup(&handle->cache, l->hash);
-	l->slot_count = l->slots[0] != 0;
-	if (l->slot_count) {
-		l->step = STEP_ITEM;
-		l->cached = true;
-	}
 }
 
 /* After the last slot of a bucket: goes to the next bucket of the chain, or ends the lookup. */
@@ -119,7 +95,7 @@ static void slot_next(struct kvd *handle, struct lookup *l)
 	if (++l->slot < l->slot_count)
 		l->step = STEP_ITEM;
 	else if (l->cached)
-		restart_at_home(handle, l);
+		lookup_restart(handle, l);
 	else
 		chain_next(handle, l);
 }
@@ -190,7 +166,7 @@ enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l)
 	if (++l->moves > MOVES_MAX) {
 		l->step = STEP_RPC;
 	} else if (bucket_level(&handle->geometry, number) >= l->level) {
-		restart_at_home(handle, l);
+		lookup_restart(handle, l);
 	} else {
 		l->number = number_at(l->hash, l->level);
 		l->level_min = l->level;
@@ -275,7 +251,7 @@ void lookup_stale(struct kvd *handle, struct lookup *l)
 	bcache_drop(&handle->cache, l->hash, l->slots[l->slot]);
 	if (l->cached) {
 		handle->stats.cache_stale++;
-		restart_at_home(handle, l);
+		lookup_restart(handle, l);
 	} else {
 		retry(handle, l);
 	}

@@ -48,10 +48,35 @@ struct lookup {
 	uint32_t overflow; /* of the bucket that was READ last */
 };
 
-/* Starts at the cached slots, or else at the home bucket. @l->hash, number and home are set. */
-void lookup_start(struct kvd *handle, struct lookup *l);
+/* Starts, or starts again, at the home bucket. */
+void lookup_restart(const struct kvd *handle, struct lookup *l);
+
+/* Starts at the cached slot, or else at the home bucket. @l->request and hash are set. */
+static inline void lookup_start(struct kvd *handle, struct lookup *l)
+{
+	l->since_ns = 0;
+	l->slot = 0;
+	l->tries = 0;
+	l->moves = 0;
+	l->backoff = false;
+	l->clock_refreshed = false;
+	l->slots[0] = bcache_lookup(&handle->cache, l->hash);
+	if (!l->slots[0]) {
+		lookup_restart(handle, l);
+		return;
+	}
+	l->slot_count = 1;
+	l->step = STEP_ITEM;
+	l->cached = true;
+	l->key_mismatch = false;
+}
+
 /* Ends the lookup with @status. */
-void lookup_finish(struct lookup *l, enum kvd_status status);
+static inline void lookup_finish(struct lookup *l, enum kvd_status status)
+{
+	l->request->status = status;
+	l->step = STEP_DONE;
+}
 
 /* Takes in a bucket, from @l->buffer, or @item, of which @bytes were READ. */
 void lookup_bucket(struct kvd *handle, struct lookup *l);

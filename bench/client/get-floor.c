@@ -33,6 +33,7 @@
 #include "common/slot_match.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
+#include "common/util/prefetch.h"
 
 #define BATCH_MAX 32u
 #define VALUE_BYTES_MAX 2000u
@@ -176,7 +177,7 @@ static void prefetch(const void *from, size_t bytes)
 	const uint8_t *line = (const uint8_t *)((uintptr_t)from & ~(uintptr_t)(LINE - 1));
 
 	for (; line < (const uint8_t *)from + bytes; line += LINE)
-		__builtin_prefetch(line);
+		prefetch_line(line);
 }
 
 /* Copies an item out, checks its sum, and copies its value. */
@@ -196,7 +197,7 @@ static void bare(const struct target *batch, unsigned int count)
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
-		__builtin_prefetch(batch[i].slot);
+		prefetch_line(batch[i].slot);
 	for (i = 0; i < count; i++)
 		prefetch(item_at(*batch[i].slot), slot_bytes(*batch[i].slot));
 	for (i = 0; i < count; i++)

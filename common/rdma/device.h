@@ -200,6 +200,12 @@ struct device_ops {
 	/* For IBV_QP_STATE to IBV_QPS_ERR, and IBV_QP_ACCESS_FLAGS in RTS. */
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+	/*
+	 * Where a READ of this memory by @qp would copy from, if that is mapped here, else NULL:
+	 * only for prefetching, since nothing keeps it mapped.
+	 */
+	const uint8_t *(*read_source)(struct ibv_qp *qp, uint32_t rkey, uint64_t addr,
+				      uint64_t length);
 	/* Destroys id->qp and sets it to NULL. Its completions that were not polled are lost. */
 	void (*destroy_qp)(struct cm_id *id);
 

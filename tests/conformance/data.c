@@ -185,6 +185,48 @@ static void read_shared_memory(void)
 	pair_close(&pair);
 }
 
+static const uint8_t *source_of(const struct pair *pair, uint32_t rkey, uint64_t at, uint64_t bytes)
+{
+	return suite.ops->read_source(pair->client.id->qp, rkey, pair->client.remote.addr + at,
+				      bytes);
+}
+
+/* What a READ would copy can be prefetched where it is mapped here: on softnic, and if shared. */
+static void read_source_with(bool server_fd)
+{
+	const bool mapped = suite.kind == DEVICE_SOFTNIC && server_fd;
+	struct pair_options options = PAIR_DEFAULTS;
+	struct pair pair;
+	const uint8_t *source;
+	uint32_t rkey;
+
+	options.server_fd = server_fd;
+	pair_open(&pair, &options);
+	rkey = pair.client.remote.rkey;
+	mem_fill(&pair.server, 100, 1000, 7);
+	CHECK_OK(read_post(&pair.client, 1, 0, 1000, 100, IBV_SEND_SIGNALED));
+	side_wc_is(&pair.client, 1, IBV_WC_SUCCESS);
+	source = source_of(&pair, rkey, 100, 1000);
+	CHECK_INT(source != NULL, mapped);
+	if (source)
+		CHECK_INT(memcmp(source, pair.client.mem, 1000), 0);
+	CHECK_INT(source_of(&pair, rkey, 0, SIDE_MEM_BYTES) != NULL, mapped);
+	CHECK(!source_of(&pair, rkey, 0, SIDE_MEM_BYTES + 1));
+	CHECK(!source_of(&pair, rkey, SIDE_MEM_BYTES, 1));
+	CHECK(!source_of(&pair, rkey + 1, 0, 1000));
+	pair_close(&pair);
+}
+
+static void read_source_shared(void)
+{
+	read_source_with(true);
+}
+
+static void read_source_private(void)
+{
+	read_source_with(false);
+}
+
 /* The server pulls: READs go both ways on one connection. */
 static void read_by_server(void)
 {
@@ -315,6 +357,8 @@ const struct suite_case data_cases[] = {
 	{ "send_inline", send_inline, BOTH_DEVICES },
 	{ "read_private_memory", read_private_memory, BOTH_DEVICES },
 	{ "read_shared_memory", read_shared_memory, BOTH_DEVICES },
+	{ "read_source_shared", read_source_shared, BOTH_DEVICES },
+	{ "read_source_private", read_source_private, BOTH_DEVICES },
 	{ "read_by_server", read_by_server, BOTH_DEVICES },
 	{ "read_large_private", read_large_private, BOTH_DEVICES },
 	{ "read_large_shared", read_large_shared, BOTH_DEVICES },

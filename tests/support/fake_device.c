@@ -176,6 +176,12 @@ static void fake_device_close(struct device *dev)
 	fake->close(fake);
 }
 
+static const uint8_t *read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, uint64_t length)
+{
+	(void)qp, (void)rkey, (void)addr, (void)length;
+	return NULL;
+}
+
 static const struct device_ops fake_device_ops = {
 	.name = "fake",
 	.close = fake_device_close,
@@ -185,6 +191,7 @@ static const struct device_ops fake_device_ops = {
 	.destroy_comp_channel = destroy_comp_channel,
 	.destroy_cq = destroy_cq,
 	.sleep = sleep_on,
+	.read_source = read_source,
 	.destroy_qp = destroy_id,
 	.destroy_cm_channel = destroy_cm_channel,
 	.cm_get_event = cm_get_event,

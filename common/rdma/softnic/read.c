@@ -272,40 +272,6 @@ static bool do_read_simple(struct sn_qp *qp, const struct link_side *theirs,
 	return step->from && do_read_local_valid(qp, wr, keys);
 }
 
-static void read_prefetch(const struct read_step *step)
-{
-	const uint8_t *line = step->from;
-	const uint8_t *end = line + step->length;
-
-	if (step->length > SN_PREFETCH_LINES * SN_LINE)
-		end = line + SN_PREFETCH_LINES * SN_LINE;
-	line = (const uint8_t *)((uintptr_t)line & ~(uintptr_t)(SN_LINE - 1));
-	for (; line < end; line += SN_LINE)
-		__builtin_prefetch(line);
-}
-
-/* Checks and prefetches up to SN_PREFETCH_CHAIN READs. */
-static unsigned int do_read_plan(struct sn_qp *qp, const struct ibv_send_wr *wr,
-				 struct read_step *steps)
-{
-	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
-	uint32_t used = qp->sq.posted - atomic_load_explicit(&qp->sq.freed, memory_order_acquire);
-	unsigned int room = qp->cap.max_send_wr - used;
-	struct read_keys keys = { NULL, NULL };
-	unsigned int count = 0;
-
-	if (room > SN_PREFETCH_CHAIN)
-		room = SN_PREFETCH_CHAIN;
-	for (; wr && count < room; wr = wr->next) {
-		if (!do_read_simple(qp, theirs, wr, &keys, &steps[count]))
-			break;
-		if (wr->next || count)
-			read_prefetch(&steps[count]);
-		count++;
-	}
-	return count;
-}
-
 /* Executes one READ; false if the CQ is full and so is dead. */
 static bool do_read_step(struct sn_qp *qp, const struct ibv_send_wr *wr,
 			 const struct read_step *step)
@@ -331,29 +297,46 @@ static bool do_read_step(struct sn_qp *qp, const struct ibv_send_wr *wr,
 			.qp_num = qp->verbs.qp_num,
 		},
 	};
-	return do_sn_cq_push(qp->send_cq, &cqe);
+	return sn_cq_push(qp->send_cq, &cqe);
 }
 
 unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr)
 {
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
-	struct read_step steps[SN_PREFETCH_CHAIN];
-	unsigned int count, i;
+	uint32_t used = qp->sq.posted - atomic_load_explicit(&qp->sq.freed, memory_order_acquire);
+	struct read_keys keys = { NULL, NULL };
+	struct read_step step;
 	bool alive = true;
+	unsigned int count;
 
 	if ((*wr)->opcode != IBV_WR_RDMA_READ || !do_read_peer_alive(qp, theirs))
 		return 0;
-	count = do_read_plan(qp, *wr, steps);
-	if (!count)
-		return 0;
-	sn_lock(&qp->send_cq->lock);
-	for (i = 0; i < count && alive; i++) {
-		alive = do_read_step(qp, *wr, &steps[i]);
+	for (count = 0; *wr && alive && count < qp->cap.max_send_wr - used; count++) {
+		if (!do_read_simple(qp, theirs, *wr, &keys, &step))
+			break;
+		alive = do_read_step(qp, *wr, &step);
 		*wr = (*wr)->next;
 	}
-	sn_unlock(&qp->send_cq->lock);
+	if (!count)
+		return 0;
 	qp->sq.pushed = qp->sq.done = qp->sq.posted;
 	if (!alive)
 		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
-	return i;
+	return count;
+}
+
+const uint8_t *sn_read_source(struct ibv_qp *verbs, uint32_t rkey, uint64_t addr, uint64_t length)
+{
+	struct sn_qp *qp = to_sn_qp(verbs);
+	const struct link_side *theirs;
+	const struct sn_grant *grant;
+	const uint8_t *source = NULL;
+
+	sn_lock(&qp->lock);
+	theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	grant = theirs ? do_grant_find(qp, theirs, rkey) : NULL;
+	if (grant)
+		source = grant_at(grant, addr, length);
+	sn_unlock(&qp->lock);
+	return source;
 }

@@ -70,8 +70,6 @@
 #define SN_WAKE_MAX 64			   /* sockets served by one ibv_get_cq_event() */
 #define SN_WAKES_LATE 1		   /* wake-ups that can be on their way while none is asked for */
 #define SN_RNR_SLEEP_NS 1000000ull /* least pause between checks for a receive while asleep */
-#define SN_PREFETCH_CHAIN 32	   /* READs whose memory is prefetched ahead */
-#define SN_PREFETCH_LINES 32	   /* lines of each: 2 KiB, then the hardware prefetches */
 #define SN_LINE 64
 #define SN_COPY_LINES 4 /* lines that are copied without a call */
 
@@ -628,6 +626,7 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr);
 int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd);
 void do_sn_grants_release(struct sn_qp *qp);
+const uint8_t *sn_read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, uint64_t length);
 void sn_read_copy(void *to, const uint8_t *from, size_t length);
 
 /* grant.c */

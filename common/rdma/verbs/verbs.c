@@ -235,6 +235,14 @@ static void verbs_destroy_srq(struct ibv_srq *srq)
 		destroy_check(ibv_destroy_srq(srq), "a shared receive queue");
 }
 
+/* The device reads the peer's memory. */
+static const uint8_t *verbs_read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr,
+					uint64_t length)
+{
+	(void)qp, (void)rkey, (void)addr, (void)length;
+	return NULL;
+}
+
 const struct device_ops verbs_ops = {
 	.name = "verbs",
 	.open = verbs_open,
@@ -257,6 +265,7 @@ const struct device_ops verbs_ops = {
 	.create_qp = verbs_create_qp,
 	.modify_qp = verbs_modify_qp,
 	.query_qp = verbs_query_qp,
+	.read_source = verbs_read_source,
 	.destroy_qp = verbs_destroy_qp,
 	.create_cm_channel = verbs_create_cm_channel,
 	.destroy_cm_channel = verbs_destroy_cm_channel,

@@ -31,8 +31,15 @@
  *	 sent after the server saw that.)
  *   C5. Nobody depends on what another client gives back but for more than a window of 1. A client
  *	 that does nothing, or breaks the rules, keeps from the others one share for
- *	 WINDOW_IDLE_NS. One whose share became less keeps the larger one for as many requests of
- *	 its own (C3), which a client that wants to can send WINDOW_IDLE_NS apart.
+ *	 WINDOW_IDLE_NS. One whose share became less keeps the larger one for some requests of its
+ *	 own (C3), which a client that wants to can send WINDOW_IDLE_NS apart, but not less often,
+ *	 or it is idle. That ends after 2 x request.window of them: C3 takes `window` requests at
+ *	 most, and then the largest window counts that was told in the meantime, a part of which may
+ *	 be from before the share became what it is. After as many again all that counts was told
+ *	 since. With the defaults that is 80 s at most, in which the others have a window of 1 at
+ *	 worst: each is served at once, but has one request outstanding. The clock can't end it
+ *	 earlier: an honest client that computes between its requests looks the same, and would send
+ *	 what it believes in.
  *
  * A client without WIRE_FEATURE_WINDOW has the window of the welcome to its end. It gets the share
  * that it would have if all connections were active, so that there is one for all of them.

@@ -223,6 +223,37 @@ static void shares_change(void **state)
 	assert_all_covered();
 }
 
+/*
+ * C5: clients that send as seldom as they may keep a larger share for 2 x WINDOW requests, though
+ * others come and go, so that the share changes all the time.
+ */
+static void slow_senders(void **state)
+{
+	const unsigned int stay = 14;
+	unsigned int i, round;
+
+	(void)state;
+	for (i = 0; i < 6; i++)
+		assert_int_equal(exchange(&conns[i]), WINDOW);
+	assert_int_equal(poller->windows.left, 0);
+	for (round = 0; round < 2 * WINDOW; round++) {
+		advance(WINDOW_IDLE_NS);
+		for (i = 6; i < CONNS_MAX; i++)
+			if (i >= stay && round % 2)
+				window_release(&conns[i]);
+			else
+				assert_true(exchange(&conns[i]) >= 1);
+		for (i = 0; i < 6; i++)
+			exchange(&conns[i]);
+		expire();
+		assert_all_covered();
+	}
+	for (i = 0; i < stay; i++)
+		assert_true(conns[i].window <= 1 + LENDABLE / stay);
+	for (i = 0; i < stay; i++)
+		assert_int_equal(exchange(&conns[i]), 1 + LENDABLE / stay);
+}
+
 static void idle_connections(void **state)
 {
 	struct conn *conn = &conns[0];
@@ -587,6 +618,7 @@ int main(void)
 		cmocka_unit_test_setup(a_smaller_window_is_known, setup),
 		cmocka_unit_test_setup(a_smaller_window_is_revoked, setup),
 		cmocka_unit_test_setup(shares_change, setup),
+		cmocka_unit_test_setup(slow_senders, setup),
 		cmocka_unit_test_setup(idle_connections, setup),
 		cmocka_unit_test_setup(not_idle, setup),
 		cmocka_unit_test_setup(responses_outstanding, setup),

@@ -54,8 +54,11 @@ cleanup() {
 		sed 's/^/FAIL  /' "$tmp/gave_up" >&"$report"
 		failed=1
 	fi
+	# First all: one that is traced by another does not end before that.
 	for pid in "${pids[@]}"; do
 		kill -KILL "$pid" 2>/dev/null
+	done
+	for pid in "${pids[@]}"; do
 		wait "$pid" 2>/dev/null
 	done
 	rm -rf "$tmp"

@@ -140,30 +140,46 @@ more_signs_than() {
 	[ "$(signs_of_life)" -gt "$1" ]
 }
 
+# Since the last hang_up.
 stuck_lines() {
-	grep -c "has not finished a turn" "$log"
+	tail -n "+$log_start" "$log" | grep -c "worker 1 has not finished a turn"
 }
 
 more_stuck_lines_than() {
 	[ "$(stuck_lines)" -gt "$1" ]
 }
 
+reloads() {
+	grep -cx RELOADING=1 "$tmp/notified"
+}
+
+more_reloads_than() {
+	[ "$(reloads)" -gt "$1" ]
+}
+
+# Sends SIGHUP and waits until it has been handled, for which the control thread must not be stuck.
+# What the server logged or told systemd before has been written by then.
+hang_up() {
+	local before
+	before=$(reloads)
+	log_start=$(($(log_lines) + 1))
+	kill -HUP "$server_pid" && wait_until "$DEADLINE_S" more_reloads_than "$before" &&
+		wait_until "$DEADLINE_S" logged 'SIGHUP: configuration read' || return 1
+	log_start=$(($(log_lines) + 1))
+}
+
 # Both workers are idle: their signs of life come without requests.
 watchdog() {
-	local before stuck
+	local before
 	listener_start "$tmp/notify" || return 1
 	# Asked every 100 ms.
 	NOTIFY_SOCKET=$tmp/notify WATCHDOG_USEC=400000 server_start || return 1
 	wait_until "$DEADLINE_S" more_signs_than 3 || return 1
-	freeze worker-1 || return 1
-	stuck=$(stuck_lines)
-	wait_until "$DEADLINE_S" more_stuck_lines_than "$stuck" || return 1
+	freeze worker-1 && hang_up || return 1
+	wait_until "$DEADLINE_S" more_stuck_lines_than 0 && hang_up || return 1
 	before=$(signs_of_life)
-	stuck=$(stuck_lines)
-	wait_until "$DEADLINE_S" more_stuck_lines_than "$((stuck + 2))" || return 1
+	wait_until "$DEADLINE_S" more_stuck_lines_than 2 && hang_up || return 1
 	[ "$(signs_of_life)" = "$before" ] || return 1
-	# The control thread is not stuck.
-	kill -HUP "$server_pid" && notified RELOADING=1 || return 1
 	thaw && wait_until "$DEADLINE_S" more_signs_than "$before" && server_stop &&
 		listener_stop
 }

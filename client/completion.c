@@ -212,9 +212,22 @@ static enum kvd_status completion_sleep(struct kvd *handle, struct progress *pro
 }
 
 /*
- * Waits by polling, for spin_us since the last completion or less where that is in vain (spin.h),
- * then asleep. A call that finds its completion at the first poll reads no clock, so the deadline
- * of a call is set at the first poll that finds nothing.
+ * How long a call may poll. One whose value the server READs polls longer on softnic: there the
+ * polls are what serves the READs, and a byte takes less than a nanosecond. Asleep, it would be
+ * woken up for each of their pieces, and run on the worker's CPU, which it would keep from work.
+ */
+static uint64_t poll_ns_max(const struct kvd *handle)
+{
+	uint64_t spin_ns = handle->options.spin_us * 1000ull;
+
+	return spin_ns && handle->dev->kind == DEVICE_SOFTNIC ? spin_ns + handle->served_bytes :
+								spin_ns;
+}
+
+/*
+ * Waits by polling, for poll_ns_max() since the last completion or less where that is in vain
+ * (spin.h), then asleep. A call that finds its completion at the first poll reads no clock, so the
+ * deadline of a call is set at the first poll that finds nothing.
  */
 static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited, uint32_t chain)
 {
@@ -232,7 +245,7 @@ static enum kvd_status completion_wait(struct kvd *handle, enum awaited awaited,
 		if (!handle->deadline_ns)
 			handle->deadline_ns = now + handle->options.timeout_ms * 1000000ull;
 		if (!waited || progress.any)
-			spin_begin(spin, handle->options.spin_us * 1000ull, now);
+			spin_begin(spin, poll_ns_max(handle), now);
 		waited = true;
 		progress.any = false;
 		if (now < handle->deadline_ns && spin_wait(spin, now))

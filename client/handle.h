@@ -63,8 +63,9 @@ struct kvd {
 	uint32_t recv_len;
 	uint32_t unsignaled; /* SENDs posted since the last signaled work request */
 	uint32_t request_id;
-	uint32_t read_chain;  /* number of the last chain of READs; the low half of its wr_id */
-	uint64_t deadline_ns; /* of the current call; 0: not set yet, see completion.c */
+	uint32_t read_chain;   /* number of the last chain of READs; the low half of its wr_id */
+	uint64_t deadline_ns;  /* of the current call; 0: not set yet, see completion.c */
+	uint64_t served_bytes; /* that the server READs for the current request */
 	struct spin spin;
 
 	/* From the server's welcome; the geometry as last READ. */

@@ -147,6 +147,7 @@ static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct 
 	uint64_t sent_ns = 0;
 	uint32_t bytes;
 
+	handle->served_bytes = rpc->head.flags & WIRE_F_PULL ? rpc->head.value_len : 0;
 	status = recv_recycle(handle);
 	if (!status)
 		status = window_wait(handle);

@@ -12,6 +12,7 @@
 #include "client/geometry.h"
 #include "client/open.h"
 #include "common/sum.h"
+#include "common/util/clock.h"
 
 #define INCARNATION 0x1234567812345678ull
 #define HASH_SEED 99
@@ -256,6 +257,11 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 		must(!server->holding, "two ACCESS messages are outstanding");
 		server->held = response;
 		server->holding = true;
+	} else if (server->late_ns) {
+		must(!server->holding, "two requests are outstanding");
+		server->due_ns = clock_ns() + server->late_ns;
+		server->held = response;
+		server->holding = true;
 	} else {
 		fake_device_respond(fake, &response, value);
 	}
@@ -272,7 +278,10 @@ void fake_server_release(struct fake_server *server)
 /* The handle polls an empty completion queue: sends the response that was held back. */
 static void fake_server_idle(struct fake_device *fake)
 {
-	fake_server_release(fake_server_of(fake));
+	struct fake_server *server = fake_server_of(fake);
+
+	if (!server->late_ns || clock_ns() >= server->due_ns)
+		fake_server_release(server);
 }
 
 static void fake_server_close(struct fake_device *fake)

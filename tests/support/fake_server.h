@@ -43,6 +43,8 @@ struct fake_server {
 	uint64_t last_access;	      /* the last record */
 	bool hold_access; /* hold the response to ACCESS back until fake_server_release() */
 	struct wire_response held;
+	uint64_t late_ns; /* not 0: responses come so long after their requests */
+	uint64_t due_ns;
 	bool holding; /* @held is valid */
 
 	/* Hooks; each may be NULL. */

@@ -104,6 +104,32 @@ static void modes_and_pulls(void **state)
 	assert_int_equal(sent.value_len, 5000);
 }
 
+/*
+ * On softnic a call polls while it serves the READs of its value, for 1 ms a megabyte; this value
+ * takes 20 of spin_us.
+ */
+static void polls_while_it_serves(void **state)
+{
+	static const uint8_t value[1 << 20];
+	uint64_t sleeps = 1, before;
+	unsigned int tries;
+
+	(void)state;
+	kvd->options.spin_us = 1;
+	server->late_ns = 200000;
+	/* More than once only if another program takes the CPU for longer. */
+	for (tries = 0; sleeps && tries < 5; tries++) {
+		before = kvd->stats.sleeps;
+		assert_int_equal(kvd_put(kvd, "key", 3, value, sizeof(value), NULL, NULL), KVD_OK);
+		sleeps = kvd->stats.sleeps - before;
+	}
+	assert_int_equal(sleeps, 0);
+	/* A small one sleeps. */
+	before = kvd->stats.sleeps;
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 1, NULL, NULL), KVD_OK);
+	assert_true(kvd->stats.sleeps > before);
+}
+
 static void arguments_of_put(void **state)
 {
 	struct kvd_put_args args = { .mode = (enum kvd_put_mode)6 };
@@ -581,6 +607,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(modes_of_put),
 		CASE(modes_and_pulls),
+		CASE(polls_while_it_serves),
 		CASE(arguments_of_put),
 		CASE(deletes),
 		CASE(arithmetic),

@@ -11,8 +11,12 @@
 #include "server/net/response.h"
 #include "server/net/worker.h"
 
-/* Most bytes of one READ; the device's longest message may be shorter. */
-#define PULL_PIECE_BYTES (1u << 20)
+/*
+ * Most bytes of one READ; the device's longest message may be shorter. As much as a worker sums in
+ * a step: so it sums while the rest arrives, and sees the value arrive. On softnic, where both ends
+ * copy, it would go to sleep within a longer READ, and be woken up for each 8 KiB of it.
+ */
+#define PULL_PIECE_BYTES (64u << 10)
 
 /*
  * Starts to READ the value of @request, which gets its response when the value has arrived; or

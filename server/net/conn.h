@@ -144,6 +144,7 @@ struct conn {
 	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
 	const struct deferred_work *work; /* beside its requests; NULL: none */
+	bool after_work;		  /* its last piece was of its work (D7) */
 
 	uint64_t drained_at;	       /* of poller->taken, if it has no marker */
 	TAILQ_ENTRY(conn) drain_entry; /* in poller->unmarked */

@@ -92,13 +92,17 @@ void deferred_cancel(struct conn *conn)
 	conn_pause(conn);
 }
 
-/* A piece of the connection's work. False: there was nothing to do, so its requests are next. */
+/* A piece of the connection's work. False: it got nowhere, so the requests are next. */
 static bool conn_work(struct conn *conn, struct response_list *responses)
 {
 	enum deferred_next next = conn->work->step(conn, responses, clock_ns() + DEFERRED_PIECE_NS);
 
 	if (next == DEFERRED_WAIT)
 		return false;
+	if (next == DEFERRED_IDLE) {
+		conn_run(conn);
+		return false;
+	}
 	stat_add(&conn->poller->worker->stats.deferred_pieces, 1);
 	if (next == DEFERRED_DONE)
 		conn->work = NULL;
@@ -110,9 +114,11 @@ static bool conn_work(struct conn *conn, struct response_list *responses)
 static void conn_step(struct conn *conn, struct response_list *responses)
 {
 	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
+	bool after_work = conn->after_work && deferred && deferred->reserved;
 	enum deferred_next next;
 
-	if ((conn->work && conn_work(conn, responses)) || !deferred)
+	conn->after_work = conn->work && !after_work && conn_work(conn, responses);
+	if (conn->after_work || !deferred)
 		return;
 	if (!deferred->reserved && !response_room(conn)) {
 		if (deferred->kind->no_room)
@@ -123,7 +129,7 @@ static void conn_step(struct conn *conn, struct response_list *responses)
 	stat_add(&conn->poller->worker->stats.deferred_pieces, 1);
 	if (next == DEFERRED_DONE)
 		deferred_end(deferred);
-	if (next != DEFERRED_WAIT && deferred_pending(conn))
+	if ((next != DEFERRED_WAIT && deferred_pending(conn)) || (after_work && conn->work))
 		conn_run(conn);
 }
 

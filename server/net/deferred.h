@@ -19,7 +19,8 @@
  *   D7. A connection may have work beside its requests, that of its pull, whose receive was posted
  *	 again when the READs began. It is executed in the same pieces, in the same turns of the
  *	 connection, and before its deferred requests, which are younger. If a piece can do nothing,
- *	 they have the turn.
+ *	 or waits for what others hold, they have the turn. One that has reserved a place, because
+ *	 it may hold what others wait for, takes turns with the work.
  *
  * Without room for its response (response_room()) a request waits for one of its connection's own
  * to complete, unless it has reserved a place: one that holds what others wait for has. A step that
@@ -51,6 +52,7 @@ struct deferred;
 enum deferred_next {
 	DEFERRED_DONE,	/* nothing: its response was started, or its connection failed */
 	DEFERRED_AGAIN, /* another piece */
+	DEFERRED_IDLE,	/* the same, but it got nowhere: what others hold comes first */
 	DEFERRED_WAIT,	/* nothing before deferred_wake() */
 };
 

@@ -219,6 +219,8 @@ static enum deferred_next pull_work_step(struct conn *conn, struct response_list
 		return DEFERRED_DONE;
 	}
 	pull_fill_queue(conn->poller, conn);
+	if (next == LARGE_RETRY)
+		return DEFERRED_IDLE;
 	return next == LARGE_WAIT ? DEFERRED_WAIT : DEFERRED_AGAIN;
 }
 

@@ -243,6 +243,7 @@ static void failed_connection(void **state)
 /* Work beside the requests: as many pieces as it was told to, and it waits between two parts. */
 #define WORK_ID 50
 static unsigned int work_pieces, work_parts;
+static bool work_idle; /* it waits for what others hold */
 
 static enum deferred_next work_step(struct conn *conn, struct response_list *responses,
 				    uint64_t until_ns)
@@ -250,6 +251,8 @@ static enum deferred_next work_step(struct conn *conn, struct response_list *res
 	(void)conn;
 	(void)responses;
 	assert_true(until_ns);
+	if (work_idle)
+		return DEFERRED_IDLE;
 	if (!work_pieces)
 		return work_parts ? DEFERRED_WAIT : DEFERRED_DONE;
 	order[pieces++] = WORK_ID;
@@ -310,6 +313,56 @@ static void work_waits(void **state)
 	assert_false(deferred_run(&worker));
 }
 
+/* Work that waits for what others hold leaves the turns to the requests, and goes on after that. */
+static void work_is_idle(void **state)
+{
+	static const uint32_t ids[] = { 1, 1, 2, WORK_ID };
+
+	(void)state;
+	work_pieces = work_parts = 1;
+	work_idle = true;
+	deferred_work_start(&conns[0], &work);
+	deferred_wake(&conns[0]);
+	start(0, 1, 2);
+	start(0, 2, 1);
+	for (unsigned int i = 0; i < 5; i++)
+		assert_true(deferred_run(&worker));
+	work_idle = false;
+	run_all();
+	assert_order(ids, 4);
+	assert_null(conns[0].work);
+}
+
+/* A request that has reserved a place takes turns with work that always has something to do. */
+static void work_takes_turns(void **state)
+{
+	static const uint32_t ids[] = { WORK_ID, 1, WORK_ID, 1, WORK_ID, WORK_ID, 2 };
+
+	(void)state;
+	work_pieces = 4;
+	work_parts = 1;
+	deferred_work_start(&conns[0], &work);
+	deferred_wake(&conns[0]);
+	start(0, 1, 2);
+	start(0, 2, 1);
+	worker.pollers[0].deferred[1].reserved = true;
+	run_all();
+	assert_order(ids, 7);
+	/* The work goes on while it waits. */
+	pieces = 0;
+	work_pieces = 2;
+	work_parts = 1;
+	deferred_work_start(&conns[0], &work);
+	deferred_wake(&conns[0]);
+	start(0, 1, 1);
+	worker.pollers[0].deferred[1].reserved = true;
+	waits = true;
+	run_all();
+	assert_int_equal(pieces, 4);
+	assert_null(conns[0].work);
+	deferred_cancel(&conns[0]);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -317,7 +370,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(one_piece_a_run), CASE(connections_take_turns), CASE(waiting),
 		CASE(cancelling),      CASE(failed_connection),	     CASE(work_first),
-		CASE(work_waits),
+		CASE(work_waits),      CASE(work_is_idle),	     CASE(work_takes_turns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,16 +206,20 @@ static const struct deferred_kind large_kind = {
 };
 
 /*
- * Steps of a room, until the time is up. True: it has ended. Others may wait for what it has
- * closed, so the request keeps a place for its response meanwhile: it waits for no client.
+ * From when room is to be made for it the request keeps a place for its response. Others may wait
+ * for what the room has closed, or for its part of the budget: so it waits for no client meanwhile.
  */
+static void room_reserve(struct deferred *deferred)
+{
+	response_reserve(deferred->conn);
+	deferred->reserved = true;
+}
+
+/* Steps of a room, until the time is up. True: it has ended, and given the place back. */
 static bool room_run_until(struct deferred *deferred, uint64_t until_ns)
 {
 	enum room_next next;
 
-	if (!deferred->reserved)
-		response_reserve(deferred->conn);
-	deferred->reserved = true;
 	do
 		next = room_step(&deferred->room);
 	while (next == ROOM_AGAIN && clock_ns() < until_ns);
@@ -239,11 +243,13 @@ static enum deferred_next room_step_until(struct deferred *deferred,
 		execute_access(&responses->poller->worker->store_thread, request);
 		return DEFERRED_DONE;
 	}
-	/* By now it is an append to a large item. */
-	if (!room_pending(&deferred->room)) {
-		memset(&deferred->large, 0, sizeof(deferred->large));
-		deferred->kind = &large_kind;
+	if (room_pending(&deferred->room)) {
+		room_reserve(deferred);
+		return DEFERRED_AGAIN;
 	}
+	/* By now it is an append to a large item. */
+	memset(&deferred->large, 0, sizeof(deferred->large));
+	deferred->kind = &large_kind;
 	return DEFERRED_AGAIN;
 }
 
@@ -265,8 +271,12 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 
 	if (room_pending(room) && !room_run_until(deferred, until_ns))
 		return DEFERRED_AGAIN;
-	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash, room))
-		return room_pending(room) ? DEFERRED_AGAIN : DEFERRED_WAIT;
+	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash, room)) {
+		if (!room_pending(room))
+			return DEFERRED_WAIT;
+		room_reserve(deferred);
+		return DEFERRED_AGAIN;
+	}
 	execute_access(&responses->poller->worker->store_thread, &deferred->request);
 	return DEFERRED_DONE;
 }
@@ -296,8 +306,10 @@ static void request_postpone(struct deferred *deferred, const struct room *room)
 		deferred->kind = &pull_kind;
 	else
 		deferred->kind = room_pending(room) ? &room_kind : &large_kind;
-	if (room_pending(room))
-		deferred->room = *room;
+	if (!room_pending(room))
+		return;
+	deferred->room = *room;
+	room_reserve(deferred);
 }
 
 /* False: nothing was done yet, and request_postpone() follows. @room: as request_operation(). */

@@ -765,6 +765,59 @@ static void no_room_while_building(void **state)
 	assert_true(c->conn.sq_used <= sq_share(&c->conn));
 }
 
+/* Puts large values under other keys, until there is no memory for another one. */
+static void fill_memory(void)
+{
+	uint64_t other = 0;
+
+	while (test_store_put(&store, &other, sizeof(other), value, VALUE_BYTES / 2, NULL) ==
+	       WIRE_OK)
+		other++;
+	assert_true(other > 1);
+}
+
+/*
+ * A pull that holds its part of the budget while room is made for it keeps a place for its
+ * response: others take all places before its first piece, and it is done, though its own client
+ * takes no responses.
+ */
+static void room_has_a_place(void **state)
+{
+	const struct request put = {
+		.op = WIRE_PUT,
+		.flags = WIRE_F_PULL,
+		.id = 7,
+		.key = (const uint8_t *)key,
+		.key_len = sizeof(key),
+		.value_len = VALUE_BYTES,
+		.pull_addr = (uintptr_t)value,
+	};
+	struct response_list responses = { .poller = poller };
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	fill_memory();
+	atomic_store(&c->conn.hello_done, true);
+	store_thread_clock(&worker.store_thread);
+	worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
+	assert_false(request_execute(&responses, &c->conn, &put, hash(), 1));
+	assert_int_equal(responses.count, 0);
+	assert_true(c->conn.pull_hold.bytes > 0);
+	assert_true(room_pending(&poller->deferred[1].room));
+	while (sq_room(&c->conn)) {
+		response_start(&responses, &c->conn, WIRE_PING, 1);
+		responses_send(&responses);
+	}
+	c->responses = 0;
+	for (unsigned int n = 0; !c->responses; n++) {
+		assert_true(n < PIECES_MAX);
+		assert_true(turn());
+	}
+	assert_responded(c, WIRE_NO_SPACE);
+	assert_true(c->conn.sq_used <= sq_share(&c->conn));
+	assert_int_equal(c->conn.pull_hold.bytes, 0);
+}
+
 /* Connections that end leave the budget to the others, whether they hold some or wait. */
 static void builders_end(void **state)
 {
@@ -812,6 +865,7 @@ int main(void)
 		CASE(appends_wait_for_memory),
 		CASE(requests_wait_for_memory),
 		CASE(no_room_while_building),
+		CASE(room_has_a_place),
 		CASE(builders_end),
 		CASE(probed_first),
 		CASE(probe_is_not_answered),

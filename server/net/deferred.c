@@ -88,6 +88,8 @@ void deferred_cancel(struct conn *conn)
 			deferred->kind->cancel(deferred);
 		deferred_end(deferred);
 	}
+	if (conn->work)
+		conn->work->cancel(conn);
 	conn->work = NULL;
 	conn_pause(conn);
 }

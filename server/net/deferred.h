@@ -106,6 +106,8 @@ struct deferred_work {
 	 */
 	enum deferred_next (*step)(struct conn *conn, struct response_list *responses,
 				   uint64_t until_ns);
+	/* Gives back what others may wait for; the rest goes with the connection. */
+	void (*cancel)(struct conn *conn);
 };
 
 /* One for each receive buffer of the poller. 0 or -ENOMEM. */

@@ -224,7 +224,26 @@ static enum deferred_next pull_work_step(struct conn *conn, struct response_list
 	return next == LARGE_WAIT ? DEFERRED_WAIT : DEFERRED_AGAIN;
 }
 
-static const struct deferred_work pull_work = { .step = pull_work_step };
+/*
+ * The connection has failed or ends. As long as READs are posted the device may write to the item,
+ * until the queue pair is destroyed; nothing else is held then. After that it may be what rooms
+ * have closed, and memory to build in, and nobody has to wait for the queue pair.
+ */
+static void pull_work_cancel(struct conn *conn)
+{
+	struct pull *pull = &conn->pull;
+
+	if (pull->arrived < pull->value_len)
+		return;
+	large_cancel(&pull->steps);
+	build_end(conn, &pull->build);
+	budget_give(&conn->poller->worker->pull_budget, &conn->pull_hold, true);
+}
+
+static const struct deferred_work pull_work = {
+	.step = pull_work_step,
+	.cancel = pull_work_cancel,
+};
 
 bool pull_start(struct response_list *responses, struct conn *conn, const struct request *request,
 		uint64_t hash, struct room *room)

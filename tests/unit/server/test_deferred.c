@@ -261,7 +261,13 @@ static enum deferred_next work_step(struct conn *conn, struct response_list *res
 	return --work_parts ? DEFERRED_AGAIN : DEFERRED_DONE;
 }
 
-static const struct deferred_work work = { .step = work_step };
+static void work_cancel(struct conn *conn)
+{
+	(void)conn;
+	cancelled++;
+}
+
+static const struct deferred_work work = { .step = work_step, .cancel = work_cancel };
 
 /* The work comes before the connection's requests, in its turns, even without room to respond. */
 static void work_first(void **state)
@@ -308,6 +314,8 @@ static void work_waits(void **state)
 	assert_int_equal(work_parts, 1);
 	work_pieces = 1;
 	deferred_cancel(&conns[0]);
+	deferred_cancel(&conns[0]);
+	assert_int_equal(cancelled, 1);
 	assert_null(conns[0].work);
 	deferred_wake(&conns[0]);
 	assert_false(deferred_run(&worker));

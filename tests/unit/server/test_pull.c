@@ -765,6 +765,36 @@ static void no_room_while_building(void **state)
 	assert_true(c->conn.sq_used <= sq_share(&c->conn));
 }
 
+/*
+ * A connection fails while what it has pulled is being appended: the others have the memory at
+ * once, though its queue pair is not destroyed yet.
+ */
+static void fails_while_building(void **state)
+{
+	struct test_conn *c = &conns[0];
+	uint64_t free_bytes;
+
+	(void)state;
+	put_value();
+	free_bytes = memory_free_bytes(store.memory);
+	assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
+	while (c->read_count)
+		serve_read(c);
+	append_byte(&conns[1], 1);
+	while (!worker.build_budget.waiting_count[BUDGET_PROVEN])
+		assert_true(turn());
+	assert_true(c->conn.pull.build.bytes > 0);
+	c->conn.stopped = true;
+	deferred_cancel(&c->conn);
+	assert_int_equal(c->conn.pull_hold.bytes, 0);
+	assert_true(memory_free_bytes(store.memory) >= free_bytes);
+	build_all();
+	assert_responded(&conns[1], WIRE_OK);
+	pull_release(poller, &c->conn);
+	response_release_all(poller, &c->conn);
+	assert_int_equal(c->conn.sq_used, 0);
+}
+
 /* Puts large values under other keys, until there is no memory for another one. */
 static void fill_memory(void)
 {
@@ -866,6 +896,7 @@ int main(void)
 		CASE(requests_wait_for_memory),
 		CASE(no_room_while_building),
 		CASE(room_has_a_place),
+		CASE(fails_while_building),
 		CASE(builders_end),
 		CASE(probed_first),
 		CASE(probe_is_not_answered),

@@ -143,13 +143,13 @@ bool deferred_run(struct worker *worker)
 	if (!conn)
 		return false;
 	conn_pause(conn);
+	/* As in a batch: after the request arrived and before it is executed. */
+	store_thread_clock(&worker->store_thread);
+	turn_begin(&worker->turn, worker->store_thread.now_ns);
 	if (conn->stopped) {
 		deferred_cancel(conn);
 		return true;
 	}
-	/* As in a batch: after the request arrived and before it is executed. */
-	store_thread_clock(&worker->store_thread);
-	turn_begin(&worker->turn, worker->store_thread.now_ns);
 	responses.poller = conn->poller;
 	responses.count = 0;
 	rcu_read_lock();

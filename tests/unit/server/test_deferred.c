@@ -233,6 +233,9 @@ static void failed_connection(void **state)
 	start(0, 2, 1);
 	start(1, 3, 1);
 	conns[0].stopped = true;
+	/* That takes a turn as a piece does. */
+	assert_true(deferred_run(&worker));
+	assert_true(worker.turn.began_ns > 0);
 	run_all();
 	assert_int_equal(cancelled, 2);
 	assert_int_equal(pieces, 1);

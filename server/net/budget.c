@@ -2,6 +2,7 @@
 /* Admits large values as long as there is memory for them, in two classes; queues the others. */
 #include "server/net/budget.h"
 
+#include "common/util/clock.h"
 #include "server/net/deferred.h"
 
 void budget_init(struct budget *budget, uint64_t bytes_max)
@@ -39,19 +40,57 @@ static uint64_t class_max(const struct budget *budget, enum budget_class class)
 									    budget->bytes_max;
 }
 
-/* B1, B2 and B6. */
-static bool fits(const struct budget *budget, enum budget_class class, uint64_t bytes)
+/* Whether those that are not late have neither held nor asked for memory for so long: B6. */
+static bool is_idle(const struct budget *budget, const struct budget_hold *hold)
 {
-	if (class == BUDGET_LATE &&
-	    (waits(budget, BUDGET_UNPROVEN) || waits(budget, BUDGET_PROVEN)))
+	return !budget->held[BUDGET_PROVEN] && !budget->held[BUDGET_UNPROVEN] &&
+	       clock_ns() - budget->used_ns >= hold->conn->poller->worker->limits.pull_stall_ns;
+}
+
+/* Notes that @hold held some, or asks for @bytes. */
+static void use_note(struct budget *budget, const struct budget_hold *hold, uint64_t bytes)
+{
+	if (hold->class == BUDGET_LATE)
+		return;
+	if (is_idle(budget, hold))
+		budget->used_bytes = 0;
+	if (bytes > budget->used_bytes)
+		budget->used_bytes = bytes;
+	budget->used_ns = clock_ns();
+}
+
+/* B6: between two values of a client that stores one after the other, nobody waits. */
+static bool late_fits(const struct budget *budget, const struct budget_hold *hold, uint64_t bytes)
+{
+	if (waits(budget, BUDGET_UNPROVEN) || waits(budget, BUDGET_PROVEN))
 		return false;
+	if (is_idle(budget, hold))
+		return !held(budget) ||
+		       budget->held[BUDGET_LATE] + bytes <= class_max(budget, BUDGET_LATE);
+	bytes += budget->held[BUDGET_LATE];
+	return bytes <= class_max(budget, BUDGET_LATE) &&
+	       bytes + budget->used_bytes <= budget->bytes_max &&
+	       bytes + budget->held[BUDGET_PROVEN] + budget->held[BUDGET_UNPROVEN] <=
+		       budget->bytes_max;
+}
+
+/* B1, B2 and B6. */
+static bool fits(const struct budget *budget, const struct budget_hold *hold, uint64_t bytes)
+{
+	if (hold->class == BUDGET_LATE)
+		return late_fits(budget, hold, bytes);
 	if (!held(budget))
 		return true;
 	if (held(budget) + bytes > budget->bytes_max)
 		return false;
 	if (is_oversize(budget, bytes))
-		return class != BUDGET_LATE && !budget->held[class];
-	return budget->held[class] + bytes <= class_max(budget, class);
+		return !budget->held[hold->class];
+	return budget->held[hold->class] + bytes <= class_max(budget, hold->class);
+}
+
+bool budget_fits(const struct budget *budget, const struct budget_hold *hold)
+{
+	return fits(budget, hold, hold->wanted);
 }
 
 /*
@@ -76,7 +115,7 @@ static void wake(struct budget *budget)
 	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
 		struct budget_hold *hold = TAILQ_FIRST(&budget->waiting[order[i]]);
 
-		if (hold && fits(budget, order[i], hold->wanted))
+		if (hold && budget_fits(budget, hold))
 			deferred_wake(hold->conn);
 	}
 }
@@ -97,6 +136,7 @@ void budget_leave(struct budget *budget, struct budget_hold *hold)
 {
 	if (!hold->wanted)
 		return;
+	use_note(budget, hold, 0);
 	TAILQ_REMOVE(&budget->waiting[hold->class], hold, entry);
 	budget->waiting_count[hold->class]--;
 	hold->wanted = 0;
@@ -108,9 +148,10 @@ enum budget_admission budget_take(struct budget *budget, struct budget_hold *hol
 	struct budget_hold *first = TAILQ_FIRST(&budget->waiting[hold->class]);
 	bool held_some = hold->bytes;
 
+	use_note(budget, hold, bytes);
 	budget->held[hold->class] -= hold->bytes;
 	hold->bytes = 0;
-	if ((!first || first == hold || held_some) && fits(budget, hold->class, bytes) &&
+	if ((!first || first == hold || held_some) && fits(budget, hold, bytes) &&
 	    (held_some || !is_stopped(budget, hold))) {
 		budget->held[hold->class] += bytes;
 		hold->bytes = bytes;
@@ -139,6 +180,7 @@ void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived)
 {
 	if (!hold->bytes)
 		return;
+	use_note(budget, hold, 0);
 	budget->held[hold->class] -= hold->bytes;
 	hold->bytes = 0;
 	hold->class = arrived ? BUDGET_PROVEN : BUDGET_UNPROVEN;

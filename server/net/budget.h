@@ -25,13 +25,16 @@
  *   B6. When a connection ends while it holds memory for a value that has not arrived, because it
  *	 stood still or by itself, its peer (server/net/pull_peers.h) is late, for as long as
  *	 server.pull_timeout: all its connections are of a third class, those that wait already
- *	 when their turn comes. That class holds 1 / BUDGET_LATE_PART of the share at most, or one
- *	 value when nobody else holds any, and gets nothing while any other connection waits. So
+ *	 when their turn comes. That class holds 1 / BUDGET_LATE_PART of the share at most, gets
+ *	 nothing while any other connection waits, and leaves room for the largest value that
+ *	 others asked for. Only when these have neither held nor asked for memory for
+ *	 server.pull_stall does it get that room, too, or what one larger value needs, alone. So
  *	 who waits for memory waits for a peer that stalls once: for server.pull_stall
  *	 (server.pull_timeout if it serves a part now and then), with however many connections it
- *	 asks, and however often it connects anew. For several such peers at once it waits as many
- *	 times, at most: less if there is room for several of their values. Of more than
- *	 PULL_PEERS_MAX the first ones are forgotten early.
+ *	 asks, and however often it connects anew; and once again each time that it comes after a
+ *	 pause of all others of server.pull_stall or longer. For several such peers at once it
+ *	 waits as many times, at most: less if there is room for several of their values. Of more
+ *	 than PULL_PEERS_MAX the first ones are forgotten early.
  *
  * All functions are the worker's.
  */
@@ -61,6 +64,8 @@ enum budget_admission budget_take(struct budget *budget, struct budget_hold *hol
 void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived);
 /* Moves the hold to another class, unless it holds some. If it waited, it does not any more. */
 void budget_class_set(struct budget *budget, struct budget_hold *hold, enum budget_class class);
+/* Whether what the hold waits for would be admitted now, if it is the first of its class. */
+bool budget_fits(const struct budget *budget, const struct budget_hold *hold);
 /* It waits no more, if it did. */
 void budget_leave(struct budget *budget, struct budget_hold *hold);
 

@@ -323,15 +323,13 @@ static void expire(struct worker *worker, struct conn *conn, const char *why)
 	conn_fail(conn, why);
 }
 
-/*
- * When a peer is late no more, its connections wait as others do. (Without others they would not
- * wait: so there are pulls then, and pull_expire() is called.)
- */
+/* When a peer is late no more, its connections wait as others do. Until then, for a pause: B6. */
 static void late_wake(struct worker *worker, uint64_t now_ns)
 {
 	struct budget_hold *hold = TAILQ_FIRST(&worker->pull_budget.waiting[BUDGET_LATE]);
 
-	if (hold && !pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns))
+	if (hold && (!pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns) ||
+		     budget_fits(&worker->pull_budget, hold)))
 		deferred_wake(hold->conn);
 }
 
@@ -340,7 +338,7 @@ void pull_expire(struct worker *worker)
 	struct conn *conn;
 	uint64_t now_ns;
 
-	if (TAILQ_EMPTY(&worker->pulls))
+	if (!pull_expires(worker))
 		return;
 	now_ns = clock_ns();
 	late_wake(worker, now_ns);

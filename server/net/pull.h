@@ -41,9 +41,16 @@ void pull_wait_cancel(struct conn *conn);
  */
 void pull_done(struct conn *conn, uint64_t wr_id);
 
+/* Whether pull_expire() will have something to do, now or later. */
+static inline bool pull_expires(const struct worker *worker)
+{
+	return !TAILQ_EMPTY(&worker->pulls) ||
+	       !TAILQ_EMPTY(&worker->pull_budget.waiting[BUDGET_LATE]);
+}
+
 /*
  * Fails the connections whose pull takes longer than server.pull_timeout, or of which no part
- * arrived for server.pull_stall.
+ * arrived for server.pull_stall. Wakes one of a late peer when its turn has come.
  */
 void pull_expire(struct worker *worker);
 

@@ -115,7 +115,9 @@ struct budget {
 	TAILQ_HEAD(budget_waiting, budget_hold)
 	waiting[BUDGET_CLASSES]; /* in the order of arrival */
 	unsigned int waiting_count[BUDGET_CLASSES];
-	uint64_t arrivals; /* of those that have begun to wait */
+	uint64_t arrivals;   /* of those that have begun to wait */
+	uint64_t used_ns;    /* when one that is not late asked for memory, or held or awaited it */
+	uint64_t used_bytes; /* the most that one asked for since there was a pause (B6) */
 };
 
 struct worker {

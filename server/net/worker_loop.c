@@ -335,7 +335,7 @@ static int pollers_sleep(struct worker *worker, int timeout_ms)
 /* With one device, going to sleep takes one system call, and waking up another. */
 static void worker_wait(struct worker *worker)
 {
-	bool expires = !TAILQ_EMPTY(&worker->copies) || !TAILQ_EMPTY(&worker->pulls) ||
+	bool expires = !TAILQ_EMPTY(&worker->copies) || pull_expires(worker) ||
 		       windows_any_active(worker);
 	int timeout_ms = expires ? EXPIRE_MS : -1;
 	int ret;

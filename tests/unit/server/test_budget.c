@@ -17,6 +17,7 @@
 
 #define BUDGET_BYTES 100u
 #define CONNS (BUDGET_WAITING_MAX + 200)
+#define HOUR_NS 3600000000000ull
 
 static struct worker worker;
 static struct poller poller;
@@ -252,6 +253,51 @@ static void late_ones_are_the_last(void **state)
 	assert_int_equal(waiting(), 0);
 }
 
+/*
+ * B6: one that is late gets no place in which it would delay a client that stores values one after
+ * the other, unless that pauses.
+ */
+static void late_ones_keep_nobody_waiting(void **state)
+{
+	(void)state;
+	worker.limits.pull_stall_ns = HOUR_NS;
+	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
+	for (unsigned int i = 0; i < 100; i++) {
+		assert_int_equal(take(1, 90), BUDGET_ADMITTED);
+		assert_int_equal(take(10, 90), BUDGET_WAITS);
+		budget_give(budget, &conns[1].pull_hold, true);
+		assert_int_equal(woken(), CONNS);
+	}
+	/* Nor a small place, if that is missing then. */
+	budget_leave(budget, &conns[10].pull_hold);
+	assert_int_equal(take(10, 11), BUDGET_WAITS);
+	budget_leave(budget, &conns[10].pull_hold);
+	assert_int_equal(take(10, 10), BUDGET_ADMITTED);
+	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
+	budget_give(budget, &conns[1].pull_hold, true);
+	budget_give(budget, &conns[10].pull_hold, false);
+	/* After a pause, once. */
+	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
+	assert_int_equal(take(10, 90), BUDGET_WAITS);
+	assert_false(budget_fits(budget, &conns[10].pull_hold));
+	budget->used_ns -= HOUR_NS;
+	assert_true(budget_fits(budget, &conns[10].pull_hold));
+	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
+	assert_int_equal(take(1, 90), BUDGET_WAITS);
+	budget_give(budget, &conns[10].pull_hold, false);
+	assert_int_equal(woken(), 1);
+	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
+	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
+	assert_int_equal(take(10, 90), BUDGET_WAITS);
+	budget_give(budget, &conns[1].pull_hold, true);
+	assert_int_equal(take(10, 90), BUDGET_WAITS);
+	/* What is held that long is no pause. */
+	budget_leave(budget, &conns[10].pull_hold);
+	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
+	budget->used_ns -= HOUR_NS;
+	assert_int_equal(take(10, 11), BUDGET_WAITS);
+}
+
 /* A connection whose turn comes while its client takes no responses does not stop the others. */
 static void without_room_for_a_response(void **state)
 {
@@ -301,6 +347,7 @@ int main(void)
 		cmocka_unit_test_setup(bounded, setup),
 		cmocka_unit_test_setup(more_than_it_holds, setup),
 		cmocka_unit_test_setup(late_ones_are_the_last, setup),
+		cmocka_unit_test_setup(late_ones_keep_nobody_waiting, setup),
 		cmocka_unit_test_setup(without_room_for_a_response, setup),
 	};
 

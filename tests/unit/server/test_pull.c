@@ -548,7 +548,18 @@ static void late_peer_waits_for_others(void **state)
 	assert_int_equal(stat_read(&worker.stats.pulls_late), 2);
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
-	/* Nobody else waits any more. */
+	/* Nobody else waits any more, but for a pause of the others. */
+	TAILQ_INSERT_TAIL(&also_late->conn.deferred, &poller->deferred[0], entry);
+	assert_true(TAILQ_EMPTY(&worker.pulls));
+	assert_true(pull_expires(&worker));
+	pull_expire(&worker);
+	assert_false(also_late->conn.deferred_runs);
+	worker.pull_budget.used_ns -= LONG_NS;
+	pull_expire(&worker);
+	assert_true(also_late->conn.deferred_runs);
+	TAILQ_REMOVE(&worker.deferred_conns, &also_late->conn, deferred_entry);
+	also_late->conn.deferred_runs = false;
+	TAILQ_INIT(&also_late->conn.deferred);
 	assert_true(ask(also_late, WIRE_SET, value, VALUE_BYTES));
 	pull_through(also_late);
 	assert_responded(also_late, WIRE_OK);

@@ -376,7 +376,9 @@ void pull_release(struct poller *poller, struct conn *conn)
 	struct worker *worker = poller->worker;
 
 	pull_list_remove(worker, conn);
-	if (conn->pull.active && conn->pull.arrived < conn->pull.value_len)
+	/* Also while room was made for the value. */
+	if (conn->pull_hold.bytes &&
+	    !(conn->pull.active && conn->pull.arrived == conn->pull.value_len))
 		pull_peers_add(&worker->pull_peers, &conn->peer,
 			       clock_ns() + worker->limits.pull_ns);
 	budget_leave(&worker->pull_budget, &conn->pull_hold);

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 #include <urcu-qsbr.h>
 
+#include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/deferred.h"
 #include "server/net/build.h"
@@ -604,6 +605,39 @@ static void late_no_more(void **state)
 	pull_through(other);
 }
 
+/* B6: one that ends while room is made for its value was late; one that only waited was not. */
+static void ends_while_room_is_made(void **state)
+{
+	const struct request put = {
+		.op = WIRE_PUT,
+		.flags = WIRE_F_PULL,
+		.key = (const uint8_t *)key,
+		.key_len = sizeof(key),
+		.value_len = VALUE_BYTES,
+	};
+	struct response_list responses = { .poller = poller };
+	struct test_conn *late = &conns[0], *waited = &conns[1];
+	struct room room;
+
+	(void)state;
+	strcpy(late->conn.peer.address, "10.0.0.1:1");
+	strcpy(waited->conn.peer.address, "10.0.0.2:1");
+	budget_init(&worker.pull_budget, VALUE_BYTES);
+	for (uint64_t other = 0; other < REGION_BYTES / VALUE_BYTES; other++)
+		test_store_put(&store, &other, sizeof(other), value, VALUE_BYTES, NULL);
+	store_thread_clock(&worker.store_thread);
+	room_init(&room);
+	assert_false(pull_start(&responses, &late->conn, &put, hash(), &room));
+	assert_true(room_pending(&room));
+	assert_true(late->conn.pull_hold.bytes > 0);
+	assert_false(ask(waited, WIRE_SET, value, VALUE_BYTES));
+	room_cancel(&room);
+	pull_release(poller, &waited->conn);
+	pull_release(poller, &late->conn);
+	assert_true(pull_peers_has(&worker.pull_peers, &late->conn.peer, clock_ns()));
+	assert_false(pull_peers_has(&worker.pull_peers, &waited->conn.peer, clock_ns()));
+}
+
 /* A peer is a host, or a process on this one; some of them are remembered, each for its time. */
 static void peers(void **state)
 {
@@ -902,6 +936,7 @@ int main(void)
 		CASE(arrived),
 		CASE(late_peer_waits_for_others),
 		CASE(late_no_more),
+		CASE(ends_while_room_is_made),
 		cmocka_unit_test(peers),
 		CASE(appends_wait_for_memory),
 		CASE(requests_wait_for_memory),

@@ -12,9 +12,9 @@
  * stay in place.
  *
  * With 3 bits of the tag a line gets 1.1 to 2.3 slots if the cache has the room. Keys that agree in
- * the other 13 bits, too, one in some 5,000, take turns in one slot. A smaller cache has more in a
- * line; the share of keys that find no place (Poisson) is 0.1 % at 20 bytes of cache for each key,
- * and 0.8 % at 16.
+ * the other 13 bits, too, one in some 5,000, take turns in one slot: it has the one that was found
+ * last. A smaller cache has more in a line; the share of keys that find no place (Poisson) is 0.1 %
+ * at 20 bytes of cache for each key, and 0.8 % at 16.
  */
 #ifndef KVD_CLIENT_BCACHE_H
 #define KVD_CLIENT_BCACHE_H

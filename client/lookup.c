@@ -197,6 +197,9 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 
 	if (l->cached)
 		handle->stats.cache_hits++;
+	else if (l->slot_count > 1)
+		/* Of a bucket's slots with one tag, the cache has the last: this one's turn. */
+		bcache_learn(&handle->cache, l->hash, l->slots[l->slot]);
 	lookup_finish(l, lookup_deliver(handle, l->request, item->data + item->key_len, &about));
 	if (access_hit(&handle->access))
 		access_add(&handle->access, l->hash, clock_ns());

@@ -562,6 +562,13 @@ static bool child_has_its_own(void)
 	return good;
 }
 
+/* The device is the parent's: the child's kvd_close() must not get here. */
+static void closed_by_the_child(struct fake_device *fake)
+{
+	(void)fake;
+	_exit(2);
+}
+
 static bool child_is_refused(void)
 {
 	bool good = kvd_ping(kvd) == KVD_ERR_DISCONNECTED && strstr(kvd_error(kvd), "fork") &&
@@ -569,23 +576,38 @@ static bool child_is_refused(void)
 		    kvd_get(kvd, "k", 1, body, sizeof(body), NULL) == KVD_ERR_DISCONNECTED;
 
 	good &= child_has_its_own();
+	server->fake.close = closed_by_the_child;
 	kvd_close(kvd);
 	return good;
 }
 
-static void a_child_process(void **state)
+/* As on a kernel that gives no page that a child finds zeroed. */
+static bool child_closes_without_the_page(void)
 {
-	int status;
-	pid_t pid;
+	kvd->owner_page = NULL;
+	server->fake.close = closed_by_the_child;
+	kvd_close(kvd);
+	return true;
+}
 
-	(void)state;
-	server->before_response = respond_late;
-	pid = fork();
+static void child_does(bool (*what)(void))
+{
+	pid_t pid = fork();
+	int status;
+
 	assert_true(pid >= 0);
 	if (!pid)
-		_exit(!child_is_refused());
+		_exit(!what());
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+}
+
+static void a_child_process(void **state)
+{
+	(void)state;
+	server->before_response = respond_late;
+	child_does(child_is_refused);
+	child_does(child_closes_without_the_page);
 	/* The child's calls and its kvd_close() did nothing to the parent's connection. */
 	server->before_response = NULL;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);

@@ -299,6 +299,7 @@ static inline void lookup_prepare(struct kvd *handle, struct lookup *l,
 {
 	l->request = request;
 	if (request_check(handle, request)) {
+		l->backoff = false;
 		lookup_finish(l, KVD_ERR_INVALID);
 		return;
 	}

@@ -61,12 +61,11 @@ static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos
 	stat_add(&thread->stats.moves, 1);
 }
 
-/* Whether the item of the ref is still where it was, under the lock, with @pos of its slot. */
-static bool do_find_ref(const struct store_thread *thread, struct chain_pos *pos,
-			struct bucket *home, const struct item_ref *ref)
+/* Whether the item is still where it was, under the lock, with @pos of its slot. */
+static bool do_move_find(const struct table_move *move, struct chain_pos *pos, struct bucket *home)
 {
-	return do_chain_find_block(thread->table, pos, home, ref->item) &&
-	       pos->item->version == ref->head.version;
+	return do_chain_find_block(move->thread->table, pos, home, move->item) &&
+	       pos->item->version == move->version;
 }
 
 /* Whether the item is still there: then it stays until the next quiescent state. */
@@ -74,7 +73,7 @@ static bool move_find(const struct table_move *move)
 {
 	struct bucket *home = index_lock_home(move->thread->table, move->hash);
 	struct chain_pos pos;
-	bool found = do_find_ref(move->thread, &pos, home, &move->ref);
+	bool found = do_move_find(move, &pos, home);
 
 	bucket_unlock(home);
 	return found;
@@ -82,7 +81,7 @@ static bool move_find(const struct table_move *move)
 
 static size_t move_bytes(const struct table_move *move)
 {
-	return item_bytes(move->ref.head.key_len, move->ref.head.value_len);
+	return item_bytes(0, move->bytes);
 }
 
 void table_move_cancel(struct table_move *move)
@@ -97,7 +96,7 @@ static enum wire_status move_end(struct table_move *move)
 	uint64_t body = body_sum_end(&move->sum);
 	struct bucket *home = index_lock_home(move->thread->table, move->hash);
 	struct chain_pos pos;
-	bool found = do_find_ref(move->thread, &pos, home, &move->ref);
+	bool found = do_move_find(move, &pos, home);
 
 	if (found)
 		do_move(move->thread, move->hash, &pos, move->to, body);
@@ -112,8 +111,7 @@ static enum wire_status move_end(struct table_move *move)
 
 enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
 {
-	const struct item_ref *ref = &move->ref;
-	uint64_t bytes = (uint64_t)ref->head.key_len + ref->head.value_len - move->done;
+	uint64_t bytes = move->bytes - move->done;
 
 	if (!move_find(move)) {
 		table_move_cancel(move);
@@ -122,11 +120,10 @@ enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
 	if (bytes > bytes_max)
 		bytes = bytes_max;
 	/* L3: it is large, so it does not change. */
-	lookup_ref_copy(ref, move->to->data + move->done, ref->item->data + move->done, bytes);
+	racy_copy(move->to->data + move->done, move->item->data + move->done, bytes);
 	body_sum_add(&move->sum, move->to->data + move->done, bytes);
 	move->done += bytes;
-	return move->done < (uint64_t)ref->head.key_len + ref->head.value_len ? WIRE_BUSY :
-										move_end(move);
+	return move->done < move->bytes ? WIRE_BUSY : move_end(move);
 }
 
 /* With the lock held. The length is known only now, so the memory is allocated with it, quickly. */
@@ -154,8 +151,9 @@ enum wire_status table_move_begin(struct table_move *move, struct store_thread *
 
 	if (do_chain_find_block(thread->table, &pos, home, block)) {
 		large = item_bytes(pos.item->key_len, pos.item->value_len) >= LARGE_BYTES;
-		move->ref.item = pos.item;
-		move->ref.head = *pos.item;
+		move->item = pos.item;
+		move->version = pos.item->version;
+		move->bytes = (uint64_t)pos.item->key_len + pos.item->value_len;
 		status = large ? WIRE_BUSY : do_move_small(thread, hash, &pos);
 	}
 	bucket_unlock(home);

@@ -10,7 +10,6 @@
 #define KVD_SERVER_STORE_TABLE_MAINTAIN_H
 
 #include "common/wire.h"
-#include "server/store/lookup.h"
 #include "server/store/table.h"
 
 /* Removes the item at @block and frees it. False: no slot of the chain of @hash leads there. */
@@ -32,9 +31,11 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 struct table_move {
 	struct store_thread *thread;
 	uint64_t hash;
-	struct item_ref ref;
+	const struct item *item;
+	uint64_t version; /* of the item that is moved */
+	uint64_t bytes;	  /* of its key and value, */
+	uint64_t done;	  /* of those, copied and summed */
 	struct item *to;
-	uint64_t done; /* bytes of key and value, copied and summed */
 	struct body_sum sum;
 };
 

@@ -5,7 +5,8 @@
  * not, and ours is removed when the device is closed, unless another process has replaced it.
  *
  * The socket listens from the time the device is opened, so that a second server sees that the
- * address is in use; no connection is accepted before listen().
+ * address is in use. No connection is accepted before listen(), and only one can wait until then,
+ * so that those who gave up meanwhile are not in the way of others.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -82,9 +83,9 @@ static int address_listen(struct sn_context *ctx, int sock)
 	memcpy(un.sun_path, ctx->addr.path, sizeof(un.sun_path));
 	if (bind(sock, (struct sockaddr *)&un, sizeof(un)))
 		return -errno;
-	/* No client can connect before listen(), so the file's first mode does not matter. */
+	/* No client can connect before this listens, so the file's first mode does not matter. */
 	if (chmod(ctx->addr.path, ctx->addr.mode) || lstat(ctx->addr.path, &st) ||
-	    listen(sock, SOMAXCONN)) {
+	    listen(sock, 0)) {
 		int err = errno;
 
 		unlink(ctx->addr.path);

@@ -278,15 +278,25 @@ void do_sn_id_end(struct sn_id *id, enum cm_event_type type, int status)
 	do_sn_id_event(id, type);
 }
 
-/* Drops the oldest half-open connections if there are too many. */
+/*
+ * Drops the oldest half-open connections if there are too many, but none whose connect request has
+ * arrived meanwhile.
+ */
 static void do_channel_bound(struct sn_cm_channel *channel)
 {
-	while (channel->half_open_count > SN_HALF_OPEN_MAX) {
+	struct sn_id *id, *next = TAILQ_FIRST(&channel->half_open);
+
+	while (next && channel->half_open_count > SN_HALF_OPEN_MAX) {
+		id = next;
+		next = TAILQ_NEXT(id, in_half_open);
+		do_sn_handshake(id, EPOLLIN);
+		if (id->state != SN_ID_HALF_OPEN)
+			continue;
 		log_ratelimited(LOG_WARN, 1,
 				"softnic: more than %d peers connected without a connect request: "
 				"disconnecting the oldest",
 				SN_HALF_OPEN_MAX);
-		do_sn_id_free(TAILQ_FIRST(&channel->half_open));
+		do_sn_id_free(id);
 	}
 }
 

@@ -135,7 +135,7 @@ static void do_accept(struct sn_id *listener)
 		do_sn_id_set_timer(listener, &listener->retry, SN_DELAY_SOON);
 }
 
-/* Takes a half-open peer's connect request. */
+/* Takes a half-open peer's connect request, if it has sent one. */
 static void do_take_connect(struct sn_id *id)
 {
 	int length = link_receive(id->sock, &id->message, NULL);
@@ -147,6 +147,9 @@ static void do_take_connect(struct sn_id *id)
 			   -ECONNRESET;
 	if (!ret && id->message.type != LINK_MESSAGE_CONNECT)
 		ret = -EPROTO;
+	/* It gave up while its request waited. */
+	if (!ret && link_hung_up(id->sock))
+		ret = -ECONNRESET;
 	do_sn_id_unwatch(id);
 	if (ret) {
 		struct link_message reject;

@@ -26,6 +26,9 @@
 #define LARGE_BYTES (1u << 20)
 #define LARGE_KEYS 4
 #define HUGE_BYTES (64u << 20) /* limits.max_value has to allow twice that */
+#define PLACE_BYTES (8u << 20) /* limits.max_value has to allow it */
+#define PLACE_EVERY 8
+#define SMALL_BYTES 100
 #define TOUCH_TTL_S 3600
 #define STATS_BYTES (64u << 10)
 #define PULLERS 16 /* connections that ask for a pull and serve none */
@@ -107,6 +110,36 @@ static enum kvd_status put_large(struct kvd *db)
 static void noise_large(void)
 {
 	repeat(put_large);
+}
+
+/* Under a new key each time: in a full store, room has to be made for it. */
+static enum kvd_status put_new(struct kvd *db, size_t bytes)
+{
+	static char value[PLACE_BYTES];
+	char key[32];
+	int len = snprintf(key, sizeof(key), "new%llu.%llu", (unsigned long long)getpid(), rounds);
+
+	return kvd_put(db, key, (size_t)len, value, bytes, NULL, NULL);
+}
+
+static enum kvd_status put_place(struct kvd *db)
+{
+	return put_new(db, rounds % PLACE_EVERY ? LARGE_BYTES : PLACE_BYTES);
+}
+
+static void noise_places(void)
+{
+	repeat(put_place);
+}
+
+static enum kvd_status put_small(struct kvd *db)
+{
+	return put_new(db, SMALL_BYTES);
+}
+
+static void noise_small(void)
+{
+	repeat(put_small);
 }
 
 /* A value that a byte is appended to; it is put again when it has become too large. */
@@ -332,6 +365,7 @@ static const struct {
 	{ "large", noise_large },   { "deaf", noise_deaf },   { "pulls", noise_pulls },
 	{ "flood", noise_flood },   { "stats", noise_stats }, { "flush", noise_flush },
 	{ "append", noise_append }, { "touch", noise_touch }, { "extend", noise_extend },
+	{ "places", noise_places }, { "small", noise_small },
 };
 
 int main(int argc, char **argv)
@@ -351,8 +385,8 @@ int main(int argc, char **argv)
 		printf("%s %llu\n", kinds[i].name, rounds);
 		return EXIT_SUCCESS;
 	}
-	fputs("usage: sys_noise URL busy|scan|churn|large|append|extend|touch|deaf|pulls|flood|"
-	      "stats|flush\n",
+	fputs("usage: sys_noise URL busy|scan|churn|large|append|extend|touch|places|small|deaf|"
+	      "pulls|flood|stats|flush\n",
 	      stderr);
 	return 2;
 }

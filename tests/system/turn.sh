@@ -4,7 +4,8 @@
 # and beside others that connect and close, nearly all turns take less than ten times as long as the
 # longest piece that a turn is made of, and none takes more completions than one batch. The clock
 # judges on softnic in the release flavour alone. The same beside a client that appends a value that
-# the worker READs to one of 64 MiB.
+# the worker READs to one of 64 MiB, and beside clients for whose values room has to be made: it is
+# made in pieces, of some tens of items each.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -58,7 +59,7 @@ attack_ends() {
 }
 
 victim_works() {
-	client_start victim "$tmp/victim" loop "$url" mix victim 100 0 &&
+	client_start victim "$tmp/victim" loop "$url" "$victim_does" victim 100 0 &&
 		await_line "$tmp/victim" '^looping' "$victim" && sleep "$SECONDS_EACH" &&
 		kill -TERM "$victim" && await_end "$victim" && forget "$victim" &&
 		grep -q '^ended well' "$tmp/victim"
@@ -108,6 +109,7 @@ beside() {
 }
 
 victim=
+victim_does=mix
 check "the server starts" server_start -o server.workers=1 -o index.keys=$KEYS || finish
 check "keys to scan" "$build/kvbench" put -a "$url" -n $KEYS
 beside 0 nothing
@@ -139,6 +141,39 @@ if [ $judged = 1 ]; then
 	check "the turns are short" short_without_victim
 	check "a victim works" victim_works
 	attack_ends
+	check "the server stops" server_stop
+fi
+
+# Room for the first ROOMS values takes many pieces, in each of which some 50 small items are moved
+# or evicted; all in one turn, it would be some 10,000.
+ROOMS=10
+ITEMS_A_PIECE=200
+
+rooms_in_pieces() {
+	local items pieces
+	wait_until "$DEADLINE_S" stat_above rooms $ROOMS || return 1
+	items=$(stat_of evictions moves) && pieces=$(stat_of deferred_pieces) || return 1
+	echo "room was made by $items items in $pieces pieces"
+	[ "$items" -le $((ITEMS_A_PIECE * pieces)) ]
+}
+
+# kind, what it stores
+stores() {
+	check "$2 are stored" attack 1 "$1"
+	[ "$1" != places ] || check "room is made for them in pieces" rooms_in_pieces
+	check "the turns are short" short_without_victim
+	check "a victim works, and turns are short" short_beside_victim
+	attack_ends
+}
+
+if [ $judged = 1 ]; then
+	check "a server with eviction starts" server_start -o server.workers=1 \
+		-o limits.max_value=8m -o memory.size=32m || finish
+	victim_does=put # what it puts may be evicted
+	check "small items fill it" "$build/kvbench" put -a "$url" -n 340000
+	stores places "values of 1 MiB and 8 MiB"
+	stores small "small values"
+	check "no PUT failed" stat_is put_no_space 0
 	check "the server stops" server_stop
 fi
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/slot_match.h"
 #include "common/util/stat.h"
 
 static bool item_has_key(const struct item *item, const void *key, uint32_t key_len)
@@ -14,29 +15,40 @@ static bool item_has_key(const struct item *item, const void *key, uint32_t key_
 	return item->key_len == key_len && !memcmp(item->data, key, key_len);
 }
 
-/* Finds the key in one bucket and notes the first empty slot of the chain. */
+/* The chain's first empty slot, for an insert. */
+static void do_bucket_note_free(struct chain_pos *pos, struct bucket *bucket)
+{
+	unsigned int empty = slots_match(bucket->slots, 0), i;
+
+	for (; empty; empty &= empty - 1) {
+		i = (unsigned int)__builtin_ctz(empty);
+		if (bucket->slots[i])
+			continue;
+		pos->free_in = bucket;
+		pos->free_slot = &bucket->slots[i];
+		return;
+	}
+}
+
+/* Finds the key in one bucket; if it is not there, notes the first empty slot of the chain. */
 static bool do_bucket_find(const struct table *table, struct chain_pos *pos, struct bucket *bucket,
 			   uint16_t tag, const void *key, uint32_t key_len)
 {
-	unsigned int i;
+	unsigned int matches = slots_match(bucket->slots, tag), i;
+	uint64_t slot;
 
-	for (i = 0; i < BUCKET_SLOTS; i++) {
-		uint64_t slot = bucket->slots[i];
-
-		if (!slot) {
-			if (!pos->free_in) {
-				pos->free_in = bucket;
-				pos->free_slot = &bucket->slots[i];
-			}
-			continue;
-		}
-		if (slot_tag(slot) != tag || !item_has_key(slot_item(table, slot), key, key_len))
+	for (; matches; matches &= matches - 1) {
+		i = (unsigned int)__builtin_ctz(matches);
+		slot = bucket->slots[i];
+		if (!slot || !item_has_key(slot_item(table, slot), key, key_len))
 			continue;
 		pos->bucket = bucket;
 		pos->slot = &bucket->slots[i];
 		pos->item = slot_item(table, slot);
 		return true;
 	}
+	if (!pos->free_in)
+		do_bucket_note_free(pos, bucket);
 	return false;
 }
 

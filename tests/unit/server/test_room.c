@@ -185,6 +185,7 @@ static struct outcome outcome_of(bool at_once, uint32_t full_of, size_t bytes)
 	create(EVICTION_LRU);
 	/* Else the number of overflow buckets may differ. */
 	store.region.geometry.hash_seed = 1;
+	region_publish_geometry(&store.region);
 	fill(0, full_of);
 	begin(&room, 0, bytes);
 	if (at_once)

@@ -86,14 +86,50 @@ static bool slab_open(struct memory *memory, uint32_t page)
 	return true;
 }
 
-static void evacuations_add(struct memory *memory, uint32_t n)
+/* With the page heap's lock. */
+static void do_evacuations_count(struct memory *memory, uint32_t n)
 {
-	__atomic_fetch_add(&memory->evacuations, n, __ATOMIC_RELAXED);
+	const struct mem_evacuation *first = TAILQ_FIRST(&memory->evacuations_open);
+
+	hint_store(&memory->evacuations, memory->evacuations + n);
+	hint_store(&memory->evacuation_oldest, first ? first->number : UINT64_MAX);
+}
+
+static void evacuation_add(struct mem_evacuation *evacuation)
+{
+	struct memory *memory = evacuation->memory;
+
+	mem_lock(&memory->heap.lock);
+	evacuation->number = memory->evacuations_begun + 1;
+	hint_store(&memory->evacuations_begun, evacuation->number);
+	TAILQ_INSERT_TAIL(&memory->evacuations_open, evacuation, entry);
+	do_evacuations_count(memory, 1);
+	mem_unlock(&memory->heap.lock);
+}
+
+static void evacuation_remove(struct mem_evacuation *evacuation)
+{
+	struct memory *memory = evacuation->memory;
+
+	mem_lock(&memory->heap.lock);
+	TAILQ_REMOVE(&memory->evacuations_open, evacuation, entry);
+	do_evacuations_count(memory, -1u);
+	mem_unlock(&memory->heap.lock);
 }
 
 uint32_t mem_evacuations(const struct memory *memory)
 {
 	return hint_load(&memory->evacuations);
+}
+
+uint64_t mem_evacuations_begun(const struct memory *memory)
+{
+	return hint_load(&memory->evacuations_begun);
+}
+
+bool mem_evacuations_ended(const struct memory *memory, uint64_t number)
+{
+	return hint_load(&memory->evacuation_oldest) > number;
 }
 
 static void evacuation_init(struct mem_evacuation *evacuation, struct memory *memory,
@@ -106,7 +142,7 @@ static void evacuation_init(struct mem_evacuation *evacuation, struct memory *me
 	 * Before any slab is marked; a thread that frees sees it at the latest when its magazines
 	 * were collected.
 	 */
-	evacuations_add(memory, 1);
+	evacuation_add(evacuation);
 }
 
 /* The pages of the target that are not closed yet, from *@page on. */
@@ -151,7 +187,7 @@ static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 	bool ok = do_evacuation_close(evacuation, evacuation->target_pages);
 
 	if (!ok)
-		evacuations_add(evacuation->memory, -1u);
+		evacuation_remove(evacuation);
 	return ok;
 }
 
@@ -485,7 +521,7 @@ bool mem_evacuation_open(struct mem_evacuation *evacuation)
 	evacuation->opened = page - evacuation->page;
 	if (page < end)
 		return true;
-	evacuations_add(evacuation->memory, -1u);
+	evacuation_remove(evacuation);
 	return false;
 }
 

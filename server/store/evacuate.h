@@ -14,12 +14,14 @@
 #define KVD_SERVER_STORE_EVACUATE_H
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "server/store/memory.h"
 
 /*
  * One evacuation. After a begin that returned true, one of the mem_evacuation_end*() has to be
- * called once; after false, there is nothing to end and the struct holds nothing of use.
+ * called once, and the struct must not be moved before that; after false, there is nothing to end
+ * and it holds nothing of use.
  */
 struct mem_evacuation {
 	struct memory *memory;
@@ -27,8 +29,10 @@ struct mem_evacuation {
 	uint32_t target, target_pages; /* the pages among them that are wanted */
 	uint32_t next_page;	       /* iterator: first page of a span, and a block in it */
 	uint32_t next_block;
-	uint32_t opened; /* of @pages */
-	bool taken;	 /* the target is allocated */
+	uint32_t opened;		   /* of @pages */
+	bool taken;			   /* the target is allocated */
+	uint64_t number;		   /* in the order of begin */
+	TAILQ_ENTRY(mem_evacuation) entry; /* in memory->evacuations_open */
 };
 
 /*
@@ -58,6 +62,9 @@ bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory
 
 /* How many are under way. A hint. */
 uint32_t mem_evacuations(const struct memory *memory);
+/* The number of the last one that was begun; and whether all up to @number have ended. */
+uint64_t mem_evacuations_begun(const struct memory *memory);
+bool mem_evacuations_ended(const struct memory *memory, uint64_t number);
 
 enum mem_kind { MEM_ITEM, MEM_BUCKET };
 

@@ -531,6 +531,8 @@ static struct memory *memory_alloc(struct region *region)
 	memset(memory, 0, sizeof(*memory));
 	memory->region = region;
 	memory->slabs_spare = SLAB_NONE;
+	TAILQ_INIT(&memory->evacuations_open);
+	memory->evacuation_oldest = UINT64_MAX;
 	pthread_mutex_init(&memory->caches_lock, NULL);
 	return memory;
 }

@@ -35,9 +35,12 @@
 /* Pause after moving items made no room, unless the thread frees something earlier. */
 #define ROOM_RETRY_NS 10000000ull
 
-/* How long a room waits for others' evacuations to end (R3), with eviction and without. */
-#define WAIT_NS 1000000000ull
-#define WAIT_MOVING_NS 100000000ull
+/*
+ * How long a room waits for others' evacuations (R3) that do not end, which should not happen; and
+ * in room_run(), where it may be the thread's own rooms that it waits for.
+ */
+#define WAIT_NS 10000000000ull
+#define WAIT_BLOCKS_NS 1000000000ull
 
 /*
  * Every so many times that a thread is about to evict, the first included, it takes back what idle
@@ -148,6 +151,7 @@ static enum room_next room_fail(struct room *room)
 	if (!room->waited && mem_evacuations(memory_of(room))) {
 		room->waited = true;
 		room->since_ns = clock_ns();
+		room->evacuations = mem_evacuations_begun(memory_of(room));
 		return room_go(room, ROOM_WAITS);
 	}
 	thread->room_failed_freed = thread->cache.freed_bytes + 1;
@@ -158,8 +162,8 @@ static enum room_next room_fail(struct room *room)
 
 static enum room_next room_waits(struct room *room)
 {
-	if (mem_evacuations(memory_of(room)) &&
-	    clock_ns() - room->since_ns < (evicts(room) ? WAIT_NS : WAIT_MOVING_NS))
+	if (!mem_evacuations_ended(memory_of(room), room->evacuations) &&
+	    clock_ns() - room->since_ns < (room->blocks ? WAIT_BLOCKS_NS : WAIT_NS))
 		return ROOM_WAIT;
 	room->step = 0;
 	return room_go(room, ROOM_CHOOSE);

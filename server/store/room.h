@@ -18,7 +18,7 @@
  *	 wait (ROOM_WAIT): for rooms whose steps the same thread runs, so their caller must not make
  *	 them wait for anything else.
  *   R3. A room fails after ROOM_STEPS_MAX choices. If others' evacuations hold memory by then, it
- *	 waits until they have ended, but not for ever, and then tries once more.
+ *	 waits until all of those have ended, whatever was begun later, and then tries once more.
  *
  *	room_init(&room);
  *	room_begin(&room, thread, bytes);
@@ -64,14 +64,15 @@ struct room {
 	/* The steps' own. */
 	void *block; /* that was made */
 	enum room_state state;
-	unsigned int step; /* choices made */
-	bool brief;	   /* inside of room_try() */
-	bool blocks;	   /* inside of room_run() */
-	bool waited;	   /* R3 */
-	bool open;	   /* there is an evacuation, */
-	bool for_block;	   /* of a place for the block itself */
-	bool compacts;	   /* of the sparsest slab */
-	uint64_t since_ns; /* of the wait */
+	unsigned int step;    /* choices made */
+	bool brief;	      /* inside of room_try() */
+	bool blocks;	      /* inside of room_run() */
+	bool waited;	      /* R3 */
+	bool open;	      /* there is an evacuation, */
+	bool for_block;	      /* of a place for the block itself */
+	bool compacts;	      /* of the sparsest slab */
+	uint64_t since_ns;    /* of the wait, */
+	uint64_t evacuations; /* for those up to this number */
 	struct candidate cold;
 	struct mem_place place;
 	struct emptying emptying;

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdalign.h>
+#include <sys/queue.h>
 
 #include "server/store/page_heap.h"
 #include "server/store/region.h"
@@ -73,6 +74,11 @@ struct memory {
 	pthread_mutex_t caches_lock; /* taken before a cache's */
 	struct mem_cache *caches;
 	uint32_t evacuations; /* under way; only then a free has to check its slab for one */
+	/* Those under way, oldest first, and the numbers of the last and of the first of them. */
+	TAILQ_HEAD(evacuation_list, mem_evacuation)
+	evacuations_open;	    /* with the page heap's lock */
+	uint64_t evacuations_begun; /* likewise */
+	uint64_t evacuation_oldest; /* UINT64_MAX: there is none */
 };
 
 static inline void *page_address(const struct memory *memory, uint32_t page)

@@ -210,22 +210,32 @@ bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memo
 	return do_evacuation_begin(evacuation);
 }
 
+static bool is_skipped(const struct mem_skip *skip, uint32_t page)
+{
+	for (unsigned int i = 0; skip && i < skip->count; i++)
+		if (skip->pages[i] == page)
+			return true;
+	return false;
+}
+
 /*
  * The slab with the fewest blocks in use, if free blocks of the class's other slabs can take them.
  */
-static struct slab *do_class_sparse(struct memory *memory, const struct size_class *size_class)
+static struct slab *do_class_sparse(struct memory *memory, const struct size_class *size_class,
+				    const struct mem_skip *skip)
 {
 	struct slab *best = NULL, *slab;
-	unsigned int list = SLAB_LISTS - 1, n = 0;
+	unsigned int list, n = 0;
 
-	while (list && size_class->lists[list] == SLAB_NONE)
-		list--;
-	for (uint32_t i = size_class->lists[list]; i != SLAB_NONE && n < SPARSE_TRIES;
-	     i = slab->next, n++) {
-		slab = &memory->slabs[i];
-		if (!best || slab->blocks - slab->free < best->blocks - best->free)
-			best = slab;
-	}
+	for (list = SLAB_LISTS; list-- && !best;)
+		for (uint32_t i = size_class->lists[list]; i != SLAB_NONE && n < SPARSE_TRIES;
+		     i = slab->next, n++) {
+			slab = &memory->slabs[i];
+			if (is_skipped(skip, slab->page))
+				continue;
+			if (!best || slab->blocks - slab->free < best->blocks - best->free)
+				best = slab;
+		}
 	/* As many free blocks as the slab has blocks: those outside of it can take those in use. */
 	return best && best->blocks <= size_class->available ? best : NULL;
 }
@@ -233,7 +243,8 @@ static struct slab *do_class_sparse(struct memory *memory, const struct size_cla
 /*
  * The share of that slab in use, in 2^16ths, and its first page. UINT32_MAX: there is no such slab.
  */
-static uint32_t class_sparse(struct memory *memory, unsigned int class_id, uint32_t *page)
+static uint32_t class_sparse(struct memory *memory, unsigned int class_id,
+			     const struct mem_skip *skip, uint32_t *page)
 {
 	struct size_class *size_class = &memory->classes[class_id];
 	uint32_t share = UINT32_MAX;
@@ -250,7 +261,7 @@ static uint32_t class_sparse(struct memory *memory, unsigned int class_id, uint3
 		    size_class->blocks)
 		magazines_collect(memory, class_id, 0, UINT32_MAX);
 	mem_lock(&size_class->lock);
-	slab = do_class_sparse(memory, size_class);
+	slab = do_class_sparse(memory, size_class, skip);
 	if (slab) {
 		share = ((uint32_t)(slab->blocks - slab->free) << 16) / slab->blocks;
 		*page = slab->page;
@@ -259,13 +270,15 @@ static uint32_t class_sparse(struct memory *memory, unsigned int class_id, uint3
 	return share;
 }
 
-bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory)
+bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory,
+				 const struct mem_skip *skip)
 {
 	uint32_t best = UINT32_MAX, best_page = 0, share, page = 0;
 
 	for (unsigned int class_id = 0; class_id < MEM_CLASSES_MAX; class_id++) {
-		share = memory->classes[class_id].bytes ? class_sparse(memory, class_id, &page) :
-							  UINT32_MAX;
+		share = memory->classes[class_id].bytes ?
+				class_sparse(memory, class_id, skip, &page) :
+				UINT32_MAX;
 		if (share < best) {
 			best = share;
 			best_page = page;

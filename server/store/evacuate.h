@@ -40,12 +40,21 @@ struct mem_evacuation {
  * the index or in free pages.
  */
 bool mem_evacuation_begin(struct mem_evacuation *evacuation, struct memory *memory, const void *p);
+/* Slabs that did not get empty: a block that is being written keeps one from that. */
+#define MEM_SKIP_MAX 4
+struct mem_skip {
+	uint32_t pages[MEM_SKIP_MAX]; /* their first */
+	unsigned int count;
+};
+
 /*
  * The same for the slab, of items or buckets, with the smallest share of blocks in use, provided
  * these fit free blocks of other slabs of its class. Where it takes the blocks in magazines for
- * that, the magazines are drained. False: there is no such slab, so moving items can free nothing.
+ * that, the magazines are drained. Slabs in @skip, if not NULL, are not chosen. False: there is no
+ * such slab, so moving items can free nothing.
  */
-bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory);
+bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memory *memory,
+				 const struct mem_skip *skip);
 /*
  * The same for pages for a large item of @bytes: of @tries places chosen at random, the one with
  * the fewest bytes in use, and without bucket slabs. False: there was no such place that is not

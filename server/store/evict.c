@@ -208,7 +208,7 @@ bool evict_compact(struct store_thread *thread)
 	struct emptying emptying;
 	bool empty;
 
-	if (!mem_evacuation_begin_sparse(&emptying.evacuation, thread->table->memory))
+	if (!mem_evacuation_begin_sparse(&emptying.evacuation, thread->table->memory, NULL))
 		return false;
 	evict_evacuate(thread, &emptying, false);
 	empty = mem_evacuation_end(&emptying.evacuation);

@@ -117,7 +117,7 @@ void room_begin(struct room *room, struct store_thread *thread, size_t bytes)
 	room->bytes = bytes;
 	room->block = NULL;
 	room->state = ROOM_BEGIN;
-	room->step = 0;
+	room->step = room->skip.count = 0;
 	room->brief = room->blocks = room->waited = room->open = false;
 	room->emptying.moving = false;
 }
@@ -165,7 +165,7 @@ static enum room_next room_waits(struct room *room)
 	if (!mem_evacuations_ended(memory_of(room), room->evacuations) &&
 	    clock_ns() - room->since_ns < (room->blocks ? WAIT_BLOCKS_NS : WAIT_NS))
 		return ROOM_WAIT;
-	room->step = 0;
+	room->step = room->skip.count = 0;
 	return room_go(room, ROOM_CHOOSE);
 }
 
@@ -303,7 +303,7 @@ static enum room_next room_compact(struct room *room)
 {
 	if (!may_open(room))
 		return ROOM_WAIT;
-	if (!mem_evacuation_begin_sparse(&room->emptying.evacuation, memory_of(room)))
+	if (!mem_evacuation_begin_sparse(&room->emptying.evacuation, memory_of(room), &room->skip))
 		return compact_fails(room);
 	room->for_block = false;
 	room->compacts = true;
@@ -363,6 +363,8 @@ static enum room_next room_empty(struct room *room)
 	stat_add(&thread->stats.evacuations_failed, !emptied);
 	/* Without eviction what did not get empty won't the next time. */
 	room->compacts = room->compacts && !emptied;
+	if (room->compacts)
+		room->skip.pages[room->skip.count++] = evacuation->page;
 	return room_go(room, ROOM_OPEN);
 }
 
@@ -374,7 +376,7 @@ static enum room_next room_open(struct room *room)
 	--*rooms_open(room);
 	if (room->block)
 		return room_end(room);
-	if (room->compacts)
+	if (room->compacts && room->skip.count == MEM_SKIP_MAX)
 		return compact_fails(room);
 	return room->for_block ? place_fails(room) : room_go(room, ROOM_CHOOSE);
 }

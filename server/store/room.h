@@ -74,6 +74,7 @@ struct room {
 	uint64_t since_ns;    /* of the wait, */
 	uint64_t evacuations; /* for those up to this number */
 	struct candidate cold;
+	struct mem_skip skip; /* what moving did not empty */
 	struct mem_place place;
 	struct emptying emptying;
 };

@@ -182,7 +182,7 @@ static bool evacuation_random(struct mem_evacuation *w, uint64_t *random, bool *
 	*large = *index = false;
 	switch (random_below(random, 4)) {
 	case 0:
-		return mem_evacuation_begin_sparse(w, memory);
+		return mem_evacuation_begin_sparse(w, memory, NULL);
 	case 1:
 		return *large = mem_evacuation_begin_large(w, memory, 300000, random, 4);
 	case 2:

@@ -277,7 +277,7 @@ static unsigned int move_until_dense(void)
 	struct mem_evacuation e;
 	unsigned int evacuations = 0;
 
-	while (mem_evacuation_begin_sparse(&e, memory)) {
+	while (mem_evacuation_begin_sparse(&e, memory, NULL)) {
 		empty(&e, false);
 		if (!mem_evacuation_end(&e)) {
 			/* The free blocks of the class are in the other cache's magazine. */
@@ -322,24 +322,24 @@ static void sparse_choice(void **state)
 	unsigned int i, n = 65536 / 208;
 
 	(void)state;
-	assert_false(mem_evacuation_begin_sparse(&e, memory));
+	assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
 	for (i = 0; i < 3 * n; i++)
 		p[i] = put(&a, 200);
-	assert_false(mem_evacuation_begin_sparse(&e, memory));
+	assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
 	/* 100 blocks of the second slab are left, and 150 of the third: together they fit one. */
 	for (i = n + 100; i < 2 * n; i++)
 		drop(&a, p[i], MEM_ITEM);
 	memory_gather(memory);
-	assert_false(mem_evacuation_begin_sparse(&e, memory));
+	assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
 	for (i = 2 * n + 150; i < 3 * n; i++)
 		drop(&b, p[i], MEM_ITEM);
 	assert_true(b.magazine_bytes > 0);
-	assert_true(mem_evacuation_begin_sparse(&e, memory));
+	assert_true(mem_evacuation_begin_sparse(&e, memory, NULL));
 	assert_true(page_of(memory, p[n]) - e.page < e.pages);
 	assert_int_equal(empty(&e, false), 100);
 	assert_true(mem_evacuation_end(&e));
 	memory_gather(memory);
-	assert_false(mem_evacuation_begin_sparse(&e, memory));
+	assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
 	all_freed();
 }
 

@@ -496,6 +496,43 @@ static void a_put_fails(void **state)
 	assert_all_open();
 }
 
+/*
+ * Without eviction: a block that is being written keeps the sparsest slab from being emptied. Those
+ * that are less sparse are emptied instead.
+ */
+static void a_pinned_slab_is_left_out(void **state)
+{
+	struct mem_cache *cache = &test_threads[1].cache;
+	size_t bytes = item_bytes(8, 3000);
+	unsigned int n = (unsigned int)(SLAB_BYTES_MIN / mem_class_bytes(bytes)), i;
+	void *blocks[SLAB_BYTES_MIN / 3000];
+	struct room room;
+	uint64_t key;
+
+	(void)state;
+	for (i = 0; i < n; i++)
+		blocks[i] = mem_alloc(cache, bytes);
+	for (key = 0; key < 6ull * n; key++)
+		assert_int_equal(put(key, 3000), WIRE_OK);
+	fill(1u << 20, 100);
+	for (i = 1; i < n; i++)
+		mem_free(cache, blocks[i], bytes);
+	for (key = 0; key < 6ull * n; key++)
+		if (key % 5)
+			delete (key);
+	store_thread_idle(&test_threads[0]);
+	store_thread_idle(&test_threads[1]);
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	begin(&room, 0, item_bytes(8, 6000));
+	assert_false(room_try(&room));
+	run_bounded(&room);
+	assert_true(STAT(evacuations_failed) > 0);
+	free_block(&room);
+	mem_free(cache, blocks[0], bytes);
+	store_thread_idle(&test_threads[1]);
+	assert_all_open();
+}
+
 #define LRU(test) cmocka_unit_test_setup_teardown(test, setup_lru, teardown)
 #define NONE(test) cmocka_unit_test_setup_teardown(test, setup_none, teardown)
 
@@ -513,6 +550,7 @@ int main(void)
 		NONE(waits_for_what_others_closed),
 		LRU(a_put_in_steps),
 		NONE(a_put_fails),
+		NONE(a_pinned_slab_is_left_out),
 	};
 
 	int failed;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
@@ -44,13 +45,13 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
 	struct deferred *deferred = &conn->poller->deferred[buffer];
 	bool first = !deferred_pending(conn);
 
-	*deferred = (struct deferred){
-		.kind = kind,
-		.conn = conn,
-		.buffer = buffer,
-		.request = *request,
-		.hash = hash,
-	};
+	/* An initializer would set the first member of the union only. */
+	memset(deferred, 0, sizeof(*deferred));
+	deferred->kind = kind;
+	deferred->conn = conn;
+	deferred->buffer = buffer;
+	deferred->request = *request;
+	deferred->hash = hash;
 	TAILQ_INSERT_TAIL(&conn->deferred, deferred, entry);
 	conn->deferred_count++;
 	stat_add(&conn->poller->worker->stats.deferred, 1);

@@ -122,12 +122,16 @@ void room_begin(struct room *room, struct store_thread *thread, size_t bytes)
 	room->emptying.moving = false;
 }
 
-/* Whether moving made no room just now, and this thread has freed nothing since. */
+/*
+ * Whether moving made no room just now, and this thread has freed nothing since. A bucket is
+ * another matter: it needs much less, and an item that has its block already waits for it.
+ */
 static bool failed_just_now(const struct room *room)
 {
 	const struct store_thread *thread = room->thread;
 
-	return !evicts(room) && thread->room_failed_freed == thread->cache.freed_bytes + 1 &&
+	return !evicts(room) && room->bytes != ROOM_BUCKET &&
+	       thread->room_failed_freed == thread->cache.freed_bytes + 1 &&
 	       thread->now_ns - thread->room_failed_ns < ROOM_RETRY_NS;
 }
 

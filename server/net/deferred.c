@@ -96,9 +96,9 @@ void deferred_cancel(struct conn *conn)
 }
 
 /* A piece of the connection's work. False: it got nowhere, so the requests are next. */
-static bool conn_work(struct conn *conn, struct response_list *responses)
+static bool conn_work(struct conn *conn, struct response_list *responses, uint64_t until_ns)
 {
-	enum deferred_next next = conn->work->step(conn, responses, clock_ns() + DEFERRED_PIECE_NS);
+	enum deferred_next next = conn->work->step(conn, responses, until_ns);
 
 	if (next == DEFERRED_WAIT)
 		return false;
@@ -114,39 +114,37 @@ static bool conn_work(struct conn *conn, struct response_list *responses)
 	return true;
 }
 
-static void conn_step(struct conn *conn, struct response_list *responses)
+/* A piece of the connection's. False: it got nowhere, or there was none. */
+static bool conn_step(struct conn *conn, struct response_list *responses, uint64_t until_ns)
 {
 	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
 	bool after_work = conn->after_work && deferred && deferred->reserved;
 	enum deferred_next next;
 
-	conn->after_work = conn->work && !after_work && conn_work(conn, responses);
+	conn->after_work = conn->work && !after_work && conn_work(conn, responses, until_ns);
 	if (conn->after_work || !deferred)
-		return;
+		return conn->after_work;
 	if (!deferred->reserved && !response_room(conn)) {
 		if (deferred->kind->no_room)
 			deferred->kind->no_room(deferred);
-		return;
+		return false;
 	}
-	next = deferred->kind->step(deferred, responses, clock_ns() + DEFERRED_PIECE_NS);
-	stat_add(&conn->poller->worker->stats.deferred_pieces, 1);
+	next = deferred->kind->step(deferred, responses, until_ns);
+	stat_add(&conn->poller->worker->stats.deferred_pieces, next != DEFERRED_IDLE);
 	if (next == DEFERRED_DONE)
 		deferred_end(deferred);
 	if ((next != DEFERRED_WAIT && deferred_pending(conn)) || (after_work && conn->work))
 		conn_run(conn);
+	return next != DEFERRED_IDLE;
 }
 
-bool deferred_run(struct worker *worker)
+/* The turn of one connection. False: it got nowhere. */
+static bool conn_turn(struct conn *conn, uint64_t until_ns)
 {
-	struct conn *conn = TAILQ_FIRST(&worker->deferred_conns);
 	struct response_list responses;
+	bool done;
 
-	if (!conn)
-		return false;
 	conn_pause(conn);
-	/* As in a batch: after the request arrived and before it is executed. */
-	store_thread_clock(&worker->store_thread);
-	turn_begin(&worker->turn, worker->store_thread.now_ns);
 	if (conn->stopped) {
 		deferred_cancel(conn);
 		return true;
@@ -154,8 +152,25 @@ bool deferred_run(struct worker *worker)
 	responses.poller = conn->poller;
 	responses.count = 0;
 	rcu_read_lock();
-	conn_step(conn, &responses);
+	done = conn_step(conn, &responses, until_ns);
 	responses_send(&responses);
 	rcu_read_unlock();
+	return done;
+}
+
+bool deferred_run(struct worker *worker)
+{
+	struct conn *conn, *last = TAILQ_LAST(&worker->deferred_conns, deferred_conns);
+	uint64_t until_ns;
+
+	if (!last)
+		return false;
+	/* As in a batch: after the request arrived and before it is executed. */
+	store_thread_clock(&worker->store_thread);
+	turn_begin(&worker->turn, worker->store_thread.now_ns);
+	until_ns = clock_ns() + DEFERRED_PIECE_NS;
+	while ((conn = TAILQ_FIRST(&worker->deferred_conns)))
+		if (conn_turn(conn, until_ns) || conn == last || clock_ns() >= until_ns)
+			break;
 	return true;
 }

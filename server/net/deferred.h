@@ -6,7 +6,8 @@
  *   D1. A turn runs one piece, of DEFERRED_PIECE_NS. So the others' requests wait for one piece at
  *	 most, however many are deferred.
  *   D2. Connections take turns: a client that defers a whole window of requests gets no more
- *	 pieces than one that defers a single request.
+ *	 pieces than one that defers a single request. One whose piece gets nowhere, because it
+ *	 waits for what others hold, leaves what is left of it to the next.
  *   D3. The requests of one connection are executed in order: while it has a deferred one, later
  *	 ones are deferred, too.
  *   D4. A deferred request keeps its receive buffer, so what its pointers lead to stays. It is

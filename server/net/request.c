@@ -153,6 +153,8 @@ static enum deferred_next large_run_until(struct deferred *deferred, struct wire
 		next = execute_large_step(large, &deferred->request, deferred->hash,
 					  DEFERRED_STEP_BYTES, head);
 	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
+	if (next == LARGE_RETRY)
+		return DEFERRED_IDLE;
 	return next == LARGE_DONE ? DEFERRED_DONE : DEFERRED_AGAIN;
 }
 
@@ -215,8 +217,8 @@ static void room_reserve(struct deferred *deferred)
 	deferred->reserved = true;
 }
 
-/* Steps of a room, until the time is up. True: it has ended, and given the place back. */
-static bool room_run_until(struct deferred *deferred, uint64_t until_ns)
+/* Steps of a room, until the time is up. DEFERRED_DONE: it has ended, and given the place back. */
+static enum deferred_next room_run_until(struct deferred *deferred, uint64_t until_ns)
 {
 	enum room_next next;
 
@@ -224,10 +226,10 @@ static bool room_run_until(struct deferred *deferred, uint64_t until_ns)
 		next = room_step(&deferred->room);
 	while (next == ROOM_AGAIN && clock_ns() < until_ns);
 	if (next != ROOM_DONE)
-		return false;
+		return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
 	response_unreserve(deferred->conn);
 	deferred->reserved = false;
-	return true;
+	return DEFERRED_DONE;
 }
 
 /* A point operation that there was no memory for. */
@@ -235,9 +237,10 @@ static enum deferred_next room_step_until(struct deferred *deferred,
 					  struct response_list *responses, uint64_t until_ns)
 {
 	const struct request *request = &deferred->request;
+	enum deferred_next next = room_run_until(deferred, until_ns);
 
-	if (!room_run_until(deferred, until_ns))
-		return DEFERRED_AGAIN;
+	if (next != DEFERRED_DONE)
+		return next;
 	if (request_operation(responses, deferred->conn, request, deferred->hash,
 			      &deferred->room)) {
 		execute_access(&responses->poller->worker->store_thread, request);
@@ -269,8 +272,12 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 {
 	struct room *room = &deferred->room;
 
-	if (room_pending(room) && !room_run_until(deferred, until_ns))
-		return DEFERRED_AGAIN;
+	enum deferred_next next = DEFERRED_DONE;
+
+	if (room_pending(room))
+		next = room_run_until(deferred, until_ns);
+	if (next != DEFERRED_DONE)
+		return next;
 	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash, room)) {
 		if (!room_pending(room))
 			return DEFERRED_WAIT;

@@ -36,6 +36,7 @@ static unsigned int recvs, sends;  /* posted */
 static uint32_t order[ORDER_MAX];  /* ids in the order of their pieces */
 static unsigned int pieces, cancelled;
 static unsigned int pieces_wanted[RECVS]; /* by buffer */
+static bool idle[RECVS];		  /* by buffer */
 static bool waits;
 
 static int post_srq_recv(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -113,6 +114,8 @@ static enum deferred_next step(struct deferred *deferred, struct response_list *
 	order[pieces++] = deferred->request.id;
 	if (waits)
 		return DEFERRED_WAIT;
+	if (idle[deferred->buffer])
+		return DEFERRED_IDLE;
 	if (pieces_wanted[deferred->buffer] && --pieces_wanted[deferred->buffer])
 		return DEFERRED_AGAIN;
 	response_start(responses, deferred->conn, WIRE_PING, deferred->request.id);
@@ -146,6 +149,27 @@ static void assert_order(const uint32_t *ids, unsigned int count)
 {
 	assert_int_equal(pieces, count);
 	assert_memory_equal(order, ids, count * sizeof(*ids));
+}
+
+/* Those that wait for what others hold leave the piece to them, and are asked once a turn. */
+static void idle_ones_leave_the_piece(void **state)
+{
+	static const uint32_t expected[] = { 1, 2, 3, 1, 2, 3, 1, 2, 1, 2 };
+
+	(void)state;
+	idle[1] = idle[2] = true;
+	start(0, 1, 1);
+	start(1, 2, 1);
+	start(2, 3, 2);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_true(deferred_run(&worker));
+	assert_int_equal(sends, 1);
+	assert_true(deferred_run(&worker));
+	assert_int_equal(pieces, 8);
+	idle[1] = idle[2] = false;
+	run_all();
+	assert_order(expected, 10);
+	assert_int_equal(sends, 3);
 }
 
 static void one_piece_a_run(void **state)
@@ -379,9 +403,16 @@ static void work_takes_turns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(one_piece_a_run), CASE(connections_take_turns), CASE(waiting),
-		CASE(cancelling),      CASE(failed_connection),	     CASE(work_first),
-		CASE(work_waits),      CASE(work_is_idle),	     CASE(work_takes_turns),
+		CASE(one_piece_a_run),
+		CASE(idle_ones_leave_the_piece),
+		CASE(connections_take_turns),
+		CASE(waiting),
+		CASE(cancelling),
+		CASE(failed_connection),
+		CASE(work_first),
+		CASE(work_waits),
+		CASE(work_is_idle),
+		CASE(work_takes_turns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,7 @@ void mutant_bucket_lock(struct bucket *bucket)
 
 void mutant_bucket_unlock(struct bucket *bucket, const char *in)
 {
-	if (mine.slot && is(in, "attempt_run")) {
+	if (mine.slot && is(in, "attempt_once")) {
 		mine.home = bucket;
 		return;
 	}

@@ -270,9 +270,8 @@ static const struct deferred_kind room_kind = {
 static enum deferred_next pull_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
-	struct room *room = &deferred->room;
-
 	enum deferred_next next = DEFERRED_DONE;
+	struct room *room = &deferred->room;
 
 	if (room_pending(room))
 		next = room_run_until(deferred, until_ns);

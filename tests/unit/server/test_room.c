@@ -431,14 +431,20 @@ static void waits_for_what_others_closed(void **state)
 	assert_all_open();
 }
 
-/* A PUT with a room of its caller's: it changes nothing before there is room. */
+/* A PUT with a room of its caller's. */
+static struct table_change put_with(const uint64_t *key, struct room *room)
+{
+	return (struct table_change){
+		.key = key, .key_len = 8, .value = value, .value_len = 3000, .room = room
+	};
+}
+
+/* It changes nothing before there is room. */
 static void a_put_in_steps(void **state)
 {
 	const uint64_t key = 1u << 30;
 	struct room room;
-	struct table_change change = {
-		.key = &key, .key_len = 8, .value = value, .value_len = 3000, .room = &room
-	};
+	struct table_change change = put_with(&key, &room);
 	struct store_census before, after;
 	static void *blocks[MAGAZINE_BLOCKS + SLAB_BYTES_MAX / 3000];
 	unsigned int i, n = 0;
@@ -470,9 +476,7 @@ static void a_put_fails(void **state)
 {
 	const uint64_t key = 1u << 30;
 	struct room room;
-	struct table_change change = {
-		.key = &key, .key_len = 8, .value = value, .value_len = 3000, .room = &room
-	};
+	struct table_change change = put_with(&key, &room);
 	enum wire_status status;
 	unsigned int runs = 0;
 

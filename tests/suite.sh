@@ -44,6 +44,16 @@ suite_logs_in() {
 	rm -f "$suite_logs"/*.log
 }
 
+# log: its last lines, and before them the failed checks of a script that went on after them
+suite_excerpt() {
+	local lines
+	lines=$(wc -l <"$1")
+	[ "$lines" -le "$SUITE_LOG_LINES_MAX" ] ||
+		head -n $((lines - SUITE_LOG_LINES_MAX)) "$1" | grep -A 5 '^FAIL ' |
+		tail -n "$SUITE_LOG_LINES_MAX"
+	tail -n "$SUITE_LOG_LINES_MAX" "$1"
+}
+
 # status, seconds, flavour, name, log
 suite_report() {
 	local status=$1 seconds=$2 flavour=$3 name=$4 log=$5 note=
@@ -53,7 +63,7 @@ suite_report() {
 		# One write, so that the lines of two failures do not mix.
 		printf '  %-5s %-8s %-34s %6ss  %s\n%s\n' \
 			"$status" "$flavour" "$name" "$seconds" "$log" \
-			"$(tail -n "$SUITE_LOG_LINES_MAX" "$log" | sed 's/^/      | /')"
+			"$(suite_excerpt "$log" | sed 's/^/      | /')"
 	else
 		printf '  %-5s %-8s %-34s %6ss%s\n' "$status" "$flavour" "$name" "$seconds" "$note"
 	fi

@@ -78,9 +78,11 @@ workload_a() {
 		figure_is read_p50_us "v > 0 && v <= $(figure read_max_us)"
 }
 
+# A worker that other threads keep from its CPU does not poll at all: its figure may be 0.
 workload_b() {
 	run "$1/workloadb" && figure_is update_count 'v > 0 && v < 0.12 * n' &&
-		figure_is server_useful_us 'v > 0' && figure_is server_polling_us 'v > 0'
+		figure_is server_useful_us 'v > 0' &&
+		figure_is server_polling_us 'v ~ /^[0-9.]+$/'
 }
 
 # With a warm cache a GET takes one READ, and the server does not wake up.

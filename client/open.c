@@ -234,6 +234,14 @@ static enum kvd_status open_resources(struct kvd *handle)
 	return open_buffers(handle);
 }
 
+static enum kvd_status abi_differs(struct kvd *handle, uint32_t server_abi)
+{
+	char text[WIRE_REJECT_TEXT_BYTES];
+
+	wire_abi_text(text, WIRE_ABI, server_abi);
+	return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: %s", handle->dev->address, text);
+}
+
 /* The reason is the peer's private data; a peer that is not kvd sends none, or another one. */
 static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_event *event)
 {
@@ -243,6 +251,8 @@ static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_even
 	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
 		return handle_fail(handle, KVD_ERR_REFUSED, "%s refuses the connection: is it kvd?",
 				   handle->dev->address);
+	if (reject.reason == WIRE_REJECT_VERSION && reject.abi != WIRE_ABI)
+		return abi_differs(handle, reject.abi);
 	reject.text[sizeof(reject.text) - 1] = '\0';
 	return handle_fail(
 		handle, reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,
@@ -356,9 +366,8 @@ static enum kvd_status open_connect(struct kvd *handle)
 /* NULL, or what is wrong. All later code relies on these bounds. */
 static const char *welcome_check(const struct wire_welcome *welcome)
 {
-	if (welcome->magic != WIRE_MAGIC || welcome->abi != WIRE_ABI ||
-	    welcome->features & ~WIRE_FEATURE_WINDOW)
-		return "not this version of kvd's protocol";
+	if (welcome->features & ~WIRE_FEATURE_WINDOW)
+		return "features that were not offered";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
 		return "window out of range";
 	if (welcome->request_bytes < WIRE_REQUEST_MIN || welcome->request_bytes > WIRE_RESPONSE_MAX)
@@ -369,8 +378,14 @@ static const char *welcome_check(const struct wire_welcome *welcome)
 enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
 {
 	size_t cache_bytes = handle->options.cache_bytes;
-	const char *error = welcome_check(welcome);
+	const char *error;
 
+	if (welcome->magic != WIRE_MAGIC)
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s does not speak kvd's protocol",
+				   handle->dev->address);
+	if (welcome->abi != WIRE_ABI)
+		return abi_differs(handle, welcome->abi);
+	error = welcome_check(welcome);
 	if (error)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				   handle->dev->address, error);
@@ -403,16 +418,19 @@ static enum kvd_status open_hello(struct kvd *handle)
 		.head = { .op = WIRE_HELLO, .value_len = sizeof(hello) },
 		.value = &hello,
 	};
-	struct wire_welcome welcome;
+	struct wire_welcome welcome = { 0 };
 	struct response response;
 	enum kvd_status status = rpc_call(handle, &rpc, &response);
 
 	if (status)
 		return status;
-	if (response.value_len != sizeof(welcome))
+	if (response.value_len)
+		memcpy(&welcome, response.value,
+		       response.value_len < sizeof(welcome) ? response.value_len : sizeof(welcome));
+	/* That of another ABI may have another length. */
+	if (response.value_len != sizeof(welcome) && welcome.abi == WIRE_ABI)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
 				   handle->dev->address, response.value_len);
-	memcpy(&welcome, response.value, sizeof(welcome));
 	return open_welcome(handle, &welcome);
 }
 

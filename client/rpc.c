@@ -203,7 +203,7 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 	}
 	return handle_fail(handle, KVD_ERR_PROTOCOL,
 			   "the server at %s refuses the request: it speaks another version of the "
-			   "protocol",
+			   "protocol; use the same version of kvd on both sides",
 			   handle->dev->address);
 }
 

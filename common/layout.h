@@ -22,7 +22,7 @@
 #error "kvd's region and messages are little-endian; a big-endian port has to swap them"
 #endif
 
-#define LAYOUT_ABI 2
+#define LAYOUT_ABI 3
 #define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
 
 #define KEY_MAX 1024u

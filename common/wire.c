@@ -6,6 +6,8 @@
  */
 #include "common/wire.h"
 
+#include <stdio.h>
+
 #include "common/sum.h"
 
 enum key_use { KEY_NONE, KEY_MUST, KEY_MAY };
@@ -42,6 +44,13 @@ static const struct {
 const char *wire_op_name(enum wire_op op)
 {
 	return op >= 1 && op <= WIRE_OP_MAX ? ops[op].name : "unknown";
+}
+
+void wire_abi_text(char text[WIRE_REJECT_TEXT_BYTES], uint32_t client_abi, uint32_t server_abi)
+{
+	snprintf(text, WIRE_REJECT_TEXT_BYTES,
+		 "the client has protocol version %u and the server %u: update the %s", client_abi,
+		 server_abi, client_abi < server_abi ? "client" : "server");
 }
 
 /* Whether it may create an item, and so has item flags and a time to live. */

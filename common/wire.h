@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 2
+#define WIRE_ABI 3
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 /*
@@ -53,11 +53,13 @@ enum wire_reject_reason {
 	WIRE_REJECT_ERROR = 4, /* the server could not set the connection up */
 };
 
+#define WIRE_REJECT_TEXT_BYTES 96u
+
 struct wire_reject {
 	uint64_t magic;
 	uint32_t abi; /* the server's */
 	uint32_t reason;
-	char text[96]; /* zero-terminated */
+	char text[WIRE_REJECT_TEXT_BYTES]; /* zero-terminated */
 };
 static_assert(sizeof(struct wire_reject) == 112, "ABI");
 
@@ -340,5 +342,10 @@ const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t
 const char *geometry_check(const struct geometry *g);
 
 const char *wire_op_name(enum wire_op op);
+
+/*
+ * What either side says of the other's ABI, which is not its own: both, and which side to update.
+ */
+void wire_abi_text(char text[WIRE_REJECT_TEXT_BYTES], uint32_t client_abi, uint32_t server_abi);
 
 #endif /* KVD_COMMON_WIRE_H */

@@ -161,17 +161,27 @@ static struct poller *poller_choose_admin(struct net *net, const struct nic *nic
 	return peer_is_admin(&peer) ? poller : NULL;
 }
 
-/* Older clients send no features: zeros, or nothing. */
-static bool connect_parse(struct wire_connect *connect, const struct cm_event *event)
+/*
+ * Older clients send no features: zeros, or nothing. If it is refused, returns false, and @text
+ * says why.
+ */
+static bool connect_parse(struct wire_connect *connect, const struct cm_event *event,
+			  char text[WIRE_REJECT_TEXT_BYTES])
 {
 	size_t len = event->private_len < sizeof(*connect) ? event->private_len : sizeof(*connect);
 
 	*connect = (struct wire_connect){ 0 };
-	if (len < WIRE_CONNECT_BYTES)
-		return false;
 	memcpy(connect, event->private_data, len);
-	return connect->magic == WIRE_MAGIC && connect->abi == WIRE_ABI &&
-	       connect->bytes == WIRE_CONNECT_BYTES;
+	if (len < WIRE_CONNECT_BYTES || connect->magic != WIRE_MAGIC)
+		snprintf(text, WIRE_REJECT_TEXT_BYTES, "the client does not speak kvd's protocol");
+	else if (connect->abi != WIRE_ABI)
+		wire_abi_text(text, connect->abi, WIRE_ABI);
+	else if (connect->bytes != WIRE_CONNECT_BYTES)
+		snprintf(text, WIRE_REJECT_TEXT_BYTES,
+			 "the client's connect request has a length that is not the protocol's");
+	else
+		return true;
+	return false;
 }
 
 /* This thread is offline otherwise: server/control_loop.c. */
@@ -258,14 +268,14 @@ static void connect_failed(struct net *net, const struct nic *nic, struct cm_id 
 
 static void connect_handle(struct net *net, struct nic *nic, const struct cm_event *event)
 {
+	char text[WIRE_REJECT_TEXT_BYTES];
 	struct wire_connect connect;
 	struct poller *poller;
 	bool full, admin = false;
 	int err;
 
-	if (!connect_parse(&connect, event)) {
-		connect_refuse(net, event->id, WIRE_REJECT_VERSION,
-			       "the client does not speak this version of kvd's protocol");
+	if (!connect_parse(&connect, event, text)) {
+		connect_refuse(net, event->id, WIRE_REJECT_VERSION, text);
 		return;
 	}
 	if (net->stopping) {

@@ -106,11 +106,39 @@ static const char *case_connect_magic(void)
 	return expect_refused(&hello, sizeof(hello));
 }
 
+/* The reason names both versions, and the side that is to be updated. */
+static const char *connect_abi(uint32_t abi, const char *text)
+{
+	struct wire_connect hello = raw_good_connect;
+	const char *error = NULL;
+	struct raw_peer p;
+
+	hello.abi = abi;
+	raw_open(&p, false);
+	raw_connect(&p, &hello, sizeof(hello));
+	if (!p.refused || p.reject.reason != WIRE_REJECT_VERSION || p.reject.abi != WIRE_ABI ||
+	    strcmp(p.reject.text, text))
+		error = "not refused with both versions and the remedy";
+	raw_close(&p);
+	return error;
+}
+
 static const char *case_connect_abi(void)
+{
+	static_assert(WIRE_ABI == 3, "the texts below");
+	const char *error = connect_abi(2, "the client has protocol version 2 and the server 3: "
+					   "update the client");
+
+	return error ? error :
+		       connect_abi(4, "the client has protocol version 4 and the server 3: "
+				      "update the server");
+}
+
+static const char *case_connect_length(void)
 {
 	struct wire_connect hello = raw_good_connect;
 
-	hello.abi++;
+	hello.bytes++;
 	return expect_refused(&hello, sizeof(hello));
 }
 
@@ -1322,7 +1350,8 @@ static const char *case_socket_garbage_held(void)
  * --- the cases ---------------------------------------------------------------------------------
  */
 
-#define REFUSED "connection refused: the client does not speak this version"
+#define REFUSED "connection refused: the client does not speak kvd's protocol"
+#define REFUSED_ABI "connection refused: the client has protocol version 4 and the server 3"
 #define EARLY "closed: a request before HELLO"
 #define HELLO "closed: HELLO with values that the protocol does not allow"
 #define ANY "-" /* the server need not log anything */
@@ -1334,7 +1363,9 @@ static const struct {
 	{ "connect_empty", "any", REFUSED, case_connect_empty },
 	{ "connect_short", "any", REFUSED, case_connect_short },
 	{ "connect_magic", "any", REFUSED, case_connect_magic },
-	{ "connect_abi", "any", REFUSED, case_connect_abi },
+	{ "connect_abi", "any", REFUSED_ABI, case_connect_abi },
+	{ "connect_length", "any", "connection refused: the client's connect request",
+	  case_connect_length },
 	{ "connect_garbage", "any", REFUSED, case_connect_garbage },
 	{ "connect_abort", "any", ANY, case_connect_abort },
 	{ "silent", "any", "closed: no valid HELLO within server.handshake_timeout", case_silent },

@@ -198,6 +198,7 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 	case WIRE_NOT_A_NUMBER:
 		return handle_fail(handle, KVD_ERR_NOT_A_NUMBER,
 				   "a number has 1 to 20 digits and is less than 2^64");
+	case WIRE_UNKNOWN: /* it numbers no changes */
 	case WIRE_PROTOCOL:
 		break;
 	}

@@ -85,12 +85,31 @@ static bool has_ttl(const struct wire_request *r)
 	       (r->op == WIRE_FLUSH && !r->ticket);
 }
 
+/* What changes the store; and PING, in place of a change that its client gave up. */
+static bool may_be_numbered(const struct wire_request *r)
+{
+	switch ((enum wire_op)r->op) {
+	case WIRE_PUT:
+	case WIRE_DELETE:
+	case WIRE_ARITH:
+	case WIRE_TOUCH:
+	case WIRE_PING:
+		return true;
+	case WIRE_GET:
+		return r->flags & WIRE_F_TOUCH;
+	case WIRE_FLUSH:
+		return !r->ticket;
+	default:
+		return false;
+	}
+}
+
 static const char *check_kind(const struct wire_request *r)
 {
 	if (r->op < 1 || r->op > WIRE_OP_MAX)
 		return "unknown operation";
-	if (r->flags & ~ops[r->op].flags || r->reserved)
-		return "unknown flag, or a reserved field that is not 0";
+	if (r->flags & ~ops[r->op].flags)
+		return "unknown flag";
 	if (r->mode > ops[r->op].modes)
 		return "mode out of range";
 	return NULL;
@@ -108,6 +127,8 @@ static const char *check_fields(const struct wire_request *r)
 		return "ttl in an operation that does not use it";
 	if (r->ttl > WIRE_TTL_MAX)
 		return "time to live out of range";
+	if (r->change && !may_be_numbered(r))
+		return "a number in an operation that changes nothing";
 	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN)
 		return "arg32 in an operation that does not use it";
 	return NULL;
@@ -169,6 +190,7 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 		.ttl = r.ttl,
 		.access = r.access_count ? body + r.key_len + sent_len : NULL,
 		.access_count = r.access_count,
+		.change = r.change,
 	};
 	return NULL;
 }
@@ -184,6 +206,7 @@ static bool status_known(uint8_t status)
 	case WIRE_BUSY:
 	case WIRE_EXISTS:
 	case WIRE_NOT_A_NUMBER:
+	case WIRE_UNKNOWN:
 		return true;
 	}
 	return false;
@@ -200,8 +223,10 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 	if (r.op < 1 || r.op > WIRE_OP_MAX || !status_known(r.status))
 		return "response with an unknown operation or status";
 	copy = r.flags & WIRE_R_COPY;
-	if (r.flags & ~WIRE_R_COPY || (copy && r.op != WIRE_GET) || r.reserved)
+	if (r.flags & ~(WIRE_R_COPY | WIRE_R_REPEATED) || (copy && r.op != WIRE_GET) || r.reserved)
 		return "response with unknown flags";
+	if (copy && r.flags & WIRE_R_REPEATED)
+		return "response of an answer that was recorded, with a copy";
 	if (r.window > WIRE_WINDOW_MAX)
 		return "response with a window out of range";
 	if (r.value_len > VALUE_MAX || len - sizeof(r) != (copy ? 0 : r.value_len))

@@ -103,6 +103,7 @@ enum wire_status {
 	WIRE_BUSY = 13,
 	WIRE_EXISTS = 14,	/* add: the key is there; cas: with another version */
 	WIRE_NOT_A_NUMBER = 15, /* arith: the value is not a 64-bit decimal number */
+	WIRE_UNKNOWN = 17,	/* a change that was sent before, of which nothing is known now */
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
@@ -145,7 +146,7 @@ struct wire_request {
 			 GET with TOUCH, ARITH with CREATE); FLUSH: its delay in seconds */
 	uint16_t flags;
 	uint16_t access_count; /* access records after the value, of 8 bytes: hashes of keys */
-	uint32_t reserved;     /* 0 */
+	uint32_t change;       /* low 32 bits of its number, or 0: see wire_change_next() */
 };
 static_assert(sizeof(struct wire_request) == 48, "ABI");
 static_assert(offsetof(struct wire_request, value_len) == 4, "ABI");
@@ -154,6 +155,24 @@ static_assert(offsetof(struct wire_request, arg64) == 16, "ABI");
 static_assert(offsetof(struct wire_request, arg_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_request, ttl) == 36, "ABI");
 static_assert(offsetof(struct wire_request, flags) == 40, "ABI");
+static_assert(offsetof(struct wire_request, change) == 44, "ABI");
+
+/*
+ * A client that has an identity numbers its changes in the order of submission, from 1. Numbers
+ * whose low 32 bits are 0 are left out, since 0 says that a request has none. Which number is meant
+ * follows from one that is near: wire_change_near().
+ */
+static inline uint64_t wire_change_next(uint64_t number)
+{
+	number++;
+	return (uint32_t)number ? number : number + 1;
+}
+
+/* The number with the low bits @change that is next to @number; 0 or more than it if below 1. */
+static inline uint64_t wire_change_near(uint64_t number, uint32_t change)
+{
+	return number + (uint64_t)(int64_t)(int32_t)(change - (uint32_t)number);
+}
 
 #define WIRE_ACCESS_BYTES 8u
 #define WIRE_ACCESS_MAX 96u /* records in a message */
@@ -167,6 +186,8 @@ static_assert(offsetof(struct wire_request, flags) == 40, "ABI");
  * until the client's next request.
  */
 #define WIRE_R_COPY 0x01u
+/* A change was executed before, when it was sent for the first time: this is its answer of then. */
+#define WIRE_R_REPEATED 0x02u
 
 struct wire_response {
 	uint8_t op; /* the request's */
@@ -218,13 +239,18 @@ struct wire_entry {
 static_assert(sizeof(struct wire_entry) == 32, "ABI");
 
 /* HELLO's value in the request. */
+#define WIRE_IDENTITY_BYTES 16
 struct wire_hello {
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t response_bytes; /* of the client's receive buffers, WIRE_RESPONSE_MIN or more */
 	uint64_t features;	 /* 0: they are offered in the connect request */
+	uint8_t identity[WIRE_IDENTITY_BYTES]; /* random, the client's secret; all 0: none */
+	uint64_t change_next; /* the first change that it has never sent; 0: no identity */
 };
-static_assert(sizeof(struct wire_hello) == 24, "ABI");
+static_assert(sizeof(struct wire_hello) == 48, "ABI");
+static_assert(offsetof(struct wire_hello, identity) == 24, "ABI");
+static_assert(offsetof(struct wire_hello, change_next) == 40, "ABI");
 
 /* HELLO's value in the response, if the status is WIRE_OK; else no value follows. */
 struct wire_welcome {
@@ -237,12 +263,17 @@ struct wire_welcome {
 	uint64_t features;	  /* those of the connect request that the server has, too */
 	uint32_t access_rate;	  /* report one GET of this many; 0: none (no eviction) */
 	uint32_t access_delay_ms; /* and no later than this, once the client calls again */
+	/* Of the identity in HELLO; all 0: none, or there is no room for it. */
+	uint64_t change_last;	 /* the last change of which the answer was recorded */
+	uint32_t answers;	 /* changes that the client may have without an answer, at most */
+	uint32_t identity_known; /* 1: it is that of an older connection, 0: it is new */
 	struct geometry geometry;
 };
-static_assert(sizeof(struct wire_welcome) == 360, "ABI");
+static_assert(sizeof(struct wire_welcome) == 376, "ABI");
 static_assert(offsetof(struct wire_welcome, region_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_welcome, access_rate) == 40, "ABI");
-static_assert(offsetof(struct wire_welcome, geometry) == 48, "ABI");
+static_assert(offsetof(struct wire_welcome, change_last) == 48, "ABI");
+static_assert(offsetof(struct wire_welcome, geometry) == 64, "ABI");
 
 /* Room for HELLO's response, and for one entry of a scan with the longest key. */
 #define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)
@@ -276,6 +307,7 @@ struct request {
 	uint32_t ttl;
 	const uint8_t *access; /* records, not aligned */
 	uint32_t access_count;
+	uint32_t change; /* 0: not numbered */
 };
 
 static inline uint64_t request_access(const struct request *request, uint32_t i)

@@ -76,6 +76,8 @@ enum poll_mode {
 	  "a connection is closed if no part of its large value is read for this time")            \
 	X(server, pull_timeout, TIME, "30s", OPTION_MS(10), OPTION_S(600),                         \
 	  "a connection whose large value is not read within this time is closed")                 \
+	X(server, identity_time, TIME, "60s", 0, OPTION_S(3600),                                   \
+	  "how long a client may be away and then still send changes again that are executed once") \
 	X(server, keepalive_interval, TIME, "15s", 0, OPTION_S(3600),                              \
 	  "on RDMA devices, a client that sends nothing for this long is probed; 0: never")        \
 	X(server, keepalive_count, UINT, "2", 1, 100,                                              \
@@ -129,6 +131,8 @@ enum poll_mode {
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, SIZE, "1m", 0, OPTION_GIB(1),                                         \
 	  "size of the largest value that a client may store")                                     \
+	X(limits, identities, UINT, "2048", 0, 131072,                                             \
+	  "clients, connected or not long away, whose changes are executed once if sent again")    \
 	X(limits, connection_requests, UINT, "0", 0, 1000000000,                                   \
 	  "requests per second of a connection; those beyond are answered BUSY; 0: no limit")      \
 	X(limits, connection_bytes, SIZE, "0", 0, OPTION_GIB(64),                                  \

@@ -32,6 +32,7 @@
 
 #include "common/rdma/device.h"
 #include "common/wire.h"
+#include "server/net/answers.h"
 #include "server/net/conn_limit.h"
 #include "server/net/mailbox.h"
 #include "server/net/snapshot.h"
@@ -40,6 +41,7 @@
 
 struct item;
 struct deferred;
+struct identity;
 struct deferred_work;
 
 /* What one value holds of a budget, or waits for: server/net/budget.h. */
@@ -63,8 +65,18 @@ struct pull {
 	struct large steps; /* sums what has arrived, and commits it; the item is in them */
 	uint32_t rkey;
 	uint32_t id;		   /* of the request */
+	uint32_t change;	   /* likewise */
 	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
 	struct budget_hold build;  /* of what an append is made into */
+};
+
+/* The part of a HELLO that concerns its identity: server/net/identity.h. */
+struct hello_query {
+	uint8_t identity[WIRE_IDENTITY_BYTES]; /* all 0: none */
+	uint64_t change_next;
+	/* The answer. */
+	struct answers *answers; /* NULL: none, or there is no room */
+	bool known;		 /* an older connection had the identity */
 };
 
 /* A request of a connection that the control thread answers: server/net/query.h. */
@@ -75,9 +87,10 @@ struct query {
 	uint32_t size; /* of text */
 	/* The answer. */
 	enum wire_status status;
-	uint32_t len;		/* bytes of text */
-	uint64_t cursor;	/* of the next page, 0: none */
-	bool granted;		/* HELLO: the client has remote read */
+	uint32_t len;	 /* bytes of text */
+	uint64_t cursor; /* of the next page, 0: none */
+	bool granted;	 /* HELLO: the client has remote read */
+	struct hello_query hello;
 	struct snapshot *stats; /* STATS: kept until the last page. NULL: none, or no memory */
 	struct snapshot_place stats_place; /* of the page that comes next */
 	bool answered;			   /* the worker's: NOTE_ANSWER came */
@@ -145,6 +158,8 @@ struct conn {
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
 	const struct deferred_work *work; /* beside its requests; NULL: none */
 	bool after_work;		  /* its last piece was of its work (D7) */
+	struct answers *answers;	  /* to its numbered changes; NULL: it has no identity */
+	uint64_t change_admitted;	  /* the last number that arrived; server/net/answers.h */
 
 	uint64_t drained_at;	       /* of poller->taken, if it has no marker */
 	TAILQ_ENTRY(conn) drain_entry; /* in poller->unmarked */
@@ -171,6 +186,7 @@ struct conn {
 	unsigned int probe_intervals; /* since it sent a probe that was not answered */
 	struct query_list *queries;   /* the one that its query waits in, or NULL */
 	TAILQ_ENTRY(conn) query_entry;
+	struct identity *identity; /* whose owner or heir it is, or NULL */
 
 	/* The worker's and the control thread's in turn: NOTE_QUERY and NOTE_ANSWER pass it on. */
 	struct query query;
@@ -215,6 +231,20 @@ static inline void sq_put(struct conn *conn, uint32_t count)
 
 	conn->sq_used -= count;
 	conn->poller->spare_sends += over < count ? over : count;
+}
+
+/* The kind of a numbered request that has arrived. */
+static inline enum change_kind conn_admit(struct conn *conn, uint32_t change)
+{
+	return conn->answers ? answers_admit(conn->answers, &conn->change_admitted, change) :
+			       CHANGE_WRONG;
+}
+
+/* A request has got its response; if it is numbered, the answer is recorded. */
+static inline void conn_record(struct conn *conn, uint32_t change, const struct wire_response *head)
+{
+	if (change)
+		answers_record(conn->answers, change, head);
 }
 
 /*

@@ -104,6 +104,7 @@ static void conn_set_stage(struct net *net, struct conn *conn, enum conn_stage s
 {
 	conn->stage = stage;
 	query_forget(conn);
+	identity_disinherit(conn);
 	conn_timer_cancel(&net->timers, conn);
 	if (stage == CONN_FLUSHING)
 		conn_timer_set(&net->timers, conn, CONN_TIMER_FLUSH, clock_ns());
@@ -492,11 +493,43 @@ static void answer_send(struct conn *conn)
 	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_ANSWER]);
 }
 
+static void identities_count(struct net *net)
+{
+	const struct identities *identities = &net->identities;
+
+	stat_set(&net->stats.identities, identities->count - identities->kept_count);
+	stat_set(&net->stats.identities_kept, identities->kept_count);
+	stat_set(&net->stats.identities_evicted, identities->evicted);
+}
+
+/* False: HELLO waits for the end of another connection, identity_leave(). */
+static bool query_claim(struct net *net, struct conn *conn)
+{
+	struct conn *closes;
+	bool claimed;
+
+	if (conn->query.op != WIRE_HELLO || !conn->query.hello.change_next)
+		return true;
+	claimed = identity_claim(&net->identities, conn, &closes);
+	if (closes && closes->stage == CONN_LIVE) {
+		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: its client connected anew",
+				CONN_ARG(closes));
+		stat_add(&net->stats.connections_replaced, 1);
+		conn_close(net, closes);
+	}
+	stat_add(&net->stats.identities_refused, claimed && !conn->identity);
+	identities_count(net);
+	return claimed;
+}
+
 /* The connection that asked may be the one that is closed: then it gets no answer. */
 static void query_run(struct net *net, struct conn *conn)
 {
-	struct conn *kill = query_answer(net, conn);
+	struct conn *kill;
 
+	if (!query_claim(net, conn))
+		return;
+	kill = query_answer(net, conn);
 	if (kill) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s asked for it (KILL %llu)",
 				CONN_ARG(kill), conn->peer.address,
@@ -548,6 +581,19 @@ int conn_manager_wait_ms(const struct net *net, int wait_ms)
 	return due_ms < (uint64_t)wait_ms ? (int)due_ms : wait_ms;
 }
 
+/* No request of the connection is executed any more. The HELLO that waited for that goes on. */
+static void conn_quiesced(struct net *net, struct conn *conn)
+{
+	struct conn *heir = identity_leave(&net->identities, conn, clock_ns());
+
+	if (heir)
+		query_taken(net, heir);
+	identities_count(net);
+	conn->stage = CONN_RELEASING;
+	conn_ops(conn)->destroy_qp(conn->id);
+	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_RELEASE]);
+}
+
 void conn_manager_read_mail(struct net *net)
 {
 	struct conn *conn, *released = NULL;
@@ -564,9 +610,7 @@ void conn_manager_read_mail(struct net *net)
 			query_taken(net, conn);
 			break;
 		case NOTE_QUIESCED:
-			conn->stage = CONN_RELEASING;
-			conn_ops(conn)->destroy_qp(conn->id);
-			mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_RELEASE]);
+			conn_quiesced(net, conn);
 			break;
 		case NOTE_RELEASED:
 			conn_list_remove(net, conn);
@@ -626,6 +670,8 @@ void conn_manager_expire(struct net *net, uint64_t now_ns)
 		hello_due(net, conn, now_ns);
 	while ((conn = conn_timer_take(&net->timers, CONN_TIMER_KEEPALIVE, now_ns)))
 		keepalive_due(net, conn, now_ns);
+	identities_expire(&net->identities, now_ns);
+	identities_count(net);
 }
 
 void conn_manager_close_all(struct net *net)

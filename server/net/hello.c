@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "server/net/answers.h"
 #include "server/net/query.h"
 #include "server/net/window.h"
 #include "server/net/worker.h"
@@ -26,7 +27,21 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
 	};
+	if (conn->answers) {
+		welcome->change_last = conn->answers->last;
+		welcome->answers = ANSWERS_MAX;
+		welcome->identity_known = conn->query.hello.known;
+	}
 	index_geometry(table, &welcome->geometry);
+}
+
+/* With an identity there is a number, and without one there is none. */
+static bool identity_is_valid(const struct wire_hello *hello)
+{
+	static const uint8_t none[WIRE_IDENTITY_BYTES];
+	bool has = memcmp(hello->identity, none, sizeof(none));
+
+	return has ? (uint32_t)hello->change_next != 0 : !hello->change_next;
 }
 
 static enum deferred_next hello_check(struct deferred *deferred, struct response_list *responses)
@@ -37,7 +52,8 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 
 	memcpy(&hello, deferred->request.value, sizeof(hello));
 	if (hello.magic != WIRE_MAGIC || hello.features || hello_done(conn) ||
-	    hello.response_bytes < WIRE_RESPONSE_MIN || hello.response_bytes > WIRE_RESPONSE_MAX) {
+	    hello.response_bytes < WIRE_RESPONSE_MIN || hello.response_bytes > WIRE_RESPONSE_MAX ||
+	    !identity_is_valid(&hello)) {
 		conn_fail(conn,
 			  "HELLO with values that the protocol does not allow, or a second HELLO");
 		return DEFERRED_DONE;
@@ -49,6 +65,8 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 	}
 	conn->response_bytes = hello.response_bytes < bytes_max ? hello.response_bytes : bytes_max;
 	atomic_store_explicit(&conn->hello_taken, true, memory_order_relaxed);
+	conn->query.hello = (struct hello_query){ .change_next = hello.change_next };
+	memcpy(conn->query.hello.identity, hello.identity, sizeof(hello.identity));
 	query_send(conn, WIRE_HELLO, 0);
 	deferred->query.asked = true;
 	return DEFERRED_WAIT;
@@ -73,6 +91,20 @@ static void hello_welcome(struct deferred *deferred, struct response_list *respo
 	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
 }
 
+/* False: the client says that it has never sent what it was answered. */
+static bool hello_identify(struct conn *conn)
+{
+	const struct hello_query *hello = &conn->query.hello;
+
+	if (hello->answers && hello->answers->last >= hello->change_next) {
+		conn_fail(conn, "HELLO with a number of changes that is below one executed before");
+		return false;
+	}
+	conn->answers = hello->answers;
+	conn->change_admitted = hello->answers ? hello->answers->last : 0;
+	return true;
+}
+
 static enum deferred_next hello_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {
@@ -83,10 +115,10 @@ static enum deferred_next hello_step(struct deferred *deferred, struct response_
 		return hello_check(deferred, responses);
 	if (!conn->query.answered)
 		return DEFERRED_WAIT;
-	if (conn->query.granted)
-		hello_welcome(deferred, responses);
-	else
+	if (!conn->query.granted)
 		conn_fail(conn, "the device did not grant remote read");
+	else if (hello_identify(conn))
+		hello_welcome(deferred, responses);
 	return DEFERRED_DONE;
 }
 

@@ -2,7 +2,9 @@
 /*
  * HELLO. The worker checks it; the control thread grants the client remote read, a system call that
  * takes milliseconds on some devices, while the request is deferred (server/net/query.h); then the
- * worker sends the welcome. Requests behind it are deferred, and executed after it.
+ * worker sends the welcome. Requests behind it are deferred, and executed after it. If the HELLO
+ * has an identity whose older connection is still there, that one ends first:
+ * server/net/identity.h.
  */
 #ifndef KVD_SERVER_NET_HELLO_H
 #define KVD_SERVER_NET_HELLO_H

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/util/log.h"
 #include "server/net/nic_address.h"
@@ -90,6 +91,18 @@ static int net_init_registry(struct net *net)
 	return err;
 }
 
+static int net_init_identities(struct net *net)
+{
+	const struct config *config = net->env.config;
+	int err = identities_init(&net->identities, config->limits.identities,
+				  config->server.identity_time);
+
+	if (err)
+		log_error("can't set up %u identities: %s: lower limits.identities",
+			  config->limits.identities, strerror(-err));
+	return err;
+}
+
 int net_init(struct net *net, const struct worker_env *env)
 {
 	int err;
@@ -100,6 +113,8 @@ int net_init(struct net *net, const struct worker_env *env)
 		return err;
 	net->env.control = &net->mailbox;
 	err = net_init_registry(net);
+	if (!err)
+		err = net_init_identities(net);
 	if (!err)
 		err = net_init_nics(net);
 	return err ? err : net_init_workers(net);
@@ -116,6 +131,7 @@ void net_release(struct net *net)
 	net->worker_count = 0;
 	while (net->nic_count)
 		nic_release(&net->nics[--net->nic_count]);
+	identities_release(&net->identities);
 	conn_registry_release(&net->registry);
 	if (net->env.control)
 		mailbox_release(&net->mailbox);

@@ -6,6 +6,7 @@
 #include "server/net/conn_registry.h"
 #include "server/net/conn_timer.h"
 #include "server/net/cpu.h"
+#include "server/net/identity.h"
 #include "server/net/worker.h"
 
 /* X(name, help): counted by the control thread. */
@@ -16,6 +17,12 @@
 	X(connections_expired,                                                                     \
 	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
 	X(connections_killed, "connections closed because a client asked for it")                  \
+	X(connections_replaced, "connections closed because their client connected anew")          \
+	X(identities, "clients whose connections are open and whose changes are executed once")    \
+	X(identities_kept, "clients whose connections ended within server.identity_time")          \
+	X(identities_evicted,                                                                      \
+	  "clients forgotten before that time, to make room for others (limits.identities)")       \
+	X(identities_refused, "connections without exactly-once execution, for lack of room")      \
 	X(keepalive_probes, "probes of idle connections")                                          \
 	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
 	X(async_errors, "asynchronous errors reported by a device")
@@ -44,6 +51,7 @@ struct net {
 	struct query_list stats_queries; /* and those whose STATS does */
 	uint64_t stats_at_ns;		 /* no snapshot is made before */
 	struct conn_registry registry;
+	struct identities identities;
 	uint32_t serial;	     /* of the next connection */
 	uint32_t admins_count;	     /* connections beyond server.max_connections */
 	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */

@@ -192,6 +192,7 @@ static void pull_finish(struct response_list *responses, struct conn *conn)
 	response_unreserve(conn);
 	response = response_start(responses, conn, WIRE_PUT, conn->pull.id);
 	response_set_change(&steps->change, steps->status, &response->head);
+	conn_record(conn, conn->pull.change, &response->head);
 	stat_add(&worker->stats.put_no_space, steps->status == WIRE_NO_SPACE);
 	stat_add(&worker->stats.put_too_large, steps->status == WIRE_TOO_LARGE);
 	build_end(conn, &conn->pull.build);
@@ -251,6 +252,7 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 	struct poller *poller = responses->poller;
 	struct worker *worker = poller->worker;
 	enum wire_status status = WIRE_OK;
+	struct response_wr *response;
 	struct table_change change;
 	struct item *item = NULL;
 
@@ -271,8 +273,9 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 		if (!conn->pull.active)
 			budget_give(&worker->pull_budget, &conn->pull_hold,
 				    conn->pull_hold.class == BUDGET_PROVEN);
-		response_start(responses, conn, WIRE_PUT, request->id)->head.status =
-			(uint8_t)status;
+		response = response_start(responses, conn, WIRE_PUT, request->id);
+		response->head.status = (uint8_t)status;
+		conn_record(conn, request->change, &response->head);
 		return true;
 	}
 	conn->pull = (struct pull){
@@ -282,6 +285,7 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 		.left = request->value_len,
 		.rkey = request->pull_rkey,
 		.id = request->id,
+		.change = request->change,
 	};
 	large_commit(&conn->pull.steps, &worker->store_thread, hash, item, &change);
 	deferred_work_start(conn, &pull_work);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The address without the port, which is another one for each connection. */
-static size_t name_length(const struct cm_peer *peer)
+size_t peer_name_length(const struct cm_peer *peer)
 {
 	const char *port = peer->uid_known ? NULL : strrchr(peer->address, ':');
 
@@ -14,7 +14,7 @@ static size_t name_length(const struct cm_peer *peer)
 
 static int find(const struct pull_peers *peers, const struct cm_peer *peer)
 {
-	size_t length = name_length(peer);
+	size_t length = peer_name_length(peer);
 
 	for (int i = 0; i < (int)PULL_PEERS_MAX; i++)
 		if (peers->late[i].until_ns && !peers->late[i].name[length] &&
@@ -40,7 +40,7 @@ void pull_peers_add(struct pull_peers *peers, const struct cm_peer *peer, uint64
 	if (i < 0) {
 		i = forgotten_first(peers);
 		memset(peers->late[i].name, 0, sizeof(peers->late[i].name));
-		memcpy(peers->late[i].name, peer->address, name_length(peer));
+		memcpy(peers->late[i].name, peer->address, peer_name_length(peer));
 	}
 	peers->late[i].until_ns = peers->until_ns = until_ns;
 }

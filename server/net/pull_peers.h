@@ -10,12 +10,16 @@
 #define KVD_SERVER_NET_PULL_PEERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/rdma/device.h"
 
 /* With more of them, the one that would be forgotten first is forgotten. */
 #define PULL_PEERS_MAX 64
+
+/* Bytes of @peer->address that name the peer: those without the port. */
+size_t peer_name_length(const struct cm_peer *peer);
 
 struct pull_peers {
 	struct {

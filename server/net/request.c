@@ -6,6 +6,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/net/answers.h"
 #include "server/net/build.h"
 #include "server/net/copy.h"
 #include "server/net/deferred.h"
@@ -63,6 +64,14 @@ static void count_operation(struct worker_stats *stats, enum wire_op op, enum wi
 	}
 }
 
+/* What a point operation does when its response is filled in (O1 in server/net/answers.h). */
+static void operation_done(struct conn *conn, const struct request *request,
+			   const struct wire_response *head)
+{
+	count_operation(&conn->poller->worker->stats, request->op, head->status);
+	conn_record(conn, request->change, head);
+}
+
 /* False: nothing was done yet; if room_pending(@room), room comes first, else the item is large. */
 static bool request_operation(struct response_list *responses, struct conn *conn,
 			      const struct request *request, uint64_t hash, struct room *room)
@@ -86,7 +95,7 @@ static bool request_operation(struct response_list *responses, struct conn *conn
 		response_cancel(responses);
 		return false;
 	}
-	count_operation(&worker->stats, request->op, response->head.status);
+	operation_done(conn, request, &response->head);
 	return true;
 }
 
@@ -107,6 +116,7 @@ static void request_flush(struct response_list *responses, struct conn *conn,
 	response->head.ticket = maintenance_flush(maintenance, worker->store_thread.now_ns,
 						  request->ttl);
 	response->head.status = response->head.ticket ? WIRE_OK : WIRE_BUSY;
+	conn_record(conn, request->change, &response->head);
 }
 
 /* A piece of a scan: the response has what was found until @until_ns, and the client goes on. */
@@ -189,7 +199,7 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 	build_end(conn, &deferred->large.hold);
 	if (deferred->large.request.steps.copy)
 		response_keep_copy(worker, conn, deferred->large.request.steps.copy);
-	count_operation(&worker->stats, request->op, response->head.status);
+	operation_done(conn, request, &response->head);
 	execute_access(&worker->store_thread, request);
 	return DEFERRED_DONE;
 }
@@ -428,6 +438,7 @@ static void request_refuse(struct response_list *responses, struct conn *conn,
 
 	if (request->op != WIRE_ACCESS)
 		response->head.status = WIRE_BUSY;
+	conn_record(conn, request->change, &response->head);
 }
 
 /* A request that is beyond a limit, but came behind a deferred one, or when there was no room. */
@@ -441,6 +452,50 @@ static enum deferred_next refuse_step(struct deferred *deferred, struct response
 
 static const struct deferred_kind refuse_kind = { .step = refuse_step };
 
+/* A change that was sent before. Its access records were, too. */
+static void request_repeat(struct response_list *responses, struct conn *conn,
+			   const struct request *request)
+{
+	struct response_wr *response = response_start(responses, conn, request->op, request->id);
+	struct worker_stats *stats = &conn->poller->worker->stats;
+
+	if (answers_repeat(conn->answers, request->change, &response->head))
+		stat_add(&stats->answers_repeated, 1);
+	else
+		stat_add(&stats->answers_unknown, 1);
+}
+
+static enum deferred_next repeat_step(struct deferred *deferred, struct response_list *responses,
+				      uint64_t until_ns)
+{
+	(void)until_ns;
+	request_repeat(responses, deferred->conn, &deferred->request);
+	return DEFERRED_DONE;
+}
+
+static const struct deferred_kind repeat_kind = { .step = repeat_step };
+
+/*
+ * The kind of a request that has arrived, behind HELLO; NULL: its connection has failed. What was
+ * sent before is no matter of limits: BUSY would not say whether it was executed.
+ */
+static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request)
+{
+	enum change_kind change = CHANGE_NEXT;
+
+	if (request->change)
+		change = conn_admit(conn, request->change);
+	if (change == CHANGE_WRONG) {
+		conn_fail(conn, "a number of a change that is not the next one");
+		return NULL;
+	}
+	if (change == CHANGE_OLD)
+		return &repeat_kind;
+	if (conn->limit.on && request_is_limited(conn, request))
+		return &refuse_kind;
+	return deferred_kind(request->op);
+}
+
 /* A request that came behind a HELLO which was not done yet. */
 static enum deferred_next early_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
@@ -451,11 +506,8 @@ static enum deferred_next early_step(struct deferred *deferred, struct response_
 		conn_fail(deferred->conn, "a request before HELLO");
 		return DEFERRED_DONE;
 	}
-	if (deferred->conn->limit.on && request_is_limited(deferred->conn, &deferred->request))
-		deferred->kind = &refuse_kind;
-	else
-		deferred->kind = deferred_kind(deferred->request.op);
-	return DEFERRED_AGAIN;
+	deferred->kind = request_admit(deferred->conn, &deferred->request);
+	return deferred->kind ? DEFERRED_AGAIN : DEFERRED_DONE;
 }
 
 static const struct deferred_kind early_kind = { .step = early_step };
@@ -467,23 +519,24 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 	struct room room;
 
 	if (!hello_done(conn) && request->op != WIRE_HELLO) {
-		if (deferred_pending(conn)) {
+		/* A client can't know yet whether it has an identity. */
+		if (deferred_pending(conn) && !request->change) {
 			deferred_start(conn, &early_kind, request, hash, buffer);
 			return false;
 		}
 		conn_fail(conn, "a request before HELLO");
 		return true;
 	}
-	kind = deferred_kind(request->op);
-	if (conn->limit.on && request_is_limited(conn, request))
-		kind = &refuse_kind;
-	if ((kind != &request_kind && kind != &refuse_kind) || deferred_pending(conn) ||
-	    !response_room(conn)) {
+	kind = request_admit(conn, request);
+	if (!kind)
+		return true;
+	if ((kind != &request_kind && kind != &refuse_kind && kind != &repeat_kind) ||
+	    deferred_pending(conn) || !response_room(conn)) {
 		deferred_start(conn, kind, request, hash, buffer);
 		return false;
 	}
-	if (kind == &refuse_kind) {
-		request_refuse(responses, conn, request);
+	if (kind == &refuse_kind || kind == &repeat_kind) {
+		(kind == &refuse_kind ? request_refuse : request_repeat)(responses, conn, request);
 		return true;
 	}
 	if (request_run(responses, conn, request, hash, &room))

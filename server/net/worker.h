@@ -82,6 +82,9 @@ struct worker_limits {
 	X(windows_grown, "times a connection's window became larger")                              \
 	X(windows_shrunk, "times it became smaller, since more connections are active")            \
 	X(windows_lapsed, "times it became 1, since the connection was idle")                      \
+	X(answers_repeated,                                                                        \
+	  "changes that a client sent again, answered as when they were executed")                 \
+	X(answers_unknown, "changes that a client sent again, of which the answer was forgotten")  \
 	X(sleeps, "times a worker went to sleep")                                                  \
 	X(connections_failed, "connections closed because the client broke the protocol, the "     \
 			      "queue pair failed, or a large value did not arrive in time")        \

@@ -398,7 +398,7 @@ MALFORMED(op_0, 0, 0, .op = 0)
 MALFORMED(op_above_max, 0, 0, .op = WIRE_OP_MAX + 1)
 MALFORMED(op_255, 5, 0, .op = 255, .key_len = 5)
 MALFORMED(flags, 5, 5, .op = WIRE_PUT, .flags = 0x80, .key_len = 5, .value_len = 5)
-MALFORMED(reserved, 5, 0, .op = WIRE_GET, .key_len = 5, .reserved = 1)
+MALFORMED(change_of_get, 5, 0, .op = WIRE_GET, .key_len = 5, .change = 1)
 MALFORMED(pull_get, 5, 0, .op = WIRE_GET, .flags = WIRE_F_PULL, .key_len = 5)
 MALFORMED(pull_addr, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_addr = 4096)
 MALFORMED(pull_rkey, 5, 5, .op = WIRE_PUT, .key_len = 5, .value_len = 5, .pull_rkey = 1)
@@ -1389,7 +1389,7 @@ static const struct {
 	{ "op_above_max", "any", "closed: unknown operation", case_op_above_max },
 	{ "op_255", "any", "closed: unknown operation", case_op_255 },
 	{ "flags", "any", "closed: unknown flag", case_flags },
-	{ "reserved", "any", "closed: unknown flag", case_reserved },
+	{ "change_of_get", "any", "closed: a number in an operation", case_change_of_get },
 	{ "pull_get", "any", "closed: unknown flag", case_pull_get },
 	{ "pull_addr", "any", "closed: arg_addr in an operation", case_pull_addr },
 	{ "pull_rkey", "any", "closed: pull_rkey in an operation", case_pull_rkey },

@@ -16,6 +16,7 @@
 #include "common/rdma/softnic/softnic.h"
 #include "common/sum.h"
 #include "common/wire.h"
+#include "server/net/answers.h"
 #include "server/store/chain.h"
 #include "server/config/option_table.h"
 #include "tests/support/vectors.h"
@@ -124,14 +125,16 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	     R(WIRE_REJECT_STOPPING, "stopping"), R(WIRE_REJECT_ERROR, "error"));
 	FIELDS("### HELLO and welcome", wire_hello, F(wire_hello, magic, "magic"),
 	       F(wire_hello, abi, "ABI"), F(wire_hello, response_bytes, "receive buffer"),
-	       F(wire_hello, features, "features"));
+	       F(wire_hello, features, "features"), F(wire_hello, identity, "identity"),
+	       F(wire_hello, change_next, "next change"));
 	FIELDS("has the *welcome* as its value", wire_welcome, F(wire_welcome, magic, "magic"),
 	       F(wire_welcome, abi, "ABI"), F(wire_welcome, window, "window"),
 	       F(wire_welcome, request_bytes, "request_bytes"), F(wire_welcome, rkey, "rkey"),
 	       F(wire_welcome, region_addr, "address"), F(wire_welcome, features, "features"),
 	       F(wire_welcome, access_rate, "access rate"),
 	       F(wire_welcome, access_delay_ms, "access delay"),
-	       F(wire_welcome, geometry, "geometry"));
+	       F(wire_welcome, change_last, "last change"), F(wire_welcome, answers, "answers"),
+	       F(wire_welcome, identity_known, "known"), F(wire_welcome, geometry, "geometry"));
 }
 
 static void the_tables_of_requests_match_the_code(void **state)
@@ -148,10 +151,10 @@ static void the_tables_of_requests_match_the_code(void **state)
 	       F(wire_request, arg_addr, "pull address / initial"),
 	       F(wire_request, pull_rkey, "pull rkey"), F(wire_request, ttl, "ttl"),
 	       F(wire_request, flags, "flags"), F(wire_request, access_count, "access count"),
-	       F(wire_request, reserved, "reserved"));
+	       F(wire_request, change, "change"));
 	for (i = 0; i < WIRE_OP_MAX; i++)
 		ops[i] = (struct named){ i + 1, wire_op_name((enum wire_op)(i + 1)) };
-	assert_rows("| 44 | 4 | reserved |", ops, WIRE_OP_MAX);
+	assert_rows("| 44 | 4 | change |", ops, WIRE_OP_MAX);
 	ROWS("| 13 | KILL |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_IF_VERSION), "if-version"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_TOUCH), "touch"),
@@ -173,7 +176,7 @@ static void the_tables_of_responses_match_the_code(void **state)
 	ROWS("| 54 | 2 | reserved |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
 	     R(WIRE_TOO_LARGE, "too large"), R(WIRE_NO_SPACE, "no space"),
 	     R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"), R(WIRE_EXISTS, "exists"),
-	     R(WIRE_NOT_A_NUMBER, "not a number"));
+	     R(WIRE_NOT_A_NUMBER, "not a number"), R(WIRE_UNKNOWN, "unknown"));
 	FIELDS("**SCAN**: entries", wire_entry, F(wire_entry, version, "version"),
 	       F(wire_entry, value_len, "value length"), F(wire_entry, value_sent, "value sent"),
 	       F(wire_entry, item_flags, "item flags"), F(wire_entry, expires, "expires"),
@@ -493,9 +496,15 @@ static void assert_response(const char *name, const struct wire_response *head, 
 	assert_int_equal(response.op, head->op);
 }
 
-static const struct wire_hello hello = { .magic = WIRE_MAGIC,
-					 .abi = WIRE_ABI,
-					 .response_bytes = 4096 };
+#define CHANGE ((1ull << 32) + 3)
+static const struct wire_hello hello = {
+	.magic = WIRE_MAGIC,
+	.abi = WIRE_ABI,
+	.response_bytes = 4096,
+	.identity = { 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac,
+		      0xad, 0xae, 0xaf },
+	.change_next = CHANGE + 2,
+};
 static const struct wire_request hello_head = { .op = WIRE_HELLO,
 						.id = 1,
 						.value_len = sizeof(hello) };
@@ -518,6 +527,9 @@ static void hello_matches_the_code(void **state)
 		.region_addr = REGION_ADDR,
 		.access_rate = 4,
 		.access_delay_ms = 100,
+		.change_last = CHANGE - 1,
+		.answers = ANSWERS_MAX,
+		.identity_known = 1,
 		.geometry = geometry_make(),
 	};
 
@@ -536,6 +548,7 @@ static void puts_match_the_code(void **state)
 		.item_flags = FLAGS,
 		.ttl = 60,
 		.access_count = 1,
+		.change = (uint32_t)CHANGE,
 	};
 	const struct wire_request pull = {
 		.op = WIRE_PUT,
@@ -555,14 +568,18 @@ static void puts_match_the_code(void **state)
 		.window = WINDOW,
 		.expires = EXPIRES,
 	};
+	struct wire_response repeated = done;
 	struct message body = { .len = 0 };
 	uint64_t hash = name_hash();
 
 	(void)state;
+	repeated.flags = WIRE_R_REPEATED;
+	repeated.clock_ns = CLOCK_NS + 6;
 	add(&body, NAME VALUE, NAME_LEN + VALUE_LEN);
 	add(&body, &hash, sizeof(hash));
 	assert_request("put", &put, body.bytes, body.len);
 	assert_response("put response", &done, NULL, 0);
+	assert_response("put response repeated", &repeated, NULL, 0);
 	assert_request("put with pull", &pull, "photo", 5);
 }
 

@@ -297,35 +297,69 @@ static void unknown_operations(void **state)
 				   "unknown operation");
 }
 
-/* Every flag that the kind does not have, and each bit of the reserved field. */
-static void flags_and_reserved_fields(void **state)
+/* Every flag that the kind does not have. */
+static void flags(void **state)
 {
 	static const uint16_t known[WIRE_OP_MAX + 1] = {
 		[WIRE_GET] = WIRE_F_TOUCH,	   [WIRE_PUT] = WIRE_F_PULL,
 		[WIRE_DELETE] = WIRE_F_IF_VERSION, [WIRE_ARITH] = WIRE_F_CREATE,
 		[WIRE_SCAN] = WIRE_F_VALUES,
 	};
-	const char *why = "unknown flag, or a reserved field that is not 0";
 	struct wire_request head;
 	unsigned int bit;
 
 	(void)state;
-	for (size_t i = 0; i < KINDS; i++) {
+	for (size_t i = 0; i < KINDS; i++)
 		for (bit = 0; bit < 16; bit++) {
 			head = kinds[i].head;
 			if (known[head.op] & 1u << bit)
 				continue;
 			head.flags |= (uint16_t)(1u << bit);
-			assert_bad(head, kinds[i].body, why);
+			assert_bad(head, kinds[i].body, "unknown flag");
 		}
-		for (bit = 0; bit < 32; bit++) {
-			head = kinds[i].head;
-			head.reserved = 1u << bit;
-			assert_bad(head, kinds[i].body, why);
-		}
-	}
 	assert_bad((struct wire_request){ .op = WIRE_PUT, .key_len = 1, .flags = WIRE_F_PULL }, 1,
 		   "pull of an empty value");
+}
+
+/* What changes the store, and PING, may have a number. */
+static void numbers_of_changes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < KINDS; i++) {
+		struct wire_request head = kinds[i].head;
+		bool numbered = head.op == WIRE_PUT || head.op == WIRE_DELETE ||
+				head.op == WIRE_ARITH || head.op == WIRE_TOUCH ||
+				head.op == WIRE_PING || (head.op == WIRE_GET && head.flags) ||
+				(head.op == WIRE_FLUSH && !head.ticket);
+
+		for (unsigned int bit = 0; bit < 32; bit++) {
+			head.change = 1u << bit;
+			if (!numbered) {
+				assert_bad(head, kinds[i].body,
+					   "a number in an operation that changes nothing");
+				continue;
+			}
+			assert_null(parse(head, kinds[i].body));
+			assert_int_equal(parsed.change, head.change);
+		}
+	}
+}
+
+/* A number is known by its low bits from one that is near; 0 has no number. */
+static void numbers_go_on(void **state)
+{
+	const uint64_t wrap = 1ull << 32;
+
+	(void)state;
+	assert_true(wire_change_next(0) == 1 && wire_change_next(1) == 2);
+	assert_true(wire_change_next(wrap - 1) == wrap + 1);
+	assert_true(wire_change_next(7 * wrap - 1) == 7 * wrap + 1);
+	assert_true(wire_change_next(wrap) == wrap + 1);
+	assert_true(wire_change_near(5, 7) == 7 && wire_change_near(7, 5) == 5);
+	assert_true(wire_change_near(wrap - 1, 1) == wrap + 1);
+	assert_true(wire_change_near(wrap + 1, ~0u) == wrap - 1);
+	assert_true(wire_change_near(9 * wrap + 3, 3) == 9 * wrap + 3);
+	assert_true(wire_change_near(2, ~0u) > 2);
 }
 
 static void keys_out_of_range(void **state)
@@ -371,7 +405,7 @@ static void lengths_that_overflow(void **state)
 
 static void hello_of_another_length(void **state)
 {
-	const uint32_t lens[] = { 0, 1, 23, 25, 48 };
+	const uint32_t lens[] = { 0, 24, 47, 49, 96 };
 
 	(void)state;
 	for (unsigned int i = 0; i < 5; i++)
@@ -397,9 +431,9 @@ static const char *parse_response(struct wire_response head, size_t body)
 
 static void responses(void **state)
 {
-	static const uint8_t statuses[] = { WIRE_OK,	   WIRE_NOT_FOUND,   WIRE_TOO_LARGE,
-					    WIRE_NO_SPACE, WIRE_PROTOCOL,    WIRE_BUSY,
-					    WIRE_EXISTS,   WIRE_NOT_A_NUMBER };
+	static const uint8_t statuses[] = { WIRE_OK,	   WIRE_NOT_FOUND,    WIRE_TOO_LARGE,
+					    WIRE_NO_SPACE, WIRE_PROTOCOL,     WIRE_BUSY,
+					    WIRE_EXISTS,   WIRE_NOT_A_NUMBER, WIRE_UNKNOWN };
 	struct wire_response r = { .version = 1ull << 60,
 				   .slot = 1ull << 61,
 				   .arg64 = 1ull << 62,
@@ -448,17 +482,23 @@ static void responses_that_are_refused(void **state)
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = (uint8_t)v }, 0),
 				"response with an unknown operation or status");
-		if (v > WIRE_NOT_A_NUMBER || v == 2 || v == 4 || (v > 5 && v < 12))
+		if (v > WIRE_UNKNOWN || v == 16 || v == 2 || v == 4 || (v > 5 && v < 12))
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = WIRE_GET,
 								       .status = (uint8_t)v },
 					       0),
 				"response with an unknown operation or status");
 	}
-	for (unsigned int bit = 1; bit < 16; bit++) {
+	for (unsigned int bit = 2; bit < 16; bit++) {
 		r.flags = (uint16_t)(1u << bit);
 		assert_string_equal(parse_response(r, 0), "response with unknown flags");
 	}
+	r.flags = WIRE_R_REPEATED;
+	assert_null(parse_response(r, 0));
+	assert_int_equal(response.flags, WIRE_R_REPEATED);
+	r.flags = WIRE_R_REPEATED | WIRE_R_COPY;
+	assert_string_equal(parse_response(r, 0),
+			    "response of an answer that was recorded, with a copy");
 	for (unsigned int bit = 0; bit < 16; bit++)
 		assert_string_equal(
 			parse_response((struct wire_response){ .op = WIRE_GET,
@@ -656,7 +696,9 @@ int main(void)
 		cmocka_unit_test(every_operation_as_it_should_be),
 		cmocka_unit_test(too_short_for_a_header),
 		cmocka_unit_test(unknown_operations),
-		cmocka_unit_test(flags_and_reserved_fields),
+		cmocka_unit_test(flags),
+		cmocka_unit_test(numbers_of_changes),
+		cmocka_unit_test(numbers_go_on),
 		cmocka_unit_test(keys_out_of_range),
 		cmocka_unit_test(access_records),
 		cmocka_unit_test(access_records_are_found),

@@ -149,8 +149,6 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 		return addr.kind == DEVICE_SOFTNIC ? open_softnic_failed(handle, addr.path, err) :
 						     open_verbs_failed(handle, url, err);
 	}
-	/* A handle belongs to one thread at a time, and the device to the handle. */
-	handle->dev->single_threaded = true;
 	err = handle->dev->ops->query(handle->dev, &handle->attr, &handle->port);
 	if (err)
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s can't be queried: %s",
@@ -166,13 +164,13 @@ static int open_queues(struct kvd *handle)
 	int err;
 
 	err = ops->alloc_pd(handle->dev, &handle->pd);
+	/* A handle belongs to one thread at a time. */
 	if (!err)
-		err = ops->create_comp_channel(handle->dev, &handle->comp_channel);
+		err = ops->create_channel_pair(handle->dev, &handle->comp_channel,
+					       &handle->cm_channel);
 	if (!err)
 		err = ops->create_cq(handle->dev, CQ_SIZE, handle, handle->comp_channel,
 				     &handle->cq);
-	if (!err)
-		err = ops->create_cm_channel(handle->dev, &handle->cm_channel);
 	if (!err)
 		err = ops->create_id(handle->cm_channel, &handle->id);
 	return err;

@@ -15,8 +15,8 @@
  * that takes them, so no destroy call ever waits for one. Every destroy function accepts NULL.
  *
  * Threads: as in libibverbs, every call may be made on any thread, and an object must not be used
- * while it is being destroyed. Only one thread at a time may take events of a channel. A device
- * that one thread at a time uses can be declared so: single_threaded in struct device.
+ * while it is being destroyed. Only one thread at a time may take events of a channel. What belongs
+ * to one connection of one thread can be declared so: create_channel_pair().
  */
 #ifndef KVD_COMMON_RDMA_DEVICE_H
 #define KVD_COMMON_RDMA_DEVICE_H
@@ -55,13 +55,6 @@ struct device {
 	enum device_kind kind;
 	const struct device_ops *ops;
 	struct ibv_context *verbs; /* for the inline verbs and the queries */
-	/*
-	 * A promise of the owner, to be made after device_open() and before anything is created: no
-	 * two calls on the device and its objects overlap, those of the data path included. Then
-	 * softnic takes no locks in these. Any thread may make them, one after the other. Providers
-	 * of libibverbs take theirs all the same.
-	 */
-	bool single_threaded;
 	char name[IBV_SYSFS_NAME_MAX];
 	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd.sock", for messages */
 };
@@ -172,6 +165,18 @@ struct device_ops {
 	 */
 	int (*create_comp_channel)(struct device *dev, struct ibv_comp_channel **channel);
 	void (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+	/*
+	 * Creates both channels of a program with one connection, which one thread at a time uses:
+	 * no two calls on the channels, their CQs, the id and its queue pair may overlap, those of
+	 * the data path included. Then softnic takes no locks in these, and has one descriptor for
+	 * both channels, which are readable when either has something to do. Any thread may make
+	 * the calls, one after the other; the device and its other objects are not concerned.
+	 * Providers of libibverbs take their locks all the same. Only one id may exist at a time,
+	 * it can't listen, and its queue pair's CQs are this channel's. Where sleep(), with the CM
+	 * channel's fd, returns 1, take the events of the CM channel. Destroy @cm before @comp.
+	 */
+	int (*create_channel_pair)(struct device *dev, struct ibv_comp_channel **comp,
+				   struct cm_channel **cm);
 	int (*create_cq)(struct device *dev, int cqe, void *cq_context,
 			 struct ibv_comp_channel *channel, struct ibv_cq **cq);
 	void (*destroy_cq)(struct ibv_cq *cq);

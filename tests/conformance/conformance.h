@@ -41,9 +41,9 @@
 struct suite {
 	enum device_kind kind;
 	const struct device_ops *ops;
-	const char *program;  /* this program, to start again as a peer process */
-	const char *dir;      /* for sockets */
-	bool single_threaded; /* the sides' devices are declared so */
+	const char *program; /* this program, to start again as a peer process */
+	const char *dir;     /* for sockets */
+	bool pairs;	     /* the connecting sides use create_channel_pair() */
 };
 
 extern struct suite suite;
@@ -51,10 +51,12 @@ extern struct suite suite;
 struct suite_case {
 	const char *name;
 	void (*run)(void);
-	unsigned int kinds; /* of enum device_kind */
+	unsigned int kinds; /* of enum device_kind, and MANY_IDS */
 };
 
 #define BOTH_DEVICES (DEVICE_VERBS | DEVICE_SOFTNIC)
+/* The connecting side has more than one id at a time: not for channel pairs. */
+#define MANY_IDS (1u << 8)
 
 extern const struct suite_case data_cases[], order_cases[], access_cases[], rnr_cases[], cq_cases[],
 	cm_cases[], state_cases[], load_cases[], peer_cases[];

@@ -128,12 +128,15 @@ void side_open(struct side *side, const char *name, const struct device_addr *ad
 	memset(side, 0, sizeof(*side));
 	snprintf(side->name, sizeof(side->name), "%s", name);
 	CHECK_OK(device_open(&side->dev, addr, role, SUITE_WAIT_MS));
-	side->dev->single_threaded = suite.single_threaded;
 	CHECK_OK(suite.ops->alloc_pd(side->dev, &side->pd));
-	CHECK_OK(suite.ops->create_comp_channel(side->dev, &side->comp));
+	if (suite.pairs && role == DEVICE_CONNECT) {
+		CHECK_OK(suite.ops->create_channel_pair(side->dev, &side->comp, &side->cm));
+	} else {
+		CHECK_OK(suite.ops->create_comp_channel(side->dev, &side->comp));
+		CHECK_OK(suite.ops->create_cm_channel(side->dev, &side->cm));
+	}
 	CHECK_OK(suite.ops->create_cq(side->dev, options->cqe, side, side->comp, &side->cq));
 	CHECK_OK(suite.ops->create_srq(side->pd, &srq, &side->srq));
-	CHECK_OK(suite.ops->create_cm_channel(side->dev, &side->cm));
 	mem_open(side, options->server_fd && role == DEVICE_LISTEN, options);
 }
 

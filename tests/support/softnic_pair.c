@@ -69,7 +69,8 @@ static int end_init_queues(struct end *end, const struct end_options *options)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = PAIR_RECVS, .max_sge = 1 } };
 	struct ibv_comp_channel *send_comp;
-	int ret = OPS->create_comp_channel(end->dev, &end->comp);
+	int ret = options->paired ? OPS->create_channel_pair(end->dev, &end->comp, &end->cm) :
+				    OPS->create_comp_channel(end->dev, &end->comp);
 
 	if (ret)
 		return ret;
@@ -111,7 +112,7 @@ int end_init(struct end *end, enum device_role role, const char *path,
 		ret = end_init_queues(end, options);
 	for (i = 0; !ret && i < PAIR_RECVS; i++)
 		ret = end_post_recv(end, i);
-	if (!ret)
+	if (!ret && !options->paired)
 		ret = OPS->create_cm_channel(end->dev, &end->cm);
 	if (!ret && role == DEVICE_LISTEN)
 		ret = OPS->listen(end->cm, 64, &end->listener);

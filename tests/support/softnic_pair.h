@@ -45,6 +45,7 @@ struct end {
 struct end_options {
 	bool share;   /* the memory is a memfd */
 	bool two_cqs; /* each with its own channel; end.comp is the one of recv_cq */
+	bool paired;  /* create_channel_pair(): for a client with one connection */
 	int access;   /* rights of the peer on the queue pairs */
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;

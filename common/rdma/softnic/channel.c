@@ -29,9 +29,45 @@ static int channel_add_fd(int epoll_fd, int fd, uint32_t events, void *ptr)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
+static int channel_open_timer(struct sn_channel *channel)
 {
-	struct sn_context *ctx = dev_to_sn_context(dev);
+	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (channel->timer_fd < 0)
+		return -errno;
+	return channel_add_fd(channel->verbs.fd, channel->timer_fd, EPOLLIN, &channel->timer_fd);
+}
+
+/* A pair's are opened when they are needed, and closed afterwards. */
+static int channel_open_fds(struct sn_channel *channel)
+{
+	channel->verbs.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (channel->verbs.fd < 0)
+		return -errno;
+	if (channel->paired)
+		return 0;
+	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (channel->kick_fd < 0)
+		return -errno;
+	if (channel_add_fd(channel->verbs.fd, channel->kick_fd, EPOLLIN, &channel->kick_fd))
+		return -errno;
+	return channel_open_timer(channel);
+}
+
+static void channel_free(struct sn_channel *channel)
+{
+	if (channel->timer_fd >= 0)
+		close(channel->timer_fd);
+	if (channel->kick_fd >= 0)
+		close(channel->kick_fd);
+	if (channel->verbs.fd >= 0)
+		close(channel->verbs.fd);
+	pthread_mutex_destroy(&channel->event_lock);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
+int sn_channel_create(struct sn_context *ctx, bool paired, struct sn_channel **out)
+{
 	struct sn_channel *channel;
 	int ret;
 
@@ -48,42 +84,36 @@ int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
 	}
 	channel->ctx = ctx;
 	channel->verbs.context = &ctx->verbs;
-	channel->verbs.fd = epoll_create1(EPOLL_CLOEXEC);
-	channel->also_fd = -1;
-	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (channel->verbs.fd < 0 || channel->kick_fd < 0 || channel->timer_fd < 0) {
-		ret = -errno;
-		goto close_fds;
-	}
-	ret = channel_add_fd(channel->verbs.fd, channel->kick_fd, EPOLLIN, &channel->kick_fd);
-	if (!ret)
-		ret = channel_add_fd(channel->verbs.fd, channel->timer_fd, EPOLLIN,
-				     &channel->timer_fd);
-	if (ret)
-		goto close_fds;
+	channel->paired = paired;
+	channel->also_fd = channel->kick_fd = channel->timer_fd = -1;
+	sn_pair_init(&channel->pair);
 	TAILQ_INIT(&channel->ready);
 	TAILQ_INIT(&channel->cqs);
 	pthread_mutex_init(&channel->lock, NULL);
 	pthread_mutex_init(&channel->event_lock, NULL);
+	ret = channel_open_fds(channel);
+	if (ret) {
+		log_error("softnic: can't create a completion channel: %s; if the limit of open "
+			  "files is reached, raise it (ulimit -n)",
+			  strerrordesc_np(-ret));
+		channel_free(channel);
+		sn_object_remove(ctx, SN_OBJECT_COMP_CHANNEL);
+		return ret;
+	}
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_INSERT_TAIL(&ctx->channels, channel, in_context);
 	pthread_mutex_unlock(&ctx->lock);
-	*out = &channel->verbs;
+	*out = channel;
 	return 0;
+}
 
-close_fds:
-	log_error("softnic: can't create a completion channel: %s; if the limit of open files is "
-		  "reached, raise it (ulimit -n)",
-		  strerrordesc_np(-ret));
-	if (channel->timer_fd >= 0)
-		close(channel->timer_fd);
-	if (channel->kick_fd >= 0)
-		close(channel->kick_fd);
-	if (channel->verbs.fd >= 0)
-		close(channel->verbs.fd);
-	free(channel);
-	sn_object_remove(ctx, SN_OBJECT_COMP_CHANNEL);
+int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **out)
+{
+	struct sn_channel *channel;
+	int ret = sn_channel_create(dev_to_sn_context(dev), false, &channel);
+
+	if (!ret)
+		*out = &channel->verbs;
 	return ret;
 }
 
@@ -97,23 +127,21 @@ void sn_destroy_comp_channel(struct ibv_comp_channel *verbs)
 	TAILQ_REMOVE(&channel->ctx->channels, channel, in_context);
 	pthread_mutex_unlock(&channel->ctx->lock);
 	sn_object_remove(channel->ctx, SN_OBJECT_COMP_CHANNEL);
-	pthread_mutex_destroy(&channel->event_lock);
-	pthread_mutex_destroy(&channel->lock);
-	close(channel->timer_fd);
-	close(channel->kick_fd);
-	close(verbs->fd);
-	free(channel);
+	channel_free(channel);
 }
 
-/* Makes kick_fd readable while there are notifications. event_lock is held. */
-static void do_channel_kick(struct sn_channel *channel)
+void do_sn_channel_kick(struct sn_channel *channel)
 {
-	bool wanted = !TAILQ_EMPTY(&channel->ready);
+	bool wanted = !TAILQ_EMPTY(&channel->ready) || channel->pair.cm_kicked;
 	uint64_t count = 1;
 
 	if (wanted == channel->kicked)
 		return;
 	channel->kicked = wanted;
+	if (channel->paired) {
+		do_sn_pair_update(channel);
+		return;
+	}
 	/* The eventfd's count is 0 or 1, so neither can fail. */
 	if (wanted)
 		(void)!write(channel->kick_fd, &count, sizeof(count));
@@ -138,7 +166,7 @@ void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq)
 	if (cq->events)
 		TAILQ_REMOVE(&channel->ready, cq, in_ready);
 	cq->events = 0;
-	do_channel_kick(channel);
+	do_sn_channel_kick(channel);
 	pthread_mutex_unlock(&channel->event_lock);
 	pthread_mutex_unlock(&channel->lock);
 }
@@ -149,7 +177,7 @@ void sn_channel_event(struct sn_channel *channel, struct sn_cq *cq)
 	if (!cq->events++)
 		TAILQ_INSERT_TAIL(&channel->ready, cq, in_ready);
 	if (!channel->taking)
-		do_channel_kick(channel);
+		do_sn_channel_kick(channel);
 	pthread_mutex_unlock(&channel->event_lock);
 }
 
@@ -159,15 +187,22 @@ void sn_channel_timer(struct sn_channel *channel, uint64_t delay_ns)
 						      .tv_nsec = (long)(delay_ns % 1000000000u) } };
 
 	pthread_mutex_lock(&channel->event_lock);
-	if (timerfd_gettime(channel->timer_fd, &now) ||
-	    (!now.it_value.tv_sec && !now.it_value.tv_nsec) ||
-	    (uint64_t)now.it_value.tv_sec * 1000000000u + (uint64_t)now.it_value.tv_nsec > delay_ns)
+	if (channel->timer_fd < 0 && channel_open_timer(channel))
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: can't create a timer: %m; a message that waits for a "
+				"receive may wait longer");
+	else if (timerfd_gettime(channel->timer_fd, &now) ||
+		 (!now.it_value.tv_sec && !now.it_value.tv_nsec) ||
+		 (uint64_t)now.it_value.tv_sec * 1000000000u + (uint64_t)now.it_value.tv_nsec >
+			 delay_ns)
 		timerfd_settime(channel->timer_fd, 0, &next, NULL);
 	pthread_mutex_unlock(&channel->event_lock);
 }
 
 int sn_channel_watch(struct sn_channel *channel, struct sn_qp *qp, int sock)
 {
+	if (channel->paired)
+		return sn_pair_watch_qp(channel, qp);
 	return channel_add_fd(channel->verbs.fd, sock, EPOLLIN | EPOLLRDHUP, qp);
 }
 
@@ -175,7 +210,10 @@ void sn_channel_unwatch(struct sn_channel *channel, int sock)
 {
 	/* The lock: get_cq_event() may be serving the queue pair that is about to be destroyed. */
 	pthread_mutex_lock(&channel->lock);
-	epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, sock, NULL);
+	if (channel->paired)
+		do_sn_pair_unwatch_qp(channel, true);
+	else
+		epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, sock, NULL);
 	channel->unwatched++;
 	pthread_mutex_unlock(&channel->lock);
 }
@@ -197,7 +235,7 @@ static bool channel_take(struct sn_channel *channel, struct ibv_cq **out)
 	if (cq && !--cq->events)
 		TAILQ_REMOVE(&channel->ready, cq, in_ready);
 	channel->taking = false;
-	do_channel_kick(channel);
+	do_sn_channel_kick(channel);
 	pthread_mutex_unlock(&channel->event_lock);
 	if (!cq)
 		return false;
@@ -218,7 +256,7 @@ static bool channel_take_all(struct sn_channel *channel)
 		any = true;
 	}
 	channel->taking = false;
-	do_channel_kick(channel);
+	do_sn_channel_kick(channel);
 	pthread_mutex_unlock(&channel->event_lock);
 	return any;
 }
@@ -228,12 +266,18 @@ static void do_channel_serve_timed(struct sn_channel *channel)
 	struct sn_cq *cq;
 	uint64_t count;
 
+	pthread_mutex_lock(&channel->event_lock);
 	(void)!read(channel->timer_fd, &count, sizeof(count));
+	if (channel->paired) {
+		close(channel->timer_fd);
+		channel->timer_fd = -1;
+	}
+	pthread_mutex_unlock(&channel->event_lock);
 	TAILQ_FOREACH(cq, &channel->cqs, in_channel)
 		sn_cq_serve_waiting(cq);
 }
 
-static void do_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, uint32_t events)
+void do_sn_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, uint32_t events)
 {
 	struct sn_cq *cq = qp->recv_cq->channel == channel ? qp->recv_cq : qp->send_cq;
 
@@ -241,11 +285,15 @@ static void do_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, ui
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		sn_qp_lost(qp);
 	/* In error it has nothing to be woken for; its socket may stay readable. */
-	if (sn_qp_in_error(qp))
+	if (!sn_qp_in_error(qp))
+		return;
+	if (channel->paired)
+		do_sn_pair_unwatch_qp(channel, false);
+	else
 		epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, qp->sock, NULL);
 }
 
-/* Whether also_fd is readable. */
+/* Whether also_fd is readable, or what a pair's CM channel watches. */
 static bool do_channel_serve_events(struct sn_channel *channel, const struct epoll_event *events,
 				    int count)
 {
@@ -257,10 +305,13 @@ static bool do_channel_serve_events(struct sn_channel *channel, const struct epo
 
 		if (ptr == &channel->timer_fd)
 			do_channel_serve_timed(channel);
-		else if (ptr == &channel->also_fd)
-			also = true;
+		else if (ptr == &channel->pair.sock ||
+			 (channel->paired && ptr == &channel->kick_fd))
+			also |= do_sn_pair_serve(channel, events[i].events);
+		else if (ptr == &channel->also_fd || channel->paired)
+			also = true; /* of a pair: the CM channel's timer */
 		else if (ptr != &channel->kick_fd)
-			do_channel_serve_qp(channel, ptr, events[i].events);
+			do_sn_channel_serve_qp(channel, ptr, events[i].events);
 	}
 	return also;
 }
@@ -283,6 +334,9 @@ void sn_channel_serve(struct sn_channel *channel)
 
 static int do_channel_set_also(struct sn_channel *channel, int fd)
 {
+	/* A pair's CM channel is in the epoll. */
+	if (channel->paired && fd == channel->verbs.fd)
+		fd = -1;
 	if (fd == channel->also_fd)
 		return 0;
 	if (channel->also_fd >= 0)

@@ -10,6 +10,7 @@
 #include "common/rdma/softnic/cm.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +24,29 @@
 
 #define CM_SERVE_MAX 64 /* sockets that one cm_get_event() serves */
 
+static int cm_channel_open_timer(struct sn_cm_channel *channel)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &channel->timer_fd };
+
+	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (channel->timer_fd < 0)
+		return -errno;
+	return epoll_ctl(channel->cm.fd, EPOLL_CTL_ADD, channel->timer_fd, &event) ? -errno : 0;
+}
+
 static int cm_channel_open_fds(struct sn_cm_channel *channel)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &channel->kick_fd };
 
+	if (channel->pair)
+		return 0;
 	channel->cm.fd = epoll_create1(EPOLL_CLOEXEC);
 	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (channel->cm.fd < 0 || channel->kick_fd < 0 || channel->timer_fd < 0)
+	if (channel->cm.fd < 0 || channel->kick_fd < 0)
 		return -errno;
-	event.data.ptr = &channel->kick_fd;
 	if (epoll_ctl(channel->cm.fd, EPOLL_CTL_ADD, channel->kick_fd, &event))
 		return -errno;
-	event.data.ptr = &channel->timer_fd;
-	if (epoll_ctl(channel->cm.fd, EPOLL_CTL_ADD, channel->timer_fd, &event))
-		return -errno;
-	return 0;
+	return cm_channel_open_timer(channel);
 }
 
 static void cm_channel_free(struct sn_cm_channel *channel)
@@ -47,15 +55,16 @@ static void cm_channel_free(struct sn_cm_channel *channel)
 		close(channel->timer_fd);
 	if (channel->kick_fd >= 0)
 		close(channel->kick_fd);
-	if (channel->cm.fd >= 0)
+	if (channel->pair)
+		sn_pair_kick_cm(channel->pair, false);
+	else if (channel->cm.fd >= 0)
 		close(channel->cm.fd);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 }
 
-int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
+int sn_cm_channel_create(struct sn_context *ctx, struct sn_channel *pair, struct cm_channel **out)
 {
-	struct sn_context *ctx = dev_to_sn_context(dev);
 	struct sn_cm_channel *channel;
 	int ret;
 
@@ -70,7 +79,8 @@ int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
 		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
 		return -ENOMEM;
 	}
-	channel->cm = (struct cm_channel){ .dev = dev, .fd = -1 };
+	channel->cm = (struct cm_channel){ .dev = &ctx->dev, .fd = pair ? pair->verbs.fd : -1 };
+	channel->pair = pair;
 	channel->kick_fd = channel->timer_fd = -1;
 	channel->ctx = ctx;
 	TAILQ_INIT(&channel->ids);
@@ -92,6 +102,11 @@ int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
 	pthread_mutex_unlock(&ctx->lock);
 	*out = &channel->cm;
 	return 0;
+}
+
+int sn_create_cm_channel(struct device *dev, struct cm_channel **out)
+{
+	return sn_cm_channel_create(dev_to_sn_context(dev), NULL, out);
 }
 
 void sn_destroy_cm_channel(struct cm_channel *cm)
@@ -125,7 +140,21 @@ void sn_cm_channel_kick(struct sn_cm_channel *channel)
 {
 	static const uint64_t one = 1;
 
-	(void)!write(channel->kick_fd, &one, sizeof(one));
+	if (channel->pair)
+		sn_pair_kick_cm(channel->pair, true);
+	else
+		(void)!write(channel->kick_fd, &one, sizeof(one));
+}
+
+/* After all events were taken. */
+static void cm_channel_unkick(struct sn_cm_channel *channel)
+{
+	uint64_t count;
+
+	if (channel->pair)
+		sn_pair_kick_cm(channel->pair, false);
+	else
+		(void)!read(channel->kick_fd, &count, sizeof(count));
 }
 
 struct sn_id *do_sn_id_create(struct sn_cm_channel *channel, enum sn_id_state state)
@@ -179,6 +208,8 @@ void do_sn_id_free(struct sn_id *id)
 		sn_qp_destroy(to_sn_qp(id->cm.qp));
 	}
 	do_sn_id_unwatch(id);
+	if (channel->pair)
+		sn_pair_forget(channel->pair);
 	if (id->sock >= 0 && id->state != SN_ID_LISTENING)
 		close(id->sock);
 	if (id->pending)
@@ -210,26 +241,49 @@ static void do_id_withdraw(struct sn_id *id, enum cm_event_type type)
 int do_sn_id_watch(struct sn_id *id, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = id };
+	struct sn_channel *pair = sn_id_channel(id)->pair;
 	int op = id->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	int ret;
 
-	if (epoll_ctl(id->cm.channel->fd, op, id->sock, &event)) {
-		int err = errno;
-
-		log_ratelimited(LOG_ERROR, 1, "softnic: can't watch a connection (epoll_ctl): %m");
-		return -err;
-	}
-	id->watched = true;
-	return 0;
+	if (pair)
+		ret = sn_pair_watch_cm(pair, id->sock, events);
+	else
+		ret = epoll_ctl(id->cm.channel->fd, op, id->sock, &event) ? -errno : 0;
+	if (ret)
+		log_ratelimited(LOG_ERROR, 1, "softnic: can't watch a connection (epoll_ctl): %s",
+				strerrordesc_np(-ret));
+	else
+		id->watched = true;
+	return ret;
 }
 
 void do_sn_id_unwatch(struct sn_id *id)
 {
-	if (id->watched)
+	struct sn_channel *pair = sn_id_channel(id)->pair;
+
+	if (id->watched && pair)
+		sn_pair_unwatch_cm(pair);
+	else if (id->watched)
 		epoll_ctl(id->cm.channel->fd, EPOLL_CTL_DEL, id->sock, NULL);
 	id->watched = false;
 }
 
-/* A cancelled timer does not change timer_fd, which then fires for nothing. */
+/* Whether there is a timer to set. A pair has one only while it has something to wait for. */
+static bool do_channel_needs_timer(struct sn_cm_channel *channel, uint64_t first)
+{
+	if (!channel->pair)
+		return true;
+	if (!first && channel->timer_fd >= 0) {
+		close(channel->timer_fd);
+		channel->timer_fd = -1;
+	}
+	if (first && channel->timer_fd < 0 && cm_channel_open_timer(channel))
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: can't create a timer: %m; if the limit of open files is "
+				"reached, raise it (ulimit -n)");
+	return channel->timer_fd >= 0;
+}
+
 static void do_channel_set_timer(struct sn_cm_channel *channel)
 {
 	uint64_t first = sn_timers_first_ns(&channel->timers);
@@ -239,7 +293,8 @@ static void do_channel_set_timer(struct sn_cm_channel *channel)
 				   } };
 
 	channel->timer_ns = first;
-	timerfd_settime(channel->timer_fd, TFD_TIMER_ABSTIME, &next, NULL);
+	if (do_channel_needs_timer(channel, first))
+		timerfd_settime(channel->timer_fd, TFD_TIMER_ABSTIME, &next, NULL);
 }
 
 void do_sn_id_set_timer(struct sn_id *id, struct sn_timer *timer, enum sn_delay delay)
@@ -251,9 +306,14 @@ void do_sn_id_set_timer(struct sn_id *id, struct sn_timer *timer, enum sn_delay 
 		do_channel_set_timer(channel);
 }
 
+/* A cancelled timer does not change timer_fd, which then fires for nothing; a pair closes it. */
 void do_sn_id_cancel_timer(struct sn_id *id, struct sn_timer *timer)
 {
-	sn_timer_cancel(&sn_id_channel(id)->timers, timer);
+	struct sn_cm_channel *channel = sn_id_channel(id);
+
+	sn_timer_cancel(&channel->timers, timer);
+	if (channel->pair && !sn_timers_first_ns(&channel->timers))
+		do_channel_set_timer(channel);
 }
 
 /* Stops listening to the peer. */
@@ -313,20 +373,40 @@ static void do_channel_serve_timer(struct sn_cm_channel *channel)
 	do_channel_set_timer(channel);
 }
 
-static void do_channel_serve(struct sn_cm_channel *channel)
+static void do_channel_report_removal(struct sn_cm_channel *channel)
+{
+	struct sn_id *id;
+
+	if (!atomic_load(&channel->ctx->dead) || channel->removed_reported)
+		return;
+	channel->removed_reported = true;
+	TAILQ_FOREACH(id, &channel->ids, in_channel)
+		if (id->reported)
+			do_sn_id_event(id, CM_DEVICE_REMOVED);
+}
+
+/* The pair's epoll has more in it than this channel's: asks the one connection itself. */
+static void do_channel_serve_pair(struct sn_cm_channel *channel)
+{
+	struct sn_id *id = TAILQ_FIRST(&channel->ids);
+	struct pollfd fd = { .events = (short)channel->pair->pair.cm_events };
+
+	if (id && id->watched) {
+		fd.fd = id->sock;
+		if (poll(&fd, 1, 0) > 0)
+			do_sn_handshake(id, (uint32_t)fd.revents);
+	}
+	if (channel->timer_fd >= 0)
+		do_channel_serve_timer(channel);
+}
+
+static void do_channel_serve_epoll(struct sn_cm_channel *channel)
 {
 	struct epoll_event events[CM_SERVE_MAX];
 	int count = epoll_wait(channel->cm.fd, events, CM_SERVE_MAX, 0);
 	bool timer = false;
-	struct sn_id *id;
 	int i;
 
-	if (atomic_load(&channel->ctx->dead) && !channel->removed_reported) {
-		channel->removed_reported = true;
-		TAILQ_FOREACH(id, &channel->ids, in_channel)
-			if (id->reported)
-				do_sn_id_event(id, CM_DEVICE_REMOVED);
-	}
 	/* The timer last: it frees ids that other events of this batch may point to. */
 	for (i = 0; i < count; i++) {
 		if (events[i].data.ptr == &channel->timer_fd)
@@ -338,10 +418,18 @@ static void do_channel_serve(struct sn_cm_channel *channel)
 		do_channel_serve_timer(channel);
 }
 
+static void do_channel_serve(struct sn_cm_channel *channel)
+{
+	do_channel_report_removal(channel);
+	if (channel->pair)
+		do_channel_serve_pair(channel);
+	else
+		do_channel_serve_epoll(channel);
+}
+
 static bool do_channel_take(struct sn_cm_channel *channel, struct cm_event *event)
 {
 	struct sn_id *id = TAILQ_FIRST(&channel->ready);
-	uint64_t count;
 
 	if (id) {
 		*event = (struct cm_event){
@@ -367,7 +455,7 @@ static bool do_channel_take(struct sn_cm_channel *channel, struct cm_event *even
 		}
 	}
 	if (TAILQ_EMPTY(&channel->ready))
-		(void)!read(channel->kick_fd, &count, sizeof(count));
+		cm_channel_unkick(channel);
 	return id;
 }
 
@@ -397,7 +485,7 @@ int sn_listen(struct cm_channel *cm, int backlog, struct cm_id **out)
 
 	if (ret)
 		return ret;
-	if (ctx->listen_fd < 0)
+	if (ctx->listen_fd < 0 || channel->pair)
 		return -EINVAL;
 	if (listen(ctx->listen_fd, backlog > 0 ? backlog : SOMAXCONN))
 		return -errno;
@@ -421,16 +509,19 @@ unlock:
 int sn_create_id(struct cm_channel *cm, struct cm_id **out)
 {
 	struct sn_cm_channel *channel = to_sn_cm_channel(cm);
-	struct sn_id *id;
+	struct sn_id *id = NULL;
 	int ret = fault_check(FAULT_create_id, channel->ctx);
 
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&channel->lock);
-	id = do_sn_id_create(channel, SN_ID_NEW);
+	if (channel->pair && !TAILQ_EMPTY(&channel->ids))
+		ret = -EINVAL;
+	else
+		id = do_sn_id_create(channel, SN_ID_NEW);
 	pthread_mutex_unlock(&channel->lock);
 	if (!id)
-		return -ENOMEM;
+		return ret ? ret : -ENOMEM;
 	*out = &id->cm;
 	return 0;
 }

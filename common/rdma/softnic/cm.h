@@ -47,9 +47,10 @@ TAILQ_HEAD(sn_id_list, sn_id);
 struct sn_cm_channel {
 	struct cm_channel cm; /* its fd: an epoll of all that follows and of the ids' sockets */
 	struct sn_context *ctx;
+	struct sn_channel *pair; /* the completion channel whose epoll it is: pair.c; or NULL */
 	TAILQ_ENTRY(sn_cm_channel) in_context;
-	int kick_fd;
-	int timer_fd;
+	int kick_fd;  /* -1 with a pair */
+	int timer_fd; /* with a pair: -1 while no timer is set */
 	pthread_mutex_t lock;
 	struct sn_id_list ids;
 	struct sn_id_list ready;

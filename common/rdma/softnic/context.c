@@ -260,7 +260,7 @@ static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv
 #ifdef SN_LOCK_CHECK
 void sn_lock_broken(void)
 {
-	log_error("softnic: two threads at once use a device that was declared single-threaded");
+	log_error("softnic: two threads at once use a connection that was declared one thread's");
 	abort();
 }
 #endif
@@ -276,6 +276,9 @@ void sn_context_kill(struct sn_context *ctx)
 	sn_async_push(ctx, &ctx->fatal);
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_FOREACH(qp, &ctx->qps, in_context) {
+		/* Another thread's: its next scan, or its timer, finds that the device is dead. */
+		if (qp->lock.single)
+			continue;
 		sn_lock(&qp->lock);
 		/* One that is not in the lists of its CQs yet is served when it gets there. */
 		if (qp->attached && qp->verbs.state == IBV_QPS_RTS)
@@ -327,6 +330,7 @@ const struct device_ops softnic_ops = {
 	.reg_mr = sn_reg_mr,
 	.dereg_mr = sn_dereg_mr,
 	.create_comp_channel = sn_create_comp_channel,
+	.create_channel_pair = sn_create_channel_pair,
 	.destroy_comp_channel = sn_destroy_comp_channel,
 	.create_cq = sn_create_cq,
 	.destroy_cq = sn_destroy_cq,

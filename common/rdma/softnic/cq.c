@@ -41,15 +41,15 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 		.type = IBV_EVENT_CQ_ERR,
 		.cq = &cq->verbs,
 	};
-	sn_lock_init(&cq->lock, ctx->dev.single_threaded);
-	sn_lock_init(&cq->list_lock, ctx->dev.single_threaded);
+	if (channel)
+		cq->channel = sn_container(channel, struct sn_channel, verbs);
+	sn_lock_init(&cq->lock, cq->channel && cq->channel->paired);
+	sn_lock_init(&cq->list_lock, cq->lock.single);
 	cq->serve_after = SN_SERVE_AFTER;
 	TAILQ_INIT(&cq->waiting);
 	TAILQ_INIT(&cq->cold);
-	if (channel) {
-		cq->channel = sn_container(channel, struct sn_channel, verbs);
+	if (channel)
 		sn_channel_add(cq->channel, cq);
-	}
 	*out = &cq->verbs;
 	return 0;
 

@@ -5,6 +5,10 @@
  * passed over the socket once; the word in granted[] says whether the grant still holds. Memory
  * whose file can't be passed (no slot, a full socket) is read like memory without a file: we serve
  * the READs.
+ *
+ * A queue pair that is one thread's (device_ops.create_channel_pair) has connected, so it passes no
+ * files. It always says that it serves READs, and refuses those of memory that is not registered
+ * when they come: so registrations, which any thread makes, need not touch it.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -91,7 +95,9 @@ void do_sn_grants_update(struct sn_qp *qp)
 	may = do_qp_may_read(qp);
 	if (qp->mine)
 		do_grants_revoke(qp, !may);
-	for (slot = 0; may && slot < SN_MR_MAX; slot++) {
+	if (qp->lock.single)
+		serves = may;
+	for (slot = 0; may && !qp->lock.single && slot < SN_MR_MAX; slot++) {
 		struct sn_mr *mr = atomic_load_explicit(&qp->ctx->mrs[slot], memory_order_acquire);
 
 		if (mr_readable(qp, mr) && !do_grant(qp, mr))

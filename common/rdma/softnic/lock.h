@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The locks of queue pairs and completion queues: a mutex, or nothing where the device's owner has
- * promised that one thread at a time uses it (device.single_threaded), since an uncontended mutex
+ * The locks of queue pairs and completion queues: a mutex, or nothing where their owner promised
+ * that one thread at a time uses them (device_ops.create_channel_pair), since an uncontended mutex
  * costs 5 to 15 ns, and a GET would take three. With KVD_DEBUG, and under ThreadSanitizer, a
  * broken promise ends the process.
  */
@@ -25,7 +25,7 @@ struct sn_lock {
 };
 
 #ifdef SN_LOCK_CHECK
-/* Logs that two threads use a device that is one's, and aborts. */
+/* Logs that two threads use a connection that is one's, and aborts. */
 _Noreturn void sn_lock_broken(void);
 #endif
 

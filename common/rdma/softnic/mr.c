@@ -118,13 +118,16 @@ static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 	return -ENOMEM;
 }
 
-/* Updates the grants of all queue pairs of a PD. ctx->lock is held. */
+/*
+ * Updates the grants of all queue pairs of a PD. ctx->lock is held. Those that are one thread's may
+ * be another's than this; grant.c says why they need no update.
+ */
 static void do_mr_announce(struct sn_context *ctx, const struct ibv_pd *pd)
 {
 	struct sn_qp *qp;
 
 	TAILQ_FOREACH(qp, &ctx->qps, in_context)
-		if (qp->verbs.pd == pd)
+		if (qp->verbs.pd == pd && !qp->lock.single)
 			do_sn_grants_update(qp);
 }
 

@@ -72,10 +72,10 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 {
 	unsigned int i;
 
-	sn_lock_init(&qp->lock, ctx->dev.single_threaded);
 	qp->ctx = ctx;
 	qp->send_cq = to_sn_cq(attr->send_cq);
 	qp->recv_cq = to_sn_cq(attr->recv_cq);
+	sn_lock_init(&qp->lock, qp->send_cq->lock.single && qp->recv_cq->lock.single);
 	qp->srq = attr->srq ? to_sn_srq(attr->srq) : NULL;
 	qp->cap = attr->cap;
 	qp->signal_all = attr->sq_sig_all;

@@ -309,6 +309,30 @@ static bool do_scan_tick(struct sn_cq *cq)
 	return true;
 }
 
+static void do_cq_attend_all(struct sn_cq *cq)
+{
+	struct sn_member *member;
+	uint32_t i;
+
+	cq->dead_noticed = true;
+	for (i = 0; i < cq->hot_count; i++) {
+		member = cq->hot_members[i];
+		if (member->qp->attached && member->qp->verbs.state == IBV_QPS_RTS)
+			do_sn_qp_attend(member->qp, true);
+	}
+	TAILQ_FOREACH(member, &cq->cold, in_cold)
+		if (member->qp->attached && member->qp->verbs.state == IBV_QPS_RTS)
+			do_sn_qp_attend(member->qp, true);
+}
+
+/* The thread that finds the device dead does not touch the queue pairs that are another's. */
+static inline void do_cq_notice_death(struct sn_cq *cq)
+{
+	if (cq->list_lock.single && !cq->dead_noticed &&
+	    atomic_load_explicit(&cq->ctx->dead, memory_order_relaxed))
+		do_cq_attend_all(cq);
+}
+
 void sn_cq_scan(struct sn_cq *cq, int wanted)
 {
 	bool serve = false;
@@ -318,6 +342,7 @@ void sn_cq_scan(struct sn_cq *cq, int wanted)
 	/* Another thread is scanning: it pushes its completions to the same CQ. */
 	if (sn_trylock(&cq->list_lock))
 		return;
+	do_cq_notice_death(cq);
 	now_ms = clock_tick_ms();
 	cq->ticked |= now_ms != cq->tick_ms;
 	cq->tick_ms = now_ms;
@@ -446,6 +471,7 @@ void sn_cq_serve(struct sn_cq *cq, struct sn_qp *qp)
 void sn_cq_serve_waiting(struct sn_cq *cq)
 {
 	sn_lock(&cq->list_lock);
+	do_cq_notice_death(cq);
 	do_scan_waiting(cq, SN_QP_MAX);
 	sn_unlock(&cq->list_lock);
 }

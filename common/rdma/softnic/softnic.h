@@ -185,6 +185,7 @@ struct sn_cq {
 	struct ibv_cq verbs;
 	struct sn_context *ctx;
 	struct sn_channel *channel; /* or NULL */
+	bool dead_noticed;	    /* that the device is dead; under list_lock */
 
 	struct sn_lock lock;
 	struct sn_cqe *cqes;
@@ -222,13 +223,25 @@ struct sn_cq {
 	uint32_t events;
 };
 
+/* Of a completion channel that shares its epoll with a CM channel. Under event_lock, but for qp. */
+struct sn_pair {
+	int sock;	    /* of the one connection; -1: none */
+	uint32_t cm_events; /* what connection management watches it for */
+	uint32_t qp_events; /* what the queue pair does */
+	uint32_t watched;   /* what the epoll does; 0: it does not have it */
+	bool cm_kicked;	    /* the CM channel has something to do */
+	struct sn_qp *qp;   /* that is served; under the channel's lock */
+};
+
 struct sn_channel {
 	struct ibv_comp_channel verbs; /* its fd: an epoll of these three and of all sockets */
 	struct sn_context *ctx;
 	TAILQ_ENTRY(sn_channel) in_context;
-	int kick_fd;  /* eventfd: there are notifications */
-	int timer_fd; /* a queue pair waits for a point in time, not for its peer */
+	int kick_fd;  /* eventfd: there are notifications; of a pair: -1 unless it is needed */
+	int timer_fd; /* a queue pair waits for a point in time, not for its peer; likewise */
 	int also_fd;  /* what sleep() waits for besides; -1: nothing */
+	bool paired;  /* with a CM channel: pair.c */
+	struct sn_pair pair;
 	pthread_mutex_t lock;
 	struct sn_cq_list cqs;
 	uint32_t unwatched; /* sockets that were taken out of the epoll, as a count */
@@ -236,7 +249,7 @@ struct sn_channel {
 	pthread_mutex_t event_lock;
 	struct sn_cq_list ready;
 	bool taking; /* a thread is serving and takes what is ready afterwards: no kick is needed */
-	bool kicked; /* kick_fd is readable */
+	bool kicked; /* kick_fd is readable, or the pair's socket is watched for being writable */
 };
 
 /* A posted receive of an SRQ or of one queue pair. */
@@ -466,6 +479,9 @@ void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv
 void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length);
 
 /* channel.c */
+int sn_channel_create(struct sn_context *ctx, bool paired, struct sn_channel **channel);
+/* Makes the channel's fd readable while there is something to do. event_lock is held. */
+void do_sn_channel_kick(struct sn_channel *channel);
 int sn_create_comp_channel(struct device *dev, struct ibv_comp_channel **channel);
 void sn_destroy_comp_channel(struct ibv_comp_channel *channel);
 int sn_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq);
@@ -477,8 +493,27 @@ void sn_channel_remove(struct sn_channel *channel, struct sn_cq *cq);
 void sn_channel_timer(struct sn_channel *channel, uint64_t delay_ns);
 /* Serves the peers that woke us, unless another thread is doing that. */
 void sn_channel_serve(struct sn_channel *channel);
+/* Takes what woke the queue pair, and does what it asks for. The channel's lock is held. */
+void do_sn_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, uint32_t events);
 int sn_channel_watch(struct sn_channel *channel, struct sn_qp *qp, int sock);
 void sn_channel_unwatch(struct sn_channel *channel, int sock);
+
+/* pair.c */
+int sn_create_channel_pair(struct device *dev, struct ibv_comp_channel **comp,
+			   struct cm_channel **cm);
+void sn_pair_init(struct sn_pair *pair);
+/* Brings the epoll in line with what the pair says. event_lock is held. */
+int do_sn_pair_update(struct sn_channel *channel);
+int sn_pair_watch_cm(struct sn_channel *channel, int sock, uint32_t events);
+void sn_pair_unwatch_cm(struct sn_channel *channel);
+/* Before the socket is closed. */
+void sn_pair_forget(struct sn_channel *channel);
+int sn_pair_watch_qp(struct sn_channel *channel, struct sn_qp *qp);
+/* The channel's lock is held. @gone: the queue pair is about to be destroyed. */
+void do_sn_pair_unwatch_qp(struct sn_channel *channel, bool gone);
+void sn_pair_kick_cm(struct sn_channel *channel, bool kicked);
+/* Whether connection management has something to do. The channel's lock is held. */
+bool do_sn_pair_serve(struct sn_channel *channel, uint32_t events);
 
 /* cq.c */
 int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_channel *channel,
@@ -656,6 +691,8 @@ int sn_reject(struct cm_id *id, const void *private_data, uint8_t private_len);
 int sn_query_peer(struct cm_id *id, struct cm_peer *peer);
 int sn_disconnect(struct cm_id *id);
 void sn_destroy_id(struct cm_id *id);
+int sn_cm_channel_create(struct sn_context *ctx, struct sn_channel *pair,
+			 struct cm_channel **channel);
 void sn_cm_channel_kick(struct sn_cm_channel *channel);
 
 #endif /* KVD_COMMON_RDMA_SOFTNIC_SOFTNIC_H */

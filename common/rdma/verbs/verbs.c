@@ -164,6 +164,20 @@ static void verbs_destroy_comp_channel(struct ibv_comp_channel *channel)
 		destroy_check(ibv_destroy_comp_channel(channel), "a completion channel");
 }
 
+/* Each has its descriptor. */
+static int verbs_create_channel_pair(struct device *dev, struct ibv_comp_channel **comp,
+				     struct cm_channel **cm)
+{
+	int err = verbs_create_comp_channel(dev, comp);
+
+	if (err)
+		return err;
+	err = verbs_create_cm_channel(dev, cm);
+	if (err)
+		verbs_destroy_comp_channel(*comp);
+	return err;
+}
+
 static int verbs_create_cq(struct device *dev, int cqe, void *cq_context,
 			   struct ibv_comp_channel *channel, struct ibv_cq **cq)
 {
@@ -254,6 +268,7 @@ const struct device_ops verbs_ops = {
 	.reg_mr = verbs_reg_mr,
 	.dereg_mr = verbs_dereg_mr,
 	.create_comp_channel = verbs_create_comp_channel,
+	.create_channel_pair = verbs_create_channel_pair,
 	.destroy_comp_channel = verbs_destroy_comp_channel,
 	.create_cq = verbs_create_cq,
 	.destroy_cq = verbs_destroy_cq,

@@ -33,7 +33,7 @@ static enum kvd_status read_copy(struct kvd *handle, struct kvd_get_request *req
 				   "the server freed its copy of the value before it was read; try "
 				   "again");
 	about = item_info(item);
-	return lookup_deliver(handle, request, item->data + item->key_len, &about);
+	return lookup_deliver(handle, request, item_value(item), &about);
 }
 
 enum kvd_status get_rpc(struct kvd *handle, struct kvd_get_request *request, uint16_t flags,

@@ -3,9 +3,10 @@
  * The rules of a lookup: which data that a GET has READ counts as a hit, as a miss, or as neither.
  *
  *   G1. An item is a hit only if its sum, which covers the incarnation and the item's offset, is
- *	 right and its key is the one looked up, byte for byte. Then it was valid at some instant of
- *	 the READ, and by the server's rule T1 (server/store/table.h) it was the key's only valid
- *	 copy. (Guarantees A, B) An item that expires is a hit only if client/clock.h allows it.
+ *	 right, its value sum, if it has one, is the value's, and its key is the one looked up, byte
+ *	 for byte. Then it was valid at some instant of the READ, and by the server's rule T1
+ *	 (server/store/table.h) it was the key's only valid copy. (Guarantees A, B) An item that
+ *	 expires is a hit only if client/clock.h allows it.
  *   G2. A lookup ends in a miss only if every bucket of the chain verified (its sum covers its own
  *	 offset and its home bucket's), the home bucket is the key's by its own level, all buckets
  *	 have its level and epoch, and none had a slot with the key's tag. If a tag matched but the
@@ -200,7 +201,7 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 	else if (l->slot_count > 1)
 		/* Of a bucket's slots with one tag, the cache has the last: this one's turn. */
 		bcache_learn(&handle->cache, l->hash, l->slots[l->slot]);
-	lookup_finish(l, lookup_deliver(handle, l->request, item->data + item->key_len, &about));
+	lookup_finish(l, lookup_deliver(handle, l->request, item_value(item), &about));
 	if (access_hit(&handle->access))
 		access_add(&handle->access, l->hash, clock_ns());
 }

@@ -97,7 +97,7 @@ static inline bool item_verifies(const struct item *item, uint64_t bytes, uint64
 	return item->sum != ITEM_SUM_INVALID && item->key_len && item->key_len <= KEY_MAX &&
 	       item->value_len <= VALUE_MAX &&
 	       item_bytes(item->key_len, item->value_len) <= bytes &&
-	       item_sum(item, seed, offset) == item->sum;
+	       item_sum(item, seed, offset) == item->sum && item_value_verifies(item);
 }
 
 /* Compares keys; the usual short ones without a call. */
@@ -123,7 +123,7 @@ static inline bool keys_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
 static inline bool item_is_for(const struct item *item, const struct kvd_get_request *request)
 {
 	return item->key_len == request->key_len &&
-	       keys_equal(item->data, request->key, request->key_len);
+	       keys_equal(item_key(item), request->key, request->key_len);
 }
 
 static inline struct kvd_item item_info(const struct item *item)

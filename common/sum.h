@@ -33,43 +33,79 @@ static inline uint64_t key_hash(const void *key, size_t key_len, uint64_t seed)
 	return XXH3_64bits_withSeed(key, key_len, seed);
 }
 
-/* The part of an item's sum that does not depend on its offset: key and value. */
-static inline uint64_t item_body_sum(const struct item *item)
+/* The value sum of an item that has one: item_has_value_sum(). */
+static inline uint64_t item_value_sum(const struct item *item)
 {
-	return sum_bytes(item->data, (size_t)item->key_len + item->value_len);
+	uint64_t sum;
+
+	memcpy(&sum, item->tail, sizeof(sum));
+	return sum;
+}
+
+/* Of an item that has none, it does nothing. */
+static inline void item_value_sum_store(struct item *item, uint64_t sum)
+{
+	if (item_has_value_sum(item->key_len, item->value_len))
+		memcpy(item->tail, &sum, sizeof(sum));
+}
+
+/* The same, for the value that is in the item. */
+static inline void item_value_sum_make(struct item *item)
+{
+	if (item_has_value_sum(item->key_len, item->value_len))
+		item_value_sum_store(item, sum_bytes(item_value(item), item->value_len));
+}
+
+/* Whether the value is the one of the value sum. If there is none, the item's sum covers it. */
+static inline bool item_value_verifies(const struct item *item)
+{
+	return !item_has_value_sum(item->key_len, item->value_len) ||
+	       sum_bytes(item_value(item), item->value_len) == item_value_sum(item);
 }
 
 /*
- * The same, in pieces: begin, add key and value from the first byte to the last, end. It stays
- * where it is in between: the state in it is aligned, whatever it is part of.
+ * The part of an item's sum that does not depend on its offset: the hash of value sum and key, or
+ * of key and value.
  */
-#define BODY_SUM_ALIGN 64u
+static inline uint64_t item_body_sum(const struct item *item)
+{
+	size_t rest = item_has_value_sum(item->key_len, item->value_len) ? ITEM_VALUE_SUM_BYTES :
+									   item->value_len;
 
-struct body_sum {
-	uint8_t state[sizeof(XXH3_state_t) + BODY_SUM_ALIGN - 1];
+	return sum_bytes(item->tail, item->key_len + rest);
+}
+
+/*
+ * A value sum in pieces: begin, add the value from the first byte to the last, end. It stays where
+ * it is in between: the state in it is aligned, whatever it is part of.
+ */
+#define VALUE_SUM_ALIGN 64u
+
+struct value_sum {
+	uint8_t state[sizeof(XXH3_state_t) + VALUE_SUM_ALIGN - 1];
 };
 
-static inline XXH3_state_t *body_sum_state(struct body_sum *sum)
+static inline XXH3_state_t *value_sum_state(struct value_sum *sum)
 {
 	uintptr_t at = (uintptr_t)sum->state;
 
 	return (XXH3_state_t *)(sum->state +
-				(BODY_SUM_ALIGN - at % BODY_SUM_ALIGN) % BODY_SUM_ALIGN);
+				(VALUE_SUM_ALIGN - at % VALUE_SUM_ALIGN) % VALUE_SUM_ALIGN);
 }
 
-static inline void body_sum_begin(struct body_sum *sum)
+static inline void value_sum_begin(struct value_sum *sum)
 {
-	XXH3_64bits_reset(body_sum_state(sum));
+	XXH3_64bits_reset(value_sum_state(sum));
 }
 
-static inline void body_sum_add(struct body_sum *sum, const void *bytes, size_t count)
+static inline void value_sum_add(struct value_sum *sum, const void *bytes, size_t count)
 {
-	XXH3_64bits_update(body_sum_state(sum), bytes, count);
+	XXH3_64bits_update(value_sum_state(sum), bytes, count);
 }
 
-static inline uint64_t body_sum_end(struct body_sum *sum)
+static inline uint64_t value_sum_end(struct value_sum *sum)
 {
-	return XXH3_64bits_digest(body_sum_state(sum));
+	return XXH3_64bits_digest(value_sum_state(sum));
 }
 
 /*
@@ -93,6 +129,7 @@ static inline uint64_t item_sum_of(const struct item *item, uint64_t body, uint6
 	return sum == ITEM_SUM_INVALID ? 1 : sum;
 }
 
+/* Of an item whose value sum, if it has one, is in it. The value itself may not be there. */
 static inline uint64_t item_sum(const struct item *item, uint64_t incarnation, uint64_t offset)
 {
 	return item_sum_of(item, item_body_sum(item), incarnation, offset);

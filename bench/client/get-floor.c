@@ -65,8 +65,8 @@ static struct kvd *db;
 static const uint8_t *region;
 static const struct geometry *geometry;
 static struct target *records, *targets;
-static uint8_t scratch[BATCH_MAX][sizeof(struct item) + sizeof(struct key) + VALUE_BYTES_MAX + LINE]
-	__attribute__((aligned(LINE)));
+static uint8_t scratch[BATCH_MAX][sizeof(struct item) + ITEM_VALUE_SUM_BYTES + sizeof(struct key) +
+				  VALUE_BYTES_MAX + LINE] __attribute__((aligned(LINE)));
 static uint8_t values[BATCH_MAX][VALUE_BYTES_MAX] __attribute__((aligned(LINE)));
 
 static struct key key_of(uint64_t number)
@@ -140,7 +140,7 @@ static uint64_t home_offset(uint64_t hash)
 
 static bool item_has(const struct item *item, const struct key *key)
 {
-	return item->key_len == sizeof(*key) && !memcmp(item->data, key, sizeof(*key));
+	return item->key_len == sizeof(*key) && !memcmp(item_key(item), key, sizeof(*key));
 }
 
 /* The slot of @key in the chain that begins with @bucket, or NULL. */
@@ -186,9 +186,10 @@ static const struct item *item_take(unsigned int at, uint64_t slot)
 	const struct item *item = (const struct item *)(const void *)scratch[at];
 
 	memcpy(scratch[at], item_at(slot), slot_bytes(slot));
-	if (item_sum(item, geometry->incarnation, slot_offset(slot)) != item->sum)
+	if (item_sum(item, geometry->incarnation, slot_offset(slot)) != item->sum ||
+	    !item_value_verifies(item))
 		errx(1, "an item does not verify: something else writes to the region");
-	memcpy(values[at], item->data + item->key_len, item->value_len);
+	memcpy(values[at], item_value(item), item->value_len);
 	return item;
 }
 

@@ -41,27 +41,22 @@ static void response_set_item(const struct item *item, struct wire_response *hea
 	head->value_len = item->value_len;
 }
 
-static void touch_change_init(const struct request *request, struct table_change *change)
+static enum wire_status touch(struct store_thread *thread, const struct request *request,
+			      uint64_t hash, struct table_change *change)
 {
 	*change = (struct table_change){
 		.key = request->key,
 		.key_len = request->key_len,
 		.ttl = request->ttl,
 	};
-}
-
-static enum wire_status touch(struct store_thread *thread, const struct request *request,
-			      uint64_t hash, struct table_change *change)
-{
-	touch_change_init(request, change);
-	return attempt_touch(thread, hash, change, 0, 0);
+	return table_touch(thread, hash, change);
 }
 
 /*
  * A GET with touch has two steps. A touch keeps the version, so if the value that is read next has
  * the same one, both steps were on one value.
  */
-static bool execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
+static void execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head, struct response_value *value)
 {
 	bool touches = request->flags & WIRE_F_TOUCH;
@@ -73,8 +68,6 @@ static bool execute_get(struct store_thread *thread, const struct request *reque
 	do {
 		if (touches)
 			status = touch(thread, request, hash, &change);
-		if (change.large)
-			return false;
 		if (!status)
 			status = lookup_get(thread, hash, request->key, request->key_len,
 					    value->value, value->size, &ref);
@@ -83,13 +76,12 @@ static bool execute_get(struct store_thread *thread, const struct request *reque
 	} while (status == WIRE_EXISTS);
 	head->status = (uint8_t)status;
 	if (status)
-		return true;
+		return;
 	response_set_item(&ref.head, head);
 	if (head->value_len <= value->size)
 		value->len = head->value_len;
 	if (!touches && thread->table->eviction != EVICTION_NONE)
 		table_access(thread, hash);
-	return true;
 }
 
 /* Nothing that was filled in for a value stays. */
@@ -166,7 +158,7 @@ static bool execute_arith(struct store_thread *thread, const struct request *req
 	return !room_pending(room);
 }
 
-static bool execute_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
+static void execute_touch(struct store_thread *thread, const struct request *request, uint64_t hash,
 			  struct wire_response *head)
 {
 	struct table_change change = { 0 };
@@ -174,7 +166,6 @@ static bool execute_touch(struct store_thread *thread, const struct request *req
 
 	response_set_change(&change, status, head);
 	head->slot = 0;
-	return !change.large;
 }
 
 static void execute_delete(struct store_thread *thread, const struct request *request,
@@ -217,7 +208,8 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 {
 	switch (request->op) {
 	case WIRE_GET:
-		return execute_get(thread, request, hash, head, value);
+		execute_get(thread, request, hash, head, value);
+		break;
 	case WIRE_PUT:
 		return execute_put(thread, request, hash, head, room);
 	case WIRE_DELETE:
@@ -226,7 +218,8 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_ARITH:
 		return execute_arith(thread, request, hash, head, room);
 	case WIRE_TOUCH:
-		return execute_touch(thread, request, hash, head);
+		execute_touch(thread, request, hash, head);
+		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
 		break;
@@ -253,36 +246,27 @@ void execute_large_begin(struct large_request *large, struct store_thread *threa
 	if (request->op == WIRE_PUT) {
 		put_change_init(request, &change);
 		large_append(&large->steps, thread, hash, &change);
-	} else if (request->op == WIRE_TOUCH || request->flags & WIRE_F_TOUCH) {
-		touch_change_init(request, &change);
-		large_touch(&large->steps, thread, hash, &change);
 	} else {
 		large_copy(&large->steps, thread, hash, request->key, request->key_len, seed);
 	}
 }
 
-/* The value was touched, or copied; as execute_get(), the touch and the copy have one version. */
+/* The value was copied; as execute_get(), the touch and the copy have one version. */
 static enum large_next large_get_next(struct large_request *large, const struct request *request,
 				      uint64_t hash, struct wire_response *head)
 {
 	struct store_thread *thread = large->steps.thread;
 	enum wire_status status = large->steps.status;
 	struct item *copy = large->steps.copy;
-	struct table_change change;
 
-	if (!status && !copy) {
-		large->touched = large->steps.change.version;
-		large_copy(&large->steps, thread, hash, request->key, request->key_len,
-			   large->seed);
-		return LARGE_AGAIN;
-	}
 	if (!status && large->touched && copy->version != large->touched) {
 		table_abandon(thread, copy);
 		large->steps.copy = NULL;
 		status = WIRE_BUSY;
 		if (++large->tries < TOUCH_TRIES_MAX) {
-			touch_change_init(request, &change);
-			large_touch(&large->steps, thread, hash, &change);
+			large->touched = 0;
+			large_copy(&large->steps, thread, hash, request->key, request->key_len,
+				   large->seed);
 			return LARGE_AGAIN;
 		}
 	}
@@ -293,18 +277,36 @@ static enum large_next large_get_next(struct large_request *large, const struct 
 	return LARGE_DONE;
 }
 
+/* Touches what is to be copied next. */
+static enum wire_status large_get_touch(struct large_request *large, const struct request *request,
+					uint64_t hash)
+{
+	struct table_change change;
+	enum wire_status status = touch(large->steps.thread, request, hash, &change);
+
+	large->touched = change.version;
+	return status;
+}
+
 enum large_next execute_large_step(struct large_request *large, const struct request *request,
 				   uint64_t hash, uint32_t bytes_max, struct wire_response *head)
 {
-	enum large_next next = large_step(&large->steps, bytes_max);
+	enum wire_status status = WIRE_OK;
+	enum large_next next;
 
+	if (request->flags & WIRE_F_TOUCH && !large->touched)
+		status = large_get_touch(large, request, hash);
+	if (status) {
+		large_cancel(&large->steps);
+		response_set_failed(status, head);
+		return LARGE_DONE;
+	}
+	next = large_step(&large->steps, bytes_max);
 	if (next != LARGE_DONE)
 		return next;
 	if (request->op == WIRE_GET)
 		return large_get_next(large, request, hash, head);
 	response_set_change(&large->steps.change, large->steps.status, head);
-	if (request->op == WIRE_TOUCH)
-		head->slot = 0;
 	return LARGE_DONE;
 }
 

@@ -50,7 +50,7 @@ struct large_request {
 };
 
 /*
- * A PUT that appends or prepends, a TOUCH, or a GET of which the value goes into a copy with @seed.
+ * A PUT that appends or prepends, or a GET of which the value goes into a copy with @seed.
  * Key and value of the request have to stay until the end; large_cancel(&large->steps) ends it
  * early.
  */

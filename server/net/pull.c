@@ -64,7 +64,7 @@ static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
 /* Bytes that have arrived and are not summed. */
 static uint64_t pull_backlog(const struct pull *pull)
 {
-	return pull->arrived - large_arrived_done(&pull->steps);
+	return pull->arrived - pull->steps.value_done;
 }
 
 /* Whether another READ is due: no more is READ ahead of the sum than PULL_DEPTH pieces. */
@@ -74,7 +74,7 @@ static bool pull_wants_read(const struct poller *poller, const struct pull *pull
 
 	if (!pull->left || pull->reads_posted == PULL_DEPTH)
 		return false;
-	ahead = pull->value_len - pull->left - large_arrived_done(&pull->steps);
+	ahead = pull->value_len - pull->left - pull->steps.value_done;
 	return ahead + piece_bytes(poller, pull->left) <= ahead_max;
 }
 

@@ -41,8 +41,7 @@ struct attempt {
 	struct chain_pos pos;
 	struct item *item; /* to be stored; NULL: to be allocated */
 	size_t item_bytes;
-	uint64_t body;	/* an item_body_sum() made without the lock: of @item, or a touch's */
-	uint64_t from;	/* the version of the key's item that @body was made from; 0: of none */
+	uint64_t from;	/* the version of the key's item that @item was made from; 0: of none */
 	bool committed; /* @item is the caller's */
 	struct bucket *bucket; /* to extend the chain with; NULL: to be allocated */
 	struct room *room;     /* change->room, or the attempt's own */
@@ -76,21 +75,25 @@ static void value_write(uint8_t *to, const struct value *value, const void *old)
 void item_fill_head(struct item *item, const struct table_change *change, uint32_t value_len,
 		    uint32_t flags)
 {
-	memcpy(item->data, change->key, change->key_len);
 	item->value_len = value_len;
 	item->flags = flags;
 	item->key_len = (uint16_t)change->key_len;
+	memcpy(item_key(item), change->key, change->key_len);
 }
 
-/* Writes header, key and value of an invalid item, all but sum, version and access time. */
+/*
+ * Writes an invalid item, all but sum, version and access time. @old: its old value, or NULL. What
+ * is kept of that is moved before anything else is written.
+ */
 static void item_fill(struct item *item, const struct table_change *change,
-		      const struct value *value)
+		      const struct value *value, const void *old)
 {
-	const void *old = item->data + change->key_len;
+	uint32_t key_len = change->key_len, value_len = value->parts[0].len + value->parts[1].len;
 
-	value_write(item->data + change->key_len, value, old);
-	item_fill_head(item, change, value->parts[0].len + value->parts[1].len, value->flags);
+	value_write((uint8_t *)item + item_key_at(key_len, value_len) + key_len, value, old);
+	item_fill_head(item, change, value_len, value->flags);
 	item->expires = value->expires;
+	item_value_sum_make(item);
 }
 
 /* Sets the results of the change. */
@@ -115,7 +118,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_uncount(thread, item);
 	item_invalidate(item);
 	item->version = next_version(thread, item);
-	item_fill(item, a->change, value);
+	item_fill(item, a->change, value, item_value(item));
 	item_access_store(item, access_time_update(thread, item_access_load(item)));
 	slot = slot_for(table, a->hash, item);
 	/* Before the item is valid again: T1. */
@@ -197,8 +200,8 @@ static enum wire_status do_point(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* Makes a->item the key's, and valid. @body is its item_body_sum(). */
-static enum wire_status do_install(struct attempt *a, uint64_t body)
+/* Makes a->item the key's, and valid. */
+static enum wire_status do_install(struct attempt *a)
 {
 	struct store_thread *thread = a->thread;
 	const struct table *table = thread->table;
@@ -221,7 +224,7 @@ static enum wire_status do_install(struct attempt *a, uint64_t body)
 		stat_add(&thread->stats.inserts, 1);
 		a->inserted = true;
 	}
-	item_publish(a->item, item_seal_sum(table, a->item, body));
+	item_publish(a->item, item_seal_sum(table, a->item, item_body_sum(a->item)));
 	a->item = NULL;
 	a->old = old;
 	return WIRE_OK;
@@ -258,8 +261,8 @@ static enum wire_status do_store(struct attempt *a, const struct value *value)
 		a->wanted = bytes;
 		return WIRE_NO_SPACE;
 	}
-	item_fill(a->item, a->change, value);
-	return do_install(a, item_body_sum(a->item));
+	item_fill(a->item, a->change, value, NULL);
+	return do_install(a);
 }
 
 /* Whether the mode of the PUT allows it. */
@@ -316,7 +319,7 @@ static enum wire_status do_put(struct attempt *a)
 	value.parts[append].p = change->value;
 	value.parts[append].len = change->value_len;
 	if (append || prepend) {
-		value.parts[prepend].p = old->data + old->key_len;
+		value.parts[prepend].p = item_value(old);
 		value.parts[prepend].len = old->value_len;
 		value.flags = old->flags;
 		value.expires = old->expires;
@@ -357,7 +360,7 @@ static enum wire_status do_arith(struct attempt *a)
 	uint64_t n;
 
 	if (a->pos.live) {
-		if (!parse_decimal(old->data + old->key_len, old->value_len, &n))
+		if (!parse_decimal(item_value(old), old->value_len, &n))
 			return WIRE_NOT_A_NUMBER;
 		if (!change->decrement)
 			n += change->delta;
@@ -381,7 +384,10 @@ static enum wire_status do_arith(struct attempt *a)
 	return status;
 }
 
-/* Changes the expiry time and the access time: version, value and place stay. */
+/*
+ * Changes the expiry time and the access time: version, value and place stay. However large the
+ * item is, its value is not summed.
+ */
 static enum wire_status do_touch(struct attempt *a)
 {
 	struct store_thread *thread = a->thread;
@@ -391,9 +397,7 @@ static enum wire_status do_touch(struct attempt *a)
 
 	if (!a->pos.live)
 		return WIRE_NOT_FOUND;
-	if (do_is_large(a, item_bytes(item->key_len, item->value_len)))
-		return WIRE_BUSY;
-	body = a->from == item->version ? a->body : item_body_sum(item);
+	body = item_body_sum(item);
 	item_uncount(thread, item);
 	item_invalidate(item);
 	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
@@ -584,7 +588,7 @@ static enum wire_status do_commit(struct attempt *a)
 	/* A touch may have changed it since the value was copied: it keeps the version. */
 	a->item->expires = extends ? a->pos.item->expires :
 				     expires_after(a->thread->now_ns, a->change->ttl);
-	return do_install(a, a->body);
+	return do_install(a);
 }
 
 enum wire_status attempt_put(struct store_thread *thread, uint64_t hash,
@@ -604,11 +608,9 @@ enum wire_status attempt_arith(struct store_thread *thread, uint64_t hash,
 }
 
 enum wire_status attempt_touch(struct store_thread *thread, uint64_t hash,
-			       struct table_change *change, uint64_t from, uint64_t body)
+			       struct table_change *change)
 {
-	struct attempt a = {
-		.thread = thread, .hash = hash, .change = change, .from = from, .body = body
-	};
+	struct attempt a = { .thread = thread, .hash = hash, .change = change };
 
 	return attempt_run(&a, do_touch);
 }
@@ -622,8 +624,7 @@ enum wire_status attempt_delete(struct store_thread *thread, uint64_t hash,
 }
 
 enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
-				struct table_change *change, struct item *item, uint64_t from,
-				uint64_t body)
+				struct table_change *change, struct item *item, uint64_t from)
 {
 	struct attempt a = {
 		.thread = thread,
@@ -633,10 +634,9 @@ enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
 		.item_bytes = item_bytes(item->key_len, item->value_len),
 		.committed = true,
 		.from = from,
-		.body = body,
 	};
 
-	change->key = item->data;
+	change->key = item_key(item);
 	change->key_len = item->key_len;
 	return attempt_run(&a, do_commit);
 }

@@ -63,23 +63,17 @@ enum wire_status attempt_arith(struct store_thread *thread, uint64_t hash,
 			       struct table_change *change);
 enum wire_status attempt_delete(struct store_thread *thread, uint64_t hash,
 				struct table_change *change);
-/*
- * @body: the item_body_sum() of version @from of the key; 0 and 0: it was not made. Used only if
- * that is still the key's version.
- */
 enum wire_status attempt_touch(struct store_thread *thread, uint64_t hash,
-			       struct table_change *change, uint64_t from, uint64_t body);
+			       struct table_change *change);
 /*
- * Puts @item into the table, which has key, value and header but for version, expiry and access
- * time, and @body for its item_body_sum(). APPEND and PREPEND: it was made from version @from,
- * which has to be the key's still. Consumes the item, also on failure, unless the change wants
- * room.
+ * Puts @item into the table, which has key, value, value sum and header but for version, expiry and
+ * access time. APPEND and PREPEND: it was made from version @from, which has to be the key's still.
+ * Consumes the item, also on failure, unless the change wants room.
  */
 enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
-				struct table_change *change, struct item *item, uint64_t from,
-				uint64_t body);
+				struct table_change *change, struct item *item, uint64_t from);
 
-/* Writes the key, and the header but for sum, version, expiry and access time. */
+/* Writes the key, and the header but for sum, version, expiry and access time; no value sum. */
 void item_fill_head(struct item *item, const struct table_change *change, uint32_t value_len,
 		    uint32_t flags);
 

@@ -34,7 +34,7 @@ static unsigned int do_partition(const struct table *table, struct chain_parts *
 		uint64_t slot = parts->slots[low];
 		const struct item *item = slot_item(table, slot);
 
-		if (table_hash(table, item->data, item->key_len) >> bit & 1) {
+		if (table_hash(table, item_key(item), item->key_len) >> bit & 1) {
 			parts->slots[low] = parts->slots[--high];
 			parts->slots[high] = slot;
 		} else {

@@ -9,9 +9,6 @@
 #include "common/util/stat.h"
 #include "server/store/lookup.h"
 
-/* A sum of bytes that are read without the lock is made from copies of so many: see body_add(). */
-#define BOUNCE_BYTES 1024
-
 static void large_begin(struct large *large, struct store_thread *thread, uint64_t hash,
 			const struct table_change *change)
 {
@@ -35,13 +32,6 @@ void large_append(struct large *large, struct store_thread *thread, uint64_t has
 	large->kind = LARGE_APPEND;
 }
 
-void large_touch(struct large *large, struct store_thread *thread, uint64_t hash,
-		 const struct table_change *change)
-{
-	large_begin(large, thread, hash, change);
-	large->kind = LARGE_TOUCH;
-}
-
 void large_copy(struct large *large, struct store_thread *thread, uint64_t hash, const void *key,
 		uint32_t key_len, uint64_t seed)
 {
@@ -52,15 +42,16 @@ void large_copy(struct large *large, struct store_thread *thread, uint64_t hash,
 	large->seed = seed;
 }
 
-/* The sum begins with the key; what follows is added as it arrives. */
-static void body_begin(struct large *large, uint64_t body_bytes)
+/* The next steps fill in the value. */
+static void value_begin(struct large *large, struct item *item)
 {
+	large->item = item;
+	large->item_bytes = item_bytes(item->key_len, item->value_len);
 	stat_add(&large->thread->stats.large_changes,
-		 !large->restarts && item_bytes(0, body_bytes) >= LARGE_BYTES);
-	large->body_bytes = body_bytes;
-	large->body_done = 0;
-	body_sum_begin(&large->sum);
-	large->state = LARGE_BODY;
+		 !large->restarts && large->item_bytes >= LARGE_BYTES);
+	large->value_done = 0;
+	value_sum_begin(&large->sum);
+	large->state = LARGE_VALUE;
 }
 
 void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
@@ -69,9 +60,7 @@ void large_commit(struct large *large, struct store_thread *thread, uint64_t has
 	large_begin(large, thread, hash, change);
 	large->kind = LARGE_COMMIT;
 	large->from.version = 0;
-	large->item = item;
-	large->item_bytes = item_bytes(item->key_len, item->value_len);
-	body_begin(large, (uint64_t)item->key_len + item->value_len);
+	value_begin(large, item);
 }
 
 static void item_drop(struct large *large, struct item **item)
@@ -172,33 +161,26 @@ static enum large_next change_begin(struct large *large)
 	enum wire_status status;
 
 	change->room = &large->room;
-	status = large->kind == LARGE_APPEND ?
-			 attempt_put(large->thread, large->hash, change) :
-			 attempt_touch(large->thread, large->hash, change, 0, 0);
+	status = attempt_put(large->thread, large->hash, change);
 	change->room = NULL;
 	if (room_pending(&large->room))
 		return room_next(large, LARGE_BEGIN);
 	if (!change->large)
 		return large_end(large, status);
 	large->from = change->from;
-	if (large->kind == LARGE_APPEND)
-		return allocate_next(large);
-	body_begin(large, (uint64_t)change->key_len + large->from.value_len);
-	return LARGE_AGAIN;
+	return allocate_next(large);
 }
 
 /* Begins to fill the item that is to be made. NULL: there is no memory for it. */
 static enum large_next item_begin(struct large *large, struct item *item)
 {
 	const struct table_change *change = &large->change;
-	uint32_t value_len = large->from.value_len + change->value_len;
 
 	if (!item)
 		return large_end(large, large->kind == LARGE_COPY ? WIRE_BUSY : WIRE_NO_SPACE);
-	item_fill_head(item, change, value_len, large->from.flags);
+	item_fill_head(item, change, large->from.value_len + change->value_len, large->from.flags);
 	item->version = large->from.version;
-	large->item = item;
-	body_begin(large, (uint64_t)change->key_len + value_len);
+	value_begin(large, item);
 	return LARGE_AGAIN;
 }
 
@@ -230,38 +212,38 @@ static enum large_next room_made(struct large *large)
 	return LARGE_AGAIN;
 }
 
-/* A part of the body that is being made: where it goes, and the bytes. */
+/* A part of the value that is being made: where it goes, and the bytes. */
 struct part {
 	uint64_t at, bytes;
 	const uint8_t *from;
 };
 
-/* Copies what the bytes from body_done on, @bytes of them, have of the part. */
+/* Copies what the bytes from value_done on, @bytes of them, have of the part. */
 static bool part_copy(struct large *large, const struct part *part, const struct item_ref *ref,
 		      uint64_t bytes)
 {
-	uint64_t first = large->body_done, end = first + bytes;
+	uint64_t first = large->value_done, end = first + bytes;
 
 	if (first < part->at)
 		first = part->at;
 	if (end > part->at + part->bytes)
 		end = part->at + part->bytes;
-	return first >= end || lookup_ref_copy(ref, large->item->data + first,
+	return first >= end || lookup_ref_copy(ref, item_value(large->item) + first,
 					       part->from + (first - part->at), end - first);
 }
 
-/* Copies bytes of the old value, and of what is appended or prepended; the key is there. */
-static bool body_copy(struct large *large, const struct item_ref *ref, uint64_t bytes)
+/* Copies bytes of the old value, and of what is appended or prepended. */
+static bool value_copy(struct large *large, const struct item_ref *ref, uint64_t bytes)
 {
 	const struct table_change *change = &large->change;
 	bool prepends = large->kind == LARGE_APPEND && change->mode == WIRE_PREPEND;
 	const struct part old = {
-		.at = change->key_len + (prepends ? change->value_len : 0),
+		.at = prepends ? change->value_len : 0,
 		.bytes = large->from.value_len,
-		.from = ref->item->data + change->key_len,
+		.from = lookup_ref_value(ref),
 	};
 	const struct part new = {
-		.at = change->key_len + (prepends ? 0 : large->from.value_len),
+		.at = prepends ? 0 : large->from.value_len,
 		.bytes = change->value_len,
 		.from = change->value,
 	};
@@ -269,36 +251,18 @@ static bool body_copy(struct large *large, const struct item_ref *ref, uint64_t 
 	return part_copy(large, &old, ref, bytes) && part_copy(large, &new, ref, bytes);
 }
 
-/*
- * Sums bytes of an item that was found valid: it stays as it is until the next quiescent state. For
- * ThreadSanitizer, which does not know that, they are copied first.
- */
-static void body_add(struct large *large, const uint8_t *from, uint64_t bytes)
+/* The sum of a copy is there already. */
+static void value_advance(struct large *large, uint64_t bytes)
 {
-#ifdef __SANITIZE_THREAD__
-	uint8_t bounce[BOUNCE_BYTES];
-	uint64_t n;
-
-	for (; bytes; bytes -= n, from += n) {
-		n = bytes < sizeof(bounce) ? bytes : sizeof(bounce);
-		racy_copy(bounce, from, n);
-		body_sum_add(&large->sum, bounce, n);
-	}
-#else
-	body_sum_add(&large->sum, from, bytes);
-#endif
-}
-
-static void body_advance(struct large *large, const uint8_t *from, uint64_t bytes)
-{
-	body_add(large, from, bytes);
-	large->body_done += bytes;
-	if (large->body_done == large->body_bytes)
+	if (large->kind != LARGE_COPY)
+		value_sum_add(&large->sum, item_value(large->item) + large->value_done, bytes);
+	large->value_done += bytes;
+	if (large->value_done == large->item->value_len)
 		large->state = LARGE_END;
 }
 
-/* The next bytes of a body that is made from the key's item (S2). */
-static enum large_next body_step(struct large *large, uint64_t bytes)
+/* The next bytes of a value that is made from the key's item (S2). */
+static enum large_next value_step(struct large *large, uint64_t bytes)
 {
 	const struct table_change *change = &large->change;
 	struct item_ref ref;
@@ -309,32 +273,33 @@ static enum large_next body_step(struct large *large, uint64_t bytes)
 		return large_retry(large);
 	if (result == LOOKUP_MISSING || ref.head.version != large->from.version)
 		return large_restart(large);
-	if (large->item && !body_copy(large, &ref, bytes))
+	if (!value_copy(large, &ref, bytes))
 		return large_retry(large);
 	large->retry_since_ns = 0;
-	if (large->item)
-		large->item->expires = ref.head.expires;
-	body_advance(large, (large->item ? large->item : ref.item)->data + large->body_done, bytes);
+	large->item->expires = ref.head.expires;
+	if (large->kind == LARGE_COPY)
+		item_value_sum_store(large->item, ref.value_sum);
+	value_advance(large, bytes);
 	return LARGE_AGAIN;
 }
 
 /* The next bytes of a value that arrives from its client. */
 static enum large_next arrived_step(struct large *large, uint64_t bytes)
 {
-	uint64_t there = (uint64_t)large->item->key_len + large->arrived - large->body_done;
+	uint64_t there = large->arrived - large->value_done;
 
-	if (!there && large->body_done < large->body_bytes)
+	if (!there && large->value_done < large->item->value_len)
 		return LARGE_WAIT;
-	body_advance(large, large->item->data + large->body_done, bytes < there ? bytes : there);
+	value_advance(large, bytes < there ? bytes : there);
 	return LARGE_AGAIN;
 }
 
-static enum large_next large_body(struct large *large, uint32_t bytes_max)
+static enum large_next large_value(struct large *large, uint32_t bytes_max)
 {
-	uint64_t left = large->body_bytes - large->body_done;
+	uint64_t left = large->item->value_len - large->value_done;
 	uint64_t bytes = left < bytes_max ? left : bytes_max;
 
-	return large->kind == LARGE_COMMIT ? arrived_step(large, bytes) : body_step(large, bytes);
+	return large->kind == LARGE_COMMIT ? arrived_step(large, bytes) : value_step(large, bytes);
 }
 
 /*
@@ -344,8 +309,8 @@ static enum large_next copy_end(struct large *large)
 {
 	struct item *copy = large->item;
 
-	item_publish(copy, item_sum_of(copy, body_sum_end(&large->sum), large->seed,
-				       region_offset(large->thread->table->region, copy)));
+	item_publish(copy, item_sum(copy, large->seed,
+				    region_offset(large->thread->table->region, copy)));
 	large->item = NULL;
 	large->copy = copy;
 	return large_end(large, WIRE_OK);
@@ -358,9 +323,9 @@ static enum large_next pulled_append(struct large *large)
 
 	large->value_item = value;
 	large->item = NULL;
-	large->change.key = value->data;
+	large->change.key = item_key(value);
 	large->change.key_len = value->key_len;
-	large->change.value = value->data + value->key_len;
+	large->change.value = item_value(value);
 	large->change.value_len = value->value_len;
 	large->kind = LARGE_APPEND;
 	large->state = LARGE_BEGIN;
@@ -370,21 +335,16 @@ static enum large_next pulled_append(struct large *large)
 static enum large_next change_end(struct large *large)
 {
 	struct table_change *change = &large->change;
-	uint64_t body = body_sum_end(&large->sum);
 	const void *key = change->key;
 	enum wire_status status;
 
+	item_value_sum_store(large->item, value_sum_end(&large->sum));
 	change->room = &large->room;
-	if (large->kind == LARGE_TOUCH) {
-		status = attempt_touch(large->thread, large->hash, change, large->from.version,
-				       body);
-	} else {
-		status = attempt_commit(large->thread, large->hash, change, large->item,
-					large->from.version, body);
-		if (!room_pending(&large->room))
-			large->item = NULL;
-		change->key = key; /* the item is gone */
-	}
+	status = attempt_commit(large->thread, large->hash, change, large->item,
+				large->from.version);
+	if (!room_pending(&large->room))
+		large->item = NULL;
+	change->key = key; /* the item is gone */
 	change->room = NULL;
 	if (room_pending(&large->room))
 		return room_next(large, LARGE_END);
@@ -398,8 +358,8 @@ enum large_next large_step(struct large *large, uint32_t bytes_max)
 		return large->kind == LARGE_COPY ? copy_begin(large) : change_begin(large);
 	case LARGE_ALLOCATE:
 		return item_allocate(large);
-	case LARGE_BODY:
-		return large_body(large, bytes_max);
+	case LARGE_VALUE:
+		return large_value(large, bytes_max);
 	case LARGE_END:
 		if (large->kind == LARGE_COPY)
 			return copy_end(large);

@@ -14,7 +14,7 @@
  *	 it fails with WIRE_BUSY, and nothing was changed (T4).
  *   S4. Where memory is short, steps make room for it (R1 in server/store/room.h).
  *
- *	large_append(&large, ...); or large_touch(), large_copy(), large_commit()
+ *	large_append(&large, ...); or large_copy(), large_commit()
  *	do
  *		next = large_step(&large, bytes);
  *	while (next != LARGE_DONE);
@@ -42,7 +42,7 @@ enum large_next {
 struct large {
 	/* The results, after LARGE_DONE. */
 	enum wire_status status;
-	struct table_change change; /* of large_append(), large_touch(), large_commit() */
+	struct table_change change; /* of large_append(), large_commit() */
 	struct item *copy;	    /* of large_copy(): the caller's, with WIRE_OK */
 
 	/* Set by the caller at any time after large_commit(): bytes of the value that are there. */
@@ -51,11 +51,11 @@ struct large {
 	/* The steps' own. */
 	struct store_thread *thread;
 	uint64_t hash;
-	enum { LARGE_APPEND, LARGE_TOUCH, LARGE_COPY, LARGE_COMMIT } kind;
+	enum { LARGE_APPEND, LARGE_COPY, LARGE_COMMIT } kind;
 	enum large_state {
 		LARGE_BEGIN,
 		LARGE_ALLOCATE,
-		LARGE_BODY,
+		LARGE_VALUE,
 		LARGE_END,
 		LARGE_ROOM, /* makes room for what the state @after lacked */
 		LARGE_ENDED,
@@ -63,12 +63,11 @@ struct large {
 	enum large_state after;
 	struct room room;
 	struct change_from from; /* the item that the change or copy begins with (S2) */
-	struct item *item; /* that is being made; NULL: there is none yet, or none is needed */
+	struct item *item;	 /* that is being made; NULL: there is none yet */
 	size_t item_bytes;
 	struct item *value_item; /* holds what is appended, if it was pulled */
-	uint64_t body_bytes;	 /* key and value */
-	uint64_t body_done;	 /* of those, copied and summed */
-	struct body_sum sum;
+	uint64_t value_done;	 /* bytes of its value that are there and, but for a copy, summed */
+	struct value_sum sum;
 	uint64_t seed;		 /* large_copy() */
 	uint64_t retry_since_ns; /* the item has been changing since then; 0: it is not */
 	unsigned int restarts;
@@ -77,9 +76,8 @@ struct large {
 /*
  * Begin. @key, @change->key and @change->value remain the caller's and stay until the end.
  *
- * large_append(): a PUT that appends or prepends. large_touch(): table_touch(). Both in
- * server/store/update.h; meant for a change for which attempt_put() or attempt_touch() has set
- * change->large, but right for any.
+ * large_append(): a PUT that appends or prepends (server/store/update.h); meant for one for which
+ * attempt_put() has set change->large, but right for any.
  *
  * large_copy(): lookup_copy() of server/store/lookup.h, without its limit.
  *
@@ -87,8 +85,6 @@ struct large {
  */
 void large_append(struct large *large, struct store_thread *thread, uint64_t hash,
 		  const struct table_change *change);
-void large_touch(struct large *large, struct store_thread *thread, uint64_t hash,
-		 const struct table_change *change);
 void large_copy(struct large *large, struct store_thread *thread, uint64_t hash, const void *key,
 		uint32_t key_len, uint64_t seed);
 void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
@@ -98,13 +94,6 @@ void large_commit(struct large *large, struct store_thread *thread, uint64_t has
 static inline size_t large_wants(const struct large *large)
 {
 	return large->state == LARGE_ALLOCATE ? large->item_bytes : 0;
-}
-
-/* After large_commit(), before all has arrived: bytes of the value that are summed. */
-static inline uint64_t large_arrived_done(const struct large *large)
-{
-	return large->body_done > large->item->key_len ? large->body_done - large->item->key_len :
-							 0;
 }
 
 /* One step, of at most @bytes_max bytes. No lock held. */

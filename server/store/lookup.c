@@ -23,9 +23,10 @@ bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
 	return now - backoff->since_ns < LOOKUP_NS_MAX;
 }
 
-/* Header and key of an item, as they were at one instant. */
+/* Header, value sum and key of an item, as they were at one instant. */
 struct item_snapshot {
 	uint8_t key[KEY_MAX];
+	uint64_t value_sum; /* 0: it has none */
 	struct item head;
 };
 
@@ -44,7 +45,13 @@ static bool item_snapshot_take(const struct table *table, const struct item *ite
 			    item_bytes(snapshot->head.key_len, snapshot->head.value_len) >
 		    table->region->bytes)
 		return false;
-	racy_copy(snapshot->key, item->data, snapshot->head.key_len);
+	snapshot->value_sum = 0;
+	if (item_has_value_sum(snapshot->head.key_len, snapshot->head.value_len))
+		racy_copy(&snapshot->value_sum, item->tail, sizeof(snapshot->value_sum));
+	racy_copy(snapshot->key,
+		  (const uint8_t *)item +
+			  item_key_at(snapshot->head.key_len, snapshot->head.value_len),
+		  snapshot->head.key_len);
 	snapshot->head.sum = sum;
 	return item_sum_again(item) == sum;
 }
@@ -62,6 +69,7 @@ static enum lookup_result slot_lookup(const struct table *table, const uint64_t 
 	if (snapshot.head.key_len == key_len && !memcmp(snapshot.key, key, key_len)) {
 		ref->item = item;
 		ref->head = snapshot.head;
+		ref->value_sum = snapshot.value_sum;
 		return LOOKUP_FOUND;
 	}
 	if (slot_follow(slot_at) != slot || item_sum_again(item) != snapshot.head.sum)
@@ -156,8 +164,7 @@ static enum lookup_result use_value(struct store_thread *thread, struct item_ref
 
 	(void)thread;
 	if (ref->head.value_len > to->size ||
-	    lookup_ref_copy(ref, to->buffer, ref->item->data + ref->head.key_len,
-			    ref->head.value_len))
+	    lookup_ref_copy(ref, to->buffer, lookup_ref_value(ref), ref->head.value_len))
 		return LOOKUP_FOUND;
 	return LOOKUP_RETRY;
 }
@@ -181,7 +188,7 @@ static enum lookup_result use_copy(struct store_thread *thread, struct item_ref 
 		return LOOKUP_FOUND;
 	memcpy((uint8_t *)*copy + sizeof(uint64_t), (uint8_t *)&ref->head + sizeof(uint64_t),
 	       sizeof(**copy) - sizeof(uint64_t));
-	if (lookup_ref_copy(ref, (*copy)->data, ref->item->data, bytes - sizeof(**copy)))
+	if (lookup_ref_copy(ref, (*copy)->tail, ref->item->tail, bytes - sizeof(**copy)))
 		return LOOKUP_FOUND;
 	mem_free(&thread->cache, *copy, bytes);
 	*copy = NULL;

@@ -27,7 +27,8 @@
 /* An item that was seen valid. */
 struct item_ref {
 	struct item *item;
-	struct item head; /* a verified copy of its header */
+	struct item head;   /* a verified copy of its header, and: */
+	uint64_t value_sum; /* if it has one */
 };
 
 /* What one try to look up a key gives. */
@@ -40,6 +41,13 @@ enum lookup_result {
 /* One try, without a pause; an expired item is found. */
 enum lookup_result lookup_find(const struct store_thread *thread, uint64_t hash, const void *key,
 			       uint32_t key_len, struct item_ref *ref);
+/* Where the value is. */
+static inline const uint8_t *lookup_ref_value(const struct item_ref *ref)
+{
+	return (const uint8_t *)ref->item + item_key_at(ref->head.key_len, ref->head.value_len) +
+	       ref->head.key_len;
+}
+
 /* Copies @bytes of an item that was found. False: it was changed meanwhile (L2, L3). */
 bool lookup_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes);
 

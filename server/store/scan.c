@@ -120,13 +120,15 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 		.expires = head.expires,
 		.key_len = head.key_len,
 	};
-	if (scan->values && item_bytes(head.key_len, head.value_len) <= scan->size)
+	if (scan->values && sizeof(entry) + head.key_len + (uint64_t)head.value_len <= scan->size)
 		entry.value_sent = head.value_len;
 	if (is_expired(head.expires, thread->now_ns))
 		return EMIT_DONE;
 	if (sizeof(entry) + head.key_len + entry.value_sent > left)
 		return EMIT_FULL;
-	racy_copy(to + sizeof(entry), key->item->data, head.key_len + entry.value_sent);
+	racy_copy(to + sizeof(entry),
+		  (const uint8_t *)key->item + item_key_at(head.key_len, head.value_len),
+		  head.key_len + entry.value_sent);
 	if (item_sum_again(key->item) != key->sum)
 		return EMIT_RETRY;
 	if (!has_prefix(scan, &head, to + sizeof(entry)))

@@ -20,7 +20,7 @@
  *	table_put, table_arith, table_touch, table_delete	update.h: change a key
  *	table_reserve, table_commit, table_abandon		update.h: a value that arrives later
  *	lookup_get, lookup_copy					lookup.h: read a key
- *	large_append, large_touch, large_copy, large_commit	large.h: the same, in steps
+ *	large_append, large_copy, large_commit	large.h: the same, in steps
  *	table_scan						scan.h: read all keys
  *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed			maintenance.h: remove all items

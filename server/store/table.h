@@ -4,8 +4,9 @@
  * it.
  *
  *   T1. An item is valid to readers while its sum is not ITEM_SUM_INVALID. It becomes valid only
- *	 after every older copy of its key is invalid and after its slot points at it. Storing its
- *	 sum is the linearization point of PUT, zeroing it that of DELETE.
+ *	 after all else of it, the value sum included, was stored, after every older copy of its key
+ *	 is invalid and after its slot points at it. Storing its sum is the linearization point of
+ *	 PUT, zeroing it that of DELETE.
  *   T2. A function that changed buckets has sealed all of them when it returns, so a reader that
  *	 starts later finds buckets that verify and that have the change.
  *   T3. A slot stays where it is while its key lives, unless the epoch of its chain says that slots

@@ -41,14 +41,15 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 }
 
 /*
- * Makes @to, which has key and value of the item, the key's, in the order of T1. @body is its
- * item_body_sum().
+ * Makes @to, which has a copy of all that follows the item's header, the key's, in the order of T1.
+ * The new sum is made of the item's own bytes, so that a copy that differs does not verify.
  */
 static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos *pos,
-		    struct item *to, uint64_t body)
+		    struct item *to)
 {
 	const struct table *table = thread->table;
 	struct item *from = pos->item;
+	uint64_t body = item_body_sum(from);
 	size_t sum_bytes = sizeof(from->sum);
 
 	/* All but the sum, which covers the place: @to stays invalid until it is published. */
@@ -79,27 +80,21 @@ static bool move_find(const struct table_move *move)
 	return found;
 }
 
-static size_t move_bytes(const struct table_move *move)
-{
-	return item_bytes(0, move->bytes);
-}
-
 void table_move_cancel(struct table_move *move)
 {
-	mem_free(&move->thread->cache, move->to, move_bytes(move));
+	mem_free(&move->thread->cache, move->to, move->bytes);
 	move->to = NULL;
 }
 
 /* Makes the copy, which is whole, the key's. */
 static enum wire_status move_end(struct table_move *move)
 {
-	uint64_t body = body_sum_end(&move->sum);
 	struct bucket *home = index_lock_home(move->thread->table, move->hash);
 	struct chain_pos pos;
 	bool found = do_move_find(move, &pos, home);
 
 	if (found)
-		do_move(move->thread, move->hash, &pos, move->to, body);
+		do_move(move->thread, move->hash, &pos, move->to);
 	bucket_unlock(home);
 	if (!found) {
 		table_move_cancel(move);
@@ -111,7 +106,7 @@ static enum wire_status move_end(struct table_move *move)
 
 enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
 {
-	uint64_t bytes = move->bytes - move->done;
+	uint64_t bytes = move->bytes - sizeof(*move->item) - move->done;
 
 	if (!move_find(move)) {
 		table_move_cancel(move);
@@ -120,10 +115,9 @@ enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
 	if (bytes > bytes_max)
 		bytes = bytes_max;
 	/* L3: it is large, so it does not change. */
-	racy_copy(move->to->data + move->done, move->item->data + move->done, bytes);
-	body_sum_add(&move->sum, move->to->data + move->done, bytes);
+	racy_copy(move->to->tail + move->done, move->item->tail + move->done, bytes);
 	move->done += bytes;
-	return move->done < move->bytes ? WIRE_BUSY : move_end(move);
+	return move->done < move->bytes - sizeof(*move->item) ? WIRE_BUSY : move_end(move);
 }
 
 /* With the lock held. The length is known only now, so the memory is allocated with it, quickly. */
@@ -136,8 +130,8 @@ static enum wire_status do_move_small(struct store_thread *thread, uint64_t hash
 
 	if (!to)
 		return WIRE_NO_SPACE;
-	memcpy(to->data, from->data, bytes - sizeof(*from));
-	do_move(thread, hash, pos, to, item_body_sum(from));
+	memcpy(to->tail, from->tail, bytes - sizeof(*from));
+	do_move(thread, hash, pos, to);
 	return WIRE_OK;
 }
 
@@ -150,10 +144,10 @@ enum wire_status table_move_begin(struct table_move *move, struct store_thread *
 	bool large = false;
 
 	if (do_chain_find_block(thread->table, &pos, home, block)) {
-		large = item_bytes(pos.item->key_len, pos.item->value_len) >= LARGE_BYTES;
 		move->item = pos.item;
 		move->version = pos.item->version;
-		move->bytes = (uint64_t)pos.item->key_len + pos.item->value_len;
+		move->bytes = item_bytes(pos.item->key_len, pos.item->value_len);
+		large = move->bytes >= LARGE_BYTES;
 		status = large ? WIRE_BUSY : do_move_small(thread, hash, &pos);
 	}
 	bucket_unlock(home);
@@ -164,8 +158,7 @@ enum wire_status table_move_begin(struct table_move *move, struct store_thread *
 	move->thread = thread;
 	move->hash = hash;
 	move->done = 0;
-	body_sum_begin(&move->sum);
-	move->to = mem_alloc(&thread->cache, move_bytes(move));
+	move->to = mem_alloc(&thread->cache, move->bytes);
 	return move->to ? WIRE_BUSY : WIRE_NO_SPACE;
 }
 

@@ -25,24 +25,24 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 
 /*
  * A move of a large item in steps, between which the caller may pass quiescent states: each finds
- * the item again, and the last one makes the copy the key's (S1 to S3 in server/store/large.h). It
- * stays where it is (struct body_sum).
+ * the item again, and the last one makes the copy the key's (S1 to S3 in server/store/large.h). The
+ * value sum moves with the value, which is not summed again: if the copy were not what was once
+ * stored, it would not verify.
  */
 struct table_move {
 	struct store_thread *thread;
 	uint64_t hash;
 	const struct item *item;
 	uint64_t version; /* of the item that is moved */
-	uint64_t bytes;	  /* of its key and value, */
-	uint64_t done;	  /* of those, copied and summed */
+	uint64_t bytes;	  /* of all of it */
+	uint64_t done;	  /* of those behind the header, copied */
 	struct item *to;
-	struct body_sum sum;
 };
 
 /* As table_move_block(), but WIRE_BUSY: the item is large, and table_move_step() moves it. */
 enum wire_status table_move_begin(struct table_move *move, struct store_thread *thread,
 				  uint64_t hash, const void *block);
-/* Copies and sums up to @bytes_max bytes. WIRE_BUSY: there are more. Else as table_move_block(). */
+/* Copies up to @bytes_max bytes. WIRE_BUSY: there are more. Else as table_move_block(). */
 enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max);
 /* Ends it before table_move_step() did. The item stays where it was. */
 void table_move_cancel(struct table_move *move);

@@ -29,15 +29,7 @@ enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
 enum wire_status table_touch(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change)
 {
-	enum wire_status status = attempt_touch(thread, hash, change, 0, 0);
-	struct large large;
-
-	if (!change->large)
-		return status;
-	large_touch(&large, thread, hash, change);
-	large_run(&large);
-	*change = large.change;
-	return large.status;
+	return attempt_touch(thread, hash, change);
 }
 
 enum wire_status table_delete(struct store_thread *thread, uint64_t hash,

@@ -54,7 +54,7 @@ void table_abandon(struct store_thread *thread, struct item *item);
 
 static inline void *table_reserved_value(struct item *item)
 {
-	return item->data + item->key_len;
+	return item_value(item);
 }
 
 #endif /* KVD_SERVER_STORE_UPDATE_H */

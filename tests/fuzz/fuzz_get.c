@@ -51,8 +51,10 @@ static void seal(uint64_t offset, uint8_t *to, uint32_t bytes)
 		bucket->sum = bucket_sum(bucket, incarnation, offset, home);
 	else if (bytes == sizeof(*geometry) && offset == offsetof(struct superblock, geometry))
 		geometry->sum = geometry_sum(geometry);
-	else if (bytes >= sizeof(*item) && item_bytes(item->key_len, item->value_len) <= bytes)
+	else if (bytes >= sizeof(*item) && item_bytes(item->key_len, item->value_len) <= bytes) {
+		item_value_sum_make(item);
 		item->sum = item_sum(item, incarnation, offset);
+	}
 }
 
 static void change_bytes(uint64_t offset, uint8_t *to, uint32_t bytes, bool sealed)

@@ -128,7 +128,7 @@ static void invalidate_kept(void)
 	if (!mine.kept)
 		return;
 	/* No pause for fillers: there are many, and only their writers would notice. */
-	if (mine.kept->data[0] != 'f')
+	if (*item_key(mine.kept) != 'f')
 		pause_now();
 	item_invalidate(mine.kept);
 	mine.kept = NULL;
@@ -245,7 +245,7 @@ static void split_early(struct bucket *home)
 		const struct item *item = slot_item(mutant_table, home->slots[i]);
 
 		if (home->slots[i] &&
-		    table_hash(mutant_table, item->data, item->key_len) >> home->level & 1)
+		    table_hash(mutant_table, item_key(item), item->key_len) >> home->level & 1)
 			slot_store(&home->slots[i], 0);
 	}
 	bucket_level_store(home, (uint8_t)(home->level + 1));

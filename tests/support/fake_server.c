@@ -60,6 +60,7 @@ void fake_server_seal(struct fake_server *server, uint64_t key)
 {
 	struct item *item = fake_server_item(server, key);
 
+	item_value_sum_make(item);
 	item->sum = item_sum(item, INCARNATION, key_lookup(server, key)->offset);
 }
 
@@ -136,8 +137,8 @@ void fake_server_put(struct fake_server *server, uint64_t key, uint32_t len, uin
 		.value_len = len,
 		.key_len = 8,
 	};
-	memcpy(item->data, &key, 8);
-	memset(item->data + 8, (uint8_t)key, len);
+	memcpy(item_key(item), &key, 8);
+	memset(item_value(item), (uint8_t)key, len);
 	fake_server_seal(server, key);
 	fake_server_lay_out(server);
 }
@@ -210,7 +211,7 @@ static void respond_get(struct fake_server *server, const struct request *reques
 	response->value_len = item->value_len;
 	response->version = item->version;
 	response->expires = item->expires;
-	memcpy(value, item->data + 8, item->value_len);
+	memcpy(value, item_value(item), item->value_len);
 }
 
 static void execute(struct fake_server *server, const struct request *request,

@@ -110,9 +110,10 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 	bytes = item_bytes(item->key_len, item->value_len);
 	if (item->key_len < 1 || item->key_len > KEY_MAX || !in_heap(walk->store, offset, bytes))
 		return "an item ends outside the heap";
-	if (item->sum == ITEM_SUM_INVALID || item->sum != item_sum(item, g->incarnation, offset))
+	if (item->sum == ITEM_SUM_INVALID || item->sum != item_sum(item, g->incarnation, offset) ||
+	    !item_value_verifies(item))
 		return "a slot points to an item that does not verify";
-	hash = key_hash(item->data, item->key_len, g->hash_seed);
+	hash = key_hash(item_key(item), item->key_len, g->hash_seed);
 	if (geometry_home(g, hash) != home)
 		return "a key is in another key's chain";
 	if (slot != slot_make(hash_tag(hash), offset, bytes))
@@ -131,7 +132,7 @@ static bool same_key(const struct store *store, uint64_t a, uint64_t b)
 	const struct item *x = region_at(&store->region, slot_offset(a));
 	const struct item *y = region_at(&store->region, slot_offset(b));
 
-	return x->key_len == y->key_len && !memcmp(x->data, y->data, x->key_len);
+	return x->key_len == y->key_len && !memcmp(item_key(x), item_key(y), x->key_len);
 }
 
 static const char *check_bucket(struct walk *walk, const struct bucket *bucket, uint64_t offset,

@@ -125,9 +125,9 @@ static void line_add(struct vector *vector, const char *at)
 	}
 	if (memchr(at, '=', (size_t)(end - at)))
 		return;
-	if (sscanf(at, "00 x %u", &repeat) == 1) {
+	if (sscanf(at, "%2hhx x %u", &byte, &repeat) == 2) {
 		assert_true(repeat <= sizeof(vector->bytes) - vector->len);
-		memset(vector->bytes + vector->len, 0, repeat);
+		memset(vector->bytes + vector->len, byte, repeat);
 		vector->len += repeat;
 		return;
 	}

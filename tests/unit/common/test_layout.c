@@ -67,6 +67,9 @@ static void lengths(void **state)
 {
 	(void)state;
 	assert_true(item_bytes(1, 0) == 33);
+	assert_true(item_bytes(16, 80) == 128 && item_key_at(16, 80) == 32);
+	assert_true(item_bytes(16, 81) == 137 && item_key_at(16, 81) == 40);
+	assert_true(item_bytes(97, 0) == 137 && item_key_at(97, 0) == 40);
 	assert_true(item_bytes(KEY_MAX, VALUE_MAX) == ITEM_BYTES_MAX);
 	assert_int_equal(hash_tag(0x1234ffffffffffff), 0x1234);
 }

@@ -20,7 +20,7 @@
 
 static union {
 	struct item item;
-	uint8_t bytes[32 + 40 + 200];
+	uint8_t bytes[sizeof(struct item) + ITEM_VALUE_SUM_BYTES + 40 + 200];
 } u;
 
 static void item_make(uint16_t key_len, uint32_t value_len)
@@ -37,34 +37,34 @@ static bool in_bounds(void)
 	return item_bytes(u.item.key_len, u.item.value_len) <= sizeof(u);
 }
 
-/* In pieces of any lengths the body's sum is the same. */
-static void body_in_pieces(void **state)
+/* In pieces of any lengths the value's sum is the same. */
+static void value_in_pieces(void **state)
 {
-	static union {
-		struct item item;
-		uint8_t bytes[sizeof(struct item) + 70000];
-	} large;
+	static uint8_t bytes[70000];
 	static const uint32_t lengths[] = { 0, 1, 200, 240, 241, 255, 256, 257, 4096, 69000 };
 	static const uint32_t pieces[] = { 1, 63, 64, 256, 1000, 65536 };
-	const uint32_t key_len = 5;
-	struct body_sum sum;
+	struct value_sum sum;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(large); i++)
-		large.bytes[i] = (uint8_t)(i * 37 + (i >> 8));
-	large.item.key_len = key_len;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 37 + (i >> 8));
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
 		for (size_t j = 0; j < sizeof(pieces) / sizeof(pieces[0]); j++) {
-			uint32_t bytes = key_len + lengths[i], done, n;
+			uint32_t done, n;
 
-			large.item.value_len = lengths[i];
-			body_sum_begin(&sum);
-			for (done = 0; done < bytes; done += n) {
-				n = bytes - done < pieces[j] ? bytes - done : pieces[j];
-				body_sum_add(&sum, large.item.data + done, n);
+			value_sum_begin(&sum);
+			for (done = 0; done < lengths[i]; done += n) {
+				n = lengths[i] - done < pieces[j] ? lengths[i] - done : pieces[j];
+				value_sum_add(&sum, bytes + done, n);
 			}
-			assert_int_equal(body_sum_end(&sum), item_body_sum(&large.item));
+			assert_int_equal(value_sum_end(&sum), sum_bytes(bytes, lengths[i]));
 		}
+}
+
+/* As a reader does. */
+static bool verifies(uint64_t sum)
+{
+	return item_sum(&u.item, INCARNATION, OFFSET) == sum && item_value_verifies(&u.item);
 }
 
 static void assert_bits_count(uint16_t key_len, uint32_t value_len)
@@ -73,6 +73,7 @@ static void assert_bits_count(uint16_t key_len, uint32_t value_len)
 	uint64_t sum;
 
 	item_make(key_len, value_len);
+	item_value_sum_make(&u.item);
 	sum = item_sum(&u.item, INCARNATION, OFFSET);
 	assert_true(sum != ITEM_SUM_INVALID);
 	for (bit = 64; bit < bytes * 8; bit++) {
@@ -80,14 +81,14 @@ static void assert_bits_count(uint16_t key_len, uint32_t value_len)
 
 		u.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		if (in_bounds())
-			assert_int_equal(item_sum(&u.item, INCARNATION, OFFSET) != sum, counts);
+			assert_int_equal(!verifies(sum), counts);
 		u.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
+	assert_true(verifies(sum));
 	/* The sum covers neither its own field nor what follows the item. */
 	u.item.sum = ~u.item.sum;
 	memset(u.bytes + bytes, 0, sizeof(u) - bytes);
-	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
+	assert_true(verifies(sum));
 }
 
 static void every_bit_of_an_item_counts(void **state)
@@ -97,6 +98,33 @@ static void every_bit_of_an_item_counts(void **state)
 	assert_bits_count(8, 8);
 	assert_bits_count(40, 200);
 	assert_bits_count(17, 100);
+	/* The longest without a value sum, and the shortest with one. */
+	assert_bits_count(16, ITEM_WHOLE_MAX - 48);
+	assert_bits_count(16, ITEM_WHOLE_MAX - 47);
+	assert_bits_count(ITEM_WHOLE_MAX - 32, 0);
+	assert_bits_count(ITEM_WHOLE_MAX - 31, 0);
+}
+
+/*
+ * Header, value sum and key alone have the sum: no byte of the value is in it. Of a short item,
+ * which has no value sum, each is.
+ */
+static void the_value_is_not_needed(void **state)
+{
+	uint64_t sum;
+
+	(void)state;
+	item_make(40, 150);
+	item_value_sum_make(&u.item);
+	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	memset(item_value(&u.item), 0, 150);
+	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
+	assert_false(verifies(sum));
+	item_make(8, 40);
+	item_value_sum_make(&u.item);
+	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	memset(item_value(&u.item), 0, 40);
+	assert_true(item_sum(&u.item, INCARNATION, OFFSET) != sum);
 }
 
 static void place_and_incarnation_count(void **state)
@@ -235,8 +263,9 @@ static void test_variants(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(body_in_pieces),
+		cmocka_unit_test(value_in_pieces),
 		cmocka_unit_test(every_bit_of_an_item_counts),
+		cmocka_unit_test(the_value_is_not_needed),
 		cmocka_unit_test(place_and_incarnation_count),
 		cmocka_unit_test(the_cut_between_key_and_value_counts),
 		cmocka_unit_test(the_body_can_be_summed_before),

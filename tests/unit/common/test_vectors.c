@@ -71,6 +71,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "region_magic", LAYOUT_MAGIC },
 		{ "key_max", KEY_MAX },
 		{ "value_max", VALUE_MAX },
+		{ "item_whole_max", ITEM_WHOLE_MAX },
 		{ "region_max", REGION_BYTES_MAX },
 		{ "region_pad", REGION_PAD },
 		{ "response_min", WIRE_RESPONSE_MIN },
@@ -314,6 +315,17 @@ static uint64_t name_slot(void)
 	return slot_make(hash_tag(name_hash()), ITEM_OFFSET, item_bytes(NAME_LEN, VALUE_LEN));
 }
 
+/* An item with a value sum; its value is PHOTO_BYTES bytes of 0x5a. */
+#define PHOTO "photo"
+#define PHOTO_LEN 5
+#define PHOTO_BYTES 100
+#define PHOTO_OFFSET 0x3b00000ull
+
+static uint64_t photo_slot(void)
+{
+	return slot_make(0xbeef, PHOTO_OFFSET, item_bytes(PHOTO_LEN, PHOTO_BYTES));
+}
+
 static uint64_t long_slot(void)
 {
 	return slot_make(0xcafe, LONG_OFFSET, item_bytes(5, 1u << 20));
@@ -417,7 +429,7 @@ static void the_buckets_match_the_code(void **state)
 	struct bucket home = {
 		.overflow = OVERFLOW_OFFSET / BUCKET_BYTES,
 		.lock = 1,
-		.slots = { name_slot(), 0, slot_make(0xbeef, 0x3b00000, 18 * SLOT_UNIT) },
+		.slots = { name_slot(), 0, photo_slot() },
 	};
 	struct bucket overflow = { .slots = { long_slot() } };
 
@@ -427,11 +439,11 @@ static void the_buckets_match_the_code(void **state)
 	assert_bucket("overflow bucket", &overflow, OVERFLOW_OFFSET);
 }
 
-static void the_item_matches_the_code(void **state)
+static void the_items_match_the_code(void **state)
 {
 	union {
 		struct item item;
-		uint8_t bytes[sizeof(struct item) + NAME_LEN + VALUE_LEN];
+		uint8_t bytes[sizeof(struct item) + ITEM_VALUE_SUM_BYTES + PHOTO_LEN + PHOTO_BYTES];
 	} u = {
 		.item = {
 			.version = VERSION,
@@ -444,11 +456,22 @@ static void the_item_matches_the_code(void **state)
 	};
 
 	(void)state;
-	memcpy(u.item.data, NAME VALUE, NAME_LEN + VALUE_LEN);
+	memcpy(item_key(&u.item), NAME VALUE, NAME_LEN + VALUE_LEN);
 	u.item.sum = item_sum(&u.item, INCARNATION, ITEM_OFFSET);
 	assert_vector("item", u.bytes, sizeof(struct item) + NAME_LEN + VALUE_LEN);
 	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
 	assert_true(vector_number(&vector, "offset") == ITEM_OFFSET);
+	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item));
+
+	u.item.value_len = PHOTO_BYTES;
+	u.item.key_len = PHOTO_LEN;
+	memcpy(item_key(&u.item), PHOTO, PHOTO_LEN);
+	memset(item_value(&u.item), 0x5a, PHOTO_BYTES);
+	item_value_sum_make(&u.item);
+	u.item.sum = item_sum(&u.item, INCARNATION, PHOTO_OFFSET);
+	assert_vector("longer item", u.bytes, sizeof(u.bytes));
+	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
+	assert_true(vector_number(&vector, "offset") == PHOTO_OFFSET);
 	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item));
 }
 
@@ -737,7 +760,7 @@ int main(void)
 		cmocka_unit_test(the_geometry_matches_the_code),
 		cmocka_unit_test(the_slots_match_the_code),
 		cmocka_unit_test(the_buckets_match_the_code),
-		cmocka_unit_test(the_item_matches_the_code),
+		cmocka_unit_test(the_items_match_the_code),
 		cmocka_unit_test(the_private_data_matches_the_code),
 		cmocka_unit_test(hello_matches_the_code),
 		cmocka_unit_test(puts_match_the_code),

@@ -90,7 +90,7 @@ static bool client_finds(const struct geometry *g, uint64_t key)
 			const struct item *item = region_at(&store.region, slot_offset(slot));
 
 			if (slot && slot_tag(slot) == hash_tag(hash) &&
-			    !memcmp(item->data, &key, 8))
+			    !memcmp(item_key(item), &key, 8))
 				return true;
 		}
 		bucket = bucket_next(&store.table, bucket);

@@ -85,11 +85,6 @@ static struct table_change change_of(enum wire_put mode)
 	};
 }
 
-static struct table_change touch_of(void)
-{
-	return (struct table_change){ .key = &key, .key_len = 8, .ttl = TTL };
-}
-
 /* A change of another key of the bucket, by another thread; it would wait for the bucket's lock. */
 static void put_neighbour(void)
 {
@@ -104,22 +99,22 @@ static void put_neighbour(void)
 /* A step, after a quiescent state and a change of another key. Checks what it worked. */
 static enum large_next step(void)
 {
-	uint64_t done = large.body_done;
+	uint64_t done = large.value_done;
 	enum large_next next;
 
 	rcu_quiescent_state();
 	put_neighbour();
 	next = large_step(&large, STEP_BYTES);
-	if (large.state == LARGE_BODY && large.body_done)
-		assert_in_range(large.body_done - done, 1, STEP_BYTES);
+	if (large.state == LARGE_VALUE && large.value_done)
+		assert_in_range(large.value_done - done, 1, STEP_BYTES);
 	assert_int_not_equal(next, LARGE_RETRY);
 	return next;
 }
 
 /* Steps until it has a part of the body. */
-static void step_into_body(void)
+static void step_into_value(void)
 {
-	while (large.state != LARGE_BODY || large.body_done < 2 * STEP_BYTES)
+	while (large.state != LARGE_VALUE || large.value_done < 2 * STEP_BYTES)
 		assert_int_equal(step(), LARGE_AGAIN);
 }
 
@@ -176,12 +171,13 @@ static void extends(enum wire_put mode)
 	while (large.state != LARGE_END)
 		assert_int_equal(step(), LARGE_AGAIN);
 	item = large.item;
-	item->data[VALUE_BYTES / 2] ^= 1;
+	item_value(item)[VALUE_BYTES / 2] ^= 1;
 	assert_int_equal(step(), LARGE_DONE);
-	item->data[VALUE_BYTES / 2] ^= 1;
+	item_value(item)[VALUE_BYTES / 2] ^= 1;
 	assert_int_equal(large.status, WIRE_OK);
 	sum = item_sum(item, store.region.geometry.incarnation, region_offset(&store.region, item));
 	assert_int_equal(item->sum, sum);
+	assert_true(item_value_verifies(item));
 	assert_int_equal(large.change.version, item->version);
 	expect(mode, value, VALUE_BYTES);
 	assert_value(expected, VALUE_BYTES + MORE_BYTES);
@@ -199,26 +195,26 @@ static void prepend_in_steps(void **state)
 	extends(WIRE_PREPEND);
 }
 
-static void touch_in_steps(void **state)
+/* A touch is made under the lock, since it sums header and key only. */
+static void touch_sums_no_value(void **state)
 {
-	const struct table_change change = touch_of();
+	struct table_change change = { .key = &key, .key_len = 8, .ttl = TTL };
 	struct item *item;
-	uint64_t version;
+	uint64_t version, sum;
 
 	(void)state;
 	put_value(VALUE_BYTES);
 	item = item_of_key();
 	version = item->version;
-	large_touch(&large, &test_threads[0], hash(), &change);
-	while (large.state != LARGE_END)
-		assert_int_equal(step(), LARGE_AGAIN);
-	item->data[VALUE_BYTES / 2] ^= 1;
-	assert_int_equal(step(), LARGE_DONE);
-	item->data[VALUE_BYTES / 2] ^= 1;
-	assert_int_equal(large.status, WIRE_OK);
+	item_value(item)[VALUE_BYTES / 2] ^= 1;
+	assert_int_equal(table_touch(&test_threads[0], hash(), &change), WIRE_OK);
+	item_value(item)[VALUE_BYTES / 2] ^= 1;
+	sum = item_sum(item, store.region.geometry.incarnation, region_offset(&store.region, item));
+	assert_int_equal(item->sum, sum);
+	assert_true(item_value_verifies(item));
 	assert_int_equal(item->version, version);
 	assert_int_equal(item->expires, ENGINE_NOW_NS / SECOND_NS + 1 + TTL);
-	assert_int_equal(large.change.expires, item->expires);
+	assert_int_equal(change.expires, item->expires);
 	assert_value(value, VALUE_BYTES);
 }
 
@@ -235,7 +231,8 @@ static void copy_in_steps(void **state)
 	copy = large.copy;
 	assert_int_equal(copy->version, item_of_key()->version);
 	assert_int_equal(copy->sum, item_sum(copy, seed, region_offset(&store.region, copy)));
-	assert_memory_equal(copy->data + 8, value, VALUE_BYTES);
+	assert_true(item_value_verifies(copy));
+	assert_memory_equal(item_value(copy), value, VALUE_BYTES);
 	table_abandon(&test_threads[0], copy);
 }
 
@@ -250,12 +247,11 @@ static void commit_as_it_arrives(void **state)
 	(void)state;
 	assert_non_null(item);
 	large_commit(&large, &test_threads[0], hash(), item, &change);
-	assert_int_equal(step(), LARGE_AGAIN); /* the key */
 	assert_int_equal(large_step(&large, STEP_BYTES), LARGE_WAIT);
 	for (uint32_t at = 0; at < SMALL_BYTES; at += 100000) {
 		large.arrived = SMALL_BYTES - at < 100000 ? SMALL_BYTES : at + 100000;
 		memcpy((uint8_t *)table_reserved_value(item) + at, value + at, large.arrived - at);
-		while (large.state == LARGE_BODY && large.body_done < 8u + large.arrived)
+		while (large.state == LARGE_VALUE && large.value_done < large.arrived)
 			assert_int_equal(step(), LARGE_AGAIN);
 		if (large.arrived < SMALL_BYTES)
 			assert_int_equal(large_step(&large, STEP_BYTES), LARGE_WAIT);
@@ -321,19 +317,22 @@ static void move(void)
 	assert_int_equal(table_move_block(&test_threads[1], hash(), item_of_key()), WIRE_OK);
 }
 
+static void begin(unsigned int kind)
+{
+	const struct table_change change = change_of(WIRE_APPEND);
+
+	if (kind == LARGE_APPEND)
+		large_append(&large, &test_threads[0], hash(), &change);
+	else
+		large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
+}
+
 /* Begins an operation, runs @between in its middle, and ends it. Returns the restarts. */
 static unsigned int interrupted(unsigned int kind, void (*between)(void))
 {
-	struct table_change change = kind == LARGE_TOUCH ? touch_of() : change_of(WIRE_APPEND);
-
 	put_value(SMALL_BYTES);
-	if (kind == LARGE_APPEND)
-		large_append(&large, &test_threads[0], hash(), &change);
-	else if (kind == LARGE_TOUCH)
-		large_touch(&large, &test_threads[0], hash(), &change);
-	else
-		large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
-	step_into_body();
+	begin(kind);
+	step_into_value();
 	between();
 	steps_to_end();
 	return large.restarts;
@@ -365,32 +364,6 @@ static void append_interrupted(void **state)
 	assert_value(expected, SMALL_BYTES + MORE_BYTES);
 }
 
-static void touch_interrupted(void **state)
-{
-	(void)state;
-	assert_int_equal(interrupted(LARGE_TOUCH, replace), 1);
-	assert_int_equal(large.status, WIRE_OK);
-	assert_value(value + 8, SMALL_BYTES - 8);
-	assert_int_equal(item_of_key()->expires, large.change.expires);
-	assert_int_not_equal(large.change.expires, 0);
-
-	assert_int_equal(interrupted(LARGE_TOUCH, replace_by_small), 1);
-	assert_int_equal(large.status, WIRE_OK);
-	assert_int_equal(item_of_key()->expires, large.change.expires);
-
-	assert_int_equal(interrupted(LARGE_TOUCH, delete), 1);
-	assert_int_equal(large.status, WIRE_NOT_FOUND);
-
-	assert_int_equal(interrupted(LARGE_TOUCH, touch), 0);
-	assert_int_equal(large.status, WIRE_OK);
-	assert_int_equal(item_of_key()->expires, ENGINE_NOW_NS / SECOND_NS + 1 + TTL);
-
-	assert_int_equal(interrupted(LARGE_TOUCH, move), 0);
-	assert_int_equal(large.status, WIRE_OK);
-	assert_int_equal(item_of_key()->expires, large.change.expires);
-	assert_value(value, SMALL_BYTES);
-}
-
 static void copy_interrupted(void **state)
 {
 	static void (*const between[])(void) = { replace, replace_by_small, touch, move };
@@ -402,10 +375,11 @@ static void copy_interrupted(void **state)
 		assert_int_equal(interrupted(LARGE_COPY, between[i]), i < 2);
 		assert_int_equal(large.status, WIRE_OK);
 		assert_int_equal(large.copy->value_len, lengths[i]);
-		assert_memory_equal(large.copy->data + 8, of[i], lengths[i]);
+		assert_memory_equal(item_value(large.copy), of[i], lengths[i]);
 		assert_int_equal(large.copy->version, item_of_key()->version);
 		assert_int_equal(large.copy->sum,
 				 item_sum(large.copy, 5, region_offset(&store.region, large.copy)));
+		assert_true(item_value_verifies(large.copy));
 		table_abandon(&test_threads[0], large.copy);
 	}
 	assert_int_equal(interrupted(LARGE_COPY, delete), 1);
@@ -416,7 +390,7 @@ static void copy_interrupted(void **state)
 /* Between the last byte and the end. */
 static void interrupted_at_the_end(void **state)
 {
-	const struct table_change append = change_of(WIRE_APPEND), touch_it = touch_of();
+	const struct table_change append = change_of(WIRE_APPEND);
 
 	(void)state;
 	put_value(SMALL_BYTES);
@@ -428,35 +402,19 @@ static void interrupted_at_the_end(void **state)
 	assert_int_equal(large.restarts, 1);
 	expect(WIRE_APPEND, value + 8, SMALL_BYTES - 8);
 	assert_value(expected, SMALL_BYTES - 8 + MORE_BYTES);
-
-	put_value(SMALL_BYTES);
-	large_touch(&large, &test_threads[0], hash(), &touch_it);
-	while (large.state != LARGE_END)
-		step();
-	replace();
-	steps_to_end();
-	assert_int_equal(large.restarts, 1);
-	assert_value(value + 8, SMALL_BYTES - 8);
 }
 
 /* A key that is replaced all the time: the change gives up, after a bounded number of tries. */
 static void replaced_all_the_time(void **state)
 {
-	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_TOUCH, LARGE_COPY };
+	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_COPY };
 
 	(void)state;
-	for (unsigned int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < 2; i++) {
 		unsigned int n = 0;
-		struct table_change change = kinds[i] == LARGE_TOUCH ? touch_of() :
-								       change_of(WIRE_APPEND);
 
 		put_value(SMALL_BYTES);
-		if (kinds[i] == LARGE_APPEND)
-			large_append(&large, &test_threads[0], hash(), &change);
-		else if (kinds[i] == LARGE_TOUCH)
-			large_touch(&large, &test_threads[0], hash(), &change);
-		else
-			large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
+		begin(kinds[i]);
 		do {
 			replace();
 			assert_true(++n < 10 * LARGE_RESTARTS_MAX);
@@ -470,8 +428,7 @@ static void replaced_all_the_time(void **state)
 /* Cancelled after any number of steps, it has changed nothing and keeps no memory. */
 static void cancelled(void **state)
 {
-	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_TOUCH, LARGE_COPY };
-	struct table_change change;
+	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_COPY };
 	uint64_t free_bytes;
 
 	(void)state;
@@ -479,15 +436,9 @@ static void cancelled(void **state)
 	put_neighbour();
 	limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
 	free_bytes = memory_free_bytes(store.memory);
-	for (unsigned int i = 0; i < 3; i++)
+	for (unsigned int i = 0; i < 2; i++)
 		for (unsigned int n = 0; n < 8; n++) {
-			change = kinds[i] == LARGE_TOUCH ? touch_of() : change_of(WIRE_APPEND);
-			if (kinds[i] == LARGE_APPEND)
-				large_append(&large, &test_threads[0], hash(), &change);
-			else if (kinds[i] == LARGE_TOUCH)
-				large_touch(&large, &test_threads[0], hash(), &change);
-			else
-				large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
+			begin(kinds[i]);
 			for (unsigned int j = 0; j < n && large.state != LARGE_END; j++)
 				step();
 			large_cancel(&large);
@@ -500,26 +451,17 @@ static void cancelled(void **state)
 /* Expired between two steps: as if it was not there. */
 static void expires_meanwhile(void **state)
 {
-	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_TOUCH };
 	struct table_change put = {
 		.key = &key, .key_len = 8, .value = value, .value_len = SMALL_BYTES, .ttl = 1
 	};
 
 	(void)state;
-	for (unsigned int i = 0; i < 2; i++) {
-		struct table_change change = kinds[i] == LARGE_TOUCH ? touch_of() :
-								       change_of(WIRE_APPEND);
-
-		assert_int_equal(table_put(&test_threads[0], hash(), &put), WIRE_OK);
-		if (kinds[i] == LARGE_APPEND)
-			large_append(&large, &test_threads[0], hash(), &change);
-		else
-			large_touch(&large, &test_threads[0], hash(), &change);
-		step_into_body();
-		set_now(test_threads[0].now_ns + 3 * SECOND_NS);
-		steps_to_end();
-		assert_int_equal(large.status, WIRE_NOT_FOUND);
-	}
+	assert_int_equal(table_put(&test_threads[0], hash(), &put), WIRE_OK);
+	begin(LARGE_APPEND);
+	step_into_value();
+	set_now(test_threads[0].now_ns + 3 * SECOND_NS);
+	steps_to_end();
+	assert_int_equal(large.status, WIRE_NOT_FOUND);
 }
 
 /* Nothing changes for what is small, or too large. */
@@ -551,13 +493,19 @@ static void other_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(append_in_steps),	     CASE(prepend_in_steps),
-		CASE(touch_in_steps),	     CASE(copy_in_steps),
-		CASE(commit_as_it_arrives),  CASE(pulled_append_in_steps),
-		CASE(append_interrupted),    CASE(touch_interrupted),
-		CASE(copy_interrupted),	     CASE(interrupted_at_the_end),
-		CASE(replaced_all_the_time), CASE(cancelled),
-		CASE(expires_meanwhile),     CASE(other_sizes),
+		CASE(append_in_steps),
+		CASE(prepend_in_steps),
+		CASE(touch_sums_no_value),
+		CASE(copy_in_steps),
+		CASE(commit_as_it_arrives),
+		CASE(pulled_append_in_steps),
+		CASE(append_interrupted),
+		CASE(copy_interrupted),
+		CASE(interrupted_at_the_end),
+		CASE(replaced_all_the_time),
+		CASE(cancelled),
+		CASE(expires_meanwhile),
+		CASE(other_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

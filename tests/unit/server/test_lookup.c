@@ -160,7 +160,7 @@ static void copy_watched(void)
 	if (status)
 		return;
 	assert_true(copy->sum == item_sum(copy, 99, region_offset(&store.region, copy)));
-	watched_seen(copy->data + copy->key_len, copy->value_len);
+	watched_seen(item_value(copy), copy->value_len);
 	table_abandon(reader, copy);
 }
 

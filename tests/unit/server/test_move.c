@@ -57,8 +57,8 @@ static struct item *slot_leads_to(void)
 
 static void assert_copied(const struct item *to)
 {
-	assert_memory_equal(to->data, &key, 8);
-	assert_memory_equal(to->data + 8, value, VALUE_BYTES);
+	assert_memory_equal(item_key(to), &key, 8);
+	assert_memory_equal(item_value(to), value, VALUE_BYTES);
 }
 
 /*
@@ -80,12 +80,12 @@ void store_hook(const char *after)
 		to = slot_leads_to();
 		assert_ptr_not_equal(to, from);
 		assert_copied(to);
-		to->data[VALUE_BYTES / 2] ^= 1;
+		item_value(to)[VALUE_BYTES / 2] ^= 1;
 		pointed = true;
 	}
 	if (!strcmp(after, "item_publish")) {
 		assert_true(pointed);
-		slot_leads_to()->data[VALUE_BYTES / 2] ^= 1;
+		item_value(slot_leads_to())[VALUE_BYTES / 2] ^= 1;
 		watched = false;
 	}
 }
@@ -170,6 +170,7 @@ static void in_pieces_without_the_lock(void **state)
 	assert_ptr_not_equal(to, from);
 	sum = item_sum(to, store.region.geometry.incarnation, region_offset(&store.region, to));
 	assert_int_equal(to->sum, sum);
+	assert_true(item_value_verifies(to));
 	assert_int_equal(to->version, version);
 	assert_value(VALUE_BYTES);
 }

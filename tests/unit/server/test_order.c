@@ -44,7 +44,7 @@ static bool is_valid(uint64_t place)
 	const struct item *item = region_at(&store.region, place);
 
 	return item->sum != ITEM_SUM_INVALID && item->key_len == watched_len &&
-	       item->value_len <= sizeof(value) && !memcmp(item->data, watched, watched_len) &&
+	       item->value_len <= sizeof(value) && !memcmp(item_key(item), watched, watched_len) &&
 	       item->sum == item_sum(item, store.region.geometry.incarnation, place);
 }
 

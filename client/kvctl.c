@@ -30,6 +30,8 @@ struct arguments {
 	uint64_t initial;
 	uint32_t flags;
 	uint32_t ttl_s;
+	uint32_t pin_s;
+	enum kvd_priority priority;
 	unsigned long count; /* of pings */
 	char **words;	     /* the command and its arguments */
 	int word_count;
@@ -76,6 +78,10 @@ static void usage(FILE *out)
 	      "  -e TTL   put, add, replace, cas, and incr and decr with -i: time to live in\n"
 	      "           seconds\n"
 	      "  -f N     the same commands: store the flags N with the value\n"
+	      "  -p SECONDS, --pin SECONDS\n"
+	      "           put, add, replace: the server does not evict the item for so long\n"
+	      "  -l, --low\n"
+	      "           put, add, replace, cas: it evicts the item before others\n"
 	      "  -i N     incr, decr: store N if KEY does not exist\n"
 	      "  -r       get: send a request instead of reading the server's memory\n"
 	      "  -v       get, gat: print length, version, flags and expiry time to the\n"
@@ -305,6 +311,8 @@ static int put_mode(struct kvd *db, const struct arguments *arguments, enum kvd_
 		.flags = arguments->flags,
 		.ttl_s = arguments->ttl_s,
 		.mode = mode,
+		.pin_s = arguments->pin_s,
+		.priority = arguments->priority,
 	};
 
 	return put(db, arguments, 2, &args);
@@ -341,6 +349,8 @@ static int command_cas(struct kvd *db, const struct arguments *arguments)
 		.flags = arguments->flags,
 		.ttl_s = arguments->ttl_s,
 		.mode = KVD_PUT_IF_VERSION,
+		.pin_s = arguments->pin_s,
+		.priority = arguments->priority,
 		.if_version = parse_number(arguments->words[2], 0, UINT64_MAX),
 	};
 
@@ -537,13 +547,19 @@ static const struct {
 
 static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
+	static const struct option long_options[] = {
+		{ "pin", required_argument, NULL, 'p' },
+		{ "low", no_argument, NULL, 'l' },
+		{ 0 },
+	};
 	static char default_url[KVD_URL_MAX];
 	int option;
 
 	kvd_options_init(&arguments->options);
 	arguments->count = 1;
 	arguments->url = kvd_default_url(default_url);
-	while ((option = getopt(argc, argv, "+a:xe:f:i:rvc:t:Vh")) != -1) {
+	while ((option = getopt_long(argc, argv, "+a:xe:f:p:li:rvc:t:Vh", long_options, NULL)) !=
+	       -1) {
 		switch (option) {
 		case 'a':
 			arguments->url = optarg;
@@ -557,6 +573,12 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 			break;
 		case 'e':
 			arguments->ttl_s = parse_ttl(optarg);
+			break;
+		case 'p':
+			arguments->pin_s = parse_ttl(optarg);
+			break;
+		case 'l':
+			arguments->priority = KVD_PRIORITY_LOW;
 			break;
 		case 'i':
 			arguments->create = true;

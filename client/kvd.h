@@ -361,12 +361,24 @@ enum kvd_put_mode {
 	KVD_PUT_PREPEND = 5,	/* adds the value before the existing one */
 };
 
+/* What a server that is full evicts first. */
+enum kvd_priority {
+	KVD_PRIORITY_NORMAL = 0, /* what was not used for longest, or least often */
+	/*
+	 * Before anything of normal priority, and among their kind what was stored first: a GET
+	 * does not change that.
+	 */
+	KVD_PRIORITY_LOW = 1,
+};
+
 /* What a PUT may have in addition to key and value. Zero it, then set what you need. */
 struct kvd_put_args {
 	uint32_t flags; /* stored with the value and returned by GET; no meaning to kvd */
 	uint32_t ttl_s; /* time to live in seconds, at most KVD_TTL_MAX; 0: it never expires */
 	enum kvd_put_mode mode;
 	uint64_t if_version; /* with KVD_PUT_IF_VERSION; else 0 */
+	uint32_t pin_s;	     /* the item is pinned for so many seconds, see below; 0: it is not */
+	enum kvd_priority priority;
 };
 
 /*
@@ -376,6 +388,17 @@ struct kvd_put_args {
  * NULL, gets the new version. The library does not use the caller's buffers after the call. Blocks
  * for at most timeout_ms.
  *
+ * Pins and priorities are for servers that evict (memory.eviction); others take them and do
+ * nothing. A pinned item is not evicted for @args->pin_s seconds (and up to 2 more); it can be
+ * replaced, removed and flushed, and it expires. After that it counts as used at the time when its
+ * pin ended, or, if it has low priority, as stored then. Append, prepend, kvd_incr(), kvd_decr()
+ * and kvd_touch() keep pin and priority; any other PUT of the key ends both, and sets what its own
+ * @args say. pin_s is for the modes SET, IF_ABSENT and IF_PRESENT; a priority not for APPEND and
+ * PREPEND. All clients together may pin memory.pin_share of the server's memory, 25 percent by
+ * default. A PUT that pins an item that is pinned already needs room for both pins. (There is one
+ * exception: some 460 keys that were made up to have the same hash bits evict each other, pinned or
+ * not.)
+ *
  * KVD_OK: stored; every GET that starts from now on, on any handle, returns it or a later value.
  * KVD_NOT_FOUND: the key does not exist, and the mode is IF_PRESENT, IF_VERSION, APPEND or PREPEND.
  * KVD_ERR_EXISTS: the key exists (IF_ABSENT), or has another version (IF_VERSION).
@@ -383,9 +406,11 @@ struct kvd_put_args {
  * server's max_value (kvd_info.value_max).
  * KVD_ERR_NO_SPACE: the server's item memory is full; the old value, if any, is unchanged.
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX, @value is NULL but @value_len is
- * not 0, or @args breaks a rule above.
+ * not 0, @args breaks a rule above, or pin_s is longer than the server allows
+ * (memory.pin_time_max, an hour by default).
  * KVD_ERR_NO_MEMORY: memory for a large value could not be allocated or registered.
- * KVD_ERR_BUSY: the server has no resources to take a large value now; nothing was changed.
+ * KVD_ERR_BUSY: the server has no resources to take a large value now, or as much is pinned as it
+ * allows: also where a pinned value would get longer. Nothing was changed.
  * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
  */
 enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, const void *value,
@@ -429,6 +454,7 @@ struct kvd_arith_args {
  * KVD_NOT_FOUND: the key does not exist, and create is 0.
  * KVD_ERR_NOT_A_NUMBER: the value is not such a number; it was not changed.
  * KVD_ERR_TOO_LARGE: the result has more digits than the server's max_value.
+ * KVD_ERR_BUSY: the value is pinned and would need more memory than may be pinned now.
  * KVD_ERR_NO_SPACE: the server's item memory is full; the old value, if any, is unchanged.
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX; @args->ttl_s is too long; or
  * another field of @args is set although create is 0.

@@ -14,6 +14,7 @@
 #include "common/util/clock.h"
 
 static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
+		      (int)WIRE_INVALID == KVD_ERR_INVALID &&
 		      (int)WIRE_TOO_LARGE == KVD_ERR_TOO_LARGE &&
 		      (int)WIRE_NO_SPACE == KVD_ERR_NO_SPACE &&
 		      (int)WIRE_PROTOCOL == KVD_ERR_PROTOCOL && (int)WIRE_BUSY == KVD_ERR_BUSY &&
@@ -179,6 +180,9 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 		return KVD_OK;
 	case WIRE_NOT_FOUND:
 		return KVD_NOT_FOUND;
+	case WIRE_INVALID:
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "the server pins no item for so long (memory.pin_time_max)");
 	case WIRE_TOO_LARGE:
 		return handle_fail(
 			handle, KVD_ERR_TOO_LARGE,
@@ -188,6 +192,10 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 		return handle_fail(handle, KVD_ERR_NO_SPACE,
 				   "the server's memory is full: raise memory.size or delete keys");
 	case WIRE_BUSY:
+		if (response->flags & WIRE_R_PINS)
+			return handle_fail(handle, KVD_ERR_BUSY,
+					   "as many bytes are pinned as the server allows "
+					   "(memory.pin_share); try again later, or without a pin");
 		return handle_fail(handle, KVD_ERR_BUSY,
 				   "the server can't do this now, or the connection is over its "
 				   "limit (limits.connection_requests, limits.connection_bytes); "

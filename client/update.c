@@ -75,6 +75,25 @@ static enum kvd_status put_check_args(struct kvd *handle, const struct kvd_put_a
 	return ttl_check(handle, args->ttl_s);
 }
 
+/* The same of pin_s and priority. */
+static enum kvd_status put_check_priority(struct kvd *handle, const struct kvd_put_args *args)
+{
+	bool extends = args->mode == KVD_PUT_APPEND || args->mode == KVD_PUT_PREPEND;
+
+	if ((unsigned int)args->priority > KVD_PRIORITY_LOW)
+		return handle_fail(handle, KVD_ERR_INVALID, "%u is not a priority",
+				   (unsigned int)args->priority);
+	if (args->priority && extends)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "priority must be 0: append and prepend keep that of the value");
+	if (args->pin_s && (extends || args->mode == KVD_PUT_IF_VERSION))
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "pin_s is not for KVD_PUT_IF_VERSION, append and prepend");
+	if (args->pin_s > KVD_TTL_MAX)
+		return handle_fail(handle, KVD_ERR_INVALID, "pin_s is at most %u", KVD_TTL_MAX);
+	return KVD_OK;
+}
+
 /* A value that does not fit the server's receive buffer goes the other way: the server READs it. */
 static enum kvd_status put_call(struct kvd *handle, struct rpc *rpc, uint64_t *version)
 {
@@ -111,6 +130,8 @@ enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, con
 		status = put_check_value(handle, value, value_len);
 	if (!status && args)
 		status = put_check_args(handle, args);
+	if (!status && args)
+		status = put_check_priority(handle, args);
 	if (status)
 		return status;
 	rpc.head.value_len = (uint32_t)value_len;
@@ -119,6 +140,12 @@ enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, con
 		rpc.head.ttl = args->ttl_s;
 		rpc.head.mode = (uint8_t)args->mode;
 		rpc.head.version = args->if_version;
+		if (args->priority == KVD_PRIORITY_LOW)
+			rpc.head.flags |= WIRE_F_LOW;
+		if (args->pin_s) {
+			rpc.head.flags |= WIRE_F_PIN;
+			rpc.head.pin = args->pin_s;
+		}
 	}
 	status = put_call(handle, &rpc, version);
 	count_put(handle, start);

@@ -25,7 +25,7 @@ static const struct {
 	[WIRE_PUT] = { .name = "PUT",
 		       .key = KEY_MUST,
 		       .value = true,
-		       .flags = WIRE_F_PULL,
+		       .flags = WIRE_F_PULL | WIRE_F_PIN | WIRE_F_LOW,
 		       .modes = WIRE_PUT_MAX },
 	[WIRE_DELETE] = { .name = "DELETE", .key = KEY_MUST, .flags = WIRE_F_IF_VERSION },
 	[WIRE_STATS] = { .name = "STATS" },
@@ -65,7 +65,7 @@ static bool has_arg64(const struct wire_request *r)
 {
 	switch ((enum wire_op)r->op) {
 	case WIRE_PUT:
-		return r->mode == WIRE_CAS;
+		return r->mode == WIRE_CAS || r->flags & WIRE_F_PIN;
 	case WIRE_DELETE:
 		return r->flags & WIRE_F_IF_VERSION;
 	case WIRE_ARITH:
@@ -112,6 +112,19 @@ static const char *check_kind(const struct wire_request *r)
 		return "unknown flag";
 	if (r->mode > ops[r->op].modes)
 		return "mode out of range";
+	return NULL;
+}
+
+static const char *check_priority(const struct wire_request *r)
+{
+	if (r->flags & WIRE_F_LOW && !makes_item(r))
+		return "low priority in a mode that keeps that of the item";
+	if (!(r->flags & WIRE_F_PIN))
+		return NULL;
+	if (r->mode != WIRE_SET && r->mode != WIRE_ADD && r->mode != WIRE_REPLACE)
+		return "pin in a mode that has none";
+	if (r->pin < 1 || r->pin > WIRE_TTL_MAX)
+		return "time of a pin out of range";
 	return NULL;
 }
 
@@ -166,6 +179,8 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 	error = check_kind(&r);
 	if (!error)
 		error = check_fields(&r);
+	if (!error && r.op == WIRE_PUT)
+		error = check_priority(&r);
 	if (!error)
 		error = check_lengths(&r);
 	if (error)
@@ -200,6 +215,7 @@ static bool status_known(uint8_t status)
 	switch (status) {
 	case WIRE_OK:
 	case WIRE_NOT_FOUND:
+	case WIRE_INVALID:
 	case WIRE_TOO_LARGE:
 	case WIRE_NO_SPACE:
 	case WIRE_PROTOCOL:
@@ -223,7 +239,9 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 	if (r.op < 1 || r.op > WIRE_OP_MAX || !status_known(r.status))
 		return "response with an unknown operation or status";
 	copy = r.flags & WIRE_R_COPY;
-	if (r.flags & ~(WIRE_R_COPY | WIRE_R_REPEATED) || (copy && r.op != WIRE_GET) || r.reserved)
+	if (r.flags & ~(WIRE_R_COPY | WIRE_R_REPEATED | WIRE_R_PINS) ||
+	    (copy && r.op != WIRE_GET) || (r.flags & WIRE_R_PINS && r.status != WIRE_BUSY) ||
+	    r.reserved)
 		return "response with unknown flags";
 	if (copy && r.flags & WIRE_R_REPEATED)
 		return "response of an answer that was recorded, with a copy";

@@ -97,6 +97,7 @@ enum wire_arith { WIRE_INCR = 0, WIRE_DECR = 1 };
 enum wire_status {
 	WIRE_OK = 0,
 	WIRE_NOT_FOUND = 1,
+	WIRE_INVALID = 2, /* put: a pin for longer than the server allows */
 	WIRE_TOO_LARGE = 3,
 	WIRE_NO_SPACE = 5,
 	WIRE_PROTOCOL = 12,
@@ -111,6 +112,8 @@ enum wire_status {
 #define WIRE_F_TOUCH 0x04u	/* GET: also sets the expiry time */
 #define WIRE_F_CREATE 0x08u	/* ARITH: an absent key is created with the number `initial` */
 #define WIRE_F_VALUES 0x10u	/* SCAN: values as well as keys */
+#define WIRE_F_PIN 0x20u	/* PUT set, add, replace: the item is pinned for `pin` seconds */
+#define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
 
 struct wire_request {
 	uint8_t op;
@@ -130,6 +133,7 @@ struct wire_request {
 	};
 	union {
 		uint64_t version; /* PUT cas, DELETE with IF_VERSION: the item's */
+		uint64_t pin;	  /* PUT with PIN: seconds, 1 to WIRE_TTL_MAX */
 		uint64_t delta;	  /* ARITH */
 		uint64_t cursor;  /* SCAN, CLIENTS: 0 to begin */
 		uint64_t ticket;  /* FLUSH: 0 to start one */
@@ -188,6 +192,8 @@ static inline uint64_t wire_change_near(uint64_t number, uint32_t change)
 #define WIRE_R_COPY 0x01u
 /* A change was executed before, when it was sent for the first time: this is its answer of then. */
 #define WIRE_R_REPEATED 0x02u
+/* BUSY, since no more may be pinned now: PUT with PIN, or a change of a pinned item. */
+#define WIRE_R_PINS 0x04u
 
 struct wire_response {
 	uint8_t op; /* the request's */
@@ -298,7 +304,7 @@ struct request {
 		uint32_t item_flags, first_line, keys_max, arg32;
 	};
 	union {
-		uint64_t version, delta, cursor, ticket, client, arg64;
+		uint64_t version, pin, delta, cursor, ticket, client, arg64;
 	};
 	union {
 		uint64_t pull_addr, initial, arg_addr;

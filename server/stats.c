@@ -116,11 +116,15 @@ static void memory_lines(struct lines *l, const struct stats_source *source)
 static void store_lines(struct lines *l, const struct stats_source *source)
 {
 	uint64_t buckets = index_buckets(&source->store->table);
+	struct pins_stats pins;
 
 	memory_lines(l, source);
 	number(l, "items", store_items(source->store));
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
+	pins_stats(source->store->pins, &pins);
+	number(l, "pinned_bytes", pins.bytes);
+	number(l, "pinned_items", pins.items);
 	line(l, "eviction %s", eviction_policy_name(source->store->table.eviction));
 #define X(name, help) number(l, #name, THREADS_SUM(stats.name));
 	TABLE_STATS(X)

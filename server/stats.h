@@ -28,6 +28,8 @@
 	X(items, "keys in the store")                                                              \
 	X(index_buckets, "home buckets of the index")                                              \
 	X(index_bytes, "bytes of the home buckets")                                                \
+	X(pinned_bytes, "memory of items that are pinned")                                         \
+	X(pinned_items, "items that are pinned")                                                   \
 	X(eviction, "none, lru or lfu")                                                            \
 	X(region_bytes, "size of the region; memory.* are its parts")                              \
 	X(region_page_bytes, "size of the region's pages")                                         \

@@ -111,6 +111,10 @@ enum poll_mode {
 	X(memory, pull_share, UINT, "12", 1, 100,                                                  \
 	  "percentage of the item memory for large values being pulled, and again for appends "    \
 	  "and copies")                                                                  \
+	X(memory, pin_share, UINT, "25", 0, 75,                                                    \
+	  "with eviction: percentage of the item memory that clients may pin; 0: no pins")         \
+	X(memory, pin_time_max, TIME, "1h", OPTION_S(1), OPTION_S(PIN_TIME_MAX),                   \
+	  "the longest time for which a client may pin an item")                                   \
 	X(memory, access_rate, UINT, "4", 1, 1024,                                                 \
 	  "with eviction: a client reports one GET in this many to the server")                    \
 	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \

@@ -18,14 +18,19 @@ void put_change_init(const struct request *request, struct table_change *change)
 		.value_len = request->value_len,
 		.flags = request->item_flags,
 		.ttl = request->ttl,
-		.version = request->version,
+		.wish.low = request->flags & WIRE_F_LOW,
 	};
+	if (request->flags & WIRE_F_PIN)
+		change->wish.pin = (uint32_t)request->pin;
+	else
+		change->version = request->version;
 }
 
 void response_set_change(const struct table_change *change, enum wire_status status,
 			 struct wire_response *head)
 {
 	head->status = (uint8_t)status;
+	head->flags = status && change->pins_full ? WIRE_R_PINS : 0;
 	if (status)
 		return;
 	head->slot = change->slot;

@@ -260,6 +260,8 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 	if (!room->bytes && pull_admit(poller, conn, request, &status))
 		return false;
 	put_change_init(request, &change);
+	if (!status && !room->bytes)
+		status = table_may_pin(&worker->store_thread, &change);
 	if (!status) {
 		item = table_reserve_begin(&worker->store_thread, &change, room);
 		if (!item && room_pending(room))
@@ -274,7 +276,7 @@ bool pull_start(struct response_list *responses, struct conn *conn, const struct
 			budget_give(&worker->pull_budget, &conn->pull_hold,
 				    conn->pull_hold.class == BUDGET_PROVEN);
 		response = response_start(responses, conn, WIRE_PUT, request->id);
-		response->head.status = (uint8_t)status;
+		response_set_change(&change, status, &response->head);
 		conn_record(conn, request->change, &response->head);
 		return true;
 	}

@@ -41,8 +41,10 @@ struct attempt {
 	struct chain_pos pos;
 	struct item *item; /* to be stored; NULL: to be allocated */
 	size_t item_bytes;
-	uint64_t from;	/* the version of the key's item that @item was made from; 0: of none */
-	bool committed; /* @item is the caller's */
+	uint64_t from;	 /* the version of the key's item that @item was made from; 0: of none */
+	bool committed;	 /* @item is the caller's */
+	uint16_t access; /* of what is stored, */
+	size_t pinned;	 /* of which so many bytes were accounted for; 0: it is not pinned */
 	struct bucket *bucket; /* to extend the chain with; NULL: to be allocated */
 	struct room *room;     /* change->room, or the attempt's own */
 	size_t wanted;	       /* out: bytes that were not free, or ROOM_BUCKET */
@@ -115,11 +117,12 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	struct item *item = a->pos.item;
 	uint64_t slot;
 
+	item_unpin(thread, item);
 	item_uncount(thread, item);
 	item_invalidate(item);
 	item->version = next_version(thread, item);
 	item_fill(item, a->change, value, item_value(item));
-	item_access_store(item, access_time_update(thread, item_access_load(item)));
+	item_access_store(item, a->access);
 	slot = slot_for(table, a->hash, item);
 	/* Before the item is valid again: T1. */
 	if (slot != *a->pos.slot) {
@@ -133,24 +136,26 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 }
 
 /*
- * For a chain that can't get longer: evicts the coldest item of the home bucket, if items are
- * evicted, and uses its slot.
+ * For a chain that can't get longer: evicts the coldest item of the home bucket, or of the next one
+ * that has not only pinned ones, if items are evicted, and uses its slot.
  */
 static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 {
 	struct store_thread *thread = a->thread;
-	struct bucket *home = a->pos.home;
-	uint64_t *chosen = evict_choose_slot(thread, home);
+	struct bucket *home = a->pos.home, *bucket;
+	uint64_t *chosen = evict_choose_slot(thread, home, &bucket);
 
 	if (!chosen) {
 		stat_add(&thread->stats.chain_full, 1);
 		return WIRE_NO_SPACE;
 	}
 	a->victim = slot_item(thread->table, *chosen);
+	stat_add(&thread->stats.evictions_low, access_is_low(item_access_load(a->victim)));
+	item_unpin(thread, a->victim);
 	item_uncount(thread, a->victim);
 	item_invalidate(a->victim);
 	slot_store(chosen, slot);
-	do_chain_seal(thread->table, home, home);
+	do_chain_seal(thread->table, home, bucket);
 	stat_add(&thread->stats.removes, 1);
 	return WIRE_OK;
 }
@@ -214,10 +219,10 @@ static enum wire_status do_install(struct attempt *a)
 	if (status)
 		return status;
 	change_done(a->change, a->item, slot);
-	item_access_store(a->item, old ? access_time_update(thread, item_access_load(old)) :
-					 access_time_initial(thread));
+	item_access_store(a->item, a->access);
 	item_count(thread, a->item);
 	if (old) {
+		item_unpin(thread, old);
 		item_uncount(thread, old);
 		stat_add(&thread->stats.replaces_elsewhere, 1);
 	} else {
@@ -230,17 +235,71 @@ static enum wire_status do_install(struct attempt *a)
 	return WIRE_OK;
 }
 
-/* Stores the value, in place if the old item and the new one are small and of one size class. */
-static enum wire_status do_store(struct attempt *a, const struct value *value)
+/*
+ * Accounts for the pin that the access field of what is stored, of @bytes, has. Before anything is
+ * changed; attempt_once() takes it back if the attempt fails. @instead: of a pinned item whose pin
+ * goes on. Not so where a pin replaces one: then both have to fit, so that nobody holds all there
+ * is by renewing it.
+ */
+static enum wire_status do_pin(struct attempt *a, size_t bytes, size_t instead)
+{
+	if (__builtin_expect(!access_is_pin(a->access), 1))
+		return WIRE_OK;
+	if (access_time_pin(a->thread, a->access, bytes, instead)) {
+		a->pinned = bytes;
+		return WIRE_OK;
+	}
+	a->change->pins_full = true;
+	stat_add(&a->thread->stats.pins_refused, 1);
+	return WIRE_BUSY;
+}
+
+static void do_pin_cancel(struct attempt *a, enum wire_status status)
+{
+	if (status && a->pinned)
+		pins_give(a->thread->table->pins, a->access, mem_class_bytes(a->pinned));
+	a->pinned = 0;
+}
+
+/* What is stored, of @bytes, has pin and priority of the old item. */
+static enum wire_status do_keep_access(struct attempt *a, size_t bytes)
+{
+	const struct item *old = a->pos.item;
+
+	a->access = access_time_update(a->thread, item_access_load(old));
+	return do_pin(a, bytes, item_bytes(old->key_len, old->value_len));
+}
+
+/* What is stored, of @bytes, has those that the change wants. */
+static enum wire_status do_new_access(struct attempt *a, size_t bytes)
+{
+	const struct access_wish *wish = &a->change->wish;
+	struct store_thread *thread = a->thread;
+
+	if (wish->pin > thread->table->pin_time_max)
+		return WIRE_INVALID;
+	a->access = access_time_store(thread, a->pos.item, wish);
+	return do_pin(a, bytes, 0);
+}
+
+/*
+ * Stores the value, in place if the old item and the new one are small and of one size class.
+ * @keeps: pin and priority are those of the old item.
+ */
+static enum wire_status do_store(struct attempt *a, const struct value *value, bool keeps)
 {
 	uint64_t value_len = (uint64_t)value->parts[0].len + value->parts[1].len;
 	size_t bytes = item_bytes(a->change->key_len, value_len);
 	const struct item *old = a->pos.item;
 	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
+	enum wire_status status;
 
 	/* The length after append or prepend; a pulled value was checked before it was pulled. */
 	if (value_len > a->thread->table->region->geometry.value_max)
 		return WIRE_TOO_LARGE;
+	status = keeps ? do_keep_access(a, bytes) : do_new_access(a, bytes);
+	if (status)
+		return status;
 	/* Only small items: L3. */
 	if (old && bytes < LIMBO_ITEM_BYTES && old_bytes < LIMBO_ITEM_BYTES &&
 	    mem_class(old_bytes) == mem_class(bytes)) {
@@ -328,7 +387,7 @@ static enum wire_status do_put(struct attempt *a)
 		    do_is_large(a, item_bytes(change->key_len, value_len)))
 			return WIRE_BUSY;
 	}
-	return do_store(a, &value);
+	return do_store(a, &value, append || prepend);
 }
 
 /* Parses a value that is a decimal number from its first byte to its last. False: it is not. */
@@ -378,7 +437,7 @@ static enum wire_status do_arith(struct attempt *a)
 	}
 	value.parts[0].p = text;
 	value.parts[0].len = (uint32_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
-	status = do_store(a, &value);
+	status = do_store(a, &value, a->pos.live);
 	if (!status)
 		change->number = n;
 	return status;
@@ -402,7 +461,7 @@ static enum wire_status do_touch(struct attempt *a)
 	item_invalidate(item);
 	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
 			 __ATOMIC_RELAXED);
-	item_access_store(item, access_time_update(thread, item_access_load(item)));
+	do_access_time_use(thread, item);
 	item_count(thread, item);
 	change_done(a->change, item, *a->pos.slot);
 	item_publish(item, item_seal_sum(table, item, body));
@@ -546,6 +605,7 @@ static enum wire_status attempt_once(struct attempt *a, enum wire_status (*act)(
 	do_lookup(a, home);
 	do_hide_expiring(a);
 	status = act(a);
+	do_pin_cancel(a, status);
 	do_show_expiring(a, status);
 	bucket_unlock(home);
 	attempt_clear(a);
@@ -561,7 +621,7 @@ static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(s
 	struct room own;
 	enum wire_status status;
 
-	a->change->large = false;
+	a->change->large = a->change->pins_full = false;
 	room_init(&own);
 	a->room = a->change->room ? a->change->room : &own;
 	if (a->room->bytes && !attempt_take_block(a))
@@ -585,6 +645,9 @@ static enum wire_status do_commit(struct attempt *a)
 		return status;
 	if (extends && do_is_large(a, LARGE_BYTES))
 		return WIRE_BUSY;
+	status = extends ? do_keep_access(a, a->item_bytes) : do_new_access(a, a->item_bytes);
+	if (status)
+		return status;
 	/* A touch may have changed it since the value was copied: it keeps the version. */
 	a->item->expires = extends ? a->pos.item->expires :
 				     expires_after(a->thread->now_ns, a->change->ttl);

@@ -16,6 +16,7 @@
 #define KVD_SERVER_STORE_ATTEMPT_H
 
 #include "common/wire.h"
+#include "server/store/access_time.h"
 #include "server/store/room.h"
 
 /* The item that a change of a large one begins with. */
@@ -33,16 +34,18 @@ struct table_change {
 	const void *value;
 	uint32_t value_len;
 	uint32_t flags;
-	uint32_t ttl;	  /* seconds to live, 0: never expires */
-	uint64_t version; /* in: what CAS or a conditional DELETE expects; out: the item's */
-	bool if_version;  /* table_delete(): only that version */
-	bool create;	  /* table_arith(): a key that is missing gets @number */
-	bool decrement;	  /* table_arith(): subtract, not below 0; else add, modulo 2^64 */
-	bool large;	  /* out: nothing was changed, since the item, @from, is large */
-	uint64_t delta;	  /* table_arith() */
-	uint64_t number;  /* table_arith(): in: see @create; out: the result */
-	uint64_t slot;	  /* out: the slot that leads to the item */
-	uint32_t expires; /* out: the item's */
+	uint32_t ttl;		 /* seconds to live, 0: never expires */
+	struct access_wish wish; /* table_put(), table_commit() in modes that replace the value */
+	uint64_t version;	 /* in: what CAS or a conditional DELETE expects; out: the item's */
+	bool if_version;	 /* table_delete(): only that version */
+	bool create;		 /* table_arith(): a key that is missing gets @number */
+	bool decrement;		 /* table_arith(): subtract, not below 0; else add, modulo 2^64 */
+	bool large;		 /* out: nothing was changed, since the item, @from, is large */
+	bool pins_full;		 /* out: WIRE_BUSY, since no more may be pinned now */
+	uint64_t delta;		 /* table_arith() */
+	uint64_t number;	 /* table_arith(): in: see @create; out: the result */
+	uint64_t slot;		 /* out: the slot that leads to the item */
+	uint32_t expires;	 /* out: the item's */
 	struct change_from from;
 	struct room *room; /* NULL: room is made at once */
 };

@@ -248,6 +248,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 /* In the order of T1: the item is invalid before its slot is cleared. */
 void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retired *retired)
 {
+	item_unpin(thread, pos->item);
 	item_uncount(thread, pos->item);
 	item_invalidate(pos->item);
 	slot_store(pos->slot, 0);

@@ -17,6 +17,12 @@
 /* The same, to find a colder item that can be evicted for one that is to be moved. */
 #define SAMPLES_MOVE 4
 
+/*
+ * Items evicted at most, one after the other, to make room to move one that is pinned to. If that
+ * is not enough it stays, and what was to be emptied does not get empty this time.
+ */
+#define PIN_MOVE_TRIES 8
+
 /* Blocks that are moved or evicted between two quiescent states: some 50 us. */
 #define STEPS_PER_QUIESCE 64
 /* Bytes of a large item that are moved in one step: less than 20 us. */
@@ -117,6 +123,24 @@ static void item_move_or_evict(struct store_thread *thread, struct emptying *emp
 	table_remove_block(thread, hash, block->p, REMOVAL_EVICTED);
 }
 
+/* Moves an item that must not be evicted; others of its class are evicted for it. */
+static void item_move_pinned(struct store_thread *thread, struct emptying *emptying,
+			     const struct mem_block *block, uint64_t hash)
+{
+	unsigned int class_id = mem_class(block->bytes), tries;
+	struct candidate other;
+
+	for (tries = 0; !item_move(thread, emptying, hash, block) && tries < PIN_MOVE_TRIES;
+	     tries++) {
+		candidate_of_class(thread, &other, class_id, SAMPLES);
+		if (other.coldness)
+			evict_candidate(thread, &other);
+		/* Its memory is free after a grace period only. */
+		if (class_id == MEM_CLASS_LARGE)
+			limbo_empty(&thread->limbo, &thread->cache);
+	}
+}
+
 /* Replaces the overflow bucket at @block in its chain by another one. */
 static void bucket_replace(struct store_thread *thread, const struct mem_block *block)
 {
@@ -165,6 +189,8 @@ static void block_empty(struct store_thread *thread, struct emptying *emptying,
 	cold = access_time_coldness(thread, block->p);
 	if (!emptying->evict)
 		item_move(thread, emptying, hash, block);
+	else if (!cold)
+		item_move_pinned(thread, emptying, block, hash);
 	else if (cold >= emptying->warm)
 		table_remove_block(thread, hash, block->p, REMOVAL_EVICTED);
 	else
@@ -216,23 +242,43 @@ bool evict_compact(struct store_thread *thread)
 	return empty;
 }
 
-uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *bucket)
+/* The coldest item of a bucket. A pinned one has 0, and counts only if there is no other. */
+static uint64_t *bucket_coldest(const struct store_thread *thread, struct bucket *bucket,
+				uint32_t *coldness)
 {
-	uint32_t cold, coldest = 0;
 	uint64_t *chosen = NULL;
 	unsigned int i;
 
-	if (thread->table->eviction == EVICTION_NONE)
-		return NULL;
+	*coldness = 0;
 	for (i = 0; i < BUCKET_SLOTS; i++) {
-		cold = bucket->slots[i] ?
-			       access_time_coldness(thread,
-						    slot_item(thread->table, bucket->slots[i])) :
-			       0;
-		if (cold > coldest) {
-			coldest = cold;
-			chosen = &bucket->slots[i];
-		}
+		uint32_t cold;
+
+		if (!bucket->slots[i])
+			continue;
+		cold = access_time_coldness(thread, slot_item(thread->table, bucket->slots[i]));
+		if (chosen && cold <= *coldness)
+			continue;
+		*coldness = cold;
+		chosen = &bucket->slots[i];
 	}
 	return chosen;
+}
+
+uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *home,
+			    struct bucket **in)
+{
+	struct bucket *bucket;
+	uint64_t *chosen;
+	uint32_t coldness;
+
+	if (thread->table->eviction == EVICTION_NONE)
+		return NULL;
+	chain_for_each(thread->table, bucket, home) {
+		chosen = bucket_coldest(thread, bucket, &coldness);
+		*in = bucket;
+		if (coldness)
+			return chosen;
+	}
+	*in = home;
+	return bucket_coldest(thread, home, &coldness);
 }

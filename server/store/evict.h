@@ -9,6 +9,9 @@
  * server does not see one-sided GETs; clients report some of them (common/PROTOCOL.md, access
  * records).
  *
+ * Items that are pinned are not chosen, but moved; those of low priority are colder than all
+ * others.
+ *
  * With eviction off nothing is evicted, but items are moved together.
  */
 #ifndef KVD_SERVER_STORE_EVICT_H
@@ -32,15 +35,18 @@ void evict_candidate_of_any(struct store_thread *thread, struct candidate *best)
 bool evict_candidate(struct store_thread *thread, const struct candidate *candidate);
 
 /*
- * The slot of the coldest item in a locked bucket, to be evicted from a full chain. NULL: eviction
- * is off, or the bucket is empty.
+ * The slot of the coldest item in the first bucket of a full, locked chain that has one which is
+ * not pinned; it is to be evicted. If all are pinned, one of those: else a client could keep
+ * others' keys out of the chain by making up keys for it. NULL: eviction is off.
  */
-uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *bucket);
+uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *home,
+			    struct bucket **in);
 
 /*
  * Emptying the spans of an evacuation, in steps: what is in them is moved elsewhere. With @evict,
  * items that are at least as cold as @warm, and those that find no room, are evicted. Blocks that
- * another thread is writing stay. It stays where it is (struct table_move).
+ * another thread is writing stay, and pinned items for which a few evictions make no room. The
+ * struct must not be moved (struct table_move).
  */
 struct emptying {
 	struct mem_evacuation evacuation;

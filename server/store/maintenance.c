@@ -17,6 +17,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/store/access_time.h"
 #include "server/store/evict.h"
 #include "server/store/growth.h"
 #include "server/store/table_maintain.h"
@@ -53,9 +54,10 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Whether the chain holds an expired item. Without its lock: a hint. */
-static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t now_ns)
+/* Whether the chain holds an item that has expired or was pinned. Without its lock: a hint. */
+static bool bucket_is_due(const struct store_thread *thread, uint64_t number)
 {
+	const struct table *table = thread->table;
 	const struct bucket *home = index_bucket(table, number), *bucket;
 	unsigned int i;
 	struct item head;
@@ -67,11 +69,32 @@ static bool bucket_is_due(const struct table *table, uint64_t number, uint64_t n
 			if (!slot)
 				continue;
 			racy_copy(&head, slot_item(table, slot), sizeof(head));
-			if (is_expired(head.expires, now_ns))
+			if (is_expired(head.expires, thread->now_ns) ||
+			    access_time_is_over(thread, head.access))
 				return true;
 		}
 	}
 	return false;
+}
+
+/*
+ * Ends a pass over the index. Buckets that a split has added since are swept with table.growing
+ * held: then no split is under way that has moved items and is not in the index size yet. If it
+ * can't be had, the pass does not count for pins (P3 in server/store/pins.h).
+ */
+static void sweep_end(struct maintenance *maintenance)
+{
+	struct table *table = maintenance->table;
+	uint64_t number = maintenance->sweep_next;
+
+	maintenance->sweep_next = 0;
+	stat_add(&maintenance->stats.sweeps, 1);
+	if (atomic_exchange(&table->growing, 1))
+		return;
+	for (; number < index_buckets(table); number++)
+		table_sweep_bucket(&maintenance->store_thread, number, 0);
+	atomic_store(&table->growing, 0);
+	pins_swept(table->pins, maintenance->sweep_began_ns / PIN_UNIT_NS);
 }
 
 /* Sweeps a slice, and sets when the next may begin to keep to sweep_share (K1). */
@@ -81,9 +104,11 @@ static void sweep_slice(struct maintenance *maintenance)
 	uint64_t start = cpu_ns(), buckets = index_buckets(table), spent;
 	unsigned int n;
 
+	if (!maintenance->sweep_next)
+		maintenance->sweep_began_ns = maintenance->store_thread.now_ns;
 	for (n = 0; n < SLICE_BUCKETS && maintenance->sweep_next < buckets;
 	     n++, maintenance->sweep_next++)
-		if (bucket_is_due(table, maintenance->sweep_next, maintenance->store_thread.now_ns))
+		if (bucket_is_due(&maintenance->store_thread, maintenance->sweep_next))
 			table_sweep_bucket(&maintenance->store_thread, maintenance->sweep_next, 0);
 	spent = cpu_ns() - start;
 	stat_add(&maintenance->stats.sweep_cpu_us, (spent + 999) / 1000);
@@ -91,17 +116,17 @@ static void sweep_slice(struct maintenance *maintenance)
 							  maintenance->sweep_share;
 	if (maintenance->sweep_next < buckets)
 		return;
-	maintenance->sweep_next = 0;
-	stat_add(&maintenance->stats.sweeps, 1);
+	sweep_end(maintenance);
 	/* Expiry times are whole seconds: another pass within the same one would find little. */
 	if (maintenance->sweep_next_ns < clock_ns() + TICK_NS / 2)
 		maintenance->sweep_next_ns = clock_ns() + TICK_NS / 2;
 }
 
-/* Returns when the sweep goes on; 0: no item has an expiry time. */
+/* Returns when the sweep goes on; 0: no item has an expiry time, and pins need none. */
 static uint64_t sweep(struct maintenance *maintenance)
 {
-	if (!table_sum(maintenance->table, offsetof(struct store_thread, stats.expiring)))
+	if (!table_sum(maintenance->table, offsetof(struct store_thread, stats.expiring)) &&
+	    !pins_want_sweep(maintenance->table->pins))
 		return 0;
 	if (clock_ns() >= maintenance->sweep_next_ns)
 		sweep_slice(maintenance);
@@ -340,6 +365,7 @@ static uint64_t maintenance_turn(struct maintenance *maintenance)
 	uint64_t when = clock_ns() + TICK_NS;
 
 	store_thread_clock(&maintenance->store_thread);
+	access_time_advance_pins(&maintenance->store_thread);
 	wake_by(&when, index_give_memory(maintenance));
 	wake_by(&when, flush_due(maintenance));
 	wake_by(&when, sweep(maintenance));

@@ -4,7 +4,8 @@
  * together where slabs are sparse, and flushes, so that no worker has to.
  *
  *   K1. Sweeping expired items takes at most expiry.sweep_share percent of one CPU, by the thread's
- *	 own CPU clock, and nothing while no item has an expiry time.
+ *	 own CPU clock, and nothing while no item has an expiry time; but one pass an hour while
+ *	 items were pinned (P3 in server/store/pins.h).
  *   K2. It holds a bucket's lock for one item at a time, as a worker does.
  *   K3. It sleeps when there is nothing to do, and wakes once a second to check (guarantee E).
  */
@@ -27,7 +28,7 @@ struct flush {
 
 /* X(name, help) */
 #define MAINTENANCE_STATS(X)                                                                       \
-	X(sweeps, "passes over the whole index to remove expired items")                           \
+	X(sweeps, "passes over the whole index to remove expired items and pins")                  \
 	X(sweep_cpu_us, "CPU time they took")                                                      \
 	X(flushes, "flushes finished")                                                             \
 	X(index_steps, "steps of memory that the maintenance thread emptied for the index")        \
@@ -55,6 +56,7 @@ struct maintenance {
 
 	/* The thread's own. */
 	uint64_t flush_next_ns;	    /* when the next flush may begin: FLUSH_NS_MIN */
+	uint64_t sweep_began_ns;    /* the server's clock when the sweep began with bucket 0 */
 	uint64_t sweep_next;	    /* number of the next bucket to sweep */
 	uint64_t sweep_next_ns;	    /* when the next slice may begin */
 	uint64_t room_retry_ns;	    /* pause before the index's room is tried again; 0: none */

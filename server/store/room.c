@@ -9,6 +9,7 @@
 #include "common/util/clock.h"
 #include "common/util/spin.h"
 #include "common/util/stat.h"
+#include "server/store/access_time.h"
 
 /* A slab is emptied for another class if its candidate is this many times colder. */
 #define COLDER_TIMES 2
@@ -241,6 +242,17 @@ static enum room_next choose_for_small(struct room *room, unsigned int step)
 	return ROOM_AGAIN;
 }
 
+/*
+ * Whether it is a place's turn. Items of low priority go first, since a place is chosen by what is
+ * in use there, not by how cold it is.
+ */
+static bool is_place_step(unsigned int step, const struct candidate *own)
+{
+	unsigned int turn = own->coldness >= COLDNESS_LOW ? STEPS_PER_PLACE - 1 : 0;
+
+	return step % STEPS_PER_PLACE == turn;
+}
+
 /* Evicts large items, which may leave enough room, or empties a place of the size. */
 static enum room_next choose_for_large(struct room *room, unsigned int step)
 {
@@ -251,7 +263,7 @@ static enum room_next choose_for_large(struct room *room, unsigned int step)
 	evict_candidate_of_class(thread, &own, MEM_CLASS_LARGE);
 	evict_candidate_of_any(thread, &any);
 	if (!own.coldness || any.coldness > (uint64_t)own.coldness * COLDER_TIMES ||
-	    step % STEPS_PER_PLACE == 0) {
+	    is_place_step(step, &own)) {
 		room->emptying.warm = any.coldness / COLDER_TIMES;
 		return place_next(room, room->bytes, true);
 	}

@@ -2,6 +2,7 @@
 /* The store: creates and destroys its parts, region, item memory, table and maintenance thread. */
 #include "server/store/store.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,14 @@ int store_check(const struct store_options *options)
 	return region_check(options);
 }
 
+static int pins_create_or_log(struct pins **pins)
+{
+	*pins = pins_create();
+	if (!*pins)
+		log_error("store: no memory for the account of pinned items");
+	return *pins ? 0 : -ENOMEM;
+}
+
 int store_create(struct store *store, const struct store_options *options)
 {
 	int err;
@@ -48,11 +57,13 @@ int store_create(struct store *store, const struct store_options *options)
 	if (err)
 		return err;
 	err = memory_create(&store->memory, &store->region, index_bytes(options->level));
+	if (!err)
+		err = pins_create_or_log(&store->pins);
 	if (err) {
-		region_destroy(&store->region);
+		store_destroy(store);
 		return err;
 	}
-	table_init(&store->table, &store->region, store->memory, options);
+	table_init(&store->table, &store->region, store->memory, store->pins, options);
 	index_format(&store->table);
 	store_log(store, options);
 	return 0;
@@ -61,6 +72,8 @@ int store_create(struct store *store, const struct store_options *options)
 void store_destroy(struct store *store)
 {
 	/* In the reverse order; the table has nothing of its own to free. */
+	pins_destroy(store->pins);
+	store->pins = NULL;
 	memory_destroy(store->memory);
 	store->memory = NULL;
 	region_destroy(&store->region);

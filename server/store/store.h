@@ -43,7 +43,8 @@
 struct store {
 	struct region region;  /* what clients read */
 	struct memory *memory; /* the part of the region that holds items */
-	struct table table;    /* maps keys to items */
+	struct pins *pins;
+	struct table table; /* maps keys to items */
 	struct maintenance maintenance;
 	uint32_t sweep_share;
 };

@@ -25,6 +25,9 @@ enum eviction_policy {
 	EVICTION_LFU,  /* items that were used least often are evicted */
 };
 
+/* So that a sweep has time enough to come around before the fields of pins do (P3 in pins.h). */
+#define PIN_TIME_MAX 7200u
+
 struct numa_local;
 
 /* What describes the region's pages and slabs outside it takes one byte for each so many in it. */
@@ -41,7 +44,9 @@ struct store_options {
 	uint64_t value_max;		/* bytes of the longest value */
 	uint32_t fill;			/* percent of the slots in use at which the index grows */
 	enum eviction_policy eviction;
-	uint32_t sweep_share; /* percent of a CPU for sweeping expired items; 1 to 100 */
+	uint32_t pin_share;    /* percent of the item memory that may be pinned; 0: no pins */
+	uint32_t pin_time_max; /* the longest pin, in seconds; PIN_TIME_MAX at most */
+	uint32_t sweep_share;  /* percent of a CPU for sweeping expired items; 1 to 100 */
 };
 
 #endif /* KVD_SERVER_STORE_STORE_OPTIONS_H */

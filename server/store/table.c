@@ -15,7 +15,7 @@
 #include "common/util/stat.h"
 
 void table_init(struct table *table, struct region *region, struct memory *memory,
-		const struct store_options *options)
+		struct pins *pins, const struct store_options *options)
 {
 	uint64_t realtime_ns = clock_read_ns(CLOCK_REALTIME);
 
@@ -24,6 +24,9 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		.memory = memory,
 		.fill = options->fill,
 		.eviction = options->eviction,
+		.pins = pins,
+		.pin_share = options->pin_share,
+		.pin_time_max = options->pin_time_max,
 		.wake_fd = -1,
 	};
 	/* Read once: the server's clock does not follow later corrections of the time of day. */
@@ -126,6 +129,15 @@ void item_uncount(struct store_thread *thread, const struct item *item)
 {
 	stat_sub(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
 	stat_sub(&thread->stats.expiring, item->expires != 0);
+}
+
+void item_unpin(struct store_thread *thread, const struct item *item)
+{
+	uint16_t access = item_access_load(item);
+
+	if (__builtin_expect(access_is_pin(access), 0))
+		pins_give(thread->table->pins, access,
+			  mem_class_bytes(item_bytes(item->key_len, item->value_len)));
 }
 
 void count_keys(struct store_thread *thread, int64_t n)

@@ -32,6 +32,7 @@
 #include "common/sum.h"
 #include "server/store/limbo.h"
 #include "server/store/memory.h"
+#include "server/store/pins.h"
 #include "server/store/region.h"
 #include "server/store/version_clock.h"
 
@@ -68,6 +69,9 @@ struct table {
 	_Atomic uint64_t chain_moves;	/* chains that were shortened in it (I4) */
 
 	/* server/store/access_time.h */
+	struct pins *pins;	       /* the store's */
+	uint32_t pin_share;	       /* percent of the item memory that may be pinned */
+	uint32_t pin_time_max;	       /* the longest pin, in seconds */
 	_Atomic uint32_t tick;	       /* the clock of item.access */
 	_Atomic uint32_t tick_inserts; /* keys added since the last tick */
 
@@ -88,10 +92,13 @@ struct table {
 	X(removes, "keys removed, for any reason")                                                 \
 	X(expired, "of those, because they had expired")                                           \
 	X(evictions, "of those, evicted to make room")                                             \
+	X(evictions_low, "of these, items of low priority")                                        \
 	X(flushed, "of those, removed by a flush")                                                 \
 	X(large_changes, "changes and copies of large items that were made in steps")              \
 	X(large_restarts, "of those, begun again because the key was changed meanwhile")           \
 	X(gathered_bytes, "free blocks taken back from idle threads instead of evicting items")    \
+	X(pins_refused, "PUTs with a pin, and changes of pinned items, that memory.pin_share "     \
+			"refused")                                                                 \
 	X(rooms, "times room was made in steps, since evicting an item was not enough")            \
 	X(rooms_failed, "times no room could be made")                                             \
 	X(moves, "items moved to empty the memory they were in")                                   \
@@ -130,9 +137,9 @@ struct store_thread {
 	struct table_stats stats;
 };
 
-/* Region and memory remain the caller's and must outlive the table. Before threads start. */
+/* Region, memory and pins remain the caller's and must outlive the table. Before threads start. */
 void table_init(struct table *table, struct region *region, struct memory *memory,
-		const struct store_options *options);
+		struct pins *pins, const struct store_options *options);
 
 /*
  * @id: unique, less than STORE_THREADS_MAX. Before threads start. Returns 0, or -ENOMEM after
@@ -193,6 +200,8 @@ uint64_t next_version(struct store_thread *thread, const struct item *old);
 /* Adds the item to live_bytes and expiring, or subtracts it. */
 void item_count(struct store_thread *thread, const struct item *item);
 void item_uncount(struct store_thread *thread, const struct item *item);
+/* Ends the item's pin, if it has one, before the item is removed, replaced or not pinned more. */
+void item_unpin(struct store_thread *thread, const struct item *item);
 /*
  * Counts a removed key and the reason; counts @n keys added. Both report to table.items in steps.
  */

@@ -16,6 +16,15 @@
 /* Bytes of a large item that are moved between two quiescent states: less than 50 us. */
 #define MOVE_PIECE_BYTES (256u << 10)
 
+/* Whether the item, in its locked bucket, may be evicted; then it is counted by its priority. */
+static bool do_may_evict(struct store_thread *thread, const struct item *item)
+{
+	if (access_time_is_pinned(thread, item))
+		return false;
+	stat_add(&thread->stats.evictions_low, access_is_low(item_access_load(item)));
+	return true;
+}
+
 /*
  * The slot decides under the lock: the block may have been freed or reused since @hash was read
  * from it without a lock, and then no slot of that chain leads there, or one whose item may be
@@ -29,6 +38,9 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 	struct chain_pos pos;
 	bool found = do_chain_find_block(thread->table, &pos, home, block);
 
+	/* It may have been pinned since it was chosen. */
+	if (found && why == REMOVAL_EVICTED)
+		found = do_may_evict(thread, pos.item);
 	if (found)
 		do_remove(thread, &pos, &retired);
 	bucket_unlock(home);
@@ -190,6 +202,7 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint6
 			if (!pos.bucket->slots[i])
 				continue;
 			pos.item = slot_item(table, pos.bucket->slots[i]);
+			do_access_time_settle(thread, pos.item);
 			expired = is_expired(pos.item->expires, thread->now_ns);
 			if (!expired && pos.item->version > version)
 				continue;
@@ -246,7 +259,7 @@ void table_access(struct store_thread *thread, uint64_t hash)
 			if (!bucket->slots[i] || slot_tag(bucket->slots[i]) != tag)
 				continue;
 			item = slot_item(table, bucket->slots[i]);
-			item_access_store(item, access_time_update(thread, item_access_load(item)));
+			do_access_time_use(thread, item);
 		}
 	}
 	bucket_unlock(home);

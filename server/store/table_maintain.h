@@ -12,7 +12,10 @@
 #include "common/wire.h"
 #include "server/store/table.h"
 
-/* Removes the item at @block and frees it. False: no slot of the chain of @hash leads there. */
+/*
+ * Removes the item at @block and frees it. False: no slot of the chain of @hash leads there; or it
+ * is to be evicted, but pinned.
+ */
 bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why);
 /*
@@ -49,7 +52,8 @@ void table_move_cancel(struct table_move *move);
 
 /*
  * Removes the items that have expired, or have a version of at most @version, from the chain of
- * home bucket @number. The lock is held for one item at a time.
+ * home bucket @number, and pins that have ended from the fields of the others. The lock is held for
+ * one item at a time.
  */
 void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version);
 

@@ -5,6 +5,7 @@
  */
 #include "server/store/update.h"
 
+#include "common/util/stat.h"
 #include "server/store/large.h"
 
 enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change)
@@ -67,6 +68,16 @@ struct item *table_reserve(struct store_thread *thread, const struct table_chang
 		return item;
 	room_run(&room);
 	return table_reserve_begin(thread, change, &room);
+}
+
+enum wire_status table_may_pin(struct store_thread *thread, struct table_change *change)
+{
+	enum wire_status status = access_time_may_pin(
+		thread, &change->wish, item_bytes(change->key_len, change->value_len));
+
+	change->pins_full = status == WIRE_BUSY;
+	stat_add(&thread->stats.pins_refused, change->pins_full);
+	return status;
 }
 
 enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,

@@ -14,13 +14,15 @@
 /*
  * PUT in all its modes. WIRE_OK; WIRE_NO_SPACE; WIRE_NOT_FOUND and WIRE_EXISTS where the mode says
  * so; WIRE_TOO_LARGE if the value, with what it is appended or prepended to, is longer than the
- * region's value_max; WIRE_PROTOCOL: no such mode.
+ * region's value_max; WIRE_PROTOCOL: no such mode; WIRE_INVALID: it is to be pinned for longer than
+ * pin_time_max; WIRE_BUSY with change->pins_full: it is to be pinned, or extends a pinned value,
+ * and as much is pinned as may be.
  */
 enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change);
 
 /*
  * Adds to or subtracts from a value that is a decimal number. WIRE_OK, WIRE_NO_SPACE,
- * WIRE_NOT_FOUND, WIRE_NOT_A_NUMBER.
+ * WIRE_NOT_FOUND, WIRE_NOT_A_NUMBER, and WIRE_BUSY as above.
  */
 enum wire_status table_arith(struct store_thread *thread, uint64_t hash,
 			     struct table_change *change);
@@ -46,6 +48,11 @@ struct item *table_reserve(struct store_thread *thread, const struct table_chang
  */
 struct item *table_reserve_begin(struct store_thread *thread, const struct table_change *change,
 				 struct room *room);
+/*
+ * Whether the item could be pinned as the change wants it: WIRE_OK, also if it need not be;
+ * WIRE_INVALID or WIRE_BUSY as table_put(). A hint: table_commit() decides.
+ */
+enum wire_status table_may_pin(struct store_thread *thread, struct table_change *change);
 /* As table_put(); key, value and their lengths are the item's. */
 enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct item *item,
 			      struct table_change *change);

@@ -22,6 +22,8 @@ struct walk {
 	struct block_range *extents;
 	uint64_t *versions;
 	uint64_t extent_count, extent_size;
+	struct pins_stats pins;
+	uint64_t unit; /* pins until it have ended */
 };
 
 static void *must(void *p, const char *what)
@@ -83,6 +85,17 @@ static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t v
 	walk->census.class_bytes += version ? mem_class_bytes(bytes) : BUCKET_BYTES;
 }
 
+static void walk_pin(struct walk *walk, const struct item *item)
+{
+	if (!access_is_pin(item->access))
+		return;
+	walk->pins.fields++;
+	if (pins_until(walk->store->pins, item->access) <= walk->unit)
+		return;
+	walk->pins.items++;
+	walk->pins.bytes += mem_class_bytes(item_bytes(item->key_len, item->value_len));
+}
+
 /* A sum, so that the order in which items are visited does not matter. */
 static void walk_digest(struct walk *walk, const void *p, size_t bytes, uint64_t offset)
 {
@@ -122,6 +135,7 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 		return "a READ of a slot's item would end outside the region";
 	walk_note(walk, offset, bytes, item->version);
 	walk_digest(walk, item, bytes, offset);
+	walk_pin(walk, item);
 	walk->census.items++;
 	return NULL;
 }
@@ -249,6 +263,30 @@ static const char *check_counts(const struct walk *walk)
 	return NULL;
 }
 
+/* Pins end now, as far as any thread's clock has come. */
+static uint64_t pins_now(const struct store *store)
+{
+	uint64_t now_ns = 0;
+
+	for (unsigned int i = 0; i < store->table.thread_count; i++)
+		if (store->table.threads[i]->now_ns > now_ns)
+			now_ns = store->table.threads[i]->now_ns;
+	pins_advance(store->pins, now_ns, atomic_load(&store->table.tick));
+	return now_ns / PIN_UNIT_NS;
+}
+
+static const char *check_pins(const struct walk *walk)
+{
+	struct pins_stats stats;
+
+	pins_stats(walk->store->pins, &stats);
+	if (stats.fields != walk->pins.fields)
+		return "the items' pins are miscounted";
+	if (stats.items != walk->pins.items || stats.bytes != walk->pins.bytes)
+		return "the items that are pinned, or their bytes, are miscounted";
+	return NULL;
+}
+
 static const char *check_geometry(const struct store *store)
 {
 	const struct geometry *published = &region_superblock(&store->region)->geometry;
@@ -263,7 +301,7 @@ static const char *check_geometry(const struct store *store)
 const char *test_store_check(struct store *store, struct store_census *census)
 {
 	uint64_t i, n = geometry_buckets(&store->region.geometry);
-	struct walk walk = { .store = store };
+	struct walk walk = { .store = store, .unit = pins_now(store) };
 	const char *error = check_geometry(store);
 
 	for (i = 0; i < test_thread_count; i++)
@@ -274,6 +312,8 @@ const char *test_store_check(struct store *store, struct store_census *census)
 		error = check_apart(&walk);
 	if (!error)
 		error = check_counts(&walk);
+	if (!error)
+		error = check_pins(&walk);
 	if (census)
 		*census = walk.census;
 	free(walk.extents);

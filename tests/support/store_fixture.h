@@ -46,7 +46,7 @@ void test_store_destroy(struct store *store);
  *  - every key is in its own chain, once;
  *  - items and overflow buckets are inside the heap and do not overlap;
  *  - versions are unique;
- *  - the store threads' counts of items, overflow buckets and bytes are right.
+ *  - the store threads' counts of items, overflow buckets and bytes are right, and those of pins.
  * No store thread may be in use meanwhile. @census may be NULL.
  */
 const char *test_store_check(struct store *store, struct store_census *census);

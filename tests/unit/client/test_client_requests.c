@@ -35,6 +35,7 @@ static void note(struct fake_server *p, const struct request *request,
 	response->arg64 = next.arg64;
 	response->slot = next.slot;
 	response->arg32 = next.arg32;
+	response->flags = next.flags;
 	response->value_len = next.value_len;
 	memcpy(value, body, next.value_len);
 	if (request->op == WIRE_FLUSH && request->ticket && busy) {
@@ -142,11 +143,51 @@ static void arguments_of_put(void **state)
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
 	args = (struct kvd_put_args){ .if_version = 1 };
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .mode = KVD_PUT_IF_VERSION, .if_version = 1, .pin_s = 1 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .mode = KVD_PUT_APPEND, .pin_s = 1 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .mode = KVD_PUT_PREPEND, .priority = KVD_PRIORITY_LOW };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .priority = (enum kvd_priority)2 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	args = (struct kvd_put_args){ .pin_s = KVD_TTL_MAX + 1 };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
 	args = (struct kvd_put_args){ .ttl_s = KVD_TTL_MAX + 1 };
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
 	assert_int_equal(server->requests, 0);
 	args.ttl_s = KVD_TTL_MAX;
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_OK);
+}
+
+/* What a PUT says of pin and priority, and what the two refusals of a pin become. */
+static void pins_and_priorities(void **state)
+{
+	struct kvd_put_args args = { .pin_s = KVD_TTL_MAX };
+
+	(void)state;
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_OK);
+	assert_int_equal(sent.flags, WIRE_F_PIN);
+	assert_int_equal(sent.pin, KVD_TTL_MAX);
+	args = (struct kvd_put_args){ .mode = KVD_PUT_IF_VERSION,
+				      .if_version = 9,
+				      .priority = KVD_PRIORITY_LOW };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_OK);
+	assert_int_equal(sent.flags, WIRE_F_LOW);
+	assert_int_equal(sent.version, 9);
+	args = (struct kvd_put_args){ .pin_s = 1, .priority = KVD_PRIORITY_LOW };
+	next.status = WIRE_BUSY;
+	next.flags = WIRE_R_PINS;
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_BUSY);
+	assert_non_null(strstr(kvd_error(kvd), "memory.pin_share"));
+	next.flags = 0;
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_BUSY);
+	assert_null(strstr(kvd_error(kvd), "memory.pin_share"));
+	next.status = WIRE_INVALID;
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(kvd), "memory.pin_time_max"));
+	next.status = WIRE_OK;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
 static void deletes(void **state)
@@ -631,6 +672,7 @@ int main(void)
 		CASE(modes_and_pulls),
 		CASE(polls_while_it_serves),
 		CASE(arguments_of_put),
+		CASE(pins_and_priorities),
 		CASE(deletes),
 		CASE(arithmetic),
 		CASE(touches),

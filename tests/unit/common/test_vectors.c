@@ -148,7 +148,7 @@ static void the_tables_of_requests_match_the_code(void **state)
 	       F(wire_request, mode, "mode"), F(wire_request, key_len, "key length"),
 	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
 	       F(wire_request, arg32, "item flags / first line / keys max"),
-	       F(wire_request, arg64, "version / delta / cursor / ticket / client"),
+	       F(wire_request, arg64, "version / pin / delta / cursor / ticket / client"),
 	       F(wire_request, arg_addr, "pull address / initial"),
 	       F(wire_request, pull_rkey, "pull rkey"), F(wire_request, ttl, "ttl"),
 	       F(wire_request, flags, "flags"), F(wire_request, access_count, "access count"),
@@ -160,7 +160,9 @@ static void the_tables_of_requests_match_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(WIRE_F_IF_VERSION), "if-version"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_TOUCH), "touch"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_CREATE), "create"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"));
+	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_PIN), "pin"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"));
 }
 
 static void the_tables_of_responses_match_the_code(void **state)
@@ -175,9 +177,10 @@ static void the_tables_of_responses_match_the_code(void **state)
 	       F(wire_response, clock_ns, "clock"), F(wire_response, expires, "expires"),
 	       F(wire_response, window, "window"), F(wire_response, reserved, "reserved"));
 	ROWS("| 54 | 2 | reserved |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
-	     R(WIRE_TOO_LARGE, "too large"), R(WIRE_NO_SPACE, "no space"),
-	     R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"), R(WIRE_EXISTS, "exists"),
-	     R(WIRE_NOT_A_NUMBER, "not a number"), R(WIRE_UNKNOWN, "unknown"));
+	     R(WIRE_INVALID, "invalid"), R(WIRE_TOO_LARGE, "too large"),
+	     R(WIRE_NO_SPACE, "no space"), R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"),
+	     R(WIRE_EXISTS, "exists"), R(WIRE_NOT_A_NUMBER, "not a number"),
+	     R(WIRE_UNKNOWN, "unknown"));
 	FIELDS("**SCAN**: entries", wire_entry, F(wire_entry, version, "version"),
 	       F(wire_entry, value_len, "value length"), F(wire_entry, value_sent, "value sent"),
 	       F(wire_entry, item_flags, "item flags"), F(wire_entry, expires, "expires"),

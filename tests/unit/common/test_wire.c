@@ -91,6 +91,13 @@ static const struct {
 	{ { .op = WIRE_PUT, .key_len = 3, .value_len = 9, .item_flags = ~0u, .ttl = WIRE_TTL_MAX },
 	  12 },
 	{ { .op = WIRE_PUT, .mode = WIRE_ADD, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
+	{ { .op = WIRE_PUT,
+	    .key_len = 3,
+	    .item_flags = 1,
+	    .ttl = 1,
+	    .flags = WIRE_F_PIN | WIRE_F_LOW,
+	    .pin = WIRE_TTL_MAX },
+	  3 },
 	{ { .op = WIRE_PUT, .mode = WIRE_REPLACE, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
 	{ { .op = WIRE_PUT,
 	    .mode = WIRE_CAS,
@@ -301,8 +308,10 @@ static void unknown_operations(void **state)
 static void flags(void **state)
 {
 	static const uint16_t known[WIRE_OP_MAX + 1] = {
-		[WIRE_GET] = WIRE_F_TOUCH,	   [WIRE_PUT] = WIRE_F_PULL,
-		[WIRE_DELETE] = WIRE_F_IF_VERSION, [WIRE_ARITH] = WIRE_F_CREATE,
+		[WIRE_GET] = WIRE_F_TOUCH,
+		[WIRE_PUT] = WIRE_F_PULL | WIRE_F_PIN | WIRE_F_LOW,
+		[WIRE_DELETE] = WIRE_F_IF_VERSION,
+		[WIRE_ARITH] = WIRE_F_CREATE,
 		[WIRE_SCAN] = WIRE_F_VALUES,
 	};
 	struct wire_request head;
@@ -360,6 +369,39 @@ static void numbers_go_on(void **state)
 	assert_true(wire_change_near(wrap + 1, ~0u) == wrap - 1);
 	assert_true(wire_change_near(9 * wrap + 3, 3) == 9 * wrap + 3);
 	assert_true(wire_change_near(2, ~0u) > 2);
+}
+
+/* Which modes of PUT have a pin, and a priority; and how long a pin may be. */
+static void pins_and_priorities(void **state)
+{
+	static const uint64_t bad_times[] = { 0, WIRE_TTL_MAX + 1ull, 1ull << 32, ~0ull };
+	struct wire_request head = { .op = WIRE_PUT, .key_len = 3 };
+	unsigned int mode;
+
+	(void)state;
+	for (mode = 0; mode <= WIRE_PUT_MAX; mode++) {
+		head.mode = (uint8_t)mode;
+		head.flags = WIRE_F_LOW;
+		head.pin = 0;
+		if (mode <= WIRE_CAS)
+			assert_good(head, 3);
+		else
+			assert_bad(head, 3, "low priority in a mode that keeps that of the item");
+		head.flags = WIRE_F_PIN;
+		head.pin = 1;
+		if (mode <= WIRE_REPLACE)
+			assert_good(head, 3);
+		else
+			assert_bad(head, 3, "pin in a mode that has none");
+	}
+	head.mode = WIRE_SET;
+	for (unsigned int i = 0; i < sizeof(bad_times) / sizeof(bad_times[0]); i++) {
+		head.pin = bad_times[i];
+		assert_bad(head, 3, "time of a pin out of range");
+	}
+	head.flags = 0;
+	head.pin = 1;
+	assert_bad(head, 3, "arg64 in an operation that does not use it");
 }
 
 static void keys_out_of_range(void **state)
@@ -431,9 +473,10 @@ static const char *parse_response(struct wire_response head, size_t body)
 
 static void responses(void **state)
 {
-	static const uint8_t statuses[] = { WIRE_OK,	   WIRE_NOT_FOUND,    WIRE_TOO_LARGE,
-					    WIRE_NO_SPACE, WIRE_PROTOCOL,     WIRE_BUSY,
-					    WIRE_EXISTS,   WIRE_NOT_A_NUMBER, WIRE_UNKNOWN };
+	static const uint8_t statuses[] = { WIRE_OK,	    WIRE_NOT_FOUND, WIRE_INVALID,
+					    WIRE_TOO_LARGE, WIRE_NO_SPACE,  WIRE_PROTOCOL,
+					    WIRE_BUSY,	    WIRE_EXISTS,    WIRE_NOT_A_NUMBER,
+					    WIRE_UNKNOWN };
 	struct wire_response r = { .version = 1ull << 60,
 				   .slot = 1ull << 61,
 				   .arg64 = 1ull << 62,
@@ -482,7 +525,7 @@ static void responses_that_are_refused(void **state)
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = (uint8_t)v }, 0),
 				"response with an unknown operation or status");
-		if (v > WIRE_UNKNOWN || v == 16 || v == 2 || v == 4 || (v > 5 && v < 12))
+		if (v > WIRE_UNKNOWN || v == 16 || v == 4 || (v > 5 && v < 12))
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = WIRE_GET,
 								       .status = (uint8_t)v },
@@ -499,6 +542,11 @@ static void responses_that_are_refused(void **state)
 	r.flags = WIRE_R_REPEATED | WIRE_R_COPY;
 	assert_string_equal(parse_response(r, 0),
 			    "response of an answer that was recorded, with a copy");
+	r.flags = WIRE_R_PINS;
+	r.status = WIRE_BUSY;
+	assert_null(parse_response(r, 0));
+	assert_int_equal(response.flags, WIRE_R_PINS);
+	r.status = WIRE_OK;
 	for (unsigned int bit = 0; bit < 16; bit++)
 		assert_string_equal(
 			parse_response((struct wire_response){ .op = WIRE_GET,
@@ -699,6 +747,7 @@ int main(void)
 		cmocka_unit_test(flags),
 		cmocka_unit_test(numbers_of_changes),
 		cmocka_unit_test(numbers_go_on),
+		cmocka_unit_test(pins_and_priorities),
 		cmocka_unit_test(keys_out_of_range),
 		cmocka_unit_test(access_records),
 		cmocka_unit_test(access_records_are_found),

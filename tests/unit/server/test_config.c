@@ -152,6 +152,8 @@ static void test_defaults(void **state)
 	assert_int_equal(config.server.pull_timeout, 30000000000);
 	assert_int_equal(config.server.pull_stall, 5000000000);
 	assert_int_equal(config.memory.pull_share, 12);
+	assert_int_equal(config.memory.pin_share, 25);
+	assert_int_equal(config.memory.pin_time_max, 3600000000000);
 	assert_int_equal(config.server.keepalive_interval, 15000000000);
 	assert_int_equal(config.server.keepalive_count, 2);
 	assert_string_equal(config.rdma.address, "auto");
@@ -313,6 +315,10 @@ static void test_values(void **state)
 	       "memory.eviction: 'random' is none of: none | lru | lfu\n");
 	refuse("[memory]\npull_share = 101\n", 2,
 	       "memory.pull_share: '101' is out of range: give 1 to 100\n");
+	refuse("[memory]\npin_share = 76\n", 2,
+	       "memory.pin_share: '76' is out of range: give 0 to 75\n");
+	refuse("[memory]\npin_time_max = 121m\n", 2,
+	       "memory.pin_time_max: '121m' is out of range: give 1s to 2h\n");
 	refuse("[memory]\naccess_rate = 0\n", 2,
 	       "memory.access_rate: '0' is out of range: give 1 to 1024\n");
 	refuse("[memory]\naccess_delay = 11s\n", 2,

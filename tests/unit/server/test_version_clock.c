@@ -123,7 +123,7 @@ static void threads_differ(void **state)
 	(void)state;
 	for (n = 0; n < 300; n++) {
 		region.geometry.incarnation = random_next();
-		table_init(&table, &region, memory, &options);
+		table_init(&table, &region, memory, NULL, &options);
 		memset(seen, 0, sizeof(seen));
 		for (i = 0; i < STORE_THREADS_MAX; i++) {
 			uint8_t id = (uint8_t)(table.version_start + i);

@@ -13,12 +13,13 @@
  * The parts of a connection:
  *
  *	socket		SOCK_SEQPACKET: carries the handshake (handshake.c), then wake-ups of one
- *			byte, and files for the peer to map. When it ends, the connection ends.
+ *			byte, and files for the peer to read. When it ends, the connection ends.
  *	memfd		created by the side that accepts, sealed against shrinking: for each
  *			side, the words that it publishes and two rings, of requests and of
  *			responses (link.h).
  *	region		the memfd behind memory registered for remote reading, sealed and passed to
- *			the peer, which maps it read-only and copies from it (read.c, grant.c).
+ *			the peer, which copies from it: the side that connects maps it read-only,
+ *			the side that accepts reads it (read.c, file.c, grant.c).
  *
  * A wake-up is a byte on the socket and not an eventfd. An eventfd's flags, such as O_NONBLOCK,
  * belong to both sides, so a peer could make our write to it block; a socket has an end for each
@@ -37,15 +38,16 @@
  *     can only put its own connection in error: no crash, no endless loop, no blocking call, no
  *     access outside the rings and the registrations that it may read.
  *  e. No remote write. No code here writes a peer's memory; peers can't map the files for writing
- *     (F_SEAL_FUTURE_WRITE). Access flags that allow writing are refused, not ignored.
+ *     (a server's: F_SEAL_FUTURE_WRITE; a client's: a descriptor for reading). Access flags that
+ *     allow writing are refused, not ignored.
  *  f. No stale memory. A READ fails once the peer has disconnected, is in error or has revoked the
  *     right; after a SIGKILL, at the latest one tick of the coarse clock later.
  *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting has a deadline, and
  *     one call does a bounded amount of work. The data path allocates nothing. It makes system
- *     calls only to wake a peer that sleeps; to take wake-ups and files off the socket before it
- *     sleeps and when a READ's memory is not mapped; once per clock tick that a wait lasts through,
- *     to find out which peers are gone; and in every 128th poll without work, to find out which
- *     cold connections woke us.
+ *     calls only to wake a peer that sleeps; to READ a client's file, 64 KiB at a time; to take
+ *     wake-ups and files off the socket before it sleeps and when a READ's memory is not there;
+ *     once per clock tick that a wait lasts through, to find out which peers are gone; and in every
+ *     128th poll without work, to find out which cold connections woke us.
  *  h. Idle connections cost a poll next to nothing (scan.c).
  */
 #include "common/rdma/softnic/cm.h"
@@ -151,9 +153,11 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	TAILQ_INIT(&ctx->cm_channels);
 	TAILQ_INIT(&ctx->channels);
 	TAILQ_INIT(&ctx->async);
+	LIST_INIT(&ctx->files);
 	ctx->fatal.event.type = IBV_EVENT_DEVICE_FATAL;
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_mutex_init(&ctx->mr_lock, NULL);
+	pthread_mutex_init(&ctx->file_lock, NULL);
 	pthread_mutex_init(&ctx->async_lock, NULL);
 	context_init_verbs(ctx);
 }
@@ -166,6 +170,7 @@ static void context_free(struct sn_context *ctx)
 		close(ctx->verbs.async_fd);
 	pthread_mutex_destroy(&ctx->verbs.mutex);
 	pthread_mutex_destroy(&ctx->async_lock);
+	pthread_mutex_destroy(&ctx->file_lock);
 	pthread_mutex_destroy(&ctx->mr_lock);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);

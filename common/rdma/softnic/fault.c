@@ -138,6 +138,11 @@ uint64_t fault_delay_ns(void)
 	return fault_plan.delay_ns ? fault_next() % fault_plan.delay_ns : 0;
 }
 
+uint32_t fault_part(uint32_t length)
+{
+	return fault_plan.tear && fault_plan.tear < length ? fault_plan.tear : length;
+}
+
 void fault_copy(void *to, const void *from, size_t length)
 {
 	size_t done, part;

@@ -7,7 +7,8 @@
  *
  *	seed=N		the seed of random choices (delay, what happens between torn pieces)
  *	fail=CALL:N	the N-th CALL fails with ENOMEM; may be given once
- *	tear=BYTES	a READ of mapped memory copies this many bytes at a time
+ *	tear=BYTES	a READ of mapped memory copies this many bytes at a time, one of a file
+ *			in each poll
  *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
  *	delay=TIME	what a peer sends waits up to TIME before it is seen
  *	kill=N		the device dies at the N-th call of any kind
@@ -16,6 +17,8 @@
  *	reuse=1		a queue pair gets the lowest number that is free, so that numbers are
  *			used again at once
  *	mr_max=BYTES	the longest memory region that the device says it can register, and does
+ *
+ * take_file is a client's file that came with a GRANT, and read_file a preadv(2) of one.
  *
  * The environment is read when the first device is opened; a plan that does not parse fails the
  * open. There is one plan per process. Without a plan the cost is one predictable branch per call.
@@ -37,6 +40,8 @@
 	X(get_async_event)	\
 	X(alloc_pd)		\
 	X(reg_mr)		\
+	X(take_file)		\
+	X(read_file)		\
 	X(create_comp_channel)	\
 	X(create_cq)		\
 	X(get_cq_event)		\
@@ -142,6 +147,9 @@ uint64_t fault_mr_max(void);
 
 /* A random delay, in nanoseconds, for what the peer just sent. */
 uint64_t fault_delay_ns(void);
+
+/* The bytes of @length that a READ of a file takes in one poll. */
+uint32_t fault_part(uint32_t length);
 
 /* Copies as a READ does under the plan. */
 void fault_copy(void *to, const void *from, size_t length);

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Grants, the owner's side: which files a peer may map. They are the files behind the registrations
- * with REMOTE_READ in its queue pair's PD, while the queue pair has REMOTE_READ too. A file is
- * passed over the socket once; the word in granted[] says whether the grant still holds. Memory
- * whose file can't be passed (no slot, a full socket) is read like memory without a file: we serve
+ * Grants, the owner's side: which files a peer may read. They are the files behind the
+ * registrations with REMOTE_READ in its queue pair's PD, while the queue pair has REMOTE_READ too.
+ * A file is passed over the socket once for each connection: when it is established, or when the
+ * memory is registered. The word in granted[] says whether the grant still holds; it is written
+ * first, since the accepting side closes files that it does not find there. Memory whose file can't
+ * be passed (no slot, a full socket, too many GRANTs) is read like memory without a file: we serve
  * the READs.
  *
- * A queue pair that is one thread's (device_ops.create_channel_pair) has connected, so it passes no
- * files. It always says that it serves READs, and refuses those of memory that is not registered
- * when they come: so registrations, which any thread makes, need not touch it.
+ * The side that connects may be asked for any READ, since the other one may have refused a file.
+ *
+ * A queue pair that is one thread's (device_ops.create_channel_pair) has connected. Registrations,
+ * which any thread makes, do not touch it but in one point: memory that is deregistered loses its
+ * word, under the context's lock, at once. The rest is done by its own thread, before its next
+ * SEND, which may name new memory: sn_context.mr_changes says that there is something to do.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -37,9 +42,12 @@ static bool do_grant_send(struct sn_qp *qp, const struct sn_mr *mr, uint32_t slo
 		.grant_length = mr->verbs.length,
 		.grant_offset = mr->fd_offset,
 	};
-	int ret = link_send(qp->sock, &message, mr->fd);
+	int ret;
 
+	side_store(&qp->mine->granted[slot], mr->verbs.rkey);
+	ret = link_send(qp->sock, &message, mr->fd);
 	if (ret) {
+		side_store(&qp->mine->granted[slot], 0);
 		log_ratelimited(
 			LOG_WARN, 1,
 			"softnic: queue pair %#x: can't pass %zu bytes of memory to the peer: %s; "
@@ -48,11 +56,16 @@ static bool do_grant_send(struct sn_qp *qp, const struct sn_mr *mr, uint32_t slo
 		return false;
 	}
 	qp->granted[slot] = mr->verbs.rkey;
-	side_store(&qp->mine->granted[slot], mr->verbs.rkey);
+	qp->grants_count += qp->is_active;
 	return true;
 }
 
-/* Whether the peer can map this registration from now on. */
+bool do_sn_grant_allowed(const struct sn_qp *qp)
+{
+	return qp->grants_count < LINK_GRANTS_MAX + qp->sends_taken;
+}
+
+/* Whether the peer can read this registration by itself from now on. */
 static bool do_grant(struct sn_qp *qp, const struct sn_mr *mr)
 {
 	uint32_t slot, empty = LINK_GRANTS_MAX;
@@ -63,8 +76,9 @@ static bool do_grant(struct sn_qp *qp, const struct sn_mr *mr)
 		if (!qp->granted[slot] && empty == LINK_GRANTS_MAX)
 			empty = slot;
 	}
-	/* The side that accepts maps nothing: read.c says why. */
-	if (mr->fd < 0 || qp->is_active || empty == LINK_GRANTS_MAX)
+	if (mr->fd < 0 || empty == LINK_GRANTS_MAX ||
+	    (qp->is_active && (!mr->is_fixed || !do_sn_grant_allowed(qp) ||
+			       link_queued(qp->sock) > SN_GRANTS_QUEUED)))
 		return false;
 	return do_grant_send(qp, mr, empty);
 }
@@ -82,7 +96,22 @@ static void do_grants_revoke(struct sn_qp *qp, bool all)
 			continue;
 		qp->granted[slot] = 0;
 		side_store(&qp->mine->granted[slot], 0);
+		/* So that the other side closes the file: it keeps the memory allocated. */
+		if (qp->is_active)
+			qp->changed |= LINK_WAKE_EVENT;
 	}
+	do_sn_qp_publish(qp);
+}
+
+void do_sn_grant_revoke(struct sn_qp *qp, uint32_t rkey)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < LINK_GRANTS_MAX; slot++)
+		if (qp->granted[slot] == rkey) {
+			qp->granted[slot] = 0;
+			side_store(&qp->mine->granted[slot], 0);
+		}
 }
 
 void do_sn_grants_update(struct sn_qp *qp)
@@ -95,9 +124,10 @@ void do_sn_grants_update(struct sn_qp *qp)
 	may = do_qp_may_read(qp);
 	if (qp->mine)
 		do_grants_revoke(qp, !may);
-	if (qp->lock.single)
+	if (qp->is_active)
 		serves = may;
-	for (slot = 0; may && !qp->lock.single && slot < SN_MR_MAX; slot++) {
+	qp->mr_changes = atomic_load_explicit(&qp->ctx->mr_changes, memory_order_relaxed);
+	for (slot = 0; may && slot < SN_MR_MAX; slot++) {
 		struct sn_mr *mr = atomic_load_explicit(&qp->ctx->mrs[slot], memory_order_acquire);
 
 		if (mr_readable(qp, mr) && !do_grant(qp, mr))

@@ -234,9 +234,10 @@ static int do_join(struct sn_id *id, int fd)
 		link_unmap(attach.shared);
 		return ret;
 	}
-	sn_qp_announce(qp);
 	message_fill(&ready, LINK_MESSAGE_READY, NULL, 0);
 	ret = link_send(id->sock, &ready, -1);
+	if (!ret)
+		sn_qp_announce(qp);
 	if (!ret)
 		ret = do_sn_id_watch(id, EPOLLRDHUP);
 	if (!ret)

@@ -4,16 +4,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/util/log.h"
-
-#define LINK_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int link_map_fd(struct link_shared **shared, int fd)
 {
@@ -43,7 +44,7 @@ int link_create(struct link_shared **shared, int *fd)
 			ret == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 		return ret;
 	}
-	if (ftruncate(*fd, LINK_BYTES) || fcntl(*fd, F_ADD_SEALS, LINK_SEALS)) {
+	if (ftruncate(*fd, LINK_BYTES) || fcntl(*fd, F_ADD_SEALS, LINK_SEALS_FIXED)) {
 		ret = -errno;
 		log_ratelimited(LOG_ERROR, 1,
 				"softnic: can't size and seal the memory of a connection: %m");
@@ -65,8 +66,7 @@ int link_map(struct link_shared **shared, int fd)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (seals < 0 || (seals & LINK_SEALS) != LINK_SEALS || fstat(fd, &st) ||
-	    st.st_size != (off_t)LINK_BYTES) {
+	if (!link_file_fixed(seals) || fstat(fd, &st) || st.st_size != (off_t)LINK_BYTES) {
 		log_ratelimited(
 			LOG_ERROR, 1,
 			"softnic: refused the server's connection memory, whose size or seals "
@@ -87,6 +87,11 @@ bool link_file_safe(int seals)
 {
 	return seals >= 0 && (seals & F_SEAL_SHRINK) &&
 	       (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
+}
+
+bool link_file_fixed(int seals)
+{
+	return seals >= 0 && (seals & LINK_SEALS_FIXED) == LINK_SEALS_FIXED;
 }
 
 int link_send(int sock, const struct link_message *message, int fd)
@@ -160,26 +165,33 @@ int link_receive(int sock, struct link_message *message, int *fd)
 	return (int)got;
 }
 
-int link_take_wakes(int sock)
+int link_take(int sock, struct link_packet packets[LINK_PACKETS_TAKEN])
 {
-	struct mmsghdr messages[LINK_WAKES_TAKEN] = { 0 };
-	struct iovec iovs[LINK_WAKES_TAKEN];
-	char bytes[LINK_WAKES_TAKEN][2]; /* a second byte shows a packet that is too long */
+	struct mmsghdr messages[LINK_PACKETS_TAKEN] = { 0 };
+	struct iovec iovs[LINK_PACKETS_TAKEN];
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control[LINK_PACKETS_TAKEN] = { { .bytes = { 0 } } };
 	int got, i;
 
-	for (i = 0; i < LINK_WAKES_TAKEN; i++) {
-		iovs[i] = (struct iovec){ .iov_base = bytes[i], .iov_len = sizeof(bytes[i]) };
+	for (i = 0; i < LINK_PACKETS_TAKEN; i++) {
+		iovs[i] = (struct iovec){ &packets[i].message, sizeof(packets[i].message) };
 		messages[i].msg_hdr.msg_iov = &iovs[i];
 		messages[i].msg_hdr.msg_iovlen = 1;
+		messages[i].msg_hdr.msg_control = control[i].bytes;
+		messages[i].msg_hdr.msg_controllen = sizeof(control[i].bytes);
 	}
-	got = recvmmsg(sock, messages, LINK_WAKES_TAKEN, MSG_DONTWAIT, NULL);
+	/* MSG_TRUNC: the true length of a packet that is too long. */
+	got = recvmmsg(sock, messages, LINK_PACKETS_TAKEN,
+		       MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC, NULL);
 	for (i = 0; i < got; i++) {
-		/* Nothing is an empty packet, or the end, which the caller's epoll shows. */
-		if (messages[i].msg_len == 0 && link_hung_up(sock))
-			return i;
-		if (messages[i].msg_len != 1)
-			return -EPROTO;
+		packets[i].length = (int)messages[i].msg_len;
+		packets[i].fd = link_take_fd(&messages[i].msg_hdr);
 	}
+	/* Nothing is an empty packet, or the end, which the caller's epoll shows. */
+	while (got > 0 && !packets[got - 1].length && packets[got - 1].fd < 0 && link_hung_up(sock))
+		got--;
 	return got < 0 ? 0 : got;
 }
 
@@ -189,6 +201,13 @@ void link_wake(int sock)
 
 	/* EAGAIN: the peer's socket is full of wake-ups already. EPIPE: the peer is gone. */
 	(void)!send(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+int link_queued(int sock)
+{
+	int bytes = 0;
+
+	return ioctl(sock, SIOCOUTQ, &bytes) ? INT_MAX : bytes;
 }
 
 bool link_hung_up(int sock)

@@ -16,6 +16,7 @@
 #ifndef KVD_COMMON_RDMA_SOFTNIC_LINK_H
 #define KVD_COMMON_RDMA_SOFTNIC_LINK_H
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,9 +25,9 @@
 #include "common/rdma/softnic/ring.h"
 
 #define LINK_MAGIC 0x6b76646eu /* "kvdn" */
-#define LINK_VERSION 2
+#define LINK_VERSION 3
 
-#define LINK_GRANTS_MAX 16 /* files that a peer can map over one connection */
+#define LINK_GRANTS_MAX 16 /* files that a side can pass over one connection */
 
 /* Why a side failed; it applies to the peer's oldest work request that is not acknowledged. */
 enum link_error {
@@ -66,8 +67,7 @@ struct link_side {
 	_Atomic uint32_t wake; /* enum link_wake */
 	uint32_t pad1[15];
 
-	_Atomic uint32_t
-		granted[LINK_GRANTS_MAX]; /* rkeys of the files that I passed; 0 = revoked */
+	_Atomic uint32_t granted[LINK_GRANTS_MAX]; /* rkeys of the files that I pass; 0 = revoked */
 };
 
 _Static_assert(offsetof(struct link_side, wake) == 64, "a line of its own");
@@ -139,11 +139,11 @@ enum link_message_type {
 	LINK_MESSAGE_ACCEPT, /* carries the memfd */
 	LINK_MESSAGE_REJECT,
 	LINK_MESSAGE_READY, /* the connecting side mapped the memfd */
-	LINK_MESSAGE_GRANT, /* carries the file */
+	LINK_MESSAGE_GRANT, /* carries a file that the other side may read */
 };
 
 #define LINK_PRIVATE_MAX 196
-#define LINK_WAKES_TAKEN 4 /* by one call; a peer may have two on their way */
+#define LINK_PACKETS_TAKEN 4 /* by one call; a peer may have two wake-ups on their way */
 
 struct link_message {
 	uint32_t magic;
@@ -183,8 +183,13 @@ int link_map(struct link_shared **shared, int fd);
 
 void link_unmap(struct link_shared *shared);
 
+#define LINK_SEALS_FIXED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
 /* Whether a peer may map a file with these seals: nobody can write or shorten it. */
 bool link_file_safe(int seals);
+
+/* Whether a peer may read a file with these seals (F_GET_SEALS, or -1): its length stays. */
+bool link_file_fixed(int seals);
 
 /* Sends one message, with the file @fd if that is not -1. Never blocks. */
 int link_send(int sock, const struct link_message *message, int fd);
@@ -196,14 +201,23 @@ int link_send(int sock, const struct link_message *message, int fd);
  */
 int link_receive(int sock, struct link_message *message, int *fd);
 
+struct link_packet {
+	int length; /* of the whole packet; one that is longer than a message was cut off */
+	int fd;	    /* the file that came with it, or -1 */
+	struct link_message message;
+};
+
 /*
- * Takes wake-ups, as many as there are but at most LINK_WAKES_TAKEN, and returns how many there
- * were. -EPROTO: there is a packet that is none.
+ * Takes packets, as many as there are but at most LINK_PACKETS_TAKEN, and returns how many there
+ * were. The files are the caller's.
  */
-int link_take_wakes(int sock);
+int link_take(int sock, struct link_packet packets[LINK_PACKETS_TAKEN]);
 
 /* Wakes the peer, which waits at its end of the socket. Never blocks. */
 void link_wake(int sock);
+
+/* Bytes of memory that packets on their way to the peer take. */
+int link_queued(int sock);
 
 /* True once the peer has closed its end or died. */
 bool link_hung_up(int sock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory registrations: the table against which every key is checked, and the seals on files that
- * peers map.
+ * peers read.
  *
  * A key is the slot in the table and, in the bits above it, a tag that grows with each
  * registration, so a key is used again after a million registrations at the earliest. lkey and rkey
@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,16 +43,21 @@ static int mr_check(const struct device_mem *mem, int access)
 	return 0;
 }
 
-/* Makes sure that peers can neither write the file nor see it shrink under their mapping. */
-static int mr_seal(int fd, const struct device_mem *mem)
+/*
+ * Makes sure of what the peers check: that clients can neither write our file nor see it shrink
+ * under their mapping; that the length of a client's file stays.
+ */
+static int mr_seal(const struct sn_context *ctx, int fd, const struct device_mem *mem)
 {
+	bool listens = ctx->role == DEVICE_LISTEN;
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 	int ret;
 
 	if (seals < 0)
 		goto fail;
-	if (!link_file_safe(seals) && fcntl(fd, F_ADD_SEALS, MR_SEALS))
+	if (!(listens ? link_file_safe(seals) : link_file_fixed(seals)) &&
+	    fcntl(fd, F_ADD_SEALS, listens ? MR_SEALS : LINK_SEALS_FIXED))
 		goto fail;
 	if (fstat(fd, &st))
 		goto fail;
@@ -72,17 +78,32 @@ fail:
 	return ret;
 }
 
-static int mr_take_file(struct sn_mr *mr, const struct device_mem *mem)
+/*
+ * A descriptor of ours for the peers. Servers get one that can't be written or mapped for writing:
+ * the seal that keeps clients from that would keep the client from mapping its own memory again.
+ */
+static int mr_open(const struct sn_context *ctx, int fd)
+{
+	char path[32];
+
+	if (ctx->role == DEVICE_LISTEN)
+		return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int mr_take_file(const struct sn_context *ctx, struct sn_mr *mr,
+			const struct device_mem *mem)
 {
 	int ret;
 
 	mr->fd = -1;
 	if (mem->fd < 0 || !(mr->access & IBV_ACCESS_REMOTE_READ))
 		return 0;
-	ret = mr_seal(mem->fd, mem);
+	ret = mr_seal(ctx, mem->fd, mem);
 	if (ret)
 		return ret;
-	mr->fd = fcntl(mem->fd, F_DUPFD_CLOEXEC, 0);
+	mr->fd = mr_open(ctx, mem->fd);
 	if (mr->fd < 0) {
 		ret = -errno;
 		log_error(
@@ -91,6 +112,7 @@ static int mr_take_file(struct sn_mr *mr, const struct device_mem *mem)
 		return ret;
 	}
 	mr->fd_offset = mem->fd_offset;
+	mr->is_fixed = link_file_fixed(fcntl(mr->fd, F_GET_SEALS));
 	return 0;
 }
 
@@ -119,16 +141,23 @@ static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 }
 
 /*
- * Updates the grants of all queue pairs of a PD. ctx->lock is held. Those that are one thread's may
- * be another's than this; grant.c says why they need no update.
+ * Updates the grants of all queue pairs of the PD of a registration that is new or gone. ctx->lock
+ * is held. Those that are one thread's may be another's than this: grant.c.
  */
-static void do_mr_announce(struct sn_context *ctx, const struct ibv_pd *pd)
+static void do_mr_announce(struct sn_context *ctx, const struct sn_mr *mr, bool gone)
 {
 	struct sn_qp *qp;
 
-	TAILQ_FOREACH(qp, &ctx->qps, in_context)
-		if (qp->verbs.pd == pd && !qp->lock.single)
+	if (mr->fd >= 0)
+		atomic_fetch_add_explicit(&ctx->mr_changes, 1, memory_order_relaxed);
+	TAILQ_FOREACH(qp, &ctx->qps, in_context) {
+		if (qp->verbs.pd != mr->verbs.pd)
+			continue;
+		if (!qp->lock.single)
 			do_sn_grants_update(qp);
+		else if (gone)
+			do_sn_grant_revoke(qp, mr->verbs.rkey);
+	}
 }
 
 int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **out)
@@ -156,13 +185,13 @@ int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struc
 	mr->verbs.addr = mem->addr;
 	mr->verbs.length = mem->length;
 	mr->access = access;
-	ret = mr_take_file(mr, mem);
+	ret = mr_take_file(ctx, mr, mem);
 	if (ret)
 		goto free_mr;
 	pthread_mutex_lock(&ctx->lock);
 	ret = do_mr_publish(ctx, mr);
 	if (!ret && (access & IBV_ACCESS_REMOTE_READ))
-		do_mr_announce(ctx, pd);
+		do_mr_announce(ctx, mr, false);
 	pthread_mutex_unlock(&ctx->lock);
 	if (ret)
 		goto close_fd;
@@ -192,7 +221,7 @@ void sn_dereg_mr(struct ibv_mr *verbs)
 	atomic_store_explicit(&ctx->mrs[verbs->handle], NULL, memory_order_release);
 	pthread_mutex_unlock(&ctx->mr_lock);
 	if (mr->access & IBV_ACCESS_REMOTE_READ)
-		do_mr_announce(ctx, verbs->pd);
+		do_mr_announce(ctx, mr, true);
 	pthread_mutex_unlock(&ctx->lock);
 	sn_object_remove(ctx, SN_OBJECT_MR);
 	if (mr->fd >= 0)

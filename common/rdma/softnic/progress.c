@@ -130,7 +130,10 @@ void do_sn_qp_progress(struct sn_qp *qp)
 	}
 	if (qp->verbs.state == IBV_QPS_RTS)
 		do_qp_take_peer_error(qp, theirs);
-	do_sn_qp_attend(qp, qp->verbs.state == IBV_QPS_RTS && qp->incoming.waiting);
+	if (qp->grants_open)
+		do_sn_grants_review(qp);
+	do_sn_qp_attend(qp,
+			qp->verbs.state == IBV_QPS_RTS && (qp->incoming.waiting || qp->copying));
 	do_sn_qp_publish(qp);
 }
 
@@ -229,25 +232,43 @@ static void do_qp_drain_active(struct sn_qp *qp, bool all)
 	}
 }
 
+/* A wake-up that was asked for, or memory that we may read: false if it is neither. */
+static bool do_qp_take_packet(struct sn_qp *qp, const struct link_packet *packet)
+{
+	if (packet->length == 1) {
+		if (!qp->wakes)
+			return false;
+		qp->wakes--;
+		return true;
+	}
+	return packet->length == sizeof(packet->message) &&
+	       !do_sn_grant_open(qp, &packet->message, packet->fd);
+}
+
 /*
- * All are taken at once. If one that came too soon were left, it would be taken after the next
- * arming, and pass for the answer to that. More than LINK_WAKES_TAKEN are there only after the
- * handshake, which took its time; sn_qp.wakes bounds their number.
+ * All are taken at once. If a wake-up that came too soon were left, it would be taken after the
+ * next arming, and pass for the answer to that. More than LINK_PACKETS_TAKEN are there only after
+ * the handshake, which took its time, or with files; sn_qp.wakes and do_sn_grant_allowed() bound
+ * their number.
  */
 static void do_qp_drain_passive(struct sn_qp *qp)
 {
-	int got;
+	struct link_packet packets[LINK_PACKETS_TAKEN];
+	bool good = true;
+	int got, i;
 
 	do {
-		got = link_take_wakes(qp->sock);
-		if (qp->verbs.state != IBV_QPS_RTS)
-			return;
-		if (got < 0 || (uint32_t)got > qp->wakes) {
-			do_sn_qp_broken(qp, "sent more wake-ups than it was asked for");
-			return;
+		got = link_take(qp->sock, packets);
+		for (i = 0; i < got; i++) {
+			good = good && (qp->verbs.state != IBV_QPS_RTS ||
+					do_qp_take_packet(qp, &packets[i]));
+			if (packets[i].fd >= 0)
+				sn_file_close(packets[i].fd);
 		}
-		qp->wakes -= (uint32_t)got;
-	} while (got == LINK_WAKES_TAKEN);
+		if (qp->verbs.state == IBV_QPS_RTS && !good)
+			do_sn_qp_broken(qp, "sent more wake-ups or files than it may, or a packet "
+					    "that is neither");
+	} while (qp->verbs.state == IBV_QPS_RTS && got == LINK_PACKETS_TAKEN);
 }
 
 void do_sn_qp_drain(struct sn_qp *qp, bool all)
@@ -266,6 +287,8 @@ uint64_t do_sn_qp_timer_ns(const struct sn_qp *qp)
 
 	if (qp->hold_until_ns)
 		return SN_RNR_SLEEP_NS;
+	if (qp->copying)
+		return 1;
 	if (!qp->incoming.waiting)
 		return 0;
 	rnr_ns = sn_rnr_timer_ns(qp->min_rnr_timer);

@@ -6,8 +6,8 @@
  * return its stale bytes).
  *
  * Only the side that connects maps files: a client could make a server fault on a file that the
- * server mapped. The peer revokes a grant by clearing its word in granted[], which every READ
- * checks.
+ * server mapped. The side that accepts reads them: file.c. The peer revokes a grant by clearing its
+ * word in granted[], which every READ checks.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -48,10 +48,14 @@ void sn_read_copy(void *to, const uint8_t *from, size_t length)
 		memcpy(to, from, length);
 }
 
-static void grant_release(struct sn_grant *grant)
+static void do_grant_release(struct sn_qp *qp, struct sn_grant *grant)
 {
 	if (grant->map)
 		munmap(grant->map, grant->map_length);
+	if (grant->file) {
+		sn_file_put(qp->ctx, grant->file);
+		qp->grants_open--;
+	}
 	*grant = (struct sn_grant){ .rkey = 0 };
 }
 
@@ -60,7 +64,27 @@ void do_sn_grants_release(struct sn_qp *qp)
 	uint32_t i;
 
 	for (i = 0; i < LINK_GRANTS_MAX; i++)
-		grant_release(&qp->grants[i]);
+		do_grant_release(qp, &qp->grants[i]);
+}
+
+/* Else the memory that a client has freed would stay allocated. */
+void do_sn_grants_review(struct sn_qp *qp)
+{
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	uint32_t i;
+
+	for (i = 0; qp->grants_open && i < LINK_GRANTS_MAX; i++)
+		if (qp->grants[i].file && side_load(&theirs->granted[i]) != qp->grants[i].rkey)
+			do_grant_release(qp, &qp->grants[i]);
+}
+
+/* Whether what a GRANT says can be true of a file of @bytes. */
+static bool grant_fits(const struct link_message *message, uint64_t bytes)
+{
+	return message->grant_slot < LINK_GRANTS_MAX && message->grant_rkey &&
+	       message->grant_length && message->grant_offset <= bytes &&
+	       message->grant_length <= bytes - message->grant_offset &&
+	       message->grant_addr + message->grant_length >= message->grant_addr;
 }
 
 /* Checks that a granted file is safe to map; *@unit is its page size. */
@@ -71,10 +95,7 @@ static int grant_check(const struct link_message *message, int fd, uint64_t *uni
 
 	if (!link_file_safe(seals) || fstat(fd, &st))
 		return -EPROTO;
-	if (message->grant_slot >= LINK_GRANTS_MAX || !message->grant_rkey ||
-	    !message->grant_length || message->grant_offset > (uint64_t)st.st_size ||
-	    message->grant_length > (uint64_t)st.st_size - message->grant_offset ||
-	    message->grant_addr + message->grant_length < message->grant_addr)
+	if (!grant_fits(message, (uint64_t)st.st_size))
 		return -EPROTO;
 	*unit = (uint64_t)st.st_blksize; /* a page, be it a huge one */
 	if (*unit < 4096 || (*unit & (*unit - 1)))
@@ -142,7 +163,7 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 		return -err;
 	}
 	grant = &qp->grants[message->grant_slot];
-	grant_release(grant);
+	do_grant_release(qp, grant);
 	*grant = (struct sn_grant){
 		.rkey = message->grant_rkey,
 		.addr = message->grant_addr,
@@ -151,6 +172,53 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 		.map = map,
 		.map_length = length,
 	};
+	return 0;
+}
+
+/*
+ * The file may be one that we refuse, or one too many: then READs of it are asked of its owner, as
+ * for memory without a file.
+ */
+static int do_grant_open_file(struct sn_qp *qp, const struct link_message *message, int fd,
+			      struct sn_file **file)
+{
+	int ret = fd < 0 ? -EBADF : sn_file_get(qp->ctx, fd, !qp->grants_open, file);
+
+	if (!ret && !grant_fits(message, sn_file_bytes(*file))) {
+		sn_file_put(qp->ctx, *file);
+		ret = -ERANGE;
+	}
+	if (ret)
+		log_ratelimited(
+			LOG_WARN, 10,
+			"softnic: queue pair %#x: can't use the memory that the peer passed: %s; "
+			"READs of it cost the peer CPU time%s",
+			qp->verbs.qp_num, strerrordesc_np(-ret),
+			ret == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+	return ret;
+}
+
+int do_sn_grant_open(struct sn_qp *qp, const struct link_message *message, int fd)
+{
+	struct sn_grant *grant;
+	struct sn_file *file;
+
+	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
+	    !grant_fits(message, UINT64_MAX) || !do_sn_grant_allowed(qp))
+		return -EPROTO;
+	qp->grants_count++;
+	grant = &qp->grants[message->grant_slot];
+	do_grant_release(qp, grant);
+	if (do_grant_open_file(qp, message, fd, &file))
+		return 0;
+	*grant = (struct sn_grant){
+		.rkey = message->grant_rkey,
+		.addr = message->grant_addr,
+		.length = message->grant_length,
+		.file = file,
+		.file_offset = message->grant_offset,
+	};
+	qp->grants_open++;
 	return 0;
 }
 
@@ -171,13 +239,19 @@ static struct sn_grant *do_grant_find(struct sn_qp *qp, const struct link_side *
 	return &qp->grants[slot];
 }
 
-static const uint8_t *grant_at(const struct sn_grant *grant, uint64_t addr, uint64_t length)
+static bool grant_covers(const struct sn_grant *grant, uint64_t addr, uint64_t length)
 {
 	uint64_t offset = addr - grant->addr;
 
-	if (addr < grant->addr || offset > grant->length || length > grant->length - offset)
+	return addr >= grant->addr && offset <= grant->length && length <= grant->length - offset;
+}
+
+/* NULL: not all of it is in the grant, or the grant is not mapped. */
+static const uint8_t *grant_at(const struct sn_grant *grant, uint64_t addr, uint64_t length)
+{
+	if (!grant->memory || !grant_covers(grant, addr, length))
 		return NULL;
-	return grant->memory + offset;
+	return grant->memory + (addr - grant->addr);
 }
 
 static bool side_gone(const struct link_side *theirs)
@@ -202,8 +276,32 @@ static bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
 	return true;
 }
 
+/* Whether the peer says that it has passed a file with this key, which we have not taken yet. */
+static bool side_has_granted(const struct link_side *theirs, uint32_t rkey)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < LINK_GRANTS_MAX; slot++)
+		if (side_load(&theirs->granted[slot]) == rkey)
+			return true;
+	return false;
+}
+
+/* Takes what the peer has passed. NULL: that key is not there, or the queue pair is in error. */
+static struct sn_grant *do_grant_await(struct sn_qp *qp, const struct link_side *theirs,
+				       uint32_t rkey)
+{
+	if (!qp->is_active && (!rkey || !side_has_granted(theirs, rkey)))
+		return NULL;
+	do_sn_qp_drain(qp, true);
+	qp->rearm = true;
+	if (qp->verbs.state != IBV_QPS_RTS)
+		return NULL;
+	return do_grant_find(qp, theirs, rkey);
+}
+
 enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t addr,
-				     uint32_t length, const uint8_t **from)
+				     uint32_t length, struct sn_source *source)
 {
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
 	struct sn_grant *grant;
@@ -215,15 +313,20 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 	/* Load this first: if it is 0, the peer has passed all its files before. */
 	serves = side_load(&theirs->serves);
 	grant = do_grant_find(qp, theirs, rkey);
-	if (!grant && qp->is_active) {
-		do_sn_qp_drain(qp, true);
-		qp->rearm = true;
-		grant = do_grant_find(qp, theirs, rkey);
-	}
+	if (!grant)
+		grant = do_grant_await(qp, theirs, rkey);
+	if (qp->verbs.state != IBV_QPS_RTS)
+		return SN_READ_LOST;
 	if (!grant)
 		return serves ? SN_READ_SERVED : SN_READ_REFUSED;
-	*from = grant_at(grant, addr, length);
-	return *from ? SN_READ_MAPPED : SN_READ_REFUSED;
+	if (!grant_covers(grant, addr, length))
+		return SN_READ_REFUSED;
+	*source = (struct sn_source){
+		.memory = grant_at(grant, addr, length),
+		.file = grant->file,
+		.offset = grant->file_offset + (addr - grant->addr),
+	};
+	return source->memory ? SN_READ_MAPPED : SN_READ_FILE;
 }
 
 /* The keys of the chain's last READ: the next one has the same ones as a rule. */

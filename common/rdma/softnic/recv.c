@@ -136,6 +136,8 @@ static int do_recv_send(struct sn_qp *qp, const struct link_request *request)
 	in->moved += request->length;
 	if (in->moved == in->total) {
 		qp->acked++;
+		if (!qp->is_active)
+			qp->sends_taken++;
 		qp->changed |= LINK_WAKE_ACK;
 		do_recv_complete(qp, IBV_WC_SUCCESS, request->opcode == LINK_SEND_SOLICITED);
 	}

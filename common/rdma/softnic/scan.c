@@ -19,9 +19,9 @@
  * as those, and after a wake-up only the one that caused it is hot. As a net under that, each clock
  * tick also looks at the bells of a few cold ones.
  *
- * A queue pair that has work which no bell announces (it waits for a receive) is in the CQ's
- * waiting list, and is served by each scan. One with two CQs is always hot in both: two pollers
- * can't agree when it is idle.
+ * A queue pair that has work which no bell announces (it waits for a receive, or READs a file) is
+ * in the CQ's waiting list, and is served by each scan. One with two CQs is always hot in both: two
+ * pollers can't agree when it is idle.
  *
  * No lost wake-up: ibv_req_notify_cq() first sets notify and then arms every hot queue pair; arming
  * checks the peer's words again after it asked for the wake-up (link.h). What came before that
@@ -132,6 +132,21 @@ static void do_member_serve(struct sn_cq *cq, struct sn_member *member, bool wok
 	sn_unlock(&qp->lock);
 }
 
+/* One of the waiting list, whose turn it is: it may also READ some of a file. */
+static void do_member_serve_waiting(struct sn_cq *cq, struct sn_member *member)
+{
+	struct sn_qp *qp = member->qp;
+	uint32_t part = cq->copy_left < SN_COPY_STEP ? cq->copy_left : SN_COPY_STEP;
+
+	sn_lock(&qp->lock);
+	qp->copy_left = part;
+	do_sn_qp_progress(qp);
+	cq->copy_left -= part - qp->copy_left;
+	qp->copy_left = 0;
+	do_member_settle(cq, member);
+	sn_unlock(&qp->lock);
+}
+
 static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
 {
 	struct sn_qp *qp = member->qp;
@@ -194,13 +209,17 @@ static bool do_scan_hot(struct sn_cq *cq, int wanted)
 	return found;
 }
 
-/* Serves those of the waiting list that come next. */
+/*
+ * Serves those of the waiting list that come next, until SN_COPY_SCAN bytes of files were READ:
+ * then those behind are first in the next scan.
+ */
 static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
 {
 	uint32_t left = atomic_load_explicit(&cq->waiting_count, memory_order_relaxed);
 	struct sn_member *member;
 
-	for (left = left < max ? left : max; left; left--) {
+	cq->copy_left = SN_COPY_SCAN;
+	for (left = left < max ? left : max; left && cq->copy_left; left--) {
 		/* It stays: it leaves the CQ only under list_lock. */
 		sn_lock(&cq->lock);
 		member = TAILQ_FIRST(&cq->waiting);
@@ -211,8 +230,11 @@ static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
 		sn_unlock(&cq->lock);
 		if (!member)
 			return;
-		do_member_serve(cq, member, false);
+		do_member_serve_waiting(cq, member);
 	}
+	/* If a thread sleeps: those that were left have no timer of their own. */
+	if (left && cq_notifies(cq) && cq->channel)
+		sn_channel_timer(cq->channel, 1);
 }
 
 /* Makes those cold that have had no traffic for long, a few at a time. */

@@ -7,6 +7,8 @@
  *			is room; complete when the peer has counted it as received
  *	READ, mapped	copied once every SEND before it is complete, since a READ must see
  *			what they did to the peer's memory
+ *	READ, file	likewise, but by a scan, a part of it in each: a post copies nothing, so
+ *			that it takes no long time and all queue pairs have their turn
  *	READ, served	a request in the ring; complete when the last piece of the response is here
  *
  * A request without IBV_SEND_SIGNALED keeps its slot until a later completion is polled. If a chain
@@ -70,6 +72,7 @@ void do_sn_send_flush(struct sn_qp *qp, enum ibv_wc_status first)
 	}
 	sq->pushed = sq->posted;
 	sq->reads = 0;
+	qp->copying = false;
 }
 
 int do_sn_send_acked(struct sn_qp *qp, uint32_t acked)
@@ -78,6 +81,8 @@ int do_sn_send_acked(struct sn_qp *qp, uint32_t acked)
 
 	if (acked - sq->acked > sq->sends - sq->acked)
 		return -EPROTO;
+	if (qp->is_active)
+		qp->sends_taken += acked - sq->acked;
 	sq->acked = acked;
 	return 0;
 }
@@ -162,20 +167,60 @@ static void do_push_fail(struct sn_qp *qp, uint32_t index, enum ibv_wc_status st
 		do_sn_qp_error(qp, status, why);
 }
 
+/* Copies the next part of a READ of a file; true if that was the last. */
+static bool do_push_read_file(struct sn_qp *qp, uint32_t index, const struct sn_source *source)
+{
+	struct sn_send *send = sn_send_at(qp, index);
+	uint32_t part = send->length - send->moved;
+	struct iovec iovs[SN_SGE_MAX];
+	unsigned int count;
+	int64_t got;
+
+	if (part > qp->copy_left)
+		part = qp->copy_left;
+	if (fault_on())
+		part = fault_part(part);
+	qp->copying = true;
+	if (!part)
+		return false;
+	count = sn_sges_iovecs(sn_send_sges(qp, index), send->num_sge, send->moved, part, iovs);
+	got = sn_file_read(qp->ctx, source->file, source->offset + send->moved, iovs, count);
+	if (got < 0) {
+		log_ratelimited(LOG_ERROR, 1,
+				"softnic: queue pair %#x: a READ of %u bytes of the peer's memory "
+				"failed: %s; disconnecting the peer",
+				qp->verbs.qp_num, part, strerrordesc_np((int)-got));
+		do_push_fail(qp, index, IBV_WC_REM_OP_ERR, LINK_ERROR_GONE);
+		return false;
+	}
+	send->moved += (uint32_t)got;
+	qp->copy_left = got < part ? 0 : qp->copy_left - part;
+	if (send->moved < send->length)
+		return false;
+	qp->copying = false;
+	send->state = SN_SEND_DONE;
+	return true;
+}
+
 static bool do_push_read(struct sn_qp *qp, uint32_t index)
 {
 	struct sn_send *send = sn_send_at(qp, index);
-	const uint8_t *from;
+	struct sn_source source;
 
 	if (qp->sq.acked != qp->sq.sends)
 		return false;
-	switch (do_sn_read_resolve(qp, send->rkey, send->remote_addr, send->length, &from)) {
+	switch (do_sn_read_resolve(qp, send->rkey, send->remote_addr, send->length, &source)) {
 	case SN_READ_MAPPED:
-		sn_sges_read(sn_send_sges(qp, index), send->num_sge, from, send->length);
+		sn_sges_read(sn_send_sges(qp, index), send->num_sge, source.memory, send->length);
 		send->state = SN_SEND_DONE;
 		return true;
+	case SN_READ_FILE:
+		return do_push_read_file(qp, index, &source);
 	case SN_READ_SERVED:
+		send->moved = 0; /* if the grant was revoked halfway */
 		return do_push_read_request(qp, send);
+	case SN_READ_LOST:
+		return false;
 	default:
 		do_push_fail(qp, index, IBV_WC_REM_ACCESS_ERR, LINK_ERROR_ACCESS);
 		return false;
@@ -186,6 +231,7 @@ void do_sn_send_push(struct sn_qp *qp)
 {
 	struct sn_send_queue *sq = &qp->sq;
 
+	qp->copying = false;
 	while (qp->verbs.state == IBV_QPS_RTS && sq->pushed != sq->posted) {
 		struct sn_send *send = sn_send_at(qp, sq->pushed);
 		bool started;
@@ -414,6 +460,10 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	}
 	if (fault_on() && fault_drops())
 		sn_qp_drop(qp);
+	/* Before a message that may name memory: grant.c. */
+	if (wr && wr->opcode == IBV_WR_SEND && qp->lock.single &&
+	    qp->mr_changes != atomic_load_explicit(&qp->ctx->mr_changes, memory_order_relaxed))
+		sn_grants_update(qp);
 	sn_lock(&qp->lock);
 	if (verbs->state != IBV_QPS_RTS && verbs->state != IBV_QPS_ERR)
 		ret = -EINVAL;

@@ -57,6 +57,27 @@ void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv
 	}
 }
 
+unsigned int sn_sges_iovecs(const struct ibv_sge *sges, uint32_t count, uint32_t offset,
+			    uint32_t length, struct iovec iovs[SN_SGE_MAX])
+{
+	unsigned int used = 0;
+	uint32_t i;
+
+	for (i = 0; i < count && length; i++) {
+		uint32_t part = sges[i].length;
+
+		if (offset >= part) {
+			offset -= part;
+			continue;
+		}
+		part = part - offset < length ? part - offset : length;
+		iovs[used++] = (struct iovec){ sge_at(&sges[i], offset), part };
+		offset = 0;
+		length -= part;
+	}
+	return used;
+}
+
 void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length)
 {
 	uint32_t i;

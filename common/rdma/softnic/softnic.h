@@ -10,7 +10,7 @@
  *	sn_channel.lock		the CQs of a completion channel, and serving its events
  *	sn_cq.list_lock		the lists of the queue pairs that a CQ polls
  *	sn_qp.lock		all of a queue pair
- *	sn_srq.lock, sn_context.mr_lock
+ *	sn_srq.lock, sn_context.mr_lock, sn_context.file_lock
  *	sn_cq.lock		completions
  *	sn_channel.event_lock
  *	sn_context.async_lock
@@ -27,6 +27,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "common/rdma/device.h"
@@ -70,12 +71,17 @@
 #define SN_WAKE_MAX 64			   /* sockets served by one ibv_get_cq_event() */
 #define SN_WAKES_LATE 1		   /* wake-ups that can be on their way while none is asked for */
 #define SN_RNR_SLEEP_NS 1000000ull /* least pause between checks for a receive while asleep */
+#define SN_FILES_MAX 1024	   /* of clients, open at once; file.c says when fewer */
+#define SN_GRANTS_QUEUED 16384	   /* bytes on the way to the peer; no GRANT beyond */
+#define SN_COPY_STEP 65536u	   /* bytes that one queue pair READs of files in a scan */
+#define SN_COPY_SCAN (2 * SN_COPY_STEP) /* bytes that all of them READ in a scan: 20 us */
 #define SN_LINE 64
 #define SN_COPY_LINES 4 /* lines that are copied without a call */
 
 #define sn_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 struct sn_qp;
+struct sn_file;
 struct sn_cm_channel;
 struct sn_channel;
 struct sn_cq;
@@ -101,8 +107,9 @@ enum sn_object {
 struct sn_mr {
 	struct ibv_mr verbs;
 	int access;
-	int fd; /* our descriptor of its file, if peers may map it; else -1 */
+	int fd; /* our descriptor of its file, if peers may have it; else -1 */
 	uint64_t fd_offset;
+	bool is_fixed; /* the file's length is sealed: servers may have it, too */
 };
 
 /* An asynchronous event that an object can cause. */
@@ -115,6 +122,7 @@ struct sn_async {
 TAILQ_HEAD(sn_async_list, sn_async);
 
 LIST_HEAD(sn_qp_bucket, sn_qp);
+LIST_HEAD(sn_file_list, sn_file);
 
 /* The numbers of queue pairs that are in use. */
 struct sn_qp_numbers {
@@ -146,6 +154,11 @@ struct sn_context {
 
 	pthread_mutex_t mr_lock; /* held while a peer's READ is served, so that its MR stays */
 	_Atomic(struct sn_mr *) mrs[SN_MR_MAX];
+	_Atomic uint32_t mr_changes; /* of memory with a file; under lock, and read without */
+
+	pthread_mutex_t file_lock;
+	struct sn_file_list files; /* of the clients */
+	uint32_t file_count;
 
 	pthread_mutex_t async_lock;
 	struct sn_async_list async; /* the pending ones */
@@ -217,6 +230,7 @@ struct sn_cq {
 	bool waits;	       /* the last scan found nothing */
 	uint32_t wait_tick_ms; /* the clock's tick at the first scan that did not */
 	uint32_t found_scans;  /* scans that did, since one of them did the work of a tick */
+	uint32_t copy_left;    /* bytes that this scan may still READ of files */
 
 	TAILQ_ENTRY(sn_cq) in_channel; /* under the channel's lock */
 	TAILQ_ENTRY(sn_cq) in_ready;   /* under the channel's event_lock, like the next */
@@ -339,14 +353,16 @@ struct sn_serving {
 	uint32_t left;
 };
 
-/* A file of the peer's that we mapped and may read. */
+/* A file of the peer's that we may read: a server's is mapped, a client's is open. */
 struct sn_grant {
 	uint32_t rkey; /* 0: none */
 	uint64_t addr;
 	uint64_t length;
-	const uint8_t *memory; /* where we mapped addr */
+	const uint8_t *memory; /* where we mapped addr; NULL: it is not mapped */
 	void *map;
 	size_t map_length;
+	struct sn_file *file;
+	uint64_t file_offset; /* of addr */
 };
 
 struct sn_qp {
@@ -395,9 +411,15 @@ struct sn_qp {
 	struct sn_recv_queue rq;
 	struct sn_incoming incoming;
 	struct sn_serving serving;
-	uint32_t granted[LINK_GRANTS_MAX]; /* what the peer may map */
+	uint32_t granted[LINK_GRANTS_MAX]; /* what the peer may read; under ctx->lock */
+	uint32_t mr_changes;		   /* of the context, when that was updated */
 	struct sn_grant grants[LINK_GRANTS_MAX];
 	uint32_t grant_last;
+	uint32_t grants_open;  /* of the grants: those that are files of a client's */
+	uint64_t grants_count; /* GRANTs that the connecting side has sent: do_sn_grant_allowed() */
+	uint64_t sends_taken;  /* SENDs of its that the other side has taken, as far as we know */
+	uint32_t copy_left;    /* bytes that progress may still READ of files */
+	bool copying;	       /* a READ of a file waits for that */
 	struct sn_async last_wqe; /* its SRQ gives it no more receives */
 	struct sn_async access_error;
 };
@@ -475,6 +497,9 @@ void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *s
 		     uint32_t offset, uint32_t length);
 void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv_sge *sges,
 		       uint32_t count, uint32_t offset, uint32_t length);
+/* The list's memory from byte @offset on, for at most @length bytes: returns how many pieces. */
+unsigned int sn_sges_iovecs(const struct ibv_sge *sges, uint32_t count, uint32_t offset,
+			    uint32_t length, struct iovec iovs[SN_SGE_MAX]);
 /* Copies @length bytes, which the peer may be changing, to the list's memory. */
 void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length);
 
@@ -645,21 +670,47 @@ int sn_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 int do_sn_recv_requests(struct sn_qp *qp);
 void do_sn_recv_flush(struct sn_qp *qp);
 
+/* file.c */
+/*
+ * Takes a file that a client passed; @fd stays the caller's. @is_first: the connection has no other
+ * one. -EPERM: it is not a memfd whose length is sealed; -EMFILE: there are enough.
+ */
+int sn_file_get(struct sn_context *ctx, int fd, bool is_first, struct sn_file **file);
+void sn_file_put(struct sn_context *ctx, struct sn_file *file);
+uint64_t sn_file_bytes(const struct sn_file *file);
+/* Bytes that were read, at least 1 and maybe fewer than wanted, or a negative errno. */
+int64_t sn_file_read(struct sn_context *ctx, const struct sn_file *file, uint64_t offset,
+		     const struct iovec *to, unsigned int count);
+/* Closes a descriptor that a client passed: takes no long time. */
+void sn_file_close(int fd);
+
 /* read.c */
 enum sn_read_path {
-	SN_READ_MAPPED,	 /* *from is the memory */
+	SN_READ_MAPPED,	 /* source.memory is there */
+	SN_READ_FILE,	 /* source.file is */
 	SN_READ_SERVED,	 /* the peer has to serve it */
 	SN_READ_REFUSED, /* the peer does not allow it */
+	SN_READ_LOST,	 /* the queue pair is in error now */
+};
+
+struct sn_source {
+	const uint8_t *memory;
+	const struct sn_file *file;
+	uint64_t offset;
 };
 
 enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t addr,
-				     uint32_t length, const uint8_t **from);
+				     uint32_t length, struct sn_source *source);
 /*
  * Executes the READs at the head of a chain that only need copying; *@wr is then the first one that
  * was not executed. Returns how many were.
  */
 unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr);
 int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd);
+/* The same for the side that accepts. -EPROTO: the peer broke the protocol. */
+int do_sn_grant_open(struct sn_qp *qp, const struct link_message *message, int fd);
+/* Gives back the files whose grants the peer has revoked. */
+void do_sn_grants_review(struct sn_qp *qp);
 void do_sn_grants_release(struct sn_qp *qp);
 const uint8_t *sn_read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, uint64_t length);
 void sn_read_copy(void *to, const uint8_t *from, size_t length);
@@ -667,6 +718,13 @@ void sn_read_copy(void *to, const uint8_t *from, size_t length);
 /* grant.c */
 /* Grants the peer the files that it may map, and revokes the others. ctx->lock is held. */
 void do_sn_grants_update(struct sn_qp *qp);
+/* One key's, for a queue pair of any thread. ctx->lock is held. */
+void do_sn_grant_revoke(struct sn_qp *qp, uint32_t rkey);
+/*
+ * Whether the side that connects may send another GRANT: LINK_GRANTS_MAX, and one for each SEND of
+ * its that was taken. Both sides count: each GRANT costs the other side some system calls.
+ */
+bool do_sn_grant_allowed(const struct sn_qp *qp);
 void sn_grants_update(struct sn_qp *qp);
 
 /* address.c */

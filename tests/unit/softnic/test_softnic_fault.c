@@ -56,7 +56,7 @@ static int session_reads(struct end *server, struct end *client)
 		ret = end_wait(client, server, &wc);
 	if (!ret && wc.status)
 		ret = -EIO;
-	/* In the other direction nothing is mapped: the client has to serve the READ. */
+	/* In the other direction nothing is mapped: the server reads the client's file. */
 	if (!ret)
 		ret = end_post_read(server, server->id->qp, 0, LARGE, (uintptr_t)client->mem,
 				    client->mr->rkey);
@@ -150,6 +150,12 @@ static bool call_polls(enum fault_call call)
 	return call == FAULT_poll_cq || call == FAULT_cm_get_event || call == FAULT_get_cq_event;
 }
 
+/* Calls without which the same is done in another way. */
+static bool call_has_other(enum fault_call call)
+{
+	return call == FAULT_take_file;
+}
+
 static void test_session(void **state)
 {
 	(void)state;
@@ -188,7 +194,7 @@ static void test_nth_call_fails(void **state)
 			fault_reset();
 			if (fault_count(call) < plan.fail_at)
 				break;
-			if (!ret)
+			if (!ret && !call_has_other(call))
 				fail_msg("%s number %u failed and nobody noticed",
 					 fault_call_name(call), (unsigned int)plan.fail_at);
 		}

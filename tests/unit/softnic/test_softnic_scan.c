@@ -19,15 +19,18 @@
 
 static struct end server, client;
 static struct cm_id *ids[MANY];
+static struct end_options private; /* memory without a file, so that none is passed */
 
 static void ends_start(unsigned int count)
 {
 	char path[64];
 	unsigned int i;
 
+	private = END_DEFAULTS;
+	private.share = false;
 	snprintf(path, sizeof(path), "%s", pair_path());
 	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
-	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &private), 0);
 	for (i = 0; i < count; i++)
 		assert_int_equal(
 			ends_connect(&server, &client, &ids[i], &END_DEFAULTS, &END_DEFAULTS), 0);

@@ -183,11 +183,13 @@ static void test_system_calls(void **state)
 	struct ibv_wc wc;
 	pthread_t thread;
 	char path[64];
+	struct end_options private = END_DEFAULTS;
 
 	(void)state;
+	private.share = false; /* no file is passed */
 	snprintf(path, sizeof(path), "%s", pair_path());
 	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
-	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &private), 0);
 	for (i = 0; i <= IDLE; i++)
 		assert_int_equal(
 			ends_connect(&server, &client, &ids[i], &END_DEFAULTS, &END_DEFAULTS), 0);

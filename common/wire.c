@@ -18,27 +18,34 @@ static const struct {
 	bool value;	/* may have a value */
 	uint16_t flags; /* all it may have */
 	uint8_t modes;	/* its largest mode */
+	bool batched;	/* may be in a BATCH */
 } ops[WIRE_OP_MAX + 1] = {
 	[WIRE_HELLO] = { .name = "HELLO", .value = true },
-	[WIRE_PING] = { .name = "PING" },
-	[WIRE_GET] = { .name = "GET", .key = KEY_MUST, .flags = WIRE_F_TOUCH },
+	[WIRE_PING] = { .name = "PING", .batched = true },
+	[WIRE_GET] = { .name = "GET", .key = KEY_MUST, .flags = WIRE_F_TOUCH, .batched = true },
 	[WIRE_PUT] = { .name = "PUT",
 		       .key = KEY_MUST,
 		       .value = true,
 		       .flags = WIRE_F_PULL | WIRE_F_PIN | WIRE_F_LOW,
-		       .modes = WIRE_PUT_MAX },
-	[WIRE_DELETE] = { .name = "DELETE", .key = KEY_MUST, .flags = WIRE_F_IF_VERSION },
+		       .modes = WIRE_PUT_MAX,
+		       .batched = true },
+	[WIRE_DELETE] = { .name = "DELETE",
+			  .key = KEY_MUST,
+			  .flags = WIRE_F_IF_VERSION,
+			  .batched = true },
 	[WIRE_STATS] = { .name = "STATS" },
 	[WIRE_ARITH] = { .name = "ARITH",
 			 .key = KEY_MUST,
 			 .flags = WIRE_F_CREATE,
-			 .modes = WIRE_DECR },
-	[WIRE_TOUCH] = { .name = "TOUCH", .key = KEY_MUST },
+			 .modes = WIRE_DECR,
+			 .batched = true },
+	[WIRE_TOUCH] = { .name = "TOUCH", .key = KEY_MUST, .batched = true },
 	[WIRE_SCAN] = { .name = "SCAN", .key = KEY_MAY, .flags = WIRE_F_VALUES },
 	[WIRE_FLUSH] = { .name = "FLUSH" },
 	[WIRE_ACCESS] = { .name = "ACCESS" },
 	[WIRE_CLIENTS] = { .name = "CLIENTS" },
 	[WIRE_KILL] = { .name = "KILL" },
+	[WIRE_BATCH] = { .name = "BATCH", .value = true },
 };
 
 const char *wire_op_name(enum wire_op op)
@@ -94,6 +101,7 @@ static bool may_be_numbered(const struct wire_request *r)
 	case WIRE_ARITH:
 	case WIRE_TOUCH:
 	case WIRE_PING:
+	case WIRE_BATCH:
 		return true;
 	case WIRE_GET:
 		return r->flags & WIRE_F_TOUCH;
@@ -142,7 +150,8 @@ static const char *check_fields(const struct wire_request *r)
 		return "time to live out of range";
 	if (r->change && !may_be_numbered(r))
 		return "a number in an operation that changes nothing";
-	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN)
+	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN &&
+	    r->op != WIRE_BATCH)
 		return "arg32 in an operation that does not use it";
 	return NULL;
 }
@@ -166,48 +175,184 @@ static const char *check_lengths(const struct wire_request *r)
 	return NULL;
 }
 
+/* Bytes that follow the request's header, but for access records. */
+static uint32_t sent_len(const struct wire_request *r)
+{
+	return r->flags & WIRE_F_PULL ? 0 : r->value_len;
+}
+
+/* @body: key, value, access records. */
+static void request_set(struct request *out, const struct wire_request *r, const uint8_t *body)
+{
+	uint32_t value_len = sent_len(r);
+
+	*out = (struct request){
+		.op = r->op,
+		.id = r->id,
+		.key = r->key_len ? body : NULL,
+		.key_len = r->key_len,
+		.value = value_len ? body + r->key_len : NULL,
+		.value_len = r->value_len,
+		.arg32 = r->arg32,
+		.flags = r->flags,
+		.mode = r->mode,
+		.arg64 = r->arg64,
+		.arg_addr = r->arg_addr,
+		.pull_rkey = r->pull_rkey,
+		.ttl = r->ttl,
+		.access = r->access_count ? body + r->key_len + value_len : NULL,
+		.access_count = r->access_count,
+		.change = r->change,
+	};
+}
+
+static bool has_arg_addr(const struct wire_request *r)
+{
+	return r->flags & WIRE_F_CREATE && r->op == WIRE_ARITH;
+}
+
+static const char *check_request(const struct wire_request *r)
+{
+	const char *error = check_kind(r);
+
+	if (!error)
+		error = check_fields(r);
+	if (!error && r->op == WIRE_PUT)
+		error = check_priority(r);
+	return error ? error : check_lengths(r);
+}
+
+/* Reads 8 bytes at *@at, if there are as many. */
+static bool word_read(uint64_t *out, const uint8_t *bytes, size_t len, size_t *at)
+{
+	if (len - *at < sizeof(*out))
+		return false;
+	memcpy(out, bytes + *at, sizeof(*out));
+	*at += sizeof(*out);
+	return true;
+}
+
+const char *wire_batched_parse(struct request *out, const void *requests, size_t len, size_t *at)
+{
+	const uint8_t *bytes = requests;
+	struct wire_request r;
+	struct wire_batched b;
+	const char *error;
+
+	if (*at > len || len - *at < sizeof(b))
+		return "batched request shorter than its header";
+	memcpy(&b, bytes + *at, sizeof(b));
+	*at += sizeof(b);
+	r = (struct wire_request){
+		.op = b.op,
+		.mode = b.mode,
+		.key_len = b.key_len,
+		.value_len = b.value_len,
+		.arg32 = b.arg32,
+		.ttl = b.ttl,
+		.flags = b.flags,
+	};
+	if (b.op > WIRE_OP_MAX || !ops[b.op].batched || (b.op == WIRE_GET && b.flags) ||
+	    (b.op == WIRE_PUT && b.flags & WIRE_F_PULL))
+		return "operation that may not be in a batch";
+	if ((has_arg64(&r) && !word_read(&r.arg64, bytes, len, at)) ||
+	    (has_arg_addr(&r) && !word_read(&r.arg_addr, bytes, len, at)))
+		return "batched request longer than the message";
+	error = check_request(&r);
+	if (error)
+		return error;
+	if (len - *at < (size_t)r.key_len + r.value_len)
+		return "batched request longer than the message";
+	request_set(out, &r, bytes + *at);
+	*at += (size_t)r.key_len + r.value_len;
+	return NULL;
+}
+
+static struct wire_request batched_head(const struct request *request)
+{
+	return (struct wire_request){
+		.op = (uint8_t)request->op,
+		.mode = request->mode,
+		.flags = (uint16_t)request->flags,
+	};
+}
+
+size_t wire_batched_bytes(const struct request *request)
+{
+	const struct wire_request r = batched_head(request);
+
+	return sizeof(struct wire_batched) + (has_arg64(&r) ? sizeof(request->arg64) : 0) +
+	       (has_arg_addr(&r) ? sizeof(request->arg_addr) : 0) + request->key_len +
+	       request->value_len;
+}
+
+static uint8_t *bytes_add(uint8_t *to, const void *bytes, size_t len)
+{
+	if (len)
+		memcpy(to, bytes, len);
+	return to + len;
+}
+
+void wire_batched_write(const struct request *request, void *to)
+{
+	const struct wire_request r = batched_head(request);
+	const struct wire_batched head = {
+		.op = r.op,
+		.mode = r.mode,
+		.key_len = (uint16_t)request->key_len,
+		.value_len = (uint16_t)request->value_len,
+		.flags = r.flags,
+		.arg32 = request->arg32,
+		.ttl = request->ttl,
+	};
+	uint8_t *end = bytes_add(to, &head, sizeof(head));
+
+	if (has_arg64(&r))
+		end = bytes_add(end, &request->arg64, sizeof(request->arg64));
+	if (has_arg_addr(&r))
+		end = bytes_add(end, &request->arg_addr, sizeof(request->arg_addr));
+	end = bytes_add(end, request->key, request->key_len);
+	bytes_add(end, request->value, request->value_len);
+}
+
+/* A message is refused before any of it is executed. */
+static const char *check_batch(const struct request *batch)
+{
+	struct request request;
+	bool numbered = false;
+	const char *error = NULL;
+	size_t at = 0;
+	uint32_t i;
+
+	if (!batch->count || batch->count > WIRE_BATCH_MAX)
+		return "number of requests in a batch out of range";
+	for (i = 0; i < batch->count && !error; i++) {
+		error = wire_batched_parse(&request, batch->value, batch->value_len, &at);
+		numbered |= !error && wire_batched_numbered(request.op);
+	}
+	if (!error && at != batch->value_len)
+		error = "batch longer than its requests";
+	if (!error && batch->change && !numbered)
+		error = "a number in an operation that changes nothing";
+	return error;
+}
+
 const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 {
-	const uint8_t *body = (const uint8_t *)msg + sizeof(struct wire_request);
 	struct wire_request r;
-	uint32_t sent_len;
 	const char *error;
 
 	if (len < sizeof(r))
 		return "message shorter than its header";
 	memcpy(&r, msg, sizeof(r));
-	error = check_kind(&r);
-	if (!error)
-		error = check_fields(&r);
-	if (!error && r.op == WIRE_PUT)
-		error = check_priority(&r);
-	if (!error)
-		error = check_lengths(&r);
+	error = check_request(&r);
 	if (error)
 		return error;
-	sent_len = r.flags & WIRE_F_PULL ? 0 : r.value_len;
 	if (len - sizeof(r) !=
-	    (uint64_t)r.key_len + sent_len + (uint64_t)r.access_count * WIRE_ACCESS_BYTES)
+	    (uint64_t)r.key_len + sent_len(&r) + (uint64_t)r.access_count * WIRE_ACCESS_BYTES)
 		return "message length is not the sum of its parts";
-	*out = (struct request){
-		.op = r.op,
-		.id = r.id,
-		.key = r.key_len ? body : NULL,
-		.key_len = r.key_len,
-		.value = sent_len ? body + r.key_len : NULL,
-		.value_len = r.value_len,
-		.arg32 = r.arg32,
-		.flags = r.flags,
-		.mode = r.mode,
-		.arg64 = r.arg64,
-		.arg_addr = r.arg_addr,
-		.pull_rkey = r.pull_rkey,
-		.ttl = r.ttl,
-		.access = r.access_count ? body + r.key_len + sent_len : NULL,
-		.access_count = r.access_count,
-		.change = r.change,
-	};
-	return NULL;
+	request_set(out, &r, (const uint8_t *)msg + sizeof(r));
+	return r.op == WIRE_BATCH ? check_batch(out) : NULL;
 }
 
 static bool status_known(uint8_t status)
@@ -264,6 +409,40 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 		.value = (const uint8_t *)msg + sizeof(r),
 		.value_len = r.value_len,
 	};
+	return NULL;
+}
+
+const char *wire_result_parse(struct response *out, const void *results, size_t len, size_t *at)
+{
+	const uint8_t *bytes = results;
+	struct wire_result r;
+	uint32_t value_len;
+
+	if (*at > len || len - *at < sizeof(r))
+		return "result shorter than its header";
+	memcpy(&r, bytes + *at, sizeof(r));
+	*at += sizeof(r);
+	if (r.op > WIRE_OP_MAX || !ops[r.op].batched || !status_known(r.status) ||
+	    r.flags & ~(WIRE_R_REPEATED | WIRE_R_PINS))
+		return "result with an unknown operation, status or flag";
+	value_len = r.op == WIRE_GET && !r.status ? r.value_len : 0;
+	if (len - *at < value_len)
+		return "result longer than the message";
+	*out = (struct response){
+		.op = r.op,
+		.status = r.status,
+		.flags = r.flags,
+		.version = r.version,
+		.slot = r.slot,
+		.expires = r.expires,
+		.value = bytes + *at,
+		.value_len = value_len,
+	};
+	if (r.op == WIRE_GET)
+		out->item_flags = r.item_flags;
+	else
+		out->result = r.result;
+	*at += value_len;
 	return NULL;
 }
 

@@ -77,7 +77,8 @@ enum wire_op {
 	WIRE_ACCESS = 11,  /* access records alone */
 	WIRE_CLIENTS = 12, /* the server's connections as text, by cursor */
 	WIRE_KILL = 13,	   /* close a connection */
-	WIRE_OP_MAX = WIRE_KILL,
+	WIRE_BATCH = 14,   /* several requests, answered in one response */
+	WIRE_OP_MAX = WIRE_BATCH,
 };
 
 /* What a PUT does; the numbers are those of enum kvd_put_mode. */
@@ -129,6 +130,7 @@ struct wire_request {
 		uint32_t item_flags; /* PUT, ARITH with CREATE: stored with the value */
 		uint32_t first_line; /* STATS: the first line wanted */
 		uint32_t keys_max;   /* SCAN: most keys wanted, 0: as many as fit */
+		uint32_t count;	     /* BATCH: requests in it, 1 to WIRE_BATCH_MAX */
 		uint32_t arg32;
 	};
 	union {
@@ -178,8 +180,35 @@ static inline uint64_t wire_change_near(uint64_t number, uint32_t change)
 	return number + (uint64_t)(int64_t)(int32_t)(change - (uint32_t)number);
 }
 
+/* The low bits of the @n-th number behind the one with the low bits @change; @n is small. */
+static inline uint32_t wire_change_of(uint32_t change, uint32_t n)
+{
+	return change + n < change ? change + n + 1 : change + n;
+}
+
 #define WIRE_ACCESS_BYTES 8u
 #define WIRE_ACCESS_MAX 96u /* records in a message */
+
+/*
+ * A request of a BATCH. It is followed by arg64 and arg_addr, 8 bytes each, where the operation
+ * uses them, its key and its value, without padding; the next request begins behind that. Allowed
+ * are PING, GET without TOUCH, PUT without PULL, DELETE, ARITH and TOUCH.
+ */
+struct wire_batched {
+	uint8_t op;
+	uint8_t mode;
+	uint16_t key_len;
+	uint16_t value_len;
+	uint16_t flags;
+	uint32_t arg32;
+	uint32_t ttl;
+};
+static_assert(sizeof(struct wire_batched) == 16, "ABI");
+static_assert(offsetof(struct wire_batched, value_len) == 4, "ABI");
+static_assert(offsetof(struct wire_batched, arg32) == 8, "ABI");
+
+/* Their results fit into any client's receive buffer. */
+#define WIRE_BATCH_MAX 32u
 
 /* The longest time to live and delay: 34 years, so that expiry times fit in 32 bits. */
 #define WIRE_TTL_MAX (1u << 30)
@@ -205,7 +234,7 @@ struct wire_response {
 	union {
 		uint32_t item_flags; /* GET: the item's */
 		uint32_t next_line;  /* STATS: the next line's number, 0: that was all */
-		uint32_t entries;    /* SCAN: entries that follow */
+		uint32_t entries;    /* SCAN: entries that follow; BATCH: results */
 		uint32_t arg32;
 	};
 	union {
@@ -243,6 +272,30 @@ struct wire_entry {
 	uint32_t reserved2; /* 0 */
 };
 static_assert(sizeof(struct wire_entry) == 32, "ABI");
+
+/*
+ * BATCH's response: a result for each request, in their order, each followed by the value if it is
+ * that of a GET. A GET whose value does not fit the response has the status TOO_LARGE.
+ */
+struct wire_result {
+	uint8_t op; /* the request's */
+	uint8_t status;
+	uint16_t flags;	  /* WIRE_R_REPEATED, WIRE_R_PINS */
+	uint32_t expires; /* GET, PUT, ARITH, TOUCH: the item's */
+	uint64_t version; /* likewise */
+	uint64_t slot;	  /* PUT, ARITH: the item's slot now */
+	union {
+		uint64_t result; /* ARITH */
+		struct {
+			uint32_t item_flags; /* GET */
+			uint32_t value_len;  /* GET: bytes that follow */
+		};
+	};
+};
+static_assert(sizeof(struct wire_result) == 32, "ABI");
+static_assert(offsetof(struct wire_result, expires) == 4, "ABI");
+static_assert(offsetof(struct wire_result, slot) == 16, "ABI");
+static_assert(offsetof(struct wire_result, value_len) == 28, "ABI");
 
 /* HELLO's value in the request. */
 #define WIRE_IDENTITY_BYTES 16
@@ -284,6 +337,9 @@ static_assert(offsetof(struct wire_welcome, geometry) == 64, "ABI");
 /* Room for HELLO's response, and for one entry of a scan with the longest key. */
 #define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)
 static_assert(sizeof(struct wire_welcome) <= sizeof(struct wire_entry) + KEY_MAX, "fits");
+static_assert(sizeof(struct wire_response) + WIRE_BATCH_MAX * sizeof(struct wire_result) <=
+		      WIRE_RESPONSE_MIN,
+	      "fits");
 #define WIRE_RESPONSE_MAX (64u << 10) /* the largest buffer that either side may have */
 #define WIRE_REQUEST_MIN                                                                           \
 	(sizeof(struct wire_request) + KEY_MAX + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES)
@@ -301,7 +357,7 @@ struct request {
 	uint8_t mode;
 	/* As in struct wire_request. */
 	union {
-		uint32_t item_flags, first_line, keys_max, arg32;
+		uint32_t item_flags, first_line, keys_max, count, arg32;
 	};
 	union {
 		uint64_t version, pin, delta, cursor, ticket, client, arg64;
@@ -330,6 +386,26 @@ static inline uint64_t request_access(const struct request *request, uint32_t i)
  */
 const char *wire_request_parse(struct request *out, const void *msg, size_t len);
 
+/*
+ * Decodes the request at *@at of the @len bytes at @requests, which are the value of a BATCH, and
+ * moves *@at to its end. Returns NULL or what is wrong with it. wire_request_parse() has checked
+ * all of a BATCH that it accepted.
+ */
+const char *wire_batched_parse(struct request *out, const void *requests, size_t len, size_t *at);
+
+/* Whether such a request of a BATCH has a number, where the BATCH has that of the first one. */
+static inline bool wire_batched_numbered(enum wire_op op)
+{
+	return op != WIRE_GET;
+}
+
+/*
+ * Writes @request, which may be in a BATCH, to @to, where it takes wire_batched_bytes(). Its key
+ * and value are copied.
+ */
+void wire_batched_write(const struct request *request, void *to);
+size_t wire_batched_bytes(const struct request *request);
+
 /* A response as the client uses it. */
 struct response {
 	enum wire_op op;
@@ -355,6 +431,12 @@ struct response {
 };
 
 const char *wire_response_parse(struct response *out, const void *msg, size_t len);
+
+/*
+ * Decodes the result at *@at of the @len bytes at @results, which are the value of the response to
+ * a BATCH, and moves *@at to its end. Returns NULL or what is wrong with it.
+ */
+const char *wire_result_parse(struct response *out, const void *results, size_t len, size_t *at);
 
 /* An entry of a SCAN's response. */
 struct scan_entry {

@@ -144,17 +144,24 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 #undef X
 }
 
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static void turn_lines(struct lines *l, const struct stats_source *source)
 {
-	uint64_t completions, completions_max = 0, above = 0;
+	uint64_t completions_max = 0, batched_max = 0, above = 0;
+	const struct turn_stats *turns;
 	struct hist hist;
 	unsigned int i;
 
 	hist_init(&hist);
 	for (i = 0; i < source->net->worker_count; i++) {
-		turn_stats_read(&source->net->workers[i].turns, &hist);
-		completions = stat_read(&source->net->workers[i].turns.completions_max);
-		completions_max = completions > completions_max ? completions : completions_max;
+		turns = &source->net->workers[i].turns;
+		turn_stats_read(turns, &hist);
+		completions_max = max_u64(completions_max, stat_read(&turns->completions_max));
+		batched_max = max_u64(batched_max, stat_read(&turns->batched_max));
 	}
 	number(l, "worker.turns", hist_count(&hist));
 	number(l, "worker.turn_us_max", hist_max(&hist) / 1000);
@@ -162,6 +169,7 @@ static void turn_lines(struct lines *l, const struct stats_source *source)
 	number(l, "worker.turn_ns_p99", hist_quantile(&hist, 0.99));
 	number(l, "worker.turn_ns_p99_9", hist_quantile(&hist, 0.999));
 	number(l, "worker.turn_completions_max", completions_max);
+	number(l, "worker.turn_batched_max", batched_max);
 #define X(name, ns)                                                                                \
 	number(l, "worker.turns_" #name, turn_class_count(&hist, above, ns));                      \
 	above = ns;

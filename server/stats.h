@@ -50,6 +50,8 @@
 	X(worker.turn_ns_p99, "99 % took no longer")                                               \
 	X(worker.turn_ns_p99_9, "99.9 % took no longer")                                           \
 	X(worker.turn_completions_max, "completions taken in a turn at most")                      \
+	X(worker.turn_batched_max,                                                                 \
+	  "requests of messages with several that were executed at once in a turn, at most")       \
 	X(worker.cpu_useful_us, "CPU time of the workers in turns, microseconds; with the time "   \
 				"of other threads on their CPUs, but no more than there is")       \
 	X(worker.cpu_polling_us, "the rest of their CPU time: polling in vain, going to sleep "    \

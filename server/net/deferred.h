@@ -73,6 +73,31 @@ struct deferred_kind {
 	void (*cancel)(struct deferred *deferred);
 };
 
+/* A request on a large item: server/net/operation.h. All zero before it is begun. */
+struct deferred_large {
+	bool begun;
+	struct large_request request;
+	struct budget_hold hold; /* server/net/build.h */
+};
+
+/* How far a BATCH has been executed: server/net/batch.h. */
+struct deferred_batch {
+	uint32_t at;	   /* where its next request begins */
+	uint32_t left;	   /* requests from there on */
+	uint32_t buffer;   /* with the results of those before; BUFFER_NONE: none was executed */
+	uint32_t used;	   /* bytes of results */
+	uint32_t numbered; /* requests before it that have a number */
+	uint32_t repeated; /* of all that have one, the first ones, which were sent before */
+	bool paid;	   /* for the message's header, out of the connection's limits */
+	/* Of the next request. */
+	bool admitted; /* it has taken what it takes of the connection's limits */
+	enum { BATCH_NEXT, BATCH_ROOM, BATCH_LARGE } state;
+	union {
+		struct room room;
+		struct deferred_large large;
+	};
+};
+
 /* The request in a receive buffer, while it is deferred. */
 struct deferred {
 	TAILQ_ENTRY(deferred) entry; /* in conn->deferred */
@@ -90,11 +115,8 @@ struct deferred {
 		struct {
 			bool asked;
 		} query; /* HELLO, STATS, CLIENTS, KILL */
-		struct {
-			bool begun;
-			struct large_request request;
-			struct budget_hold hold; /* server/net/build.h */
-		} large;
+		struct deferred_large large;
+		struct deferred_batch batch;
 		struct room room; /* for a point operation, or the item of a pull */
 	};
 };

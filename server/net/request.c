@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-#include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/answers.h"
-#include "server/net/build.h"
+#include "server/net/batch.h"
 #include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
 #include "server/net/hello.h"
+#include "server/net/operation.h"
 #include "server/net/pull.h"
 #include "server/net/query.h"
 #include "server/net/worker.h"
@@ -37,39 +37,6 @@ static bool response_with_copy(struct response_list *responses, struct response_
 	if (copy)
 		response_keep_copy(worker, response->conn, copy);
 	return copy || response->head.status != WIRE_TOO_LARGE;
-}
-
-static void count_operation(struct worker_stats *stats, enum wire_op op, enum wire_status status)
-{
-	switch (op) {
-	case WIRE_GET:
-		stat_add(&stats->gets, 1);
-		stat_add(&stats->get_misses, status == WIRE_NOT_FOUND);
-		break;
-	case WIRE_PUT:
-	case WIRE_ARITH:
-		stat_add(&stats->puts, 1);
-		stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
-		stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);
-		break;
-	case WIRE_DELETE:
-		stat_add(&stats->deletes, 1);
-		stat_add(&stats->delete_misses, status == WIRE_NOT_FOUND);
-		break;
-	case WIRE_TOUCH:
-		stat_add(&stats->touches, 1);
-		break;
-	default:
-		break;
-	}
-}
-
-/* What a point operation does when its response is filled in (O1 in server/net/answers.h). */
-static void operation_done(struct conn *conn, const struct request *request,
-			   const struct wire_response *head)
-{
-	count_operation(&conn->poller->worker->stats, request->op, head->status);
-	conn_record(conn, request->change, head);
 }
 
 /* False: nothing was done yet; if room_pending(@room), room comes first, else the item is large. */
@@ -150,30 +117,11 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 
 static const struct deferred_kind scan_kind = { .step = scan_step };
 
-/* Steps of a request on a large item, until the time is up. */
-static enum deferred_next large_run_until(struct deferred *deferred, struct wire_response *head,
-					  uint64_t until_ns)
-{
-	struct large_request *large = &deferred->large.request;
-	enum large_next next;
-
-	do {
-		if (!build_admit(deferred->conn, &deferred->large.hold, &large->steps))
-			return DEFERRED_WAIT;
-		next = execute_large_step(large, &deferred->request, deferred->hash,
-					  DEFERRED_STEP_BYTES, head);
-	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
-	if (next == LARGE_RETRY)
-		return DEFERRED_IDLE;
-	return next == LARGE_DONE ? DEFERRED_DONE : DEFERRED_AGAIN;
-}
-
 /* It holds memory for which others wait, so it keeps a place for its response from the begin on. */
 static void large_begin(struct deferred *deferred, struct worker *worker)
 {
-	execute_large_begin(&deferred->large.request, &worker->store_thread, &deferred->request,
-			    deferred->hash, worker->copy_seed++);
-	deferred->large.begun = deferred->reserved = true;
+	operation_large_begin(&deferred->large, worker, &deferred->request, deferred->hash);
+	deferred->reserved = true;
 	response_reserve(deferred->conn);
 }
 
@@ -190,13 +138,13 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 		large_begin(deferred, worker);
 	response_unreserve(conn);
 	response = response_start(responses, conn, request->op, request->id);
-	next = large_run_until(deferred, &response->head, until_ns);
+	next = operation_large_run(&deferred->large, conn, request, deferred->hash, &response->head,
+				   until_ns);
 	if (next != DEFERRED_DONE) {
 		response_cancel(responses);
 		response_reserve(conn);
 		return next;
 	}
-	build_end(conn, &deferred->large.hold);
 	if (deferred->large.request.steps.copy)
 		response_keep_copy(worker, conn, deferred->large.request.steps.copy);
 	operation_done(conn, request, &response->head);
@@ -206,10 +154,7 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 
 static void large_request_cancel(struct deferred *deferred)
 {
-	if (!deferred->large.begun)
-		return;
-	large_cancel(&deferred->large.request.steps);
-	build_end(deferred->conn, &deferred->large.hold);
+	operation_large_cancel(&deferred->large, deferred->conn);
 }
 
 static const struct deferred_kind large_kind = {
@@ -230,13 +175,10 @@ static void room_reserve(struct deferred *deferred)
 /* Steps of a room, until the time is up. DEFERRED_DONE: it has ended, and given the place back. */
 static enum deferred_next room_run_until(struct deferred *deferred, uint64_t until_ns)
 {
-	enum room_next next;
+	enum deferred_next next = operation_room_run(&deferred->room, until_ns);
 
-	do
-		next = room_step(&deferred->room);
-	while (next == ROOM_AGAIN && clock_ns() < until_ns);
-	if (next != ROOM_DONE)
-		return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
+	if (next != DEFERRED_DONE)
+		return next;
 	response_unreserve(deferred->conn);
 	deferred->reserved = false;
 	return DEFERRED_DONE;
@@ -359,6 +301,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_STATS:   /* server/net/query.h */
 	case WIRE_CLIENTS: /* likewise */
 	case WIRE_KILL:
+	case WIRE_BATCH: /* server/net/batch.h */
 		break;
 	}
 	if (done)
@@ -396,6 +339,8 @@ static const struct deferred_kind *deferred_kind(enum wire_op op)
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
 		return &query_kind;
+	case WIRE_BATCH:
+		return &batch_kind;
 	default:
 		return &request_kind;
 	}
@@ -483,6 +428,8 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 {
 	enum change_kind change = CHANGE_NEXT;
 
+	if (request->op == WIRE_BATCH)
+		return &batch_kind; /* each of its requests for itself */
 	if (request->change)
 		change = conn_admit(conn, request->change);
 	if (change == CHANGE_WRONG) {
@@ -530,6 +477,8 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 	kind = request_admit(conn, request);
 	if (!kind)
 		return true;
+	if (kind == &batch_kind)
+		return batch_receive(responses, conn, request, buffer);
 	if ((kind != &request_kind && kind != &refuse_kind && kind != &repeat_kind) ||
 	    deferred_pending(conn) || !response_room(conn)) {
 		deferred_start(conn, kind, request, hash, buffer);

@@ -70,6 +70,14 @@ static void conn_put_buffer(struct poller *poller, struct conn *conn, uint32_t b
 	buffer_put(poller, buffer);
 }
 
+void *response_buffer_again(struct response_list *responses, struct response_wr *response,
+			    uint32_t buffer, uint32_t *size)
+{
+	response->buffer = buffer;
+	*size = response->conn->response_bytes - (uint32_t)sizeof(response->head);
+	return poller_buffer(responses->poller, buffer) + sizeof(response->head);
+}
+
 void *response_buffer(struct response_list *responses, struct response_wr *response, uint32_t *size)
 {
 	struct poller *poller = responses->poller;
@@ -80,9 +88,7 @@ void *response_buffer(struct response_list *responses, struct response_wr *respo
 		conn_fail(response->conn, "no buffer is left for a response");
 		return NULL;
 	}
-	response->buffer = buffer;
-	*size = response->conn->response_bytes - (uint32_t)sizeof(response->head);
-	return poller_buffer(poller, buffer) + sizeof(response->head);
+	return response_buffer_again(responses, response, buffer, size);
 }
 
 static void sent_push(struct poller *poller, struct conn *conn, uint32_t buffer)
@@ -116,6 +122,21 @@ void response_cancel(struct response_list *responses)
 
 	response_drop_buffer(responses, response);
 	sq_put(response->conn, 1);
+}
+
+uint32_t response_keep_buffer(struct response_list *responses)
+{
+	struct response_wr *response = &responses->list[responses->count - 1];
+	uint32_t buffer = response->buffer;
+
+	response->buffer = BUFFER_NONE;
+	response_cancel(responses);
+	return buffer;
+}
+
+void response_buffer_free(struct conn *conn, uint32_t buffer)
+{
+	conn_put_buffer(conn->poller, conn, buffer);
 }
 
 /* Fills in the work request: where the message is, and whether it is sent inline. */
@@ -159,7 +180,8 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	stat_add(&worker->stats.responses, 1);
 	stat_add(&conn->sent_bytes, response->sge.length);
 	/* A refused request takes nothing, or a client that tries again at once never gets on. */
-	if (conn->limit.on && response->head.status != WIRE_BUSY)
+	if (conn->limit.on && response->head.status != WIRE_BUSY &&
+	    response->head.op != WIRE_BATCH) /* server/net/batch.c */
 		conn_limit_charge(&conn->limit, response->sge.length);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);

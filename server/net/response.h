@@ -62,6 +62,15 @@ void response_cancel(struct response_list *responses);
 /* The response needs no buffer after all. */
 void response_drop_buffer(struct response_list *responses, struct response_wr *response);
 
+/*
+ * The response that was started last is not sent now, but a later one gets its buffer: with
+ * response_buffer_again(), or response_buffer_free() if there will be none.
+ */
+uint32_t response_keep_buffer(struct response_list *responses);
+void *response_buffer_again(struct response_list *responses, struct response_wr *response,
+			    uint32_t buffer, uint32_t *size);
+void response_buffer_free(struct conn *conn, uint32_t buffer);
+
 /* Posts all responses. */
 void responses_send(struct response_list *responses);
 

@@ -18,7 +18,8 @@ void turn_end(struct turn *turn, struct turn_stats *stats, uint64_t now_ns)
 	stat_add(&stats->ns_sum, ns);
 	stat_max(&stats->ns_max, ns);
 	stat_max(&stats->completions_max, turn->completions);
-	turn->began_ns = turn->completions = 0;
+	stat_max(&stats->batched_max, turn->batched);
+	turn->began_ns = turn->completions = turn->batched = 0;
 }
 
 void turn_stats_read(const struct turn_stats *stats, struct hist *hist)

@@ -33,6 +33,7 @@ struct turn_stats {
 	uint64_t ns_max;
 	uint64_t ns_sum;
 	uint64_t completions_max;
+	uint64_t batched_max;	       /* requests of BATCHes, beside those of its piece */
 	uint64_t counts[HIST_BUCKETS]; /* of turns, as struct hist has them */
 };
 
@@ -40,6 +41,7 @@ struct turn_stats {
 struct turn {
 	uint64_t began_ns; /* 0: there was nothing to do yet */
 	uint64_t completions;
+	uint64_t batched; /* requests of BATCHes that were executed at once */
 };
 
 /* There is something to do, now. Further calls in a turn do nothing. */

@@ -46,7 +46,8 @@ struct worker_limits {
 
 /* X(name, help); sums over all workers are in the server's statistics. */
 #define WORKER_STATS(X)                                                                            \
-	X(requests, "requests received")                                                           \
+	X(requests, "requests received; of a message with several, each counts")                   \
+	X(batched, "of those, in messages with several")                                           \
 	X(requests_limited,                                                                        \
 	  "of those, beyond a limit of their connection (limits.connection_requests, "             \
 	  "limits.connection_bytes): answered BUSY, or access records alone, ignored")             \

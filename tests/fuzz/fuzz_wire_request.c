@@ -5,6 +5,28 @@
 #include "common/wire.h"
 #include "tests/fuzz/fuzz.h"
 
+static void read_batch(const struct request *batch)
+{
+	struct request request;
+	size_t at = 0;
+
+	must(batch->count >= 1 && batch->count <= WIRE_BATCH_MAX);
+	for (uint32_t i = 0; i < batch->count; i++) {
+		size_t before = at;
+
+		must(!wire_batched_parse(&request, batch->value, batch->value_len, &at));
+		must(at - before == wire_batched_bytes(&request) && at <= batch->value_len);
+		must(request.op >= WIRE_PING && request.op <= WIRE_TOUCH);
+		must(!(request.flags & (WIRE_F_PULL | WIRE_F_TOUCH)) && !request.access_count);
+		must(!request.key == !request.key_len && request.key_len <= KEY_MAX);
+		if (request.key)
+			touch(request.key, request.key_len);
+		if (request.value)
+			touch(request.value, request.value_len);
+	}
+	must(at == batch->value_len);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *msg = exact_copy(data, size);
@@ -23,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			     msg + size);
 			touch(request.value, request.value_len);
 		}
+		if (request.op == WIRE_BATCH)
+			read_batch(&request);
 		if (request.access)
 			touch(request.access, request.access_count * WIRE_ACCESS_BYTES);
 		must(!(request.flags & WIRE_F_PULL) ||

@@ -22,6 +22,20 @@ static void read_entries(const struct response *response)
 	must(at == before);
 }
 
+static void read_results(const struct response *response)
+{
+	struct response result;
+	size_t at = 0, before = 0;
+
+	while (!wire_result_parse(&result, response->value, response->value_len, &at)) {
+		must(at - before == sizeof(struct wire_result) + result.value_len);
+		must(result.value + result.value_len == response->value + at);
+		must(at <= response->value_len);
+		touch(result.value, result.value_len);
+		before = at;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *msg = exact_copy(data, size);
@@ -36,6 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			touch(response.value, response.value_len);
 			if (response.op == WIRE_SCAN)
 				read_entries(&response);
+			if (response.op == WIRE_BATCH)
+				read_results(&response);
 		}
 	}
 	free(msg);

@@ -83,6 +83,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "window_lapse_ms", WIRE_WINDOW_LAPSE_MS },
 		{ "window_lapsed", WIRE_WINDOW_LAPSED },
 		{ "access_max", WIRE_ACCESS_MAX },
+		{ "batch_max", WIRE_BATCH_MAX },
 		{ "ttl_max", WIRE_TTL_MAX },
 		{ "segments", SEGMENTS_MAX },
 		{ "level_max", 32 }, /* geometry_check(): see the_geometry_matches_the_code */
@@ -147,7 +148,7 @@ static void the_tables_of_requests_match_the_code(void **state)
 	FIELDS("\n## Requests\n", wire_request, F(wire_request, op, "op"),
 	       F(wire_request, mode, "mode"), F(wire_request, key_len, "key length"),
 	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
-	       F(wire_request, arg32, "item flags / first line / keys max"),
+	       F(wire_request, arg32, "item flags / first line / keys max / count"),
 	       F(wire_request, arg64, "version / pin / delta / cursor / ticket / client"),
 	       F(wire_request, arg_addr, "pull address / initial"),
 	       F(wire_request, pull_rkey, "pull rkey"), F(wire_request, ttl, "ttl"),
@@ -156,13 +157,17 @@ static void the_tables_of_requests_match_the_code(void **state)
 	for (i = 0; i < WIRE_OP_MAX; i++)
 		ops[i] = (struct named){ i + 1, wire_op_name((enum wire_op)(i + 1)) };
 	assert_rows("| 44 | 4 | change |", ops, WIRE_OP_MAX);
-	ROWS("| 13 | KILL |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
+	ROWS("| 14 | BATCH |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_IF_VERSION), "if-version"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_TOUCH), "touch"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_CREATE), "create"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_PIN), "pin"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"));
+	FIELDS("\n### Batches\n", wire_batched, F(wire_batched, op, "op"),
+	       F(wire_batched, mode, "mode"), F(wire_batched, key_len, "key length"),
+	       F(wire_batched, value_len, "value length"), F(wire_batched, flags, "flags"),
+	       F(wire_batched, arg32, "item flags"), F(wire_batched, ttl, "ttl"));
 }
 
 static void the_tables_of_responses_match_the_code(void **state)
@@ -181,6 +186,11 @@ static void the_tables_of_responses_match_the_code(void **state)
 	     R(WIRE_NO_SPACE, "no space"), R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"),
 	     R(WIRE_EXISTS, "exists"), R(WIRE_NOT_A_NUMBER, "not a number"),
 	     R(WIRE_UNKNOWN, "unknown"));
+	FIELDS("its value is a *result* for each", wire_result, F(wire_result, op, "op"),
+	       F(wire_result, status, "status"), F(wire_result, flags, "flags"),
+	       F(wire_result, expires, "expires"), F(wire_result, version, "version"),
+	       F(wire_result, slot, "slot"),
+	       F(wire_result, result, "result / item flags, value length"));
 	FIELDS("**SCAN**: entries", wire_entry, F(wire_entry, version, "version"),
 	       F(wire_entry, value_len, "value length"), F(wire_entry, value_sent, "value sent"),
 	       F(wire_entry, item_flags, "item flags"), F(wire_entry, expires, "expires"),
@@ -679,6 +689,68 @@ static void the_other_requests_match_the_code(void **state)
 	assert_int_equal(at, body.len);
 }
 
+static void batches_match_the_code(void **state)
+{
+	const struct request requests[] = {
+		{ .op = WIRE_PUT,
+		  .key = (const uint8_t *)NAME,
+		  .key_len = NAME_LEN,
+		  .value = (const uint8_t *)VALUE,
+		  .value_len = VALUE_LEN,
+		  .item_flags = FLAGS,
+		  .ttl = 60 },
+		{ .op = WIRE_ARITH,
+		  .flags = WIRE_F_CREATE,
+		  .key = (const uint8_t *)"visits",
+		  .key_len = 6,
+		  .delta = 2,
+		  .initial = 1 },
+		{ .op = WIRE_GET, .key = (const uint8_t *)NAME, .key_len = NAME_LEN },
+	};
+	const struct wire_result results[] = {
+		{ .op = WIRE_PUT, .expires = EXPIRES, .version = VERSION, .slot = name_slot() },
+		{ .op = WIRE_ARITH, .status = WIRE_NOT_A_NUMBER },
+		{ .op = WIRE_GET,
+		  .expires = EXPIRES,
+		  .version = VERSION,
+		  .item_flags = FLAGS,
+		  .value_len = VALUE_LEN },
+	};
+	struct wire_request head = { .op = WIRE_BATCH, .id = 8, .count = COUNT(requests) };
+	const struct wire_response response = {
+		.op = WIRE_BATCH,
+		.id = 8,
+		.entries = COUNT(results),
+		.value_len = sizeof(results) + VALUE_LEN,
+		.clock_ns = CLOCK_NS + 6,
+		.window = WINDOW,
+	};
+	struct message body = { .len = 0 };
+	struct response parsed;
+	size_t at = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < COUNT(requests); i++) {
+		wire_batched_write(&requests[i], body.bytes + body.len);
+		body.len += wire_batched_bytes(&requests[i]);
+	}
+	head.value_len = (uint32_t)body.len;
+	assert_request("batch", &head, body.bytes, body.len);
+	body.len = 0;
+	add(&body, results, sizeof(results));
+	add(&body, VALUE, VALUE_LEN);
+	assert_response("batch response", &response, body.bytes, body.len);
+	for (unsigned int i = 0; i < COUNT(results); i++) {
+		assert_null(wire_result_parse(&parsed, body.bytes, body.len, &at));
+		assert_int_equal(parsed.op, results[i].op);
+		assert_int_equal(parsed.status, results[i].status);
+	}
+	assert_int_equal(parsed.item_flags, FLAGS);
+	assert_int_equal(parsed.value_len, VALUE_LEN);
+	assert_memory_equal(parsed.value, VALUE, VALUE_LEN);
+	assert_int_equal(at, body.len);
+}
+
 static void the_messages_of_softnic_match_the_code(void **state)
 {
 	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
@@ -769,6 +841,7 @@ int main(void)
 		cmocka_unit_test(puts_match_the_code),
 		cmocka_unit_test(gets_match_the_code),
 		cmocka_unit_test(the_other_requests_match_the_code),
+		cmocka_unit_test(batches_match_the_code),
 		cmocka_unit_test(the_messages_of_softnic_match_the_code),
 		cmocka_unit_test(the_records_of_softnic_match_the_code),
 	};

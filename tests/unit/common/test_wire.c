@@ -455,6 +455,188 @@ static void hello_of_another_length(void **state)
 			   "HELLO of the wrong length");
 }
 
+/* One request of each kind that may be in a batch, with what it needs, and its bytes. */
+static const struct {
+	struct request request;
+	size_t bytes;
+} batched[] = {
+	{ { .op = WIRE_PING }, 16 },
+	{ { .op = WIRE_GET, .key_len = KEY_MAX }, 16 + KEY_MAX },
+	{ { .op = WIRE_PUT, .key_len = 3, .value_len = 9, .item_flags = ~0u, .ttl = WIRE_TTL_MAX },
+	  16 + 12 },
+	{ { .op = WIRE_PUT, .mode = WIRE_CAS, .key_len = 3, .version = ~0ull }, 16 + 8 + 3 },
+	{ { .op = WIRE_PUT, .mode = WIRE_APPEND, .key_len = 3, .value_len = 4 }, 16 + 7 },
+	{ { .op = WIRE_DELETE, .key_len = 5 }, 16 + 5 },
+	{ { .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION, .key_len = 5, .version = 7 },
+	  16 + 8 + 5 },
+	{ { .op = WIRE_ARITH, .mode = WIRE_DECR, .key_len = 2, .delta = ~0ull }, 16 + 8 + 2 },
+	{ { .op = WIRE_ARITH,
+	    .flags = WIRE_F_CREATE,
+	    .key_len = 2,
+	    .delta = 1,
+	    .initial = ~0ull,
+	    .item_flags = 3,
+	    .ttl = 4 },
+	  16 + 16 + 2 },
+	{ { .op = WIRE_TOUCH, .key_len = 2, .ttl = 5 }, 16 + 2 },
+};
+
+#define BATCHED (sizeof(batched) / sizeof(batched[0]))
+
+static uint8_t batched_body[UINT16_MAX];
+
+static size_t batched_write(size_t i, uint8_t *to)
+{
+	struct request request = batched[i].request;
+
+	request.key = request.key_len ? batched_body : NULL;
+	request.value = request.value_len ? batched_body : NULL;
+	wire_batched_write(&request, to);
+	assert_int_equal(wire_batched_bytes(&request), batched[i].bytes);
+	return batched[i].bytes;
+}
+
+/* Parses a BATCH with these bytes, which end with their block. */
+static const char *parse_batch(uint32_t count, const uint8_t *requests, size_t len)
+{
+	const struct wire_request head = { .op = WIRE_BATCH,
+					   .count = count,
+					   .value_len = (uint32_t)len };
+	uint8_t *msg = malloc(sizeof(head) + len);
+	const char *error;
+
+	assert_non_null(msg);
+	memcpy(msg, &head, sizeof(head));
+	memcpy(msg + sizeof(head), requests, len);
+	error = wire_request_parse(&parsed, msg, sizeof(head) + len);
+	free(msg);
+	return error;
+}
+
+static void a_batch_of_all_kinds(void **state)
+{
+	uint8_t requests[8192];
+	size_t ends[BATCHED], len = 0, at = 0;
+	struct request request;
+
+	(void)state;
+	for (size_t i = 0; i < BATCHED; i++)
+		ends[i] = len += batched_write(i, requests + len);
+	assert_null(parse_batch(BATCHED, requests, len));
+	assert_int_equal(parsed.count, BATCHED);
+	for (size_t i = 0; i < BATCHED; i++) {
+		const struct request *expected = &batched[i].request;
+
+		assert_null(wire_batched_parse(&request, requests, len, &at));
+		assert_int_equal(at, ends[i]);
+		assert_int_equal(request.op, expected->op);
+		assert_int_equal(request.mode, expected->mode);
+		assert_int_equal(request.flags, expected->flags);
+		assert_int_equal(request.key_len, expected->key_len);
+		assert_int_equal(request.value_len, expected->value_len);
+		assert_int_equal(request.item_flags, expected->item_flags);
+		assert_int_equal(request.ttl, expected->ttl);
+		assert_true(request.version == expected->version);
+		assert_true(request.initial == expected->initial);
+		if (request.value)
+			assert_ptr_equal(request.value, requests + at - request.value_len);
+		if (request.key)
+			assert_ptr_equal(request.key,
+					 requests + at - request.value_len - request.key_len);
+	}
+	assert_true(wire_batched_numbered(WIRE_PUT) && !wire_batched_numbered(WIRE_GET));
+	/* Cut at every byte, no count but the right one leads to the end. */
+	for (size_t cut = 0; cut < len; cut++)
+		assert_non_null(parse_batch(BATCHED, requests, cut));
+	assert_string_equal(parse_batch(BATCHED - 1, requests, len),
+			    "batch longer than its requests");
+	assert_string_equal(parse_batch(BATCHED + 1, requests, len),
+			    "batched request shorter than its header");
+}
+
+static void batches_that_are_refused(void **state)
+{
+	static const char *const why = "operation that may not be in a batch";
+	static const char *const count = "number of requests in a batch out of range";
+	uint8_t requests[(WIRE_BATCH_MAX + 1) * sizeof(struct wire_batched)] = { 0 };
+	struct wire_batched *first = (struct wire_batched *)requests;
+
+	(void)state;
+	for (unsigned int op = 0; op < 256; op++) {
+		*first = (struct wire_batched){ .op = (uint8_t)op };
+		if (op < WIRE_PING || op == WIRE_STATS || op > WIRE_TOUCH)
+			assert_string_equal(parse_batch(1, requests, sizeof(*first)), why);
+	}
+	*first = (struct wire_batched){ .op = WIRE_GET, .flags = WIRE_F_TOUCH, .key_len = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
+	*first = (struct wire_batched){ .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
+	*first = (struct wire_batched){ .op = WIRE_PING, .key_len = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1),
+			    "key length out of range");
+	*first = (struct wire_batched){ .op = WIRE_PUT, .key_len = KEY_MAX, .value_len = ~0 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1),
+			    "batched request longer than the message");
+	*first = (struct wire_batched){ .op = WIRE_DELETE, .key_len = 1, .arg32 = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1),
+			    "arg32 in an operation that does not use it");
+	for (unsigned int i = 0; i <= WIRE_BATCH_MAX; i++)
+		first[i] = (struct wire_batched){ .op = WIRE_PING };
+	assert_string_equal(parse_batch(0, requests, 0), count);
+	assert_string_equal(parse_batch(~0u, requests, sizeof(requests)), count);
+	assert_string_equal(parse_batch(WIRE_BATCH_MAX + 1, requests, sizeof(requests)), count);
+	assert_null(parse_batch(WIRE_BATCH_MAX, requests, sizeof(requests) - sizeof(*first)));
+}
+
+static void results(void **state)
+{
+	struct wire_result r[2] = {
+		{ .op = WIRE_GET, .version = 5, .expires = 6, .item_flags = 7, .value_len = 3 },
+	};
+	size_t len = sizeof(r[0]) + 3, at = 0;
+
+	(void)state;
+	assert_null(wire_result_parse(&response, r, len, &at));
+	assert_int_equal(at, len);
+	assert_int_equal(response.value_len, 3);
+	assert_int_equal(response.item_flags, 7);
+	assert_int_equal(response.expires, 6);
+	assert_ptr_equal(response.value, &r[1]);
+	at = 0;
+	assert_string_equal(wire_result_parse(&response, r, len - 1, &at),
+			    "result longer than the message");
+	at = 0;
+	assert_string_equal(wire_result_parse(&response, r, sizeof(r[0]) - 1, &at),
+			    "result shorter than its header");
+	at = len + 1;
+	assert_string_equal(wire_result_parse(&response, r, len, &at),
+			    "result shorter than its header");
+	/* No value follows a failure, or another operation. */
+	r[0].status = WIRE_TOO_LARGE;
+	at = 0;
+	assert_null(wire_result_parse(&response, r, sizeof(r[0]), &at));
+	r[0] = (struct wire_result){ .op = WIRE_ARITH, .result = ~0ull, .slot = 9 };
+	at = 0;
+	assert_null(wire_result_parse(&response, r, sizeof(r[0]), &at));
+	assert_true(response.result == ~0ull && response.slot == 9 && !response.value_len);
+	for (unsigned int v = 0; v < 256; v++) {
+		at = 0;
+		r[0] = (struct wire_result){ .op = (uint8_t)v };
+		assert_int_equal(wire_result_parse(&response, r, sizeof(r[0]), &at) == NULL,
+				 v >= WIRE_PING && v <= WIRE_TOUCH && v != WIRE_STATS);
+	}
+	at = 0;
+	for (unsigned int bit = 0; bit < 16; bit++) {
+		at = 0;
+		r[0] = (struct wire_result){ .op = WIRE_PUT, .flags = (uint16_t)(1u << bit) };
+		assert_int_equal(wire_result_parse(&response, r, sizeof(r[0]), &at) == NULL,
+				 (1u << bit & (WIRE_R_REPEATED | WIRE_R_PINS)) != 0);
+	}
+	at = 0;
+	r[0] = (struct wire_result){ .op = WIRE_PUT, .status = 4 };
+	assert_non_null(wire_result_parse(&response, r, sizeof(r[0]), &at));
+}
+
 static const char *parse_response(struct wire_response head, size_t body)
 {
 	size_t len = sizeof(head) + body;
@@ -733,7 +915,7 @@ static void names(void **state)
 	assert_string_equal(wire_op_name(WIRE_HELLO), "HELLO");
 	assert_string_equal(wire_op_name(WIRE_STATS), "STATS");
 	assert_string_equal(wire_op_name(WIRE_ACCESS), "ACCESS");
-	assert_string_equal(wire_op_name(WIRE_KILL), "KILL");
+	assert_string_equal(wire_op_name(WIRE_BATCH), "BATCH");
 	assert_string_equal(wire_op_name((enum wire_op)0), "unknown");
 	assert_string_equal(wire_op_name((enum wire_op)(WIRE_OP_MAX + 1)), "unknown");
 }
@@ -755,6 +937,9 @@ int main(void)
 		cmocka_unit_test(modes_and_times_out_of_range),
 		cmocka_unit_test(lengths_that_overflow),
 		cmocka_unit_test(hello_of_another_length),
+		cmocka_unit_test(a_batch_of_all_kinds),
+		cmocka_unit_test(batches_that_are_refused),
+		cmocka_unit_test(results),
 		cmocka_unit_test(responses),
 		cmocka_unit_test(responses_that_are_refused),
 		cmocka_unit_test(a_response_with_a_copy),

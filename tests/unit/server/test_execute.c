@@ -322,14 +322,14 @@ static void scan(void **state)
 /* Requests that do not concern the table are refused; PING and access records need no table. */
 static void other_requests(void **state)
 {
-	static const enum wire_op refused[] = { WIRE_HELLO, WIRE_STATS, WIRE_FLUSH, WIRE_CLIENTS,
-						WIRE_KILL };
+	static const enum wire_op refused[] = { WIRE_HELLO,   WIRE_STATS, WIRE_FLUSH,
+						WIRE_CLIENTS, WIRE_KILL,  WIRE_BATCH };
 	struct request request = { .op = WIRE_PING };
 	struct room room;
 
 	(void)state;
 	room_init(&room);
-	for (unsigned int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		request.op = refused[i];
 		head.status = WIRE_OK;
 		execute(&test_threads[0], &request, 0, &head, &response_value, &room);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts operations on the table, and runs the steps of those that take several turns. */
+#include "server/net/operation.h"
+
+#include "common/util/clock.h"
+#include "common/util/stat.h"
+#include "server/net/build.h"
+
+static void operation_count(struct worker_stats *stats, enum wire_op op, enum wire_status status)
+{
+	switch (op) {
+	case WIRE_GET:
+		stat_add(&stats->gets, 1);
+		stat_add(&stats->get_misses, status == WIRE_NOT_FOUND);
+		break;
+	case WIRE_PUT:
+	case WIRE_ARITH:
+		stat_add(&stats->puts, 1);
+		stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
+		stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);
+		break;
+	case WIRE_DELETE:
+		stat_add(&stats->deletes, 1);
+		stat_add(&stats->delete_misses, status == WIRE_NOT_FOUND);
+		break;
+	case WIRE_TOUCH:
+		stat_add(&stats->touches, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+void operation_done(struct conn *conn, const struct request *request,
+		    const struct wire_response *head)
+{
+	operation_count(&conn->poller->worker->stats, request->op, head->status);
+	conn_record(conn, request->change, head);
+}
+
+enum deferred_next operation_room_run(struct room *room, uint64_t until_ns)
+{
+	enum room_next next;
+
+	do
+		next = room_step(room);
+	while (next == ROOM_AGAIN && clock_ns() < until_ns);
+	if (next == ROOM_DONE)
+		return DEFERRED_DONE;
+	return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
+}
+
+void operation_large_begin(struct deferred_large *large, struct worker *worker,
+			   const struct request *request, uint64_t hash)
+{
+	execute_large_begin(&large->request, &worker->store_thread, request, hash,
+			    worker->copy_seed++);
+	large->begun = true;
+}
+
+enum deferred_next operation_large_run(struct deferred_large *large, struct conn *conn,
+				       const struct request *request, uint64_t hash,
+				       struct wire_response *head, uint64_t until_ns)
+{
+	enum large_next next;
+
+	do {
+		if (!build_admit(conn, &large->hold, &large->request.steps))
+			return DEFERRED_WAIT;
+		next = execute_large_step(&large->request, request, hash, DEFERRED_STEP_BYTES,
+					  head);
+	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
+	if (next != LARGE_DONE)
+		return next == LARGE_RETRY ? DEFERRED_IDLE : DEFERRED_AGAIN;
+	build_end(conn, &large->hold);
+	return DEFERRED_DONE;
+}
+
+void operation_large_cancel(struct deferred_large *large, struct conn *conn)
+{
+	if (!large->begun)
+		return;
+	large_cancel(&large->request.steps);
+	build_end(conn, &large->hold);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* Sets up a worker on a device of functions, and takes what it posts. */
+#include "tests/support/worker_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <urcu-qsbr.h>
+
+#include "common/util/stat.h"
+#include "server/net/budget.h"
+#include "server/net/deferred.h"
+#include "server/net/pull.h"
+#include "server/net/request.h"
+#include "tests/support/store_fixture.h"
+
+#define BUFFERS (TEST_RECVS * 2)
+#define TURNS_MAX 100000
+#define LONG_NS 3600000000000ull
+
+struct store test_store;
+struct worker test_worker;
+struct poller *const test_poller = &test_worker.pollers[0];
+struct test_conn test_conns[TEST_CONNS];
+unsigned int test_recvs[TEST_RECVS];
+
+static struct worker_env env;
+static struct mailbox control;
+static struct device dev = { .name = "test" };
+static struct nic nic = { .dev = &dev };
+static struct ibv_context verbs;
+static struct ibv_srq srq;
+static struct ibv_mr mr;
+
+static int post_srq_recv(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)to;
+	(void)bad;
+	for (; wr; wr = wr->next)
+		test_recvs[wr_id_buffer(wr->wr_id)]++;
+	return 0;
+}
+
+static void take_response(struct test_conn *c, const struct ibv_send_wr *wr)
+{
+	const uint8_t *message = (const uint8_t *)(uintptr_t)wr->sg_list->addr;
+
+	assert_in_range(wr->sg_list->length, sizeof(c->response), c->conn.response_bytes);
+	memcpy(&c->response, message, sizeof(c->response));
+	c->value_len = wr->sg_list->length - (uint32_t)sizeof(c->response);
+	memcpy(c->value, message + sizeof(c->response), c->value_len);
+	c->responses++;
+	if (wr->send_flags & IBV_SEND_SIGNALED)
+		c->completes = wr->wr_id;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct test_conn *c = caa_container_of(qp, struct test_conn, qp);
+
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		if (wr->opcode == IBV_WR_SEND) {
+			take_response(c, wr);
+			continue;
+		}
+		assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
+		if (!wr->num_sge) {
+			assert_int_equal(c->probe, 0);
+			c->probe = wr->wr_id;
+			continue;
+		}
+		assert_true(c->read_count < TEST_POSTED_MAX);
+		c->reads[c->read_count] = *wr;
+		c->sges[c->read_count++] = *wr->sg_list;
+	}
+	return 0;
+}
+
+void test_conn_setup(struct test_conn *c)
+{
+	*c = (struct test_conn){
+		.qp = { .context = &verbs },
+		.conn = {
+			.poller = test_poller,
+			.qp = &c->qp,
+			.window = TEST_WINDOW,
+			.response_bytes = TEST_BUFFER_BYTES,
+			.sq_depth = poller_sq_depth(test_poller, TEST_WINDOW) - MARKERS,
+			.probes_answered = 1,
+			.sent_first = BUFFER_NONE,
+			.sent_last = BUFFER_NONE,
+		},
+	};
+	TAILQ_INIT(&c->conn.deferred);
+	c->conn.pull_hold.conn = &c->conn;
+	atomic_store(&c->conn.hello_done, true);
+	for (unsigned int i = 0; i < NOTE_KINDS; i++)
+		c->conn.notes[i] = (struct note){ .conn = &c->conn, .kind = (enum note_kind)i };
+}
+
+void test_conn_complete(struct test_conn *c)
+{
+	while (c->conn.sent_first != BUFFER_NONE)
+		response_done(test_poller, &c->conn, c->completes);
+	sq_put(&c->conn, c->conn.sq_used);
+	c->conn.sq_unsignaled = 0;
+}
+
+void test_conn_end(struct test_conn *c)
+{
+	c->conn.stopped = true;
+	deferred_cancel(&c->conn);
+	pull_release(test_poller, &c->conn);
+	response_release_all(test_poller, &c->conn);
+	assert_int_equal(c->conn.sq_used, 0);
+	assert_int_equal(c->conn.buffers, 0);
+}
+
+static void poller_setup(void)
+{
+	*test_poller = (struct poller){
+		.worker = &test_worker,
+		.nic = &nic,
+		.limits = { .srq_depth = TEST_RECVS,
+			    .buffer_bytes = TEST_BUFFER_BYTES,
+			    .signal_every = TEST_WINDOW },
+		.srq = &srq,
+		.mr = &mr,
+		.inline_max = sizeof(struct wire_response),
+		.memory = calloc(BUFFERS, TEST_BUFFER_BYTES),
+		.buffers = calloc(BUFFERS, sizeof(struct buffer)),
+		.free = calloc(BUFFERS, sizeof(uint32_t)),
+	};
+	for (uint32_t i = TEST_RECVS; i < BUFFERS; i++)
+		buffer_put(test_poller, i);
+}
+
+int test_worker_create(uint64_t region_bytes, uint64_t value_max)
+{
+	rcu_register_thread();
+	test_store_create(&test_store, region_bytes, 4, 1);
+	test_store.region.geometry.value_max = value_max;
+	memset(&test_worker, 0, sizeof(test_worker));
+	memset(test_recvs, 0, sizeof(test_recvs));
+	env = (struct worker_env){ .store = &test_store, .control = &control };
+	test_worker.env = &env;
+	test_worker.limits = (struct worker_limits){
+		.pull_ns = LONG_NS,
+		.pull_stall_ns = LONG_NS,
+		.workers = 1,
+	};
+	TAILQ_INIT(&test_worker.copies);
+	TAILQ_INIT(&test_worker.deferred_conns);
+	TAILQ_INIT(&test_worker.pulls);
+	TAILQ_INIT(&test_worker.pulls_by_progress);
+	budget_init(&test_worker.pull_budget, region_bytes);
+	budget_init(&test_worker.build_budget, region_bytes);
+	verbs.ops.post_send = post_send;
+	verbs.ops.post_srq_recv = post_srq_recv;
+	srq.context = &verbs;
+	nic.mr = &mr;
+	nic.port.max_msg_sz = 1u << 30;
+	poller_setup();
+	for (unsigned int i = 0; i < TEST_CONNS; i++)
+		test_conn_setup(&test_conns[i]);
+	assert_int_equal(mailbox_init(&control), 0);
+	assert_int_equal(deferred_init(test_poller), 0);
+	assert_int_equal(store_thread_init(&test_worker.store_thread, &test_store.table, 1), 0);
+	store_thread_clock(&test_worker.store_thread);
+	return 0;
+}
+
+void test_worker_destroy(void)
+{
+	for (unsigned int i = 0; i < TEST_CONNS; i++) {
+		assert_false(deferred_pending(&test_conns[i].conn));
+		assert_int_equal(test_conns[i].conn.deferred_count, 0);
+		test_conn_complete(&test_conns[i]);
+		assert_int_equal(test_conns[i].conn.buffers, 0);
+	}
+	assert_false(deferred_run(&test_worker));
+	assert_int_equal(test_poller->free_count, BUFFERS - TEST_RECVS);
+	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
+		assert_int_equal(test_worker.pull_budget.held[i], 0);
+		assert_int_equal(test_worker.pull_budget.waiting_count[i], 0);
+		assert_int_equal(test_worker.build_budget.held[i], 0);
+		assert_int_equal(test_worker.build_budget.waiting_count[i], 0);
+	}
+	assert_true(TAILQ_EMPTY(&test_worker.pulls));
+	assert_true(TAILQ_EMPTY(&test_worker.pulls_by_progress));
+	assert_int_equal(stat_read(&test_worker.pulls_count), 0);
+	deferred_release(test_poller);
+	free(test_poller->memory);
+	free(test_poller->buffers);
+	free(test_poller->free);
+	mailbox_release(&control);
+	store_thread_release(&test_worker.store_thread);
+	test_store_destroy(&test_store);
+	rcu_unregister_thread();
+}
+
+uint8_t *test_recv(uint32_t buffer)
+{
+	assert_true(buffer < TEST_RECVS);
+	return poller_buffer(test_poller, buffer);
+}
+
+bool test_receive(struct test_conn *c, uint32_t buffer, size_t len)
+{
+	struct response_list responses = { .poller = test_poller };
+	struct request request;
+	uint64_t hash = 0;
+	bool done;
+
+	assert_null(wire_request_parse(&request, test_recv(buffer), len));
+	if (request.key)
+		hash = table_hash(&test_store.table, request.key, request.key_len);
+	store_thread_clock(&test_worker.store_thread);
+	rcu_read_lock();
+	done = request_execute(&responses, &c->conn, &request, hash, buffer);
+	responses_send(&responses);
+	rcu_read_unlock();
+	return done;
+}
+
+bool test_turn(void)
+{
+	bool ran = deferred_run(&test_worker);
+
+	rcu_quiescent_state();
+	turn_end(&test_worker.turn, &test_worker.turns, test_worker.store_thread.now_ns);
+	return ran;
+}
+
+unsigned int test_turns(void)
+{
+	unsigned int n = 0;
+
+	while (test_turn())
+		assert_true(++n < TURNS_MAX);
+	return n;
+}

@@ -152,6 +152,20 @@ struct device_ops {
 	/* Takes the next asynchronous event off dev->verbs->async_fd; -EAGAIN if there is none. */
 	int (*get_async_event)(struct device *dev, struct device_async_event *event);
 
+	/*
+	 * Allocates at least @bytes bytes of zeros for reg_mr(), which a peer can READ in the best
+	 * way that the device has: on softnic by itself, with one copy (a memfd: mem->fd). It has
+	 * pages of 2 MiB as far as this host can give them, which are taken now where the device
+	 * does not pin memory: some 0.2 s for each GiB. A child after fork(2) does not have it. Any
+	 * thread may call these two. -EINVAL: 0 or too many bytes; -ENOMEM; -EMFILE, -ENFILE:
+	 * descriptors.
+	 */
+	int (*alloc_mem)(struct device *dev, size_t bytes, struct device_mem *mem);
+	/*
+	 * Frees it, after all its registrations: at once, whatever a peer still has open. Sets *mem
+	 * so that it may be called again.
+	 */
+	void (*free_mem)(struct device *dev, struct device_mem *mem);
 	int (*alloc_pd)(struct device *dev, struct ibv_pd **pd);
 	void (*dealloc_pd)(struct ibv_pd *pd);
 	/* @access: IBV_ACCESS_*. ENOMEM when RLIMIT_MEMLOCK forbids it (verbs). */

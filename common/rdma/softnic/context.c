@@ -60,6 +60,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "common/rdma/mem.h"
 #include "common/util/log.h"
 
 /* clang-format off */
@@ -324,12 +325,27 @@ static void sn_dealloc_pd(struct ibv_pd *pd)
 	free(pd);
 }
 
+static int sn_alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
+{
+	int ret = fault_check(FAULT_alloc_mem, dev_to_sn_context(dev));
+
+	return ret ? ret : mem_map(mem, bytes, true);
+}
+
+static void sn_free_mem(struct device *dev, struct device_mem *mem)
+{
+	(void)dev;
+	mem_unmap(mem);
+}
+
 const struct device_ops softnic_ops = {
 	.name = "softnic",
 	.open = sn_open,
 	.close = sn_close,
 	.query = sn_query,
 	.get_async_event = sn_get_async_event,
+	.alloc_mem = sn_alloc_mem,
+	.free_mem = sn_free_mem,
 	.alloc_pd = sn_alloc_pd,
 	.dealloc_pd = sn_dealloc_pd,
 	.reg_mr = sn_reg_mr,

@@ -38,6 +38,7 @@
 	X(open)			\
 	X(query)		\
 	X(get_async_event)	\
+	X(alloc_mem)		\
 	X(alloc_pd)		\
 	X(reg_mr)		\
 	X(take_file)		\

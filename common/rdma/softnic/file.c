@@ -5,9 +5,9 @@
  *
  * Why not a mapping, as clients have one of our region. preadv() needs no page tables and no place
  * in our address space, and can't end in a SIGBUS; a hole reads as zeros and stays one, where a
- * mapping would allocate a page for it, on our account. It is also faster: the kernel copies with
- * `rep movsb`, which does not read the destination's lines first (1 MiB of a memfd, to memory that
- * is not in the cache: 2 x as fast as memcpy() from a mapping).
+ * mapping would allocate a page for it, on our account, or fail to. It costs little: 1 MiB that is
+ * in no cache takes 1.1 x as long as with memcpy() if the file has large pages, as alloc_mem() has
+ * them, and 1.9 x with small ones, which the kernel copies one by one (bench/rdma/read-bench.c).
  *
  * Only memfds get here. A file of a FUSE file system could make a read wait for its owner for ever,
  * one on a disk for the disk; F_GET_SEALS fails for these, and for pipes and devices. Files of a

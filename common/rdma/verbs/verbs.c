@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/rdma/mem.h"
 #include "common/util/log.h"
 
 /* Async events that one call may take without a result; those left keep the fd readable. */
@@ -257,12 +258,26 @@ static const uint8_t *verbs_read_source(struct ibv_qp *qp, uint32_t rkey, uint64
 	return NULL;
 }
 
+static int verbs_alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
+{
+	(void)dev;
+	return mem_map(mem, bytes, false);
+}
+
+static void verbs_free_mem(struct device *dev, struct device_mem *mem)
+{
+	(void)dev;
+	mem_unmap(mem);
+}
+
 const struct device_ops verbs_ops = {
 	.name = "verbs",
 	.open = verbs_open,
 	.close = verbs_close,
 	.query = verbs_query,
 	.get_async_event = verbs_get_async_event,
+	.alloc_mem = verbs_alloc_mem,
+	.free_mem = verbs_free_mem,
 	.alloc_pd = verbs_alloc_pd,
 	.dealloc_pd = verbs_dealloc_pd,
 	.reg_mr = verbs_reg_mr,

@@ -313,8 +313,9 @@ help:  ## this list
 # What the scripts in bench/ need beside kvbench: the player of traces, measurements of libkvd, and
 # of the storage engine and of liburcu in one process. Programs in bench/engine link the server
 # library and include no headers of server/ but those of the storage engine.
-PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c))
-PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor
+PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c \
+	bench/rdma/*.c))
+PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor read-bench
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
@@ -325,6 +326,8 @@ $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/li
 $(B)/crowd $(B)/connections $(B)/get-floor: $(B)/%: $(O)/bench/client/%.o \
 		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+$(B)/read-bench: $(O)/bench/rdma/read-bench.o $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
 $(B)/rcu-flavours: $(O)/bench/rcu/main.o
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
 $(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/engine.o \

@@ -47,7 +47,7 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.numa = config->memory.numa,
 		.local = &setup->local,
 		.level = index_level(config->index.keys),
-		.value_max = config->limits.max_value,
+		.value_max = config_value_max(config),
 		.fill = config->index.fill,
 		.eviction = (enum eviction_policy)config->memory.eviction,
 		.pin_share = config->memory.pin_share,

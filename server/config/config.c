@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,10 @@
 /* After this many errors or lines it is not a configuration file. */
 #define CONFIG_ERRORS_MAX 20
 #define CONFIG_LINES_MAX 10000
+
+/* What limits.max_value = auto is: so many bytes, or that part of memory if it is less. */
+#define AUTO_VALUE_MAX OPTION_MIB(64)
+#define AUTO_VALUE_SHARE 16u
 
 /* inih cuts longer section names. */
 #define CONFIG_SECTION_MAX 49
@@ -404,6 +409,15 @@ int config_set(struct config *config, const char *assignment)
 	return 0;
 }
 
+uint64_t config_value_max(const struct config *config)
+{
+	uint64_t share = config->memory.size / AUTO_VALUE_SHARE;
+
+	if (config->limits.max_value != OPTION_SIZE_AUTO)
+		return config->limits.max_value;
+	return share < AUTO_VALUE_MAX ? share : AUTO_VALUE_MAX;
+}
+
 int config_check(const struct config *config)
 {
 	int ret = 0;
@@ -416,7 +430,7 @@ int config_check(const struct config *config)
 		ret = -EINVAL;
 	}
 	/* While a value is replaced its old item exists too, and the index needs room. */
-	if (config->limits.max_value > config->memory.size / 4) {
+	if (config_value_max(config) > config->memory.size / 4) {
 		report("config", 0,
 		       "limits.max_value is more than a quarter of memory.size: memory could "
 		       "hold few such values; lower the first or raise the second");
@@ -481,6 +495,7 @@ void config_print(const struct config *config, FILE *out)
 	}
 	region_describe(config->memory.size, index_level(config->index.keys), text, sizeof(text));
 	fprintf(out, "\n# How memory is divided with these options:\n# %s\n", text);
+	fprintf(out, "# The largest value: %" PRIu64 " bytes\n", config_value_max(config));
 }
 
 void config_help(FILE *out)

@@ -36,6 +36,9 @@ int config_set(struct config *config, const char *assignment);
 /* Checks that the options fit each other. Returns 0, or -EINVAL after reporting all that do not. */
 int config_check(const struct config *config);
 
+/* Bytes of the largest value: limits.max_value, also where that is auto. */
+uint64_t config_value_max(const struct config *config);
+
 /* What a configuration is read from, at the start and again later. */
 struct config_source {
 	const char *file;	  /* or NULL */
@@ -61,7 +64,7 @@ void config_compare(const struct config *old, const struct config *new,
 
 /*
  * Writes a file from which config_load() reads the same configuration; a comment at its end says
- * how the region is divided.
+ * how the region is divided, and how large a value may be.
  */
 void config_print(const struct config *config, FILE *out);
 

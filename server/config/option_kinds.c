@@ -73,6 +73,32 @@ static void domain_kind_size(const struct config_option *option, char *buffer)
 		 format_size(option->max, high));
 }
 
+static int parse_kind_autosize(const struct config_option *option, const char *text, void *field,
+			       struct parse_why *why)
+{
+	if (strcmp(text, "auto") != 0)
+		return parse_kind_size(option, text, field, why);
+	*(uint64_t *)field = OPTION_SIZE_AUTO;
+	return 0;
+}
+
+static void format_kind_autosize(const struct config_option *option, const void *field,
+				 char *buffer)
+{
+	if (*(const uint64_t *)field == OPTION_SIZE_AUTO)
+		strcpy(buffer, "auto");
+	else
+		format_kind_size(option, field, buffer);
+}
+
+static void domain_kind_autosize(const struct config_option *option, char *buffer)
+{
+	char low[PARSE_FORMAT_MAX], high[PARSE_FORMAT_MAX];
+
+	snprintf(buffer, OPTION_TEXT_MAX, "auto | %s to %s", format_size(option->min, low),
+		 format_size(option->max, high));
+}
+
 static int parse_kind_time(const struct config_option *option, const char *text, void *field,
 			   struct parse_why *why)
 {
@@ -355,6 +381,7 @@ static const struct option_kind
 	kind_UINT = { parse_kind_uint, format_kind_uint, domain_kind_uint, NULL },
 	kind_COUNT = { parse_kind_uint, format_kind_uint, domain_kind_uint, NULL },
 	kind_SIZE = { parse_kind_size, format_kind_size, domain_kind_size, NULL },
+	kind_AUTOSIZE = { parse_kind_autosize, format_kind_autosize, domain_kind_autosize, NULL },
 	kind_TIME = { parse_kind_time, format_kind_time, domain_kind_time, NULL },
 	kind_BOOL = { parse_kind_bool, format_kind_bool, domain_kind_bool, NULL },
 	kind_MODE = { parse_kind_mode, format_kind_mode, domain_kind_mode, NULL },

@@ -11,6 +11,7 @@
  *	UINT	  uint32_t, min to max
  *	COUNT	  uint64_t, min to max
  *	SIZE	  uint64_t bytes, min to max
+ *	AUTOSIZE  the same, or OPTION_SIZE_AUTO, "auto"
  *	TIME	  uint64_t nanoseconds, min to max
  *	BOOL	  bool
  *	MODE	  uint32_t, file permissions
@@ -44,6 +45,8 @@ enum poll_mode {
 
 /* Bytes of a list of NUMA nodes, its zero included. */
 #define OPTION_NUMA_MAX 64
+
+#define OPTION_SIZE_AUTO UINT64_MAX
 
 #define OPTION_KIB(n) ((uint64_t)(n) << 10)
 #define OPTION_MIB(n) ((uint64_t)(n) << 20)
@@ -133,8 +136,9 @@ enum poll_mode {
 	  "percentage of one CPU that the sweep of expired items may use")
 
 #define OPTIONS_limits(X)                                                                          \
-	X(limits, max_value, SIZE, "1m", 0, OPTION_GIB(1),                                         \
-	  "size of the largest value that a client may store")                                     \
+	X(limits, max_value, AUTOSIZE, "auto", 0, OPTION_GIB(1),                                   \
+	  "size of the largest value that a client may store; auto: 64m, or a sixteenth of "       \
+	  "memory.size if that is less")                                                           \
 	X(limits, identities, UINT, "2048", 0, 131072,                                             \
 	  "clients, connected or not long away, whose changes are executed once if sent again")    \
 	X(limits, connection_requests, UINT, "0", 0, 1000000000,                                   \
@@ -172,6 +176,7 @@ enum poll_mode {
 #define OPTION_FIELD_UINT(name) uint32_t name
 #define OPTION_FIELD_COUNT(name) uint64_t name
 #define OPTION_FIELD_SIZE(name) uint64_t name
+#define OPTION_FIELD_AUTOSIZE(name) uint64_t name
 #define OPTION_FIELD_TIME(name) uint64_t name
 #define OPTION_FIELD_BOOL(name) bool name
 #define OPTION_FIELD_MODE(name) uint32_t name

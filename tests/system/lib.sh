@@ -169,6 +169,8 @@ config_write() {
 		[memory]
 		size = 32m
 		hugepages = off
+		[limits]
+		max_value = 1m
 		[request]
 		srq_depth = 512
 		[log]

@@ -170,7 +170,8 @@ static void test_defaults(void **state)
 	assert_int_equal(config.index.keys, 0);
 	assert_int_equal(config.index.fill, 65);
 	assert_int_equal(config.expiry.sweep_share, 5);
-	assert_int_equal(config.limits.max_value, 1 << 20);
+	assert_int_equal(config.limits.max_value, OPTION_SIZE_AUTO);
+	assert_int_equal(config_value_max(&config), 64 << 20);
 	assert_int_equal(config.limits.connection_requests, 0);
 	assert_int_equal(config.limits.connection_bytes, 0);
 	assert_int_equal(config.request.window, 8);
@@ -532,6 +533,28 @@ static void test_set(void **state)
 	assert_int_equal(config.server.workers, 3);
 }
 
+/* By default a sixteenth of memory.size, up to a bound; what is configured counts as it is. */
+static void test_max_value(void **state)
+{
+	(void)state;
+	assert_int_equal(set("memory.size=16m"), 0);
+	assert_int_equal(config_value_max(&config), 1 << 20);
+	assert_int_equal(set("memory.size=1000m"), 0);
+	assert_int_equal(config_value_max(&config), (1000u << 20) / 16);
+	assert_int_equal(set("memory.size=512g"), 0);
+	assert_int_equal(config_value_max(&config), 64 << 20);
+	assert_int_equal(set("limits.max_value=1g"), 0);
+	assert_int_equal(config_value_max(&config), 1 << 30);
+	assert_int_equal(check(), 0);
+	assert_int_equal(set("limits.max_value=0"), 0);
+	assert_int_equal(config_value_max(&config), 0);
+	assert_int_equal(set("limits.max_value=1025m"), -EINVAL);
+	assert_int_equal(set("limits.max_value=aut"), -EINVAL);
+	assert_int_equal(config_value_max(&config), 0);
+	assert_int_equal(set("limits.max_value=auto"), 0);
+	assert_int_equal(config_value_max(&config), 64 << 20);
+}
+
 static void test_check(void **state)
 {
 	(void)state;
@@ -569,6 +592,7 @@ static void test_print(void **state)
 		"memory.numa=0,2",	 "memory.eviction=lru",	  "memory.hugepages=1g",
 		"memory.size=48m",	 "softnic.socket=/a b;c", "softnic.socket_mode=07",
 		"rdma.address=10.9.0.1", "log.level=error",	  "log.file=/var/log/kvd.log",
+		"limits.max_value=3m",
 	};
 	static char text[TEXT_MAX];
 	struct config wanted;
@@ -583,7 +607,8 @@ static void test_print(void **state)
 	assert_non_null(strstr(text, "\nnuma = 0,2\n"));
 	assert_non_null(strstr(text,
 			       "\n# region 50331648 bytes = superblock 4096 + index (grows from "
-			       "8192 to at most 33554432) + items + pad 4096\n"));
+			       "8192 to at most 33554432) + items + pad 4096\n"
+			       "# The largest value: 3145728 bytes\n"));
 	config_init(&config);
 	assert_int_equal(load(text), 0);
 	assert_memory_equal(&config, &wanted, sizeof(config));
@@ -651,16 +676,16 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
-		CONFIG_TEST(test_numa),		  CONFIG_TEST(test_long_line),
-		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
-		CONFIG_TEST(test_check),	  CONFIG_TEST(test_print),
-		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
-		CONFIG_TEST(test_table),
+		CONFIG_TEST(test_defaults),  CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),     CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),	     CONFIG_TEST(test_values),
+		CONFIG_TEST(test_numa),	     CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_bytes),     CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),    CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),   CONFIG_TEST(test_set),
+		CONFIG_TEST(test_max_value), CONFIG_TEST(test_check),
+		CONFIG_TEST(test_print),     CONFIG_TEST(test_print_division),
+		CONFIG_TEST(test_example),   CONFIG_TEST(test_table),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -10,8 +10,8 @@
  *	111uuuuu uuuuuuuu	pinned until unit u, then low
  *
  *   P1. The bytes of pinned items, in blocks and pages as they were allocated, are at most
- *	 memory.pin_share percent of the item memory; for the instant in which an append copies a
- *	 pinned item both copies count.
+ *	 memory.pin_share percent of the item memory, which falls as the index grows, when one is
+ *	 pinned; for the instant in which an append copies a pinned item both copies count.
  *   P2. Pins end by time, and no list of items says which: there is a sum for each unit of time, of
  *	 the pins that end then. The sum is taken off when the unit is reached, and a pin that ends
  *	 earlier, with its item, is taken off the sum. So an item costs no memory beside its field.

@@ -6,6 +6,10 @@
  */
 #include "server/store/pins.h"
 
+#include <pthread.h>
+
+#include <urcu-qsbr.h>
+
 #include "server/store/access_time.h"
 #include "server/store/evict.h"
 #include "tests/support/store_test.h"
@@ -196,6 +200,53 @@ static void stay_until_their_time(uint32_t len)
 	print_message("%llu pinned items of %u: %llu left\n", (unsigned long long)n, len,
 		      (unsigned long long)count_there(0, n));
 	assert_true(count_there(0, n) <= n / 20);
+}
+
+/*
+ * Values of a sixteenth of the memory are stored while pinned items stand in between everywhere, of
+ * a size of which nothing else is.
+ */
+static void large_beside(uint32_t pin_len, uint32_t other_len)
+{
+	uint64_t key = 1000000, pins = 0;
+	unsigned int failed = 0;
+
+	while (STAT(evictions) < 20) {
+		if (key % 4 == 0 && try_pin(pins, pin_len, 100) == WIRE_OK)
+			pins++;
+		put(key++, other_len);
+	}
+	for (unsigned int i = 0; i < 40; i++) {
+		failed += change_mode(key++, sizeof(value), WIRE_SET, 0, false) != WIRE_OK;
+		for (unsigned int n = 0; n < 20; n++)
+			put(key++, other_len);
+	}
+	assert_int_equal(count_there(0, pins), pins);
+	assert_int_equal(failed, 0);
+}
+
+static void large_beside_small(void **state)
+{
+	(void)state;
+	large_beside(100, 300);
+}
+
+static void large_beside_large(void **state)
+{
+	(void)state;
+	large_beside(300000, 40000);
+}
+
+static void large_beside_same(void **state)
+{
+	(void)state;
+	large_beside(100000, 100000);
+}
+
+static void large_beside_medium(void **state)
+{
+	(void)state;
+	large_beside(20000, 1000);
 }
 
 static void small_stay(void **state)
@@ -586,9 +637,68 @@ static void account_is_exact(void **state)
 	assert_int_equal(pinned().fields, 0);
 }
 
+#define THREADS 2u
+
+/* Changes keys that other threads change, too, under pressure. */
+static void *change_keys(void *arg)
+{
+	struct store_thread *thread = arg;
+	uint64_t x = 0x9e3779b97f4a7c15u * (thread->id + 1u);
+
+	rcu_register_thread();
+	for (unsigned int i = 0; i < 20000; i++) {
+		uint64_t key = (x = x * 6364136223846793005u + 1442695040888963407u) >> 33;
+		struct table_change change = {
+			.key = &key,
+			.key_len = 8,
+			.value = value,
+			.value_len = key % 7 ? key % 2000 : key % 150000,
+			.mode = key % 5 ? WIRE_SET : WIRE_APPEND,
+		};
+		uint64_t hash;
+
+		if (change.mode == WIRE_SET)
+			change.wish = (struct access_wish){ .pin = key % 3, .low = key % 2 };
+		key %= i % 4 ? 200 : 100000;
+		hash = hash_of(&key, 8);
+		if (i % 8 == 7)
+			table_delete(thread, hash, &change);
+		else
+			table_put(thread, hash, &change);
+		table_access(thread, hash);
+		store_thread_clock(thread);
+		rcu_quiescent_state();
+	}
+	store_thread_idle(thread);
+	rcu_unregister_thread();
+	return NULL;
+}
+
+/* The account is exact also where threads change it, and the keys, at the same time. */
+static void threads(void **state)
+{
+	pthread_t ids[THREADS];
+
+	(void)state;
+	for (unsigned int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&ids[i], NULL, change_keys, &test_threads[i]), 0);
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(ids[i], NULL);
+	assert_store(NULL);
+	assert_true(pinned().bytes <= share_bytes());
+	for (uint64_t number = 0; number < index_buckets(&store.table); number++)
+		table_sweep_bucket(&test_threads[0], number, UINT64_MAX);
+	assert_pinned(0, 0);
+	assert_int_equal(pinned().fields, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(large_beside_small, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(large_beside_large, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(large_beside_same, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(large_beside_medium, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(small_stay, setup_wide, teardown),
 		cmocka_unit_test_setup_teardown(medium_stay, setup_lfu, teardown),
 		cmocka_unit_test_setup_teardown(large_stay, setup_lru, teardown),
@@ -602,6 +712,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_eviction, setup_none, teardown),
 		cmocka_unit_test_setup_teardown(full_chain, setup_no_growth, teardown),
 		cmocka_unit_test_setup_teardown(units_come_around, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(threads, setup_wide, teardown),
 		cmocka_unit_test_setup_teardown(account_is_exact, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(account_is_exact, setup_lfu, teardown),
 	};

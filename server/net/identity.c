@@ -2,6 +2,7 @@
 /* Finds identities, makes and forgets them, and passes them from one connection to the next. */
 #include "server/net/identity.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -179,6 +180,7 @@ struct conn *identity_leave(struct identities *identities, struct conn *conn, ui
 
 	if (!identity)
 		return NULL;
+	assert(identity->owner == conn);
 	conn->identity = NULL;
 	heir = identity->heir;
 	if (heir) {

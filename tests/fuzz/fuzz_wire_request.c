@@ -53,6 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		     (request.op == WIRE_PUT && request.value_len));
 		must(request.op != WIRE_HELLO || request.value_len == sizeof(struct wire_hello));
 		must(request.op != WIRE_ACCESS || request.access_count);
+		must(!request.change || (request.op != WIRE_HELLO && request.op != WIRE_STATS &&
+					 request.op != WIRE_SCAN && request.op != WIRE_ACCESS));
 	}
 	free(msg);
 	return 0;

@@ -327,12 +327,20 @@ const struct wire_hello raw_good_hello = {
 	.response_bytes = RAW_RECV_BYTES,
 };
 
-void raw_greet(struct raw_peer *p)
+bool raw_greet_with(struct raw_peer *p, const struct wire_hello *hello)
 {
 	raw_start(p, false);
-	raw_fill_hello(p, &raw_good_hello);
-	if (raw_send(p, RAW_HELLO_BYTES) || !raw_wait(p, raw_is_responded) || p->closed ||
-	    p->response.status != WIRE_OK || p->response.value_len != sizeof(p->welcome))
+	raw_fill_hello(p, hello);
+	if (raw_send(p, RAW_HELLO_BYTES) || !raw_wait(p, raw_is_responded) || p->closed)
+		return false;
+	if (p->response.status != WIRE_OK || p->response.value_len != sizeof(p->welcome))
 		raw_die("HELLO", EPROTO);
 	memcpy(&p->welcome, p->value, sizeof(p->welcome));
+	return true;
+}
+
+void raw_greet(struct raw_peer *p)
+{
+	if (!raw_greet_with(p, &raw_good_hello))
+		raw_die("HELLO", EPROTO);
 }

@@ -69,6 +69,8 @@ void raw_connect(struct raw_peer *p, const void *private_data, size_t bytes);
 void raw_start(struct raw_peer *p, bool deaf);
 /* The same, and sends HELLO as a good client does. */
 void raw_greet(struct raw_peer *p);
+/* The same with this HELLO. False: the server closed the connection. */
+bool raw_greet_with(struct raw_peer *p, const struct wire_hello *hello);
 
 /* Takes connection events alone: a client that looks at no completion and serves no READ. */
 void raw_poll_events(struct raw_peer *p);

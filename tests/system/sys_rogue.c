@@ -262,6 +262,77 @@ static const char *case_hello_short(void)
 	return send_and_expect_closed(&p, raw_fill(&p, &head, 0, 8));
 }
 
+/* With this identity and this first number that was not sent. */
+static struct wire_hello hello_identified(uint8_t identity, uint64_t change_next)
+{
+	struct wire_hello hello = raw_good_hello;
+
+	memset(hello.identity, identity, sizeof(hello.identity));
+	hello.change_next = change_next;
+	return hello;
+}
+
+static const char *case_hello_no_number(void)
+{
+	const struct wire_hello hello = hello_identified(1, 0);
+
+	return hello_closed(&hello);
+}
+
+static const char *case_hello_no_identity(void)
+{
+	const struct wire_hello hello = hello_identified(0, 1);
+
+	return hello_closed(&hello);
+}
+
+static const char *case_hello_left_out(void)
+{
+	const struct wire_hello hello = hello_identified(1, 7ull << 32);
+
+	return hello_closed(&hello);
+}
+
+/* The client says that it never sent what it was answered. */
+static const char *case_hello_number_below(void)
+{
+	const struct wire_request head = { .op = WIRE_PING, .change = 1 };
+	const struct wire_hello hello = hello_identified(2, 1);
+	struct raw_peer p;
+
+	if (!raw_greet_with(&p, &hello) || raw_send(&p, raw_fill(&p, &head, 0, 0)) ||
+	    !raw_wait(&p, raw_is_responded) || p.closed)
+		return "no answer to the first change";
+	raw_close(&p);
+	return hello_closed(&hello);
+}
+
+static const char *change_closed(uint8_t identity, uint32_t change)
+{
+	const struct wire_request head = { .op = WIRE_PING, .change = change };
+	const struct wire_hello hello = hello_identified(identity, identity ? 5 : 0);
+	struct raw_peer p;
+
+	if (!raw_greet_with(&p, &hello))
+		return "no welcome";
+	return send_and_expect_closed(&p, raw_fill(&p, &head, 0, 0));
+}
+
+static const char *case_change_gap(void)
+{
+	return change_closed(3, 6);
+}
+
+static const char *case_change_far(void)
+{
+	return change_closed(3, UINT32_MAX);
+}
+
+static const char *case_change_anonymous(void)
+{
+	return change_closed(0, 1);
+}
+
 static const char *case_hello_twice(void)
 {
 	struct raw_peer p;
@@ -1353,6 +1424,7 @@ static const char *case_socket_garbage_held(void)
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
 #define REFUSED_ABI "connection refused: the client has protocol version 4 and the server 3"
 #define EARLY "closed: a request before HELLO"
+#define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"
 #define ANY "-" /* the server need not log anything */
 
@@ -1377,6 +1449,14 @@ static const struct {
 	{ "hello_small", "any", HELLO, case_hello_small },
 	{ "hello_large", "any", HELLO, case_hello_large },
 	{ "hello_short", "any", "closed: HELLO of the wrong length", case_hello_short },
+	{ "hello_no_number", "any", HELLO, case_hello_no_number },
+	{ "hello_no_identity", "any", HELLO, case_hello_no_identity },
+	{ "hello_left_out", "any", HELLO, case_hello_left_out },
+	{ "hello_number_below", "any", "closed: HELLO with a number of changes that is below",
+	  case_hello_number_below },
+	{ "change_gap", "any", CHANGE, case_change_gap },
+	{ "change_far", "any", CHANGE, case_change_far },
+	{ "change_anonymous", "any", CHANGE, case_change_anonymous },
 	{ "hello_twice", "any", HELLO, case_hello_twice },
 	{ "hello_ping", "any", ANY, case_hello_ping },
 	{ "hello_and_hello", "any", HELLO, case_hello_and_hello },

@@ -341,6 +341,17 @@ static void forgotten(void **state)
 	assert_value("n", "40");
 }
 
+static enum deferred_next wait_step(struct deferred *deferred, struct response_list *responses,
+				    uint64_t until_ns)
+{
+	(void)deferred;
+	(void)responses;
+	(void)until_ns;
+	return DEFERRED_WAIT;
+}
+
+static const struct deferred_kind waiting_kind = { .step = wait_step };
+
 static void numbers_that_end_the_connection(void **state)
 {
 	struct request put = { .op = WIRE_PUT, KEY("s"), VALUE("ab"), .change = 2 };
@@ -355,6 +366,12 @@ static void numbers_that_end_the_connection(void **state)
 	assert_true(sides[0].conn.stopped);
 	connect_to(&sides[0]);
 	sides[0].conn.hello_done = false;
+	send(&sides[0], &put);
+	assert_true(sides[0].conn.stopped);
+	/* Behind a HELLO that waits. */
+	connect_to(&sides[0]);
+	sides[0].conn.hello_done = false;
+	deferred_start(&sides[0].conn, &waiting_kind, &(struct request){ .op = WIRE_HELLO }, 0, 0);
 	send(&sides[0], &put);
 	assert_true(sides[0].conn.stopped);
 	assert_int_equal(answers.last, 0);

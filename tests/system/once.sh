@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of changes that are sent again (server/net/answers.h, server/net/identity.h): those of
+# a connection that is cut are executed once; a new connection of a client ends the old one, with
+# what it had begun; and what is kept of clients that left is bounded, for each peer.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+IDENTITIES=16
+
+once() {
+	"$build/tests/system/sys_once" "$url" "$@"
+}
+
+# name, number
+# shellcheck disable=SC2317 # called by check
+stat_at_most() {
+	local value
+	value=$(stat_of "$1") && [ "$value" -le "$2" ]
+}
+
+# shellcheck disable=SC2317 # called by check
+stat_at_least() {
+	! stat_at_most "$1" $(($2 - 1))
+}
+
+# A client whose pull did not arrive may have to wait for server.pull_stall (B6 in budget.h).
+check "the server starts" server_start -o limits.identities=$IDENTITIES -o server.pull_stall=2s ||
+	finish
+check "a new connection while the old one's pull is under way" once takeover taken
+check "closes the old one" stat_is connections_replaced 1
+check "changes of connections that are cut" once cut cuts
+check "many connections with one identity" once twins
+
+# Of three, since one may share a group with the process that makes the storm.
+check "a client leaves" once leave left-1 0
+check "another one leaves" once leave left-2 0
+check "a third one leaves" once leave left-3 0
+check "100 clients of one process leave" once leave storm 100
+check "no more are kept than there is room for" stat_at_most identities_kept $IDENTITIES
+known=0
+for i in 1 2 3; do
+	! once return left-$i known 2 >"$tmp/return" || known=$((known + 1))
+done
+[ "$device" != softnic ] || # RDMA peers are hosts
+	check "a storm is the loss of its own process" [ $known -gt 0 ]
+check "the first client of the storm is forgotten: unknown, not executed twice" \
+	once return storm unknown 2
+check "the server stops" server_stop
+
+# hold or wait: starts a connection that stays; its pid is in $held
+# shellcheck disable=SC2317 # called by check
+stays() {
+	: >"$tmp/$1"
+	"$build/tests/system/sys_once" "$url" "$1" stays >>"$tmp/$1" 2>&1 &
+	held=$!
+	pids+=("$held")
+	await_line "$tmp/$1" "^$1" "$held"
+}
+
+# The worker of the first connection does not take part, so the second one's HELLO waits.
+# shellcheck disable=SC2317 # called by check
+the_next_one_gives_up() {
+	stays hold && holder=$held && freeze worker-0 && stays wait &&
+		wait_until "$DEADLINE_S" logged 'closed: its client connected anew' &&
+		kill -KILL "$held" && await_end "$held" && forget "$held" &&
+		wait_until "$DEADLINE_S" stat_is connections 2 &&
+		thaw && kill -KILL "$holder" && await_end "$holder" && forget "$holder"
+}
+
+check "another server" server_start -o limits.identities=$IDENTITIES -o server.workers=3 || finish
+check "knows nobody: unknown" once return left-1 unknown 1
+check "a HELLO that waits for the end of another connection gives up" the_next_one_gives_up
+check "the client is known by the next one" once return stays known 2
+check "all connections are gone" wait_until "$DEADLINE_S" stat_is connections 1
+check "the server stops" server_stop
+
+check "a server that keeps nobody" server_start -o server.identity_time=0 || finish
+check "a client leaves" once leave short 0
+check "it is forgotten" wait_until "$DEADLINE_S" stat_is identities_kept 0
+check "unknown, not executed twice" once return short unknown 2
+check "nobody was evicted" stat_is identities_evicted 0
+check "the server stops" server_stop
+
+check "a server without identities" server_start -o limits.identities=0 || finish
+check "works without" once without
+check "and counts it" stat_at_least identities_refused 1
+check "the server stops" server_stop
+finish

@@ -452,6 +452,7 @@ static void test_connection_of_one_thread(void **state)
 	struct end_options single = END_DEFAULTS;
 	struct mr_change change;
 	struct ibv_wc wc;
+	uint32_t rkey;
 
 	(void)state;
 	OPS->destroy_id(client.id);
@@ -472,8 +473,10 @@ static void test_connection_of_one_thread(void **state)
 	assert_int_equal(read_status((uintptr_t)change.mr->addr, 64, change.mr->rkey, false),
 			 IBV_WC_SUCCESS);
 	assert_int_equal(reads, 2);
+	rkey = change.mr->rkey;
 	run_elsewhere(deregister_run, &change);
-	assert_int_equal(read_status(0x10000, 64, change.mr->rkey, true), IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(to_sn_qp(client.id->qp)->mine->granted[1], 0);
+	assert_int_equal(read_status(0x10000, 64, rkey, true), IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(reads, 2);
 }
 
@@ -659,6 +662,30 @@ static void test_holes(void **state)
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_blocks, 0);
 	client_mr_release(mr, fd);
+}
+
+/* What free_mem() frees is freed, although the server has the file open. */
+static void test_freed_at_once(void **state)
+{
+	struct device_mem mem;
+	struct ibv_mr *mr;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_int_equal(OPS->alloc_mem(client.dev, READ_BYTES, &mem), 0);
+	memset(mem.addr, 7, READ_BYTES);
+	assert_int_equal(OPS->reg_mr(client.pd, &mem, REG_ACCESS, &mr), 0);
+	drain();
+	assert_int_equal(files(), 2);
+	fd = dup(mem.fd);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_blocks, READ_BYTES / 512);
+	OPS->dereg_mr(mr);
+	OPS->free_mem(client.dev, &mem);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_blocks, 0);
+	close(fd);
 }
 
 static void connect_many(void)
@@ -902,6 +929,7 @@ int main(void)
 		TEST(test_rights),
 		TEST(test_read_only),
 		TEST(test_holes),
+		TEST(test_freed_at_once),
 		TEST(test_work_of_a_poll),
 		TEST(test_sleeps_meanwhile),
 		TEST(test_sleeps_for_one),

@@ -15,6 +15,7 @@
 #include "client/clock.h"
 #include "client/kvd.h"
 #include "client/reg_buf.h"
+#include "client/shared.h"
 #include "common/layout.h"
 #include "common/rdma/device.h"
 #include "common/util/hist.h"
@@ -49,6 +50,7 @@ static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
  */
 struct kvd {
 	struct kvd_options options;
+	struct shared_device *shared_device; /* whose dev and pd these are */
 	struct device *dev;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *comp_channel;
@@ -75,9 +77,10 @@ struct kvd {
 	const uint8_t *region_source; /* device_ops.read_source(); NULL: not known, or none */
 	uint32_t rkey;
 	uint32_t request_bytes;
-	uint32_t window;    /* requests that may be outstanding: client/window.h */
-	bool window_moves;  /* each response says it anew */
-	uint64_t posted_ns; /* when the last request was posted, by clock_raw_ns() */
+	uint32_t message_max; /* bytes of one READ: the device's */
+	uint32_t window;      /* requests that may be outstanding: client/window.h */
+	bool window_moves;    /* each response says it anew */
+	uint64_t posted_ns;   /* when the last request was posted, by clock_raw_ns() */
 
 	struct reg_buf messages;	/* RECVS response buffers, then one request */
 	struct reg_buf access_messages; /* one, of access records alone */
@@ -85,7 +88,8 @@ struct kvd {
 	struct reg_buf scratch;		/* items that are READ; a value that the server READs */
 	size_t scratch_wanted; /* the most that was needed in the last scratch_calls calls, bytes */
 	uint32_t scratch_calls;
-	struct bcache cache;
+	struct shared_server *server; /* NULL before the welcome */
+	struct bcache cache;	      /* a view of the server's */
 	struct server_clock clock;
 	uint32_t access_id; /* of the ACCESS message that has no response yet; 0: none */
 
@@ -103,8 +107,6 @@ struct kvd {
 	struct ibv_send_wr read_wrs[GETS_MAX];
 	struct ibv_sge read_sges[GETS_MAX];
 	struct hist latency[LATENCIES];
-	struct ibv_device_attr attr;
-	struct ibv_port_attr port;
 	char device_why[160];
 	char error[ERROR_BYTES];
 };

@@ -41,8 +41,8 @@ enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes)
 	uint64_t at = 0;
 	unsigned int n;
 
-	if (handle->port.max_msg_sz < piece)
-		piece = handle->port.max_msg_sz;
+	if (handle->message_max < piece)
+		piece = handle->message_max;
 	while (at < bytes) {
 		for (n = 0; n < GETS_MAX && at < bytes; n++) {
 			uint32_t next = bytes - at < piece ? (uint32_t)(bytes - at) : piece;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that concern the whole server: PING, statistics, connections and flushes. */
+/* Requests that concern the whole server: statistics, connections and flushes. */
 #include <string.h>
 #include <time.h>
 
 #include "client/handle.h"
-#include "client/rpc.h"
+#include "client/call.h"
 #include "common/util/clock.h"
 
 /* Pauses between two tries of a request that is answered BUSY: the first, and the longest. */
@@ -36,13 +36,6 @@ static bool tries_pause(struct tries *tries)
 	return true;
 }
 
-enum kvd_status kvd_ping(struct kvd *handle)
-{
-	enum kvd_status status = call_begin(handle);
-
-	return status ? status : rpc_ping(handle);
-}
-
 /*
  * Asks for a page of a text. When the server's limits refuse one behind the first, those before it
  * would have been for nothing, so it is asked for again.
@@ -54,9 +47,10 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 	struct tries tries;
 
 	tries_begin(&tries, handle);
-	do
+	do {
+		handle->deadline_ns = 0;
 		status = rpc_call(handle, rpc, response);
-	while (status == KVD_ERR_BUSY && !first && tries_pause(&tries));
+	} while (status == KVD_ERR_BUSY && !first && tries_pause(&tries));
 	return status;
 }
 
@@ -67,17 +61,16 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char *name,
 				 const char *verb, char *text, size_t size, size_t *len)
 {
-	enum kvd_status status = call_begin(handle);
 	struct rpc rpc = { .head.op = (uint8_t)op };
 	struct response response;
+	enum kvd_status status;
 	uint64_t at = 0, next;
 	size_t used = 0;
 
-	if (!status && (!text || !size))
-		status = handle_fail(handle, KVD_ERR_INVALID, "no room for the %s", name);
+	if (!text || !size)
+		return handle_fail(handle, KVD_ERR_INVALID, "no room for the %s", name);
 	do {
-		if (!status)
-			status = page_read(handle, &rpc, !at, &response);
+		status = page_read(handle, &rpc, !at, &response);
 		if (status)
 			return status;
 		if (response.value_len >= size - used)
@@ -105,12 +98,20 @@ static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char
 
 enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
 {
-	return text_read(handle, WIRE_STATS, "statistics", "need", text, size, len);
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle, text_read(handle, WIRE_STATS, "statistics", "need", text,
+						   size, len));
 }
 
 enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
 {
-	return text_read(handle, WIRE_CLIENTS, "list", "needs", text, size, len);
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle,
+				 text_read(handle, WIRE_CLIENTS, "list", "needs", text, size, len));
 }
 
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
@@ -119,17 +120,15 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
 	struct rpc rpc = { .head = { .op = WIRE_KILL, .client = id } };
 	struct response response;
 
-	return status ? status : rpc_call(handle, &rpc, &response);
+	return status ? status : call_end(handle, rpc_call(handle, &rpc, &response));
 }
 
-enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
+static enum kvd_status flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
 {
-	enum kvd_status status = call_begin(handle);
 	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .ttl = delay_s } };
+	enum kvd_status status = ttl_check(handle, delay_s);
 	struct response response;
 
-	if (!status)
-		status = ttl_check(handle, delay_s);
 	if (!status)
 		status = rpc_call(handle, &rpc, &response);
 	if (status)
@@ -143,16 +142,26 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
 	return KVD_OK;
 }
 
+enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, flush_start(handle, delay_s, ticket));
+}
+
 enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 {
 	enum kvd_status status = call_begin(handle);
 	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .ticket = ticket } };
 	struct response response;
 
-	if (!status && !ticket)
-		status = handle_fail(handle, KVD_ERR_INVALID,
-				     "0 is not a ticket: use the one from kvd_flush_start()");
-	return status ? status : rpc_call(handle, &rpc, &response);
+	if (status)
+		return status;
+	if (!ticket)
+		return call_end(handle, handle_fail(handle, KVD_ERR_INVALID,
+						    "0 is not a ticket: use the one from "
+						    "kvd_flush_start()"));
+	return call_end(handle, rpc_call(handle, &rpc, &response));
 }
 
 enum kvd_status kvd_flush_all(struct kvd *handle)

@@ -19,7 +19,7 @@
 #define REFRESH_NS_MIN 1000000u
 
 #define GEOMETRY_OFFSET offsetof(struct superblock, geometry)
-static_assert(sizeof(struct geometry) <= GETS_MAX * BUCKET_BYTES, "READ to the buckets' buffer");
+static_assert(sizeof(struct geometry) < RING_BYTES_MIN, "fits the ring");
 
 uint8_t bucket_level(const struct geometry *g, uint64_t number)
 {
@@ -52,28 +52,64 @@ static bool geometry_follows(const struct geometry *old, const struct geometry *
 	       geometry_buckets(fresh) >= geometry_buckets(old);
 }
 
-enum kvd_status geometry_refresh(struct kvd *handle)
+bool geometry_due(const struct kvd *handle)
 {
-	uint64_t now = clock_ns();
-	enum kvd_status status;
-	struct geometry g;
-	unsigned int i;
+	return handle->geometry_flight.place == PLACE_QUEUED ||
+	       handle->geometry_flight.place == PLACE_READING ||
+	       clock_ns() - handle->geometry_ns >= REFRESH_NS_MIN;
+}
 
-	if (now - handle->geometry_ns < REFRESH_NS_MIN)
-		return KVD_OK;
-	handle->geometry_ns = now;
-	for (i = 0; i < REFRESH_TRIES; i++) {
+static void geometry_add(struct kvd *handle, struct flight *f)
+{
+	if (read_add(handle, f, GEOMETRY_OFFSET, sizeof(struct geometry)))
 		handle->stats.geometry_reads++;
-		read_add(handle, 0, GEOMETRY_OFFSET, &handle->buckets, 0, sizeof(g));
-		status = read_chain(handle, 1);
-		if (status)
-			return status;
-		memcpy(&g, handle->buckets.base, sizeof(g));
-		if (!geometry_check(&g) && geometry_follows(&handle->geometry, &g)) {
-			handle->geometry = g;
-			bcache_level(&handle->cache, g.level);
-			break;
-		}
+	else
+		read_wait(handle, f, sizeof(struct geometry));
+}
+
+/* Whether it is a newer one of the same region, whole: then it is taken. */
+static bool geometry_take(struct kvd *handle, const void *data)
+{
+	struct geometry g;
+
+	memcpy(&g, data, sizeof(g));
+	if (geometry_check(&g) || !geometry_follows(&handle->geometry, &g))
+		return false;
+	handle->geometry = g;
+	bcache_level(&handle->cache, g.level);
+	return true;
+}
+
+/* It is as new as can be now, and the lookups that wait for it find it so. */
+static void geometry_done(struct kvd *handle, struct flight *f)
+{
+	struct list waiters;
+
+	f->place = PLACE_NONE;
+	if (!geometry_take(handle, f->lookup.buffer) && ++handle->geometry_tries < REFRESH_TRIES) {
+		geometry_add(handle, f);
+		return;
 	}
-	return KVD_OK;
+	handle->geometry_ns = clock_ns();
+	list_init(&waiters);
+	list_move_all(&waiters, &handle->geometry_waiters);
+	while (!list_empty(&waiters)) {
+		f = list_entry(waiters.next, struct flight, link);
+		list_remove(&f->link);
+		f->ops->ready(handle, f);
+	}
+}
+
+static const struct flight_ops geometry_ops = { .ready = geometry_add, .read_done = geometry_done };
+
+void geometry_read(struct kvd *handle)
+{
+	struct flight *f = &handle->geometry_flight;
+
+	if (f->place == PLACE_QUEUED || f->place == PLACE_READING)
+		return;
+	f->ops = &geometry_ops;
+	f->kind = FLIGHT_OWN;
+	handle->geometry_tries = 0;
+	geometry_add(handle, f);
 }

@@ -12,10 +12,11 @@ uint8_t bucket_level(const struct geometry *g, uint64_t number);
  * if it is unknown or out of the region.
  */
 bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset);
+/* Whether the geometry should be READ again: not if it was in the last millisecond. */
+bool geometry_due(const struct kvd *handle);
 /*
- * READs the geometry again, to the buckets' buffer. Keeps the old one if it was read in the last
- * millisecond, or if what is READ is being changed each time. Fails only if the connection does.
+ * READs it again, unless that is under way: then the lookups that wait for it, geometry_waiters, go
+ * on. Keeps the old one if what is READ is being changed each time.
  */
-enum kvd_status geometry_refresh(struct kvd *handle);
-
+void geometry_read(struct kvd *handle);
 #endif /* KVD_CLIENT_GEOMETRY_H */

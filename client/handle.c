@@ -3,8 +3,10 @@
 #include "client/handle.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,8 +33,8 @@ const char *kvd_status_text(enum kvd_status status)
 	return "unknown status";
 }
 
-/* The client's device writes to scratch, the server's may READ from it. */
-#define SCRATCH_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+/* The client's device writes to it, the server's may READ from it. */
+#define BOUNCE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 
 /* What the last call of this thread met that had no handle to keep it in: kvd_open(), mostly. */
 static _Thread_local char thread_error[ERROR_BYTES];
@@ -84,79 +86,60 @@ static uint32_t owner_number(_Atomic uint32_t *page)
 	return number;
 }
 
-/* All of the work requests that is the same in every chain of READs. */
-static void reads_init(struct kvd *handle)
-{
-	unsigned int i;
-
-	for (i = 0; i < GETS_MAX; i++)
-		handle->read_wrs[i] = (struct ibv_send_wr){
-			.next = i + 1 < GETS_MAX ? &handle->read_wrs[i + 1] : NULL,
-			.sg_list = &handle->read_sges[i],
-			.num_sge = 1,
-			.opcode = IBV_WR_RDMA_READ,
-		};
-}
-
 /* Rate 0 until the welcome says otherwise: no access records. */
 void handle_init(struct kvd *handle, const struct kvd_options *options)
 {
+	struct list *lists[] = { &handle->ready,	 &handle->requests,
+				 &handle->paused,	 &handle->blocked,
+				 &handle->clock_waiters, &handle->geometry_waiters,
+				 &handle->large_waiters, &handle->waiting,
+				 &handle->done,		 &handle->called_back,
+				 &handle->slots };
 	unsigned int i;
 
 	if (options)
 		handle->options = *options;
 	else
 		kvd_options_init(&handle->options);
-	for (i = 0; i < LATENCIES; i++)
-		hist_init(&handle->latency[i]);
-	reads_init(handle);
+	for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		list_init(lists[i]);
+	handle->epoll_fd = handle->timer_fd = -1;
+	connection_init(&handle->conn);
 	access_init(&handle->access, 0, 0, 0);
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->process = getpid();
-	handle->thread = pthread_self();
 	handle->owner_page = owner_page();
 	if (handle->owner_page)
 		handle->owner = owner_number(handle->owner_page);
 }
 
-/* After these the state of the connection is unknown: work requests may still complete. */
+/* After these the state of the connection is unknown. */
 static bool status_breaks(enum kvd_status status)
 {
-	return status == KVD_ERR_TIMEOUT || status == KVD_ERR_DISCONNECTED ||
-	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
-}
-
-/* The text if the handle is seen to have two users, else NULL. */
-static const char *handle_misuse(struct kvd *handle)
-{
-	if (handle->process != getpid())
-		return "this handle was used in a child process after fork(2); only the process "
-		       "that opened it may use it";
-	if (!pthread_equal(handle->thread, pthread_self()))
-		handle->shared = true;
-	return handle->shared ? "this handle was used by two threads at once; a handle belongs to "
-				"one thread at a time" :
-				NULL;
+	return status == KVD_ERR_DISCONNECTED || status == KVD_ERR_DEVICE ||
+	       status == KVD_ERR_PROTOCOL;
 }
 
 /* The first failure closes the connection; calls that fail later only set their text. */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 {
 	bool breaks = status_breaks(status);
-	const char *misuse = breaks ? handle_misuse(handle) : NULL;
 	va_list args;
 
 	va_start(args, format);
-	if (misuse)
-		snprintf(handle->error, sizeof(handle->error), "%s; the connection is closed",
-			 misuse);
+	if (breaks && handle->process != getpid())
+		snprintf(handle->error, sizeof(handle->error),
+			 "this handle was used in a child process after fork(2); only the process "
+			 "that opened it may use it; the connection is closed");
 	else
 		vsnprintf(handle->error, sizeof(handle->error), format, args);
 	va_end(args);
-	if (breaks && !handle->broken) {
-		handle->broken = true;
-		if (handle->id)
-			handle->dev->ops->disconnect(handle->id);
+	if (breaks && !handle->conn.broken) {
+		handle->conn.broken = true;
+		handle->conn.lost = status;
+		handle->attention = true;
+		if (handle->conn.id)
+			handle->dev->ops->disconnect(handle->conn.id);
 	}
 	return status;
 }
@@ -173,41 +156,65 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 }
 
 /*
- * Counts calls while scratch is larger than at first, and shrinks it to what they needed. No READ
- * and no pull is under way between two calls. If it fails, scratch is as large as before, or has to
- * be made anew by the next call.
+ * Counts calls while the buffer is larger than it was needed, and shrinks it to what they needed.
+ * If it fails, it is as large as before, or has to be made anew by the next call.
  */
-static void scratch_age(struct kvd *handle)
+static void bounce_age(struct kvd *handle, struct bounce *bounce)
 {
-	size_t wanted = handle->scratch_wanted;
+	size_t wanted = bounce->wanted;
 
-	if (handle->scratch.bytes <= SCRATCH_BYTES_MIN || ++handle->scratch_calls < SCRATCH_CALLS)
+	if (!bounce->buf.bytes || bounce->busy || ++bounce->calls < BOUNCE_CALLS)
 		return;
-	handle->scratch_calls = 0;
-	handle->scratch_wanted = 0;
-	if (wanted < SCRATCH_BYTES_MIN)
-		wanted = SCRATCH_BYTES_MIN;
-	if (wanted <= handle->scratch.bytes / SCRATCH_SPARE)
-		reg_buf_resize(&handle->scratch, handle->dev, handle->pd, wanted, SCRATCH_ACCESS);
+	bounce->calls = 0;
+	bounce->wanted = 0;
+	if (!wanted)
+		reg_buf_release(&bounce->buf, handle->dev);
+	else if (wanted <= bounce->buf.bytes / BOUNCE_SPARE)
+		reg_buf_resize(&bounce->buf, handle->dev, handle->pd, wanted, BOUNCE_ACCESS);
 }
 
-/*
- * The deadline is set when the call first has to wait: see completion_wait(). The thread is only
- * noted, for handle_misuse(): a check would cost every GET a branch.
- */
-enum kvd_status call_begin(struct kvd *handle)
+/* Its text is the thread's own: that of the handle belongs to the thread that uses it. */
+static enum kvd_status call_refuse(const char *why)
 {
+	return handle_error_set(NULL, KVD_ERR_INVALID, "%s", why);
+}
+
+/* An uncontended exchange is the only thing that a second thread can't get past. */
+enum kvd_status call_enter(struct kvd *handle, bool *nested)
+{
+	uintptr_t self = (uintptr_t)pthread_self(), user = 0;
+
 	if (!handle)
-		return handle_error_set(NULL, KVD_ERR_INVALID, "the handle is NULL");
+		return call_refuse("the handle is NULL");
 	if (handle_is_inherited(handle))
 		return handle_error_set(handle, KVD_ERR_DISCONNECTED,
 					"this handle was opened before fork(2), by the parent: the "
 					"child has to open its own");
+	if (atomic_compare_exchange_strong_explicit(&handle->user, &user, self,
+						    memory_order_acquire, memory_order_relaxed))
+		return KVD_OK;
+	if (user != self)
+		return call_refuse("another thread's call on this handle is under way: a handle "
+				   "belongs to one thread at a time");
+	if (nested && handle->in_callback) {
+		*nested = true;
+		return KVD_OK;
+	}
+	return call_refuse("a callback may only submit and cancel operations of its handle");
+}
+
+/* The deadline is set when the call first has to wait: see engine_wait(). */
+enum kvd_status call_begin(struct kvd *handle)
+{
+	enum kvd_status status = call_enter(handle, NULL);
+
+	if (status)
+		return status;
 	handle->deadline_ns = 0;
-	handle->thread = pthread_self();
-	if (handle->broken)
-		return KVD_ERR_DISCONNECTED;
-	scratch_age(handle);
+	if (handle->conn.broken)
+		return call_end(handle, KVD_ERR_DISCONNECTED);
+	bounce_age(handle, &handle->large);
+	bounce_age(handle, &handle->stage);
 	return KVD_OK;
 }
 
@@ -253,13 +260,25 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 				   "");
 }
 
-enum kvd_status handle_scratch_resize(struct kvd *handle, size_t bytes)
+enum kvd_status handle_bounce_resize(struct kvd *handle, struct bounce *bounce, size_t bytes)
 {
-	if (bytes > handle->scratch_wanted)
-		handle->scratch_wanted = bytes;
-	if (bytes < SCRATCH_BYTES_MIN)
-		bytes = SCRATCH_BYTES_MIN;
-	return handle_buf_resize(handle, &handle->scratch, bytes, SCRATCH_ACCESS);
+	if (bytes > bounce->wanted)
+		bounce->wanted = bytes;
+	return handle_buf_resize(handle, &bounce->buf, bytes, BOUNCE_ACCESS);
+}
+
+/* Without memory for it nothing is recorded. */
+void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns)
+{
+	struct hist **hist = &handle->latency[op];
+
+	if (!*hist) {
+		*hist = malloc(sizeof(**hist));
+		if (!*hist)
+			return;
+		hist_init(*hist);
+	}
+	hist_record(*hist, ns);
 }
 
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
@@ -268,11 +287,11 @@ void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
 		*stats = handle->stats;
 }
 
-uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_op op, double quantile)
+uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double quantile)
 {
-	if (!handle || (unsigned int)op >= LATENCIES)
+	if (!handle || (unsigned int)op >= LATENCIES || !handle->latency[op])
 		return 0;
-	return hist_quantile(&handle->latency[op], quantile);
+	return hist_quantile(handle->latency[op], quantile);
 }
 
 void kvd_info(const struct kvd *handle, struct kvd_info *info)
@@ -286,8 +305,8 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.incarnation = handle->geometry.incarnation,
 		.region_bytes = handle->geometry.region_bytes,
 		.value_max = handle->geometry.value_max,
-		.window = handle_window(handle, clock_raw_ns()),
-		.request_bytes = handle->request_bytes,
+		.window = connection_window(&handle->conn, clock_raw_ns()),
+		.request_bytes = handle->conn.request_bytes,
 		.cache_bytes = bcache_bytes(&handle->cache),
 		.buckets = geometry_buckets(&handle->geometry),
 		.clock_error_ns = server_clock_width(&handle->clock, clock_raw_ns()),

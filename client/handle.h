@@ -6,43 +6,53 @@
 #ifndef KVD_CLIENT_HANDLE_H
 #define KVD_CLIENT_HANDLE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
 #include "client/access.h"
 #include "client/bcache.h"
 #include "client/clock.h"
+#include "client/connection.h"
+#include "client/flight.h"
 #include "client/kvd.h"
+#include "client/list.h"
 #include "client/reg_buf.h"
-#include "client/shared.h"
 #include "common/layout.h"
 #include "common/rdma/device.h"
 #include "common/util/hist.h"
 #include "common/util/spin.h"
 #include "common/wire.h"
 
-#define GETS_MAX 32 /* GETs that are done together: READs in one chain */
-/*
- * Receive buffers. Two requests may be outstanding, a call's and an ACCESS message; a third buffer
- * has the last response, which the caller still uses; the fourth is margin.
- */
-#define RECVS 4
-#define RESPONSE_BYTES 4096u
 /* Room for the longest message with the longest URL in it. */
 #define ERROR_BYTES 512
-/* Scratch is never smaller: room for the items of a batch of GETs. It grows for larger values. */
-#define SCRATCH_BYTES_MIN (64u << 10)
-/* Scratch shrinks after so many calls of which none needed more than a quarter of it. */
-#define SCRATCH_CALLS 256
-#define SCRATCH_SPARE 4
-#define SENDS_MAX (2 * GETS_MAX) /* work requests in the send queue */
+/* A bounce buffer shrinks after so many calls of which none needed more than a quarter of it. */
+#define BOUNCE_CALLS 256
+#define BOUNCE_SPARE 4
 #define LATENCIES (KVD_OP_SCAN + 1)
+/* Bits of the hash by which a GET finds that a change of its key may be outstanding. */
+#define CHANGE_FILTER_BITS 8
 /* The end of messages about what only a second user of the handle can cause. */
 #define HANDLE_SHARED_HINT                                                                         \
-	"a handle belongs to one thread at a time, and two threads, or processes after fork(2), "  \
-	"may be using this one"
+	"a handle belongs to one process, and one after fork(2) may be using this one"
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
+
+/* A registered buffer for one large value at a time; grows, and shrinks when it is not needed. */
+struct bounce {
+	struct reg_buf buf;
+	size_t wanted; /* the most that was needed in the last `calls` calls, bytes */
+	uint32_t calls;
+	bool busy;
+};
+
+/* What the engine asks of those that were submitted: client/async.c. */
+struct submitted_ops {
+	/* Begins those that wait, as far as slots are free. */
+	void (*start)(struct kvd *handle);
+	/* Ends those whose deadline has passed. @now_ns: clock_ns(). */
+	void (*expire)(struct kvd *handle, uint64_t now_ns);
+	/* Ends all with @status. */
+	void (*lost)(struct kvd *handle, enum kvd_status status);
+};
 
 /*
  * What most calls use is together at the begin: a thread that uses a thousand handles in turn finds
@@ -50,74 +60,70 @@ static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
  */
 struct kvd {
 	struct kvd_options options;
-	struct shared_device *shared_device; /* whose dev and pd these are */
 	struct device *dev;
 	struct ibv_pd *pd;
-	struct ibv_comp_channel *comp_channel;
-	struct ibv_cq *cq;
-	struct cm_channel *cm_channel;
-	struct cm_id *id;
-	struct ibv_qp *qp;
-	uint32_t inline_max;
-	bool broken;	 /* the connection is closed */
-	bool recv_ready; /* a response is in the buffer recv_index, recv_len bytes */
-	uint32_t recv_index;
-	uint32_t recv_len;
-	uint32_t unsignaled; /* SENDs posted since the last signaled work request */
-	uint32_t request_id;
-	uint32_t read_chain;   /* number of the last chain of READs; the low half of its wr_id */
-	uint64_t deadline_ns;  /* of the current call; 0: not set yet, see completion.c */
-	uint64_t served_bytes; /* that the server READs for the current request */
+	_Atomic uintptr_t user;	 /* the thread whose call is under way; 0: none */
+	bool in_callback;	 /* of kvd_poll(): that thread may submit and cancel */
+	bool attention;		 /* engine_attend() has something to do */
+	uint32_t changes;	 /* that have begun and not ended */
+	uint64_t deadline_ns;	 /* of the current call; 0: not set yet, see client/engine.c */
+	uint64_t served_bytes;	 /* that the server READs for requests outstanding */
+	struct flight *calls;	 /* the flights of a synchronous call, */
+	unsigned int call_count; /* so many */
 	struct spin spin;
 
-	/* From the server's welcome; the geometry as last READ. */
-	struct geometry geometry;
-	uint64_t geometry_ns; /* local time of that READ; 0: it is the welcome's */
-	uint64_t region_addr;
-	const uint8_t *region_source; /* device_ops.read_source(); NULL: not known, or none */
-	uint32_t rkey;
-	uint32_t request_bytes;
-	uint32_t message_max; /* bytes of one READ: the device's */
-	uint32_t window;      /* requests that may be outstanding: client/window.h */
-	bool window_moves;    /* each response says it anew */
-	uint64_t posted_ns;   /* when the last request was posted, by clock_raw_ns() */
+	struct connection conn;
 
-	struct reg_buf messages;	/* RECVS response buffers, then one request */
-	struct reg_buf access_messages; /* one, of access records alone */
-	struct reg_buf buckets;		/* GETS_MAX buckets, or a geometry */
-	struct reg_buf scratch;		/* items that are READ; a value that the server READs */
-	size_t scratch_wanted; /* the most that was needed in the last scratch_calls calls, bytes */
-	uint32_t scratch_calls;
-	struct shared_server *server; /* NULL before the welcome */
-	struct bcache cache;	      /* a view of the server's */
+	struct geometry geometry; /* as last READ */
+	uint64_t geometry_ns;	  /* local time of that READ; 0: it is the welcome's */
+	unsigned int geometry_tries;
+	struct bcache cache;
 	struct server_clock clock;
-	uint32_t access_id; /* of the ACCESS message that has no response yet; 0: none */
 
-	/* To detect two users of one handle, in handle_fail(). */
+	/* Flights that wait: for room to READ, to send, for their pause to end, for others. */
+	struct list ready, requests, paused, blocked, clock_waiters, geometry_waiters;
+	struct list large_waiters;
+	struct flight clock_flight, geometry_flight, orphan_flight;
+	struct bounce large;	     /* an item that is READ in pieces */
+	struct bounce stage;	     /* a value that the server READs */
+	struct flight *large_flight; /* that has `large`; NULL: none */
+	uint16_t change_filter[1 << CHANGE_FILTER_BITS];
+
+	/* Submitted operations. */
+	const struct submitted_ops *submitted; /* NULL until the first */
+	struct list waiting;		       /* that have no slot yet, in order */
+	struct list done, called_back; /* to be handed back: by kvd_poll()'s array, or by a call */
+	struct list slots;	       /* that are free */
+	struct flight *slot_memory;    /* options.depth; NULL until the first is needed */
+	size_t outstanding;	       /* submitted, and not handed back */
+	size_t ended;		       /* of these, in `done` or `called_back` */
+	uint64_t next_deadline_ns;     /* no operation's deadline is earlier; 0: none is set */
+	uint64_t events_ns;	       /* when kvd_poll() last looked at the connection's events */
+	int epoll_fd, timer_fd;	       /* kvd_fd(); -1: not made */
+	bool armed;
+
+	/* To detect a use in another process, in handle_fail(). */
 	pid_t process;		      /* that opened it */
 	uint32_t owner;		      /* what was then in *owner_page; another in a child */
 	_Atomic uint32_t *owner_page; /* see handle_is_inherited() */
-	pthread_t thread;	      /* that began the last call */
-	bool shared;		      /* two threads' calls overlapped */
 
 	struct kvd_stats stats;
 	uint64_t timed_gets;
 	struct access access;
-	/* A chain of READs while it is put together: see client/read.h. */
-	struct ibv_send_wr read_wrs[GETS_MAX];
-	struct ibv_sge read_sges[GETS_MAX];
-	struct hist latency[LATENCIES];
+	struct hist *latency[LATENCIES]; /* NULL: none recorded yet */
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
 	char device_why[160];
 	char error[ERROR_BYTES];
 };
 
 /* The window at @now_ns of clock_raw_ns(): client/window.h. */
-static inline uint32_t handle_window(const struct kvd *handle, uint64_t now_ns)
+static inline uint32_t connection_window(const struct connection *conn, uint64_t now_ns)
 {
-	bool lapsed = handle->window_moves &&
-		      now_ns - handle->posted_ns > WIRE_WINDOW_LAPSE_MS * 1000000ull;
+	bool lapsed = conn->window_moves &&
+		      now_ns - conn->posted_ns > WIRE_WINDOW_LAPSE_MS * 1000000ull;
 
-	return lapsed ? WIRE_WINDOW_LAPSED : handle->window;
+	return lapsed ? WIRE_WINDOW_LAPSED : conn->window;
 }
 
 /* Sets up what needs no connection. @options may be NULL: the defaults. @handle is zeroed. */
@@ -131,9 +137,10 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 				 ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * The same, and closes the connection if @status is one that does (see kvd.h). If it does, and
- * another thread began a call meanwhile or this is not the process that opened the handle, the text
- * says that instead: it is the cause of any other failure.
+ * The same, and closes the connection if @status is KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or
+ * KVD_ERR_PROTOCOL: client/engine.h says what becomes of the operations in flight. If this is not
+ * the process that opened the handle, the text says that instead: it is the cause of any other
+ * failure.
  */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -149,10 +156,27 @@ static inline bool handle_is_inherited(const struct kvd *handle)
 }
 
 /*
- * Begins a call of the API. KVD_ERR_INVALID if @handle is NULL, KVD_ERR_DISCONNECTED if the
- * connection is closed or the parent's (fork), else KVD_OK.
+ * Begins a call of the API, of this thread alone. KVD_ERR_INVALID if @handle is NULL, another
+ * thread's call is under way, or it is called from a callback of kvd_poll(); KVD_ERR_DISCONNECTED
+ * if the connection is closed or the parent's (fork); else KVD_OK, and call_end() has to follow.
  */
 enum kvd_status call_begin(struct kvd *handle);
+
+/*
+ * The same for calls that work on a lost connection, too. If @nested is not NULL, a callback may
+ * make them: then *@nested is set.
+ */
+enum kvd_status call_enter(struct kvd *handle, bool *nested);
+
+/* Ends it. Returns @status. */
+static inline enum kvd_status call_end(struct kvd *handle, enum kvd_status status)
+{
+	atomic_store_explicit(&handle->user, 0, memory_order_release);
+	return status;
+}
+
+/* Adds a latency to those of @op. */
+void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns);
 
 /* Say what is wrong with a key, or a buffer for a value; KVD_ERR_INVALID. */
 enum kvd_status key_refuse(struct kvd *handle, const void *key, size_t key_len);
@@ -180,7 +204,7 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
  */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);
-/* The same for scratch: the client's device writes to it, the server's may READ from it. */
-enum kvd_status handle_scratch_resize(struct kvd *handle, size_t bytes);
+/* The same for @bounce, which is not busy. */
+enum kvd_status handle_bounce_resize(struct kvd *handle, struct bounce *bounce, size_t bytes);
 
 #endif /* KVD_CLIENT_HANDLE_H */

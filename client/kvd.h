@@ -22,8 +22,9 @@
  * must not overlap. Different handles are independent. Open one for each thread: a queue pair that
  * threads share is many times slower than one for each. kvd_status_text(), kvd_version() and
  * kvd_default_url() may be called by any thread at any time; every other function follows the rule
- * for handles. Overlapping calls are undefined; where the library notices them, the connection is
- * closed and kvd_error() says so.
+ * for handles. A call that another thread's call on the handle is under way at is refused: it
+ * returns KVD_ERR_INVALID (kvd_poll() and kvd_wait() 0) and does nothing, and kvd_error(NULL) says
+ * so. kvd_close(), kvd_info() and those that read statistics are not protected in this way.
  *
  * Consistency. Operations are linearizable per key across all clients: after a PUT, a DELETE or
  * another change has returned KVD_OK, no GET that starts later, on any handle, returns an older
@@ -68,12 +69,14 @@
  * kvd_stats() do nothing; kvd_latency_ns() returns 0. kvd_error(NULL) then has the text if it was
  * the handle, else kvd_error() of the handle.
  *
- * Blocking. Every call that uses the network blocks until it is done or kvd_options.timeout_ms has
- * passed. After KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or KVD_ERR_PROTOCOL the
- * connection is closed: every later call on the handle returns KVD_ERR_DISCONNECTED, and only
- * kvd_close(), kvd_error(), kvd_info(), kvd_stats() and kvd_latency_ns() still work. A change that
- * ended this way may or may not have taken effect. (One exception: after KVD_ERR_TIMEOUT of
- * kvd_flush_all() the handle may still be usable.) Any other status leaves the handle usable.
+ * Blocking. Every synchronous call that uses the network blocks until it is done or
+ * kvd_options.timeout_ms has passed; submitted operations: see there. After KVD_ERR_TIMEOUT the
+ * handle is as usable as before. A change that timed out may or may not have taken effect, or may
+ * do so later. After KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or KVD_ERR_PROTOCOL the connection is
+ * closed: every later call on the handle returns KVD_ERR_DISCONNECTED, and only kvd_close(),
+ * kvd_error(), kvd_info(), kvd_stats(), kvd_latency_ns(), and kvd_poll() and kvd_wait() for what
+ * was submitted, still work. A change that ended this way may or may not have taken effect. Any
+ * other status leaves the handle usable.
  *
  * Limits. A server may limit the requests and the bytes of each connection
  * (limits.connection_requests and limits.connection_bytes of kvd). Beyond that, every call that
@@ -86,14 +89,18 @@
  * Access records. A server that evicts has to know which keys are in use, but does not see GETs. If
  * it asks for access records, a handle reports one hit in kvd_info.access_rate, chosen at random:
  * with the next request, or some dozens at a time in a message of their own. No call waits for the
- * response to such a message, except that the next such message waits for the response to the one
- * before. The records of an idle handle are reported by its next call or by kvd_close().
+ * response to such a message, except that a synchronous GET after which the next such message is
+ * due waits for the response to the one before. The records of an idle handle are reported by its
+ * next call or by kvd_close().
  *
- * Memory. A handle has some 100 KiB of memory registered with the device, beside the bucket cache,
- * which is not registered. For a value larger than 64 KiB it grows by up to twice the value's
- * length, for the time of the resize too: old and new are never registered together. If that fails,
- * the call returns KVD_ERR_NO_MEMORY, and the handle stays usable. It shrinks again after 256 calls
- * of which none needed more than a quarter of it, so not while the handle is idle.
+ * Memory. A handle has some 40 KiB of memory registered with the device, beside the bucket cache,
+ * which is not registered. Batches and operations that are in flight together add up to 250 KiB. A
+ * value longer than 64 KiB that is read, and one that is stored and does not fit a message, takes a
+ * buffer of up to twice its length (for the time of the resize, too: old and new are never
+ * registered together), one for all that are read, which take turns, and one for all that are
+ * stored. If it can't be had, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays
+ * usable. It shrinks again after 256 calls of which none needed more than a quarter of it, so not
+ * while the handle is idle.
  *
  * Signals and fork. libkvd installs no signal handlers and starts no threads. The process that
  * opened a handle may fork(2) at any time between two calls and goes on with its handles: what it
@@ -111,6 +118,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -163,7 +171,9 @@ extern "C" {
 	/* A condition on the key does not hold: nothing was changed. */                           \
 	X(ERR_EXISTS, 14, "the key exists or has another version")                                 \
 	/* The value is not an unsigned decimal number of 64 bits: nothing was changed. */         \
-	X(ERR_NOT_A_NUMBER, 15, "the value is not a number")
+	X(ERR_NOT_A_NUMBER, 15, "the value is not a number")                                       \
+	/* kvd_cancel() ended the operation. */                                                    \
+	X(ERR_CANCELED, 16, "canceled")
 
 enum kvd_status {
 #define X(name, number, text) KVD_##name = (number),
@@ -198,8 +208,7 @@ struct kvd_options {
 	 * server's region. Its pages are allocated when they are first used, large ones (2 MiB) if
 	 * the kernel has any. What it may use rises with the keys in the store, by 28 to 56 bytes
 	 * for each: so beside a store of a million keys or more expect the resident memory of a
-	 * process to grow by all of it. All handles of a process with one server share one cache:
-	 * its size is what the first of them asked for that did not turn it off. Default 32 MiB.
+	 * process to grow by all of it, in each handle. Default 32 MiB.
 	 */
 	size_t cache_bytes;
 	/*
@@ -214,6 +223,12 @@ struct kvd_options {
 	 * server; 1 to 1,000. Default 16.
 	 */
 	uint32_t get_tries;
+	/*
+	 * Submitted operations that are in flight together; 1 to 1,024. More wait in the library
+	 * until one of these has ended. Each takes some 600 bytes from the first kvd_submit() on.
+	 * Default 64.
+	 */
+	uint32_t depth;
 };
 
 /* Fills @options with the defaults. Does not block. */
@@ -347,8 +362,8 @@ struct kvd_get_request {
  * snapshot.
  *
  * KVD_OK: every request was done; look at the status of each. KVD_ERR_INVALID: @handle is NULL, or
- * @requests is and @count is not 0. Any other status closed the connection. The requests that were
- * not done have the status too.
+ * @requests is and @count is not 0. KVD_ERR_TIMEOUT: not all of 32 were done in time. Any other
+ * status closed the connection. The requests that were not done have the status too.
  */
 enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count);
 
@@ -507,9 +522,8 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket);
  * requests may block for timeout_ms.
  *
  * KVD_OK: no reader can see any more an item that was stored before this call.
- * KVD_ERR_TIMEOUT: the flush was not done within timeout_ms, and goes on in the server. The
- * connection is *not* closed then: kvd_ping() succeeds. But if one of the requests had no response
- * within timeout_ms, this status has its usual meaning, and kvd_ping() fails.
+ * KVD_ERR_TIMEOUT: the flush was not done within timeout_ms, and goes on in the server; or one of
+ * the requests had no response within timeout_ms.
  * Else as kvd_flush_start().
  */
 enum kvd_status kvd_flush_all(struct kvd *handle);
@@ -616,6 +630,255 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
  */
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
 
+/*
+ * Submitted operations. kvd_submit() starts any number of operations and returns at once;
+ * kvd_poll(), which never blocks, or kvd_wait(), which does, hand them back when they have ended. A
+ * program with an event loop waits for kvd_fd() to be readable:
+ *
+ *	struct kvd_op get, put, *ops[] = { &put, &get }, *done[2];
+ *
+ *	kvd_prep_put(&put, "name", 4, "Ada", 3, NULL);
+ *	kvd_prep_get(&get, "city", 4, value, sizeof(value));
+ *	if (kvd_submit(db, ops, 2))
+ *		errx(1, "%s", kvd_error(db));
+ *	while (kvd_outstanding(db))
+ *		for (size_t n = kvd_wait(db, done, 2, 1, 1000); n--;)
+ *			if (done[n]->status)
+ *				warnx("%s", kvd_status_text(done[n]->status));
+ *
+ * Order. The changes of a handle (PUT, DELETE, INCR, DECR, TOUCH) take effect in the order in which
+ * they were submitted, synchronous calls included, whether they succeed or not. A GET sees the
+ * changes that were submitted to its handle before it; it may see one that was submitted after it.
+ * GETs end in any order, and so do a GET and a change.
+ *
+ * Ownership. From kvd_submit() until it is handed back, an operation and the memory it points to
+ * (key, value) belong to the library, and must not be changed or freed. Then they are the caller's:
+ * the operation may be submitted again as it is, or prepared for another. kvd_close() hands nothing
+ * back: after it, all are the caller's.
+ *
+ * Deadlines. An operation that has not ended timeout_ms after kvd_submit() ends with
+ * KVD_ERR_TIMEOUT, when the library is next called.
+ */
+
+/* What an operation does. kvd_latency_ns() knows the first four; a SCAN can't be submitted. */
+enum kvd_opcode {
+	KVD_OP_GET = 0,
+	KVD_OP_PUT = 1,
+	KVD_OP_DELETE = 2,
+	KVD_OP_SCAN = 3,
+	KVD_OP_INCR = 4,
+	KVD_OP_DECR = 5,
+	KVD_OP_TOUCH = 6,
+	KVD_OP_GET_BY_REQUEST = 7,
+	KVD_OP_GET_AND_TOUCH = 8,
+	KVD_OP_PING = 9,
+};
+
+/*
+ * An operation. Prepare it with one of the kvd_prep functions, or zero it and set what the
+ * operation needs; sizes and offsets are stable. The arguments mean what they mean in the
+ * synchronous call of the same name, and the statuses are those of that call, or KVD_ERR_CANCELED.
+ */
+struct kvd_op {
+	const void *key;
+	size_t key_len;
+	void *value;	  /* GETs: where the value goes; PUT: the value, which is only read */
+	size_t value_len; /* bytes; GETs: the size of the buffer */
+
+	/* Results, valid when it is handed back. */
+	enum kvd_status status;
+	struct kvd_item item; /* GETs: all of it; PUT, INCR, DECR, TOUCH: version, expires_s */
+	uint64_t number;      /* INCR, DECR */
+
+	enum kvd_opcode op;
+	uint32_t timeout_ms; /* 0: kvd_options.timeout_ms */
+	/* As in struct kvd_put_args and struct kvd_arith_args; 0 where they mean nothing. */
+	uint32_t flags;
+	uint32_t ttl_s;		/* also TOUCH, GET_AND_TOUCH */
+	enum kvd_put_mode mode; /* DELETE: KVD_PUT_IF_VERSION, or 0: any version */
+	uint32_t create;
+	uint32_t pin_s;
+	enum kvd_priority priority;
+	uint64_t if_version;
+	uint64_t delta;
+	uint64_t initial;
+
+	/*
+	 * Not NULL: kvd_poll() and kvd_wait() call it instead of putting the operation into their
+	 * array. In it, kvd_submit() and kvd_cancel() may be called on the handle, and the
+	 * operation may be submitted again or freed; any other call on the handle returns
+	 * KVD_ERR_INVALID, and kvd_poll() and kvd_wait() return 0.
+	 */
+	void (*done)(struct kvd_op *op, void *user);
+	void *user;
+
+	uint64_t reserved[14]; /* the library's; zero before the first kvd_submit() */
+};
+
+/* Prepare an operation. All of its fields are set; change others, as timeout_ms, afterwards. */
+static inline void kvd_prep(struct kvd_op *op, enum kvd_opcode code, const void *key,
+			    size_t key_len)
+{
+	memset(op, 0, sizeof(*op));
+	op->op = code;
+	op->key = key;
+	op->key_len = key_len;
+}
+
+static inline void kvd_prep_get(struct kvd_op *op, const void *key, size_t key_len, void *value,
+				size_t value_size)
+{
+	kvd_prep(op, KVD_OP_GET, key, key_len);
+	op->value = value;
+	op->value_len = value_size;
+}
+
+static inline void kvd_prep_get_by_request(struct kvd_op *op, const void *key, size_t key_len,
+					   void *value, size_t value_size)
+{
+	kvd_prep(op, KVD_OP_GET_BY_REQUEST, key, key_len);
+	op->value = value;
+	op->value_len = value_size;
+}
+
+static inline void kvd_prep_get_and_touch(struct kvd_op *op, const void *key, size_t key_len,
+					  uint32_t ttl_s, void *value, size_t value_size)
+{
+	kvd_prep(op, KVD_OP_GET_AND_TOUCH, key, key_len);
+	op->ttl_s = ttl_s;
+	op->value = value;
+	op->value_len = value_size;
+}
+
+/* @args may be NULL, as in kvd_put(). */
+static inline void kvd_prep_put(struct kvd_op *op, const void *key, size_t key_len,
+				const void *value, size_t value_len,
+				const struct kvd_put_args *args)
+{
+	kvd_prep(op, KVD_OP_PUT, key, key_len);
+	op->value = (void *)(uintptr_t)value;
+	op->value_len = value_len;
+	if (args) {
+		op->flags = args->flags;
+		op->ttl_s = args->ttl_s;
+		op->mode = args->mode;
+		op->pin_s = args->pin_s;
+		op->priority = args->priority;
+		op->if_version = args->if_version;
+	}
+}
+
+static inline void kvd_prep_delete(struct kvd_op *op, const void *key, size_t key_len)
+{
+	kvd_prep(op, KVD_OP_DELETE, key, key_len);
+}
+
+static inline void kvd_prep_delete_if(struct kvd_op *op, const void *key, size_t key_len,
+				      uint64_t if_version)
+{
+	kvd_prep(op, KVD_OP_DELETE, key, key_len);
+	op->mode = KVD_PUT_IF_VERSION;
+	op->if_version = if_version;
+}
+
+/* INCR or DECR; @args may be NULL, as in kvd_incr(). */
+static inline void kvd_prep_arith(struct kvd_op *op, enum kvd_opcode code, const void *key,
+				  size_t key_len, uint64_t delta, const struct kvd_arith_args *args)
+{
+	kvd_prep(op, code, key, key_len);
+	op->delta = delta;
+	if (args) {
+		op->create = args->create;
+		op->flags = args->flags;
+		op->ttl_s = args->ttl_s;
+		op->initial = args->initial;
+	}
+}
+
+static inline void kvd_prep_incr(struct kvd_op *op, const void *key, size_t key_len, uint64_t delta,
+				 const struct kvd_arith_args *args)
+{
+	kvd_prep_arith(op, KVD_OP_INCR, key, key_len, delta, args);
+}
+
+static inline void kvd_prep_decr(struct kvd_op *op, const void *key, size_t key_len, uint64_t delta,
+				 const struct kvd_arith_args *args)
+{
+	kvd_prep_arith(op, KVD_OP_DECR, key, key_len, delta, args);
+}
+
+static inline void kvd_prep_touch(struct kvd_op *op, const void *key, size_t key_len,
+				  uint32_t ttl_s)
+{
+	kvd_prep(op, KVD_OP_TOUCH, key, key_len);
+	op->ttl_s = ttl_s;
+}
+
+static inline void kvd_prep_ping(struct kvd_op *op)
+{
+	kvd_prep(op, KVD_OP_PING, NULL, 0);
+}
+
+/*
+ * Submits @count operations: any number, behind those that were submitted before. Does not block.
+ * All or none: if one can't be submitted, none is, and kvd_error() says what is wrong with it.
+ *
+ * KVD_OK: each will be handed back, with its own status.
+ * KVD_ERR_INVALID: an argument of one is out of its range, or one is submitted already.
+ * KVD_ERR_TOO_LARGE: a value is longer than the server's max_value.
+ * KVD_ERR_NO_MEMORY: no memory for `depth` operations, at the first call.
+ * KVD_ERR_DISCONNECTED: the connection was lost before.
+ */
+enum kvd_status kvd_submit(struct kvd *handle, struct kvd_op *const ops[], size_t count);
+
+/*
+ * Moves operations on, hands back those that have ended: calls done() of those that have one, and
+ * writes up to @max others to @done, whose number it returns. @done may be NULL if @max is 0. Never
+ * blocks. 0 if @handle can't be used: see Threads at the top.
+ */
+size_t kvd_poll(struct kvd *handle, struct kvd_op **done, size_t max);
+
+/*
+ * As kvd_poll(), but waits until @min operations or all that are outstanding have ended, those with
+ * done() included, or @timeout_ms have passed (UINT32_MAX: no limit; each has its own deadline). It
+ * polls for spin_us before it sleeps.
+ */
+size_t kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min,
+		uint32_t timeout_ms);
+
+/* Returns the number of operations that are submitted and not handed back. Does not block. */
+size_t kvd_outstanding(const struct kvd *handle);
+
+/*
+ * Ends an operation early. Does not block; the operation is handed back as any other.
+ *
+ * KVD_OK: it ends with KVD_ERR_CANCELED, and had no effect on the server.
+ * KVD_ERR_BUSY: it has ended, or it is a change that was sent to the server: it ends as if it had
+ * not been canceled.
+ * KVD_ERR_INVALID: it is not submitted to this handle.
+ */
+enum kvd_status kvd_cancel(struct kvd *handle, struct kvd_op *op);
+
+/*
+ * Returns a descriptor for poll(2), epoll(7) or an event loop, which belongs to the handle; -1 if
+ * there is none, and kvd_error() says why. It is readable when kvd_poll() has something to do since
+ * kvd_arm() returned KVD_OK; also for deadlines, and when the connection is lost. Never read from
+ * it. It is made at the first call.
+ */
+int kvd_fd(struct kvd *handle);
+
+/*
+ * Prepares kvd_fd() for a wait. The loop is: kvd_poll() until it has nothing to hand back,
+ * kvd_arm(), wait, kvd_poll(), and so on. Does not block.
+ *
+ * KVD_OK: the descriptor will be readable when there is something to do. What came since the last
+ * kvd_poll() is not missed.
+ * KVD_ERR_BUSY: an operation has ended: call kvd_poll() first.
+ * KVD_ERR_INVALID: kvd_fd() was not called before.
+ * KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE: the connection is lost.
+ */
+enum kvd_status kvd_arm(struct kvd *handle);
+
 /* What a handle is connected to. The strings belong to the handle. */
 struct kvd_info {
 	const char *device_kind; /* "verbs" or "softnic" */
@@ -626,7 +889,7 @@ struct kvd_info {
 	uint64_t value_max;	 /* longest value that the server takes, in bytes */
 	uint32_t window;	 /* requests that may be outstanding, now: 1 after an idle second */
 	uint32_t request_bytes;	 /* longest message the server takes; it READs longer values */
-	size_t cache_bytes;	 /* size of the bucket cache in use; 0: this handle has none */
+	size_t cache_bytes;	 /* size of the bucket cache in use */
 	uint64_t buckets;	 /* of the server's index, as far as this handle knows */
 	uint64_t clock_error_ns; /* how exactly this handle knows the server's clock, now */
 	uint32_t access_rate;	 /* one hit in so many is reported to the server; 0: none */
@@ -672,15 +935,14 @@ struct kvd_stats {
 /* Copies the counters of @handle to @stats. Does not block. Works on a lost connection too. */
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats);
 
-/* The operations whose latency a handle measures. Every change except DELETE counts as a PUT. */
-enum kvd_op { KVD_OP_GET = 0, KVD_OP_PUT = 1, KVD_OP_DELETE = 2, KVD_OP_SCAN = 3 };
-
 /*
- * Returns the latency in nanoseconds below which the share @quantile (0 to 1) of the calls of @op
- * on @handle stayed, exact to 1.6 %; 0 if there were none. Every call is measured, except that of
- * GETs one in 16 is. Does not block. Works on a lost connection too.
+ * Returns the latency in nanoseconds below which the share @quantile (0 to 1) of the operations @op
+ * on @handle stayed, exact to 1.6 %; 0 if there were none. @op is KVD_OP_GET, PUT, DELETE or SCAN:
+ * every change except DELETE counts as a PUT. Every operation is measured, except that of GETs one
+ * in 16 is; a submitted one from kvd_submit() to its end. Does not block. Works on a lost
+ * connection too.
  */
-uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_op op, double quantile);
+uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double quantile);
 
 #ifdef __cplusplus
 }

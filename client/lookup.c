@@ -153,17 +153,13 @@ void lookup_bucket(struct kvd *handle, struct lookup *l)
 }
 
 /*
- * Goes to the bucket to which the key was moved: by the geometry, which is READ again at most once
- * a millisecond, or by G4 if that geometry does not include the split yet.
+ * Goes to the bucket to which the key was moved: by the geometry, or by G4 if that does not include
+ * the split yet.
  */
-enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l)
+void lookup_moved(struct kvd *handle, struct lookup *l)
 {
-	enum kvd_status status = geometry_refresh(handle);
-	uint64_t number;
+	uint64_t number = geometry_home(&handle->geometry, l->hash);
 
-	if (status)
-		return status;
-	number = geometry_home(&handle->geometry, l->hash);
 	if (++l->moves > MOVES_MAX) {
 		l->step = STEP_RPC;
 	} else if (bucket_level(&handle->geometry, number) >= l->level) {
@@ -176,7 +172,6 @@ enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l)
 		else
 			l->step = STEP_RPC;
 	}
-	return KVD_OK;
 }
 
 enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,

@@ -8,45 +8,12 @@
 
 #include <string.h>
 
+#include "client/flight.h"
 #include "client/handle.h"
 #include "common/sum.h"
 
 /* Longer keys are compared by memcmp(). */
 #define KEY_INLINE_MAX 32u
-
-enum step {
-	STEP_BUCKET, /* READ the bucket at bucket_offset */
-	STEP_ITEM,   /* READ the item of slots[slot] */
-	STEP_MOVED,  /* the bucket was split: find the key's new one, by lookup_moved() */
-	STEP_CLOCK,  /* narrow the server's clock, then READ the item again */
-	STEP_RPC,    /* send a request: the server does the GET */
-	STEP_DONE,
-};
-
-/* What every GET uses comes first, and next to it what lookup_start() zeroes. */
-struct lookup {
-	struct kvd_get_request *request;
-	uint64_t hash;
-	uint64_t number;       /* of the home bucket, as far as the client knows */
-	uint64_t home;	       /* its offset */
-	const uint8_t *buffer; /* to which the current READ goes */
-	enum step step;
-	uint32_t bytes;	   /* of the current READ */
-	uint64_t since_ns; /* clock_raw_ns(); the item was READ after it; 0: unknown */
-	unsigned int slot, slot_count;
-	unsigned int tries, hops, moves;
-	uint8_t level_min; /* the least level that the home bucket may have */
-	bool cached;	   /* slots are from the bucket cache */
-	bool key_mismatch; /* an item had the key's tag, but another key */
-	bool backoff;	   /* to retry: pause first */
-	bool clock_refreshed;
-	uint8_t level;	/* of the home bucket; STEP_MOVED: the least level of the key's new one */
-	uint16_t epoch; /* of the home bucket */
-	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
-	uint64_t bucket_offset;
-	uint64_t chain_ns; /* clock_raw_ns(); the home bucket's READ was posted then or later */
-	uint32_t overflow; /* of the bucket that was READ last */
-};
 
 /* Starts, or starts again, at the home bucket. */
 void lookup_restart(const struct kvd *handle, struct lookup *l);
@@ -83,8 +50,8 @@ void lookup_bucket(struct kvd *handle, struct lookup *l);
 void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes);
 /* The current slot led to no valid item: drops it from the cache, and starts again. */
 void lookup_stale(struct kvd *handle, struct lookup *l);
-/* Does STEP_MOVED. Fails only if the connection does. */
-enum kvd_status lookup_moved(struct kvd *handle, struct lookup *l);
+/* Does STEP_MOVED, by the geometry as it is. */
+void lookup_moved(struct kvd *handle, struct lookup *l);
 
 /* Copies a value to the caller's buffer. KVD_ERR_BUFFER if that is too small. */
 enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/completion.h"
-#include "client/rpc.h"
+#include "client/async.h"
+#include "client/call.h"
 #include "common/util/clock.h"
 #include "common/sum.h"
 
@@ -32,7 +32,7 @@
 /* How long kvd_close() waits for the responses to the last access records. */
 #define CLOSE_WAIT_MS 50
 /* A completion for each work request that can be posted, so that the queue can't overrun. */
-#define CQ_SIZE (SENDS_MAX + RECVS)
+#define CQ_SIZE (SENDS_MAX + MESSAGES_MAX)
 
 void kvd_options_init(struct kvd_options *options)
 {
@@ -44,6 +44,7 @@ void kvd_options_init(struct kvd_options *options)
 		.cache_bytes = 32u << 20,
 		.spin_us = 200,
 		.get_tries = 16,
+		.depth = 64,
 	};
 }
 
@@ -63,6 +64,8 @@ static enum kvd_status options_check(struct kvd *handle)
 	if (o->get_tries < 1 || o->get_tries > 1000)
 		return handle_fail(handle, KVD_ERR_INVALID, "get_tries is %u: 1 to 1000",
 				   o->get_tries);
+	if (o->depth < 1 || o->depth > 1024)
+		return handle_fail(handle, KVD_ERR_INVALID, "depth is %u: 1 to 1024", o->depth);
 	return KVD_OK;
 }
 
@@ -131,13 +134,9 @@ static enum kvd_status open_verbs_failed(struct kvd *handle, const char *url, in
 			   strerror(-err));
 }
 
-/*
- * Opens the device that leads to @url, or takes that of other handles with this URL: for verbs,
- * resolves the name, the address and the route.
- */
+/* Opens the device that leads to @url: for verbs, resolves the name, the address and the route. */
 static enum kvd_status open_device(struct kvd *handle, const char *url)
 {
-	struct shared_failure failure;
 	struct device_addr addr;
 	char reason[160];
 	int err;
@@ -146,17 +145,17 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 		return handle_fail(handle, KVD_ERR_INVALID, "the URL is NULL");
 	if (device_addr_parse(&addr, url, reason, sizeof(reason)))
 		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url, reason);
-	err = shared_device_get(&handle->shared_device, url, &addr,
-				(int)handle->options.connect_timeout_ms, &failure);
-	if (err && failure.what)
-		return handle_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
-				   "device %s %s: %s", failure.name, failure.what, strerror(-err));
-	if (err)
+	err = device_open(&handle->dev, &addr, DEVICE_CONNECT,
+			  (int)handle->options.connect_timeout_ms);
+	if (err) {
+		handle->dev = NULL;
 		return addr.kind == DEVICE_SOFTNIC ? open_softnic_failed(handle, addr.path, err) :
 						     open_verbs_failed(handle, url, err);
-	handle->dev = handle->shared_device->dev;
-	handle->pd = handle->shared_device->pd;
-	handle->message_max = handle->shared_device->port.max_msg_sz;
+	}
+	err = handle->dev->ops->query(handle->dev, &handle->attr, &handle->port);
+	if (err)
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s can't be queried: %s",
+				   handle->dev->name, strerror(-err));
 	snprintf(handle->device_why, sizeof(handle->device_why), "the address %s asks for it", url);
 	return KVD_OK;
 }
@@ -167,13 +166,16 @@ static int open_queues(struct kvd *handle)
 	const struct device_ops *ops = handle->dev->ops;
 	int err;
 
+	err = ops->alloc_pd(handle->dev, &handle->pd);
 	/* A handle belongs to one thread at a time. */
-	err = ops->create_channel_pair(handle->dev, &handle->comp_channel, &handle->cm_channel);
 	if (!err)
-		err = ops->create_cq(handle->dev, CQ_SIZE, handle, handle->comp_channel,
-				     &handle->cq);
+		err = ops->create_channel_pair(handle->dev, &handle->conn.comp_channel,
+					       &handle->conn.cm_channel);
 	if (!err)
-		err = ops->create_id(handle->cm_channel, &handle->id);
+		err = ops->create_cq(handle->dev, CQ_SIZE, handle, handle->conn.comp_channel,
+				     &handle->conn.cq);
+	if (!err)
+		err = ops->create_id(handle->conn.cm_channel, &handle->conn.id);
 	return err;
 }
 
@@ -181,43 +183,34 @@ static int open_queues(struct kvd *handle)
 static int open_qp(struct kvd *handle)
 {
 	struct ibv_qp_init_attr attr = {
-		.send_cq = handle->cq,
-		.recv_cq = handle->cq,
+		.send_cq = handle->conn.cq,
+		.recv_cq = handle->conn.cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
 			.max_send_wr = SENDS_MAX,
-			.max_recv_wr = RECVS,
+			.max_recv_wr = MESSAGES_MAX,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
 			.max_inline_data = INLINE_WANTED,
 		},
 	};
-	int err = handle->dev->ops->create_qp(handle->id, handle->pd, &attr,
+	int err = handle->dev->ops->create_qp(handle->conn.id, handle->pd, &attr,
 					      IBV_ACCESS_REMOTE_READ);
 
 	if (err)
 		return err;
-	handle->qp = handle->id->qp;
-	handle->inline_max = attr.cap.max_inline_data;
+	handle->conn.qp = handle->conn.id->qp;
+	handle->conn.inline_max = attr.cap.max_inline_data;
 	return 0;
 }
 
 enum kvd_status open_buffers(struct kvd *handle)
 {
-	enum kvd_status status;
-	uint32_t i;
+	enum kvd_status status = rpc_open(handle);
 
-	status = handle_buf_resize(handle, &handle->messages,
-				   RECVS * RESPONSE_BYTES + WIRE_RESPONSE_MAX,
-				   IBV_ACCESS_LOCAL_WRITE);
-	if (!status)
-		status = handle_buf_resize(handle, &handle->buckets, GETS_MAX * BUCKET_BYTES,
-					   IBV_ACCESS_LOCAL_WRITE);
-	if (!status)
-		status = handle_scratch_resize(handle, SCRATCH_BYTES_MIN);
-	for (i = 0; !status && i < RECVS; i++)
-		status = recv_post(handle, i);
-	return status;
+	return status ? status :
+			handle_buf_resize(handle, &handle->conn.ring, RING_BYTES_MIN,
+					  IBV_ACCESS_LOCAL_WRITE);
 }
 
 static enum kvd_status open_resources(struct kvd *handle)
@@ -313,7 +306,7 @@ static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *
 /* The device does the steps of connecting in cm_get_event(), so it is called until the end. */
 static enum kvd_status wait_connected(struct kvd *handle)
 {
-	struct pollfd fd = { handle->cm_channel->fd, POLLIN, 0 };
+	struct pollfd fd = { handle->conn.cm_channel->fd, POLLIN, 0 };
 	enum kvd_status status = KVD_OK;
 	struct cm_event event;
 	bool done = false;
@@ -321,7 +314,7 @@ static enum kvd_status wait_connected(struct kvd *handle)
 	int err;
 
 	for (;;) {
-		err = handle->dev->ops->cm_get_event(handle->cm_channel, &event);
+		err = handle->dev->ops->cm_get_event(handle->conn.cm_channel, &event);
 		if (!err)
 			status = connect_event(handle, &event, &done);
 		else if (err != -EAGAIN)
@@ -354,7 +347,7 @@ static enum kvd_status open_connect(struct kvd *handle)
 		.rnr_retry_count = 7,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
-	int err = handle->dev->ops->connect(handle->id, &param);
+	int err = handle->dev->ops->connect(handle->conn.id, &param);
 
 	if (err)
 		return handle_fail(handle, status_of(err), "can't connect to %s: %s",
@@ -374,30 +367,9 @@ static const char *welcome_check(const struct wire_welcome *welcome)
 	return geometry_check(&welcome->geometry);
 }
 
-/* What this handle has in common with others of the process: client/shared.h. */
-static enum kvd_status open_shared(struct kvd *handle, const struct geometry *geometry)
-{
-	size_t cache_bytes = handle->options.cache_bytes;
-	int err = shared_server_get(&handle->server, handle->shared_device->url, geometry);
-
-	if (err == -EPROTO)
-		return handle_fail(handle, KVD_ERR_PROTOCOL,
-				   "%s says other things of its memory than it said to another "
-				   "handle of this process",
-				   handle->dev->address);
-	if (cache_bytes > geometry->region_bytes / CACHE_SHARE)
-		cache_bytes = geometry->region_bytes / CACHE_SHARE;
-	if (!err)
-		err = shared_server_cache(handle->server, cache_bytes, &handle->cache);
-	if (err)
-		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
-				   cache_bytes);
-	bcache_level(&handle->cache, geometry->level);
-	return KVD_OK;
-}
-
 enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
 {
+	size_t cache_bytes = handle->options.cache_bytes;
 	const char *error;
 
 	if (welcome->magic != WIRE_MAGIC)
@@ -410,14 +382,20 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				   handle->dev->address, error);
 	handle->geometry = welcome->geometry;
-	handle->region_addr = welcome->region_addr;
-	handle->rkey = welcome->rkey;
-	handle->window = welcome->window;
-	handle->window_moves = welcome->features & WIRE_FEATURE_WINDOW;
-	handle->request_bytes = welcome->request_bytes;
+	handle->conn.region_addr = welcome->region_addr;
+	handle->conn.rkey = welcome->rkey;
+	handle->conn.window = welcome->window;
+	handle->conn.window_moves = welcome->features & WIRE_FEATURE_WINDOW;
+	handle->conn.request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);
-	return open_shared(handle, &welcome->geometry);
+	if (cache_bytes > welcome->geometry.region_bytes / CACHE_SHARE)
+		cache_bytes = welcome->geometry.region_bytes / CACHE_SHARE;
+	if (bcache_init(&handle->cache, cache_bytes))
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
+				   cache_bytes);
+	bcache_level(&handle->cache, handle->geometry.level);
+	return rpc_resize(handle);
 }
 
 /* HELLO also tells the server how long our receive buffers are. */
@@ -464,27 +442,16 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 	return status;
 }
 
-/*
- * A server that can't be reached may be where the name leads now, and a device that failed may be
- * back: later handles get a device of their own. Returns whether it was an old one.
- */
-static bool open_condemns(struct kvd *handle, enum kvd_status status)
+enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_options *options)
 {
-	if (!handle->shared_device)
-		return false;
-	if (status != KVD_ERR_DEVICE && status != KVD_ERR_UNREACHABLE && status != KVD_ERR_TIMEOUT)
-		return false;
-	return shared_device_condemn(handle->shared_device);
-}
-
-/* *@stale: it failed on other handles' device, and may not on another. */
-static enum kvd_status open_once(struct kvd **out, const char *url,
-				 const struct kvd_options *options, bool *stale)
-{
-	enum kvd_status status;
+	enum kvd_status status = KVD_OK;
 	struct kvd *handle;
 
-	*stale = false;
+	if (!out)
+		return handle_error_set(NULL, KVD_ERR_INVALID,
+					"the pointer to the handle to open is NULL");
+	*out = NULL;
+	handle_error_set(NULL, KVD_OK, "%s", "");
 	handle = calloc(1, sizeof(*handle));
 	if (!handle)
 		return handle_error_set(NULL, KVD_ERR_NO_MEMORY, "out of memory");
@@ -492,7 +459,6 @@ static enum kvd_status open_once(struct kvd **out, const char *url,
 	status = open_all(handle, url);
 	if (status) {
 		handle_error_set(NULL, status, "%s", handle->error);
-		*stale = open_condemns(handle, status) && status == KVD_ERR_DEVICE;
 		kvd_close(handle);
 		return status;
 	}
@@ -502,23 +468,10 @@ static enum kvd_status open_once(struct kvd **out, const char *url,
 	return KVD_OK;
 }
 
-enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_options *options)
-{
-	enum kvd_status status;
-	bool stale;
-
-	if (!out)
-		return handle_error_set(NULL, KVD_ERR_INVALID,
-					"the pointer to the handle to open is NULL");
-	*out = NULL;
-	handle_error_set(NULL, KVD_OK, "%s", "");
-	status = open_once(out, url, options, &stale);
-	return stale ? open_once(out, url, options, &stale) : status;
-}
-
 void kvd_close(struct kvd *handle)
 {
 	const struct device_ops *ops;
+	unsigned int i;
 	bool inherited;
 
 	if (!handle)
@@ -527,25 +480,28 @@ void kvd_close(struct kvd *handle)
 	inherited = handle_is_inherited(handle) || handle->process != getpid();
 	if (!inherited)
 		access_report_all(handle, CLOSE_WAIT_MS);
-	/* Any call to the device would be the parent's, and so is all that its handles share. */
+	bcache_release(&handle->cache);
+	for (i = 0; i < LATENCIES; i++)
+		free(handle->latency[i]);
+	submitted_release(handle);
+	/* Any call to the device would be the parent's. */
 	if (handle->dev && !inherited) {
 		ops = handle->dev->ops;
 		/* The queue pair first: after that no device writes to the buffers. */
-		if (handle->id) {
-			ops->disconnect(handle->id);
-			ops->destroy_qp(handle->id);
+		if (handle->conn.id) {
+			ops->disconnect(handle->conn.id);
+			ops->destroy_qp(handle->conn.id);
 		}
-		ops->destroy_id(handle->id);
-		ops->destroy_cm_channel(handle->cm_channel);
-		ops->destroy_cq(handle->cq);
-		ops->destroy_comp_channel(handle->comp_channel);
-		reg_buf_release(&handle->messages, handle->dev);
-		reg_buf_release(&handle->access_messages, handle->dev);
-		reg_buf_release(&handle->buckets, handle->dev);
-		reg_buf_release(&handle->scratch, handle->dev);
-		shared_device_put(handle->shared_device);
+		ops->destroy_id(handle->conn.id);
+		ops->destroy_cm_channel(handle->conn.cm_channel);
+		ops->destroy_cq(handle->conn.cq);
+		ops->destroy_comp_channel(handle->conn.comp_channel);
+		rpc_release(handle);
+		reg_buf_release(&handle->conn.ring, handle->dev);
+		reg_buf_release(&handle->large.buf, handle->dev);
+		reg_buf_release(&handle->stage.buf, handle->dev);
+		ops->dealloc_pd(handle->pd);
+		device_close(handle->dev);
 	}
-	if (!inherited)
-		shared_server_put(handle->server);
 	free(handle);
 }

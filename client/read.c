@@ -7,52 +7,89 @@
 
 #include <string.h>
 
-#include "client/completion.h"
-
-/* Bytes of one READ of a long item, unless the device's longest message is shorter. */
-#define PIECE_BYTES (1u << 20)
-
-/* Work requests before the last signaled one are complete with it: their entries are free again. */
-enum kvd_status read_chain(struct kvd *handle, unsigned int count)
+void read_room(struct connection *conn)
 {
-	struct ibv_send_wr *last = &handle->read_wrs[count - 1], *next = last->next, *bad;
-	uint32_t chain = ++handle->read_chain;
-	int err;
+	uint32_t max = READS_IN_FLIGHT_MAX - (conn->read_posted - conn->read_tail), room;
 
-	handle->stats.reads += count;
-	handle->stats.round_trips++;
-	handle->unsignaled = 0;
-	last->wr_id = wr_id_make(WR_READ, chain);
-	last->send_flags = IBV_SEND_SIGNALED;
-	last->next = NULL;
-	err = ibv_post_send(handle->qp, handle->read_wrs, &bad);
-	last->send_flags = 0;
-	last->next = next;
-	if (err)
-		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
-				   handle->dev->name, strerror(err));
-	return completion_wait_read(handle, chain);
+	room = SENDS_MAX - (conn->sq_posted - conn->sq_done);
+	if (max > room)
+		max = room;
+	conn->chain_max = max < GETS_MAX ? max : GETS_MAX;
 }
 
-enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes)
+/* Work requests before the last signaled one are complete with it: their entries are free again. */
+void chain_post(struct kvd *handle)
 {
-	uint32_t piece = PIECE_BYTES;
-	enum kvd_status status;
-	uint64_t at = 0;
-	unsigned int n;
+	struct connection *conn = &handle->conn;
+	struct ibv_send_wr *last = &conn->read_wrs[conn->chain_count - 1], *next = last->next, *bad;
+	uint32_t position = conn->read_head - 1;
+	int err;
 
-	if (handle->message_max < piece)
-		piece = handle->message_max;
-	while (at < bytes) {
-		for (n = 0; n < GETS_MAX && at < bytes; n++) {
-			uint32_t next = bytes - at < piece ? (uint32_t)(bytes - at) : piece;
+	handle->stats.reads += conn->chain_count;
+	handle->stats.round_trips++;
+	conn->unsignaled = 0;
+	conn->sq_posted += conn->chain_count;
+	conn->reads[position % READS_IN_FLIGHT_MAX].sent = conn->sq_posted;
+	conn->chain_count = 0;
+	conn->chain_ns = 0;
+	conn->read_posted = conn->read_head;
+	last->wr_id = wr_id_make(WR_READ, position);
+	last->send_flags = IBV_SEND_SIGNALED;
+	last->next = NULL;
+	err = ibv_post_send(conn->qp, conn->read_wrs, &bad);
+	last->send_flags = 0;
+	last->next = next;
+	read_room(conn);
+	if (err)
+		handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
+			    handle->dev->name, strerror(err));
+}
 
-			read_add(handle, n, offset + at, &handle->scratch, at, next);
-			at += next;
-		}
-		status = read_chain(handle, n);
-		if (status)
-			return status;
+void read_wait(struct kvd *handle, struct flight *flight, uint32_t bytes)
+{
+	struct connection *conn = &handle->conn;
+
+	if (conn->chain_count < conn->chain_max && bytes + conn->ring_head > conn->ring.bytes)
+		conn->ring_small = true;
+	flight->place = PLACE_QUEUED;
+	list_add(&handle->ready, &flight->link);
+	handle->attention = true;
+}
+
+struct read *read_of(struct connection *conn, const struct flight *flight)
+{
+	uint32_t at;
+
+	for (at = conn->read_tail; at != conn->read_head; at++)
+		if (conn->reads[at % READS_IN_FLIGHT_MAX].flight == flight)
+			return &conn->reads[at % READS_IN_FLIGHT_MAX];
+	return NULL;
+}
+
+/*
+ * Work requests before the last signaled one are complete with it. Memory of the ring is free when
+ * its data was used.
+ */
+void reads_completed(struct kvd *handle, uint32_t position)
+{
+	struct connection *conn = &handle->conn;
+	uint32_t tail = conn->read_tail;
+	struct read *read;
+
+	if (position - tail >= conn->read_posted - tail) {
+		handle_fail(handle, KVD_ERR_PROTOCOL, "a READ completed that was not posted: %s",
+			    HANDLE_SHARED_HINT);
+		return;
 	}
-	return KVD_OK;
+	conn->sq_done = conn->reads[position % READS_IN_FLIGHT_MAX].sent;
+	read_room(conn);
+	do {
+		read = &conn->reads[tail % READS_IN_FLIGHT_MAX];
+		if (read->flight)
+			read->flight->ops->read_done(handle, read->flight);
+		conn->ring_tail = read->end;
+		conn->read_tail = ++tail;
+	} while (tail != position + 1);
+	if (tail == conn->read_head)
+		conn->ring_head = conn->ring_tail = 0;
 }

@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* One-sided reads of the server's region: chains of RDMA READs with one completion each. */
+/* One-sided reads of the server's region: chains of RDMA READs, several of them in flight. */
 #ifndef KVD_CLIENT_READ_H
 #define KVD_CLIENT_READ_H
 
 #include "client/handle.h"
 #include "common/util/prefetch.h"
 
-/*
- * Puts a READ of @bytes at @offset of the region to @buf, from its byte @at on, into the chain as
- * number @i. What all READs have in common is in the work requests since handle_init().
- */
-static inline void read_add(struct kvd *handle, unsigned int i, uint64_t offset,
-			    const struct reg_buf *buf, uint64_t at, uint32_t bytes)
-{
-	struct ibv_send_wr *wr = &handle->read_wrs[i];
-	struct ibv_sge *sge = &handle->read_sges[i];
+/* Memory in the ring begins at a line of the CPU's cache. */
+#define RING_ALIGN 64u
 
-	sge->addr = (uintptr_t)(buf->base + at);
-	sge->length = bytes;
-	sge->lkey = buf->mr->lkey;
-	wr->wr.rdma.remote_addr = handle->region_addr + offset;
-	wr->wr.rdma.rkey = handle->rkey;
-	handle->stats.read_bytes += bytes;
+/* The kind of a work request, in the high half of its wr_id. */
+enum wr_kind { WR_RECV, WR_SEND, WR_READ };
+
+static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t index)
+{
+	return (uint64_t)kind << 32 | index;
 }
 
 /* Where the hardware goes on by itself. */
@@ -37,9 +30,9 @@ static inline void read_prefetch(const struct kvd *handle, uint64_t offset, uint
 	const uint8_t *from;
 	uint32_t at;
 
-	if (!handle->region_source)
+	if (!handle->conn.region_source)
 		return;
-	from = handle->region_source + offset;
+	from = handle->conn.region_source + offset;
 	if (bytes > PREFETCH_BYTES_MAX)
 		bytes = PREFETCH_BYTES_MAX;
 	for (at = 0; at < bytes; at += PREFETCH_LINE)
@@ -47,10 +40,87 @@ static inline void read_prefetch(const struct kvd *handle, uint64_t offset, uint
 	prefetch_line(from + bytes - 1);
 }
 
-/* Posts the chain, @count (1 to GETS_MAX) READs, and waits until all have completed. */
-enum kvd_status read_chain(struct kvd *handle, unsigned int count);
-/* READs @bytes, in as many READs as the device needs, to the start of scratch, which has room. */
-enum kvd_status read_long(struct kvd *handle, uint64_t offset, uint64_t bytes);
+/*
+ * Takes memory of the ring for a READ. What is taken is in the order of the READs, so it is free
+ * again from ring_tail on. False: there is no room now. The ring is never full, so that the same
+ * head and tail mean that it is empty; then both are 0.
+ */
+static inline bool ring_take(struct connection *conn, uint32_t bytes, uint32_t *at)
+{
+	uint32_t size = (uint32_t)conn->ring.bytes, head = conn->ring_head;
+
+	bytes = (bytes + RING_ALIGN - 1) & ~(RING_ALIGN - 1);
+	if (head < conn->ring_tail) {
+		if (bytes >= conn->ring_tail - head)
+			return false;
+	} else if (bytes > size - head) {
+		if (bytes >= conn->ring_tail)
+			return false;
+		head = 0;
+	}
+	*at = head;
+	conn->ring_head = head + bytes;
+	return true;
+}
+
+/* Adds a READ to the chain, which has room. @flight: of whom it is the last READ, or NULL. */
+static inline void chain_add(struct kvd *handle, struct flight *flight, uint64_t offset,
+			     const struct reg_buf *buf, uint64_t at, uint32_t bytes)
+{
+	struct connection *conn = &handle->conn;
+	struct ibv_send_wr *wr = &conn->read_wrs[conn->chain_count];
+	struct ibv_sge *sge = &conn->read_sges[conn->chain_count];
+	struct read *read = &conn->reads[conn->read_head % READS_IN_FLIGHT_MAX];
+
+	sge->addr = (uintptr_t)(buf->base + at);
+	sge->length = bytes;
+	sge->lkey = buf->mr->lkey;
+	wr->wr.rdma.remote_addr = conn->region_addr + offset;
+	wr->wr.rdma.rkey = conn->rkey;
+	read->flight = flight;
+	read->end = conn->ring_head;
+	conn->chain_count++;
+	conn->read_head++;
+	handle->stats.read_bytes += bytes;
+}
+
+/*
+ * Adds a READ of @bytes at @offset of the region to the ring to the chain. Its data will be at
+ * lookup.buffer. False: there is no room now; read_wait() has to follow.
+ */
+static inline bool read_add(struct kvd *handle, struct flight *flight, uint64_t offset,
+			    uint32_t bytes)
+{
+	struct connection *conn = &handle->conn;
+	uint32_t at;
+
+	if (conn->chain_count >= conn->chain_max || !ring_take(conn, bytes, &at))
+		return false;
+	read_prefetch(handle, offset, bytes);
+	flight->lookup.buffer = conn->ring.base + at;
+	flight->lookup.bytes = bytes;
+	flight->place = PLACE_READING;
+	chain_add(handle, flight, offset, &conn->ring, at, bytes);
+	return true;
+}
+
+/* Lets the flight, which got no room for its READ of @bytes to the ring, wait for some. */
+void read_wait(struct kvd *handle, struct flight *flight, uint32_t bytes);
+
+/*
+ * Says how long the next chain may be, when one was posted, READs have completed, or SENDs were
+ * posted.
+ */
+void read_room(struct connection *conn);
+
+/* Posts the chain, of one READ at least. */
+void chain_post(struct kvd *handle);
+
+/* The READs up to this position have completed: moves their flights on. */
+void reads_completed(struct kvd *handle, uint32_t position);
+
+/* The entry of the last READ of a flight that is READING. */
+struct read *read_of(struct connection *conn, const struct flight *flight);
 
 /* Whether @bytes at @offset lie inside the region. */
 static inline bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes)

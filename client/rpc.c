@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Remote procedure calls: sends a request to a worker of the server and waits for the response. One
- * request is outstanding at a time, and beside it at most one message of access records, whose
- * response no call waits for (client/completion.c drops it). One SEND in SIGNAL_EVERY is signaled:
- * the response proves that the request arrived, and a SEND that fails completes anyway.
+ * Remote procedure calls: posts requests in the order in which they came, as many as the window
+ * allows, and gives each response to the flight that waits for it. One SEND in SIGNAL_EVERY is
+ * signaled: the response proves that the request arrived, and a SEND that fails completes anyway.
+ *
+ * What waits at the head of the queue holds up those behind it, so changes reach the server in the
+ * order in which they were submitted. It executes them in that order, except that a request may
+ * overtake a PUT whose value it READs: so while one of these is outstanding, nothing else is sent.
  */
 #include "client/rpc.h"
 
 #include <string.h>
 
-#include "client/completion.h"
+#include "client/landing.h"
+#include "client/read.h"
 #include "client/window.h"
 #include "common/util/clock.h"
 
@@ -22,21 +26,75 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_NOT_A_NUMBER == KVD_ERR_NOT_A_NUMBER,
 	      "wire statuses are those of the API");
 
-/* One SEND in so many is signaled, so that the send queue's entries are freed. */
-#define SIGNAL_EVERY 16
-
-/* The request is written behind the response buffers, in the same registered memory. */
-static uint8_t *request_buffer(const struct kvd *handle)
+static uint8_t *message_at(const struct connection *conn, uint32_t i)
 {
-	return handle->messages.base + RECVS * RESPONSE_BYTES;
+	return conn->sends[i / MESSAGES_CHUNK].base +
+	       (size_t)(i % MESSAGES_CHUNK) * conn->message_bytes;
 }
 
-/* 0 is not an id: access_id uses it for "none". */
-static uint32_t request_id_next(struct kvd *handle)
+static uint8_t *receive_at(const struct connection *conn, uint32_t i)
 {
-	if (!++handle->request_id)
-		handle->request_id = 1;
-	return handle->request_id;
+	return conn->recvs[i / MESSAGES_CHUNK].base + (size_t)(i % MESSAGES_CHUNK) * RESPONSE_BYTES;
+}
+
+/* Adds buffers for MESSAGES_CHUNK more messages and responses. */
+static enum kvd_status messages_grow(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+	uint32_t i = conn->message_count, chunk = i / MESSAGES_CHUNK;
+	enum kvd_status status;
+
+	status = handle_buf_resize(handle, &conn->recvs[chunk], MESSAGES_CHUNK * RESPONSE_BYTES,
+				   IBV_ACCESS_LOCAL_WRITE);
+	if (!status)
+		status = handle_buf_resize(handle, &conn->sends[chunk],
+					   MESSAGES_CHUNK * (size_t)conn->message_bytes,
+					   IBV_ACCESS_LOCAL_WRITE);
+	if (status)
+		return status;
+	conn->message_count += MESSAGES_CHUNK;
+	/* The last one that is freed is taken first: a handle with few uses few. */
+	for (i = conn->message_count; i-- > chunk * MESSAGES_CHUNK;) {
+		conn->free[conn->free_count++] = (uint8_t)i;
+		conn->recv_free[conn->recv_free_count++] = (uint8_t)i;
+	}
+	return KVD_OK;
+}
+
+enum kvd_status rpc_open(struct kvd *handle)
+{
+	handle->conn.message_bytes = WIRE_REQUEST_MIN;
+	return messages_grow(handle);
+}
+
+enum kvd_status rpc_resize(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+
+	if (conn->request_bytes <= conn->message_bytes)
+		return KVD_OK;
+	conn->message_bytes = conn->request_bytes;
+	return handle_buf_resize(handle, &conn->sends[0],
+				 MESSAGES_CHUNK * (size_t)conn->message_bytes,
+				 IBV_ACCESS_LOCAL_WRITE);
+}
+
+void rpc_release(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+	unsigned int i;
+
+	for (i = 0; i < MESSAGES_MAX / MESSAGES_CHUNK; i++) {
+		reg_buf_release(&conn->recvs[i], handle->dev);
+		reg_buf_release(&conn->sends[i], handle->dev);
+	}
+}
+
+void request_add(struct kvd *handle, struct flight *flight)
+{
+	flight->place = PLACE_QUEUED;
+	list_add(&handle->requests, &flight->link);
+	handle->attention = true;
 }
 
 /* Moves access records to the end of the message, as many as fit; returns how many. */
@@ -44,18 +102,17 @@ static uint16_t access_append(struct kvd *handle, uint8_t *message, size_t used)
 {
 	uint32_t n;
 
-	if (!handle->access.count || used > handle->request_bytes)
+	if (!handle->access.count || used > handle->conn.request_bytes)
 		return 0;
-	n = access_take(&handle->access, message + used, handle->request_bytes - used);
+	n = access_take(&handle->access, message + used, handle->conn.request_bytes - used);
 	handle->stats.access_records += n;
 	return (uint16_t)n;
 }
 
 /* Writes header, key, value and access records; returns the message's length in bytes. */
-static uint32_t request_fill(struct kvd *handle, struct rpc *rpc)
+static uint32_t message_fill(struct kvd *handle, struct rpc *rpc, uint8_t *message)
 {
 	uint32_t value_len = rpc->head.flags & WIRE_F_PULL ? 0 : rpc->head.value_len;
-	uint8_t *message = request_buffer(handle);
 	size_t used = sizeof(rpc->head);
 
 	if (rpc->key_len)
@@ -64,116 +121,222 @@ static uint32_t request_fill(struct kvd *handle, struct rpc *rpc)
 	if (value_len)
 		memcpy(message + used, rpc->value, value_len);
 	used += value_len;
-	rpc->head.id = request_id_next(handle);
 	rpc->head.key_len = (uint16_t)rpc->key_len;
 	rpc->head.access_count = access_append(handle, message, used);
 	memcpy(message, &rpc->head, sizeof(rpc->head));
 	return (uint32_t)(used + (size_t)rpc->head.access_count * WIRE_ACCESS_BYTES);
 }
 
+static bool receive_post(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+	uint32_t i = conn->recv_free[--conn->recv_free_count];
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)receive_at(conn, i),
+		.length = RESPONSE_BYTES,
+		.lkey = conn->recvs[i / MESSAGES_CHUNK].mr->lkey,
+	};
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = wr_id_make(WR_RECV, i),
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+	int err = ibv_post_recv(conn->qp, &wr, &bad);
+
+	if (err) {
+		handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_recv: %s",
+			    handle->dev->name, strerror(err));
+		return false;
+	}
+	conn->receives++;
+	return true;
+}
+
 /*
  * Posts a message, inline if it is short enough: then the device need not READ it from memory. The
  * buffer may be written again when the response has arrived.
  */
-static enum kvd_status request_post(struct kvd *handle, const struct reg_buf *buf,
-				    const uint8_t *message, uint32_t bytes)
+static void message_post(struct kvd *handle, uint32_t i, uint32_t bytes)
 {
+	struct connection *conn = &handle->conn;
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)message,
+		.addr = (uintptr_t)message_at(conn, i),
 		.length = bytes,
-		.lkey = buf->mr->lkey,
+		.lkey = conn->sends[i / MESSAGES_CHUNK].mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = wr_id_make(WR_SEND, 0),
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
-		.send_flags = bytes <= handle->inline_max ? IBV_SEND_INLINE : 0,
+		.send_flags = bytes <= conn->inline_max ? IBV_SEND_INLINE : 0,
 	};
 	int err;
 
-	if (++handle->unsignaled >= SIGNAL_EVERY) {
+	wr.wr_id = wr_id_make(WR_SEND, ++conn->sq_posted);
+	if (++conn->unsignaled >= SIGNAL_EVERY) {
 		wr.send_flags |= IBV_SEND_SIGNALED;
-		handle->unsignaled = 0;
+		conn->unsignaled = 0;
 	}
 	handle->stats.requests++;
 	handle->stats.sent_bytes += bytes;
-	err = ibv_post_send(handle->qp, &wr, &bad);
+	err = ibv_post_send(conn->qp, &wr, &bad);
 	if (err)
-		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
-				   handle->dev->name, strerror(err));
-	return KVD_OK;
+		handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
+			    handle->dev->name, strerror(err));
 }
 
-/* The caller may use the last response until now; its buffer is posted again. */
-static enum kvd_status recv_recycle(struct kvd *handle)
+/*
+ * Takes a message whose request may be sent now, and posts the receive of its response. NULL: none
+ * may be. @now_ns: clock_raw_ns().
+ */
+static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 {
-	if (!handle->recv_ready)
-		return KVD_OK;
-	handle->recv_ready = false;
-	return recv_post(handle, handle->recv_index);
-}
+	struct connection *conn = &handle->conn;
+	struct message *message;
+	uint32_t i;
 
-/* *@response points into the receive buffer; every length in it is checked. */
-static enum kvd_status response_parse(struct kvd *handle, const struct rpc *rpc,
-				      struct response *response)
-{
-	const uint8_t *p = handle->messages.base + (size_t)handle->recv_index * RESPONSE_BYTES;
-	const char *error = wire_response_parse(response, p, handle->recv_len);
-
-	if (error)
-		return handle_fail(handle, KVD_ERR_PROTOCOL,
-				   "malformed response from the server at %s: %s",
-				   handle->dev->address, error);
-	if (response->id != rpc->head.id || response->op != rpc->head.op)
-		return handle_fail(handle, KVD_ERR_PROTOCOL,
-				   "the server at %s sent the response to another request: %s",
-				   handle->dev->address, HANDLE_SHARED_HINT);
-	return KVD_OK;
-}
-
-/* Waits until one more request may be outstanding: an ACCESS message may be. */
-static enum kvd_status window_wait(struct kvd *handle)
-{
-	if (!handle->access_id)
-		return KVD_OK;
-	window_look(handle, clock_raw_ns());
-	return handle->window < 2 ? completion_wait_access(handle) : KVD_OK;
-}
-
-/* Returns KVD_OK if there is a response, whatever its status. */
-static enum kvd_status rpc_exchange(struct kvd *handle, struct rpc *rpc, struct response *response)
-{
-	enum kvd_status status;
-	uint64_t sent_ns = 0;
-	uint32_t bytes;
-
-	handle->served_bytes = rpc->head.flags & WIRE_F_PULL ? rpc->head.value_len : 0;
-	status = recv_recycle(handle);
-	if (!status)
-		status = window_wait(handle);
-	if (!status) {
-		bytes = request_fill(handle, rpc);
-		sent_ns = clock_raw_ns();
-		window_look(handle, sent_ns);
-		window_posted(handle, sent_ns);
-		handle->stats.round_trips++;
-		status = request_post(handle, &handle->messages, request_buffer(handle), bytes);
+	window_look(conn, now_ns);
+	if (conn->outstanding >= conn->window || !connection_room(conn))
+		return NULL;
+	if (!conn->free_count || (conn->receives == conn->outstanding && !conn->recv_free_count)) {
+		/* Without memory for more, those there are do. */
+		if (conn->message_count == MESSAGES_MAX || messages_grow(handle))
+			return NULL;
 	}
-	if (!status)
-		status = completion_wait_response(handle);
-	if (!status)
-		status = response_parse(handle, rpc, response);
-	if (!status)
-		status = window_learn(handle, response);
-	if (!status &&
-	    !server_clock_learn(&handle->clock, response->clock_ns, sent_ns, clock_raw_ns()))
-		handle->stats.clock_jumps++;
-	return status;
+	if (conn->receives == conn->outstanding && !receive_post(handle))
+		return NULL;
+	i = conn->free[--conn->free_count];
+	if (!(++conn->number & (UINT32_MAX / MESSAGES_MAX)))
+		conn->number = 1;
+	message = &conn->messages[i];
+	message->id = conn->number * MESSAGES_MAX + i;
+	message->sent_ns = now_ns;
+	message->pull = false;
+	message->flight = NULL;
+	conn->outstanding++;
+	window_posted(conn, now_ns);
+	return message;
 }
 
-/* The status of a response, for the caller. Only WIRE_PROTOCOL closes the connection. */
-static enum kvd_status rpc_status(struct kvd *handle, const struct response *response)
+static void message_release(struct connection *conn, struct message *message)
+{
+	conn->free[conn->free_count++] = (uint8_t)(message - conn->messages);
+	conn->outstanding--;
+	message->id = 0;
+}
+
+/* Whether the value is too long for a message, so that the server READs it. */
+static bool rpc_pulls(const struct connection *conn, const struct rpc *rpc)
+{
+	return sizeof(rpc->head) + rpc->key_len + rpc->head.value_len > conn->request_bytes;
+}
+
+/* Copies a value too long for a message to memory that the server can READ. */
+static enum kvd_status rpc_stage(struct kvd *handle, struct rpc *rpc)
+{
+	size_t bytes = rpc->head.value_len;
+	enum kvd_status status = handle_bounce_resize(handle, &handle->stage, bytes);
+
+	if (status)
+		return status;
+	memcpy(handle->stage.buf.base, rpc->value, bytes);
+	rpc->head.flags |= WIRE_F_PULL;
+	rpc->head.pull_addr = (uintptr_t)handle->stage.buf.base;
+	rpc->head.pull_rkey = handle->stage.buf.mr->rkey;
+	handle->stats.pulled_bytes += bytes;
+	return KVD_OK;
+}
+
+static void pull_begin(struct kvd *handle, struct message *message, uint32_t bytes)
+{
+	message->pull = true;
+	handle->stage.busy = true;
+	handle->conn.pulls++;
+	handle->served_bytes = bytes;
+}
+
+static void pull_end(struct kvd *handle)
+{
+	handle->stage.busy = false;
+	handle->conn.pulls--;
+	handle->served_bytes = 0;
+}
+
+/* Posts the flight's request. False: it has to wait. */
+static bool request_post(struct kvd *handle, struct flight *f)
+{
+	struct connection *conn = &handle->conn;
+	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc);
+	struct message *message;
+	enum kvd_status status;
+	uint32_t i;
+
+	if (conn->pulls)
+		return false;
+	/* Behind what was sent before; then nothing overtakes it. */
+	message = message_take(handle, clock_raw_ns());
+	if (!message)
+		return false;
+	if (pull) {
+		status = rpc_stage(handle, &f->rpc);
+		if (status) {
+			message_release(conn, message);
+			list_remove(&f->link);
+			flight_fail(handle, f, status);
+			return true;
+		}
+		pull_begin(handle, message, f->rpc.head.value_len);
+	}
+	list_remove(&f->link);
+	i = (uint32_t)(message - conn->messages);
+	message->flight = f;
+	message->op = f->rpc.head.op;
+	f->place = PLACE_SENT;
+	f->message = i;
+	f->sent = true;
+	if (f->alone)
+		conn->fence = f;
+	f->rpc.head.id = message->id;
+	handle->stats.round_trips++;
+	message_post(handle, i, message_fill(handle, &f->rpc, message_at(conn, i)));
+	return true;
+}
+
+/* Reports access records in a message of their own. */
+static void access_post(struct kvd *handle)
+{
+	struct wire_request head = { .op = WIRE_ACCESS };
+	struct connection *conn = &handle->conn;
+	struct message *message;
+	uint32_t i;
+
+	if (conn->accesses || conn->pulls || conn->fence)
+		return;
+	message = message_take(handle, clock_raw_ns());
+	if (!message)
+		return;
+	i = (uint32_t)(message - conn->messages);
+	head.id = message->id;
+	head.access_count = access_append(handle, message_at(conn, i), sizeof(head));
+	memcpy(message_at(conn, i), &head, sizeof(head));
+	message->op = WIRE_ACCESS;
+	conn->accesses++;
+	handle->stats.access_messages++;
+	message_post(handle, i, (uint32_t)sizeof(head) + head.access_count * WIRE_ACCESS_BYTES);
+}
+
+void requests_post(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+
+	while (!list_empty(&handle->requests) && !conn->fence && !conn->broken)
+		if (!request_post(handle, list_entry(handle->requests.next, struct flight, link)))
+			break;
+	if (handle->access.due && !conn->broken)
+		access_post(handle);
+}
+
+enum kvd_status response_status(struct kvd *handle, const struct response *response)
 {
 	switch (response->status) {
 	case WIRE_OK:
@@ -216,68 +379,58 @@ static enum kvd_status rpc_status(struct kvd *handle, const struct response *res
 			   handle->dev->address);
 }
 
-enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response)
+/* Finds the request that it answers. NULL: none, and the connection is closed. */
+static struct message *response_match(struct kvd *handle, const struct response *response)
 {
-	enum kvd_status status = rpc_exchange(handle, rpc, response);
+	struct message *message = &handle->conn.messages[response->id % MESSAGES_MAX];
 
-	return status ? status : rpc_status(handle, response);
+	if (response->id && message->id == response->id && message->op == response->op)
+		return message;
+	handle_fail(handle, KVD_ERR_PROTOCOL,
+		    "the server at %s sent the response to another request: %s",
+		    handle->dev->address, HANDLE_SHARED_HINT);
+	return NULL;
 }
 
-enum kvd_status rpc_ping(struct kvd *handle)
+void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 {
-	struct rpc rpc = { .head.op = WIRE_PING };
+	struct connection *conn = &handle->conn;
+	uint32_t receive = (uint32_t)wc->wr_id;
 	struct response response;
+	struct message *message;
+	const char *error;
+	struct flight *f;
 
-	return rpc_call(handle, &rpc, &response);
-}
-
-enum kvd_status rpc_clock(struct kvd *handle)
-{
-	struct rpc rpc = { .head.op = WIRE_PING };
-	struct response response;
-	enum kvd_status status = rpc_exchange(handle, &rpc, &response);
-
-	if (status || response.status == WIRE_BUSY)
-		return status;
-	return rpc_status(handle, &response);
-}
-
-/* The buffer is free again after the response to the message before. */
-enum kvd_status access_report(struct kvd *handle)
-{
-	struct wire_request head = { .op = WIRE_ACCESS };
-	size_t bytes = sizeof(head) + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES;
-	enum kvd_status status = KVD_OK;
-	uint64_t now_ns;
-
-	if (handle->access_id)
-		status = completion_wait_access(handle);
-	if (!status)
-		status = handle_buf_resize(handle, &handle->access_messages, bytes,
-					   IBV_ACCESS_LOCAL_WRITE);
-	if (status)
-		return status;
-	/* Nothing else is outstanding. */
-	now_ns = clock_raw_ns();
-	window_look(handle, now_ns);
-	window_posted(handle, now_ns);
-	head.id = request_id_next(handle);
-	head.access_count = access_append(handle, handle->access_messages.base, sizeof(head));
-	memcpy(handle->access_messages.base, &head, sizeof(head));
-	handle->access_id = head.id;
-	handle->stats.access_messages++;
-	return request_post(handle, &handle->access_messages, handle->access_messages.base,
-			    (uint32_t)sizeof(head) + head.access_count * WIRE_ACCESS_BYTES);
-}
-
-/* Failures are ignored: the handle is being closed, and a lost record costs a hint only. */
-void access_report_all(struct kvd *handle, unsigned int wait_ms)
-{
-	enum kvd_status status = handle->broken ? KVD_ERR_DISCONNECTED : KVD_OK;
-
-	handle->deadline_ns = clock_ns() + wait_ms * 1000000ull;
-	while (!status && handle->access.count)
-		status = access_report(handle);
-	if (!status && handle->access_id)
-		completion_wait_access(handle);
+	conn->receives--;
+	error = wire_response_parse(&response, receive_at(conn, receive), wc->byte_len);
+	if (error) {
+		handle_fail(handle, KVD_ERR_PROTOCOL,
+			    "malformed response from the server at %s: %s", handle->dev->address,
+			    error);
+		return;
+	}
+	message = response_match(handle, &response);
+	if (!message || window_learn(handle, &response))
+		return;
+	/* That of ACCESS may have waited for long before it was taken. */
+	if (message->op != WIRE_ACCESS && !server_clock_learn(&handle->clock, response.clock_ns,
+							      message->sent_ns, clock_raw_ns()))
+		handle->stats.clock_jumps++;
+	if (message->pull)
+		pull_end(handle);
+	if (message->op == WIRE_ACCESS)
+		conn->accesses--;
+	f = message->flight;
+	/* No later request has been sent: the copy of a value stands. */
+	conn->copy_stands = message->id / MESSAGES_MAX == conn->number;
+	message_release(conn, message);
+	conn->response_index = receive;
+	if (f) {
+		f->place = PLACE_NONE;
+		f->ops->response(handle, f, &response);
+	}
+	if (!conn->held || conn->held_index != receive)
+		conn->recv_free[conn->recv_free_count++] = (uint8_t)receive;
+	if (!list_empty(&handle->requests) || handle->access.due)
+		handle->attention = true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Remote procedure calls: a request to a worker of the server and its response; and access records
- * in messages of their own.
+ * Remote procedure calls: requests to a worker of the server and their responses; and access
+ * records in messages of their own.
  */
 #ifndef KVD_CLIENT_RPC_H
 #define KVD_CLIENT_RPC_H
@@ -9,32 +9,22 @@
 #include "client/handle.h"
 #include "common/wire.h"
 
-struct rpc {
-	struct wire_request head; /* rpc_call() sets id, key_len and access_count */
-	const void *key;
-	size_t key_len;
-	const void *value; /* head.value_len bytes; sent, unless head.flags has WIRE_F_PULL */
-};
+/* Makes the first buffers of messages: for HELLO. */
+enum kvd_status rpc_open(struct kvd *handle);
+/* The server takes messages of conn.request_bytes. Nothing is outstanding. */
+enum kvd_status rpc_resize(struct kvd *handle);
+void rpc_release(struct kvd *handle);
 
-/*
- * Sends the request, together with waiting access records, and waits for the response. *@response
- * is valid until the next rpc_call() on the handle. Updates what is known of the server's clock.
- * Returns the status of the response.
- */
-enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response);
+/* Lets the flight's request wait for its turn, behind those that wait already. */
+void request_add(struct kvd *handle, struct flight *flight);
 
-/* PING: an empty request. */
-enum kvd_status rpc_ping(struct kvd *handle);
+/* Posts requests and ACCESS messages, as many as may be outstanding. */
+void requests_post(struct kvd *handle);
 
-/* A PING for the server's clock, which every response has, a refusal too: it is no failure. */
-enum kvd_status rpc_clock(struct kvd *handle);
+/* Takes in a response: the flight that waits for it moves on. */
+void response_arrived(struct kvd *handle, const struct ibv_wc *wc);
 
-/*
- * Reports access records in a message of their own. Does not wait for its response, but for the
- * response to the one before, whose buffer it uses.
- */
-enum kvd_status access_report(struct kvd *handle);
-/* Reports all that wait, and waits for the responses, for at most @wait_ms. */
-void access_report_all(struct kvd *handle, unsigned int wait_ms);
+/* The status of a response, for the caller; with the text of what went wrong. */
+enum kvd_status response_status(struct kvd *handle, const struct response *response);
 
 #endif /* KVD_CLIENT_RPC_H */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "client/rpc.h"
+#include "client/call.h"
 #include "common/util/clock.h"
 
 static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
@@ -67,17 +67,16 @@ static int entries_deliver(const struct response *response, bool values, kvd_ent
 	return stop;
 }
 
-enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
-			 kvd_entry_fn each, void *arg)
+static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
+			    kvd_entry_fn each, void *arg)
 {
-	enum kvd_status status = call_begin(handle);
 	bool values = args && args->values;
 	uint64_t start = clock_ns();
 	struct rpc rpc = { .head.op = WIRE_SCAN };
 	struct response response;
+	enum kvd_status status;
 
-	if (!status)
-		status = scan_check(handle, cursor, args, each);
+	status = scan_check(handle, cursor, args, each);
 	if (status)
 		return status;
 	rpc.head.cursor = *cursor;
@@ -90,8 +89,16 @@ enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_
 	status = rpc_call(handle, &rpc, &response);
 	if (!status)
 		status = entries_check(handle, &response);
-	hist_record(&handle->latency[KVD_OP_SCAN], clock_ns() - start);
+	handle_latency(handle, KVD_OP_SCAN, clock_ns() - start);
 	if (!status && !entries_deliver(&response, values, each, arg))
 		*cursor = response.cursor;
 	return status;
+}
+
+enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
+			 kvd_entry_fn each, void *arg)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, scan(handle, cursor, args, each, arg));
 }

@@ -5,7 +5,7 @@
  * takes it for 1 (common/PROTOCOL.md, server/net/window.h). Before a request is posted:
  *
  *	window_look(), with the time of now;
- *	fewer than handle->window requests are outstanding, else wait for a response and look again;
+ *	fewer than conn->window requests are outstanding, else wait for a response and look again;
  *	window_posted(), with a time that is not later than the request is posted.
  */
 #ifndef KVD_CLIENT_WINDOW_H
@@ -15,14 +15,14 @@
 #include "common/wire.h"
 
 /* @now_ns: by clock_raw_ns(). */
-static inline void window_look(struct kvd *handle, uint64_t now_ns)
+static inline void window_look(struct connection *conn, uint64_t now_ns)
 {
-	handle->window = handle_window(handle, now_ns);
+	conn->window = connection_window(conn, now_ns);
 }
 
-static inline void window_posted(struct kvd *handle, uint64_t now_ns)
+static inline void window_posted(struct connection *conn, uint64_t now_ns)
 {
-	handle->posted_ns = now_ns;
+	conn->posted_ns = now_ns;
 }
 
 /* Takes the window from a response. KVD_ERR_PROTOCOL if it is not as the welcome announced it. */

@@ -35,12 +35,24 @@ static void complete(struct fake_device *fake, uint64_t wr_id, enum ibv_wc_statu
 		.status = status,
 		.byte_len = bytes,
 	};
+	if (fake->notify)
+		must(!eventfd_write(fake->comp_channel.fd, 1), "no notification");
+	fake->notify = false;
+}
+
+void fake_device_release(struct fake_device *fake)
+{
+	unsigned int i;
+
+	for (i = 0; i < fake->held_count; i++)
+		complete(fake, fake->held[i].wr_id, fake->held[i].status, fake->held[i].byte_len);
+	fake->held_count = 0;
 }
 
 void fake_device_respond(struct fake_device *fake, const struct wire_response *response,
 			 const uint8_t *value)
 {
-	const struct ibv_recv_wr *recv = &fake->recvs[fake->recv_first % RECVS];
+	const struct ibv_recv_wr *recv = &fake->recvs[fake->recv_first % MESSAGES_MAX];
 	uint8_t *to = (uint8_t *)(uintptr_t)recv->sg_list->addr;
 	uint32_t len = response->flags & WIRE_R_COPY ? 0 : response->value_len;
 
@@ -69,7 +81,13 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		}
 		status = wr->opcode == IBV_WR_RDMA_READ ? fake->read(fake, wr) :
 							  fake->send(fake, wr);
-		if (status || wr->send_flags & IBV_SEND_SIGNALED)
+		if (fake->hold_reads && wr->opcode == IBV_WR_RDMA_READ) {
+			if (wr->send_flags & IBV_SEND_SIGNALED)
+				fake->held[fake->held_count++] = (struct ibv_wc){
+					.wr_id = wr->wr_id,
+					.status = status,
+				};
+		} else if (status || wr->send_flags & IBV_SEND_SIGNALED)
 			complete(fake, wr->wr_id, status, wr->sg_list->length);
 	}
 	return 0;
@@ -78,10 +96,10 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct fake_device *fake = fake_device_of(qp->context);
-	unsigned int at = (fake->recv_first + fake->recv_count) % RECVS;
+	unsigned int at = (fake->recv_first + fake->recv_count) % MESSAGES_MAX;
 
 	(void)bad;
-	must(fake->recv_count < RECVS, "too many receives");
+	must(fake->recv_count < MESSAGES_MAX, "too many receives");
 	fake->recvs[at] = *wr;
 	fake->recv_sges[at] = *wr->sg_list;
 	fake->recvs[at].sg_list = &fake->recv_sges[at];
@@ -105,8 +123,17 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-	(void)cq, (void)solicited_only;
+	(void)solicited_only;
+	fake_device_of(cq->context)->notify = true;
 	return 0;
+}
+
+static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq)
+{
+	eventfd_t count;
+
+	(void)cq;
+	return eventfd_read(channel->fd, &count) ? -EAGAIN : 0;
 }
 
 static int reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr)
@@ -190,6 +217,7 @@ static const struct device_ops fake_device_ops = {
 	.dereg_mr = dereg_mr,
 	.destroy_comp_channel = destroy_comp_channel,
 	.destroy_cq = destroy_cq,
+	.get_cq_event = get_cq_event,
 	.sleep = sleep_on,
 	.read_source = read_source,
 	.destroy_qp = destroy_id,
@@ -201,14 +229,12 @@ static const struct device_ops fake_device_ops = {
 
 void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *name)
 {
-	char url[32];
-
 	fake->context.ops.post_send = post_send;
 	fake->context.ops.post_recv = post_recv;
 	fake->context.ops.poll_cq = poll_cq;
 	fake->context.ops.req_notify_cq = req_notify_cq;
 	fake->qp.context = fake->cq.context = &fake->context;
-	fake->comp_channel.fd = eventfd(0, EFD_CLOEXEC);
+	fake->comp_channel.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	fake->cm_channel.fd = eventfd(0, EFD_CLOEXEC);
 	must(fake->comp_channel.fd >= 0 && fake->cm_channel.fd >= 0, "no eventfd");
 	fake->device = (struct device){
@@ -219,12 +245,10 @@ void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *nam
 	snprintf(fake->device.name, sizeof(fake->device.name), "%s", name);
 	snprintf(fake->device.address, sizeof(fake->device.address), "%s", name);
 	kvd->dev = &fake->device;
-	snprintf(url, sizeof(url), "fake:%p", (void *)fake);
-	must(!shared_device_add(&kvd->shared_device, url, kvd->dev), "no memory");
-	kvd->qp = &fake->qp;
-	kvd->cq = &fake->cq;
-	kvd->comp_channel = &fake->comp_channel;
-	kvd->cm_channel = &fake->cm_channel;
-	kvd->id = &fake->id;
-	kvd->message_max = 1u << 30;
+	kvd->conn.qp = &fake->qp;
+	kvd->conn.cq = &fake->cq;
+	kvd->conn.comp_channel = &fake->comp_channel;
+	kvd->conn.cm_channel = &fake->cm_channel;
+	kvd->conn.id = &fake->id;
+	kvd->port.max_msg_sz = 1u << 30;
 }

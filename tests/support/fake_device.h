@@ -17,11 +17,15 @@ struct fake_device {
 	struct ibv_comp_channel comp_channel;
 	struct cm_channel cm_channel;
 	struct cm_id id;
-	struct ibv_recv_wr recvs[RECVS];
-	struct ibv_sge recv_sges[RECVS];
+	struct ibv_recv_wr recvs[MESSAGES_MAX];
+	struct ibv_sge recv_sges[MESSAGES_MAX];
 	unsigned int recv_first, recv_count;
 	struct ibv_wc wcs[SENDS_MAX];
 	unsigned int wc_count;
+	bool hold_reads; /* READs complete when fake_device_release() is called */
+	struct ibv_wc held[SENDS_MAX];
+	unsigned int held_count;
+	bool notify; /* requested: the next completion makes the channel's descriptor readable */
 
 	/* The test's functions. @send may call fake_device_respond(). */
 	enum ibv_wc_status (*read)(struct fake_device *fake, const struct ibv_send_wr *wr);
@@ -43,5 +47,8 @@ void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *nam
  */
 void fake_device_respond(struct fake_device *fake, const struct wire_response *response,
 			 const uint8_t *value);
+
+/* Completes the READs that were held back. */
+void fake_device_release(struct fake_device *fake);
 
 #endif /* KVD_TESTS_SUPPORT_FAKE_DEVICE_H */

@@ -249,12 +249,15 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 		.id = request.id,
 		.clock_ns = server->clock_ns,
 	};
-	if (server->outstanding_max < 1u + server->holding)
-		server->outstanding_max = 1u + server->holding;
+	if (server->outstanding_max < 1u + server->holding + server->queued)
+		server->outstanding_max = 1u + server->holding + server->queued;
 	execute(server, &request, &response, value);
 	if (server->before_response)
 		server->before_response(server, &response);
-	if (request.op == WIRE_ACCESS && server->hold_access) {
+	if (server->hold_all) {
+		must(server->queued < FAKE_SERVER_QUEUE_MAX, "too many requests are outstanding");
+		server->queue[server->queued++] = response;
+	} else if (request.op == WIRE_ACCESS && server->hold_access) {
 		must(!server->holding, "two ACCESS messages are outstanding");
 		server->held = response;
 		server->holding = true;
@@ -267,6 +270,17 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 		fake_device_respond(fake, &response, value);
 	}
 	return IBV_WC_SUCCESS;
+}
+
+void fake_server_answer(struct fake_server *server, unsigned int count)
+{
+	unsigned int i;
+
+	must(count <= server->queued, "fewer responses are held back");
+	for (i = 0; i < count; i++)
+		fake_device_respond(&server->fake, &server->queue[i], NULL);
+	server->queued -= count;
+	memmove(server->queue, server->queue + count, server->queued * sizeof(server->queue[0]));
 }
 
 void fake_server_release(struct fake_server *server)

@@ -16,6 +16,7 @@
 #define FAKE_SERVER_REGION_BYTES (1u << 20)
 #define FAKE_SERVER_KEYS_MAX 512u
 #define FAKE_SERVER_BUFFER_BYTES 2048u
+#define FAKE_SERVER_QUEUE_MAX 64u
 /* The server's clock when the handle is made, in seconds. */
 #define FAKE_SERVER_CLOCK_S 1000000u
 
@@ -45,7 +46,10 @@ struct fake_server {
 	struct wire_response held;
 	uint64_t late_ns; /* not 0: responses come so long after their requests */
 	uint64_t due_ns;
-	bool holding; /* @held is valid */
+	bool holding;  /* @held is valid */
+	bool hold_all; /* hold all responses back until fake_server_answer() */
+	struct wire_response queue[FAKE_SERVER_QUEUE_MAX];
+	unsigned int queued;
 
 	/* Hooks; each may be NULL. */
 	void (*before_read)(struct fake_server *server, uint64_t offset, uint32_t bytes);
@@ -76,6 +80,9 @@ void fake_server_seal(struct fake_server *server, uint64_t key);
 void fake_server_split(struct fake_server *server, unsigned int count);
 void fake_server_publish(struct fake_server *server);
 void fake_server_lay_out(struct fake_server *server);
+
+/* Sends the oldest @count responses that were held back by hold_all; those without a value. */
+void fake_server_answer(struct fake_server *server, unsigned int count);
 
 /* Sends the response to ACCESS that was held back, if there is one. */
 void fake_server_release(struct fake_server *server);

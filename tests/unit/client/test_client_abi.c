@@ -161,7 +161,7 @@ static void a_welcome_of_another_length(void **state)
 	plan_welcome(NEWER, sizeof(struct wire_welcome) + 64);
 	assert_refused(UPDATE_CLIENT);
 	plan_welcome(WIRE_ABI, sizeof(struct wire_welcome) + 64);
-	assert_refused("welcome of 424 bytes");
+	assert_refused("welcome of 440 bytes");
 	plan_welcome(WIRE_ABI, 0);
 	assert_refused("does not speak kvd's protocol");
 }

@@ -180,7 +180,7 @@ static void a_full_buffer_is_sent(void **state)
 	server->hold_access = false;
 	fake_server_release(server);
 	get(1, KVD_OK);
-	assert_int_equal(kvd->access_id, 0);
+	assert_int_equal(kvd->conn.accesses, 0);
 	kvd_close(kvd);
 }
 

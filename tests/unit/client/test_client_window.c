@@ -32,8 +32,8 @@ static void open_with(uint64_t features, uint32_t first)
 {
 	server = fake_server_open(2, first, 1, 0, NULL);
 	kvd = &server->kvd;
-	kvd->window_moves = features & WIRE_FEATURE_WINDOW;
-	window_posted(kvd, clock_raw_ns());
+	kvd->conn.window_moves = features & WIRE_FEATURE_WINDOW;
+	window_posted(&kvd->conn, clock_raw_ns());
 	server->before_response = tell_window;
 	server->hold_access = true;
 	fake_server_put(server, 1, 20, 0);
@@ -73,7 +73,7 @@ static void each_response_tells_it(void **state)
 	fake_server_release(server);
 	window = 4;
 	get();
-	assert_int_equal(kvd->window, 3);
+	assert_int_equal(kvd->conn.window, 3);
 	kvd_close(kvd);
 }
 
@@ -107,7 +107,7 @@ static void it_lapses(void **state)
 	window = 8;
 	get();
 	assert_true(server->holding);
-	kvd->posted_ns -= 2 * SECOND;
+	kvd->conn.posted_ns -= 2 * SECOND;
 	assert_int_equal(shown(), 1);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_int_equal(server->outstanding_max, 1);
@@ -118,10 +118,10 @@ static void it_lapses(void **state)
 	/* A request that was posted keeps it, an ACCESS message does as well. */
 	fake_server_release(server);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	kvd->posted_ns -= 2 * SECOND;
+	kvd->conn.posted_ns -= 2 * SECOND;
 	get();
-	assert_int_equal(kvd->window, 1);
-	assert_true(clock_raw_ns() - kvd->posted_ns < SECOND);
+	assert_int_equal(kvd->conn.window, 1);
+	assert_true(clock_raw_ns() - kvd->conn.posted_ns < SECOND);
 	kvd_close(kvd);
 }
 
@@ -132,10 +132,10 @@ static void it_is_constant_without_the_feature(void **state)
 	open_with(0, 3);
 	window = 0;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	kvd->posted_ns -= 2 * SECOND;
+	kvd->conn.posted_ns -= 2 * SECOND;
 	assert_int_equal(shown(), 3);
 	get();
-	kvd->posted_ns -= 2 * SECOND;
+	kvd->conn.posted_ns -= 2 * SECOND;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_int_equal(server->outstanding_max, 2);
 	window = 3;
@@ -172,12 +172,12 @@ static void the_welcome_has_the_features(void **state)
 	welcome.geometry = server->geometry;
 	bcache_release(&kvd->cache);
 	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
-	assert_true(kvd->window_moves);
+	assert_true(kvd->conn.window_moves);
 	assert_int_equal(shown(), 7);
 	bcache_release(&kvd->cache);
 	welcome.features = 0;
 	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
-	assert_false(kvd->window_moves);
+	assert_false(kvd->conn.window_moves);
 	for (unsigned int bit = 1; bit < 64; bit++) {
 		welcome.features = WIRE_FEATURE_WINDOW | 1ull << bit;
 		assert_int_equal(open_welcome(kvd, &welcome), KVD_ERR_PROTOCOL);

@@ -136,7 +136,7 @@ static void counting_dereg_mr(struct ibv_mr *mr)
 	real_ops->dereg_mr(mr);
 }
 
-/* From here on; what is registered now is scratch. */
+/* From here on; what is registered now does not count. */
 static void count_registered(size_t limit)
 {
 	real_ops = kvd->dev->ops;
@@ -144,18 +144,23 @@ static void count_registered(size_t limit)
 	counting_ops.reg_mr = counting_reg_mr;
 	counting_ops.dereg_mr = counting_dereg_mr;
 	kvd->dev->ops = &counting_ops;
-	kvd->scratch.mr->length = kvd->scratch.bytes;
-	registered = registered_most = kvd->scratch.bytes;
+	kvd->conn.ring.mr->length = 0;
+	registered = registered_most = 0;
 	registered_limit = limit;
+}
+
+static size_t bounce_bytes(void)
+{
+	return kvd->large.buf.bytes + kvd->stage.buf.bytes;
 }
 
 static void stop_counting(void)
 {
-	assert_int_equal(registered, kvd->scratch.bytes);
+	assert_int_equal(registered, bounce_bytes());
 	kvd->dev->ops = real_ops;
 }
 
-static void scratch_grows_and_shrinks(void **state)
+static void bounces_grow_and_shrink(void **state)
 {
 	unsigned int i;
 
@@ -164,50 +169,54 @@ static void scratch_grows_and_shrinks(void **state)
 	other_put("half", value, 1000000);
 	other_put("small", value, 100);
 	count_registered(SIZE_MAX);
-	assert_int_equal(kvd->scratch.bytes, SCRATCH_BYTES_MIN);
+	assert_int_equal(bounce_bytes(), 0);
 	assert_get("large", value, 3500000);
-	assert_in_range(kvd->scratch.bytes, 3500000, 7100000);
-	assert_int_equal(registered_most, kvd->scratch.bytes);
+	assert_in_range(kvd->large.buf.bytes, 3500000, 7100000);
+	assert_int_equal(registered_most, kvd->large.buf.bytes);
 	/* Often enough used, it stays. */
-	for (i = 0; i < 4 * SCRATCH_CALLS; i++)
+	for (i = 0; i < 4 * BOUNCE_CALLS; i++)
 		assert_get(i % 200 ? "small" : "half", value, i % 200 ? 100 : 1000000);
-	assert_in_range(kvd->scratch.bytes, 3500000, 7100000);
+	assert_in_range(kvd->large.buf.bytes, 3500000, 7100000);
 	/* Then no more. */
-	for (i = 0; i < 2 * SCRATCH_CALLS; i++)
+	for (i = 0; i < 2 * BOUNCE_CALLS; i++)
 		assert_get("small", value, 100);
-	assert_int_equal(kvd->scratch.bytes, SCRATCH_BYTES_MIN);
+	assert_int_equal(kvd->large.buf.bytes, 0);
 	assert_get("half", value, 1000000);
 	assert_get("small", value, 100);
-	/* A pulled value keeps it, too. */
-	for (i = 0; i < 3 * SCRATCH_CALLS; i++)
+	/* A pulled value has its own, which stays as long. */
+	for (i = 0; i < 3 * BOUNCE_CALLS; i++)
 		if (i % 200)
 			assert_get("small", value, 100);
 		else
 			assert_int_equal(kvd_put(kvd, "p", 1, value, 400000, NULL, NULL), KVD_OK);
-	assert_in_range(kvd->scratch.bytes, 400000, 1600000);
+	assert_in_range(kvd->stage.buf.bytes, 400000, 1600000);
+	assert_int_equal(kvd->large.buf.bytes, 0);
 	stop_counting();
 }
 
 /* It can't grow, and, worse, the old size can't be registered again either. */
-static void scratch_that_can_not_grow(void **state)
+static void bounces_that_can_not_grow(void **state)
 {
 	(void)state;
 	other_put("large", value, 3500000);
+	other_put("half", value, 900000);
 	other_put("small", value, 100);
 	count_registered(1000000);
 	assert_int_equal(kvd_get(kvd, "large", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
-	assert_int_equal(kvd->scratch.bytes, SCRATCH_BYTES_MIN);
-	assert_get("small", value, 100);
+	assert_int_equal(kvd->large.buf.bytes, 0);
+	assert_get("half", value, 900000);
+	assert_int_equal(kvd_get(kvd, "large", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
+	assert_in_range(kvd->large.buf.bytes, 900000, 1000000);
 	registered_limit = 0;
 	assert_int_equal(kvd_get(kvd, "large", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
-	assert_int_equal(kvd->scratch.bytes, 0);
-	assert_int_equal(kvd_get(kvd, "small", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
-	assert_int_equal(kvd_get(kvd, "large", 5, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
+	assert_int_equal(kvd->large.buf.bytes, 0);
+	assert_get("small", value, 100);
+	assert_int_equal(kvd_get(kvd, "half", 4, found, sizeof(found), NULL), KVD_ERR_NO_MEMORY);
 	assert_int_equal(kvd_put(kvd, "p", 1, value, 400000, NULL, NULL), KVD_ERR_NO_MEMORY);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	registered_limit = SIZE_MAX;
-	assert_get("small", value, 100);
 	assert_get("large", value, 3500000);
+	assert_int_equal(kvd_put(kvd, "p", 1, value, 400000, NULL, NULL), KVD_OK);
 	stop_counting();
 }
 
@@ -391,7 +400,7 @@ static void break_at_read(struct loopback *d, uint64_t offset, uint32_t bytes)
 {
 	(void)offset, (void)bytes;
 	if (++reads == 70)
-		d->kvd.region_addr -= 1ull << 40;
+		d->kvd.conn.region_addr -= 1ull << 40;
 }
 
 static void a_lost_connection(void **state)
@@ -467,8 +476,8 @@ int main(void)
 		CASE(a_copy_out_of_bounds),
 		CASE(no_memory_for_a_copy),
 		CASE(long_items),
-		CASE(scratch_grows_and_shrinks),
-		CASE(scratch_that_can_not_grow),
+		CASE(bounces_grow_and_shrink),
+		CASE(bounces_that_can_not_grow),
 		CASE(long_items_being_changed),
 		CASE(a_buffer_too_small),
 		CASE(many),

@@ -494,10 +494,10 @@ static bool queue_pop(struct queue *queue, uint16_t *window)
 /* As libkvd does. */
 static void client_posts(struct peer *peer)
 {
-	window_look(&peer->client, now_ns);
-	if (peer->outstanding >= peer->client.window)
+	window_look(&peer->client.conn, now_ns);
+	if (peer->outstanding >= peer->client.conn.window)
 		return;
-	window_posted(&peer->client, now_ns);
+	window_posted(&peer->client.conn, now_ns);
 	peer->outstanding++;
 	queue_push(&peer->requests, 0);
 }
@@ -544,9 +544,9 @@ static void peer_open(struct peer *peer)
 	peer->pending = peer->outstanding = 0;
 	request(peer->conn);
 	peer->conn->responses++;
-	peer->client.window = window_welcome(peer->conn);
-	peer->client.window_moves = true;
-	window_posted(&peer->client, now_ns);
+	peer->client.conn.window = window_welcome(peer->conn);
+	peer->client.conn.window_moves = true;
+	window_posted(&peer->client.conn, now_ns);
 }
 
 static void model_step(void)

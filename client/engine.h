@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine: one for synchronous and submitted operations. It takes completions from the device,
+ * which moves the flights on that they belong to, and posts what these need next.
+ */
+#ifndef KVD_CLIENT_ENGINE_H
+#define KVD_CLIENT_ENGINE_H
+
+#include "client/handle.h"
+
+/*
+ * Waits until a synchronous call is next: all that was submitted before has begun. KVD_ERR_TIMEOUT;
+ * or why the connection is lost.
+ */
+enum kvd_status engine_turn(struct kvd *handle);
+
+/*
+ * Does what flights of a synchronous call need until @left, their count, is 0. Those that do not
+ * end before the deadline (handle->deadline_ns; 0: timeout_ms from the first wait on) end with
+ * KVD_ERR_TIMEOUT, and those that the connection did not live to do with another status. Returns
+ * KVD_OK if there were none of either, else their status.
+ */
+enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned int count,
+			   const unsigned int *left);
+
+/* Moves on what can be moved, without waiting. Returns the number of completions taken. */
+unsigned int engine_progress(struct kvd *handle);
+
+/* Posts what flights need that have just begun. */
+void engine_post(struct kvd *handle);
+
+/*
+ * Waits until @stop(@handle, @arg) or *@deadline_ns (0: sets it, timeout_ms from the first poll in
+ * vain on): first by polling, then asleep. False: it was the deadline.
+ */
+bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void *arg),
+		 const void *arg, uint64_t *deadline_ns);
+
+/* Sets the text for an operation that the server did not do in time; KVD_ERR_TIMEOUT. */
+enum kvd_status timeout_fail(struct kvd *handle);
+
+/* When engine_progress() has something to do although nothing completes. UINT64_MAX: never. */
+uint64_t engine_next_ns(const struct kvd *handle);
+
+/* Looks whether the connection was closed. */
+void engine_events(struct kvd *handle);
+
+#endif /* KVD_CLIENT_ENGINE_H */

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A flight: what an operation needs from its start to its end, a lookup or a request. That of a
+ * synchronous call is on the stack of the call; those of submitted operations are the handle's
+ * slots. Each is moved on by its ops.
+ */
+#ifndef KVD_CLIENT_FLIGHT_H
+#define KVD_CLIENT_FLIGHT_H
+
+#include "client/kvd.h"
+#include "client/list.h"
+#include "common/layout.h"
+#include "common/wire.h"
+
+/* What a lookup has to do next; client/lookup.h. */
+enum step {
+	STEP_BUCKET, /* READ the bucket at bucket_offset */
+	STEP_ITEM,   /* READ the item of slots[slot] */
+	STEP_MOVED,  /* the bucket was split: find the key's new one, by lookup_moved() */
+	STEP_CLOCK,  /* narrow the server's clock, then READ the item again */
+	STEP_RPC,    /* send a request: the server does the GET */
+	STEP_DONE,
+};
+
+/* What every GET uses comes first, and next to it what lookup_start() zeroes. */
+struct lookup {
+	struct kvd_get_request *request;
+	uint64_t hash;
+	uint64_t number;       /* of the home bucket, as far as the client knows */
+	uint64_t home;	       /* its offset */
+	const uint8_t *buffer; /* to which the current READ goes */
+	enum step step;
+	uint32_t bytes;	   /* of the current READ */
+	uint64_t since_ns; /* clock_raw_ns(); the item was READ after it; 0: unknown */
+	unsigned int slot, slot_count;
+	unsigned int tries, hops, moves;
+	uint8_t level_min; /* the least level that the home bucket may have */
+	bool cached;	   /* slots are from the bucket cache */
+	bool key_mismatch; /* an item had the key's tag, but another key */
+	bool backoff;	   /* to retry: pause first */
+	bool clock_refreshed;
+	uint8_t level;	/* of the home bucket; STEP_MOVED: the least level of the key's new one */
+	uint16_t epoch; /* of the home bucket */
+	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
+	uint64_t bucket_offset;
+	uint64_t chain_ns; /* clock_raw_ns(); the home bucket's READ was posted then or later */
+	uint32_t overflow; /* of the bucket that was READ last */
+};
+
+struct rpc {
+	struct wire_request head; /* request_post() sets id, key_len and access_count */
+	const void *key;
+	size_t key_len;
+	const void *value; /* head.value_len bytes */
+};
+
+enum flight_kind {
+	FLIGHT_LOOKUP, /* a GET by READs; by a request where they lead to no result */
+	FLIGHT_GET,    /* a GET by request, perhaps with touch */
+	FLIGHT_CHANGE, /* a request with a result of fixed size; PING too */
+	FLIGHT_RAW,    /* a request whose response the caller reads himself: rpc_call() */
+	FLIGHT_OWN,    /* the handle's */
+};
+
+struct kvd;
+struct flight;
+
+/* What the parts of a flight's way call when it goes on; those that can't happen to it are NULL. */
+struct flight_ops {
+	/* No change that it has to see is outstanding any more. */
+	void (*begin)(struct kvd *handle, struct flight *flight);
+	/* What it waited for has come: room for a READ, a buffer, the geometry. */
+	void (*ready)(struct kvd *handle, struct flight *flight);
+	/* Its READs have completed. */
+	void (*read_done)(struct kvd *handle, struct flight *flight);
+	/* The response to its request, valid during the call. */
+	void (*response)(struct kvd *handle, struct flight *flight,
+			 const struct response *response);
+	/* Writes the status of one that ends early to where its owner finds it. */
+	void (*fail)(struct flight *flight, enum kvd_status status);
+};
+
+enum flight_place {
+	PLACE_NONE, /* not started, or being moved on */
+	PLACE_ENDED,
+	PLACE_QUEUED,  /* in a list of the handle */
+	PLACE_READING, /* READs are posted or in the chain; the last one's entry leads here */
+	PLACE_SENT,    /* its request is outstanding */
+};
+
+/* What the READ under way is for. */
+enum flight_phase {
+	PHASE_PLAIN, /* a bucket or an item that fits the ring */
+	PHASE_HEAD,  /* the header of an item whose slot can't tell its length */
+	PHASE_LARGE, /* an item, in pieces, to the large buffer */
+	PHASE_COPY,  /* the copy that the server made of a value, to the ring */
+	PHASE_COPY_LARGE,
+};
+
+struct flight {
+	struct list link; /* of the list it is in, if PLACE_QUEUED; of the free slots */
+	const struct flight_ops *ops;
+	struct kvd_op *op;  /* NULL: of a synchronous GET, a RAW, or the handle's own */
+	unsigned int *left; /* not NULL: a synchronous call's count of what has not ended */
+	/* It has ended; NULL: a synchronous call's, or the handle's own. */
+	void (*ended)(struct kvd *handle, struct flight *flight);
+	/* Side by side: they are initialized by one store. */
+	uint8_t kind;	      /* enum flight_kind */
+	uint8_t place;	      /* enum flight_place */
+	uint8_t phase;	      /* enum flight_phase */
+	bool counted;	      /* in the handle's filter of changes */
+	bool sent;	      /* the server may have executed its request */
+	bool alone;	      /* GET by request: no other request is sent until it has ended */
+	struct lookup lookup; /* of changes the hash is used */
+
+	uint64_t start_ns;	/* clock_ns(); 0: not timed */
+	uint64_t retry_ns;	/* in the list of those that pause: until then */
+	uint64_t large_at;	/* PHASE_LARGE: bytes of which READs were posted, */
+	uint64_t large_bytes;	/* of so many */
+	uint64_t large_offset;	/* in the region */
+	uint32_t message;	/* PLACE_SENT: its index */
+	enum kvd_status status; /* RAW, and of a change: how it ended */
+	uint64_t copy_seed;	/* PHASE_COPY: as in struct wire_response */
+	struct rpc rpc;
+	struct response response; /* RAW: the response, in the buffer that rpc_call() keeps */
+};
+
+/* What FLIGHT_LOOKUP of a synchronous call needs and lookup_start() does not set. */
+static inline void flight_init_lookup(struct flight *f, unsigned int *left,
+				      struct kvd_get_request *request)
+{
+	f->left = left;
+	f->kind = FLIGHT_LOOKUP;
+	f->place = PLACE_NONE;
+	f->phase = PHASE_PLAIN;
+	f->counted = false;
+	f->sent = false;
+	f->alone = false;
+	f->lookup.request = request;
+}
+
+#endif /* KVD_CLIENT_FLIGHT_H */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* GETs: by READs (client/get.c), and by request or of long items (client/get_long.c). */
+#ifndef KVD_CLIENT_GET_H
+#define KVD_CLIENT_GET_H
+
+#include "client/handle.h"
+#include "client/lookup.h"
+
+/* KVD_ERR_INVALID if the key or the buffer is. */
+enum kvd_status get_check(struct kvd *handle, const struct kvd_get_request *request);
+/* Counts a GET that ended. */
+void get_count(struct kvd *handle, enum kvd_status status);
+
+/* Hashes the key, and prefetches what is cached of it: before lookup_begin(). */
+void lookup_prepare(struct kvd *handle, struct lookup *l);
+/* Starts it; or it waits for a change of the same key that was submitted before. */
+void lookup_begin(struct kvd *handle, struct flight *f);
+/* Does what the lookup needs next, as far as that is possible now; ends it if it is done. */
+void lookup_step(struct kvd *handle, struct flight *f);
+
+/* What FLIGHT_LOOKUP and FLIGHT_GET of a synchronous call do. */
+extern const struct flight_ops get_ops;
+
+/* Lets the server do the GET, with @flags and @ttl_s as in struct wire_request. */
+void get_request(struct kvd *handle, struct flight *f, uint16_t flags, uint32_t ttl_s);
+void get_response(struct kvd *handle, struct flight *f, const struct response *response);
+/* READs an item whose slot can't tell its length: the header first. */
+void item_head_read(struct kvd *handle, struct flight *f);
+/* READs @bytes at @offset to the large buffer. */
+void item_large_read(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes);
+/* What the flight, in another phase than PHASE_PLAIN, waited for has come. */
+void long_ready(struct kvd *handle, struct flight *f);
+void long_done(struct kvd *handle, struct flight *f);
+
+#endif /* KVD_CLIENT_GET_H */

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations: checks their arguments, makes requests of them, and results of the responses. */
+#include "client/op.h"
+
+#include "client/engine.h"
+#include "client/get.h"
+#include "client/landing.h"
+#include "client/rpc.h"
+#include "common/sum.h"
+#include "common/util/clock.h"
+
+/* One GET in so many is timed, beginning with the first. */
+#define TIMED_EVERY 16
+
+static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT &&
+		      (int)WIRE_REPLACE == KVD_PUT_IF_PRESENT &&
+		      (int)WIRE_CAS == KVD_PUT_IF_VERSION && (int)WIRE_APPEND == KVD_PUT_APPEND &&
+		      (int)WIRE_PREPEND == KVD_PUT_PREPEND,
+	      "wire modes are those of the API");
+
+/* Programs in other languages lay it out themselves. */
+static_assert(sizeof(void *) != 8 ||
+		      (sizeof(struct kvd_op) == 256 && offsetof(struct kvd_op, status) == 32 &&
+		       offsetof(struct kvd_op, item) == 40 &&
+		       offsetof(struct kvd_op, number) == 64 && offsetof(struct kvd_op, op) == 72 &&
+		       offsetof(struct kvd_op, flags) == 80 &&
+		       offsetof(struct kvd_op, pin_s) == 96 &&
+		       offsetof(struct kvd_op, if_version) == 104 &&
+		       offsetof(struct kvd_op, initial) == 120 &&
+		       offsetof(struct kvd_op, done) == 128 &&
+		       offsetof(struct kvd_op, user) == 136),
+	      "ABI");
+
+/* So a lookup works on an operation as on a request of kvd_get_many(). */
+#define SAME_FIELD(field)                                                                          \
+	static_assert(offsetof(struct kvd_op, field) == offsetof(struct kvd_get_request, field) && \
+			      sizeof(((struct kvd_op *)0)->field) ==                               \
+				      sizeof(((struct kvd_get_request *)0)->field),                \
+		      "an operation begins like a request of kvd_get_many()")
+SAME_FIELD(key);
+SAME_FIELD(key_len);
+SAME_FIELD(value);
+SAME_FIELD(status);
+SAME_FIELD(item);
+static_assert(offsetof(struct kvd_op, value_len) == offsetof(struct kvd_get_request, value_size),
+	      "as the others");
+
+static struct kvd_get_request *get_of(struct kvd_op *op)
+{
+	return (struct kvd_get_request *)(void *)op;
+}
+
+static enum kvd_status put_check_value(struct kvd *handle, const struct kvd_op *op)
+{
+	if (op->value_len && !op->value)
+		return handle_fail(handle, KVD_ERR_INVALID, "the value is NULL but not empty");
+	if (op->value_len > handle->geometry.value_max)
+		return handle_fail(handle, KVD_ERR_TOO_LARGE,
+				   "a value of %zu bytes: the server takes at most %llu "
+				   "(limits.max_value)",
+				   op->value_len, (unsigned long long)handle->geometry.value_max);
+	return KVD_OK;
+}
+
+static enum kvd_status put_check_priority(struct kvd *handle, const struct kvd_op *op)
+{
+	bool extends = op->mode == KVD_PUT_APPEND || op->mode == KVD_PUT_PREPEND;
+
+	if ((unsigned int)op->priority > KVD_PRIORITY_LOW)
+		return handle_fail(handle, KVD_ERR_INVALID, "%u is not a priority",
+				   (unsigned int)op->priority);
+	if (op->priority && extends)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "priority must be 0: append and prepend keep that of the value");
+	if (op->pin_s && (extends || op->mode == KVD_PUT_IF_VERSION))
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "pin_s is not for KVD_PUT_IF_VERSION, append and prepend");
+	if (op->pin_s > KVD_TTL_MAX)
+		return handle_fail(handle, KVD_ERR_INVALID, "pin_s is at most %u", KVD_TTL_MAX);
+	return KVD_OK;
+}
+
+/* The server checks them again; here they get a text that names the argument. */
+static enum kvd_status put_check(struct kvd *handle, const struct kvd_op *op)
+{
+	enum kvd_status status = put_check_value(handle, op);
+
+	if (status)
+		return status;
+	if ((unsigned int)op->mode > KVD_PUT_PREPEND)
+		return handle_fail(handle, KVD_ERR_INVALID, "%u is not a mode of PUT",
+				   (unsigned int)op->mode);
+	if (op->if_version && op->mode != KVD_PUT_IF_VERSION)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "if_version is for KVD_PUT_IF_VERSION only");
+	if ((op->mode == KVD_PUT_APPEND || op->mode == KVD_PUT_PREPEND) && (op->flags || op->ttl_s))
+		return handle_fail(
+			handle, KVD_ERR_INVALID,
+			"flags and ttl_s must be 0: append and prepend keep those of the "
+			"value");
+	status = ttl_check(handle, op->ttl_s);
+	return status ? status : put_check_priority(handle, op);
+}
+
+/* Without create nothing is stored that could have them. */
+static enum kvd_status arith_check(struct kvd *handle, const struct kvd_op *op)
+{
+	if (!op->create && (op->initial || op->ttl_s || op->flags))
+		return handle_fail(handle, KVD_ERR_INVALID, "initial, ttl_s and flags need create");
+	return ttl_check(handle, op->ttl_s);
+}
+
+static enum kvd_status delete_check(struct kvd *handle, const struct kvd_op *op)
+{
+	if (op->mode != KVD_PUT_SET && op->mode != KVD_PUT_IF_VERSION)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "mode is for a DELETE 0 or KVD_PUT_IF_VERSION");
+	return KVD_OK;
+}
+
+enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
+{
+	enum kvd_status status = KVD_OK;
+
+	if (op->op != KVD_OP_PING)
+		status = key_check(handle, op->key, op->key_len);
+	if (status)
+		return status;
+	switch (op->op) {
+	case KVD_OP_GET:
+	case KVD_OP_GET_BY_REQUEST:
+		return buffer_check(handle, op->value, op->value_len);
+	case KVD_OP_GET_AND_TOUCH:
+		status = buffer_check(handle, op->value, op->value_len);
+		return status ? status : ttl_check(handle, op->ttl_s);
+	case KVD_OP_PUT:
+		return put_check(handle, op);
+	case KVD_OP_DELETE:
+		return delete_check(handle, op);
+	case KVD_OP_INCR:
+	case KVD_OP_DECR:
+		return arith_check(handle, op);
+	case KVD_OP_TOUCH:
+		return ttl_check(handle, op->ttl_s);
+	case KVD_OP_PING:
+		return KVD_OK;
+	case KVD_OP_SCAN:
+		break;
+	}
+	return handle_fail(handle, KVD_ERR_INVALID, "%u is not an operation that can be submitted",
+			   (unsigned int)op->op);
+}
+
+/* The request of an operation that is one request. */
+static void op_rpc(struct rpc *rpc, const struct kvd_op *op)
+{
+	struct wire_request *head = &rpc->head;
+
+	*rpc = (struct rpc){ .key = op->key, .key_len = op->key_len };
+	switch (op->op) {
+	case KVD_OP_PUT:
+		head->op = WIRE_PUT;
+		head->mode = (uint8_t)op->mode;
+		head->value_len = (uint32_t)op->value_len;
+		head->item_flags = op->flags;
+		head->ttl = op->ttl_s;
+		head->version = op->if_version;
+		if (op->priority == KVD_PRIORITY_LOW)
+			head->flags |= WIRE_F_LOW;
+		if (op->pin_s) {
+			head->flags |= WIRE_F_PIN;
+			head->pin = op->pin_s;
+		}
+		rpc->value = op->value;
+		break;
+	case KVD_OP_DELETE:
+		head->op = WIRE_DELETE;
+		head->flags = op->mode == KVD_PUT_IF_VERSION ? WIRE_F_IF_VERSION : 0;
+		head->version = op->if_version;
+		break;
+	case KVD_OP_INCR:
+	case KVD_OP_DECR:
+		head->op = WIRE_ARITH;
+		head->mode = op->op == KVD_OP_INCR ? WIRE_INCR : WIRE_DECR;
+		head->delta = op->delta;
+		head->flags = op->create ? WIRE_F_CREATE : 0;
+		head->initial = op->initial;
+		head->ttl = op->ttl_s;
+		head->item_flags = op->flags;
+		break;
+	case KVD_OP_TOUCH:
+		head->op = WIRE_TOUCH;
+		head->ttl = op->ttl_s;
+		break;
+	default:
+		rpc->key_len = 0;
+		head->op = WIRE_PING;
+	}
+}
+
+static void change_response(struct kvd *handle, struct flight *f, const struct response *response)
+{
+	struct kvd_op *op = f->op;
+
+	op->status = response_status(handle, response);
+	if (!op->status && op->op != KVD_OP_PING) {
+		op->item.version = response->version;
+		op->item.expires_s = response->expires;
+		if (response->op == WIRE_ARITH)
+			op->number = response->result;
+		/* Caches where the key is now, so that the next GET of it takes one READ. */
+		if (response->op == WIRE_PUT || response->op == WIRE_ARITH)
+			bcache_learn(&handle->cache, f->lookup.hash, response->slot);
+	}
+	flight_end(handle, f);
+}
+
+static void change_fail(struct flight *f, enum kvd_status status)
+{
+	f->op->status = status;
+}
+
+static const struct flight_ops change_ops = { .response = change_response, .fail = change_fail };
+
+void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t start_ns)
+{
+	flight_init_lookup(f, left, get_of(op));
+	f->ops = &get_ops;
+	f->op = op;
+	f->start_ns = start_ns;
+	switch (op->op) {
+	case KVD_OP_GET:
+		break;
+	case KVD_OP_GET_BY_REQUEST:
+	case KVD_OP_GET_AND_TOUCH:
+		f->kind = FLIGHT_GET;
+		break;
+	default:
+		f->kind = FLIGHT_CHANGE;
+		f->ops = &change_ops;
+		op_rpc(&f->rpc, op);
+	}
+}
+
+void op_prepare(struct kvd *handle, struct flight *f)
+{
+	if (f->op->op != KVD_OP_PING)
+		lookup_prepare(handle, &f->lookup);
+}
+
+void op_begin(struct kvd *handle, struct flight *f)
+{
+	if (f->kind == FLIGHT_LOOKUP) {
+		lookup_begin(handle, f);
+	} else if (f->kind == FLIGHT_GET) {
+		if (f->op->op == KVD_OP_GET_AND_TOUCH)
+			get_request(handle, f, WIRE_F_TOUCH, f->op->ttl_s);
+		else
+			get_request(handle, f, 0, 0);
+	} else {
+		if (f->op->op != KVD_OP_PING) {
+			f->counted = true;
+			handle->changes++;
+			handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
+		}
+		request_add(handle, f);
+	}
+}
+
+/* In the statistics every change except DELETE is a PUT. */
+void op_count(struct kvd *handle, const struct flight *f)
+{
+	enum kvd_opcode counted = KVD_OP_PUT;
+
+	switch (f->op->op) {
+	case KVD_OP_PING:
+		return;
+	case KVD_OP_GET:
+	case KVD_OP_GET_BY_REQUEST:
+	case KVD_OP_GET_AND_TOUCH:
+		get_count(handle, f->op->status);
+		counted = KVD_OP_GET;
+		break;
+	case KVD_OP_DELETE:
+		handle->stats.deletes++;
+		counted = KVD_OP_DELETE;
+		break;
+	default:
+		handle->stats.puts++;
+	}
+	if (f->start_ns)
+		handle_latency(handle, counted, clock_ns() - f->start_ns);
+}
+
+bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
+{
+	if (op->op == KVD_OP_GET || op->op == KVD_OP_GET_BY_REQUEST ||
+	    op->op == KVD_OP_GET_AND_TOUCH)
+		return handle->timed_gets++ % TIMED_EVERY == 0;
+	return op->op != KVD_OP_PING;
+}
+
+enum kvd_status op_call(struct kvd *handle, struct kvd_op *op)
+{
+	enum kvd_status status = call_begin(handle);
+	unsigned int left = 1;
+	struct flight f;
+
+	if (status)
+		return status;
+	status = op_check(handle, op);
+	if (status)
+		return call_end(handle, status);
+	op_flight(&f, op, &left, op_is_timed(handle, op) ? clock_ns() : 0);
+	status = engine_turn(handle);
+	if (status) {
+		op->status = status;
+	} else {
+		op_prepare(handle, &f);
+		op_begin(handle, &f);
+		engine_run(handle, &f, 1, &left);
+	}
+	op_count(handle, &f);
+	return call_end(handle, op->status);
+}

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submitted operations: more than there are slots, their order, GETs behind changes, cancellation
+ * and deadlines in each state, callbacks, the descriptor, and what is refused.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/fake_server.h"
+
+#define DEPTH 8
+#define WINDOW 4
+#define OPS 100
+
+static struct fake_server *server;
+static struct kvd *kvd;
+static struct kvd_op ops[OPS], *list[OPS], *done[OPS];
+static uint64_t keys[OPS];
+static uint8_t values[OPS][32];
+static uint64_t seen[2 * OPS]; /* keys of the changes, in the order in which they were executed */
+static unsigned int seen_count, reads;
+
+/* Executes changes: PUTs store 20 bytes. */
+static void execute(struct fake_server *p, const struct request *request,
+		    struct wire_response *response, uint8_t *value)
+{
+	uint64_t key;
+
+	(void)value;
+	memcpy(&key, request->key, 8);
+	if (seen_count < 2 * OPS)
+		seen[seen_count] = key;
+	seen_count++;
+	response->status = WIRE_OK;
+	response->version = seen_count;
+	if (request->op == WIRE_PUT)
+		fake_server_put(p, key, 20, 0);
+	if (request->op == WIRE_DELETE)
+		fake_server_delete(p, key);
+}
+
+static void count_read(struct fake_server *p, uint64_t offset, uint32_t bytes)
+{
+	(void)p, (void)offset, (void)bytes;
+	reads++;
+}
+
+static int setup_with(uint32_t rate)
+{
+	struct kvd_options options;
+	unsigned int i;
+
+	kvd_options_init(&options);
+	options.depth = DEPTH;
+	server = fake_server_open(4, WINDOW, rate, 0, &options);
+	kvd = &server->kvd;
+	server->respond = execute;
+	server->before_read = count_read;
+	seen_count = reads = 0;
+	memset(values, 0, sizeof(values));
+	for (i = 0; i < OPS; i++) {
+		keys[i] = i;
+		list[i] = &ops[i];
+	}
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return setup_with(0);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvd_close(kvd);
+	return 0;
+}
+
+static void prep_put(unsigned int i)
+{
+	kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+}
+
+static void prep_get(unsigned int i, unsigned int key)
+{
+	kvd_prep_get(&ops[i], &keys[key], 8, values[i], sizeof(values[i]));
+}
+
+static void submit(unsigned int first, unsigned int count)
+{
+	assert_int_equal(kvd_submit(kvd, list + first, count), KVD_OK);
+}
+
+/* Takes one operation that has ended, which has to be this one. */
+static void assert_ended(unsigned int i, enum kvd_status status)
+{
+	assert_int_equal(kvd_poll(kvd, done, 1), 1);
+	assert_int_equal(done[0] - ops, i);
+	assert_int_equal(ops[i].status, status);
+}
+
+static void assert_none_ended(void)
+{
+	assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+}
+
+/* Never more than the window outstanding; all in the order of submission. */
+static void changes_beyond_depth(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < OPS; i++)
+		prep_put(i);
+	server->hold_all = true;
+	submit(0, 50);
+	submit(50, 50);
+	assert_int_equal(kvd_outstanding(kvd), OPS);
+	for (i = 0; i < OPS; i++) {
+		assert_int_equal(server->queued, OPS - i < WINDOW ? OPS - i : WINDOW);
+		assert_none_ended();
+		fake_server_answer(server, 1);
+		assert_ended(i, KVD_OK);
+		assert_int_equal(ops[i].item.version, i + 1);
+	}
+	assert_int_equal(server->outstanding_max, WINDOW);
+	assert_int_equal(seen_count, OPS);
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(seen[i], i);
+	assert_int_equal(kvd_outstanding(kvd), 0);
+	assert_int_equal(kvd->stats.puts, OPS);
+	assert_true(kvd_latency_ns(kvd, KVD_OP_PUT, 0.5) > 0);
+}
+
+static void gets_beyond_depth(void **state)
+{
+	unsigned int i, n = 0;
+
+	(void)state;
+	for (i = 0; i < OPS; i++) {
+		if (i % 3)
+			fake_server_put(server, i, 20, 0);
+		prep_get(i, i);
+	}
+	submit(0, OPS);
+	while (n < OPS)
+		n += (unsigned int)kvd_wait(kvd, done, 7, 5, 1000);
+	for (i = 0; i < OPS; i++) {
+		assert_int_equal(ops[i].status, i % 3 ? KVD_OK : KVD_NOT_FOUND);
+		if (i % 3)
+			assert_int_equal(values[i][19], i);
+	}
+	assert_int_equal(kvd->stats.gets, OPS);
+	assert_int_equal(kvd->stats.misses, 34);
+	/* As many as there are slots share a chain. */
+	assert_true(kvd->stats.round_trips <= 2 * (OPS / DEPTH + 1));
+}
+
+/* Several chains are in flight, and a READ that does not fit them waits. */
+static void many_reads_in_flight(void **state)
+{
+	static struct kvd_op more[200], *each[200], *out[200];
+	static uint8_t buffers[200][2048];
+	struct kvd_options options;
+	unsigned int i, n = 0;
+
+	(void)state;
+	kvd_close(kvd);
+	kvd_options_init(&options);
+	options.depth = 200;
+	server = fake_server_open(2, WINDOW, 0, 0, &options);
+	kvd = &server->kvd;
+	for (i = 0; i < 10; i++)
+		fake_server_put(server, i, 2000, 0);
+	server->fake.hold_reads = true;
+	for (i = 0; i < 200; i++) {
+		each[i] = &more[i];
+		kvd_prep_get(&more[i], &keys[i % 10], 8, buffers[i], 2048);
+	}
+	assert_int_equal(kvd_submit(kvd, each, 200), KVD_OK);
+	assert_int_equal(server->fake.held_count, 2);
+	assert_int_equal(kvd->stats.reads, READS_IN_FLIGHT_MAX);
+	while (n < 200) {
+		fake_device_release(&server->fake);
+		n += (unsigned int)kvd_poll(kvd, out, 200);
+	}
+	for (i = 0; i < 200; i++) {
+		assert_int_equal(more[i].status, KVD_OK);
+		assert_int_equal(buffers[i][0], i % 10);
+		assert_int_equal(buffers[i][1999], i % 10);
+	}
+	assert_int_equal(kvd->conn.ring.bytes, RING_BYTES_MAX);
+}
+
+/* A GET of the changed key waits for the response, others do not; then it sees the change. */
+static void a_get_sees_earlier_changes(void **state)
+{
+	(void)state;
+	fake_server_put(server, 1, 20, 0);
+	server->hold_all = true;
+	kvd_prep_delete(&ops[0], &keys[1], 8);
+	prep_get(1, 1);
+	prep_get(2, 2);
+	prep_put(3);
+	prep_get(4, 3);
+	submit(0, 5);
+	assert_ended(2, KVD_NOT_FOUND);
+	assert_none_ended();
+	assert_int_equal(reads, 1);
+	fake_server_answer(server, 1);
+	assert_ended(0, KVD_OK);
+	assert_ended(1, KVD_NOT_FOUND);
+	assert_none_ended();
+	fake_server_answer(server, 1);
+	assert_ended(3, KVD_OK);
+	assert_ended(4, KVD_OK);
+	assert_int_equal(kvd->changes, 0);
+}
+
+/* Synchronous calls are behind what was submitted, and what they did is before what comes. */
+static void synchronous_calls_keep_the_order(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 50; i++)
+		prep_put(i);
+	submit(0, 50);
+	assert_int_equal(kvd_put(kvd, &keys[60], 8, "x", 1, NULL, NULL), KVD_OK);
+	assert_int_equal(seen_count, 51);
+	assert_int_equal(seen[50], 60);
+	assert_int_equal(kvd_get(kvd, &keys[7], 8, values[0], 32, NULL), KVD_OK);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), 50);
+}
+
+static void what_is_refused(void **state)
+{
+	struct kvd_op *twice[] = { &ops[0], &ops[0] };
+
+	(void)state;
+	prep_put(0);
+	prep_put(1);
+	ops[1].key_len = 0;
+	assert_int_equal(kvd_submit(kvd, list, 2), KVD_ERR_INVALID);
+	ops[1].key_len = 8;
+	ops[1].ttl_s = KVD_TTL_MAX + 1;
+	assert_int_equal(kvd_submit(kvd, list, 2), KVD_ERR_INVALID);
+	ops[1].ttl_s = 0;
+	ops[1].value_len = KVD_VALUE_MAX;
+	assert_int_equal(kvd_submit(kvd, list, 2), KVD_ERR_TOO_LARGE);
+	ops[1].value_len = 1;
+	ops[1].op = KVD_OP_SCAN;
+	assert_int_equal(kvd_submit(kvd, list, 2), KVD_ERR_INVALID);
+	assert_int_equal(kvd_submit(kvd, twice, 2), KVD_ERR_INVALID);
+	assert_int_equal(kvd_outstanding(kvd), 0);
+	assert_int_equal(seen_count, 0);
+	server->hold_all = true;
+	submit(0, 1);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(kvd), "submitted already"));
+	fake_server_answer(server, 1);
+	assert_ended(0, KVD_OK);
+}
+
+/* All operations, by their requests and results. */
+static void every_operation(void **state)
+{
+	struct kvd_arith_args create = { .create = 1, .initial = 5, .ttl_s = 9, .flags = 3 };
+	unsigned int i;
+
+	(void)state;
+	fake_server_put(server, 4, 20, 0);
+	kvd_prep_incr(&ops[0], &keys[0], 8, 7, &create);
+	kvd_prep_decr(&ops[1], &keys[1], 8, 7, NULL);
+	kvd_prep_touch(&ops[2], &keys[2], 8, 100);
+	kvd_prep_delete_if(&ops[3], &keys[3], 8, 42);
+	kvd_prep_get_by_request(&ops[4], &keys[4], 8, values[4], 32);
+	kvd_prep_get_and_touch(&ops[5], &keys[4], 8, 60, values[5], 32);
+	kvd_prep_ping(&ops[6]);
+	submit(0, 7);
+	assert_int_equal(kvd_wait(kvd, done, 7, 7, 1000), 7);
+	for (i = 0; i < 7; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(ops[2].item.version, 3);
+	assert_int_equal(values[4][19], 4);
+	assert_int_equal(ops[5].item.value_len, 20);
+	assert_int_equal(server->gets, 2);
+	assert_int_equal(server->pings, 1);
+	assert_int_equal(seen_count, 4);
+}
+
+static void a_canceled_get(void **state)
+{
+	(void)state;
+	fake_server_put(server, 1, 20, 0);
+	/* While its READ is in flight: the memory is the library's. */
+	server->fake.hold_reads = true;
+	prep_get(0, 1);
+	prep_get(1, 1);
+	submit(0, 2);
+	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_OK);
+	assert_ended(0, KVD_ERR_CANCELED);
+	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_ERR_INVALID);
+	server->fake.hold_reads = false;
+	fake_device_release(&server->fake);
+	assert_int_equal(kvd_wait(kvd, done, 2, 1, 1000), 1);
+	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(values[0][0], 0);
+	/* While it waits for a change, whose response does not start it then. */
+	server->hold_all = true;
+	prep_put(2);
+	prep_get(3, 2);
+	submit(2, 2);
+	assert_int_equal(kvd_cancel(kvd, &ops[3]), KVD_OK);
+	assert_ended(3, KVD_ERR_CANCELED);
+	/* While the server does it. */
+	kvd_prep_get_by_request(&ops[4], &keys[9], 8, values[4], 32);
+	submit(4, 1);
+	assert_int_equal(kvd_cancel(kvd, &ops[4]), KVD_OK);
+	assert_ended(4, KVD_ERR_CANCELED);
+	fake_server_answer(server, 2);
+	assert_ended(2, KVD_OK);
+	assert_none_ended();
+	server->hold_all = false;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
+static void a_canceled_change(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	server->hold_all = true;
+	for (i = 0; i < 20; i++)
+		prep_put(i);
+	submit(0, 20);
+	/* Sent; has a slot, but no room in the window; has no slot. */
+	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_ERR_BUSY);
+	assert_int_equal(kvd_cancel(kvd, &ops[WINDOW]), KVD_OK);
+	assert_ended(WINDOW, KVD_ERR_CANCELED);
+	assert_int_equal(kvd_cancel(kvd, &ops[19]), KVD_OK);
+	/* It has ended, and is not handed back. */
+	assert_int_equal(kvd_cancel(kvd, &ops[19]), KVD_ERR_BUSY);
+	assert_ended(19, KVD_ERR_CANCELED);
+	server->hold_all = false;
+	fake_server_answer(server, WINDOW);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), 18);
+	assert_int_equal(seen_count, 18);
+	for (i = 0; i < 20; i++)
+		assert_int_equal(ops[i].status, i == WINDOW || i == 19 ? KVD_ERR_CANCELED : KVD_OK);
+	assert_int_equal(kvd->changes, 0);
+	/* A canceled one may be submitted again. */
+	submit(19, 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, 1000), 1);
+	assert_int_equal(ops[19].status, KVD_OK);
+}
+
+/* In each state; the handle goes on, and what comes late is dropped. */
+static void deadlines(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	kvd->options.timeout_ms = 20;
+	server->hold_all = true;
+	server->fake.hold_reads = true;
+	for (i = 0; i < 20; i++)
+		prep_put(i);
+	prep_get(20, 50);
+	prep_get(21, 0);
+	kvd_prep_get(&ops[22], &keys[60], 8, values[22], 32);
+	ops[22].timeout_ms = 3600000;
+	submit(20, 1);
+	submit(0, 20);
+	submit(21, 2);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 22, 5000), 22);
+	for (i = 0; i < 22; i++)
+		assert_int_equal(ops[i].status, KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_outstanding(kvd), 1);
+	assert_int_equal(kvd->changes, 0);
+	/* Four requests are outstanding still, for nobody. */
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_get(kvd, &keys[1], 8, values[1], 32, NULL), KVD_ERR_TIMEOUT);
+	kvd->options.timeout_ms = 2000;
+	server->hold_all = server->fake.hold_reads = false;
+	fake_server_answer(server, WINDOW);
+	fake_device_release(&server->fake);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(kvd_get(kvd, &keys[1], 8, values[1], 32, NULL), KVD_OK);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, 1000), 1);
+	assert_int_equal(ops[22].status, KVD_NOT_FOUND);
+	assert_int_equal(seen_count, WINDOW);
+	assert_int_equal(kvd->conn.outstanding, 0);
+}
+
+static unsigned int calls;
+static enum kvd_status in_callback;
+static size_t polled;
+
+static void again(struct kvd_op *op, void *user)
+{
+	uint8_t found[32];
+
+	assert_ptr_equal(user, &calls);
+	assert_int_equal(op->status, KVD_OK);
+	if (++calls < 1000) {
+		assert_int_equal(kvd_submit(kvd, &op, 1), KVD_OK);
+		return;
+	}
+	in_callback = kvd_get(kvd, &keys[0], 8, found, 32, NULL);
+	polled = kvd_poll(kvd, NULL, 0) + kvd_wait(kvd, NULL, 0, 1, 100);
+	prep_get(1, 0);
+	assert_int_equal(kvd_submit(kvd, list + 1, 1), KVD_OK);
+	assert_int_equal(kvd_cancel(kvd, &ops[1]), KVD_OK);
+}
+
+static void callbacks(void **state)
+{
+	unsigned int turns;
+
+	(void)state;
+	calls = 0;
+	server->fake.hold_reads = true;
+	prep_put(0);
+	ops[0].done = again;
+	ops[0].user = &calls;
+	submit(0, 1);
+	assert_int_equal(calls, 0);
+	for (turns = 0; calls < 1000; turns++)
+		assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
+	/* One that a callback submits, and that ends at once, is for the next poll. */
+	assert_true(turns >= 1000);
+	assert_int_equal(in_callback, KVD_ERR_INVALID);
+	assert_int_equal(polled, 0);
+	assert_ended(1, KVD_ERR_CANCELED);
+	/* A synchronous call runs none. */
+	submit(0, 1);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(calls, 1000);
+	in_callback = KVD_OK;
+	assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
+	assert_int_equal(calls, 1001);
+	assert_int_equal(in_callback, KVD_ERR_INVALID);
+	server->fake.hold_reads = false;
+	fake_device_release(&server->fake);
+	assert_ended(1, KVD_ERR_CANCELED);
+}
+
+static bool readable(void)
+{
+	struct pollfd fd = { .fd = kvd_fd(kvd), .events = POLLIN };
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* A response that comes before the poll, between poll and arm, after arm. */
+static void the_descriptor(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_arm(kvd), KVD_ERR_INVALID);
+	assert_true(kvd_fd(kvd) >= 0);
+	assert_int_equal(kvd_fd(kvd), kvd->epoll_fd);
+	server->hold_all = true;
+	prep_put(0);
+	prep_put(1);
+	prep_put(2);
+	submit(0, 3);
+	assert_none_ended();
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	assert_false(readable());
+	fake_server_answer(server, 1);
+	assert_true(readable());
+	assert_ended(0, KVD_OK);
+	assert_none_ended();
+	assert_false(readable());
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_arm(kvd), KVD_ERR_BUSY);
+	assert_ended(1, KVD_OK);
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	assert_false(readable());
+	fake_server_answer(server, 1);
+	assert_true(readable());
+	assert_ended(2, KVD_OK);
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	assert_false(readable());
+}
+
+static void the_descriptor_has_deadlines(void **state)
+{
+	struct pollfd fd = { .fd = kvd_fd(kvd), .events = POLLIN };
+
+	(void)state;
+	server->hold_all = true;
+	prep_put(0);
+	ops[0].timeout_ms = 20;
+	submit(0, 1);
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	assert_int_equal(poll(&fd, 1, 5000), 1);
+	while (!kvd_poll(kvd, done, 1))
+		;
+	assert_int_equal(ops[0].status, KVD_ERR_TIMEOUT);
+}
+
+/* A lost connection ends all of them, wherever they are, and they are handed back. */
+static void a_lost_connection(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	server->hold_all = true;
+	server->fake.hold_reads = true;
+	for (i = 0; i < 20; i++)
+		prep_put(i);
+	prep_get(20, 30);
+	prep_get(21, 0);
+	submit(20, 1);
+	submit(0, 20);
+	submit(21, 1);
+	server->queue[0].status = WIRE_PROTOCOL;
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), 22);
+	for (i = 0; i < 22; i++)
+		assert_int_equal(ops[i].status, KVD_ERR_PROTOCOL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_get(kvd, &keys[0], 8, values[0], 32, NULL), KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_poll(kvd, done, 1), 0);
+}
+
+static enum kvd_status other_status;
+static size_t other_polled;
+
+static void *use_beside(void *arg)
+{
+	(void)arg;
+	prep_get(99, 1);
+	other_status = kvd_submit(kvd, list + 99, 1);
+	other_polled = kvd_poll(kvd, done, 1);
+	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_ERR_INVALID);
+	assert_int_equal(kvd_arm(kvd), KVD_ERR_INVALID);
+	assert_int_equal(kvd_fd(kvd), -1);
+	return NULL;
+}
+
+static void use_at_response(struct fake_server *p, struct wire_response *response)
+{
+	pthread_t other;
+
+	(void)response;
+	p->before_response = NULL;
+	assert_int_equal(pthread_create(&other, NULL, use_beside, NULL), 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
+}
+
+static void two_threads_at_once(void **state)
+{
+	(void)state;
+	server->before_response = use_at_response;
+	prep_put(0);
+	submit(0, 1);
+	assert_int_equal(other_status, KVD_ERR_INVALID);
+	assert_int_equal(other_polled, 0);
+	assert_ended(0, KVD_OK);
+	assert_int_equal(kvd_outstanding(kvd), 0);
+}
+
+static void a_child_process(void **state)
+{
+	pid_t pid;
+	int status;
+
+	(void)state;
+	server->hold_all = true;
+	prep_put(0);
+	prep_put(1);
+	submit(0, 1);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(kvd_submit(kvd, list + 1, 1) != KVD_ERR_DISCONNECTED ||
+		      kvd_poll(kvd, done, 1) || kvd_fd(kvd) >= 0 ||
+		      kvd_cancel(kvd, &ops[0]) != KVD_ERR_DISCONNECTED);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	fake_server_answer(server, 1);
+	assert_ended(0, KVD_OK);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(changes_beyond_depth),
+		CASE(gets_beyond_depth),
+		CASE(many_reads_in_flight),
+		CASE(a_get_sees_earlier_changes),
+		CASE(synchronous_calls_keep_the_order),
+		CASE(what_is_refused),
+		CASE(every_operation),
+		CASE(a_canceled_get),
+		CASE(a_canceled_change),
+		CASE(deadlines),
+		CASE(callbacks),
+		CASE(the_descriptor),
+		CASE(the_descriptor_has_deadlines),
+		CASE(a_lost_connection),
+		CASE(two_threads_at_once),
+		CASE(a_child_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -22,7 +22,10 @@ static const struct {
 } ops[WIRE_OP_MAX + 1] = {
 	[WIRE_HELLO] = { .name = "HELLO", .value = true },
 	[WIRE_PING] = { .name = "PING", .batched = true },
-	[WIRE_GET] = { .name = "GET", .key = KEY_MUST, .flags = WIRE_F_TOUCH, .batched = true },
+	[WIRE_GET] = { .name = "GET",
+		       .key = KEY_MUST,
+		       .flags = WIRE_F_TOUCH | WIRE_F_NO_VALUE,
+		       .batched = true },
 	[WIRE_PUT] = { .name = "PUT",
 		       .key = KEY_MUST,
 		       .value = true,
@@ -88,7 +91,8 @@ static bool has_arg64(const struct wire_request *r)
 
 static bool has_ttl(const struct wire_request *r)
 {
-	return makes_item(r) || r->op == WIRE_TOUCH || (r->op == WIRE_GET && r->flags) ||
+	return makes_item(r) || r->op == WIRE_TOUCH ||
+	       (r->op == WIRE_GET && r->flags & WIRE_F_TOUCH) ||
 	       (r->op == WIRE_FLUSH && !r->ticket);
 }
 

@@ -115,6 +115,7 @@ enum wire_status {
 #define WIRE_F_VALUES 0x10u	/* SCAN: values as well as keys */
 #define WIRE_F_PIN 0x20u	/* PUT set, add, replace: the item is pinned for `pin` seconds */
 #define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
+#define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
 
 struct wire_request {
 	uint8_t op;
@@ -244,7 +245,7 @@ struct wire_response {
 	uint64_t slot; /* PUT, ARITH: the item's slot now; GET with COPY: a slot for the copy */
 	union {
 		uint64_t copy_seed; /* GET with COPY: the seed of the copy's sum */
-		uint64_t result;    /* ARITH */
+		uint64_t result;    /* ARITH; GET with NO_VALUE: the value's length */
 		uint64_t cursor;    /* SCAN, CLIENTS: of the next part, 0: that was all */
 		uint64_t arg64;
 	};

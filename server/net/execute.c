@@ -64,7 +64,7 @@ static enum wire_status touch(struct store_thread *thread, const struct request 
 static void execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head, struct response_value *value)
 {
-	bool touches = request->flags & WIRE_F_TOUCH;
+	bool touches = request->flags & WIRE_F_TOUCH, whole = !(request->flags & WIRE_F_NO_VALUE);
 	enum wire_status status = WIRE_OK;
 	struct table_change change = { 0 };
 	unsigned int tries = 0;
@@ -75,7 +75,7 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 			status = touch(thread, request, hash, &change);
 		if (!status)
 			status = lookup_get(thread, hash, request->key, request->key_len,
-					    value->value, value->size, &ref);
+					    value->value, whole ? value->size : 0, &ref);
 		if (!status && touches && ref.head.version != change.version)
 			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
 	} while (status == WIRE_EXISTS);
@@ -83,9 +83,14 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 	if (status)
 		return;
 	response_set_item(&ref.head, head);
-	if (head->value_len <= value->size)
+	if (!whole) {
+		head->result = head->value_len;
+		head->value_len = 0;
+	} else if (head->value_len <= value->size) {
 		value->len = head->value_len;
-	if (!touches && thread->table->eviction != EVICTION_NONE)
+	}
+	/* To ask whether a key exists is no use of its value. */
+	if (whole && !touches && thread->table->eviction != EVICTION_NONE)
 		table_access(thread, hash);
 }
 

@@ -163,7 +163,8 @@ static void the_tables_of_requests_match_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(WIRE_F_CREATE), "create"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_PIN), "pin"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"));
+	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_NO_VALUE), "no-value"));
 	FIELDS("\n### Batches\n", wire_batched, F(wire_batched, op, "op"),
 	       F(wire_batched, mode, "mode"), F(wire_batched, key_len, "key length"),
 	       F(wire_batched, value_len, "value length"), F(wire_batched, flags, "flags"),

@@ -88,6 +88,7 @@ static const struct {
 	{ { .op = WIRE_PING, .id = 7 }, 0 },
 	{ { .op = WIRE_GET, .key_len = KEY_MAX }, KEY_MAX },
 	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_TOUCH, .ttl = WIRE_TTL_MAX }, 1 },
+	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_NO_VALUE }, 1 },
 	{ { .op = WIRE_PUT, .key_len = 3, .value_len = 9, .item_flags = ~0u, .ttl = WIRE_TTL_MAX },
 	  12 },
 	{ { .op = WIRE_PUT, .mode = WIRE_ADD, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
@@ -308,7 +309,7 @@ static void unknown_operations(void **state)
 static void flags(void **state)
 {
 	static const uint16_t known[WIRE_OP_MAX + 1] = {
-		[WIRE_GET] = WIRE_F_TOUCH,
+		[WIRE_GET] = WIRE_F_TOUCH | WIRE_F_NO_VALUE,
 		[WIRE_PUT] = WIRE_F_PULL | WIRE_F_PIN | WIRE_F_LOW,
 		[WIRE_DELETE] = WIRE_F_IF_VERSION,
 		[WIRE_ARITH] = WIRE_F_CREATE,
@@ -338,7 +339,8 @@ static void numbers_of_changes(void **state)
 		struct wire_request head = kinds[i].head;
 		bool numbered = head.op == WIRE_PUT || head.op == WIRE_DELETE ||
 				head.op == WIRE_ARITH || head.op == WIRE_TOUCH ||
-				head.op == WIRE_PING || (head.op == WIRE_GET && head.flags) ||
+				head.op == WIRE_PING ||
+				(head.op == WIRE_GET && head.flags & WIRE_F_TOUCH) ||
 				(head.op == WIRE_FLUSH && !head.ticket);
 
 		for (unsigned int bit = 0; bit < 32; bit++) {
@@ -568,6 +570,8 @@ static void batches_that_are_refused(void **state)
 			assert_string_equal(parse_batch(1, requests, sizeof(*first)), why);
 	}
 	*first = (struct wire_batched){ .op = WIRE_GET, .flags = WIRE_F_TOUCH, .key_len = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
+	*first = (struct wire_batched){ .op = WIRE_GET, .flags = WIRE_F_NO_VALUE, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
 	*first = (struct wire_batched){ .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);

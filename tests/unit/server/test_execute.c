@@ -237,6 +237,37 @@ static void get_and_touch(void **state)
 			 WIRE_NOT_FOUND);
 }
 
+/* Whether the key exists: no value, however long it is, and no use of the item. */
+static void get_no_value(void **state)
+{
+	static const uint32_t lens[] = { 0, 200, 60000 };
+	uint64_t version, accesses;
+
+	(void)state;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE), WIRE_NOT_FOUND);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(put("k", value, lens[i]), WIRE_OK);
+		version = head.version;
+		accesses = STAT(accesses);
+		assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE), WIRE_OK);
+		assert_int_equal(head.version, version);
+		assert_int_equal(head.item_flags, 5);
+		assert_int_equal(head.result, lens[i]);
+		assert_int_equal(head.value_len, 0);
+		assert_int_equal(head.flags, 0);
+		assert_int_equal(response_value.len, 0);
+		assert_int_equal(STAT(accesses), accesses);
+	}
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE | WIRE_F_TOUCH,
+			     .ttl = 5),
+			 WIRE_OK);
+	assert_int_equal(head.result, 60000);
+	assert_int_equal(head.value_len, 0);
+	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 5));
+	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE), WIRE_NOT_FOUND);
+}
+
 /* A value that does not fit the response is copied for the client. */
 static void get_a_long_value(void **state)
 {
@@ -411,6 +442,7 @@ int main(void)
 		CASE(arith, setup),
 		CASE(touch, setup),
 		CASE(get_and_touch, setup),
+		CASE(get_no_value, setup_lru),
 		CASE(get_a_long_value, setup),
 		CASE(scan, setup),
 		CASE(other_requests, setup),

@@ -348,17 +348,18 @@ static enum deferred_next batch_step(struct deferred *deferred, struct response_
 	return next;
 }
 
-static void batch_cancel(struct deferred *deferred)
+static bool batch_cancel(struct deferred *deferred)
 {
 	struct deferred_batch *state = &deferred->batch;
 
 	if (!deferred->reserved)
-		return;
+		return true;
 	if (state->state == BATCH_LARGE)
 		operation_large_cancel(&state->large, deferred->conn);
 	else
 		room_cancel(&state->room);
 	response_buffer_free(deferred->conn, state->buffer);
+	return true;
 }
 
 const struct deferred_kind batch_kind = { .step = batch_step, .cancel = batch_cancel };

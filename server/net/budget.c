@@ -186,3 +186,27 @@ void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived)
 	hold->class = arrived ? BUDGET_PROVEN : BUDGET_UNPROVEN;
 	wake(budget);
 }
+
+bool budget_take_more(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
+{
+	if (hold->class != BUDGET_PROVEN || hold->wanted || waits(budget, BUDGET_PROVEN) ||
+	    waits(budget, BUDGET_UNPROVEN) || !fits(budget, hold, bytes) ||
+	    (hold->bytes && hold->bytes + bytes > budget->bytes_max / BUDGET_MORE_PART))
+		return false;
+	use_note(budget, hold, bytes);
+	budget->held[hold->class] += bytes;
+	hold->bytes += bytes;
+	return true;
+}
+
+void budget_give_part(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
+{
+	if (bytes == hold->bytes) {
+		budget_give(budget, hold, true);
+		return;
+	}
+	use_note(budget, hold, 0);
+	budget->held[hold->class] -= bytes;
+	hold->bytes -= bytes;
+	wake(budget);
+}

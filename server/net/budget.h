@@ -36,6 +36,11 @@
  *	 waits as many times, at most: less if there is room for several of their values. Of more
  *	 than PULL_PEERS_MAX the first ones are forgotten early.
  *
+ *   B7. A connection holds memory for several values, which it gave one behind the other, only
+ *	 while nobody waits, and 1 / BUDGET_MORE_PART of the share at most, or for one value. It
+ *	 waits for one of them at a time, in the order of arrival like others. So it gets no more
+ *	 memory than others who want some, and no earlier.
+ *
  * All functions are the worker's.
  */
 #ifndef KVD_SERVER_NET_BUDGET_H
@@ -46,6 +51,7 @@
 
 #define BUDGET_WAITING_MAX 1024u
 #define BUDGET_LATE_PART 8
+#define BUDGET_MORE_PART 4
 
 enum budget_admission {
 	BUDGET_ADMITTED,
@@ -60,6 +66,10 @@ void budget_init(struct budget *budget, uint64_t bytes_max);
  * is the first of its class.
  */
 enum budget_admission budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
+/* Takes @bytes in addition to what is held, if B7 allows it. False: it does not wait for them. */
+bool budget_take_more(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
+/* Returns @bytes of what is held: a value arrived. */
+void budget_give_part(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
 /* Returns what is held, if anything is. @arrived: the value did. */
 void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived);
 /* Moves the hold to another class, unless it holds some. If it waited, it does not any more. */

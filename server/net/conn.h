@@ -8,7 +8,7 @@
  *	first message     worker: it has to be HELLO; the worker defers it and sends NOTE_QUERY,
  *			  control grants remote read and sends NOTE_ANSWER, and the worker responds
  *			  with rkey and geometry
- *	requests          worker: responses go out in the order of the requests, but for large PUTs
+ *	requests          worker: responses go out in the order of the requests
  *	the end           begins with DISCONNECTED, a deadline or a worker's NOTE_FAILED
  *	  disconnect	  control: queue pair to the error state, everything posted is flushed
  *	  NOTE_QUIESCE	  worker stops posting; when it has taken the last completion, it removes
@@ -42,9 +42,8 @@
 struct item;
 struct deferred;
 struct identity;
-struct deferred_work;
 
-/* What one value holds of a budget, or waits for: server/net/budget.h. */
+/* What values hold of a budget, or one waits for: server/net/budget.h. */
 struct budget_hold {
 	struct conn *conn; /* to be woken */
 	enum budget_class class;
@@ -52,22 +51,6 @@ struct budget_hold {
 	uint64_t wanted;		/* that it waits for; 0: it does not wait */
 	uint64_t arrival;		/* while it waits: its number among all that have waited */
 	TAILQ_ENTRY(budget_hold) entry; /* in budget->waiting, if wanted is not 0 */
-};
-
-/* A large value that is being READ from the client's memory into an item. One at a time. */
-struct pull {
-	bool active;
-	uint64_t addr; /* of the next READ, in the client's memory */
-	uint8_t *to;   /* where the next READ puts its bytes */
-	uint32_t value_len;
-	uint32_t left;	    /* bytes for which no READ was posted yet */
-	uint32_t arrived;   /* bytes whose READs completed */
-	struct large steps; /* sums what has arrived, and commits it; the item is in them */
-	uint32_t rkey;
-	uint32_t id;		   /* of the request */
-	uint32_t change;	   /* likewise */
-	unsigned int reads_posted; /* and not completed; at most PULL_DEPTH */
-	struct budget_hold build;  /* of what an append is made into */
 };
 
 /* The part of a HELLO that concerns its identity: server/net/identity.h. */
@@ -134,6 +117,7 @@ struct conn {
 	TAILQ_ENTRY(conn) window_entry;
 	uint64_t responses;		/* sent */
 	bool stopped;			/* failed or quiesced: nothing is to be posted */
+	bool qp_destroyed;		/* nothing moves data any more */
 	uint32_t response_bytes;	/* longest message that the client accepts */
 	uint32_t sq_used;		/* work requests posted, or about to be, not known done */
 	uint32_t sq_unsignaled;		/* of those, posted since the last signaled one */
@@ -143,9 +127,16 @@ struct conn {
 	uint32_t sent_first, sent_last; /* buffers of posted responses, oldest first */
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
-	struct pull pull;
-	TAILQ_ENTRY(conn) pull_entry; /* in worker->pulls, if pull_since_ns is not 0 */
-	uint64_t pull_since_ns;	      /* when the pull began; 0: none, it has arrived, or failed */
+	/* Its large values: server/net/pull.h. */
+	uint32_t pulls;		    /* that have memory: the first ones of `deferred` */
+	uint32_t pulls_reading;	    /* of those, which have not arrived */
+	bool pull_tried;	    /* to begin one behind them; again when one of them has ended */
+	struct deferred *pull_next; /* of which the next READ is; NULL: none */
+	unsigned int reads_posted;  /* and not completed; at most PULL_DEPTH */
+	uint64_t reads_bytes;	    /* of those */
+	uint64_t pull_ahead;	    /* bytes of READs that were posted, and are not summed */
+	TAILQ_ENTRY(conn) pull_entry;	  /* in worker->pulls, if pull_since_ns is not 0 */
+	uint64_t pull_since_ns;		  /* since when it is to serve the next value; 0: none */
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
 	struct budget_hold pull_hold;
@@ -156,8 +147,6 @@ struct conn {
 	uint32_t deferred_count;
 	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
-	const struct deferred_work *work; /* beside its requests; NULL: none */
-	bool after_work;		  /* its last piece was of its work (D7) */
 	struct answers *answers;	  /* to its numbered changes; NULL: it has no identity */
 	uint64_t change_admitted;	  /* the last number that arrived; server/net/answers.h */
 

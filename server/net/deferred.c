@@ -59,14 +59,9 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
 		conn_run(conn);
 }
 
-void deferred_work_start(struct conn *conn, const struct deferred_work *work)
-{
-	conn->work = work;
-}
-
 void deferred_wake(struct conn *conn)
 {
-	if (conn->work || deferred_pending(conn))
+	if (deferred_pending(conn))
 		conn_run(conn);
 }
 
@@ -82,49 +77,25 @@ static void deferred_end(struct deferred *deferred)
 
 void deferred_cancel(struct conn *conn)
 {
-	struct deferred *deferred;
+	struct deferred *deferred, *next;
 
-	while ((deferred = TAILQ_FIRST(&conn->deferred))) {
-		if (deferred->kind->cancel)
-			deferred->kind->cancel(deferred);
-		deferred_end(deferred);
+	for (deferred = TAILQ_FIRST(&conn->deferred); deferred; deferred = next) {
+		next = TAILQ_NEXT(deferred, entry);
+		if (!deferred->kind->cancel || deferred->kind->cancel(deferred))
+			deferred_end(deferred);
 	}
-	if (conn->work)
-		conn->work->cancel(conn);
-	conn->work = NULL;
 	conn_pause(conn);
-}
-
-/* A piece of the connection's work. False: it got nowhere, so the requests are next. */
-static bool conn_work(struct conn *conn, struct response_list *responses, uint64_t until_ns)
-{
-	enum deferred_next next = conn->work->step(conn, responses, until_ns);
-
-	if (next == DEFERRED_WAIT)
-		return false;
-	if (next == DEFERRED_IDLE) {
-		conn_run(conn);
-		return false;
-	}
-	stat_add(&conn->poller->worker->stats.deferred_pieces, 1);
-	if (next == DEFERRED_DONE)
-		conn->work = NULL;
-	if (next == DEFERRED_AGAIN || deferred_pending(conn))
-		conn_run(conn);
-	return true;
 }
 
 /* A piece of the connection's. False: it got nowhere, or there was none. */
 static bool conn_step(struct conn *conn, struct response_list *responses, uint64_t until_ns)
 {
 	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
-	bool after_work = conn->after_work && deferred && deferred->reserved;
 	enum deferred_next next;
 
-	conn->after_work = conn->work && !after_work && conn_work(conn, responses, until_ns);
-	if (conn->after_work || !deferred)
-		return conn->after_work;
-	if (!deferred->reserved && !response_room(conn)) {
+	if (!deferred)
+		return false;
+	if (!deferred->reserved && !deferred->kind->needs_no_room && !response_room(conn)) {
 		if (deferred->kind->no_room)
 			deferred->kind->no_room(deferred);
 		return false;
@@ -133,7 +104,7 @@ static bool conn_step(struct conn *conn, struct response_list *responses, uint64
 	stat_add(&conn->poller->worker->stats.deferred_pieces, next != DEFERRED_IDLE);
 	if (next == DEFERRED_DONE)
 		deferred_end(deferred);
-	if ((next != DEFERRED_WAIT && deferred_pending(conn)) || (after_work && conn->work))
+	if (next != DEFERRED_WAIT && deferred_pending(conn))
 		conn_run(conn);
 	return next != DEFERRED_IDLE;
 }

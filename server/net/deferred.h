@@ -16,12 +16,7 @@
  *   D5. Between two pieces the worker polls, reads its mail and passes a quiescent state: a step
  *	 must not use what it found without a lock in the piece before.
  *   D6. When its connection fails or ends, a deferred request is cancelled, and its buffer posted
- *	 again.
- *   D7. A connection may have work beside its requests, that of its pull, whose receive was posted
- *	 again when the READs began. It is executed in the same pieces, in the same turns of the
- *	 connection, and before its deferred requests, which are younger. If a piece can do nothing,
- *	 or waits for what others hold, they have the turn. One that has reserved a place, because
- *	 it may hold what others wait for, takes turns with the work.
+ *	 again; one whose value is being READ, when the queue pair is destroyed.
  *
  * Without room for its response (response_room()) a request waits for one of its connection's own
  * to complete, unless it has reserved a place: one that holds what others wait for has. A step that
@@ -69,8 +64,13 @@ struct deferred_kind {
 				   uint64_t until_ns);
 	/* Instead of a step: there is no room, so it waits for its own client. NULL: nothing. */
 	void (*no_room)(struct deferred *deferred);
-	/* Releases what the state holds, when it is cancelled. NULL: it holds nothing. */
-	void (*cancel)(struct deferred *deferred);
+	/*
+	 * Releases what the state holds, when it is cancelled. False: it can't, before the queue
+	 * pair is destroyed, and is called again then. NULL: it holds nothing.
+	 */
+	bool (*cancel)(struct deferred *deferred);
+	/* Steps are due without room for a response: it reserves a place before it needs one. */
+	bool needs_no_room;
 };
 
 /* A request on a large item: server/net/operation.h. All zero before it is begun. */
@@ -98,6 +98,19 @@ struct deferred_batch {
 	};
 };
 
+/* A PUT whose value is pulled: server/net/pull.h. */
+struct pull {
+	bool asked;		  /* for memory, as the first request of its connection */
+	struct room room;	  /* of one that asked, before its value is READ */
+	uint64_t addr;		  /* of the next READ, in the client's memory */
+	uint8_t *to;		  /* where the next READ puts its bytes */
+	uint32_t left;		  /* bytes for which no READ was posted yet */
+	uint32_t arrived;	  /* bytes whose READs completed */
+	uint64_t summed;	  /* of those */
+	struct large steps;	  /* sums what has arrived, and commits it; the item is in them */
+	struct budget_hold build; /* of what an append is made into */
+};
+
 /* The request in a receive buffer, while it is deferred. */
 struct deferred {
 	TAILQ_ENTRY(deferred) entry; /* in conn->deferred */
@@ -107,6 +120,7 @@ struct deferred {
 	struct request request; /* its pointers point into the buffer */
 	uint64_t hash;		/* of the key, if there is one */
 	bool reserved;		/* there is a place for its response: response_reserve() */
+	bool pulls;		/* its value is being READ, or has been */
 	/* The state between two pieces; all zero before the first. The kind decides which. */
 	union {
 		struct {
@@ -117,20 +131,9 @@ struct deferred {
 		} query; /* HELLO, STATS, CLIENTS, KILL */
 		struct deferred_large large;
 		struct deferred_batch batch;
-		struct room room; /* for a point operation, or the item of a pull */
+		struct pull pull;
+		struct room room; /* for a point operation */
 	};
-};
-
-/* Work of a connection beside its requests (D7). */
-struct deferred_work {
-	/*
-	 * As that of a request, but there may be no room for a response, and DEFERRED_WAIT means
-	 * that it could do nothing.
-	 */
-	enum deferred_next (*step)(struct conn *conn, struct response_list *responses,
-				   uint64_t until_ns);
-	/* Gives back what others may wait for; the rest goes with the connection. */
-	void (*cancel)(struct conn *conn);
 };
 
 /* One for each receive buffer of the poller. 0 or -ENOMEM. */
@@ -145,21 +148,18 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
 		    const struct request *request, uint64_t hash, uint32_t buffer);
 
 /*
- * Gives the connection, which has none, work beside its requests. Its first piece is due after
- * deferred_wake().
- */
-void deferred_work_start(struct conn *conn, const struct deferred_work *work);
-
-/*
- * Ends the wait of the connection's work and of its first deferred request: their steps are called
- * again. Nothing happens if there is none, or if they do not wait.
+ * Ends the wait of the connection's first deferred request: its step is called again. Nothing
+ * happens if there is none, or if it does not wait.
  */
 void deferred_wake(struct conn *conn);
 
 /* Runs one piece and sends its response. False: there was none to run. */
 bool deferred_run(struct worker *worker);
 
-/* Cancels all deferred requests of a connection, and its work. */
+/*
+ * Cancels all deferred requests of a connection, but for those that wait until the queue pair is
+ * destroyed: conn->qp_destroyed says that it is.
+ */
 void deferred_cancel(struct conn *conn);
 
 /* Whether a request of the connection has to be deferred, because one before it is (D3). */

@@ -26,13 +26,13 @@ struct deferred;
  */
 enum budget_class { BUDGET_UNPROVEN, BUDGET_PROVEN, BUDGET_LATE, BUDGET_CLASSES };
 
-/* READs that one pull of a large value has outstanding. */
+/* READs of large values that a connection has outstanding. */
 #define PULL_DEPTH 4
-/* All READs of a connection: of a pull, and a keepalive probe. */
+/* All READs of a connection: of pulls, and a keepalive probe. */
 #define READS_MAX (PULL_DEPTH + 1)
 /*
  * Work requests that each connection may have outstanding beside a response for each of its window:
- * a READ of a pull, a probe, and the response to the pull.
+ * a READ of a pull, a probe, and one more, for window_set().
  */
 #define SENDS_BESIDE_WINDOW 3
 /* At the end of a connection, beside all those (server/net/teardown.h). */

@@ -152,9 +152,10 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 	return DEFERRED_DONE;
 }
 
-static void large_request_cancel(struct deferred *deferred)
+static bool large_request_cancel(struct deferred *deferred)
 {
 	operation_large_cancel(&deferred->large, deferred->conn);
+	return true;
 }
 
 static const struct deferred_kind large_kind = {
@@ -208,9 +209,10 @@ static enum deferred_next room_step_until(struct deferred *deferred,
 	return DEFERRED_AGAIN;
 }
 
-static void room_request_cancel(struct deferred *deferred)
+static bool room_request_cancel(struct deferred *deferred)
 {
 	room_cancel(&deferred->room);
+	return true;
 }
 
 static const struct deferred_kind room_kind = {
@@ -218,52 +220,10 @@ static const struct deferred_kind room_kind = {
 	.cancel = room_request_cancel,
 };
 
-/* A PUT whose value is to be pulled, and waits for the memory. */
-static enum deferred_next pull_step(struct deferred *deferred, struct response_list *responses,
-				    uint64_t until_ns)
-{
-	enum deferred_next next = DEFERRED_DONE;
-	struct room *room = &deferred->room;
-
-	if (room_pending(room))
-		next = room_run_until(deferred, until_ns);
-	if (next != DEFERRED_DONE)
-		return next;
-	if (!pull_start(responses, deferred->conn, &deferred->request, deferred->hash, room)) {
-		if (!room_pending(room))
-			return DEFERRED_WAIT;
-		room_reserve(deferred);
-		return DEFERRED_AGAIN;
-	}
-	execute_access(&responses->poller->worker->store_thread, &deferred->request);
-	return DEFERRED_DONE;
-}
-
-/* Without room it waits for its own client, which may never take a response: others come first. */
-static void pull_leave(struct deferred *deferred)
-{
-	pull_wait_cancel(deferred->conn);
-}
-
-static void pull_cancel(struct deferred *deferred)
-{
-	room_cancel(&deferred->room);
-	pull_leave(deferred);
-}
-
-static const struct deferred_kind pull_kind = {
-	.step = pull_step,
-	.no_room = pull_leave,
-	.cancel = pull_cancel,
-};
-
 /* Goes on later with a request that request_run() did not do. */
 static void request_postpone(struct deferred *deferred, const struct room *room)
 {
-	if (deferred->request.flags & WIRE_F_PULL)
-		deferred->kind = &pull_kind;
-	else
-		deferred->kind = room_pending(room) ? &room_kind : &large_kind;
+	deferred->kind = room_pending(room) ? &room_kind : &large_kind;
 	if (!room_pending(room))
 		return;
 	deferred->room = *room;
@@ -283,11 +243,6 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 		request_flush(responses, conn, request);
 		break;
 	case WIRE_PUT:
-		if (request->flags & WIRE_F_PULL)
-			done = pull_start(responses, conn, request, hash, room);
-		else
-			done = request_operation(responses, conn, request, hash, room);
-		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
 	case WIRE_GET:
@@ -327,9 +282,9 @@ static enum deferred_next request_step(struct deferred *deferred, struct respons
 
 static const struct deferred_kind request_kind = { .step = request_step };
 
-static const struct deferred_kind *deferred_kind(enum wire_op op)
+static const struct deferred_kind *deferred_kind(const struct request *request)
 {
-	switch (op) {
+	switch (request->op) {
 	case WIRE_HELLO:
 		return &hello_kind;
 	case WIRE_SCAN:
@@ -341,6 +296,8 @@ static const struct deferred_kind *deferred_kind(enum wire_op op)
 		return &query_kind;
 	case WIRE_BATCH:
 		return &batch_kind;
+	case WIRE_PUT:
+		return request->flags & WIRE_F_PULL ? &pull_kind : &request_kind;
 	default:
 		return &request_kind;
 	}
@@ -440,7 +397,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 		return &repeat_kind;
 	if (conn->limit.on && request_is_limited(conn, request))
 		return &refuse_kind;
-	return deferred_kind(request->op);
+	return deferred_kind(request);
 }
 
 /* A request that came behind a HELLO which was not done yet. */
@@ -479,6 +436,10 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		return true;
 	if (kind == &batch_kind)
 		return batch_receive(responses, conn, request, buffer);
+	if (kind == &pull_kind) {
+		pull_receive(conn, request, hash, buffer);
+		return false;
+	}
 	if ((kind != &request_kind && kind != &refuse_kind && kind != &repeat_kind) ||
 	    deferred_pending(conn) || !response_room(conn)) {
 		deferred_start(conn, kind, request, hash, buffer);

@@ -57,7 +57,9 @@ void teardown_release(struct conn *conn)
 {
 	struct poller *poller = conn->poller;
 
-	pull_release(poller, conn);
+	conn->qp_destroyed = true;
+	deferred_cancel(conn);
+	pull_release(conn);
 	copy_drop(poller->worker, conn);
 	response_release_all(poller, conn);
 	window_release(conn);

@@ -49,9 +49,10 @@ static uint32_t beyond(uint32_t used, uint32_t share)
  * Sets the window. What the connection has outstanding beyond it comes out of what is spare, which
  * has to suffice: false, and nothing was changed, if it does not. A larger window never fails.
  *
- * Whatever the window, a connection without room for a response waits for one of its own that is
- * signaled: request.signal_every is at most sq_share() of the smallest window, so that of as many
- * responses in a row one is.
+ * Whatever the window, a connection without room for a response, or for the READ of a pull, waits
+ * for a work request of its own that is signaled. All other requests of the window may have
+ * reserved a place, so what is posted is at least 1 + SENDS_BESIDE_WINDOW work requests then, and
+ * request.signal_every is no more than that: of as many responses in a row one is signaled.
  */
 static bool window_set(struct conn *conn, uint32_t window)
 {
@@ -166,8 +167,7 @@ static void deactivate(struct conn *conn)
 
 static bool is_idle(const struct conn *conn, uint64_t now_ns)
 {
-	return now_ns > conn->active_ns + WINDOW_IDLE_NS && !conn->stopped &&
-	       !conn->deferred_count && !conn->pull.active;
+	return now_ns > conn->active_ns + WINDOW_IDLE_NS && !conn->stopped && !conn->deferred_count;
 }
 
 /* A second later again, if its responses stand still and leave it too little room. */

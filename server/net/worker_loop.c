@@ -20,6 +20,7 @@
 #include "server/net/keepalive.h"
 #include "server/net/pace.h"
 #include "server/net/pull.h"
+#include "server/net/pull_reads.h"
 #include "server/net/budget.h"
 #include "server/net/query.h"
 #include "server/net/request.h"
@@ -156,7 +157,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		break;
 	}
 	/* There is room again for what this connection waits to post. */
-	pull_continue(poller, conn);
+	pull_more(conn);
 	deferred_wake(conn);
 }
 

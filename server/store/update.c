@@ -45,10 +45,10 @@ struct item *table_reserve_begin(struct store_thread *thread, const struct table
 				 struct room *room)
 {
 	size_t bytes = item_bytes(change->key_len, change->value_len);
-	bool made = room->bytes;
+	bool made = room && room->bytes;
 	struct item *item = made ? room_take(room) : mem_alloc(&thread->cache, bytes);
 
-	if (!item && !made) {
+	if (!item && !made && room) {
 		room_begin(room, thread, bytes);
 		item = room_try(room) ? room_take(room) : NULL;
 	}

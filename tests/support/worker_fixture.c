@@ -55,6 +55,8 @@ static void take_response(struct test_conn *c, const struct ibv_send_wr *wr)
 	c->value_len = wr->sg_list->length - (uint32_t)sizeof(c->response);
 	memcpy(c->value, message + sizeof(c->response), c->value_len);
 	c->responses++;
+	if (c->id_count < TEST_POSTED_MAX)
+		c->ids[c->id_count++] = c->response.id;
 	if (wr->send_flags & IBV_SEND_SIGNALED)
 		c->completes = wr->wr_id;
 }
@@ -116,7 +118,9 @@ void test_conn_end(struct test_conn *c)
 {
 	c->conn.stopped = true;
 	deferred_cancel(&c->conn);
-	pull_release(test_poller, &c->conn);
+	c->conn.qp_destroyed = true;
+	deferred_cancel(&c->conn);
+	pull_release(&c->conn);
 	response_release_all(test_poller, &c->conn);
 	assert_int_equal(c->conn.sq_used, 0);
 	assert_int_equal(c->conn.buffers, 0);

@@ -21,7 +21,9 @@ struct test_conn {
 	struct ibv_send_wr reads[TEST_POSTED_MAX]; /* posted and not completed, oldest first */
 	struct ibv_sge sges[TEST_POSTED_MAX];
 	unsigned int read_count;
-	uint64_t probe;		/* the wr_id of a READ of no bytes, 0: none was posted */
+	uint64_t probe;		       /* the wr_id of a READ of no bytes, 0: none was posted */
+	uint32_t ids[TEST_POSTED_MAX]; /* of all responses */
+	unsigned int id_count;
 	unsigned int responses; /* posted; the last one: */
 	struct wire_response response;
 	uint8_t value[TEST_BUFFER_BYTES];

@@ -299,6 +299,46 @@ static void late_ones_keep_nobody_waiting(void **state)
 }
 
 /* A connection whose turn comes while its client takes no responses does not stop the others. */
+/* B7: memory in addition is only what nobody waits for, and a part of all. */
+static void several_of_one(void **state)
+{
+	struct budget_hold *hold = &conns[0].pull_hold;
+
+	(void)state;
+	assert_false(budget_take_more(budget, hold, 1)); /* it is not proven */
+	assert_int_equal(take(0, 10), BUDGET_ADMITTED);
+	budget_give(budget, hold, true);
+	/* One value of any size that fits; further ones up to a part. */
+	assert_true(budget_take_more(budget, hold, BUDGET_BYTES + 1));
+	assert_false(budget_take_more(budget, hold, 1));
+	budget_give(budget, hold, true);
+	assert_true(budget_take_more(budget, hold, BUDGET_BYTES / 2));
+	assert_false(budget_take_more(budget, hold, 1));
+	budget_give_part(budget, hold, BUDGET_BYTES / 2);
+	assert_int_equal(hold->bytes, 0);
+	assert_true(budget_take_more(budget, hold, 10));
+	assert_true(budget_take_more(budget, hold, BUDGET_BYTES / BUDGET_MORE_PART - 10));
+	assert_false(budget_take_more(budget, hold, 1));
+	budget_give_part(budget, hold, 10);
+	assert_int_equal(budget->held[BUDGET_PROVEN], BUDGET_BYTES / BUDGET_MORE_PART - 10);
+	assert_true(budget_take_more(budget, hold, 10));
+	/* Another one waits: nothing more, not what has just been given back either. */
+	assert_int_equal(take(1, BUDGET_BYTES), BUDGET_WAITS);
+	budget_give_part(budget, hold, 10);
+	assert_false(budget_take_more(budget, hold, 1));
+	budget_leave(budget, &conns[1].pull_hold);
+	assert_true(budget_take_more(budget, hold, 1));
+	/* One that waits itself gets nothing in addition. */
+	assert_int_equal(take(2, BUDGET_BYTES / 2), BUDGET_ADMITTED);
+	conns[3].pull_hold.class = BUDGET_PROVEN;
+	assert_int_equal(take(3, BUDGET_BYTES), BUDGET_WAITS);
+	assert_false(budget_take_more(budget, &conns[3].pull_hold, 1));
+	budget_leave(budget, &conns[3].pull_hold);
+	budget_give(budget, &conns[2].pull_hold, true);
+	budget_give(budget, hold, true);
+	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
+}
+
 static void without_room_for_a_response(void **state)
 {
 	static struct region region = { .geometry = { .value_max = BUDGET_BYTES } };
@@ -349,6 +389,7 @@ int main(void)
 		cmocka_unit_test_setup(late_ones_are_the_last, setup),
 		cmocka_unit_test_setup(late_ones_keep_nobody_waiting, setup),
 		cmocka_unit_test_setup(without_room_for_a_response, setup),
+		cmocka_unit_test_setup(several_of_one, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of deferred requests (D1 to D7 in server/net/deferred.h): one piece at a time, connections
+ * Tests of deferred requests (D1 to D6 in server/net/deferred.h): one piece at a time, connections
  * take turns, each one's requests stay in order, waiting costs nothing, and receive buffers are
  * posted again before the responses, once each. The device is a table of two functions.
  */
@@ -122,10 +122,11 @@ static enum deferred_next step(struct deferred *deferred, struct response_list *
 	return DEFERRED_DONE;
 }
 
-static void cancel(struct deferred *deferred)
+static bool cancel(struct deferred *deferred)
 {
 	(void)deferred;
 	cancelled++;
+	return true;
 }
 
 static const struct deferred_kind kind = { .step = step, .cancel = cancel };
@@ -267,135 +268,58 @@ static void failed_connection(void **state)
 	assert_int_equal(sends, 1);
 }
 
-/* Work beside the requests: as many pieces as it was told to, and it waits between two parts. */
-#define WORK_ID 50
-static unsigned int work_pieces, work_parts;
-static bool work_idle; /* it waits for what others hold */
+static bool keeps;
 
-static enum deferred_next work_step(struct conn *conn, struct response_list *responses,
-				    uint64_t until_ns)
+static bool cancel_later(struct deferred *deferred)
 {
-	(void)conn;
-	(void)responses;
-	assert_true(until_ns);
-	if (work_idle)
-		return DEFERRED_IDLE;
-	if (!work_pieces)
-		return work_parts ? DEFERRED_WAIT : DEFERRED_DONE;
-	order[pieces++] = WORK_ID;
-	if (--work_pieces)
-		return DEFERRED_AGAIN;
-	return --work_parts ? DEFERRED_AGAIN : DEFERRED_DONE;
-}
-
-static void work_cancel(struct conn *conn)
-{
-	(void)conn;
+	if (keeps && !deferred->conn->qp_destroyed)
+		return false;
 	cancelled++;
+	return true;
 }
 
-static const struct deferred_work work = { .step = work_step, .cancel = work_cancel };
+static const struct deferred_kind kept = { .step = step, .cancel = cancel_later };
 
-/* The work comes before the connection's requests, in its turns, even without room to respond. */
-static void work_first(void **state)
+/* D6: one that waits for the end of the queue pair keeps its receive until then. */
+static void cancelled_later(void **state)
 {
-	static const uint32_t ids[] = { WORK_ID, 9, WORK_ID, 9, 1, 9 };
+	const struct request request = { .op = WIRE_PING };
 
 	(void)state;
-	work_pieces = 2;
-	work_parts = 1;
-	deferred_work_start(&conns[0], &work);
-	assert_false(deferred_run(&worker));
-	deferred_wake(&conns[0]);
-	start(0, 1, 1);
-	start(1, 9, 3);
-	run_all();
-	assert_order(ids, 6);
-	assert_null(conns[0].work);
-	work_pieces = 1;
-	work_parts = 1;
-	conns[0].buffers = RECVS; /* a window full, and there are no spare ones */
-	deferred_work_start(&conns[0], &work);
-	deferred_wake(&conns[0]);
-	run_all();
-	assert_int_equal(pieces, 7);
-}
-
-/* While it waits, the requests have the turns. Work that a connection leaves is forgotten. */
-static void work_waits(void **state)
-{
-	static const uint32_t ids[] = { WORK_ID, 1, 1, WORK_ID };
-
-	(void)state;
-	work_pieces = 1;
-	work_parts = 3;
-	deferred_work_start(&conns[0], &work);
-	start(0, 1, 2);
-	run_all();
-	assert_order(ids, 3);
-	assert_int_equal(work_parts, 2);
-	work_pieces = 1;
-	deferred_wake(&conns[0]);
-	run_all();
-	assert_order(ids, 4);
-	assert_int_equal(work_parts, 1);
-	work_pieces = 1;
+	keeps = true;
+	deferred_start(&conns[0], &kept, &request, 0, 1);
+	start(0, 2, 1);
 	deferred_cancel(&conns[0]);
 	deferred_cancel(&conns[0]);
 	assert_int_equal(cancelled, 1);
-	assert_null(conns[0].work);
-	deferred_wake(&conns[0]);
-	assert_false(deferred_run(&worker));
-}
-
-/* Work that waits for what others hold leaves the turns to the requests, and goes on after that. */
-static void work_is_idle(void **state)
-{
-	static const uint32_t ids[] = { 1, 1, 2, WORK_ID };
-
-	(void)state;
-	work_pieces = work_parts = 1;
-	work_idle = true;
-	deferred_work_start(&conns[0], &work);
-	deferred_wake(&conns[0]);
-	start(0, 1, 2);
-	start(0, 2, 1);
-	for (unsigned int i = 0; i < 5; i++)
-		assert_true(deferred_run(&worker));
-	work_idle = false;
-	run_all();
-	assert_order(ids, 4);
-	assert_null(conns[0].work);
-}
-
-/* A request that has reserved a place takes turns with work that always has something to do. */
-static void work_takes_turns(void **state)
-{
-	static const uint32_t ids[] = { WORK_ID, 1, WORK_ID, 1, WORK_ID, WORK_ID, 2 };
-
-	(void)state;
-	work_pieces = 4;
-	work_parts = 1;
-	deferred_work_start(&conns[0], &work);
-	deferred_wake(&conns[0]);
-	start(0, 1, 2);
-	start(0, 2, 1);
-	worker.pollers[0].deferred[1].reserved = true;
-	run_all();
-	assert_order(ids, 7);
-	/* The work goes on while it waits. */
-	pieces = 0;
-	work_pieces = 2;
-	work_parts = 1;
-	deferred_work_start(&conns[0], &work);
-	deferred_wake(&conns[0]);
-	start(0, 1, 1);
-	worker.pollers[0].deferred[1].reserved = true;
-	waits = true;
-	run_all();
-	assert_int_equal(pieces, 4);
-	assert_null(conns[0].work);
+	assert_int_equal(posted[1], 0);
+	assert_int_equal(posted[2], 1);
+	conns[0].qp_destroyed = true;
 	deferred_cancel(&conns[0]);
+	assert_int_equal(cancelled, 2);
+	assert_int_equal(posted[1], 1);
+}
+
+static const struct deferred_kind early = { .step = step, .needs_no_room = true };
+
+/* A step that needs no room for a response is due without it; another one is not. */
+static void without_room(void **state)
+{
+	const struct request request = { .op = WIRE_PING };
+
+	(void)state;
+	conns[0].buffers = RECVS; /* a window full, and there are no spare ones */
+	start(0, 1, 2);
+	assert_true(deferred_run(&worker));
+	assert_int_equal(pieces, 0);
+	deferred_start(&conns[1], &early, &request, 0, 2);
+	conns[1].buffers = RECVS;
+	pieces_wanted[2] = 2;
+	assert_true(deferred_run(&worker));
+	assert_int_equal(pieces, 1);
+	conns[0].buffers = conns[1].buffers = 0;
+	deferred_wake(&conns[0]);
+	run_all();
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -409,10 +333,8 @@ int main(void)
 		CASE(waiting),
 		CASE(cancelling),
 		CASE(failed_connection),
-		CASE(work_first),
-		CASE(work_waits),
-		CASE(work_is_idle),
-		CASE(work_takes_turns),
+		CASE(cancelled_later),
+		CASE(without_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "server/net/build.h"
 #include "server/net/deferred.h"
 #include "server/net/pull.h"
+#include "server/net/pull_reads.h"
 #include "server/net/request.h"
 #include "tests/support/store_fixture.h"
 
@@ -408,16 +409,18 @@ static void pulls(void **state)
 	(void)state;
 	send(&sides[0], &(struct request){ .op = WIRE_PUT, KEY("s"), VALUE("ab"), .change = 1 });
 	send(&sides[0], &put);
+	deferred_run(&sides[0].worker);
 	assert_int_equal(sides[0].reads, 1);
 	serve_read(&sides[0]);
 	/* The connection ends before the piece that would have stored it. */
 	sides[0].conn.stopped = true;
 	deferred_run(&sides[0].worker);
-	pull_release(&sides[0].worker.pollers[0], &sides[0].conn);
+	pull_release(&sides[0].conn);
 	assert_int_equal(answers.last, 1);
 	assert_value("s", "ab");
 	connect_to(&sides[1]);
 	send(&sides[1], &put);
+	deferred_run(&sides[1].worker);
 	assert_int_equal(sides[1].reads, 1);
 	serve_read(&sides[1]);
 	while (deferred_run(&sides[1].worker))

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of large values in a worker's turns (server/net/pull.h, server/net/build.h): what has
- * arrived is summed and appended in pieces, one in each turn, and others have theirs in between;
- * READs don't run ahead of the sum; values that are made from others keep to their budget; the
- * response always has a place; a connection that ends in any of the pieces leaves nothing. The
- * device is a table of functions that keep what was posted; the test decides when it completes.
+ * Tests of large values in a worker's turns (P1 to P4 in server/net/pull.h, server/net/build.h):
+ * what has arrived is summed and appended in pieces, one in each turn, and others have theirs in
+ * between; values of one connection are READ one behind the other and take effect in their order,
+ * and what comes behind them waits; READs don't run ahead of the sum; values that are made from
+ * others keep to their budget; the response always has a place; a connection that ends in any of
+ * the pieces leaves nothing. The device is a table of functions that keep what was posted; the test
+ * decides when it completes.
  */
 #include "server/net/pull.h"
 
@@ -18,160 +20,39 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <urcu-qsbr.h>
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/net/deferred.h"
-#include "server/net/build.h"
+#include "server/net/budget.h"
 #include "server/net/keepalive.h"
-#include "server/net/request.h"
+#include "server/net/pull_reads.h"
 #include "tests/support/store_fixture.h"
+#include "tests/support/worker_fixture.h"
 
 #define REGION_BYTES (512u << 20)
 #define VALUE_BYTES (64u << 20)
 #define MORE_BYTES (PULL_DEPTH * PULL_PIECE_BYTES) /* READ ahead of the sum */
-#define RECVS 16
-#define CONNS 3
-#define WINDOW 4
-#define BUILD_BYTES (100u << 20) /* one append to the value */
-#define POSTED_MAX 64
-#define PIECES_MAX 100000
+#define BUILD_BYTES (100u << 20)		   /* one append to the value */
 /* Pieces of 20 us that 64 MiB surely take: none copies or sums 6 MiB in that time. */
 #define PIECES_MIN 10
+#define PIECES_MAX 100000
 #define LONG_NS 3600000000000ull
 
-struct test_conn {
-	struct conn conn;
-	struct ibv_qp qp;
-	struct ibv_send_wr reads[POSTED_MAX]; /* posted and not completed, oldest first */
-	struct ibv_sge sges[POSTED_MAX];
-	unsigned int read_count;
-	uint64_t probe;		/* the wr_id of a READ of no bytes, 0: none was posted */
-	unsigned int responses; /* posted */
-	struct wire_response response;
-};
-
-static struct store store;
-static struct worker worker;
-static struct worker_env env;
-static struct mailbox control;
-static struct device dev = { .name = "test" };
-static struct nic nic = { .dev = &dev };
-static struct poller *const poller = &worker.pollers[0];
-static struct test_conn conns[CONNS];
-static struct ibv_context verbs;
-static struct ibv_srq srq;
-static struct ibv_mr mr;
 static uint8_t *value, *more, *both;
 static const char key[] = "key";
-
-static int post_srq_recv(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	(void)to;
-	(void)wr;
-	(void)bad;
-	return 0;
-}
-
-static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct test_conn *c = caa_container_of(qp, struct test_conn, qp);
-
-	(void)bad;
-	for (; wr; wr = wr->next) {
-		if (wr->opcode == IBV_WR_SEND) {
-			memcpy(&c->response, (void *)(uintptr_t)wr->sg_list->addr,
-			       sizeof(c->response));
-			c->responses++;
-			continue;
-		}
-		assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
-		if (!wr->num_sge) {
-			assert_int_equal(c->probe, 0);
-			c->probe = wr->wr_id;
-			continue;
-		}
-		assert_true(c->read_count < POSTED_MAX);
-		c->reads[c->read_count] = *wr;
-		c->sges[c->read_count++] = *wr->sg_list;
-	}
-	return 0;
-}
-
-static void conn_setup(struct test_conn *c)
-{
-	*c = (struct test_conn){
-		.qp = { .context = &verbs },
-		.conn = {
-			.poller = poller,
-			.qp = &c->qp,
-			.window = WINDOW,
-			.probes_answered = 1,
-			.sent_first = BUFFER_NONE,
-			.sent_last = BUFFER_NONE,
-		},
-	};
-	TAILQ_INIT(&c->conn.deferred);
-	c->conn.pull_hold.conn = &c->conn;
-	for (unsigned int i = 0; i < NOTE_KINDS; i++)
-		c->conn.notes[i] = (struct note){ .conn = &c->conn, .kind = (enum note_kind)i };
-}
 
 static int setup(void **state)
 {
 	(void)state;
-	rcu_register_thread();
-	test_store_create(&store, REGION_BYTES, 4, 1);
-	store.region.geometry.value_max = VALUE_BYTES + CONNS * MORE_BYTES;
-	memset(&worker, 0, sizeof(worker));
-	env = (struct worker_env){ .store = &store, .control = &control };
-	worker.env = &env;
-	worker.limits = (struct worker_limits){ .pull_ns = LONG_NS, .pull_stall_ns = LONG_NS };
-	TAILQ_INIT(&worker.deferred_conns);
-	TAILQ_INIT(&worker.pulls);
-	TAILQ_INIT(&worker.pulls_by_progress);
-	budget_init(&worker.pull_budget, REGION_BYTES);
-	budget_init(&worker.build_budget, BUILD_BYTES);
-	verbs.ops.post_send = post_send;
-	verbs.ops.post_srq_recv = post_srq_recv;
-	srq.context = &verbs;
-	nic.mr = &mr;
-	nic.port.max_msg_sz = 1u << 30;
-	*poller = (struct poller){
-		.worker = &worker,
-		.nic = &nic,
-		.limits = { .srq_depth = RECVS, .signal_every = WINDOW },
-		.srq = &srq,
-		.mr = &mr,
-		.inline_max = sizeof(struct wire_response),
-	};
-	for (unsigned int i = 0; i < CONNS; i++)
-		conn_setup(&conns[i]);
-	assert_int_equal(mailbox_init(&control), 0);
-	assert_int_equal(deferred_init(poller), 0);
-	return store_thread_init(&worker.store_thread, &store.table, 1);
+	test_worker_create(REGION_BYTES, VALUE_BYTES + TEST_CONNS * MORE_BYTES);
+	budget_init(&test_worker.build_budget, BUILD_BYTES);
+	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	for (unsigned int i = 0; i < CONNS; i++) {
-		assert_false(conns[i].conn.pull.active);
-		assert_null(conns[i].conn.work);
-		assert_int_equal(conns[i].conn.pull_hold.bytes, 0);
-		assert_int_equal(conns[i].conn.pull.build.bytes, 0);
-	}
-	assert_int_equal(worker.build_budget.held[BUDGET_PROVEN], 0);
-	assert_int_equal(worker.build_budget.waiting_count[BUDGET_PROVEN], 0);
-	assert_true(TAILQ_EMPTY(&worker.pulls));
-	assert_true(TAILQ_EMPTY(&worker.pulls_by_progress));
-	assert_int_equal(stat_read(&worker.pulls_count), 0);
-	deferred_release(poller);
-	mailbox_release(&control);
-	store_thread_release(&worker.store_thread);
-	test_store_destroy(&store);
-	rcu_unregister_thread();
+	test_worker_destroy();
 	return 0;
 }
 
@@ -180,7 +61,7 @@ static int group_setup(void **state)
 	(void)state;
 	value = malloc(VALUE_BYTES);
 	more = malloc(MORE_BYTES);
-	both = malloc(VALUE_BYTES + CONNS * MORE_BYTES);
+	both = malloc(VALUE_BYTES + TEST_CONNS * MORE_BYTES);
 	if (!value || !more || !both)
 		return -1;
 	for (uint32_t i = 0; i < VALUE_BYTES; i++)
@@ -199,44 +80,56 @@ static int group_teardown(void **state)
 	return 0;
 }
 
-static uint64_t hash(void)
+/* The pull of the connection's first request. */
+static struct pull *pull_of(struct test_conn *c)
 {
-	return table_hash(&store.table, key, sizeof(key));
+	return &TAILQ_FIRST(&c->conn.deferred)->pull;
 }
 
-/* The client asks for a pull of the bytes at @from. */
-static bool ask(struct test_conn *c, enum wire_put mode, const uint8_t *from, uint32_t len)
+/* The connection's receives are its number times the window and what follows. */
+static uint32_t recv_of(const struct test_conn *c, uint32_t n)
 {
-	const struct request put = {
+	return (uint32_t)(c - test_conns) * TEST_WINDOW + n;
+}
+
+/* The request for a pull, in its @n-th receive, arrives. True: READs it at once. */
+static bool send_pull(struct test_conn *c, uint32_t n, const char *name, enum wire_put mode,
+		      const uint8_t *from, uint32_t len)
+{
+	const struct wire_request put = {
 		.op = WIRE_PUT,
 		.flags = WIRE_F_PULL,
 		.mode = (uint8_t)mode,
-		.id = 7,
-		.key = (const uint8_t *)key,
-		.key_len = sizeof(key),
+		.id = 7 + n,
+		.key_len = (uint16_t)(strlen(name) + 1),
 		.value_len = len,
 		.pull_addr = (uintptr_t)from,
 	};
-	struct response_list responses = { .poller = poller };
-	struct room room;
-	bool done;
+	uint32_t pulls = c->conn.pulls;
 
-	room_init(&room);
-	store_thread_clock(&worker.store_thread);
-	do {
-		done = pull_start(&responses, &c->conn, &put, hash(), &room);
-		if (room_pending(&room))
-			room_run(&room);
-	} while (!done && room.bytes);
-	responses_send(&responses);
-	return done;
+	memcpy(test_recv(recv_of(c, n)), &put, sizeof(put));
+	memcpy(test_recv(recv_of(c, n)) + sizeof(put), name, put.key_len);
+	assert_false(test_receive(c, recv_of(c, n), sizeof(put) + put.key_len));
+	return c->conn.pulls > pulls;
+}
+
+/* The same with a request behind which nothing is outstanding, after the turns that it needs. */
+static bool ask(struct test_conn *c, enum wire_put mode, const uint8_t *from, uint32_t len)
+{
+	send_pull(c, 0, key, mode, from, len);
+	for (unsigned int n = 0; !c->conn.pulls && c->conn.deferred_runs; n++) {
+		assert_true(n < PIECES_MAX);
+		test_turn();
+	}
+	return c->conn.pulls;
 }
 
 /* The device has read what the oldest READ asks for. */
 static void serve_read(struct test_conn *c)
 {
-	uint64_t summed = c->conn.pull.steps.value_done;
+	uint64_t ahead = c->conn.pull_ahead - c->conn.reads_bytes + c->sges[0].length;
 	uint64_t wr_id = c->reads[0].wr_id;
+	unsigned int count = c->read_count;
 
 	assert_true(c->read_count);
 	memcpy((void *)(uintptr_t)c->sges[0].addr,
@@ -245,18 +138,10 @@ static void serve_read(struct test_conn *c)
 	memmove(c->reads, c->reads + 1, c->read_count * sizeof(c->reads[0]));
 	memmove(c->sges, c->sges + 1, c->read_count * sizeof(c->sges[0]));
 	pull_done(&c->conn, wr_id);
-	/* Not with the batch. */
-	assert_int_equal(c->conn.pull.steps.value_done, summed);
+	/* It is not summed with the batch. */
+	assert_int_equal(c->conn.pull_ahead - c->conn.reads_bytes, ahead);
+	assert_true(c->read_count <= count && c->read_count <= PULL_DEPTH);
 	deferred_wake(&c->conn);
-}
-
-/* One turn of the worker, but for its batch. */
-static bool turn(void)
-{
-	bool ran = deferred_run(&worker);
-
-	rcu_quiescent_state();
-	return ran;
 }
 
 /* Serves all READs, and runs all pieces. Returns these. */
@@ -266,22 +151,27 @@ static unsigned int pull_through(struct test_conn *c)
 
 	while (c->read_count) {
 		serve_read(c);
-		while (turn())
-			assert_true(++pieces < PIECES_MAX);
+		pieces += test_turns();
 	}
 	return pieces;
 }
 
-static void assert_value(const uint8_t *bytes, uint32_t len)
+static void assert_stored(const char *name, const uint8_t *bytes, uint32_t len)
 {
+	uint32_t name_len = (uint32_t)strlen(name) + 1;
 	struct store_value out;
 	uint8_t *buffer = malloc(len);
 
 	assert_non_null(buffer);
-	assert_int_equal(test_store_get(&store, key, sizeof(key), buffer, len, &out), WIRE_OK);
+	assert_int_equal(test_store_get(&test_store, name, name_len, buffer, len, &out), WIRE_OK);
 	assert_int_equal(out.value_len, len);
 	assert_memory_equal(buffer, bytes, len);
 	free(buffer);
+}
+
+static void assert_value(const uint8_t *bytes, uint32_t len)
+{
+	assert_stored(key, bytes, len);
 }
 
 static void assert_responded(const struct test_conn *c, enum wire_status status)
@@ -294,18 +184,18 @@ static void assert_responded(const struct test_conn *c, enum wire_status status)
 
 static void put_value(void)
 {
-	assert_int_equal(test_store_put(&store, key, sizeof(key), value, VALUE_BYTES, NULL),
+	assert_int_equal(test_store_put(&test_store, key, sizeof(key), value, VALUE_BYTES, NULL),
 			 WIRE_OK);
 }
 
 /* What arrives is summed piece by piece, each in a turn of its own. */
 static void sums_in_pieces(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
 	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
-	assert_false(turn());
+	assert_false(test_turn());
 	assert_true(pull_through(c) >= PIECES_MIN);
 	assert_responded(c, WIRE_OK);
 	assert_value(value, VALUE_BYTES);
@@ -315,7 +205,7 @@ static void sums_in_pieces(void **state)
 /* A worker that is late with the sum READs no more than PULL_DEPTH pieces ahead of it. */
 static void reads_wait_for_the_sum(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 	unsigned int served = 0, pieces = 0;
 
 	(void)state;
@@ -323,7 +213,7 @@ static void reads_wait_for_the_sum(void **state)
 	for (; c->read_count; served++)
 		serve_read(c);
 	assert_int_equal(served, PULL_DEPTH);
-	while (turn())
+	while (test_turn())
 		pieces++;
 	assert_true(pieces > 0);
 	assert_int_equal(c->read_count, PULL_DEPTH);
@@ -335,7 +225,7 @@ static void reads_wait_for_the_sum(void **state)
 /* An append to a value of 64 MiB takes pieces, and so does the other connection in between. */
 static void appends_in_pieces(void **state)
 {
-	struct test_conn *c = &conns[0], *other = &conns[1];
+	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
 	unsigned int pieces = 0;
 
 	(void)state;
@@ -343,18 +233,18 @@ static void appends_in_pieces(void **state)
 	assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
 	while (c->read_count)
 		serve_read(c);
-	while (c->conn.pull.steps.kind != LARGE_APPEND)
-		assert_true(turn());
+	while (pull_of(c)->steps.kind != LARGE_APPEND)
+		assert_true(test_turn());
 	/* Its small value needs two turns at most: this connection's, and then its own. */
 	assert_true(ask(other, WIRE_SET, more, 1000));
 	serve_read(other);
 	assert_int_equal(other->responses, 0);
-	assert_true(turn());
-	assert_true(turn());
+	assert_true(test_turn());
+	assert_true(test_turn());
 	assert_responded(other, WIRE_OK);
 	assert_int_equal(c->responses, 0);
 	/* It was another version then, of one key: the append is to that. */
-	while (turn())
+	while (test_turn())
 		pieces++;
 	assert_responded(c, WIRE_OK);
 	memcpy(both, more, 1000);
@@ -366,7 +256,7 @@ static void appends_in_pieces(void **state)
 	assert_true(ask(c, WIRE_PREPEND, more, MORE_BYTES));
 	while (c->read_count)
 		serve_read(c);
-	for (pieces = 0; turn(); pieces++)
+	for (pieces = 0; test_turn(); pieces++)
 		;
 	assert_true(pieces >= PIECES_MIN);
 	assert_responded(c, WIRE_OK);
@@ -378,8 +268,8 @@ static void appends_in_pieces(void **state)
 /* The response has a place even if all others are taken by responses that do not complete. */
 static void response_has_a_place(void **state)
 {
-	struct response_list responses = { .poller = poller };
-	struct test_conn *c = &conns[0];
+	struct response_list responses = { .poller = test_poller };
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
 	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
@@ -390,7 +280,7 @@ static void response_has_a_place(void **state)
 		responses_send(&responses);
 	}
 	c->responses = 0;
-	while (turn())
+	while (test_turn())
 		;
 	assert_responded(c, WIRE_OK);
 	assert_true(c->conn.sq_used <= sq_share(&c->conn));
@@ -401,80 +291,78 @@ static void response_has_a_place(void **state)
 static void connection_ends(void **state)
 {
 	static const unsigned int ends[] = { 0, 1, 2, 3, 5, 10, 30, 100 };
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 	uint64_t free_bytes;
 
 	(void)state;
 	put_value();
-	free_bytes = memory_free_bytes(store.memory);
+	free_bytes = memory_free_bytes(test_store.memory);
 	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		conn_setup(c);
+		test_conn_setup(c);
 		assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
 		while (c->read_count)
 			serve_read(c);
 		for (unsigned int n = 0; n < ends[i] && !c->responses; n++)
-			turn();
+			test_turn();
 		if (c->responses) {
 			put_value();
 			continue;
 		}
-		c->conn.stopped = true;
-		deferred_cancel(&c->conn);
-		deferred_wake(&c->conn);
-		assert_false(turn());
-		pull_release(poller, &c->conn);
-		response_release_all(poller, &c->conn);
-		assert_int_equal(c->conn.sq_used, 0);
-		assert_int_equal(memory_free_bytes(store.memory), free_bytes);
+		test_conn_end(c);
+		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
 	}
 }
 
 /* A client stands still when a READ is outstanding, not when the worker is late with the sum. */
 static void stands_still(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	worker.limits.pull_stall_ns = 0;
+	test_worker.limits.pull_stall_ns = 0;
 	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
 	while (c->read_count)
 		serve_read(c);
 	usleep(1);
-	pull_expire(&worker);
+	pull_expire(&test_worker);
 	assert_false(c->conn.stopped);
-	while (turn())
+	while (test_turn())
 		;
 	usleep(1);
-	pull_expire(&worker);
+	pull_expire(&test_worker);
 	assert_true(c->conn.stopped);
-	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 1);
-	deferred_cancel(&c->conn);
-	pull_release(poller, &c->conn);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
+	test_conn_end(c);
 }
 
 /* B5: who has served no READ yet is asked to, and has neither memory nor a place in the queue. */
 static void probed_first(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
 	c->conn.probes_answered = 0;
-	for (unsigned int i = 0; i < 3; i++)
-		assert_false(ask(c, WIRE_SET, value, MORE_BYTES));
+	assert_false(ask(c, WIRE_SET, value, MORE_BYTES));
+	for (unsigned int i = 0; i < 3; i++) {
+		deferred_wake(&c->conn);
+		assert_true(test_turn());
+	}
 	assert_true(c->probe);
 	assert_int_equal(c->read_count, 0);
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
-	assert_true(TAILQ_EMPTY(&worker.pull_budget.waiting[BUDGET_UNPROVEN]));
-	assert_int_equal(stat_read(&worker.stats.pulls_probed), 1);
+	assert_true(TAILQ_EMPTY(&test_worker.pull_budget.waiting[BUDGET_UNPROVEN]));
+	assert_int_equal(stat_read(&test_worker.stats.pulls_probed), 1);
 	keepalive_answered(&c->conn, c->probe);
 	pull_probed(&c->conn);
 	/* From now on it has no deadline until it holds memory. */
-	worker.limits.pull_stall_ns = 0;
+	test_worker.limits.pull_stall_ns = 0;
 	usleep(1);
-	pull_expire(&worker);
+	pull_expire(&test_worker);
 	assert_false(c->conn.stopped);
 	c->probe = 0;
-	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	deferred_wake(&c->conn);
+	assert_true(test_turn());
+	assert_int_equal(c->conn.pulls, 1);
 	pull_through(c);
 	assert_responded(c, WIRE_OK);
 	assert_int_equal(c->probe, 0);
@@ -482,98 +370,92 @@ static void probed_first(void **state)
 
 static void probe_is_not_answered(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
 	c->conn.probes_answered = 0;
-	worker.limits.pull_stall_ns = 0;
+	test_worker.limits.pull_stall_ns = 0;
 	assert_false(ask(c, WIRE_SET, value, MORE_BYTES));
 	usleep(1);
-	pull_expire(&worker);
+	pull_expire(&test_worker);
 	assert_true(c->conn.stopped);
-	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 1);
-	pull_release(poller, &c->conn);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
+	test_conn_end(c);
 }
 
 /* Connections that have ended otherwise are closed and counted as what they are. */
 static void ended_otherwise(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	worker.limits.pull_stall_ns = 0;
+	test_worker.limits.pull_stall_ns = 0;
 	for (unsigned int i = 0; i < 2; i++) {
-		conn_setup(c);
+		test_conn_setup(c);
 		c->conn.probes_answered = i;
 		assert_int_equal(ask(c, WIRE_SET, value, MORE_BYTES), i);
 		c->conn.stopped = true;
 		usleep(1);
-		pull_expire(&worker);
-		deferred_cancel(&c->conn);
-		pull_release(poller, &c->conn);
+		pull_expire(&test_worker);
+		test_conn_end(c);
 	}
-	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 0);
-	assert_int_equal(stat_read(&worker.stats.connections_failed), 0);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 0);
+	assert_int_equal(stat_read(&test_worker.stats.connections_failed), 0);
 }
 
 /* The connection ends while its value has not arrived. */
 static void ends_in_a_pull(struct test_conn *c)
 {
 	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
-	c->conn.stopped = true;
-	deferred_cancel(&c->conn);
-	pull_release(poller, &c->conn);
-	conn_setup(c);
+	test_conn_end(c);
+	test_conn_setup(c);
 }
 
 /* B6: a peer that was late is served last, on each of its connections, until the time is over. */
 static void late_peer_waits_for_others(void **state)
 {
-	struct test_conn *late = &conns[0], *also_late = &conns[1], *other = &conns[2];
+	struct test_conn *late = &test_conns[0], *also_late = &test_conns[1],
+			 *other = &test_conns[2];
 
 	(void)state;
 	strcpy(other->conn.peer.address, "10.0.0.2:1");
-	budget_init(&worker.pull_budget, 2 * MORE_BYTES);
+	budget_init(&test_worker.pull_budget, 2 * MORE_BYTES);
 	/* One that waits already comes behind those that wait when its turn comes. */
 	assert_true(ask(late, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(also_late, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(other, WIRE_SET, more, MORE_BYTES));
-	late->conn.stopped = true;
-	deferred_cancel(&late->conn);
-	pull_release(poller, &late->conn);
-	conn_setup(late);
-	assert_false(ask(also_late, WIRE_SET, value, VALUE_BYTES));
-	assert_true(ask(other, WIRE_SET, more, MORE_BYTES));
+	test_conn_end(late);
+	test_conn_setup(late);
+	test_turns();
+	assert_true(other->conn.pulls && !also_late->conn.pulls);
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_LATE], 2);
-	assert_int_equal(stat_read(&worker.stats.pulls_late), 2);
+	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_LATE], 2);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 2);
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
 	/* Nobody else waits any more, but for a pause of the others. */
-	TAILQ_INSERT_TAIL(&also_late->conn.deferred, &poller->deferred[0], entry);
-	assert_true(TAILQ_EMPTY(&worker.pulls));
-	assert_true(pull_expires(&worker));
-	pull_expire(&worker);
+	assert_true(TAILQ_EMPTY(&test_worker.pulls));
+	assert_true(pull_expires(&test_worker));
+	pull_expire(&test_worker);
 	assert_false(also_late->conn.deferred_runs);
-	worker.pull_budget.used_ns -= LONG_NS;
-	pull_expire(&worker);
+	test_worker.pull_budget.used_ns -= LONG_NS;
+	pull_expire(&test_worker);
 	assert_true(also_late->conn.deferred_runs);
-	TAILQ_REMOVE(&worker.deferred_conns, &also_late->conn, deferred_entry);
-	also_late->conn.deferred_runs = false;
-	TAILQ_INIT(&also_late->conn.deferred);
-	assert_true(ask(also_late, WIRE_SET, value, VALUE_BYTES));
+	test_turns();
+	assert_true(also_late->conn.pulls && !late->conn.pulls);
+	test_conn_end(late);
+	test_conn_setup(late);
 	pull_through(also_late);
 	assert_responded(also_late, WIRE_OK);
-	pull_wait_cancel(&late->conn);
 
 	/* When the time is over, it waits as others do. */
-	worker.limits.pull_ns = 0;
+	test_worker.limits.pull_ns = 0;
 	ends_in_a_pull(late);
 	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_LATE], 0);
-	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
-	pull_wait_cancel(&late->conn);
+	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_LATE], 0);
+	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	test_conn_end(late);
 	other->responses = 0;
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
@@ -582,60 +464,46 @@ static void late_peer_waits_for_others(void **state)
 /* The same if the time ends while it waits. */
 static void late_no_more(void **state)
 {
-	struct test_conn *late = &conns[0], *other = &conns[2];
+	struct test_conn *late = &test_conns[0], *other = &test_conns[2];
 
 	(void)state;
 	strcpy(other->conn.peer.address, "10.0.0.2:1");
-	budget_init(&worker.pull_budget, 2 * MORE_BYTES);
+	budget_init(&test_worker.pull_budget, 2 * MORE_BYTES);
 	ends_in_a_pull(late);
 	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	pull_expire(&worker);
+	pull_expire(&test_worker);
 	assert_false(late->conn.deferred_runs);
-	worker.pull_peers = (struct pull_peers){ 0 };
-	TAILQ_INSERT_TAIL(&late->conn.deferred, &poller->deferred[0], entry);
-	pull_expire(&worker);
+	test_worker.pull_peers = (struct pull_peers){ 0 };
+	pull_expire(&test_worker);
 	assert_true(late->conn.deferred_runs);
-	TAILQ_REMOVE(&worker.deferred_conns, &late->conn, deferred_entry);
-	late->conn.deferred_runs = false;
-	TAILQ_INIT(&late->conn.deferred);
-	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
-	pull_wait_cancel(&late->conn);
+	test_turns();
+	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	test_conn_end(late);
 	pull_through(other);
 }
 
 /* B6: one that ends while room is made for its value was late; one that only waited was not. */
 static void ends_while_room_is_made(void **state)
 {
-	const struct request put = {
-		.op = WIRE_PUT,
-		.flags = WIRE_F_PULL,
-		.key = (const uint8_t *)key,
-		.key_len = sizeof(key),
-		.value_len = VALUE_BYTES,
-	};
-	struct response_list responses = { .poller = poller };
-	struct test_conn *late = &conns[0], *waited = &conns[1];
-	struct room room;
+	struct test_conn *late = &test_conns[0], *waited = &test_conns[1];
 
 	(void)state;
 	strcpy(late->conn.peer.address, "10.0.0.1:1");
 	strcpy(waited->conn.peer.address, "10.0.0.2:1");
-	budget_init(&worker.pull_budget, VALUE_BYTES);
+	budget_init(&test_worker.pull_budget, VALUE_BYTES);
 	for (uint64_t other = 0; other < REGION_BYTES / VALUE_BYTES; other++)
-		test_store_put(&store, &other, sizeof(other), value, VALUE_BYTES, NULL);
-	store_thread_clock(&worker.store_thread);
-	room_init(&room);
-	assert_false(pull_start(&responses, &late->conn, &put, hash(), &room));
-	assert_true(room_pending(&room));
+		test_store_put(&test_store, &other, sizeof(other), value, VALUE_BYTES, NULL);
+	assert_false(send_pull(late, 0, key, WIRE_SET, value, VALUE_BYTES));
+	assert_false(send_pull(waited, 0, key, WIRE_SET, value, VALUE_BYTES));
+	while (!test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN])
+		assert_true(test_turn());
 	assert_true(late->conn.pull_hold.bytes > 0);
-	assert_false(ask(waited, WIRE_SET, value, VALUE_BYTES));
-	room_cancel(&room);
-	pull_release(poller, &waited->conn);
-	pull_release(poller, &late->conn);
-	assert_true(pull_peers_has(&worker.pull_peers, &late->conn.peer, clock_ns()));
-	assert_false(pull_peers_has(&worker.pull_peers, &waited->conn.peer, clock_ns()));
+	assert_int_equal(late->conn.pulls, 0);
+	test_conn_end(waited);
+	test_conn_end(late);
+	assert_true(pull_peers_has(&test_worker.pull_peers, &late->conn.peer, clock_ns()));
+	assert_false(pull_peers_has(&test_worker.pull_peers, &waited->conn.peer, clock_ns()));
 }
 
 /* A peer is a host, or a process on this one; some of them are remembered, each for its time. */
@@ -677,37 +545,40 @@ static void peers(void **state)
  */
 static void arrived(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	worker.limits.pull_ns = 0;
+	test_worker.limits.pull_ns = 0;
 	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
 	while (c->read_count)
 		serve_read(c);
 	usleep(1);
-	pull_expire(&worker);
+	pull_expire(&test_worker);
 	assert_false(c->conn.stopped);
-	assert_int_equal(stat_read(&worker.pulls_count), 1);
-	while (turn())
+	assert_int_equal(stat_read(&test_worker.pulls_count), 1);
+	while (test_turn())
 		;
 	assert_responded(c, WIRE_OK);
-	assert_int_equal(stat_read(&worker.pulls_count), 0);
+	assert_int_equal(stat_read(&test_worker.pulls_count), 0);
 	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
 	usleep(1);
-	pull_expire(&worker);
+	pull_expire(&test_worker);
 	assert_true(c->conn.stopped);
-	assert_int_equal(stat_read(&worker.stats.pulls_stalled), 1);
-	deferred_cancel(&c->conn);
-	pull_release(poller, &c->conn);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
+	test_conn_end(c);
 }
 
 /* So many connections build something. */
 static unsigned int builders(void)
 {
+	const struct deferred *first;
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < CONNS; i++)
-		n += conns[i].conn.pull.build.bytes || poller->deferred[i].large.hold.bytes;
+	for (unsigned int i = 0; i < TEST_CONNS; i++) {
+		first = TAILQ_FIRST(&test_conns[i].conn.deferred);
+		if (first)
+			n += (first->pulls ? first->pull.build.bytes : first->large.hold.bytes) > 0;
+	}
 	return n;
 }
 
@@ -716,7 +587,7 @@ static unsigned int build_all(void)
 {
 	unsigned int n = 0;
 
-	for (; turn(); n++)
+	for (; test_turn(); n++)
 		assert_true(builders() <= 1);
 	return n;
 }
@@ -729,40 +600,37 @@ static void appends_wait_for_memory(void **state)
 {
 	(void)state;
 	put_value();
-	for (unsigned int i = 0; i < CONNS; i++) {
-		assert_true(ask(&conns[i], WIRE_APPEND, more, MORE_BYTES));
-		while (conns[i].read_count)
-			serve_read(&conns[i]);
+	for (unsigned int i = 0; i < TEST_CONNS; i++) {
+		assert_true(ask(&test_conns[i], WIRE_APPEND, more, MORE_BYTES));
+		while (test_conns[i].read_count)
+			serve_read(&test_conns[i]);
 	}
 	build_all();
-	for (unsigned int i = 0; i < CONNS; i++)
-		assert_responded(&conns[i], WIRE_OK);
-	assert_int_equal(stat_read(&worker.stats.large_waited), CONNS - 1);
+	for (unsigned int i = 0; i < TEST_CONNS; i++)
+		assert_responded(&test_conns[i], WIRE_OK);
+	assert_int_equal(stat_read(&test_worker.stats.large_waited), TEST_CONNS - 1);
 	memcpy(both, value, VALUE_BYTES);
-	for (unsigned int i = 0; i < CONNS; i++)
+	for (unsigned int i = 0; i < TEST_CONNS; i++)
 		memcpy(both + VALUE_BYTES + i * MORE_BYTES, more, MORE_BYTES);
-	assert_value(both, VALUE_BYTES + CONNS * MORE_BYTES);
+	assert_value(both, VALUE_BYTES + TEST_CONNS * MORE_BYTES);
 }
 
-/* The connection asks for one byte to be appended, in a message, which is in receive @buffer. */
-static void append_byte(struct test_conn *c, uint32_t buffer)
+/* The connection asks for one byte to be appended, in a message. */
+static void append_byte(struct test_conn *c)
 {
-	static const uint8_t byte = 'x';
-	const struct request put = {
+	const struct wire_request put = {
 		.op = WIRE_PUT,
 		.mode = WIRE_APPEND,
 		.id = 7,
-		.key = (const uint8_t *)key,
 		.key_len = sizeof(key),
-		.value = &byte,
 		.value_len = 1,
 	};
-	struct response_list responses = { .poller = poller };
+	uint8_t *message = test_recv(recv_of(c, 1));
 
-	atomic_store(&c->conn.hello_done, true);
-	store_thread_clock(&worker.store_thread);
-	assert_false(request_execute(&responses, &c->conn, &put, hash(), buffer));
-	assert_int_equal(responses.count, 0);
+	memcpy(message, &put, sizeof(put));
+	memcpy(message + sizeof(put), key, sizeof(key));
+	message[sizeof(put) + sizeof(key)] = 'x';
+	assert_false(test_receive(c, recv_of(c, 1), sizeof(put) + sizeof(key) + 1));
 }
 
 /* The same with values that came in messages, beside one that is pulled meanwhile. */
@@ -770,17 +638,17 @@ static void requests_wait_for_memory(void **state)
 {
 	(void)state;
 	put_value();
-	assert_true(ask(&conns[0], WIRE_APPEND, more, MORE_BYTES));
-	append_byte(&conns[1], 1);
-	append_byte(&conns[2], 2);
+	assert_true(ask(&test_conns[0], WIRE_APPEND, more, MORE_BYTES));
+	append_byte(&test_conns[1]);
+	append_byte(&test_conns[2]);
 	while (!builders())
-		assert_true(turn());
-	while (conns[0].read_count)
-		serve_read(&conns[0]);
+		assert_true(test_turn());
+	while (test_conns[0].read_count)
+		serve_read(&test_conns[0]);
 	build_all();
-	for (unsigned int i = 0; i < CONNS; i++)
-		assert_responded(&conns[i], WIRE_OK);
-	assert_int_equal(stat_read(&worker.stats.large_waited), CONNS - 1);
+	for (unsigned int i = 0; i < TEST_CONNS; i++)
+		assert_responded(&test_conns[i], WIRE_OK);
+	assert_int_equal(stat_read(&test_worker.stats.large_waited), TEST_CONNS - 1);
 	memcpy(both, value, VALUE_BYTES);
 	memset(both + VALUE_BYTES, 'x', 2);
 	memcpy(both + VALUE_BYTES + 2, more, MORE_BYTES);
@@ -790,15 +658,15 @@ static void requests_wait_for_memory(void **state)
 /* One whose client takes no responses any more does not keep the memory for that. */
 static void no_room_while_building(void **state)
 {
-	struct response_list responses = { .poller = poller };
-	struct test_conn *c = &conns[1];
+	struct response_list responses = { .poller = test_poller };
+	struct test_conn *c = &test_conns[1];
 
 	(void)state;
 	put_value();
-	append_byte(c, 1);
-	append_byte(&conns[2], 2);
+	append_byte(c);
+	append_byte(&test_conns[2]);
 	while (!builders())
-		assert_true(turn());
+		assert_true(test_turn());
 	while (sq_room(&c->conn)) {
 		response_start(&responses, &c->conn, WIRE_PING, 1);
 		responses_send(&responses);
@@ -806,7 +674,7 @@ static void no_room_while_building(void **state)
 	c->responses = 0;
 	build_all();
 	assert_responded(c, WIRE_OK);
-	assert_responded(&conns[2], WIRE_OK);
+	assert_responded(&test_conns[2], WIRE_OK);
 	assert_true(c->conn.sq_used <= sq_share(&c->conn));
 }
 
@@ -816,29 +684,27 @@ static void no_room_while_building(void **state)
  */
 static void fails_while_building(void **state)
 {
-	struct test_conn *c = &conns[0];
+	struct test_conn *c = &test_conns[0];
 	uint64_t free_bytes;
 
 	(void)state;
 	put_value();
-	free_bytes = memory_free_bytes(store.memory);
+	free_bytes = memory_free_bytes(test_store.memory);
 	assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
 	while (c->read_count)
 		serve_read(c);
-	while (!c->conn.pull.build.bytes)
-		assert_true(turn());
-	append_byte(&conns[1], 1);
-	while (!worker.build_budget.waiting_count[BUDGET_PROVEN])
-		assert_true(turn());
+	while (!pull_of(c)->build.bytes)
+		assert_true(test_turn());
+	append_byte(&test_conns[1]);
+	while (!test_worker.build_budget.waiting_count[BUDGET_PROVEN])
+		assert_true(test_turn());
 	c->conn.stopped = true;
 	deferred_cancel(&c->conn);
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
-	assert_true(memory_free_bytes(store.memory) >= free_bytes);
+	assert_true(memory_free_bytes(test_store.memory) >= free_bytes);
 	build_all();
-	assert_responded(&conns[1], WIRE_OK);
-	pull_release(poller, &c->conn);
-	response_release_all(poller, &c->conn);
-	assert_int_equal(c->conn.sq_used, 0);
+	assert_responded(&test_conns[1], WIRE_OK);
+	test_conn_end(c);
 }
 
 /* Puts large values under other keys, until there is no memory for another one. */
@@ -846,7 +712,7 @@ static void fill_memory(void)
 {
 	uint64_t other = 0;
 
-	while (test_store_put(&store, &other, sizeof(other), value, VALUE_BYTES / 2, NULL) ==
+	while (test_store_put(&test_store, &other, sizeof(other), value, VALUE_BYTES / 2, NULL) ==
 	       WIRE_OK)
 		other++;
 	assert_true(other > 1);
@@ -859,27 +725,15 @@ static void fill_memory(void)
  */
 static void room_has_a_place(void **state)
 {
-	const struct request put = {
-		.op = WIRE_PUT,
-		.flags = WIRE_F_PULL,
-		.id = 7,
-		.key = (const uint8_t *)key,
-		.key_len = sizeof(key),
-		.value_len = VALUE_BYTES,
-		.pull_addr = (uintptr_t)value,
-	};
-	struct response_list responses = { .poller = poller };
-	struct test_conn *c = &conns[0];
+	struct response_list responses = { .poller = test_poller };
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
 	fill_memory();
-	atomic_store(&c->conn.hello_done, true);
-	store_thread_clock(&worker.store_thread);
-	worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
-	assert_false(request_execute(&responses, &c->conn, &put, hash(), 1));
-	assert_int_equal(responses.count, 0);
+	assert_false(send_pull(c, 0, key, WIRE_SET, value, VALUE_BYTES));
+	assert_true(test_turn());
 	assert_true(c->conn.pull_hold.bytes > 0);
-	assert_true(room_pending(&poller->deferred[1].room));
+	assert_true(room_pending(&pull_of(c)->room));
 	while (sq_room(&c->conn)) {
 		response_start(&responses, &c->conn, WIRE_PING, 1);
 		responses_send(&responses);
@@ -887,7 +741,7 @@ static void room_has_a_place(void **state)
 	c->responses = 0;
 	for (unsigned int n = 0; !c->responses; n++) {
 		assert_true(n < PIECES_MAX);
-		assert_true(turn());
+		assert_true(test_turn());
 	}
 	assert_responded(c, WIRE_NO_SPACE);
 	assert_true(c->conn.sq_used <= sq_share(&c->conn));
@@ -901,25 +755,236 @@ static void builders_end(void **state)
 
 	(void)state;
 	put_value();
-	free_bytes = memory_free_bytes(store.memory);
-	assert_true(ask(&conns[0], WIRE_APPEND, more, MORE_BYTES));
-	while (conns[0].read_count)
-		serve_read(&conns[0]);
-	append_byte(&conns[1], 1);
-	append_byte(&conns[2], 2);
-	while (worker.build_budget.waiting_count[BUDGET_PROVEN] < CONNS - 1)
-		assert_true(turn());
+	free_bytes = memory_free_bytes(test_store.memory);
+	assert_true(ask(&test_conns[0], WIRE_APPEND, more, MORE_BYTES));
+	while (test_conns[0].read_count)
+		serve_read(&test_conns[0]);
+	append_byte(&test_conns[1]);
+	append_byte(&test_conns[2]);
+	while (test_worker.build_budget.waiting_count[BUDGET_PROVEN] < TEST_CONNS - 1)
+		assert_true(test_turn());
 	assert_int_equal(builders(), 1);
-	for (unsigned int i = 0; i < CONNS - 1; i++) {
-		conns[i].conn.stopped = true;
-		deferred_cancel(&conns[i].conn);
-		pull_release(poller, &conns[i].conn);
-		response_release_all(poller, &conns[i].conn);
-		assert_int_equal(conns[i].conn.sq_used, 0);
+	for (unsigned int i = 0; i < TEST_CONNS - 1; i++) {
+		test_conn_end(&test_conns[i]);
 	}
-	assert_true(memory_free_bytes(store.memory) >= free_bytes);
+	assert_true(memory_free_bytes(test_store.memory) >= free_bytes);
 	build_all();
-	assert_responded(&conns[2], WIRE_OK);
+	assert_responded(&test_conns[2], WIRE_OK);
+}
+
+/* Small enough that two of them are READ at once. */
+#define SMALL_BYTES (MORE_BYTES / 2)
+
+/* A connection whose values have arrived before. */
+static void prove(struct test_conn *c)
+{
+	assert_true(ask(c, WIRE_SET, more, 100));
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	c->responses = 0;
+}
+
+/* P2: values of a connection are READ one behind the other, and take effect in their order. */
+static void several_values(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+	unsigned int reads;
+
+	(void)state;
+	prove(c);
+	for (uint32_t n = 0; n < TEST_WINDOW; n++)
+		assert_true(send_pull(c, n, n % 2 ? "a" : "b", n / 2 ? WIRE_APPEND : WIRE_SET,
+				      more + n, SMALL_BYTES));
+	assert_int_equal(c->conn.pulls, TEST_WINDOW);
+	/* Of two values, and no more before what has arrived is summed. */
+	assert_int_equal(c->read_count, PULL_DEPTH);
+	for (reads = 0; c->read_count; reads++)
+		serve_read(c);
+	assert_int_equal(reads, PULL_DEPTH);
+	assert_int_equal(c->responses, 0);
+	/* The second one has all arrived, and waits for the first one. */
+	assert_true(TAILQ_NEXT(TAILQ_FIRST(&c->conn.deferred), entry)->reserved);
+	while (!c->responses)
+		assert_true(test_turn());
+	assert_int_equal(c->response.id, 7);
+	while (c->responses < TEST_WINDOW) {
+		if (c->read_count)
+			serve_read(c);
+		else
+			assert_true(test_turn());
+	}
+	for (uint32_t n = 0; n < TEST_WINDOW; n++) {
+		assert_int_equal(c->ids[n + 1], 7 + n);
+		assert_int_equal(test_recvs[recv_of(c, n)], 1 + !n);
+	}
+	memcpy(both, more, SMALL_BYTES);
+	memcpy(both + SMALL_BYTES, more + 2, SMALL_BYTES);
+	assert_stored("b", both, 2 * SMALL_BYTES);
+	memcpy(both, more + 1, SMALL_BYTES);
+	memcpy(both + SMALL_BYTES, more + 3, SMALL_BYTES);
+	assert_stored("a", both, 2 * SMALL_BYTES);
+	assert_int_equal(c->conn.pull_ahead, 0);
+	assert_int_equal(c->conn.reads_bytes, 0);
+}
+
+/* A request that fits a message. True: it was executed at once. */
+static bool send_small(struct test_conn *c, uint32_t n, enum wire_op op, const char *byte)
+{
+	const struct wire_request request = {
+		.op = (uint8_t)op,
+		.id = 7 + n,
+		.key_len = sizeof(key),
+		.value_len = byte ? 1 : 0,
+	};
+	uint8_t *message = test_recv(recv_of(c, n));
+	size_t len = sizeof(request) + sizeof(key);
+
+	memcpy(message, &request, sizeof(request));
+	memcpy(message + sizeof(request), key, sizeof(key));
+	if (byte)
+		message[len++] = (uint8_t)*byte;
+	return test_receive(c, recv_of(c, n), len);
+}
+
+/* P1: what comes behind a pull waits for it, and a pull behind that is not READ before. */
+static void order_is_kept(void **state)
+{
+	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
+
+	(void)state;
+	prove(c);
+	assert_true(send_pull(c, 0, key, WIRE_SET, value, MORE_BYTES));
+	assert_false(send_small(c, 1, WIRE_PUT, "2"));
+	assert_false(send_small(c, 2, WIRE_GET, NULL));
+	assert_false(send_pull(c, 3, key, WIRE_APPEND, more, SMALL_BYTES));
+	assert_int_equal(c->conn.pulls, 1);
+	/* Others do not wait. */
+	assert_true(send_small(other, 0, WIRE_PUT, "1"));
+	while (c->conn.pulls_reading)
+		serve_read(c);
+	assert_int_equal(c->responses, 0);
+	while (c->responses < 3)
+		assert_true(test_turn());
+	assert_int_equal(c->response.op, WIRE_GET);
+	assert_int_equal(c->value_len, 1);
+	assert_int_equal(c->value[0], '2');
+	test_turns();
+	assert_int_equal(c->conn.pulls, 1);
+	pull_through(c);
+	for (uint32_t n = 0; n < 4; n++)
+		assert_int_equal(c->ids[n + 1], 7 + n);
+	both[0] = '2';
+	memcpy(both + 1, more, SMALL_BYTES);
+	assert_value(both, 1 + SMALL_BYTES);
+}
+
+/* B7: further values only of what nobody waits for, and up to a part of all. */
+static void several_values_share(void **state)
+{
+	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
+	uint64_t bytes = mem_class_bytes(item_bytes(2, SMALL_BYTES));
+
+	(void)state;
+	prove(c);
+	budget_init(&test_worker.pull_budget, 3 * BUDGET_MORE_PART * bytes);
+	for (uint32_t n = 0; n < TEST_WINDOW; n++)
+		assert_int_equal(send_pull(c, n, "a", WIRE_SET, more, SMALL_BYTES), n < 3);
+	assert_int_equal(c->conn.pull_hold.bytes, 3 * bytes);
+	/* Another one waits for all that is left and more. */
+	assert_false(ask(other, WIRE_SET, value, (uint32_t)(10 * bytes)));
+	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	while (c->responses < 3)
+		if (c->read_count)
+			serve_read(c);
+		else
+			assert_true(test_turn());
+	/* It has had its turn when the memory of the first ones came back. */
+	assert_int_equal(other->conn.pulls, 1);
+	pull_through(other);
+	assert_responded(other, WIRE_OK);
+	pull_through(c);
+	assert_int_equal(c->responses, TEST_WINDOW);
+	/* Alone, one more begins when one of the first ones has ended. */
+	test_conn_complete(c);
+	for (uint32_t n = 0; n < TEST_WINDOW; n++)
+		assert_int_equal(send_pull(c, n, "a", WIRE_SET, more, SMALL_BYTES), n < 3);
+	while (c->responses == TEST_WINDOW)
+		if (c->read_count)
+			serve_read(c);
+		else
+			assert_true(test_turn());
+	assert_int_equal(c->conn.pulls, 3);
+	pull_through(c);
+	assert_int_equal(c->responses, 2 * TEST_WINDOW);
+}
+
+/* Nothing is left of values that have arrived, of those that have not, and of those that wait. */
+static void several_values_end(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+	uint64_t free_bytes;
+
+	(void)state;
+	prove(c);
+	free_bytes = memory_free_bytes(test_store.memory);
+	for (unsigned int served = 0; served < 7; served++) {
+		test_conn_setup(c);
+		c->conn.pull_hold.class = BUDGET_PROVEN;
+		snprintf(c->conn.peer.address, sizeof(c->conn.peer.address), "10.0.0.%u:1", served);
+		memset(test_recvs, 0, sizeof(test_recvs));
+		for (uint32_t n = 0; n < 3; n++)
+			assert_true(send_pull(c, n, "a", WIRE_SET, value, SMALL_BYTES));
+		assert_false(send_small(c, 3, WIRE_GET, NULL));
+		for (unsigned int n = 0; n < served; n++) {
+			if (!c->read_count)
+				assert_true(test_turn());
+			serve_read(c);
+		}
+		/* READs may still write to what has not arrived: it is kept, with its receive. */
+		c->conn.stopped = true;
+		deferred_cancel(&c->conn);
+		assert_int_equal(c->conn.deferred_count, c->conn.pulls_reading);
+		assert_int_equal(c->conn.pulls, c->conn.pulls_reading);
+		assert_int_equal(stat_read(&test_worker.pulls_count), c->conn.pulls);
+		test_conn_end(c);
+		for (uint32_t n = 0; n < TEST_WINDOW; n++)
+			assert_int_equal(test_recvs[recv_of(c, n)], 1);
+		assert_int_equal(pull_peers_has(&test_worker.pull_peers, &c->conn.peer, clock_ns()),
+				 served < 6);
+		test_store_delete(&test_store, "a", 2);
+		limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
+		limbo_empty(&test_worker.store_thread.limbo, &test_worker.store_thread.cache);
+		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
+	}
+}
+
+/* The client has its time for each value, and none passes while the worker is late with one. */
+static void several_values_in_time(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	prove(c);
+	test_worker.limits.pull_ns = 0;
+	for (uint32_t n = 0; n < 3; n++)
+		assert_true(send_pull(c, n, "a", WIRE_SET, value, SMALL_BYTES));
+	c->conn.pull_since_ns = 1;
+	serve_read(c);
+	assert_int_equal(c->conn.pull_since_ns, 1);
+	serve_read(c);
+	assert_true(c->conn.pull_since_ns > 1);
+	while (c->conn.pulls_reading > 1)
+		serve_read(c);
+	usleep(1);
+	pull_expire(&test_worker);
+	assert_false(c->conn.stopped);
+	test_turns();
+	assert_int_equal(c->responses, 2);
+	usleep(1);
+	pull_expire(&test_worker);
+	assert_true(c->conn.stopped);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
+	test_conn_end(c);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -947,6 +1012,11 @@ int main(void)
 		CASE(builders_end),
 		CASE(probed_first),
 		CASE(probe_is_not_answered),
+		CASE(several_values),
+		CASE(order_is_kept),
+		CASE(several_values_share),
+		CASE(several_values_end),
+		CASE(several_values_in_time),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -297,7 +297,7 @@ static void not_idle(void **state)
 	conns[0].deferred_count = 1;
 	exchange(&conns[1]);
 	/* Its value may have arrived, and be worked at (pull_since_ns is 0 then). */
-	conns[1].pull.active = true;
+	conns[1].deferred_count = 1;
 	exchange(&conns[2]);
 	conns[2].stopped = true;
 	advance(10 * WINDOW_IDLE_NS);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* READs large values from clients, piece by piece, and ends connections that do not serve them. */
+#include "server/net/pull_reads.h"
+
+#include "common/util/clock.h"
+#include "common/util/stat.h"
+#include "server/net/budget.h"
+
+static void clock_start(struct conn *conn, uint64_t now_ns)
+{
+	struct worker *worker = conn->poller->worker;
+
+	conn->pull_since_ns = conn->progress_ns = now_ns;
+	TAILQ_INSERT_TAIL(&worker->pulls, conn, pull_entry);
+	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
+}
+
+void pull_clock_start(struct conn *conn)
+{
+	if (!conn->pull_since_ns)
+		clock_start(conn, clock_ns());
+}
+
+void pull_clock_stop(struct conn *conn)
+{
+	struct worker *worker = conn->poller->worker;
+
+	if (!conn->pull_since_ns)
+		return;
+	TAILQ_REMOVE(&worker->pulls, conn, pull_entry);
+	TAILQ_REMOVE(&worker->pulls_by_progress, conn, progress_entry);
+	conn->pull_since_ns = 0;
+}
+
+/* What is next has all its time from @now_ns on, if there is something. */
+static void clock_next(struct conn *conn, uint64_t now_ns)
+{
+	pull_clock_stop(conn);
+	if (conn->pulls_reading)
+		clock_start(conn, now_ns);
+}
+
+void pull_clock_next(struct conn *conn)
+{
+	clock_next(conn, clock_ns());
+}
+
+/* A READ has completed, or it is the worker that is late. */
+static void clock_progress(struct conn *conn, uint64_t now_ns)
+{
+	struct worker *worker = conn->poller->worker;
+
+	conn->progress_ns = now_ns;
+	TAILQ_REMOVE(&worker->pulls_by_progress, conn, progress_entry);
+	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
+}
+
+static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
+{
+	uint32_t bytes_max = PULL_PIECE_BYTES;
+
+	if (poller->nic->port.max_msg_sz < bytes_max)
+		bytes_max = poller->nic->port.max_msg_sz;
+	return left < bytes_max ? left : bytes_max;
+}
+
+/* Whether another READ is due: no more is READ ahead of the sum than PULL_DEPTH pieces. */
+static bool wants_read(const struct conn *conn)
+{
+	const struct poller *poller = conn->poller;
+	uint64_t ahead_max;
+
+	if (!conn->pull_next || conn->reads_posted == PULL_DEPTH)
+		return false;
+	ahead_max = (uint64_t)PULL_DEPTH * piece_bytes(poller, UINT32_MAX);
+	return conn->pull_ahead + piece_bytes(poller, conn->pull_next->pull.left) <= ahead_max;
+}
+
+/* All READs of @deferred are posted. */
+static void next_pull(struct conn *conn, struct deferred *deferred)
+{
+	struct deferred *next = TAILQ_NEXT(deferred, entry);
+
+	conn->pull_next = next && next->pulls ? next : NULL;
+}
+
+static bool read_post(struct conn *conn)
+{
+	struct deferred *deferred = conn->pull_next;
+	struct poller *poller = conn->poller;
+	struct pull *pull = &deferred->pull;
+	uint32_t bytes = piece_bytes(poller, pull->left);
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)pull->to,
+		.length = bytes,
+		.lkey = poller->nic->mr->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = wr_id_make(WR_PULL, conn->sq_unsignaled + 1, conn->serial,
+				    deferred->buffer),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = pull->addr, .rkey = deferred->request.pull_rkey },
+	};
+
+	if (ibv_post_send(conn->qp, &wr, &bad)) {
+		conn_fail(conn, "ibv_post_send of the READ of a large value failed");
+		return false;
+	}
+	sq_take(conn);
+	conn->sq_unsignaled = 0;
+	conn->reads_posted++;
+	conn->reads_bytes += bytes;
+	conn->pull_ahead += bytes;
+	pull->addr += bytes;
+	pull->to += bytes;
+	pull->left -= bytes;
+	if (!pull->left)
+		next_pull(conn, deferred);
+	return true;
+}
+
+void pull_reads_fill(struct conn *conn)
+{
+	while (wants_read(conn) && sq_room(conn))
+		if (!read_post(conn))
+			return;
+}
+
+void pull_reads_begin(struct deferred *deferred)
+{
+	struct conn *conn = deferred->conn;
+
+	deferred->pulls = true;
+	conn->pulls++;
+	conn->pulls_reading++;
+	stat_add(&conn->poller->worker->pulls_count, 1);
+	pull_clock_start(conn);
+	if (!conn->pull_next)
+		conn->pull_next = deferred;
+	pull_reads_fill(conn);
+}
+
+void pull_reads_summed(struct deferred *deferred, uint64_t bytes)
+{
+	deferred->conn->pull_ahead -= bytes - deferred->pull.summed;
+	deferred->pull.summed = bytes;
+}
+
+void pull_done(struct conn *conn, uint64_t wr_id)
+{
+	struct deferred *deferred = &conn->poller->deferred[wr_id_buffer(wr_id)];
+	struct pull *pull = &deferred->pull;
+	uint32_t bytes;
+
+	sq_put(conn, wr_id_covers(wr_id));
+	conn->reads_posted--;
+	if (conn->stopped)
+		return;
+	/* READs complete in the order in which they were posted. */
+	bytes = piece_bytes(conn->poller, deferred->request.value_len - pull->arrived);
+	conn->reads_bytes -= bytes;
+	pull->arrived += bytes;
+	pull->steps.arrived = pull->arrived;
+	if (pull->arrived < deferred->request.value_len) {
+		clock_progress(conn, clock_ns());
+	} else {
+		/* The client has done its part. */
+		conn->pulls_reading--;
+		pull_clock_next(conn);
+		response_reserve(conn);
+		deferred->reserved = true;
+	}
+	pull_reads_fill(conn);
+}
+
+/* One that has ended for another reason stays in the lists until it is released. */
+static void expire(struct conn *conn, const char *why)
+{
+	pull_clock_stop(conn);
+	stat_add(&conn->poller->worker->stats.pulls_stalled, !conn->stopped);
+	conn_fail(conn, why);
+}
+
+/* When a peer is late no more, its connections wait as others do. Until then, for a pause: B6. */
+static void late_wake(struct worker *worker, uint64_t now_ns)
+{
+	struct budget_hold *hold = TAILQ_FIRST(&worker->pull_budget.waiting[BUDGET_LATE]);
+
+	if (hold && (!pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns) ||
+		     budget_fits(&worker->pull_budget, hold)))
+		deferred_wake(hold->conn);
+}
+
+/* The first of several values has arrived, and the worker is late with it: the others wait. */
+static bool first_has_arrived(const struct conn *conn)
+{
+	return conn->pulls && TAILQ_FIRST(&conn->deferred)->reserved;
+}
+
+static void expire_old(struct worker *worker, uint64_t now_ns)
+{
+	struct conn *conn;
+
+	while ((conn = TAILQ_FIRST(&worker->pulls)) &&
+	       now_ns - conn->pull_since_ns > worker->limits.pull_ns) {
+		if (first_has_arrived(conn) && !conn->stopped)
+			clock_next(conn, now_ns);
+		else
+			expire(conn, "a large value was not read from the client within "
+				     "server.pull_timeout");
+	}
+}
+
+static void expire_stalled(struct worker *worker, uint64_t now_ns)
+{
+	struct conn *conn;
+
+	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
+	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
+		/* What has arrived is not summed. */
+		if (conn->pull_ahead > conn->reads_bytes)
+			clock_progress(conn, now_ns);
+		else
+			expire(conn,
+			       conn->pulls ?
+				       "no part of a large value was read from the client "
+				       "within server.pull_stall" :
+				       "it did not serve a READ of no bytes, before its first "
+				       "large value, within server.pull_stall");
+	}
+}
+
+void pull_expire(struct worker *worker)
+{
+	uint64_t now_ns;
+
+	if (!pull_expires(worker))
+		return;
+	now_ns = clock_ns();
+	late_wake(worker, now_ns);
+	expire_old(worker, now_ns);
+	expire_stalled(worker, now_ns);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The READs of large values: posted in the order of the connection's requests, PULL_DEPTH at a time
+ * and so many pieces ahead of the sum at most; and how long a client may take for them.
+ */
+#ifndef KVD_SERVER_NET_PULL_READS_H
+#define KVD_SERVER_NET_PULL_READS_H
+
+#include "server/net/deferred.h"
+#include "server/net/worker.h"
+
+/*
+ * Most bytes of one READ; the device's longest message may be shorter. As much as a worker sums in
+ * a step: so it sums while the rest arrives, and sees the value arrive. On softnic, where both ends
+ * copy, it would go to sleep within a longer READ, and be woken up for each 8 KiB of it.
+ */
+#define PULL_PIECE_BYTES (64u << 10)
+
+/* The value of @deferred, whose pull has memory from now on, is to be READ. */
+void pull_reads_begin(struct deferred *deferred);
+/* Posts READs, as many as there is room for. */
+void pull_reads_fill(struct conn *conn);
+/* So many bytes of the value have been summed. */
+void pull_reads_summed(struct deferred *deferred, uint64_t bytes);
+
+/* The client has server.pull_stall for what is next. If it had that already, nothing happens. */
+void pull_clock_start(struct conn *conn);
+void pull_clock_stop(struct conn *conn);
+/* The next value has its time from now on. */
+void pull_clock_next(struct conn *conn);
+
+/*
+ * A READ has completed: posts further ones. The caller calls deferred_wake() then: what has arrived
+ * is summed by the pull's step.
+ */
+void pull_done(struct conn *conn, uint64_t wr_id);
+
+/* Whether pull_expire() will have something to do, now or later. */
+static inline bool pull_expires(const struct worker *worker)
+{
+	return !TAILQ_EMPTY(&worker->pulls) ||
+	       !TAILQ_EMPTY(&worker->pull_budget.waiting[BUDGET_LATE]);
+}
+
+/*
+ * Fails the connections whose pull takes longer than server.pull_timeout, or of which no part
+ * arrived for server.pull_stall. Wakes one of a late peer when its turn has come.
+ */
+void pull_expire(struct worker *worker);
+
+#endif /* KVD_SERVER_NET_PULL_READS_H */

@@ -43,7 +43,8 @@
  *  f. No stale memory. A READ fails once the peer has disconnected, is in error or has revoked the
  *     right; after a SIGKILL, at the latest one tick of the coarse clock later.
  *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting has a deadline, and
- *     one call does a bounded amount of work. The data path allocates nothing. It makes system
+ *     one call does a bounded amount of work. The data path allocates nothing, but for the memory
+ *     for inline data, when the first such request of a queue pair has to wait. It makes system
  *     calls only to wake a peer that sleeps; to READ a client's file, 64 KiB at a time; to take
  *     wake-ups and files off the socket before it sleeps and when a READ's memory is not there;
  *     once per clock tick that a wait lasts through, to find out which peers are gone; and in every
@@ -158,6 +159,8 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	ctx->fatal.event.type = IBV_EVENT_DEVICE_FATAL;
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_mutex_init(&ctx->mr_lock, NULL);
+	pthread_mutex_init(&ctx->map_lock, NULL);
+	TAILQ_INIT(&ctx->maps);
 	pthread_mutex_init(&ctx->file_lock, NULL);
 	pthread_mutex_init(&ctx->async_lock, NULL);
 	context_init_verbs(ctx);
@@ -172,6 +175,7 @@ static void context_free(struct sn_context *ctx)
 	pthread_mutex_destroy(&ctx->verbs.mutex);
 	pthread_mutex_destroy(&ctx->async_lock);
 	pthread_mutex_destroy(&ctx->file_lock);
+	pthread_mutex_destroy(&ctx->map_lock);
 	pthread_mutex_destroy(&ctx->mr_lock);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);

@@ -29,7 +29,8 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	if (!cq)
 		goto no_memory;
 	cq->mask = sn_round_up((uint32_t)cqe) - 1;
-	cq->cqes = calloc((size_t)cq->mask + 1, sizeof(*cq->cqes));
+	/* Not zeroed: it keeps to its first entries, and the pages of the others are not used. */
+	cq->cqes = malloc(((size_t)cq->mask + 1) * sizeof(*cq->cqes));
 	if (!cq->cqes)
 		goto no_memory;
 	cq->ctx = ctx;

@@ -20,9 +20,6 @@
 
 #include "common/util/log.h"
 
-/* Of a transparent huge page. */
-#define LARGE_PAGE_BYTES ((size_t)2 << 20)
-
 /* What one READ of a chain will copy. */
 struct read_step {
 	const uint8_t *from;
@@ -51,7 +48,7 @@ void sn_read_copy(void *to, const uint8_t *from, size_t length)
 static void do_grant_release(struct sn_qp *qp, struct sn_grant *grant)
 {
 	if (grant->map)
-		munmap(grant->map, grant->map_length);
+		sn_map_put(qp->ctx, grant->map);
 	if (grant->file) {
 		sn_file_put(qp->ctx, grant->file);
 		qp->grants_open--;
@@ -87,59 +84,31 @@ static bool grant_fits(const struct link_message *message, uint64_t bytes)
 	       message->grant_addr + message->grant_length >= message->grant_addr;
 }
 
-/* Checks that a granted file is safe to map; *@unit is its page size. */
-static int grant_check(const struct link_message *message, int fd, uint64_t *unit)
+/* Checks that a granted file is safe to map; its st_blksize is its page size. */
+static int grant_check(const struct link_message *message, int fd, struct stat *st)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
 
-	if (!link_file_safe(seals) || fstat(fd, &st))
+	if (!link_file_safe(seals) || fstat(fd, st))
 		return -EPROTO;
-	if (!grant_fits(message, (uint64_t)st.st_size))
+	if (!grant_fits(message, (uint64_t)st->st_size))
 		return -EPROTO;
-	*unit = (uint64_t)st.st_blksize; /* a page, be it a huge one */
-	if (*unit < 4096 || (*unit & (*unit - 1)))
+	if (st->st_blksize < 4096 || (st->st_blksize & (st->st_blksize - 1)))
 		return -EPROTO;
 	return 0;
-}
-
-/*
- * Maps the file where the address has the same rest as @start, divided by the size of a large page:
- * only there does the kernel map large pages as such. They cost less per READ, and 2 MiB of page
- * tables less for each GiB. Returns the mapping or MAP_FAILED.
- */
-static void *map_at_large(int fd, uint64_t start, size_t length)
-{
-	const size_t reserved = length + LARGE_PAGE_BYTES;
-	uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			     -1, 0);
-	size_t before;
-	void *map;
-
-	if (room == MAP_FAILED)
-		return MAP_FAILED;
-	before = (start - (uintptr_t)room) & (LARGE_PAGE_BYTES - 1);
-	map = mmap(room + before, length, PROT_READ, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
-		   (off_t)start);
-	if (map == MAP_FAILED) {
-		munmap(room, reserved);
-		return MAP_FAILED;
-	}
-	if (before)
-		munmap(room, before);
-	munmap(room + before + length, LARGE_PAGE_BYTES - before);
-	return map;
 }
 
 int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd)
 {
 	struct sn_grant *grant;
+	struct sn_map *map;
 	uint64_t unit, start;
+	struct stat st;
 	size_t length;
-	void *map;
+	int ret;
 
 	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
-	    grant_check(message, fd, &unit)) {
+	    grant_check(message, fd, &st)) {
 		log_ratelimited(
 			LOG_ERROR, 1,
 			"softnic: queue pair %#x: refused to map a file of the server: its seals "
@@ -147,20 +116,17 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 			qp->verbs.qp_num);
 		return -EPROTO;
 	}
+	unit = (uint64_t)st.st_blksize;
 	start = message->grant_offset & ~(unit - 1);
 	length = (size_t)((message->grant_offset - start + message->grant_length + unit - 1) &
 			  ~(unit - 1));
-	map = unit < LARGE_PAGE_BYTES ?
-		      map_at_large(fd, start, length) :
-		      mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, (off_t)start);
-	if (map == MAP_FAILED) {
-		int err = errno;
-
+	ret = sn_map_get(qp->ctx, fd, &st, start, length, &map);
+	if (ret) {
 		log_error(
-			"softnic: can't map %zu bytes of the server's memory: %m; READs of it will "
+			"softnic: can't map %zu bytes of the server's memory: %s; READs of it will "
 			"fail; raise the limit of address space (ulimit -v)",
-			length);
-		return -err;
+			length, strerrordesc_np(-ret));
+		return ret;
 	}
 	grant = &qp->grants[message->grant_slot];
 	do_grant_release(qp, grant);
@@ -168,9 +134,8 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 		.rkey = message->grant_rkey,
 		.addr = message->grant_addr,
 		.length = message->grant_length,
-		.memory = (const uint8_t *)map + (message->grant_offset - start),
+		.memory = (const uint8_t *)map->base + (message->grant_offset - start),
 		.map = map,
-		.map_length = length,
 	};
 	return 0;
 }

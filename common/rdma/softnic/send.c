@@ -17,6 +17,7 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/util/log.h"
@@ -328,6 +329,16 @@ static int do_send_check(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_
 	return 0;
 }
 
+/* The memory for inline data comes with the first request that does not go to the ring at once. */
+static int do_send_inline_init(struct sn_qp *qp)
+{
+	struct sn_send_queue *sq = &qp->sq;
+
+	if (!sq->inline_data)
+		sq->inline_data = malloc(((size_t)sq->mask + 1) * qp->cap.max_inline_data);
+	return sq->inline_data ? 0 : -ENOMEM;
+}
+
 static void do_send_copy_inline(struct sn_qp *qp, uint32_t index, const struct ibv_send_wr *wr)
 {
 	uint8_t *to = qp->sq.inline_data + (size_t)(index & qp->sq.mask) * qp->cap.max_inline_data;
@@ -420,14 +431,19 @@ static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
 		return ret;
 	if (do_send_direct(qp, wr, length))
 		return 0;
+	if (wr->send_flags & IBV_SEND_INLINE && length) {
+		ret = do_send_inline_init(qp);
+		if (ret)
+			return ret;
+	}
 	do_send_fill(qp, send, wr, length);
 	if (wr->opcode == IBV_WR_RDMA_READ) {
 		send->remote_addr = wr->wr.rdma.remote_addr;
 		send->rkey = wr->wr.rdma.rkey;
 	}
-	if (send->is_inline)
+	if (send->is_inline && length)
 		do_send_copy_inline(qp, index, wr);
-	else if (wr->num_sge)
+	else if (!send->is_inline && wr->num_sge)
 		memcpy(sn_send_sges(qp, index), wr->sg_list,
 		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
 	sq->posted++;

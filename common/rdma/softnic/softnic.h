@@ -10,7 +10,7 @@
  *	sn_channel.lock		the CQs of a completion channel, and serving its events
  *	sn_cq.list_lock		the lists of the queue pairs that a CQ polls
  *	sn_qp.lock		all of a queue pair
- *	sn_srq.lock, sn_context.mr_lock, sn_context.file_lock
+ *	sn_srq.lock, sn_context.mr_lock, sn_context.file_lock, sn_context.map_lock
  *	sn_cq.lock		completions
  *	sn_channel.event_lock
  *	sn_context.async_lock
@@ -132,6 +132,19 @@ struct sn_qp_numbers {
 	uint32_t next; /* to be given, if it is free */
 };
 
+/* A file of a server's that connections of a device have mapped. */
+struct sn_map {
+	TAILQ_ENTRY(sn_map) in_context; /* under the context's map_lock, like users */
+	unsigned int users;
+	dev_t dev;
+	ino_t ino;
+	uint64_t start;
+	size_t length;
+	void *base;
+};
+
+TAILQ_HEAD(sn_map_list, sn_map);
+
 struct sn_context {
 	struct device dev;
 	struct ibv_context verbs;
@@ -159,6 +172,9 @@ struct sn_context {
 	pthread_mutex_t file_lock;
 	struct sn_file_list files; /* of the clients */
 	uint32_t file_count;
+
+	pthread_mutex_t map_lock;
+	struct sn_map_list maps;
 
 	pthread_mutex_t async_lock;
 	struct sn_async_list async; /* the pending ones */
@@ -321,8 +337,8 @@ struct sn_send {
 struct sn_send_queue {
 	struct sn_send *wrs;
 	struct ibv_sge *sges;
-	uint8_t *inline_data;
-	uint32_t stride; /* sges of one work request */
+	uint8_t *inline_data; /* of those that had to wait; NULL: none had */
+	uint32_t stride;      /* sges of one work request */
 	uint32_t mask;
 	uint32_t posted;
 	uint32_t pushed;	/* in the ring, or read */
@@ -359,8 +375,7 @@ struct sn_grant {
 	uint64_t addr;
 	uint64_t length;
 	const uint8_t *memory; /* where we mapped addr; NULL: it is not mapped */
-	void *map;
-	size_t map_length;
+	struct sn_map *map;
 	struct sn_file *file;
 	uint64_t file_offset; /* of addr */
 };
@@ -714,6 +729,16 @@ void do_sn_grants_review(struct sn_qp *qp);
 void do_sn_grants_release(struct sn_qp *qp);
 const uint8_t *sn_read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, uint64_t length);
 void sn_read_copy(void *to, const uint8_t *from, size_t length);
+
+/* map.c */
+struct stat;
+/*
+ * The mapping of @length bytes of a file from @start on, both multiples of its page size, which is
+ * @st's st_blksize; with the other connections of this device that have it. 0 or a negative errno.
+ */
+int sn_map_get(struct sn_context *ctx, int fd, const struct stat *st, uint64_t start, size_t length,
+	       struct sn_map **out);
+void sn_map_put(struct sn_context *ctx, struct sn_map *map);
 
 /* grant.c */
 /* Grants the peer the files that it may map, and revokes the others. ctx->lock is held. */

@@ -183,6 +183,31 @@ static void takes_two_descriptors(void **state)
 	assert_int_equal(descriptors(), before);
 }
 
+/* Each connection is passed the server's file. */
+static void maps_a_file_once(void **state)
+{
+	struct sn_map_list *maps = &dev_to_sn_context(client.dev)->maps;
+	struct line lines[LINES];
+	int i;
+
+	(void)state;
+	for (i = 0; i < LINES; i++) {
+		line_open(&lines[i]);
+		line_connect(&lines[i], true);
+		line_read(&lines[i], 64);
+		assert_memory_equal(lines[i].mem, server.mem, 64);
+	}
+	assert_int_equal(TAILQ_FIRST(maps)->users, LINES);
+	assert_null(TAILQ_NEXT(TAILQ_FIRST(maps), in_context));
+	for (i = 0; i < LINES - 1; i++)
+		line_close(&lines[i]);
+	line_read(&lines[i], 64);
+	line_close(&lines[i]);
+	assert_true(TAILQ_EMPTY(maps));
+	while (server.disconnected < LINES)
+		end_serve_cm(&server, &END_DEFAULTS);
+}
+
 static void one_descriptor_for_both(void **state)
 {
 	struct cm_event event;
@@ -380,10 +405,15 @@ static void a_dead_device_is_noticed_by_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(takes_two_descriptors),	  TEST(one_descriptor_for_both),
-		TEST(a_kick_needs_no_descriptor), TEST(a_kick_without_a_socket),
-		TEST(has_one_connection),	  TEST(never_listens),
-		TEST(threads_share_a_device),	  TEST(a_dead_device_is_noticed_by_all),
+		TEST(takes_two_descriptors),
+		TEST(maps_a_file_once),
+		TEST(one_descriptor_for_both),
+		TEST(a_kick_needs_no_descriptor),
+		TEST(a_kick_without_a_socket),
+		TEST(has_one_connection),
+		TEST(never_listens),
+		TEST(threads_share_a_device),
+		TEST(a_dead_device_is_noticed_by_all),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

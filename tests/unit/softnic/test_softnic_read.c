@@ -76,7 +76,8 @@ static void test_mapping_is_read_only(void **state)
 	(void)state;
 	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
 	assert_non_null(grant->map);
-	assert_int_equal(mprotect(grant->map, grant->map_length, PROT_READ | PROT_WRITE), -1);
+	assert_int_equal(mprotect(grant->map->base, grant->map->length, PROT_READ | PROT_WRITE),
+			 -1);
 	assert_int_equal(errno, EACCES);
 	/* Not even the owner can shorten the file that its readers have mapped. */
 	assert_int_equal(ftruncate(server.fd, 0), -1);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Mappings of files that servers passed, shared by the connections of a device: a server passes the
+ * same one to each. A mapping costs page tables, 2 MiB for each GiB where pages are small, and
+ * address space.
+ *
+ * Which file it is, the device and the number of its inode say. An inode that is mapped keeps its
+ * number, so no other file has it. (Those of memfds have 32 bits, which wrap: two that exist at a
+ * time could have the same number if billions were created in between. Both would be of a process
+ * that listens at this device's path: whom its clients trust, whichever file they read.)
+ */
+#include "common/rdma/softnic/softnic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* Of a transparent huge page. */
+#define LARGE_PAGE_BYTES ((size_t)2 << 20)
+
+/*
+ * Maps the file where the address has the same rest as @start, divided by the size of a large page:
+ * only there does the kernel map large pages as such. They cost less per READ, and 2 MiB of page
+ * tables less for each GiB. Returns the mapping or MAP_FAILED.
+ */
+static void *map_at_large(int fd, uint64_t start, size_t length)
+{
+	const size_t reserved = length + LARGE_PAGE_BYTES;
+	uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			     -1, 0);
+	size_t before;
+	void *map;
+
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	before = (start - (uintptr_t)room) & (LARGE_PAGE_BYTES - 1);
+	map = mmap(room + before, length, PROT_READ, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+		   (off_t)start);
+	if (map == MAP_FAILED) {
+		munmap(room, reserved);
+		return MAP_FAILED;
+	}
+	if (before)
+		munmap(room, before);
+	munmap(room + before + length, LARGE_PAGE_BYTES - before);
+	return map;
+}
+
+static struct sn_map *do_map_find(struct sn_context *ctx, const struct stat *st, uint64_t start,
+				  size_t length)
+{
+	struct sn_map *map;
+
+	TAILQ_FOREACH(map, &ctx->maps, in_context)
+		if (map->dev == st->st_dev && map->ino == st->st_ino && map->start == start &&
+		    map->length == length)
+			return map;
+	return NULL;
+}
+
+static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, uint64_t start,
+		       size_t length, struct sn_map **out)
+{
+	struct sn_map *map = calloc(1, sizeof(*map));
+	int ret;
+
+	if (!map)
+		return -ENOMEM;
+	map->dev = st->st_dev;
+	map->ino = st->st_ino;
+	map->start = start;
+	map->length = length;
+	map->base = (size_t)st->st_blksize < LARGE_PAGE_BYTES ?
+			    map_at_large(fd, start, length) :
+			    mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
+				 (off_t)start);
+	if (map->base == MAP_FAILED) {
+		ret = -errno;
+		free(map);
+		return ret;
+	}
+	TAILQ_INSERT_HEAD(&ctx->maps, map, in_context);
+	*out = map;
+	return 0;
+}
+
+int sn_map_get(struct sn_context *ctx, int fd, const struct stat *st, uint64_t start, size_t length,
+	       struct sn_map **out)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&ctx->map_lock);
+	*out = do_map_find(ctx, st, start, length);
+	if (!*out)
+		ret = do_map_make(ctx, fd, st, start, length, out);
+	if (!ret)
+		(*out)->users++;
+	pthread_mutex_unlock(&ctx->map_lock);
+	return ret;
+}
+
+void sn_map_put(struct sn_context *ctx, struct sn_map *map)
+{
+	bool last;
+
+	pthread_mutex_lock(&ctx->map_lock);
+	last = !--map->users;
+	if (last)
+		TAILQ_REMOVE(&ctx->maps, map, in_context);
+	pthread_mutex_unlock(&ctx->map_lock);
+	if (!last)
+		return;
+	munmap(map->base, map->length);
+	free(map);
+}

@@ -28,6 +28,8 @@ int bcache_init(struct bcache *cache, size_t bytes)
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	madvise(p, lines * sizeof(struct bcache_line), MADV_HUGEPAGE);
+	/* A child after fork(2) has no use for it: the handles are its parent's. */
+	madvise(p, lines * sizeof(struct bcache_line), MADV_DONTFORK);
 	cache->lines = p;
 	return 0;
 }
@@ -55,11 +57,16 @@ void bcache_level(struct bcache *cache, uint32_t level)
 static void line_store(struct bcache *cache, struct bcache_line *line, uint64_t slot, bool force)
 {
 	unsigned int i, at = LINE_SLOTS;
+	uint64_t old;
 
 	for (i = 0; i < LINE_SLOTS; i++) {
-		if (!line->slots[i]) {
+		old = slot_load(&line->slots[i]);
+		/* Not written again: the line may be in other cores' caches, too. */
+		if (old == slot)
+			return;
+		if (!old) {
 			at = i;
-		} else if (slot_tag(line->slots[i]) == slot_tag(slot)) {
+		} else if (slot_tag(old) == slot_tag(slot)) {
 			at = i;
 			break;
 		}
@@ -67,7 +74,7 @@ static void line_store(struct bcache *cache, struct bcache_line *line, uint64_t 
 	if (at == LINE_SLOTS && force)
 		at = cache->victim++ % LINE_SLOTS;
 	if (at < LINE_SLOTS)
-		line->slots[at] = slot;
+		store_relaxed64(&line->slots[at], slot);
 }
 
 void bcache_store(struct bcache *cache, uint64_t number, const struct bucket *bucket, uint16_t tag)
@@ -100,6 +107,6 @@ void bcache_drop(struct bcache *cache, uint64_t hash, uint64_t slot)
 		return;
 	line = bcache_line(cache, hash, slot_tag(slot));
 	for (i = 0; i < LINE_SLOTS; i++)
-		if (line->slots[i] == slot)
-			line->slots[i] = 0;
+		if (slot_load(&line->slots[i]) == slot)
+			store_relaxed64(&line->slots[i], 0);
 }

@@ -17,6 +17,7 @@
 #include "client/kvd.h"
 #include "client/list.h"
 #include "client/reg_buf.h"
+#include "client/shared.h"
 #include "common/layout.h"
 #include "common/rdma/device.h"
 #include "common/util/hist.h"
@@ -60,6 +61,7 @@ struct submitted_ops {
  */
 struct kvd {
 	struct kvd_options options;
+	struct shared_device *shared_device; /* whose dev and pd these are */
 	struct device *dev;
 	struct ibv_pd *pd;
 	_Atomic uintptr_t user;	 /* the thread whose call is under way; 0: none */
@@ -73,11 +75,13 @@ struct kvd {
 	struct spin spin;
 
 	struct connection conn;
+	uint32_t message_max; /* bytes of one READ: the device's */
 
 	struct geometry geometry; /* as last READ */
 	uint64_t geometry_ns;	  /* local time of that READ; 0: it is the welcome's */
 	unsigned int geometry_tries;
-	struct bcache cache;
+	struct shared_server *server; /* NULL before the welcome */
+	struct bcache cache;	      /* a view of the server's */
 	struct server_clock clock;
 
 	/* Flights that wait: for room to READ, to send, for their pause to end, for others. */
@@ -111,8 +115,6 @@ struct kvd {
 	uint64_t timed_gets;
 	struct access access;
 	struct hist *latency[LATENCIES]; /* NULL: none recorded yet */
-	struct ibv_device_attr attr;
-	struct ibv_port_attr port;
 	char device_why[160];
 	char error[ERROR_BYTES];
 };

@@ -208,7 +208,8 @@ struct kvd_options {
 	 * server's region. Its pages are allocated when they are first used, large ones (2 MiB) if
 	 * the kernel has any. What it may use rises with the keys in the store, by 28 to 56 bytes
 	 * for each: so beside a store of a million keys or more expect the resident memory of a
-	 * process to grow by all of it, in each handle. Default 32 MiB.
+	 * process to grow by all of it. All handles of a process with one server share one cache:
+	 * its size is what the first of them asked for that did not turn it off. Default 32 MiB.
 	 */
 	size_t cache_bytes;
 	/*
@@ -889,7 +890,7 @@ struct kvd_info {
 	uint64_t value_max;	 /* longest value that the server takes, in bytes */
 	uint32_t window;	 /* requests that may be outstanding, now: 1 after an idle second */
 	uint32_t request_bytes;	 /* longest message the server takes; it READs longer values */
-	size_t cache_bytes;	 /* size of the bucket cache in use */
+	size_t cache_bytes;	 /* size of the bucket cache in use; 0: this handle has none */
 	uint64_t buckets;	 /* of the server's index, as far as this handle knows */
 	uint64_t clock_error_ns; /* how exactly this handle knows the server's clock, now */
 	uint32_t access_rate;	 /* one hit in so many is reported to the server; 0: none */

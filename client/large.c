@@ -17,8 +17,8 @@ void large_read(struct kvd *handle, struct flight *flight)
 		read_wait(handle, flight, 0);
 		return;
 	}
-	if (handle->port.max_msg_sz < piece)
-		piece = handle->port.max_msg_sz;
+	if (handle->message_max < piece)
+		piece = handle->message_max;
 	flight->place = PLACE_READING;
 	while (conn->chain_count < conn->chain_max) {
 		left = flight->large_bytes - flight->large_at;

@@ -134,9 +134,13 @@ static enum kvd_status open_verbs_failed(struct kvd *handle, const char *url, in
 			   strerror(-err));
 }
 
-/* Opens the device that leads to @url: for verbs, resolves the name, the address and the route. */
+/*
+ * Opens the device that leads to @url, or takes that of other handles with this URL: for verbs,
+ * resolves the name, the address and the route.
+ */
 static enum kvd_status open_device(struct kvd *handle, const char *url)
 {
+	struct shared_failure failure;
 	struct device_addr addr;
 	char reason[160];
 	int err;
@@ -145,17 +149,17 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 		return handle_fail(handle, KVD_ERR_INVALID, "the URL is NULL");
 	if (device_addr_parse(&addr, url, reason, sizeof(reason)))
 		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url, reason);
-	err = device_open(&handle->dev, &addr, DEVICE_CONNECT,
-			  (int)handle->options.connect_timeout_ms);
-	if (err) {
-		handle->dev = NULL;
+	err = shared_device_get(&handle->shared_device, url, &addr,
+				(int)handle->options.connect_timeout_ms, &failure);
+	if (err && failure.what)
+		return handle_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
+				   "device %s %s: %s", failure.name, failure.what, strerror(-err));
+	if (err)
 		return addr.kind == DEVICE_SOFTNIC ? open_softnic_failed(handle, addr.path, err) :
 						     open_verbs_failed(handle, url, err);
-	}
-	err = handle->dev->ops->query(handle->dev, &handle->attr, &handle->port);
-	if (err)
-		return handle_fail(handle, KVD_ERR_DEVICE, "device %s can't be queried: %s",
-				   handle->dev->name, strerror(-err));
+	handle->dev = handle->shared_device->dev;
+	handle->pd = handle->shared_device->pd;
+	handle->message_max = handle->shared_device->port.max_msg_sz;
 	snprintf(handle->device_why, sizeof(handle->device_why), "the address %s asks for it", url);
 	return KVD_OK;
 }
@@ -166,11 +170,9 @@ static int open_queues(struct kvd *handle)
 	const struct device_ops *ops = handle->dev->ops;
 	int err;
 
-	err = ops->alloc_pd(handle->dev, &handle->pd);
 	/* A handle belongs to one thread at a time. */
-	if (!err)
-		err = ops->create_channel_pair(handle->dev, &handle->conn.comp_channel,
-					       &handle->conn.cm_channel);
+	err = ops->create_channel_pair(handle->dev, &handle->conn.comp_channel,
+				       &handle->conn.cm_channel);
 	if (!err)
 		err = ops->create_cq(handle->dev, CQ_SIZE, handle, handle->conn.comp_channel,
 				     &handle->conn.cq);
@@ -367,9 +369,31 @@ static const char *welcome_check(const struct wire_welcome *welcome)
 	return geometry_check(&welcome->geometry);
 }
 
-enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
+/* What this handle has in common with others of the process: client/shared.h. */
+static enum kvd_status open_shared(struct kvd *handle, const struct geometry *geometry)
 {
 	size_t cache_bytes = handle->options.cache_bytes;
+	int err = shared_server_get(&handle->server, handle->shared_device->url, geometry);
+
+	if (err == -EPROTO)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "%s says other things of its memory than it said to another "
+				   "handle of this process",
+				   handle->dev->address);
+	if (cache_bytes > geometry->region_bytes / CACHE_SHARE)
+		cache_bytes = geometry->region_bytes / CACHE_SHARE;
+	if (!err)
+		err = shared_server_cache(handle->server, cache_bytes, &handle->cache);
+	if (err)
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
+				   cache_bytes);
+	bcache_level(&handle->cache, geometry->level);
+	return KVD_OK;
+}
+
+enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
+{
+	enum kvd_status status;
 	const char *error;
 
 	if (welcome->magic != WIRE_MAGIC)
@@ -389,13 +413,8 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	handle->conn.request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);
-	if (cache_bytes > welcome->geometry.region_bytes / CACHE_SHARE)
-		cache_bytes = welcome->geometry.region_bytes / CACHE_SHARE;
-	if (bcache_init(&handle->cache, cache_bytes))
-		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
-				   cache_bytes);
-	bcache_level(&handle->cache, handle->geometry.level);
-	return rpc_resize(handle);
+	status = open_shared(handle, &welcome->geometry);
+	return status ? status : rpc_resize(handle);
 }
 
 /* HELLO also tells the server how long our receive buffers are. */
@@ -442,16 +461,27 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 	return status;
 }
 
-enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_options *options)
+/*
+ * A server that can't be reached may be where the name leads now, and a device that failed may be
+ * back: later handles get a device of their own. Returns whether it was an old one.
+ */
+static bool open_condemns(struct kvd *handle, enum kvd_status status)
 {
-	enum kvd_status status = KVD_OK;
+	if (!handle->shared_device)
+		return false;
+	if (status != KVD_ERR_DEVICE && status != KVD_ERR_UNREACHABLE && status != KVD_ERR_TIMEOUT)
+		return false;
+	return shared_device_condemn(handle->shared_device);
+}
+
+/* *@stale: it failed on other handles' device, and may not on another. */
+static enum kvd_status open_once(struct kvd **out, const char *url,
+				 const struct kvd_options *options, bool *stale)
+{
+	enum kvd_status status;
 	struct kvd *handle;
 
-	if (!out)
-		return handle_error_set(NULL, KVD_ERR_INVALID,
-					"the pointer to the handle to open is NULL");
-	*out = NULL;
-	handle_error_set(NULL, KVD_OK, "%s", "");
+	*stale = false;
 	handle = calloc(1, sizeof(*handle));
 	if (!handle)
 		return handle_error_set(NULL, KVD_ERR_NO_MEMORY, "out of memory");
@@ -459,6 +489,7 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 	status = open_all(handle, url);
 	if (status) {
 		handle_error_set(NULL, status, "%s", handle->error);
+		*stale = open_condemns(handle, status) && status == KVD_ERR_DEVICE;
 		kvd_close(handle);
 		return status;
 	}
@@ -466,6 +497,20 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 	memset(&handle->stats, 0, sizeof(handle->stats));
 	*out = handle;
 	return KVD_OK;
+}
+
+enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_options *options)
+{
+	enum kvd_status status;
+	bool stale;
+
+	if (!out)
+		return handle_error_set(NULL, KVD_ERR_INVALID,
+					"the pointer to the handle to open is NULL");
+	*out = NULL;
+	handle_error_set(NULL, KVD_OK, "%s", "");
+	status = open_once(out, url, options, &stale);
+	return stale ? open_once(out, url, options, &stale) : status;
 }
 
 void kvd_close(struct kvd *handle)
@@ -480,11 +525,10 @@ void kvd_close(struct kvd *handle)
 	inherited = handle_is_inherited(handle) || handle->process != getpid();
 	if (!inherited)
 		access_report_all(handle, CLOSE_WAIT_MS);
-	bcache_release(&handle->cache);
 	for (i = 0; i < LATENCIES; i++)
 		free(handle->latency[i]);
 	submitted_release(handle);
-	/* Any call to the device would be the parent's. */
+	/* Any call to the device would be the parent's, and so is all that its handles share. */
 	if (handle->dev && !inherited) {
 		ops = handle->dev->ops;
 		/* The queue pair first: after that no device writes to the buffers. */
@@ -500,8 +544,9 @@ void kvd_close(struct kvd *handle)
 		reg_buf_release(&handle->conn.ring, handle->dev);
 		reg_buf_release(&handle->large.buf, handle->dev);
 		reg_buf_release(&handle->stage.buf, handle->dev);
-		ops->dealloc_pd(handle->pd);
-		device_close(handle->dev);
+		shared_device_put(handle->shared_device);
 	}
+	if (!inherited)
+		shared_server_put(handle->server);
 	free(handle);
 }

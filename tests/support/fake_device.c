@@ -229,6 +229,8 @@ static const struct device_ops fake_device_ops = {
 
 void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *name)
 {
+	char url[32];
+
 	fake->context.ops.post_send = post_send;
 	fake->context.ops.post_recv = post_recv;
 	fake->context.ops.poll_cq = poll_cq;
@@ -245,10 +247,12 @@ void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *nam
 	snprintf(fake->device.name, sizeof(fake->device.name), "%s", name);
 	snprintf(fake->device.address, sizeof(fake->device.address), "%s", name);
 	kvd->dev = &fake->device;
+	snprintf(url, sizeof(url), "fake:%p", (void *)fake);
+	must(!shared_device_add(&kvd->shared_device, url, kvd->dev), "no memory");
 	kvd->conn.qp = &fake->qp;
 	kvd->conn.cq = &fake->cq;
 	kvd->conn.comp_channel = &fake->comp_channel;
 	kvd->conn.cm_channel = &fake->cm_channel;
 	kvd->conn.id = &fake->id;
-	kvd->port.max_msg_sz = 1u << 30;
+	kvd->message_max = 1u << 30;
 }

@@ -196,7 +196,7 @@ static void stay_until_their_time(uint32_t len)
 	set_now(ENGINE_NOW_NS + 103 * SECOND_NS);
 	assert_int_equal(pinned().items, 0);
 	assert_int_equal(pinned().bytes, 0);
-	press(&key, &len, 1, len < 100 ? 1 : 4);
+	press(&key, &len, 1, len < 1000 ? 2 : 4);
 	print_message("%llu pinned items of %u: %llu left\n", (unsigned long long)n, len,
 		      (unsigned long long)count_there(0, n));
 	assert_true(count_there(0, n) <= n / 20);
@@ -252,7 +252,7 @@ static void large_beside_medium(void **state)
 static void small_stay(void **state)
 {
 	(void)state;
-	stay_until_their_time(20);
+	stay_until_their_time(300);
 }
 
 static void medium_stay(void **state)
@@ -293,6 +293,7 @@ static void low_go_first(void **state)
 	assert_true(STAT(evictions_low) + 5 >= STAT(evictions));
 	assert_int_equal(STAT(evictions_low), all - low - count_there(low, all));
 	assert_true(first < 250);
+	assert_true(count_there(low, low + 100) < 50);
 	assert_true(last > 950);
 	/* When there are no more of them, the others go. */
 	for (; STAT(evictions) < 2 * all; key++)

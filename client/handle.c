@@ -270,15 +270,12 @@ enum kvd_status handle_bounce_resize(struct kvd *handle, struct bounce *bounce, 
 /* Without memory for it nothing is recorded. */
 void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns)
 {
-	struct hist **hist = &handle->latency[op];
+	struct hist_sparse **sparse = &handle->latency[op];
 
-	if (!*hist) {
-		*hist = malloc(sizeof(**hist));
-		if (!*hist)
-			return;
-		hist_init(*hist);
-	}
-	hist_record(*hist, ns);
+	if (!*sparse)
+		*sparse = calloc(1, sizeof(**sparse));
+	if (*sparse)
+		hist_sparse_record(*sparse, ns);
 }
 
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
@@ -289,9 +286,12 @@ void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
 
 uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double quantile)
 {
+	struct hist hist;
+
 	if (!handle || (unsigned int)op >= LATENCIES || !handle->latency[op])
 		return 0;
-	return hist_quantile(handle->latency[op], quantile);
+	hist_sparse_expand(handle->latency[op], &hist);
+	return hist_quantile(&hist, quantile);
 }
 
 void kvd_info(const struct kvd *handle, struct kvd_info *info)

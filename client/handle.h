@@ -114,7 +114,7 @@ struct kvd {
 	struct kvd_stats stats;
 	uint64_t timed_gets;
 	struct access access;
-	struct hist *latency[LATENCIES]; /* NULL: none recorded yet */
+	struct hist_sparse *latency[LATENCIES]; /* NULL: none recorded yet */
 	char device_why[160];
 	char error[ERROR_BYTES];
 };

@@ -525,8 +525,11 @@ void kvd_close(struct kvd *handle)
 	inherited = handle_is_inherited(handle) || handle->process != getpid();
 	if (!inherited)
 		access_report_all(handle, CLOSE_WAIT_MS);
-	for (i = 0; i < LATENCIES; i++)
+	for (i = 0; i < LATENCIES; i++) {
+		if (handle->latency[i])
+			hist_sparse_release(handle->latency[i]);
 		free(handle->latency[i]);
+	}
 	submitted_release(handle);
 	/* Any call to the device would be the parent's, and so is all that its handles share. */
 	if (handle->dev && !inherited) {

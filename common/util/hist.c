@@ -4,6 +4,7 @@
  */
 #include "common/util/hist.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void hist_init(struct hist *hist)
@@ -66,4 +67,49 @@ uint64_t hist_quantile(const struct hist *hist, double quantile)
 double hist_mean(const struct hist *hist)
 {
 	return hist->count ? (double)hist->sum_ns / (double)hist->count : 0;
+}
+
+#define PARTS (HIST_BUCKETS / HIST_SUB_BUCKETS)
+
+void hist_sparse_release(struct hist_sparse *sparse)
+{
+	unsigned int i;
+
+	for (i = 0; i < PARTS; i++)
+		free(sparse->parts[i]);
+	memset(sparse, 0, sizeof(*sparse));
+}
+
+void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns)
+{
+	unsigned int bucket = hist_bucket(ns);
+	uint32_t **part = &sparse->parts[bucket / HIST_SUB_BUCKETS];
+
+	if (!*part)
+		*part = calloc(HIST_SUB_BUCKETS, sizeof(**part));
+	if (!*part)
+		return;
+	if (!sparse->count++ || ns < sparse->min_ns)
+		sparse->min_ns = ns;
+	if (ns > sparse->max_ns)
+		sparse->max_ns = ns;
+	sparse->sum_ns += ns;
+	if (!++(*part)[bucket % HIST_SUB_BUCKETS])
+		(*part)[bucket % HIST_SUB_BUCKETS]--; /* stays at the most there is */
+}
+
+void hist_sparse_expand(const struct hist_sparse *sparse, struct hist *hist)
+{
+	unsigned int i, j;
+
+	hist_init(hist);
+	if (!sparse->count)
+		return;
+	hist->count = sparse->count;
+	hist->sum_ns = sparse->sum_ns;
+	hist->min_ns = sparse->min_ns;
+	hist->max_ns = sparse->max_ns;
+	for (i = 0; i < PARTS; i++)
+		for (j = 0; sparse->parts[i] && j < HIST_SUB_BUCKETS; j++)
+			hist->buckets[i * HIST_SUB_BUCKETS + j] = sparse->parts[i][j];
 }

@@ -80,4 +80,20 @@ static inline void hist_record(struct hist *hist, uint64_t ns)
 	hist->buckets[hist_bucket(ns)]++;
 }
 
+/*
+ * The same with the memory that its values need: 0.5 KiB, and 256 bytes for each power of two in
+ * which there is one. For programs with thousands of them.
+ */
+struct hist_sparse {
+	uint64_t count, sum_ns, min_ns, max_ns;		  /* as in struct hist */
+	uint32_t *parts[HIST_BUCKETS / HIST_SUB_BUCKETS]; /* NULL: empty */
+};
+
+/* Frees its memory and makes it empty. Zeroed memory is an empty one, too. */
+void hist_sparse_release(struct hist_sparse *sparse);
+/* Allocates the value's part if it is the first one there; without memory the value is dropped. */
+void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns);
+/* Makes @hist the same as @sparse. */
+void hist_sparse_expand(const struct hist_sparse *sparse, struct hist *hist);
+
 #endif /* KVD_COMMON_UTIL_HIST_H */

@@ -171,6 +171,31 @@ static void merge_adds_up(void **state)
 	assert_int_equal(hist_min(&both), 0);
 }
 
+/* The same values give the same histogram, at the ends of the range as well. */
+static void sparse_is_the_same(void **state)
+{
+	static const uint64_t points[] = { 0, 1, 127, 128, 5000, 5001, 1 << 20, UINT64_MAX };
+	struct hist_sparse sparse = { 0 };
+	unsigned int i, parts = 0;
+
+	(void)state;
+	hist_init(&a);
+	hist_sparse_expand(&sparse, &b);
+	assert_memory_equal(&a, &b, sizeof(a));
+	for (i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+		hist_record(&a, points[i]);
+		hist_sparse_record(&sparse, points[i]);
+	}
+	hist_sparse_expand(&sparse, &b);
+	assert_memory_equal(&a, &b, sizeof(a));
+	for (i = 0; i < sizeof(sparse.parts) / sizeof(sparse.parts[0]); i++)
+		parts += sparse.parts[i] != NULL;
+	assert_int_equal(parts, 6);
+	hist_sparse_release(&sparse);
+	hist_sparse_expand(&sparse, &b);
+	assert_int_equal(hist_count(&b), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +206,7 @@ int main(void)
 		cmocka_unit_test(small_sets_are_exact),
 		cmocka_unit_test(mean_is_exact),
 		cmocka_unit_test(merge_adds_up),
+		cmocka_unit_test(sparse_is_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

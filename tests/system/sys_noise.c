@@ -323,6 +323,42 @@ static void noise_pulls(void)
 			raw_close(&peers[i]);
 }
 
+static unsigned int wanted; /* responses */
+
+static bool is_window_responded(const struct raw_peer *p)
+{
+	return p->responses >= wanted || p->closed;
+}
+
+/* Uses its window up with messages of as many requests as there may be. */
+static void noise_batches(void)
+{
+	struct wire_request head = { .op = WIRE_BATCH, .count = WIRE_BATCH_MAX };
+	struct request put = {
+		.op = WIRE_PUT,
+		.key = (const uint8_t *)"batch",
+		.key_len = KEY_LEN,
+		.value = (const uint8_t *)"of several",
+		.value_len = 10,
+	};
+	struct raw_peer p;
+	unsigned int i;
+
+	if (!greet(&p))
+		return;
+	head.value_len = (uint32_t)(WIRE_BATCH_MAX * wire_batched_bytes(&put));
+	memcpy(p.memory, &head, sizeof(head));
+	for (i = 0; i < WIRE_BATCH_MAX; i++)
+		wire_batched_write(&put, p.memory + sizeof(head) + i * wire_batched_bytes(&put));
+	for (wanted = 1; !stop && !p.closed; wanted = p.response.window) {
+		for (i = 0; i < wanted; i++)
+			(void)raw_send(&p, sizeof(head) + head.value_len);
+		(void)raw_wait(&p, is_window_responded);
+		rounds++;
+	}
+	raw_close(&p);
+}
+
 /* Writes to every descriptor that this process shares with the server: sockets and eventfds. */
 static void noise_flood(void)
 {
@@ -361,11 +397,11 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } kinds[] = {
-	{ "busy", noise_busy },	    { "scan", noise_scan },   { "churn", noise_churn },
-	{ "large", noise_large },   { "deaf", noise_deaf },   { "pulls", noise_pulls },
-	{ "flood", noise_flood },   { "stats", noise_stats }, { "flush", noise_flush },
-	{ "append", noise_append }, { "touch", noise_touch }, { "extend", noise_extend },
-	{ "places", noise_places }, { "small", noise_small },
+	{ "busy", noise_busy },	    { "scan", noise_scan },	  { "churn", noise_churn },
+	{ "large", noise_large },   { "deaf", noise_deaf },	  { "pulls", noise_pulls },
+	{ "flood", noise_flood },   { "batches", noise_batches }, { "stats", noise_stats },
+	{ "flush", noise_flush },   { "append", noise_append },	  { "touch", noise_touch },
+	{ "extend", noise_extend }, { "places", noise_places },	  { "small", noise_small },
 };
 
 int main(int argc, char **argv)
@@ -386,7 +422,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	fputs("usage: sys_noise URL busy|scan|churn|large|append|extend|touch|places|small|deaf|"
-	      "pulls|flood|stats|flush\n",
+	      "pulls|flood|stats|flush|batches\n",
 	      stderr);
 	return 2;
 }

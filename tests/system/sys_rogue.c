@@ -594,6 +594,74 @@ static const char *case_flood_of_scans(void)
 	return flood(&head);
 }
 
+/* Pulls that wait, in their place, count in the window likewise. None of them is served. */
+static const char *case_flood_of_pulls(void)
+{
+	const struct wire_request head = {
+		.op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 5, .value_len = 100000
+	};
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
+	struct raw_peer p;
+	bool closed;
+	size_t len;
+
+	raw_greet(&p);
+	len = raw_fill(&p, &head, 5, 0);
+	((struct wire_request *)p.memory)->pull_addr = (uintptr_t)raw_data(&p);
+	((struct wire_request *)p.memory)->pull_rkey = p.mr->rkey;
+	for (unsigned int i = 0; i < RAW_SENDS && !raw_send(&p, len); i++)
+		;
+	while (!p.closed && clock_ns() < end)
+		raw_poll_events(&p);
+	closed = p.closed;
+	raw_close(&p);
+	return closed ? NULL : "the server did not close the connection";
+}
+
+/* A batch whose requests @requests, of @len bytes, are not what @count says. */
+static const char *bad_batch(uint32_t count, const struct wire_batched *requests, size_t len)
+{
+	const struct wire_request head = { .op = WIRE_BATCH,
+					   .count = count,
+					   .value_len = (uint32_t)len };
+	struct raw_peer p;
+
+	raw_greet(&p);
+	raw_fill(&p, &head, 0, len);
+	memcpy(p.memory + sizeof(head), requests,
+	       len < sizeof(*requests) ? len : sizeof(*requests));
+	return send_and_expect_closed(&p, sizeof(head) + len);
+}
+
+/* Its last value is longer than the message. The ones before it are not executed. */
+static const char *case_batch_overrun(void)
+{
+	const struct wire_batched put = { .op = WIRE_PUT, .key_len = 5, .value_len = UINT16_MAX };
+
+	return bad_batch(1, &put, 500);
+}
+
+static const char *case_batch_many(void)
+{
+	const struct wire_batched ping = { .op = WIRE_PING };
+
+	return bad_batch(WIRE_BATCH_MAX + 1, &ping, sizeof(ping));
+}
+
+static const char *case_batch_of_pulls(void)
+{
+	const struct wire_batched put = { .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 5 };
+
+	return bad_batch(1, &put, sizeof(put) + 5);
+}
+
+static const char *case_batch_in_batch(void)
+{
+	const struct wire_batched batch = { .op = WIRE_BATCH, .value_len = 16 };
+
+	return bad_batch(1, &batch, sizeof(batch) + 16);
+}
+
 /* Sends as many SCANs as the window allows, but one, and a PING behind them. */
 static void scans_and_ping(struct raw_peer *p)
 {
@@ -1501,6 +1569,11 @@ static const struct {
 	{ "random", "any", "closed: ", case_random },
 	{ "flood", "any", "closed: ", case_flood },
 	{ "flood_of_scans", "any", "closed: ", case_flood_of_scans },
+	{ "flood_of_pulls", "any", "closed: ", case_flood_of_pulls },
+	{ "batch_overrun", "any", "closed: batched request longer than", case_batch_overrun },
+	{ "batch_many", "any", "closed: number of requests in a batch", case_batch_many },
+	{ "batch_of_pulls", "any", "closed: operation that may not be", case_batch_of_pulls },
+	{ "batch_in_batch", "any", "closed: operation that may not be", case_batch_in_batch },
 	{ "window_of_scans", "any", ANY, case_window_of_scans },
 	{ "window_told", "any", ANY, case_window_told },
 	{ "window_fixed", "any", ANY, case_window_fixed },

@@ -101,6 +101,14 @@ batches_are_short() {
 	[ "$max" -ge 1 ] && [ "$max" -le $BATCH_MAX ]
 }
 
+BATCHED_MAX=128
+batched_are_bounded() {
+	local max
+	max=$(stat_of worker.turn_batched_max)
+	echo "up to $max requests of batches were executed at once in a turn"
+	[ "$max" -gt 32 ] && [ "$max" -le $BATCHED_MAX ] && stat_above deferred 0
+}
+
 # count, kind
 beside() {
 	check "$1 times: $2" attack "$1" "$2"
@@ -115,6 +123,8 @@ check "keys to scan" "$build/kvbench" put -a "$url" -n $KEYS
 beside 0 nothing
 beside 4 scan
 beside 2 churn
+beside 6 batches
+check "requests of batches were bounded" batched_are_bounded
 check "no turn took more than a batch" batches_are_short
 check "the server stops" server_stop
 

@@ -405,13 +405,16 @@ static void limits(void **state)
 	uint64_t missing;
 
 	(void)state;
-	conn_limit_init(&conn->conn.limit, 10, 1000000);
+	conn_limit_init(&conn->conn.limit, 1, 1000000);
 	test_store_put(&test_store, "large", 5, large, LARGE, NULL);
 	for (uint32_t buffer = 0; buffer < 2; buffer++) {
 		batch_begin(buffer);
 		for (unsigned int i = 0; i < 20; i++)
-			add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND }, "large", "+",
-			    1);
+			if (i == 3)
+				add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND },
+				    "large", "+", 1);
+			else
+				PUT("small", "-");
 		assert_false(batch_send(conn));
 		test_turns();
 		test_conn_complete(conn);

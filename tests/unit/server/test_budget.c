@@ -333,8 +333,9 @@ static void several_of_one(void **state)
 	conns[3].pull_hold.class = BUDGET_PROVEN;
 	assert_int_equal(take(3, BUDGET_BYTES), BUDGET_WAITS);
 	assert_false(budget_take_more(budget, &conns[3].pull_hold, 1));
-	budget_leave(budget, &conns[3].pull_hold);
 	budget_give(budget, &conns[2].pull_hold, true);
+	assert_false(budget_take_more(budget, hold, 1)); /* though it would fit */
+	budget_leave(budget, &conns[3].pull_hold);
 	budget_give(budget, hold, true);
 	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
 }

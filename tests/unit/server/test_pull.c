@@ -902,6 +902,7 @@ static void several_values_share(void **state)
 	assert_int_equal(other->conn.pulls, 1);
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
+	test_turns();
 	pull_through(c);
 	assert_int_equal(c->responses, TEST_WINDOW);
 	/* Alone, one more begins when one of the first ones has ended. */
@@ -914,6 +915,7 @@ static void several_values_share(void **state)
 		else
 			assert_true(test_turn());
 	assert_int_equal(c->conn.pulls, 3);
+	test_turns();
 	pull_through(c);
 	assert_int_equal(c->responses, 2 * TEST_WINDOW);
 }

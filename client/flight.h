@@ -39,6 +39,8 @@ struct lookup {
 	bool key_mismatch; /* an item had the key's tag, but another key */
 	bool backoff;	   /* to retry: pause first */
 	bool clock_refreshed;
+	bool exists;	/* no value is wanted */
+	bool whole_key; /* the same, and the item has a longer key: READ all of that */
 	uint8_t level;	/* of the home bucket; STEP_MOVED: the least level of the key's new one */
 	uint16_t epoch; /* of the home bucket */
 	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
@@ -137,6 +139,7 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->sent = false;
 	f->alone = false;
 	f->lookup.request = request;
+	f->lookup.exists = false;
 }
 
 #endif /* KVD_CLIENT_FLIGHT_H */

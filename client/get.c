@@ -51,7 +51,7 @@ static void lookup_pause(struct kvd *handle, struct flight *f)
 static void lookup_by_rpc(struct kvd *handle, struct flight *f)
 {
 	handle->stats.fallbacks++;
-	get_request(handle, f, 0, 0);
+	get_request(handle, f, f->lookup.exists ? WIRE_F_NO_VALUE : 0, 0);
 }
 
 /* The server's clock is known: the READs that it judges have to begin now. */
@@ -137,9 +137,9 @@ static inline bool item_read(struct kvd *handle, struct flight *f)
 {
 	struct lookup *l = &f->lookup;
 	uint64_t slot = l->slots[l->slot];
-	uint32_t bytes = slot_bytes(slot);
+	uint32_t bytes = lookup_item_bytes(l, slot_bytes(slot));
 
-	if (slot_is_long(slot)) {
+	if (slot_is_long(slot) && !l->exists) {
 		item_head_read(handle, f);
 		return true;
 	}
@@ -307,12 +307,9 @@ static void lookups_start(struct kvd *handle, struct flight *flights, unsigned i
 	}
 }
 
-/* @count: at most GETS_MAX. */
-static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *requests,
-				 unsigned int count)
+enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
+			     unsigned int count, bool exists)
 {
-	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
-	uint64_t start = timed ? clock_ns() : 0;
 	struct flight flights[GETS_MAX], *f;
 	unsigned int i, left = count;
 	enum kvd_status status;
@@ -323,6 +320,7 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 		f = &flights[i];
 		flight_init_lookup(f, &left, &requests[i]);
 		f->ops = &get_ops;
+		f->lookup.exists = exists;
 		if (status || get_check(handle, &requests[i])) {
 			requests[i].status = status ? status : KVD_ERR_INVALID;
 			f->place = PLACE_ENDED;
@@ -335,6 +333,18 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 		lookups_start(handle, flights, count);
 		status = engine_run(handle, flights, count, &left);
 	}
+	return status;
+}
+
+/* @count: at most GETS_MAX. */
+static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *requests,
+				 unsigned int count)
+{
+	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
+	uint64_t start = timed ? clock_ns() : 0;
+	enum kvd_status status = lookups_call(handle, requests, count, false);
+	unsigned int i;
+
 	for (i = 0; i < count; i++)
 		get_count(handle, requests[i].status);
 	if (timed)

@@ -8,8 +8,9 @@
 
 /* KVD_ERR_INVALID if the key or the buffer is. */
 enum kvd_status get_check(struct kvd *handle, const struct kvd_get_request *request);
-/* Counts a GET that ended. */
+/* Count a GET that ended, and a lookup of no value. */
 void get_count(struct kvd *handle, enum kvd_status status);
+void exists_count(struct kvd *handle, enum kvd_status status);
 
 /* Hashes the key, and prefetches what is cached of it: before lookup_begin(). */
 void lookup_prepare(struct kvd *handle, struct lookup *l);
@@ -17,6 +18,13 @@ void lookup_prepare(struct kvd *handle, struct lookup *l);
 void lookup_begin(struct kvd *handle, struct flight *f);
 /* Does what the lookup needs next, as far as that is possible now; ends it if it is done. */
 void lookup_step(struct kvd *handle, struct flight *f);
+
+/*
+ * Does the lookups of up to GETS_MAX requests, as part of a call; @exists: only whether the keys
+ * exist. Each request gets its status. Returns why those were not done that were not.
+ */
+enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
+			     unsigned int count, bool exists);
 
 /* What FLIGHT_LOOKUP and FLIGHT_GET of a synchronous call do. */
 extern const struct flight_ops get_ops;

@@ -166,7 +166,12 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 			.flags = response->item_flags,
 			.expires_s = response->expires,
 		};
-		status = lookup_deliver(handle, f->lookup.request, response->value, &about);
+		if (f->lookup.exists) {
+			about.value_len = response->result;
+			f->lookup.request->item = about;
+		} else {
+			status = lookup_deliver(handle, f->lookup.request, response->value, &about);
+		}
 	}
 	get_end(handle, f, status);
 }

@@ -368,6 +368,47 @@ struct kvd_get_request {
  */
 enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count);
 
+/* A key, as an argument. */
+struct kvd_key {
+	const void *key;
+	size_t key_len; /* bytes, 1 to 1,024 */
+};
+
+/* What is known of a key. */
+struct kvd_exists {
+	enum kvd_status status; /* KVD_OK: it exists; KVD_NOT_FOUND; or why it is not known */
+	struct kvd_item item;	/* with KVD_OK: value length, version, flags, expiry time */
+};
+
+/*
+ * Looks whether each of the @count keys exists, without reading values: by one READ of 40 bytes and
+ * the key's length where a slot is cached (up to 128 bytes for small items), by two where it is
+ * not, and by one of a bucket for a key that does not exist; 32 keys share a round trip. Each
+ * answer is as certain as that of kvd_get(), and true at some instant of the call; together they
+ * are not a snapshot. It counts as no use of a key for eviction.
+ *
+ * Writes to results[i] what keys[i] is, unless @results is NULL, and to *@present, unless it is
+ * NULL, how many exist. Blocks; timeout_ms applies to each 32.
+ *
+ * KVD_OK: every key was looked up; those with a bad length have KVD_ERR_INVALID as their status.
+ * KVD_ERR_INVALID: @handle is NULL, or @keys is and @count is not 0. KVD_ERR_TIMEOUT: not all of 32
+ * were done in time. Any other status closed the connection. The keys that were not looked up have
+ * the status too.
+ */
+enum kvd_status kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, size_t count,
+				struct kvd_exists *results, size_t *present);
+
+/*
+ * Writes to *@leading, unless it is NULL, how many of the keys exist before the first that does
+ * not: for keys each of which is of use only if those before it exist. As kvd_exists_many(), but
+ * looks up at most 32 keys, and no more than are known to exist and four, behind that one.
+ *
+ * KVD_OK: keys[*leading] does not exist, or all exist. Another status: it is not known of that one,
+ * as for kvd_exists_many().
+ */
+enum kvd_status kvd_exists_leading(struct kvd *handle, const struct kvd_key *keys, size_t count,
+				   size_t *leading);
+
 /* What a PUT does, depending on whether the key exists. */
 enum kvd_put_mode {
 	KVD_PUT_SET = 0,	/* stores the value in any case */
@@ -673,6 +714,7 @@ enum kvd_opcode {
 	KVD_OP_GET_BY_REQUEST = 7,
 	KVD_OP_GET_AND_TOUCH = 8,
 	KVD_OP_PING = 9,
+	KVD_OP_EXISTS = 10,
 };
 
 /*
@@ -688,8 +730,9 @@ struct kvd_op {
 
 	/* Results, valid when it is handed back. */
 	enum kvd_status status;
-	struct kvd_item item; /* GETs: all of it; PUT, INCR, DECR, TOUCH: version, expires_s */
-	uint64_t number;      /* INCR, DECR */
+	struct kvd_item
+		item;	 /* GETs, EXISTS: all of it; PUT, INCR, DECR, TOUCH: version, expires_s */
+	uint64_t number; /* INCR, DECR */
 
 	enum kvd_opcode op;
 	uint32_t timeout_ms; /* 0: kvd_options.timeout_ms */
@@ -732,6 +775,12 @@ static inline void kvd_prep_get(struct kvd_op *op, const void *key, size_t key_l
 	kvd_prep(op, KVD_OP_GET, key, key_len);
 	op->value = value;
 	op->value_len = value_size;
+}
+
+/* As kvd_exists_many(), of one key. KVD_OK: it exists; `item` says more. */
+static inline void kvd_prep_exists(struct kvd_op *op, const void *key, size_t key_len)
+{
+	kvd_prep(op, KVD_OP_EXISTS, key, key_len);
 }
 
 static inline void kvd_prep_get_by_request(struct kvd_op *op, const void *key, size_t key_len,
@@ -906,6 +955,8 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info);
 	X(gets, "GETs done, with any status")                                                      \
 	X(hits, "GETs that found their key")                                                       \
 	X(misses, "GETs that did not")                                                             \
+	X(exists, "keys of which only the existence was asked, with any status")                   \
+	X(exists_found, "of those, that existed")                                                  \
 	X(puts, "PUTs and other changes except DELETEs done, with any status")                     \
 	X(deletes, "DELETEs done, with any status")                                                \
 	X(reads, "RDMA READs posted")                                                              \

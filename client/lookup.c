@@ -21,6 +21,12 @@
  *	 therefore exists and has at least level i + 1. (The bucket of the hash's low l bits need
  *	 not exist yet: the bucket to which the key was moved is split at other times.) i rises with
  *	 each such step, so the steps end.
+ *   G5. That a key exists is known from an item's header, value sum and key alone: the sum of a
+ *	 longer item covers no more (common/layout.h). Where it is right, these bytes are those that
+ *	 it was made of, whenever each was READ, since it covers the version, which is unique. It is
+ *	 in memory only while the item is valid, and was there when it was READ. So at that instant
+ *	 the item was the key's only valid one, and had that value length, version, flags and expiry
+ *	 time, which is judged as a hit's. The value was stored before (T1). A miss is that of G2.
  *
  * Why G2 is enough while the server moves slots (splits, chains that get shorter:
  * server/store/index.h, I3). From the first slot that moves to the last, the home bucket does not
@@ -54,6 +60,7 @@ static void chain_start(struct lookup *l)
 	l->hops = 0;
 	l->cached = false;
 	l->key_mismatch = false;
+	l->whole_key = false;
 }
 
 /* Where the chain is by the current geometry. */
@@ -93,6 +100,7 @@ static void chain_next(struct kvd *handle, struct lookup *l)
 /* The slot did not lead to the key: goes to the next slot, or along the chain. */
 static void slot_next(struct kvd *handle, struct lookup *l)
 {
+	l->whole_key = false;
 	if (++l->slot < l->slot_count)
 		l->step = STEP_ITEM;
 	else if (l->cached)
@@ -196,6 +204,11 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 	else if (l->slot_count > 1)
 		/* Of a bucket's slots with one tag, the cache has the last: this one's turn. */
 		bcache_learn(&handle->cache, l->hash, l->slots[l->slot]);
+	if (l->exists) {
+		l->request->item = about;
+		lookup_finish(l, KVD_OK);
+		return;
+	}
 	lookup_finish(l, lookup_deliver(handle, l->request, item_value(item), &about));
 	if (access_hit(&handle->access))
 		access_add(&handle->access, l->hash, clock_ns());
@@ -256,12 +269,29 @@ void lookup_stale(struct kvd *handle, struct lookup *l)
 	}
 }
 
+/*
+ * The item's key is longer than the one that is looked up, and that much was READ. From a bucket:
+ * the item may be whole, and another key's of the same tag, which is known only when all of its key
+ * was READ.
+ */
+static bool key_is_longer(const struct lookup *l, const struct item *item)
+{
+	return l->exists && !l->cached && !l->whole_key && item->sum != ITEM_SUM_INVALID &&
+	       item->key_len > l->request->key_len && item->key_len <= KEY_MAX &&
+	       item_has_value_sum(item->key_len, item->value_len);
+}
+
 void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes)
 {
 	uint64_t offset = slot_offset(l->slots[l->slot]);
+	uint64_t incarnation = handle->geometry.incarnation;
 
-	if (!item_verifies(item, bytes, handle->geometry.incarnation, offset)) {
-		lookup_stale(handle, l);
+	if (l->exists ? !item_head_verifies(item, bytes, incarnation, offset) :
+			!item_verifies(item, bytes, incarnation, offset)) {
+		if (key_is_longer(l, item))
+			l->whole_key = true;
+		else
+			lookup_stale(handle, l);
 	} else if (!item_is_for(item, l->request)) {
 		l->key_mismatch = true;
 		slot_next(handle, l);

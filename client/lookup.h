@@ -27,6 +27,7 @@ static inline void lookup_start(struct kvd *handle, struct lookup *l)
 	l->moves = 0;
 	l->backoff = false;
 	l->clock_refreshed = false;
+	l->whole_key = false;
 	l->slots[0] = bcache_lookup(&handle->cache, l->hash);
 	if (!l->slots[0]) {
 		lookup_restart(handle, l);
@@ -53,6 +54,15 @@ void lookup_stale(struct kvd *handle, struct lookup *l);
 /* Does STEP_MOVED, by the geometry as it is. */
 void lookup_moved(struct kvd *handle, struct lookup *l);
 
+/* Bytes of an item of @bytes, by its slot, that the lookup needs: no value, if none is wanted. */
+static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
+{
+	uint32_t head = (uint32_t)(sizeof(struct item) + ITEM_VALUE_SUM_BYTES) +
+			(l->whole_key ? KEY_MAX : (uint32_t)l->request->key_len);
+
+	return l->exists && bytes > ITEM_WHOLE_MAX && bytes > head ? head : bytes;
+}
+
 /* Copies a value to the caller's buffer. KVD_ERR_BUFFER if that is too small. */
 enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
 			       const void *value, const struct kvd_item *item);
@@ -65,6 +75,23 @@ static inline bool item_verifies(const struct item *item, uint64_t bytes, uint64
 	       item->value_len <= VALUE_MAX &&
 	       item_bytes(item->key_len, item->value_len) <= bytes &&
 	       item_sum(item, seed, offset) == item->sum && item_value_verifies(item);
+}
+
+/*
+ * The same without the value, if a value sum stands for that: whether the item was valid there
+ * (G5).
+ */
+static inline bool item_head_verifies(const struct item *item, uint64_t bytes, uint64_t seed,
+				      uint64_t offset)
+{
+	size_t value_len = item->value_len, key_len = item->key_len;
+
+	return item->sum != ITEM_SUM_INVALID && key_len && key_len <= KEY_MAX &&
+	       value_len <= VALUE_MAX &&
+	       item_key_at(key_len, value_len) + key_len +
+			       (item_has_value_sum(key_len, value_len) ? 0 : value_len) <=
+		       bytes &&
+	       item_sum(item, seed, offset) == item->sum;
 }
 
 /* Compares keys; the usual short ones without a call. */

@@ -143,6 +143,7 @@ enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
 	case KVD_OP_TOUCH:
 		return ttl_check(handle, op->ttl_s);
 	case KVD_OP_PING:
+	case KVD_OP_EXISTS:
 		return KVD_OK;
 	case KVD_OP_SCAN:
 		break;
@@ -231,6 +232,9 @@ void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t
 	switch (op->op) {
 	case KVD_OP_GET:
 		break;
+	case KVD_OP_EXISTS:
+		f->lookup.exists = true;
+		break;
 	case KVD_OP_GET_BY_REQUEST:
 	case KVD_OP_GET_AND_TOUCH:
 		f->kind = FLIGHT_GET;
@@ -275,6 +279,9 @@ void op_count(struct kvd *handle, const struct flight *f)
 	switch (f->op->op) {
 	case KVD_OP_PING:
 		return;
+	case KVD_OP_EXISTS:
+		exists_count(handle, f->op->status);
+		return;
 	case KVD_OP_GET:
 	case KVD_OP_GET_BY_REQUEST:
 	case KVD_OP_GET_AND_TOUCH:
@@ -297,7 +304,7 @@ bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
 	if (op->op == KVD_OP_GET || op->op == KVD_OP_GET_BY_REQUEST ||
 	    op->op == KVD_OP_GET_AND_TOUCH)
 		return handle->timed_gets++ % TIMED_EVERY == 0;
-	return op->op != KVD_OP_PING;
+	return op->op != KVD_OP_PING && op->op != KVD_OP_EXISTS;
 }
 
 enum kvd_status op_call(struct kvd *handle, struct kvd_op *op)

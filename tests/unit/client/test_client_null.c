@@ -100,7 +100,10 @@ static void opening_and_closing(void **state)
 static void reading(void **state)
 {
 	struct kvd_get_request request = { .key = "k", .key_len = 1 };
+	struct kvd_key key = { "k", 1 };
+	struct kvd_exists exists;
 	struct kvd_item item;
+	size_t present;
 
 	(void)state;
 	assert_no_handle(kvd_get(NULL, "k", 1, buffer, 10, &item));
@@ -115,6 +118,18 @@ static void reading(void **state)
 	assert_refused(kvd_get_and_touch(kvd, NULL, 1, 5, buffer, 10, &item));
 	assert_refused(kvd_get_and_touch(kvd, "k", 1, 5, NULL, 10, &item));
 	assert_int_equal(kvd_get_and_touch(kvd, "k", 1, 5, NULL, 0, NULL), KVD_NOT_FOUND);
+
+	assert_no_handle(kvd_exists_many(NULL, &key, 1, &exists, &present));
+	assert_refused(kvd_exists_many(kvd, NULL, 1, &exists, &present));
+	assert_int_equal(kvd_exists_many(kvd, NULL, 0, NULL, NULL), KVD_OK);
+	assert_int_equal(kvd_exists_many(kvd, &key, 1, NULL, NULL), KVD_OK);
+	assert_no_handle(kvd_exists_leading(NULL, &key, 1, &present));
+	assert_refused(kvd_exists_leading(kvd, NULL, 1, &present));
+	assert_int_equal(kvd_exists_leading(kvd, &key, 1, NULL), KVD_OK);
+	key.key = NULL;
+	assert_int_equal(kvd_exists_many(kvd, &key, 1, &exists, NULL), KVD_OK);
+	assert_int_equal(exists.status, KVD_ERR_INVALID);
+	assert_refused(kvd_exists_leading(kvd, &key, 1, &present));
 
 	assert_no_handle(kvd_get_many(NULL, &request, 1));
 	assert_int_equal(request.status, KVD_ERR_INVALID);
@@ -221,11 +236,12 @@ static void the_handle(void **state)
 /* The functions that are called with NULL above: a new one of the header has to be added there. */
 static const char tested[] =
 	" kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_close kvd_decr "
-	"kvd_default_url kvd_delete kvd_delete_if kvd_error kvd_fd kvd_flush_all "
-	"kvd_flush_done kvd_flush_start kvd_get kvd_get_and_touch kvd_get_by_request "
-	"kvd_get_many kvd_incr kvd_info kvd_latency_ns kvd_open kvd_options_init "
-	"kvd_outstanding kvd_ping kvd_poll kvd_put kvd_scan kvd_server_stats kvd_stats "
-	"kvd_status_text kvd_submit kvd_touch kvd_version kvd_wait ";
+	"kvd_default_url kvd_delete kvd_delete_if kvd_error kvd_exists_leading "
+	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_done kvd_flush_start kvd_get "
+	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_incr kvd_info "
+	"kvd_latency_ns kvd_open kvd_options_init kvd_outstanding kvd_ping kvd_poll "
+	"kvd_put kvd_scan kvd_server_stats kvd_stats kvd_status_text kvd_submit "
+	"kvd_touch kvd_version kvd_wait ";
 
 /*
  * A declaration begins a line; comments and macros do not begin with a letter. The inline functions

@@ -22,8 +22,8 @@ enum { OPTION_JSON = 'j', OPTION_TIMES = 'i' };
 static const struct {
 	const char *name, *options;
 } commands[COMMAND_TOTAL] = {
-	{ "load", "Pptbsj" }, { "run", "Pptbsj" }, { "put", "n" },  { "get", "n" },
-	{ "miss", "n" },      { "delete", "n" },   { "count", "" }, { "shift", "i" },
+	{ "load", "Pptbsj" }, { "run", "Pptbsj" }, { "put", "nD" }, { "get", "n" },
+	{ "miss", "n" },      { "delete", "nD" },  { "count", "" }, { "shift", "i" },
 };
 
 static void help(FILE *out)
@@ -31,7 +31,8 @@ static void help(FILE *out)
 	fprintf(out,
 		"Usage: kvbench load|run [-a URL] [-d DB] -P FILE [-P FILE]... [-p KEY=VALUE]...\n"
 		"               [-t THREADS] [-b BATCH] [-s] [--json]\n"
-		"       kvbench put|get|miss|delete [-a URL] [-d DB] -n RECORDS\n"
+		"       kvbench put|delete [-a URL] [-d DB] [-D DEPTH] -n RECORDS\n"
+		"       kvbench get|miss [-a URL] [-d DB] -n RECORDS\n"
 		"       kvbench count [-a URL] [-d DB]\n"
 		"       kvbench shift [-a URL] [--times N] SIZE|SIZE-SIZE...\n"
 		"\n"
@@ -61,6 +62,7 @@ static void help(FILE *out)
 		"  -s, --status           print a line of progress each second\n"
 		"      --json             print the results as one JSON object\n"
 		"  -n, --records RECORDS  number of small records\n"
+		"  -D, --depth DEPTH      kvd: changes under way together, 1 to %u; default 1\n"
 		"      --times N          shift: how often to write the item memory; default %u\n"
 		"  -h, --help             print this text\n"
 		"  -V, --version          print the version\n"
@@ -69,7 +71,7 @@ static void help(FILE *out)
 		"2 wrong usage; 69 the server can't be reached, or the connection was lost.\n"
 		"\n"
 		"Properties of load and run, with their defaults:\n",
-		CLIENT_BATCH_MAX, SHIFT_TIMES);
+		CLIENT_BATCH_MAX, SMALL_BATCH, SHIFT_TIMES);
 	workload_help(out);
 }
 
@@ -122,6 +124,16 @@ static int take_batch(struct arguments *arguments, const char *text)
 	return 0;
 }
 
+static int take_depth(struct arguments *arguments, const char *text)
+{
+	uint64_t depth;
+
+	if (take_number("-D: ", text, SMALL_BATCH, &depth))
+		return -EINVAL;
+	arguments->target.depth = (unsigned int)depth;
+	return 0;
+}
+
 static int take_option(struct arguments *arguments, int option)
 {
 	switch (option) {
@@ -141,6 +153,8 @@ static int take_option(struct arguments *arguments, int option)
 		return take_property(arguments, "status", "true");
 	case 'b':
 		return take_batch(arguments, optarg);
+	case 'D':
+		return take_depth(arguments, optarg);
 	case 'n':
 		return take_number("-n: ", optarg, SMALL_RECORDS_MAX, &arguments->records);
 	case OPTION_TIMES:
@@ -233,12 +247,13 @@ int arguments_parse(struct arguments *arguments, int argc, char **argv)
 		{ "status", no_argument, NULL, 's' },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "records", required_argument, NULL, 'n' },
+		{ "depth", required_argument, NULL, 'D' },
 		{ "times", required_argument, NULL, OPTION_TIMES },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
-	static const char letters[] = "a:d:P:p:t:b:sn:hV";
+	static const char letters[] = "a:d:P:p:t:b:sn:D:hV";
 	char given[sizeof(letters) + 2] = ""; /* each option once */
 	int pass, option;
 
@@ -265,6 +280,7 @@ void arguments_init(struct arguments *arguments)
 	memset(arguments, 0, sizeof(*arguments));
 	props_init(&arguments->props);
 	arguments->batch = 1;
+	arguments->target.depth = 1;
 	arguments->times = SHIFT_TIMES;
 }
 

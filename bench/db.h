@@ -75,6 +75,7 @@ extern const struct db_backend db_kvd, db_memcached, db_redis;
 struct db_target {
 	const struct db_backend *backend;
 	const char *url;
+	unsigned int depth; /* kvd: changes of one db_put() or db_delete() under way together */
 };
 
 /*

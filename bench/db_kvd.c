@@ -4,12 +4,17 @@
  */
 #include "bench/db.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 struct kvd_db {
 	struct db db;
 	struct kvd *handle;
+	uint32_t depth;
 };
+
+/* Changes that are submitted together. */
+#define SUBMIT_MAX 64
 
 static struct kvd *handle_of(const struct db *db)
 {
@@ -27,6 +32,7 @@ static enum kvd_status kvd_db_open(struct db **db, const char *url,
 	if (!kvd)
 		return status;
 	kvd->db.backend = &db_kvd;
+	kvd->depth = options->depth;
 	status = kvd_open(&kvd->handle, url, options);
 	if (!status) {
 		*db = &kvd->db;
@@ -52,26 +58,70 @@ static void kvd_db_get(struct db *db, struct kvd_get_request *requests, size_t c
 		kvd_get_many(handle_of(db), requests, count);
 }
 
-/* A handle has one request under way, so that PUTs and DELETEs go one after the other. */
-static enum kvd_status kvd_db_put(struct db *db, const struct db_change *changes, size_t count)
+/* Waits for all of them; returns the status of one that failed, if any did. */
+static enum kvd_status changes_wait(struct kvd *handle)
 {
+	struct kvd_op *done[SUBMIT_MAX];
 	enum kvd_status status = KVD_OK;
+	size_t i, n;
+
+	while (kvd_outstanding(handle)) {
+		n = kvd_wait(handle, done, SUBMIT_MAX, SUBMIT_MAX, UINT32_MAX);
+		for (i = 0; i < n; i++)
+			if (done[i]->status)
+				status = done[i]->status;
+	}
+	return status;
+}
+
+static enum kvd_status changes_submit(struct kvd *handle, const struct db_change *changes,
+				      size_t count, bool remove)
+{
+	struct kvd_op ops[SUBMIT_MAX], *list[SUBMIT_MAX];
+	enum kvd_status status;
 	size_t i;
 
-	for (i = 0; !status && i < count; i++)
-		status = kvd_put(handle_of(db), changes[i].key, changes[i].key_len,
-				 changes[i].value, changes[i].value_len, NULL, NULL);
+	for (i = 0; i < count; i++) {
+		list[i] = &ops[i];
+		if (remove)
+			kvd_prep_delete(&ops[i], changes[i].key, changes[i].key_len);
+		else
+			kvd_prep_put(&ops[i], changes[i].key, changes[i].key_len, changes[i].value,
+				     changes[i].value_len, NULL);
+	}
+	status = kvd_submit(handle, list, count);
+	return status ? status : changes_wait(handle);
+}
+
+static enum kvd_status changes_do(struct db *db, const struct db_change *changes, size_t count,
+				  bool remove)
+{
+	const struct kvd_db *kvd = (const struct kvd_db *)db;
+	bool together = kvd->depth > 1 && count > 1;
+	enum kvd_status status = KVD_OK;
+	size_t i, n;
+
+	for (i = 0; !status && i < count; i += n) {
+		n = !together ? 1 : count - i < SUBMIT_MAX ? count - i : SUBMIT_MAX;
+		if (together)
+			status = changes_submit(kvd->handle, changes + i, n, remove);
+		else if (remove)
+			status = kvd_delete(kvd->handle, changes[i].key, changes[i].key_len);
+		else
+			status = kvd_put(kvd->handle, changes[i].key, changes[i].key_len,
+					 changes[i].value, changes[i].value_len, NULL, NULL);
+	}
 	return status;
+}
+
+static enum kvd_status kvd_db_put(struct db *db, const struct db_change *changes, size_t count)
+{
+	return changes_do(db, changes, count, false);
 }
 
 static enum kvd_status kvd_db_delete(struct db *db, const struct db_change *changes, size_t count)
 {
-	enum kvd_status status = KVD_OK;
-	size_t i;
-
-	for (i = 0; !status && i < count; i++)
-		status = kvd_delete(handle_of(db), changes[i].key, changes[i].key_len);
-	return status;
+	return changes_do(db, changes, count, true);
 }
 
 static enum kvd_status kvd_db_server_stats(struct db *db, char *text, size_t size)

@@ -129,6 +129,7 @@ static int connect_to(struct db **db, const struct db_target *target)
 	enum kvd_status status;
 
 	kvd_options_init(&options);
+	options.depth = target->depth;
 	status = db_open(db, target, &options, error);
 	return status ? db_connect_failed(target, status, error) : 0;
 }

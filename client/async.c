@@ -12,6 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "client/batch.h"
 #include "client/completion.h"
 #include "client/engine.h"
 #include "client/landing.h"
@@ -48,6 +49,7 @@ static struct kvd_op *op_of(struct list *link)
 void submitted_release(struct kvd *handle)
 {
 	free(handle->slot_memory);
+	free(handle->conn.batches);
 	if (handle->timer_fd >= 0)
 		close(handle->timer_fd);
 	if (handle->epoll_fd >= 0)
@@ -169,6 +171,8 @@ static enum kvd_status slots_make(struct kvd *handle)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY,
 				   "no memory for %u operations in flight (depth)",
 				   handle->options.depth);
+	/* Without memory for them requests go alone. */
+	handle->conn.batches = calloc(MESSAGES_MAX, sizeof(struct batch));
 	handle->submitted = &submitted_ops;
 	for (i = 0; i < handle->options.depth; i++)
 		list_add(&handle->slots, &handle->slot_memory[i].link);

@@ -32,6 +32,7 @@
 #define RING_BYTES_MIN (16u << 10)
 #define RING_BYTES_MAX (64u << 10)
 
+struct batch;
 struct flight;
 
 /* A READ in flight. */
@@ -46,6 +47,7 @@ struct message {
 	struct flight *flight; /* NULL: nobody waits for the response (any more) */
 	uint32_t id;	       /* 0: none is outstanding */
 	uint8_t op;
+	bool batch;	  /* of the flights in conn.batches */
 	bool pull;	  /* the server READs the handle's stage */
 	uint64_t sent_ns; /* clock_raw_ns() */
 };
@@ -98,6 +100,7 @@ struct connection {
 	uint8_t recv_free[MESSAGES_MAX];
 	struct reg_buf recvs[MESSAGES_MAX / MESSAGES_CHUNK];
 	struct reg_buf sends[MESSAGES_MAX / MESSAGES_CHUNK];
+	struct batch *batches; /* one for each message; NULL: none are made */
 	struct message messages[MESSAGES_MAX];
 	struct read reads[READS_IN_FLIGHT_MAX];
 	struct ibv_send_wr read_wrs[GETS_MAX];

@@ -98,6 +98,15 @@ static void head_done(struct kvd *handle, struct flight *f)
 	lookup_step(handle, f);
 }
 
+/* Sends the request again, before those that wait, and nothing until its end. */
+static void get_alone(struct kvd *handle, struct flight *f)
+{
+	f->alone = true;
+	f->place = PLACE_QUEUED;
+	list_add_first(&handle->requests, &f->link);
+	handle->attention = true;
+}
+
 /* READs the copy that the server made of a large value; its sum has a seed of its own. */
 static void copy_read(struct kvd *handle, struct flight *f, const struct response *response)
 {
@@ -111,9 +120,7 @@ static void copy_read(struct kvd *handle, struct flight *f, const struct respons
 		return;
 	}
 	if (!handle->conn.copy_stands) {
-		f->alone = true;
-		f->place = PLACE_QUEUED;
-		list_add_first(&handle->requests, &f->link);
+		get_alone(handle, f);
 		return;
 	}
 	handle->conn.fence = f;
@@ -152,9 +159,15 @@ static void copy_done(struct kvd *handle, struct flight *f, const void *data)
 
 void get_response(struct kvd *handle, struct flight *f, const struct response *response)
 {
-	enum kvd_status status = response_status(handle, response);
+	enum kvd_status status;
 	struct kvd_item about;
 
+	/* It did not fit the response to a batch. */
+	if (response->status == WIRE_TOO_LARGE && !f->alone) {
+		get_alone(handle, f);
+		return;
+	}
+	status = response_status(handle, response);
 	if (!status && response->flags & WIRE_R_COPY) {
 		copy_read(handle, f, response);
 		return;

@@ -2,6 +2,7 @@
 /* How flights end. */
 #include "client/landing.h"
 
+#include "client/batch.h"
 #include "client/large.h"
 #include "client/read.h"
 
@@ -46,6 +47,21 @@ void flight_fail(struct kvd *handle, struct flight *f, enum kvd_status status)
 	flight_end(handle, f);
 }
 
+static void request_detach(struct connection *conn, const struct flight *f)
+{
+	struct message *message = &conn->messages[f->message];
+	struct batch *batch;
+	unsigned int i;
+
+	message->flight = NULL;
+	if (!message->batch)
+		return;
+	batch = &conn->batches[f->message];
+	for (i = 0; i < batch->count; i++)
+		if (batch->flights[i] == f)
+			batch->flights[i] = NULL;
+}
+
 void flight_detach(struct kvd *handle, struct flight *f)
 {
 	struct read *read = NULL;
@@ -60,7 +76,7 @@ void flight_detach(struct kvd *handle, struct flight *f)
 			read->flight = NULL;
 		break;
 	case PLACE_SENT:
-		handle->conn.messages[f->message].flight = NULL;
+		request_detach(&handle->conn, f);
 		break;
 	case PLACE_NONE:
 	case PLACE_ENDED:

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "client/batch.h"
 #include "client/landing.h"
 #include "client/read.h"
 #include "client/window.h"
@@ -211,6 +212,7 @@ static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 	message = &conn->messages[i];
 	message->id = conn->number * MESSAGES_MAX + i;
 	message->sent_ns = now_ns;
+	message->batch = false;
 	message->pull = false;
 	message->flight = NULL;
 	conn->outstanding++;
@@ -302,6 +304,33 @@ static bool request_post(struct kvd *handle, struct flight *f)
 	return true;
 }
 
+/* Posts the first @count requests in one message. False: they have to wait. */
+static bool batch_post(struct kvd *handle, unsigned int count)
+{
+	struct connection *conn = &handle->conn;
+	struct wire_request *head;
+	struct message *message;
+	uint8_t *to;
+	size_t used;
+	uint32_t i;
+
+	if (conn->pulls)
+		return false;
+	message = message_take(handle, clock_raw_ns());
+	if (!message)
+		return false;
+	i = (uint32_t)(message - conn->messages);
+	to = message_at(conn, i);
+	message->op = WIRE_BATCH;
+	message->batch = true;
+	used = batch_fill(handle, &conn->batches[i], count, i, message->id, to);
+	head = (struct wire_request *)(void *)to;
+	head->access_count = access_append(handle, to, used);
+	handle->stats.round_trips++;
+	message_post(handle, i, (uint32_t)(used + head->access_count * WIRE_ACCESS_BYTES));
+	return true;
+}
+
 /* Reports access records in a message of their own. */
 static void access_post(struct kvd *handle)
 {
@@ -328,10 +357,17 @@ static void access_post(struct kvd *handle)
 void requests_post(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
+	unsigned int count;
+	bool posted = true;
 
-	while (!list_empty(&handle->requests) && !conn->fence && !conn->broken)
-		if (!request_post(handle, list_entry(handle->requests.next, struct flight, link)))
-			break;
+	while (posted && !list_empty(&handle->requests) && !conn->fence && !conn->broken) {
+		count = conn->batches ? batch_count(handle) : 1;
+		if (count > 1)
+			posted = batch_post(handle, count);
+		else
+			posted = request_post(handle, list_entry(handle->requests.next,
+								 struct flight, link));
+	}
 	if (handle->access.due && !conn->broken)
 		access_post(handle);
 }
@@ -425,7 +461,9 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	conn->copy_stands = message->id / MESSAGES_MAX == conn->number;
 	message_release(conn, message);
 	conn->response_index = receive;
-	if (f) {
+	if (message->batch) {
+		batch_response(handle, &conn->batches[message - conn->messages], &response);
+	} else if (f) {
 		f->place = PLACE_NONE;
 		f->ops->response(handle, f, &response);
 	}

@@ -215,6 +215,46 @@ static void respond_get(struct fake_server *server, const struct request *reques
 }
 
 static void execute(struct fake_server *server, const struct request *request,
+		    struct wire_response *response, uint8_t *value);
+
+static void execute_batch(struct fake_server *server, const struct request *batch,
+			  struct wire_response *response, uint8_t *value)
+{
+	uint8_t one[FAKE_SERVER_BUFFER_BYTES];
+	struct wire_response r;
+	struct wire_result result;
+	struct request request;
+	uint32_t n, used = 0;
+	size_t at = 0;
+
+	server->batches++;
+	for (n = 0; n < batch->count; n++) {
+		must(!wire_batched_parse(&request, batch->value, batch->value_len, &at), "batch");
+		r = (struct wire_response){ .op = (uint8_t)request.op };
+		execute(server, &request, &r, one);
+		if (r.value_len > server->batch_value_max)
+			r = (struct wire_response){ .op = r.op, .status = WIRE_TOO_LARGE };
+		result = (struct wire_result){
+			.op = r.op,
+			.status = r.status,
+			.expires = r.expires,
+			.version = r.version,
+			.slot = r.slot,
+			.result = r.result,
+		};
+		if (r.op == WIRE_GET) {
+			result.item_flags = r.item_flags;
+			result.value_len = r.value_len;
+		}
+		memcpy(value + used, &result, sizeof(result));
+		memcpy(value + used + sizeof(result), one, r.value_len);
+		used += (uint32_t)sizeof(result) + r.value_len;
+	}
+	response->entries = batch->count;
+	response->value_len = used;
+}
+
+static void execute(struct fake_server *server, const struct request *request,
 		    struct wire_response *response, uint8_t *value)
 {
 	server->requests++;
@@ -227,6 +267,8 @@ static void execute(struct fake_server *server, const struct request *request,
 		respond_get(server, request, response, value);
 	else if (request->op == WIRE_ACCESS)
 		server->access_messages++;
+	else if (request->op == WIRE_BATCH)
+		execute_batch(server, request, response, value);
 	else if (server->respond)
 		server->respond(server, request, response, value);
 	else
@@ -256,7 +298,8 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 		server->before_response(server, &response);
 	if (server->hold_all) {
 		must(server->queued < FAKE_SERVER_QUEUE_MAX, "too many requests are outstanding");
-		server->queue[server->queued++] = response;
+		server->queue[server->queued].head = response;
+		memcpy(server->queue[server->queued++].value, value, response.value_len);
 	} else if (request.op == WIRE_ACCESS && server->hold_access) {
 		must(!server->holding, "two ACCESS messages are outstanding");
 		server->held = response;
@@ -278,7 +321,7 @@ void fake_server_answer(struct fake_server *server, unsigned int count)
 
 	must(count <= server->queued, "fewer responses are held back");
 	for (i = 0; i < count; i++)
-		fake_device_respond(&server->fake, &server->queue[i], NULL);
+		fake_device_respond(&server->fake, &server->queue[i].head, server->queue[i].value);
 	server->queued -= count;
 	memmove(server->queue, server->queue + count, server->queued * sizeof(server->queue[0]));
 }
@@ -344,6 +387,7 @@ struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t a
 	};
 
 	must(server, "no memory");
+	server->batch_value_max = 64;
 	server->fake.read = fake_server_read;
 	server->fake.send = fake_server_send;
 	server->fake.idle = fake_server_idle;

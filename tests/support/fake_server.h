@@ -48,8 +48,13 @@ struct fake_server {
 	uint64_t due_ns;
 	bool holding;  /* @held is valid */
 	bool hold_all; /* hold all responses back until fake_server_answer() */
-	struct wire_response queue[FAKE_SERVER_QUEUE_MAX];
+	struct fake_server_response {
+		struct wire_response head;
+		uint8_t value[FAKE_SERVER_BUFFER_BYTES];
+	} queue[FAKE_SERVER_QUEUE_MAX];
 	unsigned int queued;
+	uint32_t batch_value_max; /* longer ones do not fit a batch's response */
+	unsigned int batches;	  /* received so far */
 
 	/* Hooks; each may be NULL. */
 	void (*before_read)(struct fake_server *server, uint64_t offset, uint32_t bytes);
@@ -81,7 +86,7 @@ void fake_server_split(struct fake_server *server, unsigned int count);
 void fake_server_publish(struct fake_server *server);
 void fake_server_lay_out(struct fake_server *server);
 
-/* Sends the oldest @count responses that were held back by hold_all; those without a value. */
+/* Sends the oldest @count responses that were held back by hold_all. */
 void fake_server_answer(struct fake_server *server, unsigned int count);
 
 /* Sends the response to ACCESS that was held back, if there is one. */

@@ -181,7 +181,8 @@ store_refusals() {
 		said 'needs -d kvd' &&
 		bare 2 shift -a "$url" && bare 2 shift -a "$url" 100-50 && said 100-50 &&
 		bare 2 put -a "$url" && said 'needs -n' && bare 2 put -n 5 -b 2 -a "$url" &&
-		said '-b is not an option of put' && bare 69 count -d memcached -a "$mc" &&
+		said '-b is not an option of put' && bare 2 get -n 5 -D 4 -a "$url" &&
+		said '-D is not an option of get' && bare 69 count -d memcached -a "$mc" &&
 		said "can't connect to $mc"
 }
 
@@ -193,7 +194,10 @@ small_records() {
 		bare 0 miss "${store[@]}" -n 1000 && bare 1 get "${store[@]}" -n 1001 &&
 		said 'not found' &&
 		[ "$("$build/kvbench" count "${store[@]}")" = $((before + 1000)) ] &&
-		bare 0 delete "${store[@]}" -n 1000 && bare 1 delete "${store[@]}" -n 1000 &&
+		bare 0 put "${store[@]}" -D 16 -n 2000 && bare 0 get "${store[@]}" -n 2000 &&
+		[ "$("$build/kvbench" count "${store[@]}")" = $((before + 2000)) ] &&
+		bare 0 delete "${store[@]}" --depth 64 -n 2000 &&
+		bare 1 delete "${store[@]}" -n 1000 &&
 		[ "$("$build/kvbench" count "${store[@]}")" = "$before" ]
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,30 +56,40 @@ static void count_read(struct fake_server *p, uint64_t offset, uint32_t bytes)
 	reads++;
 }
 
-static int setup_with(uint32_t rate)
+static void open_with(unsigned int depth)
 {
 	struct kvd_options options;
-	unsigned int i;
 
 	kvd_options_init(&options);
-	options.depth = DEPTH;
-	server = fake_server_open(4, WINDOW, rate, 0, &options);
+	options.depth = depth;
+	server = fake_server_open(4, WINDOW, 0, 0, &options);
 	kvd = &server->kvd;
 	server->respond = execute;
 	server->before_read = count_read;
 	seen_count = reads = 0;
+}
+
+/* Each request goes alone, as where there is no memory for batches. */
+static void without_batches(void)
+{
+	assert_int_equal(kvd_submit(kvd, NULL, 0), KVD_OK);
+	free(kvd->conn.batches);
+	kvd->conn.batches = NULL;
+}
+
+static int setup(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	open_with(DEPTH);
+	without_batches();
 	memset(values, 0, sizeof(values));
 	for (i = 0; i < OPS; i++) {
 		keys[i] = i;
 		list[i] = &ops[i];
 	}
 	return 0;
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	return setup_with(0);
 }
 
 static int teardown(void **state)
@@ -173,15 +184,11 @@ static void many_reads_in_flight(void **state)
 {
 	static struct kvd_op more[200], *each[200], *out[200];
 	static uint8_t buffers[200][2048];
-	struct kvd_options options;
 	unsigned int i, n = 0;
 
 	(void)state;
 	kvd_close(kvd);
-	kvd_options_init(&options);
-	options.depth = 200;
-	server = fake_server_open(2, WINDOW, 0, 0, &options);
-	kvd = &server->kvd;
+	open_with(200);
 	for (i = 0; i < 10; i++)
 		fake_server_put(server, i, 2000, 0);
 	server->fake.hold_reads = true;
@@ -299,6 +306,143 @@ static void every_operation(void **state)
 	assert_int_equal(server->gets, 2);
 	assert_int_equal(server->pings, 1);
 	assert_int_equal(seen_count, 4);
+}
+
+static void make_batches(unsigned int depth)
+{
+	kvd_close(kvd);
+	open_with(depth);
+}
+
+/* What waits together shares messages of at most 32 requests, and keeps its order. */
+static void requests_share_messages(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	make_batches(OPS);
+	for (i = 0; i < OPS; i++)
+		prep_put(i);
+	submit(0, OPS);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), OPS);
+	for (i = 0; i < OPS; i++) {
+		assert_ptr_equal(done[i], &ops[i]);
+		assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(ops[i].item.version, i + 1);
+		assert_int_equal(seen[i], i);
+	}
+	/* 48 bytes of header, and 16 + 8 + 20 for each. */
+	assert_int_equal(kvd->stats.requests, 4);
+	assert_int_equal(server->batches, 4);
+	assert_int_equal(kvd->conn.outstanding, 0);
+	/* One alone is a request of its own. */
+	submit(0, 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, 1000), 1);
+	assert_int_equal(server->batches, 4);
+}
+
+/* A message is no longer than the server takes; a value that is pulled goes alone. */
+static void batches_end_in_time(void **state)
+{
+	static const uint8_t long_value[FAKE_SERVER_BUFFER_BYTES];
+	unsigned int i;
+
+	(void)state;
+	make_batches(OPS);
+	for (i = 0; i < 10; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, long_value,
+			     i == 5 ? FAKE_SERVER_BUFFER_BYTES : 800, NULL);
+	submit(0, 10);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 10, 1000), 10);
+	for (i = 0; i < 10; i++) {
+		assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(seen[i], i);
+	}
+	assert_int_equal(server->batches, 4);
+	assert_int_equal(kvd->stats.requests, 6);
+}
+
+/* Each has its own result; a GET whose value did not fit is sent again, alone. */
+static void results_of_a_batch(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	make_batches(DEPTH);
+	fake_server_put(server, 4, 20, 0);
+	fake_server_put(server, 5, 30, 0);
+	server->batch_value_max = 20;
+	kvd_prep_incr(&ops[0], &keys[0], 8, 7, NULL);
+	kvd_prep_delete_if(&ops[1], &keys[3], 8, 42);
+	kvd_prep_get_by_request(&ops[2], &keys[4], 8, values[2], 32);
+	kvd_prep_get_by_request(&ops[3], &keys[5], 8, values[3], 32);
+	kvd_prep_get_by_request(&ops[4], &keys[6], 8, values[4], 32);
+	kvd_prep_get_and_touch(&ops[5], &keys[4], 8, 60, values[5], 32);
+	kvd_prep_ping(&ops[6]);
+	kvd_prep_touch(&ops[7], &keys[4], 8, 60);
+	submit(0, 8);
+	assert_int_equal(kvd_wait(kvd, done, 8, 8, 1000), 8);
+	for (i = 0; i < 8; i++)
+		assert_int_equal(ops[i].status, i == 4 ? KVD_NOT_FOUND : KVD_OK);
+	assert_int_equal(ops[0].item.version, 1);
+	assert_int_equal(values[2][19], 4);
+	assert_int_equal(values[3][29], 5);
+	assert_int_equal(ops[3].item.value_len, 30);
+	assert_int_equal(values[5][19], 4);
+	assert_int_equal(server->gets, 5);
+	assert_int_equal(server->batches, 2);
+	assert_int_equal(kvd->conn.outstanding, 0);
+	assert_null(kvd->conn.fence);
+}
+
+/* One that ended early leaves its place in the message. */
+static void canceled_in_a_batch(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	make_batches(DEPTH);
+	fake_server_put(server, 4, 20, 0);
+	server->hold_all = true;
+	for (i = 0; i < 4; i++)
+		prep_put(i + 10);
+	kvd_prep_get_by_request(&ops[14], &keys[4], 8, values[14], 32);
+	ops[11].timeout_ms = 1;
+	submit(10, 5);
+	assert_int_equal(kvd_cancel(kvd, &ops[12]), KVD_ERR_BUSY);
+	assert_int_equal(kvd_cancel(kvd, &ops[14]), KVD_OK);
+	assert_ended(14, KVD_ERR_CANCELED);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, 1000), 1);
+	assert_ptr_equal(done[0], &ops[11]);
+	assert_int_equal(ops[11].status, KVD_ERR_TIMEOUT);
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 3);
+	for (i = 10; i < 14; i++)
+		assert_int_equal(ops[i].status, i == 11 ? KVD_ERR_TIMEOUT : KVD_OK);
+	assert_int_equal(values[14][0], 0);
+	assert_int_equal(kvd->conn.outstanding, 0);
+}
+
+static void spoil(struct fake_server *p, struct wire_response *response)
+{
+	(void)p;
+	response->value_len -= (uint32_t)sizeof(struct wire_result);
+	response->entries--;
+}
+
+static void a_result_that_is_missing(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	make_batches(DEPTH);
+	server->before_response = spoil;
+	for (i = 0; i < 4; i++)
+		prep_put(i);
+	submit(0, 4);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 4, 1000), 4);
+	for (i = 0; i < 4; i++)
+		assert_int_equal(ops[i].status, KVD_ERR_PROTOCOL);
 }
 
 static void a_canceled_get(void **state)
@@ -529,7 +673,7 @@ static void a_lost_connection(void **state)
 	submit(20, 1);
 	submit(0, 20);
 	submit(21, 1);
-	server->queue[0].status = WIRE_PROTOCOL;
+	server->queue[0].head.status = WIRE_PROTOCOL;
 	fake_server_answer(server, 1);
 	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), 22);
 	for (i = 0; i < 22; i++)
@@ -610,6 +754,11 @@ int main(void)
 		CASE(synchronous_calls_keep_the_order),
 		CASE(what_is_refused),
 		CASE(every_operation),
+		CASE(requests_share_messages),
+		CASE(batches_end_in_time),
+		CASE(results_of_a_batch),
+		CASE(canceled_in_a_batch),
+		CASE(a_result_that_is_missing),
 		CASE(a_canceled_get),
 		CASE(a_canceled_change),
 		CASE(deadlines),

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* Batches: which requests share a message, and what their results are. */
+#include "client/batch.h"
+
+#include <string.h>
+
+/* So many requests that wait while none is outstanding are sent in two messages. */
+#define SPLIT_MIN 8u
+
+/* As the message has it. */
+static struct request request_of(const struct rpc *rpc)
+{
+	return (struct request){
+		.op = (enum wire_op)rpc->head.op,
+		.key = rpc->key,
+		.key_len = (uint32_t)rpc->key_len,
+		.value = rpc->value,
+		.value_len = rpc->head.value_len,
+		.flags = rpc->head.flags,
+		.mode = rpc->head.mode,
+		.arg32 = rpc->head.arg32,
+		.arg64 = rpc->head.arg64,
+		.arg_addr = rpc->head.arg_addr,
+		.ttl = rpc->head.ttl,
+	};
+}
+
+/* A GET that touches is answered with a copy if its value does not fit, so it goes alone. */
+static bool may_share(const struct flight *f)
+{
+	if (f->kind == FLIGHT_CHANGE)
+		return true;
+	return (f->kind == FLIGHT_LOOKUP || f->kind == FLIGHT_GET) && !f->alone &&
+	       !(f->rpc.head.flags & WIRE_F_TOUCH);
+}
+
+unsigned int batch_count(const struct kvd *handle)
+{
+	size_t bytes = sizeof(struct wire_request);
+	const struct list *link;
+	struct request request;
+	unsigned int n = 0;
+
+	for (link = handle->requests.next; link != &handle->requests && n < WIRE_BATCH_MAX;
+	     link = link->next) {
+		const struct flight *f = list_entry(link, struct flight, link);
+
+		if (!may_share(f))
+			break;
+		request = request_of(&f->rpc);
+		bytes += wire_batched_bytes(&request);
+		if (bytes > handle->conn.request_bytes)
+			break;
+		n++;
+	}
+	/* Two messages, so that the server works on one while this thread does on the other. */
+	return !handle->conn.outstanding && n >= SPLIT_MIN ? n / 2 : n;
+}
+
+size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, uint32_t message,
+		  uint32_t id, uint8_t *to)
+{
+	struct wire_request head = { .op = WIRE_BATCH, .id = id, .count = count };
+	size_t used = sizeof(head);
+	struct request request;
+	struct flight *f;
+	unsigned int i;
+
+	batch->count = count;
+	for (i = 0; i < count; i++) {
+		f = list_entry(handle->requests.next, struct flight, link);
+		list_remove(&f->link);
+		request = request_of(&f->rpc);
+		wire_batched_write(&request, to + used);
+		used += wire_batched_bytes(&request);
+		batch->flights[i] = f;
+		f->place = PLACE_SENT;
+		f->message = message;
+		f->sent = true;
+	}
+	head.value_len = (uint32_t)(used - sizeof(head));
+	memcpy(to, &head, sizeof(head));
+	return used;
+}
+
+/* Before any flight moves on: NULL, or what is wrong. */
+static const char *results_check(const struct batch *batch, const struct response *response)
+{
+	struct response result;
+	const char *error;
+	unsigned int n;
+	size_t at = 0;
+
+	for (n = 0; at < response->value_len; n++) {
+		error = wire_result_parse(&result, response->value, response->value_len, &at);
+		if (error)
+			return error;
+		if (n == batch->count ||
+		    (batch->flights[n] && batch->flights[n]->rpc.head.op != result.op))
+			return "a result of another request";
+	}
+	return n == batch->count ? NULL : "a result is missing";
+}
+
+void batch_response(struct kvd *handle, struct batch *batch, const struct response *response)
+{
+	const char *error = response->status ? "a batch failed as a whole" :
+					       results_check(batch, response);
+	struct response result;
+	struct flight *f;
+	unsigned int i;
+	size_t at = 0;
+
+	if (error) {
+		handle_fail(handle, KVD_ERR_PROTOCOL,
+			    "malformed response from the server at %s: %s", handle->dev->address,
+			    error);
+		return;
+	}
+	for (i = 0; i < batch->count; i++) {
+		(void)wire_result_parse(&result, response->value, response->value_len, &at);
+		f = batch->flights[i];
+		batch->flights[i] = NULL;
+		if (!f)
+			continue;
+		f->place = PLACE_NONE;
+		f->ops->response(handle, f, &result);
+	}
+}

@@ -115,7 +115,6 @@ struct kvd {
 	uint64_t timed_gets;
 	struct access access;
 	struct hist_sparse *latency[LATENCIES]; /* NULL: none recorded yet */
-	char device_why[160];
 	char error[ERROR_BYTES];
 };
 

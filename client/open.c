@@ -160,7 +160,6 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 	handle->dev = handle->shared_device->dev;
 	handle->pd = handle->shared_device->pd;
 	handle->message_max = handle->shared_device->port.max_msg_sz;
-	snprintf(handle->device_why, sizeof(handle->device_why), "the address %s asks for it", url);
 	return KVD_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "client/shared.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,7 @@ static struct shared_device *device_make(const char *url, struct device *dev)
 	if (!device)
 		return NULL;
 	strcpy(device->url, url);
+	snprintf(device->why, sizeof(device->why), "the address %s asks for it", url);
 	device->dev = dev;
 	device->users = 1;
 	return device;

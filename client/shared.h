@@ -42,6 +42,7 @@ struct shared_device {
 	struct ibv_port_attr port;
 	unsigned int users; /* under the lock of the process, like the next */
 	bool condemned;	    /* no further handle gets it */
+	char why[160];	    /* this device: for kvd_info() */
 	char url[];
 };
 

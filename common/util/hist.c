@@ -69,33 +69,42 @@ double hist_mean(const struct hist *hist)
 	return hist->count ? (double)hist->sum_ns / (double)hist->count : 0;
 }
 
-#define PARTS (HIST_BUCKETS / HIST_SUB_BUCKETS)
-
 void hist_sparse_release(struct hist_sparse *sparse)
 {
-	unsigned int i;
-
-	for (i = 0; i < PARTS; i++)
-		free(sparse->parts[i]);
+	free(sparse->parts);
 	memset(sparse, 0, sizeof(*sparse));
+}
+
+/* NULL: there is no memory for it. */
+static uint32_t *sparse_part(struct hist_sparse *sparse, unsigned int i)
+{
+	uint32_t(*parts)[HIST_SUB_BUCKETS];
+
+	if (!sparse->part_of[i]) {
+		parts = realloc(sparse->parts, (sparse->part_count + 1u) * sizeof(*parts));
+		if (!parts)
+			return NULL;
+		memset(parts[sparse->part_count], 0, sizeof(*parts));
+		sparse->parts = parts;
+		sparse->part_of[i] = ++sparse->part_count;
+	}
+	return sparse->parts[sparse->part_of[i] - 1];
 }
 
 void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns)
 {
 	unsigned int bucket = hist_bucket(ns);
-	uint32_t **part = &sparse->parts[bucket / HIST_SUB_BUCKETS];
+	uint32_t *part = sparse_part(sparse, bucket / HIST_SUB_BUCKETS);
 
-	if (!*part)
-		*part = calloc(HIST_SUB_BUCKETS, sizeof(**part));
-	if (!*part)
+	if (!part)
 		return;
 	if (!sparse->count++ || ns < sparse->min_ns)
 		sparse->min_ns = ns;
 	if (ns > sparse->max_ns)
 		sparse->max_ns = ns;
 	sparse->sum_ns += ns;
-	if (!++(*part)[bucket % HIST_SUB_BUCKETS])
-		(*part)[bucket % HIST_SUB_BUCKETS]--; /* stays at the most there is */
+	if (!++part[bucket % HIST_SUB_BUCKETS])
+		part[bucket % HIST_SUB_BUCKETS]--; /* stays at the most there is */
 }
 
 void hist_sparse_expand(const struct hist_sparse *sparse, struct hist *hist)
@@ -109,7 +118,8 @@ void hist_sparse_expand(const struct hist_sparse *sparse, struct hist *hist)
 	hist->sum_ns = sparse->sum_ns;
 	hist->min_ns = sparse->min_ns;
 	hist->max_ns = sparse->max_ns;
-	for (i = 0; i < PARTS; i++)
-		for (j = 0; sparse->parts[i] && j < HIST_SUB_BUCKETS; j++)
-			hist->buckets[i * HIST_SUB_BUCKETS + j] = sparse->parts[i][j];
+	for (i = 0; i < HIST_PARTS; i++)
+		for (j = 0; sparse->part_of[i] && j < HIST_SUB_BUCKETS; j++)
+			hist->buckets[i * HIST_SUB_BUCKETS + j] =
+				sparse->parts[sparse->part_of[i] - 1][j];
 }

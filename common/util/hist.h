@@ -80,13 +80,17 @@ static inline void hist_record(struct hist *hist, uint64_t ns)
 	hist->buckets[hist_bucket(ns)]++;
 }
 
+#define HIST_PARTS (HIST_BUCKETS / HIST_SUB_BUCKETS)
+
 /*
- * The same with the memory that its values need: 0.5 KiB, and 256 bytes for each power of two in
+ * The same with the memory that its values need: 0.1 KiB, and 256 bytes for each power of two in
  * which there is one. For programs with thousands of them.
  */
 struct hist_sparse {
-	uint64_t count, sum_ns, min_ns, max_ns;		  /* as in struct hist */
-	uint32_t *parts[HIST_BUCKETS / HIST_SUB_BUCKETS]; /* NULL: empty */
+	uint64_t count, sum_ns, min_ns, max_ns; /* as in struct hist */
+	uint32_t (*parts)[HIST_SUB_BUCKETS];
+	uint8_t part_count;
+	uint8_t part_of[HIST_PARTS]; /* its part's number, from 1 on; 0: empty */
 };
 
 /* Frees its memory and makes it empty. Zeroed memory is an empty one, too. */

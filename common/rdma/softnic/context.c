@@ -44,7 +44,8 @@
  *     right; after a SIGKILL, at the latest one tick of the coarse clock later.
  *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting has a deadline, and
  *     one call does a bounded amount of work. The data path allocates nothing, but for the memory
- *     for inline data, when the first such request of a queue pair has to wait. It makes system
+ *     for inline data, when the first such request of a queue pair has to wait, and for entries of
+ *     a pair's queues, when more are outstanding than ever before. It makes system
  *     calls only to wake a peer that sleeps; to READ a client's file, 64 KiB at a time; to take
  *     wake-ups and files off the socket before it sleeps and when a READ's memory is not there;
  *     once per clock tick that a wait lasts through, to find out which peers are gone; and in every

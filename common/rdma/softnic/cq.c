@@ -7,6 +7,16 @@
 
 #include "common/util/log.h"
 
+/* That of a channel pair, of which a client may have thousands, begins with a few and grows. */
+static uint32_t cq_entries_first(const struct sn_cq *cq, int cqe)
+{
+	uint32_t entries = sn_round_up((uint32_t)cqe);
+
+	if (cq->channel && cq->channel->paired && entries > SN_QUEUE_FIRST)
+		entries = SN_QUEUE_FIRST;
+	return entries;
+}
+
 int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 		 struct ibv_cq **out)
 {
@@ -28,7 +38,9 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		goto no_memory;
-	cq->mask = sn_round_up((uint32_t)cqe) - 1;
+	if (channel)
+		cq->channel = sn_container(channel, struct sn_channel, verbs);
+	cq->mask = cq_entries_first(cq, cqe) - 1;
 	/* Not zeroed: it keeps to its first entries, and the pages of the others are not used. */
 	cq->cqes = malloc(((size_t)cq->mask + 1) * sizeof(*cq->cqes));
 	if (!cq->cqes)
@@ -42,8 +54,6 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 		.type = IBV_EVENT_CQ_ERR,
 		.cq = &cq->verbs,
 	};
-	if (channel)
-		cq->channel = sn_container(channel, struct sn_channel, verbs);
 	sn_lock_init(&cq->lock, cq->channel && cq->channel->paired);
 	sn_lock_init(&cq->list_lock, cq->lock.single);
 	cq->serve_after = SN_SERVE_AFTER;
@@ -101,9 +111,27 @@ static void do_cq_notify(struct sn_cq *cq, bool solicited)
 	}
 }
 
+/* Doubles the memory. False: there is none. */
+static bool do_cq_grow(struct sn_cq *cq)
+{
+	uint32_t mask = 2 * cq->mask + 1, i;
+	struct sn_cqe *cqes = malloc(((size_t)mask + 1) * sizeof(*cqes));
+
+	if (!cqes)
+		return false;
+	for (i = cq->tail; i != cq->head; i++)
+		cqes[i & mask] = cq->cqes[i & cq->mask];
+	free(cq->cqes);
+	cq->cqes = cqes;
+	cq->mask = mask;
+	return true;
+}
+
 bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
 {
-	if (cq->dead || cq->head - cq->tail >= (uint32_t)cq->verbs.cqe) {
+	uint32_t count = cq->head - cq->tail;
+
+	if (cq->dead || count >= (uint32_t)cq->verbs.cqe || (count > cq->mask && !do_cq_grow(cq))) {
 		do_cq_overrun(cq);
 		return false;
 	}

@@ -40,31 +40,18 @@ static int qp_check(const struct ibv_qp_init_attr *attr, int access)
 
 static int qp_alloc_queues(struct sn_qp *qp)
 {
-	struct sn_send_queue *sq = &qp->sq;
-	uint32_t slots = sn_round_up(qp->cap.max_send_wr);
-	size_t sges;
+	int ret = sn_send_queue_init(qp);
 
-	sq->mask = slots - 1;
-	sq->stride = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
-	/*
-	 * One piece of memory: beside many queue pairs each page of it is a miss of the TLB. Not
-	 * zeroed, since an entry is written before it is read, and most pages are never used.
-	 */
-	sges = slots * sizeof(*sq->wrs);
-	sq->wrs = malloc(sges + (size_t)slots * sq->stride * sizeof(*sq->sges));
-	if (!sq->wrs)
-		return -ENOMEM;
-	sq->sges = (struct ibv_sge *)(void *)((uint8_t *)sq->wrs + sges);
-	if (qp->srq)
-		return 0;
-	return sn_recv_queue_init(&qp->rq, qp->cap.max_recv_wr, qp->cap.max_recv_sge);
+	if (ret || qp->srq)
+		return ret;
+	return sn_recv_queue_init(&qp->rq, qp->cap.max_recv_wr, qp->cap.max_recv_sge,
+				  qp->lock.single);
 }
 
 static void qp_free(struct sn_qp *qp)
 {
 	sn_recv_queue_release(&qp->rq);
-	free(qp->sq.inline_data);
-	free(qp->sq.wrs);
+	sn_send_queue_release(&qp->sq);
 	sn_lock_destroy(&qp->lock);
 	free(qp);
 }

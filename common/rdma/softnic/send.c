@@ -329,6 +329,86 @@ static int do_send_check(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_
 	return 0;
 }
 
+/*
+ * One piece of memory: beside many queue pairs each page of it is a miss of the TLB. Not zeroed,
+ * since an entry is written before it is read.
+ */
+static int send_queue_alloc(struct sn_send_queue *sq, uint32_t slots)
+{
+	size_t sges = slots * sizeof(*sq->wrs);
+
+	sq->wrs = malloc(sges + (size_t)slots * sq->stride * sizeof(*sq->sges));
+	if (!sq->wrs)
+		return -ENOMEM;
+	sq->sges = (struct ibv_sge *)(void *)((uint8_t *)sq->wrs + sges);
+	sq->mask = slots - 1;
+	return 0;
+}
+
+/* That of a channel pair, of which a client may have thousands, begins with a few and grows. */
+int sn_send_queue_init(struct sn_qp *qp)
+{
+	uint32_t slots = sn_round_up(qp->cap.max_send_wr);
+
+	if (qp->lock.single && slots > SN_QUEUE_FIRST)
+		slots = SN_QUEUE_FIRST;
+	qp->sq.stride = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
+	return send_queue_alloc(&qp->sq, slots);
+}
+
+void sn_send_queue_release(struct sn_send_queue *sq)
+{
+	free(sq->inline_data);
+	free(sq->wrs);
+}
+
+/* Copies request @index from @from to @to, which differ in memory only. */
+static void do_send_move(struct sn_qp *qp, const struct sn_send_queue *from,
+			 struct sn_send_queue *to, uint32_t index)
+{
+	const size_t inline_max = qp->cap.max_inline_data;
+	uint32_t a = index & from->mask, b = index & to->mask;
+
+	to->wrs[b] = from->wrs[a];
+	memcpy(&to->sges[(size_t)b * to->stride], &from->sges[(size_t)a * to->stride],
+	       to->stride * sizeof(*to->sges));
+	if (to->inline_data)
+		memcpy(to->inline_data + b * inline_max, from->inline_data + a * inline_max,
+		       inline_max);
+}
+
+/* Doubles the memory, for requests that are not complete. */
+static int do_send_grow(struct sn_qp *qp)
+{
+	struct sn_send_queue *sq = &qp->sq;
+	struct sn_send_queue grown = { .stride = sq->stride };
+	uint32_t slots = 2 * (sq->mask + 1), i;
+
+	if (sq->inline_data) {
+		grown.inline_data = malloc((size_t)slots * qp->cap.max_inline_data);
+		if (!grown.inline_data)
+			return -ENOMEM;
+	}
+	if (send_queue_alloc(&grown, slots)) {
+		free(grown.inline_data);
+		return -ENOMEM;
+	}
+	for (i = sq->done; i != sq->posted; i++)
+		do_send_move(qp, sq, &grown, i);
+	sn_send_queue_release(sq);
+	sq->wrs = grown.wrs;
+	sq->sges = grown.sges;
+	sq->inline_data = grown.inline_data;
+	sq->mask = grown.mask;
+	return 0;
+}
+
+/* Makes sure that there is memory for one more, which max_send_wr allows. */
+static inline int do_send_reserve(struct sn_qp *qp)
+{
+	return qp->sq.posted - qp->sq.done <= qp->sq.mask ? 0 : do_send_grow(qp);
+}
+
 /* The memory for inline data comes with the first request that does not go to the ring at once. */
 static int do_send_inline_init(struct sn_qp *qp)
 {
@@ -419,7 +499,7 @@ static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct sn_send_queue *sq = &qp->sq;
 	uint32_t index = sq->posted;
-	struct sn_send *send = sn_send_at(qp, index);
+	struct sn_send *send;
 	uint64_t length;
 	int ret;
 
@@ -427,8 +507,11 @@ static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
 		return -EINVAL;
 	length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
 	ret = do_send_check(qp, wr, length);
+	if (!ret)
+		ret = do_send_reserve(qp);
 	if (ret)
 		return ret;
+	send = sn_send_at(qp, index);
 	if (do_send_direct(qp, wr, length))
 		return 0;
 	if (wr->send_flags & IBV_SEND_INLINE && length) {

@@ -75,6 +75,7 @@
 #define SN_GRANTS_QUEUED 16384	   /* bytes on the way to the peer; no GRANT beyond */
 #define SN_COPY_STEP 65536u	   /* bytes that one queue pair READs of files in a scan */
 #define SN_COPY_SCAN (2 * SN_COPY_STEP) /* bytes that all of them READ in a scan: 20 us */
+#define SN_QUEUE_FIRST 4 /* entries of a queue that grows, at first: those of a channel pair */
 #define SN_LINE 64
 #define SN_COPY_LINES 4 /* lines that are copied without a call */
 
@@ -218,7 +219,7 @@ struct sn_cq {
 
 	struct sn_lock lock;
 	struct sn_cqe *cqes;
-	uint32_t mask;
+	uint32_t mask; /* entries that there is memory for, less 1; grows up to verbs.cqe */
 	uint32_t head;
 	uint32_t tail;
 	uint32_t skipped;   /* polls since the last scan */
@@ -339,7 +340,7 @@ struct sn_send_queue {
 	struct ibv_sge *sges;
 	uint8_t *inline_data; /* of those that had to wait; NULL: none had */
 	uint32_t stride;      /* sges of one work request */
-	uint32_t mask;
+	uint32_t mask;	      /* requests that there is memory for, less 1 */
 	uint32_t posted;
 	uint32_t pushed;	/* in the ring, or read */
 	uint32_t done;		/* complete */
@@ -592,7 +593,8 @@ int sn_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
 void sn_destroy_srq(struct ibv_srq *srq);
 int sn_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 bool sn_srq_take(struct sn_srq *srq, struct sn_incoming *in);
-int sn_recv_queue_init(struct sn_recv_queue *queue, uint32_t max_wr, uint32_t max_sge);
+/* @grows: it begins with memory for a few. */
+int sn_recv_queue_init(struct sn_recv_queue *queue, uint32_t max_wr, uint32_t max_sge, bool grows);
 void sn_recv_queue_release(struct sn_recv_queue *queue);
 int sn_recv_queue_post(struct sn_recv_queue *queue, const struct ibv_recv_wr *wr);
 bool sn_recv_queue_take(struct sn_recv_queue *queue, struct sn_incoming *in);
@@ -663,6 +665,8 @@ static inline bool sn_qp_has_work(struct sn_qp *qp)
 
 /* send.c */
 int sn_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int sn_send_queue_init(struct sn_qp *qp);
+void sn_send_queue_release(struct sn_send_queue *sq);
 void do_sn_send_push(struct sn_qp *qp);
 void do_sn_send_complete(struct sn_qp *qp);
 void do_sn_send_flush(struct sn_qp *qp, enum ibv_wc_status first);

@@ -8,13 +8,8 @@
 
 #include "common/util/log.h"
 
-int sn_recv_queue_init(struct sn_recv_queue *queue, uint32_t max_wr, uint32_t max_sge)
+static int recv_queue_alloc(struct sn_recv_queue *queue, uint32_t slots)
 {
-	uint32_t slots = sn_round_up(max_wr);
-
-	memset(queue, 0, sizeof(*queue));
-	queue->max_wr = max_wr;
-	queue->max_sge = max_sge ? max_sge : 1;
 	queue->mask = slots - 1;
 	queue->wrs = calloc(slots, sizeof(*queue->wrs));
 	queue->sges = calloc((size_t)slots * queue->max_sge, sizeof(*queue->sges));
@@ -22,6 +17,38 @@ int sn_recv_queue_init(struct sn_recv_queue *queue, uint32_t max_wr, uint32_t ma
 		sn_recv_queue_release(queue);
 		return -ENOMEM;
 	}
+	return 0;
+}
+
+int sn_recv_queue_init(struct sn_recv_queue *queue, uint32_t max_wr, uint32_t max_sge, bool grows)
+{
+	uint32_t slots = sn_round_up(max_wr);
+
+	memset(queue, 0, sizeof(*queue));
+	queue->max_wr = max_wr;
+	queue->max_sge = max_sge ? max_sge : 1;
+	return recv_queue_alloc(queue, grows && slots > SN_QUEUE_FIRST ? SN_QUEUE_FIRST : slots);
+}
+
+/* Doubles the memory. */
+static int recv_queue_grow(struct sn_recv_queue *queue)
+{
+	struct sn_recv_queue grown = *queue;
+	uint32_t i, from, to;
+
+	if (recv_queue_alloc(&grown, 2 * (queue->mask + 1)))
+		return -ENOMEM;
+	for (i = queue->tail; i != queue->head; i++) {
+		from = i & queue->mask;
+		to = i & grown.mask;
+		grown.wrs[to] = queue->wrs[from];
+		memcpy(&grown.sges[(size_t)to * queue->max_sge],
+		       &queue->sges[(size_t)from * queue->max_sge],
+		       queue->max_sge * sizeof(*queue->sges));
+	}
+	free(queue->wrs);
+	free(queue->sges);
+	*queue = grown;
 	return 0;
 }
 
@@ -34,12 +61,15 @@ void sn_recv_queue_release(struct sn_recv_queue *queue)
 
 int sn_recv_queue_post(struct sn_recv_queue *queue, const struct ibv_recv_wr *wr)
 {
-	uint32_t slot = queue->head & queue->mask;
+	uint32_t slot;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
 		return -EINVAL;
 	if (queue->head - queue->tail >= queue->max_wr)
 		return -ENOMEM;
+	if (queue->head - queue->tail > queue->mask && recv_queue_grow(queue))
+		return -ENOMEM;
+	slot = queue->head & queue->mask;
 	queue->wrs[slot].wr_id = wr->wr_id;
 	queue->wrs[slot].num_sge = (uint32_t)wr->num_sge;
 	if (wr->num_sge)
@@ -88,7 +118,7 @@ int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_
 		ret = -ENOMEM;
 		goto remove_object;
 	}
-	ret = sn_recv_queue_init(&srq->queue, attr->attr.max_wr, attr->attr.max_sge);
+	ret = sn_recv_queue_init(&srq->queue, attr->attr.max_wr, attr->attr.max_sge, false);
 	if (ret)
 		goto free_srq;
 	srq->ctx = ctx;

@@ -20,6 +20,7 @@ PREFIX     ?= /usr/local
 BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
+DOCDIR     ?= $(PREFIX)/share/doc/kvd
 # As the GNU coding standards have it; what is installed into /usr is configured in /etc.
 SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/etc,$(PREFIX)/etc)
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
@@ -62,6 +63,7 @@ libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 RDMA_LIBS   = $(call libs,RDMA_LIBS,libibverbs librdmacm)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
+UV_LIBS     = $(call libs,UV_LIBS,libuv)
 
 ifneq ($(findstring s,$(firstword -$(MAKEFLAGS))),s)
 ifndef V
@@ -84,8 +86,9 @@ TEST_SRC   := $(sort $(wildcard $(foreach p,test race conformance sys, \
 	tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
 HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
+EXAMPLE_SRC := $(sort $(wildcard client/examples/*.c))
 ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) $(TEST_SRC) \
-	$(HELPER_SRC) $(FUZZ_SRC)
+	$(HELPER_SRC) $(FUZZ_SRC) $(EXAMPLE_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h server/*.h \
 	server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system/*.sh tests/vm/run \
@@ -95,6 +98,7 @@ SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system
 obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
+EXAMPLES := $(patsubst client/%.c,$(B)/%,$(EXAMPLE_SRC))
 # In link order: each may use what stands to the right of it.
 TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
 
@@ -104,14 +108,16 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all tests fuzzers fuzz check check-long demo demo-rdma deps deps-test lint headers layers \
-	format fmt columns cppcheck scripts install uninstall clean help FORCE
+.PHONY: all tests examples fuzzers fuzz check check-long demo demo-rdma deps deps-test lint \
+	headers layers format fmt columns cppcheck scripts install uninstall clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS)  ## the programs and the library (default)
 	@:
 
-tests: $(TESTS)  ## the test programs, not run
+tests: $(TESTS) $(EXAMPLES)  ## the test programs, not run
+	@:
+examples: $(EXAMPLES)  ## the programs of client/examples, in build/examples
 	@:
 
 # The flags are in a file that changes only when they do: changed CFLAGS rebuild all, nothing else
@@ -133,10 +139,10 @@ $(O)/found: $(O)/flags
 		"run \`make deps\` first (conf/install-deps lists the packages)" >&2; exit 1; }
 	@touch $@
 $(O)/found-test: $(O)/found
-	@m=$$($(call missing,setjmp.h cmocka.h)); [ -z "$$m" ] || { echo "missing:$$m;" \
+	@m=$$($(call missing,setjmp.h cmocka.h uv.h)); [ -z "$$m" ] || { echo "missing:$$m;" \
 		"run \`make deps-test\` first (conf/install-deps lists the packages)" >&2; exit 1; }
 	@touch $@
-$(call obj,$(TEST_SRC) $(HELPER_SRC)): | $(O)/found-test
+$(call obj,$(TEST_SRC) $(HELPER_SRC) $(EXAMPLE_SRC)): | $(O)/found-test
 
 $(O)/%.o: %.c $(O)/flags | $(O)/found
 	@mkdir -p $(@D)
@@ -174,6 +180,11 @@ $(B)/kvctl: $(O)/client/kvctl.o $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+# As a program of somebody else's: <kvd.h> and the library.
+$(call obj,$(EXAMPLE_SRC)): K_CPPFLAGS += -Iclient
+$(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
+	@mkdir -p $(@D)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(UV_LIBS) $(LDLIBS)
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm \
@@ -275,6 +286,8 @@ install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm755 $(B)/kvctl $(D)$(BINDIR)/kvctl
 	$(Q)$(INSTALL) -Dm755 $(B)/kvbench $(D)$(BINDIR)/kvbench
 	$(Q)$(INSTALL) -Dm644 client/kvd.h $(D)$(INCLUDEDIR)/kvd.h
+	$(Q)$(INSTALL) -d $(D)$(DOCDIR)/examples
+	$(Q)$(INSTALL) -m644 $(EXAMPLE_SRC) client/examples/Makefile $(D)$(DOCDIR)/examples
 	$(Q)$(INSTALL) -Dm644 $(B)/libkvd.a $(D)$(LIBDIR)/libkvd.a
 	$(Q)$(INSTALL) -Dm755 $(B)/libkvd.so.$(SOMAJOR) $(D)$(LIBDIR)/libkvd.so.$(VERSION)
 	$(Q)ln -sf libkvd.so.$(VERSION) $(D)$(LIBDIR)/libkvd.so.$(SOMAJOR)
@@ -298,7 +311,9 @@ uninstall:  ## removes what install installed; keeps a changed kvd.ini
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
 		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
 		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service \
-		$(D)$(SYSUSERSDIR)/kvd.conf
+		$(D)$(SYSUSERSDIR)/kvd.conf \
+		$(addprefix $(D)$(DOCDIR)/examples/,$(notdir $(EXAMPLE_SRC)) Makefile)
+	$(Q)rmdir -p $(D)$(DOCDIR)/examples 2>/dev/null || true
 	$(Q)! cmp -s conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini || \
 		rm -f $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)rmdir $(D)$(SYSCONFDIR)/kvd 2>/dev/null || true

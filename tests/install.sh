@@ -25,9 +25,10 @@ make_install() {
 version=$(awk '/define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $3; s = "." } END { print v }' \
 	client/kvd.h)
 
+examples=$(for f in client/examples/*.c; do echo "share/doc/kvd/examples/${f##*/}"; done)
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
 lib/libkvd.so.0.2 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
-lib/sysusers.d/kvd.conf"
+lib/sysusers.d/kvd.conf share/doc/kvd/examples/Makefile $examples"
 
 list_files() {
 	(cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort)
@@ -36,7 +37,7 @@ list_files() {
 echo "DESTDIR: the tree that a package would hold"
 root=$tmp/root
 make_install DESTDIR="$root" PREFIX=/opt/kvd install
-diff <(tr ' ' '\n' <<<"$expected") <(list_files "$root/opt/kvd") ||
+diff <(tr ' ' '\n' <<<"$expected" | LC_ALL=C sort) <(list_files "$root/opt/kvd") ||
 	die "installed other files than expected"
 [ "$(list_files "$root" | grep -cv '^opt/kvd/')" = 0 ] || die "files outside of PREFIX"
 ! grep -rlF "$tmp" "$root" --include=*.pc --include=*.service || die "DESTDIR is in a file"
@@ -65,7 +66,8 @@ for list in shared static; do
 		END { exit bad }' "$tmp/$list" ||
 		die "the $list library exports what is not in kvd.h"
 done
-for name in $(grep -o '\bkvd_[a-z_]*(' client/kvd.h | tr -d '(' | sort -u); do
+# kvd_prep*() are inline.
+for name in $(grep -o '\bkvd_[a-z_]*(' client/kvd.h | tr -d '(' | grep -v '^kvd_prep' | sort -u); do
 	grep -qE " T $name(@|\$)" "$tmp/shared" || die "libkvd.so does not export $name of kvd.h"
 	grep -q " T $name\$" "$tmp/static" || die "libkvd.a does not have $name of kvd.h"
 done
@@ -101,6 +103,14 @@ echo "shared: $(pkg-config --libs kvd)"
 readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\.2\]' ||
 	die "not linked to the library"
 run_program env LD_LIBRARY_PATH="$prefix/lib" "$tmp/shared-program"
+
+echo "examples: built as they are installed"
+cp -r "$prefix/share/doc/kvd/examples" "$tmp/examples"
+(cd "$tmp/examples" && MAKEFLAGS= make -s CC="${CC:-cc}" CFLAGS="-Wall -Wextra -Werror" \
+	all libuv_server)
+said=$(LD_LIBRARY_PATH="$prefix/lib" "$tmp/examples/sync" "softnic://$tmp/nobody" 2>&1) &&
+	die "the example sync found a server"
+grep -q 'is kvd running?' <<<"$said" || die "the example sync said: $said"
 
 # Fully static: this proves that kvd.pc names all that libkvd.a needs.
 echo "static: ${#static_libs[@]} flags"

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of client/examples: each program does what the head of its file says.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+out=$tmp/out
+
+# name, arguments...: runs an example, which has to succeed, with its output to $out
+example() {
+	local name=$1
+	shift
+	"$build/examples/$name" "$url" "$@" >"$out" 2>&1 && return 0
+	echo "$name failed:"
+	tail -n "$CHECK_LINES_SHOWN" "$out"
+	return 1
+}
+
+said() {
+	grep -qx -- "$1" "$out" && return 0
+	echo "not in the output: $1"
+	tail -n "$CHECK_LINES_SHOWN" "$out"
+	return 1
+}
+
+sync() {
+	example sync && said 'name is Ada' && said 'visits after the first and two more: 2' &&
+		said 'the second change with the old version: the key exists.*' &&
+		said 'nobody: not found' && [ "$(kvctl get name)" = 'Ada Lovelace' ]
+}
+
+batch() {
+	example batch && said '1000 of 1000 values read back' &&
+		[ "$(kvctl get key-999)" = 'value of 999' ]
+}
+
+epoll_loop() {
+	example epoll_loop <<-'END' || return 1
+		set colour green
+		get colour
+		get shape
+		frobnicate
+	END
+	said 'colour stored' && said 'colour = green' && said 'shape: not found' &&
+		said 'not a command: frobnicate'
+}
+
+thread_pool() {
+	example thread_pool 4 && said "2000 jobs done by 4 threads; jobs found each other's keys"
+}
+
+cache_aside() {
+	example cache_aside 8 && said '8 answers, the origin was asked 1 time' &&
+		[ "$(kvctl get report)" = 'the report' ] &&
+		! kvctl get report:computing >"$out"
+}
+
+# commands...: sends them to the server on libuv, and prints as many answers
+ask() {
+	local line command
+	exec 3<>"/dev/tcp/127.0.0.1/$uv_port" || return 1
+	printf '%s\n' "$@" >&3
+	for command; do
+		[ "$command" = quit ] || { read -r -t "$DEADLINE_S" line <&3 && echo "$line"; }
+	done
+	exec 3>&-
+}
+
+libuv_server() {
+	local pid uv_port
+	"$build/examples/libuv_server" "$url" >"$out" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	await_line "$out" '^port' "$pid" || return 1
+	uv_port=$(sed -n 's/^port //p' "$out")
+	[ "$(ask 'set city Turin')" = ok ] && [ "$(ask 'get city')" = Turin ] &&
+		[ "$(ask 'get nothing')" = 'not found' ] &&
+		[ "$(ask hello)" = 'not a command' ] &&
+		[ "$(ask 'set a 1' 'set b 2' 'set c 3' | sort -u)" = ok ] &&
+		[ "$(ask 'get a' 'get b' 'get c' | sort | tr '\n' ' ')" = '1 2 3 ' ] || return 1
+	ask quit && await_end "$pid" && forget "$pid" && [ "$status" = 0 ]
+}
+
+check "the server starts" server_start
+check "sync" sync
+check "batch" batch
+check "epoll_loop" epoll_loop
+check "thread_pool" thread_pool
+check "cache_aside" cache_aside
+check "libuv_server" libuv_server
+check "the server stops" server_stop
+finish

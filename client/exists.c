@@ -24,8 +24,10 @@ static enum kvd_status exists_batch(struct kvd *handle, const struct kvd_key *ke
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
-		requests[i] = (struct kvd_get_request){ keys[i].key, keys[i].key_len, NULL,
-							0,	     KVD_OK,	      { 0 } };
+		requests[i] = (struct kvd_get_request){
+			.key = keys[i].key,
+			.key_len = keys[i].key_len,
+		};
 	status = lookups_call(handle, requests, count, true);
 	for (i = 0; i < count; i++) {
 		if (results)
@@ -49,8 +51,11 @@ enum kvd_status kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, 
 
 	if (present)
 		*present = 0;
-	if (status)
+	if (status) {
+		for (at = 0; results && at < count; at++)
+			results[at] = (struct kvd_exists){ .status = status };
 		return status;
+	}
 	status = keys_check(handle, keys, count);
 	for (at = 0; !status && at < count; at += n) {
 		n = count - at < GETS_MAX ? count - at : GETS_MAX;

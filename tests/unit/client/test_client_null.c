@@ -120,6 +120,7 @@ static void reading(void **state)
 	assert_int_equal(kvd_get_and_touch(kvd, "k", 1, 5, NULL, 0, NULL), KVD_NOT_FOUND);
 
 	assert_no_handle(kvd_exists_many(NULL, &key, 1, &exists, &present));
+	assert_int_equal(exists.status, KVD_ERR_INVALID);
 	assert_refused(kvd_exists_many(kvd, NULL, 1, &exists, &present));
 	assert_int_equal(kvd_exists_many(kvd, NULL, 0, NULL, NULL), KVD_OK);
 	assert_int_equal(kvd_exists_many(kvd, &key, 1, NULL, NULL), KVD_OK);

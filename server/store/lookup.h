@@ -27,8 +27,8 @@
 /* An item that was seen valid. */
 struct item_ref {
 	struct item *item;
-	struct item head;   /* a verified copy of its header, and: */
-	uint64_t value_sum; /* if it has one */
+	uint64_t value_sum; /* if it has one; and: */
+	struct item head;   /* a verified copy of its header */
 };
 
 /* What one try to look up a key gives. */

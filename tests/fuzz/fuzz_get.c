@@ -137,7 +137,7 @@ static void fake_server_make(void)
 /* Resets the handle, so that no earlier input has an effect on it. */
 static void handle_renew(void)
 {
-	if (server && server->kvd.broken) {
+	if (server && server->kvd.conn.broken) {
 		kvd_close(&server->kvd);
 		server = NULL;
 	}
@@ -147,12 +147,14 @@ static void handle_renew(void)
 	server->kvd.geometry_ns = 0;
 	memset(&server->kvd.clock, 0, sizeof(server->kvd.clock));
 	memset(server->kvd.cache.lines, 0, bcache_bytes(&server->kvd.cache));
-	memset(server->kvd.scratch.base, 0, server->kvd.scratch.bytes);
+	memset(server->kvd.conn.ring.base, 0, server->kvd.conn.ring.bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct kvd_get_request requests[KEYS + 4];
+	struct kvd_exists results[KEYS + 4];
+	struct kvd_key names[KEYS + 4];
 	static uint8_t values[KEYS + 4][VALUE_BYTES];
 	static uint64_t keys[KEYS + 4];
 	uint64_t cursor = 0;
@@ -170,10 +172,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			.value = values[i],
 			.value_size = VALUE_BYTES,
 		};
+		names[i] = (struct kvd_key){ &keys[i], 8 };
 		if (i % 4 == 0)
 			kvd_get(&server->kvd, &keys[i], 8, values[i], VALUE_BYTES, NULL);
 	}
 	kvd_get_many(&server->kvd, requests, KEYS + 4);
+	kvd_exists_many(&server->kvd, names, KEYS + 4, results, NULL);
 	kvd_scan(&server->kvd, &cursor, NULL, visit, NULL);
 	return 0;
 }

@@ -32,13 +32,14 @@
  * KVD_NOT_FOUND is a verified fact.
  *
  * Versions. Every change gives its key a new version (except kvd_touch(), which keeps it): never 0,
- * higher than all the key had, and given to no other item of the server. So a change that depends
- * on a version (KVD_PUT_IF_VERSION, kvd_delete_if()) happens only if nothing has changed the key.
- * That holds across restarts of the server, which lose all keys: a version of before matches
- * nothing that is stored afterwards. It is certain, and later versions are higher, if by the
- * server's time of day at least one second lies between the beginnings of the two starts. If that
- * clock was set back, or the server was started twice within a second, random bits keep them apart:
- * then each comparison with an old version succeeds wrongly with a probability of at most 2^-32.
+ * given to no other item of the server, and higher than all the key had since it was last absent.
+ * So a change that depends on a version (KVD_PUT_IF_VERSION, kvd_delete_if()) happens only if
+ * nothing has changed the key. That holds across restarts of the server, which lose all keys: a
+ * version of before matches nothing that is stored afterwards. It is certain, and later versions
+ * are higher, if by the server's time of day at least one second lies between the beginnings of the
+ * two starts. If that clock was set back, or the server was started twice within a second, random
+ * bits keep them apart: then each comparison with an old version succeeds wrongly with a
+ * probability of at most 2^-32.
  *
  * Expiry. A key may have a time to live, in seconds. It expires for all clients at the instant when
  * the server's clock reaches the second kvd_item.expires_s: never earlier than the time to live

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* A thread of sys_history.c: what it submits, and what it records of it. */
+#ifndef KVD_TESTS_SYSTEM_SYS_HISTORY_H
+#define KVD_TESTS_SYSTEM_SYS_HISTORY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/kvd.h"
+#include "tests/linearizability/lin.h"
+
+#define CLIENTS 4
+/* Of all clients together on one key: no more than LIN_PENDING_MAX. */
+#define PLACES 12
+#define SHARED_KEYS 6
+#define GENERATIONS 16
+/* Those that all change, and for each client one that no other changes. */
+#define KEYS (SHARED_KEYS + CLIENTS * GENERATIONS)
+#define VALUE_BYTES_MAX (400u << 10)
+#define KEY_BYTES 24
+
+/* clang-format off */
+#define COUNTS_MAP(X) \
+	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen)
+/* clang-format on */
+
+struct counts {
+#define X(name) uint64_t name;
+	COUNTS_MAP(X)
+#undef X
+};
+
+struct client;
+
+/* An operation that is submitted, or free to be. */
+struct place {
+	struct kvd_op op;
+	struct client *client;
+	int64_t index; /* in the log; negative: of a pair */
+	bool used;
+	bool dirty; /* the library must not write to the value any more */
+	uint8_t key[KEY_BYTES];
+	uint8_t *value;
+};
+
+struct run;
+
+struct client {
+	struct run *run;
+	struct kvd *kvd;
+	int fd; /* negative: it waits by kvd_wait() */
+	unsigned int number;
+	pthread_t thread;
+	uint64_t random, serial;
+	struct lin_log log;
+	struct place places[PLACES];
+	uint64_t versions[KEYS]; /* the last that it saw */
+	uint8_t *value;		 /* of a synchronous call */
+	bool lost;
+	unsigned int short_times; /* changes that got too short a time, in this round */
+
+	/* Of the handle: each has a key of its own, and a pair of keys. */
+	_Atomic uint32_t generation;
+	uint64_t pair_number; /* of its last change */
+
+	uint64_t losses;
+	struct counts counts;
+};
+
+struct run {
+	const char *url;
+	bool stays;	/* connections stay */
+	uint64_t nonce; /* of the round: it has keys of its own */
+	struct client clients[CLIENTS];
+	_Atomic unsigned int wrong, running;
+	_Atomic uint64_t steps;
+	uint64_t ops, kills;
+	unsigned int undecided;
+};
+
+void die(const char *what, const char *why);
+void wrong(const char *what, uint32_t key, uint64_t a, uint64_t b);
+uint64_t client_random(struct client *c);
+
+void client_init(struct client *c, struct run *run, unsigned int number, uint64_t seed);
+void client_release(struct client *c);
+/* Begins a round. */
+void client_begin(struct client *c);
+/* Submits, calls, cancels or takes something. */
+void client_step(struct client *c);
+/* Takes all that is outstanding. */
+void client_drain(struct client *c);
+/* Whether what it did was seen in its order. */
+void client_judge_order(const struct client *c);
+
+#endif /* KVD_TESTS_SYSTEM_SYS_HISTORY_H */

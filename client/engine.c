@@ -14,6 +14,8 @@
 #include "client/rpc.h"
 #include "common/util/clock.h"
 
+/* Polls that find something, before a wait looks at the clock all the same. */
+#define TURNS_MAX 64
 /* Longest sleep at once: a lost peer may cause no event, so completions are polled again. */
 #define SLEEP_MS_MAX 100
 
@@ -215,10 +217,12 @@ bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void
 	struct spin *spin = &handle->spin;
 	bool waited = false, any = false;
 	uint64_t now, next;
+	unsigned int turns;
 
 	for (;;) {
 		/* What has moved on may complete at once. */
-		while (engine_progress(handle) && !stop(handle, arg))
+		for (turns = 0; turns < TURNS_MAX && engine_progress(handle) && !stop(handle, arg);
+		     turns++)
 			any = true;
 		if (stop(handle, arg))
 			break;

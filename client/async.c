@@ -17,6 +17,7 @@
 #include "client/engine.h"
 #include "client/landing.h"
 #include "client/op.h"
+#include "client/transfer.h"
 #include "common/util/clock.h"
 
 /* How often kvd_poll() looks whether the connection was closed: that is a system call. */
@@ -48,6 +49,11 @@ static struct kvd_op *op_of(struct list *link)
 
 void submitted_release(struct kvd *handle)
 {
+	uint32_t i;
+
+	for (i = 0; handle->slot_memory && i < handle->options.depth; i++)
+		if (handle->slot_memory[i].op && handle->slot_memory[i].direct)
+			flight_put_memory(handle, &handle->slot_memory[i]);
 	free(handle->slot_memory);
 	free(handle->conn.batches);
 	if (handle->timer_fd >= 0)
@@ -139,9 +145,12 @@ static void ops_expire(struct kvd *handle, uint64_t now_ns)
 	handle->next_deadline_ns = 0;
 	for (i = 0; i < handle->options.depth; i++) {
 		op = handle->slot_memory[i].op;
+		if (op && private_of(op)->deadline_ns <= now_ns &&
+		    !flight_expire(handle, &handle->slot_memory[i]))
+			continue;
 		if (op && private_of(op)->deadline_ns <= now_ns)
-			flight_cut(handle, &handle->slot_memory[i], timeout_fail(handle));
-		else if (op)
+			private_of(op)->deadline_ns = now_ns + FLIGHT_DRAIN_NS;
+		if (op)
 			deadline_note(handle, private_of(op)->deadline_ns);
 	}
 	for (link = handle->waiting.next; link != &handle->waiting; link = next) {
@@ -274,7 +283,10 @@ static enum kvd_status cancel(struct kvd *handle, struct kvd_op *op)
 	if (private->state == OP_ENDED ||
 	    (private->state == OP_FLYING && op_is_sent(private->flight)))
 		return KVD_ERR_BUSY;
-	if (private->state == OP_FLYING)
+	/* It ends when they have completed. */
+	if (private->state == OP_FLYING && transfer_touches(private->flight))
+		transfer_stop(private->flight, KVD_ERR_CANCELED);
+	else if (private->state == OP_FLYING)
 		flight_cut(handle, private->flight, KVD_ERR_CANCELED);
 	else
 		waiting_end(handle, op, KVD_ERR_CANCELED);

@@ -9,7 +9,7 @@ void connection_init(struct connection *conn)
 	for (i = 0; i < GETS_MAX; i++)
 		conn->read_wrs[i] = (struct ibv_send_wr){
 			.next = i + 1 < GETS_MAX ? &conn->read_wrs[i + 1] : NULL,
-			.sg_list = &conn->read_sges[i],
+			.sg_list = conn->read_sges[i],
 			.num_sge = 1,
 			.opcode = IBV_WR_RDMA_READ,
 		};

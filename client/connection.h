@@ -16,6 +16,7 @@
 #define KVD_CLIENT_CONNECTION_H
 
 #include "client/kvd.h"
+#include "client/memory.h"
 #include "client/reg_buf.h"
 #include "common/rdma/device.h"
 #include "common/wire.h"
@@ -28,7 +29,7 @@
 #define RESPONSE_BYTES 4096u
 /* One SEND in so many is signaled, so that the send queue's entries are freed. */
 #define SIGNAL_EVERY 16
-/* The ring: at first, and when a batch or an item needs more. Longer items: client/large.h. */
+/* The ring: at first, and when a batch or an item needs more. Longer items: client/transfer.h. */
 #define RING_BYTES_MIN (16u << 10)
 #define RING_BYTES_MAX (64u << 10)
 
@@ -48,7 +49,8 @@ struct message {
 	uint32_t id;	       /* 0: none is outstanding */
 	uint8_t op;
 	bool batch;	  /* of the flights in conn.batches */
-	bool pull;	  /* the server READs the handle's stage */
+	bool staged;	  /* the server READs the handle's stage */
+	uint32_t pulled;  /* bytes of the value that the server READs, or 0 */
 	uint64_t sent_ns; /* clock_raw_ns() */
 };
 
@@ -59,6 +61,7 @@ struct connection {
 	struct ibv_comp_channel *comp_channel;
 	struct cm_channel *cm_channel;
 	uint32_t inline_max;
+	uint32_t read_sges_max; /* memories that one READ may go to */
 	bool broken; /* it is closed; the flights end with `lost` when engine_attend() runs next */
 	enum kvd_status lost;
 
@@ -89,7 +92,6 @@ struct connection {
 	uint32_t message_bytes; /* of each message's buffer */
 	uint32_t number;	/* of the last request: the high part of its id */
 	uint32_t free_count, recv_free_count;
-	uint32_t pulls;		 /* requests outstanding whose value the server READs */
 	uint32_t accesses;	 /* ACCESS messages outstanding */
 	uint32_t response_index; /* receive buffer of the response that is being taken in */
 	bool held; /* the receive buffer `held_index` has the response that rpc_call() returned */
@@ -104,7 +106,7 @@ struct connection {
 	struct message messages[MESSAGES_MAX];
 	struct read reads[READS_IN_FLIGHT_MAX];
 	struct ibv_send_wr read_wrs[GETS_MAX];
-	struct ibv_sge read_sges[GETS_MAX];
+	struct ibv_sge read_sges[GETS_MAX][READ_SGES_MAX];
 };
 static_assert(MESSAGES_MAX <= 256 && !(READS_IN_FLIGHT_MAX & (READS_IN_FLIGHT_MAX - 1)),
 	      "an index and a mask");

@@ -26,6 +26,7 @@ static void engine_lost(struct kvd *handle)
 	unsigned int i;
 
 	handle->attention = false;
+	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
 	for (i = 0; i < handle->call_count; i++)
@@ -64,7 +65,7 @@ static void ring_grow(struct kvd *handle)
 
 	conn->ring_small = false;
 	if (conn->ring.bytes < RING_BYTES_MAX)
-		handle_buf_resize(handle, &conn->ring, RING_BYTES_MAX, IBV_ACCESS_LOCAL_WRITE);
+		ring_resize(handle, RING_BYTES_MAX);
 }
 
 /* Those that wait for room to READ, in order, as far as there is some. */
@@ -264,12 +265,6 @@ static bool has_turn(struct kvd *handle, const void *arg)
 	return list_empty(&handle->waiting) || handle->conn.broken;
 }
 
-enum kvd_status timeout_fail(struct kvd *handle)
-{
-	return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s within the timeout",
-			   handle->dev->address);
-}
-
 enum kvd_status engine_turn(struct kvd *handle)
 {
 	if (list_empty(&handle->waiting))
@@ -287,14 +282,22 @@ static bool all_ended(struct kvd *handle, const void *arg)
 
 static enum kvd_status calls_wait(struct kvd *handle, const unsigned int *left)
 {
+	bool stopping = false;
+	uint64_t drained_ns;
 	unsigned int i;
 
 	if (engine_wait(handle, all_ended, left, &handle->deadline_ns))
 		return KVD_OK;
-	timeout_fail(handle);
 	for (i = 0; i < handle->call_count; i++)
 		if (handle->calls[i].place != PLACE_ENDED)
-			flight_cut(handle, &handle->calls[i], KVD_ERR_TIMEOUT);
+			stopping |= flight_expire(handle, &handle->calls[i]);
+	if (stopping) {
+		drained_ns = clock_ns() + FLIGHT_DRAIN_NS;
+		engine_wait(handle, all_ended, left, &drained_ns);
+	}
+	for (i = 0; i < handle->call_count; i++)
+		if (handle->calls[i].place != PLACE_ENDED)
+			flight_expire(handle, &handle->calls[i]);
 	return KVD_ERR_TIMEOUT;
 }
 

@@ -36,9 +36,6 @@ void engine_post(struct kvd *handle);
 bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void *arg),
 		 const void *arg, uint64_t *deadline_ns);
 
-/* Sets the text for an operation that the server did not do in time; KVD_ERR_TIMEOUT. */
-enum kvd_status timeout_fail(struct kvd *handle);
-
 /* When engine_progress() has something to do although nothing completes. UINT64_MAX: never. */
 uint64_t engine_next_ns(const struct kvd *handle);
 

@@ -66,6 +66,7 @@ enum flight_kind {
 
 struct kvd;
 struct flight;
+struct transfer;
 
 /* What the parts of a flight's way call when it goes on; those that can't happen to it are NULL. */
 struct flight_ops {
@@ -93,8 +94,7 @@ enum flight_place {
 /* What the READ under way is for. */
 enum flight_phase {
 	PHASE_PLAIN, /* a bucket or an item that fits the ring */
-	PHASE_HEAD,  /* the header of an item whose slot can't tell its length */
-	PHASE_LARGE, /* an item, in pieces, to the large buffer */
+	PHASE_LARGE, /* an item, in pieces: client/transfer.h */
 	PHASE_COPY,  /* the copy that the server made of a value, to the ring */
 	PHASE_COPY_LARGE,
 };
@@ -107,22 +107,25 @@ struct flight {
 	/* It has ended; NULL: a synchronous call's, or the handle's own. */
 	void (*ended)(struct kvd *handle, struct flight *flight);
 	/* Side by side: they are initialized by one store. */
-	uint8_t kind;	      /* enum flight_kind */
-	uint8_t place;	      /* enum flight_place */
-	uint8_t phase;	      /* enum flight_phase */
-	bool counted;	      /* in the handle's filter of changes */
-	bool sent;	      /* the server may have executed its request */
-	bool alone;	      /* GET by request: no other request is sent until it has ended */
+	uint8_t kind;  /* enum flight_kind */
+	uint8_t place; /* enum flight_place */
+	uint8_t phase; /* enum flight_phase */
+	bool counted;  /* in the handle's filter of changes */
+	bool sent;     /* the server may have executed its request */
+	bool alone;    /* GET by request: no other request is sent until it has ended */
+	bool direct;   /* it uses `mem`, which has all of its value */
+	bool has_transfer;
 	struct lookup lookup; /* of changes the hash is used */
 
-	uint64_t start_ns;	/* clock_ns(); 0: not timed */
-	uint64_t retry_ns;	/* in the list of those that pause: until then */
-	uint64_t large_at;	/* PHASE_LARGE: bytes of which READs were posted, */
-	uint64_t large_bytes;	/* of so many */
-	uint64_t large_offset;	/* in the region */
-	uint32_t message;	/* PLACE_SENT: its index */
-	enum kvd_status status; /* RAW, and of a change: how it ended */
-	uint64_t copy_seed;	/* PHASE_COPY: as in struct wire_response */
+	uint64_t start_ns;	   /* clock_ns(); 0: not timed */
+	uint64_t retry_ns;	   /* in the list of those that pause: until then */
+	uint64_t large_bytes;	   /* of the item that is READ, at most; 0: its header says it */
+	uint64_t large_offset;	   /* in the region */
+	struct kvd_mem *mem;	   /* if `direct` */
+	struct transfer *transfer; /* if `has_transfer` */
+	uint32_t message;	   /* PLACE_SENT: its index */
+	enum kvd_status status;	   /* RAW, and of a change: how it ended */
+	uint64_t copy_seed;	   /* PHASE_COPY: as in struct wire_response */
 	struct rpc rpc;
 	struct response response; /* RAW: the response, in the buffer that rpc_call() keeps */
 };
@@ -138,6 +141,8 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->counted = false;
 	f->sent = false;
 	f->alone = false;
+	f->direct = false;
+	f->has_transfer = false;
 	f->lookup.request = request;
 	f->lookup.exists = false;
 }

@@ -13,10 +13,10 @@
 #include "client/engine.h"
 #include "client/geometry.h"
 #include "client/landing.h"
-#include "client/large.h"
 #include "client/lookup.h"
 #include "client/read.h"
 #include "client/rpc.h"
+#include "client/transfer.h"
 #include "common/barrier.h"
 #include "common/util/clock.h"
 
@@ -140,7 +140,7 @@ static inline bool item_read(struct kvd *handle, struct flight *f)
 	uint32_t bytes = lookup_item_bytes(l, slot_bytes(slot));
 
 	if (slot_is_long(slot) && !l->exists) {
-		item_head_read(handle, f);
+		item_transfer(handle, f, slot_offset(slot), 0);
 		return true;
 	}
 	/* No server stores such a slot; a READ of it would break the connection. */
@@ -148,11 +148,9 @@ static inline bool item_read(struct kvd *handle, struct flight *f)
 		lookup_stale(handle, l);
 		return false;
 	}
-	if (read_add(handle, f, slot_offset(slot), bytes))
-		return true;
-	if (bytes > RING_BYTES_MAX)
-		item_large_read(handle, f, slot_offset(slot), bytes);
-	else
+	if (bytes >= TRANSFER_DIRECT_MIN && (bytes > RING_BYTES_MAX || value_is_direct(handle, f)))
+		item_transfer(handle, f, slot_offset(slot), bytes);
+	else if (!read_add(handle, f, slot_offset(slot), bytes))
 		read_wait(handle, f, bytes);
 	return true;
 }
@@ -255,7 +253,7 @@ static void read_done(struct kvd *handle, struct flight *f)
 		lookup_bucket(handle, l);
 	else
 		lookup_item(handle, l, (const struct item *)l->buffer, l->bytes);
-	if (l->step == STEP_DONE && f->left) {
+	if (l->step == STEP_DONE && f->left && !f->direct) {
 		f->place = PLACE_ENDED;
 		--*f->left;
 	} else {

@@ -32,10 +32,10 @@ extern const struct flight_ops get_ops;
 /* Lets the server do the GET, with @flags and @ttl_s as in struct wire_request. */
 void get_request(struct kvd *handle, struct flight *f, uint16_t flags, uint32_t ttl_s);
 void get_response(struct kvd *handle, struct flight *f, const struct response *response);
-/* READs an item whose slot can't tell its length: the header first. */
-void item_head_read(struct kvd *handle, struct flight *f);
-/* READs @bytes at @offset to the large buffer. */
-void item_large_read(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes);
+/* Whether the value is READ to memory that the caller registered. */
+bool value_is_direct(struct kvd *handle, struct flight *f);
+/* READs the item at @offset in pieces: @bytes at most, or, if 0, as its header says. */
+void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes);
 /* What the flight, in another phase than PHASE_PLAIN, waited for has come. */
 void long_ready(struct kvd *handle, struct flight *f);
 void long_done(struct kvd *handle, struct flight *f);

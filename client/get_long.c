@@ -11,20 +11,10 @@
  */
 #include "client/get.h"
 #include "client/landing.h"
-#include "client/large.h"
 #include "client/lookup.h"
 #include "client/read.h"
 #include "client/rpc.h"
-
-/*
- * Checks a header that is not verified yet: before memory of the length it says is allocated and
- * READ.
- */
-static bool header_is_plausible(const struct kvd *handle, const struct item *head)
-{
-	return head->sum != ITEM_SUM_INVALID && head->key_len && head->key_len <= KEY_MAX &&
-	       head->value_len <= handle->geometry.value_max;
-}
+#include "client/transfer.h"
 
 /* Ends a GET. */
 static void get_end(struct kvd *handle, struct flight *f, enum kvd_status status)
@@ -52,50 +42,36 @@ static void small_read(struct kvd *handle, struct flight *f)
 		read_wait(handle, f, (uint32_t)f->large_bytes);
 }
 
-void item_head_read(struct kvd *handle, struct flight *f)
+bool value_is_direct(struct kvd *handle, struct flight *f)
 {
-	f->phase = PHASE_HEAD;
-	f->large_offset = slot_offset(f->lookup.slots[f->lookup.slot]);
-	f->large_bytes = sizeof(struct item);
-	if (region_holds(handle, f->large_offset, f->large_bytes)) {
-		small_read(handle, f);
-		return;
-	}
-	lookup_stale(handle, &f->lookup);
-	lookup_step(handle, f);
+	const struct kvd_get_request *request = f->lookup.request;
+
+	return handle->conn.read_sges_max >= READ_SGES_MAX &&
+	       flight_get_memory(handle, f, request->value, request->value_size);
 }
 
-static void large_start(struct kvd *handle, struct flight *f)
+static void transfer_start(struct kvd *handle, struct flight *f)
 {
-	enum kvd_status status = large_begin(handle, f);
+	enum kvd_status status;
 
+	value_is_direct(handle, f);
+	status = transfer_begin(
+		handle, f, f->phase == PHASE_LARGE ? handle->geometry.incarnation : f->copy_seed);
 	if (status)
 		get_end(handle, f, status);
 }
 
-void item_large_read(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes)
+void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes)
 {
+	if (!region_holds(handle, offset, sizeof(struct item) + ITEM_VALUE_SUM_BYTES + KEY_MAX)) {
+		lookup_stale(handle, &f->lookup);
+		lookup_step(handle, f);
+		return;
+	}
 	f->phase = PHASE_LARGE;
 	f->large_offset = offset;
 	f->large_bytes = bytes;
-	large_start(handle, f);
-}
-
-/* READs all of the item, if the header may be right. */
-static void head_done(struct kvd *handle, struct flight *f)
-{
-	struct lookup *l = &f->lookup;
-	struct item head;
-	uint64_t bytes;
-
-	memcpy(&head, l->buffer, sizeof(head));
-	bytes = item_bytes(head.key_len, head.value_len);
-	if (header_is_plausible(handle, &head) && region_holds(handle, f->large_offset, bytes)) {
-		item_large_read(handle, f, f->large_offset, bytes);
-		return;
-	}
-	lookup_stale(handle, l);
-	lookup_step(handle, f);
+	transfer_start(handle, f);
 }
 
 /* Sends the request again, before those that wait, and nothing until its end. */
@@ -129,32 +105,40 @@ static void copy_read(struct kvd *handle, struct flight *f, const struct respons
 	f->large_bytes = bytes;
 	if (bytes > RING_BYTES_MAX) {
 		f->phase = PHASE_COPY_LARGE;
-		large_start(handle, f);
+		transfer_start(handle, f);
 	} else {
 		f->phase = PHASE_COPY;
 		small_read(handle, f);
 	}
 }
 
-static void copy_done(struct kvd *handle, struct flight *f, const void *data)
+/* @value: NULL if it is in the caller's buffer; @item: NULL if the copy did not verify. */
+static void copy_done(struct kvd *handle, struct flight *f, const struct item *item,
+		      const void *value)
 {
-	struct kvd_get_request *request = f->lookup.request;
-	const struct item *item = data;
 	enum kvd_status status;
 	struct kvd_item about;
 
-	if (!item_verifies(item, f->large_bytes, f->copy_seed, f->large_offset) ||
-	    !item_is_for(item, request)) {
+	if (!item) {
 		status = handle_fail(handle, KVD_ERR_BUSY,
 				     "the server freed its copy of the value before it was read; "
 				     "try again");
 	} else {
 		about = item_info(item);
-		status = lookup_deliver(handle, request, item_value(item), &about);
+		status = lookup_deliver(handle, f->lookup.request, value, &about);
 	}
-	if (handle->large_flight == f)
-		large_release(handle);
 	get_end(handle, f, status);
+}
+
+static void small_copy_done(struct kvd *handle, struct flight *f)
+{
+	const struct item *item = (const struct item *)(const void *)f->lookup.buffer;
+
+	if (item_verifies(item, f->large_bytes, f->copy_seed, f->large_offset) &&
+	    item_is_for(item, f->lookup.request))
+		copy_done(handle, f, item, item_value(item));
+	else
+		copy_done(handle, f, NULL, NULL);
 }
 
 void get_response(struct kvd *handle, struct flight *f, const struct response *response)
@@ -189,37 +173,49 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 	get_end(handle, f, status);
 }
 
-static void large_done(struct kvd *handle, struct flight *f)
+/* The transfer, which was released, is another's now: the flight has what is left of it. */
+static void transfer_done(struct kvd *handle, struct flight *f)
 {
-	if (f->large_at < f->large_bytes) {
-		large_read(handle, f);
-	} else if (f->phase == PHASE_COPY_LARGE) {
-		copy_done(handle, f, handle->large.buf.base);
-	} else {
-		lookup_item(handle, &f->lookup, (const struct item *)handle->large.buf.base,
-			    f->large_bytes);
-		large_release(handle);
-		lookup_step(handle, f);
+	enum transfer_outcome outcome = f->transfer->outcome;
+	enum kvd_status stopped = f->transfer->stopped;
+	struct item item = f->transfer->head.item;
+	struct lookup *l = &f->lookup;
+
+	transfer_release(handle, f);
+	if (outcome == TRANSFER_ENDED) {
+		get_end(handle, f, stopped);
+		return;
 	}
+	if (f->phase == PHASE_COPY_LARGE) {
+		copy_done(handle, f, outcome == TRANSFER_FOUND ? &item : NULL, NULL);
+		return;
+	}
+	if (outcome == TRANSFER_FOUND)
+		lookup_found(handle, l, &item);
+	else if (outcome == TRANSFER_OTHER)
+		lookup_other_key(handle, l);
+	else
+		lookup_stale(handle, l);
+	lookup_step(handle, f);
 }
 
 void long_done(struct kvd *handle, struct flight *f)
 {
-	f->place = PLACE_NONE;
-	if (f->phase == PHASE_HEAD)
-		head_done(handle, f);
-	else if (f->phase == PHASE_COPY)
-		copy_done(handle, f, f->lookup.buffer);
-	else
-		large_done(handle, f);
+	if (f->phase == PHASE_COPY) {
+		f->place = PLACE_NONE;
+		small_copy_done(handle, f);
+	} else if (transfer_piece(handle, f)) {
+		transfer_done(handle, f);
+	}
 }
 
 void long_ready(struct kvd *handle, struct flight *f)
 {
-	if (f->phase == PHASE_HEAD || f->phase == PHASE_COPY)
+	f->place = PLACE_NONE;
+	if (f->phase == PHASE_COPY)
 		small_read(handle, f);
-	else if (handle->large_flight == f)
-		large_read(handle, f);
+	else if (f->has_transfer)
+		transfer_post(handle, f);
 	else
-		large_start(handle, f);
+		transfer_start(handle, f);
 }

@@ -94,7 +94,7 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 				 &handle->clock_waiters, &handle->geometry_waiters,
 				 &handle->large_waiters, &handle->waiting,
 				 &handle->done,		 &handle->called_back,
-				 &handle->slots };
+				 &handle->slots,	 &handle->transfers };
 	unsigned int i;
 
 	if (options)
@@ -213,7 +213,6 @@ enum kvd_status call_begin(struct kvd *handle)
 	handle->deadline_ns = 0;
 	if (handle->conn.broken)
 		return call_end(handle, KVD_ERR_DISCONNECTED);
-	bounce_age(handle, &handle->large);
 	bounce_age(handle, &handle->stage);
 	return KVD_OK;
 }

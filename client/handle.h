@@ -26,6 +26,8 @@
 
 /* Room for the longest message with the longest URL in it. */
 #define ERROR_BYTES 512
+/* Transfers at the same time, of one handle; more wait. */
+#define TRANSFERS_MAX 16u
 /* A bounce buffer shrinks after so many calls of which none needed more than a quarter of it. */
 #define BOUNCE_CALLS 256
 #define BOUNCE_SPARE 4
@@ -87,10 +89,12 @@ struct kvd {
 	/* Flights that wait: for room to READ, to send, for their pause to end, for others. */
 	struct list ready, requests, paused, blocked, clock_waiters, geometry_waiters;
 	struct list large_waiters;
-	struct flight clock_flight, geometry_flight, orphan_flight;
-	struct bounce large;	     /* an item that is READ in pieces */
-	struct bounce stage;	     /* a value that the server READs */
-	struct flight *large_flight; /* that has `large`; NULL: none */
+	struct flight clock_flight, geometry_flight;
+	struct list transfers; /* that are free: client/transfer.h */
+	struct transfer *transfer_memory[TRANSFERS_MAX];
+	uint32_t transfer_count; /* that were made */
+	uint32_t directs;	 /* flights that use memory of the caller's */
+	struct bounce stage;	 /* a value that the server READs */
 	uint16_t change_filter[1 << CHANGE_FILTER_BITS];
 
 	/* Submitted operations. */

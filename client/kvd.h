@@ -96,10 +96,11 @@
  *
  * Memory. A handle has some 40 KiB of memory registered with the device, beside the bucket cache,
  * which is not registered. Batches and operations that are in flight together add up to 250 KiB. A
- * value longer than 64 KiB that is read, and one that is stored and does not fit a message, takes a
- * buffer of up to twice its length (for the time of the resize, too: old and new are never
- * registered together), one for all that are read, which take turns, and one for all that are
- * stored. If it can't be had, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays
+ * value longer than 64 KiB is read in pieces, for which the handle gets 256 KiB once, whatever its
+ * length, and copied to the caller; unless the caller registered the buffer: kvd_register(). A
+ * value that is stored, does not fit a message and is not in registered memory takes a buffer of up
+ * to twice its length (for the time of the resize, too: old and new are never registered together),
+ * one for all. If it can't be had, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays
  * usable. It shrinks again after 256 calls of which none needed more than a quarter of it, so not
  * while the handle is idle.
  *
@@ -309,9 +310,14 @@ struct kvd_item {
  * Reads the value of @key (@key_len bytes) into @value, a buffer of @value_size bytes; it may be
  * NULL if @value_size is 0. @item may be NULL. Blocks for at most timeout_ms.
  *
- * KVD_OK: @value holds item->value_len bytes; the rest of @value is unchanged.
+ * KVD_OK: @value holds item->value_len bytes; the rest of @value is unchanged, except as below.
  * KVD_NOT_FOUND: the key is not in the store, or has expired.
- * KVD_ERR_BUFFER: the value is longer than @value_size; *@item is filled, @value is unchanged.
+ * KVD_ERR_BUFFER: the value is longer than @value_size; *@item is filled.
+ *
+ * A value longer than 64 KiB, or in registered memory, is verified when all of it has arrived, and
+ * read again if it was being changed. So the content of @value is undefined until KVD_OK, and with
+ * any other status; and what is behind the value may be overwritten, up to @value_size.
+ *
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX, or @value is NULL but @value_size
  * is not 0.
  * KVD_ERR_NO_MEMORY: memory for a large value could not be allocated or registered.
@@ -930,6 +936,75 @@ int kvd_fd(struct kvd *handle);
  */
 enum kvd_status kvd_arm(struct kvd *handle);
 
+/*
+ * Registered memory. A value that is read to it, or stored from it, is not copied by the library:
+ * the device writes a value of a GET where it belongs, and the server READs that of a PUT from
+ * where it is. Register an arena once, when the program starts, for as long as it runs. Every
+ * operation of every handle of the process that was opened with the same URL finds by the address
+ * of its buffer that it lies in registered memory; nothing else is to be said. A GET uses it if the
+ * value is longer than 4 KiB and all of the buffer (value_size bytes) lies in it, a PUT if the
+ * value does not fit a message. Otherwise the value is copied, as from any other memory.
+ *
+ * The content of a GET's buffer is undefined from the call on until KVD_OK, and it stays so with
+ * any other status. Bytes of the buffer behind the value may be overwritten, too, but none outside
+ * of the buffer. A GET that ends early (kvd_cancel(), its deadline) ends when nothing can be
+ * written any more: when the READs in flight have completed, up to 200 ms after the deadline. If
+ * they have not then, and if a PUT from registered memory was sent and its deadline passes, the
+ * connection is closed first, as after a loss: then neither device nor server uses the memory any
+ * more.
+ *
+ * fork(2). Memory of kvd_alloc() is not mapped in the child. Other registered memory is, and where
+ * the device pins pages (rdma://), the kernel copies all of them for the child at fork(2): use
+ * madvise(2) with MADV_DONTFORK on it, or kvd_alloc(). Before Linux 5.12 a fork(2) without that may
+ * leave parent and device with different pages. The child must not register, free or deregister the
+ * parent's.
+ */
+struct kvd_mem;
+
+/*
+ * Registers @bytes of memory at @addr, which the caller may write and which stays mapped until
+ * kvd_deregister(). The device of @handle keeps it in memory where it is hardware (pinned, some 0.1
+ * to 0.4 s for each GiB; less with large pages: madvise(2), MADV_HUGEPAGE). Longer memory than the
+ * device takes at once becomes several registrations; a PUT of a value across the border of two is
+ * copied. At most 64 for each URL at the same time. Blocks, without the network. It outlives the
+ * handle. On softnic, memory of kvd_alloc() is faster: the server copies from it by itself.
+ *
+ * KVD_ERR_INVALID: @mem or @addr is NULL, @bytes is 0, or some of it is registered already.
+ * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or there are too many.
+ * KVD_ERR_DISCONNECTED: the connection was lost before.
+ */
+enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struct kvd_mem **mem);
+
+/*
+ * Allocates at least @bytes of zeros and registers them: of large pages as far as the host has
+ * some, and in the way that suits the device best. *@addr is at the begin of a page. Errors as for
+ * kvd_register().
+ */
+enum kvd_status kvd_alloc(struct kvd *handle, size_t bytes, void **addr, struct kvd_mem **mem);
+
+/*
+ * End the registration of @mem; kvd_free() also frees the memory of kvd_alloc(). @mem is invalid
+ * after KVD_OK. Any thread, also while others begin operations: these copy then, or find the memory
+ * and make this one fail. Do not block. kvd_error(NULL) has the text.
+ *
+ * KVD_ERR_BUSY: operations use it, of any handle; nothing was done. They have ended when kvd_poll()
+ * or the call returned them.
+ * KVD_ERR_INVALID: @mem is NULL, or is to be ended by the other function.
+ * KVD_ERR_DISCONNECTED: it is the parent's (fork(2)).
+ */
+enum kvd_status kvd_deregister(struct kvd_mem *mem);
+enum kvd_status kvd_free(struct kvd_mem *mem);
+
+struct kvd_mem_info {
+	void *addr;
+	size_t bytes;
+	unsigned int registrations; /* with the device: 1, or more if it takes no longer ones */
+	uint64_t register_ns;	    /* how long registering took */
+};
+
+/* Fills @info. Does not block. Any thread, until @mem is ended. */
+void kvd_mem_info(const struct kvd_mem *mem, struct kvd_mem_info *info);
+
 /* What a handle is connected to. The strings belong to the handle. */
 struct kvd_info {
 	const char *device_kind; /* "verbs" or "softnic" */
@@ -977,6 +1052,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info);
 	X(requests, "messages sent to the server")                                                 \
 	X(sent_bytes, "bytes in them, without the values that the server READs")                   \
 	X(pulled_bytes, "bytes of values that the server fetched with RDMA READs")                 \
+	X(direct_bytes, "bytes of values READ to or from registered memory, without a copy")       \
 	X(sleeps, "times a call slept in the kernel for its completion")
 
 struct kvd_stats {

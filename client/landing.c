@@ -3,8 +3,9 @@
 #include "client/landing.h"
 
 #include "client/batch.h"
-#include "client/large.h"
+#include "client/memory.h"
 #include "client/read.h"
+#include "client/transfer.h"
 
 /* No flight's change of the key is outstanding any more: GETs of it may begin. */
 static void change_end(struct kvd *handle, struct flight *f)
@@ -26,6 +27,63 @@ static void change_end(struct kvd *handle, struct flight *f)
 	}
 }
 
+bool flight_get_memory(struct kvd *handle, struct flight *f, const void *value, size_t bytes)
+{
+	if (!f->direct && bytes) {
+		f->mem = memory_get(atomic_load_explicit(&handle->shared_device->memory,
+							 memory_order_acquire),
+				    value, bytes);
+		f->direct = f->mem;
+		handle->directs += f->direct;
+	}
+	return f->direct;
+}
+
+void flight_put_memory(struct kvd *handle, struct flight *f)
+{
+	memory_put(f->mem);
+	f->direct = false;
+	handle->directs--;
+}
+
+void connection_let_go(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+
+	if (!handle->directs || !conn->id || !conn->qp)
+		return;
+	handle->dev->ops->destroy_qp(conn->id);
+	conn->qp = NULL;
+}
+
+enum kvd_status timeout_fail(struct kvd *handle)
+{
+	return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s within the timeout",
+			   handle->dev->address);
+}
+
+bool flight_expire(struct kvd *handle, struct flight *f)
+{
+	enum kvd_status status;
+
+	if (transfer_touches(f) && f->transfer->outcome != TRANSFER_ENDED) {
+		transfer_stop(f, timeout_fail(handle));
+		return true;
+	}
+	if (transfer_touches(f) || (f->direct && f->place == PLACE_SENT)) {
+		handle_fail(handle, KVD_ERR_DISCONNECTED,
+			    "the connection to %s was closed: an operation on registered memory "
+			    "timed out, which the server or the device might have used later",
+			    handle->dev->address);
+		connection_let_go(handle);
+		status = KVD_ERR_TIMEOUT;
+	} else {
+		status = timeout_fail(handle);
+	}
+	flight_cut(handle, f, status);
+	return false;
+}
+
 void flight_end(struct kvd *handle, struct flight *f)
 {
 	f->place = PLACE_ENDED;
@@ -33,6 +91,8 @@ void flight_end(struct kvd *handle, struct flight *f)
 		handle->conn.fence = NULL;
 		handle->attention = true;
 	}
+	if (f->direct)
+		flight_put_memory(handle, f);
 	if (f->counted)
 		change_end(handle, f);
 	if (f->left)
@@ -64,16 +124,12 @@ static void request_detach(struct connection *conn, const struct flight *f)
 
 void flight_detach(struct kvd *handle, struct flight *f)
 {
-	struct read *read = NULL;
-
 	switch ((enum flight_place)f->place) {
 	case PLACE_QUEUED:
 		list_remove(&f->link);
 		break;
 	case PLACE_READING:
-		read = read_of(&handle->conn, f);
-		if (read)
-			read->flight = NULL;
+		reads_forget(&handle->conn, f);
 		break;
 	case PLACE_SENT:
 		request_detach(&handle->conn, f);
@@ -83,8 +139,8 @@ void flight_detach(struct kvd *handle, struct flight *f)
 		break;
 	}
 	f->place = PLACE_NONE;
-	if (handle->large_flight == f)
-		large_detach(handle, read);
+	if (f->has_transfer)
+		transfer_release(handle, f);
 }
 
 void flight_cut(struct kvd *handle, struct flight *f, enum kvd_status status)

@@ -19,4 +19,27 @@ void flight_cut(struct kvd *handle, struct flight *flight, enum kvd_status statu
 /* Its results are written: ends it. */
 void flight_end(struct kvd *handle, struct flight *flight);
 
+/* How long READs to the caller's memory may take that are in flight at the deadline. */
+#define FLIGHT_DRAIN_NS 200000000ull
+/* Sets the text for an operation that the server did not do in time; KVD_ERR_TIMEOUT. */
+enum kvd_status timeout_fail(struct kvd *handle);
+/*
+ * Its deadline has passed: it ends with KVD_ERR_TIMEOUT. True: when its READs to the caller's
+ * memory have completed; call this again after FLIGHT_DRAIN_NS. If the caller's memory is in use
+ * all the same, the connection is closed first.
+ */
+bool flight_expire(struct kvd *handle, struct flight *flight);
+
+/*
+ * Looks whether the caller registered all of the value's memory; then the flight has it until it
+ * ends.
+ */
+bool flight_get_memory(struct kvd *handle, struct flight *flight, const void *value, size_t bytes);
+void flight_put_memory(struct kvd *handle, struct flight *flight);
+/*
+ * The connection is broken: neither the device nor the server uses memory of the caller's any more
+ * when this returns.
+ */
+void connection_let_go(struct kvd *handle);
+
 #endif /* KVD_CLIENT_LANDING_H */

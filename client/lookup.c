@@ -190,12 +190,13 @@ enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *reque
 		return handle_fail(handle, KVD_ERR_BUFFER,
 				   "a value of %zu bytes: the buffer has %zu", item->value_len,
 				   request->value_size);
-	if (item->value_len)
+	if (value && item->value_len)
 		memcpy(request->value, value, item->value_len);
 	return KVD_OK;
 }
 
-static void deliver_item(struct kvd *handle, struct lookup *l, const struct item *item)
+static void deliver_item(struct kvd *handle, struct lookup *l, const struct item *item,
+			 const void *value)
 {
 	struct kvd_item about = item_info(item);
 
@@ -209,7 +210,7 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 		lookup_finish(l, KVD_OK);
 		return;
 	}
-	lookup_finish(l, lookup_deliver(handle, l->request, item_value(item), &about));
+	lookup_finish(l, lookup_deliver(handle, l->request, value, &about));
 	if (access_hit(&handle->access))
 		access_add(&handle->access, l->hash, clock_ns());
 }
@@ -229,7 +230,8 @@ static void forget_if_slept(struct kvd *handle)
 }
 
 /* An item with an expiry time is a hit only if client/clock.h allows it. */
-static void check_expiry(struct kvd *handle, struct lookup *l, const struct item *item)
+static void check_expiry(struct kvd *handle, struct lookup *l, const struct item *item,
+			 const void *value)
 {
 	uint64_t now = clock_raw_ns();
 
@@ -241,7 +243,7 @@ static void check_expiry(struct kvd *handle, struct lookup *l, const struct item
 	}
 	switch (server_clock_judge(&handle->clock, item->expires, l->since_ns, now)) {
 	case EXPIRY_VALID:
-		deliver_item(handle, l, item);
+		deliver_item(handle, l, item, value);
 		break;
 	case EXPIRY_EXPIRED:
 		handle->stats.expired++;
@@ -281,6 +283,12 @@ static bool key_is_longer(const struct lookup *l, const struct item *item)
 	       item_has_value_sum(item->key_len, item->value_len);
 }
 
+void lookup_other_key(struct kvd *handle, struct lookup *l)
+{
+	l->key_mismatch = true;
+	slot_next(handle, l);
+}
+
 void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes)
 {
 	uint64_t offset = slot_offset(l->slots[l->slot]);
@@ -293,11 +301,18 @@ void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, 
 		else
 			lookup_stale(handle, l);
 	} else if (!item_is_for(item, l->request)) {
-		l->key_mismatch = true;
-		slot_next(handle, l);
+		lookup_other_key(handle, l);
 	} else if (item->expires) {
-		check_expiry(handle, l, item);
+		check_expiry(handle, l, item, item_value(item));
 	} else {
-		deliver_item(handle, l, item);
+		deliver_item(handle, l, item, item_value(item));
 	}
+}
+
+void lookup_found(struct kvd *handle, struct lookup *l, const struct item *item)
+{
+	if (item->expires)
+		check_expiry(handle, l, item, NULL);
+	else
+		deliver_item(handle, l, item, NULL);
 }

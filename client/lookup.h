@@ -49,6 +49,10 @@ static inline void lookup_finish(struct lookup *l, enum kvd_status status)
 /* Takes in a bucket, from @l->buffer, or @item, of which @bytes were READ. */
 void lookup_bucket(struct kvd *handle, struct lookup *l);
 void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes);
+/* The item, verified, is the key's, and its value is where the caller wants it. */
+void lookup_found(struct kvd *handle, struct lookup *l, const struct item *item);
+/* The current slot led to another key's item. */
+void lookup_other_key(struct kvd *handle, struct lookup *l);
 /* The current slot led to no valid item: drops it from the cache, and starts again. */
 void lookup_stale(struct kvd *handle, struct lookup *l);
 /* Does STEP_MOVED, by the geometry as it is. */
@@ -63,7 +67,9 @@ static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 	return l->exists && bytes > ITEM_WHOLE_MAX && bytes > head ? head : bytes;
 }
 
-/* Copies a value to the caller's buffer. KVD_ERR_BUFFER if that is too small. */
+/*
+ * Copies a value to the caller's buffer; NULL: it is there. KVD_ERR_BUFFER if that is too small.
+ */
 enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
 			       const void *value, const struct kvd_item *item);
 

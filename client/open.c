@@ -15,6 +15,7 @@
 
 #include "client/async.h"
 #include "client/call.h"
+#include "client/transfer.h"
 #include "common/util/clock.h"
 #include "common/sum.h"
 
@@ -160,6 +161,7 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 	handle->dev = handle->shared_device->dev;
 	handle->pd = handle->shared_device->pd;
 	handle->message_max = handle->shared_device->port.max_msg_sz;
+	handle->conn.read_sges_max = handle->shared_device->read_sges_max;
 	return KVD_OK;
 }
 
@@ -190,7 +192,7 @@ static int open_qp(struct kvd *handle)
 		.cap = {
 			.max_send_wr = SENDS_MAX,
 			.max_recv_wr = MESSAGES_MAX,
-			.max_send_sge = 1,
+			.max_send_sge = handle->conn.read_sges_max,
 			.max_recv_sge = 1,
 			.max_inline_data = INLINE_WANTED,
 		},
@@ -529,7 +531,6 @@ void kvd_close(struct kvd *handle)
 			hist_sparse_release(handle->latency[i]);
 		free(handle->latency[i]);
 	}
-	submitted_release(handle);
 	/* Any call to the device would be the parent's, and so is all that its handles share. */
 	if (handle->dev && !inherited) {
 		ops = handle->dev->ops;
@@ -544,11 +545,14 @@ void kvd_close(struct kvd *handle)
 		ops->destroy_comp_channel(handle->conn.comp_channel);
 		rpc_release(handle);
 		reg_buf_release(&handle->conn.ring, handle->dev);
-		reg_buf_release(&handle->large.buf, handle->dev);
 		reg_buf_release(&handle->stage.buf, handle->dev);
-		shared_device_put(handle->shared_device);
 	}
-	if (!inherited)
+	/* Lets go of the caller's memory. */
+	submitted_release(handle);
+	transfers_release(handle);
+	if (!inherited) {
+		shared_device_put(handle->shared_device);
 		shared_server_put(handle->server);
+	}
 	free(handle);
 }

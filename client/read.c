@@ -56,14 +56,24 @@ void read_wait(struct kvd *handle, struct flight *flight, uint32_t bytes)
 	handle->attention = true;
 }
 
-struct read *read_of(struct connection *conn, const struct flight *flight)
+void reads_forget(struct connection *conn, const struct flight *flight)
 {
 	uint32_t at;
 
 	for (at = conn->read_tail; at != conn->read_head; at++)
 		if (conn->reads[at % READS_IN_FLIGHT_MAX].flight == flight)
-			return &conn->reads[at % READS_IN_FLIGHT_MAX];
-	return NULL;
+			conn->reads[at % READS_IN_FLIGHT_MAX].flight = NULL;
+}
+
+/* Not by reg_buf_resize(), after whose failure there may be no ring. */
+void ring_resize(struct kvd *handle, size_t bytes)
+{
+	struct reg_buf longer = { 0 };
+
+	if (reg_buf_resize(&longer, handle->dev, handle->pd, bytes, IBV_ACCESS_LOCAL_WRITE))
+		return;
+	reg_buf_release(&handle->conn.ring, handle->dev);
+	handle->conn.ring = longer;
 }
 
 /*

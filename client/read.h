@@ -69,12 +69,13 @@ static inline void chain_add(struct kvd *handle, struct flight *flight, uint64_t
 {
 	struct connection *conn = &handle->conn;
 	struct ibv_send_wr *wr = &conn->read_wrs[conn->chain_count];
-	struct ibv_sge *sge = &conn->read_sges[conn->chain_count];
+	struct ibv_sge *sge = conn->read_sges[conn->chain_count];
 	struct read *read = &conn->reads[conn->read_head % READS_IN_FLIGHT_MAX];
 
 	sge->addr = (uintptr_t)(buf->base + at);
 	sge->length = bytes;
 	sge->lkey = buf->mr->lkey;
+	wr->num_sge = 1;
 	wr->wr.rdma.remote_addr = conn->region_addr + offset;
 	wr->wr.rdma.rkey = conn->rkey;
 	read->flight = flight;
@@ -119,8 +120,11 @@ void chain_post(struct kvd *handle);
 /* The READs up to this position have completed: moves their flights on. */
 void reads_completed(struct kvd *handle, uint32_t position);
 
-/* The entry of the last READ of a flight that is READING. */
-struct read *read_of(struct connection *conn, const struct flight *flight);
+/* The READs in flight of a flight complete for nobody. */
+void reads_forget(struct connection *conn, const struct flight *flight);
+
+/* Makes the ring, to which nothing is READ, longer; if it can't be had it stays as it is. */
+void ring_resize(struct kvd *handle, size_t bytes);
 
 /* Whether @bytes at @offset lie inside the region. */
 static inline bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes)

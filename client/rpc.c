@@ -5,8 +5,7 @@
  * signaled: the response proves that the request arrived, and a SEND that fails completes anyway.
  *
  * What waits at the head of the queue holds up those behind it, so changes reach the server in the
- * order in which they were submitted. It executes them in that order, except that a request may
- * overtake a PUT whose value it READs: so while one of these is outstanding, nothing else is sent.
+ * order in which they were submitted. It executes them in that order.
  */
 #include "client/rpc.h"
 
@@ -14,6 +13,7 @@
 
 #include "client/batch.h"
 #include "client/landing.h"
+#include "client/memory.h"
 #include "client/read.h"
 #include "client/window.h"
 #include "common/util/clock.h"
@@ -213,7 +213,8 @@ static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 	message->id = conn->number * MESSAGES_MAX + i;
 	message->sent_ns = now_ns;
 	message->batch = false;
-	message->pull = false;
+	message->staged = false;
+	message->pulled = 0;
 	message->flight = NULL;
 	conn->outstanding++;
 	window_posted(conn, now_ns);
@@ -242,44 +243,70 @@ static enum kvd_status rpc_stage(struct kvd *handle, struct rpc *rpc)
 	if (status)
 		return status;
 	memcpy(handle->stage.buf.base, rpc->value, bytes);
-	rpc->head.flags |= WIRE_F_PULL;
 	rpc->head.pull_addr = (uintptr_t)handle->stage.buf.base;
 	rpc->head.pull_rkey = handle->stage.buf.mr->rkey;
-	handle->stats.pulled_bytes += bytes;
 	return KVD_OK;
 }
 
-static void pull_begin(struct kvd *handle, struct message *message, uint32_t bytes)
+/*
+ * Whether the server READs the value from where the caller registered it. One that lies across the
+ * border of two registrations of the device is copied.
+ */
+static bool rpc_is_direct(struct kvd *handle, struct flight *f)
 {
-	message->pull = true;
-	handle->stage.busy = true;
-	handle->conn.pulls++;
-	handle->served_bytes = bytes;
+	struct rpc *rpc = &f->rpc;
+	const struct ibv_mr *mr;
+	size_t left;
+
+	if (!flight_get_memory(handle, f, rpc->value, rpc->head.value_len))
+		return false;
+	mr = memory_at(f->mem, rpc->value, &left);
+	if (left < rpc->head.value_len) {
+		flight_put_memory(handle, f);
+		return false;
+	}
+	rpc->head.pull_addr = (uintptr_t)rpc->value;
+	rpc->head.pull_rkey = mr->rkey;
+	return true;
 }
 
-static void pull_end(struct kvd *handle)
+static void pull_begin(struct kvd *handle, struct message *message, struct rpc *rpc, bool staged)
 {
-	handle->stage.busy = false;
-	handle->conn.pulls--;
-	handle->served_bytes = 0;
+	uint32_t bytes = rpc->head.value_len;
+
+	rpc->head.flags |= WIRE_F_PULL;
+	message->staged = staged;
+	handle->stage.busy |= staged;
+	message->pulled = bytes;
+	handle->served_bytes += bytes;
+	handle->stats.pulled_bytes += bytes;
+	if (!staged)
+		handle->stats.direct_bytes += bytes;
+}
+
+static void pull_end(struct kvd *handle, const struct message *message)
+{
+	if (message->staged)
+		handle->stage.busy = false;
+	handle->served_bytes -= message->pulled;
 }
 
 /* Posts the flight's request. False: it has to wait. */
 static bool request_post(struct kvd *handle, struct flight *f)
 {
 	struct connection *conn = &handle->conn;
-	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc);
+	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc), direct;
 	struct message *message;
 	enum kvd_status status;
 	uint32_t i;
 
-	if (conn->pulls)
+	direct = pull && rpc_is_direct(handle, f);
+	if (pull && !direct && handle->stage.busy)
 		return false;
-	/* Behind what was sent before; then nothing overtakes it. */
 	message = message_take(handle, clock_raw_ns());
 	if (!message)
 		return false;
-	if (pull) {
+	if (pull && !direct) {
 		status = rpc_stage(handle, &f->rpc);
 		if (status) {
 			message_release(conn, message);
@@ -287,8 +314,9 @@ static bool request_post(struct kvd *handle, struct flight *f)
 			flight_fail(handle, f, status);
 			return true;
 		}
-		pull_begin(handle, message, f->rpc.head.value_len);
 	}
+	if (pull)
+		pull_begin(handle, message, &f->rpc, !direct);
 	list_remove(&f->link);
 	i = (uint32_t)(message - conn->messages);
 	message->flight = f;
@@ -314,8 +342,6 @@ static bool batch_post(struct kvd *handle, unsigned int count)
 	size_t used;
 	uint32_t i;
 
-	if (conn->pulls)
-		return false;
 	message = message_take(handle, clock_raw_ns());
 	if (!message)
 		return false;
@@ -339,7 +365,7 @@ static void access_post(struct kvd *handle)
 	struct message *message;
 	uint32_t i;
 
-	if (conn->accesses || conn->pulls || conn->fence)
+	if (conn->accesses || conn->fence)
 		return;
 	message = message_take(handle, clock_raw_ns());
 	if (!message)
@@ -452,8 +478,8 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	if (message->op != WIRE_ACCESS && !server_clock_learn(&handle->clock, response.clock_ns,
 							      message->sent_ns, clock_raw_ns()))
 		handle->stats.clock_jumps++;
-	if (message->pull)
-		pull_end(handle);
+	if (message->pulled)
+		pull_end(handle, message);
 	if (message->op == WIRE_ACCESS)
 		conn->accesses--;
 	f = message->flight;

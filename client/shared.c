@@ -67,6 +67,7 @@ static struct shared_device *do_device_find(const char *url)
 
 static void device_free(struct shared_device *device)
 {
+	memory_table_destroy(atomic_load(&device->memory));
 	if (device->pd)
 		device->dev->ops->dealloc_pd(device->pd);
 	device_close(device->dev);
@@ -83,6 +84,7 @@ static struct shared_device *device_make(const char *url, struct device *dev)
 	snprintf(device->why, sizeof(device->why), "the address %s asks for it", url);
 	device->dev = dev;
 	device->users = 1;
+	device->read_sges_max = READ_SGES_MAX;
 	return device;
 }
 
@@ -109,6 +111,8 @@ static int device_open_for(struct shared_device **out, const char *url,
 	err = dev->ops->query(dev, &attr, &device->port);
 	if (err)
 		goto free_device;
+	if (attr.max_sge_rd < (int)device->read_sges_max)
+		device->read_sges_max = 1;
 	failure->what = "can't set up a protection domain";
 	err = dev->ops->alloc_pd(dev, &device->pd);
 	if (err)
@@ -158,6 +162,13 @@ int shared_device_get(struct shared_device **out, const char *url, const struct 
 	if (made)
 		device_free(made);
 	return 0;
+}
+
+void shared_device_hold(struct shared_device *device)
+{
+	process_lock();
+	device->users++;
+	process_unlock();
 }
 
 void shared_device_put(struct shared_device *device)

@@ -25,6 +25,7 @@
 
 #include "client/bcache.h"
 #include "client/clock.h"
+#include "client/memory.h"
 #include "common/layout.h"
 #include "common/rdma/device.h"
 
@@ -40,9 +41,11 @@ struct shared_device {
 	struct device *dev;
 	struct ibv_pd *pd;
 	struct ibv_port_attr port;
-	unsigned int users; /* under the lock of the process, like the next */
-	bool condemned;	    /* no further handle gets it */
-	char why[160];	    /* this device: for kvd_info() */
+	uint32_t read_sges_max; /* memories that one READ goes to: READ_SGES_MAX at most */
+	_Atomic(struct memory_table *) memory; /* NULL: none was registered yet */
+	unsigned int users;		       /* under the lock of the process, like the next */
+	bool condemned;			       /* no further handle gets it */
+	char why[160];			       /* this device: for kvd_info() */
 	char url[];
 };
 
@@ -63,6 +66,8 @@ int shared_device_get(struct shared_device **out, const char *url, const struct 
  * -ENOMEM.
  */
 int shared_device_add(struct shared_device **out, const char *url, struct device *dev);
+/* A user more of a device that has one. */
+void shared_device_hold(struct shared_device *device);
 /* Closes the device after its last handle, of which nothing may be left on it. May be NULL. */
 void shared_device_put(struct shared_device *device);
 /*

@@ -40,6 +40,16 @@ static void complete(struct fake_device *fake, uint64_t wr_id, enum ibv_wc_statu
 	fake->notify = false;
 }
 
+uint32_t fake_device_bytes(const struct ibv_send_wr *wr)
+{
+	uint32_t bytes = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	return bytes;
+}
+
 void fake_device_release(struct fake_device *fake)
 {
 	unsigned int i;
@@ -88,7 +98,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 					.status = status,
 				};
 		} else if (status || wr->send_flags & IBV_SEND_SIGNALED)
-			complete(fake, wr->wr_id, status, wr->sg_list->length);
+			complete(fake, wr->wr_id, status, fake_device_bytes(wr));
 	}
 	return 0;
 }
@@ -209,8 +219,34 @@ static const uint8_t *read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t add
 	return NULL;
 }
 
+static int query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
+{
+	(void)port;
+	*attr = (struct ibv_device_attr){ .max_mr_size = fake_device_of(dev->verbs)->mr_max };
+	if (!attr->max_mr_size)
+		attr->max_mr_size = UINT64_MAX;
+	return 0;
+}
+
+static int alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
+{
+	(void)dev;
+	*mem = (struct device_mem){ .addr = calloc(1, bytes), .length = bytes, .fd = -1 };
+	return mem->addr ? 0 : -ENOMEM;
+}
+
+static void free_mem(struct device *dev, struct device_mem *mem)
+{
+	(void)dev;
+	free(mem->addr);
+	*mem = (struct device_mem){ .fd = -1 };
+}
+
 static const struct device_ops fake_device_ops = {
 	.name = "fake",
+	.query = query,
+	.alloc_mem = alloc_mem,
+	.free_mem = free_mem,
 	.close = fake_device_close,
 	.dealloc_pd = dealloc_pd,
 	.reg_mr = reg_mr,
@@ -255,4 +291,5 @@ void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *nam
 	kvd->conn.cm_channel = &fake->cm_channel;
 	kvd->conn.id = &fake->id;
 	kvd->message_max = 1u << 30;
+	kvd->conn.read_sges_max = READ_SGES_MAX;
 }

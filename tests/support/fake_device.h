@@ -25,6 +25,7 @@ struct fake_device {
 	bool hold_reads; /* READs complete when fake_device_release() is called */
 	struct ibv_wc held[SENDS_MAX];
 	unsigned int held_count;
+	uint64_t mr_max; /* bytes of one registration; 0: any */
 	bool notify; /* requested: the next completion makes the channel's descriptor readable */
 
 	/* The test's functions. @send may call fake_device_respond(). */
@@ -47,6 +48,9 @@ void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *nam
  */
 void fake_device_respond(struct fake_device *fake, const struct wire_response *response,
 			 const uint8_t *value);
+
+/* All that a work request READs or sends. */
+uint32_t fake_device_bytes(const struct ibv_send_wr *wr);
 
 /* Completes the READs that were held back. */
 void fake_device_release(struct fake_device *fake);

@@ -65,19 +65,26 @@ static enum ibv_wc_status loopback_read(struct fake_device *fake, const struct i
 	struct loopback *loopback = loopback_of(fake);
 	const struct region *region = &loopback->store->region;
 	uint64_t offset = wr->wr.rdma.remote_addr - (uintptr_t)region->base;
-	uint8_t *to = (uint8_t *)(uintptr_t)wr->sg_list->addr;
-	uint32_t bytes = wr->sg_list->length;
+	uint32_t bytes = fake_device_bytes(wr);
+	const uint8_t *from;
+	uint8_t *to;
+	int i;
 
 	if (offset >= region->bytes || bytes > region->bytes - offset)
 		return IBV_WC_REM_ACCESS_ERR;
 	if (loopback->before_read)
 		loopback->before_read(loopback, offset, bytes);
-	if (loopback->scatter)
-		copy_scattered(loopback, to, loopback->region + offset, bytes);
-	else
-		memcpy(to, loopback->region + offset, bytes);
+	from = loopback->region + offset;
+	for (i = 0; i < wr->num_sge; from += wr->sg_list[i++].length) {
+		to = (uint8_t *)(uintptr_t)wr->sg_list[i].addr;
+		if (loopback->scatter)
+			copy_scattered(loopback, to, from, wr->sg_list[i].length);
+		else
+			memcpy(to, from, wr->sg_list[i].length);
+	}
+	to = (uint8_t *)(uintptr_t)wr->sg_list[0].addr;
 	if (loopback->after_read)
-		loopback->after_read(loopback, offset, to, bytes);
+		loopback->after_read(loopback, offset, to, wr->sg_list[0].length);
 	return IBV_WC_SUCCESS;
 }
 

@@ -31,7 +31,10 @@ struct loopback {
 	uint64_t random;
 	bool scatter;
 
-	/* Each may be NULL. @to holds the bytes that were READ; @response is not yet sent. */
+	/*
+	 * Each may be NULL. @to holds the bytes that were READ, to the first memory that they go
+	 * to; @response is not yet sent.
+	 */
 	void (*before_read)(struct loopback *loopback, uint64_t offset, uint32_t bytes);
 	void (*after_read)(struct loopback *loopback, uint64_t offset, uint8_t *to, uint32_t bytes);
 	void (*before_request)(struct loopback *loopback, const struct request *request);

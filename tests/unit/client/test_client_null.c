@@ -196,6 +196,29 @@ static void the_whole_store(void **state)
 	assert_int_equal(kvd_flush_start(kvd, 0, NULL), KVD_OK);
 }
 
+static void memory(void **state)
+{
+	struct kvd_mem_info info;
+	struct kvd_mem *mem;
+	void *addr;
+
+	(void)state;
+	assert_no_handle(kvd_register(NULL, buffer, sizeof(buffer), &mem));
+	assert_refused(kvd_register(kvd, NULL, sizeof(buffer), &mem));
+	assert_refused(kvd_register(kvd, buffer, 0, &mem));
+	assert_refused(kvd_register(kvd, buffer, sizeof(buffer), NULL));
+	assert_no_handle(kvd_alloc(NULL, 4096, &addr, &mem));
+	assert_refused(kvd_alloc(kvd, 0, &addr, &mem));
+	assert_refused(kvd_alloc(kvd, 4096, NULL, &mem));
+	assert_refused(kvd_alloc(kvd, 4096, &addr, NULL));
+	assert_int_equal(kvd_deregister(NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_free(NULL), KVD_ERR_INVALID);
+	kvd_mem_info(NULL, &info);
+	assert_int_equal(kvd_alloc(kvd, 4096, &addr, &mem), KVD_OK);
+	kvd_mem_info(mem, NULL);
+	assert_int_equal(kvd_free(mem), KVD_OK);
+}
+
 static void submitting(void **state)
 {
 	struct kvd_op op, *none[] = { NULL };
@@ -236,13 +259,13 @@ static void the_handle(void **state)
 
 /* The functions that are called with NULL above: a new one of the header has to be added there. */
 static const char tested[] =
-	" kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_close kvd_decr "
-	"kvd_default_url kvd_delete kvd_delete_if kvd_error kvd_exists_leading "
-	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_done kvd_flush_start kvd_get "
-	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_incr kvd_info "
-	"kvd_latency_ns kvd_open kvd_options_init kvd_outstanding kvd_ping kvd_poll "
-	"kvd_put kvd_scan kvd_server_stats kvd_stats kvd_status_text kvd_submit "
-	"kvd_touch kvd_version kvd_wait ";
+	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_close kvd_decr "
+	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
+	"kvd_exists_many kvd_fd kvd_flush_all "
+	"kvd_flush_done kvd_flush_start kvd_free kvd_get kvd_get_and_touch kvd_get_by_request "
+	"kvd_get_many kvd_incr kvd_info kvd_latency_ns kvd_mem_info kvd_open kvd_options_init "
+	"kvd_outstanding kvd_ping kvd_poll kvd_put kvd_register kvd_scan kvd_server_stats "
+	"kvd_stats kvd_status_text kvd_submit kvd_touch kvd_version kvd_wait ";
 
 /*
  * A declaration begins a line; comments and macros do not begin with a letter. The inline functions
@@ -284,6 +307,7 @@ int main(void)
 		CASE(reading),
 		CASE(changing),
 		CASE(the_whole_store),
+		CASE(memory),
 		CASE(submitting),
 		CASE(the_handle),
 		cmocka_unit_test(every_function_is_tested),

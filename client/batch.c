@@ -25,13 +25,16 @@ static struct request request_of(const struct rpc *rpc)
 	};
 }
 
-/* A GET that touches is answered with a copy if its value does not fit, so it goes alone. */
+/*
+ * A GET that touches is answered with a copy if its value does not fit, and one without a value in
+ * another way: they go alone.
+ */
 static bool may_share(const struct flight *f)
 {
 	if (f->kind == FLIGHT_CHANGE)
 		return true;
 	return (f->kind == FLIGHT_LOOKUP || f->kind == FLIGHT_GET) && !f->alone &&
-	       !(f->rpc.head.flags & WIRE_F_TOUCH);
+	       !f->rpc.head.flags;
 }
 
 unsigned int batch_count(const struct kvd *handle)

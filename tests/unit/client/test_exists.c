@@ -323,6 +323,27 @@ static void submitted(void **state)
 	assert_int_equal(kvd->stats.exists_found, 1);
 }
 
+/* Several at once that the server is asked for: they go alone, not in a batch. */
+static void asked_together(void **state)
+{
+	struct kvd_op list[12], *ops[12], *done[12];
+
+	(void)state;
+	other_put("key", value, 1000);
+	loopback->after_read = hide_all;
+	for (unsigned int i = 0; i < 12; i++) {
+		kvd_prep_exists(&list[i], "key", 3);
+		ops[i] = &list[i];
+	}
+	assert_int_equal(kvd_submit(kvd, ops, 12), KVD_OK);
+	assert_int_equal(kvd_wait(kvd, done, 12, 12, 20000), 12);
+	for (unsigned int i = 0; i < 12; i++) {
+		assert_int_equal(list[i].status, KVD_OK);
+		assert_int_equal(list[i].item.value_len, 1000);
+	}
+	assert_int_equal(kvd->stats.fallbacks, 12);
+}
+
 #define RACE_NS 300000000ull
 #define RACE_KEYS 16
 
@@ -394,6 +415,7 @@ int main(void)
 		CASE(expired_is_absent),
 		CASE(many),
 		CASE(submitted),
+		CASE(asked_together),
 		CASE(beside_changes),
 	};
 

@@ -96,8 +96,10 @@ head -c 1048576 /dev/urandom >"$tmp/1m"
 head -c 1048577 /dev/urandom >"$tmp/1m+1"
 
 # The functions that kvd.h declares, after the preprocessor: comments are gone.
+# But for the inline functions.
 declared() {
-	cc -E -P -I. client/kvd.h | grep -o '\<kvd_[a-z0-9_]*(' | tr -d '(' | sort -u
+	cc -E -P -I. client/kvd.h | sed '/^static/,/^}/d' | grep -o '\<kvd_[a-z0-9_]*(' |
+		tr -d '(' | sort -u
 }
 
 exported() {

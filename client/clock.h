@@ -36,6 +36,10 @@
  * DRIFT_PPM. That response is at most CLOCK_WIDTH_NS_MAX / 2 / DRIFT_PPM = 2.5 s ago; if it is
  * older, the client sends a PING first.
  *
+ * A response proves this to all handles of the process with that incarnation of the server, since
+ * its threads read one local clock: so a handle whose interval is too wide takes another's, if that
+ * is not (client/shared.h), before it sends a PING.
+ *
  * A host that is suspended breaks it: CLOCK_MONOTONIC_RAW stands still. The client's host tells so
  * afterwards (clock_slept_ns()), and what was known is forgotten. A virtual machine that is stopped
  * from outside while all its clocks stand still can't tell. Then, by the length of the stop at most

@@ -77,6 +77,15 @@ static bool geometry_take(struct kvd *handle, const void *data)
 		return false;
 	handle->geometry = g;
 	bcache_level(&handle->cache, g.level);
+	shared_geometry_put(handle->server, &g);
+	return true;
+}
+
+bool geometry_adopt(struct kvd *handle)
+{
+	if (!shared_geometry_get(handle->server, &handle->geometry))
+		return false;
+	bcache_level(&handle->cache, handle->geometry.level);
 	return true;
 }
 

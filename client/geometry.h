@@ -12,6 +12,8 @@ uint8_t bucket_level(const struct geometry *g, uint64_t number);
  * if it is unknown or out of the region.
  */
 bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset);
+/* Takes what another handle has READ, and says whether that is newer. */
+bool geometry_adopt(struct kvd *handle);
 /* Whether the geometry should be READ again: not if it was in the last millisecond. */
 bool geometry_due(const struct kvd *handle);
 /*

@@ -101,7 +101,7 @@ static bool lookup_clock(struct kvd *handle, struct flight *f)
 /* Goes to the bucket to which the key was moved, by the geometry as it is now. */
 static bool lookup_move(struct kvd *handle, struct flight *f)
 {
-	if (!geometry_due(handle)) {
+	if (geometry_adopt(handle) || !geometry_due(handle)) {
 		lookup_moved(handle, &f->lookup);
 		return true;
 	}

@@ -236,7 +236,10 @@ static void check_expiry(struct kvd *handle, struct lookup *l, const struct item
 	uint64_t now = clock_raw_ns();
 
 	forget_if_slept(handle);
-	if (!l->clock_refreshed && server_clock_width(&handle->clock, now) > CLOCK_WIDTH_NS_MAX) {
+	if (l->clock_refreshed)
+		shared_clock_put(handle->server, &handle->clock);
+	else if (server_clock_width(&handle->clock, now) > CLOCK_WIDTH_NS_MAX &&
+		 !shared_clock_get(handle->server, &handle->clock, now)) {
 		l->clock_refreshed = true;
 		l->step = STEP_CLOCK;
 		return;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/clock.h"
+
 TAILQ_HEAD(device_list, shared_device);
 TAILQ_HEAD(server_list, shared_server);
 
@@ -209,7 +211,7 @@ static struct shared_server *do_server_find(const char *url, uint64_t incarnatio
 	struct shared_server *server;
 
 	TAILQ_FOREACH(server, &process.servers, entry)
-		if (server->geometry.incarnation == incarnation && !strcmp(server->url, url))
+		if (server->first.incarnation == incarnation && !strcmp(server->url, url))
 			return server;
 	return NULL;
 }
@@ -221,12 +223,11 @@ static struct shared_server *server_make(const char *url, const struct geometry 
 	if (!server)
 		return NULL;
 	strcpy(server->url, url);
-	server->geometry = *geometry;
+	server->first = server->geometry = *geometry;
 	pthread_mutex_init(&server->lock, NULL);
 	return server;
 }
 
-/* A geometry's fields that same_region() compares never change, so they are read without a lock. */
 int shared_server_get(struct shared_server **out, const char *url, const struct geometry *geometry)
 {
 	struct shared_server *server;
@@ -234,7 +235,7 @@ int shared_server_get(struct shared_server **out, const char *url, const struct 
 
 	process_lock();
 	server = do_server_find(url, geometry->incarnation);
-	if (server && !same_region(&server->geometry, geometry)) {
+	if (server && !same_region(&server->first, geometry)) {
 		err = -EPROTO;
 	} else if (!server) {
 		server = server_make(url, geometry);
@@ -283,4 +284,46 @@ int shared_server_cache(struct shared_server *server, size_t bytes, struct bcach
 		*cache = server->cache;
 	process_unlock();
 	return err;
+}
+
+void shared_geometry_put(struct shared_server *server, const struct geometry *geometry)
+{
+	pthread_mutex_lock(&server->lock);
+	if (geometry_buckets(geometry) > geometry_buckets(&server->geometry))
+		server->geometry = *geometry;
+	pthread_mutex_unlock(&server->lock);
+}
+
+bool shared_geometry_get(struct shared_server *server, struct geometry *geometry)
+{
+	bool newer;
+
+	pthread_mutex_lock(&server->lock);
+	newer = geometry_buckets(&server->geometry) > geometry_buckets(geometry);
+	if (newer)
+		*geometry = server->geometry;
+	pthread_mutex_unlock(&server->lock);
+	return newer;
+}
+
+void shared_clock_put(struct shared_server *server, const struct server_clock *clock)
+{
+	pthread_mutex_lock(&server->lock);
+	server->clock = *clock;
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* Whether the host slept is asked after @now_ns was read. */
+bool shared_clock_get(struct shared_server *server, struct server_clock *clock, uint64_t now_ns)
+{
+	struct server_clock known;
+
+	pthread_mutex_lock(&server->lock);
+	known = server->clock;
+	pthread_mutex_unlock(&server->lock);
+	if (server_clock_width(&known, now_ns) > CLOCK_WIDTH_NS_MAX ||
+	    server_clock_slept(&known, clock_slept_ns()))
+		return false;
+	*clock = known;
+	return true;
 }

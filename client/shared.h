@@ -79,9 +79,10 @@ bool shared_device_condemn(struct shared_device *device);
 /* What is known of one incarnation of a server. */
 struct shared_server {
 	TAILQ_ENTRY(shared_server) entry;
-	unsigned int users;   /* under the lock of the process */
-	struct bcache cache;  /* likewise, but for the slots */
-	pthread_mutex_t lock; /* of what follows */
+	unsigned int users;    /* under the lock of the process */
+	struct bcache cache;   /* likewise, but for the slots */
+	struct geometry first; /* what a handle was told first; never changes */
+	pthread_mutex_t lock;  /* of what follows */
 	struct geometry geometry;
 	struct server_clock clock;
 	char url[];
@@ -99,5 +100,21 @@ void shared_server_put(struct shared_server *server);
  * asked for one. @cache is this handle's view of it; bcache_level() is next. 0 or -ENOMEM.
  */
 int shared_server_cache(struct shared_server *server, size_t bytes, struct bcache *cache);
+
+/*
+ * The geometry with the most buckets that a handle READ. Put takes one in that was checked; get
+ * replaces @geometry if it has fewer, and says whether it did. An index only grows, so whatever was
+ * READ by any thread before is not newer than the index.
+ */
+void shared_geometry_put(struct shared_server *server, const struct geometry *geometry);
+bool shared_geometry_get(struct shared_server *server, struct geometry *geometry);
+
+/*
+ * The clock as a handle learned it last, by a response that it had asked for. Get replaces @clock
+ * at @now_ns of clock_raw_ns(), if the interval is narrow enough to be used, and says whether it
+ * did: client/clock.h.
+ */
+void shared_clock_put(struct shared_server *server, const struct server_clock *clock);
+bool shared_clock_get(struct shared_server *server, struct server_clock *clock, uint64_t now_ns);
 
 #endif /* KVD_CLIENT_SHARED_H */

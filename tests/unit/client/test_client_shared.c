@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "client/shared.h"
+#include "common/util/clock.h"
 
 #define URL "softnic:///here"
 #define OTHER_URL "softnic:///there"
@@ -87,6 +88,56 @@ static void a_contradiction_is_refused(void **state)
 	shared_server_put(second);
 }
 
+/* What one handle READ, another one gets; an older one changes nothing. */
+static void a_geometry_is_passed_on(void **state)
+{
+	struct shared_server *server = get(URL, 1);
+	struct geometry old = geometry_of(1), mine = old, newer = old;
+
+	(void)state;
+	assert_false(shared_geometry_get(server, &mine));
+	newer.level++;
+	newer.split = 5;
+	shared_geometry_put(server, &newer);
+	shared_geometry_put(server, &old);
+	assert_true(shared_geometry_get(server, &mine));
+	assert_memory_equal(&mine, &newer, sizeof(mine));
+	assert_false(shared_geometry_get(server, &mine));
+	/* One that connects later is told a newer one. */
+	mine.split++;
+	assert_false(shared_geometry_get(server, &mine));
+	shared_server_put(server);
+}
+
+/* The interval of another handle serves if it can be used now: not if it is too wide, or old. */
+static void a_clock_is_passed_on(void **state)
+{
+	struct shared_server *server = get(URL, 1);
+	uint64_t now = clock_raw_ns(), slept = clock_slept_ns();
+	struct server_clock clock, known;
+
+	(void)state;
+	server_clock_forget(&clock, slept);
+	assert_false(shared_clock_get(server, &clock, now));
+	server_clock_forget(&known, slept);
+	assert_true(server_clock_learn(&known, 1000000000, now - 1000, now));
+	shared_clock_put(server, &known);
+	assert_true(shared_clock_get(server, &clock, now));
+	assert_memory_equal(&clock, &known, sizeof(clock));
+	/* By then both bounds have drifted too far apart. */
+	assert_false(shared_clock_get(server, &clock, now + 3000000000));
+	/* The host slept since it was known. */
+	known.slept_ns -= 2 * CLOCK_SLEPT_NS_MIN;
+	shared_clock_put(server, &known);
+	assert_false(shared_clock_get(server, &clock, now));
+	/* A PING that took long. */
+	server_clock_forget(&known, slept);
+	assert_true(server_clock_learn(&known, 1000000000, now - 2 * CLOCK_WIDTH_NS_MAX, now));
+	shared_clock_put(server, &known);
+	assert_false(shared_clock_get(server, &clock, now));
+	shared_server_put(server);
+}
+
 static uint64_t slot_of(uint16_t tag, unsigned int thread)
 {
 	return slot_make(tag, 64ull * (thread + 1), 64);
@@ -118,6 +169,7 @@ static void one_cache(void **state)
 static void *cache_use(void *arg)
 {
 	unsigned int thread = (unsigned int)(uintptr_t)arg, i;
+	struct geometry mine;
 	struct bcache cache;
 
 	for (i = 0; i < ROUNDS; i++) {
@@ -134,6 +186,11 @@ static void *cache_use(void *arg)
 			assert_in_range(slot_offset(slot), 64, 64 * THREADS);
 		}
 		bcache_drop(&cache, hash, slot);
+		mine = geometry_of(1);
+		mine.split = i % 16;
+		shared_geometry_put(server, &mine);
+		shared_geometry_get(server, &mine);
+		assert_int_equal(mine.region_bytes, 1 << 20);
 		shared_server_put(server);
 	}
 	return NULL;
@@ -178,6 +235,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_for_each_url_and_incarnation),
 		cmocka_unit_test(a_contradiction_is_refused),
+		cmocka_unit_test(a_geometry_is_passed_on),
+		cmocka_unit_test(a_clock_is_passed_on),
 		cmocka_unit_test(one_cache),
 		cmocka_unit_test(threads_share_a_cache),
 		cmocka_unit_test(a_child_shares_nothing),

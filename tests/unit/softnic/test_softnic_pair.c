@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/cm.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -273,6 +273,10 @@ static void a_kick_without_a_socket(void **state)
 
 	(void)state;
 	assert_int_equal(OPS->create_id(client.cm, &client.id), 0);
+	assert_false(is_readable(client.cm->fd));
+	sn_cm_channel_kick(sn_container(client.cm, struct sn_cm_channel, cm));
+	assert_true(is_readable(client.cm->fd));
+	assert_int_equal(OPS->cm_get_event(client.cm, &event), -EAGAIN);
 	assert_false(is_readable(client.cm->fd));
 	sn_context_kill(dev_to_sn_context(client.dev));
 	assert_true(is_readable(client.cm->fd));

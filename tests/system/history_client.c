@@ -284,7 +284,7 @@ static struct place *place_fill_pair(struct client *c, char kind)
 /* Those that were not submitted had no effect. */
 static void submit(struct client *c, struct place **places, unsigned int count)
 {
-	struct kvd_op *ops[BATCH_MAX];
+	struct kvd_op *ops[BATCH_MAX] = { NULL };
 	unsigned int i;
 
 	for (i = 0; i < count; i++)

@@ -33,7 +33,8 @@ static void completion_failed(struct kvd *handle, const struct ibv_wc *wc)
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
 		handle_fail(handle, KVD_ERR_DISCONNECTED,
-			    "the server at %s no longer serves the connection (%s)",
+			    "the server at %s no longer serves the connection, or this process "
+			    "could not map its memory (%s)",
 			    handle->dev->address, ibv_wc_status_str(wc->status));
 		break;
 	default:

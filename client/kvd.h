@@ -276,7 +276,8 @@ struct kvd;
  * KVD_ERR_REFUSED: the server is full or stopping, or its socket's permissions forbid it.
  * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or kvd of another protocol version.
  * KVD_ERR_DEVICE: this host has no RDMA device, or it failed.
- * KVD_ERR_NO_MEMORY: memory could not be allocated or registered (see RLIMIT_MEMLOCK).
+ * KVD_ERR_NO_MEMORY: memory could not be allocated or registered (see RLIMIT_MEMLOCK), or there is
+ * no descriptor left (see RLIMIT_NOFILE).
  * KVD_ERR_TIMEOUT: it took longer than connect_timeout_ms.
  * KVD_ERR_DISCONNECTED: the server closed the connection while it was being set up.
  */

@@ -70,15 +70,21 @@ static enum kvd_status options_check(struct kvd *handle)
 	return KVD_OK;
 }
 
+/* The process, or the host, has no memory or no descriptor for it. */
+static bool is_shortage(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -ENOBUFS;
+}
+
 /* The status for a device's negative errno while connecting. */
 static enum kvd_status status_of(int err)
 {
+	if (is_shortage(err))
+		return KVD_ERR_NO_MEMORY;
 	switch (err) {
 	case -ENODEV:
 	case -ENOSYS:
 		return KVD_ERR_DEVICE;
-	case -ENOMEM:
-		return KVD_ERR_NO_MEMORY;
 	case -ETIMEDOUT:
 		return KVD_ERR_TIMEOUT;
 	case -EACCES:
@@ -153,7 +159,7 @@ static enum kvd_status open_device(struct kvd *handle, const char *url)
 	err = shared_device_get(&handle->shared_device, url, &addr,
 				(int)handle->options.connect_timeout_ms, &failure);
 	if (err && failure.what)
-		return handle_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
+		return handle_fail(handle, is_shortage(err) ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
 				   "device %s %s: %s", failure.name, failure.what, strerror(-err));
 	if (err)
 		return addr.kind == DEVICE_SOFTNIC ? open_softnic_failed(handle, addr.path, err) :
@@ -223,7 +229,7 @@ static enum kvd_status open_resources(struct kvd *handle)
 	if (!err)
 		err = open_qp(handle);
 	if (err)
-		return handle_fail(handle, err == -ENOMEM ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
+		return handle_fail(handle, is_shortage(err) ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
 				   "device %s: can't set up a queue pair: %s", handle->dev->name,
 				   strerror(-err));
 	return open_buffers(handle);
@@ -259,6 +265,9 @@ static enum kvd_status connect_failed(struct kvd *handle, int err)
 {
 	const char *address = handle->dev->address;
 
+	if (is_shortage(err))
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "can't connect to %s: %s", address,
+				   strerror(-err));
 	switch (err) {
 	case -EACCES:
 	case -EPERM:

@@ -100,7 +100,7 @@ static inline void value_sum_begin(struct value_sum *sum)
 
 static inline void value_sum_add(struct value_sum *sum, const void *bytes, size_t count)
 {
-	XXH3_64bits_update(value_sum_state(sum), bytes, count);
+	sum_long_add(value_sum_state(sum), bytes, count);
 }
 
 static inline uint64_t value_sum_end(struct value_sum *sum)

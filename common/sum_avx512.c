@@ -14,4 +14,9 @@ uint64_t sum_avx512(const void *data, size_t bytes)
 {
 	return XXH3_64bits(data, bytes);
 }
+
+void sum_avx512_add(void *state, const void *data, size_t bytes)
+{
+	XXH3_64bits_update(state, data, bytes);
+}
 #endif

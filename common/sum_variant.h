@@ -12,20 +12,28 @@
 
 typedef uint64_t sum_function(const void *data, size_t bytes);
 
+/* Adds bytes to a sum in pieces, an XXH3_state_t. */
+typedef void sum_add_function(void *state, const void *data, size_t bytes);
+
 struct sum_variant {
 	const char *name;
 	sum_function *sum;
+	sum_add_function *add;
 };
 
 /* Compiled for what the compiler assumes anyway: SSE2 on x86-64, NEON on arm64. */
 uint64_t sum_base(const void *data, size_t bytes);
+void sum_base_add(void *state, const void *data, size_t bytes);
 #ifdef __x86_64__
 uint64_t sum_avx2(const void *data, size_t bytes);
+void sum_avx2_add(void *state, const void *data, size_t bytes);
 uint64_t sum_avx512(const void *data, size_t bytes);
+void sum_avx512_add(void *state, const void *data, size_t bytes);
 #endif
 
 /* The fastest one of this CPU; set before main(), and sum_base() until then. */
 extern sum_function *sum_long;
+extern sum_add_function *sum_long_add;
 
 /* The @n-th variant that this CPU has, from the slowest to the fastest; false: there is none. */
 bool sum_variant(unsigned int n, struct sum_variant *variant);

@@ -232,6 +232,21 @@ static void the_algorithm_is_the_one_of_the_abi(void **state)
 }
 
 /* All variants that this CPU has, for all lengths and alignments. */
+/* Of lengths that do and don't fill what is kept between two pieces. */
+static uint64_t sum_in_pieces(const struct sum_variant *variant, const uint8_t *data, size_t bytes)
+{
+	static _Alignas(VALUE_SUM_ALIGN) XXH3_state_t state;
+	size_t at, piece;
+
+	XXH3_64bits_reset(&state);
+	for (at = 0, piece = 1; at < bytes; at += piece, piece = piece * 3 + 1) {
+		if (piece > bytes - at)
+			piece = bytes - at;
+		variant->add(&state, data + at, piece);
+	}
+	return XXH3_64bits_digest(&state);
+}
+
 static void test_variants(void **state)
 {
 	enum { BYTES_MAX = 5000, OFFSETS = 65 };
@@ -254,10 +269,12 @@ static void test_variants(void **state)
 	for (offset = 0; offset < OFFSETS; offset++) {
 		sum = XXH3_64bits(data + offset, BYTES_MAX);
 		for (n = 0; sum_variant(n, &variant); n++)
-			assert_true(variant.sum(data + offset, BYTES_MAX) == sum);
+			assert_true(variant.sum(data + offset, BYTES_MAX) == sum &&
+				    sum_in_pieces(&variant, data + offset, BYTES_MAX) == sum);
 	}
 	/* The fastest one is in use. */
-	assert_true(n && sum_variant(n - 1, &variant) && sum_long == variant.sum);
+	assert_true(n && sum_variant(n - 1, &variant) && sum_long == variant.sum &&
+		    sum_long_add == variant.add);
 }
 
 int main(void)

@@ -156,21 +156,19 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 }
 
 /*
- * Counts calls while the buffer is larger than it was needed, and shrinks it to what they needed.
- * If it fails, it is as large as before, or has to be made anew by the next call.
+ * Counts calls while the buffer is larger than it was needed, and frees it then: the next call that
+ * needs one makes it as long as that needs.
  */
 static void bounce_age(struct kvd *handle, struct bounce *bounce)
 {
 	size_t wanted = bounce->wanted;
 
-	if (!bounce->buf.bytes || bounce->busy || ++bounce->calls < BOUNCE_CALLS)
+	if (!bounce->bytes || bounce->busy || ++bounce->calls < BOUNCE_CALLS)
 		return;
 	bounce->calls = 0;
 	bounce->wanted = 0;
-	if (!wanted)
-		reg_buf_release(&bounce->buf, handle->dev);
-	else if (wanted <= bounce->buf.bytes / BOUNCE_SPARE)
-		reg_buf_resize(&bounce->buf, handle->dev, handle->pd, wanted, BOUNCE_ACCESS);
+	if (wanted <= bounce->bytes / BOUNCE_SPARE)
+		handle_bounce_release(handle, bounce);
 }
 
 /* Its text is the thread's own: that of the handle belongs to the thread that uses it. */
@@ -241,16 +239,8 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
 			   KVD_TTL_MAX);
 }
 
-enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes, int access)
+static enum kvd_status buffer_failed(struct kvd *handle, size_t bytes, int err)
 {
-	int err;
-
-	if (bytes <= buf->bytes)
-		return KVD_OK;
-	err = reg_buf_resize(buf, handle->dev, handle->pd,
-			     bytes > 2 * buf->bytes ? bytes : 2 * buf->bytes, access);
-	if (!err)
-		return KVD_OK;
 	return handle_fail(handle, KVD_ERR_NO_MEMORY,
 			   "can't allocate and register %zu bytes for RDMA: %s%s", bytes,
 			   strerror(-err),
@@ -259,11 +249,54 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 				   "");
 }
 
+enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes, int access)
+{
+	int err;
+
+	if (bytes <= buf->bytes)
+		return KVD_OK;
+	err = reg_buf_resize(buf, handle->dev, handle->pd,
+			     bytes > 2 * buf->bytes ? bytes : 2 * buf->bytes, access);
+	return err ? buffer_failed(handle, bytes, err) : KVD_OK;
+}
+
+/* Memory that a server on softnic copies from by itself. */
+static int bounce_make(struct kvd *handle, struct bounce *bounce, size_t bytes)
+{
+	const struct device_ops *ops = handle->dev->ops;
+	int err = ops->alloc_mem(handle->dev, bytes, &bounce->mem);
+
+	if (err)
+		return err;
+	err = ops->reg_mr(handle->pd, &bounce->mem, BOUNCE_ACCESS, &bounce->mr);
+	if (err)
+		ops->free_mem(handle->dev, &bounce->mem);
+	else
+		bounce->bytes = bounce->mem.length;
+	return err;
+}
+
 enum kvd_status handle_bounce_resize(struct kvd *handle, struct bounce *bounce, size_t bytes)
 {
+	size_t old = bounce->bytes;
+	int err;
+
 	if (bytes > bounce->wanted)
 		bounce->wanted = bytes;
-	return handle_buf_resize(handle, &bounce->buf, bytes, BOUNCE_ACCESS);
+	if (bytes <= old)
+		return KVD_OK;
+	handle_bounce_release(handle, bounce);
+	err = bounce_make(handle, bounce, bytes > 2 * old ? bytes : 2 * old);
+	return err ? buffer_failed(handle, bytes, err) : KVD_OK;
+}
+
+void handle_bounce_release(struct kvd *handle, struct bounce *bounce)
+{
+	if (!bounce->bytes)
+		return;
+	handle->dev->ops->dereg_mr(bounce->mr);
+	handle->dev->ops->free_mem(handle->dev, &bounce->mem);
+	bounce->bytes = 0;
 }
 
 /* Without memory for it nothing is recorded. */

@@ -39,9 +39,14 @@
 	"a handle belongs to one process, and one after fork(2) may be using this one"
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
 
-/* A registered buffer for one large value at a time; grows, and shrinks when it is not needed. */
+/*
+ * A registered buffer for one large value at a time, of the device's own memory; grows, and shrinks
+ * when it is not needed.
+ */
 struct bounce {
-	struct reg_buf buf;
+	struct device_mem mem;
+	struct ibv_mr *mr;
+	size_t bytes;  /* 0: there is none */
 	size_t wanted; /* the most that was needed in the last `calls` calls, bytes */
 	uint32_t calls;
 	bool busy;
@@ -209,7 +214,8 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
  */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);
-/* The same for @bounce, which is not busy. */
+/* The same for @bounce, which is not busy; its content is lost. */
 enum kvd_status handle_bounce_resize(struct kvd *handle, struct bounce *bounce, size_t bytes);
+void handle_bounce_release(struct kvd *handle, struct bounce *bounce);
 
 #endif /* KVD_CLIENT_HANDLE_H */

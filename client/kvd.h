@@ -101,8 +101,8 @@
  * value that is stored, does not fit a message and is not in registered memory takes a buffer of up
  * to twice its length (for the time of the resize, too: old and new are never registered together),
  * one for all. If it can't be had, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays
- * usable. It shrinks again after 256 calls of which none needed more than a quarter of it, so not
- * while the handle is idle.
+ * usable. It is freed after 256 calls of which none needed more than a quarter of it, so not while
+ * the handle is idle. On softnic it has two descriptors.
  *
  * Signals and fork. libkvd installs no signal handlers and starts no threads. The process that
  * opened a handle may fork(2) at any time between two calls and goes on with its handles: what it

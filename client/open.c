@@ -554,7 +554,7 @@ void kvd_close(struct kvd *handle)
 		ops->destroy_comp_channel(handle->conn.comp_channel);
 		rpc_release(handle);
 		reg_buf_release(&handle->conn.ring, handle->dev);
-		reg_buf_release(&handle->stage.buf, handle->dev);
+		handle_bounce_release(handle, &handle->stage);
 	}
 	/* Lets go of the caller's memory. */
 	submitted_release(handle);

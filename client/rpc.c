@@ -242,9 +242,9 @@ static enum kvd_status rpc_stage(struct kvd *handle, struct rpc *rpc)
 
 	if (status)
 		return status;
-	memcpy(handle->stage.buf.base, rpc->value, bytes);
-	rpc->head.pull_addr = (uintptr_t)handle->stage.buf.base;
-	rpc->head.pull_rkey = handle->stage.buf.mr->rkey;
+	memcpy(handle->stage.mem.addr, rpc->value, bytes);
+	rpc->head.pull_addr = (uintptr_t)handle->stage.mem.addr;
+	rpc->head.pull_rkey = handle->stage.mr->rkey;
 	return KVD_OK;
 }
 

@@ -151,7 +151,7 @@ static void count_registered(size_t limit)
 
 static void stop_counting(void)
 {
-	assert_int_equal(registered, kvd->stage.buf.bytes + kvd->conn.ring.bytes);
+	assert_int_equal(registered, kvd->stage.bytes + kvd->conn.ring.bytes);
 	kvd->dev->ops = real_ops;
 }
 
@@ -173,11 +173,11 @@ static void the_stage_grows_and_shrinks(void **state)
 			assert_get("small", value, 100);
 		else
 			assert_int_equal(kvd_put(kvd, "p", 1, value, 400000, NULL, NULL), KVD_OK);
-	assert_in_range(kvd->stage.buf.bytes, 400000, 1600000);
+	assert_in_range(kvd->stage.bytes, 400000, 1600000);
 	/* Then no more. */
 	for (i = 0; i < 2 * BOUNCE_CALLS; i++)
 		assert_get("small", value, 100);
-	assert_int_equal(kvd->stage.buf.bytes, 0);
+	assert_int_equal(kvd->stage.bytes, 0);
 	assert_get("large", value, 3500000);
 	stop_counting();
 }

@@ -114,7 +114,7 @@ static void puts_are_not_copied(void **state)
 	reset_stats();
 	assert_int_equal(kvd_put(kvd, "key", 3, arena + 777, 400000, NULL, NULL), KVD_OK);
 	assert_int_equal(kvd->stats.direct_bytes, 400000);
-	assert_int_equal(kvd->stage.buf.bytes, 0);
+	assert_int_equal(kvd->stage.bytes, 0);
 	assert_memory_equal(item_value(item_of("key")), value, 400000);
 	/* What fits a message goes with it. */
 	assert_int_equal(kvd_put(kvd, "key", 3, arena + 777, 100, NULL, NULL), KVD_OK);

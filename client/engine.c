@@ -118,7 +118,8 @@ static inline void engine_push(struct kvd *handle)
 {
 	if (handle->attention)
 		engine_attend(handle);
-	if (handle->conn.chain_count)
+	/* Of a lost connection the queue pair may be gone. */
+	if (handle->conn.chain_count && !handle->conn.broken)
 		chain_post(handle);
 }
 

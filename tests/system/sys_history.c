@@ -242,6 +242,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		client_init(&run.clients[i], &run, i, strtoull(argv[3], NULL, 10));
 		client_open(&run.clients[i]);
+		client_places(&run.clients[i]);
 	}
 	if (kills)
 		killer = open_handle(1);

@@ -39,7 +39,7 @@ struct place {
 	struct kvd_op op;
 	struct client *client;
 	int64_t index; /* in the log; negative: of a pair */
-	bool used;
+	bool used, canceled;
 	bool dirty; /* the library must not write to the value any more */
 	uint8_t key[KEY_BYTES];
 	uint8_t *value;
@@ -58,6 +58,7 @@ struct client {
 	struct place places[PLACES];
 	uint64_t versions[KEYS]; /* the last that it saw */
 	uint8_t *value;		 /* of a synchronous call */
+	struct kvd_mem *mem;	 /* of the places' values; NULL: not registered */
 	bool lost;
 	unsigned int short_times; /* changes that got too short a time, in this round */
 
@@ -85,6 +86,8 @@ void wrong(const char *what, uint32_t key, uint64_t a, uint64_t b);
 uint64_t client_random(struct client *c);
 
 void client_init(struct client *c, struct run *run, unsigned int number, uint64_t seed);
+/* Gets memory for the places' values, by its handle: that of every other client is registered. */
+void client_places(struct client *c);
 void client_release(struct client *c);
 /* Begins a round. */
 void client_begin(struct client *c);

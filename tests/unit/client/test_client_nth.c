@@ -141,6 +141,28 @@ static void submit(struct kvd *kvd)
 		assert_true(strlen(kvd_error(kvd)) > 0);
 }
 
+/* A value that is stored from and read to registered memory. */
+static void use_registered(struct kvd *kvd)
+{
+	struct kvd_mem *mem;
+	enum kvd_status status;
+	void *addr;
+
+	status = kvd_alloc(kvd, sizeof(large), &addr, &mem);
+	expect(kvd, "kvd_alloc", status);
+	if (status)
+		return;
+	memcpy(addr, large, sizeof(large));
+	expect(kvd, "kvd_put of registered memory",
+	       kvd_put(kvd, "l", 1, addr, sizeof(large), NULL, NULL));
+	status = kvd_get(kvd, "l", 1, addr, sizeof(large), NULL);
+	if (status != KVD_NOT_FOUND)
+		expect(kvd, "kvd_get to registered memory", status);
+	if (!status)
+		assert_memory_equal(addr, large, sizeof(large));
+	assert_int_equal(kvd_free(mem), KVD_OK);
+}
+
 static void use(struct kvd *kvd)
 {
 	struct kvd_item item;
@@ -157,6 +179,7 @@ static void use(struct kvd *kvd)
 	if (!status)
 		assert_memory_equal(values[0], large, sizeof(large));
 	submit(kvd);
+	use_registered(kvd);
 }
 
 /* With all that it needs. */

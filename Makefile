@@ -333,7 +333,8 @@ help:  ## this list
 # library and include no headers of server/ but those of the storage engine.
 PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c \
 	bench/rdma/*.c))
-PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor read-bench
+PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor read-bench \
+	async calls
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
@@ -341,7 +342,7 @@ benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh besi
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
-$(B)/crowd $(B)/connections $(B)/get-floor: $(B)/%: $(O)/bench/client/%.o \
+$(addprefix $(B)/,crowd connections get-floor async calls): $(B)/%: $(O)/bench/client/%.o \
 		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
 $(B)/read-bench: $(O)/bench/rdma/read-bench.o $(O)/libcommon.a

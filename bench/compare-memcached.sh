@@ -139,7 +139,8 @@ row 'PUT, one at a time' update kvd-set tcp-set unix-set
 row 'PUT, memcached pipelines 16' update kvd-set tcp-set-16 unix-set-16
 say
 say "Targets: GET of one thread >= 20 x, PUT >= 8 x memcached over TCP, one at a time."
-say "kvd has no pipelined PUT: its figures in the last line are those of the line before."
+say "kvd's figures in the last line are those of the line before: bench/async.sh has PUTs of kvd" \
+	"that are under way together."
 say "In 'GET, 16 together' p50 is that of all 16; that of a pipelined PUT means nothing."
 say "READs per GET: $(figure "$tmp/kvd-get-1" reads_per_get)." \
 	"Server's CPU per GET: kvd $(kvd_cpu kvd-get-1), memcached $(cpu tcp-get-1) us over TCP;" \

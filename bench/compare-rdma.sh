@@ -3,7 +3,10 @@
 # Compares kvd over RDMA with perftest's bare READs and SENDs of the same sizes and with memcached
 # over TCP, all on the device at KVD_RDMA_ADDR in one run. On Soft-RoCE in the test VM:
 #
-#   tests/vm/run -- bench/compare-rdma.sh [-n ROUNDS]
+#   tests/vm/run -- bench/compare-rdma.sh [-n ROUNDS] [short|async...]
+#
+# short: one operation at a time and GETs in batches; async: PUTs of 64 bytes and values of 1 MiB
+# that are under way together. Both unless one is named.
 #
 # ib_read_lat runs twice: with a queue pair that it connects itself, and with one of rdma_cm (-R),
 # as kvd's are. Servers run on the first CPU, clients on the last one.
@@ -23,16 +26,25 @@ rounds=3
 while getopts n: option; do
 	case $option in
 	n) rounds=$OPTARG ;;
-	*) die "usage: compare-rdma.sh [-n ROUNDS]" ;;
+	*) die "usage: compare-rdma.sh [-n ROUNDS] [short|async...]" ;;
 	esac
 done
+shift $((OPTIND - 1))
+[ $# != 0 ] || set -- short async
+for part in "$@"; do
+	[[ $part == short || $part == async ]] ||
+		die "usage: compare-rdma.sh [-n ROUNDS] [short|async...]"
+done
 [ -n "${KVD_RDMA_ADDR:-}" ] || die "KVD_RDMA_ADDR is not set; try tests/vm/run -- $0"
-need_hint="apt-get install perftest" need ib_read_lat ib_send_lat ib_read_bw
+need_hint="apt-get install perftest" need ib_read_lat ib_send_lat ib_read_bw ib_send_bw
+need_hint="run make benchmarks" need "$build/async"
 need_hint="apt-get install memcached" need memcached
 need "$build/kvbench"
 
 records=200
 samples=2000
+async_ms=1000
+mib=1048576
 perftest_port=$((18000 + $$ % 1000))
 mc_port=$((20000 + $$ % 20000))
 mc_url=memcached://$KVD_RDMA_ADDR:$mc_port
@@ -102,17 +114,6 @@ load() {
 		die "kvbench can't load at $2"
 }
 
-# name, value: keeps one more value of a figure
-note() {
-	[ -n "$2" ] || die "no figure for $1"
-	echo "$2" >>"$tmp/figure-$1"
-}
-
-# name: the median of its values
-median() {
-	sort -g "$tmp/figure-$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
-}
-
 # item bytes, field length: every program once
 round() {
 	local bytes=$1 length=$2 puts=(-p readproportion=0 -p updateproportion=1)
@@ -162,7 +163,49 @@ table() {
 	say
 }
 
-kvd_start verbs -o server.workers=1 -o server.spin_time=2ms -o memory.size=64m \
+# name, arguments of bench/client/async.c...
+async_note() {
+	local name=$1 rate
+	shift
+	rate=$(taskset -c "$client_cpu" "$build/async" "$@" -a "$kvd_url" -t $async_ms) ||
+		die "async $* failed"
+	note "$name" "$rate"
+}
+
+# shellcheck disable=SC2317 # a part
+async() {
+	local n large=(-m -v $mib -k 8 -d 4)
+	for ((n = 0; n < rounds; n++)); do
+		note send-bw "$(perftest ib_send_bw 64 5 -n 5000 -t 16)"
+		async_note put-16 put -v 64 -d 16 -k 200
+		note read-bw "$(perftest ib_read_bw $mib 5 -n 100 -t 16)"
+		async_note get-large get "${large[@]}"
+		async_note put-large put "${large[@]}"
+	done
+	printf '  %-18s %10s   %-26s %10s   %6s   %s\n' 'under way together' kvd beside '' \
+		ratio target
+	row 'PUTs/s, 64 B, 16' "$(median put-16)" 'ib_send_bw, depth 16' \
+		"$(perftest_rate send-bw)" '>= 2'
+	row 'GETs/s, 1 MiB, 4' "$(median get-large)" 'ib_read_bw of 1 MiB' \
+		"$(perftest_rate read-bw)" '>= 0.9'
+	row 'PUTs/s, 1 MiB, 4' "$(median put-large)" 'ib_read_bw of 1 MiB' \
+		"$(perftest_rate read-bw)" '>= 0.9'
+}
+
+# shellcheck disable=SC2317 # a part
+short() {
+	local i n
+	for i in "${!item_bytes[@]}"; do
+		load kvd "$kvd_url" "${field_lengths[i]}"
+		load memcached "$mc_url" "${field_lengths[i]}"
+		for ((n = 0; n < rounds; n++)); do
+			round "${item_bytes[i]}" "${field_lengths[i]}"
+		done
+		table "${item_bytes[i]}"
+	done
+}
+
+kvd_start verbs -o server.workers=1 -o server.spin_time=2ms -o memory.size=128m \
 	-o index.keys=$records
 taskset -c "$server_cpu" memcached -u "$(id -un)" \
 	-l "$KVD_RDMA_ADDR" -p "$mc_port" -U 0 -t 1 >"$tmp/memcached.log" 2>&1 &
@@ -170,15 +213,10 @@ pids+=($!)
 wait_until "$READY_S" listening "$mc_port" || die "memcached did not start"
 
 say "kvd $(kvd_stat version) on $(kvd_stat device.0.name) ($KVD_RDMA_ADDR)," \
-	"medians of $rounds rounds of $samples; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+	"medians of $rounds rounds; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
 say
-for i in "${!item_bytes[@]}"; do
-	load kvd "$kvd_url" "${field_lengths[i]}"
-	load memcached "$mc_url" "${field_lengths[i]}"
-	for ((n = 0; n < rounds; n++)); do
-		round "${item_bytes[i]}" "${field_lengths[i]}"
-	done
-	table "${item_bytes[i]}"
+for part in "$@"; do
+	"$part"
 done
 [ ! -e "$tmp/failed" ] || failures=1
 kvd_stop || failures=1

@@ -132,6 +132,17 @@ figure() {
 	sed -n "s/^  \"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"
 }
 
+# name, value: keeps one more value of a figure
+note() {
+	[ -n "$2" ] || die "no figure for $1"
+	echo "$2" >>"$tmp/figure-$1"
+}
+
+# name: the median of its values
+median() {
+	sort -g "$tmp/figure-$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+
 # a, b: a / b with two digits
 ratio() {
 	awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "-" }'

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Counts the client's instructions for one synchronous GET and one PUT of 100 bytes on softnic.
+#
+#   bench/call-cost.sh [-n CALLS] [-r ROUNDS] [-B BUILD_BEFORE]
+#
+# callgrind runs bench/client/calls.c with CALLS (5,000) and with twice as many calls: the
+# difference, divided, is what one costs without the connection. Instructions of a client that
+# polls for its response depend on when that comes, so the figure is the least of ROUNDS (3); the
+# server spins so long, and callgrind is so slow, that the response is there soon as a rule.
+#
+# With -B each figure is also taken with the programs in that folder, in turn, and the ratio is
+# printed. The folder needs a calls of its own, since libkvd is part of that: link
+# bench/client/calls.c with the libkvd.a of before.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+calls=5000
+rounds=3
+before=
+while getopts n:r:B: option; do
+	case $option in
+	n) calls=$OPTARG ;;
+	r) rounds=$OPTARG ;;
+	B) before=$OPTARG ;;
+	*) die "usage: call-cost.sh [-n CALLS] [-r ROUNDS] [-B BUILD_BEFORE]" ;;
+	esac
+done
+need_hint='apt-get install valgrind' need valgrind
+builds_find calls "$before"
+
+# operation, calls: instructions of the whole process
+instructions() {
+	local count
+	valgrind --tool=callgrind --callgrind-out-file=/dev/null "$build/calls" "$1" "$kvd_url" \
+		"$2" >"$tmp/valgrind" 2>&1 || die "calls failed: $(tail -n 3 "$tmp/valgrind")"
+	count=$(sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$tmp/valgrind")
+	printf '%s\n' "${count:-0}"
+}
+
+# operation, name
+count() {
+	local once twice
+	once=$(instructions "$1" "$calls") || exit 1
+	twice=$(instructions "$1" $((2 * calls))) || exit 1
+	note "$2" $(((twice - once) / calls))
+}
+
+least() {
+	sort -n "$tmp/figure-$1" | head -n 1
+}
+
+for ((i = 0; i < rounds; i++)); do
+	for n in "${!builds[@]}"; do
+		build=${builds[n]}
+		kvd_start softnic -o server.workers=1 -o server.spin_time=10ms -o memory.size=64m \
+			-o memory.eviction=none
+		for op in get put; do
+			count $op "$op-$n"
+		done
+		kvd_stop || die "kvd failed"
+	done
+done
+say "instructions of the client for a synchronous call of 100 bytes on softnic" \
+	"(callgrind, $calls calls, least of $rounds)"
+for op in get put; do
+	if [ -n "$before" ]; then
+		say "${op^^} $(least "$op-0"), before $(least "$op-1"), ratio" \
+			"$(ratio "$(least "$op-0")" "$(least "$op-1")") (target <= 1.03)"
+	else
+		say "${op^^} $(least "$op-0")"
+	fi
+done

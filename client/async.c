@@ -16,6 +16,7 @@
 #include "client/completion.h"
 #include "client/engine.h"
 #include "client/landing.h"
+#include "client/observe.h"
 #include "client/op.h"
 #include "client/transfer.h"
 #include "common/util/clock.h"
@@ -87,8 +88,13 @@ static void op_end(struct kvd *handle, struct flight *f)
 /* One that waits for a slot ends. */
 static void waiting_end(struct kvd *handle, struct kvd_op *op, enum kvd_status status)
 {
+	struct observed observed = op_observed(op, private_of(op)->start_ns);
+
 	list_remove(&private_of(op)->link);
 	op->status = status;
+	observed.submitted = op;
+	if (handle->observing)
+		observe_end(handle, &observed, NULL, status, clock_ns());
 	op_ended(handle, op);
 }
 
@@ -221,6 +227,7 @@ static void submit_one(struct kvd *handle, struct kvd_op *op, uint64_t now_ns)
 {
 	uint32_t timeout_ms = op->timeout_ms ? op->timeout_ms : handle->options.timeout_ms;
 	struct op_private *private = private_of(op);
+	struct observed observed;
 
 	private->handle = handle;
 	private->deadline_ns = now_ns + timeout_ms * 1000000ull;
@@ -228,6 +235,11 @@ static void submit_one(struct kvd *handle, struct kvd_op *op, uint64_t now_ns)
 	list_add(&handle->waiting, &private->link);
 	handle->outstanding++;
 	deadline_note(handle, private->deadline_ns);
+	if (handle->observing) {
+		observed = op_observed(op, now_ns);
+		observed.submitted = op;
+		observe_start(handle, &observed);
+	}
 }
 
 static enum kvd_status submit(struct kvd *handle, struct kvd_op *const ops[], size_t count)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "client/observe.h"
+
 /* So many requests that wait while none is outstanding are sent in two messages. */
 #define SPLIT_MIN 8u
 
@@ -80,6 +82,8 @@ size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, u
 		f->place = PLACE_SENT;
 		f->message = message;
 		f->sent = true;
+		if (handle->observing)
+			observe_request(f);
 	}
 	head.value_len = (uint32_t)(used - sizeof(head));
 	memcpy(to, &head, sizeof(head));

@@ -33,7 +33,6 @@ static enum kvd_status exists_batch(struct kvd *handle, const struct kvd_key *ke
 		if (results)
 			results[i] = (struct kvd_exists){ requests[i].status, requests[i].item };
 		*found += requests[i].status == KVD_OK;
-		exists_count(handle, requests[i].status);
 	}
 	return status;
 }

@@ -118,6 +118,9 @@ struct flight {
 	struct lookup lookup; /* of changes the hash is used */
 
 	uint64_t start_ns;	   /* clock_ns(); 0: not timed */
+	uint64_t posted_ns;	   /* of the first READ or request, */
+	uint32_t messages;	   /* and requests: for client/observe.h */
+	uint32_t reads;		   /* READs, posted or in the chain */
 	uint64_t retry_ns;	   /* in the list of those that pause: until then */
 	uint64_t large_bytes;	   /* of the item that is READ, at most; 0: its header says it */
 	uint64_t large_offset;	   /* in the region */
@@ -143,6 +146,7 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->alone = false;
 	f->direct = false;
 	f->has_transfer = false;
+	f->reads = 0;
 	f->lookup.request = request;
 	f->lookup.exists = false;
 }

@@ -14,14 +14,13 @@
 #include "client/geometry.h"
 #include "client/landing.h"
 #include "client/lookup.h"
+#include "client/observe.h"
 #include "client/read.h"
 #include "client/rpc.h"
 #include "client/transfer.h"
 #include "common/barrier.h"
 #include "common/util/clock.h"
 
-/* One GET in so many is timed, beginning with the first. */
-#define TIMED_EVERY 16
 /* The pause before a retry: the first, and the bound to which it doubles. */
 #define PAUSE_NS_MIN 250
 #define PAUSE_NS_MAX 64000
@@ -305,9 +304,41 @@ static void lookups_start(struct kvd *handle, struct flight *flights, unsigned i
 	}
 }
 
+/* Not inlined: their observed operation would be in the frame of every GET. */
+static __attribute__((noinline)) uint64_t batch_start(struct kvd *handle, struct flight *flights,
+						      unsigned int count, enum kvd_opcode op)
+{
+	struct observed observed = { .op = op, .start_ns = clock_ns() };
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		observe_flight(&flights[i]);
+		observed.about = flights[i].lookup.request;
+		observe_start(handle, &observed);
+	}
+	return observed.start_ns;
+}
+
+/* They end together. */
+static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct flight *flights,
+						unsigned int count, enum kvd_opcode op,
+						uint64_t start_ns)
+{
+	struct observed observed = { .op = op, .start_ns = start_ns };
+	uint64_t end_ns = clock_ns();
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		observed.about = flights[i].lookup.request;
+		observe_end(handle, &observed, &flights[i], observed.about->status, end_ns);
+	}
+}
+
 enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
 			     unsigned int count, bool exists)
 {
+	enum kvd_opcode op = exists ? KVD_OP_EXISTS : KVD_OP_GET;
+	uint64_t start_ns = 0;
 	struct flight flights[GETS_MAX], *f;
 	unsigned int i, left = count;
 	enum kvd_status status;
@@ -327,10 +358,20 @@ enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *request
 			lookup_prepare(handle, &f->lookup);
 		}
 	}
+	if (handle->observing)
+		start_ns = batch_start(handle, flights, count, op);
 	if (left) {
 		lookups_start(handle, flights, count);
 		status = engine_run(handle, flights, count, &left);
 	}
+	for (i = 0; i < count; i++) {
+		if (exists)
+			exists_count(handle, requests[i].status);
+		else
+			get_count(handle, requests[i].status);
+	}
+	if (start_ns)
+		batch_end(handle, flights, count, op, start_ns);
 	return status;
 }
 
@@ -341,10 +382,7 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
 	uint64_t start = timed ? clock_ns() : 0;
 	enum kvd_status status = lookups_call(handle, requests, count, false);
-	unsigned int i;
 
-	for (i = 0; i < count; i++)
-		get_count(handle, requests[i].status);
 	if (timed)
 		handle_latency(handle, KVD_OP_GET, clock_ns() - start);
 	/* These GETs are done; if this fails, the next call returns the error. */

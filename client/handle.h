@@ -32,6 +32,8 @@
 #define BOUNCE_CALLS 256
 #define BOUNCE_SPARE 4
 #define LATENCIES (KVD_OP_SCAN + 1)
+/* One GET in so many is timed, beginning with the first. */
+#define TIMED_EVERY 16
 /* Bits of the hash by which a GET finds that a change of its key may be outstanding. */
 #define CHANGE_FILTER_BITS 8
 /* The end of messages about what only a second user of the handle can cause. */
@@ -62,6 +64,8 @@ struct submitted_ops {
 	void (*lost)(struct kvd *handle, enum kvd_status status);
 };
 
+struct observer;
+
 /*
  * What most calls use is together at the begin: a thread that uses a thousand handles in turn finds
  * none of it in its caches.
@@ -71,14 +75,15 @@ struct kvd {
 	struct shared_device *shared_device; /* whose dev and pd these are */
 	struct device *dev;
 	struct ibv_pd *pd;
-	_Atomic uintptr_t user;	 /* the thread whose call is under way; 0: none */
-	bool in_callback;	 /* of kvd_poll(): that thread may submit and cancel */
-	bool attention;		 /* engine_attend() has something to do */
-	uint32_t changes;	 /* that have begun and not ended */
-	uint64_t deadline_ns;	 /* of the current call; 0: not set yet, see client/engine.c */
-	uint64_t served_bytes;	 /* that the server READs for requests outstanding */
-	struct flight *calls;	 /* the flights of a synchronous call, */
-	unsigned int call_count; /* so many */
+	_Atomic uintptr_t user;	    /* the thread whose call is under way; 0: none */
+	bool in_callback;	    /* of kvd_poll(): that thread may submit and cancel */
+	bool attention;		    /* engine_attend() has something to do */
+	uint32_t changes;	    /* that have begun and not ended */
+	uint64_t deadline_ns;	    /* of the current call; 0: not set yet, see client/engine.c */
+	uint64_t served_bytes;	    /* that the server READs for requests outstanding */
+	struct flight *calls;	    /* the flights of a synchronous call, */
+	unsigned int call_count;    /* so many */
+	struct observer *observing; /* client/observe.h; NULL: neither times nor traces are on */
 	struct spin spin;
 
 	struct connection conn;
@@ -122,6 +127,7 @@ struct kvd {
 
 	struct kvd_stats stats;
 	uint64_t timed_gets;
+	struct observer *observer; /* NULL: `observing` has never been on */
 	struct access access;
 	struct hist_sparse *latency[LATENCIES]; /* NULL: none recorded yet */
 	char error[ERROR_BYTES];

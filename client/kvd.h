@@ -21,10 +21,11 @@
  * Threads. A handle is one connection and belongs to one thread at a time: calls on the same handle
  * must not overlap. Different handles are independent. Open one for each thread: a queue pair that
  * threads share is many times slower than one for each. kvd_status_text(), kvd_version() and
- * kvd_default_url() may be called by any thread at any time; every other function follows the rule
- * for handles. A call that another thread's call on the handle is under way at is refused: it
- * returns KVD_ERR_INVALID (kvd_poll() and kvd_wait() 0) and does nothing, and kvd_error(NULL) says
- * so. kvd_close(), kvd_info() and those that read statistics are not protected in this way.
+ * kvd_default_url() may be called by any thread at any time, and so may those that take NULL for
+ * the process instead of a handle; every other function follows the rule for handles. A call that
+ * another thread's call on the handle is under way at is refused: it returns KVD_ERR_INVALID
+ * (kvd_poll() and kvd_wait() 0) and does nothing, and kvd_error(NULL) says so. kvd_close(),
+ * kvd_info() and those that read statistics are not protected in this way.
  *
  * Consistency. Operations are linearizable per key across all clients: after a PUT, a DELETE or
  * another change has returned KVD_OK, no GET that starts later, on any handle, returns an older
@@ -1073,6 +1074,149 @@ void kvd_stats(const struct kvd *handle, struct kvd_stats *stats);
  * connection too.
  */
 uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double quantile);
+
+/*
+ * Observing operations. kvd_observe() has a handle count its operations and take their times;
+ * kvd_op_stats() and kvd_stats_text() give the figures, of one handle or of the process.
+ * kvd_trace() has it call a function at the start and the end of each operation. Both are off at
+ * first; then they cost a few instructions for each operation. On, a GET reads the clock three
+ * times.
+ *
+ * Operations are those of enum kvd_opcode: submitted ones, synchronous ones, each GET of
+ * kvd_get_many(), each key of kvd_exists_many() and kvd_exists_leading() (up to 32 of them start
+ * together and end together), and each kvd_scan(). One that is refused
+ * before it begins, as with KVD_ERR_INVALID, is not observed, except one of many. Statistics,
+ * lists and flushes are not operations.
+ */
+
+/* Which way an operation took, known at its end. */
+enum kvd_path {
+	KVD_PATH_NONE = 0,    /* it ended before anything was posted for it */
+	KVD_PATH_WARM = 1,    /* by READ, from where the bucket cache said */
+	KVD_PATH_COLD = 2,    /* by READs, of the index first */
+	KVD_PATH_REQUEST = 3, /* by requests to the server; perhaps after READs */
+	KVD_PATH_PULL = 4,    /* the same, and the server READ the value from here */
+};
+
+enum kvd_observe {
+	KVD_OBSERVE_OFF = 0,
+	KVD_OBSERVE_OPS = 1, /* counts and times by operation and path */
+};
+
+/*
+ * Sets what is observed on @handle: KVD_OBSERVE_OFF or KVD_OBSERVE_OPS. What was recorded stays.
+ * Takes 5 KiB, and 60 KiB more for each operation and path when it is first used; without memory
+ * for that nothing is recorded of them. While it is on, kvd_latency_ns() measures every submitted
+ * GET. Does not block. Works on a lost connection too.
+ *
+ * @handle may be NULL if @flags is 0: forgets what was recorded of handles that are closed, which
+ * otherwise counts on in the figures of the process.
+ *
+ * KVD_ERR_INVALID: an unknown flag.
+ * KVD_ERR_BUSY: operations are outstanding. Nothing was changed.
+ * KVD_ERR_NO_MEMORY: nothing was changed.
+ */
+enum kvd_status kvd_observe(struct kvd *handle, uint32_t flags);
+
+/* Times of operations, in nanoseconds. Quantiles are exact to 1.6 %, all else is exact. */
+struct kvd_times {
+	uint64_t count, sum_ns, min_ns, max_ns;
+	uint64_t p50_ns, p90_ns, p99_ns, p999_ns;
+};
+
+/* Operations of one kind that took one path. Later versions only add fields at the end. */
+struct kvd_op_stats {
+	uint64_t count;		  /* that have ended, with any status */
+	uint64_t errors;	  /* with another one than KVD_OK and KVD_NOT_FOUND */
+	struct kvd_times queue;	  /* from the start to the first post; KVD_PATH_NONE: to the end */
+	struct kvd_times service; /* from the first post to the end */
+};
+
+/*
+ * Writes what was recorded of operations @op on @path to @stats, of which @size is the size: zeros
+ * where nothing was, or where the library has fewer fields. @handle may be NULL: the sum of all
+ * handles of the process on which kvd_observe() was on, closed ones included; then any thread may
+ * call it at any time, and each figure is true at some instant of the call. Does not block, but for
+ * other such calls. Works on a lost connection too.
+ *
+ * KVD_ERR_INVALID: no such operation or path, or @stats is NULL.
+ * KVD_ERR_NO_MEMORY: 60 KiB could not be allocated.
+ * The text of these is kvd_error(NULL).
+ */
+enum kvd_status kvd_op_stats(const struct kvd *handle, enum kvd_opcode op, enum kvd_path path,
+			     struct kvd_op_stats *stats, size_t size);
+
+/*
+ * Writes the sum of kvd_stats() over all handles of the process on which kvd_observe() was on to
+ * @stats, of which @size is the size: of each, since it was opened, until its last operation that
+ * ended while it was on. Handles that are closed count on. Returns how many are open. @stats may be
+ * NULL. Any thread may call it at any time. Does not block, but for other such calls.
+ */
+size_t kvd_process_stats(struct kvd_stats *stats, size_t size);
+
+enum kvd_stats_format {
+	/*
+	 * Lines of "name value\n": the names of KVD_STATS_MAP, then for each operation and path
+	 * that was used OP_PATH_count and _errors, OP_PATH_queue_p50_ns, _p99_ns, _p999_ns and
+	 * _max_ns, and the same with service, e.g. get_warm_service_p50_ns.
+	 */
+	KVD_STATS_LINES = 0,
+	/*
+	 * Prometheus' text format 0.0.4: a counter kvd_client_NAME_total for each of KVD_STATS_MAP,
+	 * kvd_client_operations_total{op,path,status}, and the histograms kvd_client_queue_seconds
+	 * and kvd_client_service_seconds{op,path}. status is a name of KVD_STATUS_MAP.
+	 */
+	KVD_STATS_PROMETHEUS = 1,
+};
+
+/*
+ * Writes the statistics of @handle, or of the process if it is NULL (as kvd_process_stats() and
+ * kvd_op_stats(); any thread), to @text: at most @size bytes with the terminating zero. *@len is
+ * the length of the whole text without it, also if @size is too small; @len may be NULL, and so may
+ * @text if @size is 0. Does not block, but for other such calls. Works on a lost connection too.
+ *
+ * KVD_ERR_BUFFER: @size is too small; @text has the begin of the text (256 KiB is always enough).
+ * KVD_ERR_INVALID: no such format, or @text is NULL.
+ * KVD_ERR_NO_MEMORY: 60 KiB could not be allocated.
+ * The text of these is kvd_error(NULL).
+ */
+enum kvd_status kvd_stats_text(const struct kvd *handle, enum kvd_stats_format format, char *text,
+			       size_t size, size_t *len);
+
+/* The start or the end of an operation. Times are of CLOCK_MONOTONIC, in nanoseconds. */
+struct kvd_trace_event {
+	uint32_t ended; /* 0: it starts; 1: it has ended */
+	enum kvd_opcode op;
+	const void *key; /* the caller's; NULL: a PING or a SCAN */
+	size_t key_len;
+	const struct kvd_op *submitted; /* NULL: a synchronous call's */
+	uint64_t start_ns;		/* the same at start and end: kvd_submit(), or the call */
+
+	/* At its end only; else 0. */
+	uint64_t posted_ns; /* of its first READ or request; 0: none was */
+	uint64_t end_ns;
+	enum kvd_status status;
+	enum kvd_path path;
+	uint32_t reads;	   /* RDMA READs of it */
+	uint32_t messages; /* requests of it */
+};
+
+/*
+ * Called by the thread that uses the handle, in the middle of its call: it must be short, and may
+ * call nothing on that handle, which returns KVD_ERR_INVALID (kvd_poll() and kvd_wait() 0). @event
+ * is valid during the call.
+ */
+typedef void (*kvd_trace_fn)(void *user, const struct kvd_trace_event *event);
+
+/*
+ * Has @trace called with @user at the start and the end of each operation of @handle; NULL: no
+ * more. An operation that is outstanding at kvd_close() has no end. Does not block. Works on a lost
+ * connection too.
+ *
+ * KVD_ERR_BUSY: operations are outstanding. Nothing was changed.
+ * KVD_ERR_NO_MEMORY: nothing was changed.
+ */
+enum kvd_status kvd_trace(struct kvd *handle, kvd_trace_fn trace, void *user);
 
 #ifdef __cplusplus
 }

@@ -5,12 +5,10 @@
 #include "client/engine.h"
 #include "client/get.h"
 #include "client/landing.h"
+#include "client/observe.h"
 #include "client/rpc.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
-
-/* One GET in so many is timed, beginning with the first. */
-#define TIMED_EVERY 16
 
 static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT &&
 		      (int)WIRE_REPLACE == KVD_PUT_IF_PRESENT &&
@@ -229,6 +227,7 @@ void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t
 	f->ops = &get_ops;
 	f->op = op;
 	f->start_ns = start_ns;
+	observe_flight(f);
 	switch (op->op) {
 	case KVD_OP_GET:
 		break;
@@ -271,17 +270,41 @@ void op_begin(struct kvd *handle, struct flight *f)
 	}
 }
 
-/* In the statistics every change except DELETE is a PUT. */
+struct observed op_observed(struct kvd_op *op, uint64_t start_ns)
+{
+	return (struct observed){
+		.op = op->op,
+		.about = get_of(op),
+		.start_ns = start_ns,
+	};
+}
+
+static void op_timed(struct kvd *handle, const struct flight *f, enum kvd_opcode counted)
+{
+	struct observed observed = op_observed(f->op, f->start_ns);
+	uint64_t end_ns = clock_ns();
+
+	if (counted < LATENCIES)
+		handle_latency(handle, counted, end_ns - f->start_ns);
+	if (!f->left)
+		observed.submitted = f->op;
+	if (handle->observing)
+		observe_end(handle, &observed, f, f->op->status, end_ns);
+}
+
+/* In the statistics every change except DELETE is a PUT, and a PING is nothing. */
 void op_count(struct kvd *handle, const struct flight *f)
 {
 	enum kvd_opcode counted = KVD_OP_PUT;
 
 	switch (f->op->op) {
 	case KVD_OP_PING:
-		return;
+		counted = KVD_OP_PING;
+		break;
 	case KVD_OP_EXISTS:
 		exists_count(handle, f->op->status);
-		return;
+		counted = KVD_OP_EXISTS;
+		break;
 	case KVD_OP_GET:
 	case KVD_OP_GET_BY_REQUEST:
 	case KVD_OP_GET_AND_TOUCH:
@@ -296,11 +319,13 @@ void op_count(struct kvd *handle, const struct flight *f)
 		handle->stats.puts++;
 	}
 	if (f->start_ns)
-		handle_latency(handle, counted, clock_ns() - f->start_ns);
+		op_timed(handle, f, counted);
 }
 
 bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
 {
+	if (handle->observing)
+		return true;
 	if (op->op == KVD_OP_GET || op->op == KVD_OP_GET_BY_REQUEST ||
 	    op->op == KVD_OP_GET_AND_TOUCH)
 		return handle->timed_gets++ % TIMED_EVERY == 0;
@@ -310,6 +335,7 @@ bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
 enum kvd_status op_call(struct kvd *handle, struct kvd_op *op)
 {
 	enum kvd_status status = call_begin(handle);
+	struct observed observed;
 	unsigned int left = 1;
 	struct flight f;
 
@@ -319,6 +345,10 @@ enum kvd_status op_call(struct kvd *handle, struct kvd_op *op)
 	if (status)
 		return call_end(handle, status);
 	op_flight(&f, op, &left, op_is_timed(handle, op) ? clock_ns() : 0);
+	if (handle->observing) {
+		observed = op_observed(op, f.start_ns);
+		observe_start(handle, &observed);
+	}
 	status = engine_turn(handle);
 	if (status) {
 		op->status = status;

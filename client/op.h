@@ -4,6 +4,7 @@
 #define KVD_CLIENT_OP_H
 
 #include "client/handle.h"
+#include "client/observe.h"
 
 /* KVD_ERR_INVALID if an argument is out of its range. */
 enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op);
@@ -17,6 +18,8 @@ void op_begin(struct kvd *handle, struct flight *f);
 bool op_is_timed(struct kvd *handle, const struct kvd_op *op);
 /* Counts an operation that has ended, and its latency. */
 void op_count(struct kvd *handle, const struct flight *f);
+/* What client/observe.h wants to know of a synchronous one. */
+struct observed op_observed(struct kvd_op *op, uint64_t start_ns);
 /* Does the operation at once; a whole call of the API. Returns its status. */
 enum kvd_status op_call(struct kvd *handle, struct kvd_op *op);
 

@@ -15,6 +15,7 @@
 
 #include "client/async.h"
 #include "client/call.h"
+#include "client/observe.h"
 #include "client/transfer.h"
 #include "common/util/clock.h"
 #include "common/sum.h"
@@ -535,6 +536,7 @@ void kvd_close(struct kvd *handle)
 	inherited = handle_is_inherited(handle) || handle->process != getpid();
 	if (!inherited)
 		access_report_all(handle, CLOSE_WAIT_MS);
+	observe_close(handle, inherited);
 	for (i = 0; i < LATENCIES; i++) {
 		if (handle->latency[i])
 			hist_sparse_release(handle->latency[i]);

@@ -5,6 +5,8 @@
  */
 #include "client/read.h"
 
+#include "client/observe.h"
+
 #include <string.h>
 
 void read_room(struct connection *conn)
@@ -25,6 +27,8 @@ void chain_post(struct kvd *handle)
 	uint32_t position = conn->read_head - 1;
 	int err;
 
+	if (handle->observing)
+		observe_chain(handle);
 	handle->stats.reads += conn->chain_count;
 	handle->stats.round_trips++;
 	conn->unsignaled = 0;

@@ -79,6 +79,7 @@ static inline void chain_add(struct kvd *handle, struct flight *flight, uint64_t
 	wr->wr.rdma.remote_addr = conn->region_addr + offset;
 	wr->wr.rdma.rkey = conn->rkey;
 	read->flight = flight;
+	flight->reads++;
 	read->end = conn->ring_head;
 	conn->chain_count++;
 	conn->read_head++;

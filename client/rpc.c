@@ -14,6 +14,7 @@
 #include "client/batch.h"
 #include "client/landing.h"
 #include "client/memory.h"
+#include "client/observe.h"
 #include "client/read.h"
 #include "client/window.h"
 #include "common/util/clock.h"
@@ -324,6 +325,8 @@ static bool request_post(struct kvd *handle, struct flight *f)
 	f->place = PLACE_SENT;
 	f->message = i;
 	f->sent = true;
+	if (handle->observing)
+		observe_request(f);
 	if (f->alone)
 		conn->fence = f;
 	f->rpc.head.id = message->id;

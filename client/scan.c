@@ -4,6 +4,7 @@
 
 #include "client/handle.h"
 #include "client/call.h"
+#include "client/observe.h"
 #include "common/util/clock.h"
 
 static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
@@ -71,7 +72,8 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 			    kvd_entry_fn each, void *arg)
 {
 	bool values = args && args->values;
-	uint64_t start = clock_ns();
+	struct observed observed = { .op = KVD_OP_SCAN, .start_ns = clock_ns() };
+	uint64_t end;
 	struct rpc rpc = { .head.op = WIRE_SCAN };
 	struct response response;
 	enum kvd_status status;
@@ -79,6 +81,8 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 	status = scan_check(handle, cursor, args, each);
 	if (status)
 		return status;
+	if (handle->observing)
+		observe_start(handle, &observed);
 	rpc.head.cursor = *cursor;
 	rpc.head.flags = values ? WIRE_F_VALUES : 0;
 	if (args) {
@@ -89,7 +93,10 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 	status = rpc_call(handle, &rpc, &response);
 	if (!status)
 		status = entries_check(handle, &response);
-	handle_latency(handle, KVD_OP_SCAN, clock_ns() - start);
+	end = clock_ns();
+	handle_latency(handle, KVD_OP_SCAN, end - observed.start_ns);
+	if (handle->observing)
+		observe_call(handle, &observed, status, end);
 	if (!status && !entries_deliver(&response, values, each, arg))
 		*cursor = response.cursor;
 	return status;

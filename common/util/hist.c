@@ -15,16 +15,19 @@ void hist_init(struct hist *hist)
 
 void hist_merge(struct hist *into, const struct hist *from)
 {
+	uint64_t min_ns, max_ns;
 	unsigned int i;
 
 	for (i = 0; i < HIST_BUCKETS; i++)
-		into->buckets[i] += from->buckets[i];
-	into->count += from->count;
-	into->sum_ns += from->sum_ns;
-	if (from->min_ns < into->min_ns)
-		into->min_ns = from->min_ns;
-	if (from->max_ns > into->max_ns)
-		into->max_ns = from->max_ns;
+		into->buckets[i] += stat_read(&from->buckets[i]);
+	into->count += stat_read(&from->count);
+	into->sum_ns += stat_read(&from->sum_ns);
+	min_ns = stat_read(&from->min_ns);
+	max_ns = stat_read(&from->max_ns);
+	if (min_ns < into->min_ns)
+		into->min_ns = min_ns;
+	if (max_ns > into->max_ns)
+		into->max_ns = max_ns;
 }
 
 /* The largest value that falls into @bucket. */

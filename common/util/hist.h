@@ -6,12 +6,15 @@
  * (1.6 %) over the whole range of 64 bits; below 128 ns it is known exactly. Recording is a count
  * of leading zeros, a shift and an increment.
  *
- * Threads: no function locks. One thread records; others may merge or read only after it stopped.
+ * Threads: no function locks. One thread records. Others may merge from it at any time; what they
+ * get of each count is true at some instant. All else is for when it has stopped.
  */
 #ifndef KVD_COMMON_UTIL_HIST_H
 #define KVD_COMMON_UTIL_HIST_H
 
 #include <stdint.h>
+
+#include "common/util/stat.h"
 
 #define HIST_SUB_BITS 6
 #define HIST_SUB_BUCKETS (1u << HIST_SUB_BITS)
@@ -29,7 +32,7 @@ struct hist {
 /* Makes @hist empty. */
 void hist_init(struct hist *hist);
 
-/* Adds everything in @from to @into. */
+/* Adds everything in @from, to which another thread may record meanwhile, to @into. */
 void hist_merge(struct hist *into, const struct hist *from);
 
 /*
@@ -71,13 +74,13 @@ static inline unsigned int hist_bucket(uint64_t ns)
 
 static inline void hist_record(struct hist *hist, uint64_t ns)
 {
-	hist->count++;
-	hist->sum_ns += ns;
+	stat_add(&hist->count, 1);
+	stat_add(&hist->sum_ns, ns);
 	if (ns < hist->min_ns)
-		hist->min_ns = ns;
+		stat_set(&hist->min_ns, ns);
 	if (ns > hist->max_ns)
-		hist->max_ns = ns;
-	hist->buckets[hist_bucket(ns)]++;
+		stat_set(&hist->max_ns, ns);
+	stat_add(&hist->buckets[hist_bucket(ns)], 1);
 }
 
 #define HIST_PARTS (HIST_BUCKETS / HIST_SUB_BUCKETS)

@@ -257,15 +257,39 @@ static void the_handle(void **state)
 	assert_int_equal(kvd_latency_ns(NULL, KVD_OP_GET, 0.5), 0);
 }
 
+/* Those that take NULL for the process do what they do with it. */
+static void observing(void **state)
+{
+	struct kvd_op_stats stats = { .count = 5 };
+	size_t len = 0;
+
+	(void)state;
+	assert_no_handle(kvd_observe(NULL, KVD_OBSERVE_OPS));
+	assert_int_equal(kvd_observe(NULL, 0), KVD_OK);
+	assert_no_handle(kvd_trace(NULL, NULL, NULL));
+	assert_int_equal(kvd_trace(kvd, NULL, NULL), KVD_OK);
+	assert_int_equal(kvd_op_stats(NULL, KVD_OP_GET, KVD_PATH_WARM, &stats, sizeof(stats)),
+			 KVD_OK);
+	assert_int_equal(stats.count, 0);
+	assert_no_handle(kvd_op_stats(kvd, KVD_OP_GET, KVD_PATH_WARM, NULL, 1));
+	assert_int_equal(kvd_process_stats(NULL, 1), 0);
+	assert_no_handle(kvd_stats_text(NULL, KVD_STATS_LINES, NULL, 1, NULL));
+	assert_int_equal(kvd_stats_text(NULL, KVD_STATS_LINES, NULL, 0, &len), KVD_ERR_BUFFER);
+	assert_true(len > 0);
+	assert_int_equal(kvd_stats_text(NULL, KVD_STATS_LINES, buffer, sizeof(buffer), NULL),
+			 KVD_OK);
+}
+
 /* The functions that are called with NULL above: a new one of the header has to be added there. */
 static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
 	"kvd_exists_many kvd_fd kvd_flush_all "
 	"kvd_flush_done kvd_flush_start kvd_free kvd_get kvd_get_and_touch kvd_get_by_request "
-	"kvd_get_many kvd_incr kvd_info kvd_latency_ns kvd_mem_info kvd_open kvd_options_init "
-	"kvd_outstanding kvd_ping kvd_poll kvd_put kvd_register kvd_scan kvd_server_stats "
-	"kvd_stats kvd_status_text kvd_submit kvd_touch kvd_version kvd_wait ";
+	"kvd_get_many kvd_incr kvd_info kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats "
+	"kvd_open kvd_options_init kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put "
+	"kvd_register kvd_scan kvd_server_stats kvd_stats kvd_stats_text kvd_status_text "
+	"kvd_submit kvd_touch kvd_trace kvd_version kvd_wait ";
 
 /*
  * A declaration begins a line; comments and macros do not begin with a letter. The inline functions
@@ -310,6 +334,7 @@ int main(void)
 		CASE(memory),
 		CASE(submitting),
 		CASE(the_handle),
+		CASE(observing),
 		cmocka_unit_test(every_function_is_tested),
 	};
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/util/clock.h"
+#include "common/util/log.h"
 
 #define STRING(x) #x
 #define VERSION_TEXT(major, minor, patch) STRING(major) "." STRING(minor) "." STRING(patch)
@@ -135,6 +136,8 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
 		vsnprintf(handle->error, sizeof(handle->error), format, args);
 	va_end(args);
 	if (breaks && !handle->conn.broken) {
+		if (handle->server)
+			log_warn("%s", handle->error);
 		handle->conn.broken = true;
 		handle->conn.lost = status;
 		handle->attention = true;
@@ -268,7 +271,7 @@ static int bounce_make(struct kvd *handle, struct bounce *bounce, size_t bytes)
 
 	if (err)
 		return err;
-	err = ops->reg_mr(handle->pd, &bounce->mem, BOUNCE_ACCESS, &bounce->mr);
+	err = mr_register(handle->dev, handle->pd, &bounce->mem, BOUNCE_ACCESS, &bounce->mr);
 	if (err)
 		ops->free_mem(handle->dev, &bounce->mem);
 	else

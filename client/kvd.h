@@ -1218,6 +1218,41 @@ typedef void (*kvd_trace_fn)(void *user, const struct kvd_trace_event *event);
  */
 enum kvd_status kvd_trace(struct kvd *handle, kvd_trace_fn trace, void *user);
 
+/*
+ * Log lines. The library writes nothing anywhere; a program may have its lines, one for each event:
+ *
+ *	error	what failed in the device, with cause and remedy
+ *	warn	a connection that is lost, or could not be opened: the text of kvd_error()
+ *	notice	(rare) what a user may want to know
+ *	info	connections that are opened and closed: server, device, time it took
+ *	debug	memory that is registered: bytes and time; the device's steps
+ */
+enum kvd_log_level {
+	KVD_LOG_OFF = 0,
+	KVD_LOG_ERROR = 1,
+	KVD_LOG_WARN = 2,
+	KVD_LOG_NOTICE = 3,
+	KVD_LOG_INFO = 4,
+	KVD_LOG_DEBUG = 5,
+};
+
+/*
+ * Gets a line, without a newline, of at most 1,023 bytes, in which control characters are replaced.
+ * Called by any thread that uses the library, with its locks held: it must not block for long, and
+ * may call nothing of the library but kvd_status_text() and kvd_version(). @text is valid during
+ * the call.
+ */
+typedef void (*kvd_log_fn)(void *user, enum kvd_log_level level, const char *text);
+
+/*
+ * Has @log called with @user for each line of @level or more severe, of all handles of the process;
+ * KVD_LOG_OFF: for none, and @log may be NULL. Call it before the first kvd_open(), or while no
+ * other thread is in a call of the library. Does not block.
+ *
+ * KVD_ERR_INVALID: no such level, or @log is NULL.
+ */
+enum kvd_status kvd_set_log(enum kvd_log_level level, kvd_log_fn log, void *user);
+
 #ifdef __cplusplus
 }
 #endif

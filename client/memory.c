@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/reg_buf.h"
+
 /* The device writes values to it, the server READs them. */
 #define MEMORY_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 /* Where a registration ends: at the border of a large page, or of a page. */
@@ -152,7 +154,7 @@ int memory_register(struct kvd_mem *mem, struct device *dev, struct ibv_pd *pd,
 		part.addr = (uint8_t *)memory->addr + at;
 		part.fd_offset = memory->fd_offset + at;
 		part.length = bytes - at < mem->piece ? bytes - at : mem->piece;
-		err = dev->ops->reg_mr(pd, &part, MEMORY_ACCESS, &mem->mrs[mem->count]);
+		err = mr_register(dev, pd, &part, MEMORY_ACCESS, &mem->mrs[mem->count]);
 		if (err) {
 			memory_deregister(mem, dev);
 			return err;

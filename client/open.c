@@ -18,6 +18,7 @@
 #include "client/observe.h"
 #include "client/transfer.h"
 #include "common/util/clock.h"
+#include "common/util/log.h"
 #include "common/sum.h"
 
 /* Bytes of inline data to ask for: a request header with a short key and value. */
@@ -510,8 +511,19 @@ static enum kvd_status open_once(struct kvd **out, const char *url,
 	return KVD_OK;
 }
 
+static void open_log(const struct kvd *handle, uint64_t start_ns)
+{
+	if (handle)
+		log_info("connected to %s in %llu us: %s device %s", handle->dev->address,
+			 (unsigned long long)(clock_ns() - start_ns) / 1000,
+			 device_kind_name(handle->dev->kind), handle->dev->name);
+	else
+		log_warn("%s", kvd_error(NULL));
+}
+
 enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_options *options)
 {
+	uint64_t start_ns = clock_ns();
 	enum kvd_status status;
 	bool stale;
 
@@ -521,7 +533,10 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 	*out = NULL;
 	handle_error_set(NULL, KVD_OK, "%s", "");
 	status = open_once(out, url, options, &stale);
-	return stale ? open_once(out, url, options, &stale) : status;
+	if (stale)
+		status = open_once(out, url, options, &stale);
+	open_log(*out, start_ns);
+	return status;
 }
 
 void kvd_close(struct kvd *handle)
@@ -537,6 +552,8 @@ void kvd_close(struct kvd *handle)
 	if (!inherited)
 		access_report_all(handle, CLOSE_WAIT_MS);
 	observe_close(handle, inherited);
+	if (handle->server && !inherited)
+		log_info("the connection to %s is closed", handle->dev->address);
 	for (i = 0; i < LATENCIES; i++) {
 		if (handle->latency[i])
 			hist_sparse_release(handle->latency[i]);

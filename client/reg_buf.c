@@ -6,6 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
 #define PAGE_BYTES 4096u
 
 /*
@@ -54,10 +57,22 @@ static int reg_buf_remap(struct reg_buf *buf, size_t bytes)
 #endif
 }
 
+int mr_register(struct device *dev, struct ibv_pd *pd, const struct device_mem *mem, int access,
+		struct ibv_mr **mr)
+{
+	uint64_t start_ns = log_enabled(LOG_DEBUG) ? clock_ns() : 0;
+	int err = dev->ops->reg_mr(pd, mem, access, mr);
+
+	if (!err && start_ns)
+		log_debug("registered %zu bytes in %llu us", mem->length,
+			  (unsigned long long)(clock_ns() - start_ns) / 1000);
+	return err;
+}
+
 static int reg_buf_register(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, int access)
 {
 	const struct device_mem mem = { .addr = buf->base, .length = buf->bytes, .fd = -1 };
-	int err = dev->ops->reg_mr(pd, &mem, access, &buf->mr);
+	int err = mr_register(dev, pd, &mem, access, &buf->mr);
 
 	if (err)
 		buf->mr = NULL;

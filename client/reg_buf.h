@@ -24,6 +24,13 @@ struct reg_buf {
 int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, size_t bytes,
 		   int access);
 
+/*
+ * Registers @mem, which the log says with the time that it took: all registrations of the library
+ * are made by it. 0 or a negative errno.
+ */
+int mr_register(struct device *dev, struct ibv_pd *pd, const struct device_mem *mem, int access,
+		struct ibv_mr **mr);
+
 /* Deregisters and frees it, if there is one. */
 void reg_buf_release(struct reg_buf *buf, struct device *dev);
 

@@ -23,6 +23,8 @@ _Atomic int log_threshold = LOG_OFF;
 
 static _Atomic int log_fd = STDERR_FILENO;
 static void (*_Atomic log_sink)(const char *line, size_t length);
+static void (*_Atomic log_hook)(void *user, enum log_level level, const char *text);
+static void *_Atomic log_hook_user;
 static _Atomic bool log_echo;
 static char log_path[PATH_MAX];
 
@@ -110,6 +112,12 @@ void log_set_sink(void (*sink)(const char *line, size_t length))
 	atomic_store(&log_sink, sink);
 }
 
+void log_set_hook(void (*hook)(void *user, enum log_level level, const char *text), void *user)
+{
+	atomic_store(&log_hook_user, user);
+	atomic_store(&log_hook, hook);
+}
+
 void log_echo_errors(bool echo)
 {
 	atomic_store(&log_echo, echo);
@@ -148,25 +156,32 @@ static void mask_controls(char *text, size_t length)
 			text[i] = '?';
 }
 
+/* Returns the length, which is less than @room; a zero follows. */
+static size_t __attribute__((format(printf, 3, 0)))
+format_text(char *text, size_t room, const char *format, va_list args)
+{
+	int wanted = vsnprintf(text, room, format, args);
+	size_t length = wanted < 0 ? 0 : (size_t)wanted;
+
+	if (length >= room) {
+		length = room - 1;
+		memcpy(text + length - 3, "...", 3);
+	}
+	mask_controls(text, length);
+	text[length] = '\0';
+	return length;
+}
+
 static size_t __attribute__((format(printf, 3, 0)))
 format_line(char *line, enum log_level level, const char *format, va_list args)
 {
 	int saved_errno = errno;
-	size_t head = format_head(line, level);
-	size_t room = LOG_LINE_MAX - head;
-	size_t length;
-	int wanted;
+	size_t used = format_head(line, level);
 
 	errno = saved_errno;
-	wanted = vsnprintf(line + head, room, format, args);
-	length = wanted < 0 ? 0 : (size_t)wanted;
-	if (length >= room) {
-		length = room - 1;
-		memcpy(line + head + length - 3, "...", 3);
-	}
-	mask_controls(line + head, length);
-	line[head + length] = '\n';
-	return head + length + 1;
+	used += format_text(line + used, LOG_LINE_MAX - used, format, args);
+	line[used] = '\n';
+	return used + 1;
 }
 
 size_t log_format(char line[LOG_LINE_MAX], enum log_level level, const char *format, ...)
@@ -190,14 +205,23 @@ static void write_line(int fd, const char *line, size_t length)
 void log_write(enum log_level level, const char *format, ...)
 {
 	void (*sink)(const char *line, size_t length) = atomic_load(&log_sink);
+	void (*hook)(void *user, enum log_level level, const char *text) = atomic_load(&log_hook);
 	int saved_errno = errno;
 	char line[LOG_LINE_MAX];
 	size_t length;
 	va_list args;
 
 	va_start(args, format);
-	length = format_line(line, level, format, args);
+	if (hook)
+		length = format_text(line, sizeof(line), format, args);
+	else
+		length = format_line(line, level, format, args);
 	va_end(args);
+	if (hook) {
+		hook(atomic_load(&log_hook_user), level, line);
+		errno = saved_errno;
+		return;
+	}
 	if (level == LOG_ERROR && atomic_load(&log_echo) && log_descriptor() != STDERR_FILENO)
 		write_line(STDERR_FILENO, line, length);
 	if (sink)

@@ -60,6 +60,12 @@ int log_descriptor(void);
 void log_set_sink(void (*sink)(const char *line, size_t length));
 
 /*
+ * From now on @hook gets the text of each line, without time, level and newline, and nothing else
+ * is written; NULL: no more. Before other threads log.
+ */
+void log_set_hook(void (*hook)(void *user, enum log_level level, const char *text), void *user);
+
+/*
  * While @echo, errors are written to stderr, too, if the log is a file: whoever starts a server
  * looks there, and may not know the file. Such a write may block.
  */

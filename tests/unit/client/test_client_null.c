@@ -257,6 +257,13 @@ static void the_handle(void **state)
 	assert_int_equal(kvd_latency_ns(NULL, KVD_OP_GET, 0.5), 0);
 }
 
+static void hooks(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_set_log(KVD_LOG_DEBUG, NULL, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_set_log(KVD_LOG_OFF, NULL, NULL), KVD_OK);
+}
+
 /* Those that take NULL for the process do what they do with it. */
 static void observing(void **state)
 {
@@ -288,7 +295,7 @@ static const char tested[] =
 	"kvd_flush_done kvd_flush_start kvd_free kvd_get kvd_get_and_touch kvd_get_by_request "
 	"kvd_get_many kvd_incr kvd_info kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats "
 	"kvd_open kvd_options_init kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put "
-	"kvd_register kvd_scan kvd_server_stats kvd_stats kvd_stats_text kvd_status_text "
+	"kvd_register kvd_scan kvd_server_stats kvd_set_log kvd_stats kvd_stats_text kvd_status_text "
 	"kvd_submit kvd_touch kvd_trace kvd_version kvd_wait ";
 
 /*
@@ -335,6 +342,7 @@ int main(void)
 		CASE(submitting),
 		CASE(the_handle),
 		CASE(observing),
+		CASE(hooks),
 		cmocka_unit_test(every_function_is_tested),
 	};
 

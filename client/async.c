@@ -20,6 +20,7 @@
 #include "client/op.h"
 #include "client/transfer.h"
 #include "common/util/clock.h"
+#include "common/util/heap.h"
 
 /* How often kvd_poll() looks whether the connection was closed: that is a system call. */
 #define EVENTS_NS 10000000u
@@ -55,8 +56,8 @@ void submitted_release(struct kvd *handle)
 	for (i = 0; handle->slot_memory && i < handle->options.depth; i++)
 		if (handle->slot_memory[i].op && handle->slot_memory[i].direct)
 			flight_put_memory(handle, &handle->slot_memory[i]);
-	free(handle->slot_memory);
-	free(handle->conn.batches);
+	heap_free(handle->slot_memory);
+	heap_free(handle->conn.batches);
 	if (handle->timer_fd >= 0)
 		close(handle->timer_fd);
 	if (handle->epoll_fd >= 0)
@@ -181,13 +182,13 @@ static enum kvd_status slots_make(struct kvd *handle)
 
 	if (handle->slot_memory)
 		return KVD_OK;
-	handle->slot_memory = calloc(handle->options.depth, sizeof(struct flight));
+	handle->slot_memory = heap_calloc(handle->options.depth, sizeof(struct flight));
 	if (!handle->slot_memory)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY,
 				   "no memory for %u operations in flight (depth)",
 				   handle->options.depth);
 	/* Without memory for them requests go alone. */
-	handle->conn.batches = calloc(MESSAGES_MAX, sizeof(struct batch));
+	handle->conn.batches = heap_calloc(MESSAGES_MAX, sizeof(struct batch));
 	handle->submitted = &submitted_ops;
 	for (i = 0; i < handle->options.depth; i++)
 		list_add(&handle->slots, &handle->slot_memory[i].link);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/util/clock.h"
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 #define STRING(x) #x
@@ -308,7 +309,7 @@ void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns)
 	struct hist_sparse **sparse = &handle->latency[op];
 
 	if (!*sparse)
-		*sparse = calloc(1, sizeof(**sparse));
+		*sparse = heap_calloc(1, sizeof(**sparse));
 	if (*sparse)
 		hist_sparse_record(*sparse, ns);
 }

@@ -1253,6 +1253,30 @@ typedef void (*kvd_log_fn)(void *user, enum kvd_log_level level, const char *tex
  */
 enum kvd_status kvd_set_log(enum kvd_log_level level, kvd_log_fn log, void *user);
 
+/*
+ * What the library allocates memory with instead of malloc(3), realloc(3) and free(3), and in their
+ * manner: aligned for any type, NULL where there is no memory. Any thread that uses the library may
+ * call them, so they have to be as thread-safe as that needs. free() does not get NULL.
+ */
+struct kvd_allocator {
+	void *(*alloc)(void *user, size_t bytes);
+	void *(*realloc)(void *user, void *memory, size_t bytes);
+	void (*free)(void *user, void *memory);
+	void *user;
+};
+
+/*
+ * Has all of the library's memory on the heap come from @allocator, which is copied; NULL: from the
+ * C library, as without this call. For the whole process, before the first kvd_open(). It returns
+ * all when the last handle is closed and, if kvd_observe() was used, kvd_observe(NULL, 0) called.
+ * Not on the heap, and so not from it, are memory that is registered with a device, the bucket
+ * cache, and what libibverbs, librdmacm and the C library allocate for themselves. Does not block.
+ *
+ * KVD_ERR_INVALID: one of the functions is NULL.
+ * KVD_ERR_BUSY: the library has allocated memory already. Nothing was changed.
+ */
+enum kvd_status kvd_set_allocator(const struct kvd_allocator *allocator);
+
 #ifdef __cplusplus
 }
 #endif

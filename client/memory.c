@@ -3,9 +3,9 @@
 #include "client/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "client/reg_buf.h"
+#include "common/util/heap.h"
 
 /* The device writes values to it, the server READs them. */
 #define MEMORY_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -55,7 +55,7 @@ struct kvd_mem *memory_get(struct memory_table *table, const void *buffer, size_
 
 struct memory_table *memory_table_create(void)
 {
-	struct memory_table *table = calloc(1, sizeof(*table));
+	struct memory_table *table = heap_calloc(1, sizeof(*table));
 
 	if (table)
 		pthread_mutex_init(&table->lock, NULL);
@@ -67,7 +67,7 @@ void memory_table_destroy(struct memory_table *table)
 	if (!table)
 		return;
 	pthread_mutex_destroy(&table->lock);
-	free(table);
+	heap_free(table);
 }
 
 /* One that is not open yet has its range, too, so that it is seen here. */
@@ -113,7 +113,7 @@ void memory_deregister(struct kvd_mem *mem, struct device *dev)
 {
 	while (mem->count)
 		dev->ops->dereg_mr(mem->mrs[--mem->count]);
-	free(mem->mrs);
+	heap_free(mem->mrs);
 	mem->mrs = NULL;
 }
 
@@ -147,7 +147,7 @@ int memory_register(struct kvd_mem *mem, struct device *dev, struct ibv_pd *pd,
 	err = piece_find(dev, bytes, &mem->piece);
 	if (err)
 		return err;
-	mem->mrs = calloc((bytes - 1) / mem->piece + 1, sizeof(*mem->mrs));
+	mem->mrs = heap_calloc((bytes - 1) / mem->piece + 1, sizeof(*mem->mrs));
 	if (!mem->mrs)
 		return -ENOMEM;
 	for (at = 0; at < bytes; at += mem->piece) {

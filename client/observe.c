@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/heap.h"
 #include "common/util/stat.h"
 
 TAILQ_HEAD(observer_list, observer);
@@ -41,7 +42,7 @@ static void cells_free(struct observer *observer)
 
 	for (op = 0; op < OBSERVE_OPS; op++)
 		for (path = 0; path < OBSERVE_PATHS; path++)
-			free(atomic_load(&observer->cells[op][path]));
+			heap_free(atomic_load(&observer->cells[op][path]));
 }
 
 static void do_closed_forget(void)
@@ -105,7 +106,7 @@ static struct cell *cell_of(struct observer *observer, enum kvd_opcode op, enum 
 
 	if (cell)
 		return cell;
-	cell = malloc(sizeof(*cell));
+	cell = heap_alloc(sizeof(*cell));
 	if (!cell)
 		return NULL;
 	cell_init(cell);
@@ -241,7 +242,7 @@ void observe_request(struct flight *f)
 static bool observer_make(struct kvd *handle)
 {
 	if (!handle->observer)
-		handle->observer = calloc(1, sizeof(*handle->observer));
+		handle->observer = heap_calloc(1, sizeof(*handle->observer));
 	return handle->observer;
 }
 
@@ -301,7 +302,7 @@ void observe_close(struct kvd *handle, bool inherited)
 		process_unlock();
 	}
 	cells_free(observer);
-	free(observer);
+	heap_free(observer);
 }
 
 static bool cell_add(const struct observer *observer, enum kvd_opcode op, enum kvd_path path,

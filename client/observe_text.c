@@ -5,8 +5,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/util/heap.h"
 
 /*
  * Bounds of Prometheus' buckets: powers of two, at which buckets of struct hist end, so the counts
@@ -98,13 +99,13 @@ enum kvd_status kvd_op_stats(const struct kvd *handle, enum kvd_opcode op, enum 
 		return handle_error_set(
 			NULL, KVD_ERR_INVALID,
 			"no such operation or path, or the place for its figures is NULL");
-	cell = malloc(sizeof(*cell));
+	cell = heap_alloc(sizeof(*cell));
 	if (!cell)
 		return no_memory();
 	cell_init(cell);
 	if (observe_cell(handle, op, path, cell))
 		all = op_stats_of(cell);
-	free(cell);
+	heap_free(cell);
 	memset(stats, 0, size);
 	memcpy(stats, &all, size < sizeof(all) ? size : sizeof(all));
 	return KVD_OK;
@@ -238,7 +239,7 @@ enum kvd_status kvd_stats_text(const struct kvd *handle, enum kvd_stats_format f
 	if ((unsigned int)format > KVD_STATS_PROMETHEUS || (size && !text))
 		return handle_error_set(NULL, KVD_ERR_INVALID,
 					"no such format, or the place for the text is NULL");
-	cell = malloc(sizeof(*cell));
+	cell = heap_alloc(sizeof(*cell));
 	if (!cell)
 		return no_memory();
 	if (handle)
@@ -249,7 +250,7 @@ enum kvd_status kvd_stats_text(const struct kvd *handle, enum kvd_stats_format f
 		prometheus_write(&out, handle, &stats, cell);
 	else
 		lines_write(&out, handle, &stats, cell);
-	free(cell);
+	heap_free(cell);
 	if (len)
 		*len = out.used;
 	if (out.used < size)

@@ -20,6 +20,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/sum.h"
+#include "common/util/heap.h"
 
 /* Bytes of inline data to ask for: a request header with a short key and value. */
 #define INLINE_WANTED 220
@@ -494,7 +495,7 @@ static enum kvd_status open_once(struct kvd **out, const char *url,
 	struct kvd *handle;
 
 	*stale = false;
-	handle = calloc(1, sizeof(*handle));
+	handle = heap_calloc(1, sizeof(*handle));
 	if (!handle)
 		return handle_error_set(NULL, KVD_ERR_NO_MEMORY, "out of memory");
 	handle_init(handle, options);
@@ -557,7 +558,7 @@ void kvd_close(struct kvd *handle)
 	for (i = 0; i < LATENCIES; i++) {
 		if (handle->latency[i])
 			hist_sparse_release(handle->latency[i]);
-		free(handle->latency[i]);
+		heap_free(handle->latency[i]);
 	}
 	/* Any call to the device would be the parent's, and so is all that its handles share. */
 	if (handle->dev && !inherited) {
@@ -582,5 +583,5 @@ void kvd_close(struct kvd *handle)
 		shared_device_put(handle->shared_device);
 		shared_server_put(handle->server);
 	}
-	free(handle);
+	heap_free(handle);
 }

@@ -63,7 +63,7 @@ static inline bool ring_take(struct connection *conn, uint32_t bytes, uint32_t *
 	return true;
 }
 
-/* Adds a READ to the chain, which has room. @flight: of whom it is the last READ, or NULL. */
+/* Adds a READ of @flight to the chain, which has room. */
 static inline void chain_add(struct kvd *handle, struct flight *flight, uint64_t offset,
 			     const struct reg_buf *buf, uint64_t at, uint32_t bytes)
 {

@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/heap.h"
 
 TAILQ_HEAD(device_list, shared_device);
 TAILQ_HEAD(server_list, shared_server);
@@ -73,12 +73,12 @@ static void device_free(struct shared_device *device)
 	if (device->pd)
 		device->dev->ops->dealloc_pd(device->pd);
 	device_close(device->dev);
-	free(device);
+	heap_free(device);
 }
 
 static struct shared_device *device_make(const char *url, struct device *dev)
 {
-	struct shared_device *device = calloc(1, sizeof(*device) + strlen(url) + 1);
+	struct shared_device *device = heap_calloc(1, sizeof(*device) + strlen(url) + 1);
 
 	if (!device)
 		return NULL;
@@ -218,7 +218,7 @@ static struct shared_server *do_server_find(const char *url, uint64_t incarnatio
 
 static struct shared_server *server_make(const char *url, const struct geometry *geometry)
 {
-	struct shared_server *server = calloc(1, sizeof(*server) + strlen(url) + 1);
+	struct shared_server *server = heap_calloc(1, sizeof(*server) + strlen(url) + 1);
 
 	if (!server)
 		return NULL;
@@ -267,7 +267,7 @@ void shared_server_put(struct shared_server *server)
 		return;
 	bcache_release(&server->cache);
 	pthread_mutex_destroy(&server->lock);
-	free(server);
+	heap_free(server);
 }
 
 int shared_server_cache(struct shared_server *server, size_t bytes, struct bcache *cache)

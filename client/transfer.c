@@ -7,6 +7,7 @@
 #include "client/lookup.h"
 #include "client/memory.h"
 #include "client/read.h"
+#include "common/util/heap.h"
 
 /* The ring of a handle that READs items longer than RING_BYTES_MAX, and its share for one READ. */
 #define RING_BYTES_LARGE (256u << 10)
@@ -31,7 +32,7 @@ static struct transfer *transfer_take(struct kvd *handle)
 	}
 	if (handle->transfer_count == TRANSFERS_MAX)
 		return NULL;
-	t = malloc(sizeof(*t));
+	t = heap_alloc(sizeof(*t));
 	if (t)
 		handle->transfer_memory[handle->transfer_count++] = t;
 	return t;
@@ -40,7 +41,7 @@ static struct transfer *transfer_take(struct kvd *handle)
 void transfers_release(struct kvd *handle)
 {
 	while (handle->transfer_count)
-		free(handle->transfer_memory[--handle->transfer_count]);
+		heap_free(handle->transfer_memory[--handle->transfer_count]);
 }
 
 /*

@@ -4,8 +4,9 @@
  */
 #include "common/util/hist.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/util/heap.h"
 
 void hist_init(struct hist *hist)
 {
@@ -74,7 +75,7 @@ double hist_mean(const struct hist *hist)
 
 void hist_sparse_release(struct hist_sparse *sparse)
 {
-	free(sparse->parts);
+	heap_free(sparse->parts);
 	memset(sparse, 0, sizeof(*sparse));
 }
 
@@ -84,7 +85,7 @@ static uint32_t *sparse_part(struct hist_sparse *sparse, unsigned int i)
 	uint32_t(*parts)[HIST_SUB_BUCKETS];
 
 	if (!sparse->part_of[i]) {
-		parts = realloc(sparse->parts, (sparse->part_count + 1u) * sizeof(*parts));
+		parts = heap_realloc(sparse->parts, (sparse->part_count + 1u) * sizeof(*parts));
 		if (!parts)
 			return NULL;
 		memset(parts[sparse->part_count], 0, sizeof(*parts));

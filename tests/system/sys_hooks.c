@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A client for the system test of the library's hooks: which lines a program gets of connections
- * that are opened, refused, lost and closed, and of memory that is registered. Prints `ok` and
- * `FAIL` lines as tests/system/lib.sh does.
+ * that are opened, refused, lost and closed, and of memory that is registered; and that all memory
+ * comes from the program's functions and is returned. Prints `ok` and `FAIL` lines as
+ * tests/system/lib.sh does.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,25 +27,104 @@ static void note(void *user, enum kvd_log_level level, const char *text)
 	snprintf(lines + used, sizeof(lines) - used, "%s\n", text);
 }
 
+static size_t allocated, allocations;
+
+static void *count_alloc(void *user, size_t bytes)
+{
+	void *memory = malloc(bytes);
+
+	/* Not zeroed, as an allocator's memory may be. */
+	if (user == &allocated && memory) {
+		memset(memory, 0xee, bytes);
+		allocated++;
+		allocations++;
+	}
+	return memory;
+}
+
+static void *count_realloc(void *user, void *memory, size_t bytes)
+{
+	if (user == &allocated && !memory)
+		allocated++;
+	return realloc(memory, bytes);
+}
+
+static void count_free(void *user, void *memory)
+{
+	if (user == &allocated && memory)
+		allocated--;
+	free(memory);
+}
+
+static void allocator_set(void)
+{
+	const struct kvd_allocator half = { .alloc = count_alloc, .free = count_free },
+				   all = { count_alloc, count_realloc, count_free, &allocated };
+
+	check(kvd_set_allocator(&half) == KVD_ERR_INVALID, "half an allocator is refused");
+	check(kvd_set_allocator(&all) == KVD_OK, "an allocator is taken");
+}
+
+/* Every part of the library that allocates. */
+static void use_all(const char *url)
+{
+	static char value[VALUE_BYTES];
+	struct kvd *db = must_open(url), *other = must_open(url);
+	struct kvd_op op, *ops[] = { &op }, *done[1];
+	char text[100];
+
+	check(allocated > 0 && kvd_set_allocator(NULL) == KVD_ERR_BUSY,
+	      "it stays, once memory is allocated");
+	kvd_observe(db, KVD_OBSERVE_OPS);
+	kvd_prep_put(&op, "large", 5, value, sizeof(value), NULL);
+	if (kvd_submit(db, ops, 1) || kvd_wait(db, done, 1, 1, SYS_TIMEOUT_MS) != 1 || op.status ||
+	    kvd_get(other, "large", 5, value, sizeof(value), NULL) ||
+	    kvd_get(db, "large", 5, value, sizeof(value), NULL))
+		die("PUT and GET", kvd_error(db));
+	kvd_stats_text(NULL, KVD_STATS_LINES, text, sizeof(text), NULL);
+	kvd_close(db);
+	kvd_close(other);
+	kvd_open(&db, "softnic:///nowhere/kvd.sock", NULL);
+	check(allocated > 0, "what was observed is kept");
+	kvd_observe(NULL, 0);
+	check(!allocated, "all memory is returned: %zu of %zu pieces are not", allocated,
+	      allocations);
+}
+
 static void clear(void)
 {
 	memset(counts, 0, sizeof(counts));
 	lines[0] = '\0';
 }
 
-/* The id of the only other connection than @db's, the last in the list. */
-static uint64_t last_client(struct kvd *db)
+/* Whether @id is among the ids that kvd_client_list() gave. */
+static bool listed(const char *list, uint64_t id)
 {
-	static char text[65536];
-	char *line, *save;
-	uint64_t id = 0, found;
+	char line[32];
 
-	if (kvd_client_list(db, text, sizeof(text), NULL))
+	snprintf(line, sizeof(line), "id=%llu ", (unsigned long long)id);
+	return strstr(list, line) != NULL;
+}
+
+/* Opens a handle and closes its connection, by @db. */
+static struct kvd *open_killed(const char *url, struct kvd *db)
+{
+	static char before[65536], after[65536];
+	unsigned long long id = 0;
+	struct kvd *killed;
+	char *line, *save;
+
+	if (kvd_client_list(db, before, sizeof(before), NULL))
 		die("kvd_client_list", kvd_error(db));
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		if (sscanf(line, "id=%lu", &found) == 1 && found > id)
-			id = found;
-	return id;
+	killed = must_open(url);
+	if (kvd_client_list(db, after, sizeof(after), NULL))
+		die("kvd_client_list", kvd_error(db));
+	for (line = strtok_r(after, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (sscanf(line, "id=%llu", &id) == 1 && !listed(before, id))
+			break;
+	if (!line || kvd_client_kill(db, id))
+		die("kvd_client_kill", kvd_error(db));
+	return killed;
 }
 
 static void all_levels(const char *url)
@@ -75,10 +155,8 @@ static void lost(const char *url)
 	kvd_set_log(KVD_LOG_WARN, note, counts);
 	clear();
 	db = must_open(url);
-	other = must_open(url);
+	other = open_killed(url, db);
 	check(!lines[0], "below the level there are none");
-	if (kvd_client_kill(db, last_client(db)))
-		die("kvd_client_kill", kvd_error(db));
 	while (!kvd_ping(other))
 		;
 	check(counts[KVD_LOG_WARN] == 1 && strstr(lines, kvd_error(other)),
@@ -108,6 +186,8 @@ int main(int argc, char **argv)
 	check(kvd_set_log(KVD_LOG_DEBUG, NULL, NULL) == KVD_ERR_INVALID &&
 		      kvd_set_log(6, note, NULL) == KVD_ERR_INVALID,
 	      "bad arguments are refused");
+	allocator_set();
+	use_all(argv[1]);
 	all_levels(argv[1]);
 	lost(argv[1]);
 	clear();

@@ -13,13 +13,13 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 static int channel_add_fd(int epoll_fd, int fd, uint32_t events, void *ptr)
@@ -63,7 +63,7 @@ static void channel_free(struct sn_channel *channel)
 		close(channel->verbs.fd);
 	pthread_mutex_destroy(&channel->event_lock);
 	pthread_mutex_destroy(&channel->lock);
-	free(channel);
+	heap_free(channel);
 }
 
 int sn_channel_create(struct sn_context *ctx, bool paired, struct sn_channel **out)
@@ -77,7 +77,7 @@ int sn_channel_create(struct sn_context *ctx, bool paired, struct sn_channel **o
 	ret = sn_object_add(ctx, SN_OBJECT_COMP_CHANNEL);
 	if (ret)
 		return ret;
-	channel = calloc(1, sizeof(*channel));
+	channel = heap_calloc(1, sizeof(*channel));
 	if (!channel) {
 		sn_object_remove(ctx, SN_OBJECT_COMP_CHANNEL);
 		return -ENOMEM;

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -20,6 +19,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 #define CM_SERVE_MAX 64 /* sockets that one cm_get_event() serves */
@@ -60,7 +60,7 @@ static void cm_channel_free(struct sn_cm_channel *channel)
 	else if (channel->cm.fd >= 0)
 		close(channel->cm.fd);
 	pthread_mutex_destroy(&channel->lock);
-	free(channel);
+	heap_free(channel);
 }
 
 int sn_cm_channel_create(struct sn_context *ctx, struct sn_channel *pair, struct cm_channel **out)
@@ -74,7 +74,7 @@ int sn_cm_channel_create(struct sn_context *ctx, struct sn_channel *pair, struct
 	ret = sn_object_add(ctx, SN_OBJECT_CM_CHANNEL);
 	if (ret)
 		return ret;
-	channel = calloc(1, sizeof(*channel));
+	channel = heap_calloc(1, sizeof(*channel));
 	if (!channel) {
 		sn_object_remove(ctx, SN_OBJECT_CM_CHANNEL);
 		return -ENOMEM;
@@ -163,7 +163,7 @@ struct sn_id *do_sn_id_create(struct sn_cm_channel *channel, enum sn_id_state st
 
 	if (sn_object_add(channel->ctx, SN_OBJECT_ID))
 		return NULL;
-	id = calloc(1, sizeof(*id));
+	id = heap_calloc(1, sizeof(*id));
 	if (!id) {
 		sn_object_remove(channel->ctx, SN_OBJECT_ID);
 		return NULL;
@@ -216,7 +216,7 @@ void do_sn_id_free(struct sn_id *id)
 		TAILQ_REMOVE(&channel->ready, id, in_ready);
 	TAILQ_REMOVE(&channel->ids, id, in_channel);
 	sn_object_remove(channel->ctx, SN_OBJECT_ID);
-	free(id);
+	heap_free(id);
 }
 
 void do_sn_id_event(struct sn_id *id, enum cm_event_type type)

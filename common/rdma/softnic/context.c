@@ -63,6 +63,7 @@
 #include <unistd.h>
 
 #include "common/rdma/mem.h"
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 /* clang-format off */
@@ -179,7 +180,7 @@ static void context_free(struct sn_context *ctx)
 	pthread_mutex_destroy(&ctx->map_lock);
 	pthread_mutex_destroy(&ctx->mr_lock);
 	pthread_mutex_destroy(&ctx->lock);
-	free(ctx);
+	heap_free(ctx);
 }
 
 static int sn_open(struct device **dev, const struct device_addr *addr, enum device_role role,
@@ -197,7 +198,7 @@ static int sn_open(struct device **dev, const struct device_addr *addr, enum dev
 	if (addr->kind != DEVICE_SOFTNIC || !addr->path[0] ||
 	    !memchr(addr->path, 0, sizeof(addr->path)))
 		return -EINVAL;
-	ctx = calloc(1, sizeof(*ctx));
+	ctx = heap_calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return -ENOMEM;
 	context_init(ctx, addr, role);
@@ -313,7 +314,7 @@ static int sn_alloc_pd(struct device *dev, struct ibv_pd **pd)
 	ret = sn_object_add(ctx, SN_OBJECT_PD);
 	if (ret)
 		return ret;
-	*pd = calloc(1, sizeof(**pd));
+	*pd = heap_calloc(1, sizeof(**pd));
 	if (!*pd) {
 		sn_object_remove(ctx, SN_OBJECT_PD);
 		return -ENOMEM;
@@ -327,7 +328,7 @@ static void sn_dealloc_pd(struct ibv_pd *pd)
 	if (!pd)
 		return;
 	sn_object_remove(to_sn_context(pd->context), SN_OBJECT_PD);
-	free(pd);
+	heap_free(pd);
 }
 
 static int sn_alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)

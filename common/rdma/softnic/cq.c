@@ -3,8 +3,8 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 /* That of a channel pair, of which a client may have thousands, begins with a few and grows. */
@@ -35,14 +35,14 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	ret = sn_object_add(ctx, SN_OBJECT_CQ);
 	if (ret)
 		return ret;
-	cq = calloc(1, sizeof(*cq));
+	cq = heap_calloc(1, sizeof(*cq));
 	if (!cq)
 		goto no_memory;
 	if (channel)
 		cq->channel = sn_container(channel, struct sn_channel, verbs);
 	cq->mask = cq_entries_first(cq, cqe) - 1;
 	/* Not zeroed: it keeps to its first entries, and the pages of the others are not used. */
-	cq->cqes = malloc(((size_t)cq->mask + 1) * sizeof(*cq->cqes));
+	cq->cqes = heap_alloc(((size_t)cq->mask + 1) * sizeof(*cq->cqes));
 	if (!cq->cqes)
 		goto no_memory;
 	cq->ctx = ctx;
@@ -65,7 +65,7 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	return 0;
 
 no_memory:
-	free(cq);
+	heap_free(cq);
 	sn_object_remove(ctx, SN_OBJECT_CQ);
 	return -ENOMEM;
 }
@@ -82,10 +82,10 @@ void sn_destroy_cq(struct ibv_cq *verbs)
 	sn_object_remove(cq->ctx, SN_OBJECT_CQ);
 	sn_lock_destroy(&cq->list_lock);
 	sn_lock_destroy(&cq->lock);
-	free(cq->hot_members);
-	free(cq->hot);
-	free(cq->cqes);
-	free(cq);
+	heap_free(cq->hot_members);
+	heap_free(cq->hot);
+	heap_free(cq->cqes);
+	heap_free(cq);
 }
 
 static void do_cq_overrun(struct sn_cq *cq)
@@ -115,13 +115,13 @@ static void do_cq_notify(struct sn_cq *cq, bool solicited)
 static bool do_cq_grow(struct sn_cq *cq)
 {
 	uint32_t mask = 2 * cq->mask + 1, i;
-	struct sn_cqe *cqes = malloc(((size_t)mask + 1) * sizeof(*cqes));
+	struct sn_cqe *cqes = heap_alloc(((size_t)mask + 1) * sizeof(*cqes));
 
 	if (!cqes)
 		return false;
 	for (i = cq->tail; i != cq->head; i++)
 		cqes[i & mask] = cq->cqes[i & cq->mask];
-	free(cq->cqes);
+	heap_free(cq->cqes);
 	cq->cqes = cqes;
 	cq->mask = mask;
 	return true;

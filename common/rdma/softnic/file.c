@@ -22,13 +22,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 #define FILE_SHARE 4 /* of the descriptors that this process may have, one of so many */
@@ -117,7 +117,7 @@ static struct sn_file *do_file_find(struct sn_context *ctx, const struct stat *s
 
 static int do_file_add(struct sn_context *ctx, int fd, const struct stat *st, struct sn_file **out)
 {
-	struct sn_file *file = calloc(1, sizeof(*file));
+	struct sn_file *file = heap_calloc(1, sizeof(*file));
 
 	if (!file)
 		return -ENOMEM;
@@ -130,7 +130,7 @@ static int do_file_add(struct sn_context *ctx, int fd, const struct stat *st, st
 	if (file->fd < 0) {
 		int err = errno;
 
-		free(file);
+		heap_free(file);
 		return -err;
 	}
 	LIST_INSERT_HEAD(&ctx->files, file, in_context);
@@ -172,7 +172,7 @@ void sn_file_put(struct sn_context *ctx, struct sn_file *file)
 	if (!last)
 		return;
 	sn_file_close(file->fd);
-	free(file);
+	heap_free(file);
 }
 
 uint64_t sn_file_bytes(const struct sn_file *file)

@@ -12,9 +12,10 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+
+#include "common/util/heap.h"
 
 /* Of a transparent huge page. */
 #define LARGE_PAGE_BYTES ((size_t)2 << 20)
@@ -62,7 +63,7 @@ static struct sn_map *do_map_find(struct sn_context *ctx, const struct stat *st,
 static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, uint64_t start,
 		       size_t length, struct sn_map **out)
 {
-	struct sn_map *map = calloc(1, sizeof(*map));
+	struct sn_map *map = heap_calloc(1, sizeof(*map));
 	int ret;
 
 	if (!map)
@@ -77,7 +78,7 @@ static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, ui
 				 (off_t)start);
 	if (map->base == MAP_FAILED) {
 		ret = -errno;
-		free(map);
+		heap_free(map);
 		return ret;
 	}
 	TAILQ_INSERT_HEAD(&ctx->maps, map, in_context);
@@ -112,5 +113,5 @@ void sn_map_put(struct sn_context *ctx, struct sn_map *map)
 	if (!last)
 		return;
 	munmap(map->base, map->length);
-	free(map);
+	heap_free(map);
 }

@@ -16,10 +16,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 #define MR_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
@@ -175,7 +175,7 @@ int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struc
 	ret = sn_object_add(ctx, SN_OBJECT_MR);
 	if (ret)
 		return ret;
-	mr = calloc(1, sizeof(*mr));
+	mr = heap_calloc(1, sizeof(*mr));
 	if (!mr) {
 		ret = -ENOMEM;
 		goto remove_object;
@@ -202,7 +202,7 @@ close_fd:
 	if (mr->fd >= 0)
 		close(mr->fd);
 free_mr:
-	free(mr);
+	heap_free(mr);
 remove_object:
 	sn_object_remove(ctx, SN_OBJECT_MR);
 	return ret;
@@ -226,7 +226,7 @@ void sn_dereg_mr(struct ibv_mr *verbs)
 	sn_object_remove(ctx, SN_OBJECT_MR);
 	if (mr->fd >= 0)
 		close(mr->fd);
-	free(mr);
+	heap_free(mr);
 }
 
 struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd, uint32_t key,

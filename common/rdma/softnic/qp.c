@@ -3,9 +3,9 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 #define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -53,7 +53,7 @@ static void qp_free(struct sn_qp *qp)
 	sn_recv_queue_release(&qp->rq);
 	sn_send_queue_release(&qp->sq);
 	sn_lock_destroy(&qp->lock);
-	free(qp);
+	heap_free(qp);
 }
 
 static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
@@ -132,7 +132,7 @@ int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *a
 	ret = sn_object_add(ctx, SN_OBJECT_QP);
 	if (ret)
 		return ret;
-	qp = calloc(1, sizeof(*qp));
+	qp = heap_calloc(1, sizeof(*qp));
 	if (!qp) {
 		ret = -ENOMEM;
 		goto remove_object;

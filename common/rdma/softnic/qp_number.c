@@ -7,7 +7,8 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
+
+#include "common/util/heap.h"
 
 #define QP_NUMBER_MASK 0xffffffu
 #define QP_NUMBER_MIN 2u /* 0 and 1 are special on InfiniBand */
@@ -38,7 +39,7 @@ static int do_numbers_grow(struct sn_qp_numbers *numbers)
 	if (numbers->count < numbers->bucket_count)
 		return 0;
 	grown.bucket_count = numbers->bucket_count ? 2 * numbers->bucket_count : BUCKETS_MIN;
-	grown.buckets = calloc(grown.bucket_count, sizeof(*grown.buckets));
+	grown.buckets = heap_calloc(grown.bucket_count, sizeof(*grown.buckets));
 	if (!grown.buckets)
 		return numbers->bucket_count ? 0 : -ENOMEM;
 	for (i = 0; i < numbers->bucket_count; i++) {
@@ -47,7 +48,7 @@ static int do_numbers_grow(struct sn_qp_numbers *numbers)
 			LIST_INSERT_HEAD(do_bucket(&grown, qp->verbs.qp_num), qp, in_numbers);
 		}
 	}
-	free(numbers->buckets);
+	heap_free(numbers->buckets);
 	*numbers = grown;
 	return 0;
 }
@@ -80,5 +81,5 @@ void do_sn_qp_number_put(struct sn_qp_numbers *numbers, struct sn_qp *qp)
 
 void sn_qp_numbers_release(struct sn_qp_numbers *numbers)
 {
-	free(numbers->buckets);
+	heap_free(numbers->buckets);
 }

@@ -30,7 +30,8 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
+
+#include "common/util/heap.h"
 
 static struct sn_member *cq_member(struct sn_cq *cq, struct sn_qp *qp)
 {
@@ -425,11 +426,11 @@ static int do_hot_reserve(struct sn_cq *cq, uint32_t count)
 	if (count <= cq->hot_max)
 		return 0;
 	count = sn_round_up(count);
-	hot = realloc(cq->hot, count * sizeof(*hot));
+	hot = heap_realloc(cq->hot, count * sizeof(*hot));
 	if (!hot)
 		return -ENOMEM;
 	cq->hot = hot;
-	members = realloc(cq->hot_members, count * sizeof(struct sn_member *));
+	members = heap_realloc(cq->hot_members, count * sizeof(struct sn_member *));
 	if (!members)
 		return -ENOMEM;
 	cq->hot_members = members;

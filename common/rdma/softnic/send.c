@@ -17,9 +17,9 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 #define SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
@@ -337,7 +337,7 @@ static int send_queue_alloc(struct sn_send_queue *sq, uint32_t slots)
 {
 	size_t sges = slots * sizeof(*sq->wrs);
 
-	sq->wrs = malloc(sges + (size_t)slots * sq->stride * sizeof(*sq->sges));
+	sq->wrs = heap_alloc(sges + (size_t)slots * sq->stride * sizeof(*sq->sges));
 	if (!sq->wrs)
 		return -ENOMEM;
 	sq->sges = (struct ibv_sge *)(void *)((uint8_t *)sq->wrs + sges);
@@ -358,8 +358,8 @@ int sn_send_queue_init(struct sn_qp *qp)
 
 void sn_send_queue_release(struct sn_send_queue *sq)
 {
-	free(sq->inline_data);
-	free(sq->wrs);
+	heap_free(sq->inline_data);
+	heap_free(sq->wrs);
 }
 
 /* Copies request @index from @from to @to, which differ in memory only. */
@@ -385,12 +385,12 @@ static int do_send_grow(struct sn_qp *qp)
 	uint32_t slots = 2 * (sq->mask + 1), i;
 
 	if (sq->inline_data) {
-		grown.inline_data = malloc((size_t)slots * qp->cap.max_inline_data);
+		grown.inline_data = heap_alloc((size_t)slots * qp->cap.max_inline_data);
 		if (!grown.inline_data)
 			return -ENOMEM;
 	}
 	if (send_queue_alloc(&grown, slots)) {
-		free(grown.inline_data);
+		heap_free(grown.inline_data);
 		return -ENOMEM;
 	}
 	for (i = sq->done; i != sq->posted; i++)
@@ -415,7 +415,7 @@ static int do_send_inline_init(struct sn_qp *qp)
 	struct sn_send_queue *sq = &qp->sq;
 
 	if (!sq->inline_data)
-		sq->inline_data = malloc(((size_t)sq->mask + 1) * qp->cap.max_inline_data);
+		sq->inline_data = heap_alloc(((size_t)sq->mask + 1) * qp->cap.max_inline_data);
 	return sq->inline_data ? 0 : -ENOMEM;
 }
 

@@ -3,16 +3,16 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 static int recv_queue_alloc(struct sn_recv_queue *queue, uint32_t slots)
 {
 	queue->mask = slots - 1;
-	queue->wrs = calloc(slots, sizeof(*queue->wrs));
-	queue->sges = calloc((size_t)slots * queue->max_sge, sizeof(*queue->sges));
+	queue->wrs = heap_calloc(slots, sizeof(*queue->wrs));
+	queue->sges = heap_calloc((size_t)slots * queue->max_sge, sizeof(*queue->sges));
 	if (!queue->wrs || !queue->sges) {
 		sn_recv_queue_release(queue);
 		return -ENOMEM;
@@ -46,16 +46,16 @@ static int recv_queue_grow(struct sn_recv_queue *queue)
 		       &queue->sges[(size_t)from * queue->max_sge],
 		       queue->max_sge * sizeof(*queue->sges));
 	}
-	free(queue->wrs);
-	free(queue->sges);
+	heap_free(queue->wrs);
+	heap_free(queue->sges);
 	*queue = grown;
 	return 0;
 }
 
 void sn_recv_queue_release(struct sn_recv_queue *queue)
 {
-	free(queue->wrs);
-	free(queue->sges);
+	heap_free(queue->wrs);
+	heap_free(queue->sges);
 	memset(queue, 0, sizeof(*queue));
 }
 
@@ -113,7 +113,7 @@ int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_
 	ret = sn_object_add(ctx, SN_OBJECT_SRQ);
 	if (ret)
 		return ret;
-	srq = calloc(1, sizeof(*srq));
+	srq = heap_calloc(1, sizeof(*srq));
 	if (!srq) {
 		ret = -ENOMEM;
 		goto remove_object;
@@ -135,7 +135,7 @@ int sn_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_
 	return 0;
 
 free_srq:
-	free(srq);
+	heap_free(srq);
 remove_object:
 	sn_object_remove(ctx, SN_OBJECT_SRQ);
 	return ret;
@@ -168,7 +168,7 @@ void sn_destroy_srq(struct ibv_srq *verbs)
 	sn_object_remove(srq->ctx, SN_OBJECT_SRQ);
 	pthread_mutex_destroy(&srq->lock);
 	sn_recv_queue_release(&srq->queue);
-	free(srq);
+	heap_free(srq);
 }
 
 int sn_post_srq_recv(struct ibv_srq *verbs, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

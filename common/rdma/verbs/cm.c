@@ -8,9 +8,9 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 #define RETRY_MAX 7
@@ -28,7 +28,7 @@ int verbs_fd_nonblocking(int fd)
 
 int verbs_create_cm_channel(struct device *dev, struct cm_channel **channel)
 {
-	struct verbs_channel *vc = calloc(1, sizeof(*vc));
+	struct verbs_channel *vc = heap_calloc(1, sizeof(*vc));
 	int err;
 
 	if (!vc)
@@ -52,7 +52,7 @@ int verbs_create_cm_channel(struct device *dev, struct cm_channel **channel)
 err_channel:
 	rdma_destroy_event_channel(vc->rdma);
 err_free:
-	free(vc);
+	heap_free(vc);
 	return err;
 }
 
@@ -63,12 +63,12 @@ void verbs_destroy_cm_channel(struct cm_channel *channel)
 	if (!channel)
 		return;
 	rdma_destroy_event_channel(vc->rdma);
-	free(vc);
+	heap_free(vc);
 }
 
 int verbs_id_alloc(struct cm_channel *channel, struct verbs_id **vid)
 {
-	struct verbs_id *fresh = calloc(1, sizeof(*fresh));
+	struct verbs_id *fresh = heap_calloc(1, sizeof(*fresh));
 
 	if (!fresh)
 		return -ENOMEM;
@@ -88,7 +88,7 @@ void verbs_id_attach(struct verbs_id *vid, struct rdma_cm_id *rdma)
 static void id_free(struct verbs_id *vid)
 {
 	pthread_mutex_destroy(&vid->lock);
-	free(vid);
+	heap_free(vid);
 }
 
 void verbs_destroy_id(struct cm_id *id)

@@ -11,10 +11,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/util/heap.h"
 #include "common/util/log.h"
 
 /* Addresses of one host, or of this one, that are tried. */
@@ -348,7 +348,7 @@ static int open_channel_create(struct verbs_device *vd)
 int verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 	       int timeout_ms)
 {
-	struct verbs_device *vd = calloc(1, sizeof(*vd));
+	struct verbs_device *vd = heap_calloc(1, sizeof(*vd));
 	struct rdma_cm_id *id;
 	int err;
 
@@ -376,7 +376,7 @@ err_id:
 err_channel:
 	rdma_destroy_event_channel(vd->open_channel);
 err_free:
-	free(vd);
+	heap_free(vd);
 	return err;
 }
 
@@ -391,5 +391,5 @@ void verbs_close(struct device *dev)
 	if (ibv_close_device(dev->verbs))
 		log_error("can't close RDMA device %s: %m; it stays open until this process ends",
 			  dev->name);
-	free(vd);
+	heap_free(vd);
 }

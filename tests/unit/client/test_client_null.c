@@ -262,6 +262,9 @@ static void hooks(void **state)
 	(void)state;
 	assert_int_equal(kvd_set_log(KVD_LOG_DEBUG, NULL, NULL), KVD_ERR_INVALID);
 	assert_int_equal(kvd_set_log(KVD_LOG_OFF, NULL, NULL), KVD_OK);
+	/* An allocator comes before the first handle, NULL for that of the C library too. */
+	kvd_observe(kvd, KVD_OBSERVE_OPS);
+	assert_int_equal(kvd_set_allocator(NULL), KVD_ERR_BUSY);
 }
 
 /* Those that take NULL for the process do what they do with it. */
@@ -291,12 +294,12 @@ static void observing(void **state)
 static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
-	"kvd_exists_many kvd_fd kvd_flush_all "
-	"kvd_flush_done kvd_flush_start kvd_free kvd_get kvd_get_and_touch kvd_get_by_request "
-	"kvd_get_many kvd_incr kvd_info kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats "
-	"kvd_open kvd_options_init kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put "
-	"kvd_register kvd_scan kvd_server_stats kvd_set_log kvd_stats kvd_stats_text kvd_status_text "
-	"kvd_submit kvd_touch kvd_trace kvd_version kvd_wait ";
+	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_done kvd_flush_start kvd_free kvd_get "
+	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_incr kvd_info kvd_latency_ns "
+	"kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init kvd_outstanding "
+	"kvd_ping kvd_poll kvd_process_stats kvd_put kvd_register kvd_scan kvd_server_stats "
+	"kvd_set_allocator kvd_set_log kvd_stats kvd_stats_text kvd_status_text kvd_submit "
+	"kvd_touch kvd_trace kvd_version kvd_wait ";
 
 /*
  * A declaration begins a line; comments and macros do not begin with a letter. The inline functions

@@ -178,7 +178,7 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 {
 	enum transfer_outcome outcome = f->transfer->outcome;
 	enum kvd_status stopped = f->transfer->stopped;
-	struct item item = f->transfer->head.item;
+	struct item item = f->transfer->head;
 	struct lookup *l = &f->lookup;
 
 	transfer_release(handle, f);

@@ -225,8 +225,8 @@ static void head_take(const struct kvd *handle, struct flight *f, const uint8_t 
 		return;
 	}
 	t->outcome = head_check(handle, f, item, t->direct ? t->head_bytes : bytes);
-	t->head.item = *item;
-	t->head.value_sum = item_value_sum(item);
+	t->head = *item;
+	t->value_sum = item_value_sum(item);
 	t->head_known = true;
 	t->limit = item_bytes(item->key_len, item->value_len);
 	value_sum_begin(&t->sum);
@@ -277,8 +277,8 @@ bool transfer_piece(struct kvd *handle, struct flight *f)
 	if (t->outcome == TRANSFER_GOING) {
 		value_take(t, at, at + bytes, ring);
 		if (t->arrived >= t->limit)
-			t->outcome = value_sum_end(&t->sum) == t->head.value_sum ? TRANSFER_FOUND :
-										   TRANSFER_STALE;
+			t->outcome = value_sum_end(&t->sum) == t->value_sum ? TRANSFER_FOUND :
+									      TRANSFER_STALE;
 	}
 	f->place = t->reads ? PLACE_READING : PLACE_NONE;
 	if (t->outcome != TRANSFER_GOING)

@@ -44,11 +44,9 @@ struct transfer {
 	bool direct;
 	enum transfer_outcome outcome;
 	enum kvd_status stopped; /* TRANSFER_ENDED */
-	struct {
-		struct item item;
-		uint64_t value_sum;
-	} head;
+	uint64_t value_sum;	 /* as the item has it */
 	struct value_sum sum;
+	struct item head; /* without its key: nothing may come behind it */
 };
 
 /*

@@ -27,7 +27,7 @@ version=$(awk '/define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $3; s = "." } 
 
 examples=$(for f in client/examples/*.c; do echo "share/doc/kvd/examples/${f##*/}"; done)
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
-lib/libkvd.so.0.2 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
+lib/libkvd.so.0.3 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
 lib/sysusers.d/kvd.conf share/doc/kvd/examples/Makefile $examples"
 
 list_files() {
@@ -58,7 +58,7 @@ prefix=$tmp/prefix
 make_install PREFIX="$prefix" install
 "$prefix/bin/kvd" -V | grep -qF "$version" || die "kvd -V does not say $version"
 "$prefix/bin/kvd" -c "$prefix/etc/kvd/kvd.ini" --check-config || die "kvd.ini is refused"
-readelf -d "$prefix/lib/libkvd.so" | grep -q 'SONAME.*\[libkvd\.so\.0\.2\]' || die "wrong soname"
+readelf -d "$prefix/lib/libkvd.so" | grep -q 'SONAME.*\[libkvd\.so\.0\.3\]' || die "wrong soname"
 nm -D --defined-only "$prefix/lib/libkvd.so" >"$tmp/shared"
 nm -g --defined-only "$prefix/lib/libkvd.a" >"$tmp/static"
 for list in shared static; do
@@ -100,7 +100,7 @@ run_program() {
 echo "shared: $(pkg-config --libs kvd)"
 "${CC:-cc}" "${warnings[@]}" "${cflags[@]}" -o "$tmp/shared-program" "$tmp/program.c" \
 	"${shared_libs[@]}"
-readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\.2\]' ||
+readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\.3\]' ||
 	die "not linked to the library"
 run_program env LD_LIBRARY_PATH="$prefix/lib" "$tmp/shared-program"
 

@@ -62,6 +62,12 @@ enum kvd_status timeout_fail(struct kvd *handle)
 			   handle->dev->address);
 }
 
+/* Whether the server may READ the caller's memory. */
+static bool server_reads(const struct kvd *handle, const struct flight *f)
+{
+	return f->direct && f->place == PLACE_SENT && handle->conn.messages[f->message].pulled;
+}
+
 bool flight_expire(struct kvd *handle, struct flight *f)
 {
 	enum kvd_status status;
@@ -70,7 +76,7 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 		transfer_stop(f, timeout_fail(handle));
 		return true;
 	}
-	if (transfer_touches(f) || (f->direct && f->place == PLACE_SENT)) {
+	if (transfer_touches(f) || server_reads(handle, f)) {
 		handle_fail(handle, KVD_ERR_DISCONNECTED,
 			    "the connection to %s was closed: an operation on registered memory "
 			    "timed out, which the server or the device might have used later",

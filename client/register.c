@@ -141,6 +141,7 @@ static enum kvd_status mem_end(struct kvd_mem *mem, bool allocated)
 	uint64_t use = MEMORY_OPEN;
 	struct shared_device *device;
 	struct memory_table *table;
+	struct device_mem own;
 
 	if (!mem)
 		return handle_error_set(NULL, KVD_ERR_INVALID, "the memory is NULL");
@@ -162,9 +163,11 @@ static enum kvd_status mem_end(struct kvd_mem *mem, bool allocated)
 	device = mem->device;
 	table = atomic_load(&device->memory);
 	memory_deregister(mem, device->dev);
-	if (mem->allocated)
-		device->dev->ops->free_mem(device->dev, &mem->own);
+	/* First: another thread may be given the same addresses as soon as they are free. */
+	own = mem->own;
 	memory_place_leave(table, mem);
+	if (allocated)
+		device->dev->ops->free_mem(device->dev, &own);
 	shared_device_put(device);
 	return KVD_OK;
 }

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/barrier.h"
 #include "common/util/log.h"
 
 /* What one READ of a chain will copy. */
@@ -292,6 +293,14 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 		.offset = grant->file_offset + (addr - grant->addr),
 	};
 	return source->memory ? SN_READ_MAPPED : SN_READ_FILE;
+}
+
+bool do_sn_read_stands(struct sn_qp *qp, uint32_t rkey)
+{
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+
+	load_barrier();
+	return do_grant_find(qp, theirs, rkey) && !side_gone(theirs);
 }
 
 /* The keys of the chain's last READ: the next one has the same ones as a rule. */

@@ -198,6 +198,11 @@ static bool do_push_read_file(struct sn_qp *qp, uint32_t index, const struct sn_
 	qp->copy_left = got < part ? 0 : qp->copy_left - part;
 	if (send->moved < send->length)
 		return false;
+	/* Else the path is chosen anew: the peer serves it, or is gone. */
+	if (!do_sn_read_stands(qp, send->rkey)) {
+		send->moved = 0;
+		return false;
+	}
 	qp->copying = false;
 	send->state = SN_SEND_DONE;
 	return true;

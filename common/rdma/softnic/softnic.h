@@ -721,6 +721,12 @@ struct sn_source {
 enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t addr,
 				     uint32_t length, struct sn_source *source);
 /*
+ * Whether the memory of that key could still be READ just now, so that all that was copied of it
+ * before is what the peer had registered. It writes to the memory again only after it has
+ * deregistered it or closed its end.
+ */
+bool do_sn_read_stands(struct sn_qp *qp, uint32_t rkey);
+/*
  * Executes the READs at the head of a chain that only need copying; *@wr is then the first one that
  * was not executed. Returns how many were.
  */

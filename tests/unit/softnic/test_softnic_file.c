@@ -40,6 +40,7 @@ static char path[64];
 static _Atomic uint64_t read_bytes, reads;
 static _Atomic int closed_fd = -1;
 static _Atomic pid_t closer;
+static struct link_side *revoked; /* whose first registration ends when a copy has been made */
 
 ssize_t preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
@@ -48,6 +49,8 @@ ssize_t preadv(int fd, const struct iovec *iov, int count, off_t offset)
 	reads++;
 	if (got > 0)
 		read_bytes += (uint64_t)got;
+	if (revoked)
+		side_store(&revoked->granted[0], 0);
 	return got;
 }
 
@@ -586,6 +589,30 @@ static void test_revoked_in_silence(void **state)
 	assert_int_equal(files(), 0);
 }
 
+/*
+ * Memory that was taken back while the last part was being copied may have been written to then:
+ * the READ does not succeed.
+ */
+static void test_revoked_while_copied(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	revoked = to_sn_qp(client.id->qp)->mine;
+	assert_int_equal(end_post_read(&server, server.id->qp, 0, 4096, (uintptr_t)client.mem,
+				       client.mr->rkey),
+			 0);
+	poll_server();
+	assert_int_equal(read_bytes, 4096);
+	revoked = NULL;
+	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
+	assert_int_equal(to_sn_qp(server.id->qp)->verbs.state, IBV_QPS_RTS);
+	/* The client's library serves it as memory without a file, while it is registered there. */
+	assert_int_equal(end_wait(&server, &client, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(read_bytes, 4096);
+}
+
 /* The server closes a file when the client takes it back, and does not wait for a READ for it. */
 static void test_taken_back(void **state)
 {
@@ -925,6 +952,7 @@ int main(void)
 		TEST(test_descriptors),
 		TEST(test_deregistered_meanwhile),
 		TEST(test_revoked_in_silence),
+		TEST(test_revoked_while_copied),
 		TEST(test_taken_back),
 		TEST(test_rights),
 		TEST(test_read_only),

@@ -272,10 +272,15 @@ struct kvd;
  * NULL for the defaults; the library copies them. On KVD_OK *@handle belongs to the caller, who
  * ends it with kvd_close(). Otherwise *@handle is NULL and kvd_error(NULL) has the cause.
  *
+ * The handles of a process with the same @url share the device and what they learn of the server,
+ * whatever their threads: a further one takes little memory. HOST is resolved for the first of
+ * them, and anew after an attempt that could not reach the server, or when none is left.
+ *
  * KVD_ERR_INVALID: @url can't be parsed, or an option is out of its range.
  * KVD_ERR_UNREACHABLE: no such host, no route by RDMA, no socket, or no server listens there.
  * KVD_ERR_REFUSED: the server is full or stopping, or its socket's permissions forbid it.
- * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or kvd of another protocol version.
+ * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or kvd of another protocol version, or
+ * it says other things of its memory than it said to another handle of this process.
  * KVD_ERR_DEVICE: this host has no RDMA device, or it failed.
  * KVD_ERR_NO_MEMORY: memory could not be allocated or registered (see RLIMIT_MEMLOCK), or there is
  * no descriptor left (see RLIMIT_NOFILE).

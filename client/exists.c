@@ -5,6 +5,7 @@
  */
 #include "client/engine.h"
 #include "client/get.h"
+#include "client/observe.h"
 
 /* kvd_exists_leading() begins with so many keys, and doubles that up to GETS_MAX. */
 #define LEADING_FIRST 4u
@@ -33,7 +34,10 @@ static enum kvd_status exists_batch(struct kvd *handle, const struct kvd_key *ke
 		if (results)
 			results[i] = (struct kvd_exists){ requests[i].status, requests[i].item };
 		*found += requests[i].status == KVD_OK;
+		exists_count(handle, requests[i].status);
 	}
+	if (handle->observing)
+		observe_counted(handle);
 	return status;
 }
 

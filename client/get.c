@@ -304,27 +304,31 @@ static void lookups_start(struct kvd *handle, struct flight *flights, unsigned i
 	}
 }
 
-/* Not inlined: their observed operation would be in the frame of every GET. */
-static __attribute__((noinline)) uint64_t batch_start(struct kvd *handle, struct flight *flights,
-						      unsigned int count, enum kvd_opcode op)
+static enum kvd_opcode lookup_op(const struct flight *f)
 {
-	struct observed observed = { .op = op, .start_ns = clock_ns() };
+	return f->lookup.exists ? KVD_OP_EXISTS : KVD_OP_GET;
+}
+
+/* These two are not inlined: what they need would cost GETs that are not observed. */
+static __attribute__((noinline)) void batch_start(struct kvd *handle, struct flight *flights,
+						  unsigned int count)
+{
+	struct observed observed = { .op = lookup_op(flights), .start_ns = clock_ns() };
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
+		flights[i].start_ns = observed.start_ns;
 		observe_flight(&flights[i]);
 		observed.about = flights[i].lookup.request;
 		observe_start(handle, &observed);
 	}
-	return observed.start_ns;
 }
 
 /* They end together. */
 static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct flight *flights,
-						unsigned int count, enum kvd_opcode op,
-						uint64_t start_ns)
+						unsigned int count)
 {
-	struct observed observed = { .op = op, .start_ns = start_ns };
+	struct observed observed = { .op = lookup_op(flights), .start_ns = flights[0].start_ns };
 	uint64_t end_ns = clock_ns();
 	unsigned int i;
 
@@ -337,8 +341,6 @@ static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct
 enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
 			     unsigned int count, bool exists)
 {
-	enum kvd_opcode op = exists ? KVD_OP_EXISTS : KVD_OP_GET;
-	uint64_t start_ns = 0;
 	struct flight flights[GETS_MAX], *f;
 	unsigned int i, left = count;
 	enum kvd_status status;
@@ -359,19 +361,13 @@ enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *request
 		}
 	}
 	if (handle->observing)
-		start_ns = batch_start(handle, flights, count, op);
+		batch_start(handle, flights, count);
 	if (left) {
 		lookups_start(handle, flights, count);
 		status = engine_run(handle, flights, count, &left);
 	}
-	for (i = 0; i < count; i++) {
-		if (exists)
-			exists_count(handle, requests[i].status);
-		else
-			get_count(handle, requests[i].status);
-	}
-	if (start_ns)
-		batch_end(handle, flights, count, op, start_ns);
+	if (handle->observing)
+		batch_end(handle, flights, count);
 	return status;
 }
 
@@ -382,7 +378,12 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
 	uint64_t start = timed ? clock_ns() : 0;
 	enum kvd_status status = lookups_call(handle, requests, count, false);
+	unsigned int i;
 
+	for (i = 0; i < count; i++)
+		get_count(handle, requests[i].status);
+	if (handle->observing)
+		observe_counted(handle);
 	if (timed)
 		handle_latency(handle, KVD_OP_GET, clock_ns() - start);
 	/* These GETs are done; if this fails, the next call returns the error. */

@@ -21,8 +21,7 @@ void lookup_step(struct kvd *handle, struct flight *f);
 
 /*
  * Does the lookups of up to GETS_MAX requests, as part of a call; @exists: only whether the keys
- * exist. Each request gets its status and is counted. Returns why those were not done that were
- * not.
+ * exist. Each request gets its status. Returns why those were not done that were not.
  */
 enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
 			     unsigned int count, bool exists);

@@ -191,10 +191,8 @@ void observe_end(struct kvd *handle, const struct observed *what, const struct f
 	enum kvd_path path = path_of(f);
 	struct kvd_trace_event event;
 
-	if (observer->times) {
+	if (observer->times)
 		cell_record(observer, what, path, f, status, end_ns);
-		stats_publish(observer, &handle->stats);
-	}
 	if (!observer->trace)
 		return;
 	event = event_of(what);
@@ -210,12 +208,19 @@ void observe_end(struct kvd *handle, const struct observed *what, const struct f
 	trace_call(handle, &event);
 }
 
+void observe_counted(struct kvd *handle)
+{
+	if (handle->observing->times)
+		stats_publish(handle->observing, &handle->stats);
+}
+
 void observe_call(struct kvd *handle, const struct observed *what, enum kvd_status status,
 		  uint64_t end_ns)
 {
 	const struct flight f = { .posted_ns = what->start_ns, .messages = 1 };
 
 	observe_end(handle, what, &f, status, end_ns);
+	observe_counted(handle);
 }
 
 void observe_chain(struct kvd *handle)

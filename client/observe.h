@@ -65,7 +65,9 @@ void observe_start(struct kvd *handle, const struct observed *what);
 /* @f may be NULL: it had none. */
 void observe_end(struct kvd *handle, const struct observed *what, const struct flight *f,
 		 enum kvd_status status, uint64_t end_ns);
-/* The same of a call that is one request, posted when it starts. */
+/* After that: the handle's stats count those that have ended. */
+void observe_counted(struct kvd *handle);
+/* As observe_end(), of a call that is one request, posted when it starts. */
 void observe_call(struct kvd *handle, const struct observed *what, enum kvd_status status,
 		  uint64_t end_ns);
 /* The READs of the chain are being posted; the flight's request is. */

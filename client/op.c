@@ -288,8 +288,10 @@ static void op_timed(struct kvd *handle, const struct flight *f, enum kvd_opcode
 		handle_latency(handle, counted, end_ns - f->start_ns);
 	if (!f->left)
 		observed.submitted = f->op;
-	if (handle->observing)
+	if (handle->observing) {
 		observe_end(handle, &observed, f, f->op->status, end_ns);
+		observe_counted(handle);
+	}
 }
 
 /* In the statistics every change except DELETE is a PUT, and a PING is nothing. */

@@ -353,27 +353,31 @@ static void worker_wait(struct worker *worker)
 				strerror(-ret));
 }
 
-/* W3: arms every completion queue, polls once more, and only then sleeps. */
-static void worker_sleep(struct worker *worker)
+/* W3: arms every completion queue, polls once more, and only then sleeps. Returns what it found. */
+static enum activity worker_sleep(struct worker *worker)
 {
+	enum activity found;
 	unsigned int i;
 
 	for (i = 0; i < worker->poller_count; i++)
 		if (ibv_req_notify_cq(worker->pollers[i].cq, 0))
-			return;
-	if (worker_poll(worker) || mailbox_pending(&worker->mailbox))
-		return;
-	worker_wait(worker);
+			return ACTIVITY_NONE;
+	found = worker_poll(worker);
+	if (!found && !mailbox_pending(&worker->mailbox))
+		worker_wait(worker);
+	return found;
 }
 
-/* After server.spin_time without requests: gives back what others may need, then sleeps. */
-static void worker_rest(struct worker *worker)
+/*
+ * After server.spin_time without requests: gives back what others may need, then sleeps. Returns
+ * what it found instead.
+ */
+static enum activity worker_rest(struct worker *worker)
 {
 	copy_expire(worker);
 	store_thread_clock(&worker->store_thread); /* for windows_expire(), after the next poll */
 	store_thread_idle(&worker->store_thread);
-	if (!worker->limits.busy && !windows_due(worker))
-		worker_sleep(worker);
+	return !worker->limits.busy && !windows_due(worker) ? worker_sleep(worker) : ACTIVITY_NONE;
 }
 
 static void worker_pin(const struct worker *worker)
@@ -394,16 +398,15 @@ static void worker_pin(const struct worker *worker)
 
 /*
  * Polls for spin_ns after the last awaited activity, or less where that is in vain, then rests.
+ * Returns what worker_rest() found.
  */
-static void worker_idle(struct worker *worker, enum activity activity, enum pace *pace)
+static enum activity worker_idle(struct worker *worker, enum activity activity, enum pace *pace)
 {
 	struct spin *spin = &worker->spin;
 	uint64_t now = clock_ns();
 
-	if (pace_rests(*pace, activity)) {
-		worker_rest(worker);
-		return;
-	}
+	if (pace_rests(*pace, activity))
+		return worker_rest(worker);
 	if (*pace != PACE_WAITING)
 		spin_begin(spin, worker->limits.spin_ns, now);
 	*pace = PACE_WAITING;
@@ -412,9 +415,10 @@ static void worker_idle(struct worker *worker, enum activity activity, enum pace
 		cpu_relax();
 	} else if (!spin_wait(spin, now)) {
 		spin_end(spin, true);
-		worker_rest(worker);
 		*pace = PACE_WOKEN;
+		return worker_rest(worker);
 	}
+	return ACTIVITY_NONE;
 }
 
 /* A turn that found work: even if each does, others get the CPU now and then. */
@@ -428,18 +432,21 @@ static void worker_active(struct worker *worker, enum pace *pace)
 	*pace = PACE_ACTIVE;
 }
 
+/* A turn has one poll: of its own, or the one before a sleep that did not come about. */
 static void *worker_run(void *arg)
 {
 	struct worker *worker = arg;
-	enum activity activity;
+	enum activity activity = ACTIVITY_NONE;
 	enum pace pace = PACE_ACTIVE;
-	uint64_t polled_ns;
+	uint64_t polled_ns = 0; /* not later than the poll */
 
 	worker_pin(worker);
 	rcu_register_thread();
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		polled_ns = worker->store_thread.now_ns;
-		activity = worker_poll(worker);
+		if (!activity) {
+			polled_ns = worker->store_thread.now_ns;
+			activity = worker_poll(worker);
+		}
 		windows_expire(worker, polled_ns);
 		if (worker_read_mail(worker))
 			activity = ACTIVITY_AWAITED;
@@ -449,10 +456,13 @@ static void *worker_run(void *arg)
 		rcu_quiescent_state();
 		if (worker->turn.began_ns)
 			worker_turn_end(worker);
-		if (activity == ACTIVITY_AWAITED)
+		polled_ns = worker->store_thread.now_ns;
+		if (activity == ACTIVITY_AWAITED) {
 			worker_active(worker, &pace);
-		else
-			worker_idle(worker, activity, &pace);
+			activity = ACTIVITY_NONE;
+		} else {
+			activity = worker_idle(worker, activity, &pace);
+		}
 	}
 	rcu_unregister_thread();
 	return NULL;

@@ -1501,7 +1501,8 @@ static const struct {
 	const char *(*run)(void);
 } cases[] = {
 	{ "connect_empty", "any", REFUSED, case_connect_empty },
-	{ "connect_short", "any", REFUSED, case_connect_short },
+	/* InfiniBand pads it with zeros: then it is another field that is wrong. */
+	{ "connect_short", "any", "connection refused: the client", case_connect_short },
 	{ "connect_magic", "any", REFUSED, case_connect_magic },
 	{ "connect_abi", "any", REFUSED_ABI, case_connect_abi },
 	{ "connect_length", "any", "connection refused: the client's connect request",

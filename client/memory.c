@@ -6,11 +6,11 @@
 
 #include "client/reg_buf.h"
 #include "common/util/heap.h"
+#include "common/util/large_page.h"
 
 /* The device writes values to it, the server READs them. */
 #define MEMORY_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
-/* Where a registration ends: at the border of a large page, or of a page. */
-#define LARGE_PAGE_BYTES ((size_t)2 << 20)
+/* Where a registration ends, if not at the border of a large page. */
 #define PAGE_BYTES ((size_t)4096)
 
 static bool mem_holds(struct kvd_mem *mem, uintptr_t at, size_t bytes)

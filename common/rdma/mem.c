@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/util/large_page.h"
+
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)
 #endif
@@ -23,37 +25,10 @@
 #endif
 
 #define PAGE_BYTES ((size_t)4096)
-#define LARGE_BYTES ((size_t)2 << 20)
 
 static size_t round_up(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) & ~(unit - 1);
-}
-
-/*
- * Maps @fd, or anonymous memory if it is -1, at a multiple of a large page's size: only there can
- * the kernel map large pages.
- */
-static void *map_at_large(size_t bytes, int fd)
-{
-	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-	size_t reserved = bytes + LARGE_BYTES, before;
-	uint8_t *room;
-	void *base;
-
-	room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
-		return MAP_FAILED;
-	before = -(uintptr_t)room & (LARGE_BYTES - 1);
-	base = mmap(room + before, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
-	if (base == MAP_FAILED) {
-		munmap(room, reserved);
-		return MAP_FAILED;
-	}
-	if (before)
-		munmap(room, before);
-	munmap(room + before + bytes, LARGE_BYTES - before);
-	return base;
 }
 
 /*
@@ -95,7 +70,7 @@ static void make_large(uint8_t *base, size_t bytes)
 {
 	size_t at;
 
-	for (at = 0; at + LARGE_BYTES <= bytes; at += LARGE_BYTES)
+	for (at = 0; at + LARGE_PAGE_BYTES <= bytes; at += LARGE_PAGE_BYTES)
 		if (madvise(base + at, PAGE_BYTES, MADV_POPULATE_WRITE))
 			return;
 	if (at)
@@ -114,7 +89,8 @@ static int map_normal(struct device_mem *mem, size_t bytes, bool with_file)
 		if (ftruncate(fd, (off_t)bytes))
 			goto close_fd;
 	}
-	base = map_at_large(bytes, fd);
+	base = large_page_map(bytes, PROT_READ | PROT_WRITE,
+			      with_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
 	if (base == MAP_FAILED)
 		goto close_fd;
 	/* When it is touched first, or pinned, if the kernel does that for this kind of memory. */
@@ -137,8 +113,8 @@ int mem_map(struct device_mem *mem, size_t bytes, bool with_file)
 
 	if (!bytes || bytes > SIZE_MAX / 2)
 		return -EINVAL;
-	if (bytes >= LARGE_BYTES)
-		ret = map_large(mem, round_up(bytes, LARGE_BYTES), with_file);
+	if (bytes >= LARGE_PAGE_BYTES)
+		ret = map_large(mem, round_up(bytes, LARGE_PAGE_BYTES), with_file);
 	if (ret)
 		ret = map_normal(mem, round_up(bytes, PAGE_BYTES), with_file);
 	if (!ret && madvise(mem->addr, mem->length, MADV_DONTFORK)) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/util/clock.h"
+#include "common/util/large_page.h"
 #include "common/util/log.h"
 #include "server/store/host_memory.h"
 #include "server/store/prefault.h"
@@ -44,32 +45,6 @@ static const char *const mode_names[] = {
 static uint64_t round_up(uint64_t n, uint64_t unit)
 {
 	return (n + unit - 1) / unit * unit;
-}
-
-/*
- * Maps the file at a multiple of a large page's size: the kernel maps large pages only where the
- * address and the place in the file have the same rest.
- */
-static void *map_at_large(int fd, uint64_t bytes)
-{
-	const uint64_t reserved = bytes + LARGE_PAGE_BYTES;
-	uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			     -1, 0);
-	uint64_t before;
-	void *base;
-
-	if (room == MAP_FAILED)
-		return MAP_FAILED;
-	before = -(uintptr_t)room & (LARGE_PAGE_BYTES - 1);
-	base = mmap(room + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-	if (base == MAP_FAILED) {
-		munmap(room, reserved);
-		return MAP_FAILED;
-	}
-	if (before)
-		munmap(room, before);
-	munmap(room + before + bytes, LARGE_PAGE_BYTES - before);
-	return base;
 }
 
 static int populate(struct mapping *mapping, bool large, const struct numa_policy *policy)
@@ -106,7 +81,8 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 		mapping->base = mmap(NULL, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 				     mapping->fd, 0);
 	else
-		mapping->base = map_at_large(mapping->fd, mapping->bytes);
+		mapping->base = large_page_map(mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+					       mapping->fd, 0);
 	if (mapping->base == MAP_FAILED) {
 		mapping->base = NULL;
 		return -errno;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/util/clock.h"
+#include "common/util/large_page.h"
 #include "common/util/log.h"
 
 /* Linux 5.14 and 6.1; libcs are older. */

@@ -17,9 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a transparent huge page. A mapping has to begin at a multiple of it to have any. */
-#define LARGE_PAGE_BYTES ((uint64_t)2 << 20)
-
 struct prefault {
 	uint8_t *base; /* a shared mapping from the beginning of the file */
 	uint64_t bytes;

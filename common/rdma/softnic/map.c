@@ -16,37 +16,7 @@
 #include <sys/stat.h>
 
 #include "common/util/heap.h"
-
-/* Of a transparent huge page. */
-#define LARGE_PAGE_BYTES ((size_t)2 << 20)
-
-/*
- * Maps the file where the address has the same rest as @start, divided by the size of a large page:
- * only there does the kernel map large pages as such. They cost less per READ, and 2 MiB of page
- * tables less for each GiB. Returns the mapping or MAP_FAILED.
- */
-static void *map_at_large(int fd, uint64_t start, size_t length)
-{
-	const size_t reserved = length + LARGE_PAGE_BYTES;
-	uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			     -1, 0);
-	size_t before;
-	void *map;
-
-	if (room == MAP_FAILED)
-		return MAP_FAILED;
-	before = (start - (uintptr_t)room) & (LARGE_PAGE_BYTES - 1);
-	map = mmap(room + before, length, PROT_READ, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
-		   (off_t)start);
-	if (map == MAP_FAILED) {
-		munmap(room, reserved);
-		return MAP_FAILED;
-	}
-	if (before)
-		munmap(room, before);
-	munmap(room + before + length, LARGE_PAGE_BYTES - before);
-	return map;
-}
+#include "common/util/large_page.h"
 
 static struct sn_map *do_map_find(struct sn_context *ctx, const struct stat *st, uint64_t start,
 				  size_t length)
@@ -72,10 +42,11 @@ static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, ui
 	map->ino = st->st_ino;
 	map->start = start;
 	map->length = length;
-	map->base = (size_t)st->st_blksize < LARGE_PAGE_BYTES ?
-			    map_at_large(fd, start, length) :
-			    mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
-				 (off_t)start);
+	/* With large pages a READ costs less, and each GiB 2 MiB of page tables less. */
+	map->base =
+		(size_t)st->st_blksize < LARGE_PAGE_BYTES ?
+			large_page_map(length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, start) :
+			mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, (off_t)start);
 	if (map->base == MAP_FAILED) {
 		ret = -errno;
 		heap_free(map);

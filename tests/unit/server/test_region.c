@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "common/sum.h"
+#include "common/util/large_page.h"
 #include "common/util/log.h"
 #include "common/wire.h"
 #include "server/net/nic.h"

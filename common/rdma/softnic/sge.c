@@ -17,46 +17,6 @@ static void *sge_at(const struct ibv_sge *sge, uint32_t offset)
 	return (uint8_t *)(uintptr_t)sge->addr + offset;
 }
 
-void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges, uint32_t count,
-		     uint32_t offset, uint32_t length)
-{
-	uint32_t i;
-
-	for (i = 0; i < count && length; i++) {
-		uint32_t part = sges[i].length;
-
-		if (offset >= part) {
-			offset -= part;
-			continue;
-		}
-		part = part - offset < length ? part - offset : length;
-		ring_out_write(ring, at, sge_at(&sges[i], offset), part);
-		offset = 0;
-		at += part;
-		length -= part;
-	}
-}
-
-void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv_sge *sges,
-		       uint32_t count, uint32_t offset, uint32_t length)
-{
-	uint32_t i;
-
-	for (i = 0; i < count && length; i++) {
-		uint32_t part = sges[i].length;
-
-		if (offset >= part) {
-			offset -= part;
-			continue;
-		}
-		part = part - offset < length ? part - offset : length;
-		ring_in_read(ring, at, sge_at(&sges[i], offset), part);
-		offset = 0;
-		at += part;
-		length -= part;
-	}
-}
-
 unsigned int sn_sges_iovecs(const struct ibv_sge *sges, uint32_t count, uint32_t offset,
 			    uint32_t length, struct iovec iovs[SN_SGE_MAX])
 {
@@ -76,6 +36,30 @@ unsigned int sn_sges_iovecs(const struct ibv_sge *sges, uint32_t count, uint32_t
 		length -= part;
 	}
 	return used;
+}
+
+void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *sges, uint32_t count,
+		     uint32_t offset, uint32_t length)
+{
+	struct iovec iovs[SN_SGE_MAX];
+	unsigned int i, parts = sn_sges_iovecs(sges, count, offset, length, iovs);
+
+	for (i = 0; i < parts; i++) {
+		ring_out_write(ring, at, iovs[i].iov_base, (uint32_t)iovs[i].iov_len);
+		at += (uint32_t)iovs[i].iov_len;
+	}
+}
+
+void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv_sge *sges,
+		       uint32_t count, uint32_t offset, uint32_t length)
+{
+	struct iovec iovs[SN_SGE_MAX];
+	unsigned int i, parts = sn_sges_iovecs(sges, count, offset, length, iovs);
+
+	for (i = 0; i < parts; i++) {
+		ring_in_read(ring, at, iovs[i].iov_base, (uint32_t)iovs[i].iov_len);
+		at += (uint32_t)iovs[i].iov_len;
+	}
 }
 
 void sn_sges_read(const struct ibv_sge *sges, uint32_t count, const uint8_t *from, uint32_t length)

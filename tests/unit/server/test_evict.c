@@ -233,6 +233,12 @@ static void lfu_counts(void **state)
 	assert_in_range(access & 0xff, before - 32, before - 31);
 }
 
+/*
+ * Percent of the memory that must be in items while items of up to 10 kB are put. It varies from
+ * run to run: 144 phases on a busy machine ended with 89.8 to 91.2.
+ */
+#define LIVE_LEAST 88
+
 /* Puts new keys with values of these sizes, @bytes in all. */
 static void phase(const char *name, uint64_t *key, uint64_t bytes, const uint32_t *lens,
 		  unsigned int count, double least)
@@ -260,10 +266,10 @@ static void shift_of_sizes(void **state)
 	uint64_t key = 0;
 
 	(void)state;
-	phase("100 B", &key, SHIFT_BYTES, small, 1, 90);
-	phase("4 KiB", &key, 2 * SHIFT_BYTES, page, 1, 90);
-	phase("100 B", &key, 3 * SHIFT_BYTES / 2, small, 1, 90);
-	phase("mixed", &key, 3 * SHIFT_BYTES, mixed, 6, 90);
+	phase("100 B", &key, SHIFT_BYTES, small, 1, LIVE_LEAST);
+	phase("4 KiB", &key, 2 * SHIFT_BYTES, page, 1, LIVE_LEAST);
+	phase("100 B", &key, 3 * SHIFT_BYTES / 2, small, 1, LIVE_LEAST);
+	phase("mixed", &key, 3 * SHIFT_BYTES, mixed, 6, LIVE_LEAST);
 }
 
 static void shift_to_large(void **state)
@@ -273,7 +279,7 @@ static void shift_to_large(void **state)
 	uint64_t key = 0;
 
 	(void)state;
-	phase("100 B", &key, REGION_BYTES, small, 1, 90);
+	phase("100 B", &key, REGION_BYTES, small, 1, LIVE_LEAST);
 	phase("100 kB", &key, 3 * REGION_BYTES, large, 1, 85);
 	phase("100 B to 300 kB", &key, 3 * REGION_BYTES, all, 3, 80);
 	phase("100 B", &key, REGION_BYTES, small, 1, 80);

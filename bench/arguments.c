@@ -16,21 +16,21 @@
 #include "common/util/parse.h"
 
 /* Long options without a letter. */
-enum { OPTION_JSON = 'j', OPTION_TIMES = 'i' };
+enum { OPTION_JSON = 'j', OPTION_TIMES = 'i', OPTION_REGISTERED = 'r' };
 
 /* In the order of enum command: the options of each beside -a, -d, -h and -V. */
 static const struct {
 	const char *name, *options;
 } commands[COMMAND_TOTAL] = {
-	{ "load", "Pptbsj" }, { "run", "Pptbsj" }, { "put", "nD" }, { "get", "n" },
-	{ "miss", "n" },      { "delete", "nD" },  { "count", "" }, { "shift", "i" },
+	{ "load", "PptbsjDr" }, { "run", "PptbsjDr" }, { "put", "nD" }, { "get", "n" },
+	{ "miss", "n" },	{ "delete", "nD" },    { "count", "" }, { "shift", "i" },
 };
 
 static void help(FILE *out)
 {
 	fprintf(out,
 		"Usage: kvbench load|run [-a URL] [-d DB] -P FILE [-P FILE]... [-p KEY=VALUE]...\n"
-		"               [-t THREADS] [-b BATCH] [-s] [--json]\n"
+		"               [-t THREADS] [-b BATCH | -D DEPTH] [--registered] [-s] [--json]\n"
 		"       kvbench put|delete [-a URL] [-d DB] [-D DEPTH] -n RECORDS\n"
 		"       kvbench get|miss [-a URL] [-d DB] -n RECORDS\n"
 		"       kvbench count [-a URL] [-d DB]\n"
@@ -62,7 +62,11 @@ static void help(FILE *out)
 		"  -s, --status           print a line of progress each second\n"
 		"      --json             print the results as one JSON object\n"
 		"  -n, --records RECORDS  number of small records\n"
-		"  -D, --depth DEPTH      kvd: changes under way together, 1 to %u; default 1\n"
+		"  -D, --depth DEPTH      kvd: operations of each thread under way together;\n"
+		"                         load, run: 1 to %d; put, delete: 1 to %u; default 1;\n"
+		"                         latencies count from the submission\n"
+		"      --registered       kvd: values are in registered memory, and not copied if\n"
+		"                         they are longer than 4 KiB (PUT: than a message)\n"
 		"      --times N          shift: how often to write the item memory; default %u\n"
 		"  -h, --help             print this text\n"
 		"  -V, --version          print the version\n"
@@ -71,7 +75,7 @@ static void help(FILE *out)
 		"2 wrong usage; 69 the server can't be reached, or the connection was lost.\n"
 		"\n"
 		"Properties of load and run, with their defaults:\n",
-		CLIENT_BATCH_MAX, SMALL_BATCH, SHIFT_TIMES);
+		CLIENT_BATCH_MAX, CLIENT_DEPTH_MAX, SMALL_BATCH, SHIFT_TIMES);
 	workload_help(out);
 }
 
@@ -128,7 +132,7 @@ static int take_depth(struct arguments *arguments, const char *text)
 {
 	uint64_t depth;
 
-	if (take_number("-D: ", text, SMALL_BATCH, &depth))
+	if (take_number("-D: ", text, CLIENT_DEPTH_MAX, &depth))
 		return -EINVAL;
 	arguments->target.depth = (unsigned int)depth;
 	return 0;
@@ -159,6 +163,9 @@ static int take_option(struct arguments *arguments, int option)
 		return take_number("-n: ", optarg, SMALL_RECORDS_MAX, &arguments->records);
 	case OPTION_TIMES:
 		return take_number("--times: ", optarg, SHIFT_TIMES_MAX, &arguments->times);
+	case OPTION_REGISTERED:
+		arguments->registered = true;
+		return 0;
 	case OPTION_JSON:
 		arguments->json = true;
 		return 0;
@@ -202,9 +209,11 @@ static int check_options(const struct arguments *arguments, const char *given)
 	for (; *given; given++) {
 		if (strchr("ad", *given) || strchr(commands[arguments->command].options, *given))
 			continue;
-		if (*given == OPTION_JSON || *given == OPTION_TIMES)
+		if (*given == OPTION_JSON || *given == OPTION_TIMES || *given == OPTION_REGISTERED)
 			snprintf(message, sizeof(message), "--%s is not an option of ",
-				 *given == OPTION_JSON ? "json" : "times");
+				 *given == OPTION_JSON	? "json" :
+				 *given == OPTION_TIMES ? "times" :
+							  "registered");
 		else
 			snprintf(message, sizeof(message), "-%c is not an option of ", *given);
 		return arguments_refuse(message, name);
@@ -222,17 +231,49 @@ static int check_shift(const struct arguments *arguments)
 	return 0;
 }
 
+/* What load and run can't do together, or not with the store. */
+static int check_workload(const struct arguments *arguments)
+{
+	const struct db_target *target = &arguments->target;
+
+	if (target->depth > 1 && arguments->batch > 1)
+		return arguments_refuse("-b and -D are two ways to do several GETs together: "
+					"give one",
+					"");
+	if (target->depth > 1 && !target->backend->submit)
+		return arguments_refuse("-D of load and run needs -d kvd, not -d ",
+					target->backend->name);
+	if (arguments->registered && !target->backend->alloc)
+		return arguments_refuse("--registered needs -d kvd, not -d ",
+					target->backend->name);
+	return 0;
+}
+
+static int check_small(const struct arguments *arguments)
+{
+	char message[64];
+
+	if (arguments->command >= COMMAND_PUT && arguments->command <= COMMAND_DELETE &&
+	    !arguments->records)
+		return arguments_refuse(commands[arguments->command].name, " needs -n RECORDS");
+	if (arguments->target.depth <= SMALL_BATCH)
+		return 0;
+	snprintf(message, sizeof(message), "-D is %u at most for ", SMALL_BATCH);
+	return arguments_refuse(message, commands[arguments->command].name);
+}
+
 static int check(struct arguments *arguments, const char *given)
 {
 	char error[DB_ERROR_MAX];
 
 	if (check_options(arguments, given))
 		return -EINVAL;
-	if (arguments->command >= COMMAND_PUT && arguments->command <= COMMAND_DELETE &&
-	    !arguments->records)
-		return arguments_refuse(commands[arguments->command].name, " needs -n RECORDS");
+	if (arguments->command > COMMAND_RUN && check_small(arguments))
+		return -EINVAL;
 	if (db_target_parse(&arguments->target, arguments->db_name, arguments->url, error))
 		return arguments_refuse(error, "");
+	if (arguments->command <= COMMAND_RUN)
+		return check_workload(arguments);
 	return arguments->command == COMMAND_SHIFT ? check_shift(arguments) : 0;
 }
 
@@ -249,12 +290,13 @@ int arguments_parse(struct arguments *arguments, int argc, char **argv)
 		{ "records", required_argument, NULL, 'n' },
 		{ "depth", required_argument, NULL, 'D' },
 		{ "times", required_argument, NULL, OPTION_TIMES },
+		{ "registered", no_argument, NULL, OPTION_REGISTERED },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
 	static const char letters[] = "a:d:P:p:t:b:sn:D:hV";
-	char given[sizeof(letters) + 2] = ""; /* each option once */
+	char given[sizeof(letters) + 3] = ""; /* each option once */
 	int pass, option;
 
 	for (pass = 0; pass < 2; pass++) {

@@ -33,6 +33,7 @@ struct arguments {
 	const char *name; /* of the last property file */
 	unsigned int batch;
 	bool json;
+	bool registered;
 
 	uint64_t records; /* -n; 0: not given */
 	uint64_t times;	  /* of shift */

@@ -9,7 +9,8 @@
  *	READ-MODIFY-WRITE	GET, then PUT; timed as a whole and also as READ and UPDATE
  *
  * With a batch size above 1 the GETs of READs wait until there are that many, and are then sent
- * together. The latency of each is that of the batch.
+ * together. The latency of each is that of the batch. With a depth above 1 operations are under way
+ * together instead: see under_way.h.
  */
 #include "bench/client.h"
 
@@ -31,9 +32,8 @@ static bool may_complain(_Atomic int *shown)
 	return atomic_fetch_add(shown, 1) < CLIENT_COMPLAINTS_MAX;
 }
 
-/* Counts and prints an operation that ended with an error. */
-static void operation_failed(struct client *client, enum operation operation, const char *key,
-			     size_t key_len, enum kvd_status status)
+void client_failed(struct client *client, enum operation operation, const void *key, size_t key_len,
+		   enum kvd_status status)
 {
 	struct load *load = client->load;
 	const char *more = db_error(client->db);
@@ -44,7 +44,8 @@ static void operation_failed(struct client *client, enum operation operation, co
 		more = "the stored record is longer than fieldcount and fieldlength allow";
 	if (may_complain(&load->failures_shown))
 		fprintf(stderr, "kvbench: %s of %.*s failed: %s%s%s\n", operation_names[operation],
-			(int)key_len, key, kvd_status_text(status), *more ? ": " : "", more);
+			(int)key_len, (const char *)key, kvd_status_text(status), *more ? ": " : "",
+			more);
 	/* As in YCSB, a thread that loads gives up at its first failure. */
 	if (!db_status_is_fatal(status) && load->phase == PHASE_RUN)
 		return;
@@ -76,14 +77,13 @@ static void value_check(struct client *client, const struct kvd_get_request *req
 	fputc('\n', stderr);
 }
 
-/* Records one GET that took @ns. */
-static void read_done(struct client *client, const struct kvd_get_request *request, uint64_t ns)
+void client_read_done(struct client *client, const struct kvd_get_request *request, uint64_t ns)
 {
 	struct operation_stats *stats = &client->stats[OPERATION_READ];
 
 	if (request->status != KVD_OK && request->status != KVD_NOT_FOUND) {
-		operation_failed(client, OPERATION_READ, request->key, request->key_len,
-				 request->status);
+		client_failed(client, OPERATION_READ, request->key, request->key_len,
+			      request->status);
 		return;
 	}
 	hist_record(&stats->latency, ns);
@@ -93,7 +93,7 @@ static void read_done(struct client *client, const struct kvd_get_request *reque
 		value_check(client, request);
 }
 
-static void count_done(struct client *client, uint64_t operations)
+void client_count_done(struct client *client, uint64_t operations)
 {
 	const uint64_t done = atomic_load_explicit(&client->done, memory_order_relaxed);
 
@@ -111,7 +111,7 @@ static void reads_flush(struct client *client)
 	db_get(client->db, client->requests, client->queued);
 	client->now_ns = clock_ns();
 	for (i = 0; i < client->queued; i++)
-		read_done(client, &client->requests[i], client->now_ns - start);
+		client_read_done(client, &client->requests[i], client->now_ns - start);
 	client->queued = 0;
 }
 
@@ -135,8 +135,7 @@ static uint32_t field_length(struct client *client)
 	return (uint32_t)(min + random_below(&client->random, range));
 }
 
-/* Builds a new record for @key in the buffer of PUTs. Returns its length. */
-static size_t build_next(struct client *client, const char *key, size_t key_len)
+size_t client_build_next(struct client *client, void *record, const char *key, size_t key_len)
 {
 	const struct workload *workload = client->load->workload;
 	const struct record_shape shape = {
@@ -149,22 +148,21 @@ static size_t build_next(struct client *client, const char *key, size_t key_len)
 
 	for (i = 0; client->field_lengths && i < shape.field_count; i++)
 		client->field_lengths[i] = field_length(client);
-	record_build(client->values + client->load->batch * client->value_size, &shape, &generation,
-		     key, key_len);
+	record_build(record, &shape, &generation, key, key_len);
 	return record_size(&shape);
 }
 
 /* PUTs a new record under the key of @number. */
 static void write_one(struct client *client, enum operation operation, uint64_t number)
 {
-	const uint8_t *record = client->values + client->load->batch * client->value_size;
+	uint8_t *record = client->values + client->load->batch * client->value_stride;
 	char key[WORKLOAD_KEY_MAX];
 	const size_t key_len = workload_key(client->load->workload, number, key);
 	const struct db_change change = {
 		.key = key,
 		.key_len = key_len,
 		.value = record,
-		.value_len = build_next(client, key, key_len),
+		.value_len = client_build_next(client, record, key, key_len),
 	};
 	const uint64_t start = clock_ns();
 	enum kvd_status status;
@@ -174,7 +172,7 @@ static void write_one(struct client *client, enum operation operation, uint64_t 
 	if (status == KVD_OK)
 		hist_record(&client->stats[operation].latency, client->now_ns - start);
 	else
-		operation_failed(client, operation, key, key_len, status);
+		client_failed(client, operation, key, key_len, status);
 }
 
 /* Inserts the next record of the run phase. */
@@ -214,7 +212,7 @@ static void read_modify_write(struct client *client, uint64_t number)
 		hist_record(&stats[OPERATION_RMW].latency, client->now_ns - start);
 }
 
-static enum operation operation_choose(struct client *client)
+enum operation client_choose(struct client *client)
 {
 	const double *weights = client->load->workload->proportions;
 	double sum = 0, at;
@@ -236,7 +234,7 @@ static enum operation operation_choose(struct client *client)
 
 static void transaction(struct client *client)
 {
-	const enum operation operation = operation_choose(client);
+	const enum operation operation = client_choose(client);
 	uint64_t number;
 
 	if (operation == OPERATION_INSERT) {
@@ -260,26 +258,45 @@ static void load_next(struct client *client)
 	write_one(client, OPERATION_INSERT, atomic_fetch_add(&client->load->next_record, 1));
 }
 
+uint64_t client_turn(const struct client *client, uint64_t start_ns, uint64_t done)
+{
+	const struct workload *workload = client->load->workload;
+
+	if (!workload->target)
+		return start_ns;
+	return start_ns + (uint64_t)((double)done * 1e9 * (double)workload->threads /
+				     (double)workload->target);
+}
+
+void client_nap(struct client *client, uint64_t until_ns)
+{
+	struct timespec until;
+	uint64_t wake = client->now_ns + CLIENT_NAP_NS;
+
+	if (wake > until_ns)
+		wake = until_ns;
+	until.tv_sec = (time_t)(wake / UINT64_C(1000000000));
+	until.tv_nsec = (long)(wake % UINT64_C(1000000000));
+	if (!client->load->workload->spin_sleep)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+	client->now_ns = clock_ns();
+}
+
 /* Waits for this thread's turn if the property target limits the rate. */
 static void throttle(struct client *client, uint64_t start_ns, uint64_t done)
 {
-	const struct workload *workload = client->load->workload;
-	struct timespec until;
-	uint64_t turn, wake;
+	const uint64_t turn = client_turn(client, start_ns, done);
 
-	if (!workload->target)
-		return;
-	turn = start_ns + (uint64_t)((double)done * 1e9 * (double)workload->threads /
-				     (double)workload->target);
-	while (client->now_ns < turn && !atomic_load(&client->load->stop)) {
-		wake = client->now_ns + CLIENT_NAP_NS < turn ? client->now_ns + CLIENT_NAP_NS :
-							       turn;
-		until.tv_sec = (time_t)(wake / UINT64_C(1000000000));
-		until.tv_nsec = (long)(wake % UINT64_C(1000000000));
-		if (!workload->spin_sleep)
-			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-		client->now_ns = clock_ns();
-	}
+	while (client->now_ns < turn && !atomic_load(&client->load->stop))
+		client_nap(client, turn);
+}
+
+bool client_goes_on(const struct client *client, uint64_t done, uint64_t quota,
+		    uint64_t deadline_ns)
+{
+	return !client->status && (!quota || done < quota) &&
+	       (!deadline_ns || client->now_ns < deadline_ns) &&
+	       !atomic_load_explicit(&client->load->stop, memory_order_relaxed);
 }
 
 void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns)
@@ -289,21 +306,19 @@ void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns)
 	uint64_t done = 0;
 
 	client->now_ns = start;
-	while (!client->status && (!quota || done < quota) &&
-	       (!deadline_ns || client->now_ns < deadline_ns) &&
-	       !atomic_load_explicit(&client->load->stop, memory_order_relaxed)) {
+	while (client_goes_on(client, done, quota, deadline_ns)) {
 		if (load)
 			load_next(client);
 		else
 			transaction(client);
-		count_done(client, 1);
+		client_count_done(client, 1);
 		done++;
 		throttle(client, start, done);
 	}
 	if (!client->status)
 		reads_flush(client);
 	/* GETs that were not sent are not done. */
-	count_done(client, (uint64_t)0 - client->queued);
+	client_count_done(client, (uint64_t)0 - client->queued);
 	client->queued = 0;
 }
 
@@ -320,9 +335,40 @@ void client_reset(struct client *client)
 	atomic_store(&client->failed, 0);
 }
 
+static void values_set(struct client *client, uint8_t *values)
+{
+	unsigned int i;
+
+	client->values = values;
+	for (i = 0; client->under_way.places && i < client->load->target.depth; i++)
+		client->under_way.places[i].value = values + i * client->value_stride;
+	for (i = 0; client->requests && i < client->load->batch; i++) {
+		client->requests[i].key = client->slots[i].key;
+		client->requests[i].value = client->values + i * client->value_stride;
+		client->requests[i].value_size = client->value_size;
+	}
+}
+
+/* Values that the store's device may access: only a connection can have them registered. */
+static enum kvd_status values_register(struct client *client)
+{
+	enum kvd_status status;
+	void *values;
+
+	status = client->load->target.backend->alloc(client->db, client->values_bytes, &values,
+						     &client->memory);
+	if (status)
+		snprintf(client->error, sizeof(client->error), "memory for values: %s",
+			 db_error(client->db));
+	else
+		values_set(client, values);
+	return status;
+}
+
 bool client_connect(struct client *client)
 {
-	const struct workload *workload = client->load->workload;
+	const struct load *load = client->load;
+	const struct workload *workload = load->workload;
 	struct kvd_options options;
 
 	kvd_options_init(&options);
@@ -331,22 +377,67 @@ bool client_connect(struct client *client)
 	options.cache_bytes = workload->cache_bytes;
 	options.spin_us = (uint32_t)workload->spin_us;
 	options.get_tries = (uint32_t)workload->get_tries;
-	client->status = db_open(&client->db, &client->load->target, &options, client->error);
+	if (client->under_way.places)
+		options.depth = load->target.depth;
+	client->status = db_open(&client->db, &load->target, &options, client->error);
+	if (!client->status && load->registered)
+		client->status = values_register(client);
 	return client->status == KVD_OK;
 }
 
-static void requests_init(struct client *client)
+static bool under_way_init(struct under_way *all, unsigned int depth)
 {
-	unsigned int i;
-
-	for (i = 0; i < client->load->batch; i++) {
-		client->requests[i].key = client->slots[i].key;
-		client->requests[i].value = client->values + i * client->value_size;
-		client->requests[i].value_size = client->value_size;
+	all->places = calloc(depth, sizeof(*all->places));
+	all->free = calloc(depth, sizeof(struct place *));
+	all->list = calloc(depth, sizeof(struct kvd_op *));
+	all->done = calloc(depth, sizeof(struct kvd_op *));
+	if (!all->places || !all->free || !all->list || !all->done)
+		return false;
+	while (all->free_count < depth) {
+		all->free[all->free_count] = &all->places[all->free_count];
+		all->free_count++;
 	}
+	return true;
 }
 
-int client_init(struct client *client, struct load *load, unsigned int id, uint64_t seed)
+static void under_way_release(struct under_way *all)
+{
+	free(all->places);
+	free(all->free);
+	free(all->list);
+	free(all->done);
+}
+
+/* What operations one after the other need, or several that are under way together. */
+static bool operations_init(struct client *client)
+{
+	const struct load *load = client->load;
+
+	if (load->target.depth > 1)
+		return under_way_init(&client->under_way, load->target.depth);
+	client->requests = calloc(load->batch, sizeof(*client->requests));
+	client->slots = calloc(load->batch, sizeof(*client->slots));
+	return client->requests && client->slots;
+}
+
+static bool values_init(struct client *client)
+{
+	const struct load *load = client->load;
+	const size_t count = client->under_way.places ? load->target.depth : load->batch + 1;
+	uint8_t *values;
+
+	client->value_size = workload_record_max(load->workload);
+	client->value_stride = (client->value_size + 63) & ~(size_t)63;
+	client->values_bytes = count * client->value_stride;
+	if (load->registered)
+		return true;
+	values = calloc(count, client->value_stride);
+	if (values)
+		values_set(client, values);
+	return values != NULL;
+}
+
+int client_setup(struct client *client, struct load *load, unsigned int id, uint64_t seed)
 {
 	const struct workload *workload = load->workload;
 	const uint64_t lengths = workload->field_length - workload->field_length_min + 1;
@@ -355,31 +446,30 @@ int client_init(struct client *client, struct load *load, unsigned int id, uint6
 	client->load = load;
 	random_init(&client->random, seed + id);
 	client->writer = random_next(&client->random);
-	client->value_size = workload_record_max(workload);
-	client->requests = calloc(load->batch, sizeof(*client->requests));
-	client->slots = calloc(load->batch, sizeof(*client->slots));
-	client->values = calloc(load->batch + 1, client->value_size);
 	if (workload->field_lengths != LENGTH_CONSTANT)
 		client->field_lengths = calloc(workload->field_count, sizeof(uint32_t));
-	if (!client->requests || !client->slots || !client->values ||
+	if (!operations_init(client) || !values_init(client) ||
 	    (workload->field_lengths != LENGTH_CONSTANT && !client->field_lengths)) {
-		client_release(client);
+		client_teardown(client);
 		return -ENOMEM;
 	}
 	if (workload->field_lengths == LENGTH_ZIPFIAN)
 		zipfian_init(&client->lengths, lengths);
 	key_chooser_init(&client->chooser, &load->keys);
-	requests_init(client);
 	client_reset(client);
 	return 0;
 }
 
-void client_release(struct client *client)
+void client_teardown(struct client *client)
 {
 	db_close(client->db);
+	if (client->memory)
+		kvd_free(client->memory);
+	else
+		free(client->values);
 	free(client->requests);
 	free(client->slots);
-	free(client->values);
+	under_way_release(&client->under_way);
 	free(client->field_lengths);
 	memset(client, 0, sizeof(*client));
 }

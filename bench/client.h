@@ -21,6 +21,10 @@
 #include "common/util/hist.h"
 
 #define CLIENT_BATCH_MAX 1024
+/* Operations of a thread under way together: what kvd_options.depth takes. */
+#define CLIENT_DEPTH_MAX 1024
+/* Threads with registered memory: each registers its own, and a URL has so many (client/kvd.h). */
+#define CLIENT_REGISTERED_MAX 64
 /* Lines printed about wrong values in one run of kvbench, and as many about failed operations. */
 #define CLIENT_COMPLAINTS_MAX 10
 /* The longest sleep of a thread that waits for its turn: then it checks whether to stop. */
@@ -32,6 +36,7 @@ struct load {
 	enum phase phase;
 	struct db_target target;
 	unsigned int batch; /* GETs posted together, 1 to CLIENT_BATCH_MAX */
+	bool registered;    /* values are in memory that the store's device may access */
 	struct keys keys;
 	_Atomic uint64_t next_record; /* of the load phase */
 	_Atomic bool stop;
@@ -49,6 +54,28 @@ struct read_slot {
 	char key[WORKLOAD_KEY_MAX];
 };
 
+/* An operation of the workload that is under way together with others, and what it submitted. */
+struct place {
+	struct kvd_op op; /* comes first */
+	enum operation operation;
+	uint64_t number;    /* INSERT: of the record */
+	uint64_t start_ns;  /* when the operation of the workload was submitted */
+	uint64_t submit_ns; /* when `op` was: later, if it is the PUT of a read-modify-write */
+	bool failed;	    /* the GET of a read-modify-write */
+	uint8_t *value;
+	char key[WORKLOAD_KEY_MAX];
+};
+
+/* All of these; used by under_way.c. */
+struct under_way {
+	unsigned int free_count, ready, busy;
+	bool insert_waits; /* the next operation is an INSERT, which had no number yet */
+	struct place *places;
+	struct place **free;
+	struct kvd_op **list; /* to be submitted: `ready` of them */
+	struct kvd_op **done;
+};
+
 struct client {
 	struct load *load;
 	struct db *db;
@@ -60,11 +87,16 @@ struct client {
 	uint64_t writer, counter; /* generation of the last record built */
 	uint64_t now_ns;	  /* the last look at the clock */
 
+	/* One operation after the other, or a batch of GETs */
 	struct kvd_get_request *requests; /* load->batch, with their keys and values */
 	struct read_slot *slots;
 	unsigned int queued;
-	uint8_t *values; /* load->batch times value_size, then the record to PUT */
-	size_t value_size;
+	struct under_way under_way; /* instead of these, if the depth is above 1 */
+
+	/* One for each of a batch and then the record to PUT; or one for each that is under way */
+	uint8_t *values;
+	size_t values_bytes, value_size, value_stride;
+	struct kvd_mem *memory;	 /* load->registered: with the values */
 	uint32_t *field_lengths; /* of the record being built; NULL if constant */
 
 	struct operation_stats stats[OPERATION_COUNT];
@@ -74,8 +106,8 @@ struct client {
 };
 
 /* Prepares all but the connection. Each client has another @id. Returns 0 or -ENOMEM. */
-int client_init(struct client *client, struct load *load, unsigned int id, uint64_t seed);
-void client_release(struct client *client);
+int client_setup(struct client *client, struct load *load, unsigned int id, uint64_t seed);
+void client_teardown(struct client *client);
 
 /* Connects. Returns false if that failed: status and error say why. */
 bool client_connect(struct client *client);
@@ -88,5 +120,25 @@ void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns);
 
 /* Drops all measurements. */
 void client_reset(struct client *client);
+
+/* The rest is shared with under_way.c. */
+
+/* Whether to start another operation after @done of client_run(). */
+bool client_goes_on(const struct client *client, uint64_t done, uint64_t quota,
+		    uint64_t deadline_ns);
+/* When the operation after @done others may start, by the property target. */
+uint64_t client_turn(const struct client *client, uint64_t start_ns, uint64_t done);
+/* Sleeps until then, but CLIENT_NAP_NS at most. */
+void client_nap(struct client *client, uint64_t until_ns);
+enum operation client_choose(struct client *client);
+/* Builds a new record for @key at @record, of value_size bytes. Returns its length. */
+size_t client_build_next(struct client *client, void *record, const char *key, size_t key_len);
+/* Records and checks one GET that took @ns. */
+void client_read_done(struct client *client, const struct kvd_get_request *request, uint64_t ns);
+/* Counts and prints an operation that ended with an error. */
+void client_failed(struct client *client, enum operation operation, const void *key, size_t key_len,
+		   enum kvd_status status);
+/* For the lines of progress. */
+void client_count_done(struct client *client, uint64_t operations);
 
 #endif /* KVD_BENCH_CLIENT_H */

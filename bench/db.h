@@ -67,6 +67,15 @@ struct db_backend {
 	void (*info)(const struct db *db, struct kvd_info *info);
 	/* One line about the last failure, "" if there is none. */
 	const char *(*error)(const struct db *db);
+
+	/*
+	 * Operations under way together, and memory that values are stored from and read to without
+	 * a copy: as kvd_submit(), kvd_wait() for one of them, and kvd_alloc(). NULL: the store has
+	 * no such thing.
+	 */
+	enum kvd_status (*submit)(struct db *db, struct kvd_op *const ops[], size_t count);
+	size_t (*wait)(struct db *db, struct kvd_op **done, size_t max, uint32_t timeout_ms);
+	enum kvd_status (*alloc)(struct db *db, size_t bytes, void **addr, struct kvd_mem **mem);
 };
 
 extern const struct db_backend db_kvd, db_memcached, db_redis;
@@ -75,7 +84,7 @@ extern const struct db_backend db_kvd, db_memcached, db_redis;
 struct db_target {
 	const struct db_backend *backend;
 	const char *url;
-	unsigned int depth; /* kvd: changes of one db_put() or db_delete() under way together */
+	unsigned int depth; /* kvd: operations under way together, of load, run, put and delete */
 };
 
 /*

@@ -144,6 +144,21 @@ static const char *kvd_db_error(const struct db *db)
 	return kvd_error(handle_of(db));
 }
 
+static enum kvd_status kvd_db_submit(struct db *db, struct kvd_op *const ops[], size_t count)
+{
+	return kvd_submit(handle_of(db), ops, count);
+}
+
+static size_t kvd_db_wait(struct db *db, struct kvd_op **done, size_t max, uint32_t timeout_ms)
+{
+	return kvd_wait(handle_of(db), done, max, 1, timeout_ms);
+}
+
+static enum kvd_status kvd_db_alloc(struct db *db, size_t bytes, void **addr, struct kvd_mem **mem)
+{
+	return kvd_alloc(handle_of(db), bytes, addr, mem);
+}
+
 const struct db_backend db_kvd = {
 	.name = "kvd",
 	.urls = "rdma://HOST:PORT or softnic:///PATH",
@@ -159,4 +174,7 @@ const struct db_backend db_kvd = {
 	.stats = kvd_db_stats,
 	.info = kvd_db_info,
 	.error = kvd_db_error,
+	.submit = kvd_db_submit,
+	.wait = kvd_db_wait,
+	.alloc = kvd_db_alloc,
 };

@@ -65,6 +65,12 @@ static int workload_prepare(struct workload *workload, enum phase phase,
 		return arguments_refuse(message, "");
 	}
 	threads_limit(workload, phase);
+	if (arguments->registered && workload->threads > CLIENT_REGISTERED_MAX) {
+		snprintf(message, sizeof(message),
+			 "--registered takes %d threads at most, not %llu", CLIENT_REGISTERED_MAX,
+			 (unsigned long long)workload->threads);
+		return arguments_refuse(message, "");
+	}
 	return 0;
 }
 
@@ -85,6 +91,7 @@ static enum exit_status ycsb(struct arguments *arguments)
 		.target = arguments->target,
 		.phase = arguments->command == COMMAND_LOAD ? PHASE_LOAD : PHASE_RUN,
 		.batch = arguments->batch,
+		.registered = arguments->registered,
 	};
 	const struct report report = { &workload, &options, &result,
 				       arguments->name ? arguments->name : "workload" };

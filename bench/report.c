@@ -43,6 +43,12 @@ static double round_trips_per_get(const struct kvd_stats *client)
 		     (double)client->gets);
 }
 
+/* Then nobody knows which round trips are those of the GETs. */
+static bool changes_share_messages(const struct report *report)
+{
+	return report->options->target.depth > 1;
+}
+
 static const char *phase_name(enum phase phase)
 {
 	return phase == PHASE_LOAD ? "load" : "run";
@@ -62,6 +68,10 @@ static void text_head(const struct report *report, FILE *out)
 		workload_load_count(workload), workload->field_count, workload->field_length);
 	if (report->options->phase == PHASE_RUN && report->options->batch > 1)
 		fprintf(out, ", GETs in batches of %u", report->options->batch);
+	if (target->depth > 1)
+		fprintf(out, ",\n%u operations of each thread under way together", target->depth);
+	if (report->options->registered)
+		fprintf(out, ",\nvalues in registered memory");
 	if (target->backend == &db_kvd)
 		fprintf(out, "\nserver %s, %s device %s (%s)\n\n", target->url, result->device_kind,
 			result->device_name, result->device_why);
@@ -116,7 +126,8 @@ static void text_client(const struct report *report, FILE *out)
 	if (is_kvd)
 		fprintf(out, "READs per GET        %.3f\n",
 			ratio((double)client->reads, (double)client->gets));
-	fprintf(out, "round trips per GET  %.3f\n", round_trips_per_get(client));
+	if (!changes_share_messages(report))
+		fprintf(out, "round trips per GET  %.3f\n", round_trips_per_get(client));
 	if (!is_kvd)
 		return;
 	fprintf(out,
@@ -239,6 +250,8 @@ static void json_head(const struct report *report, FILE *out)
 	json_uint(out, "record_bytes_max", workload_record_max(workload));
 	json_uint(out, "threads", workload->threads);
 	json_uint(out, "batch", report->options->batch);
+	json_uint(out, "depth", report->options->target.depth);
+	fprintf(out, "  \"registered\": %s,\n", report->options->registered ? "true" : "false");
 	json_uint(out, "seed", result->seed);
 	json_number(out, "seconds", (double)result->elapsed_ns / 1e9);
 	json_uint(out, "operations", result->operations);
@@ -265,13 +278,14 @@ static void json_operation(const struct result *result, enum operation operation
 	fprintf(out, "  \"%s_max_us\": %.3f,\n", name, (double)hist_max(&stats->latency) / 1000);
 }
 
-static void json_client(const struct result *result, FILE *out)
+static void json_client(const struct report *report, FILE *out)
 {
-	const struct kvd_stats *client = &result->client;
+	const struct kvd_stats *client = &report->result->client;
 	char name[64];
 
 	json_number(out, "reads_per_get", ratio((double)client->reads, (double)client->gets));
-	json_number(out, "round_trips_per_get", round_trips_per_get(client));
+	if (!changes_share_messages(report))
+		json_number(out, "round_trips_per_get", round_trips_per_get(client));
 #define X(field, help)                                                                             \
 	snprintf(name, sizeof(name), "client_%s", #field);                                         \
 	json_uint(out, name, client->field);
@@ -315,7 +329,7 @@ void report_json(const struct report *report, FILE *out)
 	json_head(report, out);
 	for (i = 0; i < OPERATION_COUNT; i++)
 		json_operation(report->result, (enum operation)i, out);
-	json_client(report->result, out);
+	json_client(report, out);
 	json_end(report, out);
 	fprintf(out, "}\n");
 }

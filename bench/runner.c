@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 
 #include "bench/meeting.h"
+#include "bench/under_way.h"
 #include "common/util/clock.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -59,6 +60,14 @@ static uint64_t share(const struct seat *seat, uint64_t total)
 	return total / count + ((uint64_t)(seat - seat->runner->seats) < total % count);
 }
 
+static void seat_run(struct seat *seat, uint64_t quota, uint64_t deadline_ns)
+{
+	if (seat->runner->load->target.depth > 1)
+		under_way_run(seat->client, quota, deadline_ns);
+	else
+		client_run(seat->client, quota, deadline_ns);
+}
+
 static void warm_up(struct seat *seat)
 {
 	const struct workload *workload = seat->runner->workload;
@@ -66,8 +75,8 @@ static void warm_up(struct seat *seat)
 	if (seat->runner->load->phase == PHASE_LOAD ||
 	    (!workload->warmup_ns && !workload->warmup_operations))
 		return;
-	client_run(seat->client, share(seat, workload->warmup_operations),
-		   workload->warmup_ns ? clock_ns() + workload->warmup_ns : 0);
+	seat_run(seat, share(seat, workload->warmup_operations),
+		 workload->warmup_ns ? clock_ns() + workload->warmup_ns : 0);
 }
 
 static void measured_part(struct seat *seat)
@@ -75,8 +84,8 @@ static void measured_part(struct seat *seat)
 	const struct runner *runner = seat->runner;
 	const uint64_t limit_s = runner->workload->max_execution_s;
 
-	client_run(seat->client, share(seat, runner->quota),
-		   limit_s ? runner->start_ns + limit_s * SECOND_NS : 0);
+	seat_run(seat, share(seat, runner->quota),
+		 limit_s ? runner->start_ns + limit_s * SECOND_NS : 0);
 }
 
 static void *seat_main(void *argument)
@@ -251,7 +260,7 @@ static void seats_destroy(struct runner *runner, unsigned int count)
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
-		client_release(runner->seats[i].client);
+		client_teardown(runner->seats[i].client);
 		free(runner->seats[i].client);
 	}
 	free(runner->seats);
@@ -272,7 +281,7 @@ static int seats_create(struct runner *runner, unsigned int count, uint64_t seed
 		seat = &runner->seats[i];
 		seat->runner = runner;
 		seat->client = aligned_alloc(128, size);
-		if (seat->client && !client_init(seat->client, runner->load, i, seed))
+		if (seat->client && !client_setup(seat->client, runner->load, i, seed))
 			continue;
 		free(seat->client);
 		seats_destroy(runner, i);
@@ -363,6 +372,7 @@ static void load_init(struct load *load, const struct workload *workload,
 	load->phase = options->phase;
 	load->target = options->target;
 	load->batch = options->batch;
+	load->registered = options->registered;
 	atomic_init(&load->next_record, workload->insert_start);
 	keys_init(&load->keys, workload);
 }

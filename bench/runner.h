@@ -17,6 +17,7 @@ struct run_options {
 	struct db_target target;
 	enum phase phase;
 	unsigned int batch;
+	bool registered;
 };
 
 /* The results of a run, all of the measured part after the warm-up. */

@@ -125,6 +125,30 @@ batches() {
 		run $own/workloadf -b 16 -t 2
 }
 
+# Operations under way together: small PUTs share messages, and values of 20 KB in registered
+# memory are not copied.
+under_way_together() {
+	local small=(-p fieldcount=1 -p fieldlength=20)
+	local large=(-p fieldcount=1 -p fieldlength=20000)
+	load $own/workloada "${small[@]}" -D 16 && run $own/workloada "${small[@]}" -t 2 -D 16 &&
+		figure_is read_count 'v > 0.35 * n && v < 0.65 * n' &&
+		figure_is client_puts "v == $(figure update_count)" &&
+		figure_is client_requests "v < $(figure client_puts)" &&
+		figure_is depth 'v == 16' && load $own/workloada -t 2 -D 16 &&
+		run $own/workloadf --depth 8 && figure_is read_count "v == $operations" &&
+		figure_is update_count "v == $(figure rmw_count)" &&
+		run $own/workloadd -D 1024 && figure_is insert_count 'v > 0 && v < 0.12 * n' &&
+		load $own/workloada "${large[@]}" -D 8 --registered &&
+		figure_is client_direct_bytes "v >= 20000 * $records" &&
+		run $own/workloada "${large[@]}" -D 8 --registered &&
+		figure_is client_direct_bytes 'v >= 20000 * n' &&
+		figure_is registered 'v == "true"' &&
+		run $own/workloada "${large[@]}" -D 8 && figure_is client_direct_bytes 'v == 0' &&
+		figure_is registered 'v == "false"' &&
+		run $own/workloada "${large[@]}" --registered -b 4 &&
+		figure_is client_direct_bytes 'v >= 20000 * n' && load $own/workloada
+}
+
 distributions() {
 	local name
 	for name in uniform zipfian latest sequential hotspot exponential; do
@@ -182,7 +206,19 @@ store_refusals() {
 		bare 2 shift -a "$url" && bare 2 shift -a "$url" 100-50 && said 100-50 &&
 		bare 2 put -a "$url" && said 'needs -n' && bare 2 put -n 5 -b 2 -a "$url" &&
 		said '-b is not an option of put' && bare 2 get -n 5 -D 4 -a "$url" &&
-		said '-D is not an option of get' && bare 69 count -d memcached -a "$mc" &&
+		said '-D is not an option of get' && bare 2 put -n 5 -D 65 -a "$url" &&
+		said '-D is 64 at most for put' &&
+		bare 2 run -a "$url" -P $own/workloadc -D 1025 && said '^kvbench: -D:.*1024' &&
+		bare 2 run -a "$url" -P $own/workloadc -D 2 -b 2 && said 'give one' &&
+		bare 2 run -d memcached -a "$mc" -P $own/workloadc -D 2 &&
+		said 'D of load and run needs -d kvd, not -d memcached' &&
+		bare 2 load -d memcached -a "$mc" -P $own/workloadc --registered &&
+		said 'registered needs -d kvd, not -d memcached' &&
+		bare 2 count -a "$url" --registered &&
+		said 'registered is not an option of count' &&
+		bare 2 run -a "$url" -P $own/workloadc -p recordcount=5 -p maxexecutiontime=1 \
+			-t 65 --registered && said '64 threads at most, not 65' &&
+		bare 69 count -d memcached -a "$mc" &&
 		said "can't connect to $mc"
 }
 
@@ -356,6 +392,7 @@ check "the server starts" server_start -o limits.max_value=4m -o memory.eviction
 check "no server" nobody_listens
 check "the project's own workloads" all_workloads $own
 check "batches" batches
+check "operations under way together" under_way_together
 check "the URL from the environment" url_from_environment
 check "records that are missing" records_that_are_missing
 check "one byte changed" one_byte_changed

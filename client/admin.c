@@ -61,7 +61,7 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char *name,
 				 const char *verb, char *text, size_t size, size_t *len)
 {
-	struct rpc rpc = { .head.op = (uint8_t)op };
+	struct rpc rpc = { .on_loss = LOSS_REPEATS, .head.op = (uint8_t)op };
 	struct response response;
 	enum kvd_status status;
 	uint64_t at = 0, next;
@@ -85,6 +85,8 @@ static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char
 					   "the server at %s sent the same %s twice",
 					   handle->dev->address, name);
 		at = next;
+		/* Another connection does not have the rest of it. */
+		rpc.on_loss = LOSS_FAILS;
 		if (op == WIRE_STATS)
 			rpc.head.first_line = response.next_line;
 		else
@@ -117,7 +119,7 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
 {
 	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .head = { .op = WIRE_KILL, .client = id } };
+	struct rpc rpc = { .on_loss = LOSS_FAILS, .head = { .op = WIRE_KILL, .client = id } };
 	struct response response;
 
 	return status ? status : call_end(handle, rpc_call(handle, &rpc, &response));
@@ -152,7 +154,10 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
 enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 {
 	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .ticket = ticket } };
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_FLUSH, .ticket = ticket },
+	};
 	struct response response;
 
 	if (status)
@@ -167,15 +172,19 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 enum kvd_status kvd_flush_all(struct kvd *handle)
 {
 	enum kvd_status status;
+	uint64_t ticket, incarnation;
 	struct tries tries;
-	uint64_t ticket;
 
 	status = kvd_flush_start(handle, 0, &ticket);
 	if (status)
 		return status;
+	incarnation = handle->geometry.incarnation;
 	tries_begin(&tries, handle);
 	do {
 		status = kvd_flush_done(handle, ticket);
+		/* What was stored before the flush is gone with the server that had it. */
+		if (status == KVD_ERR_BUSY && handle->geometry.incarnation != incarnation)
+			return KVD_OK;
 		if (status != KVD_ERR_BUSY)
 			return status;
 	} while (tries_pause(&tries));

@@ -14,7 +14,9 @@
 
 #include "client/batch.h"
 #include "client/completion.h"
+#include "client/connect.h"
 #include "client/engine.h"
+#include "client/events.h"
 #include "client/landing.h"
 #include "client/observe.h"
 #include "client/op.h"
@@ -125,13 +127,17 @@ static void ops_start(struct kvd *handle)
 	}
 }
 
-static void ops_lost(struct kvd *handle, enum kvd_status status)
+static void ops_each(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
 {
 	uint32_t i;
 
-	for (i = 0; handle->slot_memory && i < handle->options.depth; i++)
+	for (i = 0; i < handle->options.depth; i++)
 		if (handle->slot_memory[i].op)
-			flight_cut(handle, &handle->slot_memory[i], status);
+			visit(handle, &handle->slot_memory[i]);
+}
+
+static void ops_close(struct kvd *handle, enum kvd_status status)
+{
 	while (!list_empty(&handle->waiting))
 		waiting_end(handle, op_of(handle->waiting.next), status);
 }
@@ -173,7 +179,8 @@ static void ops_expire(struct kvd *handle, uint64_t now_ns)
 static const struct submitted_ops submitted_ops = {
 	.start = ops_start,
 	.expire = ops_expire,
-	.lost = ops_lost,
+	.each = ops_each,
+	.close = ops_close,
 };
 
 static enum kvd_status slots_make(struct kvd *handle)
@@ -249,7 +256,7 @@ static enum kvd_status submit(struct kvd *handle, struct kvd_op *const ops[], si
 	uint64_t now_ns;
 	size_t i;
 
-	if (handle->conn.broken)
+	if (handle->closed)
 		return KVD_ERR_DISCONNECTED;
 	if (!ops && count)
 		return handle_fail(handle, KVD_ERR_INVALID, "the operations are NULL");
@@ -369,23 +376,25 @@ static void disarm(struct kvd *handle)
 		return;
 	handle->armed = false;
 	(void)!read(handle->timer_fd, &count, sizeof(count));
+	if (!handle->conn.comp_channel)
+		return;
 	while (!handle->dev->ops->get_cq_event(handle->conn.comp_channel, &cq))
 		;
-	events_poll(handle);
+	if (handle->up)
+		events_poll(handle);
 }
 
 static void progress(struct kvd *handle)
 {
 	uint64_t now_ns;
 
-	if (!handle->conn.broken)
-		disarm(handle);
+	disarm(handle);
 	if (engine_progress(handle) || !handle->outstanding)
 		return;
 	now_ns = clock_ns();
 	if (handle->next_deadline_ns && now_ns >= handle->next_deadline_ns)
 		ops_expire(handle, now_ns);
-	if (!handle->conn.broken && now_ns - handle->events_ns >= EVENTS_NS) {
+	if (handle->up && now_ns - handle->events_ns >= EVENTS_NS) {
 		handle->events_ns = now_ns;
 		events_poll(handle);
 		engine_post(handle);
@@ -431,24 +440,17 @@ size_t kvd_outstanding(const struct kvd *handle)
 	return handle ? handle->outstanding : 0;
 }
 
-static int fd_add(int epoll_fd, int fd)
+static int fd_make(struct kvd *handle)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
-static int fd_make(struct kvd *handle)
-{
 	if (handle->epoll_fd >= 0)
 		return handle->epoll_fd;
 	handle->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	handle->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (handle->epoll_fd >= 0 && handle->timer_fd >= 0 &&
-	    !fd_add(handle->epoll_fd, handle->timer_fd) &&
-	    !fd_add(handle->epoll_fd, handle->conn.comp_channel->fd) &&
-	    (handle->conn.cm_channel->fd == handle->conn.comp_channel->fd ||
-	     !fd_add(handle->epoll_fd, handle->conn.cm_channel->fd)))
+	    !epoll_ctl(handle->epoll_fd, EPOLL_CTL_ADD, handle->timer_fd, &event) &&
+	    !connection_watch(handle))
 		return handle->epoll_fd;
 	handle_fail(handle, KVD_ERR_NO_MEMORY, "can't make a descriptor: %s", strerror(errno));
 	if (handle->epoll_fd >= 0)
@@ -497,15 +499,15 @@ static enum kvd_status arm(struct kvd *handle)
 	do {
 		if (handle->ended)
 			return KVD_ERR_BUSY;
-		if (handle->conn.broken)
+		if (handle->closed)
 			return KVD_ERR_DISCONNECTED;
 		disarm(handle);
 		handle->armed = true;
-		if (ibv_req_notify_cq(handle->conn.cq, 0))
+		if (handle->conn.cq && ibv_req_notify_cq(handle->conn.cq, 0))
 			handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
 				    handle->dev->name);
 		n = engine_progress(handle);
-	} while (n || handle->conn.broken || handle->ended);
+	} while (n || (handle->up && handle->conn.broken) || handle->closed || handle->ended);
 	timer_set(handle);
 	return KVD_OK;
 }

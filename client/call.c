@@ -57,7 +57,7 @@ enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *r
 static bool access_posted(struct kvd *handle, const void *arg)
 {
 	(void)arg;
-	return !handle->access.due || handle->conn.broken;
+	return !handle->access.due || !handle->up;
 }
 
 void access_settle(struct kvd *handle)
@@ -71,7 +71,7 @@ void access_settle(struct kvd *handle)
 static bool access_reported(struct kvd *handle, const void *arg)
 {
 	(void)arg;
-	return handle->conn.broken || (!handle->access.count && !handle->conn.accesses);
+	return !handle->up || (!handle->access.count && !handle->conn.accesses);
 }
 
 /* What is not due yet is made so, in turns, as a message has room for some of them only. */

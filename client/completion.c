@@ -2,20 +2,11 @@
 /* Completions: of READs and of responses; and what a failed one says about the connection. */
 #include "client/completion.h"
 
+#include "client/events.h"
 #include "client/read.h"
 #include "client/rpc.h"
 
 #define POLL_MAX 16
-
-/* Two users of a handle corrupt softnic's rings, and then the server closes the connection, too. */
-static void connection_lost(struct kvd *handle, const char *how)
-{
-	handle_fail(
-		handle, KVD_ERR_DISCONNECTED,
-		"the connection to %s is lost (%s): the server closed it, stopped or crashed, or "
-		"a second process used this handle",
-		handle->dev->address, how);
-}
 
 /*
  * A work request failed, and with it the connection: the device flushes all others. Only the first
@@ -75,17 +66,4 @@ unsigned int completions_poll(struct kvd *handle)
 	for (i = 0; i < n && !handle->conn.broken; i++)
 		completion_take(handle, &wcs[i]);
 	return (unsigned int)n;
-}
-
-void events_poll(struct kvd *handle)
-{
-	struct cm_event event;
-
-	while (!handle->conn.broken &&
-	       !handle->dev->ops->cm_get_event(handle->conn.cm_channel, &event)) {
-		if (event.type == CM_DISCONNECTED)
-			connection_lost(handle, "disconnected");
-		if (event.type == CM_DEVICE_REMOVED)
-			connection_lost(handle, "the RDMA device was removed");
-	}
 }

@@ -7,7 +7,5 @@
 
 /* Takes in those that have arrived; returns how many. */
 unsigned int completions_poll(struct kvd *handle);
-/* Looks whether the connection was closed: without a SEND or READ posted that is an event only. */
-void events_poll(struct kvd *handle);
 
 #endif /* KVD_CLIENT_COMPLETION_H */

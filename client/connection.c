@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The connection of a handle: what is set up once. */
+/* The connection of a handle: what is set up once, and what outlives it. */
 #include "client/connection.h"
+
+#include <string.h>
 
 void connection_init(struct connection *conn)
 {
@@ -15,4 +17,29 @@ void connection_init(struct connection *conn)
 		};
 	conn->chain_max = GETS_MAX;
 	conn->window = 1; /* for HELLO */
+}
+
+void connection_reset(struct connection *conn)
+{
+	struct reg_buf recvs[MESSAGES_MAX / MESSAGES_CHUNK], sends[MESSAGES_MAX / MESSAGES_CHUNK];
+	uint32_t count = conn->message_count, bytes = conn->message_bytes, i;
+	uint32_t sges_max = conn->read_sges_max;
+	struct batch *batches = conn->batches;
+	struct reg_buf ring = conn->ring;
+
+	memcpy(recvs, conn->recvs, sizeof(recvs));
+	memcpy(sends, conn->sends, sizeof(sends));
+	memset(conn, 0, sizeof(*conn));
+	connection_init(conn);
+	memcpy(conn->recvs, recvs, sizeof(recvs));
+	memcpy(conn->sends, sends, sizeof(sends));
+	conn->ring = ring;
+	conn->batches = batches;
+	conn->read_sges_max = sges_max;
+	conn->message_count = count;
+	conn->message_bytes = bytes;
+	for (i = count; i-- > 0;) {
+		conn->free[conn->free_count++] = (uint8_t)i;
+		conn->recv_free[conn->recv_free_count++] = (uint8_t)i;
+	}
 }

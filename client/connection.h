@@ -62,7 +62,7 @@ struct connection {
 	struct cm_channel *cm_channel;
 	uint32_t inline_max;
 	uint32_t read_sges_max; /* memories that one READ may go to */
-	bool broken; /* it is closed; the flights end with `lost` when engine_attend() runs next */
+	bool broken; /* it is closed, or there is none; client/heal.h says what follows */
 	enum kvd_status lost;
 
 	/* The send queue: work requests posted, and those that are known to have left it. */
@@ -117,7 +117,15 @@ static inline uint32_t connection_room(const struct connection *conn)
 	return SENDS_MAX - (conn->sq_posted - conn->sq_done) - conn->chain_count;
 }
 
+/* Whether it did more than HELLO. */
+static inline bool connection_worked(const struct connection *conn)
+{
+	return conn->read_tail || conn->number - conn->outstanding > 1;
+}
+
 /* All of the work requests that is the same in every chain of READs. @conn is zeroed. */
 void connection_init(struct connection *conn);
+/* Back to the begin, with the buffers that it has. There is no queue pair. */
+void connection_reset(struct connection *conn);
 
 #endif /* KVD_CLIENT_CONNECTION_H */

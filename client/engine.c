@@ -6,9 +6,12 @@
  */
 #include "client/engine.h"
 
+#include <poll.h>
 #include <string.h>
 
 #include "client/completion.h"
+#include "client/events.h"
+#include "client/heal.h"
 #include "client/landing.h"
 #include "client/read.h"
 #include "client/rpc.h"
@@ -18,23 +21,6 @@
 #define TURNS_MAX 64
 /* Longest sleep at once: a lost peer may cause no event, so completions are polled again. */
 #define SLEEP_MS_MAX 100
-
-/* The connection is lost: everything in flight ends. */
-static void engine_lost(struct kvd *handle)
-{
-	enum kvd_status status = handle->conn.lost;
-	unsigned int i;
-
-	handle->attention = false;
-	connection_let_go(handle);
-	flight_detach(handle, &handle->clock_flight);
-	flight_detach(handle, &handle->geometry_flight);
-	for (i = 0; i < handle->call_count; i++)
-		if (handle->calls[i].place != PLACE_ENDED)
-			flight_cut(handle, &handle->calls[i], status);
-	if (handle->submitted)
-		handle->submitted->lost(handle, status);
-}
 
 /* Those whose pause has ended. */
 static void paused_run(struct kvd *handle)
@@ -97,15 +83,17 @@ static void ready_run(struct kvd *handle)
 
 static void engine_attend(struct kvd *handle)
 {
-	if (!handle->conn.broken) {
-		paused_run(handle);
-		if (!list_empty(&handle->waiting))
-			handle->submitted->start(handle);
-		ready_run(handle);
-		requests_post(handle);
+	if (!handle->closed && !list_empty(&handle->waiting))
+		handle->submitted->start(handle);
+	if (!handle->up) {
+		handle->attention = false;
+		return;
 	}
+	paused_run(handle);
+	ready_run(handle);
+	requests_post(handle);
 	if (handle->conn.broken) {
-		engine_lost(handle);
+		heal_lost(handle);
 		return;
 	}
 	handle->attention = !list_empty(&handle->paused) || !list_empty(&handle->ready) ||
@@ -133,17 +121,20 @@ unsigned int engine_progress(struct kvd *handle)
 {
 	unsigned int n = 0;
 
-	if (!handle->conn.broken)
+	if (handle->up)
 		n = completions_poll(handle);
+	else
+		n = heal_progress(handle);
 	engine_push(handle);
-	if (handle->conn.broken && handle->attention)
-		engine_lost(handle);
+	if (handle->conn.broken && handle->up)
+		heal_lost(handle);
 	return n;
 }
 
 void engine_events(struct kvd *handle)
 {
-	events_poll(handle);
+	if (handle->up)
+		events_poll(handle);
 }
 
 uint64_t engine_next_ns(const struct kvd *handle)
@@ -154,17 +145,26 @@ uint64_t engine_next_ns(const struct kvd *handle)
 	for (link = handle->paused.next; link != &handle->paused; link = link->next)
 		if (list_entry(link, struct flight, link)->retry_ns < next)
 			next = list_entry(link, struct flight, link)->retry_ns;
+	if (!handle->up && heal_next_ns(handle) < next)
+		next = heal_next_ns(handle);
 	return next;
 }
 
-/* Sleeps until a completion or an event of the connection comes; 1: the latter did. */
+/*
+ * Sleeps until a completion or an event of the connection comes; 1: the latter did. Without a
+ * connection until the next try.
+ */
 static int sleep_once(struct kvd *handle, uint64_t left_ns)
 {
 	uint64_t ms = left_ns / 1000000 + 1;
+	int timeout = ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX;
 
 	handle->stats.sleeps++;
-	return handle->dev->ops->sleep(handle->conn.comp_channel, handle->conn.cm_channel->fd,
-				       ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX);
+	if (handle->conn.cm_channel)
+		return handle->dev->ops->sleep(handle->conn.comp_channel,
+					       handle->conn.cm_channel->fd, timeout);
+	poll(NULL, 0, timeout);
+	return 0;
 }
 
 /*
@@ -174,19 +174,20 @@ static int sleep_once(struct kvd *handle, uint64_t left_ns)
  */
 static void engine_sleep(struct kvd *handle, uint64_t until_ns)
 {
+	bool up = handle->up;
 	int has_event = 0;
 	uint64_t now;
 
 	for (;;) {
-		if (ibv_req_notify_cq(handle->conn.cq, 0))
+		if (handle->conn.cq && ibv_req_notify_cq(handle->conn.cq, 0))
 			handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
 				    handle->dev->name);
-		if (engine_progress(handle) || handle->conn.broken)
+		if (engine_progress(handle) || handle->up != up)
 			return;
 		if (has_event > 0)
 			engine_events(handle);
 		now = clock_ns();
-		if (handle->conn.broken || now >= until_ns)
+		if ((up && handle->conn.broken) || now >= until_ns)
 			return;
 		has_event = sleep_once(handle, until_ns - now);
 		if (has_event < 0)
@@ -263,7 +264,7 @@ bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void
 static bool has_turn(struct kvd *handle, const void *arg)
 {
 	(void)arg;
-	return list_empty(&handle->waiting) || handle->conn.broken;
+	return list_empty(&handle->waiting) || handle->closed;
 }
 
 enum kvd_status engine_turn(struct kvd *handle)
@@ -272,7 +273,7 @@ enum kvd_status engine_turn(struct kvd *handle)
 		return KVD_OK;
 	if (!engine_wait(handle, has_turn, NULL, &handle->deadline_ns))
 		return timeout_fail(handle);
-	return handle->conn.broken ? handle->conn.lost : KVD_OK;
+	return handle->closed ? handle->conn.lost : KVD_OK;
 }
 
 static bool all_ended(struct kvd *handle, const void *arg)
@@ -299,7 +300,7 @@ static enum kvd_status calls_wait(struct kvd *handle, const unsigned int *left)
 	for (i = 0; i < handle->call_count; i++)
 		if (handle->calls[i].place != PLACE_ENDED)
 			flight_expire(handle, &handle->calls[i]);
-	return KVD_ERR_TIMEOUT;
+	return handle->up ? KVD_ERR_TIMEOUT : KVD_ERR_DISCONNECTED;
 }
 
 enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned int count,
@@ -314,5 +315,5 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 	if (*left)
 		status = calls_wait(handle, left);
 	handle->call_count = 0;
-	return handle->conn.broken ? handle->conn.lost : status;
+	return handle->closed ? handle->conn.lost : status;
 }

@@ -49,7 +49,15 @@ struct lookup {
 	uint32_t overflow; /* of the bucket that was READ last */
 };
 
+/* What becomes of a request that was sent and not answered when the connection is lost. */
+enum loss {
+	LOSS_UNKNOWN, /* it ends with KVD_ERR_UNKNOWN: it may have changed something */
+	LOSS_REPEATS, /* it is sent again: it changes nothing */
+	LOSS_FAILS,   /* it ends with KVD_ERR_DISCONNECTED: it is about this connection */
+};
+
 struct rpc {
+	enum loss on_loss;
 	struct wire_request head; /* request_post() sets id, key_len and access_count */
 	const void *key;
 	size_t key_len;

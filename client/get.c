@@ -222,10 +222,14 @@ static inline void source_find(struct kvd *handle)
 			conn->qp, conn->rkey, conn->region_addr, handle->geometry.region_bytes);
 }
 
-/* A GET sees the changes that were submitted before it: it waits for one of the same key. */
+/*
+ * A GET sees the changes that were submitted before it: it waits for one of the same key. While
+ * there is no connection it waits for one, which is counted as a change.
+ */
 static inline bool change_blocks(const struct kvd *handle, uint64_t hash)
 {
-	return handle->changes && handle->change_filter[hash % (1 << CHANGE_FILTER_BITS)];
+	return handle->changes &&
+	       (!handle->up || handle->change_filter[hash % (1 << CHANGE_FILTER_BITS)]);
 }
 
 void lookup_begin(struct kvd *handle, struct flight *f)
@@ -290,7 +294,8 @@ static void lookups_start(struct kvd *handle, struct flight *flights, unsigned i
 {
 	struct flight *f;
 
-	source_find(handle);
+	if (handle->up)
+		source_find(handle);
 	for (f = flights; f < flights + count; f++) {
 		if (f->place == PLACE_ENDED)
 			continue;

@@ -28,6 +28,7 @@ void get_request(struct kvd *handle, struct flight *f, uint16_t flags, uint32_t 
 	const struct kvd_get_request *request = f->lookup.request;
 
 	f->rpc = (struct rpc){
+		.on_loss = flags & WIRE_F_TOUCH ? LOSS_UNKNOWN : LOSS_REPEATS,
 		.head = { .op = WIRE_GET, .flags = flags, .ttl = ttl_s },
 		.key = request->key,
 		.key_len = request->key_len,

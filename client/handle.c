@@ -108,6 +108,7 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 	handle->epoll_fd = handle->timer_fd = -1;
 	connection_init(&handle->conn);
 	access_init(&handle->access, 0, 0, 0);
+	handle->heal.random = (clock_ns() ^ (uintptr_t)handle ^ (uint64_t)getpid() << 40) | 1;
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->process = getpid();
 	handle->owner_page = owner_page();
@@ -137,7 +138,8 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
 		vsnprintf(handle->error, sizeof(handle->error), format, args);
 	va_end(args);
 	if (breaks && !handle->conn.broken) {
-		if (handle->server)
+		/* Tries to connect have lines of their own: client/heal.c, kvd_open(). */
+		if (handle->up)
 			log_warn("%s", handle->error);
 		handle->conn.broken = true;
 		handle->conn.lost = status;
@@ -213,7 +215,8 @@ enum kvd_status call_begin(struct kvd *handle)
 	if (status)
 		return status;
 	handle->deadline_ns = 0;
-	if (handle->conn.broken)
+	/* The last call may have found the loss out when its own operation had ended. */
+	if (handle->closed || (handle->conn.broken && !handle->options.reconnect))
 		return call_end(handle, KVD_ERR_DISCONNECTED);
 	bounce_age(handle, &handle->stage);
 	return KVD_OK;
@@ -330,6 +333,15 @@ uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double qua
 	return hist_quantile(&hist, quantile);
 }
 
+static const char *connection_text(const struct kvd *handle)
+{
+	if (handle->up)
+		return "up";
+	if (handle->closed)
+		return "closed";
+	return handle->heal.state == HEAL_PAUSE ? "waiting" : "connecting";
+}
+
 void kvd_info(const struct kvd *handle, struct kvd_info *info)
 {
 	if (!handle || !info)
@@ -347,5 +359,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.buckets = geometry_buckets(&handle->geometry),
 		.clock_error_ns = server_clock_width(&handle->clock, clock_raw_ns()),
 		.access_rate = (uint32_t)handle->access.rate,
+		.connection = connection_text(handle),
+		.reconnects = handle->stats.reconnects,
 	};
 }

@@ -26,6 +26,8 @@
 
 /* Room for the longest message with the longest URL in it. */
 #define ERROR_BYTES 512
+/* As much of such a text as another one has room for. */
+#define WHY_BYTES 300
 /* Transfers at the same time, of one handle; more wait. */
 #define TRANSFERS_MAX 16u
 /* A bounce buffer shrinks after so many calls of which none needed more than a quarter of it. */
@@ -60,8 +62,26 @@ struct submitted_ops {
 	void (*start)(struct kvd *handle);
 	/* Ends those whose deadline has passed. @now_ns: clock_ns(). */
 	void (*expire)(struct kvd *handle, uint64_t now_ns);
-	/* Ends all with @status. */
-	void (*lost)(struct kvd *handle, enum kvd_status status);
+	/* Calls @visit for those that have begun. */
+	void (*each)(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f));
+	/* Ends those that have not, with @status. */
+	void (*close)(struct kvd *handle, enum kvd_status status);
+};
+
+enum heal_state { HEAL_PAUSE, HEAL_CONNECTING, HEAL_HELLO };
+
+/* On the way to the next connection: client/heal.h. */
+struct heal {
+	enum heal_state state;
+	bool opening;		/* in kvd_open() */
+	unsigned int tries;	/* that failed since the connection was lost */
+	unsigned int failures;	/* of which the length of the next pause depends */
+	enum kvd_status status; /* of the loss, or of the last try */
+	uint64_t random;
+	uint64_t since_ns;   /* clock_ns() when the connection was lost */
+	uint64_t next_ns;    /* the end of the pause, or the deadline of the try */
+	struct flight hello; /* its request */
+	char why[WHY_BYTES]; /* the text of `status` */
 };
 
 struct observer;
@@ -77,6 +97,8 @@ struct kvd {
 	struct ibv_pd *pd;
 	_Atomic uintptr_t user;	    /* the thread whose call is under way; 0: none */
 	bool in_callback;	    /* of kvd_poll(): that thread may submit and cancel */
+	bool up;		    /* there is a connection, and the server has welcomed it */
+	bool closed;		    /* there will be no other one */
 	bool attention;		    /* engine_attend() has something to do */
 	uint32_t changes;	    /* that have begun and not ended */
 	uint64_t deadline_ns;	    /* of the current call; 0: not set yet, see client/engine.c */
@@ -87,6 +109,7 @@ struct kvd {
 	struct spin spin;
 
 	struct connection conn;
+	struct heal heal;
 	uint32_t message_max; /* bytes of one READ: the device's */
 
 	struct geometry geometry; /* as last READ */
@@ -154,7 +177,7 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 
 /*
  * The same, and closes the connection if @status is KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or
- * KVD_ERR_PROTOCOL: client/engine.h says what becomes of the operations in flight. If this is not
+ * KVD_ERR_PROTOCOL: client/heal.h says what becomes of the operations in flight. If this is not
  * the process that opened the handle, the text says that instead: it is the cause of any other
  * failure.
  */
@@ -174,7 +197,7 @@ static inline bool handle_is_inherited(const struct kvd *handle)
 /*
  * Begins a call of the API, of this thread alone. KVD_ERR_INVALID if @handle is NULL, another
  * thread's call is under way, or it is called from a callback of kvd_poll(); KVD_ERR_DISCONNECTED
- * if the connection is closed or the parent's (fork); else KVD_OK, and call_end() has to follow.
+ * if the handle is closed or the parent's (fork); else KVD_OK, and call_end() has to follow.
  */
 enum kvd_status call_begin(struct kvd *handle);
 

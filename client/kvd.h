@@ -74,11 +74,31 @@
  * Blocking. Every synchronous call that uses the network blocks until it is done or
  * kvd_options.timeout_ms has passed; submitted operations: see there. After KVD_ERR_TIMEOUT the
  * handle is as usable as before. A change that timed out may or may not have taken effect, or may
- * do so later. After KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or KVD_ERR_PROTOCOL the connection is
- * closed: every later call on the handle returns KVD_ERR_DISCONNECTED, and only kvd_close(),
- * kvd_error(), kvd_info(), kvd_stats(), kvd_latency_ns(), and kvd_poll() and kvd_wait() for what
- * was submitted, still work. A change that ended this way may or may not have taken effect. Any
- * other status leaves the handle usable.
+ * do so later. KVD_ERR_INVALID and the statuses that say what the server did leave the handle as it
+ * is; of the others see Connections.
+ *
+ * Connections. A handle whose connection is lost, because the server stopped or crashed, the
+ * network failed or somebody closed it, connects again by itself, whenever the library is called:
+ * at once or after a few milliseconds, then after pauses that double up to a second, each of random
+ * length, so that the clients of a server that restarts do not come all at once. A call or a
+ * submitted operation meanwhile waits, with its deadline:
+ *
+ *	GETs, and all that changes nothing	are done on the next connection
+ *	changes that were not sent		are sent on the next connection
+ *	changes that were sent			end with KVD_ERR_UNKNOWN, as does a flush that was
+ *						begun: it took effect, did not, or still will
+ *	kvd_client_kill(), and			end with KVD_ERR_DISCONNECTED
+ *	lists of which a part has come
+ *
+ * Those whose deadline passes without a connection end alone with KVD_ERR_DISCONNECTED: nothing was
+ * done, and kvd_error() says for how long there has been no connection and why the last try failed.
+ * The handle stays usable, and goes on trying, also if the server is full (server.max_connections)
+ * or, after an update, has another version. KVD_ERR_DEVICE and KVD_ERR_PROTOCOL of a call are
+ * losses, too. A server that has restarted has lost all keys; cursors of kvd_scan() may be used on,
+ * tickets of flushes and ids of clients mean nothing to it (kvd_info.incarnation tells), and what
+ * the handle had cached is dropped. With kvd_options.reconnect 0 a handle does not connect again:
+ * after the first loss every call returns KVD_ERR_DISCONNECTED, and what was submitted has ended.
+ * kvd_info.connection says how things are, kvd_stats counts.
  *
  * Limits. A server may limit the requests and the bytes of each connection
  * (limits.connection_requests and limits.connection_bytes of kvd). Beyond that, every call that
@@ -159,7 +179,7 @@ extern "C" {
 	X(ERR_NO_MEMORY, 6, "out of memory in the client")                                         \
 	/* The call took longer than timeout_ms; kvd_open(): than connect_timeout_ms. */           \
 	X(ERR_TIMEOUT, 7, "timed out")                                                             \
-	/* The connection is lost: the server stopped, crashed or closed it. */                    \
+	/* There was no connection until the deadline; see Connections at the top. */              \
 	X(ERR_DISCONNECTED, 8, "connection lost")                                                  \
 	/* No server listens at the address, or no route leads there. */                           \
 	X(ERR_UNREACHABLE, 9, "server unreachable")                                                \
@@ -176,7 +196,9 @@ extern "C" {
 	/* The value is not an unsigned decimal number of 64 bits: nothing was changed. */         \
 	X(ERR_NOT_A_NUMBER, 15, "the value is not a number")                                       \
 	/* kvd_cancel() ended the operation. */                                                    \
-	X(ERR_CANCELED, 16, "canceled")
+	X(ERR_CANCELED, 16, "canceled")                                                            \
+	/* The connection was lost before a change was answered: nobody knows what it did. */      \
+	X(ERR_UNKNOWN, 17, "it is unknown whether the change took effect")
 
 enum kvd_status {
 #define X(name, number, text) KVD_##name = (number),
@@ -233,6 +255,11 @@ struct kvd_options {
 	 * Default 64.
 	 */
 	uint32_t depth;
+	/*
+	 * 1: a handle whose connection is lost connects again by itself: see Connections. 0: it is
+	 * closed for ever, and every later call returns KVD_ERR_DISCONNECTED. Default 1.
+	 */
+	uint32_t reconnect;
 };
 
 /* Fills @options with the defaults. Does not block. */
@@ -483,7 +510,8 @@ struct kvd_put_args {
  * KVD_ERR_NO_MEMORY: memory for a large value could not be allocated or registered.
  * KVD_ERR_BUSY: the server has no resources to take a large value now, or as much is pinned as it
  * allows: also where a pinned value would get longer. Nothing was changed.
- * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
+ * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
+ * top.
  */
 enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, const void *value,
 			size_t value_len, const struct kvd_put_args *args, uint64_t *version);
@@ -495,7 +523,8 @@ enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, con
  * it.
  * KVD_NOT_FOUND: the key did not exist.
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX.
- * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
+ * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
+ * top.
  */
 enum kvd_status kvd_delete(struct kvd *handle, const void *key, size_t key_len);
 
@@ -530,7 +559,8 @@ struct kvd_arith_args {
  * KVD_ERR_NO_SPACE: the server's item memory is full; the old value, if any, is unchanged.
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX; @args->ttl_s is too long; or
  * another field of @args is set although create is 0.
- * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
+ * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
+ * top.
  */
 enum kvd_status kvd_incr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
 			 const struct kvd_arith_args *args, uint64_t *number, uint64_t *version);
@@ -545,7 +575,8 @@ enum kvd_status kvd_decr(struct kvd *handle, const void *key, size_t key_len, ui
  * KVD_OK: set.
  * KVD_NOT_FOUND: the key does not exist.
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX, or @ttl_s is too long.
- * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
+ * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
+ * top.
  */
 enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, uint32_t ttl_s,
 			  uint64_t *version);
@@ -557,7 +588,8 @@ enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, u
  *
  * KVD_ERR_INVALID: @delay_s is too long.
  * KVD_ERR_BUSY: too many flushes are waiting in the server; this one was not started.
- * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
+ * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
+ * top.
  */
 enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket);
 
@@ -677,11 +709,11 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len);
 
 /*
- * Closes the connection with this id on the server. Its client's next call returns
- * KVD_ERR_DISCONNECTED. Whoever can connect may do this to all others.
+ * Closes the connection with this id on the server. Its client connects again (see Connections),
+ * unless its kvd_options.reconnect is 0. Whoever can connect may do this to all others.
  *
  * KVD_NOT_FOUND: there is no such connection, or not any more.
- * KVD_ERR_DISCONNECTED: it was the handle's own.
+ * KVD_ERR_DISCONNECTED: it was the handle's own, or that was lost.
  * Else as for kvd_ping().
  */
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
@@ -891,7 +923,7 @@ static inline void kvd_prep_ping(struct kvd_op *op)
  * KVD_ERR_INVALID: an argument of one is out of its range, or one is submitted already.
  * KVD_ERR_TOO_LARGE: a value is longer than the server's max_value.
  * KVD_ERR_NO_MEMORY: no memory for `depth` operations, at the first call.
- * KVD_ERR_DISCONNECTED: the connection was lost before.
+ * KVD_ERR_DISCONNECTED: the connection was lost, and kvd_options.reconnect is 0.
  */
 enum kvd_status kvd_submit(struct kvd *handle, struct kvd_op *const ops[], size_t count);
 
@@ -927,7 +959,7 @@ enum kvd_status kvd_cancel(struct kvd *handle, struct kvd_op *op);
  * Returns a descriptor for poll(2), epoll(7) or an event loop, which belongs to the handle; -1 if
  * there is none, and kvd_error() says why. It is readable when kvd_poll() has something to do since
  * kvd_arm() returned KVD_OK; also for deadlines, and when the connection is lost. Never read from
- * it. It is made at the first call.
+ * it. It is made at the first call, and stays the same when the handle connects again.
  */
 int kvd_fd(struct kvd *handle);
 
@@ -939,7 +971,7 @@ int kvd_fd(struct kvd *handle);
  * kvd_poll() is not missed.
  * KVD_ERR_BUSY: an operation has ended: call kvd_poll() first.
  * KVD_ERR_INVALID: kvd_fd() was not called before.
- * KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE: the connection is lost.
+ * KVD_ERR_DISCONNECTED: the connection was lost, and kvd_options.reconnect is 0.
  */
 enum kvd_status kvd_arm(struct kvd *handle);
 
@@ -1026,6 +1058,8 @@ struct kvd_info {
 	uint64_t buckets;	 /* of the server's index, as far as this handle knows */
 	uint64_t clock_error_ns; /* how exactly this handle knows the server's clock, now */
 	uint32_t access_rate;	 /* one hit in so many is reported to the server; 0: none */
+	const char *connection;	 /* "up", "waiting" (for its next try), "connecting" or "closed" */
+	uint64_t reconnects;	 /* times that the handle connected again */
 };
 
 /* Fills @info. Does not block. Works on a lost connection too. */
@@ -1060,7 +1094,10 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info);
 	X(sent_bytes, "bytes in them, without the values that the server READs")                   \
 	X(pulled_bytes, "bytes of values that the server fetched with RDMA READs")                 \
 	X(direct_bytes, "bytes of values READ to or from registered memory, without a copy")       \
-	X(sleeps, "times a call slept in the kernel for its completion")
+	X(sleeps, "times a call slept in the kernel for its completion")                           \
+	X(reconnects, "times the handle connected again")                                          \
+	X(resent, "requests sent again on another connection")                                     \
+	X(unknown, "changes that ended with KVD_ERR_UNKNOWN")
 
 struct kvd_stats {
 #define X(name, help) uint64_t name;
@@ -1227,9 +1264,10 @@ enum kvd_status kvd_trace(struct kvd *handle, kvd_trace_fn trace, void *user);
  * Log lines. The library writes nothing anywhere; a program may have its lines, one for each event:
  *
  *	error	what failed in the device, with cause and remedy
- *	warn	a connection that is lost, or could not be opened: the text of kvd_error()
+ *	warn	a connection that is lost, or could not be opened: the text of kvd_error(); tries to
+ *		connect again that fail
  *	notice	(rare) what a user may want to know
- *	info	connections that are opened and closed: server, device, time it took
+ *	info	connections that are opened, opened again and closed: server, time it took
  *	debug	memory that is registered: bytes and time; the device's steps
  */
 enum kvd_log_level {

@@ -6,6 +6,7 @@
 #include "client/memory.h"
 #include "client/read.h"
 #include "client/transfer.h"
+#include "common/util/clock.h"
 
 /* No flight's change of the key is outstanding any more: GETs of it may begin. */
 static void change_end(struct kvd *handle, struct flight *f)
@@ -15,7 +16,7 @@ static void change_end(struct kvd *handle, struct flight *f)
 	f->counted = false;
 	handle->changes--;
 	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]--;
-	if (list_empty(&handle->blocked) || handle->conn.broken)
+	if (list_empty(&handle->blocked) || !handle->up)
 		return;
 	list_init(&waiters);
 	list_move_all(&waiters, &handle->blocked);
@@ -56,8 +57,22 @@ void connection_let_go(struct kvd *handle)
 	conn->qp = NULL;
 }
 
+static enum kvd_status no_connection(struct kvd *handle)
+{
+	const struct heal *heal = &handle->heal;
+	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
+
+	return handle_error_set(
+		handle, KVD_ERR_DISCONNECTED,
+		"no connection to %s for %llu.%03llu s, %u tries failed; nothing was done: %s",
+		handle->dev->address, (unsigned long long)ms / 1000, (unsigned long long)ms % 1000,
+		heal->tries, heal->why);
+}
+
 enum kvd_status timeout_fail(struct kvd *handle)
 {
+	if (!handle->up)
+		return no_connection(handle);
 	return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s within the timeout",
 			   handle->dev->address);
 }

@@ -21,12 +21,15 @@ void flight_end(struct kvd *handle, struct flight *flight);
 
 /* How long READs to the caller's memory may take that are in flight at the deadline. */
 #define FLIGHT_DRAIN_NS 200000000ull
-/* Sets the text for an operation that the server did not do in time; KVD_ERR_TIMEOUT. */
+/*
+ * Sets the text for an operation that the server did not do in time: KVD_ERR_TIMEOUT, or, if there
+ * is no connection, KVD_ERR_DISCONNECTED.
+ */
 enum kvd_status timeout_fail(struct kvd *handle);
 /*
- * Its deadline has passed: it ends with KVD_ERR_TIMEOUT. True: when its READs to the caller's
- * memory have completed; call this again after FLIGHT_DRAIN_NS. If the caller's memory is in use
- * all the same, the connection is closed first.
+ * Its deadline has passed: it ends with the status of timeout_fail(). True: when its READs to the
+ * caller's memory have completed; call this again after FLIGHT_DRAIN_NS. If the caller's memory is
+ * in use all the same, the connection is closed first.
  */
 bool flight_expire(struct kvd *handle, struct flight *flight);
 

@@ -193,6 +193,7 @@ static void op_rpc(struct rpc *rpc, const struct kvd_op *op)
 		break;
 	default:
 		rpc->key_len = 0;
+		rpc->on_loss = LOSS_REPEATS;
 		head->op = WIRE_PING;
 	}
 }

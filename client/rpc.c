@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client/batch.h"
+#include "client/events.h"
 #include "client/landing.h"
 #include "client/memory.h"
 #include "client/observe.h"
@@ -27,6 +28,9 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_EXISTS == KVD_ERR_EXISTS &&
 		      (int)WIRE_NOT_A_NUMBER == KVD_ERR_NOT_A_NUMBER,
 	      "wire statuses are those of the API");
+
+/* After so long without a request the events of the connection are looked at: a system call. */
+#define EVENTS_IDLE_NS 10000000u
 
 static uint8_t *message_at(const struct connection *conn, uint32_t i)
 {
@@ -73,12 +77,18 @@ enum kvd_status rpc_resize(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
 
+	enum kvd_status status = KVD_OK;
+	uint32_t i;
+
 	if (conn->request_bytes <= conn->message_bytes)
 		return KVD_OK;
-	conn->message_bytes = conn->request_bytes;
-	return handle_buf_resize(handle, &conn->sends[0],
-				 MESSAGES_CHUNK * (size_t)conn->message_bytes,
-				 IBV_ACCESS_LOCAL_WRITE);
+	for (i = 0; i < conn->message_count / MESSAGES_CHUNK && !status; i++)
+		status = handle_buf_resize(handle, &conn->sends[i],
+					   MESSAGES_CHUNK * (size_t)conn->request_bytes,
+					   IBV_ACCESS_LOCAL_WRITE);
+	if (!status)
+		conn->message_bytes = conn->request_bytes;
+	return status;
 }
 
 void rpc_release(struct kvd *handle)
@@ -197,6 +207,12 @@ static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 	struct message *message;
 	uint32_t i;
 
+	/* What is sent on a connection that was lost while it was idle has an unknown end. */
+	if (!conn->outstanding && now_ns - conn->posted_ns > EVENTS_IDLE_NS) {
+		events_poll(handle);
+		if (conn->broken)
+			return NULL;
+	}
 	window_look(conn, now_ns);
 	if (conn->outstanding >= conn->window || !connection_room(conn))
 		return NULL;
@@ -292,6 +308,20 @@ static void pull_end(struct kvd *handle, const struct message *message)
 	handle->served_bytes -= message->pulled;
 }
 
+static void flight_post(struct kvd *handle, struct flight *f, struct message *message)
+{
+	uint32_t i = (uint32_t)(message - handle->conn.messages);
+
+	message->flight = f;
+	message->op = f->rpc.head.op;
+	f->place = PLACE_SENT;
+	f->message = i;
+	f->sent = true;
+	f->rpc.head.id = message->id;
+	handle->stats.round_trips++;
+	message_post(handle, i, message_fill(handle, &f->rpc, message_at(&handle->conn, i)));
+}
+
 /* Posts the flight's request. False: it has to wait. */
 static bool request_post(struct kvd *handle, struct flight *f)
 {
@@ -299,7 +329,6 @@ static bool request_post(struct kvd *handle, struct flight *f)
 	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc), direct;
 	struct message *message;
 	enum kvd_status status;
-	uint32_t i;
 
 	direct = pull && rpc_is_direct(handle, f);
 	if (pull && !direct && handle->stage.busy)
@@ -319,19 +348,11 @@ static bool request_post(struct kvd *handle, struct flight *f)
 	if (pull)
 		pull_begin(handle, message, &f->rpc, !direct);
 	list_remove(&f->link);
-	i = (uint32_t)(message - conn->messages);
-	message->flight = f;
-	message->op = f->rpc.head.op;
-	f->place = PLACE_SENT;
-	f->message = i;
-	f->sent = true;
 	if (handle->observing)
 		observe_request(f);
 	if (f->alone)
 		conn->fence = f;
-	f->rpc.head.id = message->id;
-	handle->stats.round_trips++;
-	message_post(handle, i, message_fill(handle, &f->rpc, message_at(conn, i)));
+	flight_post(handle, f, message);
 	return true;
 }
 
@@ -358,6 +379,14 @@ static bool batch_post(struct kvd *handle, unsigned int count)
 	handle->stats.round_trips++;
 	message_post(handle, i, (uint32_t)(used + head->access_count * WIRE_ACCESS_BYTES));
 	return true;
+}
+
+void request_post_now(struct kvd *handle, struct flight *f)
+{
+	struct message *message = message_take(handle, clock_raw_ns());
+
+	if (message)
+		flight_post(handle, f, message);
 }
 
 /* Reports access records in a message of their own. */

@@ -18,6 +18,9 @@ void rpc_release(struct kvd *handle);
 /* Lets the flight's request wait for its turn, behind those that wait already. */
 void request_add(struct kvd *handle, struct flight *flight);
 
+/* Posts the request of a flight that is in no list, the first of the connection. */
+void request_post_now(struct kvd *handle, struct flight *flight);
+
 /* Posts requests and ACCESS messages, as many as may be outstanding. */
 void requests_post(struct kvd *handle);
 

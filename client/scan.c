@@ -74,7 +74,7 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 	bool values = args && args->values;
 	struct observed observed = { .op = KVD_OP_SCAN, .start_ns = clock_ns() };
 	uint64_t end;
-	struct rpc rpc = { .head.op = WIRE_SCAN };
+	struct rpc rpc = { .on_loss = LOSS_REPEATS, .head.op = WIRE_SCAN };
 	struct response response;
 	enum kvd_status status;
 

@@ -292,7 +292,7 @@ void transfer_release(struct kvd *handle, struct flight *f)
 	list_add_first(&handle->transfers, &f->transfer->link);
 	f->has_transfer = false;
 	while (!list_empty(&handle->large_waiters) && !list_empty(&handle->transfers) &&
-	       !handle->conn.broken) {
+	       handle->up) {
 		f = list_entry(handle->large_waiters.next, struct flight, link);
 		list_remove(&f->link);
 		f->place = PLACE_NONE;

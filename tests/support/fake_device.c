@@ -59,6 +59,17 @@ void fake_device_release(struct fake_device *fake)
 	fake->held_count = 0;
 }
 
+void fake_device_event(struct fake_device *fake, enum cm_event_type type, int status)
+{
+	must(fake->event_count < 4, "too many events");
+	fake->events[fake->event_count++] = (struct cm_event){ .type = type, .status = status };
+}
+
+void fake_device_lose(struct fake_device *fake)
+{
+	complete(fake, 0, IBV_WC_WR_FLUSH_ERR, 0);
+}
+
 void fake_device_respond(struct fake_device *fake, const struct wire_response *response,
 			 const uint8_t *value)
 {
@@ -171,8 +182,71 @@ static int sleep_on(struct ibv_comp_channel *channel, int fd, int timeout_ms)
 
 static int cm_get_event(struct cm_channel *channel, struct cm_event *event)
 {
-	(void)channel, (void)event;
-	return -EAGAIN;
+	struct fake_device *fake = fake_device_of(channel->dev->verbs);
+
+	if (!fake->event_count)
+		return -EAGAIN;
+	*event = fake->events[0];
+	memmove(fake->events, fake->events + 1, --fake->event_count * sizeof(fake->events[0]));
+	return 0;
+}
+
+static void channels_make(struct fake_device *fake)
+{
+	fake->comp_channel.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	fake->cm_channel.fd = eventfd(0, EFD_CLOEXEC);
+	fake->cm_channel.dev = &fake->device;
+	must(fake->comp_channel.fd >= 0 && fake->cm_channel.fd >= 0, "no eventfd");
+}
+
+static int create_channel_pair(struct device *dev, struct ibv_comp_channel **comp,
+			       struct cm_channel **cm)
+{
+	struct fake_device *fake = fake_device_of(dev->verbs);
+
+	channels_make(fake);
+	*comp = &fake->comp_channel;
+	*cm = &fake->cm_channel;
+	return 0;
+}
+
+static int create_cq(struct device *dev, int cqe, void *cq_context,
+		     struct ibv_comp_channel *channel, struct ibv_cq **cq)
+{
+	(void)cqe, (void)cq_context, (void)channel;
+	*cq = &fake_device_of(dev->verbs)->cq;
+	return 0;
+}
+
+static int create_id(struct cm_channel *channel, struct cm_id **id)
+{
+	*id = &fake_device_of(channel->dev->verbs)->id;
+	(*id)->channel = channel;
+	return 0;
+}
+
+/* What was outstanding on the one before is gone. */
+static int create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
+{
+	struct fake_device *fake = fake_device_of(id->channel->dev->verbs);
+
+	(void)pd, (void)attr, (void)access;
+	fake->recv_first = fake->recv_count = fake->wc_count = fake->held_count = 0;
+	fake->event_count = 0;
+	fake->notify = false;
+	id->qp = &fake->qp;
+	return 0;
+}
+
+static int device_connect(struct cm_id *id, const struct cm_param *param)
+{
+	struct fake_device *fake = fake_device_of(id->channel->dev->verbs);
+
+	(void)param;
+	fake->connects++;
+	if (fake->connect)
+		fake->connect(fake);
+	return 0;
 }
 
 static int disconnect(struct cm_id *id)
@@ -188,7 +262,8 @@ static void destroy_id(struct cm_id *id)
 
 static void destroy_cm_channel(struct cm_channel *channel)
 {
-	close(channel->fd);
+	if (channel)
+		close(channel->fd);
 }
 
 static void destroy_cq(struct ibv_cq *cq)
@@ -198,7 +273,8 @@ static void destroy_cq(struct ibv_cq *cq)
 
 static void destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	close(channel->fd);
+	if (channel)
+		close(channel->fd);
 }
 
 static void dealloc_pd(struct ibv_pd *pd)
@@ -255,6 +331,11 @@ static const struct device_ops fake_device_ops = {
 	.destroy_cq = destroy_cq,
 	.get_cq_event = get_cq_event,
 	.sleep = sleep_on,
+	.create_channel_pair = create_channel_pair,
+	.create_cq = create_cq,
+	.create_id = create_id,
+	.create_qp = create_qp,
+	.connect = device_connect,
 	.read_source = read_source,
 	.destroy_qp = destroy_id,
 	.destroy_cm_channel = destroy_cm_channel,
@@ -272,9 +353,7 @@ void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *nam
 	fake->context.ops.poll_cq = poll_cq;
 	fake->context.ops.req_notify_cq = req_notify_cq;
 	fake->qp.context = fake->cq.context = &fake->context;
-	fake->comp_channel.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	fake->cm_channel.fd = eventfd(0, EFD_CLOEXEC);
-	must(fake->comp_channel.fd >= 0 && fake->cm_channel.fd >= 0, "no eventfd");
+	channels_make(fake);
 	fake->device = (struct device){
 		.kind = DEVICE_SOFTNIC,
 		.ops = &fake_device_ops,

@@ -26,11 +26,20 @@ struct fake_device {
 	struct ibv_wc held[SENDS_MAX];
 	unsigned int held_count;
 	uint64_t mr_max; /* bytes of one registration; 0: any */
+	/*
+	 * The next events of connection management, taken from the first on. With none, a try to
+	 * connect gets no answer.
+	 */
+	struct cm_event events[4];
+	unsigned int event_count;
+	unsigned int connects; /* tries to connect */
 	bool notify; /* requested: the next completion makes the channel's descriptor readable */
 
 	/* The test's functions. @send may call fake_device_respond(). */
 	enum ibv_wc_status (*read)(struct fake_device *fake, const struct ibv_send_wr *wr);
 	enum ibv_wc_status (*send)(struct fake_device *fake, const struct ibv_send_wr *wr);
+	/* Called when the handle tries to connect; may be NULL. */
+	void (*connect)(struct fake_device *fake);
 	/* Called when an empty completion queue is polled; may be NULL. */
 	void (*idle)(struct fake_device *fake);
 	void (*close)(struct fake_device *fake);
@@ -51,6 +60,11 @@ void fake_device_respond(struct fake_device *fake, const struct wire_response *r
 
 /* All that a work request READs or sends. */
 uint32_t fake_device_bytes(const struct ibv_send_wr *wr);
+/* The handle gets this event of connection management. */
+void fake_device_event(struct fake_device *fake, enum cm_event_type type, int status);
+
+/* Breaks the connection: all that is outstanding is flushed. */
+void fake_device_lose(struct fake_device *fake);
 
 /* Completes the READs that were held back. */
 void fake_device_release(struct fake_device *fake);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/geometry.h"
-#include "client/open.h"
+#include "client/connect.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
 
@@ -61,7 +61,7 @@ void fake_server_seal(struct fake_server *server, uint64_t key)
 	struct item *item = fake_server_item(server, key);
 
 	item_value_sum_make(item);
-	item->sum = item_sum(item, INCARNATION, key_lookup(server, key)->offset);
+	item->sum = item_sum(item, server->geometry.incarnation, key_lookup(server, key)->offset);
 }
 
 static void slot_add(struct fake_server *server, struct bucket *home, uint64_t slot)
@@ -92,7 +92,7 @@ static void chain_seal(struct fake_server *server, uint64_t number)
 		bucket = bucket_at(server, offset);
 		bucket->level = bucket_level(&server->geometry, number);
 		bucket->epoch = server->epoch;
-		bucket->sum = bucket_sum(bucket, INCARNATION, offset, home);
+		bucket->sum = bucket_sum(bucket, server->geometry.incarnation, offset, home);
 	}
 }
 
@@ -214,6 +214,15 @@ static void respond_get(struct fake_server *server, const struct request *reques
 	memcpy(value, item_value(item), item->value_len);
 }
 
+static void respond_hello(struct fake_server *server, struct wire_response *response,
+			  uint8_t *value)
+{
+	server->hellos++;
+	server->welcome.geometry = server->geometry;
+	memcpy(value, &server->welcome, sizeof(server->welcome));
+	response->value_len = sizeof(server->welcome);
+}
+
 static void execute(struct fake_server *server, const struct request *request,
 		    struct wire_response *response, uint8_t *value);
 
@@ -263,6 +272,8 @@ static void execute(struct fake_server *server, const struct request *request,
 		server->last_access = request_access(request, request->access_count - 1);
 	if (request->op == WIRE_PING)
 		server->pings++;
+	else if (request->op == WIRE_HELLO)
+		respond_hello(server, response, value);
 	else if (request->op == WIRE_GET)
 		respond_get(server, request, response, value);
 	else if (request->op == WIRE_ACCESS)
@@ -373,6 +384,15 @@ static void fake_server_init_region(struct fake_server *server, uint32_t level)
 	fake_server_publish(server);
 }
 
+void fake_server_restart(struct fake_server *server)
+{
+	server->geometry.incarnation++;
+	server->geometry.hash_seed++;
+	server->key_count = 0;
+	fake_server_lay_out(server);
+	fake_server_publish(server);
+}
+
 struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t access_rate,
 				     uint32_t access_delay_ms, const struct kvd_options *options)
 {
@@ -396,7 +416,9 @@ struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t a
 	fake_server_init_region(server, level);
 	welcome.region_addr = (uintptr_t)server->region;
 	welcome.geometry = server->geometry;
+	server->welcome = welcome;
 	handle_init(&server->kvd, options);
+	server->kvd.options.reconnect = 0;
 	must(!open_buffers(&server->kvd) && !open_welcome(&server->kvd, &welcome), "handle");
 	return server;
 }

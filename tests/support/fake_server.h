@@ -37,6 +37,8 @@ struct fake_server {
 	uint64_t overflow_end; /* overflow buckets down from its end */
 	uint16_t epoch;	       /* of all buckets */
 	uint64_t clock_ns;     /* the server's; the test sets it */
+	struct wire_welcome welcome;
+	unsigned int hellos; /* received so far */
 
 	unsigned int requests, pings, gets; /* received so far */
 	unsigned int access_messages, access_records;
@@ -66,7 +68,11 @@ struct fake_server {
 			struct wire_response *response, uint8_t *value);
 };
 
-/* Creates an empty store of 2^@level buckets; kvd_close() of the handle frees it. */
+/*
+ * Creates an empty store of 2^@level buckets, and a handle that is connected to it and does not
+ * connect again, unless the test sets options.reconnect afterwards;
+ * kvd_close() of the handle frees it.
+ */
 struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t access_rate,
 				     uint32_t access_delay_ms, const struct kvd_options *options);
 
@@ -91,6 +97,12 @@ void fake_server_answer(struct fake_server *server, unsigned int count);
 
 /* Sends the response to ACCESS that was held back, if there is one. */
 void fake_server_release(struct fake_server *server);
+
+/*
+ * Stops and starts again: an empty store with another incarnation and hash seed. The handle is
+ * told nothing.
+ */
+void fake_server_restart(struct fake_server *server);
 
 uint64_t fake_server_hash(const struct fake_server *server, uint64_t key);
 

@@ -13,7 +13,7 @@
 
 #include <urcu-qsbr.h>
 
-#include "client/open.h"
+#include "client/connect.h"
 #include "common/util/clock.h"
 #include "server/net/execute.h"
 
@@ -251,6 +251,7 @@ static void loopback_init_handle(struct loopback *loopback, const struct kvd_opt
 
 	index_geometry(&loopback->store->table, &welcome.geometry);
 	handle_init(kvd, options);
+	kvd->options.reconnect = 0;
 	must(!open_buffers(kvd) && !open_welcome(kvd, &welcome), "handle");
 }
 

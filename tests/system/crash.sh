@@ -87,7 +87,7 @@ neighbour_ends_well() {
 
 # A client whose server was killed reports the lost connection within its timeout, and ends.
 lost() { # pid, file
-	local ms reason='(connection lost|timed out)'
+	local ms reason='(connection lost|timed out|it is unknown whether)'
 	await_end "$1" && forget "$1"
 	tail -n 1 "$2"
 	ms=$(sed -En "s/^lost after [0-9]* rounds, ([0-9]*) ms: $reason.*/\1/p" "$2")

@@ -173,6 +173,7 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 	case KVD_ERR_TIMEOUT:
 		c->counts.timeouts++;
 		return LIN_UNKNOWN;
+	case KVD_ERR_UNKNOWN:
 	case KVD_ERR_DISCONNECTED:
 	case KVD_ERR_DEVICE: /* a fault */
 		c->lost = true;

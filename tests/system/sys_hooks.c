@@ -106,17 +106,23 @@ static bool listed(const char *list, uint64_t id)
 	return strstr(list, line) != NULL;
 }
 
-/* Opens a handle and closes its connection, by @db. */
-static struct kvd *open_killed(const char *url, struct kvd *db)
+/* Opens a handle and closes its connection, by @db. @reconnect: as in struct kvd_options. */
+static struct kvd *open_killed(const char *url, struct kvd *db, uint32_t reconnect)
 {
 	static char before[65536], after[65536];
 	unsigned long long id = 0;
+	struct kvd_options options;
 	struct kvd *killed;
 	char *line, *save;
 
+	kvd_options_init(&options);
+	options.timeout_ms = options.connect_timeout_ms = SYS_TIMEOUT_MS;
+	options.reconnect = reconnect;
+
 	if (kvd_client_list(db, before, sizeof(before), NULL))
 		die("kvd_client_list", kvd_error(db));
-	killed = must_open(url);
+	if (kvd_open(&killed, url, &options))
+		die("kvd_open", kvd_error(NULL));
 	if (kvd_client_list(db, after, sizeof(after), NULL))
 		die("kvd_client_list", kvd_error(db));
 	for (line = strtok_r(after, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
@@ -147,6 +153,28 @@ static void all_levels(const char *url)
 	check(!counts[KVD_LOG_WARN] && !counts[KVD_LOG_ERROR], "nothing is a warning");
 }
 
+/* Of a handle that connects again: the loss and the next connection have a line each. */
+static void healed(const char *url, struct kvd *db)
+{
+	struct kvd *killed = open_killed(url, db, 1);
+	struct kvd_info info;
+
+	kvd_set_log(KVD_LOG_INFO, note, counts);
+	clear();
+	do {
+		if (kvd_ping(killed))
+			die("PING", kvd_error(killed));
+		kvd_info(killed, &info);
+	} while (!info.reconnects);
+	check(counts[KVD_LOG_WARN] == 1 && strstr(lines, "is lost ("),
+	      "a connection that is lost, once");
+	check(counts[KVD_LOG_INFO] == 1 && strstr(lines, "connected again to ") &&
+		      strstr(lines, ", 0 tries failed\n"),
+	      "and the next one");
+	kvd_close(killed);
+}
+
+/* One that is told not to. */
 static void lost(const char *url)
 {
 	struct kvd_options options;
@@ -155,12 +183,15 @@ static void lost(const char *url)
 	kvd_set_log(KVD_LOG_WARN, note, counts);
 	clear();
 	db = must_open(url);
-	other = open_killed(url, db);
+	healed(url, db);
+	kvd_set_log(KVD_LOG_WARN, note, counts);
+	clear();
+	other = open_killed(url, db, 0);
 	check(!lines[0], "below the level there are none");
 	while (!kvd_ping(other))
 		;
 	check(counts[KVD_LOG_WARN] == 1 && strstr(lines, kvd_error(other)),
-	      "a connection that is lost, once, with its text");
+	      "a connection that stays lost, once, with its text");
 	kvd_ping(other);
 	check(counts[KVD_LOG_WARN] == 1, "not again at the next call");
 	kvd_close(other);

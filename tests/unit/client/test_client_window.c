@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/open.h"
+#include "client/connect.h"
 #include "client/window.h"
 #include "common/util/clock.h"
 #include "tests/support/fake_server.h"

@@ -48,6 +48,7 @@ static const struct {
 	{ KVD_ERR_EXISTS, 14, "the key exists or has another version" },
 	{ KVD_ERR_NOT_A_NUMBER, 15, "the value is not a number" },
 	{ KVD_ERR_CANCELED, 16, "canceled" },
+	{ KVD_ERR_UNKNOWN, 17, "it is unknown whether the change took effect" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

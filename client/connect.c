@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connecting: queue pair, rdma_cm, HELLO. Only the response to HELLO says where the server's memory
+ * is and with which key the client may READ it. Nothing here waits: client/heal.c takes the steps.
+ */
+#include "client/connect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "client/rpc.h"
+#include "common/util/clock.h"
+#include "common/sum.h"
+
+/* Bytes of inline data to ask for: a request header with a short key and value. */
+#define INLINE_WANTED 220
+/* Transport retries. Not 7, the most there is: rdma_rxe (Linux 6.1) takes that for no limit. */
+#define RETRY_COUNT 6
+/* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
+#define MIN_RNR_TIMER 12
+/*
+ * The index grows, so what bounds the cache is not the index's size now, but an eighth of the
+ * region: with more slots than that has room for, items are so small that caching all is useless.
+ */
+#define CACHE_SHARE 8
+/* A completion for each work request that can be posted, so that the queue can't overrun. */
+#define CQ_SIZE (SENDS_MAX + MESSAGES_MAX)
+
+bool connect_is_shortage(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -ENOBUFS;
+}
+
+enum kvd_status connect_status(int err)
+{
+	if (connect_is_shortage(err))
+		return KVD_ERR_NO_MEMORY;
+	switch (err) {
+	case -ENODEV:
+	case -ENOSYS:
+		return KVD_ERR_DEVICE;
+	case -ETIMEDOUT:
+		return KVD_ERR_TIMEOUT;
+	case -EACCES:
+	case -EPERM:
+		return KVD_ERR_REFUSED;
+	default:
+		return KVD_ERR_UNREACHABLE;
+	}
+}
+
+enum kvd_status connect_no_permission(struct kvd *handle, const char *path, int err)
+{
+	return handle_fail(handle, KVD_ERR_REFUSED,
+			   "no permission for %s: %s; run as a user whom the socket "
+			   "(softnic.socket_mode) and its folders let in",
+			   path, strerror(-err));
+}
+
+static int open_queues(struct kvd *handle)
+{
+	const struct device_ops *ops = handle->dev->ops;
+	int err;
+
+	/* A handle belongs to one thread at a time. */
+	err = ops->create_channel_pair(handle->dev, &handle->conn.comp_channel,
+				       &handle->conn.cm_channel);
+	if (!err)
+		err = ops->create_cq(handle->dev, CQ_SIZE, handle, handle->conn.comp_channel,
+				     &handle->conn.cq);
+	if (!err)
+		err = ops->create_id(handle->conn.cm_channel, &handle->conn.id);
+	return err;
+}
+
+/* The server may READ memory for which it has an rkey: values too long for a message. */
+static int open_qp(struct kvd *handle)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = handle->conn.cq,
+		.recv_cq = handle->conn.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = SENDS_MAX,
+			.max_recv_wr = MESSAGES_MAX,
+			.max_send_sge = handle->conn.read_sges_max,
+			.max_recv_sge = 1,
+			.max_inline_data = INLINE_WANTED,
+		},
+	};
+	int err = handle->dev->ops->create_qp(handle->conn.id, handle->pd, &attr,
+					      IBV_ACCESS_REMOTE_READ);
+
+	if (err)
+		return err;
+	handle->conn.qp = handle->conn.id->qp;
+	handle->conn.inline_max = attr.cap.max_inline_data;
+	return 0;
+}
+
+/* They outlive a connection. */
+enum kvd_status open_buffers(struct kvd *handle)
+{
+	enum kvd_status status = handle->conn.message_count ? KVD_OK : rpc_open(handle);
+
+	return status ? status :
+			handle_buf_resize(handle, &handle->conn.ring, RING_BYTES_MIN,
+					  IBV_ACCESS_LOCAL_WRITE);
+}
+
+static int fd_add(int epoll_fd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int connection_watch(struct kvd *handle)
+{
+	const struct connection *conn = &handle->conn;
+	int err = 0;
+
+	if (handle->epoll_fd < 0 || !conn->cm_channel)
+		return 0;
+	err = fd_add(handle->epoll_fd, conn->comp_channel->fd);
+	if (!err && conn->cm_channel->fd != conn->comp_channel->fd)
+		err = fd_add(handle->epoll_fd, conn->cm_channel->fd);
+	return err;
+}
+
+/* A child after fork(2) may have the descriptors: then their end here is not enough. */
+static void connection_unwatch(struct kvd *handle)
+{
+	const struct connection *conn = &handle->conn;
+
+	if (handle->epoll_fd < 0)
+		return;
+	if (conn->comp_channel)
+		epoll_ctl(handle->epoll_fd, EPOLL_CTL_DEL, conn->comp_channel->fd, NULL);
+	if (conn->cm_channel)
+		epoll_ctl(handle->epoll_fd, EPOLL_CTL_DEL, conn->cm_channel->fd, NULL);
+}
+
+void connection_drop(struct kvd *handle)
+{
+	const struct device_ops *ops = handle->dev->ops;
+	struct connection *conn = &handle->conn;
+
+	connection_unwatch(handle);
+	/* The queue pair first: after that no device writes to the buffers. */
+	if (conn->id) {
+		ops->disconnect(conn->id);
+		ops->destroy_qp(conn->id);
+	}
+	ops->destroy_id(conn->id);
+	ops->destroy_cm_channel(conn->cm_channel);
+	ops->destroy_cq(conn->cq);
+	ops->destroy_comp_channel(conn->comp_channel);
+	connection_reset(conn);
+	conn->broken = true;
+}
+
+static enum kvd_status open_resources(struct kvd *handle)
+{
+	int err = open_queues(handle);
+
+	if (!err)
+		err = open_qp(handle);
+	if (!err)
+		err = connection_watch(handle);
+	if (err)
+		return handle_fail(handle,
+				   connect_is_shortage(err) ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
+				   "device %s: can't set up a queue pair: %s", handle->dev->name,
+				   strerror(-err));
+	return open_buffers(handle);
+}
+
+static enum kvd_status abi_differs(struct kvd *handle, uint32_t server_abi)
+{
+	char text[WIRE_REJECT_TEXT_BYTES];
+
+	wire_abi_text(text, WIRE_ABI, server_abi);
+	return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: %s", handle->dev->address, text);
+}
+
+/* The reason is the peer's private data; a peer that is not kvd sends none, or another one. */
+static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_event *event)
+{
+	struct wire_reject reject;
+
+	memcpy(&reject, event->private_data, sizeof(reject));
+	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
+		return handle_fail(handle, KVD_ERR_REFUSED, "%s refuses the connection: is it kvd?",
+				   handle->dev->address);
+	if (reject.reason == WIRE_REJECT_VERSION && reject.abi != WIRE_ABI)
+		return abi_differs(handle, reject.abi);
+	reject.text[sizeof(reject.text) - 1] = '\0';
+	return handle_fail(
+		handle, reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,
+		"%s refuses the connection: %s", handle->dev->address, reject.text);
+}
+
+/* No connection came about, and the server did not say why. */
+static enum kvd_status connect_failed(struct kvd *handle, int err)
+{
+	const char *address = handle->dev->address;
+
+	if (connect_is_shortage(err))
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "can't connect to %s: %s", address,
+				   strerror(-err));
+	switch (err) {
+	case -EACCES:
+	case -EPERM:
+		return connect_no_permission(handle, address, err);
+	case -ECONNREFUSED:
+		return handle_fail(handle, KVD_ERR_UNREACHABLE,
+				   "nobody listens at %s: is kvd running? (%s)", address,
+				   strerror(-err));
+	case -ETIMEDOUT:
+		return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s: %s", address,
+				   strerror(-err));
+	case -EPROTONOSUPPORT:
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "kvd at %s has another version of the protocol: use the same "
+				   "version of kvd on both sides",
+				   address);
+	default:
+		return handle_fail(handle, KVD_ERR_UNREACHABLE, "can't connect to %s: %s", address,
+				   strerror(-err));
+	}
+}
+
+static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *event, bool *done)
+{
+	switch (event->type) {
+	case CM_ESTABLISHED:
+		*done = true;
+		return KVD_OK;
+	case CM_REJECTED:
+		return connect_rejected(handle, event);
+	case CM_UNREACHABLE:
+		return connect_failed(handle, event->status);
+	case CM_DISCONNECTED:
+		return handle_fail(handle, KVD_ERR_DISCONNECTED,
+				   "%s closed the connection while it was set up",
+				   handle->dev->address);
+	case CM_DEVICE_REMOVED:
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s was removed",
+				   handle->dev->name);
+	case CM_CONNECT_REQUEST:
+		break;
+	}
+	return KVD_OK;
+}
+
+/* The device does the steps of connecting in cm_get_event(). */
+enum kvd_status connect_progress(struct kvd *handle, bool *done)
+{
+	enum kvd_status status = KVD_OK;
+	struct cm_event event;
+	int err = 0;
+
+	*done = false;
+	while (!status && !*done && !err) {
+		err = handle->dev->ops->cm_get_event(handle->conn.cm_channel, &event);
+		if (!err)
+			status = connect_event(handle, &event, done);
+	}
+	if (err && err != -EAGAIN)
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: no events: %s",
+				   handle->dev->name, strerror(-err));
+	return status;
+}
+
+enum kvd_status connect_start(struct kvd *handle)
+{
+	const struct wire_connect hello = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.bytes = WIRE_CONNECT_BYTES,
+		.features = WIRE_FEATURE_WINDOW,
+	};
+	const struct cm_param param = {
+		.private_data = &hello,
+		.private_len = sizeof(hello),
+		.retry_count = RETRY_COUNT,
+		.rnr_retry_count = 7,
+		.min_rnr_timer = MIN_RNR_TIMER,
+	};
+	enum kvd_status status;
+	int err;
+
+	handle->conn.broken = false;
+	status = open_resources(handle);
+	if (status)
+		return status;
+	err = handle->dev->ops->connect(handle->conn.id, &param);
+	if (err)
+		return handle_fail(handle, connect_status(err), "can't connect to %s: %s",
+				   handle->dev->address, strerror(-err));
+	return KVD_OK;
+}
+
+/* NULL, or what is wrong. All later code relies on these bounds. */
+static const char *welcome_check(const struct wire_welcome *welcome)
+{
+	if (welcome->features & ~WIRE_FEATURE_WINDOW)
+		return "features that were not offered";
+	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
+		return "window out of range";
+	if (welcome->request_bytes < WIRE_REQUEST_MIN || welcome->request_bytes > WIRE_RESPONSE_MAX)
+		return "request size out of range";
+	return geometry_check(&welcome->geometry);
+}
+
+/* What this handle has in common with others of the process: client/shared.h. */
+static enum kvd_status open_shared(struct kvd *handle, const struct geometry *geometry)
+{
+	size_t cache_bytes = handle->options.cache_bytes;
+	struct shared_server *server;
+	int err = shared_server_get(&server, handle->shared_device->url, geometry);
+
+	if (err == -EPROTO)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "%s says other things of its memory than it said to another "
+				   "handle of this process",
+				   handle->dev->address);
+	if (cache_bytes > geometry->region_bytes / CACHE_SHARE)
+		cache_bytes = geometry->region_bytes / CACHE_SHARE;
+	if (!err) {
+		shared_server_put(handle->server);
+		handle->server = server;
+		err = shared_server_cache(server, cache_bytes, &handle->cache);
+	}
+	if (err)
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
+				   cache_bytes);
+	bcache_level(&handle->cache, geometry->level);
+	return KVD_OK;
+}
+
+enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
+{
+	enum kvd_status status;
+	const char *error;
+
+	if (welcome->magic != WIRE_MAGIC)
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s does not speak kvd's protocol",
+				   handle->dev->address);
+	if (welcome->abi != WIRE_ABI)
+		return abi_differs(handle, welcome->abi);
+	error = welcome_check(welcome);
+	if (error)
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
+				   handle->dev->address, error);
+	handle->geometry = welcome->geometry;
+	handle->geometry_ns = 0;
+	handle->conn.region_addr = welcome->region_addr;
+	handle->conn.rkey = welcome->rkey;
+	handle->conn.window = welcome->window;
+	handle->conn.window_moves = welcome->features & WIRE_FEATURE_WINDOW;
+	handle->conn.request_bytes = welcome->request_bytes;
+	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
+		    clock_ns() ^ (uintptr_t)handle);
+	status = open_shared(handle, &welcome->geometry);
+	if (!status)
+		status = rpc_resize(handle);
+	handle->up = !status;
+	return status;
+}
+
+/* HELLO also tells the server how long our receive buffers are. */
+void hello_post(struct kvd *handle, struct flight *f)
+{
+	const struct wire_hello hello = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.response_bytes = RESPONSE_BYTES,
+	};
+
+	f->rpc = (struct rpc){
+		.head = { .op = WIRE_HELLO, .value_len = sizeof(hello) },
+		.value = &hello,
+	};
+	request_post_now(handle, f);
+	f->rpc.value = NULL;
+}
+
+enum kvd_status hello_take(struct kvd *handle, const struct response *response)
+{
+	struct wire_welcome welcome = { 0 };
+	enum kvd_status status = response_status(handle, response);
+
+	if (status)
+		return status;
+	if (response->value_len)
+		memcpy(&welcome, response->value,
+		       response->value_len < sizeof(welcome) ? response->value_len :
+							       sizeof(welcome));
+	/* That of another ABI may have another length. */
+	if (response->value_len != sizeof(welcome) && welcome.abi == WIRE_ABI)
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
+				   handle->dev->address, response->value_len);
+	return open_welcome(handle, &welcome);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* The steps to a connection, and what becomes of flights between two connections. */
+#include "client/heal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/completion.h"
+#include "client/connect.h"
+#include "client/events.h"
+#include "client/landing.h"
+#include "client/rpc.h"
+#include "client/transfer.h"
+#include "common/sum.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
+/* Tries until the pause is HEAL_PAUSE_NS_MAX. */
+#define TRIES_MAX 7
+static_assert((uint64_t)HEAL_PAUSE_NS_MIN << TRIES_MAX >= HEAL_PAUSE_NS_MAX, "it is then");
+
+/* The high bits of the product: random numbers that differ in their low bits only spread, too. */
+uint64_t heal_pause_ns(unsigned int failures, uint64_t random)
+{
+	uint64_t most = (uint64_t)HEAL_PAUSE_NS_MIN
+			<< (failures < TRIES_MAX ? failures : TRIES_MAX);
+
+	if (most > HEAL_PAUSE_NS_MAX)
+		most = HEAL_PAUSE_NS_MAX;
+	return (uint64_t)((unsigned __int128)(random * 0x9e3779b97f4a7c15u) * most >> 64);
+}
+
+/* xorshift64 (Marsaglia, 2003). */
+static uint64_t random_next(struct heal *heal)
+{
+	heal->random ^= heal->random << 13;
+	heal->random ^= heal->random >> 7;
+	heal->random ^= heal->random << 17;
+	return heal->random;
+}
+
+static void pause_begin(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+
+	heal->state = HEAL_PAUSE;
+	heal->next_ns = clock_ns() + heal_pause_ns(heal->failures, random_next(heal));
+}
+
+static void why_keep(struct kvd *handle)
+{
+	/* The rest of a text that is longer is its remedy. */
+	snprintf(handle->heal.why, sizeof(handle->heal.why), "%.*s",
+		 (int)sizeof(handle->heal.why) - 1, handle->error);
+}
+
+static void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
+{
+	unsigned int i;
+
+	for (i = 0; i < handle->call_count; i++)
+		if (handle->calls[i].place != PLACE_ENDED)
+			visit(handle, &handle->calls[i]);
+	if (handle->submitted)
+		handle->submitted->each(handle, visit);
+}
+
+static void flight_close(struct kvd *handle, struct flight *f)
+{
+	flight_cut(handle, f, handle->conn.lost);
+}
+
+/* There will be no other connection: everything ends. */
+static void heal_close(struct kvd *handle)
+{
+	handle->closed = true;
+	connection_let_go(handle);
+	flight_detach(handle, &handle->clock_flight);
+	flight_detach(handle, &handle->geometry_flight);
+	each_flight(handle, flight_close);
+	if (handle->submitted)
+		handle->submitted->close(handle, handle->conn.lost);
+}
+
+/* The first, second, fourth: a server that stays away fills no log. kvd_open() says its own. */
+static void try_log(const struct kvd *handle)
+{
+	unsigned int tries = handle->heal.tries;
+
+	if (!handle->heal.opening && !(tries & (tries - 1)))
+		log_warn("try %u to connect to %s again failed: %s", tries, handle->dev->address,
+			 handle->heal.why);
+}
+
+static void try_failed(struct kvd *handle, enum kvd_status status)
+{
+	struct heal *heal = &handle->heal;
+
+	why_keep(handle);
+	connection_drop(handle);
+	handle->conn.lost = heal->status = status;
+	heal->tries++;
+	try_log(handle);
+	/* Another version will be another one for long. */
+	heal->failures = status == KVD_ERR_PROTOCOL ? TRIES_MAX : heal->failures + 1;
+	if (heal->opening)
+		handle->closed = true;
+	else
+		pause_begin(handle);
+}
+
+static void try_begin(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+	enum kvd_status status;
+
+	heal->state = HEAL_CONNECTING;
+	heal->next_ns = clock_ns() + handle->options.connect_timeout_ms * 1000000ull;
+	status = connect_start(handle);
+	if (status)
+		try_failed(handle, status);
+}
+
+void heal_open(struct kvd *handle)
+{
+	handle->heal.opening = true;
+	try_begin(handle);
+}
+
+/* A lookup has no effect on the server, so it begins anew, whatever it was doing. */
+static void lookup_lost(struct kvd *handle, struct flight *f)
+{
+	flight_detach(handle, f);
+	f->phase = PHASE_PLAIN;
+	f->place = PLACE_QUEUED;
+	list_add(&handle->blocked, &f->link);
+}
+
+static void request_repeat(struct kvd *handle, struct flight *f)
+{
+	flight_detach(handle, f);
+	f->phase = PHASE_PLAIN;
+	f->sent = f->alone = false;
+	f->place = PLACE_QUEUED;
+	list_add_first(&handle->requests, &f->link);
+	handle->stats.resent++;
+}
+
+static void flight_lost(struct kvd *handle, struct flight *f)
+{
+	/* It was to end when its READs had completed. */
+	if (f->has_transfer && f->transfer->outcome == TRANSFER_ENDED) {
+		flight_cut(handle, f, f->transfer->stopped);
+		return;
+	}
+	if (f->kind == FLIGHT_LOOKUP) {
+		lookup_lost(handle, f);
+		return;
+	}
+	/* It waits for its turn as before. */
+	if (!f->sent)
+		return;
+	switch (f->rpc.on_loss) {
+	case LOSS_REPEATS:
+		request_repeat(handle, f);
+		break;
+	case LOSS_UNKNOWN:
+		handle->stats.unknown++;
+		flight_cut(handle, f,
+			   handle_error_set(handle, KVD_ERR_UNKNOWN,
+					    "the connection to %s was lost before the response to "
+					    "a change came: it took effect, did not, or still "
+					    "will; read the key to learn which",
+					    handle->dev->address));
+		break;
+	case LOSS_FAILS:
+		flight_cut(handle, f,
+			   handle_error_set(handle, KVD_ERR_DISCONNECTED,
+					    "the connection to %s was lost before the response "
+					    "came; the handle connects again by itself",
+					    handle->dev->address));
+		break;
+	}
+}
+
+/* Nothing of the lost connection uses them any more. */
+static void buffers_free(struct kvd *handle)
+{
+	handle->stage.busy = false;
+	handle->served_bytes = 0;
+}
+
+/* In a child that got the handle by fork(2), the connection is the parent's. */
+static bool may_heal(const struct kvd *handle)
+{
+	return handle->options.reconnect && handle->process == getpid();
+}
+
+void heal_lost(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+
+	handle->up = false;
+	handle->attention = false;
+	if (!may_heal(handle)) {
+		heal_close(handle);
+		return;
+	}
+	why_keep(handle);
+	heal->opening = false;
+	heal->status = handle->conn.lost;
+	heal->since_ns = clock_ns();
+	heal->tries = 0;
+	if (connection_worked(&handle->conn))
+		heal->failures = 0;
+	/* As an outstanding change of every key, for which lookups wait: see change_blocks(). */
+	handle->changes++;
+	/* Before an operation ends whose memory the server or the device may use. */
+	connection_let_go(handle);
+	flight_detach(handle, &handle->clock_flight);
+	flight_detach(handle, &handle->geometry_flight);
+	each_flight(handle, flight_lost);
+	connection_drop(handle);
+	buffers_free(handle);
+	server_clock_forget(&handle->clock, clock_slept_ns());
+	pause_begin(handle);
+}
+
+/* Another incarnation has another seed. */
+static void hash_anew(struct kvd *handle, struct lookup *l)
+{
+	l->hash = key_hash(l->request->key, l->request->key_len, handle->geometry.hash_seed);
+}
+
+static void change_count_anew(struct kvd *handle, struct flight *f)
+{
+	if (!f->counted)
+		return;
+	hash_anew(handle, &f->lookup);
+	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
+}
+
+static void healed_log(const struct kvd *handle)
+{
+	const struct heal *heal = &handle->heal;
+	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
+
+	log_info("connected again to %s after %llu.%03llu s, %u tries failed%s%s",
+		 handle->dev->address, (unsigned long long)ms / 1000,
+		 (unsigned long long)ms % 1000, heal->tries, heal->tries ? ", the last one: " : "",
+		 heal->tries ? heal->why : "");
+}
+
+static void heal_done(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+	struct list waiters;
+	struct flight *f;
+
+	if (heal->opening)
+		return;
+	healed_log(handle);
+	handle->stats.reconnects++;
+	handle->attention = true;
+	handle->changes--;
+	memset(handle->change_filter, 0, sizeof(handle->change_filter));
+	each_flight(handle, change_count_anew);
+	list_init(&waiters);
+	list_move_all(&waiters, &handle->blocked);
+	while (!list_empty(&waiters)) {
+		f = list_entry(waiters.next, struct flight, link);
+		list_remove(&f->link);
+		f->place = PLACE_NONE;
+		hash_anew(handle, &f->lookup);
+		f->ops->begin(handle, f);
+	}
+}
+
+static void hello_response(struct kvd *handle, struct flight *f, const struct response *response)
+{
+	f->status = hello_take(handle, response);
+	f->place = PLACE_ENDED;
+}
+
+static const struct flight_ops hello_ops = { .response = hello_response };
+
+static void hello_begin(struct kvd *handle)
+{
+	struct flight *f = &handle->heal.hello;
+
+	handle->heal.state = HEAL_HELLO;
+	f->ops = &hello_ops;
+	f->kind = FLIGHT_OWN;
+	f->status = KVD_OK;
+	hello_post(handle, f);
+}
+
+/* *@moved: there was a step. */
+static enum kvd_status connecting(struct kvd *handle, bool *moved)
+{
+	enum kvd_status status = connect_progress(handle, moved);
+
+	if (!status && *moved)
+		hello_begin(handle);
+	return status;
+}
+
+static enum kvd_status hello_wait(struct kvd *handle, bool *moved)
+{
+	completions_poll(handle);
+	if (!handle->up && !handle->conn.broken)
+		events_poll(handle);
+	*moved = handle->up;
+	return handle->heal.hello.status;
+}
+
+static enum kvd_status too_late(struct kvd *handle)
+{
+	return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s within connect_timeout_ms",
+			   handle->dev->address);
+}
+
+static bool pausing(struct kvd *handle)
+{
+	if (clock_ns() < handle->heal.next_ns)
+		return false;
+	if (may_heal(handle))
+		try_begin(handle);
+	else
+		heal_close(handle);
+	return true;
+}
+
+bool heal_progress(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+	enum kvd_status status;
+	bool moved = false;
+
+	if (handle->closed)
+		return false;
+	if (heal->state == HEAL_PAUSE)
+		return pausing(handle);
+	status = heal->state == HEAL_CONNECTING ? connecting(handle, &moved) :
+						  hello_wait(handle, &moved);
+	if (handle->conn.broken)
+		status = handle->conn.lost;
+	if (!status && !handle->up && clock_ns() >= heal->next_ns)
+		status = too_late(handle);
+	if (status) {
+		handle->up = false;
+		try_failed(handle, status);
+		return true;
+	}
+	if (handle->up)
+		heal_done(handle);
+	return moved;
+}
+
+uint64_t heal_next_ns(const struct kvd *handle)
+{
+	return handle->closed ? UINT64_MAX : handle->heal.next_ns;
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of connections that heal: clients work while their connections are closed again and
+# again, and while the server is killed, stopped and started. No call fails, changes whose end
+# nobody knows excepted, and these are counted.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+THREADS=6
+ROUNDS=8
+
+heal_start() { # same server: 0 or 1
+	: >"$tmp/heal"
+	"$build/tests/system/sys_heal" "$url" $THREADS "$1" >"$tmp/heal" 2>&1 &
+	heal_pid=$!
+	pids+=("$heal_pid")
+	await_line "$tmp/heal" "all clients are connected" "$heal_pid"
+}
+
+# Its checks become those of this test.
+heal_end() {
+	kill -TERM "$heal_pid" && await_end "$heal_pid"
+	forget "$heal_pid"
+	checks_of cat "$tmp/heal"
+	[ "$status" = 0 ]
+}
+
+# Closes the connections of all clients, of which some have ended meanwhile.
+connections_kill() {
+	local id
+	for id in $(kvctl clients | sed -n 's/^id=\([0-9]*\) .*/\1/p'); do
+		kvctl kill "$id" >/dev/null 2>&1
+	done
+	wait_until "$DEADLINE_S" all_are_back
+}
+
+# Those of the threads and kvctl's own; all in use.
+all_are_back() {
+	[ "$(kvctl clients | grep -c 'state=open')" -gt $THREADS ]
+}
+
+check "the server starts" server_start || finish
+check "clients start" heal_start 1 || finish
+for round in $(seq $ROUNDS); do
+	check "connections are closed, and come back ($round)" connections_kill
+done
+check "the clients end" heal_end
+
+check "clients start again" heal_start 0 || finish
+check "kill -9 of the server" server_kill
+check "it starts again" server_start || finish
+check "all clients are back" wait_until "$DEADLINE_S" all_are_back
+check "it stops" server_stop
+check "and starts" server_start || finish
+check "all clients are back" wait_until "$DEADLINE_S" all_are_back
+check "the clients end" heal_end
+check "the server stops" server_stop
+finish

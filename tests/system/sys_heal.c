@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Clients for the system test of connections that heal. THREADS threads, each with a handle, some
+ * with synchronous calls and some with submitted operations, add to one number each and read it,
+ * until SIGTERM, while the test kills connections and servers. Then each number has to be at least
+ * the acknowledged additions and at most these and the unknown ones. Prints a line of counts, and
+ * `ok` and `FAIL` lines as tests/system/lib.sh does.
+ *
+ * usage: sys_heal URL THREADS SAME_SERVER
+ * SAME_SERVER 0: the server restarts, so numbers begin anew and only statuses are checked.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/kvd.h"
+#include "tests/support/checks.h"
+
+#define THREADS_MAX 64
+#define BATCH 8
+/* Longer than any restart of the test, under sanitizers and in an emulated machine. */
+#define TIMEOUT_MS 60000
+
+struct worker {
+	pthread_t thread;
+	struct kvd *db;
+	char key[16];
+	size_t key_len;
+	bool async;
+	uint64_t acknowledged, unknown, reads, failed;
+	char error[512]; /* of the first that failed */
+	struct kvd_stats stats;
+};
+
+static _Atomic bool stop;
+static const char *server_url;
+static struct worker workers[THREADS_MAX];
+
+static void failed(struct worker *w, enum kvd_status status)
+{
+	if (!w->failed++)
+		snprintf(w->error, sizeof(w->error), "%s: %.400s", kvd_status_text(status),
+			 kvd_error(w->db));
+}
+
+static void count(struct worker *w, enum kvd_status status)
+{
+	if (!status)
+		w->acknowledged++;
+	else if (status == KVD_ERR_UNKNOWN)
+		w->unknown++;
+	else
+		failed(w, status);
+}
+
+static void count_read(struct worker *w, enum kvd_status status)
+{
+	if (status && status != KVD_NOT_FOUND)
+		failed(w, status);
+	w->reads++;
+}
+
+static void synchronous(struct worker *w)
+{
+	static const struct kvd_arith_args create = { .create = 1, .initial = 1 };
+	char value[32];
+
+	count(w, kvd_incr(w->db, w->key, w->key_len, 1, &create, NULL, NULL));
+	count_read(w, kvd_get(w->db, w->key, w->key_len, value, sizeof(value), NULL));
+}
+
+static void submitted(struct worker *w)
+{
+	static const struct kvd_arith_args create = { .create = 1, .initial = 1 };
+	struct kvd_op ops[BATCH], *list[BATCH], *done[BATCH];
+	char values[BATCH][32];
+	size_t i, n;
+
+	for (i = 0; i < BATCH; i++) {
+		list[i] = &ops[i];
+		if (i % 2)
+			kvd_prep_get(&ops[i], w->key, w->key_len, values[i], sizeof(values[i]));
+		else
+			kvd_prep_incr(&ops[i], w->key, w->key_len, 1, &create);
+	}
+	if (kvd_submit(w->db, list, BATCH)) {
+		failed(w, KVD_ERR_INVALID);
+		return;
+	}
+	while (kvd_outstanding(w->db)) {
+		n = kvd_wait(w->db, done, BATCH, 1, UINT32_MAX);
+		for (i = 0; i < n; i++) {
+			if (done[i]->op == KVD_OP_GET)
+				count_read(w, done[i]->status);
+			else
+				count(w, done[i]->status);
+		}
+	}
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!stop) {
+		if (w->async)
+			submitted(w);
+		else
+			synchronous(w);
+	}
+	kvd_stats(w->db, &w->stats);
+	return NULL;
+}
+
+static bool worker_open(struct worker *w, unsigned int i)
+{
+	struct kvd_options options;
+
+	kvd_options_init(&options);
+	options.timeout_ms = options.connect_timeout_ms = TIMEOUT_MS;
+	w->async = i % 2;
+	w->key_len = (size_t)snprintf(w->key, sizeof(w->key), "number%u", i);
+	if (kvd_open(&w->db, server_url, &options))
+		die("open", kvd_error(NULL));
+	return !pthread_create(&w->thread, NULL, work, w);
+}
+
+/* Numbers may not be above what was asked for, nor below what was promised. */
+static bool number_is_right(struct worker *w)
+{
+	char value[32] = "";
+	struct kvd_item item;
+	uint64_t number;
+
+	if (kvd_get(w->db, w->key, w->key_len, value, sizeof(value) - 1, &item))
+		return false;
+	number = strtoull(value, NULL, 10);
+	if (number >= w->acknowledged && number <= w->acknowledged + w->unknown)
+		return true;
+	printf("%s is %" PRIu64 ": %" PRIu64 " were acknowledged, %" PRIu64 " unknown\n", w->key,
+	       number, w->acknowledged, w->unknown);
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t changes = 0, unknown = 0, reads = 0, failures = 0, reconnects = 0, resent = 0;
+	unsigned int i, count_of, right = 0;
+	sigset_t set;
+	int number;
+
+	if (argc != 4) {
+		fputs("usage: sys_heal URL THREADS SAME_SERVER\n", stderr);
+		return 64;
+	}
+	server_url = argv[1];
+	count_of = (unsigned int)atoi(argv[2]);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	for (i = 0; i < count_of && i < THREADS_MAX; i++)
+		if (!worker_open(&workers[i], i))
+			die("thread", "can't start");
+	printf("ok    all clients are connected\n");
+	fflush(stdout);
+	sigwait(&set, &number);
+	stop = true;
+	for (i = 0; i < count_of; i++) {
+		struct worker *w = &workers[i];
+
+		pthread_join(w->thread, NULL);
+		changes += w->acknowledged;
+		unknown += w->unknown;
+		reads += w->reads;
+		failures += w->failed;
+		reconnects += w->stats.reconnects;
+		resent += w->stats.resent;
+		if (w->failed)
+			printf("%s: %" PRIu64 " failed, first: %s\n", w->key, w->failed, w->error);
+	}
+	printf("%" PRIu64 " changes done, %" PRIu64 " unknown, %" PRIu64 " reads, %" PRIu64
+	       " failed, %" PRIu64 " reconnects, %" PRIu64 " resent\n",
+	       changes, unknown, reads, failures, reconnects, resent);
+	check(!failures, "no call failed");
+	check(changes && reads, "changes and reads were done");
+	check(reconnects > 0, "handles connected again");
+	if (atoi(argv[3])) {
+		for (i = 0; i < count_of; i++)
+			right += number_is_right(&workers[i]);
+		check(right == count_of, "each number is what was acknowledged, but the unknown");
+	}
+	for (i = 0; i < count_of; i++)
+		kvd_close(workers[i].db);
+	return check_status();
+}

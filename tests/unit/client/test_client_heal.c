@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A handle that connects again: what becomes of operations in each state when the connection is
+ * lost, tries that fail in each way, another start of the server, deadlines, and how tries spread.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/heal.h"
+#include "tests/support/fake_server.h"
+
+#define WINDOW 4
+#define OPS 8
+#define SHORT_MS 60
+
+static struct fake_server *server;
+static struct kvd *kvd;
+static struct kvd_op ops[OPS], *list[OPS], *done[OPS];
+static uint64_t keys[OPS];
+static uint8_t values[OPS][32];
+static unsigned int changes;  /* executed */
+static unsigned int refusals; /* so many tries are refused first */
+static struct wire_reject reject;
+
+static void execute(struct fake_server *p, const struct request *request,
+		    struct wire_response *response, uint8_t *value)
+{
+	uint64_t key;
+
+	(void)value;
+	memcpy(&key, request->key, 8);
+	response->status = WIRE_OK;
+	response->version = ++changes;
+	if (request->op == WIRE_PUT)
+		fake_server_put(p, key, 20, 0);
+}
+
+static void accept_try(struct fake_device *fake)
+{
+	if (!refusals) {
+		fake_device_event(fake, CM_ESTABLISHED, 0);
+		return;
+	}
+	refusals--;
+	if (!reject.magic) {
+		fake_device_event(fake, CM_UNREACHABLE, -ECONNREFUSED);
+		return;
+	}
+	fake_device_event(fake, CM_REJECTED, 0);
+	memcpy(fake->events[0].private_data, &reject, sizeof(reject));
+	fake->events[0].private_len = sizeof(reject);
+}
+
+static int setup(void **state)
+{
+	struct kvd_options options;
+	unsigned int i;
+
+	(void)state;
+	kvd_options_init(&options);
+	options.depth = OPS;
+	server = fake_server_open(4, WINDOW, 0, 0, &options);
+	kvd = &server->kvd;
+	kvd->options.reconnect = 1;
+	server->respond = execute;
+	server->fake.connect = accept_try;
+	changes = refusals = 0;
+	memset(&reject, 0, sizeof(reject));
+	memset(values, 0, sizeof(values));
+	for (i = 0; i < OPS; i++) {
+		keys[i] = i;
+		list[i] = &ops[i];
+	}
+	fake_server_put(server, 1, 20, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvd_close(kvd);
+	return 0;
+}
+
+static enum kvd_status get(unsigned int key)
+{
+	return kvd_get(kvd, &keys[key], 8, values[key], sizeof(values[key]), NULL);
+}
+
+static enum kvd_status put(unsigned int key)
+{
+	return kvd_put(kvd, &keys[key], 8, "12345678901234567890", 20, NULL, NULL);
+}
+
+static void submit_put(unsigned int i, unsigned int key)
+{
+	kvd_prep_put(&ops[i], &keys[key], 8, "12345678901234567890", 20, NULL);
+	assert_int_equal(kvd_submit(kvd, &list[i], 1), KVD_OK);
+}
+
+static void submit_get(unsigned int i, unsigned int key)
+{
+	kvd_prep_get(&ops[i], &keys[key], 8, values[key], sizeof(values[key]));
+	assert_int_equal(kvd_submit(kvd, &list[i], 1), KVD_OK);
+}
+
+static void await_all(void)
+{
+	while (kvd_outstanding(kvd))
+		kvd_wait(kvd, done, OPS, 1, UINT32_MAX);
+}
+
+static struct kvd_stats stats(void)
+{
+	struct kvd_stats s;
+
+	kvd_stats(kvd, &s);
+	return s;
+}
+
+static void assert_connection(const char *text)
+{
+	struct kvd_info info;
+
+	kvd_info(kvd, &info);
+	assert_string_equal(info.connection, text);
+}
+
+/* The next call meets the loss, and nobody notices it. */
+static void a_loss_between_calls(void **state)
+{
+	(void)state;
+	assert_int_equal(get(1), KVD_OK);
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(values[1][0], 1);
+	assert_int_equal(stats().reconnects, 1);
+	assert_int_equal(server->hellos, 1);
+	assert_connection("up");
+}
+
+/* A connection that was idle is looked at before a change is sent: so it is not sent in vain. */
+static void a_loss_before_send(void **state)
+{
+	(void)state;
+	kvd->conn.posted_ns = 0;
+	fake_device_event(&server->fake, CM_DISCONNECTED, 0);
+	assert_int_equal(put(2), KVD_OK);
+	assert_int_equal(changes, 1);
+	assert_int_equal(server->hellos, 1);
+	assert_int_equal(stats().unknown, 0);
+	assert_int_equal(get(2), KVD_OK);
+}
+
+/* Of those that were sent nobody knows; those behind them are done on the next connection. */
+static void a_loss_after_send(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	server->hold_all = true;
+	for (i = 0; i < OPS - 1; i++)
+		submit_put(i, i);
+	submit_get(OPS - 1, 1);
+	assert_int_equal(server->queued, WINDOW);
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+	await_all();
+	for (i = 0; i < OPS - 1; i++)
+		assert_int_equal(ops[i].status, i < WINDOW ? KVD_ERR_UNKNOWN : KVD_OK);
+	assert_int_equal(ops[OPS - 1].status, KVD_OK);
+	assert_int_equal(changes, OPS - 1);
+	assert_int_equal(stats().unknown, WINDOW);
+	assert_int_equal(put(1), KVD_OK);
+}
+
+static void a_loss_while_reading(void **state)
+{
+	(void)state;
+	server->fake.hold_reads = true;
+	submit_get(0, 1);
+	submit_get(1, 3);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(server->fake.held_count, 2);
+	fake_device_lose(&server->fake);
+	server->fake.hold_reads = false;
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(ops[1].status, KVD_NOT_FOUND);
+	assert_int_equal(values[1][19], 1);
+}
+
+/* Requests that change nothing are sent again. */
+static void requests_are_repeated(void **state)
+{
+	(void)state;
+	server->hold_all = true;
+	kvd_prep_ping(&ops[0]);
+	kvd_prep_get_by_request(&ops[1], &keys[3], 8, values[3], 32);
+	kvd_prep_get_and_touch(&ops[2], &keys[3], 8, 5, values[3], 32);
+	assert_int_equal(kvd_submit(kvd, list, 3), KVD_OK);
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(ops[1].status, KVD_NOT_FOUND);
+	assert_int_equal(ops[2].status, KVD_ERR_UNKNOWN);
+	assert_int_equal(stats().resent, 2);
+}
+
+static void a_value_that_the_server_reads(void **state)
+{
+	static uint8_t large[10000];
+
+	(void)state;
+	server->hold_all = true;
+	kvd_prep_put(&ops[0], &keys[0], 8, large, sizeof(large), NULL);
+	kvd_prep_put(&ops[1], &keys[2], 8, large, sizeof(large), NULL);
+	assert_int_equal(kvd_submit(kvd, list, 2), KVD_OK);
+	/* The second one waits for the buffer. */
+	assert_int_equal(server->queued, 1);
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_int_equal(ops[1].status, KVD_OK);
+}
+
+static void nobody_listens_at_first(void **state)
+{
+	(void)state;
+	refusals = 3;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(server->fake.connects, 4);
+	assert_int_equal(stats().reconnects, 1);
+}
+
+static void the_server_is_full_at_first(void **state)
+{
+	(void)state;
+	refusals = 2;
+	reject = (struct wire_reject){ .magic = WIRE_MAGIC, .abi = WIRE_ABI, .reason = 2 };
+	fake_device_lose(&server->fake);
+	assert_int_equal(put(1), KVD_ERR_UNKNOWN);
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(server->fake.connects, 3);
+}
+
+static void lose_in_hello(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op == WIRE_HELLO && p->hellos < 3)
+		fake_device_lose(&p->fake);
+}
+
+static void a_loss_in_hello(void **state)
+{
+	(void)state;
+	server->before_response = lose_in_hello;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(server->hellos, 3);
+	assert_int_equal(stats().reconnects, 1);
+}
+
+static void no_answer(struct fake_device *fake)
+{
+	if (fake->connects > 1)
+		fake_device_event(fake, CM_ESTABLISHED, 0);
+}
+
+static void a_try_has_a_deadline(void **state)
+{
+	(void)state;
+	kvd->options.connect_timeout_ms = 20;
+	server->fake.connect = no_answer;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(server->fake.connects, 2);
+}
+
+/* Each operation has its own deadline; the handle goes on. */
+static void deadlines(void **state)
+{
+	(void)state;
+	refusals = UINT32_MAX;
+	kvd->options.timeout_ms = SHORT_MS;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_ERR_DISCONNECTED);
+	assert_non_null(strstr(kvd_error(kvd), "no connection to fake server for 0."));
+	assert_non_null(strstr(kvd_error(kvd), "nobody listens"));
+	assert_int_equal(put(1), KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+	submit_put(0, 2);
+	submit_get(1, 1);
+	ops[0].timeout_ms = 1;
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_DISCONNECTED);
+	assert_int_equal(ops[1].status, KVD_ERR_DISCONNECTED);
+	assert_int_equal(changes, 0);
+	assert_int_equal(stats().reconnects, 0);
+	refusals = 0;
+	kvd->options.timeout_ms = 2000;
+	assert_int_equal(put(2), KVD_OK);
+	assert_int_equal(get(2), KVD_OK);
+}
+
+static void another_version_for_a_while(void **state)
+{
+	(void)state;
+	refusals = 1;
+	reject = (struct wire_reject){ .magic = WIRE_MAGIC, .abi = WIRE_ABI + 1, .reason = 1 };
+	kvd->options.timeout_ms = 20;
+	kvd->heal.random = 1;
+	fake_device_lose(&server->fake);
+	while (!server->fake.connects)
+		get(1);
+	assert_int_equal(kvd->heal.status, KVD_ERR_PROTOCOL);
+	kvd->options.timeout_ms = 2000;
+	assert_int_equal(get(1), KVD_OK);
+}
+
+/* Another start: nothing that was cached counts, and hashes have another seed. */
+static void a_restarted_server(void **state)
+{
+	struct kvd_info info;
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(get(1), KVD_OK);
+	server->hold_all = true;
+	submit_put(0, 4);
+	submit_get(1, 4);
+	submit_get(2, 1);
+	fake_server_restart(server);
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+	assert_true(kvd_poll(kvd, done, OPS) > 0);
+	submit_put(3, 1);
+	submit_get(4, 1);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_int_equal(ops[1].status, KVD_NOT_FOUND);
+	assert_int_equal(ops[3].status, KVD_OK);
+	assert_int_equal(ops[4].status, KVD_OK);
+	for (i = 0; i < 1 << CHANGE_FILTER_BITS; i++)
+		assert_int_equal(kvd->change_filter[i], 0);
+	kvd_info(kvd, &info);
+	assert_int_equal(info.incarnation, server->geometry.incarnation);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(get(4), KVD_NOT_FOUND);
+}
+
+static void without_reconnect(void **state)
+{
+	(void)state;
+	kvd->options.reconnect = 0;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_ERR_DISCONNECTED);
+	assert_int_equal(put(1), KVD_ERR_DISCONNECTED);
+	kvd_prep_get(&ops[0], &keys[1], 8, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_ERR_DISCONNECTED);
+	assert_int_equal(server->fake.connects, 0);
+	assert_connection("closed");
+}
+
+/* Of an operation that timed out before the loss nothing is left. */
+static void a_timeout_before_the_loss(void **state)
+{
+	(void)state;
+	server->hold_all = true;
+	kvd->options.timeout_ms = 1;
+	assert_int_equal(put(1), KVD_ERR_TIMEOUT);
+	kvd->options.timeout_ms = 2000;
+	server->queued = 0;
+	server->hold_all = false;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(kvd->conn.outstanding, 0);
+	assert_int_equal(stats().unknown, 0);
+}
+
+/* kvd_fd() stays the same and leads to the new connection. */
+static void the_descriptor(void **state)
+{
+	int fd = kvd_fd(kvd), tries;
+	struct kvd_stats s;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	refusals = 1;
+	fake_device_lose(&server->fake);
+	submit_get(0, 1);
+	for (tries = 0; kvd_outstanding(kvd); tries++) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+
+		if (kvd_poll(kvd, done, OPS) || kvd_arm(kvd))
+			continue;
+		assert_int_equal(poll(&p, 1, 10000), 1);
+	}
+	assert_int_equal(ops[0].status, KVD_OK);
+	s = stats();
+	assert_int_equal(s.reconnects, 1);
+	assert_int_equal(kvd_fd(kvd), fd);
+	/* A response that comes while nobody polls makes it readable. */
+	server->hold_all = true;
+	submit_put(0, 1);
+	while (kvd_arm(kvd))
+		kvd_poll(kvd, done, OPS);
+	server->hold_all = false;
+	fake_server_answer(server, 1);
+	assert_int_equal(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 10000), 1);
+	await_all();
+}
+
+/* A child leaves the parent's connection alone, also where the kernel does not mark its pages. */
+static void a_child(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	kvd->owner_page = NULL;
+	pid = fork();
+	if (!pid) {
+		fake_device_lose(&server->fake);
+		kvd_poll(kvd, done, OPS);
+		_exit(get(1) != KVD_ERR_DISCONNECTED || server->fake.connects ||
+		      put(1) != KVD_ERR_DISCONNECTED);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(get(1), KVD_OK);
+}
+
+/*
+ * Thousands of clients lose their server at once. Of each length of the pause, every tenth gets
+ * a tenth of them, within what is likely to one in 10^9 (six deviations of 100 +- 9.5).
+ */
+static void tries_spread(void **state)
+{
+	unsigned int failures, i, counts[10];
+	uint64_t most = HEAL_PAUSE_NS_MIN, ns;
+
+	(void)state;
+	for (failures = 0; failures < 12; failures++) {
+		memset(counts, 0, sizeof(counts));
+		for (i = 0; i < 1000; i++) {
+			ns = heal_pause_ns(failures, i * 4099 + 1);
+			assert_true(ns < most);
+			counts[ns * 10 / most]++;
+		}
+		for (i = 0; i < 10; i++)
+			assert_in_range(counts[i], 43, 157);
+		most = most * 2 < HEAL_PAUSE_NS_MAX ? most * 2 : HEAL_PAUSE_NS_MAX;
+	}
+}
+
+/* A server that drops each connection at once is not asked again and again. */
+static void a_connection_that_does_nothing(void **state)
+{
+	(void)state;
+	kvd->options.timeout_ms = 20000;
+	server->before_response = lose_in_hello;
+	refusals = 2;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(kvd->heal.failures, 4);
+	/* This one did something. */
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(kvd->heal.failures, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_loss_between_calls, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_before_send, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_after_send, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_while_reading, setup, teardown),
+		cmocka_unit_test_setup_teardown(requests_are_repeated, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_value_that_the_server_reads, setup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_listens_at_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_server_is_full_at_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_in_hello, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_try_has_a_deadline, setup, teardown),
+		cmocka_unit_test_setup_teardown(deadlines, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_version_for_a_while, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_restarted_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_reconnect, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_timeout_before_the_loss, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_descriptor, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_child, setup, teardown),
+		cmocka_unit_test(tries_spread),
+		cmocka_unit_test_setup_teardown(a_connection_that_does_nothing, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

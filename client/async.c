@@ -170,7 +170,7 @@ static void ops_expire(struct kvd *handle, uint64_t now_ns)
 		next = link->next;
 		op = op_of(link);
 		if (private_of(op)->deadline_ns <= now_ns)
-			waiting_end(handle, op, timeout_fail(handle));
+			waiting_end(handle, op, timeout_fail(handle, NULL));
 		else
 			deadline_note(handle, private_of(op)->deadline_ns);
 	}

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "client/changes.h"
 #include "client/observe.h"
 
 /* So many requests that wait while none is outstanding are sent in two messages. */
@@ -44,13 +45,15 @@ unsigned int batch_count(const struct kvd *handle)
 	size_t bytes = sizeof(struct wire_request);
 	const struct list *link;
 	struct request request;
-	unsigned int n = 0;
+	unsigned int n = 0, numbers = 0;
 
 	for (link = handle->requests.next; link != &handle->requests && n < WIRE_BATCH_MAX;
 	     link = link->next) {
 		const struct flight *f = list_entry(link, struct flight, link);
 
 		if (!may_share(f))
+			break;
+		if (change_is_numbered(&handle->sent, f) && ++numbers > changes_room(&handle->sent))
 			break;
 		request = request_of(&f->rpc);
 		bytes += wire_batched_bytes(&request);
@@ -68,6 +71,7 @@ size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, u
 	struct wire_request head = { .op = WIRE_BATCH, .id = id, .count = count };
 	size_t used = sizeof(head);
 	struct request request;
+	uint64_t first = 0;
 	struct flight *f;
 	unsigned int i;
 
@@ -84,7 +88,15 @@ size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, u
 		f->sent = true;
 		if (handle->observing)
 			observe_request(f);
+		if (!change_is_numbered(&handle->sent, f))
+			continue;
+		change_number(&handle->sent, f);
+		if (!first)
+			first = f->rpc.change;
+		handle->conn.messages[message].change = first;
+		handle->conn.messages[message].changes = (uint32_t)(f->rpc.change - first) + 1;
 	}
+	head.change = (uint32_t)first;
 	head.value_len = (uint32_t)(used - sizeof(head));
 	memcpy(to, &head, sizeof(head));
 	return used;

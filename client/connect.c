@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "client/changes.h"
 #include "client/rpc.h"
 #include "common/util/clock.h"
 #include "common/sum.h"
@@ -100,11 +101,13 @@ static int open_qp(struct kvd *handle)
 	return 0;
 }
 
-/* They outlive a connection. */
+/* They outlive a connection, as the identity does. */
 enum kvd_status open_buffers(struct kvd *handle)
 {
 	enum kvd_status status = handle->conn.message_count ? KVD_OK : rpc_open(handle);
 
+	if (!handle->sent.next)
+		changes_init(&handle->sent);
 	return status ? status :
 			handle_buf_resize(handle, &handle->conn.ring, RING_BYTES_MIN,
 					  IBV_ACCESS_LOCAL_WRITE);
@@ -305,8 +308,10 @@ enum kvd_status connect_start(struct kvd *handle)
 }
 
 /* NULL, or what is wrong. All later code relies on these bounds. */
-static const char *welcome_check(const struct wire_welcome *welcome)
+static const char *welcome_check(const struct kvd *handle, const struct wire_welcome *welcome)
 {
+	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
+		return "a change that was never sent";
 	if (welcome->features & ~WIRE_FEATURE_WINDOW)
 		return "features that were not offered";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
@@ -321,6 +326,7 @@ static enum kvd_status open_shared(struct kvd *handle, const struct geometry *ge
 {
 	size_t cache_bytes = handle->options.cache_bytes;
 	struct shared_server *server;
+	struct bcache cache;
 	int err = shared_server_get(&server, handle->shared_device->url, geometry);
 
 	if (err == -EPROTO)
@@ -331,13 +337,17 @@ static enum kvd_status open_shared(struct kvd *handle, const struct geometry *ge
 	if (cache_bytes > geometry->region_bytes / CACHE_SHARE)
 		cache_bytes = geometry->region_bytes / CACHE_SHARE;
 	if (!err) {
-		shared_server_put(handle->server);
-		handle->server = server;
-		err = shared_server_cache(server, cache_bytes, &handle->cache);
+		err = shared_server_cache(server, cache_bytes, &cache);
+		if (err)
+			shared_server_put(server);
 	}
 	if (err)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
 				   cache_bytes);
+	/* That of the last incarnation may end here, and with it its cache. */
+	shared_server_put(handle->server);
+	handle->server = server;
+	handle->cache = cache;
 	bcache_level(&handle->cache, geometry->level);
 	return KVD_OK;
 }
@@ -352,7 +362,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 				   handle->dev->address);
 	if (welcome->abi != WIRE_ABI)
 		return abi_differs(handle, welcome->abi);
-	error = welcome_check(welcome);
+	error = welcome_check(handle, welcome);
 	if (error)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				   handle->dev->address, error);
@@ -368,6 +378,8 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	status = open_shared(handle, &welcome->geometry);
 	if (!status)
 		status = rpc_resize(handle);
+	if (!status)
+		changes_welcome(&handle->sent, welcome);
 	handle->up = !status;
 	return status;
 }
@@ -375,13 +387,19 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 /* HELLO also tells the server how long our receive buffers are. */
 void hello_post(struct kvd *handle, struct flight *f)
 {
-	const struct wire_hello hello = {
+	static const uint8_t none[WIRE_IDENTITY_BYTES];
+	struct wire_hello hello = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.response_bytes = RESPONSE_BYTES,
 	};
 
+	memcpy(hello.identity, handle->sent.identity, sizeof(hello.identity));
+	if (memcmp(hello.identity, none, sizeof(none)))
+		hello.change_next = handle->sent.next;
+
 	f->rpc = (struct rpc){
+		.on_loss = LOSS_FAILS,
 		.head = { .op = WIRE_HELLO, .value_len = sizeof(hello) },
 		.value = &hello,
 	};

@@ -51,6 +51,8 @@ struct message {
 	bool batch;	  /* of the flights in conn.batches */
 	bool staged;	  /* the server READs the handle's stage */
 	uint32_t pulled;  /* bytes of the value that the server READs, or 0 */
+	uint32_t changes; /* numbers of its changes: so many, */
+	uint64_t change;  /* from this one on */
 	uint64_t sent_ns; /* clock_raw_ns() */
 };
 

@@ -272,7 +272,7 @@ enum kvd_status engine_turn(struct kvd *handle)
 	if (list_empty(&handle->waiting))
 		return KVD_OK;
 	if (!engine_wait(handle, has_turn, NULL, &handle->deadline_ns))
-		return timeout_fail(handle);
+		return timeout_fail(handle, NULL);
 	return handle->closed ? handle->conn.lost : KVD_OK;
 }
 

@@ -58,6 +58,9 @@ enum loss {
 
 struct rpc {
 	enum loss on_loss;
+	uint64_t change; /* its number: client/changes.h; 0: none yet */
+	/* GET that repeats one with touch: only the item of this version counts; 0: any does. */
+	uint64_t version;
 	struct wire_request head; /* request_post() sets id, key_len and access_count */
 	const void *key;
 	size_t key_len;

@@ -92,7 +92,7 @@ static bool lookup_clock(struct kvd *handle, struct flight *f)
 	handle->stats.clock_asks++;
 	f->ops = &clock_ops;
 	f->kind = FLIGHT_OWN;
-	f->rpc = (struct rpc){ .head.op = WIRE_PING };
+	f->rpc = (struct rpc){ .on_loss = LOSS_REPEATS, .head.op = WIRE_PING };
 	request_add(handle, f);
 	return false;
 }

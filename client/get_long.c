@@ -79,9 +79,24 @@ void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64
 static void get_alone(struct kvd *handle, struct flight *f)
 {
 	f->alone = true;
+	f->rpc.change = 0; /* it takes the next number */
 	f->place = PLACE_QUEUED;
 	list_add_first(&handle->requests, &f->link);
 	handle->attention = true;
+}
+
+/*
+ * The server has touched the item, and only its value is still to come: if the connection is lost
+ * it is asked for without touch.
+ */
+static void touch_done(struct flight *f, uint64_t version)
+{
+	f->rpc.on_loss = LOSS_REPEATS;
+	f->rpc.change = 0;
+	f->rpc.version = version;
+	f->rpc.head.change = 0;
+	f->rpc.head.flags = 0;
+	f->rpc.head.ttl = 0;
 }
 
 /* READs the copy that the server made of a large value; its sum has a seed of its own. */
@@ -100,6 +115,8 @@ static void copy_read(struct kvd *handle, struct flight *f, const struct respons
 		get_alone(handle, f);
 		return;
 	}
+	if (f->rpc.head.flags & WIRE_F_TOUCH)
+		touch_done(f, response->version);
 	handle->conn.fence = f;
 	f->copy_seed = response->copy_seed;
 	f->large_offset = offset;
@@ -142,6 +159,29 @@ static void small_copy_done(struct kvd *handle, struct flight *f)
 		copy_done(handle, f, NULL, NULL);
 }
 
+/* The value of a GET with touch that was executed before: asks for it, without touch. */
+static void get_again(struct kvd *handle, struct flight *f, uint64_t version)
+{
+	get_request(handle, f, 0, 0);
+	f->rpc.version = version;
+}
+
+/* Whether the item is not the one any more that was touched then. */
+static bool item_has_changed(const struct flight *f, const struct response *response)
+{
+	return f->rpc.version && (response->status == WIRE_NOT_FOUND ||
+				  (!response->status && response->version != f->rpc.version));
+}
+
+static enum kvd_status change_is_unknown(struct kvd *handle)
+{
+	handle->stats.unknown++;
+	return handle_error_set(handle, KVD_ERR_UNKNOWN,
+				"the connection to %s was lost before the response to a GET with "
+				"touch came, and the item that it touched has changed since",
+				handle->dev->address);
+}
+
 void get_response(struct kvd *handle, struct flight *f, const struct response *response)
 {
 	enum kvd_status status;
@@ -152,7 +192,12 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 		get_alone(handle, f);
 		return;
 	}
-	status = response_status(handle, response);
+	status = item_has_changed(f, response) ? change_is_unknown(handle) :
+						 response_status(handle, response);
+	if (!status && response->flags & WIRE_R_REPEATED) {
+		get_again(handle, f, response->version);
+		return;
+	}
 	if (!status && response->flags & WIRE_R_COPY) {
 		copy_read(handle, f, response);
 		return;

@@ -96,7 +96,8 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 				 &handle->clock_waiters, &handle->geometry_waiters,
 				 &handle->large_waiters, &handle->waiting,
 				 &handle->done,		 &handle->called_back,
-				 &handle->slots,	 &handle->transfers };
+				 &handle->slots,	 &handle->transfers,
+				 &handle->resends };
 	unsigned int i;
 
 	if (options)

@@ -68,6 +68,19 @@ struct submitted_ops {
 	void (*close)(struct kvd *handle, enum kvd_status status);
 };
 
+/* Numbers from the first one without an answer on; a power of two. */
+#define CHANGES_MAX 128u
+
+/* The changes that were sent: client/changes.h. */
+struct changes {
+	uint8_t identity[WIRE_IDENTITY_BYTES];
+	uint64_t first;	 /* the first without an answer, or next */
+	uint64_t next;	 /* the first that was never sent */
+	uint64_t resend; /* the next to be sent again; `next`: none */
+	uint32_t limit;	 /* of numbers without an answer; 0: changes are not numbered */
+	uint64_t answered[CHANGES_MAX / 64]; /* a bit for each number; only of those sent */
+};
+
 enum heal_state { HEAL_PAUSE, HEAL_CONNECTING, HEAL_HELLO };
 
 /* On the way to the next connection: client/heal.h. */
@@ -80,7 +93,6 @@ struct heal {
 	uint64_t random;
 	uint64_t since_ns;   /* clock_ns() when the connection was lost */
 	uint64_t next_ns;    /* the end of the pause, or the deadline of the try */
-	struct flight hello; /* its request */
 	char why[WHY_BYTES]; /* the text of `status` */
 };
 
@@ -110,6 +122,8 @@ struct kvd {
 
 	struct connection conn;
 	struct heal heal;
+	struct changes sent;
+	struct list resends;  /* flights with a number that wait to be sent again */
 	uint32_t message_max; /* bytes of one READ: the device's */
 
 	struct geometry geometry; /* as last READ */
@@ -122,7 +136,8 @@ struct kvd {
 	/* Flights that wait: for room to READ, to send, for their pause to end, for others. */
 	struct list ready, requests, paused, blocked, clock_waiters, geometry_waiters;
 	struct list large_waiters;
-	struct flight clock_flight, geometry_flight;
+	struct flight clock_flight; /* until the welcome it is HELLO's */
+	struct flight geometry_flight;
 	struct list transfers; /* that are free: client/transfer.h */
 	struct transfer *transfer_memory[TRANSFERS_MAX];
 	uint32_t transfer_count; /* that were made */

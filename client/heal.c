@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/changes.h"
 #include "client/completion.h"
 #include "client/connect.h"
 #include "client/events.h"
@@ -147,6 +148,34 @@ static void request_repeat(struct kvd *handle, struct flight *f)
 	handle->stats.resent++;
 }
 
+static void flight_unknown(struct kvd *handle, struct flight *f)
+{
+	handle->stats.unknown++;
+	flight_cut(handle, f,
+		   handle_error_set(handle, KVD_ERR_UNKNOWN,
+				    "the connection to %s was lost before the response to a change "
+				    "came, and the server %s: it took effect, did not, or still "
+				    "will; read the key to learn which",
+				    handle->dev->address,
+				    handle->up ? "has restarted or forgot the change" :
+						 "keeps no record of changes"));
+}
+
+/* It waits for the next welcome, which decides whether it is sent again. */
+static void change_keep(struct kvd *handle, struct flight *f)
+{
+	flight_detach(handle, f);
+	f->phase = PHASE_PLAIN;
+	f->place = PLACE_QUEUED;
+	list_add(&handle->resends, &f->link);
+	/* Whether the server READs the value depends on the next connection. */
+	if (f->rpc.head.op == WIRE_PUT) {
+		f->rpc.head.flags &= (uint16_t)~WIRE_F_PULL;
+		f->rpc.head.pull_addr = 0;
+		f->rpc.head.pull_rkey = 0;
+	}
+}
+
 static void flight_lost(struct kvd *handle, struct flight *f)
 {
 	/* It was to end when its READs had completed. */
@@ -158,21 +187,20 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 		lookup_lost(handle, f);
 		return;
 	}
-	/* It waits for its turn as before. */
-	if (!f->sent)
+	/* It waits for its turn as before; so does one that is to be sent again alone. */
+	if (!f->sent || (f->place == PLACE_QUEUED && f->phase == PHASE_PLAIN && !f->rpc.change))
 		return;
 	switch (f->rpc.on_loss) {
 	case LOSS_REPEATS:
 		request_repeat(handle, f);
 		break;
 	case LOSS_UNKNOWN:
-		handle->stats.unknown++;
-		flight_cut(handle, f,
-			   handle_error_set(handle, KVD_ERR_UNKNOWN,
-					    "the connection to %s was lost before the response to "
-					    "a change came: it took effect, did not, or still "
-					    "will; read the key to learn which",
-					    handle->dev->address));
+		/* Whether it is sent again, the next welcome decides. */
+		if (f->rpc.change) {
+			change_keep(handle, f);
+			break;
+		}
+		flight_unknown(handle, f);
 		break;
 	case LOSS_FAILS:
 		flight_cut(handle, f,
@@ -241,31 +269,12 @@ static void change_count_anew(struct kvd *handle, struct flight *f)
 	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
 }
 
-static void healed_log(const struct kvd *handle)
+/* The lookups that waited for a connection. Those of which a change is outstanding wait on. */
+static void blocked_begin(struct kvd *handle)
 {
-	const struct heal *heal = &handle->heal;
-	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
-
-	log_info("connected again to %s after %llu.%03llu s, %u tries failed%s%s",
-		 handle->dev->address, (unsigned long long)ms / 1000,
-		 (unsigned long long)ms % 1000, heal->tries, heal->tries ? ", the last one: " : "",
-		 heal->tries ? heal->why : "");
-}
-
-static void heal_done(struct kvd *handle)
-{
-	struct heal *heal = &handle->heal;
 	struct list waiters;
 	struct flight *f;
 
-	if (heal->opening)
-		return;
-	healed_log(handle);
-	handle->stats.reconnects++;
-	handle->attention = true;
-	handle->changes--;
-	memset(handle->change_filter, 0, sizeof(handle->change_filter));
-	each_flight(handle, change_count_anew);
 	list_init(&waiters);
 	list_move_all(&waiters, &handle->blocked);
 	while (!list_empty(&waiters)) {
@@ -275,6 +284,34 @@ static void heal_done(struct kvd *handle)
 		hash_anew(handle, &f->lookup);
 		f->ops->begin(handle, f);
 	}
+}
+
+static void healed_log(const struct kvd *handle)
+{
+	const struct heal *heal = &handle->heal;
+	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
+
+	log_info("connected again to %s after %llu.%03llu s, %u tries failed%s%s",
+		 handle->dev->address, (unsigned long long)ms / 1000, (unsigned long long)ms % 1000,
+		 heal->tries, heal->tries ? ", the last one: " : "", heal->tries ? heal->why : "");
+}
+
+static void heal_done(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+
+	if (heal->opening)
+		return;
+	healed_log(handle);
+	handle->stats.reconnects++;
+	handle->attention = true;
+	handle->changes--;
+	memset(handle->change_filter, 0, sizeof(handle->change_filter));
+	each_flight(handle, change_count_anew);
+	blocked_begin(handle);
+	/* The server has no record of them. Last: their ends begin lookups, by the new hashes. */
+	while (handle->sent.resend == handle->sent.next && !list_empty(&handle->resends))
+		flight_unknown(handle, list_entry(handle->resends.next, struct flight, link));
 }
 
 static void hello_response(struct kvd *handle, struct flight *f, const struct response *response)
@@ -287,7 +324,7 @@ static const struct flight_ops hello_ops = { .response = hello_response };
 
 static void hello_begin(struct kvd *handle)
 {
-	struct flight *f = &handle->heal.hello;
+	struct flight *f = &handle->clock_flight;
 
 	handle->heal.state = HEAL_HELLO;
 	f->ops = &hello_ops;
@@ -312,7 +349,7 @@ static enum kvd_status hello_wait(struct kvd *handle, bool *moved)
 	if (!handle->up && !handle->conn.broken)
 		events_poll(handle);
 	*moved = handle->up;
-	return handle->heal.hello.status;
+	return handle->clock_flight.status;
 }
 
 static enum kvd_status too_late(struct kvd *handle)

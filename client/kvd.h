@@ -85,20 +85,32 @@
  *
  *	GETs, and all that changes nothing	are done on the next connection
  *	changes that were not sent		are sent on the next connection
- *	changes that were sent			end with KVD_ERR_UNKNOWN, as does a flush that was
- *						begun: it took effect, did not, or still will
+ *	changes that were sent			are sent again, with the number that they have: the
+ *						server executes each once, and answers those that
+ *						it had executed as it did then
  *	kvd_client_kill(), and			end with KVD_ERR_DISCONNECTED
  *	lists of which a part has come
  *
  * Those whose deadline passes without a connection end alone with KVD_ERR_DISCONNECTED: nothing was
  * done, and kvd_error() says for how long there has been no connection and why the last try failed.
- * The handle stays usable, and goes on trying, also if the server is full (server.max_connections)
- * or, after an update, has another version. KVD_ERR_DEVICE and KVD_ERR_PROTOCOL of a call are
- * losses, too. A server that has restarted has lost all keys; cursors of kvd_scan() may be used on,
- * tickets of flushes and ids of clients mean nothing to it (kvd_info.incarnation tells), and what
- * the handle had cached is dropped. With kvd_options.reconnect 0 a handle does not connect again:
- * after the first loss every call returns KVD_ERR_DISCONNECTED, and what was submitted has ended.
- * kvd_info.connection says how things are, kvd_stats counts.
+ * (A change that was sent before ends with KVD_ERR_TIMEOUT: it may have taken effect, or may do so
+ * later.) The handle stays usable, and goes on trying, also if the server is full
+ * (server.max_connections) or, after an update, has another version. KVD_ERR_DEVICE and
+ * KVD_ERR_PROTOCOL of a call are losses, too.
+ *
+ * Exactly once. A server keeps the answers to a handle's last changes, for server.identity_time
+ * after its connection ended (60 s), and of limits.identities handles at most. If it has forgotten
+ * them, has no room, or has restarted, changes that were sent and not answered end with
+ * KVD_ERR_UNKNOWN: they took effect, did not, or, if the server has no room, still may; nothing is
+ * guessed, and nothing done twice. Read the key to learn which. A GET that touches is answered so,
+ * too, if its item was changed in between. A server that has restarted has lost all keys; cursors
+ * of kvd_scan() may be used on, tickets of flushes and ids of clients mean nothing to it
+ * (kvd_info.incarnation tells), and what the handle had cached is dropped. With
+ * kvd_options.reconnect 0 a handle does not connect again: after the first loss every call returns
+ * KVD_ERR_DISCONNECTED, and what was submitted has ended; a change that ended so may have taken
+ * effect. kvd_info.connection says how things are, kvd_stats counts, and kvd_set_log() has a line
+ * for a loss, one for the first try that failed, the second, the fourth and so on, and one when the
+ * handle has connected again.
  *
  * Limits. A server may limit the requests and the bytes of each connection
  * (limits.connection_requests and limits.connection_bytes of kvd). Beyond that, every call that
@@ -1097,6 +1109,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info);
 	X(sleeps, "times a call slept in the kernel for its completion")                           \
 	X(reconnects, "times the handle connected again")                                          \
 	X(resent, "requests sent again on another connection")                                     \
+	X(repeated, "changes sent again that the server had executed before, and answered")        \
 	X(unknown, "changes that ended with KVD_ERR_UNKNOWN")
 
 struct kvd_stats {

@@ -57,22 +57,25 @@ void connection_let_go(struct kvd *handle)
 	conn->qp = NULL;
 }
 
-static enum kvd_status no_connection(struct kvd *handle)
+/* What was sent on the connection before may have been executed. */
+static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
 {
+	bool sent = f && ((f->sent && f->rpc.change) || (f->kind == FLIGHT_GET && f->rpc.version));
 	const struct heal *heal = &handle->heal;
 	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
 
-	return handle_error_set(
-		handle, KVD_ERR_DISCONNECTED,
-		"no connection to %s for %llu.%03llu s, %u tries failed; nothing was done: %s",
-		handle->dev->address, (unsigned long long)ms / 1000, (unsigned long long)ms % 1000,
-		heal->tries, heal->why);
+	return handle_error_set(handle, sent ? KVD_ERR_TIMEOUT : KVD_ERR_DISCONNECTED,
+				"no connection to %s for %llu.%03llu s, %u tries failed; %s: %s",
+				handle->dev->address, (unsigned long long)ms / 1000,
+				(unsigned long long)ms % 1000, heal->tries,
+				sent ? "the change may have taken effect" : "nothing was done",
+				heal->why);
 }
 
-enum kvd_status timeout_fail(struct kvd *handle)
+enum kvd_status timeout_fail(struct kvd *handle, const struct flight *f)
 {
 	if (!handle->up)
-		return no_connection(handle);
+		return no_connection(handle, f);
 	return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s within the timeout",
 			   handle->dev->address);
 }
@@ -88,7 +91,7 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 	enum kvd_status status;
 
 	if (transfer_touches(f) && f->transfer->outcome != TRANSFER_ENDED) {
-		transfer_stop(f, timeout_fail(handle));
+		transfer_stop(f, timeout_fail(handle, f));
 		return true;
 	}
 	if (transfer_touches(f) || server_reads(handle, f)) {
@@ -99,7 +102,7 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 		connection_let_go(handle);
 		status = KVD_ERR_TIMEOUT;
 	} else {
-		status = timeout_fail(handle);
+		status = timeout_fail(handle, f);
 	}
 	flight_cut(handle, f, status);
 	return false;

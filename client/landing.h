@@ -23,9 +23,10 @@ void flight_end(struct kvd *handle, struct flight *flight);
 #define FLIGHT_DRAIN_NS 200000000ull
 /*
  * Sets the text for an operation that the server did not do in time: KVD_ERR_TIMEOUT, or, if there
- * is no connection, KVD_ERR_DISCONNECTED.
+ * is no connection, KVD_ERR_DISCONNECTED, unless the flight's change was sent on the one before.
+ * @flight: NULL: it has none yet.
  */
-enum kvd_status timeout_fail(struct kvd *handle);
+enum kvd_status timeout_fail(struct kvd *handle, const struct flight *flight);
 /*
  * Its deadline has passed: it ends with the status of timeout_fail(). True: when its READs to the
  * caller's memory have completed; call this again after FLIGHT_DRAIN_NS. If the caller's memory is

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client/batch.h"
+#include "client/changes.h"
 #include "client/events.h"
 #include "client/landing.h"
 #include "client/memory.h"
@@ -233,6 +234,7 @@ static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 	message->staged = false;
 	message->pulled = 0;
 	message->flight = NULL;
+	message->change = message->changes = 0;
 	conn->outstanding++;
 	window_posted(conn, now_ns);
 	return message;
@@ -317,6 +319,12 @@ static void flight_post(struct kvd *handle, struct flight *f, struct message *me
 	f->place = PLACE_SENT;
 	f->message = i;
 	f->sent = true;
+	if (change_is_numbered(&handle->sent, f)) {
+		change_number(&handle->sent, f);
+		f->rpc.head.change = (uint32_t)f->rpc.change;
+		message->change = f->rpc.change;
+		message->changes = 1;
+	}
 	f->rpc.head.id = message->id;
 	handle->stats.round_trips++;
 	message_post(handle, i, message_fill(handle, &f->rpc, message_at(&handle->conn, i)));
@@ -333,6 +341,8 @@ static bool request_post(struct kvd *handle, struct flight *f)
 	direct = pull && rpc_is_direct(handle, f);
 	if (pull && !direct && handle->stage.busy)
 		return false;
+	if (change_is_numbered(&handle->sent, f) && !f->rpc.change && !changes_room(&handle->sent))
+		return false;
 	message = message_take(handle, clock_raw_ns());
 	if (!message)
 		return false;
@@ -340,8 +350,7 @@ static bool request_post(struct kvd *handle, struct flight *f)
 		status = rpc_stage(handle, &f->rpc);
 		if (status) {
 			message_release(conn, message);
-			list_remove(&f->link);
-			flight_fail(handle, f, status);
+			flight_cut(handle, f, status);
 			return true;
 		}
 	}
@@ -389,6 +398,62 @@ void request_post_now(struct kvd *handle, struct flight *f)
 		flight_post(handle, f, message);
 }
 
+/* Takes the place of a change that was given up. */
+static bool placeholder_post(struct kvd *handle, uint64_t number)
+{
+	struct wire_request head = { .op = WIRE_PING, .change = (uint32_t)number };
+	struct connection *conn = &handle->conn;
+	struct message *message = message_take(handle, clock_raw_ns());
+	uint32_t i;
+
+	if (!message)
+		return false;
+	i = (uint32_t)(message - conn->messages);
+	head.id = message->id;
+	memcpy(message_at(conn, i), &head, sizeof(head));
+	message->op = WIRE_PING;
+	message->change = number;
+	message->changes = 1;
+	message_post(handle, i, (uint32_t)sizeof(head));
+	return true;
+}
+
+/* The flight whose change has the number; NULL: it was given up. */
+static struct flight *resend_find(const struct kvd *handle, uint64_t number)
+{
+	struct list *link;
+
+	for (link = handle->resends.next; link != &handle->resends; link = link->next)
+		if (list_entry(link, struct flight, link)->rpc.change == number)
+			return list_entry(link, struct flight, link);
+	return NULL;
+}
+
+/* Sends the changes again that have no answer. False: some have to wait, and all else with them. */
+static bool changes_resend(struct kvd *handle)
+{
+	struct changes *sent = &handle->sent;
+	struct flight *f;
+
+	while (sent->resend != sent->next && !handle->conn.broken) {
+		if (change_is_answered(sent, sent->resend)) {
+			sent->resend++;
+			continue;
+		}
+		if (handle->conn.fence)
+			return false;
+		f = resend_find(handle, sent->resend);
+		if (f ? !request_post(handle, f) : !placeholder_post(handle, sent->resend))
+			return false;
+		/* Without memory for its value it was given up: the number is still to be sent. */
+		if (f && f->place == PLACE_ENDED)
+			continue;
+		handle->stats.resent++;
+		sent->resend++;
+	}
+	return true;
+}
+
 /* Reports access records in a message of their own. */
 static void access_post(struct kvd *handle)
 {
@@ -416,8 +481,9 @@ void requests_post(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
 	unsigned int count;
-	bool posted = true;
+	bool posted;
 
+	posted = changes_resend(handle);
 	while (posted && !list_empty(&handle->requests) && !conn->fence && !conn->broken) {
 		count = conn->batches ? batch_count(handle) : 1;
 		if (count > 1)
@@ -463,7 +529,13 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 	case WIRE_NOT_A_NUMBER:
 		return handle_fail(handle, KVD_ERR_NOT_A_NUMBER,
 				   "a number has 1 to 20 digits and is less than 2^64");
-	case WIRE_UNKNOWN: /* it numbers no changes */
+	case WIRE_UNKNOWN:
+		handle->stats.unknown++;
+		return handle_fail(handle, KVD_ERR_UNKNOWN,
+				   "the connection to %s was lost before the response to a change "
+				   "came, and the server has no record of it any more "
+				   "(server.identity_time): read the key to learn what it did",
+				   handle->dev->address);
 	case WIRE_PROTOCOL:
 		break;
 	}
@@ -519,6 +591,10 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	conn->copy_stands = message->id / MESSAGES_MAX == conn->number;
 	message_release(conn, message);
 	conn->response_index = receive;
+	if (message->change)
+		changes_answered(&handle->sent, message->change, message->changes);
+	if (response.flags & WIRE_R_REPEATED)
+		handle->stats.repeated++;
 	if (message->batch) {
 		batch_response(handle, &conn->batches[message - conn->messages], &response);
 	} else if (f) {

@@ -219,6 +219,8 @@ static void respond_hello(struct fake_server *server, struct wire_response *resp
 {
 	server->hellos++;
 	server->welcome.geometry = server->geometry;
+	if (server->greet)
+		server->greet(server, &server->welcome);
 	memcpy(value, &server->welcome, sizeof(server->welcome));
 	response->value_len = sizeof(server->welcome);
 }

@@ -63,6 +63,8 @@ struct fake_server {
 	void (*after_read)(struct fake_server *server, uint64_t offset, uint8_t *to,
 			   uint32_t bytes);
 	void (*before_response)(struct fake_server *server, struct wire_response *response);
+	/* May change what HELLO is answered. */
+	void (*greet)(struct fake_server *server, struct wire_welcome *welcome);
 	/* For requests other than PING, GET and ACCESS: fills in the response and its value. */
 	void (*respond)(struct fake_server *server, const struct request *request,
 			struct wire_response *response, uint8_t *value);

@@ -5,6 +5,7 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 victim='' neighbour='' # set by client_start
+id=''		      # of the victim's connection, set by kill_victim
 
 case $device in
 softnic) held=200 ;;
@@ -48,15 +49,18 @@ busy() { # pid
 }
 
 kill_victim() {
-	local id
 	id=$(field id "$(line_of "$victim")")
 	expect 0 '^$' kill "$id" && wait_until "$DEADLINE_S" expect 1 'not found' kill "$id"
 }
 
-victim_lost_it() {
-	await_end "$victim" && forget "$victim"
+victim_is_back() {
+	wait_until "$DEADLINE_S" busy "$victim" && [ "$(field id "$(line_of "$victim")")" != "$id" ]
+}
+
+victim_ends_well() {
+	kill -TERM "$victim" && await_end "$victim" && forget "$victim"
 	cat "$tmp/victim"
-	[ "$status" != 0 ] && grep -qi 'lost\|disconnected' "$tmp/victim"
+	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/victim"
 }
 
 # Opens connections in the background and holds them until the descriptor is closed.
@@ -85,7 +89,8 @@ check "an unknown id is not found" expect 1 'not found' kill 987654321
 check "no id is 0" expect 1 'not found' kill 0
 check "its id is no number" expect 64 'not a number' kill x
 check "its connection is closed" kill_victim
-check "its calls fail" victim_lost_it
+check "it connects again" victim_is_back
+check "and no call of it failed" victim_ends_well
 check "the server says who asked for it" logged 'closed: .* asked for it'
 check "and counts it" stat_is connections_killed 1
 check "another client" looping neighbour

@@ -381,7 +381,7 @@ static enum kvd_status loop_round(struct loop *l, const char *mode)
 	return status;
 }
 
-/* URL, put|get|mix, KEY, BYTES, PAUSE_US: repeats until SIGTERM or the connection is lost. */
+/* URL, put|get|mix, KEY, BYTES, PAUSE_US: repeats until SIGTERM or a call fails. */
 static int command_loop(char **words)
 {
 	struct loop l = { .db = must_connect(words[0]),

@@ -189,6 +189,7 @@ int main(int argc, char **argv)
 	check(changes && reads, "changes and reads were done");
 	check(reconnects > 0, "handles connected again");
 	if (atoi(argv[3])) {
+		check(!unknown, "no change has an unknown end");
 		for (i = 0; i < count_of; i++)
 			right += number_is_right(&workers[i]);
 		check(right == count_of, "each number is what was acknowledged, but the unknown");

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "client/changes.h"
 #include "client/heal.h"
 #include "tests/support/fake_server.h"
 
@@ -32,12 +33,35 @@ static unsigned int changes;  /* executed */
 static unsigned int refusals; /* so many tries are refused first */
 static struct wire_reject reject;
 
+static uint32_t recorded;    /* the last number that was executed, */
+static uint64_t answers[64]; /* and what was answered */
+static unsigned int twice;   /* changes that came again and were not executed */
+
+/* As a server that knows identities: a number is executed once, and no number is left out. */
+static bool is_recorded(const struct request *request, struct wire_response *response)
+{
+	if (!request->change)
+		return false;
+	if (request->change > recorded) {
+		assert_int_equal(request->change, recorded + 1);
+		recorded = request->change;
+		answers[recorded % 64] = changes + 1;
+		return false;
+	}
+	twice++;
+	response->flags = WIRE_R_REPEATED;
+	response->version = answers[request->change % 64];
+	return true;
+}
+
 static void execute(struct fake_server *p, const struct request *request,
 		    struct wire_response *response, uint8_t *value)
 {
 	uint64_t key;
 
 	(void)value;
+	if (is_recorded(request, response))
+		return;
 	memcpy(&key, request->key, 8);
 	response->status = WIRE_OK;
 	response->version = ++changes;
@@ -74,7 +98,7 @@ static int setup(void **state)
 	kvd->options.reconnect = 1;
 	server->respond = execute;
 	server->fake.connect = accept_try;
-	changes = refusals = 0;
+	changes = refusals = recorded = twice = 0;
 	memset(&reject, 0, sizeof(reject));
 	memset(values, 0, sizeof(values));
 	for (i = 0; i < OPS; i++) {
@@ -488,6 +512,182 @@ static void a_connection_that_does_nothing(void **state)
 	assert_int_equal(kvd->heal.failures, 0);
 }
 
+/* From now on the server knows the handle's identity. */
+static void number_changes(void)
+{
+	server->welcome.answers = 16;
+	kvd->sent.limit = 16;
+}
+
+static bool knows_it;
+
+static void greet(struct fake_server *p, struct wire_welcome *welcome)
+{
+	(void)p;
+	welcome->identity_known = knows_it;
+	welcome->change_last = recorded;
+}
+
+/* The connection is lost with the answers; @known: the server has the identity afterwards. */
+static void lose_answers(bool known)
+{
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+	knows_it = known;
+	server->greet = greet;
+}
+
+/* Changes that were sent and not answered are sent again and not executed again. */
+static void exactly_once(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	assert_int_equal(put(7), KVD_OK);
+	server->hold_all = true;
+	for (i = 0; i < OPS; i++)
+		submit_put(i, i);
+	assert_int_equal(changes, 1 + WINDOW);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < OPS; i++) {
+		assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(ops[i].item.version, i + 2);
+	}
+	assert_int_equal(changes, 1 + OPS);
+	assert_int_equal(twice, WINDOW);
+	assert_int_equal(stats().resent, WINDOW);
+	assert_int_equal(stats().repeated, WINDOW);
+	assert_int_equal(stats().unknown, 0);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+}
+
+/* The same, but the server has forgotten, or is another one. */
+static void a_forgotten_identity(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	for (i = 0; i < OPS; i++)
+		submit_put(i, i);
+	lose_answers(false);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, i < WINDOW ? KVD_ERR_UNKNOWN : KVD_OK);
+	assert_int_equal(twice, 0);
+	assert_int_equal(changes, OPS);
+}
+
+/* GETs that waited for the connection look where the new server has the keys, and find them. */
+static void unknown_changes_and_lookups(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	for (i = 0; i < 2; i++)
+		submit_put(i, i);
+	fake_server_restart(server);
+	for (i = 0; i < OPS; i++)
+		fake_server_put(server, i, 20, 0);
+	lose_answers(false);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	for (i = 2; i < OPS; i++)
+		submit_get(i, i);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, i < 2 ? KVD_ERR_UNKNOWN : KVD_OK);
+}
+
+static unsigned int copies; /* so many GETs by request are answered with a copy */
+
+static void answer_with_copy(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op != WIRE_GET || !copies)
+		return;
+	copies--;
+	response->flags |= WIRE_R_COPY;
+	response->slot = slot_make(0, p->keys[0].offset, 128);
+}
+
+/* The touch was answered, so it is not done again; only the value is asked for. */
+static void a_loss_while_a_touched_copy_is_read(void **state)
+{
+	(void)state;
+	number_changes();
+	server->before_response = answer_with_copy;
+	copies = 1;
+	server->fake.hold_reads = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+	server->fake.hold_reads = false;
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(values[1][19], 1);
+	assert_int_equal(server->gets, 2);
+	assert_int_equal(kvd->sent.next, 2);
+}
+
+/* A server that says fewer answers than there are changes without one: no more are numbered. */
+static void fewer_answers_than_before(void **state)
+{
+	(void)state;
+	kvd->sent.limit = 4;
+	kvd->sent.next = kvd->sent.first + 3;
+	assert_int_equal(changes_room(&kvd->sent), 1);
+	kvd->sent.limit = 2;
+	assert_int_equal(changes_room(&kvd->sent), 0);
+	kvd->sent.next = kvd->sent.first;
+}
+
+/* The number of a change that was given up is sent again as a PING, before later ones. */
+static void a_number_that_was_given_up(void **state)
+{
+	(void)state;
+	number_changes();
+	kvd->options.timeout_ms = 1;
+	server->hold_all = true;
+	assert_int_equal(put(1), KVD_ERR_TIMEOUT);
+	kvd->options.timeout_ms = 2000;
+	submit_put(0, 2);
+	assert_int_equal(kvd->sent.next - kvd->sent.first, 2);
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(server->pings, 1);
+	assert_int_equal(changes, 2);
+	assert_int_equal(twice, 1);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+	assert_int_equal(put(3), KVD_OK);
+	assert_int_equal(recorded, 3);
+}
+
+/* The number of changes without an answer is bounded by what the server keeps. */
+static void answers_bound_changes(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	server->welcome.answers = kvd->sent.limit = 2;
+	server->hold_all = true;
+	for (i = 0; i < OPS; i++)
+		submit_put(i, i);
+	assert_int_equal(server->queued, 2);
+	server->hold_all = false;
+	fake_server_answer(server, 2);
+	await_all();
+	assert_int_equal(changes, OPS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -508,6 +708,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_timeout_before_the_loss, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_forgotten_identity, setup, teardown),
+		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_while_a_touched_copy_is_read, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(fewer_answers_than_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_number_that_was_given_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_bound_changes, setup, teardown),
 		cmocka_unit_test(tries_spread),
 		cmocka_unit_test_setup_teardown(a_connection_that_does_nothing, setup, teardown),
 	};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exactly once: the numbers of the changes that were sent (common/PROTOCOL.md, Exactly once).
+ *
+ * A change gets the next number when it is first sent. From `first` on there are numbers without an
+ * answer, up to `next`, which was never sent. When the handle has connected again and the server
+ * knows its identity, all of these are sent again, in order, before anything else: their
+ * flights are in handle->resends. A number whose change was given up meanwhile, at its deadline
+ * say, is sent as a PING: its place is taken then, if the change was not executed.
+ */
+#ifndef KVD_CLIENT_CHANGES_H
+#define KVD_CLIENT_CHANGES_H
+
+#include "client/handle.h"
+
+/* Makes the handle's identity. Without random bytes it has none. */
+void changes_init(struct changes *changes);
+
+/*
+ * Numbers that can be given now: 0 if there are as many without an answer as there may be, or more:
+ * the next welcome may allow fewer.
+ */
+static inline uint32_t changes_room(const struct changes *changes)
+{
+	uint64_t used = changes->next - changes->first;
+
+	return used < changes->limit ? changes->limit - (uint32_t)used : 0;
+}
+
+/* Whether the flight's request gets a number, or has one. */
+static inline bool change_is_numbered(const struct changes *changes, const struct flight *f)
+{
+	return changes->limit && f->rpc.on_loss == LOSS_UNKNOWN;
+}
+
+/* Gives the flight's request a number, unless it has one. There is room. */
+void change_number(struct changes *changes, struct flight *f);
+
+/* @count numbers from @first on have their answers. */
+void changes_answered(struct changes *changes, uint64_t first, uint32_t count);
+
+/* Whether a number that was sent has its answer. */
+static inline bool change_is_answered(const struct changes *changes, uint64_t number)
+{
+	return changes->answered[number % CHANGES_MAX / 64] >> number % 64 & 1;
+}
+
+/* Takes in the welcome, which was checked: those without an answer are sent again, or unknown. */
+void changes_welcome(struct changes *changes, const struct wire_welcome *welcome);
+
+#endif /* KVD_CLIENT_CHANGES_H */

@@ -127,18 +127,31 @@ static bool do_cq_grow(struct sn_cq *cq)
 	return true;
 }
 
-bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
+/* Makes room for one more completion of @count. False: there is none, and so the CQ is dead. */
+static bool do_cq_make_room(struct sn_cq *cq, uint32_t count)
+{
+	if (!cq->dead && count < (uint32_t)cq->verbs.cqe && do_cq_grow(cq))
+		return true;
+	do_cq_overrun(cq);
+	return false;
+}
+
+static inline bool do_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
 {
 	uint32_t count = cq->head - cq->tail;
 
-	if (cq->dead || count >= (uint32_t)cq->verbs.cqe || (count > cq->mask && !do_cq_grow(cq))) {
-		do_cq_overrun(cq);
+	if ((cq->dead || count >= (uint32_t)cq->verbs.cqe || count > cq->mask) &&
+	    !do_cq_make_room(cq, count))
 		return false;
-	}
 	cq->cqes[cq->head++ & cq->mask] = *cqe;
 	if (atomic_load_explicit(&cq->notify, memory_order_relaxed))
 		do_cq_notify(cq, cqe->solicited);
 	return true;
+}
+
+bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
+{
+	return do_cq_push(cq, cqe);
 }
 
 bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
@@ -146,12 +159,12 @@ bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
 	bool pushed;
 
 	sn_lock(&cq->lock);
-	pushed = do_sn_cq_push(cq, cqe);
+	pushed = do_cq_push(cq, cqe);
 	sn_unlock(&cq->lock);
 	return pushed;
 }
 
-static int do_cq_pop(struct sn_cq *cq, int count, struct ibv_wc *wc)
+static inline int do_cq_pop(struct sn_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got = 0;
 

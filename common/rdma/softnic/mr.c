@@ -229,16 +229,6 @@ void sn_dereg_mr(struct ibv_mr *verbs)
 	heap_free(mr);
 }
 
-struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd, uint32_t key,
-			 uint64_t addr, uint64_t length, int access)
-{
-	struct sn_mr *mr = atomic_load_explicit(&ctx->mrs[key % SN_MR_MAX], memory_order_acquire);
-
-	if (!mr || mr->verbs.lkey != key || mr->verbs.pd != pd || (mr->access & access) != access)
-		return NULL;
-	return sn_mr_covers(mr, addr, length) ? mr : NULL;
-}
-
 bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access)
 {
 	uint32_t i;

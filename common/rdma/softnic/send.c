@@ -552,6 +552,15 @@ static void do_post_chain(struct sn_qp *qp, struct ibv_send_wr **wr, int *ret)
 	}
 }
 
+/* Whether we wait for more than what the peer is to wake us up for. */
+static inline bool do_wants_more(const struct sn_qp *qp)
+{
+	/* Else it is an event, for which the peer wakes us up in any case. */
+	bool busy = qp->sq.done != qp->sq.posted || qp->serving.active;
+
+	return busy && (do_sn_qp_wanted(qp) & ~qp->armed);
+}
+
 int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct sn_qp *qp = to_sn_qp(verbs);
@@ -575,7 +584,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 		do_post_chain(qp, &wr, &ret);
 	if (qp->sq.pushed != qp->sq.posted || qp->changed)
 		do_sn_qp_progress(qp);
-	if (qp->armed && (qp->rearm || (do_sn_qp_wanted(qp) & ~qp->armed)))
+	if (qp->armed && (qp->rearm || do_wants_more(qp)))
 		do_sn_qp_arm(qp);
 	warm = qp->attached && qp->sq.done != qp->sq.posted;
 	sn_unlock(&qp->lock);

@@ -17,6 +17,13 @@ static void *sge_at(const struct ibv_sge *sge, uint32_t offset)
 	return (uint8_t *)(uintptr_t)sge->addr + offset;
 }
 
+/* Most lists are one memory, used from its begin. */
+static inline bool sges_are_one(const struct ibv_sge *sges, uint32_t count, uint32_t offset,
+				uint32_t length)
+{
+	return count && length && !offset && length <= sges[0].length;
+}
+
 unsigned int sn_sges_iovecs(const struct ibv_sge *sges, uint32_t count, uint32_t offset,
 			    uint32_t length, struct iovec iovs[SN_SGE_MAX])
 {
@@ -42,8 +49,13 @@ void sn_sges_to_ring(struct ring_out *ring, uint32_t at, const struct ibv_sge *s
 		     uint32_t offset, uint32_t length)
 {
 	struct iovec iovs[SN_SGE_MAX];
-	unsigned int i, parts = sn_sges_iovecs(sges, count, offset, length, iovs);
+	unsigned int i, parts;
 
+	if (sges_are_one(sges, count, offset, length)) {
+		ring_out_write(ring, at, sge_at(&sges[0], 0), length);
+		return;
+	}
+	parts = sn_sges_iovecs(sges, count, offset, length, iovs);
 	for (i = 0; i < parts; i++) {
 		ring_out_write(ring, at, iovs[i].iov_base, (uint32_t)iovs[i].iov_len);
 		at += (uint32_t)iovs[i].iov_len;
@@ -54,8 +66,13 @@ void sn_sges_from_ring(const struct ring_in *ring, uint32_t at, const struct ibv
 		       uint32_t count, uint32_t offset, uint32_t length)
 {
 	struct iovec iovs[SN_SGE_MAX];
-	unsigned int i, parts = sn_sges_iovecs(sges, count, offset, length, iovs);
+	unsigned int i, parts;
 
+	if (sges_are_one(sges, count, offset, length)) {
+		ring_in_read(ring, at, sge_at(&sges[0], 0), length);
+		return;
+	}
+	parts = sn_sges_iovecs(sges, count, offset, length, iovs);
 	for (i = 0; i < parts; i++) {
 		ring_in_read(ring, at, iovs[i].iov_base, (uint32_t)iovs[i].iov_len);
 		at += (uint32_t)iovs[i].iov_len;

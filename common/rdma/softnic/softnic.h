@@ -493,15 +493,23 @@ int sn_get_async_event(struct device *dev, struct device_async_event *event);
 /* mr.c */
 int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr);
 void sn_dereg_mr(struct ibv_mr *mr);
-/* The registration with this key if it covers the range, is of this PD and allows @access. */
-struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd, uint32_t key,
-			 uint64_t addr, uint64_t length, int access);
 static inline bool sn_mr_covers(const struct sn_mr *mr, uint64_t addr, uint64_t length)
 {
 	uint64_t start = (uintptr_t)mr->verbs.addr;
 
 	return addr >= start && addr - start <= mr->verbs.length &&
 	       length <= mr->verbs.length - (addr - start);
+}
+
+/* The registration with this key if it covers the range, is of this PD and allows @access. */
+static inline struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_pd *pd,
+				       uint32_t key, uint64_t addr, uint64_t length, int access)
+{
+	struct sn_mr *mr = atomic_load_explicit(&ctx->mrs[key % SN_MR_MAX], memory_order_acquire);
+
+	if (!mr || mr->verbs.lkey != key || mr->verbs.pd != pd || (mr->access & access) != access)
+		return NULL;
+	return sn_mr_covers(mr, addr, length) ? mr : NULL;
 }
 
 bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access);

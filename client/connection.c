@@ -15,7 +15,6 @@ void connection_init(struct connection *conn)
 			.num_sge = 1,
 			.opcode = IBV_WR_RDMA_READ,
 		};
-	conn->chain_max = GETS_MAX;
 	conn->window = 1; /* for HELLO */
 }
 

@@ -74,7 +74,7 @@ struct connection {
 	uint32_t read_tail, read_posted, read_head;
 	uint32_t chain_count; /* READs in the chain: read_head - read_posted */
 	uint64_t chain_ns;    /* clock_raw_ns() before its first home bucket was added, or 0 */
-	uint32_t chain_max;   /* room for so many: see read_room() */
+	uint32_t chain_max;   /* it may have so many, or more: see chain_room() */
 	uint32_t ring_head, ring_tail;
 	bool ring_small; /* a READ did not fit: make it larger when it is empty */
 	struct reg_buf ring;

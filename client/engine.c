@@ -61,7 +61,7 @@ static void ready_run(struct kvd *handle)
 	struct flight *f;
 
 	while (!list_empty(&handle->ready) && !conn->broken) {
-		if (conn->chain_count >= conn->chain_max) {
+		if (!chain_room(conn)) {
 			if (!conn->chain_count)
 				return;
 			chain_post(handle);

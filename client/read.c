@@ -9,16 +9,6 @@
 
 #include <string.h>
 
-void read_room(struct connection *conn)
-{
-	uint32_t max = READS_IN_FLIGHT_MAX - (conn->read_posted - conn->read_tail), room;
-
-	room = SENDS_MAX - (conn->sq_posted - conn->sq_done);
-	if (max > room)
-		max = room;
-	conn->chain_max = max < GETS_MAX ? max : GETS_MAX;
-}
-
 /* Work requests before the last signaled one are complete with it: their entries are free again. */
 void chain_post(struct kvd *handle)
 {
@@ -35,6 +25,7 @@ void chain_post(struct kvd *handle)
 	conn->sq_posted += conn->chain_count;
 	conn->reads[position % READS_IN_FLIGHT_MAX].sent = conn->sq_posted;
 	conn->chain_count = 0;
+	conn->chain_max = 0;
 	conn->chain_ns = 0;
 	conn->read_posted = conn->read_head;
 	last->wr_id = wr_id_make(WR_READ, position);
@@ -43,7 +34,6 @@ void chain_post(struct kvd *handle)
 	err = ibv_post_send(conn->qp, conn->read_wrs, &bad);
 	last->send_flags = 0;
 	last->next = next;
-	read_room(conn);
 	if (err)
 		handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
 			    handle->dev->name, strerror(err));
@@ -53,7 +43,7 @@ void read_wait(struct kvd *handle, struct flight *flight, uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
 
-	if (conn->chain_count < conn->chain_max && bytes + conn->ring_head > conn->ring.bytes)
+	if (chain_room(conn) && bytes + conn->ring_head > conn->ring.bytes)
 		conn->ring_small = true;
 	flight->place = PLACE_QUEUED;
 	list_add(&handle->ready, &flight->link);
@@ -96,7 +86,6 @@ void reads_completed(struct kvd *handle, uint32_t position)
 		return;
 	}
 	conn->sq_done = conn->reads[position % READS_IN_FLIGHT_MAX].sent;
-	read_room(conn);
 	do {
 		read = &conn->reads[tail % READS_IN_FLIGHT_MAX];
 		if (read->flight)

@@ -86,6 +86,21 @@ static inline void chain_add(struct kvd *handle, struct flight *flight, uint64_t
 	handle->stats.read_bytes += bytes;
 }
 
+/* Whether the chain may get one more READ; counts again what is in flight where it must. */
+static inline bool chain_room(struct connection *conn)
+{
+	uint32_t max, room;
+
+	if (conn->chain_count < conn->chain_max)
+		return true;
+	max = READS_IN_FLIGHT_MAX - (conn->read_posted - conn->read_tail);
+	room = SENDS_MAX - (conn->sq_posted - conn->sq_done);
+	if (max > room)
+		max = room;
+	conn->chain_max = max < GETS_MAX ? max : GETS_MAX;
+	return conn->chain_count < conn->chain_max;
+}
+
 /*
  * Adds a READ of @bytes at @offset of the region to the ring to the chain. Its data will be at
  * lookup.buffer. False: there is no room now; read_wait() has to follow.
@@ -96,7 +111,7 @@ static inline bool read_add(struct kvd *handle, struct flight *flight, uint64_t 
 	struct connection *conn = &handle->conn;
 	uint32_t at;
 
-	if (conn->chain_count >= conn->chain_max || !ring_take(conn, bytes, &at))
+	if (!chain_room(conn) || !ring_take(conn, bytes, &at))
 		return false;
 	read_prefetch(handle, offset, bytes);
 	flight->lookup.buffer = conn->ring.base + at;
@@ -108,12 +123,6 @@ static inline bool read_add(struct kvd *handle, struct flight *flight, uint64_t 
 
 /* Lets the flight, which got no room for its READ of @bytes to the ring, wait for some. */
 void read_wait(struct kvd *handle, struct flight *flight, uint32_t bytes);
-
-/*
- * Says how long the next chain may be, when one was posted, READs have completed, or SENDs were
- * posted.
- */
-void read_room(struct connection *conn);
 
 /* Posts the chain, of one READ at least. */
 void chain_post(struct kvd *handle);

@@ -185,6 +185,7 @@ static void message_post(struct kvd *handle, uint32_t i, uint32_t bytes)
 	};
 	int err;
 
+	conn->chain_max = 0;
 	wr.wr_id = wr_id_make(WR_SEND, ++conn->sq_posted);
 	if (++conn->unsignaled >= SIGNAL_EVERY) {
 		wr.send_flags |= IBV_SEND_SIGNALED;

@@ -157,7 +157,7 @@ static bool piece_post(struct kvd *handle, struct flight *f, uint32_t bytes)
 	uint32_t *at = &t->ring_at[(t->first + t->reads) % TRANSFER_READS_MAX];
 
 	*at = 0;
-	if (conn->chain_count >= conn->chain_max || (in_ring && !ring_take(conn, in_ring, at))) {
+	if (!chain_room(conn) || (in_ring && !ring_take(conn, in_ring, at))) {
 		if (!t->reads)
 			read_wait(handle, f, in_ring);
 		return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of the client's window: taken from each response, lapsed after an idle second, respected by
- * requests beside an ACCESS message; and constant with a server that does not have the feature.
+ * requests beside an ACCESS message; and constant with a server that does not have the feature. And
+ * of the send queue, which requests and READs share.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "client/connect.h"
+#include "client/read.h"
 #include "client/window.h"
 #include "common/util/clock.h"
 #include "tests/support/fake_server.h"
@@ -185,6 +187,24 @@ static void the_welcome_has_the_features(void **state)
 	kvd_close(kvd);
 }
 
+/* A chain that was told how long it may be before a request was posted does not rely on it. */
+static void requests_leave_less_room_for_reads(void **state)
+{
+	struct connection *conn;
+
+	(void)state;
+	window = 0;
+	open_with(0, 4);
+	conn = &kvd->conn;
+	assert_true(chain_room(conn));
+	assert_int_equal(conn->chain_max, GETS_MAX);
+	conn->sq_posted = conn->sq_done + SENDS_MAX - 3;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_true(chain_room(conn));
+	assert_int_equal(conn->chain_max, 2);
+	kvd_close(kvd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +214,7 @@ int main(void)
 		cmocka_unit_test(it_is_constant_without_the_feature),
 		cmocka_unit_test(a_missing_window_is_refused),
 		cmocka_unit_test(the_welcome_has_the_features),
+		cmocka_unit_test(requests_leave_less_room_for_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,7 +117,7 @@ void engine_post(struct kvd *handle)
 }
 
 /* If posting fails, the connection is lost at once. */
-unsigned int engine_progress(struct kvd *handle)
+static inline unsigned int do_engine_progress(struct kvd *handle)
 {
 	unsigned int n = 0;
 
@@ -129,6 +129,11 @@ unsigned int engine_progress(struct kvd *handle)
 	if (handle->conn.broken && handle->up)
 		heal_lost(handle);
 	return n;
+}
+
+unsigned int engine_progress(struct kvd *handle)
+{
+	return do_engine_progress(handle);
 }
 
 void engine_events(struct kvd *handle)
@@ -267,10 +272,8 @@ static bool has_turn(struct kvd *handle, const void *arg)
 	return list_empty(&handle->waiting) || handle->closed;
 }
 
-enum kvd_status engine_turn(struct kvd *handle)
+enum kvd_status engine_turn_wait(struct kvd *handle)
 {
-	if (list_empty(&handle->waiting))
-		return KVD_OK;
 	if (!engine_wait(handle, has_turn, NULL, &handle->deadline_ns))
 		return timeout_fail(handle, NULL);
 	return handle->closed ? handle->conn.lost : KVD_OK;
@@ -311,7 +314,7 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 	handle->calls = flights;
 	handle->call_count = count;
 	engine_push(handle);
-	engine_progress(handle);
+	do_engine_progress(handle);
 	if (*left)
 		status = calls_wait(handle, left);
 	handle->call_count = 0;

@@ -8,11 +8,17 @@
 
 #include "client/handle.h"
 
+/* engine_turn(), if there is something to wait for. */
+enum kvd_status engine_turn_wait(struct kvd *handle);
+
 /*
  * Waits until a synchronous call is next: all that was submitted before has begun. KVD_ERR_TIMEOUT;
  * or why the connection is lost.
  */
-enum kvd_status engine_turn(struct kvd *handle);
+static inline enum kvd_status engine_turn(struct kvd *handle)
+{
+	return list_empty(&handle->waiting) ? KVD_OK : engine_turn_wait(handle);
+}
 
 /*
  * Does what flights of a synchronous call need until @left, their count, is 0. Those that do not

@@ -190,26 +190,12 @@ void lookup_step(struct kvd *handle, struct flight *f)
 	}
 }
 
-/* A value too long for the caller's buffer is a hit: the key was found. */
-void get_count(struct kvd *handle, enum kvd_status status)
-{
-	handle->stats.gets++;
-	handle->stats.hits += status == KVD_OK || status == KVD_ERR_BUFFER;
-	handle->stats.misses += status == KVD_NOT_FOUND;
-}
-
-enum kvd_status get_check(struct kvd *handle, const struct kvd_get_request *request)
+/* KVD_ERR_INVALID if the key or the buffer is. */
+static inline enum kvd_status get_check(struct kvd *handle, const struct kvd_get_request *request)
 {
 	enum kvd_status status = key_check(handle, request->key, request->key_len);
 
 	return status ? status : buffer_check(handle, request->value, request->value_size);
-}
-
-/* Hashes the key, and prefetches what is cached of it. */
-void lookup_prepare(struct kvd *handle, struct lookup *l)
-{
-	l->hash = key_hash(l->request->key, l->request->key_len, handle->geometry.hash_seed);
-	bcache_prefetch(&handle->cache, l->hash);
 }
 
 /* Where the region is mapped here; asked for until it is known. */
@@ -290,7 +276,8 @@ const struct flight_ops get_ops = {
  * at once. Cache and region are much larger than the CPU's cache: each of the two is prefetched for
  * all lookups before the first one uses it.
  */
-static void lookups_start(struct kvd *handle, struct flight *flights, unsigned int count)
+static ALWAYS_INLINE void lookups_start(struct kvd *handle, struct flight *flights,
+					unsigned int count)
 {
 	struct flight *f;
 
@@ -343,12 +330,14 @@ static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct
 	}
 }
 
-enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
-			     unsigned int count, bool exists)
+/* For one lookup the loops are not there, and it is near the top of the stack, which is warm. */
+static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct flight *flights,
+						struct kvd_get_request *requests,
+						unsigned int count, bool exists)
 {
-	struct flight flights[GETS_MAX], *f;
 	unsigned int i, left = count;
 	enum kvd_status status;
+	struct flight *f;
 
 	handle->deadline_ns = 0;
 	status = engine_turn(handle);
@@ -376,13 +365,21 @@ enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *request
 	return status;
 }
 
+enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
+			     unsigned int count, bool exists)
+{
+	struct flight flights[GETS_MAX];
+
+	return do_lookups(handle, flights, requests, count, exists);
+}
+
 /* @count: at most GETS_MAX. */
-static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *requests,
-				 unsigned int count)
+static ALWAYS_INLINE enum kvd_status do_gets(struct kvd *handle, struct flight *flights,
+					     struct kvd_get_request *requests, unsigned int count)
 {
 	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
 	uint64_t start = timed ? clock_ns() : 0;
-	enum kvd_status status = lookups_call(handle, requests, count, false);
+	enum kvd_status status = do_lookups(handle, flights, requests, count, false);
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
@@ -395,6 +392,14 @@ static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *req
 	if (handle->access.due && !status)
 		access_settle(handle);
 	return status;
+}
+
+static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *requests,
+				 unsigned int count)
+{
+	struct flight flights[GETS_MAX];
+
+	return do_gets(handle, flights, requests, count);
 }
 
 enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count)
@@ -434,10 +439,11 @@ enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, voi
 		.value_size = value_size,
 	};
 	enum kvd_status status = call_begin(handle);
+	struct flight flight;
 
 	if (status)
 		return status;
-	status = get_batch(handle, &request, 1);
+	status = do_gets(handle, &flight, &request, 1);
 	if (!status)
 		status = request.status;
 	if (item && (status == KVD_OK || status == KVD_ERR_BUFFER))

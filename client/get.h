@@ -6,14 +6,24 @@
 #include "client/handle.h"
 #include "client/lookup.h"
 
-/* KVD_ERR_INVALID if the key or the buffer is. */
-enum kvd_status get_check(struct kvd *handle, const struct kvd_get_request *request);
-/* Count a GET that ended, and a lookup of no value. */
-void get_count(struct kvd *handle, enum kvd_status status);
+/* Counts a GET that ended. A value too long for the caller's buffer is a hit: the key was found. */
+static inline void get_count(struct kvd *handle, enum kvd_status status)
+{
+	handle->stats.gets++;
+	handle->stats.hits += status == KVD_OK || status == KVD_ERR_BUFFER;
+	handle->stats.misses += status == KVD_NOT_FOUND;
+}
+
+/* The same for a lookup of no value. */
 void exists_count(struct kvd *handle, enum kvd_status status);
 
 /* Hashes the key, and prefetches what is cached of it: before lookup_begin(). */
-void lookup_prepare(struct kvd *handle, struct lookup *l);
+static inline void lookup_prepare(struct kvd *handle, struct lookup *l)
+{
+	l->hash = key_hash(l->request->key, l->request->key_len, handle->geometry.hash_seed);
+	bcache_prefetch(&handle->cache, l->hash);
+}
+
 /* Starts it; or it waits for a change of the same key that was submitted before. */
 void lookup_begin(struct kvd *handle, struct flight *f);
 /* Does what the lookup needs next, as far as that is possible now; ends it if it is done. */

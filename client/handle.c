@@ -170,7 +170,7 @@ static void bounce_age(struct kvd *handle, struct bounce *bounce)
 {
 	size_t wanted = bounce->wanted;
 
-	if (!bounce->bytes || bounce->busy || ++bounce->calls < BOUNCE_CALLS)
+	if (bounce->busy || ++bounce->calls < BOUNCE_CALLS)
 		return;
 	bounce->calls = 0;
 	bounce->wanted = 0;
@@ -184,21 +184,16 @@ static enum kvd_status call_refuse(const char *why)
 	return handle_error_set(NULL, KVD_ERR_INVALID, "%s", why);
 }
 
-/* An uncontended exchange is the only thing that a second thread can't get past. */
-enum kvd_status call_enter(struct kvd *handle, bool *nested)
+/* @user: the thread whose call is under way; 0: that is not why. */
+static enum kvd_status call_denied(struct kvd *handle, bool *nested, uintptr_t user)
 {
-	uintptr_t self = (uintptr_t)pthread_self(), user = 0;
-
 	if (!handle)
 		return call_refuse("the handle is NULL");
-	if (handle_is_inherited(handle))
+	if (!user)
 		return handle_error_set(handle, KVD_ERR_DISCONNECTED,
 					"this handle was opened before fork(2), by the parent: the "
 					"child has to open its own");
-	if (atomic_compare_exchange_strong_explicit(&handle->user, &user, self,
-						    memory_order_acquire, memory_order_relaxed))
-		return KVD_OK;
-	if (user != self)
+	if (user != (uintptr_t)pthread_self())
 		return call_refuse("another thread's call on this handle is under way: a handle "
 				   "belongs to one thread at a time");
 	if (nested && handle->in_callback) {
@@ -208,10 +203,27 @@ enum kvd_status call_enter(struct kvd *handle, bool *nested)
 	return call_refuse("a callback may only submit and cancel operations of its handle");
 }
 
+/* An uncontended exchange is the only thing that a second thread can't get past. */
+static inline enum kvd_status do_call_enter(struct kvd *handle, bool *nested)
+{
+	uintptr_t user = 0;
+
+	if (handle && !handle_is_inherited(handle) &&
+	    atomic_compare_exchange_strong_explicit(&handle->user, &user, (uintptr_t)pthread_self(),
+						    memory_order_acquire, memory_order_relaxed))
+		return KVD_OK;
+	return call_denied(handle, nested, user);
+}
+
+enum kvd_status call_enter(struct kvd *handle, bool *nested)
+{
+	return do_call_enter(handle, nested);
+}
+
 /* The deadline is set when the call first has to wait: see engine_wait(). */
 enum kvd_status call_begin(struct kvd *handle)
 {
-	enum kvd_status status = call_enter(handle, NULL);
+	enum kvd_status status = do_call_enter(handle, NULL);
 
 	if (status)
 		return status;
@@ -219,7 +231,8 @@ enum kvd_status call_begin(struct kvd *handle)
 	/* The last call may have found the loss out when its own operation had ended. */
 	if (handle->closed || (handle->conn.broken && !handle->options.reconnect))
 		return call_end(handle, KVD_ERR_DISCONNECTED);
-	bounce_age(handle, &handle->stage);
+	if (handle->stage.bytes)
+		bounce_age(handle, &handle->stage);
 	return KVD_OK;
 }
 

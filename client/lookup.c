@@ -182,21 +182,15 @@ void lookup_moved(struct kvd *handle, struct lookup *l)
 	}
 }
 
-enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
-			       const void *value, const struct kvd_item *item)
+enum kvd_status value_refuse(struct kvd *handle, const struct kvd_get_request *request)
 {
-	request->item = *item;
-	if (item->value_len > request->value_size)
-		return handle_fail(handle, KVD_ERR_BUFFER,
-				   "a value of %zu bytes: the buffer has %zu", item->value_len,
-				   request->value_size);
-	if (value && item->value_len)
-		memcpy(request->value, value, item->value_len);
-	return KVD_OK;
+	return handle_fail(handle, KVD_ERR_BUFFER, "a value of %zu bytes: the buffer has %zu",
+			   request->item.value_len, request->value_size);
 }
 
-static void deliver_item(struct kvd *handle, struct lookup *l, const struct item *item,
-			 const void *value)
+/* Inlined where an item without an expiry time is found, which most are. */
+static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const struct item *item,
+				     const void *value)
 {
 	struct kvd_item about = item_info(item);
 
@@ -213,6 +207,12 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 	lookup_finish(l, lookup_deliver(handle, l->request, value, &about));
 	if (access_hit(&handle->access))
 		access_add(&handle->access, l->hash, clock_ns());
+}
+
+static void deliver_item(struct kvd *handle, struct lookup *l, const struct item *item,
+			 const void *value)
+{
+	do_deliver(handle, l, item, value);
 }
 
 /* Reads again what looks like sleep: this thread may have been preempted between two clocks. */
@@ -308,7 +308,7 @@ void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, 
 	} else if (item->expires) {
 		check_expiry(handle, l, item, item_value(item));
 	} else {
-		deliver_item(handle, l, item, item_value(item));
+		do_deliver(handle, l, item, item_value(item));
 	}
 }
 

@@ -12,6 +12,9 @@
 #include "client/handle.h"
 #include "common/sum.h"
 
+/* Parts of what each GET does: they are compiled anew where they are used. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* Longer keys are compared by memcmp(). */
 #define KEY_INLINE_MAX 32u
 
@@ -67,19 +70,31 @@ static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 	return l->exists && bytes > ITEM_WHOLE_MAX && bytes > head ? head : bytes;
 }
 
+/* Says that the caller's buffer is too small; KVD_ERR_BUFFER. */
+enum kvd_status value_refuse(struct kvd *handle, const struct kvd_get_request *request);
+
 /*
  * Copies a value to the caller's buffer; NULL: it is there. KVD_ERR_BUFFER if that is too small.
  */
-enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
-			       const void *value, const struct kvd_item *item);
+static inline enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
+					     const void *value, const struct kvd_item *item)
+{
+	request->item = *item;
+	if (item->value_len > request->value_size)
+		return value_refuse(handle, request);
+	if (value && item->value_len)
+		memcpy(request->value, value, item->value_len);
+	return KVD_OK;
+}
 
 /* Whether @item, of which @bytes were READ at @offset, is whole and valid there. */
 static inline bool item_verifies(const struct item *item, uint64_t bytes, uint64_t seed,
 				 uint64_t offset)
 {
-	return item->sum != ITEM_SUM_INVALID && item->key_len && item->key_len <= KEY_MAX &&
-	       item->value_len <= VALUE_MAX &&
-	       item_bytes(item->key_len, item->value_len) <= bytes &&
+	size_t value_len = item->value_len, key_len = item->key_len;
+
+	return item->sum != ITEM_SUM_INVALID && key_len && key_len <= KEY_MAX &&
+	       value_len <= VALUE_MAX && item_bytes(key_len, value_len) <= bytes &&
 	       item_sum(item, seed, offset) == item->sum && item_value_verifies(item);
 }
 
@@ -104,11 +119,20 @@ static inline bool item_head_verifies(const struct item *item, uint64_t bytes, u
 static inline bool keys_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
 {
 	uint64_t x, y, differ;
+	uint32_t first, last, other;
 	size_t at;
 
-	if (bytes < sizeof(x) || bytes > KEY_INLINE_MAX)
+	if (bytes < sizeof(first) || bytes > KEY_INLINE_MAX)
 		return !memcmp(a, b, bytes);
 	/* The last word overlaps the one before. */
+	if (bytes < sizeof(x)) {
+		memcpy(&first, a, sizeof(first));
+		memcpy(&other, b, sizeof(other));
+		first ^= other;
+		memcpy(&last, a + bytes - sizeof(last), sizeof(last));
+		memcpy(&other, b + bytes - sizeof(other), sizeof(other));
+		return !(first | (last ^ other));
+	}
 	memcpy(&x, a + bytes - sizeof(x), sizeof(x));
 	memcpy(&y, b + bytes - sizeof(y), sizeof(y));
 	differ = x ^ y;

@@ -8,8 +8,11 @@
 
 THREADS=6
 ROUNDS=8
+KILLS=300
+[ "$device" = softnic ] || KILLS=60
+[ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 20))
 
-heal_start() { # same server: 0 or 1
+heal_start() { # same or restart
 	: >"$tmp/heal"
 	"$build/tests/system/sys_heal" "$url" $THREADS "$1" >"$tmp/heal" 2>&1 &
 	heal_pid=$!
@@ -23,6 +26,19 @@ heal_end() {
 	forget "$heal_pid"
 	checks_of cat "$tmp/heal"
 	[ "$status" = 0 ]
+}
+
+# What the program counted.
+figures() {
+	grep -E '^[0-9]+ (changes done|connections killed)' "$1" | sed 's/^/      | /'
+}
+
+# Increments are counted while all connections are closed all the time, by the program itself.
+counted() {
+	local status=0
+	"$build/tests/system/sys_heal" "$url" $THREADS $KILLS >"$tmp/counted" 2>&1 || status=$?
+	checks_of cat "$tmp/counted"
+	return $status
 }
 
 # Closes the connections of all clients, of which some have ended meanwhile.
@@ -40,13 +56,17 @@ all_are_back() {
 }
 
 check "the server starts" server_start || finish
-check "clients start" heal_start 1 || finish
+check "increments are counted exactly while connections are killed" counted
+figures "$tmp/counted"
+
+check "clients start" heal_start same || finish
 for round in $(seq $ROUNDS); do
 	check "connections are closed, and come back ($round)" connections_kill
 done
 check "the clients end" heal_end
+figures "$tmp/heal"
 
-check "clients start again" heal_start 0 || finish
+check "clients start again" heal_start restart || finish
 check "kill -9 of the server" server_kill
 check "it starts again" server_start || finish
 check "all clients are back" wait_until "$DEADLINE_S" all_are_back
@@ -54,5 +74,6 @@ check "it stops" server_stop
 check "and starts" server_start || finish
 check "all clients are back" wait_until "$DEADLINE_S" all_are_back
 check "the clients end" heal_end
+figures "$tmp/heal"
 check "the server stops" server_stop
 finish

@@ -6,8 +6,11 @@
  * the acknowledged additions and at most these and the unknown ones. Prints a line of counts, and
  * `ok` and `FAIL` lines as tests/system/lib.sh does.
  *
- * usage: sys_heal URL THREADS SAME_SERVER
- * SAME_SERVER 0: the server restarts, so numbers begin anew and only statuses are checked.
+ *	sys_heal URL THREADS same	one server
+ *	sys_heal URL THREADS restart	it restarts, so numbers begin anew: only statuses are checked
+ *	sys_heal URL THREADS KILLS	one server, and all connections are killed all the time, at
+ *					least KILLS in all, and until REPEATED_MIN additions were
+ *					sent again that had been executed; it ends by itself
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/kvd.h"
 #include "tests/support/checks.h"
@@ -24,6 +28,11 @@
 #define BATCH 8
 /* Longer than any restart of the test, under sanitizers and in an emulated machine. */
 #define TIMEOUT_MS 60000
+/* Such an addition needs a kill between its execution and its answer. */
+#define REPEATED_MIN 20
+#define KILL_PAUSE_NS 2000000
+#define KILL_GIVE_UP_S 120
+#define LIST_BYTES 65536
 
 struct worker {
 	pthread_t thread;
@@ -32,6 +41,7 @@ struct worker {
 	size_t key_len;
 	bool async;
 	uint64_t acknowledged, unknown, reads, failed;
+	_Atomic uint64_t repeated;
 	char error[512]; /* of the first that failed */
 	struct kvd_stats stats;
 };
@@ -111,8 +121,9 @@ static void *work(void *arg)
 			submitted(w);
 		else
 			synchronous(w);
+		kvd_stats(w->db, &w->stats);
+		atomic_store(&w->repeated, w->stats.repeated);
 	}
-	kvd_stats(w->db, &w->stats);
 	return NULL;
 }
 
@@ -126,6 +137,8 @@ static bool worker_open(struct worker *w, unsigned int i)
 	w->key_len = (size_t)snprintf(w->key, sizeof(w->key), "number%u", i);
 	if (kvd_open(&w->db, server_url, &options))
 		die("open", kvd_error(NULL));
+	/* It is there, if the program ran before. */
+	kvd_delete(w->db, w->key, w->key_len);
 	return !pthread_create(&w->thread, NULL, work, w);
 }
 
@@ -146,15 +159,62 @@ static bool number_is_right(struct worker *w)
 	return false;
 }
 
+/* Kills all connections, its own last, since that one has to connect again for the next round. */
+static uint64_t kill_all(struct kvd *db)
+{
+	static char text[LIST_BYTES];
+	const char *line = text;
+	unsigned long id;
+	uint64_t kills = 0;
+
+	if (kvd_client_list(db, text, sizeof(text), NULL))
+		return 0;
+	for (; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "id=%lu", &id) == 1)
+			kills += !kvd_client_kill(db, id);
+	}
+	return kills;
+}
+
+static uint64_t repeated_sum(unsigned int count_of)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < count_of; i++)
+		sum += atomic_load(&workers[i].repeated);
+	return sum;
+}
+
+static void kill_all_the_time(uint64_t kills_min, unsigned int count_of)
+{
+	const struct timespec pause = { .tv_nsec = KILL_PAUSE_NS };
+	struct kvd *db = must_open(server_url);
+	time_t until = time(NULL) + KILL_GIVE_UP_S;
+	uint64_t kills = 0;
+
+	while ((kills < kills_min || repeated_sum(count_of) < REPEATED_MIN) && time(NULL) < until) {
+		kills += kill_all(db);
+		nanosleep(&pause, NULL);
+	}
+	kvd_close(db);
+	printf("%" PRIu64 " connections killed\n", kills);
+	check(kills >= kills_min && repeated_sum(count_of) >= REPEATED_MIN,
+	      "connections were killed, and additions sent again that had been executed");
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t changes = 0, unknown = 0, reads = 0, failures = 0, reconnects = 0, resent = 0;
+	uint64_t kills = argc == 4 ? strtoull(argv[3], NULL, 10) : 0;
+	bool restarts = argc == 4 && !strcmp(argv[3], "restart");
 	unsigned int i, count_of, right = 0;
 	sigset_t set;
 	int number;
 
-	if (argc != 4) {
-		fputs("usage: sys_heal URL THREADS SAME_SERVER\n", stderr);
+	if (argc != 4 || (!kills && !restarts && strcmp(argv[3], "same"))) {
+		fputs("usage: sys_heal URL THREADS same|restart|KILLS\n", stderr);
 		return 64;
 	}
 	server_url = argv[1];
@@ -167,7 +227,10 @@ int main(int argc, char **argv)
 			die("thread", "can't start");
 	printf("ok    all clients are connected\n");
 	fflush(stdout);
-	sigwait(&set, &number);
+	if (kills)
+		kill_all_the_time(kills, count_of);
+	else
+		sigwait(&set, &number);
 	stop = true;
 	for (i = 0; i < count_of; i++) {
 		struct worker *w = &workers[i];
@@ -183,12 +246,13 @@ int main(int argc, char **argv)
 			printf("%s: %" PRIu64 " failed, first: %s\n", w->key, w->failed, w->error);
 	}
 	printf("%" PRIu64 " changes done, %" PRIu64 " unknown, %" PRIu64 " reads, %" PRIu64
-	       " failed, %" PRIu64 " reconnects, %" PRIu64 " resent\n",
-	       changes, unknown, reads, failures, reconnects, resent);
+	       " failed, %" PRIu64 " reconnects, %" PRIu64 " requests sent again, %" PRIu64
+	       " of them executed before\n",
+	       changes, unknown, reads, failures, reconnects, resent, repeated_sum(count_of));
 	check(!failures, "no call failed");
 	check(changes && reads, "changes and reads were done");
 	check(reconnects > 0, "handles connected again");
-	if (atoi(argv[3])) {
+	if (!restarts) {
 		check(!unknown, "no change has an unknown end");
 		for (i = 0; i < count_of; i++)
 			right += number_is_right(&workers[i]);

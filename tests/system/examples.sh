@@ -49,6 +49,22 @@ thread_pool() {
 	example thread_pool 4 && said "2000 jobs done by 4 threads; jobs found each other's keys"
 }
 
+# Its connections are closed all the time meanwhile.
+counters() {
+	local pid id killed=0
+	"$build/examples/counters" "$url" 4 100000 >"$out" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	while ! ended "$pid"; do
+		for id in $(kvctl clients | sed -n 's/^id=\([0-9]*\) .*/\1/p'); do
+			! kvctl kill "$id" >"$tmp/kill" 2>&1 || killed=$((killed + 1))
+		done
+	done
+	await_end "$pid" && forget "$pid" && [ "$status" = 0 ] && [ $killed -gt 0 ] &&
+		said '400000 increments acknowledged, 0 unknown, .* the counters say 400000' &&
+		[ "$(kvctl get counter-3)" = 100000 ]
+}
+
 cache_aside() {
 	example cache_aside 8 && said '8 answers, the origin was asked 1 time' &&
 		[ "$(kvctl get report)" = 'the report' ] &&
@@ -87,6 +103,7 @@ check "batch" batch
 check "epoll_loop" epoll_loop
 check "thread_pool" thread_pool
 check "cache_aside" cache_aside
+check "counters" counters
 check "libuv_server" libuv_server
 check "the server stops" server_stop
 finish

@@ -3,6 +3,7 @@
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include "common/util/heap.h"
 #include "common/util/log.h"
@@ -164,6 +165,21 @@ bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
 	return pushed;
 }
 
+/* Brings the oldest completion of a random queue pair to the front. */
+static void do_cq_reorder(struct sn_cq *cq)
+{
+	uint32_t at = cq->tail + fault_pick(cq->head - cq->tail);
+	struct sn_qp *qp = cq->cqes[at & cq->mask].qp;
+	struct sn_cqe cqe;
+
+	for (at = cq->tail; cq->cqes[at & cq->mask].qp != qp; at++)
+		;
+	cqe = cq->cqes[at & cq->mask];
+	for (; at != cq->tail; at--)
+		cq->cqes[at & cq->mask] = cq->cqes[(at - 1) & cq->mask];
+	cq->cqes[at & cq->mask] = cqe;
+}
+
 static inline int do_cq_pop(struct sn_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got = 0;
@@ -198,15 +214,36 @@ void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp)
 	sn_unlock(&cq->lock);
 }
 
+/* Fault plan: with all that is there, in a random order of the queue pairs. */
+static int cq_poll_reordered(struct sn_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+	bool dead;
+
+	sn_cq_scan(cq, INT_MAX);
+	sn_lock(&cq->lock);
+	while (got < count && cq->tail != cq->head) {
+		do_cq_reorder(cq);
+		got += do_cq_pop(cq, 1, wc + got);
+	}
+	dead = cq->dead;
+	sn_unlock(&cq->lock);
+	return got || !dead ? got : -EIO;
+}
+
 int sn_poll_cq(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
 {
 	struct sn_cq *cq = to_sn_cq(verbs);
 	bool dead;
-	int ret = fault_check(FAULT_poll_cq, cq->ctx);
-	int got;
+	int got, ret;
 
-	if (ret)
-		return ret;
+	if (fault_on()) {
+		ret = fault_hit(FAULT_poll_cq, cq->ctx);
+		if (ret)
+			return ret;
+		if (fault_reorders())
+			return cq_poll_reordered(cq, count, wc);
+	}
 	sn_lock(&cq->lock);
 	got = do_cq_pop(cq, count, wc);
 	if (got && cq->skipped++ < SN_SKIP_MAX) {

@@ -14,6 +14,7 @@
 
 #define FAULT_TEXT_MAX 256
 #define FAULT_DELAY_MAX 10000000000ull /* ns */
+#define FAULT_KEY_COUNT (sizeof(fault_keys) / sizeof(fault_keys[0]))
 #define FAULT_YIELD 4 /* the thread yields in one of this many gaps between torn pieces */
 
 _Atomic bool fault_active;
@@ -22,6 +23,7 @@ static struct fault_plan fault_plan;
 static _Atomic uint64_t fault_counts[FAULT_CALL_COUNT];
 static _Atomic uint64_t fault_total;
 static _Atomic uint64_t fault_random;
+static _Atomic uint64_t fault_completions;
 
 static const char *const fault_names[FAULT_CALL_COUNT] = {
 #define FAULT_NAME(name) #name,
@@ -43,6 +45,7 @@ void fault_set(const struct fault_plan *plan)
 		atomic_store(&fault_counts[i], 0);
 	atomic_store(&fault_total, 0);
 	atomic_store(&fault_random, plan->seed);
+	atomic_store(&fault_completions, 0);
 	atomic_store(&fault_active, true);
 }
 
@@ -138,6 +141,37 @@ uint64_t fault_delay_ns(void)
 	return fault_plan.delay_ns ? fault_next() % fault_plan.delay_ns : 0;
 }
 
+bool fault_defers(void)
+{
+	return fault_plan.late_ns || fault_plan.lose_at;
+}
+
+uint64_t fault_late_ns(void)
+{
+	return fault_plan.late_ns ? fault_next() % fault_plan.late_ns : 0;
+}
+
+uint64_t fault_loses_ns(void)
+{
+	uint64_t count = atomic_fetch_add(&fault_completions, 1) + 1;
+
+	if (!fault_plan.lose_at || count != fault_plan.lose_at)
+		return 0;
+	log_warn("softnic: fault plan: completion number %llu does not come",
+		 (unsigned long long)count);
+	return fault_plan.lose_ns;
+}
+
+bool fault_reorders(void)
+{
+	return fault_plan.reorder;
+}
+
+uint32_t fault_pick(uint32_t count)
+{
+	return fault_plan.reorder && count > 1 ? (uint32_t)(fault_next() % count) : 0;
+}
+
 uint32_t fault_part(uint32_t length)
 {
 	return fault_plan.tear && fault_plan.tear < length ? fault_plan.tear : length;
@@ -197,6 +231,45 @@ static int parse_stall(struct fault_plan *plan, char *value, struct parse_why *w
 	return ret ? ret : parse_time(colon + 1, 1, FAULT_DELAY_MAX, &plan->stall_ns, why);
 }
 
+/* N:TIME */
+static int parse_lose(struct fault_plan *plan, char *value, struct parse_why *why)
+{
+	char *colon = strchr(value, ':');
+	int ret;
+
+	if (!colon) {
+		snprintf(why->text, sizeof(why->text), "'%s' is not N:TIME", value);
+		return -EINVAL;
+	}
+	*colon = 0;
+	ret = parse_uint(value, 1, UINT64_MAX, &plan->lose_at, why);
+	return ret ? ret : parse_time(colon + 1, 1, FAULT_DELAY_MAX, &plan->lose_ns, why);
+}
+
+static const char *const fault_keys[] = { "seed",  "fail",  "tear",   "drop", "delay",	 "kill",
+					  "stall", "reuse", "mr_max", "late", "reorder", "lose" };
+
+/* Takes the key down in @given, a bit for each. */
+static int parse_key(const char *key, unsigned int *given, struct parse_why *why)
+{
+	unsigned int i;
+
+	for (i = 0; i < FAULT_KEY_COUNT && strcmp(key, fault_keys[i]); i++)
+		;
+	if (i == FAULT_KEY_COUNT) {
+		snprintf(why->text, sizeof(why->text),
+			 "it is not one of seed, fail, tear, drop, delay, kill, stall, reuse, "
+			 "mr_max, late, reorder, lose");
+		return -EINVAL;
+	}
+	if (*given & 1u << i) {
+		snprintf(why->text, sizeof(why->text), "it is given twice");
+		return -EINVAL;
+	}
+	*given |= 1u << i;
+	return 0;
+}
+
 static int parse_item(struct fault_plan *plan, const char *key, char *value, struct parse_why *why)
 {
 	uint64_t number;
@@ -218,13 +291,13 @@ static int parse_item(struct fault_plan *plan, const char *key, char *value, str
 		return parse_stall(plan, value, why);
 	if (!strcmp(key, "delay"))
 		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->delay_ns, why);
-	if (strcmp(key, "tear")) {
-		snprintf(why->text, sizeof(why->text),
-			 "'%s' is not one of seed, fail, tear, drop, delay, kill, stall, reuse, "
-			 "mr_max",
-			 key);
-		return -EINVAL;
-	}
+	if (!strcmp(key, "late"))
+		return parse_time(value, 1, FAULT_DELAY_MAX, &plan->late_ns, why);
+	if (!strcmp(key, "reorder"))
+		return parse_uint(value, 0, 1, &plan->reorder, why);
+	if (!strcmp(key, "lose"))
+		return parse_lose(plan, value, why);
+	/* tear */
 	ret = parse_uint(value, 1, UINT32_MAX, &number, why);
 	if (!ret)
 		plan->tear = (uint32_t)number;
@@ -235,6 +308,7 @@ int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why
 {
 	char copy[FAULT_TEXT_MAX];
 	struct parse_why item_why = { "it is not KEY=VALUE" };
+	unsigned int given = 0;
 	char *rest = copy;
 	char *item;
 
@@ -249,7 +323,8 @@ int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why
 
 		if (equals)
 			*equals = 0;
-		if (!equals || parse_item(plan, item, equals + 1, &item_why)) {
+		if (!equals || parse_key(item, &given, &item_why) ||
+		    parse_item(plan, item, equals + 1, &item_why)) {
 			snprintf(why, why_size, "In the fault plan, %s: %s.", item, item_why.text);
 			return -EINVAL;
 		}

@@ -6,17 +6,25 @@
  *	KVD_SOFTNIC_FAULTS="seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=1000"
  *
  *	seed=N		the seed of random choices (delay, what happens between torn pieces)
- *	fail=CALL:N	the N-th CALL fails with ENOMEM; may be given once
+ *	fail=CALL:N	the N-th CALL fails with ENOMEM
  *	tear=BYTES	a READ of mapped memory copies this many bytes at a time, one of a file
  *			in each poll
  *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
  *	delay=TIME	what a peer sends waits up to TIME before it is seen
  *	kill=N		the device dies at the N-th call of any kind
- *	stall=CALL:N:TIME the N-th CALL takes this long, as on a device or network that is slow;
- *			may be given once
+ *	stall=CALL:N:TIME the N-th CALL takes this long, as on a device or network that is slow
  *	reuse=1		a queue pair gets the lowest number that is free, so that numbers are
  *			used again at once
  *	mr_max=BYTES	the longest memory region that the device says it can register, and does
+ *	late=TIME	a signaled send request that is done completes up to TIME later, those of
+ *			a queue pair in their order
+ *	reorder=1	a poll takes what is in its CQ in a random order of the queue pairs, the
+ *			completions of each one in their order
+ *	lose=N:TIME	the N-th completion with success does not come, and nothing else of its
+ *			queue pair: after TIME that fails with IBV_WC_RETRY_EXC_ERR, as when the
+ *			network has failed. What it had sent before may have been executed.
+ *
+ * Each may be given once.
  *
  * take_file is a client's file that came with a GRANT, and read_file a preadv(2) of one.
  *
@@ -88,6 +96,10 @@ struct fault_plan {
 	uint64_t stall_ns; /* how long */
 	uint64_t reuse;	   /* 1: numbers of queue pairs are used again at once */
 	uint64_t mr_max;   /* bytes of a memory region, at most; 0 = no limit */
+	uint64_t late_ns;  /* at most; 0 = none */
+	uint64_t reorder;  /* 1: completions of the queue pairs are mixed */
+	uint64_t lose_at;  /* which completion, counted from 1; 0 = none */
+	uint64_t lose_ns;  /* until its queue pair fails */
 	/*
 	 * Called between the pieces of a torn READ, with locks of the reader's queue pair held: it
 	 * may write the memory that is being read, but must not call this device. NULL: the thread
@@ -148,6 +160,21 @@ uint64_t fault_mr_max(void);
 
 /* A random delay, in nanoseconds, for what the peer just sent. */
 uint64_t fault_delay_ns(void);
+
+/* Whether completions come late or get lost: then nothing completes inside of a post. */
+bool fault_defers(void);
+
+/* A random time, in nanoseconds, by which a completion is late. */
+uint64_t fault_late_ns(void);
+
+/* Counts a completion; returns after how many nanoseconds its queue pair fails; 0: it does not. */
+uint64_t fault_loses_ns(void);
+
+/* Whether polls take completions in a random order of the queue pairs. */
+bool fault_reorders(void);
+
+/* Of @count completions, the one whose queue pair is next to be taken from. */
+uint32_t fault_pick(uint32_t count);
 
 /* The bytes of @length that a READ of a file takes in one poll. */
 uint32_t fault_part(uint32_t length);

@@ -93,6 +93,19 @@ static bool do_qp_held(struct sn_qp *qp)
 	return false;
 }
 
+/* Fault plan: whether nothing gets on, as the queue pair is held up or lost. May fail it. */
+static bool do_qp_stands(struct sn_qp *qp)
+{
+	if (qp->verbs.state != IBV_QPS_RTS)
+		return false;
+	if (!qp->lost_until_ns)
+		return do_qp_held(qp);
+	if (sn_now_ns(CLOCK_MONOTONIC) < qp->lost_until_ns)
+		return true;
+	do_sn_qp_error(qp, IBV_WC_RETRY_EXC_ERR, LINK_ERROR_GONE);
+	return false;
+}
+
 void do_sn_qp_progress(struct sn_qp *qp)
 {
 	struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
@@ -101,7 +114,7 @@ void do_sn_qp_progress(struct sn_qp *qp)
 	if (!theirs)
 		return;
 	bell = side_bell(theirs);
-	if (fault_on() && qp->verbs.state == IBV_QPS_RTS && do_qp_held(qp)) {
+	if (fault_on() && do_qp_stands(qp)) {
 		do_sn_qp_attend(qp, true);
 		return;
 	}
@@ -124,16 +137,17 @@ void do_sn_qp_progress(struct sn_qp *qp)
 	do_sn_send_push(qp);
 	do_sn_send_complete(qp);
 	/* A peer in error has given up its requests; one that only disconnected has not. */
-	if (!side_load(&theirs->error) && do_sn_recv_requests(qp)) {
+	if (!qp->lost_until_ns && !side_load(&theirs->error) && do_sn_recv_requests(qp)) {
 		do_sn_qp_broken(qp, "sent a malformed request");
 		return;
 	}
-	if (qp->verbs.state == IBV_QPS_RTS)
+	if (qp->verbs.state == IBV_QPS_RTS && !qp->lost_until_ns)
 		do_qp_take_peer_error(qp, theirs);
 	if (qp->grants_open)
 		do_sn_grants_review(qp);
 	do_sn_qp_attend(qp,
-			qp->verbs.state == IBV_QPS_RTS && (qp->incoming.waiting || qp->copying));
+			qp->verbs.state == IBV_QPS_RTS && (qp->incoming.waiting || qp->copying ||
+							   qp->late_until_ns || qp->lost_until_ns));
 	do_sn_qp_publish(qp);
 }
 
@@ -192,7 +206,7 @@ bool do_sn_qp_arm(struct sn_qp *qp)
 		if (side_bell(theirs) == atomic_load_explicit(&qp->seen_bell, memory_order_relaxed))
 			return true;
 		do_sn_qp_progress(qp);
-		if (qp->hold_until_ns)
+		if (qp->hold_until_ns || qp->lost_until_ns)
 			return true; /* the fault plan's timer will wake us */
 	}
 	do_sn_qp_attend(qp, qp->verbs.state == IBV_QPS_RTS);
@@ -285,7 +299,7 @@ uint64_t do_sn_qp_timer_ns(const struct sn_qp *qp)
 {
 	uint64_t rnr_ns;
 
-	if (qp->hold_until_ns)
+	if (qp->hold_until_ns || qp->late_until_ns || qp->lost_until_ns)
 		return SN_RNR_SLEEP_NS;
 	if (qp->copying)
 		return 1;

@@ -357,6 +357,15 @@ void sn_qp_drop(struct sn_qp *qp)
 	sn_unlock(&qp->lock);
 }
 
+bool do_sn_qp_loses(struct sn_qp *qp)
+{
+	uint64_t after_ns = qp->verbs.state == IBV_QPS_RTS ? fault_loses_ns() : 0;
+
+	if (after_ns)
+		qp->lost_until_ns = sn_now_ns(CLOCK_MONOTONIC) + after_ns;
+	return after_ns;
+}
+
 static int do_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	if (!mask || (mask & ~QP_MASK))

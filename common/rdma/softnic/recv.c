@@ -135,6 +135,8 @@ static int do_recv_send(struct sn_qp *qp, const struct link_request *request)
 			  request->length);
 	in->moved += request->length;
 	if (in->moved == in->total) {
+		if (fault_on() && do_sn_qp_loses(qp))
+			return 0;
 		qp->acked++;
 		if (!qp->is_active)
 			qp->sends_taken++;

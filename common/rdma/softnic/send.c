@@ -45,6 +45,26 @@ static bool do_send_report(struct sn_qp *qp, uint32_t index, enum ibv_wc_status 
 	return sn_cq_push(qp->send_cq, &cqe);
 }
 
+/* Fault plan: whether the oldest request, which is done, completes later, or not at all. */
+static bool do_send_defers(struct sn_qp *qp)
+{
+	uint64_t now, late_ns;
+
+	if (qp->lost_until_ns)
+		return true;
+	if (qp->verbs.state != IBV_QPS_RTS)
+		return false;
+	now = sn_now_ns(CLOCK_MONOTONIC);
+	if (!qp->late_until_ns) {
+		late_ns = fault_late_ns();
+		qp->late_until_ns = late_ns ? now + late_ns : 0;
+	}
+	if (now < qp->late_until_ns)
+		return true;
+	qp->late_until_ns = 0;
+	return do_sn_qp_loses(qp);
+}
+
 void do_sn_send_complete(struct sn_qp *qp)
 {
 	struct sn_send_queue *sq = &qp->sq;
@@ -54,6 +74,8 @@ void do_sn_send_complete(struct sn_qp *qp)
 
 		if (send->opcode == IBV_WR_SEND ? (int32_t)(sq->acked - send->number) < 0 :
 						  send->state != SN_SEND_DONE)
+			return;
+		if (send->signaled && fault_on() && do_send_defers(qp))
 			return;
 		sq->done++;
 		if (send->signaled && !do_send_report(qp, sq->done - 1, IBV_WC_SUCCESS)) {
@@ -543,7 +565,7 @@ static void do_post_chain(struct sn_qp *qp, struct ibv_send_wr **wr, int *ret)
 {
 	while (*wr) {
 		if (qp->verbs.state == IBV_QPS_RTS && qp->sq.done == qp->sq.posted &&
-		    do_sn_read_chain(qp, wr))
+		    !(fault_on() && fault_defers()) && do_sn_read_chain(qp, wr))
 			continue;
 		*ret = do_send_post(qp, *wr);
 		if (*ret)

@@ -417,6 +417,8 @@ struct sn_qp {
 	uint8_t min_rnr_timer;
 	uint8_t reads_max;
 	uint64_t hold_until_ns; /* fault plan: the delay's end */
+	uint64_t late_until_ns; /* fault plan: the oldest request completes then */
+	uint64_t lost_until_ns; /* fault plan: a completion was lost; it fails then */
 	uint64_t tick;		/* when the peer was last checked for being alive */
 	struct ring_out request_out;
 	struct ring_in request_in;
@@ -643,6 +645,8 @@ void do_sn_qp_lost(struct sn_qp *qp);
 bool sn_qp_in_error(struct sn_qp *qp);
 /* Fault plan: loses the connection. */
 void sn_qp_drop(struct sn_qp *qp);
+/* Fault plan: whether this completion is lost, and with it the queue pair. */
+bool do_sn_qp_loses(struct sn_qp *qp);
 /* To the error state: the oldest request gets @status, the others are flushed. */
 void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error why);
 /* The peer broke the protocol: logs @what it did, and disconnects it. */

@@ -6,6 +6,7 @@
 #include "common/rdma/softnic/fault.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/util/clock.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -280,7 +282,251 @@ static void test_delayed(void **state)
 	(void)state;
 	fault_set(&plan);
 	assert_int_equal(session(), 0);
+	plan.late_ns = 3000000;
+	plan.reorder = 1;
+	fault_set(&plan);
+	assert_int_equal(session(), 0);
 	fault_reset();
+}
+
+static void both_init(struct end *server, struct end *client)
+{
+	assert_int_equal(end_init(server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	assert_int_equal(ends_connect(server, client, &client->id, &END_DEFAULTS, &END_DEFAULTS),
+			 0);
+}
+
+/* Returns the time that the plan's first random choice of lateness is. */
+static uint64_t late_plan(void)
+{
+	const struct fault_plan plan = { .seed = 5, .late_ns = 40000000 };
+	uint64_t late_ns;
+
+	fault_set(&plan);
+	late_ns = fault_late_ns();
+	fault_set(&plan);
+	assert_true(late_ns > 5000000);
+	return late_ns;
+}
+
+/* A READ of mapped memory is done when it is posted, and completes later. */
+static void test_late(void **state)
+{
+	struct end server, client;
+	uint64_t late_ns, began_ns;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	both_init(&server, &client);
+	/* The first READ takes the server's file. */
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 8, client.remote.addr,
+				       client.remote.rkey),
+			 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	late_ns = late_plan();
+	began_ns = clock_ns();
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_post_read(&client, client.id->qp, i * 8, 8, client.remote.addr,
+					       client.remote.rkey),
+				 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_true(clock_ns() - began_ns >= late_ns);
+	for (i = 1; i < 3; i++) {
+		uint64_t before = wc.wr_id;
+
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_true(wc.wr_id >= before);
+	}
+	fault_reset();
+	end_release(&client);
+	end_release(&server);
+}
+
+/* A thread that sleeps is woken for it, although its peer does nothing. */
+static void test_late_wakes(void **state)
+{
+	struct end server, client;
+	struct pollfd fd;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	int ret;
+
+	(void)state;
+	both_init(&server, &client);
+	late_plan();
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 8, client.remote.addr,
+				       client.remote.rkey),
+			 0);
+	assert_int_equal(ibv_req_notify_cq(client.recv_cq, 0), 0);
+	fd = (struct pollfd){ .fd = client.comp->fd, .events = POLLIN };
+	do {
+		assert_int_equal(poll(&fd, 1, PAIR_WAIT_MS), 1);
+		ret = OPS->get_cq_event(client.comp, &cq);
+	} while (ret == -EAGAIN);
+	assert_int_equal(ret, 0);
+	fault_reset();
+	assert_int_equal(ibv_poll_cq(client.recv_cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	end_release(&client);
+	end_release(&server);
+}
+
+/* What is late when the queue pair fails has succeeded. */
+static void test_late_and_failed(void **state)
+{
+	const struct fault_plan plan = { .seed = 5, .late_ns = 10000000000 };
+	struct end server, client;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_wc wc;
+
+	(void)state;
+	both_init(&server, &client);
+	fault_set(&plan);
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 8, client.remote.addr,
+				       client.remote.rkey),
+			 0);
+	assert_int_equal(OPS->modify_qp(client.id->qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_poll_cq(client.recv_cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_poll_cq(client.recv_cq, 1, &wc), 0);
+	fault_reset();
+	end_release(&client);
+	end_release(&server);
+}
+
+#define MESSAGES 6u
+
+/* Two clients send MESSAGES each, of 1, 2, ... bytes; returns how often the source changes. */
+static unsigned int changes_of_source(const struct fault_plan *plan)
+{
+	struct end server, clients[2];
+	unsigned int i, n, changes = 0;
+	uint32_t lengths[2] = { 0, 0 }, first = 0, last = 0;
+	struct ibv_wc wc;
+
+	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(end_init(&clients[i], DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+		assert_int_equal(ends_connect(&server, &clients[i], &clients[i].id, &END_DEFAULTS,
+					      &END_DEFAULTS),
+				 0);
+	}
+	for (i = 0; i < 2; i++)
+		for (n = 1; n <= MESSAGES; n++)
+			assert_int_equal(end_post_send(&clients[i], clients[i].id->qp, 0, n, 0), 0);
+	fault_set(plan);
+	for (n = 0; n < 2 * MESSAGES; n++) {
+		assert_int_equal(end_wait(&server, NULL, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		if (!n)
+			first = wc.qp_num;
+		changes += n && wc.qp_num != last;
+		last = wc.qp_num;
+		assert_int_equal(wc.byte_len, ++lengths[last != first]);
+	}
+	fault_reset();
+	for (i = 0; i < 2; i++)
+		end_release(&clients[i]);
+	while (server.disconnected < 2)
+		end_serve_cm(&server, &END_DEFAULTS);
+	end_release(&server);
+	return changes;
+}
+
+/* Completions of two queue pairs are mixed; those of each stay in their order. */
+static void test_reordered(void **state)
+{
+	unsigned int i, changes, most = 0;
+
+	(void)state;
+	changes = changes_of_source(&(struct fault_plan){ .seed = 1 });
+	for (i = 1; i <= 5; i++) {
+		unsigned int n = changes_of_source(&(struct fault_plan){ .seed = i, .reorder = 1 });
+
+		most = n > most ? n : most;
+	}
+	if (changes != 1 || most < 3)
+		fail_msg("%u changes of the source without a plan, %u with one", changes, most);
+}
+
+/* Posts two messages of which one completion is lost; returns the time when the first is there. */
+static uint64_t lose(struct end *server, struct end *client, uint64_t at, uint64_t after_ns)
+{
+	struct fault_plan plan = { .lose_at = at, .lose_ns = after_ns };
+	struct ibv_wc wc;
+
+	both_init(server, client);
+	fault_set(&plan);
+	assert_int_equal(end_post_send(client, client->id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_wait(server, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(end_wait(client, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(end_post_send(client, client->id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	return clock_ns();
+}
+
+/* The peer has the message, but its sender does not learn that, nor what the peer sends then. */
+static void test_lost_send(void **state)
+{
+	const uint64_t after_ns = 30000000;
+	struct end server, client;
+	struct ibv_wc wc;
+	uint64_t began_ns;
+
+	(void)state;
+	began_ns = lose(&server, &client, 4, after_ns);
+	assert_int_equal(end_wait(&server, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.opcode, IBV_WC_RECV);
+	assert_int_equal(end_post_send(&server, server.id->qp, 0, 8, 0), 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_true(clock_ns() - began_ns >= after_ns);
+	fault_reset();
+	end_release(&client);
+	end_release(&server);
+}
+
+/* The receiver's: it has taken a receive for the message, which is flushed. */
+static void test_lost_receive(void **state)
+{
+	const uint64_t after_ns = 30000000;
+	struct end server, client;
+	struct ibv_wc wc;
+	uint64_t began_ns;
+
+	(void)state;
+	began_ns = lose(&server, &client, 3, after_ns);
+	assert_int_equal(end_wait(&server, &client, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_true(clock_ns() - began_ns >= after_ns);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	fault_reset();
+	end_release(&client);
+	end_release(&server);
+}
+
+/* Each completion is lost once. */
+static void test_each_is_lost(void **state)
+{
+	struct fault_plan plan = { .lose_at = 1, .lose_ns = 1000000 };
+	int ret;
+
+	(void)state;
+	for (; plan.lose_at < 100; plan.lose_at++) {
+		fault_set(&plan);
+		ret = session();
+		fault_reset();
+		if (!ret)
+			break;
+	}
+	assert_in_range(plan.lose_at, 4, 99);
 }
 
 static void test_parse(void **state)
@@ -306,6 +552,16 @@ static void test_parse(void **state)
 		"stall=x:1:3s",
 		"stall=accept:1:",
 		"stall=accept:0:3s",
+		"late=5",
+		"late=",
+		"reorder=2",
+		"lose=4",
+		"lose=4:",
+		"lose=0:3ms",
+		"lose=x:3ms",
+		"lose=4:20s",
+		"seed=1,late=5us,seed=2",
+		"fail=open:1,fail=open:2",
 	};
 	struct fault_plan plan;
 	char why[256];
@@ -315,7 +571,7 @@ static void test_parse(void **state)
 	assert_int_equal(
 		fault_parse(&plan,
 			    "seed=7,fail=create_qp:3,tear=64,drop=5,delay=200us,kill=9,reuse=1,"
-			    "stall=modify_qp:2:3ms,mr_max=4096",
+			    "stall=modify_qp:2:3ms,mr_max=4096,late=5us,reorder=1,lose=8:2ms",
 			    why, sizeof(why)),
 		0);
 	assert_int_equal(plan.seed, 7);
@@ -329,6 +585,10 @@ static void test_parse(void **state)
 	assert_int_equal(plan.stall_at, 2);
 	assert_int_equal(plan.stall_ns, 3000000);
 	assert_int_equal(plan.mr_max, 4096);
+	assert_int_equal(plan.late_ns, 5000);
+	assert_int_equal(plan.reorder, 1);
+	assert_int_equal(plan.lose_at, 8);
+	assert_int_equal(plan.lose_ns, 2000000);
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		why[0] = 0;
 		if (fault_parse(&plan, wrong[i], why, sizeof(why)) != -EINVAL)
@@ -362,6 +622,13 @@ int main(void)
 		cmocka_unit_test(test_dead_device_tells),
 		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_delayed),
+		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_late_wakes),
+		cmocka_unit_test(test_late_and_failed),
+		cmocka_unit_test(test_reordered),
+		cmocka_unit_test(test_lost_send),
+		cmocka_unit_test(test_lost_receive),
+		cmocka_unit_test(test_each_is_lost),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

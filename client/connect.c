@@ -161,6 +161,7 @@ void connection_drop(struct kvd *handle)
 	ops->destroy_cm_channel(conn->cm_channel);
 	ops->destroy_cq(conn->cq);
 	ops->destroy_comp_channel(conn->comp_channel);
+	rpc_bounces_release(handle);
 	connection_reset(conn);
 	conn->broken = true;
 }

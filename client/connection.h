@@ -15,6 +15,7 @@
 #ifndef KVD_CLIENT_CONNECTION_H
 #define KVD_CLIENT_CONNECTION_H
 
+#include "client/bounce.h"
 #include "client/kvd.h"
 #include "client/memory.h"
 #include "client/reg_buf.h"
@@ -48,12 +49,12 @@ struct message {
 	struct flight *flight; /* NULL: nobody waits for the response (any more) */
 	uint32_t id;	       /* 0: none is outstanding */
 	uint8_t op;
-	bool batch;	  /* of the flights in conn.batches */
-	bool staged;	  /* the server READs the handle's stage */
-	uint32_t pulled;  /* bytes of the value that the server READs, or 0 */
-	uint32_t changes; /* numbers of its changes: so many, */
-	uint64_t change;  /* from this one on */
-	uint64_t sent_ns; /* clock_raw_ns() */
+	bool batch;	      /* of the flights in conn.batches */
+	uint32_t pulled;      /* bytes of the value that the server READs, or 0 */
+	struct bounce bounce; /* where it READs it, unless it is the caller's memory */
+	uint32_t changes;     /* numbers of its changes: so many, */
+	uint64_t change;      /* from this one on */
+	uint64_t sent_ns;     /* clock_raw_ns() */
 };
 
 struct connection {

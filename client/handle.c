@@ -35,9 +35,6 @@ const char *kvd_status_text(enum kvd_status status)
 	return "unknown status";
 }
 
-/* The client's device writes to it, the server's may READ from it. */
-#define BOUNCE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
-
 /* What the last call of this thread met that had no handle to keep it in: kvd_open(), mostly. */
 static _Thread_local char thread_error[ERROR_BYTES];
 
@@ -162,20 +159,13 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 	return status;
 }
 
-/*
- * Counts calls while the buffer is larger than it was needed, and frees it then: the next call that
- * needs one makes it as long as that needs.
- */
-static void bounce_age(struct kvd *handle, struct bounce *bounce)
+/* Counts calls since the handle used bounce memory: the last user's end frees it. */
+static void bounce_age(struct kvd *handle)
 {
-	size_t wanted = bounce->wanted;
-
-	if (bounce->busy || ++bounce->calls < BOUNCE_CALLS)
+	if (handle->bounces || ++handle->bounce_calls < BOUNCE_CALLS)
 		return;
-	bounce->calls = 0;
-	bounce->wanted = 0;
-	if (wanted <= bounce->bytes / BOUNCE_SPARE)
-		handle_bounce_release(handle, bounce);
+	handle->bounce_user = false;
+	bounce_pool_leave(&handle->shared_device->bounces);
 }
 
 /* Its text is the thread's own: that of the handle belongs to the thread that uses it. */
@@ -231,8 +221,8 @@ enum kvd_status call_begin(struct kvd *handle)
 	/* The last call may have found the loss out when its own operation had ended. */
 	if (handle->closed || (handle->conn.broken && !handle->options.reconnect))
 		return call_end(handle, KVD_ERR_DISCONNECTED);
-	if (handle->stage.bytes)
-		bounce_age(handle, &handle->stage);
+	if (handle->bounce_user)
+		bounce_age(handle);
 	return KVD_OK;
 }
 
@@ -281,43 +271,14 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 	return err ? buffer_failed(handle, bytes, err) : KVD_OK;
 }
 
-/* Memory that a server on softnic copies from by itself. */
-static int bounce_make(struct kvd *handle, struct bounce *bounce, size_t bytes)
+enum kvd_status handle_bounce_failed(struct kvd *handle, size_t bytes, int err)
 {
-	const struct device_ops *ops = handle->dev->ops;
-	int err = ops->alloc_mem(handle->dev, bytes, &bounce->mem);
-
-	if (err)
-		return err;
-	err = mr_register(handle->dev, handle->pd, &bounce->mem, BOUNCE_ACCESS, &bounce->mr);
-	if (err)
-		ops->free_mem(handle->dev, &bounce->mem);
-	else
-		bounce->bytes = bounce->mem.length;
-	return err;
-}
-
-enum kvd_status handle_bounce_resize(struct kvd *handle, struct bounce *bounce, size_t bytes)
-{
-	size_t old = bounce->bytes;
-	int err;
-
-	if (bytes > bounce->wanted)
-		bounce->wanted = bytes;
-	if (bytes <= old)
-		return KVD_OK;
-	handle_bounce_release(handle, bounce);
-	err = bounce_make(handle, bounce, bytes > 2 * old ? bytes : 2 * old);
-	return err ? buffer_failed(handle, bytes, err) : KVD_OK;
-}
-
-void handle_bounce_release(struct kvd *handle, struct bounce *bounce)
-{
-	if (!bounce->bytes)
-		return;
-	handle->dev->ops->dereg_mr(bounce->mr);
-	handle->dev->ops->free_mem(handle->dev, &bounce->mem);
-	bounce->bytes = 0;
+	if (err == -EFBIG)
+		return handle_fail(handle, KVD_ERR_NO_MEMORY,
+				   "device %s registers at most %zu bytes at once: a value of %zu "
+				   "can't be stored over it",
+				   handle->dev->name, handle->shared_device->bounces.mr_max, bytes);
+	return buffer_failed(handle, bytes, err);
 }
 
 /* Without memory for it nothing is recorded. */

@@ -30,9 +30,6 @@
 #define WHY_BYTES 300
 /* Transfers at the same time, of one handle; more wait. */
 #define TRANSFERS_MAX 16u
-/* A bounce buffer shrinks after so many calls of which none needed more than a quarter of it. */
-#define BOUNCE_CALLS 256
-#define BOUNCE_SPARE 4
 #define LATENCIES (KVD_OP_SCAN + 1)
 /* One GET in so many is timed, beginning with the first. */
 #define TIMED_EVERY 16
@@ -42,19 +39,6 @@
 #define HANDLE_SHARED_HINT                                                                         \
 	"a handle belongs to one process, and one after fork(2) may be using this one"
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
-
-/*
- * A registered buffer for one large value at a time, of the device's own memory; grows, and shrinks
- * when it is not needed.
- */
-struct bounce {
-	struct device_mem mem;
-	struct ibv_mr *mr;
-	size_t bytes;  /* 0: there is none */
-	size_t wanted; /* the most that was needed in the last `calls` calls, bytes */
-	uint32_t calls;
-	bool busy;
-};
 
 /* What the engine asks of those that were submitted: client/async.c. */
 struct submitted_ops {
@@ -142,7 +126,9 @@ struct kvd {
 	struct transfer *transfer_memory[TRANSFERS_MAX];
 	uint32_t transfer_count; /* that were made */
 	uint32_t directs;	 /* flights that use memory of the caller's */
-	struct bounce stage;	 /* a value that the server READs */
+	uint32_t bounces;	 /* values in bounce memory: client/bounce.h */
+	uint32_t bounce_calls;	 /* since one was, so many; then it is no user of it any more */
+	bool bounce_user;
 	uint16_t change_filter[1 << CHANGE_FILTER_BITS];
 
 	/* Submitted operations. */
@@ -258,8 +244,7 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
  */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);
-/* The same for @bounce, which is not busy; its content is lost. */
-enum kvd_status handle_bounce_resize(struct kvd *handle, struct bounce *bounce, size_t bytes);
-void handle_bounce_release(struct kvd *handle, struct bounce *bounce);
+/* Why there is no bounce memory for a value of @bytes: KVD_ERR_NO_MEMORY. */
+enum kvd_status handle_bounce_failed(struct kvd *handle, size_t bytes, int err);
 
 #endif /* KVD_CLIENT_HANDLE_H */

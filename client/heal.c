@@ -212,13 +212,6 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 	}
 }
 
-/* Nothing of the lost connection uses them any more. */
-static void buffers_free(struct kvd *handle)
-{
-	handle->stage.busy = false;
-	handle->served_bytes = 0;
-}
-
 /* In a child that got the handle by fork(2), the connection is the parent's. */
 static bool may_heal(const struct kvd *handle)
 {
@@ -250,7 +243,7 @@ void heal_lost(struct kvd *handle)
 	flight_detach(handle, &handle->geometry_flight);
 	each_flight(handle, flight_lost);
 	connection_drop(handle);
-	buffers_free(handle);
+	handle->served_bytes = 0;
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	pause_begin(handle);
 }

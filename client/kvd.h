@@ -131,11 +131,12 @@
  * which is not registered. Batches and operations that are in flight together add up to 250 KiB. A
  * value longer than 64 KiB is read in pieces, for which the handle gets 256 KiB once, whatever its
  * length, and copied to the caller; unless the caller registered the buffer: kvd_register(). A
- * value that is stored, does not fit a message and is not in registered memory takes a buffer of up
- * to twice its length (for the time of the resize, too: old and new are never registered together),
- * one for all. If it can't be had, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays
- * usable. It is freed after 256 calls of which none needed more than a quarter of it, so not while
- * the handle is idle. On softnic it has two descriptors.
+ * value that is stored, does not fit a message and is not in registered memory is copied to memory
+ * that all handles with the same URL share: 128 MiB at most, and beyond that one value of each
+ * handle. Values that find no room there wait for others of their handle. If there is no memory for
+ * the first one, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays usable; so does a
+ * value longer than the device registers at once. It is freed when none of the handles has used it
+ * in its last 256 calls, so not while they are idle. On softnic a handle has two descriptors.
  *
  * Signals and fork. libkvd installs no signal handlers and starts no threads. The process that
  * opened a handle may fork(2) at any time between two calls and goes on with its handles: what it

@@ -239,7 +239,6 @@ void kvd_close(struct kvd *handle)
 		connection_drop(handle);
 		rpc_release(handle);
 		reg_buf_release(&handle->conn.ring, handle->dev);
-		handle_bounce_release(handle, &handle->stage);
 	}
 	/* Lets go of the caller's memory. */
 	submitted_release(handle);

@@ -9,6 +9,7 @@
  */
 #include "client/rpc.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "client/batch.h"
@@ -92,11 +93,30 @@ enum kvd_status rpc_resize(struct kvd *handle)
 	return status;
 }
 
+static void rpc_bounce_put(struct kvd *handle, struct bounce *bounce)
+{
+	if (!bounce->count)
+		return;
+	bounce_put(&handle->shared_device->bounces, bounce);
+	handle->bounces--;
+}
+
+void rpc_bounces_release(struct kvd *handle)
+{
+	unsigned int i;
+
+	for (i = 0; i < MESSAGES_MAX; i++)
+		rpc_bounce_put(handle, &handle->conn.messages[i].bounce);
+}
+
 void rpc_release(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
 	unsigned int i;
 
+	rpc_bounces_release(handle);
+	if (handle->bounce_user)
+		bounce_pool_leave(&handle->shared_device->bounces);
 	for (i = 0; i < MESSAGES_MAX / MESSAGES_CHUNK; i++) {
 		reg_buf_release(&conn->recvs[i], handle->dev);
 		reg_buf_release(&conn->sends[i], handle->dev);
@@ -232,7 +252,7 @@ static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 	message->id = conn->number * MESSAGES_MAX + i;
 	message->sent_ns = now_ns;
 	message->batch = false;
-	message->staged = false;
+	message->bounce.count = 0;
 	message->pulled = 0;
 	message->flight = NULL;
 	message->change = message->changes = 0;
@@ -254,18 +274,35 @@ static bool rpc_pulls(const struct connection *conn, const struct rpc *rpc)
 	return sizeof(rpc->head) + rpc->key_len + rpc->head.value_len > conn->request_bytes;
 }
 
-/* Copies a value too long for a message to memory that the server can READ. */
-static enum kvd_status rpc_stage(struct kvd *handle, struct rpc *rpc)
+/*
+ * Memory that the server can READ, for a value too long for a message. -EAGAIN: the handle has some
+ * for other values, and can have no more now.
+ */
+static int rpc_bounce_get(struct kvd *handle, const struct rpc *rpc, struct bounce *bounce)
 {
-	size_t bytes = rpc->head.value_len;
-	enum kvd_status status = handle_bounce_resize(handle, &handle->stage, bytes);
+	struct bounce_pool *pool = &handle->shared_device->bounces;
+	int err;
 
-	if (status)
-		return status;
-	memcpy(handle->stage.mem.addr, rpc->value, bytes);
-	rpc->head.pull_addr = (uintptr_t)handle->stage.mem.addr;
-	rpc->head.pull_rkey = handle->stage.mr->rkey;
-	return KVD_OK;
+	/* Else it would be given back at once. */
+	if (handle->conn.outstanding >= handle->conn.window)
+		return -EAGAIN;
+	if (!handle->bounce_user)
+		bounce_pool_hold(pool);
+	handle->bounce_user = true;
+	handle->bounce_calls = 0;
+	err = bounce_get(pool, rpc->head.value_len, !handle->bounces, bounce);
+	handle->bounces += !err;
+	return err;
+}
+
+static void rpc_stage(struct kvd *handle, struct rpc *rpc, const struct bounce *bounce)
+{
+	uint32_t rkey;
+	uint8_t *to = bounce_addr(&handle->shared_device->bounces, bounce, &rkey);
+
+	memcpy(to, rpc->value, rpc->head.value_len);
+	rpc->head.pull_addr = (uintptr_t)to;
+	rpc->head.pull_rkey = rkey;
 }
 
 /*
@@ -290,24 +327,21 @@ static bool rpc_is_direct(struct kvd *handle, struct flight *f)
 	return true;
 }
 
-static void pull_begin(struct kvd *handle, struct message *message, struct rpc *rpc, bool staged)
+static void pull_begin(struct kvd *handle, struct message *message, struct rpc *rpc)
 {
 	uint32_t bytes = rpc->head.value_len;
 
 	rpc->head.flags |= WIRE_F_PULL;
-	message->staged = staged;
-	handle->stage.busy |= staged;
 	message->pulled = bytes;
 	handle->served_bytes += bytes;
 	handle->stats.pulled_bytes += bytes;
-	if (!staged)
+	if (!message->bounce.count)
 		handle->stats.direct_bytes += bytes;
 }
 
-static void pull_end(struct kvd *handle, const struct message *message)
+static void pull_end(struct kvd *handle, struct message *message)
 {
-	if (message->staged)
-		handle->stage.busy = false;
+	rpc_bounce_put(handle, &message->bounce);
 	handle->served_bytes -= message->pulled;
 }
 
@@ -336,27 +370,31 @@ static bool request_post(struct kvd *handle, struct flight *f)
 {
 	struct connection *conn = &handle->conn;
 	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc), direct;
+	struct bounce bounce = { .count = 0 };
 	struct message *message;
-	enum kvd_status status;
+	int err = 0;
 
-	direct = pull && rpc_is_direct(handle, f);
-	if (pull && !direct && handle->stage.busy)
-		return false;
 	if (change_is_numbered(&handle->sent, f) && !f->rpc.change && !changes_room(&handle->sent))
 		return false;
-	message = message_take(handle, clock_raw_ns());
-	if (!message)
+	direct = pull && rpc_is_direct(handle, f);
+	if (pull && !direct)
+		err = rpc_bounce_get(handle, &f->rpc, &bounce);
+	if (err == -EAGAIN)
 		return false;
-	if (pull && !direct) {
-		status = rpc_stage(handle, &f->rpc);
-		if (status) {
-			message_release(conn, message);
-			flight_cut(handle, f, status);
-			return true;
-		}
+	if (err) {
+		flight_cut(handle, f, handle_bounce_failed(handle, f->rpc.head.value_len, err));
+		return true;
 	}
+	message = message_take(handle, clock_raw_ns());
+	if (!message) {
+		rpc_bounce_put(handle, &bounce);
+		return false;
+	}
+	message->bounce = bounce;
+	if (bounce.count)
+		rpc_stage(handle, &f->rpc, &bounce);
 	if (pull)
-		pull_begin(handle, message, &f->rpc, !direct);
+		pull_begin(handle, message, &f->rpc);
 	list_remove(&f->link);
 	if (handle->observing)
 		observe_request(f);

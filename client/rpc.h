@@ -13,6 +13,8 @@
 enum kvd_status rpc_open(struct kvd *handle);
 /* The server takes messages of conn.request_bytes. Nothing is outstanding. */
 enum kvd_status rpc_resize(struct kvd *handle);
+/* Gives back the values' memory, when the queue pair is destroyed: the server READs no more. */
+void rpc_bounces_release(struct kvd *handle);
 void rpc_release(struct kvd *handle);
 
 /* Lets the flight's request wait for its turn, behind those that wait already. */

@@ -70,6 +70,7 @@ static struct shared_device *do_device_find(const char *url)
 static void device_free(struct shared_device *device)
 {
 	memory_table_destroy(atomic_load(&device->memory));
+	bounce_pool_release(&device->bounces);
 	if (device->pd)
 		device->dev->ops->dealloc_pd(device->pd);
 	device_close(device->dev);
@@ -87,6 +88,7 @@ static struct shared_device *device_make(const char *url, struct device *dev)
 	device->dev = dev;
 	device->users = 1;
 	device->read_sges_max = READ_SGES_MAX;
+	bounce_pool_init(&device->bounces, dev);
 	return device;
 }
 
@@ -119,6 +121,9 @@ static int device_open_for(struct shared_device **out, const char *url,
 	err = dev->ops->alloc_pd(dev, &device->pd);
 	if (err)
 		goto free_device;
+	device->bounces.pd = device->pd;
+	if (attr.max_mr_size < SIZE_MAX)
+		device->bounces.mr_max = (size_t)attr.max_mr_size;
 	*out = device;
 	return 0;
 

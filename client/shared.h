@@ -24,6 +24,7 @@
 #include <sys/queue.h>
 
 #include "client/bcache.h"
+#include "client/bounce.h"
 #include "client/clock.h"
 #include "client/memory.h"
 #include "common/layout.h"
@@ -43,9 +44,10 @@ struct shared_device {
 	struct ibv_port_attr port;
 	uint32_t read_sges_max; /* memories that one READ goes to: READ_SGES_MAX at most */
 	_Atomic(struct memory_table *) memory; /* NULL: none was registered yet */
-	unsigned int users;		       /* under the lock of the process, like the next */
-	bool condemned;			       /* no further handle gets it */
-	char why[160];			       /* this device: for kvd_info() */
+	struct bounce_pool bounces;
+	unsigned int users; /* under the lock of the process, like the next */
+	bool condemned;	    /* no further handle gets it */
+	char why[160];	    /* this device: for kvd_info() */
 	char url[];
 };
 

@@ -744,6 +744,85 @@ static void a_child_process(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* Where the values of PUTs were to be READ. */
+static uint64_t pulled_at[OPS];
+
+static void note_pull(struct fake_server *p, const struct request *request,
+		      struct wire_response *response, uint8_t *v)
+{
+	(void)p, (void)v;
+	pulled_at[seen_count++] = request->pull_addr;
+	response->status = WIRE_OK;
+	response->version = seen_count;
+}
+
+/*
+ * Values of ordinary memory that are too long for a message: none waits for another one's bounce
+ * memory, each has its own until its response has come, and then it is used again.
+ */
+static void plain_puts_of_large_values_go_together(void **state)
+{
+	static uint8_t large[WINDOW][100000];
+	struct bounce_pool *pool = &kvd->shared_device->bounces;
+	unsigned int i, round;
+	size_t bytes = 0, n;
+
+	(void)state;
+	server->respond = note_pull;
+	for (round = 0; round < 3; round++) {
+		server->hold_all = true;
+		seen_count = 0;
+		for (i = 0; i < WINDOW; i++) {
+			memset(large[i], (int)(16 * round + i), sizeof(large[i]));
+			kvd_prep_put(&ops[i], &keys[i], 8, large[i], sizeof(large[i]), NULL);
+		}
+		assert_int_equal(kvd_submit(kvd, list, WINDOW), KVD_OK);
+		kvd_poll(kvd, done, OPS);
+		assert_int_equal(seen_count, WINDOW);
+		for (i = 0; i < WINDOW; i++)
+			assert_memory_equal((void *)(uintptr_t)pulled_at[i], large[i],
+					    sizeof(large[i]));
+		assert_int_equal(kvd->bounces, WINDOW);
+		assert_true(!round || bounce_pool_bytes(pool) == bytes);
+		bytes = bounce_pool_bytes(pool);
+		server->hold_all = false;
+		fake_server_answer(server, WINDOW);
+		for (n = 0; n < WINDOW;)
+			n += kvd_wait(kvd, done, OPS, WINDOW, UINT32_MAX);
+		assert_int_equal(kvd->bounces, 0);
+	}
+	/* A handle that has not needed any for a while gives it back. */
+	for (i = 0; i < BOUNCE_CALLS; i++)
+		assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(bounce_pool_bytes(pool), 0);
+}
+
+/* Without memory for more than one they go one after the other. */
+static void plain_puts_that_have_memory_for_one(void **state)
+{
+	static uint8_t large[100000];
+	struct bounce_pool *pool = &kvd->shared_device->bounces;
+	unsigned int i;
+	size_t n;
+
+	(void)state;
+	server->respond = note_pull;
+	server->hold_all = true;
+	pool->bytes = BOUNCE_BYTES_MAX;
+	for (i = 0; i < WINDOW; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, large, sizeof(large), NULL);
+	assert_int_equal(kvd_submit(kvd, list, WINDOW), KVD_OK);
+	for (n = 0; n < WINDOW; n++) {
+		kvd_poll(kvd, done, OPS);
+		assert_int_equal(seen_count, n + 1);
+		assert_int_equal(kvd->bounces, 1);
+		fake_server_answer(server, 1);
+		assert_int_equal(kvd_wait(kvd, done, OPS, 1, UINT32_MAX), 1);
+		assert_int_equal(done[0]->status, KVD_OK);
+	}
+	pool->bytes -= BOUNCE_BYTES_MAX;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -754,6 +833,8 @@ int main(void)
 		CASE(synchronous_calls_keep_the_order),
 		CASE(what_is_refused),
 		CASE(every_operation),
+		CASE(plain_puts_of_large_values_go_together),
+		CASE(plain_puts_that_have_memory_for_one),
 		CASE(requests_share_messages),
 		CASE(batches_end_in_time),
 		CASE(results_of_a_batch),

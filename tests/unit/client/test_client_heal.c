@@ -253,14 +253,18 @@ static void a_value_that_the_server_reads(void **state)
 	kvd_prep_put(&ops[0], &keys[0], 8, large, sizeof(large), NULL);
 	kvd_prep_put(&ops[1], &keys[2], 8, large, sizeof(large), NULL);
 	assert_int_equal(kvd_submit(kvd, list, 2), KVD_OK);
-	/* The second one waits for the buffer. */
-	assert_int_equal(server->queued, 1);
+	assert_int_equal(server->queued, 2);
+	assert_int_equal(kvd->bounces, 2);
 	fake_device_lose(&server->fake);
 	server->queued = 0;
 	server->hold_all = false;
 	await_all();
 	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
-	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(ops[1].status, KVD_ERR_UNKNOWN);
+	/* Nothing READs the values of the lost connection. */
+	assert_int_equal(kvd->bounces, 0);
+	assert_int_equal(kvd_put(kvd, &keys[0], 8, large, sizeof(large), NULL, NULL), KVD_OK);
+	assert_int_equal(kvd->bounces, 0);
 }
 
 static void nobody_listens_at_first(void **state)

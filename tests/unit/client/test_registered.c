@@ -106,6 +106,19 @@ static void a_buffer_too_small(void **state)
 	assert_int_equal(get_at(0, 400000, &item), KVD_NOT_FOUND);
 }
 
+/* The device registers less at once than the value has. */
+static void a_plain_put_longer_than_a_registration(void **state)
+{
+	const struct kvd_put_args args = { .flags = 200000 ^ 0xf1a95 };
+
+	(void)state;
+	kvd->shared_device->bounces.mr_max = 200000;
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 200000, &args, NULL), KVD_OK);
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 200001, &args, NULL), KVD_ERR_NO_MEMORY);
+	assert_non_null(strstr(kvd_error(kvd), "registers at most 200000 bytes at once"));
+	assert_get("key", value, 200000);
+}
+
 /* The value is put directly, too, and the server READs it at its place. */
 static void puts_are_not_copied(void **state)
 {
@@ -114,7 +127,7 @@ static void puts_are_not_copied(void **state)
 	reset_stats();
 	assert_int_equal(kvd_put(kvd, "key", 3, arena + 777, 400000, NULL, NULL), KVD_OK);
 	assert_int_equal(kvd->stats.direct_bytes, 400000);
-	assert_int_equal(kvd->stage.bytes, 0);
+	assert_int_equal(bounce_pool_bytes(&kvd->shared_device->bounces), 0);
 	assert_memory_equal(item_value(item_of("key")), value, 400000);
 	/* What fits a message goes with it. */
 	assert_int_equal(kvd_put(kvd, "key", 3, arena + 777, 100, NULL, NULL), KVD_OK);
@@ -396,6 +409,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ARENA_CASE(values_go_where_they_belong),
 		ARENA_CASE(a_buffer_too_small),
+		ARENA_CASE(a_plain_put_longer_than_a_registration),
 		ARENA_CASE(puts_are_not_copied),
 		ARENA_CASE(wrong_bytes_are_not_delivered),
 		ARENA_CASE(values_that_change_while_they_are_read),

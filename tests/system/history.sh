@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # System test of what clients see of each other that submit operations: their histories must be
 # linearizable, and each handle's operations in its order (tests/system/sys_history.c), also when
-# connections are closed, and on softnic when its calls fail and what is sent comes late.
+# connections are closed, and on softnic when its calls fail, what is sent comes late, and
+# completions come late, in another order, or not at all.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -25,11 +26,28 @@ histories "clients that submit" $seconds "$seed"
 histories "connections that are closed" $((seconds / 2)) "$seed" kill
 if [ "$device" = softnic ]; then
 	for plan in delay=300us,seed="$seed" drop=500 fail=post_send:700 \
-		stall=post_send:400:60ms tear=48; do
+		stall=post_send:400:60ms tear=48 late=300us,seed="$seed" lose=700:20ms; do
 		export KVD_SOFTNIC_FAULTS=$plan
 		histories "with the fault $plan" $((seconds / 2)) "$seed"
 	done
 	unset KVD_SOFTNIC_FAULTS
 fi
 check "the server stops" server_stop
+
+# Of the server and of its clients: what their queue pairs complete is late, and mixed, and some
+# connections end in the middle of their work.
+if [ "$device" = softnic ]; then
+	for plan in reorder=1 late=300us,delay=200us,reorder=1 lose=300:20ms,reorder=1 \
+		late=200us,reorder=1,lose=200:20ms; do
+		export KVD_SOFTNIC_FAULTS=$plan,seed=$seed
+		check "the server starts with the fault $plan" server_start -o memory.size=64m \
+			-o memory.eviction=none || finish
+		histories "with the fault $plan on both sides" $seconds "$seed"
+		check "the plan is in force" logged "INJECTED.*$plan"
+		[[ $plan != *lose=* ]] || check "a completion of the server's was lost" \
+			logged 'completion number [0-9]+ does not come'
+		check "the server stops" server_stop
+	done
+	unset KVD_SOFTNIC_FAULTS
+fi
 finish

@@ -109,6 +109,19 @@ static inline uint64_t value_sum_end(struct value_sum *sum)
 }
 
 /*
+ * Copies bytes and adds what was copied, in one pass: what @from has may change meanwhile, and the
+ * sum is the one of what is at @to.
+ */
+void value_sum_copy(struct value_sum *sum, void *to, const void *from, size_t count);
+
+/*
+ * The same, for bytes that nobody changes and a copy that is not used soon: it goes to memory past
+ * the CPU's cache, where the CPU can do that, and the lines of @to are not read before they are
+ * written.
+ */
+void value_sum_move(struct value_sum *sum, void *to, const void *from, size_t count);
+
+/*
  * The sum of an item at @offset whose item_body_sum() is @body. It covers the incarnation and the
  * offset, so a copy or an old version at another offset does not verify. It does not cover the
  * access time, which changes while readers read. Never ITEM_SUM_INVALID.

@@ -73,6 +73,8 @@ struct device_mem {
 	uint64_t fd_offset;
 };
 
+struct value_sum; /* common/sum.h */
+
 struct cm_channel {
 	struct device *dev;
 	int fd; /* readable when cm_get_event() has something to do */
@@ -226,6 +228,16 @@ struct device_ops {
 	 */
 	const uint8_t *(*read_source)(struct ibv_qp *qp, uint32_t rkey, uint64_t addr,
 				      uint64_t length);
+	/*
+	 * READs memory within the call and without a work request, where that can be done without
+	 * the peer: on softnic, memory that has a file. Adds what it READ to @sum. Returns how many
+	 * bytes, at least one of @bytes; with 0 bytes, 0 says that it can be done. Or a negative
+	 * errno, with @sum as it was: then post a READ, which completes with what it meets. In no
+	 * order with posted work requests. @to need not be registered. The accepting end's
+	 * copies go past the CPU's cache.
+	 */
+	int64_t (*read_now)(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to,
+			    uint32_t bytes, struct value_sum *sum);
 	/* Destroys id->qp and sets it to NULL. Its completions that were not polled are lost. */
 	void (*destroy_qp)(struct cm_id *id);
 

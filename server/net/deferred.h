@@ -101,6 +101,7 @@ struct deferred_batch {
 /* A PUT whose value is pulled: server/net/pull.h. */
 struct pull {
 	bool asked;		  /* for memory, as the first request of its connection */
+	bool now;		  /* its steps READ the value by themselves: P5 */
 	struct room room;	  /* of one that asked, before its value is READ */
 	uint64_t addr;		  /* of the next READ, in the client's memory */
 	uint8_t *to;		  /* where the next READ puts its bytes */

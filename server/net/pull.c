@@ -19,6 +19,13 @@
 /* While the value is READ, summed and put into the table. */
 static const struct deferred_kind pulling_kind;
 
+/* P5: whether the first bytes can be READ so. */
+static bool pull_is_now(const struct conn *conn, const struct request *request)
+{
+	return !conn->poller->nic->dev->ops->read_now(conn->qp, request->pull_rkey,
+						      request->pull_addr, NULL, 0, NULL);
+}
+
 static uint64_t pull_bytes(const struct request *request)
 {
 	return mem_class_bytes(item_bytes(request->key_len, request->value_len));
@@ -99,7 +106,10 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 	};
 	large_commit(&pull->steps, &worker->store_thread, deferred->hash, item, change);
 	deferred->kind = &pulling_kind;
-	pull_reads_begin(deferred);
+	if (pull_is_now(deferred->conn, request))
+		pull_now_begin(deferred);
+	else
+		pull_reads_begin(deferred);
 }
 
 static void response_set_put(struct deferred *deferred, struct response_list *responses,
@@ -155,8 +165,12 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 	do {
 		if (!build_admit(deferred->conn, &pull->build, &pull->steps))
 			return DEFERRED_WAIT;
+		if (pull->now && pull->left)
+			pull_now_step(deferred, DEFERRED_STEP_BYTES);
 		next = large_step(&pull->steps, DEFERRED_STEP_BYTES);
 		pull_reads_summed(deferred, pull_summed(deferred, next));
+		if (next == LARGE_WAIT && pull->now)
+			next = LARGE_AGAIN;
 	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
 	if (next == LARGE_DONE)
 		pull_finish(deferred, responses);
@@ -178,7 +192,7 @@ static bool pulling_cancel(struct deferred *deferred)
 	struct conn *conn = deferred->conn;
 	struct worker *worker = conn->poller->worker;
 	struct pull *pull = &deferred->pull;
-	bool arrived = pull->arrived == deferred->request.value_len;
+	bool arrived = pull->now || pull->arrived == deferred->request.value_len;
 
 	if (!arrived && !conn->qp_destroyed)
 		return false;
@@ -270,6 +284,8 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 	case PULL_BEGUN:
 		break;
 	}
+	if (deferred->pull.now)
+		return pulling_step(deferred, responses, until_ns);
 	pull_more(conn);
 	return DEFERRED_WAIT;
 }
@@ -303,7 +319,8 @@ static bool pull_begin_early(struct deferred *deferred)
 	struct table_change change;
 	struct item *item;
 
-	if (conn->pull_hold.class != BUDGET_PROVEN || conn->pull_hold.wanted)
+	if (conn->pull_hold.class != BUDGET_PROVEN || conn->pull_hold.wanted ||
+	    pull_is_now(conn, request) || TAILQ_FIRST(&conn->deferred)->pull.now)
 		return false;
 	put_change_init(request, &change);
 	if (request->value_len > worker->store_thread.table->region->geometry.value_max ||

@@ -14,6 +14,11 @@
  *	 else when it is the first one.
  *   P4. READs of a connection complete in the order of its pulls. So one that has arrived is behind
  *	 none that has not, and what a client holds back holds up no value but its own.
+ *   P5. Where the device can READ without the client (read_now() in common/rdma/device.h), the
+ *	 steps of a pull do that, in pieces of their turns, and copy and sum in one pass. Such a
+ *	 pull begins when it is the first request of its connection, and nothing is READ ahead
+ *	 behind it. No time passes for the client. If it can't go on so, READs are posted for the
+ *	 rest.
  */
 #ifndef KVD_SERVER_NET_PULL_H
 #define KVD_SERVER_NET_PULL_H

@@ -5,6 +5,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/budget.h"
+#include "server/net/response.h"
 
 static void clock_start(struct conn *conn, uint64_t now_ns)
 {
@@ -129,18 +130,61 @@ void pull_reads_fill(struct conn *conn)
 			return;
 }
 
-void pull_reads_begin(struct deferred *deferred)
+static void pull_count(struct deferred *deferred)
+{
+	deferred->pulls = true;
+	deferred->conn->pulls++;
+	stat_add(&deferred->conn->poller->worker->pulls_count, 1);
+}
+
+/* What is left of the value is READ by the client's help. */
+static void reads_start(struct deferred *deferred)
 {
 	struct conn *conn = deferred->conn;
 
-	deferred->pulls = true;
-	conn->pulls++;
 	conn->pulls_reading++;
-	stat_add(&conn->poller->worker->pulls_count, 1);
 	pull_clock_start(conn);
 	if (!conn->pull_next)
 		conn->pull_next = deferred;
 	pull_reads_fill(conn);
+}
+
+void pull_reads_begin(struct deferred *deferred)
+{
+	pull_count(deferred);
+	reads_start(deferred);
+}
+
+void pull_now_begin(struct deferred *deferred)
+{
+	pull_count(deferred);
+	deferred->pull.now = true;
+	response_reserve(deferred->conn);
+	deferred->reserved = true;
+}
+
+void pull_now_step(struct deferred *deferred, uint32_t bytes_max)
+{
+	struct conn *conn = deferred->conn;
+	struct pull *pull = &deferred->pull;
+	uint32_t bytes = pull->left < bytes_max ? pull->left : bytes_max;
+	int64_t got = conn->poller->nic->dev->ops->read_now(conn->qp, deferred->request.pull_rkey,
+							    pull->addr, pull->to, bytes,
+							    &pull->steps.sum);
+
+	if (got <= 0) {
+		pull->now = false;
+		response_unreserve(conn);
+		deferred->reserved = false;
+		reads_start(deferred);
+		return;
+	}
+	pull->addr += (uint32_t)got;
+	pull->to += got;
+	pull->left -= (uint32_t)got;
+	pull->arrived += (uint32_t)got;
+	pull->steps.arrived = pull->summed = pull->arrived;
+	large_summed(&pull->steps, (uint64_t)got);
 }
 
 void pull_reads_summed(struct deferred *deferred, uint64_t bytes)

@@ -18,6 +18,12 @@
 
 /* The value of @deferred, whose pull has memory from now on, is to be READ. */
 void pull_reads_begin(struct deferred *deferred);
+/*
+ * P5 in pull.h: likewise, by pull_now_step(). There is room for the response, which it takes.
+ */
+void pull_now_begin(struct deferred *deferred);
+/* READs and sums @bytes_max at most; or, if the device can't, posts READs: pull->now is false. */
+void pull_now_step(struct deferred *deferred, uint32_t bytes_max);
 /* Posts READs, as many as there is room for. */
 void pull_reads_fill(struct conn *conn);
 /* So many bytes of the value have been summed. */

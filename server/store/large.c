@@ -251,14 +251,19 @@ static bool value_copy(struct large *large, const struct item_ref *ref, uint64_t
 	return part_copy(large, &old, ref, bytes) && part_copy(large, &new, ref, bytes);
 }
 
+void large_summed(struct large *large, uint64_t bytes)
+{
+	large->value_done += bytes;
+	if (large->value_done == large->item->value_len)
+		large->state = LARGE_END;
+}
+
 /* The sum of a copy is there already. */
 static void value_advance(struct large *large, uint64_t bytes)
 {
 	if (large->kind != LARGE_COPY)
 		value_sum_add(&large->sum, item_value(large->item) + large->value_done, bytes);
-	large->value_done += bytes;
-	if (large->value_done == large->item->value_len)
-		large->state = LARGE_END;
+	large_summed(large, bytes);
 }
 
 /* The next bytes of a value that is made from the key's item (S2). */

@@ -99,6 +99,9 @@ static inline size_t large_wants(const struct large *large)
 /* One step, of at most @bytes_max bytes. No lock held. */
 enum large_next large_step(struct large *large, uint32_t bytes_max);
 
+/* After large_commit(): the next bytes of the value are there, and were added to large->sum. */
+void large_summed(struct large *large, uint64_t bytes);
+
 /* All steps, one after the other, in the caller's time. All of the value has arrived. */
 void large_run(struct large *large);
 

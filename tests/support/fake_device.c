@@ -295,6 +295,13 @@ static const uint8_t *read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t add
 	return NULL;
 }
 
+static int64_t read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
+			struct value_sum *sum)
+{
+	(void)qp, (void)rkey, (void)addr, (void)to, (void)bytes, (void)sum;
+	return -EOPNOTSUPP;
+}
+
 static int query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
 {
 	(void)port;
@@ -337,6 +344,7 @@ static const struct device_ops fake_device_ops = {
 	.create_qp = create_qp,
 	.connect = device_connect,
 	.read_source = read_source,
+	.read_now = read_now,
 	.destroy_qp = destroy_id,
 	.destroy_cm_channel = destroy_cm_channel,
 	.cm_get_event = cm_get_event,

@@ -2,6 +2,7 @@
 /* Sets up a worker on a device of functions, and takes what it posts. */
 #include "tests/support/worker_fixture.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 #include <urcu-qsbr.h>
 
+#include "common/sum.h"
 #include "common/util/stat.h"
 #include "server/net/budget.h"
 #include "server/net/deferred.h"
@@ -28,14 +30,32 @@ struct worker test_worker;
 struct poller *const test_poller = &test_worker.pollers[0];
 struct test_conn test_conns[TEST_CONNS];
 unsigned int test_recvs[TEST_RECVS];
+uint64_t test_now_bytes;
 
 static struct worker_env env;
 static struct mailbox control;
-static struct device dev = { .name = "test" };
+static int64_t read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
+			struct value_sum *sum);
+static const struct device_ops ops = { .read_now = read_now };
+static struct device dev = { .name = "test", .ops = &ops };
 static struct nic nic = { .dev = &dev };
 static struct ibv_context verbs;
 static struct ibv_srq srq;
 static struct ibv_mr mr;
+
+static int64_t read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
+			struct value_sum *sum)
+{
+	(void)qp, (void)rkey;
+	if (!test_now_bytes)
+		return -EAGAIN;
+	if (bytes > test_now_bytes)
+		bytes = (uint32_t)test_now_bytes;
+	test_now_bytes -= bytes;
+	if (bytes)
+		value_sum_copy(sum, to, (const void *)(uintptr_t)addr, bytes);
+	return bytes;
+}
 
 static int post_srq_recv(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
@@ -152,6 +172,7 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	test_store.region.geometry.value_max = value_max;
 	memset(&test_worker, 0, sizeof(test_worker));
 	memset(test_recvs, 0, sizeof(test_recvs));
+	test_now_bytes = 0;
 	env = (struct worker_env){ .store = &test_store, .control = &control };
 	test_worker.env = &env;
 	test_worker.limits = (struct worker_limits){

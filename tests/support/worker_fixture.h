@@ -35,6 +35,7 @@ extern struct store test_store;
 extern struct worker test_worker;
 extern struct poller *const test_poller;
 extern struct test_conn test_conns[TEST_CONNS];
+extern uint64_t test_now_bytes;		    /* that the device can still READ without the client */
 extern unsigned int test_recvs[TEST_RECVS]; /* times that each receive was posted again */
 
 /*

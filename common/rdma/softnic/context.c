@@ -370,6 +370,7 @@ const struct device_ops softnic_ops = {
 	.modify_qp = sn_modify_qp,
 	.query_qp = sn_query_qp,
 	.read_source = sn_read_source,
+	.read_now = sn_read_now,
 	.destroy_qp = sn_destroy_qp,
 	.create_cm_channel = sn_create_cm_channel,
 	.destroy_cm_channel = sn_destroy_cm_channel,

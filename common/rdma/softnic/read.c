@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/barrier.h"
+#include "common/sum.h"
 #include "common/util/log.h"
 
 /* What one READ of a chain will copy. */
@@ -421,4 +422,78 @@ const uint8_t *sn_read_source(struct ibv_qp *verbs, uint32_t rkey, uint64_t addr
 		source = grant_at(grant, addr, length);
 	sn_unlock(&qp->lock);
 	return source;
+}
+
+/* Of a mapping, whose content may change meanwhile. */
+static int64_t read_now_mapped(const uint8_t *from, void *to, uint32_t bytes, struct value_sum *sum)
+{
+	if (fault_on()) {
+		fault_copy(to, from, bytes);
+		value_sum_add(sum, to, bytes);
+	} else {
+		value_sum_copy(sum, to, from, bytes);
+	}
+	return bytes;
+}
+
+/*
+ * Of a file: by way of a buffer of our own. To copy twice takes less time than to let preadv(2)
+ * write to memory that is in no cache: 1 MiB, copied and summed, 100 us and 155 us.
+ */
+static int64_t do_read_now_file(struct sn_qp *qp, const struct sn_grant *grant, uint64_t offset,
+				uint8_t *to, uint32_t bytes, struct value_sum *sum)
+{
+	const uint32_t rkey = grant->rkey;
+	uint8_t buffer[SN_NOW_BYTES];
+	uint32_t done = 0, part;
+	int64_t got;
+
+	while (done < bytes) {
+		part = bytes - done < SN_NOW_BYTES ? bytes - done : SN_NOW_BYTES;
+		if (fault_on())
+			part = fault_part(part);
+		got = sn_file_read(qp->ctx, grant->file, offset + done,
+				   &(struct iovec){ buffer, part }, 1);
+		/* It counts only if the memory stood until its end. */
+		if (got > 0 && !do_sn_read_stands(qp, rkey))
+			got = -ESTALE;
+		if (got < 0)
+			return done ? done : got;
+		value_sum_move(sum, to + done, buffer, (size_t)got);
+		done += (uint32_t)got;
+	}
+	return done;
+}
+
+static int64_t do_read_now(struct sn_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
+			   struct value_sum *sum)
+{
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+	const struct sn_grant *grant;
+
+	if (qp->verbs.state != IBV_QPS_RTS || !theirs || !do_read_peer_alive(qp, theirs))
+		return -ENOTCONN;
+	grant = do_grant_find(qp, theirs, rkey);
+	if (!grant || (!grant->memory && !grant->file))
+		return -EAGAIN;
+	if (!grant_covers(grant, addr, bytes))
+		return -EACCES;
+	if (!bytes)
+		return 0;
+	if (grant->memory)
+		return read_now_mapped(grant->memory + (addr - grant->addr), to, bytes, sum);
+	return do_read_now_file(qp, grant, grant->file_offset + (addr - grant->addr), to, bytes,
+				sum);
+}
+
+int64_t sn_read_now(struct ibv_qp *verbs, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
+		    struct value_sum *sum)
+{
+	struct sn_qp *qp = to_sn_qp(verbs);
+	int64_t got;
+
+	sn_lock(&qp->lock);
+	got = do_read_now(qp, rkey, addr, to, bytes, sum);
+	sn_unlock(&qp->lock);
+	return got;
 }

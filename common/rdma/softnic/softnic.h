@@ -77,7 +77,8 @@
 #define SN_COPY_SCAN (2 * SN_COPY_STEP) /* bytes that all of them READ in a scan: 20 us */
 #define SN_QUEUE_FIRST 4 /* entries of a queue that grows, at first: those of a channel pair */
 #define SN_LINE 64
-#define SN_COPY_LINES 4 /* lines that are copied without a call */
+#define SN_NOW_BYTES 16384u /* of a file, by one system call: stays in the CPU's cache */
+#define SN_COPY_LINES 4	    /* lines that are copied without a call */
 
 #define sn_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
@@ -750,6 +751,8 @@ int do_sn_grant_open(struct sn_qp *qp, const struct link_message *message, int f
 void do_sn_grants_review(struct sn_qp *qp);
 void do_sn_grants_release(struct sn_qp *qp);
 const uint8_t *sn_read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, uint64_t length);
+int64_t sn_read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
+		    struct value_sum *sum);
 void sn_read_copy(void *to, const uint8_t *from, size_t length);
 
 /* map.c */

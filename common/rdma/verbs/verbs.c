@@ -258,6 +258,13 @@ static const uint8_t *verbs_read_source(struct ibv_qp *qp, uint32_t rkey, uint64
 	return NULL;
 }
 
+static int64_t verbs_read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to,
+			      uint32_t bytes, struct value_sum *sum)
+{
+	(void)qp, (void)rkey, (void)addr, (void)to, (void)bytes, (void)sum;
+	return -EOPNOTSUPP;
+}
+
 static int verbs_alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
 {
 	(void)dev;
@@ -296,6 +303,7 @@ const struct device_ops verbs_ops = {
 	.modify_qp = verbs_modify_qp,
 	.query_qp = verbs_query_qp,
 	.read_source = verbs_read_source,
+	.read_now = verbs_read_now,
 	.destroy_qp = verbs_destroy_qp,
 	.create_cm_channel = verbs_create_cm_channel,
 	.destroy_cm_channel = verbs_destroy_cm_channel,

@@ -61,6 +61,49 @@ static void value_in_pieces(void **state)
 		}
 }
 
+typedef void copy_function(struct value_sum *sum, void *to, const void *from, size_t count);
+
+/* Wherever it begins, the copy is whole, its sum is the value's, and nothing beside it changes. */
+static void copies(copy_function *copy)
+{
+	static uint8_t from[70000], to[70200];
+	static const uint32_t lengths[] = { 0, 1, 63, 64, 300, 4095, 4096, 4160, 8200, 69000 };
+	static const uint32_t pieces[] = { 1000, 4096, 65536 };
+	struct value_sum sum;
+
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i * 41 + (i >> 8));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (size_t j = 0; j < 3 * 66; j++) {
+			uint32_t at = 1 + (uint32_t)j / 3, length = lengths[i],
+				 piece = pieces[j % 3];
+			uint32_t done, n;
+
+			memset(to, 0xee, sizeof(to));
+			value_sum_begin(&sum);
+			for (done = 0; done < length; done += n) {
+				n = length - done < piece ? length - done : piece;
+				copy(&sum, to + at + done, from + done, n);
+			}
+			assert_int_equal(value_sum_end(&sum), sum_bytes(from, length));
+			assert_memory_equal(to + at, from, length);
+			assert_int_equal(to[at - 1], 0xee);
+			assert_int_equal(to[at + length], 0xee);
+		}
+}
+
+static void a_value_is_copied_and_summed(void **state)
+{
+	(void)state;
+	copies(value_sum_copy);
+}
+
+static void a_value_is_moved_past_the_cache(void **state)
+{
+	(void)state;
+	copies(value_sum_move);
+}
+
 /* As a reader does. */
 static bool verifies(uint64_t sum)
 {
@@ -281,6 +324,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(value_in_pieces),
+		cmocka_unit_test(a_value_is_copied_and_summed),
+		cmocka_unit_test(a_value_is_moved_past_the_cache),
 		cmocka_unit_test(every_bit_of_an_item_counts),
 		cmocka_unit_test(the_value_is_not_needed),
 		cmocka_unit_test(place_and_incarnation_count),

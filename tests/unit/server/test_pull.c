@@ -202,6 +202,132 @@ static void sums_in_pieces(void **state)
 	assert_int_equal(c->conn.sq_used, 1);
 }
 
+/* P5: without a READ, in pieces, and others have their turns in between. */
+static void now_in_pieces(void **state)
+{
+	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
+	unsigned int pieces = 0;
+
+	(void)state;
+	test_now_bytes = UINT64_MAX;
+	test_worker.limits.pull_stall_ns = 0;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	usleep(1);
+	pull_expire(&test_worker);
+	assert_false(c->conn.stopped);
+	assert_false(send_pull(other, 0, "other", WIRE_SET, more, 1000));
+	assert_true(test_turn());
+	assert_true(test_turn());
+	assert_responded(other, WIRE_OK);
+	assert_int_equal(c->responses, 0);
+	while (test_turn())
+		pieces++;
+	assert_true(pieces >= PIECES_MIN);
+	assert_responded(c, WIRE_OK);
+	assert_int_equal(c->read_count + other->read_count, 0);
+	assert_value(value, VALUE_BYTES);
+	assert_stored("other", more, 1000);
+	assert_int_equal(c->conn.sq_used, 1);
+}
+
+/* After any number of bytes READs are posted for the rest. */
+static void now_no_more(void **state)
+{
+	static const uint32_t ends[] = { 1, 1000, 65536, 65537, MORE_BYTES - 1, MORE_BYTES };
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		memset(c, 0, sizeof(*c));
+		test_conn_setup(c);
+		test_now_bytes = ends[i];
+		ask(c, WIRE_SET, value + i, MORE_BYTES);
+		while (test_turn())
+			;
+		assert_int_equal(c->responses, ends[i] == MORE_BYTES);
+		assert_int_equal(!c->read_count, ends[i] == MORE_BYTES);
+		pull_through(c);
+		assert_responded(c, WIRE_OK);
+		assert_value(value + i, MORE_BYTES);
+		test_conn_complete(c);
+	}
+}
+
+/* Nothing is READ ahead behind it, and all take effect in their order. */
+static void now_in_order(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	test_now_bytes = MORE_BYTES;
+	assert_false(send_pull(c, 0, key, WIRE_SET, value, MORE_BYTES));
+	/* Nothing of this one can be READ so; the one before may still need READs. */
+	assert_true(test_turn());
+	assert_false(send_pull(c, 1, key, WIRE_APPEND, more, 1000));
+	assert_int_equal(c->read_count, 0);
+	while (test_turn())
+		;
+	assert_int_equal(c->responses, 1);
+	assert_int_equal(c->read_count, 1);
+	assert_false(send_pull(c, 2, key, WIRE_APPEND, more, 2000) && c->responses > 1);
+	pull_through(c);
+	assert_int_equal(c->id_count, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(c->ids[i], 7 + i);
+	memcpy(both, value, MORE_BYTES);
+	memcpy(both + MORE_BYTES, more, 1000);
+	memcpy(both + MORE_BYTES + 1000, more, 2000);
+	assert_value(both, MORE_BYTES + 3000);
+}
+
+/* No READ can write to the item: it is free at once. */
+static void now_connection_ends(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+	uint64_t free_bytes = memory_free_bytes(test_store.memory);
+
+	(void)state;
+	test_now_bytes = UINT64_MAX;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	assert_true(test_turn());
+	assert_int_equal(c->responses, 0);
+	c->conn.stopped = true;
+	deferred_cancel(&c->conn);
+	assert_false(deferred_pending(&c->conn));
+	assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
+	test_conn_end(c);
+}
+
+/* It begins when the response has a place, and keeps that. */
+static void now_has_a_place(void **state)
+{
+	struct response_list responses = { .poller = test_poller };
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	test_now_bytes = UINT64_MAX;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	while (sq_room(&c->conn)) {
+		response_start(&responses, &c->conn, WIRE_PING, 1);
+		responses_send(&responses);
+	}
+	c->responses = 0;
+	while (test_turn())
+		;
+	assert_responded(c, WIRE_OK);
+	assert_true(c->conn.sq_used <= sq_share(&c->conn));
+	assert_false(send_pull(c, 1, key, WIRE_SET, more, 1000));
+	while (test_turn())
+		;
+	assert_int_equal(c->responses, 1);
+	test_conn_complete(c);
+	deferred_wake(&c->conn);
+	while (test_turn())
+		;
+	assert_int_equal(c->responses, 2);
+	assert_value(more, 1000);
+}
+
 /* A worker that is late with the sum READs no more than PULL_DEPTH pieces ahead of it. */
 static void reads_wait_for_the_sum(void **state)
 {
@@ -995,6 +1121,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(sums_in_pieces),
+		CASE(now_in_pieces),
+		CASE(now_no_more),
+		CASE(now_in_order),
+		CASE(now_connection_ends),
+		CASE(now_has_a_place),
 		CASE(reads_wait_for_the_sum),
 		CASE(appends_in_pieces),
 		CASE(response_has_a_place),

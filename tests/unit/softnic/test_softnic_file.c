@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/softnic.h"
+#include "common/sum.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -613,6 +614,98 @@ static void test_revoked_while_copied(void **state)
 	assert_int_equal(read_bytes, 4096);
 }
 
+static int64_t read_now(uint64_t addr, uint32_t bytes, struct value_sum *sum)
+{
+	value_sum_begin(sum);
+	return OPS->read_now(server.id->qp, client.mr->rkey, addr, server.mem, bytes, sum);
+}
+
+/* By the call itself, of memory that the client has passed. */
+static void test_now(void **state)
+{
+	const uint64_t addr = (uintptr_t)client.mem;
+	struct value_sum sum;
+	struct ibv_wc wc;
+	uint32_t i;
+
+	(void)state;
+	/* What was passed is taken by a READ. */
+	assert_int_equal(read_now(addr, 64, &sum), -EAGAIN);
+	drain();
+	assert_int_equal(read_now(addr, 0, &sum), 0);
+	for (i = 0; i < READ_BYTES; i++)
+		client.mem[i] = (uint8_t)(i * 7 + i / 251);
+	assert_int_equal(read_now(addr, READ_BYTES, &sum), READ_BYTES);
+	assert_memory_equal(server.mem, client.mem, READ_BYTES);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, READ_BYTES));
+	assert_int_equal(read_now(addr + 77, 20001, &sum), 20001);
+	assert_memory_equal(server.mem, client.mem + 77, 20001);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem + 77, 20001));
+	assert_int_equal(read_bytes, READ_BYTES + 20001);
+	assert_int_equal(read_now(addr + PAIR_MEM_BYTES - 64, 65, &sum), -EACCES);
+	assert_int_equal(read_bytes, READ_BYTES + 20001);
+	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
+}
+
+/* What was READ until then counts, and is in the sum; if that is nothing, the error is said. */
+static void test_now_fails(void **state)
+{
+	struct fault_plan plan = { .fail_call = FAULT_read_file, .fail_at = 2, .fail_errno = EIO };
+	const uint64_t addr = (uintptr_t)client.mem;
+	struct value_sum sum;
+
+	(void)state;
+	drain();
+	memset(client.mem, 0x44, READ_BYTES);
+	memset(server.mem, 0x33, READ_BYTES);
+	fault_set(&plan);
+	assert_int_equal(read_now(addr, READ_BYTES, &sum), SN_NOW_BYTES);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, SN_NOW_BYTES));
+	assert_int_equal(server.mem[SN_NOW_BYTES - 1], 0x44);
+	assert_int_equal(server.mem[SN_NOW_BYTES], 0x33);
+	plan.fail_at = 1;
+	fault_set(&plan);
+	assert_int_equal(read_now(addr, READ_BYTES, &sum), -EIO);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
+	fault_reset();
+	assert_int_equal(to_sn_qp(server.id->qp)->verbs.state, IBV_QPS_RTS);
+	assert_int_equal(read_now(addr, READ_BYTES, &sum), READ_BYTES);
+}
+
+/* Memory that was taken back meanwhile does not count. */
+static void test_now_revoked(void **state)
+{
+	struct value_sum sum;
+	int64_t got;
+
+	(void)state;
+	drain();
+	memset(server.mem, 0x33, 4096);
+	revoked = to_sn_qp(client.id->qp)->mine;
+	got = read_now((uintptr_t)client.mem, 4096, &sum);
+	revoked = NULL;
+	assert_int_equal(got, -ESTALE);
+	assert_int_equal(read_bytes, 4096);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
+	assert_int_equal(server.mem[0], 0x33);
+	assert_int_equal(read_now((uintptr_t)client.mem, 4096, &sum), -EAGAIN);
+}
+
+/* A client that has ended, and one of which only the socket says so. */
+static void test_now_of_one_that_ended(void **state)
+{
+	const uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct value_sum sum;
+
+	(void)state;
+	drain();
+	assert_int_equal(shutdown(to_sn_qp(client.id->qp)->sock, SHUT_RDWR), 0);
+	while (read_now((uintptr_t)client.mem, 64, &sum) > 0)
+		assert_true(pair_now_ms() < deadline);
+	assert_int_equal(read_now((uintptr_t)client.mem, 64, &sum), -ENOTCONN);
+	assert_int_equal(server.id->qp->state, IBV_QPS_ERR);
+}
+
 /* The server closes a file when the client takes it back, and does not wait for a READ for it. */
 static void test_taken_back(void **state)
 {
@@ -953,6 +1046,10 @@ int main(void)
 		TEST(test_deregistered_meanwhile),
 		TEST(test_revoked_in_silence),
 		TEST(test_revoked_while_copied),
+		TEST(test_now),
+		TEST(test_now_fails),
+		TEST(test_now_revoked),
+		TEST(test_now_of_one_that_ended),
 		TEST(test_taken_back),
 		TEST(test_rights),
 		TEST(test_read_only),

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/softnic.h"
+#include "common/sum.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -103,6 +104,69 @@ static void test_torn(void **state)
 	assert_int_equal(value, TORN_BYTES / 64 - 1);
 	for (i = 0; i < TORN_BYTES; i++)
 		assert_int_equal(client.mem[i], i / 64);
+}
+
+/* By the call itself; the sum is the one of the bytes that it returns, torn or not. */
+static void test_now(void **state)
+{
+	uint8_t value = 0;
+	struct fault_plan plan = { .tear = 64, .tear_hook = torn_write, .tear_arg = &value };
+	const uint64_t addr = client.remote.addr;
+	const uint32_t rkey = client.remote.rkey;
+	struct value_sum sum;
+	struct ibv_wc wc;
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < PAIR_MEM_BYTES; i++)
+		server.mem[i] = (uint8_t)(i * 7 + i / 251);
+	/* What the server has passed is taken by a READ. */
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, NULL, 0, &sum), -EAGAIN);
+	assert_int_equal(read_status(64, 0, rkey), IBV_WC_SUCCESS);
+	value_sum_begin(&sum);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, NULL, 0, &sum), 0);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + 3, client.mem, 5000, &sum),
+			 5000);
+	assert_memory_equal(client.mem, server.mem + 3, 5000);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + 5003, client.mem, 100, &sum),
+			 100);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(server.mem + 3, 5100));
+	fault_set(&plan);
+	value_sum_begin(&sum);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, client.mem, TORN_BYTES, &sum),
+			 TORN_BYTES);
+	fault_reset();
+	assert_int_equal(client.mem[TORN_BYTES - 1], TORN_BYTES / 64 - 1);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, TORN_BYTES));
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+}
+
+/* What a READ would fail with, or what only a READ can do. */
+static void test_not_now(void **state)
+{
+	const uint64_t addr = client.remote.addr;
+	const uint32_t rkey = client.remote.rkey;
+	struct value_sum sum;
+
+	(void)state;
+	assert_int_equal(read_status(64, 0, rkey), IBV_WC_SUCCESS);
+	value_sum_begin(&sum);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + PAIR_MEM_BYTES - 64, client.mem,
+				       64, &sum),
+			 64);
+	value_sum_begin(&sum);
+	memset(client.mem, 1, 65);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + PAIR_MEM_BYTES - 64, client.mem,
+				       65, &sum),
+			 -EACCES);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr - 1, client.mem, 64, &sum),
+			 -EACCES);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey + 1, addr, client.mem, 64, &sum),
+			 -EAGAIN);
+	OPS->disconnect(client.id);
+	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, client.mem, 64, &sum), -ENOTCONN);
+	assert_int_equal(client.mem[0] & client.mem[64], 1);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
 }
 
 static void test_bounds(void **state)
@@ -361,6 +425,8 @@ int main(void)
 		READ_TEST(test_nobody_serves),
 		READ_TEST(test_mapping_is_read_only),
 		READ_TEST(test_torn),
+		READ_TEST(test_now),
+		READ_TEST(test_not_now),
 		READ_TEST(test_bounds),
 		READ_TEST(test_key_of_nothing),
 		READ_TEST(test_right_taken_back),

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies that make the sum of a value on the way. Both work in parts that stay in the CPU's first
+ * cache, so that the second look at a part costs no access to memory.
+ *
+ * Why past the cache. A copy of 1 MiB to memory that is in no cache took 93 to 107 us by memcpy(),
+ * which reads each line before it writes it, 98 by rep movsb, and 60 with stores past the cache
+ * (Xeon with AMX, 2 MiB of second cache).
+ */
+#include "common/sum.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define PART_BYTES 4096u
+#define LINE_BYTES 64u
+
+static size_t part_of(size_t left)
+{
+	return left < PART_BYTES ? left : PART_BYTES;
+}
+
+void value_sum_copy(struct value_sum *sum, void *to, const void *from, size_t count)
+{
+	const uint8_t *source = from;
+	uint8_t *copy = to;
+	size_t done, part, next, at;
+
+	for (done = 0; done < count; done += part) {
+		part = part_of(count - done);
+		memcpy(copy + done, source + done, part);
+		/* Arrives while this part is summed. */
+		next = done + part + part_of(count - done - part);
+		for (at = done + part; at < next; at += LINE_BYTES)
+			__builtin_prefetch(source + at);
+		value_sum_add(sum, copy + done, part);
+	}
+}
+
+/* Whole lines to memory that begins at one. */
+static void lines_move(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+#ifdef __SSE2__
+	const __m128i *source = (const __m128i *)(const void *)from;
+	__m128i *copy = (__m128i *)(void *)to;
+	size_t i, count = bytes / sizeof(*copy);
+
+	for (i = 0; i < count; i += 4) {
+		__m128i a = _mm_loadu_si128(&source[i]), b = _mm_loadu_si128(&source[i + 1]),
+			c = _mm_loadu_si128(&source[i + 2]), d = _mm_loadu_si128(&source[i + 3]);
+
+		_mm_stream_si128(&copy[i], a);
+		_mm_stream_si128(&copy[i + 1], b);
+		_mm_stream_si128(&copy[i + 2], c);
+		_mm_stream_si128(&copy[i + 3], d);
+	}
+#else
+	memcpy(to, from, bytes);
+#endif
+}
+
+/* Orders the stores past the cache before those that come later. */
+static void lines_fence(void)
+{
+#ifdef __SSE2__
+	_mm_sfence();
+#endif
+}
+
+void value_sum_move(struct value_sum *sum, void *to, const void *from, size_t count)
+{
+	size_t first = (LINE_BYTES - (uintptr_t)to % LINE_BYTES) % LINE_BYTES, summed, part, lines;
+	size_t moved = first < count ? first : count;
+	const uint8_t *source = from;
+	uint8_t *copy = to;
+
+	memcpy(copy, source, moved);
+	for (summed = 0; summed < count; summed += part) {
+		part = part_of(count - summed);
+		value_sum_add(sum, source + summed, part);
+		if (summed + part <= moved)
+			continue;
+		lines = (summed + part - moved) / LINE_BYTES * LINE_BYTES;
+		lines_move(copy + moved, source + moved, lines);
+		moved += lines;
+	}
+	memcpy(copy + moved, source + moved, count - moved);
+	lines_fence();
+}

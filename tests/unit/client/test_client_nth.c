@@ -21,12 +21,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "tests/support/local_server.h"
+#include "client/kvd.h"
+#include "tests/support/server_process.h"
 
 #define CALLS_MAX 1000
 #define LARGE_BYTES 300000u
@@ -34,7 +34,7 @@
 #define MAPPINGS 3 /* calls that map the server's memory: an object and addresses */
 #define WAIT_MS 20000
 
-static char url[128];
+static const char *url;
 static unsigned int countdown, calls; /* 0: none fails */
 static bool on, all_after, lost;
 static const char *failed;
@@ -254,49 +254,20 @@ static void each_and_all_after(void **state)
 		n++;
 }
 
-/* Runs until the other end of the descriptor is closed. */
-static void server_run(int to_fd, int from_fd)
-{
-	static const char *const options[] = { "memory.size=64m", "limits.max_value=1m", NULL };
-	const char *at;
-	char byte;
-
-	local_server_init();
-	at = local_server_begin(options);
-	if (write(to_fd, at, strlen(at) + 1) < 0)
-		_exit(EXIT_FAILURE);
-	(void)!read(from_fd, &byte, 1);
-	_exit(local_server_end() ? EXIT_SUCCESS : EXIT_FAILURE);
-}
-
 int main(void)
 {
+	static const char *const options[] = { "memory.size=64m", "limits.max_value=1m", NULL };
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each),
 		cmocka_unit_test(each_and_all_after),
 	};
-	int to[2], from[2], status, failures;
-	struct kvd *kvd;
-	pid_t pid;
+	struct server_process server = { .pid = -1 };
+	int failures;
 
-	if (pipe(to) || pipe(from))
+	if (!server_process_start(&server, options))
 		return EXIT_FAILURE;
-	pid = fork();
-	if (!pid) {
-		close(to[1]);
-		close(from[0]);
-		server_run(from[1], to[0]);
-	}
-	close(to[0]);
-	close(from[1]);
-	if (pid < 0 || read(from[0], url, sizeof(url) - 1) <= 0)
-		return EXIT_FAILURE;
-	/* Waits for the server, and has what the process keeps. */
-	kvd = local_server_open(url, NULL);
-	kvd_close(kvd);
+	url = server.url;
 	memset(large, 'x', sizeof(large));
 	failures = cmocka_run_group_tests(tests, NULL, NULL);
-	close(to[1]);
-	waitpid(pid, &status, 0);
-	return failures || status;
+	return !server_process_stop(&server) || failures;
 }

@@ -59,6 +59,11 @@ uint64_t fault_count(enum fault_call call)
 	return atomic_load(&fault_counts[call]);
 }
 
+uint64_t fault_completions_count(void)
+{
+	return atomic_load(&fault_completions);
+}
+
 /* The next number of a sequence that depends on the seed alone (splitmix64). */
 static uint64_t fault_next(void)
 {

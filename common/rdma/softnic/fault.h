@@ -124,6 +124,9 @@ int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why
 /* How often @call was called under the plan. */
 uint64_t fault_count(enum fault_call call);
 
+/* How many completions with success the queue pairs had under the plan. */
+uint64_t fault_completions_count(void);
+
 /* Sets the environment's plan, the first time it is called. 0 or -EINVAL. */
 int fault_init(void);
 

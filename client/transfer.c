@@ -18,6 +18,8 @@
  */
 #define PIECE_SOFTNIC (64u << 10)
 #define PIECE_VERBS (256u << 10)
+/* Of one where what follows is copied. */
+#define PIECE_NOW (4u << 10)
 /* Copied and hashed at once: stays in the CPU's first cache in between. */
 #define COPY_BYTES (8u << 10)
 
@@ -53,6 +55,8 @@ static uint32_t piece_choose(struct kvd *handle, const struct transfer *t)
 	const struct connection *conn = &handle->conn;
 	uint32_t piece;
 
+	if (t->now)
+		return PIECE_NOW;
 	if (!t->direct && conn->ring.bytes < RING_BYTES_LARGE && conn->read_tail == conn->read_head)
 		ring_resize(handle, RING_BYTES_LARGE);
 	if (!t->direct)
@@ -79,6 +83,20 @@ static uint64_t piece_at(const struct flight *f, uint64_t at)
 	return head + (bytes < left ? bytes : left);
 }
 
+static int64_t read_now(struct kvd *handle, uint64_t offset, void *to, uint32_t bytes,
+			struct value_sum *sum)
+{
+	const struct connection *conn = &handle->conn;
+
+	return handle->dev->ops->read_now(conn->qp, conn->rkey, conn->region_addr + offset, to,
+					  bytes, sum);
+}
+
+static bool now_possible(struct kvd *handle)
+{
+	return !read_now(handle, 0, NULL, 0, NULL);
+}
+
 static void transfer_init(struct kvd *handle, struct flight *f, uint64_t seed)
 {
 	const struct kvd_get_request *request = f->lookup.request;
@@ -98,9 +116,21 @@ static void transfer_init(struct kvd *handle, struct flight *f, uint64_t seed)
 	t->reads = t->first = 0;
 	t->head_known = false;
 	t->direct = f->direct;
+	t->now = now_possible(handle);
 	t->outcome = TRANSFER_GOING;
 	t->piece = 0;
 	t->reads_max = handle->dev->kind == DEVICE_SOFTNIC ? 1 : TRANSFER_READS_MAX;
+}
+
+/* A READ that has just completed is still in the ring: a moment later it may be empty. */
+static void first_post(struct kvd *handle, struct flight *f)
+{
+	const struct transfer *t = f->transfer;
+
+	if (!t->direct && !t->now && handle->conn.ring.bytes < RING_BYTES_LARGE)
+		read_wait(handle, f, 0);
+	else
+		transfer_post(handle, f);
 }
 
 enum kvd_status transfer_begin(struct kvd *handle, struct flight *f, uint64_t seed)
@@ -115,11 +145,7 @@ enum kvd_status transfer_begin(struct kvd *handle, struct flight *f, uint64_t se
 	}
 	f->has_transfer = true;
 	transfer_init(handle, f, seed);
-	/* A READ that has just completed is still in the ring: a moment later it may be empty. */
-	if (!f->direct && handle->conn.ring.bytes < RING_BYTES_LARGE)
-		read_wait(handle, f, 0);
-	else
-		transfer_post(handle, f);
+	first_post(handle, f);
 	return KVD_OK;
 }
 
@@ -260,6 +286,30 @@ static void value_take(struct transfer *t, uint64_t at, uint64_t end, const uint
 		copy_and_sum(t, in_value, ring + (from - at), end - from);
 }
 
+/* Goes on behind the READ that has arrived. If it can't, READs follow, of pieces as without it. */
+static void value_copy(struct kvd *handle, struct flight *f)
+{
+	struct transfer *t = f->transfer;
+	uint64_t at = t->arrived, bytes = t->limit - at;
+	int64_t got;
+
+	if (bytes > TRANSFER_NOW_BYTES)
+		bytes = TRANSFER_NOW_BYTES;
+	got = read_now(handle, t->offset + at, t->value + (at - t->head_bytes), (uint32_t)bytes,
+		       &t->sum);
+	if (got <= 0) {
+		t->now = false;
+		t->piece = 0;
+		return;
+	}
+	f->reads++;
+	handle->stats.reads++;
+	handle->stats.read_bytes += (uint64_t)got;
+	if (t->direct)
+		handle->stats.direct_bytes += (uint64_t)got;
+	t->arrived = t->posted = at + (uint64_t)got;
+}
+
 bool transfer_piece(struct kvd *handle, struct flight *f)
 {
 	const uint8_t *ring = handle->conn.ring.base;
@@ -276,6 +326,8 @@ bool transfer_piece(struct kvd *handle, struct flight *f)
 		head_take(handle, f, ring, bytes);
 	if (t->outcome == TRANSFER_GOING) {
 		value_take(t, at, at + bytes, ring);
+		if (t->now && t->arrived < t->limit)
+			value_copy(handle, f);
 		if (t->arrived >= t->limit)
 			t->outcome = value_sum_end(&t->sum) == t->value_sum ? TRANSFER_FOUND :
 									      TRANSFER_STALE;
@@ -283,7 +335,10 @@ bool transfer_piece(struct kvd *handle, struct flight *f)
 	f->place = t->reads ? PLACE_READING : PLACE_NONE;
 	if (t->outcome != TRANSFER_GOING)
 		return !t->reads;
-	transfer_post(handle, f);
+	if (t->piece)
+		transfer_post(handle, f);
+	else
+		first_post(handle, f);
 	return false;
 }
 

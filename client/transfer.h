@@ -7,6 +7,11 @@
  * Where the caller registered the buffer, the pieces go there, and header and key to the ring. Else
  * the pieces go to the ring, and are copied and hashed in one pass. READs to the caller's memory
  * must have ended when the operation does: transfer_touches().
+ *
+ * On softnic, where the server's memory is mapped, this thread copies in any case: so it does that
+ * by read_now() of the device, to any memory of the caller's, and hashes in the same pass. A short
+ * READ comes before each TRANSFER_NOW_BYTES of that: others have their turn then, and the operation
+ * its end where its deadline has passed.
  */
 #ifndef KVD_CLIENT_TRANSFER_H
 #define KVD_CLIENT_TRANSFER_H
@@ -16,6 +21,8 @@
 
 /* READs of one transfer in flight. */
 #define TRANSFER_READS_MAX 8u
+/* Copied at once behind a READ: some 60 us. */
+#define TRANSFER_NOW_BYTES (1u << 20)
 /* Values from here on go to registered memory; shorter ones are READ to the ring with others. */
 #define TRANSFER_DIRECT_MIN 4096u
 
@@ -42,6 +49,7 @@ struct transfer {
 	uint32_t ring_at[TRANSFER_READS_MAX];
 	bool head_known;
 	bool direct;
+	bool now; /* what follows the first READ is copied where that can be done */
 	enum transfer_outcome outcome;
 	enum kvd_status stopped; /* TRANSFER_ENDED */
 	uint64_t value_sum;	 /* as the item has it */

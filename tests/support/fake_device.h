@@ -38,6 +38,9 @@ struct fake_device {
 	/* The test's functions. @send may call fake_device_respond(). */
 	enum ibv_wc_status (*read)(struct fake_device *fake, const struct ibv_send_wr *wr);
 	enum ibv_wc_status (*send)(struct fake_device *fake, const struct ibv_send_wr *wr);
+	/* READs at once, as device_ops.read_now(); may be NULL: it can't. */
+	int64_t (*read_now)(struct fake_device *fake, uint64_t addr, void *to, uint32_t bytes,
+			    struct value_sum *sum);
 	/* Called when the handle tries to connect; may be NULL. */
 	void (*connect)(struct fake_device *fake);
 	/* Called when an empty completion queue is polled; may be NULL. */

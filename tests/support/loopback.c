@@ -88,6 +88,34 @@ static enum ibv_wc_status loopback_read(struct fake_device *fake, const struct i
 	return IBV_WC_SUCCESS;
 }
 
+static int64_t loopback_read_now(struct fake_device *fake, uint64_t addr, void *to, uint32_t bytes,
+				 struct value_sum *sum)
+{
+	struct loopback *loopback = loopback_of(fake);
+	const struct region *region = &loopback->store->region;
+	uint64_t offset = addr - (uintptr_t)region->base;
+
+	if (!loopback->now_bytes)
+		return -EAGAIN;
+	if (offset >= region->bytes || bytes > region->bytes - offset)
+		return -EACCES;
+	if (bytes > loopback->now_bytes)
+		bytes = (uint32_t)loopback->now_bytes;
+	if (!bytes)
+		return 0;
+	loopback->now_bytes -= bytes;
+	if (loopback->before_read)
+		loopback->before_read(loopback, offset, bytes);
+	if (loopback->scatter)
+		copy_scattered(loopback, to, loopback->region + offset, bytes);
+	else
+		memcpy(to, loopback->region + offset, bytes);
+	value_sum_add(sum, to, bytes);
+	if (loopback->after_read)
+		loopback->after_read(loopback, offset, to, bytes);
+	return bytes;
+}
+
 static void loopback_put(struct loopback *loopback, const struct request *request, uint64_t hash,
 			 struct wire_response *response)
 {
@@ -232,6 +260,7 @@ static void loopback_init_device(struct loopback *loopback)
 	must(p != MAP_FAILED, "mmap");
 	loopback->region = p;
 	loopback->fake.read = loopback_read;
+	loopback->fake.read_now = loopback_read_now;
 	loopback->fake.send = loopback_send;
 	loopback->fake.close = loopback_close;
 	fake_device_init(&loopback->fake, &loopback->kvd, "loopback");

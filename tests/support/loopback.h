@@ -30,6 +30,8 @@ struct loopback {
 	uint64_t copy_seed;
 	uint64_t random;
 	bool scatter;
+	/* Bytes that the handle can still READ by the call itself; 0: none. */
+	uint64_t now_bytes;
 
 	/*
 	 * Each may be NULL. @to holds the bytes that were READ, to the first memory that they go

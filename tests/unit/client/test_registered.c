@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "client/memory.h"
+#include "client/transfer.h"
 
 #define ARENA_BYTES (4u << 20)
 
@@ -21,6 +22,14 @@ static int setup_arena(void **state)
 	assert_non_null(arena);
 	memset(arena, 0xee, ARENA_BYTES);
 	assert_int_equal(kvd_register(kvd, arena, ARENA_BYTES, &mem), KVD_OK);
+	return 0;
+}
+
+/* What follows the first READ of a value is copied at once. */
+static int setup_now(void **state)
+{
+	setup_arena(state);
+	loopback->now_bytes = UINT64_MAX;
 	return 0;
 }
 
@@ -169,6 +178,86 @@ static void wrong_bytes_are_not_delivered(void **state)
 	assert_int_equal(get_at(0, 400000, &item), KVD_ERR_BUSY);
 	assert_int_equal(kvd->stats.fallbacks, 1);
 	item_value(item_of("key"))[399999] ^= 1;
+}
+
+/* Likewise in what is copied at once, to registered and to other memory. */
+static void wrong_bytes_that_are_copied_at_once(void **state)
+{
+	struct kvd_item item;
+
+	(void)state;
+	other_put("key", value, 400000);
+	loopback->before_read = damage_value;
+	loopback->after_read = repair_value;
+	for (unsigned int i = 0; i < 2; i++) {
+		reset_stats();
+		damage_at = 2;
+		if (i)
+			assert_got(0, 400000, value, 400000);
+		else
+			assert_get("key", value, 400000);
+		assert_true(kvd->stats.retries > 0);
+		assert_true(reads >= damage_at + 2);
+	}
+	loopback->after_read = NULL;
+	reset_stats();
+	assert_int_equal(get_at(0, 400000, &item), KVD_ERR_BUSY);
+	item_value(item_of("key"))[399999] ^= 1;
+}
+
+/* READs by work requests and at once, in turn. */
+static unsigned int reads_of(uint32_t left)
+{
+	unsigned int count = 0;
+	uint32_t most, part;
+
+	for (; left; left -= part) {
+		most = count++ % 2 ? TRANSFER_NOW_BYTES : 4096;
+		part = left < most ? left : most;
+	}
+	return count;
+}
+
+/* One READ of header and key, with the first bytes, before each MiB; also to other memory. */
+static void values_are_copied_at_once(void **state)
+{
+	static const uint32_t lens[] = { 70000, 300001, 1 << 20, (1 << 20) + 4200, 3500000 };
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		other_put("key", value, lens[i]);
+		assert_get("key", value, lens[i]);
+		reset_stats();
+		assert_get("key", value, lens[i]);
+		assert_int_equal(kvd->stats.reads, reads_of(lens[i]));
+		assert_int_equal(kvd->stats.direct_bytes, 0);
+		reset_stats();
+		assert_got(1, lens[i], value, lens[i]);
+		assert_int_equal(kvd->stats.reads, reads_of(lens[i]));
+		assert_int_equal(kvd->stats.direct_bytes, lens[i]);
+	}
+	assert_int_equal(kvd->stats.retries + kvd->stats.fallbacks, 0);
+	/* The ring did not have to be made longer. */
+	assert_true(kvd->conn.ring.bytes < 256 << 10);
+}
+
+/* It may end after any number of bytes: READs follow. */
+static void copying_at_once_ends(void **state)
+{
+	static const uint32_t ends[] = { 1, 100, 4096, 65536, 295999, 300000 };
+
+	(void)state;
+	other_put("key", value, 300001);
+	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		reset_stats();
+		loopback->now_bytes = ends[i];
+		assert_got(77, 300001, value, 300001);
+		loopback->now_bytes = ends[i];
+		assert_get("key", value, 300001);
+		/* These are as long as others: 64 KiB and 32 KiB. */
+		assert_in_range(kvd->stats.reads, 4, 3 + 6 + 3 + 11);
+	}
+	assert_int_equal(kvd->stats.retries + kvd->stats.fallbacks, 0);
 }
 
 /* Another client replaces it again and again, its memory is used again: whole or not at all. */
@@ -403,6 +492,7 @@ static void a_loss_under_a_read(void **state)
 }
 
 #define ARENA_CASE(f) cmocka_unit_test_setup_teardown(f, setup_arena, teardown_arena)
+#define NOW_CASE(f) cmocka_unit_test_setup_teardown(f, setup_now, teardown_arena)
 
 int main(void)
 {
@@ -416,6 +506,14 @@ int main(void)
 		ARENA_CASE(copies_of_the_server),
 		ARENA_CASE(several_registrations),
 		ARENA_CASE(the_nth_registration_fails),
+		NOW_CASE(values_go_where_they_belong),
+		NOW_CASE(a_buffer_too_small),
+		NOW_CASE(wrong_bytes_that_are_copied_at_once),
+		NOW_CASE(values_are_copied_at_once),
+		NOW_CASE(copying_at_once_ends),
+		NOW_CASE(values_that_change_while_they_are_read),
+		NOW_CASE(copies_of_the_server),
+		NOW_CASE(several_registrations),
 		ARENA_CASE(what_is_refused),
 		ARENA_CASE(memory_in_use),
 		ARENA_CASE(a_read_that_does_not_complete),

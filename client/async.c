@@ -287,7 +287,9 @@ enum kvd_status kvd_submit(struct kvd *handle, struct kvd_op *const ops[], size_
 /* Whether the server may have executed it, so that only its response says what became of it. */
 static bool op_is_sent(const struct flight *f)
 {
-	return f->sent && (f->kind == FLIGHT_CHANGE || f->op->op == KVD_OP_GET_AND_TOUCH);
+	if (f->op->op == KVD_OP_GET_AND_TOUCH)
+		return f->sent || f->rpc.version;
+	return f->sent && f->kind == FLIGHT_CHANGE;
 }
 
 static enum kvd_status cancel(struct kvd *handle, struct kvd_op *op)

@@ -102,7 +102,7 @@ size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, u
 	return used;
 }
 
-/* Before any flight moves on: NULL, or what is wrong. */
+/* NULL, or what is wrong. */
 static const char *results_check(const struct batch *batch, const struct response *response)
 {
 	struct response result;
@@ -121,21 +121,25 @@ static const char *results_check(const struct batch *batch, const struct respons
 	return n == batch->count ? NULL : "a result is missing";
 }
 
-void batch_response(struct kvd *handle, struct batch *batch, const struct response *response)
+bool batch_check(struct kvd *handle, const struct batch *batch, const struct response *response)
 {
 	const char *error = response->status ? "a batch failed as a whole" :
 					       results_check(batch, response);
+
+	if (error)
+		handle_fail(handle, KVD_ERR_PROTOCOL,
+			    "malformed response from the server at %s: %s", handle->dev->address,
+			    error);
+	return !error;
+}
+
+void batch_response(struct kvd *handle, struct batch *batch, const struct response *response)
+{
 	struct response result;
 	struct flight *f;
 	unsigned int i;
 	size_t at = 0;
 
-	if (error) {
-		handle_fail(handle, KVD_ERR_PROTOCOL,
-			    "malformed response from the server at %s: %s", handle->dev->address,
-			    error);
-		return;
-	}
 	for (i = 0; i < batch->count; i++) {
 		(void)wire_result_parse(&result, response->value, response->value_len, &at);
 		f = batch->flights[i];

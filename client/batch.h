@@ -28,7 +28,13 @@ unsigned int batch_count(const struct kvd *handle);
 size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, uint32_t message,
 		  uint32_t id, uint8_t *to);
 
-/* Gives each flight its result. A response that has not one for each closes the connection. */
+/*
+ * Before any flight moves on: whether the response has a result for each. One that has not closes
+ * the connection.
+ */
+bool batch_check(struct kvd *handle, const struct batch *batch, const struct response *response);
+
+/* Gives each flight its result, from a response that was checked. */
 void batch_response(struct kvd *handle, struct batch *batch, const struct response *response);
 
 #endif /* KVD_CLIENT_BATCH_H */

@@ -42,6 +42,11 @@ enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *r
 	if (status)
 		return status;
 	held_release(&handle->conn);
+	if (rpc->on_loss == LOSS_FAILS && !handle->up)
+		return handle_error_set(handle, KVD_ERR_DISCONNECTED,
+					"the connection to %s was lost, and another one does not "
+					"have what the call is about; nothing was done",
+					handle->dev->address);
 	flight_init_lookup(&f, &left, NULL);
 	f.kind = FLIGHT_RAW;
 	f.ops = &raw_ops;

@@ -5,12 +5,17 @@
 #include <string.h>
 #include <sys/random.h>
 
-void changes_init(struct changes *changes)
+void changes_identify(struct changes *changes)
 {
-	*changes = (struct changes){ .first = 1, .next = 1, .resend = 1 };
 	if (getrandom(changes->identity, sizeof(changes->identity), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(changes->identity))
 		memset(changes->identity, 0, sizeof(changes->identity));
+}
+
+void changes_init(struct changes *changes)
+{
+	*changes = (struct changes){ .first = 1, .next = 1, .resend = 1 };
+	changes_identify(changes);
 }
 
 static void answered_set(struct changes *changes, uint64_t number, bool answered)
@@ -30,13 +35,11 @@ void change_number(struct changes *changes, struct flight *f)
 {
 	if (f->rpc.change)
 		return;
-	/* Numbers whose low half is 0 are left out. */
-	if (!(uint32_t)changes->next) {
-		answered_set(changes, changes->next++, true);
-		first_find(changes);
-	}
 	f->rpc.change = changes->next++;
 	answered_set(changes, f->rpc.change, false);
+	/* Numbers whose low half is 0 are left out: HELLO does not name such a one, either. */
+	if (!(uint32_t)changes->next)
+		answered_set(changes, changes->next++, true);
 	changes->resend = changes->next;
 }
 
@@ -45,6 +48,13 @@ void changes_answered(struct changes *changes, uint64_t first, uint32_t count)
 	while (count--)
 		answered_set(changes, first++, true);
 	first_find(changes);
+}
+
+bool changes_are_missing(const struct changes *changes, uint64_t last)
+{
+	/* Numbers whose low half is 0 are left out. */
+	last += !(uint32_t)(last + 1);
+	return last + 1 < changes->first;
 }
 
 void changes_welcome(struct changes *changes, const struct wire_welcome *welcome)

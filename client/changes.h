@@ -13,8 +13,11 @@
 
 #include "client/handle.h"
 
-/* Makes the handle's identity. Without random bytes it has none. */
+/* The first number is 1. */
 void changes_init(struct changes *changes);
+
+/* Makes the handle's identity, or another one. Without random bytes it has none. */
+void changes_identify(struct changes *changes);
 
 /*
  * Numbers that can be given now: 0 if there are as many without an answer as there may be, or more:
@@ -25,6 +28,12 @@ static inline uint32_t changes_room(const struct changes *changes)
 	uint64_t used = changes->next - changes->first;
 
 	return used < changes->limit ? changes->limit - (uint32_t)used : 0;
+}
+
+/* Whether there are changes that are still to be sent again, before anything else. */
+static inline bool changes_to_resend(const struct changes *changes)
+{
+	return changes->resend != changes->next;
 }
 
 /* Whether the flight's request gets a number, or has one. */
@@ -44,6 +53,12 @@ static inline bool change_is_answered(const struct changes *changes, uint64_t nu
 {
 	return changes->answered[number % CHANGES_MAX / 64] >> number % 64 & 1;
 }
+
+/*
+ * Whether changes are missing on a server that knows the identity, and as the number of the last
+ * one @last: some that it has not executed, and that are not sent again since they have answers.
+ */
+bool changes_are_missing(const struct changes *changes, uint64_t last);
 
 /* Takes in the welcome, which was checked: those without an answer are sent again, or unknown. */
 void changes_welcome(struct changes *changes, const struct wire_welcome *welcome);

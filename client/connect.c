@@ -104,7 +104,7 @@ static int open_qp(struct kvd *handle)
 /* They outlive a connection, as the identity does. */
 enum kvd_status open_buffers(struct kvd *handle)
 {
-	enum kvd_status status = handle->conn.message_count ? KVD_OK : rpc_open(handle);
+	enum kvd_status status = rpc_open(handle);
 
 	if (!handle->sent.next)
 		changes_init(&handle->sent);
@@ -367,8 +367,14 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	if (error)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				   handle->dev->address, error);
-	handle->geometry = welcome->geometry;
-	handle->geometry_ns = 0;
+	/* It would refuse every change: there are two servers behind the address, say. */
+	if (welcome->identity_known && changes_are_missing(&handle->sent, welcome->change_last)) {
+		changes_identify(&handle->sent);
+		return handle_fail(handle, KVD_ERR_DISCONNECTED,
+				   "%s has an old record of this handle's changes; it connects "
+				   "again as another one",
+				   handle->dev->address);
+	}
 	handle->conn.region_addr = welcome->region_addr;
 	handle->conn.rkey = welcome->rkey;
 	handle->conn.window = welcome->window;
@@ -377,8 +383,11 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);
 	status = open_shared(handle, &welcome->geometry);
-	if (!status)
+	if (!status) {
+		handle->geometry = welcome->geometry;
+		handle->geometry_ns = 0;
 		status = rpc_resize(handle);
+	}
 	if (!status)
 		changes_welcome(&handle->sent, welcome);
 	handle->up = !status;

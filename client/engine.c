@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "client/changes.h"
 #include "client/completion.h"
 #include "client/events.h"
 #include "client/heal.h"
@@ -98,7 +99,7 @@ static void engine_attend(struct kvd *handle)
 	}
 	handle->attention = !list_empty(&handle->paused) || !list_empty(&handle->ready) ||
 			    !list_empty(&handle->requests) || !list_empty(&handle->waiting) ||
-			    handle->access.due;
+			    changes_to_resend(&handle->sent) || handle->access.due;
 }
 
 /* Posts what the flights need. */

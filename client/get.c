@@ -203,7 +203,8 @@ static inline void source_find(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
 
-	if (!conn->region_source)
+	/* Of a lost connection the queue pair may be gone. */
+	if (!conn->region_source && !conn->broken)
 		conn->region_source = handle->dev->ops->read_source(
 			conn->qp, conn->rkey, conn->region_addr, handle->geometry.region_bytes);
 }

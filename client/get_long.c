@@ -80,6 +80,7 @@ static void get_alone(struct kvd *handle, struct flight *f)
 {
 	f->alone = true;
 	f->rpc.change = 0; /* it takes the next number */
+	f->rpc.head.change = 0;
 	f->place = PLACE_QUEUED;
 	list_add_first(&handle->requests, &f->link);
 	handle->attention = true;
@@ -159,11 +160,16 @@ static void small_copy_done(struct kvd *handle, struct flight *f)
 		copy_done(handle, f, NULL, NULL);
 }
 
-/* The value of a GET with touch that was executed before: asks for it, without touch. */
+/*
+ * The value of a GET with touch that was executed before: asks for it, without touch, before later
+ * changes of the handle are sent.
+ */
 static void get_again(struct kvd *handle, struct flight *f, uint64_t version)
 {
-	get_request(handle, f, 0, 0);
-	f->rpc.version = version;
+	touch_done(f, version);
+	f->place = PLACE_QUEUED;
+	list_add_first(&handle->requests, &f->link);
+	handle->attention = true;
 }
 
 /* Whether the item is not the one any more that was touched then. */

@@ -100,6 +100,8 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 
 	why_keep(handle);
 	connection_drop(handle);
+	/* It may have been another server's, which was then refused. */
+	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->conn.lost = heal->status = status;
 	heal->tries++;
 	try_log(handle);
@@ -111,22 +113,23 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 		pause_begin(handle);
 }
 
-static void try_begin(struct kvd *handle)
+/* @begin_ns: since when its time runs. */
+static void try_begin(struct kvd *handle, uint64_t begin_ns)
 {
 	struct heal *heal = &handle->heal;
 	enum kvd_status status;
 
 	heal->state = HEAL_CONNECTING;
-	heal->next_ns = clock_ns() + handle->options.connect_timeout_ms * 1000000ull;
+	heal->next_ns = begin_ns + handle->options.connect_timeout_ms * 1000000ull;
 	status = connect_start(handle);
 	if (status)
 		try_failed(handle, status);
 }
 
-void heal_open(struct kvd *handle)
+void heal_open(struct kvd *handle, uint64_t begin_ns)
 {
 	handle->heal.opening = true;
-	try_begin(handle);
+	try_begin(handle, begin_ns);
 }
 
 /* A lookup has no effect on the server, so it begins anew, whatever it was doing. */
@@ -166,6 +169,7 @@ static void change_keep(struct kvd *handle, struct flight *f)
 {
 	flight_detach(handle, f);
 	f->phase = PHASE_PLAIN;
+	f->alone = false;
 	f->place = PLACE_QUEUED;
 	list_add(&handle->resends, &f->link);
 	/* Whether the server READs the value depends on the next connection. */
@@ -188,7 +192,8 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 		return;
 	}
 	/* It waits for its turn as before; so does one that is to be sent again alone. */
-	if (!f->sent || (f->place == PLACE_QUEUED && f->phase == PHASE_PLAIN && !f->rpc.change))
+	if ((!f->sent && f->rpc.on_loss != LOSS_FAILS) ||
+	    (f->sent && f->place == PLACE_QUEUED && f->phase == PHASE_PLAIN && !f->rpc.change))
 		return;
 	switch (f->rpc.on_loss) {
 	case LOSS_REPEATS:
@@ -356,7 +361,7 @@ static bool pausing(struct kvd *handle)
 	if (clock_ns() < handle->heal.next_ns)
 		return false;
 	if (may_heal(handle))
-		try_begin(handle);
+		try_begin(handle, clock_ns());
 	else
 		heal_close(handle);
 	return true;

@@ -32,8 +32,11 @@
 /* The pause before the try behind @failures failed ones, in nanoseconds. @random: any number. */
 uint64_t heal_pause_ns(unsigned int failures, uint64_t random);
 
-/* Takes the first step of the first try; a handle that is being opened has no second one. */
-void heal_open(struct kvd *handle);
+/*
+ * Takes the first step of the first try; a handle that is being opened has no second one. It ends
+ * connect_timeout_ms after @begin_ns, since when the device has been looked for.
+ */
+void heal_open(struct kvd *handle, uint64_t begin_ns);
 
 /*
  * The connection is lost. Flights that can be repeated wait for the next one; of the others it is

@@ -16,7 +16,7 @@ static void change_end(struct kvd *handle, struct flight *f)
 	f->counted = false;
 	handle->changes--;
 	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]--;
-	if (list_empty(&handle->blocked) || !handle->up)
+	if (list_empty(&handle->blocked) || !handle->up || handle->conn.broken)
 		return;
 	list_init(&waiters);
 	list_move_all(&waiters, &handle->blocked);
@@ -60,7 +60,8 @@ void connection_let_go(struct kvd *handle)
 /* What was sent on the connection before may have been executed. */
 static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
 {
-	bool sent = f && ((f->sent && f->rpc.change) || (f->kind == FLIGHT_GET && f->rpc.version));
+	bool sent = f && ((f->sent && (f->rpc.change || f->rpc.on_loss == LOSS_UNKNOWN)) ||
+			  (f->kind == FLIGHT_GET && f->rpc.version));
 	const struct heal *heal = &handle->heal;
 	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
 

@@ -137,13 +137,14 @@ static bool open_ended(struct kvd *handle, const void *arg)
 static enum kvd_status open_all(struct kvd *handle, const char *url)
 {
 	uint64_t deadline_ns = UINT64_MAX; /* the try has its own */
+	uint64_t begin_ns = clock_ns();
 	enum kvd_status status = options_check(handle);
 
 	if (!status)
 		status = open_device(handle, url);
 	if (status)
 		return status;
-	heal_open(handle);
+	heal_open(handle, begin_ns);
 	if (!open_ended(handle, NULL))
 		engine_wait(handle, open_ended, NULL, &deadline_ns);
 	return handle->up ? KVD_OK : handle->conn.lost;

@@ -69,9 +69,33 @@ static enum kvd_status messages_grow(struct kvd *handle)
 	return KVD_OK;
 }
 
+/* Messages of so many bytes. A buffer that was lost when it could not get longer is made again. */
+static enum kvd_status messages_resize(struct kvd *handle, uint32_t bytes)
+{
+	struct connection *conn = &handle->conn;
+	enum kvd_status status = KVD_OK;
+	uint32_t i;
+
+	for (i = 0; i < conn->message_count / MESSAGES_CHUNK && !status; i++) {
+		status = handle_buf_resize(handle, &conn->recvs[i], MESSAGES_CHUNK * RESPONSE_BYTES,
+					   IBV_ACCESS_LOCAL_WRITE);
+		if (!status)
+			status = handle_buf_resize(handle, &conn->sends[i],
+						   MESSAGES_CHUNK * (size_t)bytes,
+						   IBV_ACCESS_LOCAL_WRITE);
+	}
+	if (!status)
+		conn->message_bytes = bytes;
+	return status;
+}
+
 enum kvd_status rpc_open(struct kvd *handle)
 {
-	handle->conn.message_bytes = WIRE_REQUEST_MIN;
+	struct connection *conn = &handle->conn;
+
+	if (conn->message_count)
+		return messages_resize(handle, conn->message_bytes);
+	conn->message_bytes = WIRE_REQUEST_MIN;
 	return messages_grow(handle);
 }
 
@@ -79,18 +103,9 @@ enum kvd_status rpc_resize(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
 
-	enum kvd_status status = KVD_OK;
-	uint32_t i;
-
-	if (conn->request_bytes <= conn->message_bytes)
-		return KVD_OK;
-	for (i = 0; i < conn->message_count / MESSAGES_CHUNK && !status; i++)
-		status = handle_buf_resize(handle, &conn->sends[i],
-					   MESSAGES_CHUNK * (size_t)conn->request_bytes,
-					   IBV_ACCESS_LOCAL_WRITE);
-	if (!status)
-		conn->message_bytes = conn->request_bytes;
-	return status;
+	return conn->request_bytes <= conn->message_bytes ?
+		       KVD_OK :
+		       messages_resize(handle, conn->request_bytes);
 }
 
 static void rpc_bounce_put(struct kvd *handle, struct bounce *bounce)
@@ -295,23 +310,21 @@ static int rpc_bounce_get(struct kvd *handle, const struct rpc *rpc, struct boun
 	return err;
 }
 
-static void rpc_stage(struct kvd *handle, struct rpc *rpc, const struct bounce *bounce)
+/* Where the value is then. */
+static const void *rpc_stage(struct kvd *handle, const struct rpc *rpc, const struct bounce *bounce,
+			     uint32_t *rkey)
 {
-	uint32_t rkey;
-	uint8_t *to = bounce_addr(&handle->shared_device->bounces, bounce, &rkey);
-
-	memcpy(to, rpc->value, rpc->head.value_len);
-	rpc->head.pull_addr = (uintptr_t)to;
-	rpc->head.pull_rkey = rkey;
+	return memcpy(bounce_addr(&handle->shared_device->bounces, bounce, rkey), rpc->value,
+		      rpc->head.value_len);
 }
 
 /*
  * Whether the server READs the value from where the caller registered it. One that lies across the
  * border of two registrations of the device is copied.
  */
-static bool rpc_is_direct(struct kvd *handle, struct flight *f)
+static bool rpc_is_direct(struct kvd *handle, struct flight *f, uint32_t *rkey)
 {
-	struct rpc *rpc = &f->rpc;
+	const struct rpc *rpc = &f->rpc;
 	const struct ibv_mr *mr;
 	size_t left;
 
@@ -322,15 +335,18 @@ static bool rpc_is_direct(struct kvd *handle, struct flight *f)
 		flight_put_memory(handle, f);
 		return false;
 	}
-	rpc->head.pull_addr = (uintptr_t)rpc->value;
-	rpc->head.pull_rkey = mr->rkey;
+	*rkey = mr->rkey;
 	return true;
 }
 
-static void pull_begin(struct kvd *handle, struct message *message, struct rpc *rpc)
+/* The server READs the value @from there. */
+static void pull_begin(struct kvd *handle, struct message *message, struct rpc *rpc,
+		       const void *from, uint32_t rkey)
 {
 	uint32_t bytes = rpc->head.value_len;
 
+	rpc->head.pull_addr = (uintptr_t)from;
+	rpc->head.pull_rkey = rkey;
 	rpc->head.flags |= WIRE_F_PULL;
 	message->pulled = bytes;
 	handle->served_bytes += bytes;
@@ -365,43 +381,67 @@ static void flight_post(struct kvd *handle, struct flight *f, struct message *me
 	message_post(handle, i, message_fill(handle, &f->rpc, message_at(&handle->conn, i)));
 }
 
-/* Posts the flight's request. False: it has to wait. */
-static bool request_post(struct kvd *handle, struct flight *f)
+/* There is no memory for its value. What was sent before may have been executed. */
+static enum kvd_status bounce_failed(struct kvd *handle, const struct flight *f, int err)
+{
+	enum kvd_status status = handle_bounce_failed(handle, f->rpc.head.value_len, err);
+
+	if (!f->sent)
+		return status;
+	handle->stats.unknown++;
+	return handle_error_set(handle, KVD_ERR_UNKNOWN,
+				"the connection to %s was lost before the response to a change "
+				"came, and there is no memory to send its value again: read the "
+				"key to learn what it did",
+				handle->dev->address);
+}
+
+enum posted {
+	POST_WAITS,
+	POST_DONE,
+	POST_FAILED, /* the flight has ended */
+};
+
+/* Posts the flight's request. */
+static enum posted request_post(struct kvd *handle, struct flight *f)
 {
 	struct connection *conn = &handle->conn;
 	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc), direct;
 	struct bounce bounce = { .count = 0 };
 	struct message *message;
+	const void *from;
+	uint32_t rkey = 0;
 	int err = 0;
 
 	if (change_is_numbered(&handle->sent, f) && !f->rpc.change && !changes_room(&handle->sent))
-		return false;
-	direct = pull && rpc_is_direct(handle, f);
+		return POST_WAITS;
+	direct = pull && rpc_is_direct(handle, f, &rkey);
 	if (pull && !direct)
 		err = rpc_bounce_get(handle, &f->rpc, &bounce);
 	if (err == -EAGAIN)
-		return false;
+		return POST_WAITS;
 	if (err) {
-		flight_cut(handle, f, handle_bounce_failed(handle, f->rpc.head.value_len, err));
-		return true;
+		flight_cut(handle, f, bounce_failed(handle, f, err));
+		return POST_FAILED;
 	}
 	message = message_take(handle, clock_raw_ns());
 	if (!message) {
 		rpc_bounce_put(handle, &bounce);
-		return false;
+		return POST_WAITS;
 	}
 	message->bounce = bounce;
+	from = f->rpc.value;
 	if (bounce.count)
-		rpc_stage(handle, &f->rpc, &bounce);
+		from = rpc_stage(handle, &f->rpc, &bounce, &rkey);
 	if (pull)
-		pull_begin(handle, message, &f->rpc);
+		pull_begin(handle, message, &f->rpc, from, rkey);
 	list_remove(&f->link);
 	if (handle->observing)
 		observe_request(f);
 	if (f->alone)
 		conn->fence = f;
 	flight_post(handle, f, message);
-	return true;
+	return POST_DONE;
 }
 
 /* Posts the first @count requests in one message. False: they have to wait. */
@@ -472,6 +512,7 @@ static struct flight *resend_find(const struct kvd *handle, uint64_t number)
 static bool changes_resend(struct kvd *handle)
 {
 	struct changes *sent = &handle->sent;
+	enum posted posted;
 	struct flight *f;
 
 	while (sent->resend != sent->next && !handle->conn.broken) {
@@ -482,10 +523,14 @@ static bool changes_resend(struct kvd *handle)
 		if (handle->conn.fence)
 			return false;
 		f = resend_find(handle, sent->resend);
-		if (f ? !request_post(handle, f) : !placeholder_post(handle, sent->resend))
+		if (f)
+			posted = request_post(handle, f);
+		else
+			posted = placeholder_post(handle, sent->resend) ? POST_DONE : POST_WAITS;
+		if (posted == POST_WAITS)
 			return false;
 		/* Without memory for its value it was given up: the number is still to be sent. */
-		if (f && f->place == PLACE_ENDED)
+		if (posted == POST_FAILED)
 			continue;
 		handle->stats.resent++;
 		sent->resend++;
@@ -529,7 +574,8 @@ void requests_post(struct kvd *handle)
 			posted = batch_post(handle, count);
 		else
 			posted = request_post(handle, list_entry(handle->requests.next,
-								 struct flight, link));
+								 struct flight, link)) !=
+				 POST_WAITS;
 	}
 	if (handle->access.due && !conn->broken)
 		access_post(handle);
@@ -601,6 +647,7 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 {
 	struct connection *conn = &handle->conn;
 	uint32_t receive = (uint32_t)wc->wr_id;
+	struct batch *batch = NULL;
 	struct response response;
 	struct message *message;
 	const char *error;
@@ -630,18 +677,23 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	conn->copy_stands = message->id / MESSAGES_MAX == conn->number;
 	message_release(conn, message);
 	conn->response_index = receive;
+	if (message->batch)
+		batch = &conn->batches[message - conn->messages];
+	if (batch && !batch_check(handle, batch, &response))
+		return;
 	if (message->change)
 		changes_answered(&handle->sent, message->change, message->changes);
 	if (response.flags & WIRE_R_REPEATED)
 		handle->stats.repeated++;
-	if (message->batch) {
-		batch_response(handle, &conn->batches[message - conn->messages], &response);
+	if (batch) {
+		batch_response(handle, batch, &response);
 	} else if (f) {
 		f->place = PLACE_NONE;
 		f->ops->response(handle, f, &response);
 	}
 	if (!conn->held || conn->held_index != receive)
 		conn->recv_free[conn->recv_free_count++] = (uint8_t)receive;
-	if (!list_empty(&handle->requests) || handle->access.due)
+	if (!list_empty(&handle->requests) || changes_to_resend(&handle->sent) ||
+	    handle->access.due)
 		handle->attention = true;
 }

@@ -291,7 +291,8 @@ static void fake_device_close(struct device *dev)
 
 static const uint8_t *read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, uint64_t length)
 {
-	(void)qp, (void)rkey, (void)addr, (void)length;
+	must(qp, "the queue pair is gone");
+	(void)rkey, (void)addr, (void)length;
 	return NULL;
 }
 

@@ -235,13 +235,16 @@ static void execute_batch(struct fake_server *server, const struct request *batc
 	struct wire_response r;
 	struct wire_result result;
 	struct request request;
-	uint32_t n, used = 0;
+	uint32_t n, used = 0, change = batch->change;
 	size_t at = 0;
 
 	server->batches++;
 	for (n = 0; n < batch->count; n++) {
 		must(!wire_batched_parse(&request, batch->value, batch->value_len, &at), "batch");
 		r = (struct wire_response){ .op = (uint8_t)request.op };
+		/* Its changes have numbers in a row, of which the message has the first. */
+		if (change && request.op != WIRE_GET)
+			request.change = change++;
 		execute(server, &request, &r, one);
 		if (r.value_len > server->batch_value_max)
 			r = (struct wire_response){ .op = r.op, .status = WIRE_TOO_LARGE };

@@ -633,6 +633,7 @@ static void a_loss_while_a_touched_copy_is_read(void **state)
 		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 	server->fake.hold_reads = false;
+	recorded = 1; /* the touch */
 	lose_answers(true);
 	await_all();
 	assert_int_equal(ops[0].status, KVD_OK);
@@ -692,6 +693,193 @@ static void answers_bound_changes(void **state)
 	assert_int_equal(changes, OPS);
 }
 
+/* Sent again one by one, messages that had several are more than the window lets out at once. */
+static void more_to_send_again_than_the_window(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	for (i = 0; i < OPS; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+	assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+	assert_int_equal(changes, OPS);
+	assert_true(list_empty(&kvd->requests));
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, OPS);
+	assert_int_equal(twice, OPS);
+}
+
+static unsigned int bad_batches;
+
+static void fail_a_batch(struct fake_server *p, struct wire_response *response)
+{
+	(void)p;
+	if (response->op == WIRE_BATCH && bad_batches) {
+		bad_batches--;
+		response->status = WIRE_NO_SPACE;
+	}
+}
+
+/* A response that can't be used answers nothing: the server is asked again. */
+static void a_malformed_answer_to_a_batch(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	knows_it = true;
+	server->greet = greet;
+	server->before_response = fail_a_batch;
+	bad_batches = 1;
+	for (i = 0; i < OPS; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+	assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, OPS);
+	assert_int_equal(stats().reconnects, 1);
+	assert_int_equal(stats().unknown, 0);
+}
+
+/*
+ * A PUT from registered memory that times out ends the connection at once. What comes next, and
+ * what waited for it, is done on the next connection.
+ */
+static void a_timeout_of_registered_memory(void **state)
+{
+	static uint8_t large[16384];
+	struct kvd_mem *mem;
+
+	(void)state;
+	assert_int_equal(kvd_register(kvd, large, sizeof(large), &mem), KVD_OK);
+	server->hold_all = true;
+	kvd->options.timeout_ms = 1;
+	assert_int_equal(kvd_put(kvd, &keys[0], 8, large, sizeof(large), NULL, NULL),
+			 KVD_ERR_TIMEOUT);
+	kvd->options.timeout_ms = 2000;
+	server->queued = 0;
+	server->hold_all = false;
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(stats().reconnects, 1);
+
+	server->hold_all = true;
+	kvd->options.timeout_ms = 1;
+	kvd_prep_put(&ops[0], &keys[1], 8, large, sizeof(large), NULL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	kvd->options.timeout_ms = 2000;
+	submit_get(1, 1);
+	server->queued = 0;
+	server->hold_all = false;
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_TIMEOUT);
+	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(stats().reconnects, 2);
+	assert_int_equal(kvd_deregister(mem), KVD_OK);
+}
+
+static unsigned int repeated; /* so many GETs are answered as executed before */
+
+static void answer_as_repeated(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op != WIRE_GET)
+		return;
+	if (copies) {
+		answer_with_copy(p, response);
+	} else if (repeated) {
+		repeated--;
+		response->flags |= WIRE_R_REPEATED;
+	}
+}
+
+/*
+ * A GET with touch that had to be sent alone, and whose answer was lost, does not wait for its own
+ * end, and nor do others.
+ */
+static void a_loss_of_a_touch_that_is_alone(void **state)
+{
+	(void)state;
+	number_changes();
+	server->before_response = answer_as_repeated;
+	copies = 1;
+	repeated = 0;
+	server->hold_all = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	recorded = 1;
+	submit_put(1, 2);
+	/* The copy does not stand any more, so the touch goes again, alone. */
+	fake_server_answer(server, 2);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 1);
+	assert_int_equal(server->queued, 1);
+	assert_int_equal(kvd->sent.next, 4);
+	submit_put(2, 3);
+	recorded = 3;
+	repeated = 1;
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(values[1][19], 1);
+	assert_int_equal(ops[2].status, KVD_OK);
+	assert_int_equal(stats().unknown, 0);
+}
+
+static void greet_with_an_old_record(struct fake_server *p, struct wire_welcome *welcome)
+{
+	welcome->identity_known = p->hellos == 2; /* the first after that of kvd_open() */
+	welcome->change_last = 0;
+}
+
+/* A server that lacks changes that have answers would refuse all: the handle takes another name. */
+static void a_server_with_an_old_record(void **state)
+{
+	uint8_t identity[WIRE_IDENTITY_BYTES];
+
+	(void)state;
+	number_changes();
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(put(1), KVD_OK);
+	memcpy(identity, kvd->sent.identity, sizeof(identity));
+	server->greet = greet_with_an_old_record;
+	server->hellos = 1;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(server->hellos, 3);
+	assert_memory_not_equal(kvd->sent.identity, identity, sizeof(identity));
+}
+
+/* No number has a low half of 0, the next one that HELLO names included. */
+static void numbers_wrap(void **state)
+{
+	(void)state;
+	number_changes();
+	kvd->sent.first = kvd->sent.next = kvd->sent.resend = UINT32_MAX;
+	recorded = UINT32_MAX - 1;
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(recorded, UINT32_MAX);
+	assert_int_equal(kvd->sent.next, UINT32_MAX + 2ull);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+	assert_int_equal(changes_room(&kvd->sent), 16);
+}
+
+/* What is about one server is not asked of another, which has other clients with these ids. */
+static void no_kill_on_another_connection(void **state)
+{
+	(void)state;
+	kvd->conn.posted_ns = 0;
+	fake_device_event(&server->fake, CM_DISCONNECTED, 0);
+	assert_int_equal(kvd_client_kill(kvd, 7), KVD_ERR_DISCONNECTED);
+	assert_int_equal(changes, 0);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(changes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -720,6 +908,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(fewer_answers_than_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_number_that_was_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_bound_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(more_to_send_again_than_the_window, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_malformed_answer_to_a_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_timeout_of_registered_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_of_a_touch_that_is_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_server_with_an_old_record, setup, teardown),
+		cmocka_unit_test_setup_teardown(numbers_wrap, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_kill_on_another_connection, setup, teardown),
 		cmocka_unit_test(tries_spread),
 		cmocka_unit_test_setup_teardown(a_connection_that_does_nothing, setup, teardown),
 	};

@@ -112,7 +112,9 @@ large() {
 	done
 }
 
-# 64 values of 1 MiB: none of them is in the cache when its turn comes.
+# 64 values of 1 MiB: none of them is in the cache when its turn comes. memcpy() is measured in two
+# directions: from many to one, as for a GET, and from one to many, as for a PUT. They hardly differ
+# where it stores so many bytes past the cache. The targets are those of the first.
 memcpy() {
 	local i op depth name target args=(-v "$mib" -k 64)
 	for ((i = 0; i < rounds; i++)); do
@@ -121,6 +123,7 @@ memcpy() {
 				name=cpy-$op-$depth
 				measure $name $op -a "$kvd_url" -d $depth "${args[@]}"
 				measure cpy memcpy "${args[@]}"
+				measure cpy-to-many memcpy-put "${args[@]}"
 				measure $name-m $op -a "$kvd_url" -m -d $depth "${args[@]}"
 			done
 		done
@@ -133,6 +136,9 @@ memcpy() {
 			name=cpy-$op-$depth
 			row "${op^^}, registered, $depth under way" $name-m memcpy cpy "$target"
 			row "${op^^}, other memory, $depth under way" $name memcpy cpy ''
+			[ $op = put ] || continue
+			row '    registered' $name-m 'memcpy, one to many' cpy-to-many ''
+			row '    other memory' $name 'memcpy, one to many' cpy-to-many ''
 		done
 	done
 }

@@ -4,7 +4,7 @@
  * with what it is compared with.
  *
  *	async put|get -a URL [-m] [-v VALUE_BYTES] [-d DEPTH] [-k KEYS] [-t MS]
- *	async memcpy [-v VALUE_BYTES] [-k KEYS] [-t MS]
+ *	async memcpy|memcpy-put [-v VALUE_BYTES] [-k KEYS] [-t MS]
  *	async exists -a URL [-k KEYS] [-t MS]
  *	async handles -a URL -k HANDLES
  *
@@ -13,7 +13,9 @@
  *	with one system call and their responses are taken; with ?pipeline=N behind the address N
  *	go out one by one before the responses are taken. Prints operations per second. -m: values
  *	lie in memory of kvd_alloc().
- * memcpy: copies KEYS values of VALUE_BYTES in turn to one buffer. Prints copies per second.
+ * memcpy: copies KEYS values of VALUE_BYTES in turn to one buffer, in the direction of GETs. Prints
+ *	copies per second.
+ * memcpy-put: copies one value to KEYS buffers in turn, in the direction of PUTs.
  * exists: kvd_exists_many() of KEYS keys whose buckets are cached. Prints us for each key.
  * handles: what each further handle of a process takes after a PUT and a GET, which is the
  *	difference of HANDLES and one. Prints KiB of private memory and descriptors.
@@ -250,18 +252,20 @@ static void rate(enum kvd_opcode code)
 		rival_rate(code);
 }
 
-static void copies(void)
+static void copies(bool as_put)
 {
-	uint8_t *from = memory((size_t)run.keys * run.value_bytes), *to = memory(run.value_bytes);
+	uint8_t *many = memory((size_t)run.keys * run.value_bytes), *one = memory(run.value_bytes);
 	uint64_t begin_ns = clock_ns(), end_ns = end_of(begin_ns), count;
+	uint8_t *at;
 
 	for (count = 0; clock_ns() < end_ns; count++) {
-		memcpy(to, from + (size_t)(count % run.keys) * run.value_bytes, run.value_bytes);
-		__asm__ volatile("" : : "r"(to) : "memory");
+		at = many + (size_t)(count % run.keys) * run.value_bytes;
+		memcpy(as_put ? at : one, as_put ? one : at, run.value_bytes);
+		__asm__ volatile("" : : "r"(at), "r"(one) : "memory");
 	}
 	rate_print(count, begin_ns);
-	free(from);
-	free(to);
+	free(many);
+	free(one);
 }
 
 static void exists(void)
@@ -377,8 +381,8 @@ static unsigned int number(const char *text, unsigned int max)
 static void usage(void)
 {
 	errx(2,
-	     "usage: async put|get|exists|handles|memcpy [-a URL] [-m] [-v VALUE_BYTES] [-d DEPTH] "
-	     "[-k KEYS] [-t MS]");
+	     "usage: async put|get|exists|handles|memcpy|memcpy-put [-a URL] [-m] [-v VALUE_BYTES] "
+	     "[-d DEPTH] [-k KEYS] [-t MS]");
 }
 
 static void options_take(int argc, char **argv)
@@ -418,7 +422,7 @@ int main(int argc, char **argv)
 	const char *mode = argc > 1 ? argv[1] : "";
 
 	options_take(argc - 1, argv + 1);
-	if (!run.url && strcmp(mode, "memcpy") != 0)
+	if (!run.url && strcmp(mode, "memcpy") != 0 && strcmp(mode, "memcpy-put") != 0)
 		usage();
 	keys_make();
 	if (!strcmp(mode, "put"))
@@ -430,7 +434,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(mode, "handles"))
 		handles();
 	else if (!strcmp(mode, "memcpy"))
-		copies();
+		copies(false);
+	else if (!strcmp(mode, "memcpy-put"))
+		copies(true);
 	else
 		usage();
 	free(keys);

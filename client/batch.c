@@ -30,12 +30,12 @@ static struct request request_of(const struct rpc *rpc)
 
 /*
  * A GET that touches is answered with a copy if its value does not fit, and one without a value in
- * another way: they go alone.
+ * another way: they go alone. So does a PUT of a value in pieces.
  */
 static bool may_share(const struct flight *f)
 {
 	if (f->kind == FLIGHT_CHANGE)
-		return true;
+		return !f->rpc.pieces;
 	return (f->kind == FLIGHT_LOOKUP || f->kind == FLIGHT_GET) && !f->alone &&
 	       !f->rpc.head.flags;
 }

@@ -39,7 +39,8 @@ struct lookup {
 	bool key_mismatch; /* an item had the key's tag, but another key */
 	bool backoff;	   /* to retry: pause first */
 	bool clock_refreshed;
-	bool exists;	/* no value is wanted */
+	bool exists; /* no value is wanted */
+	bool pieces; /* the value goes to the pieces of the flight's operation: client/pieces.h */
 	bool whole_key; /* the same, and the item has a longer key: READ all of that */
 	uint8_t level;	/* of the home bucket; STEP_MOVED: the least level of the key's new one */
 	uint16_t epoch; /* of the home bucket */
@@ -64,7 +65,8 @@ struct rpc {
 	struct wire_request head; /* request_post() sets id, key_len and access_count */
 	const void *key;
 	size_t key_len;
-	const void *value; /* head.value_len bytes */
+	const void *value;	     /* head.value_len bytes */
+	const struct kvd_op *pieces; /* not NULL: its pieces have them instead */
 };
 
 enum flight_kind {
@@ -144,6 +146,13 @@ struct flight {
 	struct response response; /* RAW: the response, in the buffer that rpc_call() keeps */
 };
 
+/* The flight that a lookup is part of. */
+static inline const struct flight *flight_of(const struct lookup *lookup)
+{
+	return (const struct flight *)(const void *)((const char *)lookup -
+						     offsetof(struct flight, lookup));
+}
+
 /* What FLIGHT_LOOKUP of a synchronous call needs and lookup_start() does not set. */
 static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 				      struct kvd_get_request *request)
@@ -160,6 +169,7 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->reads = 0;
 	f->lookup.request = request;
 	f->lookup.exists = false;
+	f->lookup.pieces = false;
 }
 
 #endif /* KVD_CLIENT_FLIGHT_H */

@@ -12,6 +12,8 @@
 #include "client/get.h"
 #include "client/landing.h"
 #include "client/lookup.h"
+#include "client/memory.h"
+#include "client/pieces.h"
 #include "client/read.h"
 #include "client/rpc.h"
 #include "client/transfer.h"
@@ -43,12 +45,41 @@ static void small_read(struct kvd *handle, struct flight *f)
 		read_wait(handle, f, (uint32_t)f->large_bytes);
 }
 
+/*
+ * Whether all pieces lie in one memory that the caller registered, and each is long enough for a
+ * READ of its own. Then the flight has the memory until it ends.
+ */
+static bool pieces_are_direct(struct kvd *handle, struct flight *f)
+{
+	const struct kvd_op *op = f->op;
+	uint32_t i;
+
+	if (f->direct)
+		return true;
+	for (i = 0; i < op->iov_count; i++)
+		if (op->iov[i].iov_len < TRANSFER_DIRECT_MIN)
+			return false;
+	if (!op->iov_count ||
+	    !flight_get_memory(handle, f, op->iov[0].iov_base, op->iov[0].iov_len))
+		return false;
+	for (i = 1; i < op->iov_count; i++) {
+		if (memory_holds(f->mem, op->iov[i].iov_base, op->iov[i].iov_len))
+			continue;
+		flight_put_memory(handle, f);
+		return false;
+	}
+	return true;
+}
+
 bool value_is_direct(struct kvd *handle, struct flight *f)
 {
 	const struct kvd_get_request *request = f->lookup.request;
 
-	return handle->conn.read_sges_max >= READ_SGES_MAX &&
-	       flight_get_memory(handle, f, request->value, request->value_size);
+	if (handle->conn.read_sges_max < READ_SGES_MAX)
+		return false;
+	if (f->lookup.pieces)
+		return pieces_are_direct(handle, f);
+	return flight_get_memory(handle, f, request->value, request->value_size);
 }
 
 static void transfer_start(struct kvd *handle, struct flight *f)
@@ -144,7 +175,7 @@ static void copy_done(struct kvd *handle, struct flight *f, const struct item *i
 				     "try again");
 	} else {
 		about = item_info(item);
-		status = lookup_deliver(handle, f->lookup.request, value, &about);
+		status = lookup_deliver(handle, &f->lookup, value, &about);
 	}
 	get_end(handle, f, status);
 }
@@ -219,7 +250,7 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 			about.value_len = response->result;
 			f->lookup.request->item = about;
 		} else {
-			status = lookup_deliver(handle, f->lookup.request, response->value, &about);
+			status = lookup_deliver(handle, &f->lookup, response->value, &about);
 		}
 	}
 	get_end(handle, f, status);

@@ -155,6 +155,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -375,6 +376,24 @@ struct kvd_item {
 enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, void *value,
 			size_t value_size, struct kvd_item *item);
 
+/* Pieces of a value, at most. */
+#define KVD_IOV_MAX 64
+
+/*
+ * As kvd_get(), but the value goes to the @iov_count pieces of @iov (at most KVD_IOV_MAX; each may
+ * be empty), one after the other: the first ones are filled, and what the value does not reach is
+ * left. It is verified as a whole, before KVD_OK, as with kvd_get(). If all pieces lie in one
+ * memory that was registered (kvd_register()), and each has 4 KiB at least, the device writes a
+ * value longer than 4 KiB to them, by one READ for each 64 KiB (rdma://: 256 KiB) or part of a
+ * piece; else it is copied to them, as to any other memory. Errors as for kvd_get(), and
+ *
+ * KVD_ERR_BUFFER: the value is longer than all pieces.
+ * KVD_ERR_INVALID: also if @iov is NULL, has too many pieces, or one that is NULL and not empty or
+ * longer than KVD_VALUE_MAX.
+ */
+enum kvd_status kvd_getv(struct kvd *handle, const void *key, size_t key_len,
+			 const struct iovec *iov, uint32_t iov_count, struct kvd_item *item);
+
 /*
  * As kvd_get(), but sends a request to the server at once instead of reading its memory; kvd_get()
  * does the same when its READs lead to no result. It costs the server CPU. Errors as for kvd_get(),
@@ -528,6 +547,16 @@ struct kvd_put_args {
  */
 enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, const void *value,
 			size_t value_len, const struct kvd_put_args *args, uint64_t *version);
+
+/*
+ * As kvd_put(), of a value in @iov_count pieces (as for kvd_getv(); they are only read), one behind
+ * the other. It is copied once: to the message, or to where the server READs it. The server gets it
+ * by one address; so registered memory saves nothing unless there is only one piece, and then
+ * kvd_put() is what to call. Errors as for kvd_put(), and for the pieces as for kvd_getv().
+ */
+enum kvd_status kvd_putv(struct kvd *handle, const void *key, size_t key_len,
+			 const struct iovec *iov, uint32_t iov_count,
+			 const struct kvd_put_args *args, uint64_t *version);
 
 /*
  * Removes @key (@key_len bytes). Blocks for at most timeout_ms.
@@ -815,7 +844,15 @@ struct kvd_op {
 	void (*done)(struct kvd_op *op, void *user);
 	void *user;
 
-	uint64_t reserved[14]; /* the library's; zero before the first kvd_submit() */
+	/*
+	 * GETs and PUTs of a value in pieces: set by kvd_prep_getv() and kvd_prep_putv(), together
+	 * with `value` and `value_len`; 0: the value is in one piece.
+	 */
+	const struct iovec *iov;
+	uint32_t iov_count;
+	uint32_t reserved_u32;
+
+	uint64_t reserved[12]; /* the library's; zero before the first kvd_submit() */
 };
 
 /* Prepare an operation. All of its fields are set; change others, as timeout_ms, afterwards. */
@@ -834,6 +871,15 @@ static inline void kvd_prep_get(struct kvd_op *op, const void *key, size_t key_l
 	kvd_prep(op, KVD_OP_GET, key, key_len);
 	op->value = value;
 	op->value_len = value_size;
+}
+
+/* As kvd_getv(). */
+static inline void kvd_prep_getv(struct kvd_op *op, const void *key, size_t key_len,
+				 const struct iovec *iov, uint32_t iov_count)
+{
+	kvd_prep(op, KVD_OP_GET, key, key_len);
+	op->iov = iov;
+	op->iov_count = iov_count;
 }
 
 /* As kvd_exists_many(), of one key. KVD_OK: it exists; `item` says more. */
@@ -875,6 +921,21 @@ static inline void kvd_prep_put(struct kvd_op *op, const void *key, size_t key_l
 		op->priority = args->priority;
 		op->if_version = args->if_version;
 	}
+}
+
+/* As kvd_putv(). */
+static inline void kvd_prep_putv(struct kvd_op *op, const void *key, size_t key_len,
+				 const struct iovec *iov, uint32_t iov_count,
+				 const struct kvd_put_args *args)
+{
+	size_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < iov_count; i++)
+		bytes += iov[i].iov_len;
+	kvd_prep_put(op, key, key_len, NULL, bytes, args);
+	op->iov = iov;
+	op->iov_count = iov_count;
 }
 
 static inline void kvd_prep_delete(struct kvd_op *op, const void *key, size_t key_len)

@@ -38,6 +38,8 @@
  */
 #include "client/lookup.h"
 
+#include "client/pieces.h"
+
 #include "client/geometry.h"
 #include "common/slot_match.h"
 #include "common/barrier.h"
@@ -182,10 +184,19 @@ void lookup_moved(struct kvd *handle, struct lookup *l)
 	}
 }
 
-enum kvd_status value_refuse(struct kvd *handle, const struct kvd_get_request *request)
+enum kvd_status value_deliver(struct kvd *handle, const struct lookup *l, const void *value)
 {
-	return handle_fail(handle, KVD_ERR_BUFFER, "a value of %zu bytes: the buffer has %zu",
-			   request->item.value_len, request->value_size);
+	const struct kvd_get_request *request = l->request;
+	const struct kvd_op *op = l->pieces ? flight_of(l)->op : NULL;
+	uint64_t size = op ? pieces_bytes(op) : request->value_size;
+
+	if (request->item.value_len > size)
+		return handle_fail(handle, KVD_ERR_BUFFER,
+				   "a value of %zu bytes: the buffer has %llu",
+				   request->item.value_len, (unsigned long long)size);
+	if (value)
+		pieces_scatter(op, value, request->item.value_len);
+	return KVD_OK;
 }
 
 /* Inlined where an item without an expiry time is found, which most are. */
@@ -204,7 +215,7 @@ static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const
 		lookup_finish(l, KVD_OK);
 		return;
 	}
-	lookup_finish(l, lookup_deliver(handle, l->request, value, &about));
+	lookup_finish(l, lookup_deliver(handle, l, value, &about));
 	if (access_hit(&handle->access))
 		access_add(&handle->access, l->hash, clock_ns());
 }

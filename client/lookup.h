@@ -70,18 +70,20 @@ static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 	return l->exists && bytes > ITEM_WHOLE_MAX && bytes > head ? head : bytes;
 }
 
-/* Says that the caller's buffer is too small; KVD_ERR_BUFFER. */
-enum kvd_status value_refuse(struct kvd *handle, const struct kvd_get_request *request);
+/* Copies a value to the caller's pieces, or says that the buffer is too small; KVD_ERR_BUFFER. */
+enum kvd_status value_deliver(struct kvd *handle, const struct lookup *l, const void *value);
 
 /*
  * Copies a value to the caller's buffer; NULL: it is there. KVD_ERR_BUFFER if that is too small.
  */
-static inline enum kvd_status lookup_deliver(struct kvd *handle, struct kvd_get_request *request,
+static inline enum kvd_status lookup_deliver(struct kvd *handle, struct lookup *l,
 					     const void *value, const struct kvd_item *item)
 {
+	struct kvd_get_request *request = l->request;
+
 	request->item = *item;
 	if (item->value_len > request->value_size)
-		return value_refuse(handle, request);
+		return value_deliver(handle, l, value);
 	if (value && item->value_len)
 		memcpy(request->value, value, item->value_len);
 	return KVD_OK;

@@ -13,8 +13,9 @@
 /* Where a registration ends, if not at the border of a large page. */
 #define PAGE_BYTES ((size_t)4096)
 
-static bool mem_holds(struct kvd_mem *mem, uintptr_t at, size_t bytes)
+bool memory_holds(const struct kvd_mem *mem, const void *buffer, size_t bytes)
 {
+	uintptr_t at = (uintptr_t)buffer;
 	uintptr_t begin = atomic_load_explicit(&mem->begin, memory_order_relaxed);
 	size_t length = atomic_load_explicit(&mem->bytes, memory_order_relaxed);
 
@@ -36,7 +37,6 @@ static bool mem_take(struct kvd_mem *mem)
 /* The place may be another memory's when it is taken: only then it stays what it is. */
 struct kvd_mem *memory_get(struct memory_table *table, const void *buffer, size_t bytes)
 {
-	uintptr_t at = (uintptr_t)buffer;
 	struct kvd_mem *mem;
 	unsigned int used;
 
@@ -44,9 +44,9 @@ struct kvd_mem *memory_get(struct memory_table *table, const void *buffer, size_
 		return NULL;
 	used = atomic_load_explicit(&table->used, memory_order_acquire);
 	for (mem = table->mems; mem < table->mems + used; mem++) {
-		if (!mem_holds(mem, at, bytes) || !mem_take(mem))
+		if (!memory_holds(mem, buffer, bytes) || !mem_take(mem))
 			continue;
-		if (mem_holds(mem, at, bytes))
+		if (memory_holds(mem, buffer, bytes))
 			return mem;
 		memory_put(mem);
 	}

@@ -49,6 +49,7 @@ struct memory_table {
 
 #define MEMORY_OPEN (1ull << 63)
 
+bool memory_holds(const struct kvd_mem *mem, const void *buffer, size_t bytes);
 /* The memory that has all of the buffer, for memory_put(); NULL: none. @table may be NULL. */
 struct kvd_mem *memory_get(struct memory_table *table, const void *buffer, size_t bytes);
 

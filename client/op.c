@@ -6,6 +6,7 @@
 #include "client/get.h"
 #include "client/landing.h"
 #include "client/observe.h"
+#include "client/pieces.h"
 #include "client/rpc.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
@@ -17,17 +18,17 @@ static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT
 	      "wire modes are those of the API");
 
 /* Programs in other languages lay it out themselves. */
-static_assert(sizeof(void *) != 8 ||
-		      (sizeof(struct kvd_op) == 256 && offsetof(struct kvd_op, status) == 32 &&
-		       offsetof(struct kvd_op, item) == 40 &&
-		       offsetof(struct kvd_op, number) == 64 && offsetof(struct kvd_op, op) == 72 &&
-		       offsetof(struct kvd_op, flags) == 80 &&
-		       offsetof(struct kvd_op, pin_s) == 96 &&
-		       offsetof(struct kvd_op, if_version) == 104 &&
-		       offsetof(struct kvd_op, initial) == 120 &&
-		       offsetof(struct kvd_op, done) == 128 &&
-		       offsetof(struct kvd_op, user) == 136),
-	      "ABI");
+static_assert(
+	sizeof(void *) != 8 ||
+		(sizeof(struct kvd_op) == 256 && offsetof(struct kvd_op, status) == 32 &&
+		 offsetof(struct kvd_op, item) == 40 && offsetof(struct kvd_op, number) == 64 &&
+		 offsetof(struct kvd_op, op) == 72 && offsetof(struct kvd_op, flags) == 80 &&
+		 offsetof(struct kvd_op, pin_s) == 96 &&
+		 offsetof(struct kvd_op, if_version) == 104 &&
+		 offsetof(struct kvd_op, initial) == 120 && offsetof(struct kvd_op, done) == 128 &&
+		 offsetof(struct kvd_op, user) == 136 && offsetof(struct kvd_op, iov) == 144 &&
+		 offsetof(struct kvd_op, iov_count) == 152),
+	"ABI");
 
 /* So a lookup works on an operation as on a request of kvd_get_many(). */
 #define SAME_FIELD(field)                                                                          \
@@ -50,7 +51,7 @@ static struct kvd_get_request *get_of(struct kvd_op *op)
 
 static enum kvd_status put_check_value(struct kvd *handle, const struct kvd_op *op)
 {
-	if (op->value_len && !op->value)
+	if (op->value_len && !op->value && !op->iov_count)
 		return handle_fail(handle, KVD_ERR_INVALID, "the value is NULL but not empty");
 	if (op->value_len > handle->geometry.value_max)
 		return handle_fail(handle, KVD_ERR_TOO_LARGE,
@@ -122,6 +123,8 @@ enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
 
 	if (op->op != KVD_OP_PING)
 		status = key_check(handle, op->key, op->key_len);
+	if (!status && op->iov_count)
+		status = pieces_check(handle, op);
 	if (status)
 		return status;
 	switch (op->op) {
@@ -171,6 +174,7 @@ static void op_rpc(struct rpc *rpc, const struct kvd_op *op)
 			head->pin = op->pin_s;
 		}
 		rpc->value = op->value;
+		rpc->pieces = op->iov_count ? op : NULL;
 		break;
 	case KVD_OP_DELETE:
 		head->op = WIRE_DELETE;
@@ -225,6 +229,7 @@ static const struct flight_ops change_ops = { .response = change_response, .fail
 void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t start_ns)
 {
 	flight_init_lookup(f, left, get_of(op));
+	f->lookup.pieces = op->iov_count;
 	f->ops = &get_ops;
 	f->op = op;
 	f->start_ns = start_ns;

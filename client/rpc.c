@@ -18,6 +18,7 @@
 #include "client/landing.h"
 #include "client/memory.h"
 #include "client/observe.h"
+#include "client/pieces.h"
 #include "client/read.h"
 #include "client/window.h"
 #include "common/util/clock.h"
@@ -157,6 +158,15 @@ static uint16_t access_append(struct kvd *handle, uint8_t *message, size_t used)
 	return (uint16_t)n;
 }
 
+/* The whole value of a PUT to @to. */
+static void value_copy(const struct rpc *rpc, uint8_t *to)
+{
+	if (rpc->pieces)
+		pieces_gather(rpc->pieces, to);
+	else
+		memcpy(to, rpc->value, rpc->head.value_len);
+}
+
 /* Writes header, key, value and access records; returns the message's length in bytes. */
 static uint32_t message_fill(struct kvd *handle, struct rpc *rpc, uint8_t *message)
 {
@@ -167,7 +177,7 @@ static uint32_t message_fill(struct kvd *handle, struct rpc *rpc, uint8_t *messa
 		memcpy(message + used, rpc->key, rpc->key_len);
 	used += rpc->key_len;
 	if (value_len)
-		memcpy(message + used, rpc->value, value_len);
+		value_copy(rpc, message + used);
 	used += value_len;
 	rpc->head.key_len = (uint16_t)rpc->key_len;
 	rpc->head.access_count = access_append(handle, message, used);
@@ -314,13 +324,15 @@ static int rpc_bounce_get(struct kvd *handle, const struct rpc *rpc, struct boun
 static const void *rpc_stage(struct kvd *handle, const struct rpc *rpc, const struct bounce *bounce,
 			     uint32_t *rkey)
 {
-	return memcpy(bounce_addr(&handle->shared_device->bounces, bounce, rkey), rpc->value,
-		      rpc->head.value_len);
+	uint8_t *to = bounce_addr(&handle->shared_device->bounces, bounce, rkey);
+
+	value_copy(rpc, to);
+	return to;
 }
 
 /*
  * Whether the server READs the value from where the caller registered it. One that lies across the
- * border of two registrations of the device is copied.
+ * border of two registrations of the device is copied, and so are pieces.
  */
 static bool rpc_is_direct(struct kvd *handle, struct flight *f, uint32_t *rkey)
 {
@@ -328,7 +340,7 @@ static bool rpc_is_direct(struct kvd *handle, struct flight *f, uint32_t *rkey)
 	const struct ibv_mr *mr;
 	size_t left;
 
-	if (!flight_get_memory(handle, f, rpc->value, rpc->head.value_len))
+	if (rpc->pieces || !flight_get_memory(handle, f, rpc->value, rpc->head.value_len))
 		return false;
 	mr = memory_at(f->mem, rpc->value, &left);
 	if (left < rpc->head.value_len) {

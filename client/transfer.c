@@ -6,6 +6,7 @@
 
 #include "client/lookup.h"
 #include "client/memory.h"
+#include "client/pieces.h"
 #include "client/read.h"
 #include "common/util/heap.h"
 
@@ -66,6 +67,20 @@ static uint32_t piece_choose(struct kvd *handle, const struct transfer *t)
 	return piece < handle->message_max / 2 ? piece : handle->message_max / 2;
 }
 
+/* Where byte @at of the value goes, and how much goes there in a row, of @bytes. */
+static uint8_t *value_at(const struct transfer *t, uint64_t at, uint64_t *bytes)
+{
+	uint8_t *to;
+	size_t left;
+
+	if (!t->pieces)
+		return t->value + at;
+	to = pieces_at(t->pieces, at, &left);
+	if (left < *bytes)
+		*bytes = left;
+	return to;
+}
+
 /* How many bytes from the item's byte @at on one READ would have. */
 static uint64_t piece_at(const struct flight *f, uint64_t at)
 {
@@ -79,7 +94,7 @@ static uint64_t piece_at(const struct flight *f, uint64_t at)
 		head = t->head_bytes - at;
 	in_value = at + head - t->head_bytes;
 	bytes = t->piece - in_value % t->piece;
-	memory_at(f->mem, t->value + in_value, &left);
+	memory_at(f->mem, value_at(t, in_value, &bytes), &left);
 	return head + (bytes < left ? bytes : left);
 }
 
@@ -106,8 +121,10 @@ static void transfer_init(struct kvd *handle, struct flight *f, uint64_t seed)
 	t->offset = f->large_offset;
 	t->seed = seed;
 	t->value = request->value;
+	t->pieces = f->lookup.pieces ? f->op : NULL;
+	t->size = t->pieces ? pieces_bytes(t->pieces) : request->value_size;
 	t->head_bytes = (uint32_t)(sizeof(struct item) + ITEM_VALUE_SUM_BYTES + request->key_len);
-	t->limit = t->head_bytes + request->value_size;
+	t->limit = t->head_bytes + t->size;
 	if (t->limit > rest)
 		t->limit = rest;
 	if (f->large_bytes && t->limit > f->large_bytes)
@@ -157,7 +174,8 @@ static void direct_add(struct kvd *handle, struct flight *f, uint32_t ring_at, u
 	struct ibv_sge *sge = conn->read_sges[conn->chain_count];
 	struct transfer *t = f->transfer;
 	uint32_t head = t->posted ? 0 : t->head_bytes;
-	uint8_t *to = t->value + (t->posted + head - t->head_bytes);
+	uint64_t in_value = bytes - head;
+	uint8_t *to;
 	size_t left;
 
 	chain_add(handle, f, t->offset + t->posted, &conn->ring, ring_at, bytes);
@@ -168,6 +186,7 @@ static void direct_add(struct kvd *handle, struct flight *f, uint32_t ring_at, u
 		wr->num_sge = 2;
 		sge++;
 	}
+	to = value_at(t, t->posted + head - t->head_bytes, &in_value);
 	sge->addr = (uintptr_t)to;
 	sge->length = bytes - head;
 	sge->lkey = memory_at(f->mem, to, &left)->lkey;
@@ -237,7 +256,7 @@ static enum transfer_outcome head_check(const struct kvd *handle, const struct f
 	all = item_bytes(item->key_len, item->value_len);
 	if (!region_holds(handle, t->offset, all) || (f->large_bytes && all > f->large_bytes))
 		return TRANSFER_STALE;
-	return item->value_len > f->lookup.request->value_size ? TRANSFER_FOUND : TRANSFER_GOING;
+	return item->value_len > t->size ? TRANSFER_FOUND : TRANSFER_GOING;
 }
 
 static void head_take(const struct kvd *handle, struct flight *f, const uint8_t *head,
@@ -262,11 +281,13 @@ static void head_take(const struct kvd *handle, struct flight *f, const uint8_t 
 static void copy_and_sum(struct transfer *t, uint64_t at, const uint8_t *from, uint64_t bytes)
 {
 	uint64_t done, part;
+	uint8_t *to;
 
 	for (done = 0; done < bytes; done += part) {
 		part = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
-		memcpy(t->value + at + done, from + done, part);
-		value_sum_add(&t->sum, t->value + at + done, part);
+		to = value_at(t, at + done, &part);
+		memcpy(to, from + done, part);
+		value_sum_add(&t->sum, to, part);
 	}
 }
 
@@ -274,40 +295,48 @@ static void copy_and_sum(struct transfer *t, uint64_t at, const uint8_t *from, u
 static void value_take(struct transfer *t, uint64_t at, uint64_t end, const uint8_t *ring)
 {
 	uint64_t from = at < t->head_bytes ? t->head_bytes : at;
-	uint64_t in_value = from - t->head_bytes;
+	uint64_t in_value = from - t->head_bytes, bytes;
 
 	if (end > t->limit)
 		end = t->limit;
 	if (end <= from)
 		return;
+	bytes = end - from;
 	if (t->direct)
-		value_sum_add(&t->sum, t->value + in_value, end - from);
+		value_sum_add(&t->sum, value_at(t, in_value, &bytes), end - from);
 	else
 		copy_and_sum(t, in_value, ring + (from - at), end - from);
 }
 
-/* Goes on behind the READ that has arrived. If it can't, READs follow, of pieces as without it. */
+/*
+ * Goes on behind the READ that has arrived, to one piece of the caller's after another. If it
+ * can't, READs follow, of pieces as without it.
+ */
 static void value_copy(struct kvd *handle, struct flight *f)
 {
 	struct transfer *t = f->transfer;
-	uint64_t at = t->arrived, bytes = t->limit - at;
+	uint64_t at, bytes, end = t->arrived + TRANSFER_NOW_BYTES;
+	uint8_t *to;
 	int64_t got;
 
-	if (bytes > TRANSFER_NOW_BYTES)
-		bytes = TRANSFER_NOW_BYTES;
-	got = read_now(handle, t->offset + at, t->value + (at - t->head_bytes), (uint32_t)bytes,
-		       &t->sum);
-	if (got <= 0) {
-		t->now = false;
-		t->piece = 0;
-		return;
+	if (end > t->limit)
+		end = t->limit;
+	for (at = t->arrived; at < end; at += (uint64_t)got) {
+		bytes = end - at;
+		to = value_at(t, at - t->head_bytes, &bytes);
+		got = read_now(handle, t->offset + at, to, (uint32_t)bytes, &t->sum);
+		if (got <= 0) {
+			t->now = false;
+			t->piece = 0;
+			return;
+		}
+		f->reads++;
+		handle->stats.reads++;
+		handle->stats.read_bytes += (uint64_t)got;
+		if (t->direct)
+			handle->stats.direct_bytes += (uint64_t)got;
+		t->arrived = t->posted = at + (uint64_t)got;
 	}
-	f->reads++;
-	handle->stats.reads++;
-	handle->stats.read_bytes += (uint64_t)got;
-	if (t->direct)
-		handle->stats.direct_bytes += (uint64_t)got;
-	t->arrived = t->posted = at + (uint64_t)got;
 }
 
 bool transfer_piece(struct kvd *handle, struct flight *f)

@@ -35,11 +35,13 @@ enum transfer_outcome {
 };
 
 struct transfer {
-	struct list link; /* of those that are free */
-	uint64_t offset;  /* of the item, in the region */
-	uint64_t seed;	  /* of its sum */
-	uint8_t *value;	  /* the caller's buffer */
-	uint64_t limit;	  /* bytes of the item to READ; until the header is known, a guess */
+	struct list link;	     /* of those that are free */
+	uint64_t offset;	     /* of the item, in the region */
+	uint64_t seed;		     /* of its sum */
+	uint8_t *value;		     /* the caller's buffer, */
+	const struct kvd_op *pieces; /* or, if this is not NULL, its pieces */
+	uint64_t size;		     /* bytes of them */
+	uint64_t limit; /* bytes of the item to READ; until the header is known, a guess */
 	uint64_t posted, arrived;
 	uint32_t head_bytes; /* header, value sum and key */
 	uint32_t piece;

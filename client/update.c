@@ -15,6 +15,24 @@ enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, con
 	return status;
 }
 
+enum kvd_status kvd_putv(struct kvd *handle, const void *key, size_t key_len,
+			 const struct iovec *iov, uint32_t iov_count,
+			 const struct kvd_put_args *args, uint64_t *version)
+{
+	enum kvd_status status;
+	struct kvd_op op;
+
+	/* What lies behind is refused, and not read. */
+	if ((!iov && iov_count) || iov_count > KVD_IOV_MAX)
+		kvd_prep_getv(&op, key, key_len, NULL, UINT32_MAX);
+	else
+		kvd_prep_putv(&op, key, key_len, iov, iov_count, args);
+	status = op_call(handle, &op);
+	if (!status && version)
+		*version = op.item.version;
+	return status;
+}
+
 enum kvd_status kvd_delete(struct kvd *handle, const void *key, size_t key_len)
 {
 	struct kvd_op op;
@@ -78,6 +96,15 @@ static enum kvd_status get_call(struct kvd *handle, struct kvd_op *op, struct kv
 	if (item && (status == KVD_OK || status == KVD_ERR_BUFFER))
 		*item = op->item;
 	return status;
+}
+
+enum kvd_status kvd_getv(struct kvd *handle, const void *key, size_t key_len,
+			 const struct iovec *iov, uint32_t iov_count, struct kvd_item *item)
+{
+	struct kvd_op op;
+
+	kvd_prep_getv(&op, key, key_len, iov, iov_count);
+	return get_call(handle, &op, item);
 }
 
 enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t key_len, void *value,

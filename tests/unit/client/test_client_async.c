@@ -744,6 +744,41 @@ static void a_child_process(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static void note_value(struct fake_server *p, const struct request *request,
+		       struct wire_response *response, uint8_t *v)
+{
+	(void)p, (void)v;
+	assert_int_equal(request->value_len, 5);
+	assert_memory_equal(request->value, "abcde", 5);
+	seen_count++;
+	response->status = WIRE_OK;
+	response->version = seen_count;
+}
+
+/* Between others that share a message. */
+static void puts_of_pieces(void **state)
+{
+	char first[] = "ab", second[] = "cde";
+	const struct iovec iov[] = { { first, 2 }, { second, 3 } };
+	unsigned int i;
+	size_t n = 0;
+
+	(void)state;
+	make_batches(OPS);
+	server->respond = note_value;
+	for (i = 0; i < 2 * DEPTH; i++)
+		if (i % 4 == 1)
+			kvd_prep_put(&ops[i], &keys[i], 8, "abcde", 5, NULL);
+		else
+			kvd_prep_putv(&ops[i], &keys[i], 8, iov, 2, NULL);
+	assert_int_equal(kvd_submit(kvd, list, 2 * DEPTH), KVD_OK);
+	while (n < 2 * DEPTH)
+		n += kvd_wait(kvd, done, OPS, 1, UINT32_MAX);
+	for (i = 0; i < 2 * DEPTH; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(seen_count, 2 * DEPTH);
+}
+
 /* Where the values of PUTs were to be READ. */
 static uint64_t pulled_at[OPS];
 
@@ -833,6 +868,7 @@ int main(void)
 		CASE(synchronous_calls_keep_the_order),
 		CASE(what_is_refused),
 		CASE(every_operation),
+		CASE(puts_of_pieces),
 		CASE(plain_puts_of_large_values_go_together),
 		CASE(plain_puts_that_have_memory_for_one),
 		CASE(requests_share_messages),

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Counts the client's instructions for one synchronous GET and one PUT of 100 bytes on softnic.
+# Counts the client's instructions for one synchronous GET and one PUT of 100 bytes on softnic, and
+# for one key of a kvd_get_many() of 32.
 #
 #   bench/call-cost.sh [-n CALLS] [-r ROUNDS] [-B BUILD_BEFORE]
 #
 # callgrind runs bench/client/calls.c and counts each of its CALLS (500) alone. The figure is the
-# least of them in ROUNDS (2): instructions of a client that polls for its response depend on when
-# that comes. The server spins so long, and callgrind is so slow, that it comes at once as a rule.
+# least of them in ROUNDS (2), since instructions of a client that polls for its response depend on
+# when that comes. The server spins so long, and callgrind is so slow, that it comes at once as a
+# rule.
 #
 # With -B each figure is also taken with the programs in that folder, in turn, and the ratio is
 # printed. The folder needs a calls of its own, since libkvd is part of that: link
@@ -28,15 +30,17 @@ done
 need_hint='apt-get install valgrind' need valgrind
 builds_find calls "$before"
 
-# operation, name: notes the instructions of the call that had the least, of those after the first
-# ones, which store and read the keys
+# operation, name: notes the instructions for a key of the call that had the least, of those after
+# the first ones, which store and read the keys
 count() {
+	local keys=1
+	[ "$1" != many ] || keys=32
 	rm -f "$tmp"/dump*
 	valgrind --tool=callgrind --callgrind-out-file="$tmp/dump" --toggle-collect=call \
 		--dump-after=call "$build/calls" "$1" "$kvd_url" "$calls" >"$tmp/valgrind" 2>&1 ||
 		die "calls failed: $(tail -n 3 "$tmp/valgrind")"
-	note "$2" "$(grep -h '^summary:' $(ls -v "$tmp"/dump.*) | tail -n "$calls" |
-		sed 's/.* //' | sort -n | head -n 1)"
+	note "$2" $(($(grep -h '^summary:' $(ls -v "$tmp"/dump.*) | tail -n "$calls" |
+		sed 's/.* //' | sort -n | head -n 1) / keys))
 }
 
 least() {
@@ -48,7 +52,7 @@ for ((i = 0; i < rounds; i++)); do
 		build=${builds[n]}
 		kvd_start softnic -o server.workers=1 -o server.spin_time=10ms -o memory.size=64m \
 			-o memory.eviction=none
-		for op in get put; do
+		for op in get many put; do
 			count $op "$op-$n"
 		done
 		kvd_stop || die "kvd failed"
@@ -56,7 +60,7 @@ for ((i = 0; i < rounds; i++)); do
 done
 say "instructions of the client for a synchronous call of 100 bytes on softnic" \
 	"(callgrind, $calls calls, least of $rounds)"
-for op in get put; do
+for op in get many put; do
 	if [ -n "$before" ]; then
 		say "${op^^} $(least "$op-0"), before $(least "$op-1"), ratio" \
 			"$(ratio "$(least "$op-0")" "$(least "$op-1")") (target <= 1.03)"

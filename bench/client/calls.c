@@ -2,9 +2,10 @@
 /*
  * calls: synchronous calls of a known number, for callgrind to count what each costs the client.
  *
- *	calls get|put URL CALLS
+ *	calls get|many|put URL CALLS
  *
- * 64 keys with values of 100 bytes, all of them stored and read once before.
+ * 64 keys with values of 100 bytes, all of them stored and read once before; many: kvd_get_many()
+ * of 32.
  */
 #include <err.h>
 #include <stdio.h>
@@ -14,21 +15,26 @@
 #include "client/kvd.h"
 
 #define KEYS 64u
+#define MANY 32u
 #define VALUE_BYTES 100
 
 static struct kvd *db;
+static char keys[KEYS][8];
+static char values[MANY][VALUE_BYTES];
+static struct kvd_get_request requests[MANY];
 
 /* What callgrind counts. */
-static __attribute__((noinline)) void call(int put, unsigned long number)
+static __attribute__((noinline)) void call(char op, unsigned long number)
 {
-	static char value[VALUE_BYTES];
-	char key[] = "key-00";
+	const char *key = keys[number % KEYS];
 	enum kvd_status status;
 
-	key[4] = (char)('0' + number % KEYS / 10);
-	key[5] = (char)('0' + number % KEYS % 10);
-	status = put ? kvd_put(db, key, sizeof(key) - 1, value, sizeof(value), NULL, NULL) :
-		       kvd_get(db, key, sizeof(key) - 1, value, sizeof(value), NULL);
+	if (op == 'p')
+		status = kvd_put(db, key, strlen(key), values[0], VALUE_BYTES, NULL, NULL);
+	else if (op == 'g')
+		status = kvd_get(db, key, strlen(key), values[0], VALUE_BYTES, NULL);
+	else
+		status = kvd_get_many(db, requests, MANY);
 	if (status)
 		errx(1, "%s", kvd_error(db));
 }
@@ -37,12 +43,20 @@ int main(int argc, char **argv)
 {
 	struct kvd_options options;
 	unsigned long i, count;
-	int put;
 
-	if (argc != 4 || (strcmp(argv[1], "get") != 0 && strcmp(argv[1], "put") != 0))
-		errx(2, "usage: calls get|put URL CALLS");
-	put = !strcmp(argv[1], "put");
+	if (argc != 4 || (strcmp(argv[1], "get") != 0 && strcmp(argv[1], "many") != 0 &&
+			  strcmp(argv[1], "put") != 0))
+		errx(2, "usage: calls get|many|put URL CALLS");
 	count = strtoul(argv[3], NULL, 10);
+	for (i = 0; i < KEYS; i++)
+		snprintf(keys[i], sizeof(keys[i]), "key-%02lu", i % KEYS);
+	for (i = 0; i < MANY; i++)
+		requests[i] = (struct kvd_get_request){
+			.key = keys[i],
+			.key_len = strlen(keys[i]),
+			.value = values[i],
+			.value_size = VALUE_BYTES,
+		};
 	kvd_options_init(&options);
 	options.timeout_ms = 60000;
 	/* It never sleeps: a device that was once to wake its user does more in each call. */
@@ -50,11 +64,11 @@ int main(int argc, char **argv)
 	if (kvd_open(&db, argv[2], &options))
 		errx(1, "%s", kvd_error(NULL));
 	for (i = 0; i < KEYS; i++)
-		call(1, i);
+		call('p', i);
 	for (i = 0; i < KEYS; i++)
-		call(0, i);
+		call('g', i);
 	for (i = 0; i < count; i++)
-		call(put, i);
+		call(argv[1][0], i);
 	kvd_close(db);
 	return 0;
 }

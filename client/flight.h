@@ -128,12 +128,12 @@ struct flight {
 	bool alone;    /* GET by request: no other request is sent until it has ended */
 	bool direct;   /* it uses `mem`, which has all of its value */
 	bool has_transfer;
+	uint32_t reads;	      /* READs, posted or in the chain, */
+	uint32_t messages;    /* and requests: for client/observe.h */
 	struct lookup lookup; /* of changes the hash is used */
 
 	uint64_t start_ns;	   /* clock_ns(); 0: not timed */
-	uint64_t posted_ns;	   /* of the first READ or request, */
-	uint32_t messages;	   /* and requests: for client/observe.h */
-	uint32_t reads;		   /* READs, posted or in the chain */
+	uint64_t posted_ns;	   /* the same, of the first READ or request */
 	uint64_t retry_ns;	   /* in the list of those that pause: until then */
 	uint64_t large_bytes;	   /* of the item that is READ, at most; 0: its header says it */
 	uint64_t large_offset;	   /* in the region */

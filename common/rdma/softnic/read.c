@@ -387,19 +387,22 @@ unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr)
 {
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
 	uint32_t used = qp->sq.posted - atomic_load_explicit(&qp->sq.freed, memory_order_acquire);
+	uint32_t room = qp->cap.max_send_wr - used;
 	struct read_keys keys = { NULL, NULL };
+	struct ibv_send_wr *at = *wr;
 	struct read_step step;
 	bool alive = true;
 	unsigned int count;
 
-	if ((*wr)->opcode != IBV_WR_RDMA_READ || !do_read_peer_alive(qp, theirs))
+	if (at->opcode != IBV_WR_RDMA_READ || !do_read_peer_alive(qp, theirs))
 		return 0;
-	for (count = 0; *wr && alive && count < qp->cap.max_send_wr - used; count++) {
-		if (!do_read_simple(qp, theirs, *wr, &keys, &step))
+	for (count = 0; at && alive && count < room; count++) {
+		if (!do_read_simple(qp, theirs, at, &keys, &step))
 			break;
-		alive = do_read_step(qp, *wr, &step);
-		*wr = (*wr)->next;
+		alive = do_read_step(qp, at, &step);
+		at = at->next;
 	}
+	*wr = at;
 	if (!count)
 		return 0;
 	qp->sq.pushed = qp->sq.done = qp->sq.posted;

@@ -37,7 +37,7 @@ static void copy_lines(uint8_t *to, const uint8_t *from, size_t length)
 		memcpy(to + at, from + at, SN_LINE);
 }
 
-static inline void do_read_copy(void *to, const uint8_t *from, size_t length)
+inline void sn_read_copy(void *to, const uint8_t *from, size_t length)
 {
 	if (fault_on())
 		fault_copy(to, from, length);
@@ -45,11 +45,6 @@ static inline void do_read_copy(void *to, const uint8_t *from, size_t length)
 		copy_lines(to, from, length);
 	else
 		memcpy(to, from, length);
-}
-
-void sn_read_copy(void *to, const uint8_t *from, size_t length)
-{
-	do_read_copy(to, from, length);
 }
 
 static void do_grant_release(struct sn_qp *qp, struct sn_grant *grant)
@@ -362,7 +357,7 @@ static bool do_read_step(struct sn_qp *qp, const struct ibv_send_wr *wr,
 	struct sn_cqe cqe;
 
 	if (wr->num_sge == 1)
-		do_read_copy((void *)(uintptr_t)wr->sg_list[0].addr, step->from, step->length);
+		sn_read_copy((void *)(uintptr_t)wr->sg_list[0].addr, step->from, step->length);
 	else
 		sn_sges_read(wr->sg_list, (uint32_t)wr->num_sge, step->from, step->length);
 	qp->sq.posted++;

@@ -118,7 +118,7 @@ void engine_post(struct kvd *handle)
 }
 
 /* If posting fails, the connection is lost at once. */
-static inline unsigned int do_engine_progress(struct kvd *handle)
+inline unsigned int engine_progress(struct kvd *handle)
 {
 	unsigned int n = 0;
 
@@ -130,11 +130,6 @@ static inline unsigned int do_engine_progress(struct kvd *handle)
 	if (handle->conn.broken && handle->up)
 		heal_lost(handle);
 	return n;
-}
-
-unsigned int engine_progress(struct kvd *handle)
-{
-	return do_engine_progress(handle);
 }
 
 void engine_events(struct kvd *handle)
@@ -315,7 +310,7 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 	handle->calls = flights;
 	handle->call_count = count;
 	engine_push(handle);
-	do_engine_progress(handle);
+	engine_progress(handle);
 	if (*left)
 		status = calls_wait(handle, left);
 	handle->call_count = 0;

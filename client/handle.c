@@ -194,7 +194,7 @@ static enum kvd_status call_denied(struct kvd *handle, bool *nested, uintptr_t u
 }
 
 /* An uncontended exchange is the only thing that a second thread can't get past. */
-static inline enum kvd_status do_call_enter(struct kvd *handle, bool *nested)
+inline enum kvd_status call_enter(struct kvd *handle, bool *nested)
 {
 	uintptr_t user = 0;
 
@@ -205,15 +205,10 @@ static inline enum kvd_status do_call_enter(struct kvd *handle, bool *nested)
 	return call_denied(handle, nested, user);
 }
 
-enum kvd_status call_enter(struct kvd *handle, bool *nested)
-{
-	return do_call_enter(handle, nested);
-}
-
 /* The deadline is set when the call first has to wait: see engine_wait(). */
 enum kvd_status call_begin(struct kvd *handle)
 {
-	enum kvd_status status = do_call_enter(handle, NULL);
+	enum kvd_status status = call_enter(handle, NULL);
 
 	if (status)
 		return status;

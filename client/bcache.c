@@ -94,7 +94,8 @@ void bcache_store(struct bcache *cache, uint64_t number, const struct bucket *bu
 
 void bcache_learn(struct bcache *cache, uint64_t hash, uint64_t slot)
 {
-	if (cache->lines)
+	/* A key that is replaced in place is where it was. */
+	if (cache->lines && bcache_lookup(cache, hash) != slot)
 		line_store(cache, bcache_line(cache, hash, slot_tag(slot)), slot, true);
 }
 

@@ -15,6 +15,11 @@ void connection_init(struct connection *conn)
 			.num_sge = 1,
 			.opcode = IBV_WR_RDMA_READ,
 		};
+	conn->send_wr = (struct ibv_send_wr){
+		.sg_list = &conn->send_sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+	};
 	conn->window = 1; /* for HELLO */
 }
 

@@ -105,7 +105,9 @@ struct connection {
 	uint8_t recv_free[MESSAGES_MAX];
 	struct reg_buf recvs[MESSAGES_MAX / MESSAGES_CHUNK];
 	struct reg_buf sends[MESSAGES_MAX / MESSAGES_CHUNK];
-	struct batch *batches; /* one for each message; NULL: none are made */
+	struct batch *batches;	    /* one for each message; NULL: none are made */
+	struct ibv_send_wr send_wr; /* of a request: all but what differs */
+	struct ibv_sge send_sge;
 	struct message messages[MESSAGES_MAX];
 	struct read reads[READS_IN_FLIGHT_MAX];
 	struct ibv_send_wr read_wrs[GETS_MAX];

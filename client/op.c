@@ -117,7 +117,7 @@ static enum kvd_status delete_check(struct kvd *handle, const struct kvd_op *op)
 	return KVD_OK;
 }
 
-enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
+inline enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
 {
 	enum kvd_status status = KVD_OK;
 
@@ -158,7 +158,13 @@ static void op_rpc(struct rpc *rpc, const struct kvd_op *op)
 {
 	struct wire_request *head = &rpc->head;
 
-	*rpc = (struct rpc){ .key = op->key, .key_len = op->key_len };
+	*head = (struct wire_request){ 0 };
+	rpc->on_loss = LOSS_UNKNOWN;
+	rpc->change = 0;
+	rpc->version = 0;
+	rpc->key = op->key;
+	rpc->key_len = op->key_len;
+	rpc->value = NULL;
 	switch (op->op) {
 	case KVD_OP_PUT:
 		head->op = WIRE_PUT;
@@ -226,7 +232,7 @@ static void change_fail(struct flight *f, enum kvd_status status)
 
 static const struct flight_ops change_ops = { .response = change_response, .fail = change_fail };
 
-void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t start_ns)
+inline void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t start_ns)
 {
 	flight_init_lookup(f, left, get_of(op));
 	f->lookup.pieces = op->iov_count;
@@ -251,13 +257,13 @@ void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t
 	}
 }
 
-void op_prepare(struct kvd *handle, struct flight *f)
+inline void op_prepare(struct kvd *handle, struct flight *f)
 {
 	if (f->op->op != KVD_OP_PING)
 		lookup_prepare(handle, &f->lookup);
 }
 
-void op_begin(struct kvd *handle, struct flight *f)
+inline void op_begin(struct kvd *handle, struct flight *f)
 {
 	if (f->kind == FLIGHT_LOOKUP) {
 		lookup_begin(handle, f);
@@ -285,23 +291,29 @@ struct observed op_observed(struct kvd_op *op, uint64_t start_ns)
 	};
 }
 
-static void op_timed(struct kvd *handle, const struct flight *f, enum kvd_opcode counted)
+static __attribute__((noinline)) void op_observe_end(struct kvd *handle, const struct flight *f,
+						     uint64_t end_ns)
 {
 	struct observed observed = op_observed(f->op, f->start_ns);
+
+	if (!f->left)
+		observed.submitted = f->op;
+	observe_end(handle, &observed, f, f->op->status, end_ns);
+	observe_counted(handle);
+}
+
+static inline void op_timed(struct kvd *handle, const struct flight *f, enum kvd_opcode counted)
+{
 	uint64_t end_ns = clock_ns();
 
 	if (counted < LATENCIES)
 		handle_latency(handle, counted, end_ns - f->start_ns);
-	if (!f->left)
-		observed.submitted = f->op;
-	if (handle->observing) {
-		observe_end(handle, &observed, f, f->op->status, end_ns);
-		observe_counted(handle);
-	}
+	if (handle->observing)
+		op_observe_end(handle, f, end_ns);
 }
 
 /* In the statistics every change except DELETE is a PUT, and a PING is nothing. */
-void op_count(struct kvd *handle, const struct flight *f)
+inline void op_count(struct kvd *handle, const struct flight *f)
 {
 	enum kvd_opcode counted = KVD_OP_PUT;
 
@@ -330,7 +342,7 @@ void op_count(struct kvd *handle, const struct flight *f)
 		op_timed(handle, f, counted);
 }
 
-bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
+inline bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
 {
 	if (handle->observing)
 		return true;

@@ -139,13 +139,6 @@ void rpc_release(struct kvd *handle)
 	}
 }
 
-void request_add(struct kvd *handle, struct flight *flight)
-{
-	flight->place = PLACE_QUEUED;
-	list_add(&handle->requests, &flight->link);
-	handle->attention = true;
-}
-
 /* Moves access records to the end of the message, as many as fit; returns how many. */
 static uint16_t access_append(struct kvd *handle, uint8_t *message, size_t used)
 {
@@ -217,28 +210,24 @@ static bool receive_post(struct kvd *handle)
 static void message_post(struct kvd *handle, uint32_t i, uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
-	struct ibv_sge sge = {
+	struct ibv_send_wr *bad, *wr = &conn->send_wr;
+	int err;
+
+	conn->send_sge = (struct ibv_sge){
 		.addr = (uintptr_t)message_at(conn, i),
 		.length = bytes,
 		.lkey = conn->sends[i / MESSAGES_CHUNK].mr->lkey,
 	};
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = bytes <= conn->inline_max ? IBV_SEND_INLINE : 0,
-	};
-	int err;
-
 	conn->chain_max = 0;
-	wr.wr_id = wr_id_make(WR_SEND, ++conn->sq_posted);
+	wr->wr_id = wr_id_make(WR_SEND, ++conn->sq_posted);
+	wr->send_flags = bytes <= conn->inline_max ? IBV_SEND_INLINE : 0;
 	if (++conn->unsignaled >= SIGNAL_EVERY) {
-		wr.send_flags |= IBV_SEND_SIGNALED;
+		wr->send_flags |= IBV_SEND_SIGNALED;
 		conn->unsignaled = 0;
 	}
 	handle->stats.requests++;
 	handle->stats.sent_bytes += bytes;
-	err = ibv_post_send(conn->qp, &wr, &bad);
+	err = ibv_post_send(conn->qp, wr, &bad);
 	if (err)
 		handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_post_send: %s",
 			    handle->dev->name, strerror(err));
@@ -373,7 +362,7 @@ static void pull_end(struct kvd *handle, struct message *message)
 	handle->served_bytes -= message->pulled;
 }
 
-static void flight_post(struct kvd *handle, struct flight *f, struct message *message)
+static inline void flight_post(struct kvd *handle, struct flight *f, struct message *message)
 {
 	uint32_t i = (uint32_t)(message - handle->conn.messages);
 
@@ -415,7 +404,7 @@ enum posted {
 };
 
 /* Posts the flight's request. */
-static enum posted request_post(struct kvd *handle, struct flight *f)
+static inline enum posted request_post(struct kvd *handle, struct flight *f)
 {
 	struct connection *conn = &handle->conn;
 	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc), direct;

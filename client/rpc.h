@@ -18,7 +18,12 @@ void rpc_bounces_release(struct kvd *handle);
 void rpc_release(struct kvd *handle);
 
 /* Lets the flight's request wait for its turn, behind those that wait already. */
-void request_add(struct kvd *handle, struct flight *flight);
+static inline void request_add(struct kvd *handle, struct flight *flight)
+{
+	flight->place = PLACE_QUEUED;
+	list_add(&handle->requests, &flight->link);
+	handle->attention = true;
+}
 
 /* Posts the request of a flight that is in no list, the first of the connection. */
 void request_post_now(struct kvd *handle, struct flight *flight);

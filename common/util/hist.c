@@ -79,36 +79,17 @@ void hist_sparse_release(struct hist_sparse *sparse)
 	memset(sparse, 0, sizeof(*sparse));
 }
 
-/* NULL: there is no memory for it. */
-static uint32_t *sparse_part(struct hist_sparse *sparse, unsigned int i)
+bool hist_sparse_grow(struct hist_sparse *sparse, unsigned int part)
 {
 	uint32_t(*parts)[HIST_SUB_BUCKETS];
 
-	if (!sparse->part_of[i]) {
-		parts = heap_realloc(sparse->parts, (sparse->part_count + 1u) * sizeof(*parts));
-		if (!parts)
-			return NULL;
-		memset(parts[sparse->part_count], 0, sizeof(*parts));
-		sparse->parts = parts;
-		sparse->part_of[i] = ++sparse->part_count;
-	}
-	return sparse->parts[sparse->part_of[i] - 1];
-}
-
-void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns)
-{
-	unsigned int bucket = hist_bucket(ns);
-	uint32_t *part = sparse_part(sparse, bucket / HIST_SUB_BUCKETS);
-
-	if (!part)
-		return;
-	if (!sparse->count++ || ns < sparse->min_ns)
-		sparse->min_ns = ns;
-	if (ns > sparse->max_ns)
-		sparse->max_ns = ns;
-	sparse->sum_ns += ns;
-	if (!++part[bucket % HIST_SUB_BUCKETS])
-		part[bucket % HIST_SUB_BUCKETS]--; /* stays at the most there is */
+	parts = heap_realloc(sparse->parts, (sparse->part_count + 1u) * sizeof(*parts));
+	if (!parts)
+		return false;
+	memset(parts[sparse->part_count], 0, sizeof(*parts));
+	sparse->parts = parts;
+	sparse->part_of[part] = ++sparse->part_count;
+	return true;
 }
 
 void hist_sparse_expand(const struct hist_sparse *sparse, struct hist *hist)

@@ -12,6 +12,7 @@
 #ifndef KVD_COMMON_UTIL_HIST_H
 #define KVD_COMMON_UTIL_HIST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/util/stat.h"
@@ -98,8 +99,26 @@ struct hist_sparse {
 
 /* Frees its memory and makes it empty. Zeroed memory is an empty one, too. */
 void hist_sparse_release(struct hist_sparse *sparse);
+/* Allocates a part. False: there is no memory. */
+bool hist_sparse_grow(struct hist_sparse *sparse, unsigned int part);
+
 /* Allocates the value's part if it is the first one there; without memory the value is dropped. */
-void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns);
+static inline void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns)
+{
+	unsigned int bucket = hist_bucket(ns), part = bucket / HIST_SUB_BUCKETS;
+	uint32_t *counter;
+
+	if (!sparse->part_of[part] && !hist_sparse_grow(sparse, part))
+		return;
+	if (!sparse->count++ || ns < sparse->min_ns)
+		sparse->min_ns = ns;
+	if (ns > sparse->max_ns)
+		sparse->max_ns = ns;
+	sparse->sum_ns += ns;
+	counter = &sparse->parts[sparse->part_of[part] - 1][bucket % HIST_SUB_BUCKETS];
+	*counter += *counter != UINT32_MAX;
+}
+
 /* Makes @hist the same as @sparse. */
 void hist_sparse_expand(const struct hist_sparse *sparse, struct hist *hist);
 

@@ -14,7 +14,9 @@
 #ifndef KVD_COMMON_RDMA_SOFTNIC_RING_H
 #define KVD_COMMON_RDMA_SOFTNIC_RING_H
 
+#include <errno.h>
 #include <stdint.h>
+#include <string.h>
 
 #define RING_BYTES 8192u
 #define RING_UNIT 64u
@@ -49,14 +51,48 @@ static inline uint32_t ring_in_ready(const struct ring_in *ring)
 	return ring->head - ring->tail;
 }
 
-/* Takes the position that the peer published; -EPROTO if it is impossible. */
-int ring_out_update(struct ring_out *ring, uint32_t tail);
-int ring_in_update(struct ring_in *ring, uint32_t head);
+/* Take the position that the peer published; -EPROTO if it is impossible. */
+static inline int ring_out_update(struct ring_out *ring, uint32_t tail)
+{
+	uint32_t used = ring->head - ring->tail;
+	uint32_t freed = tail - ring->tail;
+
+	if (freed > used || (freed & (RING_UNIT - 1)))
+		return -EPROTO;
+	ring->tail = tail;
+	return 0;
+}
+
+static inline int ring_in_update(struct ring_in *ring, uint32_t head)
+{
+	uint32_t ready = ring_in_ready(ring);
+	uint32_t now = head - ring->tail;
+
+	if (now > RING_BYTES || now < ready || (now & (RING_UNIT - 1)))
+		return -EPROTO;
+	ring->head = head;
+	return 0;
+}
 
 /* Copies to @offset bytes after the head; the caller has checked that there is room. */
-void ring_out_write(struct ring_out *ring, uint32_t offset, const void *from, uint32_t length);
+static inline void ring_out_write(struct ring_out *ring, uint32_t offset, const void *from,
+				  uint32_t length)
+{
+	uint32_t at = (ring->head + offset) & (RING_BYTES - 1);
+	uint32_t first = RING_BYTES - at;
 
-/* Copies from @offset bytes after the tail; the caller has checked that all of it is there. */
+	if (length <= first) {
+		memcpy(ring->data + at, from, length);
+		return;
+	}
+	memcpy(ring->data + at, from, first);
+	memcpy(ring->data, (const uint8_t *)from + first, length - first);
+}
+
+/*
+ * Copies from @offset bytes after the tail; the caller has checked that all of it is there. Not
+ * inline: the compiler might use what is in the ring, which the peer may change, for the copy.
+ */
 void ring_in_read(const struct ring_in *ring, uint32_t offset, void *to, uint32_t length);
 
 /* Ends a record of @bytes. */

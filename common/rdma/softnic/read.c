@@ -227,7 +227,7 @@ static bool side_gone(const struct link_side *theirs)
 }
 
 /* Whether the peer is alive; checks its socket once per tick. */
-static bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
+static inline bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
 {
 	uint64_t tick = sn_now_ns(CLOCK_MONOTONIC_COARSE);
 

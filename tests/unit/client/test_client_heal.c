@@ -568,6 +568,31 @@ static void exactly_once(void **state)
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 }
 
+static void greet_narrow(struct fake_server *p, struct wire_welcome *welcome)
+{
+	greet(p, welcome);
+	welcome->window = 1;
+}
+
+/* They are sent again one by one, if the new window is so small, although nothing else is sent. */
+static void exactly_once_one_by_one(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	for (i = 0; i < WINDOW; i++)
+		submit_put(i, i);
+	lose_answers(true);
+	server->greet = greet_narrow;
+	await_all();
+	for (i = 0; i < WINDOW; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, WINDOW);
+	assert_int_equal(twice, WINDOW);
+}
+
 /* The same, but the server has forgotten, or is another one. */
 static void a_forgotten_identity(void **state)
 {
@@ -901,6 +926,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_one_by_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_forgotten_identity, setup, teardown),
 		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_while_a_touched_copy_is_read, setup,

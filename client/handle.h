@@ -71,6 +71,7 @@ enum heal_state { HEAL_PAUSE, HEAL_CONNECTING, HEAL_HELLO };
 struct heal {
 	enum heal_state state;
 	bool opening;		/* in kvd_open() */
+	bool device_died;	/* the last try says so: the next one begins with another */
 	unsigned int tries;	/* that failed since the connection was lost */
 	unsigned int failures;	/* of which the length of the next pause depends */
 	enum kvd_status status; /* of the loss, or of the last try */

@@ -9,6 +9,7 @@
 #include "client/changes.h"
 #include "client/completion.h"
 #include "client/connect.h"
+#include "client/device.h"
 #include "client/events.h"
 #include "client/landing.h"
 #include "client/rpc.h"
@@ -54,17 +55,6 @@ static void why_keep(struct kvd *handle)
 	/* The rest of a text that is longer is its remedy. */
 	snprintf(handle->heal.why, sizeof(handle->heal.why), "%.*s",
 		 (int)sizeof(handle->heal.why) - 1, handle->error);
-}
-
-static void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
-{
-	unsigned int i;
-
-	for (i = 0; i < handle->call_count; i++)
-		if (handle->calls[i].place != PLACE_ENDED)
-			visit(handle, &handle->calls[i]);
-	if (handle->submitted)
-		handle->submitted->each(handle, visit);
 }
 
 static void flight_close(struct kvd *handle, struct flight *f)
@@ -117,11 +107,20 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 static void try_begin(struct kvd *handle, uint64_t begin_ns)
 {
 	struct heal *heal = &handle->heal;
-	enum kvd_status status;
+	enum kvd_status status = KVD_OK;
 
 	heal->state = HEAL_CONNECTING;
+	if (heal->device_died) {
+		status = device_renew(handle);
+		begin_ns = clock_ns();
+	}
 	heal->next_ns = begin_ns + handle->options.connect_timeout_ms * 1000000ull;
-	status = connect_start(handle);
+	heal->device_died = status != KVD_OK;
+	if (!status) {
+		status = connect_start(handle);
+		/* Nothing but the device takes part in it. That of kvd_open() is new already. */
+		heal->device_died = status == KVD_ERR_DEVICE && !heal->opening;
+	}
 	if (status)
 		try_failed(handle, status);
 }

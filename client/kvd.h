@@ -112,6 +112,11 @@
  * for a loss, one for the first try that failed, the second, the fourth and so on, and one when the
  * handle has connected again.
  *
+ * An RDMA device that died, or was removed, is opened anew by the first handle that connects again
+ * after that: this resolves the name, and only then kvd_poll() may block, for connect_timeout_ms.
+ * What was registered with the dead one stays so, and values are copied, until it is registered
+ * again, by any handle that has the new one.
+ *
  * Limits. A server may limit the requests and the bytes of each connection
  * (limits.connection_requests and limits.connection_bytes of kvd). Beyond that, every call that
  * sends a request may return KVD_ERR_BUSY, also where this is not said below: the server did not
@@ -1118,7 +1123,10 @@ struct kvd_mem_info {
 /* Fills @info. Does not block. Any thread, until @mem is ended. */
 void kvd_mem_info(const struct kvd_mem *mem, struct kvd_mem_info *info);
 
-/* What a handle is connected to. The strings belong to the handle. */
+/*
+ * What a handle is connected to. The strings belong to the handle, and are valid until its next
+ * call: the device may be another one then.
+ */
 struct kvd_info {
 	const char *device_kind; /* "verbs" or "softnic" */
 	const char *device_name; /* e.g. "mlx5_0", "rxe1", "softnic0" */

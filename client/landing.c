@@ -147,6 +147,17 @@ static void request_detach(struct connection *conn, const struct flight *f)
 			batch->flights[i] = NULL;
 }
 
+void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
+{
+	unsigned int i;
+
+	for (i = 0; i < handle->call_count; i++)
+		if (handle->calls[i].place != PLACE_ENDED)
+			visit(handle, &handle->calls[i]);
+	if (handle->submitted)
+		handle->submitted->each(handle, visit);
+}
+
 void flight_detach(struct kvd *handle, struct flight *f)
 {
 	switch ((enum flight_place)f->place) {

@@ -10,6 +10,8 @@
 
 #include "client/handle.h"
 
+/* Calls @visit for all flights that have begun and not ended, but the handle's own. */
+void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f));
 /* Takes the flight from where it is. It may be ended then. */
 void flight_detach(struct kvd *handle, struct flight *flight);
 /* Ends it with @status, which is an error. */

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/async.h"
 #include "client/call.h"
 #include "client/connect.h"
+#include "client/device.h"
 #include "client/engine.h"
 #include "client/heal.h"
 #include "client/observe.h"
@@ -60,74 +60,6 @@ static enum kvd_status options_check(struct kvd *handle)
 	return KVD_OK;
 }
 
-/* The device says ECONNREFUSED if there is no socket at the path, or a file that is none. */
-static enum kvd_status open_softnic_failed(struct kvd *handle, const char *path, int err)
-{
-	struct stat st;
-
-	if (err == -EACCES || err == -EPERM)
-		return connect_no_permission(handle, path, err);
-	if (err == -ECONNREFUSED && !stat(path, &st))
-		return handle_fail(handle, KVD_ERR_UNREACHABLE,
-				   "%s is not a socket: give the path of kvd's (softnic.socket)",
-				   path);
-	if (err == -ECONNREFUSED)
-		return handle_fail(handle, KVD_ERR_UNREACHABLE, "no socket at %s: is kvd running?",
-				   path);
-	return handle_fail(handle, connect_status(err), "softnic device for %s: %s", path,
-			   strerror(-err));
-}
-
-static enum kvd_status open_verbs_failed(struct kvd *handle, const char *url, int err)
-{
-	char name[IBV_SYSFS_NAME_MAX];
-
-	if (err == -ENODEV && !device_verbs_present(name))
-		return handle_fail(
-			handle, KVD_ERR_DEVICE,
-			"%s: this host has no RDMA device; for a server on this host use "
-			"softnic:///PATH",
-			url);
-	if (err == -ENODEV)
-		return handle_fail(handle, KVD_ERR_DEVICE,
-				   "%s: the route to this host leads over no RDMA device; `rdma "
-				   "link` shows those there are",
-				   url);
-	return handle_fail(handle, connect_status(err), "%s can't be reached by RDMA: %s", url,
-			   strerror(-err));
-}
-
-/*
- * Opens the device that leads to @url, or takes that of other handles with this URL: for verbs,
- * resolves the name, the address and the route.
- */
-static enum kvd_status open_device(struct kvd *handle, const char *url)
-{
-	struct shared_failure failure;
-	struct device_addr addr;
-	char reason[160];
-	int err;
-
-	if (!url)
-		return handle_fail(handle, KVD_ERR_INVALID, "the URL is NULL");
-	if (device_addr_parse(&addr, url, reason, sizeof(reason)))
-		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url, reason);
-	err = shared_device_get(&handle->shared_device, url, &addr,
-				(int)handle->options.connect_timeout_ms, &failure);
-	if (err && failure.what)
-		return handle_fail(handle,
-				   connect_is_shortage(err) ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
-				   "device %s %s: %s", failure.name, failure.what, strerror(-err));
-	if (err)
-		return addr.kind == DEVICE_SOFTNIC ? open_softnic_failed(handle, addr.path, err) :
-						     open_verbs_failed(handle, url, err);
-	handle->dev = handle->shared_device->dev;
-	handle->pd = handle->shared_device->pd;
-	handle->message_max = handle->shared_device->port.max_msg_sz;
-	handle->conn.read_sges_max = handle->shared_device->read_sges_max;
-	return KVD_OK;
-}
-
 static bool open_ended(struct kvd *handle, const void *arg)
 {
 	(void)arg;
@@ -141,7 +73,7 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 	enum kvd_status status = options_check(handle);
 
 	if (!status)
-		status = open_device(handle, url);
+		status = device_get(handle, url);
 	if (status)
 		return status;
 	heal_open(handle, begin_ns);
@@ -238,8 +170,7 @@ void kvd_close(struct kvd *handle)
 	/* Any call to the device would be the parent's, and so is all that its handles share. */
 	if (handle->dev && !inherited) {
 		connection_drop(handle);
-		rpc_release(handle);
-		reg_buf_release(&handle->conn.ring, handle->dev);
+		device_buffers_release(handle);
 	}
 	/* Lets go of the caller's memory. */
 	submitted_release(handle);

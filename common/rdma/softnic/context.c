@@ -277,6 +277,11 @@ void sn_lock_broken(void)
 }
 #endif
 
+bool sn_context_is_dead(const struct sn_context *ctx)
+{
+	return atomic_load(&ctx->dead);
+}
+
 void sn_context_kill(struct sn_context *ctx)
 {
 	struct sn_cm_channel *cm;

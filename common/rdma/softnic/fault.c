@@ -24,6 +24,7 @@ static _Atomic uint64_t fault_counts[FAULT_CALL_COUNT];
 static _Atomic uint64_t fault_total;
 static _Atomic uint64_t fault_random;
 static _Atomic uint64_t fault_completions;
+static _Atomic bool fault_killed;
 
 static const char *const fault_names[FAULT_CALL_COUNT] = {
 #define FAULT_NAME(name) #name,
@@ -46,6 +47,7 @@ void fault_set(const struct fault_plan *plan)
 	atomic_store(&fault_total, 0);
 	atomic_store(&fault_random, plan->seed);
 	atomic_store(&fault_completions, 0);
+	atomic_store(&fault_killed, false);
 	atomic_store(&fault_active, true);
 }
 
@@ -109,14 +111,14 @@ int fault_hit(enum fault_call call, struct sn_context *ctx)
 	uint64_t count = atomic_fetch_add(&fault_counts[call], 1) + 1;
 	uint64_t total = atomic_fetch_add(&fault_total, 1) + 1;
 
-	if (fault_plan.kill_at && total >= fault_plan.kill_at && ctx) {
-		if (total == fault_plan.kill_at)
-			log_warn("softnic: fault plan: the device dies at call %llu, %s",
-				 (unsigned long long)total, fault_names[call]);
+	if (fault_plan.kill_at && total >= fault_plan.kill_at && ctx &&
+	    !atomic_exchange(&fault_killed, true)) {
+		log_warn("softnic: fault plan: the device dies at call %llu, %s",
+			 (unsigned long long)total, fault_names[call]);
 		sn_context_kill(ctx);
-		if (!fault_survives(call))
-			return -EIO;
 	}
+	if (fault_plan.kill_at && ctx && sn_context_is_dead(ctx) && !fault_survives(call))
+		return -EIO;
 	if (fault_plan.stall_at == count && fault_plan.stall_call == call)
 		fault_stall();
 	if (fault_plan.fail_at != count || fault_plan.fail_call != call)

@@ -11,7 +11,8 @@
  *			in each poll
  *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
  *	delay=TIME	what a peer sends waits up to TIME before it is seen
- *	kill=N		the device dies at the N-th call of any kind
+ *	kill=N		the device dies of which the N-th call of any kind is; one that is
+ *			opened later works
  *	stall=CALL:N:TIME the N-th CALL takes this long, as on a device or network that is slow
  *	reuse=1		a queue pair gets the lowest number that is free, so that numbers are
  *			used again at once
@@ -138,6 +139,7 @@ struct sn_context;
 
 /* context.c: ends the device, as IBV_EVENT_DEVICE_FATAL reports. */
 void sn_context_kill(struct sn_context *ctx);
+bool sn_context_is_dead(const struct sn_context *ctx);
 
 /* Counts the call; returns the negative errno that it must fail with, or 0. @ctx: NULL for open. */
 int fault_hit(enum fault_call call, struct sn_context *ctx);

@@ -77,7 +77,7 @@
 #define SN_COPY_SCAN (2 * SN_COPY_STEP) /* bytes that all of them READ in a scan: 20 us */
 #define SN_QUEUE_FIRST 4 /* entries of a queue that grows, at first: those of a channel pair */
 #define SN_LINE 64
-#define SN_NOW_BYTES 16384u /* of a file, by one system call: stays in the CPU's cache */
+#define SN_NOW_BYTES 65536u /* of a file, by one system call: stays in the CPU's second cache */
 #define SN_COPY_LINES 4	    /* lines that are copied without a call */
 
 #define sn_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

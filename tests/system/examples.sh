@@ -34,6 +34,12 @@ batch() {
 		[ "$(kvctl get key-999)" = 'value of 999' ]
 }
 
+# 16 blocks of 256 KiB stored and read, then 1 MiB stored, and read to 8 pieces.
+zero_copy_arena() {
+	example zero_copy_arena && said '16 blocks stored, 16 read back' &&
+		said '1048576 bytes read to 8 places' && said '10 MiB moved without a copy'
+}
+
 epoll_loop() {
 	example epoll_loop <<-'END' || return 1
 		set colour green
@@ -100,6 +106,7 @@ libuv_server() {
 check "the server starts" server_start
 check "sync" sync
 check "batch" batch
+check "zero-copy arena" zero_copy_arena
 check "epoll_loop" epoll_loop
 check "thread_pool" thread_pool
 check "cache_aside" cache_aside

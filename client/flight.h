@@ -126,7 +126,7 @@ struct flight {
 	bool counted;  /* in the handle's filter of changes */
 	bool sent;     /* the server may have executed its request */
 	bool alone;    /* GET by request: no other request is sent until it has ended */
-	bool direct;   /* it uses `mem`, which has all of its value */
+	bool direct;   /* it uses `mem`, which has all of its value, until it ends */
 	bool has_transfer;
 	uint32_t reads;	      /* READs, posted or in the chain, */
 	uint32_t messages;    /* and requests: for client/observe.h */

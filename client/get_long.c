@@ -265,6 +265,9 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 	struct lookup *l = &f->lookup;
 
 	transfer_release(handle, f);
+	/* What is READ next may be short, and copied. */
+	if (outcome != TRANSFER_FOUND && f->direct)
+		flight_put_memory(handle, f);
 	if (outcome == TRANSFER_ENDED) {
 		get_end(handle, f, stopped);
 		return;

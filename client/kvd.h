@@ -1221,6 +1221,7 @@ enum kvd_path {
 	KVD_PATH_COLD = 2,    /* by READs, of the index first */
 	KVD_PATH_REQUEST = 3, /* by requests to the server; perhaps after READs */
 	KVD_PATH_PULL = 4,    /* the same, and the server READ the value from here */
+	KVD_PATH_DIRECT = 5,  /* registered memory: READ to it, or by the server from it; no copy */
 };
 
 enum kvd_observe {

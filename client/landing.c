@@ -40,11 +40,16 @@ bool flight_get_memory(struct kvd *handle, struct flight *f, const void *value, 
 	return f->direct;
 }
 
-void flight_put_memory(struct kvd *handle, struct flight *f)
+static void flight_leave_memory(struct kvd *handle, struct flight *f)
 {
 	memory_put(f->mem);
-	f->direct = false;
 	handle->directs--;
+}
+
+void flight_put_memory(struct kvd *handle, struct flight *f)
+{
+	flight_leave_memory(handle, f);
+	f->direct = false;
 }
 
 void connection_let_go(struct kvd *handle)
@@ -116,8 +121,9 @@ void flight_end(struct kvd *handle, struct flight *f)
 		handle->conn.fence = NULL;
 		handle->attention = true;
 	}
+	/* Statistics want to know that it was. */
 	if (f->direct)
-		flight_put_memory(handle, f);
+		flight_leave_memory(handle, f);
 	if (f->counted)
 		change_end(handle, f);
 	if (f->left)

@@ -154,8 +154,12 @@ static enum kvd_path path_of(const struct flight *f)
 {
 	if (!f || !f->posted_ns)
 		return KVD_PATH_NONE;
+	if (f->messages && !(f->rpc.head.flags & WIRE_F_PULL))
+		return KVD_PATH_REQUEST;
+	if (f->direct)
+		return KVD_PATH_DIRECT;
 	if (f->messages)
-		return f->rpc.head.flags & WIRE_F_PULL ? KVD_PATH_PULL : KVD_PATH_REQUEST;
+		return KVD_PATH_PULL;
 	return f->lookup.cached ? KVD_PATH_WARM : KVD_PATH_COLD;
 }
 

@@ -51,7 +51,7 @@ static const char *const op_names[OBSERVE_OPS] = {
 
 static const char *const path_names[OBSERVE_PATHS] = {
 	[KVD_PATH_NONE] = "none",	[KVD_PATH_WARM] = "warm", [KVD_PATH_COLD] = "cold",
-	[KVD_PATH_REQUEST] = "request", [KVD_PATH_PULL] = "pull",
+	[KVD_PATH_REQUEST] = "request", [KVD_PATH_PULL] = "pull", [KVD_PATH_DIRECT] = "direct",
 };
 
 static const char *const status_names[OBSERVE_STATUSES] = {

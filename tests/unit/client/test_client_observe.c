@@ -143,6 +143,32 @@ static void run_all(void)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
+/* Values that the server READs from registered memory, and a shorter one, which goes as any. */
+static void registered_memory_is_a_path(void **state)
+{
+	static uint8_t memory[8192] __attribute__((aligned(4096)));
+	struct kvd_op_stats stats;
+	struct kvd_mem *mem;
+	uint64_t key = 9;
+
+	(void)state;
+	assert_int_equal(kvd_register(kvd, memory, sizeof(memory), &mem), KVD_OK);
+	assert_int_equal(kvd_observe(kvd, KVD_OBSERVE_OPS), KVD_OK);
+	assert_int_equal(kvd_put(kvd, &key, 8, memory, 4000, NULL, NULL), KVD_OK);
+	assert_int_equal(kvd_put(kvd, &key, 8, memory, 40, NULL, NULL), KVD_OK);
+	assert_counts(kvd, KVD_OP_PUT, KVD_PATH_DIRECT, 1, 0);
+	assert_counts(kvd, KVD_OP_PUT, KVD_PATH_PULL, 0, 0);
+	assert_counts(kvd, KVD_OP_PUT, KVD_PATH_REQUEST, 1, 0);
+	assert_int_equal(kvd_stats_text(kvd, KVD_STATS_LINES, text, sizeof(text), NULL), KVD_OK);
+	assert_non_null(strstr(text, "\nput_direct_count 1\n"));
+	assert_int_equal(kvd_stats_text(kvd, KVD_STATS_PROMETHEUS, text, sizeof(text), NULL),
+			 KVD_OK);
+	assert_non_null(strstr(text, "{op=\"put\",path=\"direct\",status=\"OK\"} 1\n"));
+	assert_int_equal(kvd_op_stats(kvd, KVD_OP_GET, KVD_PATH_DIRECT + 1, &stats, sizeof(stats)),
+			 KVD_ERR_INVALID);
+	assert_int_equal(kvd_deregister(mem), KVD_OK);
+}
+
 static void assert_all(const struct kvd *handle)
 {
 	assert_counts(handle, KVD_OP_GET, KVD_PATH_COLD, 3, 0);
@@ -702,6 +728,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(each_operation_and_path),
+		CASE(registered_memory_is_a_path),
 		CASE(off_at_first),
 		CASE(existence),
 		CASE(batches),

@@ -115,6 +115,30 @@ static void a_buffer_too_small(void **state)
 	assert_int_equal(get_at(0, 400000, &item), KVD_NOT_FOUND);
 }
 
+static uint64_t gets_on(enum kvd_path path)
+{
+	struct kvd_op_stats stats;
+
+	assert_int_equal(kvd_op_stats(kvd, KVD_OP_GET, path, &stats, sizeof(stats)), KVD_OK);
+	return stats.count;
+}
+
+/* The statistics tell values that were READ to where they belong from others. */
+static void a_path_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_observe(kvd, KVD_OBSERVE_OPS), KVD_OK);
+	other_put("key", value, 70000);
+	assert_got(0, 70000, value, 70000);
+	assert_got(0, 80000, value, 70000);
+	assert_get("key", value, 70000);
+	other_put("key", value, 100);
+	assert_got(0, 100, value, 100);
+	assert_int_equal(gets_on(KVD_PATH_DIRECT), 2);
+	assert_int_equal(gets_on(KVD_PATH_WARM) + gets_on(KVD_PATH_COLD), 2);
+	assert_int_equal(kvd_observe(kvd, KVD_OBSERVE_OFF), KVD_OK);
+}
+
 /* The device registers less at once than the value has. */
 static void a_plain_put_longer_than_a_registration(void **state)
 {
@@ -500,6 +524,7 @@ int main(void)
 		ARENA_CASE(values_go_where_they_belong),
 		ARENA_CASE(a_buffer_too_small),
 		ARENA_CASE(a_plain_put_longer_than_a_registration),
+		ARENA_CASE(a_path_of_its_own),
 		ARENA_CASE(puts_are_not_copied),
 		ARENA_CASE(wrong_bytes_are_not_delivered),
 		ARENA_CASE(values_that_change_while_they_are_read),

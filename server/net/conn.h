@@ -133,8 +133,10 @@ struct conn {
 	bool pull_tried;	    /* to begin one behind them; again when one of them has ended */
 	struct deferred *pull_next; /* of which the next READ is; NULL: none */
 	unsigned int reads_posted;  /* and not completed; at most PULL_DEPTH */
-	uint64_t reads_bytes;	    /* of those */
-	uint64_t pull_ahead;	    /* bytes of READs that were posted, and are not summed */
+	unsigned int read_first;    /* of read_bytes: the oldest of them */
+	uint32_t read_bytes[PULL_DEPTH];
+	uint64_t reads_bytes;		  /* of those */
+	uint64_t pull_ahead;		  /* bytes of READs that were posted, and are not summed */
 	TAILQ_ENTRY(conn) pull_entry;	  /* in worker->pulls, if pull_since_ns is not 0 */
 	uint64_t pull_since_ns;		  /* since when it is to serve the next value; 0: none */
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */

@@ -56,25 +56,30 @@ static void clock_progress(struct conn *conn, uint64_t now_ns)
 	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
 }
 
-static uint32_t piece_bytes(const struct poller *poller, uint32_t left)
+/* Most bytes of the connection's next READ. */
+static uint32_t piece_bytes_max(const struct conn *conn)
 {
-	uint32_t bytes_max = PULL_PIECE_BYTES;
+	const struct nic *nic = conn->poller->nic;
+	bool is_long = nic->dev->kind == DEVICE_VERBS && conn->pulls > 1;
+	uint32_t bytes = is_long ? PULL_PIECE_BYTES_LONG : PULL_PIECE_BYTES;
 
-	if (poller->nic->port.max_msg_sz < bytes_max)
-		bytes_max = poller->nic->port.max_msg_sz;
+	return nic->port.max_msg_sz < bytes ? nic->port.max_msg_sz : bytes;
+}
+
+static uint32_t piece_bytes(const struct conn *conn)
+{
+	uint32_t left = conn->pull_next->pull.left, bytes_max = piece_bytes_max(conn);
+
 	return left < bytes_max ? left : bytes_max;
 }
 
 /* Whether another READ is due: no more is READ ahead of the sum than PULL_DEPTH pieces. */
 static bool wants_read(const struct conn *conn)
 {
-	const struct poller *poller = conn->poller;
-	uint64_t ahead_max;
+	uint64_t ahead_max = (uint64_t)PULL_DEPTH * piece_bytes_max(conn);
 
-	if (!conn->pull_next || conn->reads_posted == PULL_DEPTH)
-		return false;
-	ahead_max = (uint64_t)PULL_DEPTH * piece_bytes(poller, UINT32_MAX);
-	return conn->pull_ahead + piece_bytes(poller, conn->pull_next->pull.left) <= ahead_max;
+	return conn->pull_next && conn->reads_posted < PULL_DEPTH &&
+	       conn->pull_ahead + piece_bytes(conn) <= ahead_max;
 }
 
 /* All READs of @deferred are posted. */
@@ -90,7 +95,7 @@ static bool read_post(struct conn *conn)
 	struct deferred *deferred = conn->pull_next;
 	struct poller *poller = conn->poller;
 	struct pull *pull = &deferred->pull;
-	uint32_t bytes = piece_bytes(poller, pull->left);
+	uint32_t bytes = piece_bytes(conn);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)pull->to,
 		.length = bytes,
@@ -112,7 +117,7 @@ static bool read_post(struct conn *conn)
 	}
 	sq_take(conn);
 	conn->sq_unsignaled = 0;
-	conn->reads_posted++;
+	conn->read_bytes[(conn->read_first + conn->reads_posted++) % PULL_DEPTH] = bytes;
 	conn->reads_bytes += bytes;
 	conn->pull_ahead += bytes;
 	pull->addr += bytes;
@@ -204,7 +209,8 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 	if (conn->stopped)
 		return;
 	/* READs complete in the order in which they were posted. */
-	bytes = piece_bytes(conn->poller, deferred->request.value_len - pull->arrived);
+	bytes = conn->read_bytes[conn->read_first];
+	conn->read_first = (conn->read_first + 1) % PULL_DEPTH;
 	conn->reads_bytes -= bytes;
 	pull->arrived += bytes;
 	pull->steps.arrived = pull->arrived;

@@ -953,6 +953,37 @@ static void several_values(void **state)
 	assert_int_equal(c->conn.reads_bytes, 0);
 }
 
+/* Over RDMA the READs are longer while another value of the connection is outstanding. */
+static void several_over_rdma(void **state)
+{
+	const uint32_t bytes = 3 * PULL_PIECE_BYTES_LONG + 5000;
+	struct test_conn *c = &test_conns[0];
+	uint32_t longest = 0;
+
+	(void)state;
+	prove(c);
+	c->conn.poller->nic->dev->kind = DEVICE_VERBS;
+	assert_true(send_pull(c, 0, "a", WIRE_SET, value, bytes));
+	assert_int_equal(c->read_count, PULL_DEPTH);
+	assert_int_equal(c->sges[PULL_DEPTH - 1].length, PULL_PIECE_BYTES);
+	assert_true(send_pull(c, 1, "b", WIRE_SET, value + 1, bytes));
+	while (c->responses < 2) {
+		if (!c->read_count) {
+			assert_true(test_turn());
+			continue;
+		}
+		if (c->sges[0].length > longest)
+			longest = c->sges[0].length;
+		serve_read(c);
+	}
+	c->conn.poller->nic->dev->kind = DEVICE_SOFTNIC;
+	assert_int_equal(longest, PULL_PIECE_BYTES_LONG);
+	assert_stored("a", value, bytes);
+	assert_stored("b", value + 1, bytes);
+	assert_int_equal(c->conn.pull_ahead, 0);
+	assert_int_equal(c->conn.reads_bytes, 0);
+}
+
 /* A request that fits a message. True: it was executed at once. */
 static bool send_small(struct test_conn *c, uint32_t n, enum wire_op op, const char *byte)
 {
@@ -1146,6 +1177,7 @@ int main(void)
 		CASE(probed_first),
 		CASE(probe_is_not_answered),
 		CASE(several_values),
+		CASE(several_over_rdma),
 		CASE(order_is_kept),
 		CASE(several_values_share),
 		CASE(several_values_end),

@@ -127,15 +127,45 @@ static int poller_create_srq(struct poller *poller)
 	return poller->nic->dev->ops->create_srq(poller->nic->pd, &attr, &poller->srq);
 }
 
-static void poller_fill_srq(struct poller *poller)
+/* Posts receives in one chain; *@posted is how many the device took. 0 or a negative errno. */
+static int recvs_post(struct poller *poller, const uint32_t *buffers, unsigned int count,
+		      unsigned int *posted)
+{
+	struct ibv_recv_wr wrs[BATCH_MAX], *bad = wrs;
+	struct ibv_sge sges[BATCH_MAX];
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < count; i++) {
+		sges[i] = (struct ibv_sge){
+			.addr = (uintptr_t)poller_buffer(poller, buffers[i]),
+			.length = poller->limits.buffer_bytes,
+			.lkey = poller->mr->lkey,
+		};
+		wrs[i] = (struct ibv_recv_wr){
+			.wr_id = wr_id_make(WR_RECV, 0, 0, buffers[i]),
+			.next = i + 1 < count ? &wrs[i + 1] : NULL,
+			.sg_list = &sges[i],
+			.num_sge = 1,
+		};
+	}
+	err = count ? ibv_post_srq_recv(poller->srq, wrs, &bad) : 0;
+	*posted = err ? (unsigned int)(bad - wrs) : count;
+	return -err;
+}
+
+static int poller_fill_srq(struct poller *poller)
 {
 	uint32_t i, j, buffers[BATCH_MAX];
+	unsigned int posted;
+	int err = 0;
 
-	for (i = 0; i < poller->limits.srq_depth; i += j) {
+	for (i = 0; i < poller->limits.srq_depth && !err; i += j) {
 		for (j = 0; j < BATCH_MAX && i + j < poller->limits.srq_depth; j++)
 			buffers[j] = i + j;
-		poller_post_recvs(poller, buffers, j);
+		err = recvs_post(poller, buffers, j, &posted);
 	}
+	return err;
 }
 
 /* Windows keep the SRQ from running empty; its limit event shows it if they fail to. */
@@ -204,7 +234,9 @@ static int poller_init_all(struct poller *poller, int cqes)
 	if (err)
 		return poller_error(poller, err, "create its shared receive queue",
 				    "request.srq_depth or server.workers");
-	poller_fill_srq(poller);
+	err = poller_fill_srq(poller);
+	if (err)
+		return poller_error(poller, err, "post receives", "request.srq_depth");
 	err = poller_arm_srq_limit(poller);
 	if (err)
 		return poller_error(poller, err, "set the limit of its shared receive queue",
@@ -261,30 +293,33 @@ void poller_release(struct poller *poller)
 
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count)
 {
-	struct ibv_recv_wr wrs[BATCH_MAX], *bad;
-	struct ibv_sge sges[BATCH_MAX];
-	unsigned int i;
-	int err;
+	unsigned int posted, i;
+	int err = recvs_post(poller, buffers, count, &posted);
 
-	for (i = 0; i < count; i++) {
-		sges[i] = (struct ibv_sge){
-			.addr = (uintptr_t)poller_buffer(poller, buffers[i]),
-			.length = poller->limits.buffer_bytes,
-			.lkey = poller->mr->lkey,
-		};
-		wrs[i] = (struct ibv_recv_wr){
-			.wr_id = wr_id_make(WR_RECV, 0, 0, buffers[i]),
-			.next = i + 1 < count ? &wrs[i + 1] : NULL,
-			.sg_list = &sges[i],
-			.num_sge = 1,
-		};
+	if (!err)
+		return;
+	for (i = posted; i < count; i++) {
+		poller->buffers[buffers[i]].next = poller->unposted;
+		poller->unposted = buffers[i];
+		poller->unposted_count++;
 	}
-	err = count ? ibv_post_srq_recv(poller->srq, wrs, &bad) : 0;
-	if (err) {
-		/* There are exactly as many buffers as the SRQ has room for: the device broke. */
-		log_error("device %s: ibv_post_srq_recv: %s: no request could arrive; kvd aborts, "
-			  "start it again",
-			  poller->nic->dev->name, strerror(err));
-		abort();
+	/* There are exactly as many buffers as the SRQ has room for: it is the device. */
+	log_ratelimited(LOG_ERROR, 1,
+			"device %s: ibv_post_srq_recv: %s: %u of %u receives are missing, so "
+			"that requests may have to wait; trying again",
+			poller->nic->dev->name, strerror(-err), poller->unposted_count,
+			poller->limits.srq_depth);
+}
+
+void poller_post_refused(struct poller *poller)
+{
+	uint32_t buffers[BATCH_MAX];
+	unsigned int count = 0;
+
+	while (poller->unposted_count && count < BATCH_MAX) {
+		buffers[count++] = poller->unposted;
+		poller->unposted = poller->buffers[poller->unposted].next;
+		poller->unposted_count--;
 	}
+	poller_post_recvs(poller, buffers, count);
 }

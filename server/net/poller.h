@@ -45,7 +45,7 @@ enum budget_class { BUDGET_UNPROVEN, BUDGET_PROVEN, BUDGET_LATE, BUDGET_CLASSES 
  * deferred; the others are free or hold a response that was posted and has not completed.
  */
 struct buffer {
-	uint32_t next; /* buffer of the connection's next posted response */
+	uint32_t next; /* buffer of the connection's next posted response; or refused receive */
 };
 
 /* What a poller needs of the configuration. */
@@ -88,8 +88,10 @@ struct poller {
 	uint32_t inline_max;	   /* bytes of the longest message that is sent inline */
 	struct deferred *deferred; /* one for each receive buffer: server/net/deferred.h */
 	struct cds_lfht *conns;	   /* by qp_num */
-	uint64_t taken;		   /* completions, since the start */
-	bool all_taken;		   /* the last poll took all that had arrived */
+	uint32_t unposted;	   /* receive buffers that the device refused, linked by next */
+	uint32_t unposted_count;
+	uint64_t taken; /* completions, since the start */
+	bool all_taken; /* the last poll took all that had arrived */
 	/* Ending connections whose marker the device did not take: server/net/teardown.h. */
 	TAILQ_HEAD(unmarked_list, conn) unmarked;
 	struct window_pool windows;
@@ -110,10 +112,12 @@ void poller_release(struct poller *poller);
 /* Asks for an event when less than an eighth of the receives is left. 0 or a negative errno. */
 int poller_arm_srq_limit(struct poller *poller);
 /*
- * Posts @count receive buffers, BATCH_MAX at most, in one chain. A failure ends the process:
- * requests could no longer arrive.
+ * Posts @count receive buffers, BATCH_MAX at most, in one chain. Those that the device refuses are
+ * kept: until poller_post_refused() has posted them, which tries BATCH_MAX, the worker may not
+ * sleep.
  */
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
+void poller_post_refused(struct poller *poller);
 
 /*
  * Work requests that the send queue of a connection with windows up to this one holds, READs and

@@ -203,11 +203,13 @@ static enum activity poller_poll(struct poller *poller)
 	struct batch batch;
 	int i, n;
 
+	if (poller->unposted_count)
+		poller_post_refused(poller);
 	n = ibv_poll_cq(poller->cq, BATCH_MAX, wcs);
 	poller->all_taken = n < BATCH_MAX;
 	if (n <= 0) {
 		teardown_count(poller, 0);
-		return ACTIVITY_NONE;
+		return poller->unposted_count ? ACTIVITY_UNAWAITED : ACTIVITY_NONE;
 	}
 	/* After the requests arrived and before any is executed: client/clock.c relies on it. */
 	worker_turn_begin(poller->worker);

@@ -2,6 +2,7 @@
 /* Sets up a worker on a device of functions, and takes what it posts. */
 #include "tests/support/worker_fixture.h"
 
+#include <limits.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ struct store test_store;
 struct worker test_worker;
 struct poller *const test_poller = &test_worker.pollers[0];
 struct test_conn test_conns[TEST_CONNS];
-unsigned int test_recvs[TEST_RECVS];
+unsigned int test_recvs[TEST_RECVS], test_recvs_left;
 uint64_t test_now_bytes;
 
 static struct worker_env env;
@@ -60,10 +61,10 @@ static int64_t read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *t
 static int post_srq_recv(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	(void)to;
-	(void)bad;
-	for (; wr; wr = wr->next)
+	for (; wr && test_recvs_left; wr = wr->next, test_recvs_left--)
 		test_recvs[wr_id_buffer(wr->wr_id)]++;
-	return 0;
+	*bad = wr;
+	return wr ? ENOMEM : 0;
 }
 
 static void take_response(struct test_conn *c, const struct ibv_send_wr *wr)
@@ -172,6 +173,7 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	test_store.region.geometry.value_max = value_max;
 	memset(&test_worker, 0, sizeof(test_worker));
 	memset(test_recvs, 0, sizeof(test_recvs));
+	test_recvs_left = UINT_MAX;
 	test_now_bytes = 0;
 	env = (struct worker_env){ .store = &test_store, .control = &control };
 	test_worker.env = &env;

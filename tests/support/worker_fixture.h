@@ -37,6 +37,7 @@ extern struct poller *const test_poller;
 extern struct test_conn test_conns[TEST_CONNS];
 extern uint64_t test_now_bytes;		    /* that the device can still READ without the client */
 extern unsigned int test_recvs[TEST_RECVS]; /* times that each receive was posted again */
+extern unsigned int test_recvs_left;	    /* that the device takes until it refuses them */
 
 /*
  * Sets all up, in a region of so many bytes; the thread is registered with RCU. Connections have

@@ -377,6 +377,10 @@ struct kvd_item {
  * KVD_ERR_BUSY: the value kept changing for get_tries reads, it is too large for a message, and the
  * server has no memory for a copy of it.
  * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
+ *
+ * Cost: one READ if the bucket cache knows where the key is, else two, one after the other; of an
+ * absent key one. A value longer than 64 KiB takes one for each piece. No message, but where the
+ * READs lead to no result.
  */
 enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, void *value,
 			size_t value_size, struct kvd_item *item);
@@ -406,6 +410,8 @@ enum kvd_status kvd_getv(struct kvd *handle, const void *key, size_t key_len,
  *
  * KVD_ERR_BUSY: the value is too large for a message, and the server has no memory for a copy of
  * it, or freed the copy before it was read.
+ *
+ * Cost: one message and one response; a value that does not fit it is then READ, from a copy.
  */
 enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t key_len, void *value,
 				   size_t value_size, struct kvd_item *item);
@@ -418,6 +424,8 @@ enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t k
  * KVD_ERR_INVALID: also if @ttl_s is too long.
  * KVD_ERR_BUFFER: the time to live was set nevertheless. KVD_ERR_BUSY: it was, unless the request
  * was refused: see Limits at the top.
+ *
+ * Cost: as kvd_get_by_request().
  */
 enum kvd_status kvd_get_and_touch(struct kvd *handle, const void *key, size_t key_len,
 				  uint32_t ttl_s, void *value, size_t value_size,
@@ -443,6 +451,8 @@ struct kvd_get_request {
  * KVD_OK: every request was done; look at the status of each. KVD_ERR_INVALID: @handle is NULL, or
  * @requests is and @count is not 0. KVD_ERR_TIMEOUT: not all of 32 were done in time. Any other
  * status closed the connection. The requests that were not done have the status too.
+ *
+ * Cost: READs as for kvd_get(), of 32 keys in one round trip, or two.
  */
 enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count);
 
@@ -549,6 +559,9 @@ struct kvd_put_args {
  * allows: also where a pinned value would get longer. Nothing was changed.
  * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
  * top.
+ *
+ * Cost: one message and one response; submitted together, small changes share them. For a value
+ * that does not fit a message, the server's READs of it.
  */
 enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, const void *value,
 			size_t value_len, const struct kvd_put_args *args, uint64_t *version);
@@ -572,6 +585,8 @@ enum kvd_status kvd_putv(struct kvd *handle, const void *key, size_t key_len,
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX.
  * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
  * top.
+ *
+ * Cost: one message and one response.
  */
 enum kvd_status kvd_delete(struct kvd *handle, const void *key, size_t key_len);
 
@@ -608,6 +623,8 @@ struct kvd_arith_args {
  * another field of @args is set although create is 0.
  * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
  * top.
+ *
+ * Cost: one message and one response.
  */
 enum kvd_status kvd_incr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
 			 const struct kvd_arith_args *args, uint64_t *number, uint64_t *version);
@@ -624,6 +641,8 @@ enum kvd_status kvd_decr(struct kvd *handle, const void *key, size_t key_len, ui
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX, or @ttl_s is too long.
  * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
  * top.
+ *
+ * Cost: one message and one response.
  */
 enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, uint32_t ttl_s,
 			  uint64_t *version);
@@ -713,6 +732,8 @@ enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_
  *
  * KVD_OK: the server works, and so does the connection.
  * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
+ *
+ * Cost: one message and one response.
  */
 enum kvd_status kvd_ping(struct kvd *handle);
 

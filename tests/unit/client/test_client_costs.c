@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* What kvd.h says that each call costs: READs, and messages to the server. */
+#include "tests/support/get_test.h"
+
+static void assert_calls_cost(uint64_t read_count, uint64_t messages)
+{
+	assert_int_equal(kvd->stats.reads, read_count);
+	assert_int_equal(kvd->stats.requests, messages);
+	reset_stats();
+}
+
+static void gets(void **state)
+{
+	struct kvd_get_request many[3] = {
+		{ .key = "a", .key_len = 1, .value = found, .value_size = 100 },
+		{ .key = "b", .key_len = 1, .value = found + 100, .value_size = 100 },
+		{ .key = "none", .key_len = 4 },
+	};
+	struct kvd_item item;
+
+	(void)state;
+	other_put("a", value, 100);
+	other_put("b", value, 100);
+	other_put("long", value, 50000);
+	reset_stats();
+	assert_get("a", value, 100);
+	assert_calls_cost(2, 0);
+	assert_get("a", value, 100);
+	assert_calls_cost(1, 0);
+	assert_not_found("none");
+	assert_calls_cost(1, 0);
+	assert_get("long", value, 50000);
+	assert_calls_cost(2, 0);
+	assert_get("long", value, 50000);
+	assert_calls_cost(1, 0);
+	assert_get("b", value, 100);
+	reset_stats();
+	assert_int_equal(kvd_get_many(kvd, many, 3), KVD_OK);
+	assert_calls_cost(3, 0);
+	assert_int_equal(kvd_get_by_request(kvd, "a", 1, found, 100, &item), KVD_OK);
+	assert_calls_cost(0, 1);
+	assert_int_equal(kvd_get_and_touch(kvd, "a", 1, 100, found, 100, &item), KVD_OK);
+	assert_calls_cost(0, 1);
+	/* The response has no room: the copy is READ. */
+	assert_int_equal(kvd_get_by_request(kvd, "long", 4, found, 50000, &item), KVD_OK);
+	assert_calls_cost(1, 1);
+}
+
+static void changes(void **state)
+{
+	struct kvd_item item;
+	uint64_t number;
+
+	(void)state;
+	reset_stats();
+	assert_int_equal(kvd_put(kvd, "a", 1, "1", 1, NULL, NULL), KVD_OK);
+	assert_calls_cost(0, 1);
+	assert_int_equal(kvd_put(kvd, "long", 4, value, 500000, NULL, NULL), KVD_OK);
+	assert_calls_cost(0, 1);
+	assert_int_equal(kvd_incr(kvd, "a", 1, 1, NULL, &number, NULL), KVD_OK);
+	assert_calls_cost(0, 1);
+	assert_int_equal(kvd_touch(kvd, "a", 1, 0, NULL), KVD_OK);
+	assert_calls_cost(0, 1);
+	/* A change tells the cache where the key is. */
+	assert_int_equal(kvd_get(kvd, "a", 1, found, 100, &item), KVD_OK);
+	assert_calls_cost(1, 0);
+	assert_int_equal(kvd_delete(kvd, "a", 1), KVD_OK);
+	assert_calls_cost(0, 1);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_calls_cost(0, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(gets),
+		CASE(changes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

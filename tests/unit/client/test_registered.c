@@ -6,6 +6,8 @@
 #include "tests/support/get_test.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client/memory.h"
 #include "client/transfer.h"
@@ -113,6 +115,27 @@ static void a_buffer_too_small(void **state)
 	}
 	other_delete("key");
 	assert_int_equal(get_at(0, 400000, &item), KVD_NOT_FOUND);
+}
+
+/* A child can neither register with the parent's handle nor end the parent's registrations. */
+static void a_child_is_refused(void **state)
+{
+	struct kvd_mem *own;
+	int wait_status;
+	void *addr;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(kvd_register(kvd, value, 4096, &own) != KVD_ERR_DISCONNECTED ||
+		      kvd_alloc(kvd, 4096, &addr, &own) != KVD_ERR_DISCONNECTED ||
+		      kvd_deregister(mem) != KVD_ERR_DISCONNECTED);
+	assert_int_equal(waitpid(pid, &wait_status, 0), pid);
+	assert_int_equal(wait_status, 0);
+	other_put("key", value, 70000);
+	assert_got(0, 70000, value, 70000);
 }
 
 static uint64_t gets_on(enum kvd_path path)
@@ -524,6 +547,7 @@ int main(void)
 		ARENA_CASE(values_go_where_they_belong),
 		ARENA_CASE(a_buffer_too_small),
 		ARENA_CASE(a_plain_put_longer_than_a_registration),
+		ARENA_CASE(a_child_is_refused),
 		ARENA_CASE(a_path_of_its_own),
 		ARENA_CASE(puts_are_not_copied),
 		ARENA_CASE(wrong_bytes_are_not_delivered),

@@ -21,7 +21,36 @@ histories() {
 	check "$1 (seed $3)" history_of "${@:2}" && grep '^[0-9]* rounds' "$tmp/check.out"
 }
 
+# seconds, seed: the server is killed and started again whenever the clients ask for it.
+restart_histories() {
+	local pid asked=0
+	mkfifo "$tmp/answers"
+	: >"$tmp/restarts"
+	"$build/tests/system/sys_history" "$url" "$1" "$2" restart <"$tmp/answers" \
+		>>"$tmp/restarts" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	exec 9>"$tmp/answers"
+	while ! ended "$pid"; do
+		if [ "$(grep -c '^restart$' "$tmp/restarts")" = $asked ]; then
+			sleep 0.01
+			continue
+		fi
+		asked=$((asked + 1))
+		# A second of the host's time, so that all versions are above those of before.
+		server_kill && sleep 1 &&
+			server_start -o memory.size=64m -o memory.eviction=none || return 1
+		echo done >&9
+	done
+	exec 9>&-
+	await_end "$pid" && forget "$pid"
+	cat "$tmp/restarts"
+	[ "$status" = 0 ]
+}
+
 check "the server starts" server_start -o memory.size=64m -o memory.eviction=none || finish
+check "a server that restarts (seed $seed)" restart_histories $((4 * seconds)) "$seed" &&
+	grep '^[0-9]* rounds' "$tmp/check.out"
 histories "clients that submit" $seconds "$seed"
 histories "connections that are closed" $((seconds / 2)) "$seed" kill
 if [ "$device" = softnic ]; then

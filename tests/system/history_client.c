@@ -174,6 +174,9 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 		c->counts.timeouts++;
 		return LIN_UNKNOWN;
 	case KVD_ERR_UNKNOWN:
+		c->lost = !c->run->restarts;
+		c->counts.unknown++;
+		return LIN_UNKNOWN;
 	case KVD_ERR_DISCONNECTED:
 	case KVD_ERR_DEVICE: /* a fault */
 		c->lost = true;
@@ -185,9 +188,27 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 	return LIN_UNKNOWN;
 }
 
+static uint64_t incarnation_of(const struct client *c)
+{
+	struct kvd_info info;
+
+	kvd_info(c->kvd, &info);
+	return info.incarnation;
+}
+
+/* Whether it is a GET that may have READ the memory of a dead server: see sys_history.c. */
+static bool is_of_the_dead(struct client *c, const struct kvd_op *op)
+{
+	if (!c->run->restarts || !is_get(op->op) || !atomic_load(&c->run->killed) ||
+	    incarnation_of(c) != c->incarnation)
+		return false;
+	c->counts.of_the_dead++;
+	return true;
+}
+
 static void record_return(struct client *c, int64_t index, const struct kvd_op *op, uint64_t now_ns)
 {
-	enum lin_status status = result_of(c, op);
+	enum lin_status status = is_of_the_dead(c, op) ? LIN_NO_EFFECT : result_of(c, op);
 	bool arith = op->op == KVD_OP_INCR || op->op == KVD_OP_DECR;
 	struct lin_value value = { 0 };
 
@@ -197,6 +218,10 @@ static void record_return(struct client *c, int64_t index, const struct kvd_op *
 		value = lin_number(op->number);
 	if (index < 0)
 		return;
+	if (status == LIN_NO_EFFECT) {
+		lin_return(&c->log, index, now_ns, status, 0, NULL);
+		return;
+	}
 	lin_return(&c->log, index, now_ns, status, op->status ? 0 : op->item.version,
 		   !op->status && (is_get(op->op) || arith) ? &value : NULL);
 	if (!op->status && op->item.version)
@@ -227,7 +252,9 @@ static void place_check(struct place *place)
 
 static struct place *place_take(struct client *c)
 {
-	for (unsigned int i = 0; i < PLACES; i++) {
+	unsigned int count = c->run->restarts ? PLACES_RESTART : PLACES;
+
+	for (unsigned int i = 0; i < count; i++) {
 		if (c->places[i].used)
 			continue;
 		place_check(&c->places[i]);
@@ -246,7 +273,7 @@ static void place_vary(struct place *place)
 
 	place->op.user = place;
 	place->op.done = r & 1 ? place_ended : NULL;
-	if ((r >> 8) % 32 || (change && c->short_times >= SHORT_CHANGES_MAX))
+	if ((r >> 8) % 32 || c->run->restarts || (change && c->short_times >= SHORT_CHANGES_MAX))
 		return;
 	c->short_times += change;
 	place->op.timeout_ms = SHORT_MS;
@@ -428,7 +455,7 @@ void client_step(struct client *c)
 {
 	uint64_t r = client_random(c) % 16;
 
-	if (r < 6)
+	if (r < 6 || (r < 8 && c->run->restarts))
 		submit_some(c);
 	else if (r < 7)
 		submit_pair(c);
@@ -460,6 +487,7 @@ void client_begin(struct client *c)
 	c->pair_number = 0;
 	c->generation = 0;
 	c->short_times = 0;
+	c->incarnation = incarnation_of(c);
 }
 
 /*

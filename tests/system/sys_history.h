@@ -14,6 +14,8 @@
 #define CLIENTS 4
 /* Of all clients together on one key: no more than LIN_PENDING_MAX. */
 #define PLACES 12
+/* The same where the server restarts, since then the result of each that was sent is not known. */
+#define PLACES_RESTART 3
 #define SHARED_KEYS 6
 #define GENERATIONS 16
 /* Those that all change, and for each client one that no other changes. */
@@ -23,7 +25,8 @@
 
 /* clang-format off */
 #define COUNTS_MAP(X) \
-	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen)
+	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen) \
+	X(of_the_dead)
 /* clang-format on */
 
 struct counts {
@@ -60,6 +63,7 @@ struct client {
 	uint8_t *value;		 /* of a synchronous call */
 	struct kvd_mem *mem;	 /* of the places' values; NULL: not registered */
 	bool lost;
+	uint64_t incarnation;	  /* of its server when the round began */
 	unsigned int short_times; /* changes that got too short a time, in this round */
 
 	/* Of the handle: each has a key of its own, and a pair of keys. */
@@ -73,11 +77,14 @@ struct client {
 struct run {
 	const char *url;
 	bool stays;	/* connections stay */
+	bool restarts;	/* the server does */
 	uint64_t nonce; /* of the round: it has keys of its own */
 	struct client clients[CLIENTS];
 	_Atomic unsigned int wrong, running;
+	_Atomic bool killed;	/* the server may be, in this round */
+	_Atomic bool restarted; /* it was started again */
 	_Atomic uint64_t steps;
-	uint64_t ops, kills;
+	uint64_t ops, kills, reconnects;
 	unsigned int undecided;
 };
 

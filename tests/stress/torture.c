@@ -24,6 +24,7 @@
 #define ROUND_NS_MAX 1000000000ull
 /* At least one round of each kind; of the two evictions, one. So the time may be exceeded. */
 #define ROUND_KINDS 6
+#define ROUNDS_WANTING_MAX (20 * ROUND_KINDS) /* while something was not tested */
 /* Items that expire within the round live for one second, and up to one more. */
 #define ROUND_NS_EXPIRING 2500000000ull
 /* A thread yields the CPU after this many operations. */
@@ -414,19 +415,30 @@ static void actors_free(struct actor *actors)
 	}
 }
 
+static const char *missing(const struct torture *t)
+{
+	return t->backend->missing ? t->backend->missing() : NULL;
+}
+
+/* Beside others that want its CPUs, a thread may meet no other one for many rounds. */
+static bool goes_on(const struct torture *t, uint64_t rounds, uint64_t ns)
+{
+	return rounds < ROUND_KINDS || ns < t->options->seconds * 1000000000ull ||
+	       (rounds < ROUNDS_WANTING_MAX && missing(t));
+}
+
 bool torture_run(const struct torture_options *options, const struct torture_backend *backend)
 {
 	static struct torture t;
 	static struct actor actors[TORTURE_THREADS_MAX];
-	uint64_t start = clock_ns(), limit = options->seconds * 1000000000ull;
 	struct tally tally = { .rounds = 0 };
-	const char *missing;
+	uint64_t start = clock_ns();
 	bool ok = true;
 
 	t.options = options;
 	t.backend = backend;
 	actors_alloc(actors);
-	while (ok && (tally.rounds < ROUND_KINDS || clock_ns() - start < limit)) {
+	while (ok && goes_on(&t, tally.rounds, clock_ns() - start)) {
 		round_choose(&t, (unsigned int)tally.rounds);
 		ok = round_run(&t, actors, &tally);
 		if (!ok)
@@ -437,10 +449,11 @@ bool torture_run(const struct torture_options *options, const struct torture_bac
 	}
 	actors_free(actors);
 	report(&t, &tally, clock_ns() - start);
-	missing = backend->report ? backend->report() : NULL;
-	if (missing && ok)
-		printf("nothing was tested: %s\n", missing);
-	return ok && !missing;
+	if (backend->report)
+		backend->report();
+	if (ok && missing(&t))
+		printf("nothing was tested: %s\n", missing(&t));
+	return ok && !missing(&t);
 }
 
 static unsigned int number_below(const char *text, unsigned int max)

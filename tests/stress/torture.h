@@ -67,8 +67,10 @@ struct torture_backend {
 	void (*leave)(void);
 	/* Ends the round, when all handles are closed. Returns NULL, or what is wrong. */
 	const char *(*end)(void);
-	/* Prints the store's counts. Returns NULL, or what was not tested. May be NULL. */
-	const char *(*report)(void);
+	/* What was not tested in the rounds until now, or NULL. May be NULL. */
+	const char *(*missing)(void);
+	/* Prints the store's counts. May be NULL. */
+	void (*report)(void);
 };
 
 /* Parses -t SECONDS, -s SEED, -w WRITERS, -r READERS, -b MUTANT, -F, -S, -u URL. */

@@ -85,9 +85,12 @@ static bool pull_admit(struct conn *conn, const struct request *request, enum wi
 	return admission == BUDGET_WAITS;
 }
 
-/* There is memory for the value: READs it from now on. */
+/*
+ * There is memory for the value: READs it from now on. @now: P5; only the first pull of a connection
+ * may, and the caller decides: a second look at the client's memory could say something else.
+ */
 static void pull_begin(struct deferred *deferred, struct item *item,
-		       const struct table_change *change)
+		       const struct table_change *change, bool now)
 {
 	const struct request *request = &deferred->request;
 	struct worker *worker = deferred->conn->poller->worker;
@@ -106,7 +109,7 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 	};
 	large_commit(&pull->steps, &worker->store_thread, deferred->hash, item, change);
 	deferred->kind = &pulling_kind;
-	if (pull_is_now(deferred->conn, request))
+	if (now)
 		pull_now_begin(deferred);
 	else
 		pull_reads_begin(deferred);
@@ -241,7 +244,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 		status = item ? WIRE_OK : WIRE_NO_SPACE;
 	}
 	if (item) {
-		pull_begin(deferred, item, &change);
+		pull_begin(deferred, item, &change, pull_is_now(conn, request));
 		return PULL_BEGUN;
 	}
 	stat_add(&worker->stats.puts, 1);
@@ -330,7 +333,7 @@ static bool pull_begin_early(struct deferred *deferred)
 		return false;
 	item = table_reserve_begin(&worker->store_thread, &change, NULL);
 	if (item)
-		pull_begin(deferred, item, &change);
+		pull_begin(deferred, item, &change, false);
 	else
 		budget_give_part(&worker->pull_budget, &conn->pull_hold, pull_bytes(request));
 	return item;

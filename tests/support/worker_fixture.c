@@ -32,6 +32,7 @@ struct poller *const test_poller = &test_worker.pollers[0];
 struct test_conn test_conns[TEST_CONNS];
 unsigned int test_recvs[TEST_RECVS], test_recvs_left;
 uint64_t test_now_bytes;
+unsigned int test_now_refusals;
 
 static struct worker_env env;
 static struct mailbox control;
@@ -48,6 +49,10 @@ static int64_t read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *t
 			struct value_sum *sum)
 {
 	(void)qp, (void)rkey;
+	if (test_now_refusals) {
+		test_now_refusals--;
+		return -EAGAIN;
+	}
 	if (!test_now_bytes)
 		return -EAGAIN;
 	if (bytes > test_now_bytes)
@@ -174,7 +179,7 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	memset(&test_worker, 0, sizeof(test_worker));
 	memset(test_recvs, 0, sizeof(test_recvs));
 	test_recvs_left = UINT_MAX;
-	test_now_bytes = 0;
+	test_now_bytes = test_now_refusals = 0;
 	env = (struct worker_env){ .store = &test_store, .control = &control };
 	test_worker.env = &env;
 	test_worker.limits = (struct worker_limits){

@@ -984,6 +984,35 @@ static void several_over_rdma(void **state)
 	assert_int_equal(c->conn.reads_bytes, 0);
 }
 
+/*
+ * Whether the device can READ without the client, is in memory that the client writes: what is said
+ * at the first look counts. A pull that is not the first is READ as those before it.
+ */
+static void several_values_and_a_second_look(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+	struct deferred *second;
+
+	(void)state;
+	prove(c);
+	assert_true(send_pull(c, 0, "b", WIRE_SET, more, SMALL_BYTES));
+	test_now_bytes = UINT64_MAX;
+	test_now_refusals = 1;
+	assert_true(send_pull(c, 1, "a", WIRE_SET, more + 1, SMALL_BYTES));
+	test_now_bytes = 0;
+	second = TAILQ_NEXT(TAILQ_FIRST(&c->conn.deferred), entry);
+	assert_true(second->pulls);
+	assert_false(second->pull.now);
+	while (c->responses < 2) {
+		if (c->read_count)
+			serve_read(c);
+		else
+			assert_true(test_turn());
+	}
+	assert_stored("b", more, SMALL_BYTES);
+	assert_stored("a", more + 1, SMALL_BYTES);
+}
+
 /* A request that fits a message. True: it was executed at once. */
 static bool send_small(struct test_conn *c, uint32_t n, enum wire_op op, const char *byte)
 {
@@ -1178,6 +1207,7 @@ int main(void)
 		CASE(probe_is_not_answered),
 		CASE(several_values),
 		CASE(several_over_rdma),
+		CASE(several_values_and_a_second_look),
 		CASE(order_is_kept),
 		CASE(several_values_share),
 		CASE(several_values_end),

@@ -265,6 +265,7 @@ static enum kvd_status submit(struct kvd *handle, struct kvd_op *const ops[], si
 		status = submit_check_all(handle, ops, count);
 	if (status)
 		return status;
+	handle_bounce_age(handle);
 	now_ns = clock_ns();
 	for (i = 0; i < count; i++)
 		submit_one(handle, ops[i], now_ns);

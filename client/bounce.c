@@ -170,7 +170,9 @@ static size_t do_chunk_bytes(const struct bounce_pool *pool, size_t bytes)
 		want = BOUNCE_CHUNK_MAX;
 	if (want > pool->mr_max)
 		want = pool->mr_max;
-	return want < bytes || pool->bytes + want > BOUNCE_BYTES_MAX ? bytes : want;
+	if (pool->bytes + want > BOUNCE_BYTES_MAX)
+		want = pool->bytes < BOUNCE_BYTES_MAX ? BOUNCE_BYTES_MAX - pool->bytes : 0;
+	return want < bytes ? bytes : want;
 }
 
 static int chunk_make(struct bounce_pool *pool, size_t bytes, struct bounce_chunk **out)

@@ -160,9 +160,9 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 }
 
 /* Counts calls since the handle used bounce memory: the last user's end frees it. */
-static void bounce_age(struct kvd *handle)
+void handle_bounce_age(struct kvd *handle)
 {
-	if (handle->bounces || ++handle->bounce_calls < BOUNCE_CALLS)
+	if (!handle->bounce_user || handle->bounces || ++handle->bounce_calls < BOUNCE_CALLS)
 		return;
 	handle->bounce_user = false;
 	bounce_pool_leave(&handle->shared_device->bounces);
@@ -216,8 +216,7 @@ enum kvd_status call_begin(struct kvd *handle)
 	/* The last call may have found the loss out when its own operation had ended. */
 	if (handle->closed || (handle->conn.broken && !handle->options.reconnect))
 		return call_end(handle, KVD_ERR_DISCONNECTED);
-	if (handle->bounce_user)
-		bounce_age(handle);
+	handle_bounce_age(handle);
 	return KVD_OK;
 }
 

@@ -298,7 +298,7 @@ static int rpc_bounce_get(struct kvd *handle, const struct rpc *rpc, struct boun
 	int err;
 
 	/* Else it would be given back at once. */
-	if (handle->conn.outstanding >= handle->conn.window)
+	if (handle->conn.outstanding >= handle->conn.window || !connection_room(&handle->conn))
 		return -EAGAIN;
 	if (!handle->bounce_user)
 		bounce_pool_hold(pool);

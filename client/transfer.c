@@ -109,7 +109,8 @@ static int64_t read_now(struct kvd *handle, uint64_t offset, void *to, uint32_t 
 
 static bool now_possible(struct kvd *handle)
 {
-	return !read_now(handle, 0, NULL, 0, NULL);
+	/* Of a lost connection the queue pair may be gone. */
+	return !handle->conn.broken && !read_now(handle, 0, NULL, 0, NULL);
 }
 
 static void transfer_init(struct kvd *handle, struct flight *f, uint64_t seed)
@@ -376,7 +377,7 @@ void transfer_release(struct kvd *handle, struct flight *f)
 	list_add_first(&handle->transfers, &f->transfer->link);
 	f->has_transfer = false;
 	while (!list_empty(&handle->large_waiters) && !list_empty(&handle->transfers) &&
-	       handle->up) {
+	       handle->up && !handle->conn.broken) {
 		f = list_entry(handle->large_waiters.next, struct flight, link);
 		list_remove(&f->link);
 		f->place = PLACE_NONE;

@@ -778,10 +778,12 @@ static void a_malformed_answer_to_a_batch(void **state)
  */
 static void a_timeout_of_registered_memory(void **state)
 {
-	static uint8_t large[16384];
+	static uint8_t large[16384], longer[100000];
 	struct kvd_mem *mem;
 
 	(void)state;
+	fake_server_put(server, 5, sizeof(longer), 0);
+	assert_int_equal(kvd_get(kvd, &keys[5], 8, longer, sizeof(longer), NULL), KVD_OK);
 	assert_int_equal(kvd_register(kvd, large, sizeof(large), &mem), KVD_OK);
 	server->hold_all = true;
 	kvd->options.timeout_ms = 1;
@@ -790,7 +792,7 @@ static void a_timeout_of_registered_memory(void **state)
 	kvd->options.timeout_ms = 2000;
 	server->queued = 0;
 	server->hold_all = false;
-	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(kvd_get(kvd, &keys[5], 8, longer, sizeof(longer), NULL), KVD_OK);
 	assert_int_equal(stats().reconnects, 1);
 
 	server->hold_all = true;

@@ -245,7 +245,7 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
  */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);
-/* Counts a call: after some that used no bounce memory the handle gives up its share of the pool. */
+/* Counts a call: after some that used no bounce memory the handle leaves the pool. */
 void handle_bounce_age(struct kvd *handle);
 
 /* Why there is no bounce memory for a value of @bytes: KVD_ERR_NO_MEMORY. */

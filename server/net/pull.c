@@ -86,8 +86,9 @@ static bool pull_admit(struct conn *conn, const struct request *request, enum wi
 }
 
 /*
- * There is memory for the value: READs it from now on. @now: P5; only the first pull of a connection
- * may, and the caller decides: a second look at the client's memory could say something else.
+ * There is memory for the value: READs it from now on. @now: P5; only the first pull of a
+ * connection may, and the caller decides: a second look at the client's memory could say something
+ * else.
  */
 static void pull_begin(struct deferred *deferred, struct item *item,
 		       const struct table_change *change, bool now)

@@ -249,6 +249,7 @@ static void now_no_more(void **state)
 		pull_through(c);
 		assert_responded(c, WIRE_OK);
 		assert_value(value + i, MORE_BYTES);
+		assert_int_equal(c->conn.sq_used, 1);
 		test_conn_complete(c);
 	}
 }
@@ -278,6 +279,28 @@ static void now_in_order(void **state)
 	memcpy(both + MORE_BYTES, more, 1000);
 	memcpy(both + MORE_BYTES + 1000, more, 2000);
 	assert_value(both, MORE_BYTES + 3000);
+}
+
+/* One that needs READs waits for those that the one before may still need. */
+static void now_ends_before_another(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	/* A connection of which a value has arrived may have others begun early. */
+	c->conn.pull_hold.class = BUDGET_PROVEN;
+	test_now_bytes = UINT64_MAX;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	test_now_bytes = 0;
+	assert_false(send_pull(c, 1, key, WIRE_APPEND, more, 1000));
+	assert_int_equal(c->read_count, 0);
+	assert_true(test_turn());
+	pull_through(c);
+	assert_int_equal(c->id_count, 2);
+	assert_int_equal(c->ids[0], 7);
+	memcpy(both, value, VALUE_BYTES);
+	memcpy(both + VALUE_BYTES, more, 1000);
+	assert_value(both, VALUE_BYTES + 1000);
 }
 
 /* No READ can write to the item: it is free at once. */
@@ -1184,6 +1207,7 @@ int main(void)
 		CASE(now_in_pieces),
 		CASE(now_no_more),
 		CASE(now_in_order),
+		CASE(now_ends_before_another),
 		CASE(now_connection_ends),
 		CASE(now_has_a_place),
 		CASE(reads_wait_for_the_sum),

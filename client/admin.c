@@ -119,7 +119,7 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
 {
 	enum kvd_status status = call_begin(handle);
-	struct rpc rpc = { .on_loss = LOSS_FAILS, .head = { .op = WIRE_KILL, .client = id } };
+	struct rpc rpc = { .on_loss = LOSS_SERVER, .head = { .op = WIRE_KILL, .client = id } };
 	struct response response;
 
 	return status ? status : call_end(handle, rpc_call(handle, &rpc, &response));

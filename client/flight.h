@@ -55,6 +55,7 @@ enum loss {
 	LOSS_UNKNOWN, /* it ends with KVD_ERR_UNKNOWN: it may have changed something */
 	LOSS_REPEATS, /* it is sent again: it changes nothing */
 	LOSS_FAILS,   /* it ends with KVD_ERR_DISCONNECTED: it is about this connection */
+	LOSS_SERVER,  /* the same if it was sent, else it goes to the same server only */
 };
 
 struct rpc {

@@ -76,9 +76,10 @@ struct heal {
 	unsigned int failures;	/* of which the length of the next pause depends */
 	enum kvd_status status; /* of the loss, or of the last try */
 	uint64_t random;
-	uint64_t since_ns;   /* clock_ns() when the connection was lost */
-	uint64_t next_ns;    /* the end of the pause, or the deadline of the try */
-	char why[WHY_BYTES]; /* the text of `status` */
+	uint64_t incarnation; /* of the server that was lost */
+	uint64_t since_ns;    /* clock_ns() when the connection was lost */
+	uint64_t next_ns;     /* the end of the pause, or the deadline of the try */
+	char why[WHY_BYTES];  /* the text of `status` */
 };
 
 struct observer;

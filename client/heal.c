@@ -179,6 +179,15 @@ static void change_keep(struct kvd *handle, struct flight *f)
 	}
 }
 
+static void flight_fails(struct kvd *handle, struct flight *f)
+{
+	flight_cut(handle, f,
+		   handle_error_set(handle, KVD_ERR_DISCONNECTED,
+				    "the connection to %s was lost before the response came; the "
+				    "handle connects again by itself",
+				    handle->dev->address));
+}
+
 static void flight_lost(struct kvd *handle, struct flight *f)
 {
 	/* It was to end when its READs had completed. */
@@ -207,11 +216,8 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 		flight_unknown(handle, f);
 		break;
 	case LOSS_FAILS:
-		flight_cut(handle, f,
-			   handle_error_set(handle, KVD_ERR_DISCONNECTED,
-					    "the connection to %s was lost before the response "
-					    "came; the handle connects again by itself",
-					    handle->dev->address));
+	case LOSS_SERVER:
+		flight_fails(handle, f);
 		break;
 	}
 }
@@ -234,6 +240,7 @@ void heal_lost(struct kvd *handle)
 	}
 	why_keep(handle);
 	heal->opening = false;
+	heal->incarnation = handle->geometry.incarnation;
 	heal->status = handle->conn.lost;
 	heal->since_ns = clock_ns();
 	heal->tries = 0;
@@ -293,12 +300,21 @@ static void healed_log(const struct kvd *handle)
 		 heal->tries, heal->tries ? ", the last one: " : "", heal->tries ? heal->why : "");
 }
 
+/* Another server has other things of the same name. */
+static void flight_other_server(struct kvd *handle, struct flight *f)
+{
+	if (f->kind == FLIGHT_RAW && f->rpc.on_loss == LOSS_SERVER)
+		flight_fails(handle, f);
+}
+
 static void heal_done(struct kvd *handle)
 {
 	struct heal *heal = &handle->heal;
 
 	if (heal->opening)
 		return;
+	if (heal->incarnation != handle->geometry.incarnation)
+		each_flight(handle, flight_other_server);
 	healed_log(handle);
 	handle->stats.reconnects++;
 	handle->attention = true;

@@ -895,16 +895,41 @@ static void numbers_wrap(void **state)
 	assert_int_equal(changes_room(&kvd->sent), 16);
 }
 
-/* What is about one server is not asked of another, which has other clients with these ids. */
-static void no_kill_on_another_connection(void **state)
+static unsigned int killed;
+
+static void take_kill(struct fake_server *p, struct wire_response *response)
+{
+	(void)p;
+	killed += response->op == WIRE_KILL;
+}
+
+static void ignore(struct fake_server *p, const struct request *request,
+		   struct wire_response *response, uint8_t *value)
+{
+	(void)p, (void)request, (void)response, (void)value;
+}
+
+/*
+ * A KILL that was not sent waits for the next connection; but what has the same number at another
+ * server is another client.
+ */
+static void a_kill_is_for_one_server(void **state)
 {
 	(void)state;
+	server->respond = ignore;
+	server->before_response = take_kill;
+	killed = 0;
 	kvd->conn.posted_ns = 0;
 	fake_device_event(&server->fake, CM_DISCONNECTED, 0);
+	assert_int_equal(kvd_client_kill(kvd, 7), KVD_OK);
+	assert_int_equal(killed, 1);
+	assert_int_equal(stats().reconnects, 1);
+	kvd->conn.posted_ns = 0;
+	fake_device_event(&server->fake, CM_DISCONNECTED, 0);
+	fake_server_restart(server);
 	assert_int_equal(kvd_client_kill(kvd, 7), KVD_ERR_DISCONNECTED);
-	assert_int_equal(changes, 0);
-	assert_int_equal(get(1), KVD_OK);
-	assert_int_equal(changes, 0);
+	assert_int_equal(killed, 1);
+	assert_int_equal(stats().reconnects, 2);
 }
 
 int main(void)
@@ -943,7 +968,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_loss_of_a_touch_that_is_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_server_with_an_old_record, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_wrap, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_kill_on_another_connection, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_kill_is_for_one_server, setup, teardown),
 		cmocka_unit_test(tries_spread),
 		cmocka_unit_test_setup_teardown(a_connection_that_does_nothing, setup, teardown),
 	};

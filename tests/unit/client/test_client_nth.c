@@ -240,7 +240,8 @@ static void each(void **state)
 		assert_true(n < CALLS_MAX);
 	}
 	print_message("%u calls; %u lost a connection\n", n - 1, losses);
-	assert_true(losses <= MAPPINGS);
+	/* When the mappings are made varies, so that one may be met by two sessions. */
+	assert_true(losses <= 2 * MAPPINGS);
 	assert_true(n > 30);
 }
 

@@ -76,10 +76,12 @@ static uint32_t piece_bytes(const struct conn *conn)
 /* Whether another READ is due: no more is READ ahead of the sum than PULL_DEPTH pieces. */
 static bool wants_read(const struct conn *conn)
 {
-	uint64_t ahead_max = (uint64_t)PULL_DEPTH * piece_bytes_max(conn);
+	uint64_t ahead_max;
 
-	return conn->pull_next && conn->reads_posted < PULL_DEPTH &&
-	       conn->pull_ahead + piece_bytes(conn) <= ahead_max;
+	if (!conn->pull_next || conn->reads_posted == PULL_DEPTH)
+		return false;
+	ahead_max = (uint64_t)PULL_DEPTH * piece_bytes_max(conn);
+	return conn->pull_ahead + piece_bytes(conn) <= ahead_max;
 }
 
 /* All READs of @deferred are posted. */

@@ -100,6 +100,7 @@ static void opening_and_closing(void **state)
 static void reading(void **state)
 {
 	struct kvd_get_request request = { .key = "k", .key_len = 1 };
+	const struct iovec piece = { buffer, 10 }, nowhere = { NULL, 10 };
 	struct kvd_key key = { "k", 1 };
 	struct kvd_exists exists;
 	struct kvd_item item;
@@ -110,6 +111,11 @@ static void reading(void **state)
 	assert_refused(kvd_get(kvd, NULL, 1, buffer, 10, &item));
 	assert_refused(kvd_get(kvd, "k", 1, NULL, 10, &item));
 	assert_int_equal(kvd_get(kvd, "k", 1, NULL, 0, NULL), KVD_NOT_FOUND);
+	assert_no_handle(kvd_getv(NULL, "k", 1, &piece, 1, &item));
+	assert_refused(kvd_getv(kvd, NULL, 1, &piece, 1, &item));
+	assert_refused(kvd_getv(kvd, "k", 1, NULL, 1, &item));
+	assert_refused(kvd_getv(kvd, "k", 1, &nowhere, 1, &item));
+	assert_int_equal(kvd_getv(kvd, "k", 1, &piece, 1, NULL), KVD_NOT_FOUND);
 	assert_no_handle(kvd_get_by_request(NULL, "k", 1, buffer, 10, &item));
 	assert_refused(kvd_get_by_request(kvd, NULL, 1, buffer, 10, &item));
 	assert_refused(kvd_get_by_request(kvd, "k", 1, NULL, 10, &item));
@@ -149,12 +155,18 @@ static void changing(void **state)
 {
 	const struct kvd_put_args args = { .ttl_s = 5 };
 	const struct kvd_arith_args arith = { .create = 1 };
+	const struct iovec piece = { buffer, 10 }, nowhere = { NULL, 10 };
 
 	(void)state;
 	assert_no_handle(kvd_put(NULL, "k", 1, "v", 1, &args, &number));
 	assert_refused(kvd_put(kvd, NULL, 1, "v", 1, &args, &number));
 	assert_refused(kvd_put(kvd, "k", 1, NULL, 1, &args, &number));
 	assert_int_equal(kvd_put(kvd, "k", 1, NULL, 0, NULL, NULL), KVD_OK);
+	assert_no_handle(kvd_putv(NULL, "k", 1, &piece, 1, &args, &number));
+	assert_refused(kvd_putv(kvd, NULL, 1, &piece, 1, &args, &number));
+	assert_refused(kvd_putv(kvd, "k", 1, NULL, 1, &args, &number));
+	assert_refused(kvd_putv(kvd, "k", 1, &nowhere, 1, &args, &number));
+	assert_int_equal(kvd_putv(kvd, "k", 1, &piece, 1, NULL, NULL), KVD_OK);
 	assert_no_handle(kvd_delete(NULL, "k", 1));
 	assert_refused(kvd_delete(kvd, NULL, 1));
 	assert_no_handle(kvd_delete_if(NULL, "k", 1, 1));
@@ -295,9 +307,10 @@ static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
 	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_done kvd_flush_start kvd_free kvd_get "
-	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_incr kvd_info kvd_latency_ns "
-	"kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init kvd_outstanding "
-	"kvd_ping kvd_poll kvd_process_stats kvd_put kvd_register kvd_scan kvd_server_stats "
+	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "
+	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
+	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "
+	"kvd_scan kvd_server_stats "
 	"kvd_set_allocator kvd_set_log kvd_stats kvd_stats_text kvd_status_text kvd_submit "
 	"kvd_touch kvd_trace kvd_version kvd_wait ";
 

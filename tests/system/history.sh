@@ -55,8 +55,8 @@ histories "clients that submit" $seconds "$seed"
 histories "connections that are closed" $((seconds / 2)) "$seed" kill
 if [ "$device" = softnic ]; then
 	for plan in delay=300us,seed="$seed" drop=500 fail=post_send:700 \
-		stall=post_send:400:60ms tear=48 kill=10000 late=300us,seed="$seed" \
-		lose=700:20ms; do
+		stall=post_send:400:60ms tear=48 kill=2500 late=300us,seed="$seed" \
+		lose=300:20ms; do
 		export KVD_SOFTNIC_FAULTS=$plan
 		histories "with the fault $plan" $((seconds / 2)) "$seed"
 	done

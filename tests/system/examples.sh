@@ -55,20 +55,22 @@ thread_pool() {
 	example thread_pool 4 && said "2000 jobs done by 4 threads; jobs found each other's keys"
 }
 
-# Its connections are closed all the time meanwhile.
+# Its connections are closed all the time meanwhile; with pauses, since each kvctl is an identity
+# more that the server keeps, and the oldest give way.
 counters() {
 	local pid id killed=0
-	"$build/examples/counters" "$url" 4 100000 >"$out" 2>&1 &
+	"$build/examples/counters" "$url" 4 30000 >"$out" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	while ! ended "$pid"; do
 		for id in $(kvctl clients | sed -n 's/^id=\([0-9]*\) .*/\1/p'); do
 			! kvctl kill "$id" >"$tmp/kill" 2>&1 || killed=$((killed + 1))
 		done
+		sleep 0.05
 	done
 	await_end "$pid" && forget "$pid" && [ "$status" = 0 ] && [ $killed -gt 0 ] &&
-		said '400000 increments acknowledged, 0 unknown, .* the counters say 400000' &&
-		[ "$(kvctl get counter-3)" = 100000 ]
+		said '120000 increments acknowledged, 0 unknown, .* the counters say 120000' &&
+		[ "$(kvctl get counter-3)" = 30000 ]
 }
 
 cache_aside() {

@@ -7,12 +7,15 @@
  *
  * The right to compute is a key beside the value, stored with KVD_PUT_IF_ABSENT, which one client
  * wins. It has a short time to live: if the winner dies, another one takes over then. The winner
- * gives the right back only if it still has it: the version says so.
+ * looks once more before it computes, since an earlier winner may have stored the value and given
+ * the right back in between; and it gives the right back only if it still has it: the version says
+ * so.
  */
 #include <err.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,37 +41,43 @@ static void origin(char *value, size_t size)
 	snprintf(value, size, "the report");
 }
 
-/* The value is computed and stored; then the right ends. */
-static void compute(struct kvd *db, uint64_t version, char *value, size_t size)
+/* Returns whether the value is in the cache; then it is copied to `value`. */
+static bool cached(struct kvd *db, char *value, size_t size)
+{
+	struct kvd_item item;
+	enum kvd_status status = kvd_get(db, key, strlen(key), value, size - 1, &item);
+
+	if (status && status != KVD_NOT_FOUND)
+		errx(EXIT_FAILURE, "%s", kvd_error(db));
+	if (!status)
+		value[item.value_len] = '\0';
+	return !status;
+}
+
+static void compute(struct kvd *db, char *value, size_t size)
 {
 	const struct kvd_put_args args = { .ttl_s = VALUE_TTL_S };
 
 	origin(value, size);
 	if (kvd_put(db, key, strlen(key), value, strlen(value), &args, NULL))
 		warnx("not cached: %s", kvd_error(db));
-	/* KVD_ERR_EXISTS: it took too long, and another client has the right now. */
-	kvd_delete_if(db, right, strlen(right), version);
 }
 
 static void lookup(struct kvd *db, char *value, size_t size)
 {
 	const struct kvd_put_args args = { .mode = KVD_PUT_IF_ABSENT, .ttl_s = RIGHT_TTL_S };
 	struct timespec pause = { .tv_nsec = 1000000 };
-	struct kvd_item item;
 	enum kvd_status status;
 	uint64_t version;
 
-	for (;;) {
-		status = kvd_get(db, key, strlen(key), value, size - 1, &item);
-		if (!status) {
-			value[item.value_len] = '\0';
-			return;
-		}
-		if (status != KVD_NOT_FOUND)
-			errx(EXIT_FAILURE, "%s", kvd_error(db));
+	while (!cached(db, value, size)) {
 		status = kvd_put(db, right, strlen(right), "", 0, &args, &version);
 		if (!status) {
-			compute(db, version, value, size);
+			/* A winner before us may have stored it since we looked. */
+			if (!cached(db, value, size))
+				compute(db, value, size);
+			/* If it took too long another client has the right: it keeps it. */
+			kvd_delete_if(db, right, strlen(right), version);
 			return;
 		}
 		if (status != KVD_ERR_EXISTS)

@@ -73,9 +73,15 @@ counters() {
 		[ "$(kvctl get counter-3)" = 30000 ]
 }
 
+# A client that wins just after another one stored the value must not compute it too: one run in six
+# showed that.
 cache_aside() {
-	example cache_aside 8 && said '8 answers, the origin was asked 1 time' &&
-		[ "$(kvctl get report)" = 'the report' ] &&
+	local i
+	for i in {1..5}; do
+		example cache_aside 64 && said '64 answers, the origin was asked 1 time' ||
+			return 1
+	done
+	[ "$(kvctl get report)" = 'the report' ] &&
 		! kvctl get report:computing >"$out"
 }
 

@@ -69,7 +69,7 @@ size_t bounce_pool_bytes(struct bounce_pool *pool);
 
 /*
  * Takes memory for @bytes. @must: also beyond BOUNCE_BYTES_MAX. 0; -EAGAIN: the pool has no room;
- * -EFBIG: more than mr_max; or why the device gives no memory, if there is @must.
+ * -EFBIG: more than mr_max, so never; or why the device gives no memory, if there is @must.
  */
 int bounce_get(struct bounce_pool *pool, size_t bytes, bool must, struct bounce *bounce);
 /* Gives it back: no device READs it any more. */

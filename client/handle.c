@@ -267,11 +267,14 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 
 enum kvd_status handle_bounce_failed(struct kvd *handle, size_t bytes, int err)
 {
-	if (err == -EFBIG)
-		return handle_fail(handle, KVD_ERR_NO_MEMORY,
-				   "device %s registers at most %zu bytes at once: a value of %zu "
-				   "can't be stored over it",
-				   handle->dev->name, handle->shared_device->bounces.mr_max, bytes);
+	size_t mr_max = handle->shared_device->bounces.mr_max;
+
+	if (bytes > mr_max)
+		return handle_fail(handle, KVD_ERR_TOO_LARGE,
+				   "a value of %zu bytes: device %s of this host registers at most "
+				   "%zu at once (max_mr_size), and the server READs a value from "
+				   "one registration: store shorter values, or use another device",
+				   bytes, handle->dev->name, mr_max);
 	return buffer_failed(handle, bytes, err);
 }
 

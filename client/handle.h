@@ -249,7 +249,10 @@ enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_
 /* Counts a call: after some that used no bounce memory the handle leaves the pool. */
 void handle_bounce_age(struct kvd *handle);
 
-/* Why there is no bounce memory for a value of @bytes: KVD_ERR_NO_MEMORY. */
+/*
+ * Why there is no bounce memory for a value of @bytes: KVD_ERR_TOO_LARGE, if the device never has
+ * any for such a value; else KVD_ERR_NO_MEMORY.
+ */
 enum kvd_status handle_bounce_failed(struct kvd *handle, size_t bytes, int err);
 
 #endif /* KVD_CLIENT_HANDLE_H */

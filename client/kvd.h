@@ -144,9 +144,9 @@
  * value that is stored, does not fit a message and is not in registered memory is copied to memory
  * that all handles with the same URL share: 128 MiB at most, and beyond that one value of each
  * handle. Values that find no room there wait for others of their handle. If there is no memory for
- * the first one, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays usable; so does a
- * value longer than the device registers at once. It is freed when none of the handles has used it
- * in its last 256 calls, so not while they are idle. On softnic a handle has two descriptors.
+ * the first one, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays usable. The memory
+ * is freed when none of the handles has used it in its last 256 calls, so not while they are idle.
+ * On softnic a handle has two descriptors.
  *
  * Signals and fork. libkvd installs no signal handlers and starts no threads. The process that
  * opened a handle may fork(2) at any time between two calls and goes on with its handles: what it
@@ -193,8 +193,8 @@ extern "C" {
 	X(NOT_FOUND, 1, "not found")                                                               \
 	/* An argument is out of its documented range; nothing was done. */                        \
 	X(ERR_INVALID, 2, "invalid argument")                                                      \
-	/* The value is longer than the server's max_value; nothing was done. */                   \
-	X(ERR_TOO_LARGE, 3, "value too large for this server")                                     \
+	/* Longer than the server's max_value, or than this host's device registers at once. */    \
+	X(ERR_TOO_LARGE, 3, "value too large")                                                     \
 	/* The caller's buffer is too small; the length needed was returned. */                    \
 	X(ERR_BUFFER, 4, "buffer too small for the value")                                         \
 	/* No room in the server's memory or in the key's bucket; the old value is unchanged. */   \
@@ -554,7 +554,10 @@ struct kvd_put_args {
  * KVD_NOT_FOUND: the key does not exist, and the mode is IF_PRESENT, IF_VERSION, APPEND or PREPEND.
  * KVD_ERR_EXISTS: the key exists (IF_ABSENT), or has another version (IF_VERSION).
  * KVD_ERR_TOO_LARGE: @value_len, or the length of the whole value to be stored, is larger than the
- * server's max_value (kvd_info.value_max).
+ * server's max_value (kvd_info.value_max). Or @value does not fit a message and is longer than the
+ * device of this host registers at once (max_mr_size, which ibv_devinfo -v prints): the server
+ * READs a value from one registration, also if it is in registered memory. kvd_error() says which;
+ * nothing was done. Store shorter values, or use another device.
  * KVD_ERR_NO_SPACE: the server's item memory is full; the old value, if any, is unchanged.
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX, @value is NULL but @value_len is
  * not 0, @args breaks a rule above, or pin_s is longer than the server allows
@@ -1026,7 +1029,8 @@ static inline void kvd_prep_ping(struct kvd_op *op)
  *
  * KVD_OK: each will be handed back, with its own status.
  * KVD_ERR_INVALID: an argument of one is out of its range, or one is submitted already.
- * KVD_ERR_TOO_LARGE: a value is longer than the server's max_value.
+ * KVD_ERR_TOO_LARGE: a value is longer than the server's max_value. (One that is longer than the
+ * device registers at once, as kvd_put() says, is submitted, and ends with it.)
  * KVD_ERR_NO_MEMORY: no memory for `depth` operations, at the first call.
  * KVD_ERR_DISCONNECTED: the connection was lost, and kvd_options.reconnect is 0.
  */

@@ -162,19 +162,6 @@ static void a_path_of_its_own(void **state)
 	assert_int_equal(kvd_observe(kvd, KVD_OBSERVE_OFF), KVD_OK);
 }
 
-/* The device registers less at once than the value has. */
-static void a_plain_put_longer_than_a_registration(void **state)
-{
-	const struct kvd_put_args args = { .flags = 200000 ^ 0xf1a95 };
-
-	(void)state;
-	kvd->shared_device->bounces.mr_max = 200000;
-	assert_int_equal(kvd_put(kvd, "key", 3, value, 200000, &args, NULL), KVD_OK);
-	assert_int_equal(kvd_put(kvd, "key", 3, value, 200001, &args, NULL), KVD_ERR_NO_MEMORY);
-	assert_non_null(strstr(kvd_error(kvd), "registers at most 200000 bytes at once"));
-	assert_get("key", value, 200000);
-}
-
 /* The value is put directly, too, and the server READs it at its place. */
 static void puts_are_not_copied(void **state)
 {
@@ -381,6 +368,43 @@ static void several_registrations(void **state)
 	assert_memory_equal(item_value(item_of("b")), value + 20000, 290000);
 }
 
+static void assert_too_long(enum kvd_status status, size_t bytes)
+{
+	char want[64];
+
+	snprintf(want, sizeof(want), "a value of %zu bytes: device ", bytes);
+	assert_int_equal(status, KVD_ERR_TOO_LARGE);
+	assert_non_null(strstr(kvd_error(kvd), want));
+	assert_non_null(strstr(kvd_error(kvd), "registers at most 200704 at once (max_mr_size)"));
+	assert_non_null(strstr(kvd_error(kvd), "store shorter values"));
+}
+
+/* The device registers less at once than the value has: plain, of pieces, registered. */
+static void values_longer_than_a_registration(void **state)
+{
+	const struct iovec iov[] = { { value, 100000 }, { value + 100000, 100705 } };
+	struct kvd_op op, *ops[1] = { &op };
+
+	(void)state;
+	assert_int_equal(kvd_deregister(mem), KVD_OK);
+	loopback->fake.mr_max = kvd->shared_device->bounces.mr_max = 200704;
+	assert_int_equal(kvd_register(kvd, arena, ARENA_BYTES, &mem), KVD_OK);
+	memcpy(arena, value, 200705);
+	assert_int_equal(kvd_put(kvd, "key", 3, value, 200704, NULL, NULL), KVD_OK);
+	assert_too_long(kvd_put(kvd, "key", 3, value, 200705, NULL, NULL), 200705);
+	assert_too_long(kvd_putv(kvd, "key", 3, iov, 2, NULL, NULL), 200705);
+	assert_too_long(kvd_put(kvd, "key", 3, arena, 200705, NULL, NULL), 200705);
+	kvd_prep_put(&op, "key", 3, value, 200705, NULL);
+	assert_int_equal(kvd_submit(kvd, ops, 1), KVD_OK);
+	assert_int_equal(kvd_wait(kvd, ops, 1, 1, 10000), 1);
+	assert_too_long(op.status, 200705);
+	/* The handle goes on, and the value is as it was. */
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_memory_equal(item_value(item_of("key")), value, 200704);
+	assert_int_equal(kvd_put(kvd, "key", 3, value + 1, 200704, NULL, NULL), KVD_OK);
+	assert_memory_equal(item_value(item_of("key")), value + 1, 200704);
+}
+
 static struct device_ops failing_ops;
 static unsigned int calls_left, registered;
 
@@ -546,7 +570,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ARENA_CASE(values_go_where_they_belong),
 		ARENA_CASE(a_buffer_too_small),
-		ARENA_CASE(a_plain_put_longer_than_a_registration),
+		ARENA_CASE(values_longer_than_a_registration),
 		ARENA_CASE(a_child_is_refused),
 		ARENA_CASE(a_path_of_its_own),
 		ARENA_CASE(puts_are_not_copied),

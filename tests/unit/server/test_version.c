@@ -34,7 +34,7 @@ static const struct {
 	{ KVD_OK, 0, "ok" },
 	{ KVD_NOT_FOUND, 1, "not found" },
 	{ KVD_ERR_INVALID, 2, "invalid argument" },
-	{ KVD_ERR_TOO_LARGE, 3, "value too large for this server" },
+	{ KVD_ERR_TOO_LARGE, 3, "value too large" },
 	{ KVD_ERR_BUFFER, 4, "buffer too small for the value" },
 	{ KVD_ERR_NO_SPACE, 5, "the server's memory is full" },
 	{ KVD_ERR_NO_MEMORY, 6, "out of memory in the client" },

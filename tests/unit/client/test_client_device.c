@@ -73,11 +73,13 @@ static void a_device_dies(void **state)
 	assert_int_equal(direct_bytes(a), direct);
 	store_and_read(b, memory, 3);
 	assert_ptr_equal(b->shared_device, a->shared_device);
+	/* A PUT that was sent to the dead device may have counted. */
+	direct = direct_bytes(b);
 	fault_reset();
 	/* With the new device it is direct again; the old registration ends as ever. */
 	assert_int_equal(kvd_register(a, memory, 2 * (size_t)VALUE_BYTES, &again), KVD_OK);
 	store_and_read(b, memory, 4);
-	assert_int_equal(direct_bytes(b), 2 * (uint64_t)VALUE_BYTES);
+	assert_int_equal(direct_bytes(b) - direct, 2 * (uint64_t)VALUE_BYTES);
 	assert_int_equal(kvd_deregister(again), KVD_OK);
 	assert_int_equal(kvd_free(mem), KVD_OK);
 	kvd_close(a);

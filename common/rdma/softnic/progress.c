@@ -129,13 +129,15 @@ void do_sn_qp_progress(struct sn_qp *qp)
 		do_sn_qp_broken(qp, "wrote an impossible ring position or counter");
 		return;
 	}
-	if (do_sn_send_responses(qp)) {
+	if (ring_in_ready(&qp->response_in) && do_sn_send_responses(qp)) {
 		do_sn_qp_broken(qp, "sent a malformed response, or one to no READ");
 		return;
 	}
 	do_sn_send_complete(qp);
-	do_sn_send_push(qp);
-	do_sn_send_complete(qp);
+	if (qp->sq.pushed != qp->sq.posted) {
+		do_sn_send_push(qp);
+		do_sn_send_complete(qp);
+	}
 	/* A peer in error has given up its requests; one that only disconnected has not. */
 	if (!qp->lost_until_ns && !side_load(&theirs->error) && do_sn_recv_requests(qp)) {
 		do_sn_qp_broken(qp, "sent a malformed request");
@@ -149,6 +151,18 @@ void do_sn_qp_progress(struct sn_qp *qp)
 			qp->verbs.state == IBV_QPS_RTS && (qp->incoming.waiting || qp->copying ||
 							   qp->late_until_ns || qp->lost_until_ns));
 	do_sn_qp_publish(qp);
+}
+
+void do_sn_qp_posted(struct sn_qp *qp)
+{
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
+
+	if (!fault_on() && theirs && qp->verbs.state == IBV_QPS_RTS &&
+	    qp->sq.pushed == qp->sq.posted && !qp->grants_open && !sn_qp_has_work(qp) &&
+	    !atomic_load_explicit(&qp->ctx->dead, memory_order_relaxed))
+		do_sn_qp_publish(qp);
+	else
+		do_sn_qp_progress(qp);
 }
 
 void do_sn_qp_publish(struct sn_qp *qp)

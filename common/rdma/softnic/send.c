@@ -605,7 +605,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	else
 		do_post_chain(qp, &wr, &ret);
 	if (qp->sq.pushed != qp->sq.posted || qp->changed)
-		do_sn_qp_progress(qp);
+		do_sn_qp_posted(qp);
 	if (qp->armed && (qp->rearm || do_wants_more(qp)))
 		do_sn_qp_arm(qp);
 	warm = qp->attached && qp->sq.done != qp->sq.posted;

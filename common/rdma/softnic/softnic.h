@@ -656,6 +656,8 @@ void do_sn_qp_broken(struct sn_qp *qp, const char *what);
 /* progress.c */
 /* Does all work that the peer's published state allows, and publishes ours. */
 void do_sn_qp_progress(struct sn_qp *qp);
+/* The same after requests were posted: if the peer did nothing since, they are only published. */
+void do_sn_qp_posted(struct sn_qp *qp);
 void do_sn_qp_publish(struct sn_qp *qp);
 /* Asks the peer for wake-ups, after all it did before was seen. False: it keeps us busy. */
 bool do_sn_qp_arm(struct sn_qp *qp);

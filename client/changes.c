@@ -43,7 +43,7 @@ void change_number(struct changes *changes, struct flight *f)
 	changes->resend = changes->next;
 }
 
-void changes_answered(struct changes *changes, uint64_t first, uint32_t count)
+void changes_answered_some(struct changes *changes, uint64_t first, uint32_t count)
 {
 	while (count--)
 		answered_set(changes, first++, true);

@@ -45,8 +45,17 @@ static inline bool change_is_numbered(const struct changes *changes, const struc
 /* Gives the flight's request a number, unless it has one. There is room. */
 void change_number(struct changes *changes, struct flight *f);
 
+/* changes_answered(), where others have no answer yet. */
+void changes_answered_some(struct changes *changes, uint64_t first, uint32_t count);
+
 /* @count numbers from @first on have their answers. */
-void changes_answered(struct changes *changes, uint64_t first, uint32_t count);
+static inline void changes_answered(struct changes *changes, uint64_t first, uint32_t count)
+{
+	if (first == changes->first && first + count == changes->next)
+		changes->first = changes->next;
+	else
+		changes_answered_some(changes, first, count);
+}
 
 /* Whether a number that was sent has its answer. */
 static inline bool change_is_answered(const struct changes *changes, uint64_t number)

@@ -20,7 +20,7 @@ static uint64_t drift_ns(uint64_t ns)
 }
 
 /* Backwards in time both bounds diverge, too: the drift is counted from the last response. */
-uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns)
+inline uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns)
 {
 	uint64_t age;
 
@@ -34,7 +34,7 @@ uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns)
 	return saturating_add(clock->low_ns, saturating_sub(age, drift_ns(age)));
 }
 
-uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns)
+inline uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns)
 {
 	uint64_t age;
 

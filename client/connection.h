@@ -97,6 +97,7 @@ struct connection {
 	uint32_t free_count, recv_free_count;
 	uint32_t accesses;	 /* ACCESS messages outstanding */
 	uint32_t response_index; /* receive buffer of the response that is being taken in */
+	uint64_t response_ns;	 /* clock_raw_ns() when it was taken from the device */
 	bool held; /* the receive buffer `held_index` has the response that rpc_call() returned */
 	uint32_t held_index;
 	bool copy_stands;     /* no request was sent behind the one whose response has just come */

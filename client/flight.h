@@ -133,9 +133,11 @@ struct flight {
 	uint32_t messages;    /* and requests: for client/observe.h */
 	struct lookup lookup; /* of changes the hash is used */
 
-	uint64_t start_ns;	   /* clock_ns(); 0: not timed */
-	uint64_t posted_ns;	   /* the same, of the first READ or request */
-	uint64_t retry_ns;	   /* in the list of those that pause: until then */
+	/* clock_ns(); of a synchronous call's that is not observed clock_raw_ns(); 0: not timed */
+	uint64_t start_ns;
+	uint64_t answered_ns; /* of a change: clock_raw_ns() of the response; 0: there is none */
+	uint64_t posted_ns; /* clock_ns() of the first READ or request; 0: not observed, or none */
+	uint64_t retry_ns;  /* in the list of those that pause: until then */
 	uint64_t large_bytes;	   /* of the item that is READ, at most; 0: its header says it */
 	uint64_t large_offset;	   /* in the region */
 	struct kvd_mem *mem;	   /* if `direct` */

@@ -117,17 +117,19 @@ static enum kvd_status delete_check(struct kvd *handle, const struct kvd_op *op)
 	return KVD_OK;
 }
 
-inline enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
+/* @code: of the operation. Here and below it is known where a call does one of them only. */
+static ALWAYS_INLINE enum kvd_status do_op_check(struct kvd *handle, const struct kvd_op *op,
+						 enum kvd_opcode code)
 {
 	enum kvd_status status = KVD_OK;
 
-	if (op->op != KVD_OP_PING)
+	if (code != KVD_OP_PING)
 		status = key_check(handle, op->key, op->key_len);
 	if (!status && op->iov_count)
 		status = pieces_check(handle, op);
 	if (status)
 		return status;
-	switch (op->op) {
+	switch (code) {
 	case KVD_OP_GET:
 	case KVD_OP_GET_BY_REQUEST:
 		return buffer_check(handle, op->value, op->value_len);
@@ -153,8 +155,13 @@ inline enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
 			   (unsigned int)op->op);
 }
 
+enum kvd_status op_check(struct kvd *handle, const struct kvd_op *op)
+{
+	return do_op_check(handle, op, op->op);
+}
+
 /* The request of an operation that is one request. */
-static void op_rpc(struct rpc *rpc, const struct kvd_op *op)
+static ALWAYS_INLINE void op_rpc(struct rpc *rpc, const struct kvd_op *op, enum kvd_opcode code)
 {
 	struct wire_request *head = &rpc->head;
 
@@ -165,7 +172,7 @@ static void op_rpc(struct rpc *rpc, const struct kvd_op *op)
 	rpc->key = op->key;
 	rpc->key_len = op->key_len;
 	rpc->value = NULL;
-	switch (op->op) {
+	switch (code) {
 	case KVD_OP_PUT:
 		head->op = WIRE_PUT;
 		head->mode = (uint8_t)op->mode;
@@ -190,7 +197,7 @@ static void op_rpc(struct rpc *rpc, const struct kvd_op *op)
 	case KVD_OP_INCR:
 	case KVD_OP_DECR:
 		head->op = WIRE_ARITH;
-		head->mode = op->op == KVD_OP_INCR ? WIRE_INCR : WIRE_DECR;
+		head->mode = code == KVD_OP_INCR ? WIRE_INCR : WIRE_DECR;
 		head->delta = op->delta;
 		head->flags = op->create ? WIRE_F_CREATE : 0;
 		head->initial = op->initial;
@@ -212,6 +219,7 @@ static void change_response(struct kvd *handle, struct flight *f, const struct r
 {
 	struct kvd_op *op = f->op;
 
+	f->answered_ns = handle->conn.response_ns;
 	op->status = response_status(handle, response);
 	if (!op->status && op->op != KVD_OP_PING) {
 		op->item.version = response->version;
@@ -232,15 +240,17 @@ static void change_fail(struct flight *f, enum kvd_status status)
 
 static const struct flight_ops change_ops = { .response = change_response, .fail = change_fail };
 
-inline void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t start_ns)
+static ALWAYS_INLINE void do_op_flight(struct flight *f, struct kvd_op *op, enum kvd_opcode code,
+				       unsigned int *left, uint64_t start_ns)
 {
 	flight_init_lookup(f, left, get_of(op));
 	f->lookup.pieces = op->iov_count;
 	f->ops = &get_ops;
 	f->op = op;
 	f->start_ns = start_ns;
+	f->answered_ns = 0;
 	observe_flight(f);
-	switch (op->op) {
+	switch (code) {
 	case KVD_OP_GET:
 		break;
 	case KVD_OP_EXISTS:
@@ -253,17 +263,37 @@ inline void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, u
 	default:
 		f->kind = FLIGHT_CHANGE;
 		f->ops = &change_ops;
-		op_rpc(&f->rpc, op);
+		op_rpc(&f->rpc, op, code);
 	}
 }
 
-inline void op_prepare(struct kvd *handle, struct flight *f)
+void op_flight(struct flight *f, struct kvd_op *op, unsigned int *left, uint64_t start_ns)
 {
-	if (f->op->op != KVD_OP_PING)
+	do_op_flight(f, op, op->op, left, start_ns);
+}
+
+static ALWAYS_INLINE void do_op_prepare(struct kvd *handle, struct flight *f, enum kvd_opcode code)
+{
+	if (code != KVD_OP_PING)
 		lookup_prepare(handle, &f->lookup);
 }
 
-inline void op_begin(struct kvd *handle, struct flight *f)
+void op_prepare(struct kvd *handle, struct flight *f)
+{
+	do_op_prepare(handle, f, f->op->op);
+}
+
+/* GETs of the key that begin from now on wait for the change. */
+static inline void change_begin(struct kvd *handle, struct flight *f, enum kvd_opcode code)
+{
+	if (code == KVD_OP_PING)
+		return;
+	f->counted = true;
+	handle->changes++;
+	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
+}
+
+void op_begin(struct kvd *handle, struct flight *f)
 {
 	if (f->kind == FLIGHT_LOOKUP) {
 		lookup_begin(handle, f);
@@ -273,11 +303,7 @@ inline void op_begin(struct kvd *handle, struct flight *f)
 		else
 			get_request(handle, f, 0, 0);
 	} else {
-		if (f->op->op != KVD_OP_PING) {
-			f->counted = true;
-			handle->changes++;
-			handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
-		}
+		change_begin(handle, f, f->op->op);
 		request_add(handle, f);
 	}
 }
@@ -302,9 +328,17 @@ static __attribute__((noinline)) void op_observe_end(struct kvd *handle, const s
 	observe_counted(handle);
 }
 
+/* The clock of f->start_ns. A change has read it when its response came. */
+static inline uint64_t op_end_ns(const struct kvd *handle, const struct flight *f)
+{
+	if (handle->observing || !f->left)
+		return clock_ns();
+	return f->answered_ns ? f->answered_ns : clock_raw_ns();
+}
+
 static inline void op_timed(struct kvd *handle, const struct flight *f, enum kvd_opcode counted)
 {
-	uint64_t end_ns = clock_ns();
+	uint64_t end_ns = op_end_ns(handle, f);
 
 	if (counted < LATENCIES)
 		handle_latency(handle, counted, end_ns - f->start_ns);
@@ -313,11 +347,12 @@ static inline void op_timed(struct kvd *handle, const struct flight *f, enum kvd
 }
 
 /* In the statistics every change except DELETE is a PUT, and a PING is nothing. */
-inline void op_count(struct kvd *handle, const struct flight *f)
+static ALWAYS_INLINE void do_op_count(struct kvd *handle, const struct flight *f,
+				      enum kvd_opcode code)
 {
 	enum kvd_opcode counted = KVD_OP_PUT;
 
-	switch (f->op->op) {
+	switch (code) {
 	case KVD_OP_PING:
 		counted = KVD_OP_PING;
 		break;
@@ -342,41 +377,80 @@ inline void op_count(struct kvd *handle, const struct flight *f)
 		op_timed(handle, f, counted);
 }
 
-inline bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
+void op_count(struct kvd *handle, const struct flight *f)
+{
+	do_op_count(handle, f, f->op->op);
+}
+
+static ALWAYS_INLINE bool do_op_is_timed(struct kvd *handle, enum kvd_opcode code)
 {
 	if (handle->observing)
 		return true;
-	if (op->op == KVD_OP_GET || op->op == KVD_OP_GET_BY_REQUEST ||
-	    op->op == KVD_OP_GET_AND_TOUCH)
+	if (code == KVD_OP_GET || code == KVD_OP_GET_BY_REQUEST || code == KVD_OP_GET_AND_TOUCH)
 		return handle->timed_gets++ % TIMED_EVERY == 0;
-	return op->op != KVD_OP_PING && op->op != KVD_OP_EXISTS;
+	return code != KVD_OP_PING && code != KVD_OP_EXISTS;
 }
 
-enum kvd_status op_call(struct kvd *handle, struct kvd_op *op)
+bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
+{
+	return do_op_is_timed(handle, op->op);
+}
+
+/* Tells the observer, and waits until the call is next. */
+static __attribute__((noinline)) enum kvd_status op_turn(struct kvd *handle, struct flight *f)
+{
+	struct observed observed;
+
+	if (handle->observing) {
+		f->start_ns = clock_ns();
+		observed = op_observed(f->op, f->start_ns);
+		observe_start(handle, &observed);
+	}
+	return engine_turn(handle);
+}
+
+/* The clock is read once, for the latency and for the request, unless something takes its time. */
+static ALWAYS_INLINE enum kvd_status do_op_call(struct kvd *handle, struct kvd_op *op,
+						enum kvd_opcode code)
 {
 	enum kvd_status status = call_begin(handle);
-	struct observed observed;
 	unsigned int left = 1;
+	uint64_t now_ns;
 	struct flight f;
 
 	if (status)
 		return status;
-	status = op_check(handle, op);
+	status = do_op_check(handle, op, code);
 	if (status)
 		return call_end(handle, status);
-	op_flight(&f, op, &left, op_is_timed(handle, op) ? clock_ns() : 0);
-	if (handle->observing) {
-		observed = op_observed(op, f.start_ns);
-		observe_start(handle, &observed);
+	now_ns = clock_raw_ns();
+	do_op_flight(&f, op, code, &left, do_op_is_timed(handle, code) ? now_ns : 0);
+	if (handle->observing || !list_empty(&handle->waiting)) {
+		status = op_turn(handle, &f);
+		now_ns = clock_raw_ns();
 	}
-	status = engine_turn(handle);
 	if (status) {
 		op->status = status;
 	} else {
-		op_prepare(handle, &f);
-		op_begin(handle, &f);
+		do_op_prepare(handle, &f, code);
+		if (f.kind == FLIGHT_CHANGE) {
+			change_begin(handle, &f, code);
+			request_begin(handle, &f, now_ns);
+		} else {
+			op_begin(handle, &f);
+		}
 		engine_run(handle, &f, 1, &left);
 	}
-	op_count(handle, &f);
+	do_op_count(handle, &f, code);
 	return call_end(handle, op->status);
+}
+
+enum kvd_status op_call(struct kvd *handle, struct kvd_op *op)
+{
+	return do_op_call(handle, op, op->op);
+}
+
+enum kvd_status op_call_put(struct kvd *handle, struct kvd_op *op)
+{
+	return do_op_call(handle, op, KVD_OP_PUT);
 }

@@ -22,5 +22,7 @@ void op_count(struct kvd *handle, const struct flight *f);
 struct observed op_observed(struct kvd_op *op, uint64_t start_ns);
 /* Does the operation at once; a whole call of the API. Returns its status. */
 enum kvd_status op_call(struct kvd *handle, struct kvd_op *op);
+/* The same of a PUT, in fewer instructions. */
+enum kvd_status op_call_put(struct kvd *handle, struct kvd_op *op);
 
 #endif /* KVD_CLIENT_OP_H */

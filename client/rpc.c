@@ -403,21 +403,27 @@ enum posted {
 	POST_FAILED, /* the flight has ended */
 };
 
-/* Posts the flight's request. */
-static inline enum posted request_post(struct kvd *handle, struct flight *f)
+/* The flight has a message: it waits no longer, if it had to. */
+static inline void request_leave(struct kvd *handle, struct flight *f)
 {
-	struct connection *conn = &handle->conn;
-	bool pull = f->kind == FLIGHT_CHANGE && rpc_pulls(conn, &f->rpc), direct;
+	if (f->place == PLACE_QUEUED)
+		list_remove(&f->link);
+	if (handle->observing)
+		observe_request(f);
+	if (f->alone)
+		handle->conn.fence = f;
+}
+
+/* Posts the request of a PUT whose value the server READs. */
+static enum posted pull_post(struct kvd *handle, struct flight *f, uint64_t now_ns)
+{
 	struct bounce bounce = { .count = 0 };
 	struct message *message;
-	const void *from;
+	const void *from = f->rpc.value;
 	uint32_t rkey = 0;
 	int err = 0;
 
-	if (change_is_numbered(&handle->sent, f) && !f->rpc.change && !changes_room(&handle->sent))
-		return POST_WAITS;
-	direct = pull && rpc_is_direct(handle, f, &rkey);
-	if (pull && !direct)
+	if (!rpc_is_direct(handle, f, &rkey))
 		err = rpc_bounce_get(handle, &f->rpc, &bounce);
 	if (err == -EAGAIN)
 		return POST_WAITS;
@@ -425,22 +431,33 @@ static inline enum posted request_post(struct kvd *handle, struct flight *f)
 		flight_cut(handle, f, bounce_failed(handle, f, err));
 		return POST_FAILED;
 	}
-	message = message_take(handle, clock_raw_ns());
+	message = message_take(handle, now_ns);
 	if (!message) {
 		rpc_bounce_put(handle, &bounce);
 		return POST_WAITS;
 	}
 	message->bounce = bounce;
-	from = f->rpc.value;
 	if (bounce.count)
 		from = rpc_stage(handle, &f->rpc, &bounce, &rkey);
-	if (pull)
-		pull_begin(handle, message, &f->rpc, from, rkey);
-	list_remove(&f->link);
-	if (handle->observing)
-		observe_request(f);
-	if (f->alone)
-		conn->fence = f;
+	pull_begin(handle, message, &f->rpc, from, rkey);
+	request_leave(handle, f);
+	flight_post(handle, f, message);
+	return POST_DONE;
+}
+
+/* Posts the flight's request. @now_ns: clock_raw_ns(). */
+static enum posted request_post(struct kvd *handle, struct flight *f, uint64_t now_ns)
+{
+	struct message *message;
+
+	if (change_is_numbered(&handle->sent, f) && !f->rpc.change && !changes_room(&handle->sent))
+		return POST_WAITS;
+	if (f->kind == FLIGHT_CHANGE && rpc_pulls(&handle->conn, &f->rpc))
+		return pull_post(handle, f, now_ns);
+	message = message_take(handle, now_ns);
+	if (!message)
+		return POST_WAITS;
+	request_leave(handle, f);
 	flight_post(handle, f, message);
 	return POST_DONE;
 }
@@ -468,6 +485,13 @@ static bool batch_post(struct kvd *handle, unsigned int count)
 	handle->stats.round_trips++;
 	message_post(handle, i, (uint32_t)(used + head->access_count * WIRE_ACCESS_BYTES));
 	return true;
+}
+
+void request_begin(struct kvd *handle, struct flight *f, uint64_t now_ns)
+{
+	if (!handle->up || handle->attention || !list_empty(&handle->requests) ||
+	    handle->conn.fence || request_post(handle, f, now_ns) == POST_WAITS)
+		request_add(handle, f);
 }
 
 void request_post_now(struct kvd *handle, struct flight *f)
@@ -525,7 +549,7 @@ static bool changes_resend(struct kvd *handle)
 			return false;
 		f = resend_find(handle, sent->resend);
 		if (f)
-			posted = request_post(handle, f);
+			posted = request_post(handle, f, clock_raw_ns());
 		else
 			posted = placeholder_post(handle, sent->resend) ? POST_DONE : POST_WAITS;
 		if (posted == POST_WAITS)
@@ -574,9 +598,10 @@ void requests_post(struct kvd *handle)
 		if (count > 1)
 			posted = batch_post(handle, count);
 		else
-			posted = request_post(handle, list_entry(handle->requests.next,
-								 struct flight, link)) !=
-				 POST_WAITS;
+			posted = request_post(handle,
+					      list_entry(handle->requests.next, struct flight,
+							 link),
+					      clock_raw_ns()) != POST_WAITS;
 	}
 	if (handle->access.due && !conn->broken)
 		access_post(handle);
@@ -665,9 +690,10 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	message = response_match(handle, &response);
 	if (!message || window_learn(handle, &response))
 		return;
+	conn->response_ns = clock_raw_ns();
 	/* That of ACCESS may have waited for long before it was taken. */
 	if (message->op != WIRE_ACCESS && !server_clock_learn(&handle->clock, response.clock_ns,
-							      message->sent_ns, clock_raw_ns()))
+							      message->sent_ns, conn->response_ns))
 		handle->stats.clock_jumps++;
 	if (message->pulled)
 		pull_end(handle, message);

@@ -25,6 +25,12 @@ static inline void request_add(struct kvd *handle, struct flight *flight)
 	handle->attention = true;
 }
 
+/*
+ * Posts the request of a synchronous call at once if it is next, else lets it wait. Submitted ones
+ * always wait: those that do so together share a message. @now_ns: clock_raw_ns().
+ */
+void request_begin(struct kvd *handle, struct flight *flight, uint64_t now_ns);
+
 /* Posts the request of a flight that is in no list, the first of the connection. */
 void request_post_now(struct kvd *handle, struct flight *flight);
 

@@ -9,7 +9,7 @@ enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, con
 	struct kvd_op op;
 
 	kvd_prep_put(&op, key, key_len, value, value_len, args);
-	status = op_call(handle, &op);
+	status = op_call_put(handle, &op);
 	if (!status && version)
 		*version = op.item.version;
 	return status;

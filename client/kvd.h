@@ -112,11 +112,6 @@
  * for a loss, one for the first try that failed, the second, the fourth and so on, and one when the
  * handle has connected again.
  *
- * On softnic the memory of a server that was killed stays readable, and a handle notices the end
- * at its next request, sleep or kvd_poll(): one that only GETs, by synchronous calls, may find
- * values of the dead server for some calls, also when another one runs already. kvd_ping() first
- * where that matters.
- *
  * An RDMA device that died, or was removed, is opened anew by the first handle that connects again
  * after that: this resolves the name, and only then kvd_poll() may block, for connect_timeout_ms.
  * What was registered with the dead one stays so, and values are copied, until it is registered

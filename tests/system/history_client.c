@@ -188,27 +188,9 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 	return LIN_UNKNOWN;
 }
 
-static uint64_t incarnation_of(const struct client *c)
-{
-	struct kvd_info info;
-
-	kvd_info(c->kvd, &info);
-	return info.incarnation;
-}
-
-/* Whether it is a GET that may have READ the memory of a dead server: see sys_history.c. */
-static bool is_of_the_dead(struct client *c, const struct kvd_op *op)
-{
-	if (!c->run->restarts || !is_get(op->op) || !atomic_load(&c->run->killed) ||
-	    incarnation_of(c) != c->incarnation)
-		return false;
-	c->counts.of_the_dead++;
-	return true;
-}
-
 static void record_return(struct client *c, int64_t index, const struct kvd_op *op, uint64_t now_ns)
 {
-	enum lin_status status = is_of_the_dead(c, op) ? LIN_NO_EFFECT : result_of(c, op);
+	enum lin_status status = result_of(c, op);
 	bool arith = op->op == KVD_OP_INCR || op->op == KVD_OP_DECR;
 	struct lin_value value = { 0 };
 
@@ -487,7 +469,6 @@ void client_begin(struct client *c)
 	c->pair_number = 0;
 	c->generation = 0;
 	c->short_times = 0;
-	c->incarnation = incarnation_of(c);
 }
 
 /*

@@ -19,10 +19,8 @@
  * SIGKILL, starts another one and answers with a line. The rule for the checker: that is a flush of
  * all keys, which takes effect once, between the line and the answer. What the old server did has
  * to come before it, and what the new one did after it; so a handle that keeps anything of the old
- * one is found. Changes whose end is unknown may still be anywhere. Not judged are GETs that a
- * handle ended after the kill, before it had noticed that: on softnic the memory of a dead server
- * can still be READ (README, Limits). They are counted (of_the_dead). The rule of two keys does not
- * hold over a restart, and is not tested then.
+ * one, or READs the memory of a dead server, is found. Changes whose end is unknown may still be
+ * anywhere. The rule of two keys does not hold over a restart, and is not tested then.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -186,7 +184,6 @@ static void restart_while_running(struct lin_log *log)
 
 	while (atomic_load(&run.steps) - before < (uint64_t)ROUND_OPS * CLIENTS / 3)
 		nanosleep(&pause, NULL);
-	atomic_store(&run.killed, true);
 	flush.call_ns = clock_ns();
 	puts("restart");
 	fflush(stdout);
@@ -234,7 +231,6 @@ static void round_run(struct kvd **killer)
 
 	lin_log_init(&server, CLIENTS);
 	run.nonce = clock_ns();
-	atomic_store(&run.killed, false);
 	atomic_store(&run.restarted, false);
 	atomic_store(&run.running, CLIENTS);
 	for (unsigned int i = 0; i < CLIENTS; i++)

@@ -25,8 +25,7 @@
 
 /* clang-format off */
 #define COUNTS_MAP(X) \
-	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen) \
-	X(of_the_dead)
+	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen)
 /* clang-format on */
 
 struct counts {
@@ -63,7 +62,6 @@ struct client {
 	uint8_t *value;		 /* of a synchronous call */
 	struct kvd_mem *mem;	 /* of the places' values; NULL: not registered */
 	bool lost;
-	uint64_t incarnation;	  /* of its server when the round began */
 	unsigned int short_times; /* changes that got too short a time, in this round */
 
 	/* Of the handle: each has a key of its own, and a pair of keys. */
@@ -81,7 +79,6 @@ struct run {
 	uint64_t nonce; /* of the round: it has keys of its own */
 	struct client clients[CLIENTS];
 	_Atomic unsigned int wrong, running;
-	_Atomic bool killed;	/* the server may be, in this round */
 	_Atomic bool restarted; /* it was started again */
 	_Atomic uint64_t steps;
 	uint64_t ops, kills, reconnects;

@@ -150,6 +150,7 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	ctx->addr = *addr;
 	ctx->role = role;
 	ctx->listen_fd = -1;
+	ctx->life = SN_LIFE_NONE;
 	ctx->qp_numbers.next = (random & 0x7fffff) | 0x100;
 	ctx->mr_tag = random >> 13;
 	ctx->mr_next = random % SN_MR_MAX;
@@ -171,6 +172,7 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 static void context_free(struct sn_context *ctx)
 {
 	sn_address_release(ctx);
+	sn_life_end(&ctx->life);
 	sn_qp_numbers_release(&ctx->qp_numbers);
 	if (ctx->verbs.async_fd >= 0)
 		close(ctx->verbs.async_fd);
@@ -211,6 +213,8 @@ static int sn_open(struct device **dev, const struct device_addr *addr, enum dev
 	ret = role == DEVICE_LISTEN ? sn_address_bind(ctx) : sn_address_find(addr);
 	if (ret)
 		goto free_ctx;
+	if (role == DEVICE_LISTEN)
+		sn_life_begin(&ctx->life);
 	*dev = &ctx->dev;
 	return 0;
 

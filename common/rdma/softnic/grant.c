@@ -44,6 +44,7 @@ static bool do_grant_send(struct sn_qp *qp, const struct sn_mr *mr, uint32_t slo
 	};
 	int ret;
 
+	do_sn_life_send(qp);
 	side_store(&qp->mine->granted[slot], mr->verbs.rkey);
 	ret = link_send(qp->sock, &message, mr->fd);
 	if (ret) {

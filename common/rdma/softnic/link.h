@@ -140,7 +140,15 @@ enum link_message_type {
 	LINK_MESSAGE_REJECT,
 	LINK_MESSAGE_READY, /* the connecting side mapped the memfd */
 	LINK_MESSAGE_GRANT, /* carries a file that the other side may read */
+	LINK_MESSAGE_LIFE,  /* carries the file with the accepting side's life word */
 };
+
+/*
+ * A file of this length; its first 4 bytes, as an aligned word, have bits of LINK_LIFE_MASK for as
+ * long as the process lives that passed it.
+ */
+#define LINK_LIFE_BYTES 4096
+#define LINK_LIFE_MASK 0x3fffffffu /* FUTEX_TID_MASK */
 
 #define LINK_PRIVATE_MAX 196
 #define LINK_PACKETS_TAKEN 4 /* by one call; a peer may have two wake-ups on their way */

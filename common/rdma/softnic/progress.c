@@ -240,6 +240,14 @@ void do_sn_qp_disarm(struct sn_qp *qp)
 		qp->wakes--;
 }
 
+static void do_qp_take_file(struct sn_qp *qp, const struct link_message *message, int fd)
+{
+	if (message->magic == LINK_MAGIC && message->type == LINK_MESSAGE_LIFE)
+		do_sn_life_take(qp, fd);
+	else
+		do_sn_grant_take(qp, message, fd);
+}
+
 /* The side that connects gets files, too; and it trusts its server not to flood it. */
 static void do_qp_drain_active(struct sn_qp *qp, bool all)
 {
@@ -250,7 +258,7 @@ static void do_qp_drain_active(struct sn_qp *qp, bool all)
 	for (count = 0; count < SN_DRAIN_MAX; count++) {
 		got = link_receive(qp->sock, &message, &fd);
 		if (got == sizeof(message) && fd >= 0)
-			do_sn_grant_take(qp, &message, fd);
+			do_qp_take_file(qp, &message, fd);
 		if (fd >= 0)
 			close(fd);
 		if (got == 1 && qp->wakes)

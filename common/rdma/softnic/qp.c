@@ -196,6 +196,7 @@ void sn_qp_destroy(struct sn_qp *qp)
 	qp->verbs.state = IBV_QPS_ERR;
 	do_sn_qp_attend(qp, false);
 	do_sn_grants_release(qp);
+	do_sn_life_release(qp);
 	sn_unlock(&qp->lock);
 	qp_leave_cqs(qp);
 	sn_cq_forget(qp->send_cq, qp);

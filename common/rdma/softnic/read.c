@@ -226,21 +226,29 @@ static bool side_gone(const struct link_side *theirs)
 	return side_load(&theirs->closed) || side_load(&theirs->error);
 }
 
-/* Whether the peer is alive; checks its socket once per tick. */
-static inline bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
+/* By its socket, at which we look once per tick. */
+static bool do_read_peer_hung_up(struct sn_qp *qp)
 {
 	uint64_t tick = sn_now_ns(CLOCK_MONOTONIC_COARSE);
 
+	if (tick == qp->tick)
+		return false;
+	qp->tick = tick;
+	return link_hung_up(qp->sock);
+}
+
+/*
+ * Whether the peer is alive. A READ that begins before the peer's death returns what was there
+ * then; one that begins later fails.
+ */
+static inline bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
+{
 	if (side_gone(theirs))
 		return false;
-	if (tick != qp->tick) {
-		qp->tick = tick;
-		if (link_hung_up(qp->sock)) {
-			do_sn_qp_lost(qp);
-			return false;
-		}
-	}
-	return true;
+	if (qp->life ? !do_sn_life_ended(qp) : !do_read_peer_hung_up(qp))
+		return true;
+	do_sn_qp_lost(qp);
+	return false;
 }
 
 /* Whether the peer says that it has passed a file with this key, which we have not taken yet. */
@@ -284,6 +292,9 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 		grant = do_grant_await(qp, theirs, rkey);
 	if (qp->verbs.state != IBV_QPS_RTS)
 		return SN_READ_LOST;
+	/* The end of the socket comes soon, and fails it. */
+	if (qp->life && do_sn_life_ended(qp))
+		return SN_READ_SERVED;
 	if (!grant)
 		return serves ? SN_READ_SERVED : SN_READ_REFUSED;
 	if (!grant_covers(grant, addr, length))

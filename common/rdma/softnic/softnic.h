@@ -147,6 +147,14 @@ struct sn_map {
 
 TAILQ_HEAD(sn_map_list, sn_map);
 
+/* A listening device's word that says that its process is alive: life.c. */
+struct sn_life {
+	union life_page *page;
+	int fd; /* of the page; -1: there is none */
+};
+
+#define SN_LIFE_NONE ((struct sn_life){ .fd = -1 })
+
 struct sn_context {
 	struct device dev;
 	struct ibv_context verbs;
@@ -177,6 +185,8 @@ struct sn_context {
 
 	pthread_mutex_t map_lock;
 	struct sn_map_list maps;
+
+	struct sn_life life; /* a server's */
 
 	pthread_mutex_t async_lock;
 	struct sn_async_list async; /* the pending ones */
@@ -417,10 +427,13 @@ struct sn_qp {
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
 	uint8_t reads_max;
-	uint64_t hold_until_ns; /* fault plan: the delay's end */
-	uint64_t late_until_ns; /* fault plan: the oldest request completes then */
-	uint64_t lost_until_ns; /* fault plan: a completion was lost; it fails then */
-	uint64_t tick;		/* when the peer was last checked for being alive */
+	uint64_t hold_until_ns;	      /* fault plan: the delay's end */
+	uint64_t late_until_ns;	      /* fault plan: the oldest request completes then */
+	uint64_t lost_until_ns;	      /* fault plan: a completion was lost; it fails then */
+	const _Atomic uint32_t *life; /* the peer's; NULL: not known, so its socket is looked at */
+	struct sn_map *life_map;
+	bool life_sent;
+	uint64_t tick; /* when the peer's socket was last looked at */
 	struct ring_out request_out;
 	struct ring_in request_in;
 	struct ring_out response_out;
@@ -766,6 +779,25 @@ struct stat;
 int sn_map_get(struct sn_context *ctx, int fd, const struct stat *st, uint64_t start, size_t length,
 	       struct sn_map **out);
 void sn_map_put(struct sn_context *ctx, struct sn_map *map);
+
+/* life.c */
+/*
+ * Says that this process is alive for as long as the calling thread is, or until sn_life_end(),
+ * which the same thread calls. After a failure, which is logged, there is none.
+ */
+void sn_life_begin(struct sn_life *life);
+void sn_life_end(struct sn_life *life);
+/* Passes it to the peer, once. */
+void do_sn_life_send(struct sn_qp *qp);
+/* Takes the peer's; the file stays the caller's. */
+int do_sn_life_take(struct sn_qp *qp, int fd);
+void do_sn_life_release(struct sn_qp *qp);
+
+/* Whether the process of the peer's device, whose word we have, has ended or has closed it. */
+static inline bool do_sn_life_ended(const struct sn_qp *qp)
+{
+	return !(atomic_load_explicit(qp->life, memory_order_acquire) & LINK_LIFE_MASK);
+}
 
 /* grant.c */
 /* Grants the peer the files that it may map, and revokes the others. ctx->lock is held. */

@@ -98,6 +98,8 @@ static void the_numbers_match_the_code(void **state)
 		{ "piece_max", LINK_PIECE_MAX },
 		{ "message_max", SN_MESSAGE_MAX },
 		{ "grants", LINK_GRANTS_MAX },
+		{ "life_bytes", LINK_LIFE_BYTES },
+		{ "life_mask", LINK_LIFE_MASK },
 		{ "private_max", CM_PRIVATE_MAX_CONNECT },
 		{ "half_open_max", SN_HALF_OPEN_MAX },
 		{ "handshake_ms", SN_HANDSHAKE_MS },
@@ -241,7 +243,8 @@ static void the_tables_of_softnic_match_the_code(void **state)
 	       F(link_message, private_data, "private data"), F(link_message, pad, "padding"));
 	ROWS("| 244 | 4 | padding |", R(LINK_MESSAGE_CONNECT, "CONNECT"),
 	     R(LINK_MESSAGE_ACCEPT, "ACCEPT"), R(LINK_MESSAGE_REJECT, "REJECT"),
-	     R(LINK_MESSAGE_READY, "READY"), R(LINK_MESSAGE_GRANT, "GRANT"));
+	     R(LINK_MESSAGE_READY, "READY"), R(LINK_MESSAGE_GRANT, "GRANT"),
+	     R(LINK_MESSAGE_LIFE, "LIFE"));
 	FIELDS("\n## The shared memory\n", link_shared, F(link_shared, header, "header"),
 	       F(link_shared, request[LINK_PASSIVE], "requests 0"),
 	       F(link_shared, request[LINK_ACTIVE], "requests 1"),

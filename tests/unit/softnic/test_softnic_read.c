@@ -361,54 +361,174 @@ static void test_overrun(void **state)
 	assert_true(max > PAIR_SEND_WR);
 }
 
-/* After a server was killed its memory is still mapped, but READs of it fail (guarantee f). */
+/* A server in a process of its own, for one client. */
+struct killable {
+	char path[64];
+	pid_t pid;
+	int ready_fd, hold_fd;
+	struct end client;
+};
+
+/*
+ * @holds: once it has its client, another process holds all its files open, the sockets too, until
+ * @hold_fd ends.
+ */
+static _Noreturn void killable_serve(const char *at, int ready_fd, int hold_fd, bool holds)
+{
+	struct end end;
+	char byte;
+
+	if (end_init(&end, DEVICE_LISTEN, at, &END_DEFAULTS) || write(ready_fd, "x", 1) != 1)
+		_exit(1);
+	while (!end.connected)
+		end_serve_cm(&end, &END_DEFAULTS);
+	if (holds && !fork()) {
+		while (read(hold_fd, &byte, 1) > 0)
+			;
+		_exit(0);
+	}
+	if (write(ready_fd, "x", 1) != 1)
+		_exit(1);
+	for (;;)
+		end_serve_cm(&end, &END_DEFAULTS);
+}
+
+static enum ibv_wc_status killable_read(struct killable *k)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(end_post_read(&k->client, k->client.id->qp, 0, 64, k->client.remote.addr,
+				       k->client.remote.rkey),
+			 0);
+	assert_int_equal(end_wait(&k->client, NULL, &wc), 0);
+	return wc.status;
+}
+
+static void killable_start(struct killable *k, bool holds)
+{
+	int ready[2], hold[2];
+	unsigned int i;
+	char byte;
+
+	snprintf(k->path, sizeof(k->path), "%s", pair_path());
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(hold), 0);
+	k->pid = fork();
+	if (!k->pid) {
+		close(hold[1]);
+		killable_serve(k->path, ready[1], hold[0], holds);
+	}
+	close(ready[1]);
+	close(hold[0]);
+	k->ready_fd = ready[0];
+	k->hold_fd = hold[1];
+	assert_int_equal(read(k->ready_fd, &byte, 1), 1);
+	assert_int_equal(end_init(&k->client, DEVICE_CONNECT, k->path, &END_DEFAULTS), 0);
+	assert_int_equal(end_connect(&k->client, &k->client.id, &END_DEFAULTS), 0);
+	while (!k->client.connected)
+		end_serve_cm(&k->client, &END_DEFAULTS);
+	assert_int_equal(read(k->ready_fd, &byte, 1), 1);
+	for (i = 0; i < 1000; i++)
+		assert_int_equal(killable_read(k), IBV_WC_SUCCESS);
+}
+
+static void killable_kill(struct killable *k)
+{
+	kill(k->pid, SIGKILL);
+	waitpid(k->pid, NULL, 0);
+}
+
+static void killable_release(struct killable *k)
+{
+	close(k->hold_fd);
+	close(k->ready_fd);
+	while (!k->client.disconnected)
+		end_serve_cm(&k->client, &END_DEFAULTS);
+	end_release(&k->client);
+	unlink(k->path);
+}
+
+/*
+ * After a server was killed its memory is still mapped, but READs of it fail, from the first one
+ * on: another server may answer by then (guarantees B and F).
+ */
 static void test_killed_server(void **state)
 {
-	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
-	struct end child;
-	char child_path[64];
-	struct ibv_wc wc;
-	unsigned int good = 0;
-	int pipes[2];
-	char byte;
-	pid_t pid;
+	struct killable k;
 
 	(void)state;
-	snprintf(child_path, sizeof(child_path), "%s", pair_path());
-	assert_int_equal(pipe(pipes), 0);
-	pid = fork();
-	if (!pid) {
-		if (end_init(&child, DEVICE_LISTEN, child_path, &END_DEFAULTS))
-			_exit(1);
-		if (write(pipes[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			end_serve_cm(&child, &END_DEFAULTS);
-	}
-	assert_int_equal(read(pipes[0], &byte, 1), 1);
-	close(pipes[0]);
-	close(pipes[1]);
-	assert_int_equal(end_init(&child, DEVICE_CONNECT, child_path, &END_DEFAULTS), 0);
-	assert_int_equal(end_connect(&child, &child.id, &END_DEFAULTS), 0);
-	while (!child.connected)
-		end_serve_cm(&child, &END_DEFAULTS);
+	killable_start(&k, false);
+	assert_non_null(to_sn_qp(k.client.id->qp)->life);
+	killable_kill(&k);
+	assert_int_equal(killable_read(&k), IBV_WC_WR_FLUSH_ERR);
+	killable_release(&k);
+}
+
+/* So they do when the sockets of the dead stay open, as a process that it started may hold them. */
+static void test_killed_server_held(void **state)
+{
+	struct killable k;
+
+	(void)state;
+	killable_start(&k, true);
+	killable_kill(&k);
+	assert_int_equal(killable_read(&k), IBV_WC_WR_FLUSH_ERR);
+	killable_release(&k);
+}
+
+/* A server that has no word for its life: the socket tells, a tick of the clock later. */
+static void test_killed_server_without_word(void **state)
+{
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct killable k;
+	enum ibv_wc_status status;
+
+	(void)state;
+	killable_start(&k, false);
+	do_sn_life_release(to_sn_qp(k.client.id->qp));
+	assert_int_equal(killable_read(&k), IBV_WC_SUCCESS);
+	killable_kill(&k);
 	do {
-		assert_int_equal(end_post_read(&child, child.id->qp, 0, 64, child.remote.addr,
-					       child.remote.rkey),
-				 0);
-		assert_int_equal(end_wait(&child, NULL, &wc), 0);
-		if (wc.status == IBV_WC_SUCCESS && ++good == 1000) {
-			kill(pid, SIGKILL);
-			waitpid(pid, NULL, 0);
-		}
+		status = killable_read(&k);
 		assert_true(pair_now_ms() < deadline);
-	} while (wc.status == IBV_WC_SUCCESS);
-	assert_true(good >= 1000);
-	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
-	while (!child.disconnected)
-		end_serve_cm(&child, &END_DEFAULTS);
-	end_release(&child);
-	unlink(child_path);
+	} while (status == IBV_WC_SUCCESS);
+	assert_int_equal(status, IBV_WC_WR_FLUSH_ERR);
+	killable_release(&k);
+}
+
+/* The word ends with the device, too; and files that are no life words are refused. */
+static void test_life_word(void **state)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	struct sn_life life = SN_LIFE_NONE;
+	int fd;
+
+	(void)state;
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	assert_non_null(qp->life);
+	assert_false(do_sn_life_ended(qp));
+	sn_life_begin(&life);
+	assert_non_null(life.page);
+	assert_int_equal(do_sn_life_take(qp, life.fd), 0);
+	assert_false(do_sn_life_ended(qp));
+	/* The server can't shorten the file, nor a client write to it. */
+	assert_int_equal(ftruncate(life.fd, 0), -1);
+	assert_ptr_equal(mmap(NULL, LINK_LIFE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, life.fd,
+			      0),
+			 MAP_FAILED);
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	sn_life_end(&life);
+	assert_true(do_sn_life_ended(qp));
+	assert_int_equal(life.fd, -1);
+
+	fd = memfd_create("not-sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, LINK_LIFE_BYTES), 0);
+	assert_int_equal(do_sn_life_take(qp, fd), -EPROTO);
+	assert_int_equal(ftruncate(fd, LINK_LIFE_BYTES / 2), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE), 0);
+	assert_int_equal(do_sn_life_take(qp, fd), -EPROTO);
+	close(fd);
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_WR_FLUSH_ERR);
 }
 
 static int group_teardown(void **state)
@@ -437,6 +557,9 @@ int main(void)
 		READ_TEST(test_client_checks_files),
 		READ_TEST(test_overrun),
 		READ_TEST(test_killed_server),
+		READ_TEST(test_killed_server_held),
+		READ_TEST(test_killed_server_without_word),
+		READ_TEST(test_life_word),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

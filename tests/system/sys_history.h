@@ -81,7 +81,7 @@ struct run {
 	_Atomic unsigned int wrong, running;
 	_Atomic bool restarted; /* it was started again */
 	_Atomic uint64_t steps;
-	uint64_t ops, kills, reconnects;
+	uint64_t ops, kills;
 	unsigned int undecided;
 };
 

@@ -10,12 +10,7 @@
  */
 #include "common/sum.h"
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #define PART_BYTES 4096u
-#define LINE_BYTES 64u
 
 static size_t part_of(size_t left)
 {
@@ -33,45 +28,15 @@ void value_sum_copy(struct value_sum *sum, void *to, const void *from, size_t co
 		memcpy(copy + done, source + done, part);
 		/* Arrives while this part is summed. */
 		next = done + part + part_of(count - done - part);
-		for (at = done + part; at < next; at += LINE_BYTES)
+		for (at = done + part; at < next; at += SUM_LINE_BYTES)
 			__builtin_prefetch(source + at);
 		value_sum_add(sum, copy + done, part);
 	}
 }
 
-/* Whole lines to memory that begins at one. */
-static void lines_move(uint8_t *to, const uint8_t *from, size_t bytes)
-{
-#ifdef __SSE2__
-	const __m128i *source = (const __m128i *)(const void *)from;
-	__m128i *copy = (__m128i *)(void *)to;
-	size_t i, count = bytes / sizeof(*copy);
-
-	for (i = 0; i < count; i += 4) {
-		__m128i a = _mm_loadu_si128(&source[i]), b = _mm_loadu_si128(&source[i + 1]),
-			c = _mm_loadu_si128(&source[i + 2]), d = _mm_loadu_si128(&source[i + 3]);
-
-		_mm_stream_si128(&copy[i], a);
-		_mm_stream_si128(&copy[i + 1], b);
-		_mm_stream_si128(&copy[i + 2], c);
-		_mm_stream_si128(&copy[i + 3], d);
-	}
-#else
-	memcpy(to, from, bytes);
-#endif
-}
-
-/* Orders the stores past the cache before those that come later. */
-static void lines_fence(void)
-{
-#ifdef __SSE2__
-	_mm_sfence();
-#endif
-}
-
 void value_sum_move(struct value_sum *sum, void *to, const void *from, size_t count)
 {
-	size_t first = (LINE_BYTES - (uintptr_t)to % LINE_BYTES) % LINE_BYTES, summed, part, lines;
+	size_t first = -(uintptr_t)to % SUM_LINE_BYTES, summed, part, lines;
 	size_t moved = first < count ? first : count;
 	const uint8_t *source = from;
 	uint8_t *copy = to;
@@ -82,10 +47,10 @@ void value_sum_move(struct value_sum *sum, void *to, const void *from, size_t co
 		value_sum_add(sum, source + summed, part);
 		if (summed + part <= moved)
 			continue;
-		lines = (summed + part - moved) / LINE_BYTES * LINE_BYTES;
-		lines_move(copy + moved, source + moved, lines);
+		lines = (summed + part - moved) / SUM_LINE_BYTES * SUM_LINE_BYTES;
+		sum_lines_move(copy + moved, source + moved, lines);
 		moved += lines;
 	}
 	memcpy(copy + moved, source + moved, count - moved);
-	lines_fence();
+	sum_lines_fence();
 }

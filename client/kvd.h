@@ -1120,8 +1120,8 @@ enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struc
 
 /*
  * Allocates at least @bytes of zeros and registers them: of large pages as far as the host has
- * some, and in the way that suits the device best. *@addr is at the begin of a page. Errors as for
- * kvd_register().
+ * some, and in the way that suits the device best. *@addr is at the begin of a page. Where half of
+ * a large page (2 MiB) or more is needed, all of it may be allocated. Errors as for kvd_register().
  */
 enum kvd_status kvd_alloc(struct kvd *handle, size_t bytes, void **addr, struct kvd_mem **mem);
 

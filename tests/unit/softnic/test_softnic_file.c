@@ -23,6 +23,7 @@
 
 #include "common/rdma/softnic/softnic.h"
 #include "common/sum.h"
+#include "common/util/large_page.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -808,6 +809,30 @@ static void test_freed_at_once(void **state)
 	close(fd);
 }
 
+static size_t alloc_length(size_t bytes)
+{
+	struct device_mem mem;
+	size_t length;
+
+	assert_int_equal(OPS->alloc_mem(client.dev, bytes, &mem), 0);
+	length = mem.length;
+	OPS->free_mem(client.dev, &mem);
+	return length;
+}
+
+/* What is left of half a large page or more is in a whole one. */
+static void test_large_page_for_rest(void **state)
+{
+	const size_t half = LARGE_PAGE_BYTES / 2;
+
+	(void)state;
+	assert_int_equal(alloc_length(1), 4096);
+	assert_int_equal(alloc_length(half - 4096), half - 4096);
+	assert_int_equal(alloc_length(half), LARGE_PAGE_BYTES);
+	assert_int_equal(alloc_length(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES);
+	assert_int_equal(alloc_length(LARGE_PAGE_BYTES + half + 1), 2 * LARGE_PAGE_BYTES);
+}
+
 static void connect_many(void)
 {
 	unsigned int i;
@@ -1055,6 +1080,7 @@ int main(void)
 		TEST(test_read_only),
 		TEST(test_holes),
 		TEST(test_freed_at_once),
+		TEST(test_large_page_for_rest),
 		TEST(test_work_of_a_poll),
 		TEST(test_sleeps_meanwhile),
 		TEST(test_sleeps_for_one),

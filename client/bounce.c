@@ -53,21 +53,43 @@ static void do_take_out(struct bounce_pool *pool, unsigned int place, struct bou
 	*out = chunk;
 }
 
-/* What nobody has: to be freed without the lock. */
-static struct bounce_chunk *do_take_out_unused(struct bounce_pool *pool)
+/* Adds to *@out what nobody has, until @keep bytes are left: to be freed without the lock. */
+static void do_take_out_unused(struct bounce_pool *pool, size_t keep, struct bounce_chunk **out)
 {
-	struct bounce_chunk *out = NULL;
 	unsigned int i;
 
-	for (i = 0; i < pool->count; i++)
+	for (i = 0; i < pool->count && pool->bytes > keep; i++)
 		if (pool->chunks[i] && !pool->chunks[i]->used)
-			do_take_out(pool, i, &out);
-	return out;
+			do_take_out(pool, i, out);
+}
+
+/* So much may stay though nobody has it. */
+static size_t do_keep_bytes(const struct bounce_pool *pool)
+{
+	size_t peak = pool->peak > pool->peak_before ? pool->peak : pool->peak_before;
+
+	return peak > BOUNCE_BYTES_MAX ? peak : BOUNCE_BYTES_MAX;
+}
+
+/* Counts a value that was taken. Adds to *@out what is not needed any more. */
+static void do_peak_note(struct bounce_pool *pool, struct bounce_chunk **out)
+{
+	if (pool->busy > pool->peak)
+		pool->peak = pool->busy;
+	if (++pool->taken < BOUNCE_PEAK_VALUES)
+		return;
+	pool->taken = 0;
+	pool->peak_before = pool->peak;
+	pool->peak = pool->busy;
+	do_take_out_unused(pool, do_keep_bytes(pool), out);
 }
 
 void bounce_pool_release(struct bounce_pool *pool)
 {
-	chunks_free(pool, do_take_out_unused(pool));
+	struct bounce_chunk *out = NULL;
+
+	do_take_out_unused(pool, 0, &out);
+	chunks_free(pool, out);
 	pthread_mutex_destroy(&pool->lock);
 }
 
@@ -84,7 +106,7 @@ void bounce_pool_leave(struct bounce_pool *pool)
 
 	pthread_mutex_lock(&pool->lock);
 	if (!--pool->users)
-		out = do_take_out_unused(pool);
+		do_take_out_unused(pool, 0, &out);
 	pthread_mutex_unlock(&pool->lock);
 	chunks_free(pool, out);
 }
@@ -136,19 +158,26 @@ static void do_units_take(struct bounce_pool *pool, unsigned int place, unsigned
 	struct bounce_chunk *chunk = pool->chunks[place];
 	unsigned int count = units_of(chunk, bytes);
 
+	if (!chunk->used)
+		pool->busy += chunk->length;
 	chunk->used |= units_mask(first, count);
 	*bounce = (struct bounce){ (uint16_t)place, (uint8_t)first, (uint8_t)count };
 }
 
-/* In the chunk with the smallest units: short values leave the longer ones to others. */
-static bool do_find(struct bounce_pool *pool, size_t bytes, struct bounce *bounce)
+/*
+ * In the chunk with the smallest units: short values leave the longer ones to others. Without
+ * @must, none that would be beyond the bound: that is left to handles that have nothing.
+ */
+static bool do_find(struct bounce_pool *pool, size_t bytes, bool must, struct bounce *bounce)
 {
 	unsigned int i, first, best = 0, best_first = UNITS_MAX;
 	const struct bounce_chunk *chunk;
 
 	for (i = 0; i < pool->count; i++) {
 		chunk = pool->chunks[i];
-		if (!chunk || (best_first != UNITS_MAX && pool->chunks[best]->unit <= chunk->unit))
+		if (!chunk ||
+		    (!must && pool->busy + (chunk->used ? 0 : chunk->length) > BOUNCE_BYTES_MAX) ||
+		    (best_first != UNITS_MAX && pool->chunks[best]->unit <= chunk->unit))
 			continue;
 		first = units_find(chunk, bytes);
 		if (first == UNITS_MAX)
@@ -208,15 +237,21 @@ free_chunk:
 	return err;
 }
 
-/* A free place for a chunk; BOUNCE_CHUNKS_MAX: there is none. */
-static unsigned int do_place_find(struct bounce_pool *pool)
+/* A place for a chunk, by one in *@out that nobody has if need be; BOUNCE_CHUNKS_MAX: none. */
+static unsigned int do_place_find(struct bounce_pool *pool, struct bounce_chunk **out)
 {
 	unsigned int i;
 
 	for (i = 0; i < pool->count; i++)
 		if (!pool->chunks[i])
 			return i;
-	return pool->count < BOUNCE_CHUNKS_MAX ? pool->count++ : BOUNCE_CHUNKS_MAX;
+	if (pool->count < BOUNCE_CHUNKS_MAX)
+		return pool->count++;
+	for (i = 0; i < BOUNCE_CHUNKS_MAX && pool->chunks[i]->used; i++)
+		;
+	if (i < BOUNCE_CHUNKS_MAX)
+		do_take_out(pool, i, out);
+	return i;
 }
 
 /*
@@ -225,26 +260,48 @@ static unsigned int do_place_find(struct bounce_pool *pool)
  */
 static int chunk_add(struct bounce_pool *pool, size_t wanted, size_t bytes, struct bounce *bounce)
 {
-	struct bounce_chunk *chunk = NULL;
+	struct bounce_chunk *chunk = NULL, *out = NULL;
 	int err = chunk_make(pool, wanted, &chunk);
-	unsigned int place;
+	unsigned int place = BOUNCE_CHUNKS_MAX;
 
 	if (err && wanted > bytes)
 		err = chunk_make(pool, bytes, &chunk);
 	pthread_mutex_lock(&pool->lock);
 	pool->bytes -= wanted;
-	place = err ? BOUNCE_CHUNKS_MAX : do_place_find(pool);
+	if (!err)
+		place = do_place_find(pool, &out);
 	if (place != BOUNCE_CHUNKS_MAX) {
 		pool->chunks[place] = chunk;
 		pool->bytes += chunk->length;
 		do_units_take(pool, place, 0, bytes, bounce);
-		chunk = NULL;
+		do_peak_note(pool, &out);
 	}
 	pthread_mutex_unlock(&pool->lock);
-	if (err || !chunk)
+	chunks_free(pool, out);
+	if (err || place != BOUNCE_CHUNKS_MAX)
 		return err;
 	chunks_free(pool, chunk);
 	return -ENOMEM;
+}
+
+/*
+ * Makes room for a chunk of @bytes, by chunks in *@out that nobody has, and counts it. Returns its
+ * size; 0: it would be beyond the bound.
+ */
+static size_t do_reserve(struct bounce_pool *pool, size_t bytes, bool must,
+			 struct bounce_chunk **out)
+{
+	size_t wanted, keep = must ? do_keep_bytes(pool) : BOUNCE_BYTES_MAX;
+
+	if (!must && pool->busy + bytes > BOUNCE_BYTES_MAX)
+		return 0;
+	if (pool->bytes + bytes > keep)
+		do_take_out_unused(pool, bytes < keep ? keep - bytes : 0, out);
+	if (!must && pool->bytes + bytes > BOUNCE_BYTES_MAX)
+		return 0;
+	wanted = do_chunk_bytes(pool, bytes);
+	pool->bytes += wanted;
+	return wanted;
 }
 
 int bounce_get(struct bounce_pool *pool, size_t bytes, bool must, struct bounce *bounce)
@@ -252,24 +309,22 @@ int bounce_get(struct bounce_pool *pool, size_t bytes, bool must, struct bounce 
 	struct bounce_chunk *out = NULL;
 	size_t wanted = 0;
 	bool found;
-	int err = 0;
+	int err;
 
 	if (bytes > pool->mr_max)
 		return -EFBIG;
 	pthread_mutex_lock(&pool->lock);
-	found = do_find(pool, bytes, bounce);
-	if (!found && pool->bytes + bytes > BOUNCE_BYTES_MAX)
-		out = do_take_out_unused(pool);
-	if (!found && pool->bytes + bytes > BOUNCE_BYTES_MAX && !must)
-		err = -EAGAIN;
-	if (!found && !err) {
-		wanted = do_chunk_bytes(pool, bytes);
-		pool->bytes += wanted;
-	}
+	found = do_find(pool, bytes, must, bounce);
+	if (found)
+		do_peak_note(pool, &out);
+	else
+		wanted = do_reserve(pool, bytes, must, &out);
 	pthread_mutex_unlock(&pool->lock);
 	chunks_free(pool, out);
-	if (found || err)
-		return err;
+	if (found)
+		return 0;
+	if (!wanted)
+		return -EAGAIN;
 	err = chunk_add(pool, wanted, bytes, bounce);
 	return err && !must ? -EAGAIN : err;
 }
@@ -281,9 +336,11 @@ void bounce_put(struct bounce_pool *pool, struct bounce *bounce)
 	pthread_mutex_lock(&pool->lock);
 	chunk = pool->chunks[bounce->chunk];
 	chunk->used &= ~units_mask(bounce->first, bounce->count);
-	/* The only one stays, whatever its length: the next value may be as long. */
-	if (!chunk->used && pool->bytes > BOUNCE_BYTES_MAX && pool->bytes > chunk->length)
-		do_take_out(pool, bounce->chunk, &out);
+	if (!chunk->used) {
+		pool->busy -= chunk->length;
+		if (pool->bytes - chunk->length >= do_keep_bytes(pool))
+			do_take_out(pool, bounce->chunk, &out);
+	}
 	pthread_mutex_unlock(&pool->lock);
 	chunks_free(pool, out);
 	*bounce = (struct bounce){ .count = 0 };

@@ -9,7 +9,8 @@
  * are few registrations. The pool has BOUNCE_BYTES_MAX at most, and beyond that what handles get
  * that have no other bounce memory: so each can always go on with one value, and none waits for
  * another handle, which could not wake it. Chunks that nobody uses stay while a handle has used the
- * pool within its last BOUNCE_CALLS calls.
+ * pool within its last BOUNCE_CALLS calls; beyond BOUNCE_BYTES_MAX those that were in use at the
+ * same time lately, since a chunk costs more to make than a value to send.
  *
  * Threads: any. A lock is held while a place is looked for, not while memory is registered.
  */
@@ -30,6 +31,8 @@
 #define BOUNCE_CHUNK_MAX ((size_t)16 << 20)
 /* A handle that has used none in so many calls does not keep the memory. */
 #define BOUNCE_CALLS 256
+/* What was in use at the same time is remembered for so many values, and at most twice as many. */
+#define BOUNCE_PEAK_VALUES 256u
 
 /*
  * Chunks: one for each handle of a device, and as many as the shortest ones that the pool's bytes
@@ -49,6 +52,10 @@ struct bounce_pool {
 	struct bounce_chunk *chunks[BOUNCE_CHUNKS_MAX]; /* NULL: a free place */
 	unsigned int count;				/* places from here on were never used */
 	size_t bytes;	    /* of all chunks, and of those that are being made */
+	size_t busy;	    /* of chunks of which somebody has a part */
+	size_t peak;	    /* the most of `busy` in this period of BOUNCE_PEAK_VALUES, */
+	size_t peak_before; /* and in the one before */
+	unsigned int taken; /* values in this period */
 	unsigned int users; /* handles that used it lately */
 };
 

@@ -139,9 +139,10 @@
  * value that is stored, does not fit a message and is not in registered memory is copied to memory
  * that all handles with the same URL share: 128 MiB at most, and beyond that one value of each
  * handle. Values that find no room there wait for others of their handle. If there is no memory for
- * the first one, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays usable. The memory
- * is freed when none of the handles has used it in its last 256 calls, so not while they are idle.
- * On softnic a handle has two descriptors.
+ * the first one, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays usable. What is
+ * beyond 128 MiB is freed when so much was not in use at the same time for the last 512 such values
+ * of all handles, and the rest when none of the handles has used it in its last 256 calls; so not
+ * while they are idle. On softnic a handle has two descriptors.
  *
  * Signals and fork. libkvd installs no signal handlers and starts no threads. The process that
  * opened a handle may fork(2) at any time between two calls and goes on with its handles: what it

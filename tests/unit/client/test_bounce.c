@@ -26,7 +26,7 @@
 /* A device whose memory is counted; nobody touches it where the test does not. */
 static struct {
 	_Atomic size_t registered;
-	_Atomic unsigned int count;
+	_Atomic unsigned int count, made;
 	size_t longest; /* registration that succeeds */
 	size_t limit;	/* of all together */
 } fake;
@@ -58,6 +58,7 @@ static int reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, s
 	};
 	fake.registered += mem->length;
 	fake.count++;
+	fake.made++;
 	return 0;
 }
 
@@ -81,6 +82,7 @@ static int setup(void **state)
 {
 	(void)state;
 	fake.longest = fake.limit = SIZE_MAX;
+	fake.made = 0;
 	bounce_pool_init(&pool, &device);
 	bounce_pool_hold(&pool);
 	return 0;
@@ -210,10 +212,22 @@ static void what_is_given_lies_within_the_registration(void **state)
 	}
 }
 
-/* Beyond its bound only for a handle that has nothing, and only as long as that uses it. */
+/* So many values later nothing is remembered. */
+static void forget_the_peak(void)
+{
+	struct bounce bounce;
+	unsigned int i;
+
+	for (i = 0; i < 2 * BOUNCE_PEAK_VALUES; i++) {
+		assert_int_equal(bounce_get(&pool, 5000, true, &bounce), 0);
+		bounce_put(&pool, &bounce);
+	}
+}
+
+/* Beyond its bound only for a handle that has nothing. */
 static void the_bound_holds(void **state)
 {
-	struct bounce bounces[20], more;
+	struct bounce bounces[20], more, other;
 	unsigned int i;
 
 	(void)state;
@@ -223,21 +237,93 @@ static void the_bound_holds(void **state)
 	assert_int_equal(fake.registered, BOUNCE_BYTES_MAX);
 	assert_int_equal(bounce_get(&pool, 16 * MIB, true, &more), 0);
 	assert_int_equal(fake.registered, BOUNCE_BYTES_MAX + 16 * MIB);
+	/* Neither the rest of such memory nor, when it is unused, all of it is for others. */
 	bounce_put(&pool, &more);
-	assert_int_equal(fake.registered, BOUNCE_BYTES_MAX);
+	assert_int_equal(bounce_get(&pool, 5000, true, &more), 0);
+	assert_int_equal(fake.registered, BOUNCE_BYTES_MAX + 16 * MIB);
+	assert_int_equal(bounce_get(&pool, 5000, false, &other), -EAGAIN);
+	bounce_put(&pool, &more);
+	assert_int_equal(bounce_get(&pool, 5000, false, &other), -EAGAIN);
+	assert_int_equal(bounce_get(&pool, 16 * MIB, false, &other), -EAGAIN);
 	bounce_put(&pool, &bounces[0]);
 	/* What is unused makes room for another size. */
 	assert_int_equal(bounce_get(&pool, 5000, false, &bounces[0]), 0);
 	assert_int_equal(bounce_get(&pool, 16 * MIB, false, &more), -EAGAIN);
 	for (i = 0; i < 8; i++)
 		bounce_put(&pool, &bounces[i]);
-	/* One alone may be as long as it is, and stays. */
-	assert_int_equal(bounce_get(&pool, 2 * BOUNCE_BYTES_MAX, true, &more), 0);
-	assert_int_equal(fake.registered, 2 * BOUNCE_BYTES_MAX);
-	bounce_put(&pool, &more);
-	assert_int_equal(fake.registered, 2 * BOUNCE_BYTES_MAX);
-	assert_int_equal(bounce_get(&pool, 5000, false, &more), 0);
-	bounce_put(&pool, &more);
+	forget_the_peak();
+	assert_true(fake.registered <= BOUNCE_BYTES_MAX);
+}
+
+/* One alone may be as long as it is, and stays. */
+static void one_beyond_the_bound(void **state)
+{
+	struct bounce one;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 2 * BOUNCE_PEAK_VALUES; i++) {
+		assert_int_equal(bounce_get(&pool, 2 * BOUNCE_BYTES_MAX, true, &one), 0);
+		assert_int_equal(fake.registered, 2 * BOUNCE_BYTES_MAX);
+		bounce_put(&pool, &one);
+	}
+	assert_int_equal(fake.made, 1);
+	/* It gives way to what is not beyond the bound. */
+	assert_int_equal(bounce_get(&pool, 5000, false, &one), 0);
+	assert_int_equal(fake.registered, BOUNCE_CHUNK_MIN);
+	bounce_put(&pool, &one);
+}
+
+/* Handles with a value each, of which not all find room at a time: none makes a chunk again. */
+static void what_handles_need_stays(void **state)
+{
+	struct bounce bounces[24];
+	unsigned int i, n, made;
+
+	(void)state;
+	for (i = 0; i < 24; i++)
+		assert_int_equal(bounce_get(&pool, 16 * MIB, true, &bounces[i]), 0);
+	assert_int_equal(fake.registered, 24 * 16 * MIB);
+	made = fake.made;
+	for (n = 0; n < 2 * BOUNCE_PEAK_VALUES; n++) {
+		bounce_put(&pool, &bounces[n % 24]);
+		bounce_put(&pool, &bounces[(n + 7) % 24]);
+		assert_int_equal(bounce_get(&pool, 16 * MIB, true, &bounces[n % 24]), 0);
+		assert_int_equal(bounce_get(&pool, 16 * MIB, true, &bounces[(n + 7) % 24]), 0);
+	}
+	assert_int_equal(fake.made, made);
+	/* Longer ones take the place of those. */
+	for (i = 0; i < 24; i++)
+		bounce_put(&pool, &bounces[i]);
+	assert_int_equal(fake.registered, 24 * 16 * MIB);
+	for (i = 0; i < 12; i++)
+		assert_int_equal(bounce_get(&pool, 32 * MIB, true, &bounces[i]), 0);
+	assert_int_equal(fake.registered, 24 * 16 * MIB);
+	for (i = 0; i < 12; i++)
+		bounce_put(&pool, &bounces[i]);
+	forget_the_peak();
+	assert_true(fake.registered <= BOUNCE_BYTES_MAX);
+}
+
+/* All places are taken by chunks that are too short, and nobody has one of them. */
+static void a_place_is_found(void **state)
+{
+	static struct bounce bounces[BOUNCE_CHUNKS_MAX];
+	struct bounce more;
+	unsigned int i;
+
+	(void)state;
+	pool.mr_max = 8192;
+	for (i = 0; i < BOUNCE_CHUNKS_MAX; i++)
+		assert_int_equal(bounce_get(&pool, 8192, true, &bounces[i]), 0);
+	assert_int_equal(bounce_get(&pool, 8192, true, &more), -ENOMEM);
+	assert_int_equal(fake.count, BOUNCE_CHUNKS_MAX);
+	bounce_put(&pool, &bounces[77]);
+	pool.mr_max = SIZE_MAX;
+	assert_int_equal(bounce_get(&pool, MIB, true, &bounces[77]), 0);
+	assert_int_equal(fake.count, BOUNCE_CHUNKS_MAX);
+	for (i = 0; i < BOUNCE_CHUNKS_MAX; i++)
+		bounce_put(&pool, &bounces[i]);
 }
 
 static void the_last_user_frees_what_is_unused(void **state)
@@ -287,6 +373,9 @@ int main(void)
 		CASE(values_do_not_overlap),
 		CASE(what_is_given_lies_within_the_registration),
 		CASE(the_bound_holds),
+		CASE(one_beyond_the_bound),
+		CASE(what_handles_need_stays),
+		CASE(a_place_is_found),
 		CASE(the_last_user_frees_what_is_unused),
 		CASE(little_memory_is_enough_for_one),
 	};

@@ -206,11 +206,12 @@ static struct sn_grant *do_grant_find(struct sn_qp *qp, const struct link_side *
 	return &qp->grants[slot];
 }
 
+/* The offset of an address in front of it wraps around, and is too large. */
 static bool grant_covers(const struct sn_grant *grant, uint64_t addr, uint64_t length)
 {
 	uint64_t offset = addr - grant->addr;
 
-	return addr >= grant->addr && offset <= grant->length && length <= grant->length - offset;
+	return offset <= grant->length && length <= grant->length - offset;
 }
 
 /* NULL: not all of it is in the grant, or the grant is not mapped. */
@@ -327,7 +328,7 @@ static bool do_read_local_valid(struct sn_qp *qp, const struct ibv_send_wr *wr,
 {
 	const struct ibv_sge *sge = wr->sg_list;
 
-	if (wr->num_sge > 1)
+	if (wr->num_sge != 1)
 		return sn_sges_valid(qp, sge, (uint32_t)wr->num_sge, IBV_ACCESS_LOCAL_WRITE);
 	if (keys->mr && keys->mr->verbs.lkey == sge->lkey)
 		return sn_mr_covers(keys->mr, sge->addr, sge->length);
@@ -343,14 +344,15 @@ static bool do_read_simple(struct sn_qp *qp, const struct link_side *theirs,
 {
 	uint64_t length;
 
-	if (wr->opcode != IBV_WR_RDMA_READ || wr->num_sge < 1 ||
-	    (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
+	/* 0 is too large, too: it wraps around. So do no bytes. */
+	if (wr->opcode != IBV_WR_RDMA_READ || (uint32_t)wr->num_sge - 1 >= qp->cap.max_send_sge ||
 	    (wr->send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE)))
 		return false;
-	length = wr->sg_list[0].length;
-	if (wr->num_sge > 1)
+	if (wr->num_sge == 1)
+		length = wr->sg_list[0].length;
+	else
 		length = sn_sges_length(wr->sg_list, (uint32_t)wr->num_sge);
-	if (!length || length > SN_MESSAGE_MAX)
+	if (length - 1 >= SN_MESSAGE_MAX)
 		return false;
 	if (!keys->grant || keys->grant->rkey != wr->wr.rdma.rkey)
 		keys->grant = do_grant_find(qp, theirs, wr->wr.rdma.rkey);
@@ -402,7 +404,7 @@ unsigned int do_sn_read_chain(struct sn_qp *qp, struct ibv_send_wr **wr)
 
 	if (at->opcode != IBV_WR_RDMA_READ || !do_read_peer_alive(qp, theirs))
 		return 0;
-	for (count = 0; at && alive && count < room; count++) {
+	for (count = 0; at && count < room && alive; count++) {
 		if (!do_read_simple(qp, theirs, at, &keys, &step))
 			break;
 		alive = do_read_step(qp, at, &step);

@@ -509,12 +509,12 @@ int sn_get_async_event(struct device *dev, struct device_async_event *event);
 /* mr.c */
 int sn_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr);
 void sn_dereg_mr(struct ibv_mr *mr);
+/* The offset of an address in front of it wraps around, and is too large. */
 static inline bool sn_mr_covers(const struct sn_mr *mr, uint64_t addr, uint64_t length)
 {
-	uint64_t start = (uintptr_t)mr->verbs.addr;
+	uint64_t offset = addr - (uintptr_t)mr->verbs.addr;
 
-	return addr >= start && addr - start <= mr->verbs.length &&
-	       length <= mr->verbs.length - (addr - start);
+	return offset <= mr->verbs.length && length <= mr->verbs.length - offset;
 }
 
 /* The registration with this key if it covers the range, is of this PD and allows @access. */

@@ -132,7 +132,7 @@ static inline bool bucket_read(struct kvd *handle, struct flight *f)
 }
 
 /* The same; false: lookup.step says what to do next. */
-static inline bool item_read(struct kvd *handle, struct flight *f)
+static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 {
 	struct lookup *l = &f->lookup;
 	uint64_t slot = l->slots[l->slot];

@@ -10,8 +10,10 @@
 static inline void get_count(struct kvd *handle, enum kvd_status status)
 {
 	handle->stats.gets++;
-	handle->stats.hits += status == KVD_OK || status == KVD_ERR_BUFFER;
-	handle->stats.misses += status == KVD_NOT_FOUND;
+	if (status == KVD_OK || status == KVD_ERR_BUFFER)
+		handle->stats.hits++;
+	else
+		handle->stats.misses += status == KVD_NOT_FOUND;
 }
 
 /* The same for a lookup of no value. */

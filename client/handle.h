@@ -38,6 +38,9 @@
 /* The end of messages about what only a second user of the handle can cause. */
 #define HANDLE_SHARED_HINT                                                                         \
 	"a handle belongs to one process, and one after fork(2) may be using this one"
+/* Parts of what each GET or PUT does: they are compiled anew where they are used. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
 
 /* What the engine asks of those that were submitted: client/async.c. */
@@ -227,8 +230,7 @@ enum kvd_status buffer_refuse(struct kvd *handle, size_t value_size);
 /* KVD_ERR_INVALID if it is NULL, empty or longer than KVD_KEY_MAX. */
 static inline enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
 {
-	return key && key_len >= 1 && key_len <= KVD_KEY_MAX ? KVD_OK :
-							       key_refuse(handle, key, key_len);
+	return key && key_len - 1 < KVD_KEY_MAX ? KVD_OK : key_refuse(handle, key, key_len);
 }
 
 /* KVD_ERR_INVALID if a buffer for a value is NULL, but has a size. */

@@ -12,9 +12,6 @@
 #include "client/handle.h"
 #include "common/sum.h"
 
-/* Parts of what each GET does: they are compiled anew where they are used. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
 /* Longer keys are compared by memcmp(). */
 #define KEY_INLINE_MAX 32u
 

@@ -105,8 +105,8 @@ static inline bool chain_room(struct connection *conn)
  * Adds a READ of @bytes at @offset of the region to the ring to the chain. Its data will be at
  * lookup.buffer. False: there is no room now; read_wait() has to follow.
  */
-static inline bool read_add(struct kvd *handle, struct flight *flight, uint64_t offset,
-			    uint32_t bytes)
+static ALWAYS_INLINE bool read_add(struct kvd *handle, struct flight *flight, uint64_t offset,
+				   uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
 	uint32_t at;

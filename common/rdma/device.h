@@ -234,10 +234,19 @@ struct device_ops {
 	 * bytes, at least one of @bytes; with 0 bytes, 0 says that it can be done. Or a negative
 	 * errno, with @sum as it was: then post a READ, which completes with what it meets. In no
 	 * order with posted work requests. @to need not be registered. The accepting end's
-	 * copies go past the CPU's cache.
+	 * copies go past the CPU's cache. -EBUSY: the peer is filling the memory, as it said by
+	 * fill(), and not even a part that is worth it is there.
 	 */
 	int64_t (*read_now)(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to,
 			    uint32_t bytes, struct value_sum *sum);
+	/*
+	 * Says that the peer has to wait with READs of memory of ours that has a file: @left bytes
+	 * from @addr on are being filled, from the first to the last, and nothing behind them; 0:
+	 * all is there. Until then the queue pair serves no READs that need its help. False: the
+	 * peer does not wait, so all has to be there before a READ is possible; of this connection
+	 * it is always the same.
+	 */
+	bool (*fill)(struct ibv_qp *qp, uint64_t addr, uint32_t left);
 	/* Destroys id->qp and sets it to NULL. Its completions that were not polled are lost. */
 	void (*destroy_qp)(struct cm_id *id);
 

@@ -380,6 +380,7 @@ const struct device_ops softnic_ops = {
 	.query_qp = sn_query_qp,
 	.read_source = sn_read_source,
 	.read_now = sn_read_now,
+	.fill = sn_fill,
 	.destroy_qp = sn_destroy_qp,
 	.create_cm_channel = sn_create_cm_channel,
 	.destroy_cm_channel = sn_destroy_cm_channel,

@@ -62,15 +62,19 @@ struct link_side {
 	_Atomic uint32_t error;		/* enum link_error */
 	_Atomic uint32_t closed;	/* 1: disconnected */
 	_Atomic uint32_t serves;	/* 1: I have memory you may read that is not in granted[] */
-	uint32_t pad0[5];
+	_Atomic uint32_t follows;	/* 1: of your files I read nothing that `fill` excepts */
+	uint32_t pad0[4];
 
 	_Atomic uint32_t wake; /* enum link_wake */
-	uint32_t pad1[15];
+	uint32_t pad1;
+	_Atomic uint64_t fill; /* what I am writing to my files: side_fill_there() */
+	uint32_t pad2[12];
 
 	_Atomic uint32_t granted[LINK_GRANTS_MAX]; /* rkeys of the files that I pass; 0 = revoked */
 };
 
 _Static_assert(offsetof(struct link_side, wake) == 64, "a line of its own");
+_Static_assert(offsetof(struct link_side, fill) == 72, "layout is shared");
 _Static_assert(offsetof(struct link_side, granted) == 128, "a line of its own");
 _Static_assert(sizeof(struct link_side) == 192, "layout is shared");
 
@@ -277,6 +281,35 @@ static inline uint32_t side_load(const _Atomic uint32_t *word)
 static inline void side_store(_Atomic uint32_t *word, uint32_t value)
 {
 	atomic_store_explicit(word, value, memory_order_release);
+}
+
+/* Bytes of what the owner is filling that are worth a READ, if they are not its last ones. */
+#define LINK_FILL_MIN 8192u
+
+/*
+ * Filling: the owner of a file writes to it from the first byte of a range to the last, and the
+ * other side READs what is there already. The word has the low half of the first address that is
+ * not there yet, and in its own low half the bytes from there on that are not; 0: all is there.
+ */
+static inline void side_fill(struct link_side *mine, uint64_t addr, uint32_t left)
+{
+	uint64_t fill = left ? addr << 32 | left : 0;
+
+	atomic_store_explicit(&mine->fill, fill, memory_order_release);
+}
+
+/* How many of @bytes from @addr on are there, from the first on. Then they may be READ. */
+static inline uint32_t side_fill_there(const struct link_side *theirs, uint64_t addr,
+				       uint32_t bytes)
+{
+	uint64_t fill = atomic_load_explicit(&theirs->fill, memory_order_acquire);
+	uint32_t left = (uint32_t)fill, first = (uint32_t)(fill >> 32);
+
+	if (!left)
+		return bytes;
+	if ((uint32_t)addr - first < left)
+		return 0;
+	return first - (uint32_t)addr < bytes ? first - (uint32_t)addr : bytes;
 }
 
 #endif /* KVD_COMMON_RDMA_SOFTNIC_LINK_H */

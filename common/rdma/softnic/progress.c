@@ -147,9 +147,9 @@ void do_sn_qp_progress(struct sn_qp *qp)
 		do_qp_take_peer_error(qp, theirs);
 	if (qp->grants_open)
 		do_sn_grants_review(qp);
-	do_sn_qp_attend(qp,
-			qp->verbs.state == IBV_QPS_RTS && (qp->incoming.waiting || qp->copying ||
-							   qp->late_until_ns || qp->lost_until_ns));
+	do_sn_qp_attend(qp, qp->verbs.state == IBV_QPS_RTS &&
+				    (qp->incoming.waiting || qp->copying || qp->filling ||
+				     qp->late_until_ns || qp->lost_until_ns));
 	do_sn_qp_publish(qp);
 }
 

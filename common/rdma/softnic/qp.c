@@ -226,6 +226,8 @@ static void do_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 	qp->response_out.data = shared->response[me];
 	qp->request_in.data = shared->request[!me];
 	qp->response_in.data = shared->response[!me];
+	if (!qp->is_active)
+		side_store(&qp->mine->follows, 1);
 	/* Until the files are passed, READs are served. */
 	if (qp->access & IBV_ACCESS_REMOTE_READ)
 		side_store(&qp->mine->serves, 1);

@@ -300,6 +300,9 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 		return serves ? SN_READ_SERVED : SN_READ_REFUSED;
 	if (!grant_covers(grant, addr, length))
 		return SN_READ_REFUSED;
+	/* The peer serves READs when it has filled its memory. */
+	if (grant->file && side_fill_there(theirs, addr, length) < length)
+		return SN_READ_SERVED;
 	*source = (struct sn_source){
 		.memory = grant_at(grant, addr, length),
 		.file = grant->file,
@@ -476,6 +479,19 @@ static int64_t do_read_now_file(struct sn_qp *qp, const struct sn_grant *grant, 
 	return done;
 }
 
+/* The same, of what is there, in parts that are worth a system call. */
+static int64_t do_read_now_there(struct sn_qp *qp, const struct link_side *theirs,
+				 const struct sn_grant *grant, uint64_t addr, uint8_t *to,
+				 uint32_t bytes, struct value_sum *sum)
+{
+	uint32_t there = side_fill_there(theirs, addr, bytes);
+
+	if (there < bytes && there < LINK_FILL_MIN)
+		return -EBUSY;
+	return do_read_now_file(qp, grant, grant->file_offset + (addr - grant->addr), to, there,
+				sum);
+}
+
 static int64_t do_read_now(struct sn_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
 			   struct value_sum *sum)
 {
@@ -493,8 +509,24 @@ static int64_t do_read_now(struct sn_qp *qp, uint32_t rkey, uint64_t addr, void 
 		return 0;
 	if (grant->memory)
 		return read_now_mapped(grant->memory + (addr - grant->addr), to, bytes, sum);
-	return do_read_now_file(qp, grant, grant->file_offset + (addr - grant->addr), to, bytes,
-				sum);
+	return do_read_now_there(qp, theirs, grant, addr, to, bytes, sum);
+}
+
+/* Only the thread that posts work requests calls this. A READ that waits is served by a poll. */
+bool sn_fill(struct ibv_qp *verbs, uint64_t addr, uint32_t left)
+{
+	struct sn_qp *qp = to_sn_qp(verbs);
+	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_acquire);
+
+	if (!theirs || !side_load(&theirs->follows))
+		return false;
+	if (qp->filling != !!left) {
+		sn_lock(&qp->lock);
+		qp->filling = left;
+		sn_unlock(&qp->lock);
+	}
+	side_fill(qp->mine, addr, left);
+	return true;
 }
 
 int64_t sn_read_now(struct ibv_qp *verbs, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,

@@ -221,6 +221,9 @@ static int do_recv_read(struct sn_qp *qp, const struct link_request *request)
 {
 	struct link_read read;
 
+	/* It may want what is not there. This also tells the peer when all is. */
+	if (qp->filling)
+		return 0;
 	if (!qp->serving.active) {
 		if (request->length != sizeof(read))
 			return -EPROTO;

@@ -422,6 +422,7 @@ struct sn_qp {
 	uint32_t bell;
 	uint32_t changed; /* enum link_wake: changes since the last do_sn_qp_publish() */
 	uint32_t armed;	  /* enum link_wake: what the peer wakes us up for */
+	bool filling;	  /* fill() said that memory is not there yet: no READ is served */
 	bool rearm;	  /* the socket was drained, maybe of a wake-up: arm again */
 	uint32_t wakes;	  /* wake-ups that the peer may still send: progress.c */
 	uint8_t rnr_retry;
@@ -766,6 +767,7 @@ int do_sn_grant_open(struct sn_qp *qp, const struct link_message *message, int f
 void do_sn_grants_review(struct sn_qp *qp);
 void do_sn_grants_release(struct sn_qp *qp);
 const uint8_t *sn_read_source(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, uint64_t length);
+bool sn_fill(struct ibv_qp *qp, uint64_t addr, uint32_t left);
 int64_t sn_read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
 		    struct value_sum *sum);
 void sn_read_copy(void *to, const uint8_t *from, size_t length);

@@ -265,6 +265,13 @@ static int64_t verbs_read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, v
 	return -EOPNOTSUPP;
 }
 
+/* The peer's device READs at any time. */
+static bool verbs_fill(struct ibv_qp *qp, uint64_t addr, uint32_t left)
+{
+	(void)qp, (void)addr, (void)left;
+	return false;
+}
+
 static int verbs_alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
 {
 	(void)dev;
@@ -304,6 +311,7 @@ const struct device_ops verbs_ops = {
 	.query_qp = verbs_query_qp,
 	.read_source = verbs_read_source,
 	.read_now = verbs_read_now,
+	.fill = verbs_fill,
 	.destroy_qp = verbs_destroy_qp,
 	.create_cm_channel = verbs_create_cm_channel,
 	.destroy_cm_channel = verbs_destroy_cm_channel,

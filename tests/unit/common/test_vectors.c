@@ -96,6 +96,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "ring_bytes", RING_BYTES },
 		{ "ring_unit", RING_UNIT },
 		{ "piece_max", LINK_PIECE_MAX },
+		{ "fill_min", LINK_FILL_MIN },
 		{ "message_max", SN_MESSAGE_MAX },
 		{ "grants", LINK_GRANTS_MAX },
 		{ "life_bytes", LINK_LIFE_BYTES },
@@ -257,9 +258,10 @@ static void the_tables_of_softnic_match_the_code(void **state)
 	       F(link_side, response_tail, "response_tail"), F(link_side, acked, "acked"),
 	       F(link_side, rnr_count, "rnr_count"), F(link_side, rnr_send, "rnr_send"),
 	       F(link_side, error, "error"), F(link_side, closed, "closed"),
-	       F(link_side, serves, "serves"), F(link_side, pad0, "unused"),
-	       F(link_side, wake, "wake"), F(link_side, pad1, "unused"),
-	       F(link_side, granted, "granted"));
+	       F(link_side, serves, "serves"), F(link_side, follows, "follows"),
+	       F(link_side, pad0, "unused"), F(link_side, wake, "wake"),
+	       F(link_side, pad1, "unused"), F(link_side, fill, "fill"),
+	       F(link_side, pad2, "unused"), F(link_side, granted, "granted"));
 	ROWS("| 128 | 64 | granted |", R(LINK_ERROR_GONE, "gone"),
 	     R(LINK_ERROR_TOO_LONG, "too long"), R(LINK_ERROR_OPERATION, "operation"),
 	     R(LINK_ERROR_ACCESS, "access"));

@@ -648,6 +648,76 @@ static void test_now(void **state)
 	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
 }
 
+/* While the client fills its memory, what is there already is READ, if it is worth it. */
+static void test_now_filling(void **state)
+{
+	const uint64_t addr = (uintptr_t)client.mem;
+	const uint32_t part = LINK_FILL_MIN;
+	struct value_sum sum;
+
+	(void)state;
+	drain();
+	memset(client.mem, 0x44, READ_BYTES);
+	memset(server.mem, 0x33, READ_BYTES);
+	assert_true(OPS->fill(client.id->qp, addr + part, 5 * part));
+	assert_int_equal(read_now(addr, 0, &sum), 0);
+	assert_int_equal(read_now(addr, 2 * part, &sum), part);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, part));
+	assert_int_equal(server.mem[part - 1], 0x44);
+	assert_int_equal(server.mem[part], 0x33);
+	/* Not a byte of it, and too few of them. */
+	assert_int_equal(read_now(addr + part, 1, &sum), -EBUSY);
+	assert_int_equal(read_now(addr + 6 * part - 1, 64, &sum), -EBUSY);
+	assert_int_equal(read_now(addr + 1, part, &sum), -EBUSY);
+	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
+	/* All of it. */
+	assert_int_equal(read_now(addr + 1, part - 1, &sum), part - 1);
+	assert_int_equal(read_now(addr + 6 * part, part, &sum), part);
+	assert_true(OPS->fill(client.id->qp, addr + 6 * part, 0));
+	assert_int_equal(read_now(addr + part, 5 * part, &sum), 5 * part);
+	/* The words have the low halves of addresses. */
+	assert_true(OPS->fill(client.id->qp, addr + part + (UINT64_C(1) << 32), part));
+	assert_int_equal(read_now(addr + part, 64, &sum), -EBUSY);
+	assert_int_equal(read_now(addr + 2 * part, 64, &sum), 64);
+}
+
+/* A server of before does not wait; and one that connects does not fill, nor wait. */
+static void test_filling_is_not_known(void **state)
+{
+	(void)state;
+	assert_false(OPS->fill(server.id->qp, (uintptr_t)server.mem, 64));
+	side_store(&to_sn_qp(server.id->qp)->mine->follows, 0);
+	assert_false(OPS->fill(client.id->qp, (uintptr_t)client.mem, 64));
+}
+
+/* A READ that is posted meanwhile is served by the client, when it has filled its memory. */
+static void test_filling_is_served(void **state)
+{
+	const uint64_t addr = (uintptr_t)client.mem;
+	struct ibv_wc wc;
+
+	(void)state;
+	drain();
+	memset(server.mem, 0x33, 2048);
+	assert_true(OPS->fill(client.id->qp, addr + 2047, 1));
+	assert_int_equal(end_post_read(&server, server.id->qp, 0, 2048, addr, client.mr->rkey), 0);
+	poll_server();
+	assert_int_equal(read_bytes, 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+		poll_server();
+	}
+	assert_int_equal(server.mem[0], 0x33);
+	memset(client.mem, 0x44, 2048);
+	assert_true(OPS->fill(client.id->qp, addr + 2048, 0));
+	/* The next poll serves it. */
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_memory_equal(server.mem, client.mem, 2048);
+	assert_int_equal(read_bytes, 0);
+}
+
 /* What was READ until then counts, and is in the sum; if that is nothing, the error is said. */
 static void test_now_fails(void **state)
 {
@@ -1073,6 +1143,9 @@ int main(void)
 		TEST(test_revoked_while_copied),
 		TEST(test_now),
 		TEST(test_now_fails),
+		TEST(test_now_filling),
+		TEST(test_filling_is_not_known),
+		TEST(test_filling_is_served),
 		TEST(test_now_revoked),
 		TEST(test_now_of_one_that_ended),
 		TEST(test_taken_back),

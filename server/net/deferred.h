@@ -102,6 +102,10 @@ struct deferred_batch {
 struct pull {
 	bool asked;		  /* for memory, as the first request of its connection */
 	bool now;		  /* its steps READ the value by themselves: P5 */
+	bool probed;		  /* P6: it has waited for the client's answer to a probe, */
+	bool awaits;		  /* and still does */
+	uint64_t late_ns;	  /* P6: when the client is late with the next part; 0: it is not */
+	uint64_t probes;	  /* P6: that the client had answered before */
 	struct room room;	  /* of one that asked, before its value is READ */
 	uint64_t addr;		  /* of the next READ, in the client's memory */
 	uint8_t *to;		  /* where the next READ puts its bytes */

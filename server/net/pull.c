@@ -169,8 +169,8 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 	do {
 		if (!build_admit(deferred->conn, &pull->build, &pull->steps))
 			return DEFERRED_WAIT;
-		if (pull->now && pull->left)
-			pull_now_step(deferred, DEFERRED_STEP_BYTES);
+		if (pull->now && pull->left && !pull_now_step(deferred, DEFERRED_STEP_BYTES))
+			return pull_now_wait(deferred);
 		next = large_step(&pull->steps, DEFERRED_STEP_BYTES);
 		pull_reads_summed(deferred, pull_summed(deferred, next));
 		if (next == LARGE_WAIT && pull->now)

@@ -17,8 +17,14 @@
  *   P5. Where the device can READ without the client (read_now() in common/rdma/device.h), the
  *	 steps of a pull do that, in pieces of their turns, and copy and sum in one pass. Such a
  *	 pull begins when it is the first request of its connection, and nothing is READ ahead
- *	 behind it. No time passes for the client. If it can't go on so, READs are posted for the
- *	 rest.
+ *	 behind it. No time passes for the client, but for P6. If it can't go on so, READs are
+ *	 posted for the rest.
+ *   P6. The client may still be filling its memory (fill() in common/rdma/device.h): the steps
+ *	 READ what is there, and leave their time to others when there is nothing. A client that
+ *	 filled nothing for PULL_FILL_NS is not running: then the pull waits until it has served a
+ *	 READ of no bytes, which it does when all is there. It has server.pull_stall for that. If
+ *	 all is not there then, or it is late once more, READs are posted for the rest. So a client
+ *	 that stops halfway costs the others what one costs that serves no READ.
  */
 #ifndef KVD_SERVER_NET_PULL_H
 #define KVD_SERVER_NET_PULL_H

@@ -2,9 +2,12 @@
 /* READs large values from clients, piece by piece, and ends connections that do not serve them. */
 #include "server/net/pull_reads.h"
 
+#include <errno.h>
+
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/budget.h"
+#include "server/net/keepalive.h"
 #include "server/net/response.h"
 
 static void clock_start(struct conn *conn, uint64_t now_ns)
@@ -170,7 +173,47 @@ void pull_now_begin(struct deferred *deferred)
 	deferred->reserved = true;
 }
 
-void pull_now_step(struct deferred *deferred, uint32_t bytes_max)
+/* What is left of the value is READ with the client's help. */
+static void now_end(struct deferred *deferred)
+{
+	deferred->pull.now = deferred->pull.awaits = false;
+	response_unreserve(deferred->conn);
+	deferred->reserved = false;
+	reads_start(deferred);
+}
+
+/* The client gets on. */
+static void now_progress(struct deferred *deferred)
+{
+	deferred->pull.late_ns = 0;
+	if (deferred->pull.awaits)
+		pull_clock_stop(deferred->conn);
+	deferred->pull.awaits = false;
+}
+
+enum deferred_next pull_now_wait(struct deferred *deferred)
+{
+	struct conn *conn = deferred->conn;
+	struct pull *pull = &deferred->pull;
+	uint64_t now_ns = clock_ns();
+
+	if (!pull->late_ns)
+		pull->late_ns = now_ns + PULL_FILL_NS;
+	if (now_ns < pull->late_ns)
+		return DEFERRED_IDLE;
+	if (!pull->probed) {
+		pull->probed = pull->awaits = true;
+		pull->probes = conn->probes_answered;
+		pull_clock_start(conn);
+	} else if (!pull->awaits || conn->probes_answered != pull->probes) {
+		now_end(deferred);
+		return DEFERRED_WAIT;
+	}
+	keepalive_post(conn);
+	return DEFERRED_WAIT;
+}
+
+bool pull_now_step(struct deferred *deferred, uint32_t bytes_max)
 {
 	struct conn *conn = deferred->conn;
 	struct pull *pull = &deferred->pull;
@@ -179,19 +222,21 @@ void pull_now_step(struct deferred *deferred, uint32_t bytes_max)
 							    pull->addr, pull->to, bytes,
 							    &pull->steps.sum);
 
+	if (got == -EBUSY)
+		return false;
 	if (got <= 0) {
-		pull->now = false;
-		response_unreserve(conn);
-		deferred->reserved = false;
-		reads_start(deferred);
-		return;
+		now_end(deferred);
+		return true;
 	}
+	if (pull->late_ns)
+		now_progress(deferred);
 	pull->addr += (uint32_t)got;
 	pull->to += got;
 	pull->left -= (uint32_t)got;
 	pull->arrived += (uint32_t)got;
 	pull->steps.arrived = pull->summed = pull->arrived;
 	large_summed(&pull->steps, (uint64_t)got);
+	return true;
 }
 
 void pull_reads_summed(struct deferred *deferred, uint64_t bytes)
@@ -249,7 +294,9 @@ static void late_wake(struct worker *worker, uint64_t now_ns)
 /* The first of several values has arrived, and the worker is late with it: the others wait. */
 static bool first_has_arrived(const struct conn *conn)
 {
-	return conn->pulls && TAILQ_FIRST(&conn->deferred)->reserved;
+	const struct deferred *first = TAILQ_FIRST(&conn->deferred);
+
+	return conn->pulls && first->reserved && !first->pull.awaits;
 }
 
 static void expire_old(struct worker *worker, uint64_t now_ns)

@@ -22,14 +22,23 @@
  */
 #define PULL_PIECE_BYTES_LONG (1u << 20)
 
+/*
+ * P6: a client that has filled nothing for so long does not run: it takes some 2 us for a part.
+ */
+#define PULL_FILL_NS 20000u
+
 /* The value of @deferred, whose pull has memory from now on, is to be READ. */
 void pull_reads_begin(struct deferred *deferred);
 /*
  * P5 in pull.h: likewise, by pull_now_step(). There is room for the response, which it takes.
  */
 void pull_now_begin(struct deferred *deferred);
-/* READs and sums @bytes_max at most; or, if the device can't, posts READs: pull->now is false. */
-void pull_now_step(struct deferred *deferred, uint32_t bytes_max);
+/*
+ * READs and sums @bytes_max at most; or, if the device can't, posts READs: pull->now is false.
+ * False: the client is filling its memory, and pull_now_wait() says what is next.
+ */
+bool pull_now_step(struct deferred *deferred, uint32_t bytes_max);
+enum deferred_next pull_now_wait(struct deferred *deferred);
 /* Posts READs, as many as there is room for. */
 void pull_reads_fill(struct conn *conn);
 /* So many bytes of the value have been summed. */

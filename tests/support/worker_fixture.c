@@ -33,6 +33,7 @@ struct test_conn test_conns[TEST_CONNS];
 unsigned int test_recvs[TEST_RECVS], test_recvs_left;
 uint64_t test_now_bytes;
 unsigned int test_now_refusals;
+const struct test_conn *test_now_busy;
 
 static struct worker_env env;
 static struct mailbox control;
@@ -48,13 +49,15 @@ static struct ibv_mr mr;
 static int64_t read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to, uint32_t bytes,
 			struct value_sum *sum)
 {
-	(void)qp, (void)rkey;
+	(void)rkey;
 	if (test_now_refusals) {
 		test_now_refusals--;
 		return -EAGAIN;
 	}
 	if (!test_now_bytes)
 		return -EAGAIN;
+	if (test_now_busy && qp == &test_now_busy->qp && bytes)
+		return -EBUSY;
 	if (bytes > test_now_bytes)
 		bytes = (uint32_t)test_now_bytes;
 	test_now_bytes -= bytes;
@@ -180,6 +183,7 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	memset(test_recvs, 0, sizeof(test_recvs));
 	test_recvs_left = UINT_MAX;
 	test_now_bytes = test_now_refusals = 0;
+	test_now_busy = NULL;
 	env = (struct worker_env){ .store = &test_store, .control = &control };
 	test_worker.env = &env;
 	test_worker.limits = (struct worker_limits){

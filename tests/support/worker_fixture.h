@@ -35,10 +35,11 @@ extern struct store test_store;
 extern struct worker test_worker;
 extern struct poller *const test_poller;
 extern struct test_conn test_conns[TEST_CONNS];
-extern uint64_t test_now_bytes;		    /* that the device can still READ without the client */
-extern unsigned int test_now_refusals;	    /* so often it can't, before */
-extern unsigned int test_recvs[TEST_RECVS]; /* times that each receive was posted again */
-extern unsigned int test_recvs_left;	    /* that the device takes until it refuses them */
+extern uint64_t test_now_bytes;	       /* that the device can still READ without the client */
+extern unsigned int test_now_refusals; /* so often it can't, before */
+extern const struct test_conn *test_now_busy; /* its client is filling its memory */
+extern unsigned int test_recvs[TEST_RECVS];   /* times that each receive was posted again */
+extern unsigned int test_recvs_left;	      /* that the device takes until it refuses them */
 
 /*
  * Sets all up, in a region of so many bytes; the thread is registered with RCU. Connections have

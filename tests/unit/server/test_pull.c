@@ -321,6 +321,139 @@ static void now_connection_ends(void **state)
 	test_conn_end(c);
 }
 
+/* Turns of others come while a client fills its memory, until it is late. */
+static void now_waits_for_a_client(void **state)
+{
+	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
+
+	(void)state;
+	test_now_bytes = UINT64_MAX;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	test_now_busy = c;
+	assert_true(test_turn());
+	assert_true(c->conn.deferred_runs && !c->probe);
+	assert_false(send_pull(other, 0, "other", WIRE_SET, more, 1000));
+	while (!other->responses)
+		assert_true(test_turn());
+	assert_responded(other, WIRE_OK);
+	assert_int_equal(c->responses, 0);
+	test_now_busy = NULL;
+	deferred_wake(&c->conn);
+	test_turns();
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+	assert_int_equal(c->read_count + other->read_count, 0);
+}
+
+/* One that asks for a value that its client does not fill, until the client is late. */
+static void ask_late(struct test_conn *c)
+{
+	test_now_bytes = UINT64_MAX;
+	test_now_busy = c;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	test_turns();
+	assert_true(c->probe);
+	assert_int_equal(c->read_count, 0);
+	assert_false(c->conn.stopped);
+}
+
+static void answer_probe(struct test_conn *c)
+{
+	keepalive_answered(&c->conn, c->probe);
+	pull_probed(&c->conn);
+	c->probe = 0;
+	deferred_wake(&c->conn);
+	test_turns();
+}
+
+/* P6: it goes on when the client has answered, and has all its time for the next part. */
+static void now_waits_for_a_probe(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	/* Woken up for another reason. */
+	deferred_wake(&c->conn);
+	test_turns();
+	assert_int_equal(c->read_count, 0);
+	test_now_busy = NULL;
+	test_now_bytes = 100000;
+	answer_probe(c);
+	/* No more can be READ so. */
+	assert_int_equal(c->responses, 0);
+	assert_true(c->read_count);
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+}
+
+/* Without a deadline when it has gone on, but only once. */
+static void now_goes_on(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	test_now_busy = NULL;
+	deferred_wake(&c->conn);
+	assert_true(test_turn());
+	assert_int_equal(c->responses, 0);
+	test_worker.limits.pull_stall_ns = 0;
+	usleep(1);
+	pull_expire(&test_worker);
+	assert_false(c->conn.stopped);
+	test_now_busy = c;
+	test_turns();
+	assert_true(c->read_count && pull_of(c)->arrived);
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+	keepalive_answered(&c->conn, c->probe);
+}
+
+/* The client has answered, and does not fill: READs are posted, which it has to serve. */
+static void now_never_there(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	answer_probe(c);
+	assert_int_equal(c->responses, 0);
+	assert_true(c->read_count);
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+}
+
+/* No answer: the connection fails after either time. */
+static void now_stands_still(void **state)
+{
+	const struct worker_limits limits = test_worker.limits;
+	struct test_conn *c = &test_conns[0];
+	uint64_t free_bytes = memory_free_bytes(test_store.memory);
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		memset(c, 0, sizeof(*c));
+		test_conn_setup(c);
+		ask_late(c);
+		pull_expire(&test_worker);
+		assert_false(c->conn.stopped);
+		test_worker.limits.pull_stall_ns = i ? limits.pull_stall_ns : 0;
+		test_worker.limits.pull_ns = i ? 0 : limits.pull_ns;
+		usleep(1);
+		pull_expire(&test_worker);
+		assert_true(c->conn.stopped);
+		assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), i + 1);
+		test_worker.limits = limits;
+		sq_put(&c->conn, 1);
+		test_conn_end(c);
+		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
+	}
+}
+
 /* It begins when the response has a place, and keeps that. */
 static void now_has_a_place(void **state)
 {
@@ -1210,6 +1343,11 @@ int main(void)
 		CASE(now_ends_before_another),
 		CASE(now_connection_ends),
 		CASE(now_has_a_place),
+		CASE(now_waits_for_a_client),
+		CASE(now_waits_for_a_probe),
+		CASE(now_goes_on),
+		CASE(now_never_there),
+		CASE(now_stands_still),
 		CASE(reads_wait_for_the_sum),
 		CASE(appends_in_pieces),
 		CASE(response_has_a_place),

@@ -35,6 +35,15 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 /* After so long without a request the events of the connection are looked at: a system call. */
 #define EVENTS_IDLE_NS 10000000u
 
+/*
+ * Values from here on are copied to bounce memory while the server READs them, in pieces of so
+ * many bytes: shorter ones are there before the server has taken the request. 1 MiB that one CPU
+ * copied and another one read, summed and stored took 195 to 250 us one behind the other, and 152
+ * to 155 in pieces of 16 to 64 KiB (8 KiB: 184; 256 KiB: 229); 64 KiB 17.7 and 14.8.
+ */
+#define FILL_MIN (64u << 10)
+#define FILL_PIECE (16u << 10)
+
 static uint8_t *message_at(const struct connection *conn, uint32_t i)
 {
 	return conn->sends[i / MESSAGES_CHUNK].base +
@@ -309,14 +318,36 @@ static int rpc_bounce_get(struct kvd *handle, const struct rpc *rpc, struct boun
 	return err;
 }
 
-/* Where the value is then. */
-static const void *rpc_stage(struct kvd *handle, const struct rpc *rpc, const struct bounce *bounce,
-			     uint32_t *rkey)
+/* Says how much of the value, to be at @to, is not there yet. False: the server does not wait. */
+static bool fill_say(struct kvd *handle, const uint8_t *to, uint32_t left)
 {
-	uint8_t *to = bounce_addr(&handle->shared_device->bounces, bounce, rkey);
+	return handle->dev->ops->fill(handle->conn.qp, (uintptr_t)to, left);
+}
 
-	value_copy(rpc, to);
-	return to;
+/*
+ * Copies the value to bounce memory at @to: now, or, if the server follows the copy, by
+ * rpc_stage_end() when the request has been sent. True: the latter.
+ */
+static bool rpc_stage_begin(struct kvd *handle, const struct rpc *rpc, uint8_t *to)
+{
+	bool fills = rpc->head.value_len >= FILL_MIN && !rpc->pieces &&
+		     fill_say(handle, to, rpc->head.value_len);
+
+	if (!fills)
+		value_copy(rpc, to);
+	return fills;
+}
+
+static void rpc_stage_end(struct kvd *handle, const struct rpc *rpc, uint8_t *to)
+{
+	const uint8_t *from = rpc->value;
+	uint32_t done, part, bytes = rpc->head.value_len;
+
+	for (done = 0; done < bytes; done += part) {
+		part = bytes - done < FILL_PIECE ? bytes - done : FILL_PIECE;
+		memcpy(to + done, from + done, part);
+		fill_say(handle, to + done + part, bytes - done - part);
+	}
 }
 
 /*
@@ -419,7 +450,8 @@ static enum posted pull_post(struct kvd *handle, struct flight *f, uint64_t now_
 {
 	struct bounce bounce = { .count = 0 };
 	struct message *message;
-	const void *from = f->rpc.value;
+	uint8_t *to = NULL;
+	bool fills = false;
 	uint32_t rkey = 0;
 	int err = 0;
 
@@ -437,11 +469,15 @@ static enum posted pull_post(struct kvd *handle, struct flight *f, uint64_t now_
 		return POST_WAITS;
 	}
 	message->bounce = bounce;
-	if (bounce.count)
-		from = rpc_stage(handle, &f->rpc, &bounce, &rkey);
-	pull_begin(handle, message, &f->rpc, from, rkey);
+	if (bounce.count) {
+		to = bounce_addr(&handle->shared_device->bounces, &bounce, &rkey);
+		fills = rpc_stage_begin(handle, &f->rpc, to);
+	}
+	pull_begin(handle, message, &f->rpc, to ? to : f->rpc.value, rkey);
 	request_leave(handle, f);
 	flight_post(handle, f, message);
+	if (fills)
+		rpc_stage_end(handle, &f->rpc, to);
 	return POST_DONE;
 }
 

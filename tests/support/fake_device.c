@@ -305,6 +305,15 @@ static int64_t read_now(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *t
 	return fake->read_now ? fake->read_now(fake, addr, to, bytes, sum) : -EOPNOTSUPP;
 }
 
+static bool fill(struct ibv_qp *qp, uint64_t addr, uint32_t left)
+{
+	struct fake_device *fake = fake_device_of(qp->context);
+
+	if (fake->fill)
+		fake->fill(fake, addr, left);
+	return fake->fill;
+}
+
 static int query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
 {
 	(void)port;
@@ -348,6 +357,7 @@ static const struct device_ops fake_device_ops = {
 	.connect = device_connect,
 	.read_source = read_source,
 	.read_now = read_now,
+	.fill = fill,
 	.destroy_qp = destroy_id,
 	.destroy_cm_channel = destroy_cm_channel,
 	.cm_get_event = cm_get_event,

@@ -41,6 +41,8 @@ struct fake_device {
 	/* READs at once, as device_ops.read_now(); may be NULL: it can't. */
 	int64_t (*read_now)(struct fake_device *fake, uint64_t addr, void *to, uint32_t bytes,
 			    struct value_sum *sum);
+	/* As device_ops.fill() where the peer waits; may be NULL: it does not. */
+	void (*fill)(struct fake_device *fake, uint64_t addr, uint32_t left);
 	/* Called when the handle tries to connect; may be NULL. */
 	void (*connect)(struct fake_device *fake);
 	/* Called when an empty completion queue is polled; may be NULL. */

@@ -106,6 +106,47 @@ static void modes_and_pulls(void **state)
 	assert_int_equal(sent.value_len, 5000);
 }
 
+static uint8_t long_value[300001];
+static uint64_t fill_next;	  /* where the next part begins */
+static unsigned int fills, early; /* calls; of those, before the request */
+
+/* All in front of what is left is there, what is left is not, and nothing is left out. */
+static void fill(struct fake_device *fake, uint64_t addr, uint32_t left)
+{
+	const uint64_t begin = addr + left - sizeof(long_value);
+
+	(void)fake;
+	early += !sent.op;
+	assert_true(!fills++ || addr > fill_next);
+	fill_next = addr;
+	assert_memory_equal((const void *)(uintptr_t)begin, long_value, addr - begin);
+	assert_true(!left ||
+		    memcmp((const void *)(uintptr_t)addr, long_value + (addr - begin), left) != 0);
+	assert_true(!sent.op || sent.pull_addr == begin);
+}
+
+/*
+ * Where the server waits, a long value is copied when the request was sent, and ends with the last
+ * byte; a shorter one before.
+ */
+static void copied_while_it_is_read(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(long_value); i++)
+		long_value[i] = (uint8_t)(i * 13 + (i >> 9));
+	fills = early = 0;
+	server->fake.fill = fill;
+	assert_int_equal(kvd_put(kvd, "key", 3, long_value, sizeof(long_value), NULL, NULL),
+			 KVD_OK);
+	assert_int_equal(early, 1);
+	assert_true(fills > 3);
+	assert_true(fill_next == sent.pull_addr + sizeof(long_value));
+	fills = 0;
+	assert_int_equal(kvd_put(kvd, "key", 3, long_value, 60000, NULL, NULL), KVD_OK);
+	assert_int_equal(fills, 0);
+	assert_memory_equal((const void *)(uintptr_t)sent.pull_addr, long_value, 60000);
+}
+
 /*
  * On softnic a call polls while it serves the READs of its value, for 1 ms a megabyte; this value
  * takes 20 of spin_us.
@@ -681,6 +722,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(modes_of_put),
 		CASE(modes_and_pulls),
+		CASE(copied_while_it_is_read),
 		CASE(polls_while_it_serves),
 		CASE(arguments_of_put),
 		CASE(pins_and_priorities),

@@ -5,6 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define LIST_BYTES 65536
 
 static unsigned int failures;
 
@@ -42,4 +45,21 @@ struct kvd *must_open(const char *url)
 	if (kvd_open(&db, url, &options))
 		die("open", kvd_error(NULL));
 	return db;
+}
+
+unsigned int connections_kill(struct kvd *db)
+{
+	static char text[LIST_BYTES];
+	const char *line = text;
+	unsigned int kills = 0;
+	unsigned long id;
+
+	if (kvd_client_list(db, text, sizeof(text), NULL))
+		return 0;
+	for (; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "id=%lu", &id) == 1)
+			kills += !kvd_client_kill(db, id);
+	}
+	return kills;
 }

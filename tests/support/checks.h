@@ -24,4 +24,10 @@ _Noreturn void die(const char *what, const char *why);
 /* Opens a handle with SYS_TIMEOUT_MS, or ends the program. */
 struct kvd *must_open(const char *url);
 
+/*
+ * Closes all connections to the server of @db, its own too, which has to connect again for the next
+ * call. Returns how many.
+ */
+unsigned int connections_kill(struct kvd *db);
+
 #endif /* KVD_TESTS_SUPPORT_CHECKS_H */

@@ -32,7 +32,6 @@
 #define REPEATED_MIN 20
 #define KILL_PAUSE_NS 2000000
 #define KILL_GIVE_UP_S 120
-#define LIST_BYTES 65536
 
 struct worker {
 	pthread_t thread;
@@ -159,24 +158,6 @@ static bool number_is_right(struct worker *w)
 	return false;
 }
 
-/* Kills all connections, its own last, since that one has to connect again for the next round. */
-static uint64_t kill_all(struct kvd *db)
-{
-	static char text[LIST_BYTES];
-	const char *line = text;
-	unsigned long id;
-	uint64_t kills = 0;
-
-	if (kvd_client_list(db, text, sizeof(text), NULL))
-		return 0;
-	for (; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (sscanf(line, "id=%lu", &id) == 1)
-			kills += !kvd_client_kill(db, id);
-	}
-	return kills;
-}
-
 static uint64_t repeated_sum(unsigned int count_of)
 {
 	uint64_t sum = 0;
@@ -195,7 +176,7 @@ static void kill_all_the_time(uint64_t kills_min, unsigned int count_of)
 	uint64_t kills = 0;
 
 	while ((kills < kills_min || repeated_sum(count_of) < REPEATED_MIN) && time(NULL) < until) {
-		kills += kill_all(db);
+		kills += connections_kill(db);
 		nanosleep(&pause, NULL);
 	}
 	kvd_close(db);

@@ -246,12 +246,11 @@ enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s)
 
 static enum kvd_status buffer_failed(struct kvd *handle, size_t bytes, int err)
 {
+	char why[MEMLOCK_WHY_BYTES];
+
 	return handle_fail(handle, KVD_ERR_NO_MEMORY,
 			   "can't allocate and register %zu bytes for RDMA: %s%s", bytes,
-			   strerror(-err),
-			   handle->dev->kind == DEVICE_VERBS && err == -ENOMEM ?
-				   " (is RLIMIT_MEMLOCK too low? see ulimit -l)" :
-				   "");
+			   strerror(-err), mr_failed_why(handle->dev, err, why));
 }
 
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes, int access)

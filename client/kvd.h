@@ -144,6 +144,10 @@
  * of all handles, and the rest when none of the handles has used it in its last 256 calls; so not
  * while they are idle. On softnic a handle has two descriptors.
  *
+ * An RDMA device locks what is registered, and RLIMIT_MEMLOCK bounds that for a process without
+ * CAP_IPC_LOCK: what it is too low for ends with KVD_ERR_NO_MEMORY, and kvd_error() has the limit
+ * and the remedies. On softnic nothing is locked.
+ *
  * Signals and fork. libkvd installs no signal handlers and starts no threads. The process that
  * opened a handle may fork(2) at any time between two calls and goes on with its handles: what it
  * PUTs is what it wrote. In the child they are the parent's. There all calls on them return

@@ -69,6 +69,13 @@ int mr_register(struct device *dev, struct ibv_pd *pd, const struct device_mem *
 	return err;
 }
 
+const char *mr_failed_why(const struct device *dev, int err, char text[MEMLOCK_WHY_BYTES])
+{
+	text[0] = '\0';
+	return dev->kind == DEVICE_VERBS && (err == -ENOMEM || err == -EAGAIN) ? memlock_why(text) :
+										 text;
+}
+
 static int reg_buf_register(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, int access)
 {
 	const struct device_mem mem = { .addr = buf->base, .length = buf->bytes, .fd = -1 };

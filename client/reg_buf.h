@@ -7,6 +7,7 @@
 #define KVD_CLIENT_REG_BUF_H
 
 #include "common/rdma/device.h"
+#include "common/util/memlock.h"
 
 /* Zeroed: no buffer yet. */
 struct reg_buf {
@@ -30,6 +31,12 @@ int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, s
  */
 int mr_register(struct device *dev, struct ibv_pd *pd, const struct device_mem *mem, int access,
 		struct ibv_mr **mr);
+
+/*
+ * What bounds registrations, if that may be why one failed with @err, to go behind the text of the
+ * failure. Returns @text, which may be "".
+ */
+const char *mr_failed_why(const struct device *dev, int err, char text[MEMLOCK_WHY_BYTES]);
 
 /* Deregisters and frees it, if there is one. */
 void reg_buf_release(struct reg_buf *buf, struct device *dev);

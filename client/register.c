@@ -24,6 +24,8 @@ static struct memory_table *table_of(struct shared_device *device)
 
 static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err)
 {
+	char why[MEMLOCK_WHY_BYTES];
+
 	if (err == -EEXIST)
 		return handle_fail(handle, KVD_ERR_INVALID,
 				   "some of these %zu bytes are registered already", bytes);
@@ -32,13 +34,9 @@ static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err
 				   "%u memories are registered with the device, as many as there "
 				   "can be: register fewer, larger ones",
 				   MEMORIES_MAX);
-	if (handle->dev->kind == DEVICE_VERBS && (err == -ENOMEM || err == -EAGAIN))
-		return handle_fail(handle, KVD_ERR_NO_MEMORY,
-				   "can't register %zu bytes with device %s: %s; the device pins "
-				   "them: raise RLIMIT_MEMLOCK (ulimit -l)",
-				   bytes, handle->dev->name, strerror(-err));
-	return handle_fail(handle, KVD_ERR_NO_MEMORY, "can't register %zu bytes with device %s: %s",
-			   bytes, handle->dev->name, strerror(-err));
+	return handle_fail(handle, KVD_ERR_NO_MEMORY,
+			   "can't register %zu bytes with device %s: %s%s", bytes,
+			   handle->dev->name, strerror(-err), mr_failed_why(handle->dev, err, why));
 }
 
 /* Registers @memory and opens it. *@out has it, with a user more of the device. */

@@ -5,13 +5,12 @@
 #include <errno.h>
 #include <sys/mman.h>
 #include <inttypes.h>
-#include <linux/capability.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "common/util/memlock.h"
 #include "server/net/advice.h"
 #include "server/net/cpu.h"
 #include "server/net/nic_address.h"
@@ -63,16 +62,6 @@ static int nic_open_device(struct nic *nic, enum device_kind kind, const struct 
 	return err;
 }
 
-/* CAP_IPC_LOCK in the effective set. The libc has no function for it. */
-static bool may_lock_all(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
-
-	return !syscall(SYS_capget, &header, data) &&
-	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
-}
-
 uint64_t nic_workers_bytes(const struct config *config)
 {
 	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;
@@ -101,7 +90,7 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit))
 		return 0;
-	switch (memlock_decide(&limit, may_lock_all(), bytes)) {
+	switch (memlock_decide(&limit, memlock_is_lifted(), bytes)) {
 	case MEMLOCK_ENOUGH:
 		return 0;
 	case MEMLOCK_RAISE:

@@ -6,6 +6,7 @@
  * tests/system/lib.sh does.
  *
  *	sys_values URL		all of these
+ *	sys_values URL locked	it may lock little memory (RLIMIT_MEMLOCK): what fails says so
  *	sys_values URL dies	its device dies: a fault plan of softnic kills it, sooner or later
  */
 #include <pthread.h>
@@ -296,6 +297,47 @@ static void losses(void)
 	check(item.expires_s != 0, "the key that was touched again and again has its time to live");
 }
 
+static bool says_the_limit(const struct kvd *handle)
+{
+	const char *text = kvd_error(handle);
+	const char *const parts[] = { "this process may lock ", "KiB of memory (RLIMIT_MEMLOCK)",
+				      "ulimit -l", "LimitMEMLOCK=", "CAP_IPC_LOCK" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]) && strstr(text, parts[i]); i++)
+		;
+	if (i < sizeof(parts) / sizeof(parts[0]))
+		printf("no '%s' in: %s\n", parts[i], text);
+	return i == sizeof(parts) / sizeof(parts[0]);
+}
+
+/* Another process has stored VALUE_BYTES of 'x' as "large". */
+static void locked(void)
+{
+	uint8_t *own = malloc(8 * (size_t)ARENA_BYTES);
+	struct kvd_item item;
+	struct kvd_mem *mem;
+	void *addr;
+
+	if (!own)
+		die("malloc", "no memory");
+	memset(own, 1, 8 * (size_t)ARENA_BYTES);
+	check(kvd_register(db, own, 8 * (size_t)ARENA_BYTES, &mem) == KVD_ERR_NO_MEMORY &&
+		      says_the_limit(db),
+	      "kvd_register() names the limit");
+	check(kvd_alloc(db, 8 * (size_t)ARENA_BYTES, &addr, &mem) == KVD_ERR_NO_MEMORY &&
+		      says_the_limit(db),
+	      "kvd_alloc() names the limit");
+	check(kvd_put(db, "key", 3, own, VALUE_BYTES, NULL, NULL) == KVD_ERR_NO_MEMORY &&
+		      says_the_limit(db),
+	      "a PUT without bounce memory names the limit");
+	check(!kvd_put(db, "key", 3, "Ada", 3, NULL, NULL), "a short PUT is done");
+	check(!kvd_get(db, "large", 5, target, sizeof(target), &item) &&
+		      item.value_len == VALUE_BYTES && all_are(target, VALUE_BYTES, 'x'),
+	      "a large value is read, through little memory");
+	free(own);
+}
+
 /* Any value, by any way, until the device has died, and then again. */
 static void dies(void)
 {
@@ -332,14 +374,16 @@ int main(int argc, char **argv)
 	unsigned int i;
 
 	if (argc < 2)
-		die("usage", "sys_values URL [dies]");
+		die("usage", "sys_values URL [locked|dies]");
 	url = argv[1];
 	for (i = 0; i < sizeof(source); i++)
 		source[i] = (uint8_t)(i * 31 + i / 251);
 	db = must_open(url);
 	other = must_open(url);
 	must(kvd_observe(db, KVD_OBSERVE_OPS), db, "observe");
-	if (!strcmp(what, "dies")) {
+	if (!strcmp(what, "locked")) {
+		locked();
+	} else if (!strcmp(what, "dies")) {
 		dies();
 	} else {
 		registered();

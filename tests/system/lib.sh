@@ -4,7 +4,8 @@
 # named checks. To be sourced; tests/suite.sh describes the environment variables.
 #
 # Nothing here sleeps to synchronise: wait_until polls for a state. Its deadline is long, because
-# the same tests run under sanitizers and in an emulated machine.
+# the same tests run under sanitizers and in an emulated machine. That one takes a tenth of a second
+# to start a process, so what is polled for and what every script does needs none.
 
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -14,6 +15,7 @@ device=${KVD_TEST_DEVICE:-softnic}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 
 DEADLINE_S=60	       # of wait_until
+PAUSE_MAX_MS=50	       # between its looks
 CALL_TIMEOUT_MS=20000  # of a client's call, unless the test is about timeouts
 CHECK_LINES_SHOWN=20
 
@@ -24,6 +26,7 @@ server_pid=
 log=$tmp/log
 url=
 exec {report}>&1 # for lines printed while the output of a check is redirected
+exec {silent}<> <(:) # nobody writes to it
 
 # Sanitizers write their reports to files, and exit with 99: 1 is kvctl's "not found".
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
@@ -80,14 +83,17 @@ gave_up() {
 	[ -e "$tmp/gave_up" ]
 }
 
-# name, command...: runs one named check; prints the output of the command if it fails
+# name, command...: runs one named check; prints the output of the command if it fails, and how long
+# it took if that is long
 check() {
-	local name=$1 status
+	local name=$1 status tenths=${EPOCHREALTIME/./}
 	shift
 	checks=$((checks + 1))
 	"$@" >"$tmp/check.out" 2>&1
 	status=$?
 	! gave_up || exit 1
+	tenths=$(((${EPOCHREALTIME/./} - tenths) / 100000))
+	[ $tenths -lt 10 ] || name+=" ($((tenths / 10)).$((tenths % 10)) s)"
 	if [ $status = 0 ]; then
 		printf 'ok    %s\n' "$name"
 		return 0
@@ -114,16 +120,24 @@ checks_of() {
 	fi
 }
 
+# milliseconds, less than a second: sleeps, without a process
+pause() {
+	local seconds
+	printf -v seconds '0.%03d' "$1"
+	read -rt "$seconds" -u "$silent"
+}
+
 # seconds, command...: repeats the command until it succeeds
 wait_until() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1)) ms=5
 	shift
 	until "$@"; do
 		if [ $SECONDS -ge "$end" ] || gave_up; then
 			echo "not within the deadline: $*"
 			return 1
 		fi
-		sleep 0.05
+		pause $ms
+		ms=$((ms * 2 < PAUSE_MAX_MS ? ms * 2 : PAUSE_MAX_MS))
 	done
 }
 
@@ -131,7 +145,7 @@ wait_until() {
 # zombie, too: its files are open, and locked, until the last thread has.
 ended() {
 	local stat
-	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
 	read -ra stat <<<"${stat##*) }" # from the state on; the 18th is the number of threads
 	[[ ${stat[0]} == Z && ${stat[17]} == 1 ]]
 }
@@ -181,7 +195,9 @@ config_write() {
 config_write
 
 server_is_up() {
-	ended "$server_pid" || tail -n "+$log_start" "$log" 2>/dev/null | grep -q ' ready: '
+	local lines
+	ended "$server_pid" || { [ -e "$log" ] && mapfile -ts $((log_start - 1)) lines <"$log" &&
+		[[ ${lines[*]} == *' ready: '* ]]; }
 }
 
 # Prints how many lines the log has, to find new ones later.
@@ -204,6 +220,7 @@ server_start() {
 
 # Sends SIGTERM and checks the exit status, the last line of the log and the standard error.
 server_stop() {
+	local lines
 	kill -TERM "$server_pid" && await_end "$server_pid" || return 1
 	forget "$server_pid"
 	if [ "$status" != 0 ]; then
@@ -211,7 +228,8 @@ server_stop() {
 		tail -n "$CHECK_LINES_SHOWN" "$log" "$tmp/stderr"
 		return 1
 	fi
-	tail -n 1 "$log" | grep -q ' kvd stopped$' && [ ! -s "$tmp/stderr" ] && return 0
+	mapfile -t lines <"$log"
+	[[ ${lines[-1]} == *' kvd stopped' && ! -s $tmp/stderr ]] && return 0
 	echo "the log and the standard error end with:"
 	tail -n 5 "$log" "$tmp/stderr"
 	return 1
@@ -321,10 +339,19 @@ client_start() {
 	pids+=("$started")
 }
 
+# file, pattern: whether a line of it matches the extended regular expression
+says() {
+	local line
+	while read -r line; do
+		[[ ! $line =~ $2 ]] || return 0
+	done <"$1"
+	return 1
+}
+
 # file, pattern, pid: waits until the program prints the line; fails at once if it ends instead
 await_line() {
-	says() { grep -qs -- "$2" "$1" || ended "$3"; }
-	wait_until "$DEADLINE_S" says "$1" "$2" "$3" && grep -q -- "$2" "$1" && return 0
+	says_or_ended() { says "$1" "$2" || ended "$3"; }
+	wait_until "$DEADLINE_S" says_or_ended "$1" "$2" "$3" && says "$1" "$2" && return 0
 	echo "no line '$2', but:" && tail -n 5 "$1"
 	return 1
 }

@@ -12,7 +12,8 @@
 #   KVD_RDMA_ADDR    with verbs: the IP address of the RDMA device
 #   TMPDIR           a folder for this case alone, removed afterwards; short enough for Unix sockets
 #
-# suite_results holds one line a case: `status seconds flavour name`.
+# suite_results holds one line a case: `status seconds cpu-seconds flavour name`. The CPU time is
+# that of the processes that the case waited for.
 
 suite_jobs=${KVD_JOBS:-$(nproc)}
 suite_pattern=${KVD_TESTS:-}
@@ -54,11 +55,11 @@ suite_excerpt() {
 	tail -n "$SUITE_LOG_LINES_MAX" "$1"
 }
 
-# status, seconds, flavour, name, log
+# status, seconds, CPU seconds, flavour, name, log
 suite_report() {
-	local status=$1 seconds=$2 flavour=$3 name=$4 log=$5 note=
+	local status=$1 seconds=$2 cpu=$3 flavour=$4 name=$5 log=$6 note=
 	[ "$status" != skip ] || note=": $(tail -n 1 "$log")"
-	printf '%s %s %s %s\n' "$status" "$seconds" "$flavour" "$name" >>"$suite_results"
+	printf '%s %s %s %s %s\n' "$status" "$seconds" "$cpu" "$flavour" "$name" >>"$suite_results"
 	if [ "$status" = FAIL ]; then
 		# One write, so that the lines of two failures do not mix.
 		printf '  %-5s %-8s %-34s %6ss  %s\n%s\n' \
@@ -73,6 +74,11 @@ suite_report() {
 suite_seconds_since() {
 	local hundredths=$(((${EPOCHREALTIME/./} - $1) / 10000))
 	printf '%d.%02d' $((hundredths / 100)) $((hundredths % 100))
+}
+
+# file: prints the CPU time, of user and kernel, of the children in what `times` wrote to it
+suite_cpu_seconds() {
+	awk -F '[ms ]+' 'NR == 2 { printf "%.2f", 60 * ($1 + $3) + $2 + $4 }' "$1"
 }
 
 # flavour, name, time limit in seconds, [VAR=value...] command...
@@ -98,8 +104,10 @@ suite_run() {
 	124 | 137) echo "timeout: not done after $limit s" >>"$log" ;;
 	*) echo "exit status $result" >>"$log" ;;
 	esac
+	times >"$dir.times" # not in $(): a subshell has children of its own
 	rm -rf "$dir"
-	suite_report "$status" "$(suite_seconds_since "$start")" "$flavour" "$name" "$log"
+	suite_report "$status" "$(suite_seconds_since "$start")" \
+		"$(suite_cpu_seconds "$dir.times")" "$flavour" "$name" "$log"
 }
 
 # Whether the case's `flavour/name` matches the pattern.

@@ -58,10 +58,16 @@ stays() {
 	await_line "$tmp/$1" "^$1" "$held"
 }
 
-# The worker of the first connection does not take part, so the second one's HELLO waits.
+# The worker that got the last connection.
+last_worker() {
+	sed -n 's/.*: worker \([0-9]*\)$/worker-\1/p' "$log" | tail -n 1
+}
+
+# The worker of the first connection does not take part, so the second one's HELLO waits. It is not
+# always the first worker: that of the client before may still have that one's connection.
 # shellcheck disable=SC2317 # called by check
 the_next_one_gives_up() {
-	stays hold && holder=$held && freeze worker-0 && stays wait &&
+	stays hold && holder=$held && freeze "$(last_worker)" && stays wait &&
 		wait_until "$DEADLINE_S" logged 'closed: its client connected anew' &&
 		kill -KILL "$held" && await_end "$held" && forget "$held" &&
 		wait_until "$DEADLINE_S" stat_is connections 2 &&

@@ -7,7 +7,7 @@
 #        SAN=address,undefined | SAN=thread   sanitizers, in build/asan, build/tsan
 #        CC=clang  CFLAGS= CPPFLAGS= LDFLAGS= LDLIBS= (yours; never overwritten)
 #        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= SYSUSERSDIR= ... for install
-#        JOBS=2    what check and demo build and test at once
+#        JOBS=2    what check and demo build and test at once; not given, tests/run-all chooses
 #        T=pattern only the tests whose name matches, in check
 #        FUZZ_SECONDS=20 for each target, in fuzz
 
@@ -222,7 +222,7 @@ check: deps-test  ## builds release, ASan+UBSan and TSan flavours, runs every te
 	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=address,undefined all tests
 	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=thread all tests
 	@+$(if $(FUZZ_SRC),$(fuzz_make) fuzz-programs)
-	@JOBS=$(JOBS) T='$(T)' MAKEFLAGS= tests/run-all
+	@$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' MAKEFLAGS= tests/run-all
 check-long:  ## the same, with each test in its long form: an hour or more
 	@+KVD_TEST_LONG=1 $(MAKE) --no-print-directory check
 

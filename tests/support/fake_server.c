@@ -356,6 +356,8 @@ static void fake_server_idle(struct fake_device *fake)
 
 	if (!server->late_ns || clock_ns() >= server->due_ns)
 		fake_server_release(server);
+	if (server->answer_idle && server->queued)
+		fake_server_answer(server, 1);
 }
 
 static void fake_server_close(struct fake_device *fake)

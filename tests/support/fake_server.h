@@ -48,8 +48,9 @@ struct fake_server {
 	struct wire_response held;
 	uint64_t late_ns; /* not 0: responses come so long after their requests */
 	uint64_t due_ns;
-	bool holding;  /* @held is valid */
-	bool hold_all; /* hold all responses back until fake_server_answer() */
+	bool holding;	  /* @held is valid */
+	bool hold_all;	  /* hold all responses back until fake_server_answer() */
+	bool answer_idle; /* which is done for one when the handle polls and finds nothing */
 	struct fake_server_response {
 		struct wire_response head;
 		uint8_t value[FAKE_SERVER_BUFFER_BYTES];

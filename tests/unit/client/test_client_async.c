@@ -858,6 +858,30 @@ static void plain_puts_that_have_memory_for_one(void **state)
 	pool->bytes -= BOUNCE_BYTES_MAX;
 }
 
+/* Although the window has room, one behind a change that waits for memory does not overtake it. */
+static void synchronous_changes_wait_behind_others(void **state)
+{
+	static uint8_t large[100000];
+	struct bounce_pool *pool = &kvd->shared_device->bounces;
+	unsigned int i;
+
+	(void)state;
+	server->hold_all = true;
+	pool->bytes = BOUNCE_BYTES_MAX;
+	for (i = 0; i < 2; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, large, sizeof(large), NULL);
+	submit(0, 2);
+	assert_int_equal(seen_count, 1);
+	server->answer_idle = true;
+	assert_int_equal(kvd_put(kvd, &keys[60], 8, "x", 1, NULL, NULL), KVD_OK);
+	assert_int_equal(seen_count, 3);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(seen[i], i);
+	assert_int_equal(seen[2], 60);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 2, 1000), 2);
+	pool->bytes -= BOUNCE_BYTES_MAX;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -871,6 +895,7 @@ int main(void)
 		CASE(puts_of_pieces),
 		CASE(plain_puts_of_large_values_go_together),
 		CASE(plain_puts_that_have_memory_for_one),
+		CASE(synchronous_changes_wait_behind_others),
 		CASE(requests_share_messages),
 		CASE(batches_end_in_time),
 		CASE(results_of_a_batch),

@@ -568,6 +568,27 @@ static void exactly_once(void **state)
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 }
 
+/* The same of those behind one whose answer came. */
+static void exactly_once_behind_an_answer(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	for (i = 0; i < WINDOW; i++)
+		submit_put(i, i);
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, UINT32_MAX), 1);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < WINDOW; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, WINDOW);
+	assert_int_equal(twice, WINDOW - 1);
+	assert_int_equal(stats().resent, WINDOW - 1);
+}
+
 static void greet_narrow(struct fake_server *p, struct wire_welcome *welcome)
 {
 	greet(p, welcome);
@@ -953,6 +974,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_behind_an_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once_one_by_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_forgotten_identity, setup, teardown),
 		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),

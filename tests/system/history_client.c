@@ -110,14 +110,42 @@ static void prep_put(struct client *c, struct kvd_op *op, uint32_t number, uint8
 	kvd_prep_put(op, op->key, KEY_BYTES, value, value_make(c, number, value, piece), &args);
 }
 
+/* To one buffer, or to pieces side by side in it: long ones, to which values are READ, or not. */
+static void prep_get(struct client *c, struct kvd_op *op, const uint8_t *key, uint8_t *value,
+		     struct iovec *pieces)
+{
+	uint64_t r = client_random(c);
+	size_t at = 0, len;
+	unsigned int i;
+
+	if (r % 2) {
+		kvd_prep_get(op, key, KEY_BYTES, value, VALUE_BYTES_MAX);
+		return;
+	}
+	for (i = 0; i < PIECES; i++, at += len) {
+		len = r & 2 ? 4096 + client_random(c) % 60000 : client_random(c) % 40;
+		if (i + 1 == PIECES)
+			len = VALUE_BYTES_MAX - at;
+		pieces[i] = (struct iovec){ value + at, len };
+	}
+	c->counts.in_pieces++;
+	kvd_prep_getv(op, key, KEY_BYTES, pieces, PIECES);
+}
+
+/* Where the value of a GET begins. */
+static const void *value_of(const struct kvd_op *op)
+{
+	return op->iov_count ? op->iov[0].iov_base : op->value;
+}
+
 static void prep_any(struct client *c, struct kvd_op *op, const uint8_t *key, uint32_t number,
-		     uint8_t *value)
+		     uint8_t *value, struct iovec *pieces)
 {
 	uint64_t r = client_random(c) % 16, delta = client_random(c) % 50;
 
 	op->key = key;
 	if (r < 5)
-		kvd_prep_get(op, key, KEY_BYTES, value, VALUE_BYTES_MAX);
+		prep_get(c, op, key, value, pieces);
 	else if (r < 6)
 		kvd_prep_get_by_request(op, key, KEY_BYTES, value, VALUE_BYTES_MAX);
 	else if (r < 7)
@@ -134,10 +162,10 @@ static void prep_any(struct client *c, struct kvd_op *op, const uint8_t *key, ui
 
 /* A random operation on a key. */
 static void prep(struct client *c, struct kvd_op *op, const uint8_t *key, uint32_t number,
-		 uint8_t *value)
+		 uint8_t *value, struct iovec *pieces)
 {
 	do
-		prep_any(c, op, key, number, value);
+		prep_any(c, op, key, number, value, pieces);
 	while (!is_allowed(c, op, number));
 }
 
@@ -195,11 +223,13 @@ static void record_return(struct client *c, int64_t index, const struct kvd_op *
 	struct lin_value value = { 0 };
 
 	if (!op->status && is_get(op->op))
-		value = lin_value(op->value, op->item.value_len);
+		value = lin_value(value_of(op), op->item.value_len);
 	else if (arith && !op->status)
 		value = lin_number(op->number);
 	if (index < 0)
 		return;
+	if (op->status == KVD_ERR_UNKNOWN && c->unknown_count < UNKNOWN_MAX)
+		c->unknown[c->unknown_count++] = index;
 	if (status == LIN_NO_EFFECT) {
 		lin_return(&c->log, index, now_ns, status, 0, NULL);
 		return;
@@ -269,7 +299,7 @@ static struct place *place_fill(struct client *c)
 	if (!place)
 		return NULL;
 	key_make(c, place->key, 'h', 0, number);
-	prep(c, &place->op, place->key, number, place->value);
+	prep(c, &place->op, place->key, number, place->value, place->pieces);
 	place_vary(place);
 	place->index = record_call(c, &place->op, number);
 	return place;
@@ -376,15 +406,18 @@ static void call(struct client *c)
 {
 	uint8_t key[KEY_BYTES];
 	uint32_t number = random_key(c);
+	struct iovec pieces[PIECES];
 	struct kvd_op op;
 	int64_t index;
 
 	key_make(c, key, 'h', 0, number);
 	do
-		prep(c, &op, key, number, c->value);
+		prep(c, &op, key, number, c->value, pieces);
 	while (op.op == KVD_OP_TOUCH || op.op == KVD_OP_DECR);
 	index = record_call(c, &op, number);
-	if (op.op == KVD_OP_GET) {
+	if (op.iov_count) {
+		op.status = kvd_getv(c->kvd, key, KEY_BYTES, op.iov, op.iov_count, &op.item);
+	} else if (op.op == KVD_OP_GET) {
 		op.status = kvd_get(c->kvd, key, KEY_BYTES, c->value, VALUE_BYTES_MAX, &op.item);
 	} else if (op.op == KVD_OP_GET_BY_REQUEST) {
 		op.status = kvd_get_by_request(c->kvd, key, KEY_BYTES, c->value, VALUE_BYTES_MAX,
@@ -469,6 +502,7 @@ void client_begin(struct client *c)
 	c->pair_number = 0;
 	c->generation = 0;
 	c->short_times = 0;
+	c->unknown_count = 0;
 }
 
 /*
@@ -498,6 +532,33 @@ void client_judge_order(const struct client *c)
 			continue;
 		newest[op->key] = op->version;
 		gone[op->key] = false;
+	}
+}
+
+/* A value that no other change has; pieces and numbers may come from several. */
+static bool is_unique(const struct lin_op *op)
+{
+	return (op->kind == LIN_PUT || op->kind == LIN_ADD || op->kind == LIN_REPLACE ||
+		op->kind == LIN_CAS) &&
+	       !op->value.is_number;
+}
+
+void client_judge_unknown(const struct client *c, const struct client *reader,
+			  uint64_t restarted_ns)
+{
+	const struct lin_op *change, *get;
+	size_t i, j;
+
+	for (i = 0; i < c->unknown_count; i++) {
+		change = &c->log.ops[c->unknown[i]];
+		for (j = 0; j < reader->log.count && is_unique(change); j++) {
+			get = &reader->log.ops[j];
+			if (get->kind == LIN_GET && get->status == LIN_OK &&
+			    get->key == change->key && get->call_ns > restarted_ns &&
+			    lin_same(&get->value, &change->value))
+				wrong("an unknown change was sent to the new server", get->key,
+				      c->number, get->version);
+		}
 	}
 }
 

@@ -19,8 +19,9 @@
  * SIGKILL, starts another one and answers with a line. The rule for the checker: that is a flush of
  * all keys, which takes effect once, between the line and the answer. What the old server did has
  * to come before it, and what the new one did after it; so a handle that keeps anything of the old
- * one, or READs the memory of a dead server, is found. Changes whose end is unknown may still be
- * anywhere. The rule of two keys does not hold over a restart, and is not tested then.
+ * one, or READs the memory of a dead server, is found. Changes whose end is unknown were sent to
+ * the old server; no GET of the new one may find them, and there have to be some. The rule of two
+ * keys does not hold over a restart, and is not tested then.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -219,6 +220,9 @@ static void judge_all(const struct lin_log *server)
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		logs[i] = run.clients[i].log;
 		client_judge_order(&run.clients[i]);
+		for (unsigned int j = 0; j < CLIENTS && server->count; j++)
+			client_judge_unknown(&run.clients[i], &run.clients[j],
+					     server->ops[0].return_ns);
 	}
 	judge("history", lin_check(logs, CLIENTS + 1, NULL, &result), &result);
 	run.ops += result.ops;
@@ -284,8 +288,9 @@ static struct totals totals_now(void)
 /* Whether everything happened that a run is for. */
 static bool is_tested(const struct totals *all, unsigned int rounds, bool kills)
 {
-	return all->counts.canceled && all->counts.batches && (run.restarts || all->counts.pairs) &&
-	       (!kills || run.kills) && (!breaks() || all->reconnects || all->losses) &&
+	return all->counts.canceled && all->counts.batches && all->counts.in_pieces &&
+	       (run.restarts ? all->counts.unknown : all->counts.pairs) && (!kills || run.kills) &&
+	       (!breaks() || all->reconnects || all->losses) &&
 	       run.undecided <= rounds / UNDECIDED_ONE_IN;
 }
 

@@ -22,10 +22,14 @@
 #define KEYS (SHARED_KEYS + CLIENTS * GENERATIONS)
 #define VALUE_BYTES_MAX (400u << 10)
 #define KEY_BYTES 24
+#define PIECES 3
+/* Changes of a client in a round of which the library said that it is unknown what they did. */
+#define UNKNOWN_MAX 64
 
 /* clang-format off */
 #define COUNTS_MAP(X) \
-	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen)
+	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen) \
+	X(in_pieces)
 /* clang-format on */
 
 struct counts {
@@ -45,6 +49,7 @@ struct place {
 	bool dirty; /* the library must not write to the value any more */
 	uint8_t key[KEY_BYTES];
 	uint8_t *value;
+	struct iovec pieces[PIECES];
 };
 
 struct run;
@@ -62,6 +67,8 @@ struct client {
 	uint8_t *value;		 /* of a synchronous call */
 	struct kvd_mem *mem;	 /* of the places' values; NULL: not registered */
 	bool lost;
+	int64_t unknown[UNKNOWN_MAX]; /* in the log, in this round */
+	unsigned int unknown_count;
 	unsigned int short_times; /* changes that got too short a time, in this round */
 
 	/* Of the handle: each has a key of its own, and a pair of keys. */
@@ -101,5 +108,11 @@ void client_step(struct client *c);
 void client_drain(struct client *c);
 /* Whether what it did was seen in its order. */
 void client_judge_order(const struct client *c);
+/*
+ * Whether a change whose end is unknown, since the server was killed, was seen on the next one: by
+ * @reader, after @restarted_ns.
+ */
+void client_judge_unknown(const struct client *c, const struct client *reader,
+			  uint64_t restarted_ns);
 
 #endif /* KVD_TESTS_SYSTEM_SYS_HISTORY_H */

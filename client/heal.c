@@ -273,21 +273,13 @@ static void change_count_anew(struct kvd *handle, struct flight *f)
 	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
 }
 
-/* The lookups that waited for a connection. Those of which a change is outstanding wait on. */
-static void blocked_begin(struct kvd *handle)
+/* Before they begin. */
+static void blocked_hash_anew(struct kvd *handle)
 {
-	struct list waiters;
-	struct flight *f;
+	struct list *link;
 
-	list_init(&waiters);
-	list_move_all(&waiters, &handle->blocked);
-	while (!list_empty(&waiters)) {
-		f = list_entry(waiters.next, struct flight, link);
-		list_remove(&f->link);
-		f->place = PLACE_NONE;
-		hash_anew(handle, &f->lookup);
-		f->ops->begin(handle, f);
-	}
+	for (link = handle->blocked.next; link != &handle->blocked; link = link->next)
+		hash_anew(handle, &list_entry(link, struct flight, link)->lookup);
 }
 
 static void healed_log(const struct kvd *handle)
@@ -321,6 +313,7 @@ static void heal_done(struct kvd *handle)
 	handle->changes--;
 	memset(handle->change_filter, 0, sizeof(handle->change_filter));
 	each_flight(handle, change_count_anew);
+	blocked_hash_anew(handle);
 	blocked_begin(handle);
 	/* The server has no record of them. Last: their ends begin lookups, by the new hashes. */
 	while (handle->sent.resend == handle->sent.next && !list_empty(&handle->resends))

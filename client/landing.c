@@ -8,16 +8,11 @@
 #include "client/transfer.h"
 #include "common/util/clock.h"
 
-/* No flight's change of the key is outstanding any more: GETs of it may begin. */
-static void change_end(struct kvd *handle, struct flight *f)
+void blocked_begin(struct kvd *handle)
 {
 	struct list waiters;
+	struct flight *f;
 
-	f->counted = false;
-	handle->changes--;
-	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]--;
-	if (list_empty(&handle->blocked) || !handle->up || handle->conn.broken)
-		return;
 	list_init(&waiters);
 	list_move_all(&waiters, &handle->blocked);
 	while (!list_empty(&waiters)) {
@@ -26,6 +21,16 @@ static void change_end(struct kvd *handle, struct flight *f)
 		f->place = PLACE_NONE;
 		f->ops->begin(handle, f);
 	}
+}
+
+/* No flight's change of the key is outstanding any more: GETs of it may begin. */
+static void change_end(struct kvd *handle, struct flight *f)
+{
+	f->counted = false;
+	handle->changes--;
+	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]--;
+	if (!list_empty(&handle->blocked) && handle->up && !handle->conn.broken)
+		blocked_begin(handle);
 }
 
 bool flight_get_memory(struct kvd *handle, struct flight *f, const void *value, size_t bytes)

@@ -20,6 +20,8 @@ void flight_fail(struct kvd *handle, struct flight *flight, enum kvd_status stat
 void flight_cut(struct kvd *handle, struct flight *flight, enum kvd_status status);
 /* Its results are written: ends it. */
 void flight_end(struct kvd *handle, struct flight *flight);
+/* Begins the lookups that waited for a change, or for a connection. Some may have to wait on. */
+void blocked_begin(struct kvd *handle);
 
 /* How long READs to the caller's memory may take that are in flight at the deadline. */
 #define FLIGHT_DRAIN_NS 200000000ull

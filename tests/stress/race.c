@@ -31,6 +31,8 @@
 #define SPIN_US 5
 /* Half of all operations are on the first few keys. */
 #define HOT_KEYS (2 * KINDS)
+/* Longer than any machine takes until a read meets a change. */
+#define GIVE_UP_NS 60000000000ull
 
 enum kind { OWNED, MORTAL, SHARED, MIXED, KINDS };
 
@@ -49,7 +51,9 @@ struct race {
 	const struct race_backend *backend;
 	struct key keys[KEYS];
 	_Atomic bool stop;
+	_Atomic bool overlapped; /* a read met a change */
 	_Atomic uint64_t reads, wrong;
+	uint64_t start_ns;
 };
 
 struct counts {
@@ -262,6 +266,29 @@ static void read_many(struct racer *r)
 			       floors[i]);
 }
 
+static uint64_t conflicts_of(const struct kvd_stats *stats)
+{
+	return stats->retries + stats->cache_stale;
+}
+
+static void overlap_note(const struct racer *r)
+{
+	struct kvd_stats stats;
+
+	if (atomic_load_explicit(&r->race->overlapped, memory_order_relaxed))
+		return;
+	kvd_stats(r->kvd, &stats);
+	if (conflicts_of(&stats))
+		atomic_store(&r->race->overlapped, true);
+}
+
+/* Enough was read, or it took long enough; but on a busy machine no read may have met a change. */
+static void race_end(struct race *race)
+{
+	if (atomic_load(&race->overlapped) || clock_ns() - race->start_ns > GIVE_UP_NS)
+		atomic_store(&race->stop, true);
+}
+
 static void *reader_run(void *arg)
 {
 	struct racer *r = arg;
@@ -280,10 +307,11 @@ static void *reader_run(void *arg)
 					read_one(r, &race->keys[random_key(r)]);
 			sched_yield();
 		}
+		overlap_note(r);
 		before = r->counts.reads - before;
 		if (atomic_fetch_add(&race->reads, before) + before >= race->options->reads &&
 		    race->options->reads)
-			atomic_store(&race->stop, true);
+			race_end(race);
 	}
 	return NULL;
 }
@@ -439,21 +467,21 @@ static void racer_close(struct racer *r, struct counts *all)
 	free(r->expected);
 }
 
-static void wait_until_stopped(struct race *race, uint64_t start)
+static void wait_until_stopped(struct race *race)
 {
 	const struct timespec pause = { 0, 10000000 };
 	uint64_t limit = race->options->seconds * 1000000000ull;
 
 	while (!atomic_load(&race->stop)) {
 		nanosleep(&pause, NULL);
-		if (limit && clock_ns() - start >= limit)
-			atomic_store(&race->stop, true);
+		if (limit && clock_ns() - race->start_ns >= limit)
+			race_end(race);
 	}
 }
 
 static bool report(const char *name, const struct race *race, const struct counts *all, uint64_t ns)
 {
-	uint64_t conflicts = all->stats.retries + all->stats.cache_stale;
+	uint64_t conflicts = conflicts_of(&all->stats);
 
 	printf("%s: seed %llu, %u writers, %u readers, %.1f s\n"
 	       "reads %llu (misses %llu), puts %llu, deletes %llu\n"
@@ -480,7 +508,7 @@ bool race_run(const char *name, const struct race_options *options,
 	static struct racer racers[RACE_THREADS_MAX];
 	unsigned int i, n = options->writers + options->readers;
 	struct counts all = { 0 };
-	uint64_t start;
+	uint64_t ns;
 
 	race.options = options;
 	race.backend = backend;
@@ -495,18 +523,18 @@ bool race_run(const char *name, const struct race_options *options,
 		if (i < options->writers)
 			preload(&racers[i]);
 	}
-	start = clock_ns();
+	race.start_ns = clock_ns();
 	for (i = 0; i < n; i++)
 		if (pthread_create(&racers[i].thread, NULL,
 				   i < options->writers ? writer_run : reader_run, &racers[i]))
 			abort();
-	wait_until_stopped(&race, start);
+	wait_until_stopped(&race);
 	for (i = 0; i < n; i++)
 		pthread_join(racers[i].thread, NULL);
-	start = clock_ns() - start;
+	ns = clock_ns() - race.start_ns;
 	for (i = 0; i < n; i++)
 		racer_close(&racers[i], &all);
-	return report(name, &race, &all, start);
+	return report(name, &race, &all, ns);
 }
 
 static unsigned int threads(const char *text)

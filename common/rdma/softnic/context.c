@@ -171,8 +171,8 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 
 static void context_free(struct sn_context *ctx)
 {
-	sn_address_release(ctx);
 	sn_life_end(&ctx->life);
+	sn_address_release(ctx);
 	sn_qp_numbers_release(&ctx->qp_numbers);
 	if (ctx->verbs.async_fd >= 0)
 		close(ctx->verbs.async_fd);

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util/log.h"
@@ -49,6 +50,24 @@ static int page_map(struct sn_life *life)
 	return fcntl(life->fd, F_ADD_SEALS, LIFE_SEALS) ? -errno : 0;
 }
 
+/*
+ * Whether the word is where clients look, and the kernel knows of the mutex: the one that was
+ * locked last comes first in its list. Another C library may have them elsewhere, and an emulator
+ * of another CPU's kernel knows no such list.
+ */
+static bool page_is_watched(const union life_page *page)
+{
+	struct robust_list_head *head = NULL;
+	uintptr_t first;
+	size_t bytes;
+
+	if ((atomic_load(&page->word) & FUTEX_TID_MASK) != (uint32_t)gettid() ||
+	    syscall(SYS_get_robust_list, 0, &head, &bytes) || !head)
+		return false;
+	first = (uintptr_t)head->list.next;
+	return first >= (uintptr_t)page && first < (uintptr_t)(page + 1);
+}
+
 /* By trylock: it is free, and does not make a lock that others would have to be ordered after. */
 static int page_lock(union life_page *page)
 {
@@ -66,8 +85,7 @@ static int page_lock(union life_page *page)
 		err = pthread_mutex_trylock(&page->mutex);
 	if (err)
 		return -err;
-	/* Where another C library has the word elsewhere, clients can't be told where it is. */
-	if ((atomic_load(&page->word) & FUTEX_TID_MASK) == (uint32_t)gettid())
+	if (page_is_watched(page))
 		return 0;
 	pthread_mutex_unlock(&page->mutex);
 	return -ENOTSUP;
@@ -110,8 +128,8 @@ void do_sn_life_send(struct sn_qp *qp)
 	};
 
 	/* Without it, which a full socket is the reason for, the peer looks at the socket. */
-	if (!qp->is_active && !qp->life_sent && qp->ctx->life.fd >= 0)
-		qp->life_sent = !link_send(qp->sock, &message, qp->ctx->life.fd);
+	if (qp->takes_life && qp->ctx->life.fd >= 0)
+		qp->takes_life = link_send(qp->sock, &message, qp->ctx->life.fd);
 }
 
 int do_sn_life_take(struct sn_qp *qp, int fd)

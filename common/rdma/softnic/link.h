@@ -154,6 +154,8 @@ enum link_message_type {
 #define LINK_LIFE_BYTES 4096
 #define LINK_LIFE_MASK 0x3fffffffu /* FUTEX_TID_MASK */
 
+#define LINK_FEATURE_LIFE 1u /* I take LIFE */
+
 #define LINK_PRIVATE_MAX 196
 #define LINK_PACKETS_TAKEN 4 /* by one call; a peer may have two wake-ups on their way */
 
@@ -168,7 +170,7 @@ struct link_message {
 	uint8_t grant_slot;
 	uint8_t line;
 	uint32_t grant_rkey;
-	uint32_t reserved;
+	uint32_t features; /* CONNECT: LINK_FEATURE_LIFE */
 	uint64_t grant_addr;
 	uint64_t grant_length;
 	uint64_t grant_offset;

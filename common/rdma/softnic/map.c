@@ -43,10 +43,12 @@ static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, ui
 	map->start = start;
 	map->length = length;
 	/* With large pages a READ costs less, and each GiB 2 MiB of page tables less. */
-	map->base =
-		(size_t)st->st_blksize < LARGE_PAGE_BYTES ?
-			large_page_map(length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, start) :
-			mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, (off_t)start);
+	if (length >= LARGE_PAGE_BYTES && (size_t)st->st_blksize < LARGE_PAGE_BYTES)
+		map->base = large_page_map(length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
+					   start);
+	else
+		map->base = mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
+				 (off_t)start);
 	if (map->base == MAP_FAILED) {
 		ret = -errno;
 		heap_free(map);

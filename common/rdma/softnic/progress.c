@@ -157,8 +157,10 @@ void do_sn_qp_posted(struct sn_qp *qp)
 {
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
 
+	/* A peer in error may have raised its bell before there was a request that fails by it. */
 	if (!fault_on() && theirs && qp->verbs.state == IBV_QPS_RTS &&
 	    qp->sq.pushed == qp->sq.posted && !qp->grants_open && !sn_qp_has_work(qp) &&
+	    !side_load(&theirs->error) &&
 	    !atomic_load_explicit(&qp->ctx->dead, memory_order_relaxed))
 		do_sn_qp_publish(qp);
 	else

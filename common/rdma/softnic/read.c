@@ -240,13 +240,15 @@ static bool do_read_peer_hung_up(struct sn_qp *qp)
 
 /*
  * Whether the peer is alive. A READ that begins before the peer's death returns what was there
- * then; one that begins later fails.
+ * then; one that begins later fails. The word may stay when the kernel's OOM reaper has taken the
+ * dying process's memory, in which its list of mutexes is: then the socket tells, later.
  */
 static inline bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
 {
 	if (side_gone(theirs))
 		return false;
-	if (qp->life ? !do_sn_life_ended(qp) : !do_read_peer_hung_up(qp))
+	if (!do_sn_life_ended(qp) &&
+	    ((qp->life && ++qp->life_reads % SN_LIFE_READS) || !do_read_peer_hung_up(qp)))
 		return true;
 	do_sn_qp_lost(qp);
 	return false;
@@ -293,9 +295,11 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 		grant = do_grant_await(qp, theirs, rkey);
 	if (qp->verbs.state != IBV_QPS_RTS)
 		return SN_READ_LOST;
-	/* The end of the socket comes soon, and fails it. */
-	if (qp->life && do_sn_life_ended(qp))
-		return SN_READ_SERVED;
+	/* Its word came with the grant. */
+	if (do_sn_life_ended(qp)) {
+		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
+		return SN_READ_LOST;
+	}
 	if (!grant)
 		return serves ? SN_READ_SERVED : SN_READ_REFUSED;
 	if (!grant_covers(grant, addr, length))

@@ -65,9 +65,10 @@
 #define SN_HOT_COST 64	     /* looking at this many bells costs as much as a scan of one */
 #define SN_BUSY_SCAN 2	     /* what a scan with work counts as: it takes longer */
 #define SN_SKIP_MAX 8	     /* polls in a row that may return completions without a scan */
-#define SN_TICK_SCAN 4	/* hot queue pairs whose peer is checked for being alive per clock tick */
-#define SN_ARM_ROUNDS 4 /* attempts to go to sleep while the peer keeps sending */
-#define SN_DRAIN_MAX (LINK_GRANTS_MAX + 2) /* packets taken off a socket at once */
+#define SN_TICK_SCAN 4	 /* hot queue pairs whose peer is checked for being alive per clock tick */
+#define SN_ARM_ROUNDS 4	 /* attempts to go to sleep while the peer keeps sending */
+#define SN_LIFE_READS 64 /* after so many with a life word the socket is looked at, too */
+#define SN_DRAIN_MAX (LINK_GRANTS_MAX + 3) /* packets taken off a socket at once */
 #define SN_WAKE_MAX 64			   /* sockets served by one ibv_get_cq_event() */
 #define SN_WAKES_LATE 1		   /* wake-ups that can be on their way while none is asked for */
 #define SN_RNR_SLEEP_NS 1000000ull /* least pause between checks for a receive while asleep */
@@ -433,8 +434,9 @@ struct sn_qp {
 	uint64_t lost_until_ns;	      /* fault plan: a completion was lost; it fails then */
 	const _Atomic uint32_t *life; /* the peer's; NULL: not known, so its socket is looked at */
 	struct sn_map *life_map;
-	bool life_sent;
-	uint64_t tick; /* when the peer's socket was last looked at */
+	bool takes_life;     /* the peer does, and was not passed ours yet */
+	uint32_t life_reads; /* READs since there is its word */
+	uint64_t tick;	     /* when its socket was last looked at */
 	struct ring_out request_out;
 	struct ring_in request_in;
 	struct ring_out response_out;
@@ -644,6 +646,7 @@ struct sn_attach {
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
 	uint8_t reads_max;
+	bool takes_life; /* the side that connects may be passed a life word */
 };
 
 /* Connects the queue pair to its peer: RTS. From then on the queue pair owns the shared memory. */
@@ -795,10 +798,10 @@ void do_sn_life_send(struct sn_qp *qp);
 int do_sn_life_take(struct sn_qp *qp, int fd);
 void do_sn_life_release(struct sn_qp *qp);
 
-/* Whether the process of the peer's device, whose word we have, has ended or has closed it. */
+/* Whether, as its word says, the process of the peer's device has ended or has closed it. */
 static inline bool do_sn_life_ended(const struct sn_qp *qp)
 {
-	return !(atomic_load_explicit(qp->life, memory_order_acquire) & LINK_LIFE_MASK);
+	return qp->life && !(atomic_load_explicit(qp->life, memory_order_acquire) & LINK_LIFE_MASK);
 }
 
 /* grant.c */

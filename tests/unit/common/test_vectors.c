@@ -237,7 +237,7 @@ static void the_tables_of_softnic_match_the_code(void **state)
 	       F(link_message, responder_resources, "responder resources"),
 	       F(link_message, initiator_depth, "initiator depth"),
 	       F(link_message, grant_slot, "grant slot"), F(link_message, line, "line"),
-	       F(link_message, grant_rkey, "grant rkey"), F(link_message, reserved, "reserved"),
+	       F(link_message, grant_rkey, "grant rkey"), F(link_message, features, "features"),
 	       F(link_message, grant_addr, "grant address"),
 	       F(link_message, grant_length, "grant length"),
 	       F(link_message, grant_offset, "grant offset"),
@@ -769,6 +769,7 @@ static void the_messages_of_softnic_match_the_code(void **state)
 		.qp_num = 0x11,
 		.responder_resources = SN_READS_MAX,
 		.initiator_depth = SN_READS_MAX,
+		.features = LINK_FEATURE_LIFE,
 	};
 	const struct link_message ready = {
 		.magic = LINK_MAGIC,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of softnic's READs of shared memory: grants, torn READs, revoked rights, peers that died.
+ * Tests of softnic's READs of shared memory: grants, torn READs, revoked rights, peers that failed
+ * or died.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -361,6 +364,26 @@ static void test_overrun(void **state)
 	assert_true(max > PAIR_SEND_WR);
 }
 
+/*
+ * A peer in error that did not disconnect: nobody who has nothing outstanding notices that. What
+ * is posted then fails, also when its bell was seen before.
+ */
+static void test_send_to_peer_in_error(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(OPS->modify_qp(server.id->qp, &attr, IBV_QP_STATE), 0);
+	while (sn_qp_has_work(qp))
+		assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	assert_int_equal(qp->verbs.state, IBV_QPS_RTS);
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+}
+
 /* A server in a process of its own, for one client. */
 struct killable {
 	char path[64];
@@ -369,20 +392,36 @@ struct killable {
 	struct end client;
 };
 
-/*
- * @holds: once it has its client, another process holds all its files open, the sockets too, until
- * @hold_fd ends.
- */
-static _Noreturn void killable_serve(const char *at, int ready_fd, int hold_fd, bool holds)
+enum killable_kind {
+	KILLABLE_PLAIN,
+	/* Once it has its client, another process holds its files open, the sockets too. */
+	KILLABLE_HELD,
+	/* Its list of robust mutexes is lost, as when the OOM reaper was faster than its end. */
+	KILLABLE_REAPED,
+};
+
+static void robust_list_lose(void)
+{
+	static struct robust_list_head empty;
+
+	empty.list.next = &empty.list;
+	syscall(SYS_set_robust_list, &empty, sizeof(empty));
+}
+
+/* @hold_fd: at its end the other process ends. */
+static _Noreturn void killable_serve(const char *at, int ready_fd, int hold_fd,
+				     enum killable_kind kind)
 {
 	struct end end;
 	char byte;
 
 	if (end_init(&end, DEVICE_LISTEN, at, &END_DEFAULTS) || write(ready_fd, "x", 1) != 1)
 		_exit(1);
+	if (kind == KILLABLE_REAPED)
+		robust_list_lose();
 	while (!end.connected)
 		end_serve_cm(&end, &END_DEFAULTS);
-	if (holds && !fork()) {
+	if (kind == KILLABLE_HELD && !fork()) {
 		while (read(hold_fd, &byte, 1) > 0)
 			;
 		_exit(0);
@@ -404,10 +443,9 @@ static enum ibv_wc_status killable_read(struct killable *k)
 	return wc.status;
 }
 
-static void killable_start(struct killable *k, bool holds)
+static void killable_start(struct killable *k, enum killable_kind kind)
 {
 	int ready[2], hold[2];
-	unsigned int i;
 	char byte;
 
 	snprintf(k->path, sizeof(k->path), "%s", pair_path());
@@ -416,7 +454,7 @@ static void killable_start(struct killable *k, bool holds)
 	k->pid = fork();
 	if (!k->pid) {
 		close(hold[1]);
-		killable_serve(k->path, ready[1], hold[0], holds);
+		killable_serve(k->path, ready[1], hold[0], kind);
 	}
 	close(ready[1]);
 	close(hold[0]);
@@ -428,7 +466,11 @@ static void killable_start(struct killable *k, bool holds)
 	while (!k->client.connected)
 		end_serve_cm(&k->client, &END_DEFAULTS);
 	assert_int_equal(read(k->ready_fd, &byte, 1), 1);
-	for (i = 0; i < 1000; i++)
+}
+
+static void killable_reads(struct killable *k, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
 		assert_int_equal(killable_read(k), IBV_WC_SUCCESS);
 }
 
@@ -457,7 +499,8 @@ static void test_killed_server(void **state)
 	struct killable k;
 
 	(void)state;
-	killable_start(&k, false);
+	killable_start(&k, KILLABLE_PLAIN);
+	killable_reads(&k, 1000);
 	assert_non_null(to_sn_qp(k.client.id->qp)->life);
 	killable_kill(&k);
 	assert_int_equal(killable_read(&k), IBV_WC_WR_FLUSH_ERR);
@@ -470,29 +513,68 @@ static void test_killed_server_held(void **state)
 	struct killable k;
 
 	(void)state;
-	killable_start(&k, true);
+	killable_start(&k, KILLABLE_HELD);
+	killable_reads(&k, 1000);
 	killable_kill(&k);
 	assert_int_equal(killable_read(&k), IBV_WC_WR_FLUSH_ERR);
 	killable_release(&k);
 }
 
-/* A server that has no word for its life: the socket tells, a tick of the clock later. */
-static void test_killed_server_without_word(void **state)
+/* With its first READ the client learns of the memory, and that the server is dead. */
+static void test_killed_before_first_read(void **state)
 {
-	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
 	struct killable k;
-	enum ibv_wc_status status;
 
 	(void)state;
-	killable_start(&k, false);
-	do_sn_life_release(to_sn_qp(k.client.id->qp));
-	assert_int_equal(killable_read(&k), IBV_WC_SUCCESS);
+	killable_start(&k, KILLABLE_HELD);
 	killable_kill(&k);
+	assert_int_equal(killable_read(&k), IBV_WC_WR_FLUSH_ERR);
+	killable_release(&k);
+}
+
+static void killable_reads_fail_soon(struct killable *k)
+{
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	enum ibv_wc_status status;
+
 	do {
-		status = killable_read(&k);
+		status = killable_read(k);
 		assert_true(pair_now_ms() < deadline);
 	} while (status == IBV_WC_SUCCESS);
 	assert_int_equal(status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* A server that has no word for its life: the socket tells, a tick of the clock later. */
+static void test_killed_server_without_word(void **state)
+{
+	struct killable k;
+
+	(void)state;
+	killable_start(&k, KILLABLE_PLAIN);
+	killable_reads(&k, 1000);
+	do_sn_life_release(to_sn_qp(k.client.id->qp));
+	killable_reads(&k, 1);
+	killable_kill(&k);
+	killable_reads_fail_soon(&k);
+	killable_release(&k);
+}
+
+/* Nor does the kernel always change the word. Nothing but READs looks at the socket here. */
+static void test_killed_server_reaped(void **state)
+{
+	struct killable k;
+	struct sn_qp *qp;
+	unsigned int count;
+
+	(void)state;
+	killable_start(&k, KILLABLE_REAPED);
+	killable_reads(&k, 1000);
+	qp = to_sn_qp(k.client.id->qp);
+	killable_kill(&k);
+	assert_false(do_sn_life_ended(qp));
+	qp->tick = 0;
+	for (count = 0; killable_read(&k) == IBV_WC_SUCCESS; count++)
+		assert_true(count < SN_LIFE_READS);
 	killable_release(&k);
 }
 
@@ -556,9 +638,12 @@ int main(void)
 		READ_TEST(test_files_refused),
 		READ_TEST(test_client_checks_files),
 		READ_TEST(test_overrun),
+		READ_TEST(test_send_to_peer_in_error),
 		READ_TEST(test_killed_server),
 		READ_TEST(test_killed_server_held),
+		READ_TEST(test_killed_before_first_read),
 		READ_TEST(test_killed_server_without_word),
+		READ_TEST(test_killed_server_reaped),
 		READ_TEST(test_life_word),
 	};
 

@@ -315,6 +315,9 @@ static bool round_run(struct torture *t, struct actor *actors, struct tally *tal
 	for (i = 0; i < count; i++)
 		actor_begin(&actors[i], t, i);
 	preload(t, actors);
+	/* This thread waits for the others, which must not wait for it. */
+	if (t->backend->leave)
+		t->backend->leave();
 	if (!is_over(t))
 		race(t, actors, count);
 	for (i = 0; i < count; i++) {

@@ -102,8 +102,9 @@ struct deferred_batch {
 struct pull {
 	bool asked;		  /* for memory, as the first request of its connection */
 	bool now;		  /* its steps READ the value by themselves: P5 */
-	bool probed;		  /* P6: it has waited for the client's answer to a probe, */
-	bool awaits;		  /* and still does */
+	bool awaits;		  /* P6: the client's answer to a probe, */
+	bool looks;		  /* and what the client has filled in its time for that */
+	uint32_t waits;		  /* P6: how often it did */
 	uint64_t late_ns;	  /* P6: when the client is late with the next part; 0: it is not */
 	uint64_t probes;	  /* P6: that the client had answered before */
 	struct room room;	  /* of one that asked, before its value is READ */

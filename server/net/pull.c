@@ -49,7 +49,7 @@ static bool pull_is_served(struct worker *worker, struct conn *conn)
 
 void pull_probed(struct conn *conn)
 {
-	if (!conn->pulls)
+	if (!conn->pulls_reading)
 		pull_clock_stop(conn);
 }
 
@@ -202,7 +202,8 @@ static bool pulling_cancel(struct deferred *deferred)
 		return false;
 	large_cancel(&pull->steps);
 	build_end(conn, &pull->build);
-	if (arrived)
+	/* Of a client that did not fill its memory the peer is remembered: B6. */
+	if (arrived && !pull->awaits)
 		budget_give_part(&worker->pull_budget, &conn->pull_hold,
 				 pull_bytes(&deferred->request));
 	conn->pulls--;

@@ -21,10 +21,12 @@
  *	 posted for the rest.
  *   P6. The client may still be filling its memory (fill() in common/rdma/device.h): the steps
  *	 READ what is there, and leave their time to others when there is nothing. A client that
- *	 filled nothing for PULL_FILL_NS is not running: then the pull waits until it has served a
- *	 READ of no bytes, which it does when all is there. It has server.pull_stall for that. If
- *	 all is not there then, or it is late once more, READs are posted for the rest. So a client
- *	 that stops halfway costs the others what one costs that serves no READ.
+ *	 filled nothing for PULL_FILL_NS is not running, or slow: then the pull waits until it has
+ *	 served a READ of no bytes, which it does when all is there. After server.pull_stall the
+ *	 pull looks once more: if nothing came, the connection ends; else it goes on. If the client
+ *	 serves the READ and not all is there, or it is late PULL_FILL_WAITS times, READs are
+ *	 posted for the rest. So a client that stops halfway costs the others what one costs that
+ *	 serves no READ.
  */
 #ifndef KVD_SERVER_NET_PULL_H
 #define KVD_SERVER_NET_PULL_H

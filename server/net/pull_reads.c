@@ -10,6 +10,8 @@
 #include "server/net/keepalive.h"
 #include "server/net/response.h"
 
+#define STALLED "no part of a large value was read from the client within server.pull_stall"
+
 static void clock_start(struct conn *conn, uint64_t now_ns)
 {
 	struct worker *worker = conn->poller->worker;
@@ -173,6 +175,14 @@ void pull_now_begin(struct deferred *deferred)
 	deferred->reserved = true;
 }
 
+/* One that has ended for another reason stays in the lists until it is released. */
+static void expire(struct conn *conn, const char *why)
+{
+	pull_clock_stop(conn);
+	stat_add(&conn->poller->worker->stats.pulls_stalled, !conn->stopped);
+	conn_fail(conn, why);
+}
+
 /* What is left of the value is READ with the client's help. */
 static void now_end(struct deferred *deferred)
 {
@@ -185,10 +195,26 @@ static void now_end(struct deferred *deferred)
 /* The client gets on. */
 static void now_progress(struct deferred *deferred)
 {
-	deferred->pull.late_ns = 0;
-	if (deferred->pull.awaits)
+	struct pull *pull = &deferred->pull;
+
+	pull->late_ns = 0;
+	if (pull->awaits)
 		pull_clock_stop(deferred->conn);
-	deferred->pull.awaits = false;
+	pull->awaits = pull->looks = false;
+}
+
+/* True: the client is late for the first time since it got on. */
+static bool now_await(struct deferred *deferred)
+{
+	struct pull *pull = &deferred->pull;
+
+	if (pull->awaits)
+		return false;
+	pull->awaits = true;
+	pull->waits++;
+	pull->probes = deferred->conn->probes_answered;
+	pull_clock_start(deferred->conn);
+	return true;
 }
 
 enum deferred_next pull_now_wait(struct deferred *deferred)
@@ -196,21 +222,24 @@ enum deferred_next pull_now_wait(struct deferred *deferred)
 	struct conn *conn = deferred->conn;
 	struct pull *pull = &deferred->pull;
 	uint64_t now_ns = clock_ns();
+	bool first;
 
 	if (!pull->late_ns)
 		pull->late_ns = now_ns + PULL_FILL_NS;
 	if (now_ns < pull->late_ns)
 		return DEFERRED_IDLE;
-	if (!pull->probed) {
-		pull->probed = pull->awaits = true;
-		pull->probes = conn->probes_answered;
-		pull_clock_start(conn);
-	} else if (!pull->awaits || conn->probes_answered != pull->probes) {
+	if (pull->looks) {
+		expire(conn, STALLED);
+		return DEFERRED_WAIT;
+	}
+	if (pull->awaits ? conn->probes_answered != pull->probes : pull->waits == PULL_FILL_WAITS) {
 		now_end(deferred);
 		return DEFERRED_WAIT;
 	}
+	first = now_await(deferred);
 	keepalive_post(conn);
-	return DEFERRED_WAIT;
+	/* The client may have been done just before it could see the probe: once more. */
+	return first ? DEFERRED_IDLE : DEFERRED_WAIT;
 }
 
 bool pull_now_step(struct deferred *deferred, uint32_t bytes_max)
@@ -273,14 +302,6 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 	pull_reads_fill(conn);
 }
 
-/* One that has ended for another reason stays in the lists until it is released. */
-static void expire(struct conn *conn, const char *why)
-{
-	pull_clock_stop(conn);
-	stat_add(&conn->poller->worker->stats.pulls_stalled, !conn->stopped);
-	conn_fail(conn, why);
-}
-
 /* When a peer is late no more, its connections wait as others do. Until then, for a pause: B6. */
 static void late_wake(struct worker *worker, uint64_t now_ns)
 {
@@ -313,6 +334,18 @@ static void expire_old(struct worker *worker, uint64_t now_ns)
 	}
 }
 
+/* P6: whether the client may have filled more, without that we know: then we look once more. */
+static bool now_looks(struct conn *conn)
+{
+	struct deferred *first = TAILQ_FIRST(&conn->deferred);
+
+	if (conn->stopped || !conn->pulls || !first->pull.awaits || first->pull.looks)
+		return false;
+	first->pull.looks = true;
+	deferred_wake(conn);
+	return true;
+}
+
 static void expire_stalled(struct worker *worker, uint64_t now_ns)
 {
 	struct conn *conn;
@@ -320,13 +353,12 @@ static void expire_stalled(struct worker *worker, uint64_t now_ns)
 	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
 	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
 		/* What has arrived is not summed. */
-		if (conn->pull_ahead > conn->reads_bytes)
+		if (conn->pull_ahead > conn->reads_bytes || now_looks(conn))
 			clock_progress(conn, now_ns);
 		else
 			expire(conn,
 			       conn->pulls ?
-				       "no part of a large value was read from the client "
-				       "within server.pull_stall" :
+				       STALLED :
 				       "it did not serve a READ of no bytes, before its first "
 				       "large value, within server.pull_stall");
 	}

@@ -26,6 +26,8 @@
  * P6: a client that has filled nothing for so long does not run: it takes some 2 us for a part.
  */
 #define PULL_FILL_NS 20000u
+/* So often in one value. */
+#define PULL_FILL_WAITS 8u
 
 /* The value of @deferred, whose pull has memory from now on, is to be READ. */
 void pull_reads_begin(struct deferred *deferred);

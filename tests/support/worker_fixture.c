@@ -34,6 +34,7 @@ unsigned int test_recvs[TEST_RECVS], test_recvs_left;
 uint64_t test_now_bytes;
 unsigned int test_now_refusals;
 const struct test_conn *test_now_busy;
+bool test_now_busy_till_probe;
 
 static struct worker_env env;
 static struct mailbox control;
@@ -104,6 +105,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		if (!wr->num_sge) {
 			assert_int_equal(c->probe, 0);
 			c->probe = wr->wr_id;
+			if (test_now_busy_till_probe)
+				test_now_busy = NULL;
+			test_now_busy_till_probe = false;
 			continue;
 		}
 		assert_true(c->read_count < TEST_POSTED_MAX);

@@ -38,6 +38,7 @@ extern struct test_conn test_conns[TEST_CONNS];
 extern uint64_t test_now_bytes;	       /* that the device can still READ without the client */
 extern unsigned int test_now_refusals; /* so often it can't, before */
 extern const struct test_conn *test_now_busy; /* its client is filling its memory */
+extern bool test_now_busy_till_probe;	      /* and is done just when it is probed */
 extern unsigned int test_recvs[TEST_RECVS];   /* times that each receive was posted again */
 extern unsigned int test_recvs_left;	      /* that the device takes until it refuses them */
 

@@ -388,7 +388,18 @@ static void now_waits_for_a_probe(void **state)
 	assert_value(value, VALUE_BYTES);
 }
 
-/* Without a deadline when it has gone on, but only once. */
+/* The client fills some more, once, and is late again. */
+static void fill_some(struct test_conn *c)
+{
+	test_now_busy = NULL;
+	deferred_wake(&c->conn);
+	assert_true(test_turn());
+	assert_int_equal(c->responses, 0);
+	test_now_busy = c;
+	test_turns();
+}
+
+/* No deadline counts while it goes on; and it may be late again. */
 static void now_goes_on(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -405,11 +416,85 @@ static void now_goes_on(void **state)
 	assert_false(c->conn.stopped);
 	test_now_busy = c;
 	test_turns();
+	assert_true(pull_of(c)->awaits && !c->read_count);
+	test_now_busy = NULL;
+	answer_probe(c);
+	assert_responded(c, WIRE_OK);
+	assert_int_equal(c->read_count, 0);
+	assert_value(value, VALUE_BYTES);
+}
+
+/* But not more often than this. */
+static void now_late_often(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	for (unsigned int i = 1; i < PULL_FILL_WAITS; i++) {
+		fill_some(c);
+		assert_int_equal(c->read_count, 0);
+	}
+	fill_some(c);
 	assert_true(c->read_count && pull_of(c)->arrived);
 	pull_through(c);
 	assert_responded(c, WIRE_OK);
 	assert_value(value, VALUE_BYTES);
 	keepalive_answered(&c->conn, c->probe);
+}
+
+/* A client that was late, then filled all, and did nothing else: it need not answer. */
+static void now_looks_once_more(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	test_now_busy = NULL;
+	test_worker.limits.pull_stall_ns = 0;
+	usleep(1);
+	pull_expire(&test_worker);
+	test_turns();
+	assert_false(c->conn.stopped);
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+	keepalive_answered(&c->conn, c->probe);
+}
+
+/* One that was done before it could see the probe does not answer it: nobody has to. */
+static void now_done_when_probed(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	test_now_bytes = UINT64_MAX;
+	test_now_busy = c;
+	test_now_busy_till_probe = true;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	test_turns();
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
+	keepalive_answered(&c->conn, c->probe);
+}
+
+/* One is not closed that has answered, when it is the worker that was late. */
+static void now_answered_in_time(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	keepalive_answered(&c->conn, c->probe);
+	pull_probed(&c->conn);
+	test_worker.limits.pull_stall_ns = 0;
+	usleep(1);
+	pull_expire(&test_worker);
+	assert_false(c->conn.stopped || pull_of(c)->looks);
+	test_now_busy = NULL;
+	deferred_wake(&c->conn);
+	test_turns();
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
 }
 
 /* The client has answered, and does not fill: READs are posted, which it has to serve. */
@@ -427,7 +512,7 @@ static void now_never_there(void **state)
 	assert_value(value, VALUE_BYTES);
 }
 
-/* No answer: the connection fails after either time. */
+/* No answer: the connection fails after either time, and others come before its peer: B6. */
 static void now_stands_still(void **state)
 {
 	const struct worker_limits limits = test_worker.limits;
@@ -445,11 +530,14 @@ static void now_stands_still(void **state)
 		test_worker.limits.pull_ns = i ? 0 : limits.pull_ns;
 		usleep(1);
 		pull_expire(&test_worker);
+		test_turns();
 		assert_true(c->conn.stopped);
 		assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), i + 1);
 		test_worker.limits = limits;
 		sq_put(&c->conn, 1);
 		test_conn_end(c);
+		assert_true(pull_peers_has(&test_worker.pull_peers, &c->conn.peer, clock_ns()));
+		memset(&test_worker.pull_peers, 0, sizeof(test_worker.pull_peers));
 		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
 	}
 }
@@ -1347,6 +1435,10 @@ int main(void)
 		CASE(now_waits_for_a_probe),
 		CASE(now_goes_on),
 		CASE(now_never_there),
+		CASE(now_late_often),
+		CASE(now_looks_once_more),
+		CASE(now_done_when_probed),
+		CASE(now_answered_in_time),
 		CASE(now_stands_still),
 		CASE(reads_wait_for_the_sum),
 		CASE(appends_in_pieces),

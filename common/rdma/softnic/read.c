@@ -490,6 +490,11 @@ static int64_t do_read_now_there(struct sn_qp *qp, const struct link_side *their
 {
 	uint32_t there = side_fill_there(theirs, addr, bytes);
 
+	if (there < bytes && there < LINK_FILL_MIN) {
+		/* We may just have posted a READ: see do_fill_end(). */
+		store_load_barrier();
+		there = side_fill_there(theirs, addr, bytes);
+	}
 	if (there < bytes && there < LINK_FILL_MIN)
 		return -EBUSY;
 	return do_read_now_file(qp, grant, grant->file_offset + (addr - grant->addr), to, there,
@@ -516,20 +521,39 @@ static int64_t do_read_now(struct sn_qp *qp, uint32_t rkey, uint64_t addr, void 
 	return do_read_now_there(qp, theirs, grant, addr, to, bytes, sum);
 }
 
-/* Only the thread that posts work requests calls this. A READ that waits is served by a poll. */
+/*
+ * All is there: serves the READ of a peer that waited meanwhile, since its owner may not poll for
+ * long. Either we see the READ here, or the peer, which looks once more when it has posted it, sees
+ * that all is there: both store, and then load, with a fence in between.
+ */
+static void do_fill_end(struct sn_qp *qp)
+{
+	qp->filling = false;
+	side_fill(qp->mine, 0, 0);
+	store_load_barrier();
+	if (sn_qp_has_work(qp))
+		do_sn_qp_progress(qp);
+}
+
+/* Only the thread that posts work requests calls this. */
 bool sn_fill(struct ibv_qp *verbs, uint64_t addr, uint32_t left)
 {
 	struct sn_qp *qp = to_sn_qp(verbs);
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_acquire);
 
-	if (!theirs || !side_load(&theirs->follows))
+	if (!theirs || (!qp->filling && !side_load(&theirs->follows)))
 		return false;
-	if (qp->filling != !!left) {
-		sn_lock(&qp->lock);
-		qp->filling = left;
-		sn_unlock(&qp->lock);
+	if (qp->filling && left) {
+		side_fill(qp->mine, addr, left);
+		return true;
 	}
-	side_fill(qp->mine, addr, left);
+	sn_lock(&qp->lock);
+	qp->filling = left;
+	if (left)
+		side_fill(qp->mine, addr, left);
+	else
+		do_fill_end(qp);
+	sn_unlock(&qp->lock);
 	return true;
 }
 

@@ -208,6 +208,7 @@ static int chunk_make(struct bounce_pool *pool, size_t bytes, struct bounce_chun
 {
 	const struct device_ops *ops = pool->dev->ops;
 	struct bounce_chunk *chunk = heap_calloc(1, sizeof(*chunk));
+	const size_t wanted = (bytes + UNIT_BYTES_MIN - 1) & ~(UNIT_BYTES_MIN - 1);
 	struct device_mem part;
 	size_t unit;
 	int err = -ENOMEM;
@@ -218,6 +219,9 @@ static int chunk_make(struct bounce_pool *pool, size_t bytes, struct bounce_chun
 	if (err)
 		goto free_chunk;
 	part = chunk->mem;
+	/* There may be more, since large pages are whole; but all are counted by what is wanted. */
+	if (part.length > wanted)
+		part.length = wanted;
 	if (part.length > pool->mr_max)
 		part.length = pool->mr_max;
 	err = mr_register(pool->dev, pool->pd, &part, BOUNCE_ACCESS, &chunk->mr);

@@ -142,7 +142,8 @@
  * the first one, the operation ends with KVD_ERR_NO_MEMORY, and the handle stays usable. What is
  * beyond 128 MiB is freed when so much was not in use at the same time for the last 512 such values
  * of all handles, and the rest when none of the handles has used it in its last 256 calls; so not
- * while they are idle. On softnic a handle has two descriptors.
+ * while they are idle. The memory of a value above 16 MiB is in use as long as shorter values find
+ * their place in it. On softnic a handle has two descriptors.
  *
  * An RDMA device locks what is registered, and RLIMIT_MEMLOCK bounds that for a process without
  * CAP_IPC_LOCK: what it is too low for ends with KVD_ERR_NO_MEMORY, and kvd_error() has the limit

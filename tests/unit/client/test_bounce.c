@@ -31,9 +31,12 @@ static struct {
 	size_t limit;	/* of all together */
 } fake;
 
+/* Longer than asked for, as softnic does that for large pages. */
 static int alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
 {
 	(void)dev;
+	if (bytes % (2 * MIB) >= MIB)
+		bytes += 2 * MIB - bytes % (2 * MIB);
 	*mem = (struct device_mem){ .addr = malloc(bytes), .length = bytes, .fd = -1 };
 	return mem->addr ? 0 : -ENOMEM;
 }

@@ -112,10 +112,10 @@
  * for a loss, one for the first try that failed, the second, the fourth and so on, and one when the
  * handle has connected again.
  *
- * An RDMA device that died, or was removed, is opened anew by the first handle that connects again
- * after that: this resolves the name, and only then kvd_poll() may block, for connect_timeout_ms.
- * What was registered with the dead one stays so, and values are copied, until it is registered
- * again, by any handle that has the new one.
+ * An RDMA device that died (IBV_EVENT_DEVICE_FATAL) is opened anew by the first handle that
+ * connects again after that: this resolves the name, and only then kvd_poll() may block, for
+ * connect_timeout_ms. What was registered with the dead one stays so, and values are copied, until
+ * it is registered again, by any handle that has the new one.
  *
  * Limits. A server may limit the requests and the bytes of each connection
  * (limits.connection_requests and limits.connection_bytes of kvd). Beyond that, every call that

@@ -202,6 +202,14 @@ static void sums_in_pieces(void **state)
 	assert_int_equal(c->conn.sq_used, 1);
 }
 
+/* All that server.pull_stall gives. */
+static void stall_time_passes(void)
+{
+	test_worker.limits.pull_stall_ns = 0;
+	usleep(1);
+	pull_expire(&test_worker);
+}
+
 /* P5: without a READ, in pieces, and others have their turns in between. */
 static void now_in_pieces(void **state)
 {
@@ -410,9 +418,7 @@ static void now_goes_on(void **state)
 	deferred_wake(&c->conn);
 	assert_true(test_turn());
 	assert_int_equal(c->responses, 0);
-	test_worker.limits.pull_stall_ns = 0;
-	usleep(1);
-	pull_expire(&test_worker);
+	stall_time_passes();
 	assert_false(c->conn.stopped);
 	test_now_busy = c;
 	test_turns();
@@ -451,9 +457,7 @@ static void now_looks_once_more(void **state)
 	(void)state;
 	ask_late(c);
 	test_now_busy = NULL;
-	test_worker.limits.pull_stall_ns = 0;
-	usleep(1);
-	pull_expire(&test_worker);
+	stall_time_passes();
 	test_turns();
 	assert_false(c->conn.stopped);
 	assert_responded(c, WIRE_OK);
@@ -486,9 +490,7 @@ static void now_answered_in_time(void **state)
 	ask_late(c);
 	keepalive_answered(&c->conn, c->probe);
 	pull_probed(&c->conn);
-	test_worker.limits.pull_stall_ns = 0;
-	usleep(1);
-	pull_expire(&test_worker);
+	stall_time_passes();
 	assert_false(c->conn.stopped || pull_of(c)->looks);
 	test_now_busy = NULL;
 	deferred_wake(&c->conn);
@@ -725,9 +727,7 @@ static void probed_first(void **state)
 	keepalive_answered(&c->conn, c->probe);
 	pull_probed(&c->conn);
 	/* From now on it has no deadline until it holds memory. */
-	test_worker.limits.pull_stall_ns = 0;
-	usleep(1);
-	pull_expire(&test_worker);
+	stall_time_passes();
 	assert_false(c->conn.stopped);
 	c->probe = 0;
 	deferred_wake(&c->conn);

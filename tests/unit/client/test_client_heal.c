@@ -186,15 +186,21 @@ static void a_loss_before_send(void **state)
 	assert_int_equal(get(2), KVD_OK);
 }
 
+/* Submits a PUT of each of the first @count keys, which are not answered. */
+static void hold_puts(unsigned int count)
+{
+	server->hold_all = true;
+	for (unsigned int i = 0; i < count; i++)
+		submit_put(i, i);
+}
+
 /* Of those that were sent nobody knows; those behind them are done on the next connection. */
 static void a_loss_after_send(void **state)
 {
 	unsigned int i;
 
 	(void)state;
-	server->hold_all = true;
-	for (i = 0; i < OPS - 1; i++)
-		submit_put(i, i);
+	hold_puts(OPS - 1);
 	submit_get(OPS - 1, 1);
 	assert_int_equal(server->queued, WINDOW);
 	fake_device_lose(&server->fake);
@@ -550,9 +556,7 @@ static void exactly_once(void **state)
 	(void)state;
 	number_changes();
 	assert_int_equal(put(7), KVD_OK);
-	server->hold_all = true;
-	for (i = 0; i < OPS; i++)
-		submit_put(i, i);
+	hold_puts(OPS);
 	assert_int_equal(changes, 1 + WINDOW);
 	lose_answers(true);
 	await_all();
@@ -575,9 +579,7 @@ static void exactly_once_behind_an_answer(void **state)
 
 	(void)state;
 	number_changes();
-	server->hold_all = true;
-	for (i = 0; i < WINDOW; i++)
-		submit_put(i, i);
+	hold_puts(WINDOW);
 	fake_server_answer(server, 1);
 	assert_int_equal(kvd_wait(kvd, done, OPS, 1, UINT32_MAX), 1);
 	lose_answers(true);
@@ -602,9 +604,7 @@ static void exactly_once_one_by_one(void **state)
 
 	(void)state;
 	number_changes();
-	server->hold_all = true;
-	for (i = 0; i < WINDOW; i++)
-		submit_put(i, i);
+	hold_puts(WINDOW);
 	lose_answers(true);
 	server->greet = greet_narrow;
 	await_all();
@@ -621,9 +621,7 @@ static void a_forgotten_identity(void **state)
 
 	(void)state;
 	number_changes();
-	server->hold_all = true;
-	for (i = 0; i < OPS; i++)
-		submit_put(i, i);
+	hold_puts(OPS);
 	lose_answers(false);
 	await_all();
 	for (i = 0; i < OPS; i++)
@@ -639,9 +637,7 @@ static void unknown_changes_and_lookups(void **state)
 
 	(void)state;
 	number_changes();
-	server->hold_all = true;
-	for (i = 0; i < 2; i++)
-		submit_put(i, i);
+	hold_puts(2);
 	fake_server_restart(server);
 	for (i = 0; i < OPS; i++)
 		fake_server_put(server, i, 20, 0);
@@ -725,13 +721,9 @@ static void a_number_that_was_given_up(void **state)
 /* The number of changes without an answer is bounded by what the server keeps. */
 static void answers_bound_changes(void **state)
 {
-	unsigned int i;
-
 	(void)state;
 	server->welcome.answers = kvd->sent.limit = 2;
-	server->hold_all = true;
-	for (i = 0; i < OPS; i++)
-		submit_put(i, i);
+	hold_puts(OPS);
 	assert_int_equal(server->queued, 2);
 	server->hold_all = false;
 	fake_server_answer(server, 2);

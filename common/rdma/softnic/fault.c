@@ -2,6 +2,7 @@
 /* The fault plan that is in force, its parser and the faults themselves: see fault.h. */
 #include "common/rdma/softnic/fault.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +20,13 @@
 
 _Atomic bool fault_active;
 
+/*
+ * Threads that are inside the device read the plan while it is set: word by word, and without order
+ * between these.
+ */
 static struct fault_plan fault_plan;
+#define PLAN(field) __atomic_load_n(&fault_plan.field, __ATOMIC_RELAXED)
+static_assert(sizeof(struct fault_plan) % sizeof(uint64_t) == 0, "a plan is stored in words");
 static _Atomic uint64_t fault_counts[FAULT_CALL_COUNT];
 static _Atomic uint64_t fault_total;
 static _Atomic uint64_t fault_random;
@@ -37,11 +44,21 @@ const char *fault_call_name(enum fault_call call)
 	return fault_names[call];
 }
 
+static void plan_store(const struct fault_plan *plan)
+{
+	uint64_t words[sizeof(*plan) / sizeof(uint64_t)];
+	uint64_t *to = (uint64_t *)(void *)&fault_plan;
+
+	memcpy(words, plan, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
+}
+
 void fault_set(const struct fault_plan *plan)
 {
 	unsigned int i;
 
-	fault_plan = *plan;
+	plan_store(plan);
 	for (i = 0; i < FAULT_CALL_COUNT; i++)
 		atomic_store(&fault_counts[i], 0);
 	atomic_store(&fault_total, 0);
@@ -98,9 +115,10 @@ static bool fault_survives(enum fault_call call)
 
 static void fault_stall(void)
 {
+	uint64_t ns = PLAN(stall_ns);
 	const struct timespec time = {
-		.tv_sec = (time_t)(fault_plan.stall_ns / 1000000000u),
-		.tv_nsec = (long)(fault_plan.stall_ns % 1000000000u),
+		.tv_sec = (time_t)(ns / 1000000000u),
+		.tv_nsec = (long)(ns % 1000000000u),
 	};
 
 	nanosleep(&time, NULL);
@@ -110,92 +128,106 @@ int fault_hit(enum fault_call call, struct sn_context *ctx)
 {
 	uint64_t count = atomic_fetch_add(&fault_counts[call], 1) + 1;
 	uint64_t total = atomic_fetch_add(&fault_total, 1) + 1;
+	uint64_t kill_at = PLAN(kill_at);
+	int fail_errno;
 
-	if (fault_plan.kill_at && total >= fault_plan.kill_at && ctx &&
-	    !atomic_exchange(&fault_killed, true)) {
+	if (kill_at && total >= kill_at && ctx && !atomic_exchange(&fault_killed, true)) {
 		log_warn("softnic: fault plan: the device dies at call %llu, %s",
 			 (unsigned long long)total, fault_names[call]);
 		sn_context_kill(ctx);
 	}
-	if (fault_plan.kill_at && ctx && sn_context_is_dead(ctx) && !fault_survives(call))
+	if (kill_at && ctx && sn_context_is_dead(ctx) && !fault_survives(call))
 		return -EIO;
-	if (fault_plan.stall_at == count && fault_plan.stall_call == call)
+	if (PLAN(stall_at) == count && PLAN(stall_call) == call)
 		fault_stall();
-	if (fault_plan.fail_at != count || fault_plan.fail_call != call)
+	if (PLAN(fail_at) != count || PLAN(fail_call) != call)
 		return 0;
 	log_warn("softnic: fault plan: %s number %llu fails", fault_names[call],
 		 (unsigned long long)count);
-	return fault_plan.fail_errno ? -fault_plan.fail_errno : -ENOMEM;
+	fail_errno = PLAN(fail_errno);
+	return fail_errno ? -fail_errno : -ENOMEM;
 }
 
 bool fault_drops(void)
 {
-	return fault_plan.drop_at && fault_count(FAULT_post_send) == fault_plan.drop_at;
+	return PLAN(drop_at) && fault_count(FAULT_post_send) == PLAN(drop_at);
 }
 
 bool fault_reuses(void)
 {
-	return fault_plan.reuse;
+	return PLAN(reuse);
 }
 
 uint64_t fault_mr_max(void)
 {
-	return fault_on() && fault_plan.mr_max ? fault_plan.mr_max : SIZE_MAX;
+	uint64_t bytes = fault_on() ? PLAN(mr_max) : 0;
+
+	return bytes ? bytes : SIZE_MAX;
+}
+
+static uint64_t random_below(uint64_t ns)
+{
+	return ns ? fault_next() % ns : 0;
 }
 
 uint64_t fault_delay_ns(void)
 {
-	return fault_plan.delay_ns ? fault_next() % fault_plan.delay_ns : 0;
+	return random_below(PLAN(delay_ns));
 }
 
 bool fault_defers(void)
 {
-	return fault_plan.late_ns || fault_plan.lose_at;
+	return PLAN(late_ns) || PLAN(lose_at);
 }
 
 uint64_t fault_late_ns(void)
 {
-	return fault_plan.late_ns ? fault_next() % fault_plan.late_ns : 0;
+	return random_below(PLAN(late_ns));
 }
 
 uint64_t fault_loses_ns(void)
 {
 	uint64_t count = atomic_fetch_add(&fault_completions, 1) + 1;
 
-	if (!fault_plan.lose_at || count != fault_plan.lose_at)
+	if (!PLAN(lose_at) || count != PLAN(lose_at))
 		return 0;
 	log_warn("softnic: fault plan: completion number %llu does not come",
 		 (unsigned long long)count);
-	return fault_plan.lose_ns;
+	return PLAN(lose_ns);
 }
 
 bool fault_reorders(void)
 {
-	return fault_plan.reorder;
+	return PLAN(reorder);
 }
 
 uint32_t fault_pick(uint32_t count)
 {
-	return fault_plan.reorder && count > 1 ? (uint32_t)(fault_next() % count) : 0;
+	return PLAN(reorder) && count > 1 ? (uint32_t)(fault_next() % count) : 0;
 }
 
 uint32_t fault_part(uint32_t length)
 {
-	return fault_plan.tear && fault_plan.tear < length ? fault_plan.tear : length;
+	uint32_t tear = PLAN(tear);
+
+	return tear && tear < length ? tear : length;
 }
 
 void fault_copy(void *to, const void *from, size_t length)
 {
+	void (*hook)(void *arg) = PLAN(tear_hook);
+	void *arg = PLAN(tear_arg);
+	uint32_t tear = PLAN(tear);
 	size_t done, part;
 
-	if (!fault_plan.tear) {
+	if (!tear) {
 		memcpy(to, from, length);
 		return;
 	}
 	for (done = 0; done < length; done += part) {
-		part = length - done < fault_plan.tear ? length - done : fault_plan.tear;
-		if (done && fault_plan.tear_hook)
-			fault_plan.tear_hook(fault_plan.tear_arg);
+		part = length - done < tear ? length - done : tear;
+		if (done && hook)
+			hook(arg);
 		else if (done && fault_next() % FAULT_YIELD == 0)
 			sched_yield();
 		memcpy((uint8_t *)to + done, (const uint8_t *)from + done, part);

@@ -113,7 +113,10 @@ struct fault_plan {
 /* "create_qp" and so on. */
 const char *fault_call_name(enum fault_call call);
 
-/* Puts a plan in force, with all counts at 0. No other thread may be inside the device. */
+/*
+ * Puts a plan in force, with all counts at 0. Threads that are inside the device may go by fields of
+ * the plan before it until their calls return.
+ */
 void fault_set(const struct fault_plan *plan);
 
 /* Ends the plan; the counts stay readable. */

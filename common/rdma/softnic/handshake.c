@@ -412,8 +412,9 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 	message.responder_resources = responder;
 	message.initiator_depth = initiator;
 	message.line = (uint8_t)attach.line;
-	/* If the peer is gone, watching its socket will show it. */
-	link_send(id->sock, &message, fd);
+	/* Both ends watch the socket, and see that it ends. */
+	if (link_send(id->sock, &message, fd))
+		shutdown(id->sock, SHUT_RDWR);
 	sn_qp_announce(qp);
 close_fd:
 	close(fd);
@@ -460,7 +461,8 @@ int sn_reject(struct cm_id *cm, const void *private_data, uint8_t private_len)
 		ret = -EINVAL;
 	} else {
 		message_fill(&message, LINK_MESSAGE_REJECT, private_data, private_len);
-		link_send(id->sock, &message, -1); /* a failure means that the peer is gone */
+		if (link_send(id->sock, &message, -1))
+			shutdown(id->sock, SHUT_RDWR);
 		id->state = SN_ID_DONE;
 	}
 	pthread_mutex_unlock(&channel->lock);

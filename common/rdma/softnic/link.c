@@ -199,8 +199,14 @@ void link_wake(int sock)
 {
 	static const char byte = 1;
 
-	/* EAGAIN: the peer's socket is full of wake-ups already. EPIPE: the peer is gone. */
-	(void)!send(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
+	/*
+	 * EAGAIN: the peer's socket is full of wake-ups already. EPIPE: the peer is gone. After
+	 * another error, such as ENOBUFS, the peer would sleep for ever: it sees the end of the
+	 * connection instead.
+	 */
+	if (send(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN &&
+	    errno != EPIPE)
+		shutdown(sock, SHUT_RDWR);
 }
 
 int link_queued(int sock)

@@ -227,7 +227,7 @@ struct link_packet {
  */
 int link_take(int sock, struct link_packet packets[LINK_PACKETS_TAKEN]);
 
-/* Wakes the peer, which waits at its end of the socket. Never blocks. */
+/* Wakes the peer, which waits at its end of the socket, or ends the connection. Never blocks. */
 void link_wake(int sock);
 
 /* Bytes of memory that packets on their way to the peer take. */

@@ -21,6 +21,9 @@
 #define MANY 150
 #define ROUNDS 3000
 #define LONG_BYTES 100000
+#define WRAP_SENDS 8
+#define WRAP_BYTES 16
+#define WRAP_TURNS 100
 
 static struct end server, client;
 static char path[64];
@@ -454,6 +457,66 @@ static void test_hot(void **state)
 	ends_release();
 }
 
+/* As if both sides of a connection had seen so many SENDs of the client. */
+static void sends_begin_at(uint32_t number)
+{
+	struct sn_qp *from = to_sn_qp(ids[0]->qp), *to = to_sn_qp(server.id->qp);
+
+	from->sq.sends = from->sq.acked = number;
+	to->acked = number;
+	side_store(&to->mine->acked, number);
+}
+
+/* Moves both ends forward: none of the SENDs may complete. */
+static void expect_none_complete(void)
+{
+	struct ibv_wc wc;
+	unsigned int i;
+
+	for (i = 0; i < WRAP_TURNS; i++) {
+		assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
+		assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	}
+}
+
+/*
+ * SENDs are counted in 32 bits, so that long-lived connections pass 2^32: those behind it complete
+ * one for each receive, and none before.
+ */
+static void test_sends_wrap(void **state)
+{
+	struct end_options patient = END_DEFAULTS;
+	unsigned int i, done = 0;
+	struct ibv_wc wc;
+
+	(void)state;
+	patient.rnr_retry = 7; /* for ever */
+	assert_int_equal(ends_init(&patient), 0);
+	assert_int_equal(ends_connect(&server, &client, &ids[0], &patient, &patient), 0);
+	for (i = 0; i < PAIR_RECVS; i++) {
+		assert_int_equal(end_post_send(&client, ids[0]->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_wait(&server, NULL, &wc), 0);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+	}
+	sends_begin_at(UINT32_MAX - 2);
+	for (i = 0; i < WRAP_SENDS; i++)
+		assert_int_equal(end_post_send(&client, ids[0]->qp, WRAP_BYTES * i, WRAP_BYTES,
+					       IBV_SEND_SIGNALED),
+				 0);
+	expect_none_complete();
+	for (i = 0; i < WRAP_SENDS; i++) {
+		assert_int_equal(end_post_recv(&server, i), 0);
+		assert_int_equal(end_wait(&server, &client, &wc), 0);
+		assert_int_equal(wc.byte_len, WRAP_BYTES);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.wr_id, WRAP_BYTES * done++);
+		expect_none_complete();
+	}
+	OPS->destroy_id(ids[0]);
+	ends_release();
+}
+
 static int group_teardown(void **state)
 {
 	(void)state;
@@ -473,6 +536,7 @@ int main(void)
 		cmocka_unit_test(test_arming_checks_again),
 		cmocka_unit_test(test_cold),
 		cmocka_unit_test(test_hot),
+		cmocka_unit_test(test_sends_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

@@ -197,14 +197,20 @@ static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_even
 
 	memcpy(&reject, event->private_data, sizeof(reject));
 	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
-		return handle_fail(handle, KVD_ERR_REFUSED, "%s refuses the connection: is it kvd?",
-				   handle->dev->address);
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "%s refuses the connection: is it kvd?", handle->dev->address);
 	if (reject.reason == WIRE_REJECT_VERSION && reject.abi != WIRE_ABI)
 		return abi_differs(handle, reject.abi);
 	reject.text[sizeof(reject.text) - 1] = '\0';
 	return handle_fail(
 		handle, reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,
 		"%s refuses the connection: %s", handle->dev->address, reject.text);
+}
+
+static enum kvd_status connect_closed(struct kvd *handle)
+{
+	return handle_fail(handle, KVD_ERR_DISCONNECTED,
+			   "%s closed the connection while it was set up", handle->dev->address);
 }
 
 /* No connection came about, and the server did not say why. */
@@ -226,6 +232,12 @@ static enum kvd_status connect_failed(struct kvd *handle, int err)
 	case -ETIMEDOUT:
 		return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s: %s", address,
 				   strerror(-err));
+	case -ECONNRESET:
+	case -EPIPE:
+		return connect_closed(handle);
+	case -EPROTO:
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s does not speak kvd's protocol",
+				   address);
 	case -EPROTONOSUPPORT:
 		return handle_fail(handle, KVD_ERR_PROTOCOL,
 				   "kvd at %s has another version of the protocol: use the same "
@@ -248,9 +260,7 @@ static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *
 	case CM_UNREACHABLE:
 		return connect_failed(handle, event->status);
 	case CM_DISCONNECTED:
-		return handle_fail(handle, KVD_ERR_DISCONNECTED,
-				   "%s closed the connection while it was set up",
-				   handle->dev->address);
+		return connect_closed(handle);
 	case CM_DEVICE_REMOVED:
 		return handle_fail(handle, KVD_ERR_DEVICE, "device %s was removed",
 				   handle->dev->name);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What kvd_open() says of a server that can't be reached: no socket, no listener, no permission, no
- * RDMA device. Each has its status, and a text that names the place and what to do.
+ * RDMA device, nobody who answers. Each has its status, and a text that names the place and what to
+ * do. And which options it takes.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,6 +76,89 @@ static int open_differs(const char *address, enum kvd_status want, const char *w
 	return 1;
 }
 
+struct option {
+	const char *name;
+	size_t offset;
+	uint32_t lowest, highest, preset;
+};
+
+#define OPTION(field) #field, offsetof(struct kvd_options, field)
+
+static const struct option numbers[] = {
+	{ OPTION(timeout_ms), 1, 3600000, 2000 }, { OPTION(connect_timeout_ms), 1, 3600000, 5000 },
+	{ OPTION(spin_us), 0, 1000000, 200 },	  { OPTION(get_tries), 1, 1000, 16 },
+	{ OPTION(depth), 1, 1024, 64 },		  { OPTION(reconnect), 0, 1, 1 },
+};
+
+/* 0 if kvd_open() says that this value is not allowed, or, of one that is, finds no server. */
+static int option_differs(const struct option *option, uint32_t value, bool allowed)
+{
+	struct kvd_options options, before;
+	enum kvd_status status;
+	struct kvd *db = NULL;
+	char wanted[64];
+
+	kvd_options_init(&options);
+	memcpy((char *)&options + option->offset, &value, sizeof(value));
+	before = options;
+	status = kvd_open(&db, url, &options);
+	snprintf(wanted, sizeof(wanted), "%s is %u: ", option->name, value);
+	if (!db && !memcmp(&before, &options, sizeof(before)) &&
+	    status == (allowed ? KVD_ERR_UNREACHABLE : KVD_ERR_INVALID) &&
+	    !strstr(kvd_error(NULL), wanted) == allowed)
+		return 0;
+	fprintf(stderr, "%s %u: %s: %s\n", option->name, value, kvd_status_text(status),
+		kvd_error(NULL));
+	return 1;
+}
+
+static void ranges_of_options(void **state)
+{
+	const struct option *o;
+	int failed = 0;
+
+	(void)state;
+	for (o = numbers; o < numbers + sizeof(numbers) / sizeof(numbers[0]); o++) {
+		failed += option_differs(o, o->lowest, true);
+		failed += option_differs(o, o->highest, true);
+		failed += option_differs(o, o->highest + 1, false);
+		failed += option_differs(o, UINT32_MAX, false);
+		if (o->lowest)
+			failed += option_differs(o, o->lowest - 1, false);
+	}
+	assert_int_equal(failed, 0);
+}
+
+static void defaults_of_options(void **state)
+{
+	struct kvd_options options;
+	uint32_t value;
+	size_t i;
+
+	(void)state;
+	memset(&options, 0xee, sizeof(options));
+	kvd_options_init(&options);
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		memcpy(&value, (char *)&options + numbers[i].offset, sizeof(value));
+		assert_int_equal(value, numbers[i].preset);
+	}
+	assert_int_equal(options.cache_bytes, 32u << 20);
+}
+
+static void urls_that_are_none(void **state)
+{
+	static const char *const bad[] = {
+		"",	    "softnic",	 "softnic://", "softnic://x", "rdma://",
+		"rdma://h", "rdma://h:", "rdma://h:0", "tcp://h:1",   "rdma://h:65536"
+	};
+	int failed = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		failed += open_differs(bad[i], KVD_ERR_INVALID, bad[i], "");
+	assert_int_equal(failed, 0);
+}
+
 /* The same in a process to which file permissions apply. */
 static int open_differs_unprivileged(enum kvd_status want, const char *where, const char *what)
 {
@@ -132,6 +217,73 @@ static void no_permission_for_its_folder(void **state)
 			 0);
 }
 
+/* A socket on which somebody listens, and takes no connection, or takes it and says nothing. */
+static void nobody_answers(void **state)
+{
+	struct kvd_options options;
+	struct kvd *db;
+
+	(void)state;
+	make_socket();
+	assert_int_equal(listen(listener, 8), 0);
+	kvd_options_init(&options);
+	for (options.connect_timeout_ms = 1; options.connect_timeout_ms <= 50;
+	     options.connect_timeout_ms += 49) {
+		assert_int_equal(kvd_open(&db, url, &options), KVD_ERR_TIMEOUT);
+		assert_null(db);
+		assert_non_null(strstr(kvd_error(NULL), path));
+		assert_non_null(strstr(kvd_error(NULL), "connect_timeout_ms"));
+	}
+}
+
+/* What a peer that is no kvd does with each connection that it takes. */
+static void *take(void *arg)
+{
+	const char *text = arg;
+	char request[4096];
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return NULL;
+	/* After the answer it waits for the end. */
+	if (text && recv(fd, request, sizeof(request), 0) > 0 &&
+	    send(fd, text, strlen(text), MSG_NOSIGNAL) > 0)
+		while (recv(fd, request, sizeof(request), 0) > 0)
+			;
+	close(fd);
+	return NULL;
+}
+
+static int open_at_a_stranger_differs(char *text, enum kvd_status want, const char *what)
+{
+	pthread_t stranger;
+	int differs;
+
+	make_socket();
+	assert_int_equal(listen(listener, 8), 0);
+	assert_int_equal(pthread_create(&stranger, NULL, take, text), 0);
+	differs = open_differs(url, want, path, what);
+	shutdown(listener, SHUT_RDWR);
+	assert_int_equal(pthread_join(stranger, NULL), 0);
+	return differs;
+}
+
+static void it_closes_the_connection(void **state)
+{
+	(void)state;
+	assert_int_equal(open_at_a_stranger_differs(NULL, KVD_ERR_DISCONNECTED, "closed"), 0);
+}
+
+static void it_is_not_kvd(void **state)
+{
+	static char text[] = "220 mail.example.org ESMTP\r\n";
+
+	(void)state;
+	assert_int_equal(open_at_a_stranger_differs(text, KVD_ERR_PROTOCOL,
+						    "does not speak kvd's protocol"),
+			 0);
+}
+
 static void no_rdma_device(void **state)
 {
 	char name[IBV_SYSFS_NAME_MAX];
@@ -149,6 +301,12 @@ static void no_rdma_device(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(ranges_of_options),
+		cmocka_unit_test(defaults_of_options),
+		cmocka_unit_test(urls_that_are_none),
+		CASE(nobody_answers),
+		CASE(it_closes_the_connection),
+		CASE(it_is_not_kvd),
 		CASE(no_socket),
 		CASE(not_a_socket),
 		CASE(no_listener),

@@ -101,8 +101,10 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 {
 	enum kvd_status status;
 
-	if (transfer_touches(f) && f->transfer->outcome != TRANSFER_ENDED) {
-		transfer_stop(f, timeout_fail(handle, f));
+	if (transfer_touches(f) && !f->transfer->expired) {
+		f->transfer->expired = true;
+		if (f->transfer->outcome != TRANSFER_ENDED)
+			transfer_stop(f, timeout_fail(handle, f));
 		return true;
 	}
 	if (transfer_touches(f) || server_reads(handle, f)) {
@@ -110,8 +112,8 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 			    "the connection to %s was closed: an operation on registered memory "
 			    "timed out, which the server or the device might have used later",
 			    handle->dev->address);
+		status = transfer_touches(f) ? f->transfer->stopped : KVD_ERR_TIMEOUT;
 		connection_let_go(handle);
-		status = KVD_ERR_TIMEOUT;
 	} else {
 		status = timeout_fail(handle, f);
 	}

@@ -136,6 +136,7 @@ static void transfer_init(struct kvd *handle, struct flight *f, uint64_t seed)
 	t->direct = f->direct;
 	t->now = now_possible(handle);
 	t->outcome = TRANSFER_GOING;
+	t->expired = false;
 	t->piece = 0;
 	t->reads_max = handle->dev->kind == DEVICE_SOFTNIC ? 1 : TRANSFER_READS_MAX;
 }
@@ -392,7 +393,7 @@ bool transfer_touches(const struct flight *f)
 
 void transfer_stop(struct flight *f, enum kvd_status status)
 {
-	if (f->transfer->outcome == TRANSFER_ENDED)
+	if (f->transfer->outcome == TRANSFER_ENDED && status != KVD_ERR_CANCELED)
 		return;
 	f->transfer->outcome = TRANSFER_ENDED;
 	f->transfer->stopped = status;

@@ -54,6 +54,7 @@ struct transfer {
 	bool now; /* what follows the first READ is copied where that can be done */
 	enum transfer_outcome outcome;
 	enum kvd_status stopped; /* TRANSFER_ENDED */
+	bool expired;		 /* its deadline has passed, what is in flight may complete */
 	uint64_t value_sum;	 /* as the item has it */
 	struct value_sum sum;
 	struct item head; /* without its key: nothing may come behind it */
@@ -73,7 +74,10 @@ bool transfer_piece(struct kvd *handle, struct flight *flight);
 void transfer_release(struct kvd *handle, struct flight *flight);
 /* Whether READs to the caller's memory are in flight. */
 bool transfer_touches(const struct flight *flight);
-/* Ends with @status when the READs in flight have completed. */
+/*
+ * Ends with @status when the READs in flight have completed. KVD_ERR_CANCELED stands: kvd_cancel()
+ * has promised it to its caller, before the deadline or after it.
+ */
 void transfer_stop(struct flight *flight, enum kvd_status status);
 /* Frees all, when nothing is in flight. */
 void transfers_release(struct kvd *handle);

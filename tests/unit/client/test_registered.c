@@ -11,6 +11,7 @@
 
 #include "client/memory.h"
 #include "client/transfer.h"
+#include "common/util/clock.h"
 
 #define ARENA_BYTES (4u << 20)
 
@@ -479,6 +480,39 @@ static void what_is_refused(void **state)
 		assert_int_equal(kvd_deregister(many[i]), KVD_OK);
 }
 
+static const struct device_ops *freeing_ops;
+static unsigned int frees;
+
+/* As another thread that is given the addresses as soon as they are free. */
+static void registering_free_mem(struct device *dev, struct device_mem *memory)
+{
+	struct kvd_mem *again;
+
+	frees++;
+	assert_int_equal(kvd_register(kvd, memory->addr, 8192, &again), KVD_OK);
+	assert_int_equal(kvd_deregister(again), KVD_OK);
+	freeing_ops->free_mem(dev, memory);
+}
+
+static void addresses_are_free_at_once(void **state)
+{
+	struct kvd_mem *other;
+	void *addr;
+
+	(void)state;
+	freeing_ops = kvd->dev->ops;
+	failing_ops = *freeing_ops;
+	failing_ops.free_mem = registering_free_mem;
+	kvd->dev->ops = &failing_ops;
+	frees = 0;
+	for (unsigned int i = 1; i <= 3; i++) {
+		assert_int_equal(kvd_alloc(kvd, 8192, &addr, &other), KVD_OK);
+		assert_int_equal(kvd_free(other), KVD_OK);
+		assert_int_equal(frees, i);
+	}
+	kvd->dev->ops = freeing_ops;
+}
+
 /* READs are held back: the operation is under way. */
 static void memory_in_use(void **state)
 {
@@ -503,6 +537,60 @@ static void memory_in_use(void **state)
 	assert_int_equal(kvd_deregister(mem), KVD_OK);
 	mem = NULL;
 	assert_got(0, 400000, value, 400000);
+}
+
+/*
+ * What kvd_cancel() returned stands, whether the deadline passes before it or after it, and the
+ * READ in flight has its time to complete.
+ */
+static void canceled_beside_a_deadline(void **state)
+{
+	struct kvd_op op, *ops[] = { &op }, *done[1];
+	uint64_t end_ns, now_ns;
+
+	(void)state;
+	other_put("key", value, 400000);
+	assert_int_equal(get_at(0, 400000, NULL), KVD_OK);
+	for (unsigned int canceled_first = 0; canceled_first < 2; canceled_first++) {
+		loopback->fake.hold_reads = true;
+		kvd_prep_get(&op, "key", 3, arena, 400000);
+		op.timeout_ms = 1;
+		assert_int_equal(kvd_submit(kvd, ops, 1), KVD_OK);
+		end_ns = clock_ns() + 1000000;
+		if (canceled_first)
+			assert_int_equal(kvd_cancel(kvd, &op), KVD_OK);
+		do {
+			now_ns = clock_ns();
+			assert_int_equal(kvd_poll(kvd, done, 1), 0);
+		} while (now_ns < end_ns);
+		if (!canceled_first) {
+			assert_non_null(strstr(kvd_error(kvd), "no response"));
+			assert_int_equal(kvd_cancel(kvd, &op), KVD_OK);
+		}
+		loopback->fake.hold_reads = false;
+		fake_device_release(&loopback->fake);
+		assert_int_equal(kvd_wait(kvd, done, 1, 1, 10000), 1);
+		assert_int_equal(op.status, KVD_ERR_CANCELED);
+		assert_int_equal(kvd_ping(kvd), KVD_OK);
+	}
+}
+
+/* Nor is it changed by a READ that does not complete in that time. */
+static void a_canceled_read_that_does_not_complete(void **state)
+{
+	struct kvd_op op, *ops[] = { &op }, *done[1];
+
+	(void)state;
+	other_put("key", value, 400000);
+	assert_int_equal(get_at(0, 400000, NULL), KVD_OK);
+	loopback->fake.hold_reads = true;
+	kvd_prep_get(&op, "key", 3, arena, 400000);
+	op.timeout_ms = 1;
+	assert_int_equal(kvd_submit(kvd, ops, 1), KVD_OK);
+	assert_int_equal(kvd_cancel(kvd, &op), KVD_OK);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, 10000), 1);
+	assert_int_equal(op.status, KVD_ERR_CANCELED);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
 }
 
 static unsigned int destroyed;
@@ -579,6 +667,7 @@ int main(void)
 		ARENA_CASE(copies_of_the_server),
 		ARENA_CASE(several_registrations),
 		ARENA_CASE(the_nth_registration_fails),
+		ARENA_CASE(addresses_are_free_at_once),
 		NOW_CASE(values_go_where_they_belong),
 		NOW_CASE(a_buffer_too_small),
 		NOW_CASE(wrong_bytes_that_are_copied_at_once),
@@ -589,6 +678,8 @@ int main(void)
 		NOW_CASE(several_registrations),
 		ARENA_CASE(what_is_refused),
 		ARENA_CASE(memory_in_use),
+		ARENA_CASE(canceled_beside_a_deadline),
+		ARENA_CASE(a_canceled_read_that_does_not_complete),
 		ARENA_CASE(a_read_that_does_not_complete),
 		ARENA_CASE(a_loss_under_a_read),
 	};

@@ -107,12 +107,36 @@ static void across_handles(void **state)
 	print_message("%u registrations\n", info.registrations);
 }
 
+/* What is under way when its handle is closed uses the memory no longer. */
+static void a_handle_is_closed_under_operations(void **state)
+{
+	struct kvd *owner = local_server_open(url, NULL);
+	struct kvd_op put, *ops[] = { &put };
+	struct kvd_mem *mem;
+	struct kvd *db;
+	void *addr;
+
+	(void)state;
+	assert_int_equal(kvd_alloc(owner, VALUE_BYTES, &addr, &mem), KVD_OK);
+	fill(addr, 1);
+	for (int i = 0; i < 3; i++) {
+		db = local_server_open(url, NULL);
+		kvd_prep_put(&put, "key", 3, addr, VALUE_BYTES, NULL);
+		assert_int_equal(kvd_submit(db, ops, 1), KVD_OK);
+		assert_int_equal(kvd_free(mem), KVD_ERR_BUSY);
+		kvd_close(db);
+	}
+	assert_int_equal(kvd_free(mem), KVD_OK);
+	kvd_close(owner);
+}
+
 int main(void)
 {
 	static const char *const options[] = { "memory.size=64m", "limits.max_value=1m", NULL };
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_register_and_end),
 		cmocka_unit_test(across_handles),
+		cmocka_unit_test(a_handle_is_closed_under_operations),
 	};
 	int failed;
 

@@ -46,26 +46,40 @@ int detach(void)
 	pid_t pid, parent = getpid();
 	int fds[2], err;
 
-	if (pipe2(fds, O_CLOEXEC))
-		goto failed;
+	if (pipe2(fds, O_CLOEXEC)) {
+		err = -errno;
+		log_error("-d: can't make a pipe: %s", strerror(-err));
+		return err;
+	}
 	pid = fork();
-	if (pid < 0)
-		goto failed;
+	if (pid < 0) {
+		err = -errno;
+		log_error("-d: can't start a process: %s", strerror(-err));
+		close(fds[0]);
+		goto close_ready;
+	}
 	if (pid) {
 		close(fds[1]);
 		await_server(pid, fds[0]);
 	}
 	close(fds[0]);
 	/* Until the server is ready, it ends with the process that waits for it: by Ctrl-C. */
-	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent)
-		_exit(EXIT_FAILURE);
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM)) {
+		err = -errno;
+		log_error("-d: can't end with the process that waits: %s", strerror(-err));
+		goto close_ready;
+	}
+	if (getppid() != parent) {
+		err = -ECANCELED;
+		log_error("-d: the process that waits for the server has ended: so does kvd");
+		goto close_ready;
+	}
 	setsid();
 	ready_fd = fds[1];
 	return 0;
 
-failed:
-	err = -errno;
-	log_error("-d: can't start a process: %s", strerror(-err));
+close_ready:
+	close(fds[1]);
 	return err;
 }
 
@@ -95,9 +109,10 @@ void detach_ready(void)
 			close(null);
 	}
 	prctl(PR_SET_PDEATHSIG, 0);
-	/* It ended just now: so does the server. */
-	if (write(ready_fd, "", 1) != 1)
+	if (write(ready_fd, "", 1) != 1) {
+		log_error("-d: the process that waits for the server has ended (%m): so does kvd");
 		raise(SIGTERM);
+	}
 	close(ready_fd);
 	ready_fd = -1;
 }

@@ -139,6 +139,8 @@ static void signals_block(void)
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	/* A log file beyond RLIMIT_FSIZE is an error of write(2), as a full disk is. */
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 /* All that has to be undone at the end is done from here on, in the process that serves. */
@@ -212,17 +214,26 @@ static int serve(const struct config *config, const struct arguments *arguments)
 		return EXIT_FAILURE;
 	}
 	log_echo_errors(true); /* until the server is ready */
-	if (arguments->daemon && detach())
-		return EXIT_FAILURE;
+	err = arguments->daemon ? detach() : 0;
+	if (err)
+		goto release;
 	signals_block();
-	if (log_writer_start())
-		return EXIT_FAILURE;
+	err = log_writer_start();
+	if (err)
+		goto release;
 	log_notice("kvd %s starts", KVD_SERVER_VERSION);
 	err = run(&server, arguments->pidfile);
 	log_notice("kvd stopped%s", err ? " because of an error" : "");
 	log_writer_stop();
+release:
 	log_release();
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* A configuration that could not be read now may be a good one: systemd starts kvd again. */
+static bool is_temporary(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE;
 }
 
 int main(int argc, char **argv)
@@ -230,16 +241,17 @@ int main(int argc, char **argv)
 	struct arguments arguments = { 0 };
 	const char **assignments = calloc((size_t)argc, sizeof(*assignments));
 	struct config config;
-	int status = EX_OK;
+	int status = EX_OK, err;
 
 	if (!assignments) {
 		fputs("kvd: no memory for the arguments\n", stderr);
-		return EX_OSERR;
+		return EXIT_FAILURE;
 	}
 	arguments.source.assignments = assignments;
 	arguments_parse(&arguments, argc, argv);
-	if (config_read(&config, &arguments.source))
-		status = EX_CONFIG;
+	err = config_read(&config, &arguments.source);
+	if (err)
+		status = is_temporary(err) ? EXIT_FAILURE : EX_CONFIG;
 	else if (arguments.mode == MODE_PRINT)
 		config_print(&config, stdout);
 	else if (arguments.mode == MODE_CHECK)

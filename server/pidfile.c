@@ -29,11 +29,16 @@ static bool is_at(int fd, const char *path)
 	       opened.st_ino == there.st_ino;
 }
 
-/* Reads the number of a process. Returns it as text; "" if it is empty; NULL: no pid file. */
+/*
+ * Reads the number of a process. Returns it as text; "" if it is empty; NULL: no pid file, or it
+ * can't be read, and errno is not 0.
+ */
 static const char *read_pid(int fd, char text[TEXT_MAX])
 {
-	ssize_t length = pread(fd, text, TEXT_MAX - 1, 0);
+	ssize_t length;
 
+	errno = 0;
+	length = pread(fd, text, TEXT_MAX - 1, 0);
 	if (length < 0)
 		return NULL;
 	text[length] = '\0';
@@ -41,7 +46,7 @@ static const char *read_pid(int fd, char text[TEXT_MAX])
 	return length < TEXT_MAX - 1 && strspn(text, "0123456789") == strlen(text) ? text : NULL;
 }
 
-/* Locks the file at @path. Returns its descriptor, or a negative errno. */
+/* Locks the file at @path. Returns its descriptor, or a negative errno; -EBUSY after logging. */
 static int open_locked(const char *path)
 {
 	int fd, err;
@@ -59,6 +64,7 @@ static int open_locked(const char *path)
 			log_error("--pidfile %s: process %s runs and has it: stop that kvd, or "
 				  "choose another file",
 				  path, pid && *pid ? pid : "(unknown)");
+			err = -EBUSY;
 		}
 		if (!err && is_at(fd, path))
 			return fd;
@@ -89,7 +95,7 @@ int pidfile_create(const char *path)
 		return 0;
 	fd = open_locked(path);
 	if (fd < 0) {
-		if (fd != -EWOULDBLOCK)
+		if (fd != -EBUSY)
 			log_error("--pidfile %s: can't make it: %s; choose a file in a folder that "
 				  "this user may write to",
 				  path, strerror(-fd));
@@ -97,9 +103,11 @@ int pidfile_create(const char *path)
 	}
 	old = read_pid(fd, text);
 	if (!old) {
-		log_error("--pidfile %s: what is there is no pid file: choose another", path);
+		err = errno ? -errno : -EEXIST;
+		log_error("--pidfile %s: %s: choose another", path,
+			  errno ? strerror(errno) : "what is there is no pid file");
 		close(fd);
-		return -EEXIST;
+		return err;
 	}
 	if (*old)
 		log_notice("--pidfile %s: replacing that of process %s, which died", path, old);

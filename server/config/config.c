@@ -316,8 +316,8 @@ static int parse_file(struct config_file *file)
 	}
 	/* inih got only lines that it understands, so this is no error of the file. */
 	if (ret && !file->errors) {
-		report(file->path, 0, "the parser failed (inih error %d)", ret);
-		return -EIO;
+		report(file->path, 0, "cannot read: the parser has no memory (inih: %d)", ret);
+		return -ENOMEM;
 	}
 	return file->errors ? -EINVAL : 0;
 }

@@ -48,6 +48,12 @@ static int refuse_nodes(const char *option, const char *what)
 	return -EINVAL;
 }
 
+static int refuse_memory(const char *option)
+{
+	log_error("memory.numa = %s: no memory for a set of nodes", option);
+	return -ENOMEM;
+}
+
 static int init_local(struct numa_policy *policy, const struct numa_local *local)
 {
 	const char *name = "this CPU";
@@ -67,6 +73,8 @@ static int init_local(struct numa_policy *policy, const struct numa_local *local
 		return refuse_nodes("local", what);
 	}
 	policy->nodes = numa_allocate_nodemask();
+	if (!policy->nodes)
+		return refuse_memory("local");
 	numa_bitmask_setbit(policy->nodes, (unsigned int)node);
 	policy->bound = true;
 	policy->node = node;
@@ -74,14 +82,17 @@ static int init_local(struct numa_policy *policy, const struct numa_local *local
 	return 0;
 }
 
-static void init_interleave(struct numa_policy *policy)
+static int init_interleave(struct numa_policy *policy)
 {
 	char nodes[NUMA_TEXT_MAX - sizeof("interleave, nodes ")];
 
 	policy->nodes = numa_get_mems_allowed();
+	if (!policy->nodes)
+		return refuse_memory("interleave");
 	policy->interleaved = numa_bitmask_weight(policy->nodes);
 	snprintf(policy->text, sizeof(policy->text), "interleave, nodes %s",
 		 nodes_text(policy->nodes, nodes, sizeof(nodes)));
+	return 0;
 }
 
 static int init_nodes(struct numa_policy *policy, const char *option)
@@ -115,7 +126,7 @@ int numa_policy_init(struct numa_policy *policy, const char *option, const struc
 	if (strcmp(option, "local") == 0)
 		err = init_local(policy, local);
 	else if (strcmp(option, "interleave") == 0)
-		init_interleave(policy);
+		err = init_interleave(policy);
 	else
 		err = init_nodes(policy, option);
 	if (err)

@@ -574,6 +574,28 @@ static void test_check(void **state)
 	assert_string_equal(errors, "");
 }
 
+/* Each condition for itself, at both sides of its bound: one that is broken suffices. */
+static void test_check_each(void **state)
+{
+	const uint64_t gib = 1ull << 30;
+
+	(void)state;
+	for (unsigned int i = 0; i < 6; i++) {
+		bool broken = i % 2;
+
+		config.request.window = 16;
+		config.request.srq_depth = i / 2 == 0 ? 16 - broken : 4096;
+		config.memory.size = gib;
+		config.limits.max_value = i / 2 == 1 ? gib / 4 + broken : 1 << 20;
+		config.index.keys = i / 2 == 2 ? gib / 16 + broken : 1000;
+		assert_int_equal(check(), broken ? -EINVAL : 0);
+		assert_int_equal(!*errors, !broken);
+		assert_int_equal(!!strstr(errors, "request.window"), broken && i / 2 == 0);
+		assert_int_equal(!!strstr(errors, "limits.max_value"), broken && i / 2 == 1);
+		assert_int_equal(!!strstr(errors, "index.keys"), broken && i / 2 == 2);
+	}
+}
+
 static void print(char *text)
 {
 	FILE *out = fopen(path, "we");
@@ -676,16 +698,17 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),  CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),     CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),	     CONFIG_TEST(test_values),
-		CONFIG_TEST(test_numa),	     CONFIG_TEST(test_long_line),
-		CONFIG_TEST(test_bytes),     CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),    CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_no_file),   CONFIG_TEST(test_set),
-		CONFIG_TEST(test_max_value), CONFIG_TEST(test_check),
-		CONFIG_TEST(test_print),     CONFIG_TEST(test_print_division),
-		CONFIG_TEST(test_example),   CONFIG_TEST(test_table),
+		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
+		CONFIG_TEST(test_numa),		  CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
+		CONFIG_TEST(test_max_value),	  CONFIG_TEST(test_check),
+		CONFIG_TEST(test_check_each),	  CONFIG_TEST(test_print),
+		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
+		CONFIG_TEST(test_table),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

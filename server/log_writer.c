@@ -56,6 +56,7 @@ static struct {
 	char ring[LOG_WRITER_BYTES];
 	_Atomic uint64_t lost; /* read without the lock */
 	_Atomic int crashed;   /* the thread that died first, 0: none */
+	bool refused;	       /* the thread's: stderr was told that the file takes nothing */
 	pthread_t thread;
 	bool caught[CRASH_SIGNALS]; /* which crash_signals this module handles */
 } writer = {
@@ -148,12 +149,31 @@ static void pause_ms(unsigned int ms)
 	nanosleep(&time, NULL);
 }
 
+/* On stderr, once until the file takes lines again: nobody reads of a full disk in the file. */
+static void say_refused(ssize_t written)
+{
+	char line[LOG_LINE_MAX];
+
+	if (written > 0)
+		writer.refused = false;
+	if (written >= 0 || written == -EINTR || writer.refused || !*log_file())
+		return;
+	writer.refused = true;
+	write_some(STDERR_FILENO, line,
+		   log_format(line, LOG_ERROR,
+			      "log.file = %s: can't write to it: %s; lines wait in memory, and are "
+			      "lost when that is full (log_lines_lost)",
+			      log_file(), strerror((int)-written)),
+		   0);
+}
+
 /* Writes one batch, or as much of it as the file takes now. False: give up. */
 static bool write_batch(const char *batch, size_t length)
 {
 	ssize_t written = write_some(log_descriptor(), batch, length, WAIT_MS);
 	bool go_on;
 
+	say_refused(written);
 	pthread_mutex_lock(&writer.lock);
 	if (written > 0)
 		writer.head += (uint64_t)written;
@@ -306,6 +326,7 @@ static int start_thread(void)
 	pthread_cond_init(&writer.ended, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	writer.stopping = writer.dropping = writer.reopen = false;
+	writer.refused = false;
 	writer.head = writer.tail = writer.unsaid = 0;
 	pthread_mutex_lock(&writer.lock);
 	err = -pthread_create(&writer.thread, NULL, writer_run, NULL);

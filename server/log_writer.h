@@ -5,8 +5,8 @@
  *
  * Lines wait in a ring of LOG_WRITER_BYTES, in their order. When it is full, further lines are lost
  * until half of it was written; then one line says how many. What the file refuses (a full disk) is
- * tried again. Nothing is changed at the descriptor: O_NONBLOCK would hold for all processes that
- * share stderr.
+ * tried again, and a line on stderr says so once. Nothing is changed at the descriptor: O_NONBLOCK
+ * would hold for all processes that share stderr.
  *
  * A process that dies by SIGABRT, SIGSEGV, SIGBUS, SIGFPE or SIGILL first writes what waits; one
  * that is killed by SIGKILL can't.

@@ -196,13 +196,27 @@ static void test_controls(void **state)
 	assert_non_null(strstr(text, "warn a?b?[31m?\xc3\xa4\n"));
 }
 
+/* The next descriptor that is opened: it changes if one was left open. */
+static int lowest_free_fd(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return fd;
+}
+
 static void test_reopen(void **state)
 {
+	int free_fd;
+
 	(void)state;
 	log_info("one");
 	assert_int_equal(rename(path, moved), 0);
 	log_info("two");
+	free_fd = lowest_free_fd();
 	assert_int_equal(log_reopen(), 0);
+	assert_int_equal(lowest_free_fd(), free_fd);
 	log_info("three");
 	assert_int_equal(slurp(moved), 2);
 	assert_int_equal(slurp(path), 1);

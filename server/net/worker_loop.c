@@ -355,6 +355,11 @@ static void worker_wait(struct worker *worker)
 				strerror(-ret));
 }
 
+static bool worker_stops(const struct worker *worker)
+{
+	return atomic_load_explicit(&worker->stop, memory_order_acquire);
+}
+
 /* W3: arms every completion queue, polls once more, and only then sleeps. Returns what it found. */
 static enum activity worker_sleep(struct worker *worker)
 {
@@ -365,7 +370,8 @@ static enum activity worker_sleep(struct worker *worker)
 		if (ibv_req_notify_cq(worker->pollers[i].cq, 0))
 			return ACTIVITY_NONE;
 	found = worker_poll(worker);
-	if (!found && !mailbox_pending(&worker->mailbox))
+	/* The mail that said so may have been taken since the loop looked, and wakes no more. */
+	if (!found && !mailbox_pending(&worker->mailbox) && !worker_stops(worker))
 		worker_wait(worker);
 	return found;
 }
@@ -444,7 +450,7 @@ static void *worker_run(void *arg)
 
 	worker_pin(worker);
 	rcu_register_thread();
-	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
+	while (!worker_stops(worker)) {
 		if (!activity) {
 			polled_ns = worker->store_thread.now_ns;
 			activity = worker_poll(worker);

@@ -144,8 +144,12 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wcs)
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
+	struct fake_device *fake = fake_device_of(cq->context);
+
 	(void)solicited_only;
-	fake_device_of(cq->context)->notify = true;
+	if (fake->before_notify)
+		fake->before_notify(fake);
+	fake->notify = true;
 	return 0;
 }
 

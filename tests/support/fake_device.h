@@ -47,6 +47,8 @@ struct fake_device {
 	void (*connect)(struct fake_device *fake);
 	/* Called when an empty completion queue is polled; may be NULL. */
 	void (*idle)(struct fake_device *fake);
+	/* Called just before the device takes a request for a notification; may be NULL. */
+	void (*before_notify)(struct fake_device *fake);
 	void (*close)(struct fake_device *fake);
 };
 

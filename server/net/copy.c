@@ -21,9 +21,6 @@ void copy_expire(struct worker *worker)
 {
 	struct conn *conn;
 
-	if (TAILQ_EMPTY(&worker->copies))
-		return;
-	store_thread_clock(&worker->store_thread);
 	while ((conn = TAILQ_FIRST(&worker->copies)) &&
 	       worker->store_thread.now_ns - conn->copy_ns >= COPY_NS_MAX)
 		copy_drop(worker, conn);

@@ -23,7 +23,7 @@
 void copy_keep(struct worker *worker, struct conn *conn, struct item *item);
 /* Frees the connection's copy, if it has one. */
 void copy_drop(struct worker *worker, struct conn *conn);
-/* Frees the copies that are older than COPY_NS_MAX. */
+/* Frees the copies that are older than COPY_NS_MAX, by the store thread's last reading. */
 void copy_expire(struct worker *worker);
 
 #endif /* KVD_SERVER_NET_COPY_H */

@@ -382,8 +382,9 @@ static enum activity worker_sleep(struct worker *worker)
  */
 static enum activity worker_rest(struct worker *worker)
 {
+	store_thread_clock(
+		&worker->store_thread); /* for windows_expire() after the next poll, too */
 	copy_expire(worker);
-	store_thread_clock(&worker->store_thread); /* for windows_expire(), after the next poll */
 	store_thread_idle(&worker->store_thread);
 	return !worker->limits.busy && !windows_due(worker) ? worker_sleep(worker) : ACTIVITY_NONE;
 }
@@ -459,6 +460,8 @@ static void *worker_run(void *arg)
 		if (worker_read_mail(worker))
 			activity = ACTIVITY_AWAITED;
 		pull_expire(worker);
+		/* Also in a worker that never rests. */
+		copy_expire(worker);
 		if (deferred_run(worker))
 			activity = ACTIVITY_AWAITED;
 		rcu_quiescent_state();

@@ -111,6 +111,7 @@ static void memory_lines(struct lines *l, const struct stats_source *source)
 	number(l, "item_memory_bytes", memory_bytes(source->store->memory));
 	number(l, "item_memory_live_bytes", THREADS_SUM(stats.live_bytes));
 	number(l, "item_memory_failures", THREADS_SUM(cache.failures));
+	number(l, "held.limbo", THREADS_SUM(limbo.count));
 }
 
 static void store_lines(struct lines *l, const struct stats_source *source)
@@ -141,6 +142,10 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 #undef X
 #define X(name, help) number(l, #name, sum_workers(source, offsetof(struct worker, stats.name)));
 	WORKER_STATS(X)
+#undef X
+#define X(name, help)                                                                              \
+	number(l, "held." #name, sum_workers(source, offsetof(struct worker, held.name)));
+	HELD_STATS(X)
 #undef X
 }
 
@@ -231,6 +236,9 @@ void stats_help(FILE *out)
 	fprintf(out, "  worker.turns_%-11s %s\n", #name,                                           \
 		"turns that took so long at most, and longer than those of the line before");
 	TURN_CLASSES(X)
+#undef X
+#define X(name, help) fprintf(out, "  held.%-19s %s\n", #name, help);
+	HELD_STATS(X)
 #undef X
 #define X(name, help) fprintf(out, "  memory.%-17s %s\n", #name, help);
 	MEMORY_STATS(X)

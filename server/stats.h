@@ -39,7 +39,8 @@
 	X(memory.pad, "bytes at the end that are not used")                                        \
 	X(item_memory_bytes, "bytes for items and overflow buckets now")                           \
 	X(item_memory_live_bytes, "bytes of all items: header, key and value")                     \
-	X(item_memory_failures, "times no block of a size was free at once")
+	X(item_memory_failures, "times no block of a size was free at once")                       \
+	X(held.limbo, "large items and overflow buckets that wait until no reader uses them")
 
 /* X(name, help): of the turns of all workers. They are followed by the histogram, TURN_CLASSES. */
 #define TURN_STATS(X)                                                                              \

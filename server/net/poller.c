@@ -54,7 +54,8 @@ static int poller_init_buffers(struct poller *poller)
 	/* The first srq_depth buffers are posted as receives. */
 	for (i = count; i > poller->limits.srq_depth; i--)
 		buffer_put(poller, i - 1);
-	poller->spare_buffers = poller->limits.srq_depth / 4;
+	poller->free_max = poller->free_count;
+	poller->spare_buffers = poller->spare_buffers_max = poller->limits.srq_depth / 4;
 	return 0;
 }
 
@@ -109,6 +110,7 @@ static int poller_cq_size(struct poller *poller)
 	poller->spare_sends = 2 * limits->srq_depth;
 	if (poller->spare_sends > cqes_max - cqes_needed(limits, limits->conns_max))
 		poller->spare_sends = cqes_max - cqes_needed(limits, limits->conns_max);
+	poller->spare_sends_max = poller->spare_sends;
 	return (int)(cqes_needed(limits, limits->conns_max) + poller->spare_sends);
 }
 
@@ -151,6 +153,7 @@ static int recvs_post(struct poller *poller, const uint32_t *buffers, unsigned i
 	}
 	err = count ? ibv_post_srq_recv(poller->srq, wrs, &bad) : 0;
 	*posted = err ? (unsigned int)(bad - wrs) : count;
+	poller->posted += *posted;
 	return -err;
 }
 

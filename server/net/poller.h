@@ -62,6 +62,7 @@ struct poller_limits {
 struct window_pool {
 	uint32_t lendable; /* receives for windows larger than 1, of clients whose windows move */
 	uint32_t left;	   /* that no window covers */
+	uint32_t left_max; /* the same without connections */
 	uint32_t share;	   /* window of each active connection */
 	uint32_t fixed;	   /* window of a client that takes the first one for good */
 	uint32_t active_count;
@@ -83,11 +84,14 @@ struct poller {
 	struct buffer *buffers;
 	uint32_t *free; /* stack of buffers that are free for responses */
 	uint32_t free_count;
-	uint32_t spare_buffers;	   /* free buffers that connections may take beyond their windows */
-	uint32_t spare_sends;	   /* work requests that they may have outstanding beyond theirs */
+	uint32_t spare_buffers; /* free buffers that connections may take beyond their windows */
+	uint32_t spare_sends;	/* work requests that they may have outstanding beyond theirs */
+	/* These three without connections, for the statistics (server/net/held.h). */
+	uint32_t free_max, spare_buffers_max, spare_sends_max;
 	uint32_t inline_max;	   /* bytes of the longest message that is sent inline */
 	struct deferred *deferred; /* one for each receive buffer: server/net/deferred.h */
 	struct cds_lfht *conns;	   /* by qp_num */
+	uint32_t posted;	   /* receives that the device has, or has completed just now */
 	uint32_t unposted;	   /* receive buffers that the device refused, linked by next */
 	uint32_t unposted_count;
 	uint64_t taken; /* completions, since the start */

@@ -7,6 +7,7 @@
 
 #include "server/net/copy.h"
 #include "server/net/execute.h"
+#include "server/net/held.h"
 #include "server/net/snapshot.h"
 #include "server/net/worker.h"
 
@@ -112,6 +113,7 @@ static bool stats_ask(struct deferred *deferred)
 	query->stats = NULL;
 	query->stats_place = (struct snapshot_place){ 0 };
 	deferred->query.asked = true;
+	held_show(deferred->conn->poller->worker);
 	query_send(deferred->conn, WIRE_STATS, 0);
 	return true;
 }

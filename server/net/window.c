@@ -35,7 +35,7 @@ void window_pool_init(struct poller *poller)
 	TAILQ_INIT(&pool->active);
 	pool->active_count = 0;
 	pool->lendable = limits->srq_depth - limits->admins_max - limits->conns_max;
-	pool->left = pool->lendable;
+	pool->left = pool->left_max = pool->lendable;
 	pool->fixed = share_of(poller, limits->conns_max);
 	share_update(poller);
 }

@@ -97,6 +97,26 @@ struct worker_stats {
 #undef X
 };
 
+/* What connections hold now, likewise, as held.NAME: server/net/held.h. */
+#define HELD_STATS(X)                                                                              \
+	X(receives, "receives that are not posted: of requests, or refused by the device")         \
+	X(response_buffers, "buffers of responses, or of results, that are not sent")              \
+	X(spare_buffers, "of those, beyond the windows of their connections")                      \
+	X(spare_sends, "work requests outstanding beyond the windows of their connections")        \
+	X(windows, "receives that windows larger than 1 cover")                                    \
+	X(pulls, "large values that are being READ from clients, or have arrived and are summed")  \
+	X(pull_bytes, "memory that they hold of memory.pull_share")                                \
+	X(pull_waits, "large values that wait for such memory")                                    \
+	X(build_bytes, "the same of appends to large values, and of copies of them")               \
+	X(build_waits, "appends to large values, and copies of them, that wait for memory")        \
+	X(copy_bytes, "copies of large values that clients READ")
+
+struct held_stats {
+#define X(name, help) uint64_t name;
+	HELD_STATS(X)
+#undef X
+};
+
 struct stats_source;
 
 /* What the workers of a server share; constant while they run. */
@@ -136,6 +156,8 @@ struct worker {
 	struct worker_stats stats;
 	struct turn turn;
 	struct turn_stats turns;
+	struct held_stats held;	 /* as of the last held_show() */
+	unsigned int held_turns; /* all, modulo HELD_TURNS */
 	TAILQ_HEAD(copy_list, conn)
 	copies; /* connections that have a copy, oldest first; server/net/copy.h */
 	uint64_t copies_bytes;

@@ -17,6 +17,7 @@
 #include "server/net/conn.h"
 #include "server/net/copy.h"
 #include "server/net/deferred.h"
+#include "server/net/held.h"
 #include "server/net/keepalive.h"
 #include "server/net/pace.h"
 #include "server/net/pull.h"
@@ -126,6 +127,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 	struct conn *conn;
 
 	if (wr_id_kind(wc->wr_id) == WR_RECV) {
+		poller->posted--;
 		if (!batch_add(batch, poller, wc))
 			batch->recvs[batch->recv_count++] = wr_id_buffer(wc->wr_id);
 		return;
@@ -194,6 +196,8 @@ static void worker_turn_end(struct worker *worker)
 {
 	store_thread_clock(&worker->store_thread);
 	turn_end(&worker->turn, &worker->turns, worker->store_thread.now_ns);
+	if (++worker->held_turns % HELD_TURNS == 0)
+		held_show(worker);
 }
 
 /* Takes up to BATCH_MAX completions, executes the requests in them and responds (W2, W4). */
@@ -386,6 +390,7 @@ static enum activity worker_rest(struct worker *worker)
 		&worker->store_thread); /* for windows_expire() after the next poll, too */
 	copy_expire(worker);
 	store_thread_idle(&worker->store_thread);
+	held_show(worker);
 	return !worker->limits.busy && !windows_due(worker) ? worker_sleep(worker) : ACTIVITY_NONE;
 }
 

@@ -5,10 +5,11 @@
 #include <urcu-qsbr.h>
 
 #include "common/barrier.h"
+#include "common/util/stat.h"
 
 void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
 {
-	unsigned int i;
+	uint64_t i;
 
 	if (!limbo->count)
 		return;
@@ -22,13 +23,14 @@ void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
 			mem_free_bucket(cache, limbo->entries[i].p);
 		}
 	}
-	limbo->count = 0;
+	stat_set(&limbo->count, 0);
 	limbo->bytes = 0;
 }
 
 void limbo_add(struct limbo *limbo, struct mem_cache *cache, void *p, size_t bytes)
 {
-	limbo->entries[limbo->count++] = (struct limbo_entry){ p, bytes };
+	limbo->entries[limbo->count] = (struct limbo_entry){ p, bytes };
+	stat_add(&limbo->count, 1);
 	limbo->bytes += bytes;
 	if (limbo->count == LIMBO_MAX || limbo->bytes > memory_bytes(cache->memory) / LIMBO_SHARE)
 		limbo_empty(limbo, cache);

@@ -33,7 +33,7 @@ struct limbo_entry {
 
 struct limbo {
 	struct limbo_entry entries[LIMBO_MAX];
-	unsigned int count;
+	uint64_t count; /* other threads may read it */
 	uint64_t bytes;
 };
 

@@ -433,12 +433,14 @@ static void stats_add_class(struct memory *memory, unsigned int class_id,
 			    struct memory_stats *stats)
 {
 	struct size_class *size_class = &memory->classes[class_id];
-	uint64_t cached = magazines_count(memory, class_id), pages, free;
+	uint64_t cached = magazines_count(memory, class_id), pages, free, ends;
 
 	mem_lock(&size_class->lock);
 	pages = size_class->slab_pages;
 	free = size_class->free;
+	ends = size_class->slab_ends;
 	mem_unlock(&size_class->lock);
+	stats->slab_ends += ends;
 	if (class_id == CLASS_BUCKETS) {
 		stats->bucket_slabs = pages * PAGE_BYTES;
 		stats->bucket_slabs_free = (free + cached) * size_class->bytes;

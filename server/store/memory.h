@@ -47,6 +47,7 @@ struct memory;
 	X(item_slabs_free, "of those, free blocks, the ones in threads' magazines included")       \
 	X(bucket_slabs, "slabs of overflow buckets")                                               \
 	X(bucket_slabs_free, "of those, free blocks")                                              \
+	X(slab_ends, "of both, ends that are too short for a block")                               \
 	X(large, "pages of items that are too large for a slab")                                   \
 	X(evacuating, "pages that are being emptied now")
 

@@ -121,6 +121,11 @@ static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t bl
 	slab->first_word = 0;
 }
 
+static uint32_t slab_end(const struct size_class *size_class, const struct slab *slab)
+{
+	return slab->pages * PAGE_BYTES - slab->blocks * size_class->bytes;
+}
+
 /* Creates a slab with all blocks free. NULL: no pages or no descriptor. */
 static struct slab *do_slab_create(struct memory *memory, unsigned int class_id)
 {
@@ -149,6 +154,7 @@ static struct slab *do_slab_create(struct memory *memory, unsigned int class_id)
 	size_class->slab_pages += slab->pages;
 	size_class->free += slab->blocks;
 	hint_store(&size_class->available, size_class->available + slab->blocks);
+	size_class->slab_ends += slab_end(size_class, slab);
 	do_slab_list(memory, slab);
 	return slab;
 }
@@ -170,6 +176,7 @@ static void do_slab_destroy(struct memory *memory, struct slab *slab)
 	size_class->free -= slab->blocks;
 	if (!slab->evacuating)
 		hint_store(&size_class->available, size_class->available - slab->blocks);
+	size_class->slab_ends -= slab_end(size_class, slab);
 	page_heap_free(&memory->heap, slab->page);
 	do_descriptor_free(memory, slab);
 }

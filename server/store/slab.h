@@ -58,6 +58,7 @@ struct size_class {
 	uint32_t *slab_ids; /* of all of them: indexes into memory.slabs */
 	uint32_t lists[SLAB_LISTS];
 	uint64_t slab_pages; /* of all its slabs */
+	uint64_t slab_ends;  /* bytes of their ends, too short for a block */
 	uint64_t free; /* free blocks, also of slabs being evacuated; not those in magazines */
 };
 

@@ -44,6 +44,19 @@ held_connections() {
 	grep -qx "holding $held" "$tmp/held" && stat_is connections $((held + 1))
 }
 
+# The list of clients takes many responses.
+all_are_listed() {
+	kvctl clients >"$tmp/clients" || return 1
+	wc -l "$tmp/clients"
+	[ "$(wc -l <"$tmp/clients")" = $((held + 1)) ] &&
+		[ "$(sort -u "$tmp/clients" | wc -l)" = $((held + 1)) ]
+}
+
+# Each has sent a HELLO at least, to one of two workers.
+all_workers_are_counted() {
+	[ $(($(stat_of responses) - responses)) -ge "$held" ]
+}
+
 one_too_many() { # limit, reason
 	grep -q "^refused after $1: .*$2" "$tmp/held" && grep -qx "holding $1" "$tmp/held" &&
 		logged "connection refused: $2"
@@ -66,8 +79,11 @@ check "the server starts" server_start -o server.max_connections=1024 \
 	-o request.srq_depth=4096 -o log.level=info || finish
 checks_of client connections "$url" "$total" "$at_once"
 check "all are closed" wait_until "$DEADLINE_S" stat_is connections 1
+responses=$(stat_of responses)
 check "$held idle connections at once" hold "$tmp/held" "$held"
 check "all are open" held_connections
+check "each is listed, once" all_are_listed
+check "the statistics are those of all workers" all_workers_are_counted
 check "another client works beside them" works
 check "each of them still works" release "$tmp/held" "$held"
 check "all are closed again" wait_until "$DEADLINE_S" stat_is connections 1

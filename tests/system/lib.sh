@@ -291,40 +291,16 @@ stat_is() {
 	value=$(stat_of "$1") && [ "$value" = "$2" ]
 }
 
-# Prints the bytes of memory that are free: pages, and blocks in slabs. A leaked item or bucket
-# never comes back here.
-memory_free() {
-	stat_of memory.free memory.item_slabs_free memory.bucket_slabs_free
+# Notes what the server holds now, of everything that a client can make it hold: memory, buffers,
+# receives, windows, descriptors, ... (tests/support/held.h).
+held_note() {
+	"$build/tests/system/sys_held" "$url" note "$tmp/held"
 }
 
-# Stores in memory_noted how much is free now: the largest of several samples, since a client that
-# PUTs meanwhile sometimes has two values of its key, and memory just freed may still wait for
-# readers.
-LOOKS=10
-memory_note() {
-	local now
-	memory_noted=0
-	for _ in $(seq $LOOKS); do
-		now=$(memory_free) || return 1
-		[ "$now" -le "$memory_noted" ] || memory_noted=$now
-	done
-	[ "$memory_noted" -gt 0 ]
-}
-
-memory_is_back() {
-	local now
-	now=$(memory_free) && [ "$now" -ge "$memory_noted" ]
-}
-
-# connections: waits until there are so many, this one included, and until as much memory is free as
-# memory_note stored. The server releases what a killed client held some time after its end.
+# connections: waits until there are so many, this one included, and until the server holds no more
+# than held_note has noted. It releases what a killed client held some time after its end.
 nothing_is_held() {
-	wait_until "$DEADLINE_S" stat_is connections "$1" &&
-		wait_until "$DEADLINE_S" memory_is_back && return 0
-	kvctl stats |
-		grep -E '^(connections|items|inserts|removes|overflow|pulls|item_memory|memory\.)'
-	echo "free: $memory_noted bytes before, $(memory_free) now"
-	return 1
+	"$build/tests/system/sys_held" "$url" wait "$tmp/held" "$1"
 }
 
 # variable for the pid, file for the output, arguments...: starts sys_client in the background
@@ -363,6 +339,8 @@ freeze() {
 	for task in "/proc/$server_pid/task/"*; do
 		[ "$(cat "$task/comm")" != "$1" ] || tid=${task##*/}
 	done
+	# Threads of a sanitizer have the name of the process, too.
+	[ "$1" != kvd ] || tid=$server_pid
 	[ -n "$tid" ] || { echo "the server has no thread $1" && return 1; }
 	: >"$tmp/freezer"
 	"$build/tests/system/sys_supervise" freeze "$tid" >>"$tmp/freezer" 2>&1 &

@@ -12,6 +12,11 @@ limited() {
 	[ "$(stat_of requests_limited)" -gt 0 ]
 }
 
+# Their values are no leak.
+nothing_is_left() {
+	kvctl flush && nothing_is_held 1
+}
+
 check "the server starts" server_start
 check "one request after the other, without a limit" kvctl put key value
 check "none is refused" stat_is requests_limited 0
@@ -19,15 +24,19 @@ check "the server stops" server_stop
 
 check "the server starts with a limit of requests" server_start \
 	-o limits.connection_requests=$RATE || finish
+check "what the server holds is noted" held_note
 checks_of "$build/tests/system/sys_limits" requests "$url" $RATE
 check "refused requests are counted" limited
 check "the error names the option" grep -q 'limits.connection_requests' "$tmp/checks.out"
 check "nobody lost a connection" stat_is connections_failed 0
+check "nothing is left of them" nothing_is_left
 check "the server stops" server_stop
 
 check "the server starts with a limit of bytes" server_start -o limits.connection_bytes=$BYTES
+check "what the server holds is noted" held_note
 checks_of "$build/tests/system/sys_limits" bytes "$url" $((2 << 20))
 check "refused requests are counted" limited
 check "nobody lost a connection" stat_is connections_failed 0
+check "nothing is left of them" nothing_is_left
 check "the server stops" server_stop
 finish

@@ -8,8 +8,9 @@
  *
  * A case checks what the server does with this client. After each case the server has to log what
  * happened (LOG is its log file), and a good client, which uses libkvd, must be able to connect and
- * find `precious` = `intact`. Prints `ok` and `FAIL` lines as tests/system/lib.sh does; the exit
- * status is 0 if nothing failed.
+ * find `precious` = `intact`. And all that the server held for this client must come back: memory,
+ * buffers, receives, windows, descriptors, ... (tests/support/held.h). Prints `ok` and `FAIL` lines
+ * as tests/system/lib.sh does; the exit status is 0 if nothing failed.
  */
 #include <errno.h>
 #include <regex.h>
@@ -25,6 +26,7 @@
 #include "client/kvd.h"
 #include "common/util/clock.h"
 #include "common/wire.h"
+#include "tests/support/held.h"
 #include "tests/support/raw_peer.h"
 
 #define STATS_BYTES (64u << 10)
@@ -959,30 +961,124 @@ static bool pull_begins(struct raw_peer *p, struct kvd *db, uint64_t pulls)
 	return true;
 }
 
-/* Dies while the server pulls. tests/system/crash.sh checks what the server does then. */
-static const char *case_die_in_pull(void)
+/* Returns when the server pulls a second value of kkkkk, or why it does not. */
+static const char *second_pull(struct raw_peer *p)
 {
 	struct kvd *db = good_client_open();
 	uint64_t pulls;
-	struct raw_peer p;
 
 	if (!db)
 		return kvd_error(NULL);
-	raw_greet(&p);
+	raw_greet(p);
 	/* The first one is served, with the probe before it. */
-	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)) ||
-	    !raw_wait(&p, raw_is_responded) || p.closed || p.response.status)
+	if (raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, 1u << 20)) ||
+	    !raw_wait(p, raw_is_responded) || p->closed || p->response.status)
 		return "the first pull is not done";
 	if (kvd_delete(db, "kkkkk", 5))
 		return "its key is not there";
 	pulls = server_stat(db, "pulls");
-	p.sends_done = 0;
-	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)))
+	p->sends_done = 0;
+	if (raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, 1u << 20)))
 		return "can't send";
-	if (!pull_begins(&p, db, pulls))
+	if (!pull_begins(p, db, pulls))
 		return "the server did not begin to pull";
+	kvd_close(db);
+	return NULL;
+}
+
+/* Dies while the server pulls. tests/system/crash.sh checks what the server does then. */
+static const char *case_die_in_pull(void)
+{
+	struct raw_peer p;
+	const char *why = second_pull(&p);
+
+	if (why)
+		return why;
 	kill(getpid(), SIGKILL);
 	return "alive after SIGKILL";
+}
+
+/* Whether the value that the server pulled is stored. */
+static const char *second_pull_stored(struct raw_peer *p)
+{
+	static uint8_t value[1u << 20];
+	struct kvd *db = good_client_open();
+	struct kvd_item item = { 0 };
+	bool same;
+
+	if (!db)
+		return kvd_error(NULL);
+	same = !kvd_get(db, "kkkkk", 5, value, sizeof(value), &item) &&
+	       item.value_len == sizeof(value) && !memcmp(value, raw_data(p), sizeof(value));
+	kvd_close(db);
+	return same ? NULL : "it is not stored";
+}
+
+/* Stops while the server pulls, until tests/system/stalls.sh lets it go on. */
+static const char *case_stop_in_pull(void)
+{
+	struct raw_peer p;
+	const char *why = second_pull(&p);
+
+	if (why)
+		return why;
+	kill(getpid(), SIGSTOP);
+	if (!raw_wait(&p, raw_is_responded) || p.closed)
+		return "the connection was closed";
+	why = p.response.status ? "the value was refused" : second_pull_stored(&p);
+	raw_close(&p);
+	return why;
+}
+
+/* Leaves with a copy that the server keeps for it to READ. */
+static const char *case_copy_left(void)
+{
+	const struct wire_request head = { .op = WIRE_GET, .key_len = 5, .id = 8 };
+	struct raw_peer p;
+
+	raw_greet(&p);
+	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)) ||
+	    !raw_wait(&p, raw_is_responded) || p.closed || p.response.status)
+		return "the value is not stored";
+	if (raw_send(&p, raw_fill(&p, &head, 5, 0)) || !raw_wait(&p, raw_is_responded) ||
+	    p.closed || p.response.status || !(p.response.flags & WIRE_R_COPY))
+		return "there is no copy";
+	raw_close(&p);
+	return NULL;
+}
+
+/* Leaves a value that waits in limbo when it is replaced: large, but not too large for that. */
+static const char *case_limbo_left(void)
+{
+	struct raw_peer p;
+
+	raw_greet(&p);
+	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 40000)) ||
+	    !raw_wait(&p, raw_is_responded) || p.closed || p.response.status)
+		return "the value is not stored";
+	raw_close(&p);
+	return NULL;
+}
+
+/* Leaves a value that is pinned, which somebody else replaces. */
+static const char *case_pin_left(void)
+{
+	const struct wire_request head = {
+		.op = WIRE_PUT,
+		.flags = WIRE_F_PIN,
+		.key_len = 5,
+		.value_len = 100,
+		.pin = 60,
+		.id = 9,
+	};
+	struct raw_peer p;
+
+	raw_greet(&p);
+	if (raw_send(&p, raw_fill(&p, &head, 5, 100)) || !raw_wait(&p, raw_is_responded) ||
+	    p.closed || p.response.status)
+		return "the value is not pinned";
+	raw_close(&p);
+	return NULL;
 }
 
 /* A value that the protocol allows, but that is larger than max_value of this server. */
@@ -1589,6 +1685,9 @@ static const struct {
 	{ "pull_half", "any", "closed: ", case_pull_half },
 	{ "pull_too_large", "any", ANY, case_pull_too_large },
 	{ "pull_twice", "any", ANY, case_pull_twice },
+	{ "copy_left", "any", ANY, case_copy_left },
+	{ "limbo_left", "any", ANY, case_limbo_left },
+	{ "pin_left", "any", ANY, case_pin_left },
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
 	{ "pull_stalled", "special", "closed: it did not serve a READ of no bytes",
 	  case_pull_never },
@@ -1601,6 +1700,7 @@ static const struct {
 	{ "vanish", "special", "closed: (the client's device did not answer|transport retry)",
 	  case_vanish },
 	{ "die_in_pull", "special", ANY, case_die_in_pull },
+	{ "stop_in_pull", "special", ANY, case_stop_in_pull },
 	{ "read_early", "any", ANY, case_read_early },
 	{ "read_before", "any", ANY, case_read_before },
 	{ "read_across_start", "any", ANY, case_read_across_start },
@@ -1737,6 +1837,65 @@ static const char *good_client_works(void)
 	return item.value_len == 6 && !memcmp(value, "intact", 6) ? NULL : "data is not intact";
 }
 
+/*
+ * The key that cases write, and its value before the first one: after each it is put back, so that
+ * only what leaked makes a difference.
+ */
+#define WRITTEN "kkkkk"
+#define WRITTEN_LEN 5
+
+static char written[RAW_RECV_BYTES];
+static size_t written_len;
+static bool was_written;
+static struct held held;
+/* It does not come back: it is noted anew, and the next cases, which may leak more, wait less. */
+#define LEAKED_DEADLINE_NS 1000000000ull
+static bool leaked;
+
+static const char *written_restore(struct kvd *db)
+{
+	enum kvd_status status;
+
+	if (was_written)
+		status = kvd_put(db, WRITTEN, WRITTEN_LEN, written, written_len, NULL, NULL);
+	else
+		status = kvd_delete(db, WRITTEN, WRITTEN_LEN);
+	return status == KVD_OK || status == KVD_NOT_FOUND ? NULL : "the key can't be put back";
+}
+
+/* Before the first case. */
+static void note_all(void)
+{
+	struct kvd *db = good_client_open();
+	struct kvd_item item = { 0 };
+
+	if (!db)
+		raw_die(kvd_error(NULL), 0);
+	was_written = !kvd_get(db, WRITTEN, WRITTEN_LEN, written, sizeof(written), &item);
+	written_len = item.value_len;
+	if (!held_note(db, &held))
+		raw_die("what the server holds", 0);
+	kvd_close(db);
+}
+
+/* After each case. */
+static const char *nothing_is_held(void)
+{
+	struct kvd *db = good_client_open();
+	const char *error;
+
+	if (!db)
+		return "no good client can connect";
+	error = written_restore(db);
+	if (!error && !held_wait(db, &held, leaked ? LEAKED_DEADLINE_NS : RAW_DEADLINE_NS)) {
+		error = "the server still holds something";
+		leaked = true;
+		(void)held_note(db, &held);
+	}
+	kvd_close(db);
+	return error;
+}
+
 static bool run_case(size_t i)
 {
 	long from = log_size(), recent = from > RECENT_BYTES ? from - RECENT_BYTES : 0;
@@ -1748,6 +1907,8 @@ static bool run_case(size_t i)
 		error = "not logged within the deadline";
 	if (!error)
 		error = good_client_works();
+	if (!error)
+		error = nothing_is_held();
 	printf("%s %s%s%s\n", error ? "FAIL " : "ok   ", cases[i].name, error ? ": " : "",
 	       error ? error : "");
 	if (error)
@@ -1791,6 +1952,7 @@ int main(int argc, char **argv)
 	}
 	raw_url = argv[1];
 	log_path = argv[2];
+	note_all();
 	for (i = 3; i < argc; i++)
 		good &= run_named(argv[i]);
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -37,6 +37,7 @@ static void *must(void *p, const char *what)
 
 struct store_thread test_threads[TEST_THREADS_MAX];
 unsigned int test_thread_count;
+uint64_t test_store_taken;
 
 void test_store_create_with(struct store *store, uint64_t bytes, uint32_t level,
 			    unsigned int threads, const struct store_options *options)
@@ -49,6 +50,7 @@ void test_store_create_with(struct store *store, uint64_t bytes, uint32_t level,
 	all.level = level;
 	all.value_max = VALUE_MAX;
 	test_thread_count = threads;
+	test_store_taken = 0;
 	ok = threads <= TEST_THREADS_MAX && !store_create(store, &all);
 	for (unsigned int i = 0; ok && i < threads; i++)
 		ok = !store_thread_init(&test_threads[i], &store->table, (uint8_t)i);
@@ -64,6 +66,12 @@ void test_store_create(struct store *store, uint64_t bytes, uint32_t level, unsi
 
 void test_store_destroy(struct store *store)
 {
+	const char *error = test_store_check(store, NULL);
+
+	if (error) {
+		fprintf(stderr, "store fixture: at the end of the test: %s\n", error);
+		exit(EXIT_FAILURE);
+	}
 	for (unsigned int i = 0; i < test_thread_count; i++)
 		store_thread_release(&test_threads[i]);
 	store_destroy(store);
@@ -245,22 +253,40 @@ static const char *check_apart(struct walk *walk)
 static const char *check_counts(const struct walk *walk)
 {
 	uint64_t items = 0, overflow = 0, bytes = 0;
+	int64_t keys = atomic_load(&walk->store->table.items);
 
 	/* If there is a maintenance thread, its store thread is one of these. */
 	for (unsigned int i = 0; i < walk->store->table.thread_count; i++) {
 		const struct store_thread *w = walk->store->table.threads[i];
 
+		keys += w->items_unreported;
 		items += stat_read(&w->stats.inserts) - stat_read(&w->stats.removes);
 		overflow += stat_read(&w->stats.overflow_buckets);
 		bytes += stat_read(&w->cache.allocated_bytes) - stat_read(&w->cache.freed_bytes);
 	}
 	if (items != walk->census.items)
 		return "inserts minus removes is not the number of items";
+	if (keys != (int64_t)walk->census.items)
+		return "the number of keys that the index grows by is not that of the items";
 	if (overflow != walk->census.overflow_buckets)
 		return "overflow buckets are miscounted";
-	if (bytes != walk->census.class_bytes)
+	if (bytes != walk->census.class_bytes + test_store_taken)
 		return "memory in use is not that of all items and overflow buckets";
 	return NULL;
+}
+
+/* What is not free is in use: a block that was lost on its way back is neither. */
+static const char *check_memory(const struct walk *walk)
+{
+	struct memory_stats stats;
+	uint64_t used;
+
+	memory_stats(walk->store->memory, &stats);
+	used = stats.item_slabs + stats.bucket_slabs + stats.large - stats.item_slabs_free -
+	       stats.bucket_slabs_free - stats.slab_ends;
+	return used == walk->census.class_bytes + test_store_taken ?
+		       NULL :
+		       "memory is neither free nor in use";
 }
 
 /* Pins end now, as far as any thread's clock has come. */
@@ -312,6 +338,8 @@ const char *test_store_check(struct store *store, struct store_census *census)
 		error = check_apart(&walk);
 	if (!error)
 		error = check_counts(&walk);
+	if (!error)
+		error = check_memory(&walk);
 	if (!error)
 		error = check_pins(&walk);
 	if (census)

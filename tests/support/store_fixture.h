@@ -15,6 +15,8 @@
 /* The store threads of the test's store. A program has one store at a time. */
 extern struct store_thread test_threads[TEST_THREADS_MAX];
 extern unsigned int test_thread_count;
+/* Bytes that the test has allocated for itself, and keeps. */
+extern uint64_t test_store_taken;
 
 /* What test_store_check() counted. */
 struct store_census {
@@ -36,6 +38,7 @@ struct store_census {
 void test_store_create(struct store *store, uint64_t bytes, uint32_t level, unsigned int threads);
 void test_store_create_with(struct store *store, uint64_t bytes, uint32_t level,
 			    unsigned int threads, const struct store_options *options);
+/* What test_store_check() checks must hold, or the process ends: nothing has leaked. */
 void test_store_destroy(struct store *store);
 
 /*
@@ -46,7 +49,8 @@ void test_store_destroy(struct store *store);
  *  - every key is in its own chain, once;
  *  - items and overflow buckets are inside the heap and do not overlap;
  *  - versions are unique;
- *  - the store threads' counts of items, overflow buckets and bytes are right, and those of pins.
+ *  - the store threads' counts of items, overflow buckets and bytes are right, and those of pins;
+ *  - all other memory is free.
  * No store thread may be in use meanwhile. @census may be NULL.
  */
 const char *test_store_check(struct store *store, struct store_census *census);

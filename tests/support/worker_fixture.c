@@ -17,6 +17,7 @@
 #include "common/sum.h"
 #include "common/util/stat.h"
 #include "server/net/budget.h"
+#include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
@@ -167,6 +168,7 @@ static void poller_setup(void)
 		.limits = { .srq_depth = TEST_RECVS,
 			    .buffer_bytes = TEST_BUFFER_BYTES,
 			    .signal_every = TEST_WINDOW },
+		.posted = TEST_RECVS,
 		.srq = &srq,
 		.mr = &mr,
 		.inline_max = sizeof(struct wire_response),
@@ -218,12 +220,21 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 
 void test_worker_destroy(void)
 {
+	const char *error;
+
 	for (unsigned int i = 0; i < TEST_CONNS; i++) {
 		assert_false(deferred_pending(&test_conns[i].conn));
 		assert_int_equal(test_conns[i].conn.deferred_count, 0);
 		test_conn_complete(&test_conns[i]);
 		assert_int_equal(test_conns[i].conn.buffers, 0);
+		copy_drop(&test_worker, &test_conns[i].conn);
 	}
+	assert_true(TAILQ_EMPTY(&test_worker.copies));
+	assert_int_equal(test_worker.copies_bytes, 0);
+	assert_int_equal(test_poller->posted + test_poller->unposted_count, TEST_RECVS);
+	assert_int_equal(test_poller->spare_buffers, test_poller->spare_buffers_max);
+	assert_int_equal(test_poller->spare_sends, test_poller->spare_sends_max);
+	assert_int_equal(test_poller->windows.left, test_poller->windows.left_max);
 	assert_false(deferred_run(&test_worker));
 	assert_int_equal(test_poller->free_count, BUFFERS - TEST_RECVS);
 	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
@@ -240,6 +251,14 @@ void test_worker_destroy(void)
 	free(test_poller->buffers);
 	free(test_poller->free);
 	mailbox_release(&control);
+	store_thread_idle(&test_worker.store_thread);
+	/* That the test has set: the superblock has another one. */
+	test_store.region.geometry.value_max =
+		region_superblock(&test_store.region)->geometry.value_max;
+	error = test_store_check(&test_store, NULL);
+	if (error)
+		print_error("%s\n", error);
+	assert_null(error);
 	store_thread_release(&test_worker.store_thread);
 	test_store_destroy(&test_store);
 	rcu_unregister_thread();
@@ -266,6 +285,7 @@ bool test_receive(struct test_conn *c, uint32_t buffer, size_t len)
 	done = request_execute(&responses, &c->conn, &request, hash, buffer);
 	responses_send(&responses);
 	rcu_read_unlock();
+	test_poller->posted -= !done;
 	return done;
 }
 

@@ -47,7 +47,10 @@ extern unsigned int test_recvs_left;	      /* that the device takes until it ref
  * said HELLO, and served a READ. 0.
  */
 int test_worker_create(uint64_t region_bytes, uint64_t value_max);
-/* Nothing is left of any connection, or the test fails. */
+/*
+ * Nothing is left of any connection, or the test fails: requests, receives, buffers, places of
+ * work requests, windows, budgets, copies, memory.
+ */
 void test_worker_destroy(void);
 
 /* A new connection in place of this one. */

@@ -234,6 +234,44 @@ static void lfu_counts(void **state)
 }
 
 /*
+ * Coldness is the time since the last use, whatever the tick is: in its first turn, at its wrap and
+ * beyond. An item of low priority is colder than the coldest other one.
+ */
+static void coldness_goes_around(void **state)
+{
+	static const uint32_t ticks[] = {
+		0, 1, ACCESS_TIME, ACCESS_TIME + 1, ACCESS_TIME * 2 + 5, 1u << 20, UINT32_MAX
+	};
+	static const uint32_t ages[] = { 0, 1, 100, ACCESS_TIME_LOW, ACCESS_TIME };
+	struct store_thread *w = &test_threads[0];
+	struct item item = { .key_len = 8 };
+	const struct access_wish low = { .low = true };
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(ticks) / sizeof(*ticks); i++)
+		for (unsigned int j = 0; j < sizeof(ages) / sizeof(*ages); j++) {
+			uint32_t coldness;
+
+			atomic_store(&store.table.tick, ticks[i]);
+			item.access = access_time_initial(w);
+			atomic_store(&store.table.tick, ticks[i] + ages[j]);
+			coldness = access_time_coldness(w, &item);
+			assert_int_equal(coldness, ages[j] + 1);
+			atomic_store(&store.table.tick, ticks[i]);
+			item.access = access_time_store(w, NULL, &low);
+			atomic_store(&store.table.tick, ticks[i] + ages[j]);
+			assert_true(access_time_coldness(w, &item) >= COLDNESS_LOW);
+			assert_true(COLDNESS_LOW > coldness);
+			if (ages[j] <= ACCESS_TIME_LOW)
+				assert_int_equal(access_time_coldness(w, &item),
+						 COLDNESS_LOW + ages[j]);
+			item.expires = 1;
+			assert_int_equal(access_time_coldness(w, &item), UINT32_MAX);
+			item.expires = 0;
+		}
+}
+
+/*
  * Percent of the memory that must be in items while items of up to 10 kB are put. It varies from
  * run to run: 144 phases on a busy machine ended with 89.8 to 91.2.
  */
@@ -530,6 +568,7 @@ int main(void)
 		CASE(lfu_is_not_swept_by_a_scan, setup_lfu),
 		CASE(lru_is_swept_by_a_scan, setup_lru),
 		CASE(access_records, setup_lru),
+		CASE(coldness_goes_around, setup_lru),
 		CASE(lfu_counts, setup_lfu),
 		CASE(shift_of_sizes, setup_shift_lru),
 		CASE(shift_of_sizes, setup_shift_lfu),

@@ -6,13 +6,30 @@
 
 #include <stdio.h>
 
+#include "server/store/store.h"
 #include "tests/support/store_test.h"
+
+/* What another client does between a touch and the lookup behind it; NULL: nothing. */
+static void (*between)(void);
+
+static enum wire_status hooked_lookup_get(struct store_thread *thread, uint64_t hash,
+					  const void *key, uint32_t key_len, void *buffer,
+					  size_t size, struct item_ref *ref)
+{
+	if (between)
+		between();
+	return lookup_get(thread, hash, key, key_len, buffer, size, ref);
+}
+
+#define lookup_get hooked_lookup_get
+#include "server/net/execute.c"
+#undef lookup_get
 
 #define REGION_BYTES (8u << 20)
 #define RESPONSE_VALUE_BYTES 1000
 
 static uint8_t message[sizeof(struct wire_request) + KEY_MAX + 70000];
-static uint8_t received[RESPONSE_VALUE_BYTES + 1], value[100000];
+static uint8_t received[RESPONSE_VALUE_BYTES + 1], value[100000], found[200];
 static struct wire_response head;
 static struct response_value response_value;
 
@@ -198,7 +215,7 @@ static void arith(void **state)
 	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .delta = 2), WIRE_NOT_A_NUMBER);
 }
 
-static void touch(void **state)
+static void touches(void **state)
 {
 	uint64_t version;
 
@@ -238,6 +255,66 @@ static void get_and_touch(void **state)
 }
 
 /* Whether the key exists: no value, however long it is, and no use of the item. */
+static unsigned int replaced, replaces; /* by another client so far, and at most */
+static bool removes;			/* it removes the key, the last time */
+
+/* Each value is some bytes further. */
+static void replace_between(void)
+{
+	if (replaced == replaces)
+		return;
+	replaced++;
+	if (removes && replaced == replaces) {
+		assert_int_equal(test_store_delete(&store, "k", 1), WIRE_OK);
+		return;
+	}
+	assert_int_equal(test_store_put(&store, "k", 1, value + replaced, 100, NULL), WIRE_OK);
+}
+
+/* Replaces the value so often while GET with touch is executed, with that result. */
+static void touch_met(unsigned int times, bool removed, uint16_t flags, enum wire_status expected)
+{
+	uint32_t expires = expires_after(test_threads[0].now_ns, 5);
+	struct store_value out;
+	uint64_t version;
+
+	assert_int_equal(test_store_put(&store, "k", 1, value, 100, NULL), WIRE_OK);
+	replaced = 0;
+	replaces = times;
+	removes = removed;
+	between = replace_between;
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_TOUCH | flags, .ttl = 5),
+			 expected);
+	between = NULL;
+	assert_int_equal(replaced, times);
+	version = head.version;
+	if (expected) {
+		assert_int_equal(response_value.len, 0);
+		return;
+	}
+	/* The answer has the value that is the key's, and that one was touched. */
+	assert_int_equal(head.expires, expires);
+	assert_int_equal(test_store_get(&store, "k", 1, found, sizeof(found), &out), WIRE_OK);
+	assert_true(out.version == version);
+	assert_int_equal(out.expires, expires);
+	assert_memory_equal(found, value + times, 100);
+	assert_int_equal(response_value.len, flags ? 0 : 100);
+	assert_memory_equal(received, value + times, response_value.len);
+}
+
+/* Touch and GET are on one value, however often another client replaces it between the two. */
+static void get_and_touch_are_one(void **state)
+{
+	(void)state;
+	touch_met(0, false, 0, WIRE_OK);
+	touch_met(1, false, 0, WIRE_OK);
+	touch_met(1, false, WIRE_F_NO_VALUE, WIRE_OK);
+	touch_met(TOUCH_TRIES_MAX - 1, false, 0, WIRE_OK);
+	touch_met(TOUCH_TRIES_MAX, false, 0, WIRE_BUSY);
+	touch_met(1, true, 0, WIRE_NOT_FOUND);
+	touch_met(3, true, 0, WIRE_NOT_FOUND);
+}
+
 static void get_no_value(void **state)
 {
 	static const uint32_t lens[] = { 0, 200, 60000 };
@@ -440,8 +517,9 @@ int main(void)
 		CASE(modes, setup),
 		CASE(deletes, setup),
 		CASE(arith, setup),
-		CASE(touch, setup),
+		CASE(touches, setup),
 		CASE(get_and_touch, setup),
+		CASE(get_and_touch_are_one, setup),
 		CASE(get_no_value, setup_lru),
 		CASE(get_a_long_value, setup),
 		CASE(scan, setup),

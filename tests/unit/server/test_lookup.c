@@ -527,6 +527,7 @@ static void replace_bucket(void)
 static void split_all(void)
 {
 	uint64_t buckets = index_buckets(&store.table);
+	int64_t items = atomic_load(&store.table.items);
 
 	store.table.fill = 1;
 	atomic_store(&store.table.items, 1 << 20);
@@ -534,6 +535,7 @@ static void split_all(void)
 		index_grow(changer);
 	while (index_buckets(&store.table) < 2 * buckets);
 	store.table.fill = STORE_NO_GROWTH;
+	atomic_store(&store.table.items, items);
 }
 
 static void split_twice(void)

@@ -4,8 +4,11 @@
  * compaction. The clock is set while the thread does not run; what it should do is waited for by
  * means of its counters.
  */
+#include <errno.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <urcu-qsbr.h>
 
@@ -246,15 +249,55 @@ static void flush_later(void **state)
 		put(key, 10);
 	stop();
 	set_now(ENGINE_NOW_NS + 3599 * SECOND_NS);
-	assert_int_equal(count_there(0, 100), 100);
+	/* Another one is done a second before that time, and this one not with it. */
+	start();
+	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 3599);
+	WAIT_FOR(maintenance_flushed(&maintenance, early));
+	stop();
 	assert_false(maintenance_flushed(&maintenance, ticket));
+	assert_int_equal(stat_read(&maintenance.stats.flushes), 2);
+	for (key = 0; key < 100; key++)
+		put(key, 10);
 	set_now(ENGINE_NOW_NS + 3600 * SECOND_NS);
 	start();
 	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 	assert_int_equal(count_there(0, 100), 0);
-	assert_int_equal(stat_read(&maintenance.stats.flushes), 2);
+	assert_int_equal(stat_read(&maintenance.stats.flushes), 3);
 	put(1, 10);
 	assert_true(is_there(1));
+}
+
+/*
+ * While a flush is under way a key that is changed gets a version above the flush's, however far
+ * that is ahead of the thread's own; what was stored before counts as absent, and is removed.
+ */
+static void versions_are_above_a_flush(void **state)
+{
+	struct table_change change = { .mode = WIRE_ADD, .value = value, .value_len = 10 };
+	const uint64_t floor = test_threads[0].clock + (1u << 30);
+	uint64_t keys[] = { 1, 2 }, version;
+
+	(void)state;
+	put(1, 10);
+	atomic_store(&store.table.version_floor, floor);
+	for (unsigned int i = 0; i < 2; i++) {
+		change.key = &keys[i];
+		change.key_len = 8;
+		/* The first was there. */
+		assert_int_equal(table_put(&test_threads[0], hash_of(&keys[i], 8), &change),
+				 WIRE_OK);
+		assert_int_equal(STAT(flushed), 1);
+		version = change.version;
+		assert_int_equal(version >> THREAD_ID_BITS, floor + 1 + i);
+		assert_int_equal(table_put(&test_threads[0], hash_of(&keys[i], 8), &change),
+				 WIRE_EXISTS);
+		assert_true(is_there(keys[i]));
+	}
+	/* The flush itself ends where it said. */
+	table_sweep_bucket(&test_threads[0], 0, floor << THREAD_ID_BITS);
+	assert_int_equal(count_there(1, 3), 2);
+	assert_int_equal(STAT(flushed), 1);
+	assert_int_equal(STAT(removes), 1);
 }
 
 static void flushes_have_a_limit(void **state)
@@ -487,11 +530,22 @@ static void nobody_to_wake(void **state)
 {
 	struct table table = { .wake_fd = -1 };
 	struct maintenance none = { .table = NULL };
+	uint64_t count;
 
 	(void)state;
+	errno = 0;
 	table_wake_maintenance(&table);
+	assert_int_equal(errno, 0); /* nothing was written */
 	maintenance_stop(&none);
 	maintenance_release(&none);
+	assert_int_equal(errno, 0);
+	table.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_true(table.wake_fd >= 0);
+	table_wake_maintenance(&table);
+	table_wake_maintenance(&table);
+	assert_int_equal(read(table.wake_fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(count, 2);
+	close(table.wake_fd);
 }
 
 #define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -504,6 +558,7 @@ int main(void)
 		CASE(sweeps_take_their_share, setup_wide),
 		CASE(flush_at_once, setup),
 		CASE(flush_later, setup),
+		CASE(versions_are_above_a_flush, setup),
 		CASE(flushes_have_a_limit, setup),
 		CASE(flush_while_keys_are_stored, setup),
 		CASE(flush_during_a_split, setup),

@@ -474,6 +474,37 @@ static void without_eviction(void **state)
 	assert_int_equal(pinned().fields, 0);
 }
 
+/* An item that was pinned after it was chosen is not evicted before its pin has ended. */
+static void pinned_since_it_was_chosen(void **state)
+{
+	struct table_change change;
+	uint64_t key = 1, hash = hash_of(&key, 8);
+	struct item *item;
+
+	(void)state;
+	for (unsigned int low = 0; low < 2; low++) {
+		pin(key, 10, 100);
+		assert_int_equal(change_mode(key, 10, WIRE_SET, 100, low), WIRE_OK);
+		change = (struct table_change){ .key = &key, .key_len = 8 };
+		assert_int_equal(table_touch(&test_threads[0], hash, &change), WIRE_OK);
+		item = region_at(&store.region, slot_offset(change.slot));
+		assert_false(table_remove_block(&test_threads[0], hash, item, REMOVAL_EVICTED));
+		assert_true(is_there(key));
+		assert_pinned(1, 10);
+		assert_store(NULL);
+		set_now(test_threads[0].now_ns + 102 * SECOND_NS);
+		assert_true(table_remove_block(&test_threads[0], hash, item, REMOVAL_EVICTED));
+		assert_false(is_there(key));
+		assert_int_equal(STAT(evictions), low + 1);
+		assert_int_equal(STAT(evictions_low), low);
+		assert_pinned(0, 0);
+		/* It is not there any more. */
+		assert_false(table_remove_block(&test_threads[0], hash, item, REMOVAL_EVICTED));
+		assert_int_equal(STAT(evictions), low + 1);
+		assert_store(NULL);
+	}
+}
+
 /* In a full chain others go first; but a client can't keep keys out by pinning all of it. */
 static void full_chain(void **state)
 {
@@ -726,6 +757,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(time_is_bounded, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(share_of_nothing, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(without_eviction, setup_none, teardown),
+		cmocka_unit_test_setup_teardown(pinned_since_it_was_chosen, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(full_chain, setup_no_growth, teardown),
 		cmocka_unit_test_setup_teardown(units_come_around, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(threads, setup_wide, teardown),

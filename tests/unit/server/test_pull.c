@@ -1197,6 +1197,56 @@ static void several_values(void **state)
 	assert_int_equal(c->conn.reads_bytes, 0);
 }
 
+/*
+ * A value that can't begin early, since no memory is free, holds nothing of the budget until its
+ * turn comes.
+ */
+static void no_memory_for_an_early_one(void **state)
+{
+	static void *blocks[4096];
+	static size_t bytes[4096];
+	struct mem_cache *cache = &test_worker.store_thread.cache;
+	const struct budget *budget = &test_worker.pull_budget;
+	struct test_conn *c = &test_conns[0];
+	size_t size = REGION_BYTES / 2;
+	unsigned int count = 0;
+	uint64_t held;
+
+	(void)state;
+	prove(c);
+	assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
+	held = c->conn.pull_hold.bytes;
+	assert_int_equal(held, mem_class_bytes(item_bytes(2, SMALL_BYTES)));
+	while (size >= SMALL_BYTES / 2) {
+		blocks[count] = mem_alloc(cache, size);
+		bytes[count] = size;
+		if (blocks[count])
+			assert_true(++count < 4096);
+		else
+			size /= 2;
+	}
+	for (uint32_t n = 1; n < TEST_WINDOW; n++) {
+		assert_false(send_pull(c, n, "b", WIRE_SET, more + n, SMALL_BYTES));
+		assert_int_equal(c->conn.pull_hold.bytes, held);
+		assert_int_equal(budget->held[BUDGET_PROVEN], held);
+		assert_int_equal(c->conn.pulls, 1);
+		assert_int_equal(stat_read(&test_worker.pulls_count), 1);
+	}
+	while (count--)
+		mem_free(cache, blocks[count], bytes[count]);
+	while (c->responses < TEST_WINDOW) {
+		if (c->read_count)
+			serve_read(c);
+		else
+			assert_true(test_turn());
+	}
+	assert_int_equal(c->response.status, WIRE_OK);
+	assert_stored("b", more + TEST_WINDOW - 1, SMALL_BYTES);
+	assert_int_equal(c->conn.pull_hold.bytes, 0);
+	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
+	assert_int_equal(c->conn.pulls, 0);
+}
+
 /* Over RDMA the READs are longer while another value of the connection is outstanding. */
 static void several_over_rdma(void **state)
 {
@@ -1460,6 +1510,7 @@ int main(void)
 		CASE(probed_first),
 		CASE(probe_is_not_answered),
 		CASE(several_values),
+		CASE(no_memory_for_an_early_one),
 		CASE(several_over_rdma),
 		CASE(several_values_and_a_second_look),
 		CASE(order_is_kept),

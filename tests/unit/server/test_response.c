@@ -277,9 +277,50 @@ static void nobody_waits_while_windows_move(void **state)
 	assert_int_equal(poller->windows.left, SRQ_DEPTH - CONNS);
 }
 
+/*
+ * The responses to a connection that stopped in the same batch are not posted, and leave nothing;
+ * those to others are, whatever their place.
+ */
+static void stopped_in_the_batch(void **state)
+{
+	struct response_list responses = { .poller = poller };
+	struct response_wr *response;
+	unsigned int i;
+	uint32_t size;
+
+	(void)state;
+	for (i = 0; i < 8; i++) {
+		response = response_start(&responses, &conns[i % 2].conn, WIRE_GET, i);
+		if (i < 4)
+			continue;
+		assert_non_null(response_buffer(&responses, response, &size));
+		response->value_len = size;
+	}
+	assert_int_equal(conns[0].conn.buffers, 2);
+	assert_int_equal(conns[0].conn.sq_used, 4);
+	conns[0].conn.stopped = true;
+	responses_send(&responses);
+	assert_int_equal(responses.count, 0);
+	assert_int_equal(conns[0].count, 0);
+	assert_int_equal(conns[0].conn.buffers, 0);
+	assert_int_equal(conns[0].conn.sq_used, 0);
+	assert_int_equal(conns[0].conn.responses, 0);
+	assert_int_equal(conns[1].count, 4);
+	assert_int_equal(conns[1].conn.buffers, 2);
+	assert_int_equal(conns[1].conn.responses, 4);
+	while (complete(&conns[1]))
+		;
+	for (i = 0; i < 2; i++)
+		response_release_all(poller, &conns[i].conn);
+	assert_int_equal(poller->free_count, SRQ_DEPTH + SRQ_DEPTH / 4);
+	assert_int_equal(poller->spare_buffers, SRQ_DEPTH / 4);
+	assert_int_equal(poller->spare_sends, SPARE_SENDS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(stopped_in_the_batch, setup, teardown),
 		cmocka_unit_test_setup_teardown(values_beside_deaf, setup, teardown),
 		cmocka_unit_test_setup_teardown(headers_beside_deaf, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_waits_in_vain, setup, teardown),

@@ -471,6 +471,43 @@ static void a_put_in_steps(void **state)
 	assert_all_open();
 }
 
+/*
+ * The value that is appended to got shorter while room was made: the block that is too large now is
+ * given back, and one of the size that is needed is used. So if it got longer.
+ */
+static void room_for_another_length(void **state)
+{
+	static const uint32_t lens[] = { 10, 2900, 6000 };
+	const uint64_t key = 1u << 30;
+	struct room room;
+	struct table_change change = put_with(&key, &room);
+	enum wire_status status;
+
+	(void)state;
+	change.mode = WIRE_APPEND;
+	for (unsigned int i = 0; i < 3; i++) {
+		unsigned int runs = 0;
+
+		assert_int_equal(put(key, 3000), WIRE_OK);
+		fill(0, 100);
+		room_init(&room);
+		while ((status = attempt_put(&test_threads[0], hash_of(&key, 8), &change)) ==
+		       WIRE_BUSY) {
+			assert_true(change_wants_room(&change));
+			run_bounded(&room);
+			if (!runs++)
+				assert_int_equal(put(key, lens[i]), WIRE_OK);
+			assert_true(runs < 10);
+		}
+		assert_int_equal(status, WIRE_OK);
+		assert_true(runs > 0);
+		assert_int_equal(room.bytes, 0);
+		assert_null(room.block);
+		assert_all_open();
+		assert_store(NULL);
+	}
+}
+
 /* Where no room can be made it fails, as it does without steps, and again at once. */
 static void a_put_fails(void **state)
 {
@@ -553,6 +590,7 @@ int main(void)
 		LRU(closed_memory_is_not_drawn),
 		NONE(waits_for_what_others_closed),
 		LRU(a_put_in_steps),
+		LRU(room_for_another_length),
 		NONE(a_put_fails),
 		NONE(a_pinned_slab_is_left_out),
 	};

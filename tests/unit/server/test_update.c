@@ -469,6 +469,80 @@ static void delete_key(void **state)
 	assert_int_equal(STAT(live_bytes), 0);
 }
 
+/* CAS and a conditional DELETE want the very version, in each of its bits. */
+static void versions_are_compared_whole(void **state)
+{
+	uint64_t old = make(LIVE, value, 100);
+	struct store_value out;
+
+	(void)state;
+	for (unsigned int bit = 0; bit <= 64; bit++) {
+		/* Version 0 is none that an item has. */
+		uint64_t other = bit == 64 ? 0 : old ^ 1ull << bit;
+
+		for (unsigned int way = 0; way < 2; way++) {
+			struct table_change change = change_of(WIRE_CAS, value + 1, 100);
+
+			change.version = other;
+			assert_int_equal(ways[way](&change), WIRE_EXISTS);
+		}
+		assert_int_equal(delete_if(other), WIRE_EXISTS);
+	}
+	assert_unchanged(LIVE, value, 100);
+	assert_int_equal(test_store_get(&store, "key", 3, found, sizeof(found), &out), WIRE_OK);
+	assert_true(out.version == old);
+	assert_int_equal(delete_if(old), WIRE_OK);
+	assert_missing();
+}
+
+/*
+ * Guarantee B: whether an item has expired is decided by the clock as it is when nobody can read
+ * the item any more, however old the thread's own reading is.
+ */
+static void changes_read_the_clock(void **state)
+{
+	static const enum wire_put modes[] = { WIRE_REPLACE, WIRE_CAS, WIRE_APPEND, WIRE_PREPEND };
+	struct table_change change;
+	uint64_t number, old;
+
+	(void)state;
+	for (unsigned int i = 0; i < 7; i++)
+		for (int late = 0; late < 2; late++) {
+			enum wire_status status = late ? WIRE_NOT_FOUND : WIRE_OK;
+
+			old = make(LIVE, "123", 3);
+			/* Only the clock itself; some time passes from here to the change. */
+			store.table.clock_base += OLD_EXPIRES * SECOND_NS - ENGINE_NOW_NS -
+						  (late ? 0 : 5 * SECOND_NS);
+			test_threads[0].now_ns = ENGINE_NOW_NS;
+			if (i < 4) {
+				change = change_of(modes[i], value, 3);
+				change.version = old;
+				assert_int_equal(put(&change), status);
+			} else if (i == 4) {
+				assert_int_equal(arith(1, false, &number), status);
+			} else if (i == 5) {
+				change = change_of(WIRE_SET, NULL, 0);
+				assert_int_equal(table_touch(&test_threads[0], hash_of("key", 3),
+							     &change),
+						 status);
+			} else {
+				assert_int_equal(delete_if(old), status);
+			}
+			assert_true(test_threads[0].now_ns > ENGINE_NOW_NS);
+			if (late)
+				assert_missing();
+			assert_store(NULL);
+		}
+	/* And the other way round: what has expired is absent to an ADD. */
+	make(LIVE, "123", 3);
+	store.table.clock_base += OLD_EXPIRES * SECOND_NS - ENGINE_NOW_NS;
+	test_threads[0].now_ns = ENGINE_NOW_NS;
+	change = change_of(WIRE_ADD, value, 3);
+	assert_int_equal(put(&change), WIRE_OK);
+	assert_store(NULL);
+}
+
 /* An item expires at its time and not before. */
 static void expires_to_the_nanosecond(void **state)
 {
@@ -569,23 +643,33 @@ static void pulled_conditions(void **state)
 }
 
 /*
- * L3 of server/store/lookup.h: an item that readers copy without a second check is never rewritten.
+ * L3 of server/store/lookup.h: an item that readers copy without a second check is never rewritten;
+ * smaller ones are, where they are.
  */
 static void large_items_are_not_rewritten(void **state)
 {
-	const uint32_t around = LIMBO_ITEM_BYTES - 35;
-	struct table_change a = change_of(WIRE_SET, value, around), b;
+	const uint32_t limit = LIMBO_ITEM_BYTES - (uint32_t)item_bytes(3, 0) -
+			       (item_has_value_sum(3, LIMBO_ITEM_BYTES) ? ITEM_VALUE_SUM_BYTES : 0);
+	/* By how many bytes the values are larger than the largest that is rewritten. */
+	static const int old_and_new[][2] = { { 0, 0 }, { 0, -1 }, { -1, 0 },
+					      { 1, 1 }, { 0, 1 },  { 1, 0 } };
 
 	(void)state;
-	assert_int_equal(put(&a), WIRE_OK);
-	b = change_of(WIRE_SET, value + 1, around - 1);
-	assert_int_equal(put(&b), WIRE_OK);
-	assert_true(slot_offset(a.slot) != slot_offset(b.slot));
-	a = change_of(WIRE_SET, value + 2, around);
-	assert_int_equal(put(&a), WIRE_OK);
-	assert_true(slot_offset(a.slot) != slot_offset(b.slot));
-	assert_value(value + 2, around, NEW_FLAGS, 0);
-	assert_store(NULL);
+	assert_int_equal(item_bytes(3, limit), LIMBO_ITEM_BYTES);
+	assert_int_equal(mem_class(LIMBO_ITEM_BYTES), mem_class(LIMBO_ITEM_BYTES - 1));
+	for (unsigned int i = 0; i < 6; i++) {
+		uint32_t old_len = limit - 1 + (uint32_t)old_and_new[i][0];
+		uint32_t new_len = limit - 1 + (uint32_t)old_and_new[i][1];
+		bool large = old_len >= limit || new_len >= limit;
+		struct table_change a = change_of(WIRE_SET, value, old_len);
+		struct table_change b = change_of(WIRE_SET, value + 1, new_len);
+
+		assert_int_equal(put(&a), WIRE_OK);
+		assert_int_equal(put(&b), WIRE_OK);
+		assert_int_equal(slot_offset(a.slot) != slot_offset(b.slot), large);
+		assert_value(value + 1, new_len, NEW_FLAGS, 0);
+		assert_store(NULL);
+	}
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -606,6 +690,8 @@ int main(void)
 		CASE(arith_creates),
 		CASE(touch),
 		CASE(delete_key),
+		CASE(versions_are_compared_whole),
+		CASE(changes_read_the_clock),
 		CASE(expires_to_the_nanosecond),
 		CASE(no_space),
 		CASE(pulled_conditions),

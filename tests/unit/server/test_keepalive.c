@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of when a connection is probed, and when it counts as dead. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 
 #include "server/net/keepalive.h"
+#include "server/net/worker.h"
 
 #define COUNT 3
 
@@ -78,6 +80,88 @@ static void a_note_that_was_not_taken(void **state)
 		assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
 }
 
+static unsigned int posts;
+static uint64_t posted; /* the wr_id of the last one */
+static int post_error;
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)bad;
+	assert_null(wr->next);
+	assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
+	assert_int_equal(wr->num_sge, 0);
+	assert_true(wr->send_flags & IBV_SEND_SIGNALED);
+	if (post_error)
+		return post_error;
+	posted = wr->wr_id;
+	posts++;
+	return 0;
+}
+
+/*
+ * A probe takes a place in the send queue and covers the responses before it; its answer gives all
+ * of them back. There is one at a time, and none without a place, or where it was refused.
+ */
+static void a_probe_and_its_place(void **state)
+{
+	static struct worker worker;
+	static struct ibv_context context;
+	static struct worker_env env;
+	static struct mailbox control;
+	static struct nic nic;
+	static struct device dev = { .name = "fake0" };
+	struct ibv_qp qp = { .context = &context };
+	struct poller *poller = &worker.pollers[0];
+
+	(void)state;
+	context.ops.post_send = post_send;
+	env.control = &control;
+	worker.env = &env;
+	nic.dev = &dev;
+	poller->worker = &worker;
+	poller->nic = &nic;
+	assert_int_equal(mailbox_init(&control), 0);
+	conn = (struct conn){
+		.qp = &qp, .poller = poller, .window = 1, .sq_depth = 10, .serial = 5
+	};
+	conn.notes[NOTE_FAILED] = (struct note){ .conn = &conn, .kind = NOTE_FAILED };
+	conn.sq_used = conn.sq_unsignaled = 2;
+	atomic_store(&conn.probe_noted, true);
+	keepalive_probe(&conn);
+	assert_false(atomic_load(&conn.probe_noted));
+	assert_int_equal(posts, 1);
+	assert_int_equal(wr_id_kind(posted), WR_PROBE);
+	assert_int_equal(wr_id_covers(posted), 3);
+	assert_int_equal(wr_id_serial(posted), 5);
+	assert_true(conn.probing);
+	assert_int_equal(conn.sq_used, 3);
+	assert_int_equal(conn.sq_unsignaled, 0);
+	keepalive_post(&conn);
+	assert_int_equal(posts, 1);
+	/* A response meanwhile, which stays outstanding. */
+	sq_take(&conn);
+	keepalive_answered(&conn, posted);
+	assert_false(conn.probing);
+	assert_int_equal(conn.sq_used, 1);
+	assert_int_equal(conn.probes_answered, 1);
+	while (sq_room(&conn))
+		sq_take(&conn);
+	keepalive_post(&conn);
+	assert_int_equal(posts, 1);
+	sq_put(&conn, 1);
+	post_error = ENOMEM;
+	keepalive_post(&conn);
+	assert_true(conn.stopped);
+	assert_false(conn.probing);
+	assert_true(sq_room(&conn));
+	assert_ptr_equal(mailbox_take(&control), &conn.notes[NOTE_FAILED]);
+	post_error = 0;
+	keepalive_post(&conn);
+	assert_int_equal(posts, 1);
+	mailbox_release(&control);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -86,6 +170,7 @@ int main(void)
 		cmocka_unit_test_setup(no_answer_for_count_intervals, setup),
 		cmocka_unit_test_setup(an_answer_in_the_last_interval, setup),
 		cmocka_unit_test_setup(a_note_that_was_not_taken, setup),
+		cmocka_unit_test(a_probe_and_its_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

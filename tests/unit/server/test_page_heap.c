@@ -141,6 +141,39 @@ static void no_more_than_there_is(void **state)
 	assert_true(page_heap_may_have(&heap, END - FIRST));
 }
 
+/*
+ * Pages that are freed are joined with their free neighbours, whichever was freed first: at both
+ * ends of the memory, and of runs of one page.
+ */
+static void neighbours_are_joined(void **state)
+{
+	static const unsigned int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+						  { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+
+	(void)state;
+	for (uint32_t pages = 1; pages <= 3; pages++)
+		for (unsigned int end = 0; end < 2; end++)
+			for (unsigned int i = 0; i < 6; i++) {
+				uint32_t spans[3], rest = END - FIRST - 3 * pages,
+						   other = PAGE_NONE;
+
+				if (end)
+					other = page_heap_alloc(&heap, rest, PAGE_LARGE, 0);
+				for (unsigned int j = 0; j < 3; j++)
+					spans[j] = page_heap_alloc(&heap, pages, PAGE_LARGE, 0);
+				if (!end)
+					other = page_heap_alloc(&heap, rest, PAGE_LARGE, 0);
+				assert_int_equal(other, end ? END - rest : FIRST);
+				assert_int_equal(heap.free, 0);
+				for (unsigned int j = 0; j < 3; j++)
+					page_heap_free(&heap, spans[orders[i][j]]);
+				assert_int_equal(heap.map[spans[2]].pages, 3 * pages);
+				assert_int_equal(heap.free, 3 * pages);
+				page_heap_free(&heap, other);
+				check_runs();
+			}
+}
+
 /* Pages are reserved from the middle of a free run, and of a span that is freed later. */
 static void reserved(void **state)
 {
@@ -171,10 +204,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(random_walk),
-		TEST(from_the_end),
-		TEST(no_more_than_there_is),
-		TEST(reserved),
+		TEST(random_walk),	     TEST(from_the_end), TEST(no_more_than_there_is),
+		TEST(neighbours_are_joined), TEST(reserved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -473,6 +473,35 @@ static void prefault_ways(void **state)
 	}
 }
 
+/*
+ * A page that can't be had in the first of two parts: that the other can be allocated, mostly
+ * later, does not make up for it. Not a hole, which another mapping could fill.
+ */
+static void prefault_fails_in_part(void **state)
+{
+	const uint64_t bytes = 16 * BYTES;
+	int nothing = memfd_create("nothing", MFD_CLOEXEC);
+	struct region other;
+
+	(void)state;
+	assert_true(nothing >= 0);
+	for (unsigned int i = 0; i < 8; i++) {
+		assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
+		struct prefault prefault = {
+			.base = other.base,
+			.bytes = bytes,
+			.fd = other.fd,
+			.nodes = 1,
+			.threads = 2,
+		};
+		assert_true(mmap(other.base, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, nothing, 0) == other.base);
+		assert_int_equal(prefault_run(&prefault), -ENOMEM);
+		region_destroy(&other);
+	}
+	close(nothing);
+}
+
 /* Memory that is not there is an error, not a signal. */
 static void prefault_fails(void **state)
 {
@@ -537,14 +566,26 @@ static void checked(void **state)
 }
 
 /* Too few huge pages are an error if they are required. */
+/* The lowest descriptor that is not in use. */
+static int free_fd(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return fd;
+}
+
 static void more_than_any_host_has(void **state)
 {
+	int fd = free_fd();
 	struct region other;
 
 	(void)state;
 	assert_int_equal(create_pages(&other, 64ull << 40, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
 	assert_null(other.base);
 	assert_int_equal(other.fd, -1);
+	assert_int_equal(free_fd(), fd);
 	assert_int_equal(log_lines(), 1);
 	assert_logged(" error region: memory.hugepages = require: too few huge pages: "
 		      "33554432 x 2 MiB needed (");
@@ -804,6 +845,7 @@ int main(void)
 		LOG_CASE(prefaulted),
 		LOG_CASE(prefault_ways),
 		LOG_CASE(prefault_fails),
+		LOG_CASE(prefault_fails_in_part),
 		cmocka_unit_test(large_pages_take_turns),
 		LOG_CASE(checked),
 		cmocka_unit_test(pages_are_counted),

@@ -18,6 +18,13 @@
 #include "server/net/worker.h"
 #include "tests/support/store_fixture.h"
 
+/* The function under test sends its notes by this one, which looks at the table before. */
+static void note_send(struct mailbox *mailbox, struct note *note);
+
+#define mailbox_send note_send
+#include "server/net/teardown.c"
+#undef mailbox_send
+
 #define REGION_BYTES (8u << 20)
 #define RECVS 16
 #define CONNS 3
@@ -130,6 +137,23 @@ static struct conn *found(void)
 	conn = conn_lookup(poller, QP_NUM);
 	rcu_read_unlock();
 	return conn;
+}
+
+/*
+ * When the control thread has the note QUIESCED it destroys the queue pair, and its number may be a
+ * new connection's: so the old one has left the table.
+ */
+static void note_send(struct mailbox *mailbox, struct note *note)
+{
+	struct conn *other;
+
+	assert_ptr_equal(mailbox, &control);
+	other = found();
+	if (note->kind == NOTE_QUIESCED)
+		assert_ptr_not_equal(other, note->conn);
+	if (note->kind == NOTE_RELEASED)
+		assert_true(note->conn->qp_destroyed);
+	mailbox_send(mailbox, note);
 }
 
 /* The control thread's next note is of this kind and this connection, and the only one. */

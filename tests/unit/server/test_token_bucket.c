@@ -140,9 +140,13 @@ struct model {
 static void model_refill(struct model *model, uint64_t now_ns)
 {
 	if (now_ns > model->at_ns) {
-		model->has += (wide)(now_ns - model->at_ns) * bucket.rate;
-		if (model->has > bucket.depth)
+		/* Up to 2^128: too much for the signed type. */
+		unsigned __int128 gain = (unsigned __int128)(now_ns - model->at_ns) * bucket.rate;
+
+		if (gain >= (unsigned __int128)(bucket.depth - model->has))
 			model->has = bucket.depth;
+		else
+			model->has += (wide)gain;
 	}
 	model->at_ns = now_ns;
 }

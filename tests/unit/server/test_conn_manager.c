@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the control thread's half of connections: who is accepted and who refused, every way to
+ * the end, in which order, and what the events of a device do to the server. The connections'
+ * module is compiled here with a clock, a grace period and an end of connections of the test's own;
+ * the device is a table of functions that keep what was called.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/util/clock.h"
+#include "server/net/conn.h"
+
+static uint64_t test_now;
+static void grace_period(void);
+static void conn_destroyed(struct conn *conn);
+
+static uint64_t test_clock_ns(void)
+{
+	return test_now;
+}
+
+#undef synchronize_rcu
+#define synchronize_rcu grace_period
+#define clock_ns test_clock_ns
+#define conn_destroy conn_destroyed
+#include "server/net/conn_manager.c"
+#undef synchronize_rcu
+#undef clock_ns
+#undef conn_destroy
+
+#define SECOND_NS 1000000000ull
+#define WORKERS 2
+#define CONNS 6
+#define EVENTS 200
+#define SRQ_DEPTH 64u
+
+static struct net net;
+static struct config config;
+static struct worker workers[WORKERS];
+static struct ibv_srq srqs[WORKERS];
+static struct cm_channel channel;
+static char dir[] = "/tmp/test_conn_manager.XXXXXX", log_path[64], log_text[8192];
+
+/* What the device reports, oldest first. */
+static struct cm_event cm_events[EVENTS];
+static struct device_async_event async_events[EVENTS];
+static unsigned int cm_count, cm_taken, async_count, async_taken;
+
+/* What it was asked for. */
+static unsigned int disconnects, qps_destroyed, ids_destroyed, rejects, accepts, limits_armed;
+static struct wire_reject rejected;
+static const struct ibv_srq *limit_of;
+static int accept_error, create_error;
+
+static unsigned int grace_periods, conns_destroyed;
+static struct ibv_qp qps[CONNS];
+static struct cm_id ids[CONNS];
+static unsigned int id_count;
+
+static int cm_get_event(struct cm_channel *from, struct cm_event *event)
+{
+	assert_ptr_equal(from, &channel);
+	if (cm_taken == cm_count)
+		return -EAGAIN;
+	*event = cm_events[cm_taken++];
+	return 0;
+}
+
+static int get_async_event(struct device *dev, struct device_async_event *event)
+{
+	(void)dev;
+	if (async_taken == async_count)
+		return -EAGAIN;
+	*event = async_events[async_taken++];
+	return 0;
+}
+
+static int disconnect(struct cm_id *id)
+{
+	assert_non_null(id->qp);
+	disconnects++;
+	return 0;
+}
+
+static void destroy_qp(struct cm_id *id)
+{
+	assert_non_null(id->qp);
+	id->qp = NULL;
+	qps_destroyed++;
+}
+
+static void destroy_id(struct cm_id *id)
+{
+	(void)id;
+	ids_destroyed++;
+}
+
+static int reject(struct cm_id *id, const void *data, uint8_t len)
+{
+	(void)id;
+	assert_int_equal(len, sizeof(rejected));
+	memcpy(&rejected, data, sizeof(rejected));
+	rejects++;
+	return 0;
+}
+
+static int accept_id(struct cm_id *id, const struct cm_param *param)
+{
+	assert_non_null(id->qp);
+	assert_int_equal(param->rnr_retry_count, RNR_RETRY_COUNT);
+	accepts++;
+	return accept_error;
+}
+
+static int create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
+{
+	(void)pd;
+	assert_int_equal(access, 0);
+	if (create_error)
+		return create_error;
+	id->qp = &qps[id - ids];
+	id->qp->qp_num = (uint32_t)(id - ids) + 100;
+	id->qp->qp_context = attr->qp_context;
+	return 0;
+}
+
+static int query_peer(struct cm_id *id, struct cm_peer *peer)
+{
+	(void)id;
+	*peer = (struct cm_peer){ .address = "10.0.0.1:5" };
+	return 0;
+}
+
+static int modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	assert_int_equal(mask, IBV_SRQ_LIMIT);
+	assert_int_equal(attr->srq_limit, SRQ_DEPTH / 8);
+	limit_of = srq;
+	limits_armed++;
+	return 0;
+}
+
+static const struct device_ops ops = {
+	.cm_get_event = cm_get_event,
+	.get_async_event = get_async_event,
+	.disconnect = disconnect,
+	.destroy_qp = destroy_qp,
+	.destroy_id = destroy_id,
+	.reject = reject,
+	.accept = accept_id,
+	.create_qp = create_qp,
+	.query_peer = query_peer,
+	.modify_srq = modify_srq,
+};
+static struct device dev = { .name = "fake0", .ops = &ops };
+
+/*
+ * Workers may have found a connection before it left its table: none is freed before that has
+ * ended. At the end of all, the workers have stopped, and queue pairs may be left.
+ */
+static bool grace_ended, workers_stopped;
+
+static void grace_period(void)
+{
+	grace_periods++;
+	grace_ended = true;
+}
+
+static void conn_destroyed(struct conn *conn)
+{
+	if (!workers_stopped) {
+		assert_true(grace_ended);
+		assert_null(conn->id->qp);
+	}
+	conns_destroyed++;
+	conn_destroy(conn);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	rcu_register_thread();
+	rcu_thread_offline();
+	memset(&net, 0, sizeof(net));
+	memset(workers, 0, sizeof(workers));
+	memset(ids, 0, sizeof(ids));
+	cm_count = cm_taken = async_count = async_taken = id_count = 0;
+	disconnects = qps_destroyed = ids_destroyed = rejects = accepts = limits_armed = 0;
+	grace_periods = conns_destroyed = 0;
+	workers_stopped = false;
+	accept_error = create_error = 0;
+	test_now = 1000 * SECOND_NS;
+	config.server.max_connections = CONNS - 2;
+	config.server.handshake_timeout = 10 * SECOND_NS;
+	config.server.keepalive_interval = 0;
+	net.env.config = &config;
+	net.workers = workers;
+	net.worker_count = WORKERS;
+	net.nic_count = 1;
+	net.nics[0].dev = &dev;
+	net.nics[0].channel = &channel;
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		struct poller *poller = &workers[i].pollers[0];
+
+		workers[i].number = i;
+		poller->worker = &workers[i];
+		poller->nic = &net.nics[0];
+		poller->srq = &srqs[i];
+		poller->limits.srq_depth = SRQ_DEPTH;
+		poller->limits.conns_max = CONNS;
+		poller->limits.window = 8;
+		poller->conns = cds_lfht_new(16, 16, 16, 0, NULL);
+		assert_int_equal(mailbox_init(&workers[i].mailbox), 0);
+	}
+	assert_int_equal(mailbox_init(&net.mailbox), 0);
+	assert_int_equal(conn_registry_init(&net.registry, CONNS), 0);
+	assert_int_equal(identities_init(&net.identities, 4, SECOND_NS), 0);
+	conn_manager_init(&net);
+	unlink(log_path);
+	return log_init(LOG_NOTICE, log_path);
+}
+
+/* All connections have ended, and nothing is left of them. */
+static int teardown(void **state)
+{
+	(void)state;
+	log_init(LOG_OFF, NULL);
+	assert_null(net.conns);
+	assert_int_equal(net.stats.connections, 0);
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		assert_int_equal(workers[i].pollers[0].conns_count, 0);
+		assert_null(mailbox_take(&workers[i].mailbox));
+		mailbox_release(&workers[i].mailbox);
+		assert_int_equal(cds_lfht_destroy(workers[i].pollers[0].conns, NULL), 0);
+	}
+	for (unsigned int kind = 0; kind < CONN_TIMER_KINDS; kind++)
+		assert_false(conn_timer_any(&net.timers, (enum conn_timer)kind));
+	mailbox_release(&net.mailbox);
+	identities_release(&net.identities);
+	conn_registry_release(&net.registry);
+	rcu_thread_online();
+	rcu_unregister_thread();
+	return 0;
+}
+
+static void assert_logged(const char *text)
+{
+	FILE *in = fopen(log_path, "re");
+
+	assert_non_null(in);
+	log_text[fread(log_text, 1, sizeof(log_text) - 1, in)] = '\0';
+	fclose(in);
+	if (!strstr(log_text, text))
+		fail_msg("not in the log: '%s'; it says: %s", text, log_text);
+}
+
+static struct cm_event *add_cm(enum cm_event_type type, struct cm_id *id)
+{
+	struct cm_event *event = &cm_events[cm_count++];
+
+	*event = (struct cm_event){ .type = type, .id = id };
+	return event;
+}
+
+static struct device_async_event *add_async(enum ibv_event_type type)
+{
+	struct device_async_event *event = &async_events[async_count++];
+
+	*event = (struct device_async_event){ .type = type };
+	return event;
+}
+
+static const struct wire_connect good_connect = {
+	.magic = WIRE_MAGIC,
+	.abi = WIRE_ABI,
+	.bytes = WIRE_CONNECT_BYTES,
+	.features = WIRE_FEATURE_WINDOW,
+};
+
+static void add_connect_of(struct wire_connect connect)
+{
+	struct cm_event *event;
+
+	ids[id_count].dev = &dev;
+	event = add_cm(CM_CONNECT_REQUEST, &ids[id_count++]);
+	memcpy(event->private_data, &connect, sizeof(connect));
+	event->private_len = sizeof(connect);
+}
+
+static void add_connect(void)
+{
+	add_connect_of(good_connect);
+}
+
+static void take_events(void)
+{
+	conn_manager_cm_events(&net, &net.nics[0]);
+	conn_manager_async_events(&net, &net.nics[0]);
+}
+
+static struct conn *connected(void)
+{
+	add_connect();
+	take_events();
+	assert_non_null(ids[id_count - 1].context);
+	return ids[id_count - 1].context;
+}
+
+/* The worker has this note of that connection, and no other. */
+static void assert_note(struct conn *conn, enum note_kind kind)
+{
+	struct note *note = mailbox_take(&conn->poller->worker->mailbox);
+
+	assert_non_null(note);
+	assert_null(note->next);
+	assert_int_equal(note->kind, kind);
+	assert_ptr_equal(note->conn, conn);
+}
+
+static void assert_no_note(const struct conn *conn)
+{
+	assert_null(mailbox_take(&conn->poller->worker->mailbox));
+}
+
+static void read_mail(void)
+{
+	grace_ended = false;
+	conn_manager_read_mail(&net);
+}
+
+static void worker_says(struct conn *conn, enum note_kind kind)
+{
+	mailbox_send(&net.mailbox, &conn->notes[kind]);
+	read_mail();
+}
+
+/* From QUIESCE, which the worker has been sent, to the end. */
+static void finish(struct conn *conn)
+{
+	unsigned int qps_before = qps_destroyed, ids_before = ids_destroyed;
+
+	assert_note(conn, NOTE_QUIESCE);
+	assert_int_equal(conn->stage, CONN_QUIESCING);
+	table_remove(conn); /* teardown_drained() */
+	worker_says(conn, NOTE_QUIESCED);
+	assert_int_equal(qps_destroyed, qps_before + 1);
+	assert_note(conn, NOTE_RELEASE);
+	assert_int_equal(conn->stage, CONN_RELEASING);
+	assert_int_equal(ids_destroyed, ids_before);
+	worker_says(conn, NOTE_RELEASED);
+	assert_int_equal(ids_destroyed, ids_before + 1);
+}
+
+static void flush_late(void)
+{
+	conn_manager_expire(&net, test_now + FLUSH_WAIT_NS);
+	test_now += FLUSH_WAIT_NS + 1;
+	conn_manager_expire(&net, test_now);
+}
+
+/* Connections are freed after one grace period for all that ended together, and not earlier. */
+static void freed_after_a_grace_period(void **state)
+{
+	struct conn *conns[3];
+	uint64_t numbers[3];
+
+	(void)state;
+	read_mail();
+	assert_int_equal(grace_periods, 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		conns[i] = connected();
+		numbers[i] = conns[i]->number;
+		assert_ptr_equal(conn_registry_find(&net.registry, numbers[i]), conns[i]);
+	}
+	assert_int_equal(net.stats.connections, 3);
+	assert_int_equal(net.stats.connections_total, 3);
+	conn_manager_close_all(&net);
+	assert_int_equal(disconnects, 3);
+	assert_true(conn_manager_flushing(&net));
+	flush_late();
+	assert_false(conn_manager_flushing(&net));
+	for (unsigned int i = 0; i < 3; i++) {
+		table_remove(conns[i]);
+		worker_says(conns[i], NOTE_QUIESCED);
+	}
+	for (unsigned int i = 0; i < WORKERS; i++)
+		mailbox_take(&workers[i].mailbox);
+	assert_int_equal(conns_destroyed, 0);
+	assert_int_equal(net.stats.connections, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		mailbox_send(&net.mailbox, &conns[i]->notes[NOTE_RELEASED]);
+	assert_int_equal(grace_periods, 0);
+	read_mail();
+	assert_int_equal(grace_periods, 1);
+	assert_int_equal(conns_destroyed, 3);
+	assert_int_equal(ids_destroyed, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_null(conn_registry_find(&net.registry, numbers[i]));
+	assert_int_equal(net.stats.connections_total, 3);
+}
+
+/* However a connection ends, the steps are the same, and each is made once. */
+static void ends_in_order(void **state)
+{
+	(void)state;
+	for (unsigned int way = 0; way < 5; way++) {
+		struct conn *conn = connected();
+		unsigned int before = disconnects;
+
+		switch (way) {
+		case 0:
+			add_cm(CM_DISCONNECTED, conn->id);
+			add_cm(CM_DISCONNECTED, conn->id);
+			break;
+		case 1:
+			add_cm(CM_UNREACHABLE, conn->id);
+			break;
+		case 2:
+			add_async(IBV_EVENT_QP_FATAL)->qp = conn->qp;
+			add_async(IBV_EVENT_QP_ACCESS_ERR)->qp = conn->qp;
+			break;
+		case 3:
+			worker_says(conn, NOTE_FAILED);
+			break;
+		case 4:
+			conn_manager_close_all(&net);
+			break;
+		}
+		take_events();
+		conn_manager_close_all(&net);
+		assert_int_equal(disconnects, before + 1);
+		assert_int_equal(conn->stage, CONN_FLUSHING);
+		conn_manager_expire(&net, test_now + FLUSH_WAIT_NS);
+		assert_no_note(conn);
+		if (way % 2) {
+			/* Not every device raises the event, and some are late. */
+			test_now += FLUSH_WAIT_NS + 1;
+			conn_manager_expire(&net, test_now);
+		} else {
+			add_async(IBV_EVENT_QP_LAST_WQE_REACHED)->qp = conn->qp;
+			take_events();
+		}
+		grace_periods = conns_destroyed = 0;
+		finish(conn);
+		assert_int_equal(grace_periods, 1);
+		assert_int_equal(conns_destroyed, 1);
+		assert_int_equal(net.stats.async_errors, way < 2 ? 0 : 2);
+		id_count = 0;
+	}
+	assert_logged("closed: the device reports: local work queue catastrophic error");
+}
+
+/* Events of a queue pair that is about to be destroyed do nothing but count. */
+static void late_events(void **state)
+{
+	struct conn *conn = connected();
+	struct ibv_qp *qp = conn->qp;
+
+	(void)state;
+	add_async(IBV_EVENT_QP_LAST_WQE_REACHED)->qp = qp;
+	take_events();
+	assert_int_equal(disconnects, 1);
+	add_async(IBV_EVENT_QP_LAST_WQE_REACHED)->qp = qp;
+	add_async(IBV_EVENT_QP_REQ_ERR)->qp = qp;
+	take_events();
+	assert_int_equal(disconnects, 1);
+	assert_int_equal(net.stats.async_errors, 1);
+	finish(conn);
+}
+
+/* Without HELLO a connection ends at its deadline; with one it stays. */
+static void hello_in_time(void **state)
+{
+	struct conn *late = connected(), *good = connected();
+
+	(void)state;
+	atomic_store(&good->hello_taken, true);
+	conn_manager_expire(&net, test_now + config.server.handshake_timeout);
+	assert_int_equal(disconnects, 0);
+	test_now += config.server.handshake_timeout + 1;
+	conn_manager_expire(&net, test_now);
+	assert_int_equal(disconnects, 1);
+	assert_int_equal(late->stage, CONN_FLUSHING);
+	assert_int_equal(good->stage, CONN_LIVE);
+	assert_int_equal(net.stats.connections_expired, 1);
+	assert_logged("closed: no valid HELLO within server.handshake_timeout");
+	add_cm(CM_DISCONNECTED, good->id);
+	take_events();
+	flush_late();
+	finish(late);
+	finish(good);
+}
+
+static void assert_refused(enum wire_reject_reason reason, const char *text)
+{
+	static unsigned int before;
+
+	before = ids_destroyed;
+	take_events();
+	assert_int_equal(rejected.magic, WIRE_MAGIC);
+	assert_int_equal(rejected.reason, reason);
+	assert_non_null(strstr(rejected.text, text));
+	assert_int_equal(ids_destroyed, before + 1);
+	assert_null(ids[id_count - 1].context);
+	id_count--;
+}
+
+static void refused(void **state)
+{
+	struct wire_connect connect = good_connect;
+	unsigned int n = 0;
+
+	(void)state;
+	connect.magic++;
+	add_connect_of(connect);
+	connect = good_connect;
+	assert_refused(WIRE_REJECT_VERSION, "does not speak");
+	connect.abi++;
+	add_connect_of(connect);
+	connect = good_connect;
+	assert_refused(WIRE_REJECT_VERSION, "");
+	connect.bytes++;
+	add_connect_of(connect);
+	connect = good_connect;
+	assert_refused(WIRE_REJECT_VERSION, "length");
+	add_connect();
+	cm_events[cm_count - 1].private_len = WIRE_CONNECT_BYTES - 1;
+	assert_refused(WIRE_REJECT_VERSION, "does not speak");
+	create_error = -ENOMEM;
+	add_connect();
+	assert_refused(WIRE_REJECT_ERROR, "could not set up");
+	assert_logged("Cannot allocate memory; allow the process more memory");
+	create_error = 0;
+	assert_int_equal(rejects, 5);
+	assert_int_equal(net.stats.connections_rejected, 5);
+	assert_int_equal(net.stats.connections_total, 0);
+	/* As many as there may be, and in equal parts. */
+	for (; n < config.server.max_connections; n++)
+		connected();
+	for (unsigned int i = 0; i < WORKERS; i++)
+		assert_int_equal(workers[i].pollers[0].conns_count, n / WORKERS);
+	add_connect();
+	assert_refused(WIRE_REJECT_FULL, "server.max_connections");
+	config.server.max_connections++;
+	for (unsigned int i = 0; i < WORKERS; i++)
+		workers[i].pollers[0].limits.conns_max = n / WORKERS;
+	add_connect();
+	assert_refused(WIRE_REJECT_FULL, "request.srq_depth");
+	net.stopping = true;
+	add_connect();
+	assert_refused(WIRE_REJECT_STOPPING, "stopping");
+	assert_int_equal(accepts, n);
+	workers_stopped = true;
+	conn_manager_free_all(&net);
+	assert_int_equal(conns_destroyed, n);
+}
+
+/* A queue pair that could not be accepted may have taken receives: it ends as all others do. */
+static void accept_fails(void **state)
+{
+	struct conn *conn;
+
+	(void)state;
+	accept_error = -ECONNREFUSED;
+	conn = connected();
+	assert_int_equal(rejected.reason, WIRE_REJECT_ERROR);
+	assert_int_equal(conn->stage, CONN_FLUSHING);
+	assert_int_equal(ids_destroyed, 0);
+	assert_int_equal(net.stats.connections, 1);
+	/* It has the deadline of its flush alone. */
+	assert_false(conn_timer_any(&net.timers, CONN_TIMER_HELLO));
+	flush_late();
+	finish(conn);
+	assert_int_equal(net.stats.connections, 0);
+	assert_int_equal(net.stats.connections_rejected, 1);
+}
+
+/*
+ * The event of a shared receive queue that gets short is counted and logged, and armed again by the
+ * next tick, for that queue alone.
+ */
+static void srq_limit(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		add_async(IBV_EVENT_SRQ_LIMIT_REACHED)->srq = &srqs[i];
+		take_events();
+		assert_int_equal(net.stats.srq_limits, i + 1);
+		assert_int_equal(limits_armed, i);
+		for (unsigned int j = 0; j < WORKERS; j++)
+			assert_int_equal(workers[j].pollers[0].limit_reached, i == j);
+		conn_manager_arm_srq_limits(&net);
+		conn_manager_arm_srq_limits(&net);
+		assert_int_equal(limits_armed, i + 1);
+		assert_ptr_equal(limit_of, &srqs[i]);
+	}
+	assert_logged("device fake0: a shared receive queue has less than an eighth");
+	assert_int_equal(net.stats.async_errors, 0);
+	assert_false(net.failed);
+}
+
+/* A device that fails stops the server; those who connect are told; and it is logged once. */
+static void device_fails(void **state)
+{
+	static const enum ibv_event_type types[] = { IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR,
+						     IBV_EVENT_SRQ_ERR };
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		net.failed = net.stopping = false;
+		if (i < 3)
+			add_async(types[i]);
+		else
+			add_cm(CM_DEVICE_REMOVED, NULL);
+		take_events();
+		assert_true(net.failed);
+		assert_true(net.stopping);
+		assert_int_equal(net.stats.async_errors, i < 3 ? i + 1 : 3);
+		add_connect();
+		assert_refused(WIRE_REJECT_STOPPING, "stopping");
+	}
+	assert_logged("device fake0 failed (local catastrophic error): the server stops");
+	assert_logged("device fake0 failed (it was removed): the server stops");
+	/* Once it has, others are counted, and not logged. */
+	unlink(log_path);
+	assert_int_equal(log_init(LOG_NOTICE, log_path), 0);
+	add_async(IBV_EVENT_DEVICE_FATAL);
+	take_events();
+	assert_int_equal(net.stats.async_errors, 4);
+	assert_logged("");
+	assert_null(strstr(log_text, "failed"));
+}
+
+/* Other events concern nobody. */
+static void other_events(void **state)
+{
+	struct conn *conn = connected();
+
+	(void)state;
+	add_async(IBV_EVENT_PORT_ERR);
+	add_async(IBV_EVENT_GID_CHANGE);
+	add_cm(CM_ESTABLISHED, conn->id);
+	add_cm(CM_DISCONNECTED, NULL);
+	take_events();
+	assert_int_equal(net.stats.async_errors, 0);
+	assert_false(net.failed);
+	assert_int_equal(conn->stage, CONN_LIVE);
+	add_cm(CM_REJECTED, conn->id);
+	take_events();
+	assert_int_equal(conn->stage, CONN_FLUSHING);
+	flush_late();
+	finish(conn);
+}
+
+/* A storm of events keeps notes and deadlines waiting for EVENTS_AT_ONCE at most. */
+static void events_are_bounded(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < EVENTS_AT_ONCE - 1; i++)
+		add_async(IBV_EVENT_PORT_ACTIVE);
+	take_events();
+	assert_int_equal(async_taken, EVENTS_AT_ONCE - 1);
+	assert_false(net.events_left);
+	for (unsigned int i = 0; i < EVENTS_AT_ONCE + 1; i++) {
+		add_async(IBV_EVENT_PORT_ACTIVE);
+		add_cm(CM_ESTABLISHED, NULL);
+	}
+	take_events();
+	assert_int_equal(async_taken, 2 * EVENTS_AT_ONCE - 1);
+	assert_int_equal(cm_taken, EVENTS_AT_ONCE);
+	assert_true(net.events_left);
+	net.events_left = false;
+	take_events();
+	assert_int_equal(async_taken, async_count);
+	assert_int_equal(cm_taken, cm_count);
+	assert_false(net.events_left);
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(log_path, sizeof(log_path), "%s/log", dir);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	unlink(log_path);
+	return rmdir(dir);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(freed_after_a_grace_period),
+		CASE(ends_in_order),
+		CASE(late_events),
+		CASE(hello_in_time),
+		CASE(refused),
+		CASE(accept_fails),
+		CASE(srq_limit),
+		CASE(device_fails),
+		CASE(other_events),
+		CASE(events_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

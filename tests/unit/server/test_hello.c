@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of HELLO: what the welcome says, that nothing else is executed before it, and which HELLOs
+ * end their connection. The test answers in place of the control thread.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/util/stat.h"
+#include "server/net/answers.h"
+#include "server/net/deferred.h"
+#include "server/net/query.h"
+#include "server/net/window.h"
+#include "server/store/store.h"
+#include "tests/support/worker_fixture.h"
+
+#define REGION_BYTES (8u << 20)
+#define VALUE_MAX_BYTES (1u << 20)
+#define RKEY 0x4711u
+#define WINDOW_MAX 9u
+
+static struct config config;
+static struct worker_env env;
+static struct answers answers;
+static struct test_conn *const c = &test_conns[0];
+
+static struct wire_hello hello_make(void)
+{
+	return (struct wire_hello){ .magic = WIRE_MAGIC,
+				    .abi = WIRE_ABI,
+				    .response_bytes = TEST_BUFFER_BYTES * 2 };
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	test_worker_create(REGION_BYTES, VALUE_MAX_BYTES);
+	memset(&config, 0, sizeof(config));
+	config.memory.eviction = EVICTION_NONE;
+	config.memory.access_rate = 3;
+	config.memory.access_delay = 7000000;
+	env = *test_worker.env;
+	env.config = &config;
+	test_worker.env = &env;
+	test_poller->limits.window = WINDOW_MAX;
+	test_poller->nic->mr->rkey = RKEY;
+	atomic_store(&c->conn.hello_done, false);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	while (mailbox_take(env.control))
+		;
+	test_worker_destroy();
+	return 0;
+}
+
+/* HELLO arrives in a receive. True: it is done with. */
+static bool receive(uint32_t recv, const struct wire_hello *hello)
+{
+	const struct wire_request request = { .op = WIRE_HELLO,
+					      .id = 5 + recv,
+					      .value_len = sizeof(*hello) };
+
+	memcpy(test_recv(recv), &request, sizeof(request));
+	memcpy(test_recv(recv) + sizeof(request), hello, sizeof(*hello));
+	return test_receive(c, recv, sizeof(request) + sizeof(*hello)) || !test_turns();
+}
+
+/* The control thread's next note, and the only one, is of this connection. */
+static void assert_note(enum note_kind kind)
+{
+	struct note *note = mailbox_take(env.control);
+
+	assert_non_null(note);
+	assert_null(note->next);
+	assert_int_equal(note->kind, kind);
+	assert_ptr_equal(note->conn, &c->conn);
+}
+
+/* The control thread answers, and the worker goes on. */
+static void answer(bool granted, struct answers *to, bool known)
+{
+	assert_note(NOTE_QUERY);
+	assert_int_equal(c->conn.query.op, WIRE_HELLO);
+	c->conn.query.granted = granted;
+	c->conn.query.hello.answers = to;
+	c->conn.query.hello.known = known;
+	query_answered(&c->conn);
+	test_turns();
+}
+
+static struct wire_welcome welcome(void)
+{
+	struct wire_welcome w;
+
+	assert_int_equal(c->response.status, WIRE_OK);
+	assert_int_equal(c->value_len, sizeof(w));
+	memcpy(&w, c->value, sizeof(w));
+	return w;
+}
+
+/* The window is the connection's, not the largest there is; and the server knows what it said. */
+static void window_of_the_welcome(void **state)
+{
+	const struct wire_hello hello = hello_make();
+
+	(void)state;
+	for (uint32_t window = 1; window <= TEST_WINDOW; window++) {
+		for (unsigned int moves = 0; moves < 2; moves++) {
+			struct wire_welcome w;
+
+			test_conn_setup(c);
+			atomic_store(&c->conn.hello_done, false);
+			c->conn.window = window;
+			c->conn.window_moves = moves;
+			receive(0, &hello);
+			assert_int_equal(c->responses, 0);
+			assert_true(atomic_load(&c->conn.hello_taken));
+			assert_false(atomic_load(&c->conn.hello_done));
+			answer(true, NULL, false);
+			assert_int_equal(c->responses, 1);
+			assert_int_equal(c->response.op, WIRE_HELLO);
+			assert_int_equal(c->response.id, 5);
+			w = welcome();
+			assert_int_equal(w.magic, WIRE_MAGIC);
+			assert_int_equal(w.abi, WIRE_ABI);
+			assert_int_equal(w.window, window);
+			assert_int_equal(c->conn.window_told, window);
+			assert_int_equal(w.features, moves ? WIRE_FEATURE_WINDOW : 0);
+			assert_int_equal(w.request_bytes, TEST_BUFFER_BYTES);
+			assert_int_equal(w.rkey, RKEY);
+			assert_int_equal(w.region_addr, (uintptr_t)test_store.region.base);
+			assert_int_equal(w.change_last, 0);
+			assert_int_equal(w.answers, 0);
+			assert_int_equal(w.identity_known, 0);
+			assert_int_equal(w.access_rate, 0);
+			assert_int_equal(w.access_delay_ms, 7);
+			assert_null(geometry_check(&w.geometry));
+			assert_int_equal(w.geometry.incarnation,
+					 test_store.region.geometry.incarnation);
+			assert_true(atomic_load(&c->conn.hello_done));
+			/* The shorter of what either takes. */
+			assert_int_equal(c->conn.response_bytes, TEST_BUFFER_BYTES);
+			test_conn_complete(c);
+			assert_int_equal(c->conn.buffers, 0);
+		}
+	}
+}
+
+/* Access records are wanted only where something is evicted. */
+static void access_rate_with_eviction(void **state)
+{
+	struct wire_hello hello = hello_make();
+
+	(void)state;
+	config.memory.eviction = EVICTION_LRU;
+	hello.response_bytes = WIRE_RESPONSE_MIN;
+	receive(0, &hello);
+	answer(true, NULL, false);
+	assert_int_equal(welcome().access_rate, 3);
+	assert_int_equal(c->conn.response_bytes, WIRE_RESPONSE_MIN);
+}
+
+/* A client with an identity is told up to where its changes were executed. */
+static void identity_of_the_welcome(void **state)
+{
+	struct wire_hello hello = hello_make();
+	struct wire_welcome w;
+
+	(void)state;
+	hello.identity[3] = 1;
+	hello.change_next = 43;
+	answers.last = 42;
+	receive(0, &hello);
+	assert_int_equal(c->conn.query.hello.change_next, 43);
+	assert_memory_equal(c->conn.query.hello.identity, hello.identity, WIRE_IDENTITY_BYTES);
+	answer(true, &answers, true);
+	w = welcome();
+	assert_int_equal(w.change_last, 42);
+	assert_int_equal(w.answers, ANSWERS_MAX);
+	assert_int_equal(w.identity_known, 1);
+	assert_int_equal(c->conn.change_admitted, 42);
+	assert_ptr_equal(c->conn.answers, &answers);
+}
+
+static void assert_failed(void)
+{
+	assert_true(c->conn.stopped);
+	assert_int_equal(c->responses, 0);
+	assert_false(atomic_load(&c->conn.hello_done));
+	assert_note(NOTE_FAILED);
+	assert_int_equal(stat_read(&test_worker.stats.connections_failed), 1);
+	assert_int_equal(c->conn.sq_used, 0);
+	assert_int_equal(c->conn.buffers, 0);
+}
+
+/* The client says that it has not sent what was answered: it is another with that identity. */
+static void identity_of_another(void **state)
+{
+	struct wire_hello hello = hello_make();
+
+	(void)state;
+	hello.identity[3] = 1;
+	hello.change_next = 42;
+	answers.last = 42;
+	receive(0, &hello);
+	answer(true, &answers, true);
+	assert_failed();
+	assert_null(c->conn.answers);
+}
+
+static void not_granted(void **state)
+{
+	const struct wire_hello hello = hello_make();
+
+	(void)state;
+	receive(0, &hello);
+	answer(false, NULL, false);
+	assert_failed();
+}
+
+/* Another ABI gets a response that says so, and no welcome; the connection may try again. */
+static void another_abi(void **state)
+{
+	struct wire_hello hello = hello_make();
+
+	(void)state;
+	hello.abi++;
+	receive(0, &hello);
+	assert_int_equal(c->responses, 1);
+	assert_int_equal(c->response.status, WIRE_PROTOCOL);
+	assert_int_equal(c->value_len, 0);
+	assert_null(mailbox_take(env.control));
+	assert_false(atomic_load(&c->conn.hello_done));
+	assert_false(atomic_load(&c->conn.hello_taken));
+}
+
+/* Values at both sides of what is allowed. */
+static void wrong_values(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 9; i++) {
+		struct wire_hello hello = hello_make();
+		bool good = i == 0 || i == 3 || i == 5;
+
+		test_conn_setup(c);
+		atomic_store(&c->conn.hello_done, false);
+		stat_set(&test_worker.stats.connections_failed, 0);
+		hello.magic ^= i == 1;
+		hello.features = i == 2;
+		if (i == 3 || i == 4)
+			hello.response_bytes = WIRE_RESPONSE_MIN - (i == 4);
+		if (i == 5 || i == 6)
+			hello.response_bytes = WIRE_RESPONSE_MAX + (i == 6);
+		if (i == 7)
+			hello.change_next = 1; /* without an identity */
+		if (i == 8)
+			hello.identity[15] = 1; /* without a number */
+		receive(0, &hello);
+		assert_int_equal(c->conn.stopped, !good);
+		if (good)
+			answer(true, NULL, false);
+		else
+			assert_failed();
+		assert_int_equal(c->responses, good);
+		deferred_cancel(&c->conn);
+		test_conn_complete(c);
+	}
+}
+
+/* Only one HELLO, and nothing before it. */
+static void once_and_first(void **state)
+{
+	const struct wire_request ping = { .op = WIRE_PING, .id = 9 };
+	const struct wire_hello hello = hello_make();
+
+	(void)state;
+	receive(0, &hello);
+	/* Behind a HELLO that is not done yet it waits for that. */
+	memcpy(test_recv(1), &ping, sizeof(ping));
+	assert_false(test_receive(c, 1, sizeof(ping)));
+	test_turns();
+	assert_int_equal(c->responses, 0);
+	answer(true, NULL, false);
+	assert_int_equal(c->responses, 2);
+	assert_int_equal(c->ids[0], 5);
+	assert_int_equal(c->ids[1], 9);
+	test_conn_complete(c);
+	receive(2, &hello);
+	assert_true(c->conn.stopped);
+	assert_int_equal(c->responses, 2);
+	assert_note(NOTE_FAILED);
+	/* And nothing before it. */
+	test_conn_setup(c);
+	atomic_store(&c->conn.hello_done, false);
+	stat_set(&test_worker.stats.connections_failed, 0);
+	memcpy(test_recv(3), &ping, sizeof(ping));
+	assert_true(test_receive(c, 3, sizeof(ping)));
+	assert_failed();
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(window_of_the_welcome),
+		CASE(access_rate_with_eviction),
+		CASE(identity_of_the_welcome),
+		CASE(identity_of_another),
+		CASE(not_granted),
+		CASE(another_abi),
+		CASE(wrong_values),
+		CASE(once_and_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

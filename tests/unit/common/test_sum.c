@@ -3,8 +3,11 @@
  * Tests of the sums (common/sum.h): any single wrong bit that they cover changes them, and no other
  * bit does.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -17,6 +20,8 @@
 #define OFFSET 0x7654320ull
 #define BUCKET 0x7654300ull
 #define HOME 0x12380ull
+#define CHANGING_BYTES (64u << 10)
+#define CHANGING_ROUNDS 5000
 
 static union {
 	struct item item;
@@ -328,12 +333,54 @@ static void test_variants(void **state)
 		    sum_long_add == variant.add && sum_lines_move == variant.move);
 }
 
+static uint8_t changing[CHANGING_BYTES], copied[CHANGING_BYTES];
+static _Atomic bool stop;
+
+/* A client that writes to its memory while the server pulls from it: a word in each 512 bytes. */
+static void *keep_changing(void *argument)
+{
+	volatile uint64_t *word;
+	uint64_t i;
+
+	for (i = 0; !atomic_load(&stop); i++) {
+		word = (volatile uint64_t *)(changing + i * 512 % CHANGING_BYTES);
+		*word = i;
+	}
+	return argument;
+}
+
+/* What is summed is what was copied, whatever happens to the source meanwhile. */
+static void the_sum_is_of_the_copy(void **state)
+{
+	struct value_sum sum;
+	pthread_t thread;
+	unsigned int i;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	print_message("the source changes on purpose, which ThreadSanitizer would report\n");
+	skip();
+#endif
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&thread, NULL, keep_changing, NULL), 0);
+	for (i = 0; i < CHANGING_ROUNDS; i++) {
+		value_sum_begin(&sum);
+		value_sum_copy(&sum, copied, changing, sizeof(copied));
+		if (value_sum_end(&sum) != sum_bytes(copied, sizeof(copied)))
+			break;
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(i, CHANGING_ROUNDS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(value_in_pieces),
 		cmocka_unit_test(a_value_is_copied_and_summed),
 		cmocka_unit_test(a_value_is_moved_past_the_cache),
+		cmocka_unit_test(the_sum_is_of_the_copy),
 		cmocka_unit_test(every_bit_of_an_item_counts),
 		cmocka_unit_test(the_value_is_not_needed),
 		cmocka_unit_test(place_and_incarnation_count),

@@ -209,16 +209,28 @@ static void test_nth_call_fails(void **state)
 	}
 }
 
-/* The device dies at each call in turn: all objects must still be destroyed cleanly. */
+/*
+ * The device dies at each call in turn: what is under way fails, and all objects must still be
+ * destroyed cleanly.
+ */
 static void test_device_dies(void **state)
 {
 	struct fault_plan plan = { .seed = 1 };
+	unsigned int call;
+	uint64_t calls;
+	int ret;
 
 	(void)state;
 	for (plan.kill_at = 1; plan.kill_at < 150; plan.kill_at++) {
 		fault_set(&plan);
-		session();
+		ret = session();
 		fault_reset();
+		for (call = 0, calls = 0; call < FAULT_CALL_COUNT; call++)
+			calls += fault_count(call);
+		assert_true(calls >= plan.kill_at);
+		if (!ret)
+			fail_msg("the device died at call %u and nobody noticed",
+				 (unsigned int)plan.kill_at);
 	}
 }
 

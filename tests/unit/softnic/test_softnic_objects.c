@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of what softnic keeps for many queue pairs: asynchronous events, of which none is lost, and
- * numbers, which are unique after they have wrapped.
+ * numbers, which are unique after they have wrapped; limits, and the ends of files.
  */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,6 +20,9 @@
 #define MANY 1500
 #define FEW 8
 #define LAST_NUMBER 0xffffffu
+#define FIRST_NUMBER 1000
+#define GROWN 200
+#define FILE_BYTES 16384
 
 static struct end server, client;
 static struct cm_id *ids[MANY];
@@ -138,6 +143,82 @@ static void test_numbers_wrap(void **state)
 	qps_destroy(5 * FEW);
 }
 
+/* The table of numbers grows with their count, and still finds each one that is in use. */
+static void test_numbers_in_use_are_found_after_growth(void **state)
+{
+	struct sn_qp_numbers *numbers = &dev_to_sn_context(client.dev)->qp_numbers;
+	unsigned int i, j;
+
+	(void)state;
+	numbers->next = FIRST_NUMBER;
+	qps_create(0, GROWN);
+	assert_true(numbers->bucket_count >= GROWN);
+	numbers->next = FIRST_NUMBER;
+	qps_create(GROWN, 2 * GROWN);
+	for (i = 0; i < 2 * GROWN; i++)
+		for (j = 0; j < i; j++)
+			assert_int_not_equal(ids[i]->qp->qp_num, ids[j]->qp->qp_num);
+	qps_destroy(2 * GROWN);
+}
+
+/* What a limit has refused takes no place: when one goes, another one can come. */
+static void test_limits_count_what_exists(void **state)
+{
+	static struct ibv_pd *pds[SN_PD_MAX];
+	struct ibv_pd *more;
+	unsigned int i;
+
+	(void)state;
+	for (i = 1; i < SN_PD_MAX; i++) /* the end has one */
+		assert_int_equal(OPS->alloc_pd(client.dev, &pds[i]), 0);
+	for (i = 0; i < FEW; i++)
+		assert_int_equal(OPS->alloc_pd(client.dev, &more), -ENOMEM);
+	OPS->dealloc_pd(pds[1]);
+	assert_int_equal(OPS->alloc_pd(client.dev, &pds[1]), 0);
+	assert_int_equal(OPS->alloc_pd(client.dev, &more), -ENOMEM);
+	for (i = 1; i < SN_PD_MAX; i++)
+		OPS->dealloc_pd(pds[i]);
+}
+
+/* Memory that a peer could READ beyond the end of its file, which would end the peer. */
+static void test_memory_ends_with_its_file(void **state)
+{
+	static const struct {
+		size_t offset, length;
+		int result;
+	} ranges[] = {
+		{ 0, FILE_BYTES, 0 },
+		{ 4096, FILE_BYTES - 4096, 0 },
+		{ 0, FILE_BYTES + 1, -EINVAL },
+		{ 4096, FILE_BYTES - 4095, -EINVAL },
+		{ 4096, FILE_BYTES, -EINVAL },
+		{ FILE_BYTES, 1, -EINVAL },
+		{ FILE_BYTES + 4096, 1, -EINVAL },
+		{ SIZE_MAX - 4095, 8192, -EINVAL },
+	};
+	const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct device_mem mem = { .fd = fd };
+	struct ibv_mr *mr;
+	unsigned int i;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+	mem.addr = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(mem.addr, MAP_FAILED);
+	for (i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		mem.fd_offset = ranges[i].offset;
+		mem.length = ranges[i].length;
+		assert_int_equal(OPS->reg_mr(server.pd, &mem,
+					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, &mr),
+				 ranges[i].result);
+		if (!ranges[i].result)
+			OPS->dereg_mr(mr);
+	}
+	munmap(mem.addr, FILE_BYTES);
+	close(fd);
+}
+
 static int group_teardown(void **state)
 {
 	(void)state;
@@ -152,6 +233,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_events_end_with_their_object, ends_start,
 						ends_stop),
 		cmocka_unit_test_setup_teardown(test_numbers_wrap, ends_start, ends_stop),
+		cmocka_unit_test_setup_teardown(test_numbers_in_use_are_found_after_growth,
+						ends_start, ends_stop),
+		cmocka_unit_test_setup_teardown(test_limits_count_what_exists, ends_start,
+						ends_stop),
+		cmocka_unit_test_setup_teardown(test_memory_ends_with_its_file, ends_start,
+						ends_stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

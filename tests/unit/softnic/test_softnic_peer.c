@@ -24,6 +24,7 @@
 #define ATTACKS 400
 #define STROKES 60 /* writes of one attack */
 #define SILENT_PEERS 300
+#define SILENT_BATCH 50
 #define NOISE_PEERS 100
 #define SERVES_MAX 8 /* until the server has done what a peer waits for */
 
@@ -94,15 +95,17 @@ static void raw_find_sides(struct raw *raw)
 
 static void raw_connect_with(struct raw *raw, uint32_t features)
 {
+	const uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
 	struct link_message hello = raw_message();
 	int fd = -1;
 
 	hello.features = features;
 	raw->sock = raw_socket();
 	assert_int_equal(link_send(raw->sock, &hello, -1), 0);
-	do
+	do {
 		serve();
-	while (link_receive(raw->sock, &raw->response, &fd) == -EAGAIN);
+		assert_true(pair_now_ms() < deadline);
+	} while (link_receive(raw->sock, &raw->response, &fd) == -EAGAIN);
 	assert_true(fd >= 0);
 	assert_int_equal(link_map(&raw->shared, fd), 0);
 	close(fd);
@@ -227,6 +230,42 @@ static void test_silent_peers(void **state)
 	for (i = 0; i < SILENT_PEERS; i++)
 		close(socks[i]);
 	serve();
+}
+
+static int ids_of_server(void)
+{
+	return atomic_load(&dev_to_sn_context(server.dev)->objects[SN_OBJECT_ID]);
+}
+
+/*
+ * Peers that say nothing and go take no place for ever: after more of them than may be unreported
+ * at a time, another one can still connect.
+ */
+static void test_silent_peers_that_go(void **state)
+{
+	const int before = ids_of_server();
+	int socks[SILENT_BATCH];
+	uint64_t deadline;
+	struct raw raw;
+	unsigned int i, done;
+
+	(void)state;
+	for (done = 0; done <= SN_UNREPORTED_MAX; done += SILENT_BATCH) {
+		for (i = 0; i < SILENT_BATCH; i++) {
+			socks[i] = raw_socket();
+			serve();
+		}
+		for (i = 0; i < SILENT_BATCH; i++)
+			close(socks[i]);
+		deadline = pair_now_ms() + PAIR_WAIT_MS;
+		do {
+			serve();
+			assert_true(pair_now_ms() < deadline);
+		} while (ids_of_server() > before);
+	}
+	raw_connect(&raw);
+	raw_close(&raw);
+	check_good();
 }
 
 /* A malformed content of a request ring, and how much of it is published. */
@@ -569,6 +608,7 @@ static void test_wakes_as_asked(void **state)
 	}
 	raw_close(&raw);
 	serve();
+	check_good();
 }
 
 /* What a flood of the socket consists of, and whether the server had asked for one wake-up. */
@@ -759,6 +799,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_noise_at_the_door),
 		cmocka_unit_test(test_silent_peers),
+		cmocka_unit_test(test_silent_peers_that_go),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_forged_responses),
 		cmocka_unit_test(test_scribbler),

@@ -91,10 +91,20 @@ static void test_litmus(void **state)
 static _Thread_local bool counting;
 static _Thread_local unsigned int waits, receives, sends, others;
 
+/* Destroyed by the next epoll_wait(2) that has an event, before it returns. */
+static struct cm_id *doomed;
+
 int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
 {
+	int count = (int)syscall(SYS_epoll_pwait, fd, events, max, timeout_ms, NULL, 8);
+	struct cm_id *id = doomed;
+
 	waits += counting;
-	return (int)syscall(SYS_epoll_pwait, fd, events, max, timeout_ms, NULL, 8);
+	if (count > 0 && id) {
+		doomed = NULL;
+		OPS->destroy_id(id);
+	}
+	return count;
 }
 
 int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int count, int flags, struct timespec *timeout)
@@ -219,7 +229,58 @@ static void test_system_calls(void **state)
 		end_serve_cm(&server, &END_DEFAULTS);
 	end_release(&client);
 	end_release(&server);
+}
+
+/*
+ * Another thread may destroy a queue pair while this one sleeps, and the event that ends the sleep
+ * points to it. Then the events are fetched anew, and those of others are served: AddressSanitizer
+ * sees whether the queue pair is.
+ */
+static void test_event_of_a_destroyed_queue_pair(void **state)
+{
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct cm_id *gone, *other;
+	char path[64];
+	struct ibv_wc wc;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s", pair_path());
+	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	assert_int_equal(ends_connect(&server, &client, &gone, &END_DEFAULTS, &END_DEFAULTS), 0);
+	assert_int_equal(ends_connect(&server, &client, &other, &END_DEFAULTS, &END_DEFAULTS), 0);
+	do
+		ibv_req_notify_cq(server.cq, 0);
+	while (ibv_poll_cq(server.cq, 1, &wc));
+	assert_int_equal(end_post_send(&client, gone->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_post_send(&client, other->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	doomed = server.id; /* the first one */
+	server.id = NULL;
+	counting = true;
+	waits = 0;
+	assert_true(OPS->sleep(server.comp, server.cm->fd, PAIR_WAIT_MS) >= 0);
+	counting = false;
+	assert_null(doomed);
+	assert_int_equal(waits, 2);
+	assert_int_equal(end_wait(&server, NULL, &wc), 0);
+	assert_int_equal(wc.opcode, IBV_WC_RECV);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	receives = sends = others = waits = 0;
+	OPS->destroy_id(gone);
+	OPS->destroy_id(other);
+	while (atomic_load(&dev_to_sn_context(server.dev)->objects[SN_OBJECT_ID]) > 1) {
+		end_serve_cm(&server, &END_DEFAULTS);
+		assert_true(pair_now_ms() < deadline);
+	}
+	end_release(&client);
+	end_release(&server);
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
 	pair_path_release();
+	return 0;
 }
 
 int main(void)
@@ -227,7 +288,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_litmus),
 		cmocka_unit_test(test_system_calls),
+		cmocka_unit_test(test_event_of_a_destroyed_queue_pair),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, group_teardown);
 }

@@ -385,6 +385,7 @@ int runner_run(const struct workload *workload, const struct run_options *option
 	int error;
 
 	memset(result, 0, sizeof(*result));
+	memset(&runner, 0, sizeof(runner));
 	result->seed = seed_choose(workload);
 	runner.workload = workload;
 	runner.load = &load;

@@ -43,8 +43,8 @@ struct result {
  * connect to the server, -EINVAL if the URL is wrong, -ENOMEM, or the error that kept a thread from
  * starting. The reason has then been printed.
  *
- * SIGINT and SIGTERM end the run early, and a second one the process. To be called once, from the
- * only thread.
+ * SIGINT and SIGTERM end the run early, and a second one the process. To be called from the only
+ * thread.
  */
 int runner_run(const struct workload *workload, const struct run_options *options,
 	       struct result *result);

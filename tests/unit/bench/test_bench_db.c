@@ -4,8 +4,12 @@
  * Redis against a socket of the test. A backend sends before it receives, so that the test can
  * write the response first, then call the backend and then compare the request.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +29,10 @@
 #define SHORT_TIMEOUT_MS 20
 #define VALUE_SIZE 16
 #define LONG_LINE 70000
+/* A long value, longer than any buffer on its way, and the line before it. */
+#define LONG_VALUE 4194304
+#define LONG_HEAD 19
+#define LONG_PART 50001
 
 static char folder[] = "/tmp/kvd-test-db.XXXXXX";
 static char path[64], url[160], error[DB_ERROR_MAX];
@@ -98,7 +106,7 @@ static void expect_request(const char *text)
 	assert_string_equal(got, text);
 }
 
-static void expect_no_request(void)
+static void expect_no_more(void)
 {
 	char got;
 
@@ -265,7 +273,7 @@ static void memcached_refuses_keys(void **state)
 	connect_to("memcached");
 	assert_int_equal(db_put(db, &long_key, 1), KVD_ERR_INVALID);
 	assert_int_equal(db_delete(db, &blank, 1), KVD_ERR_INVALID);
-	expect_no_request();
+	expect_no_more();
 	respond("STORED\r\n");
 	assert_int_equal(put(1), KVD_OK);
 	disconnect();
@@ -297,10 +305,173 @@ static void redis_changes(void **state)
 	respond(":0\r\n:1\r\n");
 	assert_int_equal(delete (2), KVD_NOT_FOUND);
 	expect_request("*2\r\n$3\r\nDEL\r\n$1\r\na\r\n*2\r\n$3\r\nDEL\r\n$1\r\nb\r\n");
+	/* The responses behind a miss are taken, too: this one is of the PUT. */
+	respond("+OK\r\n");
+	assert_int_equal(put(1), KVD_OK);
+	respond(":1\r\n:0\r\n");
+	assert_int_equal(delete (2), KVD_NOT_FOUND);
+	respond(":1\r\n:1\r\n");
+	assert_int_equal(delete (2), KVD_OK);
 	respond("-ERR unknown command\r\n");
 	assert_int_equal(put(1), KVD_ERR_PROTOCOL);
 	assert_int_equal(put(1), KVD_ERR_DISCONNECTED);
 	disconnect();
+}
+
+static char long_value[LONG_VALUE], long_copy[LONG_VALUE];
+
+/* No two parts of it are equal. */
+static void long_value_fill(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < LONG_VALUE / sizeof(i); i++)
+		memcpy(long_value + i * sizeof(i), &i, sizeof(i));
+}
+
+static void nothing(int number)
+{
+	(void)number;
+}
+
+static pthread_t sender;
+
+/*
+ * Reads a request with a long value. When its begin is there the sender is in sendmsg(2), and waits
+ * there for room: a signal makes that return what was sent until then.
+ */
+static void *long_request_take(void *argument)
+{
+	char *head = argument;
+	size_t done, part;
+	ssize_t got;
+
+	for (done = 0; done < LONG_HEAD; done += (size_t)got) {
+		got = recv(peer, head + done, LONG_HEAD - done, 0);
+		if (got <= 0)
+			return NULL;
+	}
+	if (pthread_kill(sender, SIGUSR1))
+		return NULL;
+	for (done = 0; done < LONG_VALUE; done += (size_t)got) {
+		part = LONG_VALUE - done < LONG_PART ? LONG_VALUE - done : LONG_PART;
+		got = recv(peer, long_copy + done, part, 0);
+		if (got <= 0)
+			return NULL;
+	}
+	respond("STORED\r\n");
+	return argument;
+}
+
+/* The socket takes a small part of it at once, and the call ends before it has taken all. */
+static void a_long_value_is_sent_whole(void **state)
+{
+	const struct db_change change = { "a", 1, long_value, LONG_VALUE };
+	const struct sigaction interrupt = { .sa_handler = nothing }; /* no SA_RESTART */
+	const int bytes = 4096;
+	char head[LONG_HEAD + 1] = "", end[2];
+	pthread_t thread;
+	void *taken;
+
+	(void)state;
+	long_value_fill();
+	connect_to("memcached");
+	assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+	sender = pthread_self();
+	assert_int_equal(sigaction(SIGUSR1, &interrupt, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, long_request_take, head), 0);
+	assert_int_equal(db_put(db, &change, 1), KVD_OK);
+	pthread_join(thread, &taken);
+	assert_ptr_equal(taken, head);
+	assert_string_equal(head, "set a 0 0 4194304\r\n");
+	assert_memory_equal(long_copy, long_value, LONG_VALUE);
+	assert_int_equal(recv(peer, end, sizeof(end), 0), 2);
+	assert_memory_equal(end, "\r\n", 2);
+	expect_no_more();
+	disconnect();
+}
+
+static void *long_response_send(void *argument)
+{
+	static const char end[] = "\r\nEND\r\n";
+	size_t done;
+	ssize_t sent;
+
+	respond("VALUE a 0 4194304\r\n");
+	for (done = 0; done < LONG_VALUE; done += (size_t)sent) {
+		sent = send(peer, long_value + done, LONG_VALUE - done, MSG_NOSIGNAL);
+		if (sent <= 0)
+			return NULL;
+	}
+	respond(end);
+	return argument;
+}
+
+/* Its begin comes with its line, the rest in many parts. */
+static void a_long_value_is_received_whole(void **state)
+{
+	struct kvd_get_request request = {
+		.key = "a", .key_len = 1, .value = long_copy, .value_size = LONG_VALUE
+	};
+	pthread_t thread;
+	void *sent;
+
+	(void)state;
+	long_value_fill();
+	memset(long_copy, 0, sizeof(long_copy));
+	connect_to("memcached");
+	assert_int_equal(pthread_create(&thread, NULL, long_response_send, long_value), 0);
+	db_get(db, &request, 1);
+	pthread_join(thread, &sent);
+	assert_ptr_equal(sent, long_value);
+	assert_int_equal(request.status, KVD_OK);
+	assert_int_equal(request.item.value_len, LONG_VALUE);
+	assert_memory_equal(long_copy, long_value, LONG_VALUE);
+	respond("END\r\n");
+	get(1);
+	assert_int_equal(requests[0].status, KVD_NOT_FOUND);
+	disconnect();
+}
+
+/* Over TCP, by an IPv4 address, a name, and an IPv6 address in brackets. */
+static void tcp_connects(const char *host, int family)
+{
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = in6addr_loopback };
+	struct sockaddr_in v4 = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr *address = family == AF_INET ? (struct sockaddr *)&v4 :
+						       (struct sockaddr *)&v6;
+	socklen_t len = family == AF_INET ? sizeof(v4) : sizeof(v6);
+	const int local = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct kvd_options kvd;
+
+	if (local < 0 || bind(local, address, len)) {
+		print_message("%s: this host has no such address\n", host);
+		close(local);
+		return;
+	}
+	assert_int_equal(listen(local, 1), 0);
+	assert_int_equal(getsockname(local, address, &len), 0);
+	snprintf(url, sizeof(url), "redis://%s:%u", host,
+		 ntohs(family == AF_INET ? v4.sin_port : v6.sin6_port));
+	kvd_options_init(&kvd);
+	assert_int_equal(target_is("redis", url), 0);
+	if (db_open(&db, &target, &kvd, error))
+		fail_msg("%s: %s", url, error);
+	peer = accept(local, NULL, NULL);
+	assert_true(peer >= 0);
+	respond("+OK\r\n");
+	assert_int_equal(put(1), KVD_OK);
+	disconnect();
+	close(local);
+}
+
+static void hosts_of_both_families(void **state)
+{
+	(void)state;
+	tcp_connects("127.0.0.1", AF_INET);
+	tcp_connects("localhost", AF_INET);
+	tcp_connects("[::1]", AF_INET6);
 }
 
 /*
@@ -430,6 +601,9 @@ int main(void)
 		cmocka_unit_test(memcached_refuses_keys),
 		cmocka_unit_test(redis_gets),
 		cmocka_unit_test(redis_changes),
+		cmocka_unit_test(a_long_value_is_sent_whole),
+		cmocka_unit_test(a_long_value_is_received_whole),
+		cmocka_unit_test(hosts_of_both_families),
 		cmocka_unit_test(bad_responses_end_the_connection),
 		cmocka_unit_test(no_response_is_a_timeout),
 		cmocka_unit_test(statistics_have_the_names_of_kvd),

@@ -23,6 +23,7 @@
 #define DRAWS 1000000
 #define COUNTER_THREADS 4
 #define COUNTER_NUMBERS 50000
+#define COUNTER_ROUNDS 50
 
 static struct keys keys;
 static struct key_chooser chooser;
@@ -109,6 +110,7 @@ static void latest_prefers_the_newest(void **state)
 
 static void latest_follows_the_inserts(void **state)
 {
+	struct zipfian fresh;
 	uint64_t number;
 	int i;
 
@@ -122,6 +124,9 @@ static void latest_follows_the_inserts(void **state)
 	assert_true(hits[RECORDS + 499] > hits[RECORDS + 498]);
 	assert_true(hits[RECORDS + 499] > DRAWS / 10);
 	assert_int_equal(chooser.latest.zeta_items, RECORDS + 499);
+	/* It grew record by record to what it would be with so many from the start. */
+	zipfian_init(&fresh, RECORDS + 499);
+	assert_true(fabs(chooser.latest.zeta - fresh.zeta) < 1e-9);
 }
 
 static void unacknowledged_inserts_are_not_drawn(void **state)
@@ -278,6 +283,46 @@ static void counter_under_threads(void **state)
 	assert_int_equal(counter_limit(&shared), COUNTER_THREADS * COUNTER_NUMBERS);
 }
 
+/* Takes and acknowledges as many as may be handed out, each as soon as the limit lets it. */
+static void *follow_the_limit(void *argument)
+{
+	uint64_t number;
+	unsigned int i;
+
+	for (i = 0; i < COUNTER_AHEAD_MAX; i++) {
+		while (!counter_take(&shared, &number))
+			;
+		counter_acknowledge(&shared, number);
+	}
+	return argument;
+}
+
+/*
+ * A number that is held back lets all others be handed out. When it is acknowledged the limit moves
+ * over all of them, and the flag of each is used again by a thread that is close behind it.
+ */
+static void flags_are_used_again_while_the_limit_moves(void **state)
+{
+	uint64_t held, number;
+	pthread_t thread;
+	unsigned int round, i;
+
+	(void)state;
+	for (round = 0; round < COUNTER_ROUNDS; round++) {
+		counter_init(&shared, 0);
+		assert_true(counter_take(&shared, &held));
+		for (i = 1; i < COUNTER_AHEAD_MAX; i++) {
+			assert_true(counter_take(&shared, &number));
+			counter_acknowledge(&shared, number);
+		}
+		assert_false(counter_take(&shared, &number));
+		assert_int_equal(pthread_create(&thread, NULL, follow_the_limit, NULL), 0);
+		counter_acknowledge(&shared, held);
+		pthread_join(thread, NULL);
+		assert_int_equal(counter_limit(&shared), 2 * COUNTER_AHEAD_MAX);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +339,7 @@ int main(void)
 		cmocka_unit_test(one_record_is_enough),
 		cmocka_unit_test(counter_limits_unacknowledged_inserts),
 		cmocka_unit_test(counter_under_threads),
+		cmocka_unit_test(flags_are_used_again_while_the_limit_moves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,21 @@ static void a_failed_put_is_counted_and_the_run_goes_on(void **state)
 	end();
 }
 
+/* As in YCSB: else no later record could ever be read, and INSERTs would stop. */
+static void a_failed_insert_is_acknowledged(void **state)
+{
+	(void)state;
+	prepare(PHASE_RUN, 0, 0, 1, 0);
+	store.fail_put = 3;
+	store.fail_with = KVD_ERR_NO_SPACE;
+	under_way_run(&client, 100, 0);
+	assert_int_equal(client.stats[OPERATION_INSERT].failed, 1);
+	assert_int_equal(count_of(OPERATION_INSERT), 99);
+	assert_int_equal(counter_limit(&load.keys.inserted), RECORDS + 100);
+	assert_int_equal(client.status, KVD_OK);
+	end();
+}
+
 static void a_lost_connection_ends_the_run(void **state)
 {
 	(void)state;
@@ -340,6 +355,7 @@ int main(void)
 		cmocka_unit_test(an_insert_without_a_number_does_not_end_the_run),
 		cmocka_unit_test(a_wrong_value_is_counted),
 		cmocka_unit_test(a_failed_put_is_counted_and_the_run_goes_on),
+		cmocka_unit_test(a_failed_insert_is_acknowledged),
 		cmocka_unit_test(a_lost_connection_ends_the_run),
 		cmocka_unit_test(the_target_is_kept),
 	};

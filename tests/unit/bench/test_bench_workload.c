@@ -103,6 +103,10 @@ static void unsupported_properties_are_refused_by_name(void **state)
 	refused("fieldlengthdistribution=histogram", "histogram");
 	refused("requestdistribution=zipf", "requestdistribution");
 	refused("table=other", "table");
+	/* Names that only begin like one without effect. */
+	refused("tables=usertable", "does not know");
+	refused("dbname=x", "does not know");
+	refused("htrac=x", "does not know");
 	refused("measurementtype=timeseries", "measurementtype");
 	refused("measurementtype=hdr", "measurementtype");
 	refused("measurement.interval=both", "measurement.interval");

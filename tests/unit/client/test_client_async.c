@@ -211,6 +211,47 @@ static void many_reads_in_flight(void **state)
 	assert_int_equal(kvd->conn.ring.bytes, RING_BYTES_MAX);
 }
 
+/* A chain that completes frees the entries of the send queue up to its own end, and no more. */
+static void chains_that_complete_one_by_one(void **state)
+{
+	static struct kvd_op more[96], *each[96], *out[96];
+	static uint8_t buffers[96][32];
+	struct ibv_wc second;
+	unsigned int i, n = 0;
+
+	(void)state;
+	kvd_close(kvd);
+	open_with(96);
+	fake_server_put(server, 1, 20, 0);
+	/* Found in the bucket cache, each takes one READ. */
+	assert_int_equal(kvd_get(kvd, &keys[1], 8, buffers[0], 32, NULL), KVD_OK);
+	assert_int_equal(kvd->conn.sq_posted, kvd->conn.sq_done);
+	server->fake.hold_reads = true;
+	for (i = 0; i < 96; i++) {
+		each[i] = &more[i];
+		kvd_prep_get(&more[i], &keys[1], 8, buffers[i], 32);
+	}
+	assert_int_equal(kvd_submit(kvd, each, 96), KVD_OK);
+	assert_int_equal(server->fake.held_count, 2);
+	assert_int_equal(kvd->conn.sq_posted - kvd->conn.sq_done, READS_IN_FLIGHT_MAX);
+	/* The first ends; the third is posted. */
+	second = server->fake.held[1];
+	server->fake.held_count = 1;
+	fake_device_release(&server->fake);
+	server->fake.held[server->fake.held_count++] = second;
+	n += (unsigned int)kvd_poll(kvd, out, 96);
+	assert_int_equal(n, GETS_MAX);
+	assert_int_equal(server->fake.held_count, 2);
+	assert_int_equal(kvd->conn.sq_posted - kvd->conn.sq_done, READS_IN_FLIGHT_MAX);
+	while (n < 96) {
+		fake_device_release(&server->fake);
+		n += (unsigned int)kvd_poll(kvd, out, 96);
+	}
+	assert_int_equal(kvd->conn.sq_posted, kvd->conn.sq_done);
+	for (i = 0; i < 96; i++)
+		assert_int_equal(more[i].status, KVD_OK);
+}
+
 /* A GET of the changed key waits for the response, others do not; then it sees the change. */
 static void a_get_sees_earlier_changes(void **state)
 {
@@ -642,6 +683,110 @@ static void the_descriptor(void **state)
 	assert_false(readable());
 }
 
+static void answer_one(struct fake_device *fake)
+{
+	(void)fake;
+	if (server->queued)
+		fake_server_answer(server, 1);
+}
+
+/*
+ * Responses that come right before the device takes the request for a notification cause none, so
+ * kvd_arm() has to find them.
+ */
+static void a_response_while_it_is_armed(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	assert_true(kvd_fd(kvd) >= 0);
+	server->hold_all = true;
+	for (i = 0; i < WINDOW; i++)
+		prep_put(i);
+	submit(0, WINDOW);
+	assert_none_ended();
+	for (i = 0; i < WINDOW; i++) {
+		server->fake.before_notify = answer_one;
+		assert_int_equal(kvd_arm(kvd), KVD_ERR_BUSY);
+		server->fake.before_notify = NULL;
+		assert_ended(i, KVD_OK);
+		assert_int_equal(server->queued, WINDOW - 1 - i);
+	}
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	assert_false(readable());
+}
+
+static unsigned int copied; /* GETs that are answered with a copy */
+
+static void answer_with_copy(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op != WIRE_GET)
+		return;
+	copied++;
+	response->flags |= WIRE_R_COPY;
+	response->slot = slot_make(0, p->keys[0].offset, 128);
+	response->copy_seed = p->geometry.incarnation;
+}
+
+/* Calls that send a request, none of which may be sent while a copy is READ. */
+static enum kvd_status call_put(void)
+{
+	return kvd_put(kvd, &keys[60], 8, "x", 1, NULL, NULL);
+}
+
+static enum kvd_status call_delete(void)
+{
+	return kvd_delete(kvd, &keys[60], 8);
+}
+
+static enum kvd_status call_ping(void)
+{
+	return kvd_ping(kvd);
+}
+
+static enum kvd_status call_flush(void)
+{
+	return kvd_flush_start(kvd, 0, NULL);
+}
+
+static void copies_stand_until_they_are_read(void **state)
+{
+	static enum kvd_status (*const calls_of[])(void) = {
+		call_put,
+		call_delete,
+		call_ping,
+		call_flush,
+	};
+	unsigned int i, sent;
+
+	(void)state;
+	fake_server_put(server, 1, 20, 0);
+	server->before_response = answer_with_copy;
+	copied = 0;
+	for (i = 0; i < sizeof(calls_of) / sizeof(calls_of[0]); i++) {
+		server->fake.hold_reads = true;
+		kvd_prep_get_by_request(&ops[0], &keys[1], 8, values[0], 32);
+		submit(0, 1);
+		while (!server->fake.held_count)
+			assert_none_ended();
+		sent = server->requests;
+		kvd->options.timeout_ms = 2;
+		assert_int_equal(calls_of[i](), KVD_ERR_TIMEOUT);
+		assert_int_equal(server->requests, sent);
+		assert_int_equal(seen_count, i);
+		kvd->options.timeout_ms = 2000;
+		server->fake.hold_reads = false;
+		fake_device_release(&server->fake);
+		assert_ended(0, KVD_OK);
+		assert_int_equal(values[0][19], 1);
+		assert_int_equal(copied, i + 1);
+		assert_int_equal(server->requests, sent);
+		/* Then all goes on. */
+		assert_int_equal(call_put(), KVD_OK);
+		assert_int_equal(server->requests, sent + 1);
+	}
+}
+
 static void the_descriptor_has_deadlines(void **state)
 {
 	struct pollfd fd = { .fd = kvd_fd(kvd), .events = POLLIN };
@@ -681,6 +826,46 @@ static void a_lost_connection(void **state)
 	assert_int_equal(kvd_submit(kvd, list, 1), KVD_ERR_DISCONNECTED);
 	assert_int_equal(kvd_get(kvd, &keys[0], 8, values[0], 32, NULL), KVD_ERR_DISCONNECTED);
 	assert_int_equal(kvd_poll(kvd, done, 1), 0);
+}
+
+/*
+ * A second response to a request that was answered ends the connection: neither another operation
+ * nor the message that is free again takes it.
+ */
+static void a_second_answer(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	server->hold_all = true;
+	for (i = 0; i < 3; i++)
+		prep_put(i);
+	submit(0, 3);
+	fake_device_respond(&server->fake, &server->queue[0].head, server->queue[0].value);
+	assert_ended(0, KVD_OK);
+	assert_int_equal(kvd->conn.outstanding, 2);
+	fake_device_respond(&server->fake, &server->queue[0].head, server->queue[0].value);
+	assert_ended(1, KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "another request"));
+	assert_ended(2, KVD_ERR_PROTOCOL);
+}
+
+/* The same where the first answer came too late for its operation. */
+static void a_second_answer_after_a_timeout(void **state)
+{
+	(void)state;
+	server->hold_all = true;
+	prep_put(0);
+	prep_put(1);
+	ops[0].timeout_ms = 1;
+	submit(0, 2);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, UINT32_MAX), 1);
+	assert_int_equal(ops[0].status, KVD_ERR_TIMEOUT);
+	fake_device_respond(&server->fake, &server->queue[0].head, server->queue[0].value);
+	assert_none_ended();
+	assert_int_equal(kvd->conn.outstanding, 1);
+	fake_device_respond(&server->fake, &server->queue[0].head, server->queue[0].value);
+	assert_ended(1, KVD_ERR_PROTOCOL);
 }
 
 static enum kvd_status other_status;
@@ -888,6 +1073,7 @@ int main(void)
 		CASE(changes_beyond_depth),
 		CASE(gets_beyond_depth),
 		CASE(many_reads_in_flight),
+		CASE(chains_that_complete_one_by_one),
 		CASE(a_get_sees_earlier_changes),
 		CASE(synchronous_calls_keep_the_order),
 		CASE(what_is_refused),
@@ -906,8 +1092,12 @@ int main(void)
 		CASE(deadlines),
 		CASE(callbacks),
 		CASE(the_descriptor),
+		CASE(a_response_while_it_is_armed),
+		CASE(copies_stand_until_they_are_read),
 		CASE(the_descriptor_has_deadlines),
 		CASE(a_lost_connection),
+		CASE(a_second_answer),
+		CASE(a_second_answer_after_a_timeout),
 		CASE(two_threads_at_once),
 		CASE(a_child_process),
 	};

@@ -8,9 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,10 +24,16 @@ static struct {
 	uint64_t mono_ns, raw_ns, boot_ns;
 } ahead;
 
+/*
+ * They go on by so much each time that one is read, and not by themselves: a test that does not get
+ * the CPU for some milliseconds sees none of that.
+ */
+#define READING_NS 20u
+static uint64_t readings;
+
 int clock_gettime(clockid_t id, struct timespec *now)
 {
-	int err = (int)syscall(SYS_clock_gettime, id, now);
-	uint64_t ns = (uint64_t)now->tv_sec * S + (uint64_t)now->tv_nsec;
+	uint64_t ns = 1000 * S + readings++ * READING_NS;
 
 	ns += id == CLOCK_MONOTONIC	? ahead.mono_ns :
 	      id == CLOCK_MONOTONIC_RAW ? ahead.raw_ns :
@@ -37,7 +41,7 @@ int clock_gettime(clockid_t id, struct timespec *now)
 					  0;
 	now->tv_sec = (time_t)(ns / S);
 	now->tv_nsec = (long)(ns % S);
-	return err;
+	return 0;
 }
 
 static void nothing_is_known_at_first(void **state)
@@ -405,6 +409,52 @@ static void pass(uint64_t server_ns, uint64_t raw_ns, uint64_t mono_ns, uint64_t
 	ahead.boot_ns += boot_ns;
 }
 
+static uint64_t shown_error_ns(void)
+{
+	struct kvd_info info;
+
+	kvd_info(kvd, &info);
+	return info.clock_error_ns;
+}
+
+static uint64_t response_took_ns;
+
+static void take_time(struct fake_server *p, struct wire_response *response)
+{
+	(void)p, (void)response;
+	pass(response_took_ns, response_took_ns, response_took_ns, response_took_ns);
+}
+
+/*
+ * kvd_info.clock_error_ns: the round trip of the last response, plus 0.4 % of the time since;
+ * without a response nothing is known. Readings of the clock take some of the time themselves.
+ */
+static void the_error_that_is_shown(void **state)
+{
+	static const uint64_t took_ns[] = { 10 * US, MS, 30 * MS };
+	static const uint64_t since_ns[] = { 0, MS, S, 2 * S, 1000 * S };
+	uint64_t want, error;
+	size_t t, s;
+
+	for (t = 0; t < 3; t++)
+		for (s = 0; s < 5; s++) {
+			if (t + s && teardown(state) + setup(state))
+				fail();
+			assert_true(shown_error_ns() == UINT64_MAX);
+			response_took_ns = took_ns[t];
+			server->before_response = take_time;
+			assert_int_equal(kvd_ping(kvd), KVD_OK);
+			pass(since_ns[s], since_ns[s], since_ns[s], since_ns[s]);
+			want = took_ns[t] + took_ns[t] / 500 + since_ns[s] / 250;
+			error = shown_error_ns();
+			if (error < want || error > want + US)
+				fail_msg("%llu after %llu: %llu, not %llu",
+					 (unsigned long long)took_ns[t],
+					 (unsigned long long)since_ns[s], (unsigned long long)error,
+					 (unsigned long long)want);
+		}
+}
+
 /* NTP slews this host's clock by as much as the kernel lets it, in either direction. */
 static void slewing_does_not_matter(void **state)
 {
@@ -503,6 +553,7 @@ int main(void)
 		CASE(a_response_that_is_too_slow),
 		CASE(a_refusal_has_the_clock),
 		CASE(many_ask_once),
+		CASE(the_error_that_is_shown),
 		CASE(slewing_does_not_matter),
 		CASE(a_suspended_client_asks),
 		CASE(a_stopped_client_is_late),

@@ -52,6 +52,26 @@ static void store_and_read(struct kvd *kvd, uint8_t *memory, uint8_t seed)
 	assert_memory_equal(memory, memory + VALUE_BYTES, VALUE_BYTES);
 }
 
+static struct device_ops closing_ops;
+static const struct device_ops *real_ops;
+static unsigned int closed;
+
+static void closing_close(struct device *dev)
+{
+	closed++;
+	dev->ops = real_ops;
+	real_ops->close(dev);
+}
+
+static void count_close(struct device *dev)
+{
+	closed = 0;
+	real_ops = dev->ops;
+	closing_ops = *real_ops;
+	closing_ops.close = closing_close;
+	dev->ops = &closing_ops;
+}
+
 static void a_device_dies(void **state)
 {
 	struct kvd *a = local_server_open(url, NULL), *b = local_server_open(url, NULL);
@@ -64,6 +84,7 @@ static void a_device_dies(void **state)
 	assert_ptr_equal(b->shared_device, dead);
 	assert_int_equal(kvd_alloc(a, 2 * (size_t)VALUE_BYTES, &memory, &mem), KVD_OK);
 	store_and_read(a, memory, 1);
+	count_close(a->dev);
 	direct = direct_bytes(a);
 	assert_true(direct >= 2 * (uint64_t)VALUE_BYTES);
 	device_kill(a);
@@ -81,7 +102,10 @@ static void a_device_dies(void **state)
 	store_and_read(b, memory, 4);
 	assert_int_equal(direct_bytes(b) - direct, 2 * (uint64_t)VALUE_BYTES);
 	assert_int_equal(kvd_deregister(again), KVD_OK);
+	/* The memory was the last that used the dead one. */
+	assert_int_equal(closed, 0);
 	assert_int_equal(kvd_free(mem), KVD_OK);
+	assert_int_equal(closed, 1);
 	kvd_close(a);
 	store_and_read(b, (uint8_t[2 * VALUE_BYTES]){ 0 }, 5);
 	kvd_close(b);

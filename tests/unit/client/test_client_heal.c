@@ -18,6 +18,7 @@
 
 #include "client/changes.h"
 #include "client/heal.h"
+#include "common/util/clock.h"
 #include "tests/support/fake_server.h"
 
 #define WINDOW 4
@@ -186,6 +187,59 @@ static void a_loss_before_send(void **state)
 	assert_int_equal(get(2), KVD_OK);
 }
 
+/* The same by each event that says so, also behind others that say nothing. */
+static void events_before_send(void **state)
+{
+	static const struct {
+		enum cm_event_type first, second;
+		const char *why;
+	} cases[] = {
+		{ CM_DISCONNECTED, CM_DISCONNECTED, "disconnected" },
+		{ CM_DEVICE_REMOVED, CM_DISCONNECTED, "removed" },
+		{ CM_ESTABLISHED, CM_DISCONNECTED, "disconnected" },
+		{ CM_ESTABLISHED, CM_DEVICE_REMOVED, "removed" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (i && teardown(state) + setup(state))
+			fail();
+		kvd->conn.posted_ns = 0;
+		fake_device_event(&server->fake, cases[i].first, 0);
+		fake_device_event(&server->fake, cases[i].second, 0);
+		assert_int_equal(put(2), KVD_OK);
+		assert_int_equal(changes, 1);
+		assert_int_equal(server->hellos, 1);
+		assert_int_equal(stats().reconnects, 1);
+		assert_int_equal(stats().unknown, 0);
+		assert_int_equal(stats().resent, 0);
+		assert_non_null(strstr(kvd->heal.why, cases[i].why));
+	}
+}
+
+/* After a loss requests share messages as before. */
+static void batches_after_a_loss(void **state)
+{
+	unsigned int i, round;
+
+	(void)state;
+	for (round = 0; round < 3; round++) {
+		server->batches = 0;
+		changes = 0;
+		for (i = 0; i < OPS; i++)
+			kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+		assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+		await_all();
+		for (i = 0; i < OPS; i++)
+			assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(changes, OPS);
+		assert_int_equal(server->batches, 2);
+		fake_device_lose(&server->fake);
+		assert_int_equal(get(1), KVD_OK);
+		assert_int_equal(stats().reconnects, round + 1);
+	}
+}
+
 /* Submits a PUT of each of the first @count keys, which are not answered. */
 static void hold_puts(unsigned int count)
 {
@@ -250,6 +304,26 @@ static void requests_are_repeated(void **state)
 	assert_int_equal(stats().resent, 2);
 }
 
+static struct device_ops noting_ops;
+static const struct device_ops *fake_ops;
+static unsigned int bounces_then; /* when the queue pair was destroyed */
+
+static void noting_destroy_qp(struct cm_id *id)
+{
+	bounces_then = kvd->bounces;
+	fake_ops->destroy_qp(id);
+}
+
+/* From now on. */
+static void note_destroy_qp(void)
+{
+	bounces_then = 0;
+	fake_ops = kvd->dev->ops;
+	noting_ops = *fake_ops;
+	noting_ops.destroy_qp = noting_destroy_qp;
+	kvd->dev->ops = &noting_ops;
+}
+
 static void a_value_that_the_server_reads(void **state)
 {
 	static uint8_t large[10000];
@@ -264,7 +338,10 @@ static void a_value_that_the_server_reads(void **state)
 	fake_device_lose(&server->fake);
 	server->queued = 0;
 	server->hold_all = false;
+	note_destroy_qp();
 	await_all();
+	/* As long as there was a queue pair, the server could READ them. */
+	assert_int_equal(bounces_then, 2);
 	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
 	assert_int_equal(ops[1].status, KVD_ERR_UNKNOWN);
 	/* Nothing READs the values of the lost connection. */
@@ -350,6 +427,30 @@ static void deadlines(void **state)
 	kvd->options.timeout_ms = 2000;
 	assert_int_equal(put(2), KVD_OK);
 	assert_int_equal(get(2), KVD_OK);
+}
+
+/* Each try waits for the end of the pause that was chosen before it, whoever calls. */
+static void pauses_are_waited_for(void **state)
+{
+	uint64_t next_ns = 0, begin_ns;
+	unsigned int tries = 0;
+
+	(void)state;
+	refusals = 7;
+	fake_device_lose(&server->fake);
+	while (!kvd->up || !server->fake.connects) {
+		kvd_poll(kvd, done, OPS);
+		if (server->fake.connects == tries) {
+			next_ns = kvd->heal.next_ns;
+			continue;
+		}
+		begin_ns = clock_ns();
+		assert_int_equal(server->fake.connects, ++tries);
+		assert_true(!next_ns || begin_ns >= next_ns);
+		next_ns = kvd->heal.next_ns;
+	}
+	assert_int_equal(tries, 8);
+	assert_int_equal(put(1), KVD_OK);
 }
 
 static void another_version_for_a_while(void **state)
@@ -522,6 +623,34 @@ static void a_connection_that_does_nothing(void **state)
 	assert_int_equal(kvd->heal.failures, 0);
 }
 
+/* The same where it welcomes the handle, and drops the connection before anything was done. */
+static void a_welcome_and_a_loss(void **state)
+{
+	unsigned int lost;
+
+	(void)state;
+	refusals = 2;
+	fake_device_lose(&server->fake);
+	while (kvd_poll(kvd, done, OPS) || !kvd->up || !stats().reconnects)
+		;
+	assert_int_equal(kvd->heal.failures, 2);
+	for (lost = 1; lost <= 3; lost++) {
+		fake_device_lose(&server->fake);
+		while (kvd->up)
+			kvd_poll(kvd, done, OPS);
+		assert_int_equal(kvd->heal.failures, 2);
+		while (!kvd->up)
+			kvd_poll(kvd, done, OPS);
+		assert_int_equal(stats().reconnects, 1 + lost);
+	}
+	/* One request that is answered is enough for the shortest pause again. */
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	fake_device_lose(&server->fake);
+	while (kvd->up)
+		kvd_poll(kvd, done, OPS);
+	assert_int_equal(kvd->heal.failures, 0);
+}
+
 /* From now on the server knows the handle's identity. */
 static void number_changes(void)
 {
@@ -684,6 +813,62 @@ static void a_loss_while_a_touched_copy_is_read(void **state)
 	assert_int_equal(kvd->sent.next, 2);
 }
 
+/* Whether what a GET with touch returns then is what it touched, is not known if that changed. */
+static void lose_a_touched_copy(void (*then)(struct fake_server *server), enum kvd_status status)
+{
+	number_changes();
+	server->before_response = answer_with_copy;
+	copies = 1;
+	server->fake.hold_reads = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	server->fake.hold_reads = false;
+	recorded = 1; /* the touch */
+	then(server);
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, status);
+	assert_int_equal(values[1][19], status ? 0 : 1);
+	assert_int_equal(stats().unknown, status == KVD_ERR_UNKNOWN);
+	assert_int_equal(stats().reconnects, 1);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
+static void replace_key(struct fake_server *p)
+{
+	fake_server_put(p, 1, 20, 0);
+}
+
+static void delete_key(struct fake_server *p)
+{
+	fake_server_delete(p, 1);
+}
+
+static void change_another_key(struct fake_server *p)
+{
+	fake_server_put(p, 2, 20, 0);
+}
+
+static void a_touched_item_is_replaced(void **state)
+{
+	(void)state;
+	lose_a_touched_copy(replace_key, KVD_ERR_UNKNOWN);
+}
+
+static void a_touched_item_is_deleted(void **state)
+{
+	(void)state;
+	lose_a_touched_copy(delete_key, KVD_ERR_UNKNOWN);
+}
+
+static void a_touched_item_stays(void **state)
+{
+	(void)state;
+	lose_a_touched_copy(change_another_key, KVD_OK);
+}
+
 /* A server that says fewer answers than there are changes without one: no more are numbered. */
 static void fewer_answers_than_before(void **state)
 {
@@ -729,6 +914,59 @@ static void answers_bound_changes(void **state)
 	fake_server_answer(server, 2);
 	await_all();
 	assert_int_equal(changes, OPS);
+}
+
+/* The same of those that are submitted together, and could share a message. */
+static void answers_bound_batches(void **state)
+{
+	static const uint32_t limits[] = { 1, 2, 3, OPS - 1, OPS };
+	unsigned int i, l;
+
+	(void)state;
+	for (l = 0; l < sizeof(limits) / sizeof(limits[0]); l++) {
+		server->welcome.answers = kvd->sent.limit = limits[l];
+		server->hold_all = true;
+		changes = 0;
+		for (i = 0; i < OPS; i++)
+			kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+		assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+		while (kvd_outstanding(kvd)) {
+			assert_in_range(kvd->sent.next - kvd->sent.first, 1, limits[l]);
+			if (server->queued)
+				fake_server_answer(server, 1);
+			kvd_wait(kvd, done, OPS, 1, 0);
+		}
+		for (i = 0; i < OPS; i++)
+			assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(changes, OPS);
+		assert_int_equal(kvd->sent.first, kvd->sent.next);
+	}
+}
+
+/* A number has the place of another one, 128 before it, which was answered. */
+static void exactly_once_after_many_changes(void **state)
+{
+	unsigned int i, before = 0;
+
+	(void)state;
+	number_changes();
+	/* The answers come one by one, behind others that are still to come. */
+	while (kvd->sent.next <= CHANGES_MAX + WINDOW) {
+		hold_puts(WINDOW);
+		fake_server_answer(server, WINDOW);
+		await_all();
+		before += WINDOW;
+	}
+	assert_int_equal(changes, before);
+	hold_puts(WINDOW);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < WINDOW; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(twice, WINDOW);
+	assert_int_equal(stats().resent, WINDOW);
+	assert_int_equal(changes, before + WINDOW);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
 }
 
 /* Sent again one by one, messages that had several are more than the window lets out at once. */
@@ -945,11 +1183,88 @@ static void a_kill_is_for_one_server(void **state)
 	assert_int_equal(stats().reconnects, 2);
 }
 
+static unsigned int page_at_loss; /* the connection is lost when this page is asked for, */
+static unsigned int pages;
+static bool loss_follows; /* or right behind the response with the page before it */
+static bool other_start;
+
+static void respond_page(struct fake_server *p, const struct request *request,
+			 struct wire_response *response, uint8_t *value)
+{
+	uint64_t page = request->op == WIRE_STATS ? request->first_line : request->cursor;
+
+	pages++;
+	value[0] = (uint8_t)('a' + page);
+	value[1] = '\n';
+	response->value_len = 2;
+	if (page < 2 && request->op == WIRE_STATS)
+		response->next_line = (uint32_t)page + 1;
+	else if (page < 2)
+		response->cursor = page + 1;
+	if (page != page_at_loss || p->hellos)
+		return;
+	if (other_start)
+		fake_server_restart(p);
+	if (!loss_follows)
+		fake_device_lose(&p->fake);
+}
+
+/* The response and the end of the connection are found by one poll. */
+static void answer_and_lose(struct fake_device *fake)
+{
+	if (!server->queued)
+		return;
+	fake_server_answer(server, 1);
+	if (pages == page_at_loss + 1 && !server->hellos)
+		fake_device_lose(fake);
+}
+
+/* The rest of a text is on one connection only; what is the first page is asked for again. */
+static void a_loss_between_pages(void **state)
+{
+	enum kvd_status want, status;
+	unsigned int i;
+	char text[200];
+
+	for (i = 0; i < 24; i++) {
+		enum kvd_status (*call)(struct kvd *, char *, size_t,
+					size_t *) = i % 2 ? kvd_server_stats : kvd_client_list;
+		size_t len = 77;
+
+		other_start = i & 2;
+		loss_follows = i & 4;
+		page_at_loss = i / 8;
+		if (i && teardown(state) + setup(state))
+			fail();
+		pages = 0;
+		server->respond = respond_page;
+		server->hold_all = loss_follows;
+		if (loss_follows)
+			server->fake.idle = answer_and_lose;
+		memset(text, 'x', sizeof(text));
+		status = call(kvd, text, sizeof(text), &len);
+		/* Behind the last page, or before the first has come, nothing is missing. */
+		want = page_at_loss == (loss_follows ? 2 : 0) ? KVD_OK : KVD_ERR_DISCONNECTED;
+		if (status != want)
+			fail_msg("case %u: %s: %s", i, kvd_status_text(status), kvd_error(kvd));
+		assert_int_equal(len, want ? 77 : 6);
+		if (!want)
+			assert_string_equal(text, "a\nb\nc\n");
+		else
+			assert_non_null(strstr(kvd_error(kvd), "lost"));
+		assert_int_equal(call(kvd, text, sizeof(text), &len), KVD_OK);
+		assert_string_equal(text, "a\nb\nc\n");
+		assert_int_equal(stats().reconnects, 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_loss_between_calls, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_before_send, setup, teardown),
+		cmocka_unit_test_setup_teardown(events_before_send, setup, teardown),
+		cmocka_unit_test_setup_teardown(batches_after_a_loss, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_after_send, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_while_reading, setup, teardown),
 		cmocka_unit_test_setup_teardown(requests_are_repeated, setup, teardown),
@@ -959,6 +1274,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_loss_in_hello, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_try_has_a_deadline, setup, teardown),
 		cmocka_unit_test_setup_teardown(deadlines, setup, teardown),
+		cmocka_unit_test_setup_teardown(pauses_are_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_version_for_a_while, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_restarted_server, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_reconnect, setup, teardown),
@@ -972,9 +1288,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_while_a_touched_copy_is_read, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_touched_item_is_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_touched_item_is_deleted, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_touched_item_stays, setup, teardown),
 		cmocka_unit_test_setup_teardown(fewer_answers_than_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_number_that_was_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_bound_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_bound_batches, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_after_many_changes, setup, teardown),
 		cmocka_unit_test_setup_teardown(more_to_send_again_than_the_window, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_malformed_answer_to_a_batch, setup, teardown),
@@ -985,6 +1306,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_kill_is_for_one_server, setup, teardown),
 		cmocka_unit_test(tries_spread),
 		cmocka_unit_test_setup_teardown(a_connection_that_does_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_welcome_and_a_loss, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_between_pages, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

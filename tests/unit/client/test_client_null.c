@@ -269,9 +269,40 @@ static void the_handle(void **state)
 	assert_int_equal(kvd_latency_ns(NULL, KVD_OP_GET, 0.5), 0);
 }
 
+static void *no_alloc(void *user, size_t bytes)
+{
+	(void)user, (void)bytes;
+	fail();
+	return NULL;
+}
+
+static void *no_realloc(void *user, void *memory_, size_t bytes)
+{
+	(void)user, (void)memory_, (void)bytes;
+	fail();
+	return NULL;
+}
+
+static void no_free(void *user, void *memory_)
+{
+	(void)user, (void)memory_;
+	fail();
+}
+
 static void hooks(void **state)
 {
+	const struct kvd_allocator parts[] = {
+		{ NULL, no_realloc, no_free, NULL },
+		{ no_alloc, NULL, no_free, NULL },
+		{ no_alloc, no_realloc, NULL, NULL },
+		{ NULL, NULL, NULL, NULL },
+	};
+
 	(void)state;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		assert_int_equal(kvd_set_allocator(&parts[i]), KVD_ERR_INVALID);
+		assert_non_null(strstr(kvd_error(NULL), "all three"));
+	}
 	assert_int_equal(kvd_set_log(KVD_LOG_DEBUG, NULL, NULL), KVD_ERR_INVALID);
 	assert_int_equal(kvd_set_log(KVD_LOG_OFF, NULL, NULL), KVD_OK);
 	/* An allocator comes before the first handle, NULL for that of the C library too. */

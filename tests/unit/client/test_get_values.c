@@ -357,6 +357,34 @@ static void many(void **state)
 }
 
 /* 32 GETs are two chains of READs when cold and one when warm. */
+/* More than there are transfers: those beyond wait for one that ends. */
+static void many_large_values(void **state)
+{
+	static const size_t lens[] = { 300000, 70000, 200000 };
+	static uint8_t values[GETS_MAX][300000];
+	struct kvd_get_request list[GETS_MAX];
+	static char keys[3][2] = { "a", "b", "c" };
+	unsigned int i;
+
+	static_assert(GETS_MAX > TRANSFERS_MAX + 1, "some wait");
+	(void)state;
+	for (i = 0; i < 3; i++)
+		other_put(keys[i], value + i, (uint32_t)lens[i]);
+	for (unsigned int count = TRANSFERS_MAX; count <= GETS_MAX; count += 8) {
+		memset(values, 0, sizeof(values));
+		for (i = 0; i < count; i++)
+			list[i] = (struct kvd_get_request){
+				keys[i % 3], 1, values[i], sizeof(values[i]), KVD_ERR_BUSY, { 0 },
+			};
+		assert_int_equal(kvd_get_many(kvd, list, count), KVD_OK);
+		for (i = 0; i < count; i++) {
+			assert_int_equal(list[i].status, KVD_OK);
+			assert_int_equal(list[i].item.value_len, lens[i % 3]);
+			assert_memory_equal(values[i], value + i % 3, lens[i % 3]);
+		}
+	}
+}
+
 static void many_share_their_round_trips(void **state)
 {
 	struct kvd_get_request list[GETS_MAX];
@@ -439,7 +467,12 @@ static void a_response_to_another_operation(void **state)
 
 static void arguments(void **state)
 {
+	/* The last ones are 0 and 1 where only the low half is looked at. */
+	const size_t too_long[] = { kvd->geometry.value_max + 1, VALUE_MAX + 1ull, 1ull << 32,
+				    (1ull << 32) + 1 };
 	static const char key[KVD_KEY_MAX + 1];
+	struct kvd_op op, *ops[] = { &op };
+	size_t i;
 
 	(void)state;
 	assert_int_equal(kvd_get(kvd, key, 0, found, 1, NULL), KVD_ERR_INVALID);
@@ -448,8 +481,12 @@ static void arguments(void **state)
 	assert_int_equal(kvd_put(kvd, key, 0, "v", 1, NULL, NULL), KVD_ERR_INVALID);
 	assert_int_equal(kvd_put(kvd, key, sizeof(key), "v", 1, NULL, NULL), KVD_ERR_INVALID);
 	assert_int_equal(kvd_put(kvd, key, 1, NULL, 1, NULL, NULL), KVD_ERR_INVALID);
-	assert_int_equal(kvd_put(kvd, key, 1, "v", VALUE_MAX + 1ull, NULL, NULL),
-			 KVD_ERR_TOO_LARGE);
+	for (i = 0; i < sizeof(too_long) / sizeof(too_long[0]); i++) {
+		assert_int_equal(kvd_put(kvd, key, 1, "v", too_long[i], NULL, NULL),
+				 KVD_ERR_TOO_LARGE);
+		kvd_prep_put(&op, key, 1, "v", too_long[i], NULL);
+		assert_int_equal(kvd_submit(kvd, ops, 1), KVD_ERR_TOO_LARGE);
+	}
 	assert_int_equal(kvd_delete(kvd, key, 0), KVD_ERR_INVALID);
 	assert_int_equal(kvd_delete(kvd, key, sizeof(key)), KVD_ERR_INVALID);
 	assert_int_equal(kvd->stats.requests, 0);
@@ -469,6 +506,7 @@ int main(void)
 		CASE(long_items_being_changed),
 		CASE(a_buffer_too_small),
 		CASE(many),
+		CASE(many_large_values),
 		CASE(many_share_their_round_trips),
 		CASE(a_lost_connection),
 		CASE(a_response_to_another_request),

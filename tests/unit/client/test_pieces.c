@@ -363,6 +363,28 @@ static void what_is_refused(void **state)
 	assert_int_equal(kvd_putv(kvd, "key", 3, iov, 6, NULL, NULL), KVD_ERR_TOO_LARGE);
 }
 
+/* The most that pieces can have: their sum is more than 32 bits hold. */
+static void the_longest_pieces(void **state)
+{
+	static const uint32_t counts[] = { 3, 4, 5, 8, KVD_IOV_MAX };
+	struct kvd_item item;
+	size_t c;
+
+	(void)state;
+	other_put("key", value, 5000);
+	for (c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+		for (count = 0; count < counts[c]; count++)
+			iov[count] = (struct iovec){ arena, KVD_VALUE_MAX };
+		memset(arena, 0xee, ARENA_BYTES);
+		assert_int_equal(kvd_getv(kvd, "key", 3, iov, count, &item), KVD_OK);
+		assert_int_equal(item.value_len, 5000);
+		assert_memory_equal(arena, value, 5000);
+		assert_int_equal(arena[5000], 0xee);
+		assert_int_equal(kvd_putv(kvd, "key", 3, iov, count, NULL, NULL),
+				 KVD_ERR_TOO_LARGE);
+	}
+}
+
 int main(void)
 {
 #define ARENA_CASE(test) cmocka_unit_test_setup_teardown(test, setup_arena, teardown_arena)
@@ -374,6 +396,7 @@ int main(void)
 		ARENA_CASE(a_piece_that_is_not_registered),
 		ARENA_CASE(pieces_that_are_empty),
 		ARENA_CASE(pieces_that_are_too_short),
+		ARENA_CASE(the_longest_pieces),
 		ARENA_CASE(puts_gather_the_pieces),
 		ARENA_CASE(wrong_bytes_are_not_delivered),
 		ARENA_CASE(what_is_refused),

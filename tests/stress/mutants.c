@@ -173,6 +173,9 @@ void mutant_slot_store(uint64_t *slot, uint64_t value, const char *in)
 	if (mutant_active == MUTANT_SUM_FIRST && is(in, "do_point"))
 		publish_early(value);
 	slot_store(slot, value);
+	/* Rarely does a reader meet a chain that is shortened: it is for longer, then. */
+	if (mutant_active == MUTANT_EPOCH_STAYS && mine.shortening)
+		pause_maybe();
 	if (mutant_active == MUTANT_SUM_FIRST)
 		invalidate_kept();
 }
@@ -284,6 +287,7 @@ void mutant_chain_move_end(struct bucket *home)
 		bucket->epoch = home->epoch;
 		do_chain_seal(mutant_table, home, bucket);
 	}
+	mine.shortening = false;
 }
 
 uint64_t mutant_slot_follow(const uint64_t *slot)

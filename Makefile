@@ -188,10 +188,22 @@ $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 # What test_client_nth lets fail.
 WRAPPED := malloc calloc realloc mmap memfd_create eventfd epoll_create1 timerfd_create socket
 $(B)/tests/unit/client/test_client_nth: K_LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
+# A server and a client of which any call can be made to fail, and lists of their calls.
+NTH_WRAP = $(shell sed -n 's/^\tX.\([a-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
+$(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver.a
+$(B)/tests/nth/client: $(O)/tests/nth/client.o $(O)/tests/nth/interpose.o $(O)/libclient.a
+$(B)/tests/nth/kvd $(B)/tests/nth/client: $(O)/libcommon.a tests/nth/calls.h
+	@mkdir -p $(@D)
+	$(QL)$(CC) $(K_LDFLAGS) $(NTH_WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+		$(filter-out %/libcommon.a,$(filter %.a,$^)) $(O)/libcommon.a $(STORE_LIBS) \
+		$(RDMA_LIBS) $(LDLIBS)
+$(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
+	$(Q)tests/nth/sites $< >$@
+# The wrapped function runs a unit test's cases: tests/support/order.c.
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm \
-		$(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
+		$(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(CC) -fsanitize=fuzzer $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) \

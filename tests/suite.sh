@@ -11,18 +11,28 @@
 #   KVD_TEST_DEVICE  softnic or verbs
 #   KVD_RDMA_ADDR    with verbs: the IP address of the RDMA device
 #   TMPDIR           a folder for this case alone, removed afterwards; short enough for Unix sockets
+#   KVD_TEST_ORDER   with KVD_SHUFFLE: a number that decides the order in which a unit test runs its
+#                    functions (tests/support/order.c)
+#
+# KVD_SHUFFLE=SEED starts the cases in an order that the seed decides; KVD_REPEAT=N runs each case N
+# times, with the next KVD_TEST_ORDER each time. It fails if one of its runs does.
 #
 # suite_results holds one line a case: `status seconds cpu-seconds flavour name`. The CPU time is
 # that of the processes that the case waited for.
 
 suite_jobs=${KVD_JOBS:-$(nproc)}
 suite_pattern=${KVD_TESTS:-}
+suite_shuffle=${KVD_SHUFFLE:-}
+suite_repeat=${KVD_REPEAT:-1}
+[[ $suite_shuffle =~ ^[0-9]*$ ]] || { echo "SHUFFLE=$suite_shuffle: give a number" >&2; exit 2; }
+[[ $suite_repeat =~ ^[1-9][0-9]*$ ]] || { echo "REPEAT=$suite_repeat: give a number" >&2; exit 2; }
 suite_tmp=$(mktemp -d /tmp/kvd-check.XXXXXX) || exit 1
 chmod 711 "$suite_tmp" # tests let other users pass, to a socket
 suite_results=$suite_tmp/results
 : >"$suite_results"
 suite_logs=
 suite_cases=0
+suite_plan=() # with KVD_SHUFFLE: the cases that suite_wait will start, as words for the shell
 
 # How many lines of a failed case's log are shown; the whole log stays in suite_logs.
 SUITE_LOG_LINES_MAX=60
@@ -55,25 +65,33 @@ suite_excerpt() {
 	tail -n "$SUITE_LOG_LINES_MAX" "$1"
 }
 
-# status, seconds, CPU seconds, flavour, name, log
+# status, seconds, CPU seconds, flavour, name, log, [what else the line says]
 suite_report() {
-	local status=$1 seconds=$2 cpu=$3 flavour=$4 name=$5 log=$6 note=
+	local status=$1 seconds=$2 cpu=$3 flavour=$4 name=$5 log=$6 note=${7:-}
 	[ "$status" != skip ] || note=": $(tail -n 1 "$log")"
 	printf '%s %s %s %s %s\n' "$status" "$seconds" "$cpu" "$flavour" "$name" >>"$suite_results"
 	if [ "$status" = FAIL ]; then
 		# One write, so that the lines of two failures do not mix.
-		printf '  %-5s %-8s %-34s %6ss  %s\n%s\n' \
-			"$status" "$flavour" "$name" "$seconds" "$log" \
+		printf '  %-5s %-8s %-34s %6ss%s  %s\n%s\n' \
+			"$status" "$flavour" "$name" "$seconds" "$note" "$log" \
 			"$(suite_excerpt "$log" | sed 's/^/      | /')"
 	else
 		printf '  %-5s %-8s %-34s %6ss%s\n' "$status" "$flavour" "$name" "$seconds" "$note"
 	fi
 }
 
-# start in microseconds; prints like 1.23
+# variable: sets it to the hundredths of seconds since boot: a case may set the clock.
+suite_clock() {
+	local -n now=$1
+	read -r now _ </proc/uptime
+	now=${now/./}
+}
+
+# start; prints like 1.23
 suite_seconds_since() {
-	local hundredths=$(((${EPOCHREALTIME/./} - $1) / 10000))
-	printf '%d.%02d' $((hundredths / 100)) $((hundredths % 100))
+	local at
+	suite_clock at
+	printf '%d.%02d' $(((at - $1) / 100)) $(((at - $1) % 100))
 }
 
 # file: prints the CPU time, of user and kernel, of the children in what `times` wrote to it
@@ -81,16 +99,15 @@ suite_cpu_seconds() {
 	awk -F '[ms ]+' 'NR == 2 { printf "%.2f", 60 * ($1 + $3) + $2 + $4 }' "$1"
 }
 
-# flavour, name, time limit in seconds, [VAR=value...] command...
-suite_run() {
-	local flavour=$1 name=$2 limit=$3 status=FAIL start result log dir pid
-	shift 3
-	log=$suite_logs/$flavour-${name//\//-}.log
-	dir=$(mktemp -d "$suite_tmp/XXXX")
-	chmod 711 "$dir"
-	start=${EPOCHREALTIME/./}
+# number, flavour, time limit, log, folder, [VAR=value...] command...: runs a case for the
+# number-th time; sets `status`
+suite_run_once() {
+	local run=$1 flavour=$2 limit=$3 log=$4 dir=$5 result pid order=()
+	shift 5
+	[ -z "$suite_shuffle" ] || order=(KVD_TEST_ORDER=$((suite_shuffle + run - 1)))
+	mkdir -m 711 "$dir" || exit 1
 	# A shell's background jobs ignore SIGINT, and so would what they start.
-	env --default-signal=INT,QUIT TMPDIR="$dir" KVD_FLAVOUR="$flavour" \
+	env --default-signal=INT,QUIT TMPDIR="$dir" KVD_FLAVOUR="$flavour" "${order[@]}" \
 		timeout -k 10 "$limit" env "$@" </dev/null >"$log" 2>&1 &
 	pid=$!
 	# shellcheck disable=SC2064 # this case's pid
@@ -98,16 +115,42 @@ suite_run() {
 	wait "$pid"
 	result=$?
 	trap - TERM
+	rm -rf "$dir"
+	status=FAIL
 	case $result in
 	0) status=ok ;;
 	77) status=skip ;;
 	124 | 137) echo "timeout: not done after $limit s" >>"$log" ;;
 	*) echo "exit status $result" >>"$log" ;;
 	esac
+}
+
+# flavour, name, time limit in seconds of a run, [VAR=value...] command...
+suite_run() {
+	local flavour=$1 name=$2 limit=$3 status='' start log out dir run failed=0 note=
+	shift 3
+	log=$suite_logs/$flavour-${name//\//-}.log
+	out=$log
+	[ "$suite_repeat" = 1 ] || out=$log.run # the log has those that failed
+	dir=$(mktemp -du "$suite_tmp/XXXX")
+	suite_clock start
+	for ((run = 1; run <= suite_repeat; run++)); do
+		suite_run_once "$run" "$flavour" "$limit" "$out" "$dir" "$@"
+		[ "$status" != skip ] || break
+		[ "$status" = FAIL ] || continue
+		failed=$((failed + 1))
+		[ "$out" = "$log" ] ||
+			{ cat "$out" && echo "run $run of $suite_repeat failed"; } >>"$log"
+	done
+	if [ "$out" != "$log" ]; then
+		[ $failed != 0 ] || cp "$out" "$log"
+		rm -f "$out"
+		[ $failed = 0 ] || status=FAIL
+		[ "$status" = skip ] || note=": $failed of $suite_repeat failed"
+	fi
 	times >"$dir.times" # not in $(): a subshell has children of its own
-	rm -rf "$dir"
 	suite_report "$status" "$(suite_seconds_since "$start")" \
-		"$(suite_cpu_seconds "$dir.times")" "$flavour" "$name" "$log"
+		"$(suite_cpu_seconds "$dir.times")" "$flavour" "$name" "$log" "$note"
 }
 
 # Whether the case's `flavour/name` matches the pattern.
@@ -117,16 +160,45 @@ suite_wants() {
 }
 
 # Runs a case in the background, with at most suite_jobs - 1 others at the same time.
-suite_start() {
-	suite_wants "$1" "$2" || return 0
-	suite_cases=$((suite_cases + 1))
+suite_begin() {
 	while [ "$(jobs -pr | wc -l)" -ge "$suite_jobs" ]; do
 		wait -n
 	done
 	(trap - EXIT && suite_run "$@") &
 }
 
+# flavour, name, time limit, [VAR=value...] command...: a case, which begins now if none is
+# shuffled, else in suite_wait.
+suite_start() {
+	suite_wants "$1" "$2" || return 0
+	suite_cases=$((suite_cases + 1))
+	if [ -n "$suite_shuffle" ]; then
+		suite_plan+=("${*@Q}")
+	else
+		suite_begin "$@"
+	fi
+}
+
+# n: prints the numbers less than that, in the order that the seed decides
+suite_order() {
+	awk -v n="$1" -v seed="$suite_shuffle" 'BEGIN {
+		srand(seed)
+		for (i = 0; i < n; i++) {
+			j = int(rand() * (i + 1))
+			at[i] = at[j]
+			at[j] = i
+		}
+		for (i = 0; i < n; i++)
+			print at[i]
+	}'
+}
+
 suite_wait() {
+	local i
+	for i in $(suite_order ${#suite_plan[@]}); do
+		eval "suite_begin ${suite_plan[i]}"
+	done
+	suite_plan=()
 	wait
 }
 

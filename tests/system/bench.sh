@@ -280,6 +280,28 @@ memcached_wrong_value() {
 		said "WRONG VALUE of $key"
 }
 
+# A small record of the right length with another value.
+small_record_is_wrong() {
+	local key
+	bare 0 put -a "$url" -n 100 && key=$(kvctl scan | grep -Ex '[0-9a-f]{16}' | head -n 1) &&
+		[ -n "$key" ] && kvctl put "$key" "$(printf '%032d' 0 | tr 0 x)" &&
+		bare 1 get -a "$url" -n 100 && said 'WRONG VALUE' &&
+		bare 0 delete -a "$url" -n 100
+}
+
+# The option wins over a file, wherever it stands; and no thread is without an operation.
+threads_of_a_run() {
+	echo threadcount=7 >"$tmp/threads"
+	bench 0 run -t 3 -P $own/workloadc -P "$tmp/threads" -p recordcount=$records \
+		-p operationcount=$operations --json && figure_is threads 'v == 3' &&
+		bench 0 run -P $own/workloadc -P "$tmp/threads" -p recordcount=$records \
+			-p operationcount=$operations --json && figure_is threads 'v == 7' &&
+		bench 0 run -P $own/workloadc -P "$tmp/threads" -p recordcount=$records \
+			-p operationcount=5 -p maxexecutiontime=60 --json &&
+		figure_is threads 'v == 5' && figure_is operations 'v == 5' &&
+		said 'only 5 threads'
+}
+
 missing_records_in_text() {
 	bench 1 run -P $own/workloadc -p recordcount=$((records * 2)) \
 		-p requestdistribution=sequential -p operationcount=$((records * 2)) &&
@@ -395,6 +417,8 @@ check "the project's own workloads" all_workloads $own
 check "batches" batches
 check "operations under way together" under_way_together
 check "the URL from the environment" url_from_environment
+check "threads" threads_of_a_run
+check "a small record that is wrong" small_record_is_wrong
 check "records that are missing" records_that_are_missing
 check "one byte changed" one_byte_changed
 check "another key's record" another_keys_record

@@ -35,6 +35,34 @@ delete_twice() {
 		expect 1 'not found' del gone
 }
 
+# file, key: the key has the content of the file, by READ and by request
+holds_file() {
+	kvctl get "$2" | cmp - "$1" && kvctl -r get "$2" | cmp - "$1"
+}
+
+holds_precious() {
+	expect 0 '^intact$' get precious && expect 0 '^intact$' -r get precious
+}
+
+# key, flags: that are stored with it, by READ and by request
+flags_are() {
+	kvctl -v get "$1" 2>&1 >/dev/null | grep -q " flags $2 " &&
+		kvctl -r -v get "$1" 2>&1 >/dev/null | grep -q " flags $2 " && return 0
+	kvctl -v get "$1"
+	return 1
+}
+
+# Both ends of their range; a value that is stored anew has those of the last PUT.
+flags_are_stored() {
+	expect 0 '^$' -f 4294967295 put flagged value && flags_are flagged 4294967295 &&
+		expect 0 '^value$' get flagged && expect 0 '^$' -f 1 put flagged value &&
+		flags_are flagged 1 && expect 0 '^$' put flagged value && flags_are flagged 0
+}
+
+overwrite_with_1() { # key
+	expect 0 '^$' put "$1" 1 && expect 0 '^1$' get "$1" && expect 0 '^1$' -r get "$1"
+}
+
 pings() {
 	[ "$(kvctl -c 5 ping | grep -c "^pong from $url: [0-9.]* us$")" = 5 ]
 }
@@ -131,13 +159,15 @@ check "a missing key" expect 1 'not found' get missing
 check "a value of max_value bytes" round_trip "$tmp/1m" big
 check "one byte more: the client refuses it" expect 70 'at most 1048576 \(limits.max_value\)' \
 	put big - <"$tmp/1m+1"
-check "the old value stays" kvctl get big
+check "the old value stays" holds_file "$tmp/1m" big
 check "a value that can't be read" expect 74 "can't read the value" put overread - <"$tmp"
 check "nothing is stored for it" expect 1 'not found' get overread
 kvctl put precious intact
 check "one byte more: the server refuses it" rogue pull_too_large
-check "flags are accepted" expect 0 '^$' -f 4294967295 put flagged value
-check "flags out of range are refused" usage_error 'range' -f 4294967296 put flagged value
+check "what is precious stays" holds_precious
+check "flags are stored" flags_are_stored
+check "flags out of range are refused" usage_error 'range' -f 4294967296 put flagged other
+check "the flags stay" flags_are flagged 0
 check "ping" pings
 check "info" info_is_complete
 check "stats and --help agree" stats_are_those_of_help
@@ -163,6 +193,7 @@ check "the server stops" server_stop
 check "the server starts with max_value = 1000" server_start -o limits.max_value=1000
 kvctl put precious intact
 check "one byte more in a message: the server refuses it" rogue put_too_large
+check "what is precious stays there, too" holds_precious
 check "the server stops again" server_stop
 
 # 8 MiB is longer than one READ of a pull, and than the longest message of Soft-RoCE.
@@ -172,6 +203,6 @@ head -c 8388608 /dev/urandom >"$tmp/8m"
 check "a value of 8 MiB" round_trip "$tmp/8m" eight
 head -c 9437184 /dev/urandom >"$tmp/9m"
 check "a value of 9 MiB over it" round_trip "$tmp/9m" eight
-check "a value of 1 byte over that" expect 0 '^$' put eight 1
+check "a value of 1 byte over that" overwrite_with_1 eight
 check "the server stops once more" server_stop
 finish

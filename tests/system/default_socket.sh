@@ -110,8 +110,34 @@ user_meets() {
 	[[ $("${user[@]}" "$build/kvctl" ping) == "pong from softnic://$1:"* ]]
 }
 
+# A folder that was there before stays.
+folder_stays() {
+	mkdir /run/kvd && start && server_stop && rmdir /run/kvd
+}
+
+# A socket that somebody has bound, and that nobody listens at, is not in use.
+bound_is_free() {
+	local holder said at=/run/kvd.bound/kvd.sock
+	mkdir /run/kvd.bound || return 1
+	python3 -c '
+import signal, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(sys.argv[1])
+open(sys.argv[1] + ".bound", "w").close()
+signal.pause()' $at &
+	holder=$!
+	pids+=("$holder")
+	wait_until "$DEADLINE_S" [ -e $at.bound ] || return 1
+	said=$("$build/kvd" --check-config -o softnic.socket=$at -o server.device=softnic 2>&1)
+	kill "$holder" && await_end "$holder" && forget "$holder"
+	echo "said: $said"
+	[[ $said != *"in use"* ]]
+}
+
 user_folder=/tmp/kvd-$USER_ID
 check "root: /run/kvd/kvd.sock" found_at /run/kvd/kvd.sock 755
+check "a folder that was there before" folder_stays
+check "a socket that nobody listens at" bound_is_free
 as=("${user[@]}")
 check "a user without XDG_RUNTIME_DIR: /tmp/kvd-UID" found_at "$user_folder/kvd.sock" 700
 as=("${user[@]}" XDG_RUNTIME_DIR=/run/runtime)

@@ -90,6 +90,14 @@ scan_all() {
 		kvctl -v scan s7 | grep -q value7 && [ -z "$(kvctl scan nothing)" ]
 }
 
+# Keys so long that a response has room for three of them.
+scan_pages() {
+	local n
+	expect 0 '' flush || return 1
+	for n in $(seq 8); do kvctl put "$(printf '%01000d' "$n")" x || return 1; done
+	[ "$(kvctl scan | sort -u | wc -l)" = 8 ] && [ "$(kvctl scan | wc -l)" = 8 ]
+}
+
 flush() {
 	kvctl put x old && expect 0 '' flush && gone x && stat_is items 0 && kvctl put x new &&
 		holds x new
@@ -112,6 +120,7 @@ check "expiry" expiry
 check "touch; get and touch" touching
 check "touch with 0: no expiry" touch_for_ever
 check "scan" scan_all
+check "scan of several responses" scan_pages
 check "flush" flush
 check "flush at a later time" flush_later
 check "the server stops" server_stop

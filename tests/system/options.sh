@@ -135,7 +135,8 @@ would_not_start() {
 
 # An address that can't be used is found before the memory is filled, and by one line.
 address_comes_first() {
-	kvd_says 1 ' error softnic.socket' -c "$tmp/kvd.ini" -o log.file= \
+	kvd_says 1 ' error softnic.socket = /none/none/s: the folder of its folder does not exist' \
+		-c "$tmp/kvd.ini" -o log.file= \
 		-o server.device=softnic -o softnic.socket=/none/none/s &&
 		! "$build/kvd" -c "$tmp/kvd.ini" -o log.file= -o server.device=softnic \
 			-o softnic.socket=/none/none/s 2>&1 | grep -q ' notice store: '

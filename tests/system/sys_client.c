@@ -23,7 +23,7 @@
 /* Exit status of loop if the connection is lost; 0 after SIGTERM, 1 after a wrong value. */
 #define EXIT_LOST 3
 
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, asked;
 
 static uint32_t timeout_ms(void)
 {
@@ -381,6 +381,22 @@ static enum kvd_status loop_round(struct loop *l, const char *mode)
 	return status;
 }
 
+/* After SIGUSR1 a loop prints a line, when its call under way has ended. */
+static void on_usr1(int signal_number)
+{
+	(void)signal_number;
+	asked = 1;
+}
+
+static void loop_report(const struct loop *l)
+{
+	if (!asked)
+		return;
+	asked = 0;
+	printf("round %" PRIu64 "\n", l->rounds);
+	fflush(stdout);
+}
+
 /* URL, put|get|mix, KEY, BYTES, PAUSE_US: repeats until SIGTERM or a call fails. */
 static int command_loop(char **words)
 {
@@ -394,10 +410,12 @@ static int command_loop(char **words)
 	l.value = malloc(l.bytes);
 	l.got = malloc(l.bytes);
 	signal(SIGTERM, on_term);
+	signal(SIGUSR1, on_usr1);
 	status = loop_put(&l);
 	while (!status && !stop) {
 		start = clock_ns();
 		status = loop_round(&l, words[1]);
+		loop_report(&l);
 		if (l.rounds == 1 && !status) {
 			printf("looping\n");
 			fflush(stdout);

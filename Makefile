@@ -10,6 +10,8 @@
 #        JOBS=2    what check and demo build and test at once; not given, tests/run-all chooses
 #        T=pattern only the tests whose name matches, in check
 #        FUZZ_SECONDS=20 for each target, in fuzz
+#        VERBS=1  the tests in the Soft-RoCE VM too, in coverage
+#        MUTANTS='limbo pull' only the mutants whose name contains one of these, in mutants
 
 VERSION = $(shell awk '/^.define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } \
 	END { print v }' client/kvd.h)
@@ -93,6 +95,7 @@ HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.
 	server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system/*.sh tests/vm/run \
 	tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts tests/vm/*.sh \
+	tests/coverage tests/mutants/run tests/mutants/*.sh \
 	bench/*.sh .ci/run)
 
 obj    = $(patsubst %.c,$(O)/%.o,$(1))
@@ -108,8 +111,9 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all tests examples fuzzers fuzz check check-long demo demo-rdma deps deps-test lint \
-	headers layers format fmt columns cppcheck scripts install uninstall clean help FORCE
+.PHONY: all tests examples fuzzers fuzz check check-long coverage mutants demo demo-rdma deps \
+	deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts install \
+	uninstall clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS)  ## the programs and the library (default)
@@ -224,6 +228,32 @@ fuzz: fuzzers  ## runs each fuzz target for FUZZ_SECONDS; findings and new input
 		build/fuzz/new/$$f tests/fuzz/corpus/$$f || exit 1; done
 fuzz-programs: $(FUZZERS)
 
+# The simulation has its own folder, since every access to memory is instrumented: by gcc, for
+# ThreadSanitizer, whose functions tests/sim/points.c has. The tests' own objects are not.
+SIM_CPPFLAGS := -include tests/sim/points.h -U__SANITIZE_THREAD__ -DKVD_DEBUG=1
+SIM_UNSEEN := $(SIM_SRC) $(filter-out %exhaustive.c,$(wildcard tests/linearizability/lin*.c)) \
+	tests/support/local_server.c
+SIM_WRAPPED := accept4 clock_gettime close connect epoll_ctl epoll_wait getpid getrandom \
+	kill memcpy memmove mkdtemp mmap nanosleep poll ppoll pthread_cond_signal \
+	pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach \
+	pthread_getcpuclockid pthread_join pthread_mutex_lock pthread_mutex_trylock \
+	pthread_mutex_unlock pthread_once pthread_setaffinity_np read recvmmsg recvmsg \
+	sched_getaffinity sched_getcpu sched_yield send sendmsg timerfd_create timerfd_gettime \
+	timerfd_settime urcu_qsbr_quiescent_state urcu_qsbr_register_thread \
+	urcu_qsbr_synchronize_rcu urcu_qsbr_thread_offline urcu_qsbr_thread_online \
+	urcu_qsbr_unregister_thread usleep write
+sim:  ## the simulation in build/sim/
+	@+$(MAKE) --no-print-directory $(SUBJOBS) CC=gcc B=build/sim SIM=1 build/sim/sim
+.PHONY: sim
+ifdef SIM
+K_CPPFLAGS += $(SIM_CPPFLAGS)
+K_CFLAGS += -fsanitize=thread
+$(call obj,$(SIM_UNSEEN)): private K_CFLAGS += -fno-sanitize=thread
+$(B)/sim: $(call obj,$(SIM_UNSEEN)) $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(STORE_LIBS) \
+		$(RDMA_LIBS) $(LDLIBS)
+endif
+
 deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
 	@conf/install-deps build
 deps-test:  ## the same for lint, check and the Soft-RoCE VM
@@ -237,6 +267,19 @@ check: deps-test  ## builds release, ASan+UBSan and TSan flavours, runs every te
 	@$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' MAKEFLAGS= tests/run-all
 check-long:  ## the same, with each test in its long form: an hour or more
 	@+KVD_TEST_LONG=1 $(MAKE) --no-print-directory check
+
+# Clang's coverage, with counters that stay when a process is killed. VERBS=1: in the VM, too.
+COVER := -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation
+coverage: deps-test deps-coverage  ## the share of each file's lines that the tests execute
+	@+$(MAKE) --no-print-directory $(SUBJOBS) CC=clang B=build/coverage \
+		CFLAGS='-O1 -g $(COVER)' LDFLAGS=-fprofile-instr-generate \
+		OBJCOPY='$(OBJCOPY) --keep-global-symbol=__llvm_*' all tests build/coverage/kvtrace
+	@$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' MAKEFLAGS= tests/coverage \
+		$(if $(VERBS),-v)
+
+MUTANTS ?=
+mutants: deps-test  ## the bugs of tests/mutants/, each of which the tests must notice: an hour
+	@WERROR= tests/mutants/run -j $(JOBS) $(MUTANTS)
 
 demo: deps  ## a server and YCSB A and C on the software device
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all

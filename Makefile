@@ -259,6 +259,9 @@ deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
 deps-test:  ## the same for lint, check and the Soft-RoCE VM
 	@conf/install-deps build test
 
+deps-coverage:
+	@conf/install-deps coverage
+
 check: deps-test  ## builds release, ASan+UBSan and TSan flavours, runs every test
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all tests
 	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=address,undefined all tests

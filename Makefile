@@ -86,11 +86,14 @@ MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/kvtrace
 # tests/.
 TEST_SRC   := $(sort $(wildcard $(foreach p,test race conformance sys, \
 	tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
-HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
+HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/% tests/nth/% tests/sim/%, \
+	$(sort $(wildcard tests/*/*.c)))
+NTH_SRC    := $(sort $(wildcard tests/nth/*.c))
+SIM_SRC    := $(sort $(wildcard tests/sim/*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
 EXAMPLE_SRC := $(sort $(wildcard client/examples/*.c))
 ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) $(TEST_SRC) \
-	$(HELPER_SRC) $(FUZZ_SRC) $(EXAMPLE_SRC)
+	$(HELPER_SRC) $(FUZZ_SRC) $(NTH_SRC) $(SIM_SRC) $(EXAMPLE_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h server/*.h \
 	server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system/*.sh tests/vm/run \
@@ -267,6 +270,7 @@ check: deps-test  ## builds release, ASan+UBSan and TSan flavours, runs every te
 	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=address,undefined all tests
 	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=thread all tests
 	@+$(if $(FUZZ_SRC),$(fuzz_make) fuzz-programs)
+	@+$(MAKE) --no-print-directory $(SUBJOBS) sim
 	@$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' MAKEFLAGS= tests/run-all
 check-long:  ## the same, with each test in its long form: an hour or more
 	@+KVD_TEST_LONG=1 $(MAKE) --no-print-directory check

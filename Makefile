@@ -105,6 +105,7 @@ obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
 EXAMPLES := $(patsubst client/%.c,$(B)/%,$(EXAMPLE_SRC))
+NTH := $(B)/tests/nth/kvd.sites $(B)/tests/nth/client.sites
 # In link order: each may use what stands to the right of it.
 TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
 
@@ -122,7 +123,7 @@ PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libk
 all: $(PRODUCTS)  ## the programs and the library (default)
 	@:
 
-tests: $(TESTS) $(EXAMPLES)  ## the test programs, not run
+tests: $(TESTS) $(NTH) $(EXAMPLES)  ## the test programs, not run
 	@:
 examples: $(EXAMPLES)  ## the programs of client/examples, in build/examples
 	@:
@@ -149,7 +150,7 @@ $(O)/found-test: $(O)/found
 	@m=$$($(call missing,setjmp.h cmocka.h uv.h)); [ -z "$$m" ] || { echo "missing:$$m;" \
 		"run \`make deps-test\` first (conf/install-deps lists the packages)" >&2; exit 1; }
 	@touch $@
-$(call obj,$(TEST_SRC) $(HELPER_SRC) $(EXAMPLE_SRC)): | $(O)/found-test
+$(call obj,$(TEST_SRC) $(HELPER_SRC) $(NTH_SRC) $(EXAMPLE_SRC)): | $(O)/found-test
 
 $(O)/%.o: %.c $(O)/flags | $(O)/found
 	@mkdir -p $(@D)

@@ -7,7 +7,7 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-seconds=1
+seconds=${KVD_TEST_SECONDS:-1}
 [ "${KVD_TEST_LONG:-0}" != 1 ] || seconds=60
 seed=${KVD_SEED:-$RANDOM}
 
@@ -45,12 +45,13 @@ restart_histories() {
 	exec 9>&-
 	await_end "$pid" && forget "$pid"
 	cat "$tmp/restarts"
+	echo "counted: kill -9 $asked"
 	[ "$status" = 0 ]
 }
 
 check "the server starts" server_start -o memory.size=64m -o memory.eviction=none || finish
 check "a server that restarts (seed $seed)" restart_histories $((4 * seconds)) "$seed" &&
-	grep '^[0-9]* rounds' "$tmp/check.out"
+	grep -E '^([0-9]* rounds|counted)' "$tmp/check.out"
 histories "clients that submit" $seconds "$seed"
 histories "connections that are closed" $((seconds / 2)) "$seed" kill
 if [ "$device" = softnic ]; then

@@ -10,7 +10,7 @@
  *	- whoever sees the second of two changes that a handle submitted one after the other, of two
  *	  keys, sees the first.
  *
- *	sys_history URL SECONDS SEED [kill|restart]
+ *	sys_history URL SECONDS SEED [kill|restart|faults]
  *
  * With kill, connections are closed by another handle all the time. A change whose result is not
  * known, after a timeout or a loss, may have taken effect at any time from then on, or never.
@@ -22,9 +22,14 @@
  * one, or READs the memory of a dead server, is found. Changes whose end is unknown were sent to
  * the old server; no GET of the new one may find them, and there have to be some. The rule of two
  * keys does not hold over a restart, and is not tested then.
+ *
+ * With faults, the test does something to the server, its host, its network or to this process: any
+ * connection may be lost at any time. It goes on for at least SECONDS and until SIGTERM, and prints
+ * a line `round N` when N rounds are judged, so that the test sees that all clients go on.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +82,9 @@ static struct kvd *open_handle(uint64_t random)
 	struct kvd *kvd;
 
 	kvd_options_init(&options);
-	options.timeout_ms = options.connect_timeout_ms = CALL_MS;
+	options.timeout_ms = CALL_MS;
+	if (!run.faults)
+		options.connect_timeout_ms = CALL_MS;
 	options.spin_us = random >> 8 & 1 ? 5 : 100;
 	options.depth = depths[random % 4];
 	if ((random >> 9 & 3) == 0)
@@ -259,8 +266,9 @@ static bool breaks(void)
 {
 	const char *faults = getenv("KVD_SOFTNIC_FAULTS");
 
-	return !run.stays && (!faults || strstr(faults, "drop") || strstr(faults, "kill") ||
-			      strstr(faults, "lose"));
+	return !run.stays && !run.faults &&
+	       (!faults || strstr(faults, "drop") || strstr(faults, "kill") ||
+		strstr(faults, "lose"));
 }
 
 struct totals {
@@ -305,7 +313,32 @@ static void report(const struct totals *all, unsigned int rounds)
 	printf("%u rounds undecided\n", run.undecided);
 }
 
-/* On a machine that is slow, or busy, it may take longer than @seconds until all has happened. */
+/* SIGTERM is blocked in all threads: it only ends the rounds. */
+static bool is_asked_to_end(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) && sigismember(&pending, SIGTERM);
+}
+
+static void round_report(unsigned int rounds)
+{
+	if (!run.faults)
+		return;
+	printf("round %u\n", rounds);
+	fflush(stdout);
+}
+
+/* On a machine that is slow, or busy, it may take longer until everything has happened. */
+static bool goes_on(uint64_t until_ns, bool tested)
+{
+	if (atomic_load(&run.wrong))
+		return false;
+	if (run.faults && !is_asked_to_end())
+		return true;
+	return clock_ns() < until_ns || (!tested && clock_ns() < until_ns + GIVE_UP_NS);
+}
+
 static bool rounds_run(uint64_t seconds, bool kills, struct kvd **killer)
 {
 	uint64_t until_ns = clock_ns() + seconds * 1000000000ull;
@@ -317,24 +350,47 @@ static bool rounds_run(uint64_t seconds, bool kills, struct kvd **killer)
 		round_run(killer);
 		all = totals_now();
 		tested = is_tested(&all, ++rounds, kills);
-	} while ((clock_ns() < until_ns || (!tested && clock_ns() < until_ns + GIVE_UP_NS)) &&
-		 !atomic_load(&run.wrong));
+		round_report(rounds);
+	} while (goes_on(until_ns, tested));
 	report(&all, rounds);
 	if (!tested)
 		printf("nothing was tested\n");
 	return tested;
 }
 
+static void print_line(void *user, enum kvd_log_level level, const char *text)
+{
+	(void)user;
+	printf("%llu ms, level %d: %s\n", (unsigned long long)clock_ns() / 1000000, (int)level,
+	       text);
+}
+
+/* Before there are other threads. */
+static void faults_begin(void)
+{
+	sigset_t term;
+
+	run.faults = true;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &term, NULL))
+		die("sigprocmask", strerror(errno));
+	kvd_set_log(KVD_LOG_INFO, print_line, NULL);
+}
+
 int main(int argc, char **argv)
 {
-	bool kills = argc > 4, tested;
+	bool kills, tested;
 	struct kvd *killer = NULL;
 
 	if (argc < 4)
-		die("usage", "sys_history URL SECONDS SEED [kill|restart]");
+		die("usage", "sys_history URL SECONDS SEED [kill|restart|faults]");
 	run.url = argv[1];
+	if (argc > 4 && !strcmp(argv[4], "faults"))
+		faults_begin();
+	kills = argc > 4 && !run.faults;
 	run.restarts = kills && !strcmp(argv[4], "restart");
-	run.stays = !kills && !getenv("KVD_SOFTNIC_FAULTS");
+	run.stays = !kills && !run.faults && !getenv("KVD_SOFTNIC_FAULTS");
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		client_init(&run.clients[i], &run, i, strtoull(argv[3], NULL, 10));
 		client_open(&run.clients[i]);

@@ -83,6 +83,7 @@ struct run {
 	const char *url;
 	bool stays;	/* connections stay */
 	bool restarts;	/* the server does */
+	bool faults;	/* the test makes them: connections may be lost */
 	uint64_t nonce; /* of the round: it has keys of its own */
 	struct client clients[CLIENTS];
 	_Atomic unsigned int wrong, running;

@@ -18,6 +18,7 @@
 
 #include "common/util/clock.h"
 #include "server/net/conn.h"
+#include "tests/support/log_fixture.h"
 
 static uint64_t test_now;
 static void grace_period(void);
@@ -48,7 +49,6 @@ static struct config config;
 static struct worker workers[WORKERS];
 static struct ibv_srq srqs[WORKERS];
 static struct cm_channel channel;
-static char dir[] = "/tmp/test_conn_manager.XXXXXX", log_path[64], log_text[8192];
 
 /* What the device reports, oldest first. */
 static struct cm_event cm_events[EVENTS];
@@ -225,8 +225,7 @@ static int setup(void **state)
 	assert_int_equal(conn_registry_init(&net.registry, CONNS), 0);
 	assert_int_equal(identities_init(&net.identities, 4, SECOND_NS), 0);
 	conn_manager_init(&net);
-	unlink(log_path);
-	return log_init(LOG_NOTICE, log_path);
+	return test_log_begin();
 }
 
 /* All connections have ended, and nothing is left of them. */
@@ -250,17 +249,6 @@ static int teardown(void **state)
 	rcu_thread_online();
 	rcu_unregister_thread();
 	return 0;
-}
-
-static void assert_logged(const char *text)
-{
-	FILE *in = fopen(log_path, "re");
-
-	assert_non_null(in);
-	log_text[fread(log_text, 1, sizeof(log_text) - 1, in)] = '\0';
-	fclose(in);
-	if (!strstr(log_text, text))
-		fail_msg("not in the log: '%s'; it says: %s", text, log_text);
 }
 
 static struct cm_event *add_cm(enum cm_event_type type, struct cm_id *id)
@@ -631,13 +619,11 @@ static void device_fails(void **state)
 	assert_logged("device fake0 failed (local catastrophic error): the server stops");
 	assert_logged("device fake0 failed (it was removed): the server stops");
 	/* Once it has, others are counted, and not logged. */
-	unlink(log_path);
-	assert_int_equal(log_init(LOG_NOTICE, log_path), 0);
+	assert_int_equal(test_log_begin(), 0);
 	add_async(IBV_EVENT_DEVICE_FATAL);
 	take_events();
 	assert_int_equal(net.stats.async_errors, 4);
-	assert_logged("");
-	assert_null(strstr(log_text, "failed"));
+	assert_null(strstr(test_log_text(), "failed"));
 }
 
 /* Other events concern nobody. */
@@ -685,22 +671,6 @@ static void events_are_bounded(void **state)
 	assert_false(net.events_left);
 }
 
-static int group_setup(void **state)
-{
-	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(log_path, sizeof(log_path), "%s/log", dir);
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	unlink(log_path);
-	return rmdir(dir);
-}
-
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -718,5 +688,5 @@ int main(void)
 		CASE(events_are_bounded),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
 }

@@ -18,6 +18,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/conn.h"
+#include "tests/support/log_fixture.h"
 #include "tests/support/store_fixture.h"
 
 static uint64_t test_now;
@@ -46,7 +47,6 @@ static struct worker worker;
 static struct conn conn;
 static struct cm_id id;
 static unsigned int disconnects, waits, stop_after;
-static char dir[] = "/tmp/test_control_loop.XXXXXX", log_path[64], log_text[4096];
 
 static int disconnect(struct cm_id *of)
 {
@@ -88,8 +88,7 @@ static int setup(void **state)
 	loop = (struct loop){ .server = &server, .epoll_fd = -1, .signal_fd = -1 };
 	test_now = BEGUN_NS;
 	disconnects = waits = 0;
-	unlink(log_path);
-	return log_init(LOG_NOTICE, log_path);
+	return test_log_begin();
 }
 
 static int teardown(void **state)
@@ -199,18 +198,12 @@ static void told_twice(void **state)
 /* A connection that does not close keeps the server for FORCE_NS, which is logged. */
 static void connections_that_stay(void **state)
 {
-	FILE *in;
-
 	(void)state;
 	stop(&server);
 	assert_closes_at(BEGUN_NS + RESPOND_NS);
 	assert_false(stopping_done(&server, BEGUN_NS + RESPOND_NS + FORCE_NS));
 	assert_true(stopping_done(&server, BEGUN_NS + RESPOND_NS + FORCE_NS + 1));
-	in = fopen(log_path, "re");
-	assert_non_null(in);
-	log_text[fread(log_text, 1, sizeof(log_text) - 1, in)] = '\0';
-	fclose(in);
-	assert_non_null(strstr(log_text, "1 connections did not close within 5 s"));
+	assert_logged("1 connections did not close within 5 s");
 }
 
 /* The clock and the number of keys that clients read, by the store that they are of. */
@@ -263,22 +256,6 @@ static void ticks(void **state)
 	assert_in_range(superblock()->items, stop_after / 4 - 2, stop_after / 4);
 }
 
-static int group_setup(void **state)
-{
-	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(log_path, sizeof(log_path), "%s/log", dir);
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	unlink(log_path);
-	return rmdir(dir);
-}
-
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -291,5 +268,5 @@ int main(void)
 		CASE(ticks),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
 }

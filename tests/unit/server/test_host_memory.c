@@ -19,21 +19,19 @@
 #include <cmocka.h>
 
 #include "common/util/log.h"
+#include "tests/support/log_fixture.h"
 
 #define GIB ((uint64_t)1 << 30)
 #define MIB ((uint64_t)1 << 20)
 
-static char root[] = "/tmp/kvd-test-host-XXXXXX";
-static char log_path[64];
-
-/* Writes the file @path below the root, and makes its folders. */
+/* Writes the file @path below the folder, and makes its folders. */
 static void put(const char *path, const char *text)
 {
 	char full[512];
 	FILE *out;
 
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+	snprintf(full, sizeof(full), "%s%s", test_log_dir, path);
+	for (char *at = full + strlen(test_log_dir) + 1; (at = strchr(at, '/')); at++) {
 		*at = '\0';
 		mkdir(full, 0700);
 		*at = '/';
@@ -48,7 +46,7 @@ static void clear(void)
 {
 	char command[128];
 
-	snprintf(command, sizeof(command), "rm -rf %s/proc %s/sys", root, root);
+	snprintf(command, sizeof(command), "rm -rf %s/proc %s/sys", test_log_dir, test_log_dir);
 	assert_int_equal(system(command), 0);
 }
 
@@ -59,38 +57,22 @@ static int setup(void **state)
 	put("/proc/meminfo", "MemTotal:       16777216 kB\n"
 			     "MemFree:         1048576 kB\n"
 			     "MemAvailable:    8388608 kB\n");
-	return log_init(LOG_NOTICE, log_path);
+	return test_log_begin();
 }
 
 static int teardown(void **state)
 {
 	(void)state;
 	log_release();
-	unlink(log_path);
 	clear();
 	return 0;
-}
-
-static int group_setup(void **state)
-{
-	(void)state;
-	if (!mkdtemp(root))
-		return -1;
-	snprintf(log_path, sizeof(log_path), "%s/log", root);
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	return rmdir(root);
 }
 
 static void assert_limits(uint64_t now, const char *now_name, uint64_t ever, const char *ever_name)
 {
 	struct host_memory memory;
 
-	host_memory_read(&memory, root);
+	host_memory_read(&memory, test_log_dir);
 	if (memory.now.bytes != now || strcmp(memory.now.name, now_name) != 0)
 		fail_msg("now %llu by %s", (unsigned long long)memory.now.bytes, memory.now.name);
 	if (memory.ever.bytes != ever || strcmp(memory.ever.name, ever_name) != 0)
@@ -111,7 +93,7 @@ static void nothing_known(void **state)
 
 	(void)state;
 	clear();
-	host_memory_read(&memory, root);
+	host_memory_read(&memory, test_log_dir);
 	assert_true(memory.now.bytes == UINT64_MAX && memory.ever.bytes == UINT64_MAX);
 	assert_int_equal(host_memory_check(&memory, 1ull << 50, 0, true), 0);
 }
@@ -198,40 +180,29 @@ static void odd_files(void **state)
 		}
 }
 
-static const char *logged(void)
-{
-	static char text[2048];
-	FILE *in = fopen(log_path, "re");
-
-	assert_non_null(in);
-	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
-	fclose(in);
-	return text;
-}
-
 /* Both figures, where the limit comes from, and what to do. */
 static void refused(void **state)
 {
 	struct host_memory memory;
 
 	(void)state;
-	host_memory_read(&memory, root);
+	host_memory_read(&memory, test_log_dir);
 	assert_int_equal(host_memory_check(&memory, 7 * GIB, GIB, true), 0);
-	assert_string_equal(logged(), "");
+	assert_int_equal(test_log_lines(), 0);
 	assert_int_equal(host_memory_check(&memory, 100 * GIB, GIB, false), -ENOMEM);
-	assert_non_null(strstr(logged(), " error memory.size: kvd needs 103424 MiB, 102400 MiB of "
-					 "region and about 1024 MiB beside it, and can have 16384 "
-					 "MiB at most, by MemTotal of /proc/meminfo: lower "
-					 "memory.size, or raise that limit\n"));
+	assert_logged(" error memory.size: kvd needs 103424 MiB, 102400 MiB of "
+		      "region and about 1024 MiB beside it, and can have 16384 "
+		      "MiB at most, by MemTotal of /proc/meminfo: lower "
+		      "memory.size, or raise that limit\n");
 	/* More than is free now: refused if it is to be filled now, else a warning. */
 	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, true), -ENOMEM);
-	assert_non_null(strstr(logged(), " error memory.size: kvd needs 9216 MiB, 8192 MiB of "
-					 "region and about 1024 MiB beside it, and 8192 MiB can be "
-					 "had now, by MemAvailable of /proc/meminfo: lower "
-					 "memory.size, or end what uses the rest\n"));
+	assert_logged(" error memory.size: kvd needs 9216 MiB, 8192 MiB of "
+		      "region and about 1024 MiB beside it, and 8192 MiB can be "
+		      "had now, by MemAvailable of /proc/meminfo: lower "
+		      "memory.size, or end what uses the rest\n");
 	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, false), 0);
-	assert_non_null(strstr(logged(), " warn memory.size: kvd needs 9216 MiB, "));
-	assert_non_null(strstr(logged(), ", or kvd may be killed when it fills\n"));
+	assert_logged(" warn memory.size: kvd needs 9216 MiB, ");
+	assert_logged(", or kvd may be killed when it fills\n");
 }
 
 /* The exit status of a child with a resource limit: 0 if a region of 1 GiB passes. */
@@ -247,7 +218,7 @@ static int check_with_limit(int resource, uint64_t bytes)
 
 		if (setrlimit((__rlimit_resource_t)resource, &limit))
 			_exit(2);
-		host_memory_read(&memory, root);
+		host_memory_read(&memory, test_log_dir);
 		_exit(host_memory_check(&memory, GIB, MIB, true) ? 1 : 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -262,13 +233,12 @@ static void resource_limits(void **state)
 	put("/proc/self/statm", "25600 1 1 1 0 1 0\n");
 	assert_int_equal(check_with_limit(RLIMIT_AS, 2 * GIB), 0);
 	assert_int_equal(check_with_limit(RLIMIT_AS, GIB + 50 * MIB), 1);
-	assert_non_null(strstr(logged(),
-			       ", and can have 974 MiB at most, by RLIMIT_AS (ulimit -v), "
-			       "less what is mapped already: lower "));
+	assert_logged(", and can have 974 MiB at most, by RLIMIT_AS (ulimit -v), "
+		      "less what is mapped already: lower ");
 	assert_int_equal(check_with_limit(RLIMIT_FSIZE, GIB), 0);
 	assert_int_equal(check_with_limit(RLIMIT_FSIZE, GIB - 1), 1);
-	assert_non_null(strstr(logged(), " error memory.size: the region has 1024 MiB, and this "
-					 "process may make files of 1023 MiB at most (RLIMIT_"));
+	assert_logged(" error memory.size: the region has 1024 MiB, and this "
+		      "process may make files of 1023 MiB at most (RLIMIT_");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -280,5 +250,5 @@ int main(void)
 		CASE(version_1), CASE(odd_files),     CASE(refused),   CASE(resource_limits),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
 }

@@ -21,27 +21,9 @@
 #include <cmocka.h>
 
 #include "common/util/log.h"
+#include "tests/support/log_fixture.h"
 
 #define MIB ((uint64_t)1 << 20)
-
-static char dir[] = "/tmp/kvd-test-nic-XXXXXX";
-static char log_path[64];
-
-static int group_setup(void **state)
-{
-	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(log_path, sizeof(log_path), "%s/log", dir);
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	unlink(log_path);
-	return rmdir(dir);
-}
 
 static void verdicts(void **state)
 {
@@ -93,7 +75,7 @@ static int child_checks(rlim_t soft, rlim_t hard, bool capable, rlim_t soft_afte
 	int err;
 
 	if (setrlimit(RLIMIT_MEMLOCK, &limit) || (!capable && drop_lock_capability()) ||
-	    log_init(LOG_NOTICE, log_path))
+	    log_init(LOG_NOTICE, test_log_path))
 		return 2;
 	if (capable && mlock(&config, 1))
 		return NOT_CAPABLE;
@@ -112,7 +94,7 @@ static int check_in_child(rlim_t soft, rlim_t hard, bool capable, rlim_t soft_af
 	pid_t pid;
 	int status;
 
-	unlink(log_path);
+	unlink(test_log_path);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
@@ -120,18 +102,6 @@ static int check_in_child(rlim_t soft, rlim_t hard, bool capable, rlim_t soft_af
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
-}
-
-static void log_is(const char *wanted)
-{
-	char text[2048];
-	FILE *in = fopen(log_path, "re");
-
-	assert_non_null(in);
-	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
-	fclose(in);
-	if (*wanted ? !strstr(text, wanted) : *text)
-		fail_msg("the log is not like '%s': %s", wanted, text);
 }
 
 /* 3 workers x 144 buffers x (2048 + 128 bytes) are 918 KiB, the region a little less than 1024. */
@@ -156,11 +126,12 @@ static void limit_too_low(void **state)
 	(void)state;
 	need_hard_limit(KIB(NEEDED_KIB));
 	assert_int_equal(check_in_child(KIB(16), KIB(64), false, KIB(16)), 1);
-	log_is(" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 "
-	       "KiB by its hard limit, and has to lock about 1942 KiB to serve on an RDMA "
-	       "device: 1024 KiB of region, 918 KiB of buffers and queues of 3 workers; allow "
-	       "it with `ulimit -l 1942` in the shell that starts kvd, LimitMEMLOCK=1942K in "
-	       "its systemd unit, or the capability CAP_IPC_LOCK, or lower memory.size\n");
+	assert_logged(
+		" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 "
+		"KiB by its hard limit, and has to lock about 1942 KiB to serve on an RDMA "
+		"device: 1024 KiB of region, 918 KiB of buffers and queues of 3 workers; allow "
+		"it with `ulimit -l 1942` in the shell that starts kvd, LimitMEMLOCK=1942K in "
+		"its systemd unit, or the capability CAP_IPC_LOCK, or lower memory.size\n");
 	/* One KiB less than it needs. */
 	assert_int_equal(check_in_child(0, KIB(NEEDED_KIB - 1), false, 0), 1);
 }
@@ -170,10 +141,10 @@ static void soft_limit_is_raised(void **state)
 	(void)state;
 	need_hard_limit(KIB(NEEDED_KIB));
 	assert_int_equal(check_in_child(0, KIB(NEEDED_KIB), false, KIB(NEEDED_KIB)), 0);
-	log_is("");
+	assert_int_equal(test_log_lines(), 0);
 	assert_int_equal(check_in_child(KIB(NEEDED_KIB), KIB(NEEDED_KIB), false, KIB(NEEDED_KIB)),
 			 0);
-	log_is("");
+	assert_int_equal(test_log_lines(), 0);
 }
 
 static void capability_suffices(void **state)
@@ -186,7 +157,7 @@ static void capability_suffices(void **state)
 		skip();
 	}
 	assert_int_equal(status, 0);
-	log_is("");
+	assert_int_equal(test_log_lines(), 0);
 }
 
 /* A device that can't register the region in one piece is refused with both figures. */
@@ -195,13 +166,13 @@ static void a_device_too_small(void **state)
 	const struct ibv_device_attr attr = { .max_mr_size = 1000 };
 
 	(void)state;
-	unlink(log_path);
-	assert_int_equal(log_init(LOG_NOTICE, log_path), 0);
+	assert_int_equal(test_log_begin(), 0);
 	assert_int_equal(nic_check_size(&attr, "mlx9", 1000), 0);
-	log_is("");
+	assert_int_equal(test_log_lines(), 0);
 	assert_int_equal(nic_check_size(&attr, "mlx9", 1001), -E2BIG);
-	log_is(" error device mlx9: it registers at most 1000 bytes in one piece (max_mr_size), "
-	       "and the region has 1001: lower memory.size to that\n");
+	assert_logged(
+		" error device mlx9: it registers at most 1000 bytes in one piece (max_mr_size), "
+		"and the region has 1001: lower memory.size to that\n");
 	log_release();
 }
 
@@ -215,5 +186,5 @@ int main(void)
 		cmocka_unit_test(a_device_too_small),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
 }

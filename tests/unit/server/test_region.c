@@ -31,6 +31,7 @@
 #include "server/store/hugepages.h"
 #include "server/store/prefault.h"
 #include "server/store/region.h"
+#include "tests/support/log_fixture.h"
 
 #define BYTES ((uint64_t)4 << 20)
 
@@ -255,51 +256,10 @@ static void odd_sizes_are_rounded_up(void **state)
 #define POOL_2M "/sys/kernel/mm/hugepages/hugepages-2048kB"
 #define POOL_1G "/sys/kernel/mm/hugepages/hugepages-1048576kB"
 
-static char dir[] = "/tmp/kvd-test-region-XXXXXX";
-static char log_path[64], log_text[8192];
-
-static int group_setup(void **state)
-{
-	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(log_path, sizeof(log_path), "%s/log", dir);
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	unlink(log_path);
-	return rmdir(dir);
-}
-
 static int log_setup(void **state)
 {
 	(void)state;
-	unlink(log_path);
-	return log_init(LOG_NOTICE, log_path);
-}
-
-/* Reads what was logged since the case began into log_text; returns the number of lines. */
-static unsigned int log_lines(void)
-{
-	FILE *in = fopen(log_path, "re");
-	unsigned int lines = 0;
-
-	assert_non_null(in);
-	log_text[fread(log_text, 1, sizeof(log_text) - 1, in)] = '\0';
-	fclose(in);
-	for (const char *at = log_text; *at; at++)
-		lines += *at == '\n';
-	return lines;
-}
-
-static void assert_logged(const char *text)
-{
-	log_lines();
-	if (!strstr(log_text, text))
-		fail_msg("not in the log: '%s'; it says: %s", text, log_text);
+	return test_log_begin();
 }
 
 static uint64_t pool_read(const char *pool, const char *name)
@@ -438,7 +398,7 @@ static void prefaulted(void **state)
 			/* This kernel can't: then it is said. */
 			assert_logged(" (the kernel makes no large ones: ");
 		else
-			assert_int_equal(log_lines(), 0);
+			assert_int_equal(test_log_lines(), 0);
 		region_destroy(&other);
 	}
 	assert_int_equal(create_pages(&other, bytes, HUGEPAGES_AUTO, NULL), 0);
@@ -545,7 +505,7 @@ static void checked(void **state)
 
 	(void)state;
 	assert_int_equal(region_check(&options), 0);
-	assert_int_equal(log_lines(), 0);
+	assert_int_equal(test_log_lines(), 0);
 	options.bytes = 512ull << 30;
 	assert_int_equal(region_check(&options), -ENOMEM);
 	assert_logged(" error memory.size: kvd needs 528384 MiB, 524288 MiB of region and about "
@@ -557,7 +517,7 @@ static void checked(void **state)
 	assert_int_equal(region_check(&options), -EINVAL);
 	options = (struct store_options){ .bytes = BYTES, .level = 6, .numa = "999" };
 	assert_true(region_check(&options) < 0);
-	assert_int_equal(log_lines(), 4);
+	assert_int_equal(test_log_lines(), 4);
 	/* Nor is a region created that can't be had. */
 	options = (struct store_options){ .bytes = 512ull << 30, .level = 6 };
 	struct region other;
@@ -586,7 +546,7 @@ static void more_than_any_host_has(void **state)
 	assert_null(other.base);
 	assert_int_equal(other.fd, -1);
 	assert_int_equal(free_fd(), fd);
-	assert_int_equal(log_lines(), 1);
+	assert_int_equal(test_log_lines(), 1);
 	assert_logged(" error region: memory.hugepages = require: too few huge pages: "
 		      "33554432 x 2 MiB needed (");
 	assert_logged("; they are required; ");
@@ -601,7 +561,7 @@ static void hugepages_off(void **state)
 	assert_true(other.page_bytes == (uint64_t)sysconf(_SC_PAGESIZE));
 	assert_string_equal(other.numa, "default");
 	region_destroy(&other);
-	assert_int_equal(log_lines(), 0);
+	assert_int_equal(test_log_lines(), 0);
 }
 
 static void pages_are_counted(void **state)
@@ -633,7 +593,7 @@ static void assert_of_2m(struct region *other, uint64_t pages)
 		    MAP_FAILED);
 	assert_int_equal(ftruncate(other->fd, 2 << 20), -1);
 	region_destroy(other);
-	assert_int_equal(log_lines(), 0);
+	assert_int_equal(test_log_lines(), 0);
 }
 
 static void pages_of_2m(void **state)
@@ -653,7 +613,7 @@ static void pages_of_2m(void **state)
 		assert_int_equal(create_pages(&other, 4 << 20, HUGEPAGES_1G, NULL), 0);
 		assert_int_equal(other.page_bytes, 2 << 20);
 		region_destroy(&other);
-		assert_int_equal(log_lines(), 1);
+		assert_int_equal(test_log_lines(), 1);
 		assert_logged(" warn region: memory.hugepages = 1g: too few huge pages: 1 x 1 GiB "
 			      "needed (");
 		assert_logged("; using 2 MiB pages; ");
@@ -671,7 +631,7 @@ static void no_pages_of_2m(void **state)
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_AUTO, NULL), 0);
 	assert_true(other.page_bytes == (uint64_t)sysconf(_SC_PAGESIZE));
 	region_destroy(&other);
-	assert_int_equal(log_lines(), 1);
+	assert_int_equal(test_log_lines(), 1);
 	snprintf(text, sizeof(text),
 		 " notice region: memory.hugepages = auto: too few huge pages: 8 x 2 MiB needed "
 		 "(Cannot allocate memory; 3 of 3 pages are free); using %ld KiB pages; optional: "
@@ -679,7 +639,7 @@ static void no_pages_of_2m(void **state)
 		 sysconf(_SC_PAGESIZE) / 1024);
 	assert_logged(text);
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
-	assert_int_equal(log_lines(), 2);
+	assert_int_equal(test_log_lines(), 2);
 	assert_logged(
 		" error region: memory.hugepages = require: too few huge pages: 8 x 2 MiB needed "
 		"(Cannot allocate memory; 3 of 3 pages are free); they are required; to get them: "
@@ -719,7 +679,7 @@ static void pages_of_1g(void **state)
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_1G, NULL), 0);
 	assert_int_equal(other.bytes, 1 << 30);
 	region_destroy(&other);
-	assert_int_equal(log_lines(), 0);
+	assert_int_equal(test_log_lines(), 0);
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_AUTO, NULL), 0);
 	assert_true(other.page_bytes < 1 << 30);
 	region_destroy(&other);
@@ -769,7 +729,7 @@ static void placed(void **state)
 		assert_int_equal(policy_of(&other), cases[i].mode);
 		region_destroy(&other);
 	}
-	assert_int_equal(log_lines(), 0);
+	assert_int_equal(test_log_lines(), 0);
 }
 
 static void no_such_node(void **state)
@@ -786,7 +746,7 @@ static void no_such_node(void **state)
 	for (unsigned int i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		assert_int_equal(create_pages(&other, BYTES, HUGEPAGES_OFF, options[i]), -EINVAL);
 		assert_null(other.base);
-		assert_int_equal(log_lines(), i + 1);
+		assert_int_equal(test_log_lines(), i + 1);
 		assert_logged(options[i]);
 	}
 	assert_logged(" error memory.numa = 999: this process can't use all of these nodes; the "
@@ -803,8 +763,8 @@ static void nodes_of_devices(void **state)
 	char path[256];
 
 	(void)state;
-	assert_int_equal(nic_numa_node(dir, "mlx5_0"), -1);
-	snprintf(path, sizeof(path), "%s/mlx5_0", dir);
+	assert_int_equal(nic_numa_node(test_log_dir, "mlx5_0"), -1);
+	snprintf(path, sizeof(path), "%s/mlx5_0", test_log_dir);
 	assert_int_equal(mkdir(path, 0700), 0);
 	strcat(path, "/device");
 	assert_int_equal(mkdir(path, 0700), 0);
@@ -815,7 +775,7 @@ static void nodes_of_devices(void **state)
 		assert_non_null(out);
 		fputs(cases[i].text, out);
 		fclose(out);
-		assert_int_equal(nic_numa_node(dir, "mlx5_0"), cases[i].node);
+		assert_int_equal(nic_numa_node(test_log_dir, "mlx5_0"), cases[i].node);
 	}
 	unlink(path);
 	*strrchr(path, '/') = '\0';
@@ -857,5 +817,5 @@ int main(void)
 		cmocka_unit_test(nodes_of_devices),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
 }

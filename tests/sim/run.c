@@ -12,7 +12,7 @@
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
-#include "tests/linearizability/lin.h"
+#include "tests/linearizability/lin_kvd.h"
 #include "tests/sim/calls.h"
 #include "tests/sim/sched.h"
 #include "tests/support/local_server.h"
@@ -152,32 +152,6 @@ static void client_open(struct client *c)
 	c->lost = false;
 }
 
-static bool is_get(enum kvd_opcode op)
-{
-	return op == KVD_OP_GET || op == KVD_OP_GET_BY_REQUEST;
-}
-
-static enum lin_kind kind_of(const struct kvd_op *op)
-{
-	static const uint8_t modes[] = { LIN_PUT, LIN_ADD,    LIN_REPLACE,
-					 LIN_CAS, LIN_APPEND, LIN_PREPEND };
-
-	switch (op->op) {
-	case KVD_OP_PUT:
-		return modes[op->mode];
-	case KVD_OP_DELETE:
-		return LIN_DELETE;
-	case KVD_OP_INCR:
-		return LIN_INCR;
-	case KVD_OP_DECR:
-		return LIN_DECR;
-	case KVD_OP_TOUCH:
-		return LIN_TOUCH;
-	default:
-		return LIN_GET;
-	}
-}
-
 static void prep_put(struct client *c, struct kvd_op *op, const uint8_t *key, uint32_t number,
 		     uint8_t *value)
 {
@@ -227,18 +201,12 @@ static uint32_t random_key(struct client *c)
 
 static int64_t record_call(struct client *c, const struct kvd_op *op, uint32_t number)
 {
-	struct lin_op lin = { .key = number, .kind = (uint8_t)kind_of(op), .call_ns = clock_ns() };
+	struct lin_op lin = lin_kvd_call(op, number);
 
-	if (op->op == KVD_OP_PUT)
-		lin.value = lin_value(op->value, op->value_len);
 	if (op->op == KVD_OP_PUT || op->op == KVD_OP_TOUCH)
 		lin.mortal = has(RUN_EXPIRE) && (op->op == KVD_OP_TOUCH || lin.kind == LIN_PUT ||
 						 lin.kind == LIN_ADD || lin.kind == LIN_REPLACE ||
 						 lin.kind == LIN_CAS);
-	if (lin.kind == LIN_CAS)
-		lin.arg = op->if_version;
-	if (lin.kind == LIN_INCR || lin.kind == LIN_DECR)
-		lin.arg = op->delta;
 	return lin_call(&c->log, &lin);
 }
 
@@ -272,14 +240,11 @@ static void record_return(struct client *c, int64_t index, const struct kvd_op *
 {
 	uint64_t now_ns = clock_ns();
 	enum lin_status status = result_of(c, op->status, "an operation");
-	bool arith = op->op == KVD_OP_INCR || op->op == KVD_OP_DECR, ok = !op->status;
-	struct lin_value value = { 0 };
+	bool ok = !op->status;
+	struct lin_value value;
+	const struct lin_value *result = lin_kvd_value(op, &value);
 	uint64_t version = ok ? op->item.version : 0;
 
-	if (ok && is_get(op->op))
-		value = lin_value(op->value, op->item.value_len);
-	else if (ok && arith)
-		value = lin_number(op->number);
 	/* As if it had a cache that nobody invalidates. */
 	if (params->broken && ok && op->op == KVD_OP_GET && index >= 0) {
 		struct stale *stale = &c->stale[c->log.ops[index].key];
@@ -290,8 +255,7 @@ static void record_return(struct client *c, int64_t index, const struct kvd_op *
 		}
 		*stale = (struct stale){ value, version };
 	}
-	lin_return(&c->log, index, now_ns, status, version,
-		   ok && (is_get(op->op) || arith) ? &value : NULL);
+	lin_return(&c->log, index, now_ns, status, version, result);
 	if (ok && op->item.version && index >= 0)
 		c->versions[c->log.ops[index].key] = op->item.version;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "tests/linearizability/lin_kvd.h"
 #include "tests/system/sys_history.h"
 
 #define BATCH_MAX 8
@@ -29,11 +30,6 @@ static void key_make(const struct client *c, uint8_t *key, char kind, uint32_t o
 	memcpy(key + 16, &c->run->nonce, sizeof(c->run->nonce));
 }
 
-static bool is_get(enum kvd_opcode op)
-{
-	return op == KVD_OP_GET || op == KVD_OP_GET_BY_REQUEST;
-}
-
 static uint32_t own_key(const struct client *c)
 {
 	return SHARED_KEYS + c->generation % GENERATIONS * CLIENTS + c->number;
@@ -55,7 +51,7 @@ static uint32_t random_key(struct client *c)
  */
 static bool is_allowed(const struct client *c, const struct kvd_op *op, uint32_t number)
 {
-	return number < SHARED_KEYS || is_get(op->op) ||
+	return number < SHARED_KEYS || lin_kvd_is_get(op) ||
 	       (number == own_key(c) && (op->op != KVD_OP_DELETE || c->run->stays));
 }
 
@@ -74,27 +70,6 @@ static uint32_t value_make(struct client *c, uint32_t key, uint8_t *to, bool pie
 	memcpy(to, &c->serial, 8);
 	memcpy(to + 8, &c->number, 4);
 	return len;
-}
-
-static enum lin_kind kind_of(const struct kvd_op *op)
-{
-	static const uint8_t modes[] = { LIN_PUT, LIN_ADD,    LIN_REPLACE,
-					 LIN_CAS, LIN_APPEND, LIN_PREPEND };
-
-	switch (op->op) {
-	case KVD_OP_PUT:
-		return modes[op->mode];
-	case KVD_OP_DELETE:
-		return LIN_DELETE;
-	case KVD_OP_INCR:
-		return LIN_INCR;
-	case KVD_OP_DECR:
-		return LIN_DECR;
-	case KVD_OP_TOUCH:
-		return LIN_TOUCH;
-	default:
-		return LIN_GET;
-	}
 }
 
 static void prep_put(struct client *c, struct kvd_op *op, uint32_t number, uint8_t *value)
@@ -132,12 +107,6 @@ static void prep_get(struct client *c, struct kvd_op *op, const uint8_t *key, ui
 	kvd_prep_getv(op, key, KEY_BYTES, pieces, PIECES);
 }
 
-/* Where the value of a GET begins. */
-static const void *value_of(const struct kvd_op *op)
-{
-	return op->iov_count ? op->iov[0].iov_base : op->value;
-}
-
 static void prep_any(struct client *c, struct kvd_op *op, const uint8_t *key, uint32_t number,
 		     uint8_t *value, struct iovec *pieces)
 {
@@ -167,19 +136,6 @@ static void prep(struct client *c, struct kvd_op *op, const uint8_t *key, uint32
 	do
 		prep_any(c, op, key, number, value, pieces);
 	while (!is_allowed(c, op, number));
-}
-
-static int64_t record_call(struct client *c, const struct kvd_op *op, uint32_t number)
-{
-	struct lin_op lin = { .key = number, .kind = (uint8_t)kind_of(op), .call_ns = clock_ns() };
-
-	if (op->op == KVD_OP_PUT)
-		lin.value = lin_value(op->value, op->value_len);
-	if (lin.kind == LIN_CAS)
-		lin.arg = op->if_version;
-	if (lin.kind == LIN_INCR || lin.kind == LIN_DECR)
-		lin.arg = op->delta;
-	return lin_call(&c->log, &lin);
 }
 
 static enum lin_status result_of(struct client *c, const struct kvd_op *op)
@@ -216,16 +172,18 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 	return LIN_UNKNOWN;
 }
 
+static int64_t record_call(struct client *c, const struct kvd_op *op, uint32_t number)
+{
+	const struct lin_op lin = lin_kvd_call(op, number);
+
+	return lin_call(&c->log, &lin);
+}
+
 static void record_return(struct client *c, int64_t index, const struct kvd_op *op, uint64_t now_ns)
 {
 	enum lin_status status = result_of(c, op);
-	bool arith = op->op == KVD_OP_INCR || op->op == KVD_OP_DECR;
-	struct lin_value value = { 0 };
+	struct lin_value value;
 
-	if (!op->status && is_get(op->op))
-		value = lin_value(value_of(op), op->item.value_len);
-	else if (arith && !op->status)
-		value = lin_number(op->number);
 	if (index < 0)
 		return;
 	if (op->status == KVD_ERR_UNKNOWN && c->unknown_count < UNKNOWN_MAX)
@@ -235,7 +193,7 @@ static void record_return(struct client *c, int64_t index, const struct kvd_op *
 		return;
 	}
 	lin_return(&c->log, index, now_ns, status, op->status ? 0 : op->item.version,
-		   !op->status && (is_get(op->op) || arith) ? &value : NULL);
+		   lin_kvd_value(op, &value));
 	if (!op->status && op->item.version)
 		c->versions[c->log.ops[index].key] = op->item.version;
 }
@@ -249,7 +207,7 @@ static void place_ended(struct kvd_op *op, void *user)
 		wrong("canceled, but not", 0, op->status, 0);
 	record_return(place->client, place->index, op, now_ns);
 	place->used = place->canceled = false;
-	place->dirty = is_get(op->op) && op->status;
+	place->dirty = lin_kvd_is_get(op) && op->status;
 	if (place->dirty)
 		memset(place->value, CANARY, CANARY_BYTES);
 }
@@ -281,7 +239,7 @@ static void place_vary(struct place *place)
 {
 	struct client *c = place->client;
 	uint64_t r = client_random(c);
-	bool change = !is_get(place->op.op);
+	bool change = !lin_kvd_is_get(&place->op);
 
 	place->op.user = place;
 	place->op.done = r & 1 ? place_ended : NULL;

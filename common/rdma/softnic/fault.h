@@ -114,8 +114,8 @@ struct fault_plan {
 const char *fault_call_name(enum fault_call call);
 
 /*
- * Puts a plan in force, with all counts at 0. Threads that are inside the device may go by fields of
- * the plan before it until their calls return.
+ * Puts a plan in force, with all counts at 0. Threads that are inside the device may go by fields
+ * of the plan before it until their calls return.
  */
 void fault_set(const struct fault_plan *plan);
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/clock.h"
 #include "tests/support/softnic_pair.h"
 
@@ -234,6 +235,14 @@ static void test_device_dies(void **state)
 	}
 }
 
+static void both_init(struct end *server, struct end *client)
+{
+	assert_int_equal(end_init(server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	assert_int_equal(end_init(client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
+	assert_int_equal(ends_connect(server, client, &client->id, &END_DEFAULTS, &END_DEFAULTS),
+			 0);
+}
+
 static void test_dead_device_tells(void **state)
 {
 	struct fault_plan plan = { .kill_at = 1 };
@@ -242,10 +251,7 @@ static void test_dead_device_tells(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
-	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
-	assert_int_equal(ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS),
-			 0);
+	both_init(&server, &client);
 	fault_set(&plan);
 	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
 	fault_reset();
@@ -260,6 +266,24 @@ static void test_dead_device_tells(void **state)
 	end_release(&server);
 }
 
+/* Also a server that waits for its first client, without a connection that could fail. */
+static void test_dead_device_wakes(void **state)
+{
+	struct end server;
+	struct cm_event event;
+	struct pollfd fd;
+
+	(void)state;
+	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
+	fd = (struct pollfd){ .fd = server.cm->fd, .events = POLLIN };
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	sn_context_kill(dev_to_sn_context(server.dev));
+	assert_int_equal(poll(&fd, 1, PAIR_WAIT_MS), 1);
+	assert_int_equal(OPS->cm_get_event(server.cm, &event), 0);
+	assert_int_equal(event.type, CM_DEVICE_REMOVED);
+	end_release(&server);
+}
+
 static void test_dropped(void **state)
 {
 	struct fault_plan plan = { .drop_at = 3 };
@@ -268,10 +292,7 @@ static void test_dropped(void **state)
 	unsigned int i;
 
 	(void)state;
-	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
-	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
-	assert_int_equal(ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS),
-			 0);
+	both_init(&server, &client);
 	fault_set(&plan);
 	for (i = 1; i <= 4; i++) {
 		assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
@@ -299,14 +320,6 @@ static void test_delayed(void **state)
 	fault_set(&plan);
 	assert_int_equal(session(), 0);
 	fault_reset();
-}
-
-static void both_init(struct end *server, struct end *client)
-{
-	assert_int_equal(end_init(server, DEVICE_LISTEN, path, &END_DEFAULTS), 0);
-	assert_int_equal(end_init(client, DEVICE_CONNECT, path, &END_DEFAULTS), 0);
-	assert_int_equal(ends_connect(server, client, &client->id, &END_DEFAULTS, &END_DEFAULTS),
-			 0);
 }
 
 /* Returns the time that the plan's first random choice of lateness is. */
@@ -632,6 +645,7 @@ int main(void)
 		cmocka_unit_test(test_nth_call_fails),
 		cmocka_unit_test(test_device_dies),
 		cmocka_unit_test(test_dead_device_tells),
+		cmocka_unit_test(test_dead_device_wakes),
 		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_delayed),
 		cmocka_unit_test(test_late),

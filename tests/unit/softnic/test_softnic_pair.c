@@ -269,6 +269,21 @@ static void a_kick_needs_no_descriptor(void **state)
 	assert_int_equal(end_wait(&client, &server, &wc), 0);
 }
 
+/* An event that did not come through the socket: who sleeps is told to look for it. */
+static void a_kick_of_its_events_ends_a_sleep(void **state)
+{
+	struct cm_event event;
+
+	(void)state;
+	connect_client();
+	OPS->sleep(client.comp, client.cm->fd, 0);
+	assert_int_equal(OPS->sleep(client.comp, client.cm->fd, 0), 0);
+	sn_cm_channel_kick(sn_container(client.cm, struct sn_cm_channel, cm));
+	assert_int_equal(OPS->sleep(client.comp, client.cm->fd, PAIR_WAIT_MS), 1);
+	assert_int_equal(OPS->cm_get_event(client.cm, &event), -EAGAIN);
+	assert_int_equal(OPS->sleep(client.comp, client.cm->fd, 0), 0);
+}
+
 /* What another thread causes before there is a socket. */
 static void a_kick_without_a_socket(void **state)
 {
@@ -422,6 +437,7 @@ int main(void)
 		TEST(maps_a_file_once),
 		TEST(one_descriptor_for_both),
 		TEST(a_kick_needs_no_descriptor),
+		TEST(a_kick_of_its_events_ends_a_sleep),
 		TEST(a_kick_without_a_socket),
 		TEST(has_one_connection),
 		TEST(never_listens),

@@ -266,6 +266,32 @@ static void test_part_of_a_file(void **state)
 	OPS->dereg_mr(mr);
 }
 
+/* The client has mapped the begin of a file when it is passed more of it. */
+static void test_more_of_a_file(void **state)
+{
+	const uint64_t end = PAIR_MEM_BYTES - 64;
+	struct device_mem mem = { .length = 4096 };
+	struct ibv_mr *begin, *whole;
+
+	(void)state;
+	mem.fd = memfd_create("more", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(mem.fd, PAIR_MEM_BYTES), 0);
+	mem.addr = mmap(NULL, PAIR_MEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mem.fd, 0);
+	assert_ptr_not_equal(mem.addr, MAP_FAILED);
+	memset((uint8_t *)mem.addr + end, 0x77, 64);
+	client.remote.addr = (uintptr_t)mem.addr;
+	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &begin), 0);
+	assert_int_equal(read_status(64, 0, begin->rkey), IBV_WC_SUCCESS);
+	mem.length = PAIR_MEM_BYTES;
+	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &whole), 0);
+	assert_int_equal(read_status(64, end, whole->rkey), IBV_WC_SUCCESS);
+	assert_memory_equal(client.mem, (uint8_t *)mem.addr + end, 64);
+	OPS->dereg_mr(whole);
+	OPS->dereg_mr(begin);
+	munmap(mem.addr, PAIR_MEM_BYTES);
+	close(mem.fd);
+}
+
 static void test_files_refused(void **state)
 {
 	struct device_mem mem = { .addr = server.mem, .length = PAIR_MEM_BYTES };
@@ -613,6 +639,36 @@ static void test_life_word(void **state)
 	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_WR_FLUSH_ERR);
 }
 
+static unsigned int maps_count(void)
+{
+	const struct sn_map *map;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(map, &dev_to_sn_context(client.dev)->maps, in_context)
+		count++;
+	return count;
+}
+
+/* A further word takes the place of the one before, whose mapping ends. */
+static void test_life_word_passed_again(void **state)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	unsigned int count, i;
+
+	(void)state;
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	count = maps_count();
+	for (i = 0; i < 10; i++) {
+		struct sn_life life = SN_LIFE_NONE;
+
+		sn_life_begin(&life);
+		assert_int_equal(do_sn_life_take(qp, life.fd), 0);
+		assert_int_equal(maps_count(), count);
+		sn_life_end(&life);
+		assert_true(do_sn_life_ended(qp));
+	}
+}
+
 static int group_teardown(void **state)
 {
 	(void)state;
@@ -635,6 +691,7 @@ int main(void)
 		READ_TEST(test_many_registrations),
 		READ_TEST(test_more_files_than_places),
 		READ_TEST(test_part_of_a_file),
+		READ_TEST(test_more_of_a_file),
 		READ_TEST(test_files_refused),
 		READ_TEST(test_client_checks_files),
 		READ_TEST(test_overrun),
@@ -645,6 +702,7 @@ int main(void)
 		READ_TEST(test_killed_server_without_word),
 		READ_TEST(test_killed_server_reaped),
 		READ_TEST(test_life_word),
+		READ_TEST(test_life_word_passed_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

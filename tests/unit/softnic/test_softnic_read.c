@@ -116,7 +116,7 @@ static void test_now(void **state)
 	struct fault_plan plan = { .tear = 64, .tear_hook = torn_write, .tear_arg = &value };
 	const uint64_t addr = client.remote.addr;
 	const uint32_t rkey = client.remote.rkey;
-	struct value_sum sum;
+	struct value_sum sum = { 0 };
 	struct ibv_wc wc;
 	uint32_t i;
 
@@ -149,7 +149,7 @@ static void test_not_now(void **state)
 {
 	const uint64_t addr = client.remote.addr;
 	const uint32_t rkey = client.remote.rkey;
-	struct value_sum sum;
+	struct value_sum sum = { 0 };
 
 	(void)state;
 	assert_int_equal(read_status(64, 0, rkey), IBV_WC_SUCCESS);
@@ -522,7 +522,7 @@ static void killable_release(struct killable *k)
  */
 static void test_killed_server(void **state)
 {
-	struct killable k;
+	struct killable k = { 0 };
 
 	(void)state;
 	killable_start(&k, KILLABLE_PLAIN);
@@ -536,7 +536,7 @@ static void test_killed_server(void **state)
 /* So they do when the sockets of the dead stay open, as a process that it started may hold them. */
 static void test_killed_server_held(void **state)
 {
-	struct killable k;
+	struct killable k = { 0 };
 
 	(void)state;
 	killable_start(&k, KILLABLE_HELD);
@@ -549,7 +549,7 @@ static void test_killed_server_held(void **state)
 /* With its first READ the client learns of the memory, and that the server is dead. */
 static void test_killed_before_first_read(void **state)
 {
-	struct killable k;
+	struct killable k = { 0 };
 
 	(void)state;
 	killable_start(&k, KILLABLE_HELD);
@@ -573,7 +573,7 @@ static void killable_reads_fail_soon(struct killable *k)
 /* A server that has no word for its life: the socket tells, a tick of the clock later. */
 static void test_killed_server_without_word(void **state)
 {
-	struct killable k;
+	struct killable k = { 0 };
 
 	(void)state;
 	killable_start(&k, KILLABLE_PLAIN);
@@ -588,7 +588,7 @@ static void test_killed_server_without_word(void **state)
 /* Nor does the kernel always change the word. Nothing but READs looks at the socket here. */
 static void test_killed_server_reaped(void **state)
 {
-	struct killable k;
+	struct killable k = { 0 };
 	struct sn_qp *qp;
 	unsigned int count;
 

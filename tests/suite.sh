@@ -221,3 +221,27 @@ suite_scripts() {
 		fi
 	done
 }
+
+# What takes long begins first, so that nothing long is left to the end.
+SUITE_SLOW='bench.sh|connections.sh|faults.sh|garbage.sh|large_values.sh|operations.sh|test_mutants'
+SUITE_SLOW+='|torture.sh|turn.sh|conformance_device'
+suite_slow_first() {
+	awk -v slow="($SUITE_SLOW)\$" '$0 ~ slow { print; next } { others = others $0 "\n" }
+		END { printf "%s", others }'
+}
+
+# Prints what runs on softnic, those first that take long.
+suite_softnic() {
+	(suite_scripts && suite_programs conformance && suite_programs race &&
+		suite_programs test) | suite_slow_first
+}
+
+# flavour, build folder, time limit in seconds, name that suite_softnic has printed, [command that
+# runs it...]: a case. A script has twice the time.
+suite_start_softnic() {
+	local flavour=$1 build=$2 limit=$3 name=$4 program=$2/tests/$4
+	shift 4
+	[ "${name#tests/}" = "$name" ] || program=$name limit=$((limit * 2))
+	suite_start "$flavour" "${name##*/}" "$limit" KVD_BUILD="$build" \
+		KVD_TEST_DEVICE=softnic "$@" "$program"
+}

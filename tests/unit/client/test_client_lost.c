@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each call, while the connection is lost: before it was sent, after, until its deadline, for ever
+ * (kvd_options.reconnect 0); by each failure that a device reports; and in a child process. What it
+ * returns and writes, what kvd_error() says, and that the handle goes on where kvd.h says so.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/calls.h"
+
+static struct fake_server *server;
+static struct kvd *kvd;
+
+static void accept_try(struct fake_device *fake)
+{
+	server->hold_all = false;
+	fake->hold_reads = false;
+	server->queued = 0;
+	fake_device_event(fake, CM_ESTABLISHED, 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	server = fake_server_open(4, 4, 0, 0, NULL);
+	kvd = &server->kvd;
+	server->respond = calls_respond;
+	calls_put(server);
+	calls_reset();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kvd_close(kvd);
+	return 0;
+}
+
+/* For each call a handle of its own. */
+static void anew(void **state)
+{
+	if (teardown(state) + setup(state))
+		fail();
+}
+
+static const char *connection(void)
+{
+	struct kvd_info info;
+
+	kvd_info(kvd, &info);
+	return info.connection;
+}
+
+/* It returned what it has to, and wrote nothing. */
+static void judge(const struct call *call, enum kvd_status status, enum kvd_status want,
+		  const char *text)
+{
+	if (status != want || !strstr(kvd_error(kvd), text) || !calls_untouched() ||
+	    calls_others(want))
+		fail_msg("%s: %s instead of %s: %s", call->name, kvd_status_text(status),
+			 kvd_status_text(want), kvd_error(kvd));
+	assert_int_equal(kvd_outstanding(kvd), 0);
+}
+
+static void assert_healed(const struct call *call)
+{
+	enum kvd_status status;
+
+	server->fake.connect = accept_try;
+	status = kvd_ping(kvd);
+	if (status || strcmp(connection(), "up") != 0)
+		fail_msg("after %s: %s: %s", call->name, kvd_status_text(status), kvd_error(kvd));
+	assert_int_equal(kvd->stats.reconnects, 1);
+}
+
+/* Until its deadline each waits for a connection that does not come. Nothing was sent before. */
+static void without_a_connection(void **state)
+{
+	const struct call *call;
+	unsigned int requests;
+
+	for (call = calls; call->kind < CALL_LOCAL; call++) {
+		anew(state);
+		kvd->options.reconnect = 1;
+		kvd->options.timeout_ms = 20;
+		requests = server->requests;
+		fake_device_lose(&server->fake);
+		assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
+		judge(call, call->run(kvd), KVD_ERR_DISCONNECTED, "nothing was done");
+		assert_non_null(strstr(kvd_error(kvd), "no connection to"));
+		assert_non_null(strstr(kvd_error(kvd), "Work Request Flushed Error"));
+		assert_int_equal(server->requests, requests);
+		kvd->options.timeout_ms = 2000;
+		kvd->heal.next_ns = 0;
+		assert_healed(call);
+	}
+}
+
+/* What is local does not wait: memory is the device's, which is there. */
+static void without_a_connection_locally(void **state)
+{
+	const struct call *call;
+
+	for (call = calls; call < calls + call_count; call++) {
+		if (call->kind != CALL_LOCAL)
+			continue;
+		anew(state);
+		kvd->options.reconnect = 1;
+		assert_true(kvd_fd(kvd) >= 0);
+		fake_device_lose(&server->fake);
+		assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
+		assert_int_equal(call->run(kvd),
+				 strcmp(call->name, "kvd_cancel") ? KVD_OK : KVD_ERR_INVALID);
+	}
+}
+
+static bool losing;
+
+/* When the handle polls for what is held back. */
+static void lose(struct fake_device *fake)
+{
+	if (!losing)
+		return;
+	losing = false;
+	fake_device_lose(fake);
+}
+
+/* The connection is lost when the call has sent what it sends first. */
+static void lose_under(bool reconnect, uint32_t answers)
+{
+	kvd->options.reconnect = reconnect;
+	kvd->sent.limit = answers;
+	server->welcome.answers = answers;
+	server->welcome.identity_known = answers > 0;
+	server->hold_all = server->fake.hold_reads = losing = true;
+	server->fake.idle = lose;
+}
+
+/* The next connection answers; the server keeps no answers to changes. */
+static void after_it_was_sent(void **state)
+{
+	const struct call *call;
+	enum kvd_status status;
+
+	for (call = calls; call->kind < CALL_LOCAL; call++) {
+		anew(state);
+		lose_under(true, 0);
+		server->fake.connect = accept_try;
+		status = call->run(kvd);
+		assert_false(losing);
+		if (call->kind == CALL_CHANGE)
+			judge(call, status, KVD_ERR_UNKNOWN, "no record");
+		else if (call->kind == CALL_KILL)
+			judge(call, status, KVD_ERR_DISCONNECTED, "connects again by itself");
+		else if (status || calls_others(KVD_OK))
+			fail_msg("%s: %s: %s", call->name, kvd_status_text(status), kvd_error(kvd));
+		assert_healed(call);
+	}
+}
+
+/* A change that was sent may have taken effect; the others were not done. */
+static void after_it_was_sent_without_another(void **state)
+{
+	const struct call *call;
+	enum kvd_status status;
+
+	for (call = calls; call->kind < CALL_LOCAL; call++) {
+		anew(state);
+		kvd->options.timeout_ms = 20;
+		lose_under(true, 8);
+		status = call->run(kvd);
+		assert_false(losing);
+		if (call->kind == CALL_CHANGE)
+			judge(call, status, KVD_ERR_TIMEOUT, "may have taken effect");
+		else if (call->kind == CALL_KILL)
+			judge(call, status, KVD_ERR_DISCONNECTED, "connects again by itself");
+		else
+			judge(call, status, KVD_ERR_DISCONNECTED, "nothing was done");
+		kvd->options.timeout_ms = 2000;
+		kvd->heal.next_ns = 0;
+		assert_healed(call);
+	}
+}
+
+static void after_it_was_sent_for_ever(void **state)
+{
+	const struct call *call;
+
+	for (call = calls; call->kind < CALL_LOCAL; call++) {
+		anew(state);
+		lose_under(false, 0);
+		judge(call, call->run(kvd), KVD_ERR_DISCONNECTED, "is lost");
+		assert_string_equal(connection(), "closed");
+	}
+}
+
+static enum ibv_wc_status failure;
+
+static enum ibv_wc_status failing(struct fake_device *fake, const struct ibv_send_wr *wr)
+{
+	(void)fake, (void)wr;
+	return failure;
+}
+
+/* What a completion says decides whose fault it is. */
+static void completions_that_fail(void **state)
+{
+	static const struct {
+		enum ibv_wc_status failure;
+		enum kvd_status want;
+		const char *text;
+	} failures[] = {
+		{ IBV_WC_WR_FLUSH_ERR, KVD_ERR_DISCONNECTED, "is lost" },
+		{ IBV_WC_RETRY_EXC_ERR, KVD_ERR_DISCONNECTED, "is lost" },
+		{ IBV_WC_RNR_RETRY_EXC_ERR, KVD_ERR_DISCONNECTED, "is lost" },
+		{ IBV_WC_REM_ACCESS_ERR, KVD_ERR_DISCONNECTED, "no longer serves" },
+		{ IBV_WC_REM_INV_REQ_ERR, KVD_ERR_DISCONNECTED, "no longer serves" },
+		{ IBV_WC_REM_OP_ERR, KVD_ERR_DISCONNECTED, "no longer serves" },
+		{ IBV_WC_LOC_LEN_ERR, KVD_ERR_DEVICE, "device" },
+		{ IBV_WC_LOC_PROT_ERR, KVD_ERR_DEVICE, "device" },
+		{ IBV_WC_FATAL_ERR, KVD_ERR_DEVICE, "device" },
+	};
+	const struct call *call;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
+		for (call = calls; call->kind < CALL_LOCAL; call++) {
+			anew(state);
+			failure = failures[i].failure;
+			server->fake.read = server->fake.send = failing;
+			judge(call, call->run(kvd), failures[i].want, failures[i].text);
+			assert_non_null(strstr(kvd_error(kvd), ibv_wc_status_str(failure)));
+			assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+			assert_non_null(strstr(kvd_error(kvd), ibv_wc_status_str(failure)));
+		}
+}
+
+/* Nothing of what the parent has is touched. */
+static bool child_is_refused(void)
+{
+	struct kvd_op *done[1];
+	const struct call *call;
+	bool good = true;
+
+	for (call = calls; call < calls + call_count; call++) {
+		kvd->error[0] = '\0';
+		if (call->run(kvd) == KVD_ERR_DISCONNECTED && calls_untouched() &&
+		    !calls_others(KVD_ERR_DISCONNECTED) && strstr(kvd_error(kvd), "fork(2)"))
+			continue;
+		fprintf(stderr, "%s in a child: %s\n", call->name, kvd_error(kvd));
+		good = false;
+	}
+	return good && kvd_fd(kvd) == -1 && !kvd_poll(kvd, done, 1) &&
+	       !kvd_wait(kvd, done, 1, 1, UINT32_MAX);
+}
+
+static void in_a_child(void **state)
+{
+	unsigned int requests = server->requests;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(!child_is_refused());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(server->requests, requests);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(without_a_connection),
+		CASE(without_a_connection_locally),
+		CASE(after_it_was_sent),
+		CASE(after_it_was_sent_without_another),
+		CASE(after_it_was_sent_for_ever),
+		CASE(completions_that_fail),
+		CASE(in_a_child),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -121,6 +121,13 @@ static bool status_breaks(enum kvd_status status)
 	       status == KVD_ERR_PROTOCOL;
 }
 
+void handle_why_keep(struct kvd *handle)
+{
+	/* The rest of a text that is longer is its remedy. */
+	snprintf(handle->heal.why, sizeof(handle->heal.why), "%.*s",
+		 (int)sizeof(handle->heal.why) - 1, handle->error);
+}
+
 /* The first failure closes the connection; calls that fail later only set their text. */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 {
@@ -139,6 +146,7 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
 		/* Tries to connect have lines of their own: client/heal.c, kvd_open(). */
 		if (handle->up)
 			log_warn("%s", handle->error);
+		handle_why_keep(handle);
 		handle->conn.broken = true;
 		handle->conn.lost = status;
 		handle->attention = true;

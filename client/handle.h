@@ -190,6 +190,9 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Keeps the text, as why there is no connection: calls that fail meanwhile have texts, too. */
+void handle_why_keep(struct kvd *handle);
+
 /*
  * Whether this process got the handle by fork(2). Its buffers are not there then, and the
  * connection is the parent's.

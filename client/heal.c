@@ -50,13 +50,6 @@ static void pause_begin(struct kvd *handle)
 	heal->next_ns = clock_ns() + heal_pause_ns(heal->failures, random_next(heal));
 }
 
-static void why_keep(struct kvd *handle)
-{
-	/* The rest of a text that is longer is its remedy. */
-	snprintf(handle->heal.why, sizeof(handle->heal.why), "%.*s",
-		 (int)sizeof(handle->heal.why) - 1, handle->error);
-}
-
 static void flight_close(struct kvd *handle, struct flight *f)
 {
 	flight_cut(handle, f, handle->conn.lost);
@@ -88,7 +81,7 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 {
 	struct heal *heal = &handle->heal;
 
-	why_keep(handle);
+	handle_why_keep(handle);
 	connection_drop(handle);
 	/* It may have been another server's, which was then refused. */
 	server_clock_forget(&handle->clock, clock_slept_ns());
@@ -238,7 +231,6 @@ void heal_lost(struct kvd *handle)
 		heal_close(handle);
 		return;
 	}
-	why_keep(handle);
 	heal->opening = false;
 	heal->incarnation = handle->geometry.incarnation;
 	heal->status = handle->conn.lost;

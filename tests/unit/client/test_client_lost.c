@@ -245,6 +245,19 @@ static void completions_that_fail(void **state)
 		}
 }
 
+/* The cause of a loss is told until there is a connection, whatever failed in between. */
+static void the_cause_stays(void **state)
+{
+	(void)state;
+	kvd->options.reconnect = 1;
+	kvd->options.timeout_ms = 20;
+	handle_fail(kvd, KVD_ERR_DISCONNECTED, "the cause");
+	assert_int_equal(kvd_get(kvd, "k", 0, NULL, 0, NULL), KVD_ERR_INVALID);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+	assert_non_null(strstr(kvd_error(kvd), "no connection to"));
+	assert_non_null(strstr(kvd_error(kvd), "the cause"));
+}
+
 /* Nothing of what the parent has is touched. */
 static bool child_is_refused(void)
 {
@@ -292,6 +305,7 @@ int main(void)
 		CASE(after_it_was_sent_without_another),
 		CASE(after_it_was_sent_for_ever),
 		CASE(completions_that_fail),
+		CASE(the_cause_stays),
 		CASE(in_a_child),
 	};
 

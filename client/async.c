@@ -257,7 +257,7 @@ static enum kvd_status submit(struct kvd *handle, struct kvd_op *const ops[], si
 	size_t i;
 
 	if (handle->closed)
-		return KVD_ERR_DISCONNECTED;
+		return handle_closed(handle);
 	if (!ops && count)
 		return handle_fail(handle, KVD_ERR_INVALID, "the operations are NULL");
 	status = slots_make(handle);
@@ -503,7 +503,7 @@ static enum kvd_status arm(struct kvd *handle)
 		if (handle->ended)
 			return KVD_ERR_BUSY;
 		if (handle->closed)
-			return KVD_ERR_DISCONNECTED;
+			return handle_closed(handle);
 		disarm(handle);
 		handle->armed = true;
 		if (handle->conn.cq && ibv_req_notify_cq(handle->conn.cq, 0))

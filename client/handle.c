@@ -167,6 +167,13 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 	return status;
 }
 
+enum kvd_status handle_closed(struct kvd *handle)
+{
+	return handle_error_set(handle, KVD_ERR_DISCONNECTED,
+				"this handle does not connect again (kvd_options.reconnect): %s",
+				handle->heal.why);
+}
+
 /* Counts calls since the handle used bounce memory: the last user's end frees it. */
 void handle_bounce_age(struct kvd *handle)
 {
@@ -223,7 +230,7 @@ enum kvd_status call_begin(struct kvd *handle)
 	handle->deadline_ns = 0;
 	/* The last call may have found the loss out when its own operation had ended. */
 	if (handle->closed || (handle->conn.broken && !handle->options.reconnect))
-		return call_end(handle, KVD_ERR_DISCONNECTED);
+		return call_end(handle, handle_closed(handle));
 	handle_bounce_age(handle);
 	return KVD_OK;
 }

@@ -193,6 +193,9 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
 /* Keeps the text, as why there is no connection: calls that fail meanwhile have texts, too. */
 void handle_why_keep(struct kvd *handle);
 
+/* KVD_ERR_DISCONNECTED for a handle that is closed, and why it is. */
+enum kvd_status handle_closed(struct kvd *handle);
+
 /*
  * Whether this process got the handle by fork(2). Its buffers are not there then, and the
  * connection is the parent's.

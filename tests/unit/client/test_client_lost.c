@@ -83,6 +83,41 @@ static void assert_healed(const struct call *call)
 	assert_int_equal(kvd->stats.reconnects, 1);
 }
 
+/* There is a first failure, which has a cause, and later ones, with others. */
+static const char *closed(void)
+{
+	struct kvd_op op;
+
+	assert_true(kvd_fd(kvd) >= 0);
+	fake_device_lose(&server->fake);
+	assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
+	assert_string_equal(connection(), "closed");
+	kvd_prep_ping(&op);
+	assert_int_equal(kvd_cancel(kvd, &op), KVD_ERR_INVALID);
+	assert_null(strstr(kvd_error(kvd), "is lost"));
+	return "is lost (Work Request Flushed Error)";
+}
+
+static void on_a_closed_handle(void **state)
+{
+	const struct call *call;
+	const char *cause;
+
+	for (call = calls; call < calls + call_count; call++) {
+		anew(state);
+		cause = closed();
+		if (call->kind < CALL_LOCAL || !strcmp(call->name, "kvd_arm") ||
+		    !strcmp(call->name, "kvd_register") || !strcmp(call->name, "kvd_alloc"))
+			judge(call, call->run(kvd), KVD_ERR_DISCONNECTED, cause);
+		else if (!strcmp(call->name, "kvd_cancel"))
+			judge(call, call->run(kvd), KVD_ERR_INVALID, "not submitted");
+		else
+			assert_int_equal(call->run(kvd), KVD_OK);
+		assert_string_equal(connection(), "closed");
+		assert_int_equal(server->fake.connects, 0);
+	}
+}
+
 /* Until its deadline each waits for a connection that does not come. Nothing was sent before. */
 static void without_a_connection(void **state)
 {
@@ -299,6 +334,7 @@ static void in_a_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(on_a_closed_handle),
 		CASE(without_a_connection),
 		CASE(without_a_connection_locally),
 		CASE(after_it_was_sent),

@@ -132,11 +132,12 @@ void fake_server_put(struct fake_server *server, uint64_t key, uint32_t len, uin
 	must(server->items_end < FAKE_SERVER_REGION_BYTES * 3 / 4, "region full");
 	item = fake_server_item(server, key);
 	*item = (struct item){
-		.version = ++version,
+		.version = version + 1,
 		.expires = expires,
 		.value_len = len,
 		.key_len = 8,
 	};
+	version++;
 	memcpy(item_key(item), &key, 8);
 	memset(item_value(item), (uint8_t)key, len);
 	fake_server_seal(server, key);
@@ -251,6 +252,7 @@ static void execute_batch(struct fake_server *server, const struct request *batc
 		result = (struct wire_result){
 			.op = r.op,
 			.status = r.status,
+			.flags = r.flags,
 			.expires = r.expires,
 			.version = r.version,
 			.slot = r.slot,

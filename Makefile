@@ -123,7 +123,7 @@ PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libk
 all: $(PRODUCTS)  ## the programs and the library (default)
 	@:
 
-tests: $(TESTS) $(NTH) $(EXAMPLES)  ## the test programs, not run
+tests: $(TESTS) $(NTH) $(EXAMPLES) $(B)/kvtrace  ## the test programs, not run
 	@:
 examples: $(EXAMPLES)  ## the programs of client/examples, in build/examples
 	@:
@@ -281,7 +281,7 @@ COVER := -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-rel
 coverage: deps-test deps-coverage  ## the share of each file's lines that the tests execute
 	@+$(MAKE) --no-print-directory $(SUBJOBS) CC=clang B=build/coverage \
 		CFLAGS='-O1 -g $(COVER)' LDFLAGS=-fprofile-instr-generate \
-		OBJCOPY='$(OBJCOPY) --keep-global-symbol=__llvm_*' all tests build/coverage/kvtrace
+		OBJCOPY='$(OBJCOPY) --keep-global-symbol=__llvm_*' all tests
 	@$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' MAKEFLAGS= tests/coverage \
 		$(if $(VERBS),-v)
 

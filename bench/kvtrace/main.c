@@ -32,7 +32,7 @@ static const char help_text[] =
 	"Usage: kvtrace make -n ACCESSES -k KEYS [-s SIZE[-SIZE]] [-p PERCENT] [-r RUN]\n"
 	"               [-D ACCESSES] [-S SEED]\n"
 	"       kvtrace play -a URL [-d DB] [-B BATCH] [-w ACCESSES] [-c BYTES] [-R RATE]\n"
-	"               [columns] FILE\n"
+	"               [-t MS] [columns] FILE\n"
 	"       kvtrace lru [-i ITEMS] [-b BYTES] [-o BYTES] [-w ACCESSES] [columns] FILE\n"
 	"\n"
 	"make  print a trace: zipfian accesses (0.99) to KEYS keys\n"
@@ -49,6 +49,7 @@ static const char help_rest[] =
 	"  -B  GETs that are sent together (1)\n"
 	"  -c  bytes of libkvd's bucket cache (32m); only for -d kvd\n"
 	"  -R  accesses a second, at most\n"
+	"  -t  timeout of a connection or call, in ms (kvd_options_init() in client/kvd.h)\n"
 	"lru   report how many accesses of FILE exact LRU would hit\n"
 	"  -i  items it has room for\n"
 	"  -b  bytes it has room for\n"
@@ -103,6 +104,16 @@ static int take_batch(struct arguments *arguments, const char *text)
 
 	if (!error)
 		arguments->replay.batch = (unsigned int)number;
+	return error;
+}
+
+static int take_timeout(struct arguments *arguments, const char *text)
+{
+	uint64_t number;
+	int error = take_number('t', text, 1, UINT32_MAX - 1, &number);
+
+	if (!error)
+		arguments->replay.timeout_ms = (uint32_t)number;
 	return error;
 }
 
@@ -164,6 +175,8 @@ static int take_option(struct arguments *a, int option, const char *text)
 		return take_sizes(a, text);
 	case 'S':
 		return take_number(option, text, 0, UINT32_MAX, &a->shape.seed);
+	case 't':
+		return take_timeout(a, text);
 	case 'T':
 		a->format.text_keys = true;
 		return 0;
@@ -183,7 +196,7 @@ static int arguments_parse(struct arguments *arguments, int argc, char **argv)
 {
 	int option, error;
 
-	while ((option = getopt(argc, argv, "a:b:B:c:d:D:hi:k:K:n:o:p:r:R:s:S:Tw:Z:")) != -1) {
+	while ((option = getopt(argc, argv, "a:b:B:c:d:D:hi:k:K:n:o:p:r:R:s:S:t:Tw:Z:")) != -1) {
 		error = take_option(arguments, option, optarg);
 		if (error)
 			return error;

@@ -184,6 +184,8 @@ int replay_run(struct trace *trace, const struct replay_options *options,
 	replay.result = result;
 	kvd_options_init(&kvd);
 	kvd.cache_bytes = options->cache_bytes;
+	if (options->timeout_ms)
+		kvd.timeout_ms = kvd.connect_timeout_ms = options->timeout_ms;
 	status = db_open(&replay.db, &options->target, &kvd, text);
 	if (status)
 		return db_connect_failed(&options->target, status, text);

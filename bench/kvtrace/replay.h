@@ -21,6 +21,7 @@
 
 struct replay_options {
 	struct db_target target;
+	uint32_t timeout_ms;  /* of a connection or call; 0: as kvd_options_init() says */
 	uint64_t cache_bytes; /* of libkvd's bucket cache; only for kvd */
 	unsigned int batch;   /* 1 to REPLAY_BATCH_MAX */
 	uint64_t warmup;      /* accesses that are not counted */

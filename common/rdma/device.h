@@ -263,6 +263,7 @@ struct device_ops {
 	 * events: cm_get_event does the steps of connecting.
 	 */
 	int (*connect)(struct cm_id *id, const struct cm_param *param);
+	/* Answer a request, once: then they return -ENOTCONN. */
 	int (*accept)(struct cm_id *id, const struct cm_param *param);
 	int (*reject)(struct cm_id *id, const void *private_data, uint8_t private_len);
 	/* For an id of CONNECT_REQUEST, until it is destroyed. */

@@ -133,6 +133,66 @@ static void reject_with_reason(void)
 	pair_close(&pair);
 }
 
+/* A request is answered once: after a rejection nothing else is possible. */
+static void reject_once(void)
+{
+	const struct cm_param param = PAIR_DEFAULTS.param;
+	struct cm_event event;
+	struct pair pair;
+
+	pair_listen(&pair, &PAIR_DEFAULTS);
+	side_connect(&pair.client, &PAIR_DEFAULTS);
+	event = side_event(&pair.server, CM_CONNECT_REQUEST);
+	pair.server.id = event.id;
+	side_create_qp(&pair.server, pair.server.id, 0, &PAIR_DEFAULTS);
+	CHECK_OK(suite.ops->reject(pair.server.id, NULL, 0));
+	CHECK_INT(suite.ops->reject(pair.server.id, NULL, 0), -ENOTCONN);
+	CHECK_INT(suite.ops->accept(pair.server.id, &param), -ENOTCONN);
+	side_event(&pair.client, CM_REJECTED);
+	side_event_none(&pair.client);
+	side_event_none(&pair.server);
+	pair_close(&pair);
+}
+
+static void params_check(struct cm_id *id, int (*call)(struct cm_id *, const struct cm_param *))
+{
+	static const struct {
+		uint8_t retries, rnr_retries, timer;
+	} wrong[] = { { 8, 7, 12 }, { 255, 7, 12 }, { 7, 8, 12 }, { 7, 255, 12 },
+		      { 7, 7, 0 },  { 7, 7, 32 },   { 7, 7, 255 } };
+	struct cm_param param = PAIR_DEFAULTS.param;
+
+	for (size_t i = 0; i < array_len(wrong); i++) {
+		param.retry_count = wrong[i].retries;
+		param.rnr_retry_count = wrong[i].rnr_retries;
+		param.min_rnr_timer = wrong[i].timer;
+		CHECK_INT(call(id, &param), -EINVAL);
+	}
+}
+
+/* Numbers that do not fit the 3 or 5 bits that they have are refused, and do no harm. */
+static void params_out_of_range(void)
+{
+	struct cm_param param = PAIR_DEFAULTS.param;
+	struct pair pair;
+
+	pair_listen(&pair, &PAIR_DEFAULTS);
+	CHECK_OK(suite.ops->create_id(pair.client.cm, &pair.client.id));
+	side_create_qp(&pair.client, pair.client.id, 0, &PAIR_DEFAULTS);
+	params_check(pair.client.id, suite.ops->connect);
+	param.retry_count = param.rnr_retry_count = 0;
+	param.min_rnr_timer = 31;
+	CHECK_OK(suite.ops->connect(pair.client.id, &param));
+	pair.server.id = side_event(&pair.server, CM_CONNECT_REQUEST).id;
+	side_create_qp(&pair.server, pair.server.id, 0, &PAIR_DEFAULTS);
+	params_check(pair.server.id, suite.ops->accept);
+	param.min_rnr_timer = 1;
+	CHECK_OK(suite.ops->accept(pair.server.id, &param));
+	side_event(&pair.client, CM_ESTABLISHED);
+	side_event(&pair.server, CM_ESTABLISHED);
+	pair_close(&pair);
+}
+
 /* A connect request that is destroyed without a response is refused: the client need not wait. */
 static void request_destroyed(void)
 {
@@ -354,6 +414,8 @@ const struct suite_case cm_cases[] = {
 	{ "reads_negotiated", reads_negotiated, BOTH_DEVICES },
 	{ "reads_most_possible", reads_most_possible, BOTH_DEVICES },
 	{ "reject_with_reason", reject_with_reason, BOTH_DEVICES },
+	{ "reject_once", reject_once, BOTH_DEVICES },
+	{ "params_out_of_range", params_out_of_range, BOTH_DEVICES },
 	{ "request_destroyed", request_destroyed, BOTH_DEVICES },
 	{ "connect_to_nobody", connect_to_nobody, BOTH_DEVICES },
 	{ "connect_to_closed_listener", connect_to_closed_listener, DEVICE_VERBS },

@@ -421,6 +421,14 @@ close_fd:
 	return ret;
 }
 
+/* Whether it is one that can be accepted or rejected. */
+static int do_request_check(const struct sn_id *id)
+{
+	if (id->state == SN_ID_REQUESTED)
+		return 0;
+	return id->state == SN_ID_ACCEPTED || id->state == SN_ID_DONE ? -ENOTCONN : -EINVAL;
+}
+
 int sn_accept(struct cm_id *cm, const struct cm_param *param)
 {
 	struct sn_id *id = to_sn_id(cm);
@@ -432,8 +440,7 @@ int sn_accept(struct cm_id *cm, const struct cm_param *param)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&channel->lock);
-	if (id->state != SN_ID_REQUESTED || !cm->qp)
-		ret = -EINVAL;
+	ret = cm->qp ? do_request_check(id) : -EINVAL;
 	if (!ret)
 		ret = do_accept_join(id, param);
 	if (!ret) {
@@ -457,9 +464,8 @@ int sn_reject(struct cm_id *cm, const void *private_data, uint8_t private_len)
 	if (private_len > CM_PRIVATE_MAX_REJECT || (private_len && !private_data))
 		return -EINVAL;
 	pthread_mutex_lock(&channel->lock);
-	if (id->state != SN_ID_REQUESTED) {
-		ret = -EINVAL;
-	} else {
+	ret = do_request_check(id);
+	if (!ret) {
 		message_fill(&message, LINK_MESSAGE_REJECT, private_data, private_len);
 		if (link_send(id->sock, &message, -1))
 			shutdown(id->sock, SHUT_RDWR);

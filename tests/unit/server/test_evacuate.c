@@ -343,6 +343,21 @@ static void sparse_choice(void **state)
 	all_freed();
 }
 
+/* A slab that was closed in vain is as before: its blocks have room in no other one. */
+static void closed_in_vain(void **state)
+{
+	struct mem_evacuation e;
+	void *p = put(&a, 200);
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
+		assert_true(mem_evacuation_begin(&e, memory, p));
+		assert_false(mem_evacuation_end(&e));
+	}
+	all_freed();
+}
+
 static void large(void **state)
 {
 	uint32_t bytes = (1 << 20) + 5;
@@ -492,16 +507,10 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(nothing_done),
-		TEST(closed),
-		TEST(large_freed_in_its_evacuation),
-		TEST(shift_of_sizes),
-		TEST(sparse_choice),
-		TEST(large),
-		TEST(large_chooses),
-		TEST(large_avoids_buckets),
-		TEST(index_grows),
-		TEST(homes),
+		TEST(nothing_done),   TEST(closed),	   TEST(large_freed_in_its_evacuation),
+		TEST(shift_of_sizes), TEST(sparse_choice), TEST(closed_in_vain),
+		TEST(large),	      TEST(large_chooses), TEST(large_avoids_buckets),
+		TEST(index_grows),    TEST(homes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,16 +220,19 @@ static void touch_sums_no_value(void **state)
 
 static void copy_in_steps(void **state)
 {
+	struct table_change touch = { .key = &key, .key_len = 8, .ttl = TTL };
 	const uint64_t seed = 77;
 	struct item *copy;
 
 	(void)state;
 	put_value(VALUE_BYTES);
+	assert_int_equal(table_touch(&test_threads[0], hash(), &touch), WIRE_OK);
 	large_copy(&large, &test_threads[0], hash(), &key, 8, seed);
 	assert_true(steps_to_end() >= VALUE_BYTES / STEP_BYTES);
 	assert_int_equal(large.status, WIRE_OK);
 	copy = large.copy;
 	assert_int_equal(copy->version, item_of_key()->version);
+	assert_int_equal(copy->expires, touch.expires);
 	assert_int_equal(copy->sum, item_sum(copy, seed, region_offset(&store.region, copy)));
 	assert_true(item_value_verifies(copy));
 	assert_memory_equal(item_value(copy), value, VALUE_BYTES);

@@ -431,6 +431,50 @@ static void waits_for_what_others_closed(void **state)
 	assert_all_open();
 }
 
+/* Takes all memory, in blocks that hold no items. Returns how many. */
+static unsigned int take_all(void **blocks, size_t *bytes, unsigned int max)
+{
+	unsigned int n = 0;
+
+	for (size_t next = LARGE_VALUE; next >= PAGE_BYTES; next /= 2)
+		while (n < max && (blocks[n] = mem_alloc(&test_threads[1].cache, next)))
+			bytes[n++] = next;
+	assert_true(n < max);
+	return n;
+}
+
+/*
+ * A room that has waited begins anew: others may have taken what was given back, and there is
+ * something to evict now.
+ */
+static void begins_anew_after_a_wait(void **state)
+{
+	struct mem_evacuation other;
+	void *blocks[1000];
+	size_t bytes[1000];
+	struct room room;
+	unsigned int i, n;
+
+	(void)state;
+	n = take_all(blocks, bytes, 1000);
+	assert_true(mem_evacuation_begin(&other, store.memory, blocks[0]));
+	begin(&room, 0, 5000);
+	while (room.state != ROOM_WAITS)
+		assert_int_equal(room_step(&room), ROOM_AGAIN);
+	assert_int_equal(room_step(&room), ROOM_WAIT);
+	for (i = 1; bytes[i] == LARGE_VALUE; i++)
+		mem_free(&test_threads[1].cache, blocks[i], bytes[i]);
+	fill(0, 100);
+	mem_evacuation_end(&other);
+	while (room_step(&room) != ROOM_DONE)
+		rcu_quiescent_state();
+	free_block(&room);
+	for (; i < n; i++)
+		mem_free(&test_threads[1].cache, blocks[i], bytes[i]);
+	mem_free(&test_threads[1].cache, blocks[0], bytes[0]);
+	assert_all_open();
+}
+
 /* A PUT with a room of its caller's. */
 static struct table_change put_with(const uint64_t *key, struct room *room)
 {
@@ -589,6 +633,7 @@ int main(void)
 		LRU(small_rooms_do_not_wait),
 		LRU(closed_memory_is_not_drawn),
 		NONE(waits_for_what_others_closed),
+		LRU(begins_anew_after_a_wait),
 		LRU(a_put_in_steps),
 		LRU(room_for_another_length),
 		NONE(a_put_fails),

@@ -153,6 +153,14 @@ static int modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 	return 0;
 }
 
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	assert_non_null(qp);
+	assert_int_equal(mask, IBV_QP_ACCESS_FLAGS);
+	assert_int_equal(attr->qp_access_flags, IBV_ACCESS_REMOTE_READ);
+	return 0;
+}
+
 static const struct device_ops ops = {
 	.cm_get_event = cm_get_event,
 	.get_async_event = get_async_event,
@@ -164,6 +172,7 @@ static const struct device_ops ops = {
 	.create_qp = create_qp,
 	.query_peer = query_peer,
 	.modify_srq = modify_srq,
+	.modify_qp = modify_qp,
 };
 static struct device dev = { .name = "fake0", .ops = &ops };
 
@@ -675,6 +684,95 @@ static void events_are_bounded(void **state)
 	assert_false(net.events_left);
 }
 
+/* Beyond those of one turn queries have the next one, before which the thread does not sleep. */
+static void queries_are_bounded(void **state)
+{
+	static struct conn askers[QUERIES_AT_ONCE + 1];
+	struct note *note;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i <= QUERIES_AT_ONCE; i++) {
+		askers[i] = (struct conn){ .poller = &workers[0].pollers[0],
+					   .query = { .op = WIRE_KILL, .arg = UINT64_MAX } };
+		askers[i].notes[NOTE_QUERY] = (struct note){ .conn = &askers[i],
+							     .kind = NOTE_QUERY };
+		worker_says(&askers[i], NOTE_QUERY);
+	}
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		net.events_left = false;
+		conn_manager_answer(&net, test_now);
+		i = 0;
+		for (note = mailbox_take(&workers[0].mailbox); note; note = note->next)
+			i++;
+		assert_int_equal(i, turn ? 1 : QUERIES_AT_ONCE);
+		assert_int_equal(net.events_left, !turn);
+	}
+}
+
+/* HELLO, checked by the worker. */
+static void say_hello(struct conn *conn)
+{
+	conn->query.op = WIRE_HELLO;
+	conn->query.hello = (struct hello_query){ .identity = "client", .change_next = 1 };
+	worker_says(conn, NOTE_QUERY);
+	conn_manager_answer(&net, test_now);
+}
+
+/* A client connects anew, and again before that was answered: the last connection has its place. */
+static void replaced_while_it_waits(void **state)
+{
+	struct conn *conns[3];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		conns[i] = connected();
+		say_hello(conns[i]);
+		if (i)
+			continue;
+		assert_note(conns[0], NOTE_ANSWER);
+		assert_non_null(conns[0]->identity);
+	}
+	assert_int_equal(conns[0]->stage, CONN_FLUSHING);
+	assert_int_equal(conns[1]->stage, CONN_FLUSHING);
+	flush_late();
+	finish(conns[1]);
+	finish(conns[0]);
+	conn_manager_answer(&net, test_now);
+	assert_note(conns[2], NOTE_ANSWER);
+	assert_non_null(conns[2]->identity);
+	assert_true(conns[2]->query.hello.known);
+	add_cm(CM_DISCONNECTED, conns[2]->id);
+	take_events();
+	flush_late();
+	finish(conns[2]);
+}
+
+/* A connection that ends while its HELLO waits inherits nothing: the next one need not wait. */
+static void ends_while_it_waits(void **state)
+{
+	struct conn *first = connected(), *heir = connected(), *next;
+
+	(void)state;
+	say_hello(first);
+	assert_note(first, NOTE_ANSWER);
+	say_hello(heir);
+	add_cm(CM_DISCONNECTED, heir->id);
+	take_events();
+	flush_late();
+	finish(heir);
+	finish(first);
+	assert_int_equal(net.identities.kept_count, 1);
+	next = connected();
+	say_hello(next);
+	assert_note(next, NOTE_ANSWER);
+	assert_true(next->query.hello.known);
+	add_cm(CM_DISCONNECTED, next->id);
+	take_events();
+	flush_late();
+	finish(next);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -690,6 +788,9 @@ int main(void)
 		CASE(device_fails),
 		CASE(other_events),
 		CASE(events_are_bounded),
+		CASE(queries_are_bounded),
+		CASE(replaced_while_it_waits),
+		CASE(ends_while_it_waits),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -190,6 +190,20 @@ static void bounded(void **state)
 	assert_int_equal(budget->held[BUDGET_UNPROVEN], 50);
 }
 
+/* What the one that is refused has held goes to those that wait. */
+static void refused_with_some(void **state)
+{
+	(void)state;
+	prove(CONNS - 1);
+	assert_int_equal(take(CONNS - 1, 40), BUDGET_ADMITTED);
+	assert_int_equal(take(0, 50), BUDGET_ADMITTED);
+	for (unsigned int i = 1; i <= BUDGET_WAITING_MAX; i++)
+		assert_int_equal(take(i, 50), BUDGET_WAITS);
+	assert_int_equal(take(0, 70), BUDGET_REFUSED);
+	assert_int_equal(woken(), 1);
+	assert_int_equal(take(1, 50), BUDGET_ADMITTED);
+}
+
 /* One that needs more than it holds gives that back, and is the next to get what it needs. */
 static void more_than_it_holds(void **state)
 {
@@ -386,6 +400,7 @@ int main(void)
 		cmocka_unit_test_setup(larger_than_the_budget_alone, setup),
 		cmocka_unit_test_setup(large_ones_in_order, setup),
 		cmocka_unit_test_setup(bounded, setup),
+		cmocka_unit_test_setup(refused_with_some, setup),
 		cmocka_unit_test_setup(more_than_it_holds, setup),
 		cmocka_unit_test_setup(late_ones_are_the_last, setup),
 		cmocka_unit_test_setup(late_ones_keep_nobody_waiting, setup),

@@ -707,6 +707,24 @@ static void stands_still(void **state)
 	test_conn_end(c);
 }
 
+/* However long ago the last value was, the time of the next one begins with it. */
+static void time_of_the_next_value(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+	uint64_t begun_ns;
+
+	(void)state;
+	assert_true(ask(c, WIRE_SET, more, MORE_BYTES));
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	begun_ns = clock_ns();
+	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	assert_true(c->conn.pull_since_ns >= begun_ns);
+	assert_true(c->conn.progress_ns >= begun_ns);
+	pull_through(c);
+	assert_value(value, MORE_BYTES);
+}
+
 /* B5: who has served no READ yet is asked to, and has neither memory nor a place in the queue. */
 static void probed_first(void **state)
 {
@@ -1495,6 +1513,7 @@ int main(void)
 		CASE(response_has_a_place),
 		CASE(connection_ends),
 		CASE(stands_still),
+		CASE(time_of_the_next_value),
 		CASE(ended_otherwise),
 		CASE(arrived),
 		CASE(late_peer_waits_for_others),

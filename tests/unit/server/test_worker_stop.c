@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "server/net/pull_reads.h"
 #include "server/net/worker_loop.h"
 #include "tests/support/worker_fixture.h"
 
@@ -23,6 +24,7 @@ static struct nic nic;
 static struct ibv_context context;
 static struct ibv_cq cq = { .context = &context };
 static unsigned int polls, stop_at, sleeps_too_long;
+static unsigned int sleeps, sleeps_without_end;
 
 /* The control thread's half of worker_stop(), between two steps of the worker. */
 static int poll_cq(struct ibv_cq *from, int max, struct ibv_wc *wcs)
@@ -50,7 +52,8 @@ static int sleep_until(struct ibv_comp_channel *channel, int fd, int timeout_ms)
 	struct pollfd mail = { fd, POLLIN, 0 };
 
 	(void)channel;
-	(void)timeout_ms;
+	sleeps++;
+	sleeps_without_end += timeout_ms < 0;
 	if (atomic_load(&test_worker.stop) && poll(&mail, 1, 0) != 1)
 		sleeps_too_long++;
 	return 0;
@@ -88,10 +91,36 @@ static void test_stop_in_any_turn(void **state)
 	}
 }
 
+static void worker_runs(unsigned int turns)
+{
+	stop_at = turns;
+	polls = sleeps = sleeps_without_end = sleeps_too_long = 0;
+	assert_int_equal(worker_start(&test_worker), 0);
+	pthread_join(test_worker.thread, NULL);
+	assert_true(sleeps > 0);
+	atomic_store(&test_worker.stop, false);
+}
+
+/* What only time ends does not wait for something else to happen: a pull whose client is gone. */
+static void test_wakes_for_a_deadline(void **state)
+{
+	(void)state;
+	worker_setup();
+	worker_runs(6);
+	assert_int_equal(sleeps_without_end, sleeps);
+	pull_clock_start(&test_conns[0].conn);
+	worker_runs(6);
+	assert_int_equal(sleeps_without_end, 0);
+	pull_clock_stop(&test_conns[0].conn);
+	mailbox_release(&test_worker.mailbox);
+	test_worker_destroy();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stop_in_any_turn),
+		cmocka_unit_test(test_wakes_for_a_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,7 @@ static int setup(void **state)
 	assert_int_equal(mailbox_init(&control), 0);
 	side_setup(&sides[0], 1);
 	side_setup(&sides[1], 2);
+	assert_int_equal(maintenance_init(&store.maintenance, &store.table, 3, 1), 0);
 	return 0;
 }
 
@@ -175,6 +176,7 @@ static int teardown(void **state)
 		store_thread_release(&sides[i].worker.store_thread);
 	}
 	mailbox_release(&control);
+	maintenance_release(&store.maintenance);
 	test_store_destroy(&store);
 	rcu_unregister_thread();
 	return 0;
@@ -226,6 +228,8 @@ static const struct {
 	{ { .op = WIRE_PUT, KEY("d"), VALUE("x") }, WIRE_OK },
 	{ { .op = WIRE_DELETE, KEY("d") }, WIRE_OK },
 	{ { .op = WIRE_DELETE, KEY("d") }, WIRE_NOT_FOUND },
+	/* Of which the answer has a ticket. */
+	{ { .op = WIRE_FLUSH, .ttl = 1000 }, WIRE_OK },
 	{ { .op = WIRE_PUT, KEY("d"), VALUE("y") }, WIRE_OK },
 };
 #define CHANGES (sizeof(changes) / sizeof(changes[0]))
@@ -336,6 +340,26 @@ static void limits(void **state)
 	put.change++;
 	send(&sides[1], &put);
 	assert_int_equal(sides[1].response.status, WIRE_OK);
+}
+
+/* Who is no administrator has no more statistics and lists than other requests. */
+static void limits_of_queries(void **state)
+{
+	static const enum wire_op ops_of[] = { WIRE_STATS, WIRE_CLIENTS, WIRE_KILL };
+	struct side *side = &sides[0];
+
+	(void)state;
+	conn_limit_init(&side->conn.limit, 1, 0);
+	do
+		send(side, &(struct request){ .op = WIRE_PING, .id = 1 });
+	while (side->response.status == WIRE_OK);
+	for (unsigned int i = 0; i < 3; i++) {
+		send(side, &(struct request){ .op = ops_of[i], .id = 2 });
+		assert_int_equal(side->responses, 1);
+		assert_int_equal(side->response.op, ops_of[i]);
+		assert_int_equal(side->response.status, WIRE_BUSY);
+	}
+	assert_null(mailbox_take(&control));
 }
 
 static void forgotten(void **state)
@@ -451,8 +475,13 @@ static void pulls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(each_is_done_once), CASE(done_without_a_response),		CASE(limits),
-		CASE(forgotten),	 CASE(numbers_that_end_the_connection), CASE(pulls),
+		CASE(each_is_done_once),
+		CASE(done_without_a_response),
+		CASE(limits),
+		CASE(limits_of_queries),
+		CASE(forgotten),
+		CASE(numbers_that_end_the_connection),
+		CASE(pulls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

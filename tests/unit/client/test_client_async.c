@@ -522,6 +522,24 @@ static void a_canceled_get(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
+/* A handle leaves alone what was submitted to another one. */
+static void canceled_at_another_handle(void **state)
+{
+	struct kvd *other = &fake_server_open(4, WINDOW, 0, 0, NULL)->kvd;
+
+	(void)state;
+	server->hold_all = true;
+	prep_put(0);
+	kvd_prep_get_by_request(&ops[1], &keys[1], 8, values[1], 32);
+	submit(0, 2);
+	assert_int_equal(kvd_cancel(other, &ops[1]), KVD_ERR_INVALID);
+	assert_int_equal(kvd_outstanding(kvd), 2);
+	assert_none_ended();
+	assert_int_equal(kvd_cancel(kvd, &ops[1]), KVD_OK);
+	assert_ended(1, KVD_ERR_CANCELED);
+	kvd_close(other);
+}
+
 static void a_canceled_change(void **state)
 {
 	unsigned int i;
@@ -801,6 +819,42 @@ static void the_descriptor_has_deadlines(void **state)
 	while (!kvd_poll(kvd, done, 1))
 		;
 	assert_int_equal(ops[0].status, KVD_ERR_TIMEOUT);
+	/* One that has passed is no reason to wake up any more. */
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+	assert_false(readable());
+}
+
+/* The chain of the key is being changed until it was READ so often. */
+static void changed_for_a_while(struct fake_server *p, uint64_t offset, uint32_t bytes)
+{
+	(void)offset, (void)bytes;
+	if (++reads == 40) {
+		p->epoch++;
+		fake_server_lay_out(p);
+	}
+}
+
+/* Nothing but the pause before a READ is repeated wakes up who waits for the descriptor. */
+static void the_descriptor_has_pauses(void **state)
+{
+	struct pollfd fd = { .fd = kvd_fd(kvd), .events = POLLIN };
+
+	(void)state;
+	fake_server_put(server, 1, 20, 0);
+	server->epoch++;
+	fake_server_lay_out(server);
+	server->before_read = changed_for_a_while;
+	kvd->options.get_tries = 100;
+	prep_get(0, 1);
+	ops[0].timeout_ms = 3600000;
+	submit(0, 1);
+	while (kvd_outstanding(kvd)) {
+		if (kvd_poll(kvd, done, 1) || kvd_arm(kvd))
+			continue;
+		assert_int_equal(poll(&fd, 1, 5000), 1);
+	}
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_true(reads >= 40);
 }
 
 /* A lost connection ends all of them, wherever they are, and they are handed back. */
@@ -1088,6 +1142,7 @@ int main(void)
 		CASE(canceled_in_a_batch),
 		CASE(a_result_that_is_missing),
 		CASE(a_canceled_get),
+		CASE(canceled_at_another_handle),
 		CASE(a_canceled_change),
 		CASE(deadlines),
 		CASE(callbacks),
@@ -1095,6 +1150,7 @@ int main(void)
 		CASE(a_response_while_it_is_armed),
 		CASE(copies_stand_until_they_are_read),
 		CASE(the_descriptor_has_deadlines),
+		CASE(the_descriptor_has_pauses),
 		CASE(a_lost_connection),
 		CASE(a_second_answer),
 		CASE(a_second_answer_after_a_timeout),

@@ -31,6 +31,7 @@ static struct kvd_op ops[OPS], *list[OPS], *done[OPS];
 static uint64_t keys[OPS];
 static uint8_t values[OPS][32];
 static unsigned int changes;  /* executed */
+static uint16_t change_flags; /* of the last one that came */
 static unsigned int refusals; /* so many tries are refused first */
 static struct wire_reject reject;
 
@@ -61,6 +62,7 @@ static void execute(struct fake_server *p, const struct request *request,
 	uint64_t key;
 
 	(void)value;
+	change_flags = (uint16_t)request->flags;
 	if (is_recorded(request, response))
 		return;
 	memcpy(&key, request->key, 8);
@@ -500,6 +502,52 @@ static void a_restarted_server(void **state)
 	assert_int_equal(get(4), KVD_NOT_FOUND);
 }
 
+/* Nothing is kept that was shared of the server before: it could not say other things now. */
+static void the_last_start_is_let_go(void **state)
+{
+	struct geometry other = server->geometry;
+	struct shared_server *shared;
+
+	(void)state;
+	assert_int_equal(get(1), KVD_OK);
+	other.hash_seed++;
+	assert_int_equal(shared_server_get(&shared, kvd->shared_device->url, &other), -EPROTO);
+	fake_server_restart(server);
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_NOT_FOUND);
+	assert_int_equal(shared_server_get(&shared, kvd->shared_device->url, &other), 0);
+	shared_server_put(shared);
+}
+
+static bool restarts; /* the server, when it is asked whether the flush is done */
+
+static void respond_flush(struct fake_server *p, const struct request *request,
+			  struct wire_response *response, uint8_t *value)
+{
+	(void)value;
+	response->ticket = 7;
+	if (!request->ticket)
+		return;
+	response->status = WIRE_BUSY;
+	if (!restarts)
+		return;
+	restarts = false;
+	fake_server_restart(p);
+	fake_device_lose(&p->fake);
+}
+
+/* What was there before the flush is gone with the server that had it. */
+static void a_flush_and_a_restart(void **state)
+{
+	(void)state;
+	server->respond = respond_flush;
+	restarts = true;
+	assert_int_equal(kvd_flush_all(kvd), KVD_OK);
+	assert_int_equal(stats().reconnects, 1);
+	kvd->options.timeout_ms = SHORT_MS;
+	assert_int_equal(kvd_flush_all(kvd), KVD_ERR_TIMEOUT);
+}
+
 static void without_reconnect(void **state)
 {
 	(void)state;
@@ -724,6 +772,25 @@ static void greet_narrow(struct fake_server *p, struct wire_welcome *welcome)
 {
 	greet(p, welcome);
 	welcome->window = 1;
+}
+
+/* A value that the server was to READ is sent with the message that the next one takes. */
+static void exactly_once_in_a_message(void **state)
+{
+	static uint8_t value[FAKE_SERVER_BUFFER_BYTES / 2 + 1];
+
+	(void)state;
+	number_changes();
+	kvd->conn.request_bytes = FAKE_SERVER_BUFFER_BYTES / 2;
+	server->hold_all = true;
+	kvd_prep_put(&ops[0], &keys[0], 8, value, sizeof(value), NULL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	assert_int_equal(change_flags, WIRE_F_PULL);
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(twice, 1);
+	assert_int_equal(change_flags, 0);
 }
 
 /* They are sent again one by one, if the new window is so small, although nothing else is sent. */
@@ -1277,12 +1344,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pauses_are_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_version_for_a_while, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_restarted_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_last_start_is_let_go, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_flush_and_a_restart, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_reconnect, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_timeout_before_the_loss, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once_behind_an_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_in_a_message, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once_one_by_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_forgotten_identity, setup, teardown),
 		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/cm.h"
 #include "common/rdma/softnic/softnic.h"
 #include "tests/support/softnic_pair.h"
 
@@ -181,6 +182,67 @@ static void test_limits_count_what_exists(void **state)
 }
 
 /* Memory that a peer could READ beyond the end of its file, which would end the peer. */
+/* One that could not be created has no place in the completion queues. */
+static void test_refused_has_no_place(void **state)
+{
+	struct sn_cq *cqs[2];
+	uint32_t reserved[2];
+
+	(void)state;
+	qps_create(0, 1);
+	cqs[0] = to_sn_qp(ids[0]->qp)->send_cq;
+	cqs[1] = to_sn_qp(ids[0]->qp)->recv_cq;
+	for (unsigned int i = 0; i < 2; i++)
+		reserved[i] = cqs[i]->reserved;
+	/* The id has a queue pair already, which is found last. */
+	assert_int_equal(end_create_qp(&client, ids[0], &END_DEFAULTS), -EINVAL);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(cqs[i]->reserved, reserved[i]);
+	qps_destroy(1);
+}
+
+/* A queue pair that has to wait for long puts off none that waits for a moment. */
+static void test_shortest_wait_first(void **state)
+{
+	struct sn_channel *channel = sn_container(client.comp, struct sn_channel, verbs);
+	struct pollfd fd = { .fd = client.comp->fd, .events = POLLIN };
+
+	(void)state;
+	sn_channel_timer(channel, 1000000);
+	sn_channel_timer(channel, 3600000000000ull);
+	assert_int_equal(poll(&fd, 1, PAIR_WAIT_MS), 1);
+	OPS->sleep(client.comp, -1, 0);
+	/* The other way round. */
+	sn_channel_timer(channel, 3600000000000ull);
+	sn_channel_timer(channel, 1000000);
+	assert_int_equal(poll(&fd, 1, PAIR_WAIT_MS), 1);
+	OPS->sleep(client.comp, -1, 0);
+}
+
+/* Who ends a connection is not told any more that it was established. */
+static void test_ended_before_it_is_told(void **state)
+{
+	struct sn_id *id;
+	struct cm_event event;
+
+	(void)state;
+	assert_int_equal(end_connect(&client, &client.id, &END_DEFAULTS), 0);
+	id = to_sn_id(client.id);
+	/* The event is there and not taken, as when several come together. */
+	while (!(id->pending & 1u << CM_ESTABLISHED)) {
+		end_serve_cm(&server, &END_DEFAULTS);
+		pthread_mutex_lock(&sn_id_channel(id)->lock);
+		do_sn_handshake(id, POLLIN);
+		pthread_mutex_unlock(&sn_id_channel(id)->lock);
+	}
+	assert_int_equal(OPS->disconnect(client.id), 0);
+	assert_int_equal(OPS->cm_get_event(client.cm, &event), -EAGAIN);
+	OPS->destroy_id(client.id);
+	client.id = NULL;
+	while (!server.disconnected)
+		end_serve_cm(&server, &END_DEFAULTS);
+}
+
 static void test_memory_ends_with_its_file(void **state)
 {
 	static const struct {
@@ -236,6 +298,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_numbers_in_use_are_found_after_growth,
 						ends_start, ends_stop),
 		cmocka_unit_test_setup_teardown(test_limits_count_what_exists, ends_start,
+						ends_stop),
+		cmocka_unit_test_setup_teardown(test_refused_has_no_place, ends_start, ends_stop),
+		cmocka_unit_test_setup_teardown(test_shortest_wait_first, ends_start, ends_stop),
+		cmocka_unit_test_setup_teardown(test_ended_before_it_is_told, ends_start,
 						ends_stop),
 		cmocka_unit_test_setup_teardown(test_memory_ends_with_its_file, ends_start,
 						ends_stop),

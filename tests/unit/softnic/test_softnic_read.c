@@ -25,6 +25,7 @@
 
 #define OPS (&softnic_ops)
 #define TORN_BYTES 1024
+#define READS_MAX 4
 #define REG_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static struct end server, client;
@@ -51,6 +52,28 @@ static int teardown(void **state)
 	end_release(&client);
 	end_release(&server);
 	return 0;
+}
+
+/* Private memory, which the other end has to serve. */
+static uint8_t served[4096];
+static struct ibv_mr *served_mr;
+
+static void served_memory(struct end *end)
+{
+	const struct device_mem mem = { .addr = served, .length = sizeof(served), .fd = -1 };
+
+	assert_int_equal(OPS->reg_mr(end->pd, &mem, REG_ACCESS, &served_mr), 0);
+}
+
+/* Of the client's device, all mappings together. */
+static unsigned int mapping_users(void)
+{
+	const struct sn_map *map;
+	unsigned int users = 0;
+
+	TAILQ_FOREACH(map, &dev_to_sn_context(client.dev)->maps, in_context)
+		users += map->users;
+	return users;
 }
 
 static enum ibv_wc_status read_status(uint32_t length, uint64_t offset, uint32_t rkey)
@@ -220,6 +243,59 @@ static void test_many_registrations(void **state)
 		assert_int_equal(client.mem[0], (uint8_t)i);
 		OPS->dereg_mr(mr);
 	}
+	/* One in a place of a slot that is used again is let go. */
+	assert_true(mapping_users() <= LINK_GRANTS_MAX);
+}
+
+/* READs that the peer has to serve: no more are outstanding than it allows. */
+static void test_reads_outstanding(void **state)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	unsigned int i, count = 2 * READS_MAX;
+	struct ibv_wc wc;
+
+	(void)state;
+	qp->reads_max = READS_MAX; /* as of a peer that takes no more */
+	served_memory(&server);
+	for (i = 0; i < count; i++)
+		assert_int_equal(end_post_read(&client, client.id->qp, 0, 64, (uintptr_t)served,
+					       served_mr->rkey),
+				 0);
+	assert_int_equal(qp->sq.reads, READS_MAX);
+	for (i = 0; i < count; i++) {
+		assert_true(qp->sq.reads <= READS_MAX);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	OPS->dereg_mr(served_mr);
+}
+
+/* A SEND with a fence waits for the READs before it; one without goes at once. */
+static void test_fence(void **state)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	const uint32_t sends = qp->sq.sends;
+	struct ibv_wc wc;
+
+	(void)state;
+	served_memory(&server);
+	for (unsigned int i = 0; i < 2; i++) {
+		unsigned int fence = i ? IBV_SEND_FENCE : 0;
+
+		assert_int_equal(end_post_read(&client, client.id->qp, 0, 64, (uintptr_t)served,
+					       served_mr->rkey),
+				 0);
+		assert_int_equal(qp->sq.reads, 1);
+		assert_int_equal(
+			end_post_send(&client, client.id->qp, 0, 64, IBV_SEND_SIGNALED | fence), 0);
+		assert_int_equal(qp->sq.sends, sends + 1);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.opcode, IBV_WC_SEND);
+		assert_int_equal(qp->sq.sends, sends + i + 1);
+	}
+	OPS->dereg_mr(served_mr);
 }
 
 /* Files without a slot are read too: their owner serves the READs. */
@@ -689,6 +765,8 @@ int main(void)
 		READ_TEST(test_key_of_nothing),
 		READ_TEST(test_right_taken_back),
 		READ_TEST(test_many_registrations),
+		READ_TEST(test_reads_outstanding),
+		READ_TEST(test_fence),
 		READ_TEST(test_more_files_than_places),
 		READ_TEST(test_part_of_a_file),
 		READ_TEST(test_more_of_a_file),

@@ -393,10 +393,19 @@ bench_start() {
 	await_line "$out.err" 'operations' "$bench_pid"
 }
 
+# Of the first line, whose time begins with the measured part.
+rate_is_right() {
+	awk '/operations/ && !seen++ { right = $5 + 0 > 0 && $5 + 0 > $3 / ($1 + 1) / 2 }
+		END { if (!right) exit 1 }' "$out.err" && return 0
+	echo "the rate is not that of the operations:"
+	head -n 1 "$out.err"
+	return 1
+}
+
 interrupted() {
 	bench_start -t 2 && kill -INT "$bench_pid" && await_end "$bench_pid" &&
 		forget "$bench_pid" && [ "$status" = 0 ] && figure_is interrupted 'v == "true"' &&
-		figure_is operations 'v > 0' && figure_is wrong 'v == 0'
+		figure_is operations 'v > 0' && figure_is wrong 'v == 0' && rate_is_right
 }
 
 target_is_kept() {

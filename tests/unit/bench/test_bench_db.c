@@ -213,6 +213,16 @@ static void bad_addresses(void **state)
 	expect_no_connection("memcached", "memcached:///s?pipe=2", KVD_ERR_INVALID, "pipeline");
 }
 
+/* A miss is a GET, and no value that was found. */
+static void assert_counted(uint64_t gets, uint64_t hits)
+{
+	struct kvd_stats stats;
+
+	db_stats(db, &stats);
+	assert_int_equal(stats.gets, gets);
+	assert_int_equal(stats.hits, hits);
+}
+
 static void memcached_gets(void **state)
 {
 	(void)state;
@@ -224,6 +234,7 @@ static void memcached_gets(void **state)
 	assert_int_equal(requests[1].status, KVD_OK);
 	assert_int_equal(requests[1].item.value_len, 5);
 	assert_string_equal(values[1], "value");
+	assert_counted(2, 1);
 	disconnect();
 }
 
@@ -290,6 +301,7 @@ static void redis_gets(void **state)
 	assert_int_equal(requests[1].status, KVD_OK);
 	assert_int_equal(requests[1].item.value_len, 5);
 	assert_string_equal(values[1], "value");
+	assert_counted(2, 1);
 	disconnect();
 }
 

@@ -574,6 +574,24 @@ static void test_check(void **state)
 	assert_string_equal(errors, "");
 }
 
+/* What the command line says is checked as what a file says. */
+static void test_check_assignments(void **state)
+{
+	const char *good[] = { "memory.size=64m", "limits.max_value=16m" };
+	const char *bad[] = { "memory.size=64m", "limits.max_value=17m" };
+	struct config_source source = { .assignments = good, .count = 2 };
+	int saved, ret;
+
+	(void)state;
+	assert_int_equal(config_read(&config, &source), 0);
+	source.assignments = bad;
+	saved = capture_begin();
+	ret = config_read(&config, &source);
+	capture_end(saved);
+	assert_int_equal(ret, -EINVAL);
+	assert_non_null(strstr(errors, "limits.max_value is more than a quarter"));
+}
+
 /* Each condition for itself, at both sides of its bound: one that is broken suffices. */
 static void test_check_each(void **state)
 {
@@ -708,7 +726,7 @@ int main(void)
 		CONFIG_TEST(test_max_value),	  CONFIG_TEST(test_check),
 		CONFIG_TEST(test_check_each),	  CONFIG_TEST(test_print),
 		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
-		CONFIG_TEST(test_table),
+		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -24,7 +24,7 @@ enum kvd_status kvd_putv(struct kvd *handle, const void *key, size_t key_len,
 
 	/* What lies behind is refused, and not read. */
 	if ((!iov && iov_count) || iov_count > KVD_IOV_MAX)
-		kvd_prep_getv(&op, key, key_len, NULL, UINT32_MAX);
+		kvd_prep_getv(&op, key, key_len, NULL, iov_count);
 	else
 		kvd_prep_putv(&op, key, key_len, iov, iov_count, args);
 	status = op_call(handle, &op);

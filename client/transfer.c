@@ -124,6 +124,9 @@ static void transfer_init(struct kvd *handle, struct flight *f, uint64_t seed)
 	t->value = request->value;
 	t->pieces = f->lookup.pieces ? f->op : NULL;
 	t->size = t->pieces ? pieces_bytes(t->pieces) : request->value_size;
+	/* No value is longer, and the sums below do not wrap. */
+	if (t->size > VALUE_MAX)
+		t->size = VALUE_MAX;
 	t->head_bytes = (uint32_t)(sizeof(struct item) + ITEM_VALUE_SUM_BYTES + request->key_len);
 	t->limit = t->head_bytes + t->size;
 	if (t->limit > rest)

@@ -472,6 +472,21 @@ static void of_the_process(void **state)
 	assert_string_equal(kvd_error(kvd), "");
 }
 
+/* A program that knows how long its value is may say so: nothing wraps around. */
+static void a_buffer_of_any_size(void **state)
+{
+	static uint8_t large[CALLS_LARGE_BYTES];
+	const uint64_t long_key = 1;
+	struct kvd_item item;
+
+	(void)state;
+	assert_int_equal(kvd_get(kvd, &key, 8, buffer, SIZE_MAX, &item), KVD_OK);
+	assert_int_equal(item.value_len, 20);
+	assert_int_equal(kvd_get(kvd, &long_key, 8, large, SIZE_MAX, &item), KVD_OK);
+	assert_int_equal(item.value_len, CALLS_LARGE_BYTES);
+	assert_int_equal(server->requests, 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -481,6 +496,7 @@ int main(void)
 		CASE(keys),
 		CASE(limits),
 		CASE(of_the_process),
+		CASE(a_buffer_of_any_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -303,9 +303,12 @@ static enum kvd_status cancel(struct kvd *handle, struct kvd_op *op)
 	if (private->state == OP_IDLE || private->handle != handle)
 		return handle_fail(handle, KVD_ERR_INVALID,
 				   "the operation is not submitted to this handle");
-	if (private->state == OP_ENDED ||
-	    (private->state == OP_FLYING && op_is_sent(private->flight)))
-		return KVD_ERR_BUSY;
+	if (private->state == OP_ENDED)
+		return handle_error_set(handle, KVD_ERR_BUSY,
+					"the operation has ended: kvd_poll() hands it back");
+	if (private->state == OP_FLYING && op_is_sent(private->flight))
+		return handle_error_set(handle, KVD_ERR_BUSY,
+					"the change was sent: its response says what it did");
 	/* It ends when they have completed. */
 	if (private->state == OP_FLYING && transfer_touches(private->flight))
 		transfer_stop(private->flight, KVD_ERR_CANCELED);
@@ -501,7 +504,8 @@ static enum kvd_status arm(struct kvd *handle)
 		return handle_fail(handle, KVD_ERR_INVALID, "kvd_fd() was not called");
 	do {
 		if (handle->ended)
-			return KVD_ERR_BUSY;
+			return handle_error_set(handle, KVD_ERR_BUSY,
+						"an operation has ended: call kvd_poll() first");
 		if (handle->closed)
 			return handle_closed(handle);
 		disarm(handle);

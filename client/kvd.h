@@ -403,8 +403,8 @@ enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, voi
  * piece; else it is copied to them, as to any other memory. Errors as for kvd_get(), and
  *
  * KVD_ERR_BUFFER: the value is longer than all pieces.
- * KVD_ERR_INVALID: also if @iov is NULL, has too many pieces, or one that is NULL and not empty or
- * longer than KVD_VALUE_MAX.
+ * KVD_ERR_INVALID: also if @iov is NULL and @iov_count is not 0, if there are too many pieces, or
+ * one is NULL and not empty or longer than KVD_VALUE_MAX.
  */
 enum kvd_status kvd_getv(struct kvd *handle, const void *key, size_t key_len,
 			 const struct iovec *iov, uint32_t iov_count, struct kvd_item *item);
@@ -430,6 +430,7 @@ enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t k
  * KVD_ERR_INVALID: also if @ttl_s is too long.
  * KVD_ERR_BUFFER: the time to live was set nevertheless. KVD_ERR_BUSY: it was, unless the request
  * was refused: see Limits at the top.
+ * KVD_ERR_UNKNOWN: see the top.
  *
  * Cost: as kvd_get_by_request().
  */
@@ -455,8 +456,9 @@ struct kvd_get_request {
  * snapshot.
  *
  * KVD_OK: every request was done; look at the status of each. KVD_ERR_INVALID: @handle is NULL, or
- * @requests is and @count is not 0. KVD_ERR_TIMEOUT: not all of 32 were done in time. Any other
- * status closed the connection. The requests that were not done have the status too.
+ * @requests is and @count is not 0. KVD_ERR_TIMEOUT: not all of 32 were done in time.
+ * KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top. The requests that were not
+ * done have the status too.
  *
  * Cost: READs as for kvd_get(), of 32 keys in one round trip, or two.
  */
@@ -486,8 +488,8 @@ struct kvd_exists {
  *
  * KVD_OK: every key was looked up; those with a bad length have KVD_ERR_INVALID as their status.
  * KVD_ERR_INVALID: @handle is NULL, or @keys is and @count is not 0. KVD_ERR_TIMEOUT: not all of 32
- * were done in time. Any other status closed the connection. The keys that were not looked up have
- * the status too.
+ * were done in time. KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top. The keys
+ * that were not looked up have the status too.
  */
 enum kvd_status kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, size_t count,
 				struct kvd_exists *results, size_t *present);
@@ -1120,7 +1122,7 @@ struct kvd_mem;
  *
  * KVD_ERR_INVALID: @mem or @addr is NULL, @bytes is 0, or some of it is registered already.
  * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or there are too many.
- * KVD_ERR_DISCONNECTED: the connection was lost before.
+ * KVD_ERR_DISCONNECTED: the connection was lost, and kvd_options.reconnect is 0.
  */
 enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struct kvd_mem **mem);
 

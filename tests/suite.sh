@@ -20,6 +20,10 @@
 # suite_results holds one line a case: `status seconds cpu-seconds flavour name`. The CPU time is
 # that of the processes that the case waited for.
 
+# A case may set the time of day.
+# shellcheck source=tests/boot_clock.sh
+. tests/boot_clock.sh
+
 suite_jobs=${KVD_JOBS:-$(nproc)}
 suite_pattern=${KVD_TESTS:-}
 suite_shuffle=${KVD_SHUFFLE:-}
@@ -80,20 +84,6 @@ suite_report() {
 	fi
 }
 
-# variable: sets it to the hundredths of seconds since boot: a case may set the clock.
-suite_clock() {
-	local -n now=$1
-	read -r now _ </proc/uptime
-	now=${now/./}
-}
-
-# start; prints like 1.23
-suite_seconds_since() {
-	local at
-	suite_clock at
-	printf '%d.%02d' $(((at - $1) / 100)) $(((at - $1) % 100))
-}
-
 # file: prints the CPU time, of user and kernel, of the children in what `times` wrote to it
 suite_cpu_seconds() {
 	awk -F '[ms ]+' 'NR == 2 { printf "%.2f", 60 * ($1 + $3) + $2 + $4 }' "$1"
@@ -127,13 +117,13 @@ suite_run_once() {
 
 # flavour, name, time limit in seconds of a run, [VAR=value...] command...
 suite_run() {
-	local flavour=$1 name=$2 limit=$3 status='' start log out dir run failed=0 note=
+	local flavour=$1 name=$2 limit=$3 status='' start seconds log out dir run failed=0 note=
 	shift 3
 	log=$suite_logs/$flavour-${name//\//-}.log
 	out=$log
 	[ "$suite_repeat" = 1 ] || out=$log.run # the log has those that failed
 	dir=$(mktemp -du "$suite_tmp/XXXX")
-	suite_clock start
+	boot_clock start
 	for ((run = 1; run <= suite_repeat; run++)); do
 		suite_run_once "$run" "$flavour" "$limit" "$out" "$dir" "$@"
 		[ "$status" != skip ] || break
@@ -149,8 +139,9 @@ suite_run() {
 		[ "$status" = skip ] || note=": $failed of $suite_repeat failed"
 	fi
 	times >"$dir.times" # not in $(): a subshell has children of its own
-	suite_report "$status" "$(suite_seconds_since "$start")" \
-		"$(suite_cpu_seconds "$dir.times")" "$flavour" "$name" "$log" "$note"
+	boot_clock_since seconds "$start"
+	suite_report "$status" "$seconds" "$(suite_cpu_seconds "$dir.times")" \
+		"$flavour" "$name" "$log" "$note"
 }
 
 # Whether the case's `flavour/name` matches the pattern.

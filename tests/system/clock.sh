@@ -52,8 +52,7 @@ none_expired() {
 	expect 0 '^value$' get hourly && expect 0 '^value$' get mortal && version_grows
 }
 
-# seconds: the clock is moved; keys that expire stay. Bash's SECONDS follow the clock, so that a
-# deadline may not begin before a step and end behind it.
+# seconds: the clock is moved; keys that expire stay
 steps() {
 	local before
 	kvctl -e $MORTAL_S put mortal value || return 1

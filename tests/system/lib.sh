@@ -10,6 +10,9 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
+# shellcheck source=tests/boot_clock.sh
+. tests/boot_clock.sh
+
 build=$(realpath "${KVD_BUILD:-build}") || exit 1
 device=${KVD_TEST_DEVICE:-softnic}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
@@ -86,14 +89,15 @@ gave_up() {
 # name, command...: runs one named check; prints the output of the command if it fails, and how long
 # it took if that is long
 check() {
-	local name=$1 status tenths=${EPOCHREALTIME/./}
+	local name=$1 status start seconds
 	shift
+	boot_clock start
 	checks=$((checks + 1))
 	"$@" >"$tmp/check.out" 2>&1
 	status=$?
 	! gave_up || exit 1
-	tenths=$(((${EPOCHREALTIME/./} - tenths) / 100000))
-	[ $tenths -lt 10 ] || name+=" ($((tenths / 10)).$((tenths % 10)) s)"
+	boot_clock_since seconds "$start"
+	[ "${seconds%.*}" = 0 ] || name+=" (${seconds%?} s)"
 	if [ $status = 0 ]; then
 		printf 'ok    %s\n' "$name"
 		return 0
@@ -129,10 +133,13 @@ pause() {
 
 # seconds, command...: repeats the command until it succeeds
 wait_until() {
-	local end=$((SECONDS + $1)) ms=5
+	local now end ms=5
+	boot_clock now
+	end=$((now + $1 * 100))
 	shift
 	until "$@"; do
-		if [ $SECONDS -ge "$end" ] || gave_up; then
+		boot_clock now
+		if [ "$now" -ge "$end" ] || gave_up; then
 			echo "not within the deadline: $*"
 			return 1
 		fi

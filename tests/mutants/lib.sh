@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What the head of a mutant says; for tests/mutants/run and tests/lint/mutants, which source this
-# file in the tree's top.
+# What the head of a mutant says; for tests/mutants/run, which sources this file in the tree's top.
 
 MUTANTS=$PWD/tests/mutants/patches
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Statuses that kvd.h documents and that a server alone does not cause: no memory in the client, a
- * device that fails, a text that does not fit; and what works on a lost connection, too. After each
- * the handle is what kvd.h says.
+ * Statuses that kvd.h documents and that a server alone does not cause: a device that fails, a text
+ * that does not fit; and what works on a lost connection, too. After each the handle is what kvd.h
+ * says.
  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -23,37 +22,8 @@ static struct fake_server *server;
 static struct kvd *kvd;
 static struct device_ops ops;
 static const struct device_ops *fake_ops;
-static bool no_memory; /* nothing is allocated, on the heap or by the device */
 static uint64_t keys[3] = { 0, 1, 2 };
 static uint8_t found[LARGE_BYTES], large[LARGE_BYTES];
-
-static void *heap_alloc_(void *user, size_t bytes)
-{
-	(void)user;
-	return no_memory ? NULL : malloc(bytes);
-}
-
-static void *heap_realloc_(void *user, void *memory, size_t bytes)
-{
-	(void)user;
-	return no_memory ? NULL : realloc(memory, bytes);
-}
-
-static void heap_free_(void *user, void *memory)
-{
-	(void)user;
-	free(memory);
-}
-
-static int alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
-{
-	return no_memory ? -ENOMEM : fake_ops->alloc_mem(dev, bytes, mem);
-}
-
-static int reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr)
-{
-	return no_memory ? -ENOMEM : fake_ops->reg_mr(pd, mem, access, mr);
-}
 
 static void respond(struct fake_server *p, const struct request *request,
 		    struct wire_response *response, uint8_t *value)
@@ -71,14 +41,11 @@ static void respond(struct fake_server *p, const struct request *request,
 static int setup(void **state)
 {
 	(void)state;
-	no_memory = false;
 	server = fake_server_open(2, 2, 0, 0, NULL);
 	kvd = &server->kvd;
 	server->respond = respond;
 	fake_ops = kvd->dev->ops;
 	ops = *fake_ops;
-	ops.alloc_mem = alloc_mem;
-	ops.reg_mr = reg_mr;
 	kvd->dev->ops = &ops;
 	fake_server_put(server, 1, LARGE_BYTES, 0);
 	fake_server_put(server, 2, 20, 0);
@@ -88,7 +55,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	no_memory = false;
 	kvd_close(kvd);
 	kvd_observe(NULL, 0);
 	return 0;
@@ -138,107 +104,6 @@ static enum kvd_status stats(void)
 	char text[100];
 
 	return kvd_server_stats(kvd, text, sizeof(text), NULL);
-}
-
-static enum kvd_status submit(void)
-{
-	struct kvd_op op, *list[] = { &op }, *done[1];
-	enum kvd_status status;
-
-	kvd_prep_ping(&op);
-	status = kvd_submit(kvd, list, 1);
-	if (status) {
-		assert_int_equal(kvd_outstanding(kvd), 0);
-		return status;
-	}
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, UINT32_MAX), 1);
-	return op.status;
-}
-
-static enum kvd_status register_memory(void)
-{
-	struct kvd_mem *mem = (struct kvd_mem *)(void *)&keys;
-	enum kvd_status status = kvd_register(kvd, large, sizeof(large), &mem);
-
-	if (status)
-		assert_null(mem);
-	return status ? status : kvd_deregister(mem);
-}
-
-static enum kvd_status alloc(void)
-{
-	struct kvd_mem *mem = (struct kvd_mem *)(void *)&keys;
-	void *addr = &keys;
-	enum kvd_status status = kvd_alloc(kvd, 4096, &addr, &mem);
-
-	if (status) {
-		assert_null(mem);
-		assert_null(addr);
-	}
-	return status ? status : kvd_free(mem);
-}
-
-static enum kvd_status observe(void)
-{
-	return kvd_observe(kvd, KVD_OBSERVE_OPS);
-}
-
-static unsigned int traced;
-
-static void trace(void *user, const struct kvd_trace_event *event)
-{
-	(void)user, (void)event;
-	traced++;
-}
-
-static enum kvd_status trace_all(void)
-{
-	return kvd_trace(kvd, trace, NULL);
-}
-
-static const struct {
-	const char *name;
-	enum kvd_status (*run)(void);
-} with_memory[] = {
-	{ "kvd_get of a large value", get_large },
-	{ "kvd_put of a large value", put_large },
-	{ "kvd_submit", submit },
-	{ "kvd_register", register_memory },
-	{ "kvd_alloc", alloc },
-	{ "kvd_observe", observe },
-	{ "kvd_trace", trace_all },
-};
-
-/* Each says so, does nothing, and works when there is memory again. */
-static void without_memory(void **state)
-{
-	struct kvd_info info;
-	enum kvd_status status;
-	size_t i;
-
-	for (i = 0; i < sizeof(with_memory) / sizeof(with_memory[0]); i++) {
-		if (i && teardown(state) + setup(state))
-			fail();
-		traced = 0;
-		no_memory = true;
-		status = with_memory[i].run();
-		if (status != KVD_ERR_NO_MEMORY || !strlen(kvd_error(kvd)))
-			fail_msg("%s: %s: %s", with_memory[i].name, kvd_status_text(status),
-				 kvd_error(kvd));
-		/* What needs none goes on; nothing is observed or traced. */
-		assert_int_equal(get(), KVD_OK);
-		assert_int_equal(put(), KVD_OK);
-		assert_int_equal(traced, 0);
-		assert_null(kvd->observing);
-		kvd_info(kvd, &info);
-		assert_string_equal(info.connection, "up");
-		no_memory = false;
-		status = with_memory[i].run();
-		if (status)
-			fail_msg("%s: %s: %s", with_memory[i].name, kvd_status_text(status),
-				 kvd_error(kvd));
-		assert_int_equal(kvd->bounces, 0);
-	}
 }
 
 /* What a device's calls return. */
@@ -416,6 +281,11 @@ static void texts_that_are_refused(void **state)
 	assert_int_equal(stats(), KVD_ERR_DISCONNECTED);
 }
 
+static void trace(void *user, const struct kvd_trace_event *event)
+{
+	(void)user, (void)event;
+}
+
 /* What says so in kvd.h. @connection: kvd_info.connection. */
 static void assert_works(const char *connection)
 {
@@ -485,19 +355,11 @@ static void on_a_closed_handle(void **state)
 
 int main(void)
 {
-	static const struct kvd_allocator allocator = {
-		heap_alloc_,
-		heap_realloc_,
-		heap_free_,
-		NULL,
-	};
 	const struct CMUnitTest tests[] = {
-		CASE(without_memory),	     CASE(a_device_that_fails),
-		CASE(texts_that_do_not_fit), CASE(texts_that_are_refused),
-		CASE(on_a_lost_connection),  CASE(on_a_closed_handle),
+		CASE(a_device_that_fails),    CASE(texts_that_do_not_fit),
+		CASE(texts_that_are_refused), CASE(on_a_lost_connection),
+		CASE(on_a_closed_handle),
 	};
 
-	if (kvd_set_allocator(&allocator))
-		return EXIT_FAILURE;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,22 +219,30 @@ static void events_before_send(void **state)
 	}
 }
 
+/* Submits a PUT of each key in one call, and awaits that each was done once. */
+static void put_together(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < OPS; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+	assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, OPS);
+}
+
 /* After a loss requests share messages as before. */
 static void batches_after_a_loss(void **state)
 {
-	unsigned int i, round;
+	unsigned int round;
 
 	(void)state;
 	for (round = 0; round < 3; round++) {
 		server->batches = 0;
 		changes = 0;
-		for (i = 0; i < OPS; i++)
-			kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
-		assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
-		await_all();
-		for (i = 0; i < OPS; i++)
-			assert_int_equal(ops[i].status, KVD_OK);
-		assert_int_equal(changes, OPS);
+		put_together();
 		assert_int_equal(server->batches, 2);
 		fake_device_lose(&server->fake);
 		assert_int_equal(get(1), KVD_OK);
@@ -1071,21 +1079,13 @@ static void fail_a_batch(struct fake_server *p, struct wire_response *response)
 /* A response that can't be used answers nothing: the server is asked again. */
 static void a_malformed_answer_to_a_batch(void **state)
 {
-	unsigned int i;
-
 	(void)state;
 	number_changes();
 	knows_it = true;
 	server->greet = greet;
 	server->before_response = fail_a_batch;
 	bad_batches = 1;
-	for (i = 0; i < OPS; i++)
-		kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
-	assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
-	await_all();
-	for (i = 0; i < OPS; i++)
-		assert_int_equal(ops[i].status, KVD_OK);
-	assert_int_equal(changes, OPS);
+	put_together();
 	assert_int_equal(stats().reconnects, 1);
 	assert_int_equal(stats().unknown, 0);
 }

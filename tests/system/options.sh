@@ -142,11 +142,22 @@ address_comes_first() {
 			-o softnic.socket=/none/none/s 2>&1 | grep -q ' notice store: '
 }
 
-# kvctl without an address says how to give one.
+# kvctl without an address says how to give one; with one it does not. On a host that has a kvd at
+# the default address there is nothing to say.
 default_address_is_said() {
-	local said
-	said=$(env -u KVD_URL XDG_RUNTIME_DIR= "$build/kvctl" -t 1000 ping 2>&1) ||
-		[[ $said == *" (-a URL or \$KVD_URL name another server)" ]]
+	local said got hint='(-a URL or $KVD_URL name another server)'
+	said=$(env -u KVD_URL XDG_RUNTIME_DIR= "$build/kvctl" -t 1000 ping 2>&1)
+	got=$?
+	echo "status $got: $said"
+	if [ $got = 0 ]; then
+		[[ $said == 'pong from softnic:///'* ]] || return 1
+	else
+		[ $got = 69 ] && [[ $said == 'kvctl: '*'/kvd.sock: '*" $hint" ]] || return 1
+	fi
+	said=$("$build/kvctl" -a "softnic://$tmp/none" -t 1000 ping 2>&1)
+	got=$?
+	echo "status $got: $said"
+	[ $got = 69 ] && [[ $said == "kvctl: no socket at $tmp/none: "* && $said != *"$hint" ]]
 }
 
 makes_nothing() {

@@ -89,21 +89,22 @@ gave_up() {
 # name, command...: runs one named check; prints the output of the command if it fails, and how long
 # it took if that is long
 check() {
-	local name=$1 status start seconds
+	# What is local here hides the variables of that name from the command.
+	local check_name=$1 check_status check_start check_seconds
 	shift
-	boot_clock start
+	boot_clock check_start
 	checks=$((checks + 1))
 	"$@" >"$tmp/check.out" 2>&1
-	status=$?
+	check_status=$?
 	! gave_up || exit 1
-	boot_clock_since seconds "$start"
-	[ "${seconds%.*}" = 0 ] || name+=" (${seconds%?} s)"
-	if [ $status = 0 ]; then
-		printf 'ok    %s\n' "$name"
+	boot_clock_since check_seconds "$check_start"
+	[ "${check_seconds%.*}" = 0 ] || check_name+=" (${check_seconds%?} s)"
+	if [ $check_status = 0 ]; then
+		printf 'ok    %s\n' "$check_name"
 		return 0
 	fi
 	failures=$((failures + 1))
-	printf 'FAIL  %s (status %d of: %s)\n' "$name" "$status" "$*"
+	printf 'FAIL  %s (status %d of: %s)\n' "$check_name" "$check_status" "$*"
 	tail -n "$CHECK_LINES_SHOWN" "$tmp/check.out" | sed 's/^/      | /'
 	return 1
 }

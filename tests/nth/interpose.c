@@ -250,6 +250,9 @@ static void plan_parse(const char *text)
 	atomic_store(&armed, true);
 }
 
+/* Of clang's coverage: opens and maps the file of its counters, and does nothing if it is mapped. */
+__attribute__((weak)) void __llvm_profile_initialize(void);
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *plan = getenv("KVD_NTH"), *path = getenv("KVD_NTH_REPORT");
@@ -258,6 +261,8 @@ __attribute__((constructor)) static void begin(void)
 
 	if (!path)
 		return;
+	if (__llvm_profile_initialize)
+		__llvm_profile_initialize(); /* before ours begins to count */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof(*report)) ||
 	    (at = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==

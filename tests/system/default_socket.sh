@@ -26,6 +26,8 @@ chmod 700 /run/runtime
 chmod 777 /run/runtime-open /run/log
 # The user need not have the right to pass the folders above these two.
 mount --bind "$build" /run/build || exit 1
+[ -z "${LLVM_PROFILE_FILE:-}" ] || # with make coverage: the counters are there, too
+	export LLVM_PROFILE_FILE="${LLVM_PROFILE_FILE/#"$build"//run/build}"
 build=/run/build
 log=/run/log/log
 unset KVD_URL XDG_RUNTIME_DIR

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the dispatch of requests (server/net/request.h) where it seldom gets: behind what takes
+ * several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes; a GET that
+ * touches a large item; a PUT for which room is made, and what happens to its key or its connection
+ * meanwhile.
+ */
+#include "server/net/request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <urcu-qsbr.h>
+
+#include "common/util/clock.h"
+#include "common/util/stat.h"
+#include "server/net/answers.h"
+#include "server/net/deferred.h"
+#include "server/store/lookup.h"
+#include "tests/support/store_fixture.h"
+#include "tests/support/worker_fixture.h"
+
+#define REGION_BYTES (64u << 20)
+#define LARGE (2u << 20) /* of an item that takes several pieces */
+#define GROWN (256u << 10)
+#define PUT_BYTES 3000u
+#define TTL_S 1000u
+#define LONG_NS 3600000000000ull
+#define ENDS_MAX 30
+#define SMALL_REGION_BYTES (8u << 20)
+
+static struct test_conn *const conn = &test_conns[0];
+static struct test_conn *const other = &test_conns[1];
+static uint8_t *large;
+
+static int setup(void **state)
+{
+	(void)state;
+	large = calloc(1, LARGE);
+	return large ? test_worker_create(REGION_BYTES, LARGE) : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	test_store.table.eviction = EVICTION_NONE;
+	test_worker_destroy();
+	free(large);
+	return 0;
+}
+
+/* Its id is the receive's number. True: it was executed at once. */
+static bool receive(struct test_conn *c, uint32_t buffer, struct wire_request head, const char *key,
+		    uint32_t value_len)
+{
+	uint8_t *to = test_recv(buffer);
+
+	head.id = buffer;
+	head.key_len = key ? (uint16_t)strlen(key) : 0;
+	head.value_len = value_len;
+	assert_true(sizeof(head) + head.key_len + value_len <= TEST_BUFFER_BYTES);
+	memcpy(to, &head, sizeof(head));
+	if (key)
+		memcpy(to + sizeof(head), key, head.key_len);
+	memset(to + sizeof(head) + head.key_len, 'v', value_len);
+	return test_receive(c, buffer, sizeof(head) + head.key_len + value_len);
+}
+
+#define RECEIVE(c, buffer, key, value_len, ...)                                                    \
+	receive(c, buffer, (struct wire_request){ __VA_ARGS__ }, key, value_len)
+
+/* The responses so far are to these requests; the last one says that. */
+static void assert_responses(const struct test_conn *c, const uint32_t *ids, unsigned int count,
+			     enum wire_status status)
+{
+	assert_int_equal(c->responses, count);
+	assert_memory_equal(c->ids, ids, count * sizeof(*ids));
+	assert_int_equal(c->response.status, status);
+}
+
+static struct store_value found(const char *key)
+{
+	struct store_value value = { 0 };
+
+	assert_int_equal(test_store_get(&test_store, key, (uint32_t)strlen(key), large, LARGE,
+					&value),
+			 WIRE_OK);
+	return value;
+}
+
+static void put_large(const char *key)
+{
+	assert_int_equal(test_store_put(&test_store, key, (uint32_t)strlen(key), large, LARGE,
+					NULL),
+			 WIRE_OK);
+}
+
+/* Its answer comes behind that of the scan before it, and it was not executed. */
+static void refused_in_order(void **state)
+{
+	static const uint32_t ids[] = { 0, 1, 2 };
+
+	(void)state;
+	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
+	conn_limit_init(&conn->conn.limit, 1, 0);
+	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.store_thread.now_ns))
+		;
+	assert_false(RECEIVE(conn, 1, "k", 5, .op = WIRE_PUT));
+	test_turns();
+	assert_responses(conn, ids, 2, WIRE_BUSY);
+	assert_int_equal(test_store_get(&test_store, "k", 1, NULL, 0, &(struct store_value){ 0 }),
+			 WIRE_NOT_FOUND);
+	assert_int_equal(stat_read(&test_worker.stats.requests_limited), 1);
+	assert_true(RECEIVE(conn, 2, "k", 5, .op = WIRE_PUT));
+	assert_responses(conn, ids, 3, WIRE_BUSY);
+}
+
+/* A change that was sent before is answered behind the scan, and not executed again. */
+static void repeated_in_order(void **state)
+{
+	static const uint32_t ids[] = { 0, 1, 2 };
+	static struct answers answers;
+	uint64_t version;
+
+	(void)state;
+	answers_init(&answers, 1);
+	conn->conn.answers = &answers;
+	assert_true(RECEIVE(conn, 0, "k", 5, .op = WIRE_PUT, .change = 1));
+	version = conn->response.version;
+	assert_false(RECEIVE(conn, 1, NULL, 0, .op = WIRE_SCAN));
+	assert_false(RECEIVE(conn, 2, "k", 5, .op = WIRE_PUT, .change = 1));
+	test_turns();
+	assert_responses(conn, ids, 3, WIRE_OK);
+	assert_int_equal(conn->response.flags, WIRE_R_REPEATED);
+	assert_true(conn->response.version == version);
+	assert_true(found("k").version == version);
+	assert_int_equal(stat_read(&test_worker.stats.answers_repeated), 1);
+}
+
+/* What came behind a HELLO that waits is executed behind it; if it was refused, never. */
+static void behind_hello(void **state)
+{
+	static const uint32_t ids[] = { 0, 1 };
+
+	(void)state;
+	for (int refused = 0; refused < 2; refused++) {
+		test_conn_setup(conn);
+		/* In place of a HELLO that takes several turns. */
+		assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
+		atomic_store(&conn->conn.hello_done, false);
+		assert_false(RECEIVE(conn, 1, NULL, 0, .op = WIRE_PING));
+		atomic_store(&conn->conn.hello_done, !refused);
+		test_turns();
+		assert_responses(conn, ids, refused ? 1 : 2, WIRE_OK);
+		assert_int_equal(conn->conn.stopped, refused);
+		test_conn_end(conn);
+	}
+}
+
+/* A scan waits while its bucket's chain changes, and others do not; but no longer than a second. */
+static void scan_of_a_changing_bucket(void **state)
+{
+	static const uint32_t ids[] = { 0, 1 };
+	const struct geometry *geometry = &test_store.region.geometry;
+	struct bucket *first = region_at(&test_store.region, geometry_bucket_offset(geometry, 0));
+	uint64_t begin_ns = clock_ns();
+
+	(void)state;
+	for (unsigned int ends = 0; ends < 2; ends++) {
+		test_conn_setup(conn);
+		first->epoch++;
+		assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
+		for (unsigned int i = 0; i < 3; i++)
+			assert_true(test_turn());
+		assert_int_equal(conn->responses, 0);
+		assert_true(RECEIVE(other, 1, NULL, 0, .op = WIRE_PING));
+		assert_int_equal(other->responses, ends + 1);
+		first->epoch -= ends;
+		test_turns();
+		first->epoch -= !ends;
+		assert_responses(conn, ids, 1, ends ? WIRE_OK : WIRE_BUSY);
+		assert_true(ends || clock_ns() - begin_ns >= LOOKUP_NS_MAX);
+		test_conn_end(conn);
+	}
+}
+
+/* The last response has a copy of the large item, which was touched. */
+static void assert_touched_copy(const char *key)
+{
+	struct store_value value = found(key);
+
+	assert_int_equal(conn->response.status, WIRE_OK);
+	assert_int_equal(conn->response.flags, WIRE_R_COPY);
+	assert_int_equal(conn->response.value_len, LARGE);
+	assert_true(conn->response.version == value.version);
+	assert_int_not_equal(value.expires, 0);
+	assert_int_equal(conn->response.expires, value.expires);
+}
+
+static void get_and_touch_begin(void)
+{
+	assert_false(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = TTL_S));
+	assert_true(test_turn());
+	assert_int_equal(conn->responses, 0);
+}
+
+static void get_and_touch_large(void **state)
+{
+	(void)state;
+	put_large("k");
+	get_and_touch_begin();
+	test_turns();
+	assert_touched_copy("k");
+	assert_int_equal(stat_read(&test_worker.stats.get_copies), 1);
+}
+
+/* If the value is replaced while it is copied, the new one is touched, too. */
+static void get_and_touch_replaced(void **state)
+{
+	(void)state;
+	put_large("k");
+	get_and_touch_begin();
+	put_large("k");
+	assert_int_equal(found("k").expires, 0);
+	test_turns();
+	assert_touched_copy("k");
+	assert_int_equal(conn->responses, 1);
+}
+
+/* And one that is replaced after each touch can't be had. */
+static void get_and_touch_busy(void **state)
+{
+	const struct large_request *request = &test_poller->deferred[0].large.request;
+	static const uint32_t ids[] = { 0 };
+	unsigned int replaced = 0;
+
+	(void)state;
+	put_large("k");
+	get_and_touch_begin();
+	while (!conn->responses) {
+		if (request->touched == found("k").version) {
+			put_large("k");
+			replaced++;
+		}
+		assert_true(test_turn());
+	}
+	assert_responses(conn, ids, 1, WIRE_BUSY);
+	assert_true(replaced > 1);
+	assert_null(conn->conn.copy);
+}
+
+/* Before it is touched, or while it is copied. */
+static void get_and_touch_deleted(void **state)
+{
+	static const uint32_t ids[] = { 0, 0 };
+
+	(void)state;
+	for (unsigned int turns = 0; turns < 2; turns++) {
+		put_large("k");
+		assert_false(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .flags = WIRE_F_TOUCH,
+				     .ttl = TTL_S));
+		assert_true(!turns || test_turn());
+		test_store_delete(&test_store, "k", 1);
+		test_turns();
+		assert_responses(conn, ids, turns + 1, WIRE_NOT_FOUND);
+		assert_null(conn->conn.copy);
+	}
+}
+
+/* All memory is in items of other sizes than the next one, so that room for it takes steps. */
+static void fill(void)
+{
+	uint64_t key = 0;
+
+	test_store.table.eviction = EVICTION_NONE;
+	for (uint32_t bytes = 20000; bytes >= 200; bytes /= 10)
+		while (test_store_put(&test_store, &key, sizeof(key), large, bytes, NULL) ==
+		       WIRE_OK)
+			key++;
+	test_store.table.eviction = EVICTION_LRU;
+	test_worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
+}
+
+static void room_begin_for(const char *key, uint8_t mode, uint32_t len)
+{
+	fill();
+	assert_false(RECEIVE(conn, 0, key, len, .op = WIRE_PUT, .mode = mode));
+	assert_true(room_pending(&test_poller->deferred[0].room));
+	assert_int_equal(conn->responses, 0);
+}
+
+/* Its connection ends after so many steps of making room: nothing stays closed or taken. */
+static void ends_while_room_is_made(void **state)
+{
+	struct memory_stats stats;
+
+	(void)state;
+	for (unsigned int ends = 0; ends < ENDS_MAX; ends++) {
+		/* None of the blocks that the last one has given back is at hand. */
+		test_store.table.eviction = EVICTION_NONE;
+		test_worker_destroy();
+		test_worker_create(SMALL_REGION_BYTES, LARGE);
+		room_begin_for("k", WIRE_SET, PUT_BYTES);
+		for (unsigned int n = 0; n < ends; n++)
+			if (room_step(&test_poller->deferred[0].room) == ROOM_DONE)
+				break;
+		test_conn_end(conn);
+		memory_stats(test_store.memory, &stats);
+		assert_int_equal(stats.evacuating, 0);
+	}
+}
+
+/* When room was made for an append, its item has become large: so it is made in pieces. */
+static void append_is_large_by_now(void **state)
+{
+	static const uint32_t ids[] = { 0 };
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, 1, NULL), WIRE_OK);
+	room_begin_for("k", WIRE_APPEND, PUT_BYTES);
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, GROWN, NULL), WIRE_OK);
+	test_turns();
+	assert_responses(conn, ids, 1, WIRE_OK);
+	assert_int_equal(found("k").value_len, GROWN + PUT_BYTES);
+}
+
+#define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(refused_in_order, setup),
+		CASE(repeated_in_order, setup),
+		CASE(behind_hello, setup),
+		CASE(scan_of_a_changing_bucket, setup),
+		CASE(get_and_touch_large, setup),
+		CASE(get_and_touch_replaced, setup),
+		CASE(get_and_touch_busy, setup),
+		CASE(get_and_touch_deleted, setup),
+		CASE(ends_while_room_is_made, setup),
+		CASE(append_is_large_by_now, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -24,6 +24,8 @@
 #define LARGE (2u << 20) /* of an item that takes several pieces */
 #define MORE_BYTES 16u
 #define LONG_NS 3600000000000ull
+#define ENDS_MAX 30
+#define SMALL_REGION_BYTES (8u << 20)
 
 static struct test_conn *const conn = &test_conns[0];
 static struct test_conn *const other = &test_conns[1];
@@ -373,17 +375,51 @@ static void connection_ends(void **state)
 	}
 }
 
-/* Memory is full: room is made in pieces, without success here, and the others are executed. */
-static void no_room(void **state)
+/* Fills all memory with items of some sizes down to @bytes_min. */
+static void fill(uint32_t bytes_min)
 {
 	uint64_t key = 0;
 
-	(void)state;
-	for (uint32_t bytes = 20000; bytes >= 2000; bytes /= 10)
+	for (uint32_t bytes = 20000; bytes >= bytes_min; bytes /= 10)
 		while (test_store_put(&test_store, &key, sizeof(key), large, bytes, NULL) ==
 		       WIRE_OK)
 			key++;
 	test_worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
+}
+
+/* Room is made for one of them; after any number of steps nothing stays closed or taken. */
+static void connection_ends_in_a_room(void **state)
+{
+	struct memory_stats stats;
+
+	(void)state;
+	for (unsigned int ends = 0; ends < ENDS_MAX; ends++) {
+		/* None of the blocks that the last one has given back is at hand. */
+		test_store.table.eviction = EVICTION_NONE;
+		test_worker_destroy();
+		test_worker_create(SMALL_REGION_BYTES, LARGE);
+		fill(200);
+		test_store.table.eviction = EVICTION_LRU;
+		batch_begin(0);
+		ADD(NULL, .op = WIRE_PING);
+		add((struct request){ .op = WIRE_PUT }, "k", large, 3000);
+		assert_false(batch_send(conn));
+		assert_true(room_pending(&test_poller->deferred[0].batch.room));
+		for (unsigned int n = 0; n < ends; n++)
+			if (room_step(&test_poller->deferred[0].batch.room) == ROOM_DONE)
+				break;
+		test_conn_end(conn);
+		memory_stats(test_store.memory, &stats);
+		assert_int_equal(stats.evacuating, 0);
+	}
+	test_store.table.eviction = EVICTION_NONE;
+}
+
+/* Memory is full: room is made in pieces, without success here, and the others are executed. */
+static void no_room(void **state)
+{
+	(void)state;
+	fill(2000);
 	conn_limit_init(&conn->conn.limit, 1, 0);
 	batch_begin(0);
 	ADD(NULL, .op = WIRE_PING);
@@ -570,6 +606,7 @@ int main(void)
 		CASE(a_turn_is_bounded),
 		CASE(large_items_in_between),
 		CASE(connection_ends),
+		CASE(connection_ends_in_a_room),
 		CASE(no_room),
 		CASE(limits),
 		CASE(access_records),

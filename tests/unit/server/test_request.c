@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of the dispatch of requests (server/net/request.h) where it seldom gets: behind what takes
- * several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes; a GET that
- * touches a large item; a PUT for which room is made, and what happens to its key or its connection
- * meanwhile.
+ * several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes; a GET
+ * that touches a large item; a PUT for which room is made, and what happens to its key or its
+ * connection meanwhile.
  */
 #include "server/net/request.h"
 

@@ -280,6 +280,74 @@ static void completions_that_fail(void **state)
 		}
 }
 
+/* One of each operation that can be submitted; they fail, or are canceled, all. */
+#define OPS 10u
+
+static void submit_each(struct kvd_op ops[OPS])
+{
+	static const uint64_t keys[] = { 0, 2 };
+	static uint8_t values[OPS][20];
+	struct kvd_op *list[OPS];
+	unsigned int i, code = 0;
+
+	for (i = 0; i < OPS; i++, code++) {
+		code += code == KVD_OP_SCAN;
+		kvd_prep(&ops[i], (enum kvd_opcode)code, &keys[code == KVD_OP_GET], 8);
+		if (code == KVD_OP_GET || code == KVD_OP_PUT || code >= KVD_OP_GET_BY_REQUEST)
+			ops[i].value = values[i];
+		if (ops[i].value)
+			ops[i].value_len = sizeof(values[i]);
+		list[i] = &ops[i];
+	}
+	assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+}
+
+static void await_each(struct kvd_op ops[OPS], enum kvd_status want)
+{
+	struct kvd_op *done[OPS];
+	unsigned int i;
+
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, UINT32_MAX), OPS);
+	for (i = 0; i < OPS; i++)
+		if (ops[i].status != want || ops[i].item.version)
+			fail_msg("operation %u: %s instead of %s: %s", (unsigned int)ops[i].op,
+				 kvd_status_text(ops[i].status), kvd_status_text(want),
+				 kvd_error(kvd));
+	assert_int_equal(kvd_outstanding(kvd), 0);
+}
+
+static void submitted_operations(void **state)
+{
+	static const struct {
+		enum ibv_wc_status failure;
+		enum kvd_status want;
+	} failures[] = {
+		{ IBV_WC_RETRY_EXC_ERR, KVD_ERR_DISCONNECTED },
+		{ IBV_WC_LOC_PROT_ERR, KVD_ERR_DEVICE },
+	};
+	struct kvd_op ops[OPS];
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		anew(state);
+		failure = failures[i].failure;
+		server->fake.read = server->fake.send = failing;
+		submit_each(ops);
+		await_each(ops, failures[i].want);
+		assert_non_null(strstr(kvd_error(kvd), ibv_wc_status_str(failure)));
+	}
+	/* Without a connection nothing is sent, so that each can be canceled. */
+	anew(state);
+	kvd->options.reconnect = 1;
+	fake_device_lose(&server->fake);
+	assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
+	submit_each(ops);
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(kvd_cancel(kvd, &ops[i]), KVD_OK);
+	await_each(ops, KVD_ERR_CANCELED);
+	assert_int_equal(server->requests, 0);
+}
+
 /* The cause of a loss is told until there is a connection, whatever failed in between. */
 static void the_cause_stays(void **state)
 {
@@ -341,6 +409,7 @@ int main(void)
 		CASE(after_it_was_sent_without_another),
 		CASE(after_it_was_sent_for_ever),
 		CASE(completions_that_fail),
+		CASE(submitted_operations),
 		CASE(the_cause_stays),
 		CASE(in_a_child),
 	};

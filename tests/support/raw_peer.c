@@ -13,6 +13,9 @@
 
 enum wr { WR_RECV, WR_SEND, WR_RDMA };
 
+#define RNR_TIMER 12	     /* 0.64 ms */
+#define RNR_TIMER_LONGEST 31 /* 0.49 s */
+
 const char *raw_url;
 
 uint8_t *raw_data(const struct raw_peer *p)
@@ -131,7 +134,8 @@ static void take_response(struct raw_peer *p, const struct ibv_wc *wc)
 		memcpy(p->value, message + sizeof(p->response), wc->byte_len - sizeof(p->response));
 		p->responses++;
 	}
-	raw_post_recv(p, n);
+	if (!p->deaf)
+		raw_post_recv(p, n);
 }
 
 static void take_event(struct raw_peer *p, const struct cm_event *event)
@@ -222,7 +226,7 @@ void raw_connect(struct raw_peer *p, const void *private_data, size_t bytes)
 		.private_len = (uint8_t)bytes,
 		.retry_count = 7,
 		.rnr_retry_count = 7,
-		.min_rnr_timer = 12,
+		.min_rnr_timer = p->rnr_timer ? p->rnr_timer : RNR_TIMER,
 	};
 	int err = p->dev->ops->connect(p->id, &param);
 
@@ -239,12 +243,17 @@ const struct wire_connect raw_good_connect = {
 	.features = WIRE_FEATURE_WINDOW,
 };
 
-void raw_start(struct raw_peer *p, bool deaf)
+static void raw_start_connected(struct raw_peer *p)
 {
-	raw_open(p, deaf);
 	raw_connect(p, &raw_good_connect, sizeof(raw_good_connect));
 	if (!p->established)
 		raw_die(p->refused ? p->reject.text : "connect", ECONNREFUSED);
+}
+
+void raw_start(struct raw_peer *p, bool deaf)
+{
+	raw_open(p, deaf);
+	raw_start_connected(p);
 }
 
 int raw_send_at(struct raw_peer *p, size_t at, size_t bytes)
@@ -327,9 +336,8 @@ const struct wire_hello raw_good_hello = {
 	.response_bytes = RAW_RECV_BYTES,
 };
 
-bool raw_greet_with(struct raw_peer *p, const struct wire_hello *hello)
+static bool raw_hello(struct raw_peer *p, const struct wire_hello *hello)
 {
-	raw_start(p, false);
 	raw_fill_hello(p, hello);
 	if (raw_send(p, RAW_HELLO_BYTES) || !raw_wait(p, raw_is_responded) || p->closed)
 		return false;
@@ -337,6 +345,22 @@ bool raw_greet_with(struct raw_peer *p, const struct wire_hello *hello)
 		raw_die("HELLO", EPROTO);
 	memcpy(&p->welcome, p->value, sizeof(p->welcome));
 	return true;
+}
+
+bool raw_greet_with(struct raw_peer *p, const struct wire_hello *hello)
+{
+	raw_start(p, false);
+	return raw_hello(p, hello);
+}
+
+void raw_greet_deaf(struct raw_peer *p)
+{
+	raw_open(p, true);
+	p->rnr_timer = RNR_TIMER_LONGEST;
+	raw_post_recv(p, 0);
+	raw_start_connected(p);
+	if (!raw_hello(p, &raw_good_hello))
+		raw_die("HELLO", EPROTO);
 }
 
 void raw_greet(struct raw_peer *p)

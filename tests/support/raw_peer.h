@@ -33,8 +33,9 @@ struct raw_peer {
 	struct cm_channel *channel;
 	struct cm_id *id;
 	struct ibv_mr *mr;
-	uint8_t *memory; /* messages to send, receives, data */
-	bool deaf;	 /* post no receives */
+	uint8_t *memory;   /* messages to send, receives, data */
+	bool deaf;	   /* post no receives */
+	uint8_t rnr_timer; /* how long the server waits before it sends again what found none */
 
 	bool established, refused, closed;
 	struct wire_reject reject;
@@ -55,7 +56,7 @@ extern const struct wire_connect raw_good_connect;
 extern const struct wire_hello raw_good_hello;
 
 /* Prints `FAIL  @what: cause` and ends the process; @err is an errno, negative or not. */
-_Noreturn void raw_die(const char *what, int err);
+void raw_die(const char *what, int err) __attribute__((noreturn));
 
 /* Bytes that the server can pull, RAW_DATA_BYTES. */
 uint8_t *raw_data(const struct raw_peer *p);
@@ -69,6 +70,11 @@ void raw_connect(struct raw_peer *p, const void *private_data, size_t bytes);
 void raw_start(struct raw_peer *p, bool deaf);
 /* The same, and sends HELLO as a good client does. */
 void raw_greet(struct raw_peer *p);
+/*
+ * The same with one receive, for the welcome: all other responses stand still in the server's
+ * device, which gives up after some seconds.
+ */
+void raw_greet_deaf(struct raw_peer *p);
 /* The same with this HELLO. False: the server closed the connection. */
 bool raw_greet_with(struct raw_peer *p, const struct wire_hello *hello);
 

@@ -30,6 +30,9 @@
 #include "tests/support/raw_peer.h"
 
 #define STATS_BYTES (64u << 10)
+/* The key that cases write, with a value of 1,000 bytes, as raw_fill() makes it. */
+#define WRITTEN "kkkkk"
+#define WRITTEN_LEN 5
 
 static const char *expect_closed(struct raw_peer *p)
 {
@@ -945,6 +948,60 @@ static uint64_t server_stat(struct kvd *db, const char *name)
 }
 
 /*
+ * Sends twice as many requests as the window, and has no receives for the responses: one is posted
+ * before so many more requests come that the server would close the connection.
+ */
+static bool ask_twice_the_window(struct raw_peer *p, struct kvd *db, uint64_t end)
+{
+	const struct wire_request head = { .op = WIRE_GET, .key_len = WRITTEN_LEN };
+	const size_t len = raw_fill(p, &head, WRITTEN_LEN, 0);
+	uint32_t sent = 0;
+
+	while (sent < 2 * p->welcome.window && !p->closed && clock_ns() < end) {
+		raw_poll_events(p);
+		if (server_stat(db, "held.response_buffers") + p->welcome.window / 2 < sent)
+			continue;
+		if (raw_send(p, len))
+			return false;
+		sent++;
+	}
+	return sent == 2 * p->welcome.window;
+}
+
+/* Whether the server takes spare buffers and places of work requests for this client. */
+static bool spares_are_taken(struct raw_peer *p, struct kvd *db, uint64_t end)
+{
+	while (!server_stat(db, "held.spare_buffers") || !server_stat(db, "held.spare_sends")) {
+		raw_poll_events(p);
+		if (p->closed || clock_ns() > end)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Leaves with responses beyond its window. On a busy machine the server may give them up before
+ * they were seen: then another client tries.
+ */
+static const char *case_spares_left(void)
+{
+	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
+	struct kvd *db = good_client_open();
+	struct raw_peer p;
+	bool taken;
+
+	if (!db)
+		return kvd_error(NULL);
+	do {
+		raw_greet_deaf(&p);
+		taken = ask_twice_the_window(&p, db, end) && spares_are_taken(&p, db, end);
+		raw_close(&p);
+	} while (!taken && clock_ns() < end);
+	kvd_close(db);
+	return taken ? NULL : "the server took nothing that is spare";
+}
+
+/*
  * Waits until the server's READ of the value is posted or about to be. A verbs device serves it by
  * itself: all that can be known in time is that the server's device has the request. On softnic
  * this process would serve it in raw_poll(), so another connection asks how many pulls there are.
@@ -1679,6 +1736,7 @@ static const struct {
 	{ "window_exceeded", "any", "more requests outstanding than its window",
 	  case_window_exceeded },
 	{ "scans_left", "any", ANY, case_scans_left },
+	{ "spares_left", "any", ANY, case_spares_left },
 	{ "pull_wrong_rkey", "any", "closed: ", case_pull_wrong_rkey },
 	{ "pull_beyond", "any", "closed: ", case_pull_beyond },
 	{ "pull_wrap", "any", "closed: ", case_pull_wrap },
@@ -1841,9 +1899,6 @@ static const char *good_client_works(void)
  * The key that cases write, and its value before the first one: after each it is put back, so that
  * only what leaked makes a difference.
  */
-#define WRITTEN "kkkkk"
-#define WRITTEN_LEN 5
-
 static char written[RAW_RECV_BYTES];
 static size_t written_len;
 static bool was_written;

@@ -154,8 +154,10 @@ static int verbs_create_comp_channel(struct device *dev, struct ibv_comp_channel
 		return err;
 	}
 	err = verbs_fd_nonblocking((*channel)->fd);
-	if (err)
+	if (err) {
 		ibv_destroy_comp_channel(*channel);
+		*channel = NULL;
+	}
 	return err;
 }
 
@@ -174,8 +176,10 @@ static int verbs_create_channel_pair(struct device *dev, struct ibv_comp_channel
 	if (err)
 		return err;
 	err = verbs_create_cm_channel(dev, cm);
-	if (err)
+	if (err) {
 		verbs_destroy_comp_channel(*comp);
+		*comp = NULL;
+	}
 	return err;
 }
 

@@ -21,6 +21,8 @@
 #include "tests/nth/calls.h"
 
 #define FDS_MAX 1024
+#define THREAD_PAUSE_US 1000
+#define THREAD_LOOKS 1000
 
 static struct nth_report none, *report = &none;
 static bool fds_before[FDS_MAX];
@@ -237,6 +239,18 @@ static uint64_t threads(void)
 	return n - 2; /* . and .. */
 }
 
+/* One that was joined may be there for a moment yet. */
+static uint64_t threads_left(void)
+{
+	uint64_t n = threads();
+
+	for (int i = 0; n > 1 && i < THREAD_LOOKS; i++) {
+		usleep(THREAD_PAUSE_US);
+		n = threads();
+	}
+	return n;
+}
+
 static void plan_parse(const char *text)
 {
 	char other[8] = "";
@@ -282,7 +296,7 @@ __attribute__((destructor)) static void end(void)
 	if (report == &none)
 		return;
 	nth_disarm();
-	report->threads = threads();
+	report->threads = threads_left();
 	each_fd(fd_report);
 	atomic_store(&report->ended, 1);
 }

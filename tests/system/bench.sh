@@ -313,6 +313,12 @@ shifts() {
 		said '^ *4096-8192 .* 0$'
 }
 
+# The first server evicts nothing.
+shift_without_room() {
+	bare 1 shift --times 1 -a "$url" 8192 && said 'PUT of 8192 bytes: ' &&
+		said '^ *8192-8192 .* 100$'
+}
+
 help_and_version() {
 	bench 0 -h && said 'requestdistribution' && said 'measurementtype' &&
 		bench 0 -V && grep -Eqx 'kvbench [0-9]+\.[0-9]+\.[0-9]+' "$out"
@@ -474,6 +480,7 @@ if [ "$device" = softnic ]; then
 	fi
 fi
 check "the server is full" server_is_full
+[ "$device" != softnic ] || check "a shift finds no room" shift_without_room
 check "the server stops" server_stop
 check "the server starts again" server_start
 [ "$device" != softnic ] || check "shifts of value sizes" shifts

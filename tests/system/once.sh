@@ -66,12 +66,20 @@ last_worker() {
 # The worker of the first connection does not take part, so the second one's HELLO waits. It is not
 # always the first worker: that of the client before may still have that one's connection.
 # shellcheck disable=SC2317 # called by check
-the_next_one_gives_up() {
-	stays hold && holder=$held && freeze "$(last_worker)" && stays wait &&
-		wait_until "$DEADLINE_S" logged 'closed: its client connected anew' &&
+waits_and_gives_up() {
+	stays wait && wait_until "$DEADLINE_S" logged 'closed: its client connected anew' &&
 		kill -KILL "$held" && await_end "$held" && forget "$held" &&
-		wait_until "$DEADLINE_S" stat_is connections 2 &&
-		thaw && kill -KILL "$holder" && await_end "$holder" && forget "$holder"
+		wait_until "$DEADLINE_S" stat_is connections 2
+}
+
+# Whatever comes of it, the worker goes on.
+# shellcheck disable=SC2317 # called by check
+the_next_one_gives_up() {
+	local failed=0
+	stays hold && holder=$held && freeze "$(last_worker)" || return 1
+	waits_and_gives_up || failed=1
+	thaw && kill -KILL "$holder" && await_end "$holder" && forget "$holder" &&
+		[ $failed = 0 ]
 }
 
 check "another server" server_start -o limits.identities=$IDENTITIES -o server.workers=3 || finish

@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,24 +76,38 @@ static void find_program(const char *self)
 	program = path;
 }
 
+/*
+ * A reader seldom meets a chain that is being shortened: alone on a host it takes up to 42 seconds
+ * until one does, and beside other tests more than anybody waits for in the short form.
+ */
+static bool in_long_form(void)
+{
+	const char *value = getenv("KVD_TEST_LONG");
+
+	return value && !strcmp(value, "1");
+}
+
 int main(int argc, char **argv)
 {
 	static unsigned int numbers[MUTANTS];
 	static char names[MUTANTS][96];
 	struct CMUnitTest tests[MUTANTS] = { cmocka_unit_test(nothing_is_found) };
+	size_t count = 1;
 
 	(void)argc;
 	find_program(argv[0]);
 	/* Mutants are data races, too. The checker is to find them. */
 	setenv("TSAN_OPTIONS", "report_bugs=0", 1);
 	for (unsigned int i = 1; i < MUTANTS; i++) {
+		if (i == MUTANT_EPOCH_STAYS && !in_long_form())
+			continue;
 		numbers[i] = i;
 		snprintf(names[i], sizeof(names[i]), "%u, %s", i, mutant_text(i));
-		tests[i] = (struct CMUnitTest){
+		tests[count++] = (struct CMUnitTest){
 			.name = names[i],
 			.test_func = is_found,
 			.initial_state = &numbers[i],
 		};
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return _cmocka_run_group_tests("tests", tests, count, NULL, NULL);
 }

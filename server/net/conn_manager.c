@@ -446,7 +446,7 @@ void conn_manager_async_events(struct net *net, struct nic *nic)
 			qp_failed(net, &event);
 			break;
 		default:
-			log_ratelimited(LOG_INFO, 1, "device %s reports: %s", nic->dev->name,
+			log_ratelimited(LOG_INFO, 10, "device %s reports: %s", nic->dev->name,
 					ibv_event_type_str(event.type));
 			break;
 		}

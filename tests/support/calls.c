@@ -17,12 +17,6 @@ static struct {
 static enum kvd_status statuses[MANY];
 static unsigned int status_count;
 
-void calls_put(struct fake_server *server)
-{
-	for (unsigned int i = 1; i < 4; i++)
-		fake_server_put(server, keys[i], i == 1 ? CALLS_LARGE_BYTES : 20, 0);
-}
-
 void calls_reset(void)
 {
 	memset(&results, 0x55, sizeof(results));
@@ -300,3 +294,14 @@ const struct call calls[] = {
 	{ "kvd_trace", CALL_LOCAL, trace },
 };
 const unsigned int call_count = sizeof(calls) / sizeof(calls[0]);
+
+struct fake_server *calls_open(void)
+{
+	struct fake_server *server = fake_server_open(4, 4, 0, 0, NULL);
+
+	server->respond = calls_respond;
+	for (unsigned int i = 1; i < 4; i++)
+		fake_server_put(server, keys[i], i == 1 ? CALLS_LARGE_BYTES : 20, 0);
+	calls_reset();
+	return server;
+}

@@ -28,8 +28,11 @@ struct call {
 extern const struct call calls[];
 extern const unsigned int call_count;
 
-/* Stores the keys that the calls ask for. */
-void calls_put(struct fake_server *server);
+/*
+ * A server with the keys that the calls ask for, which answers as calls_respond() does, and a
+ * handle that is connected to it.
+ */
+struct fake_server *calls_open(void);
 
 /*
  * Whether none of the calls since calls_reset() has written a result to its caller: neither a

@@ -48,11 +48,9 @@ static void refuse_get(struct fake_server *p, struct wire_response *response)
 static int setup(void **state)
 {
 	(void)state;
-	server = fake_server_open(4, 4, 0, 0, NULL);
+	server = calls_open();
 	kvd = &server->kvd;
 	server->respond = respond;
-	calls_put(server);
-	calls_reset();
 	answer = WIRE_OK;
 	answer_flags = 0;
 	return 0;

@@ -31,11 +31,8 @@ static void accept_try(struct fake_device *fake)
 static int setup(void **state)
 {
 	(void)state;
-	server = fake_server_open(4, 4, 0, 0, NULL);
+	server = calls_open();
 	kvd = &server->kvd;
-	server->respond = calls_respond;
-	calls_put(server);
-	calls_reset();
 	return 0;
 }
 

@@ -58,15 +58,13 @@ static int setup(void **state)
 {
 	(void)state;
 	no_memory = false;
-	server = fake_server_open(2, 2, 0, 0, NULL);
+	server = calls_open();
 	kvd = &server->kvd;
-	server->respond = calls_respond;
 	fake_ops = kvd->dev->ops;
 	ops = *fake_ops;
 	ops.alloc_mem = alloc_mem;
 	ops.reg_mr = reg_mr;
 	kvd->dev->ops = &ops;
-	calls_put(server);
 	return 0;
 }
 

@@ -25,11 +25,8 @@ static char buffer[4096];
 static int setup(void **state)
 {
 	(void)state;
-	server = fake_server_open(4, 4, 0, 0, NULL);
+	server = calls_open();
 	kvd = &server->kvd;
-	server->respond = calls_respond;
-	calls_put(server);
-	calls_reset();
 	return 0;
 }
 

@@ -386,8 +386,8 @@ static enum activity worker_sleep(struct worker *worker)
  */
 static enum activity worker_rest(struct worker *worker)
 {
-	store_thread_clock(
-		&worker->store_thread); /* for windows_expire() after the next poll, too */
+	/* For windows_expire() after the next poll, too. */
+	store_thread_clock(&worker->store_thread);
 	copy_expire(worker);
 	store_thread_idle(&worker->store_thread);
 	held_show(worker);

@@ -19,12 +19,14 @@
 static int reg_buf_map(struct reg_buf *buf, size_t bytes)
 {
 	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int err;
 
 	if (base == MAP_FAILED)
 		return -errno;
 	if (madvise(base, bytes, MADV_DONTFORK)) {
+		err = -errno;
 		munmap(base, bytes);
-		return -errno;
+		return err;
 	}
 	*buf = (struct reg_buf){ .base = base, .bytes = bytes };
 	return 0;

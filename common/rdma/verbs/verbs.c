@@ -9,10 +9,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "common/rdma/mem.h"
 #include "common/util/log.h"
+#include "common/util/memlock.h"
 
 /* Async events that one call may take without a result; those left keep the fd readable. */
 #define ASYNC_EVENTS_PER_CALL_MAX 64
@@ -98,19 +98,12 @@ static void verbs_dealloc_pd(struct ibv_pd *pd)
 
 static void reg_mr_error_log(size_t length, int err)
 {
-	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	char why[MEMLOCK_WHY_BYTES] = "";
 
-	getrlimit(RLIMIT_MEMLOCK, &limit);
+	if (err == -ENOMEM)
+		memlock_why(why);
 	errno = -err;
-	if (err == -ENOMEM && limit.rlim_cur != RLIM_INFINITY)
-		log_error("can't register %zu KiB of memory: this process may lock %llu KiB "
-			  "(RLIMIT_MEMLOCK), and all memory that it registers counts; raise the "
-			  "limit with `ulimit -l unlimited` in the shell, LimitMEMLOCK=infinity in "
-			  "the systemd unit, or '* - memlock unlimited' in "
-			  "/etc/security/limits.conf",
-			  length / 1024, (unsigned long long)limit.rlim_cur / 1024);
-	else
-		log_error("can't register %zu KiB of memory: %m", length / 1024);
+	log_error("can't register %zu KiB of memory: %m%s", length / 1024, why);
 }
 
 static int verbs_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access,

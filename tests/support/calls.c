@@ -67,14 +67,31 @@ static enum kvd_status getv(struct kvd *kvd)
 	return kvd_getv(kvd, &keys[2], 8, iov, 2, &results.item);
 }
 
+static enum kvd_status getv_large(struct kvd *kvd)
+{
+	const struct iovec iov[2] = { { found, 10 }, { found + 10, sizeof(found) - 10 } };
+
+	return kvd_getv(kvd, &keys[1], 8, iov, 2, &results.item);
+}
+
 static enum kvd_status get_by_request(struct kvd *kvd)
 {
 	return kvd_get_by_request(kvd, &keys[2], 8, found, 100, &results.item);
 }
 
+static enum kvd_status get_by_request_large(struct kvd *kvd)
+{
+	return kvd_get_by_request(kvd, &keys[1], 8, found, sizeof(found), &results.item);
+}
+
 static enum kvd_status get_and_touch(struct kvd *kvd)
 {
 	return kvd_get_and_touch(kvd, &keys[2], 8, 5, found, 100, &results.item);
+}
+
+static enum kvd_status get_and_touch_large(struct kvd *kvd)
+{
+	return kvd_get_and_touch(kvd, &keys[1], 8, 5, found, sizeof(found), &results.item);
 }
 
 static enum kvd_status get_many(struct kvd *kvd)
@@ -264,16 +281,19 @@ const struct call calls[] = {
 	{ "kvd_get", CALL_LOOKUP, get },
 	{ "kvd_get of a large value", CALL_LOOKUP, get_large },
 	{ "kvd_getv", CALL_LOOKUP, getv },
+	{ "kvd_getv of a large value", CALL_LOOKUP, getv_large },
 	{ "kvd_get_many", CALL_LOOKUP, get_many },
 	{ "kvd_exists_many", CALL_LOOKUP, exists_many },
 	{ "kvd_exists_leading", CALL_LOOKUP, exists_leading },
 	{ "kvd_get_by_request", CALL_REQUEST, get_by_request },
+	{ "kvd_get_by_request of a large value", CALL_REQUEST, get_by_request_large },
 	{ "kvd_flush_done", CALL_REQUEST, flush_done },
 	{ "kvd_scan", CALL_REQUEST, scan },
 	{ "kvd_ping", CALL_REQUEST, kvd_ping },
 	{ "kvd_server_stats", CALL_REQUEST, server_stats },
 	{ "kvd_client_list", CALL_REQUEST, client_list },
 	{ "kvd_get_and_touch", CALL_CHANGE, get_and_touch },
+	{ "kvd_get_and_touch of a large value", CALL_CHANGE, get_and_touch_large },
 	{ "kvd_put", CALL_CHANGE, put },
 	{ "kvd_put of a large value", CALL_CHANGE, put_large },
 	{ "kvd_putv", CALL_CHANGE, putv },

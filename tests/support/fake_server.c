@@ -193,6 +193,15 @@ static enum ibv_wc_status fake_server_read(struct fake_device *fake, const struc
 	return IBV_WC_SUCCESS;
 }
 
+/* The item is its own copy. */
+static void respond_copy(const struct fake_server *server, uint64_t key,
+			 struct wire_response *response)
+{
+	response->flags |= WIRE_R_COPY;
+	response->slot = slot_make(0, key_lookup(server, key)->offset, SLOT_UNIT);
+	response->copy_seed = server->geometry.incarnation;
+}
+
 /* As on a real server, an expired item is not found. */
 static void respond_get(struct fake_server *server, const struct request *request,
 			struct wire_response *response, uint8_t *value)
@@ -209,10 +218,17 @@ static void respond_get(struct fake_server *server, const struct request *reques
 	if (item->expires && item->expires * 1000000000ull <= server->clock_ns)
 		return;
 	response->status = WIRE_OK;
-	response->value_len = item->value_len;
 	response->version = item->version;
 	response->expires = item->expires;
-	memcpy(value, item_value(item), item->value_len);
+	if (request->flags & WIRE_F_NO_VALUE) {
+		response->result = item->value_len;
+		return;
+	}
+	response->value_len = item->value_len;
+	if (item->value_len <= FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
+		memcpy(value, item_value(item), item->value_len);
+	else
+		respond_copy(server, key, response);
 }
 
 static void respond_hello(struct fake_server *server, struct wire_response *response,
@@ -317,7 +333,9 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 	if (server->hold_all) {
 		must(server->queued < FAKE_SERVER_QUEUE_MAX, "too many requests are outstanding");
 		server->queue[server->queued].head = response;
-		memcpy(server->queue[server->queued++].value, value, response.value_len);
+		if (!(response.flags & WIRE_R_COPY))
+			memcpy(server->queue[server->queued].value, value, response.value_len);
+		server->queued++;
 	} else if (request.op == WIRE_ACCESS && server->hold_access) {
 		must(!server->holding, "two ACCESS messages are outstanding");
 		server->held = response;

@@ -134,7 +134,9 @@ static const struct {
 	struct answer answers[12];
 } documented[] = {
 	{ "kvd_get_by_request", { NOT_FOUND, BUSY, PROTOCOL } },
+	{ "kvd_get_by_request of a large value", { NOT_FOUND, BUSY, PROTOCOL } },
 	{ "kvd_get_and_touch", { NOT_FOUND, BUSY, UNKNOWN, PROTOCOL } },
+	{ "kvd_get_and_touch of a large value", { NOT_FOUND, BUSY, UNKNOWN, PROTOCOL } },
 	{ "kvd_put",
 	  { NOT_FOUND, EXISTS, TOO_LARGE, NO_SPACE, BUSY, PINNED, PIN_TOO_LONG, UNKNOWN,
 	    PROTOCOL } },

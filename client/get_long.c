@@ -219,11 +219,34 @@ static enum kvd_status change_is_unknown(struct kvd *handle)
 				handle->dev->address);
 }
 
+/*
+ * NULL, or what is wrong. Only what has a number can have been executed before, and where no value
+ * was asked for there is no copy.
+ */
+static const char *answer_check(const struct flight *f, const struct response *response)
+{
+	if (response->status)
+		return NULL;
+	if (response->flags & WIRE_R_REPEATED && !f->rpc.change)
+		return "a GET without a number was executed before";
+	if (response->flags & WIRE_R_COPY && f->lookup.exists)
+		return "a copy where no value was asked for";
+	return NULL;
+}
+
 void get_response(struct kvd *handle, struct flight *f, const struct response *response)
 {
+	const char *error = answer_check(f, response);
 	enum kvd_status status;
 	struct kvd_item about;
 
+	if (error) {
+		get_end(handle, f,
+			handle_fail(handle, KVD_ERR_PROTOCOL,
+				    "malformed response from the server at %s: %s",
+				    handle->dev->address, error));
+		return;
+	}
 	/* It did not fit the response to a batch. */
 	if (response->status == WIRE_TOO_LARGE && !f->alone) {
 		get_alone(handle, f);

@@ -78,6 +78,7 @@ struct connection {
 	uint32_t chain_max;   /* it may have so many, or more: see chain_room() */
 	uint32_t ring_head, ring_tail;
 	bool ring_small; /* a READ did not fit: make it larger when it is empty */
+	bool ring_stuck; /* there was no memory for that: READ in pieces what does not fit */
 	struct reg_buf ring;
 
 	/* From the server's welcome. */

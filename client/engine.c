@@ -53,6 +53,7 @@ static void ring_grow(struct kvd *handle)
 	conn->ring_small = false;
 	if (conn->ring.bytes < RING_BYTES_MAX)
 		ring_resize(handle, RING_BYTES_MAX);
+	conn->ring_stuck = conn->ring.bytes < RING_BYTES_MAX;
 }
 
 /* Those that wait for room to READ, in order, as far as there is some. */

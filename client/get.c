@@ -147,7 +147,8 @@ static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 		lookup_stale(handle, l);
 		return false;
 	}
-	if (bytes >= TRANSFER_DIRECT_MIN && (bytes > RING_BYTES_MAX || value_is_direct(handle, f)))
+	if (bytes >= TRANSFER_DIRECT_MIN &&
+	    (ring_is_short(&handle->conn, bytes) || value_is_direct(handle, f)))
 		item_transfer(handle, f, slot_offset(slot), bytes);
 	else if (!read_add(handle, f, slot_offset(slot), bytes))
 		read_wait(handle, f, bytes);

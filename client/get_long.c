@@ -131,6 +131,17 @@ static void touch_done(struct flight *f, uint64_t version)
 	f->rpc.head.ttl = 0;
 }
 
+static void copy_begin(struct kvd *handle, struct flight *f)
+{
+	if (ring_is_short(&handle->conn, f->large_bytes)) {
+		f->phase = PHASE_COPY_LARGE;
+		transfer_start(handle, f);
+	} else {
+		f->phase = PHASE_COPY;
+		small_read(handle, f);
+	}
+}
+
 /* READs the copy that the server made of a large value; its sum has a seed of its own. */
 static void copy_read(struct kvd *handle, struct flight *f, const struct response *response)
 {
@@ -153,13 +164,7 @@ static void copy_read(struct kvd *handle, struct flight *f, const struct respons
 	f->copy_seed = response->copy_seed;
 	f->large_offset = offset;
 	f->large_bytes = bytes;
-	if (bytes > RING_BYTES_MAX) {
-		f->phase = PHASE_COPY_LARGE;
-		transfer_start(handle, f);
-	} else {
-		f->phase = PHASE_COPY;
-		small_read(handle, f);
-	}
+	copy_begin(handle, f);
 }
 
 /* @value: NULL if it is in the caller's buffer; @item: NULL if the copy did not verify. */
@@ -322,7 +327,7 @@ void long_ready(struct kvd *handle, struct flight *f)
 {
 	f->place = PLACE_NONE;
 	if (f->phase == PHASE_COPY)
-		small_read(handle, f);
+		copy_begin(handle, f);
 	else if (f->has_transfer)
 		transfer_post(handle, f);
 	else

@@ -40,6 +40,12 @@ static inline void read_prefetch(const struct kvd *handle, uint64_t offset, uint
 	prefetch_line(from + bytes - 1);
 }
 
+/* Whether so much is READ in pieces, since the ring has no room for it, even if it is empty. */
+static inline bool ring_is_short(const struct connection *conn, uint64_t bytes)
+{
+	return bytes > RING_BYTES_MAX || (conn->ring_stuck && bytes > conn->ring.bytes);
+}
+
 /*
  * Takes memory of the ring for a READ. What is taken is in the order of the READs, so it is free
  * again from ring_tail on. False: there is no room now. The ring is never full, so that the same

@@ -203,6 +203,68 @@ static void buffers_that_can_not_grow(void **state)
 	stop_counting();
 }
 
+/* The same of values that need only one READ where there is memory; others are not held up. */
+static void a_ring_that_can_not_grow(void **state)
+{
+	static const char *const names[] = { "middle", "small", "longer", "large" };
+	static const uint32_t lens[] = { 30000, 100, 60000, 350000 };
+	static uint8_t values[4][350000];
+	struct kvd_get_request list[4];
+	unsigned int i, left = 1000;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		other_put(names[i], value + i, lens[i]);
+		list[i] = (struct kvd_get_request){
+			names[i],	   strlen(names[i]), values[i],
+			sizeof(values[i]), KVD_ERR_BUSY,     { 0 },
+		};
+	}
+	count_registered(10000);
+	assert_int_equal(kvd_get_many(kvd, list, 4), KVD_OK);
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(list[i].status, KVD_OK);
+		assert_memory_equal(values[i], value + i, lens[i]);
+		assert_get(names[i], value + i, lens[i]);
+	}
+	/* The server's copies, too. */
+	memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));
+	loopback->after_read = tear_bucket;
+	loopback->arg = &left;
+	for (i = 0; i < 4; i++)
+		assert_get(names[i], value + i, lens[i]);
+	assert_int_equal(kvd->stats.fallbacks, 4);
+	loopback->after_read = NULL;
+	assert_int_equal(registered_most, 0);
+
+	registered_limit = SIZE_MAX;
+	assert_get("middle", value, 30000);
+	assert_true(registered_most > 0);
+	reset_stats();
+	assert_get("longer", value + 2, 60000);
+	assert_get("longer", value + 2, 60000);
+	assert_cost(3, 0, 0);
+	stop_counting();
+}
+
+/* The first READ of a handle that is too long is that of a copy. */
+static void a_copy_and_a_ring_that_can_not_grow(void **state)
+{
+	unsigned int left = 1000;
+
+	(void)state;
+	other_put("key", value, 30000);
+	count_registered(10000);
+	loopback->after_read = tear_bucket;
+	loopback->arg = &left;
+	assert_get("key", value, 30000);
+	assert_int_equal(kvd->stats.fallbacks, 1);
+	assert_int_equal(registered_most, 0);
+	registered_limit = SIZE_MAX;
+	assert_get("key", value, 30000);
+	stop_counting();
+}
+
 /* The longest item whose length fits a slot, one longer, and some READ in pieces. */
 static void long_items(void **state)
 {
@@ -503,6 +565,8 @@ int main(void)
 		CASE(long_items),
 		CASE(bounce_memory_grows_and_is_given_back),
 		CASE(buffers_that_can_not_grow),
+		CASE(a_ring_that_can_not_grow),
+		CASE(a_copy_and_a_ring_that_can_not_grow),
 		CASE(long_items_being_changed),
 		CASE(a_buffer_too_small),
 		CASE(many),

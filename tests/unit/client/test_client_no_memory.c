@@ -21,7 +21,7 @@ static struct kvd *kvd;
 static struct device_ops ops;
 static const struct device_ops *fake_ops;
 static bool no_memory;
-static const uint64_t keys[] = { 0, 1, 2, 3 };
+static const uint64_t keys[] = { 0, 1, 2, 3, 4 };
 static uint8_t found[CALLS_LARGE_BYTES], large[CALLS_LARGE_BYTES];
 static struct kvd_item item;
 static unsigned int traced;
@@ -54,12 +54,20 @@ static int reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, s
 	return no_memory ? -ENOMEM : fake_ops->reg_mr(pd, mem, access, mr);
 }
 
+static void tear(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	(void)p, (void)bytes;
+	if (offset < FAKE_SERVER_REGION_BYTES / 4)
+		to[16] ^= 1;
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	no_memory = false;
 	server = calls_open();
 	kvd = &server->kvd;
+	fake_server_put(server, 4, 30000, 0);
 	fake_ops = kvd->dev->ops;
 	ops = *fake_ops;
 	ops.alloc_mem = alloc_mem;
@@ -83,11 +91,26 @@ static enum kvd_status get_large(void)
 	return kvd_get(kvd, &keys[1], 8, found, sizeof(found), &item);
 }
 
+static enum kvd_status get_middle(void)
+{
+	return kvd_get(kvd, &keys[4], 8, found, sizeof(found), &item);
+}
+
 static enum kvd_status getv_large(void)
 {
 	const struct iovec iov[2] = { { found, 100 }, { found + 100, sizeof(found) - 100 } };
 
 	return kvd_getv(kvd, &keys[1], 8, iov, 2, &item);
+}
+
+static enum kvd_status get_by_request(void)
+{
+	return kvd_get_by_request(kvd, &keys[1], 8, found, sizeof(found), &item);
+}
+
+static enum kvd_status get_and_touch(void)
+{
+	return kvd_get_and_touch(kvd, &keys[1], 8, 5, found, sizeof(found), &item);
 }
 
 static enum kvd_status put_large(void)
@@ -153,6 +176,34 @@ static enum kvd_status submit_get(void)
 
 	submit_first();
 	kvd_prep_get(&op, &keys[1], 8, found, sizeof(found));
+	return submitted(&op);
+}
+
+static enum kvd_status submit_get_pieces(void)
+{
+	const struct iovec iov[2] = { { found, 100 }, { found + 100, sizeof(found) - 100 } };
+	struct kvd_op op;
+
+	submit_first();
+	kvd_prep_getv(&op, &keys[1], 8, iov, 2);
+	return submitted(&op);
+}
+
+static enum kvd_status submit_get_by_request(void)
+{
+	struct kvd_op op;
+
+	submit_first();
+	kvd_prep_get_by_request(&op, &keys[1], 8, found, sizeof(found));
+	return submitted(&op);
+}
+
+static enum kvd_status submit_get_and_touch(void)
+{
+	struct kvd_op op;
+
+	submit_first();
+	kvd_prep_get_and_touch(&op, &keys[1], 8, 5, found, sizeof(found));
 	return submitted(&op);
 }
 
@@ -243,13 +294,19 @@ static const struct {
 	enum kvd_status (*run)(void);
 	bool of_thread; /* so is its text */
 } with_memory[] = {
+	{ "kvd_get of a middle value", get_middle, false },
 	{ "kvd_get of a large value", get_large, false },
 	{ "kvd_getv of a large value", getv_large, false },
 	{ "kvd_get_many of a large value", get_many, false },
+	{ "kvd_get_by_request of a large value", get_by_request, false },
+	{ "kvd_get_and_touch of a large value", get_and_touch, false },
 	{ "kvd_put of a large value", put_large, false },
 	{ "kvd_putv of a large value", putv_large, false },
 	{ "kvd_submit", submit, false },
 	{ "kvd_submit of a GET of a large value", submit_get, false },
+	{ "kvd_submit of a GET of a large value in pieces", submit_get_pieces, false },
+	{ "kvd_submit of a GET_BY_REQUEST of a large value", submit_get_by_request, false },
+	{ "kvd_submit of a GET_AND_TOUCH of a large value", submit_get_and_touch, false },
 	{ "kvd_submit of a PUT of a large value", submit_put, false },
 	{ "kvd_register", register_memory, false },
 	{ "kvd_alloc", alloc, false },
@@ -273,7 +330,8 @@ static void assert_goes_on(void)
 	assert_string_equal(info.connection, "up");
 }
 
-static void each(void **state)
+/* @asks: no bucket verifies, so that each GET asks the server. */
+static void try_each(void **state, bool asks)
 {
 	enum kvd_status status;
 	const char *text;
@@ -282,6 +340,7 @@ static void each(void **state)
 	for (i = 0; i < sizeof(with_memory) / sizeof(with_memory[0]); i++) {
 		if (i && teardown(state) + setup(state))
 			fail();
+		server->after_read = asks ? tear : NULL;
 		traced = 0;
 		memset(&item, 0, sizeof(item));
 		/* A text of before must not pass for the call's. */
@@ -300,6 +359,16 @@ static void each(void **state)
 				 kvd_error(kvd));
 		assert_int_equal(kvd->bounces, 0);
 	}
+}
+
+static void each(void **state)
+{
+	try_each(state, false);
+}
+
+static void each_that_asks(void **state)
+{
+	try_each(state, true);
 }
 
 /* The calls that need none: a handle that is open has what short values take. */
@@ -332,6 +401,7 @@ int main(void)
 	};
 	const struct CMUnitTest tests[] = {
 		CASE(each),
+		CASE(each_that_asks),
 		CASE(others),
 	};
 

@@ -97,7 +97,7 @@ cache_aside() {
 			return 1
 	done
 	[ "$(kvctl get report)" = 'the report' ] &&
-		! kvctl get report:computing >"$out"
+		expect 1 'not found' get report:computing
 }
 
 # commands...: sends them to the server on libuv, and prints as many answers

@@ -51,7 +51,7 @@ start_fails() {
 
 # A client on this host maps the region's file; that works with pages of any size.
 serves() {
-	expect 0 '' put key value && expect 0 '^value' get key
+	expect 0 '^$' put key value && expect 0 '^value$' get key
 }
 
 # number, level: lines of that level about the region since the server started

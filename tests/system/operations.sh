@@ -20,15 +20,15 @@ version_of() {
 }
 
 add_and_replace() {
-	expect 1 'not found' replace a one && expect 0 '' add a one && holds a one &&
-		expect 2 'exists' add a two && holds a one && expect 0 '' replace a three &&
+	expect 1 'not found' replace a one && expect 0 '^$' add a one && holds a one &&
+		expect 2 'exists' add a two && holds a one && expect 0 '^$' replace a three &&
 		holds a three
 }
 
 compare_and_swap() {
 	local version
-	expect 0 '' put c first && version=$(version_of c) && [ -n "$version" ] || return 1
-	expect 0 '' cas c "$version" second && holds c second &&
+	expect 0 '^$' put c first && version=$(version_of c) && [ -n "$version" ] || return 1
+	expect 0 '^$' cas c "$version" second && holds c second &&
 		expect 2 'version' cas c "$version" third && holds c second &&
 		expect 1 'not found' cas nokey "$version" third
 }
@@ -69,8 +69,8 @@ expiry() {
 }
 
 touching() {
-	kvctl -e 5 put t short && expect 0 '' touch t 3600 && expect 0 '^short$' gat t 3600 &&
-		kvctl -e 3600 put u long && expect 0 '' touch u 1 && wait_until 10 gone u &&
+	kvctl -e 5 put t short && expect 0 '^$' touch t 3600 && expect 0 '^short$' gat t 3600 &&
+		kvctl -e 3600 put u long && expect 0 '^$' touch u 1 && wait_until 10 gone u &&
 		expect 1 'not found' touch u 1 && expect 1 'not found' gat u 1 && sleep 4 &&
 		holds t short
 }
@@ -82,7 +82,7 @@ touch_for_ever() {
 
 scan_all() {
 	local n
-	expect 0 '' flush || return 1
+	expect 0 '^$' flush || return 1
 	for n in $(seq 40); do kvctl put "s$n" "value$n"; done
 	for n in $(seq 5); do kvctl put "other$n" x; done
 	[ "$(kvctl scan | sort -u | wc -l)" = 45 ] &&
@@ -93,19 +93,19 @@ scan_all() {
 # Keys so long that a response has room for three of them.
 scan_pages() {
 	local n
-	expect 0 '' flush || return 1
+	expect 0 '^$' flush || return 1
 	for n in $(seq 8); do kvctl put "$(printf '%01000d' "$n")" x || return 1; done
 	[ "$(kvctl scan | sort -u | wc -l)" = 8 ] && [ "$(kvctl scan | wc -l)" = 8 ]
 }
 
 flush() {
-	kvctl put x old && expect 0 '' flush && gone x && stat_is items 0 && kvctl put x new &&
+	kvctl put x old && expect 0 '^$' flush && gone x && stat_is items 0 && kvctl put x new &&
 		holds x new
 }
 
 # With a delay: items that exist then are removed, and later ones stay.
 flush_later() {
-	kvctl put x old && expect 0 '' flush 2 && holds x old && wait_until 10 gone x &&
+	kvctl put x old && expect 0 '^$' flush 2 && holds x old && wait_until 10 gone x &&
 		kvctl put x new && sleep 1 && holds x new
 }
 

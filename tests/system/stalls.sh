@@ -148,7 +148,7 @@ stop_in_pull() {
 	pids+=("$puller")
 	wait_until "$DEADLINE_S" stopped_or_ended "$puller" && is_stopped "$puller" &&
 		{ [ "$device" = verbs ] || expect 1 'not found' get kkkkk; } &&
-		expect 0 '' put other value && expect 0 '^value$' get other && return 0
+		expect 0 '^$' put other value && expect 0 '^value$' get other && return 0
 	cat "$tmp/puller"
 	return 1
 }

@@ -196,6 +196,9 @@ $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 # What test_client_nth lets fail.
 WRAPPED := malloc calloc realloc mmap memfd_create eventfd epoll_create1 timerfd_create socket
 $(B)/tests/unit/client/test_client_nth: K_LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
+# What test_client_open does instead of looking for RDMA devices.
+$(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
+	-Wl,--wrap=device_verbs_present
 # A server and a client of which any call can be made to fail, and lists of their calls.
 NTH_WRAP = $(shell sed -n 's/^\tX.\([a-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
 $(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver.a

@@ -28,6 +28,15 @@ static enum kvd_status softnic_failed(struct kvd *handle, const char *path, int 
 			   strerror(-err));
 }
 
+static const char *verbs_remedy(int err)
+{
+	if (err == -EACCES || err == -EPERM)
+		return "check the permissions of /dev/infiniband";
+	if (connect_is_shortage(err))
+		return "check the limits of this process (`ulimit -a`)";
+	return "check the name or address, and that `ping` reaches it";
+}
+
 static enum kvd_status verbs_failed(struct kvd *handle, const char *url, int err)
 {
 	char name[IBV_SYSFS_NAME_MAX];
@@ -43,8 +52,8 @@ static enum kvd_status verbs_failed(struct kvd *handle, const char *url, int err
 				   "%s: the route to this host leads over no RDMA device; `rdma "
 				   "link` shows those there are",
 				   url);
-	return handle_fail(handle, connect_status(err), "%s can't be reached by RDMA: %s", url,
-			   strerror(-err));
+	return handle_fail(handle, connect_status(err), "%s can't be reached by RDMA: %s; %s", url,
+			   strerror(-err), verbs_remedy(err));
 }
 
 enum kvd_status device_get(struct kvd *handle, const char *url)

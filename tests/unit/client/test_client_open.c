@@ -4,6 +4,7 @@
  * RDMA device, nobody who answers. Each has its status, and a text that names the place and what to
  * do. And which options it takes.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -217,6 +219,24 @@ static void no_permission_for_its_folder(void **state)
 			 0);
 }
 
+static void no_descriptor(void **state)
+{
+	const struct rlimit none = { 0, 0 };
+	int status;
+	pid_t pid;
+
+	(void)state;
+	make_socket();
+	assert_int_equal(listen(listener, 1), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(setrlimit(RLIMIT_NOFILE, &none) ||
+		      open_differs(url, KVD_ERR_NO_MEMORY, path, "Too many open files"));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* A socket on which somebody listens, and takes no connection, or takes it and says nothing. */
 static void nobody_answers(void **state)
 {
@@ -284,6 +304,68 @@ static void it_is_not_kvd(void **state)
 			 0);
 }
 
+/*
+ * Opening a device over RDMA, which this host need not have: the linker leads the calls of the
+ * library here (Makefile).
+ */
+static int verbs_error; /* 0: what there is decides */
+static bool verbs_present;
+
+int __real_verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+		      int timeout_ms);
+int __wrap_verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+		      int timeout_ms);
+int __wrap_verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+		      int timeout_ms)
+{
+	return verbs_error ? verbs_error : __real_verbs_open(dev, addr, role, timeout_ms);
+}
+
+bool __real_device_verbs_present(char *name);
+bool __wrap_device_verbs_present(char *name);
+bool __wrap_device_verbs_present(char *name)
+{
+	if (!verbs_error)
+		return __real_device_verbs_present(name);
+	if (verbs_present)
+		strcpy(name, "rdma0");
+	return verbs_present;
+}
+
+static void no_way_by_rdma(void **state)
+{
+	static const struct {
+		int error;
+		bool present;
+		enum kvd_status want;
+		const char *what, *remedy;
+	} failures[] = {
+		{ -ENODEV, false, KVD_ERR_DEVICE, "has no RDMA device", "use softnic:///PATH" },
+		{ -ENODEV, true, KVD_ERR_DEVICE, "leads over no RDMA device", "`rdma link`" },
+		{ -EHOSTUNREACH, true, KVD_ERR_UNREACHABLE, "No route to host", "`ping`" },
+		{ -EHOSTUNREACH, false, KVD_ERR_UNREACHABLE, "No route to host", "`ping`" },
+		{ -EADDRNOTAVAIL, true, KVD_ERR_UNREACHABLE, "Cannot assign", "`ping`" },
+		{ -ETIMEDOUT, true, KVD_ERR_TIMEOUT, "timed out", "`ping`" },
+		{ -EACCES, true, KVD_ERR_REFUSED, "Permission denied", "/dev/infiniband" },
+		{ -EPERM, true, KVD_ERR_REFUSED, "not permitted", "/dev/infiniband" },
+		{ -EMFILE, true, KVD_ERR_NO_MEMORY, "Too many open files", "`ulimit -a`" },
+		{ -ENOMEM, true, KVD_ERR_NO_MEMORY, "Cannot allocate memory", "`ulimit -a`" },
+	};
+	static const char address[] = "rdma://10.9.8.7:7471";
+	int failed = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		verbs_error = failures[i].error;
+		verbs_present = failures[i].present;
+		failed += open_differs(address, failures[i].want, failures[i].what,
+				       failures[i].remedy);
+		failed += open_differs(address, failures[i].want, address, "RDMA");
+	}
+	verbs_error = 0;
+	assert_int_equal(failed, 0);
+}
+
 static void no_rdma_device(void **state)
 {
 	char name[IBV_SYSFS_NAME_MAX];
@@ -305,6 +387,7 @@ int main(void)
 		cmocka_unit_test(defaults_of_options),
 		cmocka_unit_test(urls_that_are_none),
 		CASE(nobody_answers),
+		CASE(no_descriptor),
 		CASE(it_closes_the_connection),
 		CASE(it_is_not_kvd),
 		CASE(no_socket),
@@ -313,6 +396,7 @@ int main(void)
 		CASE(no_permission_for_the_socket),
 		CASE(no_permission_for_its_folder),
 		CASE(no_rdma_device),
+		cmocka_unit_test(no_way_by_rdma),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,10 @@ static void texts_that_do_not_fit(void **state)
 		kvd_server_stats,
 		kvd_client_list,
 	};
+	static const char *const needs[] = {
+		"the statistics need more than",
+		"the list needs more than",
+	};
 	size_t i, len, size;
 	char text[32];
 
@@ -246,8 +250,10 @@ static void texts_that_do_not_fit(void **state)
 			assert_int_equal(text[size], 'x');
 			if (!want)
 				assert_string_equal(text, "a 1\nbc 22\n");
+			else if (size)
+				assert_non_null(strstr(kvd_error(kvd), needs[i]));
 			else
-				assert_true(strlen(kvd_error(kvd)) > 0);
+				assert_non_null(strstr(kvd_error(kvd), "no room for the "));
 		}
 		assert_int_equal(texts[i](kvd, NULL, 10, &len), KVD_ERR_INVALID);
 		assert_int_equal(texts[i](kvd, text, sizeof(text), NULL), KVD_OK);
@@ -265,12 +271,16 @@ static void refuse_busy(struct fake_server *p, struct wire_response *response)
 static void next_line_again(struct fake_server *p, struct wire_response *response)
 {
 	(void)p;
-	response->next_line = 7;
+	if (response->op == WIRE_STATS)
+		response->next_line = 7;
+	else
+		response->cursor = 7;
 }
 
 static void texts_that_are_refused(void **state)
 {
-	(void)state;
+	char text[100];
+
 	server->before_response = refuse_busy;
 	assert_int_equal(stats(), KVD_ERR_BUSY);
 	server->before_response = NULL;
@@ -278,7 +288,68 @@ static void texts_that_are_refused(void **state)
 	/* A page that does not get on would never end. */
 	server->before_response = next_line_again;
 	assert_int_equal(stats(), KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "fake server sent the same statistics twice"));
 	assert_int_equal(stats(), KVD_ERR_DISCONNECTED);
+	if (teardown(state) + setup(state))
+		fail();
+	server->before_response = next_line_again;
+	assert_int_equal(kvd_client_list(kvd, text, sizeof(text), NULL), KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "fake server sent the same list twice"));
+}
+
+/* All of kvd_info(), with a bucket cache and without; the connection's states are below. */
+static void what_a_handle_is_connected_to(void **state)
+{
+	struct kvd_options options;
+	struct kvd_info info;
+
+	for (unsigned int cached = 0; cached < 2; cached++) {
+		teardown(state);
+		kvd_options_init(&options);
+		options.cache_bytes = cached ? 5000 : 0;
+		server = fake_server_open(3, 6, 50, 1000, &options);
+		kvd = &server->kvd;
+		fake_ops = kvd->dev->ops;
+		memset(&info, 0, sizeof(info));
+		kvd_info(kvd, &info);
+		assert_string_equal(info.device_kind, "softnic");
+		assert_string_equal(info.device_name, "fake server");
+		assert_non_null(strstr(info.device_why, "asks for it"));
+		assert_true(info.incarnation == server->geometry.incarnation);
+		assert_int_equal(info.region_bytes, FAKE_SERVER_REGION_BYTES);
+		assert_int_equal(info.value_max, server->geometry.value_max);
+		assert_int_equal(info.window, 6);
+		assert_int_equal(info.request_bytes, FAKE_SERVER_BUFFER_BYTES);
+		assert_int_equal(info.cache_bytes, cached ? 4096 : 0);
+		assert_int_equal(info.buckets, 8);
+		assert_int_equal(info.access_rate, 50);
+		assert_string_equal(info.connection, "up");
+		assert_int_equal(info.reconnects, 0);
+	}
+}
+
+static void accept_try(struct fake_device *fake)
+{
+	fake_device_event(fake, CM_ESTABLISHED, 0);
+}
+
+/* A device that takes no request for a notification is a loss, as any other failure of it. */
+static void arming_a_device_that_fails(void **state)
+{
+	for (unsigned int reconnect = 0; reconnect < 2; reconnect++) {
+		if (teardown(state) + setup(state))
+			fail();
+		kvd->options.reconnect = reconnect;
+		server->fake.connect = accept_try;
+		assert_true(kvd_fd(kvd) >= 0);
+		real = server->fake.context.ops;
+		server->fake.context.ops.req_notify_cq = failing_req_notify_cq;
+		assert_int_equal(kvd_arm(kvd), reconnect ? KVD_OK : KVD_ERR_DISCONNECTED);
+		assert_non_null(strstr(kvd_error(kvd), "ibv_req_notify_cq"));
+		server->fake.context.ops = real;
+		assert_int_equal(ping(), reconnect ? KVD_OK : KVD_ERR_DISCONNECTED);
+		assert_int_equal(kvd_arm(kvd), reconnect ? KVD_OK : KVD_ERR_DISCONNECTED);
+	}
 }
 
 static void trace(void *user, const struct kvd_trace_event *event)
@@ -356,8 +427,9 @@ static void on_a_closed_handle(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_device_that_fails),    CASE(texts_that_do_not_fit),
-		CASE(texts_that_are_refused), CASE(on_a_lost_connection),
+		CASE(a_device_that_fails),	  CASE(texts_that_do_not_fit),
+		CASE(texts_that_are_refused),	  CASE(what_a_handle_is_connected_to),
+		CASE(arming_a_device_that_fails), CASE(on_a_lost_connection),
 		CASE(on_a_closed_handle),
 	};
 

@@ -1061,8 +1061,8 @@ size_t kvd_outstanding(const struct kvd *handle);
  * Ends an operation early. Does not block; the operation is handed back as any other.
  *
  * KVD_OK: it ends with KVD_ERR_CANCELED, and had no effect on the server.
- * KVD_ERR_BUSY: it has ended, or it is a change that was sent to the server: it ends as if it had
- * not been canceled.
+ * KVD_ERR_BUSY: it has ended, or it is a change or a GET with touch that was sent to the server: it
+ * ends as if it had not been canceled.
  * KVD_ERR_INVALID: it is not submitted to this handle.
  */
 enum kvd_status kvd_cancel(struct kvd *handle, struct kvd_op *op);

@@ -186,6 +186,54 @@ static void while_operations_are_outstanding(void **state)
 	assert_int_equal(kvd_arm(kvd), KVD_OK);
 }
 
+/*
+ * An operation of each kind that was sent, or READs: what changes nothing can be canceled, and the
+ * answer that comes later disturbs nothing. The others end as if they had not been.
+ */
+static void cancel_of_each_operation(void **state)
+{
+	static uint8_t value[20];
+	struct kvd_op op, *list[] = { &op }, *ended[1];
+	unsigned int code;
+	bool changes;
+
+	for (code = KVD_OP_GET; code <= KVD_OP_EXISTS; code++) {
+		if (code == KVD_OP_SCAN)
+			continue;
+		if (teardown(state) + setup(state))
+			fail();
+		changes = code != KVD_OP_GET && code != KVD_OP_GET_BY_REQUEST &&
+			  code != KVD_OP_PING && code != KVD_OP_EXISTS;
+		server->hold_all = server->fake.hold_reads = true;
+		kvd_prep(&op, (enum kvd_opcode)code, &key, 8);
+		if (code == KVD_OP_GET || code == KVD_OP_PUT || code == KVD_OP_GET_BY_REQUEST ||
+		    code == KVD_OP_GET_AND_TOUCH) {
+			op.value = value;
+			op.value_len = sizeof(value);
+		}
+		memset(value, 0, sizeof(value));
+		assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+		assert_int_equal(server->queued + server->fake.held_count, 1);
+		kvd->error[0] = '\0';
+		if (kvd_cancel(kvd, &op) != (changes ? KVD_ERR_BUSY : KVD_OK))
+			fail_msg("operation %u: %s", code, kvd_error(kvd));
+		assert_int_equal(!!strstr(kvd_error(kvd), "was sent"), changes);
+		assert_int_equal(kvd_poll(kvd, ended, 1), !changes);
+		server->hold_all = server->fake.hold_reads = false;
+		fake_server_answer(server, server->queued);
+		fake_device_release(&server->fake);
+		assert_int_equal(kvd_wait(kvd, ended, 1, 1, 20000), changes);
+		assert_int_equal(op.status, changes ? KVD_OK : KVD_ERR_CANCELED);
+		assert_int_equal(value[19], code == KVD_OP_GET_AND_TOUCH ? 2 : 0);
+		assert_int_equal(kvd_cancel(kvd, &op), KVD_ERR_INVALID);
+		/* The same one again, to its end. */
+		assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+		assert_int_equal(kvd_wait(kvd, ended, 1, 1, UINT32_MAX), 1);
+		assert_int_equal(op.status, KVD_OK);
+		assert_int_equal(kvd->conn.outstanding, 0);
+	}
+}
+
 /* Memory that operations use can't be ended, and does not end. */
 static void while_memory_is_used(void **state)
 {
@@ -232,6 +280,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(while_in_use),
 		CASE(while_operations_are_outstanding),
+		CASE(cancel_of_each_operation),
 		CASE(while_memory_is_used),
 		CASE(many_memories),
 	};

@@ -324,6 +324,31 @@ static void test_refused_files(void **state)
 	assert_int_equal(read_status(grant.grant_addr, 64, RKEY, true), IBV_WC_REM_ACCESS_ERR);
 }
 
+/* A file that two registrations name is open once, until the last of them is gone. */
+static void test_two_users(void **state)
+{
+	struct sn_context *ctx = dev_to_sn_context(server.dev);
+	uint32_t before = files();
+	int fd = memfd(65536, SEALS);
+	struct sn_file *first, *second;
+	char text[4] = "";
+	struct iovec to = { .iov_base = text, .iov_len = sizeof(text) };
+
+	(void)state;
+	assert_int_equal(pwrite(fd, "abcd", 4, 100), 4);
+	assert_int_equal(sn_file_get(ctx, fd, true, &first), 0);
+	assert_int_equal(sn_file_get(ctx, fd, true, &second), 0);
+	close(fd);
+	assert_ptr_equal(first, second);
+	assert_int_equal(files(), before + 1);
+	sn_file_put(ctx, first);
+	assert_int_equal(files(), before + 1);
+	assert_int_equal(sn_file_read(ctx, second, 100, &to, 1), 4);
+	assert_memory_equal(text, "abcd", 4);
+	sn_file_put(ctx, second);
+	assert_int_equal(files(), before);
+}
+
 /* A client that sends nonsense loses its connection. */
 static void test_malformed(void **state)
 {
@@ -1131,6 +1156,7 @@ int main(void)
 		TEST(test_bounds),
 		TEST(test_below),
 		TEST(test_refused_files),
+		TEST(test_two_users),
 		TEST(test_malformed),
 		TEST(test_flood),
 		TEST(test_many_registrations),

@@ -248,13 +248,18 @@ static inline void side_publish(struct link_side *mine, uint32_t bell)
 
 /*
  * Whether the peer wants to be woken for any of @events; true only once for each side_arm(). The
- * caller then sends one byte, and publishes nothing more before it has.
+ * caller then sends one byte, and publishes nothing more before it has. A peer that meanwhile arms
+ * anew, for other events only, stays armed.
  */
 static inline bool side_take_wake(struct link_side *theirs, uint32_t events)
 {
-	if (!(atomic_load_explicit(&theirs->wake, memory_order_seq_cst) & events))
-		return false;
-	return atomic_exchange_explicit(&theirs->wake, 0, memory_order_seq_cst) & events;
+	uint32_t wake = atomic_load_explicit(&theirs->wake, memory_order_seq_cst);
+
+	while (wake & events)
+		if (atomic_compare_exchange_weak_explicit(
+			    &theirs->wake, &wake, 0, memory_order_seq_cst, memory_order_seq_cst))
+			return true;
+	return false;
 }
 
 /* Asks for a wake-up; true if the one that was asked for before, if any, was or is being sent. */

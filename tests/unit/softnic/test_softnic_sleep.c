@@ -27,6 +27,8 @@
 #define ROUNDS 400000
 #define MEET_SPINS 1000
 #define LITMUS_MS 10000
+#define REARMS 3000000
+#define REARM_SPINS 8
 #define SLEEPS 300
 #define IDLE 40 /* connections beside the one that is used */
 
@@ -90,6 +92,39 @@ static void test_litmus(void **state)
 		lost += round > 1 && !woke[before] && !saw[before];
 	}
 	litmus_meet(1, round);
+	pthread_join(thread, NULL);
+	assert_int_equal(lost, 0);
+}
+
+/* Somebody else's publishing is for another event than the one that is asked for at last. */
+static struct link_side rearmed;
+static _Atomic bool publishing, done;
+
+static void *acks_run(void *arg)
+{
+	(void)arg;
+	atomic_store(&publishing, true);
+	while (!atomic_load(&done))
+		side_take_wake(&rearmed, LINK_WAKE_ACK);
+	return NULL;
+}
+
+static void test_arming_anew(void **state)
+{
+	uint32_t round, spins, lost = 0;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, acks_run, NULL), 0);
+	while (!atomic_load(&publishing))
+		sched_yield();
+	for (round = 0; round < REARMS && !lost; round++) {
+		side_arm(&rearmed, LINK_WAKE_EVENT | LINK_WAKE_ACK);
+		side_arm(&rearmed, LINK_WAKE_EVENT);
+		for (spins = 0; spins < REARM_SPINS; spins++)
+			lost += atomic_load(&rearmed.wake) != LINK_WAKE_EVENT;
+	}
+	atomic_store(&done, true);
 	pthread_join(thread, NULL);
 	assert_int_equal(lost, 0);
 }
@@ -294,6 +329,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_litmus),
+		cmocka_unit_test(test_arming_anew),
 		cmocka_unit_test(test_system_calls),
 		cmocka_unit_test(test_event_of_a_destroyed_queue_pair),
 	};

@@ -821,7 +821,7 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
  * Ownership. From kvd_submit() until it is handed back, an operation and the memory it points to
  * (key, value) belong to the library, and must not be changed or freed. Then they are the caller's:
  * the operation may be submitted again as it is, or prepared for another. kvd_close() hands nothing
- * back: after it, all are the caller's.
+ * back: after it, all are the caller's; prepare them anew before another handle gets them.
  *
  * Deadlines. An operation that has not ended timeout_ms after kvd_submit() ends with
  * KVD_ERR_TIMEOUT, when the library is next called.

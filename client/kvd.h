@@ -428,8 +428,8 @@ enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t k
  * kvd_get_by_request(), and
  *
  * KVD_ERR_INVALID: also if @ttl_s is too long.
- * KVD_ERR_BUFFER: the time to live was set nevertheless. KVD_ERR_BUSY: it was, unless the request
- * was refused: see Limits at the top.
+ * KVD_ERR_BUFFER, KVD_ERR_NO_MEMORY: the time to live was set nevertheless. KVD_ERR_BUSY: it was,
+ * unless the request was refused: see Limits at the top.
  * KVD_ERR_UNKNOWN: see the top.
  *
  * Cost: as kvd_get_by_request().

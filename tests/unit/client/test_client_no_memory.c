@@ -108,9 +108,15 @@ static enum kvd_status get_by_request(void)
 	return kvd_get_by_request(kvd, &keys[1], 8, found, sizeof(found), &item);
 }
 
+/* The server has touched it in any case. */
 static enum kvd_status get_and_touch(void)
 {
-	return kvd_get_and_touch(kvd, &keys[1], 8, 5, found, sizeof(found), &item);
+	unsigned int before = server->gets;
+	enum kvd_status status = kvd_get_and_touch(kvd, &keys[1], 8, 5, found, sizeof(found),
+						   &item);
+
+	assert_int_equal(server->gets, before + 1);
+	return status;
 }
 
 static enum kvd_status put_large(void)

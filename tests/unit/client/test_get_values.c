@@ -72,6 +72,26 @@ static void a_copy_taken_back(void **state)
 	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_OK);
 }
 
+/* Both times the time to live is set, though the value does not come. */
+static void a_touch_without_its_value(void **state)
+{
+	struct kvd_item item;
+
+	(void)state;
+	other_put("key", value, 60000);
+	assert_int_equal(kvd_get_and_touch(kvd, "key", 3, 1000, found, 59999, &item),
+			 KVD_ERR_BUFFER);
+	assert_int_equal(item.value_len, 60000);
+	assert_true(item.expires_s > 0);
+	assert_int_equal(item_of("key")->expires, item.expires_s);
+	loopback->after_read = damage_copy;
+	assert_int_equal(kvd_get_and_touch(kvd, "key", 3, 0, found, sizeof(found), NULL),
+			 KVD_ERR_BUSY);
+	assert_int_equal(item_of("key")->expires, 0);
+	loopback->after_read = NULL;
+	assert_get("key", value, 60000);
+}
+
 static void lead_astray(struct loopback *d, struct wire_response *response)
 {
 	(void)d;
@@ -560,6 +580,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_large_value_rewritten_all_the_time),
 		CASE(a_copy_taken_back),
+		CASE(a_touch_without_its_value),
 		CASE(a_copy_out_of_bounds),
 		CASE(no_memory_for_a_copy),
 		CASE(long_items),

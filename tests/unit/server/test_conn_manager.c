@@ -44,9 +44,10 @@ static uint64_t test_clock_ns(void)
 
 #define SECOND_NS 1000000000ull
 #define WORKERS 2
-#define CONNS 6
+#define CONNS 8
 #define EVENTS 200
 #define SRQ_DEPTH 64u
+#define OTHER_UID 61234
 
 static struct net net;
 static struct config config;
@@ -64,6 +65,7 @@ static unsigned int disconnects, qps_destroyed, ids_destroyed, rejects, accepts,
 static struct wire_reject rejected;
 static const struct ibv_srq *limit_of;
 static int accept_error, create_error;
+static uid_t peer_uid; /* of who connects */
 
 static unsigned int grace_periods, conns_destroyed;
 static struct ibv_qp qps[CONNS];
@@ -140,7 +142,7 @@ static int create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_att
 static int query_peer(struct cm_id *id, struct cm_peer *peer)
 {
 	(void)id;
-	*peer = (struct cm_peer){ .address = "10.0.0.1:5" };
+	*peer = (struct cm_peer){ .address = "10.0.0.1:5", .uid_known = true, .uid = peer_uid };
 	return 0;
 }
 
@@ -211,6 +213,7 @@ static int setup(void **state)
 	grace_periods = conns_destroyed = 0;
 	workers_stopped = false;
 	accept_error = create_error = 0;
+	peer_uid = OTHER_UID;
 	test_now = 1000 * SECOND_NS;
 	config.server.max_connections = CONNS - 2;
 	config.server.handshake_timeout = 10 * SECOND_NS;
@@ -565,6 +568,39 @@ static void refused(void **state)
 	assert_int_equal(conns_destroyed, n);
 }
 
+/* Administrators have places of their own beyond all others, and take none from these. */
+static void administrators(void **state)
+{
+	struct conn *other;
+
+	(void)state;
+	config.server.max_connections = 1;
+	for (unsigned int i = 0; i < WORKERS; i++)
+		workers[i].pollers[0].limits.admins_max = 2;
+	other = connected();
+	peer_uid = 0;
+	connected();
+	connected();
+	assert_int_equal(net.admins_count, 2);
+	add_connect();
+	assert_refused(WIRE_REJECT_FULL, "server.max_connections");
+	peer_uid = OTHER_UID;
+	add_connect();
+	assert_refused(WIRE_REJECT_FULL, "server.max_connections");
+	/* A place that becomes free is for anybody. */
+	worker_says(other, NOTE_FAILED);
+	flush_late();
+	finish(other);
+	connected();
+	assert_int_equal(net.stats.connections, 3);
+	assert_int_equal(net.admins_count, 2);
+	add_connect();
+	assert_refused(WIRE_REJECT_FULL, "server.max_connections");
+	workers_stopped = true;
+	conn_manager_free_all(&net);
+	assert_int_equal(net.admins_count, 0);
+}
+
 /* A queue pair that could not be accepted may have taken receives: it ends as all others do. */
 static void accept_fails(void **state)
 {
@@ -783,6 +819,7 @@ int main(void)
 		CASE(late_events),
 		CASE(hello_in_time),
 		CASE(refused),
+		CASE(administrators),
 		CASE(accept_fails),
 		CASE(srq_limit),
 		CASE(device_fails),

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changes that were sent when the connection was lost, and a server that keeps the answers to them:
+ * each is executed once, or the handle says that it does not know. Their numbers and bounds.
+ */
+#include "tests/support/heal_test.h"
+
+/* From now on the server knows the handle's identity. */
+static void number_changes(void)
+{
+	server->welcome.answers = 16;
+	kvd->sent.limit = 16;
+}
+
+static bool knows_it;
+
+static void greet(struct fake_server *p, struct wire_welcome *welcome)
+{
+	(void)p;
+	welcome->identity_known = knows_it;
+	welcome->change_last = recorded;
+}
+
+/* The connection is lost with the answers; @known: the server has the identity afterwards. */
+static void lose_answers(bool known)
+{
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+	knows_it = known;
+	server->greet = greet;
+}
+
+/* Changes that were sent and not answered are sent again and not executed again. */
+static void exactly_once(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	assert_int_equal(put(7), KVD_OK);
+	hold_puts(OPS);
+	assert_int_equal(changes, 1 + WINDOW);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < OPS; i++) {
+		assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(ops[i].item.version, i + 2);
+	}
+	assert_int_equal(changes, 1 + OPS);
+	assert_int_equal(twice, WINDOW);
+	assert_int_equal(stats().resent, WINDOW);
+	assert_int_equal(stats().repeated, WINDOW);
+	assert_int_equal(stats().unknown, 0);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+}
+
+/* The same of those behind one whose answer came. */
+static void exactly_once_behind_an_answer(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	hold_puts(WINDOW);
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, UINT32_MAX), 1);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < WINDOW; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, WINDOW);
+	assert_int_equal(twice, WINDOW - 1);
+	assert_int_equal(stats().resent, WINDOW - 1);
+}
+
+static void greet_narrow(struct fake_server *p, struct wire_welcome *welcome)
+{
+	greet(p, welcome);
+	welcome->window = 1;
+}
+
+/* A value that the server was to READ is sent with the message that the next one takes. */
+static void exactly_once_in_a_message(void **state)
+{
+	static uint8_t value[FAKE_SERVER_BUFFER_BYTES / 2 + 1];
+
+	(void)state;
+	number_changes();
+	kvd->conn.request_bytes = FAKE_SERVER_BUFFER_BYTES / 2;
+	server->hold_all = true;
+	kvd_prep_put(&ops[0], &keys[0], 8, value, sizeof(value), NULL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	assert_int_equal(change_flags, WIRE_F_PULL);
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(twice, 1);
+	assert_int_equal(change_flags, 0);
+}
+
+/* They are sent again one by one, if the new window is so small, although nothing else is sent. */
+static void exactly_once_one_by_one(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	hold_puts(WINDOW);
+	lose_answers(true);
+	server->greet = greet_narrow;
+	await_all();
+	for (i = 0; i < WINDOW; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, WINDOW);
+	assert_int_equal(twice, WINDOW);
+}
+
+/* The same, but the server has forgotten, or is another one. */
+static void a_forgotten_identity(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	hold_puts(OPS);
+	lose_answers(false);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, i < WINDOW ? KVD_ERR_UNKNOWN : KVD_OK);
+	assert_int_equal(twice, 0);
+	assert_int_equal(changes, OPS);
+}
+
+/* GETs that waited for the connection look where the new server has the keys, and find them. */
+static void unknown_changes_and_lookups(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	hold_puts(2);
+	fake_server_restart(server);
+	for (i = 0; i < OPS; i++)
+		fake_server_put(server, i, 20, 0);
+	lose_answers(false);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	for (i = 2; i < OPS; i++)
+		submit_get(i, i);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, i < 2 ? KVD_ERR_UNKNOWN : KVD_OK);
+}
+
+static unsigned int copies; /* so many GETs by request are answered with a copy */
+
+static void answer_with_copy(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op != WIRE_GET || !copies)
+		return;
+	copies--;
+	response->flags |= WIRE_R_COPY;
+	response->slot = slot_make(0, p->keys[0].offset, 128);
+}
+
+/* The touch was answered, so it is not done again; only the value is asked for. */
+static void a_loss_while_a_touched_copy_is_read(void **state)
+{
+	(void)state;
+	number_changes();
+	server->before_response = answer_with_copy;
+	copies = 1;
+	server->fake.hold_reads = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+	server->fake.hold_reads = false;
+	recorded = 1; /* the touch */
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(values[1][19], 1);
+	assert_int_equal(server->gets, 2);
+	assert_int_equal(kvd->sent.next, 2);
+}
+
+/* Whether what a GET with touch returns then is what it touched, is not known if that changed. */
+static void lose_a_touched_copy(void (*then)(struct fake_server *server), enum kvd_status status)
+{
+	number_changes();
+	server->before_response = answer_with_copy;
+	copies = 1;
+	server->fake.hold_reads = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	server->fake.hold_reads = false;
+	recorded = 1; /* the touch */
+	then(server);
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, status);
+	assert_int_equal(values[1][19], status ? 0 : 1);
+	assert_int_equal(stats().unknown, status == KVD_ERR_UNKNOWN);
+	assert_int_equal(stats().reconnects, 1);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
+static void replace_key(struct fake_server *p)
+{
+	fake_server_put(p, 1, 20, 0);
+}
+
+static void delete_key(struct fake_server *p)
+{
+	fake_server_delete(p, 1);
+}
+
+static void change_another_key(struct fake_server *p)
+{
+	fake_server_put(p, 2, 20, 0);
+}
+
+static void a_touched_item_is_replaced(void **state)
+{
+	(void)state;
+	lose_a_touched_copy(replace_key, KVD_ERR_UNKNOWN);
+}
+
+static void a_touched_item_is_deleted(void **state)
+{
+	(void)state;
+	lose_a_touched_copy(delete_key, KVD_ERR_UNKNOWN);
+}
+
+static void a_touched_item_stays(void **state)
+{
+	(void)state;
+	lose_a_touched_copy(change_another_key, KVD_OK);
+}
+
+/* A server that says fewer answers than there are changes without one: no more are numbered. */
+static void fewer_answers_than_before(void **state)
+{
+	(void)state;
+	kvd->sent.limit = 4;
+	kvd->sent.next = kvd->sent.first + 3;
+	assert_int_equal(changes_room(&kvd->sent), 1);
+	kvd->sent.limit = 2;
+	assert_int_equal(changes_room(&kvd->sent), 0);
+	kvd->sent.next = kvd->sent.first;
+}
+
+/* The number of a change that was given up is sent again as a PING, before later ones. */
+static void a_number_that_was_given_up(void **state)
+{
+	(void)state;
+	number_changes();
+	kvd->options.timeout_ms = 1;
+	server->hold_all = true;
+	assert_int_equal(put(1), KVD_ERR_TIMEOUT);
+	kvd->options.timeout_ms = 2000;
+	submit_put(0, 2);
+	assert_int_equal(kvd->sent.next - kvd->sent.first, 2);
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(server->pings, 1);
+	assert_int_equal(changes, 2);
+	assert_int_equal(twice, 1);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+	assert_int_equal(put(3), KVD_OK);
+	assert_int_equal(recorded, 3);
+}
+
+/* The number of changes without an answer is bounded by what the server keeps. */
+static void answers_bound_changes(void **state)
+{
+	(void)state;
+	server->welcome.answers = kvd->sent.limit = 2;
+	hold_puts(OPS);
+	assert_int_equal(server->queued, 2);
+	server->hold_all = false;
+	fake_server_answer(server, 2);
+	await_all();
+	assert_int_equal(changes, OPS);
+}
+
+/* The same of those that are submitted together, and could share a message. */
+static void answers_bound_batches(void **state)
+{
+	static const uint32_t limits[] = { 1, 2, 3, OPS - 1, OPS };
+	unsigned int i, l;
+
+	(void)state;
+	for (l = 0; l < sizeof(limits) / sizeof(limits[0]); l++) {
+		server->welcome.answers = kvd->sent.limit = limits[l];
+		server->hold_all = true;
+		changes = 0;
+		for (i = 0; i < OPS; i++)
+			kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+		assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+		while (kvd_outstanding(kvd)) {
+			assert_in_range(kvd->sent.next - kvd->sent.first, 1, limits[l]);
+			if (server->queued)
+				fake_server_answer(server, 1);
+			kvd_wait(kvd, done, OPS, 1, 0);
+		}
+		for (i = 0; i < OPS; i++)
+			assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(changes, OPS);
+		assert_int_equal(kvd->sent.first, kvd->sent.next);
+	}
+}
+
+/* A number has the place of another one, 128 before it, which was answered. */
+static void exactly_once_after_many_changes(void **state)
+{
+	unsigned int i, before = 0;
+
+	(void)state;
+	number_changes();
+	/* The answers come one by one, behind others that are still to come. */
+	while (kvd->sent.next <= CHANGES_MAX + WINDOW) {
+		hold_puts(WINDOW);
+		fake_server_answer(server, WINDOW);
+		await_all();
+		before += WINDOW;
+	}
+	assert_int_equal(changes, before);
+	hold_puts(WINDOW);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < WINDOW; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(twice, WINDOW);
+	assert_int_equal(stats().resent, WINDOW);
+	assert_int_equal(changes, before + WINDOW);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+}
+
+/* Sent again one by one, messages that had several are more than the window lets out at once. */
+static void more_to_send_again_than_the_window(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	for (i = 0; i < OPS; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+	assert_int_equal(kvd_submit(kvd, list, OPS), KVD_OK);
+	assert_int_equal(changes, OPS);
+	assert_true(list_empty(&kvd->requests));
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, OPS);
+	assert_int_equal(twice, OPS);
+}
+
+static unsigned int bad_batches;
+
+static void fail_a_batch(struct fake_server *p, struct wire_response *response)
+{
+	(void)p;
+	if (response->op == WIRE_BATCH && bad_batches) {
+		bad_batches--;
+		response->status = WIRE_NO_SPACE;
+	}
+}
+
+/* A response that can't be used answers nothing: the server is asked again. */
+static void a_malformed_answer_to_a_batch(void **state)
+{
+	(void)state;
+	number_changes();
+	knows_it = true;
+	server->greet = greet;
+	server->before_response = fail_a_batch;
+	bad_batches = 1;
+	put_together();
+	assert_int_equal(stats().reconnects, 1);
+	assert_int_equal(stats().unknown, 0);
+}
+
+static unsigned int repeated; /* so many GETs are answered as executed before */
+
+static void answer_as_repeated(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op != WIRE_GET)
+		return;
+	if (copies) {
+		answer_with_copy(p, response);
+	} else if (repeated) {
+		repeated--;
+		response->flags |= WIRE_R_REPEATED;
+	}
+}
+
+/*
+ * A GET with touch that had to be sent alone, and whose answer was lost, does not wait for its own
+ * end, and nor do others.
+ */
+static void a_loss_of_a_touch_that_is_alone(void **state)
+{
+	(void)state;
+	number_changes();
+	server->before_response = answer_as_repeated;
+	copies = 1;
+	repeated = 0;
+	server->hold_all = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	recorded = 1;
+	submit_put(1, 2);
+	/* The copy does not stand any more, so the touch goes again, alone. */
+	fake_server_answer(server, 2);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 1);
+	assert_int_equal(server->queued, 1);
+	assert_int_equal(kvd->sent.next, 4);
+	submit_put(2, 3);
+	recorded = 3;
+	repeated = 1;
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(values[1][19], 1);
+	assert_int_equal(ops[2].status, KVD_OK);
+	assert_int_equal(stats().unknown, 0);
+}
+
+static void greet_with_an_old_record(struct fake_server *p, struct wire_welcome *welcome)
+{
+	welcome->identity_known = p->hellos == 2; /* the first after that of kvd_open() */
+	welcome->change_last = 0;
+}
+
+/* A server that lacks changes that have answers would refuse all: the handle takes another name. */
+static void a_server_with_an_old_record(void **state)
+{
+	uint8_t identity[WIRE_IDENTITY_BYTES];
+
+	(void)state;
+	number_changes();
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(put(1), KVD_OK);
+	memcpy(identity, kvd->sent.identity, sizeof(identity));
+	server->greet = greet_with_an_old_record;
+	server->hellos = 1;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(server->hellos, 3);
+	assert_memory_not_equal(kvd->sent.identity, identity, sizeof(identity));
+}
+
+/* No number has a low half of 0, the next one that HELLO names included. */
+static void numbers_wrap(void **state)
+{
+	(void)state;
+	number_changes();
+	kvd->sent.first = kvd->sent.next = kvd->sent.resend = UINT32_MAX;
+	recorded = UINT32_MAX - 1;
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(recorded, UINT32_MAX);
+	assert_int_equal(kvd->sent.next, UINT32_MAX + 2ull);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+	assert_int_equal(changes_room(&kvd->sent), 16);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(exactly_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_behind_an_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_in_a_message, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_one_by_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_forgotten_identity, setup, teardown),
+		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_while_a_touched_copy_is_read, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_touched_item_is_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_touched_item_is_deleted, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_touched_item_stays, setup, teardown),
+		cmocka_unit_test_setup_teardown(fewer_answers_than_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_number_that_was_given_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_bound_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_bound_batches, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_after_many_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(more_to_send_again_than_the_window, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_malformed_answer_to_a_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_loss_of_a_touch_that_is_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_server_with_an_old_record, setup, teardown),
+		cmocka_unit_test_setup_teardown(numbers_wrap, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -172,6 +172,7 @@ static ALWAYS_INLINE void op_rpc(struct rpc *rpc, const struct kvd_op *op, enum 
 	rpc->key = op->key;
 	rpc->key_len = op->key_len;
 	rpc->value = NULL;
+	rpc->pieces = NULL;
 	switch (code) {
 	case KVD_OP_PUT:
 		head->op = WIRE_PUT;

@@ -1016,6 +1016,14 @@ static void puts_of_pieces(void **state)
 	for (i = 0; i < 2 * DEPTH; i++)
 		assert_int_equal(ops[i].status, KVD_OK);
 	assert_int_equal(seen_count, 2 * DEPTH);
+	/* Those that get their slots share again. */
+	server->respond = execute;
+	for (i = 0; i < DEPTH; i++)
+		kvd_prep_delete(&ops[i], &keys[i], 8);
+	n = kvd->stats.requests;
+	submit(0, DEPTH);
+	assert_int_equal(kvd_wait(kvd, done, OPS, DEPTH, UINT32_MAX), DEPTH);
+	assert_in_range(kvd->stats.requests - n, 1, DEPTH / 2);
 }
 
 /* Where the values of PUTs were to be READ. */

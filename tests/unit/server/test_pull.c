@@ -1344,6 +1344,26 @@ static bool send_small(struct test_conn *c, uint32_t n, enum wire_op op, const c
 	return test_receive(c, recv_of(c, n), len);
 }
 
+/* A limit of the connection counts the request, the value that is READ, and the response. */
+static void counted_once(void **state)
+{
+	const uint64_t message = sizeof(struct wire_request) + sizeof(key);
+	struct test_conn *c = &test_conns[0];
+	const struct token_bucket *bytes = &c->conn.limit.bytes;
+	uint64_t at_begin;
+
+	(void)state;
+	/* A second has a byte: none comes meanwhile. */
+	conn_limit_init(&c->conn.limit, 0, 1);
+	assert_true(ask(c, WIRE_SET, more, MORE_BYTES));
+	at_begin = bytes->missing / TOKEN_UNITS;
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_int_equal(at_begin, message + MORE_BYTES);
+	assert_int_equal(bytes->missing / TOKEN_UNITS, message + MORE_BYTES + sizeof(c->response));
+	assert_int_equal(c->conn.limit.requests.missing, TOKEN_UNITS);
+}
+
 /* P1: what comes behind a pull waits for it, and a pull behind that is not READ before. */
 static void order_is_kept(void **state)
 {
@@ -1532,6 +1552,7 @@ int main(void)
 		CASE(no_memory_for_an_early_one),
 		CASE(several_over_rdma),
 		CASE(several_values_and_a_second_look),
+		CASE(counted_once),
 		CASE(order_is_kept),
 		CASE(several_values_share),
 		CASE(several_values_end),

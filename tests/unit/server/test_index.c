@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "server/store/evict.h"
 #include "tests/support/store_test.h"
 
 #define REGION_BYTES (8u << 20)
@@ -344,6 +345,33 @@ static void a_bucket_is_replaced(void **state)
 	}
 }
 
+/* Buckets that no chain may leave in this second stay where they are, and nothing is lost. */
+static void no_bucket_may_be_replaced_now(void **state)
+{
+	struct store_thread *w = &test_threads[0];
+	struct store_census census;
+	struct emptying emptying;
+	struct bucket *bucket;
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < BUCKET_SLOTS * 5; key++)
+		put(key);
+	atomic_store(&store.table.chain_moves_s, ENGINE_NOW_NS / SECOND_NS);
+	atomic_store(&store.table.chain_moves, CHAIN_MOVES_MAX);
+	for (unsigned int later = 0; later < 2; later++) {
+		bucket = bucket_next(&store.table, index_bucket(&store.table, 0));
+		assert_true(mem_evacuation_begin(&emptying.evacuation, store.memory, bucket));
+		evict_evacuate(w, &emptying, false);
+		assert_int_equal(mem_evacuation_end(&emptying.evacuation), later);
+		assert_store(&census);
+		assert_int_equal(census.overflow_buckets, 4);
+		for (key = 0; key < BUCKET_SLOTS * 5; key++)
+			assert_there(key);
+		set_now(ENGINE_NOW_NS + SECOND_NS);
+	}
+}
+
 static void fill_with(uint32_t len, uint64_t *key)
 {
 	static uint8_t value[64 << 10];
@@ -487,6 +515,7 @@ int main(void)
 		CASE(moves_have_a_limit, setup_fixed),
 		CASE(the_longest_chain_leaves_at_once, setup_fixed),
 		CASE(a_bucket_is_replaced, setup_fixed),
+		CASE(no_bucket_may_be_replaced_now, setup_fixed),
 		CASE(no_room_for_the_index, setup_growing),
 		cmocka_unit_test(overflow_is_what_layout_h_says),
 	};

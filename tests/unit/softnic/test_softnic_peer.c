@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/cm.h"
 #include "common/rdma/softnic/softnic.h"
 #include "tests/support/softnic_pair.h"
 
@@ -776,6 +777,60 @@ static void test_servers_of_another_kind(void **state)
 	check_good();
 }
 
+/* Begins to connect to a server whose queue is full. */
+static struct sn_id *connect_in_vain(struct end *other)
+{
+	struct cm_id *id;
+
+	assert_int_equal(end_connect(other, &id, &END_DEFAULTS), 0);
+	assert_int_equal(to_sn_id(id)->state, SN_ID_RETRYING);
+	assert_int_not_equal(to_sn_id(id)->deadline.when_ns, 0);
+	return to_sn_id(id);
+}
+
+/*
+ * A server that accepts nobody, and whose queue is full: a client tries again until there is room,
+ * or its time is over.
+ */
+static void test_server_that_accepts_nobody(void **state)
+{
+	const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	const int first = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct cm_event event;
+	struct end other;
+	struct sn_id *id;
+	int ret;
+
+	(void)state;
+	strncpy(un.sun_path, pair_path(), sizeof(un.sun_path) - 1);
+	assert_int_equal(bind(listener, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(listen(listener, 0), 0);
+	assert_int_equal(connect(first, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(end_init(&other, DEVICE_CONNECT, un.sun_path, &END_DEFAULTS), 0);
+	id = connect_in_vain(&other);
+	id->deadline.when_ns = 1; /* long ago */
+	do
+		ret = OPS->cm_get_event(other.cm, &event);
+	while (ret == -EAGAIN && id->deadline.when_ns);
+	assert_int_equal(ret, 0);
+	assert_ptr_equal(event.id, &id->cm);
+	assert_int_equal(event.type, CM_UNREACHABLE);
+	assert_int_equal(event.status, -ETIMEDOUT);
+	OPS->destroy_id(&id->cm);
+	id = connect_in_vain(&other);
+	close(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+	do
+		ret = OPS->cm_get_event(other.cm, &event);
+	while (ret == -EAGAIN && id->state == SN_ID_RETRYING);
+	assert_int_equal(ret, -EAGAIN);
+	assert_int_equal(id->state, SN_ID_WAITING);
+	OPS->destroy_id(&id->cm);
+	end_release(&other);
+	close(first);
+	close(listener);
+}
+
 /* The bells of connections that are made one after the other are at different places. */
 static void test_bells_are_spread(void **state)
 {
@@ -810,6 +865,7 @@ int main(void)
 		cmocka_unit_test(test_wake_flood),
 		cmocka_unit_test(test_files_from_clients),
 		cmocka_unit_test(test_servers_of_another_kind),
+		cmocka_unit_test(test_server_that_accepts_nobody),
 		cmocka_unit_test(test_bells_are_spread),
 	};
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the control thread's half of CLIENTS and KILL (server/net/query_answer.h): what a line
+ * says of a connection, by which clocks; that pages have each connection once; which one is closed.
+ */
+#include "server/net/query_answer.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/util/clock.h"
+#include "common/util/stat.h"
+#include "server/net/conn.h"
+
+#define CONNS 20u
+#define SECOND_NS 1000000000ull
+/* The store's clock counts from 1970, the host's from its start. */
+#define CLOCK_BASE (1000000 * SECOND_NS)
+#define TEXT_BYTES 700u /* of some lines */
+
+static struct store store;
+static struct device dev = { .name = "fake0" };
+static struct worker worker = { .number = 3 };
+static struct net net;
+static struct conn conns[CONNS];
+static char text[TEXT_BYTES + 1];
+
+static int setup(void **state)
+{
+	(void)state;
+	store.table.clock_base = CLOCK_BASE;
+	memset(&net, 0, sizeof(net));
+	memset(conns, 0, sizeof(conns));
+	net.env.store = &store;
+	net.nics[0].dev = &dev;
+	worker.pollers[0].worker = &worker;
+	worker.pollers[0].nic = &net.nics[0];
+	if (conn_registry_init(&net.registry, CONNS))
+		return -1;
+	for (unsigned int i = 0; i < CONNS; i++) {
+		conns[i].poller = &worker.pollers[0];
+		conns[i].connected_ns = clock_ns();
+		conns[i].number = conn_registry_add(&net.registry, &conns[i]);
+		snprintf(conns[i].peer.address, sizeof(conns[i].peer.address), "10.9.0.%u:1", i);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	conn_registry_release(&net.registry);
+	return 0;
+}
+
+/* The first connection asks. */
+static struct conn *ask(enum wire_op op, uint64_t arg)
+{
+	struct query *query = &conns[0].query;
+	struct conn *kill;
+
+	query->op = op;
+	query->arg = arg;
+	query->text = text;
+	query->size = TEXT_BYTES;
+	kill = query_answer(&net, &conns[0]);
+	assert_true(query->len <= TEXT_BYTES);
+	text[query->len] = '\0';
+	return kill;
+}
+
+static uint64_t number_in_line(const char *name)
+{
+	const char *at = strstr(text, name);
+
+	assert_non_null(at);
+	return strtoull(at + strlen(name), NULL, 10);
+}
+
+/* The seconds from @then_ns on, as they were at some moment from @before_ns to @after_ns. */
+static void assert_seconds(const char *name, uint64_t then_ns, uint64_t before_ns,
+			   uint64_t after_ns)
+{
+	assert_in_range(number_in_line(name), (before_ns - then_ns) / SECOND_NS,
+			(after_ns - then_ns) / SECOND_NS);
+}
+
+static void list_first(uint64_t *host_ns, uint64_t *store_ns)
+{
+	host_ns[0] = clock_ns();
+	store_ns[0] = store_clock_ns(&store);
+	assert_null(ask(WIRE_CLIENTS, 0));
+	host_ns[1] = clock_ns();
+	store_ns[1] = store_clock_ns(&store);
+	assert_int_equal(conns[0].query.status, WIRE_OK);
+	assert_memory_equal(text, "id=", 3);
+	assert_true(number_in_line("id=") == conns[0].number);
+}
+
+/* When it connected is of the host's clock, when it was active last of the store's. */
+static void age_and_idle(void **state)
+{
+	uint64_t host_ns[2], store_ns[2], active_ns;
+
+	(void)state;
+	conns[0].connected_ns = clock_ns() - 100 * SECOND_NS;
+	/* It has done nothing yet: since it is there. */
+	list_first(host_ns, store_ns);
+	assert_seconds(" age=", conns[0].connected_ns, host_ns[0], host_ns[1]);
+	assert_true(number_in_line(" idle=") == number_in_line(" age="));
+	active_ns = store_clock_ns(&store) - 40 * SECOND_NS;
+	stat_set(&conns[0].active_ns, active_ns);
+	list_first(host_ns, store_ns);
+	assert_seconds(" age=", conns[0].connected_ns, host_ns[0], host_ns[1]);
+	assert_seconds(" idle=", active_ns, store_ns[0], store_ns[1]);
+	/* A worker's clock may be ahead of ours. */
+	stat_set(&conns[0].active_ns, store_clock_ns(&store) + 1000 * SECOND_NS);
+	list_first(host_ns, store_ns);
+	assert_true(number_in_line(" idle=") == 0);
+}
+
+static void a_line(void **state)
+{
+	char expected[200];
+
+	(void)state;
+	stat_set(&conns[0].requests, 11);
+	stat_set(&conns[0].received_bytes, 12);
+	stat_set(&conns[0].sent_bytes, 13);
+	stat_set(&conns[0].window_shown, 14);
+	conns[0].connected_ns = UINT64_MAX; /* an age of 0 */
+	for (unsigned int i = 0; i < 3; i++) {
+		static const char *const states[] = { "hello", "open", "closing" };
+
+		atomic_store(&conns[0].hello_done, i > 0);
+		conns[0].stage = i > 1 ? CONN_FLUSHING : CONN_LIVE;
+		conns[0].peer.uid_known = i;
+		conns[0].peer.uid = 1000;
+		snprintf(expected, sizeof(expected),
+			 "id=%" PRIu64 " device=fake0 addr=10.9.0.0:1%s worker=3 state=%s age=0 "
+			 "idle=0 requests=11 received=12 sent=13 window=14\n",
+			 conns[0].number, i ? " uid=1000" : "", states[i]);
+		ask(WIRE_CLIENTS, 0);
+		*(strchr(text, '\n') + 1) = '\0';
+		assert_string_equal(text, expected);
+	}
+}
+
+/* Each page has whole lines, and all pages have each connection once. */
+static void pages(void **state)
+{
+	unsigned int seen[CONNS] = { 0 }, pages = 0, n;
+	uint64_t cursor = 0;
+	const char *line;
+
+	(void)state;
+	conn_registry_remove(&net.registry, conns[7].number);
+	do {
+		ask(WIRE_CLIENTS, cursor);
+		assert_true(conns[0].query.len > 0);
+		assert_int_equal(text[conns[0].query.len - 1], '\n');
+		for (line = text; *line; line = strchr(line, '\n') + 1) {
+			assert_int_equal(sscanf(line, "id=%*u device=fake0 addr=10.9.0.%u:1", &n),
+					 1);
+			assert_true(n < CONNS);
+			seen[n]++;
+		}
+		cursor = conns[0].query.cursor;
+		assert_true(++pages < CONNS);
+	} while (cursor);
+	assert_true(pages > 2);
+	for (unsigned int i = 0; i < CONNS; i++)
+		assert_int_equal(seen[i], i != 7);
+	/* Behind all of them there is nothing. */
+	ask(WIRE_CLIENTS, UINT64_MAX);
+	assert_int_equal(conns[0].query.len, 0);
+	assert_int_equal(conns[0].query.cursor, 0);
+	assert_int_equal(conns[0].query.status, WIRE_OK);
+}
+
+static void kills(void **state)
+{
+	(void)state;
+	assert_ptr_equal(ask(WIRE_KILL, conns[5].number), &conns[5]);
+	assert_int_equal(conns[0].query.status, WIRE_OK);
+	conn_registry_remove(&net.registry, conns[5].number);
+	assert_null(ask(WIRE_KILL, conns[5].number));
+	assert_int_equal(conns[0].query.status, WIRE_NOT_FOUND);
+	assert_int_equal(conns[0].query.len, 0);
+	/* It may close itself. */
+	assert_ptr_equal(ask(WIRE_KILL, conns[0].number), &conns[0]);
+	assert_int_equal(conns[0].query.status, WIRE_OK);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(age_and_idle),
+		CASE(a_line),
+		CASE(pages),
+		CASE(kills),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

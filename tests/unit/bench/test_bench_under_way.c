@@ -227,6 +227,20 @@ static void read_modify_writes_are_two_after_each_other(void **state)
 	end();
 }
 
+/* It counts from its own beginning, whatever its place did before: a small part of the run. */
+static void read_modify_writes_do_not_count_those_before(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	prepare(PHASE_RUN, 0, 0, 0, 1);
+	start_ns = clock_ns();
+	load_and_run(100 * DEPTH);
+	assert_true(hist_mean(&client.stats[OPERATION_RMW].latency) <
+		    (double)(clock_ns() - start_ns) / 4);
+	end();
+}
+
 /* One that waits behind others has their time in its latency. */
 static void latency_counts_from_the_submission(void **state)
 {
@@ -350,6 +364,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_many_as_the_depth_and_no_more_than_asked),
 		cmocka_unit_test(read_modify_writes_are_two_after_each_other),
+		cmocka_unit_test(read_modify_writes_do_not_count_those_before),
 		cmocka_unit_test(latency_counts_from_the_submission),
 		cmocka_unit_test(inserts_are_acknowledged_when_they_have_ended),
 		cmocka_unit_test(an_insert_without_a_number_does_not_end_the_run),

@@ -167,15 +167,17 @@ static void kill_one(struct kvd **kvd, uint64_t random)
 	*kvd = open_handle(random);
 }
 
-/* Kills after equal parts of the round. */
+/* Kills after equal parts of the round: of its steps or, where these take long, of its time. */
 static void kill_while_running(struct kvd **kvd)
 {
 	const struct timespec pause = { 0, 1000000 };
-	uint64_t before = atomic_load(&run.steps), next = 0, all = (uint64_t)ROUND_OPS * CLIENTS;
+	uint64_t before = atomic_load(&run.steps), all = (uint64_t)ROUND_OPS * CLIENTS;
+	uint64_t start_ns = clock_ns(), next = 0;
 
 	while (atomic_load(&run.running)) {
 		nanosleep(&pause, NULL);
-		if (next >= KILLS || atomic_load(&run.steps) - before < (next + 1) * all / 20)
+		if (next >= KILLS || (atomic_load(&run.steps) - before < (next + 1) * all / 20 &&
+				      clock_ns() - start_ns < (next + 1) * (ROUND_NS / 20)))
 			continue;
 		next++;
 		kill_one(kvd, run.nonce ^ next);

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,6 +21,23 @@
 #define RACE_NS 10000000000ull
 
 static struct mailbox mailbox;
+
+/* A note that another thread sends just before the owner empties the fd, or just behind that. */
+static struct note meanwhile;
+static enum { NEVER, BEFORE, BEHIND } when;
+
+ssize_t read(int fd, void *buf, size_t len)
+{
+	ssize_t n;
+
+	if (when == BEFORE)
+		mailbox_send(&mailbox, &meanwhile);
+	n = syscall(SYS_read, fd, buf, len);
+	if (when == BEHIND)
+		mailbox_send(&mailbox, &meanwhile);
+	when = NEVER;
+	return n;
+}
 
 static int setup(void **state)
 {
@@ -80,6 +99,34 @@ static void a_wake_without_a_note(void **state)
 	assert_true(readable(0));
 	assert_null(mailbox_take(&mailbox));
 	assert_false(readable(0));
+}
+
+/* It is taken with the others, or the owner does not sleep before it has taken it. */
+static void sent_while_others_are_taken(void **state)
+{
+	struct note first, *note;
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		if (i % 2)
+			mailbox_send(&mailbox, &first);
+		when = i / 2 ? BEHIND : BEFORE;
+		note = mailbox_take(&mailbox);
+		assert_int_equal(when, NEVER);
+		if (i % 2) {
+			assert_ptr_equal(note, &first);
+			note = note->next;
+		}
+		if (!note) {
+			assert_true(mailbox_pending(&mailbox));
+			assert_true(readable(0));
+			note = mailbox_take(&mailbox);
+		}
+		assert_ptr_equal(note, &meanwhile);
+		assert_null(note->next);
+		assert_null(mailbox_take(&mailbox));
+		assert_false(readable(0));
+	}
 }
 
 struct sender {
@@ -179,6 +226,7 @@ int main(void)
 		CASE(empty),
 		CASE(in_order),
 		CASE(a_wake_without_a_note),
+		CASE(sent_while_others_are_taken),
 		CASE(no_note_and_no_wake_up_is_lost),
 		CASE(a_taken_note_wakes_nobody),
 	};

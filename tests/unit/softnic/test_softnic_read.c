@@ -298,6 +298,37 @@ static void test_fence(void **state)
 	OPS->dereg_mr(served_mr);
 }
 
+/* A READ sees what the peer did before it took the SEND ahead of the READ. */
+static void behind_a_send(struct end *from, struct end *to, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_wc wc;
+
+	to->mem[0] = 1;
+	assert_int_equal(end_post_send(from, from->id->qp, 64, 64, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_post_read(from, from->id->qp, 0, 64, addr, rkey), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(ibv_poll_cq(from->cq, 1, &wc), 0);
+	to->mem[0] = 2;
+	assert_int_equal(end_wait(from, to, &wc), 0);
+	assert_int_equal(wc.opcode, IBV_WC_SEND);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(end_wait(from, to, &wc), 0);
+	assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(from->mem[0], 2);
+	assert_int_equal(end_wait(to, from, &wc), 0);
+	assert_int_equal(wc.opcode, IBV_WC_RECV);
+}
+
+static void test_behind_a_send(void **state)
+{
+	(void)state;
+	/* What the client has mapped, and what the server reads from a file. */
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	behind_a_send(&client, &server, client.remote.addr, client.remote.rkey);
+	behind_a_send(&server, &client, (uintptr_t)client.mem, client.mr->rkey);
+}
+
 /* Files without a slot are read too: their owner serves the READs. */
 static void test_more_files_than_places(void **state)
 {
@@ -767,6 +798,7 @@ int main(void)
 		READ_TEST(test_many_registrations),
 		READ_TEST(test_reads_outstanding),
 		READ_TEST(test_fence),
+		READ_TEST(test_behind_a_send),
 		READ_TEST(test_more_files_than_places),
 		READ_TEST(test_part_of_a_file),
 		READ_TEST(test_more_of_a_file),

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +33,28 @@
 static char dir[] = "/tmp/kvd-test-writer-XXXXXX";
 static char path[64], moved[64];
 static char text[TEXT_MAX];
+
+/*
+ * The log's file takes a third of what it is given, each time, as while a disk fills up. What is
+ * given next has to begin with the rest.
+ */
+static _Atomic bool takes_parts, rest_is_lost;
+static char rest[PIPE_BUF];
+static size_t rest_length;
+
+ssize_t write(int fd, const void *bytes, size_t length)
+{
+	size_t part = length;
+
+	if (takes_parts && fd == log_descriptor() && length <= sizeof(rest)) {
+		if (length < rest_length || memcmp(bytes, rest, rest_length))
+			rest_is_lost = true;
+		part = (length + 2) / 3;
+		rest_length = length - part;
+		memcpy(rest, (const char *)bytes + part, rest_length);
+	}
+	return syscall(SYS_write, fd, bytes, part);
+}
 
 static int group_setup(void **state)
 {
@@ -282,6 +306,27 @@ static void a_full_disk(void **state)
 	stop();
 }
 
+/* The rest of what the file took a part of comes next, and no line is lost. */
+static void in_parts(void **state)
+{
+	uint64_t before = log_writer_lost(), lost = 0;
+
+	(void)state;
+	takes_parts = true;
+	start(path);
+	for (unsigned int i = 0; i < 1000; i++)
+		log_info("line %u of thread 0", i);
+	while (!rest_is_lost && (!slurp(path) || !strstr(text, " info line 999 of thread 0\n")))
+		poll(NULL, 0, 1);
+	stop();
+	takes_parts = false;
+	assert_false(rest_is_lost);
+	slurp(path);
+	assert_int_equal(check_order(1, &lost), 1000);
+	assert_int_equal(lost, 0);
+	assert_true(log_writer_lost() == before);
+}
+
 static void opened_again(void **state)
 {
 	const char *first;
@@ -439,6 +484,7 @@ int main(void)
 		CASE(ends_beside_a_full_pipe),
 		CASE(descriptor_is_not_changed),
 		CASE(a_full_disk),
+		CASE(in_parts),
 		CASE(opened_again),
 		CASE(a_process_dies),
 		CASE(several_threads_die),

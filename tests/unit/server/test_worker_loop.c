@@ -371,6 +371,53 @@ static void copies_end_with_the_next_request(void **state)
 	}
 }
 
+static int slept_ms;
+
+static int sleep_for(struct ibv_comp_channel *channel, int fd, int timeout_ms)
+{
+	(void)channel;
+	assert_int_equal(fd, test_worker.mailbox.event_fd);
+	slept_ms = timeout_ms;
+	return 0;
+}
+
+/* How long the worker sleeps if nothing comes; -1: for ever. */
+static int sleeps_ms(void)
+{
+	static const struct device_ops ops = { .sleep = sleep_for };
+	struct device *dev = test_poller->nic->dev;
+	const struct device_ops *before = dev->ops;
+
+	dev->ops = &ops;
+	slept_ms = 0;
+	worker_wait(&test_worker);
+	dev->ops = before;
+	return slept_ms;
+}
+
+/* While anything ends by itself some day, the worker looks after it, though no request comes. */
+static void looks_after_what_expires(void **state)
+{
+	struct conn *conn = &test_conns[1].conn;
+
+	(void)state;
+	assert_int_equal(sleeps_ms(), -1);
+	copy_make();
+	assert_int_equal(sleeps_ms(), EXPIRE_MS);
+	copy_drop(&test_worker, &test_conns[0].conn);
+	assert_int_equal(sleeps_ms(), -1);
+	/* The window of an idle client, which is not to be looked at yet. */
+	conn->window_look_ns = test_worker.store_thread.now_ns + 3600 * SECOND_NS;
+	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
+	assert_false(windows_due(&test_worker));
+	assert_int_equal(sleeps_ms(), EXPIRE_MS);
+	TAILQ_REMOVE(&test_poller->windows.active, conn, window_entry);
+	TAILQ_INSERT_TAIL(&test_worker.pulls, conn, pull_entry);
+	assert_int_equal(sleeps_ms(), EXPIRE_MS);
+	TAILQ_REMOVE(&test_worker.pulls, conn, pull_entry);
+	assert_int_equal(sleeps_ms(), -1);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -379,6 +426,7 @@ int main(void)
 		CASE(stops_within_a_batch),	CASE(drops),
 		CASE(window_in_a_batch),	CASE(older_completions),
 		CASE(copies_end_beside_others), CASE(copies_end_with_the_next_request),
+		CASE(looks_after_what_expires),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of SIGHUP (server/reload.h): what is taken over, what is refused, and what the log says of
+ * both, also the next time.
+ */
+#include "server/reload.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/util/log.h"
+#include "tests/support/log_fixture.h"
+
+#define SECOND_NS 1000000000ull
+
+static struct config config;
+
+static int setup(void **state)
+{
+	(void)state;
+	config_init(&config);
+	config.log.level = LOG_NOTICE;
+	return 0;
+}
+
+/* With these assignments of -o; the log has what that says. */
+static void reload_with(const char *first, const char *second)
+{
+	const char *assignments[] = { "log.level=notice", first, second };
+	const struct config_source source = {
+		.assignments = assignments,
+		.count = second ? 3 :
+			 first	? 2 :
+				  1,
+	};
+
+	assert_int_equal(test_log_begin(), 0);
+	log_set_level((enum log_level)config.log.level);
+	reload(&config, &source);
+}
+
+static void assert_counts(unsigned int taken, unsigned int refused)
+{
+	char text[100];
+
+	snprintf(text, sizeof(text), "%u options taken over, %u need a restart\n", taken, refused);
+	assert_logged(text);
+}
+
+static void nothing_changed(void **state)
+{
+	const struct config before = config;
+
+	(void)state;
+	reload_with(NULL, NULL);
+	assert_counts(0, 0);
+	assert_int_equal(test_log_lines(), 1);
+	assert_memory_equal(&config, &before, sizeof(config));
+}
+
+/* To another level and back: each time from the one that holds. */
+static void level(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		reload_with("log.level=debug", NULL);
+		assert_counts(1, 0);
+		assert_logged("SIGHUP: log.level is now debug, it was notice\n");
+		assert_int_equal(config.log.level, LOG_DEBUG);
+		assert_true(log_enabled(LOG_DEBUG));
+		reload_with("log.level=debug", NULL);
+		assert_counts(0, 0);
+		assert_true(log_enabled(LOG_DEBUG));
+		reload_with(NULL, NULL);
+		assert_counts(1, 0);
+		assert_logged("SIGHUP: log.level is now notice, it was debug\n");
+		assert_int_equal(config.log.level, LOG_NOTICE);
+		assert_false(log_enabled(LOG_INFO));
+	}
+}
+
+static void drain_timeout(void **state)
+{
+	const uint64_t before = config.server.drain_timeout;
+
+	(void)state;
+	reload_with("server.drain_timeout=77s", NULL);
+	assert_counts(1, 0);
+	assert_true(config.server.drain_timeout == 77 * SECOND_NS);
+	reload_with("server.drain_timeout=77s", NULL);
+	assert_counts(0, 0);
+	reload_with(NULL, NULL);
+	assert_counts(1, 0);
+	assert_true(config.server.drain_timeout == before);
+}
+
+/* It stays as it was, however often it is asked for; what else changed is taken over. */
+static void needs_a_restart(void **state)
+{
+	const unsigned int before = (unsigned int)config.server.max_connections;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		reload_with("server.max_connections=33", "log.level=info");
+		assert_counts(!i, 1);
+		assert_logged("server.max_connections was changed from");
+		assert_logged("to '33': that needs a restart; it stays as it was\n");
+		assert_int_equal(config.server.max_connections, before);
+		assert_int_equal(config.log.level, LOG_INFO);
+	}
+}
+
+static void errors(void **state)
+{
+	const struct config before = config;
+
+	(void)state;
+	reload_with("log.level=debug", "server.max_connections=many");
+	assert_logged("SIGHUP: the configuration has errors: nothing of it was taken over\n");
+	assert_memory_equal(&config, &before, sizeof(config));
+	assert_false(log_enabled(LOG_INFO));
+}
+
+#define CASE(f) cmocka_unit_test_setup(f, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(nothing_changed), CASE(level),  CASE(drain_timeout),
+		CASE(needs_a_restart), CASE(errors),
+	};
+
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
+}

@@ -37,6 +37,7 @@
 #define PIECES_MIN 10
 #define PIECES_MAX 100000
 #define LONG_NS 3600000000000ull
+#define STALL_NS 100000000000ull
 
 static uint8_t *value, *more, *both;
 static const char key[] = "key";
@@ -705,6 +706,27 @@ static void stands_still(void **state)
 	assert_true(c->conn.stopped);
 	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
 	test_conn_end(c);
+}
+
+/* One that gets on, and has for longer, hides none that stands still. */
+static void one_of_two_stands_still(void **state)
+{
+	struct test_conn *c = &test_conns[0], *still = &test_conns[1];
+
+	(void)state;
+	test_worker.limits.pull_stall_ns = STALL_NS;
+	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
+	assert_true(ask(still, WIRE_SET, more, MORE_BYTES));
+	serve_read(c);
+	still->conn.progress_ns -= 2 * STALL_NS;
+	pull_expire(&test_worker);
+	assert_true(still->conn.stopped);
+	assert_false(c->conn.stopped);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
+	test_conn_end(still);
+	test_turns();
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
 }
 
 /* However long ago the last value was, the time of the next one begins with it. */
@@ -1533,6 +1555,7 @@ int main(void)
 		CASE(response_has_a_place),
 		CASE(connection_ends),
 		CASE(stands_still),
+		CASE(one_of_two_stands_still),
 		CASE(time_of_the_next_value),
 		CASE(ended_otherwise),
 		CASE(arrived),

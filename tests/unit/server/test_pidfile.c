@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the pid file (server/pidfile.h): what it says, who may have it, and that nothing is
+ * overwritten or removed that is no pid file of this server.
+ */
+#include "server/pidfile.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/log_fixture.h"
+
+#define LONG_PID "1234567890\n"
+
+static char path[80], other[80];
+
+static int group_setup(void **state)
+{
+	int err = test_log_group_setup(state);
+
+	snprintf(path, sizeof(path), "%s/pid", test_log_dir);
+	snprintf(other, sizeof(other), "%s/other", test_log_dir);
+	return err;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return test_log_begin();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	pidfile_remove();
+	unlink(path);
+	unlink(other);
+	return 0;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	FILE *out = fopen(name, "we");
+
+	assert_non_null(out);
+	assert_true(fputs(text, out) >= 0);
+	assert_int_equal(fclose(out), 0);
+}
+
+static void assert_file(const char *name, const char *text)
+{
+	char found[64];
+	FILE *in = fopen(name, "re");
+
+	assert_non_null(in);
+	found[fread(found, 1, sizeof(found) - 1, in)] = '\0';
+	fclose(in);
+	assert_string_equal(found, text);
+}
+
+static void assert_file_is_ours(void)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	assert_file(path, text);
+}
+
+static void comes_and_goes(void **state)
+{
+	(void)state;
+	assert_int_equal(pidfile_create(NULL), 0);
+	pidfile_remove();
+	assert_int_equal(pidfile_create(path), 0);
+	assert_file_is_ours();
+	pidfile_remove();
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(test_log_lines(), 0);
+}
+
+/* One that a dead server left: nothing stays of its number, which may be longer. */
+static void of_a_dead_server(void **state)
+{
+	(void)state;
+	write_file(path, LONG_PID);
+	assert_int_equal(pidfile_create(path), 0);
+	assert_file_is_ours();
+	assert_logged("replacing that of process 1234567890, which died");
+	pidfile_remove();
+	/* It died before it had written its number. */
+	write_file(path, "");
+	assert_int_equal(pidfile_create(path), 0);
+	assert_file_is_ours();
+}
+
+static void of_a_server_that_runs(void **state)
+{
+	char text[64];
+
+	(void)state;
+	assert_int_equal(pidfile_create(path), 0);
+	assert_int_equal(pidfile_create(path), -EBUSY);
+	snprintf(text, sizeof(text), "process %d runs and has it", (int)getpid());
+	assert_logged(text);
+	assert_file_is_ours();
+}
+
+static void no_pid_file(void **state)
+{
+	static const char *const texts[] = { "12x\n", "-1\n", "a text\n", "1234567890123456\n" };
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		write_file(path, texts[i]);
+		assert_int_equal(pidfile_create(path), -EEXIST);
+		assert_file(path, texts[i]);
+	}
+	assert_logged("what is there is no pid file");
+	assert_int_equal(unlink(path), 0);
+	/* Not what a link leads to. */
+	write_file(other, LONG_PID);
+	assert_int_equal(symlink(other, path), 0);
+	assert_int_equal(pidfile_create(path), -ELOOP);
+	assert_file(other, LONG_PID);
+}
+
+/* Somebody has put another file in its place. */
+static void not_ours_any_more(void **state)
+{
+	(void)state;
+	assert_int_equal(pidfile_create(path), 0);
+	write_file(other, LONG_PID);
+	assert_int_equal(rename(other, path), 0);
+	pidfile_remove();
+	assert_file(path, LONG_PID);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(comes_and_goes), CASE(of_a_dead_server),  CASE(of_a_server_that_runs),
+		CASE(no_pid_file),    CASE(not_ours_any_more),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, test_log_group_teardown);
+}

@@ -37,6 +37,8 @@ reader_beside() {
 		-p kvd.timeout_ms=20000 >"$tmp/reader" 2>&1 &
 	pid=$!
 	pids+=("$pid")
+	# Of kvctl, and of kvbench for the statistics and its thread.
+	wait_until "$DEADLINE_S" stat_is connections 3 && stat_is splits 0 || return 1
 	bench load a recordcount="$records" fieldcount=1 fieldlength=50 || return 1
 	await_end "$pid" && forget "$pid"
 	[ "$status" = 0 ] && return 0
@@ -44,18 +46,19 @@ reader_beside() {
 	return 1
 }
 
-# There are enough buckets: at the configured fill of 65 % each has 9.1 items.
+# There are enough buckets, and few more: at the configured fill of 65 % each has 9.1 items.
 index_fits() {
 	local items buckets
 	items=$(stat_of items) && buckets=$(stat_of index_buckets) || return 1
-	[ "$buckets" -gt 64 ] && [ $((buckets * 10)) -ge "$items" ] && return 0
+	[ "$buckets" -gt 64 ] && [ $((buckets * 10)) -ge "$items" ] &&
+		[ $((buckets * 8)) -le "$items" ] && return 0
 	echo "$items items in $buckets buckets"
 	return 1
 }
 
 all_are_there() {
 	bench run c recordcount="$records" fieldcount=1 fieldlength=50 \
-		operationcount=$((records * 2))
+		requestdistribution=sequential operationcount="$records"
 }
 
 mostly_live() {
@@ -75,7 +78,11 @@ fill_twice() {
 # Evicted records are not found; no byte of the others is wrong.
 reads_of_a_part() {
 	bench run c recordcount=$((many / 4)) fieldcount=4 fieldlength=1000 operationcount=4000
-	grep -q '"wrong": 0' "$tmp/bench.run"
+	[ $? -le 1 ] && grep -q '"wrong": 0' "$tmp/bench.run" &&
+		grep -q '"failed": 0' "$tmp/bench.run" &&
+		grep -Eq '"not_found": [1-3]?[0-9]{1,3},' "$tmp/bench.run" && return 0
+	cat "$tmp/bench.run"
+	return 1
 }
 
 parts_add_up() {

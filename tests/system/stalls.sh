@@ -105,12 +105,20 @@ check "the server starts" server_start -o memory.eviction=none || finish
 check "a client of each worker that PUTs" clients_start put || finish
 check "a client of each worker that GETs" clients_start get || finish
 
-for thread in maintenance log; do
-	check "the thread $thread is stopped" freeze $thread
-	check "everybody is served" others_are_served
-	check "it goes on" thaw
-done
-check "what was logged meanwhile comes" logged ' debug connection .*: closed'
+# Since the log's thread was stopped.
+closed_since() {
+	tail -n "+$((lines_before + 1))" "$log" | grep -q ' debug connection .*: closed$'
+}
+
+check "the thread maintenance is stopped" freeze maintenance
+check "everybody is served" others_are_served
+check "it goes on" thaw
+check "the thread log is stopped" freeze log
+lines_before=$(log_lines)
+check "everybody is served" others_are_served
+check "nothing is logged" [ "$(log_lines)" = "$lines_before" ]
+check "it goes on" thaw
+check "what was logged meanwhile comes" wait_until "$DEADLINE_S" closed_since
 for n in 0 1; do
 	other=$((1 - n))
 	check "the thread worker-$n is stopped" freeze worker-$n

@@ -66,9 +66,24 @@ page_bytes_are() {
 
 check "an unknown node" start_fails \
 	'memory.numa = 999: .* the nodes it may use are: |no NUMA policies' -o memory.numa=999
+# value of memory.numa: what the kernel does for the region, and what the statistics say
+placed() {
+	local policy=bind:[0-9] said="^nodes $1\$"
+	case $1 in
+	local) said='^local, ' ;;
+	interleave) policy=interleave: said='^interleave' ;;
+	esac
+	[[ $(kvctl stats | sed -n 's/^region_numa //p') =~ $said ]] &&
+		grep -E " $policy.*/memfd:kvd-region" "/proc/$server_pid/numa_maps" && return 0
+	kvctl stats | grep region_numa
+	grep /memfd:kvd-region "/proc/$server_pid/numa_maps"
+	return 1
+}
+
 if [ -d /sys/devices/system/node/node0 ]; then
 	for numa in 0 local interleave; do
 		check "memory.numa = $numa" server_start -o memory.numa=$numa
+		check "its memory is so placed" placed $numa
 		check "it serves" serves
 		check "it stops" server_stop
 	done

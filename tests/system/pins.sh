@@ -16,7 +16,16 @@ pin_until_refused() {
 	done
 	grep -q 'server busy: .*memory.pin_share' "$tmp/refused" && [ "$pinned" -gt 10 ] &&
 		stat_is pinned_items "$pinned" && stat_is pins_refused 1 &&
-		[ "$(stat_of pinned_bytes)" -ge $((pinned * 200000)) ]
+		share_is_full
+}
+
+# All that is pinned takes a quarter of the item memory at most, and one more would not.
+share_is_full() {
+	local bytes all
+	bytes=$(stat_of pinned_bytes) && all=$(stat_of item_memory_bytes) || return 1
+	echo "$bytes of $all bytes are pinned"
+	[ "$bytes" -ge $((pinned * 200000)) ] && [ $((bytes * 4)) -le "$all" ] &&
+		[ $(((bytes + bytes / pinned) * 4)) -gt "$all" ]
 }
 
 # times: puts so many values of 1 MB
@@ -74,7 +83,7 @@ refused() { # pattern, arguments of kvctl...
 
 taken_for_nothing() {
 	expect 0 '^$' --pin 60 put key value && expect 0 '^$' -l put low value &&
-		stat_is pinned_items 0 && expect 0 '^value$' get key
+		stat_is pinned_items 0 && expect 0 '^value$' get key && expect 0 '^value$' get low
 }
 
 check "the server starts" server_start -o memory.size=16m -o memory.pin_time_max=60s || finish

@@ -196,6 +196,8 @@ static void judge(unsigned int count)
 	check(!failed, "no call failed");
 	check(calls > 2 * count, "calls were made");
 	check(unknown <= count, "at most the one change that each had sent is unknown");
+	/* Nobody listened for a while. */
+	check(tries && first_try[0], "tries failed");
 	check(tries <= count * TRIES_MAX(outage_ns / 1000000000 + 1),
 	      "clients did not try again and again: %" PRIu64 " tries", tries);
 }

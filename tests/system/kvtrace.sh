@@ -47,10 +47,18 @@ lru_after_a_warm_up() {
 		said 'accesses 0' 'hits 0' 'hit_percent 0.000'
 }
 
+# number: the trace has so many keys at most, and more than half of it
+keys_are_at_most() {
+	local keys
+	keys=$(cut -d ' ' -f 1 "$trace" | sort -u | wc -l)
+	echo "$keys keys"
+	[ "$keys" -le "$1" ] && [ $((2 * keys)) -gt "$1" ]
+}
+
 made_traces() {
 	kvtrace 0 make -n 1000 -k 50 -s 10-99 -S 7 && cp "$out" "$trace" &&
 		[ "$(wc -l <"$trace")" = 1000 ] &&
-		awk '$2 < 10 || $2 > 99 { exit 1 }' "$trace" &&
+		awk '$2 < 10 || $2 > 99 { exit 1 }' "$trace" && keys_are_at_most 50 &&
 		kvtrace 0 make -n 1000 -k 50 -s 10-99 -S 7 && cmp "$out" "$trace" &&
 		kvtrace 0 make -n 1000 -k 50 -s 10-99 -S 8 && ! cmp -s "$out" "$trace"
 }
@@ -75,12 +83,26 @@ play_finds_wrong_values() {
 		grep -q 'WRONG VALUE of key 4096' "$out.err"
 }
 
+# status, words of the error, arguments...
+refused() {
+	kvtrace "$1" "${@:3}" && grep -Fq -- "$2" "$out.err" && return 0
+	echo "not '$2', but:"
+	cat "$out.err"
+	return 1
+}
+
 refusals() {
-	kvtrace 2 && kvtrace 2 frobnicate && kvtrace 2 make -n 5 && kvtrace 2 lru &&
-		kvtrace 2 lru -i 0 "$trace" && kvtrace 1 lru "$tmp/none" &&
-		echo x >"$tmp/bad" && kvtrace 1 lru "$tmp/bad" &&
-		kvtrace 1 play -a "$url" -t "$CALL_TIMEOUT_MS" "$tmp/bad" &&
-		kvtrace 2 play -d redis -a redis:///none -c 1m "$trace"
+	refused 2 'give a command: make, play or lru' &&
+		refused 2 'no such command: frobnicate' frobnicate &&
+		refused 2 '-n and -k are needed' make -n 5 &&
+		refused 2 'lru: a FILE is needed' lru &&
+		refused 2 "-i: '0' is out of range" lru -i 0 "$trace" &&
+		refused 1 "$tmp/none: No such file" lru "$tmp/none" && echo x >"$tmp/bad" &&
+		refused 1 "$tmp/bad:1: 'x' is no key" lru "$tmp/bad" &&
+		refused 1 "$tmp/bad:1: 'x' is no key" \
+			play -a "$url" -t "$CALL_TIMEOUT_MS" "$tmp/bad" &&
+		refused 2 '-c is for -d kvd only' \
+			play -d redis -a redis:///none -c 1m "$trace"
 }
 
 check 'hits of LRU' lru_hits

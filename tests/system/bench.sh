@@ -188,8 +188,11 @@ refusals() {
 		bench 2 run -P $own/workloada -p recordcont=5 && said 'recordcont=5' &&
 		bench 2 run -P $own/workloada -p recordcount=5x && said '5x' &&
 		bench 2 run -P "$tmp/none" && said "$tmp/none" &&
-		bench 2 frobnicate && said frobnicate && bench 2 run load && bench 2 run -b 0 &&
-		bench 2 run --frobnicate && bench 2 run -P $own/workloada -t 0
+		bench 2 frobnicate && said frobnicate &&
+		bench 2 run load && said 'one command only' &&
+		bench 2 run -b 0 && said "-b: '0' is out of range" &&
+		bench 2 run --frobnicate && said "unrecognized option '--frobnicate'" &&
+		bench 2 run -P $own/workloada -t 0 && said "threadcount=0: '0' is out of range"
 }
 
 # An unknown store, URLs of another store, and options that a store or command does not support
@@ -203,7 +206,8 @@ store_refusals() {
 		said 'zeropadding.*250' && bare 2 count -d memcached -a "$mc?pipeline=0" &&
 		said pipeline && bare 2 shift -d redis -a redis:///none 100 &&
 		said 'needs -d kvd' &&
-		bare 2 shift -a "$url" && bare 2 shift -a "$url" 100-50 && said 100-50 &&
+		bare 2 shift -a "$url" && said 'at least one SIZE' &&
+		bare 2 shift -a "$url" 100-50 && said 100-50 &&
 		bare 2 put -a "$url" && said 'needs -n' && bare 2 put -n 5 -b 2 -a "$url" &&
 		said '-b is not an option of put' && bare 2 get -n 5 -D 4 -a "$url" &&
 		said '-D is not an option of get' && bare 2 put -n 5 -D 65 -a "$url" &&
@@ -233,7 +237,7 @@ small_records() {
 		bare 0 put "${store[@]}" -D 16 -n 2000 && bare 0 get "${store[@]}" -n 2000 &&
 		[ "$("$build/kvbench" count "${store[@]}")" = $((before + 2000)) ] &&
 		bare 0 delete "${store[@]}" --depth 64 -n 2000 &&
-		bare 1 delete "${store[@]}" -n 1000 &&
+		bare 1 delete "${store[@]}" -n 1000 && said 'not found' &&
 		[ "$("$build/kvbench" count "${store[@]}")" = "$before" ]
 }
 
@@ -246,7 +250,7 @@ store_workloads() {
 			-b 16 --json && figure_is operations "v == $operations" &&
 		figure_is read_count "v == $operations" && figure_is wrong 'v == 0' &&
 		figure_is not_found 'v == 0' && figure_is failed 'v == 0' &&
-		figure_is server_cpu_us 'v >= 0' &&
+		figure_is server_cpu_us 'v > 0' &&
 		bare 1 run "${store[@]}" -P $own/workloadc -p recordcount=$((records * 2)) \
 			-p requestdistribution=sequential -p operationcount=$((records * 2)) &&
 		said "^$records GETs found no record" && said '^server.*(' && ! grep bucket "$out"

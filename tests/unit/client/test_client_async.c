@@ -436,6 +436,29 @@ static void results_of_a_batch(void **state)
 	assert_null(kvd->conn.fence);
 }
 
+/* Nor do they share a message then. */
+static void several_that_do_not_fit(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	make_batches(DEPTH);
+	server->batch_value_max = 20;
+	for (i = 0; i < 4; i++) {
+		fake_server_put(server, i, 30, 0);
+		kvd_prep_get_by_request(&ops[i], &keys[i], 8, values[i], 32);
+	}
+	submit(0, 4);
+	assert_int_equal(kvd_wait(kvd, done, 4, 4, 1000), 4);
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(ops[i].item.value_len, 30);
+		assert_int_equal(values[i][29], i);
+	}
+	assert_int_equal(server->batches, 1);
+	assert_int_equal(kvd->stats.requests, 1 + 4);
+}
+
 /* One that ended early leaves its place in the message. */
 static void canceled_in_a_batch(void **state)
 {
@@ -1147,6 +1170,7 @@ int main(void)
 		CASE(requests_share_messages),
 		CASE(batches_end_in_time),
 		CASE(results_of_a_batch),
+		CASE(several_that_do_not_fit),
 		CASE(canceled_in_a_batch),
 		CASE(a_result_that_is_missing),
 		CASE(a_canceled_get),

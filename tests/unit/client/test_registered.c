@@ -476,6 +476,9 @@ static void what_is_refused(void **state)
 	for (i = 0; i < MEMORIES_MAX - 1; i++)
 		assert_int_equal(kvd_register(kvd, value + i * 4096, 4096, &many[i]), KVD_OK);
 	assert_int_equal(kvd_register(kvd, value + i * 4096, 4096, &other), KVD_ERR_NO_MEMORY);
+	/* Between two others, too. */
+	assert_int_equal(kvd_deregister(many[1]), KVD_OK);
+	assert_int_equal(kvd_register(kvd, value + 4096, 4096, &many[1]), KVD_OK);
 	while (i--)
 		assert_int_equal(kvd_deregister(many[i]), KVD_OK);
 }

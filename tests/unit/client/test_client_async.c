@@ -828,6 +828,30 @@ static void copies_stand_until_they_are_read(void **state)
 	}
 }
 
+/* Of operations that wait for a place, each keeps its own. */
+static void deadlines_of_those_that_wait(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	make_batches(1);
+	server->hold_all = true;
+	for (i = 0; i < 3; i++)
+		prep_put(i);
+	ops[0].timeout_ms = 3600000;
+	ops[1].timeout_ms = 20;
+	ops[2].timeout_ms = 60;
+	submit(0, 3);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 2, 5000), 2);
+	assert_ptr_equal(done[0], &ops[1]);
+	assert_ptr_equal(done[1], &ops[2]);
+	assert_int_equal(ops[1].status, KVD_ERR_TIMEOUT);
+	assert_int_equal(ops[2].status, KVD_ERR_TIMEOUT);
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, 5000), 1);
+	assert_int_equal(ops[0].status, KVD_OK);
+}
+
 static void the_descriptor_has_deadlines(void **state)
 {
 	struct pollfd fd = { .fd = kvd_fd(kvd), .events = POLLIN };
@@ -1177,6 +1201,7 @@ int main(void)
 		CASE(canceled_at_another_handle),
 		CASE(a_canceled_change),
 		CASE(deadlines),
+		CASE(deadlines_of_those_that_wait),
 		CASE(callbacks),
 		CASE(the_descriptor),
 		CASE(a_response_while_it_is_armed),

@@ -35,9 +35,9 @@
 /*
  * Litmus test of link.h: of a side that publishes and one that arms at the same moment, at least
  * one sees the other. On x86-64 it fails if the store in side_publish() is not sequentially
- * consistent. The two threads start each round together; where they share a core they rarely run
- * at the same moment, and the test shows nothing then. Where other programs want the CPUs too, a
- * round takes as long as the turns of these, so there is a limit of the time.
+ * consistent. The two threads start each round together, each on a CPU of its own: with one for
+ * both, where the kernel may leave them, the test shows nothing. Where other programs want the
+ * CPUs too, a round takes as long as the turns of these, so there is a limit of the time.
  */
 static struct link_side publishers[CELLS], sleepers[CELLS];
 static uint8_t woke[CELLS], saw[CELLS];
@@ -54,11 +54,26 @@ static void litmus_meet(unsigned int me, uint32_t round)
 			sched_yield();
 }
 
-static void *litmus_publish(void *arg)
+/* The @nth of the CPUs in @allowed alone, if there are so many: else it is left to the kernel. */
+static void run_on(const cpu_set_t *allowed, int nth)
+{
+	cpu_set_t one;
+
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, allowed) || nth--)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
+static void *litmus_publish(void *allowed)
 {
 	uint32_t round;
 
-	(void)arg;
+	run_on(allowed, 1);
 	for (round = 1; round <= atomic_load(&last); round++) {
 		uint32_t i = round % CELLS;
 
@@ -74,10 +89,13 @@ static void test_litmus(void **state)
 {
 	uint64_t deadline = pair_now_ms() + LITMUS_MS;
 	uint32_t round, before, lost = 0;
+	cpu_set_t allowed;
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(pthread_create(&thread, NULL, litmus_publish, NULL), 0);
+	assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+	assert_int_equal(pthread_create(&thread, NULL, litmus_publish, &allowed), 0);
+	run_on(&allowed, 0);
 	for (round = 1; round <= atomic_load(&last); round++) {
 		uint32_t i = round % CELLS;
 
@@ -93,6 +111,7 @@ static void test_litmus(void **state)
 	}
 	litmus_meet(1, round);
 	pthread_join(thread, NULL);
+	sched_setaffinity(0, sizeof(allowed), &allowed);
 	assert_int_equal(lost, 0);
 }
 

@@ -119,9 +119,9 @@ static void test_litmus(void **state)
 static struct link_side rearmed;
 static _Atomic bool publishing, done;
 
-static void *acks_run(void *arg)
+static void *acks_run(void *allowed)
 {
-	(void)arg;
+	run_on(allowed, 1);
 	atomic_store(&publishing, true);
 	while (!atomic_load(&done))
 		side_take_wake(&rearmed, LINK_WAKE_ACK);
@@ -131,10 +131,13 @@ static void *acks_run(void *arg)
 static void test_arming_anew(void **state)
 {
 	uint32_t round, spins, lost = 0;
+	cpu_set_t allowed;
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(pthread_create(&thread, NULL, acks_run, NULL), 0);
+	assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+	assert_int_equal(pthread_create(&thread, NULL, acks_run, &allowed), 0);
+	run_on(&allowed, 0);
 	while (!atomic_load(&publishing))
 		sched_yield();
 	for (round = 0; round < REARMS && !lost; round++) {
@@ -145,6 +148,7 @@ static void test_arming_anew(void **state)
 	}
 	atomic_store(&done, true);
 	pthread_join(thread, NULL);
+	sched_setaffinity(0, sizeof(allowed), &allowed);
 	assert_int_equal(lost, 0);
 }
 

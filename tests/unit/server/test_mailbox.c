@@ -39,6 +39,16 @@ ssize_t read(int fd, void *buf, size_t len)
 	return n;
 }
 
+/* The owner looks just before the fd becomes readable, and takes the notes if there are some. */
+static bool owner_looks;
+
+ssize_t write(int fd, const void *buf, size_t len)
+{
+	if (owner_looks && mailbox_pending(&mailbox))
+		mailbox_take(&mailbox);
+	return syscall(SYS_write, fd, buf, len);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -127,6 +137,21 @@ static void sent_while_others_are_taken(void **state)
 		assert_null(mailbox_take(&mailbox));
 		assert_false(readable(0));
 	}
+}
+
+/* Where the fd is readable, the owner knows that it has to read it. */
+static void taken_while_one_is_sent(void **state)
+{
+	struct note note;
+
+	(void)state;
+	owner_looks = true;
+	mailbox_send(&mailbox, &note);
+	owner_looks = false;
+	assert_true(mailbox_pending(&mailbox));
+	assert_true(readable(0));
+	assert_ptr_equal(mailbox_take(&mailbox), &note);
+	assert_false(readable(0));
 }
 
 struct sender {
@@ -227,6 +252,7 @@ int main(void)
 		CASE(in_order),
 		CASE(a_wake_without_a_note),
 		CASE(sent_while_others_are_taken),
+		CASE(taken_while_one_is_sent),
 		CASE(no_note_and_no_wake_up_is_lost),
 		CASE(a_taken_note_wakes_nobody),
 	};

@@ -2,7 +2,13 @@
 /* The calls, with arguments that are right, and what they returned. */
 #include "tests/support/calls.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #define MANY 40u /* more than a call looks up at once */
 #define UNTOUCHED 0x5555555555555555u
@@ -315,13 +321,27 @@ const struct call calls[] = {
 };
 const unsigned int call_count = sizeof(calls) / sizeof(calls[0]);
 
+static struct fake_server *server;
+
 struct fake_server *calls_open(void)
 {
-	struct fake_server *server = fake_server_open(4, 4, 0, 0, NULL);
-
+	server = fake_server_open(4, 4, 0, 0, NULL);
 	server->respond = calls_respond;
 	for (unsigned int i = 1; i < 4; i++)
 		fake_server_put(server, keys[i], i == 1 ? CALLS_LARGE_BYTES : 20, 0);
 	calls_reset();
 	return server;
+}
+
+int calls_close(void **state)
+{
+	(void)state;
+	kvd_close(&server->kvd);
+	return 0;
+}
+
+void calls_anew(void **state, int (*setup)(void **state))
+{
+	if (calls_close(state) + setup(state))
+		fail();
 }

@@ -34,6 +34,12 @@ extern const unsigned int call_count;
  */
 struct fake_server *calls_open(void);
 
+/* A test's teardown: closes the handle of the last calls_open(). */
+int calls_close(void **state);
+
+/* The same within a test, and then its @setup again: a handle of its own for each call. */
+void calls_anew(void **state, int (*setup)(void **state));
+
 /*
  * Whether none of the calls since calls_reset() has written a result to its caller: neither a
  * length, an item, a version nor a number. What counts keys was set to 0.

@@ -56,19 +56,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	(void)state;
-	kvd_close(kvd);
-	return 0;
-}
-
-static void anew(void **state)
-{
-	if (teardown(state) + setup(state))
-		fail();
-}
-
 static const struct call *call_named(const char *name)
 {
 	const struct call *call;
@@ -204,7 +191,7 @@ static void of_calls(void **state)
 
 	for (size_t i = 0; i < DOCUMENTED; i++)
 		for (want = documented[i].answers; want->status; want++) {
-			anew(state);
+			calls_anew(state, setup);
 			call = call_named(documented[i].name);
 			begin(want);
 			judge(call->name, call->run(kvd), want);
@@ -296,7 +283,7 @@ static void of_submitted_operations(void **state)
 
 	for (n = 0; n < OPS; n++)
 		for (want = answers_of(submitted[n].as); want->status; want++) {
-			anew(state);
+			calls_anew(state, setup);
 			submit(n, 1, want);
 		}
 }
@@ -309,7 +296,7 @@ static void of_operations_in_a_batch(void **state)
 	/* Of the first and the last the fake server decides about the results in a batch. */
 	for (n = 1; n < OPS - 1; n++)
 		for (want = answers_of(submitted[n].as); want->status; want++) {
-			anew(state);
+			calls_anew(state, setup);
 			submit(n, 4, want);
 			batches += server->batches;
 		}
@@ -351,7 +338,7 @@ static void of_another_kind(void **state)
 		for (call = calls; call->kind < CALL_LOCAL; call++) {
 			if (call->kind == CALL_LOOKUP)
 				continue;
-			anew(state);
+			calls_anew(state, setup);
 			server->before_response = breaks[i];
 			status = call->run(kvd);
 			if (status != KVD_ERR_PROTOCOL || !strstr(kvd_error(kvd), "fake server") ||
@@ -411,7 +398,7 @@ static void of_a_buffer_too_small(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, calls_close)
 
 int main(void)
 {

@@ -81,19 +81,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	(void)state;
-	kvd_close(kvd);
-	return 0;
-}
-
-static void anew(void **state)
-{
-	if (teardown(state) + setup(state))
-		fail();
-}
-
 /* Each returns what its operation ended with, and says whether its value is right. */
 static enum kvd_status submitted(struct kvd_op *op, uint32_t bytes)
 {
@@ -244,7 +231,7 @@ static void answered(void **state)
 	unsigned int n;
 
 	for (n = 0; (call = lookup_at(n)); n++) {
-		anew(state);
+		calls_anew(state, setup);
 		assert_works(call);
 		assert_true(server->gets > 0);
 		assert_int_equal(kvd->stats.fallbacks, by_request(call) ? 0 : server->gets);
@@ -361,7 +348,7 @@ static void malformed_answers(void **state)
 		for (n = 0; (call = lookup_at(n)); n++) {
 			if (malformed[i].exists_only && !is_existence(call))
 				continue;
-			anew(state);
+			calls_anew(state, setup);
 			breaks = malformed[i].breaks;
 			judge(call, malformed[i].name, call->run(kvd), KVD_ERR_PROTOCOL,
 			      KVD_ERR_PROTOCOL, malformed[i].text);
@@ -392,7 +379,7 @@ static void malformed_once(void **state)
 		for (n = 0; (call = lookup_at(n)); n++) {
 			if (malformed[i].exists_only && !is_existence(call))
 				continue;
-			anew(state);
+			calls_anew(state, setup);
 			kvd->options.reconnect = 1;
 			server->fake.connect = accept_try;
 			breaks = malformed[i].breaks;
@@ -444,7 +431,7 @@ static void malformed_among_many(void **state)
 	unsigned int i, n;
 
 	for (n = 0; n < MANY; n++) {
-		anew(state);
+		calls_anew(state, setup);
 		breaks = another_request;
 		first = n + 1;
 		assert_int_equal(get_many(), KVD_ERR_PROTOCOL);
@@ -467,7 +454,7 @@ static void busy_answers(void **state)
 	unsigned int n;
 
 	for (n = 0; (call = lookup_at(n)); n++) {
-		anew(state);
+		calls_anew(state, setup);
 		breaks = busy;
 		judge(call, "busy", call->run(kvd), is_many(call) ? KVD_OK : KVD_ERR_BUSY,
 		      KVD_ERR_BUSY, "limits.connection_requests");
@@ -480,7 +467,7 @@ static void busy_among_many(void **state)
 	unsigned int i, n;
 
 	for (n = 0; n < MANY; n++) {
-		anew(state);
+		calls_anew(state, setup);
 		breaks = busy;
 		first = last = n + 1;
 		assert_int_equal(get_many(), KVD_OK);
@@ -500,7 +487,7 @@ static void copies_are_taken_back(void **state)
 	unsigned int n;
 
 	for (n = 0; (call = lookup_at(n)); n++) {
-		anew(state);
+		calls_anew(state, setup);
 		copies_go = true;
 		if (has_copy(call))
 			judge(call, "copy", call->run(kvd), KVD_ERR_BUSY, KVD_ERR_BUSY,
@@ -511,7 +498,7 @@ static void copies_are_taken_back(void **state)
 	}
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, calls_close)
 
 int main(void)
 {

@@ -28,13 +28,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	(void)state;
-	kvd_close(kvd);
-	return 0;
-}
-
 /* Calls on a handle that is in use. */
 static const char *in_use_text; /* what kvd_error(NULL) has to say */
 static unsigned int refused;
@@ -200,8 +193,7 @@ static void cancel_of_each_operation(void **state)
 	for (code = KVD_OP_GET; code <= KVD_OP_EXISTS; code++) {
 		if (code == KVD_OP_SCAN)
 			continue;
-		if (teardown(state) + setup(state))
-			fail();
+		calls_anew(state, setup);
 		changes = code != KVD_OP_GET && code != KVD_OP_GET_BY_REQUEST &&
 			  code != KVD_OP_PING && code != KVD_OP_EXISTS;
 		server->hold_all = server->fake.hold_reads = true;
@@ -273,7 +265,7 @@ static void many_memories(void **state)
 		assert_int_equal(kvd_deregister(mems[i]), KVD_OK);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, calls_close)
 
 int main(void)
 {

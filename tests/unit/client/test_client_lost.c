@@ -36,20 +36,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	(void)state;
-	kvd_close(kvd);
-	return 0;
-}
-
-/* For each call a handle of its own. */
-static void anew(void **state)
-{
-	if (teardown(state) + setup(state))
-		fail();
-}
-
 static const char *connection(void)
 {
 	struct kvd_info info;
@@ -101,7 +87,7 @@ static void on_a_closed_handle(void **state)
 	const char *cause;
 
 	for (call = calls; call < calls + call_count; call++) {
-		anew(state);
+		calls_anew(state, setup);
 		cause = closed();
 		if (call->kind < CALL_LOCAL || !strcmp(call->name, "kvd_arm") ||
 		    !strcmp(call->name, "kvd_register") || !strcmp(call->name, "kvd_alloc"))
@@ -122,7 +108,7 @@ static void without_a_connection(void **state)
 	unsigned int requests;
 
 	for (call = calls; call->kind < CALL_LOCAL; call++) {
-		anew(state);
+		calls_anew(state, setup);
 		kvd->options.reconnect = 1;
 		kvd->options.timeout_ms = 20;
 		requests = server->requests;
@@ -146,7 +132,7 @@ static void without_a_connection_locally(void **state)
 	for (call = calls; call < calls + call_count; call++) {
 		if (call->kind != CALL_LOCAL)
 			continue;
-		anew(state);
+		calls_anew(state, setup);
 		kvd->options.reconnect = 1;
 		assert_true(kvd_fd(kvd) >= 0);
 		fake_device_lose(&server->fake);
@@ -185,7 +171,7 @@ static void after_it_was_sent(void **state)
 	enum kvd_status status;
 
 	for (call = calls; call->kind < CALL_LOCAL; call++) {
-		anew(state);
+		calls_anew(state, setup);
 		lose_under(true, 0);
 		server->fake.connect = accept_try;
 		status = call->run(kvd);
@@ -207,7 +193,7 @@ static void after_it_was_sent_without_another(void **state)
 	enum kvd_status status;
 
 	for (call = calls; call->kind < CALL_LOCAL; call++) {
-		anew(state);
+		calls_anew(state, setup);
 		kvd->options.timeout_ms = 20;
 		lose_under(true, 8);
 		status = call->run(kvd);
@@ -229,7 +215,7 @@ static void after_it_was_sent_for_ever(void **state)
 	const struct call *call;
 
 	for (call = calls; call->kind < CALL_LOCAL; call++) {
-		anew(state);
+		calls_anew(state, setup);
 		lose_under(false, 0);
 		judge(call, call->run(kvd), KVD_ERR_DISCONNECTED, "is lost");
 		assert_string_equal(connection(), "closed");
@@ -267,7 +253,7 @@ static void completions_that_fail(void **state)
 
 	for (i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
 		for (call = calls; call->kind < CALL_LOCAL; call++) {
-			anew(state);
+			calls_anew(state, setup);
 			failure = failures[i].failure;
 			server->fake.read = server->fake.send = failing;
 			judge(call, call->run(kvd), failures[i].want, failures[i].text);
@@ -326,7 +312,7 @@ static void submitted_operations(void **state)
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
-		anew(state);
+		calls_anew(state, setup);
 		failure = failures[i].failure;
 		server->fake.read = server->fake.send = failing;
 		submit_each(ops);
@@ -334,7 +320,7 @@ static void submitted_operations(void **state)
 		assert_non_null(strstr(kvd_error(kvd), ibv_wc_status_str(failure)));
 	}
 	/* Without a connection nothing is sent, so that each can be canceled. */
-	anew(state);
+	calls_anew(state, setup);
 	kvd->options.reconnect = 1;
 	fake_device_lose(&server->fake);
 	assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
@@ -394,7 +380,7 @@ static void in_a_child(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, calls_close)
 
 int main(void)
 {

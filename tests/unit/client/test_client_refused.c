@@ -30,13 +30,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	(void)state;
-	kvd_close(kvd);
-	return 0;
-}
-
 /* The arguments. */
 static enum kvd_status put_with(const struct kvd_put_args *args)
 {
@@ -484,7 +477,7 @@ static void a_buffer_of_any_size(void **state)
 	assert_int_equal(server->requests, 0);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, calls_close)
 
 int main(void)
 {

@@ -69,11 +69,31 @@ static void run_on(const cpu_set_t *allowed, int nth)
 	}
 }
 
-static void *litmus_publish(void *allowed)
+static cpu_set_t cpus; /* of this process, while a test has two threads */
+
+/* Starts the other thread, each of the two on a CPU of its own. It begins with run_on(&cpus, 1). */
+static pthread_t other_begin(void *(*run)(void *))
+{
+	pthread_t thread;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+	assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
+	run_on(&cpus, 0);
+	return thread;
+}
+
+static void other_end(pthread_t thread)
+{
+	pthread_join(thread, NULL);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+static void *litmus_publish(void *arg)
 {
 	uint32_t round;
 
-	run_on(allowed, 1);
+	(void)arg;
+	run_on(&cpus, 1);
 	for (round = 1; round <= atomic_load(&last); round++) {
 		uint32_t i = round % CELLS;
 
@@ -89,13 +109,10 @@ static void test_litmus(void **state)
 {
 	uint64_t deadline = pair_now_ms() + LITMUS_MS;
 	uint32_t round, before, lost = 0;
-	cpu_set_t allowed;
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-	assert_int_equal(pthread_create(&thread, NULL, litmus_publish, &allowed), 0);
-	run_on(&allowed, 0);
+	thread = other_begin(litmus_publish);
 	for (round = 1; round <= atomic_load(&last); round++) {
 		uint32_t i = round % CELLS;
 
@@ -110,8 +127,7 @@ static void test_litmus(void **state)
 		lost += round > 1 && !woke[before] && !saw[before];
 	}
 	litmus_meet(1, round);
-	pthread_join(thread, NULL);
-	sched_setaffinity(0, sizeof(allowed), &allowed);
+	other_end(thread);
 	assert_int_equal(lost, 0);
 }
 
@@ -119,9 +135,10 @@ static void test_litmus(void **state)
 static struct link_side rearmed;
 static _Atomic bool publishing, done;
 
-static void *acks_run(void *allowed)
+static void *acks_run(void *arg)
 {
-	run_on(allowed, 1);
+	(void)arg;
+	run_on(&cpus, 1);
 	atomic_store(&publishing, true);
 	while (!atomic_load(&done))
 		side_take_wake(&rearmed, LINK_WAKE_ACK);
@@ -131,13 +148,10 @@ static void *acks_run(void *allowed)
 static void test_arming_anew(void **state)
 {
 	uint32_t round, spins, lost = 0;
-	cpu_set_t allowed;
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-	assert_int_equal(pthread_create(&thread, NULL, acks_run, &allowed), 0);
-	run_on(&allowed, 0);
+	thread = other_begin(acks_run);
 	while (!atomic_load(&publishing))
 		sched_yield();
 	for (round = 0; round < REARMS && !lost; round++) {
@@ -147,8 +161,7 @@ static void test_arming_anew(void **state)
 			lost += atomic_load(&rearmed.wake) != LINK_WAKE_EVENT;
 	}
 	atomic_store(&done, true);
-	pthread_join(thread, NULL);
-	sched_setaffinity(0, sizeof(allowed), &allowed);
+	other_end(thread);
 	assert_int_equal(lost, 0);
 }
 

@@ -51,7 +51,8 @@ start_fails() {
 	local start
 	start=$(($(log_lines) + 1))
 	timeout "$DEADLINE_S" "$build/kvd" -c "$tmp/kvd.ini" >/dev/null 2>&1
-	[ $? = 1 ] && tail -n "+$start" "$log" | grep ' error '
+	[ $? = 1 ] && tail -n "+$start" "$log" |
+		grep " error server.device = verbs, rdma.address = .*: no RDMA device of this host"
 }
 
 # A device that is used stays until its users are gone.

@@ -65,7 +65,8 @@ without_log_file() {
 	sed 's/^file = .*//' "$tmp/kvd.ini" >"$tmp/nolog.ini"
 	timeout "$DEADLINE_S" "$build/kvd" -c "$tmp/nolog.ini" -d --pidfile "$pidfile" 2>&1 |
 		timeout "$DEADLINE_S" cat >"$tmp/said"
-	daemon_pid && expect 0 pong ping && grep -q ' ready: ' "$tmp/said" &&
+	[ "${PIPESTATUS[*]}" = '0 0' ] && daemon_pid && expect 0 pong ping &&
+		grep -q ' ready: ' "$tmp/said" &&
 		grep -q 'notice detached: .* is lost; set log.file' "$tmp/said" && daemon_stop
 }
 

@@ -35,6 +35,7 @@ chmod 711 "$suite_tmp" # tests let other users pass, to a socket
 suite_results=$suite_tmp/results
 : >"$suite_results"
 suite_logs=
+suite_nice=() # words before the command of each case, like `nice -n 5`
 suite_cases=0
 suite_plan=() # with KVD_SHUFFLE: the cases that suite_wait will start, as words for the shell
 
@@ -98,7 +99,7 @@ suite_run_once() {
 	mkdir -m 711 "$dir" || exit 1
 	# A shell's background jobs ignore SIGINT, and so would what they start.
 	env --default-signal=INT,QUIT TMPDIR="$dir" KVD_FLAVOUR="$flavour" "${order[@]}" \
-		timeout -k 10 "$limit" env "$@" </dev/null >"$log" 2>&1 &
+		"${suite_nice[@]}" timeout -k 10 "$limit" env "$@" </dev/null >"$log" 2>&1 &
 	pid=$!
 	# shellcheck disable=SC2064 # this case's pid
 	trap "kill $pid 2>/dev/null; wait $pid; exit 1" TERM

@@ -371,6 +371,9 @@ static void numbers_go_on(void **state)
 	assert_true(wire_change_near(wrap + 1, ~0u) == wrap - 1);
 	assert_true(wire_change_near(9 * wrap + 3, 3) == 9 * wrap + 3);
 	assert_true(wire_change_near(2, ~0u) > 2);
+	assert_true(wire_change_of(7, 0) == 7 && wire_change_of(7, 31) == 38);
+	assert_true(wire_change_of(~0u, 0) == ~0u && wire_change_of(~0u - 1, 1) == ~0u);
+	assert_true(wire_change_of(~0u, 1) == 1 && wire_change_of(~0u - 1, 3) == 2);
 }
 
 /* Which modes of PUT have a pin, and a priority; and how long a pin may be. */
@@ -499,11 +502,12 @@ static size_t batched_write(size_t i, uint8_t *to)
 }
 
 /* Parses a BATCH with these bytes, which end with their block. */
-static const char *parse_batch(uint32_t count, const uint8_t *requests, size_t len)
+static const char *parse_numbered(uint32_t change, uint32_t count, const uint8_t *requests,
+				  size_t len)
 {
-	const struct wire_request head = { .op = WIRE_BATCH,
-					   .count = count,
-					   .value_len = (uint32_t)len };
+	const struct wire_request head = {
+		.op = WIRE_BATCH, .count = count, .value_len = (uint32_t)len, .change = change
+	};
 	uint8_t *msg = malloc(sizeof(head) + len);
 	const char *error;
 
@@ -513,6 +517,11 @@ static const char *parse_batch(uint32_t count, const uint8_t *requests, size_t l
 	error = wire_request_parse(&parsed, msg, sizeof(head) + len);
 	free(msg);
 	return error;
+}
+
+static const char *parse_batch(uint32_t count, const uint8_t *requests, size_t len)
+{
+	return parse_numbered(0, count, requests, len);
 }
 
 static void a_batch_of_all_kinds(void **state)
@@ -592,6 +601,62 @@ static void batches_that_are_refused(void **state)
 	assert_null(parse_batch(WIRE_BATCH_MAX, requests, sizeof(requests) - sizeof(*first)));
 }
 
+/* The first request is refused although those behind it are good, and lead to the end. */
+static void one_bad_request_of_a_batch(void **state)
+{
+	const struct wire_batched requests[2] = { { .op = WIRE_STATS }, { .op = WIRE_PING } };
+
+	(void)state;
+	assert_string_equal(parse_batch(2, (const uint8_t *)requests, sizeof(requests)),
+			    "operation that may not be in a batch");
+}
+
+/* Its numbers of 8 bytes are not read beyond the message. */
+static void a_batched_request_cut_in_its_numbers(void **state)
+{
+	uint8_t requests[64];
+	struct request request;
+	size_t at;
+
+	(void)state;
+	for (size_t i = 0; i < BATCHED; i++) {
+		size_t len = batched[i].bytes - batched[i].request.key_len;
+
+		if (batched[i].request.op != WIRE_ARITH)
+			continue;
+		batched_write(i, requests);
+		for (size_t cut = sizeof(struct wire_batched); cut < len; cut++)
+			assert_string_equal(parse_batch(1, requests, cut),
+					    "batched request longer than the message");
+	}
+	at = 17;
+	assert_string_equal(wire_batched_parse(&request, requests, 16, &at),
+			    "batched request shorter than its header");
+}
+
+/* A batch may have a number if one of its requests changes the store, whichever that is. */
+static void numbers_of_batches(void **state)
+{
+	static const char *const why = "a number in an operation that changes nothing";
+	uint8_t requests[3 * (sizeof(struct wire_batched) + 8)];
+	const struct wire_batched get = { .op = WIRE_GET, .key_len = 8 };
+	const struct wire_batched put = { .op = WIRE_PUT, .key_len = 8 };
+	const size_t bytes = sizeof(get) + 8;
+
+	(void)state;
+	memset(requests, 'x', sizeof(requests));
+	for (unsigned int i = 0; i < 3; i++)
+		memcpy(requests + i * bytes, &get, sizeof(get));
+	assert_null(parse_numbered(0, 3, requests, sizeof(requests)));
+	assert_string_equal(parse_numbered(1, 3, requests, sizeof(requests)), why);
+	for (unsigned int i = 0; i < 3; i++) {
+		memcpy(requests + i * bytes, &put, sizeof(put));
+		assert_null(parse_numbered(9, 3, requests, sizeof(requests)));
+		assert_int_equal(parsed.change, 9);
+		memcpy(requests + i * bytes, &get, sizeof(get));
+	}
+}
+
 static void results(void **state)
 {
 	struct wire_result r[2] = {
@@ -605,6 +670,7 @@ static void results(void **state)
 	assert_int_equal(response.value_len, 3);
 	assert_int_equal(response.item_flags, 7);
 	assert_int_equal(response.expires, 6);
+	assert_true(response.version == 5);
 	assert_ptr_equal(response.value, &r[1]);
 	at = 0;
 	assert_string_equal(wire_result_parse(&response, r, len - 1, &at),
@@ -635,6 +701,8 @@ static void results(void **state)
 		r[0] = (struct wire_result){ .op = WIRE_PUT, .flags = (uint16_t)(1u << bit) };
 		assert_int_equal(wire_result_parse(&response, r, sizeof(r[0]), &at) == NULL,
 				 (1u << bit & (WIRE_R_REPEATED | WIRE_R_PINS)) != 0);
+		if (1u << bit & (WIRE_R_REPEATED | WIRE_R_PINS))
+			assert_int_equal(response.flags, 1u << bit);
 	}
 	at = 0;
 	r[0] = (struct wire_result){ .op = WIRE_PUT, .status = 4 };
@@ -691,6 +759,12 @@ static void responses(void **state)
 				assert_string_equal(parse_response(r, len + 1),
 						    "response length does not match its value");
 			}
+	r.window = WIRE_WINDOW_MAX;
+	assert_null(parse_response(r, 2));
+	assert_int_equal(response.window, WIRE_WINDOW_MAX);
+	r.window++;
+	assert_string_equal(parse_response(r, 2), "response with a window out of range");
+	r.window = 0;
 	r.value_len = 5;
 	assert_string_equal(parse_response(r, 4), "response length does not match its value");
 	r.value_len = VALUE_MAX + 1;
@@ -796,6 +870,7 @@ static void entries(void **state)
 	(void)state;
 	for (size_t first = 0; first < 70; first += 23) {
 		assert_null(entry_of((struct wire_entry){ .key_len = KEY_MAX }, KEY_MAX, first));
+		assert_null(entry_of((struct wire_entry){ .key_len = 1 }, 1, first));
 		assert_null(entry_of(e, 3, first));
 		assert_null(entry_of(e, 10, first));
 		assert_string_equal(entry_of(e, 2, first), longer);
@@ -913,14 +988,59 @@ static void geometries(void **state)
 	BAD(g.level_base = 0; g.level = 32; g.split = 0, "more index segments than SEGMENTS_MAX");
 }
 
+/* Segment 0 has as many buckets as segment 1. */
+static void the_first_segment_leaves_the_region(void **state)
+{
+	const char *why = "index segment leaves the region";
+
+	(void)state;
+	BAD(g.segments[0] = g.region_bytes - 16 * BUCKET_BYTES, NULL);
+	BAD(g.segments[0] = g.region_bytes - 15 * BUCKET_BYTES, why);
+	BAD(g.segments[1] = g.region_bytes - 16 * BUCKET_BYTES, NULL);
+	BAD(g.segments[1] = g.region_bytes - 15 * BUCKET_BYTES, why);
+}
+
+/* 2^31 buckets in the most segments; and one in the smallest region. */
+static void geometries_at_their_limits(void **state)
+{
+	struct geometry g = good_geometry();
+
+	(void)state;
+	g.region_bytes = REGION_BYTES_MAX;
+	g.level_base = 0;
+	g.level = 31;
+	g.split = 0;
+	g.segments[0] = sizeof(struct superblock);
+	for (unsigned int i = 1; i < SEGMENTS_MAX; i++)
+		g.segments[i] = sizeof(struct superblock) + ((uint64_t)BUCKET_BYTES << (i - 1));
+	assert_geometry(g, NULL);
+	g = good_geometry();
+	g.region_bytes = sizeof(struct superblock) + REGION_PAD;
+	g.level_base = g.level = 0;
+	g.split = 0;
+	g.segments[0] = sizeof(struct superblock);
+	assert_geometry(g, NULL);
+	g.region_bytes--;
+	assert_geometry(g, "region size out of range");
+}
+
 static void names(void **state)
 {
+	char text[WIRE_REJECT_TEXT_BYTES];
+
 	(void)state;
 	assert_string_equal(wire_op_name(WIRE_HELLO), "HELLO");
 	assert_string_equal(wire_op_name(WIRE_STATS), "STATS");
 	assert_string_equal(wire_op_name(WIRE_ACCESS), "ACCESS");
 	assert_string_equal(wire_op_name(WIRE_BATCH), "BATCH");
 	assert_string_equal(wire_op_name((enum wire_op)0), "unknown");
+	/* The one that is older has to be updated. */
+	wire_abi_text(text, 3, 4);
+	assert_string_equal(text, "the client has protocol version 3 and the server 4: "
+				  "update the client");
+	wire_abi_text(text, 5, 4);
+	assert_string_equal(text, "the client has protocol version 5 and the server 4: "
+				  "update the server");
 	assert_string_equal(wire_op_name((enum wire_op)(WIRE_OP_MAX + 1)), "unknown");
 }
 
@@ -943,6 +1063,9 @@ int main(void)
 		cmocka_unit_test(hello_of_another_length),
 		cmocka_unit_test(a_batch_of_all_kinds),
 		cmocka_unit_test(batches_that_are_refused),
+		cmocka_unit_test(one_bad_request_of_a_batch),
+		cmocka_unit_test(a_batched_request_cut_in_its_numbers),
+		cmocka_unit_test(numbers_of_batches),
 		cmocka_unit_test(results),
 		cmocka_unit_test(responses),
 		cmocka_unit_test(responses_that_are_refused),
@@ -950,6 +1073,8 @@ int main(void)
 		cmocka_unit_test(entries),
 		cmocka_unit_test(entries_too_short_for_a_header),
 		cmocka_unit_test(geometries),
+		cmocka_unit_test(the_first_segment_leaves_the_region),
+		cmocka_unit_test(geometries_at_their_limits),
 		cmocka_unit_test(names),
 	};
 

@@ -116,6 +116,49 @@ static void exactly_once_one_by_one(void **state)
 	assert_int_equal(twice, WINDOW);
 }
 
+/* As many as the server keeps answers of: sent again they need no number more. */
+static void exactly_once_at_the_bound(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->welcome.answers = kvd->sent.limit = WINDOW;
+	hold_puts(WINDOW);
+	assert_int_equal(changes_room(&kvd->sent), 0);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < WINDOW; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, WINDOW);
+	assert_int_equal(twice, WINDOW);
+}
+
+/* One whose answer came before that of an earlier one is not sent again. */
+static void exactly_once_around_an_answer(void **state)
+{
+	struct fake_server_response first;
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	hold_puts(3);
+	first = server->queue[0];
+	server->queue[0] = server->queue[1];
+	server->queue[1] = first;
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, UINT32_MAX), 1);
+	assert_ptr_equal(done[0], &ops[1]);
+	lose_answers(true);
+	await_all();
+	for (i = 0; i < 3; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(changes, 3);
+	assert_int_equal(twice, 2);
+	assert_int_equal(stats().resent, 2);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+}
+
 /* The same, but the server has forgotten, or is another one. */
 static void a_forgotten_identity(void **state)
 {
@@ -161,6 +204,7 @@ static void answer_with_copy(struct fake_server *p, struct wire_response *respon
 	copies--;
 	response->flags |= WIRE_R_COPY;
 	response->slot = slot_make(0, p->keys[0].offset, 128);
+	response->copy_seed = p->geometry.incarnation;
 }
 
 /* The touch was answered, so it is not done again; only the value is asked for. */
@@ -274,6 +318,103 @@ static void a_number_that_was_given_up(void **state)
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 	assert_int_equal(put(3), KVD_OK);
 	assert_int_equal(recorded, 3);
+}
+
+static enum ibv_wc_status (*send_before)(struct fake_device *fake, const struct ibv_send_wr *wr);
+
+/* A PING with a number takes the place of the change. */
+static enum ibv_wc_status record_ping(struct fake_device *fake, const struct ibv_send_wr *wr)
+{
+	struct wire_request head;
+
+	memcpy(&head, (const void *)(uintptr_t)wr->sg_list->addr, sizeof(head));
+	if (head.op == WIRE_PING && head.change)
+		assert_int_equal(head.change, ++recorded);
+	return send_before(fake, wr);
+}
+
+/* The same where the server got none of them: the PING has the number, and waits for its turn. */
+static void a_number_that_was_not_executed(void **state)
+{
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	submit_put(0, 0);
+	kvd->options.timeout_ms = 1;
+	assert_int_equal(put(1), KVD_ERR_TIMEOUT);
+	kvd->options.timeout_ms = 2000;
+	submit_put(1, 2);
+	changes = recorded = 0;
+	send_before = server->fake.send;
+	server->fake.send = record_ping;
+	lose_answers(true);
+	server->greet = greet_narrow;
+	server->outstanding_max = 0;
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(server->pings, 1);
+	assert_int_equal(recorded, 3);
+	assert_int_equal(changes, 2);
+	assert_int_equal(server->outstanding_max, 1);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+}
+
+/* Nobody knows what a change did whose value can't be sent again; those behind it go on. */
+static void no_memory_to_send_a_value_again(void **state)
+{
+	static uint8_t large[10000];
+
+	(void)state;
+	number_changes();
+	server->hold_all = true;
+	kvd_prep_put(&ops[0], &keys[0], 8, large, sizeof(large), NULL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	submit_put(1, 2);
+	lose_answers(true);
+	/* As of a device that was opened anew, and registers less. */
+	kvd->shared_device->bounces.mr_max = 4096;
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_non_null(strstr(kvd_error(kvd), "no memory"));
+	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(stats().unknown, 1);
+	assert_int_equal(server->pings, 1);
+	assert_int_equal(kvd->bounces, 0);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+}
+
+/* A copy stands until the next request: while it is READ, no change is sent again, either. */
+static void a_copy_before_a_change_that_is_sent_again(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	number_changes();
+	server->before_response = answer_with_copy;
+	server->hold_all = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	recorded = 1; /* the touch */
+	submit_put(1, 2);
+	changes = 0;
+	recorded = 1;
+	copies = 1;
+	server->fake.hold_reads = true;
+	lose_answers(true);
+	server->greet = greet_narrow;
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	for (i = 0; i < 10; i++)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(changes, 0);
+	server->fake.hold_reads = false;
+	fake_device_release(&server->fake);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_OK);
+	assert_int_equal(values[1][19], 1);
+	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(changes, 1);
 }
 
 /* The number of changes without an answer is bounded by what the server keeps. */
@@ -480,6 +621,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(exactly_once_behind_an_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once_in_a_message, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once_one_by_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_at_the_bound, setup, teardown),
+		cmocka_unit_test_setup_teardown(exactly_once_around_an_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_forgotten_identity, setup, teardown),
 		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_while_a_touched_copy_is_read, setup,
@@ -489,6 +632,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_touched_item_stays, setup, teardown),
 		cmocka_unit_test_setup_teardown(fewer_answers_than_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_number_that_was_given_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_number_that_was_not_executed, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_memory_to_send_a_value_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_copy_before_a_change_that_is_sent_again, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(answers_bound_changes, setup, teardown),
 		cmocka_unit_test_setup_teardown(answers_bound_batches, setup, teardown),
 		cmocka_unit_test_setup_teardown(exactly_once_after_many_changes, setup, teardown),

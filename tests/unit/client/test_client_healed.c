@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a handle has when it is connected again: as many buffers and places as before, nothing of
+ * the connection, the server or the clock of before; and what it says of that: log lines, texts.
+ */
+#include "tests/support/heal_test.h"
+
+#include <stdio.h>
+
+#include "client/heal.h"
+#include "common/util/clock.h"
+
+#define LARGE_BYTES 100000u
+
+static uint8_t large[LARGE_BYTES];
+static char lines[4096]; /* that were logged, each with its level before it */
+
+static void note_line(void *user, enum kvd_log_level level, const char *text)
+{
+	size_t used = strlen(lines);
+
+	(void)user;
+	snprintf(lines + used, sizeof(lines) - used, "%d %s\n", (int)level, text);
+}
+
+static void log_begin(void)
+{
+	lines[0] = '\0';
+	assert_int_equal(kvd_set_log(KVD_LOG_INFO, note_line, NULL), KVD_OK);
+}
+
+static unsigned int logged(const char *text)
+{
+	unsigned int n = 0;
+	const char *at;
+
+	for (at = lines; (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+/* The connection is lost with what is outstanding. */
+static void lose(void)
+{
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+}
+
+/* As many requests are outstanding as the window allows: more than a handle begins with. */
+static void a_wide_window(void **state)
+{
+	unsigned int i, round;
+
+	(void)state;
+	kvd->conn.window = server->welcome.window = OPS;
+	for (round = 0; round < 3; round++) {
+		changes = 0;
+		hold_puts(OPS);
+		assert_int_equal(server->queued, OPS);
+		server->hold_all = false;
+		fake_server_answer(server, OPS);
+		await_all();
+		for (i = 0; i < OPS; i++) {
+			assert_int_equal(ops[i].status, KVD_OK);
+			assert_int_equal(ops[i].item.version, i + 1);
+		}
+		assert_int_equal(kvd->conn.message_count, OPS);
+		assert_int_equal(kvd->conn.free_count, OPS);
+		assert_int_equal(kvd->conn.recv_free_count, OPS);
+		fake_device_lose(&server->fake);
+		assert_int_equal(get(1), KVD_OK);
+	}
+}
+
+/* A line for the loss, for the first, second and fourth try that failed, and for the end. */
+static void what_is_logged(void **state)
+{
+	(void)state;
+	log_begin();
+	refusals = 5;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(logged("\n"), 5);
+	assert_int_equal(logged("2 the connection to fake server is lost ("), 1);
+	assert_int_equal(logged("2 try 1 to connect to fake server again failed: nobody listens"),
+			 1);
+	assert_int_equal(logged("2 try 2 to connect"), 1);
+	assert_int_equal(logged("2 try 4 to connect"), 1);
+	assert_int_equal(logged("4 connected again to fake server after 0."), 1);
+	assert_int_equal(logged("s, 5 tries failed, the last one: nobody listens"), 1);
+	/* The tries of the next loss are counted anew. */
+	log_begin();
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(logged("\n"), 2);
+	assert_int_equal(logged("s, 0 tries failed\n"), 1);
+	kvd_set_log(KVD_LOG_OFF, NULL, NULL);
+}
+
+/* A server of another version is not asked again and again. */
+static void another_version_has_the_longest_pause(void **state)
+{
+	(void)state;
+	refusals = 1;
+	reject = (struct wire_reject){ .magic = WIRE_MAGIC, .abi = WIRE_ABI + 1, .reason = 1 };
+	fake_device_lose(&server->fake);
+	while (!kvd->heal.tries)
+		kvd_poll(kvd, done, OPS);
+	assert_true(heal_pause_ns(kvd->heal.failures, 1) ==
+		    heal_pause_ns(kvd->heal.failures + 1, 1));
+}
+
+static bool bad_welcome;
+
+static uint64_t ahead_ns; /* of this host's clock */
+
+static void accept_another(struct fake_device *fake)
+{
+	ahead_ns += 1000000000000u;
+	accept_try(fake);
+}
+
+static void tell_clock(struct fake_server *p, struct wire_response *response)
+{
+	(void)p;
+	response->clock_ns = clock_raw_ns() + ahead_ns;
+}
+
+static void greet_badly_first(struct fake_server *p, struct wire_welcome *welcome)
+{
+	welcome->window = p->hellos == 1 && bad_welcome ? WIRE_WINDOW_MAX + 1 : WINDOW;
+}
+
+/*
+ * What was known of the clock was another server's, of one whose welcome was refused, too: that the
+ * next has another is no jump.
+ */
+static void the_clock_is_forgotten(void **state)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		if (i && teardown(state) + setup(state))
+			fail();
+		ahead_ns = 0;
+		server->before_response = tell_clock;
+		assert_int_equal(kvd_ping(kvd), KVD_OK);
+		bad_welcome = i;
+		server->greet = greet_badly_first;
+		server->fake.connect = accept_another;
+		fake_device_lose(&server->fake);
+		kvd->options.timeout_ms = 20000;
+		assert_int_equal(kvd_ping(kvd), KVD_OK);
+		assert_int_equal(server->hellos, i + 1);
+		assert_int_equal(stats().clock_jumps, 0);
+	}
+}
+
+/* A request for the clock that waits to be sent, and GETs that wait for its answer. */
+static void a_loss_before_the_clock_is_asked(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	fake_server_put(server, 2, 20, FAKE_SERVER_CLOCK_S + 100);
+	server->hold_all = true;
+	kvd->conn.window = 1;
+	submit_put(0, 3);
+	submit_get(1, 2);
+	for (i = 0; i < 10; i++)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(stats().clock_asks, 1);
+	assert_int_equal(server->pings, 0);
+	lose();
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(get(2), KVD_OK);
+}
+
+static void hold_changes(struct fake_server *p, struct wire_response *response)
+{
+	p->hold_all = response->op == WIRE_PUT;
+}
+
+/* What waits for its turn is counted by the hash that its key has at the next server. */
+static void a_get_behind_a_change_that_waits(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	server->hold_all = true;
+	kvd->conn.window = server->welcome.window = 1;
+	submit_put(0, 7);
+	submit_put(1, 4);
+	fake_server_restart(server);
+	lose();
+	server->before_response = hold_changes;
+	while (!server->queued)
+		kvd_poll(kvd, done, OPS);
+	fake_server_delete(server, 4); /* as if it was not done yet */
+	submit_get(2, 4);
+	for (i = 0; i < 10; i++)
+		kvd_poll(kvd, done, OPS);
+	fake_server_put(server, 4, 20, 0);
+	server->before_response = NULL;
+	server->hold_all = false;
+	fake_server_answer(server, 1);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_int_equal(ops[1].status, KVD_OK);
+	assert_int_equal(ops[2].status, KVD_OK);
+}
+
+static unsigned int mute; /* HELLOs that are not answered; the connection ends by an event */
+
+static void end_in_hello(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op != WIRE_HELLO)
+		return;
+	p->hold_all = mute;
+	if (!mute)
+		return;
+	mute--;
+	p->queued = 0;
+	fake_device_event(&p->fake, CM_DISCONNECTED, 0);
+}
+
+/* The end of a connection whose HELLO has no answer is noticed at once. */
+static void an_end_before_the_welcome(void **state)
+{
+	(void)state;
+	kvd->options.timeout_ms = 20000;
+	kvd->options.connect_timeout_ms = 3600000;
+	server->before_response = end_in_hello;
+	mute = 1;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(server->hellos, 2);
+}
+
+/* The places of large values that were READ are free again. */
+static void a_loss_while_a_large_value_is_read(void **state)
+{
+	enum kvd_opcode code = KVD_OP_GET;
+	unsigned int i;
+
+	fake_server_put(server, 5, LARGE_BYTES, 0);
+	for (i = 0; i < 4; i++) {
+		code = i % 2 ? KVD_OP_GET_BY_REQUEST : KVD_OP_GET;
+		server->fake.hold_reads = true;
+		memset(large, 0, sizeof(large));
+		kvd_prep_get(&ops[0], &keys[5], 8, large, sizeof(large));
+		ops[0].op = code;
+		assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+		if (code == KVD_OP_GET) {
+			while (!server->fake.held_count)
+				kvd_poll(kvd, done, OPS);
+			fake_device_release(&server->fake);
+		}
+		while (!server->fake.held_count)
+			assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+		server->fake.hold_reads = false;
+		lose();
+		await_all();
+		assert_int_equal(ops[0].status, KVD_OK);
+		assert_int_equal(large[0], 5);
+		assert_int_equal(large[LARGE_BYTES - 1], 5);
+		assert_int_equal(kvd->transfer_count, 1);
+		assert_false(list_empty(&kvd->transfers));
+	}
+	(void)state;
+}
+
+/* A GET that was canceled while the device wrote to registered memory ends with the connection. */
+static void a_loss_behind_a_cancel(void **state)
+{
+	static uint8_t found[16384];
+	struct kvd_mem *mem;
+
+	(void)state;
+	fake_server_put(server, 5, 8000, 0);
+	assert_int_equal(kvd_register(kvd, found, sizeof(found), &mem), KVD_OK);
+	assert_int_equal(get(5), KVD_ERR_BUFFER);
+	server->fake.hold_reads = true;
+	kvd_prep_get(&ops[0], &keys[5], 8, found, sizeof(found));
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_OK);
+	assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	server->fake.hold_reads = false;
+	lose();
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_CANCELED);
+	assert_int_equal(kvd_deregister(mem), KVD_OK);
+	assert_int_equal(get(1), KVD_OK);
+}
+
+/* What the server was to READ is not served any more: calls do not poll longer for it. */
+static void values_are_not_served_any_more(void **state)
+{
+	(void)state;
+	server->hold_all = true;
+	kvd_prep_put(&ops[0], &keys[0], 8, large, sizeof(large), NULL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	assert_int_equal(kvd->served_bytes, sizeof(large));
+	lose();
+	await_all();
+	assert_int_equal(kvd->served_bytes, 0);
+}
+
+/* Which of its two causes an unknown end has: nobody keeps answers, or they are gone. */
+static void texts_of_unknown_ends(void **state)
+{
+	(void)state;
+	hold_puts(1);
+	lose();
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_non_null(strstr(kvd_error(kvd), "keeps no record of changes"));
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	server->welcome.answers = kvd->sent.limit = 16;
+	hold_puts(1);
+	lose();
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_non_null(strstr(kvd_error(kvd), "has restarted or forgot the change"));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_wide_window),
+		CASE(what_is_logged),
+		CASE(another_version_has_the_longest_pause),
+		CASE(the_clock_is_forgotten),
+		CASE(a_loss_before_the_clock_is_asked),
+		CASE(a_get_behind_a_change_that_waits),
+		CASE(an_end_before_the_welcome),
+		CASE(a_loss_while_a_large_value_is_read),
+		CASE(a_loss_behind_a_cancel),
+		CASE(values_are_not_served_any_more),
+		CASE(texts_of_unknown_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

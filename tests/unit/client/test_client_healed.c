@@ -5,7 +5,10 @@
  */
 #include "tests/support/heal_test.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "client/heal.h"
 #include "common/util/clock.h"
@@ -329,6 +332,202 @@ static void texts_of_unknown_ends(void **state)
 	assert_non_null(strstr(kvd_error(kvd), "has restarted or forgot the change"));
 }
 
+static struct device_ops noting;
+static const struct device_ops *fake_ops;
+static struct ibv_qp_init_attr asked;
+static struct cm_param offered;
+static struct wire_connect first_words;
+static unsigned int disconnects;
+
+static int note_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
+{
+	asked = *attr;
+	attr->cap.max_inline_data = 100;
+	assert_int_equal(access, IBV_ACCESS_REMOTE_READ);
+	return fake_ops->create_qp(id, pd, attr, access);
+}
+
+static int note_connect(struct cm_id *id, const struct cm_param *param)
+{
+	offered = *param;
+	assert_int_equal(param->private_len, sizeof(first_words));
+	memcpy(&first_words, param->private_data, sizeof(first_words));
+	return fake_ops->connect(id, param);
+}
+
+static int note_disconnect(struct cm_id *id)
+{
+	disconnects++;
+	return fake_ops->disconnect(id);
+}
+
+/* From now on. */
+static void note_device(void)
+{
+	fake_ops = kvd->dev->ops;
+	noting = *fake_ops;
+	noting.create_qp = note_qp;
+	noting.connect = note_connect;
+	noting.disconnect = note_disconnect;
+	kvd->dev->ops = &noting;
+	disconnects = 0;
+}
+
+static enum ibv_wc_status (*send_before)(struct fake_device *fake, const struct ibv_send_wr *wr);
+
+/* Inline as long as the queue pair takes it. */
+static enum ibv_wc_status check_inline(struct fake_device *fake, const struct ibv_send_wr *wr)
+{
+	assert_int_equal(!(wr->send_flags & IBV_SEND_INLINE), wr->sg_list->length > 100);
+	return send_before(fake, wr);
+}
+
+/* The queue pair has room for all that may be posted, and the server is told what is understood. */
+static void what_is_asked_of_device_and_server(void **state)
+{
+	static const char bytes[200];
+
+	(void)state;
+	note_device();
+	send_before = server->fake.send;
+	server->fake.send = check_inline;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(asked.cap.max_send_wr, READS_IN_FLIGHT_MAX + MESSAGES_MAX);
+	assert_int_equal(asked.cap.max_recv_wr, MESSAGES_MAX);
+	assert_int_equal(asked.cap.max_send_sge, READ_SGES_MAX);
+	assert_int_equal(asked.cap.max_recv_sge, 1);
+	assert_in_range(asked.cap.max_inline_data, 100, 1000);
+	assert_in_range(offered.retry_count, 1, 6);
+	assert_int_equal(offered.rnr_retry_count, 7);
+	assert_in_range(offered.min_rnr_timer, 1, 31);
+	assert_true(first_words.magic == WIRE_MAGIC);
+	assert_int_equal(first_words.abi, WIRE_ABI);
+	assert_int_equal(first_words.bytes, WIRE_CONNECT_BYTES);
+	assert_true(first_words.features == WIRE_FEATURE_WINDOW);
+	/* A message of 100 bytes, and one of 101. */
+	for (size_t len = 40; len <= 48; len++)
+		assert_int_equal(kvd_put(kvd, &keys[1], 8, bytes, len, NULL, NULL), KVD_OK);
+}
+
+static void lie(struct fake_server *p, struct wire_response *response)
+{
+	(void)p;
+	response->id += MESSAGES_MAX;
+}
+
+/* What ends a connection on this side ends it at once for the server, too. */
+static void the_server_is_told_of_the_end(void **state)
+{
+	struct kvd_info info;
+
+	(void)state;
+	note_device();
+	server->before_response = lie;
+	kvd->options.reconnect = 0;
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
+	assert_true(disconnects > 0);
+	kvd_info(kvd, &info);
+	assert_int_equal(info.reconnects, 0);
+}
+
+/* An event of the connection makes the descriptor readable: of the first one, and of the next. */
+static void the_descriptor_has_events(void **state)
+{
+	struct pollfd p = { .fd = kvd_fd(kvd), .events = POLLIN };
+	struct kvd_info info;
+	unsigned int round;
+
+	(void)state;
+	for (round = 0; round < 2; round++) {
+		while (kvd_poll(kvd, done, OPS) || kvd_arm(kvd))
+			;
+		assert_int_equal(poll(&p, 1, 0), 0);
+		assert_int_equal(eventfd_write(server->fake.cm_channel.fd, 1), 0);
+		assert_int_equal(poll(&p, 1, 10000), 1);
+		fake_device_lose(&server->fake);
+		assert_int_equal(get(1), KVD_OK);
+	}
+	kvd_info(kvd, &info);
+	assert_int_equal(info.reconnects, 2);
+}
+
+/* On softnic completions and events come by one descriptor. */
+static void one_descriptor_for_all(void **state)
+{
+	int fd = server->fake.cm_channel.fd;
+
+	(void)state;
+	server->fake.cm_channel.fd = server->fake.comp_channel.fd;
+	assert_true(kvd_fd(kvd) >= 0);
+	server->fake.cm_channel.fd = fd;
+}
+
+/* Without one there is no descriptor, and none is left open; later there may be. */
+static void a_descriptor_that_can_not_be_made(void **state)
+{
+	int fd = server->fake.comp_channel.fd, before = dup(0), after;
+
+	(void)state;
+	assert_true(before >= 0);
+	close(before);
+	server->fake.comp_channel.fd = -1;
+	assert_int_equal(kvd_fd(kvd), -1);
+	assert_non_null(strstr(kvd_error(kvd), "descriptor"));
+	server->fake.comp_channel.fd = fd;
+	after = dup(0);
+	close(after);
+	assert_int_equal(after, before);
+	assert_int_equal(kvd_arm(kvd), KVD_ERR_INVALID);
+	assert_true(kvd_fd(kvd) >= 0);
+	assert_int_equal(kvd_arm(kvd), KVD_OK);
+}
+
+static unsigned int refused_hellos;
+
+static void refuse_hello(struct fake_server *p, struct wire_response *response)
+{
+	(void)p;
+	if (response->op != WIRE_HELLO || !refused_hellos)
+		return;
+	refused_hellos--;
+	response->status = WIRE_BUSY;
+	response->value_len = 0;
+}
+
+/* A server that can't welcome the handle now is asked again, not waited for. */
+static void a_hello_that_is_refused(void **state)
+{
+	(void)state;
+	kvd->options.connect_timeout_ms = 3600000;
+	server->before_response = refuse_hello;
+	refused_hellos = 1;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(server->hellos, 2);
+	assert_int_equal(stats().reconnects, 1);
+}
+
+/* A text that the server did not end is not read beyond its end. */
+static void a_reason_without_an_end(void **state)
+{
+	const char *end;
+
+	(void)state;
+	refusals = 1;
+	memset(&reject, 'x', sizeof(reject));
+	reject.magic = WIRE_MAGIC;
+	reject.abi = WIRE_ABI;
+	reject.reason = 2;
+	fake_device_lose(&server->fake);
+	while (!kvd->heal.tries)
+		kvd_poll(kvd, done, OPS);
+	end = strchr(kvd->heal.why, 'x');
+	assert_non_null(end);
+	assert_int_equal(strlen(end), WIRE_REJECT_TEXT_BYTES - 1);
+	assert_int_equal(strspn(end, "x"), WIRE_REJECT_TEXT_BYTES - 1);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -345,6 +544,13 @@ int main(void)
 		CASE(a_loss_behind_a_cancel),
 		CASE(values_are_not_served_any_more),
 		CASE(texts_of_unknown_ends),
+		CASE(what_is_asked_of_device_and_server),
+		CASE(the_server_is_told_of_the_end),
+		CASE(the_descriptor_has_events),
+		CASE(one_descriptor_for_all),
+		CASE(a_descriptor_that_can_not_be_made),
+		CASE(a_hello_that_is_refused),
+		CASE(a_reason_without_an_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

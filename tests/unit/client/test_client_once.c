@@ -196,6 +196,27 @@ static void unknown_changes_and_lookups(void **state)
 }
 
 static unsigned int copies; /* so many GETs by request are answered with a copy */
+static uint16_t get_flags;  /* of the last GET that was sent, */
+static uint32_t get_ttl;    /* and its time to live */
+static enum ibv_wc_status (*send_before)(struct fake_device *fake, const struct ibv_send_wr *wr);
+
+static enum ibv_wc_status note_get(struct fake_device *fake, const struct ibv_send_wr *wr)
+{
+	struct wire_request head;
+
+	memcpy(&head, (const void *)(uintptr_t)wr->sg_list->addr, sizeof(head));
+	if (head.op == WIRE_GET) {
+		get_flags = head.flags;
+		get_ttl = head.ttl;
+	}
+	return send_before(fake, wr);
+}
+
+static void note_gets(void)
+{
+	send_before = server->fake.send;
+	server->fake.send = note_get;
+}
 
 static void answer_with_copy(struct fake_server *p, struct wire_response *response)
 {
@@ -222,12 +243,47 @@ static void a_loss_while_a_touched_copy_is_read(void **state)
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 	server->fake.hold_reads = false;
 	recorded = 1; /* the touch */
+	note_gets();
 	lose_answers(true);
 	await_all();
 	assert_int_equal(ops[0].status, KVD_OK);
 	assert_int_equal(values[1][19], 1);
 	assert_int_equal(server->gets, 2);
+	assert_int_equal(get_flags, 0);
+	assert_int_equal(get_ttl, 0);
 	assert_int_equal(kvd->sent.next, 2);
+}
+
+/*
+ * While its value is awaited, and there is no connection, it can't be canceled; at its deadline it
+ * may have taken effect. So may a change that was sent; one that was not sent did nothing.
+ */
+static void deadlines_of_what_was_sent(void **state)
+{
+	(void)state;
+	number_changes();
+	server->before_response = answer_with_copy;
+	copies = 1;
+	server->fake.hold_reads = true;
+	kvd->options.timeout_ms = 100;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	recorded = 1; /* the touch */
+	server->hold_all = true;
+	refusals = UINT32_MAX;
+	fake_device_lose(&server->fake);
+	while (kvd->up)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_ERR_BUSY);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, UINT32_MAX), 1);
+	assert_int_equal(ops[0].status, KVD_ERR_TIMEOUT);
+	assert_non_null(strstr(kvd_error(kvd), "may have taken effect"));
+	submit_put(1, 2);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, UINT32_MAX), 1);
+	assert_int_equal(ops[1].status, KVD_ERR_DISCONNECTED);
+	assert_non_null(strstr(kvd_error(kvd), "nothing was done"));
 }
 
 /* Whether what a GET with touch returns then is what it touched, is not known if that changed. */
@@ -319,8 +375,6 @@ static void a_number_that_was_given_up(void **state)
 	assert_int_equal(put(3), KVD_OK);
 	assert_int_equal(recorded, 3);
 }
-
-static enum ibv_wc_status (*send_before)(struct fake_device *fake, const struct ibv_send_wr *wr);
 
 /* A PING with a number takes the place of the change. */
 static enum ibv_wc_status record_ping(struct fake_device *fake, const struct ibv_send_wr *wr)
@@ -567,12 +621,27 @@ static void a_loss_of_a_touch_that_is_alone(void **state)
 	submit_put(2, 3);
 	recorded = 3;
 	repeated = 1;
+	note_gets();
 	lose_answers(true);
 	await_all();
 	assert_int_equal(ops[0].status, KVD_OK);
 	assert_int_equal(values[1][19], 1);
 	assert_int_equal(ops[2].status, KVD_OK);
 	assert_int_equal(stats().unknown, 0);
+	/* Its value was asked for without another touch. */
+	assert_int_equal(get_flags, 0);
+	assert_int_equal(get_ttl, 0);
+}
+
+/* What asks for the server's clock is no change: it takes no number. */
+static void the_clock_takes_no_number(void **state)
+{
+	(void)state;
+	number_changes();
+	fake_server_put(server, 2, 20, FAKE_SERVER_CLOCK_S + 100);
+	assert_int_equal(get(2), KVD_OK);
+	assert_int_equal(stats().clock_asks, 1);
+	assert_int_equal(kvd->sent.next, 1);
 }
 
 static void greet_with_an_old_record(struct fake_server *p, struct wire_welcome *welcome)
@@ -627,6 +696,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unknown_changes_and_lookups, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_while_a_touched_copy_is_read, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(deadlines_of_what_was_sent, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_clock_takes_no_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_touched_item_is_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_touched_item_is_deleted, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_touched_item_stays, setup, teardown),

@@ -158,7 +158,7 @@ static void more_than_can_be_in_flight(void **state)
 		submit_get(i, LENGTH);
 	assert_int_equal(kvd_poll(kvd, done, OPS), 0);
 	assert_int_equal(in_flight(), verbs ? READS_IN_FLIGHT_MAX : TRANSFERS_MAX);
-	/* One that waits for room to READ, or for a transfer; and one of which something is READ. */
+	/* One that waits for room to READ, or for a transfer; one of which something is READ. */
 	assert_int_equal(kvd_cancel(kvd, &ops[verbs ? 12 : 17]), KVD_OK);
 	assert_int_equal(kvd_poll(kvd, done, OPS), 1);
 	assert_int_equal(done[0]->status, KVD_ERR_CANCELED);

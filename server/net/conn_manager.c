@@ -65,12 +65,10 @@ static void conn_list_add(struct net *net, struct conn *conn)
 	conn->number = conn_registry_add(&net->registry, conn);
 	stat_add(&net->stats.connections, 1);
 	stat_add(&net->stats.connections_total, 1);
-	if (conn->admin) {
+	if (conn->admin)
 		net->admins_count++;
-		conn->poller->admins_count++;
-		return;
-	}
-	conn->poller->conns_count++;
+	else
+		conn->poller->conns_count++;
 }
 
 static void conn_list_remove(struct net *net, struct conn *conn)
@@ -83,12 +81,10 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		conn->next->prev = conn->prev;
 	conn_registry_remove(&net->registry, conn->number);
 	stat_sub(&net->stats.connections, 1);
-	if (conn->admin) {
+	if (conn->admin)
 		net->admins_count--;
-		conn->poller->admins_count--;
-		return;
-	}
-	conn->poller->conns_count--;
+	else
+		conn->poller->conns_count--;
 }
 
 static void query_forget(struct conn *conn)

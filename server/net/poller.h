@@ -101,9 +101,8 @@ struct poller {
 	struct window_pool windows;
 
 	/* The control thread's. */
-	uint32_t conns_count;  /* without those of administrators */
-	uint32_t admins_count; /* their connections */
-	bool limit_reached;    /* the SRQ's limit event came; it is to be armed again */
+	uint32_t conns_count; /* without those of administrators */
+	bool limit_reached;   /* the SRQ's limit event came; it is to be armed again */
 };
 
 /*

@@ -67,7 +67,7 @@ static const struct ibv_srq *limit_of;
 static int accept_error, create_error;
 static uid_t peer_uid; /* of who connects */
 
-static unsigned int grace_periods, conns_destroyed;
+static unsigned int grace_periods, conns_destroyed, snapshots;
 static struct ibv_qp qps[CONNS];
 static struct cm_id ids[CONNS];
 static unsigned int id_count;
@@ -99,7 +99,13 @@ static int disconnect(struct cm_id *id)
 
 static void destroy_qp(struct cm_id *id)
 {
+	const struct conn *conn = id->context;
+	const struct note *note = conn->poller->worker->mailbox.first;
+
 	assert_non_null(id->qp);
+	/* The worker releases what the device may use until then. */
+	for (; note; note = note->next)
+		assert_true(note != &conn->notes[NOTE_RELEASE]);
 	id->qp = NULL;
 	qps_destroyed++;
 }
@@ -122,7 +128,9 @@ static int reject(struct cm_id *id, const void *data, uint8_t len)
 static int accept_id(struct cm_id *id, const struct cm_param *param)
 {
 	assert_non_null(id->qp);
+	assert_int_equal(param->retry_count, RETRY_COUNT);
 	assert_int_equal(param->rnr_retry_count, RNR_RETRY_COUNT);
+	assert_int_equal(param->min_rnr_timer, MIN_RNR_TIMER);
 	accepts++;
 	return accept_error;
 }
@@ -200,6 +208,13 @@ static void conn_destroyed(struct conn *conn)
 	conn_destroy(conn);
 }
 
+static uint32_t print_stats(const struct stats_source *source, char *text, uint32_t size)
+{
+	(void)source;
+	snapshots++;
+	return (uint32_t)snprintf(text, size, "snapshot %u\n", snapshots);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -210,15 +225,18 @@ static int setup(void **state)
 	memset(ids, 0, sizeof(ids));
 	cm_count = cm_taken = async_count = async_taken = id_count = 0;
 	disconnects = qps_destroyed = ids_destroyed = rejects = accepts = limits_armed = 0;
-	grace_periods = conns_destroyed = 0;
+	grace_periods = conns_destroyed = snapshots = 0;
 	workers_stopped = false;
+	dev.kind = DEVICE_SOFTNIC;
 	accept_error = create_error = 0;
 	peer_uid = OTHER_UID;
 	test_now = 1000 * SECOND_NS;
 	config.server.max_connections = CONNS - 2;
 	config.server.handshake_timeout = 10 * SECOND_NS;
 	config.server.keepalive_interval = 0;
+	config.server.keepalive_count = 2;
 	net.env.config = &config;
+	net.env.stats_print = print_stats;
 	net.workers = workers;
 	net.worker_count = WORKERS;
 	net.nic_count = 1;
@@ -582,6 +600,13 @@ static void administrators(void **state)
 	connected();
 	connected();
 	assert_int_equal(net.admins_count, 2);
+	/* With a window of 1 for ever. */
+	assert_false(other->admin);
+	assert_true(other->window_moves);
+	assert_true(net.conns->admin);
+	assert_false(net.conns->window_moves);
+	assert_int_equal(other->sq_depth, poller_sq_depth(other->poller, 8) - MARKERS);
+	assert_int_equal(net.conns->sq_depth, poller_sq_depth(other->poller, 1) - MARKERS);
 	add_connect();
 	assert_refused(WIRE_REJECT_FULL, "server.max_connections");
 	peer_uid = OTHER_UID;
@@ -599,6 +624,90 @@ static void administrators(void **state)
 	workers_stopped = true;
 	conn_manager_free_all(&net);
 	assert_int_equal(net.admins_count, 0);
+}
+
+/* What a client can do it says behind the first 16 bytes, or not at all. */
+static void features(void **state)
+{
+	static const struct {
+		uint64_t features;
+		uint8_t len;
+		bool moves;
+	} cases[] = {
+		{ WIRE_FEATURE_WINDOW, sizeof(struct wire_connect), true },
+		{ UINT64_MAX, sizeof(struct wire_connect), true },
+		{ UINT64_MAX, sizeof(struct wire_connect) + 30, true },
+		{ UINT64_MAX - WIRE_FEATURE_WINDOW, sizeof(struct wire_connect), false },
+		{ UINT64_MAX, WIRE_CONNECT_BYTES, false },
+	};
+	uint32_t serial = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct wire_connect connect = good_connect;
+
+		connect.features = cases[i].features;
+		add_connect_of(connect);
+		cm_events[cm_count - 1].private_len = cases[i].len;
+		take_events();
+		assert_int_equal(net.conns->window_moves, cases[i].moves);
+		assert_true(net.conns->connected_ns == test_now);
+		/* By which its completions are told from those of an older connection. */
+		assert_int_not_equal(net.conns->serial, serial);
+		serial = net.conns->serial;
+	}
+	workers_stopped = true;
+	conn_manager_free_all(&net);
+}
+
+/* Of each worker a connection gets the poller that is on its device. */
+static void second_device(void **state)
+{
+	static struct cm_channel other;
+	struct nic *nic = &net.nics[1];
+	struct conn *conn;
+
+	(void)state;
+	net.nic_count = 2;
+	*nic = (struct nic){ .dev = &dev, .channel = &channel };
+	net.nics[0].channel = &other;
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		workers[i].pollers[1] = workers[i].pollers[0];
+		workers[i].pollers[1].nic = nic;
+		workers[i].pollers[1].limits.admins_max = 1;
+		workers[i].pollers[1].srq = &srqs[!i];
+		workers[i].pollers[0].conns_count = i + 1;
+	}
+	config.server.max_connections = 2;
+	peer_uid = 0;
+	for (unsigned int i = 0; i < 3; i++) {
+		add_connect();
+		conn_manager_cm_events(&net, nic);
+		assert_ptr_equal(net.conns->poller, &workers[i % 2].pollers[1]);
+		assert_int_equal(net.conns->admin, i == 2);
+	}
+	/* The limit of the receives, on either device. */
+	for (unsigned int i = 0; i < 2 * WORKERS; i++) {
+		struct poller *poller = &workers[i / 2].pollers[i % 2];
+
+		poller->limit_reached = true;
+		limit_of = NULL;
+		conn_manager_arm_srq_limits(&net);
+		assert_ptr_equal(limit_of, poller->srq);
+		assert_false(poller->limit_reached);
+	}
+	assert_int_equal(limits_armed, 2 * WORKERS);
+	workers_stopped = true;
+	while ((conn = net.conns)) {
+		conn_timer_cancel(&net.timers, conn);
+		conn_list_remove(&net, conn);
+		table_remove(conn);
+		conn_destroyed(conn);
+	}
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		assert_int_equal(workers[i].pollers[1].conns_count, 0);
+		workers[i].pollers[0].conns_count = 0;
+	}
 }
 
 /* A queue pair that could not be accepted may have taken receives: it ends as all others do. */
@@ -809,6 +918,304 @@ static void ends_while_it_waits(void **state)
 	finish(next);
 }
 
+static void close_and_finish(struct conn *conn)
+{
+	add_cm(CM_DISCONNECTED, conn->id);
+	take_events();
+	flush_late();
+	finish(conn);
+}
+
+/* What the clients of one identity are is counted as it changes. */
+static void identities_are_counted(void **state)
+{
+	struct conn *first = connected(), *next = connected(), *anonymous = connected();
+
+	(void)state;
+	say_hello(first);
+	assert_note(first, NOTE_ANSWER);
+	assert_int_equal(net.stats.identities, 1);
+	assert_int_equal(net.stats.identities_kept, 0);
+	/* One without an identity is none. */
+	anonymous->query.op = WIRE_HELLO;
+	worker_says(anonymous, NOTE_QUERY);
+	conn_manager_answer(&net, test_now);
+	assert_note(anonymous, NOTE_ANSWER);
+	assert_null(anonymous->identity);
+	assert_int_equal(net.stats.identities_refused, 0);
+	say_hello(next);
+	assert_int_equal(net.stats.connections_replaced, 1);
+	assert_logged("closed: its client connected anew");
+	assert_int_equal(disconnects, 1);
+	assert_int_equal(net.stats.identities, 1);
+	assert_int_equal(net.stats.identities_refused, 0);
+	flush_late();
+	finish(first);
+	conn_manager_answer(&net, test_now);
+	assert_note(next, NOTE_ANSWER);
+	assert_int_equal(net.stats.connections_replaced, 1);
+	close_and_finish(next);
+	assert_int_equal(net.stats.identities, 0);
+	assert_int_equal(net.stats.identities_kept, 1);
+	conn_manager_expire(&net, test_now + SECOND_NS / 2);
+	assert_int_equal(net.stats.identities_kept, 1);
+	conn_manager_expire(&net, test_now + SECOND_NS);
+	assert_int_equal(net.stats.identities_kept, 0);
+	assert_int_equal(net.stats.identities_evicted, 0);
+	close_and_finish(anonymous);
+}
+
+/* One that is being closed for another reason is not replaced. */
+static void ends_before_it_is_replaced(void **state)
+{
+	struct conn *first = connected(), *next = connected();
+
+	(void)state;
+	say_hello(first);
+	assert_note(first, NOTE_ANSWER);
+	worker_says(first, NOTE_FAILED);
+	say_hello(next);
+	assert_int_equal(net.stats.connections_replaced, 0);
+	assert_null(strstr(test_log_text(), "connected anew"));
+	flush_late();
+	finish(first);
+	conn_manager_answer(&net, test_now);
+	assert_note(next, NOTE_ANSWER);
+	close_and_finish(next);
+}
+
+static void ask_to_kill(struct conn *conn, uint64_t number)
+{
+	conn->query.op = WIRE_KILL;
+	conn->query.arg = number;
+	worker_says(conn, NOTE_QUERY);
+	conn_manager_answer(&net, test_now);
+}
+
+/* Without room for its identity a client is served, without it; a kept one makes room. */
+static void identities_without_room(void **state)
+{
+	struct conn *conns[3];
+
+	(void)state;
+	identities_release(&net.identities);
+	assert_int_equal(identities_init(&net.identities, 1, SECOND_NS), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		conns[i] = connected();
+		conns[i]->query.op = WIRE_HELLO;
+		conns[i]->query.hello = (struct hello_query){ .change_next = 1 };
+		conns[i]->query.hello.identity[0] = (uint8_t)(i + 1);
+		if (i == 2)
+			close_and_finish(conns[0]);
+		worker_says(conns[i], NOTE_QUERY);
+		conn_manager_answer(&net, test_now);
+		assert_note(conns[i], NOTE_ANSWER);
+		assert_true(conns[i]->query.granted);
+		assert_int_equal(conns[i]->identity != NULL, i != 1);
+		assert_int_equal(net.stats.identities_refused, i > 0);
+		assert_int_equal(net.stats.identities_evicted, i > 1);
+		assert_int_equal(net.stats.identities, 1);
+	}
+	/* What it asks for next has nothing to do with that. */
+	ask_to_kill(conns[1], 12345);
+	assert_note(conns[1], NOTE_ANSWER);
+	assert_null(conns[1]->identity);
+	assert_int_equal(net.stats.identities_refused, 1);
+	close_and_finish(conns[1]);
+	close_and_finish(conns[2]);
+}
+
+/* KILL closes the one that it names, and is answered unless that is the one that asked. */
+static void kills(void **state)
+{
+	struct conn *admin = connected(), *other = connected();
+
+	(void)state;
+	ask_to_kill(admin, 12345);
+	assert_note(admin, NOTE_ANSWER);
+	assert_int_equal(admin->query.status, WIRE_NOT_FOUND);
+	assert_int_equal(net.stats.connections_killed, 0);
+	ask_to_kill(admin, other->number);
+	assert_note(admin, NOTE_ANSWER);
+	assert_int_equal(admin->query.status, WIRE_OK);
+	assert_int_equal(net.stats.connections_killed, 1);
+	assert_int_equal(other->stage, CONN_FLUSHING);
+	assert_int_equal(disconnects, 1);
+	assert_logged("closed: 10.0.0.1:5 asked for it (KILL ");
+	flush_late();
+	finish(other);
+	ask_to_kill(admin, admin->number);
+	assert_no_note(admin);
+	assert_int_equal(net.stats.connections_killed, 2);
+	assert_int_equal(admin->stage, CONN_FLUSHING);
+	flush_late();
+	finish(admin);
+}
+
+/* A query of a connection that is being closed is not answered, whichever of them came first. */
+static void no_answer_at_the_end(void **state)
+{
+	(void)state;
+	for (unsigned int stats = 0; stats < 2; stats++)
+		for (unsigned int late = 0; late < 2; late++) {
+			struct conn *conn = connected(), *next = connected();
+
+			conn->query.op = next->query.op = stats ? WIRE_STATS : WIRE_KILL;
+			if (late)
+				worker_says(conn, NOTE_FAILED);
+			worker_says(conn, NOTE_QUERY);
+			if (!late)
+				worker_says(conn, NOTE_FAILED);
+			conn_manager_answer(&net, test_now);
+			assert_no_note(conn);
+			/* Nor does it keep others from theirs. */
+			test_now += STATS_INTERVAL_NS;
+			worker_says(next, NOTE_QUERY);
+			conn_manager_answer(&net, test_now);
+			assert_note(next, NOTE_ANSWER);
+			snapshot_drop(next->query.stats);
+			next->query.stats = NULL;
+			flush_late();
+			finish(conn);
+			close_and_finish(next);
+			id_count = 0;
+		}
+}
+
+static void ask_for_stats(struct conn *conn)
+{
+	conn->query.op = WIRE_STATS;
+	worker_says(conn, NOTE_QUERY);
+}
+
+/* Those who ask for statistics within one interval share a snapshot, and the last frees it. */
+static void stats_are_shared(void **state)
+{
+	static struct conn askers[QUERIES_AT_ONCE + 1];
+	struct snapshot *snapshot;
+
+	(void)state;
+	assert_int_equal(conn_manager_wait_ms(&net, 7), 7);
+	for (unsigned int i = 0; i <= QUERIES_AT_ONCE; i++) {
+		askers[i] = (struct conn){ .poller = &workers[0].pollers[0] };
+		for (unsigned int kind = 0; kind < NOTE_KINDS; kind++)
+			askers[i].notes[kind] = (struct note){ .conn = &askers[i],
+							       .kind = (enum note_kind)kind };
+		ask_for_stats(&askers[i]);
+	}
+	assert_int_equal(conn_manager_wait_ms(&net, 7), 0);
+	conn_manager_answer(&net, test_now);
+	assert_int_equal(snapshots, 1);
+	snapshot = askers[0].query.stats;
+	assert_non_null(snapshot);
+	for (unsigned int i = 1; i < QUERIES_AT_ONCE; i++)
+		assert_ptr_equal(askers[i].query.stats, snapshot);
+	assert_int_equal(atomic_load(&snapshot->references), QUERIES_AT_ONCE);
+	mailbox_take(&workers[0].mailbox);
+	/* The one beyond them gets the next one, in time. */
+	assert_null(askers[QUERIES_AT_ONCE].query.stats);
+	test_now += STATS_INTERVAL_NS - 1;
+	conn_manager_answer(&net, test_now);
+	assert_int_equal(snapshots, 1);
+	assert_int_equal(conn_manager_wait_ms(&net, 7), 1);
+	assert_int_equal(conn_manager_wait_ms(&net, 0), 0);
+	test_now = net.stats_at_ns - 2 * NS_PER_MS;
+	assert_int_equal(conn_manager_wait_ms(&net, 7), 3);
+	assert_int_equal(conn_manager_wait_ms(&net, 2), 2);
+	test_now = net.stats_at_ns;
+	conn_manager_answer(&net, test_now);
+	assert_int_equal(snapshots, 2);
+	assert_note(&askers[QUERIES_AT_ONCE], NOTE_ANSWER);
+	assert_int_equal(conn_manager_wait_ms(&net, 7), 7);
+	for (unsigned int i = 0; i <= QUERIES_AT_ONCE; i++)
+		snapshot_drop(askers[i].query.stats);
+}
+
+/* A connection that was granted what it asked for, at the time at which its HELLO is due. */
+static struct conn *open_for_keepalive(enum device_kind kind, uint64_t interval)
+{
+	struct conn *conn;
+
+	dev.kind = kind;
+	config.server.keepalive_interval = interval;
+	conn_manager_init(&net);
+	conn = connected();
+	atomic_store(&conn->hello_taken, true);
+	test_now += config.server.handshake_timeout + 1;
+	conn_manager_expire(&net, test_now);
+	return conn;
+}
+
+static void interval_passes(void)
+{
+	conn_manager_expire(&net, test_now + config.server.keepalive_interval);
+	test_now += config.server.keepalive_interval + 1;
+	conn_manager_expire(&net, test_now);
+}
+
+/* A silent client is probed, and closed when its device does not answer for so many intervals. */
+static void probed_and_closed(void **state)
+{
+	struct conn *conn = open_for_keepalive(DEVICE_VERBS, SECOND_NS);
+
+	(void)state;
+	stat_add(&conn->requests, 1);
+	interval_passes();
+	assert_no_note(conn);
+	for (unsigned int i = 1; i <= 2; i++) {
+		interval_passes();
+		assert_note(conn, NOTE_PROBE);
+		atomic_store(&conn->probe_noted, false);
+		assert_int_equal(net.stats.keepalive_probes, i);
+		if (i == 2)
+			break;
+		stat_add(&conn->probes_answered, 1);
+		interval_passes();
+		assert_no_note(conn);
+	}
+	interval_passes();
+	assert_int_equal(conn->stage, CONN_LIVE);
+	interval_passes();
+	assert_no_note(conn);
+	assert_int_equal(conn->stage, CONN_FLUSHING);
+	assert_int_equal(disconnects, 1);
+	assert_int_equal(net.stats.connections_expired, 1);
+	assert_int_equal(net.stats.keepalive_probes, 2);
+	assert_logged("closed: the client's device did not answer a keepalive probe");
+	flush_late();
+	finish(conn);
+}
+
+/* Where the kernel reports the end of a client, or keepalive is off, none is probed. */
+static void not_probed(void **state)
+{
+	(void)state;
+	for (unsigned int off = 0; off < 2; off++) {
+		struct conn *conn = open_for_keepalive(off ? DEVICE_VERBS : DEVICE_SOFTNIC,
+						       off ? 0 : SECOND_NS);
+
+		assert_false(conn_timer_any(&net.timers, CONN_TIMER_KEEPALIVE));
+		for (unsigned int i = 0; i < 5; i++)
+			interval_passes();
+		assert_int_equal(net.stats.keepalive_probes, 0);
+		assert_int_equal(conn->stage, CONN_LIVE);
+		close_and_finish(conn);
+		id_count = 0;
+	}
+}
+
+/* A value that any worker still pulls. */
+static void pulling(void **state)
+{
+	(void)state;
+	assert_false(conn_manager_pulling(&net));
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		stat_set(&workers[i].pulls_count, 1);
+		assert_true(conn_manager_pulling(&net));
+		stat_set(&workers[i].pulls_count, 0);
+	}
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -820,6 +1227,8 @@ int main(void)
 		CASE(hello_in_time),
 		CASE(refused),
 		CASE(administrators),
+		CASE(features),
+		CASE(second_device),
 		CASE(accept_fails),
 		CASE(srq_limit),
 		CASE(device_fails),
@@ -828,6 +1237,15 @@ int main(void)
 		CASE(queries_are_bounded),
 		CASE(replaced_while_it_waits),
 		CASE(ends_while_it_waits),
+		CASE(identities_are_counted),
+		CASE(ends_before_it_is_replaced),
+		CASE(identities_without_room),
+		CASE(kills),
+		CASE(no_answer_at_the_end),
+		CASE(stats_are_shared),
+		CASE(probed_and_closed),
+		CASE(not_probed),
+		CASE(pulling),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

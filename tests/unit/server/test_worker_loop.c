@@ -5,16 +5,33 @@
  * turn and never rests. The loop is compiled here, and run by the test's own thread, on a device of
  * functions that say what has completed.
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "server/net/worker_loop.c"
+#include "server/net/worker.h"
 
+static void quiescent(void);
+static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+		       void *arg);
+static int test_name(pthread_t thread, const char *name);
+
+#undef rcu_quiescent_state
+#define rcu_quiescent_state quiescent
+#define pthread_create test_create
+#define pthread_setname_np test_name
+#include "server/net/worker_loop.c"
+#undef pthread_create
+#undef pthread_setname_np
+
+#include "tests/support/log_fixture.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 
@@ -34,13 +51,46 @@ static unsigned int completion_count;
 /* Called by each poll; it may add completions. */
 static void (*on_poll)(void);
 
+static unsigned int polls, notifies; /* notifies: requested, and not polled since */
+
+static unsigned int quiescents;
+
+static void quiescent(void)
+{
+	quiescents++;
+	urcu_qsbr_quiescent_state();
+}
+
+/* Of a thread that is to be started. */
+static char started_name[16];
+static int create_error;
+
+static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+		       void *arg)
+{
+	(void)attr;
+	(void)run;
+	(void)arg;
+	*thread = pthread_self();
+	return create_error;
+}
+
+static int test_name(pthread_t thread, const char *name)
+{
+	assert_true(pthread_equal(thread, pthread_self()));
+	strcpy(started_name, name);
+	return 0;
+}
+
 static int poll_cq(struct ibv_cq *from, int max, struct ibv_wc *wcs)
 {
 	int n;
 
 	assert_ptr_equal(from, &cq);
+	polls++;
 	if (on_poll)
 		on_poll();
+	notifies = 0;
 	n = (int)completion_count;
 	assert_true(n <= max);
 	memcpy(wcs, completions, completion_count * sizeof(*wcs));
@@ -58,7 +108,7 @@ static int setup(void **state)
 	(void)state;
 	test_worker_create(REGION_BYTES, VALUE_MAX_BYTES);
 	region_publish_geometry(&test_store.region);
-	completion_count = 0;
+	completion_count = polls = notifies = 0;
 	on_poll = NULL;
 	cq.context = test_conns[0].qp.context;
 	cq.context->ops.poll_cq = poll_cq;
@@ -418,16 +468,760 @@ static void looks_after_what_expires(void **state)
 	assert_int_equal(sleeps_ms(), -1);
 }
 
+/* A message with nothing but an access record. */
+static void add_access(const struct test_conn *c, uint32_t recv)
+{
+	const uint64_t hash = 1;
+
+	ADD(c, recv, NULL, .op = WIRE_ACCESS, .access_count = 1)->byte_len += sizeof(hash);
+	memcpy(test_recv(recv) + sizeof(struct wire_request), &hash, sizeof(hash));
+}
+
+static void assert_activity(enum activity expected)
+{
+	assert_int_equal(poller_poll(test_poller), expected);
+}
+
+/* A worker that has just slept rests again, unless it is a client that waits for what it found. */
+static void activities(void **state)
+{
+	struct test_conn *a = &test_conns[0];
+
+	(void)state;
+	assert_activity(ACTIVITY_NONE);
+	assert_int_equal(stat_read(&test_worker.stats.batches), 0);
+	add_access(a, 0);
+	assert_activity(ACTIVITY_UNAWAITED);
+	add_completion(a, wr_id_make(WR_RESPONSE, 1, a->conn.serial, BUFFER_NONE));
+	assert_activity(ACTIVITY_UNAWAITED);
+	assert_int_equal(a->conn.sq_used, 0);
+	assert_int_equal(stat_read(&test_worker.stats.batches), 2);
+	add_access(a, 1);
+	ADD(a, 2, NULL, .op = WIRE_PING);
+	assert_activity(ACTIVITY_AWAITED);
+	add_access(a, 3);
+	assert_activity(ACTIVITY_UNAWAITED);
+	assert_posted(4);
+}
+
+/* What operators see of a connection: each request, its bytes, and when the last one came. */
+static void requests_are_counted(void **state)
+{
+	struct test_conn *a = &test_conns[0];
+	uint64_t before_ns;
+
+	(void)state;
+	for (unsigned int i = 1; i <= 3; i++) {
+		before_ns = store_clock_ns(&test_store);
+		ADD(a, i, "key", .op = WIRE_GET);
+		poller_poll(test_poller);
+		assert_int_equal(a->conn.requests, i);
+		assert_int_equal(a->conn.received_bytes, i * (sizeof(struct wire_request) + 3));
+		assert_true(a->conn.active_ns >= before_ns);
+		assert_true(a->conn.active_ns == test_worker.store_thread.now_ns);
+		assert_int_equal(test_worker.turn.completions, i);
+		test_conn_complete(a);
+	}
+	assert_true(test_worker.turn.began_ns != 0);
+	assert_true(test_worker.turn.began_ns < test_worker.store_thread.now_ns);
+}
+
+/* The window counts what is deferred, too: a client can't have more outstanding over batches. */
+static void window_over_batches(void **state)
+{
+	struct test_conn *a = &test_conns[0];
+
+	(void)state;
+	for (uint32_t i = 0; i < TEST_WINDOW - 1; i++)
+		ADD(a, i, NULL, .op = WIRE_SCAN);
+	poller_poll(test_poller);
+	assert_int_equal(a->conn.deferred_count, TEST_WINDOW - 1);
+	ADD(a, TEST_WINDOW - 1, NULL, .op = WIRE_PING);
+	poller_poll(test_poller);
+	assert_false(a->conn.stopped);
+	assert_int_equal(a->conn.deferred_count, TEST_WINDOW);
+	ADD(a, TEST_WINDOW, NULL, .op = WIRE_PING);
+	poller_poll(test_poller);
+	assert_true(a->conn.stopped);
+	test_turns();
+	assert_posted(TEST_WINDOW + 1);
+}
+
+/* A full batch may not be all that has arrived: until it is known no window lapses. */
+static void more_may_have_arrived(void **state)
+{
+	struct conn *conn = &test_conns[1].conn;
+	uint64_t late_ns = test_worker.store_thread.now_ns + 3600 * SECOND_NS;
+
+	(void)state;
+	conn->window_moves = true;
+	test_poller->windows.active_count = 1;
+	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
+	for (unsigned int i = 0; i < BATCH_MAX; i++)
+		add_completion(&test_conns[0], wr_id_make(WR_RESPONSE, 1, 77, BUFFER_NONE));
+	poller_poll(test_poller);
+	windows_expire(&test_worker, late_ns);
+	assert_true(conn->window_active);
+	for (unsigned int i = 0; i < BATCH_MAX - 1; i++)
+		add_completion(&test_conns[0], wr_id_make(WR_RESPONSE, 1, 77, BUFFER_NONE));
+	poller_poll(test_poller);
+	assert_true(windows_due(&test_worker));
+	windows_expire(&test_worker, late_ns);
+	assert_false(conn->window_active);
+	assert_int_equal(conn->window, WIRE_WINDOW_LAPSED);
+	assert_false(windows_due(&test_worker));
+	test_poller->windows.left = test_poller->windows.left_max;
+	conn->window = TEST_WINDOW;
+	conn->window_moves = false;
+}
+
+/* Receives that the device refused are tried again in each turn, and the worker does not sleep. */
+static void refused_receives(void **state)
+{
+	(void)state;
+	test_recvs_left = 0;
+	ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
+	assert_activity(ACTIVITY_AWAITED);
+	assert_posted(0);
+	assert_int_equal(test_poller->unposted_count, 1);
+	assert_activity(ACTIVITY_UNAWAITED);
+	test_recvs_left = UINT_MAX;
+	assert_activity(ACTIVITY_NONE);
+	assert_posted(1);
+}
+
+/* A response that completes makes room for the connection's next one. */
+static void goes_on_with_room(void **state)
+{
+	struct test_conn *a = &test_conns[0];
+
+	(void)state;
+	while (sq_room(&a->conn))
+		sq_take(&a->conn);
+	ADD(a, 0, NULL, .op = WIRE_PING, .id = 5);
+	poller_poll(test_poller);
+	test_turns();
+	assert_int_equal(a->responses, 0);
+	add_completion(a, wr_id_make(WR_RESPONSE, 1, a->conn.serial, BUFFER_NONE));
+	poller_poll(test_poller);
+	test_turns();
+	assert_int_equal(a->responses, 1);
+	assert_int_equal(a->response.id, 5);
+	assert_posted(1);
+}
+
+/* Notes are handled in their order, and NOTES_AT_ONCE of them in a turn. */
+static void notes_in_turns(void **state)
+{
+	static struct conn conns[NOTES_AT_ONCE + 2];
+	unsigned int n = sizeof(conns) / sizeof(conns[0]);
+
+	(void)state;
+	assert_false(worker_read_mail(&test_worker));
+	for (unsigned int i = 0; i < n; i++) {
+		conns[i] = (struct conn){ .poller = test_poller };
+		TAILQ_INIT(&conns[i].deferred);
+		conns[i].notes[NOTE_ANSWER] = (struct note){ .conn = &conns[i],
+							     .kind = NOTE_ANSWER };
+		mailbox_send(&test_worker.mailbox, &conns[i].notes[NOTE_ANSWER]);
+	}
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		test_worker.turn.began_ns = 0;
+		assert_true(worker_read_mail(&test_worker));
+		assert_true(test_worker.turn.began_ns != 0);
+		for (unsigned int i = 0; i < n; i++)
+			assert_int_equal(conns[i].query.answered, turn || i < NOTES_AT_ONCE);
+		/* What comes meanwhile waits behind them. */
+		conns[0].query.answered = turn;
+		if (!turn)
+			mailbox_send(&test_worker.mailbox, &conns[0].notes[NOTE_ANSWER]);
+		conns[0].query.answered = true;
+	}
+	conns[0].query.answered = false;
+	assert_true(worker_read_mail(&test_worker));
+	assert_true(conns[0].query.answered);
+	assert_false(worker_read_mail(&test_worker));
+}
+
+/* Each note reaches its part of the worker. */
+static void notes_of_a_connection(void **state)
+{
+	struct test_conn *a = &test_conns[0];
+	struct mailbox *control = test_worker.env->control;
+
+	(void)state;
+	atomic_store(&a->conn.probe_noted, true);
+	mailbox_send(&test_worker.mailbox, &a->conn.notes[NOTE_PROBE]);
+	assert_true(worker_read_mail(&test_worker));
+	assert_false(atomic_load(&a->conn.probe_noted));
+	assert_true(a->probe != 0);
+	/* A pull that waited for the answer has no deadline any more. */
+	pull_clock_start(&a->conn);
+	add_completion(a, a->probe);
+	assert_activity(ACTIVITY_UNAWAITED);
+	assert_int_equal(a->conn.pull_since_ns, 0);
+	assert_int_equal(a->conn.probes_answered, 2);
+	assert_false(a->conn.probing);
+	assert_int_equal(a->conn.sq_used, 0);
+	a->conn.window_active = false;
+	mailbox_send(&test_worker.mailbox, &a->conn.notes[NOTE_RELEASE]);
+	assert_true(worker_read_mail(&test_worker));
+	assert_true(a->conn.qp_destroyed);
+	assert_ptr_equal(mailbox_take(control), &a->conn.notes[NOTE_RELEASED]);
+}
+
+/* The first request makes a connection active. */
+static void becomes_active(void **state)
+{
+	struct conn *conn = &test_conns[0].conn;
+
+	(void)state;
+	conn->window_active = false;
+	conn->window_moves = true;
+	test_worker.pollers[0].limits.window = TEST_WINDOW;
+	ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
+	poller_poll(test_poller);
+	assert_true(conn->window_active);
+	assert_int_equal(test_poller->windows.active_count, 1);
+	window_release(conn);
+	conn->window = TEST_WINDOW;
+	test_poller->windows.left = test_poller->windows.left_max;
+}
+
+static int (*posts)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+static int post_behind_receives(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	assert_posted(2);
+	return posts(qp, wr, bad);
+}
+
+/* W4: the client meets a receive for what it sends when it has the response. */
+static void receives_before_responses(void **state)
+{
+	(void)state;
+	posts = cq.context->ops.post_send;
+	cq.context->ops.post_send = post_behind_receives;
+	ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
+	ADD(&test_conns[1], 1, NULL, .op = WIRE_PING);
+	poller_poll(test_poller);
+	assert_int_equal(test_conns[0].responses, 1);
+	cq.context->ops.post_send = posts;
+}
+
+static void assert_quiesced(struct conn *conn, bool expected)
+{
+	struct note *note = mailbox_take(test_worker.env->control);
+
+	assert_ptr_equal(note, expected ? &conn->notes[NOTE_QUIESCED] : NULL);
+	rcu_read_lock();
+	assert_ptr_equal(conn_lookup(test_poller, conn->qp_num), expected ? NULL : conn);
+	if (expected)
+		conn_table_add(conn);
+	rcu_read_unlock();
+}
+
+/*
+ * A connection that ends is drained by the completion of its marker; without one, when as many
+ * completions were taken as the queue holds, or it was empty.
+ */
+static void drains(void **state)
+{
+	struct test_conn *a = &test_conns[0];
+
+	(void)state;
+	a->conn.stopped = true;
+	add_completion(a, wr_id_make(WR_MARKER, 1, a->conn.serial, BUFFER_NONE));
+	poller_poll(test_poller);
+	assert_int_equal(a->conn.sq_used, 0);
+	assert_quiesced(&a->conn, true);
+	a->conn.drained_at = test_poller->taken + 2 * BATCH_MAX;
+	TAILQ_INSERT_TAIL(&test_poller->unmarked, &a->conn, drain_entry);
+	for (unsigned int batch = 0; batch < 2; batch++) {
+		for (unsigned int i = 0; i < BATCH_MAX; i++)
+			add_completion(a, wr_id_make(WR_RESPONSE, 1, 77, BUFFER_NONE));
+		poller_poll(test_poller);
+		assert_quiesced(&a->conn, batch == 1);
+	}
+	a->conn.drained_at = UINT64_MAX;
+	TAILQ_INSERT_TAIL(&test_poller->unmarked, &a->conn, drain_entry);
+	poller_poll(test_poller);
+	assert_quiesced(&a->conn, true);
+	a->conn.stopped = false;
+}
+
+/* A device that can wait: what it is asked for, and with what. */
+static unsigned int sleeps;
+static int sleep_fd, sleep_error, notify_error;
+
+static int idle_sleep(struct ibv_comp_channel *channel, int fd, int timeout_ms)
+{
+	assert_ptr_equal(channel, test_poller->comp_channel);
+	(void)timeout_ms;
+	sleep_fd = fd;
+	sleeps++;
+	/* No grace period waits for a worker that sleeps. */
+	assert_false(rcu_read_ongoing());
+	return sleep_error;
+}
+
+static int req_notify_cq(struct ibv_cq *of, int solicited)
+{
+	assert_ptr_equal(of, &cq);
+	assert_int_equal(solicited, 0);
+	notifies++;
+	return notify_error;
+}
+
+static const struct device_ops *idle_begin(void)
+{
+	static struct device_ops idle_ops;
+	const struct device_ops *before = test_poller->nic->dev->ops;
+
+	idle_ops = *before;
+	idle_ops.sleep = idle_sleep;
+	test_poller->nic->dev->ops = &idle_ops;
+	cq.context->ops.req_notify_cq = req_notify_cq;
+	sleeps = 0;
+	sleep_error = notify_error = 0;
+	return before;
+}
+
+static void idle_end(const struct device_ops *before)
+{
+	test_poller->nic->dev->ops = before;
+}
+
+static void request_arrives(void)
+{
+	/* Between the request for a notification and the sleep. */
+	if (!test_conns[0].conn.requests)
+		ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
+}
+
+/* W3: it asks to be woken, looks once more, and sleeps only if there is nothing at all. */
+static void sleeps_if_there_is_nothing(void **state)
+{
+	const struct device_ops *before = idle_begin();
+
+	(void)state;
+	assert_int_equal(worker_sleep(&test_worker), ACTIVITY_NONE);
+	assert_int_equal(sleeps, 1);
+	assert_int_equal(sleep_fd, test_worker.mailbox.event_fd);
+	assert_int_equal(polls, 1);
+	assert_int_equal(notifies, 0);
+	assert_int_equal(stat_read(&test_worker.stats.sleeps), 1);
+	assert_true(rcu_read_ongoing());
+	on_poll = request_arrives;
+	assert_int_equal(worker_sleep(&test_worker), ACTIVITY_AWAITED);
+	assert_int_equal(sleeps, 1);
+	assert_int_equal(test_conns[0].responses, 1);
+	on_poll = NULL;
+	mailbox_wake(&test_worker.mailbox);
+	assert_int_equal(worker_sleep(&test_worker), ACTIVITY_NONE);
+	assert_int_equal(sleeps, 1);
+	mailbox_take(&test_worker.mailbox);
+	atomic_store(&test_worker.stop, true);
+	worker_sleep(&test_worker);
+	assert_int_equal(sleeps, 1);
+	atomic_store(&test_worker.stop, false);
+	/* A device that does not promise to wake it. */
+	notify_error = EIO;
+	polls = 0;
+	assert_int_equal(worker_sleep(&test_worker), ACTIVITY_NONE);
+	assert_int_equal(sleeps, 1);
+	assert_int_equal(stat_read(&test_worker.stats.sleeps), 1);
+	idle_end(before);
+}
+
+static void can_not_sleep(void **state)
+{
+	const struct device_ops *before = idle_begin();
+
+	(void)state;
+	assert_int_equal(test_log_begin(), 0);
+	sleep_error = -EBADF;
+	worker_sleep(&test_worker);
+	assert_logged("can't sleep: Bad file descriptor");
+	assert_true(rcu_read_ongoing());
+	log_init(LOG_OFF, NULL);
+	idle_end(before);
+}
+
+/* At rest what others may need is given back, and shown. */
+static void rests(void **state)
+{
+	const struct device_ops *before = idle_begin();
+	struct conn *conn = &test_conns[1].conn;
+
+	(void)state;
+	copy_make();
+	test_worker.pulls_count = 3;
+	test_store.table.clock_base += COPY_NS_MAX + SECOND_NS;
+	worker_rest(&test_worker);
+	assert_null(test_conns[0].conn.copy);
+	assert_int_equal(stat_read(&test_worker.held.pulls), 3);
+	test_worker.pulls_count = 0;
+	assert_int_equal(sleeps, 1);
+	/* A window that is due comes first. */
+	conn->window_look_ns = 0;
+	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
+	worker_rest(&test_worker);
+	assert_int_equal(sleeps, 1);
+	TAILQ_REMOVE(&test_poller->windows.active, conn, window_entry);
+	worker_rest(&test_worker);
+	assert_int_equal(sleeps, 2);
+	/* server.poll = busy */
+	test_worker.limits.busy = true;
+	worker_rest(&test_worker);
+	assert_int_equal(sleeps, 2);
+	idle_end(before);
+}
+
+/* It polls for spin_ns before it sleeps, and after a wake-up that nobody awaited not at all. */
+static void spins_before_it_sleeps(void **state)
+{
+	const struct device_ops *before = idle_begin();
+	enum pace pace = PACE_ACTIVE;
+
+	(void)state;
+	test_worker.limits.spin_ns = 3600 * SECOND_NS;
+	for (unsigned int i = 0; i < 3; i++) {
+		worker_idle(&test_worker, ACTIVITY_NONE, &pace);
+		assert_int_equal(sleeps, 0);
+		assert_int_equal(pace, PACE_WAITING);
+	}
+	assert_true(test_worker.spin.limit_ns > 0);
+	/* Its wait was long enough. */
+	test_worker.spin.since_ns -= 2 * test_worker.limits.spin_ns;
+	worker_idle(&test_worker, ACTIVITY_NONE, &pace);
+	assert_int_equal(sleeps, 1);
+	assert_int_equal(pace, PACE_WOKEN);
+	assert_int_equal(test_worker.spin.vain, 1);
+	worker_idle(&test_worker, ACTIVITY_UNAWAITED, &pace);
+	assert_int_equal(sleeps, 2);
+	assert_int_equal(pace, PACE_WOKEN);
+	/* A request, and then it polls again as long. */
+	worker_active(&test_worker, &pace);
+	assert_int_equal(pace, PACE_ACTIVE);
+	worker_idle(&test_worker, ACTIVITY_UNAWAITED, &pace);
+	assert_int_equal(sleeps, 2);
+	assert_int_equal(pace, PACE_WAITING);
+	worker_active(&test_worker, &pace);
+	assert_int_equal(test_worker.spin.vain, 0);
+	/* A worker that always finds work lets others have the CPU, now and then. */
+	test_worker.spin = (struct spin){ 0 };
+	test_worker.stats.batches = SHARE_CHECK_EVERY + 1;
+	worker_active(&test_worker, &pace);
+	assert_true(test_worker.spin.shared_ns == 0);
+	test_worker.stats.batches = SHARE_CHECK_EVERY - 1;
+	test_worker.stats.deferred_pieces = 1;
+	worker_active(&test_worker, &pace);
+	assert_true(test_worker.spin.shared_ns != 0);
+	/* server.poll = busy: for ever, with a clock that goes on. */
+	test_worker.limits.busy = true;
+	test_worker.limits.spin_ns = 0;
+	test_worker.store_thread.now_ns = 0;
+	for (unsigned int i = 0; i < 3; i++)
+		worker_idle(&test_worker, ACTIVITY_NONE, &pace);
+	assert_int_equal(sleeps, 2);
+	assert_true(test_worker.store_thread.now_ns != 0);
+	idle_end(before);
+}
+
+/* A turn that found nothing is none; the others are counted with what they found. */
+static void three_turns(void)
+{
+	turns++;
+	if (turns == 2 || turns == 4 || turns == 5)
+		ADD(&test_conns[0], turns, NULL, .op = WIRE_PING);
+	if (turns == 4)
+		ADD(&test_conns[1], 0, NULL, .op = WIRE_PING);
+	if (turns == 6)
+		atomic_store(&test_worker.stop, true);
+}
+
+static void turns_are_counted(void **state)
+{
+	struct hist hist;
+
+	(void)state;
+	hist_init(&hist);
+	turns = 0;
+	test_worker.limits.busy = true;
+	test_worker.cpu = -1;
+	run(three_turns);
+	turn_stats_read(&test_worker.turns, &hist);
+	assert_int_equal(hist_count(&hist), 3);
+	assert_int_equal(stat_read(&test_worker.turns.completions_max), 2);
+	assert_int_equal(test_worker.turn.began_ns, 0);
+	assert_int_equal(test_worker.held_turns, 3);
+	/* Every HELD_TURNS of them say what is held. */
+	test_worker.pulls_count = 7;
+	test_worker.held_turns = HELD_TURNS - 2;
+	worker_turn_begin(&test_worker);
+	worker_turn_end(&test_worker);
+	assert_int_equal(stat_read(&test_worker.held.pulls), 0);
+	worker_turn_begin(&test_worker);
+	worker_turn_end(&test_worker);
+	assert_int_equal(stat_read(&test_worker.held.pulls), 7);
+	test_worker.pulls_count = 0;
+}
+
+/* With two devices: either wakes it, and only one that has something is asked to do its work. */
+static unsigned int works[2];
+static struct ibv_comp_channel channels[2];
+
+static int work_of_device(struct ibv_comp_channel *channel, int fd, int timeout_ms)
+{
+	assert_int_equal(fd, -1);
+	assert_int_equal(timeout_ms, 0);
+	works[channel - channels]++;
+	return 0;
+}
+
+static int refuse_notify(struct ibv_cq *of, int solicited)
+{
+	(void)of;
+	(void)solicited;
+	return EIO;
+}
+
+static void sleeps_on_two_devices(void **state)
+{
+	struct ibv_context deaf_context = { .ops.req_notify_cq = refuse_notify };
+	struct ibv_cq deaf = { .context = &deaf_context };
+	const struct device_ops *before = idle_begin();
+	struct device_ops two = *before;
+
+	(void)state;
+	two.sleep = work_of_device;
+	test_poller->nic->dev->ops = &two;
+	test_worker.pollers[1] = *test_poller;
+	TAILQ_INIT(&test_worker.pollers[1].windows.active);
+	test_worker.poller_count = 2;
+	for (unsigned int i = 0; i < 2; i++) {
+		channels[i].fd = eventfd(0, EFD_NONBLOCK);
+		test_worker.pollers[i].comp_channel = &channels[i];
+	}
+	for (unsigned int bits = 0; bits < 4; bits++) {
+		works[0] = works[1] = 0;
+		for (unsigned int i = 0; i < 2; i++)
+			eventfd_write(channels[i].fd, bits >> i & 1);
+		assert_int_equal(pollers_sleep(&test_worker, 0), 0);
+		for (unsigned int i = 0; i < 2; i++) {
+			eventfd_t count;
+
+			assert_int_equal(works[i], bits >> i & 1);
+			eventfd_read(channels[i].fd, &count);
+		}
+	}
+	/* And so does mail, or this would not end. */
+	works[0] = works[1] = 0;
+	mailbox_wake(&test_worker.mailbox);
+	assert_int_equal(pollers_sleep(&test_worker, -1), 0);
+	assert_int_equal(works[0] + works[1], 0);
+	mailbox_take(&test_worker.mailbox);
+	/* Both are asked to wake it: only if both will, it sleeps. */
+	for (unsigned int i = 0; i < 2; i++) {
+		polls = 0;
+		works[0] = works[1] = 0;
+		notifies = 0;
+		mailbox_wake(&test_worker.mailbox);
+		test_worker.pollers[1].cq = i ? &cq : &deaf;
+		assert_int_equal(worker_sleep(&test_worker), ACTIVITY_NONE);
+		assert_int_equal(polls, 2 * i);
+	}
+	mailbox_take(&test_worker.mailbox);
+	/* Both are polled, and the more urgent of what they have counts. */
+	polls = 0;
+	ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
+	assert_int_equal(worker_poll(&test_worker), ACTIVITY_AWAITED);
+	assert_int_equal(polls, 2);
+	for (unsigned int i = 0; i < 2; i++)
+		close(channels[i].fd);
+	test_worker.poller_count = 1;
+	test_poller->comp_channel = NULL;
+	idle_end(before);
+}
+
+static struct bucket *changing; /* its chain */
+
+static void no_sleep_beside_work(void)
+{
+	turns++;
+	if (turns == 1)
+		ADD(&test_conns[0], 0, NULL, .op = WIRE_SCAN);
+	/* It was not armed in between, to sleep. */
+	if (turns > 1 && turns < 10)
+		assert_int_equal(notifies, 0);
+	if (turns == 10)
+		changing->epoch--;
+	if (turns == 30)
+		atomic_store(&test_worker.stop, true);
+}
+
+/* While a request is executed in pieces the worker goes on with it, whatever else there is. */
+static void no_sleep_before_the_last_piece(void **state)
+{
+	const struct geometry *geometry = &test_store.region.geometry;
+	const struct device_ops *before = idle_begin();
+
+	(void)state;
+	changing = region_at(&test_store.region, geometry_bucket_offset(geometry, 0));
+	changing->epoch++;
+	turns = 0;
+	test_worker.cpu = -1;
+	run(no_sleep_beside_work);
+	assert_int_equal(test_conns[0].responses, 1);
+	assert_int_equal(test_conns[0].response.status, WIRE_OK);
+	assert_true(sleeps > 0);
+	idle_end(before);
+}
+
+static struct note answer;
+static unsigned int after_mail; /* the poll that follows the mail */
+
+static void mail_in_a_turn(void)
+{
+	turns++;
+	/* In the poll of a turn, not in the one before it sleeps. */
+	if (turns > 3 && !notifies && !after_mail) {
+		mailbox_send(&test_worker.mailbox, &answer);
+		after_mail = turns + 1;
+	}
+	if (turns == after_mail)
+		assert_int_equal(notifies, 0);
+	if (turns == 30)
+		atomic_store(&test_worker.stop, true);
+}
+
+/* The control thread's mail is expected to be followed by more: the worker polls on. */
+static void no_sleep_behind_mail(void **state)
+{
+	const struct device_ops *before = idle_begin();
+
+	(void)state;
+	answer = (struct note){ .conn = &test_conns[0].conn, .kind = NOTE_ANSWER };
+	turns = after_mail = 0;
+	test_worker.cpu = -1;
+	run(mail_in_a_turn);
+	assert_true(after_mail > 0);
+	assert_true(test_conns[0].conn.query.answered);
+	assert_true(sleeps > 0);
+	idle_end(before);
+}
+
+static void stop_soon(void)
+{
+	if (++turns == 20)
+		atomic_store(&test_worker.stop, true);
+}
+
+/* A worker that never sleeps ends what has had its time, too, and holds up no grace period. */
+static void looks_after_it_in_each_turn(void **state)
+{
+	struct conn *conn = &test_conns[1].conn;
+
+	(void)state;
+	test_worker.limits.busy = true;
+	test_worker.limits.pull_stall_ns = 1;
+	test_worker.cpu = -1;
+	pull_clock_start(&test_conns[0].conn);
+	conn->window_moves = true;
+	test_poller->windows.active_count = 1;
+	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
+	turns = quiescents = 0;
+	run(stop_soon);
+	assert_true(test_conns[0].conn.stopped);
+	assert_int_equal(test_conns[0].conn.pull_since_ns, 0);
+	assert_false(conn->window_active);
+	assert_int_equal(quiescents, turns);
+	test_poller->windows.left = test_poller->windows.left_max;
+	conn->window = TEST_WINDOW;
+	conn->window_moves = false;
+}
+
+/* A worker whose thread can't be started is none, and one that was is stopped once. */
+static void starts(void **state)
+{
+	struct worker *worker = &test_worker;
+	struct timespec before, after;
+	cpu_set_t cpus, one;
+	uint64_t cpu_ns;
+
+	(void)state;
+	assert_int_equal(test_log_begin(), 0);
+	worker->number = 42;
+	create_error = EAGAIN;
+	started_name[0] = '\0';
+	assert_int_equal(worker_start(worker), -EAGAIN);
+	assert_false(worker->started);
+	assert_string_equal(started_name, "");
+	assert_logged("worker 42: can't start its thread: Resource temporarily unavailable");
+	assert_int_equal(worker_cpu_ns(worker), 0);
+	worker_stop(worker);
+	assert_false(worker->stop);
+	create_error = 0;
+	assert_int_equal(worker_start(worker), 0);
+	assert_true(worker->started);
+	assert_string_equal(started_name, "worker-42");
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+	cpu_ns = worker_cpu_ns(worker);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+	assert_in_range(cpu_ns, (uint64_t)before.tv_sec * SECOND_NS + (uint64_t)before.tv_nsec,
+			(uint64_t)after.tv_sec * SECOND_NS + (uint64_t)after.tv_nsec);
+	worker->started = false;
+	/* Pinned to one CPU, or to none. */
+	pthread_getaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+	worker->cpu = -1;
+	worker_pin(worker);
+	pthread_getaffinity_np(pthread_self(), sizeof(one), &one);
+	assert_true(CPU_EQUAL(&one, &cpus));
+	for (worker->cpu = 0; !CPU_ISSET(worker->cpu, &cpus); worker->cpu++)
+		;
+	worker_pin(worker);
+	pthread_getaffinity_np(pthread_self(), sizeof(one), &one);
+	assert_int_equal(CPU_COUNT(&one), 1);
+	assert_true(CPU_ISSET(worker->cpu, &one));
+	pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+	log_init(LOG_OFF, NULL);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(stops_within_a_batch),	CASE(drops),
-		CASE(window_in_a_batch),	CASE(older_completions),
-		CASE(copies_end_beside_others), CASE(copies_end_with_the_next_request),
+		CASE(stops_within_a_batch),
+		CASE(drops),
+		CASE(window_in_a_batch),
+		CASE(older_completions),
+		CASE(copies_end_beside_others),
+		CASE(copies_end_with_the_next_request),
 		CASE(looks_after_what_expires),
+		CASE(activities),
+		CASE(requests_are_counted),
+		CASE(window_over_batches),
+		CASE(more_may_have_arrived),
+		CASE(refused_receives),
+		CASE(goes_on_with_room),
+		CASE(notes_in_turns),
+		CASE(notes_of_a_connection),
+		CASE(sleeps_if_there_is_nothing),
+		CASE(can_not_sleep),
+		CASE(rests),
+		CASE(spins_before_it_sleeps),
+		CASE(turns_are_counted),
+		CASE(sleeps_on_two_devices),
+		CASE(becomes_active),
+		CASE(receives_before_responses),
+		CASE(drains),
+		CASE(no_sleep_before_the_last_piece),
+		CASE(no_sleep_behind_mail),
+		CASE(looks_after_it_in_each_turn),
+		CASE(starts),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
 }

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the statistics that operators read (server/stats.h): each counter is in the line of its
+ * name, those of the workers are added up, and a text that is too small has whole lines. The module
+ * is compiled here, with CPU times of the test's own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/net/worker_loop.h"
+
+static uint64_t test_cpu_ns(const struct worker *worker);
+static uint64_t test_lines_lost(void);
+
+#define worker_cpu_ns test_cpu_ns
+#define log_writer_lost test_lines_lost
+#include "server/stats.c"
+#undef worker_cpu_ns
+#undef log_writer_lost
+
+#include "tests/support/store_fixture.h"
+
+#define REGION_BYTES (8u << 20)
+#define WORKERS 2u
+#define TEXT_BYTES (64u << 10)
+#define SECOND_NS 1000000000ull
+
+static struct store store;
+static struct net net;
+static struct worker workers[WORKERS];
+static struct device devices[2] = {
+	{ .kind = DEVICE_VERBS, .name = "mlx9", .address = "10.9.0.1:7471" },
+	{ .kind = DEVICE_SOFTNIC, .name = "softnic", .address = "/run/kvd.sock" },
+};
+static struct stats_source source = { .store = &store, .net = &net };
+static char text[TEXT_BYTES + 1];
+static uint64_t cpu_ns[WORKERS];
+
+static uint64_t test_cpu_ns(const struct worker *worker)
+{
+	return cpu_ns[worker - workers];
+}
+
+static uint64_t test_lines_lost(void)
+{
+	return 7;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	test_store_create(&store, REGION_BYTES, 6, 1);
+	memset(&net, 0, sizeof(net));
+	memset(workers, 0, sizeof(workers));
+	memset(cpu_ns, 0, sizeof(cpu_ns));
+	net.workers = workers;
+	net.worker_count = WORKERS;
+	net.nic_count = 2;
+	for (unsigned int i = 0; i < 2; i++)
+		net.nics[i] = (struct nic){ .dev = &devices[i], .why = i ? "because" : "asked" };
+	source.started_ns = clock_ns();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	test_store_destroy(&store);
+	return 0;
+}
+
+static void print(void)
+{
+	uint32_t bytes = stats_print(&source, text, TEXT_BYTES);
+
+	assert_true(bytes <= TEXT_BYTES);
+	text[bytes] = '\0';
+}
+
+/* What stands in the line of that name, which is there once. */
+static const char *line_of(const char *name)
+{
+	static char value[LINE_MAX_BYTES];
+	size_t length = strlen(name);
+	const char *at = text, *found = NULL;
+
+	while (*at) {
+		if (!strncmp(at, name, length) && at[length] == ' ') {
+			assert_null(found);
+			found = at + length + 1;
+		}
+		at = strchr(at, '\n') + 1;
+	}
+	if (!found)
+		fail_msg("there is no line %s", name);
+	snprintf(value, sizeof(value), "%.*s", (int)strcspn(found, "\n"), found);
+	return value;
+}
+
+static uint64_t number_of(const char *name)
+{
+	return strtoull(line_of(name), NULL, 10);
+}
+
+static void assert_number(const char *name, uint64_t expected)
+{
+	if (number_of(name) != expected)
+		fail_msg("%s is %s and not %llu", name, line_of(name),
+			 (unsigned long long)expected);
+}
+
+/* Each counter of the workers has another value, and the line has their sum. */
+static void sums_of_workers(void **state)
+{
+	uint64_t n = 0;
+
+	(void)state;
+#define X(name, help)                                                                              \
+	n++;                                                                                       \
+	stat_set(&workers[0].stats.name, n);                                                       \
+	stat_set(&workers[1].stats.name, 1000 * n);
+	WORKER_STATS(X)
+#undef X
+#define X(name, help)                                                                              \
+	n++;                                                                                       \
+	stat_set(&workers[0].held.name, n);                                                        \
+	stat_set(&workers[1].held.name, 1000 * n);
+	HELD_STATS(X)
+#undef X
+#define X(name, help) stat_set(&net.stats.name, ++n);
+	NET_STATS(X)
+#undef X
+	print();
+	n = 0;
+#define X(name, help) assert_number(#name, 1001 * ++n);
+	WORKER_STATS(X)
+#undef X
+#define X(name, help) assert_number("held." #name, 1001 * ++n);
+	HELD_STATS(X)
+#undef X
+#define X(name, help) assert_number(#name, ++n);
+	NET_STATS(X)
+#undef X
+}
+
+static void process_and_devices(void **state)
+{
+	(void)state;
+	source.started_ns -= 100 * SECOND_NS;
+	print();
+	assert_string_equal(line_of("version"), KVD_SERVER_VERSION);
+	assert_number("pid", (uint64_t)getpid());
+	assert_in_range(number_of("uptime_s"), 100, 110);
+	assert_number("workers", WORKERS);
+	assert_number("log_lines_lost", 7);
+	assert_true(number_of("cpu_user_us") + number_of("cpu_system_us") > 0);
+	assert_string_equal(line_of("device.0.kind"), "verbs");
+	assert_string_equal(line_of("device.0.name"), "mlx9");
+	assert_string_equal(line_of("device.0.address"), "10.9.0.1:7471");
+	assert_string_equal(line_of("device.0.why"), "asked");
+	assert_string_equal(line_of("device.1.kind"), "softnic");
+	assert_string_equal(line_of("device.1.name"), "softnic");
+	assert_string_equal(line_of("device.1.address"), "/run/kvd.sock");
+	assert_string_equal(line_of("device.1.why"), "because");
+}
+
+/* The parts of the region add up to it. */
+static void memory_and_items(void **state)
+{
+	static const char *const parts[] = { "memory.superblock",   "memory.index",
+					     "memory.free",	    "memory.item_slabs",
+					     "memory.bucket_slabs", "memory.large",
+					     "memory.pad" };
+	static uint8_t value[200000];
+	uint64_t sum = 0, live;
+
+	(void)state;
+	assert_int_equal(test_store_put(&store, "k", 1, value, 100, NULL), WIRE_OK);
+	print();
+	live = number_of("item_memory_live_bytes");
+	assert_true(live >= 100);
+	assert_int_equal(test_store_put(&store, "l", 1, value, sizeof(value), NULL), WIRE_OK);
+	print();
+	assert_number("items", 2);
+	assert_number("index_buckets", 64);
+	assert_number("index_bytes", 64 * BUCKET_BYTES);
+	assert_number("region_bytes", store.region.bytes);
+	assert_number("item_memory_bytes", memory_bytes(store.memory));
+	assert_in_range(number_of("item_memory_live_bytes"), live + sizeof(value),
+			live + sizeof(value) + 100);
+	assert_true(number_of("memory.large") >= sizeof(value));
+	for (unsigned int i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		sum += number_of(parts[i]);
+	assert_true(sum == store.region.bytes);
+	assert_string_equal(line_of("eviction"), "none");
+	assert_number("pinned_items", 0);
+}
+
+/* The turns of all workers together: how many, how long, and the most that one had to do. */
+static void turns(void **state)
+{
+	struct turn turn;
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++) {
+		turn = (struct turn){ .began_ns = 1, .completions = i, .batched = 100 - i };
+		turn_end(&turn, &workers[i % 2].turns, 1 + (i < 15 ? 500 : 100000 * i));
+	}
+	print();
+	assert_number("worker.turns", 20);
+	assert_number("worker.turn_us_max", 1900);
+	assert_number("worker.turn_completions_max", 19);
+	assert_number("worker.turn_batched_max", 100);
+	assert_in_range(number_of("worker.turn_ns_p50"), 490, 510);
+	assert_in_range(number_of("worker.turn_ns_p99"), 1870000, 1900000);
+	assert_in_range(number_of("worker.turn_ns_p99_9"), 1870000, 1900000);
+	assert_number("worker.turns_1us", 15);
+	assert_number("worker.turns_4us", 0);
+	assert_number("worker.turns_1ms", 0);
+	assert_number("worker.turns_4ms", 5);
+	assert_number("worker.turns_more", 0);
+}
+
+/* What is not in turns is polling; a turn in which another thread ran is longer than its CPU. */
+static void cpu_of_workers(void **state)
+{
+	(void)state;
+	cpu_ns[0] = 9000000;
+	stat_set(&workers[0].turns.ns_sum, 4000000);
+	cpu_ns[1] = 2000000;
+	stat_set(&workers[1].turns.ns_sum, 5000000);
+	print();
+	assert_number("worker.0.cpu_useful_us", 4000);
+	assert_number("worker.0.cpu_polling_us", 5000);
+	assert_number("worker.1.cpu_useful_us", 2000);
+	assert_number("worker.1.cpu_polling_us", 0);
+	assert_number("worker.cpu_useful_us", 6000);
+	assert_number("worker.cpu_polling_us", 5000);
+}
+
+/* Whatever fits is whole lines, and how much there is of it is said anyway. */
+static void small_text(void **state)
+{
+	static char small[TEXT_BYTES];
+	uint32_t all, size, used;
+
+	(void)state;
+	print();
+	all = (uint32_t)strlen(text);
+	for (size = 0; size <= all; size += size < 300 ? 1 : 97) {
+		memset(small, '#', sizeof(small));
+		assert_in_range(stats_print(&source, small, size), all - 100, all + 100);
+		for (used = 0; small[used] != '#'; used++)
+			;
+		assert_true(used <= size);
+		assert_true(!used || small[used - 1] == '\n');
+		assert_true(used == size || !memchr(small + used, '\n', sizeof(small) - used));
+		/* As many as fit: no line is that long. */
+		assert_true(size < 200 || used > size - 200);
+	}
+}
+
+/* A line that is too long is cut, and ends. */
+static void long_line(void **state)
+{
+	static char why[2 * LINE_MAX_BYTES];
+	size_t length;
+
+	(void)state;
+	memset(why, 'w', sizeof(why) - 1);
+	net.nics[0].why = why;
+	print();
+	length = strcspn(strstr(text, "device.0.why "), "\n");
+	assert_in_range(length, LINE_MAX_BYTES - 3, LINE_MAX_BYTES - 1);
+	assert_string_equal(line_of("device.1.why"), "because");
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(sums_of_workers), CASE(process_and_devices), CASE(memory_and_items),
+		CASE(turns),	       CASE(cpu_of_workers),	  CASE(small_text),
+		CASE(long_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

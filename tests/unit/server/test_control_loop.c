@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the control thread's loop: what it does each second, and when a server that stops closes
- * its connections and ends. The loop is compiled here, with a clock and a wait of the test's own.
+ * Tests of the control thread's loop: what it waits for and how long, what it does each second, and
+ * when a server that stops closes its connections and ends. The loop is compiled here, with a clock
+ * and a wait of the test's own; what it starts, stops and tells systemd is kept as text.
  */
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,13 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/detach.h"
 #include "server/net/conn.h"
+#include "server/notify.h"
+#include "server/reload.h"
+#include "server/server.h"
 #include "tests/support/log_fixture.h"
 #include "tests/support/store_fixture.h"
 
@@ -29,8 +37,23 @@ static uint64_t test_clock_ns(void)
 	return test_now;
 }
 
+static int test_step(const char *name);
+static void test_notify(const char *format, ...);
+static uint64_t test_watchdog_ns(void);
+static bool test_alive(void);
+
 #define clock_ns test_clock_ns
 #define epoll_wait test_wait
+#define notify_send test_notify
+#define notify_watchdog_ns test_watchdog_ns
+#define notify_reloading() test_step("reloading ")
+#define reload(config, source) ((void)(config), (void)(source), test_step("reload "))
+#define net_alive(net) ((void)(net), test_alive())
+#define store_start(store) ((void)(store), test_step("store "))
+#define net_start(net) ((void)(net), test_step("net "))
+#define net_stop(net) ((void)(net), test_step("-net "))
+#define store_stop(store) ((void)(store), test_step("-store "))
+#define detach_ready() test_step("detached ")
 #include "server/control_loop.c"
 #undef clock_ns
 #undef epoll_wait
@@ -47,6 +70,41 @@ static struct worker worker;
 static struct conn conn;
 static struct cm_id id;
 static unsigned int disconnects, waits, stop_after;
+
+/* What the loop has done, in order; and the step of it that fails, or NULL. */
+static char steps[400];
+static const char *fails;
+static uint64_t watchdog_ns;
+static bool alive;
+/* Instead of a wait, if it is not NULL. */
+static int (*on_wait)(struct epoll_event *events, int timeout_ms);
+
+static int test_step(const char *name)
+{
+	assert_true(strlen(steps) + strlen(name) < sizeof(steps));
+	strcat(steps, name);
+	return fails && !strcmp(name, fails) ? -EIO : 0;
+}
+
+/* The first word of what systemd is told. */
+static void test_notify(const char *format, ...)
+{
+	char word[32];
+
+	snprintf(word, sizeof(word), "%.*s ", (int)strcspn(format, "\n"), format);
+	test_step(word);
+}
+
+static uint64_t test_watchdog_ns(void)
+{
+	return watchdog_ns;
+}
+
+static bool test_alive(void)
+{
+	test_step("alive? ");
+	return alive;
+}
 
 static int disconnect(struct cm_id *of)
 {
@@ -88,6 +146,10 @@ static int setup(void **state)
 	loop = (struct loop){ .server = &server, .epoll_fd = -1, .signal_fd = -1 };
 	test_now = BEGUN_NS;
 	disconnects = waits = 0;
+	steps[0] = '\0';
+	fails = NULL;
+	watchdog_ns = 0;
+	on_wait = NULL;
 	return test_log_begin();
 }
 
@@ -218,8 +280,9 @@ static void assert_superblock(uint64_t late_s)
 static int test_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
 {
 	(void)fd;
-	(void)events;
-	(void)max;
+	assert_int_equal(max, EVENTS_MAX);
+	if (on_wait)
+		return on_wait(events, timeout_ms);
 	assert_in_range(timeout_ms, 1, TICK_MS);
 	if (!waits)
 		assert_int_equal(superblock()->clock_s, 0);
@@ -256,6 +319,283 @@ static void ticks(void **state)
 	assert_in_range(superblock()->items, stop_after / 4 - 2, stop_after / 4);
 }
 
+static int waited_ms, wait_errno;
+
+static int keep_timeout(struct epoll_event *events, int timeout_ms)
+{
+	(void)events;
+	waited_ms = timeout_ms;
+	errno = wait_errno;
+	return wait_errno ? -1 : 0;
+}
+
+static void assert_waits(int expected_ms)
+{
+	assert_int_equal(loop_wait(&loop), 0);
+	assert_int_equal(waited_ms, expected_ms);
+}
+
+/* A second at most; less while something ends, while systemd waits, or who asked for statistics. */
+static void how_long_it_waits(void **state)
+{
+	(void)state;
+	on_wait = keep_timeout;
+	wait_errno = 0;
+	assert_waits(TICK_MS);
+	conn_timer_set(&server.net.timers, &conn, CONN_TIMER_FLUSH, test_now);
+	assert_waits(TICK_FLUSHING_MS);
+	conn_timer_cancel(&server.net.timers, &conn);
+	server.drain_until_ns = 1;
+	assert_waits(TICK_FLUSHING_MS);
+	server.drain_until_ns = 0;
+	loop.health_ns = 300 * MS_NS;
+	assert_waits(300);
+	loop.health_ns = 5 * SECOND_NS;
+	assert_waits(TICK_MS);
+	loop.health_ns = 0;
+	TAILQ_INSERT_TAIL(&server.net.stats_queries, &conn, query_entry);
+	assert_waits(0);
+	TAILQ_REMOVE(&server.net.stats_queries, &conn, query_entry);
+	wait_errno = EINTR;
+	assert_int_equal(loop_wait(&loop), 0);
+	wait_errno = EBADF;
+	assert_int_equal(loop_wait(&loop), -EBADF);
+	assert_logged("epoll_wait: Bad file descriptor; kvd stops");
+	assert_int_equal(loop_run(&loop), -EBADF);
+}
+
+/* Two devices, and what was taken of the events of each. */
+static struct device two_devs[2];
+static struct ibv_context verbs[2];
+static struct cm_channel channels[2];
+static unsigned int cm_taken[2], async_taken[2];
+
+static int cm_get_event(struct cm_channel *from, struct cm_event *event)
+{
+	(void)event;
+	cm_taken[from - channels]++;
+	return -EAGAIN;
+}
+
+static int get_async_event(struct device *from, struct device_async_event *event)
+{
+	(void)event;
+	async_taken[from - two_devs]++;
+	return -EAGAIN;
+}
+
+static void two_devices_begin(void)
+{
+	static const struct device_ops two_ops = { .disconnect = disconnect,
+						   .cm_get_event = cm_get_event,
+						   .get_async_event = get_async_event };
+
+	server.net.nic_count = 2;
+	memset(cm_taken, 0, sizeof(cm_taken));
+	memset(async_taken, 0, sizeof(async_taken));
+	for (unsigned int i = 0; i < 2; i++) {
+		verbs[i].async_fd = eventfd(0, EFD_NONBLOCK);
+		two_devs[i] =
+			(struct device){ .ops = &two_ops, .verbs = &verbs[i], .address = "here" };
+		channels[i] = (struct cm_channel){ &two_devs[i], eventfd(0, EFD_NONBLOCK) };
+		server.net.nics[i].dev = &two_devs[i];
+		server.net.nics[i].channel = &channels[i];
+	}
+	assert_int_equal(mailbox_init(&server.net.mailbox), 0);
+}
+
+static void two_devices_end(void)
+{
+	mailbox_release(&server.net.mailbox);
+	for (unsigned int i = 0; i < 2; i++) {
+		close(verbs[i].async_fd);
+		close(channels[i].fd);
+	}
+}
+
+/* Events that were left over are taken at once, of each device, and are then no more. */
+static void events_left(void **state)
+{
+	(void)state;
+	two_devices_begin();
+	on_wait = keep_timeout;
+	wait_errno = 0;
+	server.net.events_left = true;
+	assert_waits(0);
+	assert_false(server.net.events_left);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(cm_taken[i], 1);
+		assert_int_equal(async_taken[i], 1);
+	}
+	assert_waits(TICK_MS);
+	assert_int_equal(cm_taken[0], 1);
+	two_devices_end();
+}
+
+/* As the kernel says. */
+static int wait_real(struct epoll_event *events, int timeout_ms)
+{
+	(void)timeout_ms;
+	return epoll_pwait(loop.epoll_fd, events, EVENTS_MAX, 0, NULL);
+}
+
+static sigset_t signals_before;
+
+static void signals_begin(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, &signals_before);
+}
+
+/* Whatever becomes readable, it is taken, and of the device whose it is. */
+static void each_source(void **state)
+{
+	static const int numbers[] = { SIGTERM, SIGINT };
+	static struct note note = { .conn = &conn, .kind = NOTE_FAILED };
+
+	(void)state;
+	two_devices_begin();
+	signals_begin();
+	assert_int_equal(loop_init(&loop, &server), 0);
+	on_wait = wait_real;
+	for (unsigned int i = 0; i < 2; i++) {
+		eventfd_write(channels[i].fd, 1);
+		assert_int_equal(loop_wait(&loop), 0);
+		assert_int_equal(cm_taken[i], 1);
+		assert_int_equal(cm_taken[!i], i);
+		assert_int_equal(async_taken[i], 0);
+		eventfd_read(channels[i].fd, &(eventfd_t){ 0 });
+		eventfd_write(verbs[i].async_fd, 1);
+		assert_int_equal(loop_wait(&loop), 0);
+		assert_int_equal(async_taken[i], 1);
+		assert_int_equal(async_taken[!i], i);
+		eventfd_read(verbs[i].async_fd, &(eventfd_t){ 0 });
+	}
+	mailbox_send(&server.net.mailbox, &note);
+	assert_int_equal(loop_wait(&loop), 0);
+	assert_int_equal(conn.stage, CONN_FLUSHING);
+	conn_timer_cancel(&server.net.timers, &conn);
+	/* After a reload the server is ready again, unless it stops. */
+	kill(getpid(), SIGHUP);
+	assert_int_equal(loop_wait(&loop), 0);
+	assert_string_equal(steps, "reloading reload READY=1 ");
+	assert_false(server.net.stopping);
+	for (unsigned int i = 0; i < 2; i++) {
+		server.net.stopping = false;
+		server.drain_until_ns = 0;
+		steps[0] = '\0';
+		kill(getpid(), numbers[i]);
+		assert_int_equal(loop_wait(&loop), 0);
+		assert_string_equal(steps, "STOPPING=1 ");
+		assert_true(server.net.stopping);
+		assert_true(server.drain_until_ns == BEGUN_NS + DRAIN_NS);
+	}
+	kill(getpid(), SIGHUP);
+	assert_int_equal(loop_wait(&loop), 0);
+	assert_string_equal(steps, "STOPPING=1 reloading reload ");
+	loop_release(&loop);
+	sigprocmask(SIG_SETMASK, &signals_before, NULL);
+	two_devices_end();
+}
+
+/* Four times in what systemd waits the workers are asked, and it is told if all are alive. */
+static void watchdog(void **state)
+{
+	(void)state;
+	two_devices_begin();
+	watchdog_ns = 8 * SECOND_NS;
+	assert_int_equal(loop_init(&loop, &server), 0);
+	assert_true(loop.health_ns == 2 * SECOND_NS);
+	alive = true;
+	health_check(&loop, BEGUN_NS);
+	assert_string_equal(steps, "alive? WATCHDOG=1 ");
+	health_check(&loop, BEGUN_NS + 2 * SECOND_NS - 1);
+	assert_string_equal(steps, "alive? WATCHDOG=1 ");
+	alive = false;
+	health_check(&loop, BEGUN_NS + 2 * SECOND_NS);
+	assert_string_equal(steps, "alive? WATCHDOG=1 alive? ");
+	loop_release(&loop);
+	/* No less than it can wait, and without a watchdog never. */
+	watchdog_ns = 1;
+	assert_int_equal(loop_init(&loop, &server), 0);
+	assert_true(loop.health_ns == 0);
+	loop_release(&loop);
+	watchdog_ns = 1000;
+	assert_int_equal(loop_init(&loop, &server), 0);
+	assert_true(loop.health_ns == MS_NS);
+	loop_release(&loop);
+	watchdog_ns = 0;
+	assert_int_equal(loop_init(&loop, &server), 0);
+	steps[0] = '\0';
+	health_check(&loop, UINT64_MAX);
+	assert_string_equal(steps, "");
+	loop_release(&loop);
+	two_devices_end();
+}
+
+static int stop_at_once(struct epoll_event *events, int timeout_ms)
+{
+	(void)events;
+	(void)timeout_ms;
+	test_step("serves ");
+	server.net.conns = NULL;
+	server.net.stats.connections = 0;
+	server.drain_until_ns = server.force_until_ns = 1;
+	return 0;
+}
+
+static int device_fails(struct epoll_event *events, int timeout_ms)
+{
+	server.net.failed = true;
+	return stop_at_once(events, timeout_ms);
+}
+
+static int run_server(void)
+{
+	int err;
+
+	server.net.conns = NULL;
+	server.net.stats.connections = 0;
+	server.drain_until_ns = server.force_until_ns = 0;
+	server.net.failed = server.net.stopping = false;
+	steps[0] = '\0';
+	/* server_run() registers the thread by itself. */
+	err = server_run(&server);
+	return err;
+}
+
+/* It says that it is ready when it is, and whatever fails, it stops what it may have started. */
+static void runs_and_stops(void **state)
+{
+	(void)state;
+	two_devices_begin();
+	signals_begin();
+	on_wait = stop_at_once;
+	assert_int_equal(run_server(), 0);
+	assert_string_equal(steps, "store net READY=1 detached serves -net -store ");
+	assert_logged("ready: 1 workers");
+	on_wait = device_fails;
+	assert_int_equal(run_server(), -EIO);
+	assert_string_equal(steps, "store net READY=1 detached serves -net -store ");
+	fails = "net ";
+	assert_int_equal(run_server(), -EIO);
+	assert_string_equal(steps, "store net -net -store ");
+	fails = "store ";
+	assert_int_equal(run_server(), -EIO);
+	assert_string_equal(steps, "store -net -store ");
+	fails = NULL;
+	on_wait = keep_timeout;
+	wait_errno = EBADF;
+	assert_int_equal(run_server(), -EBADF);
+	sigprocmask(SIG_SETMASK, &signals_before, NULL);
+	two_devices_end();
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -265,7 +605,9 @@ int main(void)
 		CASE(drains_pulls),    CASE(pulls_end),
 		CASE(pulls_end_early), CASE(no_time_to_drain),
 		CASE(told_twice),      CASE(connections_that_stay),
-		CASE(ticks),
+		CASE(ticks),	       CASE(how_long_it_waits),
+		CASE(events_left),     CASE(each_source),
+		CASE(watchdog),	       CASE(runs_and_stops),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

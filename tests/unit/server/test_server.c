@@ -12,7 +12,11 @@
 
 #include <cmocka.h>
 
+#include "common/util/clock.h"
 #include "server/server.h"
+#include "server/stats.h"
+
+#define SECOND_NS 1000000000ull
 
 static char steps[32];
 static char failing; /* the step that fails; 0: none */
@@ -33,10 +37,19 @@ static int fake_net_check(const struct config *config, bool warn)
 	return step('a');
 }
 
+/* What the store is checked and made with. */
+static struct store_options checked, created;
+
 static int fake_store_check(const struct store_options *options)
 {
-	(void)options;
+	checked = *options;
 	return step('c');
+}
+
+static int fake_memlock(const struct config *config, uint64_t region_bytes)
+{
+	assert_true(region_bytes == config->memory.size);
+	return step('m');
 }
 
 static int fake_net_open(struct net *net, const struct config *config)
@@ -49,7 +62,7 @@ static int fake_net_open(struct net *net, const struct config *config)
 static int fake_store_create(struct store *store, const struct store_options *options)
 {
 	(void)store;
-	(void)options;
+	created = *options;
 	return step('s');
 }
 
@@ -58,6 +71,10 @@ static int fake_net_init(struct net *net, const struct worker_env *env)
 	(void)net;
 	assert_non_null(env->store);
 	assert_non_null(env->config);
+	assert_ptr_equal(env->stats_print, stats_print);
+	assert_ptr_equal(env->stats_source->store, env->store);
+	assert_ptr_equal(env->stats_source->net, net);
+	assert_true(clock_ns() - env->stats_source->started_ns < 3600 * SECOND_NS);
 	return step('n');
 }
 
@@ -75,6 +92,7 @@ static void fake_store_destroy(struct store *store)
 
 #define net_check fake_net_check
 #define store_check fake_store_check
+#define nic_check_memlock fake_memlock
 #define net_open fake_net_open
 #define store_create fake_store_create
 #define net_init fake_net_init
@@ -110,10 +128,65 @@ static void steps_and_releases(void **state)
 	assert_string_equal(steps, "NS");
 }
 
+/* The store gets what the configuration says, when it is checked and when it is made. */
+static void options_of_the_store(void **state)
+{
+	static struct server server;
+	struct config *config = &server.config;
+
+	(void)state;
+	failing = 0;
+	config_init(config);
+	config->memory.size = 123u << 20;
+	config->memory.hugepages = HUGEPAGES_2M;
+	config->memory.eviction = EVICTION_LFU;
+	config->memory.pin_share = 17;
+	config->memory.pin_time_max = 77 * SECOND_NS;
+	config->index.keys = 100000;
+	config->index.fill = 55;
+	config->expiry.sweep_share = 9;
+	config->limits.max_value = 5u << 20;
+	for (unsigned int i = 0; i < 8; i++) {
+		bool verbs = i & 1, prefault = i & 2;
+
+		memset(&created, 0, sizeof(created));
+		memset(steps, 0, sizeof(steps));
+		config->server.device = verbs ? DEVICE_VERBS : DEVICE_SOFTNIC;
+		config->memory.prefault = prefault;
+		config->limits.identities = i & 4 ? 3000 : 0;
+		assert_int_equal(server_init(&server), 0);
+		/* Only an RDMA device locks it. */
+		assert_string_equal(steps, verbs ? "acmosn" : "acosn");
+		assert_true(checked.bytes == created.bytes);
+		assert_true(created.bytes == 123u << 20);
+		assert_int_equal(created.hugepages, HUGEPAGES_2M);
+		assert_int_equal(created.prefault, prefault || verbs);
+		assert_int_equal(checked.prefault, created.prefault);
+		assert_true(created.bytes_beside == PROCESS_BYTES + nic_workers_bytes(config) +
+							    identities_bytes(i & 4 ? 3000 : 0));
+		assert_true(checked.bytes_beside == created.bytes_beside);
+		assert_string_equal(created.numa, "default");
+		assert_int_equal(created.level, index_level(100000));
+		assert_true(created.value_max == 5u << 20);
+		assert_int_equal(created.fill, 55);
+		assert_int_equal(created.eviction, EVICTION_LFU);
+		assert_int_equal(created.pin_share, 17);
+		assert_int_equal(created.pin_time_max, 77);
+		assert_int_equal(created.sweep_share, 9);
+	}
+	/* What the process may lock is checked before anything is made. */
+	config->server.device = DEVICE_VERBS;
+	failing = 'm';
+	memset(steps, 0, sizeof(steps));
+	assert_int_equal(server_init(&server), -EIO);
+	assert_string_equal(steps, "acmNS");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_and_releases),
+		cmocka_unit_test(options_of_the_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of how devices and workers are set up together, started, asked whether they are alive, and
+ * released (server/net/net.h). The module is compiled here; devices and workers are functions that
+ * keep what was called.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/net/cpu.h"
+#include "server/net/net.h"
+#include "server/net/nic_address.h"
+#include "server/net/worker_loop.h"
+#include "tests/support/log_fixture.h"
+
+#define WORKERS 3u
+
+static char steps[300];
+static const char *fails; /* the step that fails, or NULL */
+static uint32_t devices;
+static struct net test_net;
+static struct config test_config;
+static struct store test_store;
+static bool warned;
+static int cpus[WORKERS];
+
+/* Appends e.g. "open0 " */
+static int step(const char *what, unsigned int number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%s%u ", what, number);
+	assert_true(strlen(steps) + strlen(text) < sizeof(steps));
+	strcat(steps, text);
+	return fails && !strcmp(text, fails) ? -EIO : 0;
+}
+
+static uint32_t fake_choose(uint32_t configured, const char **why)
+{
+	(void)configured;
+	*why = "the test says so";
+	return devices;
+}
+
+static int fake_address_check(const struct config *of, enum device_kind kind, bool warn)
+{
+	assert_ptr_equal(of, &test_config);
+	warned = warn;
+	return step("check", kind == DEVICE_SOFTNIC);
+}
+
+static int fake_nic_open(struct nic *nic, enum device_kind kind, const struct config *of,
+			 const char *why)
+{
+	(void)of;
+	assert_string_equal(why, "the test says so");
+	assert_ptr_equal(nic, &test_net.nics[test_net.nic_count]);
+	return step("open", kind == DEVICE_SOFTNIC);
+}
+
+static int fake_nic_init(struct nic *nic, const struct config *of, const struct store *with)
+{
+	assert_ptr_equal(of, &test_config);
+	assert_ptr_equal(with, &test_store);
+	return step("nic", (unsigned int)(nic - test_net.nics));
+}
+
+static int fake_nic_listen(struct nic *nic)
+{
+	return step("listen", (unsigned int)(nic - test_net.nics));
+}
+
+static void fake_nic_release(struct nic *nic)
+{
+	step("-nic", (unsigned int)(nic - test_net.nics));
+}
+
+static int fake_worker_init(struct worker *worker, const struct worker_env *env,
+			    unsigned int number, int cpu)
+{
+	assert_ptr_equal(worker, &test_net.workers[number]);
+	assert_ptr_equal(env, &test_net.env);
+	assert_ptr_equal(env->control, &test_net.mailbox);
+	assert_ptr_equal(env->nics, test_net.nics);
+	assert_int_equal(env->nic_count, test_net.nic_count);
+	assert_int_equal(env->workers, WORKERS);
+	cpus[number] = cpu;
+	if (mailbox_init(&worker->mailbox))
+		return -EIO;
+	return step("worker", number);
+}
+
+static void fake_worker_release(struct worker *worker)
+{
+	if (worker->mailbox.last)
+		mailbox_release(&worker->mailbox);
+	step("-worker", (unsigned int)(worker - test_net.workers));
+}
+
+static int fake_worker_start(struct worker *worker)
+{
+	return step("start", (unsigned int)(worker - test_net.workers));
+}
+
+static void fake_worker_stop(struct worker *worker)
+{
+	step("stop", (unsigned int)(worker - test_net.workers));
+}
+
+static int fake_cpu_number(unsigned int n)
+{
+	return 10 + (int)n;
+}
+
+#define nic_choose fake_choose
+#define nic_address_check fake_address_check
+#define nic_open fake_nic_open
+#define nic_init fake_nic_init
+#define nic_listen fake_nic_listen
+#define nic_release fake_nic_release
+#define worker_init fake_worker_init
+#define worker_release fake_worker_release
+#define worker_start fake_worker_start
+#define worker_stop fake_worker_stop
+#define cpu_number fake_cpu_number
+#include "server/net/net.c"
+
+static const struct worker_env env = { .config = &test_config, .store = &test_store };
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&test_net, 0, sizeof(test_net));
+	memset(steps, 0, sizeof(steps));
+	fails = NULL;
+	config_init(&test_config);
+	test_config.server.workers = WORKERS;
+	devices = DEVICE_VERBS | DEVICE_SOFTNIC;
+	return test_log_begin();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	log_init(LOG_OFF, NULL);
+	return 0;
+}
+
+static void assert_steps(const char *expected)
+{
+	assert_string_equal(steps, expected);
+	memset(steps, 0, sizeof(steps));
+}
+
+/* All addresses are checked, whatever is wrong with the first. */
+static void checks_every_address(void **state)
+{
+	(void)state;
+	assert_int_equal(net_check(&test_config, false), 0);
+	assert_false(warned);
+	assert_steps("check0 check1 ");
+	fails = "check0 ";
+	assert_int_equal(net_check(&test_config, true), -EIO);
+	assert_true(warned);
+	assert_steps("check0 check1 ");
+	fails = "check1 ";
+	assert_int_equal(net_check(&test_config, true), -EIO);
+	fails = NULL;
+	memset(steps, 0, sizeof(steps));
+	devices = DEVICE_SOFTNIC;
+	assert_int_equal(net_check(&test_config, true), 0);
+	assert_steps("check1 ");
+}
+
+/* With a device of each kind or one of either, and workers on their CPUs. */
+static void sets_all_up(void **state)
+{
+	static const struct {
+		uint32_t chosen;
+		const char *opened, *made, *started, *released;
+	} cases[] = {
+		{ DEVICE_VERBS, "open0 ", "nic0 ", "listen0 ", "-nic0 " },
+		{ DEVICE_SOFTNIC, "open1 ", "nic0 ", "listen0 ", "-nic0 " },
+		{ DEVICE_VERBS | DEVICE_SOFTNIC, "open0 open1 ", "nic0 nic1 ", "listen0 listen1 ",
+		  "-nic1 -nic0 " },
+	};
+	char expected[200];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		devices = cases[i].chosen;
+		test_config.server.pin = i != 1;
+		assert_int_equal(net_open(&test_net, &test_config), 0);
+		assert_steps(cases[i].opened);
+		assert_int_equal(net_init(&test_net, &env), 0);
+		snprintf(expected, sizeof(expected), "%sworker0 worker1 worker2 ", cases[i].made);
+		assert_steps(expected);
+		assert_int_equal(test_net.worker_count, WORKERS);
+		for (unsigned int n = 0; n < WORKERS; n++)
+			assert_int_equal(cpus[n], i != 1 ? 10 + (int)n : -1);
+		/* Room for every connection, and for administrators' beyond those. */
+		assert_true(test_net.registry.count >=
+			    test_config.server.max_connections +
+				    test_config.server.admin_connections);
+		assert_int_equal(test_net.identities.max, test_config.limits.identities);
+		assert_true(test_net.identities.keep_ns == test_config.server.identity_time);
+		/* Who connects meets workers that run. */
+		assert_int_equal(net_start(&test_net), 0);
+		snprintf(expected, sizeof(expected), "start0 start1 start2 %s", cases[i].started);
+		assert_steps(expected);
+		net_stop(&test_net);
+		assert_steps("stop0 stop1 stop2 ");
+		net_release(&test_net);
+		snprintf(expected, sizeof(expected), "-worker0 -worker1 -worker2 %s",
+			 cases[i].released);
+		assert_steps(expected);
+		/* Nothing is released twice. */
+		net_release(&test_net);
+		assert_steps("");
+	}
+}
+
+/* Whatever fails, no later step is made, and what was made before it is released. */
+static void a_step_fails(void **state)
+{
+	static const char *const each[] = { "open0 ",	"open1 ",   "nic0 ",   "nic1 ",
+					    "worker0 ", "worker1 ", "worker2 " };
+	static const char *const before[] = {
+		"",
+		"open0 ",
+		"open0 open1 ",
+		"open0 open1 nic0 ",
+		"open0 open1 nic0 nic1 ",
+		"open0 open1 nic0 nic1 worker0 ",
+		"open0 open1 nic0 nic1 worker0 worker1 ",
+	};
+	char expected[200];
+
+	(void)state;
+	for (unsigned int i = 0; i < 7; i++) {
+		memset(&test_net, 0, sizeof(test_net));
+		memset(steps, 0, sizeof(steps));
+		fails = each[i];
+		if (i < 2)
+			assert_int_equal(net_open(&test_net, &test_config), -EIO);
+		else
+			assert_int_equal(net_open(&test_net, &test_config) ?:
+						 net_init(&test_net, &env),
+					 -EIO);
+		snprintf(expected, sizeof(expected), "%s%s", before[i], each[i]);
+		assert_steps(expected);
+		net_release(&test_net);
+		/* A device that could not be opened has released itself. */
+		snprintf(expected, sizeof(expected), "%s%s",
+			 i < 4 ? "" : "-worker0 -worker1 -worker2 ",
+			 i == 0 ? "" :
+			 i == 1 ? "-nic0 " :
+				  "-nic1 -nic0 ");
+		assert_steps(expected);
+		assert_int_equal(test_net.nic_count, 0);
+		assert_null(test_net.workers);
+	}
+}
+
+static void a_start_fails(void **state)
+{
+	(void)state;
+	assert_int_equal(net_open(&test_net, &test_config), 0);
+	assert_int_equal(net_init(&test_net, &env), 0);
+	memset(steps, 0, sizeof(steps));
+	fails = "start1 ";
+	assert_int_equal(net_start(&test_net), -EIO);
+	assert_steps("start0 start1 ");
+	fails = "listen0 ";
+	assert_int_equal(net_start(&test_net), -EIO);
+	assert_steps("start0 start1 start2 listen0 ");
+	net_release(&test_net);
+}
+
+/* A worker that has not looked at its mail since it was last asked is stuck, and named. */
+static void stuck_workers(void **state)
+{
+	(void)state;
+	assert_int_equal(net_open(&test_net, &test_config), 0);
+	assert_int_equal(net_init(&test_net, &env), 0);
+	assert_true(net_alive(&test_net));
+	assert_int_equal(test_log_lines(), 0);
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		/* All of them were woken, or those that sleep would look stuck. */
+		for (unsigned int i = 0; i < WORKERS; i++) {
+			assert_true(mailbox_pending(&test_net.workers[i].mailbox));
+			if (i != turn)
+				mailbox_take(&test_net.workers[i].mailbox);
+		}
+		assert_int_equal(test_log_begin(), 0);
+		assert_false(net_alive(&test_net));
+		assert_int_equal(test_log_lines(), 1);
+		assert_logged(turn ? "worker 1 has not finished a turn" :
+				     "worker 0 has not finished a turn");
+	}
+	for (unsigned int i = 0; i < WORKERS; i++)
+		mailbox_take(&test_net.workers[i].mailbox);
+	assert_true(net_alive(&test_net));
+	net_release(&test_net);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(checks_every_address), CASE(sets_all_up),	 CASE(a_step_fails),
+		CASE(a_start_fails),	    CASE(stuck_workers),
+	};
+
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
+}

@@ -224,12 +224,22 @@ static enum kvd_status change_is_unknown(struct kvd *handle)
 				handle->dev->address);
 }
 
+/* Whether a GET may be answered so: too large says that it did not fit the response to a batch. */
+static bool status_fits(const struct flight *f, enum wire_status status)
+{
+	return status == WIRE_OK || status == WIRE_NOT_FOUND || status == WIRE_BUSY ||
+	       status == WIRE_UNKNOWN || status == WIRE_PROTOCOL ||
+	       (status == WIRE_TOO_LARGE && !f->alone);
+}
+
 /*
  * NULL, or what is wrong. Only what has a number can have been executed before, and where no value
  * was asked for there is no copy.
  */
 static const char *answer_check(const struct flight *f, const struct response *response)
 {
+	if (!status_fits(f, response->status))
+		return "a status that no GET has";
 	if (response->status)
 		return NULL;
 	if (response->flags & WIRE_R_REPEATED && !f->rpc.change)
@@ -252,8 +262,7 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 				    handle->dev->address, error));
 		return;
 	}
-	/* It did not fit the response to a batch. */
-	if (response->status == WIRE_TOO_LARGE && !f->alone) {
+	if (response->status == WIRE_TOO_LARGE) {
 		get_alone(handle, f);
 		return;
 	}

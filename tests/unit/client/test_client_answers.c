@@ -350,6 +350,32 @@ static void of_another_kind(void **state)
 		}
 }
 
+/* A GET ends the connection if it is answered as only changes are. */
+static void of_changes_to_a_get(void **state)
+{
+	static const uint8_t statuses[] = { WIRE_INVALID, WIRE_TOO_LARGE, WIRE_NO_SPACE,
+					    WIRE_EXISTS, WIRE_NOT_A_NUMBER };
+	static const char *const names[] = { "kvd_get_by_request",
+					     "kvd_get_by_request of a large value",
+					     "kvd_get_and_touch",
+					     "kvd_get_and_touch of a large value" };
+	enum kvd_status status;
+	unsigned int i, n;
+
+	for (i = 0; i < sizeof(statuses); i++)
+		for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+			calls_anew(state, setup);
+			server->before_response = refuse_get;
+			answer = statuses[i];
+			status = call_named(names[n])->run(kvd);
+			if (status != KVD_ERR_PROTOCOL || !strstr(kvd_error(kvd), "no GET has") ||
+			    !calls_untouched())
+				fail_msg("%s, status %u: %s: %s", names[n], statuses[i],
+					 kvd_status_text(status), kvd_error(kvd));
+			assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+		}
+}
+
 /* The lengths around that of the value; the item is told with it all the same. */
 static void of_a_buffer_too_small(void **state)
 {
@@ -407,6 +433,7 @@ int main(void)
 		CASE(of_submitted_operations),
 		CASE(of_operations_in_a_batch),
 		CASE(of_another_kind),
+		CASE(of_changes_to_a_get),
 		CASE(of_a_buffer_too_small),
 	};
 

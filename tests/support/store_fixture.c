@@ -23,7 +23,8 @@ struct walk {
 	uint64_t *versions;
 	uint64_t extent_count, extent_size;
 	struct pins_stats pins;
-	uint64_t unit; /* pins until it have ended */
+	uint64_t unit;		       /* pins until it have ended */
+	uint64_t live_bytes, expiring; /* as the statistics count them */
 };
 
 static void *must(void *p, const char *what)
@@ -144,6 +145,8 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 	walk_note(walk, offset, bytes, item->version);
 	walk_digest(walk, item, bytes, offset);
 	walk_pin(walk, item);
+	walk->live_bytes += bytes;
+	walk->expiring += item->expires != 0;
 	walk->census.items++;
 	return NULL;
 }
@@ -275,6 +278,28 @@ static const char *check_counts(const struct walk *walk)
 	return NULL;
 }
 
+static uint64_t stat_of(const struct walk *walk, size_t offset)
+{
+	return table_sum(&walk->store->table, offsetof(struct store_thread, stats) + offset);
+}
+
+#define WALK_STAT(walk, name) stat_of(walk, offsetof(struct table_stats, name))
+
+/* Of the items, what operators read of them; and no key is removed for two reasons. */
+static const char *check_stats(const struct walk *walk)
+{
+	if (WALK_STAT(walk, live_bytes) != walk->live_bytes)
+		return "live bytes are not those of all items";
+	if (WALK_STAT(walk, expiring) != walk->expiring)
+		return "items that have an expiry time are miscounted";
+	if (WALK_STAT(walk, expired) + WALK_STAT(walk, evictions) + WALK_STAT(walk, flushed) >
+	    WALK_STAT(walk, removes))
+		return "a key was counted as removed for two reasons, or for one and not removed";
+	if (WALK_STAT(walk, evictions_low) > WALK_STAT(walk, evictions))
+		return "more items of low priority were evicted than items";
+	return NULL;
+}
+
 /* What is not free is in use: a block that was lost on its way back is neither. */
 static const char *check_memory(const struct walk *walk)
 {
@@ -338,6 +363,8 @@ const char *test_store_check(struct store *store, struct store_census *census)
 		error = check_apart(&walk);
 	if (!error)
 		error = check_counts(&walk);
+	if (!error)
+		error = check_stats(&walk);
 	if (!error)
 		error = check_memory(&walk);
 	if (!error)

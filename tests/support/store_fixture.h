@@ -50,6 +50,7 @@ void test_store_destroy(struct store *store);
  *  - items and overflow buckets are inside the heap and do not overlap;
  *  - versions are unique;
  *  - the store threads' counts of items, overflow buckets and bytes are right, and those of pins;
+ *  - live_bytes, expiring and the reasons of removals are counted right;
  *  - all other memory is free.
  * No store thread may be in use meanwhile. @census may be NULL.
  */

@@ -343,6 +343,67 @@ static void sparse_choice(void **state)
 	all_freed();
 }
 
+/*
+ * Half of one slab of each of three sizes is in use, and of another one these shares: the smallest
+ * of all sizes comes first, and those that are skipped not at all.
+ */
+static void sparse_of_all_classes(void **state)
+{
+	static const uint32_t sizes[] = { 100, 1000, 3000 };
+	static const unsigned int eighths[] = { 2, 1, 3 };
+	void *p[2 * SLAB_BLOCKS_MAX];
+	struct mem_evacuation e;
+
+	(void)state;
+	for (unsigned int turn = 0; turn < 3; turn++) {
+		struct mem_skip skip = { .count = 0 };
+		uint32_t pages[4];
+
+		for (unsigned int i = 0; i < 3; i++) {
+			unsigned int n = SLAB_BYTES_MIN / (unsigned int)mem_class_bytes(sizes[i]);
+			unsigned int eighth = eighths[(i + turn) % 3], at;
+
+			for (at = 0; at < 2 * n; at++)
+				p[at] = put(&a, sizes[i]);
+			pages[eighth] = page_of(memory, p[n]);
+			for (at = n / 2; at < 2 * n; at++)
+				if (at < n || at >= n + n * eighth / 8)
+					drop(&a, p[at], MEM_ITEM);
+		}
+		memory_gather(memory);
+		for (unsigned int eighth = 1; eighth <= 3; eighth++) {
+			assert_true(mem_evacuation_begin_sparse(&e, memory, &skip));
+			assert_int_equal(e.page, pages[eighth]);
+			assert_false(mem_evacuation_end(&e));
+			skip.pages[skip.count++] = e.page;
+		}
+		all_freed();
+	}
+}
+
+/* Evacuations end in any order: up to a number all have when the oldest of them has. */
+static void ended_up_to_a_number(void **state)
+{
+	struct mem_evacuation e[3];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(mem_evacuation_begin(&e[i], memory, put(&a, 100000)));
+		assert_int_equal(mem_evacuations(memory), i + 1);
+		assert_int_equal(mem_evacuations_begun(memory), i + 1);
+		assert_false(mem_evacuations_ended(memory, 1));
+	}
+	mem_evacuation_end(&e[1]);
+	assert_false(mem_evacuations_ended(memory, 1));
+	mem_evacuation_end(&e[0]);
+	assert_true(mem_evacuations_ended(memory, 2));
+	assert_false(mem_evacuations_ended(memory, 3));
+	mem_evacuation_end(&e[2]);
+	assert_true(mem_evacuations_ended(memory, 3));
+	assert_int_equal(mem_evacuations(memory), 0);
+	all_freed();
+}
+
 /* A slab that was closed in vain is as before: its blocks have room in no other one. */
 static void closed_in_vain(void **state)
 {
@@ -405,6 +466,52 @@ static void large_chooses(void **state)
 		in_use += block.bytes;
 	assert_true(in_use < (1 << 20) / 2);
 	mem_evacuation_end(&e);
+	all_freed();
+}
+
+/* A place in a large item costs as much as all of that: one with a few small ones is better. */
+static void large_avoids_large(void **state)
+{
+	uint32_t half = (uint32_t)(BYTES / 2);
+	struct mem_evacuation e;
+	void *p = put(&a, half);
+
+	(void)state;
+	while (put(&a, 1000))
+		;
+	for (uint64_t i = 0; i < UNITS; i++)
+		if (live[i].bytes == 1000 && i % 50)
+			drop(&a, region.base + i * ITEM_ALIGN, MEM_ITEM);
+	assert_true(mem_evacuation_begin_large(&e, memory, 1 << 20, &seed, 64));
+	assert_true(e.page + e.pages <= page_of(memory, p) ||
+		    e.page >= page_of(memory, p) + half / PAGE_BYTES);
+	mem_evacuation_end(&e);
+	all_freed();
+}
+
+/* A slab of buckets that is created in the place before all of it is closed stays there. */
+static void buckets_come_meanwhile(void **state)
+{
+	uint64_t bytes = memory_bytes(memory);
+	struct mem_evacuation e;
+	struct mem_place place;
+	enum mem_close close;
+
+	(void)state;
+	mem_place_begin(&place, bytes, 1);
+	while (mem_place_step(&place, memory, &seed))
+		;
+	assert_int_equal(place.best, 0);
+	mem_evacuation_begin_place(&e, memory, &place);
+	assert_int_equal(mem_evacuation_close(&e), MEM_CLOSE_AGAIN);
+	assert_non_null(put_bucket(&a, 3));
+	do
+		close = mem_evacuation_close(&e);
+	while (close == MEM_CLOSE_AGAIN);
+	assert_int_equal(close, MEM_CLOSE_FAILED);
+	while (mem_evacuation_open(&e))
+		;
+	assert_int_equal(mem_evacuations(memory), 0);
 	all_freed();
 }
 
@@ -507,10 +614,21 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(nothing_done),   TEST(closed),	   TEST(large_freed_in_its_evacuation),
-		TEST(shift_of_sizes), TEST(sparse_choice), TEST(closed_in_vain),
-		TEST(large),	      TEST(large_chooses), TEST(large_avoids_buckets),
-		TEST(index_grows),    TEST(homes),
+		TEST(nothing_done),
+		TEST(closed),
+		TEST(large_freed_in_its_evacuation),
+		TEST(shift_of_sizes),
+		TEST(sparse_choice),
+		TEST(closed_in_vain),
+		TEST(large),
+		TEST(large_chooses),
+		TEST(large_avoids_buckets),
+		TEST(index_grows),
+		TEST(homes),
+		TEST(sparse_of_all_classes),
+		TEST(ended_up_to_a_number),
+		TEST(large_avoids_large),
+		TEST(buckets_come_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -405,6 +405,53 @@ static void interrupted_at_the_end(void **state)
 	assert_int_equal(large.restarts, 1);
 	expect(WIRE_APPEND, value + 8, SMALL_BYTES - 8);
 	assert_value(expected, SMALL_BYTES - 8 + MORE_BYTES);
+	/* The append, and not what replaced the key. */
+	assert_int_equal(STAT(large_changes), 1);
+	assert_int_equal(STAT(large_restarts), 1);
+}
+
+/*
+ * Another thread is changing the item: the step is tried again, and the time for that begins anew
+ * each time.
+ */
+static void tried_again(unsigned int kind)
+{
+	struct item *item;
+	uint64_t sum;
+
+	put_value(SMALL_BYTES);
+	item = item_of_key();
+	sum = item->sum;
+	begin(kind);
+	for (unsigned int i = 0; i < 2; i++) {
+		if (i)
+			step_into_value();
+		item_invalidate(item);
+		if (i || kind == LARGE_COPY) {
+			assert_int_equal(large_step(&large, STEP_BYTES), LARGE_RETRY);
+			assert_int_equal(large_step(&large, STEP_BYTES), LARGE_RETRY);
+			assert_int_not_equal(large.retry_since_ns, 0);
+		}
+		item_publish(item, sum);
+		assert_int_equal(large_step(&large, STEP_BYTES), LARGE_AGAIN);
+		assert_int_equal(large.retry_since_ns, 0);
+	}
+	item_invalidate(item);
+	assert_int_equal(large_step(&large, STEP_BYTES), LARGE_RETRY);
+	large.retry_since_ns = clock_ns() - LOOKUP_NS_MAX;
+	assert_int_equal(large_step(&large, STEP_BYTES), LARGE_DONE);
+	assert_int_equal(large.status, WIRE_BUSY);
+	item_publish(item, sum);
+	assert_value(value, SMALL_BYTES);
+}
+
+static void being_changed(void **state)
+{
+	(void)state;
+	tried_again(LARGE_APPEND);
+	assert_int_equal(STAT(lookup_retries), 4);
+	tried_again(LARGE_COPY);
+	assert_int_equal(STAT(lookup_retries), 10);
 }
 
 /* A key that is replaced all the time: the change gives up, after a bounded number of tries. */
@@ -496,19 +543,11 @@ static void other_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(append_in_steps),
-		CASE(prepend_in_steps),
-		CASE(touch_sums_no_value),
-		CASE(copy_in_steps),
-		CASE(commit_as_it_arrives),
-		CASE(pulled_append_in_steps),
-		CASE(append_interrupted),
-		CASE(copy_interrupted),
-		CASE(interrupted_at_the_end),
-		CASE(replaced_all_the_time),
-		CASE(cancelled),
-		CASE(expires_meanwhile),
-		CASE(other_sizes),
+		CASE(append_in_steps),	  CASE(prepend_in_steps),      CASE(touch_sums_no_value),
+		CASE(copy_in_steps),	  CASE(commit_as_it_arrives),  CASE(pulled_append_in_steps),
+		CASE(append_interrupted), CASE(copy_interrupted),      CASE(interrupted_at_the_end),
+		CASE(being_changed),	  CASE(replaced_all_the_time), CASE(cancelled),
+		CASE(expires_meanwhile),  CASE(other_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -302,6 +302,8 @@ static void gathering(void **state)
 	assert_null(mem_alloc(&a, SIZE_MAX - 4096));
 	assert_null(mem_alloc(&a, BYTES));
 	assert_null(mem_alloc_bucket(&a, 0));
+	/* Two before that, and each of these. */
+	assert_int_equal(a.failures, 9);
 }
 
 /* Where only a few pages are left, slabs are short, down to SLAB_PAGES_MIN. */
@@ -334,6 +336,22 @@ static void no_shorter_slabs(void **state)
 	large = mem_alloc(&a, (pages - 10) * PAGE_BYTES);
 	assert_non_null(large);
 	assert_int_equal(fill(&a, 48), 0);
+}
+
+/* Attempts that find no pages for a slab cost nothing, however many there are. */
+static void failures_cost_nothing(void **state)
+{
+	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
+	size_t bytes = (pages - 7) * PAGE_BYTES;
+	void *large = mem_alloc(&a, bytes);
+
+	(void)state;
+	assert_non_null(large);
+	/* As many as the memory could have slabs. */
+	for (uint64_t i = 0; i <= pages / SLAB_PAGES_MIN + 1; i++)
+		assert_null(mem_alloc(&a, 10912));
+	put_back(&a, large, bytes);
+	assert_true(fill(&a, 10912) * 10912 > bytes * 9 / 10);
 }
 
 /*
@@ -417,6 +435,26 @@ static void refused(void **state)
 	memory_destroy(NULL);
 }
 
+/* The index may take all pages but one. */
+static void one_page_is_enough(void **state)
+{
+	uint64_t none_left = BYTES / PAGE_BYTES * PAGE_BYTES - sizeof(struct superblock);
+	struct region longest = { .bytes = REGION_BYTES_MAX + PAGE_BYTES };
+	struct memory *other;
+
+	(void)state;
+	while ((none_left + sizeof(struct superblock)) / PAGE_BYTES >
+	       (BYTES - REGION_PAD) / PAGE_BYTES)
+		none_left -= PAGE_BYTES;
+	assert_int_equal(memory_create(&other, &region, none_left), -EINVAL);
+	assert_null(other);
+	assert_int_equal(memory_create(&other, &region, none_left - PAGE_BYTES), 0);
+	assert_int_equal(memory_bytes(other), PAGE_BYTES);
+	memory_destroy(other);
+	assert_int_equal(memory_create(&other, &longest, INDEX_BYTES), -EINVAL);
+	assert_null(other);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -428,9 +466,11 @@ int main(void)
 		TEST(gathering),
 		TEST(short_slabs),
 		TEST(no_shorter_slabs),
+		TEST(failures_cost_nothing),
 		TEST(sampling),
 		TEST(sampling_is_even),
 		TEST(refused),
+		TEST(one_page_is_enough),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,13 +261,51 @@ static void moved_meanwhile(void **state)
 	assert_value(VALUE_BYTES);
 }
 
+/* Where there is no memory for a copy the item stays where it is. */
+static void no_memory(void **state)
+{
+	struct mem_cache *cache = &test_threads[0].cache;
+	const uint64_t other = 1000;
+	size_t bytes = item_bytes(8, 100);
+	static void *blocks[2000];
+	static size_t sizes[2000];
+	unsigned int n = 0;
+	struct table_change out;
+	const void *small;
+
+	(void)state;
+	assert_int_equal(test_store_put(&store, &other, 8, value, 100, &out), WIRE_OK);
+	small = region_at(&store.region, slot_offset(out.slot));
+	for (size_t next = VALUE_BYTES; next > LARGE_BYTES; next /= 2)
+		while ((blocks[n] = mem_alloc(cache, next)))
+			sizes[n++] = next;
+	while ((blocks[n] = mem_alloc(cache, bytes)))
+		sizes[n++] = bytes;
+	assert_int_equal(move(), WIRE_NO_SPACE);
+	assert_int_equal(table_move_block(&test_threads[0], hash_of(&other, 8), small),
+			 WIRE_NO_SPACE);
+	assert_ptr_equal(item_of_key(), from);
+	assert_value(VALUE_BYTES);
+	assert_int_equal(STAT(moves), 0);
+	while (n--)
+		mem_free(cache, blocks[n], sizes[n]);
+	assert_int_equal(move(), WIRE_OK);
+	assert_int_equal(table_move_block(&test_threads[0], hash_of(&other, 8), small), WIRE_OK);
+	assert_int_equal(STAT(moves), 2);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(in_pieces_without_the_lock), CASE(replaced_meanwhile), CASE(deleted_meanwhile),
-		CASE(reused_meanwhile),		  CASE(touched_meanwhile),  CASE(moved_meanwhile),
+		CASE(in_pieces_without_the_lock),
+		CASE(replaced_meanwhile),
+		CASE(deleted_meanwhile),
+		CASE(reused_meanwhile),
+		CASE(touched_meanwhile),
+		CASE(moved_meanwhile),
+		CASE(no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/util/stat.h"
+#include "server/store/slab.h"
 
 /* A range of the item memory, by offset. No two may overlap. */
 struct block_range {
@@ -210,6 +211,8 @@ static const char *check_chain(struct walk *walk, uint64_t home)
 		offset = (uint64_t)bucket->overflow * BUCKET_BYTES;
 		if (!in_heap(walk->store, offset, BUCKET_BYTES))
 			return "an overflow bucket lies outside the heap";
+		if (walk->store->memory->homes[bucket->overflow] != home)
+			return "an overflow bucket is noted for another chain";
 		walk_note(walk, offset, BUCKET_BYTES, 0);
 		walk->census.overflow_buckets++;
 	}
@@ -307,6 +310,10 @@ static const char *check_memory(const struct walk *walk)
 	uint64_t used;
 
 	memory_stats(walk->store->memory, &stats);
+	if (sizeof(struct superblock) + stats.index + stats.free + stats.item_slabs +
+		    stats.bucket_slabs + stats.large + REGION_PAD !=
+	    walk->store->region.bytes)
+		return "the parts of the region are not all of it";
 	used = stats.item_slabs + stats.bucket_slabs + stats.large - stats.item_slabs_free -
 	       stats.bucket_slabs_free - stats.slab_ends;
 	return used == walk->census.class_bytes + test_store_taken ?

@@ -51,6 +51,7 @@ void test_store_destroy(struct store *store);
  *  - versions are unique;
  *  - the store threads' counts of items, overflow buckets and bytes are right, and those of pins;
  *  - live_bytes, expiring and the reasons of removals are counted right;
+ *  - each overflow bucket is noted for its chain;
  *  - all other memory is free.
  * No store thread may be in use meanwhile. @census may be NULL.
  */

@@ -6,6 +6,9 @@
  */
 #include "server/store/evict.h"
 
+#include "server/store/access_time.h"
+#include "server/store/chain.h"
+#include "server/store/lookup.h"
 #include "tests/support/store_test.h"
 
 #define REGION_BYTES (16u << 20)
@@ -46,6 +49,31 @@ static int setup_index(void **state)
 
 	(void)state;
 	test_store_create_with(&store, REGION_BYTES, 15, 2, &options);
+	set_now(ENGINE_NOW_NS);
+	return 0;
+}
+
+/* All keys are in one chain. */
+static int setup_one_bucket(void **state)
+{
+	const struct store_options options = { .fill = STORE_NO_GROWTH, .eviction = EVICTION_LRU };
+
+	(void)state;
+	test_store_create_with(&store, REGION_BYTES, 0, 2, &options);
+	set_now(ENGINE_NOW_NS);
+	return 0;
+}
+
+/* Few enough for chains. */
+static int setup_few_buckets(void **state)
+{
+	const struct store_options options = { .fill = STORE_NO_GROWTH, .eviction = EVICTION_LRU };
+
+	(void)state;
+	test_store_create_with(&store, REGION_BYTES, 6, 2, &options);
+	/* With a random one, large items alone might have a chain. */
+	store.region.geometry.hash_seed = 1;
+	region_publish_geometry(&store.region);
 	set_now(ENGINE_NOW_NS);
 	return 0;
 }
@@ -208,6 +236,182 @@ static void access_records(void **state)
 	/* The item stays valid at the place that clients have cached. */
 	assert_int_equal(item->sum,
 			 item_sum(item, store.region.geometry.incarnation, slot_offset(out.slot)));
+}
+
+static struct item *item_of(uint64_t key)
+{
+	struct item_ref ref;
+
+	assert_int_equal(lookup_find(&test_threads[0], hash_of(&key, 8), &key, 8, &ref),
+			 LOOKUP_FOUND);
+	return ref.item;
+}
+
+/*
+ * A record counts for all items of the chain with its tag, since it names no key; and for none
+ * while the chain is locked.
+ */
+static void access_of_a_tag(void **state)
+{
+	uint64_t same[3] = { 4711 }, from = 1u << 20;
+	struct bucket *home = test_store_home(&store, same, 8);
+	uint16_t then, now;
+
+	(void)state;
+	for (unsigned int i = 1; i < 3; i++)
+		same[i] = test_store_collide(&store, same[0], true, &from);
+	for (unsigned int i = 0; i < 3; i++) {
+		put(same[i], 10);
+		for (uint64_t key = 0; key < BUCKET_SLOTS; key++)
+			put(1000 * i + key, 10);
+	}
+	atomic_fetch_add(&store.table.tick, 100);
+	then = item_of(1000)->access;
+	bucket_lock(home);
+	access_of(same[0]);
+	assert_int_not_equal(home->lock, 0);
+	bucket_unlock(home);
+	now = access_time_initial(&test_threads[0]);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_not_equal(item_of(same[i])->access, now);
+	assert_int_equal(STAT(accesses), 0);
+	access_of(same[0]);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(item_of(same[i])->access, now);
+	assert_int_equal(STAT(accesses), 1);
+	assert_int_equal(item_of(1000)->access, then);
+}
+
+/* In a full chain the coldest item of the first bucket gives its place to a new key. */
+static void full_chain(void **state)
+{
+	const struct table_change low = { .key = &(uint64_t){ 9 },
+					  .key_len = 8,
+					  .value = value,
+					  .value_len = 10,
+					  .wish = { .low = true } };
+	struct table_change change = low;
+	const uint64_t most = CHAIN_SLOTS_MAX;
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < most; key++)
+		put(key, 10);
+	atomic_fetch_add(&store.table.tick, 100);
+	for (key = 0; key < most; key++)
+		if (key != 5)
+			access_of(key);
+	put(most, 10);
+	assert_false(is_there(5));
+	for (key = 0; key <= most; key++)
+		assert_int_equal(is_there(key), key != 5);
+	assert_int_equal(STAT(evictions), 1);
+	assert_int_equal(STAT(evictions_low), 0);
+	assert_store(NULL);
+	assert_int_equal(table_put(&test_threads[0], hash_of(low.key, 8), &change), WIRE_OK);
+	put(most + 1, 10);
+	assert_false(is_there(9));
+	assert_int_equal(STAT(evictions), 2);
+	assert_int_equal(STAT(evictions_low), 1);
+	assert_int_equal(STAT(removes), 2);
+}
+
+/* The keys of those from @from to @to whose items are in these spans. */
+static uint64_t keys_in(const struct mem_evacuation *evacuation, uint64_t from, uint64_t to,
+			uint64_t *keys)
+{
+	uint64_t n = 0, page;
+
+	for (uint64_t key = from; key < to; key++) {
+		if (!is_there(key))
+			continue;
+		page = region_offset(&store.region, item_of(key)) / PAGE_BYTES;
+		if (page - evacuation->page < evacuation->pages)
+			keys[n++] = key;
+	}
+	return n;
+}
+
+/*
+ * In full memory a slab is emptied: its items find room where colder ones of their size are
+ * evicted, and where all others are warmer they are evicted themselves.
+ */
+static void full_memory_is_emptied(void **state)
+{
+	static uint64_t keys[SLAB_BYTES / 1000];
+	uint64_t key, end, n, evictions;
+	struct emptying emptying;
+
+	(void)state;
+	for (unsigned int hot = 0; hot < 2; hot++) {
+		for (key = 0, evictions = STAT(evictions); STAT(evictions) == evictions; key++)
+			put(key, 1000);
+		end = key;
+		assert_true(
+			mem_evacuation_begin(&emptying.evacuation, store.memory, item_of(end - 1)));
+		n = keys_in(&emptying.evacuation, 0, end, keys);
+		assert_true(n > 10);
+		atomic_fetch_add(&store.table.tick, 5000);
+		for (key = 0; key < end; key++) {
+			uint64_t i = 0;
+
+			while (i < n && keys[i] != key)
+				i++;
+			if ((i < n) == hot)
+				access_of(key);
+		}
+		evictions = STAT(evictions);
+		evict_evacuate(&test_threads[0], &emptying, true);
+		assert_true(mem_evacuation_end(&emptying.evacuation));
+		for (uint64_t i = key = 0; i < n; i++)
+			key += is_there(keys[i]);
+		evictions = STAT(evictions) - evictions;
+		print_message("%llu of %llu stay, %llu evicted\n", (unsigned long long)key,
+			      (unsigned long long)n, (unsigned long long)evictions);
+		/* The last free blocks are taken without an eviction. */
+		assert_true(evictions > 0);
+		if (hot)
+			assert_int_equal(key, n);
+		else
+			assert_int_equal(key, n - evictions);
+		assert_store(NULL);
+	}
+}
+
+/* Compactions that empty no slab are counted as such. */
+static void compactions_are_counted(void **state)
+{
+	struct mem_cache *cache = &test_threads[1].cache;
+	size_t bytes = item_bytes(8, 1000);
+	unsigned int n = SLAB_BYTES_MIN / (unsigned int)mem_class_bytes(bytes), i, emptied = 0;
+	void *blocks[SLAB_BYTES_MIN / 1000];
+	uint64_t key;
+
+	(void)state;
+	assert_false(evict_compact(&test_threads[0]));
+	assert_int_equal(STAT(evacuations), 0);
+	for (i = 0; i < n; i++)
+		blocks[i] = mem_alloc(cache, bytes);
+	for (key = 0; key < 300; key++)
+		put(key, 1000);
+	for (key = 0; key < 300; key++)
+		if (key % 5)
+			assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
+	/* The sparsest slab has a block that holds no item yet, so it can't be moved. */
+	for (i = 1; i < n; i++)
+		mem_free(cache, blocks[i], bytes);
+	memory_gather(store.memory);
+	assert_false(evict_compact(&test_threads[0]));
+	assert_int_equal(STAT(evacuations), 1);
+	assert_int_equal(STAT(evacuations_failed), 1);
+	mem_free(cache, blocks[0], bytes);
+	memory_gather(store.memory);
+	while (evict_compact(&test_threads[0]))
+		emptied++;
+	assert_true(emptied > 0);
+	assert_int_equal(STAT(evacuations) - STAT(evacuations_failed), emptied);
+	for (key = 0; key < 300; key++)
+		assert_int_equal(is_there(key), key % 5 == 0);
 }
 
 /* LFU: the counter rises ever more slowly, and falls with time. */
@@ -536,6 +740,35 @@ static void overflow_buckets_when_full(void **state)
 	assert_true(share_there(1000000, 1002000) > 99);
 }
 
+/* One for which something is evicted first belongs to its chain as any other: assert_store(). */
+static void an_overflow_bucket_by_evicting(void **state)
+{
+	struct mem_cache *cache = &test_threads[1].cache;
+	static void *blocks[REGION_BYTES / 4096];
+	uint64_t key = 1, from = 1u << 20, evictions, n = 0;
+
+	(void)state;
+	while (test_store_home(&store, &key, 8) == index_bucket(&store.table, 0))
+		key++;
+	put(key, 10);
+	for (uint64_t large = 1ull << 40; !STAT(evictions); large++)
+		put(large, 60000);
+	/* Nothing is free but the rest of the small items' slab. */
+	store_thread_idle(&test_threads[0]);
+	while ((blocks[n] = mem_alloc(cache, 500)))
+		n++;
+	evictions = STAT(evictions);
+	assert_int_equal(STAT(overflow_buckets), 0);
+	while (!STAT(overflow_buckets))
+		put(test_store_collide(&store, key, false, &from), 10);
+	assert_true(STAT(evictions) > evictions);
+	test_store_taken = n * mem_class_bytes(500);
+	assert_store(NULL);
+	test_store_taken = 0;
+	while (n)
+		mem_free(cache, blocks[--n], 500);
+}
+
 /* The index grows into memory that is full of items, and nothing fails. */
 static void room_for_nothing_but_small(void **state)
 {
@@ -568,6 +801,10 @@ int main(void)
 		CASE(lfu_is_not_swept_by_a_scan, setup_lfu),
 		CASE(lru_is_swept_by_a_scan, setup_lru),
 		CASE(access_records, setup_lru),
+		CASE(access_of_a_tag, setup_one_bucket),
+		CASE(full_chain, setup_one_bucket),
+		CASE(full_memory_is_emptied, setup_index),
+		CASE(compactions_are_counted, setup_none),
 		CASE(coldness_goes_around, setup_lru),
 		CASE(lfu_counts, setup_lfu),
 		CASE(shift_of_sizes, setup_shift_lru),
@@ -582,6 +819,7 @@ int main(void)
 		CASE(idle_magazines_before_evicting, setup_index),
 		CASE(busy_magazines_stay, setup_index),
 		CASE(overflow_buckets_when_full, setup_lru),
+		CASE(an_overflow_bucket_by_evicting, setup_few_buckets),
 		CASE(room_for_nothing_but_small, setup_lru),
 		cmocka_unit_test(policies_have_names),
 	};

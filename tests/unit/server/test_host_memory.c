@@ -203,6 +203,10 @@ static void refused(void **state)
 	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, false), 0);
 	assert_logged(" warn memory.size: kvd needs 9216 MiB, ");
 	assert_logged(", or kvd may be killed when it fills\n");
+	/* To the byte. */
+	assert_int_equal(host_memory_check(&memory, 7 * GIB + 1, GIB, true), -ENOMEM);
+	assert_int_equal(host_memory_check(&memory, 15 * GIB, GIB, false), 0);
+	assert_int_equal(host_memory_check(&memory, 15 * GIB + 1, GIB, false), -ENOMEM);
 }
 
 /* The exit status of a child with a resource limit: 0 if a region of 1 GiB passes. */

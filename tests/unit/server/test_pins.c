@@ -12,6 +12,7 @@
 
 #include "server/store/access_time.h"
 #include "server/store/evict.h"
+#include "server/store/update.h"
 #include "tests/support/store_test.h"
 
 #define REGION_BYTES (16u << 20)
@@ -458,9 +459,18 @@ static void share_of_nothing(void **state)
 	put_low(1, 10);
 }
 
+/* A PUT that wants a pin, and whose value is pulled. */
+static struct table_change pulled(const uint64_t *key, uint32_t len, uint32_t seconds)
+{
+	return (struct table_change){
+		.key = key, .key_len = 8, .value_len = len, .wish = { .pin = seconds }
+	};
+}
+
 /* With eviction off pins and priorities are taken, and do nothing. */
 static void without_eviction(void **state)
 {
+	struct table_change wish;
 	uint64_t key = 0;
 
 	(void)state;
@@ -470,8 +480,76 @@ static void without_eviction(void **state)
 	assert_true(key * 10000 > REGION_BYTES / 10 * 9);
 	assert_int_equal(change_mode(0, 10000, WIRE_SET, 1, true), WIRE_OK);
 	assert_int_equal(try_pin(0, 10000, TIME_MAX + 1), WIRE_INVALID);
+	/* Even of more than the share. */
+	wish = pulled(&key, REGION_BYTES, 1);
+	assert_int_equal(table_may_pin(&test_threads[0], &wish), WIRE_OK);
+	assert_int_equal(STAT(pins_refused), 0);
 	assert_pinned(0, 0);
 	assert_int_equal(pinned().fields, 0);
+}
+
+static enum wire_status commit(struct table_change *change)
+{
+	struct item *item = table_reserve(&test_threads[0], change);
+	uint64_t hash = hash_of(change->key, 8);
+
+	assert_non_null(item);
+	memset(table_reserved_value(item), 1, change->value_len);
+	return table_commit(&test_threads[0], hash, item, change);
+}
+
+/* What is pulled is pinned when all of it is there; before that there is a first answer. */
+static void pulled_items_are_pinned(void **state)
+{
+	static const uint32_t lens[] = { 10, 5000, 200000 };
+	const uint64_t key = 1, other = 2;
+	struct store_thread *w = &test_threads[0];
+	struct table_change change;
+	uint64_t n, refused;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		change = pulled(&key, lens[i], TIME_MAX);
+		assert_int_equal(table_may_pin(w, &change), WIRE_OK);
+		assert_int_equal(commit(&change), WIRE_OK);
+		assert_false(change.pins_full);
+		assert_pinned(1, lens[i]);
+		change = pulled(&key, lens[i], TIME_MAX + 1);
+		assert_int_equal(table_may_pin(w, &change), WIRE_INVALID);
+		assert_false(change.pins_full);
+		assert_int_equal(commit(&change), WIRE_INVALID);
+		assert_pinned(1, lens[i]);
+	}
+	assert_int_equal(STAT(pins_refused), 0);
+	n = pin_all(1000, 100000, TIME_MAX);
+	for (unsigned int i = 1; i < 3; i++) {
+		refused = STAT(pins_refused);
+		change = pulled(&other, 100000, i);
+		assert_int_equal(table_may_pin(w, &change), WIRE_BUSY);
+		assert_true(change.pins_full);
+		assert_int_equal(STAT(pins_refused), refused + 1);
+		change = pulled(&other, i == 1 ? 100000 : 300000, i);
+		assert_int_equal(commit(&change), WIRE_BUSY);
+		assert_true(change.pins_full);
+		assert_int_equal(STAT(pins_refused), refused + 2);
+		assert_false(is_there(other));
+		assert_int_equal(pinned().items, n + 1);
+		assert_store(NULL);
+	}
+	change = pulled(&other, 100000, 0);
+	assert_int_equal(table_may_pin(w, &change), WIRE_OK);
+	assert_false(change.pins_full);
+	/* When the others have ended there is room again, whoever asks first. */
+	set_now(ENGINE_NOW_NS + (TIME_MAX + 2) * SECOND_NS);
+	change = pulled(&other, 100000, 100);
+	assert_int_equal(table_may_pin(w, &change), WIRE_OK);
+	assert_int_equal(commit(&change), WIRE_OK);
+	assert_pinned(1, 100000);
+	pin_all(1000, 100000, 10);
+	set_now(ENGINE_NOW_NS + (TIME_MAX + 15) * SECOND_NS);
+	change = pulled(&key, 100000, 100);
+	assert_int_equal(commit(&change), WIRE_OK);
+	assert_pinned(2, 100000);
 }
 
 /* An item that was pinned after it was chosen is not evicted before its pin has ended. */
@@ -757,6 +835,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(time_is_bounded, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(share_of_nothing, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(without_eviction, setup_none, teardown),
+		cmocka_unit_test_setup_teardown(pulled_items_are_pinned, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(pinned_since_it_was_chosen, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(full_chain, setup_no_growth, teardown),
 		cmocka_unit_test_setup_teardown(units_come_around, setup_lru, teardown),

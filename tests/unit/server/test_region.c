@@ -510,6 +510,9 @@ static void checked(void **state)
 	assert_int_equal(region_check(&options), -ENOMEM);
 	assert_logged(" error memory.size: kvd needs 528384 MiB, 524288 MiB of region and about "
 		      "4096 MiB beside it, and can have ");
+	options.bytes_beside = 3ull << 30;
+	assert_int_equal(region_check(&options), -ENOMEM);
+	assert_logged(" and about 7168 MiB beside it, and can have ");
 	options.hugepages = HUGEPAGES_REQUIRE;
 	assert_int_equal(region_check(&options), -ENOMEM);
 	assert_logged(" error region: memory.hugepages = require: too few huge pages: ");
@@ -517,7 +520,7 @@ static void checked(void **state)
 	assert_int_equal(region_check(&options), -EINVAL);
 	options = (struct store_options){ .bytes = BYTES, .level = 6, .numa = "999" };
 	assert_true(region_check(&options) < 0);
-	assert_int_equal(test_log_lines(), 4);
+	assert_int_equal(test_log_lines(), 5);
 	/* Nor is a region created that can't be had. */
 	options = (struct store_options){ .bytes = 512ull << 30, .level = 6 };
 	struct region other;

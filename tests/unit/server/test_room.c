@@ -21,6 +21,8 @@
 #define ITEMS_STEP 4
 #define MOVE_STEP (64u << 10)
 #define CLOSE_STEP (128u * PAGE_BYTES)
+/* And the pause after a room that failed. */
+#define RETRY_NS 10000000u
 
 static uint8_t value[HUGE_VALUE];
 
@@ -582,6 +584,35 @@ static void a_put_fails(void **state)
 }
 
 /*
+ * A room that could not be made is not tried again at once: only when some time has passed, or the
+ * thread has freed something.
+ */
+static void not_again_at_once(void **state)
+{
+	const uint64_t key = 1u << 30;
+	uint64_t failed;
+
+	(void)state;
+	fill(0, 100);
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	failed = STAT(rooms_failed);
+	assert_true(failed > 0);
+	for (unsigned int i = 1; i < 4; i++) {
+		assert_int_equal(put(key, 3000), WIRE_NO_SPACE);
+		assert_int_equal(STAT(rooms_failed), failed + i);
+		/* The store's clock goes on, the thread's does not. */
+		test_threads[0].now_ns += RETRY_NS - 1;
+		assert_int_equal(put(key, 3000), WIRE_NO_SPACE);
+		assert_int_equal(STAT(rooms_failed), failed + i);
+		if (i == 1)
+			test_threads[0].now_ns++;
+		else
+			delete (i);
+	}
+	assert_int_equal(STAT(rooms), 0);
+}
+
+/*
  * Without eviction: a block that is being written keeps the sparsest slab from being emptied. Those
  * that are less sparse are emptied instead.
  */
@@ -637,6 +668,7 @@ int main(void)
 		LRU(a_put_in_steps),
 		LRU(room_for_another_length),
 		NONE(a_put_fails),
+		NONE(not_again_at_once),
 		NONE(a_pinned_slab_is_left_out),
 	};
 

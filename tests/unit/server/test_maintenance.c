@@ -300,6 +300,81 @@ static void versions_are_above_a_flush(void **state)
 	assert_int_equal(STAT(removes), 1);
 }
 
+/* A sweep removes what has at most its version. */
+static void swept_up_to_a_version(void **state)
+{
+	struct table_change change = {
+		.key = &(uint64_t){ 1 }, .key_len = 8, .value = value, .value_len = 10
+	};
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(table_put(&test_threads[0], hash_of(change.key, 8), &change), WIRE_OK);
+	number = index_number(&store.table, test_store_home(&store, change.key, 8));
+	table_sweep_bucket(&test_threads[0], number, change.version - 1);
+	assert_true(is_there(1));
+	table_sweep_bucket(&test_threads[0], number, change.version);
+	assert_false(is_there(1));
+	assert_int_equal(STAT(flushed), 1);
+	assert_int_equal(STAT(expired), 0);
+}
+
+static void pin(uint64_t key, uint32_t seconds)
+{
+	struct table_change change = { .key = &key,
+				       .key_len = 8,
+				       .value = value,
+				       .value_len = 10,
+				       .wish = { .pin = seconds } };
+
+	assert_int_equal(table_put(&test_threads[0], hash_of(&key, 8), &change), WIRE_OK);
+}
+
+static uint64_t pin_fields(void)
+{
+	struct pins_stats stats;
+
+	pins_stats(store.pins, &stats);
+	return stats.fields;
+}
+
+static uint64_t pinned_items(void)
+{
+	struct pins_stats stats;
+
+	pins_stats(store.pins, &stats);
+	return stats.items;
+}
+
+/*
+ * Pins end by the thread's clock, whatever clients do; it takes those that have out of the items'
+ * fields before their clock has come around, and then has no reason to go on.
+ */
+static void ended_pins_are_swept(void **state)
+{
+	const uint32_t seconds = PIN_UNITS / 4 * 2 + 100;
+
+	(void)state;
+	store.table.pin_share = 25;
+	store.table.pin_time_max = 2 * seconds;
+	for (uint64_t key = 0; key < 100; key++)
+		pin(key, 10);
+	pin(1000, 2 * seconds);
+	set_now(ENGINE_NOW_NS + 20 * SECOND_NS);
+	start();
+	WAIT_FOR(pinned_items() == 1);
+	stop();
+	assert_int_equal(pin_fields(), 101);
+	assert_int_equal(stat_read(&maintenance.stats.sweeps), 0);
+	set_now(ENGINE_NOW_NS + seconds * SECOND_NS);
+	start();
+	WAIT_FOR(pin_fields() == 1);
+	WAIT_FOR(!pins_want_sweep(store.pins));
+	stop();
+	assert_int_equal(pinned_items(), 1);
+	assert_int_equal(count_there(0, 100), 100);
+}
+
 static void flushes_have_a_limit(void **state)
 {
 	uint64_t tickets[FLUSHES_MAX];
@@ -559,6 +634,8 @@ int main(void)
 		CASE(flush_at_once, setup),
 		CASE(flush_later, setup),
 		CASE(versions_are_above_a_flush, setup),
+		CASE(swept_up_to_a_version, setup),
+		CASE(ended_pins_are_swept, setup_lru),
 		CASE(flushes_have_a_limit, setup),
 		CASE(flush_while_keys_are_stored, setup),
 		CASE(flush_during_a_split, setup),

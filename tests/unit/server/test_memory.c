@@ -306,6 +306,56 @@ static void gathering(void **state)
 	assert_int_equal(a.failures, 9);
 }
 
+/* Of the threads' magazines those are drained whose thread did nothing since the last time. */
+static void gathering_from_the_idle(void **state)
+{
+	struct mem_cache c;
+	void *p, *q;
+
+	(void)state;
+	assert_int_equal(mem_cache_init(&c, memory), 0);
+	p = mem_alloc(&a, 160);
+	q = mem_alloc(&b, 160);
+	assert_non_null(mem_alloc(&c, 320));
+	assert_int_equal(a.magazine_bytes, MAGAZINE_BLOCKS / 2 * 160);
+	/* Those that were never looked at, but for the caller's own. */
+	assert_int_equal(memory_gather_idle(memory, &a), MAGAZINE_BLOCKS / 2 * (160 + 320));
+	assert_int_equal(b.magazine_bytes + c.magazine_bytes, 0);
+	assert_int_equal(memory_gather_idle(memory, &a), 0);
+	assert_int_equal(a.magazine_bytes, MAGAZINE_BLOCKS / 2 * 160);
+	/* A free is enough to be busy, and so are an allocation and a free. */
+	put_back(&b, q, 160);
+	assert_int_equal(memory_gather_idle(memory, &a), 0);
+	assert_int_equal(b.magazine_bytes, 160);
+	put_back(&b, mem_alloc(&b, 160), 160);
+	assert_int_equal(memory_gather_idle(memory, &a), 0);
+	assert_int_equal(memory_gather_idle(memory, &a), 160);
+	assert_int_equal(b.magazine_bytes, 0);
+	q = mem_alloc(&b, 160);
+	assert_int_equal(memory_gather_idle(memory, &a), 0);
+	put_back(&b, q, 160);
+	put_back(&a, p, 160);
+	mem_cache_release(&c);
+}
+
+/* A thread that ends leaves nothing in its magazines, and is not looked at any more. */
+static void released_caches_keep_nothing(void **state)
+{
+	void *p = mem_alloc(&b, 160), *q = mem_alloc(&a, 160);
+
+	(void)state;
+	put_back(&b, p, 160);
+	assert_true(b.magazine_bytes > 0);
+	mem_cache_release(&b);
+	assert_int_equal(magazines_count(memory, mem_class(160)),
+			 a.magazines[mem_class(160)].count);
+	put_back(&a, q, 160);
+	mem_cache_release(&a);
+	assert_int_equal(memory->heap.free, memory_bytes(memory) / PAGE_BYTES);
+	assert_null(memory->caches);
+	assert_int_equal(mem_cache_init(&a, memory) || mem_cache_init(&b, memory), 0);
+}
+
 /* Where only a few pages are left, slabs are short, down to SLAB_PAGES_MIN. */
 static void short_slabs(void **state)
 {
@@ -464,6 +514,8 @@ int main(void)
 		TEST(classes),
 		TEST(waste),
 		TEST(gathering),
+		TEST(gathering_from_the_idle),
+		TEST(released_caches_keep_nothing),
 		TEST(short_slabs),
 		TEST(no_shorter_slabs),
 		TEST(failures_cost_nothing),

@@ -91,6 +91,75 @@ static int teardown(void **state)
 	return 0;
 }
 
+static uint16_t field(uint64_t until)
+{
+	return access_pin_make(until, false);
+}
+
+static void assert_account(struct pins *pins, uint64_t bytes, uint64_t items, uint64_t fields)
+{
+	struct pins_stats stats;
+
+	pins_stats(pins, &stats);
+	assert_int_equal(stats.bytes, bytes);
+	assert_int_equal(stats.items, items);
+	assert_int_equal(stats.fields, fields);
+}
+
+/* The account by itself: to the byte, and to the unit of time. */
+static void to_the_byte_and_the_unit(void **state)
+{
+	struct pins *pins = pins_create();
+	const uint64_t now = 1000;
+
+	(void)state;
+	assert_non_null(pins);
+	pins_advance(pins, now * PIN_UNIT_NS, 5);
+	assert_true(pins_may_take(pins, field(now + 10), 100, 100));
+	assert_false(pins_may_take(pins, field(now + 10), 101, 100));
+	assert_true(pins_take(pins, field(now + 10), 60, 0, 100));
+	assert_false(pins_take(pins, field(now + 20), 41, 0, 100));
+	assert_account(pins, 60, 1, 1);
+	assert_true(pins_take(pins, field(now + 20), 40, 0, 100));
+	assert_false(pins_may_take(pins, field(now + 20), 1, 100));
+	/* In place of one: both count for an instant. */
+	assert_false(pins_take(pins, field(now + 20), 41, 40, 100));
+	assert_true(pins_take(pins, field(now + 20), 40, 40, 100));
+	assert_account(pins, 140, 3, 3);
+	pins_give(pins, field(now + 20), 40);
+	assert_account(pins, 100, 2, 2);
+	/* A pin lasts until its unit is reached. */
+	pins_advance(pins, (now + 10) * PIN_UNIT_NS - 1, 6);
+	assert_account(pins, 100, 2, 2);
+	assert_int_equal(pins_tick(pins, now + 10, 99), 99);
+	pins_advance(pins, (now + 10) * PIN_UNIT_NS, 7);
+	assert_account(pins, 40, 1, 2);
+	pins_advance(pins, (now + 12) * PIN_UNIT_NS, 8);
+	assert_int_equal(pins_tick(pins, now + 10, 99), 7);
+	assert_int_equal(pins_tick(pins, now + 12, 99), 8);
+	assert_int_equal(pins_tick(pins, now + 13, 99), 99);
+	pins_give(pins, field(now + 10), 60);
+	assert_account(pins, 40, 1, 1);
+	/* A sweep is wanted in time, unless there is nothing to sweep. */
+	assert_false(pins_want_sweep(pins));
+	pins_advance(pins, (now + PIN_UNITS / 4) * PIN_UNIT_NS, 9);
+	assert_account(pins, 0, 0, 1);
+	assert_false(pins_want_sweep(pins));
+	pins_advance(pins, (now + PIN_UNITS / 4 + 1) * PIN_UNIT_NS, 9);
+	assert_true(pins_want_sweep(pins));
+	pins_swept(pins, now + 1);
+	assert_false(pins_want_sweep(pins));
+	/* Never back. */
+	pins_swept(pins, now);
+	assert_false(pins_want_sweep(pins));
+	pins_advance(pins, (now + PIN_UNITS / 4 + 2) * PIN_UNIT_NS, 9);
+	assert_true(pins_want_sweep(pins));
+	pins_give(pins, field(now + 20), 40);
+	assert_false(pins_want_sweep(pins));
+	assert_account(pins, 0, 0, 0);
+	pins_destroy(pins);
+}
+
 static struct pins_stats pinned(void)
 {
 	struct pins_stats stats;
@@ -820,6 +889,7 @@ static void threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(to_the_byte_and_the_unit),
 		cmocka_unit_test_setup_teardown(large_beside_small, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(large_beside_large, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(large_beside_same, setup_lru, teardown),

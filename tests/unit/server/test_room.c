@@ -356,6 +356,81 @@ static void small_rooms_do_not_wait(void **state)
 	assert_all_open();
 }
 
+/* Room for large items, that take their time, is counted by itself: buckets do not wait for it. */
+static void large_rooms_are_apart(void **state)
+{
+	static struct room large[ROOMS_OPEN_MAX + 1], other;
+	enum room_next next;
+
+	(void)state;
+	fill(0, 100);
+	for (unsigned int i = 0; i < ROOMS_OPEN_MAX; i++) {
+		begin(&large[i], 0, LARGE_VALUE);
+		while (!large[i].open)
+			assert_int_equal(room_step(&large[i]), ROOM_AGAIN);
+	}
+	assert_int_equal(test_threads[0].rooms_open[0], 0);
+	assert_int_equal(test_threads[0].rooms_open[1], ROOMS_OPEN_MAX);
+	begin(&large[ROOMS_OPEN_MAX], 0, LARGE_VALUE);
+	while ((next = room_step(&large[ROOMS_OPEN_MAX])) == ROOM_AGAIN)
+		;
+	assert_int_equal(next, ROOM_WAIT);
+	assert_false(large[ROOMS_OPEN_MAX].open);
+	/* A large item that takes no more than a slab is one of the others. */
+	begin(&other, 0, SLAB_BYTES_MAX);
+	while (!other.open)
+		assert_int_equal(room_step(&other), ROOM_AGAIN);
+	assert_int_equal(test_threads[0].rooms_open[0], 1);
+	room_cancel(&other);
+	begin(&other, 0, ROOM_BUCKET);
+	while ((next = room_step(&other)) != ROOM_DONE)
+		assert_int_equal(next, ROOM_AGAIN);
+	free_block(&other);
+	for (unsigned int i = 0; i <= ROOMS_OPEN_MAX; i++)
+		room_cancel(&large[i]);
+	assert_all_open();
+}
+
+/* All steps at once wait for nobody's turn: the thread's own rooms would not get on meanwhile. */
+static void all_at_once_beside_others(void **state)
+{
+	static struct room others[ROOMS_OPEN_MAX];
+	size_t bytes = item_bytes(8, 5000);
+	void *block;
+
+	(void)state;
+	fill(0, 100);
+	close_slabs(others, 0);
+	block = room_make(&test_threads[0], bytes);
+	assert_non_null(block);
+	mem_free(&test_threads[0].cache, block, bytes);
+	for (unsigned int i = 0; i < ROOMS_OPEN_MAX; i++)
+		room_cancel(&others[i]);
+	assert_all_open();
+}
+
+/* An item is reserved for a value that is pulled: others are evicted for it. */
+static void reserved_in_full_memory(void **state)
+{
+	static const uint32_t lens[] = { 100, 5000, 40000, LARGE_VALUE };
+	const uint64_t key = 1u << 30;
+
+	(void)state;
+	fill(0, 100);
+	for (unsigned int i = 0; i < 40; i++) {
+		const struct table_change change = { .key = &key,
+						     .key_len = 8,
+						     .value_len = lens[i % 4] };
+		struct item *item = table_reserve(&test_threads[0], &change);
+
+		assert_non_null(item);
+		assert_int_equal(item->value_len, lens[i % 4]);
+		table_abandon(&test_threads[0], item);
+		fill(0, 100);
+	}
+	assert_all_open();
+}
+
 /* What is in closed memory is no candidate: evicting it makes no room. */
 static void closed_memory_is_not_drawn(void **state)
 {
@@ -662,6 +737,9 @@ int main(void)
 		NONE(cancelled_while_moving),
 		LRU(rooms_take_turns),
 		LRU(small_rooms_do_not_wait),
+		LRU(large_rooms_are_apart),
+		LRU(all_at_once_beside_others),
+		LRU(reserved_in_full_memory),
 		LRU(closed_memory_is_not_drawn),
 		NONE(waits_for_what_others_closed),
 		LRU(begins_anew_after_a_wait),

@@ -4,6 +4,7 @@
  * server/store/table.h after each (test_store_check()); a long random walk beside a model; the
  * limits; and the share of keys in overflow buckets that common/layout.h states.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/util/stat.h"
 #include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (8u << 20)
@@ -416,6 +418,26 @@ static void full_chain(void **state)
 	assert_store(NULL);
 }
 
+/* There are as many threads as numbers for them in versions, and not one more. */
+static void threads_have_a_limit(void **state)
+{
+	static struct store_thread threads[STORE_THREADS_MAX], more;
+	unsigned int n = store.table.thread_count, i;
+
+	(void)state;
+	for (i = n; i < STORE_THREADS_MAX; i++)
+		assert_int_equal(store_thread_init(&threads[i], &store.table, (uint8_t)i), 0);
+	assert_int_equal(store_thread_init(&more, &store.table, 0), -ENOMEM);
+	assert_int_equal(store.table.thread_count, STORE_THREADS_MAX);
+	put_and_check("key", value, 100, NULL);
+	/* All threads count. */
+	stat_add(&threads[STORE_THREADS_MAX - 1].stats.inserts, 7);
+	assert_int_equal(table_sum(&store.table, offsetof(struct store_thread, stats.inserts)), 8);
+	while (i-- > n)
+		store_thread_release(&threads[i]);
+	store.table.thread_count = n;
+}
+
 static uint64_t fill_memory(uint32_t len)
 {
 	uint64_t key = 0;
@@ -686,6 +708,7 @@ int main(void)
 		CASE(random_walk),
 		CASE_ONE_BUCKET(overflow_buckets_come_and_go),
 		CASE_ONE_BUCKET(full_chain),
+		CASE(threads_have_a_limit),
 		CASE(out_of_memory),
 		CASE_ONE_BUCKET(out_of_memory_for_a_bucket),
 		CASE(reserve_commit_abandon),

@@ -229,6 +229,53 @@ static void the_delay_is_kept(void **state)
 	kvd_close(kvd);
 }
 
+/* With the window full the message waits for its turn; so does it while a copy is READ. */
+static void a_message_that_has_to_wait(void **state)
+{
+	struct kvd_op op, *list[] = { &op }, *done[1];
+	static uint8_t value[4000];
+	uint64_t key = 3;
+	unsigned int i;
+
+	(void)state;
+	open_with(1, 1, 0);
+	server->hold_all = true;
+	kvd_prep_ping(&op);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	access_add(&kvd->access, 1, 1);
+	kvd->attention = true;
+	for (i = 0; i < 10; i++)
+		assert_int_equal(kvd_poll(kvd, done, 1), 0);
+	assert_int_equal(server->access_messages, 0);
+	server->hold_all = false;
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, 2000), 1);
+	kvd_poll(kvd, done, 1);
+	assert_int_equal(server->access_messages, 1);
+	assert_int_equal(server->outstanding_max, 1);
+
+	fake_server_put(server, key, 3000, 0);
+	kvd->conn.window = 4;
+	server->fake.hold_reads = true;
+	kvd_prep_get_by_request(&op, &key, 8, value, sizeof(value));
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
+	while (!server->fake.held_count)
+		assert_int_equal(kvd_poll(kvd, done, 1), 0);
+	access_add(&kvd->access, 1, 1);
+	kvd->attention = true;
+	for (i = 0; i < 10; i++)
+		assert_int_equal(kvd_poll(kvd, done, 1), 0);
+	assert_int_equal(server->access_messages, 1);
+	server->fake.hold_reads = false;
+	fake_device_release(&server->fake);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, 2000), 1);
+	assert_int_equal(op.status, KVD_OK);
+	assert_int_equal(value[2999], 3);
+	kvd_poll(kvd, done, 1);
+	assert_int_equal(server->access_messages, 2);
+	kvd_close(kvd);
+}
+
 /* More samples in a batch than fit a message: none is lost. */
 static void batches_lose_no_record(void **state)
 {
@@ -327,6 +374,7 @@ int main(void)
 		cmocka_unit_test(a_window_of_one),
 		cmocka_unit_test(a_window_of_one_and_messages),
 		cmocka_unit_test(the_delay_is_kept),
+		cmocka_unit_test(a_message_that_has_to_wait),
 		cmocka_unit_test(batches_lose_no_record),
 		cmocka_unit_test(closing_reports_the_rest),
 		cmocka_unit_test(large_requests_take_what_fits),

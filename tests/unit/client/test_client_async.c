@@ -649,7 +649,19 @@ static void again(struct kvd_op *op, void *user)
 	polled = kvd_poll(kvd, NULL, 0) + kvd_wait(kvd, NULL, 0, 1, 100);
 	prep_get(1, 0);
 	assert_int_equal(kvd_submit(kvd, list + 1, 1), KVD_OK);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_INVALID);
 	assert_int_equal(kvd_cancel(kvd, &ops[1]), KVD_OK);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_INVALID);
+}
+
+static enum kvd_status traced;
+
+static void submit_in_trace(void *user, const struct kvd_trace_event *event)
+{
+	(void)user, (void)event;
+	prep_get(2, 0);
+	traced = kvd_submit(kvd, list + 2, 1);
+	assert_int_equal(traced, KVD_ERR_INVALID);
 }
 
 static void callbacks(void **state)
@@ -682,6 +694,30 @@ static void callbacks(void **state)
 	server->fake.hold_reads = false;
 	fake_device_release(&server->fake);
 	assert_ended(1, KVD_ERR_CANCELED);
+	/* What they may do is not for a trace, of what a callback submits either. */
+	assert_int_equal(kvd_trace(kvd, submit_in_trace, NULL), KVD_OK);
+	submit(0, 1);
+	traced = KVD_OK;
+	assert_int_equal(kvd_wait(kvd, NULL, 0, 1, 1000), 0);
+	assert_int_equal(calls, 1002);
+	assert_int_equal(traced, KVD_ERR_INVALID);
+	assert_ended(1, KVD_ERR_CANCELED);
+}
+
+/* A program that only polls learns that the connection has ended, though nothing completes. */
+static void an_end_that_only_polls_see(void **state)
+{
+	size_t n = 0;
+
+	(void)state;
+	server->hold_all = true;
+	prep_put(0);
+	submit(0, 1);
+	assert_none_ended();
+	fake_device_event(&server->fake, CM_DISCONNECTED, 0);
+	while (!n)
+		n = kvd_poll(kvd, done, OPS);
+	assert_int_equal(ops[0].status, KVD_ERR_DISCONNECTED);
 }
 
 static bool readable(void)
@@ -1203,6 +1239,7 @@ int main(void)
 		CASE(deadlines),
 		CASE(deadlines_of_those_that_wait),
 		CASE(callbacks),
+		CASE(an_end_that_only_polls_see),
 		CASE(the_descriptor),
 		CASE(a_response_while_it_is_armed),
 		CASE(copies_stand_until_they_are_read),

@@ -372,6 +372,66 @@ static void a_refusal_has_the_clock(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_BUSY);
 }
 
+static void break_ping(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op == WIRE_PING)
+		response->status = WIRE_PROTOCOL;
+	(void)p;
+}
+
+/* Any other refusal is one of the connection. */
+static void a_failure_has_no_clock(void **state)
+{
+	(void)state;
+	fake_server_put(server, key, 20, FAKE_SERVER_CLOCK_S + 100);
+	server->before_response = break_ping;
+	assert_get(KVD_ERR_PROTOCOL);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+}
+
+/* One that comes while the request for the clock is outstanding waits for the same answer. */
+static void one_more_waits_for_the_clock(void **state)
+{
+	struct kvd_op ops[2], *list[] = { &ops[0], &ops[1] }, *done[2];
+	uint64_t keys[] = { 7, 8 };
+	unsigned int i;
+
+	(void)state;
+	kvd->conn.window = 4;
+	server->hold_all = true;
+	for (i = 0; i < 2; i++) {
+		fake_server_put(server, keys[i], 20, FAKE_SERVER_CLOCK_S + 100);
+		kvd_prep_get(&ops[i], &keys[i], 8, found + 100 * i, 100);
+		assert_int_equal(kvd_submit(kvd, list + i, 1), KVD_OK);
+		assert_int_equal(kvd_poll(kvd, done, 2), 0);
+		assert_int_equal(kvd_poll(kvd, done, 2), 0);
+	}
+	assert_int_equal(server->pings, 1);
+	server->hold_all = false;
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, 2, 2, 2000), 2);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+	assert_int_equal(server->pings, 1);
+}
+
+/* What expires counts for large values as for others. */
+static void large_values_expire(void **state)
+{
+	static uint8_t large[100000];
+
+	(void)state;
+	fake_server_put(server, key, sizeof(large), FAKE_SERVER_CLOCK_S + 100);
+	assert_int_equal(kvd_get(kvd, &key, 8, large, sizeof(large), NULL), KVD_OK);
+	assert_int_equal(large[sizeof(large) - 1], 7);
+	assert_int_equal(kvd->stats.clock_asks, 1);
+	know(S, S + 1000);
+	assert_int_equal(kvd_get(kvd, &key, 8, large, sizeof(large), NULL), KVD_NOT_FOUND);
+	assert_int_equal(kvd->stats.expired, 1);
+	assert_int_equal(kvd->stats.fallbacks, 0);
+}
+
 static void many_ask_once(void **state)
 {
 	static struct kvd_get_request list[GETS_MAX];
@@ -552,6 +612,9 @@ int main(void)
 		CASE(reading_again_ends),
 		CASE(a_response_that_is_too_slow),
 		CASE(a_refusal_has_the_clock),
+		CASE(a_failure_has_no_clock),
+		CASE(one_more_waits_for_the_clock),
+		CASE(large_values_expire),
 		CASE(many_ask_once),
 		CASE(the_error_that_is_shown),
 		CASE(slewing_does_not_matter),

@@ -423,6 +423,52 @@ static void many_at_once(void **state)
 	assert_int_equal(server->requests, 0);
 }
 
+static void accept_try(struct fake_device *fake)
+{
+	fake_device_event(fake, CM_ESTABLISHED, 0);
+}
+
+/* A READ of the geometry that a loss ended: when the index grows again, it is READ anew. */
+static void a_loss_while_it_is_read(void **state)
+{
+	struct kvd_op ops[KEYS], *list[KEYS], *done[KEYS];
+	static uint64_t keys[KEYS];
+	static uint8_t values[KEYS][32];
+	unsigned int i, left = KEYS;
+	uint64_t reads;
+
+	(void)state;
+	kvd->options.reconnect = 1;
+	server->fake.connect = accept_try;
+	fake_server_split(server, 60);
+	fake_server_publish(server);
+	for (i = 0; i < KEYS; i++) {
+		keys[i] = i;
+		list[i] = &ops[i];
+		kvd_prep_get(&ops[i], &keys[i], 8, values[i], 32);
+	}
+	server->fake.hold_reads = true;
+	assert_int_equal(kvd_submit(kvd, list, KEYS), KVD_OK);
+	while (kvd->geometry_flight.place != PLACE_READING || !server->fake.held_count) {
+		fake_device_release(&server->fake);
+		left -= (unsigned int)kvd_poll(kvd, done, KEYS);
+	}
+	fake_device_lose(&server->fake);
+	server->fake.hold_reads = false;
+	while (left)
+		left -= (unsigned int)kvd_wait(kvd, done, KEYS, left, 2000);
+	for (i = 0; i < KEYS; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	fake_server_split(server, 60);
+	fake_server_publish(server);
+	forget();
+	age_geometry();
+	reads = kvd->stats.geometry_reads;
+	for (i = 0; i < KEYS; i++)
+		assert_found(i);
+	assert_true(kvd->stats.geometry_reads > reads);
+}
+
 static void without_a_cache(void **state)
 {
 	uint64_t key;
@@ -457,6 +503,7 @@ int main(void)
 		CASE(chases_end),
 		CASE(a_chain_that_took_too_long),
 		CASE(many_at_once),
+		CASE(a_loss_while_it_is_read),
 		cmocka_unit_test_setup_teardown(without_a_cache, setup_no_cache, teardown),
 	};
 

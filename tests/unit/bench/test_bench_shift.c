@@ -17,8 +17,8 @@
 #include "bench/shift.h"
 #include "tests/support/captured.h"
 
-#define MEMORY 14800 /* of items; one of 100 bytes takes 148 */
-#define LIVE 7400
+#define MEMORY 14800u /* of items; one of 100 bytes takes 148 */
+#define LIVE 7400u
 #define LEN_MAX (1u << 20)
 #define FAILURES_MAX 100
 

@@ -101,7 +101,7 @@ static void unsupported_properties_are_refused_by_name(void **state)
 	refused("scanproportion=0.95", "scanproportion");
 	refused("workload=site.ycsb.workloads.TimeSeriesWorkload", "TimeSeriesWorkload");
 	refused("fieldlengthdistribution=histogram", "histogram");
-	refused("requestdistribution=zipf", "requestdistribution");
+	refused("requestdistribution=zipf", "not supported by kvbench; give one of uniform, ");
 	refused("table=other", "table");
 	/* Names that only begin like one without effect. */
 	refused("tables=usertable", "does not know");
@@ -147,11 +147,15 @@ static void bad_values_are_refused(void **state)
 	refused("fieldcount=1001", "fieldcount");
 	refused("zeropadding=1001", "zeropadding");
 	refused("threadcount=0", "threadcount");
-	refused("readproportion=a", "readproportion");
+	refused("readproportion=a", "not a number");
+	refused("readproportion=", "not a number");
+	refused("readproportion=0.5x", "not a number");
+	accepted("readproportion=\\ 0.5 ");
 	refused("readproportion=-0.1", "readproportion");
 	refused("readproportion=nan", "readproportion");
-	refused("hotspotdatafraction=1.5", "hotspotdatafraction");
-	refused("dataintegrity=yes", "dataintegrity");
+	refused("hotspotdatafraction=1.5", "out of range: give 0 to 1");
+	accepted("hotspotdatafraction=1");
+	refused("dataintegrity=yes", "give true or false");
 	refused("kvd.warmup=2x", "kvd.warmup");
 	refused("kvd.spin_us=1000001", "kvd.spin_us");
 	refused("dotransactions=false", "dotransactions");
@@ -173,10 +177,36 @@ static void contradictions_are_refused(void **state)
 	refused("fieldlength=1073741824", "fieldlength");
 	refused("requestdistribution=hotspot\nhotspotdatafraction=0", "hotspotdatafraction");
 	refused("requestdistribution=hotspot\nhotspotdatafraction=1", "hotspotdatafraction");
+	/* As they are if no operation needs what there is none of. */
+	accepted("requestdistribution=hotspot\nhotspotdatafraction=0\nhotspotopnfraction=0");
+	accepted("requestdistribution=hotspot\nhotspotdatafraction=1\nhotspotopnfraction=1");
+	accepted("hotspotdatafraction=0");
 	refused("requestdistribution=exponential\nexponential.percentile=100", "exponential");
+	refused("requestdistribution=exponential\nexponential.percentile=0", "exponential");
+	refused("requestdistribution=exponential\nexponential.percentile=50\nexponential.frac=0",
+		"exponential");
+	accepted("requestdistribution=exponential\nexponential.percentile=99.9");
+	accepted("exponential.percentile=100");
+	refused("insertcount=0", "no records");
+	accepted("fieldlengthdistribution=uniform\nminfieldlength=100");
+	accepted("minfieldlength=101");
+	accepted("fieldcount=1\nfieldlength=1073741792"); /* 2^30 less the header */
+	refused("fieldcount=1\nfieldlength=1073741793", "fieldlength");
 	assert_false(parsed(PHASE_RUN, "recordcount=1\noperationcount=1\nreadproportion=0\n"
 				       "updateproportion=0"));
 	assert_non_null(strstr(props.error, "nothing to do"));
+}
+
+/* The longest key that a run makes: what a store must take. */
+static void longest_keys(void **state)
+{
+	(void)state;
+	accepted("");
+	assert_int_equal(workload_key_max(&workload), 4 + 19);
+	accepted("zeropadding=40");
+	assert_int_equal(workload_key_max(&workload), 4 + 40);
+	accepted("insertorder=ordered\nzeropadding=7");
+	assert_int_equal(workload_key_max(&workload), 4 + 7);
 }
 
 static void expect_key(uint64_t number, const char *want)
@@ -284,6 +314,7 @@ int main(void)
 		cmocka_unit_test(properties_without_effect_are_accepted),
 		cmocka_unit_test(bad_values_are_refused),
 		cmocka_unit_test(contradictions_are_refused),
+		cmocka_unit_test(longest_keys),
 		cmocka_unit_test(keys_equal_ycsb),
 		cmocka_unit_test(own_files),
 		cmocka_unit_test(files_of_ycsb),

@@ -22,7 +22,9 @@
 
 #include <cmocka.h>
 
+#include "client/connection.h"
 #include "client/kvd.h"
+#include "client/shared.h"
 #include "common/rdma/device.h"
 
 #define USER_NOBODY 65534
@@ -309,6 +311,205 @@ static void it_is_not_kvd(void **state)
  * library here (Makefile).
  */
 static int verbs_error; /* 0: what there is decides */
+
+/* A device that can be opened, and what fails then: an errno each. */
+static struct {
+	bool present;
+	struct device dev;
+	struct ibv_pd pd;
+	struct ibv_device_attr attr;
+	int query, alloc_pd, create_channel_pair;
+	unsigned int opens, closes;
+} rdma;
+
+static void rdma_close(struct device *dev)
+{
+	(void)dev;
+	rdma.closes++;
+}
+
+static int rdma_query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
+{
+	(void)dev;
+	*attr = rdma.attr;
+	*port = (struct ibv_port_attr){ .max_msg_sz = 1u << 30 };
+	return rdma.query;
+}
+
+static int rdma_alloc_pd(struct device *dev, struct ibv_pd **pd)
+{
+	(void)dev;
+	*pd = &rdma.pd;
+	return rdma.alloc_pd;
+}
+
+static void rdma_dealloc_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+}
+
+static int rdma_create_channel_pair(struct device *dev, struct ibv_comp_channel **comp,
+				    struct cm_channel **cm)
+{
+	(void)dev, (void)comp, (void)cm;
+	return rdma.create_channel_pair;
+}
+
+/* There are none. */
+static void no_id(struct cm_id *id)
+{
+	assert_null(id);
+}
+
+static void no_cm_channel(struct cm_channel *channel)
+{
+	assert_null(channel);
+}
+
+static void no_cq(struct ibv_cq *cq)
+{
+	assert_null(cq);
+}
+
+static void no_comp_channel(struct ibv_comp_channel *channel)
+{
+	assert_null(channel);
+}
+
+static const struct device_ops rdma_ops = {
+	.close = rdma_close,
+	.query = rdma_query,
+	.alloc_pd = rdma_alloc_pd,
+	.dealloc_pd = rdma_dealloc_pd,
+	.create_channel_pair = rdma_create_channel_pair,
+	.destroy_id = no_id,
+	.destroy_cm_channel = no_cm_channel,
+	.destroy_cq = no_cq,
+	.destroy_comp_channel = no_comp_channel,
+};
+
+static int rdma_setup(void **state)
+{
+	(void)state;
+	memset(&rdma, 0, sizeof(rdma));
+	rdma.present = true;
+	rdma.dev = (struct device){ .ops = &rdma_ops, .kind = DEVICE_VERBS };
+	strcpy(rdma.dev.name, "rdma7");
+	rdma.attr.max_sge_rd = 16;
+	rdma.attr.max_mr_size = UINT64_MAX;
+	return 0;
+}
+
+static int rdma_teardown(void **state)
+{
+	(void)state;
+	rdma.present = false;
+	return rdma.closes != rdma.opens;
+}
+
+static const char rdma_url[] = "rdma://10.9.8.7:7471";
+
+/* Each step of opening a device; nothing of it is left open. */
+static void a_device_that_fails(void **state)
+{
+	static const struct {
+		int *error, value;
+		enum kvd_status want;
+		const char *what;
+	} failures[] = {
+		{ &rdma.query, -EIO, KVD_ERR_DEVICE, "can't be queried: Input/output" },
+		{ &rdma.query, -ENOMEM, KVD_ERR_NO_MEMORY, "can't be queried" },
+		{ &rdma.alloc_pd, -EIO, KVD_ERR_DEVICE, "protection domain: Input/output" },
+		{ &rdma.alloc_pd, -ENOMEM, KVD_ERR_NO_MEMORY, "protection domain" },
+		{ &rdma.create_channel_pair, -EIO, KVD_ERR_DEVICE, "can't set up a queue pair" },
+		{ &rdma.create_channel_pair, -EMFILE, KVD_ERR_NO_MEMORY, "Too many open files" },
+	};
+	int failed = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		*failures[i].error = failures[i].value;
+		failed += open_differs(rdma_url, failures[i].want, "device rdma7",
+				       failures[i].what);
+		assert_int_equal(rdma.opens, i + 1);
+		assert_int_equal(rdma.closes, i + 1);
+		*failures[i].error = 0;
+	}
+	assert_int_equal(failed, 0);
+}
+
+static struct shared_device *hold_device(void)
+{
+	struct shared_failure failure;
+	struct shared_device *held;
+	struct device_addr addr;
+	char reason[160];
+
+	assert_int_equal(device_addr_parse(&addr, rdma_url, reason, sizeof(reason)), 0);
+	assert_int_equal(shared_device_get(&held, rdma_url, &addr, 1000, &failure), 0);
+	return held;
+}
+
+/* What failed on the device of earlier handles is tried on another, once; a shortage is not. */
+static void a_device_that_others_have(void **state)
+{
+	struct shared_device *held = hold_device();
+
+	(void)state;
+	rdma.create_channel_pair = -EMFILE;
+	assert_int_equal(open_differs(rdma_url, KVD_ERR_NO_MEMORY, "rdma7", "queue pair"), 0);
+	assert_int_equal(rdma.opens, 1);
+	rdma.create_channel_pair = -EIO;
+	assert_int_equal(open_differs(rdma_url, KVD_ERR_DEVICE, "rdma7", "queue pair"), 0);
+	assert_int_equal(rdma.opens, 2);
+	shared_device_put(held);
+}
+
+/* What the device says of itself bounds READs and registrations. */
+static void what_a_device_can_do(void **state)
+{
+	struct shared_device *held;
+	int sges;
+
+	(void)state;
+	for (sges = 1; sges <= 3; sges++) {
+		rdma.attr.max_sge_rd = sges;
+		rdma.attr.max_mr_size = 1000000u * (unsigned int)sges;
+		held = hold_device();
+		assert_int_equal(held->read_sges_max, sges == 1 ? 1 : READ_SGES_MAX);
+		assert_int_equal(held->bounces.mr_max, 1000000 * sges);
+		shared_device_put(held);
+	}
+	rdma.attr.max_mr_size = UINT64_MAX;
+	held = hold_device();
+	assert_true(held->bounces.mr_max == SIZE_MAX);
+	shared_device_put(held);
+}
+
+static char lines[2048]; /* that were logged, each with its level before it */
+
+static void note_line(void *user, enum kvd_log_level level, const char *text)
+{
+	size_t used = strlen(lines);
+
+	assert_ptr_equal(user, lines);
+	snprintf(lines + used, sizeof(lines) - used, "%d %s\n", (int)level, text);
+}
+
+/* One line says that a server could not be reached: the text of kvd_error(). */
+static void what_is_logged(void **state)
+{
+	char wanted[1024];
+
+	(void)state;
+	lines[0] = '\0';
+	assert_int_equal(kvd_set_log(KVD_LOG_INFO, note_line, lines), KVD_OK);
+	make_socket();
+	assert_int_equal(open_differs(url, KVD_ERR_UNREACHABLE, path, "nobody listens"), 0);
+	kvd_set_log(KVD_LOG_OFF, NULL, NULL);
+	snprintf(wanted, sizeof(wanted), "2 %s\n", kvd_error(NULL));
+	assert_string_equal(lines, wanted);
+}
 static bool verbs_present;
 
 int __real_verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
@@ -318,6 +519,11 @@ int __wrap_verbs_open(struct device **dev, const struct device_addr *addr, enum 
 int __wrap_verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 		      int timeout_ms)
 {
+	if (rdma.present) {
+		rdma.opens++;
+		*dev = &rdma.dev;
+		return 0;
+	}
 	return verbs_error ? verbs_error : __real_verbs_open(dev, addr, role, timeout_ms);
 }
 
@@ -397,6 +603,11 @@ int main(void)
 		CASE(no_permission_for_its_folder),
 		CASE(no_rdma_device),
 		cmocka_unit_test(no_way_by_rdma),
+		cmocka_unit_test_setup_teardown(a_device_that_fails, rdma_setup, rdma_teardown),
+		cmocka_unit_test_setup_teardown(a_device_that_others_have, rdma_setup,
+						rdma_teardown),
+		cmocka_unit_test_setup_teardown(what_a_device_can_do, rdma_setup, rdma_teardown),
+		CASE(what_is_logged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

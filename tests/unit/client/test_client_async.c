@@ -1188,6 +1188,47 @@ static void plain_puts_that_have_memory_for_one(void **state)
 	pool->bytes -= BOUNCE_BYTES_MAX;
 }
 
+/*
+ * A synchronous call waits until those that were submitted have begun. If they do not in time it
+ * has done nothing, and says so in every kind of call.
+ */
+static void synchronous_calls_without_a_turn(void **state)
+{
+	struct kvd_get_request request = { &keys[90], 8, values[5], 32, KVD_OK, { 0 } };
+	struct kvd_key one = { &keys[90], 8 };
+	struct kvd_exists exists = { KVD_OK, { 0 } };
+	unsigned int i, sent;
+	char text[100];
+
+	(void)state;
+	fake_server_put(server, 90, 20, 0);
+	server->hold_all = true;
+	for (i = 0; i < DEPTH + 2; i++)
+		prep_put(i);
+	submit(0, DEPTH + 2);
+	sent = server->requests;
+	kvd->options.timeout_ms = 1;
+	assert_int_equal(kvd_put(kvd, &keys[5], 8, "a", 1, NULL, NULL), KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_delete(kvd, &keys[5], 8), KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_get(kvd, &keys[90], 8, values[5], 32, NULL), KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_get_many(kvd, &request, 1), KVD_ERR_TIMEOUT);
+	assert_int_equal(request.status, KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_exists_many(kvd, &one, 1, &exists, NULL), KVD_ERR_TIMEOUT);
+	assert_int_equal(exists.status, KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd_server_stats(kvd, text, sizeof(text), NULL), KVD_ERR_TIMEOUT);
+	assert_non_null(strstr(kvd_error(kvd), "within the timeout"));
+	assert_int_equal(server->requests, sent);
+	assert_int_equal(reads, 0);
+	/* Without a connection, and without another one to come, all end. */
+	kvd->options.timeout_ms = 2000;
+	fake_device_event(&server->fake, CM_DISCONNECTED, 0);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+	assert_int_equal(kvd_poll(kvd, done, OPS), DEPTH + 2);
+	for (i = 0; i < DEPTH + 2; i++)
+		assert_int_equal(ops[i].status, KVD_ERR_DISCONNECTED);
+}
+
 /* Although the window has room, one behind a change that waits for memory does not overtake it. */
 static void synchronous_changes_wait_behind_others(void **state)
 {
@@ -1238,6 +1279,7 @@ int main(void)
 		CASE(a_canceled_change),
 		CASE(deadlines),
 		CASE(deadlines_of_those_that_wait),
+		CASE(synchronous_calls_without_a_turn),
 		CASE(callbacks),
 		CASE(an_end_that_only_polls_see),
 		CASE(the_descriptor),

@@ -528,6 +528,50 @@ static void a_reason_without_an_end(void **state)
 	assert_int_equal(strspn(end, "x"), WIRE_REJECT_TEXT_BYTES - 1);
 }
 
+static int no_events(struct cm_channel *channel, struct cm_event *event)
+{
+	return server->fake.connects == 1 ? -EIO : fake_ops->cm_get_event(channel, event);
+}
+
+/* A device that can't say how a try went has failed; here it is asked again. */
+static void events_that_fail(void **state)
+{
+	(void)state;
+	note_device();
+	noting.cm_get_event = no_events;
+	fake_device_lose(&server->fake);
+	while (!kvd->heal.tries)
+		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
+	assert_int_equal(kvd->heal.status, KVD_ERR_DEVICE);
+	assert_non_null(strstr(kvd->heal.why, "no events: Input/output error"));
+	kvd->heal.device_died = false; /* there is no other one here */
+	assert_int_equal(get(1), KVD_OK);
+}
+
+/* Another key's copy, whole, is not taken for the key's. */
+static void answer_with_another(struct fake_server *p, struct wire_response *response)
+{
+	if (response->op != WIRE_GET)
+		return;
+	response->flags |= WIRE_R_COPY;
+	response->slot = slot_make(0, (uint64_t)((uint8_t *)fake_server_item(p, 3) - p->region),
+				   SLOT_UNIT);
+	response->copy_seed = p->geometry.incarnation;
+}
+
+static void a_copy_of_another_key(void **state)
+{
+	(void)state;
+	fake_server_put(server, 3, 20, 0);
+	assert_int_equal(kvd_get_by_request(kvd, &keys[1], 8, values[1], 32, NULL), KVD_OK);
+	server->before_response = answer_with_another;
+	memset(values[1], 0, sizeof(values[1]));
+	assert_int_equal(kvd_get_by_request(kvd, &keys[1], 8, values[1], 32, NULL), KVD_ERR_BUSY);
+	assert_int_equal(values[1][0], 0);
+	assert_int_equal(kvd_get_by_request(kvd, &keys[3], 8, values[3], 32, NULL), KVD_OK);
+	assert_int_equal(values[3][19], 3);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -551,6 +595,8 @@ int main(void)
 		CASE(a_descriptor_that_can_not_be_made),
 		CASE(a_hello_that_is_refused),
 		CASE(a_reason_without_an_end),
+		CASE(events_that_fail),
+		CASE(a_copy_of_another_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,21 +26,23 @@ static uint8_t found[CALLS_LARGE_BYTES], large[CALLS_LARGE_BYTES];
 static struct kvd_item item;
 static unsigned int traced;
 
+static int allocator_user;
+
 static void *heap_alloc_(void *user, size_t bytes)
 {
-	(void)user;
+	assert_ptr_equal(user, &allocator_user);
 	return no_memory ? NULL : malloc(bytes);
 }
 
 static void *heap_realloc_(void *user, void *memory, size_t bytes)
 {
-	(void)user;
+	assert_ptr_equal(user, &allocator_user);
 	return no_memory ? NULL : realloc(memory, bytes);
 }
 
 static void heap_free_(void *user, void *memory)
 {
-	(void)user;
+	assert_ptr_equal(user, &allocator_user);
 	free(memory);
 }
 
@@ -403,7 +405,7 @@ int main(void)
 		heap_alloc_,
 		heap_realloc_,
 		heap_free_,
-		NULL,
+		&allocator_user,
 	};
 	const struct CMUnitTest tests[] = {
 		CASE(each),

@@ -584,6 +584,22 @@ static void no_rdma_device(void **state)
 			 0);
 }
 
+/* What a user set is taken before any socket is looked for. */
+static void the_url_of_the_environment(void **state)
+{
+	static const char set[] = "rdma://10.9.8.7:7471";
+	char buffer[KVD_URL_MAX];
+
+	(void)state;
+	assert_int_equal(setenv("KVD_URL", set, 1), 0);
+	assert_string_equal(kvd_default_url(buffer), set);
+	assert_string_equal(kvd_default_url(NULL), set);
+	assert_int_equal(setenv("KVD_URL", "", 1), 0);
+	assert_memory_equal(kvd_default_url(buffer), "softnic:///", 11);
+	unsetenv("KVD_URL");
+	assert_memory_equal(kvd_default_url(buffer), "softnic:///", 11);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -608,6 +624,7 @@ int main(void)
 						rdma_teardown),
 		cmocka_unit_test_setup_teardown(what_a_device_can_do, rdma_setup, rdma_teardown),
 		CASE(what_is_logged),
+		cmocka_unit_test(the_url_of_the_environment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

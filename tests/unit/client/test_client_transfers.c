@@ -274,6 +274,114 @@ static void the_end_of_the_region(void **state)
 	}
 }
 
+/* A device whose READs go to one memory each: what follows the header is copied, too. */
+static void a_device_of_one_memory_per_read(void **state)
+{
+	(void)state;
+	other_put("key", value, 300001);
+	kvd->conn.read_sges_max = 1;
+	reset_stats();
+	assert_got_anywhere(value, 300001);
+	assert_int_equal(kvd->stats.direct_bytes, 0);
+}
+
+/* What is copied at once behind the first READ counts as READs, and their bytes. */
+static void figures_of_what_is_copied_at_once(void **state)
+{
+	(void)state;
+	other_put("key", value, 300001);
+	loopback->now_bytes = UINT64_MAX;
+	assert_got_at(found, 300001, value, 300001);
+	reset_stats();
+	assert_got_at(found, 300001, value, 300001);
+	assert_in_range(kvd->stats.read_bytes, 300001, 300001 + 4096);
+	assert_in_range(kvd->stats.reads, 2, 300);
+	reset_stats();
+	assert_got_at(arena, 300001, value, 300001);
+	assert_in_range(kvd->stats.read_bytes, 300001, 300001 + 4096);
+	assert_in_range(kvd->stats.direct_bytes, 290000, 300001);
+}
+
+static bool completes; /* what is READ, when the deadline has passed */
+
+static void release_late(struct fake_device *fake)
+{
+	if (completes && kvd->call_count && kvd->calls[0].has_transfer &&
+	    kvd->calls[0].transfer->expired)
+		fake_device_release(fake);
+}
+
+/*
+ * A call whose READs to registered memory do not complete in time waits for them a little longer;
+ * then the connection is closed, so that nothing is written any more.
+ */
+static void a_call_that_times_out(void **state)
+{
+	(void)state;
+	other_put("key", value, 300001);
+	assert_got_at(arena, 300001, value, 300001);
+	loopback->fake.idle = release_late;
+	loopback->fake.hold_reads = true;
+	kvd->options.timeout_ms = 5;
+	completes = true;
+	assert_int_equal(kvd_get(kvd, "key", 3, arena, 300001, NULL), KVD_ERR_TIMEOUT);
+	assert_int_equal(kvd->directs, 0);
+	assert_false(kvd->conn.broken);
+	kvd->options.timeout_ms = 2000;
+	loopback->fake.hold_reads = false;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_got_at(arena, 300001, value, 300001);
+	loopback->fake.hold_reads = true;
+	kvd->options.timeout_ms = 5;
+	completes = false;
+	assert_int_not_equal(kvd_get(kvd, "key", 3, arena, 300001, NULL), KVD_OK);
+	assert_int_equal(kvd->directs, 0);
+	assert_true(kvd->conn.broken);
+	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+}
+
+static void accept_try(struct fake_device *fake)
+{
+	fake_device_event(fake, CM_ESTABLISHED, 0);
+}
+
+/* More large values than transfers: when the connection is lost those that wait begin anew, too. */
+static void a_loss_with_some_that_wait(void **state)
+{
+	enum { BYTES = 100000 };
+	struct fake_server *server;
+	struct kvd_options options;
+	uint64_t key = 7;
+	unsigned int i;
+
+	(void)state;
+	kvd_options_init(&options);
+	server = fake_server_open(4, 1, 0, 0, &options);
+	server->kvd.options.reconnect = 1;
+	server->fake.connect = accept_try;
+	fake_server_put(server, key, BYTES, 0);
+	server->fake.hold_reads = true;
+	for (i = 0; i < OPS; i++) {
+		list[i] = &ops[i];
+		kvd_prep_get(&ops[i], &key, 8, found + i * BYTES, BYTES);
+	}
+	assert_int_equal(kvd_submit(&server->kvd, list, OPS), KVD_OK);
+	while (list_empty(&server->kvd.large_waiters)) {
+		fake_device_release(&server->fake);
+		assert_int_equal(kvd_poll(&server->kvd, done, OPS), 0);
+	}
+	fake_device_lose(&server->fake);
+	server->fake.hold_reads = false;
+	assert_int_equal(kvd_wait(&server->kvd, done, OPS, OPS, 20000), OPS);
+	for (i = 0; i < OPS; i++) {
+		assert_int_equal(ops[i].status, KVD_OK);
+		assert_int_equal(found[i * BYTES], 7);
+		assert_int_equal(found[(i + 1) * BYTES - 1], 7);
+	}
+	assert_int_equal(server->kvd.stats.reconnects, 1);
+	kvd_close(&server->kvd);
+}
+
 #define SOFTNIC(f) cmocka_unit_test_setup_teardown(f, setup_softnic, teardown_arena)
 #define VERBS(f) cmocka_unit_test_setup_teardown(f, setup_verbs, teardown_arena)
 
@@ -290,7 +398,12 @@ int main(void)
 		VERBS(more_than_can_be_in_flight),
 		SOFTNIC(heads),
 		VERBS(heads),
+		VERBS(a_device_of_one_memory_per_read),
+		SOFTNIC(figures_of_what_is_copied_at_once),
+		SOFTNIC(a_call_that_times_out),
+		VERBS(a_call_that_times_out),
 		cmocka_unit_test(the_end_of_the_region),
+		cmocka_unit_test(a_loss_with_some_that_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

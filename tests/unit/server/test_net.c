@@ -308,6 +308,9 @@ static void stuck_workers(void **state)
 	for (unsigned int i = 0; i < WORKERS; i++)
 		mailbox_take(&test_net.workers[i].mailbox);
 	assert_true(net_alive(&test_net));
+	/* For as long as it is. */
+	for (unsigned int i = 0; i < 3; i++)
+		assert_false(net_alive(&test_net));
 	net_release(&test_net);
 }
 

@@ -176,6 +176,167 @@ static void a_device_too_small(void **state)
 	log_release();
 }
 
+/* A device that counts its objects and keeps what was asked for. */
+static char made[16]; /* a letter each, as they were made; in capitals, as they were destroyed */
+static char fails;    /* the one that can't be made */
+static struct region *registered;
+static struct ibv_pd pd;
+static struct ibv_mr mr;
+static struct cm_channel channel;
+static struct cm_id listener;
+
+static int make(char letter)
+{
+	size_t n = strlen(made);
+
+	assert_true(n + 1 < sizeof(made));
+	made[n] = letter;
+	return letter == fails ? -ENOMEM : 0;
+}
+
+static int alloc_pd(struct device *dev, struct ibv_pd **out)
+{
+	(void)dev;
+	*out = &pd;
+	return make('p');
+}
+
+/* Guarantee D: clients may read it, and nothing else. */
+static int reg_mr(struct ibv_pd *of, const struct device_mem *mem, int access, struct ibv_mr **out)
+{
+	assert_ptr_equal(of, &pd);
+	assert_ptr_equal(mem->addr, registered->base);
+	assert_int_equal(mem->length, registered->bytes);
+	assert_int_equal(mem->fd, registered->fd);
+	assert_int_equal(mem->fd_offset, 0);
+	assert_int_equal(access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	*out = &mr;
+	return make('m');
+}
+
+static int create_cm_channel(struct device *dev, struct cm_channel **out)
+{
+	(void)dev;
+	*out = &channel;
+	return make('c');
+}
+
+static int listen_at(struct cm_channel *on, int backlog, struct cm_id **out)
+{
+	assert_ptr_equal(on, &channel);
+	assert_true(backlog > 0);
+	*out = &listener;
+	return make('l');
+}
+
+static void destroy_id(struct cm_id *id)
+{
+	make(id ? 'L' : '-');
+}
+
+static void destroy_cm_channel(struct cm_channel *of)
+{
+	make(of ? 'C' : '-');
+}
+
+static void dereg_mr(struct ibv_mr *of)
+{
+	make(of ? 'M' : '-');
+}
+
+static void dealloc_pd(struct ibv_pd *of)
+{
+	make(of ? 'P' : '-');
+}
+
+static void close_device(struct device *dev)
+{
+	(void)dev;
+	make('D');
+}
+
+/* The region is registered as a whole, and all is released in reverse, once. */
+static void a_device(void **state)
+{
+	static const struct device_ops ops = {
+		.alloc_pd = alloc_pd,
+		.reg_mr = reg_mr,
+		.create_cm_channel = create_cm_channel,
+		.listen = listen_at,
+		.destroy_id = destroy_id,
+		.destroy_cm_channel = destroy_cm_channel,
+		.dereg_mr = dereg_mr,
+		.dealloc_pd = dealloc_pd,
+		.close = close_device,
+	};
+	static struct device dev = { .name = "fake0", .address = "/run/kvd.sock", .ops = &ops };
+	static const char letters[] = { 0, 'p', 'm', 'c', 'l' };
+	static const char *const logged[] = { "listening on softnic:///run/kvd.sock",
+					      "can't register the region",
+					      "can't register the region",
+					      "can't create a channel for connection events",
+					      "can't listen at /run/kvd.sock: Cannot allocate "
+					      "memory; set another softnic.socket" };
+	static struct store store;
+	static struct config config;
+	struct nic nic;
+
+	(void)state;
+	config_init(&config);
+	dev.kind = DEVICE_SOFTNIC;
+	registered = &store.region;
+	store.region.bytes = MIB;
+	store.region.fd = 77;
+	store.region.base = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+				 0);
+	assert_true(store.region.base != MAP_FAILED);
+	for (unsigned int i = 0; i < sizeof(letters); i++) {
+		fails = letters[i];
+		memset(made, 0, sizeof(made));
+		assert_int_equal(test_log_begin(), 0);
+		nic = (struct nic){ .dev = &dev, .why = "asked", .attr.max_mr_size = MIB };
+		assert_int_equal(nic_init(&nic, &config, &store) ?: nic_listen(&nic),
+				 fails ? -ENOMEM : 0);
+		assert_logged(logged[i]);
+		if (!fails)
+			assert_logged("device softnic fake0: asked; region registered in ");
+		assert_int_equal(strcspn(made, "x"), i && i < 4 ? i : 4);
+		/* A device's destroy functions accept NULL: what it has not made. */
+		nic_release(&nic);
+		assert_null(nic.dev);
+		if (!fails)
+			assert_string_equal(made, "pmclLCMPD");
+		nic_release(&nic);
+		assert_int_equal(made[strlen(made) - 1], 'D');
+	}
+	/* One that is too small for the region, by a byte, is not asked. */
+	fails = 0;
+	memset(made, 0, sizeof(made));
+	nic = (struct nic){ .dev = &dev, .why = "asked", .attr.max_mr_size = MIB - 1 };
+	assert_int_equal(nic_init(&nic, &config, &store), -E2BIG);
+	assert_string_equal(made, "");
+	munmap(store.region.base, MIB);
+	log_release();
+}
+
+/* What is configured is taken, without a look at this host. */
+static void chosen(void **state)
+{
+	static const uint32_t configured[] = { DEVICE_VERBS, DEVICE_SOFTNIC,
+					       DEVICE_VERBS | DEVICE_SOFTNIC };
+	char name[IBV_SYSFS_NAME_MAX];
+	const char *why;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(nic_choose(configured[i], &why), configured[i]);
+		assert_string_equal(why, "the configuration asks for it");
+	}
+	assert_int_equal(nic_choose(0, &why),
+			 device_verbs_present(name) ? DEVICE_VERBS : DEVICE_SOFTNIC);
+	assert_memory_equal(why, "device = auto, and this host has ", 33);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +345,8 @@ int main(void)
 		cmocka_unit_test(soft_limit_is_raised),
 		cmocka_unit_test(capability_suffices),
 		cmocka_unit_test(a_device_too_small),
+		cmocka_unit_test(a_device),
+		cmocka_unit_test(chosen),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the addresses that a server listens at: what the configuration makes of them, how they
+ * are checked without changing anything, what is said of those that can't be used, and the folder
+ * of the Unix socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/default_socket.h"
+#include "common/util/log.h"
+#include "server/net/nic_address.h"
+#include "server/net/socket_folder.h"
+#include "tests/support/log_fixture.h"
+
+#define OTHER_UID 61234
+
+static struct config config;
+static char folder[64], path[80]; /* short enough for a socket */
+
+static int setup(void **state)
+{
+	(void)state;
+	config_init(&config);
+	snprintf(folder, sizeof(folder), "%s/run", test_log_dir);
+	assert_int_equal(mkdir(folder, 0755), 0);
+	snprintf(path, sizeof(path), "%s/kvd.sock", folder);
+	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s", path);
+	return test_log_begin();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	log_init(LOG_OFF, NULL);
+	unlink(path);
+	return rmdir(folder);
+}
+
+static void addresses(void **state)
+{
+	char expected[DEVICE_PATH_MAX];
+	struct device_addr addr;
+
+	(void)state;
+	strcpy(config.rdma.address, "10.9.0.1");
+	config.rdma.port = 7472;
+	config.softnic.socket_mode = 0640;
+	for (unsigned int i = 0; i < 2; i++) {
+		enum device_kind kind = i ? DEVICE_SOFTNIC : DEVICE_VERBS;
+
+		nic_address(&addr, kind, &config);
+		assert_int_equal(addr.kind, kind);
+		assert_string_equal(addr.host, "10.9.0.1");
+		assert_int_equal(addr.port, 7472);
+		assert_string_equal(addr.path, path);
+		assert_int_equal(addr.mode, 0640);
+	}
+	assert_false(nic_address_default(&config));
+	strcpy(config.softnic.socket, "auto");
+	assert_true(nic_address_default(&config));
+	nic_address(&addr, DEVICE_SOFTNIC, &config);
+	default_socket_serve(expected);
+	assert_string_equal(addr.path, expected);
+}
+
+/* Each error has its own remedy, with the option that it is about. */
+static void errors(void **state)
+{
+	static const struct {
+		enum device_kind kind;
+		int err;
+		const char *text;
+	} cases[] = {
+		{ DEVICE_SOFTNIC, -ENOENT, "the folder of its folder does not exist" },
+		{ DEVICE_SOFTNIC, -EPERM, "its folder is not this user's" },
+		{ DEVICE_SOFTNIC, -EACCES, "this user may not create it (Permission denied)" },
+		{ DEVICE_SOFTNIC, -EADDRINUSE, "is in use: stop the kvd that listens there" },
+		{ DEVICE_SOFTNIC, -ENOTSOCK, "a file that is no socket is there: remove it" },
+		{ DEVICE_SOFTNIC, -EMFILE, "can't listen there: Too many open files: raise" },
+		{ DEVICE_SOFTNIC, -EIO, "can't listen there: Input/output error" },
+		{ DEVICE_VERBS, -ENODEV, "no RDMA device of this host can be used" },
+		{ DEVICE_VERBS, -EADDRINUSE, "rdma.port: 7471 at rdma.address = auto is in use" },
+		{ DEVICE_VERBS, -EADDRNOTAVAIL, "auto is not an address of this host" },
+		{ DEVICE_VERBS, -EINVAL, "auto means every RDMA device" },
+		{ DEVICE_VERBS, -ENOENT, "can't use RDMA connection management: No such file" },
+		{ DEVICE_VERBS, -EACCES, "can't use RDMA connection management: Permission" },
+		{ DEVICE_VERBS, -EIO, "rdma.port = 7471: Input/output error; set another" },
+	};
+	struct device_addr addr;
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(test_log_begin(), 0);
+		nic_address(&addr, cases[i].kind, &config);
+		nic_address_error(&config, &addr, cases[i].err);
+		assert_logged(cases[i].text);
+		assert_int_equal(test_log_lines(), 1);
+		if (cases[i].kind == DEVICE_SOFTNIC)
+			assert_logged(path);
+	}
+	/* The path that auto has become is said, too. */
+	strcpy(config.softnic.socket, "auto");
+	nic_address(&addr, DEVICE_SOFTNIC, &config);
+	nic_address_error(&config, &addr, -EACCES);
+	assert_logged("softnic.socket = auto, /");
+}
+
+static int check(bool warn)
+{
+	assert_int_equal(test_log_begin(), 0);
+	return nic_address_check(&config, DEVICE_SOFTNIC, warn);
+}
+
+static int bound_socket(void)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	return fd;
+}
+
+/* What is at the path may be a server that runs, one that died, or another file. */
+static void what_is_there(void **state)
+{
+	int fd;
+
+	(void)state;
+	assert_int_equal(check(true), 0);
+	assert_int_equal(test_log_lines(), 0);
+	fd = bound_socket();
+	assert_int_equal(check(true), 0);
+	assert_int_equal(test_log_lines(), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(check(false), 0);
+	assert_int_equal(test_log_lines(), 0);
+	assert_int_equal(check(true), 0);
+	assert_logged("is in use: as long as that kvd runs, no other can start with it");
+	close(fd);
+	assert_int_equal(check(true), 0);
+	assert_int_equal(test_log_lines(), 0);
+	/* It was checked and not changed. */
+	assert_int_equal(unlink(path), 0);
+	fd = open(path, O_CREAT | O_WRONLY, 0644);
+	close(fd);
+	assert_int_equal(check(true), -ENOTSOCK);
+	assert_logged("a file that is no socket is there");
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+/* The folder may be missing, but not the one that it would be made in. */
+static void what_it_is_in(void **state)
+{
+	(void)state;
+	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s/new/kvd.sock", folder);
+	assert_int_equal(check(true), 0);
+	assert_int_equal(test_log_lines(), 0);
+	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s/no/new/kvd.sock",
+		 folder);
+	assert_int_equal(check(true), -ENOENT);
+	assert_logged("the folder of its folder does not exist");
+	close(open(path, O_CREAT | O_WRONLY, 0644));
+	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s/kvd.sock", path);
+	assert_int_equal(check(true), -ENOTDIR);
+	assert_logged("Not a directory");
+}
+
+/* A user who may not write there. */
+static void not_allowed(void **state)
+{
+	uid_t before = geteuid();
+
+	(void)state;
+	if (before) {
+		chmod(folder, 0555);
+		assert_int_equal(check(true), -EACCES);
+		chmod(folder, 0755);
+		return;
+	}
+	chmod(test_log_dir, 0755);
+	assert_int_equal(test_log_begin(), 0);
+	assert_int_equal(seteuid(OTHER_UID), 0);
+	assert_int_equal(socket_folder_check(path, false), -EACCES);
+	assert_int_equal(nic_address_check(&config, DEVICE_SOFTNIC, true), -EACCES);
+	assert_int_equal(seteuid(before), 0);
+	assert_logged("this user may not create it");
+}
+
+static unsigned int mode_of(const char *of)
+{
+	struct stat st;
+
+	assert_int_equal(stat(of, &st), 0);
+	return st.st_mode & 0777;
+}
+
+/* The server's own folder is its user's alone; another is for all who may connect. */
+static void makes_the_folder(void **state)
+{
+	mode_t mask = umask(022);
+	struct socket_folder made;
+	char made_path[80], socket[DEVICE_PATH_MAX];
+
+	(void)state;
+	snprintf(made_path, sizeof(made_path), "%s/new", folder);
+	snprintf(socket, sizeof(socket), "%s/kvd.sock", made_path);
+	for (unsigned int is_default = 0; is_default < 2; is_default++) {
+		assert_int_equal(socket_folder_make(&made, socket, is_default), 0);
+		assert_int_equal(mode_of(made_path), is_default ? 0700 : 0755);
+		assert_true(made.made);
+		/* Which is removed by who made it, and by nobody else. */
+		assert_int_equal(
+			socket_folder_make(&(struct socket_folder){ 0 }, socket, is_default), 0);
+		socket_folder_release(&made);
+		assert_int_equal(access(made_path, F_OK), -1);
+		socket_folder_release(&made);
+	}
+	assert_int_equal(mkdir(made_path, 0755), 0);
+	assert_int_equal(socket_folder_make(&made, socket, false), 0);
+	assert_false(made.made);
+	socket_folder_release(&made);
+	assert_int_equal(access(made_path, F_OK), 0);
+	/* Where others could take the server's place it does not serve. */
+	assert_int_equal(chmod(made_path, 0777), 0);
+	assert_int_equal(socket_folder_make(&made, socket, false), 0);
+	assert_int_equal(socket_folder_make(&made, socket, true), -EPERM);
+	assert_int_equal(socket_folder_check(socket, false), 0);
+	assert_int_equal(socket_folder_check(socket, true), -EPERM);
+	rmdir(made_path);
+	snprintf(socket, sizeof(socket), "%s/no/new/kvd.sock", folder);
+	assert_int_equal(socket_folder_make(&made, socket, false), -ENOENT);
+	assert_false(made.made);
+	umask(mask);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(addresses),     CASE(errors),	CASE(what_is_there),
+		CASE(what_it_is_in), CASE(not_allowed), CASE(makes_the_folder),
+	};
+
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
+}

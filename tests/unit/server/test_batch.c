@@ -15,8 +15,21 @@
 
 #include <cmocka.h>
 
+#include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/answers.h"
+
+static bool late; /* the time of each piece is up */
+
+static uint64_t test_clock_ns(void)
+{
+	return late ? UINT64_MAX : clock_ns();
+}
+
+#define clock_ns test_clock_ns
+#include "server/net/batch.c"
+#undef clock_ns
+
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 
@@ -66,7 +79,7 @@ static int group_teardown(void **state)
 	return 0;
 }
 
-static void batch_begin(uint32_t buffer)
+static void message_begin(uint32_t buffer)
 {
 	const struct wire_request head = { .op = WIRE_BATCH, .id = 100 + buffer };
 
@@ -144,8 +157,8 @@ static void all_kinds_in_order(void **state)
 	uint64_t version;
 
 	(void)state;
-	batch_begin(0);
-	PUT("a", "first");
+	message_begin(0);
+	add((struct request){ .op = WIRE_PUT, .item_flags = 77 }, "a", "first", 5);
 	ADD("a", .op = WIRE_GET);
 	ADD("n", .op = WIRE_ARITH, .flags = WIRE_F_CREATE, .initial = 5);
 	ADD("n", .op = WIRE_ARITH, .delta = 2);
@@ -164,6 +177,7 @@ static void all_kinds_in_order(void **state)
 	assert_true(version && result.slot);
 	assert_result(conn, WIRE_GET, WIRE_OK);
 	assert_true(result.version == version);
+	assert_int_equal(result.item_flags, 77);
 	assert_int_equal(result.value_len, 5);
 	assert_memory_equal(result.value, "first", 5);
 	assert_result(conn, WIRE_ARITH, WIRE_OK);
@@ -203,7 +217,7 @@ static void values_that_do_not_fit(void **state)
 	test_store_put(&test_store, "just", 4, large, room, NULL);
 	test_store_put(&test_store, "byte", 4, large, 1, NULL);
 	test_store_put(&test_store, "none", 4, large, 0, NULL);
-	batch_begin(0);
+	message_begin(0);
 	ADD("just", .op = WIRE_GET);
 	ADD("byte", .op = WIRE_GET);
 	ADD("none", .op = WIRE_GET);
@@ -220,7 +234,7 @@ static void values_that_do_not_fit(void **state)
 	assert_int_equal(result.result, 3);
 	assert_no_more(conn);
 	/* Alone the value would have fit. */
-	batch_begin(1);
+	message_begin(1);
 	ADD("byte", .op = WIRE_GET);
 	assert_true(batch_send(conn));
 	assert_answered(conn, 2, 1, 1);
@@ -238,7 +252,7 @@ static void as_many_as_there_may_be(void **state)
 {
 	(void)state;
 	conn->conn.response_bytes = WIRE_RESPONSE_MIN;
-	batch_begin(0);
+	message_begin(0);
 	add_full();
 	assert_true(batch_send(conn));
 	assert_answered(conn, 1, 0, WIRE_BATCH_MAX);
@@ -256,7 +270,7 @@ static void a_turn_is_bounded(void **state)
 
 	(void)state;
 	for (uint32_t buffer = 0; buffer < 6; buffer++, sent++) {
-		batch_begin(buffer);
+		message_begin(buffer);
 		add_full();
 		at_once += batch_send(buffer < 3 ? conn : other);
 		assert_true(test_worker.turn.batched <= BATCHED_TURN_MAX);
@@ -276,7 +290,7 @@ static void a_turn_is_bounded(void **state)
 		assert_result(other, WIRE_ARITH, WIRE_OK);
 	assert_int_equal(result.result, 6 * WIRE_BATCH_MAX - 1);
 	/* The next turn has as much again. */
-	batch_begin(0);
+	message_begin(0);
 	add_full();
 	assert_true(batch_send(conn));
 }
@@ -285,7 +299,7 @@ static void a_turn_is_bounded(void **state)
 static void batch_with_large(uint32_t buffer)
 {
 	assert_int_equal(test_store_put(&test_store, "large", 5, large, LARGE, NULL), WIRE_OK);
-	batch_begin(buffer);
+	message_begin(buffer);
 	PUT("before", "1");
 	add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND }, "large", large + LARGE,
 	    MORE_BYTES);
@@ -314,10 +328,10 @@ static void large_items_in_between(void **state)
 
 	(void)state;
 	batch_with_large(0);
-	batch_begin(1);
+	message_begin(1);
 	add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND }, "behind", "3", 1);
 	assert_false(batch_send(conn));
-	batch_begin(2);
+	message_begin(2);
 	PUT("others", "4");
 	assert_true(batch_send(other));
 	while (!conn->responses) {
@@ -355,7 +369,7 @@ static void connection_ends(void **state)
 		test_conn_setup(conn);
 		test_recvs[0] = test_recvs[1] = 0;
 		batch_with_large(0);
-		batch_begin(1);
+		message_begin(1);
 		PUT("b", "later");
 		assert_false(batch_send(conn));
 		for (unsigned int n = 0; n < ends && !conn->responses; n++)
@@ -400,7 +414,7 @@ static void connection_ends_in_a_room(void **state)
 		test_worker_create(SMALL_REGION_BYTES, LARGE);
 		fill(200);
 		test_store.table.eviction = EVICTION_LRU;
-		batch_begin(0);
+		message_begin(0);
 		ADD(NULL, .op = WIRE_PING);
 		add((struct request){ .op = WIRE_PUT }, "k", large, 3000);
 		assert_false(batch_send(conn));
@@ -421,7 +435,7 @@ static void no_room(void **state)
 	(void)state;
 	fill(2000);
 	conn_limit_init(&conn->conn.limit, 1, 0);
-	batch_begin(0);
+	message_begin(0);
 	ADD(NULL, .op = WIRE_PING);
 	add((struct request){ .op = WIRE_PUT }, "full", large, 2000);
 	ADD("n", .op = WIRE_DELETE);
@@ -452,7 +466,7 @@ static void limits(void **state)
 	conn_limit_init(&conn->conn.limit, 1, 1000000);
 	test_store_put(&test_store, "large", 5, large, LARGE, NULL);
 	for (uint32_t buffer = 0; buffer < 2; buffer++) {
-		batch_begin(buffer);
+		message_begin(buffer);
 		for (unsigned int i = 0; i < 20; i++)
 			if (i == 3)
 				add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND },
@@ -476,12 +490,109 @@ static void limits(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.requests_limited), refused);
 	assert_int_equal(stat_read(&test_worker.stats.puts), admitted);
 	missing = conn->conn.limit.bytes.missing;
-	batch_begin(2);
+	message_begin(2);
 	add_full();
 	assert_true(batch_send(conn));
 	assert_answered(conn, 3, 2, WIRE_BATCH_MAX);
 	assert_result(conn, WIRE_ARITH, WIRE_BUSY);
 	assert_true(conn->conn.limit.bytes.missing <= missing);
+}
+
+static void batch_number(uint32_t change)
+{
+	((struct wire_request *)test_recv(message))->change = change;
+}
+
+static void add_access_record(void)
+{
+	uint64_t hash = table_hash(&test_store.table, "a", 1);
+
+	((struct wire_request *)test_recv(message))->access_count = 1;
+	memcpy(test_recv(message) + message_len, &hash, sizeof(hash));
+	message_len += sizeof(hash);
+}
+
+static uint64_t bytes_taken(void)
+{
+	return conn->conn.limit.bytes.missing / TOKEN_UNITS;
+}
+
+/* A5: the message takes each of its bytes once, and its response does. */
+static void bytes_of_the_limit(void **state)
+{
+	static struct answers answers;
+	uint64_t before;
+
+	(void)state;
+	conn_limit_init(&conn->conn.limit, 0, 1);
+	message_begin(0);
+	PUT("a", "0123456789");
+	ADD("a", .op = WIRE_GET);
+	ADD(NULL, .op = WIRE_PING);
+	add_access_record();
+	assert_true(batch_send(conn));
+	assert_answered(conn, 1, 0, 3);
+	assert_int_equal(bytes_taken(),
+			 message_len + sizeof(struct wire_response) + conn->value_len);
+	/* What was sent before takes nothing, whether its answer is known or not. */
+	answers_init(&answers, 201);
+	conn->conn.answers = &answers;
+	conn->conn.change_admitted = answers.last;
+	message_begin(1);
+	ADD("n", .op = WIRE_ARITH, .flags = WIRE_F_CREATE, .initial = 5);
+	batch_number(201);
+	assert_true(batch_send(conn));
+	before = bytes_taken();
+	for (uint32_t i = 0; i < 2; i++) {
+		message_begin(2 + i);
+		ADD("n", .op = WIRE_ARITH, .delta = 2);
+		batch_number(i ? 1 : 201);
+		assert_true(batch_send(conn));
+		assert_answered(conn, 3 + i, 2 + i, 1);
+		assert_result(conn, WIRE_ARITH, i ? WIRE_UNKNOWN : WIRE_OK);
+		assert_int_equal(bytes_taken(), i ? before + sizeof(struct wire_result) : before);
+		assert_int_equal(stat_read(&test_worker.stats.answers_unknown), i);
+	}
+}
+
+/* Records in a message of which not one request was admitted count for nothing. */
+static void access_records_and_limits(void **state)
+{
+	(void)state;
+	test_store.table.eviction = EVICTION_LRU;
+	test_store_put(&test_store, "a", 1, "x", 1, NULL);
+	conn_limit_init(&conn->conn.limit, 1, 0);
+	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.store_thread.now_ns))
+		;
+	for (uint32_t i = 0; i < 2; i++) {
+		message_begin(i);
+		ADD(NULL, .op = WIRE_PING);
+		ADD(NULL, .op = WIRE_PING);
+		add_access_record();
+		assert_true(batch_send(conn));
+		assert_answered(conn, i + 1, i, 2);
+		assert_result(conn, WIRE_PING, i ? WIRE_OK : WIRE_BUSY);
+		assert_result(conn, WIRE_PING, WIRE_BUSY);
+		assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), i);
+		/* And with one that is admitted they count. */
+		conn->conn.limit.requests.missing -= TOKEN_UNITS;
+	}
+	test_store.table.eviction = EVICTION_NONE;
+}
+
+/* A deferred batch leaves its turn to others when the time is up, behind any of its requests. */
+static void one_piece_for_each(void **state)
+{
+	(void)state;
+	test_worker.turn.batched = BATCHED_TURN_MAX;
+	message_begin(0);
+	for (unsigned int i = 0; i < 5; i++)
+		ADD(NULL, .op = WIRE_PING);
+	assert_false(batch_send(conn));
+	late = true;
+	assert_int_equal(test_turns(), 5);
+	late = false;
+	assert_answered(conn, 1, 0, 5);
 }
 
 /* Access records are taken, behind the requests. */
@@ -494,7 +605,7 @@ static void access_records(void **state)
 	test_store.table.eviction = EVICTION_LRU;
 	test_store_put(&test_store, "a", 1, "x", 1, NULL);
 	hash = table_hash(&test_store.table, "a", 1);
-	batch_begin(0);
+	message_begin(0);
 	ADD(NULL, .op = WIRE_PING);
 	head->access_count = 1;
 	memcpy(test_recv(0) + message_len, &hash, sizeof(hash));
@@ -503,11 +614,6 @@ static void access_records(void **state)
 	assert_answered(conn, 1, 0, 1);
 	assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), 1);
 	test_store.table.eviction = EVICTION_NONE;
-}
-
-static void batch_number(uint32_t change)
-{
-	((struct wire_request *)test_recv(message))->change = change;
 }
 
 static void assert_number(const char *key, const char *number)
@@ -523,7 +629,7 @@ static void numbers(void **state)
 	(void)state;
 	answers_init(&answers, 1);
 	conn->conn.answers = other->conn.answers = &answers;
-	batch_begin(0);
+	message_begin(0);
 	ADD("n", .op = WIRE_ARITH, .flags = WIRE_F_CREATE, .initial = 5);
 	ADD("n", .op = WIRE_GET);
 	ADD("n", .op = WIRE_ARITH, .delta = 2);
@@ -535,7 +641,7 @@ static void numbers(void **state)
 	/* Again, with the next one behind them, and deferred. */
 	other->conn.change_admitted = answers.last;
 	test_worker.turn.batched = BATCHED_TURN_MAX;
-	batch_begin(1);
+	message_begin(1);
 	ADD("n", .op = WIRE_ARITH, .delta = 2);
 	ADD("n", .op = WIRE_GET);
 	ADD(NULL, .op = WIRE_PING);
@@ -560,7 +666,7 @@ static void numbers(void **state)
 	conn_limit_init(&other->conn.limit, 1, 0);
 	while (conn_limit_admit(&other->conn.limit, 1, test_worker.store_thread.now_ns))
 		;
-	batch_begin(2);
+	message_begin(2);
 	ADD("n", .op = WIRE_ARITH, .delta = 2);
 	batch_number(5);
 	assert_true(batch_send(other));
@@ -568,7 +674,7 @@ static void numbers(void **state)
 	assert_result(other, WIRE_ARITH, WIRE_BUSY);
 	assert_int_equal(answers.last, 5);
 	/* A gap ends the connection, and nothing of the message is executed. */
-	batch_begin(3);
+	message_begin(3);
 	ADD("n", .op = WIRE_ARITH, .delta = 2);
 	batch_number(7);
 	assert_true(batch_send(other));
@@ -585,7 +691,7 @@ static void before_hello(void **state)
 {
 	(void)state;
 	atomic_store(&conn->conn.hello_done, false);
-	batch_begin(0);
+	message_begin(0);
 	PUT("a", "1");
 	assert_true(batch_send(conn));
 	assert_true(conn->conn.stopped);
@@ -609,6 +715,9 @@ int main(void)
 		CASE(connection_ends_in_a_room),
 		CASE(no_room),
 		CASE(limits),
+		CASE(bytes_of_the_limit),
+		CASE(access_records_and_limits),
+		CASE(one_piece_for_each),
 		CASE(access_records),
 		CASE(before_hello),
 		CASE(numbers),

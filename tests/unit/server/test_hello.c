@@ -125,6 +125,11 @@ static void window_of_the_welcome(void **state)
 			assert_int_equal(c->responses, 0);
 			assert_true(atomic_load(&c->conn.hello_taken));
 			assert_false(atomic_load(&c->conn.hello_done));
+			/* It may be woken for another reason, and goes on waiting. */
+			deferred_wake(&c->conn);
+			test_turns();
+			assert_int_equal(c->responses, 0);
+			assert_false(c->conn.stopped);
 			answer(true, NULL, false);
 			assert_int_equal(c->responses, 1);
 			assert_int_equal(c->response.op, WIRE_HELLO);
@@ -247,7 +252,7 @@ static void another_abi(void **state)
 static void wrong_values(void **state)
 {
 	(void)state;
-	for (unsigned int i = 0; i < 9; i++) {
+	for (unsigned int i = 0; i < 10; i++) {
 		struct wire_hello hello = hello_make();
 		bool good = i == 0 || i == 3 || i == 5;
 
@@ -262,8 +267,10 @@ static void wrong_values(void **state)
 			hello.response_bytes = WIRE_RESPONSE_MAX + (i == 6);
 		if (i == 7)
 			hello.change_next = 1; /* without an identity */
-		if (i == 8)
-			hello.identity[15] = 1; /* without a number */
+		if (i > 7)
+			hello.identity[15] = 1; /* without a number, or one that is no change's */
+		if (i == 9)
+			hello.change_next = 1ull << 32;
 		receive(0, &hello);
 		assert_int_equal(c->conn.stopped, !good);
 		if (good)

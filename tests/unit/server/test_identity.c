@@ -85,6 +85,65 @@ static void answers_stay(void **state)
 	assert_int_equal(identities.count, 2);
 }
 
+/* Two that differ in a byte are two clients. */
+static void each_byte_counts(void **state)
+{
+	(void)state;
+	for (unsigned int byte = 0; byte < WIRE_IDENTITY_BYTES; byte++) {
+		struct conn *conn = &conns[byte];
+
+		conn->peer = (struct cm_peer){ .address = "pid:1", .uid_known = true };
+		memset(conn->query.hello.identity, 7, WIRE_IDENTITY_BYTES);
+		conn->query.hello.identity[byte] = 8;
+		conn->query.hello.change_next = 10;
+		assert_true(identity_claim(&identities, conn, &closes));
+		assert_false(conn->query.hello.known);
+	}
+	assert_int_equal(identities.count, WIRE_IDENTITY_BYTES);
+}
+
+/* A whole number of buckets, and an identity each. */
+static void bytes_of_all(void **state)
+{
+	(void)state;
+	assert_true(identities_bytes(1024) ==
+		    1024 * (sizeof(struct identity_bucket) + sizeof(struct identity)));
+	assert_true(identities_bytes(1025) ==
+		    2048 * sizeof(struct identity_bucket) + 1025 * sizeof(struct identity));
+}
+
+/* Those of clients that came back can't make room. */
+static void who_came_back_makes_no_room(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_welcome(i, 1, i, false);
+		assert_null(leave(i, 0));
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		assert_welcome(i, 1, i, true);
+	for (unsigned int i = 4; i < MAX; i++)
+		assert_welcome(i, 2, i, false);
+	assert_null(leave(MAX - 1, 0));
+	assert_welcome(MAX, 3, 100, false);
+	assert_int_equal(identities.evicted, 1);
+	for (unsigned int i = 0; i < MAX - 1; i++)
+		assert_non_null(conns[i].identity);
+}
+
+/* All whose time is over go in one tick. */
+static void many_expire(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < MAX; i++)
+		assert_welcome(i, i, i, false);
+	for (unsigned int i = 0; i < MAX; i++)
+		assert_null(leave(i, i < MAX / 2 ? 5 : 6));
+	identities_expire(&identities, 5 + KEEP_NS);
+	assert_int_equal(identities.kept_count, MAX / 2);
+	assert_int_equal(identities.count, MAX / 2);
+}
+
 static void the_next_connection_waits_for_the_end(void **state)
 {
 	struct answers *answers;
@@ -240,6 +299,10 @@ int main(void)
 		CASE(evicted_in_order),
 		CASE(a_storm_is_its_peers_loss),
 		CASE(none_is_kept),
+		CASE(each_byte_counts),
+		CASE(bytes_of_all),
+		CASE(who_came_back_makes_no_room),
+		CASE(many_expire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

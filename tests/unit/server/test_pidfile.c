@@ -17,6 +17,36 @@
 
 #include <cmocka.h>
 
+#include <sys/file.h>
+
+/* What happens when the file is locked; and how much of the number is written. */
+static void (*on_lock)(void);
+static ssize_t written_max;
+
+static int test_flock(int fd, int operation)
+{
+	void (*now)(void) = on_lock;
+
+	on_lock = NULL;
+	if (now)
+		now();
+	return flock(fd, operation);
+}
+
+static ssize_t test_pwrite(int fd, const void *text, size_t length, off_t at)
+{
+	if (written_max >= (ssize_t)length)
+		return pwrite(fd, text, length, at);
+	errno = ENOSPC;
+	return -1;
+}
+
+#define flock test_flock
+#define pwrite test_pwrite
+#include "server/pidfile.c"
+#undef flock
+#undef pwrite
+
 #include "tests/support/log_fixture.h"
 
 #define LONG_PID "1234567890\n"
@@ -35,6 +65,8 @@ static int group_setup(void **state)
 static int setup(void **state)
 {
 	(void)state;
+	on_lock = NULL;
+	written_max = 100;
 	return test_log_begin();
 }
 
@@ -144,13 +176,88 @@ static void not_ours_any_more(void **state)
 	assert_file(path, LONG_PID);
 }
 
+static unsigned int open_files(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void remove_it(void)
+{
+	assert_int_equal(unlink(path), 0);
+}
+
+/* A server that stops removes its file just when the next one has opened that. */
+static void removed_meanwhile(void **state)
+{
+	unsigned int files = open_files();
+
+	(void)state;
+	on_lock = remove_it;
+	assert_int_equal(pidfile_create(path), 0);
+	assert_file_is_ours();
+	assert_int_equal(open_files(), files + 1);
+}
+
+/* The disk is full: no file without a number stays, and no descriptor. */
+static void not_written(void **state)
+{
+	unsigned int files = open_files();
+
+	(void)state;
+	written_max = 0;
+	assert_int_equal(pidfile_create(path), -ENOSPC);
+	assert_logged("can't write it: No space left on device");
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(open_files(), files);
+}
+
+/* Whoever has it may not have written a number yet. */
+static void without_a_number(void **state)
+{
+	unsigned int files;
+	int fd;
+
+	(void)state;
+	write_file(path, "");
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	files = open_files();
+	assert_int_equal(pidfile_create(path), -EBUSY);
+	assert_logged("process (unknown) runs and has it");
+	assert_int_equal(open_files(), files);
+	close(fd);
+	write_file(path, "a text");
+	files = open_files();
+	assert_int_equal(pidfile_create(path), -EEXIST);
+	assert_int_equal(open_files(), files);
+}
+
+/* It is removed once, whatever has its descriptor's number by then. */
+static void removed_once(void **state)
+{
+	int fd;
+
+	(void)state;
+	assert_int_equal(pidfile_create(path), 0);
+	pidfile_remove();
+	fd = open(other, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	pidfile_remove();
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	close(fd);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(comes_and_goes), CASE(of_a_dead_server),  CASE(of_a_server_that_runs),
-		CASE(no_pid_file),    CASE(not_ours_any_more),
+		CASE(no_pid_file),    CASE(not_ours_any_more), CASE(removed_meanwhile),
+		CASE(not_written),    CASE(without_a_number),  CASE(removed_once),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, test_log_group_teardown);

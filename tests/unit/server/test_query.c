@@ -16,6 +16,9 @@
 
 #include "server/net/query.h"
 #include "server/net/snapshot.h"
+#include "common/util/stat.h"
+#include "server/net/deferred.h"
+#include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 
 #define REGION_BYTES (8u << 20)
@@ -115,6 +118,9 @@ static void first_page(void)
 
 	ask(WIRE_STATS, 0, 0);
 	assert_asked(WIRE_STATS, 0);
+	/* It may be woken for another reason, and goes on waiting. */
+	deferred_wake(&c->conn);
+	test_turns();
 	assert_int_equal(c->responses, responses);
 	c->conn.query.stats = snapshot_make(&env);
 	answered();
@@ -214,15 +220,61 @@ static void one_text(void **state)
 	assert_int_equal(c->value_len, 0);
 }
 
+/* What is held when the statistics are asked for is in them. */
+static void shows_what_is_held(void **state)
+{
+	(void)state;
+	test_worker.pulls_count = 3;
+	ask(WIRE_STATS, 0, 0);
+	assert_asked(WIRE_STATS, 0);
+	assert_int_equal(stat_read(&test_worker.held.pulls), 3);
+	test_worker.pulls_count = 0;
+	answered();
+}
+
+/* A message with an access record, and a client that has a copy of a large value. */
+static void as_other_requests(void **state)
+{
+	static const enum wire_op ops[] = { WIRE_STATS, WIRE_CLIENTS, WIRE_KILL };
+	struct wire_request request = { .op = WIRE_GET, .key_len = 1 };
+	static uint8_t value[2 * TEST_BUFFER_BYTES];
+	uint64_t hash = table_hash(&test_store.table, "k", 1), accesses;
+
+	(void)state;
+	test_store.table.eviction = EVICTION_LRU;
+	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
+	for (unsigned int i = 0; i < 3; i++) {
+		request = (struct wire_request){ .op = WIRE_GET, .key_len = 1 };
+		memcpy(test_recv(0), &request, sizeof(request));
+		memcpy(test_recv(0) + sizeof(request), "k", 1);
+		assert_true(test_receive(c, 0, sizeof(request) + 1));
+		assert_non_null(c->conn.copy);
+		test_conn_complete(c);
+		accesses = stat_read(&test_worker.store_thread.stats.accesses);
+		request = (struct wire_request){ .op = (uint8_t)ops[i], .access_count = 1 };
+		memcpy(test_recv(0), &request, sizeof(request));
+		memcpy(test_recv(0) + sizeof(request), &hash, sizeof(hash));
+		assert_false(test_receive(c, 0, sizeof(request) + sizeof(hash)));
+		test_turns();
+		assert_asked(ops[i], 0);
+		c->conn.query.status = WIRE_OK;
+		c->conn.query.len = 0;
+		answered();
+		assert_int_equal(c->response.op, ops[i]);
+		assert_null(c->conn.copy);
+		assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), accesses + 1);
+		test_conn_complete(c);
+	}
+	test_store.table.eviction = EVICTION_NONE;
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(stats_in_pages),
-		CASE(stats_begun_anew),
-		CASE(no_stats),
-		CASE(one_text),
+		CASE(stats_in_pages), CASE(stats_begun_anew),	CASE(no_stats),
+		CASE(one_text),	      CASE(shows_what_is_held), CASE(as_other_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  */
 #include "server/net/query_answer.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,7 +180,10 @@ static void pages(void **state)
 	assert_true(pages > 2);
 	for (unsigned int i = 0; i < CONNS; i++)
 		assert_int_equal(seen[i], i != 7);
-	/* Behind all of them there is nothing. */
+	/* Behind all of them there is nothing, however far. */
+	ask(WIRE_CLIENTS, 1ull << 32);
+	assert_int_equal(conns[0].query.len, 0);
+	assert_int_equal(conns[0].query.cursor, 0);
 	ask(WIRE_CLIENTS, UINT64_MAX);
 	assert_int_equal(conns[0].query.len, 0);
 	assert_int_equal(conns[0].query.cursor, 0);
@@ -200,6 +204,56 @@ static void kills(void **state)
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 }
 
+/* A page looks at so many slots, however few of them are in use. */
+static void pages_of_a_large_registry(void **state)
+{
+	unsigned int listed = 0, asked = 0;
+	uint64_t cursor = 0;
+
+	(void)state;
+	conn_registry_release(&net.registry);
+	assert_int_equal(conn_registry_init(&net.registry, 4 * QUERY_SLOTS_MAX), 0);
+	conns[0].number = conn_registry_add(&net.registry, &conns[0]);
+	do {
+		ask(WIRE_CLIENTS, cursor);
+		listed += conns[0].query.len > 0;
+		cursor = conns[0].query.cursor;
+		assert_true(!cursor || cursor == ++asked * QUERY_SLOTS_MAX);
+	} while (cursor);
+	assert_int_equal(asked, 3);
+	assert_int_equal(listed, 1);
+}
+
+static int modify_error;
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	assert_ptr_equal(qp, conns[0].qp);
+	assert_int_equal(mask, IBV_QP_ACCESS_FLAGS);
+	/* Guarantee D. */
+	assert_int_equal(attr->qp_access_flags, IBV_ACCESS_REMOTE_READ);
+	return modify_error;
+}
+
+/* HELLO: remote read and nothing else; a device that refuses it has not granted it. */
+static void grants(void **state)
+{
+	static const struct device_ops ops = { .modify_qp = modify_qp };
+	struct ibv_qp qp;
+	struct cm_id id = { .dev = &dev };
+
+	(void)state;
+	dev.ops = &ops;
+	conns[0].id = &id;
+	conns[0].qp = &qp;
+	modify_error = 0;
+	assert_null(ask(WIRE_HELLO, 0));
+	assert_true(conns[0].query.granted);
+	modify_error = -EINVAL;
+	assert_null(ask(WIRE_HELLO, 0));
+	assert_false(conns[0].query.granted);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -209,6 +263,8 @@ int main(void)
 		CASE(a_line),
 		CASE(pages),
 		CASE(kills),
+		CASE(pages_of_a_large_registry),
+		CASE(grants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

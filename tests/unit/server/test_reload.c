@@ -14,17 +14,28 @@
 #include <cmocka.h>
 
 #include "common/util/log.h"
+#include "server/config/config.h"
+#include "server/log_writer.h"
+
+static unsigned int reopened, to_log;
+
+#define log_writer_reopen() ((void)reopened++)
+#define config_errors_to_log() ((void)to_log++, config_errors_to_log())
+#include "server/reload.c"
+#undef log_writer_reopen
+#undef config_errors_to_log
+
 #include "tests/support/log_fixture.h"
 
 #define SECOND_NS 1000000000ull
 
-static struct config config;
+static struct config test_config;
 
 static int setup(void **state)
 {
 	(void)state;
-	config_init(&config);
-	config.log.level = LOG_NOTICE;
+	config_init(&test_config);
+	test_config.log.level = LOG_NOTICE;
 	return 0;
 }
 
@@ -40,8 +51,12 @@ static void reload_with(const char *first, const char *second)
 	};
 
 	assert_int_equal(test_log_begin(), 0);
-	log_set_level((enum log_level)config.log.level);
-	reload(&config, &source);
+	log_set_level((enum log_level)test_config.log.level);
+	reopened = to_log = 0;
+	reload(&test_config, &source);
+	/* The log's file, which may have been moved; stderr, which may be gone. */
+	assert_int_equal(reopened, 1);
+	assert_int_equal(to_log, 1);
 }
 
 static void assert_counts(unsigned int taken, unsigned int refused)
@@ -54,13 +69,13 @@ static void assert_counts(unsigned int taken, unsigned int refused)
 
 static void nothing_changed(void **state)
 {
-	const struct config before = config;
+	const struct config before = test_config;
 
 	(void)state;
 	reload_with(NULL, NULL);
 	assert_counts(0, 0);
 	assert_int_equal(test_log_lines(), 1);
-	assert_memory_equal(&config, &before, sizeof(config));
+	assert_memory_equal(&test_config, &before, sizeof(test_config));
 }
 
 /* To another level and back: each time from the one that holds. */
@@ -71,7 +86,7 @@ static void level(void **state)
 		reload_with("log.level=debug", NULL);
 		assert_counts(1, 0);
 		assert_logged("SIGHUP: log.level is now debug, it was notice\n");
-		assert_int_equal(config.log.level, LOG_DEBUG);
+		assert_int_equal(test_config.log.level, LOG_DEBUG);
 		assert_true(log_enabled(LOG_DEBUG));
 		reload_with("log.level=debug", NULL);
 		assert_counts(0, 0);
@@ -79,30 +94,30 @@ static void level(void **state)
 		reload_with(NULL, NULL);
 		assert_counts(1, 0);
 		assert_logged("SIGHUP: log.level is now notice, it was debug\n");
-		assert_int_equal(config.log.level, LOG_NOTICE);
+		assert_int_equal(test_config.log.level, LOG_NOTICE);
 		assert_false(log_enabled(LOG_INFO));
 	}
 }
 
 static void drain_timeout(void **state)
 {
-	const uint64_t before = config.server.drain_timeout;
+	const uint64_t before = test_config.server.drain_timeout;
 
 	(void)state;
 	reload_with("server.drain_timeout=77s", NULL);
 	assert_counts(1, 0);
-	assert_true(config.server.drain_timeout == 77 * SECOND_NS);
+	assert_true(test_config.server.drain_timeout == 77 * SECOND_NS);
 	reload_with("server.drain_timeout=77s", NULL);
 	assert_counts(0, 0);
 	reload_with(NULL, NULL);
 	assert_counts(1, 0);
-	assert_true(config.server.drain_timeout == before);
+	assert_true(test_config.server.drain_timeout == before);
 }
 
 /* It stays as it was, however often it is asked for; what else changed is taken over. */
 static void needs_a_restart(void **state)
 {
-	const unsigned int before = (unsigned int)config.server.max_connections;
+	const unsigned int before = (unsigned int)test_config.server.max_connections;
 
 	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
@@ -110,19 +125,19 @@ static void needs_a_restart(void **state)
 		assert_counts(!i, 1);
 		assert_logged("server.max_connections was changed from");
 		assert_logged("to '33': that needs a restart; it stays as it was\n");
-		assert_int_equal(config.server.max_connections, before);
-		assert_int_equal(config.log.level, LOG_INFO);
+		assert_int_equal(test_config.server.max_connections, before);
+		assert_int_equal(test_config.log.level, LOG_INFO);
 	}
 }
 
 static void errors(void **state)
 {
-	const struct config before = config;
+	const struct config before = test_config;
 
 	(void)state;
 	reload_with("log.level=debug", "server.max_connections=many");
 	assert_logged("SIGHUP: the configuration has errors: nothing of it was taken over\n");
-	assert_memory_equal(&config, &before, sizeof(config));
+	assert_memory_equal(&test_config, &before, sizeof(test_config));
 	assert_false(log_enabled(LOG_INFO));
 }
 

@@ -212,17 +212,20 @@ static void turns(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 20; i++) {
 		turn = (struct turn){ .began_ns = 1, .completions = i, .batched = 100 - i };
-		turn_end(&turn, &workers[i % 2].turns, 1 + (i < 15 ? 500 : 100000 * i));
+		turn_end(&turn, &workers[(i + 1) % 2].turns, 1 + (i < 15 ? 500 : 100000 * i));
 	}
+	/* At the border of two classes it is of the shorter one. */
+	turn = (struct turn){ .began_ns = 1 };
+	turn_end(&turn, &workers[0].turns, 1 + 1000);
 	print();
-	assert_number("worker.turns", 20);
+	assert_number("worker.turns", 21);
 	assert_number("worker.turn_us_max", 1900);
 	assert_number("worker.turn_completions_max", 19);
 	assert_number("worker.turn_batched_max", 100);
 	assert_in_range(number_of("worker.turn_ns_p50"), 490, 510);
 	assert_in_range(number_of("worker.turn_ns_p99"), 1870000, 1900000);
 	assert_in_range(number_of("worker.turn_ns_p99_9"), 1870000, 1900000);
-	assert_number("worker.turns_1us", 15);
+	assert_number("worker.turns_1us", 16);
 	assert_number("worker.turns_4us", 0);
 	assert_number("worker.turns_1ms", 0);
 	assert_number("worker.turns_4ms", 5);

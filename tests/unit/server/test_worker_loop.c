@@ -560,6 +560,7 @@ static void more_may_have_arrived(void **state)
 	for (unsigned int i = 0; i < BATCH_MAX; i++)
 		add_completion(&test_conns[0], wr_id_make(WR_RESPONSE, 1, 77, BUFFER_NONE));
 	poller_poll(test_poller);
+	conn->window_next = conn->window_told = TEST_WINDOW;
 	windows_expire(&test_worker, late_ns);
 	assert_true(conn->window_active);
 	for (unsigned int i = 0; i < BATCH_MAX - 1; i++)
@@ -569,6 +570,8 @@ static void more_may_have_arrived(void **state)
 	windows_expire(&test_worker, late_ns);
 	assert_false(conn->window_active);
 	assert_int_equal(conn->window, WIRE_WINDOW_LAPSED);
+	assert_int_equal(conn->window_next, WIRE_WINDOW_LAPSED);
+	assert_int_equal(conn->window_told, WIRE_WINDOW_LAPSED);
 	assert_false(windows_due(&test_worker));
 	test_poller->windows.left = test_poller->windows.left_max;
 	conn->window = TEST_WINDOW;
@@ -686,6 +689,121 @@ static void becomes_active(void **state)
 	window_release(conn);
 	conn->window = TEST_WINDOW;
 	test_poller->windows.left = test_poller->windows.left_max;
+}
+
+/* Whatever a connection held, nothing of it stays when its queue pair is destroyed. */
+static void releases_all(void **state)
+{
+	struct test_conn *a = &test_conns[0];
+	struct conn *conn = &a->conn;
+
+	(void)state;
+	conn->window_active = false;
+	conn->window_moves = true;
+	test_poller->limits.window = TEST_WINDOW;
+	copy_make();
+	assert_true(conn->window_active);
+	conn->window = TEST_WINDOW;
+	assert_int_equal(test_store_put(&test_store, "s", 1, value, 1000, NULL), WIRE_OK);
+	ADD(a, 2, NULL, .op = WIRE_SCAN);
+	poller_poll(test_poller);
+	/* In place of responses that the device has not sent. */
+	response_reserve(conn);
+	pull_clock_start(conn);
+	assert_int_equal(conn->deferred_count, 1);
+	conn->stopped = true;
+	mailbox_send(&test_worker.mailbox, &conn->notes[NOTE_RELEASE]);
+	assert_true(worker_read_mail(&test_worker));
+	assert_null(conn->copy);
+	assert_int_equal(test_worker.copies_bytes, 0);
+	assert_int_equal(conn->deferred_count, 0);
+	assert_int_equal(conn->sq_used, 0);
+	assert_int_equal(conn->buffers, 0);
+	assert_int_equal(conn->pull_since_ns, 0);
+	assert_false(conn->window_active);
+	assert_int_equal(conn->window, 1);
+	assert_int_equal(test_poller->windows.active_count, 0);
+	assert_int_equal(test_recvs[2], 1);
+	assert_ptr_equal(mailbox_take(test_worker.env->control), &conn->notes[NOTE_RELEASED]);
+	test_poller->windows.left = test_poller->windows.left_max;
+	conn->stopped = false;
+	conn->window = TEST_WINDOW;
+}
+
+/* What a receive held before is not of the request that it holds now. */
+static void a_receive_used_again(void **state)
+{
+	struct deferred *deferred = &test_poller->deferred[0];
+
+	(void)state;
+	memset(deferred, 0x5a, sizeof(*deferred));
+	ADD(&test_conns[0], 0, NULL, .op = WIRE_SCAN);
+	poller_poll(test_poller);
+	assert_false(deferred->reserved);
+	assert_false(deferred->pulls);
+	assert_int_equal(deferred->scan.busy_since_ns, 0);
+	test_turns();
+	assert_int_equal(test_conns[0].responses, 1);
+}
+
+/* D1: a turn has one piece, whoever has deferred requests. */
+static void one_piece_in_a_turn(void **state)
+{
+	(void)state;
+	ADD(&test_conns[0], 0, NULL, .op = WIRE_SCAN);
+	ADD(&test_conns[1], 1, NULL, .op = WIRE_SCAN);
+	poller_poll(test_poller);
+	for (unsigned int i = 1; i <= 2; i++) {
+		assert_true(deferred_run(&test_worker));
+		assert_int_equal(test_conns[0].responses + test_conns[1].responses, i);
+		assert_int_equal(stat_read(&test_worker.stats.deferred_pieces), i);
+	}
+	assert_false(deferred_run(&test_worker));
+	assert_int_equal(stat_read(&test_worker.stats.deferred), 2);
+}
+
+/* What is held is that of all pollers, and of each budget in all classes. */
+static void what_is_held(void **state)
+{
+	static struct worker w;
+
+	(void)state;
+	w.poller_count = 2;
+	for (unsigned int i = 0; i < 2; i++)
+		w.pollers[i] = (struct poller){
+			.limits.srq_depth = 100,
+			.posted = 90 - i,
+			.free_max = 50,
+			.free_count = 45 - i,
+			.spare_buffers_max = 30,
+			.spare_buffers = 28 - i,
+			.spare_sends_max = 20,
+			.spare_sends = 13 - i,
+			.windows = { .left_max = 40, .left = 37 - i },
+		};
+	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
+		w.pull_budget.held[i] = 1000 << i;
+		w.pull_budget.waiting_count[i] = 1 << i;
+		w.build_budget.held[i] = 100 << i;
+		w.build_budget.waiting_count[i] = 10 << i;
+	}
+	w.pulls_count = 5;
+	w.copies_bytes = 77;
+	/* It is what is held now, not what was held so far. */
+	for (unsigned int i = 0; i < 2; i++) {
+		held_show(&w);
+		assert_int_equal(w.held.receives, 21);
+		assert_int_equal(w.held.response_buffers, 11);
+		assert_int_equal(w.held.spare_buffers, 5);
+		assert_int_equal(w.held.spare_sends, 15);
+		assert_int_equal(w.held.windows, 7);
+		assert_int_equal(w.held.pulls, 5);
+		assert_int_equal(w.held.pull_bytes, 7000);
+		assert_int_equal(w.held.pull_waits, 7);
+		assert_int_equal(w.held.build_bytes, 700);
+		assert_int_equal(w.held.build_waits, 70);
+		assert_int_equal(w.held.copy_bytes, 77);
+	}
 }
 
 static int (*posts)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -1215,6 +1333,10 @@ int main(void)
 		CASE(turns_are_counted),
 		CASE(sleeps_on_two_devices),
 		CASE(becomes_active),
+		CASE(releases_all),
+		CASE(a_receive_used_again),
+		CASE(one_piece_in_a_turn),
+		CASE(what_is_held),
 		CASE(receives_before_responses),
 		CASE(drains),
 		CASE(no_sleep_before_the_last_piece),

@@ -28,7 +28,7 @@ static const uint32_t windows[CONNS] = { 8, 8, 8, 7, 1 };
 
 struct posted {
 	uint64_t wr_id;
-	bool signaled;
+	bool signaled, is_inline;
 };
 
 struct test_conn {
@@ -44,17 +44,25 @@ static struct poller *const poller = &worker.pollers[0];
 static struct test_conn conns[CONNS];
 static struct ibv_context verbs;
 static struct ibv_mr mr;
+static struct mailbox control;
+static struct worker_env env = { .control = &control };
+static struct device dev = { .name = "fake0" };
+static struct nic nic = { .dev = &dev };
+static int post_error;
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct test_conn *c = caa_container_of(qp, struct test_conn, qp);
 
-	(void)bad;
+	*bad = wr;
+	if (post_error)
+		return post_error;
 	for (; wr; wr = wr->next) {
 		assert_true(c->count < POSTED_MAX);
 		c->posted[c->count++] = (struct posted){
 			.wr_id = wr->wr_id,
 			.signaled = wr->send_flags & IBV_SEND_SIGNALED,
+			.is_inline = wr->send_flags & IBV_SEND_INLINE,
 		};
 	}
 	return 0;
@@ -89,7 +97,11 @@ static int setup(void **state)
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	verbs.ops.post_send = post_send;
+	worker.env = &env;
+	post_error = 0;
+	assert_int_equal(mailbox_init(&control), 0);
 	poller_setup();
+	poller->nic = &nic;
 	for (i = 0; i < CONNS; i++) {
 		conns[i].qp.context = &verbs;
 		conns[i].conn = (struct conn){
@@ -112,6 +124,8 @@ static int teardown(void **state)
 	free(poller->memory);
 	free(poller->buffers);
 	free(poller->free);
+	assert_null(mailbox_take(&control));
+	mailbox_release(&control);
 	return 0;
 }
 
@@ -317,10 +331,116 @@ static void stopped_in_the_batch(void **state)
 	assert_int_equal(poller->spare_sends, SPARE_SENDS);
 }
 
+/* A response with a value of so many bytes, or none. */
+static void send_one(struct test_conn *c, enum wire_op op, enum wire_status status, uint32_t bytes)
+{
+	struct response_list responses = { .poller = poller };
+	struct response_wr *response = response_start(&responses, &c->conn, op, 1);
+	uint32_t size;
+
+	response->head.status = status;
+	if (bytes) {
+		assert_non_null(response_buffer(&responses, response, &size));
+		assert_int_equal(size, BUFFER_BYTES - sizeof(struct wire_response));
+		response->value_len = bytes;
+	}
+	responses_send(&responses);
+}
+
+/* Each response is counted, with its bytes, and taken out of its connection's limit. */
+static void counted(void **state)
+{
+	const uint64_t header = sizeof(struct wire_response);
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	conn_limit_init(&c->conn.limit, 0, 1);
+	for (unsigned int i = 1; i <= 4; i++) {
+		send_one(c, WIRE_GET, WIRE_NOT_FOUND, 0);
+		assert_int_equal(stat_read(&worker.stats.responses), i);
+		assert_int_equal(stat_read(&worker.stats.responses_signaled), i == 4);
+		assert_int_equal(c->conn.sent_bytes, i * header);
+		assert_int_equal(c->conn.limit.bytes.missing, i * header * TOKEN_UNITS);
+	}
+	send_one(c, WIRE_GET, WIRE_OK, 5);
+	assert_int_equal(stat_read(&worker.stats.responses_signaled), 2);
+	assert_int_equal(c->conn.sent_bytes, 5 * header + 5);
+	assert_int_equal(c->conn.limit.bytes.missing, (5 * header + 5) * TOKEN_UNITS);
+	/* A refusal takes nothing, and a batch has paid. */
+	send_one(c, WIRE_GET, WIRE_BUSY, 0);
+	send_one(c, WIRE_BATCH, WIRE_OK, 5);
+	assert_int_equal(c->conn.limit.bytes.missing, (5 * header + 5) * TOKEN_UNITS);
+	assert_int_equal(c->conn.sent_bytes, 7 * header + 10);
+	while (complete(c))
+		;
+	response_release_all(poller, &c->conn);
+}
+
+/* What fits the work request needs its buffer no longer; what does not keeps it until then. */
+static void inline_or_not(void **state)
+{
+	struct test_conn *c = &conns[0];
+
+	(void)state;
+	poller->inline_max = sizeof(struct wire_response) + 50;
+	send_one(c, WIRE_GET, WIRE_OK, 50);
+	assert_true(c->posted[0].is_inline);
+	assert_false(c->posted[0].signaled);
+	assert_int_equal(wr_id_buffer(c->posted[0].wr_id), BUFFER_NONE);
+	assert_int_equal(c->conn.buffers, 0);
+	send_one(c, WIRE_GET, WIRE_OK, 51);
+	assert_false(c->posted[1].is_inline);
+	assert_true(c->posted[1].signaled);
+	assert_int_equal(c->conn.buffers, 1);
+	/* The completion of one without a buffer gives back none. */
+	for (unsigned int i = 0; i < 4; i++)
+		send_one(c, WIRE_GET, WIRE_OK, 50);
+	assert_true(c->posted[5].signaled);
+	response_done(poller, &c->conn, c->posted[5].wr_id);
+	assert_int_equal(c->conn.buffers, 1);
+	response_done(poller, &c->conn, c->posted[1].wr_id);
+	assert_int_equal(c->conn.buffers, 0);
+	assert_int_equal(c->conn.sq_used, 0);
+	poller->inline_max = sizeof(struct wire_response);
+}
+
+/* A queue pair that takes no response, and one that has no buffer left, ends its connection. */
+static void can_not_be_sent(void **state)
+{
+	struct response_list responses = { .poller = poller };
+	struct test_conn *c = &conns[4];
+	struct response_wr *response;
+	uint32_t size;
+
+	(void)state;
+	c->conn.notes[NOTE_FAILED] = (struct note){ .conn = &c->conn, .kind = NOTE_FAILED };
+	post_error = ENOMEM;
+	send_one(c, WIRE_GET, WIRE_OK, 5);
+	assert_true(c->conn.stopped);
+	assert_ptr_equal(mailbox_take(&control), &c->conn.notes[NOTE_FAILED]);
+	assert_null(c->conn.chain_first);
+	response_release_all(poller, &c->conn);
+	assert_int_equal(c->conn.buffers, 0);
+	c->conn.stopped = false;
+	poller->spare_buffers = 0;
+	c->conn.buffers = c->conn.window;
+	response = response_start(&responses, &c->conn, WIRE_GET, 1);
+	assert_null(response_buffer(&responses, response, &size));
+	assert_true(c->conn.stopped);
+	assert_ptr_equal(mailbox_take(&control), &c->conn.notes[NOTE_FAILED]);
+	responses_send(&responses);
+	assert_int_equal(c->conn.buffers, c->conn.window);
+	c->conn.buffers = 0;
+	poller->spare_buffers = SRQ_DEPTH / 4;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(stopped_in_the_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(inline_or_not, setup, teardown),
+		cmocka_unit_test_setup_teardown(can_not_be_sent, setup, teardown),
 		cmocka_unit_test_setup_teardown(values_beside_deaf, setup, teardown),
 		cmocka_unit_test_setup_teardown(headers_beside_deaf, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_waits_in_vain, setup, teardown),

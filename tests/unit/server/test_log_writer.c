@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -42,10 +43,29 @@ static _Atomic bool takes_parts, rest_is_lost;
 static char rest[PIPE_BUF];
 static size_t rest_length;
 
+/* With this errno the file takes nothing; how often it was tried, and what stderr was told. */
+static _Atomic int refuses;
+static _Atomic unsigned int refusals, told;
+
+/* Between two tries the thread pauses; no test waits for that. */
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+	return refuses ? 0 : (int)syscall(SYS_nanosleep, time, left);
+}
+
 ssize_t write(int fd, const void *bytes, size_t length)
 {
 	size_t part = length;
 
+	if (refuses && fd == log_descriptor()) {
+		refusals++;
+		errno = refuses;
+		return -1;
+	}
+	if (refusals && fd == STDERR_FILENO && memmem(bytes, length, "can't write to it", 17)) {
+		told++;
+		return (ssize_t)length;
+	}
 	if (takes_parts && fd == log_descriptor() && length <= sizeof(rest)) {
 		if (length < rest_length || memcmp(bytes, rest, rest_length))
 			rest_is_lost = true;
@@ -474,6 +494,33 @@ static void without_the_thread(void **state)
 	log_release();
 }
 
+static void refuse_some(int with)
+{
+	unsigned int before = refusals;
+
+	refuses = with;
+	log_notice("a line");
+	while (refusals < before + 5)
+		sched_yield();
+}
+
+/* That the file takes nothing is said on stderr, once until it takes lines again. */
+static void refusals_are_told(void **state)
+{
+	(void)state;
+	start(path);
+	told = 0;
+	refuse_some(EINTR); /* which is none */
+	assert_int_equal(told, 0);
+	for (unsigned int i = 1; i <= 2; i++) {
+		refuse_some(ENOSPC);
+		assert_int_equal(told, i);
+		refuses = 0;
+		log_writer_flush();
+	}
+	stop();
+}
+
 #define CASE(name) cmocka_unit_test_teardown(name, teardown)
 
 int main(void)
@@ -484,6 +531,7 @@ int main(void)
 		CASE(ends_beside_a_full_pipe),
 		CASE(descriptor_is_not_changed),
 		CASE(a_full_disk),
+		CASE(refusals_are_told),
 		CASE(in_parts),
 		CASE(opened_again),
 		CASE(a_process_dies),

@@ -421,6 +421,62 @@ static void copies_end_with_the_next_request(void **state)
 	}
 }
 
+/* A copy takes the bytes of its value out of its connection's limit, as a value in a response. */
+static void copies_cost(void **state)
+{
+	struct conn_limit *limit = &test_conns[0].conn.limit;
+
+	(void)state;
+	conn_limit_init(limit, 0, 1);
+	copy_make();
+	assert_int_equal(limit->bytes.missing / TOKEN_UNITS, sizeof(struct wire_request) + 1 +
+								     sizeof(struct wire_response) +
+								     LONG_VALUE);
+	copy_drop(&test_worker, &test_conns[0].conn);
+}
+
+/* A flush begins, at its time; who asks again by its ticket learns when it has ended. */
+static void flushes(void **state)
+{
+	struct maintenance *maintenance = &test_store.maintenance;
+	struct test_conn *a = &test_conns[0];
+	static struct answers answers;
+	uint64_t ticket;
+
+	(void)state;
+	maintenance->table = &test_store.table;
+	answers_init(&answers, 1);
+	a->conn.answers = &answers;
+	ADD(a, 0, NULL, .op = WIRE_FLUSH, .ttl = 7, .change = 1);
+	poller_poll(test_poller);
+	ticket = a->response.ticket;
+	assert_int_equal(a->response.status, WIRE_OK);
+	assert_true(ticket != 0);
+	assert_true(maintenance->waiting[0].at_ns ==
+		    test_worker.store_thread.now_ns + 7 * SECOND_NS);
+	assert_int_equal(answers.last, 1);
+	for (unsigned int ended = 0; ended < 2; ended++) {
+		if (ended)
+			maintenance->waiting[0].ticket = 0;
+		ADD(a, 1 + ended, NULL, .op = WIRE_FLUSH, .ticket = ticket);
+		poller_poll(test_poller);
+		assert_int_equal(a->response.status, ended ? WIRE_OK : WIRE_BUSY);
+		assert_true(a->response.ticket == ticket);
+		assert_true(maintenance->ticket == ticket);
+		test_conn_complete(a);
+	}
+	/* There is room for some that wait. */
+	for (unsigned int i = 0; !a->response.status; i++) {
+		assert_true(i < 1000);
+		ADD(a, 3, NULL, .op = WIRE_FLUSH);
+		poller_poll(test_poller);
+		test_conn_complete(a);
+	}
+	assert_int_equal(a->response.status, WIRE_BUSY);
+	assert_true(a->response.ticket == 0);
+	memset(maintenance, 0, sizeof(*maintenance));
+}
+
 static int slept_ms;
 
 static int sleep_for(struct ibv_comp_channel *channel, int fd, int timeout_ms)
@@ -757,6 +813,7 @@ static void one_piece_in_a_turn(void **state)
 		assert_true(deferred_run(&test_worker));
 		assert_int_equal(test_conns[0].responses + test_conns[1].responses, i);
 		assert_int_equal(stat_read(&test_worker.stats.deferred_pieces), i);
+		assert_int_equal(stat_read(&test_worker.stats.scans), i);
 	}
 	assert_false(deferred_run(&test_worker));
 	assert_int_equal(stat_read(&test_worker.stats.deferred), 2);
@@ -1332,6 +1389,8 @@ int main(void)
 		CASE(spins_before_it_sleeps),
 		CASE(turns_are_counted),
 		CASE(sleeps_on_two_devices),
+		CASE(copies_cost),
+		CASE(flushes),
 		CASE(becomes_active),
 		CASE(releases_all),
 		CASE(a_receive_used_again),

@@ -171,6 +171,65 @@ static void merge_adds_up(void **state)
 	assert_int_equal(hist_min(&both), 0);
 }
 
+static void merge_is_as_recorded_in_one(const uint64_t *first, const uint64_t *second, size_t count)
+{
+	static struct hist all;
+	size_t i;
+
+	hist_init(&a);
+	hist_init(&b);
+	hist_init(&all);
+	for (i = 0; i < count; i++) {
+		hist_record(&a, first[i]);
+		hist_record(&b, second[i]);
+		hist_record(&all, first[i]);
+		hist_record(&all, second[i]);
+	}
+	hist_merge(&a, &b);
+	assert_memory_equal(&a, &all, sizeof(all));
+}
+
+/* Each count of each bucket, the last one included, whichever has the larger and the smaller. */
+static void merge_keeps_every_value(void **state)
+{
+	static const uint64_t low[] = { 5, 1000, 1 << 20 };
+	static const uint64_t high[] = { 7, 1000, UINT64_MAX };
+
+	(void)state;
+	merge_is_as_recorded_in_one(low, high, 3);
+	merge_is_as_recorded_in_one(high, low, 3);
+}
+
+/* The ends are no bounds of buckets, but what was measured. */
+static void ends_are_exact(void **state)
+{
+	(void)state;
+	hist_init(&a);
+	hist_record(&a, 1000003);
+	hist_record(&a, 2000003);
+	assert_int_equal(hist_quantile(&a, 0), 1000003);
+	assert_int_equal(hist_quantile(&a, 1), 2000003);
+	assert_int_equal(hist_quantile(&a, 0.99), 2000003);
+	assert_int_equal(hist_min(&a), 1000003);
+}
+
+/* The minimum and the maximum, in whatever order they come. */
+static void sparse_has_its_ends(void **state)
+{
+	static const uint64_t points[] = { 5000, 300, 70000, 400 };
+	struct hist_sparse sparse = { 0 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		hist_sparse_record(&sparse, points[i]);
+	hist_sparse_expand(&sparse, &b);
+	hist_sparse_release(&sparse);
+	assert_int_equal(hist_count(&b), 4);
+	assert_int_equal(hist_min(&b), 300);
+	assert_int_equal(hist_max(&b), 70000);
+	assert_int_equal(b.sum_ns, 75700);
+}
+
 /* The same values give the same histogram, at the ends of the range as well. */
 static void sparse_is_the_same(void **state)
 {
@@ -204,6 +263,9 @@ int main(void)
 		cmocka_unit_test(small_sets_are_exact),
 		cmocka_unit_test(mean_is_exact),
 		cmocka_unit_test(merge_adds_up),
+		cmocka_unit_test(merge_keeps_every_value),
+		cmocka_unit_test(ends_are_exact),
+		cmocka_unit_test(sparse_has_its_ends),
 		cmocka_unit_test(sparse_is_the_same),
 	};
 

@@ -7,81 +7,12 @@
 #include <string.h>
 
 #include "bench/arguments.h"
+#include "bench/exit_status.h"
+#include "bench/prepare.h"
 #include "bench/report.h"
 #include "bench/runner.h"
 #include "bench/shift.h"
 #include "bench/small.h"
-#include "bench/workload_parse.h"
-
-enum exit_status {
-	EXIT_FINE = 0,
-	EXIT_WRONG = 1, /* wrong values, records not found, failed operations */
-	EXIT_USAGE = 2,
-	EXIT_UNAVAILABLE = 69, /* EX_UNAVAILABLE: no connection, or it was lost */
-};
-
-/* For what runner_run() and the like return. */
-static enum exit_status exit_status_of_error(int error)
-{
-	switch (error) {
-	case 0:
-		return EXIT_FINE;
-	case -EINVAL:
-		return EXIT_USAGE;
-	case -ENOTCONN:
-		return EXIT_UNAVAILABLE;
-	default:
-		return EXIT_WRONG;
-	}
-}
-
-/* As in YCSB, no thread is without an operation. */
-static void threads_limit(struct workload *workload, enum phase phase)
-{
-	const uint64_t operations = phase == PHASE_LOAD ? workload_load_count(workload) :
-							  workload->operation_count;
-
-	if (!operations || workload->threads <= operations)
-		return;
-	workload->threads = operations;
-	fprintf(stderr, "kvbench: only %llu threads, one for each operation\n",
-		(unsigned long long)operations);
-}
-
-static int workload_prepare(struct workload *workload, enum phase phase,
-			    struct arguments *arguments)
-{
-	const struct db_backend *backend = arguments->target.backend;
-	char message[128];
-
-	if (workload_parse(workload, phase, &arguments->props)) {
-		fprintf(stderr, "kvbench: %s\n", arguments->props.error);
-		return -EINVAL;
-	}
-	if (workload_key_max(workload) > backend->key_max) {
-		snprintf(message, sizeof(message),
-			 "zeropadding: keys would have %zu bytes, %s takes %zu at most",
-			 workload_key_max(workload), backend->name, backend->key_max);
-		return arguments_refuse(message, "");
-	}
-	threads_limit(workload, phase);
-	if (arguments->registered && workload->threads > CLIENT_REGISTERED_MAX) {
-		snprintf(message, sizeof(message),
-			 "--registered takes %d threads at most, not %llu", CLIENT_REGISTERED_MAX,
-			 (unsigned long long)workload->threads);
-		return arguments_refuse(message, "");
-	}
-	return 0;
-}
-
-static enum exit_status exit_status_of_result(const struct result *result)
-{
-	if (result->wrong)
-		return EXIT_WRONG;
-	if (db_status_is_fatal(result->ended))
-		return EXIT_UNAVAILABLE;
-	return result->failed || result->not_found ? EXIT_WRONG : EXIT_FINE;
-}
 
 static enum exit_status ycsb(struct arguments *arguments)
 {

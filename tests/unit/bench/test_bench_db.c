@@ -279,15 +279,65 @@ static void memcached_refuses_keys(void **state)
 	char key[251];
 	const struct db_change long_key = { key, sizeof(key), "v", 1 };
 	const struct db_change blank = { "a b", 3, "v", 1 };
+	const struct db_change empty = { "", 0, "v", 1 };
 
 	(void)state;
 	memset(key, 'k', sizeof(key));
 	connect_to("memcached");
 	assert_int_equal(db_put(db, &long_key, 1), KVD_ERR_INVALID);
 	assert_int_equal(db_delete(db, &blank, 1), KVD_ERR_INVALID);
+	assert_int_equal(db_put(db, &empty, 1), KVD_ERR_INVALID);
 	expect_no_more();
 	respond("STORED\r\n");
 	assert_int_equal(put(1), KVD_OK);
+	disconnect();
+}
+
+/* What kvbench reports of a connection: a PUT or DELETE is a round trip, GETs together are one. */
+static void expect_counts(const char *name, const char *responses)
+{
+	struct kvd_stats stats;
+	struct kvd_info info;
+
+	connect_to(name);
+	respond(responses);
+	assert_int_equal(put(2), KVD_OK);
+	assert_int_equal(delete (2), KVD_OK);
+	get(2);
+	db_stats(db, &stats);
+	assert_int_equal(stats.puts, 2);
+	assert_int_equal(stats.deletes, 2);
+	assert_int_equal(stats.gets, 2);
+	assert_int_equal(stats.hits, 1);
+	assert_int_equal(stats.round_trips, 5);
+	db_info(db, &info);
+	assert_string_equal(info.device_kind, name);
+	disconnect();
+}
+
+static void calls_are_counted(void **state)
+{
+	(void)state;
+	expect_counts("memcached", "STORED\r\nSTORED\r\nDELETED\r\nDELETED\r\n"
+				   "VALUE b 0 5\r\nvalue\r\nEND\r\n");
+	expect_counts("redis", "+OK\r\n+OK\r\n:1\r\n:1\r\n$-1\r\n$5\r\nvalue\r\n");
+}
+
+/* Responses of PUTs that were not waited for come before those of any other request. */
+static void memcached_takes_what_is_pending(void **state)
+{
+	static struct server_stats stats;
+	uint64_t items;
+
+	(void)state;
+	connect_with("memcached", "?pipeline=3", TIMEOUT_MS);
+	assert_int_equal(put(1), KVD_OK);
+	respond("STORED\r\nDELETED\r\n");
+	assert_int_equal(delete (1), KVD_OK);
+	assert_int_equal(put(1), KVD_OK);
+	respond("STORED\r\nSTAT curr_items 12\r\nEND\r\n");
+	server_stats_sample(&stats, db);
+	assert_true(server_stats_number(stats.text, "items", &items) && items == 12);
 	disconnect();
 }
 
@@ -617,6 +667,8 @@ int main(void)
 		cmocka_unit_test(memcached_changes),
 		cmocka_unit_test(memcached_pipelines),
 		cmocka_unit_test(memcached_refuses_keys),
+		cmocka_unit_test(calls_are_counted),
+		cmocka_unit_test(memcached_takes_what_is_pending),
 		cmocka_unit_test(redis_gets),
 		cmocka_unit_test(redis_changes),
 		cmocka_unit_test(a_long_value_is_sent_whole),

@@ -347,6 +347,8 @@ static void full_memory_is_emptied(void **state)
 		for (key = 0, evictions = STAT(evictions); STAT(evictions) == evictions; key++)
 			put(key, 1000);
 		end = key;
+		/* Nothing of what was in the struct before matters. */
+		memset(&emptying, 1, sizeof(emptying));
 		assert_true(
 			mem_evacuation_begin(&emptying.evacuation, store.memory, item_of(end - 1)));
 		n = keys_in(&emptying.evacuation, 0, end, keys);

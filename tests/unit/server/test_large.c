@@ -498,6 +498,56 @@ static void cancelled(void **state)
 	assert_int_equal(item_of_key()->expires, 0);
 }
 
+/* Without memory a copy is given up at once, and a change after room could not be made. */
+static void no_memory(void **state)
+{
+	struct mem_cache *cache = &test_threads[0].cache;
+	static void *blocks[1000];
+	static size_t sizes[1000];
+	unsigned int n = 0;
+
+	(void)state;
+	put_value(SMALL_BYTES);
+	for (size_t next = VALUE_BYTES; next > SMALL_BYTES / 2; next /= 2)
+		while ((blocks[n] = mem_alloc(cache, next)))
+			sizes[n++] = next;
+	begin(LARGE_COPY);
+	large_run(&large);
+	assert_int_equal(large.status, WIRE_BUSY);
+	assert_null(large.copy);
+	assert_int_equal(STAT(rooms) + STAT(rooms_failed) + STAT(evacuations), 0);
+	begin(LARGE_APPEND);
+	large_run(&large);
+	assert_int_equal(large.status, WIRE_NO_SPACE);
+	assert_int_equal(STAT(rooms_failed), 1);
+	assert_value(value, SMALL_BYTES);
+	while (n--)
+		mem_free(cache, blocks[n], sizes[n]);
+	begin(LARGE_APPEND);
+	large_run(&large);
+	assert_int_equal(large.status, WIRE_OK);
+}
+
+/* Refused at any step: the next one ends it, and nothing was changed. */
+static void refused(void **state)
+{
+	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_COPY };
+
+	(void)state;
+	put_value(SMALL_BYTES);
+	for (unsigned int i = 0; i < 2; i++) {
+		begin(kinds[i]);
+		step_into_value();
+		large.status = WIRE_OK;
+		large_refuse(&large);
+		assert_int_equal(large_step(&large, STEP_BYTES), LARGE_DONE);
+		assert_int_equal(large.status, WIRE_BUSY);
+		assert_null(large.copy);
+		assert_value(value, SMALL_BYTES);
+		assert_store(NULL);
+	}
+}
+
 /* Expired between two steps: as if it was not there. */
 static void expires_meanwhile(void **state)
 {
@@ -543,11 +593,22 @@ static void other_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(append_in_steps),	  CASE(prepend_in_steps),      CASE(touch_sums_no_value),
-		CASE(copy_in_steps),	  CASE(commit_as_it_arrives),  CASE(pulled_append_in_steps),
-		CASE(append_interrupted), CASE(copy_interrupted),      CASE(interrupted_at_the_end),
-		CASE(being_changed),	  CASE(replaced_all_the_time), CASE(cancelled),
-		CASE(expires_meanwhile),  CASE(other_sizes),
+		CASE(append_in_steps),
+		CASE(prepend_in_steps),
+		CASE(touch_sums_no_value),
+		CASE(copy_in_steps),
+		CASE(commit_as_it_arrives),
+		CASE(pulled_append_in_steps),
+		CASE(append_interrupted),
+		CASE(copy_interrupted),
+		CASE(interrupted_at_the_end),
+		CASE(being_changed),
+		CASE(replaced_all_the_time),
+		CASE(cancelled),
+		CASE(no_memory),
+		CASE(refused),
+		CASE(expires_meanwhile),
+		CASE(other_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -5,6 +5,7 @@
  * means of its counters.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -600,6 +601,49 @@ static void stops_and_starts(void **state)
 	}
 }
 
+/* The thread sleeps again after it was woken, as it would not if the wake-up were still there. */
+static void a_wake_up_is_taken(void **state)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	(void)state;
+	fd.fd = maintenance.event_fd;
+	start();
+	table_wake_maintenance(&store.table);
+	WAIT_FOR(poll(&fd, 1, 0) == 0);
+	stop();
+}
+
+/* One that can't be created leaves nothing, and the store as it was; so does one that ends. */
+static void one_too_many(void **state)
+{
+	const unsigned int count = store.table.thread_count;
+	struct maintenance other;
+	int fd = dup(0);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	store.table.thread_count = STORE_THREADS_MAX;
+	assert_int_equal(maintenance_init(&other, &store.table, 0, SHARE), -ENOMEM);
+	store.table.thread_count = count;
+	assert_null(other.table);
+	assert_int_equal(dup(0), fd);
+	close(fd);
+	maintenance_release(&other);
+	assert_int_equal(store.table.wake_fd, maintenance.event_fd);
+	assert_int_equal(maintenance_init(&other, &store.table, 0, SHARE), 0);
+	assert_int_equal(store.table.wake_fd, other.event_fd);
+	rcu_thread_offline();
+	maintenance_release(&other);
+	rcu_thread_online();
+	assert_int_equal(store.table.wake_fd, -1);
+	assert_int_equal(dup(0), fd);
+	close(fd);
+	store.table.thread_count = count;
+	store.table.wake_fd = maintenance.event_fd;
+}
+
 /* Without a maintenance thread the store works, and no thread is woken. */
 static void nobody_to_wake(void **state)
 {
@@ -643,6 +687,8 @@ int main(void)
 		CASE(index_gets_room_by_evicting, setup_lru),
 		CASE(loose_slabs_are_emptied, setup),
 		CASE(stops_and_starts, setup),
+		CASE(a_wake_up_is_taken, setup),
+		CASE(one_too_many, setup),
 		cmocka_unit_test(nobody_to_wake),
 	};
 

@@ -39,10 +39,37 @@ static int setup(void **state)
 	       mem_cache_init(&b, memory);
 }
 
+/*
+ * Each class lists all of its slabs, from which samples are drawn, and each knows its place; the
+ * totals of the class are the sums of theirs.
+ */
+static void check_slabs(void)
+{
+	for (unsigned int class_id = 0; class_id < MEM_CLASSES_MAX; class_id++) {
+		const struct size_class *size_class = &memory->classes[class_id];
+		uint64_t pages = 0, free = 0, ends = 0;
+
+		for (uint32_t i = 0; i < size_class->slabs; i++) {
+			const struct slab *slab = &memory->slabs[size_class->slab_ids[i]];
+
+			assert_int_equal(slab->index, i);
+			assert_int_equal(slab->class_id, class_id);
+			pages += slab->pages;
+			free += slab->free;
+			ends += slab->pages * PAGE_BYTES - slab->blocks * size_class->bytes;
+		}
+		assert_int_equal(size_class->slab_pages, pages);
+		assert_int_equal(size_class->free, free);
+		assert_int_equal(size_class->available, free);
+		assert_int_equal(size_class->slab_ends, ends);
+	}
+}
+
 static void check_stats(uint64_t used)
 {
 	struct memory_stats s;
 
+	check_slabs();
 	memory_stats(memory, &s);
 	assert_int_equal(sizeof(struct superblock) + s.index + s.free + s.item_slabs +
 				 s.bucket_slabs + s.large + REGION_PAD,
@@ -370,6 +397,59 @@ static void short_slabs(void **state)
 	check_stats((pages - 23) * PAGE_BYTES + 2 * 32768 + 7 * PAGE_BYTES / 48 * 48);
 }
 
+/* Blocks come from the fullest slab, so that others get empty; a new one only if there is none. */
+static void fullest_slab_first(void **state)
+{
+	const struct size_class *size_class = &memory->classes[mem_class(2000)];
+	unsigned int n = size_class->blocks, i;
+	void *p;
+
+	(void)state;
+	for (i = 0; i < 3 * n; i++)
+		blocks[i] = mem_alloc(&a, 2000);
+	assert_int_equal(size_class->slabs, 3);
+	/* One block of the second slab is free, and most of the others. */
+	for (i = 0; i < 3 * n; i++)
+		if (i % n && (i / n != 1 || i % n == 1))
+			put_back(&a, blocks[i], 2000);
+	memory_gather(memory);
+	assert_int_equal(size_class->available, 2 * (n - 1) + 1);
+	p = mem_alloc(&a, 2000);
+	assert_ptr_equal(p, blocks[n + 1]);
+	/* The magazine has some of another slab, and no slab more was created. */
+	assert_int_equal(size_class->slabs, 3);
+	while (size_class->available)
+		assert_non_null(mem_alloc(&a, 2000));
+	assert_int_equal(size_class->slabs, 3);
+}
+
+/* A gap of any length from the shortest slab's on is used up. */
+static void slabs_of_any_length(void **state)
+{
+	uint64_t pages = memory_bytes(memory) / PAGE_BYTES, n;
+
+	(void)state;
+	for (unsigned int gap = SLAB_PAGES_MIN; gap <= 20; gap++) {
+		size_t bytes = (pages - gap) * PAGE_BYTES;
+		void *large = mem_alloc(&a, bytes);
+
+		assert_non_null(large);
+		n = fill(&a, 48);
+		/* Behind a whole slab three pages may be left. */
+		if (gap > 16 && gap < 20)
+			assert_int_equal(n, 16 * PAGE_BYTES / 48);
+		else if (gap == 20)
+			assert_int_equal(n, 16 * PAGE_BYTES / 48 + 4 * PAGE_BYTES / 48);
+		else
+			assert_int_equal(n, gap * PAGE_BYTES / 48);
+		check_stats(bytes + n * 48);
+		while (n)
+			put_back(&a, blocks[--n], 48);
+		put_back(&a, large, bytes);
+		check_empty();
+	}
+}
+
 /* Three pages make no slab, nor do four for blocks of which more than an eighth would be wasted. */
 static void no_shorter_slabs(void **state)
 {
@@ -517,6 +597,8 @@ int main(void)
 		TEST(gathering_from_the_idle),
 		TEST(released_caches_keep_nothing),
 		TEST(short_slabs),
+		TEST(fullest_slab_first),
+		TEST(slabs_of_any_length),
 		TEST(no_shorter_slabs),
 		TEST(failures_cost_nothing),
 		TEST(sampling),

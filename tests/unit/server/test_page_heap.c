@@ -82,8 +82,11 @@ static void check_runs(void)
 			uint32_t end = run + heap.map[run].pages;
 
 			assert_true(end <= END);
-			for (uint32_t i = run; i < end; i++)
+			for (uint32_t i = run; i < end; i++) {
 				assert_int_equal(used[i], 0);
+				/* Those in the middle are looked at, too. */
+				assert_int_equal(heap.map[i].word & PAGE_KIND, PAGE_FREE);
+			}
 			assert_true(run == FIRST || used[run - 1]);
 			assert_true(end == END || used[end]);
 			listed += end - run;
@@ -127,6 +130,24 @@ static void from_the_end(void **state)
 	page_heap_free(&heap, c);
 	assert_int_equal(page_heap_alloc(&heap, 4, PAGE_LARGE, 0), END - 4);
 	assert_int_equal(page_heap_alloc(&heap, 16, PAGE_LARGE, 0), c);
+}
+
+/* Of gaps that fit the one at the highest address, in whatever order they came to be. */
+static void the_highest_gap(void **state)
+{
+	uint32_t spans[5];
+
+	(void)state;
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		for (unsigned int i = 0; i < 5; i++)
+			spans[i] = page_heap_alloc(&heap, 16, PAGE_LARGE, 0);
+		page_heap_free(&heap, spans[turn ? 1 : 3]);
+		page_heap_free(&heap, spans[turn ? 3 : 1]);
+		assert_int_equal(page_heap_alloc(&heap, 16, PAGE_LARGE, 0), spans[1]);
+		assert_int_equal(page_heap_alloc(&heap, 16, PAGE_LARGE, 0), spans[3]);
+		for (unsigned int i = 0; i < 5; i++)
+			page_heap_free(&heap, spans[i]);
+	}
 }
 
 static void no_more_than_there_is(void **state)
@@ -204,8 +225,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(random_walk),	     TEST(from_the_end), TEST(no_more_than_there_is),
-		TEST(neighbours_are_joined), TEST(reserved),
+		TEST(random_walk),	     TEST(from_the_end),	  TEST(the_highest_gap),
+		TEST(no_more_than_there_is), TEST(neighbours_are_joined), TEST(reserved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,8 +90,10 @@ static uint64_t evacuating(void)
 	return stats.evacuating;
 }
 
+/* Nothing of what was in the struct before matters. */
 static void begin(struct room *room, unsigned int thread, size_t bytes)
 {
+	memset(room, 1, sizeof(*room));
 	room_init(room);
 	room_begin(room, &test_threads[thread], bytes);
 }
@@ -261,6 +263,25 @@ static void cancelled(void **state)
 	cancel_with(LARGE_VALUE, 100, 511);
 	cancel_with(200, 3000, 1);
 	cancel_with(ROOM_BUCKET, 3000, 3);
+}
+
+/* Before its first step there is nothing to give back. */
+static void cancelled_at_once(void **state)
+{
+	static const size_t sizes[] = { 200, LARGE_VALUE, ROOM_BUCKET };
+	struct room room;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		begin(&room, 0, sizes[i]);
+		room_cancel(&room);
+		assert_false(room_pending(&room));
+		assert_null(room.block);
+		assert_all_open();
+		/* Once more does nothing. */
+		room_cancel(&room);
+		assert_all_open();
+	}
 }
 
 /* In the middle of a move: the copy is freed, and the item is where it was. */
@@ -734,6 +755,7 @@ int main(void)
 		NONE(large_items_move_in_steps),
 		cmocka_unit_test(steps_do_the_same),
 		LRU(cancelled),
+		LRU(cancelled_at_once),
 		NONE(cancelled_while_moving),
 		LRU(rooms_take_turns),
 		LRU(small_rooms_do_not_wait),

@@ -250,6 +250,35 @@ static void append_and_prepend(void **state)
 	try_append(EXPIRED, WIRE_NOT_FOUND);
 }
 
+/* A large value is extended in steps, and the results are those of the new item. */
+static void append_to_large(void **state)
+{
+	const uint32_t len = LARGE_BYTES + 1000;
+	struct table_change change;
+	struct store_value out;
+	const struct item *item;
+
+	(void)state;
+	for (unsigned int way = 0; way < 4; way++) {
+		uint64_t old = make(LIVE, value + 1000, len);
+
+		change = way % 2 ? change_of(WIRE_APPEND, value + 1000 + len, 900) :
+				   change_of(WIRE_PREPEND, value + 100, 900);
+		change.ttl = 5;
+		assert_int_equal(ways[way / 2](&change), WIRE_OK);
+		assert_value(value + (way % 2 ? 1000 : 100), len + 900, OLD_FLAGS, OLD_EXPIRES);
+		assert_int_equal(test_store_get(&store, "key", 3, found, sizeof(found), &out),
+				 WIRE_OK);
+		assert_true(out.version > old);
+		assert_true(change.version == out.version);
+		assert_int_equal(change.expires, OLD_EXPIRES);
+		item = region_at(&store.region, slot_offset(change.slot));
+		assert_true(item->version == out.version);
+		assert_store(NULL);
+	}
+	assert_int_equal(STAT(large_changes), 4);
+}
+
 /* By a few bytes, through every size class and over every border between classes. */
 static void append_grows(void **state)
 {
@@ -685,6 +714,7 @@ int main(void)
 		CASE(cas),
 		CASE(no_mode),
 		CASE(append_and_prepend),
+		CASE(append_to_large),
 		CASE(append_grows),
 		CASE(value_max),
 		CASE(numbers),

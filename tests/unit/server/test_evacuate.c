@@ -415,7 +415,97 @@ static void closed_in_vain(void **state)
 		assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
 		assert_true(mem_evacuation_begin(&e, memory, p));
 		assert_false(mem_evacuation_end(&e));
+		/* Its free blocks are used again. */
+		assert_int_equal(page_of(memory, put(&a, 200)), page_of(memory, p));
+		assert_int_equal(stats().item_slabs, SLAB_BYTES_MIN);
 	}
+	all_freed();
+}
+
+/*
+ * As many free blocks as a slab has are enough to empty one, those in magazines included; one less
+ * is not.
+ */
+static void just_enough_free_blocks(void **state)
+{
+	unsigned int n = SLAB_BYTES_MIN / (unsigned int)mem_class_bytes(200);
+	void *p[2 * SLAB_BLOCKS_MAX];
+	struct mem_evacuation e;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2 * n; i++)
+		p[i] = put(&a, 200);
+	for (unsigned int i = 0; i < 2 * (n - 1); i += 2)
+		drop(&b, p[i], MEM_ITEM);
+	assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
+	drop(&b, p[2 * (n - 1)], MEM_ITEM);
+	assert_true(b.magazine_bytes > 0);
+	assert_true(mem_evacuation_begin_sparse(&e, memory, NULL));
+	assert_int_equal(b.magazine_bytes, 0);
+	empty(&e, false);
+	assert_true(mem_evacuation_end(&e));
+	all_freed();
+}
+
+/* Of slabs that are nearly as empty as each other the one with the fewest blocks is emptied. */
+static void the_sparsest_of_many(void **state)
+{
+	static const unsigned int used[][3] = { { 5, 20, 12 }, { 20, 12, 5 }, { 12, 5, 20 } };
+	unsigned int n = SLAB_BYTES_MIN / (unsigned int)mem_class_bytes(200);
+	void *p[3 * SLAB_BLOCKS_MAX];
+	struct mem_evacuation e;
+
+	(void)state;
+	for (unsigned int turn = 0; turn < 3; turn++) {
+		uint32_t page = 0;
+
+		for (unsigned int i = 0; i < 3 * n; i++)
+			p[i] = put(&a, 200);
+		for (unsigned int i = 0; i < 3; i++) {
+			if (used[turn][i] == 5)
+				page = page_of(memory, p[i * n]);
+			for (unsigned int k = used[turn][i]; k < n; k++)
+				drop(&a, p[i * n + k], MEM_ITEM);
+		}
+		memory_gather(memory);
+		assert_true(mem_evacuation_begin_sparse(&e, memory, NULL));
+		assert_int_equal(e.page, page);
+		mem_evacuation_end(&e);
+		all_freed();
+	}
+}
+
+/* A place that begins inside of a span is closed in steps, and no span of it is left out. */
+static void all_of_a_place_is_closed(void **state)
+{
+	struct mem_place place = { .pages = 300 };
+	struct mem_evacuation e;
+	enum mem_close close;
+	unsigned int steps = 0;
+	struct span span;
+
+	(void)state;
+	for (unsigned int i = 0; i < 40; i++)
+		assert_non_null(put(&a, 9 * PAGE_BYTES));
+	/* It lies before those. */
+	place.best_page = page_of(memory, put(&a, 20 * PAGE_BYTES)) + 11;
+	mem_evacuation_begin_place(&e, memory, &place);
+	do
+		close = mem_evacuation_close(&e);
+	while (++steps && close == MEM_CLOSE_AGAIN);
+	assert_int_equal(close, MEM_CLOSED);
+	assert_true(steps > 1);
+	assert_true(e.page < place.best_page);
+	assert_true(e.page + e.pages >= place.best_page + place.pages);
+	for (uint32_t page = place.best_page; page < place.best_page + place.pages;
+	     page = span.page + span.pages) {
+		span = span_at(&memory->heap, page);
+		assert_true(span.evacuating);
+	}
+	assert_int_equal(stats().evacuating, e.pages * PAGE_BYTES);
+	while (mem_evacuation_open(&e))
+		;
+	assert_int_equal(stats().evacuating, 0);
 	all_freed();
 }
 
@@ -487,6 +577,53 @@ static void large_avoids_large(void **state)
 		    e.page >= page_of(memory, p) + half / PAGE_BYTES);
 	mem_evacuation_end(&e);
 	all_freed();
+}
+
+/* The cost of a place is that of all of it, in however many steps it is looked at. */
+static void large_places_cost_all(void **state)
+{
+	struct mem_place place;
+	unsigned int steps = 1;
+
+	(void)state;
+	while (put(&a, 1000))
+		;
+	mem_place_begin(&place, 1500 * PAGE_BYTES, 1);
+	while (mem_place_step(&place, memory, &seed))
+		steps++;
+	assert_true(steps > 1);
+	assert_true(place.best > 1400 * PAGE_BYTES);
+	assert_true(place.best <= 1532 * PAGE_BYTES);
+	all_freed();
+}
+
+/* A place that another evacuation has is not chosen, though what is in it would cost nothing. */
+static void large_avoids_what_others_have(void **state)
+{
+	const struct mem_place theirs = { .pages = 300, .best_page = memory->heap.end - 300 };
+	struct mem_evacuation e, other;
+
+	(void)state;
+	for (unsigned int few = 0; few < 2; few++) {
+		enum mem_close close;
+
+		while (put(&a, 1000))
+			;
+		for (uint64_t i = theirs.best_page * (PAGE_BYTES / ITEM_ALIGN); i < UNITS; i++)
+			if (live[i].bytes && (!few || i % 50))
+				drop(&a, region.base + i * ITEM_ALIGN, MEM_ITEM);
+		memory_gather(memory);
+		mem_evacuation_begin_place(&other, memory, &theirs);
+		do
+			close = mem_evacuation_close(&other);
+		while (close == MEM_CLOSE_AGAIN);
+		assert_int_equal(close, MEM_CLOSED);
+		assert_true(mem_evacuation_begin_large(&e, memory, 200 * PAGE_BYTES, &seed, 64));
+		assert_true(e.page + e.pages <= other.page);
+		mem_evacuation_end(&e);
+		mem_evacuation_end(&other);
+		all_freed();
+	}
 }
 
 /* A slab of buckets that is created in the place before all of it is closed stays there. */
@@ -627,6 +764,11 @@ int main(void)
 		TEST(homes),
 		TEST(sparse_of_all_classes),
 		TEST(ended_up_to_a_number),
+		TEST(the_sparsest_of_many),
+		TEST(just_enough_free_blocks),
+		TEST(large_places_cost_all),
+		TEST(large_avoids_what_others_have),
+		TEST(all_of_a_place_is_closed),
 		TEST(large_avoids_large),
 		TEST(buckets_come_meanwhile),
 	};

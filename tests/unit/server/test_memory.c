@@ -77,12 +77,10 @@ static void check_stats(uint64_t used)
 	assert_int_equal(memory_bytes(memory), BYTES - REGION_PAD - s.index - PAGE_BYTES);
 	assert_int_equal(a.allocated_bytes + b.allocated_bytes - a.freed_bytes - b.freed_bytes,
 			 used);
-	/*
-	 * Bytes of slabs that are not in free blocks are in use, or a rest too short for a block.
-	 */
-	assert_true(s.item_slabs - s.item_slabs_free + s.bucket_slabs - s.bucket_slabs_free +
-			    s.large >=
-		    used);
+	/* Bytes of slabs that are not in free blocks are in use, or ends too short for a block. */
+	assert_int_equal(s.item_slabs - s.item_slabs_free + s.bucket_slabs - s.bucket_slabs_free -
+				 s.slab_ends + s.large,
+			 used);
 	assert_int_equal(memory_free_bytes(memory),
 			 s.free + s.item_slabs_free + s.bucket_slabs_free);
 }
@@ -387,7 +385,7 @@ static void released_caches_keep_nothing(void **state)
 static void short_slabs(void **state)
 {
 	uint64_t pages = memory_bytes(memory) / PAGE_BYTES;
-	void *large = mem_alloc(&a, (pages - 23) * PAGE_BYTES);
+	void *large = mem_alloc(&a, (pages - 23) * PAGE_BYTES), *found;
 
 	(void)state;
 	assert_non_null(large);
@@ -395,6 +393,10 @@ static void short_slabs(void **state)
 	/* Seven pages are left: one slab of blocks of 48 bytes takes all of them. */
 	assert_int_equal(fill(&a, 48), 7 * PAGE_BYTES / 48);
 	check_stats((pages - 23) * PAGE_BYTES + 2 * 32768 + 7 * PAGE_BYTES / 48 * 48);
+	/* Samples are of blocks that it has. */
+	for (unsigned int i = 0; i < 1000; i++)
+		if (mem_sample(memory, mem_class(48), &seed, &found, 1))
+			assert_true(page_of(memory, found) - page_of(memory, blocks[0]) < 7);
 }
 
 /* Blocks come from the fullest slab, so that others get empty; a new one only if there is none. */
@@ -523,6 +525,17 @@ static void sampling(void **state)
 	assert_int_equal(mem_sample(memory, mem_class(1000), &seed, found, 8), 0);
 	got = mem_sample(memory, MEM_CLASS_LARGE, &seed, found, 8);
 	assert_true(got > 0);
+	for (i = 0; i < 1000; i++) {
+		/* Large items only: those, and the one that is in the rest. */
+		got = mem_sample(memory, MEM_CLASS_LARGE, &seed, found, 8);
+		while (got--)
+			assert_true(*(uint64_t *)found[got] == 3 || *(uint64_t *)found[got] == 0);
+		/* No more than are asked for. */
+		found[2] = found;
+		assert_true(mem_sample_any(memory, &seed, found, 2) <= 2);
+		assert_true(mem_sample(memory, mem_class(160), &seed, found, 2) <= 2);
+		assert_ptr_equal(found[2], found);
+	}
 }
 
 /* Each block of a class is as likely as any other; free ones are not found. */

@@ -202,6 +202,8 @@ static void reserved(void **state)
 
 	(void)state;
 	page = page_heap_alloc(&heap, 10, PAGE_LARGE, 0);
+	assert_false(do_page_heap_close(&heap, END - 1, 2, &first, &count));
+	assert_false(do_page_heap_close(&heap, END, 1, &first, &count));
 	assert_true(do_page_heap_close(&heap, page - 20, 25, &first, &count));
 	assert_int_equal(first, page - 20);
 	assert_int_equal(count, 30);
@@ -215,6 +217,10 @@ static void reserved(void **state)
 	page_heap_free(&heap, page);
 	assert_true(page_heap_all_reserved(&heap, page - 20, 30));
 	assert_int_equal(heap.free, END - FIRST - 30);
+	/* The index takes the first pages only. */
+	assert_false(page_heap_alloc_index(&heap, page - 20, 30));
+	assert_int_equal(heap.first, FIRST);
+	assert_int_equal(heap.reserved, 30);
 	assert_int_equal(page_heap_open(&heap, page - 20, page + 10), 30);
 	assert_int_equal(heap.free, END - FIRST);
 	assert_int_equal(heap.reserved + heap.evacuating + heap.large, 0);

@@ -435,9 +435,9 @@ static void reserved_in_full_memory(void **state)
 {
 	static const uint32_t lens[] = { 100, 5000, 40000, LARGE_VALUE };
 	const uint64_t key = 1u << 30;
+	uint64_t next = fill(0, 100);
 
 	(void)state;
-	fill(0, 100);
 	for (unsigned int i = 0; i < 40; i++) {
 		const struct table_change change = { .key = &key,
 						     .key_len = 8,
@@ -447,7 +447,7 @@ static void reserved_in_full_memory(void **state)
 		assert_non_null(item);
 		assert_int_equal(item->value_len, lens[i % 4]);
 		table_abandon(&test_threads[0], item);
-		fill(0, 100);
+		next = fill(next, 100);
 	}
 	assert_all_open();
 }

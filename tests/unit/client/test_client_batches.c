@@ -32,8 +32,9 @@ static void note(struct fake_server *p, const struct request *request,
 	assert_true(seen_count < 2 * OPS);
 	seen[seen_count] = *request;
 	memcpy(&seen_keys[seen_count], request->key, 8);
-	memcpy(seen_values[seen_count], request->value,
-	       request->value_len < 8 ? request->value_len : 8);
+	if (request->value_len)
+		memcpy(seen_values[seen_count], request->value,
+		       request->value_len < 8 ? request->value_len : 8);
 	response->version = ++seen_count;
 }
 

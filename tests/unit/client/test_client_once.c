@@ -669,6 +669,46 @@ static void a_server_with_an_old_record(void **state)
 	assert_memory_not_equal(kvd->sent.identity, identity, sizeof(identity));
 }
 
+/* A server may keep more answers than a handle has places for, or, after an update, none. */
+static void answers_of_the_next_welcome(void **state)
+{
+	(void)state;
+	number_changes();
+	server->welcome.answers = 1000;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(kvd->sent.limit, CHANGES_MAX - 1);
+	hold_puts(1);
+	server->welcome.answers = 0;
+	lose_answers(true);
+	await_all();
+	assert_int_equal(ops[0].status, KVD_ERR_UNKNOWN);
+	assert_int_equal(kvd->sent.limit, 0);
+	assert_int_equal(kvd->sent.first, kvd->sent.next);
+	assert_int_equal(twice, 0);
+	recorded = 0;
+	assert_int_equal(put(2), KVD_OK);
+	assert_int_equal(recorded, 0); /* without a number */
+}
+
+/* Whether a record lacks changes that have answers; the number between is one that none has. */
+static void records_that_lack_changes(void **state)
+{
+	const uint64_t wrap = 1ull << 32;
+
+	(void)state;
+	kvd->sent.first = 6;
+	assert_false(changes_are_missing(&kvd->sent, 5));
+	assert_true(changes_are_missing(&kvd->sent, 4));
+	kvd->sent.first = wrap + 1;
+	assert_false(changes_are_missing(&kvd->sent, wrap - 1));
+	assert_true(changes_are_missing(&kvd->sent, wrap - 2));
+	kvd->sent.first = wrap + 2;
+	assert_true(changes_are_missing(&kvd->sent, wrap - 1));
+	assert_false(changes_are_missing(&kvd->sent, wrap + 1));
+	kvd->sent.first = kvd->sent.next;
+}
+
 /* No number has a low half of 0, the next one that HELLO names included. */
 static void numbers_wrap(void **state)
 {
@@ -715,6 +755,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_malformed_answer_to_a_batch, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_loss_of_a_touch_that_is_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_server_with_an_old_record, setup, teardown),
+		cmocka_unit_test_setup_teardown(answers_of_the_next_welcome, setup, teardown),
+		cmocka_unit_test_setup_teardown(records_that_lack_changes, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_wrap, setup, teardown),
 	};
 

@@ -435,6 +435,58 @@ static void copies_cost(void **state)
 	copy_drop(&test_worker, &test_conns[0].conn);
 }
 
+/* A message with nothing but an access record. */
+static void add_access(const struct test_conn *c, uint32_t recv)
+{
+	const uint64_t hash = 1;
+
+	ADD(c, recv, NULL, .op = WIRE_ACCESS, .access_count = 1)->byte_len += sizeof(hash);
+	memcpy(test_recv(recv) + sizeof(struct wire_request), &hash, sizeof(hash));
+}
+
+/*
+ * A request takes its message's bytes, access records included, and its response's; a part of the
+ * first one's is refilled before the second.
+ */
+static void requests_cost(void **state)
+{
+	struct conn_limit *limit = &test_conns[0].conn.limit;
+	uint64_t bytes = sizeof(struct wire_request) + sizeof(struct wire_response) + 3;
+
+	(void)state;
+	conn_limit_init(limit, 0, 1);
+	ADD(&test_conns[0], 0, "key", .op = WIRE_GET);
+	poller_poll(test_poller);
+	assert_int_equal((limit->bytes.missing + TOKEN_UNITS - 1) / TOKEN_UNITS, bytes);
+	add_access(&test_conns[0], 1);
+	poller_poll(test_poller);
+	bytes += sizeof(struct wire_request) + sizeof(struct wire_response) + WIRE_ACCESS_BYTES;
+	assert_int_equal((limit->bytes.missing + TOKEN_UNITS - 1) / TOKEN_UNITS, bytes);
+}
+
+/* What administrators ask is never beyond a limit; of others it may be. */
+static void administrators_have_no_limit(void **state)
+{
+	static const enum wire_op ops[] = { WIRE_STATS, WIRE_CLIENTS, WIRE_KILL };
+
+	(void)state;
+	for (unsigned int i = 0; i < 6; i++) {
+		struct test_conn *c = &test_conns[i % 2];
+
+		conn_limit_init(&c->conn.limit, 1, 0);
+		while (conn_limit_admit(&c->conn.limit, 1, test_worker.store_thread.now_ns))
+			;
+		c->conn.by_admin = i % 2;
+		add_request(c, i, (struct wire_request){ .op = (uint8_t)ops[i / 2] }, NULL);
+		poller_poll(test_poller);
+		assert_int_equal(c->conn.deferred_count, i % 2);
+		assert_int_equal(stat_read(&test_worker.stats.requests_limited), i / 2 + 1);
+		if (i % 2 == 0)
+			assert_int_equal(c->response.status, WIRE_BUSY);
+		deferred_cancel(&c->conn);
+	}
+}
+
 /* A flush begins, at its time; who asks again by its ticket learns when it has ended. */
 static void flushes(void **state)
 {
@@ -522,15 +574,6 @@ static void looks_after_what_expires(void **state)
 	assert_int_equal(sleeps_ms(), EXPIRE_MS);
 	TAILQ_REMOVE(&test_worker.pulls, conn, pull_entry);
 	assert_int_equal(sleeps_ms(), -1);
-}
-
-/* A message with nothing but an access record. */
-static void add_access(const struct test_conn *c, uint32_t recv)
-{
-	const uint64_t hash = 1;
-
-	ADD(c, recv, NULL, .op = WIRE_ACCESS, .access_count = 1)->byte_len += sizeof(hash);
-	memcpy(test_recv(recv) + sizeof(struct wire_request), &hash, sizeof(hash));
 }
 
 static void assert_activity(enum activity expected)
@@ -1391,6 +1434,8 @@ int main(void)
 		CASE(sleeps_on_two_devices),
 		CASE(copies_cost),
 		CASE(flushes),
+		CASE(requests_cost),
+		CASE(administrators_have_no_limit),
 		CASE(becomes_active),
 		CASE(releases_all),
 		CASE(a_receive_used_again),

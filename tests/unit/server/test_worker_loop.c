@@ -435,6 +435,49 @@ static void copies_cost(void **state)
 	copy_drop(&test_worker, &test_conns[0].conn);
 }
 
+/* Each operation is counted by its kind, and by what became of it. */
+static void operations_are_counted(void **state)
+{
+	static const struct {
+		struct wire_request request;
+		const char *key;
+	} asked[] = {
+		{ { .op = WIRE_PUT, .mode = WIRE_SET }, "a" },
+		{ { .op = WIRE_PUT, .mode = WIRE_REPLACE }, "none" },
+		{ { .op = WIRE_PUT, .mode = WIRE_SET, .value_len = 11 }, "b" }, /* too large */
+		{ { .op = WIRE_ARITH, .arg64 = 1 }, "none" },
+		{ { .op = WIRE_GET }, "a" },
+		{ { .op = WIRE_GET }, "none" },
+		{ { .op = WIRE_GET }, "none" },
+		{ { .op = WIRE_TOUCH }, "a" },
+		{ { .op = WIRE_DELETE }, "none" },
+		{ { .op = WIRE_DELETE }, "a" },
+		{ { .op = WIRE_PING }, NULL },
+	};
+	const struct worker_stats *stats = &test_worker.stats;
+	unsigned int n = sizeof(asked) / sizeof(asked[0]);
+
+	(void)state;
+	test_store.region.geometry.value_max = 10;
+	for (unsigned int i = 0; i < n; i++) {
+		add_request(&test_conns[0], 0, asked[i].request, asked[i].key)->byte_len +=
+			asked[i].request.value_len;
+		poller_poll(test_poller);
+		test_conn_complete(&test_conns[0]);
+	}
+	assert_int_equal(stats->requests, n);
+	assert_int_equal(stats->puts, 4);
+	assert_int_equal(stats->put_too_large, 1);
+	assert_int_equal(stats->put_no_space, 0);
+	assert_int_equal(stats->gets, 3);
+	assert_int_equal(stats->get_misses, 2);
+	assert_int_equal(stats->touches, 1);
+	assert_int_equal(stats->deletes, 2);
+	assert_int_equal(stats->delete_misses, 1);
+	assert_int_equal(stats->protocol_errors, 0);
+	test_store.region.geometry.value_max = VALUE_MAX_BYTES;
+}
+
 /* A message with nothing but an access record. */
 static void add_access(const struct test_conn *c, uint32_t recv)
 {
@@ -1434,6 +1477,7 @@ int main(void)
 		CASE(sleeps_on_two_devices),
 		CASE(copies_cost),
 		CASE(flushes),
+		CASE(operations_are_counted),
 		CASE(requests_cost),
 		CASE(administrators_have_no_limit),
 		CASE(becomes_active),

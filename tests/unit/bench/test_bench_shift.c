@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -31,7 +34,19 @@ static struct {
 	uint64_t fails_until; /* all PUTs up to this one fail */
 	enum kvd_status open_status;
 	const char *statistics;
+	uint64_t put_ns; /* how long a PUT takes by the clock; 0: as long as it takes */
 } store;
+
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+	uint64_t ns = store.puts * store.put_ns;
+
+	if (!store.put_ns)
+		return (int)syscall(SYS_clock_gettime, id, now);
+	now->tv_sec = (time_t)(ns / 1000000000u);
+	now->tv_nsec = (long)(ns % 1000000000u);
+	return 0;
+}
 
 static enum kvd_status store_put(struct db *db, const struct db_change *changes, size_t count)
 {
@@ -182,6 +197,25 @@ static void each_size_has_its_line(void **state)
 	assert_line(strchr(line, '\n') + 1, 10, 19, (unsigned int)between, 0);
 }
 
+/* PUTs in a tenth of a second, and the worst one: not the last, which is seldom a whole one. */
+static void rates_are_of_whole_intervals(void **state)
+{
+	double seconds, ratio;
+	unsigned int steady, worst;
+
+	(void)state;
+	store.put_ns = 5000000;
+	/* 19, 20, 20, 20, 20, and 1: the first one is counted when it is done. */
+	assert_int_equal(shift(1, "100", NULL), 0);
+	assert_int_equal(sscanf(strchr(printed, '\n') + 1, "%*u-%*u %*u %lf %u %u %lf", &seconds,
+				&steady, &worst, &ratio),
+			 4);
+	assert_true(seconds == 0.6);
+	assert_int_equal(steady, 200);
+	assert_int_equal(worst, 190);
+	assert_true(ratio == 0.95);
+}
+
 static void failures_are_counted_and_end_a_step(void **state)
 {
 	char warning[1024];
@@ -261,9 +295,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(the_memory_is_written_so_often),	   TEST(each_size_has_its_line),
-		TEST(failures_are_counted_and_end_a_step), TEST(sizes_that_are_none),
-		TEST(a_server_without_the_figures),
+		TEST(rates_are_of_whole_intervals), TEST(the_memory_is_written_so_often),
+		TEST(each_size_has_its_line),	    TEST(failures_are_counted_and_end_a_step),
+		TEST(sizes_that_are_none),	    TEST(a_server_without_the_figures),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

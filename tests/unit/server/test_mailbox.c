@@ -22,9 +22,12 @@
 
 static struct mailbox mailbox;
 
-/* A note that another thread sends just before the owner empties the fd, or just behind that. */
+/*
+ * A note that another thread sends just before the owner empties the fd, or just behind that, or
+ * when the owner has the others.
+ */
 static struct note meanwhile;
-static enum { NEVER, BEFORE, BEHIND } when;
+static enum { NEVER, BEFORE, BEHIND, AT_THE_END } when;
 
 ssize_t read(int fd, void *buf, size_t len)
 {
@@ -35,8 +38,23 @@ ssize_t read(int fd, void *buf, size_t len)
 	n = syscall(SYS_read, fd, buf, len);
 	if (when == BEHIND)
 		mailbox_send(&mailbox, &meanwhile);
-	when = NEVER;
+	if (when != AT_THE_END)
+		when = NEVER;
 	return n;
+}
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	int err = __real_pthread_mutex_unlock(mutex);
+
+	if (when == AT_THE_END) {
+		when = NEVER;
+		mailbox_send(&mailbox, &meanwhile);
+	}
+	return err;
 }
 
 /* The owner looks just before the fd becomes readable, and takes the notes if there are some. */
@@ -117,10 +135,10 @@ static void sent_while_others_are_taken(void **state)
 	struct note first, *note;
 
 	(void)state;
-	for (unsigned int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < 6; i++) {
 		if (i % 2)
 			mailbox_send(&mailbox, &first);
-		when = i / 2 ? BEHIND : BEFORE;
+		when = BEFORE + i / 2;
 		note = mailbox_take(&mailbox);
 		assert_int_equal(when, NEVER);
 		if (i % 2) {

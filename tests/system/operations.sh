@@ -122,6 +122,12 @@ scan_pages() {
 	seq -f '%01000.0f' 8 | diff - "$tmp/scan"
 }
 
+# In its second response.
+scan_to_a_full_disk() {
+	timeout "$DEADLINE_S" "$build/kvctl" -a "$url" scan >/dev/full 2>"$tmp/full"
+	[ $? = 74 ] && grep -q 'standard output: No space left' "$tmp/full"
+}
+
 flush() {
 	kvctl put x old && expect 0 '^$' flush && gone x && stat_is items 0 && kvctl put x new &&
 		holds x new
@@ -162,6 +168,7 @@ check "touch; get and touch" touching
 check "touch with 0: no expiry" touch_for_ever
 check "scan" scan_all
 check "scan of several responses" scan_pages
+check "scan to a full disk" scan_to_a_full_disk
 check "flush" flush
 check "flush at a later time" flush_later
 check "the server stops" server_stop

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of client/lookup.h: the comparison of keys, whose short ones are compared word by word. */
+/*
+ * Tests of client/lookup.h: the comparison of keys, whose short ones are compared word by word, and
+ * a lookup along a chain of two buckets that this test makes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +12,7 @@
 #include <cmocka.h>
 
 #include "client/lookup.h"
+#include "common/util/clock.h"
 
 #define BYTES_MAX (2 * KEY_INLINE_MAX)
 
@@ -33,10 +37,73 @@ static void keys_differ_in_any_byte(void **state)
 	}
 }
 
+#define HASH 0xabcd000000000001ull
+#define HOME (4 * BUCKET_BYTES)
+#define OVERFLOW (9 * BUCKET_BYTES)
+
+static struct kvd handle;
+static struct lookup lookup;
+static struct bucket bucket;
+static struct kvd_get_request request;
+
+static void bucket_arrives(uint64_t offset, uint64_t slot, uint64_t next)
+{
+	bucket = (struct bucket){
+		.overflow = (uint32_t)(next / BUCKET_BYTES),
+		.epoch = 2,
+		.slots = { slot },
+	};
+	bucket.sum = bucket_sum(&bucket, handle.geometry.incarnation, offset, HOME);
+	assert_int_equal(lookup.step, STEP_BUCKET);
+	assert_true(lookup.bucket_offset == offset);
+	lookup_bucket(&handle, &lookup);
+}
+
+/* A chain of two buckets, of which the first has @slot. */
+static void chain_arrives(uint64_t slot)
+{
+	handle = (struct kvd){
+		.geometry = { .incarnation = 7, .segments = { HOME } },
+		.options = { .get_tries = 16 },
+	};
+	lookup = (struct lookup){
+		.request = &request,
+		.hash = HASH,
+		.buffer = (uint8_t *)&bucket,
+		.chain_ns = clock_raw_ns(),
+	};
+	lookup_restart(&handle, &lookup);
+	bucket_arrives(HOME, slot, OVERFLOW);
+	if (slot) {
+		assert_int_equal(lookup.step, STEP_ITEM);
+		lookup_other_key(&handle, &lookup);
+	}
+	bucket_arrives(OVERFLOW, 0, 0);
+}
+
+/*
+ * Who met another key's item where the key's was to be looks at the rest of the chain, and then
+ * asks the server: the key may have moved to a slot that was read before.
+ */
+static void another_key_in_the_first_bucket(void **state)
+{
+	(void)state;
+	chain_arrives(slot_make(hash_tag(HASH), 1 << 20, 100));
+	assert_int_equal(lookup.step, STEP_RPC);
+	assert_int_equal(handle.stats.retries, 0);
+	/* A chain that takes long is looked at again. */
+	do
+		chain_arrives(0);
+	while (lookup.step == STEP_BUCKET);
+	assert_int_equal(lookup.step, STEP_DONE);
+	assert_int_equal(request.status, KVD_NOT_FOUND);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_differ_in_any_byte),
+		cmocka_unit_test(another_key_in_the_first_bucket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

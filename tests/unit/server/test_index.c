@@ -9,6 +9,22 @@
 #include "server/store/evict.h"
 #include "tests/support/store_test.h"
 
+/* When a home bucket has been found, and before it is locked, another thread splits it. */
+static bool split_first;
+
+static void lock_later(struct bucket *bucket)
+{
+	if (split_first) {
+		split_first = false;
+		index_grow(&test_threads[1]);
+	}
+	bucket_lock(bucket);
+}
+
+#define bucket_lock lock_later
+#include "server/store/index.c"
+#undef bucket_lock
+
 #define REGION_BYTES (8u << 20)
 #define FILL 65
 
@@ -204,6 +220,29 @@ static void a_split_that_parts_nothing(void **state)
 	assert_store(&census);
 	for (n = 0; n < CHAIN_SLOTS_MAX; n++)
 		assert_there(keys[n]);
+}
+
+/* A change of a key that leaves for another bucket at that moment goes there. */
+static void split_before_it_is_locked(void **state)
+{
+	uint64_t keys[2] = { 0 }, key, value = 777, found = 0;
+	struct store_census census;
+	struct store_value out;
+
+	(void)state;
+	for (key = 0; key < CHAIN_SLOTS_MAX; key++) {
+		put(key);
+		keys[hash_of(&key, 8) & 1] = key;
+	}
+	store.table.fill = FILL;
+	split_first = true;
+	assert_int_equal(test_store_put(&store, &keys[1], 8, &value, 8, NULL), WIRE_OK);
+	assert_false(split_first);
+	assert_int_equal(STAT(splits), 1);
+	assert_int_equal(test_store_get(&store, &keys[1], 8, &found, 8, &out), WIRE_OK);
+	assert_true(found == value);
+	assert_there(keys[0]);
+	assert_store(&census);
 }
 
 static uint16_t epoch_of_the_bucket(void)
@@ -514,6 +553,7 @@ int main(void)
 		CASE(grows_from_one_bucket, setup_growing),
 		CASE(long_chains_are_split, setup_fixed),
 		CASE(a_split_that_parts_nothing, setup_fixed),
+		CASE(split_before_it_is_locked, setup_fixed),
 		CASE(chains_get_shorter, setup_fixed),
 		CASE(to_and_fro_moves_nothing, setup_fixed),
 		CASE(moves_have_a_limit, setup_fixed),

@@ -433,6 +433,50 @@ static void prefault_ways(void **state)
 	}
 }
 
+/* So many threads can be started, and no more; -1: any number. */
+static int threads_left = -1;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	if (!threads_left)
+		return EAGAIN;
+	threads_left -= threads_left > 0;
+	return __real_pthread_create(thread, attr, run, arg);
+}
+
+/* The threads that could be started, or this one, do the work of those that could not. */
+static void prefault_with_fewer_threads(void **state)
+{
+	const uint64_t bytes = 16 * BYTES;
+	struct region other;
+	struct stat file;
+
+	(void)state;
+	for (int started = 0; started <= 2; started++) {
+		assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
+		struct prefault prefault = {
+			.base = other.base,
+			.bytes = bytes,
+			.fd = other.fd,
+			.nodes = 1,
+			.threads = 3,
+		};
+		threads_left = started;
+		assert_int_equal(prefault_run(&prefault), 0);
+		assert_int_equal(threads_left, 0);
+		threads_left = -1;
+		assert_int_equal(fstat(other.fd, &file), 0);
+		assert_true((uint64_t)file.st_blocks * 512 >= bytes);
+		region_destroy(&other);
+	}
+}
+
 /*
  * A page that can't be had in the first of two parts: that the other can be allocated, mostly
  * later, does not make up for it. Not a hole, which another mapping could fill.
@@ -807,6 +851,7 @@ int main(void)
 		LOG_CASE(hugepages_off),
 		LOG_CASE(prefaulted),
 		LOG_CASE(prefault_ways),
+		LOG_CASE(prefault_with_fewer_threads),
 		LOG_CASE(prefault_fails),
 		LOG_CASE(prefault_fails_in_part),
 		cmocka_unit_test(large_pages_take_turns),

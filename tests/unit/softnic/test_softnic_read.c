@@ -217,6 +217,19 @@ static void test_key_of_nothing(void **state)
 	assert_int_equal(event.type, IBV_EVENT_QP_ACCESS_ERR);
 }
 
+/* It is not reported of a queue pair that is gone. */
+static void test_key_of_nothing_and_the_end(void **state)
+{
+	struct device_async_event event;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(read_status(64, 0, client.remote.rkey ^ 0x1000), IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
+	OPS->destroy_qp(server.id);
+	assert_int_equal(OPS->get_async_event(server.dev, &event), -EAGAIN);
+}
+
 static void test_right_taken_back(void **state)
 {
 	struct ibv_qp_attr attr = { .qp_access_flags = 0 };
@@ -794,6 +807,7 @@ int main(void)
 		READ_TEST(test_not_now),
 		READ_TEST(test_bounds),
 		READ_TEST(test_key_of_nothing),
+		READ_TEST(test_key_of_nothing_and_the_end),
 		READ_TEST(test_right_taken_back),
 		READ_TEST(test_many_registrations),
 		READ_TEST(test_reads_outstanding),

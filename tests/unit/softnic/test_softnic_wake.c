@@ -424,6 +424,29 @@ static void test_cold(void **state)
 	ends_release();
 }
 
+/* One that became cold while its peer polled wakes the peer that sleeps now. */
+static void test_cold_and_asleep(void **state)
+{
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(ends_init(&END_DEFAULTS), 0);
+	connect_many(MANY);
+	for (i = 0; i < MANY; i += 50) {
+		poll_until_hot(0);
+		assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
+		assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0);
+		assert_false(comp_sleep(server.comp, 0));
+		assert_int_equal(end_post_send(&client, ids[i]->qp, 0, 8, 0), 0);
+		assert_int_equal(wait_asleep(&server, &wc, PAIR_WAIT_MS), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(end_post_recv(&server, (unsigned int)wc.wr_id), 0);
+	}
+	disconnect_many(MANY);
+	ends_release();
+}
+
 /*
  * A poll looks at all hot connections: the message of any is found by the next poll, however many
  * others there are and in whatever order they send.
@@ -527,15 +550,11 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_many_idle),
-		cmocka_unit_test(test_streams_asleep),
-		cmocka_unit_test(test_served_asleep),
-		cmocka_unit_test(test_late_receive),
-		cmocka_unit_test(test_never_ready_asleep),
-		cmocka_unit_test(test_two_cqs),
-		cmocka_unit_test(test_arming_checks_again),
-		cmocka_unit_test(test_cold),
-		cmocka_unit_test(test_hot),
+		cmocka_unit_test(test_many_idle),	    cmocka_unit_test(test_streams_asleep),
+		cmocka_unit_test(test_served_asleep),	    cmocka_unit_test(test_late_receive),
+		cmocka_unit_test(test_never_ready_asleep),  cmocka_unit_test(test_two_cqs),
+		cmocka_unit_test(test_arming_checks_again), cmocka_unit_test(test_cold),
+		cmocka_unit_test(test_cold_and_asleep),	    cmocka_unit_test(test_hot),
 		cmocka_unit_test(test_sends_wrap),
 	};
 

@@ -207,7 +207,7 @@ static void one_that_waited_for_a_slot(void **state)
 static uint64_t line_of(const char *name)
 {
 	const char *at = strstr(text, name);
-	unsigned long long number;
+	unsigned long long number = 0;
 
 	if (!at || sscanf(at + strlen(name), " %llu", &number) != 1)
 		fail_msg("no line %s in\n%s", name, text);

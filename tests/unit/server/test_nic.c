@@ -271,12 +271,13 @@ static void a_device(void **state)
 	};
 	static struct device dev = { .name = "fake0", .address = "/run/kvd.sock", .ops = &ops };
 	static const char letters[] = { 0, 'p', 'm', 'c', 'l' };
-	static const char *const logged[] = { "listening on softnic:///run/kvd.sock",
-					      "can't register the region",
-					      "can't register the region",
-					      "can't create a channel for connection events",
-					      "can't listen at /run/kvd.sock: Cannot allocate "
-					      "memory; set another softnic.socket" };
+	static const char *const logged[] = {
+		"listening on softnic:///run/kvd.sock",
+		"can't register the region",
+		"can't register the region",
+		"can't create a channel for connection events",
+		"can't listen at /run/kvd.sock: Cannot allocate memory; set another softnic.socket",
+	};
 	static struct store store;
 	static struct config config;
 	struct nic nic;

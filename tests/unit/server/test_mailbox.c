@@ -27,7 +27,7 @@ static struct mailbox mailbox;
  * when the owner has the others.
  */
 static struct note meanwhile;
-static enum { NEVER, BEFORE, BEHIND, AT_THE_END } when;
+static _Thread_local enum { NEVER, BEFORE, BEHIND, AT_THE_END } when;
 
 ssize_t read(int fd, void *buf, size_t len)
 {

@@ -39,12 +39,20 @@ static struct {
 } views[VIEWS_MAX];
 static unsigned int view_count;
 
+/* Whether there is an item of the watched key, valid or not. */
+static bool is_of_the_key(uint64_t place)
+{
+	const struct item *item = region_at(&store.region, place);
+
+	return item->key_len == watched_len && item->value_len <= sizeof(value) &&
+	       !memcmp(item_key(item), watched, watched_len);
+}
+
 static bool is_valid(uint64_t place)
 {
 	const struct item *item = region_at(&store.region, place);
 
-	return item->sum != ITEM_SUM_INVALID && item->key_len == watched_len &&
-	       item->value_len <= sizeof(value) && !memcmp(item_key(item), watched, watched_len) &&
+	return item->sum != ITEM_SUM_INVALID && is_of_the_key(place) &&
 	       item->sum == item_sum(item, store.region.geometry.incarnation, place);
 }
 
@@ -71,7 +79,8 @@ static uint64_t find_slot(bool *sealed)
 		    bucket_sum(bucket, store.region.geometry.incarnation, offset, home))
 			*sealed = false;
 		for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
-			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == tag)
+			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == tag &&
+			    is_of_the_key(slot_offset(bucket->slots[i])))
 				slot = bucket->slots[i];
 		if (!bucket->overflow)
 			return slot;

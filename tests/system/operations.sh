@@ -133,7 +133,6 @@ flush() {
 		holds x new
 }
 
-# With a delay: items that exist then are removed, and later ones stay.
 # seconds: a flush after them leaves the value until then. 2: looking at it took longer than that.
 flush_after() {
 	local start now
@@ -141,18 +140,20 @@ flush_after() {
 	kvctl put x old && expect 0 '^$' flush "$1" || return 1
 	holds x old && return 0
 	boot_clock now
-	[ $((now - start)) -lt $(($1 * 100)) ] || return 2
+	[ $((now - start)) -lt $(($1 * 100)) ] && return 1
+	return 2
 }
 
+# With a delay: items that exist then are removed, and later ones stay.
 flush_later() {
-	local seconds status=2
-	for seconds in 2 20; do
-		[ $status = 2 ] || break
-		flush_after $seconds
-		status=$?
-	done
-	[ $status = 0 ] && wait_until $((seconds + 10)) gone x && kvctl put x new && sleep 1 &&
-		holds x new
+	local seconds=2
+	flush_after $seconds
+	case $? in
+	0) ;;
+	2) seconds=20 && flush_after $seconds || return 1 ;;
+	*) return 1 ;;
+	esac
+	wait_until $((seconds + 8)) gone x && kvctl put x new && sleep 1 && holds x new
 }
 
 check "the server starts" server_start || finish

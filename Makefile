@@ -199,6 +199,7 @@ $(B)/tests/unit/client/test_client_nth: K_LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 # What test_client_open does instead of looking for RDMA devices.
 $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 	-Wl,--wrap=device_verbs_present
+# What these do at a moment that they choose, and instead of starting a thread.
 $(B)/tests/unit/server/test_mailbox: K_LDFLAGS += -Wl,--wrap=pthread_mutex_unlock
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create
 # A server and a client of which any call can be made to fail, and lists of their calls.

@@ -407,6 +407,18 @@ static void prefaulted(void **state)
 	region_destroy(&other);
 }
 
+/* To allocate the first @bytes of a region. */
+static struct prefault prefault_of(const struct region *r, uint64_t bytes, uint32_t threads)
+{
+	return (struct prefault){
+		.base = r->base,
+		.bytes = bytes,
+		.fd = r->fd,
+		.nodes = 1,
+		.threads = threads,
+	};
+}
+
 /* Several threads, chunks of which the last is short, and a kernel without MADV_POPULATE_WRITE. */
 static void prefault_ways(void **state)
 {
@@ -417,14 +429,10 @@ static void prefault_ways(void **state)
 	(void)state;
 	for (uint32_t way = 0; way < 4; way++) {
 		assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
-		struct prefault prefault = {
-			.base = other.base,
-			.bytes = way < 2 ? bytes : 4096 * 100,
-			.fd = other.fd,
-			.nodes = 1,
-			.threads = way % 2 ? 1 : 3,
-			.no_populate = way >= 2,
-		};
+		struct prefault prefault = prefault_of(&other, way < 2 ? bytes : 4096 * 100,
+						       way % 2 ? 1 : 3);
+
+		prefault.no_populate = way >= 2;
 		assert_int_equal(prefault_run(&prefault), 0);
 		/* Not mincore(2), for which pages are not there until they are used. */
 		assert_int_equal(fstat(other.fd, &file), 0);
@@ -460,13 +468,8 @@ static void prefault_with_fewer_threads(void **state)
 	(void)state;
 	for (int started = 0; started <= 2; started++) {
 		assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
-		struct prefault prefault = {
-			.base = other.base,
-			.bytes = bytes,
-			.fd = other.fd,
-			.nodes = 1,
-			.threads = 3,
-		};
+		struct prefault prefault = prefault_of(&other, bytes, 3);
+
 		threads_left = started;
 		assert_int_equal(prefault_run(&prefault), 0);
 		assert_int_equal(threads_left, 0);
@@ -491,13 +494,8 @@ static void prefault_fails_in_part(void **state)
 	assert_true(nothing >= 0);
 	for (unsigned int i = 0; i < 8; i++) {
 		assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
-		struct prefault prefault = {
-			.base = other.base,
-			.bytes = bytes,
-			.fd = other.fd,
-			.nodes = 1,
-			.threads = 2,
-		};
+		struct prefault prefault = prefault_of(&other, bytes, 2);
+
 		assert_true(mmap(other.base, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_FIXED, nothing, 0) == other.base);
 		assert_int_equal(prefault_run(&prefault), -ENOMEM);

@@ -227,6 +227,50 @@ static void more_than_it_holds(void **state)
 	assert_int_equal(waiting(), 0);
 }
 
+/* B2: as long as a class holds some, a value of more than half is not added to that. */
+static void more_than_half_alone_in_its_class(void **state)
+{
+	(void)state;
+	prove(3);
+	assert_int_equal(take(1, 10), BUDGET_ADMITTED);
+	assert_int_equal(take(2, 60), BUDGET_WAITS);
+	budget_leave(budget, &conns[2].pull_hold);
+	/* What the other class holds is no matter. */
+	assert_int_equal(take(3, 60), BUDGET_ADMITTED);
+}
+
+/* B3: a value of more than half stops later ones of newcomers, too. */
+static void newcomers_wait_behind_a_large_one(void **state)
+{
+	(void)state;
+	prove(1);
+	assert_int_equal(take(3, 10), BUDGET_ADMITTED);
+	assert_int_equal(take(1, 95), BUDGET_WAITS);
+	assert_int_equal(take(4, 10), BUDGET_WAITS);
+	budget_give(budget, &conns[3].pull_hold, false);
+	assert_int_equal(woken(), 1);
+	assert_int_equal(take(1, 95), BUDGET_ADMITTED);
+}
+
+/* B2: the last value decides, and the class of one that holds memory stays. */
+static void class_of_the_last_value(void **state)
+{
+	struct budget_hold *hold = &conns[1].pull_hold;
+
+	(void)state;
+	prove(1);
+	assert_int_equal(take(1, 40), BUDGET_ADMITTED);
+	budget_class_set(budget, hold, BUDGET_LATE);
+	assert_int_equal(hold->class, BUDGET_PROVEN);
+	budget_give(budget, hold, false);
+	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
+	assert_int_equal(hold->class, BUDGET_UNPROVEN);
+	budget_class_set(budget, hold, BUDGET_LATE);
+	assert_int_equal(take(1, 1), BUDGET_ADMITTED);
+	budget_give(budget, hold, false);
+	assert_int_equal(hold->class, BUDGET_UNPROVEN);
+}
+
 /*
  * B6: peers that were late with a value hold an eighth, and nothing new while any other waits; but
  * one of them may be the only one.
@@ -312,7 +356,77 @@ static void late_ones_keep_nobody_waiting(void **state)
 	assert_int_equal(take(10, 11), BUDGET_WAITS);
 }
 
-/* A connection whose turn comes while its client takes no responses does not stop the others. */
+/* B6: what others have asked for lately, hold or await, counts: all of it, and each kind. */
+static void late_ones_leave_room_for_all(void **state)
+{
+	(void)state;
+	worker.limits.pull_stall_ns = HOUR_NS;
+	for (unsigned int i = 10; i < 13; i++)
+		budget_class_set(budget, &conns[i].pull_hold, BUDGET_LATE);
+	/* Two hold some, none of them as much as all. */
+	prove(1);
+	assert_int_equal(take(1, 45), BUDGET_ADMITTED);
+	assert_int_equal(take(2, 45), BUDGET_ADMITTED);
+	assert_int_equal(take(10, 11), BUDGET_WAITS);
+	budget_leave(budget, &conns[10].pull_hold);
+	/* One of the first class waits. */
+	assert_int_equal(take(3, 50), BUDGET_WAITS);
+	budget_leave(budget, &conns[3].pull_hold);
+	prove(3);
+	assert_int_equal(take(3, 50), BUDGET_WAITS);
+	assert_int_equal(take(10, 1), BUDGET_WAITS);
+	budget_leave(budget, &conns[10].pull_hold);
+	budget_leave(budget, &conns[3].pull_hold);
+	budget_give(budget, &conns[1].pull_hold, true);
+	budget_give(budget, &conns[2].pull_hold, false);
+	/* What a newcomer holds is no pause either, however long it does. */
+	assert_int_equal(take(2, 90), BUDGET_ADMITTED);
+	budget->used_ns -= HOUR_NS;
+	assert_int_equal(take(10, 11), BUDGET_WAITS);
+	budget_leave(budget, &conns[10].pull_hold);
+	budget_give(budget, &conns[2].pull_hold, true);
+	assert_int_equal(take(10, 60), BUDGET_WAITS);
+	budget_leave(budget, &conns[10].pull_hold);
+	/* The largest of the values since the last pause counts, not the last one. */
+	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
+	budget_give(budget, &conns[1].pull_hold, true);
+	prove(1);
+	assert_int_equal(take(10, 11), BUDGET_WAITS);
+	budget_leave(budget, &conns[10].pull_hold);
+	budget->used_ns -= HOUR_NS;
+	prove(1);
+	assert_int_equal(take(10, 11), BUDGET_ADMITTED);
+	budget_give(budget, &conns[10].pull_hold, true);
+	/* Nor a value that came in addition. */
+	assert_true(budget_take_more(budget, &conns[1].pull_hold, 90));
+	budget_give(budget, &conns[1].pull_hold, true);
+	assert_int_equal(take(11, 11), BUDGET_WAITS);
+	assert_int_equal(take(11, 10), BUDGET_ADMITTED);
+}
+
+/* B6: in a pause there is room for several small values, or one larger one; waiting is no pause. */
+static void late_ones_in_a_pause(void **state)
+{
+	(void)state;
+	worker.limits.pull_stall_ns = HOUR_NS;
+	for (unsigned int i = 10; i < 14; i++)
+		budget_class_set(budget, &conns[i].pull_hold, BUDGET_LATE);
+	assert_int_equal(take(1, 100), BUDGET_ADMITTED);
+	budget_give(budget, &conns[1].pull_hold, true);
+	assert_int_equal(take(10, 6), BUDGET_WAITS);
+	budget->used_ns -= HOUR_NS;
+	assert_int_equal(take(10, 6), BUDGET_ADMITTED);
+	assert_int_equal(take(11, 6), BUDGET_ADMITTED);
+	assert_int_equal(take(12, 1), BUDGET_WAITS);
+	assert_int_equal(take(1, 100), BUDGET_WAITS);
+	budget->used_ns -= HOUR_NS;
+	/* It gives up: until now it has waited. */
+	budget_leave(budget, &conns[1].pull_hold);
+	budget_give(budget, &conns[10].pull_hold, true);
+	budget_give(budget, &conns[11].pull_hold, true);
+	assert_int_equal(take(12, 13), BUDGET_WAITS);
+}
+
 /* B7: memory in addition is only what nobody waits for, and a part of all. */
 static void several_of_one(void **state)
 {
@@ -352,8 +466,13 @@ static void several_of_one(void **state)
 	budget_leave(budget, &conns[3].pull_hold);
 	budget_give(budget, hold, true);
 	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
+	/* Nor does one get more than is left. */
+	assert_int_equal(take(2, BUDGET_BYTES - 10), BUDGET_ADMITTED);
+	assert_false(budget_take_more(budget, hold, 11));
+	assert_true(budget_take_more(budget, hold, 10));
 }
 
+/* A connection whose turn comes while its client takes no responses does not stop the others. */
 static void without_room_for_a_response(void **state)
 {
 	static struct region region = { .geometry = { .value_max = BUDGET_BYTES } };
@@ -402,8 +521,13 @@ int main(void)
 		cmocka_unit_test_setup(bounded, setup),
 		cmocka_unit_test_setup(refused_with_some, setup),
 		cmocka_unit_test_setup(more_than_it_holds, setup),
+		cmocka_unit_test_setup(more_than_half_alone_in_its_class, setup),
+		cmocka_unit_test_setup(newcomers_wait_behind_a_large_one, setup),
+		cmocka_unit_test_setup(class_of_the_last_value, setup),
 		cmocka_unit_test_setup(late_ones_are_the_last, setup),
 		cmocka_unit_test_setup(late_ones_keep_nobody_waiting, setup),
+		cmocka_unit_test_setup(late_ones_leave_room_for_all, setup),
+		cmocka_unit_test_setup(late_ones_in_a_pause, setup),
 		cmocka_unit_test_setup(without_room_for_a_response, setup),
 		cmocka_unit_test_setup(several_of_one, setup),
 	};

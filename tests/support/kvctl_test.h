@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kvctl with a libkvd of the test: functions that note their calls and end as the test says. Each
+ * run is a child process (tests/support/program_run.h). client/kvctl.c is compiled here.
+ */
+#ifndef KVD_TESTS_SUPPORT_KVCTL_TEST_H
+#define KVD_TESTS_SUPPORT_KVCTL_TEST_H
+
+#include <ctype.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/kvd.h"
+#include "common/util/clock.h"
+#include "tests/support/program_run.h"
+
+#define URL "softnic:///default"
+#define OPENED "open " URL " 2000 5000\n"
+#define CLOSED "close\n"
+#define HANDLE ((struct kvd *)(uintptr_t)&behaviour)
+#define KEYS_A_PAGE 2
+
+/* What libkvd and the C library do in the next runs. */
+static struct {
+	enum kvd_status open, call; /* these end with */
+	const char *error;	    /* of the call */
+	unsigned int calls_good;    /* pings and scans that do not end so */
+	struct kvd_item item;	    /* of GETs; its value is the letters from a to z, repeated */
+	uint64_t number;	    /* of incr and decr */
+	const struct kvd_entry *entries;
+	size_t entry_count;
+	size_t memory_max; /* longest memory that can be allocated; 0: any */
+	bool terminal;	   /* the standard output is one */
+	bool endless;	   /* the standard input; what is read from it is not written anywhere */
+} behaviour;
+
+static uint64_t now_ns;
+
+static void note_bytes(const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	if (len > 40) {
+		program_note(" <%zu bytes>", len);
+		return;
+	}
+	program_note(" ");
+	for (size_t i = 0; i < len; i++)
+		program_note(isgraph(p[i]) ? "%c" : "\\x%02x", p[i]);
+}
+
+/* The begin of each call's line: its name and key. */
+static void note_call(const struct kvd *handle, const char *call, const void *key, size_t key_len)
+{
+	program_note("%s%s", handle == HANDLE ? "" : "another handle! ", call);
+	note_bytes(key, key_len);
+}
+
+static enum kvd_status fake_open(struct kvd **handle, const char *url,
+				 const struct kvd_options *options)
+{
+	struct kvd_options usual;
+
+	kvd_options_init(&usual);
+	usual.timeout_ms = options->timeout_ms;
+	usual.connect_timeout_ms = options->connect_timeout_ms;
+	program_note("open %s %u %u%s\n", url, options->timeout_ms, options->connect_timeout_ms,
+		     memcmp(&usual, options, sizeof(usual)) ? " other options!" : "");
+	*handle = behaviour.open ? NULL : HANDLE;
+	return behaviour.open;
+}
+
+static void fake_close(struct kvd *handle)
+{
+	program_note(handle == HANDLE ? CLOSED : "close of another handle!");
+}
+
+static const char *fake_error(const struct kvd *handle)
+{
+	if (!handle)
+		return "no socket there";
+	return behaviour.error ? behaviour.error : "";
+}
+
+static enum kvd_status get_answer(void *value, size_t size, struct kvd_item *item)
+{
+	memset(item, 0xff, sizeof(*item)); /* of a call that fails it says nothing */
+	if (behaviour.call)
+		return behaviour.call;
+	*item = behaviour.item;
+	if (item->value_len > size)
+		return KVD_ERR_BUFFER;
+	for (size_t i = 0; i < item->value_len; i++)
+		((char *)value)[i] = (char)('a' + i % 26);
+	return KVD_OK;
+}
+
+static enum kvd_status fake_get(struct kvd *handle, const void *key, size_t key_len, void *value,
+				size_t size, struct kvd_item *item)
+{
+	note_call(handle, "get", key, key_len);
+	program_note(" %zu\n", size);
+	return get_answer(value, size, item);
+}
+
+static enum kvd_status fake_get_by_request(struct kvd *handle, const void *key, size_t key_len,
+					   void *value, size_t size, struct kvd_item *item)
+{
+	note_call(handle, "request", key, key_len);
+	program_note(" %zu\n", size);
+	return get_answer(value, size, item);
+}
+
+static enum kvd_status fake_get_and_touch(struct kvd *handle, const void *key, size_t key_len,
+					  uint32_t ttl_s, void *value, size_t size,
+					  struct kvd_item *item)
+{
+	note_call(handle, "gat", key, key_len);
+	program_note(" ttl %u %zu\n", ttl_s, size);
+	return get_answer(value, size, item);
+}
+
+static enum kvd_status fake_put(struct kvd *handle, const void *key, size_t key_len,
+				const void *value, size_t value_len,
+				const struct kvd_put_args *args, uint64_t *version)
+{
+	static const char *const modes[] = { "set",	"absent", "present",
+					     "version", "append", "prepend" };
+
+	(void)version;
+	note_call(handle, modes[args->mode], key, key_len);
+	note_bytes(value, value_len);
+	program_note(" flags %u ttl %u pin %u low %d if %llu\n", args->flags, args->ttl_s,
+		     args->pin_s, args->priority == KVD_PRIORITY_LOW,
+		     (unsigned long long)args->if_version);
+	return behaviour.call;
+}
+
+static enum kvd_status arith_answer(const char *call, struct kvd *handle, const void *key,
+				    size_t key_len, uint64_t delta,
+				    const struct kvd_arith_args *args, uint64_t *number)
+{
+	note_call(handle, call, key, key_len);
+	program_note(" by %llu create %u flags %u ttl %u initial %llu\n", (unsigned long long)delta,
+		     args->create, args->flags, args->ttl_s, (unsigned long long)args->initial);
+	*number = behaviour.number;
+	return behaviour.call;
+}
+
+static enum kvd_status fake_incr(struct kvd *handle, const void *key, size_t key_len,
+				 uint64_t delta, const struct kvd_arith_args *args,
+				 uint64_t *number, uint64_t *version)
+{
+	(void)version;
+	return arith_answer("incr", handle, key, key_len, delta, args, number);
+}
+
+static enum kvd_status fake_decr(struct kvd *handle, const void *key, size_t key_len,
+				 uint64_t delta, const struct kvd_arith_args *args,
+				 uint64_t *number, uint64_t *version)
+{
+	(void)version;
+	return arith_answer("decr", handle, key, key_len, delta, args, number);
+}
+
+static enum kvd_status fake_touch(struct kvd *handle, const void *key, size_t key_len,
+				  uint32_t ttl_s, uint64_t *version)
+{
+	(void)version;
+	note_call(handle, "touch", key, key_len);
+	program_note(" ttl %u\n", ttl_s);
+	return behaviour.call;
+}
+
+static enum kvd_status fake_delete(struct kvd *handle, const void *key, size_t key_len)
+{
+	note_call(handle, "delete", key, key_len);
+	program_note("\n");
+	return behaviour.call;
+}
+
+/* The cursor is the number of the page. What is wanted of a page stands in the notes. */
+static enum kvd_status fake_scan(struct kvd *handle, uint64_t *cursor,
+				 const struct kvd_scan_args *args, kvd_entry_fn each, void *arg)
+{
+	const size_t from = *cursor * KEYS_A_PAGE;
+	size_t i;
+
+	note_call(handle, "scan", args->prefix, args->prefix_len);
+	program_note(" %llu%s\n", (unsigned long long)*cursor, args->values ? " values" : "");
+	if (behaviour.call && !behaviour.calls_good--)
+		return behaviour.call;
+	for (i = from; i < from + KEYS_A_PAGE && i < behaviour.entry_count; i++)
+		if (each(arg, &behaviour.entries[i]))
+			return KVD_OK;
+	*cursor = i < behaviour.entry_count ? *cursor + 1 : 0;
+	return KVD_OK;
+}
+
+static enum kvd_status fake_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
+{
+	(void)ticket;
+	note_call(handle, "flush in", "", 0);
+	program_note("%u\n", delay_s);
+	return behaviour.call;
+}
+
+static enum kvd_status fake_flush_all(struct kvd *handle)
+{
+	note_call(handle, "flush all", "", 0);
+	program_note("\n");
+	return behaviour.call;
+}
+
+static enum kvd_status text_answer(const char *call, struct kvd *handle, char *text, size_t size)
+{
+	note_call(handle, call, "", 0);
+	program_note("%zu\n", size);
+	memset(text, 'x', size); /* what a failed call leaves is nobody's text */
+	if (!behaviour.call)
+		snprintf(text, size, "%s of a server\n", call);
+	return behaviour.call;
+}
+
+static enum kvd_status fake_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	(void)len;
+	return text_answer("clients", handle, text, size);
+}
+
+static enum kvd_status fake_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	(void)len;
+	return text_answer("stats", handle, text, size);
+}
+
+static enum kvd_status fake_client_kill(struct kvd *handle, uint64_t id)
+{
+	note_call(handle, "kill", "", 0);
+	program_note("%llu\n", (unsigned long long)id);
+	return behaviour.call;
+}
+
+static void fake_info(const struct kvd *handle, struct kvd_info *info)
+{
+	note_call(handle, "info", "", 0);
+	*info = (struct kvd_info){
+		.device_kind = "softnic",
+		.device_name = "softnic0",
+		.device_why = "the URL says so",
+		.incarnation = 0xabcdef0123456,
+		.region_bytes = 1ull << 40,
+		.value_max = 1ull << 33,
+		.window = 11,
+		.request_bytes = 8192,
+		.cache_bytes = 1ull << 34,
+		.buckets = 1ull << 35,
+		.clock_error_ns = 5000000000,
+		.access_rate = 16,
+	};
+}
+
+/* Takes 1.25 us, and the next one as much more. */
+static enum kvd_status fake_ping(struct kvd *handle)
+{
+	static uint64_t took_ns;
+
+	note_call(handle, "ping", "", 0);
+	now_ns += took_ns += 1250;
+	return behaviour.call && !behaviour.calls_good-- ? behaviour.call : KVD_OK;
+}
+
+static void *fake_malloc(size_t size)
+{
+	return behaviour.memory_max && size > behaviour.memory_max ? NULL : malloc(size);
+}
+
+static void *fake_realloc(void *memory, size_t size)
+{
+	if (behaviour.memory_max && size > behaviour.memory_max)
+		return NULL;
+	return behaviour.endless ? memory : realloc(memory, size);
+}
+
+static size_t fake_fread(void *bytes, size_t size, size_t count, FILE *file)
+{
+	return behaviour.endless ? count : fread(bytes, size, count, file);
+}
+
+#define kvd_default_url(buffer) ((void)(buffer), URL)
+#define kvd_open fake_open
+#define kvd_close fake_close
+#define kvd_error fake_error
+#define kvd_get fake_get
+#define kvd_get_by_request fake_get_by_request
+#define kvd_get_and_touch fake_get_and_touch
+#define kvd_put fake_put
+#define kvd_incr fake_incr
+#define kvd_decr fake_decr
+#define kvd_touch fake_touch
+#define kvd_delete fake_delete
+#define kvd_scan fake_scan
+#define kvd_flush_start fake_flush_start
+#define kvd_flush_all fake_flush_all
+#define kvd_client_list fake_client_list
+#define kvd_client_kill fake_client_kill
+#define kvd_server_stats fake_server_stats
+#define kvd_info(handle, info) fake_info(handle, info)
+#define kvd_ping fake_ping
+#define clock_ns() now_ns
+#define malloc fake_malloc
+#define realloc fake_realloc
+#define fread fake_fread
+#define isatty(fd) (behaviour.terminal && (fd) == STDOUT_FILENO)
+#define main kvctl_main
+int kvctl_main(int argc, char **argv);
+#include "client/kvctl.c"
+#undef main
+
+#define RUN(...) program_run(kvctl_main, "kvctl", (const char *const[]){ __VA_ARGS__, NULL })
+
+/* kvctl with these arguments makes these calls, between those that open and close the handle. */
+#define assert_calls(calls, ...)                                                                   \
+	do {                                                                                       \
+		assert_int_equal(RUN(__VA_ARGS__), EX_OK);                                         \
+		assert_string_equal(program_result.notes, OPENED calls CLOSED);                    \
+		assert_string_equal(program_result.err, "");                                       \
+	} while (0)
+
+/* It ends with this status and error, whatever it called. */
+#define assert_fails(status, text, ...)                                                            \
+	do {                                                                                       \
+		assert_int_equal(RUN(__VA_ARGS__), status);                                        \
+		assert_string_equal(program_result.err, text);                                     \
+	} while (0)
+
+/* The server is not asked for what is wrong. */
+#define assert_usage(text, ...)                                                                    \
+	do {                                                                                       \
+		assert_fails(EX_USAGE, text, __VA_ARGS__);                                         \
+		assert_true(!strcmp(program_result.notes, "") ||                                   \
+			    !strcmp(program_result.notes, OPENED));                                \
+	} while (0)
+
+static inline int kvctl_setup(void **state)
+{
+	(void)state;
+	memset(&behaviour, 0, sizeof(behaviour));
+	memset(&program_files, 0, sizeof(program_files));
+	return 0;
+}
+
+#endif /* KVD_TESTS_SUPPORT_KVCTL_TEST_H */

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of kvctl: what each command and option asks libkvd for, what it prints, and each exit
+ * status.
+ */
+#include "tests/support/kvctl_test.h"
+
+#define OUT_OF_RANGE ": not a number in the allowed range. Try kvctl -h.\n"
+
+static void values_are_read(void **state)
+{
+	(void)state;
+	behaviour.item.value_len = 3;
+	assert_calls("get key 65536\n", "get", "key");
+	assert_string_equal(program_result.out, "abc");
+	assert_calls("request key 65536\n", "-r", "get", "key");
+	assert_string_equal(program_result.out, "abc");
+	assert_calls("gat key ttl 60 65536\n", "gat", "key", "60");
+	assert_string_equal(program_result.out, "abc");
+	assert_calls("gat key ttl 0 65536\n", "-r", "gat", "key", "0");
+	behaviour.item.value_len = 0;
+	assert_calls("get key 65536\n", "get", "key");
+	assert_string_equal(program_result.out, "");
+}
+
+/* By a second call, with a buffer of its length. */
+static void longer_values_are_read(void **state)
+{
+	(void)state;
+	behaviour.item.value_len = 65536;
+	assert_calls("get key 65536\n", "get", "key");
+	assert_int_equal(program_result.out_len, 65536);
+	behaviour.item.value_len = 100000;
+	assert_calls("get key 65536\nget key 100000\n", "get", "key");
+	assert_int_equal(program_result.out_len, 100000);
+	assert_memory_equal(program_result.out + 99996, "abcd", 4);
+	assert_calls("gat key ttl 5 65536\ngat key ttl 5 100000\n", "gat", "key", "5");
+	behaviour.memory_max = 99999;
+	assert_fails(EX_OSERR, "kvctl: no memory for a value of 100000 bytes\n", "get", "key");
+	assert_string_equal(program_result.out, "");
+	assert_string_equal(program_result.notes, OPENED "get key 65536\n" CLOSED);
+}
+
+/* On the standard error, so that the value can go to a file. */
+static void items_are_described(void **state)
+{
+	(void)state;
+	behaviour.item = (struct kvd_item){
+		.value_len = 3, .version = 9000000000, .flags = 4294967295, .expires_s = 4000000000
+	};
+	assert_fails(EX_OK, "length 3 version 9000000000 flags 4294967295 expires 4000000000\n",
+		     "-v", "get", "key");
+	assert_string_equal(program_result.out, "abc");
+	assert_fails(EX_OK, "length 3 version 9000000000 flags 4294967295 expires 4000000000\n",
+		     "-v", "gat", "key", "1");
+	behaviour.call = KVD_NOT_FOUND;
+	assert_fails(1, "kvctl: not found\n", "-v", "get", "key");
+}
+
+/* Only there: a file gets the bytes of the value and no other. */
+static void terminals_get_a_new_line(void **state)
+{
+	(void)state;
+	behaviour.item.value_len = 3;
+	behaviour.terminal = true;
+	assert_calls("get key 65536\n", "get", "key");
+	assert_string_equal(program_result.out, "abc\n");
+	behaviour.call = KVD_NOT_FOUND;
+	assert_int_equal(RUN("get", "key"), 1);
+	assert_string_equal(program_result.out, "");
+}
+
+static void values_are_stored(void **state)
+{
+	static const char *const commands_of_modes[] = {
+		"set",	   "put",    "absent", "add",	  "present",
+		"replace", "append", "append", "prepend", "prepend",
+	};
+	char calls[200];
+
+	(void)state;
+	for (size_t i = 0; i < 10; i += 2) {
+		snprintf(calls, sizeof(calls),
+			 OPENED "%s key value flags 0 ttl 0 pin 0 low 0 if 0\n" CLOSED,
+			 commands_of_modes[i]);
+		assert_int_equal(RUN(commands_of_modes[i + 1], "key", "value"), EX_OK);
+		assert_string_equal(program_result.notes, calls);
+		snprintf(calls, sizeof(calls),
+			 OPENED "%s key value flags 1 ttl 2 pin 3 low 1 if 0\n" CLOSED,
+			 commands_of_modes[i]);
+		assert_int_equal(RUN("-f", "1", "-e", "2", "-p", "3", "-l",
+				     commands_of_modes[i + 1], "key", "value"),
+				 EX_OK);
+		assert_string_equal(program_result.notes, calls);
+	}
+	assert_calls("version key value flags 0 ttl 0 pin 0 low 0 if 18446744073709551615\n", "cas",
+		     "key", "18446744073709551615", "value");
+	assert_calls("version key value flags 1 ttl 2 pin 3 low 1 if 0\n", "-f", "1", "-e", "2",
+		     "--pin", "3", "--low", "cas", "key", "0", "value");
+	assert_calls("set key  flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key", "");
+}
+
+/* Without a value, or with -, of any length. */
+static void the_input_is_stored(void **state)
+{
+	static const size_t lengths[] = { 65535, 65536, 65537, 131072, 300000 };
+	static char input[300000];
+	char calls[200];
+
+	(void)state;
+	program_files.input = "input";
+	program_files.input_len = 5;
+	assert_calls("set key input flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key");
+	assert_calls("append key input flags 0 ttl 0 pin 0 low 0 if 0\n", "append", "key", "-");
+	assert_calls("version key input flags 0 ttl 0 pin 0 low 0 if 7\n", "cas", "key", "7");
+	assert_calls("version key input flags 0 ttl 0 pin 0 low 0 if 7\n", "cas", "key", "7", "-");
+	assert_calls("set key --5 flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key", "--5");
+	program_files.input = input;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		program_files.input_len = lengths[i];
+		snprintf(calls, sizeof(calls),
+			 OPENED "set key <%zu bytes> flags 0 ttl 0 pin 0 low 0 if 0\n" CLOSED,
+			 lengths[i]);
+		assert_int_equal(RUN("put", "key"), EX_OK);
+		assert_string_equal(program_result.notes, calls);
+	}
+	program_files.input_len = 0;
+	assert_calls("set key  flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key");
+}
+
+static void input_that_fails_is_not_stored(void **state)
+{
+	static const char input[70000];
+
+	(void)state;
+	program_files.input_path = "/";
+	assert_fails(EX_IOERR,
+		     "kvctl: can't read the value from the standard input: Is a directory\n", "put",
+		     "key");
+	assert_string_equal(program_result.notes, OPENED CLOSED);
+	program_files = (struct program_files){ .input = input, .input_len = sizeof(input) };
+	behaviour.memory_max = 65535;
+	assert_fails(EX_OSERR, "kvctl: no memory for the value\n", "put", "key");
+	assert_string_equal(program_result.notes, OPENED CLOSED);
+	behaviour.memory_max = 65536;
+	assert_fails(EX_OSERR, "kvctl: no memory for the value\n", "put", "key");
+	assert_string_equal(program_result.notes, OPENED CLOSED);
+}
+
+/* It is read until it is longer than any value, and libkvd refuses it. */
+static void endless_input_ends(void **state)
+{
+	(void)state;
+	behaviour.endless = true;
+	behaviour.call = KVD_ERR_TOO_LARGE;
+	assert_fails(EX_SOFTWARE, "kvctl: value too large\n", "put", "key");
+	assert_string_equal(program_result.notes, OPENED
+			    "set key <2147483648 bytes> flags 0 ttl 0 pin 0 low 0 if 0\n" CLOSED);
+}
+
+static void numbers_are_changed(void **state)
+{
+	(void)state;
+	behaviour.number = UINT64_MAX;
+	assert_calls("incr key by 1 create 0 flags 0 ttl 0 initial 0\n", "incr", "key");
+	assert_string_equal(program_result.out, "18446744073709551615\n");
+	assert_calls("decr key by 1 create 0 flags 0 ttl 0 initial 0\n", "decr", "key");
+	assert_string_equal(program_result.out, "18446744073709551615\n");
+	assert_calls("incr key by 0 create 0 flags 0 ttl 0 initial 0\n", "incr", "key", "0");
+	assert_calls("decr key by 18446744073709551615 create 1 flags 2 ttl 3 "
+		     "initial 18446744073709551615\n",
+		     "-f", "2", "-e", "3", "-i", "18446744073709551615", "decr", "key",
+		     "18446744073709551615");
+	assert_calls("incr key by 1 create 1 flags 0 ttl 0 initial 0\n", "-i", "0", "incr", "key");
+	behaviour.call = KVD_ERR_NOT_A_NUMBER;
+	assert_fails(3, "kvctl: the value is not a number\n", "incr", "key");
+	assert_string_equal(program_result.out, "");
+}
+
+static void other_changes(void **state)
+{
+	(void)state;
+	assert_calls("touch key ttl 60\n", "touch", "key", "60");
+	assert_calls("touch key ttl 0\n", "touch", "key", "0");
+	assert_calls("delete key\n", "del", "key");
+	assert_calls("flush all \n", "flush");
+	assert_calls("flush in 0\n", "flush", "0");
+	assert_calls("flush in 1073741824\n", "flush", "1073741824");
+	assert_calls("kill 18446744073709551615\n", "kill", "18446744073709551615");
+}
+
+static void keys_are_listed(void **state)
+{
+	static const struct kvd_entry entries[] = {
+		{ .key = "one", .key_len = 3, .value = "1", .item = { .value_len = 1 } },
+		{ .key = "t\0o", .key_len = 3, .value = "\0\n", .item = { .value_len = 2 } },
+		{ .key = "\xfe\n", .key_len = 2, .item = { .value_len = 9000000000 } },
+		{ .key = "four", .key_len = 4, .value = "", .item = { .value_len = 0 } },
+		{ .key = "five", .key_len = 4, .value = "5", .item = { .value_len = 1 } },
+	};
+
+	(void)state;
+	assert_calls("scan  0\n", "scan");
+	assert_string_equal(program_result.out, "");
+	behaviour.entries = entries;
+	behaviour.entry_count = 5;
+	assert_calls("scan  0\nscan  1\nscan  2\n", "scan");
+	assert_int_equal(program_result.out_len, 21);
+	assert_memory_equal(program_result.out, "one\nt\0o\n\xfe\n\nfour\nfive\n", 21);
+	assert_calls("scan  0\nscan  1\nscan  2\n", "-x", "scan");
+	assert_string_equal(program_result.out, "6f6e65\n74006f\nfe0a\n666f7572\n66697665\n");
+	behaviour.entry_count = 4;
+	assert_calls("scan pre 0 values\nscan pre 1 values\n", "-v", "scan", "pre");
+	assert_int_equal(program_result.out_len, 41);
+	assert_memory_equal(program_result.out,
+			    "one\t1\nt\0o\t\0\n\n\xfe\n\t(9000000000 bytes)\nfour\t\n", 41);
+	assert_calls("scan \\x00\\xff 0\nscan \\x00\\xff 1\n", "-x", "scan", "00ff");
+}
+
+/* What came before it is printed. */
+static void a_scan_fails(void **state)
+{
+	static const struct kvd_entry entries[] = { { .key = "a", .key_len = 1 },
+						    { .key = "b", .key_len = 1 },
+						    { .key = "c", .key_len = 1 } };
+
+	(void)state;
+	behaviour.entries = entries;
+	behaviour.entry_count = 3;
+	behaviour.call = KVD_ERR_BUSY;
+	behaviour.error = "the index changes";
+	behaviour.calls_good = 1;
+	assert_fails(EX_SOFTWARE, "kvctl: server busy: the index changes\n", "scan");
+	assert_string_equal(program_result.out, "a\nb\n");
+	assert_string_equal(program_result.notes, OPENED "scan  0\nscan  1\n" CLOSED);
+}
+
+static void texts_of_the_server(void **state)
+{
+	(void)state;
+	assert_calls("stats 65536\n", "stats");
+	assert_string_equal(program_result.out, "stats of a server\n");
+	assert_calls("clients 33554432\n", "clients");
+	assert_string_equal(program_result.out, "clients of a server\n");
+	behaviour.call = KVD_ERR_TIMEOUT;
+	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "stats");
+	assert_string_equal(program_result.out, "");
+	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "clients");
+	assert_string_equal(program_result.out, "");
+	behaviour.call = KVD_OK;
+	behaviour.memory_max = 33554431;
+	assert_fails(EX_OSERR, "kvctl: out of memory\n", "clients");
+	assert_string_equal(program_result.notes, OPENED CLOSED);
+}
+
+static void properties_of_the_connection(void **state)
+{
+	(void)state;
+	assert_calls("info ", "info");
+	assert_string_equal(program_result.out, "device.kind softnic\n"
+						"device.name softnic0\n"
+						"device.why the URL says so\n"
+						"incarnation 000abcdef0123456\n"
+						"region_bytes 1099511627776\n"
+						"value_max 8589934592\n"
+						"window 11\n"
+						"request_bytes 8192\n"
+						"cache_bytes 17179869184\n"
+						"buckets 34359738368\n"
+						"clock_error_ns 5000000000\n"
+						"access_rate 16\n");
+}
+
+static void pings(void **state)
+{
+	(void)state;
+	assert_calls("ping ", "ping");
+	assert_string_equal(program_result.out, "pong from " URL ": 1.2 us\n");
+	assert_int_equal(RUN("-a", "rdma://h:1", "-c", "3", "ping"), EX_OK);
+	assert_string_equal(program_result.out, "pong from rdma://h:1: 1.2 us\n"
+						"pong from rdma://h:1: 2.5 us\n"
+						"pong from rdma://h:1: 3.8 us\n");
+	behaviour.call = KVD_ERR_TIMEOUT;
+	behaviour.calls_good = 2;
+	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "-c", "4", "ping");
+	assert_string_equal(program_result.notes, OPENED "ping ping ping " CLOSED);
+	assert_string_equal(program_result.out, "pong from " URL ": 1.2 us\n"
+						"pong from " URL ": 2.5 us\n");
+}
+
+/* A scan ends there, though the server has more. */
+static void a_scan_to_a_full_disk(void **state)
+{
+	static char key[KVD_KEY_MAX];
+	static struct kvd_entry entries[100];
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++)
+		entries[i] = (struct kvd_entry){ .key = key, .key_len = sizeof(key) };
+	behaviour.entries = entries;
+	behaviour.entry_count = 100;
+	program_files.output_path = "/dev/full";
+	assert_fails(EX_IOERR, "kvctl: standard output: No space left on device\n", "scan");
+	assert_true(strlen(program_result.notes) < 50 * strlen("scan  0\n"));
+}
+
+static void exit_statuses(void **state)
+{
+	static const struct {
+		enum kvd_status status;
+		const char *error;
+		int code;
+		const char *said;
+	} cases[] = {
+		{ KVD_OK, "of an earlier call", 0, "" },
+		{ KVD_NOT_FOUND, "whatever", 1, "kvctl: not found\n" },
+		{ KVD_ERR_EXISTS, NULL, 2, "kvctl: the key exists or has another version\n" },
+		{ KVD_ERR_NOT_A_NUMBER, NULL, 3, "kvctl: the value is not a number\n" },
+		{ KVD_ERR_NO_SPACE, "raise it", 70,
+		  "kvctl: the server's memory is full: raise it\n" },
+		{ KVD_ERR_INVALID, NULL, 70, "kvctl: invalid argument\n" },
+		{ KVD_ERR_NO_MEMORY, NULL, 70, "kvctl: out of memory in the client\n" },
+		{ KVD_ERR_DISCONNECTED, "gone", 70, "kvctl: connection lost: gone\n" },
+	};
+	static const char *const each[][4] = {
+		{ "get", "key" },
+		{ "gat", "key", "1" },
+		{ "put", "key", "value" },
+		{ "add", "key", "value" },
+		{ "cas", "key", "1", "v" },
+		{ "replace", "key", "value" },
+		{ "append", "key", "v" },
+		{ "prepend", "key", "v" },
+		{ "incr", "key" },
+		{ "decr", "key" },
+		{ "touch", "key", "1" },
+		{ "del", "key" },
+		{ "scan" },
+		{ "flush" },
+		{ "flush", "1" },
+		{ "clients" },
+		{ "kill", "1" },
+		{ "stats" },
+		{ "ping" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		behaviour.call = cases[i].status;
+		behaviour.error = cases[i].error;
+		for (size_t j = 0; j < sizeof(each) / sizeof(each[0]); j++) {
+			assert_fails(cases[i].code, cases[i].said, each[j][0], each[j][1],
+				     each[j][2], each[j][3]);
+			assert_non_null(strstr(program_result.notes, CLOSED));
+		}
+	}
+}
+
+/* Who gave no address is told how to. */
+static void no_connection(void **state)
+{
+	(void)state;
+	behaviour.open = KVD_ERR_UNREACHABLE;
+	assert_fails(EX_UNAVAILABLE,
+		     "kvctl: no socket there (-a URL or $KVD_URL name another server)\n", "get",
+		     "key");
+	assert_string_equal(program_result.notes, OPENED);
+	assert_fails(EX_UNAVAILABLE, "kvctl: no socket there\n", "-a", "rdma://h:1", "ping");
+	assert_string_equal(program_result.notes, "open rdma://h:1 2000 5000\n");
+}
+
+/* The last one counts. */
+static void timeouts(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN("-t", "1", "del", "key"), EX_OK);
+	assert_string_equal(program_result.notes, "open " URL " 1 1\ndelete key\n" CLOSED);
+	assert_int_equal(RUN("-t", "1", "-t3600000", "del", "key"), EX_OK);
+	assert_string_equal(program_result.notes,
+			    "open " URL " 3600000 3600000\ndelete key\n" CLOSED);
+}
+
+static void numbers_out_of_range(void **state)
+{
+	static const struct {
+		const char *most, *beyond, *words[3];
+	} each[] = {
+		{ "4294967295", "4294967296", { "-f", NULL, "put" } },
+		{ "1073741824", "1073741825", { "-e", NULL, "put" } },
+		{ "1073741824", "1073741825", { "-p", NULL, "put" } },
+		{ "1073741824", "1073741825", { "--pin", NULL, "put" } },
+		{ "18446744073709551615", "18446744073709551616", { "-i", NULL, "incr" } },
+		{ "3600000", "3600001", { "-t", NULL, "get" } },
+		{ "18446744073709551615", "18446744073709551616", { "cas", "key", NULL } },
+		{ "18446744073709551615", "18446744073709551616", { "incr", "key", NULL } },
+		{ "18446744073709551615", "18446744073709551616", { "decr", "key", NULL } },
+		{ "1073741824", "1073741825", { "touch", "key", NULL } },
+		{ "1073741824", "1073741825", { "gat", "key", NULL } },
+		{ "1073741824", "1073741825", { "flush", NULL } },
+		{ "18446744073709551615", "18446744073709551616", { "kill", NULL } },
+	};
+	static const char *const never[] = { "x", "", "-1", "+1", " 1", "1 ", "1x", "0x1" };
+	char said[200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		const char *const *w = each[i].words;
+		const bool option = w[0][0] == '-';
+		const char *number;
+
+#define WITH(text)                                                                                 \
+	((number = (text)),                                                                        \
+	 RUN(w[0], w[1] ? w[1] : number, option || w[1] ? w[2] ? w[2] : number : NULL,             \
+	     option ? "key" : NULL))
+		assert_int_equal(WITH(each[i].most), EX_OK);
+		assert_int_equal(WITH(each[i].beyond), EX_USAGE);
+		snprintf(said, sizeof(said), "kvctl: %s" OUT_OF_RANGE, each[i].beyond);
+		assert_string_equal(program_result.err, said);
+		for (size_t j = 0; j < sizeof(never) / sizeof(never[0]); j++) {
+			assert_int_equal(WITH(never[j]), EX_USAGE);
+			snprintf(said, sizeof(said), "kvctl: %s" OUT_OF_RANGE, never[j]);
+			assert_string_equal(program_result.err, said);
+		}
+#undef WITH
+	}
+	assert_usage("kvctl: 0" OUT_OF_RANGE, "-t", "0", "ping");
+	assert_usage("kvctl: 0" OUT_OF_RANGE, "-c", "0", "ping");
+	assert_usage("kvctl: 1000000001" OUT_OF_RANGE, "-c", "1000000001", "ping");
+	assert_int_equal(RUN("-c", "1000000000", "del", "key"), EX_OK);
+}
+
+static void keys_of_any_bytes(void **state)
+{
+	static char key[KVD_KEY_MAX + 2], hex[2 * KVD_KEY_MAX + 3], said[4 * KVD_KEY_MAX];
+
+	(void)state;
+	memset(key, 'k', KVD_KEY_MAX);
+	memset(hex, '6', 2 * KVD_KEY_MAX);
+	assert_calls("delete <1024 bytes>\n", "del", key);
+	assert_calls("delete <1024 bytes>\n", "-x", "del", hex);
+	assert_calls("delete 0aAfF9\n", "del", "0aAfF9");
+	assert_calls("delete \\x0a\\xaf\\xf9\n", "-x", "del", "0aAfF9");
+	assert_calls("delete \\x00\n", "-x", "del", "00");
+	key[KVD_KEY_MAX] = 'k';
+	snprintf(said, sizeof(said), "kvctl: %s: a key has 1 to 1024 bytes. Try kvctl -h.\n", key);
+	assert_usage(said, "del", key);
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "del", "");
+	hex[2 * KVD_KEY_MAX] = hex[2 * KVD_KEY_MAX + 1] = '6';
+	snprintf(said, sizeof(said),
+		 "kvctl: %s: not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", hex);
+	assert_usage(said, "-x", "del", hex);
+	assert_usage("kvctl: 666: not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", "-x", "del",
+		     "666");
+	assert_usage("kvctl: : not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", "-x", "del",
+		     "");
+	for (const char *bad = "gG@`/: z\x11"; *bad; bad++) {
+		const char high[] = { *bad, '0', '\0' }, low[] = { '0', *bad, '\0' };
+
+		snprintf(said, sizeof(said), "kvctl: %s: not hexadecimal. Try kvctl -h.\n", high);
+		assert_usage(said, "-x", "del", high);
+		snprintf(said, sizeof(said), "kvctl: %s: not hexadecimal. Try kvctl -h.\n", low);
+		assert_usage(said, "-x", "del", low);
+	}
+}
+
+/* Of each command: words that it takes at least and at most, itself included, and its help. */
+static void words_of_commands(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t min, max;
+	} each[] = {
+		{ "get", 2, 2 },     { "gat", 3, 3 },	{ "put", 2, 3 },    { "add", 2, 3 },
+		{ "replace", 2, 3 }, { "cas", 3, 4 },	{ "append", 2, 3 }, { "prepend", 2, 3 },
+		{ "incr", 2, 3 },    { "decr", 2, 3 },	{ "touch", 3, 3 },  { "del", 2, 2 },
+		{ "scan", 1, 2 },    { "flush", 1, 2 }, { "stats", 1, 1 },  { "clients", 1, 1 },
+		{ "kill", 2, 2 },    { "info", 1, 1 },	{ "ping", 1, 1 },
+	};
+	char said[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		const char *words[7] = { each[i].name, "1", "1", "1", "1" };
+
+		snprintf(said, sizeof(said),
+			 "kvctl: %s: wrong number of arguments. Try kvctl -h.\n", each[i].name);
+		for (size_t n = 5; n > 0; words[--n] = NULL) {
+			const bool right = each[i].min <= n && n <= each[i].max;
+
+			assert_int_equal(program_run(kvctl_main, "kvctl", words),
+					 right ? EX_OK : EX_USAGE);
+			assert_string_equal(program_result.err, right ? "" : said);
+			assert_int_equal(!!strstr(program_result.notes, OPENED), right);
+		}
+	}
+}
+
+/* Its text on the standard output if it was asked for, else on the standard error. */
+static void usage_of_kvctl(void **state)
+{
+	static char asked[sizeof(program_result.out)];
+
+	(void)state;
+	assert_int_equal(RUN("-h"), EX_OK);
+	assert_memory_equal(program_result.out, "Usage: kvctl ", 13);
+	assert_string_equal(program_result.err, "");
+	memcpy(asked, program_result.out, program_result.out_len + 1);
+	assert_usage(asked, NULL);
+	assert_string_equal(program_result.out, "");
+	assert_int_equal(RUN("-V"), EX_OK);
+	assert_string_equal(program_result.out, "kvctl 0.3.0\n");
+	assert_usage("kvctl: frobnicate: no such command. Try kvctl -h.\n", "frobnicate");
+	assert_int_equal(RUN("-Z", "ping"), EX_USAGE);
+	program_assert_said("Try kvctl -h.\n");
+	assert_int_equal(RUN("-t"), EX_USAGE);
+	program_assert_said("Try kvctl -h.\n");
+	assert_string_equal(program_result.notes, "");
+	/* Behind the command there are words only. */
+	assert_calls("set key -v flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key", "-v");
+	assert_usage("kvctl: get: wrong number of arguments. Try kvctl -h.\n", "get", "key", "-v");
+}
+
+#define CASE(f) cmocka_unit_test_setup(f, kvctl_setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(values_are_read),
+		CASE(longer_values_are_read),
+		CASE(items_are_described),
+		CASE(terminals_get_a_new_line),
+		CASE(values_are_stored),
+		CASE(the_input_is_stored),
+		CASE(input_that_fails_is_not_stored),
+		CASE(endless_input_ends),
+		CASE(numbers_are_changed),
+		CASE(other_changes),
+		CASE(keys_are_listed),
+		CASE(a_scan_fails),
+		CASE(texts_of_the_server),
+		CASE(properties_of_the_connection),
+		CASE(pings),
+		CASE(a_scan_to_a_full_disk),
+		CASE(exit_statuses),
+		CASE(no_connection),
+		CASE(timeouts),
+		CASE(numbers_out_of_range),
+		CASE(keys_of_any_bytes),
+		CASE(words_of_commands),
+		CASE(usage_of_kvctl),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

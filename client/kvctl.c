@@ -171,13 +171,13 @@ static int report(const struct kvd *db, enum kvd_status status)
 	return status == KVD_ERR_NOT_A_NUMBER ? EXIT_NOT_A_NUMBER : EX_SOFTWARE;
 }
 
-static int write_all(const uint8_t *p, size_t bytes)
+/* What was printed so far is written. EX_IOERR after printing why it could not be. */
+static int output_flush(void)
 {
-	if (fwrite(p, 1, bytes, stdout) != bytes || fflush(stdout)) {
-		fprintf(stderr, "kvctl: standard output: %s\n", strerror(errno));
-		return EX_IOERR;
-	}
-	return EX_OK;
+	if (!fflush(stdout) && !ferror(stdout))
+		return EX_OK;
+	fprintf(stderr, "kvctl: standard output: %m\n");
+	return EX_IOERR;
 }
 
 static void print_item(const struct kvd_item *item)
@@ -223,8 +223,10 @@ static int get(struct kvd *db, const struct arguments *arguments)
 		size = item.value_len;
 	}
 	code = report(db, status);
-	if (!code)
-		code = write_all(value, item.value_len);
+	if (!code) {
+		fwrite(value, 1, item.value_len, stdout);
+		code = output_flush();
+	}
 	if (!code && isatty(STDOUT_FILENO))
 		putchar('\n');
 	if (!code && arguments->verbose)
@@ -435,6 +437,7 @@ static int command_scan(struct kvd *db, const struct arguments *arguments)
 	enum kvd_status status;
 	struct key prefix;
 	uint64_t cursor = 0;
+	int code;
 
 	if (arguments->word_count > 1) {
 		parse_key(&prefix, arguments);
@@ -444,11 +447,8 @@ static int command_scan(struct kvd *db, const struct arguments *arguments)
 	do {
 		status = kvd_scan(db, &cursor, &args, print_entry, &copy);
 	} while (!status && cursor && !ferror(stdout));
-	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "kvctl: standard output: %s\n", strerror(errno));
-		return EX_IOERR;
-	}
-	return report(db, status);
+	code = output_flush();
+	return code ? code : report(db, status);
 }
 
 static int command_flush(struct kvd *db, const struct arguments *arguments)
@@ -599,10 +599,10 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 			break;
 		case 'V':
 			printf("kvctl %s\n", kvd_version());
-			exit(EX_OK);
+			exit(output_flush());
 		case 'h':
 			usage(stdout);
-			exit(EX_OK);
+			exit(output_flush());
 		default:
 			fputs("Try kvctl -h.\n", stderr);
 			exit(EX_USAGE);
@@ -625,7 +625,7 @@ static int run_command(const struct arguments *arguments,
 	}
 	code = command(db, arguments);
 	kvd_close(db);
-	return code;
+	return code ? code : output_flush();
 }
 
 int main(int argc, char **argv)

@@ -288,6 +288,40 @@ static void pings(void **state)
 						"pong from " URL ": 2.5 us\n");
 }
 
+/* Whatever could not be written: a script must not take the rest for all. */
+static void output_that_is_full(void **state)
+{
+	static const struct kvd_entry entries[] = { { .key = "a", .key_len = 1 } };
+	static const char *const each[][3] = {
+		{ "get", "key" },
+		{ "-v", "get", "key" },
+		{ "gat", "key", "1" },
+		{ "incr", "key" },
+		{ "decr", "key" },
+		{ "scan" },
+		{ "stats" },
+		{ "clients" },
+		{ "info" },
+		{ "-c2", "ping" },
+		{ "-V" },
+		{ "-h" },
+	};
+
+	(void)state;
+	behaviour.item.value_len = 3;
+	behaviour.entries = entries;
+	behaviour.entry_count = 1;
+	program_files.output_path = "/dev/full";
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+		assert_fails(EX_IOERR, "kvctl: standard output: No space left on device\n",
+			     each[i][0], each[i][1], each[i][2]);
+	/* Nothing is to be written. */
+	assert_calls("delete key\n", "del", "key");
+	/* What failed first is said. */
+	behaviour.call = KVD_ERR_TIMEOUT;
+	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "stats");
+}
+
 /* A scan ends there, though the server has more. */
 static void a_scan_to_a_full_disk(void **state)
 {
@@ -540,6 +574,7 @@ int main(void)
 		CASE(texts_of_the_server),
 		CASE(properties_of_the_connection),
 		CASE(pings),
+		CASE(output_that_is_full),
 		CASE(a_scan_to_a_full_disk),
 		CASE(exit_statuses),
 		CASE(no_connection),

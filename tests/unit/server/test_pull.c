@@ -10,6 +10,7 @@
  */
 #include "server/net/pull.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,6 +32,8 @@
 
 #define REGION_BYTES (512u << 20)
 #define VALUE_BYTES (64u << 20)
+#define SMALL_REGION_BYTES (64u << 20)		   /* quickly filled */
+#define ROOM_BYTES (8u << 20)			   /* room for it in that takes steps */
 #define MORE_BYTES (PULL_DEPTH * PULL_PIECE_BYTES) /* READ ahead of the sum */
 #define BUILD_BYTES (100u << 20)		   /* one append to the value */
 /* Pieces of 20 us that 64 MiB surely take: none copies or sums 6 MiB in that time. */
@@ -48,6 +51,12 @@ static int setup(void **state)
 	test_worker_create(REGION_BYTES, VALUE_BYTES + TEST_CONNS * MORE_BYTES);
 	budget_init(&test_worker.build_budget, BUILD_BYTES);
 	return 0;
+}
+
+static int setup_small(void **state)
+{
+	(void)state;
+	return test_worker_create(SMALL_REGION_BYTES, VALUE_BYTES);
 }
 
 static int teardown(void **state)
@@ -93,25 +102,33 @@ static uint32_t recv_of(const struct test_conn *c, uint32_t n)
 	return (uint32_t)(c - test_conns) * TEST_WINDOW + n;
 }
 
-/* The request for a pull, in its @n-th receive, arrives. True: READs it at once. */
+/*
+ * The request for a pull, in its @n-th receive, arrives, with what else @put says. True: READs it
+ * at once.
+ */
+static bool send_pull_as(struct test_conn *c, uint32_t n, const char *name, struct wire_request put,
+			 const uint8_t *from, uint32_t len)
+{
+	size_t bytes = sizeof(put) + strlen(name) + 1, accesses = 8u * put.access_count;
+	uint32_t pulls = c->conn.pulls;
+
+	put.op = WIRE_PUT;
+	put.flags |= WIRE_F_PULL;
+	put.id = 7 + n;
+	put.key_len = (uint16_t)(strlen(name) + 1);
+	put.value_len = len;
+	put.pull_addr = (uintptr_t)from;
+	memcpy(test_recv(recv_of(c, n)), &put, sizeof(put));
+	memcpy(test_recv(recv_of(c, n)) + sizeof(put), name, put.key_len);
+	memset(test_recv(recv_of(c, n)) + bytes, 0, accesses);
+	assert_false(test_receive(c, recv_of(c, n), bytes + accesses));
+	return c->conn.pulls > pulls;
+}
+
 static bool send_pull(struct test_conn *c, uint32_t n, const char *name, enum wire_put mode,
 		      const uint8_t *from, uint32_t len)
 {
-	const struct wire_request put = {
-		.op = WIRE_PUT,
-		.flags = WIRE_F_PULL,
-		.mode = (uint8_t)mode,
-		.id = 7 + n,
-		.key_len = (uint16_t)(strlen(name) + 1),
-		.value_len = len,
-		.pull_addr = (uintptr_t)from,
-	};
-	uint32_t pulls = c->conn.pulls;
-
-	memcpy(test_recv(recv_of(c, n)), &put, sizeof(put));
-	memcpy(test_recv(recv_of(c, n)) + sizeof(put), name, put.key_len);
-	assert_false(test_receive(c, recv_of(c, n), sizeof(put) + put.key_len));
-	return c->conn.pulls > pulls;
+	return send_pull_as(c, n, name, (struct wire_request){ .mode = (uint8_t)mode }, from, len);
 }
 
 /* The same with a request behind which nothing is outstanding, after the turns that it needs. */
@@ -793,6 +810,48 @@ static void probe_is_not_answered(void **state)
 	test_conn_end(c);
 }
 
+/* An answer to a probe is no part of a value that is being READ. */
+static void answers_and_stands_still(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
+	pull_probed(&c->conn);
+	stall_time_passes();
+	assert_true(c->conn.stopped);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
+	test_conn_end(c);
+}
+
+/* The device takes no READ: the connection has failed, and nothing more is posted. */
+static int refused_sends;
+
+static int refuse_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	*bad = wr;
+	refused_sends++;
+	return ENOMEM;
+}
+
+static void read_is_not_posted(void **state)
+{
+	struct ibv_context refusing = { .ops = { .post_send = refuse_send } };
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	refused_sends = 0;
+	c->qp.context = &refusing;
+	send_pull(c, 0, key, WIRE_SET, value, MORE_BYTES);
+	test_turns();
+	assert_true(c->conn.stopped);
+	assert_int_equal(refused_sends, 1);
+	assert_int_equal(c->conn.sq_used, 0);
+	assert_int_equal(stat_read(&test_worker.stats.connections_failed), 1);
+	test_conn_end(c);
+}
+
 /* Connections that have ended otherwise are closed and counted as what they are. */
 static void ended_otherwise(void **state)
 {
@@ -884,6 +943,9 @@ static void late_no_more(void **state)
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
 	pull_expire(&test_worker);
 	assert_false(late->conn.deferred_runs);
+	deferred_wake(&late->conn);
+	test_turns();
+	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
 	test_worker.pull_peers = (struct pull_peers){ 0 };
 	pull_expire(&test_worker);
 	assert_true(late->conn.deferred_runs);
@@ -1117,6 +1179,9 @@ static void fails_while_building(void **state)
 	test_conn_end(c);
 }
 
+/* Small enough that two of them are READ at once. */
+#define SMALL_BYTES (MORE_BYTES / 2)
+
 /* Puts large values under other keys, until there is no memory for another one. */
 static void fill_memory(void)
 {
@@ -1158,6 +1223,117 @@ static void room_has_a_place(void **state)
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
 }
 
+/* B2: a value that there was no space for says nothing of the client that it did not come from. */
+static void class_without_space(void **state)
+{
+	static const enum budget_class classes[] = { BUDGET_UNPROVEN, BUDGET_PROVEN };
+	struct test_conn *c;
+
+	(void)state;
+	fill_memory();
+	for (unsigned int i = 0; i < 2; i++) {
+		c = &test_conns[i];
+		c->conn.pull_hold.class = classes[i];
+		assert_false(send_pull(c, 0, key, WIRE_SET, value, VALUE_BYTES));
+		test_turns();
+		assert_responded(c, WIRE_NO_SPACE);
+		assert_int_equal(c->conn.pull_hold.class, classes[i]);
+		assert_int_equal(stat_read(&test_worker.stats.put_no_space), i + 1);
+		assert_int_equal(stat_read(&test_worker.stats.puts), i + 1);
+		assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
+	}
+}
+
+/* All memory is in small items, which others are evicted for: room is made in steps. */
+static void fill_evictable(void)
+{
+	uint64_t other = 0;
+
+	while (test_store_put(&test_store, &other, sizeof(other), value, 20000, NULL) == WIRE_OK)
+		other++;
+	test_store.table.eviction = EVICTION_LRU;
+	test_worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
+}
+
+static uint64_t evacuating(void)
+{
+	struct memory_stats stats;
+
+	memory_stats(test_store.memory, &stats);
+	return stats.evacuating;
+}
+
+static void assert_nothing_closed(void)
+{
+	assert_int_equal(evacuating(), 0);
+	test_store.table.eviction = EVICTION_NONE;
+}
+
+/* The value for which room was made is to arrive in its time, like any other. */
+static void time_after_room(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	fill_evictable();
+	assert_false(send_pull(c, 0, key, WIRE_SET, value, ROOM_BYTES));
+	assert_true(test_turn());
+	assert_true(room_pending(&pull_of(c)->room));
+	test_turns();
+	assert_int_equal(c->conn.pulls, 1);
+	test_worker.limits.pull_ns = 0;
+	usleep(1);
+	pull_expire(&test_worker);
+	assert_true(c->conn.stopped);
+	test_conn_end(c);
+	assert_nothing_closed();
+}
+
+/* A connection that ends while room is made for its value leaves nothing closed. */
+static void ends_in_a_room(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	fill_evictable();
+	assert_false(send_pull(c, 0, key, WIRE_SET, value, ROOM_BYTES));
+	assert_true(test_turn());
+	while (!evacuating())
+		assert_true(room_step(&pull_of(c)->room) == ROOM_AGAIN);
+	test_conn_end(c);
+	assert_nothing_closed();
+}
+
+/*
+ * A value for which room is made does not begin early, though there is memory by now when the next
+ * one comes.
+ */
+static void not_early_in_a_room(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	budget_init(&test_worker.pull_budget, REGION_BYTES);
+	c->conn.pull_hold.class = BUDGET_PROVEN;
+	fill_evictable();
+	assert_false(send_pull(c, 0, key, WIRE_SET, value, ROOM_BYTES));
+	assert_true(test_turn());
+	assert_true(room_pending(&pull_of(c)->room));
+	for (uint64_t other = 0; other < 2000; other++)
+		test_store_delete(&test_store, &other, sizeof(other));
+	limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
+	assert_false(send_pull(c, 1, "next", WIRE_SET, more, 1000));
+	assert_int_equal(c->conn.pulls, 0);
+	while (c->responses < 2)
+		if (c->read_count)
+			serve_read(c);
+		else
+			assert_true(test_turn());
+	assert_int_equal(c->response.status, WIRE_OK);
+	assert_stored(key, value, ROOM_BYTES);
+	assert_nothing_closed();
+}
+
 /* Connections that end leave the budget to the others, whether they hold some or wait. */
 static void builders_end(void **state)
 {
@@ -1181,9 +1357,6 @@ static void builders_end(void **state)
 	build_all();
 	assert_responded(&test_conns[2], WIRE_OK);
 }
-
-/* Small enough that two of them are READ at once. */
-#define SMALL_BYTES (MORE_BYTES / 2)
 
 /* A connection whose values have arrived before. */
 static void prove(struct test_conn *c)
@@ -1529,6 +1702,223 @@ static void several_values_in_time(void **state)
 	test_conn_end(c);
 }
 
+/* The time of the next value begins when the one before it is done, not when that has arrived. */
+static void time_behind_the_sum(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	prove(c);
+	assert_true(send_pull(c, 0, "a", WIRE_SET, value, SMALL_BYTES));
+	assert_true(send_pull(c, 1, "a", WIRE_SET, value, MORE_BYTES));
+	while (c->conn.pulls_reading > 1)
+		serve_read(c);
+	assert_int_equal(c->responses, 0);
+	c->conn.pull_since_ns = c->conn.progress_ns = 1;
+	while (!c->responses)
+		assert_true(test_turn());
+	assert_true(c->conn.pull_since_ns > 1);
+	assert_true(c->conn.progress_ns > 1);
+	test_turns();
+	pull_through(c);
+	assert_int_equal(c->responses, 2);
+}
+
+/* P3: nothing of a value begins early that is refused when its turn comes. */
+static void refused_behind_another(void **state)
+{
+	static const enum wire_status expected[] = { WIRE_TOO_LARGE, WIRE_INVALID };
+	const struct wire_request pinned = { .flags = WIRE_F_PIN, .pin = 2 };
+	struct test_conn *c = &test_conns[0];
+	uint64_t bytes = mem_class_bytes(item_bytes(2, SMALL_BYTES));
+
+	(void)state;
+	test_store.table.pin_time_max = 1;
+	prove(c);
+	for (unsigned int i = 0; i < 2; i++) {
+		test_conn_complete(c);
+		c->responses = 0;
+		test_store.region.geometry.value_max = SMALL_BYTES;
+		assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
+		if (expected[i] == WIRE_TOO_LARGE)
+			assert_false(send_pull(c, 1, "b", WIRE_SET, more, SMALL_BYTES + 1));
+		else
+			assert_false(send_pull_as(c, 1, "b", pinned, more, SMALL_BYTES));
+		assert_int_equal(c->conn.pull_hold.bytes, bytes);
+		pull_through(c);
+		assert_int_equal(c->responses, 2);
+		assert_int_equal(c->response.status, expected[i]);
+		assert_int_equal(c->response.id, 8);
+	}
+	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
+}
+
+/* B6: nor does one whose peer is late by then. */
+static void late_behind_another(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	prove(c);
+	strcpy(c->conn.peer.address, "10.0.0.1:1");
+	assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
+	pull_peers_add(&test_worker.pull_peers, &c->conn.peer, clock_ns() + LONG_NS);
+	assert_false(send_pull(c, 1, "b", WIRE_SET, more, SMALL_BYTES));
+	pull_through(c);
+	assert_int_equal(c->responses, 2);
+	assert_int_equal(c->response.status, WIRE_OK);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
+}
+
+/* Of a value that fits no response, and a turn. */
+#define COPY_BYTES 10000
+
+/* The connection's last GET was answered with a copy. */
+static void get_copy(struct test_conn *c)
+{
+	assert_true(send_small(c, 0, WIRE_GET, NULL));
+	assert_non_null(c->conn.copy);
+	test_conn_complete(c);
+	c->responses = 0;
+}
+
+/*
+ * What can't be stored is refused at once, of a client that has served no READ, too: nothing is
+ * READ or probed. As with any request, its copy ends and its access records count.
+ */
+static void refused_at_once(void **state)
+{
+	const struct wire_request plain = { .access_count = 2 },
+				  pinned = { .flags = WIRE_F_PIN, .pin = 2, .access_count = 2 };
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.pin_time_max = 1;
+	assert_int_equal(test_store_put(&test_store, key, sizeof(key), more, COPY_BYTES, NULL),
+			 WIRE_OK);
+	test_store.region.geometry.value_max = SMALL_BYTES;
+	get_copy(c);
+	c->conn.probes_answered = 0;
+	assert_false(send_pull_as(c, 0, "a", plain, more, SMALL_BYTES + 1));
+	test_turns();
+	assert_responded(c, WIRE_TOO_LARGE);
+	assert_null(c->conn.copy);
+	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
+	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+	assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
+	assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), 3);
+	assert_int_equal(c->probe, 0);
+	test_conn_complete(c);
+	c->responses = 0;
+	c->conn.probes_answered = 1;
+	send_pull_as(c, 0, "a", pinned, more, SMALL_BYTES);
+	test_turns();
+	assert_responded(c, WIRE_INVALID);
+	assert_int_equal(c->read_count, 0);
+	assert_int_equal(test_worker.pull_budget.held[BUDGET_UNPROVEN], 0);
+	test_store.table.eviction = EVICTION_NONE;
+}
+
+/* The longest value is READ; the copy ends when that begins, and access records count. */
+static void longest_value(void **state)
+{
+	const struct wire_request put = { .access_count = 2 };
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	test_store.table.eviction = EVICTION_LRU;
+	assert_int_equal(test_store_put(&test_store, key, sizeof(key), more, COPY_BYTES, NULL),
+			 WIRE_OK);
+	test_store.region.geometry.value_max = SMALL_BYTES;
+	get_copy(c);
+	send_pull_as(c, 0, key, put, more + 1, SMALL_BYTES);
+	test_turns();
+	assert_int_equal(c->conn.pulls, 1);
+	assert_null(c->conn.copy);
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_value(more + 1, SMALL_BYTES);
+	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+	assert_int_equal(stat_read(&test_worker.stats.pulls), 1);
+	assert_int_equal(stat_read(&test_worker.stats.pull_bytes), SMALL_BYTES);
+	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 0);
+	assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), 3);
+	test_store.table.eviction = EVICTION_NONE;
+}
+
+/* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
+static void waits_or_is_refused(void **state)
+{
+	unsigned int *count = &test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN];
+	struct test_conn *first = &test_conns[0], *waits = &test_conns[1],
+			 *refused = &test_conns[2];
+
+	(void)state;
+	budget_init(&test_worker.pull_budget, MORE_BYTES);
+	assert_true(ask(first, WIRE_SET, more, MORE_BYTES));
+	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 0);
+	assert_false(ask(waits, WIRE_SET, more, MORE_BYTES));
+	deferred_wake(&waits->conn);
+	test_turns();
+	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 1);
+	*count += BUDGET_WAITING_MAX - 1;
+	assert_false(ask(refused, WIRE_SET, more, MORE_BYTES));
+	test_turns();
+	*count -= BUDGET_WAITING_MAX - 1;
+	assert_responded(refused, WIRE_BUSY);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 1);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_refused), 1);
+	/* One that fails while it waits is out of the way before its queue pair is destroyed. */
+	waits->conn.stopped = true;
+	deferred_cancel(&waits->conn);
+	assert_int_equal(*count, 0);
+	test_conn_end(waits);
+	pull_through(first);
+	assert_responded(first, WIRE_OK);
+}
+
+/* P5: the append itself takes steps when all of the value is there. */
+static void now_appends_in_pieces(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	put_value();
+	test_now_bytes = UINT64_MAX;
+	assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
+	assert_true(test_turns() >= PIECES_MIN);
+	assert_responded(c, WIRE_OK);
+	assert_int_equal(c->read_count, 0);
+	memcpy(both, value, VALUE_BYTES);
+	memcpy(both + VALUE_BYTES, more, MORE_BYTES);
+	assert_value(both, VALUE_BYTES + MORE_BYTES);
+}
+
+/* What arrives is summed though the client takes no responses: the sum needs no place for one. */
+static void sums_without_room(void **state)
+{
+	struct response_list responses = { .poller = test_poller };
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	assert_true(ask(c, WIRE_SET, value, 2 * MORE_BYTES));
+	serve_read(c);
+	while (sq_room(&c->conn)) {
+		response_start(&responses, &c->conn, WIRE_PING, 1);
+		responses_send(&responses);
+	}
+	test_turns();
+	assert_int_equal(pull_of(c)->summed, PULL_PIECE_BYTES);
+	/* It takes them: what is left are READs. */
+	sq_put(&c->conn, c->conn.sq_used - c->read_count);
+	c->conn.sq_unsignaled = 0;
+	c->responses = 0;
+	deferred_wake(&c->conn);
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -1557,6 +1947,8 @@ int main(void)
 		CASE(stands_still),
 		CASE(one_of_two_stands_still),
 		CASE(time_of_the_next_value),
+		CASE(answers_and_stands_still),
+		CASE(read_is_not_posted),
 		CASE(ended_otherwise),
 		CASE(arrived),
 		CASE(late_peer_waits_for_others),
@@ -1567,6 +1959,10 @@ int main(void)
 		CASE(requests_wait_for_memory),
 		CASE(no_room_while_building),
 		CASE(room_has_a_place),
+		CASE(class_without_space),
+		cmocka_unit_test_setup_teardown(time_after_room, setup_small, teardown),
+		cmocka_unit_test_setup_teardown(ends_in_a_room, setup_small, teardown),
+		cmocka_unit_test_setup_teardown(not_early_in_a_room, setup_small, teardown),
 		CASE(fails_while_building),
 		CASE(builders_end),
 		CASE(probed_first),
@@ -1580,6 +1976,14 @@ int main(void)
 		CASE(several_values_share),
 		CASE(several_values_end),
 		CASE(several_values_in_time),
+		CASE(time_behind_the_sum),
+		CASE(refused_behind_another),
+		CASE(late_behind_another),
+		CASE(refused_at_once),
+		CASE(longest_value),
+		CASE(waits_or_is_refused),
+		CASE(now_appends_in_pieces),
+		CASE(sums_without_room),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -35,6 +35,7 @@ static struct {
 	uint64_t valid; /* version of the copy that verifies, at any place; 0: none */
 	uint64_t place; /* of that copy */
 	uint64_t slot;	/* of the key in the buckets; 0: none */
+	uint64_t sum;	/* of the item that the slot leads to, whether it verifies or not */
 	bool sealed;	/* all buckets of the chain verify */
 } views[VIEWS_MAX];
 static unsigned int view_count;
@@ -98,8 +99,14 @@ void store_hook(const char *after)
 	views[view_count].after = after;
 	views[view_count].valid = 0;
 	views[view_count].slot = find_slot(&views[view_count].sealed);
-	if (views[view_count].slot)
+	views[view_count].sum = ITEM_SUM_INVALID;
+	if (views[view_count].slot) {
+		const struct item *item = region_at(&store.region,
+						    slot_offset(views[view_count].slot));
+
+		views[view_count].sum = item->sum;
 		note_place(slot_offset(views[view_count].slot));
+	}
 	for (i = 0; i < place_count; i++) {
 		if (!is_valid(places[i]))
 			continue;
@@ -136,6 +143,10 @@ static void assert_order(uint64_t old, uint64_t latest)
 		if (valid != (stage == 0 ? old : stage == 1 ? 0 : latest))
 			fail_msg("step %u, after %s: version %llu is valid, out of order", i,
 				 views[i].after, (unsigned long long)valid);
+		/* Readers in the server do not sum what they copy: only the sum tells them (L2). */
+		if (!valid && views[i].sum != ITEM_SUM_INVALID)
+			fail_msg("step %u, after %s: not valid, but its sum says so", i,
+				 views[i].after);
 		/* T1: when one reader can see the new value, all can, through the slot. */
 		if (valid && slot_offset(views[i].slot) != views[i].place)
 			fail_msg("step %u, after %s: valid, but its slot leads elsewhere", i,
@@ -202,6 +213,7 @@ static void insert(void **state)
 static void replace_in_place(void **state)
 {
 	uint64_t old = put("key", 100), latest;
+	uint32_t len = 1000;
 
 	(void)state;
 	watch("key");
@@ -209,11 +221,16 @@ static void replace_in_place(void **state)
 	assert_never_without_slot();
 	assert_order(old, latest);
 	/* With another length in the slot */
-	old = put("key", 1065);
+	while (item_bytes(3, len) % SLOT_UNIT ||
+	       mem_class(item_bytes(3, len)) != mem_class(item_bytes(3, len + 1)))
+		len++;
+	old = put("key", len);
 	watch("key");
-	latest = put("key", 1165);
+	latest = put("key", len + 1);
+	assert_true(view_count > 1 && views[0].slot != views[view_count - 1].slot);
 	assert_never_without_slot();
 	assert_order(old, latest);
+	assert_int_equal(test_threads[0].stats.replaces_in_place, 2);
 }
 
 /* Back and forth between two places: the key's old place becomes its new one again. */

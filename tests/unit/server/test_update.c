@@ -389,6 +389,8 @@ static void not_numbers(void **state)
 		"1.0",
 		"0x10",
 		"1\n",
+		"1:", /* the character behind 9 */
+		"/",  /* in front of 0 */
 	};
 	uint64_t number;
 

@@ -588,6 +588,15 @@ static const struct scenario scenarios[] = {
 
 #define SCENARIOS (sizeof(scenarios) / sizeof(*scenarios))
 
+static const struct scenario *find_scenario(const char *name)
+{
+	const struct scenario *s = scenarios;
+
+	while (strcmp(s->name, name) != 0)
+		s++;
+	return s;
+}
+
 static void begin(const struct scenario *s)
 {
 	const struct store_options options = { .fill = STORE_NO_GROWTH };
@@ -719,6 +728,40 @@ static void scans_met_by_changes(void **state)
 		assert_true(interrupted(&scenarios[i], scan_all) > 50);
 }
 
+/*
+ * A bucket is split when a scan that goes on has found it by its cursor, but not looked at it yet:
+ * the keys from there on may be in the other half now.
+ */
+static void scans_met_by_a_split_at_their_cursor(void **state)
+{
+	struct scan scan = {
+		.values = true,
+		.buffer = batch,
+		.size = sizeof(batch),
+		.until_ns = UINT64_MAX,
+	};
+	uint64_t order, last;
+	unsigned int n, i;
+
+	(void)state;
+	for (n = 1; n < 6; n++) {
+		begin(find_scenario("split"));
+		for (last = 0, i = 0; i < other_count; i++) {
+			order = bits_reversed(hash_of(&others[i], 8));
+			last = order > last ? order : last;
+		}
+		scan.cursor = last;
+		scan.keys_max = 1;
+		reader_steps = 0;
+		changed = false;
+		change_at = n;
+		assert_int_equal(table_scan(reader, &scan), WIRE_OK);
+		assert_true(changed);
+		assert_int_equal(entries_seen(&scan), 1);
+		end();
+	}
+}
+
 /* A lookup in a chain that keeps changing gives up after a bounded time. */
 static void busy_after_a_bounded_time(void **state)
 {
@@ -771,6 +814,7 @@ int main(void)
 		cmocka_unit_test(copies_met_by_changes),
 		cmocka_unit_test(gets_of_others_met_by_changes),
 		cmocka_unit_test(scans_met_by_changes),
+		cmocka_unit_test(scans_met_by_a_split_at_their_cursor),
 		cmocka_unit_test(busy_after_a_bounded_time),
 		cmocka_unit_test(expired),
 	};

@@ -241,14 +241,15 @@ static void at_most_so_many(void **state)
  */
 static void long_values(void **state)
 {
-	static const uint32_t lens[] = { 10, 500, 959, 960, 961, 2000, 100000 };
-	uint8_t seen[7] = { 0 };
+	/* The last one's low 16 bits would fit. */
+	static const uint32_t lens[] = { 10, 500, 959, 960, 961, 2000, 100000, 65546 };
+	uint8_t seen[8] = { 0 };
 	struct scan_entry entry;
 	struct scan scan;
 	size_t at;
 
 	(void)state;
-	for (uint8_t i = 0; i < 7; i++)
+	for (uint8_t i = 0; i < 8; i++)
 		assert_int_equal(test_store_put(&store, &i, 1, value, lens[i], NULL), WIRE_OK);
 	scan_init(&scan, 32 + 1 + 960, true);
 	do {
@@ -260,7 +261,7 @@ static void long_values(void **state)
 			assert_int_equal(entry.value != NULL, lens[*entry.key] <= 960);
 		}
 	} while (scan.cursor);
-	for (unsigned int i = 0; i < 7; i++)
+	for (unsigned int i = 0; i < 8; i++)
 		assert_int_equal(seen[i], 1);
 }
 
@@ -296,6 +297,50 @@ static void prefixes(void **state)
 		} while (scan.cursor);
 		assert_int_equal(n, cases[i].count);
 	}
+}
+
+/* What follows a key in memory, its value, is no part of it. */
+static void prefix_longer_than_the_key(void **state)
+{
+	struct scan scan;
+
+	(void)state;
+	assert_int_equal(test_store_put(&store, "ab", 2, "cd", 2, NULL), WIRE_OK);
+	scan_init(&scan, 1000, true);
+	scan.prefix = (const uint8_t *)"abc";
+	scan.prefix_len = 3;
+	assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
+	assert_int_equal(scan.entries, 0);
+	assert_int_equal(scan.cursor, 0);
+}
+
+/* An expired key is left out, and the scan goes on behind it; others say when they will. */
+static void expiring_keys(void **state)
+{
+	const uint64_t keys = 200;
+	unsigned int n = 0;
+	struct scan_entry entry;
+	struct scan scan;
+	size_t at;
+
+	(void)state;
+	for (uint64_t key = 0; key < keys; key++) {
+		struct table_change change = {
+			.key = &key, .key_len = 8, .mode = WIRE_SET, .ttl = key % 2 ? 10 : 1000
+		};
+
+		assert_int_equal(table_put(&test_threads[0], hash_of(&key, 8), &change), WIRE_OK);
+	}
+	set_now(ENGINE_NOW_NS + 100 * SECOND_NS);
+	scan_init(&scan, BUFFER_MAX, true);
+	assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
+	assert_int_equal(scan.cursor, 0);
+	for (at = 0; at < scan.used; n++) {
+		assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
+		assert_int_equal(*(const uint8_t *)entry.key % 2, 0);
+		assert_int_equal(entry.expires, expires_after(ENGINE_NOW_NS, 1000));
+	}
+	assert_int_equal(n, keys / 2);
 }
 
 /*
@@ -418,6 +463,8 @@ int main(void)
 		CASE(at_most_so_many, setup),
 		CASE(long_values, setup),
 		CASE(prefixes, setup),
+		CASE(prefix_longer_than_the_key, setup),
+		CASE(expiring_keys, setup),
 		cmocka_unit_test(growing_meanwhile),
 		CASE(old_cursors, setup_growing),
 		CASE(chains_change_meanwhile, setup),

@@ -439,6 +439,63 @@ static void lfu_counts(void **state)
 	assert_in_range(access & 0xff, before - 32, before - 31);
 }
 
+static uint16_t access_field(const uint64_t *key)
+{
+	struct bucket *home = index_lock_home(&store.table, hash_of(key, 8));
+	struct chain_pos pos;
+	uint16_t access;
+
+	do_chain_find(&test_threads[0], &pos, home, hash_of(key, 8), key, 8);
+	assert_non_null(pos.slot);
+	access = item_access_load(pos.item);
+	bucket_unlock(home);
+	return access;
+}
+
+/* What is changed is used: it becomes as hot as what is stored now. */
+static void changes_are_uses(void **state)
+{
+	struct store_thread *w = &test_threads[0];
+	const uint64_t key = 1, hash = hash_of(&key, 8);
+	struct table_change change = { .key = &key, .key_len = 8, .delta = 1 };
+
+	(void)state;
+	value[0] = '1';
+	put(key, 1);
+	for (unsigned int i = 0; i < 4; i++) {
+		atomic_fetch_add(&store.table.tick, 1000);
+		assert_int_not_equal(access_field(&key), access_time_initial(w));
+		change.mode = i == 2 ? WIRE_APPEND : WIRE_SET;
+		change.value = value;
+		change.value_len = i == 2 ? 1000 : 1;
+		if (i == 0)
+			assert_int_equal(table_touch(w, hash, &change), WIRE_OK);
+		else if (i == 1)
+			assert_int_equal(table_arith(w, hash, &change), WIRE_OK);
+		else
+			assert_int_equal(table_put(w, hash, &change), WIRE_OK);
+		assert_int_equal(access_field(&key), access_time_initial(w));
+	}
+}
+
+/* LFU: a key that was used often stays hot when its value is replaced. */
+static void a_replaced_value_was_used_as_often(void **state)
+{
+	const uint64_t key = 1;
+	uint16_t before;
+
+	(void)state;
+	put(key, 10);
+	for (unsigned int i = 0; i < 1000; i++)
+		access_of(key);
+	before = access_field(&key) & 0xff;
+	assert_true(before > (access_time_initial(&test_threads[0]) & 0xff) + 10);
+	put(key, 10);
+	assert_in_range(access_field(&key) & 0xff, before, before + 1);
+	put(key, 1000);
+	assert_in_range(access_field(&key) & 0xff, before, before + 2);
+}
+
 /*
  * Coldness is the time since the last use, whatever the tick is: in its first turn, at its wrap and
  * beyond. An item of low priority is colder than the coldest other one.
@@ -809,6 +866,8 @@ int main(void)
 		CASE(compactions_are_counted, setup_none),
 		CASE(coldness_goes_around, setup_lru),
 		CASE(lfu_counts, setup_lfu),
+		CASE(changes_are_uses, setup_lru),
+		CASE(a_replaced_value_was_used_as_often, setup_lfu),
 		CASE(shift_of_sizes, setup_shift_lru),
 		CASE(shift_of_sizes, setup_shift_lfu),
 		CASE(shift_to_large, setup_lru),

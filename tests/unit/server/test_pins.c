@@ -476,6 +476,31 @@ static void kept_and_ended(void **state)
 	assert_int_equal(pinned().fields, 1);
 }
 
+/*
+ * A key that is to be replaced may be evicted for the room that its new value needs. The pin of the
+ * attempt that lacked room has been taken back then, and is not once more.
+ */
+static void evicted_for_its_own_room(void **state)
+{
+	const uint32_t len = 1000;
+	uint64_t next = 0, key;
+	unsigned int evicted = 0;
+
+	(void)state;
+	press(&next, &len, 1, 2);
+	pin(next, len, 100);
+	for (key = 0; key < next && !evicted; key++) {
+		if (!is_there(key))
+			continue;
+		evicted = change_mode(key, 20000, WIRE_REPLACE, 100, false) == WIRE_NOT_FOUND;
+		/* Without its pin, and nothing is free then. */
+		if (!evicted)
+			put(key, 20000);
+		assert_pinned(1, len);
+	}
+	assert_int_equal(evicted, 1);
+}
+
 /* No more than the share is pinned, whatever is tried, and what is refused changes nothing. */
 static void share_is_kept(void **state)
 {
@@ -901,6 +926,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(low_go_first, setup_wide_lfu, teardown),
 		cmocka_unit_test_setup_teardown(after_the_pin, setup_wide, teardown),
 		cmocka_unit_test_setup_teardown(kept_and_ended, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(evicted_for_its_own_room, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(share_is_kept, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(time_is_bounded, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(share_of_nothing, setup_off, teardown),

@@ -15,13 +15,13 @@
 #include <cmocka.h>
 
 #include "bench/kvtrace/replay.h"
+#include "tests/support/fake_store.h"
 
 #define KEYS_MAX 16
 #define SIZE_MAX_OF_TEST 200
 
 /* The keys of the test's traces are small: each has its place. */
 static struct {
-	unsigned int opened, closed;
 	unsigned int gets, batches, puts;
 	size_t len[KEYS_MAX];
 	bool stored[KEYS_MAX];
@@ -78,62 +78,26 @@ static enum kvd_status store_put(struct db *db, const struct db_change *changes,
 	return KVD_OK;
 }
 
-static const char *store_error(const struct db *db)
-{
-	(void)db;
-	return "";
-}
-
-static void store_close(struct db *db)
-{
-	(void)db;
-	store.closed++;
-}
-
-static enum kvd_status store_open(struct db **db, const char *url, const struct kvd_options *kvd,
-				  char *error);
-
 static const struct db_backend backend = {
 	.name = "test",
-	.open = store_open,
-	.close = store_close,
+	.open = fake_store_open,
+	.close = fake_store_close,
 	.get = store_get,
 	.put = store_put,
-	.error = store_error,
+	.error = fake_store_error,
 };
-
-static enum kvd_status store_open(struct db **db, const char *url, const struct kvd_options *kvd,
-				  char *error)
-{
-	static struct db only = { &backend };
-
-	(void)url;
-	assert_int_equal(kvd->cache_bytes, 12345);
-	assert_int_equal(kvd->timeout_ms, 23456);
-	assert_int_equal(kvd->connect_timeout_ms, 23456);
-	*error = '\0';
-	store.opened++;
-	*db = &only;
-	return KVD_OK;
-}
 
 static int setup(void **state)
 {
 	(void)state;
 	memset(&store, 0, sizeof(store));
+	fake_store_reset(&backend);
 	options = (struct replay_options){
 		.target = { &backend, "test:", 1 },
 		.timeout_ms = 23456,
 		.cache_bytes = 12345,
 		.batch = 1,
 	};
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	assert_int_equal(store.opened, 1);
 	return 0;
 }
 
@@ -147,6 +111,10 @@ static int play(const char *text)
 	assert_non_null(trace.file);
 	ret = replay_run(&trace, &options, &result);
 	trace_close(&trace);
+	assert_string_equal(fake_store.url, options.target.url);
+	assert_int_equal(fake_store.options.cache_bytes, 12345);
+	assert_int_equal(fake_store.options.timeout_ms, 23456);
+	assert_int_equal(fake_store.options.connect_timeout_ms, 23456);
 	return ret;
 }
 
@@ -155,7 +123,7 @@ static void assert_counted(uint64_t accesses, uint64_t hits)
 	assert_int_equal(result.accesses, accesses);
 	assert_int_equal(result.hits, hits);
 	assert_int_equal(result.wrong, 0);
-	assert_int_equal(store.closed, 1);
+	assert_int_equal(fake_store.closed, 1);
 }
 
 static void a_miss_is_stored_and_then_a_hit(void **state)
@@ -222,7 +190,7 @@ static void other_failures_end_it(void **state)
 	store.put_fails_with = KVD_ERR_TIMEOUT;
 	assert_int_equal(play("1 10\n1 10\n"), -EIO);
 	assert_int_equal(store.puts, 1);
-	assert_int_equal(store.closed, 1);
+	assert_int_equal(fake_store.closed, 1);
 }
 
 static void a_get_that_fails_ends_it(void **state)
@@ -256,7 +224,7 @@ static void wrong_values_are_found(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_store_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_miss_is_stored_and_then_a_hit),
 		TEST(a_key_twice_is_a_miss_and_a_hit),

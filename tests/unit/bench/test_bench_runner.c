@@ -20,6 +20,7 @@
 #include "bench/record.h"
 #include "bench/runner.h"
 #include "tests/support/captured.h"
+#include "tests/support/fake_store.h"
 
 #define NUMBERS_MAX 4000
 #define RECORD_BYTES_MAX 256
@@ -156,12 +157,6 @@ static void store_info(const struct db *db, struct kvd_info *info)
 				   .device_why = "why" };
 }
 
-static const char *store_error(const struct db *db)
-{
-	(void)db;
-	return "";
-}
-
 static void store_close(struct db *db)
 {
 	pthread_mutex_lock(&store.lock);
@@ -179,7 +174,7 @@ static const struct db_backend backend = {
 	.server_stats = store_server_stats,
 	.stats = store_stats,
 	.info = store_info,
-	.error = store_error,
+	.error = fake_store_error,
 };
 
 static enum kvd_status store_open(struct db **db, const char *url,

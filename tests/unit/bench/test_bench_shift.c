@@ -19,6 +19,7 @@
 
 #include "bench/shift.h"
 #include "tests/support/captured.h"
+#include "tests/support/fake_store.h"
 
 #define MEMORY 14800u /* of items; one of 100 bytes takes 148 */
 #define LIVE 7400u
@@ -26,15 +27,11 @@
 #define FAILURES_MAX 100
 
 static struct {
-	struct db db;
 	uint64_t puts, bytes, last_key;
 	uint64_t puts_of[LEN_MAX + 1];
-	unsigned int opened, closed;
 	uint64_t fails_from;  /* this PUT and all behind it fail; 0: none */
 	uint64_t fails_until; /* all PUTs up to this one fail */
-	enum kvd_status open_status;
-	const char *statistics;
-	uint64_t put_ns; /* how long a PUT takes by the clock; 0: as long as it takes */
+	uint64_t put_ns;      /* how long a PUT takes by the clock; 0: as long as it takes */
 } store;
 
 int clock_gettime(clockid_t id, struct timespec *now)
@@ -69,53 +66,16 @@ static enum kvd_status store_put(struct db *db, const struct db_change *changes,
 	return store.fails_from && store.puts >= store.fails_from ? KVD_ERR_NO_SPACE : KVD_OK;
 }
 
-static enum kvd_status store_statistics(struct db *db, char *text, size_t size)
-{
-	(void)db;
-	snprintf(text, size, "%s", store.statistics);
-	return KVD_OK;
-}
-
-static const char *store_error(const struct db *db)
-{
-	(void)db;
-	return "the store's reason";
-}
-
-static void store_close(struct db *db)
-{
-	(void)db;
-	store.closed++;
-}
-
-static enum kvd_status store_open(struct db **db, const char *url,
-				  const struct kvd_options *options, char *error);
-
 static const struct db_backend backend = {
 	.name = "test",
-	.open = store_open,
-	.close = store_close,
+	.open = fake_store_open,
+	.close = fake_store_close,
 	.put = store_put,
-	.server_stats = store_statistics,
-	.error = store_error,
+	.server_stats = fake_store_statistics,
+	.error = fake_store_error,
 };
 
 static const struct db_target target = { &backend, "test:somewhere", 1 };
-
-static enum kvd_status store_open(struct db **db, const char *url,
-				  const struct kvd_options *options, char *error)
-{
-	(void)url;
-	(void)options;
-	*error = '\0';
-	*db = NULL;
-	if (store.open_status)
-		return store.open_status;
-	store.opened++;
-	store.db.backend = &backend;
-	*db = &store.db;
-	return KVD_OK;
-}
 
 static int setup(void **state)
 {
@@ -123,16 +83,10 @@ static int setup(void **state)
 
 	(void)state;
 	memset(&store, 0, sizeof(store));
+	fake_store_reset(&backend);
 	snprintf(statistics, sizeof(statistics),
 		 "item_memory_bytes %u\nitem_memory_live_bytes %u\n", MEMORY, LIVE);
-	store.statistics = statistics;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	assert_int_equal(store.opened, store.closed);
+	fake_store.statistics = statistics;
 	return 0;
 }
 
@@ -252,7 +206,7 @@ static void assert_refused(const char *first, const char *second)
 	why = captured_end();
 	assert_int_equal(result, -EINVAL);
 	assert_non_null(strstr(why, "shift takes SIZE or SIZE-SIZE"));
-	assert_int_equal(store.opened, 0);
+	assert_int_equal(fake_store.opened, 0);
 }
 
 static void sizes_that_are_none(void **state)
@@ -277,14 +231,14 @@ static void a_server_without_the_figures(void **state)
 	int result;
 
 	(void)state;
-	store.statistics = "item_memory_live_bytes 5\n";
+	fake_store.statistics = "item_memory_live_bytes 5\n";
 	captured_begin(stderr);
 	result = shift_run(&target, 1, (char *[]){ (char *)(uintptr_t) "10" }, 1);
 	why = captured_end();
 	assert_int_equal(result, -EIO);
 	assert_non_null(strstr(why, "item_memory_bytes: the store's reason"));
 	assert_int_equal(store.puts, 0);
-	store.open_status = KVD_ERR_UNREACHABLE;
+	fake_store.open_status = KVD_ERR_UNREACHABLE;
 	captured_begin(stderr);
 	result = shift_run(&target, 1, (char *[]){ (char *)(uintptr_t) "10" }, 1);
 	captured_end();
@@ -294,7 +248,7 @@ static void a_server_without_the_figures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_store_teardown)
 		TEST(rates_are_of_whole_intervals), TEST(the_memory_is_written_so_often),
 		TEST(each_size_has_its_line),	    TEST(failures_are_counted_and_end_a_step),
 		TEST(sizes_that_are_none),	    TEST(a_server_without_the_figures),

@@ -18,13 +18,13 @@
 
 #include "bench/small.h"
 #include "tests/support/captured.h"
+#include "tests/support/fake_store.h"
 
 #define RECORDS 200 /* not a multiple of SMALL_BATCH */
 #define RECORDS_MAX 256
 #define PAUSE_NS 3000000
 
 static struct {
-	struct db db;
 	char keys[RECORDS_MAX][SMALL_KEY_BYTES], values[RECORDS_MAX][SMALL_VALUE_BYTES];
 	char missed[RECORDS_MAX][SMALL_KEY_BYTES];
 	bool stored[RECORDS_MAX];
@@ -32,9 +32,7 @@ static struct {
 	unsigned int asked[RECORDS_MAX]; /* by GET or DELETE */
 	size_t first_asked;		 /* the record that the first of them was for */
 	uint64_t gets, misses, deletes, calls;
-	unsigned int opened, closed, depth;
-	enum kvd_status open_status, change_status;
-	const char *statistics;
+	enum kvd_status change_status;
 	bool finds_all;
 	size_t shorter; /* bytes that the values of GETs lack */
 	bool pauses;
@@ -134,66 +132,24 @@ static enum kvd_status store_remove(struct db *db, const struct db_change *chang
 	return store.change_status;
 }
 
-static enum kvd_status store_statistics(struct db *db, char *text, size_t size)
-{
-	(void)db;
-	snprintf(text, size, "%s", store.statistics);
-	return KVD_OK;
-}
-
-static const char *store_error(const struct db *db)
-{
-	(void)db;
-	return "the store's reason";
-}
-
-static void store_close(struct db *db)
-{
-	(void)db;
-	store.closed++;
-}
-
-static enum kvd_status store_open(struct db **db, const char *url,
-				  const struct kvd_options *options, char *error);
-
 static const struct db_backend backend = {
 	.name = "test",
-	.open = store_open,
-	.close = store_close,
+	.open = fake_store_open,
+	.close = fake_store_close,
 	.get = store_get,
 	.put = store_put,
 	.remove = store_remove,
-	.server_stats = store_statistics,
-	.error = store_error,
+	.server_stats = fake_store_statistics,
+	.error = fake_store_error,
 };
 
 static const struct db_target target = { &backend, "test:somewhere", 7 };
-
-static enum kvd_status store_open(struct db **db, const char *url,
-				  const struct kvd_options *options, char *error)
-{
-	assert_string_equal(url, target.url);
-	*error = '\0';
-	*db = NULL;
-	store.depth = options->depth;
-	store.opened += !store.open_status;
-	store.db.backend = &backend;
-	if (!store.open_status)
-		*db = &store.db;
-	return store.open_status;
-}
 
 static int setup(void **state)
 {
 	(void)state;
 	memset(&store, 0, sizeof(store));
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	assert_int_equal(store.opened, store.closed);
+	fake_store_reset(&backend);
 	return 0;
 }
 
@@ -205,6 +161,7 @@ static const char *run(enum small_op op, uint64_t records)
 	captured_begin(stdout);
 	error = small_run(&target, op, records);
 	assert_int_equal(error, 0);
+	assert_string_equal(fake_store.url, target.url);
 	return captured_end();
 }
 
@@ -234,7 +191,7 @@ static void every_record_is_stored(void **state)
 	assert_non_null(strstr(printed, "per_second "));
 	assert_int_equal(store.count, RECORDS);
 	assert_int_equal(store.calls, (RECORDS + SMALL_BATCH - 1) / SMALL_BATCH);
-	assert_int_equal(store.depth, target.depth);
+	assert_int_equal(fake_store.options.depth, target.depth);
 	for (unsigned int i = 0; i < RECORDS; i++) {
 		snprintf(value, sizeof(value), "%032u", i);
 		assert_memory_equal(store.values[i], value, SMALL_VALUE_BYTES);
@@ -306,10 +263,12 @@ static void what_is_wrong_is_reported(void **state)
 	store.change_status = KVD_ERR_NO_SPACE;
 	assert_fails(SMALL_DELETE, RECORDS, -EBADMSG, "DELETE: ");
 	memset(&store, 0, sizeof(store));
+	fake_store_reset(&backend);
 	store.change_status = KVD_ERR_NO_SPACE;
 	assert_fails(SMALL_PUT, RECORDS, -EBADMSG, "PUT: ");
 	assert_int_equal(store.calls, 1); /* nothing is done after a failure */
 	memset(&store, 0, sizeof(store));
+	fake_store_reset(&backend);
 	store.finds_all = true;
 	assert_fails(SMALL_MISS, RECORDS, -EBADMSG, "GET: ");
 }
@@ -317,11 +276,11 @@ static void what_is_wrong_is_reported(void **state)
 static void no_connection(void **state)
 {
 	(void)state;
-	store.open_status = KVD_ERR_UNREACHABLE;
+	fake_store.open_status = KVD_ERR_UNREACHABLE;
 	assert_fails(SMALL_GET, 1, -ENOTCONN, "can't connect to test:somewhere");
-	store.open_status = KVD_ERR_INVALID;
+	fake_store.open_status = KVD_ERR_INVALID;
 	assert_fails(SMALL_GET, 1, -EINVAL, "can't connect to test:somewhere");
-	store.open_status = KVD_ERR_NO_MEMORY;
+	fake_store.open_status = KVD_ERR_NO_MEMORY;
 	assert_fails(SMALL_GET, 1, -ENOMEM, "can't connect to test:somewhere");
 	assert_int_equal(store.calls, 0);
 }
@@ -332,19 +291,19 @@ static void keys_are_counted(void **state)
 	int error;
 
 	(void)state;
-	store.statistics = "evictions 3\nitems 4711\nitems_all 5\n";
+	fake_store.statistics = "evictions 3\nitems 4711\nitems_all 5\n";
 	captured_begin(stdout);
 	error = small_count(&target);
 	printed = captured_end();
 	assert_int_equal(error, 0);
 	assert_string_equal(printed, "4711\n");
-	store.statistics = "items_all 5\n";
+	fake_store.statistics = "items_all 5\n";
 	captured_begin(stderr);
 	error = small_count(&target);
 	printed = captured_end();
 	assert_int_equal(error, -EBADMSG);
 	assert_non_null(strstr(printed, "does not report"));
-	store.open_status = KVD_ERR_UNREACHABLE;
+	fake_store.open_status = KVD_ERR_UNREACHABLE;
 	captured_begin(stderr);
 	error = small_count(&target);
 	captured_end();
@@ -354,7 +313,7 @@ static void keys_are_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_store_teardown)
 		TEST(every_record_is_stored),
 		TEST(the_rate_is_of_the_time_it_took),
 		TEST(every_record_is_read),

@@ -16,6 +16,7 @@
 
 #include "bench/under_way.h"
 #include "common/util/clock.h"
+#include "tests/support/fake_store.h"
 
 #define DEPTH 8
 #define RECORDS 20
@@ -123,23 +124,12 @@ static size_t store_wait(struct db *db, struct kvd_op **done, size_t max, uint32
 	return n;
 }
 
-static const char *store_error(const struct db *db)
-{
-	(void)db;
-	return "";
-}
-
-static void store_close(struct db *db)
-{
-	(void)db;
-}
-
 static const struct db_backend backend = {
 	.name = "test",
 	.submit = store_submit,
 	.wait = store_wait,
-	.error = store_error,
-	.close = store_close,
+	.error = fake_store_error,
+	.close = fake_store_close,
 };
 static struct db db = { &backend };
 

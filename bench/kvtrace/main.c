@@ -72,6 +72,15 @@ static void help(FILE *out)
 	fputs(help_rest, out);
 }
 
+/* What was printed is written. EXIT_WRONG after printing why it could not be. */
+static enum exit_status output_flush(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return EXIT_FINE;
+	fprintf(stderr, "kvtrace: standard output: %m\n");
+	return EXIT_WRONG;
+}
+
 static int usage_error(const char *what, const char *why)
 {
 	fprintf(stderr, "kvtrace: %s%s%s; see kvtrace -h\n", what, *why ? ": " : "", why);
@@ -186,7 +195,7 @@ static int take_option(struct arguments *a, int option, const char *text)
 		return take_column(option, text, &a->format.size_column);
 	case 'h':
 		help(stdout);
-		exit(EXIT_FINE);
+		exit(output_flush());
 	default: /* getopt has said what is wrong */
 		return -EINVAL;
 	}
@@ -219,13 +228,17 @@ static enum exit_status make(struct arguments *arguments)
 		usage_error("make", "-n and -k are needed");
 		return EXIT_USAGE;
 	}
+	if (arguments->path) {
+		usage_error("make", "it takes no FILE, and prints the trace");
+		return EXIT_USAGE;
+	}
 	arguments->shape.scan_share = (double)arguments->scan_percent / 100;
 	synth_init(&synth, &arguments->shape);
 	for (i = 0; i < arguments->accesses && !ferror(stdout); i++) {
 		synth_next(&synth, &access);
 		printf("%" PRIu64 " %" PRIu32 "\n", access.key, access.size);
 	}
-	return fflush(stdout) || ferror(stdout) ? EXIT_WRONG : EXIT_FINE;
+	return output_flush();
 }
 
 static void print_hits(uint64_t accesses, uint64_t hits)
@@ -244,7 +257,7 @@ static enum exit_status play(const struct arguments *arguments, struct trace *tr
 	printf("not_stored %" PRIu64 "\nresized %" PRIu64 "\nwrong %" PRIu64 "\n",
 	       result.not_stored, result.resized, result.wrong);
 	printf("cut %" PRIu64 "\nseconds %.3f\n", trace->cut, (double)result.elapsed_ns / 1e9);
-	return result.wrong ? EXIT_WRONG : EXIT_FINE;
+	return result.wrong ? EXIT_WRONG : output_flush();
 }
 
 static enum exit_status lru(const struct arguments *arguments, struct trace *trace)
@@ -272,7 +285,7 @@ static enum exit_status lru(const struct arguments *arguments, struct trace *tra
 		printf("items %" PRIu64 "\nbytes %" PRIu64 "\n", lru.count, lru.bytes);
 	}
 	lru_release(&lru);
-	return result ? EXIT_WRONG : EXIT_FINE;
+	return result ? EXIT_WRONG : output_flush();
 }
 
 static enum exit_status with_trace(const struct arguments *arguments,

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "bench/kvtrace/replay.h"
+#include "tests/support/captured.h"
 #include "tests/support/fake_store.h"
 
 #define KEYS_MAX 16
@@ -31,6 +32,7 @@ static struct {
 
 static struct replay_options options;
 static struct replay_result result;
+static char printed[1000]; /* to stderr, by the last replay */
 
 static size_t number_of(const void *key, size_t key_len)
 {
@@ -109,12 +111,12 @@ static int play(const char *text)
 	trace = (struct trace){ .format = TRACE_FORMAT_DEFAULT, .name = "T" };
 	trace.file = fmemopen((char *)(uintptr_t)text, strlen(text), "r");
 	assert_non_null(trace.file);
+	captured_begin(stderr);
 	ret = replay_run(&trace, &options, &result);
+	snprintf(printed, sizeof(printed), "%s", captured_end());
 	trace_close(&trace);
 	assert_string_equal(fake_store.url, options.target.url);
-	assert_int_equal(fake_store.options.cache_bytes, 12345);
-	assert_int_equal(fake_store.options.timeout_ms, 23456);
-	assert_int_equal(fake_store.options.connect_timeout_ms, 23456);
+	assert_int_equal(fake_store.options.cache_bytes, options.cache_bytes);
 	return ret;
 }
 
@@ -124,6 +126,7 @@ static void assert_counted(uint64_t accesses, uint64_t hits)
 	assert_int_equal(result.hits, hits);
 	assert_int_equal(result.wrong, 0);
 	assert_int_equal(fake_store.closed, 1);
+	assert_string_equal(printed, "");
 }
 
 static void a_miss_is_stored_and_then_a_hit(void **state)
@@ -184,6 +187,15 @@ static void what_finds_no_room_is_counted(void **state)
 	assert_int_equal(result.not_stored, 2);
 }
 
+static void values_that_are_too_large_are_counted(void **state)
+{
+	(void)state;
+	store.put_fails_with = KVD_ERR_TOO_LARGE;
+	assert_int_equal(play("1 10\n2 10\n"), 0);
+	assert_counted(2, 0);
+	assert_int_equal(result.not_stored, 2);
+}
+
 static void other_failures_end_it(void **state)
 {
 	(void)state;
@@ -191,16 +203,76 @@ static void other_failures_end_it(void **state)
 	assert_int_equal(play("1 10\n1 10\n"), -EIO);
 	assert_int_equal(store.puts, 1);
 	assert_int_equal(fake_store.closed, 1);
+	assert_string_equal(printed, "kvtrace: PUT after 1 accesses failed: timed out: "
+				     "the store's reason\n");
 }
 
 static void a_get_that_fails_ends_it(void **state)
 {
 	(void)state;
+	options.batch = 2;
 	store.get_fails_with = KVD_ERR_DISCONNECTED;
-	assert_int_equal(play("1 10\n2 10\n"), -EIO);
-	assert_int_equal(store.gets, 1);
+	assert_int_equal(play("1 10\n2 10\n3 10\n"), -EIO);
+	assert_int_equal(store.gets, 2);
 	assert_int_equal(store.puts, 0);
 	assert_int_equal(result.hits, 0);
+	assert_int_equal(fake_store.closed, 1);
+	assert_string_equal(printed, "kvtrace: GET after 1 accesses failed: connection lost: "
+				     "the store's reason\n");
+}
+
+/* What came before it is played. */
+static void a_bad_line_ends_it(void **state)
+{
+	(void)state;
+	assert_int_equal(play("1 10\n1 10\nx\n"), -EINVAL);
+	assert_int_equal(store.puts, 1);
+	assert_int_equal(fake_store.closed, 1);
+	assert_string_equal(printed, "kvtrace: T:3: 'x' is no key: give a number below 2^64\n");
+}
+
+static void no_server(void **state)
+{
+	(void)state;
+	fake_store.open_status = KVD_ERR_UNREACHABLE;
+	assert_int_equal(play("1 10\n"), -ENOTCONN);
+	assert_int_equal(fake_store.closed, 0);
+	assert_non_null(strstr(printed, ": can't connect to test:: server unreachable: the store"));
+}
+
+/* Those of the options; else libkvd's own. */
+static void timeouts(void **state)
+{
+	struct kvd_options usual;
+
+	(void)state;
+	assert_int_equal(play("1 10\n"), 0);
+	assert_int_equal(fake_store.options.timeout_ms, 23456);
+	assert_int_equal(fake_store.options.connect_timeout_ms, 23456);
+	options.timeout_ms = 0;
+	assert_int_equal(play("1 10\n"), 0);
+	kvd_options_init(&usual);
+	assert_int_equal(fake_store.options.timeout_ms, usual.timeout_ms);
+	assert_int_equal(fake_store.options.connect_timeout_ms, usual.connect_timeout_ms);
+}
+
+static void an_empty_trace(void **state)
+{
+	(void)state;
+	assert_int_equal(play("# nothing\n"), 0);
+	assert_counted(0, 0);
+	assert_int_equal(store.gets, 0);
+}
+
+/* The last of 21 accesses is not before its turn; its time is that of all. */
+static void no_faster_than_the_rate(void **state)
+{
+	(void)state;
+	options.rate = 2000;
+	assert_int_equal(play("1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n"),
+			 0);
+	assert_counted(21, 20);
+	assert_true(result.elapsed_ns >= 10000000);
 }
 
 /* A shorter value that was stored before is no wrong one. */
@@ -220,6 +292,29 @@ static void wrong_values_are_found(void **state)
 	assert_int_equal(play("1 10\n2 10\n2 10\n"), 0);
 	assert_int_equal(result.wrong, 1);
 	assert_int_equal(result.hits, 2);
+	assert_string_equal(printed, "kvtrace: WRONG VALUE of key 1 (10 bytes)\n");
+}
+
+/* Of each value all bytes are looked at; the first wrong one is printed. */
+static void wrong_bytes_are_found(void **state)
+{
+	(void)state;
+	assert_int_equal(play("15 100\n14 1\n"), 0);
+	store.values[15][99] ^= 1;
+	store.values[14][0] ^= 1;
+	assert_int_equal(play("15 100\n14 1\n15 100\n15 99\n"), 0);
+	assert_int_equal(result.wrong, 4);
+	assert_int_equal(result.resized, 1);
+	assert_string_equal(printed, "kvtrace: WRONG VALUE of key 15 (100 bytes)\n");
+}
+
+/* Another key has another one. */
+static void values_follow_from_keys(void **state)
+{
+	(void)state;
+	assert_int_equal(play("1 32\n2 32\n"), 0);
+	assert_memory_not_equal(store.values[1], store.values[2], 8);
+	assert_memory_not_equal(store.values[1], store.values[1] + 8, 8);
 }
 
 int main(void)
@@ -232,10 +327,18 @@ int main(void)
 		TEST(the_warm_up_is_not_counted),
 		TEST(the_warm_up_ends_within_a_batch),
 		TEST(what_finds_no_room_is_counted),
+		TEST(values_that_are_too_large_are_counted),
 		TEST(other_failures_end_it),
 		TEST(a_get_that_fails_ends_it),
+		TEST(a_bad_line_ends_it),
+		TEST(no_server),
+		TEST(timeouts),
+		TEST(an_empty_trace),
+		TEST(no_faster_than_the_rate),
 		TEST(values_of_another_size_are_counted),
 		TEST(wrong_values_are_found),
+		TEST(wrong_bytes_are_found),
+		TEST(values_follow_from_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

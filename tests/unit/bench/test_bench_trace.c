@@ -4,6 +4,7 @@
  * and exact LRU against a simple one that searches all its items.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #include "bench/kvtrace/lru.h"
 #include "bench/kvtrace/synth.h"
 #include "bench/kvtrace/trace.h"
+#include "bench/random.h"
 
 #define SIMPLE_ITEMS 200
 
@@ -109,7 +111,79 @@ static void bad_lines_are_refused(void **state)
 	expect_bad(",5\n", "no key in column 1");
 	memset(long_line, '1', sizeof(long_line) - 1);
 	expect_bad(long_line, "longer than");
+}
+
+/* Column numbers, and sizes up to the largest one. */
+static void columns_that_are_not_there(void **state)
+{
+	const struct trace_format format = { .key_column = 3, .size_column = 1, .size_default = 9 };
+	struct trace_access access;
+
+	(void)state;
+	trace_text("1000000 x 5\n1000001 x 6\n 7 8\n", &format);
+	expect_access(5, 1000000);
+	assert_int_equal(trace.cut, 0);
+	expect_access(6, 1000000);
+	assert_int_equal(trace.cut, 1);
+	assert_int_equal(trace_next(&trace, &access), -EINVAL);
+	assert_string_equal(trace.error, "T:3: no key in column 3");
+	trace_close(&trace);
+}
+
+/* The numbers are those of FNV-1a, so that two runs agree. */
+static void text_keys_are_hashed(void **state)
+{
+	const struct trace_format format = { .key_column = 1, .text_keys = true, .size_column = 2 };
+
+	(void)state;
+	trace_text("a\nfoobar 5\n", &format);
+	expect_access(UINT64_C(0xaf63dc4c8601ec8c), 0);
+	expect_access(UINT64_C(0x85944171f73967e8), 5);
+	expect_end();
+}
+
+static void lines_of_the_greatest_length(void **state)
+{
+	static char text[2 * TRACE_LINE_MAX];
+
+	(void)state;
+	memset(text, ' ', sizeof(text) - 1);
+	text[0] = '1';
+	text[TRACE_LINE_MAX - 3] = '7';
+	text[TRACE_LINE_MAX - 2] = '\n';
+	text[TRACE_LINE_MAX - 1] = '2';
+	text[TRACE_LINE_MAX] = '\0';
+	trace_text(text, &TRACE_FORMAT_DEFAULT);
+	expect_access(1, 7);
+	expect_access(2, 100);
+	expect_end();
+	text[TRACE_LINE_MAX - 2] = ' ';
+	text[TRACE_LINE_MAX - 1] = '\n';
+	expect_bad(text, "longer than 4094 bytes");
+}
+
+static void files_that_fail(void **state)
+{
+	struct trace_access access;
+
+	(void)state;
 	assert_int_equal(trace_open(&trace, "/nowhere/trace", &TRACE_FORMAT_DEFAULT), -ENOENT);
+	assert_string_equal(trace.error, "/nowhere/trace: No such file or directory");
+	trace_close(&trace);
+	assert_int_equal(trace_open(&trace, "/", &TRACE_FORMAT_DEFAULT), 0);
+	assert_int_equal(trace_next(&trace, &access), -EIO);
+	assert_string_equal(trace.error, "/:0: Is a directory");
+	trace_close(&trace);
+}
+
+/* It is not the trace's to close. */
+static void the_standard_input_stays_open(void **state)
+{
+	(void)state;
+	assert_int_equal(trace_open(&trace, "-", &TRACE_FORMAT_DEFAULT), 0);
+	assert_string_equal(trace.name, "standard input");
+	trace_close(&trace);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 }
 
 static int compare(const void *a, const void *b)
@@ -200,6 +274,65 @@ static void synth_repeats(void **state)
 	assert_int_equal(same, 0);
 }
 
+/* All between the two, as many small ones as large ones by their logarithm; a key has one size. */
+static void synth_sizes(void **state)
+{
+	struct synth_shape shape = { .keys = 5000, .scan_run = 1, .size_min = 1, .size_max = 4 };
+	unsigned int sizes[5] = { 0 }, small = 0;
+	static struct synth synth;
+	struct trace_access access;
+	uint64_t key = 0;
+	uint32_t size = 0;
+
+	(void)state;
+	synth_init(&synth, &shape);
+	for (unsigned int i = 0; i < 10000; i++) {
+		synth_next(&synth, &access);
+		assert_in_range(access.size, 1, 4);
+		sizes[access.size]++;
+		if (!i)
+			key = access.key, size = access.size;
+		assert_true(access.key != key || access.size == size);
+	}
+	for (unsigned int i = 1; i < 5; i++)
+		assert_true(sizes[i] > 500);
+	shape.size_max = 10000;
+	shape.scan_share = 0.99; /* each key once */
+	synth_init(&synth, &shape);
+	for (unsigned int i = 0; i < 10000; i++) {
+		synth_next(&synth, &access);
+		small += access.size < 141; /* the root of 2 * 10,001, less 1 */
+	}
+	assert_in_range(small, 4700, 5300);
+}
+
+/* One scan takes up where the last one ended, and its keys are one after the other. */
+static void scans_go_on(void **state)
+{
+	const struct synth_shape shape = { .keys = 1, .scan_run = 5, .scan_share = 0.5 };
+	struct trace_access access;
+	static struct synth synth;
+	unsigned int run = 0;
+	uint64_t next = SYNTH_KEYS_MAX, only, number;
+
+	(void)state;
+	synth_init(&synth, &shape);
+	synth_next(&synth, &access);
+	only = access.key;
+	run = synth.scan_left ? 0 : 5;
+	for (unsigned int i = 0; i < 1000; i++) {
+		synth_next(&synth, &access);
+		if (access.key == only) {
+			assert_int_equal(run % 5, 0);
+			continue;
+		}
+		number = next++;
+		assert_int_equal(access.key, splitmix_next(&number));
+		run++;
+	}
+	assert_in_range(run, 400, 600);
+}
+
 /* The items, newest first. */
 struct simple {
 	struct trace_access items[SIMPLE_ITEMS];
@@ -267,12 +400,58 @@ static void lru_is_exact(void **state)
 	}
 }
 
+/* Beyond the first size of its tables, several times over. */
+static void lru_grows(void **state)
+{
+	const struct lru_limits limits = { .items = 5000, .item_overhead = 10 };
+	const struct lru_limits none = { 0 };
+	struct lru lru;
+	uint64_t key;
+
+	(void)state;
+	lru_init(&lru, &limits);
+	for (key = 0; key < 5000; key++)
+		assert_int_equal(lru_access(&lru, key, 5), 0);
+	for (key = 0; key < 5000; key++)
+		assert_int_equal(lru_access(&lru, key, 5), 1);
+	assert_int_equal(lru.count, 5000);
+	assert_int_equal(lru.bytes, 75000);
+	for (key = 5000; key < 7000; key++)
+		assert_int_equal(lru_access(&lru, key, 6), 0);
+	assert_int_equal(lru.count, 5000);
+	assert_int_equal(lru.bytes, 77000);
+	for (key = 2000; key < 7000; key++)
+		assert_int_equal(lru_access(&lru, key, 5), 1);
+	assert_int_equal(lru_access(&lru, 1999, 5), 0);
+	assert_int_equal(lru_access(&lru, 2000, 5), 0);
+	lru_release(&lru);
+	/* A table has a chain for each item: longer ones make an access slow. */
+	lru_init(&lru, &none);
+	for (key = 0; key < 3000; key++)
+		assert_int_equal(lru_access(&lru, key, UINT32_MAX), 0);
+	assert_int_equal(lru.count, 3000);
+	assert_int_equal(lru.bytes, 3000 * (uint64_t)UINT32_MAX);
+	assert_true(lru.head_size >= 3000);
+	lru_release(&lru);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_are_parsed),	 cmocka_unit_test(columns_are_parsed),
-		cmocka_unit_test(bad_lines_are_refused), cmocka_unit_test(synth_has_its_shape),
-		cmocka_unit_test(synth_repeats),	 cmocka_unit_test(lru_is_exact),
+		cmocka_unit_test(lines_are_parsed),
+		cmocka_unit_test(columns_are_parsed),
+		cmocka_unit_test(bad_lines_are_refused),
+		cmocka_unit_test(synth_has_its_shape),
+		cmocka_unit_test(synth_repeats),
+		cmocka_unit_test(lru_is_exact),
+		cmocka_unit_test(columns_that_are_not_there),
+		cmocka_unit_test(text_keys_are_hashed),
+		cmocka_unit_test(lines_of_the_greatest_length),
+		cmocka_unit_test(files_that_fail),
+		cmocka_unit_test(the_standard_input_stays_open),
+		cmocka_unit_test(synth_sizes),
+		cmocka_unit_test(scans_go_on),
+		cmocka_unit_test(lru_grows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

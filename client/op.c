@@ -114,6 +114,9 @@ static enum kvd_status delete_check(struct kvd *handle, const struct kvd_op *op)
 	if (op->mode != KVD_PUT_SET && op->mode != KVD_PUT_IF_VERSION)
 		return handle_fail(handle, KVD_ERR_INVALID,
 				   "mode is for a DELETE 0 or KVD_PUT_IF_VERSION");
+	if (op->if_version && op->mode != KVD_PUT_IF_VERSION)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "if_version is for KVD_PUT_IF_VERSION only");
 	return KVD_OK;
 }
 

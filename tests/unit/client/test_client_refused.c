@@ -226,6 +226,15 @@ static enum kvd_status submit_delete_mode(void)
 	return submit(&op);
 }
 
+static enum kvd_status submit_delete_version(void)
+{
+	struct kvd_op op;
+
+	kvd_prep_delete(&op, &key, 8);
+	op.if_version = 1;
+	return submit(&op);
+}
+
 static enum kvd_status submit_delete_pieces(void)
 {
 	const struct iovec iov = { buffer, 1 };
@@ -327,6 +336,7 @@ static const struct {
 	{ "kvd_submit of a SCAN", "3 is not an operation", submit_scan },
 	{ "kvd_submit: op", "11 is not an operation", submit_unknown },
 	{ "kvd_submit of a DELETE: mode", "mode is for a DELETE", submit_delete_mode },
+	{ "kvd_submit of a DELETE: if_version", "KVD_PUT_IF_VERSION only", submit_delete_version },
 	{ "kvd_submit of a DELETE: iov", "iov is for GETs and PUTs", submit_delete_pieces },
 	{ "kvd_submit: value and iov", "as kvd_prep_getv()", submit_both_values },
 	{ "kvd_submit: not prepared", "not prepared", submit_unprepared },

@@ -45,14 +45,18 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	char *text;
 
 	response->head.status = (uint8_t)status;
-	if (status || !query->len)
+	if (status)
+		return;
+	/* A page may be empty, and not the last one. */
+	if (deferred->request.op == WIRE_CLIENTS)
+		response->head.cursor = query->cursor;
+	if (!query->len)
 		return;
 	text = response_buffer(responses, response, &size);
 	if (!text)
 		return;
 	memcpy(text, query->text, query->len);
 	response->value_len = query->len;
-	response->head.cursor = query->cursor;
 }
 
 static enum deferred_next query_step(struct deferred *deferred, struct response_list *responses,

@@ -205,6 +205,14 @@ static void one_text(void **state)
 		assert_asked(WIRE_CLIENTS, i);
 		assert_ptr_equal(c->conn.query.text, text);
 	}
+	/* None of the connections that it looked at is left; others are. */
+	c->conn.query.len = 0;
+	answered();
+	assert_int_equal(c->response.status, WIRE_OK);
+	assert_int_equal(c->response.cursor, 7);
+	assert_int_equal(c->value_len, 0);
+	ask(WIRE_CLIENTS, 0, 7);
+	assert_asked(WIRE_CLIENTS, 7);
 	c->conn.query.status = WIRE_NOT_FOUND;
 	answered();
 	assert_int_equal(c->response.status, WIRE_NOT_FOUND);
@@ -217,6 +225,7 @@ static void one_text(void **state)
 	answered();
 	assert_int_equal(c->response.op, WIRE_KILL);
 	assert_int_equal(c->response.status, WIRE_OK);
+	assert_int_equal(c->response.cursor, 0);
 	assert_int_equal(c->value_len, 0);
 }
 

@@ -1910,6 +1910,9 @@ static void sums_without_room(void **state)
 	}
 	test_turns();
 	assert_int_equal(pull_of(c)->summed, PULL_PIECE_BYTES);
+	/* But no further READ is posted. */
+	assert_int_equal(c->read_count, PULL_DEPTH - 1);
+	assert_false(sq_room(&c->conn));
 	/* It takes them: what is left are READs. */
 	sq_put(&c->conn, c->conn.sq_used - c->read_count);
 	c->conn.sq_unsignaled = 0;
@@ -1917,6 +1920,130 @@ static void sums_without_room(void **state)
 	deferred_wake(&c->conn);
 	pull_through(c);
 	assert_responded(c, WIRE_OK);
+}
+
+/*
+ * What the device is asked for: memory that both sides have registered, in no longer messages than
+ * it takes; and each READ completes what was posted before it.
+ */
+static void work_requests(void **state)
+{
+	const struct wire_request put = { .pull_rkey = 78 };
+	struct response_list responses = { .poller = test_poller };
+	struct test_conn *c = &test_conns[0];
+	const struct ibv_send_wr *wr;
+
+	(void)state;
+	c->conn.serial = 79;
+	test_poller->nic->mr->lkey = 77;
+	test_poller->nic->port.max_msg_sz = 1000;
+	response_start(&responses, &c->conn, WIRE_PING, 1);
+	responses_send(&responses);
+	c->responses = 0;
+	send_pull_as(c, 0, key, put, more, PULL_DEPTH * 1000 + 1);
+	test_turns();
+	assert_int_equal(c->read_count, PULL_DEPTH);
+	for (unsigned int i = 0; i < PULL_DEPTH; i++) {
+		wr = &c->reads[i];
+		assert_int_equal(wr->send_flags, IBV_SEND_SIGNALED);
+		assert_int_equal(wr->wr.rdma.rkey, 78);
+		assert_int_equal(c->sges[i].lkey, 77);
+		assert_int_equal(c->sges[i].length, 1000);
+		assert_int_equal(wr_id_serial(wr->wr_id), 79);
+		assert_int_equal(wr_id_covers(wr->wr_id), 1 + !i);
+	}
+	pull_through(c);
+	assert_responded(c, WIRE_OK);
+	assert_value(more, PULL_DEPTH * 1000 + 1);
+	assert_int_equal(c->conn.sq_used, 1);
+	test_poller->nic->mr->lkey = 0;
+}
+
+/* A further value that begins early gives the client no more time for the first one. */
+static void time_of_the_first_value(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	prove(c);
+	assert_true(send_pull(c, 0, "a", WIRE_SET, value, SMALL_BYTES));
+	c->conn.pull_since_ns = c->conn.progress_ns = 1;
+	assert_true(send_pull(c, 1, "b", WIRE_SET, value, SMALL_BYTES));
+	assert_int_equal(c->conn.pull_since_ns, 1);
+	assert_int_equal(c->conn.progress_ns, 1);
+	pull_through(c);
+	assert_int_equal(c->responses, 2);
+}
+
+/* A client that has served all READs does not stand still, whatever the append waits for. */
+static void appends_for_long(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	put_value();
+	assert_true(ask(c, WIRE_APPEND, more, MORE_BYTES));
+	while (c->read_count)
+		serve_read(c);
+	while (pull_of(c)->steps.kind != LARGE_APPEND)
+		assert_true(test_turn());
+	stall_time_passes();
+	assert_false(c->conn.stopped);
+	test_turns();
+	assert_responded(c, WIRE_OK);
+}
+
+/* B6: nor is a peer late that has served READs at last, since it did not fill its memory before. */
+static void now_arrived_at_last(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	strcpy(c->conn.peer.address, "10.0.0.1:1");
+	test_now_bytes = UINT64_MAX;
+	test_now_busy = c;
+	assert_true(ask(c, WIRE_SET, value, SMALL_BYTES));
+	test_turns();
+	answer_probe(c);
+	while (c->conn.pulls_reading)
+		serve_read(c);
+	test_conn_end(c);
+	assert_false(pull_peers_has(&test_worker.pull_peers, &c->conn.peer, clock_ns()));
+}
+
+/* But one that serves none of these has no more time than others. */
+static void now_is_read_in_time(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	answer_probe(c);
+	assert_true(c->read_count);
+	test_worker.limits.pull_ns = 0;
+	usleep(1);
+	pull_expire(&test_worker);
+	assert_true(c->conn.stopped);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_stalled), 1);
+	test_conn_end(c);
+}
+
+/* P6: one that filled some in its time has all of it again for the next part. */
+static void now_late_after_a_look(void **state)
+{
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	ask_late(c);
+	stall_time_passes();
+	assert_true(pull_of(c)->looks);
+	fill_some(c);
+	assert_false(c->conn.stopped);
+	assert_true(pull_of(c)->awaits);
+	test_now_busy = NULL;
+	answer_probe(c);
+	assert_responded(c, WIRE_OK);
+	assert_value(value, VALUE_BYTES);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -1984,6 +2111,12 @@ int main(void)
 		CASE(waits_or_is_refused),
 		CASE(now_appends_in_pieces),
 		CASE(sums_without_room),
+		CASE(work_requests),
+		CASE(time_of_the_first_value),
+		CASE(appends_for_long),
+		CASE(now_arrived_at_last),
+		CASE(now_is_read_in_time),
+		CASE(now_late_after_a_look),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

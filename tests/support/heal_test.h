@@ -173,4 +173,6 @@ static inline void hold_puts(unsigned int count)
 		submit_put(i, i);
 }
 
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
 #endif /* KVD_TESTS_SUPPORT_HEAL_TEST_H */

@@ -317,7 +317,7 @@ static void another_version(struct wire_response *response)
 	response->value_len = 0;
 }
 
-static const struct {
+static const struct malformed {
 	const char *name, *text;
 	void (*breaks)(struct wire_response *response);
 	bool ends; /* what it answers; the others answer nothing */
@@ -339,7 +339,9 @@ static const struct {
 };
 #define MALFORMED (sizeof(malformed) / sizeof(malformed[0]))
 
-static void malformed_answers(void **state)
+/* Each of them, and each call that it may be the answer to, on a handle of its own. */
+static void each_malformed(void **state,
+			   void (*expect)(const struct call *call, const struct malformed *answer))
 {
 	const struct call *call;
 	unsigned int i, n;
@@ -350,15 +352,24 @@ static void malformed_answers(void **state)
 				continue;
 			calls_anew(state, setup);
 			breaks = malformed[i].breaks;
-			judge(call, malformed[i].name, call->run(kvd), KVD_ERR_PROTOCOL,
-			      KVD_ERR_PROTOCOL, malformed[i].text);
-			assert_non_null(strstr(kvd_error(kvd), "server"));
-			/* It is for ever, and why stays known. */
-			breaks = NULL;
-			assert_int_equal(call->run(kvd), KVD_ERR_DISCONNECTED);
-			assert_non_null(strstr(kvd_error(kvd), malformed[i].text));
-			assert_int_equal(kvd->conn.lost, KVD_ERR_PROTOCOL);
+			expect(call, &malformed[i]);
 		}
+}
+
+/* It is for ever, and why stays known. */
+static void expect_an_end(const struct call *call, const struct malformed *answer)
+{
+	judge(call, answer->name, call->run(kvd), KVD_ERR_PROTOCOL, KVD_ERR_PROTOCOL, answer->text);
+	assert_non_null(strstr(kvd_error(kvd), "server"));
+	breaks = NULL;
+	assert_int_equal(call->run(kvd), KVD_ERR_DISCONNECTED);
+	assert_non_null(strstr(kvd_error(kvd), answer->text));
+	assert_int_equal(kvd->conn.lost, KVD_ERR_PROTOCOL);
+}
+
+static void malformed_answers(void **state)
+{
+	each_malformed(state, expect_an_end);
 }
 
 static void accept_try(struct fake_device *fake)
@@ -369,31 +380,25 @@ static void accept_try(struct fake_device *fake)
 }
 
 /* It is a loss: the handle connects again, to a server that does better, and goes on. */
-static void malformed_once(void **state)
+static void expect_a_loss(const struct call *call, const struct malformed *answer)
 {
 	enum kvd_status status, want;
-	const struct call *call;
-	unsigned int i, n;
 
-	for (i = 0; i < MALFORMED; i++)
-		for (n = 0; (call = lookup_at(n)); n++) {
-			if (malformed[i].exists_only && !is_existence(call))
-				continue;
-			calls_anew(state, setup);
-			kvd->options.reconnect = 1;
-			server->fake.connect = accept_try;
-			breaks = malformed[i].breaks;
-			status = call->run(kvd);
-			want = malformed[i].ends ? KVD_ERR_PROTOCOL :
-			       changes(call)	 ? KVD_ERR_UNKNOWN :
-						   KVD_OK;
-			if (status != want && !(malformed[i].ends && is_many(call)))
-				fail_msg("%s, %s: %s: %s", call->name, malformed[i].name,
-					 kvd_status_text(status), kvd_error(kvd));
-			assert_int_equal(kvd_outstanding(kvd), 0);
-			assert_works(call);
-			assert_int_equal(kvd->stats.reconnects, 1);
-		}
+	kvd->options.reconnect = 1;
+	server->fake.connect = accept_try;
+	status = call->run(kvd);
+	want = answer->ends ? KVD_ERR_PROTOCOL : changes(call) ? KVD_ERR_UNKNOWN : KVD_OK;
+	if (status != want && !(answer->ends && is_many(call)))
+		fail_msg("%s, %s: %s: %s", call->name, answer->name, kvd_status_text(status),
+			 kvd_error(kvd));
+	assert_int_equal(kvd_outstanding(kvd), 0);
+	assert_works(call);
+	assert_int_equal(kvd->stats.reconnects, 1);
+}
+
+static void malformed_once(void **state)
+{
+	each_malformed(state, expect_a_loss);
 }
 
 static struct kvd_get_request requests[MANY];

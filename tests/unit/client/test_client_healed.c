@@ -572,8 +572,6 @@ static void a_copy_of_another_key(void **state)
 	assert_int_equal(values[3][19], 3);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

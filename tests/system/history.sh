@@ -21,6 +21,27 @@ histories() {
 	check "$1 (seed $3)" history_of "${@:2}" && grep '^[0-9]* rounds' "$tmp/check.out"
 }
 
+# plan, seconds, seed: with this plan of the clients' device. Each fault that it names has to happen
+# to them: a plan that is not in force would test nothing.
+faulty_history_of() {
+	local fault faults
+	KVD_SOFTNIC_FAULTS=$1 history_of "${@:2}" >"$tmp/faulty"
+	status=$?
+	cat "$tmp/faulty"
+	[ "$status" = 0 ] || return 1
+	IFS=, read -ra faults <<<"$1"
+	for fault in "${faults[@]%%=*}"; do
+		[ "$fault" = seed ] || grep -Eq "^faults:.* $fault [1-9]" "$tmp/faulty" ||
+			{ echo "nothing at the clients: $fault" && return 1; }
+	done
+}
+
+# plan, words for the name, seconds, seed
+faulty_histories() {
+	check "with the fault $1$2 (seed $4)" faulty_history_of "$1" "${@:3}" &&
+		grep -E '^([0-9]* rounds,|faults:)' "$tmp/check.out"
+}
+
 # seconds, seed: the server is killed and started again whenever the clients ask for it.
 restart_histories() {
 	local pid asked=0
@@ -58,10 +79,8 @@ if [ "$device" = softnic ]; then
 	for plan in delay=300us,seed="$seed" drop=500 fail=post_send:700 \
 		stall=post_send:400:60ms tear=48 kill=2500 late=300us,seed="$seed" \
 		lose=300:20ms; do
-		export KVD_SOFTNIC_FAULTS=$plan
-		histories "with the fault $plan" $((seconds / 2)) "$seed"
+		faulty_histories "$plan" '' $((seconds / 2)) "$seed"
 	done
-	unset KVD_SOFTNIC_FAULTS
 fi
 check "the server stops" server_stop
 
@@ -73,7 +92,7 @@ if [ "$device" = softnic ]; then
 		export KVD_SOFTNIC_FAULTS=$plan,seed=$seed
 		check "the server starts with the fault $plan" server_start -o memory.size=64m \
 			-o memory.eviction=none || finish
-		histories "with the fault $plan on both sides" $seconds "$seed"
+		faulty_histories "$KVD_SOFTNIC_FAULTS" ' on both sides' $seconds "$seed"
 		check "the plan is in force" logged "INJECTED.*$plan"
 		[[ $plan != *lose=* ]] || check "a completion of the server's was lost" \
 			logged 'completion number [0-9]+ does not come'

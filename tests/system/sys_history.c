@@ -36,6 +36,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/rdma/softnic/fault.h"
 #include "common/util/clock.h"
 #include "tests/linearizability/lin.h"
 #include "tests/system/sys_history.h"
@@ -295,13 +296,40 @@ static struct totals totals_now(void)
 	return all;
 }
 
+/* Whether the device's plan has done each thing that it names. */
+static bool plan_is_done(void)
+{
+	const char *plan = getenv(FAULT_ENV);
+
+#define X(name)                                                                                    \
+	if (plan && strstr(plan, #name "=") && !fault_kind_count(FAULT_KIND_##name))               \
+		return false;
+	FAULT_KINDS(X)
+#undef X
+	return true;
+}
+
 /* Whether everything happened that a run is for. */
 static bool is_tested(const struct totals *all, unsigned int rounds, bool kills)
 {
 	return all->counts.canceled && all->counts.batches && all->counts.in_pieces &&
 	       (run.restarts ? all->counts.unknown : all->counts.pairs) && (!kills || run.kills) &&
-	       (!breaks() || all->reconnects || all->losses) &&
+	       (!breaks() || all->reconnects || all->losses) && plan_is_done() &&
 	       run.undecided <= rounds / UNDECIDED_ONE_IN;
+}
+
+/* What the plan of the device did: the test knows what it asked for. */
+static void faults_report(void)
+{
+	const char *comma = "faults:";
+
+#define X(name)                                                                                    \
+	printf("%s " #name " %llu", comma,                                                         \
+	       (unsigned long long)fault_kind_count(FAULT_KIND_##name));                           \
+	comma = ",";
+	FAULT_KINDS(X)
+#undef X
+	printf("\n");
 }
 
 static void report(const struct totals *all, unsigned int rounds)
@@ -313,6 +341,7 @@ static void report(const struct totals *all, unsigned int rounds)
 	printf(", kills %llu, reconnects %llu, handles lost %llu\n", (unsigned long long)run.kills,
 	       (unsigned long long)all->reconnects, (unsigned long long)all->losses);
 	printf("%u rounds undecided\n", run.undecided);
+	faults_report();
 }
 
 /* SIGTERM is blocked in all threads: it only ends the rounds. */
@@ -398,6 +427,9 @@ int main(int argc, char **argv)
 		client_open(&run.clients[i]);
 		client_places(&run.clients[i]);
 	}
+	/* Its device is open: what it does not take over now it never will. */
+	if (getenv(FAULT_ENV) && !fault_on())
+		die(FAULT_ENV, "the plan is not in force");
 	if (kills && !run.restarts)
 		killer = open_handle(1);
 	tested = rounds_run(strtoull(argv[2], NULL, 10), kills, &killer);

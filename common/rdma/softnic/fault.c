@@ -28,6 +28,7 @@ static struct fault_plan fault_plan;
 #define PLAN(field) __atomic_load_n(&fault_plan.field, __ATOMIC_RELAXED)
 static_assert(sizeof(struct fault_plan) % sizeof(uint64_t) == 0, "a plan is stored in words");
 static _Atomic uint64_t fault_counts[FAULT_CALL_COUNT];
+static _Atomic uint64_t fault_kind_counts[FAULT_KIND_COUNT];
 static _Atomic uint64_t fault_total;
 static _Atomic uint64_t fault_random;
 static _Atomic uint64_t fault_completions;
@@ -61,6 +62,8 @@ void fault_set(const struct fault_plan *plan)
 	plan_store(plan);
 	for (i = 0; i < FAULT_CALL_COUNT; i++)
 		atomic_store(&fault_counts[i], 0);
+	for (i = 0; i < FAULT_KIND_COUNT; i++)
+		atomic_store(&fault_kind_counts[i], 0);
 	atomic_store(&fault_total, 0);
 	atomic_store(&fault_random, plan->seed);
 	atomic_store(&fault_completions, 0);
@@ -76,6 +79,16 @@ void fault_reset(void)
 uint64_t fault_count(enum fault_call call)
 {
 	return atomic_load(&fault_counts[call]);
+}
+
+uint64_t fault_kind_count(enum fault_kind kind)
+{
+	return atomic_load(&fault_kind_counts[kind]);
+}
+
+static void fault_did(enum fault_kind kind)
+{
+	atomic_fetch_add_explicit(&fault_kind_counts[kind], 1, memory_order_relaxed);
 }
 
 uint64_t fault_completions_count(void)
@@ -122,6 +135,7 @@ static void fault_stall(void)
 	};
 
 	nanosleep(&time, NULL);
+	fault_did(FAULT_KIND_stall);
 }
 
 int fault_hit(enum fault_call call, struct sn_context *ctx)
@@ -135,6 +149,7 @@ int fault_hit(enum fault_call call, struct sn_context *ctx)
 		log_warn("softnic: fault plan: the device dies at call %llu, %s",
 			 (unsigned long long)total, fault_names[call]);
 		sn_context_kill(ctx);
+		fault_did(FAULT_KIND_kill);
 	}
 	if (kill_at && ctx && sn_context_is_dead(ctx) && !fault_survives(call))
 		return -EIO;
@@ -144,13 +159,17 @@ int fault_hit(enum fault_call call, struct sn_context *ctx)
 		return 0;
 	log_warn("softnic: fault plan: %s number %llu fails", fault_names[call],
 		 (unsigned long long)count);
+	fault_did(FAULT_KIND_fail);
 	fail_errno = PLAN(fail_errno);
 	return fail_errno ? -fail_errno : -ENOMEM;
 }
 
 bool fault_drops(void)
 {
-	return PLAN(drop_at) && fault_count(FAULT_post_send) == PLAN(drop_at);
+	if (!PLAN(drop_at) || fault_count(FAULT_post_send) != PLAN(drop_at))
+		return false;
+	fault_did(FAULT_KIND_drop);
+	return true;
 }
 
 bool fault_reuses(void)
@@ -165,14 +184,17 @@ uint64_t fault_mr_max(void)
 	return bytes ? bytes : SIZE_MAX;
 }
 
-static uint64_t random_below(uint64_t ns)
+static uint64_t random_below(uint64_t ns, enum fault_kind kind)
 {
-	return ns ? fault_next() % ns : 0;
+	if (!ns)
+		return 0;
+	fault_did(kind);
+	return fault_next() % ns;
 }
 
 uint64_t fault_delay_ns(void)
 {
-	return random_below(PLAN(delay_ns));
+	return random_below(PLAN(delay_ns), FAULT_KIND_delay);
 }
 
 bool fault_defers(void)
@@ -182,7 +204,7 @@ bool fault_defers(void)
 
 uint64_t fault_late_ns(void)
 {
-	return random_below(PLAN(late_ns));
+	return random_below(PLAN(late_ns), FAULT_KIND_late);
 }
 
 uint64_t fault_loses_ns(void)
@@ -193,6 +215,7 @@ uint64_t fault_loses_ns(void)
 		return 0;
 	log_warn("softnic: fault plan: completion number %llu does not come",
 		 (unsigned long long)count);
+	fault_did(FAULT_KIND_lose);
 	return PLAN(lose_ns);
 }
 
@@ -203,14 +226,20 @@ bool fault_reorders(void)
 
 uint32_t fault_pick(uint32_t count)
 {
-	return PLAN(reorder) && count > 1 ? (uint32_t)(fault_next() % count) : 0;
+	if (!PLAN(reorder) || count < 2)
+		return 0;
+	fault_did(FAULT_KIND_reorder);
+	return (uint32_t)(fault_next() % count);
 }
 
 uint32_t fault_part(uint32_t length)
 {
 	uint32_t tear = PLAN(tear);
 
-	return tear && tear < length ? tear : length;
+	if (!tear || tear >= length)
+		return length;
+	fault_did(FAULT_KIND_tear);
+	return tear;
 }
 
 void fault_copy(void *to, const void *from, size_t length)
@@ -224,6 +253,8 @@ void fault_copy(void *to, const void *from, size_t length)
 		memcpy(to, from, length);
 		return;
 	}
+	if (tear < length)
+		fault_did(FAULT_KIND_tear);
 	for (done = 0; done < length; done += part) {
 		part = length - done < tear ? length - done : tear;
 		if (done && hook)

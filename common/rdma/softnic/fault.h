@@ -83,6 +83,27 @@ enum fault_call {
 		FAULT_CALL_COUNT,
 };
 
+/* What a plan does, by its keys in the form above. */
+/* clang-format off */
+#define FAULT_KINDS(X)		\
+	X(fail)			\
+	X(tear)			\
+	X(drop)			\
+	X(delay)		\
+	X(kill)			\
+	X(stall)		\
+	X(late)			\
+	X(reorder)		\
+	X(lose)
+/* clang-format on */
+
+enum fault_kind {
+#define FAULT_ENUM(name) FAULT_KIND_##name,
+	FAULT_KINDS(FAULT_ENUM)
+#undef FAULT_ENUM
+		FAULT_KIND_COUNT,
+};
+
 struct fault_plan {
 	uint64_t seed;
 	enum fault_call fail_call;
@@ -127,6 +148,9 @@ int fault_parse(struct fault_plan *plan, const char *text, char *why, size_t why
 
 /* How often @call was called under the plan. */
 uint64_t fault_count(enum fault_call call);
+
+/* How often the plan has done this: a plan that did nothing tests nothing. */
+uint64_t fault_kind_count(enum fault_kind kind);
 
 /* How many completions with success the queue pairs had under the plan. */
 uint64_t fault_completions_count(void);

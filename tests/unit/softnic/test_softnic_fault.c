@@ -554,6 +554,59 @@ static void test_each_is_lost(void **state)
 	assert_in_range(plan.lose_at, 4, 99);
 }
 
+/* What a plan did is counted, by its kind, and from 0 on with the next plan. */
+static void test_what_a_plan_did(void **state)
+{
+	static const uint64_t nothing[FAULT_KIND_COUNT];
+	const struct fault_plan none = { .seed = 1 };
+	const struct fault_plan plan = { .tear = 4,
+					 .drop_at = 1,
+					 .delay_ns = 5,
+					 .late_ns = 5,
+					 .reorder = 1,
+					 .lose_at = 2,
+					 .lose_ns = 7,
+					 .stall_call = FAULT_listen,
+					 .stall_at = 1,
+					 .stall_ns = 1,
+					 .fail_call = FAULT_listen,
+					 .fail_at = 1 };
+	const uint64_t did[FAULT_KIND_COUNT] = {
+		[FAULT_KIND_fail] = 1,	[FAULT_KIND_tear] = 2,	  [FAULT_KIND_drop] = 1,
+		[FAULT_KIND_delay] = 1, [FAULT_KIND_stall] = 1,	  [FAULT_KIND_late] = 1,
+		[FAULT_KIND_lose] = 1,	[FAULT_KIND_reorder] = 1,
+	};
+	const struct fault_plan *const plans[] = { &none, &plan, &none };
+	char bytes[8] = "";
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		const uint64_t *want = plans[i] == &none ? nothing : did;
+
+		fault_set(plans[i]);
+		fault_hit(FAULT_listen, NULL);
+		fault_hit(FAULT_listen, NULL);
+		fault_hit(FAULT_post_send, NULL);
+		fault_drops();
+		fault_delay_ns();
+		fault_late_ns();
+		fault_loses_ns();
+		fault_loses_ns();
+		fault_pick(1);
+		fault_pick(2);
+		fault_part(4);
+		fault_part(5);
+		fault_copy(bytes, "abc", 4);
+		fault_copy(bytes, "abcdef", 5);
+		for (int kind = 0; kind < FAULT_KIND_COUNT; kind++)
+			if (fault_kind_count((enum fault_kind)kind) != want[kind])
+				fail_msg("plan %u, kind %d: %llu", i, kind,
+					 (unsigned long long)fault_kind_count(
+						 (enum fault_kind)kind));
+	}
+	fault_reset();
+}
+
 static void test_parse(void **state)
 {
 	static const char *const wrong[] = {
@@ -640,6 +693,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_what_a_plan_did),
 		cmocka_unit_test(test_session),
 		cmocka_unit_test(test_all_calls_are_made),
 		cmocka_unit_test(test_nth_call_fails),

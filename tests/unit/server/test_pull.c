@@ -1922,6 +1922,28 @@ static void sums_without_room(void **state)
 	assert_responded(c, WIRE_OK);
 }
 
+/* A READ that completes when the connection has failed is not followed by others. */
+static void read_completes_after_failure(void **state)
+{
+	struct response_list responses = { .poller = test_poller };
+	struct test_conn *c = &test_conns[0];
+
+	(void)state;
+	assert_true(ask(c, WIRE_SET, value, 2 * MORE_BYTES));
+	serve_read(c);
+	while (sq_room(&c->conn)) {
+		response_start(&responses, &c->conn, WIRE_PING, 1);
+		responses_send(&responses);
+	}
+	test_turns();
+	assert_int_equal(c->read_count, PULL_DEPTH - 1);
+	/* Now there is a place, and it is due. */
+	c->conn.stopped = true;
+	pull_done(&c->conn, c->reads[0].wr_id);
+	assert_int_equal(c->read_count, PULL_DEPTH - 1);
+	test_conn_end(c);
+}
+
 /*
  * What the device is asked for: memory that both sides have registered, in no longer messages than
  * it takes; and each READ completes what was posted before it.
@@ -2111,6 +2133,7 @@ int main(void)
 		CASE(waits_or_is_refused),
 		CASE(now_appends_in_pieces),
 		CASE(sums_without_room),
+		CASE(read_completes_after_failure),
 		CASE(work_requests),
 		CASE(time_of_the_first_value),
 		CASE(appends_for_long),

@@ -1127,6 +1127,59 @@ static void requests_wait_for_memory(void **state)
 	assert_value(both, VALUE_BYTES + MORE_BYTES + 2);
 }
 
+/* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
+static void appends_are_refused(void **state)
+{
+	unsigned int *count = &test_worker.build_budget.waiting_count[BUDGET_PROVEN];
+
+	(void)state;
+	put_value();
+	append_byte(&test_conns[0]);
+	while (!builders())
+		assert_true(test_turn());
+	append_byte(&test_conns[1]);
+	while (!*count)
+		assert_true(test_turn());
+	deferred_wake(&test_conns[1].conn);
+	assert_true(test_turn());
+	assert_int_equal(*count, 1);
+	*count += BUDGET_WAITING_MAX - 1;
+	append_byte(&test_conns[2]);
+	while (!test_conns[2].responses)
+		assert_true(test_turn());
+	*count -= BUDGET_WAITING_MAX - 1;
+	assert_responded(&test_conns[2], WIRE_BUSY);
+	assert_int_equal(stat_read(&test_worker.stats.large_refused), 1);
+	assert_int_equal(stat_read(&test_worker.stats.large_waited), 1);
+	build_all();
+	assert_responded(&test_conns[1], WIRE_OK);
+	memcpy(both, value, VALUE_BYTES);
+	memset(both + VALUE_BYTES, 'x', 2);
+	assert_value(both, VALUE_BYTES + 2);
+}
+
+/* What is built may take all of its budget, whoever it is for; whole pages count. */
+static void appends_share(void **state)
+{
+	const uint64_t bytes = mem_class_bytes(item_bytes(sizeof(key), VALUE_BYTES / 4 + 1));
+	const struct budget *budget = &test_worker.build_budget;
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, key, sizeof(key), value, VALUE_BYTES / 4,
+					NULL),
+			 WIRE_OK);
+	budget_init(&test_worker.build_budget, 2 * bytes);
+	append_byte(&test_conns[0]);
+	append_byte(&test_conns[1]);
+	while (budget->held[BUDGET_PROVEN] < 2 * bytes)
+		assert_true(test_turn());
+	assert_int_equal(test_conns[0].responses + test_conns[1].responses, 0);
+	assert_int_equal(budget->held[BUDGET_PROVEN], 2 * bytes);
+	test_turns();
+	assert_responded(&test_conns[0], WIRE_OK);
+	assert_responded(&test_conns[1], WIRE_OK);
+}
+
 /* One whose client takes no responses any more does not keep the memory for that. */
 static void no_room_while_building(void **state)
 {
@@ -2106,6 +2159,8 @@ int main(void)
 		cmocka_unit_test(peers),
 		CASE(appends_wait_for_memory),
 		CASE(requests_wait_for_memory),
+		CASE(appends_are_refused),
+		CASE(appends_share),
 		CASE(no_room_while_building),
 		CASE(room_has_a_place),
 		CASE(class_without_space),

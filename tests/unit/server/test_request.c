@@ -58,17 +58,18 @@ static int teardown(void **state)
 static bool receive(struct test_conn *c, uint32_t buffer, struct wire_request head, const char *key,
 		    uint32_t value_len)
 {
+	uint32_t rest = value_len + head.access_count * WIRE_ACCESS_BYTES;
 	uint8_t *to = test_recv(buffer);
 
 	head.id = buffer;
 	head.key_len = key ? (uint16_t)strlen(key) : 0;
 	head.value_len = value_len;
-	assert_true(sizeof(head) + head.key_len + value_len <= TEST_BUFFER_BYTES);
+	assert_true(sizeof(head) + head.key_len + rest <= TEST_BUFFER_BYTES);
 	memcpy(to, &head, sizeof(head));
 	if (key)
 		memcpy(to + sizeof(head), key, head.key_len);
-	memset(to + sizeof(head) + head.key_len, 'v', value_len);
-	return test_receive(c, buffer, sizeof(head) + head.key_len + value_len);
+	memset(to + sizeof(head) + head.key_len, 'v', rest);
+	return test_receive(c, buffer, sizeof(head) + head.key_len + rest);
 }
 
 #define RECEIVE(c, buffer, key, value_len, ...)                                                    \
@@ -103,7 +104,7 @@ static void put_large(const char *key)
 /* Its answer comes behind that of the scan before it, and it was not executed. */
 static void refused_in_order(void **state)
 {
-	static const uint32_t ids[] = { 0, 1, 2 };
+	static const uint32_t ids[] = { 0, 1, 2, 3 };
 
 	(void)state;
 	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
@@ -118,6 +119,9 @@ static void refused_in_order(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.requests_limited), 1);
 	assert_true(RECEIVE(conn, 2, "k", 5, .op = WIRE_PUT));
 	assert_responses(conn, ids, 3, WIRE_BUSY);
+	/* Records are ignored, without a word. */
+	assert_true(RECEIVE(conn, 3, NULL, 0, .op = WIRE_ACCESS, .access_count = 1));
+	assert_responses(conn, ids, 4, WIRE_OK);
 }
 
 /* A change that was sent before is answered behind the scan, and not executed again. */
@@ -329,6 +333,152 @@ static void append_is_large_by_now(void **state)
 	assert_int_equal(found("k").value_len, GROWN + PUT_BYTES);
 }
 
+/* Until there is no room for a further response of the connection. */
+static void take_all_room(void)
+{
+	struct response_list responses = { .poller = test_poller };
+
+	while (response_room(&conn->conn)) {
+		response_start(&responses, &conn->conn, WIRE_PING, 1);
+		responses_send(&responses);
+	}
+	conn->responses = 0;
+	conn->id_count = 0;
+}
+
+/* Room is made, and the response sent, though others have taken all other places meanwhile. */
+static void room_has_a_place(void **state)
+{
+	static const uint32_t ids[] = { 0 };
+
+	(void)state;
+	room_begin_for("k", WIRE_SET, PUT_BYTES);
+	take_all_room();
+	test_turns();
+	assert_responses(conn, ids, 1, WIRE_OK);
+	assert_true(conn->conn.sq_used <= sq_share(&conn->conn));
+	assert_int_equal(found("k").value_len, PUT_BYTES);
+}
+
+/* A change behind another request that finds no memory has room made for it, too. */
+static void room_behind_another(void **state)
+{
+	static const uint32_t ids[] = { 0, 1 };
+
+	(void)state;
+	fill();
+	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
+	assert_false(RECEIVE(conn, 1, "k", PUT_BYTES, .op = WIRE_PUT));
+	test_turns();
+	assert_responses(conn, ids, 2, WIRE_OK);
+	assert_int_equal(found("k").value_len, PUT_BYTES);
+}
+
+/* When the room has ended it has that place no more. */
+static void no_place_after_a_room(void **state)
+{
+	const struct deferred *deferred = &test_poller->deferred[0];
+	static const uint32_t ids[] = { 0 };
+	const struct deferred_kind *kind;
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, 1, NULL), WIRE_OK);
+	room_begin_for("k", WIRE_APPEND, PUT_BYTES);
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, GROWN, NULL), WIRE_OK);
+	kind = deferred->kind;
+	while (deferred->kind == kind)
+		assert_true(test_turn());
+	take_all_room();
+	test_turns();
+	assert_int_equal(conn->responses, 0);
+	test_conn_complete(conn);
+	deferred_wake(&conn->conn);
+	test_turns();
+	assert_responses(conn, ids, 1, WIRE_OK);
+}
+
+/* A change that takes several turns is recorded and counted as any other: it is done once. */
+static void large_append_is_done_once(void **state)
+{
+	static const uint32_t ids[] = { 0, 1 };
+	static struct answers answers;
+
+	(void)state;
+	answers_init(&answers, 1);
+	conn->conn.answers = &answers;
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, GROWN, NULL), WIRE_OK);
+	for (uint32_t i = 0; i < 2; i++) {
+		RECEIVE(conn, i, "k", 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .change = 1);
+		test_turns();
+		assert_responses(conn, ids, i + 1, WIRE_OK);
+		assert_int_equal(conn->response.flags, i ? WIRE_R_REPEATED : 0);
+		assert_int_equal(found("k").value_len, GROWN + 5);
+		assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+	}
+}
+
+/* What a client reports counts with requests that take several turns, too. */
+static void access_records(void **state)
+{
+	const uint64_t *accesses = &test_worker.store_thread.stats.accesses;
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "l", 1, large, GROWN, NULL), WIRE_OK);
+	test_store.table.eviction = EVICTION_LRU;
+	assert_true(RECEIVE(conn, 0, NULL, 0, .op = WIRE_ACCESS, .access_count = 1));
+	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN, .access_count = 1));
+	test_turns();
+	assert_int_equal(stat_read(accesses), 2);
+	assert_false(
+		RECEIVE(conn, 0, "l", 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .access_count = 3));
+	test_turns();
+	assert_int_equal(conn->response.status, WIRE_OK);
+	assert_int_equal(stat_read(accesses), 5);
+	fill();
+	assert_false(RECEIVE(conn, 0, "k", PUT_BYTES, .op = WIRE_PUT, .access_count = 4));
+	test_turns();
+	assert_int_equal(conn->response.status, WIRE_OK);
+	assert_int_equal(stat_read(accesses), 9);
+}
+
+/* A scan's response has what it found. */
+static void scan_has_its_keys(void **state)
+{
+	struct scan_entry entry;
+	size_t at = 0;
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, "v", 1, NULL), WIRE_OK);
+	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
+	test_turns();
+	assert_int_equal(conn->response.entries, 1);
+	assert_int_equal(conn->response.value_len, conn->value_len);
+	assert_null(wire_entry_parse(&entry, conn->value, conn->value_len, &at));
+	assert_int_equal(entry.key_len, 1);
+	assert_memory_equal(entry.key, "k", 1);
+	assert_int_equal(at, conn->value_len);
+}
+
+/* Each copy has a seed of its own: what a client knows of an older one finds no other. */
+static void seeds_of_copies(void **state)
+{
+	uint64_t seeds[4];
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, 10000, NULL), WIRE_OK);
+	put_large("l");
+	for (unsigned int i = 0; i < 4; i++) {
+		RECEIVE(conn, 0, i < 2 ? "k" : "l", 0, .op = WIRE_GET);
+		test_turns();
+		assert_int_equal(conn->response.flags, WIRE_R_COPY);
+		seeds[i] = conn->response.copy_seed;
+		for (unsigned int j = 0; j < i; j++)
+			assert_int_not_equal(seeds[i], seeds[j]);
+	}
+	assert_int_equal(stat_read(&test_worker.stats.gets), 4);
+	assert_int_equal(stat_read(&test_worker.stats.get_copies), 4);
+}
+
 #define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -344,6 +494,13 @@ int main(void)
 		CASE(get_and_touch_deleted, setup),
 		CASE(ends_while_room_is_made, setup),
 		CASE(append_is_large_by_now, setup),
+		CASE(room_has_a_place, setup),
+		CASE(room_behind_another, setup),
+		CASE(no_place_after_a_room, setup),
+		CASE(large_append_is_done_once, setup),
+		CASE(access_records, setup),
+		CASE(scan_has_its_keys, setup),
+		CASE(seeds_of_copies, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,7 @@ struct device {
 	const struct device_ops *ops;
 	struct ibv_context *verbs; /* for the inline verbs and the queries */
 	char name[IBV_SYSFS_NAME_MAX];
+	uint8_t port_number;		   /* of the RDMA device; 0: softnic */
 	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd.sock", for messages */
 };
 

@@ -5,26 +5,12 @@
  */
 #include "common/rdma/verbs/verbs.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/util/heap.h"
 #include "common/util/log.h"
-
-#define RETRY_MAX 7
-#define RNR_TIMER_MIN 1
-#define RNR_TIMER_MAX 31
-
-int verbs_fd_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
-		return verbs_errno();
-	return 0;
-}
 
 int verbs_create_cm_channel(struct device *dev, struct cm_channel **channel)
 {
@@ -220,18 +206,6 @@ err_id:
 	return err;
 }
 
-static bool param_valid(const struct cm_param *param, size_t private_max)
-{
-	return param->private_len <= private_max && param->retry_count <= RETRY_MAX &&
-	       param->rnr_retry_count <= RETRY_MAX && param->min_rnr_timer >= RNR_TIMER_MIN &&
-	       param->min_rnr_timer <= RNR_TIMER_MAX;
-}
-
-static uint8_t reads_limit(uint8_t wanted, uint8_t max)
-{
-	return wanted == 0 ? max : verbs_min_u8(wanted, max);
-}
-
 static struct rdma_conn_param conn_param(const struct verbs_id *vid)
 {
 	return (struct rdma_conn_param){
@@ -270,9 +244,10 @@ static void param_keep(struct verbs_id *vid, const struct cm_param *param)
 	vid->param.private_data = vid->private_data;
 	if (param->private_len)
 		memcpy(vid->private_data, param->private_data, param->private_len);
-	vid->responder_resources = reads_limit(param->responder_resources,
-					       vd->responder_resources_max);
-	vid->initiator_depth = reads_limit(param->initiator_depth, vd->initiator_depth_max);
+	vid->responder_resources = verbs_reads_limit(param->responder_resources,
+						     vd->port.responder_resources_max);
+	vid->initiator_depth = verbs_reads_limit(param->initiator_depth,
+						 vd->port.initiator_depth_max);
 }
 
 static int do_connect(struct verbs_id *vid, const struct cm_param *param)
@@ -297,7 +272,7 @@ int verbs_connect(struct cm_id *id, const struct cm_param *param)
 	struct verbs_id *vid = verbs_id_of(id);
 	int err;
 
-	if (vid->passive || !id->qp || !param_valid(param, CM_PRIVATE_MAX_CONNECT))
+	if (vid->passive || !id->qp || !verbs_param_valid(param, CM_PRIVATE_MAX_CONNECT))
 		return -EINVAL;
 	pthread_mutex_lock(&vid->lock);
 	err = do_connect(vid, param);
@@ -319,9 +294,9 @@ static int do_accept(struct verbs_id *vid, const struct cm_param *param)
 		return -ENOTCONN;
 	vid->param = *param;
 	/* Until now these were the most that the peer and our device allow. */
-	vid->responder_resources = reads_limit(param->responder_resources,
-					       vid->responder_resources);
-	vid->initiator_depth = reads_limit(param->initiator_depth, vid->initiator_depth);
+	vid->responder_resources = verbs_reads_limit(param->responder_resources,
+						     vid->responder_resources);
+	vid->initiator_depth = verbs_reads_limit(param->initiator_depth, vid->initiator_depth);
 	err = verbs_qp_connect(vid);
 	if (err)
 		return err;
@@ -346,7 +321,7 @@ int verbs_accept(struct cm_id *id, const struct cm_param *param)
 	struct verbs_id *vid = verbs_id_of(id);
 	int err;
 
-	if (!vid->passive || !id->qp || !param_valid(param, CM_PRIVATE_MAX_ACCEPT))
+	if (!vid->passive || !id->qp || !verbs_param_valid(param, CM_PRIVATE_MAX_ACCEPT))
 		return -EINVAL;
 	pthread_mutex_lock(&vid->lock);
 	err = do_accept(vid, param);

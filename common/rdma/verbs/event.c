@@ -101,8 +101,8 @@ static bool on_addr_resolved(struct verbs_id *vid, struct cm_event *event)
 	if (vid->state != VERBS_ID_RESOLVING)
 		return false;
 	/* The route changed since open(): the queue pair would be on the wrong device. */
-	if (vid->rdma->verbs->device != vd->dev.verbs->device ||
-	    vid->rdma->port_num != vd->port_num)
+	if (vid->rdma->verbs->device != vd->port.dev.verbs->device ||
+	    vid->rdma->port_num != vd->port.dev.port_number)
 		return on_resolve_error(vid, event, -ENETUNREACH);
 	if (rdma_resolve_route(vid->rdma, vd->timeout_ms))
 		return on_resolve_error(vid, event, verbs_errno());
@@ -227,7 +227,7 @@ static bool request_event(struct cm_channel *channel, const struct rdma_cm_event
 	struct verbs_id *vid;
 	int err = -ENODEV;
 
-	if (rdma->verbs && rdma->verbs->device == vd->dev.verbs->device)
+	if (rdma->verbs && rdma->verbs->device == vd->port.dev.verbs->device)
 		err = verbs_id_alloc(channel, &vid);
 	if (err) {
 		errno = -err;
@@ -243,9 +243,9 @@ static bool request_event(struct cm_channel *channel, const struct rdma_cm_event
 	verbs_id_attach(vid, rdma);
 	vid->passive = true;
 	vid->state = VERBS_ID_READY;
-	vid->responder_resources = verbs_min_u8(vd->responder_resources_max,
+	vid->responder_resources = verbs_min_u8(vd->port.responder_resources_max,
 						conn->responder_resources);
-	vid->initiator_depth = verbs_min_u8(vd->initiator_depth_max, conn->initiator_depth);
+	vid->initiator_depth = verbs_min_u8(vd->port.initiator_depth_max, conn->initiator_depth);
 	private_data_copy(event, conn);
 	return deliver(event, vid, CM_CONNECT_REQUEST, 0);
 }

@@ -269,66 +269,34 @@ static int open_connect(struct verbs_device *vd, const struct device_addr *addr,
 	return err;
 }
 
-static int context_open(struct verbs_device *vd, struct rdma_cm_id *id)
+/* For queue pairs of ids that are not resolved yet. */
+static int init_attr_query(struct verbs_device *vd, struct rdma_cm_id *id)
 {
-	struct ibv_device *device = id->verbs->device;
-	struct device *dev = &vd->dev;
 	int err;
 
-	dev->verbs = ibv_open_device(device);
-	if (!dev->verbs) {
-		err = verbs_errno();
-		log_error("can't open RDMA device %s: %m; check the permissions of "
-			  "/dev/infiniband/uverbs*",
-			  ibv_get_device_name(device));
-		return err;
-	}
-	err = verbs_fd_nonblocking(dev->verbs->async_fd);
-	if (err)
-		ibv_close_device(dev->verbs);
-	return err;
-}
-
-static int context_query(struct verbs_device *vd, struct rdma_cm_id *id)
-{
-	struct ibv_device_attr attr;
-	struct ibv_port_attr port;
-	int err;
-
-	vd->port_num = id->port_num;
-	err = vd->dev.ops->query(&vd->dev, &attr, &port);
-	if (err)
-		return err;
-	vd->link_layer = port.link_layer;
-	vd->iwarp = id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
-	vd->vector_count = vd->dev.verbs->num_comp_vectors;
-	vd->responder_resources_max = (uint8_t)(attr.max_qp_rd_atom < VERBS_READS_MAX ?
-							attr.max_qp_rd_atom :
-							VERBS_READS_MAX);
-	vd->initiator_depth_max = (uint8_t)(attr.max_qp_init_rd_atom < VERBS_READS_MAX ?
-						    attr.max_qp_init_rd_atom :
-						    VERBS_READS_MAX);
 	if (vd->role != DEVICE_CONNECT)
 		return 0;
 	vd->init_attr.qp_state = IBV_QPS_INIT;
-	return verbs_error(rdma_init_qp_attr(id, &vd->init_attr, &vd->init_mask));
+	err = verbs_error(rdma_init_qp_attr(id, &vd->init_attr, &vd->init_mask));
+	if (err) {
+		errno = -err;
+		log_error("can't query RDMA device %s: %m", vd->port.dev.name);
+	}
+	return err;
 }
 
 static int context_setup(struct verbs_device *vd, struct rdma_cm_id *id)
 {
-	int err = context_open(vd, id);
+	int err = verbs_port_open(&vd->port, id->verbs->device, id->port_num);
 
 	if (err)
 		return err;
-	err = context_query(vd, id);
+	err = init_attr_query(vd, id);
 	if (err) {
-		errno = -err;
-		log_error("can't query RDMA device %s: %m", ibv_get_device_name(id->verbs->device));
-		ibv_close_device(vd->dev.verbs);
+		verbs_port_close(&vd->port);
 		return err;
 	}
-	snprintf(vd->dev.name, sizeof(vd->dev.name), "%s", ibv_get_device_name(id->verbs->device));
-	addr_text(&vd->addr, vd->dev.address, sizeof(vd->dev.address));
+	addr_text(&vd->addr, vd->port.dev.address, sizeof(vd->port.dev.address));
 	return 0;
 }
 
@@ -354,8 +322,8 @@ int verbs_open(struct device **dev, const struct device_addr *addr, enum device_
 
 	if (!vd)
 		return -ENOMEM;
-	vd->dev.kind = DEVICE_VERBS;
-	vd->dev.ops = &verbs_ops;
+	vd->port.dev.kind = DEVICE_VERBS;
+	vd->port.dev.ops = &verbs_ops;
 	vd->role = role;
 	vd->timeout_ms = timeout_ms;
 	err = open_channel_create(vd);
@@ -368,7 +336,7 @@ int verbs_open(struct device **dev, const struct device_addr *addr, enum device_
 	if (err)
 		goto err_id;
 	atomic_init(&vd->open_id, id);
-	*dev = &vd->dev;
+	*dev = &vd->port.dev;
 	return 0;
 
 err_id:
@@ -388,8 +356,6 @@ void verbs_close(struct device *dev)
 	if (id)
 		rdma_destroy_id(id);
 	rdma_destroy_event_channel(vd->open_channel);
-	if (ibv_close_device(dev->verbs))
-		log_error("can't close RDMA device %s: %m; it stays open until this process ends",
-			  dev->name);
+	verbs_port_close(&vd->port);
 	heap_free(vd);
 }

@@ -19,15 +19,6 @@
  */
 #define ATTR_MASK_ETHERNET_ONLY 0xe00000
 
-static int access_check(int access)
-{
-	if ((access & ~VERBS_ACCESS_ALLOWED) == 0)
-		return 0;
-	log_error("refused a queue pair with access 0x%x: peers may only read (0x%x)", access,
-		  VERBS_ACCESS_ALLOWED);
-	return -EINVAL;
-}
-
 static int attr_init(struct verbs_id *vid, struct ibv_qp_attr *attr, int *mask)
 {
 	struct verbs_device *vd = verbs_device_of(vid->id.dev);
@@ -63,23 +54,15 @@ int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr
 {
 	struct verbs_id *vid = verbs_id_of(id);
 	struct ibv_qp *qp;
-	int err = access_check(access);
+	int err = verbs_access_check(access);
 
 	if (err)
 		return err;
 	if (id->qp)
 		return -EBUSY;
-	qp = ibv_create_qp(pd, attr);
-	if (!qp) {
-		err = verbs_errno();
-		log_ratelimited(
-			LOG_ERROR, 1,
-			"%s: can't create a queue pair with %u sends, %u receives, %u+%u pieces, "
-			"%u inline bytes: %m; `ibv_devinfo -v` shows the device's limits",
-			id->dev->name, attr->cap.max_send_wr, attr->cap.max_recv_wr,
-			attr->cap.max_send_sge, attr->cap.max_recv_sge, attr->cap.max_inline_data);
+	err = verbs_qp_create(id->dev, pd, attr, &qp);
+	if (err)
 		return err;
-	}
 	pthread_mutex_lock(&vid->lock);
 	err = enter_init(vid, qp, access);
 	if (!err)
@@ -90,53 +73,16 @@ int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr
 	return err;
 }
 
-int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	int err = 0;
-
-	if (mask & ~(IBV_QP_STATE | IBV_QP_ACCESS_FLAGS))
-		return -EINVAL;
-	if ((mask & IBV_QP_STATE) && attr->qp_state != IBV_QPS_ERR)
-		return -EINVAL;
-	if (mask & IBV_QP_ACCESS_FLAGS)
-		err = access_check((int)attr->qp_access_flags);
-	if (err)
-		return err;
-	err = verbs_error(ibv_modify_qp(qp, attr, mask));
-	if (err) {
-		errno = -err;
-		log_ratelimited(LOG_ERROR, 1, "can't modify queue pair 0x%x (mask 0x%x): %m",
-				qp->qp_num, mask);
-	}
-	return err;
-}
-
-int verbs_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	struct ibv_qp_init_attr init;
-
-	return verbs_error(ibv_query_qp(qp, attr, mask, &init));
-}
-
 void verbs_destroy_qp(struct cm_id *id)
 {
 	struct verbs_id *vid = verbs_id_of(id);
-	int err = 0;
 
 	if (!id)
 		return;
 	pthread_mutex_lock(&vid->lock);
-	if (id->qp)
-		err = verbs_error(ibv_destroy_qp(id->qp));
+	verbs_qp_destroy(id->dev, id->qp);
 	id->qp = NULL;
 	pthread_mutex_unlock(&vid->lock);
-	if (err) {
-		errno = -err;
-		log_ratelimited(
-			LOG_ERROR, 1,
-			"%s: can't destroy a queue pair: %m; it is leaked until this process ends",
-			id->dev->name);
-	}
 }
 
 int verbs_qp_error(struct verbs_id *vid)
@@ -163,7 +109,7 @@ static int enter_rtr(struct verbs_id *vid)
 	if (err)
 		return err;
 	mask &= ~IBV_QP_ACCESS_FLAGS; /* keep what create_qp() or modify_qp() set */
-	if (verbs_device_of(vid->id.dev)->link_layer == IBV_LINK_LAYER_INFINIBAND)
+	if (verbs_port_of(vid->id.dev)->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		mask &= ~ATTR_MASK_ETHERNET_ONLY;
 	attr.max_dest_rd_atomic = vid->responder_resources;
 	/* The connection manager proposes 0, which means 655 ms. */
@@ -196,7 +142,7 @@ int verbs_qp_connect(struct verbs_id *vid)
 
 	if (!vid->id.qp)
 		return -EINVAL;
-	if (verbs_device_of(vid->id.dev)->iwarp)
+	if (verbs_port_of(vid->id.dev)->iwarp)
 		return 0;
 	err = enter_rtr(vid);
 	if (!err)

@@ -1,45 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the verbs device share: verbs.c (the table and the objects of libibverbs),
- * open.c (addresses), qp.c (queue pairs), cm.c and event.c (connections, on librdmacm).
- *
- * Each struct device has its own ibv_context, not the one that librdmacm opens once for a process:
- * with that one, two devices in a process, such as two client handles, would take each other's
- * async events.
+ * What the files of the verbs device share, whose connections are librdmacm's: open.c (addresses),
+ * qp.c (queue pairs), cm.c and event.c (connections), verbs.c (the table). objects.h has the
+ * objects of libibverbs. Its ibv_context is not the one that librdmacm opens once for a process.
  */
 #ifndef KVD_COMMON_RDMA_VERBS_VERBS_H
 #define KVD_COMMON_RDMA_VERBS_VERBS_H
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include <rdma/rdma_cma.h>
 
-#include "common/rdma/device.h"
-
-/*
- * The only right that a peer may ever get is to read (guarantee D). All other access flags are
- * refused here, so that no mistake in the callers can make memory remotely writable.
- */
-#define VERBS_ACCESS_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
-
-/* Most READs outstanding per queue pair: 8 bits, of which librdmacm gives 255 another meaning. */
-#define VERBS_READS_MAX 254
+#include "common/rdma/verbs/objects.h"
 
 struct verbs_device {
-	struct device dev;
+	struct verbs_port port;
 	enum device_role role;
 	struct sockaddr_storage addr; /* bound (LISTEN) or resolved (CONNECT) */
 	int timeout_ms;		      /* for resolving the address again */
-	uint8_t port_num;
-	uint8_t link_layer;
-	uint8_t responder_resources_max;
-	uint8_t initiator_depth_max;
-	bool iwarp;
-	_Atomic unsigned int vector_next; /* CQs use the completion vectors in turn */
-	int vector_count;
 
 	/*
 	 * The id that open() bound or resolved, on its own channel, whose events nobody takes.
@@ -100,29 +79,6 @@ static inline struct verbs_device *verbs_device_of(struct device *dev)
 	return (struct verbs_device *)dev;
 }
 
-/* libibverbs returns an errno, or -1 and sets errno; librdmacm returns -1 and sets errno. */
-static inline int verbs_error(int ret)
-{
-	if (ret == 0)
-		return 0;
-	if (ret > 0)
-		return -ret;
-	return errno ? -errno : -EIO;
-}
-
-/* For functions that return NULL and set errno. */
-static inline int verbs_errno(void)
-{
-	return verbs_error(-1);
-}
-
-static inline uint8_t verbs_min_u8(uint8_t a, uint8_t b)
-{
-	return a < b ? a : b;
-}
-
-int verbs_fd_nonblocking(int fd);
-
 /* open.c */
 int verbs_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 	       int timeout_ms);
@@ -130,8 +86,6 @@ void verbs_close(struct device *dev);
 
 /* qp.c */
 int verbs_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);
-int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
-int verbs_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 void verbs_destroy_qp(struct cm_id *id);
 /* Moves the queue pair from INIT to RTR to RTS, with the negotiated values. @vid's lock is held. */
 int verbs_qp_connect(struct verbs_id *vid);

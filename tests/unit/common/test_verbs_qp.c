@@ -76,11 +76,10 @@ static int setup(void **state)
 {
 	(void)state;
 	vd = (struct verbs_device){
-		.dev = { .name = "fake0" },
-		.link_layer = IBV_LINK_LAYER_ETHERNET,
+		.port = { .dev = { .name = "fake0" }, .link_layer = IBV_LINK_LAYER_ETHERNET },
 	};
 	vid = (struct verbs_id){
-		.id = { .dev = &vd.dev, .qp = &qp },
+		.id = { .dev = &vd.port.dev, .qp = &qp },
 		.rdma = &rdma,
 		.state = VERBS_ID_CONNECTING,
 		.param = { .retry_count = 5, .rnr_retry_count = 6, .min_rnr_timer = 12 },
@@ -124,12 +123,12 @@ static void link_layers(void **state)
 	assert_int_equal(verbs_qp_connect(&vid), 0);
 	assert_mask(masks[0], ATTR_MASK_ETHERNET_ONLY);
 	steps = 0;
-	vd.link_layer = IBV_LINK_LAYER_INFINIBAND;
+	vd.port.link_layer = IBV_LINK_LAYER_INFINIBAND;
 	assert_int_equal(verbs_qp_connect(&vid), 0);
 	assert_int_equal(masks[0] & ATTR_MASK_ETHERNET_ONLY, 0);
 	/* The kernel does it itself. */
 	steps = 0;
-	vd.iwarp = true;
+	vd.port.iwarp = true;
 	assert_int_equal(verbs_qp_connect(&vid), 0);
 	assert_int_equal(steps, 0);
 }

@@ -7,27 +7,16 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/rdma/inet.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-/* Addresses of one host, or of this one, that are tried. */
-#define CANDIDATES_MAX 64
-
 #define HOST_AUTO "auto"
-#define PORT_TEXT_MAX 6
-
-struct candidates {
-	struct sockaddr_storage addr[CANDIDATES_MAX];
-	int count;
-};
-
 static int64_t clock_ms(void)
 {
 	struct timespec now;
@@ -43,65 +32,6 @@ static int ms_left(int64_t deadline_ms)
 	return left > 0 ? (int)left : 0;
 }
 
-/* The address of @addr itself, without family and port. */
-static const void *addr_bytes(const struct sockaddr_storage *addr, size_t *len)
-{
-	if (addr->ss_family == AF_INET) {
-		*len = sizeof(struct in_addr);
-		return &((const struct sockaddr_in *)addr)->sin_addr;
-	}
-	*len = sizeof(struct in6_addr);
-	return &((const struct sockaddr_in6 *)addr)->sin6_addr;
-}
-
-static bool addr_is_any(const struct sockaddr_storage *addr)
-{
-	static const struct in6_addr any; /* all zero, for either family */
-	size_t len;
-	const void *bytes = addr_bytes(addr, &len);
-
-	return memcmp(bytes, &any, len) == 0;
-}
-
-static socklen_t addr_len(const struct sockaddr_storage *addr)
-{
-	return addr->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
-					    sizeof(struct sockaddr_in6);
-}
-
-static void addr_set_port(struct sockaddr_storage *addr, uint16_t port)
-{
-	if (addr->ss_family == AF_INET)
-		((struct sockaddr_in *)addr)->sin_port = htons(port);
-	else
-		((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
-}
-
-static void addr_text(const struct sockaddr_storage *addr, char *text, size_t size)
-{
-	char host[DEVICE_HOST_MAX], port[PORT_TEXT_MAX];
-
-	if (getnameinfo((const struct sockaddr *)addr, addr_len(addr), host, sizeof(host), port,
-			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
-		snprintf(text, size, "(unknown)");
-	else
-		snprintf(text, size, addr->ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
-}
-
-static void candidate_add(struct candidates *list, const struct sockaddr *addr, uint16_t port)
-{
-	struct sockaddr_storage *next = &list->addr[list->count];
-
-	if (list->count == CANDIDATES_MAX)
-		return;
-	memset(next, 0, sizeof(*next));
-	memcpy(next, addr,
-	       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
-					    sizeof(struct sockaddr_in6));
-	addr_set_port(next, port);
-	list->count++;
-}
-
 static bool interface_usable(const struct ifaddrs *entry, sa_family_t family)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)entry->ifa_addr;
@@ -113,7 +43,7 @@ static bool interface_usable(const struct ifaddrs *entry, sa_family_t family)
 }
 
 /* All addresses by which a peer may know this host, IPv4 first. */
-static int candidates_local(struct candidates *list, uint16_t port)
+static int candidates_local(struct inet_addrs *list, uint16_t port)
 {
 	static const sa_family_t families[] = { AF_INET, AF_INET6 };
 	struct ifaddrs *all;
@@ -125,27 +55,9 @@ static int candidates_local(struct candidates *list, uint16_t port)
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
 		for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
 			if (interface_usable(entry, families[i]))
-				candidate_add(list, entry->ifa_addr, port);
+				inet_addrs_add(list, entry->ifa_addr, port);
 	freeifaddrs(all);
 	return 0;
-}
-
-static int candidates_named(struct candidates *list, const char *host, uint16_t port)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	struct addrinfo *all;
-	int gai = getaddrinfo(host, NULL, &hints, &all);
-
-	if (gai) {
-		log_error("can't resolve the host name '%s': %s; check it, or use an IP address",
-			  host, gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
-		return -EHOSTUNREACH;
-	}
-	for (const struct addrinfo *entry = all; entry; entry = entry->ai_next)
-		if (entry->ai_family == AF_INET || entry->ai_family == AF_INET6)
-			candidate_add(list, entry->ai_addr, port);
-	freeaddrinfo(all);
-	return list->count ? 0 : -EHOSTUNREACH;
 }
 
 /* -ENODEV if the address is this host's but no RDMA device has it. */
@@ -164,7 +76,7 @@ static int bind_try(struct verbs_device *vd, const struct sockaddr_storage *addr
 		return err;
 	}
 	vd->addr = *addr;
-	addr_set_port(&vd->addr, ntohs(rdma_get_src_port(*id))); /* the kernel's choice, if 0 */
+	inet_set_port(&vd->addr, ntohs(rdma_get_src_port(*id))); /* the kernel's choice, if 0 */
 	return 0;
 }
 
@@ -216,15 +128,15 @@ static int resolve_try(struct verbs_device *vd, const struct sockaddr_storage *a
 static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 		       struct rdma_cm_id **id)
 {
-	struct candidates list = { .count = 0 };
+	struct inet_addrs list = { .count = 0 };
 	bool any = strcmp(addr->host, HOST_AUTO) == 0;
 	int err = any ? candidates_local(&list, addr->port) :
-			candidates_named(&list, addr->host, addr->port);
+			inet_addrs_named(&list, addr->host, addr->port);
 
 	if (err)
 		return err;
 	/* That would be every RDMA device. */
-	if (list.count && addr_is_any(&list.addr[0]))
+	if (list.count && inet_is_any(&list.addr[0]))
 		return -EINVAL;
 	err = -ENODEV;
 	for (int i = 0; i < list.count; i++) {
@@ -254,8 +166,8 @@ static void connect_error_log(const struct device_addr *addr, int err)
 static int open_connect(struct verbs_device *vd, const struct device_addr *addr,
 			struct rdma_cm_id **id)
 {
-	struct candidates list = { .count = 0 };
-	int err = candidates_named(&list, addr->host, addr->port);
+	struct inet_addrs list = { .count = 0 };
+	int err = inet_addrs_named(&list, addr->host, addr->port);
 	int64_t deadline_ms = clock_ms() + vd->timeout_ms; /* resolving the name is not counted */
 
 	if (err)
@@ -296,7 +208,7 @@ static int context_setup(struct verbs_device *vd, struct rdma_cm_id *id)
 		verbs_port_close(&vd->port);
 		return err;
 	}
-	addr_text(&vd->addr, vd->port.dev.address, sizeof(vd->port.dev.address));
+	inet_text(&vd->addr, vd->port.dev.address, sizeof(vd->port.dev.address));
 	return 0;
 }
 

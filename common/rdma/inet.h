@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* IPv4 and IPv6 addresses, with ports: by name, as text, and those of this host. */
+#ifndef KVD_COMMON_RDMA_INET_H
+#define KVD_COMMON_RDMA_INET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Addresses of one host that are tried. */
+#define INET_ADDRS_MAX 64
+
+struct inet_addrs {
+	struct sockaddr_storage addr[INET_ADDRS_MAX];
+	int count;
+};
+
+/* Adds @addr with @port (in the host's byte order) if there is room. */
+void inet_addrs_add(struct inet_addrs *list, const struct sockaddr *addr, uint16_t port);
+
+/*
+ * Adds the addresses of @host, a name or an address. Blocks as getaddrinfo(3) does. 0, or
+ * -EHOSTUNREACH after logging.
+ */
+int inet_addrs_named(struct inet_addrs *list, const char *host, uint16_t port);
+
+/* The bytes of the address itself, without family and port. */
+const void *inet_bytes(const struct sockaddr_storage *addr, size_t *len);
+/* The length of the socket address. */
+socklen_t inet_len(const struct sockaddr_storage *addr);
+/* 0.0.0.0 or :: */
+bool inet_is_any(const struct sockaddr_storage *addr);
+void inet_set_port(struct sockaddr_storage *addr, uint16_t port);
+/* "10.9.0.1:7471" or "[fe80::1%eth0]:7471" */
+void inet_text(const struct sockaddr_storage *addr, char *text, size_t size);
+
+#endif /* KVD_COMMON_RDMA_INET_H */

@@ -74,8 +74,9 @@ int mr_register(struct device *dev, struct ibv_pd *pd, const struct device_mem *
 const char *mr_failed_why(const struct device *dev, int err, char text[MEMLOCK_WHY_BYTES])
 {
 	text[0] = '\0';
-	return dev->kind == DEVICE_VERBS && (err == -ENOMEM || err == -EAGAIN) ? memlock_why(text) :
-										 text;
+	return device_kind_is_rdma(dev->kind) && (err == -ENOMEM || err == -EAGAIN) ?
+		       memlock_why(text) :
+		       text;
 }
 
 static int reg_buf_register(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, int access)

@@ -10,9 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RDMA_SCHEME "rdma://"
-#define SOFTNIC_SCHEME "softnic://"
-
 /* The default: only the server's own user may connect. */
 #define SOFTNIC_MODE_DEFAULT 0600
 
@@ -26,9 +23,11 @@
 	"0123456789.-_"
 #define IPV6_BYTES NAME_BYTES ":%"
 
+/* Of a URL that is refused. */
 struct why {
 	char *text;
 	size_t size;
+	const char *scheme;
 };
 
 static int refuse(struct why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -65,7 +64,7 @@ static int host_parse(struct device_addr *addr, const char *host, size_t len, co
 		      struct why *why)
 {
 	if (len == 0)
-		return refuse(why, "The host is missing: write rdma://HOST:PORT.");
+		return refuse(why, "The host is missing: write %sHOST:PORT.", why->scheme);
 	if (len >= sizeof(addr->host))
 		return refuse(why, "The host is %zu bytes long: use at most %zu.", len,
 			      sizeof(addr->host) - 1);
@@ -77,7 +76,7 @@ static int host_parse(struct device_addr *addr, const char *host, size_t len, co
 	return 0;
 }
 
-static int rdma_parse(struct device_addr *addr, const char *rest, struct why *why)
+static int inet_parse(struct device_addr *addr, const char *rest, struct why *why)
 {
 	bool bracket = rest[0] == '[';
 	const char *host = rest + bracket;
@@ -86,17 +85,19 @@ static int rdma_parse(struct device_addr *addr, const char *rest, struct why *wh
 	int err;
 
 	if (!end)
-		return bracket ? refuse(why, "The ']' is missing: write rdma://[ADDRESS]:PORT.") :
-				 refuse(why, "The port is missing: write rdma://HOST:PORT.");
+		return bracket ?
+			       refuse(why, "The ']' is missing: write %s[ADDRESS]:PORT.",
+				      why->scheme) :
+			       refuse(why, "The port is missing: write %sHOST:PORT.", why->scheme);
 	if (!bracket && strchr(host, ':') != end)
-		return refuse(why, "An IPv6 address needs brackets: rdma://[ADDRESS]:PORT.");
+		return refuse(why, "An IPv6 address needs brackets: %s[ADDRESS]:PORT.",
+			      why->scheme);
 	port = end + bracket;
 	if (*port != ':')
-		return refuse(why, "The port is missing: write rdma://[ADDRESS]:PORT.");
+		return refuse(why, "The port is missing: write %s[ADDRESS]:PORT.", why->scheme);
 	err = host_parse(addr, host, (size_t)(end - host), bracket ? IPV6_BYTES : NAME_BYTES, why);
 	if (err)
 		return err;
-	addr->kind = DEVICE_VERBS;
 	return port_parse(&addr->port, port + 1, why);
 }
 
@@ -113,29 +114,51 @@ static int softnic_parse(struct device_addr *addr, const char *path, struct why 
 		return refuse(why, "The path is %zu bytes long: a Unix socket's may have %zu.", len,
 			      sizeof(addr->path) - 1);
 	memcpy(addr->path, path, len + 1);
-	addr->kind = DEVICE_SOFTNIC;
 	addr->mode = SOFTNIC_MODE_DEFAULT;
 	return 0;
+}
+
+static const struct {
+	const char *scheme;
+	enum device_kind kind;
+	int (*parse)(struct device_addr *addr, const char *rest, struct why *why);
+} schemes[] = {
+	{ "rdma://", DEVICE_VERBS, inet_parse },
+	{ "rdma+tcp://", DEVICE_VERBS_TCP, inet_parse },
+	{ "softnic://", DEVICE_SOFTNIC, softnic_parse },
+};
+
+#define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
+
+const char *device_scheme(enum device_kind kind)
+{
+	size_t i = 0;
+
+	while (schemes[i].kind != kind)
+		i++;
+	return schemes[i].scheme;
 }
 
 int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size)
 {
 	struct device_addr parsed = { 0 };
-	struct why reason = { why, why_size };
+	struct why reason = { why, why_size, NULL };
 	int err;
 
-	if (strncmp(url, RDMA_SCHEME, strlen(RDMA_SCHEME)) == 0)
-		err = rdma_parse(&parsed, url + strlen(RDMA_SCHEME), &reason);
-	else if (strncmp(url, SOFTNIC_SCHEME, strlen(SOFTNIC_SCHEME)) == 0)
-		err = softnic_parse(&parsed, url + strlen(SOFTNIC_SCHEME), &reason);
-	else
-		err = refuse(&reason,
-			     "'%s' is not a kvd URL: write one like rdma://10.0.0.1:7471 or "
-			     "softnic:///run/kvd/kvd.sock.",
-			     url);
-	if (!err)
-		*addr = parsed;
-	return err;
+	for (size_t i = 0; i < SCHEMES; i++) {
+		reason.scheme = schemes[i].scheme;
+		if (strncmp(url, reason.scheme, strlen(reason.scheme)) != 0)
+			continue;
+		parsed.kind = schemes[i].kind;
+		err = schemes[i].parse(&parsed, url + strlen(reason.scheme), &reason);
+		if (!err)
+			*addr = parsed;
+		return err;
+	}
+	return refuse(&reason,
+		      "'%s' is not a kvd URL: write one like rdma://10.0.0.1:7471, "
+		      "rdma+tcp://10.0.0.1:7472 or softnic:///run/kvd/kvd.sock.",
+		      url);
 }
 
 bool device_verbs_present(char *name)

@@ -24,14 +24,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include <infiniband/verbs.h>
 
 enum device_kind {
-	DEVICE_VERBS = 1 << 0,
-	DEVICE_SOFTNIC = 1 << 1,
+	DEVICE_VERBS = 1 << 0,	   /* rdma:// */
+	DEVICE_SOFTNIC = 1 << 1,   /* softnic:// */
+	DEVICE_VERBS_TCP = 1 << 2, /* rdma+tcp:// */
 };
+
+/* Those whose hardware is an RDMA device's. */
+#define DEVICES_RDMA (DEVICE_VERBS | DEVICE_VERBS_TCP)
 
 enum device_role {
 	DEVICE_LISTEN,	/* a server: the address is its own */
@@ -279,14 +284,18 @@ struct device_ops {
 };
 
 extern const struct device_ops verbs_ops;
+extern const struct device_ops oob_ops;
 extern const struct device_ops softnic_ops;
 
 /*
- * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6) or "softnic:///PATH". -EINVAL if @url is
- * neither; @why (@why_size bytes) then is a whole sentence that says what is wrong and how to fix
- * it.
+ * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6), "rdma+tcp://HOST:PORT" or "softnic:///PATH".
+ * -EINVAL if @url is none of them; @why (@why_size bytes) then is a whole sentence that says what
+ * is wrong and how to fix it.
  */
 int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
+
+/* How the URL of a server begins: "rdma://". @kind is one. */
+const char *device_scheme(enum device_kind kind);
 
 /*
  * Returns whether this host has an RDMA device that libibverbs can use, and its name in @name
@@ -294,12 +303,37 @@ int device_addr_parse(struct device_addr *addr, const char *url, char *why, size
  */
 bool device_verbs_present(char *name);
 
+static inline const struct device_ops *device_ops_of(enum device_kind kind)
+{
+	switch (kind) {
+	case DEVICE_VERBS:
+		return &verbs_ops;
+	case DEVICE_VERBS_TCP:
+		return &oob_ops;
+	default:
+		return &softnic_ops;
+	}
+}
+
+static inline bool device_kind_is_rdma(enum device_kind kind)
+{
+	return kind & DEVICES_RDMA;
+}
+
 static inline int device_open(struct device **dev, const struct device_addr *addr,
 			      enum device_role role, int timeout_ms)
 {
-	const struct device_ops *ops = addr->kind == DEVICE_VERBS ? &verbs_ops : &softnic_ops;
+	return device_ops_of(addr->kind)->open(dev, addr, role, timeout_ms);
+}
 
-	return ops->open(dev, addr, role, timeout_ms);
+/*
+ * Whether both are of the same port of an RDMA device: then what is made on one can be used for
+ * connections of the other.
+ */
+static inline bool device_is_same(const struct device *a, const struct device *b)
+{
+	return device_kind_is_rdma(a->kind) && device_kind_is_rdma(b->kind) &&
+	       !strcmp(a->name, b->name) && a->port_number == b->port_number;
 }
 
 static inline void device_close(struct device *dev)
@@ -310,7 +344,7 @@ static inline void device_close(struct device *dev)
 
 static inline const char *device_kind_name(enum device_kind kind)
 {
-	return kind == DEVICE_VERBS ? "verbs" : "softnic";
+	return device_ops_of(kind)->name;
 }
 
 #endif /* KVD_COMMON_RDMA_DEVICE_H */

@@ -58,7 +58,7 @@ void conn_table_remove(struct conn *conn)
 static int conn_create_qp(struct conn *conn)
 {
 	struct poller *poller = conn->poller;
-	const struct device_ops *ops = poller->nic->dev->ops;
+	const struct device_ops *ops = conn->id->dev->ops;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = conn,
 		.send_cq = poller->cq,

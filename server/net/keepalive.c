@@ -7,7 +7,7 @@
 
 bool keepalive_needed(const struct conn *conn)
 {
-	return conn->id->dev->kind == DEVICE_VERBS;
+	return device_kind_is_rdma(conn->id->dev->kind);
 }
 
 enum keepalive keepalive_check(struct conn *conn, unsigned int count)

@@ -187,7 +187,7 @@ static const char *poller_advice(const struct poller *poller, int err)
 	case -ENFILE:
 		return ", or " ADVICE_OPEN_FILES;
 	case -ENOMEM:
-		return poller->nic->dev->kind == DEVICE_VERBS ?
+		return device_kind_is_rdma(poller->nic->dev->kind) ?
 			       ", or " ADVICE_LOCKED_MEMORY :
 			       ", or allow the process more memory";
 	default:

@@ -65,7 +65,7 @@ static void clock_progress(struct conn *conn, uint64_t now_ns)
 static uint32_t piece_bytes_max(const struct conn *conn)
 {
 	const struct nic *nic = conn->poller->nic;
-	bool is_long = nic->dev->kind == DEVICE_VERBS && conn->pulls > 1;
+	bool is_long = device_kind_is_rdma(nic->dev->kind) && conn->pulls > 1;
 	uint32_t bytes = is_long ? PULL_PIECE_BYTES_LONG : PULL_PIECE_BYTES;
 
 	return nic->port.max_msg_sz < bytes ? nic->port.max_msg_sz : bytes;

@@ -242,7 +242,7 @@ static void connect_to_nobody(void)
 	side_open(&server, "server", &listen, DEVICE_LISTEN, &PAIR_DEFAULTS);
 	addr = suite_connect_addr(server.dev);
 	side_close(&server);
-	if (suite.kind == DEVICE_VERBS) {
+	if (suite.kind != DEVICE_SOFTNIC) {
 		connect_expect_unreachable(&addr, -ECONNREFUSED);
 		return;
 	}
@@ -271,7 +271,7 @@ static void connect_to_closed_listener(void)
 /* Opening an address that cannot be reached fails within the time given. */
 static void open_unreachable(void)
 {
-	struct device_addr addr = { .kind = DEVICE_VERBS, .host = NOBODY_HOST, .port = 7471 };
+	struct device_addr addr = { .kind = suite.kind, .host = NOBODY_HOST, .port = 7471 };
 	int64_t start_us = suite_now_us();
 	struct device *dev;
 	int err = device_open(&dev, &addr, DEVICE_CONNECT, 1000);
@@ -297,7 +297,7 @@ static void open_wrong_address(void)
 
 static void open_auto(void)
 {
-	struct device_addr addr = { .kind = DEVICE_VERBS, .host = "auto", .port = 0 };
+	struct device_addr addr = { .kind = suite.kind, .host = "auto", .port = 0 };
 	struct device *dev;
 
 	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, SUITE_WAIT_MS));
@@ -410,23 +410,23 @@ static void nothing_blocks(void)
 }
 
 const struct suite_case cm_cases[] = {
-	{ "private_data_max", private_data_max, BOTH_DEVICES },
-	{ "reads_negotiated", reads_negotiated, BOTH_DEVICES },
-	{ "reads_most_possible", reads_most_possible, BOTH_DEVICES },
-	{ "reject_with_reason", reject_with_reason, BOTH_DEVICES },
-	{ "reject_once", reject_once, BOTH_DEVICES },
-	{ "params_out_of_range", params_out_of_range, BOTH_DEVICES },
-	{ "request_destroyed", request_destroyed, BOTH_DEVICES },
-	{ "connect_to_nobody", connect_to_nobody, BOTH_DEVICES },
-	{ "connect_to_closed_listener", connect_to_closed_listener, DEVICE_VERBS },
-	{ "open_unreachable", open_unreachable, DEVICE_VERBS },
+	{ "private_data_max", private_data_max, ALL_DEVICES },
+	{ "reads_negotiated", reads_negotiated, ALL_DEVICES },
+	{ "reads_most_possible", reads_most_possible, ALL_DEVICES },
+	{ "reject_with_reason", reject_with_reason, ALL_DEVICES },
+	{ "reject_once", reject_once, ALL_DEVICES },
+	{ "params_out_of_range", params_out_of_range, ALL_DEVICES },
+	{ "request_destroyed", request_destroyed, ALL_DEVICES },
+	{ "connect_to_nobody", connect_to_nobody, ALL_DEVICES },
+	{ "connect_to_closed_listener", connect_to_closed_listener, RDMA_DEVICES },
+	{ "open_unreachable", open_unreachable, RDMA_DEVICES },
 	{ "open_wrong_address", open_wrong_address, DEVICE_VERBS },
-	{ "open_auto", open_auto, DEVICE_VERBS },
-	{ "address_in_use", address_in_use, BOTH_DEVICES },
-	{ "peer_is_known", peer_is_known, BOTH_DEVICES },
-	{ "disconnect_by_client", disconnect_by_client, BOTH_DEVICES },
-	{ "disconnect_by_server", disconnect_by_server, BOTH_DEVICES },
-	{ "disconnect_not_echoed", disconnect_not_echoed, BOTH_DEVICES },
-	{ "nothing_blocks", nothing_blocks, BOTH_DEVICES },
+	{ "open_auto", open_auto, RDMA_DEVICES },
+	{ "address_in_use", address_in_use, ALL_DEVICES },
+	{ "peer_is_known", peer_is_known, ALL_DEVICES },
+	{ "disconnect_by_client", disconnect_by_client, ALL_DEVICES },
+	{ "disconnect_by_server", disconnect_by_server, ALL_DEVICES },
+	{ "disconnect_not_echoed", disconnect_not_echoed, ALL_DEVICES },
+	{ "nothing_blocks", nothing_blocks, ALL_DEVICES },
 	{ NULL, NULL, 0 },
 };

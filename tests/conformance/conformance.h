@@ -54,7 +54,8 @@ struct suite_case {
 	unsigned int kinds; /* of enum device_kind, and MANY_IDS */
 };
 
-#define BOTH_DEVICES (DEVICE_VERBS | DEVICE_SOFTNIC)
+#define RDMA_DEVICES (DEVICE_VERBS | DEVICE_VERBS_TCP)
+#define ALL_DEVICES (RDMA_DEVICES | DEVICE_SOFTNIC)
 /* The connecting side has more than one id at a time: not for channel pairs. */
 #define MANY_IDS (1u << 8)
 

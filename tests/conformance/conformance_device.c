@@ -177,9 +177,15 @@ static int case_main(const char *name, const char *dir)
 
 static bool kind_set(const char *name)
 {
-	suite.kind = name && strcmp(name, "verbs") == 0 ? DEVICE_VERBS : DEVICE_SOFTNIC;
-	suite.ops = suite.kind == DEVICE_VERBS ? &verbs_ops : &softnic_ops;
-	return name && strcmp(name, suite.ops->name) == 0;
+	static const enum device_kind kinds[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_SOFTNIC };
+
+	for (size_t i = 0; name && i < array_len(kinds); i++) {
+		suite.kind = kinds[i];
+		suite.ops = device_ops_of(suite.kind);
+		if (strcmp(name, suite.ops->name) == 0)
+			return true;
+	}
+	return false;
 }
 
 int main(int argc, char **argv)
@@ -190,7 +196,7 @@ int main(int argc, char **argv)
 
 	suite.program = "/proc/self/exe";
 	if (!kind_set(kind)) {
-		fprintf(stderr, "usage: %s softnic|verbs [CASE...]\n", argv[0]);
+		fprintf(stderr, "usage: %s softnic|verbs|verbs-tcp [CASE...]\n", argv[0]);
 		return EXIT_FAILURE;
 	}
 	suite.pairs = argc == 5 && strcmp(argv[2], "--pairs") == 0;
@@ -198,7 +204,7 @@ int main(int argc, char **argv)
 		return case_main(argv[3], argv[4]);
 	if (argc == 5 && strcmp(argv[2], "--peer") == 0)
 		return peer_main(argv[3], argv[4]);
-	if (suite.kind == DEVICE_VERBS && !device_verbs_present(device)) {
+	if (device_kind_is_rdma(suite.kind) && !device_verbs_present(device)) {
 		printf("skipped: this host has no RDMA device (tests/vm/run has one)\n");
 		return EXIT_SKIP;
 	}

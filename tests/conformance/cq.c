@@ -332,15 +332,15 @@ static void poll_batches(void)
 }
 
 const struct suite_case cq_cases[] = {
-	{ "notify_once", notify_once, BOTH_DEVICES },
-	{ "notify_of_own_work", notify_of_own_work, BOTH_DEVICES },
-	{ "notify_after_late_receive", notify_after_late_receive, BOTH_DEVICES },
-	{ "sleeper_is_readable", sleeper_is_readable, BOTH_DEVICES },
-	{ "cq_overrun", cq_overrun, BOTH_DEVICES },
-	{ "destroy_with_notification", destroy_with_notification, BOTH_DEVICES },
-	{ "no_lost_wakeup", no_lost_wakeup, BOTH_DEVICES },
-	{ "no_lost_wakeup_asleep", no_lost_wakeup_asleep, BOTH_DEVICES },
-	{ "sleep_for_each", sleep_for_each, BOTH_DEVICES },
-	{ "poll_batches", poll_batches, BOTH_DEVICES },
+	{ "notify_once", notify_once, ALL_DEVICES },
+	{ "notify_of_own_work", notify_of_own_work, ALL_DEVICES },
+	{ "notify_after_late_receive", notify_after_late_receive, ALL_DEVICES },
+	{ "sleeper_is_readable", sleeper_is_readable, ALL_DEVICES },
+	{ "cq_overrun", cq_overrun, ALL_DEVICES },
+	{ "destroy_with_notification", destroy_with_notification, ALL_DEVICES },
+	{ "no_lost_wakeup", no_lost_wakeup, ALL_DEVICES },
+	{ "no_lost_wakeup_asleep", no_lost_wakeup_asleep, ALL_DEVICES },
+	{ "sleep_for_each", sleep_for_each, ALL_DEVICES },
+	{ "poll_batches", poll_batches, ALL_DEVICES },
 	{ NULL, NULL, 0 },
 };

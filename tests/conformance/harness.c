@@ -82,8 +82,8 @@ struct device_addr suite_listen_addr(void)
 			 atomic_fetch_add(&sockets, 1));
 		return addr_parse(url);
 	}
-	snprintf(url, sizeof(url), host && strchr(host, ':') ? "rdma://[%s]:1" : "rdma://%s:1",
-		 host ? host : "auto");
+	snprintf(url, sizeof(url), host && strchr(host, ':') ? "%s[%s]:1" : "%s%s:1",
+		 device_scheme(suite.kind), host ? host : "auto");
 	addr = addr_parse(url);
 	addr.port = 0; /* the kernel finds a free one */
 	return addr;
@@ -93,8 +93,7 @@ struct device_addr suite_connect_addr(const struct device *dev)
 {
 	char url[URL_MAX];
 
-	snprintf(url, sizeof(url), dev->kind == DEVICE_SOFTNIC ? "softnic://%s" : "rdma://%s",
-		 dev->address);
+	snprintf(url, sizeof(url), "%s%s", device_scheme(dev->kind), dev->address);
 	return addr_parse(url);
 }
 

@@ -279,9 +279,9 @@ static void stream_both_ways(void)
 }
 
 const struct suite_case load_cases[] = {
-	{ "connect_many", connect_many, BOTH_DEVICES },
-	{ "connect_many_at_once", connect_many_at_once, BOTH_DEVICES | MANY_IDS },
-	{ "connect_by_threads", connect_by_threads, BOTH_DEVICES },
-	{ "stream_both_ways", stream_both_ways, BOTH_DEVICES },
+	{ "connect_many", connect_many, ALL_DEVICES },
+	{ "connect_many_at_once", connect_many_at_once, ALL_DEVICES | MANY_IDS },
+	{ "connect_by_threads", connect_by_threads, ALL_DEVICES },
+	{ "stream_both_ways", stream_both_ways, ALL_DEVICES },
 	{ NULL, NULL, 0 },
 };

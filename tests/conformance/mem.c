@@ -161,9 +161,9 @@ static void alloc_mem_lengths(void)
 }
 
 const struct suite_case mem_cases[] = {
-	{ "alloc_mem_is_read", alloc_mem_is_read, BOTH_DEVICES },
-	{ "alloc_mem_is_local", alloc_mem_is_local, BOTH_DEVICES },
-	{ "alloc_mem_is_taken_back", alloc_mem_is_taken_back, BOTH_DEVICES },
-	{ "alloc_mem_lengths", alloc_mem_lengths, BOTH_DEVICES },
+	{ "alloc_mem_is_read", alloc_mem_is_read, ALL_DEVICES },
+	{ "alloc_mem_is_local", alloc_mem_is_local, ALL_DEVICES },
+	{ "alloc_mem_is_taken_back", alloc_mem_is_taken_back, ALL_DEVICES },
+	{ "alloc_mem_lengths", alloc_mem_lengths, ALL_DEVICES },
 	{ NULL, NULL, 0 },
 };

@@ -279,16 +279,16 @@ static void received_before_end(void)
 }
 
 const struct suite_case order_cases[] = {
-	{ "unsignaled", unsignaled, BOTH_DEVICES },
-	{ "signal_all", signal_all, BOTH_DEVICES },
-	{ "send_queue_full", send_queue_full, BOTH_DEVICES },
+	{ "unsignaled", unsignaled, ALL_DEVICES },
+	{ "signal_all", signal_all, ALL_DEVICES },
+	{ "send_queue_full", send_queue_full, ALL_DEVICES },
 	{ "unsignaled_hold_slots", unsignaled_hold_slots, DEVICE_SOFTNIC },
-	{ "chain_of_reads", chain_of_reads, BOTH_DEVICES },
-	{ "chain_bad_wr", chain_bad_wr, BOTH_DEVICES },
-	{ "flush_on_error", flush_on_error, BOTH_DEVICES },
-	{ "post_in_error", post_in_error, BOTH_DEVICES },
-	{ "marker_is_last", marker_is_last, BOTH_DEVICES },
-	{ "error_of_unsignaled", error_of_unsignaled, BOTH_DEVICES },
-	{ "received_before_end", received_before_end, BOTH_DEVICES },
+	{ "chain_of_reads", chain_of_reads, ALL_DEVICES },
+	{ "chain_bad_wr", chain_bad_wr, ALL_DEVICES },
+	{ "flush_on_error", flush_on_error, ALL_DEVICES },
+	{ "post_in_error", post_in_error, ALL_DEVICES },
+	{ "marker_is_last", marker_is_last, ALL_DEVICES },
+	{ "error_of_unsignaled", error_of_unsignaled, ALL_DEVICES },
+	{ "received_before_end", received_before_end, ALL_DEVICES },
 	{ NULL, NULL, 0 },
 };

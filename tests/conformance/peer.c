@@ -70,10 +70,12 @@ void peer_wait(struct peer *peer, int signal)
 
 static void url_of(const struct device_addr *addr, char *url, size_t size)
 {
+	const char *scheme = device_scheme(addr->kind);
+
 	if (addr->kind == DEVICE_SOFTNIC)
-		snprintf(url, size, "softnic://%s", addr->path);
+		snprintf(url, size, "%s%s", scheme, addr->path);
 	else
-		snprintf(url, size, strchr(addr->host, ':') ? "rdma://[%s]:%u" : "rdma://%s:%u",
+		snprintf(url, size, strchr(addr->host, ':') ? "%s[%s]:%u" : "%s%s:%u", scheme,
 			 addr->host, addr->port);
 }
 
@@ -265,7 +267,7 @@ static void client_killed_others_stay(void)
 	server.id = first_id;
 	side_event_none(&server);
 	CHECK_OK(read_post_raw(&server, 2, 0, 0, 0, 0)); /* a probe succeeds */
-	if (suite.kind == DEVICE_VERBS) /* on softnic the peer would have to poll */
+	if (suite.kind != DEVICE_SOFTNIC) /* on softnic the peer would have to poll */
 		side_wc_is(&server, 2, IBV_WC_SUCCESS);
 	killed(&server, &first);
 	side_close(&server);
@@ -341,12 +343,12 @@ static void server_again_after_kill(void)
 }
 
 const struct suite_case peer_cases[] = {
-	{ "client_killed_idle", client_killed_idle, BOTH_DEVICES },
-	{ "client_killed_with_work", client_killed_with_work, BOTH_DEVICES },
-	{ "client_killed_others_stay", client_killed_others_stay, BOTH_DEVICES },
-	{ "client_exits", client_exits, BOTH_DEVICES },
-	{ "server_killed", server_killed, BOTH_DEVICES },
-	{ "server_stopped_is_readable", server_stopped_is_readable, BOTH_DEVICES },
-	{ "server_again_after_kill", server_again_after_kill, BOTH_DEVICES },
+	{ "client_killed_idle", client_killed_idle, ALL_DEVICES },
+	{ "client_killed_with_work", client_killed_with_work, ALL_DEVICES },
+	{ "client_killed_others_stay", client_killed_others_stay, ALL_DEVICES },
+	{ "client_exits", client_exits, ALL_DEVICES },
+	{ "server_killed", server_killed, ALL_DEVICES },
+	{ "server_stopped_is_readable", server_stopped_is_readable, ALL_DEVICES },
+	{ "server_again_after_kill", server_again_after_kill, ALL_DEVICES },
 	{ NULL, NULL, 0 },
 };

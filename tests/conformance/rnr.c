@@ -215,10 +215,12 @@ static void srq_shared(void)
 	addr = suite_connect_addr(pair.server.dev);
 	side_open(&second, "second", &addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
 	second.other = &pair.server;
+	pair.server.other = &second; /* which has to take events to connect */
 	side_connect(&second, &PAIR_DEFAULTS);
 	side_accept(&pair.server, &PAIR_DEFAULTS);
 	side_event(&second, CM_ESTABLISHED);
 	side_event(&pair.server, CM_ESTABLISHED);
+	pair.server.other = &pair.client;
 	first_qp = first_id->qp->qp_num;
 	second_qp = pair.server.id->qp->qp_num;
 	CHECK(first_qp != second_qp);
@@ -241,13 +243,13 @@ static void srq_shared(void)
 }
 
 const struct suite_case rnr_cases[] = {
-	{ "rnr_waits", rnr_waits, BOTH_DEVICES },
-	{ "rnr_keeps_order", rnr_keeps_order, BOTH_DEVICES },
-	{ "rnr_exhausted", rnr_exhausted, BOTH_DEVICES },
-	{ "rnr_retry_is_senders", rnr_retry_is_senders, BOTH_DEVICES },
-	{ "srq_limit", srq_limit, BOTH_DEVICES },
-	{ "last_wqe_reached", last_wqe_reached, BOTH_DEVICES },
-	{ "srq_full", srq_full, BOTH_DEVICES },
-	{ "srq_shared", srq_shared, BOTH_DEVICES },
+	{ "rnr_waits", rnr_waits, ALL_DEVICES },
+	{ "rnr_keeps_order", rnr_keeps_order, ALL_DEVICES },
+	{ "rnr_exhausted", rnr_exhausted, ALL_DEVICES },
+	{ "rnr_retry_is_senders", rnr_retry_is_senders, ALL_DEVICES },
+	{ "srq_limit", srq_limit, ALL_DEVICES },
+	{ "last_wqe_reached", last_wqe_reached, ALL_DEVICES },
+	{ "srq_full", srq_full, ALL_DEVICES },
+	{ "srq_shared", srq_shared, ALL_DEVICES },
 	{ NULL, NULL, 0 },
 };

@@ -90,7 +90,10 @@ enum nth_how {
 	X(listen, NTH_MINUS, EADDRINUSE, 0)				\
 	X(accept4, NTH_MINUS, EMFILE, ECONNABORTED)			\
 	X(connect, NTH_MINUS, EAGAIN, ECONNREFUSED)			\
+	X(getsockname, NTH_MINUS, ENOBUFS, 0)				\
+	X(getpeername, NTH_MINUS, ENOTCONN, 0)				\
 	X(send, NTH_MINUS, ENOBUFS, 0)					\
+	X(recv, NTH_MINUS, ECONNRESET, EINTR)				\
 	X(sendmsg, NTH_MINUS, EPIPE, EAGAIN)				\
 	X(recvmsg, NTH_MINUS, ECONNRESET, EINTR)			\
 	X(recvmmsg, NTH_MINUS, ECONNRESET, EINTR)			\
@@ -124,6 +127,8 @@ enum nth_how {
 	X(ibv_close_device, NTH_LATE_MINUS, EIO, 0)			\
 	X(ibv_query_device, NTH_CODE, ENOMEM, 0)			\
 	X(ibv_query_port, NTH_CODE, ENOMEM, 0)				\
+	X(_ibv_query_gid_ex, NTH_CODE, ENODATA, 0)			\
+	X(_ibv_query_gid_table, NTH_CODE, -ENOMEM, 0)			\
 	X(ibv_query_qp, NTH_CODE, ENOMEM, 0)				\
 	X(ibv_get_async_event, NTH_MINUS, EIO, EINTR)			\
 	X(ibv_alloc_pd, NTH_NULL, ENOMEM, 0)				\

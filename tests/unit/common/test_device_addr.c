@@ -17,17 +17,22 @@
 #define WHY_MAX 256
 #define URL_MAX 512
 
-static void rdma_is(const char *url, const char *host, uint16_t port)
+static void inet_is(enum device_kind kind, const char *url, const char *host, uint16_t port)
 {
 	struct device_addr addr;
 	char why[WHY_MAX] = "";
 
 	assert_int_equal(device_addr_parse(&addr, url, why, sizeof(why)), 0);
 	assert_string_equal(why, "");
-	assert_int_equal(addr.kind, DEVICE_VERBS);
+	assert_int_equal(addr.kind, kind);
 	assert_string_equal(addr.host, host);
 	assert_int_equal(addr.port, port);
 	assert_string_equal(addr.path, "");
+}
+
+static void rdma_is(const char *url, const char *host, uint16_t port)
+{
+	inet_is(DEVICE_VERBS, url, host, port);
 }
 
 /* Refused with a sentence that has @word in it, and without touching the result. */
@@ -54,6 +59,21 @@ static void rdma_addresses(void **state)
 	rdma_is("rdma://[fd00::1]:7471", "fd00::1", 7471);
 	rdma_is("rdma://[fe80::1%eth0]:7471", "fe80::1%eth0", 7471);
 	rdma_is("rdma://h:00080", "h", 80);
+	inet_is(DEVICE_VERBS_TCP, "rdma+tcp://10.9.0.1:7472", "10.9.0.1", 7472);
+	inet_is(DEVICE_VERBS_TCP, "rdma+tcp://[fd00::1]:1", "fd00::1", 1);
+}
+
+/* What is missing is said with the scheme of the URL. */
+static void tcp_refusals(void **state)
+{
+	(void)state;
+	refused("rdma+tcp://", "rdma+tcp://HOST:PORT");
+	refused("rdma+tcp://host", "rdma+tcp://HOST:PORT");
+	refused("rdma+tcp://:7472", "rdma+tcp://HOST:PORT");
+	refused("rdma+tcp://[fd00::1", "rdma+tcp://[ADDRESS]:PORT");
+	refused("rdma+tcp://fd00::1:7472", "rdma+tcp://[ADDRESS]:PORT");
+	refused("rdma+tcp:/host:7472", "not a kvd URL");
+	refused("tcp://host:7472", "rdma+tcp://10.0.0.1:7472");
 }
 
 static void rdma_refusals(void **state)
@@ -162,10 +182,11 @@ static void presence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdma_addresses),    cmocka_unit_test(rdma_refusals),
-		cmocka_unit_test(softnic_addresses), cmocka_unit_test(softnic_refusals),
-		cmocka_unit_test(scheme_refusals),   cmocka_unit_test(lengths),
-		cmocka_unit_test(why_sizes),	     cmocka_unit_test(presence),
+		cmocka_unit_test(rdma_addresses),   cmocka_unit_test(rdma_refusals),
+		cmocka_unit_test(tcp_refusals),	    cmocka_unit_test(softnic_addresses),
+		cmocka_unit_test(softnic_refusals), cmocka_unit_test(scheme_refusals),
+		cmocka_unit_test(lengths),	    cmocka_unit_test(why_sizes),
+		cmocka_unit_test(presence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * RDMA devices whose connections are set up out of band: over a TCP connection the two ends tell
+ * each other of their queue pairs (message.h), and bring them up by hand, RESET, INIT, RTR, RTS, as
+ * clusters without rdma_cm or IPoIB do. The TCP connection stays open, and its end is the peer's.
+ *
+ *	open.c	  devices and their addresses	gid.c	  which GID a queue pair has
+ *	cm.c	  calls				setup.c	  messages and events
+ *	qp.c	  queue pairs			socket.c  sockets
+ *
+ * Locks: a channel's lock guards its ids and all that is theirs, so that one thread may disconnect
+ * or destroy an id while another takes the events of the channel. Nothing blocks under it.
+ */
+#ifndef KVD_COMMON_RDMA_OOB_OOB_H
+#define KVD_COMMON_RDMA_OOB_OOB_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "common/rdma/oob/message.h"
+#include "common/rdma/verbs/objects.h"
+
+struct oob_device {
+	struct verbs_port port;
+	enum device_role role;
+	struct sockaddr_storage addr; /* LISTEN: its own; CONNECT: the server's */
+	/*
+	 * LISTEN: the bound socket that open() made, until the first listen() takes it; then -1.
+	 */
+	_Atomic int bound_fd;
+};
+
+enum oob_state {
+	OOB_IDLE,	/* connecting end: connect() was not called */
+	OOB_CONNECTING, /* connecting end: TCP connects */
+	OOB_REQUESTED,	/* connecting end: REQUEST is sent */
+	OOB_ACCEPTED,	/* accepting end: ACCEPT is sent */
+	OOB_UP,
+	OOB_CLOSED,
+
+	OOB_LISTENING,	/* a listener */
+	OOB_SETTING_UP, /* accepting end: REQUEST is awaited; the id is the channel's */
+	OOB_ASKED,	/* accepting end: it was delivered, and waits for accept() or reject() */
+};
+
+struct oob_id {
+	struct cm_id id;
+	enum oob_state state;
+	bool passive;
+	int fd; /* -1: none */
+	struct oob_message got;
+	uint8_t in[OOB_MESSAGE_BYTES]; /* of the next message, what has arrived */
+	unsigned int in_len;
+	struct oob_end mine;	   /* as it was told to the peer */
+	uint32_t gid_index;	   /* of mine.gid */
+	struct cm_param param;	   /* its private data is `told` */
+	struct oob_message told;   /* to be sent when TCP is connected */
+	int error;		   /* why connect() failed, if it is in channel->failures; else 0 */
+	uint64_t deadline_ns;	   /* in channel->setups */
+	TAILQ_ENTRY(oob_id) entry; /* in one of these */
+};
+
+struct oob_channel {
+	struct cm_channel channel; /* its fd is an epoll instance */
+	pthread_mutex_t lock;
+	int timer_fd;
+	int spare_fd; /* to be closed when there is no other descriptor to accept with */
+	TAILQ_HEAD(oob_setups, oob_id) setups; /* those SETTING_UP, oldest first */
+	unsigned int setups_count;
+	TAILQ_HEAD(oob_failures, oob_id) failures; /* those whose connect() failed at once */
+};
+
+static inline struct oob_id *oob_id_of(struct cm_id *id)
+{
+	return (struct oob_id *)id;
+}
+
+static inline struct oob_channel *oob_channel_of(struct cm_channel *channel)
+{
+	return (struct oob_channel *)channel;
+}
+
+static inline struct oob_device *oob_device_of(struct device *dev)
+{
+	return (struct oob_device *)dev;
+}
+
+/* open.c */
+int oob_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+	     int timeout_ms);
+void oob_close(struct device *dev);
+
+/* gid.c */
+/*
+ * Chooses the GID for a queue pair: one of RoCE v2 before one of RoCE v1, then the one of @local,
+ * the address of the TCP connection, then any that is not link-local, then the first one. With
+ * @peer, only of the kind of its GID, RoCE version and address family. On InfiniBand it is that of
+ * index 0. 0; -EADDRNOTAVAIL: there is none; or another negative errno.
+ */
+int oob_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
+		   const struct oob_end *peer, struct ibv_gid_entry *entry);
+/* Whether a port of @context has a GID of this address, and which (@number). */
+bool oob_gid_find(struct ibv_context *context, const struct sockaddr_storage *addr,
+		  uint8_t *number);
+
+/* qp.c */
+int oob_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);
+void oob_destroy_qp(struct cm_id *id);
+/*
+ * Sets what the peer has to know of the queue pair, and a GID for a TCP connection from @local, to
+ * @peer if that is known: oid->mine but its READs, and oid->gid_index. As oob_gid_choose().
+ */
+int oob_end_describe(struct oob_id *oid, const struct sockaddr_storage *local,
+		     const struct oob_end *peer);
+/* Moves it from INIT to RTR to RTS, connected to id->got.end. The lock is held. */
+int oob_qp_connect(struct oob_id *oid);
+/* Moves it to the error state, if there is one. The lock is held. */
+int oob_qp_error(struct oob_id *oid);
+
+/* socket.c; none blocks. */
+/* A TCP socket that is bound to @addr; it gets the port that the kernel chose if that was 0. */
+int oob_socket_bind(struct sockaddr_storage *addr, int *fd);
+/* Begins to connect one; -EINPROGRESS is 0, too. */
+int oob_socket_connect(const struct sockaddr_storage *addr, int *fd);
+/* Sets what each connection has: no delay, keepalive. */
+int oob_socket_set(int fd);
+/* The address of a TCP or UDP socket at this end. */
+int oob_socket_local(int fd, struct sockaddr_storage *addr);
+
+/* setup.c; the lock is held but in oob_cm_get_event(). */
+/* Watches the id's socket, for writing before it is connected. 0 or a negative errno. */
+int oob_watch(struct oob_id *oid, uint32_t events, int op);
+/* Closes the socket, if there is one; nothing comes from it any more. */
+void oob_hang_up(struct oob_id *oid);
+/* Sends the message; -EPIPE or another negative errno: the peer has gone. */
+int oob_send(struct oob_id *oid, const struct oob_message *message);
+/* Connecting failed at once: the channel's next event says so. */
+void oob_failure(struct oob_id *oid, int err);
+void oob_failure_forget(struct oob_id *oid);
+/* Closes and frees those that are set up. */
+void oob_setups_drop(struct oob_channel *oc);
+int oob_cm_get_event(struct cm_channel *channel, struct cm_event *event);
+
+/* cm.c */
+int oob_create_cm_channel(struct device *dev, struct cm_channel **channel);
+void oob_destroy_cm_channel(struct cm_channel *channel);
+int oob_listen(struct cm_channel *channel, int backlog, struct cm_id **id);
+int oob_create_id(struct cm_channel *channel, struct cm_id **id);
+int oob_connect(struct cm_id *id, const struct cm_param *param);
+int oob_accept(struct cm_id *id, const struct cm_param *param);
+int oob_reject(struct cm_id *id, const void *private_data, uint8_t private_len);
+int oob_query_peer(struct cm_id *id, struct cm_peer *peer);
+int oob_disconnect(struct cm_id *id);
+void oob_destroy_id(struct cm_id *id);
+/* Allocates an id without a socket: 0 or -ENOMEM. */
+int oob_id_alloc(struct cm_channel *channel, enum oob_state state, struct oob_id **oid);
+/* Frees it, with its queue pair and its socket. The lock is held. */
+void oob_id_free(struct oob_id *oid);
+
+#endif /* KVD_COMMON_RDMA_OOB_OOB_H */

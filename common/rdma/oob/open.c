@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening a device whose connections are set up out of band: the RDMA device that has the address,
+ * which the server listens at or from which the client reaches it; or, where no RDMA device has it,
+ * as on clusters whose TCP goes over another network, the first one with an active port.
+ */
+#include "common/rdma/oob/oob.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "common/rdma/inet.h"
+#include "common/util/heap.h"
+#include "common/util/log.h"
+
+#define HOST_AUTO "auto"
+
+/* A port of one of the devices that ibv_get_device_list() gave. */
+struct choice {
+	struct ibv_device *device;
+	uint8_t number;
+};
+
+static bool port_is_active(struct ibv_context *context, uint8_t *number)
+{
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+
+	if (ibv_query_device(context, &attr))
+		return false;
+	for (uint8_t n = 1; n <= attr.phys_port_cnt; n++)
+		if (!ibv_query_port(context, n, &port) && port.state == IBV_PORT_ACTIVE) {
+			*number = n;
+			return true;
+		}
+	return false;
+}
+
+/* @addr is NULL, or what one of its GIDs has to be. */
+static bool device_fits(struct ibv_device *device, const struct sockaddr_storage *addr,
+			uint8_t *number)
+{
+	struct ibv_context *context;
+	bool fits;
+
+	if (device->transport_type == IBV_TRANSPORT_IWARP)
+		return false;
+	context = ibv_open_device(device);
+	if (!context)
+		return false;
+	fits = addr ? oob_gid_find(context, addr, number) : port_is_active(context, number);
+	ibv_close_device(context);
+	return fits;
+}
+
+static bool choose(struct ibv_device **list, const struct sockaddr_storage *addr,
+		   struct choice *choice)
+{
+	for (; *list; list++)
+		if (device_fits(*list, addr, &choice->number)) {
+			choice->device = *list;
+			return true;
+		}
+	return false;
+}
+
+/* Opens the port for @addr, the address of this end; -ENODEV: there is none. */
+static int port_open(struct oob_device *od, const struct sockaddr_storage *addr)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct choice choice;
+	int err = -ENODEV;
+
+	if (!list)
+		return verbs_errno();
+	if (choose(list, addr, &choice) || choose(list, NULL, &choice))
+		err = verbs_port_open(&od->port, choice.device, choice.number);
+	ibv_free_device_list(list);
+	return err;
+}
+
+/* The address from which this host would send to @to. */
+static int source_address(const struct sockaddr_storage *to, struct sockaddr_storage *from)
+{
+	int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)to, inet_len(to)))
+		err = -errno;
+	else
+		err = oob_socket_local(fd, from);
+	close(fd);
+	return err;
+}
+
+static void no_device_log(const struct device_addr *addr)
+{
+	log_error("no RDMA device of this host has an active port to connect %s by: check `rdma "
+		  "link`",
+		  addr->host);
+}
+
+static int open_connect(struct oob_device *od, const struct device_addr *addr)
+{
+	struct inet_addrs list = { .count = 0 };
+	struct sockaddr_storage from;
+	int err = inet_addrs_named(&list, addr->host, addr->port);
+
+	if (err)
+		return err;
+	for (int i = 0; i < list.count; i++) {
+		err = source_address(&list.addr[i], &from);
+		if (err)
+			continue;
+		od->addr = list.addr[i];
+		err = port_open(od, &from);
+		if (err == -ENODEV)
+			no_device_log(addr);
+		return err;
+	}
+	errno = -err;
+	log_error("can't reach %s by TCP: %m; check that `ping` reaches it", addr->host);
+	return err;
+}
+
+static int listen_try(struct oob_device *od, const struct sockaddr_storage *addr)
+{
+	int fd, err;
+
+	od->addr = *addr;
+	err = oob_socket_bind(&od->addr, &fd);
+	if (err)
+		return err;
+	err = port_open(od, addr);
+	if (err)
+		close(fd);
+	else
+		atomic_store(&od->bound_fd, fd);
+	return err;
+}
+
+static int open_listen(struct oob_device *od, const struct device_addr *addr)
+{
+	struct inet_addrs list = { .count = 0 };
+	/* Every address of this host. */
+	const char *host = strcmp(addr->host, HOST_AUTO) == 0 ? "::" : addr->host;
+	int err = inet_addrs_named(&list, host, addr->port);
+
+	if (err)
+		return err;
+	err = -EADDRNOTAVAIL;
+	for (int i = 0; i < list.count; i++) {
+		err = listen_try(od, &list.addr[i]);
+		/* If an address is in use, fail: don't silently serve the next one. */
+		if (!err || err == -EADDRINUSE)
+			break;
+	}
+	return err;
+}
+
+int oob_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+	     int timeout_ms)
+{
+	struct oob_device *od = heap_calloc(1, sizeof(*od));
+	int err;
+
+	(void)timeout_ms; /* nothing waits for the peer here */
+	if (!od)
+		return -ENOMEM;
+	od->port.dev.kind = addr->kind;
+	od->port.dev.ops = &oob_ops;
+	od->role = role;
+	atomic_init(&od->bound_fd, -1);
+	err = role == DEVICE_LISTEN ? open_listen(od, addr) : open_connect(od, addr);
+	if (err) {
+		heap_free(od);
+		return err;
+	}
+	inet_text(&od->addr, od->port.dev.address, sizeof(od->port.dev.address));
+	*dev = &od->port.dev;
+	return 0;
+}
+
+void oob_close(struct device *dev)
+{
+	struct oob_device *od = oob_device_of(dev);
+	int fd = atomic_exchange(&od->bound_fd, -1);
+
+	if (fd >= 0)
+		close(fd);
+	verbs_port_close(&od->port);
+	heap_free(od);
+}

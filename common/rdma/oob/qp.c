@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queue pairs that are brought up by hand. The attributes of each transition are those that the
+ * InfiniBand Architecture Specification (volume 1, 11.2.5.2, "Modify Queue Pair") requires of a
+ * reliable connection; what has a choice:
+ *
+ *	INIT	P_Key index 0, the default partition. The access flags are the caller's from the
+ *		first instant (guarantee D).
+ *	RTR	path MTU: the smaller of both ports'. A GRH on Ethernet, where there is no LID, and on
+ *		InfiniBand if the peer's subnet is another one. Hop limit 64, as the kernel's
+ *		connection manager takes for RoCE.
+ *	RTS	a timeout of 14, 4.096 us x 2^14 = 67 ms, as perftest has; the retries and the RNR
+ *		timer are the caller's.
+ *	PSN	random (volume 1, 9.7.2 leaves it to software): what is left in the network of an
+ *		older queue pair of this number is no part of this connection.
+ *
+ * InfiniBand is written from the specification, and untested for lack of a device.
+ */
+#include "common/rdma/oob/oob.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/util/log.h"
+
+#define PKEY_INDEX 0
+#define HOP_LIMIT 64
+#define ACK_TIMEOUT 14
+#define PSN_MASK 0xffffffu
+
+/* The network part of a GID. */
+#define SUBNET_PREFIX_BYTES 8
+
+static int enter_init(const struct oob_id *oid, struct ibv_qp *qp, int access)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = PKEY_INDEX,
+		.port_num = oid->id.dev->port_number,
+		.qp_access_flags = (unsigned int)access,
+	};
+	int err = verbs_error(ibv_modify_qp(
+		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+
+	if (err) {
+		errno = -err;
+		log_ratelimited(LOG_ERROR, 1, "%s: can't move queue pair 0x%x to INIT: %m",
+				oid->id.dev->name, qp->qp_num);
+	}
+	return err;
+}
+
+int oob_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
+{
+	struct oob_channel *oc = oob_channel_of(id->channel);
+	struct ibv_qp *qp;
+	int err = verbs_access_check(access);
+
+	if (err)
+		return err;
+	if (id->qp)
+		return -EBUSY;
+	err = verbs_qp_create(id->dev, pd, attr, &qp);
+	if (err)
+		return err;
+	err = enter_init(oob_id_of(id), qp, access);
+	if (err) {
+		ibv_destroy_qp(qp);
+		return err;
+	}
+	pthread_mutex_lock(&oc->lock);
+	id->qp = qp;
+	pthread_mutex_unlock(&oc->lock);
+	return 0;
+}
+
+void oob_destroy_qp(struct cm_id *id)
+{
+	struct oob_channel *oc;
+
+	if (!id)
+		return;
+	oc = oob_channel_of(id->channel);
+	pthread_mutex_lock(&oc->lock);
+	verbs_qp_destroy(id->dev, id->qp);
+	id->qp = NULL;
+	pthread_mutex_unlock(&oc->lock);
+}
+
+int oob_qp_error(struct oob_id *oid)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	return oid->id.qp ? verbs_error(ibv_modify_qp(oid->id.qp, &attr, IBV_QP_STATE)) : 0;
+}
+
+/* How this end's port reaches the peer's. */
+static struct ibv_ah_attr path(const struct oob_id *oid)
+{
+	const struct verbs_port *port = verbs_port_of(oid->id.dev);
+	const struct oob_end *mine = &oid->mine, *peer = &oid->got.end;
+	bool ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
+
+	return (struct ibv_ah_attr){
+		.port_num = port->dev.port_number,
+		.dlid = ethernet ? 0 : peer->lid,
+		.is_global = ethernet ||
+			     memcmp(mine->gid.raw, peer->gid.raw, SUBNET_PREFIX_BYTES) != 0,
+		.grh = {
+			.dgid = peer->gid,
+			.sgid_index = (uint8_t)oid->gid_index,
+			.hop_limit = HOP_LIMIT,
+		},
+	};
+}
+
+static int enter_rtr(struct oob_id *oid)
+{
+	const struct oob_end *mine = &oid->mine, *peer = &oid->got.end;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)verbs_min_u8(mine->mtu, peer->mtu),
+		.dest_qp_num = peer->qp_num,
+		.rq_psn = peer->psn,
+		.max_dest_rd_atomic = mine->responder_resources,
+		.min_rnr_timer = oid->param.min_rnr_timer,
+		.ah_attr = path(oid),
+	};
+
+	return verbs_error(ibv_modify_qp(oid->id.qp, &attr,
+					 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+						 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+}
+
+static int enter_rts(struct oob_id *oid)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = ACK_TIMEOUT,
+		.retry_cnt = oid->param.retry_count,
+		.rnr_retry = oid->param.rnr_retry_count,
+		.sq_psn = oid->mine.psn,
+		.max_rd_atomic = oid->mine.initiator_depth,
+	};
+
+	return verbs_error(ibv_modify_qp(oid->id.qp, &attr,
+					 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+						 IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+int oob_qp_connect(struct oob_id *oid)
+{
+	int err;
+
+	if (!oid->id.qp)
+		return -EINVAL;
+	err = enter_rtr(oid);
+	if (!err)
+		err = enter_rts(oid);
+	if (err) {
+		errno = -err;
+		/* Peers decide how often this happens, so limit it. */
+		log_ratelimited(LOG_WARN, 1, "%s: can't connect queue pair 0x%x: %m",
+				oid->id.dev->name, oid->id.qp->qp_num);
+	}
+	return err;
+}
+
+int oob_end_describe(struct oob_id *oid, const struct sockaddr_storage *local,
+		     const struct oob_end *peer)
+{
+	struct verbs_port *port = verbs_port_of(oid->id.dev);
+	struct ibv_gid_entry gid;
+	struct ibv_port_attr attr;
+	uint32_t psn;
+	int err = verbs_error(ibv_query_port(port->dev.verbs, port->dev.port_number, &attr));
+
+	if (!err)
+		err = oob_gid_choose(port, local, peer, &gid);
+	if (err)
+		return err;
+	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
+		return -EIO;
+	oid->gid_index = gid.gid_index;
+	oid->mine.qp_num = oid->id.qp->qp_num;
+	oid->mine.psn = psn & PSN_MASK;
+	oid->mine.gid = gid.gid;
+	oid->mine.gid_type = (uint8_t)gid.gid_type;
+	oid->mine.lid = attr.lid;
+	oid->mine.link_layer = port->link_layer;
+	oid->mine.mtu = (uint8_t)attr.active_mtu;
+	return 0;
+}

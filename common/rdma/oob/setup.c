@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/* What comes over the TCP connections of a channel, and the events that it makes. */
+#include "common/rdma/oob/oob.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
+/* How long a peer may take to say what it wants, from TCP's connection on. */
+#define SETUP_MS 5000
+/*
+ * Peers that have said nothing yet, at most: for one more the oldest one has to go. So who connects
+ * and stays silent takes no more than this, and others get through that say it at once.
+ */
+#define SETUPS_MAX 256
+
+/* Readable sockets that one call may handle without a result; those left keep the fd readable. */
+#define EVENTS_PER_CALL_MAX 64
+
+#define NS_PER_MS 1000000u
+#define NS_PER_S 1000000000u
+
+int oob_watch(struct oob_id *oid, uint32_t events, int op)
+{
+	struct epoll_event event = { .events = events, .data.ptr = oid };
+
+	return epoll_ctl(oid->id.channel->fd, op, oid->fd, &event) ? -errno : 0;
+}
+
+void oob_hang_up(struct oob_id *oid)
+{
+	if (oid->fd >= 0)
+		close(oid->fd);
+	oid->fd = -1;
+}
+
+int oob_send(struct oob_id *oid, const struct oob_message *message)
+{
+	uint8_t bytes[OOB_MESSAGE_BYTES];
+	ssize_t sent;
+
+	if (oid->fd < 0)
+		return -EPIPE;
+	oob_message_print(bytes, message);
+	/* There is room in a new socket's buffer for the two messages that an end ever sends. */
+	sent = send(oid->fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+	if (sent < 0)
+		return -errno;
+	return sent == sizeof(bytes) ? 0 : -EPIPE;
+}
+
+/* Wakes whoever waits for the channel when the next deadline is due. */
+static void timer_arm(struct oob_channel *oc)
+{
+	struct itimerspec when = { 0 };
+	uint64_t at_ns = 0;
+
+	if (!TAILQ_EMPTY(&oc->failures))
+		at_ns = 1; /* at once */
+	else if (!TAILQ_EMPTY(&oc->setups))
+		at_ns = TAILQ_FIRST(&oc->setups)->deadline_ns;
+	when.it_value.tv_sec = (time_t)(at_ns / NS_PER_S);
+	when.it_value.tv_nsec = (long)(at_ns % NS_PER_S);
+	timerfd_settime(oc->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void setup_begin(struct oob_channel *oc, struct oob_id *oid)
+{
+	oid->deadline_ns = clock_ns() + (uint64_t)SETUP_MS * NS_PER_MS;
+	TAILQ_INSERT_TAIL(&oc->setups, oid, entry);
+	if (oc->setups_count++ == 0)
+		timer_arm(oc);
+}
+
+static void setup_end(struct oob_channel *oc, struct oob_id *oid)
+{
+	TAILQ_REMOVE(&oc->setups, oid, entry);
+	oc->setups_count--;
+}
+
+static void setup_drop(struct oob_channel *oc, struct oob_id *oid, const char *why)
+{
+	log_ratelimited(LOG_WARN, 1, "%s: a connection is closed before it was set up: %s",
+			oid->id.dev->address, why);
+	setup_end(oc, oid);
+	oob_id_free(oid);
+}
+
+void oob_setups_drop(struct oob_channel *oc)
+{
+	while (!TAILQ_EMPTY(&oc->setups))
+		setup_drop(oc, TAILQ_FIRST(&oc->setups), "the server stops");
+}
+
+void oob_failure(struct oob_id *oid, int err)
+{
+	struct oob_channel *oc = oob_channel_of(oid->id.channel);
+
+	oid->error = err;
+	TAILQ_INSERT_TAIL(&oc->failures, oid, entry);
+	timer_arm(oc);
+}
+
+void oob_failure_forget(struct oob_id *oid)
+{
+	if (!oid->error)
+		return;
+	TAILQ_REMOVE(&oob_channel_of(oid->id.channel)->failures, oid, entry);
+	oid->error = 0;
+}
+
+static bool deliver(struct cm_event *event, struct oob_id *oid, enum cm_event_type type, int status)
+{
+	event->type = type;
+	event->id = &oid->id;
+	event->status = status;
+	if (type == CM_CONNECT_REQUEST || type == CM_ESTABLISHED) {
+		event->responder_resources = oid->mine.responder_resources;
+		event->initiator_depth = oid->mine.initiator_depth;
+	}
+	if (type == CM_CONNECT_REQUEST || type == CM_REJECTED ||
+	    (type == CM_ESTABLISHED && !oid->passive)) {
+		memcpy(event->private_data, oid->got.private_data, oid->got.private_len);
+		event->private_len = oid->got.private_len;
+	}
+	return true;
+}
+
+/* Handlers return true if they made an event to deliver. */
+
+/* The connection has ended, or never came about, because of @status. */
+static bool gone(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event, int status)
+{
+	enum oob_state state = oid->state;
+
+	if (state == OOB_SETTING_UP) {
+		setup_drop(oc, oid, status == -EPROTO ? "its message is none" : strerror(-status));
+		return false;
+	}
+	oob_hang_up(oid);
+	oid->state = OOB_CLOSED;
+	switch (state) {
+	case OOB_CONNECTING:
+	case OOB_REQUESTED:
+		return deliver(event, oid, CM_UNREACHABLE, status);
+	case OOB_ACCEPTED:
+	case OOB_UP:
+		oob_qp_error(oid);
+		return deliver(event, oid, CM_DISCONNECTED, status);
+	default:
+		/* ASKED: accept() will say so. */
+		return false;
+	}
+}
+
+static bool on_request(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+{
+	const struct verbs_port *port = verbs_port_of(oid->id.dev);
+	const struct oob_end *peer = &oid->got.end;
+
+	if (peer->link_layer != port->link_layer) {
+		setup_drop(oc, oid, "one end has InfiniBand, the other one Ethernet");
+		return false;
+	}
+	setup_end(oc, oid);
+	oid->state = OOB_ASKED;
+	/* Nothing is read before it is answered; the peer's end is seen all the same. */
+	if (oob_watch(oid, 0, EPOLL_CTL_MOD))
+		log_ratelimited(LOG_ERROR, 1, "%s: can't watch a connection: %m",
+				oid->id.dev->address);
+	oid->mine.responder_resources = verbs_min_u8(port->responder_resources_max,
+						     peer->initiator_depth);
+	oid->mine.initiator_depth = verbs_min_u8(port->initiator_depth_max,
+						 peer->responder_resources);
+	return deliver(event, oid, CM_CONNECT_REQUEST, 0);
+}
+
+static bool on_accept(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+{
+	const struct oob_message ready = { .kind = OOB_READY };
+	const struct oob_end *peer = &oid->got.end;
+	int err;
+
+	oid->mine.responder_resources = verbs_min_u8(oid->mine.responder_resources,
+						     peer->initiator_depth);
+	oid->mine.initiator_depth = verbs_min_u8(oid->mine.initiator_depth,
+						 peer->responder_resources);
+	err = oob_qp_connect(oid);
+	if (!err)
+		err = oob_send(oid, &ready);
+	if (err)
+		return gone(oc, oid, event, err);
+	oid->state = OOB_UP;
+	return deliver(event, oid, CM_ESTABLISHED, 0);
+}
+
+static bool on_reject(struct oob_id *oid, struct cm_event *event)
+{
+	oob_hang_up(oid);
+	oid->state = OOB_CLOSED;
+	return deliver(event, oid, CM_REJECTED, 0);
+}
+
+static bool on_ready(struct oob_id *oid, struct cm_event *event)
+{
+	oid->state = OOB_UP;
+	return deliver(event, oid, CM_ESTABLISHED, 0);
+}
+
+static bool on_message(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+{
+	const char *error = oob_message_parse(&oid->got, oid->in);
+
+	if (!error) {
+		if (oid->state == OOB_SETTING_UP && oid->got.kind == OOB_REQUEST)
+			return on_request(oc, oid, event);
+		if (oid->state == OOB_REQUESTED && oid->got.kind == OOB_ACCEPT)
+			return on_accept(oc, oid, event);
+		if (oid->state == OOB_REQUESTED && oid->got.kind == OOB_REJECT)
+			return on_reject(oid, event);
+		if (oid->state == OOB_ACCEPTED && oid->got.kind == OOB_READY)
+			return on_ready(oid, event);
+		error = "a message that is not expected now";
+	}
+	log_ratelimited(LOG_WARN, 1, "%s: %s", oid->id.dev->address, error);
+	return gone(oc, oid, event, -EPROTO);
+}
+
+static bool on_readable(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+{
+	ssize_t got = recv(oid->fd, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len, 0);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (got <= 0)
+		return gone(oc, oid, event, got ? -errno : -ECONNRESET);
+	oid->in_len += (unsigned int)got;
+	if (oid->in_len < sizeof(oid->in))
+		return false;
+	oid->in_len = 0;
+	return on_message(oc, oid, event);
+}
+
+/* TCP is connected: says what the connection is to be. */
+static int request_send(struct oob_id *oid)
+{
+	struct sockaddr_storage local;
+	socklen_t len = sizeof(int);
+	int status = 0, err = 0;
+
+	if (getsockopt(oid->fd, SOL_SOCKET, SO_ERROR, &status, &len))
+		return -errno;
+	if (status)
+		return -status;
+	if (!oid->id.qp)
+		return -EINVAL;
+	err = oob_socket_set(oid->fd);
+	if (!err)
+		err = oob_socket_local(oid->fd, &local);
+	if (!err)
+		err = oob_end_describe(oid, &local, NULL);
+	if (!err)
+		err = oob_watch(oid, EPOLLIN, EPOLL_CTL_MOD);
+	if (err)
+		return err;
+	oid->told.kind = OOB_REQUEST;
+	oid->told.end = oid->mine;
+	return oob_send(oid, &oid->told);
+}
+
+static bool on_connected(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+{
+	int err = request_send(oid);
+
+	if (err)
+		return gone(oc, oid, event, err);
+	oid->state = OOB_REQUESTED;
+	return false;
+}
+
+/*
+ * Without a descriptor the connection would wait in the listener's queue, and the listener be
+ * readable all the time: so it is taken with the spare one, and closed.
+ */
+static void accept_without_fd(struct oob_channel *oc, struct oob_id *listener)
+{
+	int fd;
+
+	log_ratelimited(LOG_ERROR, 1,
+			"%s: connections are closed: no descriptor is left: raise the limit on "
+			"open files (ulimit -n)",
+			listener->id.dev->address);
+	if (oc->spare_fd >= 0)
+		close(oc->spare_fd);
+	fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	oc->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static int setup_new(struct oob_channel *oc, int fd)
+{
+	struct oob_id *oid;
+	int err = oob_id_alloc(&oc->channel, OOB_SETTING_UP, &oid);
+
+	if (err) {
+		close(fd);
+		return err;
+	}
+	oid->passive = true;
+	oid->fd = fd;
+	err = oob_socket_set(fd);
+	if (!err)
+		err = oob_watch(oid, EPOLLIN, EPOLL_CTL_ADD);
+	if (err) {
+		oob_id_free(oid);
+		return err;
+	}
+	if (oc->setups_count == SETUPS_MAX)
+		setup_drop(oc, TAILQ_FIRST(&oc->setups), "too many connect and say nothing");
+	setup_begin(oc, oid);
+	return 0;
+}
+
+static void on_incoming(struct oob_channel *oc, struct oob_id *listener)
+{
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int err;
+
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		accept_without_fd(oc, listener);
+		return;
+	}
+	/* Other errors are of the connection that was to be accepted: it is gone. */
+	if (fd < 0)
+		return;
+	err = setup_new(oc, fd);
+	if (err) {
+		errno = -err;
+		log_ratelimited(LOG_ERROR, 1, "%s: can't set up a connection: %m",
+				listener->id.dev->address);
+	}
+}
+
+static bool on_failure(struct oob_channel *oc, struct cm_event *event)
+{
+	struct oob_id *oid = TAILQ_FIRST(&oc->failures);
+	int err;
+
+	if (!oid)
+		return false;
+	err = oid->error;
+	oob_failure_forget(oid);
+	return gone(oc, oid, event, err);
+}
+
+static bool on_timer(struct oob_channel *oc, struct cm_event *event)
+{
+	uint64_t now_ns = clock_ns(), times;
+	bool delivered;
+	struct oob_id *oid;
+
+	if (read(oc->timer_fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
+		log_ratelimited(LOG_ERROR, 1, "can't read a timer: %m");
+	while ((oid = TAILQ_FIRST(&oc->setups)) && oid->deadline_ns <= now_ns)
+		setup_drop(oc, oid, "it said nothing in time");
+	delivered = on_failure(oc, event);
+	timer_arm(oc);
+	return delivered;
+}
+
+static bool handle(struct oob_channel *oc, const struct epoll_event *ready, struct cm_event *event)
+{
+	struct oob_id *oid = ready->data.ptr;
+
+	if (!oid)
+		return on_timer(oc, event);
+	switch (oid->state) {
+	case OOB_LISTENING:
+		on_incoming(oc, oid);
+		return false;
+	case OOB_CONNECTING:
+		return on_connected(oc, oid, event);
+	case OOB_ASKED:
+		return gone(oc, oid, event, -ECONNRESET);
+	default:
+		return on_readable(oc, oid, event);
+	}
+}
+
+int oob_cm_get_event(struct cm_channel *channel, struct cm_event *event)
+{
+	struct oob_channel *oc = oob_channel_of(channel);
+	struct epoll_event ready;
+	bool delivered = false;
+	int n = 1;
+
+	memset(event, 0, sizeof(*event));
+	pthread_mutex_lock(&oc->lock);
+	for (int i = 0; i < EVENTS_PER_CALL_MAX && n == 1 && !delivered; i++) {
+		n = epoll_wait(channel->fd, &ready, 1, 0);
+		if (n == 1)
+			delivered = handle(oc, &ready, event);
+	}
+	pthread_mutex_unlock(&oc->lock);
+	return delivered ? 0 : -EAGAIN;
+}

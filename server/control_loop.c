@@ -71,12 +71,10 @@ static int loop_add_all(struct loop *loop)
 	err = loop_add(loop, loop->signal_fd, SOURCE_SIGNAL, 0);
 	if (!err)
 		err = loop_add(loop, server->net.mailbox.event_fd, SOURCE_MAILBOX, 0);
-	for (i = 0; !err && i < server->net.nic_count; i++) {
-		err = loop_add(loop, server->net.nics[i].channel->fd, SOURCE_CM, i);
-		if (!err)
-			err = loop_add(loop, server->net.nics[i].dev->verbs->async_fd, SOURCE_ASYNC,
-				       i);
-	}
+	for (i = 0; !err && i < server->net.endpoint_count; i++)
+		err = loop_add(loop, server->net.endpoints[i].channel->fd, SOURCE_CM, i);
+	for (i = 0; !err && i < server->net.nic_count; i++)
+		err = loop_add(loop, server->net.nics[i].dev->verbs->async_fd, SOURCE_ASYNC, i);
 	return err;
 }
 
@@ -154,14 +152,14 @@ static void take_signals(struct loop *loop)
 static void dispatch(struct loop *loop, uint64_t data)
 {
 	struct server *server = loop->server;
-	struct nic *nic = &server->net.nics[(uint32_t)data];
+	uint32_t number = (uint32_t)data;
 
 	switch ((enum source)(data >> 32)) {
 	case SOURCE_CM:
-		conn_manager_cm_events(&server->net, nic);
+		conn_manager_cm_events(&server->net, &server->net.endpoints[number]);
 		break;
 	case SOURCE_ASYNC:
-		conn_manager_async_events(&server->net, nic);
+		conn_manager_async_events(&server->net, &server->net.nics[number]);
 		break;
 	case SOURCE_MAILBOX:
 		conn_manager_read_mail(&server->net);
@@ -178,10 +176,10 @@ static void take_events_left(struct server *server)
 	unsigned int i;
 
 	server->net.events_left = false;
-	for (i = 0; i < server->net.nic_count; i++) {
-		conn_manager_cm_events(&server->net, &server->net.nics[i]);
+	for (i = 0; i < server->net.endpoint_count; i++)
+		conn_manager_cm_events(&server->net, &server->net.endpoints[i]);
+	for (i = 0; i < server->net.nic_count; i++)
 		conn_manager_async_events(&server->net, &server->net.nics[i]);
-	}
 }
 
 /* Waits for events or the next tick, and handles the events. */

@@ -31,7 +31,7 @@ static bool serves_verbs(const struct config *config)
 {
 	const char *why;
 
-	return nic_choose(config->server.device, &why) & DEVICE_VERBS;
+	return nic_choose(config->server.device, &why) & DEVICES_RDMA;
 }
 
 static void store_setup_init(struct store_setup *setup, const struct config *config)

@@ -12,6 +12,9 @@
 
 #include "common/util/log.h"
 
+/* Bytes of a word of a list, its zero included: IPv6 addresses have 45. */
+#define LIST_WORD_MAX 48
+
 struct choice {
 	const char *name;
 	uint32_t value;
@@ -266,26 +269,58 @@ static void domain_kind_socket(const struct config_option *option, char *buffer)
 		 option->size - 1);
 }
 
-static int parse_kind_address(const struct config_option *option, const char *text, void *field,
-			      struct parse_why *why)
+/* The next word of a list whose words stand between commas. NULL: it is empty, or too long. */
+static const char *list_word(const char **rest, char word[LIST_WORD_MAX])
 {
-	unsigned char binary[sizeof(struct in6_addr)];
+	size_t length = strcspn(*rest, ",");
 
-	(void)option;
-	if (strcmp(text, "auto") != 0 && inet_pton(AF_INET, text, binary) != 1 &&
-	    inet_pton(AF_INET6, text, binary) != 1) {
-		snprintf(why->text, sizeof(why->text),
-			 "'%.46s' is not an IP address: give one, like 10.9.0.1, or auto", text);
-		return -EINVAL;
-	}
-	strcpy(field, text);
-	return 0;
+	if (!length || length >= LIST_WORD_MAX)
+		return NULL;
+	memcpy(word, *rest, length);
+	word[length] = '\0';
+	*rest += length;
+	return word;
 }
 
-static void domain_kind_address(const struct config_option *option, char *buffer)
+/* Skips the comma before another word: true if there is one. */
+static bool list_more(const char **rest)
+{
+	return *(*rest) == ',' && (*rest)++;
+}
+
+static int parse_kind_addresses(const struct config_option *option, const char *text, void *field,
+				struct parse_why *why)
+{
+	unsigned char binary[sizeof(struct in6_addr)];
+	const char *rest = text, *word;
+	char room[LIST_WORD_MAX];
+	unsigned int count = 0;
+
+	if (strcmp(text, "auto") != 0)
+		do {
+			if (count++ == OPTION_ADDRESSES_COUNT_MAX) {
+				snprintf(why->text, sizeof(why->text),
+					 "more than %d addresses: give fewer",
+					 OPTION_ADDRESSES_COUNT_MAX);
+				return -ERANGE;
+			}
+			word = list_word(&rest, room);
+			if (word && (inet_pton(AF_INET, word, binary) == 1 ||
+				     inet_pton(AF_INET6, word, binary) == 1))
+				continue;
+			snprintf(why->text, sizeof(why->text),
+				 "'%.46s' is not an IP address: give one, like 10.9.0.1, several "
+				 "with commas between them, or auto",
+				 word ? word : "");
+			return -EINVAL;
+		} while (list_more(&rest));
+	return parse_kind_file(option, text, field, why);
+}
+
+static void domain_kind_addresses(const struct config_option *option, char *buffer)
 {
 	(void)option;
-	strcpy(buffer, "auto | an IPv4 or IPv6 address");
+	strcpy(buffer, "auto | IPv4 or IPv6 addresses, with commas between them");
 }
 
 /* Skips "N" or "N-M", M not less than N. Returns the text after it, or NULL. */
@@ -335,14 +370,62 @@ static void domain_kind_numa(const struct config_option *option, char *buffer)
 	strcpy(buffer, "default | local | interleave | nodes like 0, 0-1 or 0,2");
 }
 
-/* clang-format off */
-static const struct choice devices_choices[] = {
-	{ "auto", 0 },
+static const struct choice device_choices[] = {
 	{ "verbs", DEVICE_VERBS },
+	{ "verbs-tcp", DEVICE_VERBS_TCP },
 	{ "softnic", DEVICE_SOFTNIC },
-	{ "verbs,softnic", DEVICE_VERBS | DEVICE_SOFTNIC },
 	{ NULL, 0 },
 };
+
+static int parse_kind_devices(const struct config_option *option, const char *text, void *field,
+			      struct parse_why *why)
+{
+	const struct choice *choice;
+	const char *rest = text, *word;
+	char room[LIST_WORD_MAX];
+	uint32_t set = 0;
+
+	(void)option;
+	if (strcmp(text, "auto") != 0)
+		do {
+			word = list_word(&rest, room);
+			for (choice = device_choices; word && choice->name; choice++)
+				if (!strcmp(choice->name, word))
+					break;
+			if (!word || !choice->name) {
+				snprintf(why->text, sizeof(why->text),
+					 "'%.40s' is no device: give auto, or some of verbs, "
+					 "verbs-tcp and softnic, with commas between them",
+					 word ? word : "");
+				return -EINVAL;
+			}
+			set |= choice->value;
+		} while (list_more(&rest));
+	*(uint32_t *)field = set;
+	return 0;
+}
+
+static void format_kind_devices(const struct config_option *option, const void *field, char *buffer)
+{
+	uint32_t set = *(const uint32_t *)field;
+
+	(void)option;
+	strcpy(buffer, set ? "" : "auto");
+	for (const struct choice *choice = device_choices; choice->name; choice++) {
+		if (!(set & choice->value))
+			continue;
+		strcat(buffer, *buffer ? "," : "");
+		strcat(buffer, choice->name);
+	}
+}
+
+static void domain_kind_devices(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "auto | some of verbs, verbs-tcp, softnic, with commas between them");
+}
+
+/* clang-format off */
 
 static const struct choice poll_choices[] = {
 	{ "adaptive", POLL_ADAPTIVE },
@@ -385,12 +468,12 @@ static const struct option_kind
 	kind_TIME = { parse_kind_time, format_kind_time, domain_kind_time, NULL },
 	kind_BOOL = { parse_kind_bool, format_kind_bool, domain_kind_bool, NULL },
 	kind_MODE = { parse_kind_mode, format_kind_mode, domain_kind_mode, NULL },
-	kind_DEVICES = CHOICE_KIND(devices_choices),
+	kind_DEVICES = { parse_kind_devices, format_kind_devices, domain_kind_devices, NULL },
 	kind_POLL = CHOICE_KIND(poll_choices),
 	kind_HUGEPAGES = CHOICE_KIND(hugepages_choices),
 	kind_EVICTION = CHOICE_KIND(eviction_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),
-	kind_ADDRESS = { parse_kind_address, format_kind_string, domain_kind_address, NULL },
+	kind_ADDRESSES = { parse_kind_addresses, format_kind_string, domain_kind_addresses, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
 	kind_SOCKET = { parse_kind_socket, format_kind_string, domain_kind_socket, NULL },
 	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL };

@@ -20,7 +20,7 @@
  *	HUGEPAGES uint32_t, enum hugepages_mode
  *	EVICTION  uint32_t, enum eviction_policy
  *	LEVEL	  uint32_t, enum log_level
- *	ADDRESS	  char[DEVICE_HOST_MAX], an IP address or "auto"
+ *	ADDRESSES char[OPTION_ADDRESSES_MAX], IP addresses with commas between them, or "auto"
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	SOCKET	  char[DEVICE_PATH_MAX], a path that begins with '/', or "auto"
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
@@ -43,6 +43,10 @@ enum poll_mode {
 /* Bytes of a path, its zero included: it has to fit a line of the file (server/config/config.c). */
 #define OPTION_FILE_MAX 160
 
+/* Bytes of a list of addresses, likewise, and how many they may be: 8 of IPv4, or 3 of IPv6. */
+#define OPTION_ADDRESSES_MAX 160
+#define OPTION_ADDRESSES_COUNT_MAX 8
+
 /* Bytes of a list of NUMA nodes, its zero included. */
 #define OPTION_NUMA_MAX 64
 
@@ -57,7 +61,8 @@ enum poll_mode {
 /* clang-format off */
 #define OPTIONS_server(X)                                                                          \
 	X(server, device, DEVICES, "auto", 0, 0,                                                   \
-	  "devices to serve on; auto is verbs if this host has an RDMA device, else softnic")      \
+	  "ways to serve: verbs (RDMA devices, by rdma_cm), verbs-tcp (the same, set up over "     \
+	  "TCP), softnic; auto is verbs if this host has an RDMA device, else softnic")            \
 	X(server, workers, UINT, "0", 0, 64,                                                       \
 	  "worker threads; 0 is one for each CPU that the process may run on")                     \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
@@ -87,10 +92,14 @@ enum poll_mode {
 	  "a probed client that does not answer for this many intervals is disconnected")
 
 #define OPTIONS_rdma(X)                                                                            \
-	X(rdma, address, ADDRESS, "auto", 0, 0,                                                    \
-	  "IP address of the RDMA device to listen on; auto is the first one found")               \
+	X(rdma, address, ADDRESSES, "auto", 0, 0,                                                  \
+	  "IP addresses of RDMA devices to listen on; auto is the first one found")                \
 	X(rdma, port, UINT, "7471", 1, 65535,                                                      \
-	  "rdma_cm port to listen on")
+	  "rdma_cm port to listen on")                                                             \
+	X(rdma, tcp_address, ADDRESSES, "auto", 0, 0,                                              \
+	  "IP addresses to listen on for verbs-tcp; auto is every address of this host")           \
+	X(rdma, tcp_port, UINT, "7472", 1, 65535,                                                  \
+	  "TCP port to listen on for verbs-tcp")
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket, SOCKET, "auto", 0, 0,                                                   \
@@ -185,7 +194,7 @@ enum poll_mode {
 #define OPTION_FIELD_HUGEPAGES(name) uint32_t name
 #define OPTION_FIELD_EVICTION(name) uint32_t name
 #define OPTION_FIELD_LEVEL(name) uint32_t name
-#define OPTION_FIELD_ADDRESS(name) char name[DEVICE_HOST_MAX]
+#define OPTION_FIELD_ADDRESSES(name) char name[OPTION_ADDRESSES_MAX]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_SOCKET(name) char name[DEVICE_PATH_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]

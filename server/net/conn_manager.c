@@ -312,22 +312,23 @@ static void device_failed(struct net *net, const struct nic *nic, const char *wh
 	net->failed = net->stopping = true;
 }
 
-void conn_manager_cm_events(struct net *net, struct nic *nic)
+void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
 {
+	const struct device_ops *ops = endpoint->dev->ops;
 	unsigned int count = 0;
 	struct cm_event event;
 
-	while (!nic->dev->ops->cm_get_event(nic->channel, &event)) {
+	while (!ops->cm_get_event(endpoint->channel, &event)) {
 		if (++count == EVENTS_AT_ONCE)
 			net->events_left = true;
 		switch (event.type) {
 		case CM_CONNECT_REQUEST:
-			connect_handle(net, nic, &event);
+			connect_handle(net, endpoint->nic, &event);
 			break;
 		case CM_ESTABLISHED:
 			break;
 		case CM_DEVICE_REMOVED:
-			device_failed(net, nic, "it was removed");
+			device_failed(net, endpoint->nic, "it was removed");
 			break;
 		case CM_REJECTED:
 		case CM_UNREACHABLE:

@@ -12,10 +12,10 @@
 /* Before any other of these functions, when net->env is set. */
 void conn_manager_init(struct net *net);
 /*
- * Handles connection events of the device, EVENTS_AT_ONCE at most: net->events_left says that there
- * may be more.
+ * Handles connection events of the address, EVENTS_AT_ONCE at most: net->events_left says that
+ * there may be more.
  */
-void conn_manager_cm_events(struct net *net, struct nic *nic);
+void conn_manager_cm_events(struct net *net, struct endpoint *endpoint);
 /* Handles asynchronous events of the device, in the same way. */
 void conn_manager_async_events(struct net *net, struct nic *nic);
 /* Handles the workers' notes. */

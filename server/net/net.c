@@ -10,36 +10,62 @@
 #include "server/net/nic_address.h"
 #include "server/net/worker_loop.h"
 
-static const enum device_kind kinds[NIC_MAX] = { DEVICE_VERBS, DEVICE_SOFTNIC };
-
 int net_check(const struct config *config, bool warn)
 {
-	const char *why;
-	uint32_t chosen = nic_choose(config->server.device, &why);
+	struct nic_addresses list;
 	unsigned int i;
 	int err, first = 0;
 
-	for (i = 0; i < NIC_MAX; i++) {
-		err = chosen & kinds[i] ? nic_address_check(config, kinds[i], warn) : 0;
+	nic_addresses(&list, config);
+	for (i = 0; i < list.count; i++) {
+		err = nic_address_check(config, &list.addr[i], warn);
 		first = first ? first : err;
 	}
 	return first;
 }
 
+/* The nic that the endpoint's device is on, if an earlier endpoint has one, or a new one. */
+static int net_open_nic(struct net *net, struct endpoint *endpoint, const struct config *config,
+			const char *why)
+{
+	const struct device *dev = endpoint->dev;
+	struct nic *nic;
+	int err;
+
+	for (nic = net->nics; nic < net->nics + net->nic_count; nic++)
+		if (device_is_same(nic->dev, dev)) {
+			endpoint->nic = nic;
+			return 0;
+		}
+	if (net->nic_count == NIC_MAX) {
+		log_error("the addresses are of more than %d devices: take some away", NIC_MAX);
+		return -E2BIG;
+	}
+	err = nic_open(nic, endpoint->dev, config, why);
+	if (!err) {
+		net->nic_count++;
+		endpoint->nic = nic;
+	}
+	return err;
+}
+
 int net_open(struct net *net, const struct config *config)
 {
-	const char *why;
-	uint32_t chosen = nic_choose(config->server.device, &why);
+	struct nic_addresses list;
+	struct endpoint *endpoint;
 	unsigned int i;
 	int err;
 
-	for (i = 0; i < NIC_MAX; i++) {
-		if (!(chosen & kinds[i]))
-			continue;
-		err = nic_open(&net->nics[net->nic_count], kinds[i], config, why);
+	nic_addresses(&list, config);
+	for (i = 0; i < list.count; i++) {
+		endpoint = &net->endpoints[i];
+		err = endpoint_open(endpoint, &list.addr[i], config);
 		if (err)
 			return err;
-		net->nic_count++;
+		net->endpoint_count++;
+		err = net_open_nic(net, endpoint, config, list.why);
+		if (err)
+			return err;
 	}
 	return 0;
 }
@@ -56,6 +82,11 @@ static int net_init_nics(struct net *net)
 	}
 	net->env.nics = net->nics;
 	net->env.nic_count = net->nic_count;
+	for (i = 0; i < net->endpoint_count; i++) {
+		err = endpoint_init(&net->endpoints[i]);
+		if (err)
+			return err;
+	}
 	return 0;
 }
 
@@ -129,8 +160,12 @@ void net_release(struct net *net)
 	free(net->workers);
 	net->workers = NULL;
 	net->worker_count = 0;
+	for (i = 0; i < net->endpoint_count; i++)
+		endpoint_release(&net->endpoints[i]);
 	while (net->nic_count)
 		nic_release(&net->nics[--net->nic_count]);
+	while (net->endpoint_count)
+		endpoint_close(&net->endpoints[--net->endpoint_count]);
 	identities_release(&net->identities);
 	conn_registry_release(&net->registry);
 	if (net->env.control)
@@ -148,8 +183,8 @@ int net_start(struct net *net)
 		if (err)
 			return err;
 	}
-	for (i = 0; i < net->nic_count; i++) {
-		err = nic_listen(&net->nics[i]);
+	for (i = 0; i < net->endpoint_count; i++) {
+		err = endpoint_listen(&net->endpoints[i]);
 		if (err)
 			return err;
 	}

@@ -6,6 +6,7 @@
 #include "server/net/conn_registry.h"
 #include "server/net/conn_timer.h"
 #include "server/net/cpu.h"
+#include "server/net/endpoint.h"
 #include "server/net/identity.h"
 #include "server/net/worker.h"
 
@@ -37,6 +38,8 @@ TAILQ_HEAD(query_list, conn);
 
 struct net {
 	struct worker_env env;
+	struct endpoint endpoints[NIC_ADDRESSES_MAX];
+	unsigned int endpoint_count;
 	struct nic nics[NIC_MAX];
 	unsigned int nic_count;
 	struct worker *workers;

@@ -13,10 +13,6 @@
 #include "common/util/memlock.h"
 #include "server/net/advice.h"
 #include "server/net/cpu.h"
-#include "server/net/nic_address.h"
-
-/* Connection requests that may wait to be handled; the device refuses more. */
-#define LISTEN_BACKLOG 128
 
 /*
  * What the device's queues hold for each message buffer: a work request and a completion, of 64
@@ -38,28 +34,6 @@ uint32_t nic_choose(uint32_t configured, const char **why)
 	}
 	*why = "device = auto, and this host has no RDMA device";
 	return DEVICE_SOFTNIC;
-}
-
-static int nic_open_device(struct nic *nic, enum device_kind kind, const struct config *config)
-{
-	struct device_addr addr;
-	int err = 0;
-
-	nic_address(&addr, kind, config);
-	if (kind == DEVICE_SOFTNIC)
-		err = socket_folder_make(&nic->folder, addr.path, nic_address_default(config));
-	if (!err)
-		err = device_open(&nic->dev, &addr, DEVICE_LISTEN, 0);
-	if (err) {
-		nic_address_error(config, &addr, err);
-		return err;
-	}
-	err = nic->dev->ops->query(nic->dev, &nic->attr, &nic->port);
-	if (err)
-		log_error(
-			"device %s: can't query its limits: %s; restart kvd when the device works",
-			nic->dev->name, strerror(-err));
-	return err;
 }
 
 uint64_t nic_workers_bytes(const struct config *config)
@@ -122,19 +96,21 @@ int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_
 	return -E2BIG;
 }
 
-int nic_open(struct nic *nic, enum device_kind kind, const struct config *config, const char *why)
+int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why)
 {
 	int err;
 
-	*nic = (struct nic){ .why = why };
-	err = nic_open_device(nic, kind, config);
-	if (!err && kind == DEVICE_VERBS)
+	*nic = (struct nic){ .dev = dev, .why = why };
+	err = dev->ops->query(dev, &nic->attr, &nic->port);
+	if (err) {
+		log_error(
+			"device %s: can't query its limits: %s; restart kvd when the device works",
+			dev->name, strerror(-err));
+		return err;
+	}
+	if (device_kind_is_rdma(dev->kind))
 		err = nic_check_memlock(config, config->memory.size);
-	if (!err)
-		err = nic_check_size(&nic->attr, nic->dev->name, config->memory.size);
-	if (err)
-		nic_release(nic);
-	return err;
+	return err ? err : nic_check_size(&nic->attr, dev->name, config->memory.size);
 }
 
 static int nic_register(struct nic *nic, const struct store *store)
@@ -163,17 +139,6 @@ static int nic_register(struct nic *nic, const struct store *store)
 	return err;
 }
 
-static int nic_create_channel(struct nic *nic)
-{
-	int err = nic->dev->ops->create_cm_channel(nic->dev, &nic->channel);
-
-	if (err)
-		log_error("device %s: can't create a channel for connection events: %s%s",
-			  nic->dev->name, strerror(-err),
-			  err == -EMFILE ? "; " ADVICE_OPEN_FILES : "");
-	return err;
-}
-
 int nic_numa_node(const char *devices, const char *name)
 {
 	char path[256];
@@ -194,12 +159,10 @@ int nic_init(struct nic *nic, const struct config *config, const struct store *s
 {
 	int err = 0;
 
-	if (nic->dev->kind == DEVICE_VERBS)
+	if (device_kind_is_rdma(nic->dev->kind))
 		err = nic_check_memlock(config, store->region.bytes);
 	if (!err)
 		err = nic_register(nic, store);
-	if (!err)
-		err = nic_create_channel(nic);
 	if (err)
 		return err;
 	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms",
@@ -207,35 +170,11 @@ int nic_init(struct nic *nic, const struct config *config, const struct store *s
 	return 0;
 }
 
-int nic_listen(struct nic *nic)
-{
-	int err = nic->dev->ops->listen(nic->channel, LISTEN_BACKLOG, &nic->listener);
-
-	if (err)
-		log_error("device %s: can't listen at %s: %s; set another %s", nic->dev->name,
-			  nic->dev->address, strerror(-err),
-			  nic->dev->kind == DEVICE_VERBS ? "rdma.port" : "softnic.socket");
-	else
-		log_notice("listening on %s://%s",
-			   nic->dev->kind == DEVICE_VERBS ? "rdma" : "softnic", nic->dev->address);
-	return err;
-}
-
-static void nic_close(struct nic *nic)
+void nic_release(struct nic *nic)
 {
 	const struct device_ops *ops = nic->dev->ops;
 
-	ops->destroy_id(nic->listener);
-	ops->destroy_cm_channel(nic->channel);
 	ops->dereg_mr(nic->mr);
 	ops->dealloc_pd(nic->pd);
-	device_close(nic->dev);
-	nic->dev = NULL;
-}
-
-void nic_release(struct nic *nic)
-{
-	if (nic->dev)
-		nic_close(nic);
-	socket_folder_release(&nic->folder);
+	*nic = (struct nic){ 0 };
 }

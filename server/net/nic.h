@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices that the server serves on: what all workers share of each. The control thread sets one up
- * and releases it while no worker runs; in between all threads read it.
+ * RDMA devices, and softnic, that the server serves on: what all workers share of each. The control
+ * thread sets one up and releases it while no worker runs; in between all threads read it.
  */
 #ifndef KVD_SERVER_NET_NIC_H
 #define KVD_SERVER_NET_NIC_H
@@ -11,22 +11,18 @@
 
 #include "common/rdma/device.h"
 #include "server/config/config.h"
-#include "server/net/socket_folder.h"
 #include "server/store/store.h"
 
-#define NIC_MAX 2 /* verbs and softnic */
+#define NIC_MAX 8
 
 struct nic {
-	struct device *dev;
+	struct device *dev; /* that of the first address on it, whose owner closes it */
 	struct ibv_pd *pd;
 	struct ibv_mr *mr; /* the region: LOCAL_WRITE | REMOTE_READ, never more (guarantee D) */
-	struct cm_channel *channel;
-	struct cm_id *listener;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
-	uint32_t register_ms;	     /* how long registering the region took */
-	const char *why;	     /* the reason for which this device was chosen */
-	struct socket_folder folder; /* softnic's */
+	uint32_t register_ms; /* how long registering the region took */
+	const char *why;      /* the reason for which this device was chosen */
 };
 
 /*
@@ -47,14 +43,14 @@ int nic_numa_node(const char *devices, const char *name);
 int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes);
 
 /*
- * Opens the device, at the address where it will listen, and checks that it can register a region
- * of memory.size: so what can't be served fails before the region's memory is allocated, which may
- * take minutes. 0 or a negative errno after logging, with nothing left to release.
+ * Takes an open device, and checks that it can register a region of memory.size: so what can't be
+ * served fails before the region's memory is allocated, which may take minutes. 0 or a negative
+ * errno after logging, with nothing to release.
  */
-int nic_open(struct nic *nic, enum device_kind kind, const struct config *config, const char *why);
-/* Registers the region and creates the channel of connection events. Likewise, but it is open. */
+int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why);
+/* Registers the region. 0 or a negative errno after logging. */
 int nic_init(struct nic *nic, const struct config *config, const struct store *store);
-/* Whatever was set up of it. */
+/* Whatever was set up of it, but the device. */
 void nic_release(struct nic *nic);
 
 /*
@@ -78,8 +74,5 @@ uint64_t nic_workers_bytes(const struct config *config);
  * what to do.
  */
 int nic_check_memlock(const struct config *config, uint64_t region_bytes);
-
-/* Starts to accept connections. 0 or a negative errno after logging. */
-int nic_listen(struct nic *nic);
 
 #endif /* KVD_SERVER_NET_NIC_H */

@@ -10,6 +10,7 @@
 #include "common/rdma/default_socket.h"
 #include "common/util/log.h"
 #include "server/net/advice.h"
+#include "server/net/nic.h"
 #include "server/net/socket_folder.h"
 
 /* Of a socket's flags in /proc/net/unix: __SO_ACCEPTCON of the kernel. */
@@ -20,16 +21,64 @@ bool nic_address_default(const struct config *config)
 	return strcmp(config->softnic.socket, "auto") == 0;
 }
 
-void nic_address(struct device_addr *addr, enum device_kind kind, const struct config *config)
+static struct device_addr *address_add(struct nic_addresses *list, enum device_kind kind)
 {
+	struct device_addr *addr = &list->addr[list->count++];
+
 	*addr = (struct device_addr){ .kind = kind };
-	memcpy(addr->host, config->rdma.address, sizeof(addr->host));
-	addr->port = (uint16_t)config->rdma.port;
+	return addr;
+}
+
+/* One of each of @hosts, between which are commas. */
+static void addresses_add(struct nic_addresses *list, enum device_kind kind, const char *hosts,
+			  uint32_t port)
+{
+	struct device_addr *addr;
+	size_t length;
+
+	for (; *hosts; hosts += length + (hosts[length] == ',')) {
+		length = strcspn(hosts, ",");
+		addr = address_add(list, kind);
+		memcpy(addr->host, hosts, length);
+		addr->port = (uint16_t)port;
+	}
+}
+
+static void socket_add(struct nic_addresses *list, const struct config *config)
+{
+	struct device_addr *addr = address_add(list, DEVICE_SOFTNIC);
+
 	if (nic_address_default(config))
 		default_socket_serve(addr->path);
 	else
 		memcpy(addr->path, config->softnic.socket, sizeof(addr->path));
 	addr->mode = config->softnic.socket_mode;
+}
+
+void nic_addresses(struct nic_addresses *list, const struct config *config)
+{
+	uint32_t chosen = nic_choose(config->server.device, &list->why);
+
+	list->count = 0;
+	if (chosen & DEVICE_VERBS)
+		addresses_add(list, DEVICE_VERBS, config->rdma.address, config->rdma.port);
+	if (chosen & DEVICE_VERBS_TCP)
+		addresses_add(list, DEVICE_VERBS_TCP, config->rdma.tcp_address,
+			      config->rdma.tcp_port);
+	if (chosen & DEVICE_SOFTNIC)
+		socket_add(list, config);
+}
+
+const char *nic_address_option(enum device_kind kind)
+{
+	switch (kind) {
+	case DEVICE_SOFTNIC:
+		return "softnic.socket";
+	case DEVICE_VERBS_TCP:
+		return "rdma.tcp_port";
+	default:
+		return "rdma.port";
+	}
 }
 
 static void softnic_open_error(const struct config *config, const char *path, int err)
@@ -72,9 +121,9 @@ static void softnic_open_error(const struct config *config, const char *path, in
 	}
 }
 
-static void verbs_open_error(const struct config *config, int err)
+static void verbs_open_error(const struct device_addr *addr, int err)
 {
-	const char *address = config->rdma.address;
+	const char *address = addr->host;
 
 	switch (err) {
 	case -ENODEV:
@@ -86,7 +135,7 @@ static void verbs_open_error(const struct config *config, int err)
 	case -EADDRINUSE:
 		log_error("rdma.port: %u at rdma.address = %s is in use: stop the server that "
 			  "listens there, or set another port",
-			  config->rdma.port, address);
+			  addr->port, address);
 		break;
 	case -EADDRNOTAVAIL:
 		log_error("rdma.address = %s is not an address of this host: set one that `ip "
@@ -110,7 +159,35 @@ static void verbs_open_error(const struct config *config, int err)
 	default:
 		log_error("server.device = verbs: can't listen at rdma.address = %s, rdma.port = "
 			  "%u: %s; set another address, or server.device = softnic",
-			  address, config->rdma.port, strerror(-err));
+			  address, addr->port, strerror(-err));
+	}
+}
+
+static void tcp_open_error(const struct device_addr *addr, int err)
+{
+	const char *address = addr->host;
+
+	switch (err) {
+	case -ENODEV:
+		log_error(
+			"server.device = verbs-tcp: no RDMA device of this host has an active "
+			"port: check `rdma link`, or set server.device = softnic to serve clients "
+			"on this host without one");
+		break;
+	case -EADDRINUSE:
+		log_error("rdma.tcp_port: %u at rdma.tcp_address = %s is in use: stop the program "
+			  "that listens there, or set another port",
+			  addr->port, address);
+		break;
+	case -EADDRNOTAVAIL:
+		log_error("rdma.tcp_address = %s is not an address of this host: set one that `ip "
+			  "addr` lists, or auto",
+			  address);
+		break;
+	default:
+		log_error("server.device = verbs-tcp: can't listen at rdma.tcp_address = %s, "
+			  "rdma.tcp_port = %u: %s; set another address or port",
+			  address, addr->port, strerror(-err));
 	}
 }
 
@@ -118,8 +195,10 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
 {
 	if (addr->kind == DEVICE_SOFTNIC)
 		softnic_open_error(config, addr->path, err);
+	else if (addr->kind == DEVICE_VERBS_TCP)
+		tcp_open_error(addr, err);
 	else
-		verbs_open_error(config, err);
+		verbs_open_error(addr, err);
 }
 
 /* Whether a process listens at @path: in this network namespace, as Linux lists them. */
@@ -161,27 +240,25 @@ static int verbs_check(const struct device_addr *addr)
 	return err;
 }
 
-int nic_address_check(const struct config *config, enum device_kind kind, bool warn)
+int nic_address_check(const struct config *config, const struct device_addr *addr, bool warn)
 {
-	struct device_addr addr;
-	int err;
+	bool is_softnic = addr->kind == DEVICE_SOFTNIC;
+	int err = is_softnic ? softnic_check(config, addr) : verbs_check(addr);
 
-	nic_address(&addr, kind, config);
-	err = kind == DEVICE_SOFTNIC ? softnic_check(config, &addr) : verbs_check(&addr);
 	if (err == -EADDRINUSE) {
 		if (!warn)
 			return 0;
-		if (kind == DEVICE_SOFTNIC)
+		if (is_softnic)
 			log_warn("softnic.socket: %s is in use: as long as that kvd runs, no other "
 				 "can start with it",
-				 addr.path);
+				 addr->path);
 		else
-			log_warn("rdma.port: %u is in use: as long as that kvd runs, no other can "
-				 "start with it",
-				 addr.port);
+			log_warn("%s: %u is in use: as long as that kvd runs, no other can start "
+				 "with it",
+				 nic_address_option(addr->kind), addr->port);
 		return 0;
 	}
 	if (err)
-		nic_address_error(config, &addr, err);
+		nic_address_error(config, addr, err);
 	return err;
 }

@@ -14,7 +14,19 @@
 /* Whether softnic's socket is the default one. */
 bool nic_address_default(const struct config *config);
 
-void nic_address(struct device_addr *addr, enum device_kind kind, const struct config *config);
+/* Of verbs, of verbs-tcp, and softnic's. */
+#define NIC_ADDRESSES_MAX (2 * OPTION_ADDRESSES_COUNT_MAX + 1)
+
+struct nic_addresses {
+	struct device_addr addr[NIC_ADDRESSES_MAX];
+	unsigned int count;
+	const char *why; /* the reason for which their devices were chosen */
+};
+
+void nic_addresses(struct nic_addresses *list, const struct config *config);
+
+/* The option that says where to listen with devices of this kind: "rdma.port". */
+const char *nic_address_option(enum device_kind kind);
 
 /* Logs why device_open() of the address failed. */
 void nic_address_error(const struct config *config, const struct device_addr *addr, int err);
@@ -24,6 +36,6 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
  * there already is no error, and a warning if @warn: it may be the one whose configuration is
  * checked. 0 or a negative errno after logging.
  */
-int nic_address_check(const struct config *config, enum device_kind kind, bool warn);
+int nic_address_check(const struct config *config, const struct device_addr *addr, bool warn);
 
 #endif /* KVD_SERVER_NET_NIC_ADDRESS_H */

@@ -299,7 +299,8 @@ static void test_values(void **state)
 	refuse("[server]\nworkers =\n", 2, "server.workers: '' is not a whole number: ");
 	refuse("[server]\nworkers = 2 # two\n", 2, "server.workers: '2 # two' is not a ");
 	refuse("[server]\ndevice = infiniband\n", 2,
-	       "server.device: 'infiniband' is none of: auto | verbs | softnic | verbs,softnic\n");
+	       "server.device: 'infiniband' is no device: give auto, or some of verbs, "
+	       "verbs-tcp and softnic, with commas between them\n");
 	refuse("[server]\npin = perhaps\n", 2, "server.pin: 'perhaps' is neither: ");
 	refuse("[server]\npoll = lazy\n", 2, "server.poll: 'lazy' is none of: adaptive | busy");
 	refuse("[server]\nspin_time = 50\n", 2, "server.spin_time: '50' is not a time: ");
@@ -343,6 +344,38 @@ static void test_values(void **state)
 }
 
 /* Lists of NUMA nodes: only their form is checked, not whether the host has the nodes. */
+static void test_lists(void **state)
+{
+	char text[OPTION_TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(load("[server]\ndevice = softnic,verbs-tcp,verbs,softnic\n"
+			      "[rdma]\naddress = 10.9.0.1,fd00::1\ntcp_address = ::\n"),
+			 0);
+	assert_int_equal(config.server.device, DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_SOFTNIC);
+	assert_string_equal(config.rdma.address, "10.9.0.1,fd00::1");
+	assert_string_equal(config.rdma.tcp_address, "::");
+	assert_string_equal(option_format(&option_table[0], /* server.device */
+					  &config.server.device, text),
+			    "verbs,verbs-tcp,softnic");
+	assert_int_equal(load("[rdma]\naddress = 1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,"
+			      "1.1.1.7,1.1.1.8\n"),
+			 0);
+	refuse("[rdma]\naddress = 1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8,"
+	       "1.1.1.9\n",
+	       2, "rdma.address: more than 8 addresses: give fewer\n");
+	refuse("[rdma]\naddress = 10.9.0.1,\n", 2, "rdma.address: '' is not an IP address: ");
+	refuse("[rdma]\naddress = 10.9.0.1,auto\n", 2,
+	       "rdma.address: 'auto' is not an IP address: ");
+	refuse("[rdma]\ntcp_address = 10.9.0.1,,10.9.0.2\n", 2,
+	       "rdma.tcp_address: '' is not an IP address: ");
+	refuse("[server]\ndevice = verbs,auto\n", 2, "server.device: 'auto' is no device: ");
+	refuse("[server]\ndevice = softnic,\n", 2, "server.device: '' is no device: ");
+	refuse("[server]\ndevice =\n", 2, "server.device: '' is no device: ");
+	assert_int_equal(load("[server]\ndevice = auto\n[rdma]\naddress = auto\n"), 0);
+	assert_int_equal(config.server.device, 0);
+}
+
 static void test_numa(void **state)
 {
 	static const char *const good[] = { "default", "local", "interleave", "0",
@@ -716,17 +749,29 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
-		CONFIG_TEST(test_numa),		  CONFIG_TEST(test_long_line),
-		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
-		CONFIG_TEST(test_max_value),	  CONFIG_TEST(test_check),
-		CONFIG_TEST(test_check_each),	  CONFIG_TEST(test_print),
-		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
-		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
+		CONFIG_TEST(test_defaults),
+		CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),
+		CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),
+		CONFIG_TEST(test_values),
+		CONFIG_TEST(test_lists),
+		CONFIG_TEST(test_numa),
+		CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_bytes),
+		CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),
+		CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),
+		CONFIG_TEST(test_set),
+		CONFIG_TEST(test_max_value),
+		CONFIG_TEST(test_check),
+		CONFIG_TEST(test_check_each),
+		CONFIG_TEST(test_print),
+		CONFIG_TEST(test_print_division),
+		CONFIG_TEST(test_example),
+		CONFIG_TEST(test_table),
+		CONFIG_TEST(test_check_assignments),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -241,7 +241,9 @@ static int setup(void **state)
 	net.worker_count = WORKERS;
 	net.nic_count = 1;
 	net.nics[0].dev = &dev;
-	net.nics[0].channel = &channel;
+	net.endpoints[0] =
+		(struct endpoint){ .dev = &dev, .nic = &net.nics[0], .channel = &channel };
+	net.endpoint_count = 1;
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		struct poller *poller = &workers[i].pollers[0];
 
@@ -325,7 +327,7 @@ static void add_connect(void)
 
 static void take_events(void)
 {
-	conn_manager_cm_events(&net, &net.nics[0]);
+	conn_manager_cm_events(&net, &net.endpoints[0]);
 	conn_manager_async_events(&net, &net.nics[0]);
 }
 
@@ -668,9 +670,10 @@ static void second_device(void **state)
 	struct conn *conn;
 
 	(void)state;
-	net.nic_count = 2;
-	*nic = (struct nic){ .dev = &dev, .channel = &channel };
-	net.nics[0].channel = &other;
+	net.nic_count = net.endpoint_count = 2;
+	*nic = (struct nic){ .dev = &dev };
+	net.endpoints[1] = (struct endpoint){ .dev = &dev, .nic = nic, .channel = &channel };
+	net.endpoints[0].channel = &other;
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		workers[i].pollers[1] = workers[i].pollers[0];
 		workers[i].pollers[1].nic = nic;
@@ -682,7 +685,7 @@ static void second_device(void **state)
 	peer_uid = 0;
 	for (unsigned int i = 0; i < 3; i++) {
 		add_connect();
-		conn_manager_cm_events(&net, nic);
+		conn_manager_cm_events(&net, &net.endpoints[1]);
 		assert_ptr_equal(net.conns->poller, &workers[i % 2].pollers[1]);
 		assert_int_equal(net.conns->admin, i == 2);
 	}

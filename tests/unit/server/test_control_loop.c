@@ -390,7 +390,7 @@ static void two_devices_begin(void)
 						   .cm_get_event = cm_get_event,
 						   .get_async_event = get_async_event };
 
-	server.net.nic_count = 2;
+	server.net.nic_count = server.net.endpoint_count = 2;
 	memset(cm_taken, 0, sizeof(cm_taken));
 	memset(async_taken, 0, sizeof(async_taken));
 	for (unsigned int i = 0; i < 2; i++) {
@@ -399,7 +399,9 @@ static void two_devices_begin(void)
 			(struct device){ .ops = &two_ops, .verbs = &verbs[i], .address = "here" };
 		channels[i] = (struct cm_channel){ &two_devs[i], eventfd(0, EFD_NONBLOCK) };
 		server.net.nics[i].dev = &two_devs[i];
-		server.net.nics[i].channel = &channels[i];
+		server.net.endpoints[i] = (struct endpoint){ .dev = &two_devs[i],
+							     .nic = &server.net.nics[i],
+							     .channel = &channels[i] };
 	}
 	assert_int_equal(mailbox_init(&server.net.mailbox), 0);
 }

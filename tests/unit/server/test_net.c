@@ -22,7 +22,7 @@
 
 #define WORKERS 3u
 
-static char steps[300];
+static char steps[400];
 static const char *fails; /* the step that fails, or NULL */
 static uint32_t devices;
 static struct net test_net;
@@ -30,6 +30,7 @@ static struct config test_config;
 static struct store test_store;
 static bool warned;
 static int cpus[WORKERS];
+static unsigned int tcp_number;
 
 /* Appends e.g. "open0 " */
 static int step(const char *what, unsigned int number)
@@ -42,27 +43,79 @@ static int step(const char *what, unsigned int number)
 	return fails && !strcmp(text, fails) ? -EIO : 0;
 }
 
-static uint32_t fake_choose(uint32_t configured, const char **why)
+/* 0 verbs, 1 softnic, 2 verbs-tcp on the same RDMA device as verbs, 3 on another */
+static unsigned int number_of(enum device_kind kind)
 {
-	(void)configured;
-	*why = "the test says so";
-	return devices;
+	return kind == DEVICE_SOFTNIC ? 1 : kind == DEVICE_VERBS ? 0 : tcp_number;
 }
 
-static int fake_address_check(const struct config *of, enum device_kind kind, bool warn)
+static void fake_addresses(struct nic_addresses *list, const struct config *of)
+{
+	static const enum device_kind kinds[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_SOFTNIC };
+
+	assert_ptr_equal(of, &test_config);
+	*list = (struct nic_addresses){ .why = "the test says so" };
+	for (unsigned int i = 0; i < 3; i++)
+		if (devices & kinds[i])
+			list->addr[list->count++].kind = kinds[i];
+}
+
+static int fake_address_check(const struct config *of, const struct device_addr *addr, bool warn)
 {
 	assert_ptr_equal(of, &test_config);
 	warned = warn;
-	return step("check", kind == DEVICE_SOFTNIC);
+	return step("check", number_of(addr->kind));
 }
 
-static int fake_nic_open(struct nic *nic, enum device_kind kind, const struct config *of,
+static int fake_endpoint_open(struct endpoint *endpoint, const struct device_addr *addr,
+			      const struct config *of)
+{
+	static struct device devs[] = {
+		{ .kind = DEVICE_VERBS, .name = "mlx5_0", .port_number = 1 },
+		{ .kind = DEVICE_SOFTNIC, .name = "softnic" },
+		{ .kind = DEVICE_VERBS_TCP, .name = "mlx5_0", .port_number = 1 },
+		{ .kind = DEVICE_VERBS_TCP, .name = "mlx5_0", .port_number = 2 }
+	};
+
+	assert_ptr_equal(of, &test_config);
+	assert_ptr_equal(endpoint, &test_net.endpoints[test_net.endpoint_count]);
+	*endpoint = (struct endpoint){ .dev = &devs[number_of(addr->kind)] };
+	return step("bind", number_of(addr->kind));
+}
+
+static unsigned int endpoint_number(const struct endpoint *endpoint)
+{
+	return (unsigned int)(endpoint - test_net.endpoints);
+}
+
+static int fake_endpoint_init(struct endpoint *endpoint)
+{
+	return step("channel", endpoint_number(endpoint));
+}
+
+static int fake_endpoint_listen(struct endpoint *endpoint)
+{
+	return step("listen", endpoint_number(endpoint));
+}
+
+static void fake_endpoint_release(struct endpoint *endpoint)
+{
+	step("-listen", endpoint_number(endpoint));
+}
+
+static void fake_endpoint_close(struct endpoint *endpoint)
+{
+	step("-bind", endpoint_number(endpoint));
+}
+
+static int fake_nic_open(struct nic *nic, struct device *dev, const struct config *of,
 			 const char *why)
 {
 	(void)of;
 	assert_string_equal(why, "the test says so");
 	assert_ptr_equal(nic, &test_net.nics[test_net.nic_count]);
-	return step("open", kind == DEVICE_SOFTNIC);
+	nic->dev = dev;
+	return step("open", number_of(dev->kind));
 }
 
 static int fake_nic_init(struct nic *nic, const struct config *of, const struct store *with)
@@ -70,11 +123,6 @@ static int fake_nic_init(struct nic *nic, const struct config *of, const struct 
 	assert_ptr_equal(of, &test_config);
 	assert_ptr_equal(with, &test_store);
 	return step("nic", (unsigned int)(nic - test_net.nics));
-}
-
-static int fake_nic_listen(struct nic *nic)
-{
-	return step("listen", (unsigned int)(nic - test_net.nics));
 }
 
 static void fake_nic_release(struct nic *nic)
@@ -119,11 +167,15 @@ static int fake_cpu_number(unsigned int n)
 	return 10 + (int)n;
 }
 
-#define nic_choose fake_choose
+#define nic_addresses(list, of) fake_addresses(list, of)
 #define nic_address_check fake_address_check
+#define endpoint_open fake_endpoint_open
+#define endpoint_init fake_endpoint_init
+#define endpoint_listen fake_endpoint_listen
+#define endpoint_release fake_endpoint_release
+#define endpoint_close fake_endpoint_close
 #define nic_open fake_nic_open
 #define nic_init fake_nic_init
-#define nic_listen fake_nic_listen
 #define nic_release fake_nic_release
 #define worker_init fake_worker_init
 #define worker_release fake_worker_release
@@ -143,6 +195,7 @@ static int setup(void **state)
 	config_init(&test_config);
 	test_config.server.workers = WORKERS;
 	devices = DEVICE_VERBS | DEVICE_SOFTNIC;
+	tcp_number = 2;
 	return test_log_begin();
 }
 
@@ -184,18 +237,31 @@ static void sets_all_up(void **state)
 {
 	static const struct {
 		uint32_t chosen;
+		unsigned int tcp;
 		const char *opened, *made, *started, *released;
 	} cases[] = {
-		{ DEVICE_VERBS, "open0 ", "nic0 ", "listen0 ", "-nic0 " },
-		{ DEVICE_SOFTNIC, "open1 ", "nic0 ", "listen0 ", "-nic0 " },
-		{ DEVICE_VERBS | DEVICE_SOFTNIC, "open0 open1 ", "nic0 nic1 ", "listen0 listen1 ",
-		  "-nic1 -nic0 " },
+		{ DEVICE_VERBS, 2, "bind0 open0 ", "nic0 channel0 ", "listen0 ",
+		  "-listen0 -nic0 -bind0 " },
+		{ DEVICE_SOFTNIC, 2, "bind1 open1 ", "nic0 channel0 ", "listen0 ",
+		  "-listen0 -nic0 -bind0 " },
+		{ DEVICE_VERBS | DEVICE_SOFTNIC, 2, "bind0 open0 bind1 open1 ",
+		  "nic0 nic1 channel0 channel1 ", "listen0 listen1 ",
+		  "-listen0 -listen1 -nic1 -nic0 -bind1 -bind0 " },
+		/* Two ways to connect to one RDMA device, */
+		{ DEVICE_VERBS | DEVICE_VERBS_TCP, 2, "bind0 open0 bind2 ",
+		  "nic0 channel0 channel1 ", "listen0 listen1 ",
+		  "-listen0 -listen1 -nic0 -bind1 -bind0 " },
+		/* and to two ports of it. */
+		{ DEVICE_VERBS | DEVICE_VERBS_TCP, 3, "bind0 open0 bind3 open3 ",
+		  "nic0 nic1 channel0 channel1 ", "listen0 listen1 ",
+		  "-listen0 -listen1 -nic1 -nic0 -bind1 -bind0 " },
 	};
 	char expected[200];
 
 	(void)state;
-	for (unsigned int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		devices = cases[i].chosen;
+		tcp_number = cases[i].tcp;
 		test_config.server.pin = i != 1;
 		assert_int_equal(net_open(&test_net, &test_config), 0);
 		assert_steps(cases[i].opened);
@@ -205,6 +271,10 @@ static void sets_all_up(void **state)
 		assert_int_equal(test_net.worker_count, WORKERS);
 		for (unsigned int n = 0; n < WORKERS; n++)
 			assert_int_equal(cpus[n], i != 1 ? 10 + (int)n : -1);
+		assert_ptr_equal(test_net.endpoints[0].nic, &test_net.nics[0]);
+		if (test_net.endpoint_count > 1)
+			assert_ptr_equal(test_net.endpoints[1].nic,
+					 &test_net.nics[test_net.nic_count - 1]);
 		/* Room for every connection, and for administrators' beyond those. */
 		assert_true(test_net.registry.count >=
 			    test_config.server.max_connections +
@@ -230,41 +300,38 @@ static void sets_all_up(void **state)
 /* Whatever fails, no later step is made, and what was made before it is released. */
 static void a_step_fails(void **state)
 {
-	static const char *const each[] = { "open0 ",	"open1 ",   "nic0 ",   "nic1 ",
+	static const char *const each[] = { "bind0 ",	"open0 ",   "bind1 ",	 "open1 ",
+					    "nic0 ",	"nic1 ",    "channel0 ", "channel1 ",
 					    "worker0 ", "worker1 ", "worker2 " };
-	static const char *const before[] = {
+	static const char *const released[] = {
 		"",
-		"open0 ",
-		"open0 open1 ",
-		"open0 open1 nic0 ",
-		"open0 open1 nic0 nic1 ",
-		"open0 open1 nic0 nic1 worker0 ",
-		"open0 open1 nic0 nic1 worker0 worker1 ",
+		"-listen0 -bind0 ",
+		"-listen0 -nic0 -bind0 ",
+		"-listen0 -listen1 -nic0 -bind1 -bind0 ",
 	};
-	char expected[200];
+	char before[200] = "", expected[200];
 
 	(void)state;
-	for (unsigned int i = 0; i < 7; i++) {
+	for (unsigned int i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
 		memset(&test_net, 0, sizeof(test_net));
 		memset(steps, 0, sizeof(steps));
 		fails = each[i];
-		if (i < 2)
+		if (i < 4)
 			assert_int_equal(net_open(&test_net, &test_config), -EIO);
 		else
 			assert_int_equal(net_open(&test_net, &test_config) ?:
 						 net_init(&test_net, &env),
 					 -EIO);
-		snprintf(expected, sizeof(expected), "%s%s", before[i], each[i]);
-		assert_steps(expected);
+		strcat(before, each[i]);
+		assert_steps(before);
 		net_release(&test_net);
-		/* A device that could not be opened has released itself. */
+		/* What could not be opened has released itself. */
 		snprintf(expected, sizeof(expected), "%s%s",
-			 i < 4 ? "" : "-worker0 -worker1 -worker2 ",
-			 i == 0 ? "" :
-			 i == 1 ? "-nic0 " :
-				  "-nic1 -nic0 ");
+			 i < 8 ? "" : "-worker0 -worker1 -worker2 ",
+			 i < 4 ? released[i] : "-listen0 -listen1 -nic1 -nic0 -bind1 -bind0 ");
 		assert_steps(expected);
 		assert_int_equal(test_net.nic_count, 0);
+		assert_int_equal(test_net.endpoint_count, 0);
 		assert_null(test_net.workers);
 	}
 }

@@ -182,8 +182,6 @@ static char fails;    /* the one that can't be made */
 static struct region *registered;
 static struct ibv_pd pd;
 static struct ibv_mr mr;
-static struct cm_channel channel;
-static struct cm_id listener;
 
 static int make(char letter)
 {
@@ -214,31 +212,6 @@ static int reg_mr(struct ibv_pd *of, const struct device_mem *mem, int access, s
 	return make('m');
 }
 
-static int create_cm_channel(struct device *dev, struct cm_channel **out)
-{
-	(void)dev;
-	*out = &channel;
-	return make('c');
-}
-
-static int listen_at(struct cm_channel *on, int backlog, struct cm_id **out)
-{
-	assert_ptr_equal(on, &channel);
-	assert_true(backlog > 0);
-	*out = &listener;
-	return make('l');
-}
-
-static void destroy_id(struct cm_id *id)
-{
-	make(id ? 'L' : '-');
-}
-
-static void destroy_cm_channel(struct cm_channel *of)
-{
-	make(of ? 'C' : '-');
-}
-
 static void dereg_mr(struct ibv_mr *of)
 {
 	make(of ? 'M' : '-');
@@ -249,34 +222,21 @@ static void dealloc_pd(struct ibv_pd *of)
 	make(of ? 'P' : '-');
 }
 
-static void close_device(struct device *dev)
-{
-	(void)dev;
-	make('D');
-}
-
 /* The region is registered as a whole, and all is released in reverse, once. */
 static void a_device(void **state)
 {
 	static const struct device_ops ops = {
 		.alloc_pd = alloc_pd,
 		.reg_mr = reg_mr,
-		.create_cm_channel = create_cm_channel,
-		.listen = listen_at,
-		.destroy_id = destroy_id,
-		.destroy_cm_channel = destroy_cm_channel,
 		.dereg_mr = dereg_mr,
 		.dealloc_pd = dealloc_pd,
-		.close = close_device,
 	};
-	static struct device dev = { .name = "fake0", .address = "/run/kvd.sock", .ops = &ops };
-	static const char letters[] = { 0, 'p', 'm', 'c', 'l' };
+	static struct device dev = { .name = "fake0", .ops = &ops };
+	static const char letters[] = { 0, 'p', 'm' };
 	static const char *const logged[] = {
-		"listening on softnic:///run/kvd.sock",
+		"device softnic fake0: asked; region registered in ",
 		"can't register the region",
 		"can't register the region",
-		"can't create a channel for connection events",
-		"can't listen at /run/kvd.sock: Cannot allocate memory; set another softnic.socket",
 	};
 	static struct store store;
 	static struct config config;
@@ -296,19 +256,14 @@ static void a_device(void **state)
 		memset(made, 0, sizeof(made));
 		assert_int_equal(test_log_begin(), 0);
 		nic = (struct nic){ .dev = &dev, .why = "asked", .attr.max_mr_size = MIB };
-		assert_int_equal(nic_init(&nic, &config, &store) ?: nic_listen(&nic),
-				 fails ? -ENOMEM : 0);
+		assert_int_equal(nic_init(&nic, &config, &store), fails ? -ENOMEM : 0);
 		assert_logged(logged[i]);
-		if (!fails)
-			assert_logged("device softnic fake0: asked; region registered in ");
-		assert_int_equal(strcspn(made, "x"), i && i < 4 ? i : 4);
+		assert_int_equal(strlen(made), i ? i : 2);
 		/* A device's destroy functions accept NULL: what it has not made. */
 		nic_release(&nic);
 		assert_null(nic.dev);
 		if (!fails)
-			assert_string_equal(made, "pmclLCMPD");
-		nic_release(&nic);
-		assert_int_equal(made[strlen(made) - 1], 'D');
+			assert_string_equal(made, "pmMP");
 	}
 	/* One that is too small for the region, by a byte, is not asked. */
 	fails = 0;

@@ -50,31 +50,66 @@ static int teardown(void **state)
 	return rmdir(folder);
 }
 
+/* The only address of the devices that are configured. */
+static struct device_addr only_address(uint32_t devices)
+{
+	struct nic_addresses list;
+
+	config.server.device = devices;
+	nic_addresses(&list, &config);
+	assert_int_equal(list.count, 1);
+	return list.addr[0];
+}
+
 static void addresses(void **state)
 {
-	char expected[DEVICE_PATH_MAX];
+	static const struct {
+		enum device_kind kind;
+		const char *host;
+		uint16_t port;
+	} expected[] = {
+		{ DEVICE_VERBS, "10.9.0.1", 7471 },
+		{ DEVICE_VERBS, "fd00::1", 7471 },
+		{ DEVICE_VERBS_TCP, "auto", 7474 },
+		{ DEVICE_SOFTNIC, "", 0 },
+	};
+	char automatic[DEVICE_PATH_MAX];
+	struct nic_addresses list;
 	struct device_addr addr;
 
 	(void)state;
-	strcpy(config.rdma.address, "10.9.0.1");
-	config.rdma.port = 7472;
+	strcpy(config.rdma.address, "10.9.0.1,fd00::1");
+	config.rdma.port = 7471;
+	config.rdma.tcp_port = 7474;
 	config.softnic.socket_mode = 0640;
-	for (unsigned int i = 0; i < 2; i++) {
-		enum device_kind kind = i ? DEVICE_SOFTNIC : DEVICE_VERBS;
-
-		nic_address(&addr, kind, &config);
-		assert_int_equal(addr.kind, kind);
-		assert_string_equal(addr.host, "10.9.0.1");
-		assert_int_equal(addr.port, 7472);
-		assert_string_equal(addr.path, path);
-		assert_int_equal(addr.mode, 0640);
+	config.server.device = DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_SOFTNIC;
+	nic_addresses(&list, &config);
+	assert_string_equal(list.why, "the configuration asks for it");
+	assert_int_equal(list.count, 4);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(list.addr[i].kind, expected[i].kind);
+		assert_string_equal(list.addr[i].host, expected[i].host);
+		assert_int_equal(list.addr[i].port, expected[i].port);
+		assert_string_equal(list.addr[i].path, i == 3 ? path : "");
+		assert_int_equal(list.addr[i].mode, i == 3 ? 0640 : 0);
 	}
+	/* As many as may be configured. */
+	strcpy(config.rdma.address,
+	       "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8");
+	strcpy(config.rdma.tcp_address, config.rdma.address);
+	nic_addresses(&list, &config);
+	assert_int_equal(list.count, NIC_ADDRESSES_MAX);
+	assert_string_equal(list.addr[7].host, "1.1.1.8");
+	assert_string_equal(list.addr[15].host, "1.1.1.8");
 	assert_false(nic_address_default(&config));
 	strcpy(config.softnic.socket, "auto");
 	assert_true(nic_address_default(&config));
-	nic_address(&addr, DEVICE_SOFTNIC, &config);
-	default_socket_serve(expected);
-	assert_string_equal(addr.path, expected);
+	addr = only_address(DEVICE_SOFTNIC);
+	default_socket_serve(automatic);
+	assert_string_equal(addr.path, automatic);
+	assert_string_equal(nic_address_option(DEVICE_SOFTNIC), "softnic.socket");
+	assert_string_equal(nic_address_option(DEVICE_VERBS), "rdma.port");
+	assert_string_equal(nic_address_option(DEVICE_VERBS_TCP), "rdma.tcp_port");
 }
 
 /* Each error has its own remedy, with the option that it is about. */
@@ -99,13 +134,20 @@ static void errors(void **state)
 		{ DEVICE_VERBS, -ENOENT, "can't use RDMA connection management: No such file" },
 		{ DEVICE_VERBS, -EACCES, "can't use RDMA connection management: Permission" },
 		{ DEVICE_VERBS, -EIO, "rdma.port = 7471: Input/output error; set another" },
+		{ DEVICE_VERBS_TCP, -ENODEV, "no RDMA device of this host has an active port" },
+		{ DEVICE_VERBS_TCP, -EADDRINUSE,
+		  "rdma.tcp_port: 7472 at rdma.tcp_address = auto is in use" },
+		{ DEVICE_VERBS_TCP, -EADDRNOTAVAIL,
+		  "rdma.tcp_address = auto is not an address of this host" },
+		{ DEVICE_VERBS_TCP, -EACCES,
+		  "rdma.tcp_port = 7472: Permission denied; set another" },
 	};
 	struct device_addr addr;
 
 	(void)state;
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(test_log_begin(), 0);
-		nic_address(&addr, cases[i].kind, &config);
+		addr = only_address(cases[i].kind);
 		nic_address_error(&config, &addr, cases[i].err);
 		assert_logged(cases[i].text);
 		assert_int_equal(test_log_lines(), 1);
@@ -114,15 +156,17 @@ static void errors(void **state)
 	}
 	/* The path that auto has become is said, too. */
 	strcpy(config.softnic.socket, "auto");
-	nic_address(&addr, DEVICE_SOFTNIC, &config);
+	addr = only_address(DEVICE_SOFTNIC);
 	nic_address_error(&config, &addr, -EACCES);
 	assert_logged("softnic.socket = auto, /");
 }
 
 static int check(bool warn)
 {
+	const struct device_addr addr = only_address(DEVICE_SOFTNIC);
+
 	assert_int_equal(test_log_begin(), 0);
-	return nic_address_check(&config, DEVICE_SOFTNIC, warn);
+	return nic_address_check(&config, &addr, warn);
 }
 
 static int bound_socket(void)
@@ -183,6 +227,7 @@ static void what_it_is_in(void **state)
 /* A user who may not write there. */
 static void not_allowed(void **state)
 {
+	const struct device_addr addr = only_address(DEVICE_SOFTNIC);
 	uid_t before = geteuid();
 
 	(void)state;
@@ -196,7 +241,7 @@ static void not_allowed(void **state)
 	assert_int_equal(test_log_begin(), 0);
 	assert_int_equal(seteuid(OTHER_UID), 0);
 	assert_int_equal(socket_folder_check(path, false), -EACCES);
-	assert_int_equal(nic_address_check(&config, DEVICE_SOFTNIC, true), -EACCES);
+	assert_int_equal(nic_address_check(&config, &addr, true), -EACCES);
 	assert_int_equal(seteuid(before), 0);
 	assert_logged("this user may not create it");
 }

@@ -8,8 +8,8 @@
 #
 #   KVD_BUILD        folder with kvd, kvctl, kvbench and tests/ of the flavour under test
 #   KVD_FLAVOUR      release, asan or tsan
-#   KVD_TEST_DEVICE  softnic or verbs
-#   KVD_RDMA_ADDR    with verbs: the IP address of the RDMA device
+#   KVD_TEST_DEVICE  softnic, verbs or verbs-tcp
+#   KVD_RDMA_ADDR    with the last two: the IP address of the RDMA device
 #   TMPDIR           a folder for this case alone, removed afterwards; short enough for Unix sockets
 #   KVD_TEST_ORDER   with KVD_SHUFFLE: a number that decides the order in which a unit test runs its
 #                    functions (tests/support/order.c)
@@ -210,6 +210,21 @@ suite_scripts() {
 	for script in tests/system/*.sh tests/system/*.py; do
 		if [ -f "$script" ] && [ -x "$script" ]; then
 			echo "$script"
+		fi
+	done
+}
+
+# Those that run over rdma+tcp:// in the short form, too: who connects, speaks and dies.
+SUITE_BY_HAND='conformance_device connections.sh crash.sh operations.sh'
+
+# Prints flavour and name of the cases on an RDMA device.
+suite_rdma() {
+	local name
+	for name in $(suite_programs conformance && suite_scripts); do
+		echo "verbs $name"
+		if [ "${KVD_TEST_LONG:-0}" = 1 ] ||
+			[[ " $SUITE_BY_HAND " == *" ${name##*/} "* ]]; then
+			echo "verbs-tcp $name"
 		fi
 	done
 }

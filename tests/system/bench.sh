@@ -68,7 +68,7 @@ run() { # file, options...
 	bench 0 run -P "$1" -p recordcount=$records -p operationcount=$operations --json "${@:2}" &&
 		figure_is operations "v == $operations" && figure_is failed 'v == 0' &&
 		figure_is wrong 'v == 0' && figure_is not_found 'v == 0' &&
-		figure_is device_kind "v == \"$device\""
+		figure_is device_kind "v == \"$way\""
 }
 
 workload_a() {
@@ -339,7 +339,7 @@ url_from_environment() {
 
 nobody_listens() {
 	local nobody=softnic://$tmp/nobody
-	[ "$device" = softnic ] || nobody=rdma://$KVD_RDMA_ADDR:$((port + 1))
+	[ "$device" = softnic ] || nobody=$scheme://$KVD_RDMA_ADDR:$((port + 1))
 	"$build/kvbench" run -P $own/workloadc -a "$nobody" >"$out" 2>"$out.err"
 	[ $? = 69 ] && said "can't connect to $nobody"
 }

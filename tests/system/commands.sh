@@ -74,7 +74,7 @@ info_is_complete() {
 		request_bytes cache_bytes; do
 		grep -Eq "^$name ." "$tmp/info" || { echo "no $name" && return 1; }
 	done
-	grep -qx "device.kind $device" "$tmp/info" && grep -qx "value_max 1048576" "$tmp/info"
+	grep -qx "device.kind $way" "$tmp/info" && grep -qx "value_max 1048576" "$tmp/info"
 }
 
 # kvctl stats has exactly the names of kvd --help, apart from the numbers of devices and workers.

@@ -15,6 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
 build=$(realpath "${KVD_BUILD:-build}") || exit 1
 device=${KVD_TEST_DEVICE:-softnic}
+way=$device # in which the server is asked to serve
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 
 DEADLINE_S=60	       # of wait_until
@@ -38,16 +39,19 @@ export TSAN_OPTIONS="${TSAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
 
 case $device in
 softnic) url=softnic://$tmp/s ;;
-verbs)
+verbs | verbs-tcp)
 	if [ -z "${KVD_RDMA_ADDR:-}" ]; then
 		echo "no RDMA device: KVD_RDMA_ADDR is not set"
 		exit 77
 	fi
-	port=$((20000 + $$ % 20000))
-	url=rdma://$KVD_RDMA_ADDR:$port
+	port=$((20000 + $$ % 10000))
+	scheme=rdma own_options=rdma. # of address and port
+	[ "$way" = verbs ] || { scheme=rdma+tcp && own_options=rdma.tcp_; }
+	url=$scheme://$KVD_RDMA_ADDR:$port
+	device=verbs # the hardware is the same
 	;;
 *)
-	echo "KVD_TEST_DEVICE is $device: set it to softnic or verbs"
+	echo "KVD_TEST_DEVICE is $device: set it to softnic, verbs or verbs-tcp"
 	exit 1
 	;;
 esac
@@ -179,12 +183,14 @@ forget() {
 config_write() {
 	cat >"$tmp/kvd.ini" <<-END
 		[server]
-		device = ${1:-$device}
+		device = ${1:-$way}
 		workers = 2
 		max_connections = 64
 		[rdma]
 		address = ${KVD_RDMA_ADDR:-auto}
 		port = ${port:-7471}
+		tcp_address = ${KVD_RDMA_ADDR:-auto}
+		tcp_port = ${port:-7472}
 		[softnic]
 		socket = $tmp/s
 		socket_mode = 0600

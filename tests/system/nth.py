@@ -35,7 +35,9 @@ import sys
 import tempfile
 import time
 
-DEADLINE_S = 60 if os.environ.get("KVD_TEST_DEVICE") != "verbs" else 240  # emulation is slow
+DEVICE = os.environ.get("KVD_TEST_DEVICE", "softnic")
+ON_RDMA = DEVICE != "softnic"
+DEADLINE_S = 240 if ON_RDMA else 60  # emulation is slow
 CLIENT_S = 240
 LOOK_S = 0.004
 TRIES = 3  # of a run in which the call was not made: threads differ from run to run
@@ -47,7 +49,6 @@ EXCERPT = 3000  # bytes of each text that is shown of a run that was wrong
 LONG = os.environ.get("KVD_TEST_LONG", "0") == "1"
 ONLY = os.environ.get("KVD_NTH", "")
 SHOW = "KVD_NTH_SITES" in os.environ
-DEVICE = os.environ.get("KVD_TEST_DEVICE", "softnic")
 BUILD = os.path.realpath(os.environ.get("KVD_BUILD", "build"))
 FLAVOUR = os.path.basename(BUILD) if os.path.basename(BUILD) in ("asan", "tsan") else "release"
 # Without these something must stay: it is not released, or kvd can't know that it is its own.
@@ -57,7 +58,10 @@ RELEASING = ("munmap", "unlink", "rmdir", "fallocate", "mremap", "flock", "pread
 INTERRUPTED = ("epoll_wait", "poll", "ppoll", "nanosleep", "waitpid")
 # What a client maps once and keeps: the page with which peers see that the process has died.
 KEPT_BYTES = 4096
-OTHER_DEVICE = "rdma/verbs/" if DEVICE == "softnic" else "rdma/softnic/"
+# The folders of the code that this device does not run; what is set up by hand shares objects with
+# verbs.
+OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/oob/"), "verbs": ("rdma/softnic/", "rdma/oob/"),
+                 "verbs-tcp": ("rdma/softnic/",)}[DEVICE]
 # Of the places in code for this device at least this share is reached: below it, something here has
 # stopped to work.
 REACHED_MIN = {"kvd": 0.6, "client": 0.45}
@@ -148,13 +152,16 @@ class Server:
         self.log = f"{folder}/log"
         self.url = f"softnic://{folder}/d/s"
         address = os.environ.get("KVD_RDMA_ADDR", "auto")
-        port = 20000 + (os.getpid() * 7 + int(folder.rsplit("/", 1)[1])) % 30000
-        if profile.device == "verbs":
-            self.url = f"rdma://{address}:{port}"
+        port = 20000 + (os.getpid() * 7 + int(folder.rsplit("/", 1)[1])) % 10000
+        if ON_RDMA:
+            scheme = {"verbs": "rdma", "verbs-tcp": "rdma+tcp"}[profile.device]
+            self.url = f"{scheme}://{address}:{port}"
         with open(f"{folder}/kvd.ini", "w", encoding="utf-8") as file:
             file.write(f"""[rdma]
 address = {address}
 port = {port}
+tcp_address = {address}
+tcp_port = {port}
 [softnic]
 socket = {folder}/d/s
 [memory]
@@ -395,10 +402,10 @@ FOLDERS = itertools.count(1)
 
 def profiles():
     common = ("--pidfile", "@/pid")
-    if DEVICE == "verbs":
-        return [Profile("kvd on verbs", "verbs", *common), Profile("client on verbs", "verbs"),
-                Profile("client that sleeps, on verbs", "verbs", "sleep"),
-                Profile("kvd --check-config", "verbs", "--check-config")]
+    if ON_RDMA:
+        return [Profile(f"kvd on {DEVICE}", DEVICE, *common), Profile(f"client on {DEVICE}", DEVICE),
+                Profile(f"client that sleeps, on {DEVICE}", DEVICE, "sleep"),
+                Profile("kvd --check-config", DEVICE, "--check-config")]
     return [
         Profile("kvd", "softnic", *common),
         Profile("kvd -d", "softnic", *common, "-d", detaches=True),
@@ -462,7 +469,7 @@ class Places:
             for site in sites.values():
                 tally = found.setdefault((program, site.call), Tally())
                 tally.sites += 1
-                tally.here += OTHER_DEVICE not in site.place
+                tally.here += not any(folder in site.place for folder in OTHER_DEVICES)
                 tally.reached += (program, str(site)) in self.reached
                 if SHOW and (program, str(site)) not in self.reached:
                     print(f"not reached: {program}: {site}")
@@ -546,12 +553,12 @@ def table(tallies, failures):
 if FLAVOUR == "tsan" and not LONG:
     print("threads are not what this is about: release and AddressSanitizer run it")
     sys.exit(77)
-if DEVICE == "verbs" and not os.environ.get("KVD_RDMA_ADDR"):
+if ON_RDMA and not os.environ.get("KVD_RDMA_ADDR"):
     print("no RDMA device: KVD_RDMA_ADDR is not set")
     sys.exit(77)
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda number, _: sys.exit(128 + number))
-if DEVICE == "verbs" and not LONG and not ONLY:
+if ON_RDMA and not LONG and not ONLY:
     print("on verbs this takes hours in the emulated machine: KVD_TEST_LONG=1, or KVD_NTH=rdma_")
     sys.exit(77)
 # memory.sh and test_region hold the host's large pages by this lock while they count them.

@@ -121,7 +121,7 @@ stops_at_once() { # signal
 
 address_in_use() {
 	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" &&
-		grep -Eq ' error (softnic.socket = |rdma.port: ).* is in use: ' "$tmp/log2" &&
+		grep -Eq ' error (softnic.socket = |rdma.(tcp_)?port: ).* is in use: ' "$tmp/log2" &&
 		[ "$(grep -c ' error ' "$tmp/log2")" = 1 ]
 }
 
@@ -167,7 +167,7 @@ makes_nothing() {
 }
 
 address_in_use_is_said() {
-	kvd_says 0 'warn (softnic.socket|rdma.port): .* is in use: as long as that kvd runs' \
+	kvd_says 0 'warn (softnic.socket|rdma.(tcp_)?port): .* is in use: as long as that kvd runs' \
 		-c "$tmp/kvd.ini" --check-config
 }
 
@@ -247,14 +247,15 @@ check "--check-config of conf/kvd.ini" kvd_says 0 '^$' -c conf/kvd.ini --check-c
 	-o memory.size=64m
 if [ "$device" = verbs ]; then
 	check "--check-config: another host's address" \
-		would_not_start 'rdma.address = 203.0.113.1' -o rdma.address=203.0.113.1
+		would_not_start "${own_options}address = 203.0.113.1" \
+		-o "${own_options}address=203.0.113.1"
 else
 	words_and_files
 fi
 
 check "-o overrides the file" server_start -o limits.max_value=2m -o server.workers=1 || finish
 check "the option of -o holds" option_counts
-check "the log, the statistics and the client report the device" device_is_reported "$device" 0 \
+check "the log, the statistics and the client report the device" device_is_reported "$way" 0 \
 	"the configuration asks for it"
 check "a second server at the same address is refused" address_in_use
 check "a file that is no socket is left alone" not_a_socket
@@ -291,8 +292,9 @@ export SYS_TIMEOUT_MS=$CALL_TIMEOUT_MS
 check "the server starts" server_start
 check "SIGINT" stops_at_once INT
 
-# auto chooses the device that this host has.
+# auto chooses the device that this host has, and rdma_cm.
 config_write auto
+[ "$device" = softnic ] || url=rdma://$KVD_RDMA_ADDR:$port
 check "device = auto" server_start
 if [ -n "$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then
 	if [ "$device" = verbs ]; then

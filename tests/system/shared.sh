@@ -21,7 +21,7 @@ esac
 
 second_start() {
 	"$build/kvd" -c "$tmp/kvd.ini" -o "softnic.socket=$tmp/s2" -o "log.file=$tmp/log2" \
-		-o "rdma.port=$((${port:-1} + 1))" >>"$tmp/stderr" 2>&1 &
+		-o "${own_options:-rdma.}port=$((${port:-1} + 1))" >>"$tmp/stderr" 2>&1 &
 	second_pid=$!
 	pids+=("$second_pid")
 	wait_until "$DEADLINE_S" grep -q ' ready: ' "$tmp/log2"
@@ -30,7 +30,7 @@ second_start() {
 second_url() {
 	case $device in
 	softnic) echo "softnic://$tmp/s2" ;;
-	verbs) echo "rdma://$KVD_RDMA_ADDR:$((port + 1))" ;;
+	verbs) echo "$scheme://$KVD_RDMA_ADDR:$((port + 1))" ;;
 	esac
 }
 

@@ -229,6 +229,11 @@ static enum kvd_status connect_failed(struct kvd *handle, int err)
 		return handle_fail(handle, KVD_ERR_UNREACHABLE,
 				   "nobody listens at %s: is kvd running? (%s)", address,
 				   strerror(-err));
+	case -EADDRNOTAVAIL:
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "device %s has no such GID to reach %s by: see `ibv_devinfo "
+				   "-v`, and gid_index in the URL",
+				   handle->dev->name, address);
 	case -ETIMEDOUT:
 		return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s: %s", address,
 				   strerror(-err));
@@ -253,6 +258,7 @@ static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *
 {
 	switch (event->type) {
 	case CM_ESTABLISHED:
+		device_link_text(handle->dev, handle->conn.qp, handle->conn.link);
 		*done = true;
 		return KVD_OK;
 	case CM_REJECTED:

@@ -63,6 +63,7 @@ struct connection {
 	struct ibv_cq *cq;
 	struct ibv_comp_channel *comp_channel;
 	struct cm_channel *cm_channel;
+	char link[DEVICE_LINK_TEXT_MAX];
 	uint32_t inline_max;
 	uint32_t read_sges_max; /* memories that one READ may go to */
 	bool broken; /* it is closed, or there is none; client/heal.h says what follows */

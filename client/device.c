@@ -61,7 +61,7 @@ enum kvd_status device_get(struct kvd *handle, const char *url)
 	struct shared_failure failure;
 	struct shared_device *device;
 	struct device_addr addr;
-	char reason[160];
+	char reason[256];
 	int err;
 
 	if (!url)

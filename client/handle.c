@@ -336,6 +336,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.device_kind = device_kind_name(handle->dev->kind),
 		.device_name = handle->dev->name,
 		.device_why = handle->shared_device->why,
+		.device_link = handle->conn.link,
 		.incarnation = handle->geometry.incarnation,
 		.region_bytes = handle->geometry.region_bytes,
 		.value_max = handle->geometry.value_max,

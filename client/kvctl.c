@@ -502,6 +502,8 @@ static int command_info(struct kvd *db, const struct arguments *arguments)
 	kvd_info(db, &info);
 	printf("device.kind %s\ndevice.name %s\ndevice.why %s\n", info.device_kind,
 	       info.device_name, info.device_why);
+	if (*info.device_link)
+		printf("device.link %s\n", info.device_link);
 	printf("incarnation %016llx\nregion_bytes %llu\nvalue_max %llu\n",
 	       (unsigned long long)info.incarnation, (unsigned long long)info.region_bytes,
 	       (unsigned long long)info.value_max);

@@ -317,8 +317,26 @@ struct kvd;
  *
  *	rdma://HOST:PORT	through the RDMA device that leads to HOST (InfiniBand, RoCE, iWARP,
  *				Soft-RoCE); HOST is a name, an IPv4 address or an [IPv6] address
+ *	rdma+tcp://HOST:PORT	the same, where rdma_cm is not to be had: the queue pairs are set up
+ *				over a TCP connection, which stays open; the RDMA device is the one
+ *				that has the address from which HOST is reached, or else the first
+ *				one with an active port (not iWARP)
  *	softnic:///PATH		through the software device of a server on this host, by the Unix
  *				socket at /PATH; the permissions of the file say who may connect
+ *
+ * The first two may end with options: "rdma+tcp://10.0.0.1:7472?gid_index=3&traffic_class=106".
+ * What is not said is rdma_cm's choice, or with rdma+tcp:// the default in brackets:
+ *
+ *	gid_index	0 to 255; rdma+tcp:// alone (of RoCE v2 before v1, the GID of the address
+ *			that HOST is reached from)
+ *	pkey_index	0 to 255; rdma+tcp:// alone (0, the default partition)
+ *	traffic_class	0 to 255: DSCP and ECN bits (0)
+ *	service_level	0 to 15: on Ethernet the priority (0)
+ *	ack_timeout	1 to 31: what is lost is sent again after 4.096 us x 2^ack_timeout (14, 67 ms)
+ *	retry_count	0 to 7: how often, until the connection is lost (6, with both)
+ *	rnr_retry	0 to 7: how often a request is sent again to a server that has no receive for
+ *			it; 7: for ever (7, with both)
+ *	max_rd_atomic	1 to 254: outstanding READs (as many as both devices can, with both)
  *
  * Blocks for at most connect_timeout_ms (plus the time to resolve a host name). @options may be
  * NULL for the defaults; the library copies them. On KVD_OK *@handle belongs to the caller, who
@@ -1161,9 +1179,14 @@ void kvd_mem_info(const struct kvd_mem *mem, struct kvd_mem_info *info);
  * call: the device may be another one then.
  */
 struct kvd_info {
-	const char *device_kind; /* "verbs" or "softnic" */
+	const char *device_kind; /* "verbs", "verbs-tcp" or "softnic" */
 	const char *device_name; /* e.g. "mlx5_0", "rxe1", "softnic0" */
 	const char *device_why;	 /* one line: why this device */
+	/*
+	 * One line: the path of the connection's queue pair, "gid=::ffff:10.9.0.1 gid_index=1
+	 * mtu=1024 ...", whether you chose it or not; see kvd_open(). "" on softnic.
+	 */
+	const char *device_link;
 	uint64_t incarnation;	 /* random number of this start of the server */
 	uint64_t region_bytes;	 /* size of the server's memory region */
 	uint64_t value_max;	 /* longest value that the server takes, in bytes */

@@ -44,12 +44,14 @@ static int refuse(struct why *why, const char *format, ...)
 	return -EINVAL;
 }
 
-static int port_parse(uint16_t *port, const char *text, struct why *why)
+/* *end is set to what follows. */
+static int port_parse(uint16_t *port, const char *text, const char **end, struct why *why)
 {
 	size_t digits = strspn(text, "0123456789");
 	unsigned int value = 0;
 
-	if (digits == 0 || digits > PORT_DIGITS_MAX || text[digits] != '\0')
+	*end = text + digits;
+	if (digits == 0 || digits > PORT_DIGITS_MAX || (**end != '\0' && **end != '?'))
 		return refuse(why, "'%s' is not a port: write a number from 1 to %d after the ':'.",
 			      text, PORT_MAX);
 	for (size_t i = 0; i < digits; i++)
@@ -76,12 +78,18 @@ static int host_parse(struct device_addr *addr, const char *host, size_t len, co
 	return 0;
 }
 
+/* Of the host and port, which options may follow. */
+static const char *last_colon(const char *text)
+{
+	return memrchr(text, ':', strcspn(text, "?"));
+}
+
 static int inet_parse(struct device_addr *addr, const char *rest, struct why *why)
 {
 	bool bracket = rest[0] == '[';
 	const char *host = rest + bracket;
-	const char *end = bracket ? strchr(host, ']') : strrchr(host, ':');
-	const char *port;
+	const char *end = bracket ? strchr(host, ']') : last_colon(host);
+	const char *port, *options;
 	int err;
 
 	if (!end)
@@ -98,7 +106,11 @@ static int inet_parse(struct device_addr *addr, const char *rest, struct why *wh
 	err = host_parse(addr, host, (size_t)(end - host), bracket ? IPV6_BYTES : NAME_BYTES, why);
 	if (err)
 		return err;
-	return port_parse(&addr->port, port + 1, why);
+	err = port_parse(&addr->port, port + 1, &options, why);
+	if (err || !*options)
+		return err;
+	return link_parse(&addr->link, options + 1, addr->kind == DEVICE_VERBS_TCP, why->text,
+			  why->size);
 }
 
 static int softnic_parse(struct device_addr *addr, const char *path, struct why *why)

@@ -29,6 +29,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "common/rdma/link.h"
+
 enum device_kind {
 	DEVICE_VERBS = 1 << 0,	   /* rdma:// */
 	DEVICE_SOFTNIC = 1 << 1,   /* softnic:// */
@@ -51,6 +53,7 @@ struct device_addr {
 	enum device_kind kind;
 	char host[DEVICE_HOST_MAX]; /* verbs; "auto" when listening: the first usable address */
 	uint16_t port;		    /* verbs */
+	struct device_link link;    /* verbs */
 	char path[DEVICE_PATH_MAX]; /* softnic */
 	unsigned int mode;	    /* softnic, listening: permissions of the socket */
 };
@@ -289,6 +292,7 @@ extern const struct device_ops softnic_ops;
 
 /*
  * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6), "rdma+tcp://HOST:PORT" or "softnic:///PATH".
+ * The first two may end with options, "?traffic_class=106&retry_count=7" (common/rdma/link.h).
  * -EINVAL if @url is none of them; @why (@why_size bytes) then is a whole sentence that says what
  * is wrong and how to fix it.
  */
@@ -302,6 +306,15 @@ const char *device_scheme(enum device_kind kind);
  * (IBV_SYSFS_NAME_MAX bytes).
  */
 bool device_verbs_present(char *name);
+
+#define DEVICE_LINK_TEXT_MAX 256
+
+/*
+ * Says how the queue pair of a connection uses the network, "gid=::ffff:10.9.0.1 gid_index=1 ...":
+ * with the names of common/rdma/link.h, whoever chose the values. "": softnic, or it can't be
+ * queried.
+ */
+void device_link_text(struct device *dev, struct ibv_qp *qp, char text[DEVICE_LINK_TEXT_MAX]);
 
 static inline const struct device_ops *device_ops_of(enum device_kind kind)
 {

@@ -56,6 +56,30 @@ static void domain_kind_uint(const struct config_option *option, char *buffer)
 	snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64 " to %" PRIu64, option->min, option->max);
 }
 
+static int parse_kind_autouint(const struct config_option *option, const char *text, void *field,
+			       struct parse_why *why)
+{
+	if (strcmp(text, "auto") != 0)
+		return parse_kind_uint(option, text, field, why);
+	*(uint32_t *)field = OPTION_UINT_AUTO;
+	return 0;
+}
+
+static void format_kind_autouint(const struct config_option *option, const void *field,
+				 char *buffer)
+{
+	if (*(const uint32_t *)field == OPTION_UINT_AUTO)
+		strcpy(buffer, "auto");
+	else
+		format_kind_uint(option, field, buffer);
+}
+
+static void domain_kind_autouint(const struct config_option *option, char *buffer)
+{
+	snprintf(buffer, OPTION_TEXT_MAX, "auto | %" PRIu64 " to %" PRIu64, option->min,
+		 option->max);
+}
+
 static int parse_kind_size(const struct config_option *option, const char *text, void *field,
 			   struct parse_why *why)
 {
@@ -462,6 +486,7 @@ static const struct choice level_choices[] = {
 
 static const struct option_kind
 	kind_UINT = { parse_kind_uint, format_kind_uint, domain_kind_uint, NULL },
+	kind_AUTOUINT = { parse_kind_autouint, format_kind_autouint, domain_kind_autouint, NULL },
 	kind_COUNT = { parse_kind_uint, format_kind_uint, domain_kind_uint, NULL },
 	kind_SIZE = { parse_kind_size, format_kind_size, domain_kind_size, NULL },
 	kind_AUTOSIZE = { parse_kind_autosize, format_kind_autosize, domain_kind_autosize, NULL },

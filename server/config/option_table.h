@@ -9,6 +9,7 @@
  * The kinds, and the field of struct config for each:
  *
  *	UINT	  uint32_t, min to max
+ *	AUTOUINT  the same, or OPTION_UINT_AUTO, "auto"
  *	COUNT	  uint64_t, min to max
  *	SIZE	  uint64_t bytes, min to max
  *	AUTOSIZE  the same, or OPTION_SIZE_AUTO, "auto"
@@ -51,6 +52,7 @@ enum poll_mode {
 #define OPTION_NUMA_MAX 64
 
 #define OPTION_SIZE_AUTO UINT64_MAX
+#define OPTION_UINT_AUTO UINT32_MAX
 
 #define OPTION_KIB(n) ((uint64_t)(n) << 10)
 #define OPTION_MIB(n) ((uint64_t)(n) << 20)
@@ -99,7 +101,24 @@ enum poll_mode {
 	X(rdma, tcp_address, ADDRESSES, "auto", 0, 0,                                              \
 	  "IP addresses to listen on for verbs-tcp; auto is every address of this host")           \
 	X(rdma, tcp_port, UINT, "7472", 1, 65535,                                                  \
-	  "TCP port to listen on for verbs-tcp")
+	  "TCP port to listen on for verbs-tcp")                                                   \
+	X(rdma, gid_index, AUTOUINT, "auto", 0, 255,                                               \
+	  "verbs-tcp: the GID; auto: of RoCE v2, and of the address that a client connects to")    \
+	X(rdma, pkey_index, AUTOUINT, "auto", 0, 255,                                              \
+	  "verbs-tcp: the partition key; auto: 0, the default partition")                          \
+	X(rdma, traffic_class, AUTOUINT, "auto", 0, 255,                                           \
+	  "DSCP and ECN bits of what is sent; auto: rdma_cm's choice, verbs-tcp: 0")               \
+	X(rdma, service_level, AUTOUINT, "auto", 0, 15,                                            \
+	  "service level, on Ethernet the priority; auto: rdma_cm's choice, verbs-tcp: 0")         \
+	X(rdma, ack_timeout, AUTOUINT, "auto", 1, 31,                                              \
+	  "what is sent is sent again after 4.096 us x 2^this; auto: rdma_cm's choice, "           \
+	  "verbs-tcp: 14, 67 ms")                                                                  \
+	X(rdma, retry_count, AUTOUINT, "auto", 0, 7,                                               \
+	  "how often, until the connection is lost; auto: 6")                                      \
+	X(rdma, rnr_retry, AUTOUINT, "auto", 0, 6,                                                 \
+	  "how often a message is sent again to a client that has no receive; auto: 6")            \
+	X(rdma, max_rd_atomic, AUTOUINT, "auto", 1, 254,                                           \
+	  "outstanding READs of a connection in each direction; auto: what the device can")
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket, SOCKET, "auto", 0, 0,                                                   \
@@ -184,6 +203,7 @@ enum poll_mode {
 /* The field of an option of each kind. */
 #define OPTION_FIELD_UINT(name) uint32_t name
 #define OPTION_FIELD_COUNT(name) uint64_t name
+#define OPTION_FIELD_AUTOUINT(name) uint32_t name
 #define OPTION_FIELD_SIZE(name) uint64_t name
 #define OPTION_FIELD_AUTOSIZE(name) uint64_t name
 #define OPTION_FIELD_TIME(name) uint64_t name

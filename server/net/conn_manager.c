@@ -189,6 +189,18 @@ static void table_remove(struct conn *conn)
 	rcu_thread_offline();
 }
 
+/* Which GID was chosen, and the like: peers decide how often, so limit it. */
+static void link_log(const struct conn *conn)
+{
+	char link[DEVICE_LINK_TEXT_MAX];
+
+	if (!log_enabled(LOG_INFO))
+		return;
+	device_link_text(conn->id->dev, conn->id->qp, link);
+	if (*link)
+		log_ratelimited(LOG_INFO, 10, CONN_FMT ": %s", CONN_ARG(conn), link);
+}
+
 /* After an error id->context is the connection, if there is one: it is to be closed. */
 static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id, bool admin,
 			  uint64_t features)
@@ -213,6 +225,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 		return err;
 	conn_timer_set(&net->timers, conn, CONN_TIMER_HELLO, clock_ns());
 	log_debug(CONN_FMT ": worker %u", CONN_ARG(conn), conn_worker(conn)->number);
+	link_log(conn);
 	return 0;
 }
 

@@ -55,6 +55,14 @@ static void socket_add(struct nic_addresses *list, const struct config *config)
 	addr->mode = config->softnic.socket_mode;
 }
 
+static void links_set(struct nic_addresses *list, enum link_option option, uint32_t value)
+{
+	if (value == OPTION_UINT_AUTO)
+		return;
+	for (unsigned int i = 0; i < list->count; i++)
+		link_set(&list->addr[i].link, option, (uint8_t)value);
+}
+
 void nic_addresses(struct nic_addresses *list, const struct config *config)
 {
 	uint32_t chosen = nic_choose(config->server.device, &list->why);
@@ -65,6 +73,9 @@ void nic_addresses(struct nic_addresses *list, const struct config *config)
 	if (chosen & DEVICE_VERBS_TCP)
 		addresses_add(list, DEVICE_VERBS_TCP, config->rdma.tcp_address,
 			      config->rdma.tcp_port);
+#define X(upper, name, least, most, who) links_set(list, LINK_##upper, config->rdma.name);
+	LINK_OPTIONS(X)
+#undef X
 	if (chosen & DEVICE_SOFTNIC)
 		socket_add(list, config);
 }

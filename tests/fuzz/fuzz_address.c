@@ -21,9 +21,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(memchr(addr.path, '\0', sizeof(addr.path)) && addr.path[0] == '/');
 		must(!strncmp(text, "softnic://", 10));
 	} else {
-		must(addr.kind == DEVICE_VERBS && addr.port);
+		must(device_kind_is_rdma(addr.kind) && addr.port);
 		must(memchr(addr.host, '\0', sizeof(addr.host)) && addr.host[0]);
-		must(!strncmp(text, "rdma://", 7));
+		must(!strncmp(text, device_scheme(addr.kind), strlen(device_scheme(addr.kind))));
+		must(addr.kind == DEVICE_VERBS_TCP ||
+		     !(addr.link.set & (1u << LINK_GID_INDEX | 1u << LINK_PKEY_INDEX)));
+		must(link_or(&addr.link, LINK_SERVICE_LEVEL, 0) <= 15);
 	}
 	free(text);
 	free(url);

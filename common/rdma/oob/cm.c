@@ -174,8 +174,7 @@ int oob_create_id(struct cm_channel *channel, struct cm_id **id)
 static void param_take(struct oob_id *oid, const struct cm_param *param, uint8_t responder_max,
 		       uint8_t initiator_max)
 {
-	oid->param = *param;
-	oid->param.private_data = NULL;
+	oid->param = verbs_param_copy(verbs_port_of(oid->id.dev), param);
 	oid->mine.responder_resources = verbs_reads_limit(param->responder_resources,
 							  responder_max);
 	oid->mine.initiator_depth = verbs_reads_limit(param->initiator_depth, initiator_max);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/rdma/inet.h"
+#include "common/util/log.h"
 
 /* Entries that are looked at: mlx5 has 256 for each port. */
 #define GID_TABLE_MAX 1024
@@ -60,21 +61,35 @@ static unsigned int rank(const struct ibv_gid_entry *entry, const struct sockadd
 
 static int table_query(struct ibv_context *context, struct ibv_gid_entry *table)
 {
-	ssize_t count = ibv_query_gid_table(context, table, GID_TABLE_MAX, 0);
+	return (int)ibv_query_gid_table(context, table, GID_TABLE_MAX, 0);
+}
 
-	return count < 0 ? (int)count : (int)count;
+static int gid_of_index(const struct verbs_port *port, uint8_t index, const struct oob_end *peer,
+			struct ibv_gid_entry *entry)
+{
+	int err = verbs_error(
+		ibv_query_gid_ex(port->dev.verbs, port->dev.port_number, index, entry, 0));
+
+	if (err || (port->link_layer == IBV_LINK_LAYER_ETHERNET && !reaches(entry, peer))) {
+		log_ratelimited(LOG_ERROR, 1, "%s: GID %u %s: see `show_gids` or `ibv_devinfo -v`",
+				port->dev.name, index,
+				err ? "does not exist" :
+				      "does not reach the peer's, of another type or family");
+		return -EADDRNOTAVAIL;
+	}
+	return 0;
 }
 
 int oob_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
 		   const struct oob_end *peer, struct ibv_gid_entry *entry)
 {
+	bool wanted = port->link.set & (1u << LINK_GID_INDEX);
 	struct ibv_gid_entry table[GID_TABLE_MAX];
 	unsigned int best = 0, points;
 	int count;
 
-	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return verbs_error(
-			ibv_query_gid_ex(port->dev.verbs, port->dev.port_number, 0, entry, 0));
+	if (wanted || port->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return gid_of_index(port, link_or(&port->link, LINK_GID_INDEX, 0), peer, entry);
 	count = table_query(port->dev.verbs, table);
 	if (count < 0)
 		return count;

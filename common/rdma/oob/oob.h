@@ -96,7 +96,8 @@ void oob_close(struct device *dev);
  * Chooses the GID for a queue pair: one of RoCE v2 before one of RoCE v1, then the one of @local,
  * the address of the TCP connection, then any that is not link-local, then the first one. With
  * @peer, only of the kind of its GID, RoCE version and address family. On InfiniBand it is that of
- * index 0. 0; -EADDRNOTAVAIL: there is none; or another negative errno.
+ * index 0. If the port's link says an index, it is that one. 0; -EADDRNOTAVAIL: there is none, or
+ * the one of that index does not exist or reach @peer, after logging; or another negative errno.
  */
 int oob_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
 		   const struct oob_end *peer, struct ibv_gid_entry *entry);

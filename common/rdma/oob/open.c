@@ -141,12 +141,10 @@ static int listen_try(struct oob_device *od, const struct sockaddr_storage *addr
 	return err;
 }
 
-static int open_listen(struct oob_device *od, const struct device_addr *addr)
+static int listen_named(struct oob_device *od, const char *host, uint16_t port)
 {
 	struct inet_addrs list = { .count = 0 };
-	/* Every address of this host. */
-	const char *host = strcmp(addr->host, HOST_AUTO) == 0 ? "::" : addr->host;
-	int err = inet_addrs_named(&list, host, addr->port);
+	int err = inet_addrs_named(&list, host, port);
 
 	if (err)
 		return err;
@@ -160,6 +158,16 @@ static int open_listen(struct oob_device *od, const struct device_addr *addr)
 	return err;
 }
 
+static int open_listen(struct oob_device *od, const struct device_addr *addr)
+{
+	int err;
+
+	if (strcmp(addr->host, HOST_AUTO) != 0)
+		return listen_named(od, addr->host, addr->port);
+	err = listen_named(od, "::", addr->port); /* every address of this host */
+	return err == -EAFNOSUPPORT ? listen_named(od, "0.0.0.0", addr->port) : err;
+}
+
 int oob_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 	     int timeout_ms)
 {
@@ -171,6 +179,7 @@ int oob_open(struct device **dev, const struct device_addr *addr, enum device_ro
 		return -ENOMEM;
 	od->port.dev.kind = addr->kind;
 	od->port.dev.ops = &oob_ops;
+	od->port.link = addr->link;
 	od->role = role;
 	atomic_init(&od->bound_fd, -1);
 	err = role == DEVICE_LISTEN ? open_listen(od, addr) : open_connect(od, addr);

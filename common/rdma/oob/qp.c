@@ -8,9 +8,12 @@
  *		first instant (guarantee D).
  *	RTR	path MTU: the smaller of both ports'. A GRH on Ethernet, where there is no LID, and on
  *		InfiniBand if the peer's subnet is another one. Hop limit 64, as the kernel's
- *		connection manager takes for RoCE.
+ *		connection manager takes for RoCE. Service level and traffic class 0.
  *	RTS	a timeout of 14, 4.096 us x 2^14 = 67 ms, as perftest has; the retries and the RNR
  *		timer are the caller's.
+ *
+ * The user may set others of most of these: common/rdma/link.h.
+ *
  *	PSN	random (volume 1, 9.7.2 leaves it to software): what is left in the network of an
  *		older queue pair of this number is no part of this connection.
  *
@@ -35,7 +38,8 @@ static int enter_init(const struct oob_id *oid, struct ibv_qp *qp, int access)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = PKEY_INDEX,
+		.pkey_index = link_or(&verbs_port_of(oid->id.dev)->link, LINK_PKEY_INDEX,
+				      PKEY_INDEX),
 		.port_num = oid->id.dev->port_number,
 		.qp_access_flags = (unsigned int)access,
 	};
@@ -103,6 +107,7 @@ static struct ibv_ah_attr path(const struct oob_id *oid)
 
 	return (struct ibv_ah_attr){
 		.port_num = port->dev.port_number,
+		.sl = link_or(&port->link, LINK_SERVICE_LEVEL, 0),
 		.dlid = ethernet ? 0 : peer->lid,
 		.is_global = ethernet ||
 			     memcmp(mine->gid.raw, peer->gid.raw, SUBNET_PREFIX_BYTES) != 0,
@@ -110,6 +115,7 @@ static struct ibv_ah_attr path(const struct oob_id *oid)
 			.dgid = peer->gid,
 			.sgid_index = (uint8_t)oid->gid_index,
 			.hop_limit = HOP_LIMIT,
+			.traffic_class = link_or(&port->link, LINK_TRAFFIC_CLASS, 0),
 		},
 	};
 }
@@ -137,7 +143,8 @@ static int enter_rts(struct oob_id *oid)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
-		.timeout = ACK_TIMEOUT,
+		.timeout = link_or(&verbs_port_of(oid->id.dev)->link, LINK_ACK_TIMEOUT,
+				   ACK_TIMEOUT),
 		.retry_cnt = oid->param.retry_count,
 		.rnr_retry = oid->param.rnr_retry_count,
 		.sq_psn = oid->mine.psn,

@@ -43,6 +43,9 @@ int oob_socket_bind(struct sockaddr_storage *addr, int *fd)
 		return err;
 	/* Connections of a server that ran before may still be in TIME_WAIT. */
 	err = option_set(*fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	/* "::" is every IPv4 address, too, whatever the host's default. */
+	if (!err && addr->ss_family == AF_INET6)
+		err = option_set(*fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 	if (!err && bind(*fd, (const struct sockaddr *)addr, inet_len(addr)))
 		err = -errno;
 	if (!err)

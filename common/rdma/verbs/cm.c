@@ -240,7 +240,7 @@ static void param_keep(struct verbs_id *vid, const struct cm_param *param)
 {
 	struct verbs_device *vd = verbs_device_of(vid->id.dev);
 
-	vid->param = *param;
+	vid->param = verbs_param_copy(&vd->port, param);
 	vid->param.private_data = vid->private_data;
 	if (param->private_len)
 		memcpy(vid->private_data, param->private_data, param->private_len);
@@ -292,7 +292,8 @@ static int do_accept(struct verbs_id *vid, const struct cm_param *param)
 
 	if (vid->state != VERBS_ID_READY)
 		return -ENOTCONN;
-	vid->param = *param;
+	vid->param = verbs_param_copy(verbs_port_of(vid->id.dev), param);
+	vid->param.private_data = param->private_data;
 	/* Until now these were the most that the peer and our device allow. */
 	vid->responder_resources = verbs_reads_limit(param->responder_resources,
 						     vid->responder_resources);

@@ -366,9 +366,27 @@ bool verbs_param_valid(const struct cm_param *param, size_t private_max)
 	       param->min_rnr_timer <= RNR_TIMER_MAX;
 }
 
+struct cm_param verbs_param_copy(const struct verbs_port *port, const struct cm_param *param)
+{
+	struct cm_param copy = *param;
+
+	copy.private_data = NULL;
+	copy.retry_count = link_or(&port->link, LINK_RETRY_COUNT, copy.retry_count);
+	copy.rnr_retry_count = link_or(&port->link, LINK_RNR_RETRY, copy.rnr_retry_count);
+	return copy;
+}
+
 uint8_t verbs_reads_limit(uint8_t wanted, uint8_t max)
 {
 	return wanted == 0 ? max : verbs_min_u8(wanted, max);
+}
+
+/* READs outstanding in one direction: as many as the device can, if the user wants no fewer. */
+static uint8_t reads_max(const struct verbs_port *port, int of_device)
+{
+	uint8_t most = link_or(&port->link, LINK_MAX_RD_ATOMIC, VERBS_READS_MAX);
+
+	return of_device < most ? (uint8_t)of_device : most;
 }
 
 static int port_query(struct verbs_port *port)
@@ -380,12 +398,8 @@ static int port_query(struct verbs_port *port)
 	if (err)
 		return err;
 	port->link_layer = port_attr.link_layer;
-	port->responder_resources_max = attr.max_qp_rd_atom < VERBS_READS_MAX ?
-						(uint8_t)attr.max_qp_rd_atom :
-						VERBS_READS_MAX;
-	port->initiator_depth_max = attr.max_qp_init_rd_atom < VERBS_READS_MAX ?
-					    (uint8_t)attr.max_qp_init_rd_atom :
-					    VERBS_READS_MAX;
+	port->responder_resources_max = reads_max(port, attr.max_qp_rd_atom);
+	port->initiator_depth_max = reads_max(port, attr.max_qp_init_rd_atom);
 	return 0;
 }
 

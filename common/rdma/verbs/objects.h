@@ -26,6 +26,7 @@
 /* A port of an RDMA device, open. The first member of what is made of it. */
 struct verbs_port {
 	struct device dev;
+	struct device_link link; /* the user's wishes */
 	uint8_t link_layer;
 	uint8_t responder_resources_max;
 	uint8_t initiator_depth_max;
@@ -64,7 +65,8 @@ int verbs_fd_nonblocking(int fd);
 
 /*
  * Opens @device for port @number: sets what struct verbs_port and its device have of it, and the
- * device's name. 0 or a negative errno after logging, with nothing left open.
+ * device's name. port->link is set already. 0 or a negative errno after logging, with nothing left
+ * open.
  */
 int verbs_port_open(struct verbs_port *port, struct ibv_device *device, uint8_t number);
 void verbs_port_close(struct verbs_port *port);
@@ -78,6 +80,8 @@ int verbs_qp_create(struct device *dev, struct ibv_pd *pd, struct ibv_qp_init_at
 void verbs_qp_destroy(struct device *dev, struct ibv_qp *qp);
 /* What is wrong with @param, of a private data of at most @private_max bytes: false. */
 bool verbs_param_valid(const struct cm_param *param, size_t private_max);
+/* A copy without private data, in which the retries are what the port's link says. */
+struct cm_param verbs_param_copy(const struct verbs_port *port, const struct cm_param *param);
 /* READs outstanding: what is wanted, 0 being the most, and at most @max. */
 uint8_t verbs_reads_limit(uint8_t wanted, uint8_t max);
 

@@ -237,6 +237,7 @@ int verbs_open(struct device **dev, const struct device_addr *addr, enum device_
 	vd->port.dev.kind = DEVICE_VERBS;
 	vd->port.dev.ops = &verbs_ops;
 	vd->role = role;
+	vd->port.link = addr->link;
 	vd->timeout_ms = timeout_ms;
 	err = open_channel_create(vd);
 	if (err)

@@ -102,6 +102,7 @@ static int attr_proposed(struct verbs_id *vid, struct ibv_qp_attr *attr, int *ma
 
 static int enter_rtr(struct verbs_id *vid)
 {
+	const struct device_link *link = &verbs_port_of(vid->id.dev)->link;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
 	int mask;
 	int err = attr_proposed(vid, &attr, &mask);
@@ -111,6 +112,10 @@ static int enter_rtr(struct verbs_id *vid)
 	mask &= ~IBV_QP_ACCESS_FLAGS; /* keep what create_qp() or modify_qp() set */
 	if (verbs_port_of(vid->id.dev)->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		mask &= ~ATTR_MASK_ETHERNET_ONLY;
+	/* What the user does not set is the connection manager's choice. */
+	attr.ah_attr.sl = link_or(link, LINK_SERVICE_LEVEL, attr.ah_attr.sl);
+	attr.ah_attr.grh.traffic_class = link_or(link, LINK_TRAFFIC_CLASS,
+						 attr.ah_attr.grh.traffic_class);
 	attr.max_dest_rd_atomic = vid->responder_resources;
 	/* The connection manager proposes 0, which means 655 ms. */
 	attr.min_rnr_timer = vid->param.min_rnr_timer;
@@ -128,6 +133,7 @@ static int enter_rts(struct verbs_id *vid)
 		return err;
 	mask &= ~IBV_QP_ACCESS_FLAGS;
 	attr.max_rd_atomic = vid->initiator_depth;
+	attr.timeout = link_or(&verbs_port_of(vid->id.dev)->link, LINK_ACK_TIMEOUT, attr.timeout);
 	/* Our own retry counts, not those that the peer proposes. */
 	attr.retry_cnt = vid->param.retry_count;
 	attr.rnr_retry = vid->param.rnr_retry_count;

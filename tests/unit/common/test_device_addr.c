@@ -63,6 +63,64 @@ static void rdma_addresses(void **state)
 	inet_is(DEVICE_VERBS_TCP, "rdma+tcp://[fd00::1]:1", "fd00::1", 1);
 }
 
+static struct device_link link_of(const char *url)
+{
+	struct device_addr addr;
+	char why[WHY_MAX] = "";
+
+	if (device_addr_parse(&addr, url, why, sizeof(why)))
+		fail_msg("%s: %s", url, why);
+	return addr.link;
+}
+
+/* Each option is set by its name, and only that one; 0 is not the same as nothing. */
+static void link_options(void **state)
+{
+	static const char *const texts[LINK_OPTIONS_COUNT] = {
+		"gid_index=0",	  "pkey_index=255", "traffic_class=106", "service_level=15",
+		"ack_timeout=31", "retry_count=7",  "rnr_retry=0",	 "max_rd_atomic=254",
+	};
+	static const uint8_t values[LINK_OPTIONS_COUNT] = { 0, 255, 106, 15, 31, 7, 0, 254 };
+	struct device_link link;
+	char url[URL_MAX];
+
+	(void)state;
+	assert_int_equal(link_of("rdma://h:1").set, 0);
+	for (enum link_option i = 0; i < LINK_OPTIONS_COUNT; i++) {
+		snprintf(url, sizeof(url), "rdma+tcp://[fd00::1]:1?%s", texts[i]);
+		link = link_of(url);
+		assert_int_equal(link.set, 1u << i);
+		assert_int_equal(link_or(&link, i, 77), values[i]);
+		assert_int_equal(link_or(&link, (i + 1) % LINK_OPTIONS_COUNT, 77), 77);
+	}
+	link = link_of("rdma://h:1?traffic_class=1&ack_timeout=2&traffic_class=3");
+	assert_int_equal(link.set, 1u << LINK_TRAFFIC_CLASS | 1u << LINK_ACK_TIMEOUT);
+	assert_int_equal(link.value[LINK_TRAFFIC_CLASS], 3);
+	assert_int_equal(link.value[LINK_ACK_TIMEOUT], 2);
+}
+
+static void link_refusals(void **state)
+{
+	(void)state;
+	refused("rdma://h:1?", "'' is no option of a URL: write one of gid_index, pkey_index,");
+	refused("rdma://h:1?gid=1", "'gid' is no option");
+	refused("rdma://h:1?gid_indexes=1", "'gid_indexes' is no option");
+	refused("rdma+tcp://h:1?gid_index=1&", "'' is no option");
+	refused("rdma://h:1?traffic_class", "write traffic_class=0 to 255");
+	refused("rdma://h:1?traffic_class=", "write traffic_class=0 to 255");
+	refused("rdma://h:1?traffic_class=256", "write traffic_class=0 to 255");
+	refused("rdma://h:1?traffic_class=0001", "write traffic_class=0 to 255");
+	refused("rdma://h:1?traffic_class=-1", "write traffic_class=0 to 255");
+	refused("rdma://h:1?traffic_class=1x", "write traffic_class=0 to 255");
+	refused("rdma://h:1?ack_timeout=0", "write ack_timeout=1 to 31");
+	refused("rdma://h:1?ack_timeout=32", "write ack_timeout=1 to 31");
+	refused("rdma://h:1?max_rd_atomic=0", "write max_rd_atomic=1 to 254");
+	refused("rdma://h:1?gid_index=1", "gid_index can't be set here");
+	refused("rdma://h:1?pkey_index=1", "connect by rdma+tcp://");
+	refused("rdma://h?gid_index=1", "port is missing");
+	refused("rdma://h?gid_index=1:7471", "port is missing");
+}
+
 /* What is missing is said with the scheme of the URL. */
 static void tcp_refusals(void **state)
 {
@@ -183,7 +241,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rdma_addresses),   cmocka_unit_test(rdma_refusals),
-		cmocka_unit_test(tcp_refusals),	    cmocka_unit_test(softnic_addresses),
+		cmocka_unit_test(tcp_refusals),	    cmocka_unit_test(link_options),
+		cmocka_unit_test(link_refusals),    cmocka_unit_test(softnic_addresses),
 		cmocka_unit_test(softnic_refusals), cmocka_unit_test(scheme_refusals),
 		cmocka_unit_test(lengths),	    cmocka_unit_test(why_sizes),
 		cmocka_unit_test(presence),

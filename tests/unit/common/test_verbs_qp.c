@@ -26,6 +26,9 @@ static int test_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, in
 
 #define STEPS_MAX 4
 #define MTU IBV_MTU_2048
+#define PROPOSED_TIMEOUT 19
+#define PROPOSED_LEVEL 1
+#define PROPOSED_CLASS 32
 
 static struct rdma_cm_id rdma;
 static struct ibv_qp qp;
@@ -67,6 +70,8 @@ static int test_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, in
 		.max_rd_atomic = 98,
 		.retry_cnt = 1,
 		.rnr_retry = 2,
+		.timeout = PROPOSED_TIMEOUT,
+		.ah_attr = { .sl = PROPOSED_LEVEL, .grh.traffic_class = PROPOSED_CLASS },
 	};
 	*mask = IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_ACCESS_FLAGS | ATTR_MASK_ETHERNET_ONLY;
 	return 0;
@@ -116,6 +121,48 @@ static void as_the_program_asks(void **state)
 	assert_int_equal(told[1].rnr_retry, 6);
 }
 
+/* What the user sets goes before what the kernel proposes. */
+static void as_the_user_sets(void **state)
+{
+	(void)state;
+	link_set(&vd.port.link, LINK_TRAFFIC_CLASS, 106);
+	link_set(&vd.port.link, LINK_SERVICE_LEVEL, 3);
+	link_set(&vd.port.link, LINK_ACK_TIMEOUT, 17);
+	assert_int_equal(verbs_qp_connect(&vid), 0);
+	assert_int_equal(told[0].ah_attr.grh.traffic_class, 106);
+	assert_int_equal(told[0].ah_attr.sl, 3);
+	assert_int_equal(told[1].timeout, 17);
+	vd.port.link.set = 0;
+	steps = 0;
+	assert_int_equal(verbs_qp_connect(&vid), 0);
+	assert_int_equal(told[0].ah_attr.grh.traffic_class, PROPOSED_CLASS);
+	assert_int_equal(told[0].ah_attr.sl, PROPOSED_LEVEL);
+	assert_int_equal(told[1].timeout, PROPOSED_TIMEOUT);
+}
+
+/* The program's retries are used where the user sets none; the rest is left. */
+static void retries(void **state)
+{
+	struct cm_param param = { .private_data = told,
+				  .initiator_depth = 9,
+				  .retry_count = 5,
+				  .rnr_retry_count = 6,
+				  .min_rnr_timer = 12 };
+	struct cm_param copy = verbs_param_copy(&vd.port, &param);
+
+	(void)state;
+	assert_int_equal(copy.retry_count, 5);
+	assert_int_equal(copy.rnr_retry_count, 6);
+	assert_int_equal(copy.min_rnr_timer, 12);
+	assert_int_equal(copy.initiator_depth, 9);
+	assert_null(copy.private_data);
+	link_set(&vd.port.link, LINK_RETRY_COUNT, 0);
+	link_set(&vd.port.link, LINK_RNR_RETRY, 7);
+	copy = verbs_param_copy(&vd.port, &param);
+	assert_int_equal(copy.retry_count, 0);
+	assert_int_equal(copy.rnr_retry_count, 7);
+}
+
 /* InfiniBand's drivers refuse what old kernels return for Ethernet. */
 static void link_layers(void **state)
 {
@@ -160,6 +207,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(as_the_program_asks),
+		CASE(as_the_user_sets),
+		CASE(retries),
 		CASE(link_layers),
 		CASE(fails),
 	};

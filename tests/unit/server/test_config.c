@@ -158,6 +158,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.server.keepalive_count, 2);
 	assert_string_equal(config.rdma.address, "auto");
 	assert_int_equal(config.rdma.port, 7471);
+	assert_int_equal(config.rdma.gid_index, OPTION_UINT_AUTO);
 	assert_string_equal(config.softnic.socket, "auto");
 	assert_int_equal(config.softnic.socket_mode, 0660);
 	assert_int_equal(config.memory.size, 1 << 30);
@@ -214,6 +215,9 @@ static void test_load(void **state)
 			      "fill = 30\n"
 			      "[rdma]\n"
 			      "address = fe80::1\n"
+			      "gid_index = 0\n"
+			      "ack_timeout = 31\n"
+			      "traffic_class = auto\n"
 			      "[softnic]\n"
 			      "socket = /tmp/a b;c=d[e]:f\n"
 			      "socket_mode = 600\n"
@@ -239,6 +243,9 @@ static void test_load(void **state)
 	assert_int_equal(config.expiry.sweep_share, 50);
 	assert_int_equal(config.index.fill, 30);
 	assert_string_equal(config.rdma.address, "fe80::1");
+	assert_int_equal(config.rdma.gid_index, 0);
+	assert_int_equal(config.rdma.ack_timeout, 31);
+	assert_int_equal(config.rdma.traffic_class, OPTION_UINT_AUTO);
 	assert_string_equal(config.softnic.socket, "/tmp/a b;c=d[e]:f");
 	assert_int_equal(config.softnic.socket_mode, 0600);
 	assert_int_equal(config.log.level, LOG_DEBUG);
@@ -340,6 +347,9 @@ static void test_values(void **state)
 	refuse("[rdma]\naddress = localhost\n", 2,
 	       "rdma.address: 'localhost' is not an IP address: ");
 	refuse("[rdma]\nport = 0\n", 2, "rdma.port: '0' is out of range: give 1 to 65535\n");
+	refuse("[rdma]\nack_timeout = 0\n", 2, "rdma.ack_timeout: '0' is out of range: ");
+	refuse("[rdma]\nrnr_retry = 7\n", 2, "rdma.rnr_retry: '7' is out of range: ");
+	refuse("[rdma]\ngid_index = any\n", 2, "rdma.gid_index: 'any' is ");
 	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
 }
 

@@ -61,6 +61,22 @@ static struct device_addr only_address(uint32_t devices)
 	return list.addr[0];
 }
 
+/* The options of RDMA are of the addresses on RDMA devices; auto sets nothing. */
+static void links(void **state)
+{
+	struct device_addr addr = only_address(DEVICE_VERBS);
+
+	(void)state;
+	assert_int_equal(addr.link.set, 0);
+	config.rdma.gid_index = 0;
+	config.rdma.max_rd_atomic = 254;
+	addr = only_address(DEVICE_VERBS_TCP);
+	assert_int_equal(addr.link.set, 1u << LINK_GID_INDEX | 1u << LINK_MAX_RD_ATOMIC);
+	assert_int_equal(link_or(&addr.link, LINK_GID_INDEX, 9), 0);
+	assert_int_equal(link_or(&addr.link, LINK_MAX_RD_ATOMIC, 9), 254);
+	assert_int_equal(only_address(DEVICE_SOFTNIC).link.set, 0);
+}
+
 static void addresses(void **state)
 {
 	static const struct {
@@ -298,7 +314,7 @@ static void makes_the_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(addresses),     CASE(errors),	CASE(what_is_there),
+		CASE(addresses),     CASE(links),	CASE(errors),		CASE(what_is_there),
 		CASE(what_it_is_in), CASE(not_allowed), CASE(makes_the_folder),
 	};
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a user may set of how the queue pairs of an RDMA device use the network, in a URL
+ * ("rdma+tcp://10.0.0.1:7472?gid_index=3&traffic_class=106") or in the server's configuration. What
+ * is not set is what rdma_cm chooses, or common/rdma/oob/ says.
+ */
+#ifndef KVD_COMMON_RDMA_LINK_H
+#define KVD_COMMON_RDMA_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * X(NAME, name, least, most, who). The ranges are those of struct ibv_qp_attr and ibv_ah_attr; an
+ * ack_timeout of 0 would wait for ever, and of READs librdmacm gives 255 another meaning. Who may
+ * set it: LINK_BY_HAND says rdma+tcp:// alone, since rdma_cm finds these two itself.
+ */
+#define LINK_OPTIONS(X)                                                                            \
+	X(GID_INDEX, gid_index, 0, 255, LINK_BY_HAND)                                              \
+	X(PKEY_INDEX, pkey_index, 0, 255, LINK_BY_HAND)                                            \
+	X(TRAFFIC_CLASS, traffic_class, 0, 255, LINK_BY_ALL)                                       \
+	X(SERVICE_LEVEL, service_level, 0, 15, LINK_BY_ALL)                                        \
+	X(ACK_TIMEOUT, ack_timeout, 1, 31, LINK_BY_ALL)                                            \
+	X(RETRY_COUNT, retry_count, 0, 7, LINK_BY_ALL)                                             \
+	X(RNR_RETRY, rnr_retry, 0, 7, LINK_BY_ALL)                                                 \
+	X(MAX_RD_ATOMIC, max_rd_atomic, 1, 254, LINK_BY_ALL)
+
+#define LINK_OPTION_NAME(upper, name, least, most, who) LINK_##upper,
+enum link_option { LINK_OPTIONS(LINK_OPTION_NAME) LINK_OPTIONS_COUNT };
+
+enum link_who { LINK_BY_ALL, LINK_BY_HAND };
+
+/* Zeros: nothing is set. */
+struct device_link {
+	uint16_t set; /* bit n: option n is */
+	uint8_t value[LINK_OPTIONS_COUNT];
+};
+
+/* The value of the option, or @otherwise if it is not set. */
+static inline uint8_t link_or(const struct device_link *link, enum link_option option,
+			      uint8_t otherwise)
+{
+	return link->set & (1u << option) ? link->value[option] : otherwise;
+}
+
+static inline void link_set(struct device_link *link, enum link_option option, uint8_t value)
+{
+	link->set |= (uint16_t)(1u << option);
+	link->value[option] = value;
+}
+
+/*
+ * Sets what @text says, "name=value" with '&' between them. @by_hand: of rdma+tcp://. 0, or
+ * -EINVAL: then *link is unchanged, and @why (@why_size bytes) is a whole sentence.
+ */
+int link_parse(struct device_link *link, const char *text, bool by_hand, char *why,
+	       size_t why_size);
+
+#endif /* KVD_COMMON_RDMA_LINK_H */

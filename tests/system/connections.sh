@@ -3,6 +3,7 @@
 # System test of many connections: a thousand opened and closed, a thousand idle ones beside one
 # that works, one above the limit, and the release of all that they held. On verbs there are fewer
 # unless KVD_TEST_LONG=1: in an emulated machine each takes at least a tenth of a second to set up.
+# Where connections are set up over TCP, also of those who connect and say nothing.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -207,6 +208,80 @@ if [ "$device" = softnic ]; then
 	check "kvctl prints the reason" refused 'server.max_connections is reached'
 	check "they work" release "$tmp/held" 22
 	check "all are free again" can_open_again
+	check "the server stops" server_stop
+fi
+
+# Whoever reaches a TCP port can open connections there and say nothing, or what is no message.
+SILENT=10000
+SETUPS_MAX=256 # of common/rdma/oob/setup.c
+
+silent_peers() { # file
+	local n fd garbage
+	ulimit -Sn "$(ulimit -Hn)"
+	garbage=$(printf 'x%.0s' {1..400})
+	for ((n = 0; n < SILENT; n++)); do
+		exec {fd}<>"/dev/tcp/$KVD_RDMA_ADDR/$port" || break
+		((n % 100)) || echo "$garbage" >&"$fd" 2>/dev/null
+	done 2>/dev/null
+	echo "opened $n" >>"$1"
+	read -r
+}
+
+silent_peers_connect() {
+	mkfifo "$tmp/silent.in"
+	: >"$tmp/silent"
+	silent_peers "$tmp/silent" <"$tmp/silent.in" &
+	silent=$!
+	pids+=("$silent")
+	exec 8>"$tmp/silent.in"
+}
+
+works_meanwhile() {
+	local times=0
+	while ! grep -q ^opened "$tmp/silent"; do
+		works || return 1
+		times=$((times + 1))
+	done
+	echo "$times times"
+	[ "$times" -ge 1 ] && grep -x "opened $SILENT" "$tmp/silent"
+}
+
+fds_of_server() {
+	find "/proc/$server_pid/fd" -mindepth 1 2>/dev/null | wc -l
+}
+
+rss_kib() {
+	awk '/^RssAnon:/ { print $2 }' "/proc/$server_pid/status"
+}
+
+# What is kept of one that is being set up is some 900 bytes: of all it would be 9 MB. The allocator
+# keeps some MB in store.
+costs_little() {
+	echo "descriptors $fds, then $(fds_of_server); KiB $rss, then $(rss_kib)"
+	[ "$(fds_of_server)" -le $((fds + SETUPS_MAX + 8)) ] && [ "$(rss_kib)" -le $((rss + 6144)) ]
+}
+
+none_is_left() {
+	[ "$(fds_of_server)" -le "$fds" ]
+}
+
+silent_peers_end() {
+	exec 8>&-
+	await_end "$silent" && forget "$silent"
+}
+
+if [ "$way" = verbs-tcp ]; then
+	check "the server starts" server_start
+	check "a client works" works
+	fds=$(fds_of_server) rss=$(rss_kib)
+	check "$SILENT connect and say nothing" silent_peers_connect
+	check "clients connect and work meanwhile" works_meanwhile
+	check "they cost little" costs_little
+	check "the log says so" logged 'too many connect and say nothing'
+	check "another one is not taken for one of them" stat_is connections 1
+	check "they are closed in time" wait_until "$DEADLINE_S" none_is_left
+	check "they end" silent_peers_end
+	check "clients connect and work afterwards" works
 	check "the server stops" server_stop
 fi
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of one server on two devices at once: a client on one device gets what a client on the
-# other has put, also while both work at the same time.
+# System test of one server on several devices at once, and with several ways to connect: a client
+# on one gets what a client on another has put, also while both work at the same time.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -13,7 +13,8 @@ rdma=$url
 softnic=softnic://$tmp/s
 
 seen() { # from, to
-	url=$1 expect 0 '^$' put key "$2" && url=$2 expect 0 "^$2\$" get key &&
+	local value=${2//[^a-z0-9]/_}
+	url=$1 expect 0 '^$' put key "$value" && url=$2 expect 0 "^$value\$" get key &&
 		url=$2 expect 0 '^$' del key && url=$1 expect 1 'not found' get key
 }
 
@@ -44,6 +45,10 @@ works_meanwhile() {
 		forget "$reader" && [ "$status" = 0 ]
 }
 
+url_fails() { # url, text
+	url=$1 expect 69 "$2" ping
+}
+
 stat_above() {
 	[ "$(stat_of "$1")" -gt "$2" ]
 }
@@ -58,4 +63,67 @@ check "a large value from softnic to verbs" large_seen "$softnic" "$rdma"
 check "a writer on verbs, a reader on softnic" works_meanwhile "$rdma" "$softnic"
 check "a writer on softnic, a reader on verbs" works_meanwhile "$softnic" "$rdma"
 check "the server stops" server_stop
+
+# A second RDMA device, with addresses of both families.
+SECOND=10.9.77.1 SECOND_V6=fd77::1
+
+second_device() {
+	ip link add kvd-second type dummy && ip addr add $SECOND/24 dev kvd-second &&
+		ip addr add $SECOND_V6/64 dev kvd-second nodad && ip link set kvd-second up &&
+		rdma link add rxe2 type rxe netdev kvd-second
+}
+
+second_device_end() {
+	rdma link del rxe2
+	ip link del kvd-second
+}
+
+devices_are() { # names: of the server's RDMA devices
+	kvctl stats | sed -n 's/^device\.[0-9]*\.name //p' | sort | xargs >"$tmp/devices"
+	cat "$tmp/devices"
+	[ "$(cat "$tmp/devices")" = "$*" ]
+}
+
+# The connection of each client is on the device that has the address.
+link_is() { # url, text
+	url=$1 kvctl info >"$tmp/info"
+	grep '^device' "$tmp/info"
+	grep -q "^device.link .*$2" "$tmp/info"
+}
+
+round_is_seen() { # url...: what is put at each is seen at the next one
+	local from=${!#} to
+	for to; do
+		seen "$from" "$to" || return 1
+		from=$to
+	done
+}
+
+if [ -e /run/kvd-vm-command ]; then
+	trap 'cleanup; second_device_end 2>/dev/null' EXIT
+	check "there is a second device" second_device
+	config_write softnic,verbs-tcp,verbs
+	check "the server starts on both, and softnic" server_start \
+		-o "rdma.address=$KVD_RDMA_ADDR,$SECOND" \
+		-o "rdma.tcp_address=$SECOND_V6,$KVD_RDMA_ADDR,$SECOND" \
+		-o "rdma.tcp_port=$((port + 1))"
+	check "each device once" devices_are rxe1 rxe2 softnic
+	tcp=$((port + 1))
+	check "what is put at each address is seen at the next" round_is_seen "$rdma" \
+		"rdma://$SECOND:$port" "rdma+tcp://$KVD_RDMA_ADDR:$tcp" \
+		"rdma+tcp://$SECOND:$tcp" "rdma+tcp://[$SECOND_V6]:$tcp" "$softnic"
+	check "rdma_cm on the second" link_is "rdma://$SECOND:$port" "gid=::ffff:$SECOND "
+	check "by hand on the second" link_is "rdma+tcp://$SECOND:$tcp" "gid=::ffff:$SECOND "
+	check "by hand over IPv6" link_is "rdma+tcp://[$SECOND_V6]:$tcp" "gid=$SECOND_V6 "
+	check "with what the URL says" link_is \
+		"rdma+tcp://$SECOND:$tcp?traffic_class=106&max_rd_atomic=4&retry_count=4" \
+		"traffic_class=106 .* retry_count=4 .* max_rd_atomic=4\$"
+	check "with rdma_cm, too" link_is "rdma://$SECOND:$port?traffic_class=104&ack_timeout=17" \
+		"traffic_class=104 .* ack_timeout=17 "
+	check "a GID that does not exist" url_fails "rdma+tcp://$SECOND:$tcp?gid_index=200" \
+		"has no such GID"
+	check "a writer on one device, a reader on the other" works_meanwhile "$rdma" \
+		"rdma+tcp://[$SECOND_V6]:$tcp"
+	check "the server stops" server_stop
+fi
 finish

@@ -27,6 +27,7 @@ static enum wire_status hooked_lookup_get(struct store_thread *thread, uint64_t 
 
 #define REGION_BYTES (8u << 20)
 #define RESPONSE_VALUE_BYTES 1000
+#define PIN_S 60u
 
 static uint8_t message[sizeof(struct wire_request) + KEY_MAX + 70000];
 static uint8_t received[RESPONSE_VALUE_BYTES + 1], value[100000], found[200];
@@ -35,7 +36,9 @@ static struct response_value response_value;
 
 static int create(enum eviction_policy policy)
 {
-	const struct store_options options = { .fill = STORE_NO_GROWTH, .eviction = policy };
+	const struct store_options options = {
+		.fill = STORE_NO_GROWTH, .eviction = policy, .pin_share = 10, .pin_time_max = PIN_S
+	};
 
 	for (size_t i = 0; i < sizeof(value); i++)
 		value[i] = (uint8_t)random_next();
@@ -496,6 +499,38 @@ static void access_records_mean_nothing_without_eviction(void **state)
 	assert_int_equal(STAT(accesses), 0);
 }
 
+/* A PUT may ask that its item is kept for a time, or goes before others. */
+static void pins_and_priorities(void **state)
+{
+	unsigned int n = 0;
+	char key[8];
+
+	(void)state;
+	assert_int_equal(put("n", value, 10), WIRE_OK);
+	assert_false(access_is_pin(item_at(head.slot)->access));
+	assert_false(access_is_low(item_at(head.slot)->access));
+	assert_int_equal(ASK("l", value, .op = WIRE_PUT, .value_len = 10, .flags = WIRE_F_LOW),
+			 WIRE_OK);
+	assert_true(access_is_low(item_at(head.slot)->access));
+	assert_int_equal(ASK("p", value, .op = WIRE_PUT, .value_len = 10, .flags = WIRE_F_PIN,
+			     .pin = PIN_S + 1),
+			 WIRE_INVALID);
+	assert_int_equal(head.flags, 0);
+	/* Until the share is pinned, and the response says that this is why. */
+	do {
+		snprintf(key, sizeof(key), "p%u", n++);
+		ASK(key, value, .op = WIRE_PUT, .value_len = 60000, .flags = WIRE_F_PIN,
+		    .pin = PIN_S);
+		if (head.status)
+			break;
+		assert_int_equal(head.flags, 0);
+		assert_true(access_is_pin(item_at(head.slot)->access));
+	} while (n < 1000);
+	assert_true(n > 2);
+	assert_int_equal(head.status, WIRE_BUSY);
+	assert_int_equal(head.flags, WIRE_R_PINS);
+}
+
 static void no_space(void **state)
 {
 	uint64_t key = 0, slot = head.slot;
@@ -529,6 +564,7 @@ int main(void)
 		CASE(other_requests, setup),
 		CASE(access_records, setup_lru),
 		CASE(access_records_mean_nothing_without_eviction, setup),
+		CASE(pins_and_priorities, setup_lru),
 		CASE(no_space, setup),
 	};
 

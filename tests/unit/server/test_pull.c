@@ -985,7 +985,8 @@ static void peers(void **state)
 				    again = { .address = "10.0.0.1:7" },
 				    longer = { .address = "10.0.0.11:4711" },
 				    process = { .address = "pid:4711", .uid_known = true },
-				    another = { .address = "pid:471", .uid_known = true };
+				    another = { .address = "pid:471", .uid_known = true },
+				    other = { .address = "[::1]:4711" };
 	static struct pull_peers known;
 	struct cm_peer peer;
 
@@ -1000,6 +1001,7 @@ static void peers(void **state)
 	assert_false(pull_peers_has(&known, &another, 19));
 	assert_false(pull_peers_has(&known, &again, 19));
 	pull_peers_add(&known, &again, 21);
+	assert_true(pull_peers_has(&known, &host, 20));
 	for (unsigned int i = 0; i < PULL_PEERS_MAX - 1; i++) {
 		peer = (struct cm_peer){ 0 };
 		snprintf(peer.address, sizeof(peer.address), "10.0.1.%u:1", i);
@@ -1009,6 +1011,10 @@ static void peers(void **state)
 	/* The process's time was the shortest. */
 	assert_true(pull_peers_has(&known, &host, 15));
 	assert_false(pull_peers_has(&known, &process, 15));
+	/* The host's is the next, and its name is longer than the new one. */
+	pull_peers_add(&known, &other, 40);
+	assert_true(pull_peers_has(&known, &other, 39));
+	assert_false(pull_peers_has(&known, &host, 15));
 }
 
 /*

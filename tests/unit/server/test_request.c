@@ -360,6 +360,40 @@ static void room_has_a_place(void **state)
 	assert_int_equal(found("k").value_len, PUT_BYTES);
 }
 
+/* A counter for which there is no memory has room made, as a value has. */
+static void counter_in_a_room(void **state)
+{
+	static const uint32_t ids[] = { 0 };
+	uint64_t key = 1u << 20;
+
+	(void)state;
+	fill();
+	test_store.table.eviction = EVICTION_NONE;
+	while (test_store_put(&test_store, &key, sizeof(key), large, 1, NULL) == WIRE_OK)
+		key++;
+	test_store.table.eviction = EVICTION_LRU;
+	test_worker.store_thread.now_ns += LONG_NS;
+	assert_false(
+		RECEIVE(conn, 0, "k", 0, .op = WIRE_ARITH, .flags = WIRE_F_CREATE, .initial = 40));
+	test_turns();
+	assert_responses(conn, ids, 1, WIRE_OK);
+	assert_int_equal(conn->response.result, 40);
+	assert_int_equal(found("k").value_len, 2);
+}
+
+/* Only a key that is not there is a miss. */
+static void misses_of_deletes(void **state)
+{
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, "v", 1, NULL), WIRE_OK);
+	RECEIVE(conn, 0, "k", 0, .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION, .version = 1);
+	assert_int_equal(conn->response.status, WIRE_EXISTS);
+	assert_int_equal(stat_read(&test_worker.stats.delete_misses), 0);
+	RECEIVE(conn, 0, "l", 0, .op = WIRE_DELETE);
+	assert_int_equal(stat_read(&test_worker.stats.delete_misses), 1);
+	assert_int_equal(stat_read(&test_worker.stats.deletes), 2);
+}
+
 /* A change behind another request that finds no memory has room made for it, too. */
 static void room_behind_another(void **state)
 {
@@ -468,7 +502,7 @@ static void seeds_of_copies(void **state)
 	assert_int_equal(test_store_put(&test_store, "k", 1, large, 10000, NULL), WIRE_OK);
 	put_large("l");
 	for (unsigned int i = 0; i < 4; i++) {
-		RECEIVE(conn, 0, i < 2 ? "k" : "l", 0, .op = WIRE_GET);
+		RECEIVE(conn, 0, i % 2 ? "k" : "l", 0, .op = WIRE_GET);
 		test_turns();
 		assert_int_equal(conn->response.flags, WIRE_R_COPY);
 		seeds[i] = conn->response.copy_seed;
@@ -495,6 +529,8 @@ int main(void)
 		CASE(ends_while_room_is_made, setup),
 		CASE(append_is_large_by_now, setup),
 		CASE(room_has_a_place, setup),
+		CASE(counter_in_a_room, setup),
+		CASE(misses_of_deletes, setup),
 		CASE(room_behind_another, setup),
 		CASE(no_place_after_a_room, setup),
 		CASE(large_append_is_done_once, setup),

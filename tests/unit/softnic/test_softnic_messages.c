@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of what softnic moves and of how it completes: messages and READs that are longer than a
+ * ring, in pieces; the order and the statuses of completions, also behind a request that failed;
+ * that places are used again; and responses that a peer forges.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/rdma/softnic/softnic.h"
+#include "tests/support/softnic_pair.h"
+
+#define OPS (&softnic_ops)
+#define LONG_BYTES 30000u /* of two pieces each, of which the first has */
+#define FIRST_BYTES 9999u
+#define SECOND_AT 50000u /* where the second is */
+
+static struct end server, client;
+
+/* READs of memory that is not shared are served: they go through the rings. */
+static struct end_options silent, paired;
+
+static int start(const struct end_options *of_client)
+{
+	char path[64];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s", pair_path());
+	ret = end_init(&server, DEVICE_LISTEN, path, &silent);
+	if (!ret)
+		ret = end_init(&client, DEVICE_CONNECT, path, of_client);
+	return ret ?: ends_connect(&server, &client, &client.id, &silent, of_client);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return start(&silent);
+}
+
+static int setup_paired(void **state)
+{
+	(void)state;
+	return start(&paired);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	end_release(&client);
+	end_release(&server);
+	return 0;
+}
+
+/* A queue pair of the client's with a receive queue of its own, which reports every request. */
+static int setup_own_receives(void **state)
+{
+	struct cm_param param = { .rnr_retry_count = 7, .min_rnr_timer = 12, .retry_count = 7 };
+	const uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct ibv_qp_init_attr attr;
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s", pair_path());
+	assert_int_equal(end_init(&server, DEVICE_LISTEN, path, &silent), 0);
+	assert_int_equal(end_init(&client, DEVICE_CONNECT, path, &silent), 0);
+	attr = (struct ibv_qp_init_attr){
+		.send_cq = client.cq,
+		.recv_cq = client.cq,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = PAIR_SEND_WR,
+			 .max_send_sge = 2,
+			 .max_recv_wr = 4,
+			 .max_recv_sge = 2 },
+	};
+	assert_int_equal(OPS->create_id(client.cm, &client.id), 0);
+	assert_int_equal(OPS->create_qp(client.id, client.pd, &attr, IBV_ACCESS_REMOTE_READ), 0);
+	assert_int_equal(OPS->connect(client.id, &param), 0);
+	while (!client.connected || !server.connected) {
+		end_serve_cm(&server, &silent);
+		end_serve_cm(&client, &silent);
+		assert_true(pair_now_ms() < deadline);
+	}
+	return 0;
+}
+
+static uint8_t pattern(unsigned int i)
+{
+	return (uint8_t)(i * 7 + i / 251);
+}
+
+static uint8_t *long_at(const struct end *end, unsigned int i)
+{
+	return end->mem + (i < FIRST_BYTES ? i : SECOND_AT + i - FIRST_BYTES);
+}
+
+static void long_fill(const struct end *end)
+{
+	for (unsigned int i = 0; i < LONG_BYTES; i++)
+		*long_at(end, i) = pattern(i);
+}
+
+static void assert_long(const struct end *end)
+{
+	for (unsigned int i = 0; i < LONG_BYTES; i++)
+		assert_int_equal(*long_at(end, i), pattern(i));
+}
+
+static void long_sges(const struct end *end, struct ibv_sge sges[2])
+{
+	sges[0] = (struct ibv_sge){ (uintptr_t)end->mem, FIRST_BYTES, end->mr->lkey };
+	sges[1] = (struct ibv_sge){ (uintptr_t)end->mem + SECOND_AT, LONG_BYTES - FIRST_BYTES,
+				    end->mr->lkey };
+}
+
+static bool has_event(void)
+{
+	struct ibv_cq *cq;
+
+	return OPS->get_cq_event(client.comp, &cq) == 0;
+}
+
+/* The pieces of a message are put together, and the last one is the event that was asked for. */
+static void long_messages(void **state)
+{
+	struct ibv_sge to[2], from[2];
+	struct ibv_recv_wr recv = { .wr_id = 5, .sg_list = to, .num_sge = 2 }, *bad_recv;
+	struct ibv_send_wr wr = { .wr_id = 77,
+				  .sg_list = from,
+				  .num_sge = 2,
+				  .opcode = IBV_WR_SEND },
+			   *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	long_sges(&client, to);
+	long_sges(&server, from);
+	long_fill(&server);
+	for (unsigned int solicited = 0; solicited < 2; solicited++) {
+		memset(client.mem, 0, PAIR_MEM_BYTES / 2);
+		assert_int_equal(ibv_post_recv(client.id->qp, &recv, &bad_recv), 0);
+		assert_int_equal(ibv_req_notify_cq(client.cq, 1), 0);
+		wr.send_flags = IBV_SEND_SIGNALED | (solicited ? IBV_SEND_SOLICITED : 0);
+		assert_int_equal(ibv_post_send(server.id->qp, &wr, &bad), 0);
+		assert_int_equal(end_wait(&server, &client, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.opcode, IBV_WC_SEND);
+		assert_int_equal(wc.wr_id, 77);
+		assert_int_equal(wc.qp_num, server.id->qp->qp_num);
+		assert_int_equal(has_event(), solicited);
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.opcode, IBV_WC_RECV);
+		assert_int_equal(wc.wr_id, 5);
+		assert_int_equal(wc.byte_len, LONG_BYTES);
+		assert_long(&client);
+	}
+}
+
+static void long_reads(void **state)
+{
+	struct ibv_sge to[2];
+	struct ibv_send_wr wr = {
+		.wr_id = 78,
+		.sg_list = to,
+		.num_sge = 2,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { client.remote.addr, client.remote.rkey },
+	}, *bad;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	long_sges(&client, to);
+	for (i = 0; i < LONG_BYTES; i++)
+		server.mem[i] = pattern(i);
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
+	assert_int_equal(wc.wr_id, 78);
+	assert_int_equal(wc.byte_len, LONG_BYTES);
+	assert_long(&client);
+}
+
+/* All are reported, though none asks for it. */
+static void every_request_is_reported(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(end_post_send(&client, client.id->qp, i, 8, 0), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.opcode, IBV_WC_SEND);
+		assert_int_equal(wc.wr_id, i);
+	}
+}
+
+/* As many as the queue pair may have, as often as one likes, while its queue grows and after. */
+static void all_places_each_time(void **state)
+{
+	struct ibv_wc wc;
+	unsigned int round, i;
+
+	(void)state;
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < PAIR_SEND_WR; i++)
+			assert_int_equal(end_post_send(&client, client.id->qp, 100 * round + i, 8,
+						       IBV_SEND_SIGNALED),
+					 0);
+		assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED),
+				 -ENOMEM);
+		for (i = 0; i < PAIR_SEND_WR; i++) {
+			assert_int_equal(end_wait(&server, NULL, &wc), 0);
+			assert_int_equal(end_post_recv(&server, (unsigned int)wc.wr_id), 0);
+		}
+		for (i = 0; i < PAIR_SEND_WR; i++) {
+			assert_int_equal(end_wait(&client, NULL, &wc), 0);
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			assert_int_equal(wc.wr_id, 100 * round + i);
+		}
+	}
+}
+
+/* One fails for the peer's error, those behind it for nothing of theirs; and that is an event. */
+static void one_fails_the_others_are_flushed(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_wc wc;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(
+			end_post_send(&client, client.id->qp, i, 8, i ? IBV_SEND_SIGNALED : 0), 0);
+	assert_int_equal(ibv_req_notify_cq(client.cq, 1), 0);
+	assert_int_equal(OPS->modify_qp(server.id->qp, &attr, IBV_QP_STATE), 0);
+	assert_true(has_event());
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+	}
+}
+
+/* A request that can't be executed fails when those before it have succeeded. */
+static void a_wrong_key_fails_in_its_turn(void **state)
+{
+	struct ibv_sge sge = { (uintptr_t)client.mem, 8, client.mr->lkey ^ 0x1000 };
+	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
+			   *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(end_post_send(&client, client.id->qp, 1, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), 0);
+	assert_int_equal(end_post_send(&client, client.id->qp, 3, 8, IBV_SEND_SIGNALED), 0);
+	for (unsigned int i = 1; i < 4; i++) {
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, i == 1 ? IBV_WC_SUCCESS :
+					    i == 2 ? IBV_WC_LOC_PROT_ERR :
+						     IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+/* A READ may not write to local memory that was registered for reading. */
+static void a_read_needs_memory_to_write(void **state)
+{
+	static uint8_t to[64];
+	struct device_mem mem = { .addr = to, .length = sizeof(to), .fd = -1 };
+	struct ibv_sge sge = { (uintptr_t)to, sizeof(to), 0 };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.wr.rdma = { client.remote.addr, client.remote.rkey },
+	}, *bad;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(OPS->reg_mr(client.pd, &mem, IBV_ACCESS_REMOTE_READ, &mr), 0);
+	server.mem[0] = 1;
+	sge.lkey = mr->lkey;
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(to[0], 0);
+	OPS->dereg_mr(mr);
+}
+
+/* What the peer says of its response, and how much of it is in the ring. */
+static const struct forged {
+	const char *what;
+	uint32_t wanted, length, published;
+} forged[] = {
+	{ "more than was asked for", 64, 65, 128 },
+	{ "nothing", 64, 0, 64 },
+	{ "too long a piece", 8000, LINK_PIECE_MAX + 1, 4160 },
+	{ "more than is published", 200, 100, 64 },
+	{ "a length that wraps", 64, ~0u - 7, 64 },
+};
+
+static void forged_responses(void **state)
+{
+	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
+		const struct forged *f = &forged[i];
+		struct link_response response = { .length = f->length };
+		struct sn_qp *peer;
+		struct ibv_wc wc;
+
+		assert_int_equal(setup(NULL), 0);
+		peer = to_sn_qp(server.id->qp);
+		memset(client.mem, 0, PAIR_MEM_BYTES / 2);
+		memset(peer->response_out.data, 0xee, RING_BYTES);
+		assert_int_equal(end_post_read(&client, client.id->qp, 0, f->wanted,
+					       client.remote.addr, client.remote.rkey),
+				 0);
+		ring_out_write(&peer->response_out, 0, &response, sizeof(response));
+		peer->response_out.head += f->published;
+		peer->changed |= LINK_WAKE_EVENT;
+		do_sn_qp_publish(peer);
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+		if (wc.status == IBV_WC_SUCCESS ||
+		    !side_load(&to_sn_qp(client.id->qp)->mine->closed))
+			fail_msg("%s was taken", f->what);
+		assert_int_equal(client.mem[0], 0);
+		assert_int_equal(client.mem[f->wanted], 0);
+		teardown(state);
+	}
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	paired = silent = END_DEFAULTS;
+	silent.share = paired.share = false;
+	paired.paired = true;
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	pair_path_release();
+	return 0;
+}
+
+#define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(long_messages, setup_own_receives),
+		CASE(long_reads, setup),
+		CASE(every_request_is_reported, setup_own_receives),
+		CASE(all_places_each_time, setup_paired),
+		CASE(one_fails_the_others_are_flushed, setup),
+		CASE(a_wrong_key_fails_in_its_turn, setup),
+		CASE(a_read_needs_memory_to_write, setup),
+		cmocka_unit_test(forged_responses),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

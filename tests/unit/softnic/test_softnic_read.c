@@ -365,6 +365,184 @@ static void test_more_files_than_places(void **state)
 		OPS->dereg_mr(mrs[i]);
 }
 
+/* From the second READ on, the client has the grant, and copies while it posts. */
+static void warm_up(void)
+{
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+}
+
+/* A signaled READ of the begin of the server's memory. */
+static struct ibv_send_wr read_of(struct ibv_sge *sges, int count)
+{
+	return (struct ibv_send_wr){
+		.sg_list = sges,
+		.num_sge = count,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { client.remote.addr, client.remote.rkey },
+	};
+}
+
+/* The second of two READs that are posted together has these pieces. */
+static enum ibv_wc_status second_status(struct ibv_sge *sges, int count)
+{
+	struct ibv_sge good = { (uintptr_t)client.mem, 64, client.mr->lkey };
+	struct ibv_send_wr second = read_of(sges, count), first = read_of(&good, 1), *bad;
+	struct ibv_wc wc;
+
+	warm_up();
+	first.next = &second;
+	assert_int_equal(ibv_post_send(client.id->qp, &first, &bad), 0);
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	return wc.status;
+}
+
+/* Each READ of a chain writes only to memory that its own pieces may. */
+static void test_local_memory_of_a_chain(void **state)
+{
+	static uint8_t fixed[64];
+	const struct device_mem mem = { .addr = fixed, .length = sizeof(fixed), .fd = -1 };
+	struct ibv_sge sges[2];
+	struct ibv_mr *mr;
+
+	for (unsigned int i = 0; i < 5; i++) {
+		if (i)
+			assert_int_equal(setup(state), 0);
+		memset(server.mem, 1, 128);
+		assert_int_equal(OPS->reg_mr(client.pd, &mem, IBV_ACCESS_REMOTE_READ, &mr), 0);
+		sges[0] = (struct ibv_sge){ (uintptr_t)client.mem + 64, 64, client.mr->lkey };
+		sges[1] = (struct ibv_sge){ (uintptr_t)fixed, 64, mr->lkey };
+		if (i == 0)
+			assert_int_equal(second_status(sges, 1), IBV_WC_SUCCESS);
+		if (i == 1)
+			sges[0].lkey ^= 0x1000;
+		if (i == 2)
+			sges[0].addr += PAIR_MEM_BYTES - 127;
+		if (i == 3)
+			sges[0] = sges[1];
+		if (i)
+			assert_int_equal(second_status(sges, i == 4 ? 2 : 1), IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(fixed[0], 0);
+		OPS->dereg_mr(mr);
+		if (i < 4)
+			teardown(state);
+	}
+}
+
+/* A SEND between READs is sent, whatever its other fields say; each completes as what it is. */
+static void test_chain_of_all_kinds(void **state)
+{
+	struct ibv_sge sges[3];
+	struct ibv_send_wr wrs[3], *bad;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	warm_up();
+	memset(server.mem, 9, 300);
+	memset(client.mem, 5, 300);
+	for (i = 0; i < 3; i++) {
+		sges[i] = (struct ibv_sge){ (uintptr_t)client.mem + 100 * i, 60 + i,
+					    client.mr->lkey };
+		wrs[i] = read_of(&sges[i], 1);
+		wrs[i].wr_id = i;
+		wrs[i].next = i < 2 ? &wrs[i + 1] : NULL;
+	}
+	wrs[1].opcode = IBV_WR_SEND;
+	assert_int_equal(ibv_post_send(client.id->qp, wrs, &bad), 0);
+	assert_int_equal(end_wait(&server, NULL, &wc), 0);
+	assert_int_equal(wc.byte_len, 61);
+	assert_int_equal(*end_recv_slot(&server, (unsigned int)wc.wr_id), 5);
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.opcode, i == 1 ? IBV_WC_SEND : IBV_WC_RDMA_READ);
+		assert_int_equal(wc.byte_len, 60 + i);
+		assert_int_equal(client.mem[100 * i], i == 1 ? 5 : 9);
+	}
+}
+
+/* What is refused of any READ is refused of one of shared memory, too. */
+static void test_reads_refused(void **state)
+{
+	struct ibv_sge sges[3];
+	struct ibv_send_wr wr, *bad;
+
+	(void)state;
+	warm_up();
+	for (unsigned int i = 0; i < 3; i++)
+		sges[i] = (struct ibv_sge){ (uintptr_t)client.mem, 8, client.mr->lkey };
+	wr = read_of(sges, 3);
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	wr = read_of(sges, 1);
+	wr.send_flags |= IBV_SEND_INLINE;
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), EINVAL);
+}
+
+/* One of no bytes asks the peer whether it is there. */
+static void test_read_of_nothing(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	warm_up();
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 0, client.remote.addr,
+				       client.remote.rkey),
+			 0);
+	for (unsigned int i = 0; i < 10; i++)
+		assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+/* More READs than the queue has places, each reported, as the queue pair says. */
+static void test_places_of_reads(void **state)
+{
+	struct ibv_sge sge = { (uintptr_t)client.mem, 64, client.mr->lkey };
+	struct ibv_send_wr wr = read_of(&sge, 1), *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3 * PAIR_SEND_WR; i++)
+		assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
+	assert_int_equal(to_sn_qp(client.id->qp)->sq.freed, to_sn_qp(client.id->qp)->sq.posted);
+	wr.send_flags = 0;
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), 0);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	to_sn_qp(client.id->qp)->signal_all = true; /* as if it had been created so */
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), 0);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 1);
+}
+
+/* Guarantee f: what a peer that has ended left in its memory is not read. */
+static void test_peer_in_error(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	(void)state;
+	warm_up();
+	assert_int_equal(OPS->modify_qp(server.id->qp, &attr, IBV_QP_STATE), 0);
+	server.mem[0] = 1;
+	client.mem[0] = 0;
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(client.mem[0], 0);
+}
+
+static void test_peer_that_disconnected(void **state)
+{
+	(void)state;
+	warm_up();
+	assert_int_equal(OPS->disconnect(server.id), 0);
+	server.mem[0] = 1;
+	client.mem[0] = 0;
+	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(client.mem[0], 0);
+}
+
 /* An offset in the file that is not a multiple of a page. */
 static void test_part_of_a_file(void **state)
 {
@@ -814,6 +992,13 @@ int main(void)
 		READ_TEST(test_fence),
 		READ_TEST(test_behind_a_send),
 		READ_TEST(test_more_files_than_places),
+		READ_TEST(test_local_memory_of_a_chain),
+		READ_TEST(test_chain_of_all_kinds),
+		READ_TEST(test_reads_refused),
+		READ_TEST(test_read_of_nothing),
+		READ_TEST(test_places_of_reads),
+		READ_TEST(test_peer_in_error),
+		READ_TEST(test_peer_that_disconnected),
 		READ_TEST(test_part_of_a_file),
 		READ_TEST(test_more_of_a_file),
 		READ_TEST(test_files_refused),

@@ -249,6 +249,29 @@ static void test_bounds(void **state)
 	assert_int_equal(read_status(end - 64, 65, client.mr->rkey, false), IBV_WC_REM_ACCESS_ERR);
 }
 
+/* Memory whose file begins in front of it. */
+static void test_part_of_a_file(void **state)
+{
+	struct device_mem mem = {
+		.addr = client.mem + 5000,
+		.length = 1000,
+		.fd = client.fd,
+		.fd_offset = 5000,
+	};
+	struct ibv_mr *mr;
+
+	(void)state;
+	memset(client.mem, 0, 10000);
+	memset(client.mem + 5000, 0x33, 1000);
+	assert_int_equal(OPS->reg_mr(client.pd, &mem, REG_ACCESS, &mr), 0);
+	assert_int_equal(read_status((uintptr_t)mem.addr, 1000, mr->rkey, false), IBV_WC_SUCCESS);
+	assert_memory_equal(server.mem, client.mem + 5000, 1000);
+	assert_int_equal(read_status((uintptr_t)mem.addr + 999, 1, mr->rkey, false),
+			 IBV_WC_SUCCESS);
+	assert_int_equal(*server.mem, 0x33);
+	OPS->dereg_mr(mr);
+}
+
 static void test_below(void **state)
 {
 	(void)state;
@@ -1154,6 +1177,7 @@ int main(void)
 		TEST(test_nobody_serves),
 		TEST(test_pieces),
 		TEST(test_bounds),
+		TEST(test_part_of_a_file),
 		TEST(test_below),
 		TEST(test_refused_files),
 		TEST(test_two_users),

@@ -389,6 +389,13 @@ static void sends_that_are_refused(void **state)
 	struct ibv_send_wr wr, *bad;
 
 	(void)state;
+	/* Before it is connected, whatever it is. */
+	assert_int_equal(end_connect(&client, &client.id, &END_DEFAULTS), 0);
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, 0), -EINVAL);
+	OPS->destroy_id(client.id);
+	client.id = NULL;
+	while (end_serve_cm(&server, &END_DEFAULTS) != -EAGAIN)
+		;
 	assert_int_equal(ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS),
 			 0);
 	for (unsigned int i = 0; i < 3; i++)

@@ -2,7 +2,8 @@
 /*
  * Tests of what softnic moves and of how it completes: messages and READs that are longer than a
  * ring, in pieces; the order and the statuses of completions, also behind a request that failed;
- * that places are used again; and responses that a peer forges.
+ * that places are used again; receives that are missing or too short; READs that are refused, and
+ * responses that a peer forges.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -21,6 +22,7 @@
 #define LONG_BYTES 30000u /* of two pieces each, of which the first has */
 #define FIRST_BYTES 9999u
 #define SECOND_AT 50000u /* where the second is */
+#define LONG_WAIT_NS 1000000000000ull
 
 static struct end server, client;
 
@@ -257,11 +259,11 @@ static void one_fails_the_others_are_flushed(void **state)
 static void a_wrong_key_fails_in_its_turn(void **state)
 {
 	struct ibv_sge sge = { (uintptr_t)client.mem, 8, client.mr->lkey ^ 0x1000 };
-	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
-			   *bad;
+	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 }, *bad;
 	struct ibv_wc wc;
 
 	(void)state;
+	wr.opcode = IBV_WR_SEND;
 	assert_int_equal(end_post_send(&client, client.id->qp, 1, 8, IBV_SEND_SIGNALED), 0);
 	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), 0);
 	assert_int_equal(end_post_send(&client, client.id->qp, 3, 8, IBV_SEND_SIGNALED), 0);
@@ -298,6 +300,187 @@ static void a_read_needs_memory_to_write(void **state)
 	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(to[0], 0);
 	OPS->dereg_mr(mr);
+}
+
+/* A receive that is too short fails at both ends, and takes the connection with it. */
+static void a_message_too_long(void **state)
+{
+	struct ibv_sge to = { (uintptr_t)client.mem, 64, client.mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 5, .sg_list = &to, .num_sge = 1 }, *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	memset(client.mem, 0, 128);
+	memset(server.mem, 1, 128);
+	assert_int_equal(ibv_post_recv(client.id->qp, &recv, &bad), 0);
+	assert_int_equal(end_post_send(&server, server.id->qp, 0, 65, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	assert_int_equal(wc.wr_id, 5);
+	assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(client.mem[64], 0);
+	assert_int_equal(client.id->qp->state, IBV_QPS_ERR);
+	assert_int_equal(end_wait(&server, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_REM_INV_REQ_ERR);
+}
+
+/* The receive of a message of which only the begin is here ends with the connection. */
+static void a_message_that_is_cut_off(void **state)
+{
+	struct ibv_sge to[2];
+	struct ibv_recv_wr recv = { .wr_id = 5, .sg_list = to, .num_sge = 2 }, *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	long_sges(&client, to);
+	assert_int_equal(ibv_post_recv(client.id->qp, &recv, &bad), 0);
+	recv.wr_id = 6;
+	assert_int_equal(ibv_post_recv(client.id->qp, &recv, &bad), 0);
+	assert_int_equal(end_post_send(&server, server.id->qp, 0, LONG_BYTES, 0), 0);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	assert_true(to_sn_qp(client.id->qp)->incoming.active);
+	assert_int_equal(OPS->disconnect(server.id), 0);
+	for (unsigned int i = 5; i < 7; i++) {
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+/* What a queue pair with @retry does when its peer says that a SEND found no receive. */
+static enum ibv_qp_state after_rnr(uint8_t retry, uint32_t send, uint32_t count)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp), *peer = to_sn_qp(server.id->qp);
+	struct ibv_wc wc;
+
+	qp->rnr_retry = retry;
+	side_store(&peer->mine->rnr_send, send);
+	side_store(&peer->mine->rnr_count, count);
+	peer->changed |= LINK_WAKE_EVENT;
+	do_sn_qp_publish(peer);
+	(void)!ibv_poll_cq(client.cq, 0, &wc);
+	return qp->verbs.state;
+}
+
+/* A SEND is retried as often as the queue pair says, and 7 times is without an end. */
+static void retries_are_counted(void **state)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	struct ibv_wc wc;
+
+	(void)state;
+	/* Nothing is outstanding. */
+	assert_int_equal(after_rnr(2, 0, 100), IBV_QPS_RTS);
+	/* Still true when there is something. */
+	assert_int_equal(after_rnr(2, 0, 0), IBV_QPS_RTS);
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(after_rnr(7, qp->sq.acked, UINT8_MAX), IBV_QPS_RTS);
+	assert_int_equal(after_rnr(2, qp->sq.acked - 1, 100), IBV_QPS_RTS);
+	assert_int_equal(after_rnr(2, qp->sq.acked, 2), IBV_QPS_RTS);
+	assert_int_equal(after_rnr(2, qp->sq.acked, 3), IBV_QPS_ERR);
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+/* A message that waits long enough for a receive fails; who may retry without end does not. */
+static void no_receive_for_long(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	to_sn_qp(server.id->qp)->rnr_retry = 1;
+	assert_int_equal(end_post_send(&server, server.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_wait(&server, &client, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+/* One wait has nothing to do with the next: each message has all its retries. */
+static void each_wait_begins_anew(void **state)
+{
+	struct ibv_sge to = { (uintptr_t)client.mem, 64, client.mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 5, .sg_list = &to, .num_sge = 1 }, *bad;
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	struct ibv_wc wc;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(end_post_send(&server, server.id->qp, 0, 8, 0), 0);
+		assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+		assert_true(qp->incoming.waiting);
+		assert_true(sn_now_ns(CLOCK_MONOTONIC) - qp->incoming.waiting_since_ns <
+			    LONG_WAIT_NS / 2);
+		qp->incoming.waiting_since_ns -= LONG_WAIT_NS; /* as if it had lasted */
+		assert_int_equal(ibv_post_recv(client.id->qp, &recv, &bad), 0);
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_false(qp->incoming.waiting);
+	}
+}
+
+/* One who waits for acknowledgements hears of them though nothing else comes. */
+static void taken_messages_are_told(void **state)
+{
+	struct sn_qp *qp = to_sn_qp(client.id->qp);
+	struct ibv_wc wc;
+	uint32_t bell;
+
+	(void)state;
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(ibv_req_notify_cq(client.cq, 0), 0);
+	bell = side_bell(atomic_load(&qp->theirs));
+	assert_int_equal(end_wait(&server, NULL, &wc), 0);
+	assert_int_not_equal(side_bell(atomic_load(&qp->theirs)), bell);
+	assert_int_equal(side_load(&qp->mine->wake), 0);
+	assert_true(has_event());
+	assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+/* Memory that the peer may not read: it hears so, and the owner ends the connection. */
+static void a_refused_read(void **state)
+{
+	static const uint8_t secret[4096] = { 1 };
+	struct device_mem mem = { .addr = (void *)(uintptr_t)secret, .fd = -1 };
+	struct device_async_event event;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		if (i)
+			assert_int_equal(setup(state), 0);
+		mem.length = i ? 64 : sizeof(secret);
+		assert_int_equal(OPS->reg_mr(server.pd, &mem,
+					     i ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_LOCAL_WRITE,
+					     &mr),
+				 0);
+		client.mem[0] = 0;
+		assert_int_equal(end_post_read(&client, client.id->qp, 0, i ? 65 : 64,
+					       (uintptr_t)secret, mr->rkey),
+				 0);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(client.mem[0], 0);
+		assert_int_equal(server.id->qp->state, IBV_QPS_ERR);
+		assert_int_equal(OPS->get_async_event(server.dev, &event), 0);
+		assert_int_equal(event.type, IBV_EVENT_QP_ACCESS_ERR);
+		assert_ptr_equal(event.qp, server.id->qp);
+		OPS->dereg_mr(mr);
+		if (!i)
+			teardown(state);
+	}
+}
+
+/* By its word, before its socket ends: a poll does not look at that each time. */
+static void a_disconnect_is_noticed_by_a_poll(void **state)
+{
+	struct sn_qp *peer = to_sn_qp(server.id->qp);
+	struct ibv_wc wc;
+
+	(void)state;
+	side_store(&peer->mine->closed, 1);
+	peer->changed |= LINK_WAKE_EVENT;
+	do_sn_qp_publish(peer);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	assert_int_equal(client.id->qp->state, IBV_QPS_ERR);
 }
 
 /* What the peer says of its response, and how much of it is in the ring. */
@@ -369,6 +552,14 @@ int main(void)
 		CASE(one_fails_the_others_are_flushed, setup),
 		CASE(a_wrong_key_fails_in_its_turn, setup),
 		CASE(a_read_needs_memory_to_write, setup),
+		CASE(a_message_too_long, setup_own_receives),
+		CASE(a_message_that_is_cut_off, setup_own_receives),
+		CASE(retries_are_counted, setup),
+		CASE(no_receive_for_long, setup_own_receives),
+		CASE(each_wait_begins_anew, setup_own_receives),
+		CASE(taken_messages_are_told, setup),
+		CASE(a_refused_read, setup),
+		CASE(a_disconnect_is_noticed_by_a_poll, setup),
 		cmocka_unit_test(forged_responses),
 	};
 

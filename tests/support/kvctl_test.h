@@ -38,6 +38,7 @@ static struct {
 	unsigned int calls_good;    /* pings and scans that do not end so */
 	struct kvd_item item;	    /* of GETs; its value is the letters from a to z, repeated */
 	uint64_t number;	    /* of incr and decr */
+	const char *link;	    /* the connection's path, of which softnic has none */
 	const struct kvd_entry *entries;
 	size_t entry_count;
 	size_t memory_max; /* longest memory that can be allocated; 0: any */
@@ -259,6 +260,7 @@ static void fake_info(const struct kvd *handle, struct kvd_info *info)
 		.device_kind = "softnic",
 		.device_name = "softnic0",
 		.device_why = "the URL says so",
+		.device_link = behaviour.link ? behaviour.link : "",
 		.incarnation = 0xabcdef0123456,
 		.region_bytes = 1ull << 40,
 		.value_max = 1ull << 33,

@@ -269,6 +269,11 @@ static void properties_of_the_connection(void **state)
 						"buckets 34359738368\n"
 						"clock_error_ns 5000000000\n"
 						"access_rate 16\n");
+	behaviour.link = "gid=::1 mtu=1024";
+	assert_calls("info ", "info");
+	assert_non_null(strstr(program_result.out, "device.why the URL says so\n"
+						   "device.link gid=::1 mtu=1024\n"
+						   "incarnation 000abcdef0123456\n"));
 }
 
 static void pings(void **state)

@@ -74,7 +74,9 @@ static void test_uint(void **state)
 	       { "18446744073709551615", UINT64_MAX });
 	REFUSE(parse_uint, -EINVAL, "digits", "", " ", "-1", "+1", "1 ", " 1", "0x10", "1.5", "1e3",
 	       "1k", "one", "18446744073709551616k");
-	REFUSE(parse_uint, -ERANGE, "out of range", "18446744073709551616",
+	/* Also if the digits behind the overflow fit again. */
+	REFUSE(parse_uint, -ERANGE, "out of range", "18446744073709551616", "18446744073709551617",
+	       "184467440737095516160", "184467440737095516161",
 	       "99999999999999999999999999999999999999999999999999999999999999999999999999999");
 }
 
@@ -87,7 +89,7 @@ static void test_size(void **state)
 	REFUSE(parse_size, -EINVAL, "64m", "", "m", "64mb", "64 m", "1.5g", "-1k", "64ms", "5s",
 	       "1kk", "k1");
 	REFUSE(parse_size, -ERANGE, "out of range", "16777216t", "18446744073709551616",
-	       "18446744073709551615k");
+	       "18446744073709551615k", "184467440737095516161073741824", "18014398509481985k");
 }
 
 static void test_time(void **state)
@@ -98,7 +100,7 @@ static void test_time(void **state)
 	       { "1h", 3600000000000 }, { "10MS", 10000000 });
 	/* A time without a unit could be seconds or milliseconds: it is refused. */
 	REFUSE(parse_time, -EINVAL, "500ms", "", "5", "500", "s", "5 s", "1.5s", "-1s", "5k",
-	       "5min");
+	       "5min", "18446744073709551616");
 	REFUSE(parse_time, -ERANGE, "out of range", "5124096h", "18446744073709551616ns");
 }
 

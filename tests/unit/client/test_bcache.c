@@ -245,6 +245,31 @@ static void levels(void **state)
 	}
 }
 
+/* A cache of fewer lines than tags of one bucket are spread over: all are its own, and used. */
+static void few_lines(void **state)
+{
+	(void)state;
+	for (unsigned int lines = 1; lines <= 2 << BCACHE_TAG_BITS; lines *= 2) {
+		bool used[2 << BCACHE_TAG_BITS] = { false };
+		struct bcache few;
+
+		assert_int_equal(bcache_init(&few, lines * sizeof(struct bcache_line)), 0);
+		bcache_level(&few, LEVEL);
+		for (unsigned int i = 0; i < 4 * lines * BUCKET_SLOTS; i++) {
+			const uint64_t hash = hash_of(i / lines, (uint16_t)(i % lines + 8 * i));
+			struct bcache_line *line = bcache_line(&few, hash, hash_tag(hash));
+
+			assert_in_range(line - few.lines, 0, lines - 1);
+			used[line - few.lines] = true;
+			bcache_learn(&few, hash, slot_make(hash_tag(hash), 4096, 100));
+			assert_int_not_equal(bcache_lookup(&few, hash), 0);
+		}
+		for (unsigned int i = 0; i < lines; i++)
+			assert_true(used[i]);
+		bcache_release(&few);
+	}
+}
+
 /* The lines of an index that is small for the cache lie together. */
 static void a_small_index_uses_little(void **state)
 {
@@ -281,6 +306,7 @@ int main(void)
 		CASE(drops_only_what_is_equal),
 		CASE(levels),
 		CASE(a_small_index_uses_little),
+		cmocka_unit_test(few_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

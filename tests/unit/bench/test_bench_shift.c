@@ -151,23 +151,52 @@ static void each_size_has_its_line(void **state)
 	assert_line(strchr(line, '\n') + 1, 10, 19, (unsigned int)between, 0);
 }
 
+/* A line of the report: the figures of the time. */
+static void assert_rates(const char *line, double seconds, unsigned int steady, unsigned int worst,
+			 double ratio)
+{
+	double numbers[2];
+	unsigned int rates[2];
+
+	assert_int_equal(sscanf(line, "%*u-%*u %*u %lf %u %u %lf", &numbers[0], &rates[0],
+				&rates[1], &numbers[1]),
+			 4);
+	assert_true(numbers[0] == seconds);
+	assert_int_equal(rates[0], steady);
+	assert_int_equal(rates[1], worst);
+	assert_true(numbers[1] == ratio);
+}
+
 /* PUTs in a tenth of a second, and the worst one: not the last, which is seldom a whole one. */
 static void rates_are_of_whole_intervals(void **state)
 {
-	double seconds, ratio;
-	unsigned int steady, worst;
-
 	(void)state;
 	store.put_ns = 5000000;
 	/* 19, 20, 20, 20, 20, and 1: the first one is counted when it is done. */
 	assert_int_equal(shift(1, "100", NULL), 0);
-	assert_int_equal(sscanf(strchr(printed, '\n') + 1, "%*u-%*u %*u %lf %u %u %lf", &seconds,
-				&steady, &worst, &ratio),
-			 4);
-	assert_true(seconds == 0.6);
-	assert_int_equal(steady, 200);
-	assert_int_equal(worst, 190);
-	assert_true(ratio == 0.95);
+	assert_rates(strchr(printed, '\n') + 1, 0.6, 200, 190, 0.95);
+}
+
+/* 19, 20, and 11 of the second size: with none of the first one's. */
+static void each_size_has_its_rates(void **state)
+{
+	const char *line;
+
+	(void)state;
+	store.put_ns = 5000000;
+	assert_int_equal(shift(1, "100", "252"), 0);
+	line = strchr(printed, '\n') + 1;
+	assert_rates(line, 0.6, 200, 190, 0.95);
+	assert_rates(strchr(line, '\n') + 1, 0.3, 200, 190, 0.95);
+}
+
+/* One PUT takes 36 s: the last one ends behind the last interval that is counted. */
+static void a_step_of_an_hour(void **state)
+{
+	(void)state;
+	store.put_ns = 36000000000;
+	assert_int_equal(shift(1, "100", NULL), 0);
+	assert_rates(strchr(printed, '\n') + 1, 3564.1, 0, 0, 0);
 }
 
 static void failures_are_counted_and_end_a_step(void **state)
@@ -252,6 +281,7 @@ int main(void)
 		TEST(rates_are_of_whole_intervals), TEST(the_memory_is_written_so_often),
 		TEST(each_size_has_its_line),	    TEST(failures_are_counted_and_end_a_step),
 		TEST(sizes_that_are_none),	    TEST(a_server_without_the_figures),
+		TEST(each_size_has_its_rates),	    TEST(a_step_of_an_hour),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,7 @@ static bool on_request(struct oob_channel *oc, struct oob_id *oid, struct cm_eve
 	setup_end(oc, oid);
 	oid->state = OOB_ASKED;
 	/* Nothing is read before it is answered; the peer's end is seen all the same. */
-	if (oob_watch(oid, 0, EPOLL_CTL_MOD))
+	if (oob_watch(oid, EPOLLRDHUP, EPOLL_CTL_MOD))
 		log_ratelimited(LOG_ERROR, 1, "%s: can't watch a connection: %m",
 				oid->id.dev->address);
 	oid->mine.responder_resources = verbs_min_u8(port->responder_resources_max,

@@ -131,12 +131,15 @@ static inline uint64_t test_clock_ns(void)
 	return test_now_ns;
 }
 
-/* The real timer, at once or never. */
+/* Sets the real timer: at once, which is the end of it, or never. */
 static inline void timer_let(struct test_timer *timer)
 {
 	struct itimerspec when = { 0 };
 
-	when.it_value.tv_nsec = timer->at_ns && timer->at_ns <= test_now_ns;
+	if (timer->at_ns && timer->at_ns <= test_now_ns) {
+		when.it_value.tv_nsec = 1;
+		timer->at_ns = 0;
+	}
 	assert_int_equal(timerfd_settime(timer->fd, TFD_TIMER_ABSTIME, &when, NULL), 0);
 }
 
@@ -160,7 +163,8 @@ static inline void time_pass(uint64_t ns)
 {
 	test_now_ns += ns;
 	for (unsigned int i = 0; i < TIMERS_MAX && timers[i].fd; i++)
-		timer_let(&timers[i]);
+		if (timers[i].at_ns && timers[i].at_ns <= test_now_ns)
+			timer_let(&timers[i]);
 }
 
 #undef ibv_query_port

@@ -150,9 +150,9 @@ static inline int test_timer_settime(int fd, int flags, const struct itimerspec 
 
 	assert_int_equal(flags, TFD_TIMER_ABSTIME);
 	assert_null(old);
-	while (i < TIMERS_MAX && timers[i].fd && timers[i].fd != fd)
+	while (i < TIMERS_MAX - 1 && timers[i].fd && timers[i].fd != fd)
 		i++;
-	assert_true(i < TIMERS_MAX);
+	assert_true(!timers[i].fd || timers[i].fd == fd);
 	timers[i] = (struct test_timer){ fd, (uint64_t)when->it_value.tv_sec * SECOND_NS +
 						     (uint64_t)when->it_value.tv_nsec };
 	timer_let(&timers[i]);

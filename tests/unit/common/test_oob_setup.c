@@ -271,7 +271,7 @@ static void refused(void **state)
 	close(fd);
 }
 
-/* connect() fails at once: by an event as well, to each of the ids, but not for one that is gone. */
+/* connect() fails at once: by an event as well, to each of the ids, but not if it is gone. */
 static void fails_at_once(void **state)
 {
 	struct cm_id *ids[4];

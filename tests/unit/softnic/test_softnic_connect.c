@@ -10,10 +10,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/cm.h"
 #include "common/rdma/softnic/softnic.h"
 #include "tests/support/softnic_pair.h"
 
@@ -21,6 +24,20 @@
 
 static struct end server, client;
 static const uint8_t data[CM_PRIVATE_MAX_ACCEPT + CM_PRIVATE_MAX_CONNECT] = { 7, 8, 9 };
+
+/* What the next accept4(2) fails with, and how many there were. */
+static int accept_error;
+static unsigned int accepts;
+
+int accept4(int sock, struct sockaddr *restrict addr, socklen_t *restrict length, int flags)
+{
+	accepts++;
+	if (!accept_error)
+		return (int)syscall(SYS_accept4, sock, addr, length, flags);
+	errno = accept_error;
+	accept_error = 0;
+	return -1;
+}
 
 static const struct cm_param good = { .retry_count = 7, .rnr_retry_count = 3, .min_rnr_timer = 5 };
 
@@ -220,6 +237,68 @@ static void a_server_that_has_stopped(void **state)
 	assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ECONNREFUSED);
 }
 
+/* A server that is asked once does not accept; whether it looks at its listener any more. */
+static void assert_not_accepted(bool looks)
+{
+	struct cm_event event;
+
+	assert_int_equal(OPS->connect(client.id, &good), 0);
+	assert_int_equal(OPS->cm_get_event(server.cm, &event), -EAGAIN);
+	assert_int_equal(to_sn_id(server.listener)->watched, looks);
+}
+
+/* After a failure it rests a while, and then accepts who is waiting. */
+static void accepting_that_fails(void **state)
+{
+	static const struct {
+		int error;
+		bool looks;
+	} failures[] = {
+		{ EMFILE, false }, { EAGAIN, true }, { ECONNABORTED, true }, { EINTR, true }
+	};
+
+	for (unsigned int i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		if (i)
+			assert_int_equal(setup(state), 0);
+		accept_error = failures[i].error;
+		assert_not_accepted(failures[i].looks);
+		assert_int_equal(accept_error, 0);
+		server.id = event_of(&server, CM_CONNECT_REQUEST).id;
+		if (i + 1 < sizeof(failures) / sizeof(failures[0]))
+			teardown(state);
+	}
+}
+
+/* The next one of a server that has as many as it may. */
+static void no_place_to_accept(void **state)
+{
+	_Atomic int *ids = &dev_to_sn_context(server.dev)->objects[SN_OBJECT_ID];
+
+	(void)state;
+	atomic_fetch_add(ids, SN_ID_MAX);
+	assert_not_accepted(false);
+	atomic_fetch_sub(ids, SN_ID_MAX);
+	/* It is not left waiting. */
+	assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ECONNRESET);
+	OPS->destroy_id(client.id);
+	assert_int_equal(OPS->create_id(client.cm, &client.id), 0);
+	assert_int_equal(end_create_qp(&client, client.id, &END_DEFAULTS), 0);
+	request();
+}
+
+static void too_many_that_are_not_reported(void **state)
+{
+	struct sn_cm_channel *channel = sn_id_channel(to_sn_id(server.listener));
+
+	(void)state;
+	accepts = 0;
+	channel->unreported += SN_UNREPORTED_MAX;
+	assert_not_accepted(false);
+	assert_int_equal(accepts, 0);
+	channel->unreported -= SN_UNREPORTED_MAX;
+	server.id = event_of(&server, CM_CONNECT_REQUEST).id;
+}
+
 static int group_teardown(void **state)
 {
 	(void)state;
@@ -239,6 +318,9 @@ int main(void)
 		CASE(a_request_that_is_destroyed),
 		CASE(a_listener_that_goes),
 		CASE(a_server_that_has_stopped),
+		CASE(accepting_that_fails),
+		CASE(no_place_to_accept),
+		CASE(too_many_that_are_not_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, group_teardown);

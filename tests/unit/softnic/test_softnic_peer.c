@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 #define SILENT_PEERS 300
 #define SILENT_BATCH 50
 #define NOISE_PEERS 100
+#define FILES_MAX 3  /* of one message */
 #define SERVES_MAX 8 /* until the server has done what a peer waits for */
 
 static struct end server, client;
@@ -478,7 +480,7 @@ static void test_scribbler(void **state)
 static void test_memory_is_sealed(void **state)
 {
 	struct link_message hello = raw_message();
-	struct raw raw;
+	struct raw raw = { 0 };
 	int fd = -1;
 
 	(void)state;
@@ -679,6 +681,74 @@ static void test_files_from_clients(void **state)
 	check_good();
 }
 
+/* Sends @length bytes with a pipe's end, @count times. Returns the other end. */
+static int raw_send_pipe(const struct raw *raw, const struct link_message *message, size_t length,
+			 unsigned int count)
+{
+	struct iovec iov = { (void *)(uintptr_t)message, length };
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(FILES_MAX * sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_SPACE(count * sizeof(int)),
+	};
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+	for (unsigned int i = 0; i < count; i++)
+		memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &fds[1], sizeof(int));
+	assert_int_equal(sendmsg(raw->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL), length);
+	close(fds[1]);
+	return fds[0];
+}
+
+/* Whatever files a peer passes, with whatever packet, the server keeps none of them open. */
+static void test_files_are_closed(void **state)
+{
+	static const struct {
+		size_t length; /* of the packet */
+		uint8_t type;
+	} packets[] = {
+		{ sizeof(struct link_message), LINK_MESSAGE_GRANT },
+		{ sizeof(struct link_message), LINK_MESSAGE_ACCEPT },
+		{ 1, LINK_MESSAGE_GRANT },
+		{ 0, LINK_MESSAGE_GRANT },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
+		for (unsigned int files = 1; files <= FILES_MAX; files++) {
+			struct link_message message = raw_message();
+			struct pollfd fd = { .events = POLLIN };
+			unsigned int serves;
+			struct raw raw;
+
+			raw_connect(&raw);
+			message.type = packets[i].type;
+			message.grant_rkey = 1;
+			message.grant_length = 4096;
+			fd.fd = raw_send_pipe(&raw, &message, packets[i].length, files);
+			for (serves = 0; serves < SERVES_MAX && !poll(&fd, 1, 0); serves++) {
+				ibv_req_notify_cq(server.cq, 0);
+				serve();
+			}
+			if (!(fd.revents & POLLHUP))
+				fail_msg("packet %u: one of %u files is open", i, files);
+			close(fd.fd);
+			raw_close(&raw);
+			serve();
+		}
+	}
+	check_good();
+}
+
 static int group_setup(void **state)
 {
 	(void)state;
@@ -864,6 +934,7 @@ int main(void)
 		cmocka_unit_test(test_wakes_as_asked),
 		cmocka_unit_test(test_wake_flood),
 		cmocka_unit_test(test_files_from_clients),
+		cmocka_unit_test(test_files_are_closed),
 		cmocka_unit_test(test_servers_of_another_kind),
 		cmocka_unit_test(test_server_that_accepts_nobody),
 		cmocka_unit_test(test_bells_are_spread),

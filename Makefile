@@ -201,7 +201,7 @@ $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 	-Wl,--wrap=device_verbs_present
 # What these do at a moment that they choose, and instead of starting a thread.
 $(B)/tests/unit/server/test_mailbox: K_LDFLAGS += -Wl,--wrap=pthread_mutex_unlock
-$(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create
+$(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise
 # A server and a client of which any call can be made to fail, and lists of their calls.
 NTH_WRAP = $(shell sed -n 's/^\tX.\([a-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
 $(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver.a

@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <numaif.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +34,14 @@
 #include "server/store/prefault.h"
 #include "server/store/region.h"
 #include "tests/support/log_fixture.h"
+
+/* Linux 5.14 and 6.1; libcs are older. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 #define BYTES ((uint64_t)4 << 20)
 
@@ -448,6 +458,25 @@ int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 			  void *arg);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg);
+int __real_madvise(void *addr, size_t length, int advice);
+int __wrap_madvise(void *addr, size_t length, int advice);
+
+/* Of two threads with a part each the second ends last, whatever the scheduler does. */
+static struct {
+	uint8_t *first, *second; /* NULL: off */
+	void *(*run)(void *);
+	bool not_large; /* the first part */
+	atomic_bool begun;
+	atomic_uint ended;
+} parts;
+
+static void *part_run(void *arg)
+{
+	void *result = parts.run(arg);
+
+	atomic_fetch_add(&parts.ended, 1);
+	return result;
+}
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg)
@@ -455,7 +484,41 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 	if (!threads_left)
 		return EAGAIN;
 	threads_left -= threads_left > 0;
-	return __real_pthread_create(thread, attr, run, arg);
+	parts.run = run;
+	return __real_pthread_create(thread, attr, parts.first ? part_run : run, arg);
+}
+
+int __wrap_madvise(void *addr, size_t length, int advice)
+{
+	bool populates = advice == MADV_POPULATE_WRITE;
+
+	if (populates && parts.first && addr == parts.first)
+		while (!atomic_load(&parts.begun))
+			sched_yield();
+	if (populates && parts.second && addr == parts.second) {
+		atomic_store(&parts.begun, true);
+		while (!atomic_load(&parts.ended))
+			sched_yield();
+	}
+	if (parts.not_large && advice == MADV_COLLAPSE && addr == parts.first) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return __real_madvise(addr, length, advice);
+}
+
+static int prefault_in_order(struct prefault *prefault)
+{
+	int result;
+
+	prefault->threads = 2;
+	parts.first = prefault->base;
+	parts.second = prefault->base + prefault->bytes / 2;
+	parts.begun = false;
+	parts.ended = 0;
+	result = prefault_run(prefault);
+	parts.first = parts.second = NULL;
+	return result;
 }
 
 /* The threads that could be started, or this one, do the work of those that could not. */
@@ -481,27 +544,40 @@ static void prefault_with_fewer_threads(void **state)
 }
 
 /*
- * A page that can't be had in the first of two parts: that the other can be allocated, mostly
- * later, does not make up for it. Not a hole, which another mapping could fill.
+ * A page that can't be had in the first of two parts: that the other can be allocated later does
+ * not make up for it. Not a hole, which another mapping could fill.
  */
 static void prefault_fails_in_part(void **state)
 {
-	const uint64_t bytes = 16 * BYTES;
 	int nothing = memfd_create("nothing", MFD_CLOEXEC);
+	struct prefault prefault;
 	struct region other;
 
 	(void)state;
 	assert_true(nothing >= 0);
-	for (unsigned int i = 0; i < 8; i++) {
-		assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
-		struct prefault prefault = prefault_of(&other, bytes, 2);
-
-		assert_true(mmap(other.base, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_FIXED, nothing, 0) == other.base);
-		assert_int_equal(prefault_run(&prefault), -ENOMEM);
-		region_destroy(&other);
-	}
+	assert_int_equal(create_pages(&other, 4 * BYTES, HUGEPAGES_OFF, NULL), 0);
+	prefault = prefault_of(&other, 4 * BYTES, 2);
+	assert_true(mmap(other.base, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, nothing, 0) == other.base);
+	assert_int_equal(prefault_in_order(&prefault), -ENOMEM);
+	region_destroy(&other);
 	close(nothing);
+}
+
+/* Nor does a part that has large pages hide why another one has not. */
+static void large_in_part(void **state)
+{
+	struct prefault prefault;
+	struct region other;
+
+	(void)state;
+	assert_int_equal(create_pages(&other, 4 * BYTES, HUGEPAGES_OFF, NULL), 0);
+	prefault = prefault_of(&other, 4 * BYTES, 2);
+	prefault.large = parts.not_large = true;
+	assert_int_equal(prefault_in_order(&prefault), 0);
+	parts.not_large = false;
+	assert_int_equal(prefault.large_err, -ENOMEM);
+	region_destroy(&other);
 }
 
 /* Memory that is not there is an error, not a signal. */
@@ -852,6 +928,7 @@ int main(void)
 		LOG_CASE(prefault_with_fewer_threads),
 		LOG_CASE(prefault_fails),
 		LOG_CASE(prefault_fails_in_part),
+		LOG_CASE(large_in_part),
 		cmocka_unit_test(large_pages_take_turns),
 		LOG_CASE(checked),
 		cmocka_unit_test(pages_are_counted),

@@ -679,6 +679,32 @@ static void a_put_fails(void **state)
 	assert_all_open();
 }
 
+/* Nor is a second one begun for a value that is pulled, or any for one that can't wait for it. */
+static void a_reservation_fails(void **state)
+{
+	const uint64_t key = 1u << 30;
+	const struct table_change change = { .key = &key, .key_len = 8, .value_len = LARGE_VALUE };
+	struct room room;
+
+	(void)state;
+	fill(0, 100);
+	set_now(ENGINE_NOW_NS + SECOND_NS);
+	assert_null(table_reserve_begin(&test_threads[0], &change, NULL));
+	assert_int_equal(STAT(rooms), 0);
+	room_init(&room);
+	for (unsigned int i = 1; i <= 2; i++) {
+		assert_null(table_reserve_begin(&test_threads[0], &change, &room));
+		assert_true(room_pending(&room));
+		run_bounded(&room);
+		set_now(ENGINE_NOW_NS + (1 + i) * SECOND_NS);
+		assert_null(table_reserve_begin(&test_threads[0], &change, &room));
+		assert_false(room_pending(&room));
+		assert_int_equal(room.bytes, 0);
+		assert_int_equal(STAT(rooms), i);
+	}
+	assert_all_open();
+}
+
 /*
  * A room that could not be made is not tried again at once: only when some time has passed, or the
  * thread has freed something.
@@ -768,6 +794,7 @@ int main(void)
 		LRU(a_put_in_steps),
 		LRU(room_for_another_length),
 		NONE(a_put_fails),
+		NONE(a_reservation_fails),
 		NONE(not_again_at_once),
 		NONE(a_pinned_slab_is_left_out),
 	};

@@ -196,6 +196,31 @@ static void marker_completes(void **state)
 	assert_note(NOTE_RELEASED, 0);
 }
 
+static bool cancel_without_qp(struct deferred *deferred)
+{
+	return deferred->conn->qp_destroyed;
+}
+
+/* What the device may still write to is released when it can't any more. */
+static void a_request_that_outlives_the_queue_pair(void **state)
+{
+	const struct request request = { .op = WIRE_PING };
+	static const struct deferred_kind kind = { .cancel = cancel_without_qp };
+
+	(void)state;
+	deferred_start(&conns[0], &kind, &request, 0, 3);
+	teardown_begin(&conns[0]);
+	teardown_drained(&conns[0]);
+	assert_drained(0);
+	assert_true(deferred_pending(&conns[0]));
+	assert_int_equal(recvs, 0);
+	teardown_release(&conns[0]);
+	assert_note(NOTE_RELEASED, 0);
+	assert_false(deferred_pending(&conns[0]));
+	assert_int_equal(conns[0].deferred_count, 0);
+	assert_int_equal(recvs, 1);
+}
+
 /* The new connection comes between the notes QUIESCED and RELEASE of the old one. */
 static void number_is_used_again(void **state)
 {
@@ -249,6 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(marker_completes),
+		CASE(a_request_that_outlives_the_queue_pair),
 		CASE(number_is_used_again),
 		CASE(empty_queue_without_a_marker),
 		CASE(full_queue_without_a_marker),

@@ -214,8 +214,8 @@ suite_scripts() {
 	done
 }
 
-# Those that run over rdma+tcp:// in the short form, too: who connects, speaks and dies.
-SUITE_BY_HAND='conformance_device connections.sh crash.sh operations.sh'
+# Those that run over rdma+tcp:// in the short form, too.
+SUITE_BY_HAND='conformance_device connections.sh'
 
 # Prints flavour and name of the cases on an RDMA device.
 suite_rdma() {

@@ -484,7 +484,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 	if (!threads_left)
 		return EAGAIN;
 	threads_left -= threads_left > 0;
-	parts.run = run;
+	if (!parts.run) /* the first one may be running */
+		parts.run = run;
 	return __real_pthread_create(thread, attr, parts.first ? part_run : run, arg);
 }
 
@@ -514,6 +515,7 @@ static int prefault_in_order(struct prefault *prefault)
 	prefault->threads = 2;
 	parts.first = prefault->base;
 	parts.second = prefault->base + prefault->bytes / 2;
+	parts.run = NULL;
 	parts.begun = false;
 	parts.ended = 0;
 	result = prefault_run(prefault);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,6 +37,18 @@ int accept4(int sock, struct sockaddr *restrict addr, socklen_t *restrict length
 		return (int)syscall(SYS_accept4, sock, addr, length, flags);
 	errno = accept_error;
 	accept_error = 0;
+	return -1;
+}
+
+/* Whether the next epoll_ctl(2) fails. */
+static bool watch_fails;
+
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	if (!watch_fails)
+		return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
+	watch_fails = false;
+	errno = ENOMEM;
 	return -1;
 }
 
@@ -269,6 +282,16 @@ static void accepting_that_fails(void **state)
 	}
 }
 
+/* The client is not left waiting, and another one can connect. */
+static void assert_closed(void)
+{
+	assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ECONNRESET);
+	OPS->destroy_id(client.id);
+	assert_int_equal(OPS->create_id(client.cm, &client.id), 0);
+	assert_int_equal(end_create_qp(&client, client.id, &END_DEFAULTS), 0);
+	request();
+}
+
 /* The next one of a server that has as many as it may. */
 static void no_place_to_accept(void **state)
 {
@@ -278,12 +301,23 @@ static void no_place_to_accept(void **state)
 	atomic_fetch_add(ids, SN_ID_MAX);
 	assert_not_accepted(false);
 	atomic_fetch_sub(ids, SN_ID_MAX);
-	/* It is not left waiting. */
-	assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ECONNRESET);
-	OPS->destroy_id(client.id);
-	assert_int_equal(OPS->create_id(client.cm, &client.id), 0);
-	assert_int_equal(end_create_qp(&client, client.id, &END_DEFAULTS), 0);
-	request();
+	assert_closed();
+}
+
+/* One whose socket can't be watched takes no place. */
+static void accepted_and_not_watched(void **state)
+{
+	_Atomic int *ids = &dev_to_sn_context(server.dev)->objects[SN_OBJECT_ID];
+	const int before = atomic_load(ids);
+	struct cm_event event;
+
+	(void)state;
+	assert_int_equal(OPS->connect(client.id, &good), 0);
+	watch_fails = true;
+	assert_int_equal(OPS->cm_get_event(server.cm, &event), -EAGAIN);
+	assert_false(watch_fails);
+	assert_int_equal(atomic_load(ids), before);
+	assert_closed();
 }
 
 static void too_many_that_are_not_reported(void **state)
@@ -320,6 +354,7 @@ int main(void)
 		CASE(a_server_that_has_stopped),
 		CASE(accepting_that_fails),
 		CASE(no_place_to_accept),
+		CASE(accepted_and_not_watched),
 		CASE(too_many_that_are_not_reported),
 	};
 

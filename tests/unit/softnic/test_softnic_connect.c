@@ -4,6 +4,7 @@
  * refused, and what the connecting end hears of a listening end that does not accept it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +23,7 @@
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
+#define FDS_MAX 256
 
 static struct end server, client;
 static const uint8_t data[CM_PRIVATE_MAX_ACCEPT + CM_PRIVATE_MAX_CONNECT] = { 7, 8, 9 };
@@ -51,6 +53,8 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 	errno = ENOMEM;
 	return -1;
 }
+
+static bool inherited[FDS_MAX];
 
 static const struct cm_param good = { .retry_count = 7, .rnr_retry_count = 3, .min_rnr_timer = 5 };
 
@@ -250,6 +254,34 @@ static void a_server_that_has_stopped(void **state)
 	assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ECONNREFUSED);
 }
 
+/*
+ * None of the ends' descriptors is left to a program that either executes: a connection would not
+ * end with its client.
+ */
+static void descriptors_end_with_their_program(void **state)
+{
+	struct sn_qp *qp;
+
+	(void)state;
+	request();
+	assert_int_equal(end_create_qp(&server, server.id, &END_DEFAULTS), 0);
+	assert_int_equal(OPS->accept(server.id, &good), 0);
+	event_of(&client, CM_ESTABLISHED);
+	event_of(&server, CM_ESTABLISHED);
+	/* The client's files, too, that it has passed. */
+	qp = to_sn_qp(server.id->qp);
+	sn_lock(&qp->lock);
+	do_sn_qp_drain(qp, true);
+	sn_unlock(&qp->lock);
+	assert_true(dev_to_sn_context(server.dev)->file_count > 0);
+	for (int fd = 3; fd < FDS_MAX; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+
+		if (flags >= 0 && !(flags & FD_CLOEXEC) && !inherited[fd])
+			fail_msg("descriptor %d is left to who is executed", fd);
+	}
+}
+
 /* A server that is asked once does not accept; whether it looks at its listener any more. */
 static void assert_not_accepted(bool looks)
 {
@@ -333,6 +365,14 @@ static void too_many_that_are_not_reported(void **state)
 	server.id = event_of(&server, CM_CONNECT_REQUEST).id;
 }
 
+static int group_setup(void **state)
+{
+	(void)state;
+	for (int fd = 0; fd < FDS_MAX; fd++)
+		inherited[fd] = fcntl(fd, F_GETFD) >= 0;
+	return 0;
+}
+
 static int group_teardown(void **state)
 {
 	(void)state;
@@ -352,11 +392,12 @@ int main(void)
 		CASE(a_request_that_is_destroyed),
 		CASE(a_listener_that_goes),
 		CASE(a_server_that_has_stopped),
+		CASE(descriptors_end_with_their_program),
 		CASE(accepting_that_fails),
 		CASE(no_place_to_accept),
 		CASE(accepted_and_not_watched),
 		CASE(too_many_that_are_not_reported),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, group_teardown);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }

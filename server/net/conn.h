@@ -152,8 +152,9 @@ struct conn {
 	struct answers *answers;	  /* to its numbered changes; NULL: it has no identity */
 	uint64_t change_admitted;	  /* the last number that arrived; server/net/answers.h */
 
-	uint64_t drained_at;	       /* of poller->taken, if it has no marker */
-	TAILQ_ENTRY(conn) drain_entry; /* in poller->unmarked */
+	bool marked;		       /* its marker is posted; else: */
+	uint64_t drained_at;	       /* of poller->taken */
+	TAILQ_ENTRY(conn) drain_entry; /* in poller->marked or unmarked */
 
 	/* Written by the worker, read by the control thread, too. */
 	_Atomic bool hello_taken; /* a valid HELLO came in time, whenever it is granted */

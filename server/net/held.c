@@ -31,7 +31,8 @@ void held_show(struct worker *worker)
 	};
 
 	for (unsigned int i = 0; i < worker->poller_count; i++)
-		poller_add(&held, &worker->pollers[i]);
+		if (worker->attached[i])
+			poller_add(&held, &worker->pollers[i]);
 	budget_add(&worker->pull_budget, &held.pull_bytes, &held.pull_waits);
 	budget_add(&worker->build_budget, &held.build_bytes, &held.build_waits);
 #define X(name, help) stat_set(&worker->held.name, held.name);

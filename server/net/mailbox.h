@@ -4,7 +4,7 @@
  * data path: a worker checks one flag per loop, and takes the lock only when there is a note.
  *
  * Every connection has one note of each kind, which is sent once; the last three again after they
- * were taken. So sending never allocates and can't fail.
+ * were taken. Every poller has one. So sending never allocates and can't fail.
  */
 #ifndef KVD_SERVER_NET_MAILBOX_H
 #define KVD_SERVER_NET_MAILBOX_H
@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct conn;
+struct poller;
 
 /* The end of a connection, in the order of the notes: server/net/conn.h has all of its life. */
 enum note_kind {
@@ -27,11 +28,17 @@ enum note_kind {
 	NOTE_QUERY,    /* worker -> control: server/net/query.h */
 	NOTE_ANSWER,   /* control -> worker, before NOTE_QUIESCE: its answer */
 	NOTE_KINDS,
+
+	/* Of a poller, whose device failed or works again: server/net/recovery.h. */
+	NOTE_DETACH = NOTE_KINDS, /* control -> worker: it has no connection; poll it no more */
+	NOTE_DETACHED,		  /* worker -> control: done, the poller may be released */
+	NOTE_ATTACH,		  /* control -> worker: poll it */
 };
 
 struct note {
 	struct note *next;
-	struct conn *conn;
+	struct conn *conn; /* of those before NOTE_KINDS */
+	struct poller *poller;
 	enum note_kind kind;
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * RDMA devices, and softnic, that the server serves on: what all workers share of each. The control
- * thread sets one up and releases it while no worker runs; in between all threads read it.
+ * thread sets one up and releases it while no worker uses it; in between all threads read it.
  */
 #ifndef KVD_SERVER_NET_NIC_H
 #define KVD_SERVER_NET_NIC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 
@@ -15,6 +16,13 @@
 
 #define NIC_MAX 8
 
+enum nic_state {
+	NIC_SERVES,
+	NIC_CLOSING,   /* it has failed; its connections end */
+	NIC_DETACHING, /* none is left; the workers stop to poll it */
+	NIC_AWAY,      /* all that was on it is released: dev is NULL */
+};
+
 struct nic {
 	struct device *dev; /* that of the first address on it, whose owner closes it */
 	struct ibv_pd *pd;
@@ -23,6 +31,18 @@ struct nic {
 	struct ibv_port_attr port;
 	uint32_t register_ms; /* how long registering the region took */
 	const char *why;      /* the reason for which this device was chosen */
+	_Atomic bool gone;    /* it has failed: nothing on it completes any more */
+
+	/* The control thread's: server/net/recovery.h. */
+	enum nic_state state;
+	bool watched;		   /* the control loop waits for its asynchronous events */
+	uint32_t conns_count;	   /* connections on it */
+	unsigned int workers_left; /* DETACHING: those that have not answered */
+	uint64_t look_at_ns;	   /* SERVES: when to look if it is there; AWAY: for it again */
+	/* As dev has them, or had when it was there. */
+	enum device_kind kind;
+	char name[IBV_SYSFS_NAME_MAX];
+	char address[DEVICE_HOST_MAX + 8];
 };
 
 /*
@@ -50,7 +70,7 @@ int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_
 int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why);
 /* Registers the region. 0 or a negative errno after logging. */
 int nic_init(struct nic *nic, const struct config *config, const struct store *store);
-/* Whatever was set up of it, but the device. */
+/* Whatever was set up of it, but the device; dev is NULL then. */
 void nic_release(struct nic *nic);
 
 /*

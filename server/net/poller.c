@@ -260,6 +260,7 @@ int poller_init(struct poller *poller, struct worker *worker, unsigned int numbe
 		.limits = *limits,
 		.inline_max = INLINE_WANTED,
 	};
+	TAILQ_INIT(&poller->marked);
 	TAILQ_INIT(&poller->unmarked);
 	conns_fit = limits->srq_depth - limits->admins_max;
 	if (conns_fit < limits->conns_max) {
@@ -280,8 +281,11 @@ int poller_init(struct poller *poller, struct worker *worker, unsigned int numbe
 
 void poller_release(struct poller *poller)
 {
-	const struct device_ops *ops = poller->nic->dev->ops;
+	const struct device_ops *ops;
 
+	if (!poller->nic)
+		return;
+	ops = poller->nic->dev->ops;
 	ops->destroy_srq(poller->srq);
 	ops->destroy_cq(poller->cq);
 	ops->destroy_comp_channel(poller->comp_channel);
@@ -292,6 +296,7 @@ void poller_release(struct poller *poller)
 	free(poller->free);
 	if (poller->conns)
 		cds_lfht_destroy(poller->conns, NULL);
+	*poller = (struct poller){ 0 };
 }
 
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count)

@@ -12,6 +12,7 @@
 #include <urcu-qsbr.h>
 #include <urcu/rculfhash.h>
 
+#include "server/net/mailbox.h"
 #include "server/net/nic.h"
 
 struct worker;
@@ -96,13 +97,14 @@ struct poller {
 	uint32_t unposted_count;
 	uint64_t taken; /* completions, since the start */
 	bool all_taken; /* the last poll took all that had arrived */
-	/* Ending connections whose marker the device did not take: server/net/teardown.h. */
-	TAILQ_HEAD(unmarked_list, conn) unmarked;
+	/* Ending connections that wait for their last completion: server/net/teardown.h. */
+	TAILQ_HEAD(draining_list, conn) marked, unmarked;
 	struct window_pool windows;
 
 	/* The control thread's. */
 	uint32_t conns_count; /* without those of administrators */
 	bool limit_reached;   /* the SRQ's limit event came; it is to be armed again */
+	struct note note;     /* NOTE_DETACH, then NOTE_DETACHED, and NOTE_ATTACH */
 };
 
 /*
@@ -111,6 +113,7 @@ struct poller {
  */
 int poller_init(struct poller *poller, struct worker *worker, unsigned int number,
 		const struct poller_limits *limits, struct nic *nic);
+/* Leaves zeros, which may be released again. */
 void poller_release(struct poller *poller);
 /* Asks for an event when less than an eighth of the receives is left. 0 or a negative errno. */
 int poller_arm_srq_limit(struct poller *poller);

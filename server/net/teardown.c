@@ -27,14 +27,23 @@ void teardown_begin(struct conn *conn)
 
 	conn->stopped = true;
 	deferred_cancel(conn);
-	if (marker_post(conn))
+	conn->marked = marker_post(conn);
+	if (conn->marked) {
+		TAILQ_INSERT_TAIL(&poller->marked, conn, drain_entry);
 		return;
+	}
 	conn->drained_at = poller->taken + (uint64_t)poller->cq->cqe;
 	TAILQ_INSERT_TAIL(&poller->unmarked, conn, drain_entry);
 }
 
 void teardown_drained(struct conn *conn)
 {
+	struct poller *poller = conn->poller;
+
+	if (conn->marked)
+		TAILQ_REMOVE(&poller->marked, conn, drain_entry);
+	else
+		TAILQ_REMOVE(&poller->unmarked, conn, drain_entry);
 	rcu_read_lock();
 	conn_table_remove(conn);
 	rcu_read_unlock();
@@ -47,10 +56,12 @@ void teardown_count(struct poller *poller, unsigned int count)
 
 	poller->taken += count;
 	while ((conn = TAILQ_FIRST(&poller->unmarked)) &&
-	       (count < BATCH_MAX || poller->taken >= conn->drained_at)) {
-		TAILQ_REMOVE(&poller->unmarked, conn, drain_entry);
+	       (count < BATCH_MAX || poller->taken >= conn->drained_at))
 		teardown_drained(conn);
-	}
+	if (count == BATCH_MAX || !atomic_load_explicit(&poller->nic->gone, memory_order_relaxed))
+		return;
+	while ((conn = TAILQ_FIRST(&poller->marked)))
+		teardown_drained(conn);
 }
 
 void teardown_release(struct conn *conn)

@@ -13,6 +13,8 @@
  * holds cqe entries at most, so when as many more were taken, or it was found empty, all that were
  * in it when the marker was refused have been taken.
  *
+ * A device that failed completes nothing more: there the markers are not waited for.
+ *
  * A connection leaves the poller's table before its queue pair is destroyed, so a new connection
  * whose queue pair gets the same number is found by it.
  */

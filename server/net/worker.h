@@ -150,6 +150,7 @@ struct worker {
 	struct note *mail;	      /* taken from it and not handled yet, oldest first */
 	struct poller pollers[NIC_MAX];
 	unsigned int poller_count;
+	bool attached[NIC_MAX]; /* it polls these; the others' devices have failed */
 	struct store_thread store_thread;
 	struct worker_limits limits;
 	struct spin spin;

@@ -234,17 +234,38 @@ static enum activity poller_poll(struct poller *poller)
 	return batch.client_waits ? ACTIVITY_AWAITED : ACTIVITY_UNAWAITED;
 }
 
+/* Iterates over the pollers of devices that work, with *@i 0 at first; NULL at the end. */
+static struct poller *next_poller(struct worker *worker, unsigned int *i)
+{
+	while (*i < worker->poller_count)
+		if (worker->attached[(*i)++])
+			return &worker->pollers[*i - 1];
+	return NULL;
+}
+
 /* Polls each device once; returns the greatest activity. */
 static enum activity worker_poll(struct worker *worker)
 {
 	enum activity activity = ACTIVITY_NONE, of_poller;
-	unsigned int i;
+	struct poller *poller;
+	unsigned int i = 0;
 
-	for (i = 0; i < worker->poller_count; i++) {
-		of_poller = poller_poll(&worker->pollers[i]);
+	while ((poller = next_poller(worker, &i))) {
+		of_poller = poller_poll(poller);
 		activity = of_poller > activity ? of_poller : activity;
 	}
 	return activity;
+}
+
+/* The device has failed, and no connection of it is left. */
+static void poller_detach(struct poller *poller)
+{
+	struct worker *worker = poller->worker;
+
+	worker->attached[poller - worker->pollers] = false;
+	held_show(worker);
+	poller->note.kind = NOTE_DETACHED;
+	mailbox_send(worker->env->control, &poller->note);
 }
 
 /* True: there was mail. At most NOTES_AT_ONCE notes have their turn, the others wait. */
@@ -274,11 +295,17 @@ static bool worker_read_mail(struct worker *worker)
 		case NOTE_RELEASE:
 			teardown_release(note->conn);
 			break;
+		case NOTE_ATTACH:
+			worker->attached[note->poller - worker->pollers] = true;
+			break;
+		case NOTE_DETACH:
+			poller_detach(note->poller);
+			break;
 		case NOTE_QUERY:
 		case NOTE_FAILED:
 		case NOTE_QUIESCED:
 		case NOTE_RELEASED:
-		case NOTE_KINDS:
+		case NOTE_DETACHED:
 			break;
 		}
 	}
@@ -288,30 +315,33 @@ static bool worker_read_mail(struct worker *worker)
 /* After a poll that began at @now_ns or later. */
 static void windows_expire(struct worker *worker, uint64_t now_ns)
 {
-	unsigned int i;
+	struct poller *poller;
+	unsigned int i = 0;
 
-	for (i = 0; i < worker->poller_count; i++)
-		if (worker->pollers[i].all_taken)
-			window_expire(&worker->pollers[i], now_ns);
+	while ((poller = next_poller(worker, &i)))
+		if (poller->all_taken)
+			window_expire(poller, now_ns);
 }
 
 /* More than one call of windows_expire() does. */
-static bool windows_due(const struct worker *worker)
+static bool windows_due(struct worker *worker)
 {
-	unsigned int i;
+	struct poller *poller;
+	unsigned int i = 0;
 
-	for (i = 0; i < worker->poller_count; i++)
-		if (window_due(&worker->pollers[i], worker->store_thread.now_ns))
+	while ((poller = next_poller(worker, &i)))
+		if (window_due(poller, worker->store_thread.now_ns))
 			return true;
 	return false;
 }
 
-static bool windows_any_active(const struct worker *worker)
+static bool windows_any_active(struct worker *worker)
 {
-	unsigned int i;
+	struct poller *poller;
+	unsigned int i = 0;
 
-	for (i = 0; i < worker->poller_count; i++)
-		if (window_any_active(&worker->pollers[i]))
+	while ((poller = next_poller(worker, &i)))
+		if (window_any_active(poller))
 			return true;
 	return false;
 }
@@ -329,7 +359,9 @@ static int pollers_sleep(struct worker *worker, int timeout_ms)
 	int ret = 0;
 
 	for (i = 0; i < worker->poller_count; i++)
-		fds[i] = (struct pollfd){ worker->pollers[i].comp_channel->fd, POLLIN, 0 };
+		fds[i] = worker->attached[i] ?
+				 (struct pollfd){ worker->pollers[i].comp_channel->fd, POLLIN, 0 } :
+				 (struct pollfd){ -1, 0, 0 };
 	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
 	if (poll(fds, worker->poller_count + 1, timeout_ms) < 0)
 		return errno == EINTR ? 0 : -errno;
@@ -349,7 +381,7 @@ static void worker_wait(struct worker *worker)
 
 	stat_add(&worker->stats.sleeps, 1);
 	rcu_thread_offline();
-	if (worker->poller_count == 1)
+	if (worker->poller_count == 1 && worker->attached[0])
 		ret = poller_sleep(&worker->pollers[0], worker->mailbox.event_fd, timeout_ms);
 	else
 		ret = pollers_sleep(worker, timeout_ms);
@@ -368,10 +400,11 @@ static bool worker_stops(const struct worker *worker)
 static enum activity worker_sleep(struct worker *worker)
 {
 	enum activity found;
-	unsigned int i;
+	struct poller *poller;
+	unsigned int i = 0;
 
-	for (i = 0; i < worker->poller_count; i++)
-		if (ibv_req_notify_cq(worker->pollers[i].cq, 0))
+	while ((poller = next_poller(worker, &i)))
+		if (ibv_req_notify_cq(poller->cq, 0))
 			return ACTIVITY_NONE;
 	found = worker_poll(worker);
 	/* The mail that said so may have been taken since the loop looked, and wakes no more. */
@@ -484,7 +517,7 @@ static void *worker_run(void *arg)
 	return NULL;
 }
 
-static int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic)
+int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic)
 {
 	const struct config *config = env->config;
 	struct poller *poller = &worker->pollers[nic];
@@ -513,12 +546,16 @@ static int worker_init_poller(struct worker *worker, const struct worker_env *en
 	return err;
 }
 
+void worker_release_poller(struct worker *worker, unsigned int nic)
+{
+	deferred_release(&worker->pollers[nic]);
+	poller_release(&worker->pollers[nic]);
+}
+
 static void worker_release_pollers(struct worker *worker)
 {
-	while (worker->poller_count) {
-		deferred_release(&worker->pollers[--worker->poller_count]);
-		poller_release(&worker->pollers[worker->poller_count]);
-	}
+	while (worker->poller_count)
+		worker_release_poller(worker, --worker->poller_count);
 }
 
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
@@ -560,7 +597,7 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 		err = worker_init_poller(worker, env, worker->poller_count);
 		if (err)
 			goto release_pollers;
-		worker->poller_count++;
+		worker->attached[worker->poller_count++] = true;
 	}
 	worker->env = env; /* from now on worker_release() has something to release */
 	return 0;

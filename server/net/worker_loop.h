@@ -13,6 +13,12 @@
  * logging.
  */
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu);
+/*
+ * Sets up what the worker has on a device, or releases it; the thread does not poll it yet, or no
+ * more: worker->attached. 0 or a negative errno after logging, with nothing to release.
+ */
+int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic);
+void worker_release_poller(struct worker *worker, unsigned int nic);
 /* Starts the thread. 0 or a negative errno after logging. */
 int worker_start(struct worker *worker);
 /* CPU time of its thread, 0 if that does not run. Of the thread that starts and stops it. */

@@ -115,9 +115,11 @@ static inline int setup(void **state)
 	cq.cqe = 1000;
 	test_poller->cq = &cq;
 	test_poller->conns = cds_lfht_new(16, 16, 16, 0, NULL);
+	TAILQ_INIT(&test_poller->marked);
 	TAILQ_INIT(&test_poller->unmarked);
 	TAILQ_INIT(&test_poller->windows.active);
 	test_worker.poller_count = 1;
+	test_worker.attached[0] = true;
 	assert_int_equal(mailbox_init(&test_worker.mailbox), 0);
 	for (unsigned int i = 0; i < TEST_CONNS; i++) {
 		test_conns[i].conn.qp_num = qp_num_of(&test_conns[i]);

@@ -38,6 +38,7 @@ static struct mailbox control;
 static struct ibv_context context;
 static struct ibv_srq srq;
 static struct ibv_cq cq;
+static struct nic nic;
 static struct ibv_mr mr;
 static struct ibv_qp qp;
 static struct conn conns[CONNS];
@@ -94,6 +95,7 @@ static int setup(void **state)
 	rcu_register_thread();
 	memset(&worker, 0, sizeof(worker));
 	refuses = false;
+	atomic_store(&nic.gone, false);
 	markers = recvs = 0;
 	context.ops.post_srq_recv = post_srq_recv;
 	context.ops.post_send = post_send;
@@ -101,12 +103,14 @@ static int setup(void **state)
 	cq.cqe = CQES;
 	*poller = (struct poller){
 		.worker = &worker,
+		.nic = &nic,
 		.limits = { .srq_depth = RECVS },
 		.srq = &srq,
 		.cq = &cq,
 		.mr = &mr,
 		.conns = cds_lfht_new(16, 16, 16, 0, NULL),
 	};
+	TAILQ_INIT(&poller->marked);
 	TAILQ_INIT(&poller->unmarked);
 	TAILQ_INIT(&worker.deferred_conns);
 	assert_int_equal(mailbox_init(&control), 0);
@@ -268,6 +272,32 @@ static void full_queue_without_a_marker(void **state)
 	assert_null(mailbox_take(&control));
 }
 
+/*
+ * A device that has failed completes nothing more: who waits for a marker is drained with what the
+ * queue still had.
+ */
+static void without_the_device(void **state)
+{
+	(void)state;
+	teardown_begin(&conns[0]);
+	assert_int_equal(markers, 1);
+	teardown_count(poller, 0);
+	assert_null(mailbox_take(&control));
+	atomic_store(&nic.gone, true);
+	teardown_count(poller, BATCH_MAX);
+	assert_null(mailbox_take(&control));
+	teardown_count(poller, BATCH_MAX - 1);
+	assert_drained(0);
+	/* The next one ends afterwards. */
+	add(1);
+	teardown_begin(&conns[1]);
+	assert_null(mailbox_take(&control));
+	teardown_count(poller, 0);
+	assert_drained(1);
+	teardown_count(poller, 0);
+	assert_null(mailbox_take(&control));
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -278,6 +308,7 @@ int main(void)
 		CASE(number_is_used_again),
 		CASE(empty_queue_without_a_marker),
 		CASE(full_queue_without_a_marker),
+		CASE(without_the_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

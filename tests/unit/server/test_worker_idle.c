@@ -387,6 +387,7 @@ static void sleeps_on_two_devices(void **state)
 	test_worker.pollers[1] = *test_poller;
 	TAILQ_INIT(&test_worker.pollers[1].windows.active);
 	test_worker.poller_count = 2;
+	test_worker.attached[1] = true;
 	for (unsigned int i = 0; i < 2; i++) {
 		channels[i].fd = eventfd(0, EFD_NONBLOCK);
 		test_worker.pollers[i].comp_channel = &channels[i];
@@ -425,6 +426,31 @@ static void sleeps_on_two_devices(void **state)
 	ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
 	assert_int_equal(worker_poll(&test_worker), ACTIVITY_AWAITED);
 	assert_int_equal(polls, 2);
+	/* One that failed is not asked any more, until it is attached again. */
+	for (unsigned int i = 0; i < 2; i++) {
+		struct poller *poller = &test_worker.pollers[i];
+
+		poller->note = (struct note){ .poller = poller, .kind = NOTE_DETACH };
+		mailbox_send(&test_worker.mailbox, &poller->note);
+		assert_true(worker_read_mail(&test_worker));
+		assert_ptr_equal(mailbox_take(test_worker.env->control), &poller->note);
+		assert_int_equal(poller->note.kind, NOTE_DETACHED);
+		polls = notifies = 0;
+		works[0] = works[1] = 0;
+		eventfd_write(channels[i].fd, 1);
+		eventfd_write(channels[!i].fd, 1);
+		assert_int_equal(worker_poll(&test_worker), ACTIVITY_NONE);
+		assert_int_equal(polls, 1);
+		assert_int_equal(pollers_sleep(&test_worker, 0), 0);
+		assert_int_equal(works[i], 0);
+		assert_int_equal(works[!i], 1);
+		poller->note = (struct note){ .poller = poller, .kind = NOTE_ATTACH };
+		mailbox_send(&test_worker.mailbox, &poller->note);
+		assert_true(worker_read_mail(&test_worker));
+		polls = 0;
+		worker_poll(&test_worker);
+		assert_int_equal(polls, 2);
+	}
 	for (unsigned int i = 0; i < 2; i++)
 		close(channels[i].fd);
 	test_worker.poller_count = 1;

@@ -582,7 +582,10 @@ static void what_is_held(void **state)
 	static struct worker w;
 
 	(void)state;
-	w.poller_count = 2;
+	w.poller_count = 3;
+	w.attached[0] = w.attached[1] = true;
+	/* Of a device that failed, and what is left in it counts no more. */
+	w.pollers[2].limits.srq_depth = 1000;
 	for (unsigned int i = 0; i < 2; i++)
 		w.pollers[i] = (struct poller){
 			.limits.srq_depth = 100,
@@ -662,11 +665,14 @@ static void drains(void **state)
 	struct test_conn *a = &test_conns[0];
 
 	(void)state;
-	a->conn.stopped = true;
+	a->conn.stopped = a->conn.marked = true;
+	TAILQ_INSERT_TAIL(&test_poller->marked, &a->conn, drain_entry);
 	add_completion(a, wr_id_make(WR_MARKER, 1, a->conn.serial, BUFFER_NONE));
 	poller_poll(test_poller);
 	assert_int_equal(a->conn.sq_used, 0);
 	assert_quiesced(&a->conn, true);
+	assert_true(TAILQ_EMPTY(&test_poller->marked));
+	a->conn.marked = false;
 	a->conn.drained_at = test_poller->taken + 2 * BATCH_MAX;
 	TAILQ_INSERT_TAIL(&test_poller->unmarked, &a->conn, drain_entry);
 	for (unsigned int batch = 0; batch < 2; batch++) {

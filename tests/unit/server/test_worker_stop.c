@@ -74,6 +74,7 @@ static void worker_setup(void)
 	test_poller->nic = &nic;
 	test_poller->cq = &cq;
 	test_worker.poller_count = 1;
+	test_worker.attached[0] = true;
 	test_worker.cpu = -1;
 }
 

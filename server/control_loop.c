@@ -16,6 +16,7 @@
 #include "server/detach.h"
 #include "server/net/advice.h"
 #include "server/net/conn_manager.h"
+#include "server/net/recovery.h"
 #include "server/notify.h"
 #include "server/reload.h"
 #include "server/server.h"
@@ -62,20 +63,41 @@ static int loop_add(struct loop *loop, int fd, enum source source, unsigned int 
 	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
+/* Those that are not watched already. A closed descriptor is not, by itself. */
+static int loop_watch_devices(struct loop *loop)
+{
+	struct net *net = &loop->server->net;
+	struct endpoint *endpoint;
+	struct nic *nic;
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; !err && i < net->endpoint_count; i++) {
+		endpoint = &net->endpoints[i];
+		if (endpoint->watched || !endpoint->channel)
+			continue;
+		err = loop_add(loop, endpoint->channel->fd, SOURCE_CM, i);
+		endpoint->watched = !err;
+	}
+	for (i = 0; !err && i < net->nic_count; i++) {
+		nic = &net->nics[i];
+		if (nic->watched || !nic->dev)
+			continue;
+		err = loop_add(loop, nic->dev->verbs->async_fd, SOURCE_ASYNC, i);
+		nic->watched = !err;
+	}
+	return err;
+}
+
 static int loop_add_all(struct loop *loop)
 {
 	struct server *server = loop->server;
-	unsigned int i;
 	int err;
 
 	err = loop_add(loop, loop->signal_fd, SOURCE_SIGNAL, 0);
 	if (!err)
 		err = loop_add(loop, server->net.mailbox.event_fd, SOURCE_MAILBOX, 0);
-	for (i = 0; !err && i < server->net.endpoint_count; i++)
-		err = loop_add(loop, server->net.endpoints[i].channel->fd, SOURCE_CM, i);
-	for (i = 0; !err && i < server->net.nic_count; i++)
-		err = loop_add(loop, server->net.nics[i].dev->verbs->async_fd, SOURCE_ASYNC, i);
-	return err;
+	return err ? err : loop_watch_devices(loop);
 }
 
 static int loop_init(struct loop *loop, struct server *server)
@@ -212,8 +234,6 @@ static int loop_wait(struct loop *loop)
 /* Whether the server has stopped; closes all connections when it is time to. */
 static bool stopping_done(struct server *server, uint64_t now)
 {
-	if (server->net.failed)
-		server->drain_until_ns = 1;
 	if (!server->drain_until_ns)
 		return false;
 	if (!server->force_until_ns) {
@@ -251,6 +271,8 @@ static int loop_run(struct loop *loop)
 		conn_manager_answer(&server->net, now);
 		conn_manager_expire(&server->net, now);
 		health_check(loop, now);
+		if (recovery_run(&server->net, now))
+			err = loop_watch_devices(loop);
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
 			conn_manager_arm_srq_limits(&server->net);
@@ -295,7 +317,5 @@ int server_run(struct server *server)
 	rcu_thread_online();
 	rcu_unregister_thread();
 	loop_release(&loop);
-	if (!err && server->net.failed)
-		err = -EIO;
 	return err;
 }

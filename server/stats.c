@@ -71,10 +71,11 @@ static void device_lines(struct lines *l, const struct stats_source *source)
 	for (i = 0; i < source->net->nic_count; i++) {
 		const struct nic *nic = &source->net->nics[i];
 
-		line(l, "device.%u.kind %s", i, device_kind_name(nic->dev->kind));
-		line(l, "device.%u.name %s", i, nic->dev->name);
-		line(l, "device.%u.address %s", i, nic->dev->address);
+		line(l, "device.%u.kind %s", i, device_kind_name(nic->kind));
+		line(l, "device.%u.name %s", i, nic->name);
+		line(l, "device.%u.address %s", i, nic->address);
 		line(l, "device.%u.why %s", i, nic->why);
+		line(l, "device.%u.state %s", i, nic->state == NIC_SERVES ? "serves" : "failed");
 	}
 }
 

@@ -63,6 +63,7 @@ static void conn_list_add(struct net *net, struct conn *conn)
 		conn->next->prev = conn;
 	net->conns = conn;
 	conn->number = conn_registry_add(&net->registry, conn);
+	conn->poller->nic->conns_count++;
 	stat_add(&net->stats.connections, 1);
 	stat_add(&net->stats.connections_total, 1);
 	if (conn->admin)
@@ -80,6 +81,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn->prev;
 	conn_registry_remove(&net->registry, conn->number);
+	conn->poller->nic->conns_count--;
 	stat_sub(&net->stats.connections, 1);
 	if (conn->admin)
 		net->admins_count--;
@@ -292,6 +294,10 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 		connect_refuse(net, event->id, WIRE_REJECT_STOPPING, "the server is stopping");
 		return;
 	}
+	if (nic->state != NIC_SERVES) {
+		connect_refuse(net, event->id, WIRE_REJECT_ERROR, "the server's device has failed");
+		return;
+	}
 	full = net->stats.connections - net->admins_count >=
 	       net->env.config->server.max_connections;
 	poller = full ? NULL : poller_choose(net, nic);
@@ -316,21 +322,32 @@ static void conn_quiesce(struct net *net, struct conn *conn)
 	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_QUIESCE]);
 }
 
-static void device_failed(struct net *net, const struct nic *nic, const char *what)
+void conn_manager_device_failed(struct net *net, struct nic *nic, const char *what)
 {
-	if (net->failed)
+	struct conn *conn;
+
+	if (nic->state != NIC_SERVES)
 		return;
-	log_error("device %s failed (%s): the server stops; start it again when the device works",
-		  nic->dev->name, what);
-	net->failed = net->stopping = true;
+	log_error("device %s failed (%s): its connections are closed; kvd serves on it again when "
+		  "it is back",
+		  nic->name, what);
+	stat_add(&net->stats.device_failures, 1);
+	nic->state = NIC_CLOSING;
+	atomic_store_explicit(&nic->gone, true, memory_order_relaxed);
+	for (conn = net->conns; conn; conn = conn->next)
+		if (conn->poller->nic == nic)
+			conn_close(net, conn);
 }
 
 void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
 {
-	const struct device_ops *ops = endpoint->dev->ops;
+	const struct device_ops *ops;
 	unsigned int count = 0;
 	struct cm_event event;
 
+	if (!endpoint->channel)
+		return;
+	ops = endpoint->dev->ops;
 	while (!ops->cm_get_event(endpoint->channel, &event)) {
 		if (++count == EVENTS_AT_ONCE)
 			net->events_left = true;
@@ -341,7 +358,7 @@ void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
 		case CM_ESTABLISHED:
 			break;
 		case CM_DEVICE_REMOVED:
-			device_failed(net, endpoint->nic, "it was removed");
+			conn_manager_device_failed(net, endpoint->nic, "it was removed");
 			break;
 		case CM_REJECTED:
 		case CM_UNREACHABLE:
@@ -434,7 +451,7 @@ void conn_manager_async_events(struct net *net, struct nic *nic)
 	struct device_async_event event;
 	unsigned int count = 0;
 
-	while (!nic->dev->ops->get_async_event(nic->dev, &event)) {
+	while (nic->dev && !nic->dev->ops->get_async_event(nic->dev, &event)) {
 		if (++count == EVENTS_AT_ONCE)
 			net->events_left = true;
 		switch (event.type) {
@@ -448,7 +465,7 @@ void conn_manager_async_events(struct net *net, struct nic *nic)
 		case IBV_EVENT_CQ_ERR:
 		case IBV_EVENT_SRQ_ERR:
 			stat_add(&net->stats.async_errors, 1);
-			device_failed(net, nic, ibv_event_type_str(event.type));
+			conn_manager_device_failed(net, nic, ibv_event_type_str(event.type));
 			break;
 		case IBV_EVENT_QP_FATAL:
 		case IBV_EVENT_QP_REQ_ERR:
@@ -626,6 +643,9 @@ void conn_manager_read_mail(struct net *net)
 			conn_list_remove(net, conn);
 			conn->next = released;
 			released = conn;
+			break;
+		case NOTE_DETACHED:
+			note->poller->nic->workers_left--;
 			break;
 		default:
 			break;

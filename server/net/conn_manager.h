@@ -16,6 +16,11 @@ void conn_manager_init(struct net *net);
  * there may be more.
  */
 void conn_manager_cm_events(struct net *net, struct endpoint *endpoint);
+/*
+ * The device has failed because of @what: its connections end. server/net/recovery.h has what
+ * follows. Does nothing for one that has failed before.
+ */
+void conn_manager_device_failed(struct net *net, struct nic *nic, const char *what);
 /* Handles asynchronous events of the device, in the same way. */
 void conn_manager_async_events(struct net *net, struct nic *nic);
 /* Handles the workers' notes. */

@@ -11,21 +11,30 @@
 /* Connection requests that may wait to be handled; the device refuses more. */
 #define LISTEN_BACKLOG 128
 
-int endpoint_open(struct endpoint *endpoint, const struct device_addr *addr,
-		  const struct config *config)
+int endpoint_reopen(struct endpoint *endpoint, const struct config *config)
 {
+	const struct device_addr *addr = &endpoint->addr;
 	int err = 0;
 
-	*endpoint = (struct endpoint){ 0 };
 	if (addr->kind == DEVICE_SOFTNIC)
 		err = socket_folder_make(&endpoint->folder, addr->path,
 					 nic_address_default(config));
 	if (!err)
 		err = device_open(&endpoint->dev, addr, DEVICE_LISTEN, 0);
-	if (err) {
-		nic_address_error(config, addr, err);
+	if (err)
 		socket_folder_release(&endpoint->folder);
-	}
+	return err;
+}
+
+int endpoint_open(struct endpoint *endpoint, const struct device_addr *addr,
+		  const struct config *config)
+{
+	int err;
+
+	*endpoint = (struct endpoint){ .addr = *addr };
+	err = endpoint_reopen(endpoint, config);
+	if (err)
+		nic_address_error(config, addr, err);
 	return err;
 }
 
@@ -56,12 +65,16 @@ int endpoint_listen(struct endpoint *endpoint)
 
 void endpoint_release(struct endpoint *endpoint)
 {
-	const struct device_ops *ops = endpoint->dev->ops;
+	const struct device_ops *ops;
 
+	if (!endpoint->dev)
+		return;
+	ops = endpoint->dev->ops;
 	ops->destroy_id(endpoint->listener);
 	endpoint->listener = NULL;
 	ops->destroy_cm_channel(endpoint->channel);
 	endpoint->channel = NULL;
+	endpoint->watched = false;
 }
 
 void endpoint_close(struct endpoint *endpoint)

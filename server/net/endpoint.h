@@ -13,10 +13,12 @@
 #include "server/net/socket_folder.h"
 
 struct endpoint {
-	struct device *dev; /* opened for the address: its calls make the connections */
+	struct device_addr addr;
+	struct device *dev; /* opened for the address: its calls make the connections; or NULL */
 	struct nic *nic;    /* what they are on */
 	struct cm_channel *channel;
 	struct cm_id *listener;
+	bool watched;		     /* the control loop waits for its events */
 	struct socket_folder folder; /* softnic's */
 };
 
@@ -26,6 +28,8 @@ struct endpoint {
  */
 int endpoint_open(struct endpoint *endpoint, const struct device_addr *addr,
 		  const struct config *config);
+/* The same again, after endpoint_close(), and without a line in the log. */
+int endpoint_reopen(struct endpoint *endpoint, const struct config *config);
 /* Creates the channel of connection events. 0 or a negative errno after logging. */
 int endpoint_init(struct endpoint *endpoint);
 /* Starts to accept connections. 0 or a negative errno after logging. */

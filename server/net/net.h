@@ -26,7 +26,8 @@
 	X(identities_refused, "connections without exactly-once execution, for lack of room")      \
 	X(keepalive_probes, "probes of idle connections")                                          \
 	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
-	X(async_errors, "asynchronous errors reported by a device")
+	X(async_errors, "asynchronous errors reported by a device")                                \
+	X(device_failures, "devices that failed or were removed")
 
 struct net_stats {
 #define X(name, help) uint64_t name;
@@ -59,7 +60,6 @@ struct net {
 	uint32_t admins_count;	     /* connections beyond server.max_connections */
 	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */
 	bool stopping;		     /* new connections are refused */
-	bool failed;		     /* a device failed: the server has to stop */
 	uint64_t taken[WORKERS_MAX]; /* each worker's mailbox.taken at the last net_alive() */
 };
 

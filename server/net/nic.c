@@ -100,7 +100,9 @@ int nic_open(struct nic *nic, struct device *dev, const struct config *config, c
 {
 	int err;
 
-	*nic = (struct nic){ .dev = dev, .why = why };
+	*nic = (struct nic){ .dev = dev, .why = why, .kind = dev->kind };
+	memcpy(nic->name, dev->name, sizeof(nic->name));
+	memcpy(nic->address, dev->address, sizeof(nic->address));
 	err = dev->ops->query(dev, &nic->attr, &nic->port);
 	if (err) {
 		log_error(
@@ -172,9 +174,12 @@ int nic_init(struct nic *nic, const struct config *config, const struct store *s
 
 void nic_release(struct nic *nic)
 {
-	const struct device_ops *ops = nic->dev->ops;
-
-	ops->dereg_mr(nic->mr);
-	ops->dealloc_pd(nic->pd);
-	*nic = (struct nic){ 0 };
+	if (!nic->dev)
+		return;
+	nic->dev->ops->dereg_mr(nic->mr);
+	nic->dev->ops->dealloc_pd(nic->pd);
+	nic->mr = NULL;
+	nic->pd = NULL;
+	nic->dev = NULL;
+	nic->watched = false;
 }

@@ -60,6 +60,7 @@ enum nth_how {
 	X(stat, NTH_MINUS, EACCES, ENOENT)				\
 	X(lstat, NTH_MINUS, EACCES, ENOENT)				\
 	X(fstat, NTH_MINUS, ENOMEM, 0)					\
+	X(access, NTH_MINUS, EACCES, ENOENT)				\
 	X(faccessat, NTH_MINUS, EACCES, 0)				\
 	X(chmod, NTH_MINUS, EPERM, 0)					\
 	X(mkdir, NTH_MINUS, EACCES, ENOSPC)				\
@@ -146,6 +147,7 @@ enum nth_how {
 	X(ibv_create_qp, NTH_NULL, ENOMEM, EINVAL)			\
 	X(ibv_modify_qp, NTH_CODE, ENOMEM, EINVAL)			\
 	X(ibv_destroy_qp, NTH_LATE_CODE, EBUSY, 0)			\
+	X(rdma_get_devices, NTH_NULL, ENOMEM, 0)			\
 	X(rdma_create_event_channel, NTH_NULL, EMFILE, ENODEV)		\
 	X(rdma_create_id, NTH_MINUS, ENOMEM, ENODEV)			\
 	X(rdma_destroy_id, NTH_LATE_MINUS, EIO, 0)			\

@@ -125,6 +125,19 @@ static int resolve_try(struct verbs_device *vd, const struct sockaddr_storage *a
 	return 0;
 }
 
+/*
+ * librdmacm keeps the devices open that it has seen, and closes those that are gone only when it
+ * is asked for a list; and not even then if no device is left (rdma-core 44 to 60). Until then the
+ * kernel can't remove one whose driver waits for its users, as rdma_rxe does.
+ */
+static void gone_devices_close(void)
+{
+	struct ibv_context **list = rdma_get_devices(NULL);
+
+	if (list)
+		rdma_free_devices(list);
+}
+
 static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 		       struct rdma_cm_id **id)
 {
@@ -145,6 +158,8 @@ static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 		if (!err || err == -EADDRINUSE)
 			break;
 	}
+	if (err)
+		gone_devices_close();
 	return any && err && err != -EADDRINUSE ? -ENODEV : err;
 }
 

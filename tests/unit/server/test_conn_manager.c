@@ -241,6 +241,7 @@ static int setup(void **state)
 	net.worker_count = WORKERS;
 	net.nic_count = 1;
 	net.nics[0].dev = &dev;
+	memcpy(net.nics[0].name, dev.name, sizeof(dev.name));
 	net.endpoints[0] =
 		(struct endpoint){ .dev = &dev, .nic = &net.nics[0], .channel = &channel };
 	net.endpoint_count = 1;
@@ -754,37 +755,92 @@ static void srq_limit(void **state)
 	}
 	assert_logged("device fake0: a shared receive queue has less than an eighth");
 	assert_int_equal(net.stats.async_errors, 0);
-	assert_false(net.failed);
+	assert_int_equal(net.nics[0].state, NIC_SERVES);
 }
 
-/* A device that fails stops the server; those who connect are told; and it is logged once. */
+/*
+ * A device that fails ends its connections and not the server; those who connect are told; and it
+ * is logged once.
+ */
 static void device_fails(void **state)
 {
 	static const enum ibv_event_type types[] = { IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR,
 						     IBV_EVENT_SRQ_ERR };
+	struct nic *nic = &net.nics[0];
+	struct conn *conn;
 
 	(void)state;
 	for (unsigned int i = 0; i < 4; i++) {
-		net.failed = net.stopping = false;
+		conn = connected();
+		assert_int_equal(nic->conns_count, 1);
 		if (i < 3)
 			add_async(types[i]);
 		else
 			add_cm(CM_DEVICE_REMOVED, NULL);
 		take_events();
-		assert_true(net.failed);
-		assert_true(net.stopping);
+		assert_int_equal(nic->state, NIC_CLOSING);
+		assert_true(nic->gone);
+		assert_int_equal(conn->stage, CONN_FLUSHING);
+		assert_false(net.stopping);
 		assert_int_equal(net.stats.async_errors, i < 3 ? i + 1 : 3);
+		assert_int_equal(net.stats.device_failures, i + 1);
 		add_connect();
-		assert_refused(WIRE_REJECT_STOPPING, "stopping");
+		assert_refused(WIRE_REJECT_ERROR, "device has failed");
+		flush_late();
+		finish(conn);
+		assert_int_equal(nic->conns_count, 0);
+		nic->state = NIC_SERVES;
+		nic->gone = false;
 	}
-	assert_logged("device fake0 failed (local catastrophic error): the server stops");
-	assert_logged("device fake0 failed (it was removed): the server stops");
+	assert_logged("device fake0 failed (local catastrophic error): its connections are closed");
+	assert_logged("device fake0 failed (it was removed): its connections are closed");
 	/* Once it has, others are counted, and not logged. */
+	nic->state = NIC_AWAY;
 	assert_int_equal(test_log_begin(), 0);
 	add_async(IBV_EVENT_DEVICE_FATAL);
 	take_events();
 	assert_int_equal(net.stats.async_errors, 4);
+	assert_int_equal(net.stats.device_failures, 4);
 	assert_null(strstr(test_log_text(), "failed"));
+	/* Nor is anything asked of one that is released. */
+	net.endpoints[0].channel = NULL;
+	nic->dev = NULL;
+	add_connect();
+	add_async(IBV_EVENT_DEVICE_FATAL);
+	take_events();
+	assert_int_equal(net.stats.async_errors, 4);
+}
+
+/* The connections of other devices go on. */
+static void another_device_fails(void **state)
+{
+	struct conn *conn = connected();
+	struct nic *other = &net.nics[1];
+
+	(void)state;
+	other->state = NIC_SERVES;
+	conn_manager_device_failed(&net, other, "test");
+	assert_int_equal(other->state, NIC_CLOSING);
+	assert_int_equal(net.nics[0].state, NIC_SERVES);
+	assert_int_equal(conn->stage, CONN_LIVE);
+	take_events();
+	add_cm(CM_DISCONNECTED, conn->id);
+	take_events();
+	flush_late();
+	finish(conn);
+}
+
+/* Each worker says when it does not poll a device any more. */
+static void detached(void **state)
+{
+	struct poller *poller = &workers[1].pollers[0];
+
+	(void)state;
+	net.nics[0].workers_left = 2;
+	poller->note = (struct note){ .poller = poller, .kind = NOTE_DETACHED };
+	mailbox_send(&net.mailbox, &poller->note);
+	conn_manager_read_mail(&net);
+	assert_int_equal(net.nics[0].workers_left, 1);
 }
 
 /* Other events concern nobody. */
@@ -799,7 +855,7 @@ static void other_events(void **state)
 	add_cm(CM_DISCONNECTED, NULL);
 	take_events();
 	assert_int_equal(net.stats.async_errors, 0);
-	assert_false(net.failed);
+	assert_int_equal(net.nics[0].state, NIC_SERVES);
 	assert_int_equal(conn->stage, CONN_LIVE);
 	add_cm(CM_REJECTED, conn->id);
 	take_events();
@@ -1235,6 +1291,8 @@ int main(void)
 		CASE(accept_fails),
 		CASE(srq_limit),
 		CASE(device_fails),
+		CASE(another_device_fails),
+		CASE(detached),
 		CASE(other_events),
 		CASE(events_are_bounded),
 		CASE(queries_are_bounded),

@@ -236,25 +236,20 @@ static void no_time_to_drain(void **state)
 	assert_int_equal(disconnects, 1);
 }
 
-/* A second signal ends all waiting, and so does a device that failed. */
+/* A second signal ends all waiting. */
 static void told_twice(void **state)
 {
 	(void)state;
-	for (unsigned int failed = 0; failed < 2; failed++) {
-		server.drain_until_ns = server.force_until_ns = disconnects = 0;
-		conn.stage = CONN_LIVE;
-		stat_set(&worker.pulls_count, 1);
-		if (!failed)
-			stop(&server);
-		assert_false(stopping_done(&server, BEGUN_NS + 1));
-		assert_int_equal(disconnects, 0);
-		server.net.failed = failed;
-		if (!failed)
-			stop(&server);
-		assert_false(stopping_done(&server, BEGUN_NS + 2));
-		assert_int_equal(disconnects, 1);
-		conn_timer_cancel(&server.net.timers, &conn);
-	}
+	server.drain_until_ns = server.force_until_ns = disconnects = 0;
+	conn.stage = CONN_LIVE;
+	stat_set(&worker.pulls_count, 1);
+	stop(&server);
+	assert_false(stopping_done(&server, BEGUN_NS + 1));
+	assert_int_equal(disconnects, 0);
+	stop(&server);
+	assert_false(stopping_done(&server, BEGUN_NS + 2));
+	assert_int_equal(disconnects, 1);
+	conn_timer_cancel(&server.net.timers, &conn);
 }
 
 /* A connection that does not close keeps the server for FORCE_NS, which is logged. */
@@ -300,7 +295,7 @@ static int test_wait(int fd, struct epoll_event *events, int max, int timeout_ms
 	server.store.table.clock_base += (uint64_t)timeout_ms * MS_NS;
 	if (waits == stop_after) {
 		server.net.conns = NULL;
-		server.net.failed = true;
+		server.drain_until_ns = server.force_until_ns = 1;
 	}
 	return 0;
 }
@@ -551,12 +546,6 @@ static int stop_at_once(struct epoll_event *events, int timeout_ms)
 	return 0;
 }
 
-static int device_fails(struct epoll_event *events, int timeout_ms)
-{
-	server.net.failed = true;
-	return stop_at_once(events, timeout_ms);
-}
-
 static int run_server(void)
 {
 	int err;
@@ -564,7 +553,7 @@ static int run_server(void)
 	server.net.conns = NULL;
 	server.net.stats.connections = 0;
 	server.drain_until_ns = server.force_until_ns = 0;
-	server.net.failed = server.net.stopping = false;
+	server.net.stopping = false;
 	steps[0] = '\0';
 	/* server_run() registers the thread by itself. */
 	err = server_run(&server);
@@ -581,9 +570,6 @@ static void runs_and_stops(void **state)
 	assert_int_equal(run_server(), 0);
 	assert_string_equal(steps, "store net READY=1 detached serves -net -store ");
 	assert_logged("ready: 1 workers");
-	on_wait = device_fails;
-	assert_int_equal(run_server(), -EIO);
-	assert_string_equal(steps, "store net READY=1 detached serves -net -store ");
 	fails = "net ";
 	assert_int_equal(run_server(), -EIO);
 	assert_string_equal(steps, "store net -net -store ");

@@ -64,8 +64,16 @@ static int setup(void **state)
 	net.workers = workers;
 	net.worker_count = WORKERS;
 	net.nic_count = 2;
-	for (unsigned int i = 0; i < 2; i++)
-		net.nics[i] = (struct nic){ .dev = &devices[i], .why = i ? "because" : "asked" };
+	for (unsigned int i = 0; i < 2; i++) {
+		net.nics[i] = (struct nic){
+			.dev = &devices[i],
+			.why = i ? "because" : "asked",
+			.state = i ? NIC_AWAY : NIC_SERVES,
+			.kind = devices[i].kind,
+		};
+		memcpy(net.nics[i].name, devices[i].name, sizeof(devices[i].name));
+		memcpy(net.nics[i].address, devices[i].address, sizeof(devices[i].address));
+	}
 	source.started_ns = clock_ns();
 	return 0;
 }
@@ -170,6 +178,8 @@ static void process_and_devices(void **state)
 	assert_string_equal(line_of("device.1.name"), "softnic");
 	assert_string_equal(line_of("device.1.address"), "/run/kvd.sock");
 	assert_string_equal(line_of("device.1.why"), "because");
+	assert_string_equal(line_of("device.0.state"), "serves");
+	assert_string_equal(line_of("device.1.state"), "failed");
 }
 
 /* The parts of the region add up to it. */

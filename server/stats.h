@@ -21,10 +21,11 @@
 	X(cpu_system_us, "CPU time of the process in the kernel, microseconds")                    \
 	X(workers, "worker threads")                                                               \
 	X(log_lines_lost, "lines of the log that were lost because its file or pipe took no more") \
-	X(device.N.kind, "verbs or softnic, for each device N")                                    \
+	X(device.N.kind, "verbs, verbs-tcp or softnic, for each device N")                         \
 	X(device.N.name, "its name")                                                               \
-	X(device.N.address, "the address it listens at")                                           \
+	X(device.N.address, "the address it listens at, the first one if there are several")       \
 	X(device.N.why, "why it was chosen")                                                       \
+	X(device.N.state, "serves, or failed: it is looked for until it is back")                  \
 	X(items, "keys in the store")                                                              \
 	X(index_buckets, "home buckets of the index")                                              \
 	X(index_bytes, "bytes of the home buckets")                                                \

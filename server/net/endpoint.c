@@ -58,8 +58,7 @@ int endpoint_listen(struct endpoint *endpoint)
 		log_error("device %s: can't listen at %s: %s; set another %s", dev->name,
 			  dev->address, strerror(-err), nic_address_option(dev->kind));
 	else
-		log_notice("device %s: listening on %s%s", dev->name, device_scheme(dev->kind),
-			   dev->address);
+		log_notice("listening on %s%s", device_scheme(dev->kind), dev->address);
 	return err;
 }
 

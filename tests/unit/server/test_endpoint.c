@@ -79,7 +79,7 @@ static void listens(void **state)
 		char fails;
 		const char *logged, *made;
 	} cases[] = {
-		{ 0, "device fake0: listening on softnic:///run/kvd.sock", "clLCD" },
+		{ 0, "listening on softnic:///run/kvd.sock", "clLCD" },
 		{ 'c', "can't create a channel for connection events", "c--D" },
 		{ 'l',
 		  "can't listen at /run/kvd.sock: Cannot allocate memory; set another "

@@ -21,17 +21,25 @@ softnic_is_back() {
 		stat_is device_failures 1
 }
 
+stays_is_stored() {
+	expect 0 '^$' put stays before
+}
+
 if [ "$device" = softnic ]; then
+	check "the server starts" server_start
+	check "a value is stored" stays_is_stored
+	check "what it holds is noted" held_note
+	check "the server stops" server_stop
 	export KVD_SOFTNIC_FAULTS=kill=3000
 	check "the server starts" server_start
 	unset KVD_SOFTNIC_FAULTS
-	check "a value is stored" expect 0 '^$' put stays before
-	check "what it holds is noted" held_note
+	check "the value is stored" wait_until "$DEADLINE_S" stays_is_stored
 	check "its device fails" wait_until "$DEADLINE_S" softnic_dies
 	check "it is served again" wait_until "$DEADLINE_S" softnic_is_back
 	check "clients work" client values "$url"
-	check "what was stored meanwhile is deleted" expect 0 '^$' del other
-	check "the server holds no more than before" nothing_is_held 1
+	check "one more value" expect 0 '^$' put other value
+	check "is deleted" expect 0 '^$' del other
+	check "the server holds no more than one that did not fail" nothing_is_held 1
 	check "the server stops" server_stop
 	finish
 fi

@@ -334,6 +334,8 @@ void sn_channel_serve(struct sn_channel *channel)
 
 static int do_channel_set_also(struct sn_channel *channel, int fd)
 {
+	int ret;
+
 	/* A pair's CM channel is in the epoll. */
 	if (channel->paired && fd == channel->verbs.fd)
 		fd = -1;
@@ -341,8 +343,13 @@ static int do_channel_set_also(struct sn_channel *channel, int fd)
 		return 0;
 	if (channel->also_fd >= 0)
 		epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, channel->also_fd, NULL);
-	channel->also_fd = fd;
-	return fd < 0 ? 0 : channel_add_fd(channel->verbs.fd, fd, EPOLLIN, &channel->also_fd);
+	channel->also_fd = -1;
+	if (fd < 0)
+		return 0;
+	ret = channel_add_fd(channel->verbs.fd, fd, EPOLLIN, &channel->also_fd);
+	if (!ret)
+		channel->also_fd = fd;
+	return ret;
 }
 
 /*

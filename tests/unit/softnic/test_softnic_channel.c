@@ -116,7 +116,7 @@ static int descriptors(void)
 	return count;
 }
 
-/* Events of two CQs, of one of them twice, as when it was armed again before the first was taken. */
+/* Events of two CQs, of one of them twice, as if it was armed again before the first was taken. */
 static void each_event_is_taken_once(void **state)
 {
 	struct sn_channel *channel = channel_of(&server);

@@ -11,6 +11,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -607,6 +610,207 @@ static void test_what_a_plan_did(void **state)
 	fault_reset();
 }
 
+static struct timespec stalled; /* by the last nanosleep(2), which is not slept */
+
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	(void)rest;
+	stalled = *time;
+	return 0;
+}
+
+/* That call, and no other, takes so long. */
+static void test_stalls(void **state)
+{
+	const struct fault_plan plan = { .stall_call = FAULT_accept,
+					 .stall_at = 2,
+					 .stall_ns = 3000000007 };
+
+	(void)state;
+	fault_set(&plan);
+	for (unsigned int i = 1; i <= 3; i++) {
+		stalled = (struct timespec){ 0 };
+		assert_int_equal(fault_hit(FAULT_accept, NULL), 0);
+		assert_int_equal(stalled.tv_sec, i == 2 ? 3 : 0);
+		assert_int_equal(stalled.tv_nsec, i == 2 ? 7 : 0);
+		assert_int_equal(fault_hit(FAULT_connect, NULL), 0);
+		assert_int_equal(stalled.tv_sec, i == 2 ? 3 : 0);
+	}
+	fault_reset();
+}
+
+/* What happens once happens at that call alone. */
+static void test_once(void **state)
+{
+	const struct fault_plan plan = { .drop_at = 2, .lose_at = 2, .lose_ns = 5 };
+	unsigned int i;
+
+	(void)state;
+	fault_set(&plan);
+	for (i = 1; i <= 4; i++) {
+		fault_hit(FAULT_post_send, NULL);
+		assert_int_equal(fault_drops(), i == 2);
+		assert_int_equal(fault_loses_ns(), i == 2 ? 5 : 0);
+	}
+	fault_reset();
+}
+
+/* A device that died fails its calls but those that take what is left; others are not concerned. */
+static void test_calls_of_the_dead(void **state)
+{
+	const struct fault_plan plan = { .kill_at = 1 };
+	struct sn_context *dead, *other;
+	struct end server, client;
+
+	(void)state;
+	both_init(&server, &client);
+	dead = dev_to_sn_context(server.dev);
+	other = dev_to_sn_context(client.dev);
+	fault_set(&plan);
+	assert_int_equal(fault_hit(FAULT_open, NULL), 0); /* which is of no device */
+	assert_int_equal(fault_hit(FAULT_poll_cq, dead), 0);
+	assert_true(sn_context_is_dead(dead));
+	assert_int_equal(fault_hit(FAULT_reg_mr, dead), -EIO);
+	assert_int_equal(fault_hit(FAULT_accept, dead), -EIO);
+	assert_int_equal(fault_hit(FAULT_disconnect, dead), 0);
+	assert_int_equal(fault_hit(FAULT_reg_mr, other), 0);
+	assert_false(sn_context_is_dead(other));
+	/* A plan that kills none leaves it to the device what its calls do. */
+	fault_set(&(struct fault_plan){ .seed = 1 });
+	assert_int_equal(fault_hit(FAULT_reg_mr, dead), 0);
+	fault_reset();
+	end_release(&client);
+	end_release(&server);
+}
+
+/* What a plan does not say is as without a plan. */
+static void test_what_a_plan_does_not_say(void **state)
+{
+	(void)state;
+	fault_set(&(struct fault_plan){ .seed = 1 });
+	assert_true(fault_mr_max() == SIZE_MAX);
+	assert_false(fault_reuses());
+	assert_false(fault_reorders());
+	assert_false(fault_defers());
+	assert_int_equal(fault_delay_ns(), 0);
+	fault_set(&(struct fault_plan){ .mr_max = 4096, .reuse = 1 });
+	assert_int_equal(fault_mr_max(), 4096);
+	assert_true(fault_reuses());
+	fault_reset();
+	assert_true(fault_mr_max() == SIZE_MAX);
+	fault_set(&(struct fault_plan){ .lose_at = 1 });
+	assert_true(fault_defers());
+	fault_set(&(struct fault_plan){ .late_ns = 1 });
+	assert_true(fault_defers());
+	fault_reset();
+}
+
+/* The seed alone says which they are. */
+static void test_random_times(void **state)
+{
+	uint64_t times[3][4];
+	unsigned int i, n, same = 0;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		fault_set(&(struct fault_plan){ .seed = 5 + i % 2, .delay_ns = 1u << 30 });
+		for (n = 0; n < 4; n++) {
+			times[i][n] = fault_delay_ns();
+			assert_true(times[i][n] < 1u << 30);
+		}
+		for (n = 0; n < 3; n++)
+			same += times[i][n] == times[i][n + 1];
+	}
+	fault_reset();
+	assert_int_equal(same, 0);
+	assert_memory_equal(times[0], times[2], sizeof(times[0]));
+	assert_memory_not_equal(times[0], times[1], sizeof(times[0]));
+}
+
+/* A torn copy has all bytes in their places, and not one more. */
+static void test_torn_copy(void **state)
+{
+	uint8_t from[16] = "abcdefghijklmno", to[16] = { 0 };
+
+	(void)state;
+	fault_set(&(struct fault_plan){ .tear = 4 });
+	fault_copy(to, from, 10);
+	fault_reset();
+	assert_memory_equal(to, from, 10);
+	assert_int_equal(to[10], 0);
+	assert_int_equal(to[11], 0);
+}
+
+/* The plan of the environment is in force from the first device on; a wrong one opens none. */
+static void test_environment(void **state)
+{
+	static const char *const plans[] = { "fail=alloc_pd:1", "fail=alloc_pd", NULL };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		int status;
+		pid_t pid = fork(); /* the environment is read once */
+
+		assert_true(pid >= 0);
+		if (!pid) {
+			if (plans[i])
+				setenv(FAULT_ENV, plans[i], 1);
+			else
+				unsetenv(FAULT_ENV);
+			_exit(fault_init() != (i == 1 ? -EINVAL : 0) ||
+			      fault_check(FAULT_alloc_pd, NULL) != (i == 0 ? -ENOMEM : 0));
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+}
+
+/* The least and the most of each number, and nothing of an earlier plan. */
+static void test_parse_bounds(void **state)
+{
+	static const char *const wrong[] = {
+		"drop=0",
+		"kill=0",
+		"reuse=2",
+		"mr_max=0",
+		"delay=0us",
+		"delay=10001ms",
+		"late=10001ms",
+		"late=0us",
+		"lose=1:10001ms",
+		"lose=1:0us",
+		"stall=open:1:0us",
+		"tear=4294967296",
+		"stall=open:1:10001ms",
+	};
+	struct fault_plan plan;
+	char text[400], why[256];
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		if (fault_parse(&plan, wrong[i], why, sizeof(why)) != -EINVAL)
+			fail_msg("'%s' was taken", wrong[i]);
+	memset(&plan, 1, sizeof(plan));
+	assert_int_equal(fault_parse(&plan, "seed=0,late=10s,tear=4294967295", why, sizeof(why)),
+			 0);
+	assert_int_equal(plan.seed, 0);
+	assert_int_equal(plan.tear, UINT32_MAX);
+	assert_int_equal(plan.late_ns, 10000000000);
+	assert_int_equal(plan.fail_at + plan.drop_at + plan.kill_at + plan.lose_at, 0);
+	assert_null(plan.tear_hook);
+	/* As long as one may be, and a character more. */
+	memset(text, '0', sizeof(text));
+	memcpy(text, "seed=", 5);
+	text[255] = 0;
+	assert_int_equal(fault_parse(&plan, text, why, sizeof(why)), 0);
+	text[255] = '0';
+	text[256] = 0;
+	assert_int_equal(fault_parse(&plan, text, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "255"));
+	assert_int_equal(fault_parse(&plan, "", why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "255"));
+}
+
 static void test_parse(void **state)
 {
 	static const char *const wrong[] = {
@@ -692,7 +896,9 @@ static int group_teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_environment), /* before a device is opened */
 		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_parse_bounds),
 		cmocka_unit_test(test_what_a_plan_did),
 		cmocka_unit_test(test_session),
 		cmocka_unit_test(test_all_calls_are_made),
@@ -709,6 +915,12 @@ int main(void)
 		cmocka_unit_test(test_lost_send),
 		cmocka_unit_test(test_lost_receive),
 		cmocka_unit_test(test_each_is_lost),
+		cmocka_unit_test(test_stalls),
+		cmocka_unit_test(test_once),
+		cmocka_unit_test(test_calls_of_the_dead),
+		cmocka_unit_test(test_what_a_plan_does_not_say),
+		cmocka_unit_test(test_random_times),
+		cmocka_unit_test(test_torn_copy),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -428,6 +428,112 @@ static void a_dead_device_is_noticed_by_all(void **state)
 	pthread_join(server_thread, NULL);
 }
 
+/* One after the other: the second has nothing of the first. */
+static void connects_again(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	for (unsigned int i = 1; i <= 3; i++) {
+		connect_client();
+		assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_wait(&client, &server, &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		OPS->destroy_id(client.id);
+		client.id = NULL;
+		assert_null(sn_container(client.comp, struct sn_channel, verbs)->pair.qp);
+		while (server.disconnected < i)
+			end_serve_cm(&server, &END_DEFAULTS);
+	}
+}
+
+/* A message that finds no receive, at a client that sleeps. */
+static void a_timer_is_there_while_it_is_set(void **state)
+{
+	const struct sn_channel *channel = sn_container(client.comp, struct sn_channel, verbs);
+	struct ibv_wc wc;
+	int before;
+
+	(void)state;
+	connect_client();
+	for (unsigned int i = 0; i < PAIR_RECVS; i++) {
+		assert_int_equal(end_post_send(&server, server.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+		assert_int_equal(end_wait(&server, &client, &wc), 0);
+	}
+	OPS->sleep(client.comp, client.cm->fd, 0);
+	before = descriptors();
+	assert_int_equal(end_post_send(&server, server.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(ibv_req_notify_cq(client.cq, 0), 0);
+		assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+		assert_true(channel->timer_fd >= 0);
+		assert_true(readable_soon(client.comp->fd));
+		if (i == 2)
+			assert_int_equal(end_post_recv(&client, 0), 0);
+		assert_int_equal(OPS->sleep(client.comp, client.cm->fd, PAIR_WAIT_MS), 0);
+	}
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(channel->timer_fd, -1);
+	assert_int_equal(descriptors(), before);
+}
+
+/* A time of connection management, of a connection that is not there yet, ends a sleep. */
+static void a_deadline_of_its_events_ends_a_sleep(void **state)
+{
+	struct sn_cm_channel *channel = sn_container(client.cm, struct sn_cm_channel, cm);
+	struct cm_event event;
+	struct sn_id *id;
+
+	(void)state;
+	assert_int_equal(end_connect(&client, &client.id, &paired), 0);
+	id = to_sn_id(client.id);
+	pthread_mutex_lock(&channel->lock);
+	do_sn_id_set_timer(id, &id->retry, SN_DELAY_RETRY); /* instead of the five seconds */
+	pthread_mutex_unlock(&channel->lock);
+	assert_int_equal(OPS->sleep(client.comp, client.cm->fd, PAIR_WAIT_MS), 1);
+	assert_int_equal(OPS->cm_get_event(client.cm, &event), 0);
+	assert_int_equal(event.type, CM_UNREACHABLE);
+	assert_int_equal(event.status, -ETIMEDOUT);
+}
+
+/* A thread that only sleeps learns of it, too, by its own request. */
+static void a_dead_device_wakes_who_sleeps(void **state)
+{
+	uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+
+	(void)state;
+	connect_client();
+	OPS->sleep(client.comp, client.cm->fd, 0); /* the server's file comes by the socket */
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(ibv_req_notify_cq(client.cq, 0), 0);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	assert_int_equal(to_sn_cq(client.cq)->hot_count, 0);
+	sn_context_kill(dev_to_sn_context(client.dev));
+	while (OPS->get_cq_event(client.comp, &cq))
+		assert_true(pair_now_ms() < deadline);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* And one that polls, in its next poll. */
+static void a_dead_device_is_polled(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	connect_client();
+	assert_int_equal(end_post_send(&client, client.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
+	sn_context_kill(dev_to_sn_context(client.dev));
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, ends_start, ends_stop)
 
 int main(void)
@@ -443,6 +549,11 @@ int main(void)
 		TEST(never_listens),
 		TEST(threads_share_a_device),
 		TEST(a_dead_device_is_noticed_by_all),
+		TEST(connects_again),
+		TEST(a_timer_is_there_while_it_is_set),
+		TEST(a_deadline_of_its_events_ends_a_sleep),
+		TEST(a_dead_device_wakes_who_sleeps),
+		TEST(a_dead_device_is_polled),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

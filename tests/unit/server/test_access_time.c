@@ -5,6 +5,7 @@
  */
 #include "server/store/access_time.h"
 
+#include "server/store/update.h"
 #include "tests/support/store_test.h"
 
 #define REGION_BYTES (4u << 20)
@@ -217,6 +218,44 @@ static void replaced(void **state)
 	assert_int_equal(coldness(access_time_store(thread, NULL, &none)), MAX - FIRST + 1);
 }
 
+static struct item *item_of(const struct table_change *change)
+{
+	return region_at(&store.region, slot_offset(change->slot));
+}
+
+/* Each change of a key is a use of its item, and none forgets those before it. */
+static void changes_are_uses(void **state)
+{
+	static const enum wire_put modes[] = { WIRE_SET, WIRE_REPLACE, WIRE_APPEND, WIRE_PREPEND };
+	struct table_change change = { .key = "k", .key_len = 1, .value = "1", .value_len = 1 };
+	const uint64_t hash = hash_of("k", 1);
+	uint16_t access;
+
+	(void)state;
+	set_tick(40 * UNIT);
+	assert_int_equal(table_put(thread, hash, &change), WIRE_OK);
+	access = used(item_access_load(item_of(&change)), 1000);
+	change.delta = 1;
+	for (unsigned int i = 0; i < 6; i++) {
+		item_access_store(item_of(&change), access);
+		thread->random = 1;
+		set_tick(41 * UNIT);
+		if (i < 4) {
+			change.mode = modes[i];
+			assert_int_equal(table_put(thread, hash, &change), WIRE_OK);
+		} else if (i == 4) {
+			assert_int_equal(table_arith(thread, hash, &change), WIRE_OK);
+		} else {
+			assert_int_equal(table_touch(thread, hash, &change), WIRE_OK);
+		}
+		thread->random = 1;
+		assert_int_equal(item_access_load(item_of(&change)),
+				 access_time_update(thread, access));
+		assert_int_not_equal(item_access_load(item_of(&change)), access);
+	}
+	assert_store(NULL);
+}
+
 /* A pinned item has no coldness until its pin ends; then it counts as used at that time. */
 static void pinned(void **state)
 {
@@ -337,6 +376,7 @@ int main(void)
 		LFU(lfu_counts_logarithmically),
 		cmocka_unit_test(low),
 		LFU(replaced),
+		LFU(changes_are_uses),
 		LRU(pinned),
 		LRU(share),
 		LRU(ticks),

@@ -268,6 +268,44 @@ static void colliding_tags(void **state)
 	}
 }
 
+/* Sets the last 8 of @len bytes, to @from or above, so that the key has the tag. */
+static void collide_at_end(uint8_t *key, uint32_t len, uint16_t tag, uint64_t from)
+{
+	for (;; from++) {
+		memcpy(key + len - sizeof(from), &from, sizeof(from));
+		if (hash_tag(table_hash(&store.table, key, len)) == tag)
+			break;
+	}
+}
+
+/* So do keys that begin with another key, or that differ in their last bytes only. */
+static void colliding_tags_of_long_keys(void **state)
+{
+	static const uint32_t lens[] = { 8, 16, 200, 200 };
+	static uint8_t keys[4][200];
+	uint16_t tag = hash_tag(table_hash(&store.table, keys[0], 8));
+	unsigned int i;
+
+	(void)state;
+	for (i = 1; i < 4; i++)
+		collide_at_end(keys[i], lens[i], tag, (uint64_t)i << 32);
+	for (unsigned int last = 0; last < 4; last++) {
+		for (i = 1; i < 4; i++)
+			assert_int_equal(test_store_put(&store, keys[(last + i) % 4],
+							lens[(last + i) % 4], value, 40, NULL),
+					 WIRE_OK);
+		assert_missing(keys[last], lens[last]);
+		assert_int_equal(test_store_put(&store, keys[last], lens[last], value + 1, 40,
+						NULL),
+				 WIRE_OK);
+		assert_store(NULL);
+		for (i = 0; i < 4; i++) {
+			assert_value(keys[i], lens[i], value + (i == last), 40);
+			assert_int_equal(test_store_delete(&store, keys[i], lens[i]), WIRE_OK);
+		}
+	}
+}
+
 #define WALK_KEYS 300
 #define WALK_STEPS 6000
 
@@ -382,6 +420,28 @@ static void overflow_buckets_come_and_go(void **state)
 	assert_int_equal(after.overflow_buckets, before.overflow_buckets);
 	for (key = 1000; key < 1100; key++)
 		assert_value(&key, 8, value, 50);
+}
+
+/* A key is added where its chain has the first free slot: most are found in the home bucket. */
+static void first_free_slot(void **state)
+{
+	const struct bucket *home = test_store_home(&store, "", 0);
+	struct store_census census;
+	uint64_t key;
+
+	(void)state;
+	/* One is left free in the second bucket, and a few in the third. */
+	for (key = 0; key < 2 * BUCKET_SLOTS + 3; key++)
+		assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	for (key = 0; key <= BUCKET_SLOTS; key += BUCKET_SLOTS)
+		assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(home->slots[0], 0);
+	key = 1000;
+	assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	assert_int_not_equal(home->slots[0], 0);
+	assert_store(&census);
+	assert_int_equal(census.overflow_items, BUCKET_SLOTS + 2);
+	assert_int_equal(census.overflow_buckets, 2);
 }
 
 /* T4: a PUT of a new key into a full chain fails and changes nothing; replacing still works. */
@@ -527,6 +587,143 @@ static void out_of_memory_for_a_bucket(void **state)
 	assert_true(before.digest == after.digest);
 	assert_missing("x", 1);
 	assert_int_equal(thread->stats.chain_full, 0);
+}
+
+/*
+ * There is memory for the item that has arrived, but none for the overflow bucket it needs: until
+ * the caller has made that, the item remains its own.
+ */
+static void commit_waits_for_a_bucket(void **state)
+{
+	struct table_change p = { .key = "x", .key_len = 1, .value_len = 1200 };
+	const uint64_t hash = table_hash(&store.table, "x", 1);
+	struct store_thread *thread = &test_threads[1];
+	const size_t bytes = item_bytes(p.key_len, p.value_len);
+	struct item *item;
+	struct room room;
+	void *bucket;
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < BUCKET_SLOTS; key++)
+		assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	item = table_reserve(thread, &p);
+	assert_non_null(item);
+	memcpy(table_reserved_value(item), value, 1200);
+	item_value_sum_make(item);
+	bucket = mem_alloc_bucket(&thread->cache, 0);
+	assert_non_null(bucket);
+	test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
+			    exhaust_buckets(thread) + exhaust(thread, bytes);
+	room_init(&room);
+	p.room = &room;
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(attempt_commit(thread, hash, &p, item, 0), WIRE_BUSY);
+		assert_true(change_wants_room(&p));
+		assert_true(room.bytes == ROOM_BUCKET);
+		assert_null(mem_alloc(&thread->cache, bytes));
+		assert_missing("x", 1);
+		if (!i)
+			room_cancel(&room);
+	}
+	mem_free_bucket(&thread->cache, bucket);
+	room_run(&room);
+	assert_int_equal(attempt_commit(thread, hash, &p, item, 0), WIRE_OK);
+	assert_false(room_pending(&room));
+	assert_int_equal(test_store_get(&store, "x", 1, found, sizeof(found),
+					&(struct store_value){ 0 }),
+			 WIRE_OK);
+	assert_memory_equal(found, value, 1200);
+	assert_store(NULL);
+}
+
+/* Room for an overflow bucket that the chain does not need any more is free again. */
+static void room_is_not_needed(void **state)
+{
+	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
+	const uint64_t hash = table_hash(&store.table, "x", 1);
+	struct store_thread *thread = &test_threads[1];
+	const size_t bytes = item_bytes(p.key_len, p.value_len);
+	void *block, *bucket;
+	struct room room;
+	uint64_t key;
+
+	(void)state;
+	for (key = 0; key < BUCKET_SLOTS; key++)
+		assert_int_equal(test_store_put(&store, &key, 8, value, 50, NULL), WIRE_OK);
+	block = mem_alloc(&thread->cache, bytes);
+	bucket = mem_alloc_bucket(&thread->cache, 0);
+	assert_true(block && bucket);
+	test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
+			    exhaust_buckets(thread) + exhaust(thread, bytes);
+	mem_free(&thread->cache, block, bytes);
+	room_init(&room);
+	p.room = &room;
+	assert_int_equal(attempt_put(thread, hash, &p), WIRE_BUSY);
+	assert_true(change_wants_room(&p) && room.bytes == ROOM_BUCKET);
+	mem_free_bucket(&thread->cache, bucket);
+	room_run(&room);
+	assert_null(mem_alloc_bucket(&thread->cache, 0));
+	key = 3;
+	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
+	assert_int_equal(attempt_put(thread, hash, &p), WIRE_OK);
+	assert_ptr_equal(mem_alloc_bucket(&thread->cache, 0), bucket);
+	mem_free_bucket(&thread->cache, bucket);
+	assert_store(NULL);
+}
+
+/* Room that the caller could not make is not asked for again: there is none. */
+static void no_room_was_made(void **state)
+{
+	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
+	const uint64_t hash = table_hash(&store.table, "x", 1);
+	struct store_thread *thread = &test_threads[1];
+	struct room room;
+
+	(void)state;
+	/* Whatever it would evict there is none. */
+	store.table.eviction = EVICTION_LRU;
+	test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
+			    exhaust(thread, item_bytes(1, 1200));
+	room_init(&room);
+	p.room = &room;
+	assert_int_equal(attempt_put(thread, hash, &p), WIRE_BUSY);
+	assert_true(change_wants_room(&p));
+	room_run(&room);
+	assert_int_equal(attempt_put(thread, hash, &p), WIRE_NO_SPACE);
+	assert_false(change_wants_room(&p));
+	assert_missing("x", 1);
+	assert_store(NULL);
+}
+
+/*
+ * While a flush is under way: the change removes the key's item, finds no memory, and is repeated.
+ * The memory of the item, which it may get then, is freed once.
+ */
+static void flushed_item_is_freed_once(void **state)
+{
+	static const uint32_t lens[] = { 1200, LIMBO_ITEM_BYTES };
+	struct store_thread *thread = &test_threads[0];
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		uint64_t flushed = STAT(flushed);
+		struct table_change old;
+
+		put("x", value, lens[i], &old);
+		test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
+				    exhaust(thread, item_bytes(1, lens[i]));
+		/* It is the last one that the flush is to remove. */
+		atomic_store(&store.table.version_floor, old.version >> THREAD_ID_BITS);
+		put("x", value + 1, lens[i], NULL);
+		assert_int_equal(STAT(flushed), flushed + 1);
+		/* It was the only memory there was. */
+		assert_null(mem_alloc(&thread->cache, item_bytes(1, lens[i])));
+		assert_value("x", 1, value + 1, lens[i]);
+		assert_store(NULL);
+		teardown(NULL);
+		setup(NULL);
+	}
 }
 
 static void reserve_commit_abandon(void **state)
@@ -705,12 +902,18 @@ int main(void)
 		CASE(every_length),
 		CASE(keys_of_any_bytes_and_length),
 		CASE(colliding_tags),
+		CASE_ONE_BUCKET(colliding_tags_of_long_keys),
 		CASE(random_walk),
 		CASE_ONE_BUCKET(overflow_buckets_come_and_go),
+		CASE_ONE_BUCKET(first_free_slot),
 		CASE_ONE_BUCKET(full_chain),
 		CASE(threads_have_a_limit),
 		CASE(out_of_memory),
 		CASE_ONE_BUCKET(out_of_memory_for_a_bucket),
+		CASE_ONE_BUCKET(commit_waits_for_a_bucket),
+		CASE_ONE_BUCKET(room_is_not_needed),
+		CASE(no_room_was_made),
+		CASE(flushed_item_is_freed_once),
 		CASE(reserve_commit_abandon),
 		CASE(copies),
 		CASE(get_into_a_small_buffer),

@@ -490,10 +490,13 @@ static void delete_key(void **state)
 	assert_int_equal(delete_if(old), WIRE_NOT_FOUND);
 	old = make(EXPIRED, value, 100);
 	assert_int_equal(delete_if(old), WIRE_NOT_FOUND);
+	/* Not there, whatever version it had. */
+	old = make(EXPIRED, value, 100);
+	assert_int_equal(delete_if(old + 1), WIRE_NOT_FOUND);
 	make(EXPIRED, value, 100);
 	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_NOT_FOUND);
-	/* Of the three that were removed. */
-	assert_int_equal(STAT(expired), 2);
+	/* Of the four that were removed. */
+	assert_int_equal(STAT(expired), 3);
 	make(LIVE, value, 100000);
 	assert_int_equal(test_store_delete(&store, "key", 3), WIRE_OK);
 	assert_store(&census);

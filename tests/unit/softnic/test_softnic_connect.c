@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of how softnic connects: what both ends agree on and report, which parameters and calls are
- * refused, and what the connecting end hears of a listening end that does not accept it.
+ * refused, what the connecting end hears of a listening end that does not accept it, when each step
+ * is over, and what both ends do if one of them fails.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,15 +44,28 @@ int accept4(int sock, struct sockaddr *restrict addr, socklen_t *restrict length
 	return -1;
 }
 
-/* Whether the next epoll_ctl(2) fails. */
+/* Whether the next epoll_ctl(2), or the next one that does this if it is not 0, fails. */
 static bool watch_fails;
+static int watch_fails_op;
 
 int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
-	if (!watch_fails)
+	if (!watch_fails || (watch_fails_op && op != watch_fails_op))
 		return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
 	watch_fails = false;
 	errno = ENOMEM;
+	return -1;
+}
+
+/* Whether the next memfd_create(2) fails. */
+static bool memory_fails;
+
+int memfd_create(const char *name, unsigned int flags)
+{
+	if (!memory_fails)
+		return (int)syscall(SYS_memfd_create, name, flags);
+	memory_fails = false;
+	errno = EMFILE;
 	return -1;
 }
 
@@ -74,6 +89,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	watch_fails = memory_fails = false;
+	watch_fails_op = 0;
 	end_release(&client);
 	end_release(&server);
 	return 0;
@@ -365,6 +382,203 @@ static void too_many_that_are_not_reported(void **state)
 	server.id = event_of(&server, CM_CONNECT_REQUEST).id;
 }
 
+static int descriptors(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < FDS_MAX; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* Memory of connections. */
+static int mappings(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	char line[512];
+	int count = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		count += strstr(line, "memfd:softnic (") != NULL;
+	fclose(file);
+	return count;
+}
+
+static bool has_deadline(const struct sn_id *id)
+{
+	return id->deadline.when_ns && id->deadline.delay == SN_DELAY_HANDSHAKE;
+}
+
+/* Lets the server accept the connection, and no more. */
+static struct sn_id *half_open(void)
+{
+	struct sn_cm_channel *channel = sn_id_channel(to_sn_id(server.listener));
+	struct cm_event event;
+
+	assert_int_equal(OPS->connect(client.id, &good), 0);
+	assert_int_equal(OPS->cm_get_event(server.cm, &event), -EAGAIN);
+	assert_int_equal(channel->half_open_count, 1);
+	return TAILQ_FIRST(&channel->half_open);
+}
+
+/* While it waits for its peer, and only then. */
+static void each_step_has_a_deadline(void **state)
+{
+	struct sn_id *at_client = to_sn_id(client.id), *at_server;
+
+	(void)state;
+	assert_false(has_deadline(at_client));
+	at_server = half_open();
+	assert_true(has_deadline(at_client));
+	assert_true(has_deadline(at_server));
+	server.id = event_of(&server, CM_CONNECT_REQUEST).id;
+	assert_ptr_equal(to_sn_id(server.id), at_server);
+	assert_int_equal(at_server->deadline.when_ns, 0);
+	assert_int_equal(end_create_qp(&server, server.id, &END_DEFAULTS), 0);
+	assert_int_equal(OPS->accept(server.id, &good), 0);
+	assert_true(has_deadline(at_server));
+	assert_true(has_deadline(at_client));
+	event_of(&client, CM_ESTABLISHED);
+	assert_int_equal(at_client->deadline.when_ns, 0);
+	assert_true(has_deadline(at_server));
+	event_of(&server, CM_ESTABLISHED);
+	assert_int_equal(at_server->deadline.when_ns, 0);
+}
+
+/* As if all the time of the step had passed. */
+static void let_pass(struct sn_id *id)
+{
+	struct sn_cm_channel *channel = sn_id_channel(id);
+
+	pthread_mutex_lock(&channel->lock);
+	do_sn_id_set_timer(id, &id->deadline, SN_DELAY_SOON);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+static void no_answer_in_time(void **state)
+{
+	(void)state;
+	half_open();
+	let_pass(to_sn_id(client.id));
+	assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ETIMEDOUT);
+}
+
+/* Nobody hears of a client that connects and asks for nothing; its place is free again. */
+static void no_request_in_time(void **state)
+{
+	struct sn_context *ctx = dev_to_sn_context(server.dev);
+	const int before = descriptors(), ids = atomic_load(&ctx->objects[SN_OBJECT_ID]);
+	const uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+	struct cm_event event;
+	struct sn_id *id = half_open();
+	struct link_message request;
+
+	(void)state;
+	link_receive(id->sock, &request, NULL); /* as if it had not been sent */
+	let_pass(id);
+	while (atomic_load(&ctx->objects[SN_OBJECT_ID]) > ids) {
+		assert_int_equal(OPS->cm_get_event(server.cm, &event), -EAGAIN);
+		assert_true(pair_now_ms() < deadline);
+	}
+	assert_int_equal(descriptors(), before + 1); /* the client's */
+	event_of(&client, CM_UNREACHABLE);
+}
+
+/* The client has its answer and does not say that it is ready. */
+static void not_ready_in_time(void **state)
+{
+	(void)state;
+	request();
+	assert_int_equal(end_create_qp(&server, server.id, &END_DEFAULTS), 0);
+	assert_int_equal(OPS->accept(server.id, &good), 0);
+	let_pass(to_sn_id(server.id));
+	event_of(&server, CM_DISCONNECTED);
+}
+
+/* The client gave up its queue pair before it was accepted, or that has failed. */
+static void no_queue_pair_to_connect(void **state)
+{
+	const int before = mappings();
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+		if (i)
+			assert_int_equal(setup(state), 0);
+		request();
+		assert_int_equal(end_create_qp(&server, server.id, &END_DEFAULTS), 0);
+		assert_int_equal(OPS->accept(server.id, &good), 0);
+		if (i)
+			assert_int_equal(OPS->modify_qp(client.id->qp, &attr, IBV_QP_STATE), 0);
+		else
+			OPS->destroy_qp(client.id);
+		assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -EINVAL);
+		assert_int_equal(mappings(), before + 1); /* the server's */
+		event_of(&server, CM_DISCONNECTED);
+		if (!i)
+			teardown(state);
+	}
+}
+
+/* A server that can't accept learns why, and keeps nothing of it. */
+static void accept_that_fails(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	const int before = mappings();
+	int open;
+
+	(void)state;
+	request();
+	assert_int_equal(end_create_qp(&server, server.id, &END_DEFAULTS), 0);
+	open = descriptors();
+	memory_fails = true;
+	assert_int_equal(OPS->accept(server.id, &good), -EMFILE);
+	assert_int_equal(OPS->modify_qp(server.id->qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(OPS->accept(server.id, &good), -EINVAL);
+	assert_int_equal(mappings(), before);
+	assert_int_equal(descriptors(), open);
+	OPS->destroy_id(server.id);
+	server.id = NULL;
+	event_of(&client, CM_REJECTED);
+}
+
+/* An end that could not be woken is none: of either side, by either of its channels. */
+static void established_and_not_watched(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct end *failing = i < 2 ? &client : &server;
+
+		if (i)
+			assert_int_equal(setup(state), 0);
+		request();
+		assert_int_equal(end_create_qp(&server, server.id, &END_DEFAULTS), 0);
+		assert_int_equal(OPS->accept(server.id, &good), 0);
+		if (failing == &server)
+			event_of(&client, CM_ESTABLISHED);
+		watch_fails_op = i % 2 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+		watch_fails = true;
+		if (failing == &client)
+			assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ENOMEM);
+		else
+			event_of(&server, CM_DISCONNECTED);
+		assert_false(watch_fails);
+		if (i < 3)
+			teardown(state);
+	}
+}
+
+static void connecting_and_not_watched(void **state)
+{
+	(void)state;
+	watch_fails = true;
+	assert_int_equal(OPS->connect(client.id, &good), 0);
+	assert_false(watch_fails);
+	assert_int_equal(event_of(&client, CM_UNREACHABLE).status, -ENOMEM);
+}
+
 static int group_setup(void **state)
 {
 	(void)state;
@@ -397,6 +611,14 @@ int main(void)
 		CASE(no_place_to_accept),
 		CASE(accepted_and_not_watched),
 		CASE(too_many_that_are_not_reported),
+		CASE(each_step_has_a_deadline),
+		CASE(no_answer_in_time),
+		CASE(no_request_in_time),
+		CASE(not_ready_in_time),
+		CASE(no_queue_pair_to_connect),
+		CASE(accept_that_fails),
+		CASE(established_and_not_watched),
+		CASE(connecting_and_not_watched),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

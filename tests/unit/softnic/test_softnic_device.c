@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of a softnic device as a whole (context.c): what it says of itself, which addresses it
- * refuses, what is left of one that can't be opened or is closed too early, and how those that
- * sleep or poll learn that it has died.
+ * refuses, what is left of one that can't be opened or is closed too early, of its objects that
+ * can't be created and of connections, and how those that sleep or poll learn that it has died.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,23 +29,29 @@
 
 static struct end server, client;
 
-/* Whether the next allocation, or the next eventfd(2), fails; memory that is not freed. */
-static bool heap_fails, eventfd_fails;
-static const void *kept;
+/* Whether the next eventfd(2), and each GRANT, fails. */
+static bool eventfd_fails, grants_fail;
+
+static unsigned int heap_fails_at; /* the next, or one behind it; 0: none */
+static int allocations;		   /* that were not freed */
+static const void *kept;	   /* memory that is not to be freed yet */
 static bool freed;
 
 static void *memory_take(void *user, size_t bytes)
 {
 	(void)user;
-	if (!heap_fails)
-		return malloc(bytes);
-	heap_fails = false;
-	return NULL;
+	if (heap_fails_at && !--heap_fails_at)
+		return NULL;
+	allocations++;
+	return malloc(bytes);
 }
 
 static void *memory_resize(void *user, void *memory, size_t bytes)
 {
 	(void)user;
+	if (heap_fails_at && !--heap_fails_at)
+		return NULL;
+	allocations += !memory;
 	return realloc(memory, bytes);
 }
 
@@ -52,6 +59,7 @@ static void memory_give(void *user, void *memory)
 {
 	(void)user;
 	freed |= memory && memory == kept;
+	allocations -= memory != NULL;
 	free(memory);
 }
 
@@ -61,6 +69,16 @@ int eventfd(unsigned int count, int flags)
 		return (int)syscall(SYS_eventfd2, count, flags);
 	eventfd_fails = false;
 	errno = EMFILE;
+	return -1;
+}
+
+ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
+{
+	const struct link_message *message = msg->msg_iov[0].iov_base;
+
+	if (!grants_fail || message->type != LINK_MESSAGE_GRANT)
+		return syscall(SYS_sendmsg, sock, msg, flags);
+	errno = ENOBUFS;
 	return -1;
 }
 
@@ -104,6 +122,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	grants_fail = false;
+	heap_fails_at = 0;
+	fault_reset();
 	end_release(&client);
 	end_release(&server);
 	return 0;
@@ -199,7 +220,7 @@ static void one_that_is_closed(void **state)
 		assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 		eventfd_fails = true;
 		assert_int_equal(OPS->open(&dev, &addr, DEVICE_LISTEN, 0), -EMFILE);
-		heap_fails = true;
+		heap_fails_at = 1;
 		assert_int_equal(OPS->open(&dev, &addr, DEVICE_LISTEN, 0), -ENOMEM);
 		assert_int_equal(descriptors(), before);
 	}
@@ -238,13 +259,219 @@ static void objects_without_memory(void **state)
 	struct ibv_pd *pd;
 
 	(void)state;
-	heap_fails = true;
+	heap_fails_at = 1;
 	assert_int_equal(OPS->alloc_pd(server.dev, &pd), -ENOMEM);
 	assert_int_equal(atomic_load(&objects[SN_OBJECT_PD]), 1);
-	heap_fails = true;
+	heap_fails_at = 1;
 	assert_int_equal(OPS->create_comp_channel(server.dev, &comp), -ENOMEM);
 	assert_int_equal(atomic_load(&objects[SN_OBJECT_COMP_CHANNEL]), 1);
-	assert_false(heap_fails);
+}
+
+/* Creates a queue pair with two CQs, without memory for the N-th part of it. False: it succeeds. */
+static bool queue_pair_fails(unsigned int n)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_context = &server,
+		.send_cq = client.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	const _Atomic int *objects = dev_to_sn_context(client.dev)->objects;
+	struct ibv_cq *second;
+	int ret, before;
+
+	assert_int_equal(OPS->create_cq(client.dev, 16, NULL, NULL, &second), 0);
+	attr.recv_cq = second;
+	assert_int_equal(OPS->create_id(client.cm, &client.id), 0);
+	before = allocations;
+	heap_fails_at = n;
+	ret = OPS->create_qp(client.id, client.pd, &attr, 0);
+	heap_fails_at = 0;
+	if (ret) {
+		assert_int_equal(ret, -ENOMEM);
+		assert_null(client.id->qp);
+		/* The CQs may keep room for it. */
+		assert_in_range(allocations, before, before + 4);
+	} else {
+		assert_ptr_equal(client.id->qp->qp_context, &server);
+		assert_null(client.id->qp->srq);
+	}
+	assert_int_equal(atomic_load(&objects[SN_OBJECT_QP]), !ret);
+	assert_int_equal(to_sn_cq(client.cq)->reserved, !ret);
+	assert_int_equal(to_sn_cq(second)->reserved, !ret);
+	assert_int_equal(TAILQ_EMPTY(&dev_to_sn_context(client.dev)->qps), ret != 0);
+	OPS->destroy_id(client.id);
+	client.id = NULL;
+	assert_int_equal(to_sn_cq(client.cq)->reserved, 0);
+	OPS->destroy_cq(second);
+	return ret;
+}
+
+/* Nothing is left of one that fails. Each time with a new device, which keeps memory for more. */
+static void a_queue_pair_without_memory(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	for (n = 1; queue_pair_fails(n); n++) {
+		assert_true(n < MANY);
+		teardown(state);
+		assert_int_equal(setup(state), 0);
+	}
+	assert_true(n > 8);
+}
+
+static void queues_without_memory(void **state)
+{
+	const _Atomic int *objects = dev_to_sn_context(server.dev)->objects;
+	const int before = allocations;
+	struct ibv_cq *cq;
+
+	(void)state;
+	for (unsigned int n = 1; n <= 2; n++) {
+		heap_fails_at = n;
+		assert_int_equal(OPS->create_cq(server.dev, 16, NULL, NULL, &cq), -ENOMEM);
+		assert_int_equal(atomic_load(&objects[SN_OBJECT_CQ]), 1);
+		assert_int_equal(allocations, before);
+	}
+}
+
+/* One completion too many, or no memory for it: told once, after what was there; for ever. */
+static void queues_that_overflow(void **state)
+{
+	const struct sn_cqe cqe = { .wc = { .wr_id = 7 } };
+	struct ibv_comp_channel *comp;
+	struct cm_channel *cm;
+
+	(void)state;
+	assert_int_equal(OPS->create_channel_pair(server.dev, &comp, &cm), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		const unsigned int room = i ? SN_QUEUE_FIRST : 3;
+		struct device_async_event event;
+		struct ibv_wc wc[SN_QUEUE_FIRST + 1];
+		struct ibv_cq *cq;
+
+		assert_int_equal(OPS->create_cq(server.dev, i ? 16 : 3, NULL, i ? comp : NULL, &cq),
+				 0);
+		for (unsigned int n = 0; n < room; n++)
+			assert_true(sn_cq_push(to_sn_cq(cq), &cqe));
+		heap_fails_at = i;
+		assert_false(sn_cq_push(to_sn_cq(cq), &cqe));
+		assert_int_equal(heap_fails_at, 0);
+		assert_false(sn_cq_push(to_sn_cq(cq), &cqe));
+		assert_int_equal(OPS->get_async_event(server.dev, &event), 0);
+		assert_int_equal(event.type, IBV_EVENT_CQ_ERR);
+		assert_ptr_equal(event.cq, cq);
+		assert_int_equal(ibv_poll_cq(cq, SN_QUEUE_FIRST + 1, wc), room);
+		assert_int_equal(ibv_poll_cq(cq, 1, wc), -EIO);
+		assert_false(sn_cq_push(to_sn_cq(cq), &cqe));
+		assert_int_equal(OPS->get_async_event(server.dev, &event), -EAGAIN);
+		fault_set(&(struct fault_plan){ .reorder = 1 });
+		assert_int_equal(ibv_poll_cq(cq, 1, wc), -EIO);
+		fault_reset();
+		OPS->destroy_cq(cq);
+	}
+	OPS->destroy_cm_channel(cm);
+	OPS->destroy_comp_channel(comp);
+}
+
+/* Nor is it told when the queue is gone. */
+static void an_overflow_ends_with_its_queue(void **state)
+{
+	const struct sn_cqe cqe = { .wc = { .wr_id = 7 } };
+	struct device_async_event event;
+	struct ibv_cq *cq;
+
+	(void)state;
+	assert_int_equal(OPS->create_cq(server.dev, 1, NULL, NULL, &cq), 0);
+	assert_true(sn_cq_push(to_sn_cq(cq), &cqe));
+	assert_false(sn_cq_push(to_sn_cq(cq), &cqe));
+	OPS->destroy_cq(cq);
+	assert_int_equal(OPS->get_async_event(server.dev, &event), -EAGAIN);
+}
+
+static int reg_mr(size_t length, int fd, int access, struct ibv_mr **mr)
+{
+	struct device_mem mem = { .addr = server.mem, .length = length, .fd = fd };
+
+	return OPS->reg_mr(server.pd, &mem, access, mr);
+}
+
+static void registrations(void **state)
+{
+	struct sn_context *ctx = dev_to_sn_context(server.dev);
+	const int before = allocations, open = descriptors();
+	struct ibv_mr *mr;
+
+	(void)state;
+	/* Only what peers may read has to be a file that they can map. */
+	assert_int_equal(reg_mr(64, ctx->verbs.async_fd, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
+	OPS->dereg_mr(mr);
+	assert_int_equal(reg_mr(64, ctx->verbs.async_fd, IBV_ACCESS_REMOTE_READ, &mr), -EINVAL);
+	assert_int_equal(allocations, before);
+	assert_int_equal(descriptors(), open);
+	assert_int_equal(atomic_load(&ctx->objects[SN_OBJECT_MR]), 1);
+	/* A place that is in use is left out, also after all were used once; a key is never 0. */
+	ctx->mr_next = server.mr->handle;
+	ctx->mr_tag = (1u << 20) - 1;
+	assert_int_equal(reg_mr(64, -1, 0, &mr), 0);
+	assert_int_not_equal(mr->handle, server.mr->handle);
+	assert_ptr_equal(&atomic_load(&ctx->mrs[server.mr->handle])->verbs, server.mr);
+	assert_int_equal(mr->lkey, 1u << 12 | mr->handle);
+	OPS->dereg_mr(mr);
+	/* As long as the device says. */
+	fault_set(&(struct fault_plan){ .mr_max = 8192 });
+	assert_int_equal(reg_mr(8193, -1, 0, &mr), -EINVAL);
+	assert_int_equal(reg_mr(8192, -1, 0, &mr), 0);
+	fault_reset();
+	OPS->dereg_mr(mr);
+}
+
+/* A file that can't be passed is served. */
+static void a_grant_that_fails(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	grants_fail = true;
+	assert_int_equal(ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS),
+			 0);
+	memcpy(server.mem, "served", 7);
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 7, client.remote.addr,
+				       client.remote.rkey),
+			 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_string_equal((const char *)client.mem, "served");
+}
+
+/* Of no bytes any memory may be named. */
+static void a_piece_of_nothing(void **state)
+{
+	struct ibv_sge nothing = { .addr = 1, .length = 0, .lkey = 0 };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &nothing,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(ends_connect(&server, &client, &client.id, &END_DEFAULTS, &END_DEFAULTS),
+			 0);
+	assert_int_equal(ibv_post_send(client.id->qp, &wr, &bad), 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+/* Errors of the verbs are positive. */
+static void an_error_of_arming(void **state)
+{
+	(void)state;
+	fault_set(&(struct fault_plan){ .fail_call = FAULT_req_notify_cq, .fail_at = 1 });
+	assert_int_equal(ibv_req_notify_cq(server.cq, 0), ENOMEM);
+	assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
 }
 
 /* Its memory is a file, which peers can map, and is given back. */
@@ -267,6 +494,7 @@ static void memory(void **state)
 /* Connections that come and go leave no memory. */
 static void connections_leave_nothing(void **state)
 {
+	const uint32_t reserved = to_sn_cq(client.cq)->reserved;
 	int mapped = 0;
 
 	(void)state;
@@ -281,6 +509,7 @@ static void connections_leave_nothing(void **state)
 		if (!i)
 			mapped = mappings();
 		assert_int_equal(mappings(), mapped);
+		assert_int_equal(to_sn_cq(client.cq)->reserved, reserved);
 	}
 }
 
@@ -359,6 +588,14 @@ int main(void)
 		cmocka_unit_test(one_that_is_closed),
 		cmocka_unit_test(one_that_is_closed_too_early),
 		CASE(objects_without_memory),
+		CASE(a_queue_pair_without_memory),
+		CASE(queues_without_memory),
+		CASE(queues_that_overflow),
+		CASE(an_overflow_ends_with_its_queue),
+		CASE(registrations),
+		CASE(a_grant_that_fails),
+		CASE(a_piece_of_nothing),
+		CASE(an_error_of_arming),
 		CASE(memory),
 		CASE(connections_leave_nothing),
 		CASE(who_polls_learns_that_it_died),

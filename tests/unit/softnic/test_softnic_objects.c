@@ -181,7 +181,6 @@ static void test_limits_count_what_exists(void **state)
 		OPS->dealloc_pd(pds[i]);
 }
 
-/* Memory that a peer could READ beyond the end of its file, which would end the peer. */
 /* One that could not be created has no place in the completion queues. */
 static void test_refused_has_no_place(void **state)
 {
@@ -198,6 +197,8 @@ static void test_refused_has_no_place(void **state)
 	assert_int_equal(end_create_qp(&client, ids[0], &END_DEFAULTS), -EINVAL);
 	for (unsigned int i = 0; i < 2; i++)
 		assert_int_equal(cqs[i]->reserved, reserved[i]);
+	assert_ptr_equal(&TAILQ_LAST(&dev_to_sn_context(client.dev)->qps, sn_qp_list)->verbs,
+			 ids[0]->qp);
 	qps_destroy(1);
 }
 
@@ -243,6 +244,7 @@ static void test_ended_before_it_is_told(void **state)
 		end_serve_cm(&server, &END_DEFAULTS);
 }
 
+/* Memory that a peer could READ beyond the end of its file, which would end the peer. */
 static void test_memory_ends_with_its_file(void **state)
 {
 	static const struct {

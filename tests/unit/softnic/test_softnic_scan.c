@@ -369,6 +369,37 @@ static void test_waiting_is_seen_by_both(void **state)
 	ends_stop(1);
 }
 
+/* A queue pair that goes leaves nothing in either: no place, no event, no completion. */
+static void test_nothing_is_left_in_either(void **state)
+{
+	struct sn_cq *cqs[2];
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	ends_open_with_two();
+	cqs[0] = to_sn_cq(server.cq);
+	cqs[1] = to_sn_cq(server.recv_cq);
+	connect_one(0);
+	comp_settle(&server);
+	take_all_receives();
+	assert_int_equal(end_post_recv(&server, 0), 0);
+	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0); /* it is in the other one */
+	send_one(0);
+	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0); /* and this waits again */
+	OPS->destroy_qp(server.id);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(cqs[i]->hot_count, 0);
+		assert_true(TAILQ_EMPTY(&cqs[i]->cold));
+		assert_true(TAILQ_EMPTY(&cqs[i]->waiting));
+		assert_int_equal(cqs[i]->reserved, 0);
+		assert_int_equal(ibv_poll_cq(&cqs[i]->verbs, 1, &wc), 0);
+	}
+	client_vanishes(0);
+	assert_false(comp_readable(&server));
+	ends_stop(1);
+}
+
 /* A queue pair may have another place in each of its CQs: what was seen of it is noted there. */
 static void test_each_of_two_has_its_own_places(void **state)
 {
@@ -557,6 +588,7 @@ int main(void)
 		cmocka_unit_test(test_one_of_two_has_a_channel),
 		cmocka_unit_test(test_polling_one_of_two_leaves_the_other_armed),
 		cmocka_unit_test(test_waiting_is_seen_by_both),
+		cmocka_unit_test(test_nothing_is_left_in_either),
 		cmocka_unit_test(test_each_of_two_has_its_own_places),
 		cmocka_unit_test(test_warmed_with_work),
 		cmocka_unit_test(test_cold_one_sends),

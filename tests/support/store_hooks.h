@@ -61,6 +61,12 @@ static inline void hooked_chain_move_end(struct bucket *home)
 	store_hook("chain_move_end");
 }
 
+static inline void hooked_store_load_barrier(void)
+{
+	store_load_barrier();
+	store_hook("store_load_barrier");
+}
+
 /* Included before the macros, which must not change the functions in headers. */
 #include "server/store/growth.h"
 
@@ -72,6 +78,7 @@ static inline void hooked_chain_move_end(struct bucket *home)
 #define bucket_level_store hooked_bucket_level_store
 #define chain_move_begin hooked_chain_move_begin
 #define chain_move_end hooked_chain_move_end
+#define store_load_barrier hooked_store_load_barrier
 #include "server/store/chain.c"
 #include "server/store/growth.c"
 #include "server/store/table_maintain.c"
@@ -86,5 +93,6 @@ static inline void hooked_chain_move_end(struct bucket *home)
 #undef bucket_level_store
 #undef chain_move_begin
 #undef chain_move_end
+#undef store_load_barrier
 
 #endif /* KVD_TESTS_SUPPORT_STORE_HOOKS_H */

@@ -345,13 +345,15 @@ static void replace_thrice(void)
 
 /*
  * The old item's memory becomes another key's at once: a reader with the old slot finds a valid
- * item.
+ * item. @ttl: which expired some seconds ago, unless it is 0.
  */
-static void replace_and_reuse(void)
+static void replace_and_reuse_by(uint32_t ttl)
 {
 	const uint64_t key = WATCHED, hash = hash_of(&key, 8);
 	struct bucket *home = index_lock_home(&store.table, hash);
-	struct table_change out;
+	struct table_change out = {
+		.key = &victim, .key_len = 8, .value = value, .value_len = lens[0], .ttl = ttl
+	};
 	struct chain_pos place;
 
 	do_chain_find(changer, &place, home, hash, &key, 8);
@@ -359,8 +361,20 @@ static void replace_and_reuse(void)
 	put_watched(1);
 	victim = 31;
 	value_make(value, lens[0], victim, 7);
-	assert_int_equal(test_store_put(&store, &victim, 8, value, lens[0], &out), WIRE_OK);
+	changer->now_ns -= ttl * 10 * SECOND_NS;
+	assert_int_equal(table_put(changer, hash_of(&victim, 8), &out), WIRE_OK);
+	changer->now_ns += ttl * 10 * SECOND_NS;
 	assert_ptr_equal(region_at(&store.region, slot_offset(out.slot)), place.item);
+}
+
+static void replace_and_reuse(void)
+{
+	replace_and_reuse_by(0);
+}
+
+static void replace_and_reuse_expired(void)
+{
+	replace_and_reuse_by(1);
 }
 
 static void one_value(void)
@@ -566,6 +580,7 @@ static const struct scenario scenarios[] = {
 	{ "large to large", large_to_large, replace },
 	{ "large to hardly large", large_at_the_border, replace },
 	{ "replace and reuse", small_to_other_class, replace_and_reuse },
+	{ "replace and reuse, expired", small_to_other_class, replace_and_reuse_expired },
 	{ "replace to and fro", to_and_fro, replace_thrice },
 	{ "delete", one_value_to_remove, delete_watched },
 	{ "evict", one_value_to_remove, evict },
@@ -678,12 +693,13 @@ static void reader_step(void)
 	scenario->change();
 }
 
-static unsigned int interrupted(const struct scenario *s, void (*lookup)(void))
+/* Of the steps each of the first @all, then some of them: scans and many GETs repeat themselves. */
+static unsigned int interrupted_each(const struct scenario *s, void (*lookup)(void),
+				     unsigned int all)
 {
 	unsigned int n;
 
-	/* The first steps one by one, then some of them: scans and many GETs repeat themselves. */
-	for (n = 1;; n += 1 + n / 24) {
+	for (n = 1;; n += 1 + n / all) {
 		begin(s);
 		reader_steps = 0;
 		changed = false;
@@ -698,6 +714,11 @@ static unsigned int interrupted(const struct scenario *s, void (*lookup)(void))
 	}
 	test_store_destroy(&store);
 	return n;
+}
+
+static unsigned int interrupted(const struct scenario *s, void (*lookup)(void))
+{
+	return interrupted_each(s, lookup, 24);
 }
 
 static void gets_met_by_changes(void **state)
@@ -726,6 +747,18 @@ static void scans_met_by_changes(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < SCENARIOS; i++)
 		assert_true(interrupted(&scenarios[i], scan_all) > 50);
+}
+
+/*
+ * Wherever a scan is when the key gets another place, and another key the one it had: it is met
+ * there, and the scan does not go on from where the other key is.
+ */
+static void scans_met_by_a_reuse(void **state)
+{
+	(void)state;
+	interrupted_each(find_scenario("replace and reuse"), scan_all, UINT32_MAX);
+	interrupted_each(find_scenario("replace and reuse, expired"), scan_all, UINT32_MAX);
+	interrupted_each(find_scenario("delete and insert"), scan_all, UINT32_MAX);
 }
 
 /*
@@ -814,6 +847,7 @@ int main(void)
 		cmocka_unit_test(copies_met_by_changes),
 		cmocka_unit_test(gets_of_others_met_by_changes),
 		cmocka_unit_test(scans_met_by_changes),
+		cmocka_unit_test(scans_met_by_a_reuse),
 		cmocka_unit_test(scans_met_by_a_split_at_their_cursor),
 		cmocka_unit_test(busy_after_a_bounded_time),
 		cmocka_unit_test(expired),

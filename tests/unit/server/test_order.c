@@ -281,6 +281,44 @@ static void delete (void **state)
 	assert_order(0, put("key", 100));
 }
 
+/*
+ * Guarantee B: when the clock is read that says whether a key has expired, nobody can read its
+ * value any more; if it is not changed then, all can again.
+ */
+static void expiring(void **state)
+{
+	struct table_change change = {
+		.key = "key", .key_len = 3, .value = value, .value_len = 100, .ttl = 1000
+	};
+	const uint64_t hash = table_hash(&store.table, "key", 3);
+
+	(void)state;
+	assert_int_equal(table_put(&test_threads[0], hash, &change), WIRE_OK);
+	for (unsigned int i = 0; i < 2; i++) {
+		uint64_t old = change.version;
+		unsigned int barriers = 0;
+
+		watch("key");
+		store_hook("before");
+		assert_int_equal(views[0].valid, old);
+		change.mode = i ? WIRE_SET : WIRE_ADD;
+		assert_int_equal(table_put(&test_threads[0], hash, &change),
+				 i ? WIRE_OK : WIRE_EXISTS);
+		for (unsigned int n = 0; n < view_count; n++) {
+			if (strcmp(views[n].after, "store_load_barrier") != 0)
+				continue;
+			assert_int_equal(views[n].valid, 0);
+			assert_int_equal(views[n].sum, ITEM_SUM_INVALID);
+			barriers++;
+		}
+		assert_int_equal(barriers, 1);
+		assert_never_without_slot();
+		assert_int_equal(views[view_count - 1].valid, change.version);
+		if (i)
+			assert_order(old, change.version);
+	}
+}
+
 /* The overflow bucket is complete before it is linked. */
 static void insert_into_a_new_overflow_bucket(void **state)
 {
@@ -322,6 +360,7 @@ int main(void)
 		CASE(replace_elsewhere),
 		CASE(commit),
 		CASE(delete),
+		CASE(expiring),
 		cmocka_unit_test_setup_teardown(insert_into_a_new_overflow_bucket, setup_one_bucket,
 						teardown),
 		CASE(no_space),

@@ -431,6 +431,33 @@ static void no_place_after_a_room(void **state)
 	assert_responses(conn, ids, 1, WIRE_OK);
 }
 
+/*
+ * When room was made for an append, its item has become longer: the room that is made then has a
+ * place, too.
+ */
+static void place_in_a_further_room(void **state)
+{
+	struct room *room = &test_poller->deferred[0].room;
+	static const uint32_t ids[] = { 0 };
+	const uint32_t grown = 120000;
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, 1, NULL), WIRE_OK);
+	room_begin_for("k", WIRE_APPEND, PUT_BYTES);
+	while (room_step(room) != ROOM_DONE)
+		rcu_quiescent_state();
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, grown, NULL), WIRE_OK);
+	fill();
+	assert_true(test_turn());
+	assert_int_equal(conn->responses, 0);
+	assert_true(room_pending(room) && room->bytes > grown);
+	take_all_room();
+	test_turns();
+	assert_responses(conn, ids, 1, WIRE_OK);
+	assert_true(conn->conn.sq_used <= sq_share(&conn->conn));
+	assert_int_equal(found("k").value_len, grown + PUT_BYTES);
+}
+
 /* A change that takes several turns is recorded and counted as any other: it is done once. */
 static void large_append_is_done_once(void **state)
 {
@@ -533,6 +560,7 @@ int main(void)
 		CASE(misses_of_deletes, setup),
 		CASE(room_behind_another, setup),
 		CASE(no_place_after_a_room, setup),
+		CASE(place_in_a_further_room, setup),
 		CASE(large_append_is_done_once, setup),
 		CASE(access_records, setup),
 		CASE(scan_has_its_keys, setup),

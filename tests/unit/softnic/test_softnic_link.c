@@ -48,12 +48,19 @@ int ftruncate(int fd, off_t length)
 	return fails(STEP_SIZE) ? -1 : (int)syscall(SYS_ftruncate, fd, length);
 }
 
+/* ThreadSanitizer maps memory before it can bear that. */
+#ifndef __SANITIZE_THREAD__
 void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {
 	if (fd >= 0 && fails(STEP_MAP))
 		return MAP_FAILED;
 	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
 }
+
+#define MAP_CAN_FAIL true
+#else
+#define MAP_CAN_FAIL false
+#endif
 
 int fcntl(int fd, int op, ...)
 {
@@ -193,6 +200,8 @@ static void memory_that_can_not_be_had(void **state)
 
 	(void)state;
 	for (enum step step = STEP_CREATE; step <= STEP_SEAL; step++) {
+		if (step == STEP_MAP && !MAP_CAN_FAIL)
+			continue;
 		failing = step;
 		assert_int_equal(link_create(&shared, &fd), -ENFILE);
 		assert_int_equal(fd, -1);
@@ -368,6 +377,8 @@ static void a_life_word_that_can_not_be_had(void **state)
 	for (enum step step = STEP_CREATE; step <= STEP_NONE; step++) {
 		struct sn_life life = SN_LIFE_NONE;
 
+		if (step == STEP_MAP && !MAP_CAN_FAIL)
+			continue;
 		failing = step;
 		sn_life_begin(&life);
 		failing = STEP_NONE;
@@ -388,6 +399,7 @@ static void a_life_word_that_can_not_be_had(void **state)
 	}
 }
 
+#ifndef __SANITIZE_THREAD__
 static struct sn_life begun = SN_LIFE_NONE;
 static pthread_barrier_t barrier;
 
@@ -400,7 +412,10 @@ static void *life_begin(void *arg)
 	return NULL;
 }
 
-/* The kernel still goes to the page when the thread that began it ends. */
+/*
+ * The kernel still goes to the page when the thread that began it ends. Not with ThreadSanitizer,
+ * for which it is an error to try to unlock the mutex of another thread.
+ */
 static void a_life_word_that_another_thread_ends(void **state)
 {
 	const int mapped = mappings("memfd:softnic-life");
@@ -422,6 +437,7 @@ static void a_life_word_that_another_thread_ends(void **state)
 	pthread_barrier_destroy(&barrier);
 	munmap(page, LINK_LIFE_BYTES);
 }
+#endif
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
@@ -441,7 +457,9 @@ int main(void)
 		CASE(what_can_not_be_asked_is_full),
 		CASE(half_an_end_is_one),
 		CASE(a_life_word_that_can_not_be_had),
+#ifndef __SANITIZE_THREAD__
 		CASE(a_life_word_that_another_thread_ends),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

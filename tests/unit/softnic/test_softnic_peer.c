@@ -780,8 +780,12 @@ static int group_teardown(void **state)
 	return 0;
 }
 
+/* What comes with an answer: memory that the server can shorten is wrong. */
+enum hostile_memory { MEMORY_NONE, MEMORY_GOOD, MEMORY_NOT_SEALED };
+
 /* A server that breaks the rules: answers one connect request with @response. */
-static void hostile_respond(int listener, const struct link_message *response, bool with_memory)
+static void hostile_respond(int listener, const struct link_message *response,
+			    enum hostile_memory memory)
 {
 	struct link_shared *shared = NULL;
 	struct link_message connect;
@@ -791,8 +795,12 @@ static void hostile_respond(int listener, const struct link_message *response, b
 	assert_true(sock >= 0);
 	while (link_receive(sock, &connect, NULL) == -EAGAIN)
 		;
-	if (with_memory)
+	if (memory == MEMORY_GOOD)
 		assert_int_equal(link_create(&shared, &fd), 0);
+	if (memory == MEMORY_NOT_SEALED) {
+		fd = memfd_create("hostile", MFD_CLOEXEC);
+		assert_int_equal(ftruncate(fd, LINK_BYTES), 0);
+	}
 	assert_int_equal(link_send(sock, response, fd), 0);
 	if (fd >= 0)
 		close(fd);
@@ -804,19 +812,37 @@ static void test_servers_of_another_kind(void **state)
 {
 	static const struct {
 		struct link_message response;
-		bool with_memory;
+		enum hostile_memory memory;
 		int status;
 	} servers[] = {
 		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = LINK_LINES },
-		  true,
+		  MEMORY_GOOD,
 		  -EPROTO },
-		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = 255 }, true, -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = 255 },
+		  MEMORY_GOOD,
+		  -EPROTO },
 		{ { LINK_MAGIC, LINK_VERSION - 1, LINK_MESSAGE_REJECT, .line = 0 },
-		  false,
+		  MEMORY_NONE,
 		  -EPROTONOSUPPORT },
 		{ { LINK_MAGIC, LINK_VERSION - 1, LINK_MESSAGE_ACCEPT, .line = 0 },
-		  true,
+		  MEMORY_GOOD,
 		  -EPROTONOSUPPORT },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = 0 },
+		  MEMORY_NOT_SEALED,
+		  -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = 0 },
+		  MEMORY_NONE,
+		  -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_READY, .line = 0 },
+		  MEMORY_GOOD,
+		  -EPROTO },
+		{ { LINK_MAGIC + 1, LINK_VERSION, LINK_MESSAGE_ACCEPT, .line = 0 },
+		  MEMORY_GOOD,
+		  -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT,
+		    .private_len = LINK_PRIVATE_MAX + 1 },
+		  MEMORY_GOOD,
+		  -EPROTO },
 	};
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	struct end other;
@@ -834,7 +860,7 @@ static void test_servers_of_another_kind(void **state)
 		int ret;
 
 		assert_int_equal(end_connect(&other, &id, &END_DEFAULTS), 0);
-		hostile_respond(listener, &servers[i].response, servers[i].with_memory);
+		hostile_respond(listener, &servers[i].response, servers[i].memory);
 		while ((ret = OPS->cm_get_event(other.cm, &event)) == -EAGAIN)
 			;
 		assert_int_equal(ret, 0);
@@ -844,6 +870,36 @@ static void test_servers_of_another_kind(void **state)
 	}
 	end_release(&other);
 	close(listener);
+	check_good();
+}
+
+/* A client that breaks the rules is told nothing but, of another version, that it is refused. */
+static void test_requests_that_are_refused(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++) {
+		const uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
+		struct link_message message = raw_message(), got;
+		int sock = raw_socket(), length;
+
+		message.magic += i == 0;
+		message.type = i == 1 ? LINK_MESSAGE_READY : LINK_MESSAGE_CONNECT;
+		message.private_len = i == 2 ? CM_PRIVATE_MAX_CONNECT + 1 : 0;
+		message.version += i == 4;
+		if (i == 3)
+			assert_int_equal(send(sock, &message, sizeof(message) - 1, 0),
+					 sizeof(message) - 1);
+		else
+			assert_int_equal(link_send(sock, &message, -1), 0);
+		while ((length = link_receive(sock, &got, NULL)) == -EAGAIN) {
+			serve();
+			assert_true(pair_now_ms() < deadline);
+		}
+		assert_int_equal(length, i == 4 ? sizeof(got) : 0);
+		if (i == 4)
+			assert_int_equal(got.type, LINK_MESSAGE_REJECT);
+		close(sock);
+	}
 	check_good();
 }
 
@@ -936,6 +992,7 @@ int main(void)
 		cmocka_unit_test(test_files_from_clients),
 		cmocka_unit_test(test_files_are_closed),
 		cmocka_unit_test(test_servers_of_another_kind),
+		cmocka_unit_test(test_requests_that_are_refused),
 		cmocka_unit_test(test_server_that_accepts_nobody),
 		cmocka_unit_test(test_bells_are_spread),
 	};

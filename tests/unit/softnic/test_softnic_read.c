@@ -240,6 +240,29 @@ static void test_right_taken_back(void **state)
 	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
+/* Memory of another protection domain is neither passed to the peer nor served. */
+static void test_memory_of_another_domain(void **state)
+{
+	const struct device_mem mem = { .addr = server.mem, .length = 4096, .fd = server.fd };
+	const struct sn_qp *qp = to_sn_qp(server.id->qp);
+	struct ibv_mr *mr;
+	struct ibv_pd *pd;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(OPS->alloc_pd(server.dev, &pd), 0);
+	assert_int_equal(OPS->reg_mr(pd, &mem, REG_ACCESS, &mr), 0);
+	sn_grants_update(to_sn_qp(server.id->qp));
+	for (unsigned int slot = 0; slot < LINK_GRANTS_MAX; slot++)
+		assert_int_not_equal(qp->granted[slot], mr->rkey);
+	assert_int_equal(end_post_read(&client, client.id->qp, 0, 64, client.remote.addr, mr->rkey),
+			 0);
+	assert_int_equal(end_wait(&client, &server, &wc), 0);
+	assert_int_equal(wc.status, IBV_WC_REM_ACCESS_ERR);
+	OPS->dereg_mr(mr);
+	OPS->dealloc_pd(pd);
+}
+
 /* More files are granted and revoked, one after the other, than there are slots. */
 static void test_many_registrations(void **state)
 {
@@ -987,6 +1010,7 @@ int main(void)
 		READ_TEST(test_key_of_nothing),
 		READ_TEST(test_key_of_nothing_and_the_end),
 		READ_TEST(test_right_taken_back),
+		READ_TEST(test_memory_of_another_domain),
 		READ_TEST(test_many_registrations),
 		READ_TEST(test_reads_outstanding),
 		READ_TEST(test_fence),

@@ -387,6 +387,12 @@ static void test_nothing_is_left_in_either(void **state)
 	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0); /* it is in the other one */
 	send_one(0);
 	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 0); /* and this waits again */
+	assert_int_equal(end_post_send(&server, server.id->qp, 0, 8, IBV_SEND_SIGNALED), 0);
+	do
+		assert_int_equal(end_wait(&client, NULL, &wc), 0);
+	while (wc.opcode != IBV_WC_RECV);
+	sn_cq_scan(cqs[0], 1);
+	assert_int_equal(cqs[0]->head - cqs[0]->tail, 1);
 	OPS->destroy_qp(server.id);
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(cqs[i]->hot_count, 0);

@@ -452,6 +452,7 @@ static void test_bytes(void **state)
 	static const char zero[] = "[server]\nworkers = 1\0"
 				   "2\n";
 	static const char control[] = "[log]\nfile = /a\033[31m\n";
+	static const char delete[] = "[log]\nfile = /a\177b\n";
 	int saved, ret;
 
 	(void)state;
@@ -462,6 +463,7 @@ static void test_bytes(void **state)
 	assert_int_equal(ret, -EINVAL);
 	assert_non_null(strstr(errors, "t.ini:2: a zero byte is in the line: "));
 	refuse(control, 2, "log.file: a control character is in the value: ");
+	refuse(delete, 2, "log.file: a control character is in the value: ");
 }
 
 /* All errors of a file are reported, and none of its good options is applied. */

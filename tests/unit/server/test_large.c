@@ -403,6 +403,8 @@ static void interrupted_at_the_end(void **state)
 	replace();
 	steps_to_end();
 	assert_int_equal(large.restarts, 1);
+	/* Not that of the item that was prepared first, whose memory is another's by now. */
+	assert_ptr_equal(large.change.key, &key);
 	expect(WIRE_APPEND, value + 8, SMALL_BYTES - 8);
 	assert_value(expected, SMALL_BYTES - 8 + MORE_BYTES);
 	/* The append, and not what replaced the key. */
@@ -548,7 +550,7 @@ static void refused(void **state)
 	}
 }
 
-/* Expired between two steps: as if it was not there. */
+/* Expired between two steps, or before the first: as if it was not there. */
 static void expires_meanwhile(void **state)
 {
 	struct table_change put = {
@@ -556,6 +558,12 @@ static void expires_meanwhile(void **state)
 	};
 
 	(void)state;
+	assert_int_equal(table_put(&test_threads[0], hash(), &put), WIRE_OK);
+	set_now(put.expires * SECOND_NS);
+	begin(LARGE_COPY);
+	assert_int_equal(steps_to_end(), 1);
+	assert_int_equal(large.status, WIRE_NOT_FOUND);
+	assert_null(large.copy);
 	assert_int_equal(table_put(&test_threads[0], hash(), &put), WIRE_OK);
 	begin(LARGE_APPEND);
 	step_into_value();

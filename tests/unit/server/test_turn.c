@@ -78,6 +78,16 @@ static void classes_have_each_turn_once(void **state)
 	TURN_CLASSES(X)
 #undef X
 	assert_int_equal(sum, hist_count(&hist));
+	/* Also those that take as long as the border between two classes. */
+	for (unsigned int i = 0; i < HIST_BUCKETS; i++)
+		hist.buckets[i] = 1;
+	above = sum = 0;
+#define X(name, ns)                                                                                \
+	sum += turn_class_count(&hist, above, ns);                                                 \
+	above = ns;
+	TURN_CLASSES(X)
+#undef X
+	assert_int_equal(sum, hist_bucket(above) + 1);
 }
 
 int main(void)

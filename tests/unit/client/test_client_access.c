@@ -116,6 +116,13 @@ static void a_message_is_due(void **state)
 	assert_false(access.due);
 	access_add(&access, 3, 30 * MS);
 	assert_true(access.due);
+	/* What is left when a message had room for few is due still. */
+	for (i = 3; i < WIRE_ACCESS_MAX + 2; i++)
+		access_add(&access, i, 30 * MS);
+	assert_int_equal(access_take(&access, message, 2 * WIRE_ACCESS_BYTES), 2);
+	assert_true(access.due);
+	assert_int_equal(access_take(&access, message, WIRE_ACCESS_BYTES), 1);
+	assert_false(access.due);
 }
 
 static void open_with(uint32_t window, uint32_t rate, uint32_t delay_ms)

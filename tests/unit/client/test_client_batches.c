@@ -167,6 +167,31 @@ static void records_go_with_them(void **state)
 	assert_int_equal(after.access_records - before.access_records, 1);
 }
 
+/* A message takes as many requests as fit the server's receive buffer, to the byte, and no more. */
+static void as_large_as_the_server_receives(void **state)
+{
+	static const uint8_t value[FAKE_SERVER_BUFFER_BYTES];
+	unsigned int shared = 0, alone = 0;
+
+	(void)state;
+	for (uint32_t len = 900; len < 1000; len++) {
+		const struct request put = { .op = WIRE_PUT, .key_len = 8, .value_len = len };
+		size_t bytes = sizeof(struct wire_request) + 2 * wire_batched_bytes(&put);
+		unsigned int before = server->batches;
+
+		count = seen_count = 0;
+		for (unsigned int i = 0; i < 2; i++)
+			kvd_prep_put(next_op(), &keys[i], 8, value, len, NULL);
+		submit_and_wait(0, 2);
+		assert_int_equal(ops[0].status, KVD_OK);
+		assert_int_equal(ops[1].status, KVD_OK);
+		assert_int_equal(server->batches - before, bytes <= kvd->conn.request_bytes);
+		shared += bytes == kvd->conn.request_bytes;
+		alone += bytes > kvd->conn.request_bytes && bytes <= kvd->conn.request_bytes + 16;
+	}
+	assert_true(shared && alone);
+}
+
 enum spoiled { OTHER_OP, ONE_MORE, ONE_LESS, CUT, FAILED_AS_A_WHOLE, SPOILED };
 
 static void spoil(struct fake_server_response *response, enum spoiled how)
@@ -229,6 +254,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(each_says_what_it_says_alone),
 		CASE(records_go_with_them),
+		CASE(as_large_as_the_server_receives),
 		CASE(results_that_do_not_fit),
 	};
 

@@ -62,7 +62,7 @@ SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=clie
 
 # Evaluated at the first use: `make deps` must run on a machine that has no pkg-config yet.
 libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
-RDMA_LIBS   = $(call libs,RDMA_LIBS,libibverbs librdmacm)
+DEVICE_LIBS   = $(call libs,DEVICE_LIBS,libibverbs librdmacm libssl libcrypto)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
 UV_LIBS     = $(call libs,UV_LIBS,libuv)
@@ -179,20 +179,20 @@ $(B)/libkvd.a: $(call obj,$(CLIENT_SRC) $(COMMON_SRC))
 	rm -f $@ && $(AR) rcs $@ $(O)/libkvd.o
 $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/kvd.map
 	$(QL)$(CC) $(SO_LDFLAGS) $(K_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
-		$(RDMA_LIBS) $(LDLIBS)
+		$(DEVICE_LIBS) $(LDLIBS)
 	@ln -sf $(@F) $(B)/libkvd.so
 
 $(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvctl: $(O)/client/kvctl.o $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 # As a program of somebody else's: <kvd.h> and the library.
 $(call obj,$(EXAMPLE_SRC)): K_CPPFLAGS += -Iclient
 $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 	@mkdir -p $(@D)
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(UV_LIBS) $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(UV_LIBS) $(LDLIBS)
 # What test_client_nth lets fail.
 WRAPPED := malloc calloc realloc mmap memfd_create eventfd epoll_create1 timerfd_create socket
 $(B)/tests/unit/client/test_client_nth: K_LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
@@ -203,24 +203,24 @@ $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 $(B)/tests/unit/server/test_mailbox: K_LDFLAGS += -Wl,--wrap=pthread_mutex_unlock
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise
 # A server and a client of which any call can be made to fail, and lists of their calls.
-NTH_WRAP = $(shell sed -n 's/^\tX.\([a-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
+NTH_WRAP = $(shell sed -n 's/^\tX.\([A-Za-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
 $(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver.a
 $(B)/tests/nth/client: $(O)/tests/nth/client.o $(O)/tests/nth/interpose.o $(O)/libclient.a
 $(B)/tests/nth/kvd $(B)/tests/nth/client: $(O)/libcommon.a tests/nth/calls.h
 	@mkdir -p $(@D)
 	$(QL)$(CC) $(K_LDFLAGS) $(NTH_WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 		$(filter-out %/libcommon.a,$(filter %.a,$^)) $(O)/libcommon.a $(STORE_LIBS) \
-		$(RDMA_LIBS) $(LDLIBS)
+		$(DEVICE_LIBS) $(LDLIBS)
 $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
 	$(Q)tests/nth/sites $< >$@
 # The wrapped function runs a unit test's cases: tests/support/order.c.
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
-		$(STORE_LIBS) $(RDMA_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
+		$(STORE_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(CC) -fsanitize=fuzzer $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) \
+	$(QL)$(CC) -fsanitize=fuzzer $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) \
 		-lm $(LDLIBS)
 
 # libFuzzer is part of clang. It has its own folder, since every object is instrumented.
@@ -261,7 +261,7 @@ K_CFLAGS += -fsanitize=thread
 $(call obj,$(SIM_UNSEEN)): private K_CFLAGS += -fno-sanitize=thread
 $(B)/sim: $(call obj,$(SIM_UNSEEN)) $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(STORE_LIBS) \
-		$(RDMA_LIBS) $(LDLIBS)
+		$(DEVICE_LIBS) $(LDLIBS)
 endif
 
 deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
@@ -410,16 +410,16 @@ RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp lib
 benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh beside kvbench
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 $(addprefix $(B)/,crowd connections get-floor async calls): $(B)/%: $(O)/bench/client/%.o \
 		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) -lm $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 $(B)/read-bench: $(O)/bench/rdma/read-bench.o $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RDMA_LIBS) $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
 $(B)/rcu-flavours: $(O)/bench/rcu/main.o
 	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
 $(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/engine.o \
 		$(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(RDMA_LIBS) -lm $(LDLIBS)
+	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) -lm $(LDLIBS)
 
 -include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))

@@ -42,6 +42,21 @@ enum nth_how {
 	X(numa_get_mems_allowed, NTH_NULL, ENOMEM, 0)			\
 	X(numa_parse_nodestring, NTH_NULL, ENOMEM, 0)			\
 	X(numa_node_of_cpu, NTH_MINUS, EINVAL, 0)			\
+	/* OpenSSL; those that return an int return 0 */		\
+	X(CRYPTO_get_ex_new_index, NTH_MINUS, ENOMEM, 0)		\
+	X(SSL_CTX_new, NTH_NULL, ENOMEM, 0)				\
+	X(SSL_CTX_set_ex_data, NTH_NULL, ENOMEM, 0)			\
+	X(SSL_CTX_set_ciphersuites, NTH_NULL, ENOMEM, 0)		\
+	X(SSL_CTX_use_certificate_chain_file, NTH_NULL, ENOMEM, 0)	\
+	X(SSL_CTX_use_PrivateKey_file, NTH_NULL, ENOMEM, 0)		\
+	X(SSL_CTX_load_verify_locations, NTH_NULL, ENOMEM, 0)		\
+	X(SSL_load_client_CA_file, NTH_NULL, ENOMEM, 0)			\
+	X(SSL_new, NTH_NULL, ENOMEM, 0)					\
+	X(SSL_set1_host, NTH_NULL, ENOMEM, 0)				\
+	X(X509_VERIFY_PARAM_set1_ip_asc, NTH_NULL, ENOMEM, 0)		\
+	X(BIO_new, NTH_NULL, ENOMEM, 0)					\
+	X(BIO_meth_new, NTH_NULL, ENOMEM, 0)				\
+	X(SSL_SESSION_new, NTH_NULL, ENOMEM, 0)				\
 	/* files */							\
 	X(open, NTH_MINUS, EMFILE, EACCES)				\
 	X(fopen, NTH_NULL, EMFILE, EACCES)				\

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/* What an end shows and trusts, from its files. */
+#include "common/tls/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "common/util/heap.h"
+
+/* TLS_AES_128_GCM_SHA256: of TLS 1.3's ciphers the one that each implementation has. */
+static const unsigned char psk_cipher[] = { 0x13, 0x01 };
+/* Names a server's sessions, as OpenSSL wants it where clients have certificates. */
+static const unsigned char session_context[] = "kvd";
+
+/* A file of keys is read whole: PSKS_MAX of them, with comments. */
+#define PSK_FILE_MAX (1u << 20)
+
+struct tls_context {
+	SSL_CTX *ssl;
+	_Atomic unsigned int users; /* this context's owner, and its streams */
+	bool server;
+	char *host; /* a client: the server's name or address */
+	struct tls_psks psks;
+	pthread_mutex_t lock;
+	SSL_SESSION *session; /* a client: to be resumed by the next stream; or NULL */
+};
+
+static int context_index = -1; /* of a context's struct tls_context */
+static int psk_index = -1;     /* of a session's struct tls_psk */
+static pthread_once_t index_once = PTHREAD_ONCE_INIT;
+
+static void index_make(void)
+{
+	context_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+	psk_index = SSL_SESSION_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+}
+
+static struct tls_context *context_of(const SSL *ssl)
+{
+	return SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), context_index);
+}
+
+static bool given(const char *file)
+{
+	return file && *file;
+}
+
+/* What is wrong with @what in @file; OpenSSL's reason if @reason is NULL. */
+static int refuse(char *why, const char *what, const char *file, const char *reason)
+{
+	unsigned long code = ERR_peek_error(); /* the first: what follows says where it was met */
+
+	if (!reason)
+		reason = ERR_GET_LIB(code) == ERR_LIB_SYS ? strerror(ERR_GET_REASON(code)) :
+							    ERR_reason_error_string(code);
+	snprintf(why, TLS_WHY_MAX, "%s %.140s: %.200s", what, file,
+		 reason ? reason : "unknown error");
+	return -EINVAL;
+}
+
+/* Others than its owner and its group may do nothing with a secret. */
+static int secret_check(char *why, const char *what, const char *file)
+{
+	struct stat st;
+
+	if (stat(file, &st))
+		return refuse(why, what, file, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return refuse(why, what, file, "it is no regular file");
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return refuse(why, what, file, "it belongs to another user: who could change it");
+	if (st.st_mode & (S_IRWXO | S_IWGRP))
+		return refuse(why, what, file,
+			      "it is a secret that other users may read or change: `chmod 600` it");
+	return 0;
+}
+
+/* A key needs a passphrase: nobody is asked for it. */
+static int no_passphrase(char *buffer, int size, int writing, void *user)
+{
+	(void)buffer, (void)size, (void)writing;
+	*(bool *)user = true;
+	return -1;
+}
+
+static int certificate_load(struct tls_context *context, const struct tls_files *files, char *why)
+{
+	bool encrypted = false, loaded;
+	int err;
+
+	if (!given(files->certificate) && !given(files->key))
+		return 0;
+	if (!given(files->certificate))
+		return refuse(why, "the key", files->key, "a certificate for it is missing");
+	if (!given(files->key))
+		return refuse(why, "the certificate", files->certificate,
+			      "its private key is missing");
+	if (SSL_CTX_use_certificate_chain_file(context->ssl, files->certificate) != 1)
+		return refuse(why, "the certificate", files->certificate, NULL);
+	err = secret_check(why, "the key", files->key);
+	if (err)
+		return err;
+	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
+	SSL_CTX_set_default_passwd_cb_userdata(context->ssl, &encrypted);
+	ERR_clear_error();
+	loaded = SSL_CTX_use_PrivateKey_file(context->ssl, files->key, SSL_FILETYPE_PEM) == 1;
+	SSL_CTX_set_default_passwd_cb_userdata(context->ssl, NULL);
+	if (loaded)
+		return 0;
+	if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
+		return refuse(why, "the key", files->key, "it is not the certificate's");
+	if (encrypted)
+		return refuse(why, "the key", files->key, "it is encrypted: give one that is not");
+	return refuse(why, "the key", files->key, NULL);
+}
+
+static int trust_load(struct tls_context *context, const struct tls_files *files, char *why)
+{
+	STACK_OF(X509_NAME) * names;
+
+	if (!given(files->ca)) {
+		/* Who has a key wants no server that has none, whoever has signed for it. */
+		if (!context->server && !given(files->psk))
+			SSL_CTX_set_default_verify_paths(context->ssl);
+		return 0;
+	}
+	if (SSL_CTX_load_verify_locations(context->ssl, files->ca, NULL) != 1)
+		return refuse(why, "the certificates of those who sign,", files->ca, NULL);
+	if (!context->server)
+		return 0;
+	names = SSL_load_client_CA_file(files->ca);
+	if (!names)
+		return refuse(why, "the certificates of those who sign,", files->ca, NULL);
+	SSL_CTX_set_client_CA_list(context->ssl, names);
+	return 0;
+}
+
+static int psks_load(struct tls_context *context, const char *file, char *why)
+{
+	char reason[TLS_WHY_MAX], *text;
+	ssize_t length;
+	int fd, err;
+
+	if (!given(file))
+		return 0;
+	err = secret_check(why, "the file of keys", file);
+	if (err)
+		return err;
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return refuse(why, "the file of keys", file, strerror(errno));
+	text = heap_calloc(1, PSK_FILE_MAX);
+	length = text ? read(fd, text, PSK_FILE_MAX) : 0;
+	err = length < 0 ? -errno : 0;
+	close(fd);
+	if (!text)
+		return -ENOMEM;
+	if (err)
+		refuse(why, "the file of keys", file, strerror(-err));
+	else if (length == PSK_FILE_MAX)
+		err = refuse(why, "the file of keys", file, "it is longer than 1 MiB");
+	else
+		err = tls_psks_parse(&context->psks, text, (size_t)length, reason);
+	if (err == -EINVAL && length < PSK_FILE_MAX)
+		refuse(why, "the file of keys", file, reason);
+	explicit_bzero(text, PSK_FILE_MAX);
+	heap_free(text);
+	if (!err && !context->psks.count)
+		err = refuse(why, "the file of keys", file, "there is none in it");
+	return err == -ENOMEM ? err : (err ? -EINVAL : 0);
+}
+
+/* A session that both ends would have if they had agreed on the key before. NULL: no memory. */
+static SSL_SESSION *psk_session(SSL *ssl, const struct tls_psk *psk)
+{
+	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
+	SSL_SESSION *session = SSL_SESSION_new();
+
+	if (session && cipher && SSL_SESSION_set1_master_key(session, psk->key, psk->key_len) &&
+	    SSL_SESSION_set_cipher(session, cipher) &&
+	    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) &&
+	    SSL_SESSION_set_ex_data(session, psk_index, (void *)psk))
+		return session;
+	SSL_SESSION_free(session);
+	return NULL;
+}
+
+/* A server: the client says that it has this key. Without one it may show a certificate. */
+static int psk_find(SSL *ssl, const unsigned char *name, size_t length, SSL_SESSION **session)
+{
+	const struct tls_psk *psk = tls_psks_find(&context_of(ssl)->psks, name, length);
+
+	*session = psk ? psk_session(ssl, psk) : NULL;
+	/* A resumed session would not say which key it came from. */
+	if (*session)
+		SSL_set_num_tickets(ssl, 0);
+	return !psk || *session;
+}
+
+/*
+ * It may be offered and not used, if it does not fit the cipher: what counts is the session that
+ * the handshake came to.
+ */
+const struct tls_psk *tls_psk_of(const SSL *ssl)
+{
+	const SSL_SESSION *session = SSL_get0_session(ssl);
+
+	return session ? SSL_SESSION_get_ex_data(session, psk_index) : NULL;
+}
+
+/* A client: its first key. @md is set if the server asked for another hash than it has. */
+static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **name, size_t *length,
+		   SSL_SESSION **session)
+{
+	const struct tls_psk *psk = context_of(ssl)->psks.list;
+	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
+
+	*session = NULL;
+	if (md && cipher && SSL_CIPHER_get_handshake_digest(cipher) != md)
+		return 1;
+	*session = psk_session(ssl, psk);
+	*name = (const unsigned char *)psk->name;
+	*length = strlen(psk->name);
+	return *session != NULL;
+}
+
+/* A client got a ticket: its next stream resumes the session. We keep it: 1. */
+static int session_new(SSL *ssl, SSL_SESSION *session)
+{
+	struct tls_context *context = context_of(ssl);
+	SSL_SESSION *old;
+
+	pthread_mutex_lock(&context->lock);
+	old = context->session;
+	context->session = session;
+	pthread_mutex_unlock(&context->lock);
+	SSL_SESSION_free(old);
+	return 1;
+}
+
+/* The key's session has a hash, which the cipher has to share: else the key is not used. */
+static bool ciphers_set(struct tls_context *context)
+{
+	return !context->psks.count ||
+	       SSL_CTX_set_ciphersuites(context->ssl, "TLS_AES_128_GCM_SHA256:"
+						      "TLS_CHACHA20_POLY1305_SHA256");
+}
+
+static int sides_set(struct tls_context *context, const struct tls_files *files, char *why)
+{
+	bool asks = given(files->ca);
+
+	if (!ciphers_set(context))
+		return -ENOMEM;
+	if (!context->server) {
+		SSL_CTX_set_verify(context->ssl, SSL_VERIFY_PEER, NULL);
+		SSL_CTX_set_session_cache_mode(context->ssl,
+					       SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+		SSL_CTX_sess_set_new_cb(context->ssl, session_new);
+		if (context->psks.count)
+			SSL_CTX_set_psk_use_session_callback(context->ssl, psk_use);
+		return 0;
+	}
+	if (!given(files->certificate) && !context->psks.count) {
+		snprintf(why, TLS_WHY_MAX, "a server needs a certificate, or a file of keys");
+		return -EINVAL;
+	}
+	if (files->peer_certificate && !asks && !context->psks.count) {
+		snprintf(why, TLS_WHY_MAX,
+			 "clients have to show a certificate, but who signs them is missing: name "
+			 "the file of the certificates of those who do (ca)");
+		return -EINVAL;
+	}
+	SSL_CTX_set_session_id_context(context->ssl, session_context, sizeof(session_context) - 1);
+	SSL_CTX_set_session_cache_mode(context->ssl,
+				       SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL);
+	if (asks || files->peer_certificate)
+		SSL_CTX_set_verify(context->ssl,
+				   SSL_VERIFY_PEER | (files->peer_certificate ?
+							      SSL_VERIFY_FAIL_IF_NO_PEER_CERT :
+							      0),
+				   NULL);
+	if (context->psks.count)
+		SSL_CTX_set_psk_find_session_callback(context->ssl, psk_find);
+	return 0;
+}
+
+static int context_load(struct tls_context *context, const struct tls_files *files, char *why)
+{
+	int err;
+
+	pthread_once(&index_once, index_make);
+	context->ssl = SSL_CTX_new(context->server ? TLS_server_method() : TLS_client_method());
+	if (!context->ssl || context_index < 0 || psk_index < 0 ||
+	    !SSL_CTX_set_ex_data(context->ssl, context_index, context) ||
+	    !SSL_CTX_set_min_proto_version(context->ssl, TLS1_3_VERSION))
+		return -ENOMEM;
+	/* Connections are many and silent: their buffers are freed while they are. */
+	SSL_CTX_set_mode(context->ssl, SSL_MODE_RELEASE_BUFFERS);
+	/* A peer that dies sends no close_notify. */
+	SSL_CTX_set_options(context->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	err = certificate_load(context, files, why);
+	if (!err)
+		err = trust_load(context, files, why);
+	if (!err)
+		err = psks_load(context, files->psk, why);
+	return err ? err : sides_set(context, files, why);
+}
+
+int tls_context_make(struct tls_context **out, const struct tls_files *files, const char *host,
+		     char *why)
+{
+	struct tls_context *context = heap_calloc(1, sizeof(*context));
+	int err = 0;
+
+	if (!context)
+		return -ENOMEM;
+	pthread_mutex_init(&context->lock, NULL);
+	atomic_init(&context->users, 1);
+	context->server = !host;
+	if (host) {
+		context->host = heap_alloc(strlen(host) + 1);
+		if (context->host)
+			strcpy(context->host, host);
+		else
+			err = -ENOMEM;
+	}
+	ERR_clear_error();
+	if (!err)
+		err = context_load(context, files, why);
+	ERR_clear_error();
+	if (err) {
+		tls_context_put(context);
+		return err;
+	}
+	*out = context;
+	return 0;
+}
+
+void tls_context_hold(struct tls_context *context)
+{
+	atomic_fetch_add(&context->users, 1);
+}
+
+void tls_context_put(struct tls_context *context)
+{
+	if (!context || atomic_fetch_sub(&context->users, 1) > 1)
+		return;
+	SSL_SESSION_free(context->session);
+	SSL_CTX_free(context->ssl);
+	tls_psks_release(&context->psks);
+	pthread_mutex_destroy(&context->lock);
+	heap_free(context->host);
+	heap_free(context);
+}
+
+bool tls_context_is_server(const struct tls_context *context)
+{
+	return context->server;
+}
+
+static bool is_address(const char *host)
+{
+	unsigned char binary[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, host, binary) == 1 || inet_pton(AF_INET6, host, binary) == 1;
+}
+
+/* The server's certificate has to name whom the client wants. */
+static bool host_expect(SSL *ssl, const char *host)
+{
+	char name[256];
+	bool address;
+
+	/* "fe80::1%eth0" is in no certificate. */
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(host, "%"), host);
+	address = is_address(name);
+	if (address)
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
+}
+
+/* Each session is resumed once, as RFC 8446 (C.4) asks for, so that nobody can link the two. */
+static void session_resume(struct tls_context *context, SSL *ssl)
+{
+	SSL_SESSION *session;
+
+	pthread_mutex_lock(&context->lock);
+	session = context->session;
+	context->session = NULL;
+	pthread_mutex_unlock(&context->lock);
+	if (session)
+		SSL_set_session(ssl, session);
+	SSL_SESSION_free(session);
+}
+
+SSL *tls_context_ssl(struct tls_context *context)
+{
+	SSL *ssl = SSL_new(context->ssl);
+
+	if (!ssl || context->server)
+		return ssl;
+	if (!host_expect(ssl, context->host)) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	session_resume(context, ssl);
+	return ssl;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* One connection. */
+#include "common/tls/tls.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "common/util/heap.h"
+
+struct tls {
+	SSL *ssl;
+	struct tls_context *context;
+	char why[TLS_WHY_MAX];
+};
+
+/*
+ * OpenSSL's own BIO of a socket calls write(2), which raises SIGPIPE when the peer has gone: that
+ * would end a program that embeds libkvd.
+ */
+static int socket_write(BIO *bio, const char *from, int bytes)
+{
+	ssize_t sent = send((int)(intptr_t)BIO_get_data(bio), from, (size_t)bytes, MSG_NOSIGNAL);
+
+	BIO_clear_retry_flags(bio);
+	if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(bio);
+	return (int)sent;
+}
+
+static int socket_read(BIO *bio, char *to, int bytes)
+{
+	ssize_t got = recv((int)(intptr_t)BIO_get_data(bio), to, (size_t)bytes, 0);
+
+	BIO_clear_retry_flags(bio);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_read(bio);
+	else if (got == 0)
+		BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+	return (int)got;
+}
+
+static long socket_ctrl(BIO *bio, int what, long number, void *pointer)
+{
+	(void)number, (void)pointer;
+	switch (what) {
+	case BIO_CTRL_FLUSH:
+		return 1;
+	case BIO_CTRL_EOF:
+		return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
+	default:
+		return 0;
+	}
+}
+
+static BIO_METHOD *socket_method;
+static pthread_once_t method_once = PTHREAD_ONCE_INIT;
+
+static void method_make(void)
+{
+	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "kvd");
+
+	if (method && BIO_meth_set_write(method, socket_write) &&
+	    BIO_meth_set_read(method, socket_read) && BIO_meth_set_ctrl(method, socket_ctrl))
+		socket_method = method;
+	else
+		BIO_meth_free(method);
+}
+
+static BIO *socket_bio(int fd)
+{
+	BIO *bio;
+
+	pthread_once(&method_once, method_make);
+	bio = socket_method ? BIO_new(socket_method) : NULL;
+	if (!bio)
+		return NULL;
+	BIO_set_data(bio, (void *)(intptr_t)fd);
+	BIO_set_init(bio, 1);
+	return bio;
+}
+
+int tls_start(struct tls **out, struct tls_context *context, int fd)
+{
+	struct tls *tls = heap_calloc(1, sizeof(*tls));
+	BIO *bio;
+
+	if (!tls)
+		return -ENOMEM;
+	ERR_clear_error();
+	tls_context_hold(context);
+	tls->context = context;
+	tls->ssl = tls_context_ssl(context);
+	bio = tls->ssl ? socket_bio(fd) : NULL;
+	if (!bio) {
+		tls_end(tls);
+		return -ENOMEM;
+	}
+	SSL_set_bio(tls->ssl, bio, bio);
+	if (tls_context_is_server(context))
+		SSL_set_accept_state(tls->ssl);
+	else
+		SSL_set_connect_state(tls->ssl);
+	*out = tls;
+	return 0;
+}
+
+void tls_end(struct tls *tls)
+{
+	if (!tls)
+		return;
+	/* The TCP connection's end says all: without this its session could not be resumed. */
+	if (tls->ssl)
+		SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+	SSL_free(tls->ssl);
+	tls_context_put(tls->context);
+	heap_free(tls);
+}
+
+/* What the alerts say that peers send where credentials do not fit; NULL: it is another one. */
+static const char *alert_text(int reason)
+{
+	switch (reason) {
+	case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+		return "it wants a certificate, or a key that it has";
+	case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+		return "it does not know who signed our certificate";
+	case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+		return "our certificate has expired";
+	case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+	case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+	case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+	case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+		return "it does not accept our certificate";
+	/* OpenSSL says the first of a key that differs, others the second. */
+	case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
+	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+		return "it has another key of our identity";
+	case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+	case SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY:
+		return "it knows no key of our identity, and has no certificate";
+	case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+		return "it does not speak TLS 1.3";
+	default:
+		return NULL;
+	}
+}
+
+/* What the peer's certificate lacks, or what OpenSSL or the peer's alert says. */
+static int refused(struct tls *tls)
+{
+	unsigned long code = ERR_peek_error();
+	const char *reason = ERR_reason_error_string(code);
+	const char *alert = alert_text(ERR_GET_REASON(code));
+	long verified = SSL_get_verify_result(tls->ssl);
+
+	if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
+		snprintf(tls->why, sizeof(tls->why), "its certificate is not accepted: %s",
+			 X509_verify_cert_error_string(verified));
+	else if (ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET)
+		snprintf(tls->why, sizeof(tls->why), "%s", alert ? alert : reason);
+	else
+		snprintf(tls->why, sizeof(tls->why), "TLS: %s", reason ? reason : "unknown error");
+	return -EKEYREJECTED;
+}
+
+/* Of a call that returned @ret: a negative errno. */
+static int failed(struct tls *tls, int ret, int saved_errno, uint32_t *events)
+{
+	switch (SSL_get_error(tls->ssl, ret)) {
+	case SSL_ERROR_WANT_READ:
+		*events = EPOLLIN;
+		return -EAGAIN;
+	case SSL_ERROR_WANT_WRITE:
+		*events = EPOLLOUT;
+		return -EAGAIN;
+	case SSL_ERROR_SSL:
+		return refused(tls);
+	case SSL_ERROR_SYSCALL:
+		snprintf(tls->why, sizeof(tls->why), "%s",
+			 strerror(saved_errno ? saved_errno : ECONNRESET));
+		return saved_errno ? -saved_errno : -ECONNRESET;
+	default: /* SSL_ERROR_ZERO_RETURN */
+		snprintf(tls->why, sizeof(tls->why), "it ended the connection");
+		return -ECONNRESET;
+	}
+}
+
+/* OpenSSL's queue of errors belongs to the thread: what others left there is not of this call. */
+static void call_begin(struct tls *tls)
+{
+	ERR_clear_error();
+	errno = 0;
+	tls->why[0] = '\0';
+}
+
+int tls_handshake(struct tls *tls, uint32_t *events)
+{
+	int ret, saved_errno;
+
+	call_begin(tls);
+	ret = SSL_do_handshake(tls->ssl);
+	saved_errno = errno;
+	if (ret != 1) {
+		ret = failed(tls, ret, saved_errno, events);
+		ERR_clear_error();
+		return ret;
+	}
+	return 0;
+}
+
+ssize_t tls_recv(struct tls *tls, void *to, size_t bytes)
+{
+	int ret, saved_errno;
+	uint32_t events;
+	size_t got;
+
+	call_begin(tls);
+	ret = SSL_read_ex(tls->ssl, to, bytes, &got);
+	saved_errno = errno;
+	if (ret == 1)
+		return (ssize_t)got;
+	ret = failed(tls, ret, saved_errno, &events);
+	ERR_clear_error();
+	return ret;
+}
+
+ssize_t tls_send(struct tls *tls, const void *from, size_t bytes)
+{
+	int ret, saved_errno;
+	uint32_t events;
+	size_t sent;
+
+	call_begin(tls);
+	ret = SSL_write_ex(tls->ssl, from, bytes, &sent);
+	saved_errno = errno;
+	if (ret == 1)
+		return (ssize_t)sent;
+	ret = failed(tls, ret, saved_errno, &events);
+	ERR_clear_error();
+	return ret;
+}
+
+size_t tls_pending(const struct tls *tls)
+{
+	return (size_t)SSL_pending(tls->ssl);
+}
+
+const char *tls_why(const struct tls *tls)
+{
+	return tls->why;
+}
+
+bool tls_is_resumed(const struct tls *tls)
+{
+	return SSL_session_reused(tls->ssl) && !tls_psk_of(tls->ssl);
+}
+
+void tls_identity(const struct tls *tls, char identity[TLS_IDENTITY_MAX])
+{
+	const struct tls_psk *psk = tls_psk_of(tls->ssl);
+	X509 *certificate;
+
+	*identity = '\0';
+	if (psk) {
+		snprintf(identity, TLS_IDENTITY_MAX, "psk:%s", psk->name);
+		return;
+	}
+	certificate = SSL_get0_peer_certificate(tls->ssl);
+	if (certificate)
+		tls_certificate_identity(certificate, identity);
+}

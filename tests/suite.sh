@@ -8,7 +8,7 @@
 #
 #   KVD_BUILD        folder with kvd, kvctl, kvbench and tests/ of the flavour under test
 #   KVD_FLAVOUR      release, asan or tsan
-#   KVD_TEST_DEVICE  softnic, verbs or verbs-tcp
+#   KVD_TEST_DEVICE  softnic, verbs, verbs-tcp or verbs-tls
 #   KVD_RDMA_ADDR    with the last two: the IP address of the RDMA device
 #   TMPDIR           a folder for this case alone, removed afterwards; short enough for Unix sockets
 #   KVD_TEST_ORDER   with KVD_SHUFFLE: a number that decides the order in which a unit test runs its
@@ -214,8 +214,9 @@ suite_scripts() {
 	done
 }
 
-# Those that run over rdma+tcp:// in the short form, too.
+# Those that run over rdma+tcp:// and rdma+tls:// in the short form, too.
 SUITE_BY_HAND='conformance_device connections.sh'
+SUITE_BY_TLS='conformance_device'
 
 # Prints flavour and name of the cases on an RDMA device.
 suite_rdma() {
@@ -225,6 +226,10 @@ suite_rdma() {
 		if [ "${KVD_TEST_LONG:-0}" = 1 ] ||
 			[[ " $SUITE_BY_HAND " == *" ${name##*/} "* ]]; then
 			echo "verbs-tcp $name"
+		fi
+		if [ "${KVD_TEST_LONG:-0}" = 1 ] ||
+			[[ " $SUITE_BY_TLS " == *" ${name##*/} "* ]]; then
+			echo "verbs-tls $name"
 		fi
 	done
 }

@@ -109,8 +109,7 @@ static int inet_parse(struct device_addr *addr, const char *rest, struct why *wh
 	err = port_parse(&addr->port, port + 1, &options, why);
 	if (err || !*options)
 		return err;
-	return link_parse(&addr->link, options + 1, addr->kind == DEVICE_VERBS_TCP, why->text,
-			  why->size);
+	return link_parse(&addr->link, options + 1, addr->kind & DEVICES_OOB, why->text, why->size);
 }
 
 static int softnic_parse(struct device_addr *addr, const char *path, struct why *why)
@@ -137,6 +136,7 @@ static const struct {
 } schemes[] = {
 	{ "rdma://", DEVICE_VERBS, inet_parse },
 	{ "rdma+tcp://", DEVICE_VERBS_TCP, inet_parse },
+	{ "rdma+tls://", DEVICE_VERBS_TLS, inet_parse },
 	{ "softnic://", DEVICE_SOFTNIC, softnic_parse },
 };
 
@@ -169,7 +169,8 @@ int device_addr_parse(struct device_addr *addr, const char *url, char *why, size
 	}
 	return refuse(&reason,
 		      "'%s' is not a kvd URL: write one like rdma://10.0.0.1:7471, "
-		      "rdma+tcp://10.0.0.1:7472 or softnic:///run/kvd/kvd.sock.",
+		      "rdma+tcp://10.0.0.1:7472, rdma+tls://10.0.0.1:7473 or "
+		      "softnic:///run/kvd/kvd.sock.",
 		      url);
 }
 

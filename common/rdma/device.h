@@ -30,15 +30,19 @@
 #include <infiniband/verbs.h>
 
 #include "common/rdma/link.h"
+#include "common/tls/tls.h"
 
 enum device_kind {
 	DEVICE_VERBS = 1 << 0,	   /* rdma:// */
 	DEVICE_SOFTNIC = 1 << 1,   /* softnic:// */
 	DEVICE_VERBS_TCP = 1 << 2, /* rdma+tcp:// */
+	DEVICE_VERBS_TLS = 1 << 3, /* rdma+tls:// */
 };
 
+/* Those whose connections are set up out of band. */
+#define DEVICES_OOB (DEVICE_VERBS_TCP | DEVICE_VERBS_TLS)
 /* Those whose hardware is an RDMA device's. */
-#define DEVICES_RDMA (DEVICE_VERBS | DEVICE_VERBS_TCP)
+#define DEVICES_RDMA (DEVICE_VERBS | DEVICES_OOB)
 
 enum device_role {
 	DEVICE_LISTEN,	/* a server: the address is its own */
@@ -54,6 +58,7 @@ struct device_addr {
 	char host[DEVICE_HOST_MAX]; /* verbs; "auto" when listening: the first usable address */
 	uint16_t port;		    /* verbs */
 	struct device_link link;    /* verbs */
+	struct tls_files tls; /* verbs-tls; the names are the caller's, until open() returns */
 	char path[DEVICE_PATH_MAX]; /* softnic */
 	unsigned int mode;	    /* softnic, listening: permissions of the socket */
 };
@@ -102,6 +107,7 @@ struct cm_peer {
 	char address[DEVICE_PEER_MAX]; /* "10.9.0.1:4711", "[fe80::1]:4711" or "pid:4711" */
 	bool uid_known;		       /* the kernel says which user it is: softnic */
 	uid_t uid;
+	char identity[TLS_IDENTITY_MAX]; /* as tls_identity() says it: verbs-tls; or "" */
 };
 
 #define CM_PRIVATE_MAX_CONNECT 56 /* bytes of private data: the least of what RDMA_PS_TCP allows */
@@ -122,7 +128,8 @@ enum cm_event_type {
 	CM_CONNECT_REQUEST, /* listener: a new id, to be accepted or rejected, then destroyed */
 	CM_ESTABLISHED,	    /* both ends: the queue pair is in RTS */
 	CM_REJECTED,	    /* connecting end: private_data is the reason, as the peer gave it */
-	CM_UNREACHABLE,	    /* connecting end: no such peer, or no response; status says why */
+	CM_UNREACHABLE,	    /* connecting end: no such peer, or no response; status says why; if
+			     * TLS failed, -EKEYREJECTED, private_data is a text that does */
 	CM_DISCONNECTED,   /* both ends: the peer disconnected, exited or died; the queue pair is in
 			     * error. The end that called disconnect() does not get it. */
 	CM_DEVICE_REMOVED, /* the device is gone; everything on it has to be destroyed */
@@ -159,6 +166,11 @@ struct device_ops {
 	int (*open)(struct device **dev, const struct device_addr *addr, enum device_role role,
 		    int timeout_ms);
 	void (*close)(struct device *dev);
+	/*
+	 * Reads the files of credentials again, for connections from now on: LISTEN. 0, or a
+	 * negative errno with @why (TLS_WHY_MAX bytes), and all stays as it was. NULL: it has none.
+	 */
+	int (*renew)(struct device *dev, const struct tls_files *files, char *why);
 	int (*query)(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port);
 	/* Takes the next asynchronous event off dev->verbs->async_fd; -EAGAIN if there is none. */
 	int (*get_async_event)(struct device *dev, struct device_async_event *event);
@@ -288,13 +300,14 @@ struct device_ops {
 
 extern const struct device_ops verbs_ops;
 extern const struct device_ops oob_ops;
+extern const struct device_ops oob_tls_ops;
 extern const struct device_ops softnic_ops;
 
 /*
- * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6), "rdma+tcp://HOST:PORT" or "softnic:///PATH".
- * The first two may end with options, "?traffic_class=106&retry_count=7" (common/rdma/link.h).
- * -EINVAL if @url is none of them; @why (@why_size bytes) then is a whole sentence that says what
- * is wrong and how to fix it.
+ * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6), "rdma+tcp://" and "rdma+tls://" likewise, or
+ * "softnic:///PATH". The first three may end with options, "?traffic_class=106&retry_count=7"
+ * (common/rdma/link.h). -EINVAL if @url is none of them; @why (@why_size bytes) then is a whole
+ * sentence that says what is wrong and how to fix it.
  */
 int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
 
@@ -323,6 +336,8 @@ static inline const struct device_ops *device_ops_of(enum device_kind kind)
 		return &verbs_ops;
 	case DEVICE_VERBS_TCP:
 		return &oob_ops;
+	case DEVICE_VERBS_TLS:
+		return &oob_tls_ops;
 	default:
 		return &softnic_ops;
 	}

@@ -271,7 +271,9 @@ static void connect_to_closed_listener(void)
 /* Opening an address that cannot be reached fails within the time given. */
 static void open_unreachable(void)
 {
-	struct device_addr addr = { .kind = suite.kind, .host = NOBODY_HOST, .port = 7471 };
+	struct device_addr addr = {
+		.kind = suite.kind, .host = NOBODY_HOST, .port = 7471, .tls = suite_tls()
+	};
 	int64_t start_us = suite_now_us();
 	struct device *dev;
 	int err = device_open(&dev, &addr, DEVICE_CONNECT, 1000);
@@ -297,7 +299,9 @@ static void open_wrong_address(void)
 
 static void open_auto(void)
 {
-	struct device_addr addr = { .kind = suite.kind, .host = "auto", .port = 0 };
+	struct device_addr addr = {
+		.kind = suite.kind, .host = "auto", .port = 0, .tls = suite_tls()
+	};
 	struct device *dev;
 
 	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, SUITE_WAIT_MS));

@@ -54,7 +54,7 @@ struct suite_case {
 	unsigned int kinds; /* of enum device_kind, and MANY_IDS */
 };
 
-#define RDMA_DEVICES (DEVICE_VERBS | DEVICE_VERBS_TCP)
+#define RDMA_DEVICES DEVICES_RDMA
 #define ALL_DEVICES (RDMA_DEVICES | DEVICE_SOFTNIC)
 /* The connecting side has more than one id at a time: not for channel pairs. */
 #define MANY_IDS (1u << 8)
@@ -86,6 +86,12 @@ int64_t suite_now_us(void);
 void suite_sleep_us(unsigned int us);
 /* A fresh address, for the next server of this process. */
 struct device_addr suite_listen_addr(void);
+/* The environment variable that names the file of the key that both ends have. */
+#define SUITE_PSK "KVD_TLS_PSK"
+/* What the URL says, with them. */
+struct device_addr suite_addr(const char *url);
+/* The credentials of both ends, where they need some. */
+struct tls_files suite_tls(void);
 /* The address that a client connects to in order to reach @dev, a listening device. */
 struct device_addr suite_connect_addr(const struct device *dev);
 

@@ -162,6 +162,8 @@ static int suite_run(char **names)
 	return totals.failed || !totals.passed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+#define PSK_TEMPLATE "/tmp/kvd-psk-XXXXXX"
+
 static int case_main(const char *name, const char *dir)
 {
 	const struct suite_case *c = case_find(name);
@@ -177,7 +179,8 @@ static int case_main(const char *name, const char *dir)
 
 static bool kind_set(const char *name)
 {
-	static const enum device_kind kinds[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_SOFTNIC };
+	static const enum device_kind kinds[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_VERBS_TLS,
+						  DEVICE_SOFTNIC };
 
 	for (size_t i = 0; name && i < array_len(kinds); i++) {
 		suite.kind = kinds[i];
@@ -188,15 +191,27 @@ static bool kind_set(const char *name)
 	return false;
 }
 
+/* A file with a key, for this process and its peers. */
+static void psk_make(char *path)
+{
+	static const char line[] = "conformance:000102030405060708090a0b0c0d0e0f\n";
+	int fd = mkstemp(path);
+
+	CHECK(fd >= 0 && write(fd, line, sizeof(line) - 1) == sizeof(line) - 1);
+	CHECK_OK(close(fd) || setenv(SUITE_PSK, path, 1) ? -EIO : 0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : getenv("KVD_TEST_DEVICE");
-	char device[IBV_SYSFS_NAME_MAX];
+	char device[IBV_SYSFS_NAME_MAX], psk[] = PSK_TEMPLATE;
 	char *none = NULL;
+	bool made;
+	int status;
 
 	suite.program = "/proc/self/exe";
 	if (!kind_set(kind)) {
-		fprintf(stderr, "usage: %s softnic|verbs|verbs-tcp [CASE...]\n", argv[0]);
+		fprintf(stderr, "usage: %s softnic|verbs|verbs-tcp|verbs-tls [CASE...]\n", argv[0]);
 		return EXIT_FAILURE;
 	}
 	suite.pairs = argc == 5 && strcmp(argv[2], "--pairs") == 0;
@@ -208,5 +223,11 @@ int main(int argc, char **argv)
 		printf("skipped: this host has no RDMA device (tests/vm/run has one)\n");
 		return EXIT_SKIP;
 	}
-	return suite_run(argc > 2 ? argv + 2 : &none);
+	made = suite.kind == DEVICE_VERBS_TLS && !getenv(SUITE_PSK);
+	if (made)
+		psk_make(psk);
+	status = suite_run(argc > 2 ? argv + 2 : &none);
+	if (made)
+		unlink(psk);
+	return status;
 }

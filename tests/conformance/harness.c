@@ -60,13 +60,19 @@ void suite_sleep_us(unsigned int us)
 		;
 }
 
-static struct device_addr addr_parse(const char *url)
+struct tls_files suite_tls(void)
+{
+	return (struct tls_files){ .psk = getenv(SUITE_PSK), .peer_certificate = true };
+}
+
+struct device_addr suite_addr(const char *url)
 {
 	struct device_addr addr;
 	char why[WHY_MAX];
 
 	if (device_addr_parse(&addr, url, why, sizeof(why)))
 		suite_fail(__FILE__, __LINE__, "%s", why);
+	addr.tls = suite_tls();
 	return addr;
 }
 
@@ -80,11 +86,11 @@ struct device_addr suite_listen_addr(void)
 	if (suite.kind == DEVICE_SOFTNIC) {
 		snprintf(url, sizeof(url), "softnic://%s/%d-%d.sock", suite.dir, getpid(),
 			 atomic_fetch_add(&sockets, 1));
-		return addr_parse(url);
+		return suite_addr(url);
 	}
 	snprintf(url, sizeof(url), host && strchr(host, ':') ? "%s[%s]:1" : "%s%s:1",
 		 device_scheme(suite.kind), host ? host : "auto");
-	addr = addr_parse(url);
+	addr = suite_addr(url);
 	addr.port = 0; /* the kernel finds a free one */
 	return addr;
 }
@@ -94,7 +100,7 @@ struct device_addr suite_connect_addr(const struct device *dev)
 	char url[URL_MAX];
 
 	snprintf(url, sizeof(url), "%s%s", device_scheme(dev->kind), dev->address);
-	return addr_parse(url);
+	return suite_addr(url);
 }
 
 static void mem_open(struct side *side, bool with_fd, const struct pair_options *options)

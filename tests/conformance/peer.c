@@ -91,9 +91,8 @@ static void peer_connect(struct side *side, const char *url)
 {
 	struct device_addr addr;
 	struct cm_event event;
-	char why[URL_MAX];
 
-	CHECK_OK(device_addr_parse(&addr, url, why, sizeof(why)));
+	addr = suite_addr(url);
 	side_open(side, "peer", &addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
 	mem_fill(side, 0, side->mem_bytes, SEED);
 	side_connect(side, &PAIR_DEFAULTS);
@@ -190,11 +189,11 @@ static void server_join(struct side *client, struct peer *peer)
 {
 	struct device_addr addr;
 	struct cm_event event;
-	char line[LINE_MAX_BYTES], why[URL_MAX];
+	char line[LINE_MAX_BYTES];
 
 	peer_start(peer, "server", suite.dir);
 	peer_line(peer, line, sizeof(line));
-	CHECK_OK(device_addr_parse(&addr, line, why, sizeof(why)));
+	addr = suite_addr(line);
 	side_open(client, "client", &addr, DEVICE_CONNECT, &PAIR_DEFAULTS);
 	side_connect(client, &PAIR_DEFAULTS);
 	event = side_event(client, CM_ESTABLISHED);

@@ -289,6 +289,8 @@ int oob_query_peer(struct cm_id *id, struct cm_peer *peer)
 	if (getpeername(oid->fd, (struct sockaddr *)&addr, &len))
 		return -errno;
 	inet_text(&addr, peer->address, sizeof(peer->address));
+	if (oid->tls)
+		tls_identity(oid->tls, peer->identity);
 	return 0;
 }
 
@@ -309,22 +311,15 @@ int oob_disconnect(struct cm_id *id)
 	return err;
 }
 
-const struct device_ops oob_ops = {
-	.name = "verbs-tcp",
-	VERBS_OBJECTS,
-	.open = oob_open,
-	.close = oob_close,
-	.create_qp = oob_create_qp,
-	.destroy_qp = oob_destroy_qp,
-	.create_cm_channel = oob_create_cm_channel,
-	.destroy_cm_channel = oob_destroy_cm_channel,
-	.cm_get_event = oob_cm_get_event,
-	.listen = oob_listen,
-	.create_id = oob_create_id,
-	.connect = oob_connect,
-	.accept = oob_accept,
-	.reject = oob_reject,
-	.query_peer = oob_query_peer,
-	.disconnect = oob_disconnect,
-	.destroy_id = oob_destroy_id,
-};
+/* Members of struct device_ops. */
+#define OOB_CALLS                                                                                  \
+	VERBS_OBJECTS, .open = oob_open, .close = oob_close, .create_qp = oob_create_qp,           \
+		       .destroy_qp = oob_destroy_qp, .create_cm_channel = oob_create_cm_channel,   \
+		       .destroy_cm_channel = oob_destroy_cm_channel,                               \
+		       .cm_get_event = oob_cm_get_event, .listen = oob_listen,                     \
+		       .create_id = oob_create_id, .connect = oob_connect, .accept = oob_accept,   \
+		       .reject = oob_reject, .query_peer = oob_query_peer,                         \
+		       .disconnect = oob_disconnect, .destroy_id = oob_destroy_id
+
+const struct device_ops oob_ops = { .name = "verbs-tcp", OOB_CALLS };
+const struct device_ops oob_tls_ops = { .name = "verbs-tls", OOB_CALLS, .renew = oob_renew };

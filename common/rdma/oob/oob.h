@@ -3,6 +3,7 @@
  * RDMA devices whose connections are set up out of band: over a TCP connection the two ends tell
  * each other of their queue pairs (message.h), and bring them up by hand, RESET, INIT, RTR, RTS, as
  * clusters without rdma_cm or IPoIB do. The TCP connection stays open, and its end is the peer's.
+ * It may speak TLS, and then both ends know who the other one is.
  *
  *	open.c	  devices and their addresses	gid.c	  which GID a queue pair has
  *	cm.c	  calls				setup.c	  messages and events
@@ -19,6 +20,7 @@
 #include <sys/socket.h>
 
 #include "common/rdma/oob/message.h"
+#include "common/tls/tls.h"
 #include "common/rdma/verbs/objects.h"
 
 struct oob_device {
@@ -29,6 +31,8 @@ struct oob_device {
 	 * LISTEN: the bound socket that open() made, until the first listen() takes it; then -1.
 	 */
 	_Atomic int bound_fd;
+	pthread_mutex_t tls_lock;
+	struct tls_context *tls; /* under tls_lock; NULL: TCP alone */
 };
 
 enum oob_state {
@@ -42,13 +46,16 @@ enum oob_state {
 	OOB_LISTENING,	/* a listener */
 	OOB_SETTING_UP, /* accepting end: REQUEST is awaited; the id is the channel's */
 	OOB_ASKED,	/* accepting end: it was delivered, and waits for accept() or reject() */
+	OOB_LINGERING,	/* accepting end: it is refused, and has to learn it; else SETTING_UP */
 };
 
 struct oob_id {
 	struct cm_id id;
 	enum oob_state state;
 	bool passive;
-	int fd; /* -1: none */
+	int fd;		 /* -1: none */
+	struct tls *tls; /* NULL: TCP alone */
+	bool shaking;	 /* hands, by TLS: CONNECTING or SETTING_UP */
 	struct oob_message got;
 	uint8_t in[OOB_MESSAGE_BYTES]; /* of the next message, what has arrived */
 	unsigned int in_len;
@@ -87,6 +94,9 @@ static inline struct oob_device *oob_device_of(struct device *dev)
 }
 
 /* open.c */
+/* A reference more to what the device shows and trusts; NULL: TCP alone. */
+struct tls_context *oob_tls_get(struct oob_device *od);
+int oob_renew(struct device *dev, const struct tls_files *files, char *why);
 int oob_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 	     int timeout_ms);
 void oob_close(struct device *dev);
@@ -132,7 +142,7 @@ int oob_socket_local(int fd, struct sockaddr_storage *addr);
 /* setup.c; the lock is held but in oob_cm_get_event(). */
 /* Watches the id's socket, for writing before it is connected. 0 or a negative errno. */
 int oob_watch(struct oob_id *oid, uint32_t events, int op);
-/* Closes the socket, if there is one; nothing comes from it any more. */
+/* Closes the socket and ends TLS, if there are any; nothing comes from it any more. */
 void oob_hang_up(struct oob_id *oid);
 /* Sends the message; -EPIPE or another negative errno: the peer has gone. */
 int oob_send(struct oob_id *oid, const struct oob_message *message);

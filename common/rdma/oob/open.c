@@ -168,6 +168,55 @@ static int open_listen(struct oob_device *od, const struct device_addr *addr)
 	return err == -EAFNOSUPPORT ? listen_named(od, "0.0.0.0", addr->port) : err;
 }
 
+struct tls_context *oob_tls_get(struct oob_device *od)
+{
+	struct tls_context *tls;
+
+	pthread_mutex_lock(&od->tls_lock);
+	tls = od->tls;
+	if (tls)
+		tls_context_hold(tls);
+	pthread_mutex_unlock(&od->tls_lock);
+	return tls;
+}
+
+int oob_renew(struct device *dev, const struct tls_files *files, char *why)
+{
+	struct oob_device *od = oob_device_of(dev);
+	struct tls_context *fresh, *old;
+	int err = tls_context_make(&fresh, files, NULL, why);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&od->tls_lock);
+	old = od->tls;
+	od->tls = fresh;
+	pthread_mutex_unlock(&od->tls_lock);
+	tls_context_put(old);
+	return 0;
+}
+
+static int open_tls(struct oob_device *od, const struct device_addr *addr)
+{
+	char why[TLS_WHY_MAX] = "no memory for TLS";
+	int err;
+
+	if (addr->kind != DEVICE_VERBS_TLS)
+		return 0;
+	err = tls_context_make(&od->tls, &addr->tls, od->role == DEVICE_LISTEN ? NULL : addr->host,
+			       why);
+	if (err)
+		log_error("can't set up TLS: %s", why);
+	return err == -EINVAL ? -EKEYREJECTED : err;
+}
+
+static void device_free(struct oob_device *od)
+{
+	tls_context_put(od->tls);
+	pthread_mutex_destroy(&od->tls_lock);
+	heap_free(od);
+}
+
 int oob_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 	     int timeout_ms)
 {
@@ -178,13 +227,16 @@ int oob_open(struct device **dev, const struct device_addr *addr, enum device_ro
 	if (!od)
 		return -ENOMEM;
 	od->port.dev.kind = addr->kind;
-	od->port.dev.ops = &oob_ops;
+	od->port.dev.ops = device_ops_of(addr->kind);
 	od->port.link = addr->link;
 	od->role = role;
 	atomic_init(&od->bound_fd, -1);
-	err = role == DEVICE_LISTEN ? open_listen(od, addr) : open_connect(od, addr);
+	pthread_mutex_init(&od->tls_lock, NULL);
+	err = open_tls(od, addr);
+	if (!err)
+		err = role == DEVICE_LISTEN ? open_listen(od, addr) : open_connect(od, addr);
 	if (err) {
-		heap_free(od);
+		device_free(od);
 		return err;
 	}
 	inet_text(&od->addr, od->port.dev.address, sizeof(od->port.dev.address));
@@ -200,5 +252,5 @@ void oob_close(struct device *dev)
 	if (fd >= 0)
 		close(fd);
 	verbs_port_close(&od->port);
-	heap_free(od);
+	device_free(od);
 }

@@ -2,6 +2,7 @@
 /* What comes over the TCP connections of a channel, and the events that it makes. */
 #include "common/rdma/oob/oob.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -35,6 +36,9 @@ int oob_watch(struct oob_id *oid, uint32_t events, int op)
 
 void oob_hang_up(struct oob_id *oid)
 {
+	tls_end(oid->tls);
+	oid->tls = NULL;
+	oid->shaking = false;
 	if (oid->fd >= 0)
 		close(oid->fd);
 	oid->fd = -1;
@@ -49,10 +53,24 @@ int oob_send(struct oob_id *oid, const struct oob_message *message)
 		return -EPIPE;
 	oob_message_print(bytes, message);
 	/* There is room in a new socket's buffer for the two messages that an end ever sends. */
-	sent = send(oid->fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+	if (oid->tls)
+		sent = tls_send(oid->tls, bytes, sizeof(bytes));
+	else
+		sent = send(oid->fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
 	if (sent < 0)
-		return -errno;
+		return oid->tls ? (int)sent : -errno;
 	return sent == sizeof(bytes) ? 0 : -EPIPE;
+}
+
+/* A negative errno, or how many bytes; 0: the peer sends no more. */
+static ssize_t receive(struct oob_id *oid, void *to, size_t bytes)
+{
+	ssize_t got;
+
+	if (oid->tls)
+		return tls_recv(oid->tls, to, bytes);
+	got = recv(oid->fd, to, bytes, 0);
+	return got < 0 ? -errno : got;
 }
 
 /* Wakes whoever waits for the channel when the next deadline is due. */
@@ -124,6 +142,9 @@ static bool deliver(struct cm_event *event, struct oob_id *oid, enum cm_event_ty
 		event->responder_resources = oid->mine.responder_resources;
 		event->initiator_depth = oid->mine.initiator_depth;
 	}
+	if (status == -EKEYREJECTED && oid->tls)
+		event->private_len = (uint8_t)snprintf((char *)event->private_data, UINT8_MAX,
+						       "%.250s", tls_why(oid->tls));
 	if (type == CM_CONNECT_REQUEST || type == CM_REJECTED ||
 	    (type == CM_ESTABLISHED && !oid->passive)) {
 		memcpy(event->private_data, oid->got.private_data, oid->got.private_len);
@@ -134,29 +155,67 @@ static bool deliver(struct cm_event *event, struct oob_id *oid, enum cm_event_ty
 
 /* Handlers return true if they made an event to deliver. */
 
+/*
+ * TLS refused the peer, and told it why. What it sent meanwhile has to be read before the socket is
+ * closed: else TCP would reset the connection, and the peer might never see the reason.
+ */
+static void linger(struct oob_channel *oc, struct oob_id *oid)
+{
+	struct cm_peer peer;
+
+	(void)oob_query_peer(&oid->id, &peer);
+	log_ratelimited(LOG_WARN, 1, "%s: %s is refused: %s", oid->id.dev->address, peer.address,
+			tls_why(oid->tls));
+	oid->state = OOB_LINGERING;
+	oid->shaking = false;
+	if (shutdown(oid->fd, SHUT_WR) || oob_watch(oid, EPOLLIN, EPOLL_CTL_MOD)) {
+		setup_end(oc, oid);
+		oob_id_free(oid);
+	}
+}
+
+static void on_lingering(struct oob_channel *oc, struct oob_id *oid)
+{
+	uint8_t ignored[OOB_MESSAGE_BYTES];
+	ssize_t got = recv(oid->fd, ignored, sizeof(ignored), 0);
+
+	if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	setup_end(oc, oid);
+	oob_id_free(oid);
+}
+
 /* The connection has ended, or never came about, because of @status. */
 static bool gone(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event, int status)
 {
 	enum oob_state state = oid->state;
+	bool delivered = false;
 
 	if (state == OOB_SETTING_UP) {
-		setup_drop(oc, oid, status == -EPROTO ? "its message is none" : strerror(-status));
+		if (status == -EKEYREJECTED)
+			linger(oc, oid);
+		else
+			setup_drop(oc, oid,
+				   status == -EPROTO ? "its message is none" : strerror(-status));
 		return false;
 	}
-	oob_hang_up(oid);
-	oid->state = OOB_CLOSED;
 	switch (state) {
 	case OOB_CONNECTING:
 	case OOB_REQUESTED:
-		return deliver(event, oid, CM_UNREACHABLE, status);
+		delivered = deliver(event, oid, CM_UNREACHABLE, status);
+		break;
 	case OOB_ACCEPTED:
 	case OOB_UP:
 		oob_qp_error(oid);
-		return deliver(event, oid, CM_DISCONNECTED, status);
+		delivered = deliver(event, oid, CM_DISCONNECTED, status);
+		break;
 	default:
 		/* ASKED: accept() will say so. */
-		return false;
+		break;
 	}
+	oob_hang_up(oid);
+	oid->state = OOB_CLOSED;
+	return delivered;
 }
 
 static bool on_request(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
@@ -234,35 +293,28 @@ static bool on_message(struct oob_channel *oc, struct oob_id *oid, struct cm_eve
 
 static bool on_readable(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
 {
-	ssize_t got = recv(oid->fd, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len, 0);
+	ssize_t got = receive(oid, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len);
 
-	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+	if (got == -EAGAIN || got == -EINTR)
 		return false;
 	if (got <= 0)
-		return gone(oc, oid, event, got ? -errno : -ECONNRESET);
+		return gone(oc, oid, event, got ? (int)got : -ECONNRESET);
 	oid->in_len += (unsigned int)got;
 	if (oid->in_len < sizeof(oid->in))
 		return false;
 	oid->in_len = 0;
+	/* More than its message, in one record: the socket would not tell us of the rest. */
+	if (oid->tls && tls_pending(oid->tls))
+		return gone(oc, oid, event, -EPROTO);
 	return on_message(oc, oid, event);
 }
 
-/* TCP is connected: says what the connection is to be. */
+/* Says what the connection is to be. */
 static int request_send(struct oob_id *oid)
 {
 	struct sockaddr_storage local;
-	socklen_t len = sizeof(int);
-	int status = 0, err = 0;
+	int err = oob_socket_local(oid->fd, &local);
 
-	if (getsockopt(oid->fd, SOL_SOCKET, SO_ERROR, &status, &len))
-		return -errno;
-	if (status)
-		return -status;
-	if (!oid->id.qp)
-		return -EINVAL;
-	err = oob_socket_set(oid->fd);
-	if (!err)
-		err = oob_socket_local(oid->fd, &local);
 	if (!err)
 		err = oob_end_describe(oid, &local, NULL);
 	if (!err)
@@ -274,7 +326,7 @@ static int request_send(struct oob_id *oid)
 	return oob_send(oid, &oid->told);
 }
 
-static bool on_connected(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool request(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
 {
 	int err = request_send(oid);
 
@@ -282,6 +334,60 @@ static bool on_connected(struct oob_channel *oc, struct oob_id *oid, struct cm_e
 		return gone(oc, oid, event, err);
 	oid->state = OOB_REQUESTED;
 	return false;
+}
+
+/* TLS, if the device wants it: oid->shaking. */
+static int shaking_begin(struct oob_id *oid)
+{
+	struct tls_context *tls = oob_tls_get(oob_device_of(oid->id.dev));
+	int err;
+
+	if (!tls)
+		return 0;
+	err = tls_start(&oid->tls, tls, oid->fd);
+	tls_context_put(tls);
+	oid->shaking = !err;
+	return err;
+}
+
+static bool on_shaking(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+{
+	uint32_t events = EPOLLIN;
+	int err = tls_handshake(oid->tls, &events);
+	bool done = !err;
+
+	if (done || err == -EAGAIN)
+		err = oob_watch(oid, events, EPOLL_CTL_MOD);
+	if (err)
+		return gone(oc, oid, event, err);
+	if (!done)
+		return false;
+	oid->shaking = false;
+	return oid->passive ? false : request(oc, oid, event);
+}
+
+static int tcp_connected(struct oob_id *oid)
+{
+	socklen_t len = sizeof(int);
+	int status = 0, err;
+
+	if (getsockopt(oid->fd, SOL_SOCKET, SO_ERROR, &status, &len))
+		return -errno;
+	if (status)
+		return -status;
+	if (!oid->id.qp)
+		return -EINVAL;
+	err = oob_socket_set(oid->fd);
+	return err ? err : shaking_begin(oid);
+}
+
+static bool on_connected(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+{
+	int err = tcp_connected(oid);
+
+	if (err)
+		return gone(oc, oid, event, err);
+	return oid->shaking ? on_shaking(oc, oid, event) : request(oc, oid, event);
 }
 
 /*
@@ -316,6 +422,8 @@ static int setup_new(struct oob_channel *oc, int fd)
 	oid->passive = true;
 	oid->fd = fd;
 	err = oob_socket_set(fd);
+	if (!err)
+		err = shaking_begin(oid);
 	if (!err)
 		err = oob_watch(oid, EPOLLIN, EPOLL_CTL_ADD);
 	if (err) {
@@ -381,6 +489,8 @@ static bool handle(struct oob_channel *oc, const struct epoll_event *ready, stru
 
 	if (!oid)
 		return on_timer(oc, event);
+	if (oid->shaking)
+		return on_shaking(oc, oid, event);
 	switch (oid->state) {
 	case OOB_LISTENING:
 		on_incoming(oc, oid);
@@ -389,6 +499,9 @@ static bool handle(struct oob_channel *oc, const struct epoll_event *ready, stru
 		return on_connected(oc, oid, event);
 	case OOB_ASKED:
 		return gone(oc, oid, event, -ECONNRESET);
+	case OOB_LINGERING:
+		on_lingering(oc, oid);
+		return false;
 	default:
 		return on_readable(oc, oid, event);
 	}

@@ -61,6 +61,7 @@ static void rdma_addresses(void **state)
 	rdma_is("rdma://h:00080", "h", 80);
 	inet_is(DEVICE_VERBS_TCP, "rdma+tcp://10.9.0.1:7472", "10.9.0.1", 7472);
 	inet_is(DEVICE_VERBS_TCP, "rdma+tcp://[fd00::1]:1", "fd00::1", 1);
+	inet_is(DEVICE_VERBS_TLS, "rdma+tls://kvd.example:7473?gid_index=3", "kvd.example", 7473);
 }
 
 static struct device_link link_of(const char *url)

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of connections that are set up over TLS (common/rdma/oob/setup.c, common/tls/): who the
+ * peer is, what each bad credential gets at both ends, and that nothing is left of a connection
+ * that was refused. The certificates are a small authority's of the test.
+ */
+#include "tests/support/oob_test.h"
+#include "tests/support/tls_ca.h"
+
+static struct tls_ca *ca, *other_ca;
+
+static void sign(struct tls_ca *by, const char *name, const char *names)
+{
+	const struct tls_ca_subject subject = { .common_name = name, .names = names };
+
+	tls_ca_sign(by, name, &subject);
+}
+
+static int files_make(void **state)
+{
+	const struct tls_ca_subject old = { .common_name = "old",
+					    .names = "IP:127.0.0.1",
+					    .expired = true };
+
+	(void)state;
+	tls_ca_folder_make();
+	ca = tls_ca_make("ca");
+	other_ca = tls_ca_make("other-ca");
+	sign(ca, "server", "IP:127.0.0.1");
+	sign(ca, "elsewhere", "IP:127.0.0.2,DNS:localhost");
+	sign(ca, "client", "DNS:client.example");
+	sign(other_ca, "stranger", "DNS:client.example,IP:127.0.0.1");
+	tls_ca_sign(ca, "old", &old);
+	tls_ca_write("keys",
+		     "alice:000102030405060708090a0b0c0d0e0f\n"
+		     "bob:ff0102030405060708090a0b0c0d0e0f\n",
+		     0600);
+	tls_ca_write("bob", "bob:ff0102030405060708090a0b0c0d0e0f\n", 0600);
+	tls_ca_write("mallory", "bob:000102030405060708090a0b0c0d0e0f\n", 0600);
+	tls_ca_write("nobody", "nobody:000102030405060708090a0b0c0d0e0f\n", 0600);
+	return 0;
+}
+
+static int files_remove(void **state)
+{
+	(void)state;
+	tls_ca_free(ca);
+	tls_ca_free(other_ca);
+	tls_ca_folder_remove();
+	return 0;
+}
+
+/* Names of files in the folder; NULL: none. */
+struct names {
+	const char *ca, *certificate, *psk;
+	bool required;
+};
+
+static struct tls_context *context_of_names(const struct names *names, const char *host)
+{
+	char certificate[64], key[64], ca_name[64], why[TLS_WHY_MAX] = "";
+	struct tls_files files = { .peer_certificate = names->required };
+	struct tls_context *made;
+
+	snprintf(ca_name, sizeof(ca_name), "%s.pem", names->ca);
+	snprintf(certificate, sizeof(certificate), "%s.pem", names->certificate);
+	snprintf(key, sizeof(key), "%s.key", names->certificate);
+	if (names->ca)
+		files.ca = tls_ca_path(ca_name);
+	if (names->certificate) {
+		files.certificate = tls_ca_path(certificate);
+		files.key = tls_ca_path(key);
+	}
+	if (names->psk)
+		files.psk = tls_ca_path(names->psk);
+	if (tls_context_make(&made, &files, host, why))
+		fail_msg("%s", why);
+	return made;
+}
+
+static void use(const struct names *at_server, const struct names *at_client)
+{
+	tls_context_put(server.od.tls);
+	tls_context_put(client.od.tls);
+	server.od.tls = at_server ? context_of_names(at_server, NULL) : NULL;
+	client.od.tls = at_client ? context_of_names(at_client, "127.0.0.1") : NULL;
+}
+
+static int setup(void **state)
+{
+	return oob_test_setup(state);
+}
+
+static int teardown(void **state)
+{
+	use(NULL, NULL);
+	return oob_test_teardown(state);
+}
+
+static const struct names with_certificate = { .certificate = "server" };
+static const struct names with_ca = { .ca = "ca" };
+
+static const char *identity_of(struct cm_id *id)
+{
+	static struct cm_peer peer;
+
+	assert_int_equal(oob_query_peer(id, &peer), 0);
+	return peer.identity;
+}
+
+static void end_both(struct cm_id *id, struct cm_id *at_server)
+{
+	oob_destroy_id(id);
+	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -ECONNRESET), at_server);
+	oob_destroy_id(at_server);
+}
+
+/* It connects, and the server knows the client as @identity. */
+static void connects_as(const char *identity)
+{
+	struct cm_id *id, *at_server;
+
+	id = connected(&at_server);
+	assert_string_equal(identity_of(at_server), identity);
+	assert_int_equal(id->qp->state, IBV_QPS_RTS);
+	quiet();
+	end_both(id, at_server);
+}
+
+/* The client is told so, and the server keeps nothing. */
+static void is_refused(const char *why)
+{
+	struct cm_id *id = connecting();
+	struct cm_event event = next_event(&client);
+
+	assert_int_equal(event.type, CM_UNREACHABLE);
+	assert_ptr_equal(event.id, id);
+	assert_int_equal(event.status, -EKEYREJECTED);
+	assert_string_equal((const char *)event.private_data, why);
+	assert_int_equal(event.private_len, strlen(why));
+	oob_destroy_id(id);
+	quiet();
+	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+}
+
+static void by_certificate(void **state)
+{
+	(void)state;
+	use(&with_certificate, &with_ca);
+	connects_as("");
+}
+
+static void client_has_a_certificate(void **state)
+{
+	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
+	const struct names shows = { .ca = "ca", .certificate = "client" };
+
+	(void)state;
+	use(&asks, &shows);
+	connects_as("cert:dns:client.example");
+}
+
+/* Who has none gets in all the same, and one that is not accepted does not. */
+static void client_may_have_a_certificate(void **state)
+{
+	const struct names asks = { .ca = "ca", .certificate = "server" };
+	const struct names shows = { .ca = "ca", .certificate = "client" };
+	const struct names stranger = { .ca = "ca", .certificate = "stranger" };
+
+	(void)state;
+	use(&asks, &with_ca);
+	connects_as("");
+	use(&asks, &shows);
+	connects_as("cert:dns:client.example");
+	use(&asks, &stranger);
+	is_refused("it does not know who signed our certificate");
+}
+
+static void client_has_no_certificate(void **state)
+{
+	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
+
+	(void)state;
+	use(&asks, &with_ca);
+	is_refused("it wants a certificate, or a key that it has");
+}
+
+static void client_of_another_authority(void **state)
+{
+	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
+	const struct names stranger = { .ca = "ca", .certificate = "stranger" };
+	const struct names old = { .ca = "ca", .certificate = "old" };
+
+	(void)state;
+	use(&asks, &stranger);
+	is_refused("it does not know who signed our certificate");
+	use(&asks, &old);
+	is_refused("our certificate has expired");
+}
+
+static void server_of_another_authority(void **state)
+{
+	const struct names stranger = { .certificate = "stranger" };
+
+	(void)state;
+	use(&stranger, &with_ca);
+	is_refused("its certificate is not accepted: unable to get local issuer certificate");
+}
+
+static void server_of_another_name(void **state)
+{
+	const struct names elsewhere = { .certificate = "elsewhere" };
+
+	(void)state;
+	use(&elsewhere, &with_ca);
+	is_refused("its certificate is not accepted: IP address mismatch");
+	tls_context_put(client.od.tls);
+	client.od.tls = context_of_names(&with_ca, "kvd.example");
+	is_refused("its certificate is not accepted: hostname mismatch");
+	tls_context_put(client.od.tls);
+	client.od.tls = context_of_names(&with_ca, "localhost");
+	connects_as("");
+}
+
+static void server_is_too_old(void **state)
+{
+	const struct names old = { .certificate = "old" };
+
+	(void)state;
+	use(&old, &with_ca);
+	is_refused("its certificate is not accepted: certificate has expired");
+}
+
+/* The system's authorities have not signed for it, until ours is one. */
+static void client_trusts_the_system(void **state)
+{
+	const struct names none = { 0 };
+
+	(void)state;
+	use(&with_certificate, &none);
+	is_refused("its certificate is not accepted: unable to get local issuer certificate");
+	setenv("SSL_CERT_FILE", tls_ca_path("ca.pem"), 1);
+	use(&with_certificate, &none);
+	connects_as("");
+	unsetenv("SSL_CERT_FILE");
+}
+
+static void by_key(void **state)
+{
+	const struct names keys = { .psk = "keys", .required = true }, bob = { .psk = "bob" };
+
+	(void)state;
+	use(&keys, &bob);
+	connects_as("psk:bob");
+	/* No session is resumed, which would not say whose it was. */
+	connects_as("psk:bob");
+}
+
+static void wrong_key(void **state)
+{
+	const struct names keys = { .psk = "keys", .required = true };
+	const struct names mallory = { .psk = "mallory" }, nobody = { .psk = "nobody" };
+
+	(void)state;
+	use(&keys, &mallory);
+	is_refused("it has another key of our identity");
+	use(&keys, &nobody);
+	is_refused("it knows no key of our identity, and has no certificate");
+}
+
+/* A server with both takes either; and a key of a name that it does not know is as none. */
+static void keys_and_certificates(void **state)
+{
+	const struct names both = {
+		.ca = "ca", .certificate = "server", .psk = "keys", .required = true
+	};
+	const struct names bob = { .psk = "bob" };
+	const struct names nobody = { .psk = "nobody", .ca = "ca" };
+	const struct names shows = { .ca = "ca", .certificate = "client" };
+	const struct names shows_both = { .ca = "ca", .certificate = "client", .psk = "nobody" };
+
+	(void)state;
+	use(&both, &bob);
+	connects_as("psk:bob");
+	use(&both, &shows);
+	connects_as("cert:dns:client.example");
+	use(&both, &nobody);
+	is_refused("it wants a certificate, or a key that it has");
+	use(&both, &shows_both);
+	connects_as("cert:dns:client.example");
+}
+
+/* Who has a key trusts no certificate unless it says who signed it. */
+static void key_against_a_certificate(void **state)
+{
+	const struct names bob = { .psk = "bob" }, says = { .psk = "bob", .ca = "ca" };
+
+	(void)state;
+	setenv("SSL_CERT_FILE", tls_ca_path("ca.pem"), 1);
+	use(&with_certificate, &bob);
+	is_refused("its certificate is not accepted: unable to get local issuer certificate");
+	unsetenv("SSL_CERT_FILE");
+	use(&with_certificate, &says);
+	connects_as("");
+}
+
+static bool resumed(const struct cm_id *id)
+{
+	const struct tls *tls = ((const struct oob_id *)id)->tls;
+
+	return tls_is_resumed(tls);
+}
+
+/* The second connection needs no signatures, and the client is known all the same. */
+static void resumes(void **state)
+{
+	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
+	const struct names shows = { .ca = "ca", .certificate = "client" };
+	struct cm_id *id, *at_server;
+
+	(void)state;
+	use(&asks, &shows);
+	id = connected(&at_server);
+	assert_false(resumed(id));
+	end_both(id, at_server);
+	id = connected(&at_server);
+	assert_true(resumed(id));
+	assert_string_equal(identity_of(at_server), "cert:dns:client.example");
+	end_both(id, at_server);
+}
+
+/* Connections that there are stay; a session from before is worth nothing. */
+static void renews(void **state)
+{
+	struct tls_files files = { .certificate = "/nowhere", .key = "/nowhere" };
+	char why[TLS_WHY_MAX];
+	struct cm_id *id, *at_server;
+
+	(void)state;
+	use(&with_certificate, &with_ca);
+	id = connected(&at_server);
+	assert_int_equal(oob_renew(&server.od.port.dev, &files, why), -EINVAL);
+	connects_as("");
+	files.certificate = tls_ca_path("stranger.pem");
+	files.key = tls_ca_path("stranger.key");
+	assert_int_equal(oob_renew(&server.od.port.dev, &files, why), 0);
+	is_refused("its certificate is not accepted: unable to get local issuer certificate");
+	quiet();
+	assert_int_equal(id->qp->state, IBV_QPS_RTS);
+	end_both(id, at_server);
+}
+
+static void tcp_against_tls(void **state)
+{
+	struct cm_event event;
+	struct cm_id *id;
+
+	(void)state;
+	use(&with_certificate, NULL);
+	id = connecting();
+	event = next_event(&client);
+	assert_int_equal(event.type, CM_UNREACHABLE);
+	oob_destroy_id(id);
+	quiet();
+	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	use(NULL, &with_ca);
+	id = connecting();
+	/* The server awaits a message that is longer than a ClientHello, or takes it for none. */
+	quiet();
+	time_pass(6 * SECOND_NS);
+	event = next_event(&client);
+	assert_int_equal(event.type, CM_UNREACHABLE);
+	oob_destroy_id(id);
+	quiet();
+}
+
+/* Silence, in the middle of the handshake too, is ended by the deadline. */
+static void silent_peer(void **state)
+{
+	int fd;
+
+	(void)state;
+	use(&with_certificate, NULL);
+	assert_int_equal(oob_socket_connect(&server.od.addr, &fd), 0);
+	while (oob_channel_of(server.channel)->setups_count == 0)
+		go_on(-1, 0);
+	quiet();
+	assert_int_equal(send(fd, "\x16\x03\x01", 3, 0), 3);
+	quiet();
+	assert_int_equal(oob_channel_of(server.channel)->setups_count, 1);
+	time_pass(5 * SECOND_NS);
+	quiet();
+	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	close(fd);
+}
+
+/* What is refused waits for its peer's end, no longer than the deadline. */
+static void refused_and_silent(void **state)
+{
+	int fd;
+
+	(void)state;
+	use(&with_certificate, NULL);
+	assert_int_equal(oob_socket_connect(&server.od.addr, &fd), 0);
+	while (oob_channel_of(server.channel)->setups_count == 0)
+		go_on(-1, 0);
+	assert_int_equal(send(fd, "GET / HTTP/1.0\r\n\r\n", 18, 0), 18);
+	quiet();
+	assert_int_equal(send(fd, "more", 4, 0), 4);
+	quiet();
+	assert_int_equal(oob_channel_of(server.channel)->setups_count, 1);
+	time_pass(5 * SECOND_NS);
+	quiet();
+	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	close(fd);
+}
+
+/* The client's end of a connection is the test's: TLS, and what it says by it. */
+static struct tls *speak(int *fd)
+{
+	struct tls_context *made = context_of_names(&with_ca, "127.0.0.1");
+	uint32_t events = EPOLLOUT;
+	struct tls *tls;
+	int err;
+
+	assert_int_equal(oob_socket_connect(&server.od.addr, fd), 0);
+	assert_int_equal(tls_start(&tls, made, *fd), 0);
+	tls_context_put(made);
+	while ((err = tls_handshake(tls, &events)) == -EAGAIN)
+		go_on(*fd, events == EPOLLIN ? POLLIN : POLLOUT);
+	assert_int_equal(err, 0);
+	return tls;
+}
+
+/* Two messages in one record: the second one would never be seen, since the socket has no more. */
+static void two_messages_at_once(void **state)
+{
+	const struct oob_message message = {
+		.kind = OOB_REQUEST,
+		.end = { .qp_num = 1,
+			 .link_layer = IBV_LINK_LAYER_ETHERNET,
+			 .gid_type = IBV_GID_TYPE_ROCE_V2,
+			 .mtu = IBV_MTU_1024 },
+	};
+	uint8_t both[2 * OOB_MESSAGE_BYTES];
+	struct tls *tls;
+	int fd;
+
+	(void)state;
+	use(&with_certificate, NULL);
+	tls = speak(&fd);
+	oob_message_print(both, &message);
+	oob_message_print(both + OOB_MESSAGE_BYTES, &message);
+	assert_int_equal(tls_send(tls, both, sizeof(both)), sizeof(both));
+	quiet();
+	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	tls_end(tls);
+	close(fd);
+	/* One in two records is one. */
+	tls = speak(&fd);
+	assert_int_equal(tls_send(tls, both, 100), 100);
+	quiet();
+	assert_int_equal(tls_send(tls, both + 100, OOB_MESSAGE_BYTES - 100),
+			 OOB_MESSAGE_BYTES - 100);
+	oob_destroy_id(expect(&server, CM_CONNECT_REQUEST, 0));
+	tls_end(tls);
+	close(fd);
+	quiet();
+}
+
+/* A write to a peer that has gone raises no signal. */
+static void peer_has_gone(void **state)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+	struct tls *tls;
+	int fd;
+
+	(void)state;
+	use(&with_certificate, NULL);
+	tls = speak(&fd);
+	quiet();
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+	server.count = 0;
+	/* The server closes its end: what we write then has nobody to read it. */
+	time_pass(5 * SECOND_NS);
+	quiet();
+	while (tls_send(tls, "x", 1) == 1)
+		;
+	assert_true(tls_send(tls, "x", 1) < 0);
+	tls_end(tls);
+	close(fd);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(by_certificate),
+		CASE(client_has_a_certificate),
+		CASE(client_may_have_a_certificate),
+		CASE(client_has_no_certificate),
+		CASE(client_of_another_authority),
+		CASE(server_of_another_authority),
+		CASE(server_of_another_name),
+		CASE(server_is_too_old),
+		CASE(client_trusts_the_system),
+		CASE(by_key),
+		CASE(wrong_key),
+		CASE(keys_and_certificates),
+		CASE(key_against_a_certificate),
+		CASE(resumes),
+		CASE(renews),
+		CASE(tcp_against_tls),
+		CASE(silent_peer),
+		CASE(refused_and_silent),
+		CASE(two_messages_at_once),
+		CASE(peer_has_gone),
+	};
+
+	oob_test_heap();
+	return cmocka_run_group_tests(tests, files_make, files_remove);
+}

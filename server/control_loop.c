@@ -163,6 +163,7 @@ static void take_signals(struct loop *loop)
 		if (info.ssi_signo == SIGHUP) {
 			notify_reloading();
 			reload(&server->config, server->source);
+			net_renew(&server->net);
 			ready_tell(server);
 			continue;
 		}

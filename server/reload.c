@@ -25,6 +25,10 @@ static bool take_over(struct reload *reload, const struct config_change *change)
 		reload->config->server.drain_timeout = reload->fresh->server.drain_timeout;
 		return true;
 	}
+	if (!strcmp(change->section, "tls")) {
+		reload->config->tls = reload->fresh->tls;
+		return true;
+	}
 	return false;
 }
 

@@ -21,7 +21,7 @@
 	X(cpu_system_us, "CPU time of the process in the kernel, microseconds")                    \
 	X(workers, "worker threads")                                                               \
 	X(log_lines_lost, "lines of the log that were lost because its file or pipe took no more") \
-	X(device.N.kind, "verbs, verbs-tcp or softnic, for each device N")                         \
+	X(device.N.kind, "verbs, verbs-tcp, verbs-tls or softnic, for each device N")              \
 	X(device.N.name, "its name")                                                               \
 	X(device.N.address, "the address it listens at, the first one if there are several")       \
 	X(device.N.why, "why it was chosen")                                                       \

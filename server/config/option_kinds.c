@@ -397,6 +397,7 @@ static void domain_kind_numa(const struct config_option *option, char *buffer)
 static const struct choice device_choices[] = {
 	{ "verbs", DEVICE_VERBS },
 	{ "verbs-tcp", DEVICE_VERBS_TCP },
+	{ "verbs-tls", DEVICE_VERBS_TLS },
 	{ "softnic", DEVICE_SOFTNIC },
 	{ NULL, 0 },
 };
@@ -419,7 +420,8 @@ static int parse_kind_devices(const struct config_option *option, const char *te
 			if (!word || !choice->name) {
 				snprintf(why->text, sizeof(why->text),
 					 "'%.40s' is no device: give auto, or some of verbs, "
-					 "verbs-tcp and softnic, with commas between them",
+					 "verbs-tcp, verbs-tls and softnic, with commas between "
+					 "them",
 					 word ? word : "");
 				return -EINVAL;
 			}
@@ -446,7 +448,8 @@ static void format_kind_devices(const struct config_option *option, const void *
 static void domain_kind_devices(const struct config_option *option, char *buffer)
 {
 	(void)option;
-	strcpy(buffer, "auto | some of verbs, verbs-tcp, softnic, with commas between them");
+	strcpy(buffer,
+	       "auto | some of verbs, verbs-tcp, verbs-tls, softnic, with commas between them");
 }
 
 /* clang-format off */

@@ -63,8 +63,9 @@ enum poll_mode {
 /* clang-format off */
 #define OPTIONS_server(X)                                                                          \
 	X(server, device, DEVICES, "auto", 0, 0,                                                   \
-	  "ways to serve: verbs (RDMA devices, by rdma_cm), verbs-tcp (the same, set up over "     \
-	  "TCP), softnic; auto is verbs if this host has an RDMA device, else softnic")            \
+	  "ways to serve: verbs (RDMA devices, by rdma_cm), verbs-tcp and verbs-tls (the same, "   \
+	  "set up over TCP and over TLS), softnic; auto is verbs if this host has an RDMA device, "\
+	  "else softnic")                                                                          \
 	X(server, workers, UINT, "0", 0, 64,                                                       \
 	  "worker threads; 0 is one for each CPU that the process may run on")                     \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
@@ -102,23 +103,41 @@ enum poll_mode {
 	  "IP addresses to listen on for verbs-tcp; auto is every address of this host")           \
 	X(rdma, tcp_port, UINT, "7472", 1, 65535,                                                  \
 	  "TCP port to listen on for verbs-tcp")                                                   \
+	X(rdma, tls_address, ADDRESSES, "auto", 0, 0,                                              \
+	  "IP addresses to listen on for verbs-tls; auto is every address of this host")           \
+	X(rdma, tls_port, UINT, "7473", 1, 65535,                                                  \
+	  "TCP port to listen on for verbs-tls")                                                   \
 	X(rdma, gid_index, AUTOUINT, "auto", 0, 255,                                               \
-	  "verbs-tcp: the GID; auto: of RoCE v2, and of the address that a client connects to")    \
+	  "verbs-tcp and -tls: the GID; auto: of RoCE v2, and of the address that a client "       \
+	  "connects to")                                                                           \
 	X(rdma, pkey_index, AUTOUINT, "auto", 0, 255,                                              \
-	  "verbs-tcp: the partition key; auto: 0, the default partition")                          \
+	  "verbs-tcp and -tls: the partition key; auto: 0, the default partition")                 \
 	X(rdma, traffic_class, AUTOUINT, "auto", 0, 255,                                           \
-	  "DSCP and ECN bits of what is sent; auto: rdma_cm's choice, verbs-tcp: 0")               \
+	  "DSCP and ECN bits of what is sent; auto: rdma_cm's choice, by hand: 0")                 \
 	X(rdma, service_level, AUTOUINT, "auto", 0, 15,                                            \
-	  "service level, on Ethernet the priority; auto: rdma_cm's choice, verbs-tcp: 0")         \
+	  "service level, on Ethernet the priority; auto: rdma_cm's choice, by hand: 0")           \
 	X(rdma, ack_timeout, AUTOUINT, "auto", 1, 31,                                              \
-	  "what is sent is sent again after 4.096 us x 2^this; auto: rdma_cm's choice, "           \
-	  "verbs-tcp: 14, 67 ms")                                                                  \
+	  "what is sent is sent again after 4.096 us x 2^this; auto: rdma_cm's choice, by "        \
+	  "hand: 14, 67 ms")                                                                       \
 	X(rdma, retry_count, AUTOUINT, "auto", 0, 7,                                               \
 	  "how often, until the connection is lost; auto: 6")                                      \
 	X(rdma, rnr_retry, AUTOUINT, "auto", 0, 6,                                                 \
 	  "how often a message is sent again to a client that has no receive; auto: 6")            \
 	X(rdma, max_rd_atomic, AUTOUINT, "auto", 1, 254,                                           \
 	  "outstanding READs of a connection in each direction; auto: what the device can")
+
+#define OPTIONS_tls(X)                                                                             \
+	X(tls, certificate, FILE, "", 0, 0,                                                        \
+	  "verbs-tls: PEM file of the server's certificate, then of those between it and who "     \
+	  "signed it")                                                                             \
+	X(tls, key, FILE, "", 0, 0,                                                                \
+	  "PEM file of its private key, which no other user may read")                             \
+	X(tls, ca, FILE, "", 0, 0,                                                                 \
+	  "PEM file of the certificates of those who sign the clients' certificates")              \
+	X(tls, psk, FILE, "", 0, 0,                                                                \
+	  "file of keys that clients have too, lines identity:key, which no other user may read")  \
+	X(tls, require_identity, BOOL, "yes", 0, 0,                                                \
+	  "only clients with a certificate of ca or a key of psk may connect; no: any may")
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket, SOCKET, "auto", 0, 0,                                                   \
@@ -193,12 +212,13 @@ enum poll_mode {
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S) \
-	S(server) S(rdma) S(softnic) S(memory) S(index) S(expiry) S(limits) S(request) S(log)
+	S(server) S(rdma) S(tls) S(softnic) S(memory) S(index) S(expiry) S(limits) S(request) S(log)
 /* clang-format on */
 
 #define OPTIONS(X)                                                                                 \
-	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_softnic(X) OPTIONS_memory(X) OPTIONS_index(X)    \
-		OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X) OPTIONS_log(X)
+	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_tls(X) OPTIONS_softnic(X) OPTIONS_memory(X)      \
+		OPTIONS_index(X) OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X)            \
+			OPTIONS_log(X)
 
 /* The field of an option of each kind. */
 #define OPTION_FIELD_UINT(name) uint32_t name

@@ -217,3 +217,23 @@ void net_stop(struct net *net)
 	for (i = 0; i < net->worker_count; i++)
 		worker_stop(&net->workers[i]);
 }
+
+void net_renew(struct net *net)
+{
+	const struct tls_files files = nic_address_tls(net->env.config);
+	char why[TLS_WHY_MAX] = "no memory";
+	struct device *dev;
+	unsigned int i;
+
+	for (i = 0; i < net->endpoint_count; i++) {
+		dev = net->endpoints[i].dev;
+		if (!dev || !dev->ops->renew)
+			continue;
+		if (dev->ops->renew(dev, &files, why))
+			log_error("%s%s: [tls] stays as it was: %s", device_scheme(dev->kind),
+				  dev->address, why);
+		else
+			log_notice("%s%s: the files of [tls] were read again",
+				   device_scheme(dev->kind), dev->address);
+	}
+}

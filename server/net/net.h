@@ -89,6 +89,11 @@ int net_start(struct net *net);
  * control thread calls it, now and then.
  */
 bool net_alive(struct net *net);
+/*
+ * Reads the files of [tls] again, for connections from now on; what can't be used stays as it was,
+ * and is in the log. The control thread calls it.
+ */
+void net_renew(struct net *net);
 /* Stops the workers. */
 void net_stop(struct net *net);
 

@@ -63,6 +63,17 @@ static void links_set(struct nic_addresses *list, enum link_option option, uint3
 		link_set(&list->addr[i].link, option, (uint8_t)value);
 }
 
+struct tls_files nic_address_tls(const struct config *config)
+{
+	return (struct tls_files){
+		.ca = config->tls.ca,
+		.certificate = config->tls.certificate,
+		.key = config->tls.key,
+		.psk = config->tls.psk,
+		.peer_certificate = config->tls.require_identity,
+	};
+}
+
 void nic_addresses(struct nic_addresses *list, const struct config *config)
 {
 	uint32_t chosen = nic_choose(config->server.device, &list->why);
@@ -73,6 +84,11 @@ void nic_addresses(struct nic_addresses *list, const struct config *config)
 	if (chosen & DEVICE_VERBS_TCP)
 		addresses_add(list, DEVICE_VERBS_TCP, config->rdma.tcp_address,
 			      config->rdma.tcp_port);
+	if (chosen & DEVICE_VERBS_TLS)
+		addresses_add(list, DEVICE_VERBS_TLS, config->rdma.tls_address,
+			      config->rdma.tls_port);
+	for (unsigned int i = 0; i < list->count; i++)
+		list->addr[i].tls = nic_address_tls(config);
 #define X(upper, name, least, most, who) links_set(list, LINK_##upper, config->rdma.name);
 	LINK_OPTIONS(X)
 #undef X
@@ -87,6 +103,8 @@ const char *nic_address_option(enum device_kind kind)
 		return "softnic.socket";
 	case DEVICE_VERBS_TCP:
 		return "rdma.tcp_port";
+	case DEVICE_VERBS_TLS:
+		return "rdma.tls_port";
 	default:
 		return "rdma.port";
 	}
@@ -174,31 +192,37 @@ static void verbs_open_error(const struct device_addr *addr, int err)
 	}
 }
 
-static void tcp_open_error(const struct device_addr *addr, int err)
+/* Of verbs-tcp and verbs-tls, whose options have the same names but for this word. */
+static void oob_open_error(const struct device_addr *addr, int err)
 {
-	const char *address = addr->host;
+	const char *address = addr->host, *way = addr->kind == DEVICE_VERBS_TLS ? "tls" : "tcp";
 
 	switch (err) {
 	case -ENODEV:
 		log_error(
-			"server.device = verbs-tcp: no RDMA device of this host has an active "
+			"server.device = verbs-%s: no RDMA device of this host has an active "
 			"port: check `rdma link`, or set server.device = softnic to serve clients "
-			"on this host without one");
+			"on this host without one",
+			way);
 		break;
 	case -EADDRINUSE:
-		log_error("rdma.tcp_port: %u at rdma.tcp_address = %s is in use: stop the program "
+		log_error("rdma.%s_port: %u at rdma.%s_address = %s is in use: stop the program "
 			  "that listens there, or set another port",
-			  addr->port, address);
+			  way, addr->port, way, address);
 		break;
 	case -EADDRNOTAVAIL:
-		log_error("rdma.tcp_address = %s is not an address of this host: set one that `ip "
+		log_error("rdma.%s_address = %s is not an address of this host: set one that `ip "
 			  "addr` lists, or auto",
-			  address);
+			  way, address);
+		break;
+	case -EKEYREJECTED:
+		log_error("server.device = verbs-tls: the line above says which file of [tls] "
+			  "can't be used");
 		break;
 	default:
-		log_error("server.device = verbs-tcp: can't listen at rdma.tcp_address = %s, "
-			  "rdma.tcp_port = %u: %s; set another address or port",
-			  address, addr->port, strerror(-err));
+		log_error("server.device = verbs-%s: can't listen at rdma.%s_address = %s, "
+			  "rdma.%s_port = %u: %s; set another address or port",
+			  way, way, address, way, addr->port, strerror(-err));
 	}
 }
 
@@ -206,8 +230,8 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
 {
 	if (addr->kind == DEVICE_SOFTNIC)
 		softnic_open_error(config, addr->path, err);
-	else if (addr->kind == DEVICE_VERBS_TCP)
-		tcp_open_error(addr, err);
+	else if (addr->kind & DEVICES_OOB)
+		oob_open_error(addr, err);
 	else
 		verbs_open_error(addr, err);
 }

@@ -14,8 +14,8 @@
 /* Whether softnic's socket is the default one. */
 bool nic_address_default(const struct config *config);
 
-/* Of verbs, of verbs-tcp, and softnic's. */
-#define NIC_ADDRESSES_MAX (2 * OPTION_ADDRESSES_COUNT_MAX + 1)
+/* Of verbs, of verbs-tcp, of verbs-tls, and softnic's. */
+#define NIC_ADDRESSES_MAX (3 * OPTION_ADDRESSES_COUNT_MAX + 1)
 
 struct nic_addresses {
 	struct device_addr addr[NIC_ADDRESSES_MAX];
@@ -23,7 +23,11 @@ struct nic_addresses {
 	const char *why; /* the reason for which their devices were chosen */
 };
 
+/* Their names of files are @config's. */
 void nic_addresses(struct nic_addresses *list, const struct config *config);
+
+/* The files that the configuration names; the names are its own. */
+struct tls_files nic_address_tls(const struct config *config);
 
 /* The option that says where to listen with devices of this kind: "rdma.port". */
 const char *nic_address_option(enum device_kind kind);

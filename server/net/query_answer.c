@@ -11,7 +11,7 @@
 #include "common/util/stat.h"
 #include "server/net/conn.h"
 
-#define LINE_MAX_BYTES 512
+#define LINE_MAX_BYTES 768
 static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
 	      "a response has room for a line");
 #define NS_PER_S 1000000000u
@@ -35,16 +35,18 @@ static uint32_t print_conn(const struct net *net, const struct conn *conn, char 
 	uint64_t age_s = seconds_since(conn->connected_ns, clock_ns());
 	uint64_t active_ns = stat_read(&conn->active_ns);
 	uint64_t idle_s = seconds_since(active_ns, store_clock_ns(net->env.store));
-	char uid[24] = "";
+	char uid[24] = "", identity[sizeof(" identity=") + TLS_IDENTITY_MAX] = "";
 	int n;
 
 	if (conn->peer.uid_known)
 		snprintf(uid, sizeof(uid), " uid=%u", (unsigned int)conn->peer.uid);
+	if (*conn->peer.identity)
+		snprintf(identity, sizeof(identity), " identity=%s", conn->peer.identity);
 	n = snprintf(line, LINE_MAX_BYTES,
-		     "id=%" PRIu64 " device=%s addr=%s%s worker=%u state=%s age=%" PRIu64
+		     "id=%" PRIu64 " device=%s addr=%s%s%s worker=%u state=%s age=%" PRIu64
 		     " idle=%" PRIu64 " requests=%" PRIu64 " received=%" PRIu64 " sent=%" PRIu64
 		     " window=%" PRIu64 "\n",
-		     conn->number, conn_device_name(conn), conn->peer.address, uid,
+		     conn->number, conn_device_name(conn), conn->peer.address, uid, identity,
 		     conn->poller->worker->number, state_name(conn), age_s,
 		     active_ns ? idle_s : age_s, stat_read(&conn->requests),
 		     stat_read(&conn->received_bytes), stat_read(&conn->sent_bytes),

@@ -307,7 +307,7 @@ static void test_values(void **state)
 	refuse("[server]\nworkers = 2 # two\n", 2, "server.workers: '2 # two' is not a ");
 	refuse("[server]\ndevice = infiniband\n", 2,
 	       "server.device: 'infiniband' is no device: give auto, or some of verbs, "
-	       "verbs-tcp and softnic, with commas between them\n");
+	       "verbs-tcp, verbs-tls and softnic, with commas between them\n");
 	refuse("[server]\npin = perhaps\n", 2, "server.pin: 'perhaps' is neither: ");
 	refuse("[server]\npoll = lazy\n", 2, "server.poll: 'lazy' is none of: adaptive | busy");
 	refuse("[server]\nspin_time = 50\n", 2, "server.spin_time: '50' is not a time: ");
@@ -359,15 +359,16 @@ static void test_lists(void **state)
 	char text[OPTION_TEXT_MAX];
 
 	(void)state;
-	assert_int_equal(load("[server]\ndevice = softnic,verbs-tcp,verbs,softnic\n"
+	assert_int_equal(load("[server]\ndevice = softnic,verbs-tls,verbs-tcp,verbs,softnic\n"
 			      "[rdma]\naddress = 10.9.0.1,fd00::1\ntcp_address = ::\n"),
 			 0);
-	assert_int_equal(config.server.device, DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_SOFTNIC);
+	assert_int_equal(config.server.device,
+			 DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_VERBS_TLS | DEVICE_SOFTNIC);
 	assert_string_equal(config.rdma.address, "10.9.0.1,fd00::1");
 	assert_string_equal(config.rdma.tcp_address, "::");
 	assert_string_equal(option_format(&option_table[0], /* server.device */
 					  &config.server.device, text),
-			    "verbs,verbs-tcp,softnic");
+			    "verbs,verbs-tcp,verbs-tls,softnic");
 	assert_int_equal(load("[rdma]\naddress = 1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,"
 			      "1.1.1.7,1.1.1.8\n"),
 			 0);

@@ -48,6 +48,7 @@ static bool test_alive(void);
 #define notify_watchdog_ns test_watchdog_ns
 #define notify_reloading() test_step("reloading ")
 #define reload(config, source) ((void)(config), (void)(source), test_step("reload "))
+#define net_renew(net) ((void)(net), test_step("renew "))
 #define net_alive(net) ((void)(net), test_alive())
 #define store_start(store) ((void)(store), test_step("store "))
 #define net_start(net) ((void)(net), test_step("net "))
@@ -480,7 +481,7 @@ static void each_source(void **state)
 	/* After a reload the server is ready again, unless it stops. */
 	kill(getpid(), SIGHUP);
 	assert_int_equal(loop_wait(&loop), 0);
-	assert_string_equal(steps, "reloading reload READY=1 ");
+	assert_string_equal(steps, "reloading reload renew READY=1 ");
 	assert_false(server.net.stopping);
 	for (unsigned int i = 0; i < 2; i++) {
 		server.net.stopping = false;
@@ -494,7 +495,7 @@ static void each_source(void **state)
 	}
 	kill(getpid(), SIGHUP);
 	assert_int_equal(loop_wait(&loop), 0);
-	assert_string_equal(steps, "STOPPING=1 reloading reload ");
+	assert_string_equal(steps, "STOPPING=1 reloading reload renew ");
 	loop_release(&loop);
 	sigprocmask(SIG_SETMASK, &signals_before, NULL);
 	two_devices_end();

@@ -381,13 +381,51 @@ static void stuck_workers(void **state)
 	net_release(&test_net);
 }
 
+static int renewed, renew_err;
+
+static int fake_renew(struct device *dev, const struct tls_files *files, char *why)
+{
+	assert_int_equal(dev->kind, DEVICE_VERBS_TLS);
+	assert_string_equal(files->psk, "/etc/kvd/keys");
+	renewed++;
+	snprintf(why, TLS_WHY_MAX, "the file says nothing");
+	return renew_err;
+}
+
+/* Those that have credentials read them again, and one that is away does when it is back. */
+static void renews_credentials(void **state)
+{
+	const struct device_ops none = { .name = "verbs" }, some = { .renew = fake_renew };
+	struct device tls = { .kind = DEVICE_VERBS_TLS, .ops = &some, .address = "10.9.0.1:7473" };
+	struct device verbs = { .kind = DEVICE_VERBS, .ops = &none };
+
+	(void)state;
+	test_net.env.config = &test_config;
+	strcpy(test_config.tls.psk, "/etc/kvd/keys");
+	test_net.endpoints[0].dev = &verbs;
+	test_net.endpoints[2].dev = &tls;
+	test_net.endpoint_count = 3;
+	assert_int_equal(test_log_begin(), 0);
+	net_renew(&test_net);
+	assert_int_equal(renewed, 1);
+	assert_logged("rdma+tls://10.9.0.1:7473: the files of [tls] were read again");
+	renew_err = -EINVAL;
+	assert_int_equal(test_log_begin(), 0);
+	net_renew(&test_net);
+	assert_int_equal(renewed, 2);
+	assert_int_equal(test_log_lines(), 1);
+	assert_logged("rdma+tls://10.9.0.1:7473: [tls] stays as it was: the file says nothing");
+	memset(&test_net, 0, sizeof(test_net));
+	*test_config.tls.psk = '\0';
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(checks_every_address), CASE(sets_all_up),	 CASE(a_step_fails),
-		CASE(a_start_fails),	    CASE(stuck_workers),
+		CASE(a_start_fails),	    CASE(stuck_workers), CASE(renews_credentials),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -84,9 +84,8 @@ static void addresses(void **state)
 		const char *host;
 		uint16_t port;
 	} expected[] = {
-		{ DEVICE_VERBS, "10.9.0.1", 7471 },
-		{ DEVICE_VERBS, "fd00::1", 7471 },
-		{ DEVICE_VERBS_TCP, "auto", 7474 },
+		{ DEVICE_VERBS, "10.9.0.1", 7471 }, { DEVICE_VERBS, "fd00::1", 7471 },
+		{ DEVICE_VERBS_TCP, "auto", 7474 }, { DEVICE_VERBS_TLS, "10.9.0.2", 7475 },
 		{ DEVICE_SOFTNIC, "", 0 },
 	};
 	char automatic[DEVICE_PATH_MAX];
@@ -97,22 +96,36 @@ static void addresses(void **state)
 	strcpy(config.rdma.address, "10.9.0.1,fd00::1");
 	config.rdma.port = 7471;
 	config.rdma.tcp_port = 7474;
+	strcpy(config.rdma.tls_address, "10.9.0.2");
+	config.rdma.tls_port = 7475;
+	strcpy(config.tls.ca, "ca.pem");
+	strcpy(config.tls.certificate, "c.pem");
+	strcpy(config.tls.key, "c.key");
+	strcpy(config.tls.psk, "keys");
+	config.tls.require_identity = true;
 	config.softnic.socket_mode = 0640;
-	config.server.device = DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_SOFTNIC;
+	config.server.device = DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_VERBS_TLS | DEVICE_SOFTNIC;
 	nic_addresses(&list, &config);
 	assert_string_equal(list.why, "the configuration asks for it");
-	assert_int_equal(list.count, 4);
-	for (unsigned int i = 0; i < 4; i++) {
+	assert_int_equal(list.count, 5);
+	for (unsigned int i = 0; i < 5; i++) {
 		assert_int_equal(list.addr[i].kind, expected[i].kind);
 		assert_string_equal(list.addr[i].host, expected[i].host);
 		assert_int_equal(list.addr[i].port, expected[i].port);
-		assert_string_equal(list.addr[i].path, i == 3 ? path : "");
-		assert_int_equal(list.addr[i].mode, i == 3 ? 0640 : 0);
+		assert_string_equal(list.addr[i].path, i == 4 ? path : "");
+		assert_int_equal(list.addr[i].mode, i == 4 ? 0640 : 0);
 	}
+	addr = list.addr[3];
+	assert_string_equal(addr.tls.ca, "ca.pem");
+	assert_string_equal(addr.tls.certificate, "c.pem");
+	assert_string_equal(addr.tls.key, "c.key");
+	assert_string_equal(addr.tls.psk, "keys");
+	assert_true(addr.tls.peer_certificate);
 	/* As many as may be configured. */
 	strcpy(config.rdma.address,
 	       "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8");
 	strcpy(config.rdma.tcp_address, config.rdma.address);
+	strcpy(config.rdma.tls_address, config.rdma.address);
 	nic_addresses(&list, &config);
 	assert_int_equal(list.count, NIC_ADDRESSES_MAX);
 	assert_string_equal(list.addr[7].host, "1.1.1.8");
@@ -126,6 +139,7 @@ static void addresses(void **state)
 	assert_string_equal(nic_address_option(DEVICE_SOFTNIC), "softnic.socket");
 	assert_string_equal(nic_address_option(DEVICE_VERBS), "rdma.port");
 	assert_string_equal(nic_address_option(DEVICE_VERBS_TCP), "rdma.tcp_port");
+	assert_string_equal(nic_address_option(DEVICE_VERBS_TLS), "rdma.tls_port");
 }
 
 /* Each error has its own remedy, with the option that it is about. */
@@ -157,6 +171,16 @@ static void errors(void **state)
 		  "rdma.tcp_address = auto is not an address of this host" },
 		{ DEVICE_VERBS_TCP, -EACCES,
 		  "rdma.tcp_port = 7472: Permission denied; set another" },
+		{ DEVICE_VERBS_TLS, -ENODEV,
+		  "verbs-tls: no RDMA device of this host has an active port" },
+		{ DEVICE_VERBS_TLS, -EADDRINUSE,
+		  "rdma.tls_port: 7473 at rdma.tls_address = auto is in use" },
+		{ DEVICE_VERBS_TLS, -EADDRNOTAVAIL,
+		  "rdma.tls_address = auto is not an address of this host" },
+		{ DEVICE_VERBS_TLS, -EKEYREJECTED,
+		  "the line above says which file of [tls] can't be used" },
+		{ DEVICE_VERBS_TLS, -EACCES,
+		  "rdma.tls_port = 7473: Permission denied; set another" },
 	};
 	struct device_addr addr;
 

@@ -114,6 +114,20 @@ static void drain_timeout(void **state)
 	assert_true(test_config.server.drain_timeout == before);
 }
 
+/* The devices are told of them by net_renew(). */
+static void tls(void **state)
+{
+	(void)state;
+	reload_with("tls.certificate=/etc/kvd/new.pem", "tls.require_identity=no");
+	assert_counts(2, 0);
+	assert_string_equal(test_config.tls.certificate, "/etc/kvd/new.pem");
+	assert_false(test_config.tls.require_identity);
+	reload_with(NULL, NULL);
+	assert_counts(2, 0);
+	assert_string_equal(test_config.tls.certificate, "");
+	assert_true(test_config.tls.require_identity);
+}
+
 /* It stays as it was, however often it is asked for; what else changed is taken over. */
 static void needs_a_restart(void **state)
 {
@@ -146,7 +160,7 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(nothing_changed), CASE(level),  CASE(drain_timeout),
+		CASE(nothing_changed), CASE(level),  CASE(drain_timeout), CASE(tls),
 		CASE(needs_a_restart), CASE(errors),
 	};
 

@@ -214,9 +214,10 @@ static enum kvd_status connect_closed(struct kvd *handle)
 }
 
 /* No connection came about, and the server did not say why. */
-static enum kvd_status connect_failed(struct kvd *handle, int err)
+static enum kvd_status connect_failed(struct kvd *handle, const struct cm_event *event)
 {
 	const char *address = handle->dev->address;
+	int err = event->status;
 
 	if (connect_is_shortage(err))
 		return handle_fail(handle, KVD_ERR_NO_MEMORY, "can't connect to %s: %s", address,
@@ -240,6 +241,9 @@ static enum kvd_status connect_failed(struct kvd *handle, int err)
 	case -ECONNRESET:
 	case -EPIPE:
 		return connect_closed(handle);
+	case -EKEYREJECTED:
+		return handle_fail(handle, KVD_ERR_AUTH, "%s: %s", address,
+				   (const char *)event->private_data);
 	case -EPROTO:
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s does not speak kvd's protocol",
 				   address);
@@ -264,7 +268,7 @@ static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *
 	case CM_REJECTED:
 		return connect_rejected(handle, event);
 	case CM_UNREACHABLE:
-		return connect_failed(handle, event->status);
+		return connect_failed(handle, event);
 	case CM_DISCONNECTED:
 		return connect_closed(handle);
 	case CM_DEVICE_REMOVED:

@@ -56,6 +56,18 @@ static enum kvd_status verbs_failed(struct kvd *handle, const char *url, int err
 			   strerror(-err), verbs_remedy(err));
 }
 
+/* The files were read, and could not be used: reads them again, for the reason. */
+static enum kvd_status credentials_failed(struct kvd *handle, const struct device_addr *addr)
+{
+	char why[TLS_WHY_MAX] = "they can be used now";
+	struct tls_context *context = NULL;
+
+	if (tls_context_make(&context, &addr->tls, addr->host, why) == -ENOMEM)
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "out of memory");
+	tls_context_put(context);
+	return handle_fail(handle, KVD_ERR_INVALID, "credentials: %s", why);
+}
+
 enum kvd_status device_get(struct kvd *handle, const char *url)
 {
 	struct shared_failure failure;
@@ -68,12 +80,16 @@ enum kvd_status device_get(struct kvd *handle, const char *url)
 		return handle_fail(handle, KVD_ERR_INVALID, "the URL is NULL");
 	if (device_addr_parse(&addr, url, reason, sizeof(reason)))
 		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url, reason);
+	if (addr.kind == DEVICE_VERBS_TLS)
+		addr.tls = handle->credentials;
 	err = shared_device_get(&device, url, &addr, (int)handle->options.connect_timeout_ms,
 				&failure);
 	if (err && failure.what)
 		return handle_fail(handle,
 				   connect_is_shortage(err) ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
 				   "device %s %s: %s", failure.name, failure.what, strerror(-err));
+	if (err == -EKEYREJECTED)
+		return credentials_failed(handle, &addr);
 	if (err)
 		return addr.kind == DEVICE_SOFTNIC ? softnic_failed(handle, addr.path, err) :
 						     verbs_failed(handle, url, err);

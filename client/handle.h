@@ -13,6 +13,7 @@
 #include "client/bcache.h"
 #include "client/clock.h"
 #include "client/connection.h"
+#include "client/credentials.h"
 #include "client/flight.h"
 #include "client/kvd.h"
 #include "client/list.h"
@@ -93,6 +94,7 @@ struct observer;
  */
 struct kvd {
 	struct kvd_options options;
+	struct tls_files credentials;	     /* for rdma+tls:// */
 	struct shared_device *shared_device; /* whose dev and pd these are */
 	struct device *dev;
 	struct ibv_pd *pd;

@@ -2,6 +2,7 @@
 /* kvctl: the command line tool that reads and changes keys, and prints statistics of a server. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,8 @@ static void usage(FILE *out)
 	      "  info                    print the properties of the connection\n"
 	      "  ping                    send an empty request and print how long it took\n"
 	      "\n"
-	      "  -a URL   rdma://HOST:PORT, rdma+tcp://HOST:PORT or softnic:///PATH; default:\n"
+	      "  -a URL   rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or\n"
+	      "           softnic:///PATH; default:\n"
 	      "           $KVD_URL, else the socket of your own kvd,\n"
 	      "           $XDG_RUNTIME_DIR/kvd/kvd.sock or /tmp/kvd-UID/kvd.sock, else the\n"
 	      "           system's, /run/kvd/kvd.sock\n"
@@ -90,13 +92,16 @@ static void usage(FILE *out)
 	      "  -c N     ping: N times (default 1)\n"
 	      "  -t MS    longest time for one call, and for connecting, in milliseconds\n"
 	      "           (default 2000, and 5000 for connecting)\n"
+	      "  --tls-ca, --tls-certificate, --tls-key, --tls-psk FILE\n"
+	      "           rdma+tls: whom you trust, and who you are (kvd_options in kvd.h); else\n"
+	      "           $KVD_TLS_CA, $KVD_TLS_CERTIFICATE, $KVD_TLS_KEY, $KVD_TLS_PSK\n"
 	      "  -V       print the version\n"
 	      "  -h       print this help\n"
 	      "\n"
 	      "Exit status: 0 done, 1 the key does not exist, 2 the key exists or has another\n"
 	      "version, 3 the value is not a number, 64 bad usage, 69 can't connect to the\n"
 	      "server, 70 the call failed, 71 out of memory, 74 can't read the input\n"
-	      "or write the output.\n",
+	      "or write the output, 77 the server is not trusted, or does not trust you.\n",
 	      out);
 }
 
@@ -548,11 +553,23 @@ static const struct {
 	{ "ping", 1, 1, command_ping },
 };
 
+/* Long options without a letter. */
+enum {
+	OPTION_TLS_CA = UCHAR_MAX + 1,
+	OPTION_TLS_CERTIFICATE,
+	OPTION_TLS_KEY,
+	OPTION_TLS_PSK,
+};
+
 static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
 	static const struct option long_options[] = {
 		{ "pin", required_argument, NULL, 'p' },
 		{ "low", no_argument, NULL, 'l' },
+		{ "tls-ca", required_argument, NULL, OPTION_TLS_CA },
+		{ "tls-certificate", required_argument, NULL, OPTION_TLS_CERTIFICATE },
+		{ "tls-key", required_argument, NULL, OPTION_TLS_KEY },
+		{ "tls-psk", required_argument, NULL, OPTION_TLS_PSK },
 		{ 0 },
 	};
 	static char default_url[KVD_URL_MAX];
@@ -600,6 +617,18 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 			arguments->options.timeout_ms = (uint32_t)parse_number(optarg, 1, 3600000);
 			arguments->options.connect_timeout_ms = arguments->options.timeout_ms;
 			break;
+		case OPTION_TLS_CA:
+			arguments->options.tls_ca = optarg;
+			break;
+		case OPTION_TLS_CERTIFICATE:
+			arguments->options.tls_certificate = optarg;
+			break;
+		case OPTION_TLS_KEY:
+			arguments->options.tls_key = optarg;
+			break;
+		case OPTION_TLS_PSK:
+			arguments->options.tls_psk = optarg;
+			break;
 		case 'V':
 			printf("kvctl %s\n", kvd_version());
 			exit(output_flush());
@@ -618,13 +647,15 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 static int run_command(const struct arguments *arguments,
 		       int (*command)(struct kvd *, const struct arguments *))
 {
+	enum kvd_status status;
 	struct kvd *db;
 	int code;
 
-	if (kvd_open(&db, arguments->url, &arguments->options)) {
+	status = kvd_open(&db, arguments->url, &arguments->options);
+	if (status) {
 		fprintf(stderr, "kvctl: %s%s\n", kvd_error(NULL),
 			arguments->given ? "" : " (-a URL or $KVD_URL name another server)");
-		return EX_UNAVAILABLE;
+		return status == KVD_ERR_AUTH ? EX_NOPERM : EX_UNAVAILABLE;
 	}
 	code = command(db, arguments);
 	kvd_close(db);

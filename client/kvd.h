@@ -223,7 +223,9 @@ extern "C" {
 	/* kvd_cancel() ended the operation. */                                                    \
 	X(ERR_CANCELED, 16, "canceled")                                                            \
 	/* The connection was lost before a change was answered: nobody knows what it did. */      \
-	X(ERR_UNKNOWN, 17, "it is unknown whether the change took effect")
+	X(ERR_UNKNOWN, 17, "it is unknown whether the change took effect")                         \
+	/* By rdma+tls://, one end is not who the other one wants; kvd_error() has the reason. */  \
+	X(ERR_AUTH, 18, "authentication failed")
 
 enum kvd_status {
 #define X(name, number, text) KVD_##name = (number),
@@ -285,6 +287,27 @@ struct kvd_options {
 	 * closed for ever, and every later call returns KVD_ERR_DISCONNECTED. Default 1.
 	 */
 	uint32_t reconnect;
+	/*
+	 * With rdma+tls://, names of files that say who this client is and whom it trusts. NULL:
+	 * the name is in the environment variable in brackets, and if that is not set or empty
+	 * there is none. They are read when a handle opens a device (see kvd_open()). The library
+	 * copies the names. A private key, and keys that both ends have, are secrets: their files
+	 * belong to the user of this process or to root, and others but their group have no right
+	 * to them; else kvd_open() fails.
+	 */
+	/* PEM: the certificates of those who sign the server's (KVD_TLS_CA). None: the system's. */
+	const char *tls_ca;
+	/* PEM: this client's certificate, and then those between it and who signed it
+	   (KVD_TLS_CERTIFICATE); its private key, not encrypted (KVD_TLS_KEY). Both or none. */
+	const char *tls_certificate;
+	const char *tls_key;
+	/*
+	 * The key that the server has, too (KVD_TLS_PSK): a line "identity:key", the key in 32 to
+	 * 128 hexadecimal digits; of several lines the first one. With it the server needs no
+	 * certificate; one with a certificate alone is then accepted only if tls_ca says who
+	 * signed.
+	 */
+	const char *tls_psk;
 };
 
 /* Fills @options with the defaults. Does not block. */
@@ -321,15 +344,19 @@ struct kvd;
  *				over a TCP connection, which stays open; the RDMA device is the one
  *				that has the address from which HOST is reached, or else the first
  *				one with an active port (not iWARP)
+ *	rdma+tls://HOST:PORT	the same by TLS 1.3: both ends know who the other one is, and nobody
+ *				else learns how the queue pairs were set up; HOST is what the
+ *				server's certificate has to name. What goes over the queue pairs is
+ *				not encrypted. See kvd_options.tls_ca
  *	softnic:///PATH		through the software device of a server on this host, by the Unix
  *				socket at /PATH; the permissions of the file say who may connect
  *
- * The first two may end with options: "rdma+tcp://10.0.0.1:7472?gid_index=3&traffic_class=106".
- * What is not said is rdma_cm's choice, or with rdma+tcp:// the default in brackets:
+ * The first three may end with options: "rdma+tcp://10.0.0.1:7472?gid_index=3&traffic_class=106".
+ * What is not said is rdma_cm's choice, or with the other two the default in brackets:
  *
- *	gid_index	0 to 255; rdma+tcp:// alone (of RoCE v2 before v1, the GID of the address
+ *	gid_index	0 to 255; not rdma:// (of RoCE v2 before v1, the GID of the address
  *			that HOST is reached from)
- *	pkey_index	0 to 255; rdma+tcp:// alone (0, the default partition)
+ *	pkey_index	0 to 255; not rdma:// (0, the default partition)
  *	traffic_class	0 to 255: DSCP and ECN bits (0)
  *	service_level	0 to 15: on Ethernet the priority (0)
  *	ack_timeout	1 to 31: what is lost is sent again after 4.096 us x 2^ack_timeout (14, 67 ms)
@@ -342,13 +369,17 @@ struct kvd;
  * NULL for the defaults; the library copies them. On KVD_OK *@handle belongs to the caller, who
  * ends it with kvd_close(). Otherwise *@handle is NULL and kvd_error(NULL) has the cause.
  *
- * The handles of a process with the same @url share the device and what they learn of the server,
- * whatever their threads: a further one takes little memory. HOST is resolved for the first of
- * them, and anew after an attempt that could not reach the server, or when none is left.
+ * The handles of a process with the same @url and the same names of files share the device and what
+ * they learn of the server, whatever their threads: a further one takes little memory. HOST is
+ * resolved for the first of them, and anew after an attempt that could not reach the server, or
+ * when none is left.
  *
- * KVD_ERR_INVALID: @url can't be parsed, or an option is out of its range.
+ * KVD_ERR_INVALID: @url can't be parsed, an option is out of its range, or a file of credentials
+ * can't be used.
  * KVD_ERR_UNREACHABLE: no such host, no route by RDMA, no socket, or no server listens there.
  * KVD_ERR_REFUSED: the server is full or stopping, or its socket's permissions forbid it.
+ * KVD_ERR_AUTH: the server's certificate is not accepted, or it does not accept this client's, or
+ * its key; or it does not speak TLS.
  * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or kvd of another protocol version, or
  * it says other things of its memory than it said to another handle of this process.
  * KVD_ERR_DEVICE: this host has no RDMA device, or it failed.
@@ -1179,7 +1210,7 @@ void kvd_mem_info(const struct kvd_mem *mem, struct kvd_mem_info *info);
  * call: the device may be another one then.
  */
 struct kvd_info {
-	const char *device_kind; /* "verbs", "verbs-tcp" or "softnic" */
+	const char *device_kind; /* "verbs", "verbs-tcp", "verbs-tls" or "softnic" */
 	const char *device_name; /* e.g. "mlx5_0", "rxe1", "softnic0" */
 	const char *device_why;	 /* one line: why this device */
 	/*

@@ -72,6 +72,8 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 	uint64_t begin_ns = clock_ns();
 	enum kvd_status status = options_check(handle);
 
+	if (!status && credentials_take(&handle->credentials, &handle->options))
+		status = handle_fail(handle, KVD_ERR_NO_MEMORY, "out of memory");
 	if (!status)
 		status = device_get(handle, url);
 	if (status)
@@ -179,5 +181,6 @@ void kvd_close(struct kvd *handle)
 		shared_device_put(handle->shared_device);
 		shared_server_put(handle->server);
 	}
+	credentials_release(&handle->credentials);
 	heap_free(handle);
 }

@@ -48,23 +48,24 @@ static void process_unlock(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
-static bool do_device_takes(const struct shared_device *device, const char *url)
+static bool do_device_takes(const struct shared_device *device, const char *url,
+			    const struct tls_files *credentials)
 {
 	return !device->condemned && device->users < SHARED_DEVICE_USERS_MAX &&
-	       !strcmp(device->url, url);
+	       !strcmp(device->url, url) && credentials_same(&device->credentials, credentials);
 }
 
 /* A user more of the one that a further handle gets; NULL if there is none. */
-static struct shared_device *do_device_find(const char *url)
+static struct shared_device *do_device_find(const char *url, const struct tls_files *credentials)
 {
 	struct shared_device *device;
 
 	TAILQ_FOREACH(device, &process.devices, entry)
-		if (do_device_takes(device, url))
-			break;
-	if (device)
-		device->users++;
-	return device;
+		if (do_device_takes(device, url, credentials)) {
+			device->users++;
+			return device;
+		}
+	return NULL;
 }
 
 static void device_free(struct shared_device *device)
@@ -74,6 +75,7 @@ static void device_free(struct shared_device *device)
 	if (device->pd)
 		device->dev->ops->dealloc_pd(device->pd);
 	device_close(device->dev);
+	credentials_release(&device->credentials);
 	heap_free(device);
 }
 
@@ -110,6 +112,9 @@ static int device_open_for(struct shared_device **out, const char *url,
 		device_close(dev);
 		return -ENOMEM;
 	}
+	err = credentials_copy(&device->credentials, &addr->tls);
+	if (err)
+		goto free_device;
 	memcpy(failure->name, dev->name, sizeof(failure->name));
 	failure->what = "can't be queried";
 	err = dev->ops->query(dev, &attr, &device->port);
@@ -151,7 +156,7 @@ int shared_device_get(struct shared_device **out, const char *url, const struct 
 	int err;
 
 	process_lock();
-	*out = do_device_find(url);
+	*out = do_device_find(url, &addr->tls);
 	process_unlock();
 	if (*out)
 		return 0;
@@ -159,7 +164,7 @@ int shared_device_get(struct shared_device **out, const char *url, const struct 
 	if (err)
 		return err;
 	process_lock();
-	*out = do_device_find(url);
+	*out = do_device_find(url, &addr->tls);
 	if (!*out) {
 		TAILQ_INSERT_HEAD(&process.devices, made, entry);
 		*out = made;

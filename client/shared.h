@@ -26,6 +26,7 @@
 #include "client/bcache.h"
 #include "client/bounce.h"
 #include "client/clock.h"
+#include "client/credentials.h"
 #include "client/memory.h"
 #include "common/layout.h"
 #include "common/rdma/device.h"
@@ -36,7 +37,7 @@
  */
 #define SHARED_DEVICE_USERS_MAX 512
 
-/* A device in use, that leads to the server at @url. */
+/* A device in use, that leads to the server at @url, with the credentials of its handles. */
 struct shared_device {
 	TAILQ_ENTRY(shared_device) entry;
 	struct device *dev;
@@ -48,6 +49,7 @@ struct shared_device {
 	unsigned int users; /* under the lock of the process, like the next */
 	bool condemned;	    /* no further handle gets it */
 	char why[160];	    /* this device: for kvd_info() */
+	struct tls_files credentials;
 	char url[];
 };
 
@@ -58,8 +60,8 @@ struct shared_failure {
 };
 
 /*
- * The device of the handles with this URL, which is parsed as @addr; opened if there is none. Waits
- * up to @timeout_ms. 0 or a negative errno, then with @failure.
+ * The device of the handles with this URL, which is parsed as @addr, and the credentials in that;
+ * opened if there is none. Waits up to @timeout_ms. 0 or a negative errno, then with @failure.
  */
 int shared_device_get(struct shared_device **out, const char *url, const struct device_addr *addr,
 		      int timeout_ms, struct shared_failure *failure);

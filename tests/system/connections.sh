@@ -270,7 +270,7 @@ silent_peers_end() {
 	await_end "$silent" && forget "$silent"
 }
 
-if [ "$way" = verbs-tcp ]; then
+if [ "$way" = verbs-tcp ] || [ "$way" = verbs-tls ]; then
 	check "the server starts" server_start
 	check "a client works" works
 	fds=$(fds_of_server) rss=$(rss_kib)

@@ -39,19 +39,20 @@ export TSAN_OPTIONS="${TSAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
 
 case $device in
 softnic) url=softnic://$tmp/s ;;
-verbs | verbs-tcp)
+verbs | verbs-tcp | verbs-tls)
 	if [ -z "${KVD_RDMA_ADDR:-}" ]; then
 		echo "no RDMA device: KVD_RDMA_ADDR is not set"
 		exit 77
 	fi
 	port=$((20000 + $$ % 10000))
 	scheme=rdma own_options=rdma. # of address and port
-	[ "$way" = verbs ] || { scheme=rdma+tcp && own_options=rdma.tcp_; }
+	[ "$way" != verbs-tcp ] || { scheme=rdma+tcp && own_options=rdma.tcp_; }
+	[ "$way" != verbs-tls ] || { scheme=rdma+tls && own_options=rdma.tls_; }
 	url=$scheme://$KVD_RDMA_ADDR:$port
 	device=verbs # the hardware is the same
 	;;
 *)
-	echo "KVD_TEST_DEVICE is $device: set it to softnic, verbs or verbs-tcp"
+	echo "KVD_TEST_DEVICE is $device: set it to softnic, verbs, verbs-tcp or verbs-tls"
 	exit 1
 	;;
 esac
@@ -178,6 +179,12 @@ forget() {
 	pids=(${kept[@]+"${kept[@]}"})
 }
 
+# The key that servers and clients have.
+if [ "$way" = verbs-tls ]; then
+	export KVD_TLS_PSK=$tmp/psk
+	(umask 077 && echo 'test:000102030405060708090a0b0c0d0e0f' >"$KVD_TLS_PSK")
+fi
+
 # [devices]: writes the configuration to $tmp/kvd.ini
 # shellcheck disable=SC2120 # scripts pass them
 config_write() {
@@ -191,6 +198,10 @@ config_write() {
 		port = ${port:-7471}
 		tcp_address = ${KVD_RDMA_ADDR:-auto}
 		tcp_port = ${port:-7472}
+		tls_address = ${KVD_RDMA_ADDR:-auto}
+		tls_port = ${port:-7473}
+		[tls]
+		psk = ${KVD_TLS_PSK:-}
 		[softnic]
 		socket = $tmp/s
 		socket_mode = 0600

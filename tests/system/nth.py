@@ -60,8 +60,10 @@ INTERRUPTED = ("epoll_wait", "poll", "ppoll", "nanosleep", "waitpid")
 KEPT_BYTES = 4096
 # The folders of the code that this device does not run; what is set up by hand shares objects with
 # verbs.
-OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/oob/"), "verbs": ("rdma/softnic/", "rdma/oob/"),
-                 "verbs-tcp": ("rdma/softnic/",)}[DEVICE]
+OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/oob/", "common/tls/"),
+                 "verbs": ("rdma/softnic/", "rdma/oob/", "common/tls/"),
+                 "verbs-tcp": ("rdma/softnic/", "common/tls/"),
+                 "verbs-tls": ("rdma/softnic/",)}[DEVICE]
 # Of the places in code for this device at least this share is reached: below it, something here has
 # stopped to work.
 REACHED_MIN = {"kvd": 0.6, "client": 0.45}
@@ -154,7 +156,8 @@ class Server:
         address = os.environ.get("KVD_RDMA_ADDR", "auto")
         port = 20000 + (os.getpid() * 7 + int(folder.rsplit("/", 1)[1])) % 10000
         if ON_RDMA:
-            scheme = {"verbs": "rdma", "verbs-tcp": "rdma+tcp"}[profile.device]
+            scheme = {"verbs": "rdma", "verbs-tcp": "rdma+tcp",
+                      "verbs-tls": "rdma+tls"}[profile.device]
             self.url = f"{scheme}://{address}:{port}"
         with open(f"{folder}/kvd.ini", "w", encoding="utf-8") as file:
             file.write(f"""[rdma]
@@ -162,6 +165,10 @@ address = {address}
 port = {port}
 tcp_address = {address}
 tcp_port = {port}
+tls_address = {address}
+tls_port = {port}
+[tls]
+psk = {os.environ.get("KVD_TLS_PSK", "")}
 [softnic]
 socket = {folder}/d/s
 [memory]

@@ -25,11 +25,8 @@ static bool take_over(struct reload *reload, const struct config_change *change)
 		reload->config->server.drain_timeout = reload->fresh->server.drain_timeout;
 		return true;
 	}
-	if (!strcmp(change->section, "tls")) {
-		reload->config->tls = reload->fresh->tls;
-		return true;
-	}
-	return false;
+	/* Those that follow are still to be compared: reload() takes all of them over. */
+	return !strcmp(change->section, "tls");
 }
 
 static void option_changed(const struct config_change *change, void *context)
@@ -60,6 +57,7 @@ void reload(struct config *config, const struct config_source *source)
 		return;
 	}
 	config_compare(config, &fresh, option_changed, &state);
+	config->tls = fresh.tls;
 	log_notice("SIGHUP: configuration read: %u options taken over, %u need a restart",
 		   state.taken, state.refused);
 }

@@ -49,6 +49,7 @@ static const struct {
 	{ KVD_ERR_NOT_A_NUMBER, 15, "the value is not a number" },
 	{ KVD_ERR_CANCELED, 16, "canceled" },
 	{ KVD_ERR_UNKNOWN, 17, "it is unknown whether the change took effect" },
+	{ KVD_ERR_AUTH, 18, "authentication failed" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

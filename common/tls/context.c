@@ -69,21 +69,27 @@ static int refuse(char *why, const char *what, const char *file, const char *rea
 	return -EINVAL;
 }
 
-/* Others than its owner and its group may do nothing with a secret. */
-static int secret_check(char *why, const char *what, const char *file)
+/* Others than its owner and its group may do nothing with a secret. Its descriptor, or an error. */
+static int secret_open(char *why, const char *what, const char *file)
 {
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const char *wrong = NULL;
 	struct stat st;
 
-	if (stat(file, &st))
+	if (fd < 0)
 		return refuse(why, what, file, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return refuse(why, what, file, "it is no regular file");
-	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return refuse(why, what, file, "it belongs to another user: who could change it");
-	if (st.st_mode & (S_IRWXO | S_IWGRP))
-		return refuse(why, what, file,
-			      "it is a secret that other users may read or change: `chmod 600` it");
-	return 0;
+	if (fstat(fd, &st))
+		wrong = strerror(errno);
+	else if (!S_ISREG(st.st_mode))
+		wrong = "it is no regular file";
+	else if (st.st_uid != geteuid() && st.st_uid != 0)
+		wrong = "it belongs to another user: who could change it";
+	else if (st.st_mode & (S_IRWXO | S_IWGRP))
+		wrong = "it is a secret that other users may read or change: `chmod 600` it";
+	if (!wrong)
+		return fd;
+	close(fd);
+	return refuse(why, what, file, wrong);
 }
 
 /* A key needs a passphrase: nobody is asked for it. */
@@ -97,7 +103,7 @@ static int no_passphrase(char *buffer, int size, int writing, void *user)
 static int certificate_load(struct tls_context *context, const struct tls_files *files, char *why)
 {
 	bool encrypted = false, loaded;
-	int err;
+	int fd;
 
 	if (!given(files->certificate) && !given(files->key))
 		return 0;
@@ -108,9 +114,10 @@ static int certificate_load(struct tls_context *context, const struct tls_files 
 			      "its private key is missing");
 	if (SSL_CTX_use_certificate_chain_file(context->ssl, files->certificate) != 1)
 		return refuse(why, "the certificate", files->certificate, NULL);
-	err = secret_check(why, "the key", files->key);
-	if (err)
-		return err;
+	fd = secret_open(why, "the key", files->key);
+	if (fd < 0)
+		return fd;
+	close(fd);
 	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
 	SSL_CTX_set_default_passwd_cb_userdata(context->ssl, &encrypted);
 	ERR_clear_error();
@@ -146,39 +153,43 @@ static int trust_load(struct tls_context *context, const struct tls_files *files
 	return 0;
 }
 
+/* The file's text is at @text, PSK_FILE_MAX bytes. NULL, or what is wrong. */
+static const char *psks_read(struct tls_psks *psks, int fd, char *text, char reason[TLS_WHY_MAX])
+{
+	ssize_t length = read(fd, text, PSK_FILE_MAX);
+
+	if (length < 0)
+		return strerror(errno);
+	if (length == PSK_FILE_MAX)
+		return "it is longer than 1 MiB";
+	switch (tls_psks_parse(psks, text, (size_t)length, reason)) {
+	case 0:
+		return psks->count ? NULL : "there is none in it";
+	case -ENOMEM:
+		return "no memory";
+	default:
+		return reason;
+	}
+}
+
 static int psks_load(struct tls_context *context, const char *file, char *why)
 {
 	char reason[TLS_WHY_MAX], *text;
-	ssize_t length;
-	int fd, err;
+	const char *wrong;
+	int fd;
 
 	if (!given(file))
 		return 0;
-	err = secret_check(why, "the file of keys", file);
-	if (err)
-		return err;
-	fd = open(file, O_RDONLY | O_CLOEXEC);
+	fd = secret_open(why, "the file of keys", file);
 	if (fd < 0)
-		return refuse(why, "the file of keys", file, strerror(errno));
+		return fd;
 	text = heap_calloc(1, PSK_FILE_MAX);
-	length = text ? read(fd, text, PSK_FILE_MAX) : 0;
-	err = length < 0 ? -errno : 0;
+	wrong = text ? psks_read(&context->psks, fd, text, reason) : "no memory";
 	close(fd);
-	if (!text)
-		return -ENOMEM;
-	if (err)
-		refuse(why, "the file of keys", file, strerror(-err));
-	else if (length == PSK_FILE_MAX)
-		err = refuse(why, "the file of keys", file, "it is longer than 1 MiB");
-	else
-		err = tls_psks_parse(&context->psks, text, (size_t)length, reason);
-	if (err == -EINVAL && length < PSK_FILE_MAX)
-		refuse(why, "the file of keys", file, reason);
-	explicit_bzero(text, PSK_FILE_MAX);
+	if (text)
+		explicit_bzero(text, PSK_FILE_MAX);
 	heap_free(text);
-	if (!err && !context->psks.count)
-		err = refuse(why, "the file of keys", file, "there is none in it");
-	return err == -ENOMEM ? err : (err ? -EINVAL : 0);
+	return wrong ? refuse(why, "the file of keys", file, wrong) : 0;
 }
 
 /* A session that both ends would have if they had agreed on the key before. NULL: no memory. */

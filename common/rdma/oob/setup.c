@@ -295,6 +295,9 @@ static bool on_readable(struct oob_channel *oc, struct oob_id *oid, struct cm_ev
 {
 	ssize_t got = receive(oid, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len);
 
+	/* A client has no more to say: messages of TLS itself, endless ones, would cost us time. */
+	if (got == -EAGAIN && oid->tls && oid->passive && oid->state == OOB_UP)
+		return gone(oc, oid, event, -EPROTO);
 	if (got == -EAGAIN || got == -EINTR)
 		return false;
 	if (got <= 0)

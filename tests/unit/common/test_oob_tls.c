@@ -4,6 +4,8 @@
  * peer is, what each bad credential gets at both ends, and that nothing is left of a connection
  * that was refused. The certificates are a small authority's of the test.
  */
+#include "common/tls/stream.c"
+
 #include "tests/support/oob_test.h"
 #include "tests/support/tls_ca.h"
 
@@ -432,16 +434,55 @@ static struct tls *speak(int *fd)
 	return tls;
 }
 
+static const struct oob_message test_request = {
+	.kind = OOB_REQUEST,
+	.end = { .qp_num = 1,
+		 .link_layer = IBV_LINK_LAYER_ETHERNET,
+		 .gid_type = IBV_GID_TYPE_ROCE_V2,
+		 .mtu = IBV_MTU_1024 },
+};
+
+static void say(struct tls *tls, const struct oob_message *message)
+{
+	uint8_t bytes[OOB_MESSAGE_BYTES];
+
+	oob_message_print(bytes, message);
+	assert_int_equal(tls_send(tls, bytes, sizeof(bytes)), sizeof(bytes));
+}
+
+/* After READY nothing is allowed, new keys either, which TLS takes as often as they are sent. */
+static void messages_of_tls_itself(void **state)
+{
+	const struct oob_message ready = { .kind = OOB_READY };
+	uint8_t bytes[OOB_MESSAGE_BYTES];
+	struct cm_id *id;
+	struct tls *tls;
+	ssize_t got;
+	int fd;
+
+	(void)state;
+	use(&with_certificate, NULL);
+	tls = speak(&fd);
+	say(tls, &test_request);
+	id = accepted();
+	while ((got = tls_recv(tls, bytes, sizeof(bytes))) == -EAGAIN)
+		go_on(fd, POLLIN);
+	assert_int_equal(got, sizeof(bytes));
+	say(tls, &ready);
+	assert_ptr_equal(expect(&server, CM_ESTABLISHED, 0), id);
+	quiet();
+	assert_int_equal(SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+	assert_int_equal(SSL_do_handshake(tls->ssl), 1);
+	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -EPROTO), id);
+	oob_destroy_id(id);
+	tls_end(tls);
+	close(fd);
+	quiet();
+}
+
 /* Two messages in one record: the second one would never be seen, since the socket has no more. */
 static void two_messages_at_once(void **state)
 {
-	const struct oob_message message = {
-		.kind = OOB_REQUEST,
-		.end = { .qp_num = 1,
-			 .link_layer = IBV_LINK_LAYER_ETHERNET,
-			 .gid_type = IBV_GID_TYPE_ROCE_V2,
-			 .mtu = IBV_MTU_1024 },
-	};
 	uint8_t both[2 * OOB_MESSAGE_BYTES];
 	struct tls *tls;
 	int fd;
@@ -449,8 +490,8 @@ static void two_messages_at_once(void **state)
 	(void)state;
 	use(&with_certificate, NULL);
 	tls = speak(&fd);
-	oob_message_print(both, &message);
-	oob_message_print(both + OOB_MESSAGE_BYTES, &message);
+	oob_message_print(both, &test_request);
+	oob_message_print(both + OOB_MESSAGE_BYTES, &test_request);
 	assert_int_equal(tls_send(tls, both, sizeof(both)), sizeof(both));
 	quiet();
 	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
@@ -514,6 +555,7 @@ int main(void)
 		CASE(tcp_against_tls),
 		CASE(silent_peer),
 		CASE(refused_and_silent),
+		CASE(messages_of_tls_itself),
 		CASE(two_messages_at_once),
 		CASE(peer_has_gone),
 	};

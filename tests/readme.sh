@@ -20,6 +20,7 @@ skipped=(
 	"sudo systemd-sysusers "
 	"changes the services of the host; tests/install.sh verifies the unit"
 	"kvbench load -d memcached" "needs a memcached"
+	"(umask 077; echo " "needs an RDMA device; tests/system/tls.sh does the like"
 	"kvbench load -P bench/workloads/workloada -p recordcount=50 -p fieldcount=1"
 	"needs a server whose limits.max_value is 64m, and measures for long"
 )

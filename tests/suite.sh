@@ -214,9 +214,8 @@ suite_scripts() {
 	done
 }
 
-# Those that run over rdma+tcp:// and rdma+tls:// in the short form, too.
+# Those that run over rdma+tcp:// in the short form, too; what rdma+tls:// adds, tls.sh tests.
 SUITE_BY_HAND='conformance_device connections.sh'
-SUITE_BY_TLS='conformance_device'
 
 # Prints flavour and name of the cases on an RDMA device.
 suite_rdma() {
@@ -227,10 +226,7 @@ suite_rdma() {
 			[[ " $SUITE_BY_HAND " == *" ${name##*/} "* ]]; then
 			echo "verbs-tcp $name"
 		fi
-		if [ "${KVD_TEST_LONG:-0}" = 1 ] ||
-			[[ " $SUITE_BY_TLS " == *" ${name##*/} "* ]]; then
-			echo "verbs-tls $name"
-		fi
+		[ "${KVD_TEST_LONG:-0}" = 0 ] || echo "verbs-tls $name"
 	done
 }
 

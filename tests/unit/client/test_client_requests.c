@@ -284,6 +284,8 @@ static void pins_and_priorities(void **state)
 	assert_int_equal(sent.flags, WIRE_F_LOW);
 	assert_int_equal(sent.version, 9);
 	args = (struct kvd_put_args){ .pin_s = 1, .priority = KVD_PRIORITY_LOW };
+	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_OK);
+	assert_int_equal(sent.flags, WIRE_F_PIN | WIRE_F_LOW);
 	next.status = WIRE_BUSY;
 	next.flags = WIRE_R_PINS;
 	assert_int_equal(kvd_put(kvd, "k", 1, "v", 1, &args, NULL), KVD_ERR_BUSY);

@@ -93,6 +93,24 @@ static void one_that_a_server_left_is_replaced(void **state)
 	assert_int_equal(access(addr.path, F_OK), -1);
 }
 
+/* Somebody removed the server's socket, and another server took the path: it stays the other's. */
+static void one_of_another_server_is_left(void **state)
+{
+	struct device *dev;
+	ino_t number;
+	int other;
+
+	(void)state;
+	assert_int_equal(device_open(&dev, &addr, DEVICE_LISTEN, PAIR_WAIT_MS), 0);
+	assert_int_equal(unlink(addr.path), 0);
+	other = foreign_listen(SOCK_SEQPACKET);
+	number = file_number();
+	softnic_ops.close(dev);
+	assert_int_equal(file_number(), number);
+	close(foreign_connect());
+	close(other);
+}
+
 /* The only place in its queue is taken, so that a further connection has to wait. */
 static void one_whose_queue_is_full_is_in_use(void **state)
 {
@@ -140,9 +158,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, path_begin, path_end)
 	const struct CMUnitTest tests[] = {
-		TEST(one_that_a_server_left_is_replaced),
-		TEST(one_whose_queue_is_full_is_in_use),
-		TEST(a_server_that_starts_is_in_use),
+		TEST(one_that_a_server_left_is_replaced), TEST(one_of_another_server_is_left),
+		TEST(one_whose_queue_is_full_is_in_use),  TEST(a_server_that_starts_is_in_use),
 		TEST(one_of_another_kind_is_in_use),
 	};
 

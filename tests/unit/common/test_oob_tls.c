@@ -331,6 +331,31 @@ static void resumes(void **state)
 	end_both(id, at_server);
 }
 
+/* Of two that connect at once one resumes the only session that there is. */
+static void resumes_once(void **state)
+{
+	struct cm_id *ids[2], *at_server[2];
+
+	(void)state;
+	use(&with_certificate, &with_ca);
+	connects_as("");
+	ids[0] = connecting();
+	ids[1] = connecting();
+	for (unsigned int i = 0; i < 2; i++)
+		at_server[i] = accepted();
+	for (unsigned int i = 0; i < 2; i++) {
+		expect(&client, CM_ESTABLISHED, 0);
+		expect(&server, CM_ESTABLISHED, 0);
+	}
+	assert_true(resumed(ids[0]) != resumed(ids[1]));
+	for (unsigned int i = 0; i < 2; i++)
+		oob_destroy_id(ids[i]);
+	for (unsigned int i = 0; i < 2; i++)
+		expect(&server, CM_DISCONNECTED, -ECONNRESET);
+	for (unsigned int i = 0; i < 2; i++)
+		oob_destroy_id(at_server[i]);
+}
+
 /* Connections that there are stay; a session from before is worth nothing. */
 static void renews(void **state)
 {
@@ -551,6 +576,7 @@ int main(void)
 		CASE(keys_and_certificates),
 		CASE(key_against_a_certificate),
 		CASE(resumes),
+		CASE(resumes_once),
 		CASE(renews),
 		CASE(tcp_against_tls),
 		CASE(silent_peer),

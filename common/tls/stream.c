@@ -200,51 +200,41 @@ static void call_begin(struct tls *tls)
 	tls->why[0] = '\0';
 }
 
+/* It returned @ret: @done if that is success, else a negative errno. */
+static ssize_t call_end(struct tls *tls, int ret, size_t done, uint32_t *events)
+{
+	ssize_t result = ret == 1 ? (ssize_t)done : failed(tls, ret, errno, events);
+
+	ERR_clear_error();
+	return result;
+}
+
 int tls_handshake(struct tls *tls, uint32_t *events)
 {
-	int ret, saved_errno;
-
 	call_begin(tls);
-	ret = SSL_do_handshake(tls->ssl);
-	saved_errno = errno;
-	if (ret != 1) {
-		ret = failed(tls, ret, saved_errno, events);
-		ERR_clear_error();
-		return ret;
-	}
-	return 0;
+	return (int)call_end(tls, SSL_do_handshake(tls->ssl), 0, events);
 }
 
 ssize_t tls_recv(struct tls *tls, void *to, size_t bytes)
 {
-	int ret, saved_errno;
 	uint32_t events;
-	size_t got;
+	size_t got = 0;
+	int ret;
 
 	call_begin(tls);
 	ret = SSL_read_ex(tls->ssl, to, bytes, &got);
-	saved_errno = errno;
-	if (ret == 1)
-		return (ssize_t)got;
-	ret = failed(tls, ret, saved_errno, &events);
-	ERR_clear_error();
-	return ret;
+	return call_end(tls, ret, got, &events);
 }
 
 ssize_t tls_send(struct tls *tls, const void *from, size_t bytes)
 {
-	int ret, saved_errno;
 	uint32_t events;
-	size_t sent;
+	size_t sent = 0;
+	int ret;
 
 	call_begin(tls);
 	ret = SSL_write_ex(tls->ssl, from, bytes, &sent);
-	saved_errno = errno;
-	if (ret == 1)
-		return (ssize_t)sent;
-	ret = failed(tls, ret, saved_errno, &events);
-	ERR_clear_error();
-	return ret;
+	return call_end(tls, ret, sent, &events);
 }
 
 size_t tls_pending(const struct tls *tls)

@@ -102,12 +102,17 @@ static void setup_end(struct oob_channel *oc, struct oob_id *oid)
 	oc->setups_count--;
 }
 
+static void setup_free(struct oob_channel *oc, struct oob_id *oid)
+{
+	setup_end(oc, oid);
+	oob_id_free(oid);
+}
+
 static void setup_drop(struct oob_channel *oc, struct oob_id *oid, const char *why)
 {
 	log_ratelimited(LOG_WARN, 1, "%s: a connection is closed before it was set up: %s",
 			oid->id.dev->address, why);
-	setup_end(oc, oid);
-	oob_id_free(oid);
+	setup_free(oc, oid);
 }
 
 void oob_setups_drop(struct oob_channel *oc)
@@ -168,10 +173,8 @@ static void linger(struct oob_channel *oc, struct oob_id *oid)
 			tls_why(oid->tls));
 	oid->state = OOB_LINGERING;
 	oid->shaking = false;
-	if (shutdown(oid->fd, SHUT_WR) || oob_watch(oid, EPOLLIN, EPOLL_CTL_MOD)) {
-		setup_end(oc, oid);
-		oob_id_free(oid);
-	}
+	if (shutdown(oid->fd, SHUT_WR) || oob_watch(oid, EPOLLIN, EPOLL_CTL_MOD))
+		setup_free(oc, oid);
 }
 
 static void on_lingering(struct oob_channel *oc, struct oob_id *oid)
@@ -181,8 +184,7 @@ static void on_lingering(struct oob_channel *oc, struct oob_id *oid)
 
 	if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
 		return;
-	setup_end(oc, oid);
-	oob_id_free(oid);
+	setup_free(oc, oid);
 }
 
 /* The connection has ended, or never came about, because of @status. */

@@ -119,6 +119,16 @@ int end_init(struct end *end, enum device_role role, const char *path,
 	return ret;
 }
 
+int default_ends(struct end *server, struct end *client)
+{
+	char path[64];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s", pair_path());
+	ret = end_init(server, DEVICE_LISTEN, path, &END_DEFAULTS);
+	return ret ?: end_init(client, DEVICE_CONNECT, path, &END_DEFAULTS);
+}
+
 void end_release(struct end *end)
 {
 	struct ibv_comp_channel *send_comp = end->cq && end->cq != end->recv_cq ? end->cq->channel :

@@ -59,6 +59,8 @@ void pair_path_release(void);
 
 int end_init(struct end *end, enum device_role role, const char *path,
 	     const struct end_options *options);
+/* Both ends of a new path, with END_DEFAULTS. */
+int default_ends(struct end *server, struct end *client);
 /* Aborts if an object of the device is left. */
 void end_release(struct end *end);
 

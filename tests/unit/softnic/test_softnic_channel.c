@@ -67,13 +67,8 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 static int setup(void **state)
 {
-	char path[64];
-	int ret;
-
 	(void)state;
-	snprintf(path, sizeof(path), "%s", pair_path());
-	ret = end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS);
-	return ret ?: end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS);
+	return default_ends(&server, &client);
 }
 
 static int teardown(void **state)

@@ -110,13 +110,8 @@ static int mappings(void)
 
 static int setup(void **state)
 {
-	char path[64];
-	int ret;
-
 	(void)state;
-	snprintf(path, sizeof(path), "%s", pair_path());
-	ret = end_init(&server, DEVICE_LISTEN, path, &END_DEFAULTS);
-	return ret ?: end_init(&client, DEVICE_CONNECT, path, &END_DEFAULTS);
+	return default_ends(&server, &client);
 }
 
 static int teardown(void **state)

@@ -6,6 +6,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/net/conn_thread.h"
 #include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/operation.h"
@@ -38,7 +39,7 @@ static bool has_number(const struct request *message, const struct request *requ
 /* Decodes the next @count requests and prefetches what they will touch (A2). */
 static void batch_decode(const struct batch_turn *b, struct batched *list, uint32_t count)
 {
-	struct table *table = b->worker->store_thread.table;
+	struct table *table = b->conn->part->thread.table;
 	uint32_t numbered = b->state->numbered, i;
 	size_t at = b->state->at;
 
@@ -117,7 +118,7 @@ static bool batch_admit(struct batch_turn *b, const struct batched *next)
 	if (!state->paid)
 		bytes += sizeof(struct wire_request) + sizeof(struct wire_response) +
 			 (uint64_t)b->message->access_count * WIRE_ACCESS_BYTES;
-	state->admitted = conn_limit_admit(&b->conn->limit, bytes, b->worker->store_thread.now_ns);
+	state->admitted = conn_limit_admit(&b->conn->limit, bytes, b->worker->part.thread.now_ns);
 	state->paid |= state->admitted;
 	stat_add(&b->worker->stats.requests_limited, !state->admitted);
 	return state->admitted;
@@ -138,7 +139,7 @@ static bool batch_one(struct batch_turn *b, const struct batched *next, struct r
 	} else if (!batch_admit(b, next)) {
 		head.status = WIRE_BUSY;
 		conn_record(b->conn, next->request.change, &head);
-	} else if (!execute(&b->worker->store_thread, &next->request, next->hash, &head, &value,
+	} else if (!execute(conn_thread(b->conn), &next->request, next->hash, &head, &value,
 			    room)) {
 		b->state->state = room_pending(room) ? BATCH_ROOM : BATCH_LARGE;
 		return false;
@@ -183,7 +184,7 @@ static enum deferred_next batch_run_large(struct batch_turn *b, uint64_t until_n
 
 	batch_decode(b, &first, 1);
 	if (!large->begun)
-		operation_large_begin(large, b->worker, &first.request, first.hash);
+		operation_large_begin(large, b->conn, &first.request, first.hash);
 	next = operation_large_run(large, b->conn, &first.request, first.hash, &head, until_ns);
 	if (next != DEFERRED_DONE)
 		return next;
@@ -226,7 +227,7 @@ static void batch_finish(struct batch_turn *b)
 	b->response->head.entries = b->message->count;
 	b->response->value_len = b->state->used;
 	if (b->state->paid || !b->conn->limit.on)
-		execute_access(&b->worker->store_thread, b->message);
+		execute_access(conn_thread(b->conn), b->message);
 }
 
 static void batch_state_init(struct deferred_batch *state, const struct request *message,

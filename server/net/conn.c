@@ -103,6 +103,7 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 		return -ENOMEM;
 	conn->id = id;
 	conn->poller = poller;
+	conn->part = &poller->worker->part;
 	conn->serial = serial;
 	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);

@@ -36,6 +36,7 @@
 #include "server/net/conn_limit.h"
 #include "server/net/mailbox.h"
 #include "server/net/snapshot.h"
+#include "server/net/tenant_part.h"
 #include "server/store/store.h"
 #include "server/net/poller.h"
 
@@ -99,6 +100,7 @@ struct conn {
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
+	struct tenant_part *part; /* its worker's, of its tenant */
 	struct cm_peer peer;
 	bool by_admin;		/* peer_is_admin() */
 	bool admin;		/* its slot and receive are those of administrators */
@@ -142,9 +144,10 @@ struct conn {
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
 	struct budget_hold pull_hold;
-	struct item *copy;	      /* for the last GET whose value did not fit a response */
-	TAILQ_ENTRY(conn) copy_entry; /* in worker->copies, if there is a copy */
-	uint64_t copy_ns;	      /* when it was made, by the server's clock */
+	struct item *copy;		   /* for the last GET whose value did not fit a response */
+	TAILQ_ENTRY(conn) copy_entry;	   /* in worker->copies, if there is a copy */
+	TAILQ_ENTRY(conn) part_copy_entry; /* and in part->copies */
+	uint64_t copy_ns;		   /* when it was made, by the server's clock */
 	TAILQ_HEAD(deferred_list, deferred) deferred; /* requests, in the order of arrival */
 	uint32_t deferred_count;
 	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */

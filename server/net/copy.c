@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeps the copies of large items that clients READ, and frees the oldest. */
 #include "server/net/copy.h"
+#include "server/net/conn_thread.h"
 
 static uint64_t copy_bytes(const struct item *item)
 {
@@ -12,8 +13,9 @@ void copy_drop(struct worker *worker, struct conn *conn)
 	if (!conn->copy)
 		return;
 	TAILQ_REMOVE(&worker->copies, conn, copy_entry);
-	worker->copies_bytes -= copy_bytes(conn->copy);
-	table_abandon(&worker->store_thread, conn->copy);
+	TAILQ_REMOVE(&conn->part->copies, conn, part_copy_entry);
+	conn->part->copies_bytes -= copy_bytes(conn->copy);
+	table_abandon(conn_thread(conn), conn->copy);
 	conn->copy = NULL;
 }
 
@@ -22,19 +24,21 @@ void copy_expire(struct worker *worker)
 	struct conn *conn;
 
 	while ((conn = TAILQ_FIRST(&worker->copies)) &&
-	       worker->store_thread.now_ns - conn->copy_ns >= COPY_NS_MAX)
+	       worker->part.thread.now_ns - conn->copy_ns >= COPY_NS_MAX)
 		copy_drop(worker, conn);
 }
 
 void copy_keep(struct worker *worker, struct conn *conn, struct item *item)
 {
-	uint64_t bytes_max = memory_bytes(worker->store_thread.cache.memory) / COPIES_SHARE /
+	struct tenant_part *part = conn->part;
+	uint64_t bytes_max = memory_bytes(part->thread.cache.memory) / COPIES_SHARE /
 			     worker->limits.workers;
 
 	conn->copy = item;
-	conn->copy_ns = worker->store_thread.now_ns;
-	worker->copies_bytes += copy_bytes(item);
+	conn->copy_ns = worker->part.thread.now_ns;
+	part->copies_bytes += copy_bytes(item);
 	TAILQ_INSERT_TAIL(&worker->copies, conn, copy_entry);
-	while (worker->copies_bytes > bytes_max && TAILQ_FIRST(&worker->copies) != conn)
-		copy_drop(worker, TAILQ_FIRST(&worker->copies));
+	TAILQ_INSERT_TAIL(&part->copies, conn, part_copy_entry);
+	while (part->copies_bytes > bytes_max && TAILQ_FIRST(&part->copies) != conn)
+		copy_drop(worker, TAILQ_FIRST(&part->copies));
 }

@@ -2,9 +2,9 @@
 /*
  * Copies of items, each for one client to READ: a GET by request gets one when the value does not
  * fit a response (server/store/lookup.h, lookup_copy()). A connection has at most one, until its
- * next request or for COPY_NS_MAX. All workers' copies together take at most 1/COPIES_SHARE of the
- * item memory, or one copy for each worker; the oldest are freed first (guarantee G). A client
- * whose copy was freed finds it invalid and asks again.
+ * next request or for COPY_NS_MAX. All workers' copies together take at most 1/COPIES_SHARE of a
+ * tenant's item memory, or one copy for each worker; the oldest are freed first (guarantee G). A
+ * client whose copy was freed finds it invalid and asks again.
  */
 #ifndef KVD_SERVER_NET_COPY_H
 #define KVD_SERVER_NET_COPY_H

@@ -8,6 +8,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/net/conn_thread.h"
 #include "server/net/worker.h"
 
 int deferred_init(struct poller *poller)
@@ -123,6 +124,8 @@ static bool conn_turn(struct conn *conn, uint64_t until_ns)
 	responses.poller = conn->poller;
 	responses.count = 0;
 	rcu_read_lock();
+	/* For what goes on with the thread that it began with. */
+	(void)conn_thread(conn);
 	done = conn_step(conn, &responses, until_ns);
 	responses_send(&responses);
 	rcu_read_unlock();
@@ -137,8 +140,8 @@ bool deferred_run(struct worker *worker)
 	if (!last)
 		return false;
 	/* As in a batch: after the request arrived and before it is executed. */
-	store_thread_clock(&worker->store_thread);
-	turn_begin(&worker->turn, worker->store_thread.now_ns);
+	store_thread_clock(&worker->part.thread);
+	turn_begin(&worker->turn, worker->part.thread.now_ns);
 	until_ns = clock_ns() + DEFERRED_PIECE_NS;
 	while ((conn = TAILQ_FIRST(&worker->deferred_conns)))
 		if (conn_turn(conn, until_ns) || conn == last || clock_ns() >= until_ns)

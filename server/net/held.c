@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds up what is held of a worker's pollers and budgets. */
+/* Adds up what is held of a worker's pollers and parts of tenants. */
 #include "server/net/held.h"
 
 #include "common/util/stat.h"
@@ -23,18 +23,23 @@ static void budget_add(const struct budget *budget, uint64_t *bytes, uint64_t *w
 	}
 }
 
+static void part_add(struct held_stats *held, const struct tenant_part *part)
+{
+	held->copy_bytes += part->copies_bytes;
+	budget_add(&part->pull_budget, &held->pull_bytes, &held->pull_waits);
+	budget_add(&part->build_budget, &held->build_bytes, &held->build_waits);
+}
+
 void held_show(struct worker *worker)
 {
 	struct held_stats held = {
 		.pulls = worker->pulls_count,
-		.copy_bytes = worker->copies_bytes,
 	};
 
 	for (unsigned int i = 0; i < worker->poller_count; i++)
 		if (worker->attached[i])
 			poller_add(&held, &worker->pollers[i]);
-	budget_add(&worker->pull_budget, &held.pull_bytes, &held.pull_waits);
-	budget_add(&worker->build_budget, &held.build_bytes, &held.build_waits);
+	part_add(&held, &worker->part);
 #define X(name, help) stat_set(&worker->held.name, held.name);
 	HELD_STATS(X)
 #undef X

@@ -12,7 +12,7 @@
 static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 {
 	const struct poller *poller = conn->poller;
-	const struct table *table = poller->worker->store_thread.table;
+	const struct table *table = conn->part->thread.table;
 	const struct config *config = poller->worker->env->config;
 	bool evicts = config->memory.eviction != EVICTION_NONE;
 

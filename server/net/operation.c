@@ -5,6 +5,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/build.h"
+#include "server/net/conn_thread.h"
 
 static void operation_count(struct worker_stats *stats, enum wire_op op, enum wire_status status)
 {
@@ -50,11 +51,11 @@ enum deferred_next operation_room_run(struct room *room, uint64_t until_ns)
 	return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
 }
 
-void operation_large_begin(struct deferred_large *large, struct worker *worker,
+void operation_large_begin(struct deferred_large *large, struct conn *conn,
 			   const struct request *request, uint64_t hash)
 {
-	execute_large_begin(&large->request, &worker->store_thread, request, hash,
-			    worker->copy_seed++);
+	execute_large_begin(&large->request, conn_thread(conn), request, hash,
+			    conn->poller->worker->copy_seed++);
 	large->begun = true;
 }
 

@@ -20,7 +20,7 @@ enum deferred_next operation_room_run(struct room *room, uint64_t until_ns);
  * An operation on a large item. The caller has reserved a place for the response: others may wait
  * for the memory that it takes.
  */
-void operation_large_begin(struct deferred_large *large, struct worker *worker,
+void operation_large_begin(struct deferred_large *large, struct conn *conn,
 			   const struct request *request, uint64_t hash);
 /* Steps of it, until the time is up. DEFERRED_DONE: it has ended, and @head is filled in. */
 enum deferred_next operation_large_run(struct deferred_large *large, struct conn *conn,

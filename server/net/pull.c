@@ -9,6 +9,7 @@
 #include "common/util/stat.h"
 #include "server/net/budget.h"
 #include "server/net/build.h"
+#include "server/net/conn_thread.h"
 #include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/keepalive.h"
@@ -62,8 +63,9 @@ static void pull_classify(struct worker *worker, struct conn *conn)
 	if (pull_peers_has(&worker->pull_peers, &conn->peer, clock_ns())) {
 		stat_add(&worker->stats.pulls_late, hold->class != BUDGET_LATE);
 		class = BUDGET_LATE;
+		worker->pulls_late = true;
 	}
-	budget_class_set(&worker->pull_budget, hold, class);
+	budget_class_set(&conn->part->pull_budget, hold, class);
 }
 
 /* Asks for the memory. True: the pull waits for that, or for the answer to a probe. */
@@ -76,7 +78,7 @@ static bool pull_admit(struct conn *conn, const struct request *request, enum wi
 	if (!pull_is_served(worker, conn))
 		return true;
 	pull_classify(worker, conn);
-	admission = budget_take(&worker->pull_budget, &conn->pull_hold, pull_bytes(request));
+	admission = budget_take(&conn->part->pull_budget, &conn->pull_hold, pull_bytes(request));
 	if (admission == BUDGET_REFUSED) {
 		stat_add(&worker->stats.pulls_refused, 1);
 		*status = WIRE_BUSY;
@@ -94,21 +96,22 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 		       const struct table_change *change, bool now)
 {
 	const struct request *request = &deferred->request;
-	struct worker *worker = deferred->conn->poller->worker;
+	struct conn *conn = deferred->conn;
+	struct worker *worker = conn->poller->worker;
 	struct pull *pull = &deferred->pull;
 
-	copy_drop(worker, deferred->conn);
+	copy_drop(worker, conn);
 	stat_add(&worker->stats.puts, 1);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
-	conn_limit_charge(&deferred->conn->limit, request->value_len);
-	execute_access(&worker->store_thread, request);
+	conn_limit_charge(&conn->limit, request->value_len);
+	execute_access(conn_thread(conn), request);
 	*pull = (struct pull){
 		.addr = request->pull_addr,
 		.to = table_reserved_value(item),
 		.left = request->value_len,
 	};
-	large_commit(&pull->steps, &worker->store_thread, deferred->hash, item, change);
+	large_commit(&pull->steps, conn_thread(conn), deferred->hash, item, change);
 	deferred->kind = &pulling_kind;
 	if (now)
 		pull_now_begin(deferred);
@@ -140,7 +143,8 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 	response_unreserve(conn);
 	response_set_put(deferred, responses, &steps->change, steps->status);
 	build_end(conn, &deferred->pull.build);
-	budget_give_part(&worker->pull_budget, &conn->pull_hold, pull_bytes(&deferred->request));
+	budget_give_part(&conn->part->pull_budget, &conn->pull_hold,
+			 pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_tried = false;
 	stat_sub(&worker->pulls_count, 1);
@@ -204,7 +208,7 @@ static bool pulling_cancel(struct deferred *deferred)
 	build_end(conn, &pull->build);
 	/* Of a client that did not fill its memory the peer is remembered: B6. */
 	if (arrived && !pull->awaits)
-		budget_give_part(&worker->pull_budget, &conn->pull_hold,
+		budget_give_part(&conn->part->pull_budget, &conn->pull_hold,
 				 pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_next = NULL;
@@ -232,15 +236,15 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	struct item *item = NULL;
 
 	put_change_init(request, &change);
-	if (request->value_len > worker->store_thread.table->region->geometry.value_max)
+	if (request->value_len > conn->part->thread.table->region->geometry.value_max)
 		status = WIRE_TOO_LARGE;
 	/* With room for it, it was admitted before. */
 	if (!status && !room->bytes && pull_admit(conn, request, &status))
 		return PULL_WAITS;
 	if (!status && !room->bytes)
-		status = table_may_pin(&worker->store_thread, &change);
+		status = table_may_pin(conn_thread(conn), &change);
 	if (!status) {
-		item = table_reserve_begin(&worker->store_thread, &change, room);
+		item = table_reserve_begin(conn_thread(conn), &change, room);
 		if (!item && room_pending(room))
 			return PULL_ROOM;
 		status = item ? WIRE_OK : WIRE_NO_SPACE;
@@ -251,8 +255,9 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	}
 	stat_add(&worker->stats.puts, 1);
 	copy_drop(worker, conn);
-	execute_access(&worker->store_thread, request);
-	budget_give(&worker->pull_budget, &conn->pull_hold, conn->pull_hold.class == BUDGET_PROVEN);
+	execute_access(conn_thread(conn), request);
+	budget_give(&conn->part->pull_budget, &conn->pull_hold,
+		    conn->pull_hold.class == BUDGET_PROVEN);
 	response_set_put(deferred, responses, &change, status);
 	return PULL_REFUSED;
 }
@@ -298,7 +303,7 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 /* Without room it waits for its own client, which may never take a response: others come first. */
 static void pull_leave(struct deferred *deferred)
 {
-	budget_leave(&deferred->conn->poller->worker->pull_budget, &deferred->conn->pull_hold);
+	budget_leave(&deferred->conn->part->pull_budget, &deferred->conn->pull_hold);
 }
 
 static bool pull_cancel(struct deferred *deferred)
@@ -328,16 +333,16 @@ static bool pull_begin_early(struct deferred *deferred)
 	    pull_is_now(conn, request) || TAILQ_FIRST(&conn->deferred)->pull.now)
 		return false;
 	put_change_init(request, &change);
-	if (request->value_len > worker->store_thread.table->region->geometry.value_max ||
+	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||
 	    pull_peers_has(&worker->pull_peers, &conn->peer, clock_ns()) ||
-	    table_may_pin(&worker->store_thread, &change) ||
-	    !budget_take_more(&worker->pull_budget, &conn->pull_hold, pull_bytes(request)))
+	    table_may_pin(conn_thread(conn), &change) ||
+	    !budget_take_more(&conn->part->pull_budget, &conn->pull_hold, pull_bytes(request)))
 		return false;
-	item = table_reserve_begin(&worker->store_thread, &change, NULL);
+	item = table_reserve_begin(conn_thread(conn), &change, NULL);
 	if (item)
 		pull_begin(deferred, item, &change, false);
 	else
-		budget_give_part(&worker->pull_budget, &conn->pull_hold, pull_bytes(request));
+		budget_give_part(&conn->part->pull_budget, &conn->pull_hold, pull_bytes(request));
 	return item;
 }
 
@@ -381,6 +386,6 @@ void pull_release(struct conn *conn)
 	if (conn->pull_hold.bytes)
 		pull_peers_add(&worker->pull_peers, &conn->peer,
 			       clock_ns() + worker->limits.pull_ns);
-	budget_leave(&worker->pull_budget, &conn->pull_hold);
-	budget_give(&worker->pull_budget, &conn->pull_hold, false);
+	budget_leave(&conn->part->pull_budget, &conn->pull_hold);
+	budget_give(&conn->part->pull_budget, &conn->pull_hold, false);
 }

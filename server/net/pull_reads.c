@@ -305,10 +305,12 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 /* When a peer is late no more, its connections wait as others do. Until then, for a pause: B6. */
 static void late_wake(struct worker *worker, uint64_t now_ns)
 {
-	struct budget_hold *hold = TAILQ_FIRST(&worker->pull_budget.waiting[BUDGET_LATE]);
+	struct budget *budget = &worker->part.pull_budget;
+	struct budget_hold *hold = TAILQ_FIRST(&budget->waiting[BUDGET_LATE]);
 
+	worker->pulls_late = hold;
 	if (hold && (!pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns) ||
-		     budget_fits(&worker->pull_budget, hold)))
+		     budget_fits(budget, hold)))
 		deferred_wake(hold->conn);
 }
 

@@ -61,8 +61,7 @@ void pull_done(struct conn *conn, uint64_t wr_id);
 /* Whether pull_expire() will have something to do, now or later. */
 static inline bool pull_expires(const struct worker *worker)
 {
-	return !TAILQ_EMPTY(&worker->pulls) ||
-	       !TAILQ_EMPTY(&worker->pull_budget.waiting[BUDGET_LATE]);
+	return worker->pulls_late || !TAILQ_EMPTY(&worker->pulls);
 }
 
 /*

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/net/conn_thread.h"
 #include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/held.h"
@@ -76,7 +77,7 @@ static enum deferred_next query_step(struct deferred *deferred, struct response_
 	} else {
 		return DEFERRED_WAIT;
 	}
-	execute_access(&responses->poller->worker->store_thread, &deferred->request);
+	execute_access(conn_thread(deferred->conn), &deferred->request);
 	return DEFERRED_DONE;
 }
 
@@ -134,7 +135,7 @@ static enum deferred_next stats_step(struct deferred *deferred, struct response_
 		return DEFERRED_WAIT;
 	copy_drop(responses->poller->worker, conn);
 	stats_respond(deferred, responses);
-	execute_access(&responses->poller->worker->store_thread, &deferred->request);
+	execute_access(conn_thread(deferred->conn), &deferred->request);
 	return DEFERRED_DONE;
 }
 

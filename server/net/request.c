@@ -7,6 +7,7 @@
 #include "common/util/stat.h"
 #include "server/net/answers.h"
 #include "server/net/batch.h"
+#include "server/net/conn_thread.h"
 #include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
@@ -32,7 +33,7 @@ static bool response_with_copy(struct response_list *responses, struct response_
 	struct item *copy;
 
 	response_drop_buffer(responses, response);
-	copy = execute_copy(&worker->store_thread, request, hash, worker->copy_seed++,
+	copy = execute_copy(conn_thread(response->conn), request, hash, worker->copy_seed++,
 			    &response->head);
 	if (copy)
 		response_keep_copy(worker, response->conn, copy);
@@ -43,7 +44,6 @@ static bool response_with_copy(struct response_list *responses, struct response_
 static bool request_operation(struct response_list *responses, struct conn *conn,
 			      const struct request *request, uint64_t hash, struct room *room)
 {
-	struct worker *worker = responses->poller->worker;
 	struct response_wr *response = response_start(responses, conn, request->op, request->id);
 	struct response_value value = { 0 };
 	bool done;
@@ -53,7 +53,7 @@ static bool request_operation(struct response_list *responses, struct conn *conn
 		if (!value.value)
 			return true;
 	}
-	done = execute(&worker->store_thread, request, hash, &response->head, &value, room);
+	done = execute(conn_thread(conn), request, hash, &response->head, &value, room);
 	response->value_len = value.len;
 	if (done && request->op == WIRE_GET && !response->head.status &&
 	    response->head.value_len > value.size)
@@ -69,9 +69,8 @@ static bool request_operation(struct response_list *responses, struct conn *conn
 static void request_flush(struct response_list *responses, struct conn *conn,
 			  const struct request *request)
 {
-	struct worker *worker = responses->poller->worker;
 	struct response_wr *response = response_start(responses, conn, WIRE_FLUSH, request->id);
-	struct maintenance *maintenance = &worker->env->store->maintenance;
+	struct maintenance *maintenance = &conn->part->store->maintenance;
 
 	response->head.ticket = request->ticket;
 	if (request->ticket) {
@@ -80,7 +79,7 @@ static void request_flush(struct response_list *responses, struct conn *conn,
 						WIRE_BUSY;
 		return;
 	}
-	response->head.ticket = maintenance_flush(maintenance, worker->store_thread.now_ns,
+	response->head.ticket = maintenance_flush(maintenance, conn_thread(conn)->now_ns,
 						  request->ttl);
 	response->head.status = response->head.ticket ? WIRE_OK : WIRE_BUSY;
 	conn_record(conn, request->change, &response->head);
@@ -90,7 +89,7 @@ static void request_flush(struct response_list *responses, struct conn *conn,
 static enum deferred_next scan_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
-	struct store_thread *thread = &responses->poller->worker->store_thread;
+	struct store_thread *thread = conn_thread(deferred->conn);
 	const struct request *request = &deferred->request;
 	struct response_value value = { 0 };
 	struct response_wr *response;
@@ -118,9 +117,9 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 static const struct deferred_kind scan_kind = { .step = scan_step };
 
 /* It holds memory for which others wait, so it keeps a place for its response from the begin on. */
-static void large_begin(struct deferred *deferred, struct worker *worker)
+static void large_begin(struct deferred *deferred)
 {
-	operation_large_begin(&deferred->large, worker, &deferred->request, deferred->hash);
+	operation_large_begin(&deferred->large, deferred->conn, &deferred->request, deferred->hash);
 	deferred->reserved = true;
 	response_reserve(deferred->conn);
 }
@@ -135,7 +134,7 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 	enum deferred_next next;
 
 	if (!deferred->large.begun)
-		large_begin(deferred, worker);
+		large_begin(deferred);
 	response_unreserve(conn);
 	response = response_start(responses, conn, request->op, request->id);
 	next = operation_large_run(&deferred->large, conn, request, deferred->hash, &response->head,
@@ -148,7 +147,7 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 	if (deferred->large.request.steps.copy)
 		response_keep_copy(worker, conn, deferred->large.request.steps.copy);
 	operation_done(conn, request, &response->head);
-	execute_access(&worker->store_thread, request);
+	execute_access(conn_thread(conn), request);
 	return DEFERRED_DONE;
 }
 
@@ -196,7 +195,7 @@ static enum deferred_next room_step_until(struct deferred *deferred,
 		return next;
 	if (request_operation(responses, deferred->conn, request, deferred->hash,
 			      &deferred->room)) {
-		execute_access(&responses->poller->worker->store_thread, request);
+		execute_access(conn_thread(deferred->conn), request);
 		return DEFERRED_DONE;
 	}
 	if (room_pending(&deferred->room)) {
@@ -260,7 +259,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 		break;
 	}
 	if (done)
-		execute_access(&responses->poller->worker->store_thread, request);
+		execute_access(conn_thread(conn), request);
 	return done;
 }
 
@@ -323,7 +322,7 @@ static bool request_is_limited(struct conn *conn, const struct request *request)
 	struct worker *worker = conn->poller->worker;
 
 	if (request_is_exempt(conn, request->op) ||
-	    conn_limit_admit(&conn->limit, message_bytes(request), worker->store_thread.now_ns))
+	    conn_limit_admit(&conn->limit, message_bytes(request), worker->part.thread.now_ns))
 		return false;
 	stat_add(&worker->stats.requests_limited, 1);
 	return true;

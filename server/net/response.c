@@ -43,7 +43,7 @@ struct response_wr *response_start(struct response_list *responses, struct conn 
 	response->head = (struct wire_response){
 		.op = (uint8_t)op,
 		.id = id,
-		.clock_ns = responses->poller->worker->store_thread.now_ns,
+		.clock_ns = responses->poller->worker->part.thread.now_ns,
 	};
 	response->conn = conn;
 	response->buffer = BUFFER_NONE;

@@ -111,7 +111,7 @@ void window_activate(struct conn *conn)
 	}
 	poller->windows.active_count++;
 	share_update(poller);
-	look_later(conn, poller->worker->store_thread.now_ns);
+	look_later(conn, poller->worker->part.thread.now_ns);
 	window_grow(conn, poller->windows.share);
 	conn->window_next = conn->window;
 	conn->window_told = 0;

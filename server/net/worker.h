@@ -29,6 +29,7 @@
 #include "server/net/mailbox.h"
 #include "server/net/poller.h"
 #include "server/net/pull_peers.h"
+#include "server/net/tenant_part.h"
 #include "server/net/turn.h"
 #include "server/store/store.h"
 
@@ -132,18 +133,6 @@ struct worker_env {
 	const struct stats_source *stats_source;
 };
 
-/* Memory of large values that are not finished, and who waits for it: server/net/budget.h. */
-struct budget {
-	uint64_t bytes_max;
-	uint64_t held[BUDGET_CLASSES];
-	TAILQ_HEAD(budget_waiting, budget_hold)
-	waiting[BUDGET_CLASSES]; /* in the order of arrival */
-	unsigned int waiting_count[BUDGET_CLASSES];
-	uint64_t arrivals;   /* of those that have begun to wait */
-	uint64_t used_ns;    /* when one that is not late asked for memory, or held or awaited it */
-	uint64_t used_bytes; /* the most that one asked for since there was a pause (B6) */
-};
-
 struct worker {
 	const struct worker_env *env; /* NULL: the worker was not initialised */
 	struct mailbox mailbox;	      /* notes to this worker */
@@ -151,7 +140,8 @@ struct worker {
 	struct poller pollers[NIC_MAX];
 	unsigned int poller_count;
 	bool attached[NIC_MAX]; /* it polls these; the others' devices have failed */
-	struct store_thread store_thread;
+	/* Of the default tenant. Its thread's now_ns is the worker's clock, too. */
+	struct tenant_part part;
 	struct worker_limits limits;
 	struct spin spin;
 	struct worker_stats stats;
@@ -161,14 +151,12 @@ struct worker {
 	unsigned int held_turns; /* all, modulo HELD_TURNS */
 	TAILQ_HEAD(copy_list, conn)
 	copies; /* connections that have a copy, oldest first; server/net/copy.h */
-	uint64_t copies_bytes;
 	TAILQ_HEAD(pull_list, conn)
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	/* The same, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	struct budget pull_budget;    /* of values that are being read from clients */
-	struct budget build_budget;   /* of those being made from large items */
 	struct pull_peers pull_peers; /* of which a value did not arrive */
+	bool pulls_late;	      /* values of such peers may wait for memory */
 	uint64_t pulls_count;	      /* begun and not ended; other threads may read it */
 	uint64_t copy_seed;	      /* of the next copy; random at first */
 	/* Connections whose first deferred request runs, in the order of their turns. */

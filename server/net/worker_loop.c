@@ -99,7 +99,7 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 	}
 	stat_add(&conn->requests, 1);
 	stat_add(&conn->received_bytes, wc->byte_len);
-	stat_set(&conn->active_ns, worker->store_thread.now_ns);
+	stat_set(&conn->active_ns, worker->part.thread.now_ns);
 	window_request(conn);
 	entry->buffer = wr_id_buffer(wc->wr_id);
 	error = wire_request_parse(&entry->request, poller_buffer(poller, entry->buffer),
@@ -114,9 +114,9 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 	entry->conn = conn;
 	batch->client_waits |= entry->request.op != WIRE_ACCESS;
 	if (entry->request.key && entry->request.op != WIRE_SCAN) {
-		entry->hash = table_hash(worker->store_thread.table, entry->request.key,
+		entry->hash = table_hash(conn->part->thread.table, entry->request.key,
 					 entry->request.key_len);
-		table_prefetch_bucket(worker->store_thread.table, entry->hash);
+		table_prefetch_bucket(conn->part->thread.table, entry->hash);
 	}
 	batch->request_count++;
 	return true;
@@ -172,7 +172,7 @@ static void batch_execute(struct batch *batch, struct poller *poller)
 	for (i = 0; i < batch->request_count; i++) {
 		entry = &batch->requests[i];
 		if (entry->request.key && entry->request.op != WIRE_SCAN)
-			table_prefetch_item(worker->store_thread.table, entry->hash);
+			table_prefetch_item(entry->conn->part->thread.table, entry->hash);
 	}
 	for (i = 0; i < batch->request_count; i++) {
 		entry = &batch->requests[i];
@@ -188,14 +188,14 @@ static void batch_execute(struct batch *batch, struct poller *poller)
 
 static void worker_turn_begin(struct worker *worker)
 {
-	store_thread_clock(&worker->store_thread);
-	turn_begin(&worker->turn, worker->store_thread.now_ns);
+	store_thread_clock(&worker->part.thread);
+	turn_begin(&worker->turn, worker->part.thread.now_ns);
 }
 
 static void worker_turn_end(struct worker *worker)
 {
-	store_thread_clock(&worker->store_thread);
-	turn_end(&worker->turn, &worker->turns, worker->store_thread.now_ns);
+	store_thread_clock(&worker->part.thread);
+	turn_end(&worker->turn, &worker->turns, worker->part.thread.now_ns);
 	if (++worker->held_turns % HELD_TURNS == 0)
 		held_show(worker);
 }
@@ -330,7 +330,7 @@ static bool windows_due(struct worker *worker)
 	unsigned int i = 0;
 
 	while ((poller = next_poller(worker, &i)))
-		if (window_due(poller, worker->store_thread.now_ns))
+		if (window_due(poller, worker->part.thread.now_ns))
 			return true;
 	return false;
 }
@@ -420,9 +420,9 @@ static enum activity worker_sleep(struct worker *worker)
 static enum activity worker_rest(struct worker *worker)
 {
 	/* For windows_expire() after the next poll, too. */
-	store_thread_clock(&worker->store_thread);
+	store_thread_clock(&worker->part.thread);
 	copy_expire(worker);
-	store_thread_idle(&worker->store_thread);
+	store_thread_idle(&worker->part.thread);
 	held_show(worker);
 	return !worker->limits.busy && !windows_due(worker) ? worker_sleep(worker) : ACTIVITY_NONE;
 }
@@ -458,7 +458,7 @@ static enum activity worker_idle(struct worker *worker, enum activity activity, 
 		spin_begin(spin, worker->limits.spin_ns, now);
 	*pace = PACE_WAITING;
 	if (worker->limits.busy) {
-		store_thread_clock(&worker->store_thread);
+		store_thread_clock(&worker->part.thread);
 		cpu_relax();
 	} else if (!spin_wait(spin, now)) {
 		spin_end(spin, true);
@@ -491,7 +491,7 @@ static void *worker_run(void *arg)
 	rcu_register_thread();
 	while (!worker_stops(worker)) {
 		if (!activity) {
-			polled_ns = worker->store_thread.now_ns;
+			polled_ns = worker->part.thread.now_ns;
 			activity = worker_poll(worker);
 		}
 		windows_expire(worker, polled_ns);
@@ -505,7 +505,7 @@ static void *worker_run(void *arg)
 		rcu_quiescent_state();
 		if (worker->turn.began_ns)
 			worker_turn_end(worker);
-		polled_ns = worker->store_thread.now_ns;
+		polled_ns = worker->part.thread.now_ns;
 		if (activity == ACTIVITY_AWAITED) {
 			worker_active(worker, &pace);
 			activity = ACTIVITY_NONE;
@@ -558,17 +558,27 @@ static void worker_release_pollers(struct worker *worker)
 		worker_release_poller(worker, --worker->poller_count);
 }
 
+int part_init(struct tenant_part *part, struct store *store, const struct worker_env *env,
+	      unsigned int number)
+{
+	uint64_t budget_bytes = memory_bytes(store->memory) / 100 * env->config->memory.pull_share /
+				env->workers;
+
+	part->store = store;
+	TAILQ_INIT(&part->copies);
+	part->copies_bytes = 0;
+	budget_init(&part->pull_budget, budget_bytes);
+	budget_init(&part->build_budget, budget_bytes);
+	return store_thread_init(&part->thread, &store->table, (uint8_t)number);
+}
+
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
 {
-	uint64_t budget_bytes = memory_bytes(env->store->memory) / 100 *
-				env->config->memory.pull_share / env->workers;
 	int err;
 
 	TAILQ_INIT(&worker->copies);
 	TAILQ_INIT(&worker->pulls);
 	TAILQ_INIT(&worker->pulls_by_progress);
-	budget_init(&worker->pull_budget, budget_bytes);
-	budget_init(&worker->build_budget, budget_bytes);
 	TAILQ_INIT(&worker->deferred_conns);
 	worker->number = number;
 	worker->cpu = cpu;
@@ -590,7 +600,7 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 	err = mailbox_init(&worker->mailbox);
 	if (err)
 		return err;
-	err = store_thread_init(&worker->store_thread, &env->store->table, (uint8_t)number);
+	err = part_init(&worker->part, env->store, env, number);
 	if (err)
 		goto release_mailbox;
 	while (worker->poller_count < env->nic_count) {
@@ -604,7 +614,7 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 
 release_pollers:
 	worker_release_pollers(worker);
-	store_thread_release(&worker->store_thread);
+	store_thread_release(&worker->part.thread);
 release_mailbox:
 	mailbox_release(&worker->mailbox);
 	return err;
@@ -615,7 +625,7 @@ void worker_release(struct worker *worker)
 	if (!worker->env)
 		return;
 	worker_release_pollers(worker);
-	store_thread_release(&worker->store_thread);
+	store_thread_release(&worker->part.thread);
 	mailbox_release(&worker->mailbox);
 	worker->env = NULL;
 }

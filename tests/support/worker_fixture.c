@@ -124,6 +124,7 @@ void test_conn_setup(struct test_conn *c)
 		.qp = { .context = &verbs },
 		.conn = {
 			.poller = test_poller,
+			.part = &test_worker.part,
 			.qp = &c->qp,
 			.window = TEST_WINDOW,
 			.response_bytes = TEST_BUFFER_BYTES,
@@ -198,11 +199,13 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 		.workers = 1,
 	};
 	TAILQ_INIT(&test_worker.copies);
+	TAILQ_INIT(&test_worker.part.copies);
+	test_worker.part.store = &test_store;
 	TAILQ_INIT(&test_worker.deferred_conns);
 	TAILQ_INIT(&test_worker.pulls);
 	TAILQ_INIT(&test_worker.pulls_by_progress);
-	budget_init(&test_worker.pull_budget, region_bytes);
-	budget_init(&test_worker.build_budget, region_bytes);
+	budget_init(&test_worker.part.pull_budget, region_bytes);
+	budget_init(&test_worker.part.build_budget, region_bytes);
 	verbs.ops.post_send = post_send;
 	verbs.ops.post_srq_recv = post_srq_recv;
 	srq.context = &verbs;
@@ -213,8 +216,8 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 		test_conn_setup(&test_conns[i]);
 	assert_int_equal(mailbox_init(&control), 0);
 	assert_int_equal(deferred_init(test_poller), 0);
-	assert_int_equal(store_thread_init(&test_worker.store_thread, &test_store.table, 1), 0);
-	store_thread_clock(&test_worker.store_thread);
+	assert_int_equal(store_thread_init(&test_worker.part.thread, &test_store.table, 1), 0);
+	store_thread_clock(&test_worker.part.thread);
 	return 0;
 }
 
@@ -230,7 +233,7 @@ void test_worker_destroy(void)
 		copy_drop(&test_worker, &test_conns[i].conn);
 	}
 	assert_true(TAILQ_EMPTY(&test_worker.copies));
-	assert_int_equal(test_worker.copies_bytes, 0);
+	assert_int_equal(test_worker.part.copies_bytes, 0);
 	assert_int_equal(test_poller->posted + test_poller->unposted_count, TEST_RECVS);
 	assert_int_equal(test_poller->spare_buffers, test_poller->spare_buffers_max);
 	assert_int_equal(test_poller->spare_sends, test_poller->spare_sends_max);
@@ -238,10 +241,10 @@ void test_worker_destroy(void)
 	assert_false(deferred_run(&test_worker));
 	assert_int_equal(test_poller->free_count, BUFFERS - TEST_RECVS);
 	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		assert_int_equal(test_worker.pull_budget.held[i], 0);
-		assert_int_equal(test_worker.pull_budget.waiting_count[i], 0);
-		assert_int_equal(test_worker.build_budget.held[i], 0);
-		assert_int_equal(test_worker.build_budget.waiting_count[i], 0);
+		assert_int_equal(test_worker.part.pull_budget.held[i], 0);
+		assert_int_equal(test_worker.part.pull_budget.waiting_count[i], 0);
+		assert_int_equal(test_worker.part.build_budget.held[i], 0);
+		assert_int_equal(test_worker.part.build_budget.waiting_count[i], 0);
 	}
 	assert_true(TAILQ_EMPTY(&test_worker.pulls));
 	assert_true(TAILQ_EMPTY(&test_worker.pulls_by_progress));
@@ -251,7 +254,7 @@ void test_worker_destroy(void)
 	free(test_poller->buffers);
 	free(test_poller->free);
 	mailbox_release(&control);
-	store_thread_idle(&test_worker.store_thread);
+	store_thread_idle(&test_worker.part.thread);
 	/* That the test has set: the superblock has another one. */
 	test_store.region.geometry.value_max =
 		region_superblock(&test_store.region)->geometry.value_max;
@@ -259,7 +262,7 @@ void test_worker_destroy(void)
 	if (error)
 		print_error("%s\n", error);
 	assert_null(error);
-	store_thread_release(&test_worker.store_thread);
+	store_thread_release(&test_worker.part.thread);
 	test_store_destroy(&test_store);
 	rcu_unregister_thread();
 }
@@ -280,7 +283,7 @@ bool test_receive(struct test_conn *c, uint32_t buffer, size_t len)
 	assert_null(wire_request_parse(&request, test_recv(buffer), len));
 	if (request.key)
 		hash = table_hash(&test_store.table, request.key, request.key_len);
-	store_thread_clock(&test_worker.store_thread);
+	store_thread_clock(&test_worker.part.thread);
 	rcu_read_lock();
 	done = request_execute(&responses, &c->conn, &request, hash, buffer);
 	responses_send(&responses);
@@ -294,7 +297,7 @@ bool test_turn(void)
 	bool ran = deferred_run(&test_worker);
 
 	rcu_quiescent_state();
-	turn_end(&test_worker.turn, &test_worker.turns, test_worker.store_thread.now_ns);
+	turn_end(&test_worker.turn, &test_worker.turns, test_worker.part.thread.now_ns);
 	return ran;
 }
 

@@ -135,7 +135,7 @@ static inline int teardown(void **state)
 {
 	(void)state;
 	assert_true(TAILQ_EMPTY(&test_worker.copies));
-	assert_int_equal(test_worker.copies_bytes, 0);
+	assert_int_equal(test_worker.part.copies_bytes, 0);
 	rcu_read_lock();
 	for (unsigned int i = 0; i < TEST_CONNS; i++)
 		conn_table_remove(&test_conns[i].conn);

@@ -381,7 +381,7 @@ static void connection_ends(void **state)
 		for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 			test_store_delete(&test_store, keys[i], (uint32_t)strlen(keys[i]));
 		rcu_quiescent_state();
-		limbo_empty(&test_worker.store_thread.limbo, &test_worker.store_thread.cache);
+		limbo_empty(&test_worker.part.thread.limbo, &test_worker.part.thread.cache);
 		limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
 		if (!ends)
 			free_bytes = memory_free_bytes(test_store.memory);
@@ -398,7 +398,7 @@ static void fill(uint32_t bytes_min)
 		while (test_store_put(&test_store, &key, sizeof(key), large, bytes, NULL) ==
 		       WIRE_OK)
 			key++;
-	test_worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
+	test_worker.part.thread.now_ns += LONG_NS; /* making room did not fail just now */
 }
 
 /* Room is made for one of them; after any number of steps nothing stays closed or taken. */
@@ -562,7 +562,7 @@ static void access_records_and_limits(void **state)
 	test_store.table.eviction = EVICTION_LRU;
 	test_store_put(&test_store, "a", 1, "x", 1, NULL);
 	conn_limit_init(&conn->conn.limit, 1, 0);
-	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.store_thread.now_ns))
+	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.part.thread.now_ns))
 		;
 	for (uint32_t i = 0; i < 2; i++) {
 		message_begin(i);
@@ -573,7 +573,7 @@ static void access_records_and_limits(void **state)
 		assert_answered(conn, i + 1, i, 2);
 		assert_result(conn, WIRE_PING, i ? WIRE_OK : WIRE_BUSY);
 		assert_result(conn, WIRE_PING, WIRE_BUSY);
-		assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), i);
+		assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), i);
 		/* And with one that is admitted they count. */
 		conn->conn.limit.requests.missing -= TOKEN_UNITS;
 	}
@@ -612,7 +612,7 @@ static void access_records(void **state)
 	message_len += sizeof(hash);
 	assert_true(batch_send(conn));
 	assert_answered(conn, 1, 0, 1);
-	assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 1);
 	test_store.table.eviction = EVICTION_NONE;
 }
 
@@ -664,7 +664,7 @@ static void numbers(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.answers_repeated), 2);
 	/* What is refused for a limit has its answer, too; what was sent before is not refused. */
 	conn_limit_init(&other->conn.limit, 1, 0);
-	while (conn_limit_admit(&other->conn.limit, 1, test_worker.store_thread.now_ns))
+	while (conn_limit_admit(&other->conn.limit, 1, test_worker.part.thread.now_ns))
 		;
 	message_begin(2);
 	ADD("n", .op = WIRE_ARITH, .delta = 2);

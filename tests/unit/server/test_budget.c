@@ -23,7 +23,7 @@ static struct worker worker;
 static struct poller poller;
 static struct conn conns[CONNS];
 static struct deferred deferred[CONNS];
-static struct budget *const budget = &worker.pull_budget;
+static struct budget *const budget = &worker.part.pull_budget;
 
 /* Each connection has a deferred request, which waits, so that it can be woken. */
 static int setup(void **state)
@@ -36,6 +36,7 @@ static int setup(void **state)
 	poller.worker = &worker;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
+		conns[i].part = &worker.part;
 		conns[i].pull_hold.conn = &conns[i];
 		conns[i].probes_answered = 1; /* B5 */
 		TAILQ_INIT(&conns[i].deferred);
@@ -487,7 +488,7 @@ static void without_room_for_a_response(void **state)
 	struct response_list responses = { .poller = &poller };
 
 	(void)state;
-	worker.store_thread.table = &table;
+	worker.part.thread.table = &table;
 	poller.deferred = deferred;
 	poller.spare_buffers = 1;
 	poller.spare_sends = 1;

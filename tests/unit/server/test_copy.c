@@ -19,6 +19,7 @@
 
 static struct store store;
 static struct worker worker;
+static struct poller poller;
 static struct conn conns[CONNS];
 static uint8_t value[200000];
 
@@ -29,8 +30,15 @@ static int setup(void **state)
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.copies);
+	TAILQ_INIT(&worker.part.copies);
 	worker.limits.workers = 1;
-	return store_thread_init(&worker.store_thread, &store.table, 1);
+	worker.part.store = &store;
+	poller.worker = &worker;
+	for (unsigned int i = 0; i < CONNS; i++) {
+		conns[i].poller = &poller;
+		conns[i].part = &worker.part;
+	}
+	return store_thread_init(&worker.part.thread, &store.table, 1);
 }
 
 static int teardown(void **state)
@@ -40,8 +48,8 @@ static int teardown(void **state)
 	(void)state;
 	for (i = 0; i < CONNS; i++)
 		copy_drop(&worker, &conns[i]);
-	assert_int_equal(worker.copies_bytes, 0);
-	store_thread_release(&worker.store_thread);
+	assert_int_equal(worker.part.copies_bytes, 0);
+	store_thread_release(&worker.part.thread);
 	assert_null(test_store_check(&store, NULL));
 	test_store_destroy(&store);
 	return 0;
@@ -55,7 +63,7 @@ static void keep(unsigned int conn, const char *key, uint32_t len)
 	struct large large;
 
 	assert_int_equal(test_store_put(&store, key, key_len, value, len, NULL), WIRE_OK);
-	large_copy(&large, &worker.store_thread, hash, key, key_len, 7);
+	large_copy(&large, &worker.part.thread, hash, key, key_len, 7);
 	large_run(&large);
 	assert_int_equal(large.status, WIRE_OK);
 	copy_keep(&worker, &conns[conn], large.copy);
@@ -81,7 +89,7 @@ static void share_of_the_memory(uint32_t len)
 	for (i = 0; i < CONNS; i++)
 		keep(i, "k", len);
 	assert_int_equal(kept(), share / copy_bytes);
-	assert_true(worker.copies_bytes <= share);
+	assert_true(worker.part.copies_bytes <= share);
 	/* The newest are kept. */
 	for (i = 0; i < CONNS; i++)
 		assert_int_equal(conns[i].copy != NULL, i >= CONNS - share / copy_bytes);
@@ -115,11 +123,11 @@ static void old_copies(void **state)
 {
 	(void)state;
 	keep(0, "k", 8000);
-	worker.store_thread.now_ns += COPY_NS_MAX - 1;
+	worker.part.thread.now_ns += COPY_NS_MAX - 1;
 	keep(1, "l", 8000);
 	copy_expire(&worker);
 	assert_int_equal(kept(), 2);
-	worker.store_thread.now_ns += 1;
+	worker.part.thread.now_ns += 1;
 	copy_expire(&worker);
 	assert_int_equal(kept(), 1);
 	assert_non_null(conns[1].copy);

@@ -95,11 +95,13 @@ static int setup(void **state)
 	TAILQ_INIT(&worker.deferred_conns);
 	for (i = 0; i < CONNS; i++) {
 		qps[i].context = &context;
-		conns[i] = (struct conn){ .poller = poller, .qp = &qps[i], .window = RECVS };
+		conns[i] = (struct conn){
+			.poller = poller, .part = &worker.part, .qp = &qps[i], .window = RECVS
+		};
 		TAILQ_INIT(&conns[i].deferred);
 	}
 	assert_int_equal(deferred_init(poller), 0);
-	return store_thread_init(&worker.store_thread, &store.table, 1);
+	return store_thread_init(&worker.part.thread, &store.table, 1);
 }
 
 static int teardown(void **state)
@@ -111,7 +113,7 @@ static int teardown(void **state)
 	}
 	assert_false(deferred_run(&worker));
 	deferred_release(&worker.pollers[0]);
-	store_thread_release(&worker.store_thread);
+	store_thread_release(&worker.part.thread);
 	test_store_destroy(&store);
 	return 0;
 }

@@ -98,6 +98,7 @@ static void conn_setup(struct side *side)
 {
 	side->conn = (struct conn){
 		.poller = &side->worker.pollers[0],
+		.part = &side->worker.part,
 		.qp = &side->qp,
 		.window = RECVS,
 		.response_bytes = BUFFER_BYTES,
@@ -126,8 +127,10 @@ static void side_setup(struct side *side, uint8_t number)
 	TAILQ_INIT(&worker->pulls);
 	TAILQ_INIT(&worker->pulls_by_progress);
 	TAILQ_INIT(&worker->copies);
-	budget_init(&worker->pull_budget, REGION_BYTES);
-	budget_init(&worker->build_budget, REGION_BYTES);
+	TAILQ_INIT(&worker->part.copies);
+	worker->part.store = &store;
+	budget_init(&worker->part.pull_budget, REGION_BYTES);
+	budget_init(&worker->part.build_budget, REGION_BYTES);
 	worker->pollers[0] = (struct poller){
 		.worker = worker,
 		.nic = &nic,
@@ -144,7 +147,7 @@ static void side_setup(struct side *side, uint8_t number)
 	for (uint32_t i = 2 * RECVS; i > RECVS; i--)
 		buffer_put(&worker->pollers[0], i - 1);
 	assert_int_equal(deferred_init(&worker->pollers[0]), 0);
-	assert_int_equal(store_thread_init(&worker->store_thread, &store.table, number), 0);
+	assert_int_equal(store_thread_init(&worker->part.thread, &store.table, number), 0);
 	conn_setup(side);
 }
 
@@ -173,7 +176,7 @@ static int teardown(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		deferred_release(&sides[i].worker.pollers[0]);
-		store_thread_release(&sides[i].worker.store_thread);
+		store_thread_release(&sides[i].worker.part.thread);
 	}
 	mailbox_release(&control);
 	maintenance_release(&store.maintenance);
@@ -190,7 +193,7 @@ static void send(struct side *side, const struct request *request)
 	static uint32_t buffer;
 	uint64_t hash = request->key ? table_hash(&store.table, request->key, request->key_len) : 0;
 
-	store_thread_clock(&side->worker.store_thread);
+	store_thread_clock(&side->worker.part.thread);
 	side->responses = 0;
 	buffer = (buffer + 1) % RECVS;
 	request_execute(&responses, &side->conn, request, hash, buffer);

@@ -659,8 +659,8 @@ static void a_worker(void **state)
 		assert_true(worker.limits.connection_bytes == 15);
 		assert_int_equal(worker.limits.workers, WORKERS);
 		share = memory_bytes(store.memory) / 100 * 10 / WORKERS;
-		assert_true(worker.pull_budget.bytes_max == share);
-		assert_true(worker.build_budget.bytes_max == share);
+		assert_true(worker.part.pull_budget.bytes_max == share);
+		assert_true(worker.part.build_budget.bytes_max == share);
 		assert_int_equal(worker.poller_count, 2);
 		for (unsigned int i = 0; i < 2; i++) {
 			const struct poller *of = &worker.pollers[i];

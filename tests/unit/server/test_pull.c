@@ -49,7 +49,7 @@ static int setup(void **state)
 {
 	(void)state;
 	test_worker_create(REGION_BYTES, VALUE_BYTES + TEST_CONNS * MORE_BYTES);
-	budget_init(&test_worker.build_budget, BUILD_BYTES);
+	budget_init(&test_worker.part.build_budget, BUILD_BYTES);
 	return 0;
 }
 
@@ -779,7 +779,7 @@ static void probed_first(void **state)
 	assert_true(c->probe);
 	assert_int_equal(c->read_count, 0);
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
-	assert_true(TAILQ_EMPTY(&test_worker.pull_budget.waiting[BUDGET_UNPROVEN]));
+	assert_true(TAILQ_EMPTY(&test_worker.part.pull_budget.waiting[BUDGET_UNPROVEN]));
 	assert_int_equal(stat_read(&test_worker.stats.pulls_probed), 1);
 	keepalive_answered(&c->conn, c->probe);
 	pull_probed(&c->conn);
@@ -888,7 +888,7 @@ static void late_peer_waits_for_others(void **state)
 
 	(void)state;
 	strcpy(other->conn.peer.address, "10.0.0.2:1");
-	budget_init(&test_worker.pull_budget, 2 * MORE_BYTES);
+	budget_init(&test_worker.part.pull_budget, 2 * MORE_BYTES);
 	/* One that waits already comes behind those that wait when its turn comes. */
 	assert_true(ask(late, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(also_late, WIRE_SET, value, VALUE_BYTES));
@@ -898,7 +898,7 @@ static void late_peer_waits_for_others(void **state)
 	test_turns();
 	assert_true(other->conn.pulls && !also_late->conn.pulls);
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_LATE], 2);
+	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_LATE], 2);
 	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 2);
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
@@ -907,7 +907,7 @@ static void late_peer_waits_for_others(void **state)
 	assert_true(pull_expires(&test_worker));
 	pull_expire(&test_worker);
 	assert_false(also_late->conn.deferred_runs);
-	test_worker.pull_budget.used_ns -= LONG_NS;
+	test_worker.part.pull_budget.used_ns -= LONG_NS;
 	pull_expire(&test_worker);
 	assert_true(also_late->conn.deferred_runs);
 	test_turns();
@@ -922,8 +922,8 @@ static void late_peer_waits_for_others(void **state)
 	ends_in_a_pull(late);
 	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_LATE], 0);
-	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_LATE], 0);
+	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
 	test_conn_end(late);
 	other->responses = 0;
 	pull_through(other);
@@ -937,7 +937,7 @@ static void late_no_more(void **state)
 
 	(void)state;
 	strcpy(other->conn.peer.address, "10.0.0.2:1");
-	budget_init(&test_worker.pull_budget, 2 * MORE_BYTES);
+	budget_init(&test_worker.part.pull_budget, 2 * MORE_BYTES);
 	ends_in_a_pull(late);
 	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
@@ -950,7 +950,7 @@ static void late_no_more(void **state)
 	pull_expire(&test_worker);
 	assert_true(late->conn.deferred_runs);
 	test_turns();
-	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
 	test_conn_end(late);
 	pull_through(other);
 }
@@ -963,12 +963,12 @@ static void ends_while_room_is_made(void **state)
 	(void)state;
 	strcpy(late->conn.peer.address, "10.0.0.1:1");
 	strcpy(waited->conn.peer.address, "10.0.0.2:1");
-	budget_init(&test_worker.pull_budget, VALUE_BYTES);
+	budget_init(&test_worker.part.pull_budget, VALUE_BYTES);
 	for (uint64_t other = 0; other < REGION_BYTES / VALUE_BYTES; other++)
 		test_store_put(&test_store, &other, sizeof(other), value, VALUE_BYTES, NULL);
 	assert_false(send_pull(late, 0, key, WIRE_SET, value, VALUE_BYTES));
 	assert_false(send_pull(waited, 0, key, WIRE_SET, value, VALUE_BYTES));
-	while (!test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN])
+	while (!test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN])
 		assert_true(test_turn());
 	assert_true(late->conn.pull_hold.bytes > 0);
 	assert_int_equal(late->conn.pulls, 0);
@@ -1136,7 +1136,7 @@ static void requests_wait_for_memory(void **state)
 /* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
 static void appends_are_refused(void **state)
 {
-	unsigned int *count = &test_worker.build_budget.waiting_count[BUDGET_PROVEN];
+	unsigned int *count = &test_worker.part.build_budget.waiting_count[BUDGET_PROVEN];
 
 	(void)state;
 	put_value();
@@ -1168,13 +1168,13 @@ static void appends_are_refused(void **state)
 static void appends_share(void **state)
 {
 	const uint64_t bytes = mem_class_bytes(item_bytes(sizeof(key), VALUE_BYTES / 4 + 1));
-	const struct budget *budget = &test_worker.build_budget;
+	const struct budget *budget = &test_worker.part.build_budget;
 
 	(void)state;
 	assert_int_equal(test_store_put(&test_store, key, sizeof(key), value, VALUE_BYTES / 4,
 					NULL),
 			 WIRE_OK);
-	budget_init(&test_worker.build_budget, 2 * bytes);
+	budget_init(&test_worker.part.build_budget, 2 * bytes);
 	append_byte(&test_conns[0]);
 	append_byte(&test_conns[1]);
 	while (budget->held[BUDGET_PROVEN] < 2 * bytes)
@@ -1227,7 +1227,7 @@ static void fails_while_building(void **state)
 	while (!pull_of(c)->build.bytes)
 		assert_true(test_turn());
 	append_byte(&test_conns[1]);
-	while (!test_worker.build_budget.waiting_count[BUDGET_PROVEN])
+	while (!test_worker.part.build_budget.waiting_count[BUDGET_PROVEN])
 		assert_true(test_turn());
 	c->conn.stopped = true;
 	deferred_cancel(&c->conn);
@@ -1311,7 +1311,7 @@ static void fill_evictable(void)
 	while (test_store_put(&test_store, &other, sizeof(other), value, 20000, NULL) == WIRE_OK)
 		other++;
 	test_store.table.eviction = EVICTION_LRU;
-	test_worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
+	test_worker.part.thread.now_ns += LONG_NS; /* making room did not fail just now */
 }
 
 static uint64_t evacuating(void)
@@ -1372,7 +1372,7 @@ static void not_early_in_a_room(void **state)
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	budget_init(&test_worker.pull_budget, REGION_BYTES);
+	budget_init(&test_worker.part.pull_budget, REGION_BYTES);
 	c->conn.pull_hold.class = BUDGET_PROVEN;
 	fill_evictable();
 	assert_false(send_pull(c, 0, key, WIRE_SET, value, ROOM_BYTES));
@@ -1406,7 +1406,7 @@ static void builders_end(void **state)
 		serve_read(&test_conns[0]);
 	append_byte(&test_conns[1]);
 	append_byte(&test_conns[2]);
-	while (test_worker.build_budget.waiting_count[BUDGET_PROVEN] < TEST_CONNS - 1)
+	while (test_worker.part.build_budget.waiting_count[BUDGET_PROVEN] < TEST_CONNS - 1)
 		assert_true(test_turn());
 	assert_int_equal(builders(), 1);
 	for (unsigned int i = 0; i < TEST_CONNS - 1; i++) {
@@ -1477,8 +1477,8 @@ static void no_memory_for_an_early_one(void **state)
 {
 	static void *blocks[4096];
 	static size_t bytes[4096];
-	struct mem_cache *cache = &test_worker.store_thread.cache;
-	const struct budget *budget = &test_worker.pull_budget;
+	struct mem_cache *cache = &test_worker.part.thread.cache;
+	const struct budget *budget = &test_worker.part.pull_budget;
 	struct test_conn *c = &test_conns[0];
 	size_t size = REGION_BYTES / 2;
 	unsigned int count = 0;
@@ -1658,13 +1658,13 @@ static void several_values_share(void **state)
 
 	(void)state;
 	prove(c);
-	budget_init(&test_worker.pull_budget, 3 * BUDGET_MORE_PART * bytes);
+	budget_init(&test_worker.part.pull_budget, 3 * BUDGET_MORE_PART * bytes);
 	for (uint32_t n = 0; n < TEST_WINDOW; n++)
 		assert_int_equal(send_pull(c, n, "a", WIRE_SET, more, SMALL_BYTES), n < 3);
 	assert_int_equal(c->conn.pull_hold.bytes, 3 * bytes);
 	/* Another one waits for all that is left and more. */
 	assert_false(ask(other, WIRE_SET, value, (uint32_t)(10 * bytes)));
-	assert_int_equal(test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
 	while (c->responses < 3)
 		if (c->read_count)
 			serve_read(c);
@@ -1727,7 +1727,7 @@ static void several_values_end(void **state)
 				 served < 6);
 		test_store_delete(&test_store, "a", 2);
 		limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
-		limbo_empty(&test_worker.store_thread.limbo, &test_worker.store_thread.cache);
+		limbo_empty(&test_worker.part.thread.limbo, &test_worker.part.thread.cache);
 		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
 	}
 }
@@ -1866,7 +1866,7 @@ static void refused_at_once(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
 	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
 	assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
-	assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), 3);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 3);
 	assert_int_equal(c->probe, 0);
 	test_conn_complete(c);
 	c->responses = 0;
@@ -1875,7 +1875,7 @@ static void refused_at_once(void **state)
 	test_turns();
 	assert_responded(c, WIRE_INVALID);
 	assert_int_equal(c->read_count, 0);
-	assert_int_equal(test_worker.pull_budget.held[BUDGET_UNPROVEN], 0);
+	assert_int_equal(test_worker.part.pull_budget.held[BUDGET_UNPROVEN], 0);
 	test_store.table.eviction = EVICTION_NONE;
 }
 
@@ -1902,19 +1902,19 @@ static void longest_value(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.pulls), 1);
 	assert_int_equal(stat_read(&test_worker.stats.pull_bytes), SMALL_BYTES);
 	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 0);
-	assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), 3);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 3);
 	test_store.table.eviction = EVICTION_NONE;
 }
 
 /* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
 static void waits_or_is_refused(void **state)
 {
-	unsigned int *count = &test_worker.pull_budget.waiting_count[BUDGET_UNPROVEN];
+	unsigned int *count = &test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN];
 	struct test_conn *first = &test_conns[0], *waits = &test_conns[1],
 			 *refused = &test_conns[2];
 
 	(void)state;
-	budget_init(&test_worker.pull_budget, MORE_BYTES);
+	budget_init(&test_worker.part.pull_budget, MORE_BYTES);
 	assert_true(ask(first, WIRE_SET, more, MORE_BYTES));
 	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 0);
 	assert_false(ask(waits, WIRE_SET, more, MORE_BYTES));

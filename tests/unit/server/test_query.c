@@ -259,7 +259,7 @@ static void as_other_requests(void **state)
 		assert_true(test_receive(c, 0, sizeof(request) + 1));
 		assert_non_null(c->conn.copy);
 		test_conn_complete(c);
-		accesses = stat_read(&test_worker.store_thread.stats.accesses);
+		accesses = stat_read(&test_worker.part.thread.stats.accesses);
 		request = (struct wire_request){ .op = (uint8_t)ops[i], .access_count = 1 };
 		memcpy(test_recv(0), &request, sizeof(request));
 		memcpy(test_recv(0) + sizeof(request), &hash, sizeof(hash));
@@ -271,7 +271,7 @@ static void as_other_requests(void **state)
 		answered();
 		assert_int_equal(c->response.op, ops[i]);
 		assert_null(c->conn.copy);
-		assert_int_equal(stat_read(&test_worker.store_thread.stats.accesses), accesses + 1);
+		assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), accesses + 1);
 		test_conn_complete(c);
 	}
 	test_store.table.eviction = EVICTION_NONE;

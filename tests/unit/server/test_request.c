@@ -109,7 +109,7 @@ static void refused_in_order(void **state)
 	(void)state;
 	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
 	conn_limit_init(&conn->conn.limit, 1, 0);
-	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.store_thread.now_ns))
+	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.part.thread.now_ns))
 		;
 	assert_false(RECEIVE(conn, 1, "k", 5, .op = WIRE_PUT));
 	test_turns();
@@ -287,7 +287,7 @@ static void fill(void)
 		       WIRE_OK)
 			key++;
 	test_store.table.eviction = EVICTION_LRU;
-	test_worker.store_thread.now_ns += LONG_NS; /* making room did not fail just now */
+	test_worker.part.thread.now_ns += LONG_NS; /* making room did not fail just now */
 }
 
 static void room_begin_for(const char *key, uint8_t mode, uint32_t len)
@@ -372,7 +372,7 @@ static void counter_in_a_room(void **state)
 	while (test_store_put(&test_store, &key, sizeof(key), large, 1, NULL) == WIRE_OK)
 		key++;
 	test_store.table.eviction = EVICTION_LRU;
-	test_worker.store_thread.now_ns += LONG_NS;
+	test_worker.part.thread.now_ns += LONG_NS;
 	assert_false(
 		RECEIVE(conn, 0, "k", 0, .op = WIRE_ARITH, .flags = WIRE_F_CREATE, .initial = 40));
 	test_turns();
@@ -481,7 +481,7 @@ static void large_append_is_done_once(void **state)
 /* What a client reports counts with requests that take several turns, too. */
 static void access_records(void **state)
 {
-	const uint64_t *accesses = &test_worker.store_thread.stats.accesses;
+	const uint64_t *accesses = &test_worker.part.thread.stats.accesses;
 
 	(void)state;
 	assert_int_equal(test_store_put(&test_store, "l", 1, large, GROWN, NULL), WIRE_OK);

@@ -108,6 +108,7 @@ static int setup(void **state)
 			.qp = &conns[i].qp,
 			.id = &conns[i].id,
 			.poller = poller,
+			.part = &worker.part,
 			.window = windows[i],
 			.sq_depth = poller_sq_depth(poller, windows[i]) - MARKERS,
 			.response_bytes = BUFFER_BYTES,
@@ -261,7 +262,7 @@ static void nobody_waits_while_windows_move(void **state)
 		switch (rand() % 4) {
 		case 0:
 			c->conn.requests++;
-			c->conn.active_ns = worker.store_thread.now_ns;
+			c->conn.active_ns = worker.part.thread.now_ns;
 			window_request(&c->conn);
 			break;
 		case 1:
@@ -271,8 +272,8 @@ static void nobody_waits_while_windows_move(void **state)
 			complete(c);
 			break;
 		default:
-			worker.store_thread.now_ns += (uint64_t)(rand() % 1000000000);
-			window_expire(poller, worker.store_thread.now_ns);
+			worker.part.thread.now_ns += (uint64_t)(rand() % 1000000000);
+			window_expire(poller, worker.part.thread.now_ns);
 		}
 		assert_true(poller->spare_sends <= SPARE_SENDS);
 		assert_true(poller->spare_buffers <= SRQ_DEPTH / 4);

@@ -76,6 +76,7 @@ static void add(unsigned int i)
 
 	conns[i] = (struct conn){
 		.poller = poller,
+		.part = &worker.part,
 		.qp = &qp,
 		.qp_num = QP_NUM,
 		.serial = i + 1,
@@ -118,14 +119,14 @@ static int setup(void **state)
 	worker.env = &env;
 	add(0);
 	assert_int_equal(deferred_init(poller), 0);
-	return store_thread_init(&worker.store_thread, &store.table, 1);
+	return store_thread_init(&worker.part.thread, &store.table, 1);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
 	deferred_release(poller);
-	store_thread_release(&worker.store_thread);
+	store_thread_release(&worker.part.thread);
 	mailbox_release(&control);
 	assert_int_equal(cds_lfht_destroy(poller->conns, NULL), 0);
 	rcu_unregister_thread();

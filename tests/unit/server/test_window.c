@@ -49,7 +49,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&worker, 0, sizeof(worker));
 	now_ns = 1000 * SECOND;
-	worker.store_thread.now_ns = now_ns;
+	worker.part.thread.now_ns = now_ns;
 	*poller = (struct poller){
 		.worker = &worker,
 		.limits = { .srq_depth = SRQ_DEPTH,
@@ -66,7 +66,7 @@ static int setup(void **state)
 static void advance(uint64_t ns)
 {
 	now_ns += ns;
-	worker.store_thread.now_ns = now_ns;
+	worker.part.thread.now_ns = now_ns;
 }
 
 static void request(struct conn *conn)

@@ -89,7 +89,7 @@ static void looks_after_what_expires(void **state)
 	copy_drop(&test_worker, &test_conns[0].conn);
 	assert_int_equal(sleeps_ms(), -1);
 	/* The window of an idle client, which is not to be looked at yet. */
-	conn->window_look_ns = test_worker.store_thread.now_ns + 3600 * SECOND_NS;
+	conn->window_look_ns = test_worker.part.thread.now_ns + 3600 * SECOND_NS;
 	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
 	assert_false(windows_due(&test_worker));
 	assert_int_equal(sleeps_ms(), EXPIRE_MS);
@@ -308,11 +308,11 @@ static void spins_before_it_sleeps(void **state)
 	/* server.poll = busy: for ever, with a clock that goes on. */
 	test_worker.limits.busy = true;
 	test_worker.limits.spin_ns = 0;
-	test_worker.store_thread.now_ns = 0;
+	test_worker.part.thread.now_ns = 0;
 	for (unsigned int i = 0; i < 3; i++)
 		worker_idle(&test_worker, ACTIVITY_NONE, &pace);
 	assert_int_equal(sleeps, 2);
-	assert_true(test_worker.store_thread.now_ns != 0);
+	assert_true(test_worker.part.thread.now_ns != 0);
 	idle_end(before);
 }
 

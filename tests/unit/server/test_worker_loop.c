@@ -169,9 +169,9 @@ static void copies_end_with_the_next_request(void **state)
 		before = memory_in_use();
 		copy_make();
 		copy = a->conn.copy;
-		assert_int_equal(test_worker.copies_bytes,
+		assert_int_equal(test_worker.part.copies_bytes,
 				 mem_class_bytes(item_bytes(1, LONG_VALUE)));
-		assert_int_equal(memory_in_use(), before + test_worker.copies_bytes);
+		assert_int_equal(memory_in_use(), before + test_worker.part.copies_bytes);
 		/* Another's request does nothing to it. */
 		ADD(b, 5, NULL, .op = WIRE_PING);
 		poller_poll(test_poller);
@@ -183,7 +183,7 @@ static void copies_end_with_the_next_request(void **state)
 		assert_int_equal(a->responses, responses + 2);
 		assert_null(a->conn.copy);
 		assert_int_equal(copy->sum, ITEM_SUM_INVALID);
-		assert_int_equal(test_worker.copies_bytes, 0);
+		assert_int_equal(test_worker.part.copies_bytes, 0);
 		assert_true(TAILQ_EMPTY(&test_worker.copies));
 		assert_int_equal(memory_in_use(), before);
 		test_conn_complete(a);
@@ -277,7 +277,7 @@ static void administrators_have_no_limit(void **state)
 		struct test_conn *c = &test_conns[i % 2];
 
 		conn_limit_init(&c->conn.limit, 1, 0);
-		while (conn_limit_admit(&c->conn.limit, 1, test_worker.store_thread.now_ns))
+		while (conn_limit_admit(&c->conn.limit, 1, test_worker.part.thread.now_ns))
 			;
 		c->conn.by_admin = i % 2;
 		add_request(c, i, (struct wire_request){ .op = (uint8_t)ops[i / 2] }, NULL);
@@ -308,7 +308,7 @@ static void flushes(void **state)
 	assert_int_equal(a->response.status, WIRE_OK);
 	assert_true(ticket != 0);
 	assert_true(maintenance->waiting[0].at_ns ==
-		    test_worker.store_thread.now_ns + 7 * SECOND_NS);
+		    test_worker.part.thread.now_ns + 7 * SECOND_NS);
 	assert_int_equal(answers.last, 1);
 	for (unsigned int ended = 0; ended < 2; ended++) {
 		if (ended)
@@ -346,12 +346,12 @@ static void requests_are_counted(void **state)
 		assert_int_equal(a->conn.requests, i);
 		assert_int_equal(a->conn.received_bytes, i * (sizeof(struct wire_request) + 3));
 		assert_true(a->conn.active_ns >= before_ns);
-		assert_true(a->conn.active_ns == test_worker.store_thread.now_ns);
+		assert_true(a->conn.active_ns == test_worker.part.thread.now_ns);
 		assert_int_equal(test_worker.turn.completions, i);
 		test_conn_complete(a);
 	}
 	assert_true(test_worker.turn.began_ns != 0);
-	assert_true(test_worker.turn.began_ns < test_worker.store_thread.now_ns);
+	assert_true(test_worker.turn.began_ns < test_worker.part.thread.now_ns);
 }
 
 /* The window counts what is deferred, too: a client can't have more outstanding over batches. */
@@ -379,7 +379,7 @@ static void window_over_batches(void **state)
 static void more_may_have_arrived(void **state)
 {
 	struct conn *conn = &test_conns[1].conn;
-	uint64_t late_ns = test_worker.store_thread.now_ns + 3600 * SECOND_NS;
+	uint64_t late_ns = test_worker.part.thread.now_ns + 3600 * SECOND_NS;
 
 	(void)state;
 	conn->window_moves = true;
@@ -528,7 +528,7 @@ static void releases_all(void **state)
 	mailbox_send(&test_worker.mailbox, &conn->notes[NOTE_RELEASE]);
 	assert_true(worker_read_mail(&test_worker));
 	assert_null(conn->copy);
-	assert_int_equal(test_worker.copies_bytes, 0);
+	assert_int_equal(test_worker.part.copies_bytes, 0);
 	assert_int_equal(conn->deferred_count, 0);
 	assert_int_equal(conn->sq_used, 0);
 	assert_int_equal(conn->buffers, 0);
@@ -599,13 +599,13 @@ static void what_is_held(void **state)
 			.windows = { .left_max = 40, .left = 37 - i },
 		};
 	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		w.pull_budget.held[i] = 1000 << i;
-		w.pull_budget.waiting_count[i] = 1 << i;
-		w.build_budget.held[i] = 100 << i;
-		w.build_budget.waiting_count[i] = 10 << i;
+		w.part.pull_budget.held[i] = 1000 << i;
+		w.part.pull_budget.waiting_count[i] = 1 << i;
+		w.part.build_budget.held[i] = 100 << i;
+		w.part.build_budget.waiting_count[i] = 10 << i;
 	}
 	w.pulls_count = 5;
-	w.copies_bytes = 77;
+	w.part.copies_bytes = 77;
 	/* It is what is held now, not what was held so far. */
 	for (unsigned int i = 0; i < 2; i++) {
 		held_show(&w);

@@ -67,6 +67,7 @@ enum nth_how {
 	X(ferror, NTH_CODE, 1, 0)					\
 	X(read, NTH_MINUS, EIO, EINTR)					\
 	X(fread, NTH_NULL, EIO, 0)					\
+	X(getpwnam_r, NTH_CODE, EMFILE, EIO)				\
 	X(fgets, NTH_NULL, EIO, 0)					\
 	X(pread, NTH_MINUS, EIO, EINTR)					\
 	X(preadv, NTH_MINUS, EIO, 0)					\

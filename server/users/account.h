@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a user has taken of its limits, over all its connections, whatever file of users says who it
+ * is: the file may be read again, and the account stays.
+ *
+ *   U1. A request is executed if there is a token for it and at least one for bytes, and takes its
+ *	 message's bytes, and later what it moves otherwise: as N1 of server/net/conn_limit.h, with
+ *	 the same bursts.
+ *   U2. The connections of a user are served by several workers, which share its buckets: each is
+ *	 one word, when the bucket will be full again (GCRA, ITU-T I.371), changed by compare and
+ *	 swap. Two workers may both see the last token for bytes: the debt is paid all the same.
+ *
+ * Threads: the buckets are for any; `connections` is the control thread's.
+ */
+#ifndef KVD_SERVER_USERS_ACCOUNT_H
+#define KVD_SERVER_USERS_ACCOUNT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A second in the units of the buckets: 1/16 ns, of which 64 bits hold 36 years. */
+#define ACCOUNT_SECOND 16000000000ull
+#define ACCOUNT_PER_NS 16u
+
+/* What a bucket holds is what comes in a tenth of a second, and this at least. */
+#define ACCOUNT_BURSTS_PER_S 10u
+#define ACCOUNT_REQUESTS_MIN 32u
+#define ACCOUNT_BYTES_MIN 65536u
+
+struct user_account {
+	_Atomic uint64_t requests_full, bytes_full; /* when the buckets are full again */
+	uint64_t base_ns;			    /* the clock at the begin */
+	uint32_t connections;			    /* open */
+	uint32_t holders;			    /* control thread: snapshots that have it */
+};
+
+/* How long @tokens take to come at @rate in a second. */
+static inline uint64_t account_cost(uint64_t tokens, uint64_t rate)
+{
+	unsigned __int128 cost = (unsigned __int128)tokens * ACCOUNT_SECOND / rate;
+
+	/* A debt of a year is for ever. */
+	return cost < (ACCOUNT_SECOND << 25) ? (uint64_t)cost : ACCOUNT_SECOND << 25;
+}
+
+static inline uint64_t account_now(const struct user_account *account, uint64_t now_ns)
+{
+	return now_ns > account->base_ns ? (now_ns - account->base_ns) * ACCOUNT_PER_NS : 0;
+}
+
+/* How far ahead of the clock a bucket may be that has a token left. */
+static inline uint64_t account_ahead(uint64_t rate, uint64_t burst_min)
+{
+	uint64_t burst = rate / ACCOUNT_BURSTS_PER_S;
+
+	return account_cost((burst > burst_min ? burst : burst_min) - 1, rate);
+}
+
+/* Takes @tokens, also those that are not there. */
+static inline void account_take(_Atomic uint64_t *full, uint64_t rate, uint64_t tokens,
+				uint64_t now)
+{
+	uint64_t cost = account_cost(tokens, rate);
+	uint64_t at = atomic_load_explicit(full, memory_order_relaxed);
+
+	while (!atomic_compare_exchange_weak_explicit(full, &at, (at > now ? at : now) + cost,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+/* Takes one token, if it is there. */
+static inline bool account_try(_Atomic uint64_t *full, uint64_t rate, uint64_t burst_min,
+			       uint64_t now)
+{
+	uint64_t ahead = account_ahead(rate, burst_min), cost = account_cost(1, rate);
+	uint64_t at = atomic_load_explicit(full, memory_order_relaxed);
+
+	do
+		if (at > now + ahead)
+			return false;
+	while (!atomic_compare_exchange_weak_explicit(full, &at, (at > now ? at : now) + cost,
+						      memory_order_relaxed, memory_order_relaxed));
+	return true;
+}
+
+/*
+ * For a request with a message of @bytes, of a user that may have @requests and @bytes_rate in a
+ * second; 0: no limit. False: it is beyond one, and took nothing.
+ */
+static inline bool account_admit(struct user_account *account, uint64_t requests,
+				 uint64_t bytes_rate, uint64_t bytes, uint64_t now_ns)
+{
+	uint64_t now = account_now(account, now_ns);
+
+	if (bytes_rate && atomic_load_explicit(&account->bytes_full, memory_order_relaxed) >
+				  now + account_ahead(bytes_rate, ACCOUNT_BYTES_MIN))
+		return false;
+	if (requests && !account_try(&account->requests_full, requests, ACCOUNT_REQUESTS_MIN, now))
+		return false;
+	if (bytes_rate)
+		account_take(&account->bytes_full, bytes_rate, bytes, now);
+	return true;
+}
+
+/* For bytes that an admitted request moves otherwise. */
+static inline void account_charge(struct user_account *account, uint64_t bytes_rate, uint64_t bytes,
+				  uint64_t now_ns)
+{
+	if (bytes_rate)
+		account_take(&account->bytes_full, bytes_rate, bytes, account_now(account, now_ns));
+}
+
+#endif /* KVD_SERVER_USERS_ACCOUNT_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A user: who may connect, and what it may do. It belongs to a snapshot of the file of users
+ * (server/users/users.h), and does not change.
+ */
+#ifndef KVD_SERVER_USERS_USER_H
+#define KVD_SERVER_USERS_USER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "server/users/account.h"
+
+/* X(upper, name) */
+#define USER_RIGHTS(X)                                                                             \
+	X(READ, "read")                                                                            \
+	X(WRITE, "write")                                                                          \
+	X(DELETE, "delete")                                                                        \
+	X(SCAN, "scan")                                                                            \
+	X(FLUSH, "flush")                                                                          \
+	X(STATS, "stats")                                                                          \
+	X(ADMIN, "admin")
+
+enum user_right_number {
+#define X(upper, name) USER_NUMBER_##upper,
+	USER_RIGHTS(X)
+#undef X
+		USER_RIGHTS_COUNT,
+};
+
+enum user_right {
+#define X(upper, name) USER_##upper = 1 << USER_NUMBER_##upper,
+	USER_RIGHTS(X)
+#undef X
+		USER_ALL = (1 << USER_RIGHTS_COUNT) - 1,
+};
+
+#define USER_NAME_MAX 64 /* bytes, without its zero */
+#define USER_PREFIXES_MAX 32
+/* The only tenant there is. */
+#define USER_TENANT_DEFAULT "default"
+
+/* What keys have to begin with; each entry is one of several. None: any key. */
+struct user_prefixes {
+	struct user_prefix {
+		const uint8_t *bytes; /* 1 at least */
+		size_t length;
+	} list[USER_PREFIXES_MAX];
+	unsigned int count;
+};
+
+struct user {
+	const char *name;   /* "*": who matches no other user */
+	const char *tenant; /* whose store it uses */
+	uint32_t rights;    /* USER_* */
+	struct user_prefixes read, write;
+	/* 0: no limit. */
+	uint32_t connections;
+	uint64_t requests, bytes; /* in a second */
+	struct user_account *account;
+	unsigned int line; /* where it begins in the file */
+};
+
+static inline bool user_prefixes_hold(const struct user_prefixes *prefixes, const uint8_t *key,
+				      size_t key_len)
+{
+	for (unsigned int i = 0; i < prefixes->count; i++)
+		if (key_len >= prefixes->list[i].length &&
+		    !memcmp(key, prefixes->list[i].bytes, prefixes->list[i].length))
+			return true;
+	return !prefixes->count;
+}
+
+/* Whether it may read the whole store, so that its clients may do it by themselves. */
+static inline bool user_reads_all(const struct user *user)
+{
+	return user->rights & USER_READ && !user->read.count;
+}
+
+static inline bool user_is_limited(const struct user *user)
+{
+	return user->requests || user->bytes;
+}
+
+#endif /* KVD_SERVER_USERS_USER_H */

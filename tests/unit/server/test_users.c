@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of the file of users (server/users/): what is read, what is refused, and who is whom. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/users/users.h"
+
+static int uid_of(const char *name, uid_t *uid)
+{
+	if (strcmp(name, "carol") != 0)
+		return -ENOENT;
+	*uid = 1003;
+	return 0;
+}
+
+static struct users *taken_after(const struct users *before, const char *text)
+{
+	char why[USERS_WHY_MAX] = "";
+	struct users *users = NULL;
+
+	if (users_parse(&users, text, strlen(text), uid_of, before, 1, why))
+		fail_msg("refused: %s", why);
+	return users;
+}
+
+static struct users *taken(const char *text)
+{
+	return taken_after(NULL, text);
+}
+
+static void refused_of(const char *text, size_t length, const char *expected)
+{
+	char why[USERS_WHY_MAX] = "";
+	struct users *users = NULL;
+
+	assert_int_equal(users_parse(&users, text, length, uid_of, NULL, 1, why), -EINVAL);
+	assert_null(users);
+	if (strncmp(why, expected, strlen(expected)) != 0)
+		fail_msg("'%s' is refused with: %s", text, why);
+}
+
+static void refused(const char *text, const char *expected)
+{
+	refused_of(text, strlen(text), expected);
+}
+
+static const char *match(const struct users *users, const struct user_peer *peer)
+{
+	const struct user *user = users_match(users, peer);
+
+	return user ? user->name : "(none)";
+}
+
+static const char *of_identity(const struct users *users, const char *identity)
+{
+	return match(users, &(struct user_peer){ .identity = identity, .address = "10.9.0.1:1" });
+}
+
+static const char *of_uid(const struct users *users, uid_t uid)
+{
+	return match(users, &(struct user_peer){
+				    .identity = "", .uid_known = true, .uid = uid, .address = "" });
+}
+
+static const char *of_address(const struct users *users, const char *address)
+{
+	return match(users,
+		     &(struct user_peer){ .identity = "", .address = address, .open = true });
+}
+
+static const char text[] = "# who may do what\r\n"
+			   "; the loader\n"
+			   "\n"
+			   "[user alice]\r\n"
+			   "  identity = psk:alice  cert:dns:alice.example\t\n"
+			   "identity=cert:subject:CN=alice,O=a=b\n"
+			   "uid = 1001 carol\n"
+			   "rights = read write\n"
+			   "rights = delete\n"
+			   "write_prefixes = app1: bin%00%25%fF\n"
+			   "connections = 10\n"
+			   "requests = 1000\n"
+			   "bytes = 10m\n"
+			   "tenant = default\n"
+			   "[ user  rack-7.b@x_Y ]\n"
+			   "networks = 10.9.0.0/24 fd00::/8\n"
+			   "rights = all\n"
+			   "[user host]\n"
+			   "networks = 10.9.0.7\n"
+			   "rights = read scan\n"
+			   "read_prefixes = public/";
+
+static void takes(void **state)
+{
+	struct users *users = taken(text);
+	const struct user *alice = &users->list[0], *rack = &users->list[1];
+	const struct user *host = &users->list[2];
+
+	(void)state;
+	assert_int_equal(users->count, 3);
+	assert_string_equal(alice->name, "alice");
+	assert_string_equal(alice->tenant, "default");
+	assert_int_equal(alice->rights, USER_READ | USER_WRITE | USER_DELETE);
+	assert_int_equal(alice->connections, 10);
+	assert_int_equal(alice->requests, 1000);
+	assert_int_equal(alice->bytes, 10 << 20);
+	assert_int_equal(alice->line, 4);
+	assert_int_equal(alice->read.count, 0);
+	assert_int_equal(alice->write.count, 2);
+	assert_true(user_reads_all(alice));
+	assert_true(user_is_limited(alice));
+	assert_true(user_prefixes_hold(&alice->write, (const uint8_t *)"app1:", 5));
+	assert_true(user_prefixes_hold(&alice->write, (const uint8_t *)"app1:x", 6));
+	assert_false(user_prefixes_hold(&alice->write, (const uint8_t *)"app1", 4));
+	assert_false(user_prefixes_hold(&alice->write, (const uint8_t *)"bpp1:x", 6));
+	assert_true(user_prefixes_hold(&alice->write, (const uint8_t *)"bin\0%\xff", 6));
+	assert_false(user_prefixes_hold(&alice->write, (const uint8_t *)"bin\0%\xfe", 6));
+	assert_true(user_prefixes_hold(&alice->read, (const uint8_t *)"x", 1));
+	assert_string_equal(rack->name, "rack-7.b@x_Y");
+	assert_int_equal(rack->rights, USER_ALL);
+	assert_false(user_is_limited(rack));
+	assert_true(user_reads_all(rack));
+	assert_false(user_reads_all(host));
+	users_put(users);
+}
+
+static void matches(void **state)
+{
+	struct users *users = taken(text);
+
+	(void)state;
+	assert_string_equal(of_identity(users, "psk:alice"), "alice");
+	assert_string_equal(of_identity(users, "cert:dns:alice.example"), "alice");
+	assert_string_equal(of_identity(users, "cert:subject:CN=alice,O=a=b"), "alice");
+	assert_string_equal(of_identity(users, "psk:alic"), "(none)");
+	assert_string_equal(of_identity(users, "psk:alicee"), "(none)");
+	assert_string_equal(of_uid(users, 1001), "alice");
+	assert_string_equal(of_uid(users, 1003), "alice");
+	assert_string_equal(of_uid(users, 0), "(none)");
+	assert_string_equal(of_address(users, "10.9.0.1:4711"), "rack-7.b@x_Y");
+	assert_string_equal(of_address(users, "[fd00::1]:4711"), "rack-7.b@x_Y");
+	/* The smaller network counts. */
+	assert_string_equal(of_address(users, "10.9.0.7:4711"), "host");
+	assert_string_equal(of_address(users, "10.9.1.7:4711"), "(none)");
+	assert_string_equal(of_address(users, "(unknown)"), "(none)");
+	/* By TLS an address proves nothing. */
+	assert_string_equal(
+		match(users, &(struct user_peer){ .identity = "", .address = "10.9.0.7:4711" }),
+		"(none)");
+	users_put(users);
+}
+
+static void others(void **state)
+{
+	struct users *users = taken("[user a]\nuid = 0\nrights = all\n[user *]\nrights = read\n");
+
+	(void)state;
+	assert_string_equal(of_uid(users, 0), "a");
+	assert_string_equal(of_uid(users, 1), "*");
+	assert_string_equal(of_identity(users, "psk:x"), "*");
+	assert_string_equal(of_address(users, "(unknown)"), "*");
+	users_put(users);
+	users = taken("");
+	assert_string_equal(of_uid(users, 0), "(none)");
+	assert_string_equal(of_identity(users, "psk:x"), "(none)");
+	users_put(users);
+}
+
+#define A "[user a]\nuid = 1\nrights = read\n"
+
+static void refuses(void **state)
+{
+	(void)state;
+	refused("rights = read", "line 1: 'rights' is in no section: write [user NAME]");
+	refused(A "\nwords", "line 5: write key = value");
+	refused(A "right = read", "line 4: unknown key 'right'");
+	refused(A "rights = read reed", "line 4: 'reed' is no right: give some of read, write");
+	refused(A "rights =", "line 4: rights has no value");
+	refused(A "rights = \t ", "line 4: rights has no value");
+	refused("[user a]\nuid = 1\n", "line 1: user 'a' has no rights");
+	refused("[user a]\nuid = 1\n[user b]\nuid = 2\nrights = read\n",
+		"line 1: user 'a' has no rights");
+	refused("\n[user a]\nrights = read\n", "line 2: user 'a' has no identity, uid or networks");
+	refused(A "[user b]\nrights = read\n", "line 4: user 'b' has no identity, uid or networks");
+	refused(A A, "line 4: user 'a' is there already, on line 1");
+	refused("[alice]\n", "line 1: a section is that of a user: write [user NAME]");
+	refused("[user]\n", "line 1: a section is that of a user");
+	refused("[user a b]\n", "line 1: a section is that of a user");
+	refused("[group a]\n", "line 1: a section is that of a user");
+	refused("[user a\n", "line 1: write [user NAME] on a line of its own");
+	refused("[user a] # x\n", "line 1: write [user NAME] on a line of its own");
+	refused("[user a/b]\n", "line 1: 'a/b' can't be a user's name");
+	refused("[user 01234567890123456789012345678901234567890123456789012345678901234]\n",
+		"line 1: '0123456789012345678901234567890123456789012345678901234567890123' can't");
+	refused("[user *]\nuid = 1\n", "line 2: user '*' is who matches no other");
+	refused(A "identity = alice", "line 4: identity 'alice' begins with neither");
+	refused(A "uid = dave", "line 4: uid 'dave' is no user of this host");
+	refused(A "uid = 4294967295", "line 4: uid '4294967295' is out of range");
+	refused(A "uid = 99999999999999999999", "line 4: uid '99999999999999999999' is out of");
+	refused(A "networks = 10.9.0.1/24", "line 4: networks: '10.9.0.1/24' has bits set");
+	refused(A "write_prefixes = a%4", "line 4: a '%' in a prefix has to be followed");
+	refused(A "write_prefixes = a%", "line 4: a '%' in a prefix");
+	refused(A "read_prefixes = %4g", "line 4: a '%' in a prefix");
+	refused(A "tenant = other", "line 4: tenant 'other' does not exist");
+	refused(A "connections = 0", "line 4: connections: ");
+	refused(A "connections = 1\nconnections = 2", "line 5: connections is repeated");
+	refused(A "requests = 1 2", "line 4: requests takes one value: remove '2'");
+	refused(A "requests = 0", "line 4: requests: ");
+	refused(A "requests = 1000000001", "line 4: requests: ");
+	refused(A "bytes = 1023", "line 4: bytes: ");
+	refused(A "bytes = 1.5m", "line 4: bytes: ");
+	refused(A "uid\x01 = 1", "line 4: a control character");
+	refused_of(A "\0", sizeof(A), "line 4: a control character");
+}
+
+static void belongs_to_one(void **state)
+{
+	(void)state;
+	refused(A "[user b]\nuid = 2 1\nrights = read\n",
+		"line 5: the uid is that of user 'a' already, by line 2");
+	refused(A "uid = 1\n", "line 4: the uid is that of user 'a' already, by line 2");
+	refused("[user a]\nidentity = psk:x\nrights = all\n"
+		"[user b]\nidentity = psk:y psk:x\nrights = all\n",
+		"line 5: the identity is that of user 'a' already, by line 2");
+	refused("[user a]\nnetworks = 10.0.0.0/8\nrights = all\n"
+		"[user b]\nnetworks = 10.0.0.0/8\nrights = all\n",
+		"line 5: the network is that of user 'a' already, by line 2");
+	users_put(taken("[user a]\nnetworks = 10.0.0.0/8\nrights = all\n"
+			"[user b]\nnetworks = 10.0.0.0/9\nrights = all\n"));
+}
+
+static void most_prefixes(void **state)
+{
+	char lines[1024] = A "read_prefixes =";
+	struct users *users;
+
+	(void)state;
+	for (int i = 0; i < USER_PREFIXES_MAX; i++)
+		strcat(lines, " x");
+	users = taken(lines);
+	assert_int_equal(users->list[0].read.count, USER_PREFIXES_MAX);
+	users_put(users);
+	refused(strcat(lines, "\nread_prefixes = y"), "line 5: there are too many prefixes: 32");
+}
+
+static void most_users(void **state)
+{
+	const size_t line = sizeof("[user 00000]\nuid = 00000\nrights = read\n") - 1;
+	char why[USERS_WHY_MAX], *lines = malloc((USERS_MAX + 1) * line + 1);
+	struct users *users;
+
+	(void)state;
+	for (unsigned int i = 0; i <= USERS_MAX; i++)
+		snprintf(lines + i * line, line + 1, "[user %05u]\nuid = %05u\nrights = read\n", i,
+			 i);
+	refused(lines, "line 12289: there are too many users: 4096 at most");
+	assert_int_equal(users_parse(&users, lines, USERS_MAX * line, uid_of, NULL, 1, why), 0);
+	assert_string_equal(of_uid(users, 4095), "04095");
+	assert_string_equal(of_uid(users, 0), "00000");
+	users_put(users);
+	free(lines);
+}
+
+/* Who is over its limit stays so when the file is read again. */
+static void keeps_accounts(void **state)
+{
+	struct users *first = taken(A "[user b]\nuid = 2\nrights = read\n");
+	struct user_account *account = first->list[0].account;
+	struct users *second;
+
+	(void)state;
+	account->connections = 7;
+	assert_ptr_not_equal(account, first->list[1].account);
+	second = taken_after(first, "[user c]\nuid = 3\nrights = read\n" A);
+	assert_ptr_equal(second->list[1].account, account);
+	assert_ptr_not_equal(second->list[0].account, first->list[1].account);
+	users_put(first);
+	assert_int_equal(second->list[1].account->connections, 7);
+	assert_ptr_equal(users_hold(second), second);
+	users_put(second);
+	assert_int_equal(second->list[1].account->connections, 7);
+	users_put(second);
+	users_put(NULL);
+}
+
+static void limits_requests(void **state)
+{
+	struct user_account account = { .base_ns = 1000 };
+	unsigned int i;
+
+	(void)state;
+	/* A burst of 32, then one each 10 ms. */
+	for (i = 0; i < 32; i++)
+		assert_true(account_admit(&account, 100, 0, 1, 2000));
+	assert_false(account_admit(&account, 100, 0, 1, 2000));
+	assert_false(account_admit(&account, 100, 0, 1, 2000 + 9999999));
+	assert_true(account_admit(&account, 100, 0, 1, 2000 + 10000000));
+	assert_false(account_admit(&account, 100, 0, 1, 2000 + 10000000));
+	/* A clock that goes back gives nothing. */
+	assert_false(account_admit(&account, 100, 0, 1, 0));
+	/* It never holds more than the burst. */
+	for (i = 0; i < 32; i++)
+		assert_true(account_admit(&account, 100, 0, 1, 3600000000000));
+	assert_false(account_admit(&account, 100, 0, 1, 3600000000000));
+}
+
+static void limits_bytes(void **state)
+{
+	struct user_account account = { .base_ns = 0 };
+
+	(void)state;
+	/* More than there is passes, and is paid before the next: 100 KiB in 0.1 s. */
+	assert_true(account_admit(&account, 0, 1 << 20, 1000, 0));
+	account_charge(&account, 1 << 20, 204800, 0);
+	assert_false(account_admit(&account, 0, 1 << 20, 1, 0));
+	assert_false(account_admit(&account, 0, 1 << 20, 1, 90000000));
+	assert_true(account_admit(&account, 0, 1 << 20, 1, 200000000));
+	/* Without a limit nothing is counted. */
+	account_charge(&account, 0, UINT64_MAX, 200000000);
+	assert_true(account_admit(&account, 0, 0, UINT64_MAX, 200000000));
+	assert_true(account_admit(&account, 0, 1 << 20, 1, 300000000));
+	/* What is refused by one limit takes nothing of the other. */
+	account = (struct user_account){ .base_ns = 0 };
+	account_charge(&account, 1 << 20, 1 << 30, 0);
+	assert_false(account_admit(&account, 1, 1 << 20, 1, 0));
+	assert_int_equal(account.requests_full, 0);
+}
+
+static void file_of(const char *path, mode_t mode)
+{
+	FILE *out = fopen(path, "w");
+
+	assert_non_null(out);
+	fputs(A, out);
+	fclose(out);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void loads(void **state)
+{
+	char path[] = "/tmp/kvd-test-users-XXXXXX", why[USERS_WHY_MAX];
+	struct users *users;
+	int fd = mkstemp(path);
+
+	(void)state;
+	close(fd);
+	file_of(path, 0644);
+	assert_int_equal(users_load(&users, path, NULL, 1, why), 0);
+	assert_int_equal(users->count, 1);
+	users_put(users);
+	file_of(path, 0664);
+	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	assert_non_null(strstr(why, "other users may write to it"));
+	assert_int_equal(strncmp(why, path, strlen(path)), 0);
+	file_of(path, 0602);
+	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	file_of(path, 0600);
+	assert_int_equal(truncate(path, USERS_FILE_MAX + 1), 0);
+	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	assert_non_null(strstr(why, "longer than 1 MiB"));
+	file_of(path, 0600);
+	assert_int_equal(truncate(path, 3), 0);
+	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	assert_non_null(strstr(why, ": line 1: write [user NAME]"));
+	unlink(path);
+	assert_int_equal(users_load(&users, path, NULL, 1, why), -ENOENT);
+	assert_non_null(strstr(why, "No such file"));
+	assert_int_equal(users_load(&users, "/tmp", NULL, 1, why), -EINVAL);
+	assert_non_null(strstr(why, "no regular file"));
+}
+
+static void loads_names(void **state)
+{
+	char path[] = "/tmp/kvd-test-users-XXXXXX", why[USERS_WHY_MAX];
+	struct users *users;
+	int fd = mkstemp(path);
+	FILE *out = fdopen(fd, "w");
+
+	(void)state;
+	fputs("[user a]\nuid = root\nrights = read\n", out);
+	fclose(out);
+	assert_int_equal(users_load(&users, path, NULL, 1, why), 0);
+	assert_string_equal(of_uid(users, 0), "a");
+	users_put(users);
+	unlink(path);
+}
+
+static void says_who(void **state)
+{
+	char who[96];
+
+	(void)state;
+	users_peer_text(&(struct user_peer){ .identity = "psk:x", .address = "10.9.0.1:1" }, who,
+			sizeof(who));
+	assert_string_equal(who, "identity psk:x");
+	users_peer_text(&(struct user_peer){ .identity = "", .uid_known = true, .uid = 7 }, who,
+			sizeof(who));
+	assert_string_equal(who, "uid 7");
+	users_peer_text(&(struct user_peer){ .identity = "", .address = "10.9.0.1:1" }, who,
+			sizeof(who));
+	assert_string_equal(who, "address 10.9.0.1:1");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(takes),	   cmocka_unit_test(matches),
+		cmocka_unit_test(others),	   cmocka_unit_test(refuses),
+		cmocka_unit_test(belongs_to_one),  cmocka_unit_test(most_prefixes),
+		cmocka_unit_test(most_users),	   cmocka_unit_test(keeps_accounts),
+		cmocka_unit_test(limits_requests), cmocka_unit_test(limits_bytes),
+		cmocka_unit_test(loads),	   cmocka_unit_test(loads_names),
+		cmocka_unit_test(says_who),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -54,8 +54,21 @@ K_CPPFLAGS := -I. -D_GNU_SOURCE $(if $(DEBUG),-DKVD_DEBUG=1)
 K_CFLAGS   := -std=gnu11 -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -pthread $(WARN) \
 	$(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 K_CFLAGS_LAST := $(if $(DEBUG),-O0)
-COMPILE     = $(CC) $(K_CPPFLAGS) $(CPPFLAGS) $(K_CFLAGS) $(CFLAGS) $(K_CFLAGS_LAST)
-K_LDFLAGS  := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
+# Against what a bug in here could be used for; tests/hardening.sh looks whether it has come to the
+# programs. The checks of _FORTIFY_SOURCE need an optimizer, and would hide calls from sanitizers
+# and the simulation. CFLAGS and CPPFLAGS may say otherwise.
+HARDEN := -fstack-protector-strong -fstack-clash-protection
+machine := $(shell $(CC) -dumpmachine 2>/dev/null)
+HARDEN += $(if $(filter x86_64%,$(machine)),-fcf-protection=full) \
+	$(if $(filter aarch64%,$(machine)),-mbranch-protection=standard)
+FORTIFY = $(if $(SAN)$(DEBUG)$(SIM)$(filter -O0,$(CFLAGS))$(findstring \
+	_FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+COMPILE     = $(CC) $(K_CPPFLAGS) $(FORTIFY) $(CPPFLAGS) $(K_CFLAGS) $(HARDEN) $(CFLAGS) \
+	$(K_CFLAGS_LAST)
+K_LDFLAGS  := -pthread -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code -Wl,--as-needed \
+	$(if $(SAN),-fsanitize=$(SAN))
+# Programs are loaded at random addresses, also where the compiler's default is another one.
+LINK = $(CC) -pie $(K_LDFLAGS)
 # clang leaves its sanitizer runtime undefined in a shared object, so -z,defs is for plain builds.
 SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=client/kvd.map \
 	$(if $(SAN),,-Wl,-z,defs)
@@ -157,7 +170,7 @@ $(O)/%.o: %.c $(O)/flags | $(O)/found
 	$(QC)$(COMPILE) -fPIC -MMD -MP -c -o $@ $<
 
 # The variants of the sum for wider registers: common/sum_variant.c chooses one at run time.
-ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+ifneq ($(filter x86_64%,$(machine)),)
 $(O)/common/sum_avx2.o: K_CFLAGS += -mavx2
 $(O)/common/sum_avx512.o: K_CFLAGS += -mavx512f
 endif
@@ -183,16 +196,16 @@ $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/kvd.ma
 	@ln -sf $(@F) $(B)/libkvd.so
 
 $(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvctl: $(O)/client/kvctl.o $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 # As a program of somebody else's: <kvd.h> and the library.
 $(call obj,$(EXAMPLE_SRC)): K_CPPFLAGS += -Iclient
 $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 	@mkdir -p $(@D)
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(UV_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(UV_LIBS) $(LDLIBS)
 # What test_client_nth lets fail.
 WRAPPED := malloc calloc realloc mmap memfd_create eventfd epoll_create1 timerfd_create socket
 $(B)/tests/unit/client/test_client_nth: K_LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
@@ -208,7 +221,7 @@ $(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver
 $(B)/tests/nth/client: $(O)/tests/nth/client.o $(O)/tests/nth/interpose.o $(O)/libclient.a
 $(B)/tests/nth/kvd $(B)/tests/nth/client: $(O)/libcommon.a tests/nth/calls.h
 	@mkdir -p $(@D)
-	$(QL)$(CC) $(K_LDFLAGS) $(NTH_WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+	$(QL)$(LINK) $(NTH_WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 		$(filter-out %/libcommon.a,$(filter %.a,$^)) $(O)/libcommon.a $(STORE_LIBS) \
 		$(DEVICE_LIBS) $(LDLIBS)
 $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
@@ -216,11 +229,11 @@ $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
 # The wrapped function runs a unit test's cases: tests/support/order.c.
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
+	$(QL)$(LINK) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
 		$(STORE_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(CC) -fsanitize=fuzzer $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) \
+	$(QL)$(LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) \
 		-lm $(LDLIBS)
 
 # libFuzzer is part of clang. It has its own folder, since every object is instrumented.
@@ -260,7 +273,7 @@ K_CPPFLAGS += $(SIM_CPPFLAGS)
 K_CFLAGS += -fsanitize=thread
 $(call obj,$(SIM_UNSEEN)): private K_CFLAGS += -fno-sanitize=thread
 $(B)/sim: $(call obj,$(SIM_UNSEEN)) $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(STORE_LIBS) \
+	$(QL)$(LINK) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(STORE_LIBS) \
 		$(DEVICE_LIBS) $(LDLIBS)
 endif
 
@@ -410,16 +423,16 @@ RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp lib
 benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh beside kvbench
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 $(addprefix $(B)/,crowd connections get-floor async calls): $(B)/%: $(O)/bench/client/%.o \
 		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 $(B)/read-bench: $(O)/bench/rdma/read-bench.o $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
 $(B)/rcu-flavours: $(O)/bench/rcu/main.o
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
 $(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/engine.o \
 		$(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
-	$(QL)$(CC) $(K_LDFLAGS) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) -lm $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) -lm $(LDLIBS)
 
 -include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))

@@ -195,6 +195,20 @@ struct device_ops {
 	int (*reg_mr)(struct ibv_pd *pd, const struct device_mem *mem, int access,
 		      struct ibv_mr **mr);
 	void (*dereg_mr)(struct ibv_mr *mr);
+	/*
+	 * Allocates a memory window of type 2B, where the device has them
+	 * (IBV_DEVICE_MEM_WINDOW_TYPE_2B in device_cap_flags): a key of one queue pair's to a part
+	 * of a registration. It is bound by ibv_post_send() of IBV_WR_BIND_MW on that queue pair,
+	 * once, with a key that ibv_inc_rkey() makes of its rkey: from the completion on, and for
+	 * what is posted behind it, the peer of this queue pair, and no other, may READ by that
+	 * key. The registration and the queue pair need IBV_ACCESS_MW_BIND, the queue pair
+	 * IBV_ACCESS_REMOTE_READ, too. A bind that is not allowed fails with
+	 * IBV_WC_MW_BIND_ERR, and so does the queue pair. 0, -ENOMEM: there are no more, or
+	 * -EOPNOTSUPP.
+	 */
+	int (*alloc_mw)(struct ibv_pd *pd, struct ibv_mw **mw);
+	/* Its key ends. Before its queue pair and its registration are destroyed. */
+	void (*dealloc_mw)(struct ibv_mw *mw);
 
 	/*
 	 * The channel's fd is non-blocking and readable when get_cq_event has something to do. That

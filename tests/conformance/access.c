@@ -224,7 +224,7 @@ static void violation_ends_both(void)
 static void remote_write_not_given(void)
 {
 	static const int flags[] = { IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC,
-				     IBV_ACCESS_MW_BIND };
+				     IBV_ACCESS_ZERO_BASED };
 	struct pair pair;
 	struct device_mem mem;
 	struct ibv_mr *mr;

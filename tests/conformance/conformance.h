@@ -59,7 +59,7 @@ struct suite_case {
 /* The connecting side has more than one id at a time: not for channel pairs. */
 #define MANY_IDS (1u << 8)
 
-extern const struct suite_case data_cases[], mem_cases[], order_cases[], access_cases[],
+extern const struct suite_case data_cases[], mem_cases[], order_cases[], access_cases[], mw_cases[],
 	rnr_cases[], cq_cases[], cm_cases[], state_cases[], load_cases[], peer_cases[];
 
 /* Prints what failed and ends the case. */

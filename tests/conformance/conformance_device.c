@@ -34,7 +34,7 @@
 #define COPY_BYTES 4096
 
 static const struct suite_case *const groups[] = {
-	data_cases, mem_cases, order_cases, access_cases, rnr_cases,
+	data_cases, mem_cases, order_cases, access_cases, mw_cases,   rnr_cases,
 	cq_cases,   cm_cases,  state_cases, load_cases,	  peer_cases,
 };
 

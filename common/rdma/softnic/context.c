@@ -73,6 +73,7 @@ static const struct {
 } objects[SN_OBJECT_COUNT] = {
 	[SN_OBJECT_PD]		 = { "protection domains", SN_PD_MAX },
 	[SN_OBJECT_MR]		 = { "memory registrations", SN_MR_MAX },
+	[SN_OBJECT_MW]		 = { "memory windows", SN_MW_MAX },
 	[SN_OBJECT_COMP_CHANNEL] = { "completion channels", SN_CHANNEL_MAX },
 	[SN_OBJECT_CQ]		 = { "completion queues", SN_CQ_MAX },
 	[SN_OBJECT_SRQ]		 = { "shared receive queues", SN_SRQ_MAX },
@@ -154,6 +155,7 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	ctx->qp_numbers.next = (random & 0x7fffff) | 0x100;
 	ctx->mr_tag = random >> 13;
 	ctx->mr_next = random % SN_MR_MAX;
+	ctx->mw_next = random % SN_MW_MAX;
 	TAILQ_INIT(&ctx->qps);
 	TAILQ_INIT(&ctx->cm_channels);
 	TAILQ_INIT(&ctx->channels);
@@ -174,6 +176,7 @@ static void context_free(struct sn_context *ctx)
 	sn_life_end(&ctx->life);
 	sn_address_release(ctx);
 	sn_qp_numbers_release(&ctx->qp_numbers);
+	heap_free(ctx->mw_slots);
 	if (ctx->verbs.async_fd >= 0)
 		close(ctx->verbs.async_fd);
 	pthread_mutex_destroy(&ctx->verbs.mutex);
@@ -247,12 +250,13 @@ static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv
 		.page_size_cap = 4096,
 		.max_qp = SN_QP_MAX,
 		.max_qp_wr = SN_WR_MAX,
-		.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN,
+		.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 		.max_sge = SN_SGE_MAX,
 		.max_sge_rd = SN_SGE_MAX,
 		.max_cq = SN_CQ_MAX,
 		.max_cqe = SN_CQE_MAX,
 		.max_mr = SN_MR_MAX,
+		.max_mw = SN_MW_MAX,
 		.max_pd = SN_PD_MAX,
 		.max_qp_rd_atom = SN_READS_MAX,
 		.max_res_rd_atom = SN_READS_MAX * SN_QP_MAX,
@@ -365,6 +369,8 @@ const struct device_ops softnic_ops = {
 	.dealloc_pd = sn_dealloc_pd,
 	.reg_mr = sn_reg_mr,
 	.dereg_mr = sn_dereg_mr,
+	.alloc_mw = sn_alloc_mw,
+	.dealloc_mw = sn_dealloc_mw,
 	.create_comp_channel = sn_create_comp_channel,
 	.create_channel_pair = sn_create_channel_pair,
 	.destroy_comp_channel = sn_destroy_comp_channel,

@@ -50,6 +50,7 @@
 	X(alloc_mem)		\
 	X(alloc_pd)		\
 	X(reg_mr)		\
+	X(alloc_mw)		\
 	X(take_file)		\
 	X(read_file)		\
 	X(create_comp_channel)	\

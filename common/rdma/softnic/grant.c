@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Grants, the owner's side: which files a peer may read. They are the files behind the
- * registrations with REMOTE_READ in its queue pair's PD, while the queue pair has REMOTE_READ too.
+ * registrations with REMOTE_READ in its queue pair's PD, and behind the memory windows that are
+ * bound to the queue pair, while the queue pair has REMOTE_READ too.
  * A file is passed over the socket once for each connection: when it is established, or when the
  * memory is registered. The word in granted[] says whether the grant still holds; it is written
  * first, since the accepting side closes files that it does not find there. Memory whose file can't
@@ -30,33 +31,48 @@ static bool mr_readable(const struct sn_qp *qp, const struct sn_mr *mr)
 	return mr && mr->verbs.pd == qp->verbs.pd && (mr->access & IBV_ACCESS_REMOTE_READ);
 }
 
-static bool do_grant_send(struct sn_qp *qp, const struct sn_mr *mr, uint32_t slot)
+/* What one key stands for: a registration, or a window of it. */
+struct readable {
+	const struct sn_mr *mr;
+	uint32_t rkey;
+	uint64_t addr;
+	uint64_t length;
+};
+
+static struct readable readable_mr(const struct sn_mr *mr)
 {
+	return (struct readable){ mr, mr->verbs.rkey, (uintptr_t)mr->verbs.addr, mr->verbs.length };
+}
+
+static bool do_grant_send(struct sn_qp *qp, const struct readable *memory, uint32_t slot)
+{
+	const struct sn_mr *mr = memory->mr;
 	struct link_message message = {
 		.magic = LINK_MAGIC,
 		.version = LINK_VERSION,
 		.type = LINK_MESSAGE_GRANT,
 		.grant_slot = (uint8_t)slot,
-		.grant_rkey = mr->verbs.rkey,
-		.grant_addr = (uintptr_t)mr->verbs.addr,
-		.grant_length = mr->verbs.length,
-		.grant_offset = mr->fd_offset,
+		.grant_rkey = memory->rkey,
+		.grant_addr = memory->addr,
+		.grant_length = memory->length,
+		.grant_offset = mr->fd_offset + (memory->addr - (uintptr_t)mr->verbs.addr),
 	};
 	int ret;
 
 	do_sn_life_send(qp);
-	side_store(&qp->mine->granted[slot], mr->verbs.rkey);
+	side_store(&qp->mine->granted[slot], memory->rkey);
 	ret = link_send(qp->sock, &message, mr->fd);
 	if (ret) {
 		side_store(&qp->mine->granted[slot], 0);
 		log_ratelimited(
 			LOG_WARN, 1,
-			"softnic: queue pair %#x: can't pass %zu bytes of memory to the peer: %s; "
+			"softnic: queue pair %#x: can't pass %llu bytes of memory to the peer: %s; "
 			"READs of them will cost this process CPU time",
-			qp->verbs.qp_num, mr->verbs.length, strerrordesc_np(-ret));
+			qp->verbs.qp_num, (unsigned long long)memory->length,
+			strerrordesc_np(-ret));
 		return false;
 	}
-	qp->granted[slot] = mr->verbs.rkey;
+	qp->granted[slot] = memory->rkey;
 	qp->grants_count += qp->is_active;
 	return true;
 }
@@ -66,13 +82,14 @@ bool do_sn_grant_allowed(const struct sn_qp *qp)
 	return qp->grants_count < LINK_GRANTS_MAX + qp->sends_taken;
 }
 
-/* Whether the peer can read this registration by itself from now on. */
-static bool do_grant(struct sn_qp *qp, const struct sn_mr *mr)
+/* Whether the peer can read this memory by itself from now on. */
+static bool do_grant(struct sn_qp *qp, const struct readable *memory)
 {
+	const struct sn_mr *mr = memory->mr;
 	uint32_t slot, empty = LINK_GRANTS_MAX;
 
 	for (slot = 0; slot < LINK_GRANTS_MAX; slot++) {
-		if (qp->granted[slot] == mr->verbs.rkey)
+		if (qp->granted[slot] == memory->rkey)
 			return true;
 		if (!qp->granted[slot] && empty == LINK_GRANTS_MAX)
 			empty = slot;
@@ -81,7 +98,15 @@ static bool do_grant(struct sn_qp *qp, const struct sn_mr *mr)
 	    (qp->is_active && (!mr->is_fixed || !do_sn_grant_allowed(qp) ||
 			       link_queued(qp->sock) > SN_GRANTS_QUEUED)))
 		return false;
-	return do_grant_send(qp, mr, empty);
+	return do_grant_send(qp, memory, empty);
+}
+
+static bool do_key_stands(const struct sn_qp *qp, uint32_t rkey)
+{
+	const struct sn_mr *mr = atomic_load_explicit(&qp->ctx->mrs[rkey % SN_MR_MAX],
+						      memory_order_acquire);
+
+	return do_sn_mw_find(qp, rkey) || (mr_readable(qp, mr) && mr->verbs.rkey == rkey);
 }
 
 static void do_grants_revoke(struct sn_qp *qp, bool all)
@@ -90,10 +115,8 @@ static void do_grants_revoke(struct sn_qp *qp, bool all)
 
 	for (slot = 0; slot < LINK_GRANTS_MAX; slot++) {
 		uint32_t rkey = qp->granted[slot];
-		struct sn_mr *mr = atomic_load_explicit(&qp->ctx->mrs[rkey % SN_MR_MAX],
-							memory_order_acquire);
 
-		if (!rkey || (!all && mr_readable(qp, mr) && mr->verbs.rkey == rkey))
+		if (!rkey || (!all && do_key_stands(qp, rkey)))
 			continue;
 		qp->granted[slot] = 0;
 		side_store(&qp->mine->granted[slot], 0);
@@ -115,11 +138,32 @@ void do_sn_grant_revoke(struct sn_qp *qp, uint32_t rkey)
 		}
 }
 
+/* Passes what it may read to the peer. Returns whether READs of something have to be served. */
+static bool do_grants_pass(struct sn_qp *qp)
+{
+	struct readable memory;
+	bool serves = false;
+	struct sn_mw *mw;
+	uint32_t slot;
+
+	for (slot = 0; slot < SN_MR_MAX; slot++) {
+		struct sn_mr *mr = atomic_load_explicit(&qp->ctx->mrs[slot], memory_order_acquire);
+
+		if (!mr_readable(qp, mr))
+			continue;
+		memory = readable_mr(mr);
+		serves |= !do_grant(qp, &memory);
+	}
+	LIST_FOREACH(mw, &qp->windows, in_qp) {
+		memory = (struct readable){ mw->mr, mw->rkey, mw->addr, mw->length };
+		serves |= !do_grant(qp, &memory);
+	}
+	return serves;
+}
+
 void do_sn_grants_update(struct sn_qp *qp)
 {
-	uint32_t serves = 0;
-	uint32_t slot;
-	bool may;
+	bool may, serves = false;
 
 	sn_lock(&qp->lock);
 	may = do_qp_may_read(qp);
@@ -128,19 +172,16 @@ void do_sn_grants_update(struct sn_qp *qp)
 	if (qp->is_active)
 		serves = may;
 	qp->mr_changes = atomic_load_explicit(&qp->ctx->mr_changes, memory_order_relaxed);
-	for (slot = 0; may && slot < SN_MR_MAX; slot++) {
-		struct sn_mr *mr = atomic_load_explicit(&qp->ctx->mrs[slot], memory_order_acquire);
-
-		if (mr_readable(qp, mr) && !do_grant(qp, mr))
-			serves = 1;
-	}
+	qp->window_new = false;
+	if (may && do_grants_pass(qp))
+		serves = true;
 	/*
 	 * The right may be given before accept() has announced the queue pair: the peer has its
 	 * response, sends, and is served already. Until it has the files, its READs must be served,
 	 * not refused.
 	 */
 	if (!qp->announced && qp->verbs.state == IBV_QPS_RTS)
-		serves = !!(qp->access & IBV_ACCESS_REMOTE_READ);
+		serves = qp->access & IBV_ACCESS_REMOTE_READ;
 	if (qp->mine)
 		side_store(&qp->mine->serves, serves);
 	sn_unlock(&qp->lock);

@@ -4,8 +4,8 @@
  * peers read.
  *
  * A key is the slot in the table and, in the bits above it, a tag that grows with each
- * registration, so a key is used again after a million registrations at the earliest. lkey and rkey
- * are the same number.
+ * registration, so a key is used again after half a million registrations at the earliest. lkey and
+ * rkey are the same number. The highest bit is 0: keys with a 1 are those of memory windows (mw.c).
  *
  * The table is read without a lock for local keys: as with any device, a registration must not be
  * destroyed while requests that name it are outstanding. For keys that come from a peer, which is
@@ -24,7 +24,12 @@
 
 #define MR_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define MR_SLOT_BITS 12
-#define MR_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE)
+#define MR_TAG_BITS 19
+#define MR_ALLOWED                                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND |                    \
+	 IBV_ACCESS_OPTIONAL_RANGE)
+/* Peers may get its file. */
+#define MR_PASSED (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
 _Static_assert(SN_MR_MAX == 1 << MR_SLOT_BITS, "the slot is part of the key");
 
@@ -32,7 +37,7 @@ static int mr_check(const struct device_mem *mem, int access)
 {
 	if (access & ~MR_ALLOWED) {
 		log_error("softnic: can't register memory with access %#x: softnic never writes a "
-			  "peer's memory; use LOCAL_WRITE and REMOTE_READ only",
+			  "peer's memory; use LOCAL_WRITE, REMOTE_READ and MW_BIND only",
 			  (unsigned int)access);
 		return -EINVAL;
 	}
@@ -98,7 +103,7 @@ static int mr_take_file(const struct sn_context *ctx, struct sn_mr *mr,
 	int ret;
 
 	mr->fd = -1;
-	if (mem->fd < 0 || !(mr->access & IBV_ACCESS_REMOTE_READ))
+	if (mem->fd < 0 || !(mr->access & MR_PASSED))
 		return 0;
 	ret = mr_seal(ctx, mem->fd, mem);
 	if (ret)
@@ -127,7 +132,7 @@ static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 		if (atomic_load_explicit(&ctx->mrs[slot], memory_order_relaxed))
 			continue;
 		ctx->mr_next = slot + 1;
-		if (++ctx->mr_tag >= 1u << (32 - MR_SLOT_BITS))
+		if (++ctx->mr_tag >= 1u << MR_TAG_BITS)
 			ctx->mr_tag = 1;
 		mr->verbs.lkey = ctx->mr_tag << MR_SLOT_BITS | slot;
 		mr->verbs.rkey = mr->verbs.lkey;
@@ -220,6 +225,8 @@ void sn_dereg_mr(struct ibv_mr *verbs)
 	pthread_mutex_lock(&ctx->mr_lock);
 	atomic_store_explicit(&ctx->mrs[verbs->handle], NULL, memory_order_release);
 	pthread_mutex_unlock(&ctx->mr_lock);
+	if (mr->access & IBV_ACCESS_MW_BIND)
+		do_sn_mw_lose_mr(ctx, mr);
 	if (mr->access & IBV_ACCESS_REMOTE_READ)
 		do_mr_announce(ctx, mr, true);
 	pthread_mutex_unlock(&ctx->lock);

@@ -8,7 +8,7 @@
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-#define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+#define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 #define QP_MASK (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 static int qp_check(const struct ibv_qp_init_attr *attr, int access)
@@ -20,7 +20,7 @@ static int qp_check(const struct ibv_qp_init_attr *attr, int access)
 	if (access & ~QP_ACCESS) {
 		log_error(
 			"softnic: can't create a queue pair with access %#x: softnic never writes "
-			"a peer's memory; use LOCAL_WRITE and REMOTE_READ only",
+			"a peer's memory; use LOCAL_WRITE, REMOTE_READ and MW_BIND only",
 			(unsigned int)access);
 		return -EINVAL;
 	}
@@ -71,6 +71,7 @@ static void qp_init(struct sn_qp *qp, struct sn_context *ctx, struct ibv_pd *pd,
 	qp->access = access;
 	qp->sock = -1;
 	qp->reads_max = SN_READS_MAX;
+	LIST_INIT(&qp->windows);
 	qp->member_count = qp->send_cq == qp->recv_cq ? 1 : 2;
 	for (i = 0; i < qp->member_count; i++)
 		qp->members[i].qp = qp;
@@ -187,6 +188,7 @@ void sn_qp_destroy(struct sn_qp *qp)
 	struct sn_context *ctx = qp->ctx;
 
 	qp_delist(qp);
+	sn_mw_lose_qp(qp);
 	sn_lock(&qp->lock);
 	if (qp->mine && qp->verbs.state != IBV_QPS_ERR) {
 		side_store(&qp->mine->error, LINK_ERROR_GONE);

@@ -166,25 +166,37 @@ static void do_serve_refuse(struct sn_qp *qp)
 	do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
 }
 
+/* Whether what is left of the READ is allowed, by a registration or a window. mr_lock is held. */
+static bool do_serve_allowed(const struct sn_qp *qp)
+{
+	const struct sn_serving *serving = &qp->serving;
+	const struct sn_mw *mw;
+
+	if (!(qp->access & IBV_ACCESS_REMOTE_READ))
+		return false;
+	mw = do_sn_mw_find(qp, serving->rkey);
+	if (mw)
+		return sn_mw_covers(mw, serving->addr, serving->left);
+	return sn_mr_find(qp->ctx, qp->verbs.pd, serving->rkey, serving->addr, serving->left,
+			  IBV_ACCESS_REMOTE_READ);
+}
+
 static bool do_serve_piece(struct sn_qp *qp, uint32_t length)
 {
 	struct sn_serving *serving = &qp->serving;
 	struct link_response response = { .length = length };
-	struct sn_mr *mr;
+	bool allowed;
 
 	ring_out_write(&qp->response_out, 0, &response, sizeof(response));
 	if (!length)
 		goto commit; /* a zero-length READ needs no key */
 	pthread_mutex_lock(&qp->ctx->mr_lock);
-	mr = qp->access & IBV_ACCESS_REMOTE_READ ?
-		     sn_mr_find(qp->ctx, qp->verbs.pd, serving->rkey, serving->addr, serving->left,
-				IBV_ACCESS_REMOTE_READ) :
-		     NULL;
-	if (mr)
+	allowed = do_serve_allowed(qp);
+	if (allowed)
 		ring_out_write(&qp->response_out, sizeof(response),
 			       (const void *)(uintptr_t)serving->addr, length);
 	pthread_mutex_unlock(&qp->ctx->mr_lock);
-	if (!mr)
+	if (!allowed)
 		return false;
 	serving->addr += length;
 	serving->left -= length;

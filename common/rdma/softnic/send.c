@@ -11,6 +11,8 @@
  *			that it takes no long time and all queue pairs have their turn
  *	READ, served	a request in the ring; complete when the last piece of the response is here
  *
+ *	BIND_MW		done when it is posted, and complete when all before it is
+ *
  * A request without IBV_SEND_SIGNALED keeps its slot until a later completion is polled. If a chain
  * does not fit, the requests from the first that does not are refused with ENOMEM.
  */
@@ -24,6 +26,18 @@
 
 #define SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
 
+static enum ibv_wc_opcode wc_opcode(const struct sn_send *send)
+{
+	switch (send->opcode) {
+	case IBV_WR_SEND:
+		return IBV_WC_SEND;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	default:
+		return IBV_WC_RDMA_READ;
+	}
+}
+
 /* Pushes a completion; false if the CQ is full: then it is dead, and so is the queue pair. */
 static bool do_send_report(struct sn_qp *qp, uint32_t index, enum ibv_wc_status status)
 {
@@ -36,7 +50,7 @@ static bool do_send_report(struct sn_qp *qp, uint32_t index, enum ibv_wc_status 
 		.wc = {
 			.wr_id = send->wr_id,
 			.status = status,
-			.opcode = send->opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_READ,
+			.opcode = wc_opcode(send),
 			.byte_len = send->length,
 			.qp_num = qp->verbs.qp_num,
 		},
@@ -255,6 +269,23 @@ static bool do_push_read(struct sn_qp *qp, uint32_t index)
 	}
 }
 
+static bool do_push(struct sn_qp *qp, uint32_t index)
+{
+	switch (sn_send_at(qp, index)->opcode) {
+	case IBV_WR_SEND:
+		return do_push_send(qp, index);
+	case IBV_WR_BIND_MW:
+		return true;
+	default:
+		return do_push_read(qp, index);
+	}
+}
+
+static enum ibv_wc_status faulty_status(const struct sn_send *send)
+{
+	return send->opcode == IBV_WR_BIND_MW ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
+}
+
 void do_sn_send_push(struct sn_qp *qp)
 {
 	struct sn_send_queue *sq = &qp->sq;
@@ -262,17 +293,14 @@ void do_sn_send_push(struct sn_qp *qp)
 	qp->copying = false;
 	while (qp->verbs.state == IBV_QPS_RTS && sq->pushed != sq->posted) {
 		struct sn_send *send = sn_send_at(qp, sq->pushed);
-		bool started;
 
 		if (send->fence && sq->reads)
 			return;
 		if (send->state == SN_SEND_FAULTY) {
-			do_push_fail(qp, sq->pushed, IBV_WC_LOC_PROT_ERR, LINK_ERROR_GONE);
+			do_push_fail(qp, sq->pushed, faulty_status(send), LINK_ERROR_GONE);
 			return;
 		}
-		started = send->opcode == IBV_WR_SEND ? do_push_send(qp, sq->pushed) :
-							do_push_read(qp, sq->pushed);
-		if (!started)
+		if (!do_push(qp, sq->pushed))
 			return;
 		sq->pushed++;
 	}
@@ -343,7 +371,10 @@ static int do_send_check(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_
 {
 	struct sn_send_queue *sq = &qp->sq;
 
-	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_READ)
+	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_READ &&
+	    wr->opcode != IBV_WR_BIND_MW)
+		return -EINVAL;
+	if (wr->opcode == IBV_WR_BIND_MW && wr->num_sge)
 		return -EINVAL;
 	if ((wr->send_flags & ~(unsigned int)SEND_FLAGS) || length > SN_MESSAGE_MAX)
 		return -EINVAL;
@@ -508,7 +539,7 @@ static bool do_send_direct(struct sn_qp *qp, const struct ibv_send_wr *wr, uint6
 }
 
 /* After one request was queued: checks its local memory; in the error state flushes it. */
-static void do_send_begin(struct sn_qp *qp)
+static void do_send_begin(struct sn_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint32_t index = qp->sq.posted - 1;
 	struct sn_send *send = sn_send_at(qp, index);
@@ -516,6 +547,8 @@ static void do_send_begin(struct sn_qp *qp)
 
 	if (qp->verbs.state != IBV_QPS_RTS)
 		do_sn_send_flush(qp, IBV_WC_WR_FLUSH_ERR);
+	else if (send->opcode == IBV_WR_BIND_MW)
+		send->state = do_sn_mw_bind(qp, wr) ? SN_SEND_DONE : SN_SEND_FAULTY;
 	else if (!send->is_inline &&
 		 !sn_sges_valid(qp, sn_send_sges(qp, index), send->num_sge, access))
 		send->state = SN_SEND_FAULTY;
@@ -557,7 +590,7 @@ static int do_send_post(struct sn_qp *qp, const struct ibv_send_wr *wr)
 		memcpy(sn_send_sges(qp, index), wr->sg_list,
 		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
 	sq->posted++;
-	do_send_begin(qp);
+	do_send_begin(qp, wr);
 	return 0;
 }
 
@@ -586,7 +619,7 @@ static inline bool do_wants_more(const struct sn_qp *qp)
 int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct sn_qp *qp = to_sn_qp(verbs);
-	bool warm;
+	bool warm, bound;
 	int ret = fault_check(FAULT_post_send, qp->ctx);
 
 	if (ret) {
@@ -609,7 +642,10 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	if (qp->armed && (qp->rearm || do_wants_more(qp)))
 		do_sn_qp_arm(qp);
 	warm = qp->attached && qp->sq.done != qp->sq.posted;
+	bound = qp->window_new;
 	sn_unlock(&qp->lock);
+	if (bound)
+		sn_grants_update(qp);
 	/* Make it hot: the response should find us polling, not have to wake us. */
 	if (warm && !atomic_load_explicit(&qp->members[0].hot, memory_order_relaxed))
 		sn_cq_warm(qp->send_cq, &qp->members[0]);

@@ -48,6 +48,7 @@
 #define SN_ID_MAX (SN_QP_MAX + SN_UNREPORTED_MAX)
 #define SN_UNREPORTED_MAX 1024 /* incoming connections that no event has reported yet */
 #define SN_MR_MAX 4096
+#define SN_MW_MAX 65536
 #define SN_READS_MAX 128 /* READs of memory that is not mapped, outstanding in one direction */
 #define SN_MESSAGE_MAX (1u << 30)
 #define SN_HALF_OPEN_MAX 64  /* peers that connected and have not sent a connect request */
@@ -98,6 +99,7 @@ TAILQ_HEAD(sn_cq_list, sn_cq);
 enum sn_object {
 	SN_OBJECT_PD,
 	SN_OBJECT_MR,
+	SN_OBJECT_MW,
 	SN_OBJECT_COMP_CHANNEL,
 	SN_OBJECT_CQ,
 	SN_OBJECT_SRQ,
@@ -114,6 +116,23 @@ struct sn_mr {
 	uint64_t fd_offset;
 	bool is_fixed; /* the file's length is sealed: servers may have it, too */
 };
+
+/* A memory window: mw.c. */
+struct sn_mw {
+	struct ibv_mw verbs;
+	/*
+	 * Under mr_lock. It is bound under its queue pair's lock, too, and ends under ctx->lock,
+	 * so who holds both may read it.
+	 */
+	struct sn_qp *qp; /* it is bound to; NULL: none */
+	struct sn_mr *mr;
+	uint32_t rkey;
+	uint64_t addr;
+	uint64_t length;
+	LIST_ENTRY(sn_mw) in_qp;
+};
+
+LIST_HEAD(sn_mw_list, sn_mw);
 
 /* An asynchronous event that an object can cause. */
 struct sn_async {
@@ -175,6 +194,8 @@ struct sn_context {
 	struct sn_qp_numbers qp_numbers;
 	uint32_t mr_next;
 	uint32_t mr_tag;
+	uint8_t *mw_slots; /* SN_MW_MAX: mw.c; NULL: there was no window */
+	uint32_t mw_next;
 
 	pthread_mutex_t mr_lock; /* held while a peer's READ is served, so that its MR stays */
 	_Atomic(struct sn_mr *) mrs[SN_MR_MAX];
@@ -446,6 +467,8 @@ struct sn_qp {
 	struct sn_recv_queue rq;
 	struct sn_incoming incoming;
 	struct sn_serving serving;
+	struct sn_mw_list windows;	   /* bound to it: mw.c, under the locks of struct sn_mw */
+	bool window_new;		   /* of those, one has not been granted yet */
 	uint32_t granted[LINK_GRANTS_MAX]; /* what the peer may read; under ctx->lock */
 	uint32_t mr_changes;		   /* of the context, when that was updated */
 	struct sn_grant grants[LINK_GRANTS_MAX];
@@ -532,6 +555,31 @@ static inline struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_
 }
 
 bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access);
+
+/* mw.c */
+int sn_alloc_mw(struct ibv_pd *pd, struct ibv_mw **mw);
+void sn_dealloc_mw(struct ibv_mw *mw);
+/*
+ * Binds what the work request says to the queue pair, whose lock is held: false if that is not
+ * allowed. Then the caller calls sn_grants_update().
+ */
+bool do_sn_mw_bind(struct sn_qp *qp, const struct ibv_send_wr *wr);
+/*
+ * The queue pair's window with this key, or NULL. mr_lock is held, or ctx->lock and the queue
+ * pair's lock.
+ */
+struct sn_mw *do_sn_mw_find(const struct sn_qp *qp, uint32_t rkey);
+/* Ends the windows of memory that is gone. ctx->lock is held. */
+void do_sn_mw_lose_mr(struct sn_context *ctx, const struct sn_mr *mr);
+/* Ends those of a queue pair that is in no list any more. */
+void sn_mw_lose_qp(struct sn_qp *qp);
+
+static inline bool sn_mw_covers(const struct sn_mw *mw, uint64_t addr, uint64_t length)
+{
+	uint64_t offset = addr - mw->addr;
+
+	return offset <= mw->length && length <= mw->length - offset;
+}
 
 /* sge.c */
 uint64_t sn_sges_length(const struct ibv_sge *sges, uint32_t count);

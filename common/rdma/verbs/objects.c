@@ -132,7 +132,7 @@ int verbs_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, st
 	 * What a peer reads carries a checksum, so the device may read it in any order. The flag is
 	 * in the optional range: a device or kernel that does not know it ignores it.
 	 */
-	if (access & IBV_ACCESS_REMOTE_READ)
+	if (access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND))
 		access |= IBV_ACCESS_RELAXED_ORDERING;
 	*mr = ibv_reg_mr(pd, mem->addr, mem->length, (unsigned int)access);
 	if (*mr)
@@ -146,6 +146,34 @@ void verbs_dereg_mr(struct ibv_mr *mr)
 {
 	if (mr)
 		destroy_check(ibv_dereg_mr(mr), "a memory region");
+}
+
+/* Peers decide how many connections there are, so limit what is logged of them. */
+int verbs_alloc_mw(struct ibv_pd *pd, struct ibv_mw **mw)
+{
+	int err;
+
+	*mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	if (*mw)
+		return 0;
+	err = verbs_errno();
+	log_ratelimited(LOG_ERROR, 1,
+			"%s: can't allocate a memory window: %m; `ibv_devinfo -v` shows how many "
+			"the device has (max_mw)",
+			ibv_get_device_name(pd->context->device));
+	return err;
+}
+
+void verbs_dealloc_mw(struct ibv_mw *mw)
+{
+	int err = mw ? verbs_error(ibv_dealloc_mw(mw)) : 0;
+
+	if (!err)
+		return;
+	errno = -err;
+	log_ratelimited(
+		LOG_ERROR, 1,
+		"can't deallocate a memory window: %m; it is leaked until this process ends");
 }
 
 int verbs_create_comp_channel(struct device *dev, struct ibv_comp_channel **channel)

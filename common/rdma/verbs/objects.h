@@ -16,9 +16,10 @@
 
 /*
  * The only right that a peer may ever get is to read (guarantee D). All other access flags are
- * refused here, so that no mistake in the callers can make memory remotely writable.
+ * refused here, so that no mistake in the callers can make memory remotely writable. (MW_BIND is
+ * the owner's own right. A window gives a peer no more than its queue pair has.)
  */
-#define VERBS_ACCESS_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
+#define VERBS_ACCESS_ALLOWED (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
 /* Most READs outstanding per queue pair: 8 bits, of which librdmacm gives 255 another meaning. */
 #define VERBS_READS_MAX 254
@@ -94,6 +95,8 @@ int verbs_alloc_pd(struct device *dev, struct ibv_pd **pd);
 void verbs_dealloc_pd(struct ibv_pd *pd);
 int verbs_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr);
 void verbs_dereg_mr(struct ibv_mr *mr);
+int verbs_alloc_mw(struct ibv_pd *pd, struct ibv_mw **mw);
+void verbs_dealloc_mw(struct ibv_mw *mw);
 int verbs_create_comp_channel(struct device *dev, struct ibv_comp_channel **channel);
 void verbs_destroy_comp_channel(struct ibv_comp_channel *channel);
 int verbs_create_channel_pair(struct device *dev, struct ibv_comp_channel **comp,
@@ -118,6 +121,7 @@ bool verbs_fill(struct ibv_qp *qp, uint64_t addr, uint32_t left);
 	.query = verbs_query, .get_async_event = verbs_get_async_event,                            \
 	.alloc_mem = verbs_alloc_mem, .free_mem = verbs_free_mem, .alloc_pd = verbs_alloc_pd,      \
 	.dealloc_pd = verbs_dealloc_pd, .reg_mr = verbs_reg_mr, .dereg_mr = verbs_dereg_mr,        \
+	.alloc_mw = verbs_alloc_mw, .dealloc_mw = verbs_dealloc_mw,                                \
 	.create_comp_channel = verbs_create_comp_channel,                                          \
 	.destroy_comp_channel = verbs_destroy_comp_channel,                                        \
 	.create_channel_pair = verbs_create_channel_pair, .create_cq = verbs_create_cq,            \

@@ -42,7 +42,7 @@ static int modify(enum ibv_qp_state state, int access, int mask)
 static void rights(void **state)
 {
 	static const int refused[] = { IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC,
-				       IBV_ACCESS_MW_BIND,
+				       IBV_ACCESS_MW_BIND | IBV_ACCESS_REMOTE_WRITE,
 				       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE };
 
 	(void)state;
@@ -58,6 +58,51 @@ static void rights(void **state)
 	modify_errno = EIO;
 	assert_int_equal(modify(IBV_QPS_ERR, 0, IBV_QP_STATE), -EIO);
 	modify_errno = 0;
+}
+
+static struct ibv_mw the_mw;
+static int alloc_errno, dealloc_errno;
+static enum ibv_mw_type allocated;
+static unsigned int deallocated;
+
+static struct ibv_mw *test_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	(void)pd;
+	allocated = type;
+	errno = alloc_errno;
+	return alloc_errno ? NULL : &the_mw;
+}
+
+static int test_dealloc_mw(struct ibv_mw *mw)
+{
+	assert_ptr_equal(mw, &the_mw);
+	deallocated++;
+	return dealloc_errno;
+}
+
+/* Windows are of the kind that one queue pair alone may use. */
+static void memory_windows(void **state)
+{
+	struct ibv_device device = { .name = "mlx9" };
+	struct ibv_context context = {
+		.device = &device,
+		.ops = { .alloc_mw = test_alloc_mw, .dealloc_mw = test_dealloc_mw },
+	};
+	struct ibv_pd pd = { .context = &context };
+	struct ibv_mw *mw;
+
+	(void)state;
+	the_mw = (struct ibv_mw){ .context = &context, .pd = &pd };
+	assert_int_equal(verbs_alloc_mw(&pd, &mw), 0);
+	assert_ptr_equal(mw, &the_mw);
+	assert_int_equal(allocated, IBV_MW_TYPE_2);
+	verbs_dealloc_mw(mw);
+	dealloc_errno = EBUSY;
+	verbs_dealloc_mw(mw); /* logged */
+	verbs_dealloc_mw(NULL);
+	assert_int_equal(deallocated, 2);
+	alloc_errno = ENOMEM;
+	assert_int_equal(verbs_alloc_mw(&pd, &mw), -ENOMEM);
 }
 
 /* Numbers that fit the bits of a queue pair's attributes. */
@@ -97,6 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rights),
+		cmocka_unit_test(memory_windows),
 		cmocka_unit_test(params),
 		cmocka_unit_test(reads),
 	};

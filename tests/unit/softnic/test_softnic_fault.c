@@ -104,12 +104,16 @@ static int session_rest(struct end *server, struct end *client)
 	struct ibv_port_attr port;
 	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad; /* refused with a shared receive queue */
 	struct device_mem mem = { .fd = -1 };
+	struct ibv_mw *mw = NULL;
 	struct cm_peer peer;
 	int ret = OPS->query(client->dev, &device, &port);
 
 	if (!ret)
 		ret = OPS->alloc_mem(client->dev, LARGE, &mem);
 	OPS->free_mem(client->dev, &mem);
+	if (!ret)
+		ret = OPS->alloc_mw(server->pd, &mw);
+	OPS->dealloc_mw(mw);
 	if (!ret)
 		ret = OPS->query_qp(client->id->qp, &attr, IBV_QP_STATE);
 	if (!ret)

@@ -371,7 +371,7 @@ static void memory_that_is_refused(void **state)
 		    &(struct device_mem){ .addr = (address), .length = (bytes_), .fd = -1 },       \
 		    (access), &mr)
 	assert_int_equal(REGISTER(bytes, sizeof(bytes), both | IBV_ACCESS_REMOTE_WRITE), -EINVAL);
-	assert_int_equal(REGISTER(bytes, sizeof(bytes), both | IBV_ACCESS_MW_BIND), -EINVAL);
+	assert_int_equal(REGISTER(bytes, sizeof(bytes), both | IBV_ACCESS_ZERO_BASED), -EINVAL);
 	assert_int_equal(REGISTER(NULL, sizeof(bytes), both), -EINVAL);
 	assert_int_equal(REGISTER(bytes, 0, both), -EINVAL);
 	assert_int_equal(REGISTER(bytes, SIZE_MAX, both), -EINVAL);

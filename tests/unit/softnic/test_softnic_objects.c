@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -114,6 +115,68 @@ static void test_events_end_with_their_object(void **state)
 	qp_fail(0); /* it has failed already */
 	assert_int_equal(OPS->get_async_event(client.dev, &event), -EAGAIN);
 	qps_destroy(3);
+}
+
+/*
+ * The key of a window is not used again soon: not by the next windows, and not by registrations,
+ * whose keys look otherwise.
+ */
+static void test_window_keys(void **state)
+{
+	struct device_mem mem = { .addr = ids, .length = sizeof(ids), .fd = -1 };
+	struct ibv_mw *kept, *mw;
+	uint32_t key, last;
+	struct ibv_mr *mr;
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(OPS->alloc_mw(client.pd, &kept), 0);
+	key = kept->rkey;
+	assert_true(key & 0x80000000u);
+	assert_int_equal(key & 0xff, 0);
+	for (i = 0, last = key; i < SN_MW_MAX + FEW; i++) {
+		assert_int_equal(OPS->alloc_mw(client.pd, &mw), 0);
+		assert_int_equal(mw->type, IBV_MW_TYPE_2);
+		assert_int_not_equal(mw->rkey, key);
+		assert_int_not_equal(mw->rkey, last);
+		last = mw->rkey;
+		OPS->dealloc_mw(mw);
+	}
+	/* Its slot comes round again, with another tag. */
+	OPS->dealloc_mw(kept);
+	for (i = 0; i < SN_MW_MAX; i++) {
+		assert_int_equal(OPS->alloc_mw(client.pd, &mw), 0);
+		assert_int_not_equal(mw->rkey, key);
+		OPS->dealloc_mw(mw);
+	}
+	for (i = 0; i < FEW; i++) {
+		assert_int_equal(OPS->reg_mr(client.pd, &mem, IBV_ACCESS_REMOTE_READ, &mr), 0);
+		assert_false(mr->rkey & 0x80000000u);
+		OPS->dereg_mr(mr);
+	}
+	OPS->dealloc_mw(NULL);
+}
+
+static struct ibv_mw *windows[SN_MW_MAX];
+
+/* As many as there may be, all with keys of their own; one more is refused. */
+static void test_windows_are_bounded(void **state)
+{
+	static uint8_t seen[SN_MW_MAX];
+	struct ibv_mw *mw;
+	unsigned int i;
+
+	(void)state;
+	memset(seen, 0, sizeof(seen));
+	for (i = 0; i < SN_MW_MAX; i++) {
+		assert_int_equal(OPS->alloc_mw(client.pd, &windows[i]), 0);
+		assert_int_equal(seen[windows[i]->rkey >> 8 & (SN_MW_MAX - 1)]++, 0);
+	}
+	assert_int_equal(OPS->alloc_mw(client.pd, &mw), -ENOMEM);
+	OPS->dealloc_mw(windows[77]);
+	assert_int_equal(OPS->alloc_mw(client.pd, &windows[77]), 0);
+	for (i = 0; i < SN_MW_MAX; i++)
+		OPS->dealloc_mw(windows[i]);
 }
 
 static void test_numbers_wrap(void **state)
@@ -291,6 +354,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_event_is_lost, ends_start, ends_stop),
 		cmocka_unit_test_setup_teardown(test_events_end_with_their_object, ends_start,
 						ends_stop),
+		cmocka_unit_test_setup_teardown(test_window_keys, ends_start, ends_stop),
+		cmocka_unit_test_setup_teardown(test_windows_are_bounded, ends_start, ends_stop),
 		cmocka_unit_test_setup_teardown(test_numbers_wrap, ends_start, ends_stop),
 		cmocka_unit_test_setup_teardown(test_numbers_in_use_are_found_after_growth,
 						ends_start, ends_stop),

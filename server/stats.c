@@ -75,6 +75,7 @@ static void device_lines(struct lines *l, const struct stats_source *source)
 		line(l, "device.%u.name %s", i, nic->name);
 		line(l, "device.%u.address %s", i, nic->address);
 		line(l, "device.%u.why %s", i, nic->why);
+		line(l, "device.%u.windows %s", i, nic->windows ? "yes" : "no");
 		line(l, "device.%u.state %s", i, nic->state == NIC_SERVES ? "serves" : "failed");
 	}
 }

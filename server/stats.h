@@ -25,6 +25,7 @@
 	X(device.N.name, "its name")                                                               \
 	X(device.N.address, "the address it listens at, the first one if there are several")       \
 	X(device.N.why, "why it was chosen")                                                       \
+	X(device.N.windows, "yes: each connection READs by a key of its own; no: all by one")      \
 	X(device.N.state, "serves, or failed: it is looked for until it is back")                  \
 	X(items, "keys in the store")                                                              \
 	X(index_buckets, "home buckets of the index")                                              \

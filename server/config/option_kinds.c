@@ -460,6 +460,13 @@ static const struct choice poll_choices[] = {
 	{ NULL, 0 },
 };
 
+static const struct choice windows_choices[] = {
+	{ "auto", WINDOWS_AUTO },
+	{ "yes", WINDOWS_YES },
+	{ "no", WINDOWS_NO },
+	{ NULL, 0 },
+};
+
 static const struct choice hugepages_choices[] = {
 	{ "auto", HUGEPAGES_AUTO },
 	{ "off", HUGEPAGES_OFF },
@@ -498,6 +505,7 @@ static const struct option_kind
 	kind_MODE = { parse_kind_mode, format_kind_mode, domain_kind_mode, NULL },
 	kind_DEVICES = { parse_kind_devices, format_kind_devices, domain_kind_devices, NULL },
 	kind_POLL = CHOICE_KIND(poll_choices),
+	kind_WINDOWS = CHOICE_KIND(windows_choices),
 	kind_HUGEPAGES = CHOICE_KIND(hugepages_choices),
 	kind_EVICTION = CHOICE_KIND(eviction_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),

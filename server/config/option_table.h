@@ -18,6 +18,7 @@
  *	MODE	  uint32_t, file permissions
  *	DEVICES	  uint32_t, DEVICE_* bits of common/rdma/device.h; 0 = auto
  *	POLL	  uint32_t, enum poll_mode
+ *	WINDOWS	  uint32_t, enum windows_mode
  *	HUGEPAGES uint32_t, enum hugepages_mode
  *	EVICTION  uint32_t, enum eviction_policy
  *	LEVEL	  uint32_t, enum log_level
@@ -39,6 +40,12 @@
 enum poll_mode {
 	POLL_ADAPTIVE, /* poll while requests arrive and for spin_time afterwards, then sleep */
 	POLL_BUSY,     /* never sleep */
+};
+
+enum windows_mode {
+	WINDOWS_AUTO, /* where the device has them */
+	WINDOWS_YES,  /* else it is not served on */
+	WINDOWS_NO,
 };
 
 /* Bytes of a path, its zero included: it has to fit a line of the file (server/config/config.c). */
@@ -124,7 +131,10 @@ enum poll_mode {
 	X(rdma, rnr_retry, AUTOUINT, "auto", 0, 6,                                                 \
 	  "how often a message is sent again to a client that has no receive; auto: 6")            \
 	X(rdma, max_rd_atomic, AUTOUINT, "auto", 1, 254,                                           \
-	  "outstanding READs of a connection in each direction; auto: what the device can")
+	  "outstanding READs of a connection in each direction; auto: what the device can")         \
+	X(rdma, windows, WINDOWS, "auto", 0, 0,                                                    \
+	  "softnic too: a key, as a memory window of type 2B, for each connection; auto: where "   \
+	  "the device has them; no: one key for all")
 
 #define OPTIONS_tls(X)                                                                             \
 	X(tls, certificate, FILE, "", 0, 0,                                                        \
@@ -231,6 +241,7 @@ enum poll_mode {
 #define OPTION_FIELD_MODE(name) uint32_t name
 #define OPTION_FIELD_DEVICES(name) uint32_t name
 #define OPTION_FIELD_POLL(name) uint32_t name
+#define OPTION_FIELD_WINDOWS(name) uint32_t name
 #define OPTION_FIELD_HUGEPAGES(name) uint32_t name
 #define OPTION_FIELD_EVICTION(name) uint32_t name
 #define OPTION_FIELD_LEVEL(name) uint32_t name

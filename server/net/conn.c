@@ -71,12 +71,13 @@ static int conn_create_qp(struct conn *conn)
 			.max_inline_data = poller->inline_max,
 		},
 	};
-	int err = ops->create_qp(conn->id, poller->nic->pd, &attr, 0);
+	int access = poller->nic->windows ? IBV_ACCESS_MW_BIND : 0;
+	int err = ops->create_qp(conn->id, poller->nic->pd, &attr, access);
 
 	if (err == -EINVAL && poller->inline_max > sizeof(struct wire_response)) {
 		/* The device has less room: responses without a buffer still have to fit. */
 		poller->inline_max = attr.cap.max_inline_data = sizeof(struct wire_response);
-		err = ops->create_qp(conn->id, poller->nic->pd, &attr, 0);
+		err = ops->create_qp(conn->id, poller->nic->pd, &attr, access);
 	}
 	if (err)
 		return err;

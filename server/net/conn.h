@@ -4,17 +4,17 @@
  * last.
  *
  *	CONNECT_REQUEST   control creates the queue pair, adds the connection to the poller's table,
- *			  and accepts it
+ *			  allocates its memory window, and accepts it
  *	first message     worker: it has to be HELLO; the worker defers it and sends NOTE_QUERY,
- *			  control grants remote read and sends NOTE_ANSWER, and the worker responds
- *			  with rkey and geometry
+ *			  control grants remote read and sends NOTE_ANSWER, and the worker binds
+ *			  the window and responds with its rkey and the geometry
  *	requests          worker: responses go out in the order of the requests
  *	the end           begins with DISCONNECTED, a deadline or a worker's NOTE_FAILED
  *	  disconnect	  control: queue pair to the error state, everything posted is flushed
  *	  NOTE_QUIESCE	  worker stops posting; when it has taken the last completion, it removes
  *			  the connection from the poller's table
- *	  NOTE_QUIESCED	  control destroys the queue pair: from now on nothing moves data, and its
- *			  number may be another connection's
+ *	  NOTE_QUIESCED	  control destroys window and queue pair: from now on nothing moves data,
+ *			  and its number may be another connection's
  *	  NOTE_RELEASE	  worker takes back buffers, memory and the window
  *	  NOTE_RELEASED	  control frees it after a grace period
  *
@@ -97,6 +97,7 @@ struct conn {
 	uint32_t qp_num;
 	uint32_t serial;   /* tells its completions from those of an older connection */
 	uint32_t sq_depth; /* work requests that the send queue holds, beside the marker */
+	struct ibv_mw *mw; /* server/net/grant.h; NULL: its device has none */
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
@@ -209,6 +210,16 @@ static inline bool sq_room(const struct conn *conn)
 {
 	return conn->sq_used < sq_share(conn) ||
 	       (conn->poller->spare_sends && conn->sq_used < conn->sq_depth);
+}
+
+/* The same for @count of them. */
+static inline bool sq_room_for(const struct conn *conn, uint32_t count)
+{
+	uint32_t share = sq_share(conn), used = conn->sq_used + count;
+	uint32_t free = conn->sq_used > share ? conn->sq_used : share;
+
+	return used <= share ||
+	       (used - free <= conn->poller->spare_sends && used <= conn->sq_depth);
 }
 
 /* For a work request that is posted, or will be at the end of the batch. There is room. */

@@ -12,6 +12,7 @@
 #include "common/util/stat.h"
 #include "server/net/advice.h"
 #include "server/net/conn.h"
+#include "server/net/grant.h"
 #include "server/net/keepalive.h"
 #include "server/net/poller.h"
 #include "server/net/query_answer.h"
@@ -222,7 +223,9 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 	conn->window_moves = !admin && features & WIRE_FEATURE_WINDOW;
 	conn->connected_ns = clock_ns();
 	conn_list_add(net, conn);
-	err = id->dev->ops->accept(id, &param);
+	err = grant_open(conn);
+	if (!err)
+		err = id->dev->ops->accept(id, &param);
 	if (err)
 		return err;
 	conn_timer_set(&net->timers, conn, CONN_TIMER_HELLO, clock_ns());
@@ -237,6 +240,10 @@ static const char *connect_advice(int err)
 	case -EMFILE:
 	case -ENFILE:
 		return ADVICE_OPEN_FILES " or lower server.max_connections";
+	case -ENOSPC:
+		return "the device has no memory window left: lower server.max_connections to what "
+		       "it has (`ibv_devinfo -v`, max_mw), or set rdma.windows = no, with which "
+		       "all clients READ by one key";
 	case -EINVAL:
 		return "the device may not support send queues of this depth: lower "
 		       "request.window or request.signal_every";
@@ -265,16 +272,21 @@ static void conn_close(struct net *net, struct conn *conn)
  */
 static void connect_failed(struct net *net, const struct nic *nic, struct cm_id *id, int err)
 {
-	static const char text[] = "the server could not set up the connection";
+	enum wire_reject_reason reason = WIRE_REJECT_ERROR;
+	const char *text = "the server could not set up the connection";
 
+	if (err == -ENOSPC) {
+		reason = WIRE_REJECT_FULL;
+		text = "the server's device has no memory window left (rdma.windows)";
+	}
 	log_ratelimited(LOG_ERROR, 1, "device %s: can't accept a connection, %llu are open: %s; %s",
 			nic->dev->name, (unsigned long long)net->stats.connections, strerror(-err),
 			connect_advice(err));
 	if (!id->context) {
-		connect_refuse(net, id, WIRE_REJECT_ERROR, text);
+		connect_refuse(net, id, reason, text);
 		return;
 	}
-	connect_reject(net, id, WIRE_REJECT_ERROR, text);
+	connect_reject(net, id, reason, text);
 	conn_close(net, id->context);
 }
 
@@ -617,6 +629,7 @@ static void conn_quiesced(struct net *net, struct conn *conn)
 		query_taken(net, heir);
 	identities_count(net);
 	conn->stage = CONN_RELEASING;
+	grant_close(conn);
 	conn_ops(conn)->destroy_qp(conn->id);
 	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_RELEASE]);
 }
@@ -749,6 +762,7 @@ void conn_manager_free_all(struct net *net)
 		conn_timer_cancel(&net->timers, conn);
 		conn_list_remove(net, conn);
 		table_remove(conn);
+		grant_close(conn);
 		conn_destroy(conn);
 	}
 }

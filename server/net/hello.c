@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/net/answers.h"
+#include "server/net/grant.h"
 #include "server/net/query.h"
 #include "server/net/window.h"
 #include "server/net/worker.h"
@@ -13,6 +14,7 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 {
 	const struct poller *poller = conn->poller;
 	const struct table *table = conn->part->thread.table;
+	const struct conn_region region = conn_region(conn);
 	const struct config *config = poller->worker->env->config;
 	bool evicts = config->memory.eviction != EVICTION_NONE;
 
@@ -21,8 +23,8 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		.abi = WIRE_ABI,
 		.window = window_welcome(conn),
 		.request_bytes = poller->limits.buffer_bytes,
-		.rkey = poller->nic->mr->rkey,
-		.region_addr = (uintptr_t)table->region->base,
+		.rkey = grant_rkey(conn),
+		.region_addr = (uintptr_t)region.addr,
 		.features = conn->window_moves ? WIRE_FEATURE_WINDOW : 0,
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
@@ -117,7 +119,7 @@ static enum deferred_next hello_step(struct deferred *deferred, struct response_
 		return DEFERRED_WAIT;
 	if (!conn->query.granted)
 		conn_fail(conn, "the device did not grant remote read");
-	else if (hello_identify(conn))
+	else if (hello_identify(conn) && grant_bind(conn))
 		hello_welcome(deferred, responses);
 	return DEFERRED_DONE;
 }

@@ -96,6 +96,22 @@ int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_
 	return -E2BIG;
 }
 
+/* Whether each connection gets a memory window. 0, or -EOPNOTSUPP after logging. */
+static int windows_choose(struct nic *nic, enum windows_mode mode)
+{
+	bool has = nic->attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B &&
+		   nic->attr.max_mw > 0;
+
+	nic->windows = has && mode != WINDOWS_NO;
+	if (has || mode != WINDOWS_YES)
+		return 0;
+	log_error("device %s: it has no memory windows of type 2B, and rdma.windows = yes wants "
+		  "one for each connection: set it to auto or no, with which all clients READ by "
+		  "one key",
+		  nic->name);
+	return -EOPNOTSUPP;
+}
+
 int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why)
 {
 	int err;
@@ -110,7 +126,8 @@ int nic_open(struct nic *nic, struct device *dev, const struct config *config, c
 			dev->name, strerror(-err));
 		return err;
 	}
-	if (device_kind_is_rdma(dev->kind))
+	err = windows_choose(nic, config->rdma.windows);
+	if (!err && device_kind_is_rdma(dev->kind))
 		err = nic_check_memlock(config, config->memory.size);
 	return err ? err : nic_check_size(&nic->attr, dev->name, config->memory.size);
 }
@@ -120,6 +137,7 @@ static int nic_register(struct nic *nic, const struct store *store)
 	const struct device_ops *ops = nic->dev->ops;
 	const struct region *region = &store->region;
 	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
+	int access = nic->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ;
 	uint64_t start = clock_ns();
 	int err;
 
@@ -132,8 +150,7 @@ static int nic_register(struct nic *nic, const struct store *store)
 	if (!err && madvise(region->base, region->bytes, MADV_DONTFORK))
 		err = -errno;
 	if (!err)
-		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
-				  &nic->mr);
+		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | access, &nic->mr);
 	nic->register_ms = (uint32_t)((clock_ns() - start) / 1000000u);
 	if (err)
 		log_error("device %s: can't register the region (%zu bytes): %s; lower memory.size",
@@ -157,6 +174,21 @@ int nic_numa_node(const char *devices, const char *name)
 	return node;
 }
 
+static void windows_log(const struct nic *nic, const struct config *config)
+{
+	uint32_t conns = config->server.max_connections + config->server.admin_connections;
+
+	if (nic->windows && (uint32_t)nic->attr.max_mw < conns)
+		log_warn("device %s: it has %d memory windows, fewer than the %" PRIu32
+			 " connections of server.max_connections and admin_connections: those "
+			 "beyond are refused; lower the first, or set rdma.windows = no",
+			 nic->name, nic->attr.max_mw, conns);
+	if (!nic->windows && config->rdma.windows == WINDOWS_AUTO)
+		log_notice("device %s: it has no memory windows of type 2B, so all clients READ by "
+			   "one key, which is good until the server ends",
+			   nic->name);
+}
+
 int nic_init(struct nic *nic, const struct config *config, const struct store *store)
 {
 	int err = 0;
@@ -167,8 +199,10 @@ int nic_init(struct nic *nic, const struct config *config, const struct store *s
 		err = nic_register(nic, store);
 	if (err)
 		return err;
-	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms",
-		   device_kind_name(nic->dev->kind), nic->dev->name, nic->why, nic->register_ms);
+	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms; %s",
+		   device_kind_name(nic->dev->kind), nic->dev->name, nic->why, nic->register_ms,
+		   nic->windows ? "a memory window for each connection" : "one key for all");
+	windows_log(nic, config);
 	return 0;
 }
 

@@ -26,7 +26,8 @@ enum nic_state {
 struct nic {
 	struct device *dev; /* that of the first address on it, whose owner closes it */
 	struct ibv_pd *pd;
-	struct ibv_mr *mr; /* the region: LOCAL_WRITE | REMOTE_READ, never more (guarantee D) */
+	struct ibv_mr *mr; /* the region; peers may read it, never more (guarantee D) */
+	bool windows;	   /* only by a memory window of their connection: server/net/grant.h */
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
 	uint32_t register_ms; /* how long registering the region took */

@@ -162,7 +162,7 @@ static inline void buffer_put(struct poller *poller, uint32_t buffer)
  * covers: work requests of this queue pair that are done when this one is, itself included; at most
  * request.signal_every.
  */
-enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL, WR_PROBE, WR_MARKER };
+enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL, WR_PROBE, WR_BIND, WR_MARKER };
 
 #define WR_SERIAL_MASK 0xfffffu
 

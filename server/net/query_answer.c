@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "common/util/clock.h"
-#include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/net/conn.h"
+#include "server/net/grant.h"
 
 #define LINE_MAX_BYTES 768
 static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
@@ -76,22 +76,6 @@ static void answer_clients(const struct net *net, struct query *query)
 	query->cursor = slot < count ? slot : 0;
 }
 
-/*
- * HELLO. A queue pair whose client is gone already may be in the error state, so that the device
- * refuses; then the connection ends anyway.
- */
-static bool grant_remote_read(const struct conn *conn)
-{
-	struct ibv_qp_attr attr = { .qp_access_flags = IBV_ACCESS_REMOTE_READ };
-	int err = conn->id->dev->ops->modify_qp(conn->qp, &attr, IBV_QP_ACCESS_FLAGS);
-
-	if (err)
-		log_ratelimited(LOG_ERROR, 1,
-				CONN_FMT ": can't grant the client remote read (ibv_modify_qp): %s",
-				CONN_ARG(conn), strerror(-err));
-	return !err;
-}
-
 struct conn *query_answer(const struct net *net, struct conn *conn)
 {
 	struct query *query = &conn->query;
@@ -101,7 +85,7 @@ struct conn *query_answer(const struct net *net, struct conn *conn)
 	query->len = 0;
 	query->cursor = 0;
 	if (query->op == WIRE_HELLO) {
-		query->granted = grant_remote_read(conn);
+		query->granted = grant_allow(conn);
 		return NULL;
 	}
 	if (query->op == WIRE_CLIENTS) {

@@ -143,6 +143,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		completion_failed(conn, wc);
 		return;
 	}
+	/* Of a bind there is nothing to do but what a response without a buffer does. */
 	switch (wr_id_kind(wc->wr_id)) {
 	case WR_PULL:
 		batch->client_waits = true;
@@ -154,6 +155,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		break;
 	case WR_RECV:
 	case WR_MARKER:
+	case WR_BIND:
 	case WR_RESPONSE:
 		response_done(poller, conn, wc->wr_id);
 		break;

@@ -102,6 +102,13 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 			take_response(c, wr);
 			continue;
 		}
+		if (wr->opcode == IBV_WR_BIND_MW) {
+			/* Before the key is said. */
+			assert_int_equal(c->responses, 0);
+			assert_int_equal(c->bind.wr_id, 0);
+			c->bind = *wr;
+			continue;
+		}
 		assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
 		if (!wr->num_sge) {
 			assert_int_equal(c->probe, 0);

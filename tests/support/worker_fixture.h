@@ -21,6 +21,7 @@ struct test_conn {
 	struct ibv_send_wr reads[TEST_POSTED_MAX]; /* posted and not completed, oldest first */
 	struct ibv_sge sges[TEST_POSTED_MAX];
 	unsigned int read_count;
+	struct ibv_send_wr bind;       /* of its memory window; wr_id 0: none was posted */
 	uint64_t probe;		       /* the wr_id of a READ of no bytes, 0: none was posted */
 	uint32_t ids[TEST_POSTED_MAX]; /* of all responses */
 	unsigned int id_count;

@@ -64,7 +64,9 @@ static unsigned int cm_count, cm_taken, async_count, async_taken;
 static unsigned int disconnects, qps_destroyed, ids_destroyed, rejects, accepts, limits_armed;
 static struct wire_reject rejected;
 static const struct ibv_srq *limit_of;
-static int accept_error, create_error;
+static int accept_error, create_error, alloc_error;
+static unsigned int mws_count; /* memory windows */
+static struct ibv_mw mws[CONNS];
 static uid_t peer_uid; /* of who connects */
 
 static unsigned int grace_periods, conns_destroyed, snapshots;
@@ -97,12 +99,30 @@ static int disconnect(struct cm_id *id)
 	return 0;
 }
 
+static int alloc_mw(struct ibv_pd *pd, struct ibv_mw **mw)
+{
+	(void)pd;
+	if (alloc_error)
+		return alloc_error;
+	*mw = &mws[mws_count++];
+	return 0;
+}
+
+static void dealloc_mw(struct ibv_mw *mw)
+{
+	(void)mw;
+	assert_true(mws_count > 0);
+	mws_count--;
+}
+
 static void destroy_qp(struct cm_id *id)
 {
 	const struct conn *conn = id->context;
 	const struct note *note = conn->poller->worker->mailbox.first;
 
 	assert_non_null(id->qp);
+	/* A queue pair must have no windows left. */
+	assert_null(conn->mw);
 	/* The worker releases what the device may use until then. */
 	for (; note; note = note->next)
 		assert_true(note != &conn->notes[NOTE_RELEASE]);
@@ -138,7 +158,7 @@ static int accept_id(struct cm_id *id, const struct cm_param *param)
 static int create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
 {
 	(void)pd;
-	assert_int_equal(access, 0);
+	assert_int_equal(access, net.nics[0].windows ? IBV_ACCESS_MW_BIND : 0);
 	if (create_error)
 		return create_error;
 	id->qp = &qps[id - ids];
@@ -167,7 +187,8 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	assert_non_null(qp);
 	assert_int_equal(mask, IBV_QP_ACCESS_FLAGS);
-	assert_int_equal(attr->qp_access_flags, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(attr->qp_access_flags,
+			 IBV_ACCESS_REMOTE_READ | (net.nics[0].windows ? IBV_ACCESS_MW_BIND : 0));
 	return 0;
 }
 
@@ -175,6 +196,8 @@ static const struct device_ops ops = {
 	.cm_get_event = cm_get_event,
 	.get_async_event = get_async_event,
 	.disconnect = disconnect,
+	.alloc_mw = alloc_mw,
+	.dealloc_mw = dealloc_mw,
 	.destroy_qp = destroy_qp,
 	.destroy_id = destroy_id,
 	.reject = reject,
@@ -228,7 +251,7 @@ static int setup(void **state)
 	grace_periods = conns_destroyed = snapshots = 0;
 	workers_stopped = false;
 	dev.kind = DEVICE_SOFTNIC;
-	accept_error = create_error = 0;
+	accept_error = create_error = alloc_error = 0;
 	peer_uid = OTHER_UID;
 	test_now = 1000 * SECOND_NS;
 	config.server.max_connections = CONNS - 2;
@@ -272,6 +295,7 @@ static int teardown(void **state)
 	log_init(LOG_OFF, NULL);
 	assert_null(net.conns);
 	assert_int_equal(net.stats.connections, 0);
+	assert_int_equal(mws_count, 0);
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		assert_int_equal(workers[i].pollers[0].conns_count, 0);
 		assert_null(mailbox_take(&workers[i].mailbox));
@@ -732,6 +756,48 @@ static void accept_fails(void **state)
 	finish(conn);
 	assert_int_equal(net.stats.connections, 0);
 	assert_int_equal(net.stats.connections_rejected, 1);
+}
+
+/* Each connection has a memory window, from before it is accepted until its queue pair ends. */
+static void memory_windows(void **state)
+{
+	struct conn *conn;
+
+	(void)state;
+	net.nics[0].windows = true;
+	conn = connected();
+	assert_ptr_equal(conn->mw, &mws[0]);
+	conn->query.op = WIRE_HELLO;
+	worker_says(conn, NOTE_QUERY);
+	conn_manager_answer(&net, test_now);
+	assert_note(conn, NOTE_ANSWER);
+	assert_true(conn->query.granted);
+	conn_close(&net, conn);
+	assert_int_equal(mws_count, 1);
+	flush_late();
+	finish(conn);
+	assert_int_equal(mws_count, 0);
+}
+
+/* A client that the device has no window for hears so, and nothing is left of it. */
+static void no_memory_window(void **state)
+{
+	struct conn *conn;
+
+	(void)state;
+	net.nics[0].windows = true;
+	alloc_error = -ENOMEM;
+	conn = connected();
+	assert_null(conn->mw);
+	assert_int_equal(accepts, 0);
+	assert_int_equal(rejects, 1);
+	assert_int_equal(rejected.reason, WIRE_REJECT_FULL);
+	assert_string_equal(rejected.text,
+			    "the server's device has no memory window left (rdma.windows)");
+	assert_logged("lower server.max_connections to what it has (`ibv_devinfo -v`, max_mw), or "
+		      "set rdma.windows = no");
+	flush_late();
+	finish(conn);
 }
 
 /*
@@ -1289,6 +1355,8 @@ int main(void)
 		CASE(features),
 		CASE(second_device),
 		CASE(accept_fails),
+		CASE(memory_windows),
+		CASE(no_memory_window),
 		CASE(srq_limit),
 		CASE(device_fails),
 		CASE(another_device_fails),

@@ -314,6 +314,71 @@ static void once_and_first(void **state)
 	assert_failed();
 }
 
+/* The window is bound to the region before the welcome says its key. */
+static void memory_window(void **state)
+{
+	const struct wire_hello hello = hello_make();
+	struct ibv_mw mw = { .rkey = 0x12ff };
+	const struct ibv_mw_bind_info *info = &c->bind.bind_mw.bind_info;
+
+	(void)state;
+	c->conn.mw = &mw;
+	receive(0, &hello);
+	assert_true(c->bind.wr_id == 0);
+	answer(true, NULL, false);
+	assert_int_equal(wr_id_kind(c->bind.wr_id), WR_BIND);
+	assert_int_equal(c->bind.send_flags, IBV_SEND_SIGNALED);
+	assert_ptr_equal(c->bind.bind_mw.mw, &mw);
+	assert_int_equal(c->bind.bind_mw.rkey, 0x1200);
+	assert_ptr_equal(info->mr, test_poller->nic->mr);
+	assert_true(info->addr == (uintptr_t)test_store.region.base);
+	assert_true(info->length == test_store.region.bytes);
+	assert_int_equal(info->mw_access_flags, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(welcome().rkey, 0x1200);
+	/* Both have their places, and give them back. */
+	assert_int_equal(c->conn.sq_used, 2);
+	response_done(test_poller, &c->conn, c->bind.wr_id);
+	assert_int_equal(c->conn.sq_used, 1);
+	c->conn.mw = NULL;
+}
+
+/* HELLOs of a wrong version have taken the places, the spare ones included. */
+static void no_place_for_the_bind(void **state)
+{
+	const struct wire_hello hello = hello_make();
+	uint32_t spare = test_poller->spare_sends;
+	struct ibv_mw mw = { .rkey = 0x12ff };
+
+	(void)state;
+	c->conn.mw = &mw;
+	receive(0, &hello);
+	test_poller->spare_sends = 0;
+	c->conn.sq_used = sq_share(&c->conn) - 1;
+	answer(true, NULL, false);
+	assert_true(c->conn.stopped);
+	assert_true(c->bind.wr_id == 0);
+	assert_int_equal(c->responses, 0);
+	assert_int_equal(c->conn.sq_used, sq_share(&c->conn) - 1);
+	assert_note(NOTE_FAILED);
+	/* With one spare place there is room for both. */
+	test_conn_setup(c);
+	atomic_store(&c->conn.hello_done, false);
+	c->conn.mw = &mw;
+	receive(1, &hello);
+	test_poller->spare_sends = 1;
+	c->conn.sq_used = sq_share(&c->conn) - 1;
+	answer(true, NULL, false);
+	assert_false(c->conn.stopped);
+	assert_int_equal(c->responses, 1);
+	assert_int_equal(c->conn.sq_used, sq_share(&c->conn) + 1);
+	assert_int_equal(test_poller->spare_sends, 0);
+	response_done(test_poller, &c->conn, c->bind.wr_id);
+	assert_int_equal(test_poller->spare_sends, 1);
+	test_poller->spare_sends = spare;
+	c->conn.sq_used = 1;
+	c->conn.mw = NULL;
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -327,6 +392,8 @@ int main(void)
 		CASE(another_abi),
 		CASE(wrong_values),
 		CASE(once_and_first),
+		CASE(memory_window),
+		CASE(no_place_for_the_bind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

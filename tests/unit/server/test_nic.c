@@ -180,6 +180,8 @@ static void a_device_too_small(void **state)
 static char made[16]; /* a letter each, as they were made; in capitals, as they were destroyed */
 static char fails;    /* the one that can't be made */
 static struct region *registered;
+static int wanted_access;
+static struct ibv_device_attr device_attr;
 static struct ibv_pd pd;
 static struct ibv_mr mr;
 
@@ -199,6 +201,14 @@ static int alloc_pd(struct device *dev, struct ibv_pd **out)
 	return make('p');
 }
 
+static int query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
+{
+	(void)dev;
+	*attr = device_attr;
+	memset(port, 0, sizeof(*port));
+	return 0;
+}
+
 /* Guarantee D: clients may read it, and nothing else. */
 static int reg_mr(struct ibv_pd *of, const struct device_mem *mem, int access, struct ibv_mr **out)
 {
@@ -207,7 +217,7 @@ static int reg_mr(struct ibv_pd *of, const struct device_mem *mem, int access, s
 	assert_int_equal(mem->length, registered->bytes);
 	assert_int_equal(mem->fd, registered->fd);
 	assert_int_equal(mem->fd_offset, 0);
-	assert_int_equal(access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(access, wanted_access);
 	*out = &mr;
 	return make('m');
 }
@@ -245,6 +255,7 @@ static void a_device(void **state)
 	(void)state;
 	config_init(&config);
 	dev.kind = DEVICE_SOFTNIC;
+	wanted_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 	registered = &store.region;
 	store.region.bytes = MIB;
 	store.region.fd = 77;
@@ -275,6 +286,77 @@ static void a_device(void **state)
 	log_release();
 }
 
+/* Each connection's own window where there are some; then the region's key allows nothing. */
+static void memory_windows(void **state)
+{
+	static const struct {
+		const char *mode;
+		unsigned int flags;
+		int max;
+		bool windows;
+		int err;
+		const char *logged;
+	} cases[] = {
+		{ "auto", IBV_DEVICE_MEM_WINDOW_TYPE_2B, 1028, true, 0, NULL },
+		{ "yes", IBV_DEVICE_MEM_WINDOW_TYPE_2B, 1028, true, 0, NULL },
+		{ "no", IBV_DEVICE_MEM_WINDOW_TYPE_2B, 1028, false, 0, NULL },
+		{ "auto", IBV_DEVICE_MEM_WINDOW_TYPE_2B, 1027, true, 0,
+		  "it has 1027 memory windows, fewer than the 1028 connections" },
+		{ "auto", IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0, false, 0, "all clients READ by one" },
+		{ "auto", IBV_DEVICE_MEM_WINDOW, 1028, false, 0, "all clients READ by one key" },
+		{ "no", 0, 0, false, 0, NULL },
+		{ "yes", IBV_DEVICE_MEM_WINDOW, 1028, false, -EOPNOTSUPP,
+		  "device fake0: it has no memory windows of type 2B, and rdma.windows = yes" },
+		{ "yes", IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0, false, -EOPNOTSUPP, "rdma.windows" },
+	};
+	static const struct device_ops ops = {
+		.query = query,
+		.alloc_pd = alloc_pd,
+		.reg_mr = reg_mr,
+		.dereg_mr = dereg_mr,
+		.dealloc_pd = dealloc_pd,
+	};
+	static struct device dev = { .name = "fake0", .ops = &ops };
+	static struct store store;
+	struct config config;
+	char option[32];
+	struct nic nic;
+
+	(void)state;
+	dev.kind = DEVICE_SOFTNIC;
+	fails = 0;
+	registered = &store.region;
+	store.region.bytes = MIB;
+	store.region.base = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+				 0);
+	assert_true(store.region.base != MAP_FAILED);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		config_init(&config);
+		snprintf(option, sizeof(option), "rdma.windows=%s", cases[i].mode);
+		assert_int_equal(config_set(&config, option), 0);
+		memset(made, 0, sizeof(made));
+		device_attr = (struct ibv_device_attr){
+			.max_mr_size = UINT64_MAX,
+			.device_cap_flags = cases[i].flags,
+			.max_mw = cases[i].max,
+		};
+		wanted_access = IBV_ACCESS_LOCAL_WRITE |
+				(cases[i].windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ);
+		assert_int_equal(test_log_begin(), 0);
+		assert_int_equal(nic_open(&nic, &dev, &config, "asked"), cases[i].err);
+		if (!cases[i].err) {
+			assert_int_equal(nic.windows, cases[i].windows);
+			assert_int_equal(nic_init(&nic, &config, &store), 0);
+			nic_release(&nic);
+		}
+		if (cases[i].logged)
+			assert_logged(cases[i].logged);
+		assert_int_equal(test_log_lines(), !cases[i].err + !!cases[i].logged);
+		log_release();
+	}
+	munmap(store.region.base, MIB);
+}
+
 /* What is configured is taken, without a look at this host. */
 static void chosen(void **state)
 {
@@ -302,6 +384,7 @@ int main(void)
 		cmocka_unit_test(capability_suffices),
 		cmocka_unit_test(a_device_too_small),
 		cmocka_unit_test(a_device),
+		cmocka_unit_test(memory_windows),
 		cmocka_unit_test(chosen),
 	};
 

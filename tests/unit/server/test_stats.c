@@ -68,6 +68,7 @@ static int setup(void **state)
 		net.nics[i] = (struct nic){
 			.dev = &devices[i],
 			.why = i ? "because" : "asked",
+			.windows = !i,
 			.state = i ? NIC_AWAY : NIC_SERVES,
 			.kind = devices[i].kind,
 		};
@@ -178,6 +179,8 @@ static void process_and_devices(void **state)
 	assert_string_equal(line_of("device.1.name"), "softnic");
 	assert_string_equal(line_of("device.1.address"), "/run/kvd.sock");
 	assert_string_equal(line_of("device.1.why"), "because");
+	assert_string_equal(line_of("device.0.windows"), "yes");
+	assert_string_equal(line_of("device.1.windows"), "no");
 	assert_string_equal(line_of("device.0.state"), "serves");
 	assert_string_equal(line_of("device.1.state"), "failed");
 }

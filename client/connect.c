@@ -163,6 +163,7 @@ void connection_drop(struct kvd *handle)
 	ops->destroy_comp_channel(conn->comp_channel);
 	rpc_bounces_release(handle);
 	connection_reset(conn);
+	explicit_bzero(&handle->sum_key, sizeof(handle->sum_key));
 	conn->broken = true;
 }
 
@@ -405,6 +406,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	status = open_shared(handle, &welcome->geometry);
 	if (!status) {
 		handle->geometry = welcome->geometry;
+		handle->sum_key = welcome->sum_key;
 		handle->geometry_ns = 0;
 		status = rpc_resize(handle);
 	}
@@ -452,5 +454,9 @@ enum kvd_status hello_take(struct kvd *handle, const struct response *response)
 	if (response->value_len != sizeof(welcome) && welcome.abi == WIRE_ABI)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
 				   handle->dev->address, response->value_len);
-	return open_welcome(handle, &welcome);
+	status = open_welcome(handle, &welcome);
+	/* The key stays in the handle alone, and not in a buffer for as long as that lasts. */
+	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
+	explicit_bzero((void *)(uintptr_t)response->value, response->value_len);
+	return status;
 }

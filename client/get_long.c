@@ -189,7 +189,7 @@ static void small_copy_done(struct kvd *handle, struct flight *f)
 {
 	const struct item *item = (const struct item *)(const void *)f->lookup.buffer;
 
-	if (item_verifies(item, f->large_bytes, f->copy_seed, f->large_offset) &&
+	if (item_verifies(item, f->large_bytes, &handle->sum_key, f->copy_seed, f->large_offset) &&
 	    item_is_for(item, f->lookup.request))
 		copy_done(handle, f, item, item_value(item));
 	else

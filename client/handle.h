@@ -118,6 +118,7 @@ struct kvd {
 	uint32_t message_max; /* bytes of one READ: the device's */
 
 	struct geometry geometry; /* as last READ */
+	struct sum_key sum_key;	  /* of the connection's store: secret */
 	uint64_t geometry_ns;	  /* local time of that READ; 0: it is the welcome's */
 	unsigned int geometry_tries;
 	struct shared_server *server; /* NULL before the welcome */

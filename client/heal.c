@@ -65,6 +65,7 @@ static void heal_close(struct kvd *handle)
 	each_flight(handle, flight_close);
 	if (handle->submitted)
 		handle->submitted->close(handle, handle->conn.lost);
+	explicit_bzero(&handle->sum_key, sizeof(handle->sum_key));
 }
 
 /* The first, second, fourth: a server that stays away fills no log. kvd_open() says its own. */

@@ -114,8 +114,8 @@ static void slot_next(struct kvd *handle, struct lookup *l)
 static bool bucket_verifies(const struct kvd *handle, const struct lookup *l,
 			    const struct bucket *bucket)
 {
-	if (bucket_sum(bucket, handle->geometry.incarnation, l->bucket_offset, l->home) !=
-		    bucket->sum ||
+	if (bucket_sum(bucket, &handle->sum_key, handle->geometry.incarnation, l->bucket_offset,
+		       l->home) != bucket->sum ||
 	    bucket->epoch & 1)
 		return false;
 	if (l->hops)
@@ -307,9 +307,10 @@ void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, 
 {
 	uint64_t offset = slot_offset(l->slots[l->slot]);
 	uint64_t incarnation = handle->geometry.incarnation;
+	const struct sum_key *key = &handle->sum_key;
 
-	if (l->exists ? !item_head_verifies(item, bytes, incarnation, offset) :
-			!item_verifies(item, bytes, incarnation, offset)) {
+	if (l->exists ? !item_head_verifies(item, bytes, key, incarnation, offset) :
+			!item_verifies(item, bytes, key, incarnation, offset)) {
 		if (key_is_longer(l, item))
 			l->whole_key = true;
 		else

@@ -87,22 +87,22 @@ static inline enum kvd_status lookup_deliver(struct kvd *handle, struct lookup *
 }
 
 /* Whether @item, of which @bytes were READ at @offset, is whole and valid there. */
-static inline bool item_verifies(const struct item *item, uint64_t bytes, uint64_t seed,
-				 uint64_t offset)
+static inline bool item_verifies(const struct item *item, uint64_t bytes, const struct sum_key *key,
+				 uint64_t seed, uint64_t offset)
 {
 	size_t value_len = item->value_len, key_len = item->key_len;
 
 	return item->sum != ITEM_SUM_INVALID && key_len && key_len <= KEY_MAX &&
 	       value_len <= VALUE_MAX && item_bytes(key_len, value_len) <= bytes &&
-	       item_sum(item, seed, offset) == item->sum && item_value_verifies(item);
+	       item_sum(item, key, seed, offset) == item->sum && item_value_verifies(item, key);
 }
 
 /*
  * The same without the value, if a value sum stands for that: whether the item was valid there
  * (G5).
  */
-static inline bool item_head_verifies(const struct item *item, uint64_t bytes, uint64_t seed,
-				      uint64_t offset)
+static inline bool item_head_verifies(const struct item *item, uint64_t bytes,
+				      const struct sum_key *key, uint64_t seed, uint64_t offset)
 {
 	size_t value_len = item->value_len, key_len = item->key_len;
 
@@ -111,7 +111,7 @@ static inline bool item_head_verifies(const struct item *item, uint64_t bytes, u
 	       item_key_at(key_len, value_len) + key_len +
 			       (item_has_value_sum(key_len, value_len) ? 0 : value_len) <=
 		       bytes &&
-	       item_sum(item, seed, offset) == item->sum;
+	       item_sum(item, key, seed, offset) == item->sum;
 }
 
 /* Compares keys; the usual short ones without a call. */

@@ -182,5 +182,6 @@ void kvd_close(struct kvd *handle)
 		shared_server_put(handle->server);
 	}
 	credentials_release(&handle->credentials);
+	explicit_bzero(&handle->sum_key, sizeof(handle->sum_key));
 	heap_free(handle);
 }

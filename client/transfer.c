@@ -254,7 +254,7 @@ static enum transfer_outcome head_check(const struct kvd *handle, const struct f
 	/* Not all of its key is here. */
 	if (item_key_at(item->key_len, item->value_len) + item->key_len > bytes)
 		return TRANSFER_OTHER;
-	if (item_sum(item, t->seed, t->offset) != item->sum)
+	if (item_sum(item, &handle->sum_key, t->seed, t->offset) != item->sum)
 		return TRANSFER_STALE;
 	if (!item_is_for(item, f->lookup.request))
 		return TRANSFER_OTHER;
@@ -279,7 +279,7 @@ static void head_take(const struct kvd *handle, struct flight *f, const uint8_t 
 	t->value_sum = item_value_sum(item);
 	t->head_known = true;
 	t->limit = item_bytes(item->key_len, item->value_len);
-	value_sum_begin(&t->sum);
+	value_sum_begin(&t->sum, &handle->sum_key);
 }
 
 /* Part of the value, in the ring at @from: to the caller, and to the hash. */

@@ -22,7 +22,7 @@
 #error "kvd's region and messages are little-endian; a big-endian port has to swap them"
 #endif
 
-#define LAYOUT_ABI 3
+#define LAYOUT_ABI 4
 #define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
 
 #define KEY_MAX 1024u
@@ -32,11 +32,22 @@
 #define REGION_PAD                                                                                 \
 	4096u /* readable tail, so that a READ rounded up to a slot's unit stays inside */
 
+/*
+ * The key of a store's sums, random per server start: XXH3's secret, of its usual length. It is not
+ * in the region: the welcome has it, for those who may READ. Nobody else learns it.
+ */
+#define SUM_KEY_BYTES 192u
+
+struct sum_key {
+	uint8_t secret[SUM_KEY_BYTES];
+};
+static_assert(sizeof(struct sum_key) == SUM_KEY_BYTES, "ABI");
+
 /* The geometry of the index: where its buckets are. */
 #define SEGMENTS_MAX 32u
 
 struct geometry {
-	uint64_t incarnation;  /* random per server start, seeds every sum */
+	uint64_t incarnation;  /* random per server start */
 	uint64_t region_bytes; /* superblock to pad */
 	uint64_t hash_seed;
 	uint64_t value_max;

@@ -3,6 +3,14 @@
  * The hash of keys and the checksums of items, buckets and the geometry: XXH3-64 of xxHash 0.8,
  * header-only, so that short inputs are hashed inline. Longer ones go to the variant for this CPU.
  *
+ * All sums but the geometry's are keyed: the store's key is XXH3's secret. So who may store values,
+ * but does not know the key, can't write bytes into one that a reader with a stale place takes for
+ * an item. XXH3 is no MAC: it makes no promise to those who see sums, who might work out the key
+ * from them, and those who know the key can make sums. Neither is asked of it here: who may READ
+ * the region, where the sums are, gets the key anyway. What remains to others is to guess: a sum
+ * has 64 bits, and each guess is a value stored and a reader that comes by. A MAC would be slower,
+ * and protect no more.
+ *
  * Why a 64-bit checksum and not versions around the data: the order in which a device reads host
  * memory inside one READ is not defined, and schemes that rely on it have returned corrupt data
  * (Ziegler et al., SIGMOD 2023). At a million torn READs a second a 32-bit sum misses one about
@@ -22,9 +30,11 @@
 /* XXH3 works on stripes, where wider registers pay, for more bytes than these. */
 #define SUM_INLINE_MAX 240u
 
-static inline uint64_t sum_bytes(const void *data, size_t bytes)
+static inline uint64_t sum_bytes(const struct sum_key *key, const void *data, size_t bytes)
 {
-	return bytes <= SUM_INLINE_MAX ? XXH3_64bits(data, bytes) : sum_long(data, bytes);
+	return bytes <= SUM_INLINE_MAX ?
+		       XXH3_64bits_withSecret(data, bytes, key->secret, sizeof(key->secret)) :
+		       sum_long(data, bytes, key->secret);
 }
 
 /* The hash of a key: its low bits choose the bucket, its top 16 bits are the tag. */
@@ -50,34 +60,34 @@ static inline void item_value_sum_store(struct item *item, uint64_t sum)
 }
 
 /* The same, for the value that is in the item. */
-static inline void item_value_sum_make(struct item *item)
+static inline void item_value_sum_make(struct item *item, const struct sum_key *key)
 {
 	if (item_has_value_sum(item->key_len, item->value_len))
-		item_value_sum_store(item, sum_bytes(item_value(item), item->value_len));
+		item_value_sum_store(item, sum_bytes(key, item_value(item), item->value_len));
 }
 
 /* Whether the value is the one of the value sum. If there is none, the item's sum covers it. */
-static inline bool item_value_verifies(const struct item *item)
+static inline bool item_value_verifies(const struct item *item, const struct sum_key *key)
 {
 	return !item_has_value_sum(item->key_len, item->value_len) ||
-	       sum_bytes(item_value(item), item->value_len) == item_value_sum(item);
+	       sum_bytes(key, item_value(item), item->value_len) == item_value_sum(item);
 }
 
 /*
  * The part of an item's sum that does not depend on its offset: the hash of value sum and key, or
  * of key and value.
  */
-static inline uint64_t item_body_sum(const struct item *item)
+static inline uint64_t item_body_sum(const struct item *item, const struct sum_key *key)
 {
 	size_t rest = item_has_value_sum(item->key_len, item->value_len) ? ITEM_VALUE_SUM_BYTES :
 									   item->value_len;
 
-	return sum_bytes(item->tail, item->key_len + rest);
+	return sum_bytes(key, item->tail, item->key_len + rest);
 }
 
 /*
  * A value sum in pieces: begin, add the value from the first byte to the last, end. It stays where
- * it is in between: the state in it is aligned, whatever it is part of.
+ * it is in between: the state in it is aligned, whatever it is part of. The key stays, too.
  */
 #define VALUE_SUM_ALIGN 64u
 
@@ -93,9 +103,9 @@ static inline XXH3_state_t *value_sum_state(struct value_sum *sum)
 				(VALUE_SUM_ALIGN - at % VALUE_SUM_ALIGN) % VALUE_SUM_ALIGN);
 }
 
-static inline void value_sum_begin(struct value_sum *sum)
+static inline void value_sum_begin(struct value_sum *sum, const struct sum_key *key)
 {
-	XXH3_64bits_reset(value_sum_state(sum));
+	XXH3_64bits_reset_withSecret(value_sum_state(sum), key->secret, sizeof(key->secret));
 }
 
 static inline void value_sum_add(struct value_sum *sum, const void *bytes, size_t count)
@@ -122,30 +132,31 @@ void value_sum_copy(struct value_sum *sum, void *to, const void *from, size_t co
 void value_sum_move(struct value_sum *sum, void *to, const void *from, size_t count);
 
 /*
- * The sum of an item at @offset whose item_body_sum() is @body. It covers the incarnation and the
- * offset, so a copy or an old version at another offset does not verify. It does not cover the
- * access time, which changes while readers read. Never ITEM_SUM_INVALID.
+ * The sum of an item at @offset whose item_body_sum() is @body. It covers @seed, the incarnation or
+ * that of a copy, and the offset, so a copy or an old version at another offset does not verify. It
+ * does not cover the access time, which changes while readers read. Never ITEM_SUM_INVALID.
  */
-static inline uint64_t item_sum_of(const struct item *item, uint64_t body, uint64_t incarnation,
-				   uint64_t offset)
+static inline uint64_t item_sum_of(const struct item *item, uint64_t body,
+				   const struct sum_key *key, uint64_t seed, uint64_t offset)
 {
 	const uint64_t head[6] = {
-		incarnation,
+		seed,
 		offset,
 		item->version,
 		(uint64_t)item->value_len << 32 | item->expires,
 		(uint64_t)item->key_len << 32 | item->flags,
 		body,
 	};
-	uint64_t sum = XXH3_64bits(head, sizeof(head));
+	uint64_t sum = sum_bytes(key, head, sizeof(head));
 
 	return sum == ITEM_SUM_INVALID ? 1 : sum;
 }
 
 /* Of an item whose value sum, if it has one, is in it. The value itself may not be there. */
-static inline uint64_t item_sum(const struct item *item, uint64_t incarnation, uint64_t offset)
+static inline uint64_t item_sum(const struct item *item, const struct sum_key *key, uint64_t seed,
+				uint64_t offset)
 {
-	return item_sum_of(item, item_body_sum(item), incarnation, offset);
+	return item_sum_of(item, item_body_sum(item, key), key, seed, offset);
 }
 
 /*
@@ -153,15 +164,15 @@ static inline uint64_t item_sum(const struct item *item, uint64_t incarnation, u
  * and the lock, which other threads of the server may be changing. It covers @home, so that a
  * bucket that moved to another chain between two READs does not verify as part of the old chain.
  */
-static inline uint64_t bucket_sum(const struct bucket *bucket, uint64_t incarnation,
-				  uint64_t offset, uint64_t home)
+static inline uint64_t bucket_sum(const struct bucket *bucket, const struct sum_key *key,
+				  uint64_t incarnation, uint64_t offset, uint64_t home)
 {
 	uint64_t words[2 + BUCKET_SLOTS];
 
 	words[0] = incarnation ^ (offset / BUCKET_BYTES | home / BUCKET_BYTES << 32);
 	words[1] = (uint64_t)bucket->epoch << 48 | (uint64_t)bucket->level << 32 | bucket->overflow;
 	memcpy(&words[2], bucket->slots, sizeof(bucket->slots));
-	return XXH3_64bits(words, sizeof(words));
+	return sum_bytes(key, words, sizeof(words));
 }
 
 static inline uint64_t geometry_sum(const struct geometry *g)

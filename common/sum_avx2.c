@@ -15,9 +15,9 @@
 
 static_assert(XXH_VECTOR == XXH_AVX2, "compiled with -mavx2");
 
-uint64_t sum_avx2(const void *data, size_t bytes)
+uint64_t sum_avx2(const void *data, size_t bytes, const void *secret)
 {
-	return XXH3_64bits(data, bytes);
+	return XXH3_64bits_withSecret(data, bytes, secret, SUM_KEY_BYTES);
 }
 
 void sum_avx2_add(void *state, const void *data, size_t bytes)

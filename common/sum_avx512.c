@@ -15,9 +15,9 @@
 
 static_assert(XXH_VECTOR == XXH_AVX512, "compiled with -mavx512f");
 
-uint64_t sum_avx512(const void *data, size_t bytes)
+uint64_t sum_avx512(const void *data, size_t bytes, const void *secret)
 {
-	return XXH3_64bits(data, bytes);
+	return XXH3_64bits_withSecret(data, bytes, secret, SUM_KEY_BYTES);
 }
 
 void sum_avx512_add(void *state, const void *data, size_t bytes)

@@ -15,9 +15,9 @@ sum_function *sum_long = sum_base;
 sum_add_function *sum_long_add = sum_base_add;
 sum_move_function *sum_lines_move = sum_base_move;
 
-uint64_t sum_base(const void *data, size_t bytes)
+uint64_t sum_base(const void *data, size_t bytes, const void *secret)
 {
-	return XXH3_64bits(data, bytes);
+	return XXH3_64bits_withSecret(data, bytes, secret, SUM_KEY_BYTES);
 }
 
 void sum_base_add(void *state, const void *data, size_t bytes)

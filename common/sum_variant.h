@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef uint64_t sum_function(const void *data, size_t bytes);
+#include "common/layout.h"
+
+/* @secret: SUM_KEY_BYTES, the key. */
+typedef uint64_t sum_function(const void *data, size_t bytes, const void *secret);
 
 /* Adds bytes to a sum in pieces, an XXH3_state_t. */
 typedef void sum_add_function(void *state, const void *data, size_t bytes);
@@ -37,14 +40,14 @@ struct sum_variant {
 };
 
 /* Compiled for what the compiler assumes anyway: SSE2 on x86-64, NEON on arm64. */
-uint64_t sum_base(const void *data, size_t bytes);
+uint64_t sum_base(const void *data, size_t bytes, const void *secret);
 void sum_base_add(void *state, const void *data, size_t bytes);
 void sum_base_move(void *to, const void *from, size_t bytes);
 #ifdef __x86_64__
-uint64_t sum_avx2(const void *data, size_t bytes);
+uint64_t sum_avx2(const void *data, size_t bytes, const void *secret);
 void sum_avx2_add(void *state, const void *data, size_t bytes);
 void sum_avx2_move(void *to, const void *from, size_t bytes);
-uint64_t sum_avx512(const void *data, size_t bytes);
+uint64_t sum_avx512(const void *data, size_t bytes, const void *secret);
 void sum_avx512_add(void *state, const void *data, size_t bytes);
 void sum_avx512_move(void *to, const void *from, size_t bytes);
 #endif

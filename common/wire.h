@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 3
+#define WIRE_ABI 4
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 /*
@@ -216,8 +216,8 @@ static_assert(offsetof(struct wire_batched, arg32) == 8, "ABI");
 
 /*
  * GET whose value does not fit in a response: the server copied the item to `slot`, where the
- * client READs it; the copy's sum uses `copy_seed` in place of the incarnation. The copy stays
- * until the client's next request.
+ * client READs it; the copy's sum uses `copy_seed` in place of the incarnation, and the same key.
+ * The copy stays until the client's next request.
  */
 #define WIRE_R_COPY 0x01u
 /* A change was executed before, when it was sent for the first time: this is its answer of then. */
@@ -328,12 +328,14 @@ struct wire_welcome {
 	uint32_t answers;	 /* changes that the client may have without an answer, at most */
 	uint32_t identity_known; /* 1: it is that of an older connection, 0: it is new */
 	struct geometry geometry;
+	struct sum_key sum_key; /* secret: for clients that may READ the region */
 };
-static_assert(sizeof(struct wire_welcome) == 376, "ABI");
+static_assert(sizeof(struct wire_welcome) == 568, "ABI");
 static_assert(offsetof(struct wire_welcome, region_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_welcome, access_rate) == 40, "ABI");
 static_assert(offsetof(struct wire_welcome, change_last) == 48, "ABI");
 static_assert(offsetof(struct wire_welcome, geometry) == 64, "ABI");
+static_assert(offsetof(struct wire_welcome, sum_key) == 376, "ABI");
 
 /* Room for HELLO's response, and for one entry of a scan with the longest key. */
 #define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)

@@ -35,6 +35,8 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		welcome->identity_known = conn->query.hello.known;
 	}
 	index_geometry(table, &welcome->geometry);
+	/* With the rkey, to those alone who may READ. */
+	welcome->sum_key = table->region->sum_key;
 }
 
 /* With an identity there is a number, and without one there is none. */
@@ -89,6 +91,7 @@ static void hello_welcome(struct deferred *deferred, struct response_list *respo
 		return;
 	welcome_fill(&welcome, conn);
 	memcpy(value, &welcome, sizeof(welcome));
+	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
 	response->value_len = sizeof(welcome);
 	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
 }

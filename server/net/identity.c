@@ -140,7 +140,7 @@ static void own(struct identity *identity, struct conn *conn, bool known)
 	size_t length = peer_name_length(&conn->peer);
 
 	identity->owner = conn;
-	identity->group = (unsigned int)(sum_bytes(conn->peer.address, length) % IDENTITY_GROUPS);
+	identity->group = (unsigned int)(XXH3_64bits(conn->peer.address, length) % IDENTITY_GROUPS);
 	conn->identity = identity;
 	conn->query.hello.known = known;
 	conn->query.hello.answers = &identity->answers;

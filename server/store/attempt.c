@@ -85,17 +85,17 @@ void item_fill_head(struct item *item, const struct table_change *change, uint32
 
 /*
  * Writes an invalid item, all but sum, version and access time. @old: its old value, or NULL. What
- * is kept of that is moved before anything else is written.
+ * is kept of that is moved before anything else is written. @key: of the sums.
  */
 static void item_fill(struct item *item, const struct table_change *change,
-		      const struct value *value, const void *old)
+		      const struct value *value, const void *old, const struct sum_key *key)
 {
 	uint32_t key_len = change->key_len, value_len = value->parts[0].len + value->parts[1].len;
 
 	value_write((uint8_t *)item + item_key_at(key_len, value_len) + key_len, value, old);
 	item_fill_head(item, change, value_len, value->flags);
 	item->expires = value->expires;
-	item_value_sum_make(item);
+	item_value_sum_make(item, key);
 }
 
 /* Sets the results of the change. */
@@ -121,7 +121,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_uncount(thread, item);
 	item_invalidate(item);
 	item->version = next_version(thread, item);
-	item_fill(item, a->change, value, item_value(item));
+	item_fill(item, a->change, value, item_value(item), &table->region->sum_key);
 	item_access_store(item, a->access);
 	slot = slot_for(table, a->hash, item);
 	/* Before the item is valid again: T1. */
@@ -131,7 +131,8 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	}
 	change_done(a->change, item, slot);
 	item_count(thread, item);
-	item_publish(item, item_seal_sum(table, item, item_body_sum(item)));
+	item_publish(item,
+		     item_seal_sum(table, item, item_body_sum(item, &table->region->sum_key)));
 	stat_add(&thread->stats.replaces_in_place, 1);
 }
 
@@ -229,7 +230,8 @@ static enum wire_status do_install(struct attempt *a)
 		stat_add(&thread->stats.inserts, 1);
 		a->inserted = true;
 	}
-	item_publish(a->item, item_seal_sum(table, a->item, item_body_sum(a->item)));
+	item_publish(a->item, item_seal_sum(table, a->item,
+					    item_body_sum(a->item, &table->region->sum_key)));
 	a->item = NULL;
 	a->old = old;
 	return WIRE_OK;
@@ -320,7 +322,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value, b
 		a->wanted = bytes;
 		return WIRE_NO_SPACE;
 	}
-	item_fill(a->item, a->change, value, NULL);
+	item_fill(a->item, a->change, value, NULL, &a->thread->table->region->sum_key);
 	return do_install(a);
 }
 
@@ -456,7 +458,7 @@ static enum wire_status do_touch(struct attempt *a)
 
 	if (!a->pos.live)
 		return WIRE_NOT_FOUND;
-	body = item_body_sum(item);
+	body = item_body_sum(item, &table->region->sum_key);
 	item_uncount(thread, item);
 	item_invalidate(item);
 	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),

@@ -100,9 +100,10 @@ bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struc
  */
 void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket)
 {
-	bucket_seal(bucket, bucket_sum(bucket, table->region->geometry.incarnation,
-				       region_offset(table->region, bucket),
-				       region_offset(table->region, home)));
+	const struct region *region = table->region;
+
+	bucket_seal(bucket, bucket_sum(bucket, &region->sum_key, region->geometry.incarnation,
+				       region_offset(region, bucket), region_offset(region, home)));
 }
 
 /* Writes @count slots and clears the others. */

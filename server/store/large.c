@@ -50,7 +50,7 @@ static void value_begin(struct large *large, struct item *item)
 	stat_add(&large->thread->stats.large_changes,
 		 !large->restarts && large->item_bytes >= LARGE_BYTES);
 	large->value_done = 0;
-	value_sum_begin(&large->sum);
+	value_sum_begin(&large->sum, &large->thread->table->region->sum_key);
 	large->state = LARGE_VALUE;
 }
 
@@ -312,10 +312,11 @@ static enum large_next large_value(struct large *large, uint32_t bytes_max)
  */
 static enum large_next copy_end(struct large *large)
 {
+	const struct region *region = large->thread->table->region;
 	struct item *copy = large->item;
 
-	item_publish(copy, item_sum(copy, large->seed,
-				    region_offset(large->thread->table->region, copy)));
+	item_publish(copy,
+		     item_sum(copy, &region->sum_key, large->seed, region_offset(region, copy)));
 	large->item = NULL;
 	large->copy = copy;
 	return large_end(large, WIRE_OK);

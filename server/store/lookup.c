@@ -198,6 +198,7 @@ static enum lookup_result use_copy(struct store_thread *thread, struct item_ref 
 enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
 			     uint32_t key_len, uint64_t seed, struct item **copy)
 {
+	const struct region *region = thread->table->region;
 	enum wire_status status;
 	struct item_ref ref;
 
@@ -208,7 +209,7 @@ enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const v
 	if (!*copy)
 		return WIRE_TOO_LARGE;
 	/* Not the incarnation: a reader with a stale place must not take the copy for the item. */
-	item_publish(*copy, item_sum(*copy, seed, region_offset(thread->table->region, *copy)));
+	item_publish(*copy, item_sum(*copy, &region->sum_key, seed, region_offset(region, *copy)));
 	return WIRE_OK;
 }
 

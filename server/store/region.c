@@ -62,9 +62,11 @@ static int region_format(struct region *region, const struct store_options *opti
 	err = random_fill(&g->incarnation, sizeof(g->incarnation));
 	if (!err)
 		err = random_fill(&g->hash_seed, sizeof(g->hash_seed));
+	if (!err)
+		err = random_fill(&region->sum_key, sizeof(region->sum_key));
 	if (err) {
-		log_error("region: can't get random bytes for the incarnation and the hash seed: "
-			  "getrandom: %m");
+		log_error("region: can't get random bytes for the incarnation, the hash seed and "
+			  "the key of the sums: getrandom: %m");
 		return err;
 	}
 	g->region_bytes = region->bytes;
@@ -141,6 +143,7 @@ void region_destroy(struct region *region)
 	if (!region->base)
 		return;
 	hugepages_unmap(&mapping);
+	explicit_bzero(&region->sum_key, sizeof(region->sum_key));
 	region->base = NULL;
 	region->fd = -1;
 }

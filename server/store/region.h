@@ -25,6 +25,8 @@ struct region {
 	int fd;
 	char numa[NUMA_TEXT_MAX]; /* its NUMA policy: "default", "nodes 0-1", ... */
 	struct geometry geometry; /* changed by one thread at a time, which then publishes it */
+	/* Secret: here alone, in the welcomes of those who may READ, and never in the mapping. */
+	struct sum_key sum_key;
 };
 
 /*

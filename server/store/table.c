@@ -154,8 +154,10 @@ void count_keys(struct store_thread *thread, int64_t n)
 
 uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body)
 {
-	return item_sum_of(item, body, table->region->geometry.incarnation,
-			   region_offset(table->region, item));
+	const struct region *region = table->region;
+
+	return item_sum_of(item, body, &region->sum_key, region->geometry.incarnation,
+			   region_offset(region, item));
 }
 
 void item_free(struct store_thread *thread, struct item *item)

@@ -61,7 +61,7 @@ static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos
 {
 	const struct table *table = thread->table;
 	struct item *from = pos->item;
-	uint64_t body = item_body_sum(from);
+	uint64_t body = item_body_sum(from, &table->region->sum_key);
 	size_t sum_bytes = sizeof(from->sum);
 
 	/* All but the sum, which covers the place: @to stays invalid until it is published. */

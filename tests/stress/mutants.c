@@ -158,8 +158,8 @@ static void publish_early(uint64_t slot)
 {
 	struct item *item = slot_item(mutant_table, slot);
 
-	item_publish(item,
-		     item_sum(item, mutant_table->region->geometry.incarnation, slot_offset(slot)));
+	item_publish(item, item_sum(item, &mutant_table->region->sum_key,
+				    mutant_table->region->geometry.incarnation, slot_offset(slot)));
 	pause_maybe();
 }
 
@@ -341,11 +341,12 @@ void mutant_after_read(struct loopback *loopback, uint64_t offset, uint8_t *to, 
 	uint8_t level;
 
 	if (!is_home(offset, bytes, &number) ||
-	    bucket->sum != bucket_sum(bucket, g->incarnation, offset, offset))
+	    bucket->sum !=
+		    bucket_sum(bucket, &loopback->kvd.sum_key, g->incarnation, offset, offset))
 		return;
 	level = bucket_level(g, number);
 	if (bucket->level <= level)
 		return;
 	bucket->level = level;
-	bucket->sum = bucket_sum(bucket, g->incarnation, offset, offset);
+	bucket->sum = bucket_sum(bucket, &loopback->kvd.sum_key, g->incarnation, offset, offset);
 }

@@ -15,6 +15,7 @@
 #include "common/util/clock.h"
 
 #define INCARNATION 0x1234567812345678ull
+#define SUM_KEY_BYTE 0xa5 /* each byte of the key */
 #define HASH_SEED 99
 
 static void must(bool ok, const char *what)
@@ -60,8 +61,9 @@ void fake_server_seal(struct fake_server *server, uint64_t key)
 {
 	struct item *item = fake_server_item(server, key);
 
-	item_value_sum_make(item);
-	item->sum = item_sum(item, server->geometry.incarnation, key_lookup(server, key)->offset);
+	item_value_sum_make(item, &server->sum_key);
+	item->sum = item_sum(item, &server->sum_key, server->geometry.incarnation,
+			     key_lookup(server, key)->offset);
 }
 
 static void slot_add(struct fake_server *server, struct bucket *home, uint64_t slot)
@@ -92,7 +94,8 @@ static void chain_seal(struct fake_server *server, uint64_t number)
 		bucket = bucket_at(server, offset);
 		bucket->level = bucket_level(&server->geometry, number);
 		bucket->epoch = server->epoch;
-		bucket->sum = bucket_sum(bucket, server->geometry.incarnation, offset, home);
+		bucket->sum = bucket_sum(bucket, &server->sum_key, server->geometry.incarnation,
+					 offset, home);
 	}
 }
 
@@ -236,6 +239,7 @@ static void respond_hello(struct fake_server *server, struct wire_response *resp
 {
 	server->hellos++;
 	server->welcome.geometry = server->geometry;
+	server->welcome.sum_key = server->sum_key;
 	if (server->greet)
 		server->greet(server, &server->welcome);
 	memcpy(value, &server->welcome, sizeof(server->welcome));
@@ -399,6 +403,7 @@ static void fake_server_init_region(struct fake_server *server, uint32_t level)
 		.level_base = level,
 		.level = level,
 	};
+	memset(&server->sum_key, SUM_KEY_BYTE, sizeof(server->sum_key));
 	/* Segments of the index, side by side; as many as fit before the items. */
 	for (unsigned int k = 0; at + bytes <= FAKE_SERVER_REGION_BYTES / 4; k++) {
 		server->geometry.segments[k] = at;
@@ -415,6 +420,7 @@ void fake_server_restart(struct fake_server *server)
 {
 	server->geometry.incarnation++;
 	server->geometry.hash_seed++;
+	server->sum_key.secret[0]++;
 	server->key_count = 0;
 	fake_server_lay_out(server);
 	fake_server_publish(server);
@@ -443,6 +449,7 @@ struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t a
 	fake_server_init_region(server, level);
 	welcome.region_addr = (uintptr_t)server->region;
 	welcome.geometry = server->geometry;
+	welcome.sum_key = server->sum_key;
 	server->welcome = welcome;
 	handle_init(&server->kvd, options);
 	server->kvd.options.reconnect = 0;

@@ -30,6 +30,7 @@ struct fake_server {
 	struct fake_device fake;
 
 	uint8_t *region;
+	struct sum_key sum_key;
 	struct geometry geometry; /* of the index; the superblock has the published one */
 	struct fake_server_key keys[FAKE_SERVER_KEYS_MAX];
 	unsigned int key_count;

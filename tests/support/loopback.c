@@ -279,6 +279,7 @@ static void loopback_init_handle(struct loopback *loopback, const struct kvd_opt
 	struct kvd *kvd = &loopback->kvd;
 
 	index_geometry(&loopback->store->table, &welcome.geometry);
+	welcome.sum_key = loopback->store->region.sum_key;
 	handle_init(kvd, options);
 	kvd->options.reconnect = 0;
 	must(!open_buffers(kvd) && !open_welcome(kvd, &welcome), "handle");

@@ -125,6 +125,7 @@ static bool in_heap(const struct store *store, uint64_t offset, uint64_t bytes)
 static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 {
 	const struct geometry *g = &walk->store->region.geometry;
+	const struct sum_key *key = &walk->store->region.sum_key;
 	uint64_t offset = slot_offset(slot), bytes, hash;
 	const struct item *item = region_at(&walk->store->region, offset);
 
@@ -133,8 +134,9 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 	bytes = item_bytes(item->key_len, item->value_len);
 	if (item->key_len < 1 || item->key_len > KEY_MAX || !in_heap(walk->store, offset, bytes))
 		return "an item ends outside the heap";
-	if (item->sum == ITEM_SUM_INVALID || item->sum != item_sum(item, g->incarnation, offset) ||
-	    !item_value_verifies(item))
+	if (item->sum == ITEM_SUM_INVALID ||
+	    item->sum != item_sum(item, key, g->incarnation, offset) ||
+	    !item_value_verifies(item, key))
 		return "a slot points to an item that does not verify";
 	hash = key_hash(item_key(item), item->key_len, g->hash_seed);
 	if (geometry_home(g, hash) != home)
@@ -169,8 +171,8 @@ static const char *check_bucket(struct walk *walk, const struct bucket *bucket, 
 	bool split = home < g->split || home >= 1ull << g->level;
 	struct bucket copy = *bucket;
 
-	if (bucket->sum !=
-	    bucket_sum(bucket, g->incarnation, offset, geometry_bucket_offset(g, home)))
+	if (bucket->sum != bucket_sum(bucket, &walk->store->region.sum_key, g->incarnation, offset,
+				      geometry_bucket_offset(g, home)))
 		return "a bucket does not verify";
 	if (bucket->level != g->level + split)
 		return "a bucket has a level other than the index gives it";

@@ -130,12 +130,12 @@ static const char *connect_abi(uint32_t abi, const char *text)
 
 static const char *case_connect_abi(void)
 {
-	static_assert(WIRE_ABI == 3, "the texts below");
-	const char *error = connect_abi(2, "the client has protocol version 2 and the server 3: "
+	static_assert(WIRE_ABI == 4, "the texts below");
+	const char *error = connect_abi(3, "the client has protocol version 3 and the server 4: "
 					   "update the client");
 
 	return error ? error :
-		       connect_abi(4, "the client has protocol version 4 and the server 3: "
+		       connect_abi(5, "the client has protocol version 5 and the server 4: "
 				      "update the server");
 }
 
@@ -1577,6 +1577,47 @@ static const char *write_fails(enum ibv_wr_opcode opcode, uint32_t bytes)
 	return error;
 }
 
+/* Bytes of the key of the sums that are looked for, wherever they begin in it. */
+#define KEY_PART_BYTES 16u
+
+/* Whether any part of the key is in the bytes. */
+static bool has_key(const uint8_t *bytes, size_t count, const struct sum_key *key)
+{
+	size_t at;
+
+	for (at = 0; at + KEY_PART_BYTES <= sizeof(key->secret); at += KEY_PART_BYTES)
+		if (memmem(bytes, count, key->secret + at, KEY_PART_BYTES))
+			return true;
+	return false;
+}
+
+/* A client that may READ is given the key of the sums; no byte that it may READ has it. */
+static const char *case_sum_key(void)
+{
+	static const struct sum_key none;
+	const char *error = NULL;
+	uint64_t at, bytes, overlap = KEY_PART_BYTES - 1;
+	struct raw_peer p;
+
+	raw_greet(&p);
+	if (!memcmp(&p.welcome.sum_key, &none, sizeof(none)))
+		error = "the welcome has no key";
+	for (at = 0; !error && at + overlap < p.welcome.geometry.region_bytes;
+	     at += bytes - overlap) {
+		bytes = p.welcome.geometry.region_bytes - at;
+		if (bytes > RAW_DATA_BYTES)
+			bytes = RAW_DATA_BYTES;
+		if (raw_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr + at, p.welcome.rkey,
+			     (uint32_t)bytes) ||
+		    !raw_wait(&p, raw_is_rdma_done) || p.closed || p.status)
+			raw_die("a READ of the region", EIO);
+		if (has_key(raw_data(&p), bytes, &p.welcome.sum_key))
+			error = "the key of the sums is in the region";
+	}
+	raw_close(&p);
+	return error;
+}
+
 static const char *case_write(void)
 {
 	return write_fails(IBV_WR_RDMA_WRITE, 256);
@@ -1662,7 +1703,7 @@ static const char *case_socket_garbage_held(void)
  */
 
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
-#define REFUSED_ABI "connection refused: the client has protocol version 4 and the server 3"
+#define REFUSED_ABI "connection refused: the client has protocol version 5 and the server 4"
 #define EARLY "closed: a request before HELLO"
 #define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"
@@ -1784,6 +1825,7 @@ static const struct {
 	{ "read_wrap", "any", ANY, case_read_wrap },
 	{ "read_wrong_rkey", "any", ANY, case_read_wrong_rkey },
 	{ "read_zero_rkey", "any", ANY, case_read_zero_rkey },
+	{ "sum_key", "any", ANY, case_sum_key },
 	{ "write", "any", ANY, case_write },
 	{ "write_imm", "any", ANY, case_write_imm },
 	{ "compare_and_swap", "any", ANY, case_compare_and_swap },

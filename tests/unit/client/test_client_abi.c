@@ -22,9 +22,9 @@
 #define OLDER (WIRE_ABI - 1)
 #define NEWER (WIRE_ABI + 1)
 
-static_assert(WIRE_ABI == 3, "the texts below");
-#define UPDATE_SERVER "the client has protocol version 3 and the server 2: update the server"
-#define UPDATE_CLIENT "the client has protocol version 3 and the server 4: update the client"
+static_assert(WIRE_ABI == 4, "the texts below");
+#define UPDATE_SERVER "the client has protocol version 4 and the server 3: update the server"
+#define UPDATE_CLIENT "the client has protocol version 4 and the server 5: update the client"
 
 /* What the server does with a connect request: rejects it, or accepts it and answers HELLO. */
 static struct {
@@ -161,7 +161,7 @@ static void a_welcome_of_another_length(void **state)
 	plan_welcome(NEWER, sizeof(struct wire_welcome) + 64);
 	assert_refused(UPDATE_CLIENT);
 	plan_welcome(WIRE_ABI, sizeof(struct wire_welcome) + 64);
-	assert_refused("welcome of 440 bytes");
+	assert_refused("welcome of 632 bytes");
 	plan_welcome(WIRE_ABI, 0);
 	assert_refused("does not speak kvd's protocol");
 }

@@ -315,7 +315,7 @@ static void swap_home(struct fake_server *p, uint64_t offset, uint8_t *to, uint3
 		return;
 	memset(bucket->slots, 0, sizeof(bucket->slots));
 	bucket->overflow = 0;
-	bucket->sum = bucket_sum(bucket, kvd->geometry.incarnation, offset,
+	bucket->sum = bucket_sum(bucket, &kvd->sum_key, kvd->geometry.incarnation, offset,
 				 4096 + BUCKET_BYTES * 9);
 }
 
@@ -345,7 +345,7 @@ static void wrong_level(struct fake_server *p, uint64_t offset, uint8_t *to, uin
 	bucket->level = levels[seen++];
 	memset(bucket->slots, 0, sizeof(bucket->slots));
 	bucket->overflow = 0;
-	bucket->sum = bucket_sum(bucket, kvd->geometry.incarnation, offset, offset);
+	bucket->sum = bucket_sum(bucket, &kvd->sum_key, kvd->geometry.incarnation, offset, offset);
 }
 
 static void impossible_levels(void **state)
@@ -365,7 +365,7 @@ static void ever_deeper(struct fake_server *p, uint64_t offset, uint8_t *to, uin
 	if (!is_bucket(p, offset, bytes) || is_overflow(offset, bytes))
 		return;
 	bucket->level = (uint8_t)(3 + seen++ % 30);
-	bucket->sum = bucket_sum(bucket, kvd->geometry.incarnation, offset, offset);
+	bucket->sum = bucket_sum(bucket, &kvd->sum_key, kvd->geometry.incarnation, offset, offset);
 }
 
 static void chases_end(void **state)

@@ -347,6 +347,24 @@ static void a_restarted_server(void **state)
 	assert_int_equal(get(4), KVD_NOT_FOUND);
 }
 
+/* The key of the sums is that of the last welcome, and none when there is no connection. */
+static void the_key_of_the_sums(void **state)
+{
+	static const struct sum_key none;
+
+	(void)state;
+	assert_memory_equal(&kvd->sum_key, &server->sum_key, sizeof(none));
+	fake_server_restart(server);
+	assert_memory_not_equal(&kvd->sum_key, &server->sum_key, sizeof(none));
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_NOT_FOUND);
+	assert_memory_equal(&kvd->sum_key, &server->sum_key, sizeof(none));
+	kvd->options.reconnect = 0;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_ERR_DISCONNECTED);
+	assert_memory_equal(&kvd->sum_key, &none, sizeof(none));
+}
+
 /* Nothing is kept that was shared of the server before: it could not say other things now. */
 static void the_last_start_is_let_go(void **state)
 {
@@ -713,6 +731,7 @@ int main(void)
 		CASE(pauses_are_waited_for),
 		CASE(another_version_for_a_while),
 		CASE(a_restarted_server),
+		CASE(the_key_of_the_sums),
 		CASE(the_last_start_is_let_go),
 		CASE(a_flush_and_a_restart),
 		CASE(without_reconnect),

@@ -53,7 +53,8 @@ static void bucket_arrives(uint64_t offset, uint64_t slot, uint64_t next)
 		.epoch = 2,
 		.slots = { slot },
 	};
-	bucket.sum = bucket_sum(&bucket, handle.geometry.incarnation, offset, HOME);
+	bucket.sum = bucket_sum(&bucket, &handle.sum_key, handle.geometry.incarnation, offset,
+				HOME);
 	assert_int_equal(lookup.step, STEP_BUCKET);
 	assert_true(lookup.bucket_offset == offset);
 	lookup_bucket(&handle, &lookup);

@@ -202,7 +202,8 @@ static void hide_head(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t
 /* As if it had become another key's, whose item is whole. */
 static void seal_as_other(struct item *item, uint64_t offset)
 {
-	item->sum = item_sum(item, store.region.geometry.incarnation, offset);
+	item->sum = item_sum(item, &store.region.sum_key, store.region.geometry.incarnation,
+			     offset);
 }
 
 static void other_key(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)

@@ -248,8 +248,8 @@ static void expired_is_absent(void **state)
 	assert_int_equal(exists_of("key", 3).status, KVD_OK);
 	assert_int_equal(exists_of("key", 3).item.expires_s, change.expires);
 	item_of("key")->expires = 1000;
-	item_of("key")->sum = item_sum(item_of("key"), store.region.geometry.incarnation,
-				       place_of("key"));
+	item_of("key")->sum = item_sum(item_of("key"), &store.region.sum_key,
+				       store.region.geometry.incarnation, place_of("key"));
 	assert_absent("key");
 	assert_int_equal(kvd->stats.fallbacks, 0);
 }

@@ -153,7 +153,8 @@ static void lower_level(struct loopback *d, uint64_t offset, uint8_t *to, uint32
 	--*(unsigned int *)d->arg;
 	bucket->level--;
 	memset(bucket->slots, 0, sizeof(bucket->slots));
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+	bucket->sum = bucket_sum(bucket, &store.region.sum_key, store.region.geometry.incarnation,
+				 offset, offset);
 }
 
 static void a_bucket_of_a_lower_level(void **state)
@@ -180,7 +181,8 @@ static void mislead_slots(struct loopback *d, uint64_t offset, uint8_t *to, uint
 		if (bucket->slots[i])
 			bucket->slots[i] = slot_make(slot_tag(bucket->slots[i]),
 						     store.region.bytes - 16, 64);
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+	bucket->sum = bucket_sum(bucket, &store.region.sum_key, store.region.geometry.incarnation,
+				 offset, offset);
 }
 
 static void mislead_chain(struct loopback *d, uint64_t offset, uint8_t *to, uint32_t bytes)
@@ -192,7 +194,8 @@ static void mislead_chain(struct loopback *d, uint64_t offset, uint8_t *to, uint
 		return;
 	memset(bucket->slots, 0, sizeof(bucket->slots));
 	bucket->overflow = (uint32_t)(store.region.bytes / BUCKET_BYTES);
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+	bucket->sum = bucket_sum(bucket, &store.region.sum_key, store.region.geometry.incarnation,
+				 offset, offset);
 }
 
 /* An endless chain; every bucket verifies. */
@@ -204,7 +207,8 @@ static void loop_chain(struct loopback *d, uint64_t offset, uint8_t *to, uint32_
 	if (bytes != BUCKET_BYTES || !in_index(offset))
 		return;
 	bucket->overflow = (uint32_t)(offset / BUCKET_BYTES);
-	bucket->sum = bucket_sum(bucket, store.region.geometry.incarnation, offset, offset);
+	bucket->sum = bucket_sum(bucket, &store.region.sum_key, store.region.geometry.incarnation,
+				 offset, offset);
 }
 
 static void slots_out_of_the_region(void **state)
@@ -329,6 +333,57 @@ static void a_copy_elsewhere_does_not_verify(void **state)
 	reset_stats();
 	assert_get("key", value + 2, 1000);
 	assert_int_equal(kvd->stats.cache_stale, 1);
+}
+
+/*
+ * Bytes at a place of the key that a reader has kept, as they are when another client's value lies
+ * there, which it has laid out as an item for that key.
+ */
+static void forge(uint64_t place, const struct sum_key *sum_key)
+{
+	struct item *item = region_at(&store.region, place);
+
+	*item = (struct item){ .version = 1ull << 60, .value_len = 100, .key_len = 3 };
+	memcpy(item_key(item), "key", 3);
+	memset(item_value(item), 'x', 100);
+	item_value_sum_make(item, sum_key);
+	item->sum = item_sum(item, sum_key, store.region.geometry.incarnation, place);
+}
+
+/* A reader keeps a place of the key, where then lie bytes that were forged with @sum_key. */
+static void leave_forged(const struct sum_key *sum_key)
+{
+	uint64_t place;
+
+	other_put("key", value, 100);
+	place = place_of("key");
+	assert_get("key", value, 100);
+	other_put("key", value + 1, 1000);
+	assert_true(place_of("key") != place);
+	forge(place, sum_key);
+	reset_stats();
+}
+
+/*
+ * Who knows all but the store's key can't forge an item: with no key, with none of its own as the
+ * hash of keys, with the key but for a bit. Who knows the key can: so the bytes are right else.
+ */
+static void a_forged_item_does_not_verify(void **state)
+{
+	struct sum_key guesses[3] = { 0 };
+
+	(void)state;
+	memcpy(guesses[1].secret, XXH3_kSecret, sizeof(guesses[1].secret));
+	guesses[2] = store.region.sum_key;
+	guesses[2].secret[20] ^= 1;
+	for (unsigned int i = 0; i < 3; i++) {
+		leave_forged(&guesses[i]);
+		assert_get("key", value + 1, 1000);
+		assert_int_equal(kvd->stats.cache_stale, 1);
+	}
+	leave_forged(&store.region.sum_key);
+	assert_int_equal(kvd_get(kvd, "key", 3, found, sizeof(found), NULL), KVD_OK);
+	assert_int_equal(found[0], 'x');
 }
 
 static void replace_at_item(struct loopback *d, uint64_t offset, uint32_t bytes)
@@ -565,6 +620,7 @@ int main(void)
 		CASE(any_wrong_bit_is_seen),
 		CASE(a_recycled_slot_in_the_cache),
 		CASE(a_copy_elsewhere_does_not_verify),
+		CASE(a_forged_item_does_not_verify),
 		CASE(moved_between_two_reads),
 		CASE(recycled_between_two_reads),
 		CASE(deleted_between_two_reads),

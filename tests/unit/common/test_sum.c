@@ -23,6 +23,8 @@
 #define CHANGING_BYTES (64u << 10)
 #define CHANGING_ROUNDS 5000
 
+static struct sum_key sum_key;
+
 static union {
 	struct item item;
 	uint8_t bytes[sizeof(struct item) + ITEM_VALUE_SUM_BYTES + 40 + 200];
@@ -48,7 +50,7 @@ static void value_in_pieces(void **state)
 	static uint8_t bytes[70000];
 	static const uint32_t lengths[] = { 0, 1, 200, 240, 241, 255, 256, 257, 4096, 69000 };
 	static const uint32_t pieces[] = { 1, 63, 64, 256, 1000, 65536 };
-	struct value_sum sum;
+	static struct value_sum sum;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bytes); i++)
@@ -57,12 +59,13 @@ static void value_in_pieces(void **state)
 		for (size_t j = 0; j < sizeof(pieces) / sizeof(pieces[0]); j++) {
 			uint32_t done, n;
 
-			value_sum_begin(&sum);
+			value_sum_begin(&sum, &sum_key);
 			for (done = 0; done < lengths[i]; done += n) {
 				n = lengths[i] - done < pieces[j] ? lengths[i] - done : pieces[j];
 				value_sum_add(&sum, bytes + done, n);
 			}
-			assert_int_equal(value_sum_end(&sum), sum_bytes(bytes, lengths[i]));
+			assert_int_equal(value_sum_end(&sum),
+					 sum_bytes(&sum_key, bytes, lengths[i]));
 		}
 }
 
@@ -74,7 +77,7 @@ static void copies(copy_function *copy)
 	static uint8_t from[70000], to[70200];
 	static const uint32_t lengths[] = { 0, 1, 63, 64, 300, 4095, 4096, 4160, 8200, 69000 };
 	static const uint32_t pieces[] = { 1000, 4096, 65536 };
-	struct value_sum sum;
+	static struct value_sum sum;
 
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 41 + (i >> 8));
@@ -85,12 +88,12 @@ static void copies(copy_function *copy)
 			uint32_t done, n;
 
 			memset(to, 0xee, sizeof(to));
-			value_sum_begin(&sum);
+			value_sum_begin(&sum, &sum_key);
 			for (done = 0; done < length; done += n) {
 				n = length - done < piece ? length - done : piece;
 				copy(&sum, to + at + done, from + done, n);
 			}
-			assert_int_equal(value_sum_end(&sum), sum_bytes(from, length));
+			assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, from, length));
 			assert_memory_equal(to + at, from, length);
 			assert_int_equal(to[at - 1], 0xee);
 			assert_int_equal(to[at + length], 0xee);
@@ -120,7 +123,8 @@ static void a_value_is_moved_past_the_cache(void **state)
 /* As a reader does. */
 static bool verifies(uint64_t sum)
 {
-	return item_sum(&u.item, INCARNATION, OFFSET) == sum && item_value_verifies(&u.item);
+	return item_sum(&u.item, &sum_key, INCARNATION, OFFSET) == sum &&
+	       item_value_verifies(&u.item, &sum_key);
 }
 
 static void assert_bits_count(uint16_t key_len, uint32_t value_len)
@@ -129,8 +133,8 @@ static void assert_bits_count(uint16_t key_len, uint32_t value_len)
 	uint64_t sum;
 
 	item_make(key_len, value_len);
-	item_value_sum_make(&u.item);
-	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	item_value_sum_make(&u.item, &sum_key);
+	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	assert_true(sum != ITEM_SUM_INVALID);
 	for (bit = 64; bit < bytes * 8; bit++) {
 		bool counts = bit / 8 < access || bit / 8 >= access + 2;
@@ -171,16 +175,16 @@ static void the_value_is_not_needed(void **state)
 
 	(void)state;
 	item_make(40, 150);
-	item_value_sum_make(&u.item);
-	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	item_value_sum_make(&u.item, &sum_key);
+	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	memset(item_value(&u.item), 0, 150);
-	assert_true(item_sum(&u.item, INCARNATION, OFFSET) == sum);
+	assert_true(item_sum(&u.item, &sum_key, INCARNATION, OFFSET) == sum);
 	assert_false(verifies(sum));
 	item_make(8, 40);
-	item_value_sum_make(&u.item);
-	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	item_value_sum_make(&u.item, &sum_key);
+	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	memset(item_value(&u.item), 0, 40);
-	assert_true(item_sum(&u.item, INCARNATION, OFFSET) != sum);
+	assert_true(item_sum(&u.item, &sum_key, INCARNATION, OFFSET) != sum);
 }
 
 static void place_and_incarnation_count(void **state)
@@ -190,12 +194,65 @@ static void place_and_incarnation_count(void **state)
 
 	(void)state;
 	item_make(8, 100);
-	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	for (bit = 0; bit < 64; bit++) {
-		assert_true(item_sum(&u.item, INCARNATION ^ 1ull << bit, OFFSET) != sum);
-		assert_true(item_sum(&u.item, INCARNATION, OFFSET ^ 1ull << bit) != sum);
+		assert_true(item_sum(&u.item, &sum_key, INCARNATION ^ 1ull << bit, OFFSET) != sum);
+		assert_true(item_sum(&u.item, &sum_key, INCARNATION, OFFSET ^ 1ull << bit) != sum);
 	}
-	assert_true(item_sum(&u.item, OFFSET, INCARNATION) != sum);
+	assert_true(item_sum(&u.item, &sum_key, OFFSET, INCARNATION) != sum);
+}
+
+/* Bytes of the key that XXH3 uses for a hash of the length of an item's head, and of a bucket's. */
+#define HEAD_KEY_BYTES 64u
+#define BUCKET_KEY_BYTES 128u
+
+/* Who lacks any bit of the key can't make a sum: each counts for long values, most for the rest. */
+static void every_bit_of_the_key_counts(void **state)
+{
+	static uint8_t value[2000];
+	struct bucket empty;
+	uint64_t of_item, of_head, of_bucket, of_value;
+	struct sum_key other;
+
+	(void)state;
+	item_make(8, 60);
+	memset(&empty, 0, sizeof(empty));
+	of_head = item_sum_of(&u.item, 1, &sum_key, INCARNATION, OFFSET);
+	of_item = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
+	of_bucket = bucket_sum(&empty, &sum_key, INCARNATION, BUCKET, HOME);
+	of_value = sum_bytes(&sum_key, value, sizeof(value));
+	for (unsigned int bit = 0; bit < 8 * SUM_KEY_BYTES; bit++) {
+		other = sum_key;
+		other.secret[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_true(sum_bytes(&other, value, sizeof(value)) != of_value);
+		if (bit < 8 * HEAD_KEY_BYTES) {
+			assert_true(item_sum_of(&u.item, 1, &other, INCARNATION, OFFSET) !=
+				    of_head);
+			assert_true(item_sum(&u.item, &other, INCARNATION, OFFSET) != of_item);
+		}
+		if (bit < 8 * BUCKET_KEY_BYTES)
+			assert_true(bucket_sum(&empty, &other, INCARNATION, BUCKET, HOME) !=
+				    of_bucket);
+	}
+}
+
+/* Body and value sum are keyed, too: bytes of the same plain hash can't stand for each other. */
+static void body_and_value_are_keyed(void **state)
+{
+	struct sum_key other = sum_key;
+	uint64_t body, value;
+
+	(void)state;
+	other.secret[0] ^= 1;
+	item_make(8, 10);
+	body = item_body_sum(&u.item, &sum_key);
+	assert_true(body != item_body_sum(&u.item, &other));
+	item_make(8, 150);
+	item_value_sum_make(&u.item, &sum_key);
+	value = item_value_sum(&u.item);
+	item_value_sum_make(&u.item, &other);
+	assert_true(value != item_value_sum(&u.item));
+	assert_false(item_value_verifies(&u.item, &sum_key));
 }
 
 /* The same bytes, split differently into key and value. */
@@ -205,10 +262,10 @@ static void the_cut_between_key_and_value_counts(void **state)
 
 	(void)state;
 	item_make(8, 100);
-	sum = item_sum(&u.item, INCARNATION, OFFSET);
+	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	u.item.key_len = 9;
 	u.item.value_len = 99;
-	assert_true(item_sum(&u.item, INCARNATION, OFFSET) != sum);
+	assert_true(item_sum(&u.item, &sum_key, INCARNATION, OFFSET) != sum);
 }
 
 static void the_body_can_be_summed_before(void **state)
@@ -217,10 +274,10 @@ static void the_body_can_be_summed_before(void **state)
 
 	(void)state;
 	item_make(8, 100);
-	body = item_body_sum(&u.item);
+	body = item_body_sum(&u.item, &sum_key);
 	u.item.version = 77;
-	assert_true(item_sum_of(&u.item, body, INCARNATION, OFFSET) ==
-		    item_sum(&u.item, INCARNATION, OFFSET));
+	assert_true(item_sum_of(&u.item, body, &sum_key, INCARNATION, OFFSET) ==
+		    item_sum(&u.item, &sum_key, INCARNATION, OFFSET));
 }
 
 static void every_bit_of_a_bucket_counts(void **state)
@@ -235,23 +292,26 @@ static void every_bit_of_a_bucket_counts(void **state)
 	(void)state;
 	for (byte = 0; byte < BUCKET_BYTES; byte++)
 		b.bytes[byte] = (uint8_t)(byte * 31 + 7);
-	sum = bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME);
+	sum = bucket_sum(&b.bucket, &sum_key, INCARNATION, BUCKET, HOME);
 	for (bit = 0; bit < BUCKET_BYTES * 8; bit++) {
 		byte = bit / 8;
 		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
 		/* Bits of the sum's own field and of the lock do not count. */
-		assert_int_equal(bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME) != sum,
+		assert_int_equal(bucket_sum(&b.bucket, &sum_key, INCARNATION, BUCKET, HOME) != sum,
 				 byte >= 8 && byte != offsetof(struct bucket, lock));
 		b.bytes[byte] ^= (uint8_t)(1u << bit % 8);
 	}
 	for (bit = 0; bit < 64; bit++)
-		assert_true(bucket_sum(&b.bucket, INCARNATION ^ 1ull << bit, BUCKET, HOME) != sum);
+		assert_true(bucket_sum(&b.bucket, &sum_key, INCARNATION ^ 1ull << bit, BUCKET,
+				       HOME) != sum);
 	/* Every bit of the offset that a bucket, or its home, can have in the largest region. */
 	for (bit = 7; 1ull << bit < REGION_BYTES_MAX; bit++) {
-		assert_true(bucket_sum(&b.bucket, INCARNATION, BUCKET ^ 1ull << bit, HOME) != sum);
-		assert_true(bucket_sum(&b.bucket, INCARNATION, BUCKET, HOME ^ 1ull << bit) != sum);
+		assert_true(bucket_sum(&b.bucket, &sum_key, INCARNATION, BUCKET ^ 1ull << bit,
+				       HOME) != sum);
+		assert_true(bucket_sum(&b.bucket, &sum_key, INCARNATION, BUCKET,
+				       HOME ^ 1ull << bit) != sum);
 	}
-	assert_true(bucket_sum(&b.bucket, INCARNATION, HOME, BUCKET) != sum);
+	assert_true(bucket_sum(&b.bucket, &sum_key, INCARNATION, HOME, BUCKET) != sum);
 }
 
 static void every_bit_of_a_geometry_counts(void **state)
@@ -284,7 +344,7 @@ static void the_algorithm_is_the_one_of_the_abi(void **state)
 	assert_true(XXH3_64bits("kvd", 3) == key_hash("kvd", 3, 0));
 	assert_true(key_hash("kvd", 3, 1) != key_hash("kvd", 3, 0));
 	memset(&empty, 0, sizeof(empty));
-	assert_true(bucket_sum(&empty, 0, 0, 0) != 0);
+	assert_true(bucket_sum(&empty, &sum_key, 0, 0, 0) != 0);
 }
 
 /* All variants that this CPU has, for all lengths and alignments. */
@@ -294,7 +354,7 @@ static uint64_t sum_in_pieces(const struct sum_variant *variant, const uint8_t *
 	static _Alignas(VALUE_SUM_ALIGN) XXH3_state_t state;
 	size_t at, piece;
 
-	XXH3_64bits_reset(&state);
+	XXH3_64bits_reset_withSecret(&state, sum_key.secret, SUM_KEY_BYTES);
 	for (at = 0, piece = 1; at < bytes; at += piece, piece = piece * 3 + 1) {
 		if (piece > bytes - at)
 			piece = bytes - at;
@@ -317,15 +377,15 @@ static void test_variants(void **state)
 		data[i] = (uint8_t)(i * 167 + (i >> 8) * 59 + 13);
 	for (bytes = 0; bytes <= BYTES_MAX; bytes++) {
 		offset = (unsigned int)(bytes * 7 % OFFSETS);
-		sum = XXH3_64bits(data + offset, bytes);
-		assert_true(sum_bytes(data + offset, bytes) == sum);
+		sum = XXH3_64bits_withSecret(data + offset, bytes, sum_key.secret, SUM_KEY_BYTES);
+		assert_true(sum_bytes(&sum_key, data + offset, bytes) == sum);
 		for (n = 0; sum_variant(n, &variant); n++)
-			assert_true(variant.sum(data + offset, bytes) == sum);
+			assert_true(variant.sum(data + offset, bytes, sum_key.secret) == sum);
 	}
 	for (offset = 0; offset < OFFSETS; offset++) {
-		sum = XXH3_64bits(data + offset, BYTES_MAX);
+		sum = sum_bytes(&sum_key, data + offset, BYTES_MAX);
 		for (n = 0; sum_variant(n, &variant); n++)
-			assert_true(variant.sum(data + offset, BYTES_MAX) == sum &&
+			assert_true(variant.sum(data + offset, BYTES_MAX, sum_key.secret) == sum &&
 				    sum_in_pieces(&variant, data + offset, BYTES_MAX) == sum);
 	}
 	/* The fastest one is in use. */
@@ -352,7 +412,7 @@ static void *keep_changing(void *argument)
 /* What is summed is what was copied, whatever happens to the source meanwhile. */
 static void the_sum_is_of_the_copy(void **state)
 {
-	struct value_sum sum;
+	static struct value_sum sum;
 	pthread_t thread;
 	unsigned int i;
 
@@ -364,14 +424,22 @@ static void the_sum_is_of_the_copy(void **state)
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&thread, NULL, keep_changing, NULL), 0);
 	for (i = 0; i < CHANGING_ROUNDS; i++) {
-		value_sum_begin(&sum);
+		value_sum_begin(&sum, &sum_key);
 		value_sum_copy(&sum, copied, changing, sizeof(copied));
-		if (value_sum_end(&sum) != sum_bytes(copied, sizeof(copied)))
+		if (value_sum_end(&sum) != sum_bytes(&sum_key, copied, sizeof(copied)))
 			break;
 	}
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
 	assert_int_equal(i, CHANGING_ROUNDS);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(sum_key.secret); i++)
+		sum_key.secret[i] = (uint8_t)(i * 167 + 13);
+	return 0;
 }
 
 int main(void)
@@ -384,6 +452,8 @@ int main(void)
 		cmocka_unit_test(every_bit_of_an_item_counts),
 		cmocka_unit_test(the_value_is_not_needed),
 		cmocka_unit_test(place_and_incarnation_count),
+		cmocka_unit_test(every_bit_of_the_key_counts),
+		cmocka_unit_test(body_and_value_are_keyed),
 		cmocka_unit_test(the_cut_between_key_and_value_counts),
 		cmocka_unit_test(the_body_can_be_summed_before),
 		cmocka_unit_test(every_bit_of_a_bucket_counts),
@@ -392,5 +462,5 @@ int main(void)
 		cmocka_unit_test(test_variants),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, NULL);
 }

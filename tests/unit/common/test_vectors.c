@@ -139,7 +139,8 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	       F(wire_welcome, access_rate, "access rate"),
 	       F(wire_welcome, access_delay_ms, "access delay"),
 	       F(wire_welcome, change_last, "last change"), F(wire_welcome, answers, "answers"),
-	       F(wire_welcome, identity_known, "known"), F(wire_welcome, geometry, "geometry"));
+	       F(wire_welcome, identity_known, "known"), F(wire_welcome, geometry, "geometry"),
+	       F(wire_welcome, sum_key, "sum key"));
 }
 
 static void the_tables_of_requests_match_the_code(void **state)
@@ -301,6 +302,7 @@ static void the_tables_of_softnic_match_the_code(void **state)
 #define COPY_SEED 0x5555aaaa5555aaaaull
 
 static struct vector vector;
+static struct sum_key sum_key;
 
 /* A message, composed of its parts. */
 struct message {
@@ -377,13 +379,14 @@ static void the_hashes_match_the_code(void **state)
 	unsigned int i, count = vector_numbers("hash", numbers, COUNT(numbers));
 
 	(void)state;
-	assert_int_equal(count, 12 * 3);
+	assert_int_equal(count, 12 * 4);
 	for (i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(37 * i + 11);
-	for (i = 0; i < count; i += 3) {
+	for (i = 0; i < count; i += 4) {
 		assert_in_range(numbers[i], 1, sizeof(bytes));
 		assert_true(numbers[i + 1] == XXH3_64bits(bytes, numbers[i]));
 		assert_true(numbers[i + 2] == key_hash(bytes, numbers[i], SEED));
+		assert_true(numbers[i + 3] == sum_bytes(&sum_key, bytes, numbers[i]));
 	}
 }
 
@@ -394,6 +397,7 @@ static void the_geometry_matches_the_code(void **state)
 	unsigned int i, count = vector_numbers("places", numbers, COUNT(numbers));
 
 	(void)state;
+	assert_vector("sum-key", &sum_key, sizeof(sum_key));
 	assert_vector("geometry", &g, sizeof(g));
 	assert_null(geometry_check(&g));
 	assert_int_equal(count, 9 * 3);
@@ -435,7 +439,7 @@ static void assert_bucket(const char *name, struct bucket *bucket, uint64_t offs
 {
 	bucket->level = 7;
 	bucket->epoch = 6;
-	bucket->sum = bucket_sum(bucket, INCARNATION, offset, HOME_OFFSET);
+	bucket->sum = bucket_sum(bucket, &sum_key, INCARNATION, offset, HOME_OFFSET);
 	assert_vector(name, bucket, sizeof(*bucket));
 	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
 	assert_true(vector_number(&vector, "offset") == offset);
@@ -476,22 +480,22 @@ static void the_items_match_the_code(void **state)
 
 	(void)state;
 	memcpy(item_key(&u.item), NAME VALUE, NAME_LEN + VALUE_LEN);
-	u.item.sum = item_sum(&u.item, INCARNATION, ITEM_OFFSET);
+	u.item.sum = item_sum(&u.item, &sum_key, INCARNATION, ITEM_OFFSET);
 	assert_vector("item", u.bytes, sizeof(struct item) + NAME_LEN + VALUE_LEN);
 	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
 	assert_true(vector_number(&vector, "offset") == ITEM_OFFSET);
-	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item));
+	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item, &sum_key));
 
 	u.item.value_len = PHOTO_BYTES;
 	u.item.key_len = PHOTO_LEN;
 	memcpy(item_key(&u.item), PHOTO, PHOTO_LEN);
 	memset(item_value(&u.item), 0x5a, PHOTO_BYTES);
-	item_value_sum_make(&u.item);
-	u.item.sum = item_sum(&u.item, INCARNATION, PHOTO_OFFSET);
+	item_value_sum_make(&u.item, &sum_key);
+	u.item.sum = item_sum(&u.item, &sum_key, INCARNATION, PHOTO_OFFSET);
 	assert_vector("longer item", u.bytes, sizeof(u.bytes));
 	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
 	assert_true(vector_number(&vector, "offset") == PHOTO_OFFSET);
-	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item));
+	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item, &sum_key));
 }
 
 static void the_private_data_matches_the_code(void **state)
@@ -573,6 +577,7 @@ static void hello_matches_the_code(void **state)
 		.answers = ANSWERS_MAX,
 		.identity_known = 1,
 		.geometry = geometry_make(),
+		.sum_key = sum_key,
 	};
 
 	(void)state;
@@ -817,6 +822,8 @@ static void the_records_of_softnic_match_the_code(void **state)
 static int setup(void **state)
 {
 	(void)state;
+	for (unsigned int i = 0; i < sizeof(sum_key.secret); i++)
+		sum_key.secret[i] = (uint8_t)(167 * i + 13);
 	options_load();
 	documents_load(paths, COUNT(paths));
 	return 0;

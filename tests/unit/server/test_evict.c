@@ -235,7 +235,8 @@ static void access_records(void **state)
 	assert_int_equal(STAT(accesses), 2);
 	/* The item stays valid at the place that clients have cached. */
 	assert_int_equal(item->sum,
-			 item_sum(item, store.region.geometry.incarnation, slot_offset(out.slot)));
+			 item_sum(item, &store.region.sum_key, store.region.geometry.incarnation,
+				  slot_offset(out.slot)));
 }
 
 static struct item *item_of(uint64_t key)

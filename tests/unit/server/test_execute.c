@@ -115,8 +115,8 @@ static const struct item *item_at(uint64_t slot)
 {
 	const struct item *item = region_at(&store.region, slot_offset(slot));
 
-	assert_int_equal(item->sum,
-			 item_sum(item, store.region.geometry.incarnation, slot_offset(slot)));
+	assert_int_equal(item->sum, item_sum(item, &store.region.sum_key,
+					     store.region.geometry.incarnation, slot_offset(slot)));
 	return item;
 }
 
@@ -376,7 +376,8 @@ static void get_a_long_value(void **state)
 		assert_int_equal(head.expires, i ? expires_after(test_threads[0].now_ns, 5) : 0);
 		assert_ptr_equal(region_at(&store.region, slot_offset(head.slot)), copy);
 		assert_int_equal(slot_bytes(head.slot), (item_bytes(1, 60000) + 63) / 64 * 64);
-		assert_int_equal(copy->sum, item_sum(copy, 77, slot_offset(head.slot)));
+		assert_int_equal(copy->sum,
+				 item_sum(copy, &store.region.sum_key, 77, slot_offset(head.slot)));
 		assert_memory_equal(item_value(copy), value, 60000);
 		table_abandon(&test_threads[0], copy);
 	}

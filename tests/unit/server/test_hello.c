@@ -151,6 +151,8 @@ static void window_of_the_welcome(void **state)
 			assert_null(geometry_check(&w.geometry));
 			assert_int_equal(w.geometry.incarnation,
 					 test_store.region.geometry.incarnation);
+			assert_memory_equal(&w.sum_key, &test_store.region.sum_key,
+					    sizeof(w.sum_key));
 			assert_true(atomic_load(&c->conn.hello_done));
 			/* The shorter of what either takes. */
 			assert_int_equal(c->conn.response_bytes, TEST_BUFFER_BYTES);

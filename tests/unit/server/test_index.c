@@ -101,7 +101,8 @@ static bool client_finds(const struct geometry *g, uint64_t key)
 	home = region_offset(&store.region, bucket);
 	while (bucket) {
 		offset = region_offset(&store.region, bucket);
-		assert_true(bucket->sum == bucket_sum(bucket, g->incarnation, offset, home));
+		assert_true(bucket->sum == bucket_sum(bucket, &store.region.sum_key, g->incarnation,
+						      offset, home));
 		for (unsigned int i = 0; i < BUCKET_SLOTS; i++) {
 			uint64_t slot = bucket->slots[i];
 			const struct item *item = region_at(&store.region, slot_offset(slot));

@@ -175,9 +175,10 @@ static void extends(enum wire_put mode)
 	assert_int_equal(step(), LARGE_DONE);
 	item_value(item)[VALUE_BYTES / 2] ^= 1;
 	assert_int_equal(large.status, WIRE_OK);
-	sum = item_sum(item, store.region.geometry.incarnation, region_offset(&store.region, item));
+	sum = item_sum(item, &store.region.sum_key, store.region.geometry.incarnation,
+		       region_offset(&store.region, item));
 	assert_int_equal(item->sum, sum);
-	assert_true(item_value_verifies(item));
+	assert_true(item_value_verifies(item, &store.region.sum_key));
 	assert_int_equal(large.change.version, item->version);
 	expect(mode, value, VALUE_BYTES);
 	assert_value(expected, VALUE_BYTES + MORE_BYTES);
@@ -209,9 +210,10 @@ static void touch_sums_no_value(void **state)
 	item_value(item)[VALUE_BYTES / 2] ^= 1;
 	assert_int_equal(table_touch(&test_threads[0], hash(), &change), WIRE_OK);
 	item_value(item)[VALUE_BYTES / 2] ^= 1;
-	sum = item_sum(item, store.region.geometry.incarnation, region_offset(&store.region, item));
+	sum = item_sum(item, &store.region.sum_key, store.region.geometry.incarnation,
+		       region_offset(&store.region, item));
 	assert_int_equal(item->sum, sum);
-	assert_true(item_value_verifies(item));
+	assert_true(item_value_verifies(item, &store.region.sum_key));
 	assert_int_equal(item->version, version);
 	assert_int_equal(item->expires, ENGINE_NOW_NS / SECOND_NS + 1 + TTL);
 	assert_int_equal(change.expires, item->expires);
@@ -233,8 +235,9 @@ static void copy_in_steps(void **state)
 	copy = large.copy;
 	assert_int_equal(copy->version, item_of_key()->version);
 	assert_int_equal(copy->expires, touch.expires);
-	assert_int_equal(copy->sum, item_sum(copy, seed, region_offset(&store.region, copy)));
-	assert_true(item_value_verifies(copy));
+	assert_int_equal(copy->sum, item_sum(copy, &store.region.sum_key, seed,
+					     region_offset(&store.region, copy)));
+	assert_true(item_value_verifies(copy, &store.region.sum_key));
 	assert_memory_equal(item_value(copy), value, VALUE_BYTES);
 	table_abandon(&test_threads[0], copy);
 }
@@ -381,8 +384,9 @@ static void copy_interrupted(void **state)
 		assert_memory_equal(item_value(large.copy), of[i], lengths[i]);
 		assert_int_equal(large.copy->version, item_of_key()->version);
 		assert_int_equal(large.copy->sum,
-				 item_sum(large.copy, 5, region_offset(&store.region, large.copy)));
-		assert_true(item_value_verifies(large.copy));
+				 item_sum(large.copy, &store.region.sum_key, 5,
+					  region_offset(&store.region, large.copy)));
+		assert_true(item_value_verifies(large.copy, &store.region.sum_key));
 		table_abandon(&test_threads[0], large.copy);
 	}
 	assert_int_equal(interrupted(LARGE_COPY, delete), 1);

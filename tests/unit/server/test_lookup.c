@@ -159,7 +159,8 @@ static void copy_watched(void)
 		fail_msg("%s: a false miss of a copy", scenario->name);
 	if (status)
 		return;
-	assert_true(copy->sum == item_sum(copy, 99, region_offset(&store.region, copy)));
+	assert_true(copy->sum ==
+		    item_sum(copy, &store.region.sum_key, 99, region_offset(&store.region, copy)));
 	watched_seen(item_value(copy), copy->value_len);
 	table_abandon(reader, copy);
 }

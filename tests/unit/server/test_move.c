@@ -168,9 +168,10 @@ static void in_pieces_without_the_lock(void **state)
 	assert_true(pauses >= PIECES_MIN);
 	to = item_of_key();
 	assert_ptr_not_equal(to, from);
-	sum = item_sum(to, store.region.geometry.incarnation, region_offset(&store.region, to));
+	sum = item_sum(to, &store.region.sum_key, store.region.geometry.incarnation,
+		       region_offset(&store.region, to));
 	assert_int_equal(to->sum, sum);
-	assert_true(item_value_verifies(to));
+	assert_true(item_value_verifies(to, &store.region.sum_key));
 	assert_int_equal(to->version, version);
 	assert_value(VALUE_BYTES);
 }

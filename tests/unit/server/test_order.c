@@ -54,7 +54,8 @@ static bool is_valid(uint64_t place)
 	const struct item *item = region_at(&store.region, place);
 
 	return item->sum != ITEM_SUM_INVALID && is_of_the_key(place) &&
-	       item->sum == item_sum(item, store.region.geometry.incarnation, place);
+	       item->sum == item_sum(item, &store.region.sum_key, store.region.geometry.incarnation,
+				     place);
 }
 
 static void note_place(uint64_t place)
@@ -76,8 +77,8 @@ static uint64_t find_slot(bool *sealed)
 	*sealed = true;
 	for (;;) {
 		offset = region_offset(&store.region, bucket);
-		if (bucket->sum !=
-		    bucket_sum(bucket, store.region.geometry.incarnation, offset, home))
+		if (bucket->sum != bucket_sum(bucket, &store.region.sum_key,
+					      store.region.geometry.incarnation, offset, home))
 			*sealed = false;
 		for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
 			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == tag &&

@@ -157,13 +157,19 @@ static void described(void **state)
 
 static void two_regions_differ(void **state)
 {
+	static const struct sum_key none;
 	struct region other;
 
 	(void)state;
 	assert_int_equal(create(&other, BYTES, 5, 1000), 0);
 	assert_true(other.geometry.incarnation != region.geometry.incarnation);
 	assert_true(other.geometry.hash_seed != region.geometry.hash_seed);
+	assert_memory_not_equal(&other.sum_key, &region.sum_key, sizeof(other.sum_key));
+	/* All of it is random, and nothing of it stays behind. */
+	for (size_t at = 0; at < SUM_KEY_BYTES; at += 16)
+		assert_memory_not_equal(region.sum_key.secret + at, none.secret, 16);
 	region_destroy(&other);
+	assert_memory_equal(&other.sum_key, &none, sizeof(none));
 }
 
 /* Guarantee D on softnic: a process that has the file can only read it. */

@@ -610,7 +610,7 @@ static void commit_waits_for_a_bucket(void **state)
 	item = table_reserve(thread, &p);
 	assert_non_null(item);
 	memcpy(table_reserved_value(item), value, 1200);
-	item_value_sum_make(item);
+	item_value_sum_make(item, &store.region.sum_key);
 	bucket = mem_alloc_bucket(&thread->cache, 0);
 	assert_non_null(bucket);
 	test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
@@ -775,14 +775,15 @@ static void copy_of(uint32_t len)
 	put("c", value, len, NULL);
 	assert_int_equal(lookup_copy(w, hash, "c", 1, seed, &copy), WIRE_OK);
 	offset = region_offset(&store.region, copy);
-	assert_true(copy->sum == item_sum(copy, seed, offset));
-	assert_true(copy->sum != item_sum(copy, store.region.geometry.incarnation, offset));
+	assert_true(copy->sum == item_sum(copy, &store.region.sum_key, seed, offset));
+	assert_true(copy->sum != item_sum(copy, &store.region.sum_key,
+					  store.region.geometry.incarnation, offset));
 	assert_int_equal(copy->value_len, len);
 	assert_memory_equal(item_value(copy), value, len);
 	/* The copy belongs to its reader. */
 	put("c", value + 1, len, NULL);
 	assert_int_equal(test_store_delete(&store, "c", 1), WIRE_OK);
-	assert_true(copy->sum == item_sum(copy, seed, offset));
+	assert_true(copy->sum == item_sum(copy, &store.region.sum_key, seed, offset));
 	table_abandon(w, copy);
 	assert_int_equal(copy->sum, ITEM_SUM_INVALID);
 	assert_store(NULL);

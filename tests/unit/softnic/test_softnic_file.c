@@ -35,6 +35,7 @@
 #define RKEY 0x77001
 
 static struct end server, client;
+static const struct sum_key sum_key;
 static struct cm_id *more[MANY];
 static char path[64];
 
@@ -665,7 +666,7 @@ static void test_revoked_while_copied(void **state)
 
 static int64_t read_now(uint64_t addr, uint32_t bytes, struct value_sum *sum)
 {
-	value_sum_begin(sum);
+	value_sum_begin(sum, &sum_key);
 	return OPS->read_now(server.id->qp, client.mr->rkey, addr, server.mem, bytes, sum);
 }
 
@@ -686,10 +687,10 @@ static void test_now(void **state)
 		client.mem[i] = (uint8_t)(i * 7 + i / 251);
 	assert_int_equal(read_now(addr, READ_BYTES, &sum), READ_BYTES);
 	assert_memory_equal(server.mem, client.mem, READ_BYTES);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, READ_BYTES));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, client.mem, READ_BYTES));
 	assert_int_equal(read_now(addr + 77, 20001, &sum), 20001);
 	assert_memory_equal(server.mem, client.mem + 77, 20001);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem + 77, 20001));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, client.mem + 77, 20001));
 	assert_int_equal(read_bytes, READ_BYTES + 20001);
 	assert_int_equal(read_now(addr + PAIR_MEM_BYTES - 64, 65, &sum), -EACCES);
 	assert_int_equal(read_bytes, READ_BYTES + 20001);
@@ -710,14 +711,14 @@ static void test_now_filling(void **state)
 	assert_true(OPS->fill(client.id->qp, addr + part, 5 * part));
 	assert_int_equal(read_now(addr, 0, &sum), 0);
 	assert_int_equal(read_now(addr, 2 * part, &sum), part);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, part));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, client.mem, part));
 	assert_int_equal(server.mem[part - 1], 0x44);
 	assert_int_equal(server.mem[part], 0x33);
 	/* Not a byte of it, and too few of them. */
 	assert_int_equal(read_now(addr + part, 1, &sum), -EBUSY);
 	assert_int_equal(read_now(addr + 6 * part - 1, 64, &sum), -EBUSY);
 	assert_int_equal(read_now(addr + 1, part, &sum), -EBUSY);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, NULL, 0));
 	/* All of it. */
 	assert_int_equal(read_now(addr + 1, part - 1, &sum), part - 1);
 	assert_int_equal(read_now(addr + 6 * part, part, &sum), part);
@@ -778,13 +779,13 @@ static void test_now_fails(void **state)
 	memset(server.mem, 0x33, READ_BYTES);
 	fault_set(&plan);
 	assert_int_equal(read_now(addr, READ_BYTES, &sum), SN_NOW_BYTES);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, SN_NOW_BYTES));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, client.mem, SN_NOW_BYTES));
 	assert_int_equal(server.mem[SN_NOW_BYTES - 1], 0x44);
 	assert_int_equal(server.mem[SN_NOW_BYTES], 0x33);
 	plan.fail_at = 1;
 	fault_set(&plan);
 	assert_int_equal(read_now(addr, READ_BYTES, &sum), -EIO);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, NULL, 0));
 	fault_reset();
 	assert_int_equal(to_sn_qp(server.id->qp)->verbs.state, IBV_QPS_RTS);
 	assert_int_equal(read_now(addr, READ_BYTES, &sum), READ_BYTES);
@@ -804,7 +805,7 @@ static void test_now_revoked(void **state)
 	revoked = NULL;
 	assert_int_equal(got, -ESTALE);
 	assert_int_equal(read_bytes, 4096);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, NULL, 0));
 	assert_int_equal(server.mem[0], 0x33);
 	assert_int_equal(read_now((uintptr_t)client.mem, 4096, &sum), -EAGAIN);
 }

@@ -29,6 +29,7 @@
 #define REG_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static struct end server, client;
+static const struct sum_key sum_key;
 static char path[64];
 
 static int setup(void **state)
@@ -149,21 +150,21 @@ static void test_now(void **state)
 	/* What the server has passed is taken by a READ. */
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, NULL, 0, &sum), -EAGAIN);
 	assert_int_equal(read_status(64, 0, rkey), IBV_WC_SUCCESS);
-	value_sum_begin(&sum);
+	value_sum_begin(&sum, &sum_key);
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, NULL, 0, &sum), 0);
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + 3, client.mem, 5000, &sum),
 			 5000);
 	assert_memory_equal(client.mem, server.mem + 3, 5000);
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + 5003, client.mem, 100, &sum),
 			 100);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(server.mem + 3, 5100));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, server.mem + 3, 5100));
 	fault_set(&plan);
-	value_sum_begin(&sum);
+	value_sum_begin(&sum, &sum_key);
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, client.mem, TORN_BYTES, &sum),
 			 TORN_BYTES);
 	fault_reset();
 	assert_int_equal(client.mem[TORN_BYTES - 1], TORN_BYTES / 64 - 1);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(client.mem, TORN_BYTES));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, client.mem, TORN_BYTES));
 	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 0);
 }
 
@@ -176,11 +177,11 @@ static void test_not_now(void **state)
 
 	(void)state;
 	assert_int_equal(read_status(64, 0, rkey), IBV_WC_SUCCESS);
-	value_sum_begin(&sum);
+	value_sum_begin(&sum, &sum_key);
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + PAIR_MEM_BYTES - 64, client.mem,
 				       64, &sum),
 			 64);
-	value_sum_begin(&sum);
+	value_sum_begin(&sum, &sum_key);
 	memset(client.mem, 1, 65);
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr + PAIR_MEM_BYTES - 64, client.mem,
 				       65, &sum),
@@ -192,7 +193,7 @@ static void test_not_now(void **state)
 	OPS->disconnect(client.id);
 	assert_int_equal(OPS->read_now(client.id->qp, rkey, addr, client.mem, 64, &sum), -ENOTCONN);
 	assert_int_equal(client.mem[0] & client.mem[64], 1);
-	assert_int_equal(value_sum_end(&sum), sum_bytes(NULL, 0));
+	assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, NULL, 0));
 }
 
 static void test_bounds(void **state)

@@ -302,7 +302,7 @@ enum kvd_status connect_progress(struct kvd *handle, bool *done)
 
 enum kvd_status connect_start(struct kvd *handle)
 {
-	const struct wire_connect hello = {
+	struct wire_connect hello = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.bytes = WIRE_CONNECT_BYTES,
@@ -318,6 +318,10 @@ enum kvd_status connect_start(struct kvd *handle)
 	enum kvd_status status;
 	int err;
 
+	if (*handle->tenant) {
+		hello.features |= WIRE_FEATURE_TENANT;
+		memcpy(hello.tenant, handle->tenant, sizeof(hello.tenant));
+	}
 	handle->conn.broken = false;
 	status = open_resources(handle);
 	if (status)
@@ -334,7 +338,8 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 {
 	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
 		return "a change that was never sent";
-	if (welcome->features & ~WIRE_FEATURE_WINDOW)
+	if (welcome->features & ~(WIRE_FEATURE_WINDOW | WIRE_FEATURE_TENANT) ||
+	    (welcome->features & WIRE_FEATURE_TENANT && !*handle->tenant))
 		return "features that were not offered";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
 		return "window out of range";
@@ -388,6 +393,11 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	if (error)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				   handle->dev->address, error);
+	if (*handle->tenant && !(welcome->features & WIRE_FEATURE_TENANT))
+		return handle_fail(
+			handle, KVD_ERR_PROTOCOL,
+			"%s is of a version that has no tenants: update it, or name none",
+			handle->dev->address);
 	/* It would refuse every change: there are two servers behind the address, say. */
 	if (welcome->identity_known && changes_are_missing(&handle->sent, welcome->change_last)) {
 		changes_identify(&handle->sent);

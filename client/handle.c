@@ -348,5 +348,6 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.access_rate = (uint32_t)handle->access.rate,
 		.connection = connection_text(handle),
 		.reconnects = handle->stats.reconnects,
+		.tenant = handle->tenant,
 	};
 }

@@ -95,6 +95,7 @@ struct observer;
 struct kvd {
 	struct kvd_options options;
 	struct tls_files credentials;	     /* for rdma+tls:// */
+	char tenant[WIRE_TENANT_MAX + 1];    /* "": the server decides */
 	struct shared_device *shared_device; /* whose dev and pd these are */
 	struct device *dev;
 	struct ibv_pd *pd;

@@ -95,6 +95,9 @@ static void usage(FILE *out)
 	      "  --tls-ca, --tls-certificate, --tls-key, --tls-psk FILE\n"
 	      "           rdma+tls: whom you trust, and who you are (kvd_options in kvd.h); else\n"
 	      "           $KVD_TLS_CA, $KVD_TLS_CERTIFICATE, $KVD_TLS_KEY, $KVD_TLS_PSK\n"
+	      "  --tenant NAME\n"
+	      "           the tenant whose keys these are; default: $KVD_TENANT, or as the\n"
+	      "           server decides\n"
 	      "  -V       print the version\n"
 	      "  -h       print this help\n"
 	      "\n"
@@ -509,6 +512,8 @@ static int command_info(struct kvd *db, const struct arguments *arguments)
 	       info.device_name, info.device_why);
 	if (*info.device_link)
 		printf("device.link %s\n", info.device_link);
+	if (*info.tenant)
+		printf("tenant %s\n", info.tenant);
 	printf("incarnation %016llx\nregion_bytes %llu\nvalue_max %llu\n",
 	       (unsigned long long)info.incarnation, (unsigned long long)info.region_bytes,
 	       (unsigned long long)info.value_max);
@@ -559,6 +564,7 @@ enum {
 	OPTION_TLS_CERTIFICATE,
 	OPTION_TLS_KEY,
 	OPTION_TLS_PSK,
+	OPTION_TENANT,
 };
 
 static void parse_arguments(struct arguments *arguments, int argc, char **argv)
@@ -570,6 +576,7 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 		{ "tls-certificate", required_argument, NULL, OPTION_TLS_CERTIFICATE },
 		{ "tls-key", required_argument, NULL, OPTION_TLS_KEY },
 		{ "tls-psk", required_argument, NULL, OPTION_TLS_PSK },
+		{ "tenant", required_argument, NULL, OPTION_TENANT },
 		{ 0 },
 	};
 	static char default_url[KVD_URL_MAX];
@@ -628,6 +635,9 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 			break;
 		case OPTION_TLS_PSK:
 			arguments->options.tls_psk = optarg;
+			break;
+		case OPTION_TENANT:
+			arguments->options.tenant = optarg;
 			break;
 		case 'V':
 			printf("kvctl %s\n", kvd_version());

@@ -308,6 +308,12 @@ struct kvd_options {
 	 * signed.
 	 */
 	const char *tls_psk;
+	/*
+	 * The tenant whose store the handle uses: 1 to 24 letters, digits, '-', '_' and '.'. NULL:
+	 * the name is in KVD_TENANT, and if that is not set or empty, the server decides: it is
+	 * "default", which every server has, or that of the user. The library copies it.
+	 */
+	const char *tenant;
 };
 
 /* Fills @options with the defaults. Does not block. */
@@ -377,7 +383,8 @@ struct kvd;
  * KVD_ERR_INVALID: @url can't be parsed, an option is out of its range, or a file of credentials
  * can't be used.
  * KVD_ERR_UNREACHABLE: no such host, no route by RDMA, no socket, or no server listens there.
- * KVD_ERR_REFUSED: the server is full or stopping, or its socket's permissions forbid it.
+ * KVD_ERR_REFUSED: the server is full or stopping, its socket's permissions forbid it, or it has no
+ * such tenant.
  * KVD_ERR_AUTH: the server's certificate is not accepted, or it does not accept this client's, or
  * its key; or it does not speak TLS.
  * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or kvd of another protocol version, or
@@ -1229,6 +1236,7 @@ struct kvd_info {
 	uint32_t access_rate;	 /* one hit in so many is reported to the server; 0: none */
 	const char *connection;	 /* "up", "waiting" (for its next try), "connecting" or "closed" */
 	uint64_t reconnects;	 /* times that the handle connected again */
+	const char *tenant;	 /* that the handle asks for; "" if it leaves that to the server */
 };
 
 /* Fills @info. Does not block. Works on a lost connection too. */

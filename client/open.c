@@ -60,6 +60,29 @@ static enum kvd_status options_check(struct kvd *handle)
 	return KVD_OK;
 }
 
+/* The name is copied: options->tenant, or that of the environment. */
+static enum kvd_status tenant_take(struct kvd *handle)
+{
+	const char *name = handle->options.tenant;
+	char padded[WIRE_TENANT_MAX] = "";
+	size_t length;
+
+	if (!name)
+		name = getenv("KVD_TENANT");
+	if (!name || !*name)
+		return KVD_OK;
+	length = strlen(name);
+	if (length <= sizeof(padded))
+		memcpy(padded, name, length);
+	if (!wire_tenant_length(padded))
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "the tenant '%.40s': a name has 1 to %u letters, digits, '-', "
+				   "'_' and '.'",
+				   name, WIRE_TENANT_MAX);
+	memcpy(handle->tenant, padded, length);
+	return KVD_OK;
+}
+
 static bool open_ended(struct kvd *handle, const void *arg)
 {
 	(void)arg;
@@ -72,6 +95,8 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 	uint64_t begin_ns = clock_ns();
 	enum kvd_status status = options_check(handle);
 
+	if (!status)
+		status = tenant_take(handle);
 	if (!status && credentials_take(&handle->credentials, &handle->options))
 		status = handle_fail(handle, KVD_ERR_NO_MEMORY, "out of memory");
 	if (!status)

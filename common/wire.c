@@ -56,6 +56,21 @@ const char *wire_op_name(enum wire_op op)
 	return op >= 1 && op <= WIRE_OP_MAX ? ops[op].name : "unknown";
 }
 
+uint32_t wire_tenant_length(const char name[WIRE_TENANT_MAX])
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				      "0123456789-_.";
+	uint32_t length = 0, i;
+
+	while (length < WIRE_TENANT_MAX && name[length])
+		if (!strchr(allowed, name[length++]))
+			return 0;
+	for (i = length; i < WIRE_TENANT_MAX; i++)
+		if (name[i])
+			return 0;
+	return length;
+}
+
 void wire_abi_text(char text[WIRE_REJECT_TEXT_BYTES], uint32_t client_abi, uint32_t server_abi)
 {
 	snprintf(text, WIRE_REJECT_TEXT_BYTES,

@@ -26,13 +26,17 @@
  * sends no more than those, or the fabric pads them with zeros, it has no features. The server says
  * in its welcome which of them count.
  */
+#define WIRE_TENANT_MAX 24u
 struct wire_connect {
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t bytes;	   /* WIRE_CONNECT_BYTES */
 	uint64_t features; /* WIRE_FEATURE_*; a server ignores those that it does not know */
+	/* With WIRE_FEATURE_TENANT: the name of one, see wire_tenant_length(); else zeros. */
+	char tenant[WIRE_TENANT_MAX];
 };
-static_assert(sizeof(struct wire_connect) == 24, "ABI");
+static_assert(sizeof(struct wire_connect) == 48, "ABI");
+static_assert(offsetof(struct wire_connect, tenant) == 24, "ABI");
 #define WIRE_CONNECT_BYTES 16u
 static_assert(offsetof(struct wire_connect, features) == WIRE_CONNECT_BYTES, "ABI");
 
@@ -46,11 +50,25 @@ static_assert(offsetof(struct wire_connect, features) == WIRE_CONNECT_BYTES, "AB
 #define WIRE_WINDOW_LAPSE_MS 1000u
 #define WIRE_WINDOW_LAPSED 1u
 
+/*
+ * The client asks for a tenant by name; in the welcome: it is in that one. A client that asks and
+ * is not told so has met an older server, which has one store for all.
+ */
+#define WIRE_FEATURE_TENANT 4ull
+
+/*
+ * The length of a tenant's name, 1 to WIRE_TENANT_MAX: letters, digits, '-', '_' and '.', with
+ * zeros behind it. 0: it is not one.
+ */
+uint32_t wire_tenant_length(const char name[WIRE_TENANT_MAX]);
+
 enum wire_reject_reason {
 	WIRE_REJECT_VERSION = 1, /* not kvd, or another ABI */
 	WIRE_REJECT_FULL = 2,	 /* max_connections reached, or no receive left for one more */
 	WIRE_REJECT_STOPPING = 3,
 	WIRE_REJECT_ERROR = 4, /* the server could not set the connection up */
+	/* 5 and 6: of users */
+	WIRE_REJECT_TENANT = 7, /* there is none of this name, or not now, or not there */
 };
 
 #define WIRE_REJECT_TEXT_BYTES 96u

@@ -278,6 +278,7 @@ static int loop_run(struct loop *loop)
 			tick = now;
 			conn_manager_arm_srq_limits(&server->net);
 			store_tick(&server->store);
+			tenants_tick(&server->net.tenants);
 		}
 	}
 	return err;

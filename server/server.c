@@ -20,13 +20,6 @@ static struct numa_local local_node(const struct config *config, char name[IBV_S
 	return local;
 }
 
-/* The options of the store, and what they point to. */
-struct store_setup {
-	char device[IBV_SYSFS_NAME_MAX];
-	struct numa_local local;
-	struct store_options options;
-};
-
 static bool serves_verbs(const struct config *config)
 {
 	const char *why;
@@ -64,16 +57,14 @@ int server_check(const struct config *config)
 	store_setup_init(&setup, config);
 	err = store_check(&setup.options);
 	if (!err && serves_verbs(config))
-		err = nic_check_memlock(config, config->memory.size);
+		err = nic_check_memlock(config, config->memory.size + config->tenants.memory);
 	return err;
 }
 
 static int server_init_store(struct server *server)
 {
-	struct store_setup setup;
-
-	store_setup_init(&setup, &server->config);
-	return store_create(&server->store, &setup.options);
+	store_setup_init(&server->setup, &server->config);
+	return store_create(&server->store, &server->setup.options);
 }
 
 int server_init(struct server *server)
@@ -81,13 +72,13 @@ int server_init(struct server *server)
 	const struct worker_env env = {
 		.config = &server->config,
 		.store = &server->store,
+		.store_options = &server->setup.options,
 		.stats_print = stats_print,
 		.stats_source = &server->stats_source,
 	};
 	int err;
 
 	server->stats_source = (struct stats_source){
-		.store = &server->store,
 		.net = &server->net,
 		.started_ns = clock_ns(),
 	};

@@ -8,10 +8,18 @@
 #include "server/stats.h"
 #include "server/store/store.h"
 
+/* The options of the store, and what they point to. */
+struct store_setup {
+	char device[IBV_SYSFS_NAME_MAX];
+	struct numa_local local;
+	struct store_options options;
+};
+
 struct server {
 	struct config config;
 	const struct config_source *source; /* SIGHUP reads it again */
-	struct store store;
+	struct store_setup setup;
+	struct store store; /* of the tenant default */
 	struct net net;
 	struct stats_source stats_source;
 

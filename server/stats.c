@@ -64,6 +64,16 @@ static void process_lines(struct lines *l, const struct stats_source *source)
 	number(l, "log_lines_lost", log_writer_lost());
 }
 
+static void tenants_lines(struct lines *l, const struct tenants *tenants)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
+		count += tenants->list[i] != NULL;
+	number(l, "tenants", count);
+	number(l, "tenants_bytes", tenants->used);
+}
+
 static void device_lines(struct lines *l, const struct stats_source *source)
 {
 	unsigned int i;
@@ -93,46 +103,46 @@ static uint64_t sum_workers(const struct stats_source *source, size_t offset)
 }
 
 /* The sum over all threads of the table, the maintenance thread's included. */
-#define THREADS_SUM(field) table_sum(&source->store->table, offsetof(struct store_thread, field))
+#define THREADS_SUM(field) table_sum(&store->table, offsetof(struct store_thread, field))
 
 /* How the region is divided: the parts add up to region_bytes while no thread changes them. */
-static void memory_lines(struct lines *l, const struct stats_source *source)
+static void memory_lines(struct lines *l, const struct store *store)
 {
 	struct memory_stats stats;
 
-	memory_stats(source->store->memory, &stats);
-	number(l, "region_bytes", source->store->region.bytes);
-	number(l, "region_page_bytes", source->store->region.page_bytes);
-	number(l, "region_large_bytes", source->store->region.large_bytes);
-	line(l, "region_numa %s", source->store->region.numa);
+	memory_stats(store->memory, &stats);
+	number(l, "region_bytes", store->region.bytes);
+	number(l, "region_page_bytes", store->region.page_bytes);
+	number(l, "region_large_bytes", store->region.large_bytes);
+	line(l, "region_numa %s", store->region.numa);
 	number(l, "memory.superblock", sizeof(struct superblock));
 #define X(name, help) number(l, "memory." #name, stats.name);
 	MEMORY_STATS(X)
 #undef X
 	number(l, "memory.pad", REGION_PAD);
-	number(l, "item_memory_bytes", memory_bytes(source->store->memory));
+	number(l, "item_memory_bytes", memory_bytes(store->memory));
 	number(l, "item_memory_live_bytes", THREADS_SUM(stats.live_bytes));
 	number(l, "item_memory_failures", THREADS_SUM(cache.failures));
 	number(l, "held.limbo", THREADS_SUM(limbo.count));
 }
 
-static void store_lines(struct lines *l, const struct stats_source *source)
+static void store_lines(struct lines *l, const struct store *store)
 {
-	uint64_t buckets = index_buckets(&source->store->table);
+	uint64_t buckets = index_buckets(&store->table);
 	struct pins_stats pins;
 
-	memory_lines(l, source);
-	number(l, "items", store_items(source->store));
+	memory_lines(l, store);
+	number(l, "items", store_items(store));
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
-	pins_stats(source->store->pins, &pins);
+	pins_stats(store->pins, &pins);
 	number(l, "pinned_bytes", pins.bytes);
 	number(l, "pinned_items", pins.items);
-	line(l, "eviction %s", eviction_policy_name(source->store->table.eviction));
+	line(l, "eviction %s", eviction_policy_name(store->table.eviction));
 #define X(name, help) number(l, #name, THREADS_SUM(stats.name));
 	TABLE_STATS(X)
 #undef X
-#define X(name, help) number(l, #name, stat_read(&source->store->maintenance.stats.name));
+#define X(name, help) number(l, #name, stat_read(&store->maintenance.stats.name));
 	MAINTENANCE_STATS(X)
 #undef X
 }
@@ -211,13 +221,20 @@ static void worker_cpu_lines(struct lines *l, const struct stats_source *source)
 	number(l, "worker.cpu_polling_us", polling_sum_us);
 }
 
-uint32_t stats_print(const struct stats_source *source, char *text, uint32_t size)
+uint32_t stats_print(const struct stats_source *source, const struct tenant *tenant, char *text,
+		     uint32_t size)
 {
 	struct lines l = { .text = text, .size = size };
+	bool is_default = !tenant->now.parts_memory;
 
 	process_lines(&l, source);
+	line(&l, "tenant %s", tenant->name);
+	if (is_default)
+		tenants_lines(&l, &source->net->tenants);
 	device_lines(&l, source);
-	store_lines(&l, source);
+	store_lines(&l, tenant->now.store);
+	if (!is_default)
+		return l.used;
 	traffic_lines(&l, source);
 	turn_lines(&l, source);
 	worker_cpu_lines(&l, source);

@@ -20,6 +20,10 @@
 	X(cpu_user_us, "CPU time of the process in user mode, microseconds")                       \
 	X(cpu_system_us, "CPU time of the process in the kernel, microseconds")                    \
 	X(workers, "worker threads")                                                               \
+	X(tenant, "the tenant that you are in; of another one than default only what concerns "    \
+		  "its store is here")                                                             \
+	X(tenants, "tenants that there are")                                                       \
+	X(tenants_bytes, "memory of all of them but default, of tenants.memory")                   \
 	X(log_lines_lost, "lines of the log that were lost because its file or pipe took no more") \
 	X(device.N.kind, "verbs, verbs-tcp, verbs-tls or softnic, for each device N")              \
 	X(device.N.name, "its name")                                                               \
@@ -64,16 +68,18 @@
 
 /* Where the numbers come from. */
 struct stats_source {
-	const struct store *store;
 	const struct net *net;
 	uint64_t started_ns; /* of clock_ns() */
 };
 
 /*
- * Writes the lines to @text, as many as fit @size bytes, without a zero at the end. Returns the
- * bytes of all: if they are more than @size, some lines are missing. Any thread.
+ * For clients of @tenant: the server's own statistics are for those of `default`, and the others
+ * have what concerns their store. Writes the lines to @text, as many as fit @size bytes, without a
+ * zero at the end. Returns the bytes of all: if they are more than @size, some lines are missing.
+ * Any thread.
  */
-uint32_t stats_print(const struct stats_source *source, char *text, uint32_t size);
+uint32_t stats_print(const struct stats_source *source, const struct tenant *tenant, char *text,
+		     uint32_t size);
 
 /* Writes the names with their meaning, for --help. */
 void stats_help(FILE *out);

@@ -19,6 +19,7 @@ skipped=(
 	"make demo " "installs packages, and runs all tests, this one too"
 	"sudo systemd-sysusers "
 	"changes the services of the host; tests/install.sh verifies the unit"
+	"kvd -o tenants.memory" "starts a server of its own; tests/system/tenants.sh does the like"
 	"kvbench load -d memcached" "needs a memcached"
 	"(umask 077; echo " "needs an RDMA device; tests/system/tls.sh does the like"
 	"kvbench load -P bench/workloads/workloada -p recordcount=50 -p fieldcount=1"

@@ -25,6 +25,7 @@
 
 #include "common/util/log.h"
 #include "server/config/option_kinds.h"
+#include "server/config/tenant_list.h"
 #include "server/store/store.h"
 
 /* After this many errors or lines it is not a configuration file. */
@@ -418,6 +419,24 @@ uint64_t config_value_max(const struct config *config)
 	return share < AUTO_VALUE_MAX ? share : AUTO_VALUE_MAX;
 }
 
+static int check_tenants(const struct config *config)
+{
+	const char *at = config->tenants.create;
+	struct tenant_entry entry;
+	struct parse_why why;
+	uint64_t bytes = 0;
+
+	while (*at && !tenant_list_next(&at, &entry, &why))
+		bytes += entry.bytes;
+	if (bytes <= config->tenants.memory)
+		return 0;
+	report("config", 0,
+	       "tenants.create needs %llu bytes, and tenants.memory has %llu: raise that, or lower "
+	       "the sizes",
+	       (unsigned long long)bytes, (unsigned long long)config->tenants.memory);
+	return -EINVAL;
+}
+
 int config_check(const struct config *config)
 {
 	int ret = 0;
@@ -443,7 +462,7 @@ int config_check(const struct config *config)
 		       "first or raise the second");
 		ret = -EINVAL;
 	}
-	return ret;
+	return check_tenants(config) ? -EINVAL : ret;
 }
 
 int config_read(struct config *config, const struct config_source *source)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "server/config/tenant_list.h"
 
 /* Bytes of a word of a list, its zero included: IPv6 addresses have 45. */
 #define LIST_WORD_MAX 48
@@ -347,6 +348,39 @@ static void domain_kind_addresses(const struct config_option *option, char *buff
 	strcpy(buffer, "auto | IPv4 or IPv6 addresses, with commas between them");
 }
 
+static int parse_kind_tenants(const struct config_option *option, const char *text, void *field,
+			      struct parse_why *why)
+{
+	struct tenant_entry entry, other;
+	const char *at = text, *before;
+	int err;
+
+	while (*at) {
+		err = tenant_list_next(&at, &entry, why);
+		if (err)
+			return err;
+		if (!*at && text[strlen(text) - 1] == ',') {
+			snprintf(why->text, sizeof(why->text), "a comma at the end: take it away");
+			return -EINVAL;
+		}
+		/* All of the list up to here is right. */
+		before = text;
+		while (tenant_list_next(&before, &other, why) == 0 && before < at)
+			if (!strcmp(other.name, entry.name)) {
+				snprintf(why->text, sizeof(why->text), "tenant %s is there twice",
+					 entry.name);
+				return -EINVAL;
+			}
+	}
+	return parse_kind_file(option, text, field, why);
+}
+
+static void domain_kind_tenants(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "NAME:SIZE, several with commas between them, or nothing");
+}
+
 /* Skips "N" or "N-M", M not less than N. Returns the text after it, or NULL. */
 static const char *skip_nodes(const char *text)
 {
@@ -512,6 +546,7 @@ static const struct option_kind
 	kind_ADDRESSES = { parse_kind_addresses, format_kind_string, domain_kind_addresses, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
 	kind_SOCKET = { parse_kind_socket, format_kind_string, domain_kind_socket, NULL },
+	kind_TENANTS = { parse_kind_tenants, format_kind_string, domain_kind_tenants, NULL },
 	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL };
 
 const struct config_option option_table[OPTION_COUNT] = {

@@ -26,6 +26,7 @@
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	SOCKET	  char[DEVICE_PATH_MAX], a path that begins with '/', or "auto"
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
+ *	TENANTS	  char[OPTION_TENANTS_MAX], names with sizes, or "": server/config/tenant_list.h
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
 #define KVD_SERVER_CONFIG_OPTION_TABLE_H
@@ -57,6 +58,11 @@ enum windows_mode {
 
 /* Bytes of a list of NUMA nodes, its zero included. */
 #define OPTION_NUMA_MAX 64
+
+/* Bytes of a list of tenants, likewise. */
+#define OPTION_TENANTS_MAX 160
+/* A tenant has this many bytes at least, as memory.size does. */
+#define OPTION_TENANT_MIN OPTION_MIB(16)
 
 #define OPTION_SIZE_AUTO UINT64_MAX
 #define OPTION_UINT_AUTO UINT32_MAX
@@ -220,15 +226,23 @@ enum windows_mode {
 	X(log, file, FILE, "", 0, 0,                                                               \
 	  "file to log to, opened again on SIGHUP; empty is stderr")
 
+#define OPTIONS_tenants(X)                                                                         \
+	X(tenants, memory, SIZE, "0", 0, OPTION_GIB(512),                                          \
+	  "memory of all tenants together, beside memory.size, which the tenant default has; "     \
+	  "0: there are no others")                                                                \
+	X(tenants, create, TENANTS, "", 0, 0,                                                      \
+	  "tenants that are there from the start; an administrator adds others")
+
 /* S(section), in the order in which they are printed. */
-#define OPTION_SECTIONS(S) \
-	S(server) S(rdma) S(tls) S(softnic) S(memory) S(index) S(expiry) S(limits) S(request) S(log)
+#define OPTION_SECTIONS(S)                                                                         \
+	S(server) S(rdma) S(tls) S(softnic) S(memory) S(index) S(expiry) S(limits) S(request)      \
+		S(tenants) S(log)
 /* clang-format on */
 
 #define OPTIONS(X)                                                                                 \
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_tls(X) OPTIONS_softnic(X) OPTIONS_memory(X)      \
 		OPTIONS_index(X) OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X)            \
-			OPTIONS_log(X)
+			OPTIONS_tenants(X) OPTIONS_log(X)
 
 /* The field of an option of each kind. */
 #define OPTION_FIELD_UINT(name) uint32_t name
@@ -249,6 +263,7 @@ enum windows_mode {
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_SOCKET(name) char name[DEVICE_PATH_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
+#define OPTION_FIELD_TENANTS(name) char name[OPTION_TENANTS_MAX]
 
 /* config.server.workers, config.softnic.socket, ...: named by section and key. */
 struct config {

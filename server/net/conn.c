@@ -10,6 +10,7 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/net/snapshot.h"
+#include "server/net/tenant.h"
 #include "server/net/worker.h"
 
 const char *conn_device_name(const struct conn *conn)
@@ -91,8 +92,8 @@ bool peer_is_admin(const struct cm_peer *peer)
 	return peer->uid_known && (!peer->uid || peer->uid == geteuid());
 }
 
-int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
-		uint32_t window_max)
+int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant, struct cm_id *id,
+		uint32_t serial, uint32_t window_max)
 {
 	const struct worker_limits *limits = &poller->worker->limits;
 	struct conn *conn = calloc(1, sizeof(*conn));
@@ -104,7 +105,8 @@ int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint
 		return -ENOMEM;
 	conn->id = id;
 	conn->poller = poller;
-	conn->part = &poller->worker->part;
+	conn->part = tenant->now.parts[poller->worker_number];
+	conn->mr = tenant_mr(tenant, poller->nic, (unsigned int)(poller - poller->worker->pollers));
 	conn->serial = serial;
 	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);

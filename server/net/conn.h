@@ -102,10 +102,12 @@ struct conn {
 	struct ibv_qp *qp;
 	struct poller *poller;
 	struct tenant_part *part; /* its worker's, of its tenant */
+	struct ibv_mr *mr;	  /* the tenant's region on the poller's device */
 	struct cm_peer peer;
 	bool by_admin;		/* peer_is_admin() */
 	bool admin;		/* its slot and receive are those of administrators */
 	bool window_moves;	/* the client has WIRE_FEATURE_WINDOW */
+	bool tenant_named;	/* the client has named its tenant: WIRE_FEATURE_TENANT */
 	uint64_t connected_ns;	/* by clock_ns() */
 	uint64_t number;	/* in net->registry, for users; 0: not there */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
@@ -261,11 +263,11 @@ bool peer_is_admin(const struct cm_peer *peer);
 
 /*
  * Creates the connection that @id requests, with its queue pair, and adds it to @poller's table.
- * Its window is 1, and may grow to @window_max. The caller accepts it. Control thread, which is
- * RCU-offline. 0 or a negative errno.
+ * It is in @tenant, which serves on the poller's device. Its window is 1, and may grow to
+ * @window_max. The caller accepts it. Control thread, which is RCU-offline. 0 or a negative errno.
  */
-int conn_create(struct conn **out, struct poller *poller, struct cm_id *id, uint32_t serial,
-		uint32_t window_max);
+int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant, struct cm_id *id,
+		uint32_t serial, uint32_t window_max);
 
 /* Frees a connection that is in no table, with its queue pair if that still exists. */
 void conn_destroy(struct conn *conn);

@@ -10,6 +10,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/config/tenant_list.h"
 #include "server/net/advice.h"
 #include "server/net/conn.h"
 #include "server/net/grant.h"
@@ -64,6 +65,7 @@ static void conn_list_add(struct net *net, struct conn *conn)
 		conn->next->prev = conn;
 	net->conns = conn;
 	conn->number = conn_registry_add(&net->registry, conn);
+	conn->part->tenant->conns_count++;
 	conn->poller->nic->conns_count++;
 	stat_add(&net->stats.connections, 1);
 	stat_add(&net->stats.connections_total, 1);
@@ -82,6 +84,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn->prev;
 	conn_registry_remove(&net->registry, conn->number);
+	conn->part->tenant->conns_count--;
 	conn->poller->nic->conns_count--;
 	stat_sub(&net->stats.connections, 1);
 	if (conn->admin)
@@ -184,6 +187,36 @@ static bool connect_parse(struct wire_connect *connect, const struct cm_event *e
 	return false;
 }
 
+/* The tenant that the client asks for, or the default one. NULL: @text says why it is refused. */
+static struct tenant *connect_tenant(const struct net *net, const struct nic *nic,
+				     const struct wire_connect *connect,
+				     char text[WIRE_REJECT_TEXT_BYTES])
+{
+	uint32_t length = wire_tenant_length(connect->tenant);
+	char name[WIRE_TENANT_MAX + 1] = TENANT_DEFAULT;
+	struct tenant *tenant;
+
+	if (connect->features & WIRE_FEATURE_TENANT) {
+		memcpy(name, connect->tenant, length);
+		name[length] = '\0';
+	}
+	tenant = tenants_find(&net->tenants, name);
+	if (!length && connect->features & WIRE_FEATURE_TENANT)
+		snprintf(text, WIRE_REJECT_TEXT_BYTES,
+			 "the client asks for a tenant without a name");
+	else if (!tenant)
+		snprintf(text, WIRE_REJECT_TEXT_BYTES, "there is no tenant %s", name);
+	else if (tenant->state != TENANT_SERVES)
+		snprintf(text, WIRE_REJECT_TEXT_BYTES,
+			 "the tenant %s is being created, resized or dropped", name);
+	else if (!tenant_mr(tenant, nic, (unsigned int)(nic - net->nics)))
+		snprintf(text, WIRE_REJECT_TEXT_BYTES, "the tenant %s is not served on this device",
+			 name);
+	else
+		return tenant;
+	return NULL;
+}
+
 /* This thread is offline otherwise: server/control_loop.c. */
 static void table_remove(struct conn *conn)
 {
@@ -205,8 +238,8 @@ static void link_log(const struct conn *conn)
 }
 
 /* After an error id->context is the connection, if there is one: it is to be closed. */
-static int connect_accept(struct net *net, struct poller *poller, struct cm_id *id, bool admin,
-			  uint64_t features)
+static int connect_accept(struct net *net, struct poller *poller, struct tenant *tenant,
+			  struct cm_id *id, bool admin, uint64_t features)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
@@ -216,10 +249,12 @@ static int connect_accept(struct net *net, struct poller *poller, struct cm_id *
 	struct conn *conn;
 	int err;
 
-	err = conn_create(&conn, poller, id, ++net->serial, admin ? 1 : poller->limits.window);
+	err = conn_create(&conn, poller, tenant, id, ++net->serial,
+			  admin ? 1 : poller->limits.window);
 	if (err)
 		return err;
 	conn->admin = admin;
+	conn->tenant_named = features & WIRE_FEATURE_TENANT;
 	conn->window_moves = !admin && features & WIRE_FEATURE_WINDOW;
 	conn->connected_ns = clock_ns();
 	conn_list_add(net, conn);
@@ -294,6 +329,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 {
 	char text[WIRE_REJECT_TEXT_BYTES];
 	struct wire_connect connect;
+	struct tenant *tenant;
 	struct poller *poller;
 	bool full, admin = false;
 	int err;
@@ -310,6 +346,11 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 		connect_refuse(net, event->id, WIRE_REJECT_ERROR, "the server's device has failed");
 		return;
 	}
+	tenant = connect_tenant(net, nic, &connect, text);
+	if (!tenant) {
+		connect_refuse(net, event->id, WIRE_REJECT_TENANT, text);
+		return;
+	}
 	full = net->stats.connections - net->admins_count >=
 	       net->env.config->server.max_connections;
 	poller = full ? NULL : poller_choose(net, nic);
@@ -323,7 +364,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 				      "every receive has its connection (request.srq_depth)");
 		return;
 	}
-	err = connect_accept(net, poller, event->id, admin, connect.features);
+	err = connect_accept(net, poller, tenant, event->id, admin, connect.features);
 	if (err)
 		connect_failed(net, nic, event->id, err);
 }
@@ -580,16 +621,25 @@ static void query_run(struct net *net, struct conn *conn)
 		answer_send(conn);
 }
 
-/* All that wait have arrived before this snapshot is begun. Those left over get the next one. */
+/*
+ * All that wait have arrived before this snapshot is begun. Those of other tenants than the first
+ * one, and those left over, get the next one.
+ */
 static void stats_run(struct net *net)
 {
-	struct snapshot *snapshot = snapshot_make(&net->env);
-	struct conn *conn;
-	unsigned int i;
+	const struct tenant *tenant = TAILQ_FIRST(&net->stats_queries)->part->tenant;
+	struct snapshot *snapshot = snapshot_make(&net->env, tenant);
+	struct conn *conn, *next;
+	unsigned int i = 0;
 
-	for (i = 0; i < QUERIES_AT_ONCE && (conn = query_next(&net->stats_queries)); i++) {
+	for (conn = TAILQ_FIRST(&net->stats_queries); conn && i < QUERIES_AT_ONCE; conn = next) {
+		next = TAILQ_NEXT(conn, query_entry);
+		if (conn->part->tenant != tenant)
+			continue;
+		query_forget(conn);
 		conn->query.stats = snapshot_share(snapshot);
 		answer_send(conn);
+		i++;
 	}
 	snapshot_drop(snapshot);
 	net->stats_at_ns = clock_ns() + STATS_INTERVAL_NS;

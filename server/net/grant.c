@@ -12,7 +12,7 @@ struct conn_region conn_region(const struct conn *conn)
 {
 	const struct region *region = conn->part->thread.table->region;
 
-	return (struct conn_region){ conn->poller->nic->mr, region->base, region->bytes };
+	return (struct conn_region){ conn->mr, region->base, region->bytes };
 }
 
 int grant_open(struct conn *conn)

@@ -35,11 +35,13 @@ void held_show(struct worker *worker)
 	struct held_stats held = {
 		.pulls = worker->pulls_count,
 	};
+	struct tenant_part *part = NULL;
 
 	for (unsigned int i = 0; i < worker->poller_count; i++)
 		if (worker->attached[i])
 			poller_add(&held, &worker->pollers[i]);
-	part_add(&held, &worker->part);
+	while ((part = worker_part_next(worker, part)))
+		part_add(&held, part);
 #define X(name, help) stat_set(&worker->held.name, held.name);
 	HELD_STATS(X)
 #undef X

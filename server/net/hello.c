@@ -25,7 +25,8 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		.request_bytes = poller->limits.buffer_bytes,
 		.rkey = grant_rkey(conn),
 		.region_addr = (uintptr_t)region.addr,
-		.features = conn->window_moves ? WIRE_FEATURE_WINDOW : 0,
+		.features = (conn->window_moves ? WIRE_FEATURE_WINDOW : 0) |
+			    (conn->tenant_named ? WIRE_FEATURE_TENANT : 0),
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
 	};
@@ -76,6 +77,18 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 	return DEFERRED_WAIT;
 }
 
+/* From now on the worker looks after what the tenant's requests leave behind. */
+static void part_attach(struct conn *conn)
+{
+	struct worker *worker = conn->poller->worker;
+	struct tenant_part *part = conn->part;
+
+	if (part == &worker->part || part->attached)
+		return;
+	part->attached = true;
+	LIST_INSERT_HEAD(&worker->parts, part, entry);
+}
+
 /* The client may read the region from now on: the welcome tells it where the region is. */
 static void hello_welcome(struct deferred *deferred, struct response_list *responses)
 {
@@ -94,6 +107,7 @@ static void hello_welcome(struct deferred *deferred, struct response_list *respo
 	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
 	response->value_len = sizeof(welcome);
 	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
+	part_attach(conn);
 }
 
 /* False: the client says that it has never sent what it was answered. */

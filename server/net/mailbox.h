@@ -4,7 +4,8 @@
  * data path: a worker checks one flag per loop, and takes the lock only when there is a note.
  *
  * Every connection has one note of each kind, which is sent once; the last three again after they
- * were taken. Every poller has one. So sending never allocates and can't fail.
+ * were taken. Every poller has one, and so have every part of a tenant and the jobs. So sending
+ * never allocates and can't fail.
  */
 #ifndef KVD_SERVER_NET_MAILBOX_H
 #define KVD_SERVER_NET_MAILBOX_H
@@ -16,6 +17,7 @@
 
 struct conn;
 struct poller;
+struct tenant_part;
 
 /* The end of a connection, in the order of the notes: server/net/conn.h has all of its life. */
 enum note_kind {
@@ -33,12 +35,19 @@ enum note_kind {
 	NOTE_DETACH = NOTE_KINDS, /* control -> worker: it has no connection; poll it no more */
 	NOTE_DETACHED,		  /* worker -> control: done, the poller may be released */
 	NOTE_ATTACH,		  /* control -> worker: poll it */
+
+	/* Of a worker's part of a tenant, which has no connection: server/net/tenant_manager.h. */
+	NOTE_TENANT_DETACH,   /* control -> worker: it is about to go */
+	NOTE_TENANT_DETACHED, /* worker -> control: done, the worker does not know it any more */
+	/* Of a job. */
+	NOTE_TENANT_DONE, /* thread of the jobs -> control: server/net/tenant_job.h */
 };
 
 struct note {
 	struct note *next;
 	struct conn *conn; /* of those before NOTE_KINDS */
 	struct poller *poller;
+	struct tenant_part *part; /* of NOTE_TENANT_DETACH and DETACHED */
 	enum note_kind kind;
 };
 

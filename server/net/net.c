@@ -148,13 +148,16 @@ int net_init(struct net *net, const struct worker_env *env)
 		err = net_init_identities(net);
 	if (!err)
 		err = net_init_nics(net);
-	return err ? err : net_init_workers(net);
+	if (!err)
+		err = net_init_workers(net);
+	return err ? err : tenants_init(&net->tenants, &net->env, net->workers);
 }
 
 void net_release(struct net *net)
 {
 	unsigned int i;
 
+	tenants_release(&net->tenants);
 	for (i = 0; i < net->worker_count; i++)
 		worker_release(&net->workers[i]);
 	free(net->workers);
@@ -176,8 +179,10 @@ void net_release(struct net *net)
 int net_start(struct net *net)
 {
 	unsigned int i;
-	int err;
+	int err = tenants_start(&net->tenants);
 
+	if (err)
+		return err;
 	for (i = 0; i < net->worker_count; i++) {
 		err = worker_start(&net->workers[i]);
 		if (err)
@@ -216,6 +221,7 @@ void net_stop(struct net *net)
 
 	for (i = 0; i < net->worker_count; i++)
 		worker_stop(&net->workers[i]);
+	tenants_stop(&net->tenants);
 }
 
 void net_renew(struct net *net)

@@ -8,6 +8,7 @@
 #include "server/net/cpu.h"
 #include "server/net/endpoint.h"
 #include "server/net/identity.h"
+#include "server/net/tenants.h"
 #include "server/net/worker.h"
 
 /* X(name, help): counted by the control thread. */
@@ -46,6 +47,7 @@ struct net {
 	struct worker *workers;
 	unsigned int worker_count;
 	struct mailbox mailbox; /* notes to the control thread */
+	struct tenants tenants;
 
 	/* The control thread's: server/net/conn_manager.h. */
 	struct net_stats stats; /* other threads may read them */

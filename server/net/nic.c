@@ -77,10 +77,10 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 	}
 	log_error("this process may lock %" PRIu64 " KiB of memory (RLIMIT_MEMLOCK), at most "
 		  "%" PRIu64 " KiB by its hard limit, and has to lock about %" PRIu64 " KiB to "
-		  "serve on an RDMA device: %" PRIu64 " KiB of region, %" PRIu64 " KiB of buffers "
+		  "serve on an RDMA device: %" PRIu64 " KiB of regions, %" PRIu64 " KiB of buffers "
 		  "and queues of %" PRIu32 " workers; allow it with `ulimit -l %" PRIu64 "` in the "
 		  "shell that starts kvd, LimitMEMLOCK=%" PRIu64 "K in its systemd unit, or the "
-		  "capability CAP_IPC_LOCK, or lower memory.size",
+		  "capability CAP_IPC_LOCK, or lower memory.size or tenants.memory",
 		  (uint64_t)limit.rlim_cur / 1024, (uint64_t)limit.rlim_max / 1024, kib(bytes),
 		  kib(region_bytes), kib(workers), cpu_workers(config), kib(bytes), kib(bytes));
 	return -ENOMEM;
@@ -128,32 +128,24 @@ int nic_open(struct nic *nic, struct device *dev, const struct config *config, c
 	}
 	err = windows_choose(nic, config->rdma.windows);
 	if (!err && device_kind_is_rdma(dev->kind))
-		err = nic_check_memlock(config, config->memory.size);
+		err = nic_check_memlock(config, config->memory.size + config->tenants.memory);
 	return err ? err : nic_check_size(&nic->attr, dev->name, config->memory.size);
 }
 
-static int nic_register(struct nic *nic, const struct store *store)
+int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr)
 {
 	const struct device_ops *ops = nic->dev->ops;
-	const struct region *region = &store->region;
 	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
 	int access = nic->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ;
-	uint64_t start = clock_ns();
-	int err;
+	int err = 0;
 
-	/* It may be a little longer than memory.size: whole pages. */
-	err = nic_check_size(&nic->attr, nic->dev->name, region->bytes);
-	if (err)
-		return err;
-	err = ops->alloc_pd(nic->dev, &nic->pd);
 	/* Shared memory, so a fork takes no page from it; but a child has no business in it. */
-	if (!err && madvise(region->base, region->bytes, MADV_DONTFORK))
+	if (madvise(region->base, region->bytes, MADV_DONTFORK))
 		err = -errno;
 	if (!err)
-		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | access, &nic->mr);
-	nic->register_ms = (uint32_t)((clock_ns() - start) / 1000000u);
+		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | access, mr);
 	if (err)
-		log_error("device %s: can't register the region (%zu bytes): %s; lower memory.size",
+		log_error("device %s: can't register a region (%zu bytes): %s; lower memory.size",
 			  nic->dev->name, (size_t)region->bytes, strerror(-err));
 	return err;
 }
@@ -187,18 +179,40 @@ static void windows_log(const struct nic *nic, const struct config *config)
 		log_notice("device %s: it has no memory windows of type 2B, so all clients READ by "
 			   "one key, which is good until the server ends",
 			   nic->name);
+	if (!nic->windows && config->tenants.memory)
+		log_warn("device %s: without memory windows of type 2B (rdma.windows) it serves "
+			 "the tenant default alone: nothing else would keep clients of one tenant "
+			 "from the memory of another",
+			 nic->name);
+}
+
+static int nic_alloc_pd(struct nic *nic)
+{
+	int err = nic->dev->ops->alloc_pd(nic->dev, &nic->pd);
+
+	if (err)
+		log_error("device %s: can't set up a protection domain: %s", nic->dev->name,
+			  strerror(-err));
+	return err;
 }
 
 int nic_init(struct nic *nic, const struct config *config, const struct store *store)
 {
+	uint64_t start = clock_ns();
 	int err = 0;
 
 	if (device_kind_is_rdma(nic->dev->kind))
-		err = nic_check_memlock(config, store->region.bytes);
+		err = nic_check_memlock(config, store->region.bytes + config->tenants.memory);
+	/* It may be a little longer than memory.size: whole pages. */
 	if (!err)
-		err = nic_register(nic, store);
+		err = nic_check_size(&nic->attr, nic->dev->name, store->region.bytes);
+	if (!err)
+		err = nic_alloc_pd(nic);
+	if (!err)
+		err = nic_register(nic, &store->region, &nic->mr);
 	if (err)
 		return err;
+	nic->register_ms = (uint32_t)((clock_ns() - start) / 1000000u);
 	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms; %s",
 		   device_kind_name(nic->dev->kind), nic->dev->name, nic->why, nic->register_ms,
 		   nic->windows ? "a memory window for each connection" : "one key for all");

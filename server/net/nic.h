@@ -69,6 +69,11 @@ int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_
  * errno after logging, with nothing to release.
  */
 int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why);
+/*
+ * Registers a region with the device, LOCAL_WRITE | REMOTE_READ, which is in no child of fork(2).
+ * Any thread, while nobody releases the nic. 0 or a negative errno after logging.
+ */
+int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr);
 /* Registers the region. 0 or a negative errno after logging. */
 int nic_init(struct nic *nic, const struct config *config, const struct store *store);
 /* Whatever was set up of it, but the device; dev is NULL then. */

@@ -100,13 +100,12 @@ static void next_pull(struct conn *conn, struct deferred *deferred)
 static bool read_post(struct conn *conn)
 {
 	struct deferred *deferred = conn->pull_next;
-	struct poller *poller = conn->poller;
 	struct pull *pull = &deferred->pull;
 	uint32_t bytes = piece_bytes(conn);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)pull->to,
 		.length = bytes,
-		.lkey = poller->nic->mr->lkey,
+		.lkey = conn->mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = wr_id_make(WR_PULL, conn->sq_unsignaled + 1, conn->serial,
@@ -305,13 +304,19 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 /* When a peer is late no more, its connections wait as others do. Until then, for a pause: B6. */
 static void late_wake(struct worker *worker, uint64_t now_ns)
 {
-	struct budget *budget = &worker->part.pull_budget;
-	struct budget_hold *hold = TAILQ_FIRST(&budget->waiting[BUDGET_LATE]);
+	struct tenant_part *part = NULL;
+	struct budget_hold *hold;
 
-	worker->pulls_late = hold;
-	if (hold && (!pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns) ||
-		     budget_fits(budget, hold)))
-		deferred_wake(hold->conn);
+	worker->pulls_late = false;
+	while ((part = worker_part_next(worker, part))) {
+		hold = TAILQ_FIRST(&part->pull_budget.waiting[BUDGET_LATE]);
+		if (!hold)
+			continue;
+		worker->pulls_late = true;
+		if (!pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns) ||
+		    budget_fits(&part->pull_budget, hold))
+			deferred_wake(hold->conn);
+	}
 }
 
 /* The first of several values has arrived, and the worker is late with it: the others wait. */

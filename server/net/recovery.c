@@ -51,6 +51,7 @@ static void nic_put_away(struct net *net, struct nic *nic, uint64_t now_ns)
 	i = 0;
 	while ((endpoint = next_endpoint(net, nic, &i)))
 		endpoint_release(endpoint);
+	tenants_deregister(&net->tenants, nic_number(net, nic));
 	nic_release(nic);
 	i = 0;
 	while ((endpoint = next_endpoint(net, nic, &i)))
@@ -91,6 +92,8 @@ static int nic_set_up(struct net *net, struct nic *nic)
 	unsigned int i = 0;
 	int err = nic_init(nic, net->env.config, net->env.store);
 
+	if (!err)
+		err = tenants_register(&net->tenants, nic_number(net, nic));
 	for (i = 0; !err && i < net->worker_count; i++)
 		err = worker_init_poller(&net->workers[i], &net->env, nic_number(net, nic));
 	i = 0;

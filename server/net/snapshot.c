@@ -10,7 +10,7 @@
 /* More than the statistics of a server with one device need, so one attempt is enough. */
 #define SNAPSHOT_BYTES (16u << 10)
 
-struct snapshot *snapshot_make(const struct worker_env *env)
+struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant)
 {
 	uint32_t size = SNAPSHOT_BYTES;
 	struct snapshot *snapshot;
@@ -19,7 +19,7 @@ struct snapshot *snapshot_make(const struct worker_env *env)
 		snapshot = malloc(sizeof(*snapshot) + size);
 		if (!snapshot)
 			return NULL;
-		snapshot->bytes = env->stats_print(env->stats_source, snapshot->text, size);
+		snapshot->bytes = env->stats_print(env->stats_source, tenant, snapshot->text, size);
 		if (snapshot->bytes <= size)
 			break;
 		size = 2 * snapshot->bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A snapshot of the server's statistics: their text, as it was when it was made. The control thread
- * makes it for all requests that wait for one; connections share it, and each keeps it until it has
- * sent the last line, so the pages of one client are of the same moment.
+ * makes it for all requests of a tenant that wait for one; connections share it, and each keeps it
+ * until it has sent the last line, so the pages of one client are of the same moment.
  */
 #ifndef KVD_SERVER_NET_SNAPSHOT_H
 #define KVD_SERVER_NET_SNAPSHOT_H
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct tenant;
 struct worker_env;
 
 struct snapshot {
@@ -18,8 +19,8 @@ struct snapshot {
 	char text[]; /* whole lines */
 };
 
-/* With one reference. NULL: no memory. It takes up to 0.1 ms. */
-struct snapshot *snapshot_make(const struct worker_env *env);
+/* For clients of @tenant. With one reference. NULL: no memory. It takes up to 0.1 ms. */
+struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant);
 
 /* References: each may be dropped by any thread; NULL has none. */
 struct snapshot *snapshot_share(struct snapshot *snapshot);

@@ -9,8 +9,11 @@
 
 #include <sys/queue.h>
 
+#include "server/net/mailbox.h"
 #include "server/net/poller.h"
 #include "server/store/store.h"
+
+struct tenant;
 
 /* Memory of large values that are not finished, and who waits for it: server/net/budget.h. */
 struct budget {
@@ -26,6 +29,7 @@ struct budget {
 
 /* The worker's alone, but for the statistics of the thread. */
 struct tenant_part {
+	struct tenant *tenant;
 	struct store *store;
 	struct store_thread thread;
 	struct budget pull_budget;  /* of values that are being read from clients */
@@ -33,6 +37,9 @@ struct tenant_part {
 	/* Connections that have a copy of an item of this store, oldest first: server/net/copy.h */
 	TAILQ_HEAD(part_copy_list, conn) copies;
 	uint64_t copies_bytes;
+	bool attached;		       /* the worker has it in its list, from the first HELLO on */
+	LIST_ENTRY(tenant_part) entry; /* in worker->parts, if it is attached */
+	struct note note;	       /* NOTE_TENANT_DETACH, then NOTE_TENANT_DETACHED */
 };
 
 #endif /* KVD_SERVER_NET_TENANT_PART_H */

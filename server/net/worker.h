@@ -123,13 +123,16 @@ struct stats_source;
 /* What the workers of a server share; constant while they run. */
 struct worker_env {
 	const struct config *config;
-	struct store *store;
+	struct store *store; /* of the tenant default */
+	/* What each store begins with; a tenant has another size. NULL: there are no tenants. */
+	const struct store_options *store_options;
 	struct nic *nics;
 	unsigned int nic_count;
 	unsigned int workers;
 	struct mailbox *control; /* notes to the control thread */
-	/* Writes the server's statistics: see server/stats.h. */
-	uint32_t (*stats_print)(const struct stats_source *source, char *text, uint32_t size);
+	/* Writes the statistics for clients of a tenant: see server/stats.h. */
+	uint32_t (*stats_print)(const struct stats_source *source, const struct tenant *tenant,
+				char *text, uint32_t size);
 	const struct stats_source *stats_source;
 };
 
@@ -142,6 +145,8 @@ struct worker {
 	bool attached[NIC_MAX]; /* it polls these; the others' devices have failed */
 	/* Of the default tenant. Its thread's now_ns is the worker's clock, too. */
 	struct tenant_part part;
+	/* Of the other tenants of which it has, or had, connections. */
+	LIST_HEAD(part_list, tenant_part) parts;
 	struct worker_limits limits;
 	struct spin spin;
 	struct worker_stats stats;
@@ -167,5 +172,13 @@ struct worker {
 	bool started;
 	_Atomic bool stop;
 };
+
+/* Iterates over the parts of tenants that the worker serves: NULL begins, and ends. */
+static inline struct tenant_part *worker_part_next(struct worker *worker, struct tenant_part *part)
+{
+	if (!part)
+		return &worker->part;
+	return part == &worker->part ? LIST_FIRST(&worker->parts) : LIST_NEXT(part, entry);
+}
 
 #endif /* KVD_SERVER_NET_WORKER_H */

@@ -270,6 +270,17 @@ static void poller_detach(struct poller *poller)
 	mailbox_send(worker->env->control, &poller->note);
 }
 
+/* No connection of it is left. What its limbo has is for whoever destroys the store. */
+static void part_detach(struct worker *worker, struct tenant_part *part)
+{
+	if (part->attached)
+		LIST_REMOVE(part, entry);
+	part->attached = false;
+	held_show(worker);
+	part->note.kind = NOTE_TENANT_DETACHED;
+	mailbox_send(worker->env->control, &part->note);
+}
+
 /* True: there was mail. At most NOTES_AT_ONCE notes have their turn, the others wait. */
 static bool worker_read_mail(struct worker *worker)
 {
@@ -303,11 +314,16 @@ static bool worker_read_mail(struct worker *worker)
 		case NOTE_DETACH:
 			poller_detach(note->poller);
 			break;
+		case NOTE_TENANT_DETACH:
+			part_detach(worker, note->part);
+			break;
 		case NOTE_QUERY:
 		case NOTE_FAILED:
 		case NOTE_QUIESCED:
 		case NOTE_RELEASED:
 		case NOTE_DETACHED:
+		case NOTE_TENANT_DETACHED:
+		case NOTE_TENANT_DONE:
 			break;
 		}
 	}
@@ -421,10 +437,13 @@ static enum activity worker_sleep(struct worker *worker)
  */
 static enum activity worker_rest(struct worker *worker)
 {
+	struct tenant_part *part = NULL;
+
 	/* For windows_expire() after the next poll, too. */
 	store_thread_clock(&worker->part.thread);
 	copy_expire(worker);
-	store_thread_idle(&worker->part.thread);
+	while ((part = worker_part_next(worker, part)))
+		store_thread_idle(&part->thread);
 	held_show(worker);
 	return !worker->limits.busy && !windows_due(worker) ? worker_sleep(worker) : ACTIVITY_NONE;
 }

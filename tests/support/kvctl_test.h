@@ -41,9 +41,10 @@ static struct {
 	const char *link;	    /* the connection's path, of which softnic has none */
 	const struct kvd_entry *entries;
 	size_t entry_count;
-	size_t memory_max; /* longest memory that can be allocated; 0: any */
-	bool terminal;	   /* the standard output is one */
-	bool endless;	   /* the standard input; what is read from it is not written anywhere */
+	size_t memory_max;  /* longest memory that can be allocated; 0: any */
+	const char *tenant; /* that the handle asks for */
+	bool terminal;	    /* the standard output is one */
+	bool endless;	    /* the standard input; what is read from it is not written anywhere */
 } behaviour;
 
 static uint64_t now_ns;
@@ -76,6 +77,9 @@ static enum kvd_status fake_open(struct kvd **handle, const char *url,
 	kvd_options_init(&usual);
 	usual.timeout_ms = options->timeout_ms;
 	usual.connect_timeout_ms = options->connect_timeout_ms;
+	usual.tenant = behaviour.tenant;
+	if (options->tenant && behaviour.tenant && !strcmp(options->tenant, behaviour.tenant))
+		usual.tenant = options->tenant;
 	program_note("open %s %u %u%s\n", url, options->timeout_ms, options->connect_timeout_ms,
 		     memcmp(&usual, options, sizeof(usual)) ? " other options!" : "");
 	*handle = behaviour.open ? NULL : HANDLE;
@@ -257,6 +261,7 @@ static void fake_info(const struct kvd *handle, struct kvd_info *info)
 {
 	note_call(handle, "info", "", 0);
 	*info = (struct kvd_info){
+		.tenant = behaviour.tenant ? behaviour.tenant : "",
 		.device_kind = "softnic",
 		.device_name = "softnic0",
 		.device_why = "the URL says so",

@@ -29,6 +29,7 @@
 
 struct store test_store;
 struct worker test_worker;
+struct ibv_mr test_tenant_mr;
 struct poller *const test_poller = &test_worker.pollers[0];
 struct test_conn test_conns[TEST_CONNS];
 unsigned int test_recvs[TEST_RECVS], test_recvs_left;
@@ -132,6 +133,7 @@ void test_conn_setup(struct test_conn *c)
 		.conn = {
 			.poller = test_poller,
 			.part = &test_worker.part,
+			.mr = &test_tenant_mr,
 			.qp = &c->qp,
 			.window = TEST_WINDOW,
 			.response_bytes = TEST_BUFFER_BYTES,

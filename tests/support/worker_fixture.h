@@ -34,6 +34,8 @@ struct test_conn {
 
 extern struct store test_store;
 extern struct worker test_worker;
+/* The region of the tenant that all connections are in. */
+extern struct ibv_mr test_tenant_mr;
 extern struct poller *const test_poller;
 extern struct test_conn test_conns[TEST_CONNS];
 extern uint64_t test_now_bytes;	       /* that the device can still READ without the client */

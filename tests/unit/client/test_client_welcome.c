@@ -80,6 +80,7 @@ static const struct change changes[] = {
 	{ FIELD(request_bytes), WIRE_RESPONSE_MAX + 1, "request size out of range" },
 	{ FIELD(features), WIRE_FEATURE_WINDOW, NULL },
 	{ FIELD(features), WIRE_FEATURE_WINDOW << 1, "features that were not offered" },
+	{ FIELD(features), WIRE_FEATURE_TENANT, "features that were not offered" },
 	{ FIELD(features), 1ull << 63, "features that were not offered" },
 	{ FIELD(identity_known), 1, NULL },
 	{ FIELD(identity_known), 2, "a change that was never sent" },
@@ -181,6 +182,20 @@ static void what_another_handle_was_told(void **state)
 	welcome.geometry.sum = geometry_sum(&welcome.geometry);
 	assert_int_equal(open_welcome(kvd, &welcome), KVD_ERR_PROTOCOL);
 	assert_non_null(strstr(kvd_error(kvd), "another handle"));
+}
+
+/* A handle that names its tenant takes no other one. */
+static void of_a_tenant(void **state)
+{
+	struct wire_welcome welcome = server->welcome;
+
+	(void)state;
+	strcpy(kvd->tenant, "alpha");
+	welcome.features = WIRE_FEATURE_WINDOW;
+	assert_int_equal(open_welcome(kvd, &welcome), KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd_error(kvd), "has no tenants"));
+	welcome.features |= WIRE_FEATURE_TENANT;
+	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
 }
 
 static const struct change *greeting;
@@ -421,11 +436,9 @@ static void each_end_of_a_try(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(each_end_of_a_try),
-		CASE(each_field),
-		CASE(what_another_handle_was_told),
-		CASE(the_next_connection),
-		CASE(a_superblock_that_lies),
+		CASE(each_end_of_a_try),   CASE(each_field),
+		CASE(of_a_tenant),	   CASE(what_another_handle_was_told),
+		CASE(the_next_connection), CASE(a_superblock_that_lies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -274,6 +274,11 @@ static void properties_of_the_connection(void **state)
 	assert_non_null(strstr(program_result.out, "device.why the URL says so\n"
 						   "device.link gid=::1 mtu=1024\n"
 						   "incarnation 000abcdef0123456\n"));
+	behaviour.tenant = "alpha";
+	/* A fake that does not find the tenant of `behaviour` in the options says so. */
+	assert_int_equal(RUN("--tenant", "alpha", "info"), EX_OK);
+	assert_string_equal(program_result.notes, OPENED "info " CLOSED);
+	assert_non_null(strstr(program_result.out, "tenant alpha\nincarnation "));
 }
 
 static void pings(void **state)

@@ -122,12 +122,13 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	(void)state;
 	FIELDS("**Connect request**", wire_connect, F(wire_connect, magic, "magic"),
 	       F(wire_connect, abi, "ABI"), F(wire_connect, bytes, "length"),
-	       F(wire_connect, features, "features"));
+	       F(wire_connect, features, "features"), F(wire_connect, tenant, "tenant"));
 	FIELDS("**Reject**", wire_reject, F(wire_reject, magic, "magic"),
 	       F(wire_reject, abi, "ABI"), F(wire_reject, reason, "reason"),
 	       F(wire_reject, text, "text"));
 	ROWS("| 16 | 96 | text |", R(WIRE_REJECT_VERSION, "version"), R(WIRE_REJECT_FULL, "full"),
-	     R(WIRE_REJECT_STOPPING, "stopping"), R(WIRE_REJECT_ERROR, "error"));
+	     R(WIRE_REJECT_STOPPING, "stopping"), R(WIRE_REJECT_ERROR, "error"),
+	     R(WIRE_REJECT_TENANT, "tenant"));
 	FIELDS("### HELLO and welcome", wire_hello, F(wire_hello, magic, "magic"),
 	       F(wire_hello, abi, "ABI"), F(wire_hello, response_bytes, "receive buffer"),
 	       F(wire_hello, features, "features"), F(wire_hello, identity, "identity"),
@@ -501,7 +502,9 @@ static void the_items_match_the_code(void **state)
 static void the_private_data_matches_the_code(void **state)
 {
 	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
-					      WIRE_FEATURE_WINDOW };
+					      WIRE_FEATURE_WINDOW, "" };
+	const struct wire_connect named = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
+					    WIRE_FEATURE_WINDOW | WIRE_FEATURE_TENANT, "alpha-1" };
 	const struct wire_reject reject = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
@@ -511,6 +514,8 @@ static void the_private_data_matches_the_code(void **state)
 
 	(void)state;
 	assert_vector("connect", &connect, sizeof(connect));
+	assert_vector("connect to a tenant", &named, sizeof(named));
+	assert_int_equal(wire_tenant_length(named.tenant), 7);
 	assert_vector("reject", &reject, sizeof(reject));
 }
 
@@ -765,7 +770,7 @@ static void batches_match_the_code(void **state)
 static void the_messages_of_softnic_match_the_code(void **state)
 {
 	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
-					      WIRE_FEATURE_WINDOW };
+					      WIRE_FEATURE_WINDOW, "" };
 	struct link_message message = {
 		.magic = LINK_MAGIC,
 		.version = LINK_VERSION,

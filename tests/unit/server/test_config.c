@@ -350,6 +350,17 @@ static void test_values(void **state)
 	refuse("[rdma]\nack_timeout = 0\n", 2, "rdma.ack_timeout: '0' is out of range: ");
 	refuse("[rdma]\nrnr_retry = 7\n", 2, "rdma.rnr_retry: '7' is out of range: ");
 	refuse("[rdma]\ngid_index = any\n", 2, "rdma.gid_index: 'any' is ");
+	refuse("[tenants]\ncreate = alpha\n", 2, "tenants.create: 'alpha' is no tenant: ");
+	refuse("[tenants]\ncreate = al pha:16m\n", 2,
+	       "tenants.create: 'al pha' can't be the name of a tenant: ");
+	refuse("[tenants]\ncreate = default:16m\n", 2, "tenants.create: 'default' can't be ");
+	refuse("[tenants]\ncreate = 1234567890123456789012345:16m\n", 2,
+	       "tenants.create: '1234567890123456789012345' can't be ");
+	refuse("[tenants]\ncreate = alpha:16x\n", 2, "tenants.create: '16x' is not a size");
+	refuse("[tenants]\ncreate = alpha:15m\n", 2, "tenants.create: '15m' is out of range");
+	refuse("[tenants]\ncreate = alpha:16m,\n", 2, "tenants.create: a comma at the end");
+	refuse("[tenants]\ncreate = a:16m,b:16m,a:32m\n", 2,
+	       "tenants.create: tenant a is there twice");
 	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
 }
 
@@ -618,6 +629,13 @@ static void test_check(void **state)
 	config.memory.size = 16ull << 30;
 	assert_int_equal(check(), 0);
 	assert_string_equal(errors, "");
+	strcpy(config.tenants.create, "a:16m, b:32m");
+	config.tenants.memory = (48 << 20) - 1;
+	assert_int_equal(check(), -EINVAL);
+	assert_non_null(strstr(errors, "tenants.create needs 50331648 bytes, and tenants.memory "
+				       "has 50331647"));
+	config.tenants.memory++;
+	assert_int_equal(check(), 0);
 }
 
 /* What the command line says is checked as what a file says. */

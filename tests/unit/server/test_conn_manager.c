@@ -19,6 +19,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/net/conn.h"
+#include "tests/support/default_tenant.h"
 #include "tests/support/log_fixture.h"
 
 static uint64_t test_now;
@@ -52,6 +53,8 @@ static uint64_t test_clock_ns(void)
 static struct net net;
 static struct config config;
 static struct worker workers[WORKERS];
+static struct tenant tenant;
+static struct ibv_mr mr;
 static struct ibv_srq srqs[WORKERS];
 static struct cm_channel channel;
 
@@ -231,9 +234,11 @@ static void conn_destroyed(struct conn *conn)
 	conn_destroy(conn);
 }
 
-static uint32_t print_stats(const struct stats_source *source, char *text, uint32_t size)
+static uint32_t print_stats(const struct stats_source *source, const struct tenant *of, char *text,
+			    uint32_t size)
 {
 	(void)source;
+	(void)of;
 	snapshots++;
 	return (uint32_t)snprintf(text, size, "snapshot %u\n", snapshots);
 }
@@ -263,6 +268,9 @@ static int setup(void **state)
 	net.workers = workers;
 	net.worker_count = WORKERS;
 	net.nic_count = 1;
+	net.nics[0].mr = &mr;
+	default_tenant_init(&tenant, NULL, workers, WORKERS);
+	net.tenants.list[0] = &tenant;
 	net.nics[0].dev = &dev;
 	memcpy(net.nics[0].name, dev.name, sizeof(dev.name));
 	net.endpoints[0] =
@@ -613,6 +621,64 @@ static void refused(void **state)
 	assert_int_equal(conns_destroyed, n);
 }
 
+/* The tenant that a client names; it is there, and serves on its device. */
+static void tenants(void **state)
+{
+	static struct tenant alpha = { .name = "alpha", .state = TENANT_SERVES };
+	static struct tenant_part parts[WORKERS];
+	static struct ibv_mr alpha_mr;
+	struct wire_connect connect = good_connect;
+	struct conn *conn;
+
+	(void)state;
+	alpha.now.parts_memory = parts;
+	alpha.now.mrs[0] = &alpha_mr;
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		alpha.now.parts[i] = &parts[i];
+		parts[i].tenant = &alpha;
+	}
+	net.tenants.list[5] = &alpha;
+	connect.features |= WIRE_FEATURE_TENANT;
+	strcpy(connect.tenant, "beta");
+	add_connect_of(connect);
+	assert_refused(WIRE_REJECT_TENANT, "there is no tenant beta");
+	strcpy(connect.tenant, "a b");
+	add_connect_of(connect);
+	assert_refused(WIRE_REJECT_TENANT, "without a name");
+	memset(connect.tenant, 0, sizeof(connect.tenant));
+	add_connect_of(connect);
+	assert_refused(WIRE_REJECT_TENANT, "without a name");
+	strcpy(connect.tenant, "alpha");
+	alpha.now.mrs[0] = NULL;
+	add_connect_of(connect);
+	assert_refused(WIRE_REJECT_TENANT, "alpha is not served on this device");
+	alpha.now.mrs[0] = &alpha_mr;
+	alpha.state = TENANT_CLOSING;
+	add_connect_of(connect);
+	assert_refused(WIRE_REJECT_TENANT, "alpha is being created, resized or dropped");
+	alpha.state = TENANT_SERVES;
+	assert_int_equal(alpha.conns_count, 0);
+	add_connect_of(connect);
+	take_events();
+	conn = net.conns;
+	assert_ptr_equal(conn->part, &parts[conn->poller->worker->number]);
+	assert_ptr_equal(conn->mr, &alpha_mr);
+	assert_true(conn->tenant_named);
+	assert_int_equal(alpha.conns_count, 1);
+	assert_int_equal(tenant.conns_count, 0);
+	/* One that names none, whatever stands there. */
+	connect.features = WIRE_FEATURE_WINDOW;
+	add_connect_of(connect);
+	take_events();
+	assert_ptr_equal(net.conns->part->tenant, &tenant);
+	assert_ptr_equal(net.conns->mr, &mr);
+	assert_false(net.conns->tenant_named);
+	workers_stopped = true;
+	conn_manager_free_all(&net);
+	assert_int_equal(alpha.conns_count, 0);
+	assert_int_equal(tenant.conns_count, 0);
+}
+
 /* Administrators have places of their own beyond all others, and take none from these. */
 static void administrators(void **state)
 {
@@ -662,9 +728,10 @@ static void features(void **state)
 		bool moves;
 	} cases[] = {
 		{ WIRE_FEATURE_WINDOW, sizeof(struct wire_connect), true },
-		{ UINT64_MAX, sizeof(struct wire_connect), true },
-		{ UINT64_MAX, sizeof(struct wire_connect) + 30, true },
-		{ UINT64_MAX - WIRE_FEATURE_WINDOW, sizeof(struct wire_connect), false },
+		{ ~WIRE_FEATURE_TENANT, sizeof(struct wire_connect), true },
+		{ ~WIRE_FEATURE_TENANT, sizeof(struct wire_connect) + 30, true },
+		{ ~(WIRE_FEATURE_WINDOW | WIRE_FEATURE_TENANT), sizeof(struct wire_connect),
+		  false },
 		{ UINT64_MAX, WIRE_CONNECT_BYTES, false },
 	};
 	uint32_t serial = 0;
@@ -696,7 +763,7 @@ static void second_device(void **state)
 
 	(void)state;
 	net.nic_count = net.endpoint_count = 2;
-	*nic = (struct nic){ .dev = &dev };
+	*nic = (struct nic){ .dev = &dev, .mr = &mr };
 	net.endpoints[1] = (struct endpoint){ .dev = &dev, .nic = nic, .channel = &channel };
 	net.endpoints[0].channel = &other;
 	for (unsigned int i = 0; i < WORKERS; i++) {
@@ -1222,7 +1289,8 @@ static void stats_are_shared(void **state)
 	(void)state;
 	assert_int_equal(conn_manager_wait_ms(&net, 7), 7);
 	for (unsigned int i = 0; i <= QUERIES_AT_ONCE; i++) {
-		askers[i] = (struct conn){ .poller = &workers[0].pollers[0] };
+		askers[i] = (struct conn){ .poller = &workers[0].pollers[0],
+					   .part = &workers[0].part };
 		for (unsigned int kind = 0; kind < NOTE_KINDS; kind++)
 			askers[i].notes[kind] = (struct note){ .conn = &askers[i],
 							       .kind = (enum note_kind)kind };
@@ -1351,6 +1419,7 @@ int main(void)
 		CASE(late_events),
 		CASE(hello_in_time),
 		CASE(refused),
+		CASE(tenants),
 		CASE(administrators),
 		CASE(features),
 		CASE(second_device),

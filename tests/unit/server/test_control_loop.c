@@ -26,6 +26,7 @@
 #include "server/notify.h"
 #include "server/reload.h"
 #include "server/server.h"
+#include "tests/support/default_tenant.h"
 #include "tests/support/log_fixture.h"
 #include "tests/support/store_fixture.h"
 
@@ -68,6 +69,7 @@ static bool test_alive(void);
 static struct server server;
 static struct loop loop;
 static struct worker worker;
+static struct tenant tenant;
 static struct conn conn;
 static struct cm_id id;
 static unsigned int disconnects, waits, stop_after;
@@ -140,6 +142,8 @@ static int setup(void **state)
 	worker.pollers[0].nic = &server.net.nics[0];
 	server.net.nics[0].dev = &dev;
 	id.dev = &dev;
+	default_tenant_init(&tenant, &server.store, &worker, 1);
+	conn.part = &worker.part;
 	conn.id = &id;
 	conn.poller = &worker.pollers[0];
 	server.net.conns = &conn;

@@ -48,7 +48,7 @@ static int setup(void **state)
 	env.config = &config;
 	test_worker.env = &env;
 	test_poller->limits.window = WINDOW_MAX;
-	test_poller->nic->mr->rkey = RKEY;
+	test_tenant_mr.rkey = RKEY;
 	atomic_store(&c->conn.hello_done, false);
 	return 0;
 }
@@ -332,7 +332,7 @@ static void memory_window(void **state)
 	assert_int_equal(c->bind.send_flags, IBV_SEND_SIGNALED);
 	assert_ptr_equal(c->bind.bind_mw.mw, &mw);
 	assert_int_equal(c->bind.bind_mw.rkey, 0x1200);
-	assert_ptr_equal(info->mr, test_poller->nic->mr);
+	assert_ptr_equal(info->mr, &test_tenant_mr);
 	assert_true(info->addr == (uintptr_t)test_store.region.base);
 	assert_true(info->length == test_store.region.bytes);
 	assert_int_equal(info->mw_access_flags, IBV_ACCESS_REMOTE_READ);

@@ -167,6 +167,38 @@ static int fake_cpu_number(unsigned int n)
 	return 10 + (int)n;
 }
 
+static bool tenants_made;
+
+static int fake_tenants_init(struct tenants *tenants, const struct worker_env *env,
+			     struct worker *workers)
+{
+	assert_ptr_equal(tenants, &test_net.tenants);
+	assert_ptr_equal(env, &test_net.env);
+	assert_ptr_equal(workers, test_net.workers);
+	tenants_made = true;
+	return step("tenants", 0);
+}
+
+static void fake_tenants_release(struct tenants *tenants)
+{
+	assert_ptr_equal(tenants, &test_net.tenants);
+	if (tenants_made)
+		step("-tenants", 0);
+	tenants_made = false;
+}
+
+static int fake_tenants_start(struct tenants *tenants)
+{
+	(void)tenants;
+	return step("tenants-start", 0);
+}
+
+static void fake_tenants_stop(struct tenants *tenants)
+{
+	(void)tenants;
+	step("tenants-stop", 0);
+}
+
 #define nic_addresses(list, of) fake_addresses(list, of)
 #define nic_address_check fake_address_check
 #define endpoint_open fake_endpoint_open
@@ -182,6 +214,10 @@ static int fake_cpu_number(unsigned int n)
 #define worker_start fake_worker_start
 #define worker_stop fake_worker_stop
 #define cpu_number fake_cpu_number
+#define tenants_init fake_tenants_init
+#define tenants_release fake_tenants_release
+#define tenants_start fake_tenants_start
+#define tenants_stop fake_tenants_stop
 #include "server/net/net.c"
 
 static const struct worker_env env = { .config = &test_config, .store = &test_store };
@@ -266,7 +302,8 @@ static void sets_all_up(void **state)
 		assert_int_equal(net_open(&test_net, &test_config), 0);
 		assert_steps(cases[i].opened);
 		assert_int_equal(net_init(&test_net, &env), 0);
-		snprintf(expected, sizeof(expected), "%sworker0 worker1 worker2 ", cases[i].made);
+		snprintf(expected, sizeof(expected), "%sworker0 worker1 worker2 tenants0 ",
+			 cases[i].made);
 		assert_steps(expected);
 		assert_int_equal(test_net.worker_count, WORKERS);
 		for (unsigned int n = 0; n < WORKERS; n++)
@@ -283,12 +320,13 @@ static void sets_all_up(void **state)
 		assert_true(test_net.identities.keep_ns == test_config.server.identity_time);
 		/* Who connects meets workers that run. */
 		assert_int_equal(net_start(&test_net), 0);
-		snprintf(expected, sizeof(expected), "start0 start1 start2 %s", cases[i].started);
+		snprintf(expected, sizeof(expected), "tenants-start0 start0 start1 start2 %s",
+			 cases[i].started);
 		assert_steps(expected);
 		net_stop(&test_net);
-		assert_steps("stop0 stop1 stop2 ");
+		assert_steps("stop0 stop1 stop2 tenants-stop0 ");
 		net_release(&test_net);
-		snprintf(expected, sizeof(expected), "-worker0 -worker1 -worker2 %s",
+		snprintf(expected, sizeof(expected), "-tenants0 -worker0 -worker1 -worker2 %s",
 			 cases[i].released);
 		assert_steps(expected);
 		/* Nothing is released twice. */
@@ -302,7 +340,7 @@ static void a_step_fails(void **state)
 {
 	static const char *const each[] = { "bind0 ",	"open0 ",   "bind1 ",	 "open1 ",
 					    "nic0 ",	"nic1 ",    "channel0 ", "channel1 ",
-					    "worker0 ", "worker1 ", "worker2 " };
+					    "worker0 ", "worker1 ", "worker2 ",	 "tenants0 " };
 	static const char *const released[] = {
 		"",
 		"-listen0 -bind0 ",
@@ -326,7 +364,7 @@ static void a_step_fails(void **state)
 		assert_steps(before);
 		net_release(&test_net);
 		/* What could not be opened has released itself. */
-		snprintf(expected, sizeof(expected), "%s%s",
+		snprintf(expected, sizeof(expected), "%s%s%s", i < 11 ? "" : "-tenants0 ",
 			 i < 8 ? "" : "-worker0 -worker1 -worker2 ",
 			 i < 4 ? released[i] : "-listen0 -listen1 -nic1 -nic0 -bind1 -bind0 ");
 		assert_steps(expected);
@@ -344,10 +382,10 @@ static void a_start_fails(void **state)
 	memset(steps, 0, sizeof(steps));
 	fails = "start1 ";
 	assert_int_equal(net_start(&test_net), -EIO);
-	assert_steps("start0 start1 ");
+	assert_steps("tenants-start0 start0 start1 ");
 	fails = "listen0 ";
 	assert_int_equal(net_start(&test_net), -EIO);
-	assert_steps("start0 start1 start2 listen0 ");
+	assert_steps("tenants-start0 start0 start1 start2 listen0 ");
 	net_release(&test_net);
 }
 

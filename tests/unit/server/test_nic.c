@@ -129,9 +129,10 @@ static void limit_too_low(void **state)
 	assert_logged(
 		" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 "
 		"KiB by its hard limit, and has to lock about 1942 KiB to serve on an RDMA "
-		"device: 1024 KiB of region, 918 KiB of buffers and queues of 3 workers; allow "
+		"device: 1024 KiB of regions, 918 KiB of buffers and queues of 3 workers; allow "
 		"it with `ulimit -l 1942` in the shell that starts kvd, LimitMEMLOCK=1942K in "
-		"its systemd unit, or the capability CAP_IPC_LOCK, or lower memory.size\n");
+		"its systemd unit, or the capability CAP_IPC_LOCK, or lower memory.size or "
+		"tenants.memory\n");
 	/* One KiB less than it needs. */
 	assert_int_equal(check_in_child(0, KIB(NEEDED_KIB - 1), false, 0), 1);
 }
@@ -245,8 +246,8 @@ static void a_device(void **state)
 	static const char letters[] = { 0, 'p', 'm' };
 	static const char *const logged[] = {
 		"device softnic fake0: asked; region registered in ",
-		"can't register the region",
-		"can't register the region",
+		"can't set up a protection domain",
+		"can't register a region",
 	};
 	static struct store store;
 	static struct config config;

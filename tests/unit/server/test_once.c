@@ -99,6 +99,7 @@ static void conn_setup(struct side *side)
 	side->conn = (struct conn){
 		.poller = &side->worker.pollers[0],
 		.part = &side->worker.part,
+		.mr = &mr,
 		.qp = &side->qp,
 		.window = RECVS,
 		.response_bytes = BUFFER_BYTES,

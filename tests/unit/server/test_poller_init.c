@@ -23,6 +23,7 @@
 #include "server/net/conn.h"
 #include "server/net/worker.h"
 #include "server/net/worker_loop.h"
+#include "tests/support/default_tenant.h"
 #include "tests/support/log_fixture.h"
 #include "tests/support/store_fixture.h"
 
@@ -38,6 +39,7 @@
 #define OTHER_UID 61234
 
 static struct worker worker;
+static struct tenant tenant;
 static struct worker_env env;
 static struct mailbox control;
 static struct poller poller;
@@ -383,7 +385,7 @@ static struct conn *new_conn(uint32_t window_max)
 {
 	struct conn *conn;
 
-	assert_int_equal(conn_create(&conn, &poller, &id, 7, window_max), 0);
+	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 7, window_max), 0);
 	assert_ptr_equal(id.context, conn);
 	return conn;
 }
@@ -491,17 +493,17 @@ static void no_connection(void **state)
 	(void)state;
 	assert_int_equal(init_with(CONNS), 0);
 	inline_most = 0;
-	assert_int_equal(conn_create(&conn, &poller, &id, 1, WINDOW), -EINVAL);
+	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 1, WINDOW), -EINVAL);
 	assert_null(conn);
 	assert_null(id.context);
 	assert_int_equal(qps_asked, 2);
 	poller.inline_max = 200;
 	fails = steps + 1;
-	assert_int_equal(conn_create(&conn, &poller, &id, 1, WINDOW), -ENOMEM);
+	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 1, WINDOW), -ENOMEM);
 	assert_int_equal(qps_asked, 3);
 	assert_int_equal(poller.inline_max, 200);
 	peer_error = -EIO;
-	assert_int_equal(conn_create(&conn, &poller, &id, 1, WINDOW), -EIO);
+	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 1, WINDOW), -EIO);
 	assert_int_equal(qps_asked, 3);
 	assert_null(conn);
 	assert_null(id.context);

@@ -2016,7 +2016,7 @@ static void work_requests(void **state)
 
 	(void)state;
 	c->conn.serial = 79;
-	test_poller->nic->mr->lkey = 77;
+	test_tenant_mr.lkey = 77;
 	test_poller->nic->port.max_msg_sz = 1000;
 	response_start(&responses, &c->conn, WIRE_PING, 1);
 	responses_send(&responses);
@@ -2037,7 +2037,7 @@ static void work_requests(void **state)
 	assert_responded(c, WIRE_OK);
 	assert_value(more, PULL_DEPTH * 1000 + 1);
 	assert_int_equal(c->conn.sq_used, 1);
-	test_poller->nic->mr->lkey = 0;
+	test_tenant_mr.lkey = 0;
 }
 
 /* A further value that begins early gives the client no more time for the first one. */

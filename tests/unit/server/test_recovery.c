@@ -46,6 +46,8 @@ static int test_nic_init(struct nic *nic, const struct config *config, const str
 static void test_nic_release(struct nic *nic);
 static int test_poller(struct worker *worker, const struct worker_env *env, unsigned int nic);
 static void test_poller_release(struct worker *worker, unsigned int nic);
+static int test_tenants(struct tenants *tenants, unsigned int number);
+static void test_tenants_release(struct tenants *tenants, unsigned int number);
 static void test_failed(struct net *net, struct nic *nic, const char *what);
 
 #define endpoint_reopen test_reopen
@@ -55,6 +57,8 @@ static void test_failed(struct net *net, struct nic *nic, const char *what);
 #define endpoint_close test_close
 #define nic_open test_nic_open
 #define nic_init test_nic_init
+#define tenants_register test_tenants
+#define tenants_deregister test_tenants_release
 #define nic_release test_nic_release
 #define worker_init_poller test_poller
 #define worker_release_poller test_poller_release
@@ -123,6 +127,18 @@ static int test_nic_init(struct nic *of, const struct config *config, const stru
 	return step("register", (unsigned int)(of - net.nics));
 }
 
+static int test_tenants(struct tenants *tenants, unsigned int number)
+{
+	assert_ptr_equal(tenants, &net.tenants);
+	return step("tenants", number);
+}
+
+static void test_tenants_release(struct tenants *tenants, unsigned int number)
+{
+	assert_ptr_equal(tenants, &net.tenants);
+	step("-tenants", number);
+}
+
 static void test_nic_release(struct nic *of)
 {
 	of->dev = NULL;
@@ -142,6 +158,8 @@ static void test_poller_release(struct worker *worker, unsigned int number)
 	step("unpoll", (unsigned int)(worker - workers));
 }
 
+static int test_tenants(struct tenants *tenants, unsigned int number);
+static void test_tenants_release(struct tenants *tenants, unsigned int number);
 static void test_failed(struct net *of, struct nic *which, const char *what)
 {
 	assert_ptr_equal(of, &net);
@@ -248,7 +266,7 @@ static void is_left(void **state)
 	steps_are("");
 	nic->workers_left--;
 	assert_false(recovery_run(&net, NOW));
-	steps_are("unpoll0 unpoll1 unlisten0 unlisten1 release0 close0 close1 ");
+	steps_are("unpoll0 unpoll1 unlisten0 unlisten1 -tenants0 release0 close0 close1 ");
 	assert_int_equal(nic->state, NIC_AWAY);
 	assert_non_null(net.nics[1].dev);
 	assert_logged("device fake0 is released");
@@ -262,7 +280,8 @@ static void is_back(void **state)
 	assert_false(recovery_run(&net, NOW + LOOK_NS - 1));
 	steps_are("");
 	assert_true(recovery_run(&net, NOW + LOOK_NS));
-	steps_are("open0 nic0 open1 register0 poller0 poller1 channel0 listen0 channel1 listen1 ");
+	steps_are("open0 nic0 open1 register0 tenants0 poller0 poller1 channel0 listen0 channel1 "
+		  "listen1 ");
 	assert_int_equal(nic->state, NIC_SERVES);
 	assert_string_equal(nic->why, "why");
 	assert_false(nic->gone);
@@ -275,9 +294,10 @@ static void is_back(void **state)
 /* Whatever fails, all is released, and it is tried again a second later. */
 static void tries_again(void **state)
 {
-	static const char *const all[] = { "open0",   "nic0",	  "open1",  "register0",
-					   "poller1", "channel0", "listen1" };
-	static const char end[] = "unpoll0 unpoll1 unlisten0 unlisten1 release0 close0 close1 ";
+	static const char *const all[] = { "open0",    "nic0",	  "open1",    "register0",
+					   "tenants0", "poller1", "channel0", "listen1" };
+	static const char end[] = "unpoll0 unpoll1 unlisten0 unlisten1 -tenants0 release0 "
+				  "close0 close1 ";
 	uint64_t now_ns = NOW;
 
 	(void)state;
@@ -304,7 +324,7 @@ static void tries_again(void **state)
 	snprintf(devices[0].name, sizeof(devices[0].name), "other");
 	now_ns += LOOK_NS;
 	assert_false(recovery_run(&net, now_ns));
-	steps_are("open0 unpoll0 unpoll1 unlisten0 unlisten1 release0 close0 close1 ");
+	steps_are("open0 unpoll0 unpoll1 unlisten0 unlisten1 -tenants0 release0 close0 close1 ");
 	snprintf(devices[0].name, sizeof(devices[0].name), "fake0");
 	assert_true(recovery_run(&net, now_ns + LOOK_NS));
 	noted(NOTE_ATTACH);

@@ -72,7 +72,7 @@ static int fake_net_init(struct net *net, const struct worker_env *env)
 	assert_non_null(env->store);
 	assert_non_null(env->config);
 	assert_ptr_equal(env->stats_print, stats_print);
-	assert_ptr_equal(env->stats_source->store, env->store);
+	assert_non_null(env->store_options);
 	assert_ptr_equal(env->stats_source->net, net);
 	assert_true(clock_ns() - env->stats_source->started_ns < 3600 * SECOND_NS);
 	return step('n');

@@ -22,9 +22,11 @@ static uint32_t whole_bytes;
 static unsigned int prints;
 
 /* As stats_print(): lines that do not fit are left out. */
-static uint32_t print(const struct stats_source *source, char *text, uint32_t size)
+static uint32_t print(const struct stats_source *source, const struct tenant *tenant, char *text,
+		      uint32_t size)
 {
 	(void)source;
+	(void)tenant;
 	prints++;
 	memcpy(text, whole, whole_bytes < size ? whole_bytes : size);
 	return whole_bytes;
@@ -66,7 +68,7 @@ static unsigned int read_pages(const struct snapshot *snapshot, uint32_t size, c
 static void pages_are_the_text(void **state)
 {
 	static char text[sizeof(whole)];
-	struct snapshot *snapshot = snapshot_make(&env);
+	struct snapshot *snapshot = snapshot_make(&env, NULL);
 
 	(void)state;
 	assert_non_null(snapshot);
@@ -80,7 +82,7 @@ static void pages_are_the_text(void **state)
 
 static void pages_in_any_order(void **state)
 {
-	struct snapshot *snapshot = snapshot_make(&env);
+	struct snapshot *snapshot = snapshot_make(&env, NULL);
 	struct snapshot_place place = { 0 };
 	char text[64];
 	uint32_t next;
@@ -105,7 +107,7 @@ static void pages_in_any_order(void **state)
 /* A page is read from the place that the one before left, so the last one costs no more. */
 static void a_page_begins_at_its_place(void **state)
 {
-	struct snapshot *snapshot = snapshot_make(&env);
+	struct snapshot *snapshot = snapshot_make(&env, NULL);
 	struct snapshot_place place = { .line = LINES - 1, .offset = 7 };
 	char text[64];
 	uint32_t next;
@@ -118,7 +120,7 @@ static void a_page_begins_at_its_place(void **state)
 
 static void the_last_one_frees_it(void **state)
 {
-	struct snapshot *snapshot = snapshot_make(&env);
+	struct snapshot *snapshot = snapshot_make(&env, NULL);
 	struct snapshot *of[3];
 	struct snapshot_place place = { 0 };
 	char text[64];

@@ -26,6 +26,7 @@ static uint64_t test_lines_lost(void);
 #undef worker_cpu_ns
 #undef log_writer_lost
 
+#include "tests/support/default_tenant.h"
 #include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (8u << 20)
@@ -40,7 +41,8 @@ static struct device devices[2] = {
 	{ .kind = DEVICE_VERBS, .name = "mlx9", .address = "10.9.0.1:7471" },
 	{ .kind = DEVICE_SOFTNIC, .name = "softnic", .address = "/run/kvd.sock" },
 };
-static struct stats_source source = { .store = &store, .net = &net };
+static struct stats_source source = { .net = &net };
+static struct tenant tenant;
 static char text[TEXT_BYTES + 1];
 static uint64_t cpu_ns[WORKERS];
 
@@ -63,6 +65,8 @@ static int setup(void **state)
 	memset(cpu_ns, 0, sizeof(cpu_ns));
 	net.workers = workers;
 	net.worker_count = WORKERS;
+	default_tenant_init(&tenant, &store, workers, WORKERS);
+	net.tenants.list[0] = &tenant;
 	net.nic_count = 2;
 	for (unsigned int i = 0; i < 2; i++) {
 		net.nics[i] = (struct nic){
@@ -88,7 +92,7 @@ static int teardown(void **state)
 
 static void print(void)
 {
-	uint32_t bytes = stats_print(&source, text, TEXT_BYTES);
+	uint32_t bytes = stats_print(&source, &tenant, text, TEXT_BYTES);
 
 	assert_true(bytes <= TEXT_BYTES);
 	text[bytes] = '\0';
@@ -273,7 +277,7 @@ static void small_text(void **state)
 	all = (uint32_t)strlen(text);
 	for (size = 0; size <= all; size += size < 300 ? 1 : 97) {
 		memset(small, '#', sizeof(small));
-		assert_in_range(stats_print(&source, small, size), all - 100, all + 100);
+		assert_in_range(stats_print(&source, &tenant, small, size), all - 100, all + 100);
 		for (used = 0; small[used] != '#'; used++)
 			;
 		assert_true(used <= size);

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unit tests of server/net/tenants.c: the list of tenants and the account of their memory; stores
+ * that are made with all that workers and devices need of them, and released; and that a step that
+ * fails leaves nothing.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/config/config.h"
+#include "server/net/tenants.h"
+#include "server/net/worker_loop.h"
+#include "tests/support/log_fixture.h"
+
+#define MIB (1ull << 20)
+#define WORKERS 3u
+#define NICS 2u
+
+static unsigned int steps, fails, objects;
+
+static bool step_fails(void)
+{
+	return ++steps == fails;
+}
+
+static void *counted_calloc(size_t count, size_t size)
+{
+	void *memory = step_fails() ? NULL : calloc(count, size);
+
+	objects += memory != NULL;
+	return memory;
+}
+
+static void counted_free(void *memory)
+{
+	objects -= memory != NULL;
+	free(memory);
+}
+
+static int test_store_create(struct store *store, const struct store_options *options)
+{
+	int err = step_fails() ? -ENOMEM : store_create(store, options);
+
+	objects += !err;
+	return err;
+}
+
+static void test_store_destroy(struct store *store)
+{
+	objects--;
+	store_destroy(store);
+}
+
+static int test_part_init(struct tenant_part *part, struct store *store,
+			  const struct worker_env *env, unsigned int number)
+{
+	int err = step_fails() ? -ENOMEM : part_init(part, store, env, number);
+
+	objects += !err;
+	return err;
+}
+
+static void test_thread_release(struct store_thread *thread)
+{
+	objects -= thread->table != NULL;
+	store_thread_release(thread);
+}
+
+static int test_store_start(struct store *store)
+{
+	int err = step_fails() ? -EAGAIN : store_start(store);
+
+	objects += !err;
+	return err;
+}
+
+static void test_store_stop(struct store *store)
+{
+	objects -= store->maintenance.started;
+	store_stop(store);
+}
+
+static struct ibv_mr mrs[32];
+static unsigned int mr_count;
+
+static int test_nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr)
+{
+	if (step_fails())
+		return -ENOMEM;
+	assert_non_null(nic->pd);
+	mrs[mr_count] = (struct ibv_mr){ .addr = region->base, .pd = nic->pd };
+	*mr = &mrs[mr_count++];
+	objects++;
+	return 0;
+}
+
+static void dereg_mr(struct ibv_mr *mr)
+{
+	assert_non_null(mr->addr);
+	mr->addr = NULL;
+	objects--;
+}
+
+#define calloc counted_calloc
+#define free counted_free
+#define store_create test_store_create
+#define store_destroy test_store_destroy
+#define part_init test_part_init
+#define store_thread_release test_thread_release
+#define store_start test_store_start
+#define store_stop test_store_stop
+#define nic_register test_nic_register
+#include "server/net/tenants.c"
+#undef calloc
+#undef free
+
+static const struct device_ops ops = { .dereg_mr = dereg_mr };
+static struct device dev = { .ops = &ops };
+static struct ibv_pd pd;
+static struct config config;
+static struct store store;
+static struct store_options options;
+static struct nic nics[NICS];
+static struct worker workers[WORKERS];
+static struct worker_env env;
+static struct tenants tenants;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(workers, 0, sizeof(workers));
+	memset(&store, 0, sizeof(store));
+	steps = fails = objects = mr_count = 0;
+	config_init(&config);
+	config.memory.size = 64 * MIB;
+	config.tenants.memory = 64 * MIB;
+	options = (struct store_options){
+		.bytes = config.memory.size,
+		.hugepages = HUGEPAGES_OFF,
+		.level = INDEX_LEVEL_MIN,
+		.value_max = 10 * MIB,
+		.fill = 65,
+		.sweep_share = 1,
+	};
+	for (unsigned int i = 0; i < NICS; i++)
+		nics[i] = (struct nic){ .dev = &dev, .pd = &pd, .windows = true };
+	store.table.clock_base = 12345;
+	env = (struct worker_env){
+		.config = &config,
+		.store = &store,
+		.store_options = &options,
+		.nics = nics,
+		.nic_count = NICS,
+		.workers = WORKERS,
+	};
+	return test_log_begin();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	tenants_release(&tenants);
+	assert_int_equal(objects, 0);
+	return 0;
+}
+
+/* The default one is there, with what the server and the workers have already. */
+static void the_default_one(void **state)
+{
+	struct tenant *tenant;
+
+	(void)state;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	tenant = tenants_find(&tenants, "default");
+	assert_non_null(tenant);
+	assert_ptr_equal(tenant, tenants.list[0]);
+	assert_int_equal(tenant->state, TENANT_SERVES);
+	assert_ptr_equal(tenant->now.store, &store);
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		assert_ptr_equal(tenant->now.parts[i], &workers[i].part);
+		assert_ptr_equal(workers[i].part.tenant, tenant);
+	}
+	nics[1].mr = &mrs[7];
+	assert_ptr_equal(tenant_mr(tenant, &nics[1], 1), &mrs[7]);
+	assert_null(tenants_find(&tenants, "defaul"));
+	assert_null(tenants_find(&tenants, "default2"));
+	assert_int_equal(tenants.used, 0);
+}
+
+/* No more than tenants.memory, and the refusal has the figures. */
+static void memory_is_accounted_for(void **state)
+{
+	char why[192] = "";
+	struct tenant *a, *b;
+
+	(void)state;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	a = tenants_add(&tenants, "a", 40 * MIB, why, sizeof(why));
+	assert_non_null(a);
+	assert_int_equal(a->state, TENANT_WORKING);
+	assert_null(tenants_add(&tenants, "b", 24 * MIB + 1, why, sizeof(why)));
+	assert_string_equal(why, "25165825 bytes are wanted, and of the 67108864 of "
+				 "tenants.memory 25165824 are left: drop a tenant, or raise that");
+	b = tenants_add(&tenants, "b", 24 * MIB, why, sizeof(why));
+	assert_non_null(b);
+	assert_true(tenants.used == 64 * MIB);
+	assert_null(tenants_add(&tenants, "a", 0, why, sizeof(why)));
+	assert_string_equal(why, "there is a tenant a already");
+	tenants_remove(&tenants, a);
+	assert_true(tenants.used == 24 * MIB);
+	assert_null(tenants_find(&tenants, "a"));
+	assert_ptr_equal(tenants_find(&tenants, "b"), b);
+	assert_true(tenants_reserve(&tenants, 40 * MIB, why, sizeof(why)));
+	assert_false(tenants_reserve(&tenants, 1, why, sizeof(why)));
+	tenants_unreserve(&tenants, 40 * MIB);
+	fails = steps + 1;
+	assert_null(tenants_add(&tenants, "c", 40 * MIB, why, sizeof(why)));
+	assert_string_equal(why, "no memory");
+	assert_true(tenants.used == 24 * MIB);
+	tenants_remove(&tenants, b);
+	assert_int_equal(tenants.used, 0);
+}
+
+static void at_most_so_many(void **state)
+{
+	char name[16], why[192];
+
+	(void)state;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	for (unsigned int i = 1; i < TENANTS_MAX; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		assert_non_null(tenants_add(&tenants, name, 1, why, sizeof(why)));
+	}
+	assert_null(tenants_add(&tenants, "more", 1, why, sizeof(why)));
+	assert_string_equal(why, "there are 64 tenants, which is the most: drop one");
+	assert_int_equal(tenants.used, TENANTS_MAX - 1);
+	tenants_remove(&tenants, tenants_find(&tenants, "t7"));
+	assert_non_null(tenants_add(&tenants, "more", 1, why, sizeof(why)));
+	for (unsigned int i = 1; i < TENANTS_MAX; i++)
+		tenants_remove(&tenants, tenants.list[i]);
+}
+
+static void assert_complete(const struct tenant *tenant, uint64_t bytes)
+{
+	const struct tenant_store *now = &tenant->now;
+
+	assert_int_equal(tenant->state, TENANT_SERVES);
+	assert_true(tenant->bytes == bytes);
+	assert_true(now->store->region.bytes == bytes);
+	assert_true(now->store->region.geometry.value_max == bytes / TENANT_VALUE_SHARE);
+	assert_int_equal(now->store->table.clock_base, 12345);
+	assert_true(now->store->table.thread_count >= WORKERS);
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		assert_ptr_equal(now->parts[i]->tenant, tenant);
+		assert_ptr_equal(now->parts[i]->store, now->store);
+		assert_ptr_equal(now->parts[i]->thread.table, &now->store->table);
+		assert_int_equal(now->parts[i]->thread.id,
+				 (uint8_t)(now->store->table.version_start + i));
+		/* Of its own memory, not of the server's. */
+		assert_true(now->parts[i]->pull_budget.bytes_max ==
+			    memory_bytes(now->store->memory) / 100 * config.memory.pull_share /
+				    WORKERS);
+	}
+	for (unsigned int i = 0; i < NICS; i++) {
+		assert_ptr_equal(now->mrs[i]->addr, now->store->region.base);
+		assert_ptr_equal(tenant_mr(tenant, &nics[i], i), now->mrs[i]);
+	}
+}
+
+/* Those of the configuration, each with all that belongs to it. */
+static void of_the_configuration(void **state)
+{
+	struct tenant *alpha, *beta;
+
+	(void)state;
+	strcpy(config.tenants.create, "alpha:16m, beta:32m");
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	alpha = tenants_find(&tenants, "alpha");
+	beta = tenants_find(&tenants, "beta");
+	assert_complete(alpha, 16 * MIB);
+	/* Of 32 MiB a quarter is less than the 10 MiB of the server. */
+	assert_complete(beta, 32 * MIB);
+	assert_true(alpha->now.store->region.geometry.incarnation !=
+		    beta->now.store->region.geometry.incarnation);
+	assert_true(alpha->now.store->region.geometry.hash_seed !=
+		    beta->now.store->region.geometry.hash_seed);
+	assert_true(tenants.used == 48 * MIB);
+	assert_int_equal(tenants_start(&tenants), 0);
+	assert_true(alpha->now.store->maintenance.started);
+	tenants_tick(&tenants);
+	assert_true(region_superblock(&beta->now.store->region)->clock_s > 0);
+	tenants_stop(&tenants);
+	assert_false(alpha->now.store->maintenance.started);
+	/* A device that has failed, and comes back. */
+	tenants_deregister(&tenants, 1);
+	assert_null(tenant_mr(alpha, &nics[1], 1));
+	assert_non_null(tenant_mr(alpha, &nics[0], 0));
+	tenants_deregister(&tenants, 1);
+	assert_int_equal(tenants_register(&tenants, 1), 0);
+	assert_complete(alpha, 16 * MIB);
+	assert_complete(beta, 32 * MIB);
+}
+
+/* A device that is away when a tenant is made gets it when it is back. */
+static void a_device_is_away(void **state)
+{
+	struct tenant *tenant;
+
+	(void)state;
+	strcpy(config.tenants.create, "alpha:16m");
+	nics[0].pd = NULL;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	tenant = tenants_find(&tenants, "alpha");
+	assert_null(tenant_mr(tenant, &nics[0], 0));
+	nics[0].pd = &pd;
+	assert_int_equal(tenants_register(&tenants, 0), 0);
+	assert_complete(tenant, 16 * MIB);
+}
+
+/* What has no windows could not keep clients of one tenant from the memory of another. */
+static void a_device_without_windows(void **state)
+{
+	struct tenant *tenant;
+
+	(void)state;
+	strcpy(config.tenants.create, "alpha:16m");
+	nics[1].windows = false;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	tenant = tenants_find(&tenants, "alpha");
+	assert_null(tenant_mr(tenant, &nics[1], 1));
+	assert_int_equal(tenants_register(&tenants, 1), 0);
+	assert_null(tenant_mr(tenant, &nics[1], 1));
+	assert_non_null(tenant_mr(tenant, &nics[0], 0));
+}
+
+/* Whatever step fails: no object is left, and no memory is accounted for. */
+static void a_step_fails(void **state)
+{
+	struct tenant tenant = { .name = "x" };
+	struct tenant_store made;
+	unsigned int all;
+
+	(void)state;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	assert_int_equal(tenant_store_create(&made, &tenant, &env, 16 * MIB, true), 0);
+	all = steps - 1;
+	/* store, region, parts and each of them, each registration, maintenance */
+	assert_int_equal(all, 3 + WORKERS + NICS + 1);
+	tenant_store_destroy(&made, &env);
+	tenant_store_destroy(&made, &env);
+	assert_int_equal(objects, 1);
+	for (unsigned int n = 1; n <= all; n++) {
+		steps = 0;
+		fails = n;
+		mr_count = 0;
+		assert_true(tenant_store_create(&made, &tenant, &env, 16 * MIB, true) < 0);
+		assert_int_equal(steps, n);
+		assert_int_equal(objects, 1);
+		assert_null(made.store);
+	}
+	tenants_release(&tenants);
+	/* And with all of the configuration. */
+	strcpy(config.tenants.create, "alpha:16m");
+	for (unsigned int n = 1; n <= all + 1; n++) {
+		steps = 0;
+		fails = n;
+		mr_count = 0;
+		assert_true(tenants_init(&tenants, &env, workers) < 0);
+		assert_int_equal(tenants.used, 0);
+		assert_null(tenants_find(&tenants, "alpha"));
+		tenants_release(&tenants);
+		assert_int_equal(objects, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		CASE(the_default_one),		CASE(memory_is_accounted_for),
+		CASE(at_most_so_many),		CASE(of_the_configuration),
+		CASE(a_device_is_away),		CASE(a_step_fails),
+		CASE(a_device_without_windows),
+#undef CASE
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -35,6 +35,7 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,
 		/* A verbs device pins all pages anyway, one after the other. */
 		.prefault = config->memory.prefault || serves_verbs(config),
+		.dump = config->memory.dump,
 		.bytes_beside = PROCESS_BYTES + nic_workers_bytes(config) +
 				identities_bytes(config->limits.identities),
 		.numa = config->memory.numa,

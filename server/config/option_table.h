@@ -169,6 +169,8 @@ enum windows_mode {
 	  "transparent ones")                                                                      \
 	X(memory, prefault, BOOL, "yes", 0, 0,                                                     \
 	  "allocate all memory at the start; no: as items fill it, unless a verbs device pins it") \
+	X(memory, dump, BOOL, "no", 0, 0,                                                          \
+	  "core dumps have the region and requests, that is, what clients have stored")            \
 	X(memory, numa, NUMA, "default", 0, 0,                                                     \
 	  "NUMA nodes of the region: default is the kernel's choice, local the RDMA "              \
 	  "device's node")                                                                         \

@@ -51,6 +51,8 @@ static int poller_init_buffers(struct poller *poller)
 	/* A fork, of a library say, must not take pages from the device (kvd.h: fork). */
 	if (madvise(poller->memory, poller->memory_bytes, MADV_DONTFORK))
 		return -errno;
+	if (!poller->limits.dump && madvise(poller->memory, poller->memory_bytes, MADV_DONTDUMP))
+		return -errno;
 	/* The first srq_depth buffers are posted as receives. */
 	for (i = count; i > poller->limits.srq_depth; i--)
 		buffer_put(poller, i - 1);

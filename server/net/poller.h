@@ -57,6 +57,7 @@ struct poller_limits {
 	uint32_t window;       /* largest one of a connection, in requests */
 	uint32_t conns_max;    /* each has a receive at least */
 	uint32_t admins_max;   /* connections beyond those, with a window of 1 each */
+	bool dump;	       /* core dumps have the buffers */
 };
 
 /* What the windows of its connections take of a poller's receives: server/net/window.h. */

@@ -551,6 +551,7 @@ int worker_init_poller(struct worker *worker, const struct worker_env *env, unsi
 		.admins_max = env->nics[nic].dev->kind == DEVICE_SOFTNIC ?
 				      config->server.admin_connections :
 				      0,
+		.dump = config->memory.dump,
 	};
 	int err;
 

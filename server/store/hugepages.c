@@ -87,6 +87,8 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 		mapping->base = NULL;
 		return -errno;
 	}
+	if (!options->dump && madvise(mapping->base, mapping->bytes, MADV_DONTDUMP))
+		return -errno;
 	err = numa_policy_apply(policy, mapping->base, mapping->bytes);
 	if (!err && now)
 		err = populate(mapping, !memfd_flags && options->hugepages != HUGEPAGES_OFF,

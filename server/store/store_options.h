@@ -37,6 +37,7 @@ struct store_options {
 	uint64_t bytes; /* of the region; rounded up to whole pages */
 	enum hugepages_mode hugepages;
 	bool prefault;	       /* allocate all pages at once; else at the first access */
+	bool dump;	       /* core dumps have the region */
 	uint64_t bytes_beside; /* that the process needs beside the store: to be checked, too */
 	const char *numa;      /* as the option memory.numa; NULL: default */
 	const struct numa_local *local; /* what "local" means; NULL: the node of the CPU */

@@ -54,6 +54,13 @@ static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, ui
 		heap_free(map);
 		return ret;
 	}
+	/* It is the peer's: what others have stored, say. */
+	if (madvise(map->base, length, MADV_DONTDUMP)) {
+		ret = -errno;
+		munmap(map->base, length);
+		heap_free(map);
+		return ret;
+	}
 	TAILQ_INSERT_HEAD(&ctx->maps, map, in_context);
 	*out = map;
 	return 0;

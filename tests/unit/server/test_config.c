@@ -164,6 +164,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.memory.size, 1 << 30);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_AUTO);
 	assert_true(config.memory.prefault);
+	assert_false(config.memory.dump);
 	assert_string_equal(config.memory.numa, "default");
 	assert_int_equal(config.memory.eviction, EVICTION_LRU);
 	assert_int_equal(config.memory.access_rate, 4);
@@ -202,6 +203,7 @@ static void test_load(void **state)
 			      "size = 64m   \n"
 			      "hugepages = require\n"
 			      "prefault = no\n"
+			      "dump = yes\n"
 			      "numa = 0-1,3\n"
 			      "eviction = lfu\n"
 			      "access_rate = 1\n"
@@ -234,6 +236,7 @@ static void test_load(void **state)
 	assert_int_equal(config.memory.size, 64 << 20);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_REQUIRE);
 	assert_false(config.memory.prefault);
+	assert_true(config.memory.dump);
 	assert_string_equal(config.memory.numa, "0-1,3");
 	assert_int_equal(config.memory.eviction, EVICTION_LFU);
 	assert_int_equal(config.memory.access_rate, 1);

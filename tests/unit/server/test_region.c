@@ -33,6 +33,7 @@
 #include "server/store/hugepages.h"
 #include "server/store/prefault.h"
 #include "server/store/region.h"
+#include "tests/support/dumped.h"
 #include "tests/support/log_fixture.h"
 
 /* Linux 5.14 and 6.1; libcs are older. */
@@ -389,6 +390,25 @@ static void create_prefaulted(struct region *r, uint64_t bytes, enum hugepages_m
 	};
 
 	assert_int_equal(region_create(r, &options), 0);
+}
+
+/* Values are in core dumps only where the administrator wants that. */
+static void dumped(void **state)
+{
+	static const enum hugepages_mode modes[] = { HUGEPAGES_OFF, HUGEPAGES_AUTO };
+	struct region other;
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		const struct store_options options = {
+			.bytes = 8 << 20, .hugepages = modes[i & 1], .level = 6, .dump = i & 2
+		};
+
+		assert_int_equal(region_create(&other, &options), 0);
+		assert_true(is_dumped(other.base) == options.dump);
+		assert_true(is_dumped(other.base + options.bytes - 1) == options.dump);
+		region_destroy(&other);
+	}
 }
 
 /* All is allocated, and still zero; a client's mapping is aligned for large pages. */
@@ -931,6 +951,7 @@ int main(void)
 		cmocka_unit_test(odd_sizes_are_rounded_up),
 		LOG_CASE(more_than_any_host_has),
 		LOG_CASE(hugepages_off),
+		LOG_CASE(dumped),
 		LOG_CASE(prefaulted),
 		LOG_CASE(prefault_ways),
 		LOG_CASE(prefault_with_fewer_threads),

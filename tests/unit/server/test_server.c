@@ -153,6 +153,7 @@ static void options_of_the_store(void **state)
 		memset(steps, 0, sizeof(steps));
 		config->server.device = verbs ? DEVICE_VERBS : DEVICE_SOFTNIC;
 		config->memory.prefault = prefault;
+		config->memory.dump = prefault;
 		config->limits.identities = i & 4 ? 3000 : 0;
 		assert_int_equal(server_init(&server), 0);
 		/* Only an RDMA device locks it. */
@@ -162,6 +163,7 @@ static void options_of_the_store(void **state)
 		assert_int_equal(created.hugepages, HUGEPAGES_2M);
 		assert_int_equal(created.prefault, prefault || verbs);
 		assert_int_equal(checked.prefault, created.prefault);
+		assert_int_equal(created.dump, prefault);
 		assert_true(created.bytes_beside == PROCESS_BYTES + nic_workers_bytes(config) +
 							    identities_bytes(i & 4 ? 3000 : 0));
 		assert_true(checked.bytes_beside == created.bytes_beside);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/kvd.h"
+#include "common/tls/tls.h"
 #include "common/util/clock.h"
 
 #define STATS_BYTES (64u << 10)
@@ -677,6 +678,9 @@ int main(int argc, char **argv)
 	struct arguments arguments = { 0 };
 	size_t i;
 
+	if (!tls_memory_protect())
+		fputs("kvctl: OpenSSL's memory is in core dumps: a preloaded library uses it\n",
+		      stderr);
 	parse_arguments(&arguments, argc, argv);
 	if (!arguments.word_count) {
 		usage(stderr);

@@ -17,6 +17,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/tls/tls.h"
 #include "common/util/log.h"
 #include "server/config/config.h"
 #include "server/detach.h"
@@ -243,6 +244,9 @@ int main(int argc, char **argv)
 	struct config config;
 	int status = EX_OK, err;
 
+	if (!tls_memory_protect())
+		fputs("kvd: OpenSSL's memory is in core dumps: a preloaded library uses it\n",
+		      stderr);
 	if (!assignments) {
 		fputs("kvd: no memory for the arguments\n", stderr);
 		return EXIT_FAILURE;

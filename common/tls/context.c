@@ -13,18 +13,26 @@
 #include <unistd.h>
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "common/util/heap.h"
+#include "common/util/secret.h"
 
 /* TLS_AES_128_GCM_SHA256: of TLS 1.3's ciphers the one that each implementation has. */
 static const unsigned char psk_cipher[] = { 0x13, 0x01 };
 /* Names a server's sessions, as OpenSSL wants it where clients have certificates. */
 static const unsigned char session_context[] = "kvd";
 
-/* A file of keys is read whole: PSKS_MAX of them, with comments. */
-#define PSK_FILE_MAX (1u << 20)
+/* A secret's file is read whole: as many pre-shared keys as there may be, with comments. */
+#define SECRET_FILE_MAX ((size_t)1 << 20)
+
+/* A file's text, in memory of SECRET_FILE_MAX bytes. */
+struct secret_file {
+	char *text;
+	size_t length;
+};
 
 struct tls_context {
 	SSL_CTX *ssl;
@@ -92,6 +100,38 @@ static int secret_open(char *why, const char *what, const char *file)
 	return refuse(why, what, file, wrong);
 }
 
+static void secret_file_release(struct secret_file *secret)
+{
+	secret_free(secret->text, SECRET_FILE_MAX);
+}
+
+/* Its text, to be released, or an error. Of a stream of stdio the heap would keep a copy. */
+static int secret_read(struct secret_file *secret, char *why, const char *what, const char *file)
+{
+	int fd = secret_open(why, what, file);
+	const char *wrong = NULL;
+	ssize_t length = 0;
+
+	if (fd < 0)
+		return fd;
+	secret->text = secret_alloc(SECRET_FILE_MAX);
+	if (secret->text)
+		length = read(fd, secret->text, SECRET_FILE_MAX);
+	if (!secret->text)
+		wrong = "no memory";
+	else if (length < 0)
+		wrong = strerror(errno);
+	else if ((size_t)length == SECRET_FILE_MAX)
+		wrong = "it is longer than 1 MiB";
+	close(fd);
+	if (wrong) {
+		secret_file_release(secret);
+		return refuse(why, what, file, wrong);
+	}
+	secret->length = (size_t)length;
+	return 0;
+}
+
 /* A key needs a passphrase: nobody is asked for it. */
 static int no_passphrase(char *buffer, int size, int writing, void *user)
 {
@@ -100,11 +140,40 @@ static int no_passphrase(char *buffer, int size, int writing, void *user)
 	return -1;
 }
 
+/* The private key of the certificate that the context has. */
+static bool key_use(struct tls_context *context, const struct secret_file *secret, bool *encrypted)
+{
+	BIO *text = BIO_new_mem_buf(secret->text, (int)secret->length); /* no copy */
+	EVP_PKEY *key = text ? PEM_read_bio_PrivateKey(text, NULL, no_passphrase, encrypted) : NULL;
+	bool used = key && SSL_CTX_use_PrivateKey(context->ssl, key) == 1;
+
+	EVP_PKEY_free(key);
+	BIO_free(text);
+	return used;
+}
+
+static int key_load(struct tls_context *context, const char *file, char *why)
+{
+	struct secret_file secret;
+	bool encrypted = false, used;
+	int err = secret_read(&secret, why, "the key", file);
+
+	if (err)
+		return err;
+	ERR_clear_error();
+	used = key_use(context, &secret, &encrypted);
+	secret_file_release(&secret);
+	if (used)
+		return 0;
+	if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
+		return refuse(why, "the key", file, "it is not the certificate's");
+	if (encrypted)
+		return refuse(why, "the key", file, "it is encrypted: give one that is not");
+	return refuse(why, "the key", file, NULL);
+}
+
 static int certificate_load(struct tls_context *context, const struct tls_files *files, char *why)
 {
-	bool encrypted = false, loaded;
-	int fd;
-
 	if (!given(files->certificate) && !given(files->key))
 		return 0;
 	if (!given(files->certificate))
@@ -114,22 +183,7 @@ static int certificate_load(struct tls_context *context, const struct tls_files 
 			      "its private key is missing");
 	if (SSL_CTX_use_certificate_chain_file(context->ssl, files->certificate) != 1)
 		return refuse(why, "the certificate", files->certificate, NULL);
-	fd = secret_open(why, "the key", files->key);
-	if (fd < 0)
-		return fd;
-	close(fd);
-	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
-	SSL_CTX_set_default_passwd_cb_userdata(context->ssl, &encrypted);
-	ERR_clear_error();
-	loaded = SSL_CTX_use_PrivateKey_file(context->ssl, files->key, SSL_FILETYPE_PEM) == 1;
-	SSL_CTX_set_default_passwd_cb_userdata(context->ssl, NULL);
-	if (loaded)
-		return 0;
-	if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
-		return refuse(why, "the key", files->key, "it is not the certificate's");
-	if (encrypted)
-		return refuse(why, "the key", files->key, "it is encrypted: give one that is not");
-	return refuse(why, "the key", files->key, NULL);
+	return key_load(context, files->key, why);
 }
 
 static int trust_load(struct tls_context *context, const struct tls_files *files, char *why)
@@ -153,42 +207,24 @@ static int trust_load(struct tls_context *context, const struct tls_files *files
 	return 0;
 }
 
-/* The file's text is at @text, PSK_FILE_MAX bytes. NULL, or what is wrong. */
-static const char *psks_read(struct tls_psks *psks, int fd, char *text, char reason[TLS_WHY_MAX])
-{
-	ssize_t length = read(fd, text, PSK_FILE_MAX);
-
-	if (length < 0)
-		return strerror(errno);
-	if (length == PSK_FILE_MAX)
-		return "it is longer than 1 MiB";
-	switch (tls_psks_parse(psks, text, (size_t)length, reason)) {
-	case 0:
-		return psks->count ? NULL : "there is none in it";
-	case -ENOMEM:
-		return "no memory";
-	default:
-		return reason;
-	}
-}
-
 static int psks_load(struct tls_context *context, const char *file, char *why)
 {
-	char reason[TLS_WHY_MAX], *text;
-	const char *wrong;
-	int fd;
+	struct secret_file secret;
+	char reason[TLS_WHY_MAX];
+	const char *wrong = NULL;
+	int err;
 
 	if (!given(file))
 		return 0;
-	fd = secret_open(why, "the file of keys", file);
-	if (fd < 0)
-		return fd;
-	text = heap_calloc(1, PSK_FILE_MAX);
-	wrong = text ? psks_read(&context->psks, fd, text, reason) : "no memory";
-	close(fd);
-	if (text)
-		explicit_bzero(text, PSK_FILE_MAX);
-	heap_free(text);
+	err = secret_read(&secret, why, "the file of keys", file);
+	if (err)
+		return err;
+	err = tls_psks_parse(&context->psks, secret.text, secret.length, reason);
+	secret_file_release(&secret);
+	if (err)
+		wrong = err == -ENOMEM ? "no memory" : reason;
+	else if (!context->psks.count)
+		wrong = "there is none in it";
 	return wrong ? refuse(why, "the file of keys", file, wrong) : 0;
 }
 

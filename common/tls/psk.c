@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/util/heap.h"
+#include "common/util/secret.h"
 
 /* They are looked through one by one: a server with more users has certificates for them. */
 #define PSKS_MAX 4096
@@ -85,7 +85,8 @@ int tls_psks_parse(struct tls_psks *psks, const char *text, size_t length, char 
 
 	if (lines > PSKS_MAX + 1)
 		lines = PSKS_MAX + 1;
-	*psks = (struct tls_psks){ .list = heap_calloc(lines, sizeof(*psks->list)), .room = lines };
+	*psks = (struct tls_psks){ .list = secret_alloc(lines * sizeof(*psks->list)),
+				   .room = lines };
 	if (!psks->list)
 		return -ENOMEM;
 	for (; line < end && !error; line += line_len + 1) {
@@ -115,8 +116,6 @@ const struct tls_psk *tls_psks_find(const struct tls_psks *psks, const void *nam
 
 void tls_psks_release(struct tls_psks *psks)
 {
-	if (psks->list)
-		explicit_bzero(psks->list, psks->room * sizeof(*psks->list));
-	heap_free(psks->list);
+	secret_free(psks->list, psks->room * sizeof(*psks->list));
 	*psks = (struct tls_psks){ 0 };
 }

@@ -6,6 +6,7 @@
  *
  *	context.c  what an end shows and trusts		psk.c	files of pre-shared keys
  *	stream.c   one connection			peer.c	who is at the other end
+ *	memory.c   memory for OpenSSL
  *
  * Threads: a context may be used by any; a stream by one at a time.
  */
@@ -74,6 +75,13 @@ bool tls_is_resumed(const struct tls *tls);
  */
 void tls_identity(const struct tls *tls, char identity[TLS_IDENTITY_MAX]);
 
+/*
+ * From now on what OpenSSL allocates is in no core dump, and overwritten when it is freed. For a
+ * program of its own, before its first call of OpenSSL and before it has threads: a library must
+ * not decide that for others. False: OpenSSL has allocated something already.
+ */
+bool tls_memory_protect(void);
+
 /* psk.c */
 #define TLS_PSK_KEY_MAX 64
 #define TLS_PSK_KEY_MIN 16
@@ -98,7 +106,7 @@ struct tls_psks {
 int tls_psks_parse(struct tls_psks *psks, const char *text, size_t length, char *why);
 /* The key of that identity, or NULL. */
 const struct tls_psk *tls_psks_find(const struct tls_psks *psks, const void *name, size_t length);
-/* Overwrites the keys before it frees them. */
+/* Overwrites the keys before it frees them. They are in memory of secret_alloc(). */
 void tls_psks_release(struct tls_psks *psks);
 
 /* context.c, for stream.c */

@@ -48,7 +48,9 @@ enum nth_how {
 	X(SSL_CTX_set_ex_data, NTH_NULL, ENOMEM, 0)			\
 	X(SSL_CTX_set_ciphersuites, NTH_NULL, ENOMEM, 0)		\
 	X(SSL_CTX_use_certificate_chain_file, NTH_NULL, ENOMEM, 0)	\
-	X(SSL_CTX_use_PrivateKey_file, NTH_NULL, ENOMEM, 0)		\
+	X(SSL_CTX_use_PrivateKey, NTH_NULL, ENOMEM, 0)			\
+	X(PEM_read_bio_PrivateKey, NTH_NULL, ENOMEM, 0)			\
+	X(BIO_new_mem_buf, NTH_NULL, ENOMEM, 0)				\
 	X(SSL_CTX_load_verify_locations, NTH_NULL, ENOMEM, 0)		\
 	X(SSL_load_client_CA_file, NTH_NULL, ENOMEM, 0)			\
 	X(SSL_new, NTH_NULL, ENOMEM, 0)					\

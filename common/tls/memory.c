@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory for OpenSSL that no core dump has: it keeps decoded keys, traffic secrets and what it
+ * decrypts in its heap, and its own "secure heap" is for private keys alone. Blocks are of powers
+ * of two, cut from chunks, and overwritten when they are freed; chunks are kept. What is larger has
+ * pages of its own. One lock: TLS is for the set-up of connections, which one thread does.
+ */
+#include "common/tls/tls.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+
+#include "common/util/secret.h"
+
+#define CHUNK_BYTES ((size_t)256 << 10)
+#define BLOCK_MIN_SHIFT 5u /* 32 bytes, with the header */
+#define CLASSES 12u	   /* up to 64 KiB */
+#define CLASS_BYTES(class) ((size_t)1 << (BLOCK_MIN_SHIFT + (class)))
+
+/* Before what OpenSSL has; as long as malloc(3) aligns. */
+struct block {
+	size_t room; /* bytes behind this */
+	union {
+		unsigned int class; /* CLASSES: pages of its own */
+		struct block *next; /* it is free */
+	};
+};
+
+_Static_assert(sizeof(struct block) == 16, "what follows is aligned as by malloc(3)");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct block *free_blocks[CLASSES];
+static char *chunk;
+static size_t chunk_left;
+
+static unsigned int class_of(size_t bytes)
+{
+	unsigned int class = 0;
+
+	while (class < CLASSES && CLASS_BYTES(class) < bytes)
+		class ++;
+	return class;
+}
+
+/* What is left of the chunk before, less than 64 KiB, stays unused. The lock is held. */
+static struct block *do_cut(size_t bytes)
+{
+	struct block *block;
+
+	if (chunk_left < bytes) {
+		char *fresh = secret_alloc(CHUNK_BYTES);
+
+		if (!fresh)
+			return NULL;
+		chunk = fresh;
+		chunk_left = CHUNK_BYTES;
+	}
+	block = (struct block *)chunk;
+	chunk += bytes;
+	chunk_left -= bytes;
+	return block;
+}
+
+static struct block *block_take(unsigned int class)
+{
+	struct block *block;
+
+	pthread_mutex_lock(&lock);
+	block = free_blocks[class];
+	if (block)
+		free_blocks[class] = block->next;
+	else
+		block = do_cut(CLASS_BYTES(class));
+	pthread_mutex_unlock(&lock);
+	if (block)
+		block->room = CLASS_BYTES(class) - sizeof(*block);
+	return block;
+}
+
+static void *memory_alloc(size_t bytes, const char *file, int line)
+{
+	struct block *block;
+	unsigned int class;
+
+	(void)file, (void)line;
+	if (!bytes || bytes > SIZE_MAX / 2)
+		return NULL;
+	class = class_of(bytes + sizeof(*block));
+	if (class < CLASSES) {
+		block = block_take(class);
+	} else {
+		block = secret_alloc(bytes + sizeof(*block));
+		if (block)
+			block->room = bytes;
+	}
+	if (!block)
+		return NULL;
+	block->class = class;
+	return block + 1;
+}
+
+static void memory_free(void *memory, const char *file, int line)
+{
+	struct block *block;
+	unsigned int class;
+
+	(void)file, (void)line;
+	if (!memory)
+		return;
+	block = (struct block *)memory - 1;
+	class = block->class;
+	if (class == CLASSES) {
+		secret_free(block, block->room + sizeof(*block));
+		return;
+	}
+	explicit_bzero(memory, block->room);
+	pthread_mutex_lock(&lock);
+	block->next = free_blocks[class];
+	free_blocks[class] = block;
+	pthread_mutex_unlock(&lock);
+}
+
+static void *memory_realloc(void *memory, size_t bytes, const char *file, int line)
+{
+	size_t room = memory ? ((struct block *)memory - 1)->room : 0;
+	void *longer;
+
+	if (!bytes) {
+		memory_free(memory, file, line);
+		return NULL;
+	}
+	if (bytes <= room)
+		return memory;
+	longer = memory_alloc(bytes, file, line);
+	if (!longer)
+		return NULL;
+	if (memory)
+		memcpy(longer, memory, room);
+	memory_free(memory, file, line);
+	return longer;
+}
+
+bool tls_memory_protect(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	/* It finds leaks of OpenSSL's objects only in the heap that it knows. */
+	return true;
+#else
+	return CRYPTO_set_mem_functions(memory_alloc, memory_realloc, memory_free);
+#endif
+}

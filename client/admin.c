@@ -56,7 +56,7 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 
 /*
  * Reads a text that may take several responses: each has as many lines as fit, and says where the
- * next ones begin. @op is STATS or CLIENTS, @name what the text is called, with its verb.
+ * next ones begin. @op is STATS, CLIENTS or TENANT, @name what the text is called, with its verb.
  */
 static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char *name,
 				 const char *verb, char *text, size_t size, size_t *len)
@@ -123,6 +123,66 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
 	struct response response;
 
 	return status ? status : call_end(handle, rpc_call(handle, &rpc, &response));
+}
+
+enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle,
+				 text_read(handle, WIRE_TENANT, "list", "needs", text, size, len));
+}
+
+/* Where the server says why it refuses, that is the error. */
+static enum kvd_status tenant_change(struct kvd *handle, enum wire_tenant mode, const char *name,
+				     uint64_t bytes)
+{
+	size_t length = name ? strlen(name) : 0;
+	struct rpc rpc = {
+		.on_loss = LOSS_FAILS,
+		.head = {
+			.op = WIRE_TENANT,
+			.mode = (uint8_t)mode,
+			.bytes = bytes,
+		},
+		.key = name,
+		.key_len = length,
+	};
+	struct response response = { 0 };
+	enum kvd_status status;
+
+	if (!length || length > WIRE_TENANT_MAX)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "the name of a tenant has 1 to %u bytes", WIRE_TENANT_MAX);
+	status = rpc_call(handle, &rpc, &response);
+	if (status && response.op == WIRE_TENANT && response.value_len)
+		return handle_fail(handle, status, "%.*s", (int)response.value_len,
+				   (const char *)response.value);
+	return status;
+}
+
+enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle, tenant_change(handle, WIRE_TENANT_CREATE, name, bytes));
+}
+
+enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle, tenant_change(handle, WIRE_TENANT_RESIZE, name, bytes));
+}
+
+enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, tenant_change(handle, WIRE_TENANT_DROP, name, 0));
 }
 
 static enum kvd_status flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)

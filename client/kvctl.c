@@ -13,6 +13,7 @@
 #include "client/kvd.h"
 #include "common/tls/tls.h"
 #include "common/util/clock.h"
+#include "common/util/parse.h"
 
 #define STATS_BYTES (64u << 10)
 #define CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections that a server takes */
@@ -24,6 +25,7 @@
 struct arguments {
 	const char *url;
 	bool given; /* the URL, and not taken by default */
+	bool timeout_given;
 	struct kvd_options options;
 	bool hex; /* keys are given, and printed, in hexadecimal */
 	bool request;
@@ -70,6 +72,10 @@ static void usage(FILE *out)
 	      "                          explains\n"
 	      "  clients                 print the server's connections, one a line\n"
 	      "  kill ID                 close the connection with this id, as clients prints it\n"
+	      "  tenant list             print the server's tenants, one a line\n"
+	      "  tenant create NAME SIZE, tenant resize NAME SIZE, tenant drop NAME\n"
+	      "                          add a tenant, give it another size (4096, 64m, 2g), or\n"
+	      "                          remove it with all of its keys\n"
 	      "  info                    print the properties of the connection\n"
 	      "  ping                    send an empty request and print how long it took\n"
 	      "\n"
@@ -92,7 +98,7 @@ static void usage(FILE *out)
 	      "           standard error; scan: print values, too, behind a tab\n"
 	      "  -c N     ping: N times (default 1)\n"
 	      "  -t MS    longest time for one call, and for connecting, in milliseconds\n"
-	      "           (default 2000, and 5000 for connecting)\n"
+	      "           (default 2000, 600000 for tenant, and 5000 for connecting)\n"
 	      "  --tls-ca, --tls-certificate, --tls-key, --tls-psk FILE\n"
 	      "           rdma+tls: whom you trust, and who you are (kvd_options in kvd.h); else\n"
 	      "           $KVD_TLS_CA, $KVD_TLS_CERTIFICATE, $KVD_TLS_KEY, $KVD_TLS_PSK\n"
@@ -492,6 +498,42 @@ static int command_kill(struct kvd *db, const struct arguments *arguments)
 	return report(db, kvd_client_kill(db, id));
 }
 
+static int tenant_list(struct kvd *db)
+{
+	static char text[STATS_BYTES];
+	enum kvd_status status = kvd_tenant_list(db, text, sizeof(text), NULL);
+
+	if (!status)
+		fputs(text, stdout);
+	return report(db, status);
+}
+
+static uint64_t parse_bytes(const char *text)
+{
+	struct parse_why why;
+	uint64_t bytes;
+
+	if (parse_size(text, 1, UINT64_MAX, &bytes, &why))
+		usage_error("not a size", text);
+	return bytes;
+}
+
+static int command_tenant(struct kvd *db, const struct arguments *arguments)
+{
+	char *const *words = arguments->words;
+	int count = arguments->word_count;
+
+	if (!strcmp(words[1], "list") && count == 2)
+		return tenant_list(db);
+	if (!strcmp(words[1], "create") && count == 4)
+		return report(db, kvd_tenant_create(db, words[2], parse_bytes(words[3])));
+	if (!strcmp(words[1], "resize") && count == 4)
+		return report(db, kvd_tenant_resize(db, words[2], parse_bytes(words[3])));
+	if (!strcmp(words[1], "drop") && count == 3)
+		return report(db, kvd_tenant_drop(db, words[2]));
+	usage_error("list, create NAME SIZE, resize NAME SIZE or drop NAME", words[1]);
+}
+
 static int command_stats(struct kvd *db, const struct arguments *arguments)
 {
 	static char text[STATS_BYTES];
@@ -556,7 +598,7 @@ static const struct {
 	{ "scan", 1, 2, command_scan },	      { "flush", 1, 2, command_flush },
 	{ "stats", 1, 1, command_stats },     { "info", 1, 1, command_info },
 	{ "clients", 1, 1, command_clients }, { "kill", 2, 2, command_kill },
-	{ "ping", 1, 1, command_ping },
+	{ "ping", 1, 1, command_ping },	      { "tenant", 2, 4, command_tenant },
 };
 
 /* Long options without a letter. */
@@ -622,6 +664,7 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 			arguments->count = parse_number(optarg, 1, 1000000000);
 			break;
 		case 't':
+			arguments->timeout_given = true;
 			arguments->options.timeout_ms = (uint32_t)parse_number(optarg, 1, 3600000);
 			arguments->options.connect_timeout_ms = arguments->options.timeout_ms;
 			break;
@@ -654,6 +697,9 @@ static void parse_arguments(struct arguments *arguments, int argc, char **argv)
 	arguments->words = argv + optind;
 	arguments->word_count = argc - optind;
 }
+
+/* Memory is filled and items are moved meanwhile. */
+#define TENANT_TIMEOUT_MS 600000u
 
 static int run_command(const struct arguments *arguments,
 		       int (*command)(struct kvd *, const struct arguments *))
@@ -692,6 +738,8 @@ int main(int argc, char **argv)
 		if (arguments.word_count < commands[i].words_min ||
 		    arguments.word_count > commands[i].words_max)
 			usage_error("wrong number of arguments", arguments.words[0]);
+		if (commands[i].run == command_tenant && !arguments.timeout_given)
+			arguments.options.timeout_ms = TENANT_TIMEOUT_MS;
 		return run_command(&arguments, commands[i].run);
 	}
 	usage_error("no such command", arguments.words[0]);

@@ -854,6 +854,35 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
 
 /*
+ * Writes the tenants of the server to @text, one a line, as kvd_client_list() does with clients:
+ * name=, bytes= (its memory), state= (serves, closing or
+ * working), connections=, items=, item_memory_live_bytes= and evictions=. For administrators: root
+ * and the server's own user, on the Unix socket.
+ *
+ * KVD_ERR_BUFFER: it does not fit @size bytes. KVD_ERR_INVALID: you are no administrator.
+ */
+enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len);
+
+/*
+ * Creates a tenant with @bytes of memory, of the server's tenants.memory; @name has 1 to 24
+ * letters, digits, '-', '_' and '.'. Gives a tenant another size, with the items that it has: its
+ * connections are closed meanwhile, and handles connect again by themselves. Drops one with all of
+ * its items. For administrators, as above.
+ *
+ * Block until that is done, which takes as long as filling that memory: raise timeout_ms. What was
+ * begun is done, also if the call has timed out or the connection was lost.
+ *
+ * KVD_ERR_EXISTS: there is a tenant of that name. KVD_NOT_FOUND: there is none. KVD_ERR_NO_SPACE:
+ * not so much of tenants.memory is left, which kvd_error() says with figures (to resize takes the
+ * old and the new size together); the host has not so much; or not all items fit, and nothing may
+ * be evicted. KVD_ERR_INVALID: name or size is not allowed, the tenant is "default" or your own, it
+ * has a value of more than a quarter of the new size, or you are no administrator.
+ */
+enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes);
+enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes);
+enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name);
+
+/*
  * Submitted operations. kvd_submit() starts any number of operations and returns at once;
  * kvd_poll(), which never blocks, or kvd_wait(), which does, hand them back when they have ended. A
  * program with an event loop waits for kvd_fd() to be readable:

@@ -49,11 +49,12 @@ static const struct {
 	[WIRE_CLIENTS] = { .name = "CLIENTS" },
 	[WIRE_KILL] = { .name = "KILL" },
 	[WIRE_BATCH] = { .name = "BATCH", .value = true },
+	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
 };
 
 const char *wire_op_name(enum wire_op op)
 {
-	return op >= 1 && op <= WIRE_OP_MAX ? ops[op].name : "unknown";
+	return op >= 1 && op <= WIRE_OP_MAX && ops[op].name ? ops[op].name : "unknown";
 }
 
 uint32_t wire_tenant_length(const char name[WIRE_TENANT_MAX])
@@ -99,6 +100,8 @@ static bool has_arg64(const struct wire_request *r)
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
 		return true;
+	case WIRE_TENANT:
+		return r->mode != WIRE_TENANT_DROP;
 	default:
 		return false;
 	}
@@ -133,7 +136,7 @@ static bool may_be_numbered(const struct wire_request *r)
 
 static const char *check_kind(const struct wire_request *r)
 {
-	if (r->op < 1 || r->op > WIRE_OP_MAX)
+	if (r->op < 1 || r->op > WIRE_OP_MAX || !ops[r->op].name)
 		return "unknown operation";
 	if (r->flags & ~ops[r->op].flags)
 		return "unknown flag";
@@ -180,6 +183,9 @@ static const char *check_lengths(const struct wire_request *r)
 	enum key_use key = ops[r->op].key;
 
 	if (key == KEY_NONE ? r->key_len : r->key_len > KEY_MAX || (key == KEY_MUST && !r->key_len))
+		return "key length out of range";
+	if (r->op == WIRE_TENANT &&
+	    (r->key_len > WIRE_TENANT_MAX || !r->key_len != (r->mode == WIRE_TENANT_LIST)))
 		return "key length out of range";
 	if (r->value_len && !ops[r->op].value)
 		return "value in an operation that does not use it";

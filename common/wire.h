@@ -96,7 +96,17 @@ enum wire_op {
 	WIRE_CLIENTS = 12, /* the server's connections as text, by cursor */
 	WIRE_KILL = 13,	   /* close a connection */
 	WIRE_BATCH = 14,   /* several requests, answered in one response */
-	WIRE_OP_MAX = WIRE_BATCH,
+	/* 15: REVOKE */
+	WIRE_TENANT = 16, /* list, create, resize or drop tenants */
+	WIRE_OP_MAX = WIRE_TENANT,
+};
+
+/* What a TENANT does. */
+enum wire_tenant {
+	WIRE_TENANT_LIST = 0, /* as text, by cursor */
+	WIRE_TENANT_CREATE = 1,
+	WIRE_TENANT_RESIZE = 2,
+	WIRE_TENANT_DROP = 3,
 };
 
 /* What a PUT does; the numbers are those of enum kvd_put_mode. */
@@ -137,8 +147,8 @@ enum wire_status {
 
 struct wire_request {
 	uint8_t op;
-	uint8_t mode;	    /* PUT: enum wire_put; ARITH: enum wire_arith; else 0 */
-	uint16_t key_len;   /* SCAN: of the prefix, may be 0 */
+	uint8_t mode;	    /* PUT: enum wire_put; ARITH: wire_arith; TENANT: wire_tenant; else 0 */
+	uint16_t key_len;   /* SCAN: of the prefix, may be 0; TENANT: of the name, not to list */
 	uint32_t value_len; /* bytes of value; it follows the key unless WIRE_F_PULL */
 	uint32_t id;	    /* comes back in the response */
 	/*
@@ -159,6 +169,7 @@ struct wire_request {
 		uint64_t cursor;  /* SCAN, CLIENTS: 0 to begin */
 		uint64_t ticket;  /* FLUSH: 0 to start one */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
+		uint64_t bytes;	  /* TENANT create and resize: its memory */
 		uint64_t arg64;
 	};
 	union {
@@ -381,7 +392,7 @@ struct request {
 		uint32_t item_flags, first_line, keys_max, count, arg32;
 	};
 	union {
-		uint64_t version, pin, delta, cursor, ticket, client, arg64;
+		uint64_t version, pin, delta, cursor, ticket, client, bytes, arg64;
 	};
 	union {
 		uint64_t pull_addr, initial, arg_addr;

@@ -17,6 +17,7 @@
 #include "server/net/advice.h"
 #include "server/net/conn_manager.h"
 #include "server/net/recovery.h"
+#include "server/net/tenant_manager.h"
 #include "server/notify.h"
 #include "server/reload.h"
 #include "server/server.h"
@@ -270,6 +271,7 @@ static int loop_run(struct loop *loop)
 		err = loop_wait(loop);
 		now = clock_ns();
 		conn_manager_answer(&server->net, now);
+		tenant_manager_run(&server->net);
 		conn_manager_expire(&server->net, now);
 		health_check(loop, now);
 		if (recovery_run(&server->net, now))

@@ -67,8 +67,11 @@ struct hello_query {
 struct query {
 	enum wire_op op;
 	uint64_t arg;  /* CLIENTS: the cursor; KILL: the number of a connection */
-	char *text;    /* for the response to CLIENTS; freed with the connection */
+	char *text;    /* for the response to CLIENTS and TENANT; freed with the connection */
 	uint32_t size; /* of text */
+	/* TENANT: */
+	enum wire_tenant mode;
+	char tenant[WIRE_TENANT_MAX + 1];
 	/* The answer. */
 	enum wire_status status;
 	uint32_t len;	 /* bytes of text */

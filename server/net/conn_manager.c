@@ -554,7 +554,9 @@ static void query_taken(struct net *net, struct conn *conn)
 {
 	if (conn->stage != CONN_LIVE)
 		return;
-	conn->queries = conn->query.op == WIRE_STATS ? &net->stats_queries : &net->queries;
+	conn->queries = conn->query.op == WIRE_STATS  ? &net->stats_queries :
+			conn->query.op == WIRE_TENANT ? &net->tenant_queries :
+							&net->queries;
 	TAILQ_INSERT_TAIL(conn->queries, conn, query_entry);
 }
 
@@ -571,6 +573,23 @@ static struct conn *query_next(struct query_list *queries)
 static void answer_send(struct conn *conn)
 {
 	mailbox_send(&conn_worker(conn)->mailbox, &conn->notes[NOTE_ANSWER]);
+}
+
+void conn_manager_answered(struct conn *conn)
+{
+	answer_send(conn);
+}
+
+void conn_manager_forget_query(struct conn *conn)
+{
+	query_forget(conn);
+}
+
+void conn_manager_close_tenant(struct net *net, const struct tenant *tenant)
+{
+	for (struct conn *conn = net->conns; conn; conn = conn->next)
+		if (conn->part->tenant == tenant)
+			conn_close(net, conn);
 }
 
 static void identities_count(struct net *net)
@@ -710,6 +729,12 @@ void conn_manager_read_mail(struct net *net)
 		case NOTE_DETACHED:
 			note->poller->nic->workers_left--;
 			break;
+		case NOTE_TENANT_DETACHED:
+			net->command.workers_left--;
+			break;
+		case NOTE_TENANT_DONE:
+			net->jobs.runs = false;
+			break;
 		default:
 			break;
 		}
@@ -801,6 +826,7 @@ void conn_manager_init(struct net *net)
 	conn_timers_init(&net->timers, delays_ns);
 	TAILQ_INIT(&net->queries);
 	TAILQ_INIT(&net->stats_queries);
+	TAILQ_INIT(&net->tenant_queries);
 }
 
 void conn_manager_free_all(struct net *net)

@@ -36,6 +36,12 @@ int conn_manager_wait_ms(const struct net *net, int wait_ms);
 void conn_manager_arm_srq_limits(struct net *net);
 /* Closes connections whose HELLO is late or whose client is gone; quiesces those flushed. */
 void conn_manager_expire(struct net *net, uint64_t now_ns);
+/* The query of @conn, which is in no list, has its answer: sends it to the worker. */
+void conn_manager_answered(struct conn *conn);
+/* Takes its query out of the list that it waits in. */
+void conn_manager_forget_query(struct conn *conn);
+/* Starts to close all connections of the tenant. */
+void conn_manager_close_tenant(struct net *net, const struct tenant *tenant);
 /* Starts to close all connections. */
 void conn_manager_close_all(struct net *net);
 /* Whether a value is being pulled from a client. */

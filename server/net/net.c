@@ -150,6 +150,8 @@ int net_init(struct net *net, const struct worker_env *env)
 		err = net_init_nics(net);
 	if (!err)
 		err = net_init_workers(net);
+	if (!err)
+		err = tenant_jobs_init(&net->jobs, &net->env);
 	return err ? err : tenants_init(&net->tenants, &net->env, net->workers);
 }
 
@@ -158,6 +160,7 @@ void net_release(struct net *net)
 	unsigned int i;
 
 	tenants_release(&net->tenants);
+	tenant_jobs_release(&net->jobs);
 	for (i = 0; i < net->worker_count; i++)
 		worker_release(&net->workers[i]);
 	free(net->workers);
@@ -221,6 +224,7 @@ void net_stop(struct net *net)
 
 	for (i = 0; i < net->worker_count; i++)
 		worker_stop(&net->workers[i]);
+	tenant_jobs_stop(&net->jobs);
 	tenants_stop(&net->tenants);
 }
 

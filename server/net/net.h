@@ -8,6 +8,7 @@
 #include "server/net/cpu.h"
 #include "server/net/endpoint.h"
 #include "server/net/identity.h"
+#include "server/net/tenant_job.h"
 #include "server/net/tenants.h"
 #include "server/net/worker.h"
 
@@ -38,6 +39,22 @@ struct net_stats {
 
 TAILQ_HEAD(query_list, conn);
 
+/* The change of a tenant that is under way: server/net/tenant_manager.h. */
+struct tenant_command {
+	enum {
+		COMMAND_NONE,
+		COMMAND_CLOSING,   /* connections end */
+		COMMAND_DETACHING, /* workers forget the tenant; then devices may be changing */
+		COMMAND_WORKING,   /* the job runs */
+	} step;
+	enum wire_tenant mode;
+	struct tenant *tenant;
+	uint64_t bytes;
+	uint64_t asker; /* the number of the connection that has asked */
+	unsigned int workers_left;
+	int err;
+};
+
 struct net {
 	struct worker_env env;
 	struct endpoint endpoints[NIC_ADDRESSES_MAX];
@@ -53,9 +70,12 @@ struct net {
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
 	struct conn_timers timers;
-	struct query_list queries;	 /* connections whose HELLO, CLIENTS or KILL waits */
-	struct query_list stats_queries; /* and those whose STATS does */
-	uint64_t stats_at_ns;		 /* no snapshot is made before */
+	struct query_list queries;	  /* connections whose HELLO, CLIENTS or KILL waits */
+	struct query_list stats_queries;  /* and those whose STATS does */
+	struct query_list tenant_queries; /* and those whose TENANT does */
+	struct tenant_command command;
+	struct tenant_jobs jobs;
+	uint64_t stats_at_ns; /* no snapshot is made before */
 	struct conn_registry registry;
 	struct identities identities;
 	uint32_t serial;	     /* of the next connection */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS, KILL and STATS: asks the control thread, and responds. */
+/* The worker's half of CLIENTS, KILL, TENANT and STATS: asks the control thread, and responds. */
 #include "server/net/query.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,10 @@ static bool query_ask(struct conn *conn, const struct request *request)
 		query->text = malloc(query->size);
 	if (!query->text)
 		return false;
+	query->mode = (enum wire_tenant)request->mode;
+	if (request->op == WIRE_TENANT)
+		snprintf(query->tenant, sizeof(query->tenant), "%.*s", (int)request->key_len,
+			 (const char *)request->key);
 	query_send(conn, request->op, request->arg64);
 	return true;
 }
@@ -46,10 +51,11 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	char *text;
 
 	response->head.status = (uint8_t)status;
-	if (status)
+	/* Why a tenant could not be changed is said, too. */
+	if (status && deferred->request.op != WIRE_TENANT)
 		return;
 	/* A page may be empty, and not the last one. */
-	if (deferred->request.op == WIRE_CLIENTS)
+	if (deferred->request.op == WIRE_CLIENTS || deferred->request.op == WIRE_TENANT)
 		response->head.cursor = query->cursor;
 	if (!query->len)
 		return;

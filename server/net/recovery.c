@@ -148,13 +148,14 @@ static bool nic_step(struct net *net, struct nic *nic, uint64_t now_ns)
 		note_workers(net, nic, NOTE_DETACH);
 		break;
 	case NIC_DETACHING:
-		if (nic->workers_left)
+		/* A job may be registering memory with it. */
+		if (nic->workers_left || net->jobs.runs)
 			break;
 		nic_put_away(net, nic, now_ns);
 		log_notice("device %s is released; kvd looks for it once a second", nic->name);
 		break;
 	case NIC_AWAY:
-		return now_ns >= nic->look_at_ns && nic_retry(net, nic, now_ns);
+		return now_ns >= nic->look_at_ns && !net->jobs.runs && nic_retry(net, nic, now_ns);
 	}
 	return false;
 }

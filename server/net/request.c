@@ -255,6 +255,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_STATS:   /* server/net/query.h */
 	case WIRE_CLIENTS: /* likewise */
 	case WIRE_KILL:
+	case WIRE_TENANT:
 	case WIRE_BATCH: /* server/net/batch.h */
 		break;
 	}
@@ -292,6 +293,7 @@ static const struct deferred_kind *deferred_kind(const struct request *request)
 		return &stats_kind;
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
+	case WIRE_TENANT:
 		return &query_kind;
 	case WIRE_BATCH:
 		return &batch_kind;
@@ -305,8 +307,8 @@ static const struct deferred_kind *deferred_kind(const struct request *request)
 /* What is never refused: the first request, and those by which administrators find out and act. */
 static bool request_is_exempt(const struct conn *conn, enum wire_op op)
 {
-	return op == WIRE_HELLO ||
-	       (conn->by_admin && (op == WIRE_STATS || op == WIRE_CLIENTS || op == WIRE_KILL));
+	return op == WIRE_HELLO || (conn->by_admin && (op == WIRE_STATS || op == WIRE_CLIENTS ||
+						       op == WIRE_KILL || op == WIRE_TENANT));
 }
 
 static uint64_t message_bytes(const struct request *request)

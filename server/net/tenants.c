@@ -189,6 +189,7 @@ static int add_default(struct tenants *tenants, struct worker *workers)
 	}
 	strcpy(tenant->name, TENANT_DEFAULT);
 	tenant->state = TENANT_SERVES;
+	tenant->bytes = tenants->env->config->memory.size;
 	tenant->now.store = tenants->env->store;
 	for (unsigned int i = 0; i < tenants->env->workers; i++) {
 		tenant->now.parts[i] = &workers[i].part;
@@ -262,7 +263,7 @@ int tenants_start(struct tenants *tenants)
 void tenants_stop(struct tenants *tenants)
 {
 	for (unsigned int i = 1; i < TENANTS_MAX; i++)
-		if (tenants->list[i])
+		if (tenants->list[i] && tenants->list[i]->now.store)
 			store_stop(tenants->list[i]->now.store);
 }
 
@@ -280,7 +281,7 @@ int tenants_register(struct tenants *tenants, unsigned int number)
 	int err = 0;
 
 	for (unsigned int i = 1; !err && i < TENANTS_MAX; i++) {
-		if (!tenants->list[i] || !serves_tenants(nic))
+		if (!tenants->list[i] || !tenants->list[i]->now.store || !serves_tenants(nic))
 			continue;
 		store = &tenants->list[i]->now;
 		err = nic_register(nic, &store->store->region, &store->mrs[number]);

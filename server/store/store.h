@@ -25,6 +25,7 @@
  *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed			maintenance.h: remove all items
  *	room_begin, room_step					room.h: memory for any, in steps
+ *	resize_fill						resize.h: a store of another size
  */
 #ifndef KVD_SERVER_STORE_STORE_H
 #define KVD_SERVER_STORE_STORE_H
@@ -34,6 +35,7 @@
 #include "server/store/large.h"
 #include "server/store/lookup.h"
 #include "server/store/maintenance.h"
+#include "server/store/resize.h"
 #include "server/store/room.h"
 #include "server/store/scan.h"
 #include "server/store/store_options.h"

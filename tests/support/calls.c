@@ -52,7 +52,8 @@ void calls_respond(struct fake_server *server, const struct request *request,
 	if (request->op == WIRE_FLUSH)
 		response->ticket = 1;
 	else if (request->op != WIRE_SCAN && request->op != WIRE_STATS &&
-		 request->op != WIRE_CLIENTS && request->op != WIRE_KILL)
+		 request->op != WIRE_CLIENTS && request->op != WIRE_KILL &&
+		 request->op != WIRE_TENANT)
 		response->version = 5;
 }
 

@@ -250,6 +250,33 @@ static enum kvd_status fake_server_stats(struct kvd *handle, char *text, size_t 
 	return text_answer("stats", handle, text, size);
 }
 
+static enum kvd_status fake_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	(void)len;
+	return text_answer("tenants", handle, text, size);
+}
+
+static enum kvd_status fake_tenant_create(struct kvd *handle, const char *name, uint64_t bytes)
+{
+	note_call(handle, "create", "", 0);
+	program_note("%s %llu\n", name, (unsigned long long)bytes);
+	return behaviour.call;
+}
+
+static enum kvd_status fake_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes)
+{
+	note_call(handle, "resize", "", 0);
+	program_note("%s %llu\n", name, (unsigned long long)bytes);
+	return behaviour.call;
+}
+
+static enum kvd_status fake_tenant_drop(struct kvd *handle, const char *name)
+{
+	note_call(handle, "drop", "", 0);
+	program_note("%s\n", name);
+	return behaviour.call;
+}
+
 static enum kvd_status fake_client_kill(struct kvd *handle, uint64_t id)
 {
 	note_call(handle, "kill", "", 0);
@@ -323,6 +350,10 @@ static size_t fake_fread(void *bytes, size_t size, size_t count, FILE *file)
 #define kvd_client_list fake_client_list
 #define kvd_client_kill fake_client_kill
 #define kvd_server_stats fake_server_stats
+#define kvd_tenant_list fake_tenant_list
+#define kvd_tenant_create fake_tenant_create
+#define kvd_tenant_resize fake_tenant_resize
+#define kvd_tenant_drop fake_tenant_drop
 #define kvd_info(handle, info) fake_info(handle, info)
 #define kvd_ping fake_ping
 #define clock_ns() now_ns

@@ -199,6 +199,14 @@ static void the_whole_store(void **state)
 	assert_refused(kvd_client_list(kvd, NULL, sizeof(buffer), &len));
 	assert_int_equal(kvd_client_list(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
 	assert_no_handle(kvd_client_kill(NULL, 1));
+	assert_no_handle(kvd_tenant_list(NULL, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_tenant_list(kvd, NULL, sizeof(buffer), &len));
+	assert_no_handle(kvd_tenant_create(NULL, "a", 1));
+	assert_refused(kvd_tenant_create(kvd, NULL, 1));
+	assert_no_handle(kvd_tenant_resize(NULL, "a", 1));
+	assert_refused(kvd_tenant_resize(kvd, NULL, 1));
+	assert_no_handle(kvd_tenant_drop(NULL, "a"));
+	assert_refused(kvd_tenant_drop(kvd, NULL));
 	number = 0;
 	assert_no_handle(kvd_scan(NULL, &number, NULL, each, NULL));
 	assert_refused(kvd_scan(kvd, NULL, NULL, each, NULL));
@@ -343,6 +351,7 @@ static const char tested[] =
 	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "
 	"kvd_scan kvd_server_stats "
 	"kvd_set_allocator kvd_set_log kvd_stats kvd_stats_text kvd_status_text kvd_submit "
+	"kvd_tenant_create kvd_tenant_drop kvd_tenant_list kvd_tenant_resize "
 	"kvd_touch kvd_trace kvd_version kvd_wait ";
 
 /*

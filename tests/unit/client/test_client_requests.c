@@ -588,6 +588,31 @@ static void kills(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
+/* Names and sizes, and what the server says where it refuses. */
+static void tenants(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_tenant_create(kvd, "alpha", 1ull << 40), KVD_OK);
+	assert_int_equal(sent.op, WIRE_TENANT);
+	assert_int_equal(sent.mode, WIRE_TENANT_CREATE);
+	assert_int_equal(sent.key_len, 5);
+	assert_memory_equal(sent.key, "alpha", 5);
+	assert_true(sent.bytes == 1ull << 40);
+	assert_int_equal(kvd_tenant_resize(kvd, "a", 7), KVD_OK);
+	assert_int_equal(sent.mode, WIRE_TENANT_RESIZE);
+	assert_true(sent.bytes == 7);
+	assert_int_equal(kvd_tenant_drop(kvd, "123456789012345678901234"), KVD_OK);
+	assert_int_equal(sent.mode, WIRE_TENANT_DROP);
+	assert_int_equal(sent.key_len, 24);
+	assert_int_equal(kvd_tenant_drop(kvd, "1234567890123456789012345"), KVD_ERR_INVALID);
+	assert_int_equal(kvd_tenant_drop(kvd, ""), KVD_ERR_INVALID);
+	next.status = WIRE_NOT_FOUND;
+	assert_int_equal(kvd_tenant_drop(kvd, "x"), KVD_NOT_FOUND);
+	next.status = WIRE_NO_SPACE;
+	assert_int_equal(kvd_tenant_create(kvd, "x", 1), KVD_ERR_NO_SPACE);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
 static void flushes(void **state)
 {
 	uint64_t ticket = 0;
@@ -812,6 +837,7 @@ int main(void)
 		CASE(list_of_clients),
 		CASE(pages_that_are_refused),
 		CASE(kills),
+		CASE(tenants),
 		CASE(flushes),
 		CASE(two_threads_at_once),
 		CASE(two_threads_in_turn),

@@ -187,6 +187,22 @@ static void other_changes(void **state)
 	assert_calls("flush in 0\n", "flush", "0");
 	assert_calls("flush in 1073741824\n", "flush", "1073741824");
 	assert_calls("kill 18446744073709551615\n", "kill", "18446744073709551615");
+	/* What takes long has time. */
+#define TENANT_OPENED "open softnic:///default 600000 5000\n"
+	assert_int_equal(RUN("tenant", "create", "a", "64m"), EX_OK);
+	assert_string_equal(program_result.notes, TENANT_OPENED "create a 67108864\n" CLOSED);
+	assert_int_equal(RUN("tenant", "resize", "a", "4096"), EX_OK);
+	assert_string_equal(program_result.notes, TENANT_OPENED "resize a 4096\n" CLOSED);
+	assert_int_equal(RUN("-t", "5", "tenant", "drop", "a"), EX_OK);
+	assert_string_equal(program_result.notes, "open softnic:///default 5 5\ndrop a\n" CLOSED);
+	assert_int_equal(RUN("tenant", "list"), EX_OK);
+	assert_string_equal(program_result.notes, TENANT_OPENED "tenants 65536\n" CLOSED);
+	assert_int_equal(RUN("tenant", "create", "a"), EX_USAGE);
+	assert_int_equal(RUN("tenant", "create", "a", "64x"), EX_USAGE);
+	program_assert_said("kvctl: 64x: not a size. Try kvctl -h.\n");
+	assert_int_equal(RUN("tenant", "drop"), EX_USAGE);
+	assert_int_equal(RUN("tenant", "list", "a"), EX_USAGE);
+	assert_int_equal(RUN("tenant", "enlarge", "a", "64m"), EX_USAGE);
 }
 
 static void keys_are_listed(void **state)

@@ -154,7 +154,7 @@ static void the_tables_of_requests_match_the_code(void **state)
 	       F(wire_request, mode, "mode"), F(wire_request, key_len, "key length"),
 	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
 	       F(wire_request, arg32, "item flags / first line / keys max / count"),
-	       F(wire_request, arg64, "version / pin / delta / cursor / ticket / client"),
+	       F(wire_request, arg64, "version / pin / delta / cursor / ticket / client / bytes"),
 	       F(wire_request, arg_addr, "pull address / initial"),
 	       F(wire_request, pull_rkey, "pull rkey"), F(wire_request, ttl, "ttl"),
 	       F(wire_request, flags, "flags"), F(wire_request, access_count, "access count"),
@@ -162,7 +162,7 @@ static void the_tables_of_requests_match_the_code(void **state)
 	for (i = 0; i < WIRE_OP_MAX; i++)
 		ops[i] = (struct named){ i + 1, wire_op_name((enum wire_op)(i + 1)) };
 	assert_rows("| 44 | 4 | change |", ops, WIRE_OP_MAX);
-	ROWS("| 14 | BATCH |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
+	ROWS("| 16 | TENANT |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_IF_VERSION), "if-version"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_TOUCH), "touch"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_CREATE), "create"),

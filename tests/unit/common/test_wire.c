@@ -153,6 +153,10 @@ static const struct {
 	{ { .op = WIRE_ACCESS, .access_count = 1 }, 8 },
 	{ { .op = WIRE_CLIENTS, .cursor = ~0ull }, 0 },
 	{ { .op = WIRE_KILL, .client = ~0ull }, 0 },
+	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_LIST, .cursor = ~0ull }, 0 },
+	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_CREATE, .key_len = 1, .bytes = ~0ull }, 1 },
+	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_RESIZE, .key_len = 24, .bytes = 1 }, 24 },
+	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_DROP, .key_len = 24 }, 24 },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -268,7 +272,10 @@ static void modes_and_times_out_of_range(void **state)
 	(void)state;
 	for (size_t i = 0; i < KINDS; i++) {
 		head = kinds[i].head;
-		head.mode = head.op == WIRE_PUT ? 6 : head.op == WIRE_ARITH ? 2 : 1;
+		head.mode = head.op == WIRE_PUT	   ? 6 :
+			    head.op == WIRE_ARITH  ? 2 :
+			    head.op == WIRE_TENANT ? WIRE_TENANT_DROP + 1 :
+						     1;
 		assert_bad(head, kinds[i].body, "mode out of range");
 		head.mode = 255;
 		assert_bad(head, kinds[i].body, "mode out of range");
@@ -424,6 +431,10 @@ static void keys_out_of_range(void **state)
 			assert_bad(head, rest + KEY_MAX + 1, why);
 			head.key_len = 0xffff;
 			assert_bad(head, rest + 0xffff, why);
+			if (head.op == WIRE_TENANT) {
+				head.key_len = WIRE_TENANT_MAX + 1;
+				assert_bad(head, rest + WIRE_TENANT_MAX + 1, why);
+			}
 			head.key_len = 0;
 			if (head.op != WIRE_SCAN)
 				assert_bad(head, rest, why);

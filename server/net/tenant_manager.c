@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/* Executes TENANT requests, step by step. */
+#include "server/net/tenant_manager.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "server/config/tenant_list.h"
+#include "server/net/conn_manager.h"
+
+#define LINE_MAX_BYTES 256
+static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
+	      "a response has room for a line");
+
+static void __attribute__((format(printf, 3, 4)))
+answer(struct conn *conn, enum wire_status status, const char *format, ...)
+{
+	struct query *query = &conn->query;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(query->text, query->size, format, args);
+	va_end(args);
+	query->status = status;
+	query->cursor = 0;
+	query->len = n < (int)query->size ? (uint32_t)n : query->size - 1;
+	conn_manager_answered(conn);
+}
+
+/* The connection that has asked for the change that is under way, if it is there and waits. */
+static struct conn *asker(struct net *net)
+{
+	struct conn *conn = conn_registry_find(&net->registry, net->command.asker);
+
+	return conn && conn->stage == CONN_LIVE ? conn : NULL;
+}
+
+static const char *state_name(enum tenant_state state)
+{
+	switch (state) {
+	case TENANT_SERVES:
+		return "serves";
+	case TENANT_CLOSING:
+		return "closing";
+	case TENANT_WORKING:
+		return "working";
+	case TENANT_NONE:
+		break;
+	}
+	return "none";
+}
+
+static uint32_t print_tenant(const struct tenant *tenant, char *line)
+{
+	const struct store *store = tenant->state == TENANT_WORKING ? NULL : tenant->now.store;
+	int n = snprintf(line, LINE_MAX_BYTES,
+			 "name=%s bytes=%" PRIu64 " state=%s connections=%" PRIu32, tenant->name,
+			 tenant->bytes, state_name(tenant->state), tenant->conns_count);
+
+	if (store)
+		n += snprintf(
+			line + n, LINE_MAX_BYTES - (size_t)n,
+			" items=%" PRIu64 " item_memory_live_bytes=%" PRIu64 " evictions=%" PRIu64,
+			store_items(store),
+			table_sum(&store->table, offsetof(struct store_thread, stats.live_bytes)),
+			table_sum(&store->table, offsetof(struct store_thread, stats.evictions)));
+	n += snprintf(line + n, LINE_MAX_BYTES - (size_t)n, "\n");
+	return (uint32_t)n;
+}
+
+/* The cursor is the first place that is wanted. At 0 nothing was listed yet, or all is. */
+static void list(struct net *net, struct conn *conn)
+{
+	struct query *query = &conn->query;
+	uint64_t place = query->arg < TENANTS_MAX ? query->arg : TENANTS_MAX;
+	char line[LINE_MAX_BYTES];
+	uint32_t len;
+
+	query->len = 0;
+	for (; place < TENANTS_MAX; place++) {
+		len = net->tenants.list[place] ? print_tenant(net->tenants.list[place], line) : 0;
+		if (len > query->size - query->len)
+			break;
+		memcpy(query->text + query->len, line, len);
+		query->len += len;
+	}
+	query->status = WIRE_OK;
+	query->cursor = place < TENANTS_MAX ? place : 0;
+	conn_manager_answered(conn);
+}
+
+/* Those that need not wait for the change that is under way. */
+static void answer_at_once(struct net *net)
+{
+	struct conn *conn, *next;
+
+	for (conn = TAILQ_FIRST(&net->tenant_queries); conn; conn = next) {
+		next = TAILQ_NEXT(conn, query_entry);
+		if (conn->by_admin && conn->query.mode != WIRE_TENANT_LIST)
+			continue;
+		conn_manager_forget_query(conn);
+		if (conn->by_admin)
+			list(net, conn);
+		else
+			answer(conn, WIRE_INVALID,
+			       "tenants are for administrators: root and the server's own user, on "
+			       "the Unix socket");
+	}
+}
+
+static bool create_begin(struct net *net, struct conn *conn)
+{
+	struct tenant_command *command = &net->command;
+	const char *name = conn->query.tenant;
+	char why[LINE_MAX_BYTES];
+
+	if (!tenant_name_valid(name)) {
+		answer(conn, WIRE_INVALID, "a tenant's name has " TENANT_NAME_RULE);
+		return false;
+	}
+	if (command->bytes < OPTION_TENANT_MIN || command->bytes > REGION_BYTES_MAX) {
+		answer(conn, WIRE_INVALID, "a tenant has 16m to 512g of memory");
+		return false;
+	}
+	if (tenants_find(&net->tenants, name)) {
+		answer(conn, WIRE_EXISTS, "there is a tenant %s already", name);
+		return false;
+	}
+	command->tenant = tenants_add(&net->tenants, name, command->bytes, why, sizeof(why));
+	if (!command->tenant) {
+		answer(conn, WIRE_NO_SPACE, "%s", why);
+		return false;
+	}
+	command->step = COMMAND_DETACHING;
+	command->workers_left = 0;
+	return true;
+}
+
+/* RESIZE and DROP: the tenant is there, and may go. */
+static bool change_begin(struct net *net, struct conn *conn)
+{
+	struct tenant_command *command = &net->command;
+	struct tenant *tenant = tenants_find(&net->tenants, conn->query.tenant);
+	char why[LINE_MAX_BYTES];
+
+	command->tenant = tenant;
+	if (!tenant) {
+		answer(conn, WIRE_NOT_FOUND, "there is no such tenant");
+		return false;
+	}
+	if (tenant == net->tenants.list[0]) {
+		answer(conn, WIRE_INVALID,
+		       "the tenant " TENANT_DEFAULT " has memory.size, and is there as long as the "
+		       "server runs");
+		return false;
+	}
+	if (conn->part->tenant == tenant) {
+		answer(conn, WIRE_INVALID,
+		       "this connection is in the tenant, and would be closed: ask from another "
+		       "one");
+		return false;
+	}
+	if (command->mode == WIRE_TENANT_RESIZE &&
+	    (command->bytes < OPTION_TENANT_MIN || command->bytes > REGION_BYTES_MAX)) {
+		answer(conn, WIRE_INVALID, "a tenant has 16m to 512g of memory");
+		return false;
+	}
+	if (command->mode == WIRE_TENANT_RESIZE &&
+	    !tenants_reserve(&net->tenants, command->bytes, why, sizeof(why))) {
+		answer(conn, WIRE_NO_SPACE,
+		       "the old and the new store are there together while items are moved: %s",
+		       why);
+		return false;
+	}
+	tenant->state = TENANT_CLOSING;
+	command->step = COMMAND_CLOSING;
+	conn_manager_close_tenant(net, tenant);
+	return true;
+}
+
+static bool command_begin(struct net *net)
+{
+	struct conn *conn = TAILQ_FIRST(&net->tenant_queries);
+	struct tenant_command *command = &net->command;
+
+	if (!conn || net->stopping)
+		return false;
+	conn_manager_forget_query(conn);
+	*command = (struct tenant_command){
+		.mode = conn->query.mode,
+		.bytes = conn->query.arg,
+		.asker = conn->number,
+	};
+	if (command->mode == WIRE_TENANT_CREATE)
+		return create_begin(net, conn);
+	return change_begin(net, conn);
+}
+
+/* Each worker that knows the tenant forgets it. Its connections have gone. */
+static bool detach(struct net *net)
+{
+	struct tenant_command *command = &net->command;
+
+	if (command->tenant->conns_count)
+		return false;
+	command->step = COMMAND_DETACHING;
+	command->workers_left = net->worker_count;
+	for (unsigned int i = 0; i < net->worker_count; i++) {
+		struct tenant_part *part = command->tenant->now.parts[i];
+
+		part->note = (struct note){ .part = part, .kind = NOTE_TENANT_DETACH };
+		mailbox_send(&net->workers[i].mailbox, &part->note);
+	}
+	return true;
+}
+
+static bool devices_change(const struct net *net)
+{
+	for (unsigned int i = 0; i < net->nic_count; i++)
+		if (net->nics[i].state == NIC_CLOSING || net->nics[i].state == NIC_DETACHING)
+			return true;
+	return false;
+}
+
+static const char *failure(const struct tenant_command *command)
+{
+	switch (command->err) {
+	case -ENOSPC:
+		return "not all of its items fit, and nothing may be evicted "
+		       "(memory.eviction = none): nothing was changed";
+	case -E2BIG:
+		return "it has a value of more than a quarter of the new size: nothing was "
+		       "changed";
+	case -ENOMEM:
+		return "there is not enough memory: the log says what is missing";
+	default:
+		return strerror(-command->err);
+	}
+}
+
+static const char *verb(enum wire_tenant mode)
+{
+	return mode == WIRE_TENANT_CREATE ? "created" :
+	       mode == WIRE_TENANT_RESIZE ? "resized" :
+					    "dropped";
+}
+
+static void command_account(struct net *net)
+{
+	struct tenant_command *command = &net->command;
+	struct tenant *tenant = command->tenant;
+	bool goes = command->mode == WIRE_TENANT_DROP ||
+		    (command->mode == WIRE_TENANT_CREATE && command->err);
+
+	if (command->mode == WIRE_TENANT_RESIZE) {
+		/* The one that has gone: the old store, or the new one. */
+		tenants_unreserve(&net->tenants, command->err ? command->bytes : tenant->bytes);
+		if (!command->err)
+			tenant->bytes = command->bytes;
+	}
+	if (goes)
+		tenants_remove(&net->tenants, tenant);
+	else
+		tenant->state = TENANT_SERVES;
+}
+
+static void command_end(struct net *net, int err)
+{
+	struct tenant_command *command = &net->command;
+	char name[WIRE_TENANT_MAX + 1];
+	struct conn *conn = asker(net);
+
+	command->err = err;
+	strcpy(name, command->tenant->name);
+	command_account(net);
+	if (err)
+		log_error("tenant %s: can't be %s: %s", name, verb(command->mode),
+			  failure(command));
+	else
+		log_notice("tenant %s: %s; %" PRIu64 " of %" PRIu64
+			   " bytes of tenants.memory are in use",
+			   name, verb(command->mode), net->tenants.used, net->tenants.memory);
+	if (conn && err)
+		answer(conn, err == -ENOMEM || err == -ENOSPC ? WIRE_NO_SPACE : WIRE_INVALID, "%s",
+		       failure(command));
+	else if (conn)
+		answer(conn, WIRE_OK, "%s", "");
+	command->step = COMMAND_NONE;
+}
+
+static bool job_begin(struct net *net)
+{
+	static const enum tenant_job_kind kinds[] = {
+		[WIRE_TENANT_CREATE] = TENANT_JOB_CREATE,
+		[WIRE_TENANT_RESIZE] = TENANT_JOB_RESIZE,
+		[WIRE_TENANT_DROP] = TENANT_JOB_DESTROY,
+	};
+	struct tenant_command *command = &net->command;
+	const struct tenant_job job = {
+		.kind = kinds[command->mode],
+		.tenant = command->tenant,
+		.bytes = command->bytes,
+	};
+	int err;
+
+	if (command->workers_left || devices_change(net))
+		return false;
+	command->tenant->state = TENANT_WORKING;
+	err = tenant_jobs_begin(&net->jobs, &job);
+	if (!err) {
+		command->step = COMMAND_WORKING;
+		return true;
+	}
+	/* A drop can't wait for a thread that can't be had: this one does it. */
+	if (command->mode == WIRE_TENANT_DROP) {
+		tenant_store_destroy(&command->tenant->now, &net->env);
+		err = 0;
+	}
+	command_end(net, err);
+	return true;
+}
+
+/* False: it waits for something. */
+static bool command_step(struct net *net)
+{
+	switch (net->command.step) {
+	case COMMAND_NONE:
+		return command_begin(net);
+	case COMMAND_CLOSING:
+		return detach(net);
+	case COMMAND_DETACHING:
+		return job_begin(net);
+	case COMMAND_WORKING:
+		if (net->jobs.runs)
+			return false;
+		command_end(net, net->jobs.job.err);
+		return true;
+	}
+	return false;
+}
+
+void tenant_manager_run(struct net *net)
+{
+	answer_at_once(net);
+	/* A refused one leaves the next one to be begun. */
+	while (command_step(net) || (net->command.step == COMMAND_NONE && !net->stopping &&
+				     !TAILQ_EMPTY(&net->tenant_queries)))
+		;
+}

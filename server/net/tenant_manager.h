@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The control thread's part in changes of tenants: TENANT requests, one after the other.
+ *
+ *	create	 the memory is reserved; a job makes the store; the tenant serves
+ *	resize	 the memory is reserved; the connections of the tenant are closed, and new ones
+ *		 refused; the workers forget its parts (NOTE_TENANT_DETACH); a job makes the new
+ *		 store and moves the items; the tenant serves again. Clients connect again by
+ *		 themselves
+ *	drop	 likewise; a job releases the store; its place is free
+ *
+ * The answer is sent at the end, if the connection that asked is there then. What was begun is
+ * finished either way. Lists are answered at once.
+ */
+#ifndef KVD_SERVER_NET_TENANT_MANAGER_H
+#define KVD_SERVER_NET_TENANT_MANAGER_H
+
+#include "server/net/net.h"
+
+/* Goes on with the change that is under way, and answers requests; after each wait for events. */
+void tenant_manager_run(struct net *net);
+
+#endif /* KVD_SERVER_NET_TENANT_MANAGER_H */

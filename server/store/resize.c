@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies the items of one store to another one. */
+#include "server/store/resize.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "server/store/chain.h"
+
+#define NS_PER_S 1000000000u
+
+struct resize {
+	struct store_thread *to;
+	const struct table *from;
+	uint8_t id;	  /* of the thread */
+	uint64_t highest; /* counter of the versions */
+};
+
+/* The seconds to live that lead to the same expiry time; 0 and true: it has none. */
+static bool ttl_of(const struct resize *resize, const struct item *item, uint32_t *ttl)
+{
+	uint64_t now_s = (resize->to->now_ns + NS_PER_S - 1) / NS_PER_S;
+
+	*ttl = item->expires && item->expires > now_s ? (uint32_t)(item->expires - now_s) : 0;
+	return !item->expires || *ttl;
+}
+
+/* The pin that lasts as long: access_time_store() makes the same unit of it. 0: none, or over. */
+static uint32_t pin_of(const struct resize *resize, uint16_t access)
+{
+	uint64_t until_ns = pins_until(resize->from->pins, access) * PIN_UNIT_NS;
+	uint64_t now_ns = resize->to->now_ns;
+
+	uint64_t left_s = until_ns > now_ns ? (until_ns - now_ns) / NS_PER_S : 0;
+
+	if (!access_is_pin(access))
+		return 0;
+	/* Whole units may be longer than was asked for. */
+	return (uint32_t)(left_s < resize->to->table->pin_time_max ?
+				  left_s :
+				  resize->to->table->pin_time_max);
+}
+
+/* The thread makes this version next. */
+static void version_prepare(struct resize *resize, uint64_t version)
+{
+	resize->to->clock = (version >> THREAD_ID_BITS) - 1;
+	resize->to->id = (uint8_t)version;
+	if (resize->highest < version >> THREAD_ID_BITS)
+		resize->highest = version >> THREAD_ID_BITS;
+}
+
+/* The value is copied outside the table, since it may be a large one. */
+static enum wire_status change_put(struct resize *resize, const struct item *item,
+				   struct table_change *change)
+{
+	struct item *copy = table_reserve(resize->to, change);
+
+	if (!copy)
+		return WIRE_NO_SPACE;
+	memcpy(table_reserved_value(copy), change->value, change->value_len);
+	version_prepare(resize, item->version);
+	return table_commit(resize->to, table_hash(resize->to->table, change->key, change->key_len),
+			    copy, change);
+}
+
+static int item_put(struct resize *resize, const struct item *item)
+{
+	struct store_thread *to = resize->to;
+	uint16_t access = item_access_load(item);
+	struct table_change change = {
+		.key = item_key(item),
+		.key_len = item->key_len,
+		.mode = WIRE_SET,
+		.value = item_value(item),
+		.value_len = item->value_len,
+		.flags = item->flags,
+		.wish = { .pin = pin_of(resize, access), .low = access_is_low(access) },
+	};
+	enum wire_status status;
+
+	if (!ttl_of(resize, item, &change.ttl))
+		return 0;
+	if (item->value_len > to->table->region->geometry.value_max)
+		return -E2BIG;
+	status = change_put(resize, item, &change);
+	/* More is pinned than the smaller store allows: it stays, and is not pinned. */
+	if (status == WIRE_BUSY && change.pins_full) {
+		change.wish.pin = 0;
+		status = change_put(resize, item, &change);
+	}
+	if (status)
+		return -ENOSPC;
+	/* As recently, or as often, used as before. */
+	if (!access_is_pin(access))
+		item_access_store(slot_item(to->table, change.slot), access);
+	return 0;
+}
+
+static int bucket_put(struct resize *resize, uint64_t number)
+{
+	const struct table *table = resize->from;
+	const struct bucket *bucket, *home = index_bucket(table, number);
+	int err = 0;
+
+	chain_for_each(table, bucket, home)
+		for (unsigned int i = 0; !err && i < BUCKET_SLOTS; i++)
+			if (bucket->slots[i])
+				err = item_put(resize, slot_item(table, bucket->slots[i]));
+	return err;
+}
+
+int resize_fill(struct store_thread *const *threads, unsigned int count, const struct table *from,
+		const _Atomic bool *stop)
+{
+	struct resize resize = { .to = threads[0], .from = from, .id = threads[0]->id };
+	uint64_t buckets = index_buckets(from);
+	struct table *to = resize.to->table;
+	int err = 0;
+
+	to->tick = from->tick;
+	for (uint64_t i = 0; !err && i < buckets; i++) {
+		store_thread_clock(resize.to);
+		err = atomic_load_explicit(stop, memory_order_relaxed) ? -ECANCELED :
+									 bucket_put(&resize, i);
+	}
+	resize.to->id = resize.id;
+	/* Above all that are there, whoever changes them. */
+	for (unsigned int i = 0; i < count; i++)
+		if (threads[i]->clock < resize.highest)
+			threads[i]->clock = resize.highest;
+	store_thread_idle(resize.to);
+	return err;
+}

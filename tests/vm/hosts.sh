@@ -19,13 +19,16 @@ hosts_serve() {
 	done
 }
 
+# The key of the clients on host 2, by rdma+tls://. Its /tmp is its own.
+remote_psk=/tmp/kvd-remote-psk
+
 # script
 hosts_start() {
 	local out pair
 	out=$(mktemp -d "${TMPDIR:-/tmp}/two.XXXXXX") || exit 1
 	# shellcheck disable=SC2064 # this folder
 	trap "rm -rf '$out'" EXIT
-	export KVD_TEST_DEVICE=verbs
+	export KVD_TEST_DEVICE=${KVD_TEST_DEVICE:-verbs}
 	[ "${KVD_TEST_LONG:-0}" != 1 ] || limit_s=$((10 * limit_s))
 	"$here/pair" -t "$limit_s" -m 1024 -o "$out" "$1" direct -- "$1" serve &
 	pair=$!
@@ -55,6 +58,13 @@ remote() {
 	return "$(cat "$KVD_OUT/$n.status")"
 }
 
+# What clients on host 2 need to connect.
+remote_prepare() {
+	[ "$way" = verbs-tls ] || return 0
+	# shellcheck disable=SC2016 # for host 2
+	remote bash -c 'umask 077 && echo "$1" >"$0"' $remote_psk "$(cat "$KVD_TLS_PSK")"
+}
+
 # name, line, program, arguments...: starts a test program on host 2, and waits for the line
 remote_start() {
 	local name=$1 line=$2 program=$3
@@ -65,7 +75,8 @@ remote_start() {
 			"$@" <>"$dir/in" >"$KVD_OUT/$0" 2>&1 &
 			echo $! >"$KVD_OUT/$0.pid"
 		}' "$name" \
-		env SYS_TIMEOUT_MS="$timeout_ms" "$build/tests/system/$program" "$@" &&
+		env SYS_TIMEOUT_MS="$timeout_ms" KVD_TLS_PSK=$remote_psk \
+		"$build/tests/system/$program" "$@" &&
 		wait_until "$DEADLINE_S" remote_says "$name" "$line"
 }
 timeout_ms=$CALL_TIMEOUT_MS

@@ -416,7 +416,7 @@ help:  ## this list
 PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c \
 	bench/rdma/*.c))
 PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor read-bench \
-	async calls
+	async calls handshakes
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
@@ -427,7 +427,7 @@ $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/li
 $(addprefix $(B)/,crowd connections get-floor async calls): $(B)/%: $(O)/bench/client/%.o \
 		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
-$(B)/read-bench: $(O)/bench/rdma/read-bench.o $(O)/libcommon.a
+$(addprefix $(B)/,read-bench handshakes): $(B)/%: $(O)/bench/rdma/%.o $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
 $(B)/rcu-flavours: $(O)/bench/rcu/main.o
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)

@@ -4,6 +4,7 @@
  * bench/connections-scaling.sh runs it.
  *
  *	connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS]
+ *	connections -a URL -o OPENS
  *
  * A handle takes some descriptors, so the idle ones are opened by several processes. The thread is
  * pinned to the last CPU; kvd pins its first worker to the first one.
@@ -11,6 +12,11 @@
  * Prints one line: PUTs per second in the 90th percentile of intervals of 20 ms and over all, p50,
  * p99 and p99.9 in microseconds, and connections that were opened per second. On a machine that
  * others use, too, the first figure is the one to compare.
+ *
+ * With -o it only opens connections, one after the other, each of a handle of its own, which is
+ * closed again, and prints p50, p99 and the longest time of kvd_open() in milliseconds, and how
+ * many there were per second, closing included. With credentials (KVD_TLS_...) none resumes a
+ * session, which a handle keeps for itself.
  */
 #include <err.h>
 #include <errno.h>
@@ -28,6 +34,7 @@
 
 #define ACTIVE_MAX 1024
 #define IDLE_MAX 65536
+#define OPENS_MAX 1000000
 #define IDLE_EACH 1000 /* handles of one process */
 #define HANDLE_FDS 10  /* descriptors of a handle, at most */
 #define CONNECT_MS 60000
@@ -174,6 +181,24 @@ static void measure(unsigned int count, unsigned int seconds, double opened_per_
 	       opened_per_second);
 }
 
+static void open_close(const char *url, unsigned int count)
+{
+	uint64_t begin = clock_ns(), before;
+
+	hist_init(&latency);
+	for (unsigned int i = 0; i < count; i++) {
+		struct kvd *db;
+
+		before = clock_ns();
+		db = handle_open(url);
+		hist_record(&latency, clock_ns() - before);
+		kvd_close(db);
+	}
+	printf("%.2f %.2f %.2f %.0f\n", us(hist_quantile(&latency, 0.5)) / 1000,
+	       us(hist_quantile(&latency, 0.99)) / 1000, us(hist_quantile(&latency, 1)) / 1000,
+	       per_second(count, clock_ns() - begin));
+}
+
 static void run(const char *url, unsigned int count, unsigned int idle, unsigned int seconds)
 {
 	static pid_t pids[IDLE_MAX / IDLE_EACH + 1];
@@ -199,11 +224,11 @@ static void run(const char *url, unsigned int count, unsigned int idle, unsigned
 
 int main(int argc, char **argv)
 {
-	unsigned int count = 1, idle = 0, seconds = 2;
+	unsigned int count = 1, idle = 0, seconds = 2, opens = 0;
 	const char *url = NULL;
 	int option;
 
-	while ((option = getopt(argc, argv, "a:c:i:s:")) != -1) {
+	while ((option = getopt(argc, argv, "a:c:i:o:s:")) != -1) {
 		switch (option) {
 		case 'a':
 			url = optarg;
@@ -214,6 +239,9 @@ int main(int argc, char **argv)
 		case 'i':
 			idle = number(optarg, IDLE_MAX);
 			break;
+		case 'o':
+			opens = number(optarg, OPENS_MAX);
+			break;
 		case 's':
 			seconds = number(optarg, SECONDS_MAX);
 			break;
@@ -222,7 +250,10 @@ int main(int argc, char **argv)
 		}
 	}
 	if (!url || !count || !seconds || optind != argc)
-		errx(2, "usage: connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS]");
-	run(url, count, idle, seconds);
+		errx(2, "usage: connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] | -o OPENS");
+	if (opens)
+		open_close(url, opens);
+	else
+		run(url, count, idle, seconds);
 	return 0;
 }

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Measures how many handshakes of TLS one CPU makes per second, with both ends' work
+# (bench/rdma/handshakes.c); and how long it takes to connect, each way that there is over RDMA: by
+# rdma_cm, and set up by hand over TCP, and over TLS with certificates and with a pre-shared key.
+#
+#   bench/connect-ways.sh [-n OPENS] [-t SECONDS]
+#
+# Without an RDMA device (KVD_RDMA_ADDR) it has the handshakes only. In the test machine
+# (tests/vm/run -- bench/connect-ways.sh) only the ratios mean something. Each of OPENS (1000) is a
+# kvd_open() and a kvd_close(), one after the other, of bench/client/connections.c.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+opens=1000
+seconds=2
+while getopts n:t: option; do
+	case $option in
+	n) opens=$OPTARG ;;
+	t) seconds=$OPTARG ;;
+	*) die "usage: connect-ways.sh [-n OPENS] [-t SECONDS]" ;;
+	esac
+done
+host=${KVD_RDMA_ADDR:-127.0.0.1}
+need_hint='run make benchmarks' need "$build/connections" "$build/handshakes"
+need_hint='apt-get install openssl' need openssl
+
+certificate() { # name
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+		-subj "/CN=$1" -addext "subjectAltName=IP:$host" -keyout "$tmp/$1.key" \
+		-out "$tmp/$1.pem" 2>/dev/null && chmod 600 "$tmp/$1.key"
+}
+certificate server && certificate client || die "openssl can't make certificates"
+(umask 077 && echo 'bench:8d1f5a3cb77e20496e9bd3c2f0a15b68' >"$tmp/psk")
+
+echo "handshakes of TLS 1.3 per second of one CPU, client and server, certificates of P-256"
+"$build/handshakes" "$seconds" "$host" "$tmp/server.pem" "$tmp/server.key" "$tmp/client.pem" \
+	"$tmp/client.key" "$tmp/psk" || die "handshakes failed"
+[ -n "${KVD_RDMA_ADDR:-}" ] || exit 0
+
+kvd_start verbs -o server.device=verbs,verbs-tcp,verbs-tls -o server.workers=1 \
+	-o rdma.tcp_address="$KVD_RDMA_ADDR" -o rdma.tcp_port=7472 \
+	-o rdma.tls_address="$KVD_RDMA_ADDR" -o rdma.tls_port=7473 \
+	-o tls.certificate="$tmp/server.pem" -o tls.key="$tmp/server.key" \
+	-o tls.ca="$tmp/client.pem" -o tls.psk="$tmp/psk" -o memory.size=64m \
+	-o memory.hugepages=off
+
+# name, URL, [VAR=value...]
+measure() {
+	local name=$1 url=$2
+	shift 2
+	# shellcheck disable=SC2046 # figures
+	printf '%-28s %9s %9s %9s %9s\n' "$name" \
+		$(env "$@" "$build/connections" -a "$url" -o "$opens" || die "$name failed")
+}
+
+echo "$opens connections, one after the other; milliseconds of kvd_open()"
+printf '%-28s %9s %9s %9s %9s\n' '' p50 p99 most per-second
+measure 'rdma://' "$kvd_url" A=
+measure 'rdma+tcp://' "rdma+tcp://$KVD_RDMA_ADDR:7472" A=
+measure 'rdma+tls://, certificates' "rdma+tls://$KVD_RDMA_ADDR:7473" KVD_TLS_CA="$tmp/server.pem" \
+	KVD_TLS_CERTIFICATE="$tmp/client.pem" KVD_TLS_KEY="$tmp/client.key"
+measure 'rdma+tls://, pre-shared key' "rdma+tls://$KVD_RDMA_ADDR:7473" KVD_TLS_PSK="$tmp/psk"
+
+kvd_stop || die "kvd failed"

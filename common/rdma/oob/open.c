@@ -196,6 +196,21 @@ int oob_renew(struct device *dev, const struct tls_files *files, char *why)
 	return 0;
 }
 
+/*
+ * A server opens a device that was removed again and again, and says what is wrong with its files
+ * when that changes. Of the thread that opens the devices of a server.
+ */
+static void tls_failed(const struct oob_device *od, const char *why)
+{
+	static char said[TLS_WHY_MAX];
+	bool listens = od->role == DEVICE_LISTEN;
+
+	if (*why && !(listens && !strcmp(said, why)))
+		log_error("can't set up TLS: %s", why);
+	if (listens)
+		strcpy(said, why);
+}
+
 static int open_tls(struct oob_device *od, const struct device_addr *addr)
 {
 	char why[TLS_WHY_MAX] = "no memory for TLS";
@@ -205,8 +220,7 @@ static int open_tls(struct oob_device *od, const struct device_addr *addr)
 		return 0;
 	err = tls_context_make(&od->tls, &addr->tls, od->role == DEVICE_LISTEN ? NULL : addr->host,
 			       why);
-	if (err)
-		log_error("can't set up TLS: %s", why);
+	tls_failed(od, err ? why : "");
 	return err == -EINVAL ? -EKEYREJECTED : err;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "common/tls/stream.c"
 
+#include "tests/support/log_fixture.h"
 #include "tests/support/oob_test.h"
 #include "tests/support/tls_ca.h"
 
@@ -24,7 +25,7 @@ static int files_make(void **state)
 					    .names = "IP:127.0.0.1",
 					    .expired = true };
 
-	(void)state;
+	test_log_group_setup(state);
 	tls_ca_folder_make();
 	ca = tls_ca_make("ca");
 	other_ca = tls_ca_make("other-ca");
@@ -45,7 +46,7 @@ static int files_make(void **state)
 
 static int files_remove(void **state)
 {
-	(void)state;
+	test_log_group_teardown(state);
 	tls_ca_free(ca);
 	tls_ca_free(other_ca);
 	tls_ca_folder_remove();
@@ -145,92 +146,126 @@ static void is_refused(const char *why)
 	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
 }
 
-static void by_certificate(void **state)
+/* What each end has, and what comes of it: who the server takes the client for, or why not. */
+static const struct {
+	const char *what;
+	struct names server, client;
+	const char *identity, *refused;
+} credentials[] = {
+	{ "a certificate of the server", { .certificate = "server" }, { .ca = "ca" }, "", NULL },
+	{ "one of the client, too",
+	  { .ca = "ca", .certificate = "server", .required = true },
+	  { .ca = "ca", .certificate = "client" },
+	  "cert:dns:client.example",
+	  NULL },
+	{ "the client may have one, and has none",
+	  { .ca = "ca", .certificate = "server" },
+	  { .ca = "ca" },
+	  "",
+	  NULL },
+	{ "the client may have one, and has",
+	  { .ca = "ca", .certificate = "server" },
+	  { .ca = "ca", .certificate = "client" },
+	  "cert:dns:client.example",
+	  NULL },
+	{ "the client may have one, but not any",
+	  { .ca = "ca", .certificate = "server" },
+	  { .ca = "ca", .certificate = "stranger" },
+	  NULL,
+	  "it does not know who signed our certificate" },
+	{ "the client has to have one",
+	  { .ca = "ca", .certificate = "server", .required = true },
+	  { .ca = "ca" },
+	  NULL,
+	  "it wants a certificate, or a key that it has" },
+	{ "a client of another authority",
+	  { .ca = "ca", .certificate = "server", .required = true },
+	  { .ca = "ca", .certificate = "stranger" },
+	  NULL,
+	  "it does not know who signed our certificate" },
+	{ "a client that is too old",
+	  { .ca = "ca", .certificate = "server", .required = true },
+	  { .ca = "ca", .certificate = "old" },
+	  NULL,
+	  "our certificate has expired" },
+	{ "a server of another authority",
+	  { .certificate = "stranger" },
+	  { .ca = "ca" },
+	  NULL,
+	  "its certificate is not accepted: unable to get local issuer certificate" },
+	{ "a server of another name",
+	  { .certificate = "elsewhere" },
+	  { .ca = "ca" },
+	  NULL,
+	  "its certificate is not accepted: IP address mismatch" },
+	{ "a server that is too old",
+	  { .certificate = "old" },
+	  { .ca = "ca" },
+	  NULL,
+	  "its certificate is not accepted: certificate has expired" },
+	{ "a key", { .psk = "keys", .required = true }, { .psk = "bob" }, "psk:bob", NULL },
+	{ "another key of a name",
+	  { .psk = "keys", .required = true },
+	  { .psk = "mallory" },
+	  NULL,
+	  "it has another key of our identity" },
+	{ "a key of nobody",
+	  { .psk = "keys", .required = true },
+	  { .psk = "nobody" },
+	  NULL,
+	  "it knows no key of our identity, and has no certificate" },
+	{ "a server with both takes a key",
+	  { .ca = "ca", .certificate = "server", .psk = "keys", .required = true },
+	  { .psk = "bob" },
+	  "psk:bob",
+	  NULL },
+	{ "a server with both takes a certificate",
+	  { .ca = "ca", .certificate = "server", .psk = "keys", .required = true },
+	  { .ca = "ca", .certificate = "client" },
+	  "cert:dns:client.example",
+	  NULL },
+	{ "a key of a name that it does not know is as none",
+	  { .ca = "ca", .certificate = "server", .psk = "keys", .required = true },
+	  { .psk = "nobody", .ca = "ca" },
+	  NULL,
+	  "it wants a certificate, or a key that it has" },
+	{ "and does not harm a certificate",
+	  { .ca = "ca", .certificate = "server", .psk = "keys", .required = true },
+	  { .ca = "ca", .certificate = "client", .psk = "nobody" },
+	  "cert:dns:client.example",
+	  NULL },
+	{ "who has a key may say who signs certificates",
+	  { .certificate = "server" },
+	  { .psk = "bob", .ca = "ca" },
+	  "",
+	  NULL },
+};
+
+static void who_connects(void **state)
 {
 	(void)state;
-	use(&with_certificate, &with_ca);
-	connects_as("");
+	for (size_t i = 0; i < sizeof(credentials) / sizeof(credentials[0]); i++) {
+		print_message("%s\n", credentials[i].what);
+		use(&credentials[i].server, &credentials[i].client);
+		if (credentials[i].refused)
+			is_refused(credentials[i].refused);
+		else
+			connects_as(credentials[i].identity);
+	}
 }
 
-static void client_has_a_certificate(void **state)
-{
-	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
-	const struct names shows = { .ca = "ca", .certificate = "client" };
-
-	(void)state;
-	use(&asks, &shows);
-	connects_as("cert:dns:client.example");
-}
-
-/* Who has none gets in all the same, and one that is not accepted does not. */
-static void client_may_have_a_certificate(void **state)
-{
-	const struct names asks = { .ca = "ca", .certificate = "server" };
-	const struct names shows = { .ca = "ca", .certificate = "client" };
-	const struct names stranger = { .ca = "ca", .certificate = "stranger" };
-
-	(void)state;
-	use(&asks, &with_ca);
-	connects_as("");
-	use(&asks, &shows);
-	connects_as("cert:dns:client.example");
-	use(&asks, &stranger);
-	is_refused("it does not know who signed our certificate");
-}
-
-static void client_has_no_certificate(void **state)
-{
-	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
-
-	(void)state;
-	use(&asks, &with_ca);
-	is_refused("it wants a certificate, or a key that it has");
-}
-
-static void client_of_another_authority(void **state)
-{
-	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
-	const struct names stranger = { .ca = "ca", .certificate = "stranger" };
-	const struct names old = { .ca = "ca", .certificate = "old" };
-
-	(void)state;
-	use(&asks, &stranger);
-	is_refused("it does not know who signed our certificate");
-	use(&asks, &old);
-	is_refused("our certificate has expired");
-}
-
-static void server_of_another_authority(void **state)
-{
-	const struct names stranger = { .certificate = "stranger" };
-
-	(void)state;
-	use(&stranger, &with_ca);
-	is_refused("its certificate is not accepted: unable to get local issuer certificate");
-}
-
-static void server_of_another_name(void **state)
+/* The name counts that the client was given. */
+static void server_of_several_names(void **state)
 {
 	const struct names elsewhere = { .certificate = "elsewhere" };
 
 	(void)state;
-	use(&elsewhere, &with_ca);
-	is_refused("its certificate is not accepted: IP address mismatch");
-	tls_context_put(client.od.tls);
+	use(&elsewhere, NULL);
 	client.od.tls = context_of_names(&with_ca, "kvd.example");
 	is_refused("its certificate is not accepted: hostname mismatch");
 	tls_context_put(client.od.tls);
 	client.od.tls = context_of_names(&with_ca, "localhost");
 	connects_as("");
-}
-
-static void server_is_too_old(void **state)
-{
-	const struct names old = { .certificate = "old" };
-
-	(void)state;
-	use(&old, &with_ca);
-	is_refused("its certificate is not accepted: certificate has expired");
 }
 
 /* The system's authorities have not signed for it, until ours is one. */
@@ -247,63 +282,27 @@ static void client_trusts_the_system(void **state)
 	unsetenv("SSL_CERT_FILE");
 }
 
-static void by_key(void **state)
+/* No session is resumed, which would not say whose it was. */
+static void by_key_again(void **state)
 {
 	const struct names keys = { .psk = "keys", .required = true }, bob = { .psk = "bob" };
 
 	(void)state;
 	use(&keys, &bob);
 	connects_as("psk:bob");
-	/* No session is resumed, which would not say whose it was. */
 	connects_as("psk:bob");
-}
-
-static void wrong_key(void **state)
-{
-	const struct names keys = { .psk = "keys", .required = true };
-	const struct names mallory = { .psk = "mallory" }, nobody = { .psk = "nobody" };
-
-	(void)state;
-	use(&keys, &mallory);
-	is_refused("it has another key of our identity");
-	use(&keys, &nobody);
-	is_refused("it knows no key of our identity, and has no certificate");
-}
-
-/* A server with both takes either; and a key of a name that it does not know is as none. */
-static void keys_and_certificates(void **state)
-{
-	const struct names both = {
-		.ca = "ca", .certificate = "server", .psk = "keys", .required = true
-	};
-	const struct names bob = { .psk = "bob" };
-	const struct names nobody = { .psk = "nobody", .ca = "ca" };
-	const struct names shows = { .ca = "ca", .certificate = "client" };
-	const struct names shows_both = { .ca = "ca", .certificate = "client", .psk = "nobody" };
-
-	(void)state;
-	use(&both, &bob);
-	connects_as("psk:bob");
-	use(&both, &shows);
-	connects_as("cert:dns:client.example");
-	use(&both, &nobody);
-	is_refused("it wants a certificate, or a key that it has");
-	use(&both, &shows_both);
-	connects_as("cert:dns:client.example");
 }
 
 /* Who has a key trusts no certificate unless it says who signed it. */
 static void key_against_a_certificate(void **state)
 {
-	const struct names bob = { .psk = "bob" }, says = { .psk = "bob", .ca = "ca" };
+	const struct names bob = { .psk = "bob" };
 
 	(void)state;
 	setenv("SSL_CERT_FILE", tls_ca_path("ca.pem"), 1);
 	use(&with_certificate, &bob);
 	is_refused("its certificate is not accepted: unable to get local issuer certificate");
 	unsetenv("SSL_CERT_FILE");
-	use(&with_certificate, &says);
-	connects_as("");
 }
 
 static bool resumed(const struct cm_id *id)
@@ -559,21 +558,37 @@ static void peer_has_gone(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static void listens_not(const char *key, unsigned int lines)
+{
+	struct device_addr addr = { .kind = DEVICE_VERBS_TLS, .host = "127.0.0.1" };
+	struct device *dev;
+
+	addr.tls.certificate = tls_ca_path("server.pem");
+	addr.tls.key = key;
+	assert_int_equal(oob_open(&dev, &addr, DEVICE_LISTEN, 0), -EKEYREJECTED);
+	assert_int_equal(test_log_lines(), lines);
+}
+
+/* As long as a removed device is awaited: once a second. */
+static void bad_files_are_logged_when_they_change(void **state)
+{
+	(void)state;
+	test_log_begin();
+	listens_not(tls_ca_path("client.key"), 1);
+	assert_logged("it is not the certificate's");
+	listens_not(tls_ca_path("client.key"), 1);
+	listens_not("/nowhere", 2);
+	listens_not("/nowhere", 2);
+	listens_not(tls_ca_path("client.key"), 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(by_certificate),
-		CASE(client_has_a_certificate),
-		CASE(client_may_have_a_certificate),
-		CASE(client_has_no_certificate),
-		CASE(client_of_another_authority),
-		CASE(server_of_another_authority),
-		CASE(server_of_another_name),
-		CASE(server_is_too_old),
+		CASE(who_connects),
+		CASE(server_of_several_names),
 		CASE(client_trusts_the_system),
-		CASE(by_key),
-		CASE(wrong_key),
-		CASE(keys_and_certificates),
+		CASE(by_key_again),
 		CASE(key_against_a_certificate),
 		CASE(resumes),
 		CASE(resumes_once),
@@ -584,6 +599,7 @@ int main(void)
 		CASE(messages_of_tls_itself),
 		CASE(two_messages_at_once),
 		CASE(peer_has_gone),
+		cmocka_unit_test(bad_files_are_logged_when_they_change),
 	};
 
 	oob_test_heap();

@@ -17,6 +17,7 @@ enum wr { WR_RECV, WR_SEND, WR_RDMA };
 #define RNR_TIMER_LONGEST 31 /* 0.49 s */
 
 const char *raw_url;
+const char *raw_tenant;
 
 uint8_t *raw_data(const struct raw_peer *p)
 {
@@ -245,7 +246,13 @@ const struct wire_connect raw_good_connect = {
 
 static void raw_start_connected(struct raw_peer *p)
 {
-	raw_connect(p, &raw_good_connect, sizeof(raw_good_connect));
+	struct wire_connect connect = raw_good_connect;
+
+	if (raw_tenant) {
+		connect.features |= WIRE_FEATURE_TENANT;
+		snprintf(connect.tenant, sizeof(connect.tenant), "%s", raw_tenant);
+	}
+	raw_connect(p, &connect, sizeof(connect));
 	if (!p->established)
 		raw_die(p->refused ? p->reject.text : "connect", ECONNREFUSED);
 }

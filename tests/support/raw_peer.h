@@ -51,6 +51,8 @@ struct raw_peer {
 
 /* The server that all peers of this process connect to. */
 extern const char *raw_url;
+/* The tenant that those connect to which are opened from now on; NULL: they name none. */
+extern const char *raw_tenant;
 
 extern const struct wire_connect raw_good_connect;
 extern const struct wire_hello raw_good_hello;

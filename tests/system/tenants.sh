@@ -226,6 +226,9 @@ check "one is created" kvctl tenant create gamma 16m
 check "one is dropped that is used" dropped
 check "fifty are created and dropped beside a client" again_and_again
 check "one is resized with all of its items" resized
+checks_of "$build/tests/system/sys_tenants" "$url" alpha beta
+checks_of "$build/tests/system/sys_tenants" "$url" '' beta
+checks_of "$build/tests/system/sys_tenants" "$url" beta ''
 check "one that is not there is refused" unknown
 check "the server stops" server_stop
 
@@ -233,5 +236,14 @@ check "the server starts without eviction" server_start -o memory.eviction=none 
 	-o tenants.memory=96m -o tenants.create=alpha:16m,beta:16m || finish
 check "one is full, and the others are not" no_space
 check "one that would lose items stays as it is" too_small
+check "the server stops" server_stop
+
+# What nothing would keep apart is not served.
+check "the server starts without memory windows" server_start -o rdma.windows=no \
+	-o tenants.memory=32m -o tenants.create=alpha:16m || finish
+check "it says what that means" logged 'it serves the tenant default alone'
+check "the tenant is not served" expect 69 'alpha is not served on this device' \
+	--tenant alpha get key
+check "default is" expect 0 '^$' put key value
 check "the server stops" server_stop
 finish

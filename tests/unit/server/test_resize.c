@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unit tests of server/store/resize.h: a store of another size has the same items, with all that
+ * belongs to them; what expired is left out; and what does not fit is refused, or evicted.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/store/chain.h"
+#include "server/store/store.h"
+
+#define MIB (1ull << 20)
+#define NS_PER_S 1000000000ull
+#define KEYS 2000u
+#define LARGE 300000u /* bytes of a value that is copied in steps elsewhere */
+
+struct side {
+	struct store store;
+	struct store_thread threads[2];
+	struct store_thread *list[2];
+};
+
+static struct side from, to;
+static uint8_t value[MIB];
+static _Atomic bool stop;
+
+static void side_create(struct side *side, uint64_t bytes, enum eviction_policy eviction)
+{
+	const struct store_options options = {
+		.bytes = bytes,
+		.hugepages = HUGEPAGES_OFF,
+		.level = INDEX_LEVEL_MIN,
+		.value_max = bytes / 4,
+		.fill = 65,
+		.eviction = eviction,
+		.pin_share = 50,
+		.pin_time_max = 100,
+		.sweep_share = 1,
+	};
+
+	assert_int_equal(store_create(&side->store, &options), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(
+			store_thread_init(&side->threads[i], &side->store.table, (uint8_t)i), 0);
+		side->list[i] = &side->threads[i];
+	}
+}
+
+static void side_destroy(struct side *side)
+{
+	if (!side->store.region.base)
+		return;
+	for (unsigned int i = 0; i < 2; i++)
+		store_thread_release(&side->threads[i]);
+	store_destroy(&side->store);
+	memset(side, 0, sizeof(*side));
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&from, 0, sizeof(from));
+	memset(&to, 0, sizeof(to));
+	for (size_t i = 0; i < sizeof(value); i++)
+		value[i] = (uint8_t)(i * 31 >> 3);
+	stop = false;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	side_destroy(&from);
+	side_destroy(&to);
+	return 0;
+}
+
+static uint64_t hash_of(const struct side *side, uint32_t key)
+{
+	return table_hash(&side->store.table, &key, sizeof(key));
+}
+
+static uint32_t length_of(uint32_t key)
+{
+	return key % 500 == 7 ? LARGE : key % 97;
+}
+
+/* By each of both threads, so that the versions have both numbers. */
+static void put(uint32_t key, const struct table_change *as)
+{
+	struct table_change change = *as;
+	struct item *item;
+
+	change.key = &key;
+	change.key_len = sizeof(key);
+	change.mode = WIRE_SET;
+	change.value = value;
+	change.value_len = length_of(key);
+	item = table_reserve(&from.threads[key % 2], &change);
+	assert_non_null(item);
+	memcpy(table_reserved_value(item), value, change.value_len);
+	assert_int_equal(table_commit(&from.threads[key % 2], hash_of(&from, key), item, &change),
+			 WIRE_OK);
+}
+
+static const struct item *find(struct side *side, uint32_t key)
+{
+	struct table *table = &side->store.table;
+	const struct bucket *bucket, *home = index_home(table, hash_of(side, key));
+
+	chain_for_each(table, bucket, home)
+		for (unsigned int i = 0; i < BUCKET_SLOTS; i++) {
+			const struct item *item = bucket->slots[i] ?
+							  slot_item(table, bucket->slots[i]) :
+							  NULL;
+
+			if (item && item->key_len == sizeof(key) &&
+			    !memcmp(item_key(item), &key, sizeof(key)))
+				return item;
+		}
+	return NULL;
+}
+
+static void assert_same(uint32_t key)
+{
+	const struct item *a = find(&from, key), *b = find(&to, key);
+
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_true(a->version == b->version);
+	assert_int_equal(a->flags, b->flags);
+	assert_int_equal(a->expires, b->expires);
+	assert_int_equal(item_access_load(a), item_access_load(b));
+	assert_int_equal(a->value_len, b->value_len);
+	assert_memory_equal(item_value(a), item_value(b), a->value_len);
+	/* As readers find it. */
+	assert_true(item_sum_first(b) != ITEM_SUM_INVALID);
+}
+
+static void fill(void)
+{
+	for (uint32_t key = 0; key < KEYS; key++)
+		put(key, &(struct table_change){
+				 .flags = key * 3,
+				 .ttl = key % 5 ? 0 : 1000 + key,
+				 .wish = { .pin = key % 100 == 3 ? 50 : 0, .low = key % 11 == 5 },
+			 });
+}
+
+static uint64_t highest_version(void)
+{
+	uint64_t highest = 0;
+
+	for (uint32_t key = 0; key < KEYS; key++)
+		if (find(&from, key)->version > highest)
+			highest = find(&from, key)->version;
+	return highest;
+}
+
+/* Every item is there as it was, and a later change has a version above all. */
+static void all_of_it(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		enum eviction_policy eviction;
+	} cases[] = { { 64 * MIB, EVICTION_LRU },
+		      { 16 * MIB, EVICTION_LRU },
+		      { 16 * MIB, EVICTION_NONE },
+		      { 64 * MIB, EVICTION_LFU } };
+	struct pins_stats was, is;
+	struct table_change change;
+	uint32_t key = 1;
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setup(state);
+		side_create(&from, 32 * MIB, cases[i].eviction);
+		fill();
+		side_create(&to, cases[i].bytes, cases[i].eviction);
+		assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
+		for (uint32_t at = 0; at < KEYS; at++)
+			assert_same(at);
+		assert_int_equal(store_items(&to.store), KEYS);
+		pins_stats(from.store.pins, &was);
+		pins_stats(to.store.pins, &is);
+		assert_true(was.bytes == is.bytes && was.items == is.items);
+		for (unsigned int n = 0; n < 2; n++) {
+			assert_int_equal(to.threads[n].id,
+					 (uint8_t)(to.store.table.version_start + n));
+			change = (struct table_change){ .key = &key,
+							.key_len = sizeof(key),
+							.mode = WIRE_SET };
+			assert_int_equal(table_put(&to.threads[n], hash_of(&to, key), &change),
+					 WIRE_OK);
+			assert_true(change.version >> THREAD_ID_BITS > highest_version() >>
+				    THREAD_ID_BITS);
+		}
+		teardown(state);
+	}
+}
+
+/* What has expired, and what does so within the second, is left out; the rest is exact. */
+static void what_expires(void **state)
+{
+	uint64_t now_s;
+
+	(void)state;
+	side_create(&from, 16 * MIB, EVICTION_LRU);
+	for (uint32_t ttl = 1; ttl <= 20; ttl++)
+		put(ttl, &(struct table_change){ .ttl = ttl });
+	put(21, &(struct table_change){ 0 });
+	side_create(&to, 16 * MIB, EVICTION_LRU);
+	/* A clock that is ahead stays there. */
+	to.threads[0].now_ns = from.threads[0].now_ns + 10 * NS_PER_S;
+	now_s = (to.threads[0].now_ns + NS_PER_S - 1) / NS_PER_S;
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
+	for (uint32_t ttl = 1; ttl <= 20; ttl++)
+		if (find(&from, ttl)->expires > now_s)
+			assert_int_equal(find(&to, ttl)->expires, find(&from, ttl)->expires);
+		else
+			assert_null(find(&to, ttl));
+	assert_non_null(find(&to, 20));
+	assert_null(find(&to, 9));
+	assert_int_equal(find(&to, 21)->expires, 0);
+}
+
+/* Without eviction nothing is lost: it fails. With it, it does not, and as much is kept as fits. */
+static void too_many(void **state)
+{
+	(void)state;
+	side_create(&from, 64 * MIB, EVICTION_NONE);
+	for (uint32_t i = 0; i < 100; i++)
+		put(7 + 500 * i, &(struct table_change){ 0 });
+	side_create(&to, 16 * MIB, EVICTION_NONE);
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), -ENOSPC);
+	side_destroy(&to);
+	side_create(&to, 16 * MIB, EVICTION_LRU);
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
+	assert_in_range(store_items(&to.store), 16 * MIB / LARGE * 8 / 10, 16 * MIB / LARGE);
+	for (uint32_t i = 0; i < 100; i++)
+		if (find(&to, 7 + 500 * i))
+			assert_same(7 + 500 * i);
+}
+
+static void too_long(void **state)
+{
+	struct table_change change = { .mode = WIRE_SET, .value = value };
+	uint32_t key = 1;
+	struct item *item;
+
+	(void)state;
+	side_create(&from, 64 * MIB, EVICTION_LRU);
+	side_create(&to, 16 * MIB, EVICTION_LRU);
+	change.key = &key;
+	change.key_len = sizeof(key);
+	change.value_len = 4 * MIB;
+	item = table_reserve(&from.threads[0], &change);
+	memset(table_reserved_value(item), 1, change.value_len);
+	assert_int_equal(table_commit(&from.threads[0], hash_of(&from, key), item, &change),
+			 WIRE_OK);
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
+	change.value_len++;
+	item = table_reserve(&from.threads[0], &change);
+	memset(table_reserved_value(item), 1, change.value_len);
+	assert_int_equal(table_commit(&from.threads[0], hash_of(&from, key), item, &change),
+			 WIRE_OK);
+	side_destroy(&to);
+	side_create(&to, 16 * MIB, EVICTION_LRU);
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), -E2BIG);
+}
+
+static void is_stopped(void **state)
+{
+	(void)state;
+	side_create(&from, 16 * MIB, EVICTION_LRU);
+	side_create(&to, 16 * MIB, EVICTION_LRU);
+	stop = true;
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), -ECANCELED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		CASE(all_of_it), CASE(what_expires), CASE(too_many),
+		CASE(too_long),	 CASE(is_stopped),
+#undef CASE
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -5,6 +5,22 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+# Administrators come by the Unix socket.
+admin_url=softnic://$tmp/s
+[ "$device" = softnic ] || config_write "$way,softnic"
+
+# arguments...: kvctl of an administrator
+admin() {
+	local url=$admin_url
+	kvctl "$@"
+}
+
+# As expect, of an administrator.
+expect_admin() {
+	local url=$admin_url
+	expect "$@"
+}
+
 # tenant, arguments...: kvctl in that tenant
 in_tenant() {
 	local tenant=$1
@@ -112,16 +128,18 @@ sized_wrong() {
 
 # Names and sizes that are not allowed, with why; nothing of them is left.
 wrong_commands() {
-	expect 2 'there is a tenant alpha already' tenant create alpha 16m &&
-		expect 70 '67108864 bytes are wanted.* 83886080 .* 50331648 are left' \
+	expect_admin 2 'there is a tenant alpha already' tenant create alpha 16m &&
+		expect_admin 70 '67108864 bytes are wanted.* 83886080 .* 50331648 are left' \
 			tenant create gamma 64m &&
-		expect 70 'has 1 to 24 letters' tenant create 'a b' 16m &&
-		expect 70 'has 1 to 24 letters' tenant create default 16m &&
-		expect 70 'a tenant has 16m to 512g' tenant create gamma 15m &&
-		expect 70 'is there as long' tenant drop default &&
-		expect 70 'this connection is in the tenant' --tenant alpha tenant drop alpha &&
-		expect 1 'not found' tenant drop gamma &&
-		expect 70 'the old and the new store are there together' tenant resize beta 64m &&
+		expect_admin 70 'has 1 to 24 letters' tenant create 'a b' 16m &&
+		expect_admin 70 'has 1 to 24 letters' tenant create default 16m &&
+		expect_admin 70 'a tenant has 16m to 512g' tenant create gamma 15m &&
+		expect_admin 70 'is there as long' tenant drop default &&
+		expect_admin 70 'this connection is in the tenant' \
+			--tenant alpha tenant drop alpha &&
+		expect_admin 1 'not found' tenant drop gamma &&
+		expect_admin 70 'the old and the new store are there together' \
+			tenant resize beta 64m &&
 		stat_is tenants_bytes 33554432
 }
 
@@ -132,9 +150,9 @@ dropped() {
 		await_line "$tmp/busy" '^looping' "$busy" || return 1
 	KVD_TENANT=gamma client_start inside "$tmp/inside" loop "$url" mix inside 100 1000 &&
 		await_line "$tmp/inside" '^looping' "$inside" || return 1
-	kvctl tenant list | grep -Eq '^name=gamma .* connections=[1-9]' || return 1
-	expect 0 '^$' tenant drop gamma && unknown && ! ended "$busy" && has beta B &&
-		! kvctl tenant list | grep gamma &&
+	admin tenant list | grep -Eq '^name=gamma .* connections=[1-9]' || return 1
+	expect_admin 0 '^$' tenant drop gamma && unknown && ! ended "$busy" && has beta B &&
+		! admin tenant list | grep gamma &&
 		kill -KILL "$busy" "$inside" && await_end "$busy" && forget "$busy" &&
 		await_end "$inside" && forget "$inside"
 }
@@ -150,15 +168,15 @@ mappings() {
 # Created, used and dropped again and again beside a client that works: all comes back.
 again_and_again() {
 	local busy before_fds before_maps before_rss rss
-	kvctl tenant create gamma 16m && kvctl tenant drop gamma || return 1
+	admin tenant create gamma 16m && admin tenant drop gamma || return 1
 	client_start busy "$tmp/busy" loop "$url" mix busy 100 1000 &&
 		await_line "$tmp/busy" '^looping' "$busy" || return 1
 	before_fds=$(descriptors)
 	before_maps=$(mappings)
 	before_rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$server_pid/status")
 	for i in $(seq 50); do
-		kvctl tenant create "t$i" 16m && in_tenant "t$i" put key "$i" || return 1
-		[ "$(in_tenant "t$i" get key)" = "$i" ] && kvctl tenant drop "t$i" || return 1
+		admin tenant create "t$i" 16m && in_tenant "t$i" put key "$i" || return 1
+		[ "$(in_tenant "t$i" get key)" = "$i" ] && admin tenant drop "t$i" || return 1
 	done
 	rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$server_pid/status")
 	echo "descriptors $before_fds $(descriptors), mappings $before_maps $(mappings)," \
@@ -173,7 +191,7 @@ again_and_again() {
 # Larger and smaller: every key, with its version, flags and expiry time. Clients find it again.
 resized() {
 	local i size inside before after
-	kvctl tenant create gamma 16m || return 1
+	admin tenant create gamma 16m || return 1
 	for i in $(seq 100); do
 		in_tenant gamma -f "$i" put "key-$i" "value-$i" || return 1
 	done
@@ -184,7 +202,7 @@ resized() {
 	KVD_TENANT=gamma client_start inside "$tmp/inside" loop "$url" mix inside 100 1000 &&
 		await_line "$tmp/inside" '^looping' "$inside" || return 1
 	for size in 32m 16m; do
-		expect 0 '^$' tenant resize gamma $size || return 1
+		expect_admin 0 '^$' tenant resize gamma $size || return 1
 		after=$(for i in 1 50 100; do in_tenant gamma -v get "key-$i" 2>&1; done
 			in_tenant gamma -v get expires 2>&1)
 		[ "$before" = "$after" ] || {
@@ -195,18 +213,19 @@ resized() {
 			[ "$(in_tenant gamma scan key- | wc -l)" = 100 ] && has beta B || return 1
 	done
 	! ended "$inside" && kill -KILL "$inside" && await_end "$inside" && forget "$inside" &&
-		kvctl tenant drop gamma
+		admin tenant drop gamma
 }
 
 # What does not fit stays where it is.
 too_small() {
-	kvctl tenant create gamma 24m || return 1
+	admin tenant create gamma 24m || return 1
 	for i in $(seq 50); do
 		in_tenant gamma put "fill-$i" <"$tmp/value" || return 1
 	done
-	expect 70 'not all of its items fit, and nothing may be evicted' tenant resize gamma 16m &&
+	expect_admin 70 'not all of its items fit, and nothing may be evicted' \
+		tenant resize gamma 16m &&
 		[ "$(in_tenant gamma scan | wc -l)" = 50 ] &&
-		kvctl tenant list | grep -q '^name=gamma bytes=25165824 state=serves' &&
+		admin tenant list | grep -q '^name=gamma bytes=25165824 state=serves' &&
 		in_tenant gamma put again 1 && [ "$(in_tenant gamma get again)" = 1 ] &&
 		stat_is tenants_bytes 58720256
 }
@@ -222,7 +241,7 @@ check "a large value is in one" large_values
 check "statistics are of one" own_statistics
 check "the environment names one" by_environment
 check "what is not allowed is refused" wrong_commands
-check "one is created" kvctl tenant create gamma 16m
+check "one is created" admin tenant create gamma 16m
 check "one is dropped that is used" dropped
 check "fifty are created and dropped beside a client" again_and_again
 check "one is resized with all of its items" resized

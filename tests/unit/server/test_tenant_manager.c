@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unit tests of server/net/tenant_manager.c: changes of tenants, step by step and one after the
+ * other; who may ask, and what is answered; and that what fails leaves memory and tenants as they
+ * were.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/net/conn.h"
+#include "server/net/net.h"
+
+#define MIB (1ull << 20)
+#define WORKERS 2u
+#define CONNS 4u
+#define TEXT_BYTES 1000u
+
+static struct net test_net;
+static struct worker workers[WORKERS];
+static struct conn conns[CONNS];
+static struct tenant_part parts[WORKERS];
+static struct store test_store;
+static struct config config;
+static unsigned int answered, closed, detached, jobs_begun, destroyed;
+static struct tenant_job begun;
+static int begin_error;
+
+static void fake_answered(struct conn *conn)
+{
+	assert_null(conn->queries);
+	answered |= 1u << (conn - conns);
+}
+
+static void fake_forget(struct conn *conn)
+{
+	assert_non_null(conn->queries);
+	TAILQ_REMOVE(conn->queries, conn, query_entry);
+	conn->queries = NULL;
+}
+
+static void fake_close_tenant(struct net *of, const struct tenant *tenant)
+{
+	(void)of;
+	assert_int_equal(tenant->state, TENANT_CLOSING);
+	closed++;
+}
+
+static void fake_send(struct mailbox *mailbox, struct note *note)
+{
+	assert_ptr_equal(mailbox, &workers[note->part - parts].mailbox);
+	assert_int_equal(note->kind, NOTE_TENANT_DETACH);
+	detached++;
+}
+
+static int fake_begin(struct tenant_jobs *jobs, const struct tenant_job *job)
+{
+	assert_false(jobs->runs);
+	if (begin_error)
+		return begin_error;
+	assert_int_equal(job->tenant->state, TENANT_WORKING);
+	jobs->runs = true;
+	jobs->job = begun = *job;
+	jobs_begun++;
+	return 0;
+}
+
+static void fake_destroy(struct tenant_store *of, const struct worker_env *env)
+{
+	(void)env;
+	of->store = NULL;
+	destroyed++;
+}
+
+#define conn_manager_answered fake_answered
+#define conn_manager_forget_query fake_forget
+#define conn_manager_close_tenant fake_close_tenant
+#define mailbox_send fake_send
+#define tenant_jobs_begin fake_begin
+#define tenant_store_destroy fake_destroy
+#include "server/net/tenant_manager.c"
+
+static struct tenant *tenant_of(const char *name)
+{
+	return tenants_find(&test_net.tenants, name);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&test_net, 0, sizeof(test_net));
+	memset(conns, 0, sizeof(conns));
+	memset(parts, 0, sizeof(parts));
+	memset(workers, 0, sizeof(workers));
+	answered = closed = detached = jobs_begun = destroyed = 0;
+	begin_error = 0;
+	config_init(&config);
+	config.tenants.memory = 100 * MIB;
+	test_net.env.config = &config;
+	test_net.env.store = &test_store;
+	test_net.env.workers = WORKERS;
+	test_net.workers = workers;
+	test_net.worker_count = WORKERS;
+	test_net.nic_count = 1;
+	TAILQ_INIT(&test_net.tenant_queries);
+	assert_int_equal(tenants_init(&test_net.tenants, &test_net.env, workers), 0);
+	assert_int_equal(conn_registry_init(&test_net.registry, CONNS), 0);
+	for (unsigned int i = 0; i < CONNS; i++) {
+		conns[i].part = &workers[0].part;
+		conns[i].by_admin = true;
+		conns[i].query.text = malloc(TEXT_BYTES);
+		conns[i].query.size = TEXT_BYTES;
+		conns[i].number = conn_registry_add(&test_net.registry, &conns[i]);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < CONNS; i++)
+		free(conns[i].query.text);
+	conn_registry_release(&test_net.registry);
+	for (unsigned int i = 1; i < TENANTS_MAX; i++)
+		free(test_net.tenants.list[i]);
+	free(test_net.tenants.list[0]);
+	return 0;
+}
+
+static void ask(unsigned int n, enum wire_tenant mode, const char *name, uint64_t bytes)
+{
+	struct query *query = &conns[n].query;
+
+	query->mode = mode;
+	query->arg = bytes;
+	snprintf(query->tenant, sizeof(query->tenant), "%s", name);
+	query->status = WIRE_PROTOCOL;
+	conns[n].queries = &test_net.tenant_queries;
+	TAILQ_INSERT_TAIL(&test_net.tenant_queries, &conns[n], query_entry);
+	answered &= ~(1u << n);
+	tenant_manager_run(&test_net);
+}
+
+static bool is_answered(unsigned int n)
+{
+	return answered & 1u << n;
+}
+
+static void assert_answer(unsigned int n, enum wire_status status, const char *text)
+{
+	assert_true(is_answered(n));
+	conns[n].query.text[conns[n].query.len] = '\0';
+	assert_int_equal(conns[n].query.status, status);
+	if (!strstr(conns[n].query.text, text) || (!*text && conns[n].query.len))
+		fail_msg("'%s' instead of '%s'", conns[n].query.text, text);
+}
+
+/* The job has ended so. */
+static void job_ends(int err)
+{
+	test_net.jobs.job.err = err;
+	test_net.jobs.runs = false;
+	tenant_manager_run(&test_net);
+}
+
+/* A tenant that serves, as after a job. */
+static struct tenant *made(const char *name, uint64_t bytes)
+{
+	struct tenant *tenant;
+
+	ask(0, WIRE_TENANT_CREATE, name, bytes);
+	tenant = tenant_of(name);
+	tenant->now.store = &test_store;
+	tenant->now.parts_memory = parts;
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		tenant->now.parts[i] = &parts[i];
+		parts[i].tenant = tenant;
+	}
+	job_ends(0);
+	assert_answer(0, WIRE_OK, "");
+	return tenant;
+}
+
+static void creates(void **state)
+{
+	(void)state;
+	ask(1, WIRE_TENANT_CREATE, "a", 40 * MIB);
+	assert_false(is_answered(1));
+	assert_int_equal(jobs_begun, 1);
+	assert_int_equal(begun.kind, TENANT_JOB_CREATE);
+	assert_true(begun.bytes == 40 * MIB);
+	assert_int_equal(tenant_of("a")->state, TENANT_WORKING);
+	assert_true(test_net.tenants.used == 40 * MIB);
+	job_ends(0);
+	assert_answer(1, WIRE_OK, "");
+	assert_int_equal(tenant_of("a")->state, TENANT_SERVES);
+	/* One that the host has no memory for. */
+	ask(1, WIRE_TENANT_CREATE, "b", 16 * MIB);
+	job_ends(-ENOMEM);
+	assert_answer(1, WIRE_NO_SPACE, "not enough memory: the log says");
+	assert_null(tenant_of("b"));
+	assert_true(test_net.tenants.used == 40 * MIB);
+	/* Or no thread. */
+	begin_error = -EAGAIN;
+	ask(1, WIRE_TENANT_CREATE, "b", 16 * MIB);
+	assert_answer(1, WIRE_INVALID, "Resource temporarily unavailable");
+	assert_null(tenant_of("b"));
+	assert_true(test_net.tenants.used == 40 * MIB);
+}
+
+static void refuses(void **state)
+{
+	(void)state;
+	made("a", 64 * MIB);
+	jobs_begun = 0;
+	ask(1, WIRE_TENANT_CREATE, "a", 16 * MIB);
+	assert_answer(1, WIRE_EXISTS, "there is a tenant a already");
+	ask(1, WIRE_TENANT_CREATE, "b", 37 * MIB);
+	assert_answer(1, WIRE_NO_SPACE,
+		      "38797312 bytes are wanted, and of the 104857600 of "
+		      "tenants.memory 37748736 are left");
+	ask(1, WIRE_TENANT_CREATE, "b", 16 * MIB - 1);
+	assert_answer(1, WIRE_INVALID, "16m to 512g");
+	ask(1, WIRE_TENANT_CREATE, "b", UINT64_MAX);
+	assert_answer(1, WIRE_INVALID, "16m to 512g");
+	ask(1, WIRE_TENANT_CREATE, "b c", 16 * MIB);
+	assert_answer(1, WIRE_INVALID, "1 to 24 letters");
+	ask(1, WIRE_TENANT_DROP, "b", 0);
+	assert_answer(1, WIRE_NOT_FOUND, "no such tenant");
+	ask(1, WIRE_TENANT_RESIZE, "default", 16 * MIB);
+	assert_answer(1, WIRE_INVALID, "as long as the server runs");
+	ask(1, WIRE_TENANT_RESIZE, "a", 37 * MIB);
+	assert_answer(1, WIRE_NO_SPACE, "there together while items are moved: 38797312 bytes");
+	ask(1, WIRE_TENANT_RESIZE, "a", 16 * MIB - 1);
+	assert_answer(1, WIRE_INVALID, "16m to 512g");
+	conns[2].part = &parts[0];
+	ask(2, WIRE_TENANT_DROP, "a", 0);
+	assert_answer(2, WIRE_INVALID, "ask from another one");
+	conns[3].by_admin = false;
+	ask(3, WIRE_TENANT_DROP, "a", 0);
+	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
+	ask(3, WIRE_TENANT_LIST, "", 0);
+	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
+	assert_int_equal(jobs_begun, 0);
+	assert_int_equal(closed, 0);
+	assert_true(test_net.tenants.used == 64 * MIB);
+	assert_int_equal(tenant_of("a")->state, TENANT_SERVES);
+}
+
+/* Each step waits for its own condition: connections, workers, devices, the job. */
+static void drops(void **state)
+{
+	struct tenant *tenant;
+
+	(void)state;
+	tenant = made("a", 64 * MIB);
+	jobs_begun = 0;
+	tenant->conns_count = 1;
+	ask(1, WIRE_TENANT_DROP, "a", 0);
+	assert_int_equal(closed, 1);
+	assert_int_equal(detached, 0);
+	tenant->conns_count = 0;
+	tenant_manager_run(&test_net);
+	assert_int_equal(detached, WORKERS);
+	assert_int_equal(tenant->state, TENANT_CLOSING);
+	test_net.command.workers_left--;
+	tenant_manager_run(&test_net);
+	assert_int_equal(jobs_begun, 0);
+	test_net.command.workers_left--;
+	test_net.nics[0].state = NIC_DETACHING;
+	tenant_manager_run(&test_net);
+	assert_int_equal(jobs_begun, 0);
+	test_net.nics[0].state = NIC_AWAY;
+	tenant_manager_run(&test_net);
+	assert_int_equal(jobs_begun, 1);
+	assert_int_equal(begun.kind, TENANT_JOB_DESTROY);
+	assert_false(is_answered(1));
+	job_ends(0);
+	assert_answer(1, WIRE_OK, "");
+	assert_null(tenant_of("a"));
+	assert_int_equal(test_net.tenants.used, 0);
+	/* Without a thread to be had it is dropped all the same. */
+	made("a", 64 * MIB);
+	begin_error = -EAGAIN;
+	ask(1, WIRE_TENANT_DROP, "a", 0);
+	test_net.command.workers_left = 0;
+	tenant_manager_run(&test_net);
+	assert_int_equal(destroyed, 1);
+	assert_answer(1, WIRE_OK, "");
+	assert_null(tenant_of("a"));
+}
+
+/* Both sizes are reserved meanwhile; then the one that is there. */
+static void resizes(void **state)
+{
+	static const int errors[] = { 0, -ENOSPC, -E2BIG, -ENOMEM };
+	static const char *const texts[] = { "", "not all of its items fit",
+					     "more than a quarter of the new size", "not enough" };
+	struct tenant *tenant;
+
+	(void)state;
+	tenant = made("a", 32 * MIB);
+	for (unsigned int i = 0; i < 4; i++) {
+		ask(1, WIRE_TENANT_RESIZE, "a", 64 * MIB);
+		assert_true(test_net.tenants.used == 96 * MIB);
+		test_net.command.workers_left = 0;
+		tenant_manager_run(&test_net);
+		assert_int_equal(begun.kind, TENANT_JOB_RESIZE);
+		assert_true(begun.bytes == 64 * MIB);
+		job_ends(errors[i]);
+		assert_answer(1,
+			      !errors[i]	  ? WIRE_OK :
+			      errors[i] == -E2BIG ? WIRE_INVALID :
+						    WIRE_NO_SPACE,
+			      texts[i]);
+		assert_int_equal(tenant->state, TENANT_SERVES);
+		assert_true(tenant->bytes == (i ? 32 : 64) * MIB);
+		assert_true(test_net.tenants.used == tenant->bytes);
+		if (i)
+			continue;
+		test_net.tenants.used = tenant->bytes = 32 * MIB;
+	}
+}
+
+/* One after the other; lists are answered at once, and who has gone gets no answer. */
+static void one_after_the_other(void **state)
+{
+	(void)state;
+	ask(0, WIRE_TENANT_CREATE, "a", 16 * MIB);
+	ask(1, WIRE_TENANT_CREATE, "b", 16 * MIB);
+	ask(2, WIRE_TENANT_CREATE, "a", 16 * MIB);
+	assert_int_equal(jobs_begun, 1);
+	ask(3, WIRE_TENANT_LIST, "", 0);
+	assert_answer(3, WIRE_OK, "name=a bytes=16777216 state=working connections=0\n");
+	assert_int_equal(conns[3].query.cursor, 0);
+	conns[0].stage = CONN_FLUSHING;
+	job_ends(0);
+	assert_false(is_answered(0));
+	assert_int_equal(tenant_of("a")->state, TENANT_SERVES);
+	assert_int_equal(jobs_begun, 2);
+	job_ends(0);
+	assert_answer(1, WIRE_OK, "");
+	/* It could be refused only now. */
+	assert_answer(2, WIRE_EXISTS, "there is a tenant a already");
+	assert_null(TAILQ_FIRST(&test_net.tenant_queries));
+	/* A server that stops begins nothing more. */
+	test_net.stopping = true;
+	ask(1, WIRE_TENANT_CREATE, "c", 16 * MIB);
+	assert_false(is_answered(1));
+	assert_int_equal(jobs_begun, 2);
+}
+
+/* All of them, however many pages it takes. */
+static void lists(void **state)
+{
+	char name[16];
+	unsigned int seen = 0, pages = 0;
+	uint64_t cursor = 0;
+
+	(void)state;
+	for (unsigned int i = 1; i < TENANTS_MAX; i++) {
+		snprintf(name, sizeof(name), "tenant-%u", i);
+		assert_non_null(tenants_add(&test_net.tenants, name, MIB, NULL, 0));
+	}
+	do {
+		ask(1, WIRE_TENANT_LIST, "", cursor);
+		assert_answer(1, WIRE_OK, "name=");
+		for (const char *at = conns[1].query.text; (at = strchr(at, '\n')); at++)
+			seen++;
+		assert_true(!conns[1].query.cursor || conns[1].query.cursor > cursor);
+		cursor = conns[1].query.cursor;
+		pages++;
+	} while (cursor);
+	assert_int_equal(seen, TENANTS_MAX);
+	assert_true(pages > 1);
+	ask(1, WIRE_TENANT_LIST, "", UINT64_MAX);
+	assert_answer(1, WIRE_OK, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		CASE(creates), CASE(refuses), CASE(drops), CASE(resizes), CASE(one_after_the_other),
+		CASE(lists),
+#undef CASE
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -416,7 +416,7 @@ help:  ## this list
 PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c \
 	bench/rdma/*.c))
 PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor read-bench \
-	async calls handshakes
+	async calls handshakes chain-attack
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
@@ -431,8 +431,8 @@ $(addprefix $(B)/,read-bench handshakes): $(B)/%: $(O)/bench/rdma/%.o $(O)/libco
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
 $(B)/rcu-flavours: $(O)/bench/rcu/main.o
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
-$(B)/table-bench $(B)/index-reads: $(B)/%: $(O)/bench/engine/%.o $(O)/bench/engine/engine.o \
-		$(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
+$(addprefix $(B)/,table-bench index-reads chain-attack): $(B)/%: $(O)/bench/engine/%.o \
+		$(O)/bench/engine/engine.o $(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) -lm $(LDLIBS)
 
 -include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))

@@ -36,7 +36,7 @@ struct lookup {
 	unsigned int tries, hops, moves;
 	uint8_t level_min; /* the least level that the home bucket may have */
 	bool cached;	   /* slots are from the bucket cache */
-	bool key_mismatch; /* an item had the key's tag, but another key */
+	uint8_t others;	   /* items that had the key's tag, but another key */
 	bool backoff;	   /* to retry: pause first */
 	bool clock_refreshed;
 	bool exists; /* no value is wanted */

@@ -36,7 +36,7 @@ static inline void lookup_start(struct kvd *handle, struct lookup *l)
 	l->slot_count = 1;
 	l->step = STEP_ITEM;
 	l->cached = true;
-	l->key_mismatch = false;
+	l->others = 0;
 }
 
 /* Ends the lookup with @status. */

@@ -29,15 +29,6 @@ static uint32_t tick_now(const struct table *table)
 	return atomic_load_explicit(&table->tick, memory_order_relaxed);
 }
 
-/* Xorshift, of the thread's own state. */
-static uint64_t random_next(struct store_thread *thread)
-{
-	thread->random ^= thread->random << 13;
-	thread->random ^= thread->random >> 7;
-	thread->random ^= thread->random << 17;
-	return thread->random;
-}
-
 static uint16_t lfu_make(uint32_t tick, uint32_t counter)
 {
 	return (uint16_t)((tick >> LFU_UNIT_SHIFT & LFU_MAX) << 8 | counter);
@@ -94,7 +85,7 @@ static uint16_t normal_update(struct store_thread *thread, uint16_t access)
 		return (uint16_t)(tick & ACCESS_TIME);
 	counter = lfu_counter(tick, access);
 	odds = counter > LFU_FIRST ? LFU_FACTOR * (counter - LFU_FIRST) + 1 : 1;
-	if (counter < LFU_MAX && random_next(thread) % odds == 0)
+	if (counter < LFU_MAX && store_thread_random(thread) % odds == 0)
 		counter++;
 	return lfu_make(tick, counter);
 }

@@ -136,10 +136,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	stat_add(&thread->stats.replaces_in_place, 1);
 }
 
-/*
- * For a chain that can't get longer: evicts the coldest item of the home bucket, or of the next one
- * that has not only pinned ones, if items are evicted, and uses its slot.
- */
+/* For a chain that can't get longer: evicts an item of it, if items are evicted, for its slot. */
 static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 {
 	struct store_thread *thread = a->thread;
@@ -158,6 +155,7 @@ static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 	slot_store(chosen, slot);
 	do_chain_seal(thread->table, home, bucket);
 	stat_add(&thread->stats.removes, 1);
+	stat_add(&thread->stats.chain_evictions, 1);
 	return WIRE_OK;
 }
 

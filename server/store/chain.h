@@ -12,11 +12,25 @@
 #include "server/store/index.h"
 
 /*
- * Overflow buckets in one chain. At a fill of 65 % the longest of a million chains has 2; the limit
- * is for a client that chooses keys of one bucket, and for an index that could not grow. A PUT of a
- * new key into a full chain evicts another key of it or, without eviction, fails.
+ * Overflow buckets in one chain. At a fill of 65 % the longest of a million chains has 2, at 1,000
+ * percent 14. An index has such fills for as long as it finds no room: where larger items made way
+ * for smaller ones in full memory and nothing is evicted, there were more than 8
+ * (none_page_to_small in tests/unit/server/test_evict.c). The limit is for a client that chooses
+ * keys of one bucket, which costs it nothing: it knows the hash seed, and XXH3 of short keys can be
+ * undone. It is what such a client can make others pay, for a chain of keys that all have one tag
+ * (ns of the server's CPU, for changes under the bucket's lock; bench/engine/chain-attack.c):
+ *
+ *	overflow	keys	GET	PUT	miss	DELETE and PUT	READs of buckets
+ *	 0		14	 290	 140	 250	 300		 1
+ *	 4		70	1340	 460	1290	 960		 5
+ *	 8		126	2430	1230	2380	2080		 9
+ *	16		238	4590	2400	4540	4010		17
+ *	32		462	9020	4670	8990	7750		33
+ *
+ * With 16, each is a quarter of a piece of a deferred request at most (20 us). A PUT of a new key
+ * into a full chain evicts another key of it or, without eviction, fails: evict_choose_slot().
  */
-#define CHAIN_MAX 32
+#define CHAIN_MAX 16
 #define CHAIN_SLOTS_MAX ((CHAIN_MAX + 1) * BUCKET_SLOTS)
 
 /*

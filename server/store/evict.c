@@ -242,43 +242,36 @@ bool evict_compact(struct store_thread *thread)
 	return empty;
 }
 
-/* The coldest item of a bucket. A pinned one has 0, and counts only if there is no other. */
-static uint64_t *bucket_coldest(const struct store_thread *thread, struct bucket *bucket,
-				uint32_t *coldness)
+/* Slots of a full chain that are drawn until one is not pinned. */
+#define CHAIN_DRAWS 4u
+
+/* Overflow bucket number @n of the chain, or the last one. */
+static struct bucket *overflow_bucket(const struct table *table, struct bucket *home,
+				      unsigned int n)
 {
-	uint64_t *chosen = NULL;
-	unsigned int i;
+	struct bucket *bucket, *at = home;
 
-	*coldness = 0;
-	for (i = 0; i < BUCKET_SLOTS; i++) {
-		uint32_t cold;
-
-		if (!bucket->slots[i])
-			continue;
-		cold = access_time_coldness(thread, slot_item(thread->table, bucket->slots[i]));
-		if (chosen && cold <= *coldness)
-			continue;
-		*coldness = cold;
-		chosen = &bucket->slots[i];
+	chain_for_each(table, bucket, home) {
+		at = bucket;
+		if (chain_hops > n)
+			break;
 	}
-	return chosen;
+	return at;
 }
 
-uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *home,
-			    struct bucket **in)
+uint64_t *evict_choose_slot(struct store_thread *thread, struct bucket *home, struct bucket **in)
 {
-	struct bucket *bucket;
-	uint64_t *chosen;
-	uint32_t coldness;
+	const struct table *table = thread->table;
+	uint64_t *slot = NULL, random;
 
-	if (thread->table->eviction == EVICTION_NONE)
+	if (table->eviction == EVICTION_NONE)
 		return NULL;
-	chain_for_each(thread->table, bucket, home) {
-		chosen = bucket_coldest(thread, bucket, &coldness);
-		*in = bucket;
-		if (coldness)
-			return chosen;
+	for (unsigned int i = 0; i < CHAIN_DRAWS; i++) {
+		random = store_thread_random(thread);
+		*in = overflow_bucket(table, home, (unsigned int)(random % CHAIN_MAX));
+		slot = &(*in)->slots[(random >> 32) % BUCKET_SLOTS];
+		if (access_time_coldness(thread, slot_item(table, *slot)))
+			break;
 	}
-	*in = home;
-	return bucket_coldest(thread, home, &coldness);
+	return slot;
 }

@@ -35,12 +35,18 @@ void evict_candidate_of_any(struct store_thread *thread, struct candidate *best)
 bool evict_candidate(struct store_thread *thread, const struct candidate *candidate);
 
 /*
- * The slot of the coldest item in the first bucket of a full, locked chain that has one which is
- * not pinned; it is to be evicted. If all are pinned, one of those: else a client could keep
- * others' keys out of the chain by making up keys for it. NULL: eviction is off.
+ * A slot of a full, locked chain, whose item is to be evicted. NULL: eviction is off.
+ *
+ * Somebody made up the chain's keys, or the index could not grow. So that he can't choose whose key
+ * goes, all of these hold:
+ *
+ *	not of the home bucket	what was there before him stays
+ *	at random, not the coldest of them or the oldest: he may keep his own warm or new. A new key
+ *		of another goes with each of his PUTs at 1 in 224 (CHAIN_MAX x BUCKET_SLOTS)
+ *	pinned items are not safe	else he would pin his. But four are drawn, and the first that is
+ *		not pinned is taken, so one of a few that are pinned stays
  */
-uint64_t *evict_choose_slot(const struct store_thread *thread, struct bucket *home,
-			    struct bucket **in);
+uint64_t *evict_choose_slot(struct store_thread *thread, struct bucket *home, struct bucket **in);
 
 /*
  * Emptying the spans of an evacuation, in steps: what is in them is moved elsewhere. With @evict,

@@ -111,6 +111,7 @@ struct table {
 	X(overflow_buckets, "overflow buckets in use")                                             \
 	X(chains_shortened, "chains that were shortened and freed overflow buckets")               \
 	X(chain_full, "PUTs that failed because the chain of their bucket is full")                \
+	X(chain_evictions, "PUTs that evicted another key of their bucket, whose chain is full")   \
 	X(lookup_retries, "times a lookup in the server met a change and was retried")
 
 struct table_stats {
@@ -136,6 +137,15 @@ struct store_thread {
 	uint8_t id;		/* the low bits of its versions */
 	struct table_stats stats;
 };
+
+/* Xorshift, of the thread's own state. */
+static inline uint64_t store_thread_random(struct store_thread *thread)
+{
+	thread->random ^= thread->random << 13;
+	thread->random ^= thread->random >> 7;
+	thread->random ^= thread->random << 17;
+	return thread->random;
+}
 
 /* Region, memory and pins remain the caller's and must outlive the table. Before threads start. */
 void table_init(struct table *table, struct region *region, struct memory *memory,

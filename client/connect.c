@@ -191,6 +191,20 @@ static enum kvd_status abi_differs(struct kvd *handle, uint32_t server_abi)
 	return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: %s", handle->dev->address, text);
 }
 
+static enum kvd_status reject_status(uint32_t reason)
+{
+	switch (reason) {
+	case WIRE_REJECT_VERSION:
+		return KVD_ERR_PROTOCOL;
+	case WIRE_REJECT_USER:
+		return KVD_ERR_AUTH;
+	case WIRE_REJECT_LIMIT:
+		return KVD_ERR_LIMIT;
+	default:
+		return KVD_ERR_REFUSED;
+	}
+}
+
 /* The reason is the peer's private data; a peer that is not kvd sends none, or another one. */
 static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_event *event)
 {
@@ -203,9 +217,8 @@ static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_even
 	if (reject.reason == WIRE_REJECT_VERSION && reject.abi != WIRE_ABI)
 		return abi_differs(handle, reject.abi);
 	reject.text[sizeof(reject.text) - 1] = '\0';
-	return handle_fail(
-		handle, reject.reason == WIRE_REJECT_VERSION ? KVD_ERR_PROTOCOL : KVD_ERR_REFUSED,
-		"%s refuses the connection: %s", handle->dev->address, reject.text);
+	return handle_fail(handle, reject_status(reject.reason), "%s refuses the connection: %s",
+			   handle->dev->address, reject.text);
 }
 
 static enum kvd_status connect_closed(struct kvd *handle)
@@ -306,7 +319,7 @@ enum kvd_status connect_start(struct kvd *handle)
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.bytes = WIRE_CONNECT_BYTES,
-		.features = WIRE_FEATURE_WINDOW,
+		.features = WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS,
 	};
 	const struct cm_param param = {
 		.private_data = &hello,
@@ -338,7 +351,8 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 {
 	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
 		return "a change that was never sent";
-	if (welcome->features & ~(WIRE_FEATURE_WINDOW | WIRE_FEATURE_TENANT) ||
+	if (welcome->features &
+		    ~(WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS | WIRE_FEATURE_TENANT) ||
 	    (welcome->features & WIRE_FEATURE_TENANT && !*handle->tenant))
 		return "features that were not offered";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
@@ -374,7 +388,10 @@ static enum kvd_status open_shared(struct kvd *handle, const struct geometry *ge
 	/* That of the last incarnation may end here, and with it its cache. */
 	shared_server_put(handle->server);
 	handle->server = server;
+	/* Where keys are is no matter of a client that may not READ. */
 	handle->cache = cache;
+	if (handle->conn.by_request)
+		handle->cache.lines = NULL;
 	bcache_level(&handle->cache, geometry->level);
 	return KVD_OK;
 }
@@ -409,6 +426,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	handle->conn.region_addr = welcome->region_addr;
 	handle->conn.rkey = welcome->rkey;
 	handle->conn.window = welcome->window;
+	handle->conn.by_request = welcome->features & WIRE_FEATURE_REQUESTS;
 	handle->conn.window_moves = welcome->features & WIRE_FEATURE_WINDOW;
 	handle->conn.request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,

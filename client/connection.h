@@ -86,6 +86,7 @@ struct connection {
 	uint64_t region_addr;
 	const uint8_t *region_source; /* device_ops.read_source(); NULL: not known, or none */
 	uint32_t rkey;
+	bool by_request; /* it may not READ: GETs are requests */
 	uint32_t request_bytes;
 	uint32_t window;    /* requests that may be outstanding: client/window.h */
 	bool window_moves;  /* each response says it anew */

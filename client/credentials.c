@@ -21,7 +21,7 @@ static const char *or_empty(const char *text)
 
 static const char *or_environment(const char *option, const char *variable)
 {
-	return option ? option : or_empty(getenv(variable));
+	return option ? option : or_empty(secure_getenv(variable));
 }
 
 int credentials_copy(struct tls_files *to, const struct tls_files *from)

@@ -61,7 +61,7 @@ static void clock_response(struct kvd *handle, struct flight *f, const struct re
 	list_init(&waiters);
 	list_move_all(&waiters, &handle->clock_waiters);
 	/* A refusal has the clock, too: it is no failure. */
-	if (response->status && response->status != WIRE_BUSY)
+	if (response->status && response->status != WIRE_BUSY && response->status != WIRE_LIMIT)
 		response_status(handle, response);
 	while (!list_empty(&waiters)) {
 		f = list_entry(waiters.next, struct flight, link);
@@ -205,7 +205,7 @@ static inline void source_find(struct kvd *handle)
 	struct connection *conn = &handle->conn;
 
 	/* Of a lost connection the queue pair may be gone. */
-	if (!conn->region_source && !conn->broken)
+	if (!conn->region_source && !conn->broken && !conn->by_request)
 		conn->region_source = handle->dev->ops->read_source(
 			conn->qp, conn->rkey, conn->region_addr, handle->geometry.region_bytes);
 }

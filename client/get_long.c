@@ -224,21 +224,25 @@ static enum kvd_status change_is_unknown(struct kvd *handle)
 				handle->dev->address);
 }
 
-/* Whether a GET may be answered so: too large says that it did not fit the response to a batch. */
-static bool status_fits(const struct flight *f, enum wire_status status)
+/*
+ * Whether a GET may be answered so: too large says that it did not fit the response to a batch; or,
+ * where the client may not READ, its own response.
+ */
+static bool status_fits(const struct flight *f, enum wire_status status, bool by_request)
 {
 	return status == WIRE_OK || status == WIRE_NOT_FOUND || status == WIRE_BUSY ||
-	       status == WIRE_UNKNOWN || status == WIRE_PROTOCOL ||
-	       (status == WIRE_TOO_LARGE && !f->alone);
+	       status == WIRE_UNKNOWN || status == WIRE_PROTOCOL || status == WIRE_NOT_ALLOWED ||
+	       status == WIRE_LIMIT || (status == WIRE_TOO_LARGE && (!f->alone || by_request));
 }
 
 /*
  * NULL, or what is wrong. Only what has a number can have been executed before, and where no value
  * was asked for there is no copy.
  */
-static const char *answer_check(const struct flight *f, const struct response *response)
+static const char *answer_check(const struct flight *f, const struct response *response,
+				bool by_request)
 {
-	if (!status_fits(f, response->status))
+	if (!status_fits(f, response->status, by_request))
 		return "a status that no GET has";
 	if (response->status)
 		return NULL;
@@ -246,12 +250,108 @@ static const char *answer_check(const struct flight *f, const struct response *r
 		return "a GET without a number was executed before";
 	if (response->flags & WIRE_R_COPY && f->lookup.exists)
 		return "a copy where no value was asked for";
+	if (response->flags & WIRE_R_COPY && by_request)
+		return "a copy for a client that may not READ";
 	return NULL;
+}
+
+/* Asks for what follows of a value that fits no response, before other requests are sent. */
+static void part_request(struct kvd *handle, struct flight *f, uint64_t offset)
+{
+	touch_done(f, offset ? f->rpc.version : 0);
+	f->rpc.head.flags = WIRE_F_PART;
+	f->rpc.head.offset = offset;
+	f->place = PLACE_QUEUED;
+	list_add_first(&handle->requests, &f->link);
+	handle->attention = true;
+}
+
+/* Another value has taken the place of the one of which there are parts. */
+static void parts_begin_again(struct kvd *handle, struct flight *f)
+{
+	if (++f->lookup.tries < handle->options.get_tries)
+		part_request(handle, f, 0);
+	else
+		get_end(handle, f,
+			handle_fail(handle, KVD_ERR_BUSY,
+				    "the value kept changing while it was read in parts; try "
+				    "again"));
+}
+
+static void part_deliver(const struct flight *f, const uint8_t *from, uint64_t offset, size_t bytes)
+{
+	size_t left;
+	uint8_t *to;
+
+	if (!f->lookup.pieces) {
+		memcpy((uint8_t *)f->lookup.request->value + offset, from, bytes);
+		return;
+	}
+	for (; bytes; from += left, offset += left, bytes -= left) {
+		to = pieces_at(f->op, offset, &left);
+		left = left < bytes ? left : bytes;
+		memcpy(to, from, left);
+	}
+}
+
+/* NULL, or what is wrong with the next part of a value. */
+static const char *part_check(const struct response *response, uint64_t offset)
+{
+	if (response->flags)
+		return "a part of a value with flags";
+	if (response->result > VALUE_MAX || offset > response->result ||
+	    response->value_len > response->result - offset ||
+	    (!response->value_len && offset < response->result))
+		return "a part of a value that is not the next one";
+	return NULL;
+}
+
+static enum kvd_status part_take(struct kvd *handle, struct flight *f,
+				 const struct response *response)
+{
+	struct kvd_get_request *request = f->lookup.request;
+	uint64_t size = f->lookup.pieces ? pieces_bytes(f->op) : request->value_size;
+
+	request->item = (struct kvd_item){
+		.value_len = response->result,
+		.version = response->version,
+		.flags = response->item_flags,
+		.expires_s = response->expires,
+	};
+	if (response->result > size)
+		return value_deliver(handle, &f->lookup, NULL);
+	if (response->value_len)
+		part_deliver(f, response->value, f->rpc.head.offset, response->value_len);
+	return KVD_OK;
+}
+
+static void part_response(struct kvd *handle, struct flight *f, const struct response *response)
+{
+	uint64_t offset = f->rpc.head.offset;
+	enum kvd_status status = response_status(handle, response);
+	const char *error;
+
+	if (!status && offset && response->version != f->rpc.version) {
+		parts_begin_again(handle, f);
+		return;
+	}
+	error = status ? NULL : part_check(response, offset);
+	if (error)
+		status = handle_fail(handle, KVD_ERR_PROTOCOL,
+				     "malformed response from the server at %s: %s",
+				     handle->dev->address, error);
+	if (!status)
+		status = part_take(handle, f, response);
+	f->rpc.version = response->version;
+	if (!status && offset + response->value_len < response->result)
+		part_request(handle, f, offset + response->value_len);
+	else
+		get_end(handle, f, status);
 }
 
 void get_response(struct kvd *handle, struct flight *f, const struct response *response)
 {
-	const char *error = answer_check(f, response);
+	const char *error = answer_check(f, response, handle->conn.by_request);
 	enum kvd_status status;
 	struct kvd_item about;
 
@@ -260,6 +360,15 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 			handle_fail(handle, KVD_ERR_PROTOCOL,
 				    "malformed response from the server at %s: %s",
 				    handle->dev->address, error));
+		return;
+	}
+	if (f->rpc.head.flags & WIRE_F_PART) {
+		part_response(handle, f, response);
+		return;
+	}
+	if (response->status == WIRE_TOO_LARGE && handle->conn.by_request) {
+		f->lookup.tries = 0;
+		part_request(handle, f, 0);
 		return;
 	}
 	if (response->status == WIRE_TOO_LARGE) {

@@ -111,7 +111,8 @@ static void usage(FILE *out)
 	      "Exit status: 0 done, 1 the key does not exist, 2 the key exists or has another\n"
 	      "version, 3 the value is not a number, 64 bad usage, 69 can't connect to the\n"
 	      "server, 70 the call failed, 71 out of memory, 74 can't read the input\n"
-	      "or write the output, 77 the server is not trusted, or does not trust you.\n",
+	      "or write the output, 75 over a limit of your user, 77 not allowed, or the server\n"
+	      "is not trusted, or does not trust you.\n",
 	      out);
 }
 
@@ -184,6 +185,10 @@ static int report(const struct kvd *db, enum kvd_status status)
 	fprintf(stderr, "kvctl: %s%s%s\n", kvd_status_text(status), *more ? ": " : "", more);
 	if (status == KVD_ERR_EXISTS)
 		return EXIT_EXISTS;
+	if (status == KVD_ERR_NOT_ALLOWED)
+		return EX_NOPERM;
+	if (status == KVD_ERR_LIMIT)
+		return EX_TEMPFAIL;
 	return status == KVD_ERR_NOT_A_NUMBER ? EXIT_NOT_A_NUMBER : EX_SOFTWARE;
 }
 
@@ -712,6 +717,8 @@ static int run_command(const struct arguments *arguments,
 	if (status) {
 		fprintf(stderr, "kvctl: %s%s\n", kvd_error(NULL),
 			arguments->given ? "" : " (-a URL or $KVD_URL name another server)");
+		if (status == KVD_ERR_LIMIT)
+			return EX_TEMPFAIL;
 		return status == KVD_ERR_AUTH ? EX_NOPERM : EX_UNAVAILABLE;
 	}
 	code = command(db, arguments);

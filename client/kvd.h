@@ -125,6 +125,13 @@
  * several requests, kvd_server_stats() or kvd_client_list(), tries again itself once the first of
  * them was executed, for timeout_ms each.
  *
+ * Users. A server may know users, and what each may do (users.file of kvd). Beyond its user's
+ * rights, or the prefixes of its keys, a call returns KVD_ERR_NOT_ALLOWED; beyond the user's
+ * limits, which all its connections share, KVD_ERR_LIMIT: in both cases the server did nothing,
+ * also where this is not said below, and the handle stays usable. Where the user may not read all
+ * keys the handle READs nothing: each GET is a message to the server, and one of a value that does
+ * not fit a message as many as it takes. What a user may do can change at any time.
+ *
  * Access records. A server that evicts has to know which keys are in use, but does not see GETs. If
  * it asks for access records, a handle reports one hit in kvd_info.access_rate, chosen at random:
  * with the next request, or some dozens at a time in a message of their own. No call waits for the
@@ -224,8 +231,12 @@ extern "C" {
 	X(ERR_CANCELED, 16, "canceled")                                                            \
 	/* The connection was lost before a change was answered: nobody knows what it did. */      \
 	X(ERR_UNKNOWN, 17, "it is unknown whether the change took effect")                         \
-	/* By rdma+tls://, one end is not who the other one wants; kvd_error() has the reason. */  \
-	X(ERR_AUTH, 18, "authentication failed")
+	/* One end is not who the other one wants, or has no user; kvd_error() has the reason. */  \
+	X(ERR_AUTH, 18, "authentication failed")                                                   \
+	/* The client's user has not the right, or may not use the key; nothing was done. */       \
+	X(ERR_NOT_ALLOWED, 19, "not allowed")                                                      \
+	/* Beyond a limit of the client's user; nothing was done: try again later. */              \
+	X(ERR_LIMIT, 20, "over the user's limit")
 
 enum kvd_status {
 #define X(name, number, text) KVD_##name = (number),
@@ -384,9 +395,11 @@ struct kvd;
  * can't be used.
  * KVD_ERR_UNREACHABLE: no such host, no route by RDMA, no socket, or no server listens there.
  * KVD_ERR_REFUSED: the server is full or stopping, its socket's permissions forbid it, or it has no
- * such tenant.
- * KVD_ERR_AUTH: the server's certificate is not accepted, or it does not accept this client's, or
- * its key; or it does not speak TLS.
+ * such tenant, or the client's user has another one.
+ * KVD_ERR_LIMIT: the client's user has as many connections as it may have.
+ * KVD_ERR_AUTH: the server has no user who this client is, or serves none at its address; or the
+ * server's certificate is not accepted, or it does not accept this client's, or its key; or it does
+ * not speak TLS.
  * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or kvd of another protocol version, or
  * it says other things of its memory than it said to another handle of this process.
  * KVD_ERR_DEVICE: this host has no RDMA device, or it failed.

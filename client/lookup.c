@@ -77,6 +77,8 @@ void lookup_restart(const struct kvd *handle, struct lookup *l)
 	l->home = geometry_bucket_offset(&handle->geometry, l->number);
 	l->level_min = 0;
 	chain_start(l);
+	if (handle->conn.by_request)
+		l->step = STEP_RPC;
 }
 
 static void retry(struct kvd *handle, struct lookup *l)

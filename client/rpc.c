@@ -29,7 +29,9 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_NO_SPACE == KVD_ERR_NO_SPACE &&
 		      (int)WIRE_PROTOCOL == KVD_ERR_PROTOCOL && (int)WIRE_BUSY == KVD_ERR_BUSY &&
 		      (int)WIRE_EXISTS == KVD_ERR_EXISTS &&
-		      (int)WIRE_NOT_A_NUMBER == KVD_ERR_NOT_A_NUMBER,
+		      (int)WIRE_NOT_A_NUMBER == KVD_ERR_NOT_A_NUMBER &&
+		      (int)WIRE_NOT_ALLOWED == KVD_ERR_NOT_ALLOWED &&
+		      (int)WIRE_LIMIT == KVD_ERR_LIMIT,
 	      "wire statuses are those of the API");
 
 /* After so long without a request the events of the connection are looked at: a system call. */
@@ -670,6 +672,14 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 				   "the server can't do this now, or the connection is over its "
 				   "limit (limits.connection_requests, limits.connection_bytes); "
 				   "try again later");
+	case WIRE_NOT_ALLOWED:
+		return handle_fail(handle, KVD_ERR_NOT_ALLOWED,
+				   "this client's user may not do that, or not with this key "
+				   "(users.file of the server)");
+	case WIRE_LIMIT:
+		return handle_fail(handle, KVD_ERR_LIMIT,
+				   "this client's user is over its limit of requests or bytes in a "
+				   "second (users.file of the server); try again later");
 	case WIRE_EXISTS:
 		return handle_fail(handle, KVD_ERR_EXISTS,
 				   "the condition does not hold; nothing was changed");

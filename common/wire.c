@@ -24,7 +24,7 @@ static const struct {
 	[WIRE_PING] = { .name = "PING", .batched = true },
 	[WIRE_GET] = { .name = "GET",
 		       .key = KEY_MUST,
-		       .flags = WIRE_F_TOUCH | WIRE_F_NO_VALUE,
+		       .flags = WIRE_F_TOUCH | WIRE_F_NO_VALUE | WIRE_F_PART,
 		       .batched = true },
 	[WIRE_PUT] = { .name = "PUT",
 		       .key = KEY_MUST,
@@ -90,6 +90,8 @@ static bool makes_item(const struct wire_request *r)
 static bool has_arg64(const struct wire_request *r)
 {
 	switch ((enum wire_op)r->op) {
+	case WIRE_GET:
+		return r->flags & WIRE_F_PART;
 	case WIRE_PUT:
 		return r->mode == WIRE_CAS || r->flags & WIRE_F_PIN;
 	case WIRE_DELETE:
@@ -172,6 +174,8 @@ static const char *check_fields(const struct wire_request *r)
 		return "time to live out of range";
 	if (r->change && !may_be_numbered(r))
 		return "a number in an operation that changes nothing";
+	if (r->flags & WIRE_F_PART && r->flags != WIRE_F_PART)
+		return "a part of a value with another flag";
 	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN &&
 	    r->op != WIRE_BATCH)
 		return "arg32 in an operation that does not use it";
@@ -393,6 +397,8 @@ static bool status_known(uint8_t status)
 	case WIRE_EXISTS:
 	case WIRE_NOT_A_NUMBER:
 	case WIRE_UNKNOWN:
+	case WIRE_NOT_ALLOWED:
+	case WIRE_LIMIT:
 		return true;
 	}
 	return false;

@@ -51,6 +51,12 @@ static_assert(offsetof(struct wire_connect, features) == WIRE_CONNECT_BYTES, "AB
 #define WIRE_WINDOW_LAPSED 1u
 
 /*
+ * Offered: the client can do without READs of the region. In the welcome: it has to, since it has
+ * no right to READ, and sends GETs as requests; rkey, region_addr and sum_key are 0.
+ */
+#define WIRE_FEATURE_REQUESTS 2ull
+
+/*
  * The client asks for a tenant by name; in the welcome: it is in that one. A client that asks and
  * is not told so has met an older server, which has one store for all.
  */
@@ -66,8 +72,9 @@ enum wire_reject_reason {
 	WIRE_REJECT_VERSION = 1, /* not kvd, or another ABI */
 	WIRE_REJECT_FULL = 2,	 /* max_connections reached, or no receive left for one more */
 	WIRE_REJECT_STOPPING = 3,
-	WIRE_REJECT_ERROR = 4, /* the server could not set the connection up */
-	/* 5 and 6: of users */
+	WIRE_REJECT_ERROR = 4,	/* the server could not set the connection up */
+	WIRE_REJECT_USER = 5,	/* who or where the client is: it may not connect */
+	WIRE_REJECT_LIMIT = 6,	/* its user has as many connections as it may have */
 	WIRE_REJECT_TENANT = 7, /* there is none of this name, or not now, or not there */
 };
 
@@ -134,6 +141,8 @@ enum wire_status {
 	WIRE_EXISTS = 14,	/* add: the key is there; cas: with another version */
 	WIRE_NOT_A_NUMBER = 15, /* arith: the value is not a 64-bit decimal number */
 	WIRE_UNKNOWN = 17,	/* a change that was sent before, of which nothing is known now */
+	WIRE_NOT_ALLOWED = 19,	/* the user has not the right, or the key none of its prefixes */
+	WIRE_LIMIT = 20,	/* beyond a limit of the user: nothing was done */
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
@@ -144,6 +153,7 @@ enum wire_status {
 #define WIRE_F_PIN 0x20u	/* PUT set, add, replace: the item is pinned for `pin` seconds */
 #define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
 #define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
+#define WIRE_F_PART 0x100u	/* GET alone: the value from byte `offset` on, as much as fits */
 
 struct wire_request {
 	uint8_t op;
@@ -169,6 +179,7 @@ struct wire_request {
 		uint64_t cursor;  /* SCAN, CLIENTS: 0 to begin */
 		uint64_t ticket;  /* FLUSH: 0 to start one */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
+		uint64_t offset;  /* GET with PART */
 		uint64_t bytes;	  /* TENANT create and resize: its memory */
 		uint64_t arg64;
 	};
@@ -274,7 +285,7 @@ struct wire_response {
 	uint64_t slot; /* PUT, ARITH: the item's slot now; GET with COPY: a slot for the copy */
 	union {
 		uint64_t copy_seed; /* GET with COPY: the seed of the copy's sum */
-		uint64_t result;    /* ARITH; GET with NO_VALUE: the value's length */
+		uint64_t result;    /* ARITH; GET with NO_VALUE or PART: the value's length */
 		uint64_t cursor;    /* SCAN, CLIENTS: of the next part, 0: that was all */
 		uint64_t arg64;
 	};
@@ -392,7 +403,7 @@ struct request {
 		uint32_t item_flags, first_line, keys_max, count, arg32;
 	};
 	union {
-		uint64_t version, pin, delta, cursor, ticket, client, bytes, arg64;
+		uint64_t version, pin, delta, cursor, ticket, client, offset, bytes, arg64;
 	};
 	union {
 		uint64_t pull_addr, initial, arg_addr;

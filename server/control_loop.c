@@ -165,6 +165,7 @@ static void take_signals(struct loop *loop)
 			notify_reloading();
 			reload(&server->config, server->source);
 			net_renew(&server->net);
+			conn_manager_renew_users(&server->net);
 			ready_tell(server);
 			continue;
 		}

@@ -25,8 +25,12 @@ static bool take_over(struct reload *reload, const struct config_change *change)
 		reload->config->server.drain_timeout = reload->fresh->server.drain_timeout;
 		return true;
 	}
+	if (!strcmp(change->section, "rdma") && !strcmp(change->key, "networks")) {
+		strcpy(reload->config->rdma.networks, reload->fresh->rdma.networks);
+		return true;
+	}
 	/* Those that follow are still to be compared: reload() takes all of them over. */
-	return !strcmp(change->section, "tls");
+	return !strcmp(change->section, "tls") || !strcmp(change->section, "users");
 }
 
 static void option_changed(const struct config_change *change, void *context)
@@ -58,6 +62,7 @@ void reload(struct config *config, const struct config_source *source)
 	}
 	config_compare(config, &fresh, option_changed, &state);
 	config->tls = fresh.tls;
+	config->users = fresh.users;
 	log_notice("SIGHUP: configuration read: %u options taken over, %u need a restart",
 		   state.taken, state.refused);
 }

@@ -437,9 +437,29 @@ static int check_tenants(const struct config *config)
 	return -EINVAL;
 }
 
+/* users.require_identity: what would let in clients that prove nothing. NULL: nothing does. */
+static const char *identity_hole(const struct config *config)
+{
+	if (!config->server.device)
+		return "server.device = auto may be verbs, which has no identities: name softnic, "
+		       "verbs-tls, or both";
+	if (config->server.device & (DEVICE_VERBS | DEVICE_VERBS_TCP))
+		return "clients of verbs and verbs-tcp have no identity: take them out of "
+		       "server.device";
+	if (config->server.device & DEVICE_VERBS_TLS && !config->tls.require_identity)
+		return "tls.require_identity = no lets clients in that have none";
+	return NULL;
+}
+
 int config_check(const struct config *config)
 {
+	const char *hole = config->users.require_identity ? identity_hole(config) : NULL;
 	int ret = 0;
+
+	if (hole) {
+		report("config", 0, "users.require_identity = yes: %s", hole);
+		ret = -EINVAL;
+	}
 
 	if (config->request.window > config->request.srq_depth) {
 		report("config", 0,

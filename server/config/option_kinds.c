@@ -11,10 +11,11 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/util/network.h"
 #include "server/config/tenant_list.h"
 
-/* Bytes of a word of a list, its zero included: IPv6 addresses have 45. */
-#define LIST_WORD_MAX 48
+/* Bytes of a word of a list, its zero included: IPv6 networks have 49. */
+#define LIST_WORD_MAX 52
 
 struct choice {
 	const char *name;
@@ -381,6 +382,34 @@ static void domain_kind_tenants(const struct config_option *option, char *buffer
 	strcpy(buffer, "NAME:SIZE, several with commas between them, or nothing");
 }
 
+static int parse_kind_networks(const struct config_option *option, const char *text, void *field,
+			       struct parse_why *why)
+{
+	const char *rest = text, *word;
+	char room[LIST_WORD_MAX];
+	struct network network;
+
+	while (*rest) {
+		word = list_word(&rest, room);
+		if (network_parse(&network, word ? word : "", why))
+			return -EINVAL;
+		if (!list_more(&rest))
+			break;
+		if (!*rest) {
+			strcpy(why->text, "a comma ends the list: remove it");
+			return -EINVAL;
+		}
+	}
+	return parse_kind_file(option, text, field, why);
+}
+
+static void domain_kind_networks(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "networks like 10.9.0.0/24 or fd00::/8, with commas between them, or "
+		       "nothing");
+}
+
 /* Skips "N" or "N-M", M not less than N. Returns the text after it, or NULL. */
 static const char *skip_nodes(const char *text)
 {
@@ -544,6 +573,7 @@ static const struct option_kind
 	kind_EVICTION = CHOICE_KIND(eviction_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),
 	kind_ADDRESSES = { parse_kind_addresses, format_kind_string, domain_kind_addresses, NULL },
+	kind_NETWORKS = { parse_kind_networks, format_kind_string, domain_kind_networks, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
 	kind_SOCKET = { parse_kind_socket, format_kind_string, domain_kind_socket, NULL },
 	kind_TENANTS = { parse_kind_tenants, format_kind_string, domain_kind_tenants, NULL },

@@ -23,6 +23,7 @@
  *	EVICTION  uint32_t, enum eviction_policy
  *	LEVEL	  uint32_t, enum log_level
  *	ADDRESSES char[OPTION_ADDRESSES_MAX], IP addresses with commas between them, or "auto"
+ *	NETWORKS  char[OPTION_NETWORKS_MAX], networks with commas between them, or ""
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	SOCKET	  char[DEVICE_PATH_MAX], a path that begins with '/', or "auto"
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
@@ -55,6 +56,9 @@ enum windows_mode {
 /* Bytes of a list of addresses, likewise, and how many they may be: 8 of IPv4, or 3 of IPv6. */
 #define OPTION_ADDRESSES_MAX 160
 #define OPTION_ADDRESSES_COUNT_MAX 8
+
+/* Bytes of a list of networks, its zero included: 8 of IPv4, or 3 of IPv6. */
+#define OPTION_NETWORKS_MAX 160
 
 /* Bytes of a list of NUMA nodes, its zero included. */
 #define OPTION_NUMA_MAX 64
@@ -120,6 +124,9 @@ enum windows_mode {
 	  "IP addresses to listen on for verbs-tls; auto is every address of this host")           \
 	X(rdma, tls_port, UINT, "7473", 1, 65535,                                                  \
 	  "TCP port to listen on for verbs-tls")                                                   \
+	X(rdma, networks, NETWORKS, "", 0, 0,                                                      \
+	  "verbs and verbs-tcp, which have no secret: networks of the clients that may connect; "  \
+	  "empty: all")                                                                            \
 	X(rdma, gid_index, AUTOUINT, "auto", 0, 255,                                               \
 	  "verbs-tcp and -tls: the GID; auto: of RoCE v2, and of the address that a client "       \
 	  "connects to")                                                                           \
@@ -154,6 +161,14 @@ enum windows_mode {
 	  "file of keys that clients have too, lines identity:key, which no other user may read")  \
 	X(tls, require_identity, BOOL, "yes", 0, 0,                                                \
 	  "only clients with a certificate of ca or a key of psk may connect; no: any may")
+
+#define OPTIONS_users(X)                                                                           \
+	X(users, file, FILE, "", 0, 0,                                                             \
+	  "file of the users that may connect, and what each may do, to which nobody else may "    \
+	  "write; empty: everybody may do everything")                                             \
+	X(users, require_identity, BOOL, "no", 0, 0,                                               \
+	  "serve only where clients prove who they are: softnic, and verbs-tls with "              \
+	  "tls.require_identity")
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket, SOCKET, "auto", 0, 0,                                                   \
@@ -237,14 +252,14 @@ enum windows_mode {
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \
-	S(server) S(rdma) S(tls) S(softnic) S(memory) S(index) S(expiry) S(limits) S(request)      \
-		S(tenants) S(log)
+	S(server) S(rdma) S(tls) S(users) S(softnic) S(memory) S(index) S(expiry) S(limits)        \
+		S(request) S(tenants) S(log)
 /* clang-format on */
 
 #define OPTIONS(X)                                                                                 \
-	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_tls(X) OPTIONS_softnic(X) OPTIONS_memory(X)      \
-		OPTIONS_index(X) OPTIONS_expiry(X) OPTIONS_limits(X) OPTIONS_request(X)            \
-			OPTIONS_tenants(X) OPTIONS_log(X)
+	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_tls(X) OPTIONS_users(X) OPTIONS_softnic(X)       \
+		OPTIONS_memory(X) OPTIONS_index(X) OPTIONS_expiry(X) OPTIONS_limits(X)             \
+			OPTIONS_request(X) OPTIONS_tenants(X) OPTIONS_log(X)
 
 /* The field of an option of each kind. */
 #define OPTION_FIELD_UINT(name) uint32_t name
@@ -262,6 +277,7 @@ enum windows_mode {
 #define OPTION_FIELD_EVICTION(name) uint32_t name
 #define OPTION_FIELD_LEVEL(name) uint32_t name
 #define OPTION_FIELD_ADDRESSES(name) char name[OPTION_ADDRESSES_MAX]
+#define OPTION_FIELD_NETWORKS(name) char name[OPTION_NETWORKS_MAX]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_SOCKET(name) char name[DEVICE_PATH_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]

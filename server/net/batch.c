@@ -10,6 +10,7 @@
 #include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/operation.h"
+#include "server/net/permit.h"
 #include "server/net/worker.h"
 
 /* A request of the batch, decoded. */
@@ -88,8 +89,8 @@ static void batch_result(struct batch_turn *b, const struct batched *next,
 	b->state->numbered += next->request.change != 0;
 	b->state->admitted = false;
 	b->state->state = BATCH_NEXT;
-	if (head->status != WIRE_BUSY && !head->flags)
-		conn_limit_charge(&b->conn->limit, sizeof(result) + value_len);
+	if (!permit_is_free(head->status) && !head->flags)
+		permit_charge(b->conn, sizeof(result) + value_len, b->worker->part.thread.now_ns);
 }
 
 /* One that was sent before, which is no matter of limits. */
@@ -107,21 +108,40 @@ static bool batch_repeats(struct batch_turn *b, const struct batched *next,
 	return true;
 }
 
-/* A5. The message's own header is paid for by the first that is admitted. */
-static bool batch_admit(struct batch_turn *b, const struct batched *next)
+/* The message's own header is paid for by the first that is admitted. */
+static uint64_t batched_bytes(const struct batch_turn *b, const struct batched *next)
 {
-	struct deferred_batch *state = b->state;
 	uint64_t bytes = wire_batched_bytes(&next->request);
 
-	if (!b->conn->limit.on || state->admitted)
-		return true;
-	if (!state->paid)
+	if (!b->state->paid)
 		bytes += sizeof(struct wire_request) + sizeof(struct wire_response) +
 			 (uint64_t)b->message->access_count * WIRE_ACCESS_BYTES;
-	state->admitted = conn_limit_admit(&b->conn->limit, bytes, b->worker->part.thread.now_ns);
-	state->paid |= state->admitted;
-	stat_add(&b->worker->stats.requests_limited, !state->admitted);
-	return state->admitted;
+	return bytes;
+}
+
+/* A5, V2: WIRE_OK, or what the request is refused with. */
+static enum wire_status batch_admit(struct batch_turn *b, const struct batched *next)
+{
+	const struct user *user = conn_user(b->conn);
+	uint64_t now_ns = b->worker->part.thread.now_ns;
+	struct worker_stats *stats = &b->worker->stats;
+	struct deferred_batch *state = b->state;
+	enum wire_status status = WIRE_OK;
+
+	if ((!b->conn->limit.on && !user) || state->admitted)
+		return WIRE_OK;
+	if (b->conn->limit.on &&
+	    !conn_limit_admit(&b->conn->limit, batched_bytes(b, next), now_ns)) {
+		stat_add(&stats->requests_limited, 1);
+		return WIRE_BUSY;
+	}
+	if (user)
+		status = permit_request(user, &next->request, batched_bytes(b, next), now_ns);
+	stat_add(&stats->requests_over_limit, status == WIRE_LIMIT);
+	stat_add(&stats->requests_not_allowed, status == WIRE_NOT_ALLOWED);
+	state->admitted = !status;
+	state->paid |= status != WIRE_LIMIT;
+	return status;
 }
 
 /* False: nothing was done, and state->state says what comes first. */
@@ -136,8 +156,7 @@ static bool batch_one(struct batch_turn *b, const struct batched *next, struct r
 
 	if (batch_repeats(b, next, &head)) {
 		value.len = 0;
-	} else if (!batch_admit(b, next)) {
-		head.status = WIRE_BUSY;
+	} else if ((head.status = (uint8_t)batch_admit(b, next))) {
 		conn_record(b->conn, next->request.change, &head);
 	} else if (!execute(conn_thread(b->conn), &next->request, next->hash, &head, &value,
 			    room)) {
@@ -226,7 +245,7 @@ static void batch_finish(struct batch_turn *b)
 {
 	b->response->head.entries = b->message->count;
 	b->response->value_len = b->state->used;
-	if (b->state->paid || !b->conn->limit.on)
+	if (b->state->paid || (!b->conn->limit.on && !conn_user(b->conn)))
 		execute_access(conn_thread(b->conn), b->message);
 }
 

@@ -43,6 +43,8 @@
 struct item;
 struct deferred;
 struct identity;
+struct user;
+struct users;
 
 /* What values hold of a budget, or one waits for: server/net/budget.h. */
 struct budget_hold {
@@ -76,7 +78,8 @@ struct query {
 	enum wire_status status;
 	uint32_t len;	 /* bytes of text */
 	uint64_t cursor; /* of the next page, 0: none */
-	bool granted;	 /* HELLO: the client has remote read */
+	bool granted;	 /* HELLO: the client has remote read, if its user may */
+	bool by_request; /* HELLO: it may not, and GETs come as requests */
 	struct hello_query hello;
 	struct snapshot *stats; /* STATS: kept until the last page. NULL: none, or no memory */
 	struct snapshot_place stats_place; /* of the page that comes next */
@@ -123,14 +126,19 @@ struct conn {
 	bool window_active;	  /* it is in poller->windows.active, if window_moves */
 	uint64_t window_look_ns;  /* when to see whether it is still active, or later */
 	TAILQ_ENTRY(conn) window_entry;
-	uint64_t responses;		/* sent */
-	bool stopped;			/* failed or quiesced: nothing is to be posted */
-	bool qp_destroyed;		/* nothing moves data any more */
-	uint32_t response_bytes;	/* longest message that the client accepts */
-	uint32_t sq_used;		/* work requests posted, or about to be, not known done */
-	uint32_t sq_unsignaled;		/* of those, posted since the last signaled one */
-	uint32_t batch_requests;	/* in the current batch */
-	struct conn_limit limit;	/* of its requests */
+	uint64_t responses;	 /* sent */
+	bool stopped;		 /* failed or quiesced: nothing is to be posted */
+	bool qp_destroyed;	 /* nothing moves data any more */
+	uint32_t response_bytes; /* longest message that the client accepts */
+	uint32_t sq_used;	 /* work requests posted, or about to be, not known done */
+	uint32_t sq_unsignaled;	 /* of those, posted since the last signaled one */
+	uint32_t batch_requests; /* in the current batch */
+	struct conn_limit limit; /* of its requests */
+	/*
+	 * Who the client is: server/net/permit.h. The control thread's, which may replace it, and
+	 * what it was stays for a grace period. NULL: the server has no users.
+	 */
+	_Atomic(const struct user *) user;
 	bool probing;			/* a keepalive probe is posted and not answered */
 	uint32_t sent_first, sent_last; /* buffers of posted responses, oldest first */
 	uint32_t buffers;		/* response buffers held */
@@ -188,6 +196,8 @@ struct conn {
 	struct query_list *queries;   /* the one that its query waits in, or NULL */
 	TAILQ_ENTRY(conn) query_entry;
 	struct identity *identity; /* whose owner or heir it is, or NULL */
+	struct users *users;	   /* that `user` is of; NULL: none */
+	struct users *users_old;   /* to be put: conn_manager_renew_users() */
 
 	/* The worker's and the control thread's in turn: NOTE_QUERY and NOTE_ANSWER pass it on. */
 	struct query query;

@@ -11,10 +11,12 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/config/tenant_list.h"
+#include "server/net/admission.h"
 #include "server/net/advice.h"
 #include "server/net/conn.h"
 #include "server/net/grant.h"
 #include "server/net/keepalive.h"
+#include "server/net/permit.h"
 #include "server/net/poller.h"
 #include "server/net/query_answer.h"
 #include "server/net/snapshot.h"
@@ -75,6 +77,15 @@ static void conn_list_add(struct net *net, struct conn *conn)
 		conn->poller->conns_count++;
 }
 
+/* No worker asks who it is any more. */
+static void conn_set_nobody(struct conn *conn)
+{
+	struct users *users = conn->users;
+
+	admission_set(conn, NULL, NULL);
+	users_put(users);
+}
+
 static void conn_list_remove(struct net *net, struct conn *conn)
 {
 	if (conn->prev)
@@ -83,6 +94,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		net->conns = conn->next;
 	if (conn->next)
 		conn->next->prev = conn->prev;
+	conn_set_nobody(conn);
 	conn_registry_remove(&net->registry, conn->number);
 	conn->part->tenant->conns_count--;
 	conn->poller->nic->conns_count--;
@@ -187,15 +199,19 @@ static bool connect_parse(struct wire_connect *connect, const struct cm_event *e
 	return false;
 }
 
-/* The tenant that the client asks for, or the default one. NULL: @text says why it is refused. */
+/*
+ * The tenant that the client asks for, or that of its user, or the default one. NULL: @text says
+ * why it is refused.
+ */
 static struct tenant *connect_tenant(const struct net *net, const struct nic *nic,
-				     const struct wire_connect *connect,
+				     const struct wire_connect *connect, const struct user *user,
 				     char text[WIRE_REJECT_TEXT_BYTES])
 {
 	uint32_t length = wire_tenant_length(connect->tenant);
-	char name[WIRE_TENANT_MAX + 1] = TENANT_DEFAULT;
+	char name[WIRE_TENANT_MAX + 1];
 	struct tenant *tenant;
 
+	strcpy(name, user ? user->tenant : TENANT_DEFAULT);
 	if (connect->features & WIRE_FEATURE_TENANT) {
 		memcpy(name, connect->tenant, length);
 		name[length] = '\0';
@@ -204,6 +220,9 @@ static struct tenant *connect_tenant(const struct net *net, const struct nic *ni
 	if (!length && connect->features & WIRE_FEATURE_TENANT)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
 			 "the client asks for a tenant without a name");
+	else if (user && strcmp(name, user->tenant) != 0)
+		snprintf(text, WIRE_REJECT_TEXT_BYTES, "user %.30s has the tenant %s, not %s",
+			 user->name, user->tenant, name);
 	else if (!tenant)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES, "there is no tenant %s", name);
 	else if (tenant->state != TENANT_SERVES)
@@ -237,9 +256,12 @@ static void link_log(const struct conn *conn)
 		log_ratelimited(LOG_INFO, 10, CONN_FMT ": %s", CONN_ARG(conn), link);
 }
 
-/* After an error id->context is the connection, if there is one: it is to be closed. */
+/*
+ * After an error id->context is the connection, if there is one: it is to be closed. @user: the
+ * client's, NULL if there are none.
+ */
 static int connect_accept(struct net *net, struct poller *poller, struct tenant *tenant,
-			  struct cm_id *id, bool admin, uint64_t features)
+			  struct cm_id *id, bool admin, uint64_t features, const struct user *user)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
@@ -257,6 +279,8 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	conn->tenant_named = features & WIRE_FEATURE_TENANT;
 	conn->window_moves = !admin && features & WIRE_FEATURE_WINDOW;
 	conn->connected_ns = clock_ns();
+	if (user)
+		admission_set(conn, net->users, user);
 	conn_list_add(net, conn);
 	err = grant_open(conn);
 	if (!err)
@@ -325,6 +349,32 @@ static void connect_failed(struct net *net, const struct nic *nic, struct cm_id 
 	conn_close(net, id->context);
 }
 
+/* Whether the client may connect, or else has been refused. @user: as connect_accept(). */
+static bool connect_admit(struct net *net, struct cm_id *id, uint64_t features,
+			  const struct user **user)
+{
+	const struct config *config = net->env.config;
+	struct admission admission;
+	struct cm_peer peer;
+
+	*user = NULL;
+	if (!net->users && !*config->rdma.networks && !config->users.require_identity)
+		return true;
+	if (id->dev->ops->query_peer(id, &peer)) {
+		connect_refuse(net, id, WIRE_REJECT_ERROR,
+			       "the server can't tell who the client is");
+		return false;
+	}
+	admission_decide(&admission, net->users, config, id->dev->kind, &peer, features);
+	*user = admission.user;
+	if (!admission.reason)
+		return true;
+	stat_add(&net->stats.connections_not_allowed, admission.reason == WIRE_REJECT_USER);
+	stat_add(&net->stats.connections_over_limit, admission.reason == WIRE_REJECT_LIMIT);
+	connect_refuse(net, id, admission.reason, admission.text);
+	return false;
+}
+
 static void connect_handle(struct net *net, struct nic *nic, const struct cm_event *event)
 {
 	char text[WIRE_REJECT_TEXT_BYTES];
@@ -332,6 +382,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 	struct tenant *tenant;
 	struct poller *poller;
 	bool full, admin = false;
+	const struct user *user;
 	int err;
 
 	if (!connect_parse(&connect, event, text)) {
@@ -346,7 +397,9 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 		connect_refuse(net, event->id, WIRE_REJECT_ERROR, "the server's device has failed");
 		return;
 	}
-	tenant = connect_tenant(net, nic, &connect, text);
+	if (!connect_admit(net, event->id, connect.features, &user))
+		return;
+	tenant = connect_tenant(net, nic, &connect, user, text);
 	if (!tenant) {
 		connect_refuse(net, event->id, WIRE_REJECT_TENANT, text);
 		return;
@@ -364,7 +417,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 				      "every receive has its connection (request.srq_depth)");
 		return;
 	}
-	err = connect_accept(net, poller, tenant, event->id, admin, connect.features);
+	err = connect_accept(net, poller, tenant, event->id, admin, connect.features, user);
 	if (err)
 		connect_failed(net, nic, event->id, err);
 }
@@ -798,6 +851,78 @@ void conn_manager_close_all(struct net *net)
 
 	for (conn = net->conns; conn; conn = conn->next)
 		conn_close(net, conn);
+}
+
+/* Why the connection can't go on with @user; NULL: it can. */
+static const char *user_objection(const struct conn *conn, const struct user *before,
+				  const struct user *user, bool any)
+{
+	if (any && !user)
+		return "users.file has no user for it any more";
+	if (before && user && strcmp(before->name, user->name) != 0)
+		return "it is another user of users.file now";
+	if (user && strcmp(conn->part->tenant->name, user->tenant) != 0)
+		return "its user has another tenant now";
+	/* Its device would have to take back what it can read. */
+	if (user && !user_reads_all(user) && !conn->query.by_request)
+		return "its user may not read all keys any more";
+	return NULL;
+}
+
+/* True: the connection has another user now, and let go of the snapshot that it had. */
+static bool conn_renew_user(struct net *net, struct conn *conn, struct users *users)
+{
+	const struct user *user = users ? admission_user(users, conn) : NULL;
+	const char *objection;
+
+	if (conn->stage != CONN_LIVE)
+		return false;
+	objection = user_objection(conn, conn_user(conn), user, users);
+	if (!objection) {
+		admission_set(conn, users, user);
+		return true;
+	}
+	log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s", CONN_ARG(conn), objection);
+	stat_add(&net->stats.connections_withdrawn, 1);
+	conn_close(net, conn);
+	return false;
+}
+
+/* All that are open have the users of before; those that end may have older ones, and keep them. */
+static void set_users(struct net *net, struct users *users)
+{
+	struct users *before = net->users;
+	struct conn *conn;
+	bool renewed = false;
+
+	for (conn = net->conns; conn; conn = conn->next)
+		if (conn_renew_user(net, conn, users)) {
+			renewed = true;
+			conn->users_old = before;
+		}
+	if (renewed && before)
+		synchronize_rcu(); /* no worker has a user of before any more */
+	for (conn = net->conns; conn; conn = conn->next) {
+		users_put(conn->users_old);
+		conn->users_old = NULL;
+	}
+	users_put(before);
+	net->users = users;
+	stat_set(&net->stats.users, users ? users->count : 0);
+}
+
+void conn_manager_renew_users(struct net *net)
+{
+	struct users *users;
+
+	if (admission_load(&users, net->env.config, net->users)) {
+		log_error("[users] stays as it was");
+		return;
+	}
+	if (!users && !net->users)
+		return;
+	set_users(net, users);
+	log_notice("[users]: %llu users", (unsigned long long)net->stats.users);
 }
 
 bool conn_manager_pulling(const struct net *net)

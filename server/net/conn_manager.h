@@ -44,6 +44,12 @@ void conn_manager_forget_query(struct conn *conn);
 void conn_manager_close_tenant(struct net *net, const struct tenant *tenant);
 /* Starts to close all connections. */
 void conn_manager_close_all(struct net *net);
+/*
+ * Reads the file of [users] again; what can't be used changes nothing, and is in the log.
+ * Connections get what their user may do now; those that have none, or another one, or that may not
+ * read all keys any more, are closed. May wait for a grace period.
+ */
+void conn_manager_renew_users(struct net *net);
 /* Whether a value is being pulled from a client. */
 bool conn_manager_pulling(const struct net *net);
 /* Whether a connection is being flushed. */

@@ -94,6 +94,27 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 		table_access(thread, hash);
 }
 
+/* Of a value that is longer than a response, for a client that may not READ. */
+static void execute_get_part(struct store_thread *thread, const struct request *request,
+			     uint64_t hash, struct wire_response *head,
+			     struct response_value *value)
+{
+	struct item_ref ref;
+
+	head->status = (uint8_t)lookup_get_part(thread, hash, request->key, request->key_len,
+						request->offset, value->value, value->size, &ref,
+						&value->len);
+	if (head->status) {
+		value->len = 0;
+		return;
+	}
+	response_set_item(&ref.head, head);
+	head->result = head->value_len;
+	head->value_len = value->len;
+	if (!request->offset && thread->table->eviction != EVICTION_NONE)
+		table_access(thread, hash);
+}
+
 /* Nothing that was filled in for a value stays. */
 static void response_set_failed(enum wire_status status, struct wire_response *head)
 {
@@ -218,7 +239,10 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 {
 	switch (request->op) {
 	case WIRE_GET:
-		execute_get(thread, request, hash, head, value);
+		if (request->flags & WIRE_F_PART)
+			execute_get_part(thread, request, hash, head, value);
+		else
+			execute_get(thread, request, hash, head, value);
 		break;
 	case WIRE_PUT:
 		return execute_put(thread, request, hash, head, room);

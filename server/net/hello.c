@@ -23,9 +23,8 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		.abi = WIRE_ABI,
 		.window = window_welcome(conn),
 		.request_bytes = poller->limits.buffer_bytes,
-		.rkey = grant_rkey(conn),
-		.region_addr = (uintptr_t)region.addr,
 		.features = (conn->window_moves ? WIRE_FEATURE_WINDOW : 0) |
+			    (conn->query.by_request ? WIRE_FEATURE_REQUESTS : 0) |
 			    (conn->tenant_named ? WIRE_FEATURE_TENANT : 0),
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
@@ -36,7 +35,11 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		welcome->identity_known = conn->query.hello.known;
 	}
 	index_geometry(table, &welcome->geometry);
-	/* With the rkey, to those alone who may READ. */
+	/* To those alone who may READ. */
+	if (conn->query.by_request)
+		return;
+	welcome->rkey = grant_rkey(conn);
+	welcome->region_addr = (uintptr_t)region.addr;
 	welcome->sum_key = table->region->sum_key;
 }
 
@@ -89,7 +92,9 @@ static void part_attach(struct conn *conn)
 	LIST_INSERT_HEAD(&worker->parts, part, entry);
 }
 
-/* The client may read the region from now on: the welcome tells it where the region is. */
+/*
+ * The client may read the region from now on, if its user may: the welcome tells it where that is.
+ */
 static void hello_welcome(struct deferred *deferred, struct response_list *responses)
 {
 	struct conn *conn = deferred->conn;
@@ -136,7 +141,7 @@ static enum deferred_next hello_step(struct deferred *deferred, struct response_
 		return DEFERRED_WAIT;
 	if (!conn->query.granted)
 		conn_fail(conn, "the device did not grant remote read");
-	else if (hello_identify(conn) && grant_bind(conn))
+	else if (hello_identify(conn) && (conn->query.by_request || grant_bind(conn)))
 		hello_welcome(deferred, responses);
 	return DEFERRED_DONE;
 }

@@ -7,15 +7,20 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/util/stat.h"
+#include "server/net/admission.h"
 #include "server/net/nic_address.h"
 #include "server/net/worker_loop.h"
 
 int net_check(const struct config *config, bool warn)
 {
 	struct nic_addresses list;
+	struct users *users;
 	unsigned int i;
-	int err, first = 0;
+	int err, first;
 
+	first = admission_load(&users, config, NULL);
+	users_put(users);
 	nic_addresses(&list, config);
 	for (i = 0; i < list.count; i++) {
 		err = nic_address_check(config, &list.addr[i], warn);
@@ -134,6 +139,14 @@ static int net_init_identities(struct net *net)
 	return err;
 }
 
+static int net_init_users(struct net *net)
+{
+	int err = admission_load(&net->users, net->env.config, NULL);
+
+	stat_set(&net->stats.users, net->users ? net->users->count : 0);
+	return err;
+}
+
 int net_init(struct net *net, const struct worker_env *env)
 {
 	int err;
@@ -146,6 +159,8 @@ int net_init(struct net *net, const struct worker_env *env)
 	err = net_init_registry(net);
 	if (!err)
 		err = net_init_identities(net);
+	if (!err)
+		err = net_init_users(net);
 	if (!err)
 		err = net_init_nics(net);
 	if (!err)
@@ -172,6 +187,8 @@ void net_release(struct net *net)
 		nic_release(&net->nics[--net->nic_count]);
 	while (net->endpoint_count)
 		endpoint_close(&net->endpoints[--net->endpoint_count]);
+	users_put(net->users);
+	net->users = NULL;
 	identities_release(&net->identities);
 	conn_registry_release(&net->registry);
 	if (net->env.control)

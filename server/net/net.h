@@ -17,6 +17,12 @@
 	X(connections, "connections open")                                                         \
 	X(connections_total, "connections accepted since the start")                               \
 	X(connections_rejected, "connections refused")                                             \
+	X(connections_not_allowed,                                                                 \
+	  "of those, since no user of users.file, or none of rdma.networks, is the client's")      \
+	X(connections_over_limit, "of those, beyond the connections of their user (users.file)")   \
+	X(connections_withdrawn,                                                                   \
+	  "connections closed because users.file, read again, does not allow them any more")       \
+	X(users, "users of users.file")                                                            \
 	X(connections_expired,                                                                     \
 	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
 	X(connections_killed, "connections closed because a client asked for it")                  \
@@ -69,6 +75,7 @@ struct net {
 	/* The control thread's: server/net/conn_manager.h. */
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
+	struct users *users;	/* who may connect; NULL: everybody */
 	struct conn_timers timers;
 	struct query_list queries;	  /* connections whose HELLO, CLIENTS or KILL waits */
 	struct query_list stats_queries;  /* and those whose STATS does */

@@ -14,6 +14,7 @@
 #include "server/net/execute.h"
 #include "server/net/keepalive.h"
 #include "server/net/operation.h"
+#include "server/net/permit.h"
 #include "server/net/pull_reads.h"
 #include "server/store/store.h"
 
@@ -104,7 +105,7 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 	stat_add(&worker->stats.puts, 1);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
-	conn_limit_charge(&conn->limit, request->value_len);
+	permit_charge(conn, request->value_len, worker->part.thread.now_ns);
 	execute_access(conn_thread(conn), request);
 	*pull = (struct pull){
 		.addr = request->pull_addr,

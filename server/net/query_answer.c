@@ -10,8 +10,9 @@
 #include "common/util/stat.h"
 #include "server/net/conn.h"
 #include "server/net/grant.h"
+#include "server/net/permit.h"
 
-#define LINE_MAX_BYTES 768
+#define LINE_MAX_BYTES 896
 static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
 	      "a response has room for a line");
 #define NS_PER_S 1000000000u
@@ -36,17 +37,21 @@ static uint32_t print_conn(const struct net *net, const struct conn *conn, char 
 	uint64_t active_ns = stat_read(&conn->active_ns);
 	uint64_t idle_s = seconds_since(active_ns, store_clock_ns(net->env.store));
 	char uid[24] = "", identity[sizeof(" identity=") + TLS_IDENTITY_MAX] = "";
+	char name[sizeof(" user=") + USER_NAME_MAX] = "";
+	const struct user *user = conn_user(conn);
 	int n;
 
 	if (conn->peer.uid_known)
 		snprintf(uid, sizeof(uid), " uid=%u", (unsigned int)conn->peer.uid);
 	if (*conn->peer.identity)
 		snprintf(identity, sizeof(identity), " identity=%s", conn->peer.identity);
+	if (user)
+		snprintf(name, sizeof(name), " user=%s", user->name);
 	n = snprintf(line, LINE_MAX_BYTES,
-		     "id=%" PRIu64 " device=%s addr=%s%s%s worker=%u state=%s age=%" PRIu64
+		     "id=%" PRIu64 " device=%s addr=%s%s%s%s worker=%u state=%s age=%" PRIu64
 		     " idle=%" PRIu64 " requests=%" PRIu64 " received=%" PRIu64 " sent=%" PRIu64
 		     " window=%" PRIu64 "\n",
-		     conn->number, conn_device_name(conn), conn->peer.address, uid, identity,
+		     conn->number, conn_device_name(conn), conn->peer.address, uid, identity, name,
 		     conn->poller->worker->number, state_name(conn), age_s,
 		     active_ns ? idle_s : age_s, stat_read(&conn->requests),
 		     stat_read(&conn->received_bytes), stat_read(&conn->sent_bytes),
@@ -79,13 +84,16 @@ static void answer_clients(const struct net *net, struct query *query)
 struct conn *query_answer(const struct net *net, struct conn *conn)
 {
 	struct query *query = &conn->query;
+	const struct user *user;
 	struct conn *kill = NULL;
 
 	query->status = WIRE_OK;
 	query->len = 0;
 	query->cursor = 0;
 	if (query->op == WIRE_HELLO) {
-		query->granted = grant_allow(conn);
+		user = conn_user(conn);
+		query->by_request = user && !user_reads_all(user);
+		query->granted = query->by_request || grant_allow(conn);
 		return NULL;
 	}
 	if (query->op == WIRE_CLIENTS) {

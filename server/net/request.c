@@ -13,6 +13,7 @@
 #include "server/net/execute.h"
 #include "server/net/hello.h"
 #include "server/net/operation.h"
+#include "server/net/permit.h"
 #include "server/net/pull.h"
 #include "server/net/query.h"
 #include "server/net/worker.h"
@@ -20,7 +21,7 @@
 
 static void response_keep_copy(struct worker *worker, struct conn *conn, struct item *copy)
 {
-	conn_limit_charge(&conn->limit, copy->value_len);
+	permit_charge(conn, copy->value_len, worker->part.thread.now_ns);
 	copy_keep(worker, conn, copy);
 	stat_add(&worker->stats.get_copies, 1);
 }
@@ -40,6 +41,26 @@ static bool response_with_copy(struct response_list *responses, struct response_
 	return copy || response->head.status != WIRE_TOO_LARGE;
 }
 
+/* A GET was executed, but its value did not fit. */
+static bool response_wants_copy(const struct response_wr *response, const struct request *request,
+				const struct response_value *value)
+{
+	return request->op == WIRE_GET && !response->head.status &&
+	       response->head.value_len > value->size;
+}
+
+/* The client may not READ a copy of the value (V4). */
+static void response_too_large(struct response_list *responses, struct response_wr *response)
+{
+	response_drop_buffer(responses, response);
+	response->head = (struct wire_response){
+		.op = response->head.op,
+		.id = response->head.id,
+		.status = WIRE_TOO_LARGE,
+		.clock_ns = response->head.clock_ns,
+	};
+}
+
 /* False: nothing was done yet; if room_pending(@room), room comes first, else the item is large. */
 static bool request_operation(struct response_list *responses, struct conn *conn,
 			      const struct request *request, uint64_t hash, struct room *room)
@@ -55,8 +76,12 @@ static bool request_operation(struct response_list *responses, struct conn *conn
 	}
 	done = execute(conn_thread(conn), request, hash, &response->head, &value, room);
 	response->value_len = value.len;
-	if (done && request->op == WIRE_GET && !response->head.status &&
-	    response->head.value_len > value.size)
+	if (done && conn->query.by_request && response_wants_copy(response, request, &value)) {
+		response_too_large(responses, response);
+		operation_done(conn, request, &response->head);
+		return true;
+	}
+	if (done && response_wants_copy(response, request, &value))
 		done = response_with_copy(responses, response, request, hash);
 	if (!done) {
 		response_cancel(responses);
@@ -335,25 +360,39 @@ static bool request_is_limited(struct conn *conn, const struct request *request)
  * expect no status but OK of it.
  */
 static void request_refuse(struct response_list *responses, struct conn *conn,
-			   const struct request *request)
+			   const struct request *request, enum wire_status status)
 {
 	struct response_wr *response = response_start(responses, conn, request->op, request->id);
 
 	if (request->op != WIRE_ACCESS)
-		response->head.status = WIRE_BUSY;
+		response->head.status = (uint8_t)status;
 	conn_record(conn, request->change, &response->head);
 }
 
-/* A request that is beyond a limit, but came behind a deferred one, or when there was no room. */
+static const struct deferred_kind busy_kind, limit_kind, not_allowed_kind;
+
+/* Of one of the three kinds of requests that are refused, what they are answered; else WIRE_OK. */
+static enum wire_status refusal(const struct deferred_kind *kind)
+{
+	if (kind == &busy_kind)
+		return WIRE_BUSY;
+	if (kind == &limit_kind)
+		return WIRE_LIMIT;
+	return kind == &not_allowed_kind ? WIRE_NOT_ALLOWED : WIRE_OK;
+}
+
+/* A request that is refused, but came behind a deferred one, or when there was no room. */
 static enum deferred_next refuse_step(struct deferred *deferred, struct response_list *responses,
 				      uint64_t until_ns)
 {
 	(void)until_ns;
-	request_refuse(responses, deferred->conn, &deferred->request);
+	request_refuse(responses, deferred->conn, &deferred->request, refusal(deferred->kind));
 	return DEFERRED_DONE;
 }
 
-static const struct deferred_kind refuse_kind = { .step = refuse_step };
+static const struct deferred_kind busy_kind = { .step = refuse_step };
+static const struct deferred_kind limit_kind = { .step = refuse_step };
+static const struct deferred_kind not_allowed_kind = { .step = refuse_step };
 
 /* A change that was sent before. Its access records were, too. */
 static void request_repeat(struct response_list *responses, struct conn *conn,
@@ -378,12 +417,32 @@ static enum deferred_next repeat_step(struct deferred *deferred, struct response
 
 static const struct deferred_kind repeat_kind = { .step = repeat_step };
 
+/* The kind by which it is refused, or NULL. */
+static const struct deferred_kind *request_forbid(struct conn *conn, const struct user *user,
+						  const struct request *request)
+{
+	struct worker *worker = conn->poller->worker;
+
+	switch (permit_request(user, request, message_bytes(request), worker->part.thread.now_ns)) {
+	case WIRE_LIMIT:
+		stat_add(&worker->stats.requests_over_limit, 1);
+		return &limit_kind;
+	case WIRE_NOT_ALLOWED:
+		stat_add(&worker->stats.requests_not_allowed, 1);
+		return &not_allowed_kind;
+	default:
+		return NULL;
+	}
+}
+
 /*
  * The kind of a request that has arrived, behind HELLO; NULL: its connection has failed. What was
  * sent before is no matter of limits: BUSY would not say whether it was executed.
  */
 static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request)
 {
+	const struct user *user = conn_user(conn);
+	const struct deferred_kind *refused = NULL;
 	enum change_kind change = CHANGE_NEXT;
 
 	if (request->op == WIRE_BATCH)
@@ -397,8 +456,10 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	if (change == CHANGE_OLD)
 		return &repeat_kind;
 	if (conn->limit.on && request_is_limited(conn, request))
-		return &refuse_kind;
-	return deferred_kind(request);
+		return &busy_kind;
+	if (user)
+		refused = request_forbid(conn, user, request);
+	return refused ? refused : deferred_kind(request);
 }
 
 /* A request that came behind a HELLO which was not done yet. */
@@ -441,13 +502,16 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		pull_receive(conn, request, hash, buffer);
 		return false;
 	}
-	if ((kind != &request_kind && kind != &refuse_kind && kind != &repeat_kind) ||
+	if ((kind != &request_kind && kind != &repeat_kind && !refusal(kind)) ||
 	    deferred_pending(conn) || !response_room(conn)) {
 		deferred_start(conn, kind, request, hash, buffer);
 		return false;
 	}
-	if (kind == &refuse_kind || kind == &repeat_kind) {
-		(kind == &refuse_kind ? request_refuse : request_repeat)(responses, conn, request);
+	if (kind != &request_kind) {
+		if (kind == &repeat_kind)
+			request_repeat(responses, conn, request);
+		else
+			request_refuse(responses, conn, request, refusal(kind));
 		return true;
 	}
 	if (request_run(responses, conn, request, hash, &room))

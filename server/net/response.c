@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/stat.h"
+#include "server/net/permit.h"
 #include "server/net/window.h"
 #include "server/net/worker.h"
 
@@ -180,9 +181,9 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	stat_add(&worker->stats.responses, 1);
 	stat_add(&conn->sent_bytes, response->sge.length);
 	/* A refused request takes nothing, or a client that tries again at once never gets on. */
-	if (conn->limit.on && response->head.status != WIRE_BUSY &&
+	if ((conn->limit.on || conn_user(conn)) && !permit_is_free(response->head.status) &&
 	    response->head.op != WIRE_BATCH) /* server/net/batch.c */
-		conn_limit_charge(&conn->limit, response->sge.length);
+		permit_charge(conn, response->sge.length, worker->part.thread.now_ns);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);
 	if (!buffered && conn->sq_unsignaled < poller->limits.signal_every)

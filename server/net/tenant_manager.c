@@ -11,6 +11,7 @@
 #include "common/util/log.h"
 #include "server/config/tenant_list.h"
 #include "server/net/conn_manager.h"
+#include "server/net/permit.h"
 
 #define LINE_MAX_BYTES 256
 static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
@@ -94,6 +95,12 @@ static void list(struct net *net, struct conn *conn)
 	conn_manager_answered(conn);
 }
 
+/* Where there are users, their right counts, and server/net/permit.h has asked for it. */
+static bool is_admin(const struct conn *conn)
+{
+	return conn_user(conn) || conn->by_admin;
+}
+
 /* Those that need not wait for the change that is under way. */
 static void answer_at_once(struct net *net)
 {
@@ -101,10 +108,10 @@ static void answer_at_once(struct net *net)
 
 	for (conn = TAILQ_FIRST(&net->tenant_queries); conn; conn = next) {
 		next = TAILQ_NEXT(conn, query_entry);
-		if (conn->by_admin && conn->query.mode != WIRE_TENANT_LIST)
+		if (is_admin(conn) && conn->query.mode != WIRE_TENANT_LIST)
 			continue;
 		conn_manager_forget_query(conn);
-		if (conn->by_admin)
+		if (is_admin(conn))
 			list(net, conn);
 		else
 			answer(conn, WIRE_INVALID,

@@ -52,6 +52,9 @@ struct worker_limits {
 	X(requests_limited,                                                                        \
 	  "of those, beyond a limit of their connection (limits.connection_requests, "             \
 	  "limits.connection_bytes): answered BUSY, or access records alone, ignored")             \
+	X(requests_not_allowed,                                                                    \
+	  "of those, for which their user has no right, or the key no prefix (users.file)")        \
+	X(requests_over_limit, "of those, beyond a limit of their user (users.file)")              \
 	X(gets, "GETs by request")                                                                 \
 	X(get_misses, "of those, not found")                                                       \
 	X(get_copies, "of those, with a copy that the client READs")                               \

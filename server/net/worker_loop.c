@@ -20,6 +20,7 @@
 #include "server/net/held.h"
 #include "server/net/keepalive.h"
 #include "server/net/pace.h"
+#include "server/net/permit.h"
 #include "server/net/pull.h"
 #include "server/net/pull_reads.h"
 #include "server/net/budget.h"
@@ -111,6 +112,7 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 		conn_fail(conn, error);
 		return false;
 	}
+	permit_access(conn, &entry->request);
 	entry->conn = conn;
 	batch->client_waits |= entry->request.op != WIRE_ACCESS;
 	if (entry->request.key && entry->request.op != WIRE_SCAN) {

@@ -177,6 +177,40 @@ enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const vo
 	return lookup_until(thread, hash, key, key_len, ref, use_value, &to);
 }
 
+/* Where a part of a value is copied to. */
+struct part_buffer {
+	void *buffer;
+	size_t size;
+	uint64_t offset;
+	uint32_t len; /* out */
+};
+
+static enum lookup_result use_part(struct store_thread *thread, struct item_ref *ref, void *arg)
+{
+	struct part_buffer *to = arg;
+	uint64_t left = ref->head.value_len;
+
+	(void)thread;
+	left = to->offset < left ? left - to->offset : 0;
+	to->len = (uint32_t)(left < to->size ? left : to->size);
+	if (!to->len)
+		return LOOKUP_FOUND;
+	return lookup_ref_copy(ref, to->buffer, lookup_ref_value(ref) + to->offset, to->len) ?
+		       LOOKUP_FOUND :
+		       LOOKUP_RETRY;
+}
+
+enum wire_status lookup_get_part(struct store_thread *thread, uint64_t hash, const void *key,
+				 uint32_t key_len, uint64_t offset, void *buffer, size_t size,
+				 struct item_ref *ref, uint32_t *len)
+{
+	struct part_buffer to = { .buffer = buffer, .size = size, .offset = offset };
+	enum wire_status status = lookup_until(thread, hash, key, key_len, ref, use_part, &to);
+
+	*len = to.len;
+	return status;
+}
+
 /* LOOKUP_FOUND with *@arg NULL: there is no memory for the copy, or the item is large. */
 static enum lookup_result use_copy(struct store_thread *thread, struct item_ref *ref, void *arg)
 {

@@ -60,6 +60,14 @@ enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const vo
 			    uint32_t key_len, void *buffer, size_t size, struct item_ref *ref);
 
 /*
+ * As lookup_get(), but copies of the value what there is from @offset on, @size bytes at most:
+ * *@len.
+ */
+enum wire_status lookup_get_part(struct store_thread *thread, uint64_t hash, const void *key,
+				 uint32_t key_len, uint64_t offset, void *buffer, size_t size,
+				 struct item_ref *ref, uint32_t *len);
+
+/*
  * Allocates a copy of the item for one client: its sum is made with @seed instead of the
  * incarnation, and no bucket leads to it. The caller frees it with table_abandon(). As
  * lookup_get(); WIRE_TOO_LARGE: it is large (LARGE_BYTES), or there is no memory for the copy, and

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/heap.h"
 #include "server/users/users.h"
 
 /* Room for a line of passwd(5): more than any has. */
@@ -59,7 +60,7 @@ static ssize_t read_all(int fd, char *text, size_t size)
 static int file_parse(struct users **users, int fd, const struct users *before, uint64_t now_ns,
 		      char *reason)
 {
-	char *text = malloc(USERS_FILE_MAX + 1);
+	char *text = heap_alloc(USERS_FILE_MAX + 1);
 	ssize_t length;
 	int err;
 
@@ -74,7 +75,7 @@ static int file_parse(struct users **users, int fd, const struct users *before, 
 	} else {
 		err = users_parse(users, text, (size_t)length, uid_of, before, now_ns, reason);
 	}
-	free(text);
+	heap_free(text);
 	return err;
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/tls/tls.h"
 #include "common/util/parse.h"
+#include "common/wire.h"
 #include "server/users/users.h"
 
 #define SPACE " \t"
@@ -212,9 +213,16 @@ static bool write_prefix_add(struct parser *p, char *word)
 
 static bool tenant_set(struct parser *p, char *word)
 {
-	if (strcmp(word, USER_TENANT_DEFAULT) != 0)
-		return refuse(p, "tenant '%.40s' does not exist: the only one is '%s'", word,
-			      USER_TENANT_DEFAULT);
+	char name[WIRE_TENANT_MAX] = "";
+	size_t length = strlen(word);
+
+	if (length <= sizeof(name))
+		memcpy(name, word, length);
+	if (!wire_tenant_length(name))
+		return refuse(p,
+			      "'%.40s' can't be the name of a tenant: use 1 to %u letters, digits "
+			      "and '-', '_', '.'",
+			      word, WIRE_TENANT_MAX);
 	p->user->tenant = word;
 	return true;
 }

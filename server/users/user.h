@@ -39,7 +39,7 @@ enum user_right {
 
 #define USER_NAME_MAX 64 /* bytes, without its zero */
 #define USER_PREFIXES_MAX 32
-/* The only tenant there is. */
+/* The tenant of a user for which no other is given. */
 #define USER_TENANT_DEFAULT "default"
 
 /* What keys have to begin with; each entry is one of several. None: any key. */

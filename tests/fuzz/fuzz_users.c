@@ -4,6 +4,7 @@
  * their ranges, and each user is found by what it is recognised by; what it does not take gets a
  * text with a line.
  */
+#include "common/wire.h"
 #include "server/users/users.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -17,7 +18,7 @@ static void check_user(const struct user *user)
 {
 	must(strlen(user->name) >= 1 && strlen(user->name) <= USER_NAME_MAX);
 	must(user->rights && !(user->rights & ~(uint32_t)USER_ALL));
-	must(!strcmp(user->tenant, USER_TENANT_DEFAULT));
+	must(strlen(user->tenant) >= 1 && strlen(user->tenant) <= WIRE_TENANT_MAX);
 	must(user->requests <= 1000000000);
 	must(user->account && user->account->holders == 1);
 	must(user->read.count <= USER_PREFIXES_MAX && user->write.count <= USER_PREFIXES_MAX);

@@ -227,9 +227,23 @@ static void respond_get(struct fake_server *server, const struct request *reques
 		response->result = item->value_len;
 		return;
 	}
+	if (request->flags & WIRE_F_PART) {
+		must(request->offset <= item->value_len, "part");
+		response->result = item->value_len;
+		response->value_len = item->value_len - (uint32_t)request->offset;
+		if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
+			response->value_len = FAKE_SERVER_BUFFER_BYTES - sizeof(*response);
+		memcpy(value, item_value(item) + request->offset, response->value_len);
+		return;
+	}
 	response->value_len = item->value_len;
 	if (item->value_len <= FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
 		memcpy(value, item_value(item), item->value_len);
+	else if (server->kvd.conn.by_request)
+		*response = (struct wire_response){ .op = response->op,
+						    .id = response->id,
+						    .status = WIRE_TOO_LARGE,
+						    .clock_ns = response->clock_ns };
 	else
 		respond_copy(server, key, response);
 }

@@ -128,6 +128,7 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	       F(wire_reject, text, "text"));
 	ROWS("| 16 | 96 | text |", R(WIRE_REJECT_VERSION, "version"), R(WIRE_REJECT_FULL, "full"),
 	     R(WIRE_REJECT_STOPPING, "stopping"), R(WIRE_REJECT_ERROR, "error"),
+	     R(WIRE_REJECT_USER, "user"), R(WIRE_REJECT_LIMIT, "limit"),
 	     R(WIRE_REJECT_TENANT, "tenant"));
 	FIELDS("### HELLO and welcome", wire_hello, F(wire_hello, magic, "magic"),
 	       F(wire_hello, abi, "ABI"), F(wire_hello, response_bytes, "receive buffer"),
@@ -154,7 +155,8 @@ static void the_tables_of_requests_match_the_code(void **state)
 	       F(wire_request, mode, "mode"), F(wire_request, key_len, "key length"),
 	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
 	       F(wire_request, arg32, "item flags / first line / keys max / count"),
-	       F(wire_request, arg64, "version / pin / delta / cursor / ticket / client / bytes"),
+	       F(wire_request, arg64,
+		 "version / pin / delta / cursor / ticket / client / offset / bytes"),
 	       F(wire_request, arg_addr, "pull address / initial"),
 	       F(wire_request, pull_rkey, "pull rkey"), F(wire_request, ttl, "ttl"),
 	       F(wire_request, flags, "flags"), F(wire_request, access_count, "access count"),
@@ -169,7 +171,8 @@ static void the_tables_of_requests_match_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_PIN), "pin"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_NO_VALUE), "no-value"));
+	     R((unsigned int)__builtin_ctz(WIRE_F_NO_VALUE), "no-value"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_PART), "part"));
 	FIELDS("\n### Batches\n", wire_batched, F(wire_batched, op, "op"),
 	       F(wire_batched, mode, "mode"), F(wire_batched, key_len, "key length"),
 	       F(wire_batched, value_len, "value length"), F(wire_batched, flags, "flags"),
@@ -191,7 +194,8 @@ static void the_tables_of_responses_match_the_code(void **state)
 	     R(WIRE_INVALID, "invalid"), R(WIRE_TOO_LARGE, "too large"),
 	     R(WIRE_NO_SPACE, "no space"), R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"),
 	     R(WIRE_EXISTS, "exists"), R(WIRE_NOT_A_NUMBER, "not a number"),
-	     R(WIRE_UNKNOWN, "unknown"));
+	     R(WIRE_UNKNOWN, "unknown"), R(WIRE_NOT_ALLOWED, "not allowed"),
+	     R(WIRE_LIMIT, "limit"));
 	FIELDS("its value is a *result* for each", wire_result, F(wire_result, op, "op"),
 	       F(wire_result, status, "status"), F(wire_result, flags, "flags"),
 	       F(wire_result, expires, "expires"), F(wire_result, version, "version"),

@@ -89,6 +89,7 @@ static const struct {
 	{ { .op = WIRE_GET, .key_len = KEY_MAX }, KEY_MAX },
 	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_TOUCH, .ttl = WIRE_TTL_MAX }, 1 },
 	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_NO_VALUE }, 1 },
+	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_PART, .offset = UINT64_MAX }, 1 },
 	{ { .op = WIRE_PUT, .key_len = 3, .value_len = 9, .item_flags = ~0u, .ttl = WIRE_TTL_MAX },
 	  12 },
 	{ { .op = WIRE_PUT, .mode = WIRE_ADD, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
@@ -316,7 +317,7 @@ static void unknown_operations(void **state)
 static void flags(void **state)
 {
 	static const uint16_t known[WIRE_OP_MAX + 1] = {
-		[WIRE_GET] = WIRE_F_TOUCH | WIRE_F_NO_VALUE,
+		[WIRE_GET] = WIRE_F_TOUCH | WIRE_F_NO_VALUE | WIRE_F_PART,
 		[WIRE_PUT] = WIRE_F_PULL | WIRE_F_PIN | WIRE_F_LOW,
 		[WIRE_DELETE] = WIRE_F_IF_VERSION,
 		[WIRE_ARITH] = WIRE_F_CREATE,
@@ -334,6 +335,12 @@ static void flags(void **state)
 			head.flags |= (uint16_t)(1u << bit);
 			assert_bad(head, kinds[i].body, "unknown flag");
 		}
+	for (bit = 0; bit < 2; bit++)
+		assert_bad((struct wire_request){ .op = WIRE_GET,
+						  .key_len = 1,
+						  .flags = WIRE_F_PART |
+							   (bit ? WIRE_F_TOUCH : WIRE_F_NO_VALUE) },
+			   1, "a part of a value with another flag");
 	assert_bad((struct wire_request){ .op = WIRE_PUT, .key_len = 1, .flags = WIRE_F_PULL }, 1,
 		   "pull of an empty value");
 }
@@ -796,7 +803,7 @@ static void responses_that_are_refused(void **state)
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = (uint8_t)v }, 0),
 				"response with an unknown operation or status");
-		if (v > WIRE_UNKNOWN || v == 16 || v == 4 || (v > 5 && v < 12))
+		if (v > WIRE_LIMIT || v == 16 || v == 18 || v == 4 || (v > 5 && v < 12))
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = WIRE_GET,
 								       .status = (uint8_t)v },

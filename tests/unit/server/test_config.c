@@ -311,6 +311,11 @@ static void test_values(void **state)
 	refuse("[server]\ndevice = infiniband\n", 2,
 	       "server.device: 'infiniband' is no device: give auto, or some of verbs, "
 	       "verbs-tcp, verbs-tls and softnic, with commas between them\n");
+	refuse("[rdma]\nnetworks = 10.9.0.0/24,10.9.1.1/24\n", 2,
+	       "rdma.networks: '10.9.1.1/24' has bits set behind the network's");
+	refuse("[rdma]\nnetworks = 10.9.0.0/24,\n", 2, "rdma.networks: a comma ends the list");
+	refuse("[rdma]\nnetworks = ,10.9.0.0/24\n", 2, "rdma.networks: '' is no network");
+	refuse("[rdma]\nnetworks = auto\n", 2, "rdma.networks: 'auto' is no network");
 	refuse("[server]\npin = perhaps\n", 2, "server.pin: 'perhaps' is neither: ");
 	refuse("[server]\npoll = lazy\n", 2, "server.poll: 'lazy' is none of: adaptive | busy");
 	refuse("[server]\nspin_time = 50\n", 2, "server.spin_time: '50' is not a time: ");
@@ -681,6 +686,38 @@ static void test_check_each(void **state)
 	}
 }
 
+/* Ways to connect that prove nothing are refused where that is asked for. */
+static void test_check_identity(void **state)
+{
+	static const struct {
+		const char *device;
+		bool tls_requires;
+		const char *error;
+	} cases[] = {
+		{ "softnic", false, NULL },
+		{ "verbs-tls", true, NULL },
+		{ "verbs-tls,softnic", true, NULL },
+		{ "verbs-tls", false, "tls.require_identity = no lets" },
+		{ "verbs-tls,verbs", true, "take them out of server.device" },
+		{ "softnic,verbs-tcp", true, "take them out of server.device" },
+		{ "auto", true, "server.device = auto may be verbs" },
+	};
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "server.device=%s", cases[i].device);
+		assert_int_equal(set(text), 0);
+		config.tls.require_identity = cases[i].tls_requires;
+		config.users.require_identity = false;
+		assert_int_equal(check(), 0);
+		config.users.require_identity = true;
+		assert_int_equal(check(), cases[i].error ? -EINVAL : 0);
+		if (cases[i].error)
+			assert_non_null(strstr(errors, cases[i].error));
+	}
+}
+
 static void print(char *text)
 {
 	FILE *out = fopen(path, "we");
@@ -801,6 +838,7 @@ int main(void)
 		CONFIG_TEST(test_max_value),
 		CONFIG_TEST(test_check),
 		CONFIG_TEST(test_check_each),
+		CONFIG_TEST(test_check_identity),
 		CONFIG_TEST(test_print),
 		CONFIG_TEST(test_print_division),
 		CONFIG_TEST(test_example),

@@ -1409,6 +1409,266 @@ static void pulling(void **state)
 	}
 }
 
+static struct users *users_of(const char *text)
+{
+	char why[USERS_WHY_MAX] = "";
+	struct users *users = NULL;
+
+	if (users_parse(&users, text, strlen(text), NULL, net.users, 1, why))
+		fail_msg("%s", why);
+	return users;
+}
+
+/* Without net_release() */
+static void users_end(void)
+{
+	users_put(net.users);
+	net.users = NULL;
+}
+
+#define OF(name, uid, rights) "[user " name "]\nuid = " uid "\nrights = " rights "\n"
+
+static void assert_rejected(enum wire_reject_reason reason, const char *text)
+{
+	unsigned int before = rejects;
+
+	take_events();
+	assert_int_equal(rejects, before + 1);
+	assert_int_equal(rejected.reason, reason);
+	assert_string_equal(rejected.text, text);
+}
+
+static const struct wire_connect by_request = {
+	.magic = WIRE_MAGIC,
+	.abi = WIRE_ABI,
+	.bytes = WIRE_CONNECT_BYTES,
+	.features = WIRE_FEATURE_REQUESTS,
+};
+
+static void users_connect(void **state)
+{
+	struct conn *first, *second;
+
+	(void)state;
+	net.users = users_of(OF("alice", "61234", "all") "connections = 2\n" OF(
+		"bob", "7", "read") "read_prefixes = x\n" OF("carol", "8", "write"));
+	first = connected();
+	assert_string_equal(conn_user(first)->name, "alice");
+	assert_int_equal(net.users->list[0].account->connections, 1);
+	second = connected();
+	add_connect();
+	assert_rejected(WIRE_REJECT_LIMIT, "user alice has the 2 connections that it may have");
+	assert_int_equal(net.stats.connections_over_limit, 1);
+	assert_int_equal(net.stats.connections_not_allowed, 0);
+	peer_uid = 9;
+	add_connect();
+	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid 9");
+	assert_int_equal(net.stats.connections_not_allowed, 1);
+	/* Who may not read all keys has to know that. */
+	peer_uid = 7;
+	add_connect();
+	assert_rejected(WIRE_REJECT_VERSION,
+			"user bob may not read all keys: that needs a newer client");
+	peer_uid = 8;
+	add_connect();
+	assert_rejected(WIRE_REJECT_VERSION,
+			"user carol may not read all keys: that needs a newer client");
+	assert_int_equal(net.stats.connections_rejected, 4);
+	close_and_finish(second);
+	assert_int_equal(net.users->list[0].account->connections, 1);
+	id_count = 1;
+	peer_uid = OTHER_UID;
+	second = connected();
+	assert_int_equal(net.users->list[0].account->connections, 2);
+	close_and_finish(first);
+	close_and_finish(second);
+	assert_int_equal(net.users->list[0].account->connections, 0);
+	assert_int_equal(net.users->holders, 1);
+	users_end();
+}
+
+/* Of the ways without a secret, and those alone. */
+static void networks(void **state)
+{
+	struct conn *conn;
+
+	(void)state;
+	strcpy(config.rdma.networks, "10.0.1.0/24");
+	conn = connected();
+	close_and_finish(conn);
+	for (unsigned int i = 0; i < 2; i++) {
+		dev.kind = i ? DEVICE_VERBS_TCP : DEVICE_VERBS;
+		add_connect();
+		assert_rejected(WIRE_REJECT_USER, "10.0.0.1:5 is in none of rdma.networks");
+	}
+	assert_int_equal(net.stats.connections_not_allowed, 2);
+	strcpy(config.rdma.networks, "10.0.1.0/24,10.0.0.0/24");
+	dev.kind = DEVICE_VERBS;
+	close_and_finish(connected());
+	*config.rdma.networks = '\0';
+	/* A user's networks count there, too, and nowhere else. */
+	net.users = users_of("[user a]\nnetworks = 10.0.0.0/24\nrights = all\n");
+	conn = connected();
+	assert_string_equal(conn_user(conn)->name, "a");
+	close_and_finish(conn);
+	dev.kind = DEVICE_VERBS_TLS;
+	add_connect();
+	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid 61234");
+	users_end();
+}
+
+/* A user has one tenant, which its clients need not name. */
+static void tenants_of_users(void **state)
+{
+	static struct tenant alpha = { .name = "alpha", .state = TENANT_SERVES };
+	static struct tenant_part parts[WORKERS];
+	static struct ibv_mr alpha_mr;
+	struct wire_connect connect = good_connect;
+	struct conn *conn;
+
+	(void)state;
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		parts[i].tenant = &alpha;
+		alpha.now.parts[i] = &parts[i];
+	}
+	alpha.now.parts_memory = parts;
+	alpha.now.mrs[0] = &alpha_mr;
+	net.tenants.list[5] = &alpha;
+	net.users = users_of(OF("a", "61234", "all") "tenant = alpha\n" OF("b", "7", "all"));
+	conn = connected();
+	assert_ptr_equal(conn->part->tenant, &alpha);
+	assert_false(conn->tenant_named);
+	close_and_finish(conn);
+	connect.features |= WIRE_FEATURE_TENANT;
+	strcpy(connect.tenant, "alpha");
+	add_connect_of(connect);
+	take_events();
+	conn = ids[id_count - 1].context;
+	assert_ptr_equal(conn->part->tenant, &alpha);
+	peer_uid = 7;
+	add_connect_of(connect);
+	assert_rejected(WIRE_REJECT_TENANT, "user b has the tenant default, not alpha");
+	/* The connection is in a store that its user has not any more. */
+	set_users(&net, users_of(OF("a", "61234", "all")));
+	assert_int_equal(conn->stage, CONN_FLUSHING);
+	assert_logged("its user has another tenant now");
+	flush_late();
+	finish(conn);
+	assert_int_equal(alpha.conns_count, 0);
+	net.tenants.list[5] = NULL;
+	users_end();
+}
+
+/* The file is read again: each gets what its user may do now, in place. */
+static void users_are_renewed(void **state)
+{
+	const struct user *user;
+	struct conn *conn;
+
+	(void)state;
+	net.users = users_of(OF("alice", "61234", "all"));
+	conn = connected();
+	grace_periods = 0;
+	set_users(&net, users_of(OF("alice", "61234", "read stats") "requests = 7\n"));
+	assert_int_equal(grace_periods, 1);
+	user = conn_user(conn);
+	assert_ptr_equal(user, &net.users->list[0]);
+	assert_int_equal(user->rights, USER_READ | USER_STATS);
+	assert_int_equal(user->account->connections, 1);
+	assert_int_equal(net.users->holders, 2);
+	assert_int_equal(net.stats.users, 1);
+	assert_int_equal(conn->stage, CONN_LIVE);
+	/* There are none any more: everybody may do everything. */
+	set_users(&net, NULL);
+	assert_null(conn_user(conn));
+	assert_int_equal(net.stats.users, 0);
+	assert_int_equal(conn->stage, CONN_LIVE);
+	/* And again. */
+	set_users(&net, users_of(OF("alice", "61234", "all")));
+	assert_string_equal(conn_user(conn)->name, "alice");
+	assert_int_equal(conn_user(conn)->account->connections, 1);
+	assert_int_equal(net.stats.connections_withdrawn, 0);
+	close_and_finish(conn);
+	assert_int_equal(net.users->holders, 1);
+	users_end();
+}
+
+/* Files with which the connection of alice, with uid 61234, can't go on. */
+static const struct {
+	const char *text, *why;
+} ends[] = {
+	{ OF("bob", "7", "all"), "users.file has no user for it any more" },
+	{ "", "users.file has no user for it any more" },
+	{ OF("bob", "61234", "all"), "it is another user of users.file now" },
+	{ OF("alice", "61234", "write"), "its user may not read all keys any more" },
+	{ OF("alice", "61234", "all") "read_prefixes = x\n",
+	  "its user may not read all keys any more" },
+};
+
+static void users_are_withdrawn(void **state)
+{
+	struct conn *conn;
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		net.users = users_of(OF("alice", "61234", "all"));
+		conn = connected();
+		set_users(&net, users_of(ends[i].text));
+		assert_int_equal(net.stats.connections_withdrawn, i + 1);
+		assert_int_equal(conn->stage, CONN_FLUSHING);
+		assert_logged(ends[i].why);
+		/* Its worker may ask who it is until it has ended. */
+		assert_string_equal(conn_user(conn)->name, "alice");
+		set_users(&net, users_of(ends[i].text));
+		assert_int_equal(net.stats.connections_withdrawn, i + 1);
+		flush_late();
+		finish(conn);
+		id_count = 0;
+		users_end();
+	}
+}
+
+/* One without remote read goes on with less, and has none when it gets more. */
+static void users_by_request(void **state)
+{
+	struct conn *conn;
+
+	(void)state;
+	net.users = users_of(OF("bob", "61234", "write"));
+	add_connect_of(by_request);
+	take_events();
+	conn = ids[0].context;
+	conn->query.by_request = true; /* query_answer() */
+	set_users(&net, users_of(OF("bob", "61234", "scan")));
+	assert_int_equal(conn->stage, CONN_LIVE);
+	assert_int_equal(conn_user(conn)->rights, USER_SCAN);
+	set_users(&net, users_of(OF("bob", "61234", "all")));
+	assert_int_equal(conn->stage, CONN_LIVE);
+	assert_true(conn->query.by_request);
+	close_and_finish(conn);
+	users_end();
+}
+
+/* A file that can't be used changes nothing. */
+static void bad_files_change_nothing(void **state)
+{
+	struct users *before = users_of(OF("alice", "61234", "all"));
+	struct conn *conn;
+
+	(void)state;
+	net.users = before;
+	conn = connected();
+	strcpy(config.users.file, "/nonexistent/users");
+	conn_manager_renew_users(&net);
+	assert_logged("users.file = /nonexistent/users: No such file or directory");
+	assert_logged("[users] stays as it was");
+	assert_ptr_equal(net.users, before);
+	assert_ptr_equal(conn_user(conn), &before->list[0]);
+	*config.users.file = '\0';
+	close_and_finish(conn);
+	users_end();
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -1444,6 +1704,13 @@ int main(void)
 		CASE(probed_and_closed),
 		CASE(not_probed),
 		CASE(pulling),
+		CASE(users_connect),
+		CASE(networks),
+		CASE(tenants_of_users),
+		CASE(users_are_renewed),
+		CASE(users_are_withdrawn),
+		CASE(users_by_request),
+		CASE(bad_files_change_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

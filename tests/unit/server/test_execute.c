@@ -348,6 +348,47 @@ static void get_no_value(void **state)
 	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE), WIRE_NOT_FOUND);
 }
 
+/* Each part fits the response, and together they are the value. */
+static void get_parts(void **state)
+{
+	static uint8_t whole[60000], got[60000];
+	static const uint32_t lens[] = { 0, 1, 100, 5000, 60000 };
+	uint32_t at;
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(whole); i++)
+		whole[i] = (uint8_t)(i * 7 + i / 251);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_PART), WIRE_NOT_FOUND);
+	assert_int_equal(response_value.len, 0);
+	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		assert_int_equal(put("k", whole, lens[i]), WIRE_OK);
+		memset(got, 0, sizeof(got));
+		at = 0;
+		do {
+			assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_PART,
+					     .offset = at),
+					 WIRE_OK);
+			assert_int_equal(head.result, lens[i]);
+			assert_int_equal(head.item_flags, 5);
+			assert_int_equal(head.value_len, response_value.len);
+			assert_true(response_value.len <= response_value.size);
+			assert_true(at + response_value.len == lens[i] ||
+				    response_value.len == response_value.size);
+			memcpy(got + at, response_value.value, response_value.len);
+			at += response_value.len;
+		} while (at < lens[i]);
+		assert_memory_equal(got, whole, lens[i]);
+		/* Behind its end there is nothing. */
+		for (unsigned int j = 0; j < 2; j++) {
+			assert_int_equal(ASK("k", NULL, .op = WIRE_GET, .flags = WIRE_F_PART,
+					     .offset = j ? UINT64_MAX : lens[i]),
+					 WIRE_OK);
+			assert_int_equal(head.value_len, 0);
+			assert_int_equal(head.result, lens[i]);
+		}
+	}
+}
+
 /* A value that does not fit the response is copied for the client. */
 static void get_a_long_value(void **state)
 {
@@ -560,6 +601,7 @@ int main(void)
 		CASE(get_and_touch, setup),
 		CASE(get_and_touch_are_one, setup),
 		CASE(get_no_value, setup_lru),
+		CASE(get_parts, setup_lru),
 		CASE(get_a_long_value, setup),
 		CASE(scan, setup),
 		CASE(other_requests, setup),

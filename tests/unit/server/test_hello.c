@@ -13,6 +13,7 @@
 
 #include "common/util/stat.h"
 #include "server/net/answers.h"
+#include "server/net/grant.h"
 #include "server/net/deferred.h"
 #include "server/net/query.h"
 #include "server/net/window.h"
@@ -105,6 +106,32 @@ static struct wire_welcome welcome(void)
 	assert_int_equal(c->value_len, sizeof(w));
 	memcpy(&w, c->value, sizeof(w));
 	return w;
+}
+
+/* Who may not READ learns no key to the region. */
+static void welcome_without_the_region(void **state)
+{
+	const struct wire_hello hello = hello_make();
+
+	(void)state;
+	for (unsigned int by_request = 0; by_request < 2; by_request++) {
+		static const struct sum_key no_key;
+		struct wire_welcome w;
+
+		test_conn_setup(c);
+		atomic_store(&c->conn.hello_done, false);
+		receive(0, &hello);
+		c->conn.query.by_request = by_request;
+		answer(true, NULL, false);
+		w = welcome();
+		assert_int_equal(!!(w.features & WIRE_FEATURE_REQUESTS), by_request);
+		assert_int_equal(!w.region_addr, by_request);
+		assert_true(by_request ? !w.rkey : w.rkey == grant_rkey(&c->conn));
+		assert_null(geometry_check(&w.geometry));
+		assert_int_equal(!memcmp(&w.sum_key, &no_key, sizeof(no_key)), by_request);
+		test_conn_complete(c);
+		test_conn_end(c);
+	}
 }
 
 /* The window is the connection's, not the largest there is; and the server knows what it said. */
@@ -387,6 +414,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(window_of_the_welcome),
+		CASE(welcome_without_the_region),
 		CASE(access_rate_with_eviction),
 		CASE(identity_of_the_welcome),
 		CASE(identity_of_another),

@@ -20,6 +20,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/conn.h"
+#include "server/users/user.h"
 
 #define CONNS 20u
 #define SECOND_NS 1000000000ull
@@ -254,6 +255,35 @@ static void grants(void **state)
 	assert_false(conns[0].query.granted);
 }
 
+/* Who may not read all keys gets no remote read. */
+static void withholds(void **state)
+{
+	struct user user = { .name = "u", .rights = USER_ALL };
+	static const struct device_ops ops = { .modify_qp = modify_qp };
+	struct ibv_qp qp;
+	struct cm_id id = { .dev = &dev };
+
+	(void)state;
+	dev.ops = &ops;
+	conns[0].id = &id;
+	conns[0].qp = &qp;
+	modify_error = -EINVAL; /* it is granted all the same where the device is not asked */
+	atomic_store(&conns[0].user, &user);
+	assert_null(ask(WIRE_HELLO, 0));
+	assert_false(conns[0].query.granted);
+	assert_false(conns[0].query.by_request);
+	user.rights = USER_ALL & ~USER_READ;
+	assert_null(ask(WIRE_HELLO, 0));
+	assert_true(conns[0].query.granted);
+	assert_true(conns[0].query.by_request);
+	user.rights = USER_ALL;
+	user.read.list[user.read.count++] = (struct user_prefix){ (const uint8_t *)"x", 1 };
+	assert_null(ask(WIRE_HELLO, 0));
+	assert_true(conns[0].query.granted);
+	assert_true(conns[0].query.by_request);
+	atomic_store(&conns[0].user, NULL);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -265,6 +295,7 @@ int main(void)
 		CASE(kills),
 		CASE(pages_of_a_large_registry),
 		CASE(grants),
+		CASE(withholds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

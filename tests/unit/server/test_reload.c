@@ -128,6 +128,20 @@ static void tls(void **state)
 	assert_true(test_config.tls.require_identity);
 }
 
+/* Likewise; and who may connect is asked of the configuration. */
+static void users(void **state)
+{
+	(void)state;
+	reload_with("users.file=/etc/kvd/users", "rdma.networks=10.9.0.0/24");
+	assert_counts(2, 0);
+	assert_string_equal(test_config.users.file, "/etc/kvd/users");
+	assert_string_equal(test_config.rdma.networks, "10.9.0.0/24");
+	reload_with(NULL, NULL);
+	assert_counts(2, 0);
+	assert_string_equal(test_config.users.file, "");
+	assert_string_equal(test_config.rdma.networks, "");
+}
+
 /* It stays as it was, however often it is asked for; what else changed is taken over. */
 static void needs_a_restart(void **state)
 {
@@ -160,8 +174,8 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(nothing_changed), CASE(level),  CASE(drain_timeout), CASE(tls),
-		CASE(needs_a_restart), CASE(errors),
+		CASE(nothing_changed), CASE(level),	      CASE(drain_timeout), CASE(tls),
+		CASE(users),	       CASE(needs_a_restart), CASE(errors),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -94,6 +94,7 @@ static const char text[] = "# who may do what\r\n"
 			   "tenant = default\n"
 			   "[ user  rack-7.b@x_Y ]\n"
 			   "networks = 10.9.0.0/24 fd00::/8\n"
+			   "tenant = t-2_x.0123456789ABCDEFGH\n"
 			   "rights = all\n"
 			   "[user host]\n"
 			   "networks = 10.9.0.7\n"
@@ -127,6 +128,7 @@ static void takes(void **state)
 	assert_false(user_prefixes_hold(&alice->write, (const uint8_t *)"bin\0%\xfe", 6));
 	assert_true(user_prefixes_hold(&alice->read, (const uint8_t *)"x", 1));
 	assert_string_equal(rack->name, "rack-7.b@x_Y");
+	assert_string_equal(rack->tenant, "t-2_x.0123456789ABCDEFGH");
 	assert_int_equal(rack->rights, USER_ALL);
 	assert_false(user_is_limited(rack));
 	assert_true(user_reads_all(rack));
@@ -211,7 +213,10 @@ static void refuses(void **state)
 	refused(A "write_prefixes = a%4", "line 4: a '%' in a prefix has to be followed");
 	refused(A "write_prefixes = a%", "line 4: a '%' in a prefix");
 	refused(A "read_prefixes = %4g", "line 4: a '%' in a prefix");
-	refused(A "tenant = other", "line 4: tenant 'other' does not exist");
+	refused(A "tenant = a/b", "line 4: 'a/b' can't be the name of a tenant");
+	refused(A "tenant = 0123456789012345678901234",
+		"line 4: '0123456789012345678901234' can't");
+	refused(A "tenant = a\ntenant = b", "line 5: tenant is repeated");
 	refused(A "connections = 0", "line 4: connections: ");
 	refused(A "connections = 1\nconnections = 2", "line 5: connections is repeated");
 	refused(A "requests = 1 2", "line 4: requests takes one value: remove '2'");

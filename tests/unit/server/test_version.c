@@ -50,6 +50,8 @@ static const struct {
 	{ KVD_ERR_CANCELED, 16, "canceled" },
 	{ KVD_ERR_UNKNOWN, 17, "it is unknown whether the change took effect" },
 	{ KVD_ERR_AUTH, 18, "authentication failed" },
+	{ KVD_ERR_NOT_ALLOWED, 19, "not allowed" },
+	{ KVD_ERR_LIMIT, 20, "over the user's limit" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

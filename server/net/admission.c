@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/net/admission.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "common/util/network.h"
+#include "server/net/permit.h"
+
+/*
+ * Where the clocks of accounts begin: before the workers' are, which go on from the time of day at
+ * the start, whatever it is set to later.
+ */
+#define YEAR_NS 31536000000000000ull
+
+int admission_load(struct users **users, const struct config *config, const struct users *before)
+{
+	char why[USERS_WHY_MAX] = "no memory";
+	int err;
+
+	*users = NULL;
+	if (!*config->users.file)
+		return 0;
+	err = users_load(users, config->users.file, before, clock_read_ns(CLOCK_REALTIME) - YEAR_NS,
+			 why);
+	if (err)
+		log_error("users.file = %s", why);
+	return err;
+}
+
+/* Nothing but an address says who is there. */
+static bool is_open(enum device_kind kind)
+{
+	return kind == DEVICE_VERBS || kind == DEVICE_VERBS_TCP;
+}
+
+static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kind kind)
+{
+	return (struct user_peer){
+		.identity = peer->identity,
+		.uid_known = peer->uid_known,
+		.uid = peer->uid,
+		.address = peer->address,
+		.open = is_open(kind),
+	};
+}
+
+static void user_decide(struct admission *admission, const struct user_peer *peer,
+			uint64_t features)
+{
+	const struct user *user = admission->user;
+	char who[WIRE_REJECT_TEXT_BYTES];
+
+	if (!user) {
+		users_peer_text(peer, who, sizeof(who));
+		admission->reason = WIRE_REJECT_USER;
+		snprintf(admission->text, sizeof(admission->text),
+			 "users.file has no user for %.60s", who);
+	} else if (user->connections && user->account->connections >= user->connections) {
+		admission->reason = WIRE_REJECT_LIMIT;
+		snprintf(admission->text, sizeof(admission->text),
+			 "user %.40s has the %u connections that it may have", user->name,
+			 user->connections);
+	} else if (!user_reads_all(user) && !(features & WIRE_FEATURE_REQUESTS)) {
+		admission->reason = WIRE_REJECT_VERSION;
+		snprintf(admission->text, sizeof(admission->text),
+			 "user %.30s may not read all keys: that needs a newer client", user->name);
+	}
+}
+
+void admission_decide(struct admission *admission, const struct users *users,
+		      const struct config *config, enum device_kind kind,
+		      const struct cm_peer *peer, uint64_t features)
+{
+	const struct user_peer who = user_peer_of(peer, kind);
+
+	*admission = (struct admission){ 0 };
+	if (is_open(kind) && !networks_hold(config->rdma.networks, peer->address)) {
+		admission->reason = WIRE_REJECT_USER;
+		snprintf(admission->text, sizeof(admission->text), "%s is in none of rdma.networks",
+			 peer->address);
+		return;
+	}
+	if (config->users.require_identity && !*peer->identity && !peer->uid_known) {
+		admission->reason = WIRE_REJECT_USER;
+		snprintf(admission->text, sizeof(admission->text),
+			 "the client has no identity (users.require_identity)");
+		return;
+	}
+	if (!users)
+		return;
+	admission->user = users_match(users, &who);
+	user_decide(admission, &who, features);
+}
+
+const struct user *admission_user(const struct users *users, const struct conn *conn)
+{
+	const struct user_peer who = user_peer_of(&conn->peer, conn->id->dev->kind);
+
+	return users_match(users, &who);
+}
+
+void admission_set(struct conn *conn, struct users *users, const struct user *user)
+{
+	const struct user *before = conn_user(conn);
+
+	if (before)
+		before->account->connections--;
+	if (user)
+		user->account->connections++;
+	conn->users = users ? users_hold(users) : NULL;
+	atomic_store_explicit(&conn->user, user, memory_order_release);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who may connect: rdma.networks for the ways without a secret, and the users of users.file.
+ *
+ * All functions are for the control thread.
+ */
+#ifndef KVD_SERVER_NET_ADMISSION_H
+#define KVD_SERVER_NET_ADMISSION_H
+
+#include "common/rdma/device.h"
+#include "common/wire.h"
+#include "server/config/config.h"
+#include "server/net/conn.h"
+#include "server/users/users.h"
+
+/*
+ * Reads users.file; *@users is NULL if there is none. @before: as users_parse(). 0, or a negative
+ * errno after logging.
+ */
+int admission_load(struct users **users, const struct config *config, const struct users *before);
+
+/* What a connection request is answered. */
+struct admission {
+	const struct user *user; /* NULL: the server has no users */
+	/* 0: it is admitted; else why not. */
+	enum wire_reject_reason reason;
+	char text[WIRE_REJECT_TEXT_BYTES];
+};
+
+/* @kind: the way that @peer came. @users may be NULL. */
+void admission_decide(struct admission *admission, const struct users *users,
+		      const struct config *config, enum device_kind kind,
+		      const struct cm_peer *peer, uint64_t features);
+
+/* The user of a connection in another snapshot of the file, or NULL. */
+const struct user *admission_user(const struct users *users, const struct conn *conn);
+
+/*
+ * Makes @user, of @users, that of the connection, and counts it for its limit; both NULL: none. The
+ * caller puts what conn->users was, when no worker has its user any more.
+ */
+void admission_set(struct conn *conn, struct users *users, const struct user *user);
+
+#endif /* KVD_SERVER_NET_ADMISSION_H */

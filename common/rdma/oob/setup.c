@@ -44,6 +44,28 @@ void oob_hang_up(struct oob_id *oid)
 	oid->fd = -1;
 }
 
+/* The stream of a connection, a socket or TLS over one: a negative errno, or how many bytes. */
+static ssize_t stream_send(struct oob_id *oid, const void *from, size_t bytes)
+{
+	ssize_t sent;
+
+	if (oid->tls)
+		return tls_send(oid->tls, from, bytes);
+	sent = send(oid->fd, from, bytes, MSG_NOSIGNAL);
+	return sent < 0 ? -errno : sent;
+}
+
+/* 0: the peer sends no more. */
+static ssize_t stream_receive(struct oob_id *oid, void *to, size_t bytes)
+{
+	ssize_t got;
+
+	if (oid->tls)
+		return tls_recv(oid->tls, to, bytes);
+	got = recv(oid->fd, to, bytes, 0);
+	return got < 0 ? -errno : got;
+}
+
 int oob_send(struct oob_id *oid, const struct oob_message *message)
 {
 	uint8_t bytes[OOB_MESSAGE_BYTES];
@@ -53,24 +75,10 @@ int oob_send(struct oob_id *oid, const struct oob_message *message)
 		return -EPIPE;
 	oob_message_print(bytes, message);
 	/* There is room in a new socket's buffer for the two messages that an end ever sends. */
-	if (oid->tls)
-		sent = tls_send(oid->tls, bytes, sizeof(bytes));
-	else
-		sent = send(oid->fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+	sent = stream_send(oid, bytes, sizeof(bytes));
 	if (sent < 0)
-		return oid->tls ? (int)sent : -errno;
+		return (int)sent;
 	return sent == sizeof(bytes) ? 0 : -EPIPE;
-}
-
-/* A negative errno, or how many bytes; 0: the peer sends no more. */
-static ssize_t receive(struct oob_id *oid, void *to, size_t bytes)
-{
-	ssize_t got;
-
-	if (oid->tls)
-		return tls_recv(oid->tls, to, bytes);
-	got = recv(oid->fd, to, bytes, 0);
-	return got < 0 ? -errno : got;
 }
 
 /* Wakes whoever waits for the channel when the next deadline is due. */
@@ -295,7 +303,7 @@ static bool on_message(struct oob_channel *oc, struct oob_id *oid, struct cm_eve
 
 static bool on_readable(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
 {
-	ssize_t got = receive(oid, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len);
+	ssize_t got = stream_receive(oid, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len);
 
 	/* A client has no more to say: messages of TLS itself, endless ones, would cost us time. */
 	if (got == -EAGAIN && oid->tls && oid->passive && oid->state == OOB_UP)

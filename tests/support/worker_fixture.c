@@ -193,7 +193,7 @@ static void poller_setup(void)
 int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 {
 	rcu_register_thread();
-	test_store_create(&test_store, region_bytes, 4, 1);
+	test_store_create(&test_store, region_bytes, 5, 1);
 	test_store.region.geometry.value_max = value_max;
 	memset(&test_worker, 0, sizeof(test_worker));
 	memset(test_recvs, 0, sizeof(test_recvs));

@@ -401,23 +401,31 @@ static void fill(uint32_t bytes_min)
 	test_worker.part.thread.now_ns += LONG_NS; /* making room did not fail just now */
 }
 
-/* Room is made for one of them; after any number of steps nothing stays closed or taken. */
+/* In full memory room is made for one of them. False: one of the others' blocks was free. */
+static bool begins_a_room(void)
+{
+	/* None of the blocks that the last one has given back is at hand. */
+	test_store.table.eviction = EVICTION_NONE;
+	test_worker_destroy();
+	test_worker_create(SMALL_REGION_BYTES, LARGE);
+	fill(200);
+	test_store.table.eviction = EVICTION_LRU;
+	message_begin(0);
+	ADD(NULL, .op = WIRE_PING);
+	add((struct request){ .op = WIRE_PUT }, "k", large, 3000);
+	return !batch_send(conn);
+}
+
+/* After any number of its steps nothing stays closed or taken. */
 static void connection_ends_in_a_room(void **state)
 {
 	struct memory_stats stats;
+	unsigned int in_vain = 0;
 
 	(void)state;
 	for (unsigned int ends = 0; ends < ENDS_MAX; ends++) {
-		/* None of the blocks that the last one has given back is at hand. */
-		test_store.table.eviction = EVICTION_NONE;
-		test_worker_destroy();
-		test_worker_create(SMALL_REGION_BYTES, LARGE);
-		fill(200);
-		test_store.table.eviction = EVICTION_LRU;
-		message_begin(0);
-		ADD(NULL, .op = WIRE_PING);
-		add((struct request){ .op = WIRE_PUT }, "k", large, 3000);
-		assert_false(batch_send(conn));
+		while (!begins_a_room())
+			assert_true(++in_vain < ENDS_MAX);
 		assert_true(room_pending(&test_poller->deferred[0].batch.room));
 		for (unsigned int n = 0; n < ends; n++)
 			if (room_step(&test_poller->deferred[0].batch.room) == ROOM_DONE)

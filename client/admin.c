@@ -185,6 +185,52 @@ enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name)
 	return status ? status : call_end(handle, tenant_change(handle, WIRE_TENANT_DROP, name, 0));
 }
 
+static const char revoke_whom[] =
+	"that says nobody to revoke: use identity=NAME, uid=N, addr=ADDRESS or id=N";
+
+/*
+ * BUSY says that some are not cut off yet, though they are being closed. How many were closed, the
+ * server says at the first time; later they may be gone.
+ */
+static enum kvd_status revoke(struct kvd *handle, const char *who, uint64_t *closed)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_REVOKE },
+		.key = who,
+		.key_len = strlen(who),
+	};
+	struct response response = { 0 };
+	enum kvd_status status;
+	struct tries tries;
+
+	tries_begin(&tries, handle);
+	do {
+		handle->deadline_ns = 0;
+		status = rpc_call(handle, &rpc, &response);
+		if (response.result > *closed)
+			*closed = response.result;
+	} while (status == KVD_ERR_BUSY && tries_pause(&tries));
+	if (status == KVD_ERR_INVALID)
+		return handle_fail(handle, status, "%s", revoke_whom);
+	return status == KVD_NOT_FOUND && *closed ? KVD_OK : status;
+}
+
+enum kvd_status kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed)
+{
+	enum kvd_status status = call_begin(handle);
+	uint64_t count = 0;
+
+	if (status)
+		return status;
+	if (!who || !*who || strlen(who) > KVD_KEY_MAX)
+		return call_end(handle, handle_fail(handle, KVD_ERR_INVALID, "%s", revoke_whom));
+	status = revoke(handle, who, &count);
+	if (closed)
+		*closed = count;
+	return call_end(handle, status);
+}
+
 static enum kvd_status flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
 {
 	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .ttl = delay_s } };

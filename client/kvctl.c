@@ -72,6 +72,8 @@ static void usage(FILE *out)
 	      "                          explains\n"
 	      "  clients                 print the server's connections, one a line\n"
 	      "  kill ID                 close the connection with this id, as clients prints it\n"
+	      "  revoke WHO              close all connections of WHO, at once, and print how\n"
+	      "                          many: identity=NAME, uid=N, addr=ADDRESS or id=N\n"
 	      "  tenant list             print the server's tenants, one a line\n"
 	      "  tenant create NAME SIZE, tenant resize NAME SIZE, tenant drop NAME\n"
 	      "                          add a tenant, give it another size (4096, 64m, 2g), or\n"
@@ -503,6 +505,16 @@ static int command_kill(struct kvd *db, const struct arguments *arguments)
 	return report(db, kvd_client_kill(db, id));
 }
 
+static int command_revoke(struct kvd *db, const struct arguments *arguments)
+{
+	uint64_t closed;
+	enum kvd_status status = kvd_revoke(db, arguments->words[1], &closed);
+
+	if (!status)
+		printf("%llu connections closed\n", (unsigned long long)closed);
+	return report(db, status);
+}
+
 static int tenant_list(struct kvd *db)
 {
 	static char text[STATS_BYTES];
@@ -603,7 +615,8 @@ static const struct {
 	{ "scan", 1, 2, command_scan },	      { "flush", 1, 2, command_flush },
 	{ "stats", 1, 1, command_stats },     { "info", 1, 1, command_info },
 	{ "clients", 1, 1, command_clients }, { "kill", 2, 2, command_kill },
-	{ "ping", 1, 1, command_ping },	      { "tenant", 2, 4, command_tenant },
+	{ "ping", 1, 1, command_ping },	      { "revoke", 2, 2, command_revoke },
+	{ "tenant", 2, 4, command_tenant },
 };
 
 /* Long options without a letter. */

@@ -867,6 +867,28 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
 
 /*
+ * Closes all connections of a client on the server, at once: when this returns KVD_OK, none of
+ * their queue pairs serves anything any more, one-sided READs included. @who, a string, says which:
+ *
+ *	identity=NAME	 the one that it proved, as kvd_client_list() has it
+ *	uid=N		 the user, likewise: on the software device
+ *	addr=ADDRESS	 where it connected from, with its port or, for all of a host, without
+ *	id=N		 one connection
+ *
+ * The handle's own connection stays. Sets *@closed, unless @closed is NULL, to how many there were.
+ * A client that may still connect does so again. So to keep one out, take it out of the server's
+ * files of credentials first, and have it read them (SIGHUP): those that had shown them before, and
+ * were not connected yet, are refused. Whoever can connect may do this to all others.
+ *
+ * KVD_NOT_FOUND: there is no such connection.
+ * KVD_ERR_INVALID: @who is none of these.
+ * KVD_ERR_BUSY: within timeout_ms it was not certain of all connections; or more than 16 identities
+ * were revoked within ten seconds. The same again goes on with it.
+ * Else as for kvd_ping().
+ */
+enum kvd_status kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed);
+
+/*
  * Writes the tenants of the server to @text, one a line, as kvd_client_list() does with clients:
  * name=, bytes= (its memory), state= (serves, closing or
  * working), connections=, items=, item_memory_live_bytes= and evictions=. For administrators: root

@@ -48,6 +48,7 @@ static const struct {
 	[WIRE_ACCESS] = { .name = "ACCESS" },
 	[WIRE_CLIENTS] = { .name = "CLIENTS" },
 	[WIRE_KILL] = { .name = "KILL" },
+	[WIRE_REVOKE] = { .name = "REVOKE", .key = KEY_MUST },
 	[WIRE_BATCH] = { .name = "BATCH", .value = true },
 	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
 };

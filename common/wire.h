@@ -103,8 +103,8 @@ enum wire_op {
 	WIRE_CLIENTS = 12, /* the server's connections as text, by cursor */
 	WIRE_KILL = 13,	   /* close a connection */
 	WIRE_BATCH = 14,   /* several requests, answered in one response */
-	/* 15: REVOKE */
-	WIRE_TENANT = 16, /* list, create, resize or drop tenants */
+	WIRE_REVOKE = 15,  /* close all connections of a client, at once */
+	WIRE_TENANT = 16,  /* list, create, resize or drop tenants */
 	WIRE_OP_MAX = WIRE_TENANT,
 };
 
@@ -157,8 +157,9 @@ enum wire_status {
 
 struct wire_request {
 	uint8_t op;
-	uint8_t mode;	    /* PUT: enum wire_put; ARITH: wire_arith; TENANT: wire_tenant; else 0 */
-	uint16_t key_len;   /* SCAN: of the prefix, may be 0; TENANT: of the name, not to list */
+	uint8_t mode; /* PUT: enum wire_put; ARITH: wire_arith; TENANT: wire_tenant; else 0 */
+	/* SCAN: of the prefix, may be 0; TENANT: of the name, not to list; REVOKE: of who it is */
+	uint16_t key_len;
 	uint32_t value_len; /* bytes of value; it follows the key unless WIRE_F_PULL */
 	uint32_t id;	    /* comes back in the response */
 	/*
@@ -285,8 +286,9 @@ struct wire_response {
 	uint64_t slot; /* PUT, ARITH: the item's slot now; GET with COPY: a slot for the copy */
 	union {
 		uint64_t copy_seed; /* GET with COPY: the seed of the copy's sum */
-		uint64_t result;    /* ARITH; GET with NO_VALUE or PART: the value's length */
-		uint64_t cursor;    /* SCAN, CLIENTS: of the next part, 0: that was all */
+		/* ARITH; GET with NO_VALUE or PART: the value's length; REVOKE: connections */
+		uint64_t result;
+		uint64_t cursor; /* SCAN, CLIENTS: of the next part, 0: that was all */
 		uint64_t arg64;
 	};
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */

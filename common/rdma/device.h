@@ -108,6 +108,7 @@ struct cm_peer {
 	bool uid_known;		       /* the kernel says which user it is: softnic */
 	uid_t uid;
 	char identity[TLS_IDENTITY_MAX]; /* as tls_identity() says it: verbs-tls; or "" */
+	uint64_t since_ns; /* verbs-tcp and -tls: when it came, by clock_ns(); else 0 */
 };
 
 #define CM_PRIVATE_MAX_CONNECT 56 /* bytes of private data: the least of what RDMA_PS_TCP allows */

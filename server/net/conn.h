@@ -68,8 +68,9 @@ struct hello_query {
 /* A request of a connection that the control thread answers: server/net/query.h. */
 struct query {
 	enum wire_op op;
-	uint64_t arg;  /* CLIENTS: the cursor; KILL: the number of a connection */
-	char *text;    /* for the response to CLIENTS and TENANT; freed with the connection */
+	uint64_t arg; /* CLIENTS: the cursor; KILL: the number of a connection */
+	/* REVOKE: who, `len` bytes; else for the response to CLIENTS, TENANT. Freed with the connection. */
+	char *text;
 	uint32_t size; /* of text */
 	/* TENANT: */
 	enum wire_tenant mode;
@@ -78,6 +79,7 @@ struct query {
 	enum wire_status status;
 	uint32_t len;	 /* bytes of text */
 	uint64_t cursor; /* of the next page, 0: none */
+	uint64_t closed; /* REVOKE: connections */
 	bool granted;	 /* HELLO: the client has remote read, if its user may */
 	bool by_request; /* HELLO: it may not, and GETs come as requests */
 	struct hello_query hello;

@@ -375,6 +375,15 @@ static bool connect_admit(struct net *net, struct cm_id *id, uint64_t features,
 	return false;
 }
 
+/* Its identity was revoked while it was on its way. */
+static bool connect_revoked(const struct net *net, struct cm_id *id)
+{
+	struct cm_peer peer;
+
+	return !id->dev->ops->query_peer(id, &peer) &&
+	       revoked_find(net->revoked, &peer, clock_ns());
+}
+
 static void connect_handle(struct net *net, struct nic *nic, const struct cm_event *event)
 {
 	char text[WIRE_REJECT_TEXT_BYTES];
@@ -395,6 +404,11 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 	}
 	if (nic->state != NIC_SERVES) {
 		connect_refuse(net, event->id, WIRE_REJECT_ERROR, "the server's device has failed");
+		return;
+	}
+	if (connect_revoked(net, event->id)) {
+		connect_refuse(net, event->id, WIRE_REJECT_ERROR,
+			       "its identity was revoked while it connected");
 		return;
 	}
 	if (!connect_admit(net, event->id, connect.features, &user))
@@ -674,6 +688,51 @@ static bool query_claim(struct net *net, struct conn *conn)
 	return claimed;
 }
 
+/* Whether nothing that a peer posts to the connection's queue pair succeeds any more. */
+static bool conn_is_cut(const struct conn *conn)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_UNKNOWN };
+
+	if (conn->stage == CONN_RELEASING ||
+	    atomic_load_explicit(&conn->poller->nic->gone, memory_order_relaxed))
+		return true;
+	return !conn_ops(conn)->query_qp(conn->qp, &attr, IBV_QP_STATE) &&
+	       attr.qp_state == IBV_QPS_ERR;
+}
+
+/*
+ * All but the connection that asks. BUSY: of one the device has not said that its queue pair is in
+ * error; it will be destroyed soon. The client asks again.
+ */
+static void revoke_run(struct net *net, struct conn *asks)
+{
+	struct query *query = &asks->query;
+	unsigned int left = 0;
+	struct revoke revoke;
+	struct conn *conn;
+
+	query->closed = 0;
+	query->status = WIRE_INVALID;
+	if (!revoke_parse(&revoke, query->text, query->len))
+		return;
+	query->status = WIRE_BUSY;
+	if (!revoked_add(net->revoked, &revoke, clock_ns()))
+		return;
+	for (conn = net->conns; conn; conn = conn->next) {
+		if (conn == asks || !revoke_matches(&revoke, conn))
+			continue;
+		stat_add(&net->stats.connections_revoked, conn->stage == CONN_LIVE);
+		query->closed += conn->stage != CONN_RELEASING;
+		conn_close(net, conn);
+		left += !conn_is_cut(conn);
+	}
+	log_ratelimited(LOG_NOTICE, 10, "%s has %.*s revoked: %llu connections closed",
+			asks->peer.address, (int)query->len, query->text,
+			(unsigned long long)query->closed);
+	if (!left)
+		query->status = query->closed ? WIRE_OK : WIRE_NOT_FOUND;
+}
+
 /* The connection that asked may be the one that is closed: then it gets no answer. */
 static void query_run(struct net *net, struct conn *conn)
 {
@@ -681,6 +740,12 @@ static void query_run(struct net *net, struct conn *conn)
 
 	if (!query_claim(net, conn))
 		return;
+	if (conn->query.op == WIRE_REVOKE) {
+		revoke_run(net, conn);
+		conn->query.len = 0;
+		answer_send(conn);
+		return;
+	}
 	kill = query_answer(net, conn);
 	if (kill) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s asked for it (KILL %llu)",

@@ -134,7 +134,7 @@ struct deferred {
 		} scan;
 		struct {
 			bool asked;
-		} query; /* HELLO, STATS, CLIENTS, KILL */
+		} query; /* HELLO, STATS, CLIENTS, KILL, REVOKE */
 		struct deferred_large large;
 		struct deferred_batch batch;
 		struct pull pull;

@@ -264,6 +264,7 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
 	case WIRE_TENANT:
+	case WIRE_REVOKE:
 	case WIRE_BATCH:
 		head->status = WIRE_PROTOCOL;
 		break;

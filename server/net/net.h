@@ -9,6 +9,7 @@
 #include "server/net/endpoint.h"
 #include "server/net/identity.h"
 #include "server/net/tenant_job.h"
+#include "server/net/revoke.h"
 #include "server/net/tenants.h"
 #include "server/net/worker.h"
 
@@ -26,6 +27,7 @@
 	X(connections_expired,                                                                     \
 	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
 	X(connections_killed, "connections closed because a client asked for it")                  \
+	X(connections_revoked, "connections closed because their client was revoked")              \
 	X(connections_replaced, "connections closed because their client connected anew")          \
 	X(identities, "clients whose connections are open and whose changes are executed once")    \
 	X(identities_kept, "clients whose connections ended within server.identity_time")          \
@@ -77,7 +79,7 @@ struct net {
 	struct conn *conns;	/* all connections, linked by next and prev */
 	struct users *users;	/* who may connect; NULL: everybody */
 	struct conn_timers timers;
-	struct query_list queries;	  /* connections whose HELLO, CLIENTS or KILL waits */
+	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */
 	struct query_list stats_queries;  /* and those whose STATS does */
 	struct query_list tenant_queries; /* and those whose TENANT does */
 	struct tenant_command command;
@@ -85,6 +87,7 @@ struct net {
 	uint64_t stats_at_ns; /* no snapshot is made before */
 	struct conn_registry registry;
 	struct identities identities;
+	struct revoked revoked[REVOKED_MAX];
 	uint32_t serial;	     /* of the next connection */
 	uint32_t admins_count;	     /* connections beyond server.max_connections */
 	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */

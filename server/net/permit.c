@@ -21,6 +21,7 @@ static uint32_t rights_needed(const struct request *request)
 		return USER_STATS;
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
+	case WIRE_REVOKE:
 	case WIRE_TENANT:
 		return USER_ADMIN;
 	case WIRE_HELLO:

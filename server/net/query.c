@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS, KILL, TENANT and STATS: asks the control thread, and responds. */
+/* The worker's half of CLIENTS, KILL, REVOKE, TENANT and STATS: asks the control thread, and responds. */
 #include "server/net/query.h"
 
 #include <stdio.h>
@@ -33,6 +33,11 @@ static bool query_ask(struct conn *conn, const struct request *request)
 		query->text = malloc(query->size);
 	if (!query->text)
 		return false;
+	/* The receive may be posted again before the control thread has read it. */
+	if (request->op == WIRE_REVOKE) {
+		query->len = request->key_len;
+		memcpy(query->text, request->key, query->len);
+	}
 	query->mode = (enum wire_tenant)request->mode;
 	if (request->op == WIRE_TENANT)
 		snprintf(query->tenant, sizeof(query->tenant), "%.*s", (int)request->key_len,
@@ -51,6 +56,8 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	char *text;
 
 	response->head.status = (uint8_t)status;
+	if (deferred->request.op == WIRE_REVOKE)
+		response->head.result = query->closed;
 	/* Why a tenant could not be changed is said, too. */
 	if (status && deferred->request.op != WIRE_TENANT)
 		return;

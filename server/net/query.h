@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Requests that the control thread answers while they are deferred, off the workers' path: CLIENTS,
- * KILL and TENANT, since it has the connections and tenants; STATS, which takes longer than a
- * worker's turn should; and HELLO (server/net/hello.h), for its system call.
+ * KILL, REVOKE and TENANT, since it has the connections and tenants; STATS, which takes longer than
+ * a worker's turn should; and HELLO (server/net/hello.h), for its system call.
  *
  *	worker	 query_send()		NOTE_QUERY
  *	control	 conn_manager_answer()	NOTE_ANSWER, unless the connection that asked is being closed
@@ -18,7 +18,7 @@
 
 #include "server/net/deferred.h"
 
-extern const struct deferred_kind query_kind; /* CLIENTS, KILL, TENANT */
+extern const struct deferred_kind query_kind; /* CLIENTS, KILL, REVOKE, TENANT */
 extern const struct deferred_kind stats_kind;
 
 /* Asks the control thread. */

@@ -281,6 +281,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_CLIENTS: /* likewise */
 	case WIRE_KILL:
 	case WIRE_TENANT:
+	case WIRE_REVOKE:
 	case WIRE_BATCH: /* server/net/batch.h */
 		break;
 	}
@@ -319,6 +320,7 @@ static const struct deferred_kind *deferred_kind(const struct request *request)
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
 	case WIRE_TENANT:
+	case WIRE_REVOKE:
 		return &query_kind;
 	case WIRE_BATCH:
 		return &batch_kind;
@@ -332,8 +334,18 @@ static const struct deferred_kind *deferred_kind(const struct request *request)
 /* What is never refused: the first request, and those by which administrators find out and act. */
 static bool request_is_exempt(const struct conn *conn, enum wire_op op)
 {
-	return op == WIRE_HELLO || (conn->by_admin && (op == WIRE_STATS || op == WIRE_CLIENTS ||
-						       op == WIRE_KILL || op == WIRE_TENANT));
+	switch (op) {
+	case WIRE_HELLO:
+		return true;
+	case WIRE_STATS:
+	case WIRE_CLIENTS:
+	case WIRE_KILL:
+	case WIRE_REVOKE:
+	case WIRE_TENANT:
+		return conn->by_admin;
+	default:
+		return false;
+	}
 }
 
 static uint64_t message_bytes(const struct request *request)

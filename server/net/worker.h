@@ -4,11 +4,11 @@
  * It has a poller for each device, a thread cache of item memory, and statistics.
  *
  *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
- *	 (HELLO, STATS, CLIENTS and KILL are not on it: a write(2) has the control thread answer
- *	 them. Nor are FLUSH, failures and going to sleep. Seldom, a change wakes the maintenance
- *	 thread, which is a write(2), or waits for a grace period: when a limbo of large items and
- *	 overflow buckets is full, or in a piece that makes room. Making room takes caches_lock of
- *	 server/store/slab.h.)
+ *	 (HELLO, STATS, CLIENTS, KILL and REVOKE are not on it: a write(2) has the control thread
+ *	 answer them. Nor are FLUSH, failures and going to sleep. Seldom, a change wakes the
+ *	 maintenance thread, which is a write(2), or waits for a grace period: when a limbo of
+ *	 large items and overflow buckets is full, or in a piece that makes room. Making room takes
+ *	 caches_lock of server/store/slab.h.)
  *   W2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one device
  *	 starves neither the other device nor the mailbox.
  *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:

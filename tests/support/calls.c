@@ -53,7 +53,7 @@ void calls_respond(struct fake_server *server, const struct request *request,
 		response->ticket = 1;
 	else if (request->op != WIRE_SCAN && request->op != WIRE_STATS &&
 		 request->op != WIRE_CLIENTS && request->op != WIRE_KILL &&
-		 request->op != WIRE_TENANT)
+		 request->op != WIRE_REVOKE && request->op != WIRE_TENANT)
 		response->version = 5;
 }
 
@@ -235,6 +235,11 @@ static enum kvd_status client_kill(struct kvd *kvd)
 	return kvd_client_kill(kvd, 5);
 }
 
+static enum kvd_status revoke(struct kvd *kvd)
+{
+	return kvd_revoke(kvd, "uid=5", NULL);
+}
+
 static enum kvd_status submit(struct kvd *kvd)
 {
 	struct kvd_op op, *list[] = { &op }, *done[1];
@@ -313,6 +318,7 @@ const struct call calls[] = {
 	{ "kvd_flush_start", CALL_CHANGE, flush_start },
 	{ "kvd_flush_all", CALL_CHANGE, kvd_flush_all },
 	{ "kvd_client_kill", CALL_KILL, client_kill },
+	{ "kvd_revoke", CALL_REQUEST, revoke },
 	{ "kvd_cancel", CALL_LOCAL, cancel },
 	{ "kvd_arm", CALL_LOCAL, kvd_arm },
 	{ "kvd_register", CALL_LOCAL, register_ },

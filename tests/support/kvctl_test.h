@@ -284,6 +284,14 @@ static enum kvd_status fake_client_kill(struct kvd *handle, uint64_t id)
 	return behaviour.call;
 }
 
+static enum kvd_status fake_revoke(struct kvd *handle, const char *who, uint64_t *closed)
+{
+	note_call(handle, "revoke", who, strlen(who));
+	program_note("\n");
+	*closed = 7;
+	return behaviour.call;
+}
+
 static void fake_info(const struct kvd *handle, struct kvd_info *info)
 {
 	note_call(handle, "info", "", 0);
@@ -349,6 +357,7 @@ static size_t fake_fread(void *bytes, size_t size, size_t count, FILE *file)
 #define kvd_flush_all fake_flush_all
 #define kvd_client_list fake_client_list
 #define kvd_client_kill fake_client_kill
+#define kvd_revoke fake_revoke
 #define kvd_server_stats fake_server_stats
 #define kvd_tenant_list fake_tenant_list
 #define kvd_tenant_create fake_tenant_create

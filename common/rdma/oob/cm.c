@@ -291,6 +291,7 @@ int oob_query_peer(struct cm_id *id, struct cm_peer *peer)
 	inet_text(&addr, peer->address, sizeof(peer->address));
 	if (oid->tls)
 		tls_identity(oid->tls, peer->identity);
+	peer->since_ns = oid->since_ns;
 	return 0;
 }
 

@@ -64,6 +64,7 @@ struct oob_id {
 	struct cm_param param;	   /* its private data is `told` */
 	struct oob_message told;   /* to be sent when TCP is connected */
 	int error;		   /* why connect() failed, if it is in channel->failures; else 0 */
+	uint64_t since_ns;	   /* when the set-up began */
 	uint64_t deadline_ns;	   /* in channel->setups */
 	TAILQ_ENTRY(oob_id) entry; /* in one of these */
 };

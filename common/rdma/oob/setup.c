@@ -98,7 +98,8 @@ static void timer_arm(struct oob_channel *oc)
 
 static void setup_begin(struct oob_channel *oc, struct oob_id *oid)
 {
-	oid->deadline_ns = clock_ns() + (uint64_t)SETUP_MS * NS_PER_MS;
+	oid->since_ns = clock_ns();
+	oid->deadline_ns = oid->since_ns + (uint64_t)SETUP_MS * NS_PER_MS;
 	TAILQ_INSERT_TAIL(&oc->setups, oid, entry);
 	if (oc->setups_count++ == 0)
 		timer_arm(oc);

@@ -148,6 +148,7 @@ static const struct {
 	{ "kvd_server_stats", { BUSY, PROTOCOL } },
 	{ "kvd_client_list", { BUSY, PROTOCOL } },
 	{ "kvd_client_kill", { NOT_FOUND, BUSY, PROTOCOL } },
+	{ "kvd_revoke", { NOT_FOUND, BUSY, PROTOCOL } },
 };
 #define DOCUMENTED (sizeof(documented) / sizeof(documented[0]))
 

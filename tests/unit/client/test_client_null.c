@@ -207,6 +207,9 @@ static void the_whole_store(void **state)
 	assert_refused(kvd_tenant_resize(kvd, NULL, 1));
 	assert_no_handle(kvd_tenant_drop(NULL, "a"));
 	assert_refused(kvd_tenant_drop(kvd, NULL));
+	assert_no_handle(kvd_revoke(NULL, "uid=5", &number));
+	assert_refused(kvd_revoke(kvd, NULL, &number));
+	assert_int_equal(kvd_revoke(kvd, "uid=5", NULL), KVD_OK);
 	number = 0;
 	assert_no_handle(kvd_scan(NULL, &number, NULL, each, NULL));
 	assert_refused(kvd_scan(kvd, NULL, NULL, each, NULL));
@@ -349,7 +352,7 @@ static const char tested[] =
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "
 	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
 	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "
-	"kvd_scan kvd_server_stats "
+	"kvd_revoke kvd_scan kvd_server_stats "
 	"kvd_set_allocator kvd_set_log kvd_stats kvd_stats_text kvd_status_text kvd_submit "
 	"kvd_tenant_create kvd_tenant_drop kvd_tenant_list kvd_tenant_resize "
 	"kvd_touch kvd_trace kvd_version kvd_wait ";

@@ -39,7 +39,8 @@ static void note(struct fake_server *p, const struct request *request,
 	response->flags = next.flags;
 	response->value_len = next.value_len;
 	memcpy(value, body, next.value_len);
-	if (request->op == WIRE_FLUSH && request->ticket && busy) {
+	if (((request->op == WIRE_FLUSH && request->ticket) || request->op == WIRE_REVOKE) &&
+	    busy) {
 		busy--;
 		response->status = WIRE_BUSY;
 	}
@@ -613,6 +614,47 @@ static void tenants(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
+/* How many there were; asked again while the server is not certain, and then some may be gone. */
+static void revokes(void **state)
+{
+	char who[KVD_KEY_MAX + 2];
+	uint64_t closed = 0;
+
+	(void)state;
+	next.result = 7;
+	assert_int_equal(kvd_revoke(kvd, "identity=alice", &closed), KVD_OK);
+	assert_int_equal(sent.op, WIRE_REVOKE);
+	assert_int_equal(sent.key_len, 14);
+	assert_memory_equal(sent.key, "identity=alice", 14);
+	assert_true(closed == 7);
+	busy = 2;
+	assert_int_equal(kvd_revoke(kvd, "identity=alice", &closed), KVD_OK);
+	assert_int_equal(busy, 0);
+	assert_true(closed == 7);
+	busy = 1;
+	next.status = WIRE_NOT_FOUND;
+	assert_int_equal(kvd_revoke(kvd, "identity=alice", &closed), KVD_OK);
+	assert_true(closed == 7);
+	next.result = 0;
+	assert_int_equal(kvd_revoke(kvd, "identity=alice", &closed), KVD_NOT_FOUND);
+	assert_true(closed == 0);
+	next.status = WIRE_INVALID;
+	assert_int_equal(kvd_revoke(kvd, "alice", &closed), KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(kvd), "use identity=NAME, uid=N, addr=ADDRESS or id=N"));
+	next.status = WIRE_OK;
+	memset(who, 'x', sizeof(who));
+	who[KVD_KEY_MAX + 1] = '\0';
+	assert_int_equal(kvd_revoke(kvd, who, &closed), KVD_ERR_INVALID);
+	assert_int_equal(kvd_revoke(kvd, "", &closed), KVD_ERR_INVALID);
+	who[KVD_KEY_MAX] = '\0';
+	assert_int_equal(kvd_revoke(kvd, who, NULL), KVD_OK);
+	assert_int_equal(sent.key_len, KVD_KEY_MAX);
+	/* Not for ever. */
+	kvd->options.timeout_ms = 5;
+	busy = ~0u;
+	assert_int_equal(kvd_revoke(kvd, "uid=1", &closed), KVD_ERR_BUSY);
+}
+
 static void flushes(void **state)
 {
 	uint64_t ticket = 0;
@@ -838,6 +880,7 @@ int main(void)
 		CASE(pages_that_are_refused),
 		CASE(kills),
 		CASE(tenants),
+		CASE(revokes),
 		CASE(flushes),
 		CASE(two_threads_at_once),
 		CASE(two_threads_in_turn),

@@ -203,6 +203,8 @@ static void other_changes(void **state)
 	assert_int_equal(RUN("tenant", "drop"), EX_USAGE);
 	assert_int_equal(RUN("tenant", "list", "a"), EX_USAGE);
 	assert_int_equal(RUN("tenant", "enlarge", "a", "64m"), EX_USAGE);
+	assert_calls("revoke identity=alice\n", "revoke", "identity=alice");
+	assert_string_equal(program_result.out, "7 connections closed\n");
 }
 
 static void keys_are_listed(void **state)
@@ -400,6 +402,7 @@ static void exit_statuses(void **state)
 		{ "flush", "1" },
 		{ "clients" },
 		{ "kill", "1" },
+		{ "revoke", "uid=1" },
 		{ "stats" },
 		{ "ping" },
 	};
@@ -530,11 +533,11 @@ static void words_of_commands(void **state)
 		const char *name;
 		size_t min, max;
 	} each[] = {
-		{ "get", 2, 2 },     { "gat", 3, 3 },	{ "put", 2, 3 },    { "add", 2, 3 },
-		{ "replace", 2, 3 }, { "cas", 3, 4 },	{ "append", 2, 3 }, { "prepend", 2, 3 },
-		{ "incr", 2, 3 },    { "decr", 2, 3 },	{ "touch", 3, 3 },  { "del", 2, 2 },
-		{ "scan", 1, 2 },    { "flush", 1, 2 }, { "stats", 1, 1 },  { "clients", 1, 1 },
-		{ "kill", 2, 2 },    { "info", 1, 1 },	{ "ping", 1, 1 },
+		{ "get", 2, 2 },     { "gat", 3, 3 },	 { "put", 2, 3 },    { "add", 2, 3 },
+		{ "replace", 2, 3 }, { "cas", 3, 4 },	 { "append", 2, 3 }, { "prepend", 2, 3 },
+		{ "incr", 2, 3 },    { "decr", 2, 3 },	 { "touch", 3, 3 },  { "del", 2, 2 },
+		{ "scan", 1, 2 },    { "flush", 1, 2 },	 { "stats", 1, 1 },  { "clients", 1, 1 },
+		{ "kill", 2, 2 },    { "revoke", 2, 2 }, { "info", 1, 1 },   { "ping", 1, 1 },
 	};
 	char said[100];
 

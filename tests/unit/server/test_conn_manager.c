@@ -67,7 +67,10 @@ static unsigned int cm_count, cm_taken, async_count, async_taken;
 static unsigned int disconnects, qps_destroyed, ids_destroyed, rejects, accepts, limits_armed;
 static struct wire_reject rejected;
 static const struct ibv_srq *limit_of;
-static int accept_error, create_error, alloc_error;
+static int accept_error, create_error, alloc_error, query_error;
+static bool disconnect_fails;
+static const char *peer_identity; /* of who connects */
+static uint64_t peer_since;
 static unsigned int mws_count; /* memory windows */
 static struct ibv_mw mws[CONNS];
 static uid_t peer_uid; /* of who connects */
@@ -95,9 +98,19 @@ static int get_async_event(struct device *dev, struct device_async_event *event)
 	return 0;
 }
 
+static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	assert_non_null(qp);
+	assert_int_equal(mask, IBV_QP_STATE);
+	attr->qp_state = qp->state;
+	return query_error;
+}
+
 static int disconnect(struct cm_id *id)
 {
 	assert_non_null(id->qp);
+	if (!disconnect_fails)
+		id->qp->state = IBV_QPS_ERR;
 	disconnects++;
 	return 0;
 }
@@ -167,6 +180,7 @@ static int create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_att
 	id->qp = &qps[id - ids];
 	id->qp->qp_num = (uint32_t)(id - ids) + 100;
 	id->qp->qp_context = attr->qp_context;
+	id->qp->state = IBV_QPS_RTS;
 	return 0;
 }
 
@@ -174,6 +188,8 @@ static int query_peer(struct cm_id *id, struct cm_peer *peer)
 {
 	(void)id;
 	*peer = (struct cm_peer){ .address = "10.0.0.1:5", .uid_known = true, .uid = peer_uid };
+	snprintf(peer->identity, sizeof(peer->identity), "%s", peer_identity);
+	peer->since_ns = peer_since;
 	return 0;
 }
 
@@ -201,6 +217,7 @@ static const struct device_ops ops = {
 	.disconnect = disconnect,
 	.alloc_mw = alloc_mw,
 	.dealloc_mw = dealloc_mw,
+	.query_qp = query_qp,
 	.destroy_qp = destroy_qp,
 	.destroy_id = destroy_id,
 	.reject = reject,
@@ -256,7 +273,10 @@ static int setup(void **state)
 	grace_periods = conns_destroyed = snapshots = 0;
 	workers_stopped = false;
 	dev.kind = DEVICE_SOFTNIC;
-	accept_error = create_error = alloc_error = 0;
+	accept_error = create_error = alloc_error = query_error = 0;
+	disconnect_fails = false;
+	peer_identity = "";
+	peer_since = 0;
 	peer_uid = OTHER_UID;
 	test_now = 1000 * SECOND_NS;
 	config.server.max_connections = CONNS - 2;
@@ -1244,6 +1264,119 @@ static void kills(void **state)
 	finish(admin);
 }
 
+static void ask_to_revoke(struct conn *conn, const char *who, enum wire_status status,
+			  uint64_t closed)
+{
+	static char text[TLS_IDENTITY_MAX * 2];
+
+	conn->query.op = WIRE_REVOKE;
+	snprintf(text, sizeof(text), "%s", who);
+	conn->query.text = text;
+	conn->query.len = (uint32_t)strlen(who);
+	worker_says(conn, NOTE_QUERY);
+	conn_manager_answer(&net, test_now);
+	assert_note(conn, NOTE_ANSWER);
+	conn->query.text = NULL;
+	assert_int_equal(conn->query.status, status);
+	assert_int_equal(conn->query.closed, closed);
+	assert_int_equal(conn->query.len, 0);
+}
+
+/* All connections of a client, and only these, have lost their queue pairs when it is answered. */
+static void revokes(void **state)
+{
+	struct conn *admin, *other, *alice[3];
+
+	(void)state;
+	admin = connected();
+	other = connected();
+	peer_identity = "alice";
+	for (unsigned int i = 0; i < 3; i++)
+		alice[i] = connected();
+	ask_to_revoke(admin, "identity=bob", WIRE_NOT_FOUND, 0);
+	ask_to_revoke(admin, "alice", WIRE_INVALID, 0);
+	assert_int_equal(disconnects, 0);
+	/* One has begun to end by itself. */
+	conn_close(&net, alice[0]);
+	ask_to_revoke(admin, "identity=alice", WIRE_OK, 3);
+	assert_logged("10.0.0.1:5 has identity=alice revoked: 3 connections closed");
+	assert_int_equal(disconnects, 3);
+	assert_int_equal(net.stats.connections_revoked, 2);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(qps[alice[i]->id - ids].state, IBV_QPS_ERR);
+	assert_int_equal(other->stage, CONN_LIVE);
+	/* Its own stays, whoever it is. */
+	ask_to_revoke(admin, "addr=10.0.0.1", WIRE_OK, 4);
+	assert_int_equal(admin->stage, CONN_LIVE);
+	assert_int_equal(other->stage, CONN_FLUSHING);
+	flush_late();
+	for (unsigned int i = 0; i < 3; i++)
+		table_remove(alice[i]);
+	table_remove(other);
+	for (struct conn *conn = net.conns, *next; conn; conn = next) {
+		next = conn->next;
+		if (conn == admin)
+			continue;
+		assert_non_null(mailbox_take(&conn->poller->worker->mailbox) ?: (void *)1);
+		worker_says(conn, NOTE_QUIESCED);
+		while (mailbox_take(&conn->poller->worker->mailbox))
+			;
+		worker_says(conn, NOTE_RELEASED);
+	}
+	ask_to_revoke(admin, "identity=alice", WIRE_NOT_FOUND, 0);
+	close_and_finish(admin);
+}
+
+/* A queue pair of which the device does not say that it is in error may still serve READs. */
+static void revokes_and_is_not_certain(void **state)
+{
+	struct conn *admin = connected(), *other = connected();
+
+	(void)state;
+	disconnect_fails = true;
+	ask_to_revoke(admin, "id=999999", WIRE_NOT_FOUND, 0);
+	char who[40];
+
+	snprintf(who, sizeof(who), "id=%llu", (unsigned long long)other->number);
+	ask_to_revoke(admin, who, WIRE_BUSY, 1);
+	assert_int_equal(other->stage, CONN_FLUSHING);
+	ask_to_revoke(admin, who, WIRE_BUSY, 1);
+	qps[other->id - ids].state = IBV_QPS_ERR;
+	query_error = -EIO;
+	ask_to_revoke(admin, who, WIRE_BUSY, 1);
+	query_error = 0;
+	ask_to_revoke(admin, who, WIRE_OK, 1);
+	assert_int_equal(net.stats.connections_revoked, 1);
+	/* A device that is gone serves nothing. */
+	qps[other->id - ids].state = IBV_QPS_RTS;
+	atomic_store(&net.nics[0].gone, true);
+	ask_to_revoke(admin, who, WIRE_OK, 1);
+	atomic_store(&net.nics[0].gone, false);
+	flush_late();
+	finish(other);
+	close_and_finish(admin);
+}
+
+/* Who had shown credentials before, and comes after it, is refused; who shows new ones is not. */
+static void revoked_on_its_way(void **state)
+{
+	struct conn *admin = connected(), *late;
+
+	(void)state;
+	ask_to_revoke(admin, "identity=alice", WIRE_NOT_FOUND, 0);
+	peer_identity = "alice";
+	peer_since = test_now - 1;
+	add_connect();
+	take_events();
+	assert_null(ids[id_count - 1].context);
+	assert_int_equal(rejects, 1);
+	assert_string_equal(rejected.text, "its identity was revoked while it connected");
+	peer_since = test_now + 1;
+	late = connected();
+	close_and_finish(late);
+	close_and_finish(admin);
+}
+
 /* A query of a connection that is being closed is not answered, whichever of them came first. */
 static void no_answer_at_the_end(void **state)
 {
@@ -1699,6 +1832,9 @@ int main(void)
 		CASE(ends_before_it_is_replaced),
 		CASE(identities_without_room),
 		CASE(kills),
+		CASE(revokes),
+		CASE(revokes_and_is_not_certain),
+		CASE(revoked_on_its_way),
 		CASE(no_answer_at_the_end),
 		CASE(stats_are_shared),
 		CASE(probed_and_closed),

@@ -231,6 +231,32 @@ static void one_text(void **state)
 	assert_int_equal(c->value_len, 0);
 }
 
+/* Who is meant is copied: the receive may hold another message by the time that it is read. */
+static void revokes(void **state)
+{
+	struct wire_request request = { .op = WIRE_REVOKE, .id = 3, .key_len = 6 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		memcpy(test_recv(1), &request, sizeof(request));
+		memcpy(test_recv(1) + sizeof(request), "uid=77", 6);
+		assert_false(test_receive(c, 1, sizeof(request) + 6));
+		test_turns();
+		assert_asked(WIRE_REVOKE, 0);
+		memset(test_recv(1), 'x', sizeof(request) + 6);
+		assert_int_equal(c->conn.query.len, 6);
+		assert_memory_equal(c->conn.query.text, "uid=77", 6);
+		c->conn.query.len = 0;
+		c->conn.query.closed = 5 + i;
+		c->conn.query.status = i == 0 ? WIRE_OK : i == 1 ? WIRE_BUSY : WIRE_NOT_FOUND;
+		answered();
+		assert_int_equal(c->response.op, WIRE_REVOKE);
+		assert_int_equal(c->response.status, c->conn.query.status);
+		assert_int_equal(c->response.result, 5 + i);
+		assert_int_equal(c->value_len, 0);
+	}
+}
+
 /* What is held when the statistics are asked for is in them. */
 static void shows_what_is_held(void **state)
 {
@@ -284,8 +310,11 @@ static void as_other_requests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(stats_in_pages), CASE(stats_begun_anew),	CASE(no_stats),
-		CASE(one_text),	      CASE(shows_what_is_held), CASE(as_other_requests),
+		CASE(stats_in_pages),	 CASE(stats_begun_anew),
+		CASE(no_stats),		 CASE(one_text),
+		CASE(revokes),		 CASE(as_other_requests),
+		CASE(one_text),		 CASE(shows_what_is_held),
+		CASE(as_other_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,17 +270,18 @@ static void requests_cost(void **state)
 /* What administrators ask is never beyond a limit; of others it may be. */
 static void administrators_have_no_limit(void **state)
 {
-	static const enum wire_op ops[] = { WIRE_STATS, WIRE_CLIENTS, WIRE_KILL };
+	static const enum wire_op ops[] = { WIRE_STATS, WIRE_CLIENTS, WIRE_KILL, WIRE_REVOKE };
 
 	(void)state;
-	for (unsigned int i = 0; i < 6; i++) {
+	for (unsigned int i = 0; i < 8; i++) {
 		struct test_conn *c = &test_conns[i % 2];
 
 		conn_limit_init(&c->conn.limit, 1, 0);
 		while (conn_limit_admit(&c->conn.limit, 1, test_worker.part.thread.now_ns))
 			;
 		c->conn.by_admin = i % 2;
-		add_request(c, i, (struct wire_request){ .op = (uint8_t)ops[i / 2] }, NULL);
+		add_request(c, i, (struct wire_request){ .op = (uint8_t)ops[i / 2] },
+			    ops[i / 2] == WIRE_REVOKE ? "id=1" : NULL);
 		poller_poll(test_poller);
 		assert_int_equal(c->conn.deferred_count, i % 2);
 		assert_int_equal(stat_read(&test_worker.stats.requests_limited), i / 2 + 1);

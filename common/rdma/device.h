@@ -139,7 +139,12 @@ enum cm_event_type {
 struct cm_event {
 	enum cm_event_type type;
 	struct cm_id *id;
-	int status;		   /* negative errno, or 0 */
+	/*
+	 * Negative errno, or 0. DISCONNECTED, of an accepting end: -EACCES if the queue pair was
+	 * in the error state before, since the peer tried what it may not, on devices that report
+	 * no asynchronous event of that.
+	 */
+	int status;
 	uint8_t private_data[256]; /* zero-padded: carry your own length in it */
 	uint8_t private_len;
 	uint8_t responder_resources; /* CONNECT_REQUEST, ESTABLISHED: what was negotiated for us */

@@ -69,7 +69,7 @@ struct hello_query {
 struct query {
 	enum wire_op op;
 	uint64_t arg; /* CLIENTS: the cursor; KILL: the number of a connection */
-	/* REVOKE: who, `len` bytes; else for the response to CLIENTS, TENANT. Freed with the connection. */
+	/* REVOKE: who, `len` bytes; else for the response. Freed with the connection. */
 	char *text;
 	uint32_t size; /* of text */
 	/* TENANT: */
@@ -190,6 +190,7 @@ struct conn {
 	/* The control thread's. */
 	struct conn *prev, *next;
 	enum conn_stage stage;
+	bool access_refused;	       /* to its client, of which the device has told us */
 	TAILQ_ENTRY(conn) timer_entry; /* in the list of its kind, if timer_due_ns is not 0 */
 	enum conn_timer timer;
 	uint64_t timer_due_ns;	      /* 0: no deadline */

@@ -459,6 +459,23 @@ void conn_manager_device_failed(struct net *net, struct nic *nic, const char *wh
 			conn_close(net, conn);
 }
 
+/*
+ * The peer's READ got a remote access error; its connection ends by that. The device may say so
+ * after the peer has disconnected.
+ */
+static void access_refused(struct net *net, struct conn *conn)
+{
+	if (conn->access_refused)
+		return;
+	conn->access_refused = true;
+	stat_add(&net->stats.access_errors, 1);
+	log_ratelimited(LOG_WARN, 10,
+			CONN_FMT ": closed: its client %s READ what it may not: a key that is not "
+				 "its own, or memory beyond the region",
+			CONN_ARG(conn), conn->peer.address);
+	conn_close(net, conn);
+}
+
 void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
 {
 	const struct device_ops *ops;
@@ -483,8 +500,11 @@ void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
 		case CM_REJECTED:
 		case CM_UNREACHABLE:
 		case CM_DISCONNECTED:
-			if (event.id && event.id->context)
-				conn_close(net, event.id->context);
+			if (!event.id || !event.id->context)
+				break;
+			if (event.status == -EACCES)
+				access_refused(net, event.id->context);
+			conn_close(net, event.id->context);
 			break;
 		}
 		if (count >= EVENTS_AT_ONCE)
@@ -561,6 +581,10 @@ static void qp_failed(struct net *net, const struct device_async_event *event)
 	stat_add(&net->stats.async_errors, 1);
 	if (!conn)
 		return;
+	if (event->type == IBV_EVENT_QP_ACCESS_ERR) {
+		access_refused(net, conn);
+		return;
+	}
 	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: the device reports: %s", CONN_ARG(conn),
 			ibv_event_type_str(event->type));
 	conn_close(net, conn);

@@ -28,6 +28,7 @@
 	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
 	X(connections_killed, "connections closed because a client asked for it")                  \
 	X(connections_revoked, "connections closed because their client was revoked")              \
+	X(access_errors, "connections closed because their client READ what it may not")           \
 	X(connections_replaced, "connections closed because their client connected anew")          \
 	X(identities, "clients whose connections are open and whose changes are executed once")    \
 	X(identities_kept, "clients whose connections ended within server.identity_time")          \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS, KILL, REVOKE, TENANT and STATS: asks the control thread, and responds. */
+/* The worker's half of CLIENTS, KILL, REVOKE, TENANT and STATS. */
 #include "server/net/query.h"
 
 #include <stdio.h>

@@ -72,6 +72,11 @@ static inline int test_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, in
 	return 0;
 }
 
+static inline bool test_qp_failed(const struct ibv_qp *of)
+{
+	return of && of->state == IBV_QPS_ERR;
+}
+
 static inline int test_qp_create(struct device *dev, struct ibv_pd *of,
 				 struct ibv_qp_init_attr *attr, struct ibv_qp **qp)
 {
@@ -173,6 +178,7 @@ static inline void time_pass(uint64_t ns)
 #define ibv_query_port test_query_port
 #define verbs_qp_create test_qp_create
 #define verbs_qp_destroy test_qp_destroy
+#define verbs_qp_failed test_qp_failed
 #define oob_gid_choose test_gid_choose
 #define clock_ns test_clock_ns
 #define timerfd_settime test_timer_settime
@@ -183,6 +189,7 @@ static inline void time_pass(uint64_t ns)
 #undef ibv_destroy_qp
 #undef ibv_query_port
 #undef verbs_qp_create
+#undef verbs_qp_failed
 #undef verbs_qp_destroy
 #undef oob_gid_choose
 #undef clock_ns

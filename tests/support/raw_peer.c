@@ -102,6 +102,8 @@ void raw_open(struct raw_peer *p, bool deaf)
 	p->deaf = deaf;
 	if (device_addr_parse(&addr, raw_url, why, sizeof(why)))
 		raw_die(why, EINVAL);
+	/* Where the server wants to know who we are. */
+	addr.tls = (struct tls_files){ .psk = getenv("KVD_TLS_PSK"), .peer_certificate = true };
 	err = device_open(&p->dev, &addr, DEVICE_CONNECT, (int)(RAW_DEADLINE_NS / 1000000));
 	if (err)
 		raw_die("device_open", err);

@@ -217,6 +217,8 @@ static bool gone(struct oob_channel *oc, struct oob_id *oid, struct cm_event *ev
 		break;
 	case OOB_ACCEPTED:
 	case OOB_UP:
+		if (oid->passive && verbs_qp_failed(oid->id.qp))
+			status = -EACCES;
 		oob_qp_error(oid);
 		delivered = deliver(event, oid, CM_DISCONNECTED, status);
 		break;

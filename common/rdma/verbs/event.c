@@ -180,12 +180,15 @@ static bool on_rejected(struct verbs_id *vid, struct cm_event *event,
 
 static bool on_disconnected(struct verbs_id *vid, struct cm_event *event)
 {
+	int status;
+
 	if (vid->state == VERBS_ID_CLOSED) /* the response to our own disconnect() */
 		return false;
+	status = vid->passive && verbs_qp_failed(vid->id.qp) ? -EACCES : 0;
 	vid->state = VERBS_ID_CLOSED;
 	verbs_qp_error(vid);
 	rdma_disconnect(vid->rdma); /* the response; without it the peer would retry */
-	return deliver(event, vid, CM_DISCONNECTED, 0);
+	return deliver(event, vid, CM_DISCONNECTED, status);
 }
 
 static bool id_event(struct verbs_id *vid, const struct rdma_cm_event *raw, struct cm_event *event)

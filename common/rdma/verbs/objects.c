@@ -387,6 +387,13 @@ int verbs_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return verbs_error(ibv_query_qp(qp, attr, mask, &init));
 }
 
+bool verbs_qp_failed(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_UNKNOWN };
+
+	return qp && !verbs_query_qp(qp, &attr, IBV_QP_STATE) && attr.qp_state == IBV_QPS_ERR;
+}
+
 bool verbs_param_valid(const struct cm_param *param, size_t private_max)
 {
 	return param->private_len <= private_max && param->retry_count <= RETRY_MAX &&

@@ -79,6 +79,8 @@ int verbs_qp_create(struct device *dev, struct ibv_pd *pd, struct ibv_qp_init_at
 		    struct ibv_qp **qp);
 /* Destroys it, if it is not NULL. */
 void verbs_qp_destroy(struct device *dev, struct ibv_qp *qp);
+/* Whether it is in the error state: by what its peer did, if we did nothing. NULL: it is not. */
+bool verbs_qp_failed(struct ibv_qp *qp);
 /* What is wrong with @param, of a private data of at most @private_max bytes: false. */
 bool verbs_param_valid(const struct cm_param *param, size_t private_max);
 /* A copy without private data, in which the retries are what the port's link says. */

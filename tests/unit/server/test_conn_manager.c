@@ -845,6 +845,36 @@ static void accept_fails(void **state)
 	assert_int_equal(net.stats.connections_rejected, 1);
 }
 
+/* However the device says that a client READ what it may not, and whenever: once. */
+static void reads_what_it_may_not(void **state)
+{
+	(void)state;
+	for (unsigned int way = 0; way < 5; way++) {
+		struct conn *conn = connected();
+
+		net.stats.access_errors = 0;
+		if (way == 0 || way == 1)
+			add_async(IBV_EVENT_QP_ACCESS_ERR)->qp = conn->qp;
+		if (way == 1)
+			conn_close(&net, conn); /* it disconnected meanwhile */
+		if (way == 2)
+			add_cm(CM_DISCONNECTED, conn->id)->status = -EACCES;
+		if (way == 3) {
+			add_cm(CM_DISCONNECTED, conn->id)->status = -EACCES;
+			add_async(IBV_EVENT_QP_ACCESS_ERR)->qp = conn->qp;
+		}
+		if (way == 4)
+			add_cm(CM_DISCONNECTED, conn->id)->status = -ECONNRESET;
+		take_events();
+		assert_int_equal(net.stats.access_errors, way < 4);
+		assert_int_equal(conn->stage, CONN_FLUSHING);
+		flush_late();
+		finish(conn);
+		id_count = 0;
+	}
+	assert_logged("closed: its client 10.0.0.1:5 READ what it may not");
+}
+
 /* Each connection has a memory window, from before it is accepted until its queue pair ends. */
 static void memory_windows(void **state)
 {
@@ -1817,6 +1847,7 @@ int main(void)
 		CASE(features),
 		CASE(second_device),
 		CASE(accept_fails),
+		CASE(reads_what_it_may_not),
 		CASE(memory_windows),
 		CASE(no_memory_window),
 		CASE(srq_limit),

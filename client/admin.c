@@ -186,7 +186,7 @@ enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name)
 }
 
 static const char revoke_whom[] =
-	"that says nobody to revoke: use identity=NAME, uid=N, addr=ADDRESS or id=N";
+	"that says nobody to revoke: use user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N";
 
 /*
  * BUSY says that some are not cut off yet, though they are being closed. How many were closed, the

@@ -870,6 +870,7 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
  * Closes all connections of a client on the server, at once: when this returns KVD_OK, none of
  * their queue pairs serves anything any more, one-sided READs included. @who, a string, says which:
  *
+ *	user=NAME	 of the server's users, as kvd_client_list() has it
  *	identity=NAME	 the one that it proved, as kvd_client_list() has it
  *	uid=N		 the user, likewise: on the software device
  *	addr=ADDRESS	 where it connected from, with its port or, for all of a host, without
@@ -878,7 +879,8 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
  * The handle's own connection stays. Sets *@closed, unless @closed is NULL, to how many there were.
  * A client that may still connect does so again. So to keep one out, take it out of the server's
  * files of credentials first, and have it read them (SIGHUP): those that had shown them before, and
- * were not connected yet, are refused. Whoever can connect may do this to all others.
+ * were not connected yet, are refused. For those with the right admin; where the server has no
+ * users, whoever can connect may do this to all others.
  *
  * KVD_NOT_FOUND: there is no such connection.
  * KVD_ERR_INVALID: @who is none of these.

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
+#include "server/users/user.h"
+
 static const struct {
 	const char *name;
 	enum revoke_by by;
 } kinds[] = {
-	{ "identity=", REVOKE_IDENTITY },
-	{ "uid=", REVOKE_UID },
-	{ "id=", REVOKE_ID },
-	{ "addr=", REVOKE_ADDRESS },
+	{ "user=", REVOKE_USER }, { "identity=", REVOKE_IDENTITY }, { "uid=", REVOKE_UID },
+	{ "id=", REVOKE_ID },	  { "addr=", REVOKE_ADDRESS },
 };
 
 /* A decimal number of @len digits, that fits 64 bits. */
@@ -68,9 +68,12 @@ static bool address_matches(const char *wanted, const char *address)
 
 bool revoke_matches(const struct revoke *revoke, const struct conn *conn)
 {
+	const struct user *user = atomic_load_explicit(&conn->user, memory_order_relaxed);
 	const struct cm_peer *peer = &conn->peer;
 
 	switch (revoke->by) {
+	case REVOKE_USER:
+		return user && strcmp(revoke->name, user->name) == 0;
 	case REVOKE_IDENTITY:
 		return strcmp(revoke->name, peer->identity) == 0;
 	case REVOKE_UID:

@@ -17,13 +17,13 @@
 /* Longer than a set-up by TLS may take: SETUP_MS in common/rdma/oob/setup.c. */
 #define REVOKED_NS 10000000000ull
 
-enum revoke_by { REVOKE_IDENTITY, REVOKE_UID, REVOKE_ID, REVOKE_ADDRESS };
+enum revoke_by { REVOKE_USER, REVOKE_IDENTITY, REVOKE_UID, REVOKE_ID, REVOKE_ADDRESS };
 
 /* Who is meant. */
 struct revoke {
 	enum revoke_by by;
 	uint64_t number;	     /* of a user, or a connection */
-	char name[TLS_IDENTITY_MAX]; /* identity or address */
+	char name[TLS_IDENTITY_MAX]; /* user, identity or address */
 };
 
 struct revoked {
@@ -32,10 +32,11 @@ struct revoked {
 };
 
 /*
- * Parses "identity=NAME", "uid=NUMBER", "id=NUMBER" (as CLIENTS says it) or "addr=ADDRESS", with or
- * without its port. False: it is none of these.
+ * Parses "user=NAME", "identity=NAME", "uid=NUMBER", "id=NUMBER" (all as CLIENTS says them) or
+ * "addr=ADDRESS", with or without its port. False: it is none of these.
  */
 bool revoke_parse(struct revoke *revoke, const char *text, size_t len);
+/* The control thread calls it. */
 bool revoke_matches(const struct revoke *revoke, const struct conn *conn);
 
 /*

@@ -47,7 +47,7 @@ check "those that were revoked are counted" stat_is connections_revoked 3
 check "and logged" logged "notice .* has $who revoked: 3 connections closed"
 check "others are not concerned" others_stay
 check "what says nobody is refused" \
-	expect 70 "identity=NAME, uid=N, addr=ADDRESS or id=N" revoke x
+	expect 70 "user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N" revoke x
 check "the value is there" expect 0 '^value$' get key
 check "nothing is held for those who were revoked" wait_until "$DEADLINE_S" nothing_is_held 1
 check "the server stops" server_stop

@@ -640,7 +640,7 @@ static void revokes(void **state)
 	assert_true(closed == 0);
 	next.status = WIRE_INVALID;
 	assert_int_equal(kvd_revoke(kvd, "alice", &closed), KVD_ERR_INVALID);
-	assert_non_null(strstr(kvd_error(kvd), "use identity=NAME, uid=N, addr=ADDRESS or id=N"));
+	assert_non_null(strstr(kvd_error(kvd), "use user=NAME, identity=NAME, uid=N"));
 	next.status = WIRE_OK;
 	memset(who, 'x', sizeof(who));
 	who[KVD_KEY_MAX + 1] = '\0';

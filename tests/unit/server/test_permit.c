@@ -70,6 +70,7 @@ static const struct {
 	{ { .op = WIRE_STATS }, USER_STATS },
 	{ { .op = WIRE_CLIENTS }, USER_ADMIN },
 	{ { .op = WIRE_KILL }, USER_ADMIN },
+	{ { .op = WIRE_REVOKE }, USER_ADMIN },
 	{ { .op = WIRE_TENANT }, USER_ADMIN },
 };
 

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "server/users/user.h"
+
 #define NOW 1000000000000ull
 
 static bool parse(struct revoke *revoke, const char *text)
@@ -26,7 +28,7 @@ static void texts(void **state)
 	static const char *const wrong[] = {
 		"",	 "alice", "identity=", "identity", "Identity=alice",	       "uid=",
 		"id=",	 "uid=x", "uid=-1",    "uid= 1",   "uid=18446744073709551616", "uid=1x",
-		"addr=", "user",
+		"addr=", "user",  "user=",
 	};
 	char name[sizeof("identity=") + TLS_IDENTITY_MAX];
 	struct revoke revoke;
@@ -68,6 +70,7 @@ static bool matches(const char *text, const struct conn *conn)
 
 static void whose(void **state)
 {
+	static const struct user carol = { .name = "carol" };
 	struct conn conn = {
 		.number = 5,
 		.peer = { .address = "10.0.0.1:4711", .identity = "alice" },
@@ -97,6 +100,11 @@ static void whose(void **state)
 	assert_true(matches("addr=[fe80::1]", &conn));
 	assert_true(matches("addr=[fe80::1]:4711", &conn));
 	assert_false(matches("addr=fe80", &conn));
+	assert_false(matches("user=carol", &conn));
+	atomic_store(&conn.user, &carol);
+	assert_true(matches("user=carol", &conn));
+	assert_false(matches("user=caro", &conn));
+	assert_false(matches("user=alice", &conn));
 	/* Those without an identity, or a number, are nobody's. */
 	conn.number = 0;
 	assert_false(matches("id=0", &conn));

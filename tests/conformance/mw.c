@@ -253,15 +253,15 @@ static void window_other_qp(void)
 	window_other_qp_run(false);
 }
 
-/* Each has its own: neither key is the other's. */
-static void window_each(void)
+/* Each has its own: neither key is the other's. The owner serves both, or has passed its file. */
+static void window_each_run(bool server_fd)
 {
 	struct clients clients;
 	struct side *server = &clients.pair.server;
 	struct ibv_mw *mw[2];
 	uint32_t rkey[2];
 
-	clients_open(&clients, true);
+	clients_open(&clients, server_fd);
 	mem_fill(server, 0, 4096, 6);
 	mw[0] = window_open(server, 0, SIDE_MEM_BYTES, &rkey[0]);
 	server->id = clients.ids[1];
@@ -275,6 +275,12 @@ static void window_each(void)
 	suite.ops->dealloc_mw(mw[0]);
 	suite.ops->dealloc_mw(mw[1]);
 	clients_close(&clients);
+}
+
+static void window_each(void)
+{
+	window_each_run(true);
+	window_each_run(false);
 }
 
 /* After its connection is gone the key is worthless, to the next connection, too. */

@@ -847,7 +847,8 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
  *
  * Writes at most @size bytes to @text, with a terminating zero, and the length without it to *@len,
  * unless @len is NULL. May need several requests, each of which blocks for at most timeout_ms. A
- * connection that is open from the first to the last is listed once. Whoever can connect may ask.
+ * connection that is open from the first to the last is listed once. For those with the right
+ * admin; where the server has no users, whoever can connect may ask.
  *
  * KVD_ERR_BUFFER: @size is too small (256 bytes for each connection are enough).
  * KVD_ERR_BUSY: the server has no memory for the list now.
@@ -858,7 +859,8 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
 
 /*
  * Closes the connection with this id on the server. Its client connects again (see Connections),
- * unless its kvd_options.reconnect is 0. Whoever can connect may do this to all others.
+ * unless its kvd_options.reconnect is 0. For those with the right admin; where the server has no
+ * users, whoever can connect may do this to all others.
  *
  * KVD_NOT_FOUND: there is no such connection, or not any more.
  * KVD_ERR_DISCONNECTED: it was the handle's own, or that was lost.

@@ -14,6 +14,14 @@
 
 #include "common/util/secret.h"
 
+#ifdef __SANITIZE_ADDRESS__
+/* It finds leaks of OpenSSL's objects only in the heap that it knows. */
+bool tls_memory_protect(void)
+{
+	return true;
+}
+#else
+
 #define CHUNK_BYTES ((size_t)256 << 10)
 #define BLOCK_MIN_SHIFT 5u /* 32 bytes, with the header */
 #define CLASSES 12u	   /* up to 64 KiB */
@@ -144,10 +152,7 @@ static void *memory_realloc(void *memory, size_t bytes, const char *file, int li
 
 bool tls_memory_protect(void)
 {
-#ifdef __SANITIZE_ADDRESS__
-	/* It finds leaks of OpenSSL's objects only in the heap that it knows. */
-	return true;
-#else
 	return CRYPTO_set_mem_functions(memory_alloc, memory_realloc, memory_free);
-#endif
 }
+
+#endif

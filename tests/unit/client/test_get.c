@@ -611,7 +611,11 @@ static void items_that_expire(void **state)
 	struct kvd_item item;
 
 	(void)state;
-	assert_int_equal(kvd_put(kvd, "key", 3, value, 100, &args, NULL), KVD_OK);
+	/* A response that takes long says too little of the clock: a GET would ask for it. */
+	do
+		assert_int_equal(kvd_put(kvd, "key", 3, value, 100, &args, NULL), KVD_OK);
+	while (server_clock_width(&kvd->clock, clock_raw_ns()) > CLOCK_WIDTH_NS_MAX / 2);
+	reset_stats();
 	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
 	assert_true(item.expires_s > 0);
 	assert_true(item.expires_s * 1000000000ull >=

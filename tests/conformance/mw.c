@@ -305,16 +305,25 @@ static void window_after_connection(void)
 	clients_close(&clients);
 }
 
-static void window_freed_run(bool server_fd)
+/* A pair whose client READs by a window of the server. */
+static struct ibv_mw *window_pair_open(struct pair *pair, bool server_fd, uint32_t *rkey)
 {
 	struct pair_options options = mw_options(server_fd);
+	struct ibv_mw *mw;
+
+	pair_open(pair, &options);
+	mw = window_open(&pair->server, 0, SIDE_MEM_BYTES, rkey);
+	read_works(&pair->client, &pair->server, 0, 64, *rkey);
+	return mw;
+}
+
+static void window_freed_run(bool server_fd)
+{
 	struct ibv_mw *mw;
 	struct pair pair;
 	uint32_t rkey;
 
-	pair_open(&pair, &options);
-	mw = window_open(&pair.server, 0, SIDE_MEM_BYTES, &rkey);
-	read_works(&pair.client, &pair.server, 0, 64, rkey);
+	mw = window_pair_open(&pair, server_fd, &rkey);
 	suite.ops->dealloc_mw(mw);
 	read_fails(&pair.client, &pair.server, 0, 64, rkey);
 	pair_close(&pair);
@@ -329,14 +338,11 @@ static void window_freed(void)
 /* The registration's own key gives nothing: it has no REMOTE_READ. */
 static void window_raw_key_run(bool server_fd)
 {
-	struct pair_options options = mw_options(server_fd);
 	struct ibv_mw *mw;
 	struct pair pair;
 	uint32_t rkey;
 
-	pair_open(&pair, &options);
-	mw = window_open(&pair.server, 0, SIDE_MEM_BYTES, &rkey);
-	read_works(&pair.client, &pair.server, 0, 64, rkey);
+	mw = window_pair_open(&pair, server_fd, &rkey);
 	read_fails(&pair.client, &pair.server, 0, 64, pair.server.mr->rkey);
 	suite.ops->dealloc_mw(mw);
 	pair_close(&pair);

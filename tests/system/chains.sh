@@ -5,14 +5,6 @@
 # other keys notice nothing (guarantee F).
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
-neighbour= # set by client_start
-
-# shellcheck disable=SC2317 # called by check
-neighbour_ends_well() {
-	kill -TERM "$neighbour" && await_end "$neighbour" && forget "$neighbour"
-	tail -n 1 "$tmp/neighbour"
-	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/neighbour"
-}
 
 # shellcheck disable=SC2317 # called by check
 some_were_counted() {

@@ -4,7 +4,7 @@
 # killed. Other clients continue, the server releases what a killed client held, and nobody hangs.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
-neighbour='' getter='' putter='' large='' # set by looping
+getter='' putter='' large='' # set by looping
 
 # How many clients are killed, and during which operations: kind and bytes.
 case $device in
@@ -81,12 +81,6 @@ stopped_for_good() {
 	kill -STOP "$sleeper"
 	expect 0 '^value$' get other || return 1
 	kill -KILL "$sleeper" && await_end "$sleeper" && forget "$sleeper"
-}
-
-neighbour_ends_well() {
-	kill -TERM "$neighbour" && await_end "$neighbour" && forget "$neighbour"
-	tail -n 1 "$tmp/neighbour"
-	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/neighbour"
 }
 
 # A client whose server was killed reports the lost connection within its timeout, and ends.

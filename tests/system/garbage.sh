@@ -5,13 +5,6 @@
 # all the time, and a new client after each case, are not affected (guarantees D and F).
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
-neighbour= # set by client_start
-
-neighbour_ends_well() {
-	kill -TERM "$neighbour" && await_end "$neighbour" && forget "$neighbour"
-	tail -n 1 "$tmp/neighbour"
-	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/neighbour"
-}
 
 check "the server starts" server_start -o server.handshake_timeout=2s -o server.pull_timeout=2s \
 	-o memory.size=64m || finish

@@ -284,6 +284,12 @@ logged() {
 	return 1
 }
 
+# pattern: the server reads its files again, and logs a line with that
+reloaded() {
+	log_start=$(($(log_lines) + 1))
+	kill -HUP "$server_pid" && wait_until "$DEADLINE_S" logged "$1"
+}
+
 # status, pattern, arguments...: runs kvctl and compares its exit status and its whole output
 expect() {
 	local want=$1 pattern=$2 said got
@@ -338,6 +344,14 @@ client_start() {
 	"$build/tests/system/sys_client" "$@" >>"$out" 2>&1 &
 	started=$!
 	pids+=("$started")
+}
+
+# A `sys_client loop` that the test started, with its output in $tmp/neighbour, met no error.
+neighbour=
+neighbour_ends_well() {
+	kill -TERM "$neighbour" && await_end "$neighbour" && forget "$neighbour"
+	tail -n 1 "$tmp/neighbour"
+	[ "$status" = 0 ] && grep -q '^ended well' "$tmp/neighbour"
 }
 
 # file, pattern: whether a line of it matches the extended regular expression

@@ -18,61 +18,17 @@
 #include "client/kvd.h"
 #include "common/util/clock.h"
 #include "tests/support/checks.h"
-#include "tests/support/raw_peer.h"
+#include "tests/support/raw_read.h"
 
-#define READ_BYTES 512u
 #define READERS 3
 #define READS_BEFORE 1000 /* of each reader, until it is revoked */
 #define READS_AFTER 2000  /* that it tries then */
 #define NEAR_KEYS 4	  /* next to one's own */
 #define DEADLINE_NS 60000000000ull
 
-/* READs the first bytes of the region; the status of the completion. */
-static enum ibv_wc_status read_by(struct raw_peer *p, uint32_t rkey, uint64_t addr)
+static void attack_by(const char *what, uint32_t rkey, uint64_t addr)
 {
-	memset(raw_data(p), 0x5a, READ_BYTES);
-	p->closed = false;
-	p->status = IBV_WC_GENERAL_ERR;
-	if (raw_rdma(p, IBV_WR_RDMA_READ, addr, rkey, READ_BYTES))
-		return IBV_WC_WR_FLUSH_ERR;
-	while (!p->rdma_done)
-		if (!raw_wait(p, raw_is_rdma_done) || p->closed)
-			break;
-	return p->status;
-}
-
-static bool got_nothing(const struct raw_peer *p)
-{
-	const uint8_t *data = raw_data(p);
-
-	for (unsigned int i = 0; i < READ_BYTES; i++)
-		if (data[i] != 0x5a)
-			return false;
-	return true;
-}
-
-static bool reads(struct raw_peer *p)
-{
-	return read_by(p, p->welcome.rkey, p->welcome.region_addr) == IBV_WC_SUCCESS &&
-	       !got_nothing(p);
-}
-
-/* By a queue pair that has done no wrong yet: the READ gets a remote access error, and no byte. */
-static void attack(const char *what, uint32_t rkey, uint64_t addr)
-{
-	enum ibv_wc_status status;
-	struct raw_peer p;
-
-	raw_greet(&p);
-	if (!reads(&p))
-		check(false, "%s: its own READ works before", what);
-	status = read_by(&p, rkey, addr);
-	check(status == IBV_WC_REM_ACCESS_ERR, "%s: %s", what, ibv_wc_status_str(status));
-	check(got_nothing(&p), "%s: it has not got a byte", what);
-	status = read_by(&p, p.welcome.rkey, p.welcome.region_addr);
-	check(status != IBV_WC_SUCCESS, "%s: its connection has ended: %s", what,
-	      ibv_wc_status_str(status));
-	raw_close(&p);
+	raw_attack(what, &rkey, &addr);
 }
 
 static void attacks(void)
@@ -86,15 +42,15 @@ static void attacks(void)
 	rkey = victim.welcome.rkey;
 	addr = victim.welcome.region_addr;
 	check(rkey != other.welcome.rkey, "each connection has a key of its own");
-	check(reads(&victim) && reads(&other), "and READs by it");
-	attack("the key of another connection", rkey, addr);
+	check(raw_reads_own(&victim) && raw_reads_own(&other), "and READs by it");
+	attack_by("the key of another connection", rkey, addr);
 	for (uint32_t i = 1; i <= NEAR_KEYS; i++)
-		attack("a key beside it", rkey + i * 0x100, addr);
-	attack("the key that the window had before", rkey - 1, addr);
-	check(reads(&victim) && reads(&other), "those whose keys they were go on");
+		attack_by("a key beside it", rkey + i * 0x100, addr);
+	attack_by("the key that the window had before", rkey - 1, addr);
+	check(raw_reads_own(&victim) && raw_reads_own(&other), "those whose keys they were go on");
 	raw_close(&other);
 	raw_close(&victim);
-	attack("the key of a connection that has ended", rkey, addr);
+	attack_by("the key of a connection that has ended", rkey, addr);
 }
 
 struct reader {
@@ -120,7 +76,7 @@ static void *reader_run(void *arg)
 
 		p->status = IBV_WC_GENERAL_ERR;
 		if (!raw_rdma(p, IBV_WR_RDMA_READ, p->welcome.region_addr, p->welcome.rkey,
-			      READ_BYTES)) {
+			      RAW_READ_BYTES)) {
 			while (!p->rdma_done && clock_ns() < end)
 				raw_poll(p);
 			success = p->rdma_done && p->status == IBV_WC_SUCCESS;

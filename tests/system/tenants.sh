@@ -4,6 +4,7 @@
 # and what happens to one is not noticed in another.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
+ATTACKS=9 # of three runs of sys_tenants
 
 # Administrators come by the Unix socket.
 admin_url=softnic://$tmp/s
@@ -257,6 +258,7 @@ check "one is resized with all of its items" resized
 checks_of "$build/tests/system/sys_tenants" "$url" alpha beta
 checks_of "$build/tests/system/sys_tenants" "$url" '' beta
 checks_of "$build/tests/system/sys_tenants" "$url" beta ''
+check "each attack was counted" wait_until "$DEADLINE_S" stat_is access_errors $ATTACKS
 check "one that is not there is refused" unknown
 check "the server stops" server_stop
 

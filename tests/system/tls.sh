@@ -115,11 +115,6 @@ long_client() {
 		await_line "$tmp/looper" '^looping' "$looper"
 }
 
-reloaded() { # text of the log
-	log_start=$(($(log_lines) + 1))
-	kill -HUP "$server_pid" && wait_until "$DEADLINE_S" logged "$1"
-}
-
 # Of the certificate that the server shows now, the name.
 shows() { # name
 	openssl s_client -connect "$KVD_RDMA_ADDR:$port" -CAfile "$tmp/ca.pem" </dev/null \

@@ -115,11 +115,6 @@ users_write() {
 	done
 }
 
-reloaded() { # text of the log
-	log_start=$(($(log_lines) + 1))
-	kill -HUP "$server_pid" && wait_until "$DEADLINE_S" logged "$1"
-}
-
 not_allowed='not allowed'
 
 # text, option...: kvd does not start, and says why; nor does --check-config pass

@@ -641,23 +641,29 @@ static void refused(void **state)
 	assert_int_equal(conns_destroyed, n);
 }
 
+static struct tenant alpha = { .name = "alpha", .state = TENANT_SERVES };
+static struct tenant_part alpha_parts[WORKERS];
+static struct ibv_mr alpha_mr;
+
+static void alpha_start(void)
+{
+	alpha.now.parts_memory = alpha_parts;
+	alpha.now.mrs[0] = &alpha_mr;
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		alpha.now.parts[i] = &alpha_parts[i];
+		alpha_parts[i].tenant = &alpha;
+	}
+	net.tenants.list[5] = &alpha;
+}
+
 /* The tenant that a client names; it is there, and serves on its device. */
 static void tenants(void **state)
 {
-	static struct tenant alpha = { .name = "alpha", .state = TENANT_SERVES };
-	static struct tenant_part parts[WORKERS];
-	static struct ibv_mr alpha_mr;
 	struct wire_connect connect = good_connect;
 	struct conn *conn;
 
 	(void)state;
-	alpha.now.parts_memory = parts;
-	alpha.now.mrs[0] = &alpha_mr;
-	for (unsigned int i = 0; i < WORKERS; i++) {
-		alpha.now.parts[i] = &parts[i];
-		parts[i].tenant = &alpha;
-	}
-	net.tenants.list[5] = &alpha;
+	alpha_start();
 	connect.features |= WIRE_FEATURE_TENANT;
 	strcpy(connect.tenant, "beta");
 	add_connect_of(connect);
@@ -681,7 +687,7 @@ static void tenants(void **state)
 	add_connect_of(connect);
 	take_events();
 	conn = net.conns;
-	assert_ptr_equal(conn->part, &parts[conn->poller->worker->number]);
+	assert_ptr_equal(conn->part, &alpha_parts[conn->poller->worker->number]);
 	assert_ptr_equal(conn->mr, &alpha_mr);
 	assert_true(conn->tenant_named);
 	assert_int_equal(alpha.conns_count, 1);
@@ -1683,20 +1689,11 @@ static void networks(void **state)
 /* A user has one tenant, which its clients need not name. */
 static void tenants_of_users(void **state)
 {
-	static struct tenant alpha = { .name = "alpha", .state = TENANT_SERVES };
-	static struct tenant_part parts[WORKERS];
-	static struct ibv_mr alpha_mr;
 	struct wire_connect connect = good_connect;
 	struct conn *conn;
 
 	(void)state;
-	for (unsigned int i = 0; i < WORKERS; i++) {
-		parts[i].tenant = &alpha;
-		alpha.now.parts[i] = &parts[i];
-	}
-	alpha.now.parts_memory = parts;
-	alpha.now.mrs[0] = &alpha_mr;
-	net.tenants.list[5] = &alpha;
+	alpha_start();
 	net.users = users_of(OF("a", "61234", "all") "tenant = alpha\n" OF("b", "7", "all"));
 	conn = connected();
 	assert_ptr_equal(conn->part->tenant, &alpha);

@@ -130,12 +130,52 @@ static void overwritten(void **state)
 	OPENSSL_free(again);
 }
 
+/* What OpenSSL's memory leaves as it grows is overwritten like what is freed. */
+static void overwritten_when_moved(void **state)
+{
+	static const size_t sizes[] = { 1000, 40000, 300000 };
+	uint8_t *memory, *moved;
+
+	(void)state;
+	if (!PROTECTED)
+		skip();
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		memory = filled(sizes[i], 0x5a);
+		moved = OPENSSL_realloc(memory, 2 * sizes[i]);
+		assert_non_null(moved);
+		assert_ptr_not_equal(moved, memory);
+		assert_all(moved, 0, sizes[i], 0x5a);
+		if (is_mapped(memory))
+			assert_all(memory, 0, sizes[i], 0);
+		OPENSSL_free(moved);
+	}
+}
+
+/* So is the part that OpenSSL gave up when it made it shorter, at the latest with the rest. */
+static void overwritten_when_shorter(void **state)
+{
+	uint8_t *memory, *shorter;
+
+	(void)state;
+	if (!PROTECTED)
+		skip();
+	memory = filled(1000, 0x5a);
+	shorter = OPENSSL_realloc(memory, 10);
+	assert_non_null(shorter);
+	OPENSSL_free(shorter);
+	assert_all(memory, 0, 1000, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(not_dumped),  cmocka_unit_test(keys_are_not_dumped),
-		cmocka_unit_test(openssl_s),   cmocka_unit_test(grows_and_shrinks),
+		cmocka_unit_test(not_dumped),
+		cmocka_unit_test(keys_are_not_dumped),
+		cmocka_unit_test(openssl_s),
+		cmocka_unit_test(grows_and_shrinks),
 		cmocka_unit_test(overwritten),
+		cmocka_unit_test(overwritten_when_moved),
+		cmocka_unit_test(overwritten_when_shorter),
 	};
 
 	if (!tls_memory_protect())

@@ -8,6 +8,7 @@
 #include "common/util/log.h"
 #include "common/util/network.h"
 #include "server/net/permit.h"
+#include "server/net/user_tenants.h"
 
 /*
  * Where the clocks of accounts begin: before the workers' are, which go on from the time of day at
@@ -25,8 +26,16 @@ int admission_load(struct users **users, const struct config *config, const stru
 		return 0;
 	err = users_load(users, config->users.file, before, clock_read_ns(CLOCK_REALTIME) - YEAR_NS,
 			 why);
-	if (err)
+	if (err) {
 		log_error("users.file = %s", why);
+		return err;
+	}
+	err = user_tenants_agree(*users, config, why);
+	if (err) {
+		log_error("users.file = %s: %s", config->users.file, why);
+		users_put(*users);
+		*users = NULL;
+	}
 	return err;
 }
 

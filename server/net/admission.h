@@ -15,7 +15,7 @@
 
 /*
  * Reads users.file; *@users is NULL if there is none. @before: as users_parse(). 0, or a negative
- * errno after logging.
+ * errno after logging, also if a user's memory is not what tenants.create says.
  */
 int admission_load(struct users **users, const struct config *config, const struct users *before);
 

@@ -997,6 +997,7 @@ static void set_users(struct net *net, struct users *users)
 	}
 	users_put(before);
 	net->users = users;
+	net->users_sized = 0;
 	stat_set(&net->stats.users, users ? users->count : 0);
 }
 

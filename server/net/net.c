@@ -10,6 +10,7 @@
 #include "common/util/stat.h"
 #include "server/net/admission.h"
 #include "server/net/nic_address.h"
+#include "server/net/user_tenants.h"
 #include "server/net/worker_loop.h"
 
 int net_check(const struct config *config, bool warn)
@@ -20,6 +21,8 @@ int net_check(const struct config *config, bool warn)
 	int err, first;
 
 	first = admission_load(&users, config, NULL);
+	if (!first)
+		first = user_tenants_fit(users, config);
 	users_put(users);
 	nic_addresses(&list, config);
 	for (i = 0; i < list.count; i++) {
@@ -167,7 +170,9 @@ int net_init(struct net *net, const struct worker_env *env)
 		err = net_init_workers(net);
 	if (!err)
 		err = tenant_jobs_init(&net->jobs, &net->env);
-	return err ? err : tenants_init(&net->tenants, &net->env, net->workers);
+	if (!err)
+		err = tenants_init(&net->tenants, &net->env, net->workers);
+	return err ? err : tenants_add_users(&net->tenants, net->users);
 }
 
 void net_release(struct net *net)

@@ -59,7 +59,7 @@ struct tenant_command {
 	enum wire_tenant mode;
 	struct tenant *tenant;
 	uint64_t bytes;
-	uint64_t asker; /* the number of the connection that has asked */
+	uint64_t asker; /* the number of the connection that has asked; 0: `memory` of a user has */
 	unsigned int workers_left;
 	int err;
 };
@@ -84,6 +84,7 @@ struct net {
 	struct query_list stats_queries;  /* and those whose STATS does */
 	struct query_list tenant_queries; /* and those whose TENANT does */
 	struct tenant_command command;
+	size_t users_sized; /* of users: those whose memory was compared with their tenant's */
 	struct tenant_jobs jobs;
 	uint64_t stats_at_ns; /* no snapshot is made before */
 	struct conn_registry registry;

@@ -12,6 +12,7 @@
 #include "server/config/tenant_list.h"
 #include "server/net/conn_manager.h"
 #include "server/net/permit.h"
+#include "server/net/user_tenants.h"
 
 #define LINE_MAX_BYTES 256
 static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
@@ -120,82 +121,160 @@ static void answer_at_once(struct net *net)
 	}
 }
 
-static bool create_begin(struct net *net, struct conn *conn)
+/* Why a change is not begun. */
+struct refusal {
+	enum wire_status status;
+	char text[LINE_MAX_BYTES];
+};
+
+/* Returns false. */
+static bool __attribute__((format(printf, 3, 4)))
+refuse(struct refusal *refusal, enum wire_status status, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(refusal->text, sizeof(refusal->text), format, args);
+	va_end(args);
+	refusal->status = status;
+	return false;
+}
+
+static bool create_begin(struct net *net, const char *name, struct refusal *refusal)
 {
 	struct tenant_command *command = &net->command;
-	const char *name = conn->query.tenant;
 	char why[LINE_MAX_BYTES];
 
-	if (!tenant_name_valid(name)) {
-		answer(conn, WIRE_INVALID, "a tenant's name has " TENANT_NAME_RULE);
-		return false;
-	}
-	if (command->bytes < OPTION_TENANT_MIN || command->bytes > REGION_BYTES_MAX) {
-		answer(conn, WIRE_INVALID, "a tenant has 16m to 512g of memory");
-		return false;
-	}
-	if (tenants_find(&net->tenants, name)) {
-		answer(conn, WIRE_EXISTS, "there is a tenant %s already", name);
-		return false;
-	}
+	if (!tenant_name_valid(name))
+		return refuse(refusal, WIRE_INVALID, "a tenant's name has " TENANT_NAME_RULE);
+	if (command->bytes < OPTION_TENANT_MIN || command->bytes > REGION_BYTES_MAX)
+		return refuse(refusal, WIRE_INVALID, "a tenant has 16m to 512g of memory");
+	if (tenants_find(&net->tenants, name))
+		return refuse(refusal, WIRE_EXISTS, "there is a tenant %s already", name);
 	command->tenant = tenants_add(&net->tenants, name, command->bytes, why, sizeof(why));
-	if (!command->tenant) {
-		answer(conn, WIRE_NO_SPACE, "%s", why);
-		return false;
-	}
+	if (!command->tenant)
+		return refuse(refusal, WIRE_NO_SPACE, "%s", why);
 	command->step = COMMAND_DETACHING;
 	command->workers_left = 0;
 	return true;
 }
 
-/* RESIZE and DROP: the tenant is there, and may go. */
-static bool change_begin(struct net *net, struct conn *conn)
+/* RESIZE and DROP: command->tenant may go. */
+static bool change_begin(struct net *net, struct refusal *refusal)
 {
 	struct tenant_command *command = &net->command;
-	struct tenant *tenant = tenants_find(&net->tenants, conn->query.tenant);
 	char why[LINE_MAX_BYTES];
 
-	command->tenant = tenant;
-	if (!tenant) {
-		answer(conn, WIRE_NOT_FOUND, "there is no such tenant");
-		return false;
-	}
-	if (tenant == net->tenants.list[0]) {
-		answer(conn, WIRE_INVALID,
-		       "the tenant " TENANT_DEFAULT " has memory.size, and is there as long as the "
-		       "server runs");
-		return false;
-	}
-	if (conn->part->tenant == tenant) {
-		answer(conn, WIRE_INVALID,
-		       "this connection is in the tenant, and would be closed: ask from another "
-		       "one");
-		return false;
-	}
 	if (command->mode == WIRE_TENANT_RESIZE &&
-	    (command->bytes < OPTION_TENANT_MIN || command->bytes > REGION_BYTES_MAX)) {
-		answer(conn, WIRE_INVALID, "a tenant has 16m to 512g of memory");
-		return false;
-	}
+	    (command->bytes < OPTION_TENANT_MIN || command->bytes > REGION_BYTES_MAX))
+		return refuse(refusal, WIRE_INVALID, "a tenant has 16m to 512g of memory");
 	if (command->mode == WIRE_TENANT_RESIZE &&
-	    !tenants_reserve(&net->tenants, command->bytes, why, sizeof(why))) {
-		answer(conn, WIRE_NO_SPACE,
-		       "the old and the new store are there together while items are moved: %s",
-		       why);
-		return false;
-	}
-	tenant->state = TENANT_CLOSING;
+	    !tenants_reserve(&net->tenants, command->bytes, why, sizeof(why)))
+		return refuse(refusal, WIRE_NO_SPACE,
+			      "the old and the new store are there together while items are moved: "
+			      "%s",
+			      why);
+	command->tenant->state = TENANT_CLOSING;
 	command->step = COMMAND_CLOSING;
-	conn_manager_close_tenant(net, tenant);
+	conn_manager_close_tenant(net, command->tenant);
 	return true;
+}
+
+/* Whether what users.file says of the tenant lets an administrator drop or resize it. */
+static bool users_allow(const struct net *net, const char *name, enum wire_tenant mode,
+			struct refusal *refusal)
+{
+	const struct user *user = user_tenants_holder(net->users, name, mode == WIRE_TENANT_RESIZE);
+
+	if (!user)
+		return true;
+	if (mode == WIRE_TENANT_RESIZE)
+		return refuse(refusal, WIRE_INVALID,
+			      "users.file says its size, the memory of user %s: change that, and "
+			      "send kvd SIGHUP",
+			      user->name);
+	return refuse(refusal, WIRE_INVALID,
+		      "it is the tenant of user %s in users.file: change that, send kvd SIGHUP, "
+		      "and drop it then",
+		      user->name);
+}
+
+/* RESIZE and DROP, by an administrator. */
+static bool change_ask(struct net *net, const struct conn *conn, struct refusal *refusal)
+{
+	struct tenant_command *command = &net->command;
+	const char *name = conn->query.tenant;
+
+	command->tenant = tenants_find(&net->tenants, name);
+	if (!command->tenant)
+		return refuse(refusal, WIRE_NOT_FOUND, "there is no such tenant");
+	if (command->tenant == net->tenants.list[0])
+		return refuse(refusal, WIRE_INVALID,
+			      "the tenant " TENANT_DEFAULT " has memory.size, and is there as long "
+			      "as the server runs");
+	if (conn->part->tenant == command->tenant)
+		return refuse(refusal, WIRE_INVALID,
+			      "this connection is in the tenant, and would be closed: ask from "
+			      "another one");
+	return users_allow(net, name, command->mode, refusal) && change_begin(net, refusal);
+}
+
+static const char *verb(enum wire_tenant mode)
+{
+	return mode == WIRE_TENANT_CREATE ? "created" :
+	       mode == WIRE_TENANT_RESIZE ? "resized" :
+					    "dropped";
+}
+
+/* What can't be done now, the file says at the next SIGHUP again. */
+static void user_failed(const char *name, enum wire_tenant mode, const char *why)
+{
+	log_error("users.file: user %s: its tenant can't be %s: %s; the next SIGHUP tries again",
+		  name, verb(mode), why);
+}
+
+/* False: there is nothing to be done, or it can't be, and is in the log. */
+static bool user_begin(struct net *net, const struct user *user)
+{
+	struct tenant *tenant = user->memory ? tenants_find(&net->tenants, user->tenant) : NULL;
+	struct refusal refusal;
+	bool begins;
+
+	if (!user->memory || (tenant && tenant->bytes == user->memory))
+		return false;
+	net->command = (struct tenant_command){
+		.mode = tenant ? WIRE_TENANT_RESIZE : WIRE_TENANT_CREATE,
+		.tenant = tenant,
+		.bytes = user->memory,
+	};
+	begins = tenant ? change_begin(net, &refusal) : create_begin(net, user->tenant, &refusal);
+	if (!begins)
+		user_failed(user->name, net->command.mode, refusal.text);
+	return begins;
+}
+
+/* The next change that users.file, read anew, asks for. False: there is none. */
+static bool users_begin(struct net *net)
+{
+	while (net->users && net->users_sized < net->users->count)
+		if (user_begin(net, &net->users->list[net->users_sized++]))
+			return true;
+	return false;
 }
 
 static bool command_begin(struct net *net)
 {
-	struct conn *conn = TAILQ_FIRST(&net->tenant_queries);
 	struct tenant_command *command = &net->command;
+	struct refusal refusal;
+	struct conn *conn;
+	bool begins;
 
-	if (!conn || net->stopping)
+	if (net->stopping)
+		return false;
+	if (users_begin(net))
+		return true;
+	conn = TAILQ_FIRST(&net->tenant_queries);
+	if (!conn)
 		return false;
 	conn_manager_forget_query(conn);
 	*command = (struct tenant_command){
@@ -204,8 +283,12 @@ static bool command_begin(struct net *net)
 		.asker = conn->number,
 	};
 	if (command->mode == WIRE_TENANT_CREATE)
-		return create_begin(net, conn);
-	return change_begin(net, conn);
+		begins = create_begin(net, conn->query.tenant, &refusal);
+	else
+		begins = change_ask(net, conn, &refusal);
+	if (!begins)
+		answer(conn, refusal.status, "%s", refusal.text);
+	return begins;
 }
 
 /* Each worker that knows the tenant forgets it. Its connections have gone. */
@@ -250,13 +333,6 @@ static const char *failure(const struct tenant_command *command)
 	}
 }
 
-static const char *verb(enum wire_tenant mode)
-{
-	return mode == WIRE_TENANT_CREATE ? "created" :
-	       mode == WIRE_TENANT_RESIZE ? "resized" :
-					    "dropped";
-}
-
 static void command_account(struct net *net)
 {
 	struct tenant_command *command = &net->command;
@@ -280,12 +356,14 @@ static void command_end(struct net *net, int err)
 {
 	struct tenant_command *command = &net->command;
 	char name[WIRE_TENANT_MAX + 1];
-	struct conn *conn = asker(net);
+	struct conn *conn = command->asker ? asker(net) : NULL;
 
 	command->err = err;
 	strcpy(name, command->tenant->name);
 	command_account(net);
-	if (err)
+	if (err && !command->asker)
+		user_failed(name, command->mode, failure(command));
+	else if (err)
 		log_error("tenant %s: can't be %s: %s", name, verb(command->mode),
 			  failure(command));
 	else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The control thread's part in changes of tenants: TENANT requests, one after the other.
+ * The control thread's part in changes of tenants: TENANT requests, and what `memory` of the users
+ * asks for when users.file was read again, one after the other, users first.
  *
  *	create	 the memory is reserved; a job makes the store; the tenant serves
  *	resize	 the memory is reserved; the connections of the tenant are closed, and new ones
@@ -10,7 +11,9 @@
  *	drop	 likewise; a job releases the store; its place is free
  *
  * The answer is sent at the end, if the connection that asked is there then. What was begun is
- * finished either way. Lists are answered at once.
+ * finished either way. Lists are answered at once. What a user's memory asks for and can't be done
+ * is in the log, and asked for again when the file is read again. A tenant whose user has gone
+ * stays, with its items; one that a user has is not dropped.
  */
 #ifndef KVD_SERVER_NET_TENANT_MANAGER_H
 #define KVD_SERVER_NET_TENANT_MANAGER_H

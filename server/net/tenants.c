@@ -199,31 +199,53 @@ static int add_default(struct tenants *tenants, struct worker *workers)
 	return 0;
 }
 
+/* At the start: no other thread waits for it. */
+static int add_served(struct tenants *tenants, const char *name, uint64_t bytes)
+{
+	struct tenant *tenant;
+	struct parse_why why;
+	int err;
+
+	tenant = tenants_add(tenants, name, bytes, why.text, sizeof(why.text));
+	if (!tenant) {
+		log_error("tenant %s: %s", name, why.text);
+		return -ENOMEM;
+	}
+	err = tenant_store_create(&tenant->now, tenant, tenants->env, bytes, false);
+	if (err) {
+		tenants_remove(tenants, tenant);
+		log_error("tenant %s: can't be created: %s", name, strerror(-err));
+		return err;
+	}
+	tenant->state = TENANT_SERVES;
+	log_notice("tenant %s: %llu bytes", name, (unsigned long long)bytes);
+	return 0;
+}
+
 static int add_configured(struct tenants *tenants)
 {
 	const char *at = tenants->env->config->tenants.create;
 	struct tenant_entry entry;
-	struct tenant *tenant;
 	struct parse_why why;
 	int err = 0;
 
 	while (!err && *at) {
 		err = tenant_list_next(&at, &entry, &why);
-		if (err)
-			break;
-		tenant = tenants_add(tenants, entry.name, entry.bytes, why.text, sizeof(why.text));
-		if (!tenant) {
-			log_error("tenant %s: %s", entry.name, why.text);
-			return -ENOMEM;
-		}
-		err = tenant_store_create(&tenant->now, tenant, tenants->env, entry.bytes, false);
-		if (err) {
-			tenants_remove(tenants, tenant);
-			log_error("tenant %s: can't be created: %s", entry.name, strerror(-err));
-			break;
-		}
-		tenant->state = TENANT_SERVES;
-		log_notice("tenant %s: %llu bytes", entry.name, (unsigned long long)entry.bytes);
+		if (!err)
+			err = add_served(tenants, entry.name, entry.bytes);
+	}
+	return err;
+}
+
+int tenants_add_users(struct tenants *tenants, const struct users *users)
+{
+	const struct user *user;
+	int err = 0;
+
+	for (size_t i = 0; !err && users && i < users->count; i++) {
+		user = &users->list[i];
+		if (user->memory && !tenants_find(tenants, user->name))
+			err = add_served(tenants, user->name, user->memory);
 	}
 	return err;
 }

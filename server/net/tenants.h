@@ -8,6 +8,7 @@
 
 #include "server/net/tenant.h"
 #include "server/net/worker.h"
+#include "server/users/users.h"
 
 /* A value of a tenant takes at most this part of its memory. */
 #define TENANT_VALUE_SHARE 4
@@ -24,6 +25,11 @@ struct tenants {
  * tenants.create, which takes as long as filling their memory. 0 or a negative errno after logging.
  */
 int tenants_init(struct tenants *tenants, const struct worker_env *env, struct worker *workers);
+/*
+ * Behind that, the tenants of users with `memory`, but for those that are there already. @users:
+ * NULL, if there are none. 0 or a negative errno after logging.
+ */
+int tenants_add_users(struct tenants *tenants, const struct users *users);
 /* Whatever there is of them. No worker runs and no connection is left. */
 void tenants_release(struct tenants *tenants);
 /* Starts, or stops, the maintenance threads of all but `default`. 0 or a negative errno. */

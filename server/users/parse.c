@@ -24,6 +24,7 @@ enum setting {
 	SETTING_CONNECTIONS,
 	SETTING_REQUESTS,
 	SETTING_BYTES,
+	SETTING_MEMORY,
 };
 
 struct parser {
@@ -212,14 +213,19 @@ static bool write_prefix_add(struct parser *p, char *word)
 	return prefix_add(p, &p->user->write, word);
 }
 
-static bool tenant_set(struct parser *p, char *word)
+static bool is_tenant_name(const char *word)
 {
 	char name[WIRE_TENANT_MAX] = "";
 	size_t length = strlen(word);
 
 	if (length <= sizeof(name))
 		memcpy(name, word, length);
-	if (!wire_tenant_length(name))
+	return wire_tenant_length(name);
+}
+
+static bool tenant_set(struct parser *p, char *word)
+{
+	if (!is_tenant_name(word))
 		return refuse(p,
 			      "'%.40s' can't be the name of a tenant: use 1 to %u letters, digits "
 			      "and '-', '_', '.'",
@@ -255,6 +261,23 @@ static bool bytes_set(struct parser *p, char *word)
 	       refuse(p, "bytes: %s", why.text);
 }
 
+/* The tenant has the user's name, so that no other user can have one of the same name. */
+static bool memory_set(struct parser *p, char *word)
+{
+	const char *name = p->user->name;
+	struct parse_why why;
+
+	if (!is_tenant_name(name) || !strcmp(name, USER_TENANT_DEFAULT))
+		return refuse(p,
+			      "memory: a tenant is made with the user's name, and '%.40s' can't be "
+			      "one's: use 1 to %u letters, digits and '-', '_', '.', and not %s",
+			      name, WIRE_TENANT_MAX, USER_TENANT_DEFAULT);
+	if (parse_size(word, USER_MEMORY_MIN, USER_MEMORY_MAX, &p->user->memory, &why))
+		return refuse(p, "memory: %s", why.text);
+	p->user->tenant = name;
+	return true;
+}
+
 /* Those of a word have a number of their own; those of a list may be given on several lines. */
 static const struct key {
 	const char *name;
@@ -273,7 +296,11 @@ static const struct key {
 	{ "connections", connections_set, .setting = SETTING_CONNECTIONS },
 	{ "requests", requests_set, .setting = SETTING_REQUESTS },
 	{ "bytes", bytes_set, .setting = SETTING_BYTES },
+	{ "memory", memory_set, .setting = SETTING_MEMORY },
 };
+
+/* Either says whose store it is. */
+#define STORE_SETTINGS (1u << SETTING_TENANT | 1u << SETTING_MEMORY)
 
 #define KEYS_COUNT (sizeof(keys) / sizeof(keys[0]))
 
@@ -297,8 +324,8 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 	if (!key)
 		return refuse(p,
 			      "unknown key '%.40s': there are identity, uid, networks, rights, "
-			      "read_prefixes, write_prefixes, tenant, connections, requests and "
-			      "bytes",
+			      "read_prefixes, write_prefixes, tenant, connections, requests, "
+			      "bytes and memory",
 			      name);
 	if (key->is_who && is_wildcard(p->user))
 		return refuse(p, "user '*' is who matches no other: take '%s' away", name);
@@ -307,6 +334,11 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 	p->recognised |= key->is_who;
 	if (!key->list)
 		p->given |= 1u << key->setting;
+	if ((p->given & STORE_SETTINGS) == STORE_SETTINGS)
+		return refuse(p,
+			      "user '%s' has both tenant and memory, which makes a tenant of "
+			      "its own: remove one",
+			      p->user->name);
 	while ((word = word_take(&value))) {
 		if (words++ && !key->list)
 			return refuse(p, "%s takes one value: remove '%.40s'", name, word);

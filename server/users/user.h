@@ -41,6 +41,9 @@ enum user_right {
 #define USER_PREFIXES_MAX 32
 /* The tenant of a user for which no other is given. */
 #define USER_TENANT_DEFAULT "default"
+/* Bytes of a user's `memory`: what a tenant may have. */
+#define USER_MEMORY_MIN (16ull << 20)
+#define USER_MEMORY_MAX (512ull << 30)
 
 /* What keys have to begin with; each entry is one of several. None: any key. */
 struct user_prefixes {
@@ -59,6 +62,8 @@ struct user {
 	/* 0: no limit. */
 	uint32_t connections;
 	uint64_t requests, bytes; /* in a second */
+	/* Bytes of its own tenant, which has its name; 0: `tenant` is made by others. */
+	uint64_t memory;
 	struct user_account *account;
 	unsigned int line; /* where it begins in the file */
 };

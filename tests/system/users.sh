@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # System test of users.file: who may connect, what each user may do and what the others get as text
-# and status; limits of a user, beside others who notice nothing; and that SIGHUP changes all of it
-# beside connections that are open. On softnic users are recognised by their uid, on an RDMA device
-# by their key over rdma+tls://, and by where they are over rdma://.
+# and status; limits of a user, beside others who notice nothing; memory of its own; and that SIGHUP
+# changes all of it beside connections that are open. On softnic users are recognised by their uid,
+# on an RDMA device by their key over rdma+tls://, and by where they are over rdma://.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -268,6 +268,96 @@ looper_is_refused() {
 		kill -KILL "$looper" && forget "$looper"
 }
 
+# memory of loader, name...: users with memory of their own, those of the names with 16m, and ops
+memory_write() {
+	local name
+	printf '[user ops]\n%s\nrights = all\n' "$(who ops)" >"$tmp/users"
+	[ "$1" = none ] || printf '[user loader]\n%s\nrights = all\nmemory = %s\n' \
+		"$(who loader)" "$1" >>"$tmp/users"
+	shift
+	for name in "$@"; do
+		printf '[user %s]\n%s\nrights = all\nmemory = 16m\n' "$name" "$(who "$name")" \
+			>>"$tmp/users"
+	done
+}
+
+more_than_there_is() {
+	memory_write 16m reader &&
+		does_not_start 'need 33554432 bytes, and tenants.memory has 16777216: raise that' \
+			-o "users.file=$tmp/users" -o tenants.memory=16m
+}
+
+other_size_than_created() {
+	does_not_start 'has memory = 16777216, and tenants.create makes the tenant of that name' \
+		-o "users.file=$tmp/users" -o tenants.memory=64m -o tenants.create=loader:17m
+}
+
+# name, pattern: the tenant, as an administrator sees it
+tenant_is() {
+	expect 0 "name=$1 bytes=$2" tenant list
+}
+
+# name, statistic: as the user has it
+stat_of_user() {
+	local program=$build/kvctl
+	[ "$device" != softnic ] || program=$tmp/kvctl
+	as "$1" "$program" -a "$url" -t "$CALL_TIMEOUT_MS" stats | sed -n "s/^$2 //p"
+}
+
+# More than it has, twice: its own items go, and nobody else's.
+loader_fills() {
+	local i
+	gets reader 0 '^$' put key reader && gets ops 0 '^$' put key ops &&
+		head -c 400000 /dev/zero >"$tmp/value" || return 1
+	for i in {1..80}; do
+		gets loader 0 '^$' put "fill-$i" <"$tmp/value" || return 1
+	done
+	[ "$(stat_of_user loader evictions)" -gt 0 ] &&
+		[ "$(stat_of_user loader region_bytes)" = 16777216 ] &&
+		[ "$(stat_of_user reader evictions)" = 0 ] && stat_is evictions 0 &&
+		gets reader 0 '^reader$' get key && gets ops 0 '^ops$' get key &&
+		gets reader 1 '' get fill-80 && gets ops 1 '' get fill-80
+}
+
+tenants_of_users_stay() {
+	expect 70 'it is the tenant of user loader in users.file' tenant drop loader &&
+		expect 70 'users.file says its size, the memory of user loader' \
+			tenant resize loader 32m && tenant_is loader 16777216
+}
+
+# A connection that is open goes on in the larger store, with what was in the smaller one.
+loader_grows() {
+	local before
+	before=$(stat_of_user loader items) && client_of looper loader "$tmp/looper" \
+		loop "$url" mix app:loop 100 1000 &&
+		await_line "$tmp/looper" '^looping' "$looper" &&
+		memory_write 32m reader && reloaded 'tenant loader: resized' &&
+		tenant_is loader 33554432 && loops_on &&
+		kill -KILL "$looper" && await_end "$looper" && forget "$looper" &&
+		[ "$(stat_of_user loader items)" -ge "$before" ] &&
+		[ "$(stat_of_user loader region_bytes)" = 33554432 ] &&
+		gets loader 0 '' get fill-80 && gets reader 0 '^reader$' get key
+}
+
+# What there is no memory for stays as it was; the rest of the file counts.
+loader_has_no_room() {
+	memory_write 64m reader picker &&
+		reloaded "user loader: its tenant can't be resized: .* 67108864 bytes are" &&
+		wait_until "$DEADLINE_S" logged 'tenant picker: created' &&
+		tenant_is loader 33554432 && gets loader 0 '' get fill-80 &&
+		gets picker 0 '^$' put key picker && gets picker 0 '^picker$' get key &&
+		gets reader 0 '^reader$' get key
+}
+
+# Its tenant is there with its items, when it comes again, and until somebody drops it.
+loader_goes() {
+	memory_write none reader && reloaded '\[users\]: 2 users' &&
+		gets loader 77 'users.file has no user for' ping && tenant_is loader 33554432 &&
+		memory_write 32m && reloaded '\[users\]: 2 users' &&
+		gets loader 0 '' get fill-80 && memory_write none &&
+		reloaded '\[users\]: 1 users' && expect 0 '^$' tenant drop loader
+}
+
 if [ "$device" = verbs ]; then
 	check "identities can't be required of who has none" nobody_is_asked
 fi
@@ -308,6 +398,17 @@ check "the user is taken out" reloaded 'closed: users.file has no user for it an
 check "its client can't connect again" looper_is_refused
 check "nor can another one" gets reader 77 'users.file has no user for' ping
 check "others have their rights" what_loader_may
+check "the server stops" server_stop
+
+check "users whose memory is more than there is" more_than_there_is
+check "a user's memory, and another size in tenants.create" other_size_than_created
+check "the server starts with memory for users" server_start -o "users.file=$tmp/users" \
+	-o softnic.socket_mode=0666 -o tenants.memory=64m || finish
+check "a user fills its memory" loader_fills
+check "its tenant is not an administrator's" tenants_of_users_stay
+check "it gets more, beside a client of it" loader_grows
+check "it gets no more than there is" loader_has_no_room
+check "it goes, and its items stay" loader_goes
 check "the server stops" server_stop
 
 if [ "$device" = verbs ]; then

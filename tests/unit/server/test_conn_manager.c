@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -1809,6 +1810,34 @@ static void users_by_request(void **state)
 	users_end();
 }
 
+static void users_write(const char *text)
+{
+	FILE *file = fopen(config.users.file, "w");
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(config.users.file, 0600), 0);
+}
+
+/* The memory of all is compared with what their tenants have. */
+static void memory_is_renewed(void **state)
+{
+	(void)state;
+	snprintf(config.users.file, sizeof(config.users.file), "%s/users", test_log_dir);
+	strcpy(config.tenants.create, "alice:24m");
+	users_write(OF("alice", "61234", "all") "memory = 24m\n");
+	net.users_sized = 7;
+	conn_manager_renew_users(&net);
+	assert_int_equal(net.stats.users, 1);
+	assert_true(net.users->list[0].memory == 24 << 20);
+	assert_int_equal(net.users_sized, 0);
+	unlink(config.users.file);
+	*config.users.file = '\0';
+	*config.tenants.create = '\0';
+	users_end();
+}
+
 /* A file that can't be used changes nothing. */
 static void bad_files_change_nothing(void **state)
 {
@@ -1823,8 +1852,19 @@ static void bad_files_change_nothing(void **state)
 	assert_logged("users.file = /nonexistent/users: No such file or directory");
 	assert_logged("[users] stays as it was");
 	assert_ptr_equal(net.users, before);
+	/* Nor does one that gives a tenant another size than tenants.create does. */
+	snprintf(config.users.file, sizeof(config.users.file), "%s/users", test_log_dir);
+	strcpy(config.tenants.create, "alice:24m");
+	users_write(OF("alice", "61234", "all") "memory = 16m\n");
+	net.users_sized = 7;
+	conn_manager_renew_users(&net);
+	assert_logged("/users: line 1: user 'alice' has memory = 16777216, and tenants.create");
+	assert_ptr_equal(net.users, before);
+	assert_int_equal(net.users_sized, 7);
+	unlink(config.users.file);
 	assert_ptr_equal(conn_user(conn), &before->list[0]);
 	*config.users.file = '\0';
+	*config.tenants.create = '\0';
 	close_and_finish(conn);
 	users_end();
 }
@@ -1872,6 +1912,7 @@ int main(void)
 		CASE(networks),
 		CASE(tenants_of_users),
 		CASE(users_are_renewed),
+		CASE(memory_is_renewed),
 		CASE(users_are_withdrawn),
 		CASE(users_by_request),
 		CASE(bad_files_change_nothing),

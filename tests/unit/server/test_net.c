@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -179,6 +181,13 @@ static int fake_tenants_init(struct tenants *tenants, const struct worker_env *e
 	return step("tenants", 0);
 }
 
+static int fake_tenants_add_users(struct tenants *tenants, const struct users *users)
+{
+	assert_ptr_equal(tenants, &test_net.tenants);
+	assert_ptr_equal(users, test_net.users);
+	return users ? step("users", (unsigned int)users->count) : 0;
+}
+
 static void fake_tenants_release(struct tenants *tenants)
 {
 	assert_ptr_equal(tenants, &test_net.tenants);
@@ -215,6 +224,7 @@ static void fake_tenants_stop(struct tenants *tenants)
 #define worker_stop fake_worker_stop
 #define cpu_number fake_cpu_number
 #define tenants_init fake_tenants_init
+#define tenants_add_users fake_tenants_add_users
 #define tenants_release fake_tenants_release
 #define tenants_start fake_tenants_start
 #define tenants_stop fake_tenants_stop
@@ -266,6 +276,48 @@ static void checks_every_address(void **state)
 	devices = DEVICE_SOFTNIC;
 	assert_int_equal(net_check(&test_config, true), 0);
 	assert_steps("check1 ");
+}
+
+static void users_write(const char *text)
+{
+	FILE *file;
+
+	snprintf(test_config.users.file, sizeof(test_config.users.file), "%s/users", test_log_dir);
+	file = fopen(test_config.users.file, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(test_config.users.file, 0600), 0);
+}
+
+/* Users whose memory is more than there is: seen before anything is made. */
+static void checks_users(void **state)
+{
+	(void)state;
+	users_write("[user alice]\nuid = 1\nrights = all\nmemory = 16m\n");
+	test_config.tenants.memory = 16 << 20;
+	assert_int_equal(net_check(&test_config, false), 0);
+	test_config.tenants.memory--;
+	assert_int_equal(net_check(&test_config, false), -EINVAL);
+	assert_logged("need 16777216 bytes, and tenants.memory has 16777215");
+	unlink(test_config.users.file);
+}
+
+/* They have their tenants behind those of the configuration. */
+static void makes_tenants_of_users(void **state)
+{
+	(void)state;
+	users_write("[user alice]\nuid = 1\nrights = all\nmemory = 16m\n");
+	assert_int_equal(net_open(&test_net, &test_config), 0);
+	assert_int_equal(net_init(&test_net, &env), 0);
+	assert_non_null(strstr(steps, "tenants0 users1 "));
+	net_release(&test_net);
+	memset(steps, 0, sizeof(steps));
+	assert_int_equal(net_open(&test_net, &test_config), 0);
+	fails = "users1 ";
+	assert_int_equal(net_init(&test_net, &env), -EIO);
+	net_release(&test_net);
+	unlink(test_config.users.file);
 }
 
 /* With a device of each kind or one of either, and workers on their CPUs. */
@@ -462,8 +514,9 @@ static void renews_credentials(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(checks_every_address), CASE(sets_all_up),	 CASE(a_step_fails),
-		CASE(a_start_fails),	    CASE(stuck_workers), CASE(renews_credentials),
+		CASE(checks_every_address), CASE(checks_users),	      CASE(makes_tenants_of_users),
+		CASE(sets_all_up),	    CASE(a_step_fails),	      CASE(a_start_fails),
+		CASE(stuck_workers),	    CASE(renews_credentials),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -15,6 +15,7 @@
 
 #include "server/net/conn.h"
 #include "server/net/net.h"
+#include "tests/support/log_fixture.h"
 
 #define MIB (1ull << 20)
 #define WORKERS 2u
@@ -117,7 +118,7 @@ static int setup(void **state)
 		conns[i].query.size = TEXT_BYTES;
 		conns[i].number = conn_registry_add(&test_net.registry, &conns[i]);
 	}
-	return 0;
+	return test_log_begin();
 }
 
 static int teardown(void **state)
@@ -129,6 +130,7 @@ static int teardown(void **state)
 	for (unsigned int i = 1; i < TENANTS_MAX; i++)
 		free(test_net.tenants.list[i]);
 	free(test_net.tenants.list[0]);
+	users_put(test_net.users);
 	return 0;
 }
 
@@ -355,6 +357,164 @@ static void one_after_the_other(void **state)
 	assert_int_equal(jobs_begun, 2);
 }
 
+/* The file of users is read again. Its changes begin at the next turn. */
+static void users_are(const char *text)
+{
+	char why[USERS_WHY_MAX] = "";
+
+	users_put(test_net.users);
+	test_net.users = NULL;
+	if (users_parse(&test_net.users, text, strlen(text), NULL, NULL, 1, why))
+		fail_msg("%s", why);
+	test_net.users_sized = 0;
+}
+
+#define OF(name, uid, more) "[user " name "]\nuid = " uid "\nrights = all\n" more
+
+/* As made(), by a user's memory. */
+static struct tenant *made_of_user(const char *name)
+{
+	struct tenant *tenant;
+
+	tenant_manager_run(&test_net);
+	tenant = tenant_of(name);
+	assert_non_null(tenant);
+	assert_int_equal(tenant->state, TENANT_WORKING);
+	tenant->now.store = &test_store;
+	for (unsigned int i = 0; i < WORKERS; i++)
+		tenant->now.parts[i] = &parts[i];
+	return tenant;
+}
+
+/* A new user gets its tenant; another size is another store; who has gone leaves it there. */
+static void users_have_tenants(void **state)
+{
+	struct tenant *alice;
+
+	(void)state;
+	users_are(OF("alice", "1", "memory = 24m\n") OF("bob", "2", "")
+			  OF("carol", "3", "tenant = beta\n"));
+	alice = made_of_user("alice");
+	assert_int_equal(begun.kind, TENANT_JOB_CREATE);
+	assert_true(begun.bytes == 24 * MIB);
+	job_ends(0);
+	assert_int_equal(alice->state, TENANT_SERVES);
+	assert_logged("tenant alice: created");
+	assert_int_equal(jobs_begun, 1);
+	/* The same again is nothing to do. */
+	users_are(OF("bob", "2", "") OF("alice", "1", "memory = 24m\n"));
+	tenant_manager_run(&test_net);
+	assert_int_equal(jobs_begun, 1);
+	assert_int_equal(closed, 0);
+	users_are(OF("bob", "2", "") OF("alice", "1", "memory = 32m\n"));
+	tenant_manager_run(&test_net);
+	assert_int_equal(closed, 1);
+	assert_int_equal(alice->state, TENANT_CLOSING);
+	assert_true(test_net.tenants.used == 56 * MIB);
+	test_net.command.workers_left = 0;
+	tenant_manager_run(&test_net);
+	assert_int_equal(begun.kind, TENANT_JOB_RESIZE);
+	assert_true(begun.bytes == 32 * MIB);
+	job_ends(0);
+	assert_int_equal(alice->state, TENANT_SERVES);
+	assert_true(alice->bytes == 32 * MIB);
+	assert_true(test_net.tenants.used == 32 * MIB);
+	users_are(OF("bob", "2", ""));
+	tenant_manager_run(&test_net);
+	assert_int_equal(jobs_begun, 2);
+	assert_int_equal(closed, 1);
+	assert_ptr_equal(tenant_of("alice"), alice);
+	/* From now on it is an administrator's. */
+	ask(1, WIRE_TENANT_DROP, "alice", 0);
+	assert_int_equal(alice->state, TENANT_CLOSING);
+}
+
+/* What can't be done is said, and what follows is done. */
+static void users_without_room(void **state)
+{
+	struct tenant *alice, *bob;
+
+	(void)state;
+	users_are(OF("alice", "1", "memory = 24m\n"));
+	alice = made_of_user("alice");
+	job_ends(0);
+	users_are(OF("alice", "1", "memory = 80m\n") OF("carol", "3", "memory = 80m\n")
+			  OF("bob", "2", "memory = 16m\n"));
+	bob = made_of_user("bob");
+	assert_logged("users.file: user alice: its tenant can't be resized: the old and the new "
+		      "store are there together while items are moved: 83886080 bytes are wanted, "
+		      "and of the 104857600 of tenants.memory 79691776 are left: drop a tenant, or "
+		      "raise that; the next SIGHUP tries again");
+	assert_logged("users.file: user carol: its tenant can't be created: 83886080 bytes are");
+	assert_null(tenant_of("carol"));
+	assert_int_equal(closed, 0);
+	assert_int_equal(alice->state, TENANT_SERVES);
+	assert_true(alice->bytes == 24 * MIB);
+	/* The host has no memory, either. */
+	job_ends(-ENOMEM);
+	assert_logged("user bob: its tenant can't be created: there is not enough memory: the log "
+		      "says what is missing; the next SIGHUP tries again");
+	assert_null(tenant_of("bob"));
+	assert_true(test_net.tenants.used == 24 * MIB);
+	test_net.users_sized = 0;
+	bob = made_of_user("bob");
+	job_ends(0);
+	assert_int_equal(bob->state, TENANT_SERVES);
+	/* A server that stops begins nothing more. */
+	jobs_begun = 0;
+	test_net.stopping = true;
+	users_are(OF("dave", "4", "memory = 16m\n"));
+	tenant_manager_run(&test_net);
+	assert_int_equal(jobs_begun, 0);
+}
+
+/* One after the other with what administrators ask for, which comes behind it. */
+static void users_and_administrators(void **state)
+{
+	(void)state;
+	ask(1, WIRE_TENANT_CREATE, "a", 16 * MIB);
+	users_are(OF("alice", "1", "memory = 16m\n") OF("bob", "2", "memory = 16m\n"));
+	ask(2, WIRE_TENANT_CREATE, "bob", 24 * MIB);
+	assert_int_equal(jobs_begun, 1);
+	job_ends(0);
+	assert_answer(1, WIRE_OK, "");
+	assert_int_equal(jobs_begun, 2);
+	assert_ptr_equal(begun.tenant, tenant_of("alice"));
+	job_ends(0);
+	assert_false(is_answered(2));
+	assert_ptr_equal(begun.tenant, tenant_of("bob"));
+	assert_true(begun.bytes == 16 * MIB);
+	job_ends(0);
+	assert_answer(2, WIRE_EXISTS, "there is a tenant bob already");
+}
+
+/* A user's clients would find no store, and the next SIGHUP would undo another size. */
+static void users_keep_tenants(void **state)
+{
+	struct tenant *alpha, *alice;
+
+	(void)state;
+	users_are(OF("alice", "1", "memory = 16m\n") OF("bob", "2", "tenant = alpha\n"));
+	alice = made_of_user("alice");
+	job_ends(0);
+	alpha = made("alpha", 16 * MIB);
+	ask(1, WIRE_TENANT_DROP, "alice", 0);
+	assert_answer(1, WIRE_INVALID,
+		      "it is the tenant of user alice in users.file: change that, send kvd SIGHUP, "
+		      "and drop it then");
+	ask(1, WIRE_TENANT_DROP, "alpha", 0);
+	assert_answer(1, WIRE_INVALID, "it is the tenant of user bob in users.file");
+	ask(1, WIRE_TENANT_RESIZE, "alice", 24 * MIB);
+	assert_answer(1, WIRE_INVALID,
+		      "users.file says its size, the memory of user alice: change that, and send "
+		      "kvd SIGHUP");
+	assert_int_equal(closed, 0);
+	assert_int_equal(alice->state, TENANT_SERVES);
+	assert_int_equal(alpha->state, TENANT_SERVES);
+	ask(1, WIRE_TENANT_RESIZE, "alpha", 24 * MIB);
+	assert_int_equal(alpha->state, TENANT_CLOSING);
+}
+
 /* All of them, however many pages it takes. */
 static void lists(void **state)
 {
@@ -386,10 +546,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		CASE(creates), CASE(refuses), CASE(drops), CASE(resizes), CASE(one_after_the_other),
+		CASE(creates),
+		CASE(refuses),
+		CASE(drops),
+		CASE(resizes),
+		CASE(one_after_the_other),
 		CASE(lists),
+		CASE(users_have_tenants),
+		CASE(users_without_room),
+		CASE(users_and_administrators),
+		CASE(users_keep_tenants),
 #undef CASE
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
 }

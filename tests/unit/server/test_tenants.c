@@ -379,6 +379,47 @@ static void a_step_fails(void **state)
 	}
 }
 
+static struct users *users_of(const char *text)
+{
+	char why[USERS_WHY_MAX] = "";
+	struct users *users = NULL;
+
+	if (users_parse(&users, text, strlen(text), NULL, NULL, 1, why))
+		fail_msg("%s", why);
+	return users;
+}
+
+/* Of users with memory of their own; one that is there already is theirs. */
+static void of_the_users(void **state)
+{
+	struct users *users = users_of("[user alpha]\nuid = 1\nrights = all\nmemory = 16m\n"
+				       "[user b]\nuid = 2\nrights = all\ntenant = beta\n"
+				       "[user c]\nuid = 3\nrights = all\n"
+				       "[user delta]\nuid = 4\nrights = all\nmemory = 24m\n");
+
+	(void)state;
+	strcpy(config.tenants.create, "alpha:16m");
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	assert_int_equal(tenants_add_users(&tenants, NULL), 0);
+	assert_true(tenants.used == 16 * MIB);
+	assert_int_equal(tenants_add_users(&tenants, users), 0);
+	assert_true(tenants.used == 40 * MIB);
+	assert_complete(tenants_find(&tenants, "alpha"), 16 * MIB);
+	assert_complete(tenants_find(&tenants, "delta"), 24 * MIB);
+	assert_null(tenants_find(&tenants, "b"));
+	assert_null(tenants_find(&tenants, "beta"));
+	assert_null(tenants_find(&tenants, "c"));
+	tenants_release(&tenants);
+	/* One that can't be made ends the start. */
+	*config.tenants.create = '\0';
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	fails = steps + 2;
+	assert_true(tenants_add_users(&tenants, users) < 0);
+	assert_int_equal(tenants.used, 0);
+	assert_null(tenants_find(&tenants, "delta"));
+	users_put(users);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,7 +427,7 @@ int main(void)
 		CASE(the_default_one),		CASE(memory_is_accounted_for),
 		CASE(at_most_so_many),		CASE(of_the_configuration),
 		CASE(a_device_is_away),		CASE(a_step_fails),
-		CASE(a_device_without_windows),
+		CASE(a_device_without_windows), CASE(of_the_users),
 #undef CASE
 	};
 

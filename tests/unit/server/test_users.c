@@ -224,8 +224,46 @@ static void refuses(void **state)
 	refused(A "requests = 1000000001", "line 4: requests: ");
 	refused(A "bytes = 1023", "line 4: bytes: ");
 	refused(A "bytes = 1.5m", "line 4: bytes: ");
+	refused(A "memory = 16777215", "line 4: memory: ");
+	refused(A "memory = 513g", "line 4: memory: ");
+	refused(A "memory = much", "line 4: memory: ");
+	refused(A "memory =", "line 4: memory has no value");
+	refused(A "memory = 16m\nmemory = 16m", "line 5: memory is repeated");
 	refused(A "uid\x01 = 1", "line 4: a control character");
 	refused_of(A "\0", sizeof(A), "line 4: a control character");
+}
+
+/* It makes a tenant of the user's name, so that name has to be one's, and there is no other. */
+static void own_tenants(void **state)
+{
+	struct users *users = taken("[user a]\nuid = 1\nmemory = 16m\nrights = read\n"
+				    "[user 0-2_x.0123456789ABCDEFGH]\nuid = 2\nrights = read\n"
+				    "memory = 512g\n"
+				    "[user c]\nuid = 3\nrights = read\ntenant = a\n"
+				    "[user d@host]\nuid = 4\nrights = read\n");
+
+	(void)state;
+	assert_true(users->list[0].memory == 16 << 20);
+	assert_string_equal(users->list[0].tenant, "a");
+	assert_true(users->list[1].memory == 512ull << 30);
+	assert_string_equal(users->list[1].tenant, users->list[1].name);
+	assert_int_equal(users->list[2].memory, 0);
+	assert_string_equal(users->list[2].tenant, "a");
+	assert_string_equal(users->list[3].tenant, "default");
+	users_put(users);
+	refused(A "tenant = b\nmemory = 16m", "line 5: user 'a' has both tenant and memory");
+	refused(A "memory = 16m\ntenant = a", "line 5: user 'a' has both tenant and memory");
+	refused("[user *]\nmemory = 16m\n",
+		"line 2: memory: a tenant is made with the user's name, and '*' can't be one's");
+	refused("[user default]\nmemory = 16m\n", "line 2: memory: a tenant is made with");
+	refused("[user a@b]\nmemory = 16m\n", "line 2: memory: a tenant is made with");
+	refused("[user 0123456789012345678901234]\nmemory = 16m\n",
+		"line 2: memory: a tenant is made with");
+	/* What one section has is not the next one's. */
+	users = taken("[user a]\nuid = 1\nmemory = 16m\nrights = read\n"
+		      "[user b]\nuid = 2\ntenant = c\nrights = read\n");
+	assert_int_equal(users->list[1].memory, 0);
+	users_put(users);
 }
 
 static void belongs_to_one(void **state)
@@ -425,7 +463,7 @@ int main(void)
 		cmocka_unit_test(most_users),	   cmocka_unit_test(keeps_accounts),
 		cmocka_unit_test(limits_requests), cmocka_unit_test(limits_bytes),
 		cmocka_unit_test(loads),	   cmocka_unit_test(loads_names),
-		cmocka_unit_test(says_who),
+		cmocka_unit_test(says_who),	   cmocka_unit_test(own_tenants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unit tests of server/net/user_tenants.c: what the tenants of users with `memory` need together
+ * with those of tenants.create, and who has a tenant.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/net/tenant.h"
+#include "server/net/user_tenants.h"
+#include "tests/support/log_fixture.h"
+
+#define MIB (1ull << 20)
+#define OF(name, uid, more) "[user " name "]\nuid = " uid "\nrights = all\n" more
+
+static struct config config;
+static struct users *users;
+
+static void users_are(const char *text)
+{
+	char why[USERS_WHY_MAX] = "";
+
+	users_put(users);
+	users = NULL;
+	if (users_parse(&users, text, strlen(text), NULL, NULL, 1, why))
+		fail_msg("%s", why);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	config_init(&config);
+	config.tenants.memory = 64 * MIB;
+	return test_log_begin();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	users_put(users);
+	users = NULL;
+	return 0;
+}
+
+/* One tenant can't have two sizes. */
+static void agree(void **state)
+{
+	char why[USERS_WHY_MAX] = "";
+
+	(void)state;
+	assert_int_equal(user_tenants_agree(NULL, &config, why), 0);
+	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "tenant = beta\n"));
+	assert_int_equal(user_tenants_agree(users, &config, why), 0);
+	strcpy(config.tenants.create, "bob:24m,beta:16m,alice:32m");
+	assert_int_equal(user_tenants_agree(users, &config, why), 0);
+	strcpy(config.tenants.create, "alice2:16m,alice:16m");
+	assert_int_equal(user_tenants_agree(users, &config, why), -EINVAL);
+	assert_string_equal(why, "line 1: user 'alice' has memory = 33554432, and tenants.create "
+				 "makes the tenant of that name with 16777216: give both the same");
+}
+
+/* All together, each once. */
+static void fit(void **state)
+{
+	(void)state;
+	assert_int_equal(user_tenants_fit(NULL, &config), 0);
+	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "tenant = alice\n"));
+	strcpy(config.tenants.create, "alice:32m,beta:32m");
+	assert_int_equal(user_tenants_fit(users, &config), 0);
+	strcpy(config.tenants.create, "beta:32m");
+	assert_int_equal(user_tenants_fit(users, &config), 0);
+	assert_int_equal(test_log_lines(), 0);
+	strcpy(config.tenants.create, "beta:33m");
+	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
+	assert_logged("tenants.create and the memory of users (users.file) need 68157440 bytes, "
+		      "and tenants.memory has 67108864: raise that, or lower the sizes");
+	*config.tenants.create = '\0';
+	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "memory = 33m\n"));
+	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
+}
+
+/* As many as there are places beside the default one, and one more. */
+static void places(void **state)
+{
+	char text[TENANTS_MAX * 64], *at = text;
+
+	(void)state;
+	config.tenants.memory = TENANTS_MAX * 16 * MIB;
+	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
+		if (i == TENANTS_MAX - 1) {
+			users_are(text);
+			strcpy(config.tenants.create, "u0:16m");
+			assert_int_equal(user_tenants_fit(users, &config), 0);
+		}
+		at += sprintf(at, OF("u%u", "%u", "memory = 16m\n"), i, i);
+	}
+	users_are(text);
+	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
+	assert_logged("make 65 tenants, with default, and 64 is the most");
+}
+
+static void holders(void **state)
+{
+	(void)state;
+	assert_null(user_tenants_holder(NULL, "default", false));
+	users_are(OF("bob", "2", "tenant = alice\n") OF("alice", "1", "memory = 32m\n")
+			  OF("carol", "3", "tenant = beta\n"));
+	assert_string_equal(user_tenants_holder(users, "alice", false)->name, "bob");
+	assert_string_equal(user_tenants_holder(users, "alice", true)->name, "alice");
+	assert_string_equal(user_tenants_holder(users, "beta", false)->name, "carol");
+	assert_null(user_tenants_holder(users, "beta", true));
+	assert_null(user_tenants_holder(users, "bob", false));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		CASE(agree),
+		CASE(fit),
+		CASE(places),
+		CASE(holders),
+#undef CASE
+	};
+
+	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);
+}

@@ -376,7 +376,7 @@ struct kvd;
  *	pkey_index	0 to 255; not rdma:// (0, the default partition)
  *	traffic_class	0 to 255: DSCP and ECN bits (0)
  *	service_level	0 to 15: on Ethernet the priority (0)
- *	ack_timeout	1 to 31: what is lost is sent again after 4.096 us x 2^ack_timeout (14, 67 ms)
+ *	ack_timeout	1 to 31: what is lost is sent again after 4.096 us x 2^ack_timeout (18, 1 s)
  *	retry_count	0 to 7: how often, until the connection is lost (6, with both)
  *	rnr_retry	0 to 7: how often a request is sent again to a server that has no receive for
  *			it; 7: for ever (7, with both)

@@ -138,7 +138,7 @@ enum windows_mode {
 	  "service level, on Ethernet the priority; auto: rdma_cm's choice, by hand: 0")           \
 	X(rdma, ack_timeout, AUTOUINT, "auto", 1, 31,                                              \
 	  "what is sent is sent again after 4.096 us x 2^this; auto: rdma_cm's choice, by "        \
-	  "hand: 14, 67 ms")                                                                       \
+	  "hand: 18, 1 s")                                                                       \
 	X(rdma, retry_count, AUTOUINT, "auto", 0, 7,                                               \
 	  "how often, until the connection is lost; auto: 6")                                      \
 	X(rdma, rnr_retry, AUTOUINT, "auto", 0, 6,                                                 \

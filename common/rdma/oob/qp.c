@@ -9,8 +9,10 @@
  *	RTR	path MTU: the smaller of both ports'. A GRH on Ethernet, where there is no LID, and on
  *		InfiniBand if the peer's subnet is another one. Hop limit 64, as the kernel's
  *		connection manager takes for RoCE. Service level and traffic class 0.
- *	RTS	a timeout of 14, 4.096 us x 2^14 = 67 ms, as perftest has; the retries and the RNR
- *		timer are the caller's.
+ *	RTS	a timeout of 18, 4.096 us x 2^18 = 1.07 s, as UCX has (UCX_RC_TIMEOUT); with the
+ *		caller's 6 retries a connection outlives 7 s in which the peer's host stands still,
+ *		as one made by rdma_cm does (19 on RoCE). The 67 ms of perftest would be over after
+ *		half a second, before a virtual machine has moved. The RNR timer is the caller's.
  *
  * The user may set others of most of these: common/rdma/link.h.
  *
@@ -28,7 +30,7 @@
 
 #define PKEY_INDEX 0
 #define HOP_LIMIT 64
-#define ACK_TIMEOUT 14
+#define ACK_TIMEOUT 18
 #define PSN_MASK 0xffffffu
 
 /* The network part of a GID. */

@@ -253,7 +253,7 @@ static void connects(void **state)
 	assert_int_equal(told[0].min_rnr_timer, 12);
 	assert_int_equal(masks[1], MASK_RTS);
 	assert_int_equal(told[1].qp_state, IBV_QPS_RTS);
-	assert_int_equal(told[1].timeout, 14);
+	assert_int_equal(told[1].timeout, 18);
 	assert_int_equal(told[1].retry_cnt, 4);
 	assert_int_equal(told[1].rnr_retry, 6);
 	assert_int_equal(told[1].sq_psn, 0x123456);

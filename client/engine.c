@@ -315,5 +315,8 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 	if (*left)
 		status = calls_wait(handle, left);
 	handle->call_count = 0;
-	return handle->closed ? handle->conn.lost : status;
+	if (handle->closed)
+		return handle->conn.lost;
+	/* It was not up for any of those that were not done. */
+	return !handle->up && handle->heal.status == KVD_ERR_AUTH ? KVD_ERR_AUTH : status;
 }

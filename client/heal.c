@@ -78,6 +78,32 @@ static void try_log(const struct kvd *handle)
 			 handle->heal.why);
 }
 
+/* What was sent on the connection that was lost may have been executed. */
+static void flight_refused(struct kvd *handle, struct flight *f)
+{
+	bool acted = flight_may_have_acted(f);
+
+	handle->stats.unknown += acted;
+	flight_cut(handle, f,
+		   handle_error_set(handle, acted ? KVD_ERR_UNKNOWN : KVD_ERR_AUTH, "%s; %s",
+				    handle->heal.why,
+				    acted ? "a change was sent before, and not answered: it took "
+					    "effect, did not, or still will; read the key to learn "
+					    "which" :
+					    "nothing was done"));
+}
+
+/*
+ * Who may not connect now may not in a moment either: nobody waits for that. The tries go on, so
+ * that a later call finds out when it may again.
+ */
+static void refused(struct kvd *handle)
+{
+	each_flight(handle, flight_refused);
+	if (handle->submitted)
+		handle->submitted->close(handle, KVD_ERR_AUTH);
+}
+
 static void try_failed(struct kvd *handle, enum kvd_status status)
 {
 	struct heal *heal = &handle->heal;
@@ -91,10 +117,13 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 	try_log(handle);
 	/* Another version will be another one for long. */
 	heal->failures = status == KVD_ERR_PROTOCOL ? TRIES_MAX : heal->failures + 1;
-	if (heal->opening)
+	if (heal->opening) {
 		handle->closed = true;
-	else
-		pause_begin(handle);
+		return;
+	}
+	pause_begin(handle);
+	if (status == KVD_ERR_AUTH)
+		refused(handle);
 }
 
 /* @begin_ns: since when its time runs. */

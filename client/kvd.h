@@ -95,8 +95,15 @@
  * done, and kvd_error() says for how long there has been no connection and why the last try failed.
  * (A change that was sent before ends with KVD_ERR_TIMEOUT: it may have taken effect, or may do so
  * later.) The handle stays usable, and goes on trying, also if the server is full
- * (server.max_connections) or, after an update, has another version. KVD_ERR_DEVICE and
- * KVD_ERR_PROTOCOL of a call are losses, too.
+ * (server.max_connections), the user has as many connections as it may have, the tenant is not
+ * there (it may be being resized) or, after an update, the server has another version.
+ * KVD_ERR_DEVICE and KVD_ERR_PROTOCOL of a call are losses, too.
+ *
+ * If the server answers a try that it has no user who this client is, or one end refuses the
+ * other's certificate or key, nothing waits for further tries: all calls and submitted operations
+ * end at once with KVD_ERR_AUTH and the reason, and nothing was done (changes that were sent before
+ * and not answered end with KVD_ERR_UNKNOWN). Calls that follow wait for the next try, as another
+ * file of users or other keys may let the client in again.
  *
  * Exactly once. A server keeps the answers to a handle's last changes, for server.identity_time
  * after its connection ended (60 s), and of limits.identities handles at most. If it has forgotten
@@ -526,8 +533,8 @@ struct kvd_get_request {
  *
  * KVD_OK: every request was done; look at the status of each. KVD_ERR_INVALID: @handle is NULL, or
  * @requests is and @count is not 0. KVD_ERR_TIMEOUT: not all of 32 were done in time.
- * KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top. The requests that were not
- * done have the status too.
+ * KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL, KVD_ERR_AUTH: see the top. The requests
+ * that were not done have the status too.
  *
  * Cost: READs as for kvd_get(), of 32 keys in one round trip, or two.
  */

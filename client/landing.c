@@ -67,15 +67,24 @@ void connection_let_go(struct kvd *handle)
 	conn->qp = NULL;
 }
 
-/* What was sent on the connection before may have been executed. */
+bool flight_may_have_acted(const struct flight *f)
+{
+	return (f->sent && (f->rpc.change || f->rpc.on_loss == LOSS_UNKNOWN)) ||
+	       (f->kind == FLIGHT_GET && f->rpc.version);
+}
+
 static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
 {
-	bool sent = f && ((f->sent && (f->rpc.change || f->rpc.on_loss == LOSS_UNKNOWN)) ||
-			  (f->kind == FLIGHT_GET && f->rpc.version));
 	const struct heal *heal = &handle->heal;
 	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
+	bool sent = f && flight_may_have_acted(f);
+	enum kvd_status status = KVD_ERR_DISCONNECTED;
 
-	return handle_error_set(handle, sent ? KVD_ERR_TIMEOUT : KVD_ERR_DISCONNECTED,
+	if (sent)
+		status = KVD_ERR_TIMEOUT;
+	else if (heal->status == KVD_ERR_AUTH)
+		status = KVD_ERR_AUTH;
+	return handle_error_set(handle, status,
 				"no connection to %s for %llu.%03llu s, %u tries failed; %s: %s",
 				handle->dev->address, (unsigned long long)ms / 1000,
 				(unsigned long long)ms % 1000, heal->tries,

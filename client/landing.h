@@ -25,10 +25,12 @@ void blocked_begin(struct kvd *handle);
 
 /* How long READs to the caller's memory may take that are in flight at the deadline. */
 #define FLIGHT_DRAIN_NS 200000000ull
+/* Whether its change was sent on the connection that was lost, and not answered. */
+bool flight_may_have_acted(const struct flight *flight);
 /*
  * Sets the text for an operation that the server did not do in time: KVD_ERR_TIMEOUT, or, if there
- * is no connection, KVD_ERR_DISCONNECTED, unless the flight's change was sent on the one before.
- * @flight: NULL: it has none yet.
+ * is no connection, KVD_ERR_DISCONNECTED (KVD_ERR_AUTH, if the last try was refused for that),
+ * unless the flight's change was sent on the one before. @flight: NULL: it has none yet.
  */
 enum kvd_status timeout_fail(struct kvd *handle, const struct flight *flight);
 /*

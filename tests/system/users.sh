@@ -262,12 +262,6 @@ looper_ends() { # text
 	return 1
 }
 
-# It goes on trying, until its calls time out.
-looper_is_refused() {
-	wait_until "$DEADLINE_S" logged 'connection refused: users.file has no user for' &&
-		kill -KILL "$looper" && forget "$looper"
-}
-
 # memory of loader, name...: users with memory of their own, those of the names with 16m, and ops
 memory_write() {
 	local name
@@ -395,7 +389,7 @@ check "it gets the right back" reloaded '\[users\]: 5 users'
 check "a client of reader" reader_loops
 without=reader users_write
 check "the user is taken out" reloaded 'closed: users.file has no user for it any more'
-check "its client can't connect again" looper_is_refused
+check "its client can't connect again, and says why" looper_ends 'users.file has no user for'
 check "nor can another one" gets reader 77 'users.file has no user for' ping
 check "others have their rights" what_loader_may
 check "the server stops" server_stop

@@ -6,6 +6,7 @@
 #include "tests/support/heal_test.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -216,6 +217,129 @@ static void the_server_is_full_at_first(void **state)
 	assert_int_equal(put(1), KVD_ERR_UNKNOWN);
 	assert_int_equal(put(1), KVD_OK);
 	assert_int_equal(server->fake.connects, 3);
+}
+
+static void reject_for(enum wire_reject_reason reason, const char *text)
+{
+	reject = (struct wire_reject){ .magic = WIRE_MAGIC, .abi = WIRE_ABI, .reason = reason };
+	snprintf(reject.text, sizeof(reject.text), "%s", text);
+}
+
+/* These may end at any time, so the next try may succeed. */
+static void other_refusals_at_first(void **state)
+{
+	static const enum wire_reject_reason reasons[] = { WIRE_REJECT_STOPPING, WIRE_REJECT_ERROR,
+							   WIRE_REJECT_LIMIT, WIRE_REJECT_TENANT };
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		refusals = 2;
+		reject_for(reasons[i], "not now");
+		fake_device_lose(&server->fake);
+		assert_int_equal(get(1), KVD_OK);
+		assert_int_equal(server->fake.connects, 3 * (i + 1));
+	}
+}
+
+/* One try tells the call that it is in vain; the next call has another one. */
+static void a_user_that_is_gone(void **state)
+{
+	(void)state;
+	refusals = 2;
+	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_ERR_AUTH);
+	assert_int_equal(server->fake.connects, 1);
+	assert_non_null(strstr(kvd_error(kvd), "no user for uid 7; nothing was done"));
+	assert_int_equal(put(1), KVD_ERR_AUTH);
+	assert_int_equal(server->fake.connects, 2);
+	assert_int_equal(changes, 0);
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(server->fake.connects, 3);
+	assert_int_equal(stats().reconnects, 1);
+	assert_int_equal(stats().unknown, 0);
+}
+
+/* Those in flight, those that wait for a slot, and those that the server may have executed. */
+static void submitted_by_a_user_that_is_gone(void **state)
+{
+	struct kvd_op more, *last[] = { &more };
+
+	(void)state;
+	hold_puts(OPS - 1);
+	submit_get(OPS - 1, 1);
+	kvd_prep_get(&more, &keys[1], 8, values[1], sizeof(values[1]));
+	assert_int_equal(kvd_submit(kvd, last, 1), KVD_OK);
+	assert_int_equal(server->queued, WINDOW);
+	refusals = 1;
+	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	fake_device_lose(&server->fake);
+	server->queued = 0;
+	server->hold_all = false;
+	await_all();
+	for (unsigned int i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, i < WINDOW ? KVD_ERR_UNKNOWN : KVD_ERR_AUTH);
+	assert_int_equal(more.status, KVD_ERR_AUTH);
+	assert_int_equal(server->fake.connects, 1);
+	assert_int_equal(stats().unknown, WINDOW);
+	assert_int_equal(changes, WINDOW);
+	assert_int_equal(put(1), KVD_OK);
+	assert_int_equal(get(1), KVD_OK);
+}
+
+/* The first 32 find out for the others. */
+static void a_batch_of_a_user_that_is_gone(void **state)
+{
+	struct kvd_get_request requests[GETS_MAX + 1];
+
+	(void)state;
+	for (unsigned int i = 0; i <= GETS_MAX; i++)
+		requests[i] = (struct kvd_get_request){ .key = &keys[1], .key_len = 8 };
+	refusals = UINT32_MAX;
+	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	fake_device_lose(&server->fake);
+	assert_int_equal(kvd_get_many(kvd, requests, GETS_MAX + 1), KVD_ERR_AUTH);
+	for (unsigned int i = 0; i <= GETS_MAX; i++)
+		assert_int_equal(requests[i].status, KVD_ERR_AUTH);
+	assert_int_equal(server->fake.connects, 1);
+}
+
+static void refuse_credentials(struct fake_device *fake)
+{
+	if (fake->connects > 1) {
+		fake_device_event(fake, CM_ESTABLISHED, 0);
+		return;
+	}
+	fake_device_event(fake, CM_UNREACHABLE, -EKEYREJECTED);
+	strcpy((char *)fake->events[0].private_data, "certificate revoked");
+}
+
+static void a_certificate_that_is_refused(void **state)
+{
+	(void)state;
+	server->fake.connect = refuse_credentials;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_ERR_AUTH);
+	assert_int_equal(server->fake.connects, 1);
+	assert_non_null(strstr(kvd_error(kvd), "certificate revoked"));
+	assert_int_equal(get(1), KVD_OK);
+}
+
+/* A call whose deadline comes before the next try has the reason of the last one. */
+static void a_pause_behind_a_refusal(void **state)
+{
+	(void)state;
+	refusals = 1;
+	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_ERR_AUTH);
+	kvd->heal.next_ns = clock_ns() + 3600000000000;
+	kvd->options.timeout_ms = 1;
+	assert_int_equal(get(1), KVD_ERR_AUTH);
+	assert_non_null(strstr(kvd_error(kvd), "nothing was done: fake server refuses"));
+	assert_non_null(strstr(kvd_error(kvd), "no user for uid 7"));
+	assert_int_equal(server->fake.connects, 1);
 }
 
 static void lose_in_hello(struct fake_server *p, struct wire_response *response)
@@ -725,6 +849,12 @@ int main(void)
 		CASE(a_value_that_the_server_reads),
 		CASE(nobody_listens_at_first),
 		CASE(the_server_is_full_at_first),
+		CASE(other_refusals_at_first),
+		CASE(a_user_that_is_gone),
+		CASE(submitted_by_a_user_that_is_gone),
+		CASE(a_batch_of_a_user_that_is_gone),
+		CASE(a_certificate_that_is_refused),
+		CASE(a_pause_behind_a_refusal),
 		CASE(a_loss_in_hello),
 		CASE(a_try_has_a_deadline),
 		CASE(deadlines),

@@ -248,7 +248,7 @@ enum windows_mode {
 	  "memory of all tenants together, beside memory.size, which the tenant default has; "     \
 	  "0: there are no others")                                                                \
 	X(tenants, create, TENANTS, "", 0, 0,                                                      \
-	  "tenants that are there from the start; an administrator adds others")
+	  "tenants that are there from the start; users.file and an administrator add others")
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \

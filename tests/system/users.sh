@@ -302,15 +302,15 @@ stat_of_user() {
 loader_fills() {
 	local i
 	gets reader 0 '^$' put key reader && gets ops 0 '^$' put key ops &&
-		head -c 400000 /dev/zero >"$tmp/value" || return 1
-	for i in {1..80}; do
+		head -c 900000 /dev/zero >"$tmp/value" || return 1
+	for i in {1..40}; do
 		gets loader 0 '^$' put "fill-$i" <"$tmp/value" || return 1
 	done
 	[ "$(stat_of_user loader evictions)" -gt 0 ] &&
 		[ "$(stat_of_user loader region_bytes)" = 16777216 ] &&
 		[ "$(stat_of_user reader evictions)" = 0 ] && stat_is evictions 0 &&
 		gets reader 0 '^reader$' get key && gets ops 0 '^ops$' get key &&
-		gets reader 1 '' get fill-80 && gets ops 1 '' get fill-80
+		gets reader 1 '' get fill-40 && gets ops 1 '' get fill-40
 }
 
 tenants_of_users_stay() {
@@ -330,16 +330,18 @@ loader_grows() {
 		kill -KILL "$looper" && await_end "$looper" && forget "$looper" &&
 		[ "$(stat_of_user loader items)" -ge "$before" ] &&
 		[ "$(stat_of_user loader region_bytes)" = 33554432 ] &&
-		gets loader 0 '' get fill-80 && gets reader 0 '^reader$' get key
+		gets loader 0 '' get fill-40 && gets reader 0 '^reader$' get key
 }
 
-# What there is no memory for stays as it was; the rest of the file counts.
+# What there is no memory for stays as it was; the rest of the file counts. A new user is
+# refused until its tenant is made.
 loader_has_no_room() {
 	memory_write 64m reader picker &&
 		reloaded "user loader: its tenant can't be resized: .* 67108864 bytes are" &&
-		wait_until "$DEADLINE_S" logged 'tenant picker: created' &&
-		tenant_is loader 33554432 && gets loader 0 '' get fill-80 &&
-		gets picker 0 '^$' put key picker && gets picker 0 '^picker$' get key &&
+		wait_until "$DEADLINE_S" gets picker 0 '^$' put key picker &&
+		logged 'tenant picker: created' &&
+		tenant_is loader 33554432 && gets loader 0 '' get fill-40 &&
+		gets picker 0 '^picker$' get key &&
 		gets reader 0 '^reader$' get key
 }
 
@@ -348,7 +350,7 @@ loader_goes() {
 	memory_write none reader && reloaded '\[users\]: 2 users' &&
 		gets loader 77 'users.file has no user for' ping && tenant_is loader 33554432 &&
 		memory_write 32m && reloaded '\[users\]: 2 users' &&
-		gets loader 0 '' get fill-80 && memory_write none &&
+		gets loader 0 '' get fill-40 && memory_write none &&
 		reloaded '\[users\]: 1 users' && expect 0 '^$' tenant drop loader
 }
 

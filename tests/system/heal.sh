@@ -9,8 +9,8 @@
 THREADS=6
 ROUNDS=8
 KILLS=300
-[ "$device" = softnic ] || KILLS=60
-[ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 20))
+[ "$device" = softnic ] || KILLS=30 ROUNDS=4
+[ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 20)) ROUNDS=8
 
 heal_start() { # same or restart
 	: >"$tmp/heal"

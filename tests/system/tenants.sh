@@ -5,6 +5,10 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 ATTACKS=9 # of three runs of sys_tenants
+FILLS=20  # values of 1 MB: more than a tenant of 16 MiB holds
+ROUNDS=50
+[ "$device" = softnic ] || [ "${KVD_TEST_LONG:-0}" = 1 ] || ROUNDS=10
+KEYS=30
 
 # Administrators come by the Unix socket.
 admin_url=softnic://$tmp/s
@@ -63,8 +67,8 @@ scans() {
 alpha_is_filled() {
 	local beta_before beta_after
 	beta_before=$(tenant_stat beta item_memory_live_bytes)
-	head -c 400000 /dev/zero | tr '\0' x >"$tmp/value"
-	for i in $(seq 80); do
+	head -c 1000000 /dev/zero | tr '\0' x >"$tmp/value"
+	for i in $(seq $FILLS); do
 		in_tenant alpha put "fill-$i" <"$tmp/value" || return 1
 	done
 	beta_after=$(tenant_stat beta item_memory_live_bytes)
@@ -77,7 +81,7 @@ alpha_is_filled() {
 # Without eviction: no space in one, and all in the others goes on.
 no_space() {
 	local failed=0
-	for i in $(seq 80); do
+	for i in $(seq $FILLS); do
 		in_tenant alpha put "fill-$i" <"$tmp/value" 2>"$tmp/said" && continue
 		failed=1
 		break
@@ -183,7 +187,7 @@ again_and_again() {
 	before_fds=$(descriptors)
 	before_maps=$(mappings)
 	before_rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$server_pid/status")
-	for i in $(seq 50); do
+	for i in $(seq $ROUNDS); do
 		admin tenant create "t$i" 16m && in_tenant "t$i" put key "$i" || return 1
 		[ "$(in_tenant "t$i" get key)" = "$i" ] && admin tenant drop "t$i" || return 1
 	done
@@ -202,25 +206,25 @@ again_and_again() {
 resized() {
 	local i size inside before after
 	admin tenant create gamma 16m || return 1
-	for i in $(seq 100); do
+	for i in $(seq $KEYS); do
 		in_tenant gamma -f "$i" put "key-$i" "value-$i" || return 1
 	done
 	in_tenant gamma -e 1000 put expires soon && in_tenant gamma put large <"$tmp/large" ||
 		return 1
-	before=$(for i in 1 50 100; do in_tenant gamma -v get "key-$i" 2>&1; done
+	before=$(for i in 1 $((KEYS / 2)) $KEYS; do in_tenant gamma -v get "key-$i" 2>&1; done
 		in_tenant gamma -v get expires 2>&1)
 	KVD_TENANT=gamma client_start inside "$tmp/inside" loop "$url" mix inside 100 1000 &&
 		await_line "$tmp/inside" '^looping' "$inside" || return 1
 	for size in 32m 16m; do
 		expect_admin 0 '^$' tenant resize gamma $size || return 1
-		after=$(for i in 1 50 100; do in_tenant gamma -v get "key-$i" 2>&1; done
+		after=$(for i in 1 $((KEYS / 2)) $KEYS; do in_tenant gamma -v get "key-$i" 2>&1; done
 			in_tenant gamma -v get expires 2>&1)
 		[ "$before" = "$after" ] || {
 			printf '%s: was:\n%s\nis:\n%s\n' "$size" "$before" "$after"
 			return 1
 		}
 		in_tenant gamma get large | cmp - "$tmp/large" &&
-			[ "$(in_tenant gamma scan key- | wc -l)" = 100 ] && has beta B || return 1
+			[ "$(in_tenant gamma scan key- | wc -l)" = $KEYS ] && has beta B || return 1
 	done
 	! ended "$inside" && kill -KILL "$inside" && await_end "$inside" && forget "$inside" &&
 		admin tenant drop gamma
@@ -229,12 +233,12 @@ resized() {
 # What does not fit stays where it is.
 too_small() {
 	admin tenant create gamma 24m || return 1
-	for i in $(seq 50); do
+	for i in $(seq 18); do # 18 MB
 		in_tenant gamma put "fill-$i" <"$tmp/value" || return 1
 	done
 	expect_admin 70 'not all of its items fit, and nothing may be evicted' \
 		tenant resize gamma 16m &&
-		[ "$(in_tenant gamma scan | wc -l)" = 50 ] &&
+		[ "$(in_tenant gamma scan | wc -l)" = 18 ] &&
 		admin tenant list | grep -q '^name=gamma bytes=25165824 state=serves' &&
 		in_tenant gamma put again 1 && [ "$(in_tenant gamma get again)" = 1 ] &&
 		stat_is tenants_bytes 58720256
@@ -253,7 +257,7 @@ check "the environment names one" by_environment
 check "what is not allowed is refused" wrong_commands
 check "one is created" admin tenant create gamma 16m
 check "one is dropped that is used" dropped
-check "fifty are created and dropped beside a client" again_and_again
+check "$ROUNDS are created and dropped beside a client" again_and_again
 check "one is resized with all of its items" resized
 checks_of "$build/tests/system/sys_tenants" "$url" alpha beta
 checks_of "$build/tests/system/sys_tenants" "$url" '' beta

@@ -162,7 +162,8 @@ what_loader_may() {
 what_loader_may_not() {
 	local words
 	for words in 'put pub:x 5' 'del pub:x' 'incr pub:x' 'touch pub:x 1' 'get app:x' \
-		'-r get app:x' 'gat app:x 1' scan flush stats clients 'kill 1'; do
+		'-r get app:x' 'gat app:x 1' scan flush stats clients 'kill 1' 'revoke user=ops' \
+		'tenant list' 'tenant create mine 16m' 'tenant drop loader'; do
 		# shellcheck disable=SC2086 # words
 		gets loader 77 "$not_allowed" $words || return 1
 	done
@@ -242,6 +243,12 @@ over_the_limit() {
 			gets picker 0 '^3$' get pub:x || return 1
 	done
 	[ "$(stat_of requests_over_limit)" -gt 10 ] && gets noisy 0 '^3$' get pub:x
+}
+
+# Connections and tenants are its matter now, also if it is not root and not on the Unix socket.
+admin_of_the_server() {
+	gets reader 0 ' user=reader ' clients && gets reader 1 '' kill 999999 &&
+		gets reader 1 '' revoke user=stranger && gets reader 0 'name=default' tenant list
 }
 
 reader_loops() {
@@ -345,6 +352,15 @@ loader_has_no_room() {
 		gets reader 0 '^reader$' get key
 }
 
+# A user has one tenant, and may name no other.
+tenants_of_others() {
+	local text='refuses the connection: user reader has the tenant reader, not'
+	gets reader 69 "$text loader" --tenant loader ping &&
+		gets reader 69 "$text default" --tenant default ping &&
+		gets reader 69 "$text nowhere" --tenant nowhere ping &&
+		gets reader 0 '^reader$' --tenant reader get key
+}
+
 # Its tenant is there with its items, when it comes again, and until somebody drops it.
 loader_goes() {
 	memory_write none reader && reloaded '\[users\]: 2 users' &&
@@ -386,6 +402,9 @@ users_write 'read'
 check "a right is taken away" reloaded '\[users\]: 5 users'
 check "at once, from the connection that is open" looper_ends 'not allowed'
 check "reads go on" gets reader 0 '^3$' get pub:x
+users_write 'read admin'
+check "a user gets the right admin" reloaded '\[users\]: 5 users'
+check "connections and tenants are its matter" admin_of_the_server
 users_write
 check "it gets the right back" reloaded '\[users\]: 5 users'
 check "a client of reader" reader_loops
@@ -402,6 +421,7 @@ check "the server starts with memory for users" server_start -o "users.file=$tmp
 	-o softnic.socket_mode=0666 -o tenants.memory=64m || finish
 check "a user fills its memory" loader_fills
 check "its tenant is not an administrator's" tenants_of_users_stay
+check "a user is in no other tenant" tenants_of_others
 check "it gets more, beside a client of it" loader_grows
 check "it gets no more than there is" loader_has_no_room
 check "it goes, and its items stay" loader_goes

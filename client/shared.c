@@ -216,12 +216,17 @@ static bool same_region(const struct geometry *a, const struct geometry *b)
 	       a->value_max == b->value_max && a->level_base == b->level_base;
 }
 
-static struct shared_server *do_server_find(const char *url, uint64_t incarnation)
+/*
+ * Handles that may not READ know no hash seed, and have nothing in common with those that may: the
+ * same URL is for both if what its user may do has changed meanwhile.
+ */
+static struct shared_server *do_server_find(const char *url, const struct geometry *geometry)
 {
 	struct shared_server *server;
 
 	TAILQ_FOREACH(server, &process.servers, entry)
-		if (server->first.incarnation == incarnation && !strcmp(server->url, url))
+		if (server->first.incarnation == geometry->incarnation &&
+		    !server->first.hash_seed == !geometry->hash_seed && !strcmp(server->url, url))
 			return server;
 	return NULL;
 }
@@ -244,7 +249,7 @@ int shared_server_get(struct shared_server **out, const char *url, const struct 
 	int err = 0;
 
 	process_lock();
-	server = do_server_find(url, geometry->incarnation);
+	server = do_server_find(url, geometry);
 	if (server && !same_region(&server->first, geometry)) {
 		err = -EPROTO;
 	} else if (!server) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/sum.h"
 #include "server/net/answers.h"
 #include "server/net/grant.h"
 #include "server/net/query.h"
@@ -35,9 +36,12 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		welcome->identity_known = conn->query.hello.known;
 	}
 	index_geometry(table, &welcome->geometry);
-	/* To those alone who may READ. */
-	if (conn->query.by_request)
+	/* To those alone who may READ. By the seed one finds keys that fall into one bucket. */
+	if (conn->query.by_request) {
+		welcome->geometry.hash_seed = 0;
+		welcome->geometry.sum = geometry_sum(&welcome->geometry);
 		return;
+	}
 	welcome->rkey = grant_rkey(conn);
 	welcome->region_addr = (uintptr_t)region.addr;
 	welcome->sum_key = table->region->sum_key;

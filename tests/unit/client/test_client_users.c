@@ -52,12 +52,16 @@ static int setup(void **state)
 	return 0;
 }
 
-/* The server says in another welcome that the handle may not READ. */
+/*
+ * The server says in another welcome that the handle may not READ. It is the same start of the
+ * server, so other handles of the process go on to know the hash seed.
+ */
 static void take_reads_away(void)
 {
 	struct wire_welcome welcome = server->welcome;
 
 	welcome.geometry = server->geometry;
+	welcome.geometry.hash_seed = 0;
 	welcome.geometry.sum = geometry_sum(&welcome.geometry);
 	welcome.features |= WIRE_FEATURE_REQUESTS;
 	welcome.rkey = 0;
@@ -96,6 +100,28 @@ static void gets_are_requests(void **state)
 	assert_int_equal(present, 1);
 	kvd_stats(kvd, &stats);
 	assert_int_equal(stats.fallbacks, 5);
+}
+
+/* Handles of one process: one has lost the right to READ, and may get it again. */
+static void rights_that_change(void **state)
+{
+	struct shared_server *reads = kvd->server, *other;
+	struct wire_welcome welcome = server->welcome;
+	struct geometry geometry = server->geometry;
+
+	(void)state;
+	assert_int_equal(shared_server_get(&other, kvd->shared_device->url, &geometry), 0);
+	assert_ptr_equal(other, reads);
+	take_reads_away();
+	assert_ptr_not_equal(kvd->server, reads);
+	assert_int_equal(get(2), KVD_OK);
+	server->before_read = NULL;
+	welcome.geometry = geometry;
+	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
+	assert_ptr_equal(kvd->server, reads);
+	shared_server_put(other);
+	assert_int_equal(get(2), KVD_OK);
+	assert_int_equal(get(77), KVD_NOT_FOUND);
 }
 
 /* What the answers to GETs are made; called for each part, from the first on. */
@@ -286,9 +312,9 @@ static void over_the_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(gets_are_requests),   CASE(values_in_parts), CASE(values_that_change),
-		CASE(parts_that_are_none), CASE(no_copies),	  CASE(not_allowed),
-		CASE(over_the_limit),
+		CASE(gets_are_requests),   CASE(values_in_parts),    CASE(values_that_change),
+		CASE(parts_that_are_none), CASE(no_copies),	     CASE(not_allowed),
+		CASE(over_the_limit),	   CASE(rights_that_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

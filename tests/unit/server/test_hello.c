@@ -108,7 +108,7 @@ static struct wire_welcome welcome(void)
 	return w;
 }
 
-/* Who may not READ learns no key to the region. */
+/* Who may not READ learns no key to the region, nor where keys are in it. */
 static void welcome_without_the_region(void **state)
 {
 	const struct wire_hello hello = hello_make();
@@ -128,6 +128,8 @@ static void welcome_without_the_region(void **state)
 		assert_int_equal(!w.region_addr, by_request);
 		assert_true(by_request ? !w.rkey : w.rkey == grant_rkey(&c->conn));
 		assert_null(geometry_check(&w.geometry));
+		assert_int_equal(w.geometry.hash_seed,
+				 by_request ? 0 : test_store.region.geometry.hash_seed);
 		assert_int_equal(!memcmp(&w.sum_key, &no_key, sizeof(no_key)), by_request);
 		test_conn_complete(c);
 		test_conn_end(c);

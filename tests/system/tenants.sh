@@ -217,7 +217,9 @@ resized() {
 		await_line "$tmp/inside" '^looping' "$inside" || return 1
 	for size in 32m 16m; do
 		expect_admin 0 '^$' tenant resize gamma $size || return 1
-		after=$(for i in 1 $((KEYS / 2)) $KEYS; do in_tenant gamma -v get "key-$i" 2>&1; done
+		after=$(for i in 1 $((KEYS / 2)) $KEYS; do
+				in_tenant gamma -v get "key-$i" 2>&1
+			done
 			in_tenant gamma -v get expires 2>&1)
 		[ "$before" = "$after" ] || {
 			printf '%s: was:\n%s\nis:\n%s\n' "$size" "$before" "$after"

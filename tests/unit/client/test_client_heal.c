@@ -225,6 +225,13 @@ static void reject_for(enum wire_reject_reason reason, const char *text)
 	snprintf(reject.text, sizeof(reject.text), "%s", text);
 }
 
+/* So many tries from now on are refused for that. */
+static void user_gone(unsigned int tries)
+{
+	refusals = tries;
+	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+}
+
 /* These may end at any time, so the next try may succeed. */
 static void other_refusals_at_first(void **state)
 {
@@ -245,8 +252,7 @@ static void other_refusals_at_first(void **state)
 static void a_user_that_is_gone(void **state)
 {
 	(void)state;
-	refusals = 2;
-	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	user_gone(2);
 	fake_device_lose(&server->fake);
 	assert_int_equal(get(1), KVD_ERR_AUTH);
 	assert_int_equal(server->fake.connects, 1);
@@ -272,8 +278,7 @@ static void submitted_by_a_user_that_is_gone(void **state)
 	kvd_prep_get(&more, &keys[1], 8, values[1], sizeof(values[1]));
 	assert_int_equal(kvd_submit(kvd, last, 1), KVD_OK);
 	assert_int_equal(server->queued, WINDOW);
-	refusals = 1;
-	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	user_gone(1);
 	fake_device_lose(&server->fake);
 	server->queued = 0;
 	server->hold_all = false;
@@ -296,8 +301,7 @@ static void a_batch_of_a_user_that_is_gone(void **state)
 	(void)state;
 	for (unsigned int i = 0; i <= GETS_MAX; i++)
 		requests[i] = (struct kvd_get_request){ .key = &keys[1], .key_len = 8 };
-	refusals = UINT32_MAX;
-	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	user_gone(UINT32_MAX);
 	fake_device_lose(&server->fake);
 	assert_int_equal(kvd_get_many(kvd, requests, GETS_MAX + 1), KVD_ERR_AUTH);
 	for (unsigned int i = 0; i <= GETS_MAX; i++)
@@ -330,8 +334,7 @@ static void a_certificate_that_is_refused(void **state)
 static void a_pause_behind_a_refusal(void **state)
 {
 	(void)state;
-	refusals = 1;
-	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
+	user_gone(1);
 	fake_device_lose(&server->fake);
 	assert_int_equal(get(1), KVD_ERR_AUTH);
 	kvd->heal.next_ns = clock_ns() + 3600000000000;

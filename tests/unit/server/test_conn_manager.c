@@ -22,6 +22,7 @@
 #include "server/net/conn.h"
 #include "tests/support/default_tenant.h"
 #include "tests/support/log_fixture.h"
+#include "tests/support/users_file.h"
 
 static uint64_t test_now;
 static void grace_period(void);
@@ -1812,12 +1813,7 @@ static void users_by_request(void **state)
 
 static void users_write(const char *text)
 {
-	FILE *file = fopen(config.users.file, "w");
-
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-	assert_int_equal(chmod(config.users.file, 0600), 0);
+	users_file_write(config.users.file, text, 0600);
 }
 
 /* The memory of all is compared with what their tenants have. */

@@ -21,6 +21,7 @@
 #include "server/net/nic_address.h"
 #include "server/net/worker_loop.h"
 #include "tests/support/log_fixture.h"
+#include "tests/support/users_file.h"
 
 #define WORKERS 3u
 
@@ -280,14 +281,8 @@ static void checks_every_address(void **state)
 
 static void users_write(const char *text)
 {
-	FILE *file;
-
 	snprintf(test_config.users.file, sizeof(test_config.users.file), "%s/users", test_log_dir);
-	file = fopen(test_config.users.file, "w");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-	assert_int_equal(chmod(test_config.users.file, 0600), 0);
+	users_file_write(test_config.users.file, text, 0600);
 }
 
 /* Users whose memory is more than there is: seen before anything is made. */

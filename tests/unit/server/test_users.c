@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "server/users/users.h"
+#include "tests/support/users_file.h"
 
 static int uid_of(const char *name, uid_t *uid)
 {
@@ -381,12 +382,7 @@ static void limits_bytes(void **state)
 
 static void file_of(const char *path, mode_t mode)
 {
-	FILE *out = fopen(path, "w");
-
-	assert_non_null(out);
-	fputs(A, out);
-	fclose(out);
-	assert_int_equal(chmod(path, mode), 0);
+	users_file_write(path, A, mode);
 }
 
 static void loads(void **state)

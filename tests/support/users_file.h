@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* A file of users for unit tests. Threads: none. */
+#ifndef KVD_TESTS_SUPPORT_USERS_FILE_H
+#define KVD_TESTS_SUPPORT_USERS_FILE_H
+
+#include <sys/types.h>
+
+/* Writes @text to the file @path, which it replaces, and fails the test if it can't. */
+void users_file_write(const char *path, const char *text, mode_t mode);
+
+#endif /* KVD_TESTS_SUPPORT_USERS_FILE_H */

@@ -109,10 +109,10 @@ ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC)
 	$(HELPER_SRC) $(FUZZ_SRC) $(NTH_SRC) $(SIM_SRC) $(EXAMPLE_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h server/*.h \
 	server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
-SCRIPTS    := $(wildcard conf/install-deps tests/run-all tests/*.sh tests/system/*.sh tests/vm/run \
-	tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts tests/vm/*.sh \
-	tests/coverage tests/mutants/run tests/mutants/*.sh \
-	bench/*.sh .ci/run)
+SCRIPTS    := $(wildcard conf/abi conf/install-deps tests/run-all tests/*.sh tests/system/*.sh \
+	tests/vm/run tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts \
+	tests/vm/*.sh tests/coverage tests/mutants/run tests/mutants/*.sh bench/*.sh \
+	.ci/run)
 
 obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
@@ -318,6 +318,10 @@ demo-rdma: deps-test  ## the same over libibverbs and librdmacm, in a VM if ther
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all
 	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
 	else tests/vm/run -- bench/demo.sh --rdma; fi
+
+abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a change that is announced
+	@conf/abi record $<
+.PHONY: abi
 
 lint: headers layers format columns scripts cppcheck  ## all static checks of the sources
 

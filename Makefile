@@ -91,10 +91,11 @@ endif
 
 # Sources are found by their folder; the file with a program's main is not part of its library.
 COMMON_SRC := $(sort $(wildcard common/*.c common/*/*.c common/*/*/*.c))
-CLIENT_SRC := $(filter-out client/kvctl.c,$(sort $(wildcard client/*.c)))
+CLIENT_SRC := $(sort $(wildcard client/*.c))
+KVCTL_SRC  := $(filter-out %/main.c,$(sort $(wildcard client/kvctl/*.c)))
 SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c server/*/*.c)))
 BENCH_SRC  := $(filter-out %/main.c,$(sort $(wildcard bench/*.c bench/kvtrace/*.c)))
-MAIN_SRC   := $(wildcard client/kvctl.c server/main.c bench/main.c bench/kvtrace/main.c)
+MAIN_SRC   := $(wildcard client/kvctl/main.c server/main.c bench/main.c bench/kvtrace/main.c)
 # test_*, race_*, conformance_* and sys_* are programs; all of them link the other files in
 # tests/.
 TEST_SRC   := $(sort $(wildcard $(foreach p,test race conformance sys, \
@@ -105,10 +106,10 @@ NTH_SRC    := $(sort $(wildcard tests/nth/*.c))
 SIM_SRC    := $(sort $(wildcard tests/sim/*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
 EXAMPLE_SRC := $(sort $(wildcard client/examples/*.c))
-ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) $(TEST_SRC) \
-	$(HELPER_SRC) $(FUZZ_SRC) $(NTH_SRC) $(SIM_SRC) $(EXAMPLE_SRC)
-HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h server/*.h \
-	server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
+ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(KVCTL_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) \
+	$(TEST_SRC) $(HELPER_SRC) $(FUZZ_SRC) $(NTH_SRC) $(SIM_SRC) $(EXAMPLE_SRC)
+HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h client/*/*.h \
+	server/*.h server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/abi conf/install-deps tests/run-all tests/*.sh tests/system/*.sh \
 	tests/vm/run tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts \
 	tests/vm/*.sh tests/coverage tests/mutants/run tests/mutants/*.sh bench/*.sh \
@@ -120,7 +121,8 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
 EXAMPLES := $(patsubst client/%.c,$(B)/%,$(EXAMPLE_SRC))
 NTH := $(B)/tests/nth/kvd.sites $(B)/tests/nth/client.sites
 # In link order: each may use what stands to the right of it.
-TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
+TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libkvctl.a $(O)/libserver.a $(O)/libclient.a \
+	$(O)/libcommon.a
 
 # For the make that check or demo starts; under `make -j` it shares our jobs instead.
 SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
@@ -180,6 +182,7 @@ endif
 
 $(O)/libcommon.a: $(call obj,$(COMMON_SRC))
 $(O)/libclient.a: $(call obj,$(CLIENT_SRC))
+$(O)/libkvctl.a: $(call obj,$(KVCTL_SRC))
 $(O)/libserver.a: $(call obj,$(SERVER_SRC))
 $(O)/libbench.a: $(call obj,$(BENCH_SRC))
 $(O)/libtests.a: $(call obj,$(HELPER_SRC))
@@ -200,7 +203,7 @@ $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/kvd.ma
 
 $(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) $(LDLIBS)
-$(B)/kvctl: $(O)/client/kvctl.o $(O)/libclient.a $(O)/libcommon.a
+$(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)

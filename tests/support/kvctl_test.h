@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kvctl with a libkvd of the test: functions that note their calls and end as the test says. Each
- * run is a child process (tests/support/program_run.h). client/kvctl.c is compiled here.
+ * run is a child process (tests/support/program_run.h). client/kvctl/main.c is compiled here.
  */
 #ifndef KVD_TESTS_SUPPORT_KVCTL_TEST_H
 #define KVD_TESTS_SUPPORT_KVCTL_TEST_H
@@ -372,7 +372,7 @@ static size_t fake_fread(void *bytes, size_t size, size_t count, FILE *file)
 #define isatty(fd) (behaviour.terminal && (fd) == STDOUT_FILENO)
 #define main kvctl_main
 int kvctl_main(int argc, char **argv);
-#include "client/kvctl.c"
+#include "client/kvctl/main.c"
 #undef main
 
 #define RUN(...) program_run(kvctl_main, "kvctl", (const char *const[]){ __VA_ARGS__, NULL })

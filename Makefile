@@ -215,6 +215,11 @@ $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 # What test_client_nth lets fail.
 WRAPPED := malloc calloc realloc mmap memfd_create eventfd epoll_create1 timerfd_create socket
 $(B)/tests/unit/client/test_client_nth: K_LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
+# In the tests of kvctl, what they do instead of libkvd, and of some calls of the C library.
+KVCTL_WRAP = $(shell sed -n 's/^[a-z].*[ *]__wrap_\([a-z_]*\)[^a-z_].*/-Wl,--wrap=\1/p' \
+	tests/support/kvctl_test.h)
+$(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/client/test_kvctl*.c)): \
+	private K_LDFLAGS += $(KVCTL_WRAP)
 # What test_client_open does instead of looking for RDMA devices.
 $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 	-Wl,--wrap=device_verbs_present

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kvctl with a libkvd of the test: functions that note their calls and end as the test says. Each
- * run is a child process (tests/support/program_run.h). client/kvctl/main.c is compiled here.
+ * run is a child process (tests/support/program_run.h). The Makefile has the linker put each
+ * __wrap_NAME of this file in the place of NAME, in tests whose names begin with test_kvctl.
  */
 #ifndef KVD_TESTS_SUPPORT_KVCTL_TEST_H
 #define KVD_TESTS_SUPPORT_KVCTL_TEST_H
@@ -17,12 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "client/kvctl/kvctl.h"
 #include "client/kvd.h"
-#include "common/util/clock.h"
 #include "tests/support/program_run.h"
 
 #define URL "softnic:///default"
@@ -30,6 +32,14 @@
 #define CLOSED "close\n"
 #define HANDLE ((struct kvd *)(uintptr_t)&behaviour)
 #define KEYS_A_PAGE 2
+
+/* The linker looks for them; nothing declares them. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+void *__real_malloc(size_t size);
+void *__real_realloc(void *memory, size_t size);
+size_t __real_fread(void *bytes, size_t size, size_t count, FILE *file);
+int __real_clock_gettime(clockid_t id, struct timespec *time);
 
 /* What libkvd and the C library do in the next runs. */
 static struct {
@@ -69,8 +79,8 @@ static void note_call(const struct kvd *handle, const char *call, const void *ke
 	note_bytes(key, key_len);
 }
 
-static enum kvd_status fake_open(struct kvd **handle, const char *url,
-				 const struct kvd_options *options)
+enum kvd_status __wrap_kvd_open(struct kvd **handle, const char *url,
+				const struct kvd_options *options)
 {
 	struct kvd_options usual;
 
@@ -86,12 +96,12 @@ static enum kvd_status fake_open(struct kvd **handle, const char *url,
 	return behaviour.open;
 }
 
-static void fake_close(struct kvd *handle)
+void __wrap_kvd_close(struct kvd *handle)
 {
 	program_note(handle == HANDLE ? CLOSED : "close of another handle!");
 }
 
-static const char *fake_error(const struct kvd *handle)
+const char *__wrap_kvd_error(const struct kvd *handle)
 {
 	if (!handle)
 		return "no socket there";
@@ -111,34 +121,34 @@ static enum kvd_status get_answer(void *value, size_t size, struct kvd_item *ite
 	return KVD_OK;
 }
 
-static enum kvd_status fake_get(struct kvd *handle, const void *key, size_t key_len, void *value,
-				size_t size, struct kvd_item *item)
+enum kvd_status __wrap_kvd_get(struct kvd *handle, const void *key, size_t key_len, void *value,
+			       size_t size, struct kvd_item *item)
 {
 	note_call(handle, "get", key, key_len);
 	program_note(" %zu\n", size);
 	return get_answer(value, size, item);
 }
 
-static enum kvd_status fake_get_by_request(struct kvd *handle, const void *key, size_t key_len,
-					   void *value, size_t size, struct kvd_item *item)
+enum kvd_status __wrap_kvd_get_by_request(struct kvd *handle, const void *key, size_t key_len,
+					  void *value, size_t size, struct kvd_item *item)
 {
 	note_call(handle, "request", key, key_len);
 	program_note(" %zu\n", size);
 	return get_answer(value, size, item);
 }
 
-static enum kvd_status fake_get_and_touch(struct kvd *handle, const void *key, size_t key_len,
-					  uint32_t ttl_s, void *value, size_t size,
-					  struct kvd_item *item)
+enum kvd_status __wrap_kvd_get_and_touch(struct kvd *handle, const void *key, size_t key_len,
+					 uint32_t ttl_s, void *value, size_t size,
+					 struct kvd_item *item)
 {
 	note_call(handle, "gat", key, key_len);
 	program_note(" ttl %u %zu\n", ttl_s, size);
 	return get_answer(value, size, item);
 }
 
-static enum kvd_status fake_put(struct kvd *handle, const void *key, size_t key_len,
-				const void *value, size_t value_len,
-				const struct kvd_put_args *args, uint64_t *version)
+enum kvd_status __wrap_kvd_put(struct kvd *handle, const void *key, size_t key_len,
+			       const void *value, size_t value_len, const struct kvd_put_args *args,
+			       uint64_t *version)
 {
 	static const char *const modes[] = { "set",	"absent", "present",
 					     "version", "append", "prepend" };
@@ -163,24 +173,24 @@ static enum kvd_status arith_answer(const char *call, struct kvd *handle, const 
 	return behaviour.call;
 }
 
-static enum kvd_status fake_incr(struct kvd *handle, const void *key, size_t key_len,
-				 uint64_t delta, const struct kvd_arith_args *args,
-				 uint64_t *number, uint64_t *version)
+enum kvd_status __wrap_kvd_incr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
+				const struct kvd_arith_args *args, uint64_t *number,
+				uint64_t *version)
 {
 	(void)version;
 	return arith_answer("incr", handle, key, key_len, delta, args, number);
 }
 
-static enum kvd_status fake_decr(struct kvd *handle, const void *key, size_t key_len,
-				 uint64_t delta, const struct kvd_arith_args *args,
-				 uint64_t *number, uint64_t *version)
+enum kvd_status __wrap_kvd_decr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
+				const struct kvd_arith_args *args, uint64_t *number,
+				uint64_t *version)
 {
 	(void)version;
 	return arith_answer("decr", handle, key, key_len, delta, args, number);
 }
 
-static enum kvd_status fake_touch(struct kvd *handle, const void *key, size_t key_len,
-				  uint32_t ttl_s, uint64_t *version)
+enum kvd_status __wrap_kvd_touch(struct kvd *handle, const void *key, size_t key_len,
+				 uint32_t ttl_s, uint64_t *version)
 {
 	(void)version;
 	note_call(handle, "touch", key, key_len);
@@ -188,7 +198,7 @@ static enum kvd_status fake_touch(struct kvd *handle, const void *key, size_t ke
 	return behaviour.call;
 }
 
-static enum kvd_status fake_delete(struct kvd *handle, const void *key, size_t key_len)
+enum kvd_status __wrap_kvd_delete(struct kvd *handle, const void *key, size_t key_len)
 {
 	note_call(handle, "delete", key, key_len);
 	program_note("\n");
@@ -196,8 +206,8 @@ static enum kvd_status fake_delete(struct kvd *handle, const void *key, size_t k
 }
 
 /* The cursor is the number of the page. What is wanted of a page stands in the notes. */
-static enum kvd_status fake_scan(struct kvd *handle, uint64_t *cursor,
-				 const struct kvd_scan_args *args, kvd_entry_fn each, void *arg)
+enum kvd_status __wrap_kvd_scan(struct kvd *handle, uint64_t *cursor,
+				const struct kvd_scan_args *args, kvd_entry_fn each, void *arg)
 {
 	const size_t from = *cursor * KEYS_A_PAGE;
 	size_t i;
@@ -213,7 +223,7 @@ static enum kvd_status fake_scan(struct kvd *handle, uint64_t *cursor,
 	return KVD_OK;
 }
 
-static enum kvd_status fake_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
+enum kvd_status __wrap_kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
 {
 	(void)ticket;
 	note_call(handle, "flush in", "", 0);
@@ -221,7 +231,7 @@ static enum kvd_status fake_flush_start(struct kvd *handle, uint32_t delay_s, ui
 	return behaviour.call;
 }
 
-static enum kvd_status fake_flush_all(struct kvd *handle)
+enum kvd_status __wrap_kvd_flush_all(struct kvd *handle)
 {
 	note_call(handle, "flush all", "", 0);
 	program_note("\n");
@@ -238,53 +248,53 @@ static enum kvd_status text_answer(const char *call, struct kvd *handle, char *t
 	return behaviour.call;
 }
 
-static enum kvd_status fake_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
+enum kvd_status __wrap_kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
 {
 	(void)len;
 	return text_answer("clients", handle, text, size);
 }
 
-static enum kvd_status fake_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
+enum kvd_status __wrap_kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
 {
 	(void)len;
 	return text_answer("stats", handle, text, size);
 }
 
-static enum kvd_status fake_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)
+enum kvd_status __wrap_kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)
 {
 	(void)len;
 	return text_answer("tenants", handle, text, size);
 }
 
-static enum kvd_status fake_tenant_create(struct kvd *handle, const char *name, uint64_t bytes)
+enum kvd_status __wrap_kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes)
 {
 	note_call(handle, "create", "", 0);
 	program_note("%s %llu\n", name, (unsigned long long)bytes);
 	return behaviour.call;
 }
 
-static enum kvd_status fake_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes)
+enum kvd_status __wrap_kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes)
 {
 	note_call(handle, "resize", "", 0);
 	program_note("%s %llu\n", name, (unsigned long long)bytes);
 	return behaviour.call;
 }
 
-static enum kvd_status fake_tenant_drop(struct kvd *handle, const char *name)
+enum kvd_status __wrap_kvd_tenant_drop(struct kvd *handle, const char *name)
 {
 	note_call(handle, "drop", "", 0);
 	program_note("%s\n", name);
 	return behaviour.call;
 }
 
-static enum kvd_status fake_client_kill(struct kvd *handle, uint64_t id)
+enum kvd_status __wrap_kvd_client_kill(struct kvd *handle, uint64_t id)
 {
 	note_call(handle, "kill", "", 0);
 	program_note("%llu\n", (unsigned long long)id);
 	return behaviour.call;
 }
 
-static enum kvd_status fake_revoke(struct kvd *handle, const char *who, uint64_t *closed)
+enum kvd_status __wrap_kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed)
 {
 	note_call(handle, "revoke", who, strlen(who));
 	program_note("\n");
@@ -292,7 +302,7 @@ static enum kvd_status fake_revoke(struct kvd *handle, const char *who, uint64_t
 	return behaviour.call;
 }
 
-static void fake_info(const struct kvd *handle, struct kvd_info *info)
+void __wrap_kvd_info(const struct kvd *handle, struct kvd_info *info)
 {
 	note_call(handle, "info", "", 0);
 	*info = (struct kvd_info){
@@ -314,7 +324,7 @@ static void fake_info(const struct kvd *handle, struct kvd_info *info)
 }
 
 /* Takes 1.25 us, and the next one as much more. */
-static enum kvd_status fake_ping(struct kvd *handle)
+enum kvd_status __wrap_kvd_ping(struct kvd *handle)
 {
 	static uint64_t took_ns;
 
@@ -323,57 +333,49 @@ static enum kvd_status fake_ping(struct kvd *handle)
 	return behaviour.call && !behaviour.calls_good-- ? behaviour.call : KVD_OK;
 }
 
-static void *fake_malloc(size_t size)
+/* The time that a PING takes passes; other clocks go on. */
+int __wrap_clock_gettime(clockid_t id, struct timespec *time)
 {
-	return behaviour.memory_max && size > behaviour.memory_max ? NULL : malloc(size);
+	if (id != CLOCK_MONOTONIC)
+		return __real_clock_gettime(id, time);
+	*time = (struct timespec){ .tv_nsec = (long)now_ns };
+	return 0;
 }
 
-static void *fake_realloc(void *memory, size_t size)
+void *__wrap_malloc(size_t size)
+{
+	return behaviour.memory_max && size > behaviour.memory_max ? NULL : __real_malloc(size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
 {
 	if (behaviour.memory_max && size > behaviour.memory_max)
 		return NULL;
-	return behaviour.endless ? memory : realloc(memory, size);
+	return behaviour.endless ? memory : __real_realloc(memory, size);
 }
 
-static size_t fake_fread(void *bytes, size_t size, size_t count, FILE *file)
+size_t __wrap_fread(void *bytes, size_t size, size_t count, FILE *file)
 {
-	return behaviour.endless ? count : fread(bytes, size, count, file);
+	return behaviour.endless ? count : __real_fread(bytes, size, count, file);
 }
 
-#define kvd_default_url(buffer) ((void)(buffer), URL)
-#define kvd_open fake_open
-#define kvd_close fake_close
-#define kvd_error fake_error
-#define kvd_get fake_get
-#define kvd_get_by_request fake_get_by_request
-#define kvd_get_and_touch fake_get_and_touch
-#define kvd_put fake_put
-#define kvd_incr fake_incr
-#define kvd_decr fake_decr
-#define kvd_touch fake_touch
-#define kvd_delete fake_delete
-#define kvd_scan fake_scan
-#define kvd_flush_start fake_flush_start
-#define kvd_flush_all fake_flush_all
-#define kvd_client_list fake_client_list
-#define kvd_client_kill fake_client_kill
-#define kvd_revoke fake_revoke
-#define kvd_server_stats fake_server_stats
-#define kvd_tenant_list fake_tenant_list
-#define kvd_tenant_create fake_tenant_create
-#define kvd_tenant_resize fake_tenant_resize
-#define kvd_tenant_drop fake_tenant_drop
-#define kvd_info(handle, info) fake_info(handle, info)
-#define kvd_ping fake_ping
-#define clock_ns() now_ns
-#define malloc fake_malloc
-#define realloc fake_realloc
-#define fread fake_fread
-#define isatty(fd) (behaviour.terminal && (fd) == STDOUT_FILENO)
-#define main kvctl_main
-int kvctl_main(int argc, char **argv);
-#include "client/kvctl/main.c"
-#undef main
+/* With _FORTIFY_SOURCE. */
+size_t __wrap___fread_chk(void *bytes, size_t bytes_max, size_t size, size_t count, FILE *file)
+{
+	(void)bytes_max;
+	return __wrap_fread(bytes, size, count, file);
+}
+
+int __wrap_isatty(int fd)
+{
+	return behaviour.terminal && fd == STDOUT_FILENO;
+}
+
+const char *__wrap_kvd_default_url(char buffer[KVD_URL_MAX])
+{
+	(void)buffer;
+	return URL;
+}
 
 #define RUN(...) program_run(kvctl_main, "kvctl", (const char *const[]){ __VA_ARGS__, NULL })
 
@@ -397,7 +399,7 @@ int kvctl_main(int argc, char **argv);
 	do {                                                                                       \
 		assert_fails(EX_USAGE, text, __VA_ARGS__);                                         \
 		assert_true(!strcmp(program_result.notes, "") ||                                   \
-			    !strcmp(program_result.notes, OPENED));                                \
+			    !strcmp(program_result.notes, OPENED CLOSED));                         \
 	} while (0)
 
 static inline int kvctl_setup(void **state)

@@ -35,7 +35,7 @@ compare_and_swap() {
 
 append_and_prepend() {
 	expect 1 'not found' append p x && expect 1 'not found' prepend p x && kvctl put p middle &&
-		kvctl append p -end && kvctl prepend p begin- && holds p begin-middle-end
+		kvctl append p -- -end && kvctl prepend p begin- && holds p begin-middle-end
 }
 
 # The server pulls pieces that are too long for a message.

@@ -6,6 +6,7 @@
 #include "tests/support/kvctl_test.h"
 
 #define OUT_OF_RANGE ": not a number in the allowed range. Try kvctl -h.\n"
+#define NO_TIME ": not a time in the allowed range: 90, 90s, 5m, 2h, 7d. Try kvctl -h.\n"
 
 static void values_are_read(void **state)
 {
@@ -17,7 +18,7 @@ static void values_are_read(void **state)
 	assert_string_equal(program_result.out, "abc");
 	assert_calls("gat key ttl 60 65536\n", "gat", "key", "60");
 	assert_string_equal(program_result.out, "abc");
-	assert_calls("gat key ttl 0 65536\n", "-r", "gat", "key", "0");
+	assert_calls("gat key ttl 0 65536\n", "gat", "key", "0");
 	behaviour.item.value_len = 0;
 	assert_calls("get key 65536\n", "get", "key");
 	assert_string_equal(program_result.out, "");
@@ -90,13 +91,13 @@ static void values_are_stored(void **state)
 			 commands_of_modes[i]);
 		assert_int_equal(RUN("-f", "1", "-e", "2", "-p", "3", "-l",
 				     commands_of_modes[i + 1], "key", "value"),
-				 EX_OK);
-		assert_string_equal(program_result.notes, calls);
+				 i < 6 ? EX_OK : EX_USAGE);
+		assert_string_equal(program_result.notes, i < 6 ? calls : "");
 	}
 	assert_calls("version key value flags 0 ttl 0 pin 0 low 0 if 18446744073709551615\n", "cas",
 		     "key", "18446744073709551615", "value");
-	assert_calls("version key value flags 1 ttl 2 pin 3 low 1 if 0\n", "-f", "1", "-e", "2",
-		     "--pin", "3", "--low", "cas", "key", "0", "value");
+	assert_calls("version key value flags 1 ttl 2 pin 0 low 1 if 0\n", "-f", "1", "-e", "2",
+		     "--low", "cas", "key", "0", "value");
 	assert_calls("set key  flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key", "");
 }
 
@@ -114,7 +115,7 @@ static void the_input_is_stored(void **state)
 	assert_calls("append key input flags 0 ttl 0 pin 0 low 0 if 0\n", "append", "key", "-");
 	assert_calls("version key input flags 0 ttl 0 pin 0 low 0 if 7\n", "cas", "key", "7");
 	assert_calls("version key input flags 0 ttl 0 pin 0 low 0 if 7\n", "cas", "key", "7", "-");
-	assert_calls("set key --5 flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key", "--5");
+	assert_calls("set key --5 flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "--", "key", "--5");
 	program_files.input = input;
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		program_files.input_len = lengths[i];
@@ -447,20 +448,21 @@ static void numbers_out_of_range(void **state)
 {
 	static const struct {
 		const char *most, *beyond, *words[3];
+		bool is_time;
 	} each[] = {
-		{ "4294967295", "4294967296", { "-f", NULL, "put" } },
-		{ "1073741824", "1073741825", { "-e", NULL, "put" } },
-		{ "1073741824", "1073741825", { "-p", NULL, "put" } },
-		{ "1073741824", "1073741825", { "--pin", NULL, "put" } },
-		{ "18446744073709551615", "18446744073709551616", { "-i", NULL, "incr" } },
-		{ "3600000", "3600001", { "-t", NULL, "get" } },
-		{ "18446744073709551615", "18446744073709551616", { "cas", "key", NULL } },
-		{ "18446744073709551615", "18446744073709551616", { "incr", "key", NULL } },
-		{ "18446744073709551615", "18446744073709551616", { "decr", "key", NULL } },
-		{ "1073741824", "1073741825", { "touch", "key", NULL } },
-		{ "1073741824", "1073741825", { "gat", "key", NULL } },
-		{ "1073741824", "1073741825", { "flush", NULL } },
-		{ "18446744073709551615", "18446744073709551616", { "kill", NULL } },
+		{ "4294967295", "4294967296", { "-f", NULL, "put" }, false },
+		{ "1073741824", "1073741825", { "-e", NULL, "put" }, true },
+		{ "1073741824", "1073741825", { "-p", NULL, "put" }, true },
+		{ "1073741824", "1073741825", { "--pin", NULL, "put" }, true },
+		{ "18446744073709551615", "18446744073709551616", { "-i", NULL, "incr" }, false },
+		{ "3600000", "3600001", { "-t", NULL, "get" }, false },
+		{ "18446744073709551615", "18446744073709551616", { "cas", "key", NULL }, false },
+		{ "18446744073709551615", "18446744073709551616", { "incr", "key", NULL }, false },
+		{ "18446744073709551615", "18446744073709551616", { "decr", "key", NULL }, false },
+		{ "1073741824", "1073741825", { "touch", "key", NULL }, true },
+		{ "1073741824", "1073741825", { "gat", "key", NULL }, true },
+		{ "1073741824", "1073741825", { "flush", NULL }, true },
+		{ "18446744073709551615", "18446744073709551616", { "kill", NULL }, false },
 	};
 	static const char *const never[] = { "x", "", "-1", "+1", " 1", "1 ", "1x", "0x1" };
 	char said[200];
@@ -472,16 +474,18 @@ static void numbers_out_of_range(void **state)
 		const char *number;
 
 #define WITH(text)                                                                                 \
-	((number = (text)),                                                                        \
-	 RUN(w[0], w[1] ? w[1] : number, option || w[1] ? w[2] ? w[2] : number : NULL,             \
-	     option ? "key" : NULL))
+	((number = (text)), option ? RUN(w[0], number, w[2], "key") :                              \
+			    w[1]   ? RUN("--", w[0], w[1], number) :                               \
+				     RUN("--", w[0], number))
 		assert_int_equal(WITH(each[i].most), EX_OK);
 		assert_int_equal(WITH(each[i].beyond), EX_USAGE);
-		snprintf(said, sizeof(said), "kvctl: %s" OUT_OF_RANGE, each[i].beyond);
+		snprintf(said, sizeof(said), "kvctl: %s%s", each[i].beyond,
+			 each[i].is_time ? NO_TIME : OUT_OF_RANGE);
 		assert_string_equal(program_result.err, said);
 		for (size_t j = 0; j < sizeof(never) / sizeof(never[0]); j++) {
 			assert_int_equal(WITH(never[j]), EX_USAGE);
-			snprintf(said, sizeof(said), "kvctl: %s" OUT_OF_RANGE, never[j]);
+			snprintf(said, sizeof(said), "kvctl: %s%s", never[j],
+				 each[i].is_time ? NO_TIME : OUT_OF_RANGE);
 			assert_string_equal(program_result.err, said);
 		}
 #undef WITH
@@ -489,7 +493,9 @@ static void numbers_out_of_range(void **state)
 	assert_usage("kvctl: 0" OUT_OF_RANGE, "-t", "0", "ping");
 	assert_usage("kvctl: 0" OUT_OF_RANGE, "-c", "0", "ping");
 	assert_usage("kvctl: 1000000001" OUT_OF_RANGE, "-c", "1000000001", "ping");
-	assert_int_equal(RUN("-c", "1000000000", "del", "key"), EX_OK);
+	/* The first one fails. */
+	behaviour.call = KVD_ERR_TIMEOUT;
+	assert_int_equal(RUN("-c", "1000000000", "ping"), EX_SOFTWARE);
 }
 
 static void keys_of_any_bytes(void **state)
@@ -578,9 +584,81 @@ static void usage_of_kvctl(void **state)
 	assert_int_equal(RUN("-t"), EX_USAGE);
 	program_assert_said("Try kvctl -h.\n");
 	assert_string_equal(program_result.notes, "");
-	/* Behind the command there are words only. */
-	assert_calls("set key -v flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key", "-v");
-	assert_usage("kvctl: get: wrong number of arguments. Try kvctl -h.\n", "get", "key", "-v");
+}
+
+/* Anywhere on the line, but behind -- there are words only. */
+static void options_stand_anywhere(void **state)
+{
+	(void)state;
+	assert_calls("request key 65536\n", "get", "key", "-r");
+	assert_calls("request key 65536\n", "get", "--request", "key");
+	assert_calls("scan  0 values\n", "scan", "-v");
+	assert_calls("scan -v 0\n", "scan", "--", "-v");
+	assert_calls("set -k v flags 0 ttl 90 pin 0 low 0 if 0\n", "put", "-e90", "--", "-k", "v");
+	assert_calls("set k -v flags 0 ttl 120 pin 0 low 0 if 0\n", "--ttl=2m", "put", "--", "k",
+		     "-v");
+	assert_calls("set k -- flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "--", "k", "--");
+}
+
+static void options_that_are_wrong(void **state)
+{
+	(void)state;
+	assert_usage("kvctl: get: --ttl is not for this command. Try kvctl -h.\n", "-e", "10",
+		     "get", "k");
+	assert_usage("kvctl: append: --flags is not for this command. Try kvctl -h.\n", "append",
+		     "-f0", "k", "v");
+	assert_usage("kvctl: -Z: no such option. Try kvctl -h.\n", "get", "-Z", "k");
+	assert_usage("kvctl: --zeta: no such option. Try kvctl -h.\n", "get", "--zeta", "k");
+	assert_usage("kvctl: --hex=1: takes no argument. Try kvctl -h.\n", "get", "--hex=1", "k");
+	assert_usage("kvctl: -t: needs an argument. Try kvctl -h.\n", "ping", "-t");
+	assert_usage("kvctl: --timeout: needs an argument. Try kvctl -h.\n", "ping", "--timeout");
+	assert_usage("kvctl: hex: is for a command, and none is named. Try kvctl -h.\n", "-x");
+	assert_usage("kvctl: incr: -e and -f need -i. Try kvctl -h.\n", "incr", "k", "-e1");
+}
+
+static void times_have_units(void **state)
+{
+	static const struct {
+		const char *text, *said;
+	} each[] = {
+		{ "90", "90" },
+		{ "90s", "90" },
+		{ "5m", "300" },
+		{ "2h", "7200" },
+		{ "7d", "604800" },
+		{ "0d", "0" },
+		{ "12427d", "1073692800" },
+		{ "1073741824s", "1073741824" },
+	};
+	static const char *const never[] = {
+		"12428d", "17895698m", "1w", "s", "1ss", "1 m", "1.5h"
+	};
+	char calls[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		snprintf(calls, sizeof(calls), OPENED "touch key ttl %s\n" CLOSED, each[i].said);
+		assert_int_equal(RUN("touch", "key", each[i].text), EX_OK);
+		assert_string_equal(program_result.notes, calls);
+	}
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+		assert_int_equal(RUN("touch", "key", never[i]), EX_USAGE);
+		program_assert_said(NO_TIME);
+	}
+}
+
+/* Of a command: its own options and no others. */
+static void help_of_a_command(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN("help", "incr"), EX_OK);
+	assert_string_equal(program_result.notes, "");
+	assert_non_null(strstr(program_result.out, "Usage: kvctl [OPTION]... incr KEY [N]\n"));
+	assert_non_null(strstr(program_result.out, "-i, --initial N"));
+	assert_null(strstr(program_result.out, "--pin"));
+	assert_int_equal(RUN("put", "--help"), EX_OK);
+	assert_non_null(strstr(program_result.out, "--pin TIME"));
+	assert_usage("kvctl: frobnicate: no such command. Try kvctl -h.\n", "help", "frobnicate");
 }
 
 #define CASE(f) cmocka_unit_test_setup(f, kvctl_setup)
@@ -612,6 +690,10 @@ int main(void)
 		CASE(keys_of_any_bytes),
 		CASE(words_of_commands),
 		CASE(usage_of_kvctl),
+		CASE(options_stand_anywhere),
+		CASE(options_that_are_wrong),
+		CASE(times_have_units),
+		CASE(help_of_a_command),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* kvctl clients, kill, revoke and tenant: who uses a server. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "client/kvctl/arguments.h"
+#include "client/kvctl/command.h"
+#include "client/kvctl/report.h"
+
+#define TENANTS_BYTES (64u << 10)
+#define CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections that a server takes */
+
+typedef enum kvd_status (*list_fn)(struct kvd *, char *, size_t, size_t *);
+
+static int list_print(struct kvd *db, list_fn list, size_t size)
+{
+	char *text = malloc(size);
+	enum kvd_status status;
+
+	if (!text)
+		return report_memory();
+	status = list(db, text, size, NULL);
+	if (!status)
+		fputs(text, stdout);
+	free(text);
+	return report(db, status);
+}
+
+int command_clients(struct kvd *db, const struct arguments *arguments)
+{
+	(void)arguments;
+	return list_print(db, kvd_client_list, CLIENTS_BYTES);
+}
+
+int command_kill(struct kvd *db, const struct arguments *arguments)
+{
+	uint64_t id;
+
+	if (parse_number(arguments->words[0], 0, UINT64_MAX, &id))
+		return EX_USAGE;
+	return report(db, kvd_client_kill(db, id));
+}
+
+int command_revoke(struct kvd *db, const struct arguments *arguments)
+{
+	uint64_t closed;
+	enum kvd_status status = kvd_revoke(db, arguments->words[0], &closed);
+
+	if (!status)
+		printf("%llu connections closed\n", (unsigned long long)closed);
+	return report(db, status);
+}
+
+typedef enum kvd_status (*size_fn)(struct kvd *, const char *, uint64_t);
+
+static int tenant_size(struct kvd *db, const struct arguments *arguments, size_fn set)
+{
+	uint64_t bytes;
+
+	if (parse_bytes(arguments->words[2], &bytes))
+		return EX_USAGE;
+	return report(db, set(db, arguments->words[1], bytes));
+}
+
+int command_tenant(struct kvd *db, const struct arguments *arguments)
+{
+	char *const *words = arguments->words;
+	int count = arguments->word_count;
+
+	if (!strcmp(words[0], "list") && count == 1)
+		return list_print(db, kvd_tenant_list, TENANTS_BYTES);
+	if (!strcmp(words[0], "create") && count == 3)
+		return tenant_size(db, arguments, kvd_tenant_create);
+	if (!strcmp(words[0], "resize") && count == 3)
+		return tenant_size(db, arguments, kvd_tenant_resize);
+	if (!strcmp(words[0], "drop") && count == 2)
+		return report(db, kvd_tenant_drop(db, words[1]));
+	return usage_error(words[0], "list, create NAME SIZE, resize NAME SIZE or drop NAME");
+}

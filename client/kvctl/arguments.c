@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* Parsing of command lines: see arguments.h. */
+#include "client/kvctl/arguments.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "client/kvctl/command.h"
+#include "common/util/parse.h"
+
+/* What getopt_long() returns for a long option: this and the number of its row. */
+#define LONG_BASE (UCHAR_MAX + 1)
+/* And for a word that is no option, if the options begin with '-'. */
+#define WORD 1
+
+/* Memory is filled and items are moved meanwhile. */
+#define SLOW_TIMEOUT_MS 600000u
+
+const struct option_row option_rows[] = {
+#define X(name, letter, long_name, kind, min, max, argument, for_commands, help)                   \
+	{ #name, letter,   long_name,	 OPTION_##kind, min,                                       \
+	  max,	 argument, for_commands, help,		offsetof(struct arguments, name) },
+	KVCTL_OPTIONS(X)
+#undef X
+};
+
+#define ROW_COUNT (sizeof(option_rows) / sizeof(option_rows[0]))
+const size_t option_row_count = ROW_COUNT;
+
+int usage_error(const char *word, const char *what)
+{
+	fprintf(stderr, "kvctl: %s: %s. Try kvctl -h.\n", word, what);
+	return EX_USAGE;
+}
+
+int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoul(text, &end, 10);
+	if (errno || *text < '0' || *text > '9' || *end || *number < min || *number > max)
+		return usage_error(text, "not a number in the allowed range");
+	return EX_OK;
+}
+
+int parse_seconds(const char *text, uint64_t max, uint64_t *seconds)
+{
+	static const struct {
+		char name;
+		unsigned int seconds;
+	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+	unsigned int unit = 1;
+	char *end;
+
+	errno = 0;
+	*seconds = strtoul(text, &end, 10);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (*end == units[i].name) {
+			unit = units[i].seconds;
+			end++;
+			break;
+		}
+	}
+	if (errno || *text < '0' || *text > '9' || *end || *seconds > max / unit)
+		return usage_error(text, "not a time in the allowed range: 90, 90s, 5m, 2h, 7d");
+	*seconds *= unit;
+	return EX_OK;
+}
+
+int parse_ttl(const char *text, uint32_t *seconds)
+{
+	uint64_t number;
+
+	if (parse_seconds(text, KVD_TTL_MAX, &number))
+		return EX_USAGE;
+	*seconds = (uint32_t)number;
+	return EX_OK;
+}
+
+int parse_bytes(const char *text, uint64_t *bytes)
+{
+	return parse_size(text, 1, UINT64_MAX, bytes, NULL) ? usage_error(text, "not a size") :
+							      EX_OK;
+}
+
+static struct option_value *value_of(struct arguments *arguments, const struct option_row *row)
+{
+	return (struct option_value *)((char *)arguments + row->offset);
+}
+
+static int option_take(struct arguments *arguments, const struct option_row *row, const char *text)
+{
+	struct option_value *value = value_of(arguments, row);
+
+	value->given = true;
+	value->text = text;
+	if (row->kind == OPTION_NUMBER)
+		return parse_number(text, row->min, row->max, &value->number);
+	if (row->kind == OPTION_SECONDS)
+		return parse_seconds(text, row->max, &value->number);
+	return EX_OK;
+}
+
+/* The row of what getopt_long() returned; NULL: none. */
+static const struct option_row *row_of(int option)
+{
+	if (option >= LONG_BASE)
+		return &option_rows[option - LONG_BASE];
+	for (size_t i = 0; option && i < ROW_COUNT; i++)
+		if (option_rows[i].letter == option)
+			return &option_rows[i];
+	return NULL;
+}
+
+/* "-t" or "--timeout", as it was given. */
+static int option_error(int option, const char *word, const char *what)
+{
+	const char letter[] = { '-', (char)option, '\0' };
+
+	return usage_error(option && option < LONG_BASE ? letter : word, what);
+}
+
+/* "-:abe:...", for getopt_long(): words in order, and no messages of its own. */
+static const char *letters(void)
+{
+	static char text[3 + 2 * ROW_COUNT];
+	char *p = text;
+
+	*p++ = '-';
+	*p++ = ':';
+	for (size_t i = 0; i < ROW_COUNT; i++) {
+		if (!option_rows[i].letter)
+			continue;
+		*p++ = (char)option_rows[i].letter;
+		if (option_rows[i].kind != OPTION_FLAG)
+			*p++ = ':';
+	}
+	*p = '\0';
+	return text;
+}
+
+static const struct option *long_options(void)
+{
+	static struct option options[ROW_COUNT + 1];
+
+	for (size_t i = 0; i < ROW_COUNT; i++)
+		options[i] = (struct option){
+			.name = option_rows[i].long_name,
+			.has_arg = option_rows[i].kind == OPTION_FLAG ? no_argument :
+									required_argument,
+			.val = LONG_BASE + (int)i,
+		};
+	return options;
+}
+
+/* Words move to the begin of argv[], which getopt_long() has left behind. */
+static int options_parse(struct arguments *arguments, int argc, char **argv)
+{
+	const struct option *longs = long_options();
+	const char *shorts = letters();
+	int option, code = EX_OK;
+
+	arguments->words = argv + 1;
+	optind = 0; /* another command line */
+	while (!code && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		if (option == WORD)
+			arguments->words[arguments->word_count++] = optarg;
+		else if (option == ':')
+			code = option_error(optopt, argv[optind - 1], "needs an argument");
+		else if (option != '?')
+			code = option_take(arguments, row_of(option), optarg);
+		else if (optopt >= LONG_BASE)
+			code = usage_error(argv[optind - 1], "takes no argument");
+		else
+			code = option_error(optopt, argv[optind - 1], "no such option");
+	}
+	while (!code && optind < argc)
+		arguments->words[arguments->word_count++] = argv[optind++];
+	return code;
+}
+
+/* The command takes all options that were given. */
+static int options_check(const struct arguments *arguments, enum arguments_of of)
+{
+	for (size_t i = 0; i < ROW_COUNT; i++) {
+		const struct option_row *row = &option_rows[i];
+		const struct option_value *value = (const void *)((const char *)arguments +
+								  row->offset);
+		char what[100];
+
+		if (!value->given)
+			continue;
+		if (of == ARGUMENTS_OF_LINE && !strcmp(row->commands, FOR_CONNECTION))
+			return usage_error(row->long_name, "the connection is open already");
+		if (command_is_among(arguments->command, row->commands))
+			continue;
+		if (!arguments->command)
+			return usage_error(row->long_name, "is for a command, and none is named");
+		snprintf(what, sizeof(what), "--%s is not for this command", row->long_name);
+		return usage_error(arguments->command->name, what);
+	}
+	return EX_OK;
+}
+
+static void connection_set(struct arguments *arguments)
+{
+	static char default_url[KVD_URL_MAX];
+	struct kvd_options *options = &arguments->options;
+
+	kvd_options_init(options);
+	arguments->server = arguments->url.given ? arguments->url.text :
+						   kvd_default_url(default_url);
+	if (arguments->command && arguments->command->kind & COMMAND_SLOW)
+		options->timeout_ms = SLOW_TIMEOUT_MS;
+	if (arguments->timeout.given)
+		options->timeout_ms = options->connect_timeout_ms =
+			(uint32_t)arguments->timeout.number;
+	options->tls_ca = arguments->tls_ca.text;
+	options->tls_certificate = arguments->tls_certificate.text;
+	options->tls_key = arguments->tls_key.text;
+	options->tls_psk = arguments->tls_psk.text;
+	options->tenant = arguments->tenant.text;
+}
+
+/* The first word is the command. */
+static int command_take(struct arguments *arguments)
+{
+	const char *name = arguments->words[0];
+
+	arguments->command = command_find(name);
+	arguments->words++;
+	arguments->word_count--;
+	return arguments->command ? EX_OK : usage_error(name, "no such command");
+}
+
+int arguments_parse(struct arguments *arguments, enum arguments_of of, int argc, char **argv)
+{
+	*arguments = (struct arguments){ 0 };
+	if (options_parse(arguments, argc, argv))
+		return EX_USAGE;
+	if (arguments->word_count && command_take(arguments))
+		return EX_USAGE;
+	if (of == ARGUMENTS_OF_PROGRAM)
+		connection_set(arguments);
+	if (arguments->help.given || arguments->version.given)
+		return EX_OK;
+	if (options_check(arguments, of))
+		return EX_USAGE;
+	if (!arguments->command)
+		return EX_OK;
+	if (arguments->word_count < arguments->command->words_min ||
+	    arguments->word_count > arguments->command->words_max)
+		return usage_error(arguments->command->name, "wrong number of arguments");
+	return EX_OK;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* kvctl incr, decr, touch, del and flush: changes that store no value. */
+#include <stdio.h>
+#include <sysexits.h>
+
+#include "client/kvctl/arguments.h"
+#include "client/kvctl/command.h"
+#include "client/kvctl/key.h"
+#include "client/kvctl/report.h"
+
+typedef enum kvd_status (*arith_fn)(struct kvd *, const void *, size_t, uint64_t,
+				    const struct kvd_arith_args *, uint64_t *, uint64_t *);
+
+static int arith(struct kvd *db, const struct arguments *arguments, arith_fn change)
+{
+	struct kvd_arith_args args = {
+		.create = arguments->initial.given,
+		.initial = arguments->initial.number,
+		.ttl_s = (uint32_t)arguments->ttl.number,
+		.flags = (uint32_t)arguments->flags.number,
+	};
+	uint64_t delta = 1, number;
+	enum kvd_status status;
+	struct key key;
+
+	if (key_parse(&key, arguments, arguments->words[0]))
+		return EX_USAGE;
+	if (arguments->word_count > 1 && parse_number(arguments->words[1], 0, UINT64_MAX, &delta))
+		return EX_USAGE;
+	if (!args.create && (arguments->ttl.given || arguments->flags.given))
+		return usage_error(arguments->command->name, "-e and -f need -i");
+	status = change(db, key.bytes, key.len, delta, &args, &number, NULL);
+	if (!status)
+		printf("%llu\n", (unsigned long long)number);
+	return report(db, status);
+}
+
+int command_incr(struct kvd *db, const struct arguments *arguments)
+{
+	return arith(db, arguments, kvd_incr);
+}
+
+int command_decr(struct kvd *db, const struct arguments *arguments)
+{
+	return arith(db, arguments, kvd_decr);
+}
+
+int command_touch(struct kvd *db, const struct arguments *arguments)
+{
+	struct key key;
+	uint32_t ttl_s;
+
+	if (key_parse(&key, arguments, arguments->words[0]) ||
+	    parse_ttl(arguments->words[1], &ttl_s))
+		return EX_USAGE;
+	return report(db, kvd_touch(db, key.bytes, key.len, ttl_s, NULL));
+}
+
+int command_del(struct kvd *db, const struct arguments *arguments)
+{
+	struct key key;
+
+	if (key_parse(&key, arguments, arguments->words[0]))
+		return EX_USAGE;
+	return report(db, kvd_delete(db, key.bytes, key.len));
+}
+
+int command_flush(struct kvd *db, const struct arguments *arguments)
+{
+	uint32_t delay_s;
+
+	if (!arguments->word_count)
+		return report(db, kvd_flush_all(db));
+	if (parse_ttl(arguments->words[0], &delay_s))
+		return EX_USAGE;
+	return report(db, kvd_flush_start(db, delay_s, NULL));
+}

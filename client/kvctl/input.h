@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Values that kvctl reads: from a word of the command line or from the standard input. */
+#ifndef KVD_CLIENT_KVCTL_INPUT_H
+#define KVD_CLIENT_KVCTL_INPUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct arguments;
+
+struct value {
+	const uint8_t *bytes;
+	size_t len;
+	uint8_t *read; /* to be freed; NULL: the bytes are a word's */
+};
+
+/*
+ * The value that words[@at] says; without that word, or if it is -, the standard input. EX_OK, or
+ * another exit status after printing why there is none.
+ */
+int value_take(struct value *value, const struct arguments *arguments, int at);
+void value_release(struct value *value);
+
+#endif /* KVD_CLIENT_KVCTL_INPUT_H */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes JSON (RFC 8259): see json.h. */
+#include "client/kvctl/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define EXACT_DIGITS_MAX 15 /* 10^15 is below 2^53 */
+
+void json_begin(struct json *json, FILE *out)
+{
+	*json = (struct json){ .out = out };
+}
+
+void json_end(struct json *json)
+{
+	putc('\n', json->out);
+	json->comma = false;
+}
+
+static void string_print(struct json *json, const uint8_t *bytes, size_t len)
+{
+	putc('"', json->out);
+	for (size_t i = 0; i < len; i++) {
+		if (bytes[i] == '"' || bytes[i] == '\\')
+			fprintf(json->out, "\\%c", bytes[i]);
+		else if (bytes[i] == '\n')
+			fputs("\\n", json->out);
+		else if (bytes[i] == '\t')
+			fputs("\\t", json->out);
+		else if (bytes[i] < 0x20 || bytes[i] == 0x7f)
+			fprintf(json->out, "\\u%04x", bytes[i]);
+		else
+			putc(bytes[i], json->out);
+	}
+	putc('"', json->out);
+}
+
+/* What stands before a value. */
+static void value_begin(struct json *json, const char *name)
+{
+	if (json->comma)
+		fputs(", ", json->out);
+	if (name) {
+		string_print(json, (const uint8_t *)name, strlen(name));
+		fputs(": ", json->out);
+	}
+	json->comma = true;
+}
+
+void json_open(struct json *json, const char *name, char bracket)
+{
+	value_begin(json, name);
+	putc(bracket, json->out);
+	json->comma = false;
+}
+
+void json_close(struct json *json, char bracket)
+{
+	putc(bracket, json->out);
+	json->comma = true;
+}
+
+/* The length of the character at @p, of RFC 3629: shortest form, no surrogates; 0: it is none. */
+static size_t utf8_len(const uint8_t *p, size_t len)
+{
+	static const struct {
+		uint8_t first_min, first_max, second_min, second_max, len;
+	} forms[] = {
+		{ 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+		{ 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 },
+		{ 0xee, 0xef, 0x80, 0xbf, 3 }, { 0xf0, 0xf0, 0x90, 0xbf, 4 },
+		{ 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
+	};
+
+	if (p[0] < 0x80)
+		return 1;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (p[0] < forms[i].first_min || p[0] > forms[i].first_max)
+			continue;
+		if (len < forms[i].len || p[1] < forms[i].second_min || p[1] > forms[i].second_max)
+			return 0;
+		for (size_t j = 2; j < forms[i].len; j++)
+			if (p[j] < 0x80 || p[j] > 0xbf)
+				return 0;
+		return forms[i].len;
+	}
+	return 0;
+}
+
+static bool is_utf8(const uint8_t *bytes, size_t len)
+{
+	size_t i, n;
+
+	for (i = 0; i < len; i += n) {
+		n = utf8_len(bytes + i, len - i);
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
+void json_hex(struct json *json, const char *name, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	value_begin(json, name);
+	fputs("{\"hex\": \"", json->out);
+	for (size_t i = 0; i < len; i++)
+		fprintf(json->out, "%02x", p[i]);
+	fputs("\"}", json->out);
+}
+
+void json_bytes(struct json *json, const char *name, const void *bytes, size_t len)
+{
+	if (!is_utf8(bytes, len)) {
+		json_hex(json, name, bytes, len);
+		return;
+	}
+	value_begin(json, name);
+	string_print(json, bytes, len);
+}
+
+void json_text(struct json *json, const char *name, const char *text)
+{
+	json_bytes(json, name, text, strlen(text));
+}
+
+void json_number(struct json *json, const char *name, uint64_t number)
+{
+	value_begin(json, name);
+	fprintf(json->out, "%" PRIu64, number);
+}
+
+void json_signed(struct json *json, const char *name, int64_t number)
+{
+	value_begin(json, name);
+	fprintf(json->out, "%" PRId64, number);
+}
+
+void json_double(struct json *json, const char *name, double number, int digits)
+{
+	if (!isfinite(number)) {
+		json_null(json, name);
+		return;
+	}
+	value_begin(json, name);
+	fprintf(json->out, "%.*f", digits, number);
+}
+
+void json_bool(struct json *json, const char *name, bool is)
+{
+	value_begin(json, name);
+	fputs(is ? "true" : "false", json->out);
+}
+
+void json_null(struct json *json, const char *name)
+{
+	value_begin(json, name);
+	fputs("null", json->out);
+}
+
+/* "0", "12", "0.5"; not "007", "1.", "-1". */
+static bool is_number(const char *word, size_t len)
+{
+	size_t whole = 0, part;
+
+	while (whole < len && '0' <= word[whole] && word[whole] <= '9')
+		whole++;
+	if (!whole || len > EXACT_DIGITS_MAX || (word[0] == '0' && whole > 1))
+		return false;
+	if (whole == len)
+		return true;
+	for (part = whole + 1; part < len && '0' <= word[part] && word[part] <= '9'; part++)
+		;
+	return word[whole] == '.' && part == len && len > whole + 1;
+}
+
+void json_word(struct json *json, const char *name, const char *word, size_t len)
+{
+	if (!is_number(word, len)) {
+		json_bytes(json, name, word, len);
+		return;
+	}
+	value_begin(json, name);
+	fwrite(word, 1, len, json->out);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A writer of JSON, for --json of all commands. Each record is one value on a line of its own (JSON
+ * Lines), so that lists can be read while they are written.
+ *
+ *	struct json json;
+ *
+ *	json_begin(&json, stdout);
+ *	json_open(&json, NULL, '{');
+ *	json_bytes(&json, "key", key, key_len);
+ *	json_open(&json, "values", '[');
+ *	json_number(&json, NULL, 1);
+ *	json_close(&json, ']');
+ *	json_close(&json, '}');
+ *	json_end(&json);
+ *
+ * @name is the name of a member of an object, and NULL of an array's values and of the outermost
+ * one. Errors of writing are left in the stream (ferror(3)).
+ */
+#ifndef KVD_CLIENT_KVCTL_JSON_H
+#define KVD_CLIENT_KVCTL_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+	FILE *out;
+	bool comma; /* one is due before the next value */
+};
+
+void json_begin(struct json *json, FILE *out);
+/* Ends the line. */
+void json_end(struct json *json);
+
+/* An object, '{' and '}', or an array, '[' and ']'. */
+void json_open(struct json *json, const char *name, char bracket);
+void json_close(struct json *json, char bracket);
+
+/* Bytes that are UTF-8 are a string; others the object {"hex": "00ff"}. */
+void json_bytes(struct json *json, const char *name, const void *bytes, size_t len);
+/* Always that object. */
+void json_hex(struct json *json, const char *name, const void *bytes, size_t len);
+void json_text(struct json *json, const char *name, const char *text);
+void json_number(struct json *json, const char *name, uint64_t number);
+void json_signed(struct json *json, const char *name, int64_t number);
+/* With so many digits behind the point; one that is not finite is null. */
+void json_double(struct json *json, const char *name, double number, int digits);
+void json_bool(struct json *json, const char *name, bool is);
+void json_null(struct json *json, const char *name);
+/*
+ * What a server says in a text, as a number if it is a decimal one that programs which count in
+ * doubles read exactly (below 2^53); else as a string.
+ */
+void json_word(struct json *json, const char *name, const char *word, size_t len);
+
+#endif /* KVD_CLIENT_KVCTL_JSON_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Parses and prints keys: see key.h. */
+#include "client/kvctl/key.h"
+
+#include <string.h>
+#include <sysexits.h>
+
+#include "client/kvctl/arguments.h"
+
+static int hex_digit(char c)
+{
+	const char *digits = "0123456789abcdef", *at;
+
+	at = strchr(digits, c | ('A' <= c && c <= 'F' ? 0x20 : 0));
+	return at && c ? (int)(at - digits) : -1;
+}
+
+bool hex_parse(uint8_t *bytes, const char *text, size_t digits)
+{
+	for (size_t i = 0; i < digits; i += 2) {
+		int high = hex_digit(text[i]), low = hex_digit(text[i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		bytes[i / 2] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+int key_parse(struct key *key, const struct arguments *arguments, const char *word)
+{
+	const size_t len = strlen(word);
+
+	if (arguments->hex.given) {
+		if (!len || len % 2 || len / 2 > KVD_KEY_MAX)
+			return usage_error(word, "not 1 to 1024 bytes in hexadecimal");
+		key->len = len / 2;
+		return hex_parse(key->bytes, word, len) ? EX_OK :
+							  usage_error(word, "not hexadecimal");
+	}
+	if (len < 1 || len > KVD_KEY_MAX)
+		return usage_error(word, "a key has 1 to 1024 bytes");
+	key->len = len;
+	memcpy(key->bytes, word, len);
+	return EX_OK;
+}
+
+void hex_print(FILE *out, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < len; i++)
+		fprintf(out, "%02x", p[i]);
+}
+
+void key_print(FILE *out, const struct arguments *arguments, const void *key, size_t len)
+{
+	if (arguments->hex.given)
+		hex_print(out, key, len);
+	else
+		fwrite(key, 1, len, out);
+}

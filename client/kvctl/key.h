@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys as kvctl's commands get and print them: as they are, or with -x in hexadecimal. */
+#ifndef KVD_CLIENT_KVCTL_KEY_H
+#define KVD_CLIENT_KVCTL_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client/kvd.h"
+
+struct arguments;
+
+struct key {
+	uint8_t bytes[KVD_KEY_MAX];
+	size_t len;
+};
+
+/* Of a word. EX_OK, or EX_USAGE after printing why it is no key. */
+int key_parse(struct key *key, const struct arguments *arguments, const char *word);
+
+/* Without a newline. */
+void key_print(FILE *out, const struct arguments *arguments, const void *key, size_t len);
+
+void hex_print(FILE *out, const void *bytes, size_t len);
+/* The bytes of @digits hexadecimal digits, an even number, to @bytes. False: they are none. */
+bool hex_parse(uint8_t *bytes, const char *text, size_t digits);
+
+#endif /* KVD_CLIENT_KVCTL_KEY_H */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Errors and exit statuses: see report.h. */
+#include "client/kvctl/report.h"
+
+#include <stdio.h>
+#include <sysexits.h>
+
+#include "client/kvctl/table.h"
+
+static int exit_status(enum kvd_status status)
+{
+	switch (status) {
+	case KVD_OK:
+		return EX_OK;
+	case KVD_NOT_FOUND:
+		return EXIT_NOT_FOUND;
+	case KVD_ERR_EXISTS:
+		return EXIT_KEY_EXISTS;
+	case KVD_ERR_NOT_A_NUMBER:
+		return EXIT_NOT_A_NUMBER;
+	case KVD_ERR_NOT_ALLOWED:
+		return EX_NOPERM;
+	case KVD_ERR_LIMIT:
+		return EX_TEMPFAIL;
+	default:
+		return EX_SOFTWARE;
+	}
+}
+
+int report_of(const struct kvd *db, const char *what, enum kvd_status status)
+{
+	const char *more = status == KVD_NOT_FOUND ? "" : kvd_error(db);
+
+	if (status)
+		fprintf(stderr, "kvctl: %s%s%s%s%s\n", what, *what ? ": " : "",
+			kvd_status_text(status), *more ? ": " : "", more);
+	return exit_status(status);
+}
+
+int report(const struct kvd *db, enum kvd_status status)
+{
+	return report_of(db, "", status);
+}
+
+int report_open(enum kvd_status status, int hint)
+{
+	fprintf(stderr, "kvctl: %s%s\n", kvd_error(NULL),
+		hint ? " (-a URL or $KVD_URL name another server)" : "");
+	if (status == KVD_ERR_LIMIT)
+		return EX_TEMPFAIL;
+	return status == KVD_ERR_AUTH ? EX_NOPERM : EX_UNAVAILABLE;
+}
+
+int report_memory(void)
+{
+	fputs("kvctl: out of memory\n", stderr);
+	return EX_OSERR;
+}
+
+int output_flush(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return EX_OK;
+	fprintf(stderr, "kvctl: standard output: %m\n");
+	clearerr(stdout);
+	return EX_IOERR;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs commands: see run.h. */
+#include "client/kvctl/run.h"
+
+#include <stdio.h>
+#include <sysexits.h>
+
+#include "client/kvctl/arguments.h"
+#include "client/kvctl/command.h"
+#include "client/kvctl/help.h"
+#include "client/kvctl/report.h"
+
+int run_command(struct kvd *db, const struct arguments *arguments)
+{
+	const int code = arguments->command->run(db, arguments);
+	const int flushed = output_flush();
+
+	return code ? code : flushed;
+}
+
+int run_alone(const struct arguments *arguments)
+{
+	struct kvd *db = NULL;
+	enum kvd_status status;
+	int code;
+
+	if (arguments->command->kind & COMMAND_CONNECTED) {
+		status = kvd_open(&db, arguments->server, &arguments->options);
+		if (status)
+			return report_open(status, !arguments->url.given);
+	}
+	code = run_command(db, arguments);
+	if (db)
+		kvd_close(db);
+	return code;
+}
+
+bool run_help(const struct arguments *arguments, int *code)
+{
+	if (!arguments->version.given && !arguments->help.given)
+		return false;
+	if (arguments->version.given)
+		printf("kvctl %s\n", kvd_version());
+	else if (arguments->command)
+		help_print_command(stdout, arguments->command);
+	else
+		help_print(stdout);
+	*code = output_flush();
+	return true;
+}
+
+int run_line(struct kvd *db, const struct arguments *outer, bool is_script, int argc, char **argv)
+{
+	struct arguments arguments;
+	int code;
+
+	if (arguments_parse(&arguments, ARGUMENTS_OF_LINE, argc, argv))
+		return EX_USAGE;
+	if (run_help(&arguments, &code))
+		return code;
+	if (!arguments.command)
+		return EX_OK;
+	if (is_script && arguments.command->kind & COMMAND_SCREEN)
+		return usage_error(arguments.command->name, "needs a terminal, not a script");
+	arguments.server = outer->server;
+	arguments.options = outer->options;
+	arguments.input_is_script = is_script;
+	return run_command(db, &arguments);
+}

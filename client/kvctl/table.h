@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The commands, options and exit statuses of kvctl, each a row of a table. Parsing, the help texts,
+ * completion and the manual are made from these tables, so that they can't disagree.
+ *
+ * A new command is a row here and a function `int command_NAME(struct kvd *db, const struct
+ * arguments *arguments)` (client/kvctl/command.h) that returns one of the exit statuses. A new
+ * option is a row here; its value is arguments->NAME (client/kvctl/arguments.h).
+ */
+#ifndef KVD_CLIENT_KVCTL_TABLE_H
+#define KVD_CLIENT_KVCTL_TABLE_H
+
+#include <limits.h>
+
+/* X(name, heading): in the order in which the help has them. */
+#define KVCTL_GROUPS(X)                                                                            \
+	X(READ, "Read")                                                                            \
+	X(CHANGE, "Change")                                                                        \
+	X(SERVER, "The server")                                                                    \
+	X(HERE, "This program")
+
+/* What a command is, in its row; any of these together. */
+#define COMMAND_LOCAL 0u     /* it needs no server: it is called with a NULL handle */
+#define COMMAND_CONNECTED 1u /* it is called with an open handle */
+#define COMMAND_SLOW 2u	     /* its calls may take minutes: a longer timeout by default */
+#define COMMAND_SCREEN 4u    /* it takes over the terminal: not for scripts of commands */
+
+#define WORDS_ANY INT_MAX
+
+/*
+ * X(name, group, words' text, least words, most words, what it is, help). The words are those
+ * behind the command's name. The functions are command_NAME().
+ */
+#define KVCTL_COMMANDS(X)                                                                          \
+	X(get, READ, "KEY", 1, 1, COMMAND_CONNECTED,                                               \
+	  "write the value of KEY to the standard output")                                         \
+	X(gat, READ, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                           \
+	  "the same, and set its time to live to TTL")                                             \
+	X(scan, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                         \
+	  "print all keys, or those that begin with PREFIX, in no order")                          \
+	X(put, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
+	  "store VALUE; without VALUE, or with -, store the standard input")                       \
+	X(add, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
+	  "as put, but only if KEY does not exist")                                                \
+	X(replace, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                 \
+	  "as put, but only if KEY exists")                                                        \
+	X(cas, CHANGE, "KEY VERSION [VALUE]", 2, 3, COMMAND_CONNECTED,                             \
+	  "as put, but only if KEY has this version; -v get prints it")                            \
+	X(append, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                  \
+	  "add VALUE behind the existing value")                                                   \
+	X(prepend, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                 \
+	  "add VALUE before the existing value")                                                   \
+	X(incr, CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                        \
+	  "add N (default 1) to the number under KEY, and print the result")                       \
+	X(decr, CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                        \
+	  "subtract N (default 1) from it, not below 0, and print the result")                     \
+	X(touch, CHANGE, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                       \
+	  "set the time to live of KEY to TTL; 0: it never expires")                               \
+	X(del, CHANGE, "KEY", 1, 1, COMMAND_CONNECTED, "remove KEY")                               \
+	X(flush, CHANGE, "[DELAY]", 0, 1, COMMAND_CONNECTED,                                       \
+	  "remove all keys and wait until that is done; with DELAY: after this time, without "     \
+	  "waiting")                                                                               \
+	X(stats, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
+	  "print the server's statistics, which kvd --help explains")                              \
+	X(clients, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
+	  "print the server's connections, one a line")                                            \
+	X(kill, SERVER, "ID", 1, 1, COMMAND_CONNECTED,                                             \
+	  "close the connection with this id, as clients prints it")                               \
+	X(revoke, SERVER, "WHO", 1, 1, COMMAND_CONNECTED,                                          \
+	  "close all connections of WHO, at once, and print how many: user=NAME, identity=NAME, "  \
+	  "uid=N, addr=ADDRESS or id=N")                                                           \
+	X(tenant, SERVER, "list | create NAME SIZE | resize NAME SIZE | drop NAME", 1, 3,          \
+	  COMMAND_CONNECTED | COMMAND_SLOW,                                                        \
+	  "print the server's tenants, one a line; add a tenant, give it another size (4096, "     \
+	  "64m, 2g), or remove it with all of its keys")                                           \
+	X(info, SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection")     \
+	X(ping, SERVER, "", 0, 0, COMMAND_CONNECTED,                                               \
+	  "send an empty request and print how long it took")                                      \
+	X(help, HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                            \
+	  "print this help, or that of a command, with its options")
+
+/* The kinds of an option's argument: what is accepted, and which field has the value. */
+enum option_kind {
+	OPTION_FLAG,	/* no argument; .given */
+	OPTION_NUMBER,	/* a decimal number; .number */
+	OPTION_SECONDS, /* a time: 90, 90s, 5m, 2h, 7d; .number, in seconds */
+	OPTION_TEXT,	/* .text */
+	OPTION_FILE,	/* the name of a file; .text */
+};
+
+/* Which commands take an option: their names, with blanks between them, or one of these. */
+#define FOR_ALL "*"
+#define FOR_CONNECTION "@" /* all, but not in a script of commands: the connection is open */
+#define FOR_NONE ""	   /* it takes the place of a command */
+
+#define STORE "put add replace cas"
+#define OF_ONE_KEY "get gat " STORE " append prepend incr decr touch del"
+
+/*
+ * X(name, letter or 0, long name, kind, least, most, argument's text, commands, help)
+ */
+#define KVCTL_OPTIONS(X)                                                                           \
+	X(hex, 'x', "hex", FLAG, 0, 0, "", OF_ONE_KEY " scan",                                     \
+	  "keys are given and printed in hexadecimal")                                             \
+	X(ttl, 'e', "ttl", SECONDS, 0, KVD_TTL_MAX, "TTL", STORE " incr decr",                     \
+	  "time to live: seconds, or 90s, 5m, 2h, 7d; incr and decr: with -i")                     \
+	X(flags, 'f', "flags", NUMBER, 0, UINT32_MAX, "N", STORE " incr decr",                     \
+	  "store the flags N with the value; incr and decr: with -i")                              \
+	X(pin, 'p', "pin", SECONDS, 0, KVD_TTL_MAX, "TIME", "put add replace",                     \
+	  "the server does not evict the item for so long")                                        \
+	X(low, 'l', "low", FLAG, 0, 0, "", STORE, "the server evicts the item before others")      \
+	X(initial, 'i', "initial", NUMBER, 0, UINT64_MAX, "N", "incr decr",                        \
+	  "store N if KEY does not exist")                                                         \
+	X(request, 'r', "request", FLAG, 0, 0, "", "get",                                          \
+	  "send a request instead of reading the server's memory")                                 \
+	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan",                                 \
+	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
+	  "print values, too, behind a tab")                                                       \
+	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping", "so many times (default 1)")    \
+	X(url, 'a', "url", TEXT, 0, 0, "URL", FOR_CONNECTION,                                      \
+	  "the server: rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or "           \
+	  "softnic:///PATH; default: $KVD_URL, else the socket of your own kvd, "                  \
+	  "$XDG_RUNTIME_DIR/kvd/kvd.sock or /tmp/kvd-UID/kvd.sock, else the system's, "            \
+	  "/run/kvd/kvd.sock")                                                                     \
+	X(timeout, 't', "timeout", NUMBER, 1, 3600000, "MS", FOR_CONNECTION,                       \
+	  "longest time for one call, and for connecting, in milliseconds (default 2000, 600000 "  \
+	  "for tenant, and 5000 for connecting)")                                                  \
+	X(tenant, 0, "tenant", TEXT, 0, 0, "NAME", FOR_CONNECTION,                                 \
+	  "the tenant whose keys these are; default: $KVD_TENANT, or as the server decides")       \
+	X(tls_ca, 0, "tls-ca", FILE, 0, 0, "FILE", FOR_CONNECTION,                                 \
+	  "rdma+tls: whom you trust (kvd_options in kvd.h has more); default: $KVD_TLS_CA")        \
+	X(tls_certificate, 0, "tls-certificate", FILE, 0, 0, "FILE", FOR_CONNECTION,               \
+	  "rdma+tls: who you are; default: $KVD_TLS_CERTIFICATE")                                  \
+	X(tls_key, 0, "tls-key", FILE, 0, 0, "FILE", FOR_CONNECTION,                               \
+	  "rdma+tls: the key of that certificate; default: $KVD_TLS_KEY")                          \
+	X(tls_psk, 0, "tls-psk", FILE, 0, 0, "FILE", FOR_CONNECTION,                               \
+	  "rdma+tls: a key that the server has, too; default: $KVD_TLS_PSK")                       \
+	X(help, 'h', "help", FLAG, 0, 0, "", FOR_ALL, "print this help, or that of the command")   \
+	X(version, 'V', "version", FLAG, 0, 0, "", FOR_NONE, "print the version")
+
+/* X(number, what it means) */
+#define EXIT_NOT_FOUND 1
+#define EXIT_KEY_EXISTS 2
+#define EXIT_NOT_A_NUMBER 3
+#define KVCTL_STATUSES(X)                                                                          \
+	X(0, "done")                                                                               \
+	X(1, "the key does not exist")                                                             \
+	X(2, "the key exists or has another version")                                              \
+	X(3, "the value is not a number")                                                          \
+	X(64, "bad usage")                                                                         \
+	X(69, "can't connect to the server")                                                       \
+	X(70, "the call failed")                                                                   \
+	X(71, "out of memory")                                                                     \
+	X(74, "can't read the input or write the output")                                          \
+	X(75, "over a limit of your user")                                                         \
+	X(77, "not allowed, or the server is not trusted, or does not trust you")
+
+#endif /* KVD_CLIENT_KVCTL_TABLE_H */

@@ -19,9 +19,9 @@ int run_alone(const struct arguments *arguments);
 
 /*
  * Runs the command in argv[1] and what follows, of a line of a script or of somebody who types, on
- * @db, with the server and the options of the connection of @outer, the command line of the program;
- * in the line they are errors. argv[0] is anything, and argv[] is reordered. @is_script: the
- * standard input has the lines, so that no value can be read from it. Returns its exit status.
+ * @db, with the server and the options of the connection of @outer, the program's command line; in
+ * the line they are errors. argv[0] is anything, and argv[] is reordered. @is_script: the standard
+ * input has the lines, so that no value can be read from it. Returns its exit status.
  */
 int run_line(struct kvd *db, const struct arguments *outer, bool is_script, int argc, char **argv);
 

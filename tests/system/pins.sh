@@ -81,6 +81,11 @@ refused() { # pattern, arguments of kvctl...
 	expect 70 "$@" && expect 1 'not found' get refused
 }
 
+# kvctl itself knows that the command does not take the option.
+not_taken() { # pattern, arguments of kvctl...
+	expect 64 "$1 is not for this command" "${@:2}" && expect 1 'not found' get refused
+}
+
 taken_for_nothing() {
 	expect 0 '^$' --pin 60 put key value && expect 0 '^$' -l put low value &&
 		stat_is pinned_items 0 && expect 0 '^value$' get key && expect 0 '^value$' get low
@@ -96,9 +101,9 @@ check "a pin for too long" refused 'memory.pin_time_max' --pin 61 put refused va
 check "a pin for much too long" refused 'memory.pin_time_max' --pin 1073741824 put refused value
 check "a pulled value's pin for too long" \
 	refused 'memory.pin_time_max' --pin 61 put refused "$(printf 'x%.0s' $(seq 9000))"
-check "a pin with cas" refused 'pin_s' --pin 60 cas refused 1 value
-check "a pin with append" refused 'pin_s' --pin 60 append refused value
-check "a priority with prepend" refused 'priority' --low prepend refused value
+check "a pin with cas" not_taken --pin --pin 60 cas refused 1 value
+check "a pin with append" not_taken --pin --pin 60 append refused value
+check "a priority with prepend" not_taken --low --low prepend refused value
 check "a pin that is no number" expect 64 'range' --pin x put refused value
 check "the server stops" server_stop
 
